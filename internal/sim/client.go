@@ -1,0 +1,128 @@
+package sim
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"time"
+)
+
+// client is one connection as the node sees it.
+type client struct {
+	node    *Node
+	conn    net.Conn
+	from    string        // the client's name in the network, for traces
+	id      int64         // CLIENT ID
+	jitter  time.Duration // spreads connections that are resumed at one instant
+	trusted bool          // Node.Do: nothing is refused
+
+	// The following fields are guarded by node.mu.
+	gone    bool
+	authed  bool
+	db      int
+	name    string
+	subs    []string // channels, in the order of subscribing
+	pending []byte   // replies not yet written
+	closing bool     // QUIT: close once the reply is written
+}
+
+// loop reads, executes and answers until the connection ends. Replies are written when no further request is buffered, as
+// Redis does at the end of its event loop's turn.
+func (c *client) loop() {
+	defer func() { _ = c.conn.Close() }()
+	r := bufio.NewReaderSize(c.conn, 16<<10)
+	for {
+		args, err := readRequest(r)
+		if err != nil {
+			c.end(err)
+			return
+		}
+		if len(args) == 0 {
+			continue
+		}
+		if !c.handle(args, r.Buffered() == 0) {
+			return
+		}
+	}
+}
+
+// handle executes one request in the node's thread. False: the connection is over.
+func (c *client) handle(args []string, flush bool) bool {
+	n := c.node
+	n.mu.Lock()
+	for n.paused && !c.gone {
+		for n.paused && !c.gone {
+			n.resumed.Wait()
+		}
+		if !c.gone {
+			n.mu.Unlock()
+			time.Sleep(c.jitter)
+			n.mu.Lock()
+		}
+	}
+	defer n.mu.Unlock()
+	if c.gone {
+		return false
+	}
+	reply := n.execute(c, args)
+	if many, ok := reply.(replies); ok {
+		for _, r := range many {
+			c.pending = appendReply(c.pending, r)
+		}
+	} else {
+		c.pending = appendReply(c.pending, reply)
+	}
+	if flush || c.closing {
+		c.flush()
+	}
+	if c.closing {
+		n.forget(c)
+		return false
+	}
+	return true
+}
+
+// flush writes the pending replies. Caller holds node.mu.
+func (c *client) flush() {
+	if len(c.pending) > 0 {
+		_, _ = c.conn.Write(c.pending) // a broken connection shows itself at the next read
+		c.pending = c.pending[:0]
+	}
+}
+
+// push sends a message out of turn. Caller holds node.mu.
+func (c *client) push(message any) {
+	c.pending = appendReply(c.pending, message)
+	c.flush()
+}
+
+// end is called when the peer left or spoke nonsense.
+func (c *client) end(err error) {
+	c.node.mu.Lock()
+	defer c.node.mu.Unlock()
+	if errors.Is(err, errProtocol) && !c.gone {
+		c.push(Error("ERR Protocol error"))
+	}
+	c.node.forget(c)
+}
+
+// abort resets the connection. Caller holds node.mu.
+func (c *client) abort() {
+	c.gone = true
+	if a, ok := c.conn.(interface{ abort() }); ok {
+		a.abort()
+	} else {
+		_ = c.conn.Close()
+	}
+}
+
+// forget drops a client from the node's list. Caller holds mu.
+func (n *Node) forget(c *client) {
+	c.gone = true
+	for i, x := range n.clients {
+		if x == c {
+			n.clients = append(n.clients[:i:i], n.clients[i+1:]...)
+			return
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package sim
+
+import "slices"
+
+func cmdSubscribe(x *call) any {
+	c := x.client
+	var r replies
+	for _, ch := range x.args[1:] {
+		if !slices.Contains(c.subs, ch) {
+			c.subs = append(c.subs, ch)
+		}
+		r = append(r, []any{"subscribe", ch, int64(len(c.subs))})
+	}
+	return r
+}
+
+func cmdUnsubscribe(x *call) any {
+	c := x.client
+	channels := x.args[1:]
+	if len(channels) == 0 {
+		channels = slices.Clone(c.subs)
+	}
+	var r replies
+	for _, ch := range channels {
+		if i := slices.Index(c.subs, ch); i >= 0 {
+			c.subs = slices.Delete(c.subs, i, i+1)
+		}
+		r = append(r, []any{"unsubscribe", ch, int64(len(c.subs))})
+	}
+	if len(r) == 0 {
+		r = append(r, []any{"unsubscribe", nil, int64(0)})
+	}
+	return r
+}
+
+// cmdPublish writes to the subscribers at once; delivery takes each one's own delay.
+func cmdPublish(x *call) any {
+	var n int64
+	for _, c := range x.clients {
+		if slices.Contains(c.subs, x.args[1]) {
+			c.push([]any{"message", x.args[1], x.args[2]})
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,172 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// replies is several replies to one request, as SUBSCRIBE to several channels gives.
+type replies []any
+
+// call is one command under execution. args[0] is the command's name in lower case.
+type call struct {
+	*Node
+	client *client
+	args   []string
+	now    int64 // node time in ms, the same through a script
+}
+
+// flag says what Redis allows a command to do, and when.
+type flag uint8
+
+const (
+	flagWrite    flag = 1 << iota
+	flagDenyOOM       // may need memory
+	flagNoScript      // not from a script
+	flagLoading       // also while loading
+	flagStale         // also on a replica without its master
+	flagNoAuth        // before AUTH
+	flagSub           // also on a subscribed connection
+)
+
+// command is one row of the command table. arity is Redis's: exact, or at least -arity if negative; it counts the name.
+type command struct {
+	run   func(*call) any
+	arity int
+	flags flag
+}
+
+const (
+	errWrongType = Error("WRONGTYPE Operation against a key holding the wrong kind of value")
+	errSyntax    = Error("ERR syntax error")
+	errNotInt    = Error("ERR value is not an integer or out of range")
+	errNotFloat  = Error("ERR value is not a valid float")
+	errReadOnly  = Error("READONLY You can't write against a read only replica.")
+	errOOM       = Error("OOM command not allowed when used memory > 'maxmemory'.")
+	errLoading   = Error("LOADING Redis is loading the dataset in memory")
+	errNoMaster  = Error("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.")
+	errNoReplica = Error("NOREPLICAS Not enough good replicas to write.")
+	errNoAuth    = Error("NOAUTH Authentication required.")
+)
+
+// execute runs one request from outside. Caller holds mu.
+func (n *Node) execute(c *client, args []string) any {
+	x := &call{Node: n, client: c, args: args, now: n.clock.ms()}
+	reply := x.dispatch(false)
+	if n.observe != nil && !c.trusted {
+		n.observe(Command{At: time.Now(), Node: n.addr, Client: c.from, Args: args, Reply: reply})
+	}
+	return reply
+}
+
+// dispatch makes the checks of Redis's processCommand, in its order, and runs the command.
+func (x *call) dispatch(script bool) any {
+	name := strings.ToLower(x.args[0])
+	cmd, ok := commands[name]
+	if !ok {
+		if script {
+			return Error("ERR Unknown Redis command called from script")
+		}
+		return x.unknown()
+	}
+	if len(x.args) < cmd.arity || cmd.arity < 0 && len(x.args) < -cmd.arity || cmd.arity > 0 && len(x.args) != cmd.arity {
+		if script {
+			return Error("ERR Wrong number of args calling Redis command from script")
+		}
+		return wrongArgs(name)
+	}
+	x.args[0] = name
+	if script && cmd.flags&flagNoScript != 0 {
+		return Error("ERR This Redis command is not allowed from script")
+	}
+	if !x.client.trusted {
+		if refused := x.refuse(name, cmd.flags, script); refused != "" {
+			return refused
+		}
+	}
+	x.calls[name]++
+	return cmd.run(x)
+}
+
+// refuse returns the error that keeps the command from running, or "".
+func (x *call) refuse(name string, flags flag, script bool) Error {
+	if !script && !x.client.authed && flags&flagNoAuth == 0 {
+		return errNoAuth
+	}
+	if x.denied[name] {
+		if script {
+			return "NOPERM The user executing the script can't run this command or subcommand"
+		}
+		return Error(fmt.Sprintf("NOPERM this user has no permissions to run the '%s' command", name))
+	}
+	if reply, ok := x.injected(name); ok {
+		return reply
+	}
+	switch {
+	case flags&flagDenyOOM != 0 && x.config["maxmemory"] == "1":
+		return errOOM
+	case flags&flagWrite != 0 && x.master == "" && x.config["min-replicas-to-write"] != "0":
+		return errNoReplica
+	case flags&flagWrite != 0 && x.master != "":
+		return errReadOnly
+	case !script && len(x.client.subs) > 0 && flags&flagSub == 0:
+		return Error(fmt.Sprintf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed "+
+			"in this context", name))
+	case x.noMaster && x.master != "" && flags&flagStale == 0:
+		return errNoMaster
+	case x.loading && flags&flagLoading == 0:
+		return errLoading
+	}
+	return ""
+}
+
+func (x *call) unknown() Error {
+	var b strings.Builder
+	for _, a := range x.args[1:] {
+		if b.Len() >= 128 {
+			break
+		}
+		fmt.Fprintf(&b, "'%.*s' ", 128-b.Len(), a)
+	}
+	return Error(fmt.Sprintf("ERR unknown command '%.128s', with args beginning with: %s", x.args[0], b.String()))
+}
+
+func wrongArgs(name string) Error {
+	return Error(fmt.Sprintf("ERR wrong number of arguments for '%s' command", name))
+}
+
+// lookup returns the key's living entry (nil: none), or WRONGTYPE if it is of another kind.
+func (x *call) lookup(key string, want kind) (*entry, any) {
+	e := x.data.find(x.client.db, key, x.now)
+	if e != nil && e.kind != want {
+		return nil, errWrongType
+	}
+	return e, nil
+}
+
+// create is lookup that creates the key.
+func (x *call) create(key string, want kind) (*entry, any) {
+	e, err := x.lookup(key, want)
+	if e == nil && err == nil {
+		e = &entry{kind: want}
+		switch want {
+		case kindZSet:
+			e.scores = map[string]float64{}
+		case kindHash:
+			e.fields = map[string]string{}
+		case kindSet:
+			e.members = map[string]bool{}
+		case kindList, kindString:
+		}
+		x.data.put(x.client.db, key, e)
+	}
+	return e, err
+}
+
+// tidy deletes a collection that became empty.
+func (x *call) tidy(key string, e *entry) {
+	if e != nil && e.kind != kindString && e.size() == 0 {
+		delete(x.data[x.client.db], key)
+	}
+}

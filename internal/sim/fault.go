@@ -1,0 +1,131 @@
+package sim
+
+import "syscall"
+
+// Hold stops the delivery of everything on the links in the given directions, until Release. Nothing is lost: it is what a
+// partition is to TCP as long as nobody gives up.
+func (nw *Network) Hold(link Link, dir Dir) { nw.add(rule{link, dir, ruleHold}) }
+
+// Release ends Hold for every link and direction that it covers. What was held is delivered, in order within a connection.
+func (nw *Network) Release(link Link, dir Dir) { nw.remove(link, dir, ruleHold) }
+
+// Drop makes the links a black hole in the given directions: what is sent disappears and nobody is told. A connection that
+// was open stays deaf for ever, since a gap in a TCP stream cannot be mended; only connections opened after Heal work.
+func (nw *Network) Drop(link Link, dir Dir) { nw.add(rule{link, dir, ruleDrop}) }
+
+// Heal ends Drop for every link and direction that it covers.
+func (nw *Network) Heal(link Link, dir Dir) { nw.remove(link, dir, ruleDrop) }
+
+// Refuse makes new connections fail with ECONNREFUSED; open ones live on.
+func (nw *Network) Refuse(link Link) { nw.add(rule{link, Both, ruleRefuse}) }
+
+// Accept ends Refuse.
+func (nw *Network) Accept(link Link) { nw.remove(link, Both, ruleRefuse) }
+
+// Cut breaks the open connections: the client gets ECONNRESET at once and loses the replies in flight, but requests in
+// flight still reach the node and are executed there, possibly after what the client sends on its next connection. This is
+// the nastier of the two breaks, and real: a middlebox that forgets a connection does it.
+func (nw *Network) Cut(link Link) {
+	for _, w := range nw.open(link) {
+		w.client.in.snap(syscall.ECONNRESET)
+		w.client.out.finish(syscall.ECONNRESET)
+	}
+}
+
+// Reset breaks the open connections for both ends at once; everything in flight is lost.
+func (nw *Network) Reset(link Link) {
+	for _, w := range nw.open(link) {
+		for _, p := range []*pipe{w.client.in, w.client.out} {
+			p.snap(syscall.ECONNRESET)
+		}
+	}
+}
+
+// Calm ends every hold, drop and refusal. Delays stay as they are.
+func (nw *Network) Calm() {
+	nw.Release(Link{}, Both)
+	nw.Heal(Link{}, Both)
+	nw.Accept(Link{})
+}
+
+// Open returns how many connections of the link are open.
+func (nw *Network) Open(link Link) int { return len(nw.open(link)) }
+
+func (nw *Network) open(link Link) []*wire {
+	nw.mu.Lock()
+	defer nw.mu.Unlock()
+	nw.prune()
+	var found []*wire
+	for _, w := range nw.links {
+		if link.covers(w.link) {
+			found = append(found, w)
+		}
+	}
+	return found
+}
+
+func (nw *Network) add(r rule) {
+	nw.mu.Lock()
+	nw.rules = append(nw.rules, r)
+	nw.mu.Unlock()
+	for _, w := range nw.open(r.link) {
+		w.apply(r)
+	}
+}
+
+// apply puts a rule into force on one connection.
+func (w *wire) apply(r rule) {
+	for _, p := range w.directions(r.dir) {
+		switch r.kind {
+		case ruleHold:
+			p.hold()
+		case ruleDrop:
+			p.drop()
+		case ruleRefuse: // concerns dialling only
+		}
+	}
+}
+
+// directions calls yield with the pipes of the given directions, up first.
+func (w *wire) directions(dir Dir) func(yield func(Dir, *pipe) bool) {
+	return func(yield func(Dir, *pipe) bool) {
+		if dir&Up != 0 && !yield(Up, w.client.out) {
+			return
+		}
+		if dir&Down != 0 {
+			yield(Down, w.client.in)
+		}
+	}
+}
+
+// remove takes a kind of rule off every link and direction that the arguments cover, splitting rules that reach further in
+// direction; a rule for more links than the argument covers stays as it is.
+func (nw *Network) remove(link Link, dir Dir, kind ruleKind) {
+	nw.mu.Lock()
+	keep := nw.rules[:0]
+	for _, r := range nw.rules {
+		if r.kind == kind && link.covers(r.link) {
+			r.dir &^= dir
+		}
+		if r.dir != 0 {
+			keep = append(keep, r)
+		}
+	}
+	nw.rules = keep
+	close(nw.changed)
+	nw.changed = make(chan struct{})
+	var free []*pipe
+	if kind == ruleHold {
+		for _, w := range nw.links {
+			for d, p := range w.directions(dir) {
+				if !nw.ruled(w.link, d, ruleHold) {
+					free = append(free, p)
+				}
+			}
+		}
+	}
+	nw.mu.Unlock()
+	for _, p := range free {
+		p.release()
+	}
+}

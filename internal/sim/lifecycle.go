@@ -1,0 +1,183 @@
+package sim
+
+import (
+	"strings"
+	"time"
+)
+
+// Crash kills the node as kill -9 does: open connections are reset, dialling is refused. What the node holds survives if
+// keepData (appendfsync always), else it is gone.
+func (n *Node) Crash(keepData bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.up = false
+	if !keepData {
+		n.data = &databases{}
+	}
+	n.disconnect()
+}
+
+// disconnect resets every connection. Caller holds mu.
+func (n *Node) disconnect() {
+	for _, c := range n.clients {
+		c.abort()
+	}
+	n.clients = nil
+	n.resumed.Broadcast()
+}
+
+// Restart starts a crashed node: a new identity, an uptime of 0, no scripts. Keys that expired meanwhile are gone.
+func (n *Node) Restart() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.disconnect() // a running node is killed first
+	n.start()
+	n.data.purge(n.clock.ms())
+}
+
+// A Snapshot is what an RDB file of an instant holds.
+type Snapshot struct{ data *databases }
+
+// Snapshot copies the data set.
+func (n *Node) Snapshot() Snapshot {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return Snapshot{n.data.clone()}
+}
+
+// RestartFrom is Restart from an older state: everything since the snapshot is rolled back.
+func (n *Node) RestartFrom(s Snapshot) {
+	n.mu.Lock()
+	n.data = s.data.clone()
+	n.mu.Unlock()
+	n.Restart()
+}
+
+// Up reports whether the node runs, paused or not.
+func (n *Node) Up() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.up
+}
+
+// Pause stops the process as SIGSTOP does: connections are accepted, requests pile up, the clock goes on.
+func (n *Node) Pause() {
+	n.mu.Lock()
+	n.paused = true
+	n.mu.Unlock()
+}
+
+// Resume ends Pause. Connections are served in an order that the seed decides.
+func (n *Node) Resume() {
+	n.mu.Lock()
+	n.paused = false
+	n.resumed.Broadcast()
+	n.mu.Unlock()
+}
+
+// Demote makes the node a replica of another, as REPLICAOF does: connections live on, writes are refused. The model
+// replicates nothing; Load gives the replica what its master would have sent.
+func (n *Node) Demote(master string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.master = master
+}
+
+// Promote makes a replica a master, as REPLICAOF NO ONE does: run_id and connections stay, replid changes. On a node that
+// is a master it does nothing.
+func (n *Node) Promote() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.master == "" {
+		return
+	}
+	n.master, n.noMaster = "", false
+	n.lives++
+	n.replID2, n.replID = n.replID, hexID(mix(n.seed+2, n.lives))
+}
+
+// Load replaces the data set without a restart, as a full resynchronisation does.
+func (n *Node) Load(s Snapshot) {
+	n.mu.Lock()
+	n.data = s.data.clone()
+	n.mu.Unlock()
+}
+
+// LoseMaster makes a replica answer MASTERDOWN; SetLoading makes the node answer LOADING.
+func (n *Node) LoseMaster(lost bool) {
+	n.mu.Lock()
+	n.noMaster = lost
+	n.mu.Unlock()
+}
+
+// SetLoading makes the node answer LOADING, or ends that.
+func (n *Node) SetLoading(loading bool) {
+	n.mu.Lock()
+	n.loading = loading
+	n.mu.Unlock()
+}
+
+// SetPassword sets requirepass; connections that are open stay authenticated.
+func (n *Node) SetPassword(password string) {
+	n.mu.Lock()
+	n.password = password
+	n.mu.Unlock()
+}
+
+// Deny makes the ACL refuse the commands; Deny() allows everything again.
+func (n *Node) Deny(commands ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.denied = map[string]bool{}
+	for _, c := range commands {
+		n.denied[strings.ToLower(c)] = true
+	}
+}
+
+// SetConfig sets a parameter of CONFIG. maxmemory of 1 makes every write that may need memory fail with OOM.
+func (n *Node) SetConfig(name, value string) {
+	n.mu.Lock()
+	n.config[name] = value
+	n.mu.Unlock()
+}
+
+// SetUptime makes INFO report the uptime: what a node says of its age is all that a client can know.
+func (n *Node) SetUptime(d time.Duration) {
+	n.mu.Lock()
+	n.started = n.clock.now().Add(-d)
+	n.mu.Unlock()
+}
+
+// injection is an error that is answered in place of execution.
+type injection struct {
+	command string
+	reply   Error
+	left    int // times; < 0: for ever
+}
+
+// Fail makes the node answer the command ("*": every one) with the error instead of executing it, so many times; a negative
+// number means until Recover. Commands inside scripts are concerned, too.
+func (n *Node) Fail(command, reply string, times int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.faults = append(n.faults, &injection{strings.ToLower(command), Error(reply), times})
+}
+
+// Recover ends every Fail.
+func (n *Node) Recover() {
+	n.mu.Lock()
+	n.faults = nil
+	n.mu.Unlock()
+}
+
+func (n *Node) injected(command string) (Error, bool) {
+	for _, f := range n.faults {
+		if f.left != 0 && (f.command == "*" || f.command == command) {
+			if f.left > 0 {
+				f.left--
+			}
+			return f.reply, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,208 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// world is one node and a network in a bubble, and a redigo connection on demand.
+type world struct {
+	t    *testing.T
+	net  *Network
+	node *Node
+}
+
+func inBubble(t *testing.T, f func(w world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := world{t: t, net: NewNetwork(1), node: NewNode("n0:6379", 1)}
+		w.net.Attach(w.node)
+		defer w.node.Close()
+		f(w)
+	})
+}
+
+func (w world) dial() redis.Conn {
+	w.t.Helper()
+	conn, err := w.net.Dial(context.Background(), "alice", "n0:6379")
+	if err != nil {
+		w.t.Fatalf("dial: %v", err)
+	}
+	c := redis.NewConn(conn, 0, 0)
+	w.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func (w world) do(c redis.Conn, want any, name string, args ...any) {
+	w.t.Helper()
+	got, err := c.Do(name, args...)
+	if err != nil {
+		got = "-" + err.Error()
+	}
+	if s, ok := got.([]byte); ok {
+		got = string(s)
+	}
+	if fmt.Sprintf("%v", got) != fmt.Sprintf("%v", want) {
+		w.t.Errorf("%s %v: got %v, want %v", name, args, got, want)
+	}
+}
+
+func TestRedigoLockAndExpiryInVirtualTime(t *testing.T) {
+	inBubble(t, func(w world) {
+		c := w.dial()
+		w.do(c, "OK", "SET", "name", "alice", "NX", "PX", 10_000)
+		w.do(c, nil, "SET", "name", "bob", "NX", "PX", 10_000)
+		time.Sleep(9 * time.Second)
+		w.do(c, "alice", "GET", "name")
+		time.Sleep(2 * time.Second)
+		w.do(c, nil, "GET", "name")
+		w.do(c, "OK", "SET", "name", "bob", "NX", "PX", 10_000)
+	})
+}
+
+func TestRedigoPipelineAnswersInOrder(t *testing.T) {
+	inBubble(t, func(w world) {
+		c := w.dial()
+		const n = 500
+		start := time.Now()
+		for i := range n {
+			if err := c.Send("ECHO", i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			if got, err := redis.Int(c.Receive()); err != nil || got != i {
+				t.Fatalf("reply %d: got %d, %v", i, got, err)
+			}
+		}
+		if d := time.Since(start); d > 15*time.Millisecond {
+			t.Errorf("pipeline of %d took %v, want about one round trip", n, d)
+		}
+	})
+}
+
+func TestRedigoScripts(t *testing.T) {
+	inBubble(t, func(w world) {
+		c := w.dial()
+		release := redis.NewScript(1, `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
+		w.do(c, "OK", "SET", "name", "alice")
+		w.do(c, "-NOSCRIPT No matching script. Please use EVAL.", "EVALSHA", release.Hash(), 1, "name", "bob")
+		if err := release.Load(c); err != nil {
+			t.Fatal(err)
+		}
+		w.do(c, 0, "EVALSHA", release.Hash(), 1, "name", "bob")
+		w.do(c, 1, "EVALSHA", release.Hash(), 1, "name", "alice")
+		w.do(c, "OK", "SCRIPT", "FLUSH")
+		w.do(c, "-NOSCRIPT No matching script. Please use EVAL.", "EVALSHA", release.Hash(), 1, "name", "alice")
+		w.do(c, "1.7e+15", "EVAL", `return 1700000000000000 .. ''`, 0)
+		w.do(c, "1700000000000001", "EVAL", `return string.format('%.0f', 1700000000000001)`, 0)
+		w.do(c, "[1 <nil> 3]", "EVAL", `return {1.9, false, 3, nil, 5}`, 0)
+	})
+}
+
+func TestRedigoSubscribe(t *testing.T) {
+	inBubble(t, func(w world) {
+		sub, pub := w.dial(), w.dial()
+		psc := redis.PubSubConn{Conn: sub}
+		if err := psc.Subscribe("wake"); err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := psc.Receive().(redis.Subscription); !ok || got.Count != 1 {
+			t.Fatalf("got %v, want a subscription", got)
+		}
+		w.do(pub, 1, "PUBLISH", "wake", "up")
+		if m, ok := psc.Receive().(redis.Message); !ok || string(m.Data) != "up" {
+			t.Fatalf("got %v, want the message", m)
+		}
+		start := time.Now()
+		got, _ := psc.ReceiveWithTimeout(time.Second).(error)
+		if timeout, ok := got.(net.Error); !ok || !timeout.Timeout() || time.Since(start) != time.Second {
+			t.Fatalf("got %v after %v, want a timeout after 1s", got, time.Since(start))
+		}
+	})
+}
+
+func TestCrashRefusesAndForgets(t *testing.T) {
+	inBubble(t, func(w world) {
+		c := w.dial()
+		w.do(c, "OK", "SET", "name", "alice")
+		before, _ := redis.String(c.Do("INFO", "server"))
+		w.node.Crash(false)
+		if _, err := c.Do("GET", "name"); !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("after a crash: got %v, want a reset", err)
+		}
+		if _, err := w.net.Dial(context.Background(), "alice", "n0:6379"); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("dial: got %v, want ECONNREFUSED", err)
+		}
+		w.node.Restart()
+		c = w.dial()
+		w.do(c, nil, "GET", "name")
+		if after, _ := redis.String(c.Do("INFO", "server")); after == before {
+			t.Error("INFO did not change over a restart")
+		}
+	})
+}
+
+func TestPauseLetsRequestsPileUp(t *testing.T) {
+	inBubble(t, func(w world) {
+		c := w.dial()
+		w.node.Pause()
+		time.AfterFunc(3*time.Second, w.node.Resume)
+		start := time.Now()
+		w.do(c, "OK", "SET", "name", "alice", "PX", 100)
+		if d := time.Since(start); d < 3*time.Second || d > 3100*time.Millisecond {
+			t.Errorf("answered after %v, want about 3s", d)
+		}
+	})
+}
+
+func TestClockStepExpiresAndKeeps(t *testing.T) {
+	inBubble(t, func(w world) {
+		c := w.dial()
+		w.do(c, "OK", "SET", "early", "x", "PX", 60_000)
+		w.node.Step(90 * time.Second)
+		w.do(c, nil, "GET", "early")
+		w.do(c, "OK", "SET", "late", "x", "PX", 1000)
+		w.node.Step(-90 * time.Second)
+		time.Sleep(89 * time.Second)
+		w.do(c, "x", "GET", "late")
+		w.node.SetRate(2)
+		w.do(c, "OK", "SET", "fast", "x", "PX", 10_000)
+		time.Sleep(5100 * time.Millisecond)
+		w.do(c, nil, "GET", "fast")
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	cases := []struct {
+		set  func(*Node)
+		want string
+		cmd  []any
+	}{
+		{func(n *Node) { n.SetPassword("p") }, "NOAUTH Authentication required.", []any{"GET", "k"}},
+		{func(n *Node) { n.Demote("n1:6379") }, "READONLY You can't write against a read only replica.", []any{"SET", "k", "v"}},
+		{func(n *Node) { n.SetConfig("maxmemory", "1") }, "OOM command not allowed when used memory > 'maxmemory'.", []any{"SET", "k", "v"}},
+		{func(n *Node) { n.SetLoading(true) }, "LOADING Redis is loading the dataset in memory", []any{"GET", "k"}},
+		{func(n *Node) { n.Demote("n1:6379"); n.LoseMaster(true) }, string(errNoMaster), []any{"GET", "k"}},
+		{func(n *Node) { n.Deny("INFO") }, "NOPERM this user has no permissions to run the 'info' command", []any{"INFO"}},
+		{func(n *Node) { n.Fail("get", "BUSY Redis is busy", 1) }, "BUSY Redis is busy", []any{"GET", "k"}},
+		{func(n *Node) { n.Do("RPUSH", "l", "x") }, string(errWrongType), []any{"GET", "l"}},
+	}
+	for _, tc := range cases {
+		inBubble(t, func(w world) {
+			tc.set(w.node)
+			w.do(w.dial(), "-"+tc.want, tc.cmd[0].(string), tc.cmd[1:]...)
+		})
+	}
+}
