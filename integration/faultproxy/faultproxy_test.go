@@ -1,0 +1,337 @@
+package faultproxy_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/redlock/integration/faultproxy"
+)
+
+// server answers every line with the same line, and remembers what it saw.
+type server struct {
+	mu   sync.Mutex // protects seen
+	seen []string
+}
+
+func (s *server) lines() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.seen)
+}
+
+func serve(t *testing.T, network, address string) (*server, net.Listener) {
+	t.Helper()
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{}
+	var handlers sync.WaitGroup
+	handlers.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			handlers.Go(func() {
+				defer func() { _ = c.Close() }()
+				for lines := bufio.NewScanner(c); lines.Scan(); {
+					s.mu.Lock()
+					s.seen = append(s.seen, lines.Text())
+					s.mu.Unlock()
+					if _, err := c.Write([]byte(lines.Text() + "\n")); err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close() // a test may have closed it
+		handlers.Wait()
+	})
+	return s, l
+}
+
+func setUp(t *testing.T) (*faultproxy.Proxy, *server) {
+	t.Helper()
+	s, l := serve(t, "tcp", "127.0.0.1:0")
+	return proxyFor(t, l.Addr().String()), s
+}
+
+func proxyFor(t *testing.T, target string) *faultproxy.Proxy {
+	t.Helper()
+	p, err := faultproxy.New(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// client is one connection to the proxy.
+type client struct {
+	t *testing.T
+	net.Conn
+	in *bufio.Reader
+}
+
+func dial(t *testing.T, p *faultproxy.Proxy) client {
+	t.Helper()
+	c, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() }) // the test may have broken it
+	return client{t, c, bufio.NewReader(c)}
+}
+
+func (c client) send(line string) {
+	c.t.Helper()
+	if _, err := c.Write([]byte(line + "\n")); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c client) receive(within time.Duration) (string, error) {
+	if err := c.SetReadDeadline(time.Now().Add(within)); err != nil {
+		return "", err
+	}
+	return c.in.ReadString('\n')
+}
+
+func (c client) want(line string) {
+	c.t.Helper()
+	if got, err := c.receive(5 * time.Second); err != nil || got != line+"\n" {
+		c.t.Fatalf("got %q, %v; want %q", got, err, line)
+	}
+}
+
+func (c client) wantSilence() {
+	c.t.Helper()
+	var timeout net.Error
+	if got, err := c.receive(50 * time.Millisecond); !errors.As(err, &timeout) || !timeout.Timeout() {
+		c.t.Fatalf("got %q, %v; want silence", got, err)
+	}
+}
+
+func (c client) wantReset() {
+	c.t.Helper()
+	if got, err := c.receive(5 * time.Second); !errors.Is(err, syscall.ECONNRESET) {
+		c.t.Fatalf("got %q, %v; want a reset", got, err)
+	}
+}
+
+// eventually fails the test unless the condition becomes true.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never %s", what)
+		}
+	}
+}
+
+func TestPassesBothWays(t *testing.T) {
+	p, _ := setUp(t)
+	c := dial(t, p)
+	for _, line := range []string{"one", "two", "three"} {
+		c.send(line)
+		c.want(line)
+	}
+}
+
+func TestHeldRequestsAreCarriedOutLater(t *testing.T) {
+	p, s := setUp(t)
+	c := dial(t, p)
+	p.Hold(faultproxy.Up)
+	c.send("one")
+	c.send("two")
+	c.wantSilence()
+	if got := s.lines(); got != 0 {
+		t.Fatalf("the server saw %d lines", got)
+	}
+	p.Pass(faultproxy.Up)
+	c.want("one")
+	c.want("two")
+}
+
+func TestHeldRequestsAreCarriedOutAlthoughTheClientHasGone(t *testing.T) {
+	p, s := setUp(t)
+	c := dial(t, p)
+	p.Hold(faultproxy.Up)
+	c.send("late")
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(20 * time.Millisecond) // so that the proxy sees the end while it holds
+	if got := s.lines(); got != 0 {
+		t.Fatalf("the server saw %d lines", got)
+	}
+	p.Pass(faultproxy.Up)
+	eventually(t, "carried out", func() bool { return s.lines() == 1 })
+}
+
+func TestHeldAnswersComeLater(t *testing.T) {
+	p, s := setUp(t)
+	c := dial(t, p)
+	p.Hold(faultproxy.Down)
+	c.send("one")
+	eventually(t, "carried out", func() bool { return s.lines() == 1 })
+	c.wantSilence()
+	p.Pass(faultproxy.Down)
+	c.want("one")
+}
+
+func TestDroppedRequestsNeverArriveAndHealResets(t *testing.T) {
+	p, s := setUp(t)
+	c := dial(t, p)
+	c.send("before")
+	c.want("before")
+	p.Drop(faultproxy.Up)
+	c.send("lost")
+	c.wantSilence()
+	if err := p.Heal(); err != nil {
+		t.Fatal(err)
+	}
+	c.wantReset()
+	if got := s.lines(); got != 1 {
+		t.Errorf("the server saw %d lines, want 1", got)
+	}
+	again := dial(t, p)
+	again.send("after")
+	again.want("after")
+}
+
+func TestDroppedAnswersAreLostThoughTheRequestWasCarriedOut(t *testing.T) {
+	p, s := setUp(t)
+	c := dial(t, p)
+	p.Drop(faultproxy.Down)
+	c.send("done")
+	eventually(t, "carried out", func() bool { return s.lines() == 1 })
+	c.wantSilence()
+	p.Pass(faultproxy.Down)
+	c.wantReset()
+}
+
+func TestHealLeavesAloneWhatHasLostNothing(t *testing.T) {
+	p, _ := setUp(t)
+	c := dial(t, p)
+	c.send("one")
+	c.want("one")
+	p.Drop(faultproxy.Up)
+	if err := p.Heal(); err != nil {
+		t.Fatal(err)
+	}
+	c.send("two")
+	c.want("two")
+}
+
+func TestDelayShiftsWithoutSlowing(t *testing.T) {
+	p, _ := setUp(t)
+	c := dial(t, p)
+	const lag, lines = 60 * time.Millisecond, 20
+	p.Delay(faultproxy.Up, lag)
+	before := time.Now()
+	for range lines {
+		c.send("x")
+		time.Sleep(time.Millisecond) // so that they are many packets
+	}
+	c.want("x")
+	if got := time.Since(before); got < lag {
+		t.Errorf("the first answer came after %v, want at least %v", got, lag)
+	}
+	for range lines - 1 {
+		c.want("x")
+	}
+	if got := time.Since(before); got > lines*lag/2 {
+		t.Errorf("all answers took %v: the delays add up", got)
+	}
+}
+
+func TestCutIsAnOrderlyEndAndNewConnectionsAreWelcome(t *testing.T) {
+	p, _ := setUp(t)
+	c := dial(t, p)
+	c.send("one")
+	c.want("one")
+	p.Cut()
+	if _, err := c.receive(5 * time.Second); !errors.Is(err, io.EOF) {
+		t.Errorf("got %v, want EOF", err)
+	}
+	again := dial(t, p)
+	again.send("two")
+	again.want("two")
+}
+
+func TestResetAborts(t *testing.T) {
+	p, _ := setUp(t)
+	c := dial(t, p)
+	c.send("one")
+	c.want("one")
+	p.Reset()
+	c.wantReset()
+}
+
+func TestRefuseAndHealAtTheSameAddress(t *testing.T) {
+	p, _ := setUp(t)
+	c := dial(t, p)
+	c.send("one")
+	c.want("one")
+	p.Refuse()
+	c.wantReset()
+	if _, err := net.Dial("tcp", p.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Fatalf("got %v, want refused", err)
+	}
+	if err := p.Heal(); err != nil {
+		t.Fatal(err)
+	}
+	again := dial(t, p)
+	again.send("two")
+	again.want("two")
+}
+
+func TestADeadServerLooksDead(t *testing.T) {
+	_, l := serve(t, "tcp", "127.0.0.1:0")
+	p := proxyFor(t, l.Addr().String())
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.Dial("tcp", p.Addr()) // the reset may overtake the end of the dial
+	if err == nil {
+		_, err = c.Read(make([]byte, 1))
+		_ = c.Close() // it is reset
+	}
+	if !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("got %v, want a reset", err)
+	}
+}
+
+func TestUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	serve(t, "unix", path)
+	c := dial(t, proxyFor(t, path))
+	c.send("one")
+	c.want("one")
+}
+
+func TestCloseEndsEverything(t *testing.T) {
+	p, _ := setUp(t)
+	c := dial(t, p)
+	p.Hold(faultproxy.Up)
+	p.Drop(faultproxy.Down)
+	c.send("held")
+	done := make(chan struct{})
+	go func() { p.Close(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(5 * time.Second):
+		t.Fatal("Close does not return")
+	}
+}

@@ -1,0 +1,66 @@
+package masters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Launch starts n masters at once. When one fails, none is left.
+func Launch(ctx context.Context, p Provider, n int, spec Spec) ([]*Node, error) {
+	nodes := make([]*Node, n)
+	var g errgroup.Group
+	for i := range nodes {
+		g.Go(func() (err error) {
+			nodes[i], err = p.Launch(ctx, spec)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, errors.Join(err, Remove(nodes))
+	}
+	return nodes, nil
+}
+
+// Remove removes masters; nil ones are skipped.
+func Remove(nodes []*Node) error {
+	var g errgroup.Group
+	for _, n := range nodes {
+		if n != nil {
+			g.Go(n.Remove)
+		}
+	}
+	return g.Wait()
+}
+
+// Start starts n masters for the length of a test, which fails where they cannot be had.
+func Start(tb testing.TB, p Provider, n int, spec Spec) []*Node {
+	tb.Helper()
+	nodes, err := Launch(tb.Context(), p, n, spec)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			for i, n := range nodes {
+				tb.Log(fmt.Sprintf("master %d, %s, printed:\n%s", i, n.Addr(), n.Log()))
+			}
+		}
+		if err := Remove(nodes); err != nil {
+			tb.Error(err)
+		}
+	})
+	return nodes
+}
+
+// URLs returns the nodes' URLs for redlock.New.
+func URLs(nodes []*Node) []string {
+	urls := make([]string, len(nodes))
+	for i, n := range nodes {
+		urls[i] = n.URL()
+	}
+	return urls
+}

@@ -1,0 +1,272 @@
+package masters
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
+	tclog "github.com/testcontainers/testcontainers-go/log"
+
+	"github.com/quorumlock/redlock/integration/internal/ports"
+)
+
+const (
+	loopback = "127.0.0.1"
+	dataDir  = "/data" // the master's directory inside the container
+
+	// labelOwner marks our containers with the process that started them.
+	labelOwner = "io.github.quorumlock.redlock.owner"
+)
+
+var redisPort = network.MustParsePort("6379/tcp")
+
+// containers runs masters in a Docker engine.
+type containers struct {
+	engine client.APIClient
+	image  string
+	origin string // how the image was come by
+}
+
+// prepare makes testcontainers work where there is no registry, and inside a container.
+var prepare = sync.OnceValue(func() error {
+	tclog.SetDefault(silence{})
+	// The reaper that testcontainers starts to clean up after a crash is an
+	// image of its own; we sweep by label instead.
+	err := os.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true")
+	if _, inContainer := os.Stat("/.dockerenv"); inContainer == nil {
+		// Else it takes the gateway's address for the engine's, and waits a
+		// minute for ports that we bind to the loopback address.
+		err = errors.Join(err, os.Setenv("TESTCONTAINERS_HOST_OVERRIDE", loopback))
+	}
+	return err
+})
+
+// silence keeps testcontainers' progress messages out of the tests' output.
+type silence struct{}
+
+func (silence) Printf(string, ...any) {}
+
+// NewContainers returns the provider that runs Redis in containers. The image
+// is the one that REDLOCK_REDIS_IMAGE names; "host" is one that is built from
+// this machine's own redis-server; unset, it is redis:8-alpine where that can
+// be had, else the one from the host.
+func NewContainers(ctx context.Context) (Provider, error) {
+	if err := prepare(); err != nil {
+		return nil, err
+	}
+	engine, err := findEngine(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("the provider %q needs a Docker engine that answers: install and start one (Debian: apt-get install docker.io): %w", Containers, err)
+	}
+	sweep(ctx, engine)
+	c := containers{engine: engine}
+	c.image, c.origin, err = findImage(ctx, engine)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func findEngine(ctx context.Context) (client.APIClient, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	p, err := newDockerProvider()
+	if err != nil {
+		return nil, err
+	}
+	engine := p.Client()
+	if _, err := engine.Ping(ctx, client.PingOptions{}); err != nil {
+		return nil, err
+	}
+	return engine, nil
+}
+
+// newDockerProvider is testcontainers', whose search for an engine panics where there is none.
+func newDockerProvider() (p *testcontainers.DockerProvider, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("no Docker engine: %v", r)
+		}
+	}()
+	return testcontainers.NewDockerProvider()
+}
+
+// sweep removes containers whose process is gone: after a timeout's panic
+// nobody else does. It is best effort; a container of ours that stays harms nobody.
+func sweep(ctx context.Context, engine client.APIClient) {
+	found, err := engine.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelOwner)})
+	if err != nil {
+		return
+	}
+	for _, c := range found.Items {
+		pid, err := strconv.Atoi(c.Labels[labelOwner])
+		if err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			_, _ = engine.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		}
+	}
+}
+
+func (containers) Name() string     { return Containers }
+func (c containers) String() string { return Containers + " (image " + c.image + ", " + c.origin + ")" }
+
+// Launch implements [Provider].
+func (c containers) Launch(ctx context.Context, spec Spec) (*Node, error) {
+	var failure error
+	for range 3 { // somebody else may take the port first
+		port, err := ports.Free()
+		if err != nil {
+			return nil, err
+		}
+		box := &box{containers: c, spec: spec, port: port}
+		n := &Node{host: box, addr: net.JoinHostPort(loopback, strconv.Itoa(port)), spec: spec}
+		if err = n.up(ctx, false); err == nil {
+			return n, nil
+		}
+		failure = errors.Join(fmt.Errorf("start %s: %w", n.addr, err), box.remove(context.WithoutCancel(ctx)))
+		if !strings.Contains(err.Error(), "address already in use") && !strings.Contains(err.Error(), "port is already allocated") {
+			break
+		}
+	}
+	return nil, failure
+}
+
+// box is one container.
+type box struct {
+	containers
+	spec Spec
+	port int // on the host
+
+	mu sync.Mutex // protects id
+	id string     // empty: none
+}
+
+func (b *box) start(ctx context.Context, empty bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.id != "" && empty {
+		if err := b.removeLocked(ctx); err != nil {
+			return err
+		}
+	}
+	if b.id != "" {
+		_, err := b.engine.ContainerStart(ctx, b.id, client.ContainerStartOptions{})
+		return err
+	}
+	options := []testcontainers.ContainerCustomizer{
+		testcontainers.WithCmd(serverArgs(b.spec, "0.0.0.0", int(redisPort.Num()), dataDir)...),
+		testcontainers.WithExposedPorts(redisPort.String()),
+		testcontainers.WithLabels(map[string]string{labelOwner: strconv.Itoa(os.Getpid())}),
+		testcontainers.WithHostConfigModifier(func(h *container.HostConfig) {
+			// A pinned port: an engine's own choice changes at each restart.
+			h.PortBindings = network.PortMap{redisPort: {{HostIP: netip.MustParseAddr(loopback), HostPort: strconv.Itoa(b.port)}}}
+		}),
+	}
+	for name, content := range b.spec.files() {
+		options = append(options, testcontainers.WithFiles(testcontainers.ContainerFile{
+			Reader: strings.NewReader(content), ContainerFilePath: dataDir + "/" + name, FileMode: 0o644,
+		}))
+	}
+	c, err := testcontainers.Run(ctx, b.image, options...)
+	if c != nil {
+		b.id = c.GetContainerID() // also of one that did not start: to be removed
+	}
+	return err
+}
+
+func (b *box) container() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.id
+}
+
+func (b *box) kill(ctx context.Context) error {
+	// The engine does not kill what it has frozen.
+	_, _ = b.engine.ContainerUnpause(ctx, b.container(), client.ContainerUnpauseOptions{})
+	_, err := b.engine.ContainerKill(ctx, b.container(), client.ContainerKillOptions{Signal: "SIGKILL"})
+	if err != nil {
+		return ignoreStopped(err)
+	}
+	// The engine answers before the container has gone and its port is free.
+	waiting := b.engine.ContainerWait(ctx, b.container(), client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	select {
+	case <-waiting.Result:
+		return nil
+	case err := <-waiting.Error:
+		return err
+	}
+}
+
+// ignoreStopped makes killing a dead master no error, as it is none for a process.
+func ignoreStopped(err error) error {
+	if strings.Contains(err.Error(), "is not running") {
+		return nil
+	}
+	return err
+}
+
+func (b *box) stop(ctx context.Context) error {
+	seconds := 5
+	_, err := b.engine.ContainerStop(ctx, b.container(), client.ContainerStopOptions{Timeout: &seconds})
+	return err
+}
+
+func (b *box) pause(ctx context.Context) error {
+	_, err := b.engine.ContainerPause(ctx, b.container(), client.ContainerPauseOptions{})
+	return err
+}
+
+func (b *box) resume(ctx context.Context) error {
+	_, err := b.engine.ContainerUnpause(ctx, b.container(), client.ContainerUnpauseOptions{})
+	return err
+}
+
+func (b *box) remove(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.removeLocked(ctx)
+}
+
+func (b *box) removeLocked(ctx context.Context) error {
+	if b.id == "" {
+		return nil
+	}
+	_, err := b.engine.ContainerRemove(ctx, b.id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	if err == nil {
+		b.id = ""
+	}
+	return err
+}
+
+func (b *box) exited(ctx context.Context) bool {
+	found, err := b.engine.ContainerInspect(ctx, b.container(), client.ContainerInspectOptions{})
+	return err == nil && !found.Container.State.Running
+}
+
+func (b *box) log(ctx context.Context) string {
+	id := b.container()
+	if id == "" {
+		return ""
+	}
+	out, err := b.engine.ContainerLogs(ctx, id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true})
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = out.Close() }() // read as far as it goes
+	var text bytes.Buffer
+	_, _ = stdcopy.StdCopy(&text, &text, out)
+	return text.String()
+}

@@ -1,0 +1,106 @@
+// Package masters starts real Redis masters for tests and for measurements, and
+// breaks them: kill -9, stop, pause, restart with the data or without.
+//
+// There are two providers behind one interface. Processes are redis-server
+// children of the test, up in some ten milliseconds. Containers are nearer to
+// production: their own network stack, and a pause that the kernel enforces
+// from outside. REDLOCK_PROVIDER chooses.
+package masters
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// The values of REDLOCK_PROVIDER.
+const (
+	Processes  = "processes"
+	Containers = "containers"
+)
+
+// Provider knows one way to run a Redis master.
+type Provider interface {
+	// Name is the value of REDLOCK_PROVIDER that chooses this provider.
+	Name() string
+	// String describes it for the log: what runs, in which version.
+	String() string
+	// Launch starts one master and returns when it answers.
+	Launch(ctx context.Context, spec Spec) (*Node, error)
+}
+
+// Spec says how a master differs from the default, which is: no password, no
+// TLS, nothing kept on disk.
+type Spec struct {
+	// Args come after the defaults on redis-server's command line, and win over
+	// them. "{dir}" stands for the master's own directory.
+	Args []string
+	// Files are put into the master's directory before its first start.
+	Files map[string]string
+	// User and Password are what the node's URL and its admin connection use.
+	// They configure nothing: that is what Args are for.
+	User, Password string
+	// TLS makes the master speak TLS only, with certificates of this authority.
+	TLS *Authority
+}
+
+// Choose returns the provider that REDLOCK_PROVIDER names. Unset, it is
+// containers where a Docker engine answers and processes otherwise. A provider
+// that was asked for and cannot work is an error: no test runs against
+// something else than its caller believes.
+func Choose(ctx context.Context) (Provider, error) {
+	switch name := os.Getenv("REDLOCK_PROVIDER"); name {
+	case Processes:
+		return NewProcesses()
+	case Containers:
+		return NewContainers(ctx)
+	case "":
+		containers, noEngine := NewContainers(ctx)
+		if noEngine == nil {
+			return containers, nil
+		}
+		processes, noServer := NewProcesses()
+		if noServer == nil {
+			return processes, nil
+		}
+		return nil, fmt.Errorf("no Redis masters to test against: install redis-server (Debian: apt-get install redis-server) or start a Docker engine (%w; %w)", noServer, noEngine)
+	default:
+		return nil, fmt.Errorf("REDLOCK_PROVIDER is %q: it must be %q or %q", name, Containers, Processes)
+	}
+}
+
+// serverArgs builds redis-server's command line. Port, directory and address
+// are the provider's; everything else is the same for both.
+func serverArgs(spec Spec, bind string, port int, dir string) []string {
+	args := []string{
+		"--bind", bind, "--protected-mode", "no", "--dir", dir, "--daemonize", "no",
+		"--save", "", "--appendonly", "no",
+	}
+	if spec.TLS == nil {
+		args = append(args, "--port", fmt.Sprint(port))
+	} else {
+		args = append(args,
+			"--port", "0", "--tls-port", fmt.Sprint(port),
+			"--tls-ca-cert-file", dir+"/"+caFile, "--tls-cert-file", dir+"/"+certFile, "--tls-key-file", dir+"/"+keyFile,
+			"--tls-auth-clients", "no")
+	}
+	for _, a := range spec.Args {
+		args = append(args, strings.ReplaceAll(a, "{dir}", dir))
+	}
+	return args
+}
+
+// files are all the files that a master needs before its first start.
+func (s Spec) files() map[string]string {
+	all := map[string]string{}
+	for name, content := range s.Files {
+		all[name] = content
+	}
+	if s.TLS != nil {
+		for name, content := range s.TLS.serverFiles {
+			all[name] = content
+		}
+	}
+	return all
+}

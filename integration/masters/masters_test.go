@@ -1,0 +1,220 @@
+package masters_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/integration/masters"
+)
+
+var provider masters.Provider
+
+func TestMain(m *testing.M) {
+	var err error
+	if provider, err = masters.Choose(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println("masters: " + provider.String())
+	os.Exit(m.Run())
+}
+
+func start(t *testing.T, spec masters.Spec) *masters.Node {
+	t.Helper()
+	return masters.Start(t, provider, 1, spec)[0]
+}
+
+func do(t *testing.T, n *masters.Node, command string, args ...any) any {
+	t.Helper()
+	reply, err := n.Do(command, args...)
+	if err != nil {
+		t.Fatalf("%s %v at %s: %v", command, args, n.Addr(), err)
+	}
+	return reply
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFiveMastersAreUpSoonAndIndependent(t *testing.T) {
+	before := time.Now()
+	nodes := masters.Start(t, provider, 5, masters.Spec{})
+	t.Logf("five masters were up after %v", time.Since(before))
+	for i, n := range nodes {
+		do(t, n, "SET", "who", i)
+	}
+	for i, n := range nodes {
+		if got, err := redis.Int(n.Do("GET", "who")); err != nil || got != i {
+			t.Errorf("master %d: got %d, %v", i, got, err)
+		}
+		if policy, err := redis.Strings(n.Do("CONFIG", "GET", "maxmemory-policy")); err != nil || policy[1] != "noeviction" {
+			t.Errorf("master %d: policy %q, %v; want noeviction", i, policy, err)
+		}
+	}
+}
+
+func TestKillForgetsAndKeepsTheAddress(t *testing.T) {
+	n := start(t, masters.Spec{})
+	do(t, n, "SET", "k", "v")
+	must(t, n.Kill())
+	if _, err := n.Do("PING"); err == nil {
+		t.Fatal("a killed master answers")
+	}
+	must(t, n.Kill()) // a second time is no error
+	must(t, n.Start())
+	if got := do(t, n, "GET", "k"); got != nil {
+		t.Errorf("after a restart without persistence: got %q, want nothing", got)
+	}
+}
+
+func TestAppendOnlyFileSurvivesKillButNotStartEmpty(t *testing.T) {
+	n := start(t, masters.Spec{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
+	do(t, n, "SET", "k", "v")
+	must(t, n.Restart())
+	if got, err := redis.String(n.Do("GET", "k")); err != nil || got != "v" {
+		t.Errorf("after kill -9 and start: got %q, %v; want v", got, err)
+	}
+	must(t, n.RestartEmpty())
+	if got := do(t, n, "GET", "k"); got != nil {
+		t.Errorf("after the loss of the disk: got %q, want nothing", got)
+	}
+}
+
+func TestStopAndStart(t *testing.T) {
+	n := start(t, masters.Spec{})
+	must(t, n.Stop())
+	must(t, n.Start())
+	do(t, n, "PING")
+}
+
+func TestPauseHoldsRequestsUntilResume(t *testing.T) {
+	n := start(t, masters.Spec{})
+	c, err := n.Dial(t.Context(), 5*time.Second)
+	must(t, err)
+	defer func() { _ = c.Close() }() // it repeats the timeout below
+	if _, err := c.Do("PING"); err != nil {
+		t.Fatal(err)
+	}
+	must(t, n.Pause())
+	must(t, c.Send("SET", "k", "late"))
+	must(t, c.Flush())
+	if _, err := redis.ReceiveWithTimeout(c, 100*time.Millisecond); err == nil {
+		t.Fatal("a paused master answers")
+	}
+	must(t, n.Resume())
+	// The connection's own reader has given up; the server has not.
+	deadline := time.Now().Add(5 * time.Second)
+	for {
+		got, err := redis.String(n.Do("GET", "k"))
+		if err == nil && got == "late" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after resume: got %q, %v; want late", got, err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestKillAndRemoveAPausedMaster(t *testing.T) {
+	n := start(t, masters.Spec{})
+	must(t, n.Pause())
+	must(t, n.Kill())
+	must(t, n.Start())
+	must(t, n.Pause()) // and removed while paused
+}
+
+func TestCommandStatsAndCPUTime(t *testing.T) {
+	n := start(t, masters.Spec{})
+	do(t, n, "CONFIG", "RESETSTAT")
+	for range 7 {
+		do(t, n, "SET", "k", "v")
+	}
+	stats, err := n.CommandStats()
+	must(t, err)
+	if stats["set"] != 7 {
+		t.Errorf("SETs: got %d, want 7 (of %v)", stats["set"], stats)
+	}
+	used, err := n.CPUTime()
+	must(t, err)
+	if used <= 0 || used > time.Minute {
+		t.Errorf("CPU time: got %v", used)
+	}
+}
+
+func TestPasswordACLAndTLS(t *testing.T) {
+	authority, err := masters.NewAuthority()
+	must(t, err)
+	for name, spec := range map[string]masters.Spec{
+		"password": {Args: []string{"--requirepass", "sesame"}, Password: "sesame"},
+		"ACL": {
+			Args:  []string{"--aclfile", "{dir}/users.acl"},
+			Files: map[string]string{"users.acl": "user default off\nuser ann on >sesame ~* &* +@all\n"},
+			User:  "ann", Password: "sesame",
+		},
+		"TLS": {TLS: authority},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := start(t, spec)
+			do(t, n, "SET", "k", "v")
+			must(t, n.RestartEmpty()) // the files are there again
+			do(t, n, "SET", "k", "v")
+			open, err := redis.Dial("tcp", n.Addr(), redis.DialReadTimeout(time.Second))
+			must(t, err)
+			defer func() { _ = open.Close() }() // it repeats the refusal
+			if _, err := open.Do("PING"); err == nil {
+				t.Error("the master lets everybody in")
+			}
+		})
+	}
+}
+
+func TestSocket(t *testing.T) {
+	n := start(t, masters.Spec{})
+	if n.Socket() == "" {
+		if provider.Name() == masters.Processes {
+			t.Error("a process has no unix socket")
+		}
+		return
+	}
+	c, err := net.Dial("unix", n.Socket())
+	must(t, err)
+	must(t, c.Close())
+}
+
+func TestAServerThatCannotStartSaysWhy(t *testing.T) {
+	n, err := provider.Launch(t.Context(), masters.Spec{Args: []string{"--no-such-directive", "1"}})
+	if err == nil {
+		must(t, n.Remove())
+		t.Fatal("a server with a bad argument starts")
+	}
+	if !strings.Contains(err.Error(), "no-such-directive") {
+		t.Errorf("got %v; want what the server printed", err)
+	}
+}
+
+func TestChooseRefusesAnUnknownProvider(t *testing.T) {
+	t.Setenv("REDLOCK_PROVIDER", "cloud")
+	if _, err := masters.Choose(t.Context()); err == nil || !strings.Contains(err.Error(), `"cloud"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestProcessesWithoutAServerSayWhatToInstall(t *testing.T) {
+	t.Setenv("REDLOCK_PROVIDER", masters.Processes)
+	t.Setenv("REDLOCK_REDIS_SERVER", "redis-server-that-is-not-there")
+	if _, err := masters.Choose(t.Context()); err == nil || !strings.Contains(err.Error(), "install") {
+		t.Errorf("got %v", err)
+	}
+}

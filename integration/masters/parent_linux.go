@@ -1,0 +1,8 @@
+package masters
+
+import "syscall"
+
+// diesWithParent keeps a test that panics or is killed from leaving servers behind.
+func diesWithParent() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}
