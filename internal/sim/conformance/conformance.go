@@ -1,0 +1,235 @@
+// Package conformance is one table of how a node behaves: commands and scripts, in states, with arguments, and what comes of
+// them: reply, remaining keys, times to live. The same table runs against the model of package sim, against miniredis and
+// against real servers, so that the three cannot drift apart.
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Conn is a connection to a node. redigo's redis.Conn is one.
+type Conn interface {
+	Do(command string, args ...any) (reply any, err error)
+}
+
+// Target is an implementation of a node.
+type Target struct {
+	// Dial returns a connection to a node that the test owns: every case begins with FLUSHALL.
+	Dial func(t testing.TB) Conn
+	// Sleep lets the node's clock go on; nil means time.Sleep.
+	Sleep func(d time.Duration)
+	// Around runs the body of one case; nil means plainly. The model runs it in a bubble.
+	Around func(t *testing.T, body func(t *testing.T))
+	// Except names the cases in which the target is known to differ, each with the reason. They are run nevertheless, and an
+	// exception that is not needed any more fails.
+	Except map[string]string
+}
+
+// Case is one row. Commands are written as words divided by spaces; a word 'in quotes' may hold spaces.
+type Case struct {
+	Name  string
+	Given string        // commands divided by "; " that make the state
+	After time.Duration // lets so much time pass between Given and Do
+	Do    string        // the command in question; "@release name | alice": a script by name, its keys, a bar, its arguments
+	Want  any           // the reply: int, string (bulk), Status, nil, []any of these, Err, TTL, Any
+	Left  string        // all that is left, as State writes it; times to live are exact to a second, rounded up
+}
+
+// Status is a simple string.
+type Status string
+
+// Err is the beginning of an error reply.
+type Err string
+
+// TTL is a number of milliseconds at most so large, and at most a second smaller.
+type TTL time.Duration
+
+// Any is a reply that does not matter.
+type Any struct{}
+
+// OK is what most writes answer.
+const OK = Status("OK")
+
+// Run runs the cases as subtests of t. scripts are the sources of the scripts that cases name with @.
+func Run(t *testing.T, target Target, scripts map[string]string, cases ...Case) {
+	t.Helper()
+	if target.Sleep == nil {
+		target.Sleep = time.Sleep
+	}
+	if target.Around == nil {
+		target.Around = func(t *testing.T, body func(*testing.T)) { body(t) }
+	}
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			target.Around(t, func(t *testing.T) {
+				problem := c.run(target.Dial(t), target.Sleep, scripts)
+				reason, excepted := target.Except[c.Name]
+				switch {
+				case excepted && problem == "":
+					t.Errorf("agrees by now: drop the exception %q", reason)
+				case excepted:
+					t.Logf("known difference (%s): %s", reason, problem)
+				case problem != "":
+					t.Error(problem)
+				}
+			})
+		})
+	}
+}
+
+// run returns what is wrong, or "".
+func (c Case) run(conn Conn, sleep func(time.Duration), scripts map[string]string) string {
+	if _, err := conn.Do("FLUSHALL"); err != nil {
+		return "FLUSHALL: " + err.Error()
+	}
+	if c.Given != "" {
+		for _, line := range strings.Split(c.Given, "; ") {
+			if _, err := do(conn, line, scripts); err != nil {
+				return fmt.Sprintf("given %s: %v", line, err)
+			}
+		}
+	}
+	if c.After > 0 {
+		sleep(c.After)
+	}
+	reply, err := do(conn, c.Do, scripts)
+	var problems []string
+	if !matches(reply, err, c.Want) {
+		problems = append(problems, fmt.Sprintf("%s: got %s, want %s", c.Do, show(reply, err), showWant(c.Want)))
+	}
+	left, err := State(conn)
+	if err != nil {
+		return fmt.Sprintf("state after %s: %v", c.Do, err)
+	}
+	if left != c.Left {
+		problems = append(problems, fmt.Sprintf("%s: left %q, want %q", c.Do, left, c.Left))
+	}
+	return strings.Join(problems, "\n")
+}
+
+// do runs one line: a command, or @script.
+func do(conn Conn, line string, scripts map[string]string) (any, error) {
+	words := Words(line)
+	if name, ok := strings.CutPrefix(words[0], "@"); ok {
+		source, known := scripts[name]
+		if !known {
+			return nil, fmt.Errorf("the caller passed no script named %s", name)
+		}
+		n := strconv.Itoa(slices.Index(append(words[1:], "|"), "|"))
+		rest := slices.DeleteFunc(words[1:], func(w string) bool { return w == "|" })
+		words = append([]string{"EVAL", source, n}, rest...)
+	}
+	args := make([]any, len(words)-1)
+	for i, w := range words[1:] {
+		args[i] = w
+	}
+	return conn.Do(words[0], args...)
+}
+
+// Words splits at spaces, except within quotes.
+func Words(line string) []string {
+	var words []string
+	for line = strings.TrimSpace(line); line != ""; line = strings.TrimLeft(line, " ") {
+		if rest, ok := strings.CutPrefix(line, "'"); ok {
+			word, after, _ := strings.Cut(rest, "'")
+			words, line = append(words, word), after
+			continue
+		}
+		word, after, _ := strings.Cut(line, " ")
+		words, line = append(words, word), after
+	}
+	return words
+}
+
+func matches(reply any, err error, want any) bool {
+	switch w := want.(type) {
+	case Any:
+		return true
+	case Err:
+		return err != nil && strings.HasPrefix(err.Error(), string(w))
+	}
+	if err != nil {
+		return false
+	}
+	switch w := want.(type) {
+	case nil:
+		return reply == nil
+	case int:
+		return reply == int64(w)
+	case string:
+		b, ok := reply.([]byte)
+		return ok && string(b) == w
+	case Status:
+		return reply == string(w)
+	case TTL:
+		ms, ok := reply.(int64)
+		most := time.Duration(w).Milliseconds()
+		return ok && ms <= most && ms > most-1000
+	case []any:
+		got, ok := reply.([]any)
+		if !ok || len(got) != len(w) {
+			return false
+		}
+		for i := range w {
+			if e, isErr := got[i].(error); isErr {
+				if !matches(nil, e, w[i]) {
+					return false
+				}
+			} else if !matches(got[i], nil, w[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	panic(fmt.Sprintf("conformance: want of type %T", want))
+}
+
+func show(reply any, err error) string {
+	if err != nil {
+		return "error " + err.Error()
+	}
+	switch v := reply.(type) {
+	case nil:
+		return "nil"
+	case []byte:
+		return strconv.Quote(string(v))
+	case string:
+		return "status " + v
+	case []any:
+		parts := make([]string, len(v))
+		for i, x := range v {
+			parts[i] = show(x, nil)
+		}
+		return "[" + strings.Join(parts, " ") + "]"
+	}
+	return fmt.Sprint(reply)
+}
+
+func showWant(want any) string {
+	switch w := want.(type) {
+	case Err:
+		return "error " + string(w) + "…"
+	case TTL:
+		return "at most " + time.Duration(w).String()
+	case Status:
+		return "status " + string(w)
+	case string:
+		return strconv.Quote(w)
+	case nil:
+		return "nil"
+	}
+	return fmt.Sprint(want)
+}
+
+// ErrState says that State met a key that it cannot write.
+var ErrState = errors.New("conformance: key of unknown type")
+
+// seconds rounds up: the table's times to live are whole seconds, and less than one passes in a case.
+func seconds(ms int64) string { return strconv.Itoa(int(math.Ceil(float64(ms)/1000))) + "s" }

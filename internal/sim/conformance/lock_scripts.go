@@ -1,0 +1,70 @@
+package conformance
+
+import "time"
+
+// Tokens in these rows are small numbers where their size does not matter, and of a real token's size where it does.
+
+var acquireCases = []Case{
+	{Name: "acquire a free lock, no tokens", Do: "@acquire n t | alice 10000 5", Want: 1, Left: "n=alice 10s; t=[n:5]"},
+	{Name: "acquire a free lock, smaller token known", Given: "ZADD t 4 n", Do: "@acquire n t | alice 10000 5", Want: 1, Left: "n=alice 10s; t=[n:5]"},
+	{Name: "acquire a free lock, same token known", Given: "ZADD t 5 n", Do: "@acquire n t | alice 10000 5", Want: []any{[]any{2, "5"}}, Left: "n=alice 10s; t=[n:5]"},
+	{Name: "acquire a free lock, larger token known", Given: "ZADD t 6 n", Do: "@acquire n t | alice 10000 5", Want: []any{[]any{2, "6"}}, Left: "n=alice 10s; t=[n:6]"},
+	{Name: "acquire a free lock, other locks' tokens", Given: "ZADD t 9 m", Do: "@acquire n t | alice 10000 5", Want: 1, Left: "n=alice 10s; t=[n:5 m:9]"},
+	{Name: "acquire with tokens of real size", Given: "ZADD t 1763700000000001 n", Do: "@acquire n t | alice 10000 1763700000000002", Want: 1, Left: "n=alice 10s; t=[n:1763700000000002]"},
+	{Name: "acquire with a real token one too small", Given: "ZADD t 1763700000000002 n", Do: "@acquire n t | alice 10000 1763700000000001", Want: []any{[]any{2, "1763700000000002"}}, Left: "n=alice 10s; t=[n:1763700000000002]"},
+	{Name: "acquire another's", Given: "SET n bob PX 20000; ZADD t 4 n", Do: "@acquire n t | alice 10000 5", Want: []any{[]any{0, "bob", TTL(20 * time.Second)}}, Left: "n=bob 20s; t=[n:4]"},
+	{Name: "acquire our own", Given: "SET n alice PX 20000; ZADD t 4 n", Do: "@acquire n t | alice 10000 5", Want: []any{[]any{0, "alice", TTL(20 * time.Second)}}, Left: "n=alice 20s; t=[n:4]"},
+	{Name: "acquire after expiry", Given: "SET n bob PX 100; ZADD t 4 n", After: 150 * time.Millisecond, Do: "@acquire n t | alice 10000 5", Want: 1, Left: "n=alice 10s; t=[n:5]"},
+	{Name: "acquire a key without TTL", Given: "SET n bob", Do: "@acquire n t | alice 10000 5", Want: []any{[]any{0, "bob", -1}}, Left: "n=bob"},
+	{Name: "acquire where a hash is", Given: "HSET n f v", Do: "@acquire n t | alice 10000 5", Want: []any{[]any{0, "", -1}}, Left: "n={f:v}"},
+	{Name: "acquire two", Do: "@acquire n m t | alice 10000 5 bert 20000 6", Want: 2, Left: "m=bert 20s; n=alice 10s; t=[n:5 m:6]"},
+	{Name: "acquire two, one taken", Given: "SET m bob PX 20000", Do: "@acquire n m t | alice 10000 5 alice 10000 5", Want: []any{[]any{1}, []any{0, "bob", TTL(20 * time.Second)}}, Left: "m=bob 20s; n=alice 10s; t=[n:5]"},
+	{Name: "acquire two, one outbid", Given: "ZADD t 9 m", Do: "@acquire n m t | alice 10000 5 alice 10000 5", Want: []any{[]any{1}, []any{2, "9"}}, Left: "m=alice 10s; n=alice 10s; t=[n:5 m:9]"},
+	{Name: "acquire two, one of the same token", Given: "ZADD t 5 m", Do: "@acquire n m t | alice 10000 5 alice 10000 5", Want: []any{[]any{2, "5"}, []any{2, "5"}}, Left: "m=alice 10s; n=alice 10s; t=[m:5 n:5]"},
+	{Name: "acquire two, both taken", Given: "SET n bob PX 20000; SET m bob PX 20000", Do: "@acquire n m t | alice 10000 5 alice 10000 5", Want: []any{[]any{0, "bob", TTL(20 * time.Second)}, []any{0, "bob", TTL(20 * time.Second)}}, Left: "m=bob 20s; n=bob 20s"},
+	{Name: "acquire with a TTL of 0", Do: "@acquire n t | alice 0 5", Want: Err("ERR invalid expire time"), Left: ""},
+	{Name: "acquire where the tokens are a string", Given: "SET t x", Do: "@acquire n t | alice 10000 5", Want: Err("WRONGTYPE"), Left: "n=alice 10s; t=x"},
+}
+
+var raiseCases = []Case{
+	{Name: "raise ours", Given: "SET n alice PX 10000; ZADD t 4 n", Do: "@raise n t | alice 0 5", Want: 1, Left: "n=alice 10s; t=[n:5]"},
+	{Name: "raise ours, no token known", Given: "SET n alice PX 10000", Do: "@raise n t | alice 0 5", Want: 1, Left: "n=alice 10s; t=[n:5]"},
+	{Name: "raise ours, same token known", Given: "SET n alice PX 10000; ZADD t 5 n", Do: "@raise n t | alice 0 5", Want: []any{[]any{2, "5"}}, Left: "n=alice 10s; t=[n:5]"},
+	{Name: "raise ours, larger token known", Given: "SET n alice PX 10000; ZADD t 6 n", Do: "@raise n t | alice 0 5", Want: []any{[]any{2, "6"}}, Left: "n=alice 10s; t=[n:6]"},
+	{Name: "raise another's", Given: "SET n bob PX 10000; ZADD t 4 n", Do: "@raise n t | alice 0 5", Want: []any{[]any{0}}, Left: "n=bob 10s; t=[n:4]"},
+	{Name: "raise nobody's", Given: "ZADD t 4 n", Do: "@raise n t | alice 0 5", Want: []any{[]any{0}}, Left: "t=[n:4]"},
+	{Name: "raise what has expired", Given: "SET n alice PX 100; ZADD t 4 n", After: 150 * time.Millisecond, Do: "@raise n t | alice 0 5", Want: []any{[]any{0}}, Left: "t=[n:4]"},
+	{Name: "raise where a hash is", Given: "HSET n f v", Do: "@raise n t | alice 0 5", Want: []any{[]any{0}}, Left: "n={f:v}"},
+	{Name: "raise two, one ours", Given: "SET n alice PX 10000; SET m bob PX 10000", Do: "@raise n m t | alice 0 5 alice 0 5", Want: []any{[]any{1}, []any{0}}, Left: "m=bob 10s; n=alice 10s; t=[n:5]"},
+	{Name: "raise two of real size", Given: "SET n alice PX 10000; SET m alice PX 10000; ZADD t 1763700000000001 n 1763700000000003 m", Do: "@raise n m t | alice 0 1763700000000002 alice 0 1763700000000002", Want: []any{[]any{1}, []any{2, "1763700000000003"}}, Left: "m=alice 10s; n=alice 10s; t=[n:1763700000000002 m:1763700000000003]"},
+}
+
+var extendCases = []Case{
+	{Name: "extend ours", Given: "SET n alice PX 5000; ZADD t 5 n", Do: "@extend n t | alice 10000 5", Want: 1, Left: "n=alice 10s; t=[n:5]"},
+	{Name: "extend ours to less", Given: "SET n alice PX 50000", Do: "@extend n t | alice 10000 ''", Want: 1, Left: "n=alice 10s"},
+	{Name: "extend ours, larger token known", Given: "SET n alice PX 5000; ZADD t 6 n", Do: "@extend n t | alice 10000 5", Want: 1, Left: "n=alice 10s; t=[n:6]"},
+	{Name: "extend repairs, token known", Given: "ZADD t 5 n", Do: "@extend n t | alice 10000 5", Want: []any{2}, Left: "n=alice 10s; t=[n:5]"},
+	{Name: "extend repairs, nothing known", Do: "@extend n t | alice 10000 5", Want: []any{2}, Left: "n=alice 10s; t=[n:5]"},
+	{Name: "extend repairs, smaller token known", Given: "ZADD t 4 n", Do: "@extend n t | alice 10000 5", Want: []any{2}, Left: "n=alice 10s; t=[n:5]"},
+	{Name: "extend does not repair what another had since", Given: "ZADD t 6 n", Do: "@extend n t | alice 10000 5", Want: []any{0}, Left: "t=[n:6]"},
+	{Name: "extend repairs without tokens", Do: "@extend n t | alice 10000 ''", Want: []any{2}, Left: "n=alice 10s"},
+	{Name: "extend after expiry repairs", Given: "SET n alice PX 100; ZADD t 5 n", After: 150 * time.Millisecond, Do: "@extend n t | alice 10000 5", Want: []any{2}, Left: "n=alice 10s; t=[n:5]"},
+	{Name: "extend another's", Given: "SET n bob PX 5000; ZADD t 6 n", Do: "@extend n t | alice 10000 5", Want: []any{0}, Left: "n=bob 5s; t=[n:6]"},
+	{Name: "extend where a hash is", Given: "HSET n f v", Do: "@extend n t | alice 10000 5", Want: []any{0}, Left: "n={f:v}"},
+	{Name: "extend two, one another's", Given: "SET n alice PX 5000; SET m bob PX 5000", Do: "@extend n m t | alice 10000 5 alice 10000 5", Want: []any{1, 0}, Left: "m=bob 5s; n=alice 10s"},
+	{Name: "extend two", Given: "SET n alice PX 5000; SET m bert PX 5000", Do: "@extend n m t | alice 10000 5 bert 20000 5", Want: 2, Left: "m=bert 20s; n=alice 10s"},
+	{Name: "extend does not repair with a token of real size one too small", Given: "ZADD t 1763700000000002 n", Do: "@extend n t | alice 10000 1763700000000001", Want: []any{0}, Left: "t=[n:1763700000000002]"},
+}
+
+var releaseCases = []Case{
+	{Name: "release ours", Given: "SET n alice PX 10000", Do: "@release n | alice", Want: 1, Left: ""},
+	{Name: "release nobody's", Do: "@release n | alice", Want: []any{0}, Left: ""},
+	{Name: "release another's", Given: "SET n bob PX 10000", Do: "@release n | alice", Want: []any{2}, Left: "n=bob 10s"},
+	{Name: "release twice", Given: "SET n alice PX 10000; @release n | alice", Do: "@release n | alice", Want: []any{0}, Left: ""},
+	{Name: "release a prefix of the owner", Given: "SET n alice-2 PX 10000", Do: "@release n | alice", Want: []any{2}, Left: "n=alice-2 10s"},
+	{Name: "release what has expired", Given: "SET n alice PX 100", After: 150 * time.Millisecond, Do: "@release n | alice", Want: []any{0}, Left: ""},
+	{Name: "release where a hash is", Given: "HSET n f v", Do: "@release n | alice", Want: []any{0}, Left: "n={f:v}"},
+	{Name: "release two", Given: "SET n alice PX 10000; SET m bert PX 10000", Do: "@release n m | alice bert", Want: 2, Left: ""},
+	{Name: "release two, one another's", Given: "SET n alice PX 10000; SET m bob PX 10000", Do: "@release n m | alice alice", Want: []any{1, 2}, Left: "m=bob 10s"},
+	{Name: "release leaves the token", Given: "SET n alice PX 10000; ZADD t 5 n", Do: "@release n | alice", Want: 1, Left: "t=[n:5]"},
+}

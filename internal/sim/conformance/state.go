@@ -1,0 +1,90 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// State writes everything in the node's database as text, in the order of the keys:
+//
+//	k=alice 10s; z=[a:1 b:2]; h={f:v}; l=(x y); s=<m n>
+//
+// a string with its time to live, a sorted set, a hash, a list, a set.
+func State(conn Conn) (string, error) {
+	reply, err := conn.Do("KEYS", "*")
+	if err != nil {
+		return "", err
+	}
+	keys := texts(reply)
+	slices.Sort(keys)
+	var parts []string
+	for _, k := range keys {
+		value, err := valueOf(conn, k)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", k, err)
+		}
+		left, err := conn.Do("PTTL", k)
+		if err != nil {
+			return "", err
+		}
+		if ms, _ := left.(int64); ms >= 0 {
+			value += " " + seconds(ms)
+		}
+		parts = append(parts, k+"="+value)
+	}
+	return strings.Join(parts, "; "), nil
+}
+
+func valueOf(conn Conn, key string) (string, error) {
+	typ, err := conn.Do("TYPE", key)
+	if err != nil {
+		return "", err
+	}
+	read := func(command string, args ...any) ([]string, error) {
+		reply, err := conn.Do(command, append([]any{key}, args...)...)
+		return texts(reply), err
+	}
+	switch typ {
+	case "string":
+		v, err := conn.Do("GET", key)
+		return strings.Join(texts([]any{v}), ""), err
+	case "zset":
+		v, err := read("ZRANGE", 0, -1, "WITHSCORES")
+		return "[" + pairs(v) + "]", err
+	case "hash":
+		v, err := read("HGETALL")
+		sorted := strings.Fields(pairs(v))
+		slices.Sort(sorted)
+		return "{" + strings.Join(sorted, " ") + "}", err
+	case "list":
+		v, err := read("LRANGE", 0, -1)
+		return "(" + strings.Join(v, " ") + ")", err
+	case "set":
+		v, err := read("SMEMBERS")
+		slices.Sort(v)
+		return "<" + strings.Join(v, " ") + ">", err
+	}
+	return "", ErrState
+}
+
+func texts(reply any) []string {
+	list, _ := reply.([]any)
+	out := make([]string, len(list))
+	for i, v := range list {
+		if b, ok := v.([]byte); ok {
+			out[i] = string(b)
+		} else {
+			out[i] = fmt.Sprint(v)
+		}
+	}
+	return out
+}
+
+func pairs(v []string) string {
+	var out []string
+	for i := 0; i+1 < len(v); i += 2 {
+		out = append(out, v[i]+":"+v[i+1])
+	}
+	return strings.Join(out, " ")
+}
