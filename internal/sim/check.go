@@ -1,0 +1,121 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Assume says which assumptions a run kept, and so which invariants may be demanded of it.
+type Assume struct {
+	// Clocks: no node's clock ran outside the drift allowance or was set, and no majority forgot within the guard period.
+	// Without it holds may overlap, and tokens need only follow the order of granting.
+	Clocks bool
+	// Unfenced: holds have no tokens.
+	Unfenced bool
+}
+
+// Check judges the recorded holds in O(n log n). Honesty is judged while recording and reported here, too.
+func (h *History) Check(assume Assume) []Violation {
+	h.mu.Lock()
+	found := slices.Clone(h.violations)
+	h.mu.Unlock()
+	byName := map[string][]*Hold{}
+	var names []string
+	for _, hold := range h.Holds() {
+		if byName[hold.Name] == nil {
+			names = append(names, hold.Name)
+		}
+		byName[hold.Name] = append(byName[hold.Name], &hold)
+	}
+	for _, name := range names {
+		holds := byName[name]
+		if assume.Clocks {
+			found = append(found, overlaps(holds)...)
+		}
+		if !assume.Unfenced {
+			found = append(found, repeated(holds)...)
+			found = append(found, disorder(holds, "was granted before this one was asked for",
+				func(h *Hold) time.Time { return h.Granted }, func(h *Hold) time.Time { return h.Start })...)
+			if assume.Clocks {
+				found = append(found, disorder(holds, "was over before this one was granted",
+					func(h *Hold) time.Time { return h.over() }, func(h *Hold) time.Time { return h.Granted })...)
+			}
+		}
+	}
+	return found
+}
+
+// overlaps finds holders that trusted their holds at the same time. The interval begins where Lock returned and not where the
+// winning request was sent: a request may overtake, on its way to the nodes, the release that makes it succeed.
+func overlaps(holds []*Hold) []Violation { // sorted by Granted
+	var found []Violation
+	var longest *Hold
+	for _, h := range holds {
+		if longest != nil && h.Granted.Before(longest.over()) && h.Granted.Before(h.over()) {
+			found = append(found, Violation{"exclusion", fmt.Sprintf("%s\n\twhile held: %s", h, longest)})
+		}
+		if longest == nil || h.over().After(longest.over()) {
+			longest = h
+		}
+	}
+	return found
+}
+
+// repeated finds tokens that were given twice.
+func repeated(holds []*Hold) []Violation {
+	sorted := slices.Clone(holds)
+	slices.SortStableFunc(sorted, func(a, b *Hold) int { return compare(a.Token, b.Token) })
+	var found []Violation
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i].Token == sorted[i-1].Token {
+			found = append(found, Violation{"uniqueness", fmt.Sprintf("%s\n\tsame token as: %s", sorted[i], sorted[i-1])})
+		}
+	}
+	return found
+}
+
+// disorder finds holds whose token is not above that of every hold which came before them: whose "last" is not after the
+// later one's "first". One sweep over both orders, keeping the greatest token so far.
+func disorder(holds []*Hold, relation string, last, first func(*Hold) time.Time) []Violation {
+	earlier, later := slices.Clone(holds), slices.Clone(holds)
+	slices.SortStableFunc(earlier, func(a, b *Hold) int { return last(a).Compare(last(b)) })
+	slices.SortStableFunc(later, func(a, b *Hold) int { return first(a).Compare(first(b)) })
+	var found []Violation
+	var greatest *Hold
+	i := 0
+	for _, h := range later {
+		for ; i < len(earlier) && !last(earlier[i]).After(first(h)); i++ {
+			if greatest == nil || earlier[i].Token > greatest.Token {
+				greatest = earlier[i]
+			}
+		}
+		if greatest != nil && greatest.id != h.id && greatest.Token >= h.Token {
+			found = append(found, Violation{"order", fmt.Sprintf("%s\n\t%s: %s", h, relation, greatest)})
+		}
+	}
+	return found
+}
+
+func compare(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// Leftovers finds keys on the nodes for which allowed reports false: what nobody holds must be gone.
+func Leftovers(nodes []*Node, allowed func(key string) bool) []Violation {
+	var found []Violation
+	for _, n := range nodes {
+		for _, k := range n.Keys() {
+			if !allowed(k) {
+				found = append(found, Violation{"clean", fmt.Sprintf("%s still has %q = %v, PTTL %v", n.Addr(), k, n.Do("GET", k), n.Do("PTTL", k))})
+			}
+		}
+	}
+	return found
+}
