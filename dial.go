@@ -1,0 +1,245 @@
+package redlock
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// target is what a node's URL says.
+type target struct {
+	network, address   string
+	username, password string
+	db                 int
+	tls                bool
+}
+
+// String names the node for people. It has no user and no password.
+func (t target) String() string {
+	if t.network == "unix" {
+		return "unix://" + t.address
+	}
+	return t.address
+}
+
+// parseTarget reads redis://, rediss:// and unix:// URLs. Its errors quote
+// nothing that may be part of a password.
+func parseTarget(raw string) (target, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Opaque != "" || u.Scheme == "" || !strings.Contains(raw, "://") {
+		return target{}, errors.New("not a URL such as redis://user:password@host:6379/0")
+	}
+	t := target{network: "tcp"}
+	if u.User != nil {
+		t.username = u.User.Username()
+		var set bool
+		if t.password, set = u.User.Password(); !set {
+			// redis-cli takes redis://secret@host for a password, too.
+			t.username, t.password = "", t.username
+		}
+	}
+	db := strings.TrimPrefix(u.Path, "/")
+	switch u.Scheme {
+	case "redis", "valkey":
+	case "rediss", "valkeys":
+		t.tls = true
+	case "unix":
+		t.network, t.address, db = "unix", u.Path, u.Query().Get("db")
+		if u.Host != "" || t.address == "" {
+			return target{}, errors.New("a unix URL needs three slashes and a path: unix:///run/redis.sock")
+		}
+	default:
+		return target{}, fmt.Errorf("unknown scheme %q: use redis, rediss (TLS) or unix", u.Scheme)
+	}
+	for key := range u.Query() {
+		if t.network != "unix" || key != "db" {
+			return target{}, errors.New("unknown query parameter; options are given to New")
+		}
+	}
+	if t.network == "tcp" {
+		host, port := u.Hostname(), u.Port()
+		if host == "" {
+			return target{}, errors.New("no host")
+		}
+		if port == "" {
+			port = "6379"
+		}
+		if p, err := strconv.Atoi(port); err != nil || p < 1 || p > 65535 {
+			return target{}, errors.New("port out of range 1 to 65535")
+		}
+		t.address = net.JoinHostPort(strings.ToLower(host), port)
+	}
+	if db != "" {
+		if t.db, err = strconv.Atoi(db); err != nil || t.db < 0 {
+			return target{}, errors.New("the database must be a number, as in redis://host:6379/2")
+		}
+	}
+	return t, nil
+}
+
+// link is one established connection.
+type link struct {
+	conn redis.Conn
+	wire *wire
+}
+
+// connect dials, authenticates, selects the database and loads the scripts.
+func (n *node) connect(ctx context.Context) (*link, error) {
+	timeout := n.opts.connectTimeout()
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, ErrNodeTimeout)
+	defer cancel()
+	l := &link{}
+	conn, err := redis.DialContext(ctx, n.target.network, n.target.address,
+		redis.DialContextFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := n.dial(ctx, network, address)
+			l.wire = &wire{Conn: c}
+			return l.wire, err
+		}),
+		redis.DialReadTimeout(timeout),
+		redis.DialWriteTimeout(timeout),
+		redis.DialUsername(n.target.username),
+		redis.DialPassword(n.target.password),
+		redis.DialDatabase(n.target.db),
+	)
+	if err != nil {
+		return nil, causeOf(ctx, err)
+	}
+	l.conn = conn
+	if err := errors.Join(loadScripts(conn), n.meet(conn)); err != nil {
+		l.close()
+		return nil, causeOf(ctx, err)
+	}
+	l.wire.batch()
+	return l, nil
+}
+
+// causeOf prefers our own time limit's error to the ways in which the network reports it.
+func causeOf(ctx context.Context, err error) error {
+	var timeout net.Error
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return ErrNodeTimeout
+	}
+	return err
+}
+
+func (n *node) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	dial := n.opts.dialer
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	c, err := dial(ctx, network, address)
+	if err != nil || !n.target.tls {
+		return c, err
+	}
+	config := n.opts.tls.Clone()
+	if config == nil {
+		config = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	t := tls.Client(c, config)
+	if err := t.HandshakeContext(ctx); err != nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("TLS: %w", err)
+	}
+	return t, nil
+}
+
+// loadScripts makes EVALSHA work. Where the user may not SCRIPT LOAD, the
+// first use of each script sends its source.
+func loadScripts(conn redis.Conn) error {
+	for _, s := range scripts {
+		if err := conn.Send("SCRIPT", "LOAD", s.source); err != nil {
+			return err
+		}
+	}
+	if err := conn.Flush(); err != nil {
+		return err
+	}
+	var first error
+	for range scripts {
+		_, err := conn.Receive()
+		if isServerError(err) && strings.HasPrefix(err.Error(), "NOPERM") {
+			continue
+		}
+		if err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// receive returns the next reply, or the node's error, or what broke the connection.
+// There is no read deadline: the node's watchdog sees to silence.
+func (l *link) receive() (any, error) { return redis.ReceiveWithTimeout(l.conn, 0) }
+
+func (l *link) flush() error {
+	if err := l.conn.Flush(); err != nil {
+		return err
+	}
+	return l.wire.flush()
+}
+
+// close may be called more than once, by anyone.
+func (l *link) close() { _ = l.wire.Close() }
+
+// wire is the network connection under redigo. In batches it gathers what
+// redigo writes, 4 KiB at a time, into one system call, and ignores the read
+// deadline that redigo sets for every reply.
+type wire struct {
+	net.Conn
+	batching bool
+	buf      []byte // owned by the writer
+}
+
+// batch begins to gather writes. Called before the writer and the reader start.
+func (w *wire) batch() {
+	_ = w.Conn.SetDeadline(time.Time{})
+	w.batching = true
+}
+
+func (w *wire) Write(p []byte) (int, error) {
+	if !w.batching {
+		return w.Conn.Write(p)
+	}
+	w.buf = append(w.buf, p...)
+	return len(p), nil
+}
+
+func (w *wire) flush() error {
+	if len(w.buf) == 0 {
+		return nil
+	}
+	_, err := w.Conn.Write(w.buf)
+	if cap(w.buf) > 1<<18 {
+		w.buf = nil // a rare flood need not stay in memory
+	}
+	w.buf = w.buf[:0]
+	return err
+}
+
+func (w *wire) SetReadDeadline(t time.Time) error {
+	if w.batching {
+		return nil
+	}
+	return w.Conn.SetReadDeadline(t)
+}
+
+func (w *wire) SetWriteDeadline(t time.Time) error {
+	if w.batching {
+		return nil
+	}
+	return w.Conn.SetWriteDeadline(t)
+}

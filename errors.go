@@ -1,0 +1,146 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// What a call or a hold can end with; test with [errors.Is].
+var (
+	// ErrTaken says that others hold so many nodes that no majority was possible.
+	ErrTaken = errors.New("redlock: taken")
+	// ErrNoQuorum says that too few nodes answered in time with a word that counts.
+	ErrNoQuorum = errors.New("redlock: no quorum")
+	// ErrLost says that a hold ended before it was unlocked: its validity ran
+	// out, or a majority of the nodes no longer had it.
+	ErrLost = errors.New("redlock: lost")
+	// ErrUnlocked says that a hold was ended by Unlock.
+	ErrUnlocked = errors.New("redlock: unlocked")
+	// ErrMaxHold says that a hold was ended at the limit set by WithMaxHold.
+	ErrMaxHold = errors.New("redlock: held for the longest time allowed")
+	// ErrClosed says that the Locker is closed.
+	ErrClosed = errors.New("redlock: closed")
+	// ErrInvalid says that an argument or option is not acceptable.
+	ErrInvalid = errors.New("redlock: invalid")
+)
+
+// Why a node's vote failed, beside what the node itself or the network said;
+// test the Err of a [NodeError] with [errors.Is].
+var (
+	// ErrNodeTimeout says that the node did not answer within the node timeout, or
+	// has not answered an earlier request for that long. It is not a
+	// context.DeadlineExceeded: that is the caller's own deadline.
+	ErrNodeTimeout = errors.New("no answer within the node timeout")
+	// ErrNodeDown says that there is no connection to the node.
+	ErrNodeDown = errors.New("not connected")
+	// ErrNodeBusy says that too many requests to the node are unanswered.
+	ErrNodeBusy = errors.New("too many unanswered requests")
+
+	errConnecting = fmt.Errorf("%w yet", ErrNodeDown)
+)
+
+// Outcome is what one node contributed to a call.
+type Outcome string
+
+// The outcomes.
+const (
+	OutcomeGranted   Outcome = "granted"
+	OutcomeOutbid    Outcome = "granted, but knows a larger token"
+	OutcomeAbsent    Outcome = "not held here"
+	OutcomeTaken     Outcome = "taken"
+	OutcomeAbstained Outcome = "abstained"
+	OutcomeFailed    Outcome = "failed"
+	OutcomeLate      Outcome = "not waited for" // the outcome was certain before it answered
+)
+
+var outcomes = [voteKinds]Outcome{
+	voteGranted: OutcomeGranted, voteOutbid: OutcomeOutbid, voteAbsent: OutcomeAbsent,
+	voteTaken: OutcomeTaken, voteAbstained: OutcomeAbstained, voteFailed: OutcomeFailed,
+}
+
+// NodeError is one node's part in a QuorumError.
+type NodeError struct {
+	Addr      string        // the node's address, without user and password
+	Outcome   Outcome       // what the node said
+	Owner     string        // OutcomeTaken: the owner that holds the lock there, where known
+	Remaining time.Duration // OutcomeTaken: for how long at most, unless it is extended; 0: not known
+	Err       error         // OutcomeFailed, OutcomeAbstained: why
+}
+
+// Error describes the node's part in a few words.
+func (e NodeError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", e.Addr, e.Outcome)
+	if e.Owner != "" {
+		fmt.Fprintf(&b, " by %s", e.Owner)
+	}
+	if e.Remaining > 0 {
+		fmt.Fprintf(&b, " for %s", e.Remaining.Round(time.Millisecond))
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return b.String()
+}
+
+// Unwrap returns why the node failed or abstained.
+func (e NodeError) Unwrap() error { return e.Err }
+
+// QuorumError says that no majority of nodes granted what was asked, and what
+// each node said. It satisfies errors.Is for ErrTaken or ErrNoQuorum or
+// ErrLost, and for the error of the caller's context where that ended a wait;
+// never for an error of a single node, since one node's timeout is not the caller's.
+type QuorumError struct {
+	Op      string // "lock", "extend" or "unlock"
+	Name    string // of the lock
+	Need    int    // how many nodes must grant
+	Granted int    // how many did
+	Nodes   []NodeError
+
+	reason error  // ErrTaken, ErrNoQuorum or ErrLost
+	detail string // what else there is to say
+	ctx    error  // what ended the wait, or nil
+}
+
+// Error names the outcome and every node's part in it.
+func (e *QuorumError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "redlock: %s %q: %s", e.Op, e.Name, strings.TrimPrefix(e.reason.Error(), "redlock: "))
+	if e.ctx != nil {
+		fmt.Fprintf(&b, " until %v", e.ctx)
+	}
+	fmt.Fprintf(&b, " (%d of %d nodes granted, %d needed)", e.Granted, len(e.Nodes), e.Need)
+	if e.detail != "" {
+		fmt.Fprintf(&b, "; %s", e.detail)
+	}
+	for i, n := range e.Nodes {
+		sep := "; "
+		if i == 0 {
+			sep = ": "
+		}
+		b.WriteString(sep)
+		b.WriteString(n.Error())
+	}
+	return b.String()
+}
+
+// Unwrap returns the reason and the context's error, where that ended the wait.
+func (e *QuorumError) Unwrap() []error {
+	if e.ctx != nil {
+		return []error{e.reason, e.ctx}
+	}
+	return []error{e.reason}
+}
+
+// invalid returns an error for an unacceptable argument or option.
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// unprefixed leaves the package's name to the error around it.
+type unprefixed struct{ error }
+
+func (e unprefixed) Error() string { return strings.TrimPrefix(e.error.Error(), "redlock: ") }
+func (e unprefixed) Unwrap() error { return e.error }

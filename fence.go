@@ -1,0 +1,107 @@
+package redlock
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// The fencing token of a hold is larger than that of every earlier hold of the
+// name, so that a resource can refuse a holder that was overtaken.
+//
+// A token is a time in microseconds. An attempt proposes one number F to all nodes:
+// the nodes' time, or one more than the highest token it has seen. A node that
+// gives the lock also accepts F if F is larger than every token it has accepted for the
+// name, and its vote counts only then. Where a majority gave the lock, but too
+// few accepted F, a second round proposes a larger number to the same nodes.
+//
+// Why tokens grow, whatever the clocks do, as long as nodes keep their data: a node
+// accepts a token only from the owner that it has the lock given to, each above all before.
+// The majorities of two holds share a node. There the times in which the one
+// and the other was the owner are disjoint, so the later one's token is larger.
+//
+// Where a node has lost its data, the time takes over: a token proposed later is larger as
+// long as clocks disagree by less than the node was out of the vote. So entries
+// older than the retention can be forgotten, and nothing piles up.
+
+// maxAhead is by how much a token may be ahead of the nodes' time. Beyond, somebody's idea
+// of the time is wrong, and following it would spoil the name for all others.
+const maxAhead = time.Second
+
+// fence is what a Locker knows about tokens.
+type fence struct {
+	epoch instant      // where local counts from
+	seen  atomic.Int64 // the highest token seen
+
+	ahead atomic.Int64 // the nodes' time minus local, in µs
+
+	mu      sync.Mutex
+	offsets []nodeOffset // guarded by mu
+}
+
+// nodeOffset is what one node's clock showed, minus local, in µs.
+type nodeOffset struct {
+	known  bool
+	offset int64
+}
+
+func (f *fence) init(now instant, nodes int) {
+	f.epoch = now
+	f.offsets = make([]nodeOffset, nodes)
+	f.ahead.Store(now.local.UnixMicro()) // until a node has said better
+}
+
+// local returns this process's own time, in µs from an arbitrary start. It does
+// not follow the wall clock.
+func (f *fence) local(now instant) int64 {
+	if now.boot != 0 {
+		return (now.boot - f.epoch.boot).Microseconds()
+	}
+	return now.local.Sub(f.epoch.local).Microseconds()
+}
+
+// time returns the nodes' time in µs: the median of their clocks.
+func (f *fence) time(now instant) int64 { return f.local(now) + f.ahead.Load() }
+
+// propose returns the token for a new attempt.
+func (f *fence) propose(now instant) int64 { return max(f.time(now), f.seen.Load()+1) }
+
+// see takes note of a token.
+func (f *fence) see(token int64) {
+	for {
+		seen := f.seen.Load()
+		if token <= seen || f.seen.CompareAndSwap(seen, token) {
+			return
+		}
+	}
+}
+
+// tooFarAhead reports whether a token cannot have come from a sound clock.
+func (f *fence) tooFarAhead(token int64, now instant) bool {
+	return token > f.time(now)+maxAhead.Microseconds()
+}
+
+// measured takes note of a node's clock: it showed micros some time between
+// asked and now.
+func (f *fence) measured(node int, micros int64, asked, now instant) (offset time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	between := (f.local(asked) + f.local(now)) / 2
+	f.offsets[node] = nodeOffset{known: true, offset: micros - between}
+	f.ahead.Store(medianOffset(f.offsets))
+	return time.Duration(f.offsets[node].offset-f.ahead.Load()) * time.Microsecond
+}
+
+// medianOffset returns the middle one of the known offsets, the lower where
+// there are two: as long as most clocks are right, it is within their range.
+func medianOffset(offsets []nodeOffset) int64 {
+	var known []int64
+	for _, o := range offsets {
+		if o.known {
+			known = append(known, o.offset)
+		}
+	}
+	slices.Sort(known)
+	return known[(len(known)-1)/2]
+}

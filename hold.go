@@ -1,0 +1,178 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// hold is one acquisition, from grant to release or loss. Several handles may
+// share it; renewal refers to the hold and never to a handle, so that a
+// forgotten handle can be noticed.
+type hold struct {
+	locker *Locker
+	opts   *options
+	name   string
+	key    any // string, boxed for the wire
+	token  int64
+	owner  uuid.UUID
+	since  instant // when the acquisition began
+	caller callers
+
+	mu       sync.Mutex                            // guards the fields below
+	start    instant                               // when the request that the validity rests on was begun
+	validity time.Duration                         // how long after start the hold may be trusted
+	asked    nodeSet                               // the nodes that may have the key
+	handles  int                                   // Locks that have not been unlocked
+	err      error                                 // why the hold ended; nil while it may be trusted
+	done     chan struct{}                         // closed when the hold ends; made when first asked for
+	ends     map[*context.CancelCauseFunc]struct{} // contexts that end with the hold
+	renewal  renewal
+
+	lease lease // guarded by leases.mu
+}
+
+// left returns for how long the hold may still be trusted; zero or less: it is over.
+// Called with mu held, or before the hold is shared.
+func (h *hold) left(now instant) time.Duration {
+	left := h.validity - now.since(h.start)
+	if h.opts.maxHold > 0 {
+		left = min(left, h.opts.maxHold-now.since(h.since))
+	}
+	return left
+}
+
+// check ends the hold if its time is up, and returns why it has ended or nil.
+func (h *hold) check() error {
+	now := h.opts.clock.now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.expireAt(now)
+	return h.err
+}
+
+// expireAt ends the hold if its time is up. Called with mu held.
+func (h *hold) expireAt(now instant) {
+	if h.err != nil || h.left(now) > 0 {
+		return
+	}
+	if h.opts.maxHold > 0 && now.since(h.since) >= h.opts.maxHold {
+		h.end(ErrMaxHold)
+	} else {
+		h.end(ErrLost)
+	}
+}
+
+// end makes the end known, by every way at once. Whoever ends a hold other than by
+// Unlock has the nodes let go, too: what they still keep is in nobody's use, unless
+// the Locker is closed under running work, which then stays protected for the
+// rest of the TTL. Called with mu held, once.
+func (h *hold) end(cause error) {
+	h.err = cause
+	h.renewal.handle = nil
+	if h.done != nil {
+		close(h.done)
+	}
+	for end := range h.ends {
+		(*end)(cause)
+	}
+	h.ends = nil
+	h.locker.leases.remove(h)
+	if cause != ErrUnlocked && cause != ErrClosed { //nolint:errorlint // our own values
+		h.locker.undo(h, h.asked)
+	}
+}
+
+// leave gives back one handle; the last one unlocks.
+func (h *hold) leave() error {
+	now := h.opts.clock.now()
+	h.mu.Lock()
+	h.expireAt(now)
+	h.handles--
+	ended, last, asked := h.err, h.handles == 0, h.asked
+	if ended == nil && last {
+		h.end(ErrUnlocked)
+	}
+	h.mu.Unlock()
+	switch {
+	case ended != nil:
+		return h.over("unlock", ended)
+	case !last:
+		return nil
+	}
+	return h.release(asked)
+}
+
+// release has the nodes let go and waits for a majority of them to say so.
+func (h *hold) release(asked nodeSet) error {
+	l := h.locker
+	c := l.askFor(release, h)
+	defer c.release()
+	now := h.opts.clock.local()
+	c.expires = now.Add(h.opts.ttl)
+	c.put(l.nodes, asked, l.need, now)
+	<-c.wake // within the node timeout: the nodes see to it
+	votes := tally(c.votes.Load())
+	if votes.verdict(len(l.nodes), l.need) == verdictWon {
+		return nil
+	}
+	failure := l.failure("unlock", h.name, c, votes, nil)
+	if failure.reason == ErrTaken { //nolint:errorlint // our own value
+		failure.reason = ErrLost
+	}
+	return failure
+}
+
+// ask puts an extension to all nodes. Its outcome goes to then, or to who waits where
+// then is nil. The nodes get it while mu is held and the hold has not ended, so
+// that it can never follow the release, and bring back what that deleted.
+func (h *hold) ask(then func(*call)) (*call, error) {
+	l := h.locker
+	c := l.askFor(extend, h)
+	c.then, c.hold = then, h
+	c.begun = h.opts.clock.now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err != nil {
+		c.drop()
+		return nil, h.over("extend", h.err)
+	}
+	h.asked |= c.put(l.nodes, allNodes(len(l.nodes)), l.need, c.begun.local)
+	return c, nil
+}
+
+// answered draws the conclusion from an extension. ended is what ended the wait for it.
+func (h *hold) answered(c *call, votes tally, ended error) error {
+	l := h.locker
+	now := h.opts.clock.now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.expireAt(now)
+	if h.err != nil {
+		return h.over("extend", h.err)
+	}
+	if votes.verdict(len(l.nodes), l.need) == verdictWon {
+		if c.begun.since(h.start) > 0 {
+			h.start, h.validity = c.begun, h.opts.drift.validity(h.opts.ttl, 0)
+		}
+		return nil
+	}
+	failure := l.failure("extend", h.name, c, votes, ended)
+	if votes.count(voteTaken)+votes.count(voteAbsent) > len(l.nodes)-l.need {
+		failure.reason = ErrLost
+		h.end(ErrLost)
+	}
+	return failure
+}
+
+// over returns the error of an operation on a hold that has ended.
+func (h *hold) over(op string, cause error) error {
+	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrUnlocked) {
+		return fmt.Errorf("redlock: %s %q: %w", op, h.name, unprefixed{cause})
+	}
+	return fmt.Errorf("redlock: %s %q: %w: %w", op, h.name, unprefixed{ErrLost}, unprefixed{cause})
+}

@@ -1,0 +1,120 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// Lock is one handle on a hold. Any number of goroutines may use it at once.
+type Lock struct {
+	hold  *hold
+	outer *Lock // the handle that this one joined: the hold is renewed as long as either lives
+	once  sync.Once
+	err   error // what Unlock returned; written under once
+}
+
+// Name returns the name that was locked, without the prefix.
+func (k *Lock) Name() string { return k.hold.name }
+
+// Owner returns the random value that marks this hold on the nodes.
+func (k *Lock) Owner() string { return k.hold.owner.String() }
+
+// Token returns the fencing token: a number larger than the token of every
+// earlier hold of the name. Send it along with each change of what the lock protects, and let that
+// refuse a token smaller than the largest it has seen: so a holder that was
+// paused past the end of its hold can do no harm (docs/fencing.md). Tokens are
+// positive and below 2^53; they are no counters. It is 0 with WithoutFencing.
+func (k *Lock) Token() int64 { return k.hold.token }
+
+// Until returns when the hold ends if it is not extended: the end of the TTL,
+// with the time that acquiring took and the drift allowance taken off. It is for
+// people; a program selects on Done.
+func (k *Lock) Until() time.Time {
+	h := k.hold
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.start.local.Add(h.validity)
+}
+
+// Done returns a channel that is closed when the hold ends: by Unlock, at
+// Until, or when a majority of the nodes no longer has it. Err says which.
+func (k *Lock) Done() <-chan struct{} {
+	h := k.hold
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.done == nil {
+		h.done = make(chan struct{})
+		if h.err != nil {
+			close(h.done)
+		}
+	}
+	return h.done
+}
+
+// Err returns nil while the hold may be trusted, then why it ended: ErrLost,
+// ErrMaxHold, ErrUnlocked or ErrClosed. It reads the clock itself, so it is never late, even
+// right after the process was paused.
+func (k *Lock) Err() error { return k.hold.check() }
+
+// Context returns a context that also ends when the hold does, with the reason
+// as its [context.Cause]. Call the CancelFunc when the work is done.
+func (k *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(parent)
+	h := k.hold
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err != nil {
+		end(h.err)
+		return ctx, func() {}
+	}
+	if h.ends == nil {
+		h.ends = make(map[*context.CancelCauseFunc]struct{})
+	}
+	h.ends[&end] = struct{}{}
+	return ctx, func() {
+		h.mu.Lock()
+		delete(h.ends, &end)
+		h.mu.Unlock()
+		end(context.Canceled)
+		runtime.KeepAlive(k) // who has yet to call this has not forgotten the Lock
+	}
+}
+
+// Extend asks the nodes to keep the lock for another full TTL from now on, and
+// returns within the node timeout. Its error satisfies errors.Is for ErrLost where
+// the hold has ended or a majority no longer has it, and for ErrNoQuorum where too
+// few nodes answered: the hold is then valid until Until, as before. A hold that
+// has ended never comes back.
+func (k *Lock) Extend(ctx context.Context) error {
+	h := k.hold
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("redlock: extend %q: %w", h.name, err)
+	}
+	if err := h.check(); err != nil {
+		return h.over("extend", err)
+	}
+	c, err := h.ask(nil)
+	if err != nil {
+		return err
+	}
+	votes, err := c.wait(ctx)
+	err = h.answered(c, votes, err)
+	c.giveUp()
+	return err
+}
+
+// Unlock ends the hold and makes the nodes let go. It returns within the node
+// timeout, whether or not ctx is done: nil where a majority of the nodes
+// confirmed; an error that satisfies errors.Is for ErrLost where the hold had
+// ended before, so that its work may have run unprotected; and a *QuorumError
+// with ErrNoQuorum where too few nodes answered: the others let go when they can be
+// reached again, or at the end of the TTL. Calling it again returns the same.
+//
+// On a handle that joined a hold, Unlock gives back the handle; the last one ends the hold.
+func (k *Lock) Unlock(context.Context) error {
+	k.once.Do(func() { k.err = k.hold.leave() })
+	return k.err
+}

@@ -1,0 +1,155 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Locker acquires locks on a fixed set of nodes. Any number of goroutines may
+// use it at once.
+type Locker struct {
+	nodes     []*node
+	all       nodeSet
+	need      int // a majority of the nodes
+	opts      *options
+	tokensKey any        // string, boxed for the wire
+	calls     *sync.Pool // of *call
+	fence     fence
+	leases    leases
+	ctx       context.Context // ends waiting when the Locker is closed
+	cancel    context.CancelFunc
+	closing   sync.Once
+}
+
+// Keys of our own on the nodes, behind the prefix. No lock can have their names.
+const (
+	tokensName = "redlock:tokens"
+	nodeName   = "redlock:node"
+)
+
+// maxName bounds a name, in bytes: it is in every message.
+const maxName = 512
+
+// New returns a Locker for the nodes at the given URLs:
+// redis://user:password@host:port/db, rediss://… for TLS, or unix:///path?db=n.
+// Use an odd number of masters that share no fate; five is usual. One makes a plain
+// single-node lock.
+//
+// New connects to all nodes at once, and returns when every first attempt has
+// ended, or when a majority is connected and the node timeout has passed. It
+// does not fail because nodes are out of reach: connecting goes on in the
+// background, and calls say which nodes they lack. Its error satisfies
+// errors.Is for ErrInvalid.
+func New(nodes []string, opts ...Option) (*Locker, error) {
+	base := defaults()
+	o, err := settle(&base, false, opts)
+	if err == nil {
+		err = o.check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("redlock: New: %w", unprefixed{err})
+	}
+	targets, err := parseTargets(nodes)
+	if err != nil {
+		return nil, fmt.Errorf("redlock: New: %w", unprefixed{err})
+	}
+	l := &Locker{
+		all: allNodes(len(targets)), need: majority(len(targets)), opts: o,
+		tokensKey: o.prefix + tokensName, calls: newCallPool(len(targets)),
+	}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.fence.init(o.clock.now(), len(targets))
+	l.leases.start(o.clock)
+	for i, t := range targets {
+		n := newNode(i, t, o, &l.fence)
+		l.nodes = append(l.nodes, n)
+		go n.run() // until n.close
+	}
+	l.awaitNodes()
+	return l, nil
+}
+
+// parseTargets reads the URLs and finds those that cannot be a fleet.
+func parseTargets(urls []string) ([]target, error) {
+	switch {
+	case len(urls) == 0:
+		return nil, invalid("no nodes")
+	case len(urls) > maxNodes:
+		return nil, invalid("%d nodes: at most %d", len(urls), maxNodes)
+	}
+	targets := make([]target, len(urls))
+	first := make(map[string]int)
+	for i, url := range urls {
+		t, err := parseTarget(url)
+		if err != nil {
+			return nil, invalid("node %d: %v", i+1, err)
+		}
+		if j, twice := first[t.String()]; twice {
+			return nil, invalid("nodes %d and %d are the same server %s: it would have two votes", j+1, i+1, t)
+		}
+		targets[i], first[t.String()] = t, i
+	}
+	return targets, nil
+}
+
+// awaitNodes returns when the first attempts to connect have ended, or enough of them.
+func (l *Locker) awaitNodes() {
+	grace := time.NewTimer(l.opts.nodeTimeout)
+	defer grace.Stop()
+	for _, n := range l.nodes {
+		select {
+		case <-n.tried:
+			continue
+		case <-grace.C:
+		}
+		connected := 0
+		for _, m := range l.nodes {
+			if m.isConnected() {
+				connected++
+			}
+		}
+		if connected >= l.need {
+			return
+		}
+		<-n.tried // within the connect timeout
+		grace.Reset(0)
+	}
+}
+
+// Close ends all waiting and all renewal, sees to it that what was asked to be
+// undone is undone, as far as nodes answer within the node timeout, and closes
+// the connections. Holds that are not unlocked end with ErrClosed; the nodes keep them for
+// the rest of the TTL. Calls after Close fail with ErrClosed. It returns nil.
+func (l *Locker) Close() error {
+	l.closing.Do(func() {
+		l.cancel()
+		l.leases.close()
+		ctx, cancel := context.WithTimeout(context.Background(), l.opts.nodeTimeout)
+		defer cancel()
+		for _, n := range l.nodes {
+			n.drain(ctx)
+		}
+		for _, n := range l.nodes {
+			n.cancel()
+		}
+		for _, n := range l.nodes {
+			n.close()
+		}
+	})
+	return nil
+}
+
+// key returns the name's key on the nodes.
+func (l *Locker) key(name string) (any, error) {
+	switch {
+	case name == "":
+		return nil, invalid("the name is empty")
+	case len(name) > maxName:
+		return nil, invalid("the name has %d bytes: at most %d", len(name), maxName)
+	case name == tokensName, name == nodeName:
+		return nil, invalid("the name %q is used by the library itself", name)
+	}
+	return l.opts.prefix + name, nil
+}

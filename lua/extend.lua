@@ -1,0 +1,29 @@
+-- extend: give locks that are ours a new TTL; set them again where they are gone.
+-- KEYS[i] a lock key   KEYS[n+1] the set of tokens
+-- ARGV[3i-2] our owner   ARGV[3i-1] the TTL in ms   ARGV[3i] our token, or ''
+-- Replies n where all n were ours, else for each: 1 extended · 2 repaired: it was
+-- nobody's and is ours again · 0 it is somebody else's, or was since: a
+-- larger token is known here
+local n, call, usual, codes = #KEYS - 1, redis.call, 0, {}
+local tokens, holders = KEYS[n + 1], call('MGET', unpack(KEYS, 1, n))
+for i = 1, n do
+  local key, owner, ttl, token = KEYS[i], ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i]
+  if holders[i] == owner then
+    call('PEXPIRE', key, ttl)
+    usual = usual + 1
+    codes[i] = 1
+  elseif holders[i] then
+    codes[i] = 0
+  else
+    local known = token ~= '' and call('ZSCORE', tokens, key)
+    if known and tonumber(known) > tonumber(token) then
+      codes[i] = 0
+    elseif call('SET', key, owner, 'NX', 'PX', ttl) then
+      if token ~= '' then call('ZADD', tokens, 'GT', token, key) end
+      codes[i] = 2
+    else
+      codes[i] = 0 -- a key of another type
+    end
+  end
+end
+return usual == n and n or codes

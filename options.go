@@ -1,0 +1,227 @@
+package redlock
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"time"
+)
+
+// options are the settled settings of a Locker or of one call. They are never
+// changed once settled, so that calls and holds can share them.
+type options struct {
+	ttl         time.Duration
+	minValidity time.Duration // 0: a quarter of the TTL
+	drift       drift
+	backoff     Backoff
+	maxAttempts int           // 0: no limit
+	renew       bool          // extend until unlocked
+	maxHold     time.Duration // 0: no limit
+	fencing     bool          // hand out tokens
+
+	// For New alone.
+	nodeTimeout time.Duration
+	prefix      string
+	dialer      func(ctx context.Context, network, address string) (net.Conn, error)
+	tls         *tls.Config
+	logger      *slog.Logger
+	retention   time.Duration // how long nodes keep tokens
+	clock       clock
+
+	ttlArg any // the TTL in ms, boxed for the wire
+}
+
+func defaults() options {
+	return options{
+		ttl:         10 * time.Second,
+		drift:       drift{factor: 0.01, slack: 2 * time.Millisecond},
+		backoff:     Jitter(10*time.Millisecond, 250*time.Millisecond),
+		nodeTimeout: 250 * time.Millisecond,
+		renew:       true,
+		fencing:     true,
+		retention:   time.Minute,
+		logger:      slog.New(slog.DiscardHandler),
+		clock:       systemClock(),
+	}
+}
+
+// connectTimeout bounds dialling, the TLS handshake and the first commands. It
+// is also how long a node may stay silent before its connection is replaced.
+func (o *options) connectTimeout() time.Duration { return max(time.Second, 4*o.nodeTimeout) }
+
+// leastValidity is what must be left of the TTL for a hold to count.
+func (o *options) leastValidity() time.Duration {
+	if o.minValidity > 0 {
+		return o.minValidity
+	}
+	return o.ttl / 4
+}
+
+// Option sets one thing: the default, when given to [New], or an exception,
+// when given to a call. Options that only New takes are refused by calls.
+type Option struct {
+	name    string
+	newOnly bool
+	apply   func(*options)
+}
+
+// WithTTL sets how long the nodes keep a lock that is not extended, in whole
+// milliseconds. The default is 10 s. It bounds how long others are kept out
+// after the holder has crashed.
+func WithTTL(ttl time.Duration) Option {
+	return Option{name: "WithTTL", apply: func(o *options) { o.ttl = ttl }}
+}
+
+// WithMinValidity sets how much of the TTL must be left, once a majority has
+// granted, for a hold to be worth having. The default is a quarter of the TTL.
+func WithMinValidity(d time.Duration) Option {
+	return Option{name: "WithMinValidity", apply: func(o *options) { o.minValidity = d }}
+}
+
+// WithDrift sets what is taken off each TTL for the nodes' clocks: factor × TTL
+// + slack. The default is 0.01 and 2 ms, as in the Redis documentation.
+func WithDrift(factor float64, slack time.Duration) Option {
+	return Option{name: "WithDrift", apply: func(o *options) { o.drift = drift{factor, slack} }}
+}
+
+// WithBackoff sets how long to wait between attempts. The default is
+// Jitter(10*time.Millisecond, 250*time.Millisecond).
+func WithBackoff(b Backoff) Option {
+	return Option{name: "WithBackoff", apply: func(o *options) { o.backoff = b }}
+}
+
+// WithMaxAttempts limits how often Lock asks before it gives up with the last
+// attempt's error. The default, 0, sets no limit but the context's.
+func WithMaxAttempts(n int) Option {
+	return Option{name: "WithMaxAttempts", apply: func(o *options) { o.maxAttempts = n }}
+}
+
+// WithoutRenewal leaves the hold to end after its TTL. By default it is extended
+// every third of the TTL until it is unlocked.
+func WithoutRenewal() Option {
+	return Option{name: "WithoutRenewal", apply: func(o *options) { o.renew = false }}
+}
+
+// WithMaxHold ends a hold, with ErrMaxHold, at the latest d after the
+// acquisition began, however often it is extended. The default, 0, sets no limit.
+func WithMaxHold(d time.Duration) Option {
+	return Option{name: "WithMaxHold", apply: func(o *options) { o.maxHold = d }}
+}
+
+// WithoutFencing hands out no tokens: the nodes are sent a plain SET NX PX, which
+// is what other Redlock clients send.
+func WithoutFencing() Option {
+	return Option{name: "WithoutFencing", apply: func(o *options) { o.fencing = false }}
+}
+
+// WithFenceRetention sets how long the nodes remember the token of a name that
+// is not locked any more. The default is one minute. It must exceed by far what the clocks
+// of the nodes differ by. Only for New.
+func WithFenceRetention(d time.Duration) Option {
+	return Option{name: "WithFenceRetention", newOnly: true, apply: func(o *options) { o.retention = d }}
+}
+
+// WithNodeTimeout sets how long a node may take to answer before it counts as
+// failed; every operation returns within it. The default is 250 ms. Only for New.
+func WithNodeTimeout(d time.Duration) Option {
+	return Option{name: "WithNodeTimeout", newOnly: true, apply: func(o *options) { o.nodeTimeout = d }}
+}
+
+// WithPrefix sets what stands before each name to make the lock's key on the
+// nodes. The default is nothing. Only for New.
+func WithPrefix(prefix string) Option {
+	return Option{name: "WithPrefix", newOnly: true, apply: func(o *options) { o.prefix = prefix }}
+}
+
+// WithDialer replaces how connections to nodes are made, for example to ask a
+// Sentinel or to use a tunnel. TLS and authentication come on top. Only for New.
+func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
+	return Option{name: "WithDialer", newOnly: true, apply: func(o *options) { o.dialer = dial }}
+}
+
+// WithTLSConfig sets the TLS configuration for rediss:// nodes. The default
+// verifies the server with the system's roots and wants TLS 1.2. Only for New.
+func WithTLSConfig(config *tls.Config) Option {
+	return Option{name: "WithTLSConfig", newOnly: true, apply: func(o *options) { o.tls = config }}
+}
+
+// WithLogger sets where connections lost and regained are told. The default is
+// nowhere. Only for New.
+func WithLogger(l *slog.Logger) Option {
+	return Option{name: "WithLogger", newOnly: true, apply: func(o *options) { o.logger = l }}
+}
+
+// settle returns base with the options applied, or base itself where there are none.
+func settle(base *options, call bool, opts []Option) (*options, error) {
+	if len(opts) == 0 {
+		return base, nil
+	}
+	o := *base
+	for _, opt := range opts {
+		switch {
+		case opt.apply == nil:
+			return nil, invalid("the zero Option")
+		case call && opt.newOnly:
+			return nil, invalid("%s is only for New", opt.name)
+		}
+		opt.apply(&o)
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	return &o, nil
+}
+
+// check refuses what cannot work and boxes what goes on the wire.
+func (o *options) check() error {
+	if o.ttl < time.Millisecond {
+		return invalid("TTL %s: Redis counts in milliseconds, 1ms is the least", o.ttl)
+	}
+	o.ttl = o.ttl.Truncate(time.Millisecond)
+	switch {
+	case o.drift.factor < 0 || o.drift.factor >= 1 || o.drift.slack < 0:
+		return invalid("drift %g and %s: want a factor from 0 to 1 and no negative slack", o.drift.factor, o.drift.slack)
+	case o.minValidity < 0:
+		return invalid("minimum validity %s is negative", o.minValidity)
+	case o.drift.validity(o.ttl, 0) <= 0:
+		return invalid("TTL %s: the drift allowance of %s leaves nothing of it", o.ttl, o.drift.allowance(o.ttl))
+	case o.drift.validity(o.ttl, 0) <= o.leastValidity():
+		return invalid("TTL %s: less than the minimum validity %s is left after drift", o.ttl, o.leastValidity())
+	case o.nodeTimeout <= 0:
+		return invalid("node timeout %s is not positive", o.nodeTimeout)
+	case o.maxAttempts < 0:
+		return invalid("%d attempts", o.maxAttempts)
+	case o.maxHold < 0:
+		return invalid("a maximum hold of %s", o.maxHold)
+	case o.retention < 2*maxAhead:
+		return invalid("token retention %s: less than %s cannot outlast the difference of clocks", o.retention, 2*maxAhead)
+	case o.backoff == nil:
+		return invalid("no back-off")
+	case o.logger == nil:
+		return invalid("no logger")
+	}
+	o.ttlArg = o.ttl.Milliseconds()
+	return nil
+}
+
+// Backoff says how long to wait after the given number of failed attempts in a
+// row, the first being 1.
+type Backoff func(attempts int) time.Duration
+
+// Jitter returns a Backoff that waits a random time between shortest and a
+// limit that doubles with each attempt from 2 × shortest up to longest. The randomness is
+// what lets competitors that split the votes come apart.
+func Jitter(shortest, longest time.Duration) Backoff {
+	return func(attempts int) time.Duration {
+		limit := longest
+		if shift := uint(max(attempts, 1)); shift < 30 {
+			limit = min(longest, shortest<<shift)
+		}
+		if limit <= shortest {
+			return max(shortest, 0)
+		}
+		return shortest + rand.N(limit-shortest)
+	}
+}

@@ -1,0 +1,395 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// node is one Redis master and the one connection to it.
+//
+// Callers append requests to the queue. The writer takes all that are queued,
+// sends them and flushes once. The reader hands the replies, which come in the
+// order of the requests, to the calls. So nobody waits for a connection, a
+// batch costs one system call, and what is asked later is executed later: a
+// release undoes an acquire that was asked before it, even one that the node
+// has not read yet.
+type node struct {
+	index    int
+	target   target
+	opts     *options
+	fence    *fence
+	probing  probing
+	watchdog *time.Timer        // runs expire; set under mu
+	tried    chan struct{}      // closed by run when the first attempt to connect has ended
+	stopped  chan struct{}      // closed by run when it returns
+	kick     chan struct{}      // holds a value when the queue may have something for the writer
+	ctx      context.Context    // ends run
+	cancel   context.CancelFunc // ends ctx
+
+	mu       sync.Mutex    // guards the fields below
+	queue    []*request    // not yet written, in order
+	flight   groups        // written and not yet answered, in order
+	batch    batch         // sorts the queue into groups
+	link     *link         // nil: not connected
+	down     error         // why not connected
+	suspect  time.Time     // not zero: has let a request grow too old, and is silent since
+	guarded  bool          // the watchdog is set
+	draining bool          // Close has begun: only undos are taken
+	drained  chan struct{} // closed when draining and nothing is owed any more
+}
+
+// maxQueue bounds the requests that a node may have unanswered. Undos are exempt:
+// there is at most one for each request taken before.
+const maxQueue = 1 << 13
+
+func newNode(index int, t target, o *options, f *fence) *node {
+	n := &node{
+		index: index, target: t, opts: o, fence: f, down: errConnecting, probing: newProbing(),
+		tried: make(chan struct{}), stopped: make(chan struct{}), drained: make(chan struct{}),
+		batch: batch{round: 1},
+		kick:  make(chan struct{}, 1),
+	}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.watchdog = time.AfterFunc(time.Hour, n.expire)
+	n.watchdog.Stop()
+	return n
+}
+
+// ask queues a request and reports whether the node may act on it. A node that
+// cannot answer votes at once: nobody waits for a dial or on a silent node.
+func (n *node) ask(r *request) bool {
+	undo := r.call.kind.undo
+	n.mu.Lock()
+	refusal := n.refusal(undo)
+	if refusal != nil && !undo {
+		n.mu.Unlock()
+		r.fail(refusal)
+		r.call.release()
+		return false
+	}
+	// An undo is queued even for a node that cannot answer now: what it undoes
+	// may have been done there, or be about to be read.
+	r.voted = refusal != nil
+	n.queue = append(n.queue, r)
+	first := len(n.queue) == 1
+	if !n.guarded && refusal == nil {
+		n.guarded = true
+		n.watchdog.Reset(n.opts.nodeTimeout)
+	}
+	n.mu.Unlock()
+	if first {
+		n.wakeWriter()
+	}
+	if refusal != nil {
+		r.fail(refusal) // the caller still holds the call
+	}
+	return true
+}
+
+// refusal says why the node takes no requests at present. Called with mu held.
+func (n *node) refusal(undo bool) error {
+	switch {
+	case n.draining && !undo:
+		return ErrClosed
+	case n.link == nil:
+		return n.down
+	case !n.suspect.IsZero():
+		return ErrNodeTimeout
+	case !undo && len(n.queue)+n.flight.total >= maxQueue:
+		return ErrNodeBusy
+	default:
+		return nil
+	}
+}
+
+func (n *node) wakeWriter() {
+	select {
+	case n.kick <- struct{}{}:
+	default:
+	}
+}
+
+// run keeps the node connected until it is closed.
+func (n *node) run() {
+	defer close(n.stopped)
+	for failures := 0; ; failures++ {
+		l, err := n.connect(n.ctx)
+		if err == nil {
+			failures = 0
+			n.connected(l)
+		}
+		if !isClosed(n.tried) {
+			close(n.tried)
+		}
+		if err == nil {
+			err = n.serve(l)
+		}
+		n.disconnected(err)
+		if sleep(n.ctx, reconnectDelay(failures)) != nil {
+			return
+		}
+	}
+}
+
+// serve runs the connection's writer and reader until it breaks.
+func (n *node) serve(l *link) error {
+	g, ctx := errgroup.WithContext(n.ctx)
+	stop := context.AfterFunc(ctx, l.close) // the end of one is the end of both
+	defer stop()
+	g.Go(func() error { return n.write(ctx, l) })
+	g.Go(func() error { return n.read(l) })
+	g.Go(func() error { return n.probe(ctx) })
+	err := g.Wait()
+	l.close()
+	return err
+}
+
+// write sends what is queued, a batch at a time.
+func (n *node) write(ctx context.Context, l *link) error {
+	var out []*group
+	args := make([]any, 0, 64)
+	for {
+		select {
+		case <-n.kick:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		// Let callers that are ready to run join the batch: at load this is the
+		// difference between a system call for each request and one for dozens.
+		runtime.Gosched()
+		out = n.takeQueue(out[:0])
+		for _, g := range out {
+			var err error
+			if args, err = g.send(l.conn, args); err != nil {
+				return err
+			}
+		}
+		if err := l.flush(); err != nil {
+			return err
+		}
+	}
+}
+
+// takeQueue moves the queue into flight, as groups, and returns these.
+func (n *node) takeQueue(out []*group) []*group {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	before := n.flight.n
+	for _, r := range n.queue {
+		n.batch.add(r, &n.flight)
+	}
+	n.batch.close(&n.flight)
+	clear(n.queue)
+	n.queue = n.queue[:0]
+	for i := before; i < n.flight.n; i++ {
+		out = append(out, n.flight.at(i))
+	}
+	return out
+}
+
+// read gives each reply to the oldest group that waits for one.
+func (n *node) read(l *link) error {
+	var due []int // the requests that the reply answers: their index in the group
+	for {
+		reply, err := l.receive()
+		if err != nil && !isServerError(err) {
+			return err
+		}
+		n.mu.Lock()
+		g := n.flight.peek()
+		if g == nil {
+			n.mu.Unlock()
+			return errors.New("redlock: a reply that nobody asked for")
+		}
+		n.suspect = time.Time{}
+		from, to := g.read, len(g.requests)
+		if g.kind.script == nil {
+			to = from + 1
+		}
+		g.read++
+		last := to == len(g.requests)
+		if last {
+			n.flight.pop()
+		}
+		again := saysNoScript(err)
+		due = due[:0]
+		for i := from; i < to; i++ {
+			r := g.requests[i]
+			if again && r.again() {
+				n.queue = append(n.queue, r)
+				g.requests[i] = nil
+			} else if !r.voted {
+				r.voted = true
+				due = append(due, i)
+			}
+		}
+		if n.draining {
+			n.checkDrained()
+		}
+		n.mu.Unlock()
+
+		for _, i := range due {
+			g.requests[i].answer(g.answer(i, reply, err))
+		}
+		for _, r := range g.requests[from:to] {
+			if r != nil {
+				r.call.release()
+			}
+		}
+		if again {
+			n.wakeWriter()
+		}
+		if last {
+			n.mu.Lock()
+			n.batch.put(g)
+			n.mu.Unlock()
+		}
+		if losesRole(err) {
+			return fmt.Errorf("no longer a master: %w", err)
+		}
+	}
+}
+
+// expire fails the requests older than the node timeout. If there are any the
+// node is suspect until it answers, and if it stays silent for long it gets a
+// new connection: what was lost on the way would otherwise be sent again by
+// TCP at ever longer intervals.
+func (n *node) expire() {
+	now := n.opts.clock.local()
+	var late []*request
+	var next time.Time // when the watchdog is needed again
+	sooner := func(t time.Time) {
+		if next.IsZero() || t.Before(next) {
+			next = t
+		}
+	}
+	n.mu.Lock()
+	check := func(r *request) {
+		deadline := r.call.asked.Add(n.opts.nodeTimeout)
+		switch {
+		case r.voted:
+		case now.Before(deadline):
+			sooner(deadline)
+		default:
+			r.voted = true
+			r.call.holders.Add(1) // until its failure is cast, below
+			late = append(late, r)
+		}
+	}
+	n.eachRequest(check)
+	var dead *link
+	if len(late) > 0 && n.suspect.IsZero() {
+		n.suspect = now
+	}
+	if !n.suspect.IsZero() && n.link != nil {
+		if giveUp := n.suspect.Add(n.opts.connectTimeout()); now.Before(giveUp) {
+			sooner(giveUp)
+		} else {
+			dead = n.link
+		}
+	}
+	if n.guarded = !next.IsZero(); n.guarded {
+		n.watchdog.Reset(next.Sub(now))
+	}
+	n.mu.Unlock()
+	if dead != nil {
+		dead.close()
+	}
+	for _, r := range late {
+		r.fail(ErrNodeTimeout)
+		r.call.release()
+	}
+}
+
+func (n *node) connected(l *link) {
+	n.mu.Lock()
+	n.link, n.down, n.suspect = l, nil, time.Time{}
+	n.queue = keep(n.queue, func(r *request) bool { return !r.call.moot(n.opts.clock.local()) })
+	n.mu.Unlock()
+	n.wakeWriter() // for the undos
+}
+
+func (n *node) isConnected() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.link != nil
+}
+
+// disconnected fails everything that was asked and not answered: it may have
+// been applied or not. Nothing is sent again but undos, which do no harm twice.
+func (n *node) disconnected(err error) {
+	var unanswered []*request
+	n.mu.Lock()
+	n.link, n.down, n.suspect = nil, fmt.Errorf("%w: %w", ErrNodeDown, err), time.Time{}
+	undos := make([]*request, 0, len(n.queue))
+	now := n.opts.clock.local()
+	collect := func(r *request) {
+		if !r.voted {
+			r.voted = true
+			r.call.holders.Add(1)
+			unanswered = append(unanswered, r)
+		}
+		if r.call.kind.undo && !r.call.moot(now) {
+			undos = append(undos, r)
+			return
+		}
+		r.call.release()
+	}
+	n.eachRequest(collect)
+	n.flight, n.queue = groups{}, undos
+	if n.draining {
+		n.checkDrained()
+	}
+	down := n.down
+	n.mu.Unlock()
+	for _, r := range unanswered {
+		r.fail(down)
+		r.call.release()
+	}
+}
+
+// eachRequest visits all requests that are unanswered, in order. Called with mu held.
+func (n *node) eachRequest(visit func(*request)) {
+	for i := range n.flight.n {
+		g := n.flight.at(i)
+		for _, r := range g.requests[g.read:] {
+			visit(r)
+		}
+	}
+	for _, r := range n.queue {
+		visit(r)
+	}
+}
+
+// checkDrained is called with mu held while draining.
+func (n *node) checkDrained() {
+	if (n.link == nil || len(n.queue)+n.flight.total == 0) && !isClosed(n.drained) {
+		close(n.drained)
+	}
+}
+
+// drain stops taking requests and returns when none is unanswered, at the latest when
+// ctx is done.
+func (n *node) drain(ctx context.Context) {
+	n.mu.Lock()
+	n.draining = true
+	n.checkDrained()
+	n.mu.Unlock()
+	select {
+	case <-n.drained:
+	case <-ctx.Done():
+	}
+}
+
+// close ends the connection and waits for the node's goroutines.
+func (n *node) close() {
+	n.cancel()
+	<-n.stopped
+	n.watchdog.Stop()
+}

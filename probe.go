@@ -1,0 +1,107 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// probeEvery is the pause between a node's probes: its clock is read, and
+// tokens that are older than the retention are dropped.
+const probeEvery = 10 * time.Second
+
+// probing is what a node's probes need.
+type probing struct {
+	calls *sync.Pool    // of *call, to this node alone
+	soon  chan struct{} // asks for one before its time
+}
+
+func newProbing() probing {
+	return probing{calls: newCallPool(1), soon: make(chan struct{}, 1)}
+}
+
+var (
+	readTime = &kind{index: 5, command: "TIME", native: noArgs, read: readMicros}
+	trim     = &kind{index: 6, command: "ZREMRANGEBYSCORE", native: trimArgs, read: readCount}
+)
+
+func noArgs(_ *question, args []any) []any { return args }
+
+func trimArgs(q *question, args []any) []any { return append(args, q.key, "-inf", q.args[0]) }
+
+func readMicros(reply any) answer {
+	parts, err := redis.Int64s(reply, nil)
+	if err != nil || len(parts) != 2 {
+		return garbled(reply)
+	}
+	return answer{vote: voteGranted, token: parts[0]*1e6 + parts[1]}
+}
+
+func readCount(reply any) answer {
+	if _, ok := reply.(int64); !ok {
+		return garbled(reply)
+	}
+	return answer{vote: voteGranted}
+}
+
+// probeSoon asks for a probe before its time, for example because the nodes' clocks seem to be off.
+func (n *node) probeSoon() {
+	select {
+	case n.probing.soon <- struct{}{}:
+	default:
+	}
+}
+
+// probe reads the node's clock and trims its tokens, now and then. It ends with ctx.
+func (n *node) probe(ctx context.Context) error {
+	for {
+		t := time.NewTimer(probeEvery/2 + rand.N(probeEvery))
+		select {
+		case <-t.C:
+		case <-n.probing.soon:
+		case <-ctx.Done():
+			t.Stop()
+			return nil
+		}
+		t.Stop()
+		if a, asked := n.inquire(ctx, readTime, nil, nil); a.vote == voteGranted {
+			n.fence.measured(n.index, a.token, asked, n.opts.clock.now())
+		}
+		if n.opts.fencing {
+			oldest := n.fence.time(n.opts.clock.now()) - n.opts.retention.Microseconds()
+			_, _ = n.inquire(ctx, trim, n.opts.prefix+tokensName, oldest)
+		}
+	}
+}
+
+// inquire asks this node alone and waits for its answer.
+func (n *node) inquire(ctx context.Context, k *kind, key, arg any) (answer, instant) {
+	c := n.probing.calls.Get().(*call)
+	c.kind, c.key, c.args[0] = k, key, arg
+	asked := n.opts.clock.now()
+	c.put([]*node{n}, allNodes(1), 1, asked.local)
+	defer c.giveUp()
+	if _, err := c.wait(ctx); err != nil {
+		return answer{vote: voteFailed}, asked
+	}
+	return c.answers[0], asked
+}
+
+// meet reads the clock of a node that is being connected.
+func (n *node) meet(conn redis.Conn) error {
+	asked := n.opts.clock.now()
+	reply, err := conn.Do("TIME")
+	if err != nil {
+		return fmt.Errorf("TIME: %w", err)
+	}
+	a := readMicros(reply)
+	if a.err != nil {
+		return fmt.Errorf("TIME: %w", a.err)
+	}
+	n.fence.measured(n.index, a.token, asked, n.opts.clock.now())
+	return nil
+}

@@ -1,0 +1,200 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// kind is one of the things that a node can be asked. What a script does, and
+// what it replies, stands in its head, in lua/.
+type kind struct {
+	index   int
+	script  *script // nil: a native command
+	command string  // its name
+	native  func(q *question, args []any) []any
+	nargs   int  // script: arguments of each request, beside the key
+	tokens  bool // script: the last key is the set of tokens
+	undo    bool // must reach every node that may have done what it undoes; may be sent twice
+	read    func(reply any) answer
+}
+
+const kinds = 7
+
+// The kinds. A batch sends them in the order of their indexes.
+var (
+	acquirePlain = &kind{index: 0, command: "SET", native: setArgs, read: readSet}
+	acquire      = &kind{index: 1, nargs: 3, tokens: true, read: readAcquire, script: newScript("acquire")}
+	raise        = &kind{index: 2, nargs: 3, tokens: true, read: readAcquire, script: newScript("raise")}
+	extend       = &kind{index: 3, nargs: 3, tokens: true, read: readExtend, script: newScript("extend")}
+	release      = &kind{index: 4, nargs: 1, undo: true, read: readRelease, script: newScript("release")}
+)
+
+func setArgs(q *question, args []any) []any {
+	return append(args, q.key, q.args[0], "NX", "PX", q.args[1])
+}
+
+func readSet(reply any) answer {
+	switch reply {
+	case "OK":
+		return answer{vote: voteGranted}
+	case nil:
+		return answer{vote: voteTaken}
+	}
+	return garbled(reply)
+}
+
+func readAcquire(reply any) answer {
+	parts, _ := reply.([]any)
+	if len(parts) == 0 {
+		return garbled(reply)
+	}
+	switch parts[0] {
+	case int64(1):
+		return answer{vote: voteGranted}
+	case int64(2):
+		if len(parts) == 2 {
+			text, _ := parts[1].([]byte)
+			known, err := strconv.ParseFloat(string(text), 64)
+			if err == nil {
+				return answer{vote: voteOutbid, token: int64(known)}
+			}
+		}
+	case int64(0):
+		a := answer{vote: voteTaken}
+		if len(parts) == 3 {
+			owner, _ := parts[1].([]byte)
+			ms, _ := parts[2].(int64)
+			a.owner, a.remaining = string(owner), time.Duration(ms)*time.Millisecond
+			switch {
+			case a.owner == "":
+				a.err = errNoLock
+			case ms < 0:
+				a.err = errNoTTL
+			}
+		}
+		return a
+	}
+	return garbled(reply)
+}
+
+func readExtend(reply any) answer {
+	switch reply {
+	case int64(1):
+		return answer{vote: voteGranted}
+	case int64(2):
+		// It is ours again but has not been all the time: no vote in this round.
+		return answer{vote: voteAbsent}
+	case int64(0):
+		return answer{vote: voteTaken}
+	}
+	return garbled(reply)
+}
+
+func readRelease(reply any) answer {
+	switch reply {
+	case int64(1), int64(0): // let go of, or gone before
+		return answer{vote: voteGranted}
+	case int64(2):
+		return answer{vote: voteTaken}
+	}
+	return garbled(reply)
+}
+
+var (
+	errNoLock = errors.New("the key is not a string, so it is no lock")
+	errNoTTL  = errors.New("the key has no TTL: it was not set by a lock and will not go away")
+)
+
+func unexpected(reply any) error { return fmt.Errorf("unexpected reply %v", reply) }
+
+func garbled(reply any) answer { return answer{vote: voteFailed, err: unexpected(reply)} }
+
+// askFor fills in a call about a hold.
+func (l *Locker) askFor(k *kind, h *hold) *call {
+	c := l.calls.Get().(*call)
+	c.set(k, h.key, h.owner)
+	c.args[1] = h.opts.ttlArg
+	if k.tokens {
+		c.tokensKey = l.tokensKey
+		c.args[2] = ""
+		if h.token > 0 {
+			c.setToken(h.token)
+		}
+	}
+	return c
+}
+
+// askToAcquire fills in a call that acquires, with a token unless there is to be none.
+func (l *Locker) askToAcquire(h *hold) *call {
+	if !h.opts.fencing {
+		return l.askFor(acquirePlain, h)
+	}
+	h.token = l.fence.propose(h.start)
+	return l.askFor(acquire, h)
+}
+
+// raiseToken proposes a token above all that the nodes have told of, to the nodes that have
+// given the lock or may yet do so: the request follows the first on the same connection.
+// It takes over the caller's part in c, and returns the call to go on with.
+func (l *Locker) raiseToken(ctx context.Context, h *hold, c *call, votes tally) (*call, tally, error) {
+	highest := h.token
+	for i := range c.answers {
+		if votes.voted(i) {
+			highest = max(highest, c.answers[i].token)
+		}
+	}
+	now := l.opts.clock.now()
+	if l.fence.tooFarAhead(highest+1, now) {
+		for _, n := range l.nodes {
+			n.probeSoon() // our own idea of the time may be the wrong one
+		}
+		return c, votes, errTokenAhead
+	}
+	l.fence.see(highest)
+	to := h.asked &^ c.refusers(votes)
+	c.giveUp()
+	h.token = l.fence.propose(now)
+	c = l.askFor(raise, h)
+	h.asked |= c.put(l.nodes, to, l.need, now.local)
+	votes, err := c.wait(ctx)
+	return c, votes, err
+}
+
+var errTokenAhead = errors.New("a node knows a token of this name that is over a second ahead of the nodes' clocks")
+
+// undo lets go of what a hold may have on the nodes, and does not wait.
+func (l *Locker) undo(h *hold, nodes nodeSet) {
+	if nodes == 0 {
+		return
+	}
+	c := l.askFor(release, h)
+	now := l.opts.clock.local()
+	c.expires = now.Add(h.opts.ttl)
+	c.put(l.nodes, nodes, l.need, now)
+	c.release()
+}
+
+// failure describes a call that found no majority. ended is what ended the
+// caller's wait, or nil.
+func (l *Locker) failure(op, name string, c *call, votes tally, ended error) *QuorumError {
+	e := &QuorumError{Op: op, Name: name, Need: l.need, Granted: votes.count(voteGranted), ctx: ended}
+	for i, n := range l.nodes {
+		part := NodeError{Addr: n.target.String(), Outcome: OutcomeLate}
+		if votes.voted(i) {
+			a := &c.answers[i]
+			part.Outcome, part.Owner, part.Remaining, part.Err = outcomes[a.vote], a.owner, a.remaining, a.err
+		}
+		e.Nodes = append(e.Nodes, part)
+	}
+	// Where enough nodes for a majority gave an answer that counts, it is their
+	// answers that stand against it.
+	e.reason = ErrTaken
+	silent := votes.count(voteFailed) + votes.count(voteAbstained)
+	if silent > len(l.nodes)-l.need || votes.verdict(len(l.nodes), l.need) != verdictLost {
+		e.reason = ErrNoQuorum
+	}
+	return e
+}

@@ -1,0 +1,77 @@
+package redlock
+
+import (
+	"hash/maphash"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// question is what a call asks of every node, in the same bytes. Its arguments
+// are boxed once, when the call is made or an option is settled, and shared by
+// all nodes, so that sending allocates nothing.
+type question struct {
+	kind      *kind
+	key       any           // string
+	hash      uint64        // of the key
+	args      [3]any        // the first kind.nargs of them
+	tokensKey any           // string; where kind.tokens
+	expires   time.Time     // undo: when what is to be undone ends by itself
+	then      func(c *call) // takes the call, with its caller's part in it, at the outcome; nil: the caller waits
+	hold      *hold         // for then
+	begun     instant       // for then
+
+	// The owner and the token as text. The boxed slices stay with the call, only
+	// the bytes change.
+	owner    [ownerLen]byte
+	ownerArg any
+	token    [tokenLen]byte
+	tokenArg any
+}
+
+const (
+	ownerLen = 36 // a UUID as text
+	tokenLen = 16 // microseconds since 1970 have 16 digits from 2001 to 2286
+)
+
+var hashSeed = maphash.MakeSeed()
+
+func (q *question) init() { q.ownerArg, q.tokenArg = q.owner[:], q.token[:] }
+
+// set chooses what is asked, about which key, with which owner.
+func (q *question) set(k *kind, key any, owner uuid.UUID) {
+	q.kind, q.key, q.hash = k, key, maphash.String(hashSeed, key.(string))
+	q.setOwner(owner)
+	q.args[0] = q.ownerArg
+}
+
+// clear drops what the question refers to.
+func (q *question) clear() {
+	q.kind, q.key, q.args, q.tokensKey = nil, nil, [3]any{}, nil
+	q.expires, q.then, q.hold = time.Time{}, nil, nil
+}
+
+// moot reports whether an undo has nothing left to undo.
+func (q *question) moot(now time.Time) bool { return !q.expires.IsZero() && now.After(q.expires) }
+
+// setOwner writes the UUID's text form, without the allocation of String.
+func (q *question) setOwner(id uuid.UUID) {
+	const digits = "0123456789abcdef"
+	at := 0
+	for i, b := range id {
+		switch i {
+		case 4, 6, 8, 10:
+			q.owner[at] = '-'
+			at++
+		}
+		q.owner[at], q.owner[at+1] = digits[b>>4], digits[b&15]
+		at += 2
+	}
+}
+
+// setToken writes the token. All that are in use have tokenLen digits.
+func (q *question) setToken(token int64) {
+	strconv.AppendInt(q.token[:0], token, 10)
+	q.args[2] = q.tokenArg
+}

@@ -1,0 +1,102 @@
+// Package redlock holds distributed locks on a majority of independent Redis
+// masters.
+//
+//	locker, err := redlock.New([]string{"redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"})
+//	…
+//	lock, err := locker.Lock(ctx, "stock:4711") // waits until held, or ctx is done
+//	…
+//	defer lock.Unlock(ctx)
+//
+// A [Locker] keeps one connection to each node and serves any number of
+// goroutines. A [Lock] is one hold: trust it until [Lock.Done] is closed.
+//
+// The algorithm is Redlock, as the Redis documentation describes it
+// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/),
+// with a fencing token. Its five steps are numbered in the method attempt, in
+// the file redlock.go.
+package redlock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+)
+
+// Lock waits until the lock is held and returns the hold. ctx bounds only the
+// wait. Inside a context that carries a hold of the same name by the same
+// Locker (see [Locker.Do] and [NewContext]) it joins that hold at once.
+//
+// The error is usually a *QuorumError, which satisfies errors.Is for ErrTaken where
+// others hold the lock, for ErrNoQuorum where too few nodes answered, and also for
+// ctx.Err() where ctx ended the wait. Nothing is left on the nodes then.
+func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
+	return l.lock(ctx, name, true, opts)
+}
+
+// TryLock asks once, and returns within the node timeout: the hold, or an error
+// as from [Locker.Lock].
+func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
+	return l.lock(ctx, name, false, opts)
+}
+
+// Do runs fn while holding the lock, and unlocks when fn returns or panics. The
+// context given to fn ends, with the cause, when ctx does or when the hold
+// ends: fn must then stop, since somebody else may get the lock. Do waits for fn
+// and joins its error with that of Unlock.
+func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context) error, opts ...Option) (err error) {
+	lock, err := l.Lock(ctx, name, opts...)
+	if err != nil {
+		return err
+	}
+	held, cancel := lock.Context(NewContext(ctx, lock))
+	defer cancel()
+	defer func() { err = errors.Join(err, lock.Unlock(ctx)) }()
+	return fn(held)
+}
+
+// attempt asks the nodes for the lock once.
+func (l *Locker) attempt(ctx context.Context, name string, key any, o *options) (*hold, error) {
+	// 1. Draw an owner, and read the clock before anything is sent: the nodes
+	// count the TTL from a later moment.
+	owner, err := uuid.NewRandom()
+	if err != nil {
+		return nil, err
+	}
+	start := l.opts.clock.now()
+	h := &hold{locker: l, opts: o, name: name, key: key, owner: owner, since: start, start: start}
+	h.validity = o.drift.validity(o.ttl, 0)
+
+	// 2. Ask all nodes at once to set the key to the owner unless it exists, and
+	// to accept the token.
+	c := l.askToAcquire(h)
+	h.asked = c.put(l.nodes, l.all, l.need, start.local)
+
+	// 3. Wait until it is certain whether a majority says yes, and no longer.
+	// Where a majority gave the lock but knows larger tokens, propose a larger one.
+	votes, err := c.wait(ctx)
+	for err == nil && votes.verdict(len(l.nodes), l.need) == verdictShort {
+		c, votes, err = l.raiseToken(ctx, h, c, votes)
+	}
+
+	// 4. It is held if, with the time that passed and the clocks' drift taken
+	// off, enough of the TTL is left to trust.
+	won := err == nil && votes.verdict(len(l.nodes), l.need) == verdictWon
+	if won && h.left(l.opts.clock.now()) >= o.leastValidity() {
+		l.fence.see(h.token)
+		c.release()
+		return h, nil
+	}
+
+	// 5. If not, undo it on every node that may have said yes or may yet do so.
+	// The undo follows what it undoes on the same connection, so no node is too
+	// slow for it.
+	failure := l.failure("lock", name, c, votes, endOf(ctx, err))
+	if won {
+		failure.reason, failure.detail = ErrNoQuorum, "a majority came too late: too little of the TTL was left"
+	}
+	undo := h.asked &^ c.refusers(votes)
+	c.giveUp()
+	l.undo(h, undo)
+	return nil, failure
+}

@@ -1,0 +1,30 @@
+package redlock
+
+import (
+	"crypto/sha1" //nolint:gosec // the name that Redis gives a script; no secret
+	"embed"
+	"encoding/hex"
+)
+
+// script is a decision that must be taken on the node, atomically. The head of
+// each file is its contract. Every script takes any number of locks at once.
+type script struct {
+	source any // string, boxed for the wire
+	sha    any // string: what EVALSHA calls it
+}
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+var scripts []*script // all of them: loaded whenever a node is connected
+
+func newScript(name string) *script {
+	source, err := sources.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err) // embedded at build time
+	}
+	sum := sha1.Sum(source) //nolint:gosec // see above
+	s := &script{source: string(source), sha: hex.EncodeToString(sum[:])}
+	scripts = append(scripts, s)
+	return s
+}
