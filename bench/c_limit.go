@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// The limit is no lock: a hand-written client sends the bytes of SET NX PX and of the release
+// script to five masters and counts replies, without looking at them. It stands for as many
+// callers as the others have goroutines, each with one request under way; they go on when three
+// masters have answered. What a lock library can reach at most on this machine: the better
+// of all callers sending together, and of two halves, one of which is being answered while the
+// other is written.
+var (
+	limitTogether = contestant{name: "limit", nodes: 5, open: openLimit(false)}
+	limitHalves   = contestant{name: "limit, two halves", nodes: 5, open: openLimit(true)}
+)
+
+type limitClient struct {
+	halves bool
+	conns  []net.Conn
+	sha    string
+}
+
+func openLimit(halves bool) func(nodes []string, _ int) (client, error) {
+	return func(nodes []string, _ int) (client, error) {
+		c := &limitClient{halves: halves}
+		for _, node := range nodes {
+			conn, err := net.Dial("tcp", node)
+			if err != nil {
+				return nil, err
+			}
+			c.conns = append(c.conns, conn)
+			if _, err := conn.Write(command(nil, "SCRIPT", "LOAD", releaseScript)); err != nil {
+				return nil, err
+			}
+			r := bufio.NewReader(conn)
+			if _, err := r.ReadString('\n'); err != nil { // $40
+				return nil, err
+			}
+			if c.sha, err = r.ReadString('\n'); err != nil {
+				return nil, err
+			}
+			c.sha = strings.TrimSpace(c.sha)
+		}
+		return c, nil
+	}
+}
+
+func (c *limitClient) worker() (worker, error) { return nil, fmt.Errorf("the limit has no workers") }
+
+func (c *limitClient) close() {
+	for _, conn := range c.conns {
+		conn.Close()
+	}
+}
+
+// command appends one command in the protocol's form.
+func command(b []byte, args ...string) []byte {
+	b = append(b, '*')
+	b = strconv.AppendInt(b, int64(len(args)), 10)
+	b = append(b, '\r', '\n')
+	for _, arg := range args {
+		b = append(b, '$')
+		b = strconv.AppendInt(b, int64(len(arg)), 10)
+		b = append(b, '\r', '\n')
+		b = append(b, arg...)
+		b = append(b, '\r', '\n')
+	}
+	return b
+}
+
+// A half is a set of callers that send together: all of them, or half of them.
+type half struct {
+	size    int
+	names   [][]string
+	round   int
+	holding bool
+	began   time.Time
+	bytes   [2][]byte     // release, acquire
+	done    chan struct{} // cap 1: three masters have answered what was sent last
+}
+
+// A batch is what a half sent at one time. Its late answers must not count for the next.
+type batch struct {
+	from    *half
+	replies atomic.Int32
+}
+
+func (c *limitClient) run(ctx context.Context, inFlight int, names [][]string, rec *recorder) error {
+	first := inFlight
+	if c.halves {
+		first = (inFlight + 1) / 2
+	}
+	halves := []*half{{size: first, names: names[:first]}}
+	if first < inFlight {
+		halves = append(halves, &half{size: inFlight - first, names: names[first:]})
+	}
+	queues := make([]chan *batch, len(c.conns)) // under way on each connection, in order
+	var readers sync.WaitGroup
+	for i, conn := range c.conns {
+		queues[i] = make(chan *batch, 1<<12)
+		readers.Go(func() { countReplies(conn, queues[i]) })
+	}
+	defer func() {
+		for _, q := range queues {
+			close(q)
+		}
+		readers.Wait()
+	}()
+	send := func(h *half, bytes []byte) error {
+		b := &batch{from: h}
+		for i, conn := range c.conns {
+			queues[i] <- b
+			if _, err := conn.Write(bytes); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, h := range halves {
+		h.done = make(chan struct{}, 1)
+	}
+	for stopped := 0; stopped < len(halves); {
+		for _, h := range halves {
+			if h.round > 0 {
+				<-h.done
+			}
+			now := time.Now()
+			if h.holding {
+				rec.acquire.add(now.Sub(h.began))
+				h.holding = false
+				if err := send(h, h.bytes[0]); err != nil {
+					return err
+				}
+				continue
+			}
+			if h.round > 0 {
+				rec.cycles(now, now.Sub(h.began), h.size)
+			}
+			if ctx.Err() != nil {
+				h.done <- struct{}{} // for the next look at it, while the other half ends
+				h.round = max(h.round, 1)
+				stopped++
+				continue
+			}
+			h.encode(c.sha)
+			h.began, h.holding = now, true
+			if err := send(h, h.bytes[1]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// countReplies reads one line for each command sent, until the queue is closed and empty. A
+// dead connection counts as silence.
+func countReplies(conn net.Conn, queue <-chan *batch) {
+	buf := make([]byte, 64<<10)
+	unclaimed := 0
+	for b := range queue {
+		for unclaimed < b.from.size {
+			n, err := conn.Read(buf)
+			if err != nil {
+				for range queue {
+				}
+				return
+			}
+			unclaimed += bytes.Count(buf[:n], []byte{'\n'})
+		}
+		unclaimed -= b.from.size
+		if b.replies.Add(1) == 3 {
+			b.from.done <- struct{}{}
+		}
+	}
+}
+
+func (h *half) encode(sha string) {
+	h.bytes[0], h.bytes[1] = h.bytes[0][:0], h.bytes[1][:0]
+	for i := range h.size {
+		name := h.names[i][h.round%len(h.names[i])]
+		h.bytes[1] = command(h.bytes[1], "SET", name, limitOwner, "NX", "PX", "10000")
+		h.bytes[0] = command(h.bytes[0], "EVALSHA", sha, "1", name, limitOwner)
+	}
+	h.round++
+}
+
+const limitOwner = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"

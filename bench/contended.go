@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const hold = time.Millisecond
+
+// waits is what contenders for one name saw. Times are in µs.
+type waits struct {
+	P50      float64 `json:"wait_p50_us"`
+	P99      float64 `json:"wait_p99_us"`
+	Max      float64 `json:"wait_max_us"`
+	GapP50   float64 `json:"gap_p50_us"` // from the call of unlock to the next hold
+	Fewest   int     `json:"fewest"`     // acquisitions of one contender
+	Most     int     `json:"most"`
+	Jain     float64 `json:"jain"`     // 1: all got the same; 1/n: one got all
+	Overlaps int     `json:"overlaps"` // two holders at once: must be 0
+	Commands float64 `json:"commands"` // for each acquisition and node, those within scripts included
+}
+
+// A contender has its own client, as another process would.
+type contender struct {
+	w    worker
+	wait hist
+	got  int
+	errs int
+	err  error
+}
+
+// contend lets contenders take one name in turn.
+func (b *bench) contend(sc scenario, c contestant, contenders int, duration time.Duration) (s sample, err error) {
+	nodes, err := b.nodesFor(sc, c)
+	if err != nil {
+		return s, err
+	}
+	runtime.GC()
+	defer b.cluster.heal()
+	all := make([]*contender, contenders)
+	var clients []client
+	for i := range all {
+		cl, err := c.open(nodes, 1)
+		if err != nil {
+			return s, err
+		}
+		clients = append(clients, cl)
+		all[i] = &contender{}
+		if all[i].w, err = cl.worker(); err != nil {
+			return s, err
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var (
+		phase    atomic.Int32
+		inside   atomic.Int32
+		overlaps atomic.Int32
+		released atomic.Int64 // when unlock was last called, in ns since base
+		base     = time.Now()
+		gaps     hist // written by the holder of the moment: the lock under test and this mutex guard it
+		gapsMu   sync.Mutex
+		group    sync.WaitGroup
+	)
+	contend := func(c *contender) {
+		for phase.Load() != stopping {
+			began := time.Now()
+			if err := c.w.lock(ctx, namePrefix+"one"); err != nil {
+				if ctx.Err() == nil {
+					c.errs, c.err = c.errs+1, err
+					continue // gave up and comes again: the wait is counted in parts
+				}
+				c.wait.add(time.Since(began)) // still waiting at the end: at least so long
+				return
+			}
+			now := time.Now()
+			if inside.Add(1) > 1 {
+				overlaps.Add(1)
+			}
+			if phase.Load() == running {
+				c.wait.add(now.Sub(began))
+				c.got++
+				if last := released.Load(); last > 0 {
+					gapsMu.Lock()
+					gaps.add(now.Sub(base) - time.Duration(last))
+					gapsMu.Unlock()
+				}
+			}
+			time.Sleep(hold)
+			inside.Add(-1)
+			released.Store(int64(time.Since(base)))
+			if err := c.w.unlock(context.Background()); err != nil {
+				c.errs, c.err = c.errs+1, err
+			}
+		}
+	}
+	for _, c := range all {
+		group.Go(func() { contend(c) })
+	}
+	time.Sleep(b.warmup)
+	if sc.afterWarmup != nil {
+		sc.afterWarmup(b.cluster)
+		time.Sleep(b.settle)
+	}
+	commands := b.commands(c.nodes)
+	before := snapshot(b.cluster.servers)
+	phase.Store(running)
+	time.Sleep(duration)
+	after := snapshot(b.cluster.servers)
+	phase.Store(stopping)
+	cancel()
+	if s.Hung = !b.end(&group); s.Hung {
+		s.Orphans, err = b.orphans(true, clients...)
+		return s, err
+	}
+	commands = b.commands(c.nodes) - commands
+
+	var wait hist
+	w := &waits{Fewest: all[0].got, Overlaps: int(overlaps.Load()), GapP50: us(gaps.quantile(.5))}
+	var sum, squares float64
+	for _, c := range all {
+		wait.merge(&c.wait)
+		s.Cycles += c.got
+		s.Errors += c.errs
+		if c.err != nil {
+			s.Example = c.err.Error()
+		}
+		w.Fewest, w.Most = min(w.Fewest, c.got), max(w.Most, c.got)
+		sum += float64(c.got)
+		squares += float64(c.got) * float64(c.got)
+	}
+	if squares > 0 {
+		w.Jain = sum * sum / (float64(contenders) * squares)
+	}
+	n := float64(max(s.Cycles, 1))
+	w.P50, w.P99, w.Max = us(wait.quantile(.5)), us(wait.quantile(.99)), us(wait.longest)
+	w.Commands = float64(commands) / n / float64(c.nodes)
+	s.Wait = w
+	s.PerSecond = float64(s.Cycles) / after.at.Sub(before.at).Seconds()
+	s.ClientCPU = us(after.client-before.client) / n
+	s.ServerCPU = us(after.servers-before.servers) / n
+	s.Allocs = float64(after.mallocs-before.mallocs) / n
+	s.Bytes = float64(after.bytes-before.bytes) / n
+	s.Orphans, err = b.orphans(false, clients...)
+	return s, err
+}
+
+func (b *bench) commands(nodes int) (sum int64) {
+	for _, s := range b.cluster.servers[:nodes] {
+		if s.paused {
+			continue
+		}
+		sum += s.commands()
+	}
+	return sum
+}

@@ -1,0 +1,196 @@
+// Command bench compares distributed locks on real Redis masters that it starts itself:
+// this library, its peers, and the limit that the machine sets. See docs/benchmarks.md.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"runtime/pprof"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+type bench struct {
+	cluster *cluster
+	rounds  int
+	warmup  time.Duration // contestants run, the clock does not
+	settle  time.Duration // after a fault of afterWarmup
+	quiet   time.Duration // before orphans are counted
+
+	terminal bool // on stderr
+}
+
+func main() {
+	if spec, ok := os.LookupEnv(proxyEnv); ok {
+		fatal(proxyMain(spec))
+	}
+	var (
+		scenarioFlag   = flag.String("scenario", "uncontended", "scenarios, separated by commas, or all; see -list")
+		contestantFlag = flag.String("contestant", "", "only contestants whose name contains one of these, separated by commas")
+		goroutinesFlag = flag.String("goroutines", "1,16,64,256", "how many goroutines; in contended scenarios how many contenders (their own numbers if not given)")
+		duration       = flag.Duration("duration", time.Second, "length of a round")
+		rounds         = flag.Int("rounds", 5, "rounds of each contestant, interleaved with the others'")
+		jsonFile       = flag.String("json", "", "write every sample to this file")
+		mdFile         = flag.String("markdown", "", "write the tables to this file, too")
+		plotDir        = flag.String("plots", "", "write SVG plots into this directory")
+		cpuProfile     = flag.String("cpuprofile", "", "write a CPU profile, labelled by contestant and goroutines")
+		list           = flag.Bool("list", false, "list the scenarios")
+	)
+	flag.Parse()
+	if *list {
+		for _, sc := range scenarios {
+			fmt.Printf("%-18s %s\n", sc.name, sc.about)
+		}
+		return
+	}
+	chosen, err := choose(*scenarioFlag, *contestantFlag)
+	fatal(err)
+	counts, err := numbers(*goroutinesFlag)
+	fatal(err)
+	raiseFileLimit()
+	if *cpuProfile != "" {
+		f, err := os.Create(*cpuProfile)
+		fatal(err)
+		fatal(pprof.StartCPUProfile(f))
+		defer pprof.StopCPUProfile()
+	}
+
+	goroutinesGiven := false
+	flag.Visit(func(f *flag.Flag) { goroutinesGiven = goroutinesGiven || f.Name == "goroutines" })
+	b := &bench{rounds: *rounds, warmup: 200 * time.Millisecond, settle: 1500 * time.Millisecond, quiet: 150 * time.Millisecond}
+	if info, err := os.Stderr.Stat(); err == nil {
+		b.terminal = info.Mode()&os.ModeCharDevice != 0
+	}
+	report := newReport(*duration, *rounds)
+	fmt.Println(report.Machine)
+	for _, sc := range chosen {
+		n := counts
+		if sc.goroutines != nil && !goroutinesGiven {
+			n = sc.goroutines
+		}
+		result, err := b.run(sc, n, *duration)
+		fatal(err)
+		report.Scenarios = append(report.Scenarios, result)
+		fmt.Print(result.markdown())
+	}
+	if *jsonFile != "" {
+		text, err := json.MarshalIndent(report, "", "\t")
+		fatal(err)
+		fatal(os.WriteFile(*jsonFile, append(text, '\n'), 0o644))
+	}
+	if *mdFile != "" {
+		fatal(os.WriteFile(*mdFile, []byte(report.markdown()), 0o644))
+	}
+	if *plotDir != "" {
+		fatal(report.plot(*plotDir))
+	}
+}
+
+// run lets all contestants take turns: what disturbs the machine disturbs them alike.
+func (b *bench) run(sc scenario, counts []int, duration time.Duration) (*result, error) {
+	var err error
+	if b.cluster, err = newCluster(sc); err != nil {
+		return nil, err
+	}
+	defer b.cluster.stop()
+	res := &result{Name: sc.name, About: sc.about, contended: sc.contended}
+	for _, n := range counts {
+		rows := make([]*row, len(sc.contestants))
+		for i, c := range sc.contestants {
+			rows[i] = &row{Contestant: c.name, Nodes: c.nodes, Goroutines: n}
+		}
+		for round := range b.rounds {
+			for i := range sc.contestants {
+				// Another one begins each round.
+				i = (i + round) % len(sc.contestants)
+				if rows[i].hung() {
+					continue // it would hang again, and what it left running disturbs the others
+				}
+				b.progress("%s, %d goroutines, round %d of %d: %s", sc.name, n, round+1, b.rounds, sc.contestants[i].name)
+				measure := b.round
+				if sc.contended {
+					measure = b.contend
+				}
+				s, err := measure(sc, sc.contestants[i], n, duration)
+				if err != nil {
+					return nil, err
+				}
+				rows[i].Samples = append(rows[i].Samples, s)
+			}
+		}
+		res.Rows = append(res.Rows, rows...)
+	}
+	b.progress("")
+	return res, nil
+}
+
+// progress overwrites one line of a terminal.
+func (b *bench) progress(format string, args ...any) {
+	if b.terminal {
+		fmt.Fprintf(os.Stderr, "\r\033[K"+format, args...)
+	}
+}
+
+func choose(names, contestants string) (chosen []scenario, err error) {
+	for name := range strings.SplitSeq(names, ",") {
+		found := false
+		for _, sc := range scenarios {
+			if name != "all" && name != sc.name {
+				continue
+			}
+			found = true
+			sc.contestants = filter(sc.contestants, contestants)
+			if len(sc.contestants) > 0 {
+				chosen = append(chosen, sc)
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("no scenario %q; -list names them", name)
+		}
+	}
+	return chosen, nil
+}
+
+func filter(all []contestant, parts string) (kept []contestant) {
+	for _, c := range all {
+		for part := range strings.SplitSeq(parts, ",") {
+			// "=name" wants the whole name.
+			if whole, ok := strings.CutPrefix(part, "="); ok && c.name == whole || !ok && strings.Contains(c.name, part) {
+				kept = append(kept, c)
+				break
+			}
+		}
+	}
+	return kept
+}
+
+func numbers(list string) (n []int, err error) {
+	for text := range strings.SplitSeq(list, ",") {
+		i, err := strconv.Atoi(text)
+		if err != nil || i < 1 {
+			return nil, fmt.Errorf("-goroutines %s: want numbers above 0, separated by commas", list)
+		}
+		n = append(n, i)
+	}
+	return n, nil
+}
+
+// raiseFileLimit makes room for pools of 256 connections to five masters.
+func raiseFileLimit() {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
+		limit.Cur = limit.Max
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
+	}
+}
+
+func fatal(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}

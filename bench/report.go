@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+)
+
+type report struct {
+	Machine   string        `json:"machine"`
+	Began     time.Time     `json:"began"`
+	Duration  time.Duration `json:"round_ns"`
+	Rounds    int           `json:"rounds"`
+	Versions  []string      `json:"versions"`
+	Scenarios []*result     `json:"scenarios"`
+}
+
+type result struct {
+	Name      string `json:"name"`
+	About     string `json:"about"`
+	Rows      []*row `json:"rows"`
+	contended bool
+}
+
+type row struct {
+	Contestant string   `json:"contestant"`
+	Nodes      int      `json:"nodes"`
+	Goroutines int      `json:"goroutines"`
+	Samples    []sample `json:"samples"`
+}
+
+func newReport(duration time.Duration, rounds int) *report {
+	return &report{Machine: machine(), Began: time.Now().UTC().Truncate(time.Second), Duration: duration, Rounds: rounds, Versions: versions()}
+}
+
+func machine() string {
+	model := runtime.GOARCH
+	if f, err := os.Open("/proc/cpuinfo"); err == nil {
+		defer f.Close()
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			if key, value, _ := strings.Cut(lines.Text(), ":"); strings.TrimSpace(key) == "model name" {
+				model = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	server := "redis-server ?"
+	if out, err := exec.Command("redis-server", "--version").Output(); err == nil {
+		if fields := strings.Fields(string(out)); len(fields) > 2 {
+			server = "redis-server " + strings.TrimPrefix(fields[2], "v=")
+		}
+	}
+	return fmt.Sprintf("%d × %s, %s/%s, %s, %s", runtime.NumCPU(), model, runtime.GOOS, runtime.GOARCH, runtime.Version(), server)
+}
+
+// versions are those of the peers and the clients under them.
+func versions() (list []string) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return nil
+	}
+	for _, m := range info.Deps {
+		for _, part := range []string{"redsync", "redislock", "rueidis", "redigo", "go-redis/v9"} {
+			if strings.Contains(m.Path, part) {
+				list = append(list, m.Path+" "+m.Version)
+				break
+			}
+		}
+	}
+	return list
+}
+
+func (r *row) hung() bool {
+	return slices.ContainsFunc(r.Samples, func(s sample) bool { return s.Hung })
+}
+
+// spread is a median and what it lies between.
+type spread struct{ low, median, high float64 }
+
+func (r *row) spread(of func(sample) float64) spread {
+	var values []float64
+	for _, s := range r.Samples {
+		if !s.Hung {
+			values = append(values, of(s))
+		}
+	}
+	return median(values)
+}
+
+func median(values []float64) spread {
+	if len(values) == 0 {
+		return spread{}
+	}
+	slices.Sort(values)
+	n := len(values)
+	return spread{values[0], (values[(n-1)/2] + values[n/2]) / 2, values[n-1]}
+}
+
+func (r *row) mid(of func(sample) float64) float64 { return r.spread(of).median }
+
+func perSecond(s sample) float64 { return s.PerSecond }
+
+// ratio is the median of the ratios within each round: both had the same weather.
+func (r *row) ratio(to *row, of func(sample) float64) float64 {
+	var values []float64
+	for i := range min(len(r.Samples), len(to.Samples)) {
+		if base := of(to.Samples[i]); base > 0 {
+			values = append(values, of(r.Samples[i])/base)
+		}
+	}
+	return median(values).median
+}
+
+// reference finds the row to compare with at the same number of goroutines.
+func (res *result) reference(goroutines int, is func(*row) bool) (best *row) {
+	for _, r := range res.Rows {
+		if r.Goroutines == goroutines && is(r) && len(r.Samples) > 0 && !r.hung() &&
+			(best == nil || r.mid(perSecond) > best.mid(perSecond)) {
+			best = r
+		}
+	}
+	return best
+}
+
+func isRedsync(r *row) bool { return r.Contestant == redsyncRedigo5.name }
+func isSingle(r *row) bool  { return r.Nodes == 1 && !strings.HasPrefix(r.Contestant, "redlock") }
+func isLimit(r *row) bool   { return strings.HasPrefix(r.Contestant, "limit") }
+
+func (r *report) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s. %s; rounds of %s, %d of each, interleaved.\n", r.Machine, r.Began.Format(time.DateTime+" UTC"), r.Duration, r.Rounds)
+	for _, v := range r.Versions {
+		fmt.Fprintf(&b, "\n- %s", v)
+	}
+	b.WriteString("\n")
+	for _, res := range r.Scenarios {
+		b.WriteString(res.markdown())
+	}
+	return b.String()
+}
+
+func (res *result) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n### %s\n\n%s\n\n", res.Name, res.About)
+	if res.contended {
+		res.contendedTable(&b)
+	} else {
+		res.table(&b)
+	}
+	res.remarks(&b)
+	return b.String()
+}
+
+func (res *result) table(b *strings.Builder) {
+	b.WriteString("| goroutines | lock | masters | cycles/s (least–most) | × redsync | × best single | of limit | acquire p50 µs | p50 µs | p99 µs | p99.9 µs | max ms | allocs | bytes | client CPU µs | server CPU µs | orphans | errors |\n")
+	b.WriteString("|-:|-|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|\n")
+	for _, r := range res.Rows {
+		if len(r.Samples) == 0 {
+			continue
+		}
+		rate := r.spread(perSecond)
+		rates := fmt.Sprintf("%s (%s–%s)", number(rate.median), number(rate.low), number(rate.high))
+		if r.hung() {
+			rates = "**hung**"
+		}
+		against := func(is func(*row) bool) string {
+			if to := res.reference(r.Goroutines, is); to != nil && to != r && !r.hung() {
+				return number(r.ratio(to, perSecond))
+			}
+			return ""
+		}
+		m := func(of func(sample) float64) string { return number(r.mid(of)) }
+		fmt.Fprintf(b, "| %d | %s | %d | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %.0f | %.0f |\n",
+			r.Goroutines, r.Contestant, r.Nodes, rates, against(isRedsync), against(isSingle), against(isLimit),
+			m(func(s sample) float64 { return s.AcquireP50 }), m(func(s sample) float64 { return s.P50 }),
+			m(func(s sample) float64 { return s.P99 }), m(func(s sample) float64 { return s.P999 }),
+			number(r.spread(func(s sample) float64 { return s.Max / 1000 }).high),
+			m(func(s sample) float64 { return s.Allocs }), m(func(s sample) float64 { return s.Bytes }),
+			m(func(s sample) float64 { return s.ClientCPU }), m(func(s sample) float64 { return s.ServerCPU }),
+			r.total(func(s sample) float64 { return float64(s.Orphans) }), r.total(func(s sample) float64 { return float64(s.Errors) }))
+	}
+}
+
+func (res *result) contendedTable(b *strings.Builder) {
+	b.WriteString("| contenders | lock | masters | acquisitions/s (least–most) | × redsync | wait p50 ms | p99 ms | max ms | idle gap p50 µs | fewest–most of one | Jain | overlaps | commands/node | server CPU µs | orphans | errors |\n")
+	b.WriteString("|-:|-|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|\n")
+	for _, r := range res.Rows {
+		if len(r.Samples) == 0 {
+			continue
+		}
+		if r.hung() {
+			fmt.Fprintf(b, "| %d | %s | %d | **hung** |\n", r.Goroutines, r.Contestant, r.Nodes)
+			continue
+		}
+		rate := r.spread(perSecond)
+		versus := ""
+		if to := res.reference(r.Goroutines, isRedsync); to != nil && to != r {
+			versus = number(r.ratio(to, perSecond))
+		}
+		m := func(of func(*waits) float64) string {
+			return number(r.mid(func(s sample) float64 { return of(s.Wait) }))
+		}
+		fmt.Fprintf(b, "| %d | %s | %d | %s (%s–%s) | %s | %s | %s | %s | %s | %s–%s | %s | %.0f | %s | %s | %.0f | %.0f |\n",
+			r.Goroutines, r.Contestant, r.Nodes, number(rate.median), number(rate.low), number(rate.high), versus,
+			m(func(w *waits) float64 { return w.P50 / 1000 }), m(func(w *waits) float64 { return w.P99 / 1000 }),
+			number(r.spread(func(s sample) float64 { return s.Wait.Max / 1000 }).high),
+			m(func(w *waits) float64 { return w.GapP50 }),
+			m(func(w *waits) float64 { return float64(w.Fewest) }), m(func(w *waits) float64 { return float64(w.Most) }),
+			m(func(w *waits) float64 { return w.Jain }), r.total(func(s sample) float64 { return float64(s.Wait.Overlaps) }),
+			m(func(w *waits) float64 { return w.Commands }), number(r.mid(func(s sample) float64 { return s.ServerCPU })),
+			r.total(func(s sample) float64 { return float64(s.Orphans) }), r.total(func(s sample) float64 { return float64(s.Errors) }))
+	}
+}
+
+// remarks give one example of each contestant's errors.
+func (res *result) remarks(b *strings.Builder) {
+	said := map[string]bool{}
+	for _, r := range res.Rows {
+		for _, s := range r.Samples {
+			if s.Example != "" && !said[r.Contestant] {
+				said[r.Contestant] = true
+				fmt.Fprintf(b, "\n%s, an error: `%.300s`\n", r.Contestant, strings.ReplaceAll(s.Example, "\n", " "))
+			}
+		}
+	}
+}
+
+func (r *row) total(of func(sample) float64) (sum float64) {
+	for _, s := range r.Samples {
+		sum += of(s)
+	}
+	return sum
+}
+
+// number shows three digits that matter, and thousands apart.
+func number(v float64) string {
+	switch {
+	case v >= 1_000_000:
+		return fmt.Sprintf("%d,%03d,%03d", int(v)/1_000_000, int(v)/1000%1000, int(v)%1000)
+	case v >= 10_000:
+		return fmt.Sprintf("%d,%03d", int(v)/1000, int(v)%1000)
+	case v >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10:
+		return fmt.Sprintf("%.1f", v)
+	default:
+		return fmt.Sprintf("%.2f", v)
+	}
+}

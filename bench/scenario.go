@@ -1,0 +1,180 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// A scenario is a state of the world in which the contestants are compared.
+type scenario struct {
+	name        string
+	about       string
+	contestants []contestant
+	goroutines  []int // nil: those of the flag
+	contended   bool  // one name, goroutines = contenders with a client each
+	fresh       bool  // no name comes twice
+	serverArgs  []string
+	delay       [5]time.Duration // of each node's answers
+	refused     int              // so many of the last nodes refuse connections
+
+	// What happens to the masters, and when.
+	beforeOpen, afterWarmup, midway func(*cluster)
+}
+
+var all = []contestant{
+	limitTogether, limitHalves, redlockFenced5, redlockPlain5, redsyncRedigo5, redsyncGoRedis5, redsyncFailFast5,
+	redlockFenced1, redlockPlain1, bareSetNX1, bsmGoRedis1, rueidislock1,
+}
+
+var quorums = []contestant{redlockFenced5, redlockPlain5, redsyncRedigo5, redsyncGoRedis5, redsyncFailFast5}
+
+var scenarios = []scenario{
+	{
+		name:        "uncontended",
+		about:       "Each goroutine locks and unlocks 64 names of its own, in turn.",
+		contestants: all,
+	},
+	{
+		name:        "fresh",
+		about:       "No name is used twice in a round.",
+		contestants: []contestant{limitTogether, redlockFenced5, redlockPlain5, redsyncRedigo5, bsmGoRedis1},
+		goroutines:  []int{64},
+		fresh:       true,
+	},
+	{
+		name:        "silent",
+		about:       "One of the five masters is stopped (SIGSTOP) before the clock starts: it accepts bytes and never answers.",
+		contestants: quorums,
+		goroutines:  []int{1, 16, 64},
+		afterWarmup: func(c *cluster) { c.servers[4].pause() },
+	},
+	{
+		name:        "onset",
+		about:       "One of the five masters falls silent when a third of the round is over.",
+		contestants: quorums,
+		goroutines:  []int{1, 16, 64},
+		midway:      func(c *cluster) { c.servers[4].pause() },
+	},
+	{
+		name:        "slow",
+		about:       "One of the five masters answers 50 ms late.",
+		contestants: quorums,
+		goroutines:  []int{1, 16, 64},
+		delay:       [5]time.Duration{4: 50 * time.Millisecond},
+	},
+	{
+		name:        "refused",
+		about:       "Two of the five masters refuse connections.",
+		contestants: quorums,
+		goroutines:  []int{1, 16, 64},
+		refused:     2,
+	},
+	{
+		name:        "wan1",
+		about:       "All five masters are 1 ms away.",
+		contestants: append([]contestant{limitTogether}, quorums...),
+		goroutines:  []int{1, 64, 256},
+		delay:       everywhere(time.Millisecond),
+	},
+	{
+		name:        "wan10",
+		about:       "All five masters are 10 ms away.",
+		contestants: append([]contestant{limitTogether}, quorums...),
+		goroutines:  []int{1, 64, 256},
+		delay:       everywhere(10 * time.Millisecond),
+	},
+	{
+		name:        "aof-everysec",
+		about:       "The masters write an append-only file, synced every second.",
+		contestants: []contestant{redlockFenced5, redlockPlain5, redsyncRedigo5, bsmGoRedis1},
+		goroutines:  []int{1, 64},
+		serverArgs:  []string{"--appendonly", "yes", "--appendfsync", "everysec"},
+	},
+	{
+		name:        "aof-always",
+		about:       "The masters write an append-only file and sync it before each answer.",
+		contestants: []contestant{redlockFenced5, redlockPlain5, redsyncRedigo5, bsmGoRedis1},
+		goroutines:  []int{1, 64},
+		serverArgs:  []string{"--appendonly", "yes", "--appendfsync", "always"},
+	},
+	{
+		name:        "contended",
+		about:       "Contenders, each with a client of its own, hold one name for 1 ms in turn.",
+		contestants: []contestant{redlockFenced5, redsyncRedigo5, rueidislock1, bsmGoRedis1},
+		goroutines:  []int{2, 8, 32, 128},
+		contended:   true,
+	},
+	{
+		name:        "contended-slow",
+		about:       "As contended; one of the five masters answers 50 ms late.",
+		contestants: []contestant{redlockFenced5, redsyncRedigo5},
+		goroutines:  []int{8, 32},
+		contended:   true,
+		delay:       [5]time.Duration{4: 50 * time.Millisecond},
+	},
+	{
+		name:        "contended-silent",
+		about:       "As contended; one of the five masters is silent.",
+		contestants: []contestant{redlockFenced5, redsyncRedigo5},
+		goroutines:  []int{8, 32},
+		contended:   true,
+		afterWarmup: func(c *cluster) { c.servers[4].pause() },
+	},
+}
+
+func everywhere(d time.Duration) [5]time.Duration { return [5]time.Duration{d, d, d, d, d} }
+
+// A cluster is the five masters of a scenario and what stands before them.
+type cluster struct {
+	servers []*server
+	proxies []*proxy
+	nodes   []string // where contestants connect
+}
+
+func newCluster(sc scenario) (*cluster, error) {
+	servers, err := startServers(5, sc.serverArgs...)
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{servers: servers, nodes: addrs(servers)}
+	for i, d := range sc.delay {
+		if d == 0 {
+			continue
+		}
+		p, err := startProxy(c.nodes[i], d)
+		if err != nil {
+			c.stop()
+			return nil, err
+		}
+		c.proxies = append(c.proxies, p)
+		c.nodes[i] = p.addr
+	}
+	for i := len(c.nodes) - sc.refused; i < len(c.nodes); i++ {
+		if c.nodes[i], err = freeAddr(); err != nil {
+			c.stop()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// heal ends what a scenario did to the servers.
+func (c *cluster) heal() {
+	for _, s := range c.servers {
+		s.resume()
+	}
+}
+
+func (c *cluster) stop() {
+	for _, p := range c.proxies {
+		p.stop()
+	}
+	stopServers(c.servers)
+}
+
+func (b *bench) nodesFor(sc scenario, c contestant) ([]string, error) {
+	if c.nodes > len(b.cluster.nodes) {
+		return nil, fmt.Errorf("%s wants %d nodes", c.name, c.nodes)
+	}
+	return b.cluster.nodes[:c.nodes], nil
+}
