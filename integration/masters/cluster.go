@@ -3,7 +3,6 @@ package masters
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -46,7 +45,7 @@ func Start(tb testing.TB, p Provider, n int, spec Spec) []*Node {
 	tb.Cleanup(func() {
 		if tb.Failed() {
 			for i, n := range nodes {
-				tb.Log(fmt.Sprintf("master %d, %s, printed:\n%s", i, n.Addr(), n.Log()))
+				tb.Logf("master %d, %s, printed:\n%s", i, n.Addr(), n.Log())
 			}
 		}
 		if err := Remove(nodes); err != nil {

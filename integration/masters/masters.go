@@ -10,6 +10,7 @@ package masters
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 )
@@ -94,13 +95,9 @@ func serverArgs(spec Spec, bind string, port int, dir string) []string {
 // files are all the files that a master needs before its first start.
 func (s Spec) files() map[string]string {
 	all := map[string]string{}
-	for name, content := range s.Files {
-		all[name] = content
-	}
+	maps.Copy(all, s.Files)
 	if s.TLS != nil {
-		for name, content := range s.TLS.serverFiles {
-			all[name] = content
-		}
+		maps.Copy(all, s.TLS.serverFiles)
 	}
 	return all
 }
