@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/quorumlock/redlock"
+)
+
+// exitCode is how redlock ends. Its own codes come from sysexits.h, which cron and mail systems know and
+// commands rarely use; "lost" means that work may have run unprotected, which nothing there expresses, and is
+// the first number above that range. 126 and up are the shell's.
+type exitCode int
+
+const (
+	exitOK          exitCode = 0
+	exitFailure     exitCode = 1  // demo: something was oversold under the lock
+	exitUsage       exitCode = 64 // EX_USAGE: flags, names or nodes that make no sense
+	exitNoQuorum    exitCode = 69 // EX_UNAVAILABLE: too few nodes answered
+	exitInternal    exitCode = 70 // EX_SOFTWARE: anything else that went wrong in redlock
+	exitTaken       exitCode = 75 // EX_TEMPFAIL: somebody else holds the lock; later may work
+	exitLost        exitCode = 79 // the hold ended under the command, which was killed
+	exitNotRunnable exitCode = 126
+	exitNotFound    exitCode = 127
+	exitSignal      exitCode = 128 // + the signal's number
+)
+
+// failure is an error that knows its exit code. An empty text ends redlock without a word: the command has
+// said what there was to say.
+type failure struct {
+	code exitCode
+	text string
+}
+
+func (f *failure) Error() string { return f.text }
+
+func usagef(format string, args ...any) error {
+	return &failure{exitUsage, fmt.Sprintf(format, args...)}
+}
+
+// codeOf maps what a verb returned to the exit code.
+func codeOf(err error) exitCode {
+	var f *failure
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &f):
+		return f.code
+	case errors.Is(err, redlock.ErrLost), errors.Is(err, redlock.ErrMaxHold):
+		return exitLost
+	case errors.Is(err, redlock.ErrTaken):
+		return exitTaken
+	case errors.Is(err, redlock.ErrNoQuorum):
+		return exitNoQuorum
+	case errors.Is(err, redlock.ErrInvalid):
+		return exitUsage
+	case errors.Is(err, context.DeadlineExceeded):
+		return exitTaken // the wait was over before the first attempt was: later may work
+	}
+	return exitInternal
+}
+
+// complaint is the one line that stderr gets, without the "redlock: " in front, or "" for none.
+func complaint(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.ReplaceAll(strings.TrimPrefix(err.Error(), "redlock: "), "\n", "; ")
+}

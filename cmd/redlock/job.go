@@ -1,0 +1,90 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// hold is what a job needs to know of its lock.
+type hold interface {
+	Done() <-chan struct{}
+	Err() error
+}
+
+// job is a command that runs while a lock is held.
+type job struct {
+	path      string
+	argv, env []string
+	lock      hold
+	signals   chan os.Signal
+	killAfter time.Duration
+	warn      func(format string, args ...any)
+}
+
+// ending is how a command ended.
+type ending struct {
+	code        exitCode
+	interrupted bool  // by the terminal's Ctrl-C, which our own process group has not seen
+	lost        error // why the lock was lost while the command ran, or nil
+}
+
+// run starts the command and stays with it. It returns when the command has ended and, if the lock was lost,
+// nothing is left of its process group. The error says that the command could not be started.
+func (j *job) run() (ending, error) {
+	p, err := start(&exec.Cmd{
+		Path: j.path, Args: j.argv, Env: j.env,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+	})
+	if err != nil {
+		return ending{}, notRunnable(j.argv[0], err)
+	}
+	defer p.close()
+
+	var (
+		end   ending
+		ended bool
+		lost  = j.lock.Done()
+		kill  <-chan time.Time // set while a lost lock's command may still end by itself
+		look  <-chan time.Time // set while we wait for what a lost lock's command left behind
+	)
+	for {
+		select {
+		case <-lost:
+			lost, end.lost = nil, j.lock.Err()
+			j.warn("lock lost: %s: ending the command", complaint(end.lost))
+			p.terminate()
+			kill = time.After(j.killAfter)
+		case <-kill:
+			kill = nil
+			j.warn("the command has not ended within %s: killing it", j.killAfter)
+			p.kill()
+			if ended {
+				return end, nil
+			}
+		case sig := <-j.signals:
+			p.forward(sig.(syscall.Signal), j.trusted)
+		case <-look:
+		case change := <-p.changes:
+			if change.exited {
+				ended = true
+				end.code, end.interrupted = change.code, p.interrupted(change)
+			} else {
+				p.stopped(change.signal, j.signals, j.trusted)
+			}
+		}
+		if ended {
+			switch {
+			case end.lost == nil, p.gone():
+				return end, nil
+			case look == nil:
+				ticker := time.NewTicker(10 * time.Millisecond)
+				defer ticker.Stop()
+				look = ticker.C
+			}
+		}
+	}
+}
+
+func (j *job) trusted() bool { return j.lock.Err() == nil }

@@ -1,0 +1,69 @@
+// Command redlock uses locks on a majority of Redis masters from the shell. "redlock demo" shows what they
+// do, "redlock run" holds one while a command runs. docs/cli.md describes it in full.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+)
+
+func main() {
+	os.Exit(int(run(context.Background(), os.Args, os.Stdout, os.Stderr)))
+}
+
+// run is main with its surroundings as arguments.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) exitCode {
+	err := newApp(stdout, stderr).Run(ctx, args)
+	if text := complaint(err); text != "" {
+		fmt.Fprintf(stderr, "redlock: %s\n", text)
+	}
+	return codeOf(err)
+}
+
+// newApp assembles the verbs; each has a file of its own.
+func newApp(stdout, stderr io.Writer) *cli.Command {
+	one := 1
+	app := &cli.Command{
+		Name:    "redlock",
+		Usage:   "distributed locks on a majority of independent Redis masters",
+		Version: version(),
+		Description: strings.TrimSpace(`
+Start with "redlock demo": it needs nothing installed and takes ten seconds.
+"redlock VERB --help" describes a verb, its exit codes and examples.`),
+		Commands:     []*cli.Command{demoVerb(), runVerb()},
+		StopOnNthArg: &one, // what follows a verb that does not exist are not our flags
+		Action: func(_ context.Context, cmd *cli.Command) error {
+			if verb := cmd.Args().First(); verb != "" {
+				return usagef(`no verb %q; "redlock --help" lists them`, verb)
+			}
+			return cli.ShowRootCommandHelp(cmd)
+		},
+		// Without this, "redlock run help -- …" would show help instead of locking the name "help".
+		HideHelpCommand: true,
+		Writer:          stdout,
+		ErrWriter:       stderr,
+		// Errors are printed and turned into exit codes in one place: run.
+		ExitErrHandler: func(context.Context, *cli.Command, error) {},
+	}
+	for _, cmd := range append(app.Commands, app) {
+		cmd.OnUsageError = func(_ context.Context, cmd *cli.Command, err error, _ bool) error {
+			return usagef(`%v; see "%s --help"`, err, cmd.FullName())
+		}
+	}
+	return app
+}
+
+// version is the module's version as the go command recorded it at build time.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}

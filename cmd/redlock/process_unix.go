@@ -1,0 +1,227 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// passedOn are the signals that the command gets when we do.
+var passedOn = []syscall.Signal{
+	unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM,
+}
+
+// catch has all signals that concern us delivered to ch. What our parent ignores on purpose (nohup) stays
+// ignored, here and in the command. PIPE is caught to be dropped: a reader of our messages that has gone must
+// not end us before the lock is let go. (Catching, unlike ignoring, is not inherited by the command.)
+func catch(ch chan<- os.Signal) {
+	for _, sig := range append(passedOn, unix.SIGTSTP, unix.SIGCONT, unix.SIGPIPE) {
+		if !signal.Ignored(sig) {
+			signal.Notify(ch, sig)
+		}
+	}
+}
+
+// endsWaiting says whether a signal ends a redlock that has no command yet. USR1 and USR2 are meant for the
+// command, and are dropped.
+func endsWaiting(sig syscall.Signal, signals chan os.Signal) bool {
+	switch sig {
+	case unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGALRM:
+		return true
+	case unix.SIGTSTP: // the user wants the terminal back
+		suspend(signals)
+	}
+	return false
+}
+
+// process is a running command. It leads a process group of its own, so that signals reach whatever it
+// started. All methods are called by one goroutine.
+type process struct {
+	pid     int
+	tty     *os.File // the controlling terminal, or nil
+	changes chan change
+}
+
+// change is what wait(2) reports.
+type change struct {
+	exited bool           // or else stopped
+	code   exitCode       // of its exit
+	signal syscall.Signal // that stopped or ended it, or 0
+}
+
+func start(cmd *exec.Cmd) (*process, error) {
+	p := &process{changes: make(chan change)}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	endWithUs(cmd.SysProcAttr)
+	// Opening /dev/tty fails where there is no controlling terminal, as under cron.
+	if tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0); err == nil {
+		p.tty = tty
+		// A terminal sends its Ctrl-C to one process group, the foreground's. That becomes the command's if it
+		// is ours now: the command gets each key once, and may read from the terminal.
+		if p.foreground() == unix.Getpgrp() {
+			cmd.SysProcAttr.Foreground = true
+			cmd.SysProcAttr.Ctty = int(tty.Fd())
+		}
+	}
+	if err := cmd.Start(); err != nil {
+		p.close()
+		return nil, err
+	}
+	p.pid = cmd.Process.Pid
+	// We must be able to take the terminal back from behind. After Start: the command does not inherit it.
+	signal.Ignore(unix.SIGTTOU)
+	go p.wait()
+	return p, nil
+}
+
+// wait reports the command's changes and ends with its exit. It takes the place of exec.Cmd.Wait, which does
+// not tell of stops; there is nothing else to wait for, as all files are passed on as they are.
+func (p *process) wait() {
+	for {
+		var status unix.WaitStatus
+		switch _, err := unix.Wait4(p.pid, &status, unix.WUNTRACED, nil); {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			p.changes <- change{exited: true, code: exitInternal}
+			return
+		case status.Stopped():
+			p.changes <- change{signal: status.StopSignal()}
+		case status.Signaled():
+			p.changes <- change{exited: true, signal: status.Signal(), code: exitSignal + exitCode(status.Signal())}
+			return
+		case status.Exited():
+			p.changes <- change{exited: true, code: exitCode(status.ExitStatus())}
+			return
+		}
+	}
+}
+
+// close gives the terminal back to our own process group.
+func (p *process) close() {
+	if p.tty == nil {
+		return
+	}
+	if p.inForeground() {
+		p.setForeground(unix.Getpgrp())
+	}
+	p.tty.Close()
+}
+
+func (p *process) send(sig syscall.Signal) {
+	unix.Kill(-p.pid, sig) //nolint:errcheck // a group that has gone needs no signal
+}
+
+// forward passes a signal on to the command. A stopped command goes on only while its lock is trusted.
+func (p *process) forward(sig syscall.Signal, trusted func() bool) {
+	switch sig {
+	case unix.SIGPIPE:
+	case unix.SIGCONT:
+		if trusted() {
+			p.resume()
+		}
+	default:
+		p.send(sig)
+	}
+}
+
+// terminate asks the command to end. A stopped one must run to hear of it.
+func (p *process) terminate() {
+	p.send(unix.SIGTERM)
+	p.send(unix.SIGCONT)
+}
+
+func (p *process) kill() { p.send(unix.SIGKILL) }
+
+// gone says whether nothing is left of the command's process group.
+func (p *process) gone() bool { return errors.Is(unix.Kill(-p.pid, 0), unix.ESRCH) }
+
+// stopped follows a command that the terminal has stopped: the shell that started us waits for us to stop, too.
+// While we are stopped nothing is renewed; trusted tells afterwards whether the command may go on.
+func (p *process) stopped(by syscall.Signal, signals chan os.Signal, trusted func() bool) {
+	if p.tty == nil || by == unix.SIGSTOP {
+		return // somebody else's doing, and theirs to undo
+	}
+	if by != unix.SIGTSTP && p.foreground() == unix.Getpgrp() {
+		p.resume() // it wanted the terminal, which a shell's "fg" has given to us
+		return
+	}
+	if p.inForeground() {
+		p.setForeground(unix.Getpgrp())
+	}
+	suspend(signals)
+	if trusted() { // else the loss is noticed next, and ends the command
+		p.resume()
+	}
+}
+
+// resume lets a stopped command go on, with the terminal if that is ours to give.
+func (p *process) resume() {
+	if p.tty != nil && p.foreground() == unix.Getpgrp() {
+		p.setForeground(p.pid)
+	}
+	p.send(unix.SIGCONT)
+}
+
+func (p *process) foreground() int {
+	pgid, err := unix.IoctlGetInt(int(p.tty.Fd()), unix.TIOCGPGRP)
+	if err != nil {
+		return -1
+	}
+	return pgid
+}
+
+func (p *process) inForeground() bool { return p.tty != nil && p.foreground() == p.pid }
+
+func (p *process) setForeground(pgid int) {
+	unix.IoctlSetPointerInt(int(p.tty.Fd()), unix.TIOCSPGRP, pgid) //nolint:errcheck // the terminal may have gone
+}
+
+// interrupted says whether the command fell to the terminal's Ctrl-C, which our process group has not seen.
+func (p *process) interrupted(c change) bool { return c.signal == unix.SIGINT && p.inForeground() }
+
+// suspend stops our process group as Ctrl-Z would have, and returns when it was continued – or soon where no
+// shell could do that and the kernel therefore ignores the signal (an orphaned group, as in a container).
+func suspend(signals chan os.Signal) {
+	const patience = 100 * time.Millisecond
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, unix.SIGCONT)
+	defer signal.Stop(continued)
+	signal.Reset(unix.SIGTSTP)
+	defer signal.Notify(signals, unix.SIGTSTP)
+	unix.Kill(0, unix.SIGTSTP) //nolint:errcheck // our own group exists
+	select {
+	case <-continued:
+	case <-time.After(patience):
+	}
+}
+
+// ownsTerminal says whether our process group is the one that the terminal's keys reach.
+func ownsTerminal() bool {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	defer tty.Close()
+	p := process{tty: tty}
+	return p.foreground() == unix.Getpgrp()
+}
+
+// dieOfInterrupt ends redlock as Ctrl-C would have, so that a shell's loop or script around it ends, too: an
+// exit code alone says that the key was dealt with. Where the key went to the command alone, our process group
+// has yet to hear of it.
+func dieOfInterrupt(group bool) {
+	pid := os.Getpid()
+	if group {
+		pid = 0
+	}
+	signal.Reset(unix.SIGINT)
+	unix.Kill(pid, unix.SIGINT) //nolint:errcheck // the exit code says it, too
+	<-time.After(100 * time.Millisecond)
+}
