@@ -1,0 +1,211 @@
+package simtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+// fault is one thing that can go wrong. run does it and returns how it is mended, or nil.
+type fault struct {
+	name  string
+	sound bool // keeps the assumptions under which holds exclude each other
+	run   func(f *faults) (what string, mend func())
+}
+
+// faults is the goroutine that breaks things, and mends them again.
+type faults struct {
+	*world
+	r       *rand.Rand
+	mends   []mend // by instant
+	back    time.Duration
+	forgets time.Time // when a node forgot last: another may not do so soon after
+}
+
+type mend struct {
+	at   time.Time
+	what string
+	do   func()
+}
+
+// run breaks things until the end, then mends everything.
+func (f *faults) run(end time.Time) {
+	for next := f.pause(); ; {
+		if len(f.mends) > 0 && f.mends[0].at.Before(next) {
+			sleepUntil(f.mends[0].at)
+			f.mend()
+			continue
+		}
+		if next.After(end) {
+			break
+		}
+		sleepUntil(next)
+		f.strike()
+		next = f.pause()
+	}
+	sleepUntil(end)
+	for len(f.mends) > 0 {
+		f.mend()
+	}
+	f.net.Calm()
+	f.net.SetDelay(sim.Link{}, sim.Both, sim.LAN)
+}
+
+func (f *faults) pause() time.Time {
+	return time.Now().Add(time.Duration((0.2 + f.r.ExpFloat64()) * float64(f.scenario.Pace)))
+}
+
+func (f *faults) mend() {
+	m := f.mends[0]
+	f.mends = f.mends[1:]
+	m.do()
+	f.log("fault", "%s is over", m.what)
+}
+
+func (f *faults) strike() {
+	kind := f.scenario.Faults[f.r.IntN(len(f.scenario.Faults))]
+	what, end := kind.run(f)
+	if what == "" {
+		return // not possible at present
+	}
+	what = kind.name + " " + what
+	f.log("fault", "%s", what)
+	f.result.Faults++
+	if end != nil {
+		// Short ones are felt by single requests, long ones by holds.
+		length := time.Duration(f.r.ExpFloat64() * float64(f.scenario.TTL) / 2)
+		f.mends = append(f.mends, mend{time.Now().Add(length + time.Duration(f.r.IntN(1e6))), what, end})
+		slices.SortStableFunc(f.mends, func(a, b mend) int { return a.at.Compare(b.at) })
+	}
+}
+
+// link draws one link, all of a client's or all to a node.
+func (f *faults) link() sim.Link {
+	l := sim.Link{Client: f.clients[f.r.IntN(len(f.clients))].name, Node: f.nodes[f.r.IntN(len(f.nodes))].Addr()}
+	switch f.r.IntN(4) {
+	case 0:
+		l.Client = ""
+	case 1:
+		l.Node = ""
+	}
+	return l
+}
+
+func (f *faults) dir() sim.Dir { return sim.Dir(1 + f.r.IntN(3)) }
+
+func (f *faults) node() *sim.Node { return f.nodes[f.r.IntN(len(f.nodes))] }
+
+// menu is everything that can go wrong.
+var menu = []fault{
+	{"delay", true, func(f *faults) (string, func()) {
+		l, d := f.link(), f.dir()
+		most := time.Duration(f.r.ExpFloat64() * float64(f.scenario.Timeout))
+		f.net.SetDelay(l, d, sim.Delay{Max: most + time.Millisecond, SlowMax: 3 * f.scenario.TTL, Slow: 0.02})
+		return fmt.Sprintf("%v up to %v", l, most), func() { f.net.SetDelay(l, d, sim.LAN) }
+	}},
+	{"hold", true, func(f *faults) (string, func()) {
+		l, d := f.link(), f.dir()
+		f.net.Hold(l, d)
+		return fmt.Sprintf("%v dir %d", l, d), func() { f.net.Release(l, d) }
+	}},
+	{"drop", true, func(f *faults) (string, func()) {
+		l, d := f.link(), f.dir()
+		f.net.Drop(l, d)
+		return fmt.Sprintf("%v dir %d", l, d), func() { f.net.Heal(l, d) }
+	}},
+	{"cut", true, func(f *faults) (string, func()) {
+		l := f.link()
+		f.net.Cut(l)
+		return fmt.Sprint(l), nil
+	}},
+	{"reset", true, func(f *faults) (string, func()) {
+		l := f.link()
+		f.net.Reset(l)
+		return fmt.Sprint(l), nil
+	}},
+	{"refuse", true, func(f *faults) (string, func()) {
+		l := f.link()
+		f.net.Refuse(l)
+		f.net.Reset(l)
+		return fmt.Sprint(l), func() { f.net.Accept(l) }
+	}},
+	{"pause", true, func(f *faults) (string, func()) {
+		n := f.node()
+		n.Pause()
+		return n.Addr(), n.Resume
+	}},
+	{"crash", true, func(f *faults) (string, func()) {
+		n := f.node()
+		if !n.Up() {
+			return "", nil
+		}
+		n.Crash(true)
+		return n.Addr(), n.Restart
+	}},
+	{"script flush", true, func(f *faults) (string, func()) {
+		n := f.node()
+		n.Do("SCRIPT", "FLUSH")
+		return n.Addr(), nil
+	}},
+	{"busy", true, func(f *faults) (string, func()) {
+		n, times := f.node(), 1+f.r.IntN(10)
+		n.Fail("*", "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", times)
+		return fmt.Sprintf("%s %d times", n.Addr(), times), n.Recover
+	}},
+	{"out of memory", true, func(f *faults) (string, func()) {
+		n := f.node()
+		n.SetConfig("maxmemory", "1")
+		return n.Addr(), func() { n.SetConfig("maxmemory", "0") }
+	}},
+	{"slow drift", true, func(f *faults) (string, func()) {
+		n := f.node()
+		rate := 1 + (f.r.Float64()-0.5)/1000 // what the kernel's slewing does at most: 500 ppm
+		n.SetRate(rate)
+		return fmt.Sprintf("%s %.6f", n.Addr(), rate), nil
+	}},
+	{"amnesia", false, func(f *faults) (string, func()) {
+		n := f.node()
+		if !n.Up() || time.Since(f.forgets) < 2*f.scenario.TTL {
+			return "", nil
+		}
+		f.forgets = time.Now()
+		n.Crash(false)
+		return n.Addr(), n.Restart
+	}},
+	{"rollback", false, func(f *faults) (string, func()) {
+		n := f.node()
+		if !n.Up() || time.Since(f.forgets) < 2*f.scenario.TTL {
+			return "", nil
+		}
+		f.forgets = time.Now()
+		old := n.Snapshot()
+		return n.Addr(), func() { n.RestartFrom(old) }
+	}},
+	{"flushall", false, func(f *faults) (string, func()) {
+		if time.Since(f.forgets) < 2*f.scenario.TTL {
+			return "", nil
+		}
+		f.forgets = time.Now()
+		n := f.node()
+		n.Do("FLUSHALL")
+		return n.Addr(), nil
+	}},
+	{"clock step", false, func(f *faults) (string, func()) {
+		n := f.nodes[0] // always the same: one node's clock may be wrong, the median stands
+		d := time.Duration((f.r.Float64()*2 - 1) * float64(f.scenario.TTL) * 3)
+		n.Step(d)
+		f.back += max(-d, d)
+		return fmt.Sprintf("%s %v", n.Addr(), d), nil
+	}},
+	{"fast drift", false, func(f *faults) (string, func()) {
+		n := f.nodes[0]
+		rate := 0.8 + 0.4*f.r.Float64()
+		n.SetRate(rate)
+		return fmt.Sprintf("%s %.3f", n.Addr(), rate), func() { n.SetRate(1) }
+	}},
+}
+
+func sleepUntil(t time.Time) { time.Sleep(time.Until(t)) }

@@ -1,0 +1,107 @@
+package simtest_test
+
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/quorumlock/redlock/internal/sim/simtest"
+)
+
+var (
+	seed  = flag.Uint64("seed", 0, "run this seed alone, and print its trace")
+	seeds = flag.Uint64("seeds", 300, "number of seeds to run, beginning with -first")
+	most  = flag.Int64("most", 5, "stop after so many seeds with violations")
+	first = flag.Uint64("first", 1, "first seed")
+)
+
+// run runs one seed in a bubble of its own.
+func run(t *testing.T, s simtest.Scenario) (r *simtest.Result) {
+	t.Helper()
+	defer func() {
+		if p := recover(); p != nil { // synctest's way to report a deadlock or a goroutine that was left behind
+			fmt.Printf("panic in %s\n", s)
+			panic(p)
+		}
+	}()
+	synctest.Test(t, func(*testing.T) { r = simtest.Run(s) })
+	return r
+}
+
+func TestSimulation(t *testing.T) {
+	if *seed != 0 {
+		r := run(t, simtest.NewScenario(*seed))
+		fmt.Println(r.Scenario)
+		fmt.Println(strings.Join(r.Trace(), "\n"))
+		report(t, r, false)
+		return
+	}
+	var next, done, calls, grants, faults, commands, bad atomic.Int64
+	next.Store(int64(*first) - 1)
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for {
+				s := uint64(next.Add(1))
+				if s >= *first+*seeds || bad.Load() >= *most {
+					return
+				}
+				r := run(t, simtest.NewScenario(s))
+				done.Add(1)
+				calls.Add(r.Calls.Load())
+				grants.Add(int64(r.Grants))
+				faults.Add(int64(r.Faults))
+				commands.Add(r.Commands)
+				if report(t, r, true) {
+					bad.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d seeds: %d calls of Lock and TryLock, %d holds, %d faults, %d commands", done.Load(), calls.Load(), grants.Load(), faults.Load(), commands.Load())
+	// A simulation in which nothing happens proves nothing.
+	if n := done.Load(); bad.Load() == 0 && (grants.Load() < 10*n || faults.Load() < 5*n) {
+		t.Errorf("too little happened: want at least 10 holds and 5 faults a seed")
+	}
+}
+
+// report fails the test for a run's violations and says how to see more.
+func report(t *testing.T, r *simtest.Result, brief bool) bool {
+	t.Helper()
+	if len(r.Violations) == 0 {
+		return false
+	}
+	var b strings.Builder
+	for i, v := range r.Violations {
+		if brief && i == 3 {
+			fmt.Fprintf(&b, "… and %d more\n", len(r.Violations)-i)
+			break
+		}
+		fmt.Fprintf(&b, "%s\n", v)
+	}
+	t.Errorf("%s\n%sreplay: go test ./internal/sim/simtest -run TestSimulation -seed %d", r.Scenario, b.String(), r.Scenario.Seed)
+	return true
+}
+
+// TestReplay runs seeds twice and compares the traces.
+func TestReplay(t *testing.T) {
+	for s := *first; s < *first+20; s++ {
+		a, b := run(t, simtest.NewScenario(s)), run(t, simtest.NewScenario(s))
+		if a.Digest() == b.Digest() {
+			continue
+		}
+		x, y := a.Trace(), b.Trace()
+		for i := range x {
+			if i >= len(y) || x[i] != y[i] {
+				t.Errorf("seed %d: two runs differ from line %d:\n%s\n%s", s, i, x[i], strings.Join(y[i:min(i+1, len(y))], ""))
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package simtest
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/boottime"
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+// The boot-time clock is a system call: real time, which must not leak into the bubble.
+func init() { boottime.Now = boottime.None }
+
+var names = []string{"stock:4711", "stock:4712"}
+
+// Result is what came of a run.
+type Result struct {
+	Scenario   Scenario
+	Calls      atomic.Int64 // of Lock and TryLock
+	Commands   int64        // that the nodes executed
+	Attempts   int64        // executions of acquire, on the node that had most
+	Grants     int
+	Faults     int
+	Violations []sim.Violation
+	events     []event
+}
+
+// event is one line of the trace; text is made when it is needed.
+type event struct {
+	at  time.Time
+	who string
+	say func() string
+}
+
+// Trace returns the run as text, a line for each event, in the order of virtual time.
+func (r *Result) Trace() []string {
+	lines := make([]string, len(r.events))
+	order := make([]int, len(r.events))
+	for i, e := range r.events {
+		lines[i] = fmt.Sprintf("%14v %-9s %s", since(e.at), e.who, e.say())
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		if c := r.events[a].at.Compare(r.events[b].at); c != 0 {
+			return c
+		}
+		return strings.Compare(lines[a], lines[b]) // the scheduler must not show
+	})
+	sorted := make([]string, len(lines))
+	for i, o := range order {
+		sorted[i] = lines[o]
+	}
+	return sorted
+}
+
+// Digest is a hash of the trace.
+func (r *Result) Digest() uint64 {
+	h := fnv.New64a()
+	for _, l := range r.Trace() {
+		_, _ = h.Write([]byte(l + "\n"))
+	}
+	return h.Sum64()
+}
+
+// world is a run under way.
+type world struct {
+	scenario Scenario
+	net      *sim.Network
+	nodes    []*sim.Node
+	clients  []*client
+	history  *sim.History
+	result   *Result
+
+	mu sync.Mutex // protects result.events and result.Violations
+}
+
+var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func since(t time.Time) time.Duration { return t.Sub(epoch) }
+
+func (w *world) log(who, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	w.record(event{time.Now(), who, func() string { return text }})
+}
+
+func (w *world) record(e event) {
+	w.mu.Lock()
+	w.result.events = append(w.result.events, e)
+	w.mu.Unlock()
+}
+
+func (w *world) blame(invariant, format string, args ...any) {
+	w.mu.Lock()
+	w.result.Violations = append(w.result.Violations, sim.Violation{Invariant: invariant, Text: fmt.Sprintf(format, args...)})
+	w.mu.Unlock()
+}
+
+// Run runs a scenario. It must be called in a synctest bubble.
+func Run(s Scenario) *Result {
+	w := &world{scenario: s, net: sim.NewNetwork(s.Seed), history: &sim.History{}, result: &Result{Scenario: s}}
+	r := rand.New(rand.NewPCG(s.Seed, 0x77011d))
+	owners := newOwners()
+	for i := range s.Nodes {
+		n := sim.NewNode(fmt.Sprintf("n%d:6379", i), s.Seed)
+		n.Step(time.Duration(r.Int64N(int64(400*time.Millisecond))) - 200*time.Millisecond) // clocks never agree
+		n.Observe(func(c sim.Command) { w.observe(c, owners) })
+		w.nodes = append(w.nodes, n)
+	}
+	w.net.Attach(w.nodes...)
+	for i := range s.Clients {
+		w.clients = append(w.clients, w.connect(fmt.Sprintf("c%d", i)))
+	}
+	end := time.Now().Add(s.Length)
+	var wg sync.WaitGroup
+	for i, c := range w.clients {
+		for j := range s.Workers {
+			k := &worker{client: c, label: fmt.Sprintf("%s.%d", c.name, j), r: rand.New(rand.NewPCG(s.Seed, uint64(1000+10*i+j)))}
+			wg.Go(func() { k.run(end) })
+		}
+	}
+	f := &faults{world: w, r: rand.New(rand.NewPCG(s.Seed, 0xfa017)), forgets: time.Now().Add(-time.Hour)}
+	if len(s.Faults) > 0 {
+		f.run(end)
+	}
+	wg.Wait()
+	w.aftermath(f.back)
+	return w.result
+}
+
+func (w *world) connect(name string) *client {
+	urls := make([]string, len(w.nodes))
+	for i, n := range w.nodes {
+		urls[i] = "redis://" + n.Addr()
+	}
+	seed := rand.New(rand.NewPCG(w.scenario.Seed, uint64(len(name)+len(w.clients)))).Uint64()
+	locker, err := redlock.New(urls,
+		redlock.WithTTL(w.scenario.TTL), redlock.WithNodeTimeout(w.scenario.Timeout),
+		redlock.WithDialer(w.net.Dialer(name)), redlock.WithBackoff(seededBackoff(seed)))
+	if err != nil {
+		panic(err)
+	}
+	return &client{world: w, name: name, locker: locker}
+}
+
+// seededBackoff is redlock.Jitter with a randomness that can be replayed: a function of the instant.
+func seededBackoff(seed uint64) redlock.Backoff {
+	return func(attempts int) time.Duration {
+		r := rand.New(rand.NewPCG(seed, uint64(time.Now().UnixNano())))
+		longest := min(250*time.Millisecond, 10*time.Millisecond<<min(attempts, 6))
+		return 5*time.Millisecond + time.Duration(r.Int64N(int64(longest)))
+	}
+}
