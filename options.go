@@ -4,9 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/chance"
 )
 
 // options are the settled settings of a Locker or of one call. They are never
@@ -222,6 +223,6 @@ func Jitter(shortest, longest time.Duration) Backoff {
 		if limit <= shortest {
 			return max(shortest, 0)
 		}
-		return shortest + rand.N(limit-shortest)
+		return shortest + chance.Duration(limit-shortest)
 	}
 }

@@ -39,7 +39,7 @@ type node struct {
 	link     *link         // nil: not connected
 	down     error         // why not connected
 	suspect  time.Time     // not zero: has let a request grow too old, and is silent since
-	guarded  bool          // the watchdog is set
+	guarded  time.Time     // when the watchdog will look; zero: it is not set
 	draining bool          // Close has begun: only undos are taken
 	drained  chan struct{} // closed when draining and nothing is owed any more
 }
@@ -78,8 +78,8 @@ func (n *node) ask(r *request) bool {
 	r.voted = refusal != nil
 	n.queue = append(n.queue, r)
 	first := len(n.queue) == 1
-	if !n.guarded && refusal == nil {
-		n.guarded = true
+	if deadline := r.call.asked.Add(n.opts.nodeTimeout); refusal == nil && (n.guarded.IsZero() || deadline.Before(n.guarded)) {
+		n.guarded = deadline
 		n.watchdog.Reset(n.opts.nodeTimeout)
 	}
 	n.mu.Unlock()
@@ -294,7 +294,7 @@ func (n *node) expire() {
 			dead = n.link
 		}
 	}
-	if n.guarded = !next.IsZero(); n.guarded {
+	if n.guarded = next; !next.IsZero() {
 		n.watchdog.Reset(next.Sub(now))
 	}
 	n.mu.Unlock()

@@ -3,11 +3,12 @@ package redlock
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/chance"
 )
 
 // probeEvery is the pause between a node's probes: its clock is read, and
@@ -59,7 +60,7 @@ func (n *node) probeSoon() {
 // probe reads the node's clock and trims its tokens, now and then. It ends with ctx.
 func (n *node) probe(ctx context.Context) error {
 	for {
-		t := time.NewTimer(probeEvery/2 + rand.N(probeEvery))
+		t := time.NewTimer(probeEvery/2 + chance.Duration(probeEvery))
 		select {
 		case <-t.C:
 		case <-n.probing.soon:

@@ -1,11 +1,12 @@
 package redlock
 
 import (
-	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/chance"
 )
 
 // request is one node's part in a call. The node holds the call as long as it
@@ -242,7 +243,7 @@ func losesRole(err error) bool {
 // reconnectDelay spreads the attempts of many clients over time.
 func reconnectDelay(failures int) time.Duration {
 	limit := min(time.Second, 10*time.Millisecond<<min(failures, 10))
-	return limit/2 + rand.N(limit/2)
+	return limit/2 + chance.Duration(limit/2)
 }
 
 func isClosed(c <-chan struct{}) bool {
