@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -67,6 +66,12 @@ func (fl *fleet) holding(key string) int {
 	return count
 }
 
+// settle lets everything that is on its way arrive.
+func settleNetwork() {
+	time.Sleep(20 * time.Millisecond)
+	synctest.Wait()
+}
+
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -77,33 +82,17 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-func TestLockAndUnlock(t *testing.T) {
-	for _, mode := range []struct {
-		name string
-		opts []Option
-	}{{"fenced", nil}, {"plain", []Option{WithoutFencing()}}} {
-		t.Run(mode.name, func(t *testing.T) {
-			bubble(t, 5, func(t *testing.T, fl *fleet) {
-				l := fl.locker("a", mode.opts...)
-				k := must(l.Lock(t.Context(), "job"))(t)
-				synctest.Wait()
-				time.Sleep(10 * time.Millisecond)
-				if got := fl.holding("job"); got != 5 {
-					t.Errorf("held on %d nodes, want 5", got)
-				}
-				if _, err := l.TryLock(context.Background(), "job"); err == nil {
-					t.Error("a second hold")
-				} else {
-					t.Log(err)
-				}
-				if err := k.Unlock(t.Context()); err != nil {
-					t.Error(err)
-				}
-				time.Sleep(10 * time.Millisecond)
-				if got := fl.holding("job"); got != 0 {
-					t.Errorf("left on %d nodes", got)
-				}
-			})
-		})
+// within fails the test unless f returns within d of virtual time.
+func within(t *testing.T, d time.Duration, what string, f func()) {
+	t.Helper()
+	begun := time.Now()
+	f()
+	if took := time.Since(begun); took > d {
+		t.Errorf("%s took %v, want at most %v", what, took, d)
 	}
+}
+
+// link names one client's connection to one node of the fleet.
+func link0(client string, node int) sim.Link {
+	return sim.Link{Client: client, Node: fmt.Sprintf("n%d:6379", node)}
 }

@@ -1,0 +1,56 @@
+package redlock
+
+import (
+	"testing"
+	"time"
+)
+
+func TestDriftValidity(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		d            drift
+		ttl, elapsed time.Duration
+		want         time.Duration
+	}{
+		{drift{0.01, 2 * ms}, 10 * time.Second, 0, 9898 * ms},
+		{drift{0.01, 2 * ms}, 10 * time.Second, 898 * ms, 9 * time.Second},
+		{drift{0.01, 2 * ms}, 100 * ms, 97 * ms, 0},
+		{drift{0.01, 2 * ms}, 100 * ms, 200 * ms, -103 * ms},
+		{drift{0.1, 2 * ms}, time.Second, 0, 898 * ms},
+		{drift{0, 0}, time.Second, 0, time.Second},
+	} {
+		got := c.d.validity(c.ttl, c.elapsed)
+		if got > c.want || got < c.want-2 { // rounding errs on the safe side
+			t.Errorf("%v of %v after %v: got %v, want %v", c.d, c.ttl, c.elapsed, got, c.want)
+		}
+	}
+}
+
+// A node whose clock gains as much as the allowance covers never lets go of a
+// key while its holder still trusts it.
+func TestDriftCoversAFastNode(t *testing.T) {
+	d := drift{factor: 0.01, slack: 2 * time.Millisecond}
+	for _, ttl := range []time.Duration{10 * time.Millisecond, time.Second, time.Minute, time.Hour} {
+		expires := time.Duration(float64(ttl)/1.01) - time.Millisecond // in our time, rounding included
+		if v := d.validity(ttl, 0); v > expires {
+			t.Errorf("TTL %v: trusted for %v, but gone after %v", ttl, v, expires)
+		}
+	}
+}
+
+func TestElapsedIsTheLongestClaim(t *testing.T) {
+	base := time.Now()
+	at := func(mono, boot time.Duration) instant { return instant{local: base.Add(mono), boot: boot} }
+	a := at(0, time.Hour)
+	if got := at(time.Second, time.Hour+time.Second).since(a); got != time.Second {
+		t.Errorf("all clocks agree: got %v", got)
+	}
+	if got := at(time.Second, time.Hour+10*time.Minute).since(a); got != 10*time.Minute {
+		t.Errorf("suspended for ten minutes: got %v", got)
+	}
+	// Without a monotonic reading Sub is the wall clock's difference.
+	wallOnly := instant{local: base.Round(0).Add(30 * time.Second)}
+	if got := wallOnly.since(instant{local: base.Round(0)}); got != 30*time.Second {
+		t.Errorf("wall clock set forward: got %v", got)
+	}
+}

@@ -1,0 +1,86 @@
+package redlock
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestBadOptionsAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		opt  Option
+		want string
+	}{
+		{WithTTL(0), "TTL 0s"},
+		{WithTTL(-time.Second), "TTL -1s"},
+		{WithTTL(999 * time.Microsecond), "1ms is the least"},
+		{WithTTL(2 * time.Millisecond), "drift allowance"},
+		{WithMinValidity(time.Minute), "minimum validity"},
+		{WithMinValidity(-1), "negative"},
+		{WithDrift(1, 0), "drift"},
+		{WithDrift(-0.1, 0), "drift"},
+		{WithDrift(0.01, -1), "drift"},
+		{WithNodeTimeout(0), "node timeout"},
+		{WithMaxAttempts(-1), "attempts"},
+		{WithMaxHold(-1), "maximum hold"},
+		{WithFenceRetention(time.Second), "retention"},
+		{WithBackoff(nil), "back-off"},
+		{WithLogger(nil), "logger"},
+		{Option{}, "zero Option"},
+	} {
+		l, err := New([]string{"redis://127.0.0.1:1"}, c.opt)
+		if err == nil {
+			_ = l.Close()
+		}
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want ErrInvalid with %q", c.opt.name, err, c.want)
+		}
+	}
+}
+
+func TestBadCallsAreRefused(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		for _, c := range []struct {
+			name string
+			opts []Option
+			want string
+		}{
+			{"", nil, "name is empty"},
+			{strings.Repeat("x", 513), nil, "513 bytes"},
+			{tokensName, nil, "used by the library"},
+			{nodeName, nil, "used by the library"},
+			{"a", []Option{WithTTL(0)}, "TTL 0s"},
+			{"a", []Option{WithNodeTimeout(time.Second)}, "WithNodeTimeout is only for New"},
+			{"a", []Option{WithPrefix("p")}, "WithPrefix is only for New"},
+		} {
+			k, err := l.TryLock(t.Context(), c.name, c.opts...)
+			if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want) || k != nil {
+				t.Errorf("%.10q: got %v, want ErrInvalid with %q", c.name, err, c.want)
+			}
+		}
+	})
+}
+
+func TestJitter(t *testing.T) {
+	const ms = time.Millisecond
+	for attempts := -1; attempts < 100; attempts++ {
+		for range 100 {
+			got := Jitter(10*ms, 250*ms)(attempts)
+			limit := 250 * ms
+			if attempts >= 0 && attempts < 5 {
+				limit = min(limit, 20*ms<<max(attempts-1, 0))
+			}
+			if got < 10*ms || got >= limit+1 {
+				t.Fatalf("after %d attempts: got %v, want 10ms to %v", attempts, got, limit)
+			}
+		}
+	}
+	if got := Jitter(0, 0)(3); got != 0 {
+		t.Errorf("no jitter: got %v", got)
+	}
+	if got := Jitter(5*ms, ms)(3); got != 5*ms {
+		t.Errorf("a limit below the shortest: got %v", got)
+	}
+}

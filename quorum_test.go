@@ -1,0 +1,92 @@
+package redlock
+
+import (
+	"testing"
+)
+
+// Every way in which up to seven nodes can vote, in every order of two kinds
+// of vote: the verdict is certain, early, and final.
+func TestVerdictExhaustively(t *testing.T) {
+	for n := 1; n <= 7; n++ {
+		need := majority(n)
+		votes := make([]vote, n)
+		var all func(node int)
+		all = func(node int) {
+			if node == n {
+				checkRun(t, n, need, votes)
+				return
+			}
+			for v := range voteKinds {
+				if n > 4 && v != voteGranted && v != voteOutbid && v != voteFailed {
+					continue // the refusals are alike; all of them are tried for n ≤ 4
+				}
+				votes[node] = v
+				all(node + 1)
+			}
+		}
+		all(0)
+	}
+}
+
+func checkRun(t *testing.T, n, need int, votes []vote) {
+	t.Helper()
+	var sum tally
+	decided := verdictPending
+	for node, v := range votes {
+		if sum.voted(node) {
+			t.Fatalf("n=%d %v: node %d has voted before it did", n, votes, node)
+		}
+		sum += ballot(node, v)
+		if !sum.voted(node) {
+			t.Fatalf("n=%d %v: the vote of node %d is not marked", n, votes, node)
+		}
+		now := sum.verdict(n, need)
+		granted := sum.count(voteGranted)
+		given := granted + sum.count(voteOutbid)
+		left := n - node - 1
+		var want verdict
+		switch {
+		case granted >= need:
+			want = verdictWon
+		case given >= need:
+			want = verdictShort
+		case given+left < need:
+			want = verdictLost
+		}
+		if now != want {
+			t.Fatalf("n=%d %v after %d votes: got verdict %d, want %d", n, votes, node+1, now, want)
+		}
+		if decided == verdictWon && now != verdictWon || decided == verdictLost && now != verdictLost {
+			t.Fatalf("n=%d %v: verdict %d turned into %d", n, votes, decided, now)
+		}
+		decided = now
+	}
+	if decided == verdictPending {
+		t.Fatalf("n=%d %v: no verdict after all votes", n, votes)
+	}
+}
+
+func TestTallyHoldsMaxNodes(t *testing.T) {
+	for v := range voteKinds {
+		var sum tally
+		for node := range maxNodes {
+			sum += ballot(node, v)
+		}
+		if got := sum.count(v); got != maxNodes {
+			t.Errorf("%d nodes vote %d: got %d", maxNodes, v, got)
+		}
+		for w := range voteKinds {
+			if w != v && sum.count(w) != 0 {
+				t.Errorf("votes %d count as %d, too", v, w)
+			}
+		}
+	}
+}
+
+func TestMajoritiesShareANode(t *testing.T) {
+	for n := 1; n <= maxNodes; n++ {
+		if m := majority(n); 2*m <= n || 2*(m-1) > n {
+			t.Errorf("majority(%d) = %d", n, m)
+		}
+	}
+}
