@@ -1,0 +1,166 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+func TestReentrance(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		err := l.Do(t.Context(), "job", func(ctx context.Context) error {
+			outer, ok := FromContext(ctx)
+			if !ok {
+				t.Fatal("the context carries no hold")
+			}
+			before := fl.nodes[0].Calls("evalsha")
+			inner := must(l.Lock(ctx, "job"))(t)
+			if inner.Token() != outer.Token() || inner.Owner() != outer.Owner() {
+				t.Error("the inner one is another hold")
+			}
+			if err := l.Do(ctx, "job", func(context.Context) error { return nil }); err != nil {
+				t.Error(err)
+			}
+			if err := inner.Unlock(ctx); err != nil {
+				t.Error(err)
+			}
+			if err := inner.Unlock(ctx); err != nil {
+				t.Error(err)
+			}
+			if asked := fl.nodes[0].Calls("evalsha") - before; asked != 0 {
+				t.Errorf("%d requests", asked)
+			}
+			if outer.Err() != nil || fl.holding("job") == 0 {
+				t.Error("the inner Unlock ended the outer hold")
+			}
+			// Another name, and the same name inside that.
+			return l.Do(ctx, "other", func(ctx context.Context) error {
+				k, err := l.TryLock(ctx, "job")
+				if err != nil {
+					return err
+				}
+				return k.Unlock(ctx)
+			})
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		settleNetwork()
+		if got := fl.holding("job") + fl.holding("other"); got != 0 {
+			t.Errorf("left on %d nodes", got)
+		}
+	})
+}
+
+func TestReentranceLastUnlockReleases(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		outer := must(l.Lock(t.Context(), "job"))(t)
+		ctx := NewContext(t.Context(), outer)
+		inner := must(l.Lock(ctx, "job"))(t)
+		if err := outer.Unlock(ctx); err != nil { // in the wrong order
+			t.Error(err)
+		}
+		if inner.Err() != nil {
+			t.Errorf("the inner one still holds: got %v", inner.Err())
+		}
+		third := must(l.TryLock(ctx, "job"))(t)
+		if err := third.Unlock(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := inner.Unlock(ctx); err != nil {
+			t.Error(err)
+		}
+		settleNetwork()
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("left on %d nodes", got)
+		}
+		// The context outlives the hold: a new one is acquired.
+		fresh := must(l.TryLock(ctx, "job"))(t)
+		if fresh.Token() <= outer.Token() {
+			t.Error("not a new hold")
+		}
+		if err := fresh.Unlock(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestReentranceDoesNotCrossLockersOrNames(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a"), fl.locker("b")
+		k := must(a.Lock(t.Context(), "job"))(t)
+		ctx := NewContext(t.Context(), k)
+		if _, err := b.TryLock(ctx, "job"); !errors.Is(err, ErrTaken) {
+			t.Errorf("another Locker: got %v, want ErrTaken", err)
+		}
+		if _, err := a.TryLock(t.Context(), "job"); !errors.Is(err, ErrTaken) {
+			t.Errorf("another context: got %v, want ErrTaken", err)
+		}
+	})
+}
+
+func TestLossOfANestedHold(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		outer := must(l.Lock(t.Context(), "job", WithTTL(time.Second), WithoutRenewal()))(t)
+		ctx := NewContext(t.Context(), outer)
+		inner := must(l.Lock(ctx, "job"))(t)
+		work, cancel := inner.Context(ctx)
+		defer cancel()
+		<-work.Done()
+		if !errors.Is(context.Cause(work), ErrLost) || !errors.Is(inner.Err(), ErrLost) || !errors.Is(outer.Err(), ErrLost) {
+			t.Errorf("got %v, %v, %v, want ErrLost", context.Cause(work), inner.Err(), outer.Err())
+		}
+		if _, err := l.Lock(ctx, "job"); !errors.Is(err, ErrLost) {
+			t.Errorf("inside a lost hold: got %v, want ErrLost", err)
+		}
+		for _, k := range []*Lock{inner, outer} {
+			if err := k.Unlock(ctx); !errors.Is(err, ErrLost) {
+				t.Errorf("Unlock: got %v, want ErrLost", err)
+			}
+		}
+	})
+}
+
+func TestContextEndsWithTheHold(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
+		ended, cancelled, live := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+		watch := func(parent context.Context, to chan error) context.CancelFunc {
+			ctx, cancel := k.Context(parent)
+			context.AfterFunc(ctx, func() { to <- context.Cause(ctx) })
+			return cancel
+		}
+		defer watch(t.Context(), ended)()
+		watch(t.Context(), cancelled)()
+		cause := errors.New("parent")
+		parent, stop := context.WithCancelCause(t.Context())
+		defer watch(parent, live)()
+		stop(cause)
+		if err := <-cancelled; !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: got %v", err)
+		}
+		if err := <-live; !errors.Is(err, cause) {
+			t.Errorf("parent ended: got %v", err)
+		}
+		if err := k.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; !errors.Is(err, ErrUnlocked) {
+			t.Errorf("unlocked: got %v", err)
+		}
+		after, cancel := k.Context(t.Context())
+		defer cancel()
+		if !errors.Is(context.Cause(after), ErrUnlocked) {
+			t.Errorf("made after the end: got %v", context.Cause(after))
+		}
+		select {
+		case <-k.Done():
+		default:
+			t.Error("Done is open")
+		}
+	})
+}

@@ -1,0 +1,282 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+// redsync, RedLock.net, rueidis: one sick node blocked every call for seconds.
+func TestASickNodeBlocksNobody(t *testing.T) {
+	sick := map[string]func(fl *fleet){
+		"paused":     func(fl *fleet) { fl.nodes[1].Pause() },
+		"black hole": func(fl *fleet) { fl.net.Drop(link0("a", 1), sim.Both) },
+		"answers lost": func(fl *fleet) {
+			fl.net.Hold(link0("a", 1), sim.Down)
+		},
+		"refused": func(fl *fleet) { fl.nodes[1].Crash(false) },
+		"slow":    func(fl *fleet) { fl.net.SetDelay(link0("a", 1), sim.Both, sim.Delay{Min: time.Second, Max: 2 * time.Second}) },
+		"errors":  func(fl *fleet) { fl.nodes[1].Fail("*", "OOM command not allowed when used memory > 'maxmemory'.", -1) },
+	}
+	for name, make := range sick {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 5, func(t *testing.T, fl *fleet) {
+				l := fl.locker("a")
+				make(fl)
+				for i := range 200 {
+					within(t, 20*ms, "a cycle", func() {
+						k := must(l.Lock(t.Context(), fmt.Sprint("job", i)))(t)
+						if err := k.Extend(t.Context()); err != nil {
+							t.Error(err)
+						}
+						if err := k.Unlock(t.Context()); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				fl.net.Calm()
+				fl.nodes[1].Recover()
+				fl.nodes[1].Resume()
+			})
+		})
+	}
+}
+
+func TestEveryCallReturnsWithinTheNodeTimeout(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithNodeTimeout(100*ms))
+		k := must(l.Lock(t.Context(), "held"))(t)
+		for _, n := range fl.nodes {
+			n.Pause()
+		}
+		// The first request to a silent node waits for it, those after that do not.
+		for _, limit := range []time.Duration{100 * ms, 0} {
+			within(t, limit, "TryLock", func() {
+				if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) {
+					t.Errorf("TryLock: got %v", err)
+				}
+			})
+			within(t, limit, "Extend", func() {
+				if err := k.Extend(t.Context()); !errors.Is(err, ErrNoQuorum) {
+					t.Errorf("Extend: got %v", err)
+				}
+			})
+		}
+		within(t, 0, "Unlock", func() {
+			if err := k.Unlock(t.Context()); !errors.Is(err, ErrNoQuorum) {
+				t.Errorf("Unlock: got %v", err)
+			}
+		})
+		// What could not be confirmed is done as soon as the nodes can.
+		for _, n := range fl.nodes {
+			n.Resume()
+		}
+		settleNetwork()
+		if got := fl.holding("held") + fl.holding("job"); got != 0 {
+			t.Errorf("left on %d nodes", got)
+		}
+		if k, err := l.TryLock(t.Context(), "job"); err != nil {
+			t.Errorf("after the nodes' return: %v", err)
+		} else if err := k.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A request asked after a silent node's return must not wait for the moment at
+// which the node would have been given up.
+func TestWatchdogIsSetBackForAnEarlierDeadline(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		fl.nodes[0].Pause()
+		_, _ = l.TryLock(t.Context(), "job")
+		fl.nodes[0].Resume()
+		settleNetwork()
+		fl.nodes[0].Pause()
+		within(t, 250*ms, "TryLock", func() { _, _ = l.TryLock(t.Context(), "job") })
+		fl.nodes[0].Resume()
+	})
+}
+
+func TestReleasesReachANodeThatWasAway(t *testing.T) {
+	away := map[string][2]func(fl *fleet){
+		"cut": {
+			func(fl *fleet) { fl.net.Refuse(link0("a", 0)); fl.net.Cut(link0("a", 0)) },
+			func(fl *fleet) { fl.net.Accept(link0("a", 0)) },
+		},
+		"reset": {
+			func(fl *fleet) { fl.net.Refuse(link0("a", 0)); fl.net.Reset(link0("a", 0)) },
+			func(fl *fleet) { fl.net.Accept(link0("a", 0)) },
+		},
+		"crashed, with its data": {
+			func(fl *fleet) { fl.nodes[0].Crash(true) },
+			func(fl *fleet) { fl.nodes[0].Restart() },
+		},
+		"black hole": {
+			func(fl *fleet) { fl.net.Drop(link0("a", 0), sim.Both) },
+			func(fl *fleet) { fl.net.Heal(link0("a", 0), sim.Both) },
+		},
+	}
+	for name, f := range away {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				l := fl.locker("a", WithTTL(20*time.Second))
+				k := must(l.Lock(t.Context(), "job"))(t)
+				settleNetwork()
+				f[0](fl)
+				if err := k.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(300 * ms)
+				if got := fl.nodes[0].Do("EXISTS", "job"); got != int64(1) {
+					t.Error("the node was not away: this proves nothing")
+				}
+				f[1](fl)
+				time.Sleep(5 * time.Second)
+				if got := fl.nodes[0].Do("EXISTS", "job"); got != int64(0) {
+					t.Error("the key is left")
+				}
+			})
+		})
+	}
+}
+
+func TestScriptFlush(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		for i := range 50 {
+			for _, n := range fl.nodes {
+				if i%3 == 0 {
+					n.Do("SCRIPT", "FLUSH")
+				}
+			}
+			k := must(l.Lock(t.Context(), "job"))(t)
+			if i%3 == 1 {
+				fl.nodes[i%3].Do("SCRIPT", "FLUSH")
+			}
+			if err := k.Unlock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		settleNetwork()
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("left on %d nodes", got)
+		}
+	})
+}
+
+func TestANodeThatBecomesAReplicaIsLeft(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		fl.nodes[0].Demote("n1:6379")
+		k := must(l.Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		if got := fl.net.Open(link0("a", 0)); got > 1 {
+			t.Errorf("%d connections", got)
+		}
+		if err := k.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestSecretsStayOutOfErrors(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		for i, n := range fl.nodes {
+			n.SetPassword("right")
+			fl.urls[i] = "redis://someone:hunter2@" + n.Addr()
+		}
+		_, err := fl.locker("a").TryLock(t.Context(), "job")
+		if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "WRONGPASS") || !strings.Contains(err.Error(), "n0:6379") {
+			t.Errorf("got %v, want ErrNoQuorum that names the node and WRONGPASS", err)
+		}
+		if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "someone") {
+			t.Errorf("the error tells a secret: %v", err)
+		}
+	})
+}
+
+func TestTheQueueIsBounded(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		fl.net.Hold(sim.Link{}, sim.Both)
+		results := make(chan error, maxQueue+100)
+		for i := range cap(results) {
+			go func() {
+				_, err := l.TryLock(t.Context(), fmt.Sprint(i))
+				results <- err
+			}()
+		}
+		synctest.Wait()
+		busy := len(results)
+		for range busy {
+			err := <-results
+			var q *QuorumError
+			if !errors.As(err, &q) || !errors.Is(q.Nodes[0], ErrNodeBusy) {
+				t.Fatalf("got %v, want ErrNodeBusy", err)
+			}
+		}
+		if busy < 50 || busy > 150 {
+			t.Errorf("%d were refused, want about 100", busy)
+		}
+		fl.net.Release(sim.Link{}, sim.Both)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if left := len(fl.nodes[0].Keys()); left > maxQueue+1 {
+			t.Errorf("%d keys", left)
+		}
+	})
+}
+
+func TestNothingLeaks(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 3 {
+		bubble(t, 5, func(t *testing.T, fl *fleet) { // a bubble panics over a goroutine that is left
+			l := fl.locker("a")
+			fl.nodes[0].Crash(false)
+			fl.net.Drop(link0("a", 1), sim.Both)
+			for range 10 {
+				k := must(l.Lock(t.Context(), "job"))(t)
+				_ = k.Unlock(t.Context())
+			}
+		})
+	}
+	if after := runtime.NumGoroutine(); after > before {
+		t.Errorf("%d goroutines, %d before", after, before)
+	}
+}
+
+func TestNewDoesNotWaitForAMinority(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		fl.nodes[0].Pause()
+		fl.nodes[1].Crash(false)
+		var l *Locker
+		within(t, 250*ms, "New", func() { l = fl.locker("a") })
+		k := must(l.Lock(t.Context(), "job"))(t)
+		_ = k.Unlock(t.Context())
+		fl.nodes[0].Resume()
+	})
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		for _, n := range fl.nodes {
+			n.Crash(false)
+		}
+		within(t, 100*ms, "New", func() {
+			l := fl.locker("a")
+			if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "refused") {
+				t.Errorf("got %v, want ErrNoQuorum that says why", err)
+			}
+			for _, n := range fl.nodes {
+				n.Restart()
+			}
+			k := must(l.Lock(t.Context(), "job"))(t)
+			_ = k.Unlock(t.Context())
+		})
+	})
+}

@@ -1,0 +1,274 @@
+package redlock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+func TestRenewalKeepsAHold(t *testing.T) {
+	modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
+		l := fl.locker("a", append(opts, WithTTL(3*time.Second))...)
+		k := must(l.Lock(t.Context(), "job"))(t)
+		time.Sleep(time.Hour)
+		if k.Err() != nil || fl.holding("job") != 3 {
+			t.Errorf("after an hour: %v, held on %d nodes", k.Err(), fl.holding("job"))
+		}
+		if asked := fl.nodes[0].Calls("pexpire"); asked < 3590 || asked > 3610 {
+			t.Errorf("extended %d times in an hour, want once a second", asked)
+		}
+		if err := k.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		// Redisson: the watchdog went on after unlock.
+		settleNetwork()
+		before := fl.nodes[0].Calls("pexpire")
+		time.Sleep(time.Minute)
+		if fl.nodes[0].Calls("pexpire") != before || fl.holding("job") != 0 {
+			t.Error("renewal went on after Unlock")
+		}
+	})
+}
+
+func TestWithoutRenewalTheHoldEnds(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		k := must(fl.locker("a").Lock(t.Context(), "job", WithTTL(time.Second), WithoutRenewal()))(t)
+		until := k.Until()
+		<-k.Done()
+		if late := time.Since(until); late < 0 || late > ms || !errors.Is(k.Err(), ErrLost) {
+			t.Errorf("ended %v after Until with %v", late, k.Err())
+		}
+	})
+}
+
+func TestMaxHold(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		begun := time.Now()
+		k := must(l.Lock(t.Context(), "job", WithTTL(time.Second), WithMaxHold(5*time.Second)))(t)
+		ctx, cancel := k.Context(t.Context())
+		defer cancel()
+		<-ctx.Done()
+		if held := time.Since(begun); held > 5*time.Second || held < 4999*ms {
+			t.Errorf("held for %v", held)
+		}
+		if !errors.Is(context.Cause(ctx), ErrMaxHold) || !errors.Is(k.Err(), ErrMaxHold) {
+			t.Errorf("got %v and %v, want ErrMaxHold", context.Cause(ctx), k.Err())
+		}
+		settleNetwork()
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("left on %d nodes", got)
+		}
+		if err := k.Unlock(t.Context()); !errors.Is(err, ErrLost) || !errors.Is(err, ErrMaxHold) {
+			t.Errorf("Unlock: got %v, want ErrLost and ErrMaxHold", err)
+		}
+	})
+}
+
+func TestRollingRestartKeepsAHold(t *testing.T) {
+	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
+		l := fl.locker("a", append(opts, WithTTL(3*time.Second))...)
+		k := must(l.Lock(t.Context(), "job"))(t)
+		token := k.Token()
+		for _, n := range fl.nodes {
+			n.Crash(false)
+			time.Sleep(500 * ms)
+			n.Restart()
+			time.Sleep(5 * time.Second)
+			if got := n.Do("GET", "job"); got != k.Owner() {
+				t.Errorf("%s was not repaired: %v", n.Addr(), got)
+			}
+			if got := n.Do("ZSCORE", tokensName, "job"); token > 0 && got != fmt.Sprint(token) {
+				t.Errorf("%s: token %v, want %d", n.Addr(), got, token)
+			}
+		}
+		if err := k.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A node that lost the key and has it again is no witness that nobody else had it
+// in between.
+func TestARepairedNodeDoesNotVoteInThatRound(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		for _, n := range fl.nodes[:2] {
+			n.Do("DEL", "job")
+		}
+		if err := k.Extend(t.Context()); !errors.Is(err, ErrLost) {
+			t.Errorf("two of three lost it: got %v, want ErrLost", err)
+		}
+		settleNetwork()
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("the repaired keys are left on %d nodes", got)
+		}
+	})
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		fl.nodes[0].Do("DEL", "job")
+		for range 2 {
+			if err := k.Extend(t.Context()); err != nil {
+				t.Error(err)
+			}
+			settleNetwork()
+		}
+		fl.nodes[1].Crash(false)
+		if err := k.Extend(t.Context()); err != nil {
+			t.Errorf("the repaired node counts in the next round: got %v", err)
+		}
+	})
+}
+
+// A node on which somebody else had the lock meanwhile is not repaired: the hold is over there.
+func TestAnOvertakenHoldIsNotRepaired(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		for _, n := range fl.nodes[:2] {
+			n.Do("DEL", "job")
+		}
+		other := must(fl.locker("b").Lock(t.Context(), "job"))(t)
+		if other.Token() <= k.Token() {
+			t.Errorf("token %d after %d", other.Token(), k.Token())
+		}
+		if err := other.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		settleNetwork()
+		if err := k.Extend(t.Context()); !errors.Is(err, ErrLost) {
+			t.Errorf("got %v, want ErrLost", err)
+		}
+		if got := fl.nodes[0].Do("EXISTS", "job"); got != int64(0) {
+			t.Error("repaired where somebody else had been")
+		}
+	})
+}
+
+// rueidislock: the holder's ctx ended 2.4 s after the key had expired.
+func TestAPartitionedHolderIsToldInTime(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithTTL(time.Second))
+		for i := range 50 {
+			k := must(l.Lock(t.Context(), "job"))(t)
+			time.Sleep(time.Duration(i) * 17 * ms) // at any point of the renewal
+			fl.net.Hold(sim.Link{Client: "a"}, sim.Both)
+			<-k.Done()
+			if late := time.Since(k.Until()); late < 0 || late > ms || !errors.Is(k.Err(), ErrLost) {
+				t.Errorf("told %v after Until: %v", late, k.Err())
+			}
+			alive := 0
+			for _, n := range fl.nodes {
+				if n.Do("EXISTS", "job") == int64(1) {
+					alive++
+				}
+			}
+			if alive < 3 {
+				t.Errorf("told when only %d nodes kept the key", alive)
+			}
+			fl.net.Release(sim.Link{Client: "a"}, sim.Both)
+			time.Sleep(3 * time.Second)
+		}
+	})
+}
+
+// An administrator's DEL is noticed by the next renewal.
+func TestADeletedKeyIsNoticed(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		k := must(fl.locker("a").Lock(t.Context(), "job", WithTTL(3*time.Second)))(t)
+		settleNetwork()
+		for _, n := range fl.nodes {
+			n.Do("DEL", "job")
+		}
+		within(t, 1100*ms, "the loss", func() { <-k.Done() })
+		if !errors.Is(k.Err(), ErrLost) {
+			t.Errorf("got %v, want ErrLost", k.Err())
+		}
+		settleNetwork()
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("left on %d nodes", got)
+		}
+	})
+}
+
+func TestRenewalIsRetriedWhileThereIsTime(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithTTL(3*time.Second))
+		k := must(l.Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		for range 5 {
+			for _, n := range fl.nodes {
+				n.Pause()
+			}
+			time.Sleep(1800 * ms) // the renewal fails, and is asked again
+			for _, n := range fl.nodes {
+				n.Resume()
+			}
+			time.Sleep(1500 * ms)
+			if k.Err() != nil {
+				t.Fatal(k.Err())
+			}
+		}
+	})
+}
+
+func TestAForgottenHandleIsNotRenewedForEver(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		var log bytes.Buffer
+		l := fl.locker("a", WithTTL(3*time.Second), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		func() { must(l.Lock(t.Context(), "job"))(t) }()
+		kept := must(l.Lock(t.Context(), "kept"))(t)
+		time.Sleep(10 * time.Second)
+		if fl.holding("job") != 3 {
+			t.Error("renewal stopped by itself: this proves nothing")
+		}
+		for range 3 {
+			runtime.GC()
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		time.Sleep(4 * time.Second)
+		if fl.holding("job") != 0 || fl.holding("kept") != 3 {
+			t.Errorf("the forgotten is held on %d nodes, the other on %d", fl.holding("job"), fl.holding("kept"))
+		}
+		if got := log.String(); strings.Count(got, "never unlocked") != 1 || !strings.Contains(got, "renew_test.go") {
+			t.Errorf("logged %q, want one warning that names this file", got)
+		}
+		runtime.KeepAlive(kept)
+	})
+}
+
+// 10,000 holds need no goroutine each.
+func TestManyHolds(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithTTL(3*time.Second))
+		before := runtime.NumGoroutine()
+		var holds []*Lock
+		for i := range 2000 {
+			holds = append(holds, must(l.Lock(t.Context(), fmt.Sprint(i)))(t))
+		}
+		time.Sleep(10 * time.Second)
+		if more := runtime.NumGoroutine() - before; more > 5 {
+			t.Errorf("%d goroutines for %d holds", more, len(holds))
+		}
+		for _, k := range holds {
+			if k.Err() != nil {
+				t.Fatal(k.Err())
+			}
+			if err := k.Unlock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
