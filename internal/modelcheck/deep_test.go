@@ -14,6 +14,7 @@ func TestDeep(t *testing.T) {
 		t.Skip("takes minutes; ask for it with -deep or REDLOCK_MODELCHECK_DEEP=1")
 	}
 	wantClean(t, deepChecks)
+	wantTightGuard(t, 3)
 }
 
 var deepChecks = []check{
@@ -21,8 +22,9 @@ var deepChecks = []check{
 	{"script, 3 attempts, raise to all", config{attempts: 3, proposals: 3, raiseAll: true}, 1_000_000},
 	{"script, 3 attempts, hand-over, repair", config{attempts: 3, proposals: 2, handOver: true, repair: true}, 5_000_000},
 	{"pipeline, 3 attempts", config{form: pipeline, attempts: 3, proposals: 1}, 3_000_000},
+	{"pipeline, 3 attempts, 2 proposals", config{form: pipeline, attempts: 3, proposals: 2}, 15_000_000},
 	{"pipeline, 2 attempts", config{form: pipeline, attempts: 2, proposals: 3, entries: anyEntries}, 100_000},
-	{"counter, 3 attempts", config{form: counter, attempts: 3, proposals: 1, entries: anyEntries, raiseAll: true}, 1_000_000},
+	{"counter, 3 attempts", config{form: counter, attempts: 3, proposals: 1, entries: anyEntries, raiseAll: true}, 900_000},
 	{"counter, 3 attempts, a node forgets", config{form: counter, attempts: 3, proposals: 1, entries: []uint8{0, 1}, losses: 1, guard: forever}, 1_000_000},
 	{"two losses, trimming, repair", config{
 		attempts: 2, horizon: 5, skew: 1, lifetime: 2, losses: 2, guard: 2, trim: true, retention: 3, repair: true,

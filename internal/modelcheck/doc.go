@@ -53,4 +53,7 @@
 // attempt; the highest-seen floor (proposals are arbitrary, which includes it); a majority that forgets within one guard
 // period (nothing is promised then); an acquire tried twice under one owner, except as a hand-over before its first;
 // clocks that run at different rates; semaphores (k slots are k names).
+//
+// The tests explore the small bounds; go test ./internal/modelcheck -run Deep -deep -v -timeout 30m the wide ones.
+// Both print states and seconds.
 package modelcheck

@@ -3,10 +3,12 @@ package modelcheck
 import "testing"
 
 // The guard is tight: outage + guard ≥ TTL keeps holds apart, one tick less does not.
-func TestGuardKeepsHoldsApart(t *testing.T) {
-	const ttl = 2
+func TestGuardKeepsHoldsApart(t *testing.T) { wantTightGuard(t, 2) }
+
+func wantTightGuard(t *testing.T, ttl uint8) {
+	t.Helper()
 	for outage := uint8(0); outage <= ttl; outage++ {
-		for guard := uint8(0); guard <= ttl+1; guard++ {
+		for guard := uint8(0); guard <= ttl; guard++ {
 			m := &guardModel{ttl: ttl, outage: outage, guard: guard, horizon: 2 * ttl}
 			got := explore(m)
 			safe := outage+guard >= ttl

@@ -18,7 +18,6 @@ func TestReductionKeepsVerdicts(t *testing.T) {
 		{"V2 counter", naive[5].config, 0},
 		{"V3 counter", naive[7].config, 0},
 		{"A1", naive[9].config, 0},
-		{"A2", naive[10].config, 0},
 		{"torn", naive[11].config, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
