@@ -18,6 +18,8 @@ var (
 	ErrLost = errors.New("redlock: lost")
 	// ErrUnlocked says that a hold was ended by Unlock.
 	ErrUnlocked = errors.New("redlock: unlocked")
+	// ErrHandedOver says that a hold was ended by Ticket, for another process to adopt.
+	ErrHandedOver = errors.New("redlock: handed over")
 	// ErrMaxHold says that a hold was ended at the limit set by WithMaxHold.
 	ErrMaxHold = errors.New("redlock: held for the longest time allowed")
 	// ErrClosed says that the Locker is closed.

@@ -16,12 +16,12 @@ import (
 type hold struct {
 	locker *Locker
 	opts   *options
-	name   string
-	key    any // string, boxed for the wire
+	wanted
 	token  int64
 	owner  uuid.UUID
 	since  instant // when the acquisition began
 	caller callers
+	former *hold // what was adopted: others that tried, too, may have set its owner again on some nodes
 
 	mu       sync.Mutex                            // guards the fields below
 	start    instant                               // when the request that the validity rests on was begun
@@ -34,6 +34,14 @@ type hold struct {
 	renewal  renewal
 
 	lease lease // guarded by leases.mu
+}
+
+// wanted is what an attempt is about.
+type wanted struct {
+	op   string // for errors
+	name string
+	key  any // string, boxed for the wire
+	from any // string: the owner to take over from; nil: the lock must be nobody's
 }
 
 // left returns for how long the hold may still be trusted; zero or less: it is over.
@@ -68,9 +76,9 @@ func (h *hold) expireAt(now instant) {
 }
 
 // end makes the end known, by every way at once. Whoever ends a hold other than by
-// Unlock has the nodes let go, too: what they still keep is in nobody's use, unless
-// the Locker is closed under running work, which then stays protected for the
-// rest of the TTL. Called with mu held, once.
+// Unlock has the nodes let go, too: what they still keep is in nobody's use. But where
+// the Locker is closed under running work, that stays protected for the rest of
+// the TTL, and a hold that was handed over is kept for who adopts it. Called with mu held, once.
 func (h *hold) end(cause error) {
 	h.err = cause
 	h.renewal.handle = nil
@@ -82,7 +90,7 @@ func (h *hold) end(cause error) {
 	}
 	h.ends = nil
 	h.locker.leases.remove(h)
-	if cause != ErrUnlocked && cause != ErrClosed { //nolint:errorlint // our own values
+	if cause != ErrUnlocked && cause != ErrClosed && cause != ErrHandedOver { //nolint:errorlint // our own values
 		h.locker.undo(h, h.asked)
 	}
 }
@@ -99,6 +107,8 @@ func (h *hold) leave() error {
 	}
 	h.mu.Unlock()
 	switch {
+	case ended == ErrHandedOver: //nolint:errorlint // our own value
+		return nil
 	case ended != nil:
 		return h.over("unlock", ended)
 	case !last:
@@ -110,6 +120,9 @@ func (h *hold) leave() error {
 // release has the nodes let go and waits for a majority of them to say so.
 func (h *hold) release(asked nodeSet) error {
 	l := h.locker
+	if h.former != nil {
+		l.undo(h.former, asked)
+	}
 	c := l.askFor(release, h)
 	defer c.release()
 	now := h.opts.clock.local()
@@ -171,7 +184,7 @@ func (h *hold) answered(c *call, votes tally, ended error) error {
 
 // over returns the error of an operation on a hold that has ended.
 func (h *hold) over(op string, cause error) error {
-	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrUnlocked) {
+	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrUnlocked) || errors.Is(cause, ErrHandedOver) {
 		return fmt.Errorf("redlock: %s %q: %w", op, h.name, unprefixed{cause})
 	}
 	return fmt.Errorf("redlock: %s %q: %w: %w", op, h.name, unprefixed{ErrLost}, unprefixed{cause})

@@ -21,8 +21,10 @@ func TestASickNodeBlocksNobody(t *testing.T) {
 			fl.net.Hold(link0("a", 1), sim.Down)
 		},
 		"refused": func(fl *fleet) { fl.nodes[1].Crash(false) },
-		"slow":    func(fl *fleet) { fl.net.SetDelay(link0("a", 1), sim.Both, sim.Delay{Min: time.Second, Max: 2 * time.Second}) },
-		"errors":  func(fl *fleet) { fl.nodes[1].Fail("*", "OOM command not allowed when used memory > 'maxmemory'.", -1) },
+		"slow": func(fl *fleet) {
+			fl.net.SetDelay(link0("a", 1), sim.Both, sim.Delay{Min: time.Second, Max: 2 * time.Second})
+		},
+		"errors": func(fl *fleet) { fl.nodes[1].Fail("*", "OOM command not allowed when used memory > 'maxmemory'.", -1) },
 	}
 	for name, make := range sick {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ type kind struct {
 	read    func(reply any) answer
 }
 
-const kinds = 7
+const kinds = 9
 
 // The kinds. A batch sends them in the order of their indexes.
 var (
@@ -29,6 +29,8 @@ var (
 	acquire      = &kind{index: 1, nargs: 3, tokens: true, read: readAcquire, script: newScript("acquire")}
 	raise        = &kind{index: 2, nargs: 3, tokens: true, read: readAcquire, script: newScript("raise")}
 	extend       = &kind{index: 3, nargs: 3, tokens: true, read: readExtend, script: newScript("extend")}
+	adopt        = &kind{index: 7, nargs: 4, tokens: true, read: readAcquire, script: newScript("adopt")}
+	revert       = &kind{index: 8, nargs: 2, undo: true, read: readRevert, script: newScript("revert")}
 	release      = &kind{index: 4, nargs: 1, undo: true, read: readRelease, script: newScript("release")}
 )
 
@@ -103,6 +105,9 @@ func readRelease(reply any) answer {
 	return garbled(reply)
 }
 
+// readRevert never gets a list: the script has nothing to tell.
+func readRevert(reply any) answer { return garbled(reply) }
+
 var (
 	errNoLock = errors.New("the key is not a string, so it is no lock")
 	errNoTTL  = errors.New("the key has no TTL: it was not set by a lock and will not go away")
@@ -129,11 +134,19 @@ func (l *Locker) askFor(k *kind, h *hold) *call {
 
 // askToAcquire fills in a call that acquires, with a token unless there is to be none.
 func (l *Locker) askToAcquire(h *hold) *call {
-	if !h.opts.fencing {
+	if h.opts.fencing {
+		h.token = l.fence.propose(h.start)
+	}
+	switch {
+	case h.from != nil:
+		c := l.askFor(adopt, h)
+		c.args[3] = h.from
+		return c
+	case h.opts.fencing:
+		return l.askFor(acquire, h)
+	default:
 		return l.askFor(acquirePlain, h)
 	}
-	h.token = l.fence.propose(h.start)
-	return l.askFor(acquire, h)
 }
 
 // raiseToken proposes a token above all that the nodes have told of, to the nodes that have
@@ -171,6 +184,9 @@ func (l *Locker) undo(h *hold, nodes nodeSet) {
 		return
 	}
 	c := l.askFor(release, h)
+	if h.from != nil {
+		c.kind, c.args[1] = revert, h.from
+	}
 	now := l.opts.clock.local()
 	c.expires = now.Add(h.opts.ttl)
 	c.put(l.nodes, nodes, l.need, now)

@@ -15,7 +15,7 @@ type question struct {
 	kind      *kind
 	key       any           // string
 	hash      uint64        // of the key
-	args      [3]any        // the first kind.nargs of them
+	args      [4]any        // owner, TTL, token, former owner: the first kind.nargs of them
 	tokensKey any           // string; where kind.tokens
 	expires   time.Time     // undo: when what is to be undone ends by itself
 	then      func(c *call) // takes the call, with its caller's part in it, at the outcome; nil: the caller waits
@@ -48,7 +48,7 @@ func (q *question) set(k *kind, key any, owner uuid.UUID) {
 
 // clear drops what the question refers to.
 func (q *question) clear() {
-	q.kind, q.key, q.args, q.tokensKey = nil, nil, [3]any{}, nil
+	q.kind, q.key, q.args, q.tokensKey = nil, nil, [4]any{}, nil
 	q.expires, q.then, q.hold = time.Time{}, nil, nil
 }
 

@@ -56,7 +56,7 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context) e
 }
 
 // attempt asks the nodes for the lock once.
-func (l *Locker) attempt(ctx context.Context, name string, key any, o *options) (*hold, error) {
+func (l *Locker) attempt(ctx context.Context, w wanted, o *options) (*hold, error) {
 	// 1. Draw an owner, and read the clock before anything is sent: the nodes
 	// count the TTL from a later moment.
 	owner, err := uuid.NewRandom()
@@ -64,7 +64,7 @@ func (l *Locker) attempt(ctx context.Context, name string, key any, o *options) 
 		return nil, err
 	}
 	start := l.opts.clock.now()
-	h := &hold{locker: l, opts: o, name: name, key: key, owner: owner, since: start, start: start}
+	h := &hold{locker: l, opts: o, wanted: w, owner: owner, since: start, start: start}
 	h.validity = o.drift.validity(o.ttl, 0)
 
 	// 2. Ask all nodes at once to set the key to the owner unless it exists, and
@@ -85,13 +85,13 @@ func (l *Locker) attempt(ctx context.Context, name string, key any, o *options) 
 	if won && h.left(l.opts.clock.now()) >= o.leastValidity() {
 		l.fence.see(h.token)
 		c.release()
-		return h, nil
+		return h.adopted(), nil
 	}
 
 	// 5. If not, undo it on every node that may have said yes or may yet do so.
 	// The undo follows what it undoes on the same connection, so no node is too
 	// slow for it.
-	failure := l.failure("lock", name, c, votes, endOf(ctx, err))
+	failure := l.failure(w.op, w.name, c, votes, endOf(ctx, err))
 	if won {
 		failure.reason, failure.detail = ErrNoQuorum, "a majority came too late: too little of the TTL was left"
 	}

@@ -20,12 +20,13 @@ func (l *Locker) lock(ctx context.Context, name string, wait bool, opts []Option
 	if joined, err := l.join(ctx, name); joined != nil || err != nil {
 		return joined, err
 	}
+	w := wanted{op: "lock", name: name, key: key}
 	var last error // what the last complete attempt said
 	for attempts := 1; ; attempts++ {
 		if err := l.ended(ctx); err != nil {
 			return nil, l.waitEnded(name, last, err)
 		}
-		h, err := l.attempt(ctx, name, key, o)
+		h, err := l.attempt(ctx, w, o)
 		if err == nil {
 			return l.hold(h), nil
 		}

@@ -1,0 +1,25 @@
+-- adopt: take over locks from the owners that handed them over, each with a
+-- larger token.
+-- KEYS[i] a lock key, all different   KEYS[n+1] the set of tokens
+-- ARGV[4i-3] our owner   ARGV[4i-2] the TTL in ms   ARGV[4i-1] the token, or ''
+-- ARGV[4i] the former owner
+-- Replies n where all n were given and their tokens accepted, else for each:
+-- {1} given and accepted · {2, token known here} given, token not accepted ·
+-- {0, the holder's owner, its remaining ms} not the former owner's
+local n, call = #KEYS - 1, redis.call
+local tokens, holders, usual, replies = KEYS[n + 1], call('MGET', unpack(KEYS, 1, n)), 0, {}
+for i = 1, n do
+  local key, token = KEYS[i], ARGV[4 * i - 1]
+  if holders[i] ~= ARGV[4 * i] then
+    replies[i] = { 0, holders[i] or '', call('PTTL', key) }
+  else
+    call('SET', key, ARGV[4 * i - 3], 'PX', ARGV[4 * i - 2])
+    if token == '' or call('ZADD', tokens, 'GT', 'CH', token, key) == 1 then
+      usual = usual + 1
+      replies[i] = { 1 }
+    else
+      replies[i] = { 2, call('ZSCORE', tokens, key) }
+    end
+  end
+end
+return usual == n and n or replies

@@ -1,0 +1,9 @@
+-- revert: undo an adoption, so that another can be tried.
+-- KEYS[i] a lock key   ARGV[2i-1] the owner that adopted   ARGV[2i] the former owner
+-- Replies n
+for i = 1, #KEYS do
+  if redis.call('MGET', KEYS[i])[1] == ARGV[2 * i - 1] then
+    redis.call('SET', KEYS[i], ARGV[2 * i], 'KEEPTTL')
+  end
+end
+return #KEYS

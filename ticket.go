@@ -1,0 +1,108 @@
+package redlock
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// ticketPrefix marks a ticket and its version.
+const ticketPrefix = "redlock1."
+
+// Ticket ends the hold in this process, with ErrHandedOver, and returns a text
+// with which another can go on: see [Locker.Adopt]. The nodes keep the lock until
+// the hold's Until, and nobody renews it meanwhile. Unlock then returns nil and leaves the
+// lock alone, so a deferred Unlock does no harm. The text has the lock's owner in
+// it: who reads it can take the lock. Calling Ticket again returns the same.
+func (k *Lock) Ticket() string {
+	h := k.hold
+	h.check()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err == nil {
+		h.end(ErrHandedOver)
+	}
+	deadline := h.start.local.Add(h.validity).UnixMilli()
+	text := fmt.Sprintf("%s %d %d %s", h.owner, h.token, deadline, h.name)
+	return ticketPrefix + base64.RawURLEncoding.EncodeToString([]byte(text))
+}
+
+// ticket is what the text says.
+type ticket struct {
+	owner    uuid.UUID
+	token    int64
+	deadline time.Time // by the clock of who wrote it: for people alone
+	name     string
+}
+
+func parseTicket(text string) (ticket, error) {
+	bad := invalid("not a ticket")
+	packed, ok := strings.CutPrefix(text, ticketPrefix)
+	if !ok {
+		return ticket{}, bad
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(packed)
+	if err != nil {
+		return ticket{}, bad
+	}
+	parts := strings.SplitN(string(raw), " ", 4)
+	if len(parts) != 4 || parts[3] == "" || len(parts[0]) != ownerLen {
+		return ticket{}, bad
+	}
+	t := ticket{name: parts[3]}
+	var wrong [3]error
+	t.owner, wrong[0] = uuid.Parse(parts[0])
+	t.token, wrong[1] = strconv.ParseInt(parts[1], 10, 64)
+	deadline, err := strconv.ParseInt(parts[2], 10, 64)
+	wrong[2] = err
+	if errors.Join(wrong[:]...) != nil || t.token < 0 || t.token >= 1<<53 {
+		return ticket{}, bad
+	}
+	t.deadline = time.UnixMilli(deadline)
+	return t, nil
+}
+
+// Adopt goes on with a hold that another process handed over with
+// [Lock.Ticket]: it asks the nodes, once and within the node timeout, to replace the
+// former owner by a new one, for a new TTL and with a larger token. So what the
+// former holder may still send is refused by whatever checks tokens, and of several
+// processes with one ticket a single one can adopt: the others' error satisfies
+// errors.Is for ErrTaken, as it does where the lock has expired.
+func (l *Locker) Adopt(ctx context.Context, text string, opts ...Option) (*Lock, error) {
+	o, err := settle(l.opts, true, opts)
+	if err != nil {
+		return nil, fmt.Errorf("redlock: adopt: %w", unprefixed{err})
+	}
+	t, err := parseTicket(text)
+	if err != nil {
+		return nil, fmt.Errorf("redlock: adopt: %w", unprefixed{err})
+	}
+	key, err := l.key(t.name)
+	if err != nil {
+		return nil, fmt.Errorf("redlock: adopt: %w", unprefixed{err})
+	}
+	if err := l.ended(ctx); err != nil {
+		return nil, fmt.Errorf("redlock: adopt %q: %w", t.name, unprefixed{err})
+	}
+	l.fence.see(min(t.token, l.fence.time(o.clock.now())+maxAhead.Microseconds()))
+	h, err := l.attempt(ctx, wanted{op: "adopt", name: t.name, key: key, from: t.owner.String()}, o)
+	if err != nil {
+		return nil, err
+	}
+	return l.hold(h), nil
+}
+
+// adopted turns what an attempt took over into an ordinary hold.
+func (h *hold) adopted() *hold {
+	if h.from != nil {
+		h.former = &hold{locker: h.locker, opts: h.opts, wanted: h.wanted, owner: uuid.MustParse(h.from.(string))}
+		h.former.from, h.from = nil, nil
+	}
+	return h
+}

@@ -1,0 +1,122 @@
+package redlock
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestHandOver(t *testing.T) {
+	modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
+		a, b := fl.locker("a", opts...), fl.locker("b", opts...)
+		first := must(a.Lock(t.Context(), "job two", WithTTL(3*time.Second)))(t)
+		settleNetwork()
+		text := first.Ticket()
+		if text != first.Ticket() || strings.ContainsAny(text, " \n/+=") {
+			t.Errorf("ticket %q", text)
+		}
+		if !errors.Is(first.Err(), ErrHandedOver) {
+			t.Errorf("the first one: got %v, want ErrHandedOver", first.Err())
+		}
+		time.Sleep(time.Second)
+		second := must(b.Adopt(t.Context(), text, WithTTL(3*time.Second)))(t)
+		if second.Name() != "job two" || second.Owner() == first.Owner() {
+			t.Errorf("adopted %q of %s", second.Name(), second.Owner())
+		}
+		if a.opts.fencing && second.Token() <= first.Token() {
+			t.Errorf("token %d after %d", second.Token(), first.Token())
+		}
+		if err := first.Unlock(t.Context()); err != nil {
+			t.Errorf("Unlock after the hand-over: got %v", err)
+		}
+		time.Sleep(10 * time.Second)
+		if second.Err() != nil || fl.holding("job two") != 3 {
+			t.Errorf("the second one: %v, on %d nodes", second.Err(), fl.holding("job two"))
+		}
+		if err := second.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		settleNetwork()
+		if _, err := a.Adopt(t.Context(), text); !errors.Is(err, ErrTaken) {
+			t.Errorf("a ticket of the past: got %v, want ErrTaken", err)
+		}
+		if got := fl.holding("job two"); got != 0 {
+			t.Errorf("left on %d nodes", got)
+		}
+	})
+}
+
+// Of several that adopt at once at most one succeeds, and where the votes are split
+// the ticket stays good.
+func TestAdoptionByTwoAtOnce(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		lockers := []*Locker{fl.locker("a"), fl.locker("b"), fl.locker("c")}
+		splits := 0
+		for range 200 {
+			text := must(lockers[0].Lock(t.Context(), "job"))(t).Ticket()
+			var got []*Lock
+			for tries := 0; len(got) == 0; tries++ {
+				if tries > 100 {
+					t.Fatal("nobody can adopt")
+				}
+				results := make(chan *Lock, len(lockers))
+				for _, l := range lockers {
+					go func() {
+						k, err := l.Adopt(t.Context(), text)
+						if err != nil && !errors.Is(err, ErrTaken) {
+							t.Errorf("got %v, want ErrTaken", err)
+						}
+						results <- k
+					}()
+				}
+				for range lockers {
+					if k := <-results; k != nil {
+						got = append(got, k)
+					}
+				}
+				if len(got) == 0 {
+					splits++
+				}
+				settleNetwork()
+			}
+			if len(got) != 1 {
+				t.Fatalf("%d adopted", len(got))
+			}
+			settleNetwork() // the others' undo may take longer than our Unlock
+			if err := got[0].Unlock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			settleNetwork()
+			if left := fl.holding("job"); left != 0 {
+				t.Fatalf("left on %d nodes", left)
+			}
+		}
+		if splits == 0 {
+			t.Error("the votes were never split: this proves too little")
+		}
+	})
+}
+
+func TestBadTickets(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		good := must(l.Lock(t.Context(), "job"))(t).Ticket()
+		for _, text := range []string{"", "x", ticketPrefix, good[1:], good[:len(good)-9], ticketPrefix + "!!", good + "%"} {
+			if _, err := l.Adopt(t.Context(), text); !errors.Is(err, ErrInvalid) {
+				t.Errorf("%q: got %v, want ErrInvalid", text, err)
+			}
+		}
+	})
+}
+
+func FuzzParseTicket(f *testing.F) {
+	f.Add("redlock1.NWI4")
+	f.Add("redlock1.MDAwMDAwMDAtMDAwMC00MDAwLTgwMDAtMDAwMDAwMDAwMDAwIDEgMiBuYW1l")
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := parseTicket(text)
+		if err == nil && (got.name == "" || got.token < 0 || got.token >= 1<<53) {
+			t.Errorf("%q: accepted as %+v", text, got)
+		}
+	})
+}
