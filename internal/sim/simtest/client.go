@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/redlock"
@@ -14,7 +15,16 @@ import (
 type client struct {
 	*world
 	name   string
-	locker *redlock.Locker
+	locker atomic.Pointer[redlock.Locker] // replaced when the client is restarted
+}
+
+// restart closes the client's Locker under whatever the workers are doing with it, and makes another one: a process that was
+// deployed anew. The new one knows nothing, and may at first reach other nodes than the old one did.
+func (w *worker) restart() {
+	w.log(w.label, "restarts its client")
+	old := w.locker.Swap(w.connect(w.name))
+	_ = old.Close()
+	w.log(w.label, "has restarted its client")
 }
 
 // worker locks and unlocks until the end.
@@ -26,11 +36,15 @@ type worker struct {
 
 func (w *worker) run(end time.Time) {
 	for {
-		w.rest(0, w.scenario.TTL/4)
-		if time.Now().After(end) {
+		w.rest(0, w.scenario.TTL/8)
+		switch {
+		case time.Now().After(end):
 			return
+		case w.r.IntN(40) == 0:
+			w.restart()
+		default:
+			w.once()
 		}
-		w.once()
 	}
 }
 
@@ -51,9 +65,10 @@ func (w *worker) once() {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(1+w.r.Int64N(int64(w.scenario.TTL)<<patience>>2)))
 	}
 	defer cancel()
-	acquire, verb := w.locker.Lock, "Lock"
+	locker := w.locker.Load()
+	acquire, verb := locker.Lock, "Lock"
 	if w.r.IntN(2) == 0 {
-		acquire, verb = w.locker.TryLock, "TryLock"
+		acquire, verb = locker.TryLock, "TryLock"
 	}
 	asked := time.Now()
 	lock, err := acquire(ctx, name, opts...)
@@ -98,15 +113,22 @@ func startOf(lock *redlock.Lock, ttl time.Duration) time.Time {
 
 // keep holds the lock for a while, now and then extending it, or until it is lost.
 func (w *worker) keep(lock *redlock.Lock, hold *sim.Hold) {
+	mean, extend := float64(w.scenario.TTL)/3, true
+	switch w.r.IntN(3) {
+	case 0: // to the end of its validity, or of what renewal makes of it: most that can go wrong goes wrong there
+		mean, extend = 20*mean, false
+	case 1:
+		mean /= 5
+	}
 	for range 1 + w.r.IntN(4) {
-		stay := time.NewTimer(time.Duration(w.r.ExpFloat64()*float64(w.scenario.TTL)/3) + 1)
+		stay := time.NewTimer(min(time.Duration(w.r.ExpFloat64()*mean), 4*w.scenario.TTL) + time.Duration(w.r.IntN(1000)))
 		select {
 		case <-lock.Done():
 			stay.Stop()
 			return
 		case <-stay.C:
 		}
-		if w.r.IntN(3) != 0 {
+		if !extend || w.r.IntN(3) == 0 {
 			continue
 		}
 		err := lock.Extend(context.Background())

@@ -51,7 +51,7 @@ func (f *faults) run(end time.Time) {
 		f.mend()
 	}
 	f.net.Calm()
-	f.net.SetDelay(sim.Link{}, sim.Both, sim.LAN)
+	f.net.SetDelay(sim.Link{}, sim.Both, f.scenario.Delay)
 }
 
 func (f *faults) pause() time.Time {
@@ -76,7 +76,7 @@ func (f *faults) strike() {
 	f.result.Faults++
 	if end != nil {
 		// Short ones are felt by single requests, long ones by holds.
-		length := time.Duration(f.r.ExpFloat64() * float64(f.scenario.TTL) / 2)
+		length := time.Duration(f.r.ExpFloat64() * float64(f.scenario.TTL))
 		f.mends = append(f.mends, mend{time.Now().Add(length + time.Duration(f.r.IntN(1e6))), what, end})
 		slices.SortStableFunc(f.mends, func(a, b mend) int { return a.at.Compare(b.at) })
 	}
@@ -102,9 +102,9 @@ func (f *faults) node() *sim.Node { return f.nodes[f.r.IntN(len(f.nodes))] }
 var menu = []fault{
 	{"delay", true, func(f *faults) (string, func()) {
 		l, d := f.link(), f.dir()
-		most := time.Duration(f.r.ExpFloat64() * float64(f.scenario.Timeout))
+		most := time.Duration(f.r.ExpFloat64() * float64(f.scenario.TTL) / 3)
 		f.net.SetDelay(l, d, sim.Delay{Max: most + time.Millisecond, SlowMax: 3 * f.scenario.TTL, Slow: 0.02})
-		return fmt.Sprintf("%v up to %v", l, most), func() { f.net.SetDelay(l, d, sim.LAN) }
+		return fmt.Sprintf("%v up to %v", l, most), func() { f.net.SetDelay(l, d, f.scenario.Delay) }
 	}},
 	{"hold", true, func(f *faults) (string, func()) {
 		l, d := f.link(), f.dir()
@@ -162,13 +162,13 @@ var menu = []fault{
 	}},
 	{"slow drift", true, func(f *faults) (string, func()) {
 		n := f.node()
-		rate := 1 + (f.r.Float64()-0.5)/1000 // what the kernel's slewing does at most: 500 ppm
+		rate := 1 + (2*f.r.Float64()-1)*0.009 // just inside the drift allowance of 1 %
 		n.SetRate(rate)
 		return fmt.Sprintf("%s %.6f", n.Addr(), rate), nil
 	}},
 	{"amnesia", false, func(f *faults) (string, func()) {
 		n := f.node()
-		if !n.Up() || time.Since(f.forgets) < 2*f.scenario.TTL {
+		if !n.Up() || time.Since(f.forgets) < 20*f.scenario.TTL {
 			return "", nil
 		}
 		f.forgets = time.Now()
@@ -177,7 +177,7 @@ var menu = []fault{
 	}},
 	{"rollback", false, func(f *faults) (string, func()) {
 		n := f.node()
-		if !n.Up() || time.Since(f.forgets) < 2*f.scenario.TTL {
+		if !n.Up() || time.Since(f.forgets) < 20*f.scenario.TTL {
 			return "", nil
 		}
 		f.forgets = time.Now()
@@ -185,7 +185,7 @@ var menu = []fault{
 		return n.Addr(), func() { n.RestartFrom(old) }
 	}},
 	{"flushall", false, func(f *faults) (string, func()) {
-		if time.Since(f.forgets) < 2*f.scenario.TTL {
+		if time.Since(f.forgets) < 20*f.scenario.TTL {
 			return "", nil
 		}
 		f.forgets = time.Now()

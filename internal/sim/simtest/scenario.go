@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
 )
 
 // Scenario is what a seed decides before a run begins.
@@ -22,6 +24,7 @@ type Scenario struct {
 	Length  time.Duration // how long clients and faults go on
 	Faults  []fault       // the menu; empty: a calm run
 	Pace    time.Duration // mean pause between faults
+	Delay   sim.Delay     // of all links, faults apart
 	// Sound: the faults keep the assumptions under which holds exclude each other.
 	Sound bool
 }
@@ -29,16 +32,25 @@ type Scenario struct {
 // NewScenario derives a scenario from a seed.
 func NewScenario(seed uint64) Scenario {
 	r := rand.New(rand.NewPCG(seed, 0x5ce7a210))
+	// Everything scales with the TTL, and delays, faults and time-outs may be as long as it: what matters happens at its end.
+	ttl := 50 * time.Millisecond << r.IntN(5)
+	ttl += time.Duration(r.Int64N(int64(ttl))).Truncate(time.Millisecond)
 	s := Scenario{
-		Seed: seed, Nodes: 3, Clients: 2 + r.IntN(3), Workers: 1 + r.IntN(2), Names: 1 + r.IntN(2), Sound: true,
-		TTL:     time.Duration(300+r.IntN(3000)) * time.Millisecond,
-		Timeout: time.Duration(40+r.IntN(160)) * time.Millisecond,
+		Seed: seed, Nodes: 3, Clients: 2 + r.IntN(3), Workers: 1 + r.IntN(2), Names: 1 + r.IntN(2), Sound: true, TTL: ttl,
+		Timeout: 10*time.Millisecond + time.Duration(float64(ttl)*(0.1+1.4*r.Float64()*r.Float64())),
+		Length:  16 * ttl,
+		Pace:    time.Duration(float64(ttl) * (0.1 + r.Float64())),
+		Delay:   sim.LAN,
 	}
 	if r.IntN(5) < 2 {
 		s.Nodes = 5
 	}
-	s.Length = min(max(8*s.TTL, 6*time.Second), 15*time.Second)
-	s.Pace = time.Duration(50+r.IntN(800)) * time.Millisecond
+	if far := r.IntN(4); far > 1 {
+		s.Delay.Max += ttl / time.Duration(100/far/far)
+	}
+	// Without faults an answer always comes within the node timeout.
+	s.Delay.Max = min(s.Delay.Max, s.Timeout/4)
+	s.Delay.SlowMax = max(s.Delay.Max, min(s.Delay.SlowMax, s.Timeout/3))
 	if r.IntN(10) == 0 {
 		return s // calm
 	}
@@ -56,6 +68,6 @@ func (s Scenario) String() string {
 	for i, f := range s.Faults {
 		names[i] = f.name
 	}
-	return fmt.Sprintf("seed %d: %d nodes, %d clients × %d, %d names, TTL %v, node timeout %v, %v long, a fault every %v of [%s], assumptions kept: %v",
-		s.Seed, s.Nodes, s.Clients, s.Workers, s.Names, s.TTL, s.Timeout, s.Length, s.Pace, strings.Join(names, " "), s.Sound)
+	return fmt.Sprintf("seed %d: %d nodes, %d clients × %d, %d names, TTL %v, node timeout %v, delay up to %v, %v long, a fault every %v of [%s], assumptions kept: %v",
+		s.Seed, s.Nodes, s.Clients, s.Workers, s.Names, s.TTL, s.Timeout, s.Delay.Max, s.Length, s.Pace, strings.Join(names, " "), s.Sound)
 }

@@ -114,8 +114,11 @@ func Run(s Scenario) *Result {
 		w.nodes = append(w.nodes, n)
 	}
 	w.net.Attach(w.nodes...)
+	w.net.SetDelay(sim.Link{}, sim.Both, s.Delay)
 	for i := range s.Clients {
-		w.clients = append(w.clients, w.connect(fmt.Sprintf("c%d", i)))
+		c := &client{world: w, name: fmt.Sprintf("c%d", i)}
+		c.locker.Store(w.connect(c.name))
+		w.clients = append(w.clients, c)
 	}
 	end := time.Now().Add(s.Length)
 	var wg sync.WaitGroup
@@ -134,26 +137,26 @@ func Run(s Scenario) *Result {
 	return w.result
 }
 
-func (w *world) connect(name string) *client {
+// connect makes a Locker. Several clients may do so at once.
+func (w *world) connect(name string) *redlock.Locker {
 	urls := make([]string, len(w.nodes))
 	for i, n := range w.nodes {
 		urls[i] = "redis://" + n.Addr()
 	}
-	seed := rand.New(rand.NewPCG(w.scenario.Seed, uint64(len(name)+len(w.clients)))).Uint64()
 	locker, err := redlock.New(urls,
 		redlock.WithTTL(w.scenario.TTL), redlock.WithNodeTimeout(w.scenario.Timeout),
-		redlock.WithDialer(w.net.Dialer(name)), redlock.WithBackoff(seededBackoff(seed)))
+		redlock.WithDialer(w.net.Dialer(name)), redlock.WithBackoff(w.backoff(name)))
 	if err != nil {
 		panic(err)
 	}
-	return &client{world: w, name: name, locker: locker}
+	return locker
 }
 
-// seededBackoff is redlock.Jitter with a randomness that can be replayed: a function of the instant.
-func seededBackoff(seed uint64) redlock.Backoff {
+// backoff is redlock.Jitter with a randomness that can be replayed: a function of the instant.
+func (w *world) backoff(name string) redlock.Backoff {
 	return func(attempts int) time.Duration {
-		r := rand.New(rand.NewPCG(seed, uint64(time.Now().UnixNano())))
-		longest := min(250*time.Millisecond, 10*time.Millisecond<<min(attempts, 6))
-		return 5*time.Millisecond + time.Duration(r.Int64N(int64(longest)))
+		r := rand.New(rand.NewPCG(w.scenario.Seed, uint64(time.Now().UnixNano())^uint64(name[1])))
+		longest := min(w.scenario.TTL/4, 2*time.Millisecond<<min(attempts, 6))
+		return time.Millisecond + time.Duration(r.Int64N(int64(longest)))
 	}
 }
