@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"crypto/rand"
 	"hash/maphash"
 	"strconv"
 	"time"
@@ -50,6 +51,15 @@ func (q *question) set(k *kind, key any, owner uuid.UUID) {
 func (q *question) clear() {
 	q.kind, q.key, q.args, q.tokensKey = nil, nil, [4]any{}, nil
 	q.expires, q.then, q.hold = time.Time{}, nil, nil
+}
+
+// newOwner draws a random UUID (version 4), like uuid.New but without its
+// allocation and with the same source of randomness.
+func newOwner() (id uuid.UUID) {
+	_, _ = rand.Read(id[:]) // never fails
+	id[6] = id[6]&0x0f | 0x40
+	id[8] = id[8]&0x3f | 0x80
+	return id
 }
 
 // moot reports whether an undo has nothing left to undo.

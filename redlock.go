@@ -19,8 +19,6 @@ package redlock
 import (
 	"context"
 	"errors"
-
-	"github.com/google/uuid"
 )
 
 // Lock waits until the lock is held and returns the hold. ctx bounds only the
@@ -59,12 +57,8 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context) e
 func (l *Locker) attempt(ctx context.Context, w wanted, o *options) (*hold, error) {
 	// 1. Draw an owner, and read the clock before anything is sent: the nodes
 	// count the TTL from a later moment.
-	owner, err := uuid.NewRandom()
-	if err != nil {
-		return nil, err
-	}
 	start := l.opts.clock.now()
-	h := &hold{locker: l, opts: o, wanted: w, owner: owner, since: start, start: start}
+	h := &hold{locker: l, opts: o, wanted: w, owner: newOwner(), since: start, start: start}
 	h.validity = o.drift.validity(o.ttl, 0)
 
 	// 2. Ask all nodes at once to set the key to the owner unless it exists, and

@@ -2,7 +2,9 @@ package redlock
 
 import (
 	"container/heap"
+	"context"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -153,7 +155,9 @@ func (h *hold) watch(k *Lock) {
 	h.handles = 1
 	h.renewal.stopped = !h.opts.renew
 	if h.opts.renew {
-		h.caller.record()
+		if h.opts.logger.Enabled(context.Background(), slog.LevelWarn) {
+			h.caller.record()
+		}
 		h.renewal.at = h.start.local.Add(h.opts.renewAfter())
 		h.renewal.handle = k
 	}
