@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/pprof"
 	"strconv"
 	"strings"
@@ -38,6 +39,7 @@ func main() {
 		mdFile         = flag.String("markdown", "", "write the tables to this file, too")
 		plotDir        = flag.String("plots", "", "write SVG plots into this directory")
 		cpuProfile     = flag.String("cpuprofile", "", "write a CPU profile, labelled by contestant and goroutines")
+		memProfile     = flag.String("memprofile", "", "write a profile of every allocation")
 		list           = flag.Bool("list", false, "list the scenarios")
 	)
 	flag.Parse()
@@ -57,6 +59,16 @@ func main() {
 		fatal(err)
 		fatal(pprof.StartCPUProfile(f))
 		defer pprof.StopCPUProfile()
+	}
+
+	if *memProfile != "" {
+		runtime.MemProfileRate = 1
+		defer func() {
+			f, err := os.Create(*memProfile)
+			fatal(err)
+			fatal(pprof.Lookup("allocs").WriteTo(f, 0))
+			fatal(f.Close())
+		}()
 	}
 
 	goroutinesGiven := false
@@ -111,11 +123,11 @@ func (b *bench) run(sc scenario, counts []int, duration time.Duration) (*result,
 					continue // it would hang again, and what it left running disturbs the others
 				}
 				b.progress("%s, %d goroutines, round %d of %d: %s", sc.name, n, round+1, b.rounds, sc.contestants[i].name)
-				measure := b.round
+				measure, length := b.round, duration
 				if sc.contended {
-					measure = b.contend
+					measure, length = b.contend, 3*duration
 				}
-				s, err := measure(sc, sc.contestants[i], n, duration)
+				s, err := measure(sc, sc.contestants[i], n, length)
 				if err != nil {
 					return nil, err
 				}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/pprof"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -105,6 +106,10 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 		sc.beforeOpen(b.cluster)
 	}
 	defer b.cluster.heal()
+	// Goroutines inherit the labels: those that the client starts, too.
+	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(),
+		pprof.Labels("contestant", c.name, "goroutines", strconv.Itoa(goroutines))))
+	defer pprof.SetGoroutineLabels(context.Background())
 	cl, err := c.open(nodes, goroutines)
 	if err != nil {
 		return s, fmt.Errorf("%s: %w", c.name, err)
@@ -120,8 +125,7 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 	start := func(run func(rec *recorder)) {
 		rec := &recorder{phase: &phase}
 		recs = append(recs, rec)
-		labels := pprof.Labels("contestant", c.name, "goroutines", fmt.Sprint(goroutines))
-		group.Go(func() { pprof.Do(ctx, labels, func(context.Context) { run(rec) }) })
+		group.Go(func() { run(rec) })
 	}
 	if p, ok := cl.(pipeliner); ok {
 		start(func(rec *recorder) {
@@ -183,7 +187,7 @@ func (b *bench) end(group *sync.WaitGroup) bool {
 		select {
 		case <-ended:
 			return true
-		case <-time.After(10 * time.Second):
+		case <-time.After(6 * time.Second): // longer than go-redis's 3 s, twice
 			b.cluster.heal()
 		}
 	}

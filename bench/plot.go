@@ -1,5 +1,120 @@
 package main
 
-import "errors"
+import (
+	"image/color"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
 
-func (r *report) plot(string) error { return errors.New("no plots yet") }
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// plot draws, for each scenario with more than one number of goroutines, the rate and the
+// 99th percentile into SVG files of the scenario's name.
+func (r *report) plot(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, res := range r.Scenarios {
+		rate, late, what := "cycles/s", "p99 of lock + unlock, ms", "goroutines"
+		p99 := func(s sample) float64 { return s.P99 / 1000 }
+		if res.contended {
+			rate, late, what = "acquisitions/s", "p99 of the wait, ms", "contenders"
+			p99 = func(s sample) float64 {
+				if s.Wait == nil {
+					return 0
+				}
+				return s.Wait.P99 / 1000
+			}
+		}
+		if err := res.draw(filepath.Join(dir, res.Name+"-rate.svg"), rate, what, perSecond); err != nil {
+			return err
+		}
+		if err := res.draw(filepath.Join(dir, res.Name+"-p99.svg"), late, what, p99); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (res *result) draw(file, ylabel, xlabel string, of func(sample) float64) error {
+	var names []string
+	lines := map[string]plotter.XYs{}
+	counts := map[int]bool{}
+	low, high := math.Inf(1), 0.0
+	for _, r := range res.Rows {
+		y := r.mid(of)
+		if y <= 0 { // a logarithmic axis has no place for nothing
+			continue
+		}
+		if lines[r.Contestant] == nil {
+			names = append(names, r.Contestant)
+		}
+		lines[r.Contestant] = append(lines[r.Contestant], plotter.XY{X: float64(r.Goroutines), Y: y})
+		counts[r.Goroutines] = true
+		low, high = min(low, y), max(high, y)
+	}
+	if len(counts) < 2 {
+		return nil
+	}
+	p := plot.New()
+	p.Title.Text = res.Name
+	p.X.Label.Text, p.Y.Label.Text = xlabel, ylabel
+	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
+	var ticks plot.ConstantTicks
+	for n := range counts {
+		ticks = append(ticks, plot.Tick{Value: float64(n), Label: strconv.Itoa(n)})
+	}
+	p.X.Tick.Marker = ticks
+	p.Y.Tick.Marker = plot.LogTicks{Prec: -1}
+	p.Add(plotter.NewGrid())
+	for i, name := range names {
+		line, points, err := plotter.NewLinePoints(lines[name])
+		if err != nil {
+			return err
+		}
+		line.Color, line.Width = shade(i), vg.Points(1.5)
+		points.Color, points.Radius = shade(i), vg.Points(2.5)
+		if name == limitTogether.name || name == limitHalves.name {
+			line.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
+		}
+		p.Add(line, points)
+		p.Legend.Add(name, line, points)
+	}
+	// The whole decades around the lines; the legend beneath nothing of them.
+	p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(low))), math.Pow(10, math.Ceil(math.Log10(high)))
+	p.Legend.Top = true
+	p.Legend.XOffs = vg.Points(160)
+	p.Legend.TextStyle.Font.Size = vg.Points(9)
+	return save(p, file)
+}
+
+// shade is one of ten colours that are told apart with colour-blind eyes, too (Paul Tol, Krzywinski).
+func shade(i int) color.Color {
+	palette := []color.RGBA{
+		{0, 0, 0, 255}, {102, 102, 102, 255}, {213, 94, 0, 255}, {230, 159, 0, 255}, {0, 114, 178, 255}, {86, 180, 233, 255},
+		{0, 73, 73, 255}, {146, 0, 0, 255}, {255, 109, 182, 255}, {0, 158, 115, 255}, {73, 0, 146, 255}, {146, 73, 0, 255},
+	}
+	return palette[i%len(palette)]
+}
+
+// save leaves room at the right for the legend.
+func save(p *plot.Plot, file string) error {
+	const width, height, legend = 460, 330, 170
+	c := vgsvg.New(vg.Points(width+legend), vg.Points(height))
+	p.Draw(draw.Crop(draw.New(c), vg.Points(8), -vg.Points(legend), vg.Points(8), -vg.Points(8)))
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	if _, err := c.WriteTo(f); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}

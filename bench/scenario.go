@@ -11,7 +11,7 @@ type scenario struct {
 	about       string
 	contestants []contestant
 	goroutines  []int // nil: those of the flag
-	contended   bool  // one name, goroutines = contenders with a client each
+	contended   bool  // one name, goroutines = contenders with a client each; rounds three times as long
 	fresh       bool  // no name comes twice
 	serverArgs  []string
 	delay       [5]time.Duration // of each node's answers

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// BenchmarkCycle is one lock and unlock on real masters, in the form that benchstat reads:
+//
+//	go test -C bench -run '^$' -bench Cycle -count 10 > new.txt
+//	benchstat old.txt new.txt
+func BenchmarkCycle(b *testing.B) {
+	servers, err := startServers(5)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer stopServers(servers)
+	for _, c := range []contestant{redlockFenced5, redlockPlain5, redlockFenced1, redlockPlain1} {
+		for _, goroutines := range []int{1, 64} {
+			b.Run(fmt.Sprintf("lock=%s/goroutines=%d", c.name, goroutines), func(b *testing.B) {
+				benchmarkCycle(b, c, addrs(servers)[:c.nodes], servers, goroutines)
+			})
+		}
+	}
+}
+
+func benchmarkCycle(b *testing.B, c contestant, nodes []string, servers []*server, goroutines int) {
+	cl, err := c.open(nodes, goroutines)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer cl.close()
+	names := namesFor(goroutines, false)
+	workers := make([]worker, goroutines)
+	for i := range workers {
+		if workers[i], err = cl.worker(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	b.ReportAllocs()
+	b.ResetTimer()
+	before := snapshot(servers)
+	var group sync.WaitGroup
+	for g, w := range workers {
+		group.Go(func() {
+			ctx := context.Background()
+			for i := 0; left.Add(-1) >= 0; i++ {
+				if err := w.lock(ctx, names[g][i%len(names[g])]); err != nil {
+					b.Error(err)
+					return
+				}
+				if err := w.unlock(ctx); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	after := snapshot(servers)
+	b.StopTimer()
+	b.ReportMetric(us(after.servers-before.servers)/float64(b.N), "server-µs/op")
+	b.ReportMetric(us(after.client-before.client)/float64(b.N), "client-µs/op")
+}
