@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// The limit is no lock: a hand-written client sends the bytes of SET NX PX and of the release
-// script to five masters and counts replies, without looking at them. It stands for as many
-// callers as the others have goroutines, each with one request under way; they go on when three
+// The limit is no lock: a hand-written client sends SET NX PX for each lock, and one script for
+// all releases of a batch, to five masters and counts replies without looking at them. It stands for as
+// many callers as the others have goroutines, each with one request under way; they go on when three
 // masters have answered. What a lock library can reach at most on this machine: the better
 // of all callers sending together, and of two halves, one of which is being answered while the
 // other is written.
@@ -39,7 +39,7 @@ func openLimit(halves bool) func(nodes []string, _ int) (client, error) {
 				return nil, err
 			}
 			c.conns = append(c.conns, conn)
-			if _, err := conn.Write(command(nil, "SCRIPT", "LOAD", releaseScript)); err != nil {
+			if _, err := conn.Write(command(nil, "SCRIPT", "LOAD", releaseAllScript)); err != nil {
 				return nil, err
 			}
 			r := bufio.NewReader(conn)
@@ -86,12 +86,15 @@ type half struct {
 	holding bool
 	began   time.Time
 	bytes   [2][]byte     // release, acquire
+	args    []string      // scratch
+	owners  []string      // scratch
 	done    chan struct{} // cap 1: three masters have answered what was sent last
 }
 
 // A batch is what a half sent at one time. Its late answers must not count for the next.
 type batch struct {
 	from    *half
+	lines   int // of one master's answer
 	replies atomic.Int32
 }
 
@@ -116,8 +119,8 @@ func (c *limitClient) run(ctx context.Context, inFlight int, names [][]string, r
 		}
 		readers.Wait()
 	}()
-	send := func(h *half, bytes []byte) error {
-		b := &batch{from: h}
+	send := func(h *half, bytes []byte, lines int) error {
+		b := &batch{from: h, lines: lines}
 		for i, conn := range c.conns {
 			queues[i] <- b
 			if _, err := conn.Write(bytes); err != nil {
@@ -138,7 +141,7 @@ func (c *limitClient) run(ctx context.Context, inFlight int, names [][]string, r
 			if h.holding {
 				rec.acquire.add(now.Sub(h.began))
 				h.holding = false
-				if err := send(h, h.bytes[0]); err != nil {
+				if err := send(h, h.bytes[0], 1); err != nil {
 					return err
 				}
 				continue
@@ -154,7 +157,7 @@ func (c *limitClient) run(ctx context.Context, inFlight int, names [][]string, r
 			}
 			h.encode(c.sha)
 			h.began, h.holding = now, true
-			if err := send(h, h.bytes[1]); err != nil {
+			if err := send(h, h.bytes[1], h.size); err != nil {
 				return err
 			}
 		}
@@ -162,13 +165,13 @@ func (c *limitClient) run(ctx context.Context, inFlight int, names [][]string, r
 	return nil
 }
 
-// countReplies reads one line for each command sent, until the queue is closed and empty. A
+// countReplies reads the lines of each answer, until the queue is closed and empty. A
 // dead connection counts as silence.
 func countReplies(conn net.Conn, queue <-chan *batch) {
 	buf := make([]byte, 64<<10)
 	unclaimed := 0
 	for b := range queue {
-		for unclaimed < b.from.size {
+		for unclaimed < b.lines {
 			n, err := conn.Read(buf)
 			if err != nil {
 				for range queue {
@@ -177,7 +180,7 @@ func countReplies(conn net.Conn, queue <-chan *batch) {
 			}
 			unclaimed += bytes.Count(buf[:n], []byte{'\n'})
 		}
-		unclaimed -= b.from.size
+		unclaimed -= b.lines
 		if b.replies.Add(1) == 3 {
 			b.from.done <- struct{}{}
 		}
@@ -185,13 +188,24 @@ func countReplies(conn net.Conn, queue <-chan *batch) {
 }
 
 func (h *half) encode(sha string) {
-	h.bytes[0], h.bytes[1] = h.bytes[0][:0], h.bytes[1][:0]
+	acquire, names, owners := h.bytes[1][:0], h.args[:0], h.owners[:0]
+	names = append(names, "EVALSHA", sha, strconv.Itoa(h.size))
 	for i := range h.size {
 		name := h.names[i][h.round%len(h.names[i])]
-		h.bytes[1] = command(h.bytes[1], "SET", name, limitOwner, "NX", "PX", "10000")
-		h.bytes[0] = command(h.bytes[0], "EVALSHA", sha, "1", name, limitOwner)
+		acquire = command(acquire, "SET", name, limitOwner, "NX", "PX", "10000")
+		names, owners = append(names, name), append(owners, limitOwner)
 	}
+	h.args, h.owners = append(names, owners...), owners
+	h.bytes[0], h.bytes[1] = command(h.bytes[0][:0], h.args...), acquire
 	h.round++
 }
 
-const limitOwner = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
+const (
+	limitOwner       = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
+	releaseAllScript = `
+local holders, ours = redis.call("MGET", unpack(KEYS)), {}
+for i = 1, #KEYS do
+	if holders[i] == ARGV[i] then ours[#ours + 1] = KEYS[i] end
+end
+return redis.call("DEL", unpack(ours))`
+)

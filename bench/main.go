@@ -32,12 +32,13 @@ func main() {
 	var (
 		scenarioFlag   = flag.String("scenario", "uncontended", "scenarios, separated by commas, or all; see -list")
 		contestantFlag = flag.String("contestant", "", "only contestants whose name contains one of these, separated by commas")
-		goroutinesFlag = flag.String("goroutines", "1,16,64,256", "how many goroutines; in contended scenarios how many contenders (their own numbers if not given)")
+		goroutinesFlag = flag.String("goroutines", "1,16,64,256", "how many goroutines (contenders, in contended scenarios); some scenarios have other defaults")
 		duration       = flag.Duration("duration", time.Second, "length of a round")
 		rounds         = flag.Int("rounds", 5, "rounds of each contestant, interleaved with the others'")
 		jsonFile       = flag.String("json", "", "write every sample to this file")
 		mdFile         = flag.String("markdown", "", "write the tables to this file, too")
 		plotDir        = flag.String("plots", "", "write SVG plots into this directory")
+		from           = flag.String("from", "", "measure nothing: tables and plots from -json files of earlier runs, separated by commas")
 		cpuProfile     = flag.String("cpuprofile", "", "write a CPU profile, labelled by contestant and goroutines")
 		memProfile     = flag.String("memprofile", "", "write a profile of every allocation")
 		list           = flag.Bool("list", false, "list the scenarios")
@@ -49,56 +50,86 @@ func main() {
 		}
 		return
 	}
-	chosen, err := choose(*scenarioFlag, *contestantFlag)
-	fatal(err)
-	counts, err := numbers(*goroutinesFlag)
-	fatal(err)
-	raiseFileLimit()
-	if *cpuProfile != "" {
-		f, err := os.Create(*cpuProfile)
+	var (
+		r   *report
+		err error
+	)
+	if *from != "" {
+		r, err = load(*from)
 		fatal(err)
-		fatal(pprof.StartCPUProfile(f))
-		defer pprof.StopCPUProfile()
-	}
-
-	if *memProfile != "" {
-		runtime.MemProfileRate = 1
-		defer func() {
-			f, err := os.Create(*memProfile)
-			fatal(err)
-			fatal(pprof.Lookup("allocs").WriteTo(f, 0))
-			fatal(f.Close())
-		}()
-	}
-
-	goroutinesGiven := false
-	flag.Visit(func(f *flag.Flag) { goroutinesGiven = goroutinesGiven || f.Name == "goroutines" })
-	b := &bench{rounds: *rounds, warmup: 200 * time.Millisecond, settle: 1500 * time.Millisecond, quiet: 150 * time.Millisecond}
-	if info, err := os.Stderr.Stat(); err == nil {
-		b.terminal = info.Mode()&os.ModeCharDevice != 0
-	}
-	report := newReport(*duration, *rounds)
-	fmt.Println(report.Machine)
-	for _, sc := range chosen {
-		n := counts
-		if sc.goroutines != nil && !goroutinesGiven {
-			n = sc.goroutines
+		fmt.Print(r.markdown())
+	} else {
+		chosen, err := choose(*scenarioFlag, *contestantFlag)
+		fatal(err)
+		counts, err := numbers(*goroutinesFlag)
+		fatal(err)
+		stop := profile(*cpuProfile, *memProfile)
+		goroutinesGiven := false
+		flag.Visit(func(f *flag.Flag) { goroutinesGiven = goroutinesGiven || f.Name == "goroutines" })
+		if !goroutinesGiven {
+			counts = nil
 		}
-		result, err := b.run(sc, n, *duration)
-		fatal(err)
-		report.Scenarios = append(report.Scenarios, result)
-		fmt.Print(result.markdown())
+		r = measure(chosen, counts, *duration, *rounds)
+		stop()
 	}
 	if *jsonFile != "" {
-		text, err := json.MarshalIndent(report, "", "\t")
+		text, err := json.MarshalIndent(r, "", "\t")
 		fatal(err)
 		fatal(os.WriteFile(*jsonFile, append(text, '\n'), 0o644))
 	}
 	if *mdFile != "" {
-		fatal(os.WriteFile(*mdFile, []byte(report.markdown()), 0o644))
+		fatal(os.WriteFile(*mdFile, []byte(r.markdown()), 0o644))
 	}
 	if *plotDir != "" {
-		fatal(report.plot(*plotDir))
+		fatal(r.plot(*plotDir))
+	}
+}
+
+// measure runs the scenarios and prints each table as soon as it is complete. counts nil:
+// each scenario's own.
+func measure(chosen []scenario, counts []int, duration time.Duration, rounds int) *report {
+	raiseFileLimit()
+	b := &bench{rounds: rounds, warmup: 200 * time.Millisecond, settle: 1500 * time.Millisecond, quiet: 150 * time.Millisecond}
+	if info, err := os.Stderr.Stat(); err == nil {
+		b.terminal = info.Mode()&os.ModeCharDevice != 0
+	}
+	r := newReport(duration, rounds)
+	fmt.Println(r.Machine)
+	for _, sc := range chosen {
+		n := counts
+		if n == nil {
+			n = sc.goroutines
+		}
+		if n == nil {
+			n = []int{1, 16, 64, 256}
+		}
+		res, err := b.run(sc, n, duration)
+		fatal(err)
+		r.Scenarios = append(r.Scenarios, res)
+		fmt.Print(res.markdown())
+	}
+	return r
+}
+
+// profile starts the profiles that have a file name.
+func profile(cpu, mem string) (stop func()) {
+	if cpu != "" {
+		f, err := os.Create(cpu)
+		fatal(err)
+		fatal(pprof.StartCPUProfile(f))
+	}
+	if mem != "" {
+		runtime.MemProfileRate = 1
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		if mem == "" {
+			return
+		}
+		f, err := os.Create(mem)
+		fatal(err)
+		fatal(pprof.Lookup("allocs").WriteTo(f, 0))
+		fatal(f.Close())
 	}
 }
 
@@ -109,7 +140,7 @@ func (b *bench) run(sc scenario, counts []int, duration time.Duration) (*result,
 		return nil, err
 	}
 	defer b.cluster.stop()
-	res := &result{Name: sc.name, About: sc.about, contended: sc.contended}
+	res := &result{Name: sc.name, About: sc.about}
 	for _, n := range counts {
 		rows := make([]*row, len(sc.contestants))
 		for i, c := range sc.contestants {

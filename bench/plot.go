@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"gonum.org/v1/plot"
@@ -23,7 +24,7 @@ func (r *report) plot(dir string) error {
 	for _, res := range r.Scenarios {
 		rate, late, what := "cycles/s", "p99 of lock + unlock, ms", "goroutines"
 		p99 := func(s sample) float64 { return s.P99 / 1000 }
-		if res.contended {
+		if res.contended() {
 			rate, late, what = "acquisitions/s", "p99 of the wait, ms", "contenders"
 			p99 = func(s sample) float64 {
 				if s.Wait == nil {
@@ -73,13 +74,13 @@ func (res *result) draw(file, ylabel, xlabel string, of func(sample) float64) er
 	p.X.Tick.Marker = ticks
 	p.Y.Tick.Marker = plot.LogTicks{Prec: -1}
 	p.Add(plotter.NewGrid())
-	for i, name := range names {
+	for _, name := range names {
 		line, points, err := plotter.NewLinePoints(lines[name])
 		if err != nil {
 			return err
 		}
-		line.Color, line.Width = shade(i), vg.Points(1.5)
-		points.Color, points.Radius = shade(i), vg.Points(2.5)
+		line.Color, line.Width = shade(name), vg.Points(1.5)
+		points.Color, points.Radius = shade(name), vg.Points(2.5)
 		if name == limitTogether.name || name == limitHalves.name {
 			line.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
 		}
@@ -91,23 +92,28 @@ func (res *result) draw(file, ylabel, xlabel string, of func(sample) float64) er
 	p.Legend.Top = true
 	p.Legend.XOffs = vg.Points(160)
 	p.Legend.TextStyle.Font.Size = vg.Points(9)
+	p.Legend.Padding = vg.Points(3)
 	return save(p, file)
 }
 
-// shade is one of ten colours that are told apart with colour-blind eyes, too (Paul Tol, Krzywinski).
-func shade(i int) color.Color {
+// shade gives a contestant the same colour in every plot. The colours are told apart
+// with colour-blind eyes, too (Krzywinski's twelve and fifteen).
+func shade(name string) color.Color {
 	palette := []color.RGBA{
 		{0, 0, 0, 255}, {102, 102, 102, 255}, {213, 94, 0, 255}, {230, 159, 0, 255}, {0, 114, 178, 255}, {86, 180, 233, 255},
 		{0, 73, 73, 255}, {146, 0, 0, 255}, {255, 109, 182, 255}, {0, 158, 115, 255}, {73, 0, 146, 255}, {146, 73, 0, 255},
 	}
-	return palette[i%len(palette)]
+	i := slices.IndexFunc(all, func(c contestant) bool { return c.name == name })
+	return palette[max(i, 0)%len(palette)]
 }
 
 // save leaves room at the right for the legend.
 func save(p *plot.Plot, file string) error {
 	const width, height, legend = 460, 330, 170
 	c := vgsvg.New(vg.Points(width+legend), vg.Points(height))
-	p.Draw(draw.Crop(draw.New(c), vg.Points(8), -vg.Points(legend), vg.Points(8), -vg.Points(8)))
+	sheet := draw.New(c)
+	sheet.FillPolygon(color.White, []vg.Point{sheet.Min, {X: sheet.Max.X, Y: sheet.Min.Y}, sheet.Max, {X: sheet.Min.X, Y: sheet.Max.Y}})
+	p.Draw(draw.Crop(sheet, vg.Points(8), -vg.Points(legend), vg.Points(8), -vg.Points(8)))
 	f, err := os.Create(file)
 	if err != nil {
 		return err

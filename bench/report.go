@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,10 +23,9 @@ type report struct {
 }
 
 type result struct {
-	Name      string `json:"name"`
-	About     string `json:"about"`
-	Rows      []*row `json:"rows"`
-	contended bool
+	Name  string `json:"name"`
+	About string `json:"about"`
+	Rows  []*row `json:"rows"`
 }
 
 type row struct {
@@ -74,6 +74,39 @@ func versions() (list []string) {
 		}
 	}
 	return list
+}
+
+// load joins the reports that earlier runs have written.
+func load(files string) (*report, error) {
+	var joined *report
+	for file := range strings.SplitSeq(files, ",") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		r := &report{}
+		if err := json.Unmarshal(text, r); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if joined == nil {
+			joined = r
+		} else {
+			joined.Scenarios = append(joined.Scenarios, r.Scenarios...)
+		}
+	}
+	return joined, nil
+}
+
+// contended: the samples say what others waited.
+func (res *result) contended() bool {
+	for _, r := range res.Rows {
+		for _, s := range r.Samples {
+			if s.Wait != nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (r *row) hung() bool {
@@ -134,7 +167,7 @@ func isLimit(r *row) bool   { return strings.HasPrefix(r.Contestant, "limit") }
 
 func (r *report) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s. %s; rounds of %s, %d of each, interleaved.\n", r.Machine, r.Began.Format(time.DateTime+" UTC"), r.Duration, r.Rounds)
+	fmt.Fprintf(&b, "%s. Began %s; rounds of %s.\n", r.Machine, r.Began.Format(time.DateTime+" UTC"), r.Duration)
 	for _, v := range r.Versions {
 		fmt.Fprintf(&b, "\n- %s", v)
 	}
@@ -147,14 +180,21 @@ func (r *report) markdown() string {
 
 func (res *result) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n### %s\n\n%s\n\n", res.Name, res.About)
-	if res.contended {
+	fmt.Fprintf(&b, "\n### %s\n\n%s Rounds: %d.\n\n", res.Name, res.About, res.rounds())
+	if res.contended() {
 		res.contendedTable(&b)
 	} else {
 		res.table(&b)
 	}
 	res.remarks(&b)
 	return b.String()
+}
+
+func (res *result) rounds() (n int) {
+	for _, r := range res.Rows {
+		n = max(n, len(r.Samples))
+	}
+	return n
 }
 
 func (res *result) table(b *strings.Builder) {
