@@ -8,6 +8,7 @@ require (
 	github.com/gomodule/redigo v1.9.3
 	github.com/moby/moby/api v1.55.0
 	github.com/moby/moby/client v0.5.0
+	github.com/quorumlock/redlock v0.0.0-00010101000000-000000000000
 	github.com/testcontainers/testcontainers-go v0.44.0
 	golang.org/x/sync v0.22.0
 )

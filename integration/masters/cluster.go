@@ -44,15 +44,21 @@ func Start(tb testing.TB, p Provider, n int, spec Spec) []*Node {
 	}
 	tb.Cleanup(func() {
 		if tb.Failed() {
-			for i, n := range nodes {
-				tb.Logf("master %d, %s, printed:\n%s", i, n.Addr(), n.Log())
-			}
+			Report(tb, nodes)
 		}
 		if err := Remove(nodes); err != nil {
 			tb.Error(err)
 		}
 	})
 	return nodes
+}
+
+// Report logs what the masters printed.
+func Report(tb testing.TB, nodes []*Node) {
+	tb.Helper()
+	for i, n := range nodes {
+		tb.Logf("master %d, %s, printed:\n%s", i, n.Addr(), n.Log())
+	}
 }
 
 // URLs returns the nodes' URLs for redlock.New.

@@ -1,0 +1,281 @@
+// Package fleet gives a test its masters, the broken networks in front of them,
+// and Lockers that use them.
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/integration/faultproxy"
+	"github.com/quorumlock/redlock/integration/masters"
+)
+
+// choose asks REDLOCK_PROVIDER once for each test binary.
+var choose = sync.OnceValues(func() (masters.Provider, error) { return masters.Choose(context.Background()) })
+
+// Main is a package's TestMain. It says what the tests run against, or why they cannot.
+func Main(m *testing.M) {
+	p, err := choose()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println("masters:", p)
+	code := m.Run()
+	if err := masters.Remove(idle.nodes); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// idle holds masters that a test has left in good order, for the next one: to
+// start and remove containers takes longer than most tests do.
+var idle struct {
+	mu    sync.Mutex // protects nodes
+	nodes []*masters.Node
+}
+
+// take returns up to n idle masters.
+func take(n int) []*masters.Node {
+	idle.mu.Lock()
+	defer idle.mu.Unlock()
+	rest := max(0, len(idle.nodes)-n)
+	taken := slices.Clone(idle.nodes[rest:])
+	idle.nodes = idle.nodes[:rest]
+	return taken
+}
+
+// giveBack keeps the masters that are as good as new, and removes the others.
+func giveBack(nodes []*masters.Node) error {
+	var broken []*masters.Node
+	for _, n := range nodes {
+		_, err := n.Do("FLUSHALL")
+		if err == nil {
+			_, err = n.Do("SCRIPT", "FLUSH")
+		}
+		if err != nil { // killed or frozen
+			broken = append(broken, n)
+			continue
+		}
+		idle.mu.Lock()
+		idle.nodes = append(idle.nodes, n)
+		idle.mu.Unlock()
+	}
+	return masters.Remove(broken)
+}
+
+// Fleet is the masters of one test.
+type Fleet struct {
+	Nodes []*masters.Node
+}
+
+// Start returns n plain masters for one test. They may have served another
+// test, but they remember nothing of it.
+func Start(t *testing.T, n int) Fleet {
+	t.Helper()
+	p, err := choose()
+	Must(t, err)
+	nodes := take(n)
+	more, err := masters.Launch(t.Context(), p, n-len(nodes), masters.Spec{})
+	nodes = append(nodes, more...)
+	t.Cleanup(func() {
+		if t.Failed() {
+			masters.Report(t, nodes)
+			Must(t, masters.Remove(nodes))
+			return
+		}
+		Must(t, giveBack(nodes))
+	})
+	Must(t, err)
+	return Fleet{nodes}
+}
+
+// StartSpec starts n masters for one test alone: for those that are not the
+// default, and for tests that change a master's configuration.
+func StartSpec(t *testing.T, n int, spec masters.Spec) Fleet {
+	t.Helper()
+	p, err := choose()
+	Must(t, err)
+	return Fleet{masters.Start(t, p, n, spec)}
+}
+
+// Locker returns a Locker that reaches the masters directly.
+func (f Fleet) Locker(t *testing.T, opts ...redlock.Option) *redlock.Locker {
+	t.Helper()
+	return Locker(t, masters.URLs(f.Nodes), opts...)
+}
+
+// patience is the Lockers' node timeout unless a test sets one. A busy machine
+// may suspend the whole test for a quarter of a second, the library's default.
+const patience = 2 * time.Second
+
+// Locker returns a Locker for the nodes at the URLs, which is closed when the test ends.
+func Locker(t *testing.T, urls []string, opts ...redlock.Option) *redlock.Locker {
+	t.Helper()
+	l, err := redlock.New(urls, append([]redlock.Option{redlock.WithNodeTimeout(patience)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { Must(t, l.Close()) })
+	return l
+}
+
+// Network is one client's way to the masters: a fault proxy in front of each.
+type Network struct {
+	Proxies []*faultproxy.Proxy
+	URLs    []string
+}
+
+// Network lays a network of its own to the masters. Its faults concern only who uses it.
+func (f Fleet) Network(t *testing.T) Network {
+	t.Helper()
+	var nw Network
+	for _, n := range f.Nodes {
+		p, err := faultproxy.New(n.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.Close)
+		nw.Proxies = append(nw.Proxies, p)
+		nw.URLs = append(nw.URLs, n.URLAt(p.Addr()))
+	}
+	return nw
+}
+
+// Locker returns a Locker that reaches the masters through the network.
+func (nw Network) Locker(t *testing.T, opts ...redlock.Option) *redlock.Locker {
+	t.Helper()
+	return Locker(t, nw.URLs, opts...)
+}
+
+// Each does something to every proxy.
+func (nw Network) Each(do func(*faultproxy.Proxy)) {
+	for _, p := range nw.Proxies {
+		do(p)
+	}
+}
+
+// Heal ends all faults of the network.
+func (nw Network) Heal(t *testing.T) {
+	t.Helper()
+	nw.Each(func(p *faultproxy.Proxy) { Must(t, p.Heal()) })
+}
+
+// Holder returns what the node has at the name: an owner, or "" for nobody.
+func Holder(t *testing.T, n *masters.Node, name string) string {
+	t.Helper()
+	owner, err := redis.String(n.Do("GET", name))
+	if err != nil && err != redis.ErrNil { //nolint:errorlint // redigo returns it bare
+		t.Fatalf("GET %s at %s: %v", name, n.Addr(), err)
+	}
+	return owner
+}
+
+// Holders counts the nodes on which the owner has the name.
+func (f Fleet) Holders(t *testing.T, name, owner string) int {
+	t.Helper()
+	count := 0
+	for _, n := range f.Nodes {
+		if Holder(t, n, name) == owner {
+			count++
+		}
+	}
+	return count
+}
+
+// Grants returns on how many nodes a fresh hold of the Locker is; 0 where it gets none.
+func (f Fleet) Grants(t *testing.T, l *redlock.Locker) int {
+	t.Helper()
+	k, err := l.TryLock(t.Context(), "which nodes grant?")
+	if err != nil {
+		return 0
+	}
+	time.Sleep(10 * time.Millisecond) // for the stragglers
+	defer func() { Must(t, k.Unlock(t.Context())) }()
+	return f.Holders(t, k.Name(), k.Owner())
+}
+
+// Leftovers returns what is on the nodes and is no key of the library's own.
+func (f Fleet) Leftovers(t *testing.T) []string {
+	t.Helper()
+	var left []string
+	for _, n := range f.Nodes {
+		keys, err := redis.Strings(n.Do("KEYS", "*"))
+		if err != nil {
+			t.Fatalf("KEYS at %s: %v", n.Addr(), err)
+		}
+		for _, k := range keys {
+			if k != "redlock:tokens" && k != "redlock:node" {
+				left = append(left, n.Addr()+" "+k)
+			}
+		}
+	}
+	return left
+}
+
+// WantClean fails the test unless all nodes are clean soon: long before a TTL could have cleaned them.
+func (f Fleet) WantClean(t *testing.T) {
+	t.Helper()
+	var left []string
+	if !Soon(func() bool { left = f.Leftovers(t); return len(left) == 0 }) {
+		t.Errorf("left behind on %d nodes: %q", len(left), left[:min(5, len(left))])
+	}
+}
+
+// Put makes a foreign owner hold the name on some of the nodes.
+func Put(t *testing.T, name, owner string, ttl time.Duration, nodes ...*masters.Node) {
+	t.Helper()
+	for _, n := range nodes {
+		if _, err := n.Do("SET", name, owner, "PX", ttl.Milliseconds()); err != nil {
+			t.Fatalf("SET %s at %s: %v", name, n.Addr(), err)
+		}
+	}
+}
+
+// soon is how long Soon waits; the tests' TTLs are longer.
+const soon = 5 * time.Second
+
+// Soon waits until the condition holds, and reports whether it came to that.
+func Soon(is func() bool) bool {
+	for deadline := time.Now().Add(soon); !is(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+	return true
+}
+
+// Eventually fails the test unless the condition holds soon.
+func Eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	if !Soon(is) {
+		t.Fatalf("%v have passed and still not: %s", soon, what)
+	}
+}
+
+// Must fails the test if there is an error.
+func Must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// FreshAddr returns an address at which nothing listens.
+func FreshAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	Must(t, err)
+	defer func() { Must(t, l.Close()) }()
+	return l.Addr().String()
+}

@@ -1,0 +1,233 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/integration/faultproxy"
+	"github.com/quorumlock/redlock/integration/fleet"
+)
+
+// redsync, WithSetNXOnExtend: Extend succeeded after the lock had expired and another client held it.
+func TestExtendAfterExpiryNeverSucceeds(t *testing.T) {
+	f := fleet.Start(t, 5)
+	a, b := f.Locker(t, redlock.WithTTL(200*time.Millisecond), redlock.WithoutRenewal()), f.Locker(t, redlock.WithTTL(long))
+	old := lock(t, a, "n")
+	wantEnd(t, old, redlock.ErrLost)
+	wantIs(t, old.Extend(t.Context()), redlock.ErrLost) // also where nobody else has come
+	current := lock(t, b, "n")
+	wantIs(t, old.Extend(t.Context()), redlock.ErrLost)
+	wantIs(t, old.Unlock(t.Context()), redlock.ErrLost)
+	fleet.Must(t, current.Err())
+	// Not on all nodes, perhaps: the old key may still have been there on some.
+	if got := f.Holders(t, "n", current.Owner()); got < 3 {
+		t.Errorf("the new holder has %d nodes", got)
+	}
+	if current.Token() <= old.Token() {
+		t.Errorf("token %d after %d", current.Token(), old.Token())
+	}
+	unlock(t, current)
+	f.WantClean(t)
+}
+
+// As above, but by the holder's own clock the lock is still good: the nodes have
+// given it to somebody else (a clock jump there, a DEL by hand).
+func TestExtendOfAStolenLockNeverSucceeds(t *testing.T) {
+	f := fleet.Start(t, 5)
+	l := f.Locker(t, redlock.WithTTL(long), redlock.WithoutRenewal())
+	k := lock(t, l, "n")
+	fleet.Eventually(t, "all nodes have granted", func() bool { return f.Holders(t, "n", k.Owner()) == 5 })
+	fleet.Put(t, "n", "thief", long, f.Nodes[:3]...)
+	wantIs(t, k.Extend(t.Context()), redlock.ErrLost)
+	wantIs(t, k.Err(), redlock.ErrLost)
+	wantIs(t, k.Extend(t.Context()), redlock.ErrLost)
+	wantIs(t, k.Unlock(t.Context()), redlock.ErrLost)
+	if got := f.Holders(t, "n", "thief"); got != 3 {
+		t.Errorf("the new holder has %d nodes, want 3", got)
+	}
+}
+
+// redsync: Extend brought the lock back after Unlock.
+func TestExtendAfterUnlockBringsNothingBack(t *testing.T) {
+	f := fleet.Start(t, 3)
+	l := f.Locker(t, redlock.WithTTL(long))
+	k := lock(t, l, "n")
+	unlock(t, k)
+	wantIs(t, k.Extend(t.Context()), redlock.ErrUnlocked)
+	f.WantClean(t)
+}
+
+func TestUnlockTwiceIsHarmless(t *testing.T) {
+	f := fleet.Start(t, 3)
+	a, b := f.Locker(t, redlock.WithTTL(long)), f.Locker(t, redlock.WithTTL(long))
+	first := lock(t, a, "n")
+	unlock(t, first)
+	f.WantClean(t) // so that the second gets all nodes
+	second := lock(t, b, "n")
+	fleet.Eventually(t, "the second holder has all nodes", func() bool { return f.Holders(t, "n", second.Owner()) == 3 })
+	unlock(t, first)
+	unlock(t, first)
+	time.Sleep(20 * time.Millisecond) // for what must not come
+	if got := f.Holders(t, "n", second.Owner()); got != 3 {
+		t.Errorf("the second holder has %d nodes, want 3", got)
+	}
+	unlock(t, second)
+	f.WantClean(t)
+}
+
+// bsm/redislock: owners were compared up to the shorter one's length, so that worker-1 released worker-12's lock.
+func TestAnOwnerThatIsAPrefixOfAnotherStealsNothing(t *testing.T) {
+	f := fleet.Start(t, 3)
+	l := f.Locker(t, redlock.WithTTL(long), redlock.WithoutRenewal())
+	for what, foreign := range map[string]func(string) string{
+		"longer":  func(owner string) string { return owner + "2" },
+		"shorter": func(owner string) string { return owner[:len(owner)-1] },
+	} {
+		k := lock(t, l, what)
+		fleet.Eventually(t, "all nodes have granted", func() bool { return f.Holders(t, what, k.Owner()) == 3 })
+		other := foreign(k.Owner())
+		fleet.Put(t, what, other, long, f.Nodes...)
+		wantIs(t, k.Extend(t.Context()), redlock.ErrLost)
+		_ = k.Unlock(t.Context()) // lost, as Extend said
+		_, err := l.TryLock(t.Context(), what)
+		wantIs(t, err, redlock.ErrTaken)
+		if got := f.Holders(t, what, other); got != 3 {
+			t.Errorf("%s: the other owner has %d nodes, want 3", what, got)
+		}
+	}
+}
+
+// node-redlock returned a lock that had expired 204 ms before.
+func TestALockThatCameTooLateIsNotHeld(t *testing.T) {
+	f := fleet.Start(t, 3)
+	nw := f.Network(t)
+	l := nw.Locker(t)
+	nw.Each(func(p *faultproxy.Proxy) { p.Delay(faultproxy.Down, 300*time.Millisecond) })
+	_, err := l.TryLock(t.Context(), "n", redlock.WithTTL(200*time.Millisecond))
+	wantIs(t, err, redlock.ErrNoQuorum)
+	_, err = l.TryLock(t.Context(), "n", redlock.WithTTL(320*time.Millisecond)) // valid for a moment, not worth having
+	wantIs(t, err, redlock.ErrNoQuorum)
+	f.WantClean(t)
+}
+
+// rueidislock: under a partition the holder's context ended 2.4 s after the key had expired.
+func TestPartitionedHolderIsToldBeforeTheKeysExpire(t *testing.T) {
+	f := fleet.Start(t, 3)
+	nw := f.Network(t)
+	l := nw.Locker(t, redlock.WithTTL(3*time.Second), redlock.WithDrift(0.1, 10*time.Millisecond))
+	k := lock(t, l, "n")
+	ctx, cancel := k.Context(t.Context())
+	defer cancel()
+	nw.Each(func(p *faultproxy.Proxy) { p.Drop(faultproxy.Up); p.Drop(faultproxy.Down) })
+	select {
+	case <-ctx.Done():
+	case <-time.After(10 * time.Second):
+		t.Fatal("the holder is not told")
+	}
+	wantIs(t, context.Cause(ctx), redlock.ErrLost)
+	for _, n := range f.Nodes {
+		left, err := redis.Int(n.Do("PTTL", "n"))
+		if err != nil || left <= 0 {
+			t.Errorf("at %s the key has %d ms left, %v: the holder was told too late", n.Addr(), left, err)
+		}
+	}
+}
+
+// node-redlock's "using" was not aborted 4 s after the lock had been stolen.
+func TestDoEndsSoonAfterATheft(t *testing.T) {
+	f := fleet.Start(t, 5)
+	l := f.Locker(t, redlock.WithTTL(1500*time.Millisecond))
+	err := l.Do(t.Context(), "n", func(ctx context.Context) error {
+		fleet.Put(t, "n", "thief", long, f.Nodes[:3]...)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(10 * time.Second):
+			return errors.New("not told")
+		}
+	})
+	wantIs(t, err, redlock.ErrLost)
+}
+
+func TestRenewalKeepsALockForManyTTLs(t *testing.T) {
+	f := fleet.Start(t, 5)
+	l := f.Locker(t, redlock.WithTTL(time.Second))
+	k := lock(t, l, "n")
+	owner := k.Owner()
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		fleet.Must(t, k.Err())
+		if got := f.Holders(t, "n", owner); got < 3 {
+			t.Fatalf("the hold is on %d nodes", got)
+		}
+	}
+	unlock(t, k)
+	f.WantClean(t)
+}
+
+// ndyakov: one failed renewal deleted keys that were still valid.
+func TestAHoldOutlivesAShortOutageOfTheMajority(t *testing.T) {
+	f := fleet.Start(t, 5)
+	nw := f.Network(t)
+	l := nw.Locker(t, redlock.WithTTL(4*time.Second), redlock.WithNodeTimeout(200*time.Millisecond))
+	k := lock(t, l, "n")
+	for _, p := range nw.Proxies[:3] {
+		p.Refuse()
+	}
+	err := k.Extend(t.Context())
+	wantIs(t, err, redlock.ErrNoQuorum)
+	if errors.Is(err, redlock.ErrLost) {
+		t.Errorf("valid, but also %v", redlock.ErrLost)
+	}
+	time.Sleep(1500 * time.Millisecond) // a renewal fails
+	fleet.Must(t, k.Err())
+	nw.Heal(t)
+	fleet.Eventually(t, "Extend works again", func() bool { return k.Extend(t.Context()) == nil })
+	unlock(t, k)
+	f.WantClean(t)
+}
+
+// redsync: value and until are raced by a renewer. The race detector judges.
+func TestAHoldMayBeUsedByManyAtOnce(t *testing.T) {
+	f := fleet.Start(t, 3)
+	l := f.Locker(t, redlock.WithTTL(300*time.Millisecond))
+	k := lock(t, l, "n")
+	var users sync.WaitGroup
+	for range 8 {
+		users.Go(func() {
+			for range 50 {
+				// They fail once it is lost or unlocked; not the point here.
+				_ = k.Extend(t.Context())
+				_, _, _, _ = k.Until(), k.Err(), k.Owner(), k.Token()
+				ctx, cancel := k.Context(t.Context())
+				_ = ctx.Err()
+				cancel()
+			}
+		})
+	}
+	users.Wait()
+	for range 4 {
+		users.Go(func() { _ = k.Unlock(t.Context()); <-k.Done() })
+	}
+	users.Wait()
+	f.WantClean(t)
+}
+
+func TestDoUnlocksAndJoins(t *testing.T) {
+	f := fleet.Start(t, 3)
+	l := f.Locker(t, redlock.WithTTL(long))
+	boom := errors.New("boom")
+	err := l.Do(t.Context(), "n", func(ctx context.Context) error {
+		if _, err := f.Locker(t).TryLock(ctx, "n"); !errors.Is(err, redlock.ErrTaken) {
+			t.Errorf("another Locker: got %v, want %v", err, redlock.ErrTaken)
+		}
+		return errors.Join(boom, l.Do(ctx, "n", func(context.Context) error { return nil }))
+	})
+	wantIs(t, err, boom)
+	f.WantClean(t)
+}
