@@ -1,0 +1,192 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/redlocktest"
+)
+
+// errStale says that a newer holder has been here.
+var errStale = errors.New("stale token")
+
+// register is the least that can refuse: a value, and the largest token seen so far.
+type register struct {
+	mu    sync.Mutex // guards the fields below
+	token int64
+	value string
+}
+
+func (r *register) write(token int64, value string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if token < r.token { // an equal one is of the same hold, which may write often
+		return errStale
+	}
+	r.token, r.value = token, value
+	return nil
+}
+
+func (r *register) read() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.value
+}
+
+// A holder that was overtaken cannot know it; what it writes to can.
+func ExampleLock_Token() {
+	masters, stop := fiveMasters()
+	defer stop()
+	a, _ := redlock.New(masters.URLs())
+	defer a.Close()
+	b, _ := redlock.New(masters.URLs())
+	defer b.Close()
+	ctx := context.Background()
+	var stock register
+
+	first, err := a.Lock(ctx, "stock")
+	if err != nil {
+		log.Fatal(err)
+	}
+	masters.FastForward(time.Minute) // all nodes' clocks jump: the key expires too early
+	second, err := b.Lock(ctx, "stock")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("b writes:", stock.write(second.Token(), "b was here"))
+	fmt.Println("a believes that it holds the lock:", first.Err() == nil)
+	fmt.Println("a writes:", stock.write(first.Token(), "a was here"))
+	fmt.Println("in stock:", stock.read())
+	// Output:
+	// b writes: <nil>
+	// a believes that it holds the lock: true
+	// a writes: stale token
+	// in stock: b was here
+}
+
+// bucket is an object with conditional writes, as object stores have them. It knows
+// nothing of tokens: they are metadata to it.
+type bucket struct {
+	mu    sync.Mutex // guards the fields below
+	etag  int
+	token int64
+	value string
+}
+
+var errPrecondition = errors.New("412 precondition failed")
+
+func (b *bucket) head() (etag int, token int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.etag, b.token
+}
+
+func (b *bucket) putIfMatch(etag int, token int64, value string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if etag != b.etag {
+		return errPrecondition
+	}
+	b.etag, b.token, b.value = b.etag+1, token, value
+	return nil
+}
+
+func (b *bucket) read() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.value
+}
+
+// write is what a client of such a store does.
+func (b *bucket) write(token int64, value string) error {
+	for {
+		etag, seen := b.head()
+		if token < seen {
+			return errStale
+		}
+		err := b.putIfMatch(etag, token, value)
+		if !errors.Is(err, errPrecondition) {
+			return err
+		}
+	}
+}
+
+// The scenario of the literature, in real time. A looks whether it holds the lock, and it
+// does. Right after that it is paused, until its hold has ended, B has taken over and B
+// has written. Then A goes on with its write.
+func TestALateWriteOfAPausedHolderIsRefused(t *testing.T) {
+	for name, resource := range map[string]interface {
+		write(token int64, value string) error
+		read() string
+	}{
+		"register": &register{},
+		"bucket":   &bucket{},
+	} {
+		t.Run(name, func(t *testing.T) {
+			masters := redlocktest.New(t, 5)
+			// A paused process renews nothing, and its timers do not run.
+			a := newLocker(t, masters, redlock.WithTTL(500*time.Millisecond), redlock.WithoutRenewal())
+			b := newLocker(t, masters)
+
+			resumed := make(chan struct{})
+			late := make(chan error)
+			first, err := a.Lock(t.Context(), "stock")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := resource.write(first.Token(), "a"); err != nil {
+				t.Errorf("a's write in time: got %v", err)
+			}
+			if err := first.Err(); err != nil {
+				t.Errorf("a is not a holder: got %v", err)
+			}
+			go func() {
+				<-resumed // the pause, just after the check
+				late <- resource.write(first.Token(), "a, too late")
+			}()
+
+			second, err := b.Lock(t.Context(), "stock") // waits until the nodes let go
+			if err != nil {
+				t.Fatal(err)
+			}
+			if second.Token() <= first.Token() {
+				t.Errorf("token %d after %d", second.Token(), first.Token())
+			}
+			if err := resource.write(second.Token(), "b"); err != nil {
+				t.Errorf("b's write: got %v", err)
+			}
+			close(resumed)
+			if err := <-late; !errors.Is(err, errStale) {
+				t.Errorf("a's late write: got %v, want %v", err, errStale)
+			}
+			if got := resource.read(); got != "b" {
+				t.Errorf("the resource has %q, want what b wrote", got)
+			}
+			if err := resource.write(second.Token(), "b again"); err != nil {
+				t.Errorf("b's second write: got %v", err)
+			}
+			if err := first.Unlock(t.Context()); !errors.Is(err, redlock.ErrLost) {
+				t.Errorf("a's Unlock: got %v, want ErrLost", err)
+			}
+			if err := second.Unlock(t.Context()); err != nil {
+				t.Errorf("b's Unlock: got %v", err)
+			}
+		})
+	}
+}
+
+func newLocker(t *testing.T, masters *redlocktest.Cluster, opts ...redlock.Option) *redlock.Locker {
+	t.Helper()
+	l, err := redlock.New(masters.URLs(), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}

@@ -1,0 +1,218 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/quorumlock/redlock"
+)
+
+// The context ends when the hold does, so whatever obeys it stops in time.
+func ExampleLock_Context() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs())
+	defer locker.Close()
+
+	lock, err := locker.Lock(context.Background(), "import", redlock.WithTTL(300*time.Millisecond))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := lock.Context(context.Background())
+	defer cancel()
+
+	masters.Pause(0, 1, 2) // nobody can renew the hold now
+	<-ctx.Done()
+	fmt.Println(ctx.Err())
+	fmt.Println(context.Cause(ctx))
+	// Output:
+	// context canceled
+	// redlock: lost
+}
+
+// Done is for a select; Err says why the hold ended.
+func ExampleLock_Done() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs())
+	defer locker.Close()
+
+	lock, err := locker.Lock(context.Background(), "import",
+		redlock.WithTTL(100*time.Millisecond), redlock.WithoutRenewal())
+	if err != nil {
+		log.Fatal(err)
+	}
+	work := make(chan string) // never has anything for us
+	select {
+	case item := <-work:
+		fmt.Println(item)
+	case <-lock.Done():
+		fmt.Println(lock.Err())
+	}
+	// Output:
+	// redlock: lost
+}
+
+// Err is nil while the hold may be trusted. Ask it just before a step that cannot be undone.
+func ExampleLock_Err() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs())
+	defer locker.Close()
+	ctx := context.Background()
+
+	lock, err := locker.Lock(ctx, "import")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(lock.Err())
+	if err := lock.Unlock(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(lock.Err())
+	// Output:
+	// <nil>
+	// redlock: unlocked
+}
+
+// Until is for people and logs: the TTL less the drift allowance and the time that acquiring took.
+func ExampleLock_Until() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs())
+	defer locker.Close()
+	ctx := context.Background()
+
+	begun := time.Now()
+	lock, err := locker.Lock(ctx, "import", redlock.WithTTL(20*time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx)
+	fmt.Println(lock.Until().Sub(begun).Round(100 * time.Millisecond))
+	// Output:
+	// 19.8s
+}
+
+// Extend asks for a full TTL from now. With renewal, which is the default, nobody needs it.
+func ExampleLock_Extend() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs())
+	defer locker.Close()
+	ctx := context.Background()
+
+	lock, err := locker.Lock(ctx, "import", redlock.WithoutRenewal())
+	if err != nil {
+		log.Fatal(err)
+	}
+	before := lock.Until()
+	err = lock.Extend(ctx)
+	fmt.Println(err, lock.Until().After(before))
+
+	masters.Empty(0, 1, 2, 3, 4) // somebody deletes the keys
+	err = lock.Extend(ctx)
+	fmt.Println(errors.Is(err, redlock.ErrLost))
+	fmt.Println(errors.Is(lock.Extend(ctx), redlock.ErrLost)) // a hold that has ended never comes back
+	// Output:
+	// <nil> true
+	// true
+	// true
+}
+
+// Unlock tells when the hold had ended before: its work may have run unprotected.
+func ExampleLock_Unlock() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs())
+	defer locker.Close()
+	ctx := context.Background()
+
+	lock, err := locker.Lock(ctx, "import", redlock.WithTTL(100*time.Millisecond), redlock.WithoutRenewal())
+	if err != nil {
+		log.Fatal(err)
+	}
+	<-lock.Done() // the work took too long
+	err = lock.Unlock(ctx)
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, redlock.ErrLost))
+	// Output:
+	// redlock: unlock "import": lost
+	// true
+}
+
+// After Ticket the hold is somebody else's to end. The deferred Unlock does no harm.
+func ExampleLock_Ticket() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs())
+	defer locker.Close()
+	ctx := context.Background()
+
+	lock, err := locker.Lock(ctx, "import")
+	if err != nil {
+		log.Fatal(err)
+	}
+	ticket := lock.Ticket()
+	fmt.Println(errors.Is(lock.Err(), redlock.ErrHandedOver), lock.Unlock(ctx))
+
+	_, err = locker.TryLock(ctx, "import") // only who has the ticket
+	fmt.Println(errors.Is(err, redlock.ErrTaken))
+	lock, err = locker.Adopt(ctx, ticket)
+	fmt.Println(err, lock.Err())
+	_ = lock.Unlock(ctx)
+	// Output:
+	// true <nil>
+	// true
+	// <nil> <nil>
+}
+
+// NewContext is for code that calls Lock itself: what it calls may lock the same name again.
+func ExampleNewContext() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs())
+	defer locker.Close()
+	ctx := context.Background()
+
+	outer, err := locker.Lock(ctx, "account:7")
+	if err != nil {
+		log.Fatal(err)
+	}
+	inside := redlock.NewContext(ctx, outer)
+	inner, err := locker.TryLock(inside, "account:7")
+	fmt.Println(err, inner.Token() == outer.Token())
+
+	fmt.Println(inner.Unlock(inside), outer.Err()) // the last Unlock ends the hold
+	fmt.Println(outer.Unlock(ctx), outer.Err())
+	// Output:
+	// <nil> true
+	// <nil> <nil>
+	// <nil> redlock: unlocked
+}
+
+// FromContext finds the hold that a caller has, here for its fencing token.
+func ExampleFromContext() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs())
+	defer locker.Close()
+
+	write := func(ctx context.Context) error {
+		lock, ok := redlock.FromContext(ctx)
+		if !ok {
+			return errors.New("write: not under a lock")
+		}
+		fmt.Println("with a token:", lock.Token() > 0)
+		return nil
+	}
+	fmt.Println(write(context.Background()))
+	fmt.Println(locker.Do(context.Background(), "account:7", write))
+	// Output:
+	// write: not under a lock
+	// with a token: true
+	// <nil>
+}

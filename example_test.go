@@ -1,0 +1,275 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/redlocktest"
+)
+
+// fiveMasters stands in for your Redis masters: it starts five in this process.
+func fiveMasters() (masters *redlocktest.Cluster, stop func()) {
+	masters, err := redlocktest.Start(5)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return masters, masters.Close
+}
+
+func Example() {
+	masters, stop := fiveMasters()
+	defer stop()
+
+	locker, err := redlock.New(masters.URLs()) // redis://10.0.0.1, redis://10.0.0.2, …
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close()
+
+	ctx := context.Background()
+	err = locker.Do(ctx, "stock:4711", func(ctx context.Context) error {
+		fmt.Println("nobody else is here")
+		return ctx.Err() // ends when the hold does
+	})
+	fmt.Println(err)
+	// Output:
+	// nobody else is here
+	// <nil>
+}
+
+// Arguments that cannot work are refused; nodes that cannot be reached are not.
+func ExampleNew() {
+	_, err := redlock.New([]string{"redis://10.0.0.1", "redis://10.0.0.1:6379"})
+	fmt.Println(errors.Is(err, redlock.ErrInvalid), err)
+
+	_, err = redlock.New([]string{"redis://10.0.0.1"}, redlock.WithTTL(time.Microsecond))
+	fmt.Println(errors.Is(err, redlock.ErrInvalid), err)
+	// Output:
+	// true redlock: New: invalid: nodes 1 and 2 are the same server 10.0.0.1:6379: it would have two votes
+	// true redlock: New: invalid: TTL 1µs: Redis counts in milliseconds, 1ms is the least
+}
+
+// Lock waits. The context bounds the wait and has no influence on the hold.
+func ExampleLocker_Lock() {
+	masters, stop := fiveMasters()
+	defer stop()
+	a, _ := redlock.New(masters.URLs())
+	defer a.Close()
+	b, _ := redlock.New(masters.URLs()) // usually another process
+	defer b.Close()
+
+	lock, err := a.Lock(context.Background(), "report")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(context.Background())
+
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	_, err = b.Lock(ctx, "report")
+	fmt.Println("somebody has it:", errors.Is(err, redlock.ErrTaken))
+	fmt.Println("I ran out of time:", errors.Is(err, context.DeadlineExceeded))
+	// Output:
+	// somebody has it: true
+	// I ran out of time: true
+}
+
+// TryLock asks once. Its error tells "somebody has it" from "I cannot know".
+func ExampleLocker_TryLock() {
+	masters, stop := fiveMasters()
+	defer stop()
+	a, _ := redlock.New(masters.URLs())
+	defer a.Close()
+	b, _ := redlock.New(masters.URLs())
+	defer b.Close()
+	ctx := context.Background()
+
+	try := func(name string) {
+		lock, err := b.TryLock(ctx, name)
+		switch {
+		case err == nil:
+			fmt.Println("mine")
+			_ = lock.Unlock(ctx)
+		case errors.Is(err, redlock.ErrTaken):
+			fmt.Println("somebody else is at it")
+		case errors.Is(err, redlock.ErrNoQuorum):
+			fmt.Println("too few nodes answered")
+		default:
+			fmt.Println(err)
+		}
+	}
+
+	lock, err := a.Lock(ctx, "report")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx)
+	try("report")
+	masters.Kill(0, 1) // three of five are a majority
+	try("invoice")
+	masters.Kill(2)
+	try("invoice")
+	// Output:
+	// somebody else is at it
+	// mine
+	// too few nodes answered
+}
+
+// Do locks, runs the function and unlocks. Its error has the function's in it.
+func ExampleLocker_Do() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs())
+	defer locker.Close()
+
+	errSoldOut := errors.New("sold out")
+	err := locker.Do(context.Background(), "stock:4711", func(ctx context.Context) error {
+		lock, _ := redlock.FromContext(ctx)
+		fmt.Println("holding", lock.Name())
+		return errSoldOut
+	})
+	fmt.Println(errors.Is(err, errSoldOut))
+	// Output:
+	// holding stock:4711
+	// true
+}
+
+// Inside Do, the same name may be locked again: that joins the hold and asks no node.
+func ExampleLocker_Do_nested() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs())
+	defer locker.Close()
+
+	pay := func(ctx context.Context) error {
+		return locker.Do(ctx, "account:7", func(context.Context) error {
+			fmt.Println("paid")
+			return nil
+		})
+	}
+	err := locker.Do(context.Background(), "account:7", func(ctx context.Context) error {
+		if err := pay(ctx); err != nil { // the context says that we hold it
+			return err
+		}
+		return pay(ctx)
+	})
+	fmt.Println(err)
+	// Output:
+	// paid
+	// paid
+	// <nil>
+}
+
+// A hold moves from one process to another: the first gets the work ready, the second does it.
+func ExampleLocker_Adopt() {
+	masters, stop := fiveMasters()
+	defer stop()
+	a, _ := redlock.New(masters.URLs())
+	defer a.Close()
+	b, _ := redlock.New(masters.URLs()) // in another process
+	defer b.Close()
+	ctx := context.Background()
+
+	first, err := a.Lock(ctx, "import")
+	if err != nil {
+		log.Fatal(err)
+	}
+	ticket := first.Ticket() // the first hold ends here
+	fmt.Println(first.Err())
+
+	second, err := b.Adopt(ctx, ticket) // send the ticket by a secret way: it is the key
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer second.Unlock(ctx)
+	fmt.Println(second.Name(), second.Err(), second.Token() > first.Token())
+
+	_, err = a.Adopt(ctx, ticket) // it is good for once
+	fmt.Println(errors.Is(err, redlock.ErrTaken))
+	// Output:
+	// redlock: handed over
+	// import <nil> true
+	// true
+}
+
+// Close ends the holds that are left; it does not unlock them on the nodes.
+func ExampleLocker_Close() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs())
+
+	lock, err := locker.Lock(context.Background(), "report")
+	if err != nil {
+		log.Fatal(err)
+	}
+	locker.Close()
+	fmt.Println(lock.Err())
+	_, err = locker.TryLock(context.Background(), "report")
+	fmt.Println(errors.Is(err, redlock.ErrClosed))
+	// Output:
+	// redlock: closed
+	// true
+}
+
+// A QuorumError says what every node said.
+func ExampleQuorumError() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs())
+	defer locker.Close()
+	masters.Kill(0, 2, 4)
+
+	_, err := locker.TryLock(context.Background(), "report")
+	var q *redlock.QuorumError
+	if !errors.As(err, &q) {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s %q: %d nodes of %d are needed\n", q.Op, q.Name, q.Need, len(q.Nodes))
+	for i, node := range q.Nodes {
+		if errors.Is(node.Err, redlock.ErrNodeDown) {
+			fmt.Println("node", i, node.Outcome) // and node.Addr, node.Err
+		}
+	}
+	fmt.Println("a node's error is not the call's:", !errors.Is(err, redlock.ErrNodeDown))
+	// Output:
+	// lock "report": 3 nodes of 5 are needed
+	// node 0 failed
+	// node 2 failed
+	// node 4 failed
+	// a node's error is not the call's: true
+}
+
+// Where others hold the lock, the nodes say who they are and for how long.
+func ExampleNodeError() {
+	masters, stop := fiveMasters()
+	defer stop()
+	a, _ := redlock.New(masters.URLs())
+	defer a.Close()
+	b, _ := redlock.New(masters.URLs())
+	defer b.Close()
+	ctx := context.Background()
+
+	lock, err := a.Lock(ctx, "report", redlock.WithTTL(20*time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx)
+
+	_, err = b.TryLock(ctx, "report")
+	var q *redlock.QuorumError
+	if !errors.As(err, &q) {
+		log.Fatal(err)
+	}
+	for _, node := range q.Nodes {
+		if node.Outcome == redlock.OutcomeTaken {
+			fmt.Println(node.Owner == lock.Owner(), node.Remaining.Round(10*time.Second))
+			break
+		}
+	}
+	// Output:
+	// true 20s
+}
