@@ -15,10 +15,11 @@ type hold interface {
 
 // job is a command that runs while a lock is held.
 type job struct {
+	name      string // of the lock
 	path      string
 	argv, env []string
 	lock      hold
-	signals   chan os.Signal
+	signals   <-chan os.Signal
 	killAfter time.Duration
 	warn      func(format string, args ...any)
 }
@@ -53,12 +54,12 @@ func (j *job) run() (ending, error) {
 		select {
 		case <-lost:
 			lost, end.lost = nil, j.lock.Err()
-			j.warn("lock lost: %s: ending the command", complaint(end.lost))
+			j.warn("lock %q is lost: ending the command", j.name)
 			p.terminate()
 			kill = time.After(j.killAfter)
 		case <-kill:
 			kill = nil
-			j.warn("the command has not ended within %s: killing it", j.killAfter)
+			j.warn("not ended within %s: killing it", j.killAfter)
 			p.kill()
 			if ended {
 				return end, nil
@@ -71,7 +72,7 @@ func (j *job) run() (ending, error) {
 				ended = true
 				end.code, end.interrupted = change.code, p.interrupted(change)
 			} else {
-				p.stopped(change.signal, j.signals, j.trusted)
+				p.stopped(change.signal, j.trusted)
 			}
 		}
 		if ended {

@@ -14,7 +14,7 @@ import (
 
 func catch(ch chan<- os.Signal) { signal.Notify(ch, os.Interrupt) }
 
-func endsWaiting(syscall.Signal, chan os.Signal) bool { return true }
+func endsWaiting(syscall.Signal) bool { return true }
 
 type process struct {
 	cmd     *exec.Cmd
@@ -49,7 +49,7 @@ func (p *process) kill() { p.cmd.Process.Kill() } //nolint:errcheck // it may ha
 
 func (p *process) gone() bool { return true }
 
-func (p *process) stopped(syscall.Signal, chan os.Signal, func() bool) {}
+func (p *process) stopped(syscall.Signal, func() bool) {}
 
 func (p *process) interrupted(change) bool { return false }
 

@@ -31,12 +31,12 @@ func catch(ch chan<- os.Signal) {
 
 // endsWaiting says whether a signal ends a redlock that has no command yet. USR1 and USR2 are meant for the
 // command, and are dropped.
-func endsWaiting(sig syscall.Signal, signals chan os.Signal) bool {
+func endsWaiting(sig syscall.Signal) bool {
 	switch sig {
 	case unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGALRM:
 		return true
 	case unix.SIGTSTP: // the user wants the terminal back
-		suspend(signals)
+		suspend()
 	}
 	return false
 }
@@ -144,7 +144,7 @@ func (p *process) gone() bool { return errors.Is(unix.Kill(-p.pid, 0), unix.ESRC
 
 // stopped follows a command that the terminal has stopped: the shell that started us waits for us to stop, too.
 // While we are stopped nothing is renewed; trusted tells afterwards whether the command may go on.
-func (p *process) stopped(by syscall.Signal, signals chan os.Signal, trusted func() bool) {
+func (p *process) stopped(by syscall.Signal, trusted func() bool) {
 	if p.tty == nil || by == unix.SIGSTOP {
 		return // somebody else's doing, and theirs to undo
 	}
@@ -155,7 +155,7 @@ func (p *process) stopped(by syscall.Signal, signals chan os.Signal, trusted fun
 	if p.inForeground() {
 		p.setForeground(unix.Getpgrp())
 	}
-	suspend(signals)
+	suspend()
 	if trusted() { // else the loss is noticed next, and ends the command
 		p.resume()
 	}
@@ -186,16 +186,18 @@ func (p *process) setForeground(pgid int) {
 // interrupted says whether the command fell to the terminal's Ctrl-C, which our process group has not seen.
 func (p *process) interrupted(c change) bool { return c.signal == unix.SIGINT && p.inForeground() }
 
-// suspend stops our process group as Ctrl-Z would have, and returns when it was continued – or soon where no
-// shell could do that and the kernel therefore ignores the signal (an orphaned group, as in a container).
-func suspend(signals chan os.Signal) {
-	const patience = 100 * time.Millisecond
+// suspend stops our process group for the shell that runs it as a job, and returns when it was continued. Where
+// no shell could continue it – our group is the session's first, as in a container – it does nothing. It must be
+// SIGSTOP: once Go has caught SIGTSTP, its default action does not come back.
+func suspend() {
+	if sid, err := unix.Getsid(0); err != nil || sid == unix.Getpgrp() {
+		return
+	}
+	const patience = 100 * time.Millisecond // STOP may take effect a moment after kill has returned
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, unix.SIGCONT)
 	defer signal.Stop(continued)
-	signal.Reset(unix.SIGTSTP)
-	defer signal.Notify(signals, unix.SIGTSTP)
-	unix.Kill(0, unix.SIGTSTP) //nolint:errcheck // our own group exists
+	unix.Kill(0, unix.SIGSTOP) //nolint:errcheck // our own group exists
 	select {
 	case <-continued:
 	case <-time.After(patience):

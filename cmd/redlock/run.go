@@ -123,7 +123,7 @@ func runAction(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	job := job{
-		path: path, argv: argv, env: environment(lock),
+		name: name, path: path, argv: argv, env: environment(lock),
 		lock: lock, signals: signals, killAfter: cmd.Duration("kill-after"),
 		warn: func(format string, args ...any) { fmt.Fprintf(cmd.Root().ErrWriter, "redlock: "+format+"\n", args...) },
 	}
@@ -134,7 +134,7 @@ func runAction(ctx context.Context, cmd *cli.Command) error {
 	case err != nil:
 		return err // the command never ran
 	case end.lost != nil:
-		return &failure{exitLost, fmt.Sprintf("lock %q was lost: %v", name, end.lost)}
+		return &failure{code: exitLost} // said when it happened
 	case errors.Is(unlockErr, redlock.ErrLost):
 		return &failure{exitLost, fmt.Sprintf("lock %q was lost before the command ended: %v", name, unlockErr)}
 	case unlockErr != nil:
@@ -151,7 +151,7 @@ func runAction(ctx context.Context, cmd *cli.Command) error {
 }
 
 // acquire gets the lock as the flags say. A signal that would end a program ends the wait.
-func acquire(ctx context.Context, locker *redlock.Locker, name string, cmd *cli.Command, signals chan os.Signal) (*redlock.Lock, error) {
+func acquire(ctx context.Context, locker *redlock.Locker, name string, cmd *cli.Command, signals <-chan os.Signal) (*redlock.Lock, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var ended syscall.Signal // read after done is closed
@@ -163,7 +163,7 @@ func acquire(ctx context.Context, locker *redlock.Locker, name string, cmd *cli.
 			case <-ctx.Done():
 				return
 			case sig := <-signals:
-				if n, ok := sig.(syscall.Signal); ok && endsWaiting(n, signals) {
+				if n, ok := sig.(syscall.Signal); ok && endsWaiting(n) {
 					ended = n
 					cancel()
 					return
