@@ -68,3 +68,23 @@ var releaseCases = []Case{
 	{Name: "release two, one another's", Given: "SET n alice PX 10000; SET m bob PX 10000", Do: "@release n m | alice alice", Want: []any{1, 2}, Left: "m=bob 10s"},
 	{Name: "release leaves the token", Given: "SET n alice PX 10000; ZADD t 5 n", Do: "@release n | alice", Want: 1, Left: "t=[n:5]"},
 }
+
+var adoptCases = []Case{
+	{Name: "adopt what was handed over", Given: "SET n alice PX 5000; ZADD t 5 n", Do: "@adopt n t | bert 10000 6 alice", Want: 1, Left: "n=bert 10s; t=[n:6]"},
+	{Name: "adopt without tokens", Given: "SET n alice PX 5000", Do: "@adopt n t | bert 10000 '' alice", Want: 1, Left: "n=bert 10s"},
+	{Name: "adopt with the token known", Given: "SET n alice PX 5000; ZADD t 5 n", Do: "@adopt n t | bert 10000 5 alice", Want: []any{[]any{2, "5"}}, Left: "n=bert 10s; t=[n:5]"},
+	{Name: "adopt with a smaller token", Given: "SET n alice PX 5000; ZADD t 6 n", Do: "@adopt n t | bert 10000 5 alice", Want: []any{[]any{2, "6"}}, Left: "n=bert 10s; t=[n:6]"},
+	{Name: "adopt another's", Given: "SET n carl PX 5000; ZADD t 5 n", Do: "@adopt n t | bert 10000 6 alice", Want: []any{[]any{0, "carl", TTL(5 * time.Second)}}, Left: "n=carl 5s; t=[n:5]"},
+	{Name: "adopt nobody's", Given: "ZADD t 5 n", Do: "@adopt n t | bert 10000 6 alice", Want: []any{[]any{0, "", -2}}, Left: "t=[n:5]"},
+	{Name: "adopt twice", Given: "SET n alice PX 5000; @adopt n t | bert 10000 6 alice", Do: "@adopt n t | carl 10000 7 alice", Want: []any{[]any{0, "bert", TTL(10 * time.Second)}}, Left: "n=bert 10s; t=[n:6]"},
+	{Name: "adopt where a hash is", Given: "HSET n f v", Do: "@adopt n t | bert 10000 6 alice", Want: []any{[]any{0, "", -1}}, Left: "n={f:v}"},
+	{Name: "adopt two, one another's", Given: "SET n alice PX 5000; SET m carl PX 5000", Do: "@adopt n m t | bert 10000 6 alice bert 10000 6 alice", Want: []any{[]any{1}, []any{0, "carl", TTL(5 * time.Second)}}, Left: "m=carl 5s; n=bert 10s; t=[n:6]"},
+}
+
+var revertCases = []Case{
+	{Name: "revert an adoption", Given: "SET n bert PX 5000", Do: "@revert n | bert alice", Want: 1, Left: "n=alice 5s"},
+	{Name: "revert another's", Given: "SET n carl PX 5000", Do: "@revert n | bert alice", Want: 1, Left: "n=carl 5s"},
+	{Name: "revert nobody's", Do: "@revert n | bert alice", Want: 1, Left: ""},
+	{Name: "revert where a hash is", Given: "HSET n f v", Do: "@revert n | bert alice", Want: 1, Left: "n={f:v}"},
+	{Name: "revert two", Given: "SET n bert PX 5000; SET m bert PX 5000", Do: "@revert n m | bert alice bert alice", Want: 2, Left: "m=alice 5s; n=alice 5s"},
+}

@@ -30,5 +30,7 @@ func Scripts() map[string][]Case {
 		"raise":   raiseCases,
 		"extend":  extendCases,
 		"release": releaseCases,
+		"adopt":   adoptCases,
+		"revert":  revertCases,
 	}
 }

@@ -9,15 +9,12 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// settle is how long Lockers may need to be connected again after the last fault: the longest pause between attempts to
-// connect, and the longest attempt.
-const settle = 5 * time.Second
+// settle is how long Lockers may need to be well again after the last fault. A connection that became a black hole while
+// nothing was asked is noticed by the next probe, within 15 s; then it is given up, and there may be a pause before the next.
+const settle = 20 * time.Second
 
 // aftermath is run when all faults are mended and all workers have ended: it checks progress, cleanliness and the history.
 // back is by how much the nodes' clocks were set in all, which keeps keys that much longer.
-//
-// The library closes the connections of a Locker as soon as the nodes have answered, and a holder that had given up has sent
-// its release before: so in the end nothing is left at once.
 func (w *world) aftermath(back time.Duration) {
 	time.Sleep(settle + w.scenario.TTL + back)
 	w.leftovers("one TTL after the last fault")

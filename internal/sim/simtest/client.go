@@ -56,7 +56,7 @@ func (w *worker) rest(shortest, longest time.Duration) {
 // once makes one attempt at one lock and, if it succeeds, holds it for a while.
 func (w *worker) once() {
 	name := names[w.r.IntN(w.scenario.Names)]
-	var opts []redlock.Option
+	opts := []redlock.Option{redlock.WithBackoff(w.backoff)}
 	if w.r.IntN(2) == 0 {
 		opts = append(opts, redlock.WithoutRenewal())
 	}
@@ -103,6 +103,12 @@ func (w *worker) watch(lock *redlock.Lock, hold *sim.Hold) {
 	w.history.Renewed(hold, lock.Until())
 	w.history.Done(hold)
 	w.log(w.label, "told of the end of %s token %d: %s", lock.Name(), lock.Token(), kindOf(err))
+}
+
+// backoff is redlock.Jitter with the worker's own randomness, which can be replayed, and in the scale of the scenario.
+func (w *worker) backoff(attempts int) time.Duration {
+	longest := min(w.scenario.TTL/4, 2*time.Millisecond<<min(attempts, 6))
+	return time.Millisecond + time.Duration(w.r.Int64N(int64(longest)))
 }
 
 // startOf returns when the winning attempt was begun: the end of validity is counted from there.

@@ -12,11 +12,19 @@ import (
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/internal/boottime"
+	"github.com/quorumlock/redlock/internal/chance"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// The boot-time clock is a system call: real time, which must not leak into the bubble.
-func init() { boottime.Now = boottime.None }
+func init() {
+	// The boot-time clock is a system call: real time, which must not leak into the bubble.
+	boottime.Now = boottime.None
+	// The library's own randomness becomes a function of the instant: however the scheduler orders the goroutines that
+	// draw at one instant, each gets the same.
+	chance.Duration = func(limit time.Duration) time.Duration {
+		return time.Duration(rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)).Int64N(int64(limit)))
+	}
+}
 
 var names = []string{"stock:4711", "stock:4712"}
 
@@ -145,18 +153,9 @@ func (w *world) connect(name string) *redlock.Locker {
 	}
 	locker, err := redlock.New(urls,
 		redlock.WithTTL(w.scenario.TTL), redlock.WithNodeTimeout(w.scenario.Timeout),
-		redlock.WithDialer(w.net.Dialer(name)), redlock.WithBackoff(w.backoff(name)))
+		redlock.WithDialer(w.net.Dialer(name)))
 	if err != nil {
 		panic(err)
 	}
 	return locker
-}
-
-// backoff is redlock.Jitter with a randomness that can be replayed: a function of the instant.
-func (w *world) backoff(name string) redlock.Backoff {
-	return func(attempts int) time.Duration {
-		r := rand.New(rand.NewPCG(w.scenario.Seed, uint64(time.Now().UnixNano())^uint64(name[1])))
-		longest := min(w.scenario.TTL/4, 2*time.Millisecond<<min(attempts, 6))
-		return time.Millisecond + time.Duration(r.Int64N(int64(longest)))
-	}
 }
