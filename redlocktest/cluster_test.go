@@ -172,7 +172,7 @@ func TestKillUnderLoad(t *testing.T) {
 			clients.Go(func() {
 				for i := 0; ; i++ {
 					for range 20 {
-						conn.Send("EVAL", script, 1, "k", "v") //nolint:errcheck // Flush says it
+						conn.Send("EVAL", script, 1, "k", "v") // Flush says it
 					}
 					if conn.Flush() != nil {
 						return
@@ -235,8 +235,8 @@ func TestKillWhilePaused(t *testing.T) {
 	conn := dial(t, c, 0)
 	do(t, conn, "PING")
 	c.Pause(0)
-	conn.Send("SET", "k", "v") //nolint:errcheck // what becomes of it is the test
-	conn.Flush()               //nolint:errcheck // likewise
+	conn.Send("SET", "k", "v") // what becomes of it is the test
+	conn.Flush()               // likewise
 	c.Kill(0)                  // must not wait for the gate
 	if err := c.Revive(0); err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func TestKillWhilePaused(t *testing.T) {
 func TestKillWhileBlocked(t *testing.T) {
 	c := redlocktest.New(t, 1)
 	conn := dial(t, c, 0)
-	conn.Send("BLPOP", "list", 0) //nolint:errcheck // Flush says it
+	conn.Send("BLPOP", "list", 0) // Flush says it
 	if err := conn.Flush(); err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func newIdentity(addr string, clock *skewedClock, born time.Time) identity {
 // randomID looks like Redis' run_id and master_replid: 40 hex digits.
 func randomID() string {
 	var b [20]byte
-	rand.Read(b[:]) //nolint:errcheck // crypto/rand.Read never returns an error
+	rand.Read(b[:]) // crypto/rand.Read never returns an error
 	return hex.EncodeToString(b[:])
 }
 

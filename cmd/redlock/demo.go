@@ -194,7 +194,7 @@ func (d *demo) withoutMajority(ctx context.Context) error {
 	took := time.Since(asked)
 	if err == nil {
 		d.early++
-		lock.Unlock(ctx) //nolint:errcheck // it should not exist
+		lock.Unlock(ctx) // it should not exist
 	}
 	d.say(neutral, "A till asks for the lock. The answer, after %s:", took.Round(10*time.Microsecond))
 	d.explain(err)
@@ -247,10 +247,9 @@ func (d *demo) explain(err error) {
 	d.detail("%s: %d of %d nodes granted it, %d are needed", d.paint(red, reason(err)), q.Granted, len(q.Nodes), q.Need)
 	for i, n := range q.Nodes {
 		mark := bad
-		switch n.Outcome {
-		case redlock.OutcomeGranted:
+		if n.Outcome == redlock.OutcomeGranted {
 			mark = good
-		case redlock.OutcomeLate:
+		} else if n.Outcome == redlock.OutcomeLate {
 			mark = neutral
 		}
 		d.detail("  %s %d  %s", d.mark(mark), i+1, n.Error())

@@ -33,7 +33,7 @@ func start(cmd *exec.Cmd) (*process, error) {
 	}
 	p := &process{cmd: cmd, changes: make(chan change)}
 	go func() {
-		cmd.Wait() //nolint:errcheck // the state says it
+		cmd.Wait() // the state says it
 		p.changes <- change{exited: true, code: exitCode(cmd.ProcessState.ExitCode())}
 	}()
 	return p, nil
@@ -45,7 +45,7 @@ func (p *process) forward(syscall.Signal, func() bool) {}
 
 func (p *process) terminate() { p.kill() }
 
-func (p *process) kill() { p.cmd.Process.Kill() } //nolint:errcheck // it may have ended
+func (p *process) kill() { p.cmd.Process.Kill() } // it may have ended
 
 func (p *process) gone() bool { return true }
 

@@ -115,7 +115,7 @@ func (p *process) close() {
 }
 
 func (p *process) send(sig syscall.Signal) {
-	unix.Kill(-p.pid, sig) //nolint:errcheck // a group that has gone needs no signal
+	unix.Kill(-p.pid, sig) // a group that has gone needs no signal
 }
 
 // forward passes a signal on to the command. A stopped command goes on only while its lock is trusted.
@@ -180,7 +180,7 @@ func (p *process) foreground() int {
 func (p *process) inForeground() bool { return p.tty != nil && p.foreground() == p.pid }
 
 func (p *process) setForeground(pgid int) {
-	unix.IoctlSetPointerInt(int(p.tty.Fd()), unix.TIOCSPGRP, pgid) //nolint:errcheck // the terminal may have gone
+	unix.IoctlSetPointerInt(int(p.tty.Fd()), unix.TIOCSPGRP, pgid) // the terminal may have gone
 }
 
 // interrupted says whether the command fell to the terminal's Ctrl-C, which our process group has not seen.
@@ -197,7 +197,7 @@ func suspend() {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, unix.SIGCONT)
 	defer signal.Stop(continued)
-	unix.Kill(0, unix.SIGSTOP) //nolint:errcheck // our own group exists
+	unix.Kill(0, unix.SIGSTOP) // our own group exists
 	select {
 	case <-continued:
 	case <-time.After(patience):
@@ -224,6 +224,6 @@ func dieOfInterrupt(group bool) {
 		pid = 0
 	}
 	signal.Reset(unix.SIGINT)
-	unix.Kill(pid, unix.SIGINT) //nolint:errcheck // the exit code says it, too
+	unix.Kill(pid, unix.SIGINT) // the exit code says it, too
 	<-time.After(100 * time.Millisecond)
 }

@@ -70,10 +70,10 @@ func openTerminal(t *testing.T, env []string, name string, args ...string) *term
 				break
 			}
 		}
-		s.cmd.Wait() //nolint:errcheck // the state says it
+		s.cmd.Wait() // the state says it
 	}()
 	t.Cleanup(func() {
-		s.cmd.Process.Kill() //nolint:errcheck // it may have ended
+		s.cmd.Process.Kill() // it may have ended
 		master.Close()
 		<-s.ended
 		if t.Failed() {

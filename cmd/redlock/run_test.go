@@ -67,10 +67,10 @@ func beginCmd(t *testing.T, c *redlocktest.Cluster, cmd *exec.Cmd) *session {
 			s.lines <- scan.Text()
 		}
 		close(s.lines)
-		s.cmd.Wait() //nolint:errcheck // the state says it
+		s.cmd.Wait() // the state says it
 	}()
 	t.Cleanup(func() {
-		s.cmd.Process.Kill() //nolint:errcheck // it may have ended
+		s.cmd.Process.Kill() // it may have ended
 		<-s.ended
 	})
 	return s

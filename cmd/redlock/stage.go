@@ -116,7 +116,7 @@ func (s *stage) animate(state func(width int) []string) (stop func()) {
 	s.mu.Lock()
 	s.state, s.told, s.was = state, time.Now(), ""
 	if s.live {
-		io.WriteString(s.out, "\x1b[?25l") //nolint:errcheck // hides the cursor
+		io.WriteString(s.out, "\x1b[?25l") // hides the cursor
 	}
 	s.mu.Unlock()
 
@@ -142,7 +142,7 @@ func (s *stage) animate(state func(width int) []string) (stop func()) {
 		s.draw(nil, false)
 		s.state = nil
 		if s.live {
-			io.WriteString(s.out, "\x1b[?25h") //nolint:errcheck // shows the cursor
+			io.WriteString(s.out, "\x1b[?25h") // shows the cursor
 		}
 	}
 }
@@ -164,7 +164,7 @@ func (s *stage) draw(lines []string, state bool) {
 		}
 		s.drawn = len(below)
 	}
-	io.WriteString(s.out, b.String()) //nolint:errcheck // nobody to tell
+	io.WriteString(s.out, b.String()) // nobody to tell
 }
 
 // bar draws value in cells, a unit of `full` being as wide as mark cells, and what lies beyond it in red.
