@@ -25,10 +25,12 @@ const (
 )
 
 // demoOptions are what the demo's Locker differs in from the default. A dead master refuses at once here; the
-// node timeout is only for a busy machine, on which the masters compete with whatever else is running.
+// node timeout is only for a busy machine, on which the masters compete with whatever else is running. Holds are
+// short, so that a till which lost the race asks again soon.
 var demoOptions = []redlock.Option{
 	redlock.WithTTL(3 * time.Second),
 	redlock.WithNodeTimeout(500 * time.Millisecond),
+	redlock.WithBackoff(redlock.Jitter(10*time.Millisecond, 100*time.Millisecond)),
 }
 
 func demoVerb() *cli.Command {

@@ -47,7 +47,8 @@ func (s *sale) open(ctx context.Context, g guard) error {
 }
 
 func (s *sale) till(ctx context.Context, g guard) error {
-	for s.queue.Add(-1) >= 0 {
+	// An empty shop needs no lock to be seen: the stock never grows again.
+	for s.queue.Add(-1) >= 0 && s.stock.Load() > 0 {
 		soldOut, served := false, false
 		err := g(ctx, func(ctx context.Context) (err error) {
 			soldOut, err = s.serve(ctx)
