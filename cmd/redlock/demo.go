@@ -169,7 +169,7 @@ func (d *demo) guarded(ctx context.Context, serve func(context.Context) error) e
 	case err == nil || ctx.Err() != nil:
 		return err
 	case errors.Is(err, redlock.ErrLost):
-		d.say(neutral, "a till lost the lock; it hears of it, and leaves the stock alone")
+		d.say(neutral, "a till lost the lock, and was told so")
 		return nil
 	case errors.Is(err, redlock.ErrNoQuorum):
 		d.say(neutral, "a till is done, but too few masters heard of it; the TTL will tell them")
