@@ -65,10 +65,11 @@ func (b *bench) contend(sc scenario, c contestant, contenders int, duration time
 		gapsMu   sync.Mutex
 		group    sync.WaitGroup
 	)
+	name := b.prefix() + "one"
 	contend := func(c *contender) {
 		for phase.Load() != stopping {
 			began := time.Now()
-			if err := c.w.lock(ctx, namePrefix+"one"); err != nil {
+			if err := c.w.lock(ctx, name); err != nil {
 				if ctx.Err() == nil {
 					c.errs, c.err = c.errs+1, err
 					continue // gave up and comes again: the wait is counted in parts

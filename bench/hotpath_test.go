@@ -33,7 +33,7 @@ func benchmarkCycle(b *testing.B, c contestant, nodes []string, servers []*serve
 		b.Fatal(err)
 	}
 	defer cl.close()
-	names := namesFor(goroutines, false)
+	names := namesFor(namePrefix, goroutines, false)
 	workers := make([]worker, goroutines)
 	for i := range workers {
 		if workers[i], err = cl.worker(); err != nil {

@@ -22,6 +22,9 @@ type bench struct {
 	settle  time.Duration // after a fault of afterWarmup
 	quiet   time.Duration // before orphans are counted
 
+	serial  int    // of the rounds so far
+	current string // how the names of this round begin
+
 	terminal bool // on stderr
 }
 

@@ -118,7 +118,7 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 	var phase atomic.Int32
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	names := namesFor(goroutines, sc.fresh)
+	names := namesFor(b.prefix(), goroutines, sc.fresh)
 	var recs []*recorder
 	var failure atomic.Value
 	var group sync.WaitGroup
@@ -207,7 +207,7 @@ func (b *bench) orphans(hung bool, clients ...client) (sum int, err error) {
 	}
 	time.Sleep(b.quiet)
 	for _, s := range b.cluster.servers {
-		n, err := s.sweep()
+		n, err := s.sweep(b.current)
 		if err != nil {
 			return sum, err
 		}
@@ -265,9 +265,17 @@ func (s *sample) fill(recs []*recorder, before, after usage) {
 
 func us(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
+// prefix begins the names of a round. No other round has it: a straggler of one contestant
+// must not count as the orphan of the next.
+func (b *bench) prefix() string {
+	b.serial++
+	b.current = fmt.Sprintf("%s%04d:", namePrefix, b.serial)
+	return b.current
+}
+
 // namesFor gives each goroutine names of its own: 64 in turn, or so many that none comes twice
 // in a round.
-func namesFor(goroutines int, fresh bool) [][]string {
+func namesFor(prefix string, goroutines int, fresh bool) [][]string {
 	each := 64
 	if fresh {
 		each = max(64, 400_000/goroutines)
@@ -276,7 +284,7 @@ func namesFor(goroutines int, fresh bool) [][]string {
 	for g := range names {
 		names[g] = make([]string, each)
 		for i := range names[g] {
-			names[g][i] = fmt.Sprintf("%sorder:%03d:%06d", namePrefix, g, i)
+			names[g][i] = fmt.Sprintf("%sorder:%03d:%06d", prefix, g, i)
 		}
 	}
 	return names
