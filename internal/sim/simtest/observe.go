@@ -2,16 +2,16 @@ package simtest
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// owners gives the random owners of holds short names, so that two runs of one seed can be compared. An owner is named when
-// its first command arrives somewhere, which virtual time orders.
+// owners gives the random owners of holds short names, so that two runs of one seed can be compared. An owner is named by its
+// first command in the trace, which virtual time orders.
 type owners struct {
-	mu    sync.Mutex // protects names
 	names map[string]string
 	count map[string]int // by client
 }
@@ -24,8 +24,9 @@ func (o *owners) short(client, text string) string {
 	if len(text) != uuidLength || strings.Count(text, "-") != 4 {
 		return text
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	if o.names == nil {
+		return "owner"
+	}
 	if o.names[text] == "" {
 		o.count[client]++
 		o.names[text] = fmt.Sprintf("%s#%d", client, o.count[client])
@@ -33,34 +34,83 @@ func (o *owners) short(client, text string) string {
 	return o.names[text]
 }
 
-// observe traces a command that a node executed.
-func (w *world) observe(c sim.Command, o *owners) {
-	args := make([]string, len(c.Args))
-	for i, a := range c.Args {
-		args[i] = o.short(c.Client, a)
-	}
+// observe keeps a command for the trace. Most traces are never read, so it is written out only when one is.
+func (w *world) observe(c sim.Command) {
 	w.mu.Lock()
+	w.result.events = append(w.result.events, event{at: c.At, who: c.Node, command: &c})
 	w.result.Commands++
 	w.mu.Unlock()
-	w.record(event{c.At, c.Node, func() string {
-		return fmt.Sprintf("%s: %s → %s", c.Client, request(args), reply(c.Reply, o))
-	}})
+}
+
+// write returns the event's text: a line, or one for each lock that a script was asked about. Which requests share a batch, and
+// in which order, is the scheduler's affair and makes no difference to any of them.
+func (e event) write(o *owners) []string {
+	if e.command == nil {
+		return []string{e.text}
+	}
+	args := make([]string, len(e.command.Args))
+	for i, a := range e.command.Args {
+		args[i] = o.short(e.command.Client, a)
+	}
+	if args[0] == "evalsha" || args[0] == "eval" {
+		if lines := batch(e.command.Client, args, e.command.Reply, o); lines != nil {
+			return lines
+		}
+	}
+	return []string{fmt.Sprintf("%s: %s → %s", e.command.Client, request(args), reply(e.command.Reply, o))}
+}
+
+// batch takes a script's call apart, by the convention of the library's scripts: KEYS are the locks and then the set of
+// tokens, ARGV as many arguments for each lock, the reply an entry for each lock or their number.
+func batch(client string, args []string, result any, o *owners) []string {
+	n, err := strconv.Atoi(args[2])
+	if err != nil || n == 0 || n+3 > len(args) {
+		return nil
+	}
+	keys, argv := args[3:3+n], args[3+n:]
+	if strings.HasSuffix(keys[n-1], "redlock:tokens") {
+		keys = keys[:n-1]
+	}
+	if len(keys) == 0 || len(argv)%len(keys) != 0 {
+		return nil
+	}
+	script, width := scriptNamed(args[1]), len(argv)/len(keys)
+	lines := make([]string, len(keys))
+	for i, k := range keys {
+		said := reply(result, o)
+		switch v := result.(type) {
+		case int64:
+			if v == int64(len(keys)) {
+				said = "1"
+			}
+		case []any:
+			if len(v) == len(keys) {
+				said = reply(v[i], o)
+			}
+		}
+		lines[i] = fmt.Sprintf("%s: %s %s %s → %s", client, script, k, strings.Join(argv[i*width:(i+1)*width], " "), said)
+	}
+	return lines
+}
+
+// scriptNamed returns the first word of a script's comment where it is given in full, else the beginning of its hash.
+func scriptNamed(text string) string {
+	if name, _, ok := strings.Cut(strings.TrimPrefix(text, "-- "), ":"); ok && len(name) < 20 {
+		return name
+	}
+	return text[:min(6, len(text))]
 }
 
 // request writes a command without what is long and dull.
 func request(args []string) string {
-	switch args[0] {
-	case "evalsha":
-		return strings.Join(append([]string{args[0], args[1][:6]}, args[2:]...), " ")
-	case "eval", "script":
-		for i, a := range args {
-			if len(a) > 60 {
-				head, _, _ := strings.Cut(a, "\n")
-				args[i] = fmt.Sprintf("%.30s…", head)
-			}
+	short := slices.Clone(args)
+	for i, a := range short {
+		if len(a) > 60 {
+			head, _, _ := strings.Cut(a, "\n")
+			short[i] = fmt.Sprintf("%.30s…", head)
 		}
 	}
-	return strings.Join(args, " ")
+	return strings.Join(short, " ")
 }
 
 func reply(v any, o *owners) string {

@@ -9,15 +9,17 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/quorumlock/redlock/internal/sim/simtest"
 )
 
 var (
-	seed  = flag.Uint64("seed", 0, "run this seed alone, and print its trace")
-	seeds = flag.Uint64("seeds", 300, "number of seeds to run, beginning with -first")
-	most  = flag.Int64("most", 5, "stop after so many seeds with violations")
-	first = flag.Uint64("first", 1, "first seed")
+	seed   = flag.Uint64("seed", 0, "run this seed alone, and print its trace")
+	seeds  = flag.Uint64("seeds", 0, "number of seeds to run, beginning with -first; 0: as many as fit into -budget, and 20 at least")
+	budget = flag.Duration("budget", 15*time.Second, "real time for -seeds 0")
+	most   = flag.Int64("most", 5, "stop after so many seeds with violations")
+	first  = flag.Uint64("first", 1, "first seed")
 )
 
 // run runs one seed in a bubble of its own.
@@ -43,12 +45,15 @@ func TestSimulation(t *testing.T) {
 	}
 	var next, done, calls, grants, faults, commands, bad atomic.Int64
 	next.Store(int64(*first) - 1)
+	start := time.Now()
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for {
 				s := uint64(next.Add(1))
-				if s >= *first+*seeds || bad.Load() >= *most {
+				n := s - *first
+				enough := *seeds > 0 && n >= *seeds || *seeds == 0 && n >= 20 && time.Since(start) > *budget
+				if enough || bad.Load() >= *most {
 					return
 				}
 				r := run(t, simtest.NewScenario(s))
@@ -89,10 +94,14 @@ func report(t *testing.T, r *simtest.Result, brief bool) bool {
 	return true
 }
 
-// TestReplay runs seeds twice and compares the traces.
+// TestReplay runs seeds twice and compares the traces. One worker for each client: where two goroutines share a Locker and are
+// woken at one instant, by one reply to their batch or by the end of their connection, the Go scheduler decides which of them
+// queues its next request first, and no seed can. It shows in about one seed in ten under -race.
 func TestReplay(t *testing.T) {
-	for s := *first; s < *first+20; s++ {
-		a, b := run(t, simtest.NewScenario(s)), run(t, simtest.NewScenario(s))
+	for s := *first; s < *first+5; s++ {
+		scenario := simtest.NewScenario(s)
+		scenario.Workers = 1
+		a, b := run(t, scenario), run(t, scenario)
 		if a.Digest() == b.Digest() {
 			continue
 		}

@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -40,32 +41,48 @@ type Result struct {
 	events     []event
 }
 
-// event is one line of the trace; text is made when it is needed.
+// event is one line of the trace: text, or a command.
 type event struct {
-	at  time.Time
-	who string
-	say func() string
+	at      time.Time
+	who     string
+	text    string
+	command *sim.Command
 }
 
 // Trace returns the run as text, a line for each event, in the order of virtual time.
 func (r *Result) Trace() []string {
-	lines := make([]string, len(r.events))
-	order := make([]int, len(r.events))
-	for i, e := range r.events {
-		lines[i] = fmt.Sprintf("%14v %-9s %s", since(e.at), e.who, e.say())
-		order[i] = i
+	// What happened at one instant stands in the order of its text, since the scheduler must not show. Owners are random: they
+	// are named in a first pass that does not see them, and the names then decide between lines that differ in nothing else.
+	lines := sorted(r.events, &owners{})
+	named := newOwners()
+	for _, l := range lines {
+		l.event.write(named)
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		if c := r.events[a].at.Compare(r.events[b].at); c != 0 {
-			return c
+	lines = sorted(r.events, named)
+	text := make([]string, len(lines))
+	for i, l := range lines {
+		text[i] = fmt.Sprintf("%14v %-9s %s", since(l.event.at), l.event.who, l.text)
+	}
+	return text
+}
+
+// line is one line of the trace.
+type line struct {
+	event event
+	text  string
+}
+
+func sorted(events []event, o *owners) []line {
+	var lines []line
+	for _, e := range events {
+		for _, text := range e.write(o) {
+			lines = append(lines, line{e, text})
 		}
-		return strings.Compare(lines[a], lines[b]) // the scheduler must not show
-	})
-	sorted := make([]string, len(lines))
-	for i, o := range order {
-		sorted[i] = lines[o]
 	}
-	return sorted
+	slices.SortStableFunc(lines, func(a, b line) int {
+		return cmp.Or(a.event.at.Compare(b.event.at), strings.Compare(a.event.who, b.event.who), strings.Compare(a.text, b.text))
+	})
+	return lines
 }
 
 // Digest is a hash of the trace.
@@ -94,11 +111,7 @@ var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 func since(t time.Time) time.Duration { return t.Sub(epoch) }
 
 func (w *world) log(who, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	w.record(event{time.Now(), who, func() string { return text }})
-}
-
-func (w *world) record(e event) {
+	e := event{at: time.Now(), who: who, text: fmt.Sprintf(format, args...)}
 	w.mu.Lock()
 	w.result.events = append(w.result.events, e)
 	w.mu.Unlock()
@@ -114,11 +127,10 @@ func (w *world) blame(invariant, format string, args ...any) {
 func Run(s Scenario) *Result {
 	w := &world{scenario: s, net: sim.NewNetwork(s.Seed), history: &sim.History{}, result: &Result{Scenario: s}}
 	r := rand.New(rand.NewPCG(s.Seed, 0x77011d))
-	owners := newOwners()
 	for i := range s.Nodes {
 		n := sim.NewNode(fmt.Sprintf("n%d:6379", i), s.Seed)
 		n.Step(time.Duration(r.Int64N(int64(400*time.Millisecond))) - 200*time.Millisecond) // clocks never agree
-		n.Observe(func(c sim.Command) { w.observe(c, owners) })
+		n.Observe(w.observe)
 		w.nodes = append(w.nodes, n)
 	}
 	w.net.Attach(w.nodes...)
