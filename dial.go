@@ -91,8 +91,23 @@ type link struct {
 	wire *wire
 }
 
-// connect dials, authenticates, selects the database and loads the scripts.
+// connect opens a connection for requests: it loads the scripts and reads the node's clock.
 func (n *node) connect(ctx context.Context) (*link, error) {
+	l, err := n.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(loadScripts(l.conn), n.meet(l.conn)); err != nil {
+		l.close()
+		return nil, causeOf(ctx, err)
+	}
+	l.wire.batch()
+	return l, nil
+}
+
+// open dials, authenticates and selects the database. Every command until batch has its
+// own time limit.
+func (n *node) open(ctx context.Context) (*link, error) {
 	timeout := n.opts.connectTimeout()
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, ErrNodeTimeout)
 	defer cancel()
@@ -113,11 +128,6 @@ func (n *node) connect(ctx context.Context) (*link, error) {
 		return nil, causeOf(ctx, err)
 	}
 	l.conn = conn
-	if err := errors.Join(loadScripts(conn), n.meet(conn)); err != nil {
-		l.close()
-		return nil, causeOf(ctx, err)
-	}
-	l.wire.batch()
 	return l, nil
 }
 

@@ -20,6 +20,7 @@ type hold struct {
 	token  int64
 	owner  uuid.UUID
 	since  instant // when the acquisition began
+	place  any     // string: our member of the nodes' queues, or nowhere
 	caller callers
 	former *hold // what was adopted: others that tried, too, may have set its owner again on some nodes
 
@@ -42,6 +43,18 @@ type wanted struct {
 	name string
 	key  any // string, boxed for the wire
 	from any // string: the owner to take over from; nil: the lock must be nobody's
+}
+
+// nowhere is the place of who waits in no queue.
+var nowhere any = ""
+
+// newHold begins an acquisition: it draws an owner and reads the clock.
+func (l *Locker) newHold(w wanted, o *options) *hold {
+	now := o.clock.now()
+	return &hold{
+		locker: l, opts: o, wanted: w, place: nowhere, owner: newOwner(l.fence.time(now)),
+		since: now, start: now, validity: o.drift.validity(o.ttl, 0),
+	}
 }
 
 // left returns for how long the hold may still be trusted; zero or less: it is over.
@@ -90,6 +103,9 @@ func (h *hold) end(cause error) {
 	}
 	h.ends = nil
 	h.locker.leases.remove(h)
+	if h.place != nowhere {
+		h.locker.listeners.forget(h.owner.String())
+	}
 	if cause != ErrUnlocked && cause != ErrClosed && cause != ErrHandedOver { //nolint:errorlint // our own values
 		h.locker.undo(h, h.asked)
 	}

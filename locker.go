@@ -18,6 +18,8 @@ type Locker struct {
 	calls     *sync.Pool // of *call
 	fence     fence
 	leases    leases
+	lines     lines
+	listeners listeners
 	ctx       context.Context // ends waiting when the Locker is closed
 	cancel    context.CancelFunc
 	closing   sync.Once
@@ -62,6 +64,8 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.fence.init(o.clock.now(), len(targets))
 	l.leases.start(o.clock)
+	l.lines = lines{clock: o.clock, of: make(map[any]*line)}
+	l.listeners = listeners{channel: newChannel(o.prefix), waiters: make(map[string]*waiter)}
 	for i, t := range targets {
 		n := newNode(i, t, o, &l.fence)
 		l.nodes = append(l.nodes, n)
@@ -125,6 +129,7 @@ func (l *Locker) awaitNodes() {
 func (l *Locker) Close() error {
 	l.closing.Do(func() {
 		l.cancel()
+		l.listeners.close()
 		l.leases.close()
 		ctx, cancel := context.WithTimeout(context.Background(), l.opts.nodeTimeout)
 		defer cancel()

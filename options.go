@@ -196,8 +196,8 @@ func (o *options) check() error {
 		return invalid("%d attempts", o.maxAttempts)
 	case o.maxHold < 0:
 		return invalid("a maximum hold of %s", o.maxHold)
-	case o.retention < 2*maxAhead:
-		return invalid("token retention %s: less than %s cannot outlast the difference of clocks", o.retention, 2*maxAhead)
+	case o.fencing && o.retention < o.ttl+2*maxAhead:
+		return invalid("TTL %s: tokens are kept for %s, which must be %s longer than any TTL (WithFenceRetention)", o.ttl, o.retention, 2*maxAhead)
 	case o.backoff == nil:
 		return invalid("no back-off")
 	case o.logger == nil:

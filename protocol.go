@@ -21,7 +21,7 @@ type kind struct {
 	read    func(reply any) answer
 }
 
-const kinds = 9
+const kinds = 10
 
 // The kinds. A batch sends them in the order of their indexes.
 var (
@@ -31,7 +31,8 @@ var (
 	extend       = &kind{index: 3, nargs: 3, tokens: true, read: readExtend, script: newScript("extend")}
 	adopt        = &kind{index: 7, nargs: 4, tokens: true, read: readAcquire, script: newScript("adopt")}
 	revert       = &kind{index: 8, nargs: 2, undo: true, read: readRevert, script: newScript("revert")}
-	release      = &kind{index: 4, nargs: 1, undo: true, read: readRelease, script: newScript("release")}
+	release      = &kind{index: 4, nargs: 2, tokens: true, undo: true, read: readRelease, script: newScript("queue", "release")}
+	enqueue      = &kind{index: 9, nargs: 4, tokens: true, read: readAcquire, script: newScript("queue", "enqueue")}
 )
 
 func setArgs(q *question, args []any) []any {
@@ -66,10 +67,14 @@ func readAcquire(reply any) answer {
 		}
 	case int64(0):
 		a := answer{vote: voteTaken}
-		if len(parts) == 3 {
+		if len(parts) >= 3 {
 			owner, _ := parts[1].([]byte)
 			ms, _ := parts[2].(int64)
 			a.owner, a.remaining = string(owner), time.Duration(ms)*time.Millisecond
+			if len(parts) == 4 {
+				place, _ := parts[3].(int64)
+				a.place = int(place)
+			}
 			switch {
 			case a.owner == "":
 				a.err = errNoLock
@@ -121,13 +126,18 @@ func garbled(reply any) answer { return answer{vote: voteFailed, err: unexpected
 func (l *Locker) askFor(k *kind, h *hold) *call {
 	c := l.calls.Get().(*call)
 	c.set(k, h.key, h.owner)
-	c.args[1] = h.opts.ttlArg
-	if k.tokens {
-		c.tokensKey = l.tokensKey
-		c.args[2] = ""
-		if h.token > 0 {
-			c.setToken(h.token)
-		}
+	c.tokensKey = l.tokensKey
+	c.args[1], c.args[2], c.args[3] = h.opts.ttlArg, "", h.from
+	if h.token > 0 {
+		c.setToken(h.token)
+	}
+	switch k {
+	case release:
+		c.args[1] = h.place
+	case enqueue:
+		c.args[3] = h.place
+	case revert:
+		c.args[1] = h.from
 	}
 	return c
 }
@@ -139,9 +149,7 @@ func (l *Locker) askToAcquire(h *hold) *call {
 	}
 	switch {
 	case h.from != nil:
-		c := l.askFor(adopt, h)
-		c.args[3] = h.from
-		return c
+		return l.askFor(adopt, h)
 	case h.opts.fencing:
 		return l.askFor(acquire, h)
 	default:
@@ -159,21 +167,29 @@ func (l *Locker) raiseToken(ctx context.Context, h *hold, c *call, votes tally) 
 			highest = max(highest, c.answers[i].token)
 		}
 	}
+	raised, err := l.askToRaise(h, highest, h.asked&^c.refusers(votes))
+	if err != nil {
+		return c, votes, err
+	}
+	c.giveUp()
+	votes, err = raised.wait(ctx)
+	return raised, votes, err
+}
+
+// askToRaise puts a token above the highest known to the nodes.
+func (l *Locker) askToRaise(h *hold, highest int64, to nodeSet) (*call, error) {
 	now := l.opts.clock.now()
 	if l.fence.tooFarAhead(highest+1, now) {
 		for _, n := range l.nodes {
 			n.probeSoon() // our own idea of the time may be the wrong one
 		}
-		return c, votes, errTokenAhead
+		return nil, errTokenAhead
 	}
 	l.fence.see(highest)
-	to := h.asked &^ c.refusers(votes)
-	c.giveUp()
 	h.token = l.fence.propose(now)
-	c = l.askFor(raise, h)
-	h.asked |= c.put(l.nodes, to, l.need, now.local)
-	votes, err := c.wait(ctx)
-	return c, votes, err
+	c := l.askFor(raise, h)
+	c.put(l.nodes, to, l.need, now.local)
+	return c, nil
 }
 
 var errTokenAhead = errors.New("a node knows a token of this name that is over a second ahead of the nodes' clocks")
@@ -183,10 +199,11 @@ func (l *Locker) undo(h *hold, nodes nodeSet) {
 	if nodes == 0 {
 		return
 	}
-	c := l.askFor(release, h)
+	k := release
 	if h.from != nil {
-		c.kind, c.args[1] = revert, h.from
+		k = revert
 	}
+	c := l.askFor(k, h)
 	now := l.opts.clock.local()
 	c.expires = now.Add(h.opts.ttl)
 	c.put(l.nodes, nodes, l.need, now)

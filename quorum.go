@@ -84,6 +84,7 @@ type answer struct {
 	owner     string        // voteTaken: the holder's owner, where known
 	remaining time.Duration // voteTaken: how long its key still lives there, where known
 	token     int64         // the token the node knows, where it said
+	place     int           // voteTaken: how many wait before us, where we wait
 	err       error         // voteFailed, voteAbstained: why
 }
 

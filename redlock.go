@@ -57,14 +57,12 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context) e
 func (l *Locker) attempt(ctx context.Context, w wanted, o *options) (*hold, error) {
 	// 1. Draw an owner, and read the clock before anything is sent: the nodes
 	// count the TTL from a later moment.
-	start := l.opts.clock.now()
-	h := &hold{locker: l, opts: o, wanted: w, owner: newOwner(), since: start, start: start}
-	h.validity = o.drift.validity(o.ttl, 0)
+	h := l.newHold(w, o)
 
 	// 2. Ask all nodes at once to set the key to the owner unless it exists, and
 	// to accept the token.
 	c := l.askToAcquire(h)
-	h.asked = c.put(l.nodes, l.all, l.need, start.local)
+	h.asked = c.put(l.nodes, l.all, l.need, h.start.local)
 
 	// 3. Wait until it is certain whether a majority says yes, and no longer.
 	// Where a majority gave the lock but knows larger tokens, propose a larger one.

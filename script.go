@@ -18,10 +18,15 @@ var sources embed.FS
 
 var scripts []*script // all of them: loaded whenever a node is connected
 
-func newScript(name string) *script {
-	source, err := sources.ReadFile("lua/" + name + ".lua")
-	if err != nil {
-		panic(err) // embedded at build time
+// newScript returns the script in the files, one after the other.
+func newScript(files ...string) *script {
+	var source []byte
+	for _, name := range files {
+		part, err := sources.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // embedded at build time
+		}
+		source = append(source, part...)
 	}
 	sum := sha1.Sum(source) //nolint:gosec // see above
 	s := &script{source: string(source), sha: hex.EncodeToString(sum[:])}

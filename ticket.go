@@ -101,7 +101,7 @@ func (l *Locker) Adopt(ctx context.Context, text string, opts ...Option) (*Lock,
 // adopted turns what an attempt took over into an ordinary hold.
 func (h *hold) adopted() *hold {
 	if h.from != nil {
-		h.former = &hold{locker: h.locker, opts: h.opts, wanted: h.wanted, owner: uuid.MustParse(h.from.(string))}
+		h.former = &hold{locker: h.locker, opts: h.opts, wanted: h.wanted, place: nowhere, owner: uuid.MustParse(h.from.(string))}
 		h.former.from, h.from = nil, nil
 	}
 	return h

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 )
 
 // lock joins the hold that ctx carries, or else asks, once or until it is held.
@@ -21,25 +20,44 @@ func (l *Locker) lock(ctx context.Context, name string, wait bool, opts []Option
 		return joined, err
 	}
 	w := wanted{op: "lock", name: name, key: key}
-	var last error // what the last complete attempt said
-	for attempts := 1; ; attempts++ {
+	if !wait {
 		if err := l.ended(ctx); err != nil {
-			return nil, l.waitEnded(name, last, err)
+			return nil, l.waitEnded(name, nil, err)
 		}
 		h, err := l.attempt(ctx, w, o)
-		if err == nil {
-			return l.hold(h), nil
-		}
-		if last == nil || ctx.Err() == nil {
-			last = err
-		}
-		if !wait || attempts == o.maxAttempts {
+		if err != nil {
 			return nil, err
 		}
-		if err := l.pause(ctx, o.backoff(attempts)); err != nil {
-			return nil, l.waitEnded(name, last, err)
+		return l.hold(h), nil
+	}
+	h, err := l.wait(ctx, w, o)
+	if err != nil {
+		return nil, err
+	}
+	return l.hold(h), nil
+}
+
+// wait asks once, as if there were no competition, and then stands in line:
+// with others of this process first, and with other processes when it is the turn.
+func (l *Locker) wait(ctx context.Context, w wanted, o *options) (h *hold, err error) {
+	if err := l.ended(ctx); err != nil {
+		return nil, l.waitEnded(w.name, nil, err)
+	}
+	var last error
+	if !l.lines.contended(w.key) {
+		if h, last = l.attempt(ctx, w, o); last == nil || o.maxAttempts == 1 {
+			return h, last
+		}
+		// Out of votes that split, all come apart; out of a queue, only in turn.
+		if err := l.ended(ctx); err != nil {
+			return nil, l.waitEnded(w.name, last, err)
 		}
 	}
+	if !l.lines.enter(ctx, l.ctx.Done(), w.key) {
+		return nil, l.waitEnded(w.name, last, l.ended(ctx))
+	}
+	defer l.lines.leave(w.key)
+	return l.queue(ctx, w, o, last)
 }
 
 // hold hands out the first handle.
@@ -74,17 +92,4 @@ func endOf(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", err, cause)
 	}
 	return err
-}
-
-// pause returns after d, or with the reason to wait no longer.
-func (l *Locker) pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-	case <-l.ctx.Done():
-	}
-	return l.ended(ctx)
 }

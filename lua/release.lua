@@ -1,15 +1,21 @@
--- release: let go of locks that are ours.
--- KEYS[i] a lock key   ARGV[i] our owner of it
+-- release: let go of locks that are ours, or of our places in their queues.
+-- KEYS[i] a lock key, all different   KEYS[n+1] the set of tokens
+-- ARGV[2i-1] our owner   ARGV[2i] our member of the queue, or ''
 -- Replies n where all n were ours, else for each: 1 it was ours · 0 it was
 -- nobody's · 2 it is somebody else's
-local n, holders, ours, codes = #KEYS, redis.call('MGET', unpack(KEYS)), {}, {}
+local n, call = #KEYS - 1, redis.call
+local holders, usual, codes, free = call('MGET', unpack(KEYS, 1, n)), 0, {}, {}
+local waited = call('EXISTS', base .. 'waiting') == 1
 for i = 1, n do
-  if holders[i] == ARGV[i] then
-    ours[#ours + 1] = KEYS[i]
+  local key, member = KEYS[i], ARGV[2 * i]
+  if member ~= '' then call('ZREM', queue(key), member) end
+  if holders[i] == ARGV[2 * i - 1] then
+    usual = usual + 1
     codes[i] = 1
+    if not (waited and hand_over(key)) then free[#free + 1] = key end
   else
     codes[i] = holders[i] and 2 or 0
   end
 end
-if #ours > 0 then redis.call('DEL', unpack(ours)) end
-return #ours == n and n or codes
+if #free > 0 then call('DEL', unpack(free)) end
+return usual == n and n or codes

@@ -1,0 +1,124 @@
+package redlock
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+)
+
+// listeners hear from the nodes who was handed a lock: one connection for
+// each node, opened when somebody waits for the first time. Waiting never depends
+// on them: who hears nothing asks again.
+type listeners struct {
+	channel string // this Locker's own
+	start   sync.Once
+	group   errgroup.Group // ends with the Locker's context
+
+	mu      sync.Mutex
+	waiters map[string]*waiter // by owner; guarded by mu
+}
+
+// listen begins to listen on all nodes, unless that was begun before.
+func (l *Locker) listen() {
+	l.listeners.start.Do(func() {
+		for _, n := range l.nodes {
+			l.listeners.group.Go(func() error {
+				n.listen(l.ctx, l.listeners.channel, l.hear)
+				return nil
+			})
+		}
+	})
+}
+
+// close waits for the end of listening; the Locker's context is done.
+func (s *listeners) close() {
+	s.start.Do(func() {}) // nobody begins any more
+	_ = s.group.Wait()
+}
+
+// newChannel returns a channel that no other Locker has.
+func newChannel(prefix string) string { return prefix + "redlock:wake:" + uuid.NewString() }
+
+func (s *listeners) add(w *waiter) {
+	s.mu.Lock()
+	s.waiters[w.owner] = w
+	s.mu.Unlock()
+}
+
+func (s *listeners) forget(owner string) {
+	s.mu.Lock()
+	delete(s.waiters, owner)
+	s.mu.Unlock()
+}
+
+// hear takes a node's message: "owner known key", where known is empty if the waiter's
+// token was accepted and else the token that the node knows. A lock that was handed to
+// somebody who has given up – the undo did not get there in time – is given back.
+func (l *Locker) hear(node int, message string) {
+	parts := strings.SplitN(message, " ", 3)
+	if len(parts) != 3 {
+		return
+	}
+	a := answer{vote: voteGranted}
+	if parts[1] != "" {
+		token, err := strconv.ParseFloat(parts[1], 64)
+		if err != nil {
+			return
+		}
+		a = answer{vote: voteOutbid, token: int64(token)}
+	}
+	l.listeners.mu.Lock()
+	w := l.listeners.waiters[parts[0]]
+	l.listeners.mu.Unlock()
+	if w != nil {
+		w.tell(node, a)
+		return
+	}
+	if owner, err := uuid.Parse(parts[0]); err == nil {
+		l.undo(&hold{locker: l, opts: l.opts, wanted: wanted{key: parts[2]}, place: nowhere, owner: owner}, nodeSet(0).with(node))
+	}
+}
+
+// listen keeps a subscription until ctx is done. Where it is not permitted, it
+// tries again once a minute; callers then find out by asking.
+func (n *node) listen(ctx context.Context, channel string, tell func(node int, message string)) {
+	for failures := 0; ctx.Err() == nil; failures++ {
+		l, err := n.open(ctx)
+		if err == nil {
+			failures = 0
+			stop := context.AfterFunc(ctx, l.close)
+			err = n.hear(redis.PubSubConn{Conn: l.conn}, channel, tell)
+			stop()
+			l.close()
+		}
+		pause := reconnectDelay(failures)
+		if isServerError(err) && strings.HasPrefix(err.Error(), "NOPERM") {
+			n.opts.logger.Warn("may not subscribe: waiting asks again instead of being woken", "node", n.target, "error", err)
+			pause = time.Minute
+		}
+		if sleep(ctx, pause) != nil {
+			return
+		}
+	}
+}
+
+// hear passes on messages until the connection breaks.
+func (n *node) hear(conn redis.PubSubConn, channel string, tell func(node int, message string)) error {
+	if err := conn.Subscribe(channel); err != nil {
+		return err
+	}
+	for {
+		switch m := conn.ReceiveWithTimeout(0).(type) {
+		case redis.Message:
+			tell(n.index, string(m.Data))
+		case error:
+			return m
+		}
+	}
+}

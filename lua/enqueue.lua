@@ -1,0 +1,43 @@
+-- enqueue: take locks that are nobody's or were handed over to us, or wait for
+-- them in the queue. Asking again is how a waiter makes sure that nothing was missed.
+-- KEYS[i] a lock key, all different   KEYS[n+1] the set of tokens
+-- ARGV[4i-3] our owner   ARGV[4i-2] the TTL in ms   ARGV[4i-1] the token, or ''
+-- ARGV[4i] our member of the queue
+-- Replies n where all n were given and their tokens accepted, else for each:
+-- {1} given and accepted · {2, token known here} given, token not accepted ·
+-- {0, the holder's owner, its remaining ms, how many wait before us} taken
+local n, call = #KEYS - 1, redis.call
+local holders, usual, replies = call('MGET', unpack(KEYS, 1, n)), 0, {}
+for i = 1, n do
+  local key, owner, ttl, member = KEYS[i], ARGV[4 * i - 3], ARGV[4 * i - 2], ARGV[4 * i]
+  local holder = holders[i]
+  if holder == owner then
+    call('PEXPIRE', key, ttl)
+  elseif not holder then
+    -- Free without a release: expired, deleted, or never held. Who is older goes first.
+    local first = call('ZRANGE', queue(key), 0, 0)[1]
+    while first and first < member and not holder do
+      holder = hand_over(key)
+      first = call('ZRANGE', queue(key), 0, 0)[1]
+    end
+    if not holder and call('SET', key, owner, 'NX', 'PX', ttl) then holder = owner end
+  end
+  if holder == owner then
+    call('ZREM', queue(key), member)
+    local known = propose(ARGV[4 * i - 1] == '' and '0' or ARGV[4 * i - 1], key)
+    if known then
+      replies[i] = { 2, known }
+    else
+      usual = usual + 1
+      replies[i] = { 1 }
+    end
+  else
+    -- A queue that nobody asks about any more goes away, and so does the mark that tells
+    -- releases to look for queues.
+    call('ZADD', queue(key), 0, member)
+    call('PEXPIRE', queue(key), 30000)
+    call('SET', base .. 'waiting', 1, 'PX', 30000)
+    replies[i] = { 0, holder or '', call('PTTL', key), call('ZRANK', queue(key), member) }
+  end
+end
+return usual == n and n or replies

@@ -1,0 +1,316 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/chance"
+)
+
+// Waiting. Who finds a lock taken goes to the queue that each node keeps for
+// it. A release hands the lock to the one that has waited longest, on each node
+// on its own: the key is set to that waiter's owner, and the waiter's Locker is
+// told. Owners begin with the time, so all nodes choose the same waiter, as
+// far as they know of it. A majority of such votes is a hold like any other.
+//
+// Messages only save time. Each waiter also asks again now and then: so it
+// learns of votes that it was not told of, takes over from a holder that
+// crashed, and gets back a place that was lost.
+//
+// Votes may split between waiters that the nodes learnt of in different orders. Then all
+// of these but the oldest give their votes back.
+
+// waiter is one wait for one lock under one owner.
+type waiter struct {
+	locker *Locker
+	hold   *hold // what it becomes
+	owner  string
+	wake   chan struct{} // holds a value when something was told
+
+	mu       sync.Mutex // guards the fields below
+	told     []told     // by node
+	accepted nodeSet    // nodes that have accepted the present token
+}
+
+// told is what a node said unasked.
+type told struct {
+	answer
+	heard bool
+	old   bool // heard before the question under way was asked: the answer to that counts more
+}
+
+// newWaiter begins to wait as of the time since, in µs of the nodes' time; 0: now.
+func (l *Locker) newWaiter(want wanted, o *options, since int64) *waiter {
+	h := l.newHold(want, o)
+	if since != 0 {
+		h.owner = newOwner(since)
+	}
+	if o.fencing {
+		h.token = l.fence.propose(h.start)
+	}
+	w := &waiter{
+		locker: l, hold: h, owner: h.owner.String(),
+		wake: make(chan struct{}, 1), told: make([]told, len(l.nodes)),
+	}
+	h.place = fmt.Sprintf("%s %016d %013d %s", w.owner, h.token, o.ttl.Milliseconds(), l.listeners.channel)
+	l.listeners.add(w)
+	return w
+}
+
+func (w *waiter) tell(node int, a answer) {
+	w.mu.Lock()
+	w.told[node] = told{answer: a, heard: true}
+	if a.vote == voteGranted {
+		w.accepted = w.accepted.with(node)
+	}
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// queue waits until the lock is held. The question with which it begins belongs to the attempt
+// that has failed, if there was one.
+func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error) (*hold, error) {
+	l.listen()
+	w := l.newWaiter(want, o, 0)
+	since := l.fence.time(w.hold.since)
+	partial, split := 0, 0 // how many times in a row we had some votes; and saw nobody get a majority
+	for attempts := 1; ; attempts++ {
+		c, asked := w.ask()
+		if _, err := c.wait(ctx); err == nil {
+			last = l.failure(want.op, want.name, c, tally(c.votes.Load()), nil)
+		}
+		v := w.count(c)
+		final := attempts == o.maxAttempts
+		var pause time.Duration
+		if !final {
+			pause = v.pause(o, attempts, partial, l.need)
+		}
+		if v.given > 0 {
+			partial++
+		} else {
+			partial = 0
+		}
+		h, err := w.await(ctx, c, asked, pause)
+		if err != nil && !errors.Is(err, errAskAgain) {
+			w.giveUp()
+			return nil, l.waitEnded(want.name, last, err)
+		}
+		v = w.count(c)
+		c.giveUp()
+		switch {
+		case h != nil:
+			return h, nil
+		case final:
+			w.giveUp()
+			return nil, last
+		case !v.splits(w.owner, l.need):
+			split = 0
+		default:
+			// Once may be a release on its way through the nodes.
+			if split++; split > 1 {
+				w.giveUp()
+				w, split = l.newWaiter(want, o, since), 0
+			}
+		}
+	}
+}
+
+var errAskAgain = errors.New("ask again")
+
+// await returns the hold as soon as there is one, errAskAgain where it is time to do that,
+// or why the wait is ended.
+func (w *waiter) await(ctx context.Context, c *call, asked instant, pause time.Duration) (*hold, error) {
+	l := w.locker
+	// Nodes that answer after the outcome wake nobody; look at their answers once.
+	look := min(pause, 2*time.Millisecond)
+	timer := time.NewTimer(look)
+	defer timer.Stop()
+	woken := false
+	for {
+		if v := w.count(c); v.given >= l.need {
+			h, err := w.win(ctx, v, asked)
+			// Votes that are too old, or that a raise did not get, are to be asked for again:
+			// at once if that is news, else after the pause, since they may be of nodes
+			// that are out of reach.
+			if h != nil || !errors.Is(err, errAskAgain) || woken {
+				return h, err
+			}
+		}
+		if pause <= 0 {
+			return nil, errAskAgain
+		}
+		select {
+		case <-w.wake:
+			woken = true
+		case <-timer.C:
+			pause -= look
+			look = pause
+			timer.Reset(pause)
+		case <-ctx.Done():
+			return nil, l.ended(ctx)
+		case <-l.ctx.Done():
+			return nil, ErrClosed
+		}
+	}
+}
+
+// ask puts the question to all nodes: is it ours, or our turn, and if not, keep our place.
+func (w *waiter) ask() (*call, instant) {
+	l := w.locker
+	w.mu.Lock()
+	for i := range w.told {
+		w.told[i].old = true
+	}
+	w.mu.Unlock()
+	c := l.askFor(enqueue, w.hold)
+	asked := l.opts.clock.now()
+	w.hold.asked |= c.put(l.nodes, l.all, l.need, asked.local)
+	return c, asked
+}
+
+// giveUp leaves all queues, and gives back the votes that there are.
+func (w *waiter) giveUp() {
+	w.locker.listeners.forget(w.owner)
+	w.locker.undo(w.hold, w.hold.asked)
+}
+
+// view is what a waiter knows from the nodes.
+type view struct {
+	given   int   // nodes that gave the lock
+	granted int   // of these, nodes that accepted the token
+	fresh   int   // nodes that gave the lock in answer to the last question
+	highest int64 // the highest token that a node knows
+	others  map[string]int
+	remains []time.Duration // how long the others' keys live still
+	place   int             // how many wait before us, at most
+}
+
+// count sums up what the nodes answered and told.
+func (w *waiter) count(c *call) (v view) {
+	votes := tally(c.votes.Load())
+	v.others = make(map[string]int)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range c.answers {
+		a, fresh := answer{vote: voteFailed}, votes.voted(i)
+		if fresh {
+			a = c.answers[i]
+		}
+		switch t := &w.told[i]; {
+		case !t.heard:
+		case !fresh || a.vote == voteFailed || a.vote == voteAbstained:
+			a, fresh = t.answer, false
+		case a.vote == voteTaken && t.old:
+			*t = told{} // it was ours and is no longer
+		case a.vote == voteTaken:
+			a, fresh = t.answer, false // it has become ours since
+		}
+		if a.vote == voteOutbid && a.token == w.hold.token && w.accepted.has(i) {
+			a.vote = voteGranted // it knows no larger one, and has this one from us
+		}
+		switch a.vote {
+		case voteGranted:
+			w.accepted = w.accepted.with(i)
+			v.granted++
+			v.given++
+		case voteOutbid:
+			v.given++
+			v.highest = max(v.highest, a.token)
+		case voteTaken:
+			v.others[a.owner]++
+			v.place = max(v.place, a.place)
+			if a.remaining > 0 {
+				v.remains = append(v.remains, a.remaining)
+			}
+		}
+		if fresh && (a.vote == voteGranted || a.vote == voteOutbid) {
+			v.fresh++
+		}
+	}
+	return v
+}
+
+// splits reports whether we have some votes, and nobody has a majority, and one that is older than
+// us has some, too. The oldest keeps its votes, so somebody gets on.
+func (v *view) splits(owner string, need int) bool {
+	if v.given == 0 || v.given >= need {
+		return false
+	}
+	older := false
+	for other, votes := range v.others {
+		if votes >= need {
+			return false
+		}
+		older = older || other != "" && other < owner
+	}
+	return older
+}
+
+// pause returns when to ask again: very soon where some votes are there already,
+// at the latest when the holder's key ends, and otherwise the later the more wait before us.
+func (v *view) pause(o *options, attempts, partial, need int) time.Duration {
+	pause := o.backoff(attempts)
+	if v.given > 0 {
+		return min(pause, (2*time.Millisecond+chance.Duration(time.Millisecond))<<min(partial, 6))
+	}
+	if o.maxAttempts == 0 {
+		pause += pause * time.Duration(min(v.place, 128)) / 4
+	}
+	if slices.Sort(v.remains); len(v.remains) >= need {
+		pause = min(pause, v.remains[need-1]+time.Millisecond)
+	}
+	return pause
+}
+
+// win makes a hold of a majority of votes. It returns neither a hold nor an
+// error where that was for nothing.
+func (w *waiter) win(ctx context.Context, v view, asked instant) (*hold, error) {
+	l, h := w.locker, w.hold
+	// A vote given in answer to the last question was given, or its TTL begun anew, after that was
+	// asked. One that we were told of was given after we began to wait under this owner.
+	start := h.since
+	if v.fresh >= l.need {
+		start = asked
+	}
+	if v.granted < l.need {
+		c, err := l.askToRaise(h, v.highest, l.all)
+		if err != nil {
+			return nil, err
+		}
+		votes, err := c.wait(ctx)
+		w.raised(c, votes)
+		c.giveUp()
+		if err != nil {
+			return nil, l.ended(ctx)
+		}
+		if votes.verdict(len(l.nodes), l.need) != verdictWon {
+			return nil, errAskAgain
+		}
+	}
+	h.start = start
+	if h.left(l.opts.clock.now()) < h.opts.leastValidity() {
+		return nil, errAskAgain // which begins the TTL anew
+	}
+	h.since = start
+	l.fence.see(h.token)
+	return h, nil
+}
+
+// raised notes which nodes accepted the new token.
+func (w *waiter) raised(c *call, votes tally) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.accepted = 0
+	for i := range c.answers {
+		if votes.voted(i) && c.answers[i].vote == voteGranted {
+			w.accepted = w.accepted.with(i)
+		}
+	}
+}
