@@ -21,7 +21,8 @@ type Conn interface {
 
 // Target is an implementation of a node.
 type Target struct {
-	// Dial returns a connection to a node that the test owns: every case begins with FLUSHALL.
+	// Dial returns a connection to a node that the test owns: every case begins with FLUSHALL. A second call in the same
+	// test connects to the same node. Connections are closed when the test ends.
 	Dial func(t testing.TB) Conn
 	// Sleep lets the node's clock go on; nil means time.Sleep.
 	Sleep func(d time.Duration)
@@ -36,6 +37,7 @@ type Target struct {
 type Case struct {
 	Name  string
 	Given string        // commands divided by "; " that make the state
+	Heard string        // a channel that another connection has subscribed to
 	After time.Duration // lets so much time pass between Given and Do
 	Do    string        // the command in question; "@release name | alice": a script by name, its keys, a bar, its arguments
 	Want  any           // the reply: int, string (bulk), Status, nil, []any of these, Err, TTL, Any
@@ -69,7 +71,13 @@ func Run(t *testing.T, target Target, scripts map[string]string, cases ...Case) 
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			target.Around(t, func(t *testing.T) {
-				problem := c.run(target.Dial(t), target.Sleep, scripts)
+				conn := target.Dial(t)
+				if c.Heard != "" {
+					if _, err := target.Dial(t).Do("SUBSCRIBE", c.Heard); err != nil {
+						t.Fatalf("SUBSCRIBE: %v", err)
+					}
+				}
+				problem := c.run(conn, target.Sleep, scripts)
 				reason, excepted := target.Except[c.Name]
 				switch {
 				case excepted && problem == "":

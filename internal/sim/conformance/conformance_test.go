@@ -37,12 +37,18 @@ func table() []conformance.Case {
 }
 
 func TestModel(t *testing.T) {
+	var nw *sim.Network
 	conformance.Run(t, conformance.Target{
-		Around: func(t *testing.T, body func(*testing.T)) { synctest.Test(t, body) },
+		Around: func(t *testing.T, body func(*testing.T)) {
+			synctest.Test(t, func(t *testing.T) {
+				node := sim.NewNode("n0:6379", 1)
+				nw = sim.NewNetwork(1)
+				nw.Attach(node)
+				t.Cleanup(node.Close)
+				body(t)
+			})
+		},
 		Dial: func(t testing.TB) conformance.Conn {
-			nw, node := sim.NewNetwork(1), sim.NewNode("n0:6379", 1)
-			nw.Attach(node)
-			t.Cleanup(node.Close)
 			conn, err := nw.Dial(context.Background(), "test", "n0:6379")
 			if err != nil {
 				t.Fatal(err)
@@ -57,14 +63,11 @@ func TestModel(t *testing.T) {
 func TestMiniredis(t *testing.T) {
 	var m *miniredis.Miniredis
 	conformance.Run(t, conformance.Target{
-		Dial: func(t testing.TB) conformance.Conn {
-			m = miniredis.NewMiniRedis()
-			if err := m.Start(); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(m.Close)
-			return dial(t, m.Addr())
+		Around: func(t *testing.T, body func(*testing.T)) {
+			m = miniredis.RunT(t)
+			body(t)
 		},
+		Dial:   func(t testing.TB) conformance.Conn { return dial(t, m.Addr()) },
 		Sleep:  func(d time.Duration) { m.FastForward(d) }, // its clock stands still by itself
 		Except: miniredisExceptions,
 	}, scripts(t), table()...)

@@ -56,19 +56,6 @@ var extendCases = []Case{
 	{Name: "extend does not repair with a token of real size one too small", Given: "ZADD t 1763700000000002 n", Do: "@extend n t | alice 10000 1763700000000001", Want: []any{0}, Left: "t=[n:1763700000000002]"},
 }
 
-var releaseCases = []Case{
-	{Name: "release ours", Given: "SET n alice PX 10000", Do: "@release n | alice", Want: 1, Left: ""},
-	{Name: "release nobody's", Do: "@release n | alice", Want: []any{0}, Left: ""},
-	{Name: "release another's", Given: "SET n bob PX 10000", Do: "@release n | alice", Want: []any{2}, Left: "n=bob 10s"},
-	{Name: "release twice", Given: "SET n alice PX 10000; @release n | alice", Do: "@release n | alice", Want: []any{0}, Left: ""},
-	{Name: "release a prefix of the owner", Given: "SET n alice-2 PX 10000", Do: "@release n | alice", Want: []any{2}, Left: "n=alice-2 10s"},
-	{Name: "release what has expired", Given: "SET n alice PX 100", After: 150 * time.Millisecond, Do: "@release n | alice", Want: []any{0}, Left: ""},
-	{Name: "release where a hash is", Given: "HSET n f v", Do: "@release n | alice", Want: []any{0}, Left: "n={f:v}"},
-	{Name: "release two", Given: "SET n alice PX 10000; SET m bert PX 10000", Do: "@release n m | alice bert", Want: 2, Left: ""},
-	{Name: "release two, one another's", Given: "SET n alice PX 10000; SET m bob PX 10000", Do: "@release n m | alice alice", Want: []any{1, 2}, Left: "m=bob 10s"},
-	{Name: "release leaves the token", Given: "SET n alice PX 10000; ZADD t 5 n", Do: "@release n | alice", Want: 1, Left: "t=[n:5]"},
-}
-
 var adoptCases = []Case{
 	{Name: "adopt what was handed over", Given: "SET n alice PX 5000; ZADD t 5 n", Do: "@adopt n t | bert 10000 6 alice", Want: 1, Left: "n=bert 10s; t=[n:6]"},
 	{Name: "adopt without tokens", Given: "SET n alice PX 5000", Do: "@adopt n t | bert 10000 '' alice", Want: 1, Left: "n=bert 10s"},

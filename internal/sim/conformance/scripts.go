@@ -6,7 +6,10 @@ import (
 	"strings"
 )
 
-// ReadScripts returns the sources of the *.lua files in a directory by their names without the ending.
+// begunBy names the files that are put before others, as the library does.
+var begunBy = map[string]string{"release": "queue", "enqueue": "queue"}
+
+// ReadScripts returns the sources of the scripts in a directory by their names without the ending.
 func ReadScripts(dir string) (map[string]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.lua"))
 	if err != nil {
@@ -20,6 +23,14 @@ func ReadScripts(dir string) (map[string]string, error) {
 		}
 		scripts[strings.TrimSuffix(filepath.Base(f), ".lua")] = string(b)
 	}
+	parts := map[string]bool{}
+	for name, begin := range begunBy {
+		scripts[name] = scripts[begin] + scripts[name]
+		parts[begin] = true
+	}
+	for part := range parts {
+		delete(scripts, part)
+	}
 	return scripts, nil
 }
 
@@ -30,6 +41,7 @@ func Scripts() map[string][]Case {
 		"raise":   raiseCases,
 		"extend":  extendCases,
 		"release": releaseCases,
+		"enqueue": enqueueCases,
 		"adopt":   adoptCases,
 		"revert":  revertCases,
 	}

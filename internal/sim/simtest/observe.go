@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,20 +19,23 @@ type owners struct {
 
 func newOwners() *owners { return &owners{names: map[string]string{}, count: map[string]int{}} }
 
-const uuidLength = 36
+var uuids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
+// short replaces the owners in a text, also those within a place in a queue or a channel's name.
 func (o *owners) short(client, text string) string {
-	if len(text) != uuidLength || strings.Count(text, "-") != 4 {
+	if len(text) < 36 {
 		return text
 	}
-	if o.names == nil {
-		return "owner"
-	}
-	if o.names[text] == "" {
-		o.count[client]++
-		o.names[text] = fmt.Sprintf("%s#%d", client, o.count[client])
-	}
-	return o.names[text]
+	return uuids.ReplaceAllStringFunc(text, func(id string) string {
+		if o.names == nil {
+			return "owner"
+		}
+		if o.names[id] == "" {
+			o.count[client]++
+			o.names[id] = fmt.Sprintf("%s#%d", client, o.count[client])
+		}
+		return o.names[id]
+	})
 }
 
 // observe keeps a command for the trace. Most traces are never read, so it is written out only when one is.
