@@ -4,13 +4,14 @@ package bounds_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
@@ -26,28 +27,68 @@ const (
 	slack = 100 * time.Millisecond
 )
 
-// cycles locks and unlocks distinct names from some goroutines for a while. It
-// returns how long each cycle that began after the settling time took.
-func cycles(t *testing.T, l *redlock.Locker, goroutines int, settle, measure time.Duration) []time.Duration {
+// busy is how late a timer is on a machine that has other things to do.
+const busy = 5 * time.Millisecond
+
+// judge measures until a measurement passes. One that fails is repeated only
+// where this process was not let run meanwhile: a machine that suspends the
+// client for a quarter of a second makes every node late.
+func judge(t *testing.T, measure func() error) {
 	t.Helper()
+	for try := 1; ; try++ {
+		stop := pulse()
+		err := measure()
+		gap := stop()
+		if err == nil {
+			return
+		}
+		if gap < busy || try == 5 {
+			t.Fatalf("%v (measurement %d; longest time that this process was not let run: %v)", err, try, gap)
+		}
+		t.Logf("measured again, as this process was not let run for %v: %v", gap, err)
+	}
+}
+
+// pulse notes by how much a timer is late at most until it is stopped.
+func pulse() (stop func() time.Duration) {
+	done, worst := make(chan struct{}), make(chan time.Duration)
+	go func() { // until stop
+		const beat = time.Millisecond
+		var most time.Duration
+		for last := time.Now(); ; last = time.Now() {
+			select {
+			case <-time.After(beat):
+				most = max(most, time.Since(last)-beat)
+			case <-done:
+				worst <- most
+				return
+			}
+		}
+	}()
+	return func() time.Duration { close(done); return <-worst }
+}
+
+// cycles locks and unlocks distinct names from some goroutines for a while. It
+// returns how long each cycle that began after the settling time took, sorted,
+// and the first failure.
+func cycles(l *redlock.Locker, goroutines int, settle, measure time.Duration) ([]time.Duration, error) {
 	begin := time.Now()
 	took := make([][]time.Duration, goroutines)
-	var failed atomic.Int64
-	var workers sync.WaitGroup
+	var workers errgroup.Group
 	for g := range goroutines {
-		workers.Go(func() {
-			name := fmt.Sprintf("n%d", g)
+		workers.Go(func() error {
+			ctx, name := context.Background(), fmt.Sprintf("n%d", g)
 			for {
 				start := time.Now()
 				if start.Sub(begin) > settle+measure {
-					return
+					return nil
 				}
-				k, err := l.TryLock(context.WithoutCancel(t.Context()), name)
+				k, err := l.TryLock(ctx, name)
 				if err == nil {
-					err = k.Unlock(t.Context())
+					err = k.Unlock(ctx)
 				}
-				if err != nil && failed.Add(1) == 1 {
-					t.Error(err)
+				if err != nil {
+					return err
 				}
 				if start.Sub(begin) > settle {
 					took[g] = append(took[g], time.Since(start))
@@ -55,13 +96,13 @@ func cycles(t *testing.T, l *redlock.Locker, goroutines int, settle, measure tim
 			}
 		})
 	}
-	workers.Wait()
-	if n := failed.Load(); n > 1 {
-		t.Errorf("%d cycles failed", n)
-	}
+	err := workers.Wait()
 	all := slices.Concat(took...)
 	slices.Sort(all)
-	return all
+	if err == nil && len(all) < goroutines {
+		err = fmt.Errorf("only %d cycles", len(all))
+	}
+	return all, err
 }
 
 func percentile(sorted []time.Duration, p int) time.Duration { return sorted[len(sorted)*p/100] }
@@ -70,16 +111,26 @@ func percentile(sorted []time.Duration, p int) time.Duration { return sorted[len
 func TestOneFrozenMasterCostsNothingAfterItsFirstTimeout(t *testing.T) {
 	f := fleet.Start(t, 5)
 	l := f.Locker(t, redlock.WithNodeTimeout(nodeTimeout))
-	healthy := cycles(t, l, 16, 100*time.Millisecond, time.Second)
-	fleet.Must(t, f.Nodes[0].Pause())
-	frozen := cycles(t, l, 16, nodeTimeout+100*time.Millisecond, 2*time.Second)
-	t.Logf("p99 of %d cycles with all masters: %v; of %d with one frozen: %v (the longest: %v)",
-		len(healthy), percentile(healthy, 99), len(frozen), percentile(frozen, 99), frozen[len(frozen)-1])
-	// 5 ms is the promise for an idle machine. On a busy one the healthy fleet does not reach it either.
-	if limit := max(5*time.Millisecond, 2*percentile(healthy, 99)); percentile(frozen, 99) > limit {
-		t.Errorf("p99 with one master frozen: got %v, want less than %v", percentile(frozen, 99), limit)
-	}
-	fleet.Must(t, f.Nodes[0].Resume())
+	judge(t, func() error {
+		healthy, err := cycles(l, 16, 100*time.Millisecond, time.Second)
+		if err != nil {
+			return fmt.Errorf("all masters well: %w", err)
+		}
+		fleet.Must(t, f.Nodes[0].Pause())
+		frozen, err := cycles(l, 16, nodeTimeout+100*time.Millisecond, 2*time.Second)
+		fleet.Must(t, f.Nodes[0].Resume())
+		if err != nil {
+			return fmt.Errorf("one master frozen: %w", err)
+		}
+		t.Logf("p99 of %d cycles with all masters: %v; of %d with one frozen: %v (the longest: %v)",
+			len(healthy), percentile(healthy, 99), len(frozen), percentile(frozen, 99), frozen[len(frozen)-1])
+		// 5 ms is the promise. On a busy machine all masters together do not keep it either.
+		limit := max(5*time.Millisecond, 2*percentile(healthy, 99))
+		if got := percentile(frozen, 99); got > limit {
+			return fmt.Errorf("p99 with one master frozen: got %v, want less than %v", got, limit)
+		}
+		return nil
+	})
 	f.WantClean(t) // what the frozen master was told is undone as well
 }
 
@@ -88,51 +139,40 @@ func TestOneFrozenMasterCostsNothingAfterItsFirstTimeout(t *testing.T) {
 func TestEveryOperationReturnsWithinTheNodeTimeout(t *testing.T) {
 	f := fleet.Start(t, 5)
 	l := f.Locker(t, redlock.WithNodeTimeout(nodeTimeout), redlock.WithTTL(20*time.Second))
-	ctx := t.Context()
-
+	dead, cancel := context.WithCancel(t.Context())
+	cancel()
 	for _, frozen := range []int{1, 3} {
-		held := make([]*redlock.Lock, 2)
-		for i := range held {
-			var err error
-			if held[i], err = l.TryLock(ctx, fmt.Sprintf("held%d-%d", frozen, i)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		// Each operation meets masters that have just been frozen, before
-		// the library has found out.
-		for _, op := range []struct {
-			name string
-			do   func() error
-		}{
-			{"TryLock", func() error { _, err := l.TryLock(ctx, fmt.Sprintf("new%d", frozen)); return err }},
-			{"Extend", func() error { return held[0].Extend(ctx) }},
-			{"Unlock", func() error { return held[0].Unlock(ctx) }},
-			{"Unlock with a dead ctx", func() error {
-				dead, cancel := context.WithCancel(ctx)
-				cancel()
-				return held[1].Unlock(dead)
-			}},
+		for name, do := range map[string]func(*redlock.Lock) error{
+			"TryLock":                func(*redlock.Lock) error { _, err := l.TryLock(t.Context(), rand.Text()); return err },
+			"Extend":                 func(k *redlock.Lock) error { return k.Extend(t.Context()) },
+			"Unlock":                 func(k *redlock.Lock) error { return k.Unlock(t.Context()) },
+			"Unlock with a dead ctx": func(k *redlock.Lock) error { return k.Unlock(dead) },
 		} {
-			for _, n := range f.Nodes[:frozen] {
-				fleet.Must(t, n.Pause())
-			}
-			start := time.Now()
-			err := op.do()
-			took := time.Since(start)
-			for _, n := range f.Nodes[:frozen] {
-				fleet.Must(t, n.Resume())
-			}
-			t.Logf("%d of 5 frozen: %s returned after %v", frozen, op.name, took)
-			if took > nodeTimeout+slack {
-				t.Errorf("%d of 5 frozen: %s took %v, the node timeout is %v", frozen, op.name, took, nodeTimeout)
-			}
-			switch {
-			case frozen == 1 && err != nil:
-				t.Errorf("one frozen: %s: %v", op.name, err)
-			case frozen == 3 && !errors.Is(err, redlock.ErrNoQuorum):
-				t.Errorf("three frozen: %s: got %v, want %v", op.name, err, redlock.ErrNoQuorum)
-			}
-			fleet.Eventually(t, "all nodes grant again", func() bool { return f.Grants(t, l) == 5 })
+			judge(t, func() error {
+				var held *redlock.Lock
+				fleet.Eventually(t, "all nodes grant", func() bool {
+					var err error
+					held, err = l.TryLock(t.Context(), rand.Text())
+					return err == nil && f.Grants(t, l) == 5
+				})
+				// The operation meets masters that have just been frozen,
+				// before the library has found out.
+				each(t, f.Nodes[:frozen], (*masters.Node).Pause)
+				start := time.Now()
+				err := do(held)
+				took := time.Since(start)
+				each(t, f.Nodes[:frozen], (*masters.Node).Resume)
+				t.Logf("%d of 5 frozen: %s returned after %v", frozen, name, took)
+				switch {
+				case took > nodeTimeout+slack:
+					return fmt.Errorf("%d of 5 frozen: %s took %v, the node timeout is %v", frozen, name, took, nodeTimeout)
+				case frozen == 1 && err != nil:
+					return fmt.Errorf("one frozen: %s: %w", name, err)
+				case frozen == 3 && !errors.Is(err, redlock.ErrNoQuorum):
+					return fmt.Errorf("three frozen: %s: got %w, want %w", name, err, redlock.ErrNoQuorum)
+				}
+				return nil
+			})
 		}
 	}
 }
@@ -140,27 +180,35 @@ func TestEveryOperationReturnsWithinTheNodeTimeout(t *testing.T) {
 func TestTwoRefusingMastersCostNothing(t *testing.T) {
 	f := fleet.Start(t, 5)
 	l := f.Locker(t, redlock.WithNodeTimeout(nodeTimeout))
-	var healthy, refused []float64
-	rate := func() float64 {
+	rate := func() (float64, error) {
 		const measure = 300 * time.Millisecond
-		return float64(len(cycles(t, l, 16, 50*time.Millisecond, measure))) / measure.Seconds()
+		took, err := cycles(l, 16, 50*time.Millisecond, measure)
+		return float64(len(took)) / measure.Seconds(), err
 	}
-	for range 5 { // interleaved, so that both meet the same machine
-		fleet.Eventually(t, "all nodes grant", func() bool { return f.Grants(t, l) == 5 })
-		healthy = append(healthy, rate())
-		each(t, f.Nodes[:2], (*masters.Node).Kill)
-		fleet.Eventually(t, "two nodes are gone", func() bool { return works(t, l) })
-		refused = append(refused, rate())
-		each(t, f.Nodes[:2], (*masters.Node).Start)
-	}
-	slices.Sort(healthy)
-	slices.Sort(refused)
-	ratio := healthy[len(healthy)/2] / refused[len(refused)/2]
-	t.Logf("medians: %.0f cycles/s with all masters, %.0f with two of five refusing: a slowdown of %.2f",
-		healthy[len(healthy)/2], refused[len(refused)/2], ratio)
-	if ratio > 1.5 {
-		t.Errorf("a slowdown of %.2f, want at most 1.5 (%.0f and %.0f)", ratio, healthy, refused)
-	}
+	judge(t, func() error {
+		var healthy, refused []float64
+		for range 5 { // interleaved, so that both meet the same machine
+			fleet.Eventually(t, "all nodes grant", func() bool { return f.Grants(t, l) == 5 })
+			all, err1 := rate()
+			each(t, f.Nodes[:2], (*masters.Node).Kill)
+			fleet.Eventually(t, "the rest grants", func() bool { return works(t, l) })
+			rest, err2 := rate()
+			each(t, f.Nodes[:2], (*masters.Node).Start)
+			if err := errors.Join(err1, err2); err != nil {
+				return err
+			}
+			healthy, refused = append(healthy, all), append(refused, rest)
+		}
+		slices.Sort(healthy)
+		slices.Sort(refused)
+		slowdown := healthy[2] / refused[2]
+		t.Logf("medians: %.0f cycles/s with all masters, %.0f with two of five refusing: a slowdown of %.2f",
+			healthy[2], refused[2], slowdown)
+		if slowdown > 1.5 {
+			return fmt.Errorf("a slowdown of %.2f, want at most 1.5 (%.0f and %.0f)", slowdown, healthy, refused)
+		}
+		return nil
+	})
 }
 
 // works reports whether the Locker works with the nodes that are left.
