@@ -23,7 +23,7 @@ for i = 1, n do
     if not holder and call('SET', key, owner, 'NX', 'PX', ttl) then holder = owner end
   end
   if holder == owner then
-    call('ZREM', queue(key), member)
+    leave(key, member)
     local known = propose(ARGV[4 * i - 1] == '' and '0' or ARGV[4 * i - 1], key)
     if known then
       replies[i] = { 2, known }
@@ -32,11 +32,11 @@ for i = 1, n do
       replies[i] = { 1 }
     end
   else
-    -- A queue that nobody asks about any more goes away, and so does the mark that tells
-    -- releases to look for queues.
     call('ZADD', queue(key), 0, member)
+    call('SADD', waiting, key)
+    -- What nobody asks about any more goes away.
     call('PEXPIRE', queue(key), 30000)
-    call('SET', base .. 'waiting', 1, 'PX', 30000)
+    call('PEXPIRE', waiting, 30000)
     replies[i] = { 0, holder or '', call('PTTL', key), call('ZRANK', queue(key), member) }
   end
 end

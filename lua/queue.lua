@@ -8,6 +8,17 @@ local base = string.sub(tokens, 1, -7) -- "…redlock:"
 
 local function queue(key) return base .. 'wait:' .. key end
 
+-- The names that somebody waits for here, so that a release need not look for
+-- a queue while there is none at all.
+local waiting = base .. 'waiting'
+
+-- leave takes a member out of the queue.
+local function leave(key, member)
+  if redis.call('ZREM', queue(key), member) == 1 and redis.call('EXISTS', queue(key)) == 0 then
+    redis.call('SREM', waiting, key)
+  end
+end
+
 -- propose makes the token known. Returns false where it was larger than all before, else the one known here.
 local function propose(token, key)
   if tonumber(token) == 0 or redis.call('ZADD', tokens, 'GT', 'CH', token, key) == 1 then
@@ -22,7 +33,7 @@ local function hand_over(key)
   while true do
     local first = redis.call('ZRANGE', queue(key), 0, 0)[1]
     if not first then return false end
-    redis.call('ZREM', queue(key), first)
+    leave(key, first)
     local owner = string.sub(first, 1, 36)
     local known = propose(string.sub(first, 38, 53), key)
     local told = redis.pcall('PUBLISH', string.sub(first, 69), owner .. ' ' .. (known or '') .. ' ' .. key)

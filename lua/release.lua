@@ -5,10 +5,10 @@
 -- nobody's · 2 it is somebody else's
 local n, call = #KEYS - 1, redis.call
 local holders, usual, codes, free = call('MGET', unpack(KEYS, 1, n)), 0, {}, {}
-local waited = call('EXISTS', base .. 'waiting') == 1
+local waited = call('EXISTS', waiting) == 1
 for i = 1, n do
   local key, member = KEYS[i], ARGV[2 * i]
-  if member ~= '' then call('ZREM', queue(key), member) end
+  if member ~= '' then leave(key, member) end
   if holders[i] == ARGV[2 * i - 1] then
     usual = usual + 1
     codes[i] = 1

@@ -1,0 +1,363 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+// never is a back-off that leaves only the messages to wake a waiter.
+func never(int) time.Duration { return time.Hour }
+
+// leftovers returns the keys on the nodes, but for the tokens.
+func (fl *fleet) leftovers() (keys []string) {
+	for _, n := range fl.nodes {
+		for _, key := range n.Keys() {
+			if key != tokensName {
+				keys = append(keys, n.Addr()+" "+key)
+			}
+		}
+	}
+	return keys
+}
+
+func TestFirstComeFirstServed(t *testing.T) {
+	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
+		holder := must(fl.locker("holder", opts...).Lock(t.Context(), "job"))(t)
+		var mu sync.Mutex
+		var order []int
+		var waiters sync.WaitGroup
+		for i := range 10 {
+			l := fl.locker(fmt.Sprint(i), append(opts, WithBackoff(never))...)
+			waiters.Go(func() {
+				k := must(l.Lock(t.Context(), "job"))(t)
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				time.Sleep(ms)
+				if err := k.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(20 * ms)
+		}
+		released := time.Now()
+		if err := holder.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		waiters.Wait()
+		if took := time.Since(released); took > 100*ms {
+			t.Errorf("ten hand-overs took %v", took)
+		}
+		if fmt.Sprint(order) != "[0 1 2 3 4 5 6 7 8 9]" {
+			t.Errorf("the order was %v", order)
+		}
+		settleNetwork()
+		if left := fl.leftovers(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+func TestTokensGrowThroughTheQueue(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		var last int64
+		inside := 0
+		var waiters sync.WaitGroup
+		for i := range 8 {
+			l := fl.locker(fmt.Sprint(i))
+			waiters.Go(func() {
+				for range 20 {
+					k := must(l.Lock(t.Context(), "job"))(t)
+					if inside++; inside != 1 {
+						t.Error("two at once")
+					}
+					if k.Token() <= last {
+						t.Errorf("token %d after %d", k.Token(), last)
+					}
+					last = k.Token()
+					time.Sleep(ms)
+					inside--
+					if err := k.Unlock(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		waiters.Wait()
+	})
+}
+
+func TestCancelledWaitLeavesNothing(t *testing.T) {
+	modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
+		holder := must(fl.locker("holder", opts...).Lock(t.Context(), "job"))(t)
+		l := fl.locker("a", opts...)
+		ctx, cancel := context.WithTimeout(t.Context(), 500*ms)
+		defer cancel()
+		if _, err := l.Lock(ctx, "job"); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrTaken) {
+			t.Errorf("got %v, want DeadlineExceeded and ErrTaken", err)
+		}
+		settleNetwork()
+		if left := strings.Join(fl.leftovers(), " "); strings.Contains(left, "redlock:") {
+			t.Errorf("left: %s", left)
+		}
+		if err := holder.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		settleNetwork()
+		if left := fl.leftovers(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+// The lock is handed over at the very moment at which the waiter gives up.
+func TestHandOverToOneThatHasGivenUp(t *testing.T) {
+	for offset := -2 * ms; offset <= 2*ms; offset += 100 * time.Microsecond {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			holder := must(fl.locker("holder").Lock(t.Context(), "job"))(t)
+			a, b := fl.locker("a"), fl.locker("b", WithBackoff(never))
+			ctx, cancel := context.WithTimeout(t.Context(), 100*ms+offset)
+			defer cancel()
+			gave, got := make(chan *Lock, 1), make(chan *Lock, 1)
+			go func() {
+				k, _ := a.Lock(ctx, "job")
+				gave <- k
+			}()
+			time.Sleep(10 * ms)
+			go func() { got <- must(b.Lock(t.Context(), "job"))(t) }()
+			time.Sleep(90 * ms)
+			if err := holder.Unlock(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if k := <-gave; k != nil {
+				if err := k.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			within(t, 300*ms, "the next one", func() {
+				if err := (<-got).Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+			settleNetwork()
+			if left := fl.leftovers(); len(left) > 0 {
+				t.Errorf("offset %v left: %v", offset, left)
+			}
+		})
+	}
+}
+
+func TestDeadWaitersDelayNobody(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		holder := must(fl.locker("holder").Lock(t.Context(), "job"))(t)
+		for i := range 5 {
+			client := fmt.Sprintf("dead%d", i)
+			l := fl.locker(client)
+			go func() { _, _ = l.Lock(t.Context(), "job") }()
+			time.Sleep(20 * ms)
+			// As by kill -9: its connections are reset.
+			fl.net.Refuse(sim.Link{Client: client})
+			fl.net.Reset(sim.Link{Client: client})
+		}
+		l := fl.locker("living", WithBackoff(never))
+		got := make(chan *Lock)
+		go func() { got <- must(l.Lock(t.Context(), "job"))(t) }()
+		time.Sleep(50 * ms)
+		if err := holder.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		within(t, 20*ms, "the hand-over", func() {
+			if err := (<-got).Unlock(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}
+
+// A holder that crashed, an administrator's DEL and a foreign client's release
+// tell nobody: the waiter asks.
+func TestWaitersDoNotDependOnMessages(t *testing.T) {
+	const ttl = 2 * time.Second
+	for name, c := range map[string]struct {
+		prepare, release func(fl *fleet, holder *Lock)
+		limit            time.Duration
+	}{
+		"crashed holder": {release: func(fl *fleet, _ *Lock) {
+			fl.net.Refuse(sim.Link{Client: "holder"})
+			fl.net.Reset(sim.Link{Client: "holder"})
+		}, limit: ttl + 250*ms},
+		"deleted": {release: func(fl *fleet, _ *Lock) {
+			for _, n := range fl.nodes {
+				n.Do("DEL", "job")
+			}
+		}, limit: 260 * ms},
+		"no permission to publish": {
+			prepare: func(fl *fleet, _ *Lock) {
+				for _, n := range fl.nodes {
+					n.Deny("publish")
+				}
+			},
+			release: func(fl *fleet, holder *Lock) { _ = holder.Unlock(fl.t.Context()) }, limit: 260 * ms,
+		},
+		"no permission to subscribe": {
+			prepare: func(fl *fleet, _ *Lock) {
+				for _, n := range fl.nodes {
+					n.Deny("subscribe")
+				}
+			},
+			release: func(fl *fleet, holder *Lock) { _ = holder.Unlock(fl.t.Context()) }, limit: 260 * ms,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				holder := must(fl.locker("holder", WithTTL(ttl)).Lock(t.Context(), "job"))(t)
+				if c.prepare != nil {
+					c.prepare(fl, holder)
+				}
+				l := fl.locker("a")
+				got := make(chan *Lock)
+				go func() { got <- must(l.Lock(t.Context(), "job"))(t) }()
+				time.Sleep(500 * ms)
+				c.release(fl, holder)
+				within(t, c.limit, "the take-over", func() {
+					if err := (<-got).Unlock(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+			})
+		})
+	}
+}
+
+// A waiter that is cut off keeps its subscription, as far as the nodes can see: the lock
+// is handed to it, and is free again after one TTL.
+func TestAWaiterThatIsCutOffDelaysForOneTTL(t *testing.T) {
+	const ttl = 2 * time.Second
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		holder := must(fl.locker("holder", WithTTL(ttl)).Lock(t.Context(), "job"))(t)
+		gone := fl.locker("gone", WithTTL(ttl))
+		go func() { _, _ = gone.Lock(t.Context(), "job") }()
+		time.Sleep(50 * ms)
+		l := fl.locker("a", WithTTL(ttl))
+		got := make(chan *Lock)
+		go func() { got <- must(l.Lock(t.Context(), "job"))(t) }()
+		time.Sleep(50 * ms)
+		fl.net.Drop(sim.Link{Client: "gone"}, sim.Both)
+		if err := holder.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		within(t, ttl+500*ms, "the hand-over", func() {
+			if err := (<-got).Unlock(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		fl.net.Calm()
+	})
+}
+
+func TestOneContenderForEachProcess(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		holder := must(fl.locker("holder").Lock(t.Context(), "job"))(t)
+		l := fl.locker("a")
+		var waiters sync.WaitGroup
+		var mu sync.Mutex
+		var order []int
+		for i := range 50 {
+			waiters.Go(func() {
+				k := must(l.Lock(t.Context(), "job"))(t)
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				if err := k.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+			time.Sleep(10 * ms)
+		}
+		if got := fl.nodes[0].Do("ZCARD", "redlock:wait:job"); got != int64(1) {
+			t.Errorf("%v contenders on the node, want 1", got)
+		}
+		// One in the middle of the line gives up.
+		ctx, cancel := context.WithTimeout(t.Context(), 20*ms)
+		defer cancel()
+		within(t, 20*ms, "giving up", func() {
+			if _, err := l.Lock(ctx, "job"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v, want DeadlineExceeded", err)
+			}
+		})
+		if err := holder.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		waiters.Wait()
+		for i, got := range order {
+			if i != got {
+				t.Fatalf("the order was %v", order)
+			}
+		}
+		settleNetwork()
+		if left := fl.leftovers(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+// Votes that are split between waiters come together.
+func TestSplitQueuesComeTogether(t *testing.T) {
+	for n := 2; n <= 5; n++ {
+		bubble(t, n, func(t *testing.T, fl *fleet) {
+			a, b := fl.locker("a"), fl.locker("b")
+			// Each reaches one half first.
+			slow := sim.Delay{Min: 30 * ms, Max: 31 * ms}
+			for i := range n {
+				client := "a"
+				if i < n/2 {
+					client = "b"
+				}
+				fl.net.SetDelay(link0(client, i), sim.Both, slow)
+			}
+			var both sync.WaitGroup
+			for _, l := range []*Locker{a, b} {
+				both.Go(func() {
+					for range 10 {
+						k := must(l.Lock(t.Context(), "job"))(t)
+						if err := k.Unlock(t.Context()); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			within(t, 10*time.Second, "twenty holds", both.Wait)
+			time.Sleep(200 * ms)
+			if left := fl.leftovers(); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
+	}
+}
+
+func TestOwnersStandInTheOrderOfTime(t *testing.T) {
+	last := ""
+	for micros := int64(1_700_000_000_000_000); micros < 1_700_000_000_003_000; micros++ {
+		id := newOwner(micros)
+		if id.Version() != 7 || id.Variant().String() != "RFC4122" {
+			t.Fatalf("%s is no UUID of version 7", id)
+		}
+		text := id.String()
+		if text[:18] <= last { // 60 bits of time hold 1/4096 ms
+			t.Fatalf("%s after %s", text, last)
+		}
+		last = text[:18]
+		if at := time.UnixMilli(0).Add(time.Duration(micros) * time.Microsecond); time.Unix(id.Time().UnixTime()).Sub(at).Abs() > time.Second {
+			t.Fatalf("%s tells another time", id)
+		}
+	}
+}
