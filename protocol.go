@@ -185,8 +185,9 @@ func (l *Locker) askToRaise(h *hold, highest int64, to nodeSet) (*call, error) {
 		}
 		return nil, errTokenAhead
 	}
-	l.fence.see(highest)
-	h.token = l.fence.propose(now)
+	// No more than one above: whoever waits behind us has proposed the time at which
+	// it began to wait, and should not need a second round, too.
+	h.token = highest + 1
 	c := l.askFor(raise, h)
 	c.put(l.nodes, to, l.need, now.local)
 	return c, nil

@@ -280,7 +280,7 @@ func (w *waiter) win(ctx context.Context, v view, asked instant) (*hold, error) 
 		start = asked
 	}
 	if v.granted < l.need {
-		c, err := l.askToRaise(h, v.highest, l.all)
+		c, err := l.askToRaise(h, max(h.token, v.highest), l.all)
 		if err != nil {
 			return nil, err
 		}

@@ -32,11 +32,10 @@ for i = 1, n do
       replies[i] = { 1 }
     end
   else
-    call('ZADD', queue(key), 0, member)
-    call('SADD', waiting, key)
     -- What nobody asks about any more goes away.
+    local again = call('ZADD', queue(key), 0, member) == 0
     call('PEXPIRE', queue(key), 30000)
-    call('PEXPIRE', waiting, 30000)
+    if call('SADD', waiting, key) == 1 or again then call('PEXPIRE', waiting, 30000) end
     replies[i] = { 0, holder or '', call('PTTL', key), call('ZRANK', queue(key), member) }
   end
 end
