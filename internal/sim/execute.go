@@ -55,7 +55,11 @@ func (n *Node) execute(c *client, args []string) any {
 	x := &call{Node: n, client: c, args: args, now: n.clock.ms()}
 	reply := x.dispatch(false)
 	if n.observe != nil && !c.trusted {
-		n.observe(Command{At: time.Now(), Node: n.addr, Client: c.from, Args: args, Reply: reply})
+		seen := reply
+		if many, ok := reply.(replies); ok {
+			seen = []any(many)
+		}
+		n.observe(Command{At: time.Now(), Node: n.addr, Client: c.from, Args: args, Reply: seen})
 	}
 	return reply
 }

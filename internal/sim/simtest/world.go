@@ -12,20 +12,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock"
-	"github.com/quorumlock/redlock/internal/boottime"
-	"github.com/quorumlock/redlock/internal/chance"
 	"github.com/quorumlock/redlock/internal/sim"
 )
-
-func init() {
-	// The boot-time clock is a system call: real time, which must not leak into the bubble.
-	boottime.Now = boottime.None
-	// The library's own randomness becomes a function of the instant: however the scheduler orders the goroutines that
-	// draw at one instant, each gets the same.
-	chance.Duration = func(limit time.Duration) time.Duration {
-		return time.Duration(rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)).Int64N(int64(limit)))
-	}
-}
 
 var names = []string{"stock:4711", "stock:4712"}
 
