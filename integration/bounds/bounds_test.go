@@ -149,17 +149,17 @@ func TestEveryOperationReturnsWithinTheNodeTimeout(t *testing.T) {
 			"Unlock with a dead ctx": func(k *redlock.Lock) error { return k.Unlock(dead) },
 		} {
 			judge(t, func() error {
-				var held *redlock.Lock
-				fleet.Eventually(t, "all nodes grant", func() bool {
-					var err error
-					held, err = l.TryLock(t.Context(), rand.Text())
-					return err == nil && f.Grants(t, l) == 5
-				})
+				fleet.Eventually(t, "all nodes grant", func() bool { return f.Grants(t, l) == 5 })
+				held, err := l.TryLock(t.Context(), rand.Text())
+				if err != nil {
+					return err
+				}
+				fleet.Eventually(t, "all nodes have granted", func() bool { return f.Holders(t, held.Name(), held.Owner()) == 5 })
 				// The operation meets masters that have just been frozen,
 				// before the library has found out.
 				each(t, f.Nodes[:frozen], (*masters.Node).Pause)
 				start := time.Now()
-				err := do(held)
+				err = do(held)
 				took := time.Since(start)
 				each(t, f.Nodes[:frozen], (*masters.Node).Resume)
 				t.Logf("%d of 5 frozen: %s returned after %v", frozen, name, took)

@@ -86,6 +86,28 @@ func TestUnlockWithNodesDown(t *testing.T) {
 	f.WantClean(t) // the release was only late
 }
 
+// One node was never ours and two are silent now: the other two confirm, and
+// nobody can say that a majority has been lost.
+func TestAMinorityThatNeverGrantedDoesNotMakeAHoldLost(t *testing.T) {
+	f := fleet.Start(t, 5)
+	nw := f.Network(t)
+	l := nw.Locker(t, redlock.WithTTL(long), redlock.WithNodeTimeout(400*time.Millisecond), redlock.WithoutRenewal())
+	fleet.Put(t, "n", "somebody", long, f.Nodes[2])
+	k := lock(t, l, "n")
+	fleet.Eventually(t, "the other nodes have granted", func() bool { return f.Holders(t, "n", k.Owner()) == 4 })
+	for _, p := range nw.Proxies[:2] {
+		p.Hold(faultproxy.Up)
+	}
+	for what, err := range map[string]error{"Extend": k.Extend(t.Context()), "Err": k.Err(), "Unlock": k.Unlock(t.Context())} {
+		if what != "Err" && !errors.Is(err, redlock.ErrNoQuorum) {
+			t.Errorf("%s: got %v, want %v", what, err, redlock.ErrNoQuorum)
+		}
+		if errors.Is(err, redlock.ErrLost) || errors.Is(err, redlock.ErrTaken) {
+			t.Errorf("%s says that somebody else has the lock: %v", what, err)
+		}
+	}
+}
+
 func TestUnlockWorksWithADeadContext(t *testing.T) {
 	f := fleet.Start(t, 3)
 	l := f.Locker(t, redlock.WithTTL(long))
