@@ -1,0 +1,54 @@
+// Package holding_test shows on real masters, and on the real clock, what a
+// holder may rely on: that it is told of the end in time, whatever happens to it.
+package holding_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/integration/fleet"
+)
+
+// The sizes that the issue asks for take minutes; what runs always is smaller.
+var long = flag.Bool("long", os.Getenv("REDLOCK_LONG") != "", "run at full size: minutes instead of seconds")
+
+// sized returns the size of a measurement.
+func sized[T any](short, full T) T {
+	if *long {
+		return full
+	}
+	return short
+}
+
+// TestMain is also main of the processes that the tests start.
+func TestMain(m *testing.M) {
+	if os.Getenv(holderNodes) != "" {
+		os.Exit(runHolder())
+	}
+	fleet.Main(m)
+}
+
+// lock acquires a name, which may take several attempts.
+func lock(t *testing.T, l *redlock.Locker, name string, opts ...redlock.Option) *redlock.Lock {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	k, err := l.Lock(ctx, name, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// wantIs fails the test unless the error is one of its kind; a nil kind is no error.
+func wantIs(t *testing.T, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) || want == nil && err != nil {
+		t.Errorf("%s: got %v, want %v", what, err, want)
+	}
+}
