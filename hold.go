@@ -142,7 +142,7 @@ func (h *hold) release(asked nodeSet) error {
 	c := l.askFor(release, h)
 	defer c.release()
 	now := h.opts.clock.local()
-	c.expires = now.Add(h.leftovers())
+	c.expires = now.Add(h.opts.ttl)
 	c.put(l.nodes, asked, l.need, now)
 	<-c.wake // within the node timeout: the nodes see to it
 	votes := tally(c.votes.Load())
@@ -196,17 +196,6 @@ func (h *hold) answered(c *call, votes tally, ended error) error {
 		h.end(ErrLost)
 	}
 	return failure
-}
-
-// queueTTL is how long a node keeps a queue that nobody asks about: see lua/enqueue.lua.
-const queueTTL = 30 * time.Second
-
-// leftovers returns how long what the hold has on a node lasts if nobody undoes it.
-func (h *hold) leftovers() time.Duration {
-	if h.place != nowhere {
-		return max(h.opts.ttl, queueTTL)
-	}
-	return h.opts.ttl
 }
 
 // over returns the error of an operation on a hold that has ended.

@@ -206,7 +206,7 @@ func (l *Locker) undo(h *hold, nodes nodeSet) {
 	}
 	c := l.askFor(k, h)
 	now := l.opts.clock.local()
-	c.expires = now.Add(h.leftovers())
+	c.expires = now.Add(h.opts.ttl)
 	c.put(l.nodes, nodes, l.need, now)
 	c.release()
 }

@@ -266,7 +266,7 @@ func (v *view) pause(o *options, attempts, partial, need int) time.Duration {
 	if slices.Sort(v.remains); len(v.remains) >= need {
 		pause = min(pause, v.remains[need-1]+time.Millisecond)
 	}
-	return pause
+	return min(pause, o.ttl/2) // the nodes keep our place for a TTL
 }
 
 // win makes a hold of a majority of votes. It returns neither a hold nor an

@@ -32,10 +32,13 @@ for i = 1, n do
       replies[i] = { 1 }
     end
   else
-    -- What nobody asks about any more goes away.
-    local again = call('ZADD', queue(key), 0, member) == 0
-    call('PEXPIRE', queue(key), 30000)
-    if call('SADD', waiting, key) == 1 or again then call('PEXPIRE', waiting, 30000) end
+    -- Waiters ask again within half of their TTL. What nobody asks about any more
+    -- goes away, as fast as the lock itself would.
+    call('ZADD', queue(key), 0, member)
+    call('SADD', waiting, key)
+    for _, mine in ipairs({ queue(key), waiting }) do
+      if call('PTTL', mine) < tonumber(ttl) then call('PEXPIRE', mine, ttl) end
+    end
     replies[i] = { 0, holder or '', call('PTTL', key), call('ZRANK', queue(key), member) }
   end
 end
