@@ -56,8 +56,8 @@ func (w *world) contest() {
 	}
 }
 
-// kept are the keys that stay: the set of tokens, the node's record, and the mark that somebody waited within the last 30 s.
-var kept = []string{"redlock:tokens", "redlock:node", "redlock:waiting"}
+// kept are the keys that stay on the nodes.
+var kept = []string{"redlock:tokens", "redlock:node"}
 
 // leftovers: what nobody holds or waits for is not on the nodes.
 func (w *world) leftovers(when string) {

@@ -101,9 +101,9 @@ func TestReplay(t *testing.T) {
 	const runs, equal = 8, 6
 	same := 0
 	for s := *first; s < *first+runs; s++ {
-		scenario := simtest.NewScenario(s)
-		scenario.Workers = 1
-		a, b := run(t, scenario), run(t, scenario)
+		alone := simtest.NewScenario(s)
+		alone.Workers = 1
+		a, b := run(t, alone), run(t, alone)
 		if a.Digest() == b.Digest() {
 			same++
 			continue
