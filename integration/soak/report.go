@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/integration/tokens"
+)
+
+// report is what a run has found.
+type report struct {
+	*soaking
+	took    time.Duration
+	verdict tokens.Verdict
+	left    int // keys that nobody uses, one TTL after the end
+}
+
+// report judges the histories, and looks for what was left behind.
+func (s *soaking) report(histories [][]tokens.Hold, took time.Duration) (report, error) {
+	r := report{soaking: s, took: took, verdict: tokens.Judge(slices.Concat(histories...))}
+	time.Sleep(s.ttl) // what an unreachable master could not be told goes with its TTL
+	for _, n := range s.fleet {
+		s.note(n)
+		keys, err := redis.Strings(n.Do("KEYS", "name *"))
+		if err != nil {
+			return r, err
+		}
+		r.left += len(keys)
+	}
+	return r, nil
+}
+
+// excludes reports whether nothing was done that lets holds overlap.
+func (r report) excludes() bool { return r.downtime() >= r.ttl }
+
+func (r report) String() string {
+	var b strings.Builder
+	v, c := r.verdict, &r.counts
+	fmt.Fprintf(&b, "\n%d acquisitions by %d clients × %d goroutines in %s: %.0f/s; TTL %s; %d hot and %d other names\n",
+		v.Holds, r.lockers, r.workers, r.took.Round(time.Second), float64(v.Holds)/r.took.Seconds(), r.ttl, r.hot, r.warm)
+	fmt.Fprintf(&b, "faults: %s\n", c.faults())
+	fmt.Fprintf(&b, "a killed master was down for at least %s\n", r.downtime())
+	fmt.Fprintf(&b, "asked in vain: %d taken, %d no quorum; holds lost before their unlock: %d; unlocks without a majority's word: %d; scripts sent again: %d\n",
+		c.taken.Load(), c.noQuorum.Load(), c.lost.Load(), c.unconfirmed.Load(), c.evaluations.Load())
+	fmt.Fprintf(&b, "lock keys left behind after one TTL: %d\n", r.left)
+	fmt.Fprintf(&b, "judged: %s\n", v)
+	fmt.Fprintf(&b, "VIOLATIONS: %d\n", r.violations())
+	return b.String()
+}
+
+// violations counts what must not be.
+func (r report) violations() int {
+	n := r.verdict.Duplicates + r.verdict.Inversions + r.left
+	if r.excludes() {
+		n += r.verdict.Overlaps + r.verdict.LateGrants
+	}
+	return n
+}
+
+// err says what is wrong with what was found, or with the run: one in which too little happens proves nothing.
+func (r report) err() error {
+	var wrong []error
+	if n := r.violations(); n > 0 {
+		wrong = append(wrong, fmt.Errorf("%d violations", n))
+	}
+	wants := func(what string, got, want int64) {
+		if got < want {
+			wrong = append(wrong, fmt.Errorf("too little to prove anything: %d %s, want %d", got, what, want))
+		}
+	}
+	c, periods := &r.counts, int64(r.length/(10*time.Second))
+	wants("acquisitions", int64(r.verdict.Holds), int64(r.acquisitions))
+	wants("compared with an earlier hold", int64(r.verdict.Compared), int64(r.acquisitions)/2)
+	wants("masters killed", c.kills.Load(), periods)
+	wants("masters frozen", c.freezes.Load(), periods)
+	wants("SCRIPT FLUSH", c.flushes.Load(), 3*periods)
+	wants("scripts sent again", c.evaluations.Load(), periods)
+	wants("networks delayed", c.delays.Load(), periods)
+	wants("networks held", c.holds.Load(), periods)
+	wants("networks reset", c.resets.Load(), periods)
+	wants("holds outlived", c.lost.Load(), periods)
+	wants("taken", c.taken.Load(), periods)
+	return errors.Join(wrong...)
+}
