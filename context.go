@@ -1,6 +1,9 @@
 package redlock
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // heldKey is the key under which a context carries holds.
 type heldKey struct{}
@@ -48,10 +51,10 @@ func (l *Locker) join(ctx context.Context, name string) (*Lock, error) {
 			}
 			h.mu.Unlock()
 		}
-		switch err {
-		case nil:
+		switch {
+		case err == nil:
 			return &Lock{hold: h, outer: at.lock}, nil
-		case ErrUnlocked:
+		case errors.Is(err, ErrUnlocked):
 			continue
 		default:
 			return nil, h.over("lock", err)

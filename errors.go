@@ -95,7 +95,7 @@ func (e NodeError) Unwrap() error { return e.Err }
 // ErrLost, and for the error of the caller's context where that ended a wait;
 // never for an error of a single node, since one node's timeout is not the caller's.
 type QuorumError struct {
-	Op      string // "lock", "extend" or "unlock"
+	Op      string // "lock", "adopt", "extend" or "unlock"
 	Name    string // of the lock
 	Need    int    // how many nodes must grant
 	Granted int    // how many did

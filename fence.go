@@ -84,13 +84,12 @@ func (f *fence) tooFarAhead(token int64, now instant) bool {
 
 // measured takes note of a node's clock: it showed micros some time between
 // asked and now.
-func (f *fence) measured(node int, micros int64, asked, now instant) (offset time.Duration) {
+func (f *fence) measured(node int, micros int64, asked, now instant) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	between := (f.local(asked) + f.local(now)) / 2
 	f.offsets[node] = nodeOffset{known: true, offset: micros - between}
 	f.ahead.Store(medianOffset(f.offsets))
-	return time.Duration(f.offsets[node].offset-f.ahead.Load()) * time.Microsecond
 }
 
 // medianOffset returns the middle one of the known offsets, the lower where

@@ -30,6 +30,7 @@ type hold struct {
 	asked    nodeSet                               // the nodes that may have the key
 	handles  int                                   // Locks that have not been unlocked
 	err      error                                 // why the hold ended; nil while it may be trusted
+	detail   string                                // how it was lost
 	done     chan struct{}                         // closed when the hold ends; made when first asked for
 	ends     map[*context.CancelCauseFunc]struct{} // contexts that end with the hold
 	renewal  renewal
@@ -67,6 +68,17 @@ func (h *hold) left(now instant) time.Duration {
 	return left
 }
 
+// end returns when the hold ends unless it is extended. Called with mu held.
+func (h *hold) end() time.Time {
+	end := h.start.local.Add(h.validity)
+	if h.opts.maxHold > 0 {
+		if limit := h.since.local.Add(h.opts.maxHold); limit.Before(end) {
+			end = limit
+		}
+	}
+	return end
+}
+
 // check ends the hold if its time is up, and returns why it has ended or nil.
 func (h *hold) check() error {
 	now := h.opts.clock.now()
@@ -82,17 +94,18 @@ func (h *hold) expireAt(now instant) {
 		return
 	}
 	if h.opts.maxHold > 0 && now.since(h.since) >= h.opts.maxHold {
-		h.end(ErrMaxHold)
+		h.finish(ErrMaxHold)
 	} else {
-		h.end(ErrLost)
+		h.detail = fmt.Sprintf(": its validity ended %s ago", -h.left(now))
+		h.finish(ErrLost)
 	}
 }
 
-// end makes the end known, by every way at once. Whoever ends a hold other than by
+// finish makes the end known, by every way at once. Whoever ends a hold other than by
 // Unlock has the nodes let go, too: what they still keep is in nobody's use. But where
 // the Locker is closed under running work, that stays protected for the rest of
 // the TTL, and a hold that was handed over is kept for who adopts it. Called with mu held, once.
-func (h *hold) end(cause error) {
+func (h *hold) finish(cause error) {
 	h.err = cause
 	h.renewal.handle = nil
 	if h.done != nil {
@@ -119,7 +132,7 @@ func (h *hold) leave() error {
 	h.handles--
 	ended, last, asked := h.err, h.handles == 0, h.asked
 	if ended == nil && last {
-		h.end(ErrUnlocked)
+		h.finish(ErrUnlocked)
 	}
 	h.mu.Unlock()
 	switch {
@@ -193,7 +206,8 @@ func (h *hold) answered(c *call, votes tally, ended error) error {
 	failure := l.failure("extend", h.name, c, votes, ended)
 	if votes.count(voteTaken)+votes.count(voteAbsent) > len(l.nodes)-l.need {
 		failure.reason = ErrLost
-		h.end(ErrLost)
+		h.detail = ": a majority of the nodes had it no more"
+		h.finish(ErrLost)
 	}
 	return failure
 }
@@ -201,7 +215,7 @@ func (h *hold) answered(c *call, votes tally, ended error) error {
 // over returns the error of an operation on a hold that has ended.
 func (h *hold) over(op string, cause error) error {
 	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrUnlocked) || errors.Is(cause, ErrHandedOver) {
-		return fmt.Errorf("redlock: %s %q: %w", op, h.name, unprefixed{cause})
+		return fmt.Errorf("redlock: %s %q: %w%s", op, h.name, unprefixed{cause}, h.detail)
 	}
 	return fmt.Errorf("redlock: %s %q: %w: %w", op, h.name, unprefixed{ErrLost}, unprefixed{cause})
 }

@@ -19,7 +19,8 @@ type Lock struct {
 // Name returns the name that was locked, without the prefix.
 func (k *Lock) Name() string { return k.hold.name }
 
-// Owner returns the random value that marks this hold on the nodes.
+// Owner returns the value that marks this hold on the nodes: a UUID of version
+// 7, the nodes' time followed by 62 random bits.
 func (k *Lock) Owner() string { return k.hold.owner.String() }
 
 // Token returns the fencing token: a number larger than the token of every
@@ -36,11 +37,12 @@ func (k *Lock) Until() time.Time {
 	h := k.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.start.local.Add(h.validity)
+	return h.end()
 }
 
-// Done returns a channel that is closed when the hold ends: by Unlock, at
-// Until, or when a majority of the nodes no longer has it. Err says which.
+// Done returns a channel that is closed when the hold ends: by Unlock, Ticket or
+// Close, at Until or the limit of WithMaxHold, or when a majority of the nodes no longer
+// has it. Err says which.
 func (k *Lock) Done() <-chan struct{} {
 	h := k.hold
 	h.mu.Lock()
@@ -55,7 +57,7 @@ func (k *Lock) Done() <-chan struct{} {
 }
 
 // Err returns nil while the hold may be trusted, then why it ended: ErrLost,
-// ErrMaxHold, ErrUnlocked or ErrClosed. It reads the clock itself, so it is never late, even
+// ErrMaxHold, ErrUnlocked, ErrHandedOver or ErrClosed. It reads the clock itself, so it is never late, even
 // right after the process was paused.
 func (k *Lock) Err() error { return k.hold.check() }
 

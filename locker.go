@@ -35,7 +35,8 @@ const (
 const maxName = 512
 
 // New returns a Locker for the nodes at the given URLs:
-// redis://user:password@host:port/db, rediss://… for TLS, or unix:///path?db=n.
+// redis://user:password@host:port/db, rediss://… for TLS, or unix:///path?db=n;
+// valkey and valkeys mean the same as redis and rediss, and redis://secret@host has a password alone.
 // Use an odd number of masters that share no fate; five is usual. One makes a plain
 // single-node lock.
 //

@@ -14,7 +14,7 @@ import (
 // changed once settled, so that calls and holds can share them.
 type options struct {
 	ttl         time.Duration
-	minValidity time.Duration // 0: a quarter of the TTL
+	minValidity time.Duration // 0: a quarter of the TTL, or of the maximum hold
 	drift       drift
 	backoff     Backoff
 	maxAttempts int           // 0: no limit
@@ -28,6 +28,7 @@ type options struct {
 	dialer      func(ctx context.Context, network, address string) (net.Conn, error)
 	tls         *tls.Config
 	logger      *slog.Logger
+	warns       bool          // the logger takes warnings
 	retention   time.Duration // how long nodes keep tokens
 	clock       clock
 
@@ -54,10 +55,14 @@ func (o *options) connectTimeout() time.Duration { return max(time.Second, 4*o.n
 
 // leastValidity is what must be left of the TTL for a hold to count.
 func (o *options) leastValidity() time.Duration {
-	if o.minValidity > 0 {
+	switch {
+	case o.minValidity > 0:
 		return o.minValidity
+	case o.maxHold > 0:
+		return min(o.ttl, o.maxHold) / 4
+	default:
+		return o.ttl / 4
 	}
-	return o.ttl / 4
 }
 
 // Option sets one thing: the default, when given to [New], or an exception,
@@ -76,7 +81,8 @@ func WithTTL(ttl time.Duration) Option {
 }
 
 // WithMinValidity sets how much of the TTL must be left, once a majority has
-// granted, for a hold to be worth having. The default is a quarter of the TTL.
+// granted, for a hold to be worth having. The default is a quarter of the TTL,
+// or of the maximum hold where that is shorter.
 func WithMinValidity(d time.Duration) Option {
 	return Option{name: "WithMinValidity", apply: func(o *options) { o.minValidity = d }}
 }
@@ -87,8 +93,10 @@ func WithDrift(factor float64, slack time.Duration) Option {
 	return Option{name: "WithDrift", apply: func(o *options) { o.drift = drift{factor, slack} }}
 }
 
-// WithBackoff sets how long to wait between attempts. The default is
-// Jitter(10*time.Millisecond, 250*time.Millisecond).
+// WithBackoff sets when Lock asks the nodes again while it waits, should nobody
+// tell it that its turn has come. The default is Jitter(10*time.Millisecond,
+// 250*time.Millisecond). Far back in the queue Lock asks less often, and it asks earlier where
+// the holder's TTL ends or part of the votes is there.
 func WithBackoff(b Backoff) Option {
 	return Option{name: "WithBackoff", apply: func(o *options) { o.backoff = b }}
 }
@@ -111,21 +119,23 @@ func WithMaxHold(d time.Duration) Option {
 	return Option{name: "WithMaxHold", apply: func(o *options) { o.maxHold = d }}
 }
 
-// WithoutFencing hands out no tokens: the nodes are sent a plain SET NX PX, which
-// is what other Redlock clients send.
+// WithoutFencing hands out no tokens: a lock that is free is taken with a plain SET
+// NX PX, which is what other Redlock clients send.
 func WithoutFencing() Option {
 	return Option{name: "WithoutFencing", apply: func(o *options) { o.fencing = false }}
 }
 
 // WithFenceRetention sets how long the nodes remember the token of a name that
-// is not locked any more. The default is one minute. It must exceed by far what the clocks
-// of the nodes differ by. Only for New.
+// is not locked any more. The default is one minute. It must be at
+// least 2 s longer than any TTL in use. Only for New.
 func WithFenceRetention(d time.Duration) Option {
 	return Option{name: "WithFenceRetention", newOnly: true, apply: func(o *options) { o.retention = d }}
 }
 
 // WithNodeTimeout sets how long a node may take to answer before it counts as
-// failed; every operation returns within it. The default is 250 ms. Only for New.
+// failed. The default is 250 ms. TryLock, Extend, Unlock and Adopt return within it, but
+// for a second round where a node knows a larger token, which may take as long again.
+// Only for New.
 func WithNodeTimeout(d time.Duration) Option {
 	return Option{name: "WithNodeTimeout", newOnly: true, apply: func(o *options) { o.nodeTimeout = d }}
 }
@@ -148,10 +158,13 @@ func WithTLSConfig(config *tls.Config) Option {
 	return Option{name: "WithTLSConfig", newOnly: true, apply: func(o *options) { o.tls = config }}
 }
 
-// WithLogger sets where connections lost and regained are told. The default is
-// nowhere. Only for New.
+// WithLogger sets where renewals that failed, holds that were forgotten and
+// subscriptions that are denied are told. The default is nowhere. Only for New.
 func WithLogger(l *slog.Logger) Option {
-	return Option{name: "WithLogger", newOnly: true, apply: func(o *options) { o.logger = l }}
+	return Option{name: "WithLogger", newOnly: true, apply: func(o *options) {
+		o.logger = l
+		o.warns = l != nil && l.Enabled(context.Background(), slog.LevelWarn)
+	}}
 }
 
 // settle returns base with the options applied, or base itself where there are none.
@@ -196,6 +209,8 @@ func (o *options) check() error {
 		return invalid("%d attempts", o.maxAttempts)
 	case o.maxHold < 0:
 		return invalid("a maximum hold of %s", o.maxHold)
+	case o.maxHold > 0 && o.maxHold <= o.minValidity:
+		return invalid("a maximum hold of %s is no longer than the minimum validity %s", o.maxHold, o.minValidity)
 	case o.fencing && o.retention < o.ttl+2*maxAhead:
 		return invalid("TTL %s: tokens are kept for %s, which must be %s longer than any TTL (WithFenceRetention)", o.ttl, o.retention, 2*maxAhead)
 	case o.backoff == nil:
@@ -212,8 +227,8 @@ func (o *options) check() error {
 type Backoff func(attempts int) time.Duration
 
 // Jitter returns a Backoff that waits a random time between shortest and a
-// limit that doubles with each attempt from 2 × shortest up to longest. The randomness is
-// what lets competitors that split the votes come apart.
+// limit that doubles with each attempt from 2 × shortest up to longest, so that
+// competitors come apart.
 func Jitter(shortest, longest time.Duration) Backoff {
 	return func(attempts int) time.Duration {
 		limit := longest

@@ -76,6 +76,8 @@ func readAcquire(reply any) answer {
 				a.place = int(place)
 			}
 			switch {
+			case ms == -2:
+				return answer{vote: voteAbsent}
 			case a.owner == "":
 				a.err = errNoLock
 			case ms < 0:
@@ -188,6 +190,7 @@ func (l *Locker) askToRaise(h *hold, highest int64, to nodeSet) (*call, error) {
 	// No more than one above: whoever waits behind us has proposed the time at which
 	// it began to wait, and should not need a second round, too.
 	h.token = highest + 1
+	l.fence.see(highest)
 	c := l.askFor(raise, h)
 	c.put(l.nodes, to, l.need, now.local)
 	return c, nil
@@ -209,6 +212,21 @@ func (l *Locker) undo(h *hold, nodes nodeSet) {
 	c.expires = now.Add(h.opts.ttl)
 	c.put(l.nodes, nodes, l.need, now)
 	c.release()
+}
+
+// notHeld describes an attempt that failed: because of err, or late though it
+// was won, or for want of votes.
+func (l *Locker) notHeld(ctx context.Context, w wanted, c *call, votes tally, err error, won bool) *QuorumError {
+	failure := l.failure(w.op, w.name, c, votes, nil)
+	switch {
+	case won:
+		failure.reason, failure.detail = ErrNoQuorum, "a majority came too late: too little of the TTL was left"
+	case errors.Is(err, errTokenAhead):
+		failure.reason, failure.detail = ErrNoQuorum, err.Error()
+	default:
+		failure.ctx = endOf(ctx, err)
+	}
+	return failure
 }
 
 // failure describes a call that found no majority. ended is what ended the

@@ -229,6 +229,8 @@ func (w *waiter) count(c *call) (v view) {
 			if a.remaining > 0 {
 				v.remains = append(v.remains, a.remaining)
 			}
+		case voteAbsent, voteAbstained, voteFailed, voteKinds:
+			// tells nothing of who has the lock
 		}
 		if fresh && (a.vote == voteGranted || a.vote == voteOutbid) {
 			v.fresh++

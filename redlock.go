@@ -7,8 +7,8 @@
 //	…
 //	defer lock.Unlock(ctx)
 //
-// A [Locker] keeps one connection to each node and serves any number of
-// goroutines. A [Lock] is one hold: trust it until [Lock.Done] is closed.
+// A [Locker] keeps one connection to each node, and a second one as soon as
+// somebody has to wait, and serves any number of goroutines. A [Lock] is one hold: trust it until [Lock.Done] is closed.
 //
 // The algorithm is Redlock, as the Redis documentation describes it
 // (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/),
@@ -23,7 +23,10 @@ import (
 
 // Lock waits until the lock is held and returns the hold. ctx bounds only the
 // wait. Inside a context that carries a hold of the same name by the same
-// Locker (see [Locker.Do] and [NewContext]) it joins that hold at once.
+// Locker (see [Locker.Do] and [NewContext]) it joins that hold at once, whatever the
+// options.
+//
+// Who has waited longest, in whatever process, is next (docs/algorithm.md).
 //
 // The error is usually a *QuorumError, which satisfies errors.Is for ErrTaken where
 // others hold the lock, for ErrNoQuorum where too few nodes answered, and also for
@@ -32,8 +35,8 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, 
 	return l.lock(ctx, name, true, opts)
 }
 
-// TryLock asks once, and returns within the node timeout: the hold, or an error
-// as from [Locker.Lock].
+// TryLock asks once, and returns within the node timeout (see [WithNodeTimeout]): the
+// hold, or an error as from [Locker.Lock].
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
 	return l.lock(ctx, name, false, opts)
 }
@@ -83,10 +86,7 @@ func (l *Locker) attempt(ctx context.Context, w wanted, o *options) (*hold, erro
 	// 5. If not, undo it on every node that may have said yes or may yet do so.
 	// The undo follows what it undoes on the same connection, so no node is too
 	// slow for it.
-	failure := l.failure(w.op, w.name, c, votes, endOf(ctx, err))
-	if won {
-		failure.reason, failure.detail = ErrNoQuorum, "a majority came too late: too little of the TTL was left"
-	}
+	failure := l.notHeld(ctx, w, c, votes, err, won)
 	undo := h.asked &^ c.refusers(votes)
 	c.giveUp()
 	l.undo(h, undo)

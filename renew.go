@@ -2,9 +2,7 @@ package redlock
 
 import (
 	"container/heap"
-	"context"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -55,7 +53,7 @@ func (s *leases) close() {
 	for _, h := range left {
 		h.mu.Lock()
 		if h.err == nil {
-			h.end(ErrClosed)
+			h.finish(ErrClosed)
 		}
 		h.mu.Unlock()
 	}
@@ -155,7 +153,7 @@ func (h *hold) watch(k *Lock) {
 	h.handles = 1
 	h.renewal.stopped = !h.opts.renew
 	if h.opts.renew {
-		if h.opts.logger.Enabled(context.Background(), slog.LevelWarn) {
+		if h.opts.warns {
 			h.caller.record()
 		}
 		h.renewal.at = h.start.local.Add(h.opts.renewAfter())
@@ -167,12 +165,7 @@ func (h *hold) watch(k *Lock) {
 // next returns when the hold must be looked at again. Called with mu held, or
 // before the hold is shared.
 func (h *hold) next(now time.Time) time.Time {
-	end := h.start.local.Add(h.validity)
-	if h.opts.maxHold > 0 {
-		if limit := h.since.local.Add(h.opts.maxHold); limit.Before(end) {
-			end = limit
-		}
-	}
+	end := h.end()
 	if !h.renewal.stopped && !h.renewal.asking && h.renewal.at.Before(end) {
 		end = h.renewal.at
 	}

@@ -26,9 +26,9 @@ func (k *Lock) Ticket() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err == nil {
-		h.end(ErrHandedOver)
+		h.finish(ErrHandedOver)
 	}
-	deadline := h.start.local.Add(h.validity).UnixMilli()
+	deadline := h.end().UnixMilli()
 	text := fmt.Sprintf("%s %d %d %s", h.owner, h.token, deadline, h.name)
 	return ticketPrefix + base64.RawURLEncoding.EncodeToString([]byte(text))
 }
