@@ -59,8 +59,11 @@ func cmdSelect(x *call) any {
 // cmdHello refuses every protocol but RESP2, which it need not be asked for.
 func cmdHello(x *call) any {
 	if len(x.args) > 1 && x.args[1] == "2" {
-		return []any{"server", "redis", "version", version, "proto", int64(2), "id", x.client.id, "mode", "standalone", "role", x.role(),
-			"modules", []any{}}
+		return []any{
+			"server", "redis", "version", version, "proto", int64(2), "id", x.client.id, "mode", "standalone", "role", x.role(),
+			"modules",
+			[]any{},
+		}
 	}
 	return Error("NOPROTO unsupported protocol version")
 }

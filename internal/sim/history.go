@@ -75,7 +75,7 @@ func (h *History) Granted(name, client string, token int64, start, until time.Ti
 	hold := &Hold{Name: name, Client: client, Token: token, Start: start, Granted: now, Until: until, id: len(h.holds)}
 	h.holds = append(h.holds, hold)
 	if !now.Before(until) {
-		h.blame("honesty", "granted when its validity was over: %s", hold)
+		h.dishonest("granted when its validity was over: %s", hold)
 	}
 	return hold
 }
@@ -87,9 +87,9 @@ func (h *History) Extended(hold *Hold, until time.Time) {
 	defer h.mu.Unlock()
 	switch {
 	case !hold.Ended.IsZero():
-		h.blame("honesty", "extend reported success at %s for a hold that was over: %s", clockTime(now), hold)
+		h.dishonest("extend reported success at %s for a hold that was over: %s", clockTime(now), hold)
 	case !now.Before(until):
-		h.blame("honesty", "extend at %s to %s reported success when that was over: %s", clockTime(now), clockTime(until), hold)
+		h.dishonest("extend at %s to %s reported success when that was over: %s", clockTime(now), clockTime(until), hold)
 	case until.After(hold.Until):
 		hold.Until = until
 	}
@@ -113,7 +113,7 @@ func (h *History) Unlocked(hold *Hold, asked time.Time, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err == nil && !asked.Before(hold.Until) {
-		h.blame("honesty", "unlock at %s reported success for a hold that was over: %s", clockTime(asked), hold)
+		h.dishonest("unlock at %s reported success for a hold that was over: %s", clockTime(asked), hold)
 	}
 }
 
@@ -122,7 +122,7 @@ func (h *History) Done(hold *Hold) {
 	h.mu.Lock()
 	late := hold.Ended.IsZero() && time.Now().After(hold.Until)
 	if late {
-		h.blame("honesty", "told of its end only at %s: %s", clockTime(time.Now()), hold)
+		h.dishonest("told of its end only at %s: %s", clockTime(time.Now()), hold)
 	}
 	h.mu.Unlock()
 	h.end(hold, Lost)
@@ -136,9 +136,9 @@ func (h *History) end(hold *Hold, how End) {
 	}
 }
 
-// blame records a violation. Caller holds mu.
-func (h *History) blame(invariant, format string, args ...any) {
-	h.violations = append(h.violations, Violation{invariant, fmt.Sprintf(format, args...)})
+// dishonest records a violation. Caller holds mu.
+func (h *History) dishonest(format string, args ...any) {
+	h.violations = append(h.violations, Violation{"honesty", fmt.Sprintf(format, args...)})
 }
 
 // Holds returns copies of the holds in the order of their granting; ties by token, so that a trace does not depend on the

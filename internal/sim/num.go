@@ -39,6 +39,7 @@ func parseBound(s string) (bound, bool) {
 }
 
 func (b bound) below(score float64) bool { return b.score < score || !b.exclusive && b.score == score }
+
 func (b bound) above(score float64) bool { return b.score > score || !b.exclusive && b.score == score }
 
 // formatG is C's printf("%.<digits>g"): Lua 5.1 prints numbers with 14 digits, redis.call passes them on with 17, and Redis

@@ -127,7 +127,8 @@ func TestRedigoSubscribe(t *testing.T) {
 		}
 		start := time.Now()
 		got, _ := psc.ReceiveWithTimeout(time.Second).(error)
-		if timeout, ok := got.(net.Error); !ok || !timeout.Timeout() || time.Since(start) != time.Second {
+		var timeout net.Error
+		if !errors.As(got, &timeout) || !timeout.Timeout() || time.Since(start) != time.Second {
 			t.Fatalf("got %v after %v, want a timeout after 1s", got, time.Since(start))
 		}
 	})

@@ -98,7 +98,7 @@ func (c Case) run(conn Conn, sleep func(time.Duration), scripts map[string]strin
 		return "FLUSHALL: " + err.Error()
 	}
 	if c.Given != "" {
-		for _, line := range strings.Split(c.Given, "; ") {
+		for line := range strings.SplitSeq(c.Given, "; ") {
 			if _, err := do(conn, line, scripts); err != nil {
 				return fmt.Sprintf("given %s: %v", line, err)
 			}

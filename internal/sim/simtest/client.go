@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -169,7 +170,7 @@ func kindOf(err error) string {
 	if err == nil {
 		return "ok"
 	}
-	var text string
+	var kinds []string
 	for _, k := range []struct {
 		err  error
 		name string
@@ -183,11 +184,11 @@ func kindOf(err error) string {
 		{context.Canceled, "cancelled"},
 	} {
 		if errors.Is(err, k.err) {
-			text += "," + k.name
+			kinds = append(kinds, k.name)
 		}
 	}
-	if text == "" {
+	if kinds == nil {
 		return "unexpected: " + err.Error()
 	}
-	return text[1:]
+	return strings.Join(kinds, ",")
 }
