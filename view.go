@@ -1,0 +1,98 @@
+package redlock
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/chance"
+)
+
+// view is what a waiter knows from the nodes.
+type view struct {
+	given   int   // nodes that gave the lock
+	granted int   // of these, nodes that accepted the token
+	fresh   int   // nodes that gave the lock in answer to the last question
+	highest int64 // the highest token that a node knows
+	others  map[string]int
+	remains []time.Duration // how long the others' keys live still
+	place   int             // how many wait before us, at most
+}
+
+// count sums up what the nodes answered and told.
+func (w *waiter) count(c *call) (v view) {
+	votes := tally(c.votes.Load())
+	v.others = make(map[string]int)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range c.answers {
+		a, fresh := answer{vote: voteFailed}, votes.voted(i)
+		if fresh {
+			a = c.answers[i]
+		}
+		switch t := &w.told[i]; {
+		case !t.heard:
+		case !fresh || a.vote == voteFailed || a.vote == voteAbstained:
+			a, fresh = t.answer, false
+		case a.vote == voteTaken && t.old:
+			*t = told{} // it was ours and is no longer
+		case a.vote == voteTaken:
+			a, fresh = t.answer, false // it has become ours since
+		}
+		if a.vote == voteOutbid && a.token == w.hold.token && w.accepted.has(i) {
+			a.vote = voteGranted // it knows no larger one, and has this one from us
+		}
+		switch a.vote {
+		case voteGranted:
+			w.accepted = w.accepted.with(i)
+			v.granted++
+			v.given++
+		case voteOutbid:
+			v.given++
+			v.highest = max(v.highest, a.token)
+		case voteTaken:
+			v.others[a.owner]++
+			v.place = max(v.place, a.place)
+			if a.remaining > 0 {
+				v.remains = append(v.remains, a.remaining)
+			}
+		case voteAbsent, voteAbstained, voteFailed, voteKinds:
+			// tells nothing of who has the lock
+		}
+		if fresh && (a.vote == voteGranted || a.vote == voteOutbid) {
+			v.fresh++
+		}
+	}
+	return v
+}
+
+// splits reports whether we have some votes, and nobody has a majority, and one that is older than
+// us has some, too. The oldest keeps its votes, so somebody gets on.
+func (v *view) splits(owner string, need int) bool {
+	if v.given == 0 || v.given >= need {
+		return false
+	}
+	older := false
+	for other, votes := range v.others {
+		if votes >= need {
+			return false
+		}
+		older = older || other != "" && other < owner
+	}
+	return older
+}
+
+// pause returns when to ask again: very soon where some votes are there already,
+// at the latest when the holder's key ends, and otherwise the later the more wait before us.
+func (v *view) pause(o *options, attempts, partial, need int) time.Duration {
+	pause := o.backoff(attempts)
+	if v.given > 0 {
+		return min(pause, (2*time.Millisecond+chance.Duration(time.Millisecond))<<min(partial, 6))
+	}
+	if o.maxAttempts == 0 {
+		pause += pause * time.Duration(min(v.place, 128)) / 4
+	}
+	if slices.Sort(v.remains); len(v.remains) >= need {
+		pause = min(pause, v.remains[need-1]+time.Millisecond)
+	}
+	return min(pause, o.ttl/2) // the nodes keep our place for a TTL
+}
