@@ -80,7 +80,7 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 	partial, split := 0, 0 // how many times in a row we had some votes; and saw nobody get a majority
 	for attempts := 1; ; attempts++ {
 		c, asked := w.ask()
-		if _, err := c.wait(ctx); err == nil {
+		if _, err := c.wait(ctx); err == nil || last == nil {
 			last = l.failure(want.op, want.name, c, tally(c.votes.Load()), nil)
 		}
 		v := w.count(c)

@@ -290,8 +290,8 @@ func TestOneContenderForEachProcess(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*ms)
 		defer cancel()
 		within(t, 20*ms, "giving up", func() {
-			if _, err := l.Lock(ctx, "job"); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v, want DeadlineExceeded", err)
+			if _, err := l.Lock(ctx, "job"); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrTaken) {
+				t.Errorf("got %v, want DeadlineExceeded and ErrTaken", err)
 			}
 		})
 		if err := holder.Unlock(t.Context()); err != nil {

@@ -54,6 +54,9 @@ func (l *Locker) wait(ctx context.Context, w wanted, o *options) (h *hold, err e
 		}
 	}
 	if !l.lines.enter(ctx, l.ctx.Done(), w.key) {
+		if last == nil {
+			last = l.inLine(w)
+		}
 		return nil, l.waitEnded(w.name, last, l.ended(ctx))
 	}
 	defer l.lines.leave(w.key)
@@ -65,6 +68,15 @@ func (l *Locker) hold(h *hold) *Lock {
 	k := &Lock{hold: h}
 	h.watch(k)
 	return k
+}
+
+// inLine is the reason for who never got to ask the nodes: others of this process did, and wait.
+func (l *Locker) inLine(w wanted) *QuorumError {
+	e := &QuorumError{Op: w.op, Name: w.name, Need: l.need, reason: ErrTaken, detail: "others in this process were first"}
+	for _, n := range l.nodes {
+		e.Nodes = append(e.Nodes, NodeError{Addr: n.target.String(), Outcome: OutcomeLate})
+	}
+	return e
 }
 
 // waitEnded is the error where a wait was ended: what the last attempt said and why there is no other.
