@@ -15,13 +15,13 @@ import (
 // redsync with its defaults, but for the expiry, and with pools large enough that nobody
 // waits for a connection.
 var (
-	redsyncRedigo5 = contestant{name: "redsync+redigo", nodes: 5, waits: true, open: func(nodes []string, goroutines int) (client, error) {
+	redsyncRedigo5 = contestant{name: "redsync+redigo", nodes: 5, waits: true, native: []string{"set"}, open: func(nodes []string, goroutines int) (client, error) {
 		return openRedsync(nodes, redigoPool(goroutines))
 	}}
-	redsyncGoRedis5 = contestant{name: "redsync+go-redis", nodes: 5, waits: true, open: func(nodes []string, goroutines int) (client, error) {
+	redsyncGoRedis5 = contestant{name: "redsync+go-redis", nodes: 5, waits: true, native: []string{"set"}, open: func(nodes []string, goroutines int) (client, error) {
 		return openRedsync(nodes, goRedisPool(goroutines))
 	}}
-	redsyncFailFast5 = contestant{name: "redsync+redigo fail-fast", nodes: 5, waits: true, open: func(nodes []string, goroutines int) (client, error) {
+	redsyncFailFast5 = contestant{name: "redsync+redigo fail-fast", nodes: 5, waits: true, native: []string{"set"}, open: func(nodes []string, goroutines int) (client, error) {
 		return openRedsync(nodes, redigoPool(goroutines), redsync.WithFailFast(true))
 	}}
 )

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"runtime"
+	"runtime/pprof"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +22,7 @@ type waits struct {
 	Most     int     `json:"most"`
 	Jain     float64 `json:"jain"`     // 1: all got the same; 1/n: one got all
 	Overlaps int     `json:"overlaps"` // two holders at once: must be 0
+	Requests float64 `json:"requests"` // for each acquisition and node: what the client sent, a script being one
 	Commands float64 `json:"commands"` // for each acquisition and node, those within scripts included
 }
 
@@ -40,6 +43,9 @@ func (b *bench) contend(sc scenario, c contestant, contenders int, duration time
 	}
 	runtime.GC()
 	defer b.cluster.heal()
+	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(),
+		pprof.Labels("contestant", c.name, "contenders", strconv.Itoa(contenders))))
+	defer pprof.SetGoroutineLabels(context.Background())
 	all := make([]*contender, contenders)
 	var clients []client
 	for i := range all {
@@ -101,23 +107,24 @@ func (b *bench) contend(sc scenario, c contestant, contenders int, duration time
 	for _, c := range all {
 		group.Go(func() { contend(c) })
 	}
-	time.Sleep(b.warmup)
+	// Long enough for all to have had a turn: what they wait at the start, when all come at once, is another matter.
+	time.Sleep(b.warmup + time.Duration(contenders)*5*time.Millisecond)
 	if sc.afterWarmup != nil {
 		sc.afterWarmup(b.cluster)
 		time.Sleep(b.settle)
 	}
-	commands := b.commands(c.nodes)
+	demandBefore := b.demand(c)
 	before := snapshot(b.cluster.servers)
 	phase.Store(running)
 	time.Sleep(duration)
 	after := snapshot(b.cluster.servers)
+	demandAfter := b.demand(c)
 	phase.Store(stopping)
 	cancel()
 	if s.Hung = !b.end(&group); s.Hung {
 		s.Orphans, err = b.orphans(true, clients...)
 		return s, err
 	}
-	commands = b.commands(c.nodes) - commands
 
 	var wait hist
 	w := &waits{Fewest: all[0].got, Overlaps: int(overlaps.Load()), GapP50: us(gaps.quantile(.5))}
@@ -138,7 +145,9 @@ func (b *bench) contend(sc scenario, c contestant, contenders int, duration time
 	}
 	n := float64(max(s.Cycles, 1))
 	w.P50, w.P99, w.Max = us(wait.quantile(.5)), us(wait.quantile(.99)), us(wait.longest)
-	w.Commands = float64(commands) / n / float64(c.nodes)
+	answering := float64(max(demandAfter.nodes, 1))
+	w.Requests = float64(demandAfter.requests-demandBefore.requests) / n / answering
+	w.Commands = float64(demandAfter.commands-demandBefore.commands) / n / answering
 	s.Wait = w
 	s.PerSecond = float64(s.Cycles) / after.at.Sub(before.at).Seconds()
 	s.ClientCPU = us(after.client-before.client) / n
@@ -149,12 +158,21 @@ func (b *bench) contend(sc scenario, c contestant, contenders int, duration time
 	return s, err
 }
 
-func (b *bench) commands(nodes int) (sum int64) {
-	for _, s := range b.cluster.servers[:nodes] {
+// demand is what the nodes of a contestant have been asked so far.
+type demand struct {
+	nodes              int // those that answer
+	requests, commands int64
+}
+
+func (b *bench) demand(c contestant) (sum demand) {
+	for _, s := range b.cluster.servers[:c.nodes] {
 		if s.paused {
 			continue
 		}
-		sum += s.commands()
+		requests, commands := s.calls(c.native)
+		sum.nodes++
+		sum.requests += requests
+		sum.commands += commands
 	}
 	return sum
 }

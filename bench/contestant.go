@@ -20,6 +20,8 @@ type contestant struct {
 	nodes int  // how many of the five masters it uses
 	waits bool // its lock waits for a taken name: it can take part under contention
 	open  func(nodes []string, goroutines int) (client, error)
+	// Commands that it sends by themselves and never from within a script: with EVAL and EVALSHA, all that it asks.
+	native []string
 }
 
 // A client is what one process would have: shared by its goroutines.

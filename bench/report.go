@@ -228,8 +228,8 @@ func (res *result) table(b *strings.Builder) {
 }
 
 func (res *result) contendedTable(b *strings.Builder) {
-	b.WriteString("| contenders | lock | masters | acquisitions/s (least–most) | × redsync | wait p50 ms | p99 ms | max ms | idle gap p50 µs | fewest–most of one | Jain | overlaps | commands/node | server CPU µs | orphans | errors |\n")
-	b.WriteString("|-:|-|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|\n")
+	b.WriteString("| contenders | lock | masters | acquisitions/s (least–most) | × redsync | wait p50 ms | p99 ms | max ms | p99 ÷ a turn of all | idle gap p50 µs | fewest–most of one | Jain | overlaps | requests/node | commands/node | server CPU µs | orphans | errors |\n")
+	b.WriteString("|-:|-|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|\n")
 	for _, r := range res.Rows {
 		if len(r.Samples) == 0 {
 			continue
@@ -246,16 +246,21 @@ func (res *result) contendedTable(b *strings.Builder) {
 		m := func(of func(*waits) float64) string {
 			return number(r.mid(func(s sample) float64 { return of(s.Wait) }))
 		}
-		fmt.Fprintf(b, "| %d | %s | %d | %s (%s–%s) | %s | %s | %s | %s | %s | %s–%s | %s | %.0f | %s | %s | %.0f | %.0f |\n",
+		fmt.Fprintf(b, "| %d | %s | %d | %s (%s–%s) | %s | %s | %s | %s | %s | %s | %s–%s | %s | %.0f | %s | %s | %s | %.0f | %.0f |\n",
 			r.Goroutines, r.Contestant, r.Nodes, number(rate.median), number(rate.low), number(rate.high), versus,
 			m(func(w *waits) float64 { return w.P50 / 1000 }), m(func(w *waits) float64 { return w.P99 / 1000 }),
 			number(r.spread(func(s sample) float64 { return s.Wait.Max / 1000 }).high),
-			m(func(w *waits) float64 { return w.GapP50 }),
+			number(r.mid(func(s sample) float64 { return s.turns(r.Goroutines) })), m(func(w *waits) float64 { return w.GapP50 }),
 			m(func(w *waits) float64 { return float64(w.Fewest) }), m(func(w *waits) float64 { return float64(w.Most) }),
 			m(func(w *waits) float64 { return w.Jain }), r.total(func(s sample) float64 { return float64(s.Wait.Overlaps) }),
-			m(func(w *waits) float64 { return w.Commands }), number(r.mid(func(s sample) float64 { return s.ServerCPU })),
+			m(func(w *waits) float64 { return w.Requests }), m(func(w *waits) float64 { return w.Commands }), number(r.mid(func(s sample) float64 { return s.ServerCPU })),
 			r.total(func(s sample) float64 { return float64(s.Orphans) }), r.total(func(s sample) float64 { return float64(s.Errors) }))
 	}
+}
+
+// turns is the p99 wait in turns of all contenders, one turn being a hold and the gap after it. A fair queue gives 1.
+func (s sample) turns(contenders int) float64 {
+	return s.Wait.P99 / (float64(contenders) * (us(hold) + s.Wait.GapP50))
 }
 
 // remarks give one example of each contestant's errors.

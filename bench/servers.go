@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -186,21 +186,26 @@ func (s *server) sweep(prefix string) (orphans int, err error) {
 	return orphans, nil
 }
 
-// commands is how many commands the server has run, those run by scripts
-// included.
-func (s *server) commands() int64 {
-	text, err := redis.String(s.ctl.Do("INFO", "stats"))
+// calls counts what the server has carried out: requests are scripts and the native commands; commands are
+// all, those run by scripts included.
+func (s *server) calls(native []string) (requests, commands int64) {
+	text, err := redis.String(s.ctl.Do("INFO", "commandstats"))
 	if err != nil {
-		return 0
+		return 0, 0
 	}
-	lines := bufio.NewScanner(strings.NewReader(text))
-	for lines.Scan() {
-		if count, ok := strings.CutPrefix(lines.Text(), "total_commands_processed:"); ok {
-			n, _ := strconv.ParseInt(count, 10, 64)
-			return n
+	for line := range strings.Lines(text) {
+		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
+		if !ok {
+			continue
+		}
+		count, _, _ := strings.Cut(rest, ",")
+		n, _ := strconv.ParseInt(count, 10, 64)
+		commands += n
+		if name == "eval" || name == "evalsha" || slices.Contains(native, name) {
+			requests += n
 		}
 	}
-	return 0
+	return requests, commands
 }
 
 func addrs(servers []*server) []string {
