@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,11 +22,20 @@ type ledger struct {
 	overlap atomic.Int32
 	counter atomic.Int64
 
-	mu     sync.Mutex // protects tokens
-	tokens []int64    // in the order of the holds
+	mu      sync.Mutex // protects entries
+	entries []entry    // in the order of the holds
 }
 
-func (l *ledger) work(token int64) {
+// entry is one hold's work.
+type entry struct {
+	token      int64
+	owner      string
+	asked, got time.Time // when Lock was called and when it returned
+	end        error     // what the hold said of itself after the work: nil, or why it ended
+}
+
+func (l *ledger) work(k *redlock.Lock, asked time.Time) {
+	e := entry{token: k.Token(), owner: k.Owner(), asked: asked, got: time.Now()}
 	if l.inside.Add(1) != 1 {
 		l.overlap.Add(1)
 	}
@@ -35,8 +43,9 @@ func (l *ledger) work(token int64) {
 	runtime.Gosched()
 	time.Sleep(200 * time.Microsecond)
 	l.counter.Store(seen + 1)
+	e.end = k.Err()
 	l.mu.Lock()
-	l.tokens = append(l.tokens, token)
+	l.entries = append(l.entries, e)
 	l.mu.Unlock()
 	l.inside.Add(-1)
 }
@@ -49,8 +58,10 @@ func (l *ledger) check(t *testing.T, holds int64) {
 	if got := l.counter.Load(); got != holds {
 		t.Errorf("the counter is %d after %d holds: updates were lost", got, holds)
 	}
-	if !slices.IsSorted(l.tokens) || len(slices.Compact(slices.Clone(l.tokens))) != len(l.tokens) {
-		t.Errorf("the tokens do not grow from hold to hold: %v", l.tokens)
+	for i, e := range l.entries {
+		if i > 0 && e.token <= l.entries[i-1].token {
+			t.Errorf("hold %d has a token that is no larger than that of the hold before it:\n%+v\n%+v", i, l.entries[i-1], e)
+		}
 	}
 }
 
@@ -64,12 +75,13 @@ func TestHoldersExcludeEachOther(t *testing.T) {
 		for range each {
 			workers.Go(func() {
 				for range rounds {
+					asked := time.Now()
 					k, err := l.Lock(within(t, 60*time.Second), "stock")
 					if err != nil {
 						t.Error(err)
 						return
 					}
-					book.work(k.Token())
+					book.work(k, asked)
 					if err := k.Unlock(t.Context()); err != nil {
 						t.Error(err)
 					}
@@ -97,11 +109,12 @@ func TestHoldersExcludeEachOtherWhileNodesComeAndGo(t *testing.T) {
 		for range 3 {
 			workers.Go(func() {
 				for {
+					asked := time.Now()
 					k, err := l.Lock(ctx, "stock")
 					if err != nil {
 						return // ctx is over
 					}
-					book.work(k.Token())
+					book.work(k, asked)
 					holds.Add(1)
 					// An error is no wonder here: too few nodes may answer in time.
 					_ = k.Unlock(ctx)
