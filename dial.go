@@ -97,7 +97,7 @@ func (n *node) connect(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(loadScripts(l.conn), n.meet(l.conn)); err != nil {
+	if err := n.prepare(l.conn); err != nil {
 		l.close()
 		return nil, causeOf(ctx, err)
 	}
@@ -140,7 +140,15 @@ func causeOf(ctx context.Context, err error) error {
 	if errors.As(err, &timeout) && timeout.Timeout() {
 		return ErrNodeTimeout
 	}
-	return err
+	return explained(err, "")
+}
+
+// prepare makes a fresh connection fit for requests, and refuses a node that is not.
+func (n *node) prepare(conn redis.Conn) error {
+	if err := n.meet(conn); err != nil {
+		return err
+	}
+	return explained(loadScripts(conn), "script")
 }
 
 func (n *node) dial(ctx context.Context, network, address string) (net.Conn, error) {

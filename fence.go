@@ -44,6 +44,7 @@ type fence struct {
 type nodeOffset struct {
 	known  bool
 	offset int64
+	error  int64 // of the measurement, at most, in µs: half the round trip
 }
 
 func (f *fence) init(now instant, nodes int) {
@@ -82,14 +83,46 @@ func (f *fence) tooFarAhead(token int64, now instant) bool {
 	return token > f.time(now)+maxAhead.Microseconds()
 }
 
+// outdated reports whether a token was proposed so long ago that a node which has dropped larger ones,
+// after the retention or by forgetting, may have accepted it. The limit leaves as much again for what clocks disagree by.
+func (l *Locker) outdated(token int64) bool {
+	limit := l.opts.retention / 2
+	if l.opts.guard > 0 {
+		limit = min(limit, l.opts.guard/2)
+	}
+	return token > 0 && token < l.fence.time(l.opts.clock.now())-limit.Microseconds()
+}
+
 // measured takes note of a node's clock: it showed micros some time between
 // asked and now.
 func (f *fence) measured(node int, micros int64, asked, now instant) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	between := (f.local(asked) + f.local(now)) / 2
-	f.offsets[node] = nodeOffset{known: true, offset: micros - between}
+	f.offsets[node] = nodeOffset{true, micros - between, (f.local(now) - f.local(asked) + 1) / 2}
 	f.ahead.Store(medianOffset(f.offsets))
+}
+
+// disagreement returns by how much each node's clock is ahead of the median, and
+// which are certainly wrong by more than maxAhead. Of two clocks nobody can say which is.
+func (f *fence) disagreement() (ahead []time.Duration, wrong nodeSet) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known := 0
+	ahead = make([]time.Duration, len(f.offsets))
+	for i, o := range f.offsets {
+		if o.known {
+			known++
+			ahead[i] = time.Duration(o.offset-f.ahead.Load()) * time.Microsecond
+			if ahead[i].Abs() > maxAhead+time.Duration(o.error)*time.Microsecond {
+				wrong = wrong.with(i)
+			}
+		}
+	}
+	if known < max(3, majority(len(f.offsets))) {
+		wrong = 0
+	}
+	return ahead, wrong
 }
 
 // medianOffset returns the middle one of the known offsets, the lower where

@@ -73,6 +73,7 @@ func (l *Locker) hear(node int, message string) {
 		}
 		a = answer{vote: voteOutbid, token: int64(token)}
 	}
+	l.nodes[node].hearsay(&a)
 	l.listeners.mu.Lock()
 	w := l.listeners.waiters[parts[0]]
 	l.listeners.mu.Unlock()
@@ -93,7 +94,9 @@ func (n *node) listen(ctx context.Context, channel string, tell func(node int, m
 		if err == nil {
 			failures = 0
 			stop := context.AfterFunc(ctx, l.close)
-			err = n.hear(redis.PubSubConn{Conn: l.conn}, channel, tell)
+			if err = n.recognise(l.conn); err == nil {
+				err = n.hear(redis.PubSubConn{Conn: l.conn}, channel, tell)
+			}
 			stop()
 			l.close()
 		}

@@ -17,6 +17,7 @@ type Locker struct {
 	tokensKey any        // string, boxed for the wire
 	calls     *sync.Pool // of *call
 	fence     fence
+	peers     peers
 	leases    leases
 	lines     lines
 	listeners listeners
@@ -43,8 +44,9 @@ const maxName = 512
 // New connects to all nodes at once, and returns when every first attempt has
 // ended, or when a majority is connected and the node timeout has passed. It
 // does not fail because nodes are out of reach: connecting goes on in the
-// background, and calls say which nodes they lack. Its error satisfies
-// errors.Is for ErrInvalid.
+// background, and calls say which nodes they lack. It does fail where two URLs
+// turn out to lead to one server, if that is seen by then; later the second one
+// is refused. Its error satisfies errors.Is for ErrInvalid.
 func New(nodes []string, opts ...Option) (*Locker, error) {
 	base := defaults()
 	o, err := settle(&base, false, opts)
@@ -70,9 +72,14 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	for i, t := range targets {
 		n := newNode(i, t, o, &l.fence)
 		l.nodes = append(l.nodes, n)
+		l.peers.add(n)
 		go n.run() // until n.close
 	}
 	l.awaitNodes()
+	if err := l.peers.twice(); err != nil {
+		_ = l.Close()
+		return nil, fmt.Errorf("redlock: New: %w", unprefixed{err})
+	}
 	return l, nil
 }
 

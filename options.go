@@ -30,7 +30,11 @@ type options struct {
 	logger      *slog.Logger
 	warns       bool          // the logger takes warnings
 	retention   time.Duration // how long nodes keep tokens
-	clock       clock
+	guard       time.Duration // how long a node that may have forgotten abstains; 0: not at all
+
+	evictionAllowed bool
+	blind           bool // nodes that refuse INFO are used
+	clock           clock
 
 	ttlArg any // the TTL in ms, boxed for the wire
 }
@@ -44,6 +48,7 @@ func defaults() options {
 		renew:       true,
 		fencing:     true,
 		retention:   time.Minute,
+		guard:       30 * time.Second,
 		logger:      slog.New(slog.DiscardHandler),
 		clock:       systemClock(),
 	}
@@ -167,6 +172,32 @@ func WithLogger(l *slog.Logger) Option {
 	}}
 }
 
+// WithRestartGuard sets for how long the votes of a node are not counted after it
+// may have forgotten what it voted before: after a restart, unless all is kept on disk
+// (appendonly yes, appendfsync always, no-appendfsync-on-rewrite no), after the
+// promotion of a replica, and after FLUSHALL. The default is 30 s. No TTL may be
+// longer, and all that lock the same names must set the same. 0 turns it off,
+// for development: then two can hold one lock, if a majority of the nodes
+// restart within a TTL. Only for New.
+func WithRestartGuard(d time.Duration) Option {
+	return Option{name: "WithRestartGuard", newOnly: true, apply: func(o *options) { o.guard = d }}
+}
+
+// WithEvictionAllowed accepts nodes that have a memory limit and a policy other
+// than noeviction. Such a node may delete a lock that is held, and gives it to the next who
+// asks. The default refuses them. Only for New.
+func WithEvictionAllowed() Option {
+	return Option{name: "WithEvictionAllowed", newOnly: true, apply: func(o *options) { o.evictionAllowed = true }}
+}
+
+// WithoutNodeInfo accepts nodes that refuse INFO, as some managed services do. Their age,
+// role and memory policy are then taken on trust, and each Locker counts the vote of such a node only
+// when it has known it for the restart guard's period. The default
+// refuses them. Only for New.
+func WithoutNodeInfo() Option {
+	return Option{name: "WithoutNodeInfo", newOnly: true, apply: func(o *options) { o.blind = true }}
+}
+
 // settle returns base with the options applied, or base itself where there are none.
 func settle(base *options, call bool, opts []Option) (*options, error) {
 	if len(opts) == 0 {
@@ -213,6 +244,10 @@ func (o *options) check() error {
 		return invalid("a maximum hold of %s is no longer than the minimum validity %s", o.maxHold, o.minValidity)
 	case o.fencing && o.retention < o.ttl+2*maxAhead:
 		return invalid("TTL %s: tokens are kept for %s, which must be %s longer than any TTL (WithFenceRetention)", o.ttl, o.retention, 2*maxAhead)
+	case o.guard < 0, o.guard > 0 && o.guard < 2*maxAhead:
+		return invalid("restart guard %s: less than %s cannot outlast the difference of the nodes' clocks; 0 turns it off", o.guard, 2*maxAhead)
+	case o.guard > 0 && o.ttl > o.guard:
+		return invalid("TTL %s: longer than the restart guard %s (WithRestartGuard), so a node could forget the lock and count again before it ends", o.ttl, o.guard)
 	case o.backoff == nil:
 		return invalid("no back-off")
 	case o.logger == nil:

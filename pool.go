@@ -25,6 +25,8 @@ type node struct {
 	opts     *options
 	fence    *fence
 	probing  probing
+	peers    *peers // set by peers.add
+	standing standing
 	watchdog *time.Timer        // runs expire; set under mu
 	tried    chan struct{}      // closed by run when the first attempt to connect has ended
 	stopped  chan struct{}      // closed by run when it returns
@@ -55,6 +57,7 @@ func newNode(index int, t target, o *options, f *fence) *node {
 		batch: batch{round: 1},
 		kick:  make(chan struct{}, 1),
 	}
+	n.standing.turn = make(chan struct{}, 1)
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.watchdog = time.AfterFunc(time.Hour, n.expire)
 	n.watchdog.Stop()
@@ -234,8 +237,13 @@ func (n *node) read(l *link) error {
 		}
 		n.mu.Unlock()
 
+		abstains := n.standing.abstains.Load()
 		for _, i := range due {
-			g.requests[i].answer(g.answer(i, reply, err))
+			a := g.answer(i, reply, err)
+			if abstains != nil {
+				n.ballot(abstains, g.requests[i].call, &a)
+			}
+			g.requests[i].answer(a)
 		}
 		for _, r := range g.requests[from:to] {
 			if r != nil {
@@ -324,6 +332,7 @@ func (n *node) isConnected() bool {
 // disconnected fails everything that was asked and not answered: it may have
 // been applied or not. Nothing is sent again but undos, which do no harm twice.
 func (n *node) disconnected(err error) {
+	n.peers.leave(n)
 	var unanswered []*request
 	n.mu.Lock()
 	n.link, n.down, n.suspect = nil, fmt.Errorf("%w: %w", ErrNodeDown, err), time.Time{}

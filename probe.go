@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -26,8 +25,8 @@ func newProbing() probing {
 }
 
 var (
-	readTime = &kind{index: 5, command: "TIME", native: noArgs, read: readMicros}
-	trim     = &kind{index: 6, command: "ZREMRANGEBYSCORE", native: trimArgs, read: readCount}
+	readTime = &kind{index: 5, command: "TIME", native: noArgs, read: readMicros, trust: trustAll}
+	trim     = &kind{index: 6, command: "ZREMRANGEBYSCORE", native: trimArgs, read: readCount, trust: trustAll}
 )
 
 func noArgs(_ *question, args []any) []any { return args }
@@ -39,7 +38,7 @@ func readMicros(reply any) answer {
 	if err != nil || len(parts) != 2 {
 		return garbled(reply)
 	}
-	return answer{vote: voteGranted, token: parts[0]*1e6 + parts[1]}
+	return answer{vote: voteGranted, token: parts[0]*1e6 + parts[1], reply: reply}
 }
 
 func readCount(reply any) answer {
@@ -57,7 +56,8 @@ func (n *node) probeSoon() {
 	}
 }
 
-// probe reads the node's clock and trims its tokens, now and then. It ends with ctx.
+// probe reads the node's clock, looks whether it is still what it was, and trims
+// its tokens, now and then. It ends with ctx, or when the connection is to be given up.
 func (n *node) probe(ctx context.Context) error {
 	for {
 		t := time.NewTimer(probeEvery/2 + chance.Duration(probeEvery))
@@ -69,8 +69,11 @@ func (n *node) probe(ctx context.Context) error {
 			return nil
 		}
 		t.Stop()
-		if a, asked := n.inquire(ctx, readTime, nil, nil); a.vote == voteGranted {
-			n.fence.measured(n.index, a.token, asked, n.opts.clock.now())
+		if a, asked := n.inquire(ctx, readTime, nil); a.vote == voteGranted {
+			n.measured(a.token, asked, n.opts.clock.now())
+		}
+		if err := n.relearn(ctx); err != nil {
+			return err
 		}
 		if n.opts.fencing {
 			oldest := n.fence.time(n.opts.clock.now()) - n.opts.retention.Microseconds()
@@ -80,9 +83,10 @@ func (n *node) probe(ctx context.Context) error {
 }
 
 // inquire asks this node alone and waits for its answer.
-func (n *node) inquire(ctx context.Context, k *kind, key, arg any) (answer, instant) {
+func (n *node) inquire(ctx context.Context, k *kind, key any, args ...any) (answer, instant) {
 	c := n.probing.calls.Get().(*call)
-	c.kind, c.key, c.args[0] = k, key, arg
+	c.kind, c.key = k, key
+	copy(c.args[:], args)
 	asked := n.opts.clock.now()
 	c.put([]*node{n}, allNodes(1), 1, asked.local)
 	defer c.giveUp()
@@ -90,19 +94,4 @@ func (n *node) inquire(ctx context.Context, k *kind, key, arg any) (answer, inst
 		return answer{vote: voteFailed}, asked
 	}
 	return c.answers[0], asked
-}
-
-// meet reads the clock of a node that is being connected.
-func (n *node) meet(conn redis.Conn) error {
-	asked := n.opts.clock.now()
-	reply, err := conn.Do("TIME")
-	if err != nil {
-		return fmt.Errorf("TIME: %w", err)
-	}
-	a := readMicros(reply)
-	if a.err != nil {
-		return fmt.Errorf("TIME: %w", a.err)
-	}
-	n.fence.measured(n.index, a.token, asked, n.opts.clock.now())
-	return nil
 }

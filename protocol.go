@@ -15,23 +15,24 @@ type kind struct {
 	script  *script // nil: a native command
 	command string  // its name
 	native  func(q *question, args []any) []any
-	nargs   int  // script: arguments of each request, beside the key
-	tokens  bool // script: the last key is the set of tokens
-	undo    bool // must reach every node that may have done what it undoes; may be sent twice
+	nargs   int   // script: arguments of each request, beside the key
+	tokens  bool  // script: the last key is the set of tokens
+	trust   trust // which nodes' grants count
+	undo    bool  // must reach every node that may have done what it undoes; may be sent twice
 	read    func(reply any) answer
 }
 
-const kinds = 10
+const kinds = 15
 
 // The kinds. A batch sends them in the order of their indexes.
 var (
 	acquirePlain = &kind{index: 0, command: "SET", native: setArgs, read: readSet}
 	acquire      = &kind{index: 1, nargs: 3, tokens: true, read: readAcquire, script: newScript("acquire")}
 	raise        = &kind{index: 2, nargs: 3, tokens: true, read: readAcquire, script: newScript("raise")}
-	extend       = &kind{index: 3, nargs: 3, tokens: true, read: readExtend, script: newScript("extend")}
+	extend       = &kind{index: 3, trust: trustOurs, nargs: 3, tokens: true, read: readExtend, script: newScript("extend")}
 	adopt        = &kind{index: 7, nargs: 4, tokens: true, read: readAcquire, script: newScript("adopt")}
-	revert       = &kind{index: 8, nargs: 2, undo: true, read: readRevert, script: newScript("revert")}
-	release      = &kind{index: 4, nargs: 2, tokens: true, undo: true, read: readRelease, script: newScript("queue", "release")}
+	revert       = &kind{index: 8, nargs: 2, undo: true, trust: trustAll, read: readRevert, script: newScript("revert")}
+	release      = &kind{index: 4, nargs: 2, tokens: true, undo: true, trust: trustAll, read: readRelease, script: newScript("queue", "release")}
 	enqueue      = &kind{index: 9, nargs: 4, tokens: true, read: readAcquire, script: newScript("queue", "enqueue")}
 )
 

@@ -78,6 +78,7 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 	w := l.newWaiter(want, o, 0)
 	since := l.fence.time(w.hold.since)
 	partial, split := 0, 0 // how many times in a row we had some votes; and saw nobody get a majority
+	splits := 0            // how often we gave our votes back
 	for attempts := 1; ; attempts++ {
 		c, asked := w.ask()
 		if _, err := c.wait(ctx); err == nil || last == nil {
@@ -113,10 +114,28 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 			// Once may be a release on its way through the nodes.
 			if split++; split > 1 {
 				w.giveUp()
+				// The oldest takes over what was given back, unless the node cannot tell
+				// it: then it must find the lock free when it asks.
+				if splits++; splits > 2 {
+					if err := l.rest(ctx, o.backoff(attempts)); err != nil {
+						return nil, l.waitEnded(want.name, last, err)
+					}
+				}
 				w, split = l.newWaiter(want, o, since), 0
 			}
 		}
 	}
+}
+
+// rest returns after d, or with the reason to wait no longer.
+func (l *Locker) rest(ctx context.Context, d time.Duration) error {
+	both, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.ctx, cancel)()
+	if sleep(both, d) != nil {
+		return l.ended(ctx)
+	}
+	return nil
 }
 
 var errAskAgain = errors.New("ask again")
@@ -188,7 +207,7 @@ func (w *waiter) win(ctx context.Context, v view, asked instant) (*hold, error) 
 	if v.fresh >= l.need {
 		start = asked
 	}
-	if v.granted < l.need {
+	if v.granted < l.need || l.outdated(h.token) {
 		c, err := l.askToRaise(h, max(h.token, v.highest), l.all)
 		if err != nil {
 			return nil, err

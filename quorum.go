@@ -86,6 +86,8 @@ type answer struct {
 	token     int64         // the token the node knows, where it said
 	place     int           // voteTaken: how many wait before us, where we wait
 	err       error         // voteFailed, voteAbstained: why
+	doubtful  bool          // voteTaken: the node abstains, so the vote does not count for its holder either
+	reply     any           // what a node told about itself
 }
 
 // call is one question put to every node at once, and the count of their

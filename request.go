@@ -153,7 +153,7 @@ func (g *group) send(conn redis.Conn, args []any) ([]any, error) {
 // and with a list of details otherwise.
 func (g *group) answer(i int, reply any, err error) (a answer) {
 	if err != nil {
-		return answer{vote: voteFailed, err: err}
+		return answer{vote: voteFailed, err: explained(err, strings.ToLower(g.kind.command))}
 	}
 	if g.kind.script != nil {
 		switch all := reply.(type) {
@@ -237,7 +237,7 @@ func saysNoScript(err error) bool {
 // losesRole reports whether the error says that the node has become a replica.
 // Its connections stay open then, so what was learnt at connect is void.
 func losesRole(err error) bool {
-	return err != nil && strings.HasPrefix(err.Error(), "READONLY")
+	return err != nil && codeOf(err.Error()) == "READONLY"
 }
 
 // reconnectDelay spreads the attempts of many clients over time.

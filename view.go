@@ -50,7 +50,9 @@ func (w *waiter) count(c *call) (v view) {
 			v.given++
 			v.highest = max(v.highest, a.token)
 		case voteTaken:
-			v.others[a.owner]++
+			if v.others[a.owner] += 0; !a.doubtful { // it has the vote, for what that is worth
+				v.others[a.owner]++
+			}
 			v.place = max(v.place, a.place)
 			if a.remaining > 0 {
 				v.remains = append(v.remains, a.remaining)

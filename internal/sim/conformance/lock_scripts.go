@@ -75,3 +75,11 @@ var revertCases = []Case{
 	{Name: "revert where a hash is", Given: "HSET n f v", Do: "@revert n | bert alice", Want: 1, Left: "n={f:v}"},
 	{Name: "revert two", Given: "SET n bert PX 5000; SET m bert PX 5000", Do: "@revert n m | bert alice bert alice", Want: 2, Left: "m=alice 5s; n=alice 5s"},
 }
+
+var nodeCases = []Case{
+	{Name: "node record, the first", Do: "@node n | '' one", Want: "one", Left: "n=one"},
+	{Name: "node record, another", Given: "SET n one", Do: "@node n | one two", Want: "two", Left: "n=two"},
+	{Name: "node record, somebody was first", Given: "SET n one", Do: "@node n | '' two", Want: "one", Left: "n=one"},
+	{Name: "node record, somebody was faster", Given: "SET n three", Do: "@node n | one two", Want: "three", Left: "n=three"},
+	{Name: "node record, it is gone", Do: "@node n | one two", Want: "", Left: ""},
+}

@@ -44,5 +44,6 @@ func Scripts() map[string][]Case {
 		"enqueue": enqueueCases,
 		"adopt":   adoptCases,
 		"revert":  revertCases,
+		"node":    nodeCases,
 	}
 }

@@ -12,9 +12,18 @@ import (
 // fault is one thing that can go wrong. run does it and returns how it is mended, or nil.
 type fault struct {
 	name  string
-	sound bool // keeps the assumptions under which holds exclude each other
+	class class
 	run   func(f *faults) (what string, mend func())
 }
+
+// class says what a fault does to the assumptions under which holds exclude each other.
+type class int
+
+const (
+	harmless  class = iota // keeps them
+	forgetful              // breaks one that the restart guard restores
+	unsound                // breaks them
+)
 
 // faults is the goroutine that breaks things, and mends them again.
 type faults struct {
@@ -22,7 +31,7 @@ type faults struct {
 	r       *rand.Rand
 	mends   []mend // by instant
 	back    time.Duration
-	forgets time.Time // when a node forgot last: another may not do so soon after
+	forgets time.Time // when a node was emptied unnoticed: another may not be soon after
 }
 
 type mend struct {
@@ -100,44 +109,44 @@ func (f *faults) node() *sim.Node { return f.nodes[f.r.IntN(len(f.nodes))] }
 
 // menu is everything that can go wrong.
 var menu = []fault{
-	{"delay", true, func(f *faults) (string, func()) {
+	{"delay", harmless, func(f *faults) (string, func()) {
 		l, d := f.link(), f.dir()
 		most := time.Duration(f.r.ExpFloat64() * float64(f.scenario.TTL) / 3)
 		f.net.SetDelay(l, d, sim.Delay{Max: most + time.Millisecond, SlowMax: 3 * f.scenario.TTL, Slow: 0.02})
 		return fmt.Sprintf("%v up to %v", l, most), func() { f.net.SetDelay(l, d, f.scenario.Delay) }
 	}},
-	{"hold", true, func(f *faults) (string, func()) {
+	{"hold", harmless, func(f *faults) (string, func()) {
 		l, d := f.link(), f.dir()
 		f.net.Hold(l, d)
 		return fmt.Sprintf("%v dir %d", l, d), func() { f.net.Release(l, d) }
 	}},
-	{"drop", true, func(f *faults) (string, func()) {
+	{"drop", harmless, func(f *faults) (string, func()) {
 		l, d := f.link(), f.dir()
 		f.net.Drop(l, d)
 		return fmt.Sprintf("%v dir %d", l, d), func() { f.net.Heal(l, d) }
 	}},
-	{"cut", true, func(f *faults) (string, func()) {
+	{"cut", harmless, func(f *faults) (string, func()) {
 		l := f.link()
 		f.net.Cut(l)
 		return fmt.Sprint(l), nil
 	}},
-	{"reset", true, func(f *faults) (string, func()) {
+	{"reset", harmless, func(f *faults) (string, func()) {
 		l := f.link()
 		f.net.Reset(l)
 		return fmt.Sprint(l), nil
 	}},
-	{"refuse", true, func(f *faults) (string, func()) {
+	{"refuse", harmless, func(f *faults) (string, func()) {
 		l := f.link()
 		f.net.Refuse(l)
 		f.net.Reset(l)
 		return fmt.Sprint(l), func() { f.net.Accept(l) }
 	}},
-	{"pause", true, func(f *faults) (string, func()) {
+	{"pause", harmless, func(f *faults) (string, func()) {
 		n := f.node()
 		n.Pause()
 		return n.Addr(), n.Resume
 	}},
-	{"crash", true, func(f *faults) (string, func()) {
+	{"crash", harmless, func(f *faults) (string, func()) {
 		n := f.node()
 		if !n.Up() {
 			return "", nil
@@ -145,46 +154,44 @@ var menu = []fault{
 		n.Crash(true)
 		return n.Addr(), n.Restart
 	}},
-	{"script flush", true, func(f *faults) (string, func()) {
+	{"script flush", harmless, func(f *faults) (string, func()) {
 		n := f.node()
 		n.Do("SCRIPT", "FLUSH")
 		return n.Addr(), nil
 	}},
-	{"busy", true, func(f *faults) (string, func()) {
+	{"busy", harmless, func(f *faults) (string, func()) {
 		n, times := f.node(), 1+f.r.IntN(10)
 		n.Fail("*", "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", times)
 		return fmt.Sprintf("%s %d times", n.Addr(), times), n.Recover
 	}},
-	{"out of memory", true, func(f *faults) (string, func()) {
+	{"out of memory", harmless, func(f *faults) (string, func()) {
 		n := f.node()
 		n.SetConfig("maxmemory", "1")
 		return n.Addr(), func() { n.SetConfig("maxmemory", "0") }
 	}},
-	{"slow drift", true, func(f *faults) (string, func()) {
+	{"slow drift", harmless, func(f *faults) (string, func()) {
 		n := f.node()
 		rate := 1 + (2*f.r.Float64()-1)*0.009 // just inside the drift allowance of 1 %
 		n.SetRate(rate)
 		return fmt.Sprintf("%s %.6f", n.Addr(), rate), nil
 	}},
-	{"amnesia", false, func(f *faults) (string, func()) {
+	{"amnesia", forgetful, func(f *faults) (string, func()) {
 		n := f.node()
-		if !n.Up() || time.Since(f.forgets) < 20*f.scenario.TTL {
+		if !n.Up() {
 			return "", nil
 		}
-		f.forgets = time.Now()
 		n.Crash(false)
 		return n.Addr(), n.Restart
 	}},
-	{"rollback", false, func(f *faults) (string, func()) {
+	{"rollback", forgetful, func(f *faults) (string, func()) {
 		n := f.node()
-		if !n.Up() || time.Since(f.forgets) < 20*f.scenario.TTL {
+		if !n.Up() {
 			return "", nil
 		}
-		f.forgets = time.Now()
 		old := n.Snapshot()
 		return n.Addr(), func() { n.RestartFrom(old) }
 	}},
-	{"flushall", false, func(f *faults) (string, func()) {
+	{"flushall", unsound, func(f *faults) (string, func()) {
 		if time.Since(f.forgets) < 20*f.scenario.TTL {
 			return "", nil
 		}
@@ -193,14 +200,14 @@ var menu = []fault{
 		n.Do("FLUSHALL")
 		return n.Addr(), nil
 	}},
-	{"clock step", false, func(f *faults) (string, func()) {
+	{"clock step", unsound, func(f *faults) (string, func()) {
 		n := f.nodes[0] // always the same: one node's clock may be wrong, the median stands
 		d := time.Duration((f.r.Float64()*2 - 1) * float64(f.scenario.TTL) * 3)
 		n.Step(d)
 		f.back += max(-d, d)
 		return fmt.Sprintf("%s %v", n.Addr(), d), nil
 	}},
-	{"fast drift", false, func(f *faults) (string, func()) {
+	{"fast drift", unsound, func(f *faults) (string, func()) {
 		n := f.nodes[0]
 		rate := 0.8 + 0.4*f.r.Float64()
 		n.SetRate(rate)

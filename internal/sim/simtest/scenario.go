@@ -6,6 +6,7 @@ package simtest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,8 @@ type Scenario struct {
 	Names   int
 	TTL     time.Duration
 	Timeout time.Duration // WithNodeTimeout
+	Guard   time.Duration // WithRestartGuard
+	Durable bool          // nodes keep everything on disk, and say so
 	Length  time.Duration // how long clients and faults go on
 	Faults  []fault       // the menu; empty: a calm run
 	Pace    time.Duration // mean pause between faults
@@ -51,16 +54,29 @@ func NewScenario(seed uint64) Scenario {
 	// Without faults an answer always comes within the node timeout.
 	s.Delay.Max = min(s.Delay.Max, s.Timeout/4)
 	s.Delay.SlowMax = max(s.Delay.Max, min(s.Delay.SlowMax, s.Timeout/3))
+	// No TTL is longer than the guard's period, and that no shorter than clocks may disagree.
+	s.Guard, s.Durable = max(ttl, 2*time.Second), r.IntN(4) > 0
 	if r.IntN(10) == 0 {
 		return s // calm
 	}
 	for _, f := range menu {
-		if r.IntN(2) == 0 && (f.sound || r.IntN(3) == 0) {
+		if r.IntN(2) == 0 && (f.class == harmless || r.IntN(3) == 0) {
 			s.Faults = append(s.Faults, f)
-			s.Sound = s.Sound && f.sound
+			s.Sound = s.Sound && f.class != unsound
+			// A durable node does not roll back; one that does, or loses its disk, is out of the vote for
+			// the guard's period: leave time to see what comes after.
+			s.Durable = s.Durable && f.name != "rollback"
+			if f.class == forgetful {
+				s.Length += 3 * s.Guard / 2
+			}
 		}
 	}
 	return s
+}
+
+// Forgets reports whether nodes lose what they know, so that exclusion rests on the restart guard.
+func (s Scenario) Forgets() bool {
+	return slices.ContainsFunc(s.Faults, func(f fault) bool { return f.class == forgetful })
 }
 
 func (s Scenario) String() string {
@@ -68,6 +84,6 @@ func (s Scenario) String() string {
 	for i, f := range s.Faults {
 		names[i] = f.name
 	}
-	return fmt.Sprintf("seed %d: %d nodes, %d clients × %d, %d names, TTL %v, node timeout %v, delay up to %v, %v long, a fault every %v of [%s], assumptions kept: %v",
-		s.Seed, s.Nodes, s.Clients, s.Workers, s.Names, s.TTL, s.Timeout, s.Delay.Max, s.Length, s.Pace, strings.Join(names, " "), s.Sound)
+	return fmt.Sprintf("seed %d: %d nodes, %d clients × %d, %d names, TTL %v, node timeout %v, guard %v, durable %v, delay up to %v, %v long, a fault every %v of [%s], assumptions kept: %v",
+		s.Seed, s.Nodes, s.Clients, s.Workers, s.Names, s.TTL, s.Timeout, s.Guard, s.Durable, s.Delay.Max, s.Length, s.Pace, strings.Join(names, " "), s.Sound)
 }

@@ -118,6 +118,10 @@ func Run(s Scenario) *Result {
 	for i := range s.Nodes {
 		n := sim.NewNode(fmt.Sprintf("n%d:6379", i), s.Seed)
 		n.Step(time.Duration(r.Int64N(int64(400*time.Millisecond))) - 200*time.Millisecond) // clocks never agree
+		if s.Durable {
+			n.SetConfig("appendonly", "yes")
+			n.SetConfig("appendfsync", "always")
+		}
 		n.Observe(w.observe)
 		w.nodes = append(w.nodes, n)
 	}
@@ -152,7 +156,7 @@ func (w *world) connect(name string) *redlock.Locker {
 		urls[i] = "redis://" + n.Addr()
 	}
 	locker, err := redlock.New(urls,
-		redlock.WithTTL(w.scenario.TTL), redlock.WithNodeTimeout(w.scenario.Timeout),
+		redlock.WithTTL(w.scenario.TTL), redlock.WithNodeTimeout(w.scenario.Timeout), redlock.WithRestartGuard(w.scenario.Guard),
 		redlock.WithDialer(w.net.Dialer(name)))
 	if err != nil {
 		panic(err)

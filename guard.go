@@ -1,0 +1,207 @@
+package redlock
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A node that restarted may have forgotten votes that it gave, and would give
+// them again to somebody else. So its votes abstain until every lock that it may
+// have voted for has expired: for the guard period, which no TTL exceeds.
+//
+// Exclusion needs just that, time out of service + guard period ≥ TTL. Of two holds of a name,
+// the majorities share a node that counted for both. If it was up all the time, it
+// refused the second; if it forgot the first, it forgot it before the guard
+// period began, and the first has ended.
+//
+// How long a node has forgotten nothing is decided here, from three witnesses,
+// none of which is believed beyond what the others allow: what INFO says, the
+// record that the node keeps, and what this Locker itself has seen of the node.
+
+// life is how this Locker last saw a node, and since when the node has forgotten
+// nothing. It outlives connections: a mere network fault costs no wait.
+type life struct {
+	epoch  string    // of the node's process and role; "": never seen
+	record record    // that the node had after we had seen to it
+	micros int64     // the node's clock when we looked
+	at     time.Time // ours
+	since  time.Time // ours: from then on it has certainly forgotten nothing
+	doubt  doubt     // why it may have forgotten what was before
+}
+
+// doubt is why a node's memory does not reach further back.
+type doubt string
+
+// The doubts.
+const (
+	doubtRestart  doubt = "restarted %s ago without durable persistence"
+	doubtPromoted doubt = "is a promoted replica, met %s ago: what its master had not sent is lost"
+	doubtEmptied  doubt = "lost its data %s ago, at the latest"
+	doubtUnknown  doubt = "was met %s ago and may not be asked for its age (INFO is refused)"
+)
+
+// record is what a node keeps at {prefix}redlock:node: the epoch in which it was
+// written, the node's time from which on nothing was forgotten, and whether the node was
+// durable then. It vanishes with FLUSHALL, which INFO does not tell; it says since when a
+// promoted replica, whose uptime means nothing, has been a master; and where it
+// has survived a restart that a durable node has made, everything has.
+type record struct {
+	epoch   string
+	since   int64 // µs, by the node's clock
+	durable bool
+}
+
+func (r record) String() string {
+	if r.epoch == "" {
+		return ""
+	}
+	text := r.epoch + " " + strconv.FormatInt(r.since, 10)
+	if r.durable {
+		text += " durable"
+	}
+	return text
+}
+
+// parseRecord returns the zero record for what is none.
+func parseRecord(text string) record {
+	parts := strings.Split(text, " ")
+	if len(parts) < 2 || len(parts) > 3 || parts[0] == "" {
+		return record{}
+	}
+	since, err := strconv.ParseInt(parts[1], 10, 64)
+	if err != nil || len(parts) == 3 && parts[2] != "durable" {
+		return record{}
+	}
+	return record{parts[0], since, len(parts) == 3}
+}
+
+// unknownEpoch stands in where INFO is refused.
+const unknownEpoch = "-"
+
+// recall returns the node's life as it must be taken to be, now that it has told
+// f. Its record is the one that the node ought to have. Everything that is
+// uncertain makes the life shorter. now was read after the node's answer.
+func (was life) recall(f *facts, now time.Time) life {
+	is := life{epoch: f.epoch(), micros: f.micros, at: now}
+	here := f.record
+	known := here.epoch == is.epoch
+	// The node's time may have been set since; into the future it means nothing.
+	local := func(micros int64) time.Time {
+		return now.Add(-time.Duration(max(0, f.micros-micros)) * time.Microsecond)
+	}
+
+	switch {
+	case f.refused != "":
+		// The record, and whether scripts are still there, can only tell that this is the
+		// process that this Locker has met before. Others' records are left alone.
+		is.since, is.doubt, is.record = now, doubtUnknown, here
+		if !f.remembers || here == (record{}) {
+			is.record = record{epoch: unknownEpoch, since: f.micros}
+		} else if was.epoch == is.epoch && was.record.since == here.since {
+			is.since = was.since
+		}
+		return is
+	case f.durable() && here.durable && !f.promoted:
+		// It has not only been told to keep everything: the record shows that it did.
+		is.since, is.doubt = local(here.since), doubtEmptied
+	case f.promoted:
+		is.since, is.doubt = now, doubtPromoted
+		if known {
+			is.since = local(here.since)
+		}
+	default:
+		is.since, is.doubt = now.Add(-f.age()), doubtRestart
+		if written := local(here.since); known && written.After(is.since.Add(uptimeError)) {
+			is.since, is.doubt = written, doubtEmptied
+		}
+	}
+
+	if was.epoch != "" {
+		is.outlive(was, here, known)
+	}
+	is.record = record{is.epoch, f.micros - now.Sub(is.since).Microseconds(), f.durable()}
+	if known && (is.since.Equal(was.since) || !is.since.After(local(here.since).Add(uptimeError))) ||
+		is.doubt == doubtEmptied && here.durable && is.record.durable && !f.promoted && is.since.Equal(local(here.since)) {
+		is.record.since = here.since // the same moment, measured when it was fresh
+	}
+	return is
+}
+
+// outlive corrects a life by what this Locker saw before.
+func (is *life) outlive(was life, here record, known bool) {
+	switch {
+	case is.epoch != was.epoch:
+		// Another life began after we had seen the last one, whatever the node's clock says
+		// of its uptime; unless data and record are the same in both.
+		if carried := here.durable && here.since == was.record.since; !carried && is.since.Before(was.at) {
+			is.since = was.at
+		}
+	case here.epoch == was.record.epoch && here.since == was.record.since:
+		is.since, is.doubt = was.since, was.doubt // nothing has happened
+	case known && here.since >= was.micros:
+		// It was emptied, and who noticed has dated that.
+		if is.since.Before(was.since) {
+			is.since = was.since
+		}
+	default:
+		// The record is gone; or somebody has made another one who did not know that
+		// there had been one.
+		is.since, is.doubt = is.at, doubtEmptied
+	}
+}
+
+// uptimeError bounds by how much INFO's uptime is wrong, either way: it is a
+// difference of two readings of the node's wall clock, in whole seconds.
+const uptimeError = time.Second
+
+// age returns how long the node's process has run at least.
+func (f *facts) age() time.Duration { return max(0, f.uptime-uptimeError) }
+
+// abstention is why and until when a node's votes do not count.
+type abstention struct {
+	doubt doubt         // "": its clock is wrong
+	since time.Time     // when doubt began
+	until time.Time     // doubt: requests asked from then on count
+	clock time.Duration // else: by how much its clock is ahead of the others
+}
+
+// abstains returns the abstention that a life calls for, or nil.
+func (is life) abstains(period time.Duration, now time.Time) *abstention {
+	until := is.since.Add(period)
+	if period <= 0 || is.epoch == "" || !now.Before(until) {
+		return nil
+	}
+	return &abstention{doubt: is.doubt, since: is.since, until: until}
+}
+
+// trust says which nodes' word on a question counts.
+type trust uint8
+
+// The trusts.
+const (
+	// trustOld: not an abstaining node's. This is for whatever gives a lock.
+	trustOld trust = iota
+	// trustOurs: also that of a node that restarted, since it says that the lock is ours there
+	// now, and has been since before this round. Who extends a hold that is valid needs no
+	// more: whoever comes later meets our key there, or a node that restarted once more.
+	trustOurs
+	// trustAll: nothing rests on it.
+	trustAll
+)
+
+// over reports whether a request that was asked at that time is no longer concerned. It is the
+// time of asking that counts: a vote that was given earlier does not grow better
+// by arriving late.
+func (a *abstention) over(asked time.Time) bool { return a.doubt != "" && !asked.Before(a.until) }
+
+// apply turns a grant into an abstention where the question needs more trust.
+func (a *abstention) apply(t trust, said *answer, now func() time.Time) {
+	switch {
+	case t == trustAll, t == trustOurs && a.doubt != "":
+	case said.vote == voteGranted, said.vote == voteOutbid:
+		said.vote, said.err = voteAbstained, a.tell(now())
+	case said.vote == voteTaken:
+		said.doubtful = true
+	}
+}
