@@ -16,11 +16,11 @@ import (
 // never is a back-off that leaves only the messages to wake a waiter.
 func never(int) time.Duration { return time.Hour }
 
-// leftovers returns the keys on the nodes, but for the tokens.
+// leftovers returns the keys on the nodes, but for those of our own.
 func (fl *fleet) leftovers() (keys []string) {
 	for _, n := range fl.nodes {
 		for _, key := range n.Keys() {
-			if key != tokensName {
+			if key != tokensName && key != nodeName {
 				keys = append(keys, n.Addr()+" "+key)
 			}
 		}

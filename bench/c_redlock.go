@@ -20,7 +20,7 @@ func openRedlock(opts ...redlock.Option) func(nodes []string, goroutines int) (c
 		for i, node := range nodes {
 			urls[i] = "redis://" + node
 		}
-		l, err := redlock.New(urls, append(opts, redlock.WithTTL(lockTTL))...)
+		l, err := redlock.New(urls, append(opts, redlock.WithTTL(lockTTL), redlock.WithRestartGuard(0))...) // the masters have just been started
 		return redlockClient{l}, err
 	}
 }

@@ -28,6 +28,11 @@ func lockerFlags() []cli.Flag {
 		},
 		&cli.StringFlag{Name: "prefix", Usage: "put `TEXT` before NAME to make the key on the nodes"},
 		&cli.DurationFlag{
+			Name:        "restart-guard",
+			Usage:       "do not count the vote of a node that may have forgotten others for `DURATION`; no TTL may be longer",
+			DefaultText: "30s",
+		},
+		&cli.DurationFlag{
 			Name:        "node-timeout",
 			Usage:       "count a node as failed when it has not answered within `DURATION`",
 			DefaultText: "250ms",
@@ -48,6 +53,7 @@ func newLocker(cmd *cli.Command) (*redlock.Locker, error) {
 	var opts []redlock.Option
 	for flag, option := range map[string]func(time.Duration) redlock.Option{
 		"ttl": redlock.WithTTL, "node-timeout": redlock.WithNodeTimeout,
+		"restart-guard": redlock.WithRestartGuard,
 	} {
 		if cmd.IsSet(flag) {
 			opts = append(opts, option(cmd.Duration(flag)))

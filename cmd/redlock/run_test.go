@@ -268,7 +268,7 @@ func TestRunNoQuorum(t *testing.T) {
 func TestRunWaitsForQuorum(t *testing.T) {
 	c := redlocktest.New(t, 5)
 	c.Kill(0, 1, 2)
-	s := begin(t, c, "run", "name", "echo", "held")
+	s := begin(t, c, "run", "--restart-guard=0s", "name", "echo", "held")
 	if err := c.Revive(0, 1, 2); err != nil {
 		t.Fatal(err)
 	}

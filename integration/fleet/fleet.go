@@ -119,10 +119,11 @@ func (f Fleet) Locker(t *testing.T, opts ...redlock.Option) *redlock.Locker {
 // may suspend the whole test for a quarter of a second, the library's default.
 const patience = 2 * time.Second
 
-// Locker returns a Locker for the nodes at the URLs, which is closed when the test ends.
+// Locker returns a Locker for the nodes at the URLs, without the restart guard – the masters have just
+// been started – which is closed when the test ends.
 func Locker(t *testing.T, urls []string, opts ...redlock.Option) *redlock.Locker {
 	t.Helper()
-	l, err := redlock.New(urls, append([]redlock.Option{redlock.WithNodeTimeout(patience)}, opts...)...)
+	l, err := redlock.New(urls, append([]redlock.Option{redlock.WithNodeTimeout(patience), redlock.WithRestartGuard(0)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func (s *soaking) locker() (*redlock.Locker, error) {
 		network, urls = append(network, p), append(urls, n.URLAt(p.Addr()))
 	}
 	s.networks = append(s.networks, network)
-	return redlock.New(urls, redlock.WithTTL(s.ttl))
+	return redlock.New(urls, redlock.WithTTL(s.ttl), redlock.WithRestartGuard(0)) // the masters have just been started
 }
 
 // watch returns when there is enough of everything, or far too late.
