@@ -1,0 +1,257 @@
+package tokens
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/integration/fleet"
+	"github.com/quorumlock/redlock/integration/masters"
+)
+
+// steps are what a clock is off by, one after the other.
+var steps = []time.Duration{0, 30 * time.Second, -30 * time.Second, 0, -30 * time.Second, 30 * time.Second, 0}
+
+// setClock writes what a preloaded clock is off by.
+func setClock(t *testing.T, file string, off int64) {
+	t.Helper()
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o600)
+	fleet.Must(t, err)
+	_, err = f.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(off)), 0)
+	fleet.Must(t, err)
+	fleet.Must(t, f.Close())
+}
+
+// needProcesses skips where the masters run in containers, whose clocks this
+// test cannot set, and which may be all that this machine has.
+func needProcesses(t *testing.T) {
+	t.Helper()
+	if os.Getenv("REDLOCK_PROVIDER") == masters.Containers || runtime.GOOS != "linux" {
+		t.Skip("sets the clocks of redis-server processes on Linux; run it with REDLOCK_PROVIDER=processes")
+	}
+}
+
+// startShifted starts masters whose wall clocks can be set.
+func startShifted(t *testing.T, n int) (nodes []*masters.Node, set func(node int, off time.Duration)) {
+	t.Helper()
+	needProcesses(t)
+	server := "redis-server"
+	if named := os.Getenv("REDLOCK_REDIS_SERVER"); named != "" {
+		server = named
+	}
+	server, err := exec.LookPath(server)
+	fleet.Must(t, err)
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Fatalf("setting a master's clock takes a C compiler: install gcc (Debian: apt-get install gcc libc6-dev), or run with REDLOCK_PROVIDER=containers, which leaves this test out: %v", err)
+	}
+	dir := t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), gcc, "-O2", "-shared", "-fPIC", "-o", dir+"/clock.so", "testdata/clock.c").CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	wrapper, err := filepath.Abs("testdata/redis-server.sh")
+	fleet.Must(t, err)
+	t.Setenv("REDLOCK_TEST_SERVER", server)
+	t.Setenv("REDLOCK_TEST_CLOCKS", dir)
+	t.Setenv("REDLOCK_REDIS_SERVER", wrapper)
+	p, err := masters.NewProcesses()
+	fleet.Must(t, err)
+	nodes = masters.Start(t, p, n, masters.Spec{})
+	return nodes, func(node int, off time.Duration) {
+		_, port, err := net.SplitHostPort(nodes[node].Addr())
+		fleet.Must(t, err)
+		setClock(t, dir+"/clock."+port, off.Nanoseconds())
+		shown, err := redis.Int64s(nodes[node].Do("TIME"))
+		fleet.Must(t, err)
+		if is := time.Until(time.Unix(shown[0], shown[1]*1000)); (is - off).Abs() > 2*time.Second {
+			t.Fatalf("the clock was to be off by %s and is off by %s", off, is)
+		}
+	}
+}
+
+// recorder acquires locks from many goroutines until it is stopped.
+type recorder struct {
+	granted atomic.Int64
+	stop    func() []Hold
+}
+
+func record(ctx context.Context, lockers []atomic.Pointer[redlock.Locker], names int) *recorder {
+	r := &recorder{}
+	ctx, cancel := context.WithCancel(ctx)
+	start := time.Now()
+	const each = 4
+	histories := make([][]Hold, each*len(lockers))
+	var workers sync.WaitGroup
+	for i := range histories {
+		workers.Go(func() {
+			for ctx.Err() == nil {
+				h := Hold{Name: int32(rand.IntN(names)), Asked: time.Since(start)}
+				waiting, cancel := context.WithTimeout(ctx, 3*time.Second)
+				k, err := lockers[i%len(lockers)].Load().Lock(waiting, fmt.Sprint(h.Name))
+				cancel()
+				if err != nil {
+					continue // what counts is who gets it
+				}
+				h.Granted, h.Token = time.Since(start), k.Token()
+				time.Sleep(rand.N(2 * time.Millisecond))
+				h.Ended = min(time.Since(start), k.Until().Sub(start))
+				_ = k.Unlock(ctx) // lost, perhaps
+				histories[i] = append(histories[i], h)
+				r.granted.Add(1)
+			}
+		})
+	}
+	r.stop = func() []Hold {
+		cancel()
+		workers.Wait()
+		return slices.Concat(histories...)
+	}
+	return r
+}
+
+func TestTokensGrowWhenANodesClockIsSet(t *testing.T) {
+	nodes, set := startShifted(t, 5)
+	f := fleet.Fleet{Nodes: nodes}
+	// A client measures the clocks every 5 to 15 s: in the full size it does in each step.
+	length := sized(1500*time.Millisecond, 17*time.Second)
+	lockers := make([]atomic.Pointer[redlock.Locker], 3)
+	for i := range lockers {
+		lockers[i].Store(f.Locker(t, redlock.WithTTL(time.Second)))
+	}
+	r := record(t.Context(), lockers, 6)
+	for i, off := range steps {
+		set(0, off)
+		before := r.granted.Load()
+		if i == len(steps)-2 { // a client that begins when the clocks disagree
+			lockers[0].Store(f.Locker(t, redlock.WithTTL(time.Second)))
+		}
+		time.Sleep(length)
+		got := r.granted.Load() - before
+		t.Logf("clock of one node of five off by %4s: %d holds in %s", off, got, length)
+		if got < 50 {
+			t.Errorf("only %d holds while it was off by %s", got, off)
+		}
+	}
+	v := Judge(r.stop())
+	t.Log(v)
+	if !v.Ordered() {
+		t.Error("tokens are not in order")
+	}
+}
+
+// buildShifted builds the client with a library that takes its wall clock from
+// a file. In Go, no preload can do that; but all of the library's time comes from clock.go.
+func buildShifted(t *testing.T) string {
+	t.Helper()
+	needProcesses(t)
+	root, err := filepath.Abs("../..")
+	fleet.Must(t, err)
+	source, err := os.ReadFile(filepath.Join(root, "clock.go"))
+	fleet.Must(t, err)
+	shifted := bytes.Replace(source, []byte("local: time.Now,"), []byte("local: shiftedNow,"), 1)
+	if bytes.Equal(source, shifted) {
+		t.Fatal("clock.go takes the wall clock in a way that is new to this test")
+	}
+	wall, err := filepath.Abs("testdata/wall.go.txt")
+	fleet.Must(t, err)
+	dir := t.TempDir()
+	fleet.Must(t, os.WriteFile(dir+"/clock.go", shifted, 0o600))
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{
+		filepath.Join(root, "clock.go"): dir + "/clock.go", filepath.Join(root, "clock_shifted.go"): wall,
+	}})
+	fleet.Must(t, err)
+	fleet.Must(t, os.WriteFile(dir+"/overlay.json", overlay, 0o600))
+	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", dir+"/overlay.json", "-o", dir+"/client", "./client")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return dir + "/client"
+}
+
+func TestTokensGrowWhenAClientsWallClockIsSet(t *testing.T) {
+	binary := buildShifted(t)
+	f := fleet.StartSpec(t, 5, masters.Spec{})
+	length := sized(1500*time.Millisecond, 17*time.Second)
+	const clients = 2 // the first one's clock is set, the other's is right
+	var holds []Hold
+	var mu sync.Mutex // protects holds and the following fields
+	offs := map[time.Duration]int{}
+	var clocks []string
+	var inputs []io.Closer
+	var readers sync.WaitGroup
+	var processes []*exec.Cmd
+	start := time.Now()
+	for i := range clients {
+		clocks = append(clocks, filepath.Join(t.TempDir(), "clock"))
+		setClock(t, clocks[i], 0)
+		p := exec.CommandContext(t.Context(), binary, masters.URLs(f.Nodes)...)
+		p.Env = append(os.Environ(), "REDLOCK_TEST_CLOCK="+clocks[i])
+		p.Stderr = os.Stderr
+		in, err := p.StdinPipe()
+		fleet.Must(t, err)
+		out, err := p.StdoutPipe()
+		fleet.Must(t, err)
+		fleet.Must(t, p.Start())
+		processes, inputs = append(processes, p), append(inputs, in)
+		readers.Go(func() {
+			for lines := bufio.NewScanner(out); lines.Scan(); {
+				var h Hold
+				var at [4]int64
+				if _, err := fmt.Sscan(lines.Text(), &h.Name, &h.Token, &at[0], &at[1], &at[2], &at[3]); err != nil {
+					t.Error(err)
+					return
+				}
+				h.Asked, h.Granted, h.Ended = time.Duration(at[0]-start.UnixNano()), time.Duration(at[1]-start.UnixNano()), time.Duration(at[2]-start.UnixNano())
+				mu.Lock()
+				holds = append(holds, h)
+				if i == 0 {
+					offs[time.Duration(at[3]).Round(30*time.Second)]++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, off := range steps {
+		setClock(t, clocks[0], int64(off/time.Second))
+		time.Sleep(length)
+	}
+	for _, in := range inputs {
+		fleet.Must(t, in.Close())
+	}
+	readers.Wait()
+	for _, p := range processes {
+		fleet.Must(t, p.Wait())
+	}
+	var seen []string
+	for _, off := range []time.Duration{-30 * time.Second, 0, 30 * time.Second} {
+		seen = append(seen, fmt.Sprintf("%d with its clock off by %s", offs[off], off))
+		if offs[off] < 50 {
+			t.Errorf("only %d holds with the clock off by %s", offs[off], off)
+		}
+	}
+	v := Judge(holds)
+	t.Logf("holds of the client whose wall clock is set, beside one whose is right: %s", strings.Join(seen, ", "))
+	t.Log(v)
+	if !v.Ordered() || v.Overlaps > 0 {
+		t.Error("tokens are not in order, or holds overlap")
+	}
+}

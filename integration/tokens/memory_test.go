@@ -1,0 +1,125 @@
+package tokens
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/integration/fleet"
+	"github.com/quorumlock/redlock/integration/masters"
+)
+
+// usage is what one node, the fullest, needs.
+type usage struct {
+	tokens, bytes int
+}
+
+func use(t *testing.T, nodes []*masters.Node) (u usage) {
+	t.Helper()
+	for _, n := range nodes {
+		count, err := redis.Int(n.Do("ZCARD", "redlock:tokens"))
+		fleet.Must(t, err)
+		info, err := n.Info("memory")
+		fleet.Must(t, err)
+		bytes, err := strconv.Atoi(info["used_memory"])
+		fleet.Must(t, err)
+		u.tokens, u.bytes = max(u.tokens, count), max(u.bytes, bytes)
+	}
+	return u
+}
+
+// Redisson keeps the token of every name for ever, which fills the master.
+// Here a node has the names of the last while, and none that are older.
+func TestMemoryIsBoundedByRateAndRetention(t *testing.T) {
+	const (
+		trimmedEvery = 15 * time.Second // at least that often, by each client
+		lockers      = 4
+	)
+	names := sized(50_000, 1_000_000)
+	rate := sized(2500, 10_000) // names in a second, at most
+	ttl, retention := sized(500*time.Millisecond, 5*time.Second), sized(2600*time.Millisecond, 15*time.Second)
+
+	f := fleet.StartSpec(t, 5, masters.Spec{})
+	var ls []*redlock.Locker
+	for range lockers {
+		ls = append(ls, f.Locker(t, redlock.WithTTL(ttl), redlock.WithFenceRetention(retention)))
+	}
+	empty := use(t, f.Nodes)
+	t.Logf("tokens are kept for %s; %d names at %d/s at most; the fullest of five nodes:", retention, names, rate)
+	t.Logf("%8s %10s %10s %12s", "time", "acquired", "ZCARD", "used_memory")
+	row := func(since time.Duration, acquired int64, u usage) {
+		t.Logf("%7.0fs %10d %10d %8.1f MiB", since.Seconds(), acquired, u.tokens, float64(u.bytes)/(1<<20))
+	}
+
+	start := time.Now()
+	var next, acquired atomic.Int64
+	var workers sync.WaitGroup
+	for w := range 32 {
+		workers.Go(func() {
+			for {
+				i := next.Add(1)
+				if i > int64(names) {
+					return
+				}
+				time.Sleep(time.Duration(i)*time.Second/time.Duration(rate) - time.Since(start))
+				k, err := ls[w%lockers].TryLock(t.Context(), fmt.Sprintf("name-%d", i))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				acquired.Add(1)
+				if err := k.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	over := make(chan struct{})
+	go func() { workers.Wait(); close(over) }()
+	most := usage{}
+	show := func() usage {
+		u := use(t, f.Nodes)
+		row(time.Since(start), acquired.Load(), u)
+		most.tokens, most.bytes = max(most.tokens, u.tokens), max(most.bytes, u.bytes)
+		return u
+	}
+	tick := time.NewTicker(sized(2*time.Second, 5*time.Second))
+	defer tick.Stop()
+	for busy := true; busy; {
+		select {
+		case <-tick.C:
+			show()
+		case <-over:
+			busy = false
+		}
+	}
+	ran := time.Since(start)
+	at := show()
+	for time.Since(start) < ran+retention+2*trimmedEvery && at.tokens > 0 {
+		<-tick.C
+		at = show()
+	}
+
+	bound := int(float64(names) / ran.Seconds() * (retention + trimmedEvery).Seconds())
+	t.Logf("%d names in %s: at most %d tokens at once, %.1f MiB above the %.1f MiB of an empty node: %.0f bytes for a token; the bound, rate × (retention + %s), is %d",
+		names, ran.Round(time.Second), most.tokens, float64(most.bytes-empty.bytes)/(1<<20), float64(empty.bytes)/(1<<20),
+		float64(most.bytes-empty.bytes)/float64(most.tokens), trimmedEvery, bound)
+	if most.tokens > bound*11/10 {
+		t.Errorf("%d tokens on a node, want at most %d", most.tokens, bound)
+	}
+	if bound >= names {
+		t.Errorf("%d names are too few to show a bound of %d", names, bound)
+	}
+	if at.tokens != 0 {
+		t.Errorf("%d tokens are still there, long after their time", at.tokens)
+	}
+	if grown := at.bytes - empty.bytes; grown > most.bytes/4+1<<20 {
+		t.Errorf("the node has grown by %d bytes for good", grown)
+	}
+}
