@@ -1,0 +1,199 @@
+package waiting_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/integration/fleet"
+	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/integration/tokens"
+)
+
+// chaos is contenders, some of which are killed and replaced.
+type chaos struct {
+	fleet   fleet.Fleet
+	loss    int // how many of 100 messages are lost
+	random  *rand.Rand
+	present []*contender
+	past    []*contender
+
+	killedHolding, killedWaiting int
+}
+
+const contenders = 8
+
+// Contenders are killed with SIGKILL, while they hold the lock and while they are queued,
+// and on top of that the messages fail on which a quick hand-over rests.
+func TestNobodyIsStuck(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		loss    int
+		prepare func(t *testing.T, f fleet.Fleet)
+		disturb func(t *testing.T, ctx context.Context, f fleet.Fleet)
+	}{
+		{name: "all messages arrive"},
+		{name: "subscribers are disconnected", disturb: disconnectSubscribers},
+		{name: "half of the messages are lost", loss: 50},
+		{name: "all messages are lost", loss: 100},
+		{name: "publish and subscribe are forbidden", prepare: forbidMessages},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := fleet.StartSpec(t, 5, masters.Spec{}) // forbidMessages outlives a FLUSHALL
+			if c.prepare != nil {
+				c.prepare(t, f)
+			}
+			seed := rand.Uint64()
+			x := &chaos{fleet: f, loss: c.loss, random: rand.New(rand.NewPCG(seed, 0))}
+			t.Logf("seed %d", seed)
+			for range contenders {
+				x.add(t)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), sized(2500*time.Millisecond, time.Minute))
+			defer cancel()
+			var disturbing sync.WaitGroup
+			if c.disturb != nil {
+				disturbing.Go(func() { c.disturb(t, ctx, f) })
+			}
+			x.run(t, ctx)
+			disturbing.Wait()
+			x.judge(t)
+		})
+	}
+}
+
+func (x *chaos) add(t *testing.T) {
+	t.Helper()
+	x.present = append(x.present, startContender(t, x.fleet.Nodes, x.loss))
+}
+
+// run kills waiters all the time, and a holder whenever the lock has gone round for a while.
+func (x *chaos) run(t *testing.T, ctx context.Context) {
+	t.Helper()
+	nextHolder := time.Now().Add(ttl / 3)
+	for ctx.Err() == nil {
+		time.Sleep(time.Duration(50+x.random.IntN(200)) * time.Millisecond)
+		wantHolder := time.Now().After(nextHolder)
+		if at := x.find(ctx, wantHolder); at >= 0 {
+			held, waited := x.present[at].kill(t)
+			switch {
+			case held:
+				x.killedHolding++
+				nextHolder = time.Now().Add(ttl + time.Second)
+			case waited:
+				x.killedWaiting++
+			}
+			x.past = append(x.past, x.present[at])
+			x.present = append(x.present[:at], x.present[at+1:]...)
+			x.add(t)
+		}
+	}
+}
+
+// find returns a contender that holds the lock, or one that waits; -1 where there is none any more.
+func (x *chaos) find(ctx context.Context, holder bool) int {
+	for ; ctx.Err() == nil; time.Sleep(100 * time.Microsecond) {
+		for _, at := range x.random.Perm(len(x.present)) {
+			if holds, waits := x.present[at].doing(); holder && holds || !holder && waits {
+				return at
+			}
+		}
+	}
+	return -1
+}
+
+func (x *chaos) judge(t *testing.T) {
+	t.Helper()
+	var all history
+	for _, c := range x.present {
+		c.stop(t)
+	}
+	ended := time.Now()
+	for _, c := range append(x.past, x.present...) {
+		all = append(all, c.waits...)
+	}
+	v := tokens.Judge(all.holds())
+	longest, stall := all.longest()
+	t.Logf("%d killed while holding, %d while waiting; longest stall %v, longest wait %v; %v",
+		x.killedHolding, x.killedWaiting, stall.Round(time.Millisecond), longest.Round(time.Millisecond), v)
+	if v.Overlaps+v.Duplicates+v.Inversions+v.LateGrants > 0 {
+		t.Errorf("holds are not in order: %v", v)
+	}
+	if limit := ttl + backoff + slack; stall > limit {
+		t.Errorf("nobody held the lock for %v while somebody waited, want at most %v", stall, limit)
+	}
+	if want := sized(1, 10); x.killedHolding < want || x.killedWaiting < 2*want || v.Holds < 10*want {
+		t.Errorf("too little to prove anything: %d killed while holding, %d while waiting, %d holds", x.killedHolding, x.killedWaiting, v.Holds)
+	}
+	time.Sleep(time.Until(ended.Add(ttl + 100*time.Millisecond)))
+	if left := x.fleet.Leftovers(t); len(left) > 0 {
+		t.Errorf("left behind one TTL after the end: %q", left)
+	}
+}
+
+// disconnectSubscribers ends all subscriptions, all the time.
+func disconnectSubscribers(t *testing.T, ctx context.Context, f fleet.Fleet) {
+	t.Helper()
+	for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+		for _, n := range f.Nodes {
+			if _, err := n.Do("CLIENT", "KILL", "TYPE", "pubsub"); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func forbidMessages(t *testing.T, f fleet.Fleet) {
+	t.Helper()
+	for _, n := range f.Nodes {
+		_, err := n.Do("ACL", "SETUSER", "default", "-publish", "-subscribe")
+		fleet.Must(t, err)
+	}
+}
+
+// A waiter that is frozen, or behind a network that is cut, looks alive to the
+// nodes: the lock is handed to it, and given on when the TTL has passed. This is
+// the one case in which a waiter costs those behind it anything.
+func TestAWaiterThatIsCutOffCostsOneTTL(t *testing.T) {
+	f := fleet.Start(t, 5)
+	for _, cut := range sized([]int{2}, []int{1, 2, 3}) {
+		holder := f.Locker(t, redlock.WithTTL(ttl))
+		k, err := holder.Lock(t.Context(), name)
+		fleet.Must(t, err)
+		var frozen []*contender
+		for range cut {
+			c := startContender(t, f.Nodes, 0)
+			frozen = append(frozen, c)
+			fleet.Eventually(t, "it waits", func() bool { _, waits := c.doing(); return waits })
+			time.Sleep(300 * time.Millisecond) // until it is in the queue of each node, and subscribed
+			fleet.Must(t, c.cmd.Process.Signal(syscall.SIGSTOP))
+		}
+		next := f.Locker(t, redlock.WithTTL(ttl))
+		got := make(chan error, 1)
+		go func() {
+			k, err := next.Lock(t.Context(), name)
+			if err == nil {
+				err = k.Unlock(t.Context())
+			}
+			got <- err
+		}()
+		time.Sleep(300 * time.Millisecond)
+		released := time.Now()
+		fleet.Must(t, k.Unlock(t.Context()))
+		fleet.Must(t, <-got)
+		waited := time.Since(released)
+		t.Logf("%d cut off: the next one waited for %v", cut, waited.Round(time.Millisecond))
+		if limit := time.Duration(cut)*(ttl+backoff) + slack; waited > limit {
+			t.Errorf("with %d waiters cut off the next one waited for %v, want at most %v", cut, waited, limit)
+		}
+		for _, c := range frozen {
+			c.kill(t)
+		}
+	}
+	time.Sleep(ttl)
+	f.WantClean(t)
+}

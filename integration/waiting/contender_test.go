@@ -1,0 +1,215 @@
+package waiting_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/integration/fleet"
+	"github.com/quorumlock/redlock/integration/masters"
+)
+
+// What a contender's process is told, by its environment.
+const (
+	contenderNodes = "REDLOCK_TEST_CONTENDER_NODES"
+	contenderLoss  = "REDLOCK_TEST_CONTENDER_LOSS" // how many of 100 messages to lose
+)
+
+// runContender is main of a process that acquires and releases until its
+// standard input ends. It tells each step on its standard output, before anything
+// comes of it: an "ask" before Lock, a "free" before Unlock.
+func runContender() int {
+	loss, _ := strconv.Atoi(os.Getenv(contenderLoss))
+	l, err := redlock.New(strings.Split(os.Getenv(contenderNodes), ","), redlock.WithTTL(ttl),
+		redlock.WithRestartGuard(0), redlock.WithDialer(lossyDialer(loss)))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	go func() { _, _ = io.Copy(io.Discard, os.Stdin); stop() }()
+	for ctx.Err() == nil {
+		say("ask", 0, time.Time{})
+		k, err := l.Lock(ctx, name)
+		if err != nil {
+			say("none", 0, time.Time{})
+			continue
+		}
+		say("held", k.Token(), k.Until())
+		time.Sleep(time.Duration(1+rand.IntN(8)) * time.Millisecond)
+		say("free", 0, k.Until())
+		_ = k.Unlock(context.Background()) // a lost hold is the judge's business
+	}
+	_ = l.Close()
+	return 0
+}
+
+// say tells one step, in one write.
+func say(what string, token int64, until time.Time) {
+	fmt.Printf("%s %d %d %d\n", what, time.Now().UnixNano(), token, until.UnixNano())
+}
+
+// lossyDialer dials connections that lose some of what comes after a SUBSCRIBE.
+// The node believes that it was received.
+func lossyDialer(loss int) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return &lossyConn{Conn: c, loss: loss}, err
+	}
+}
+
+type lossyConn struct {
+	net.Conn
+	loss       int
+	subscribed atomic.Bool
+	confirmed  bool // owned by the reader
+}
+
+func (c *lossyConn) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("SUBSCRIBE")) {
+		c.subscribed.Store(true)
+	}
+	return c.Conn.Write(b)
+}
+
+// Read loses whole messages: a node writes each in one piece, and they are far apart.
+func (c *lossyConn) Read(b []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(b)
+		if err != nil || !c.subscribed.Load() {
+			return n, err
+		}
+		if !c.confirmed {
+			c.confirmed = true
+			return n, nil
+		}
+		if rand.IntN(100) >= c.loss {
+			return n, nil
+		}
+	}
+}
+
+// wait is one wait and what came of it, by the contender's clock, which is this process's, too.
+type wait struct {
+	asked, granted, ended time.Time // granted: zero where it was not; ended: of the hold
+	token                 int64
+}
+
+// contender is a process that contends.
+type contender struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	said  chan struct{} // closed when all that it said has been read
+
+	mu      sync.Mutex // guards the fields below
+	waits   []wait     // the last one is the present one
+	holding bool
+	until   time.Time // of the present hold
+}
+
+func startContender(t *testing.T, nodes []*masters.Node, loss int) *contender {
+	t.Helper()
+	self, err := os.Executable()
+	fleet.Must(t, err)
+	c := &contender{cmd: exec.CommandContext(t.Context(), self), said: make(chan struct{})}
+	c.cmd.Env = append(os.Environ(), contenderNodes+"="+strings.Join(masters.URLs(nodes), ","), contenderLoss+"="+strconv.Itoa(loss))
+	c.cmd.Stderr = os.Stderr
+	c.stdin, err = c.cmd.StdinPipe()
+	fleet.Must(t, err)
+	out, err := c.cmd.StdoutPipe()
+	fleet.Must(t, err)
+	fleet.Must(t, c.cmd.Start())
+	go func() { // until the process ends, or the test does, which kills it
+		defer close(c.said)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			c.hear(lines.Text())
+		}
+	}()
+	return c
+}
+
+func (c *contender) hear(line string) {
+	var what string
+	var at, token, until int64
+	if n, _ := fmt.Sscan(line, &what, &at, &token, &until); n != 4 {
+		return // cut off by the kill
+	}
+	when := time.Unix(0, at)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch what {
+	case "ask":
+		c.waits = append(c.waits, wait{asked: when})
+	case "held":
+		last := &c.waits[len(c.waits)-1]
+		last.granted, last.token = when, token
+		c.holding, c.until = true, time.Unix(0, until)
+	case "free":
+		c.end(when)
+	}
+}
+
+// end ends the hold at the time, or when its validity does. Called with mu held.
+func (c *contender) end(at time.Time) {
+	if at.After(c.until) {
+		at = c.until
+	}
+	c.waits[len(c.waits)-1].ended = at
+	c.holding = false
+}
+
+// doing reports whether it holds the lock, and whether it waits for it.
+func (c *contender) doing() (holds, waits bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.waits) == 0 {
+		return false, false
+	}
+	return c.holding, c.waits[len(c.waits)-1].granted.IsZero()
+}
+
+// kill is kill -9. It returns what the process was doing.
+func (c *contender) kill(t *testing.T) (held, waited bool) {
+	t.Helper()
+	fleet.Must(t, c.cmd.Process.Kill())
+	c.reap(t)
+	held, waited = c.doing()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if held {
+		c.end(time.Now())
+	}
+	return held, waited
+}
+
+// stop lets it give up its wait, and end.
+func (c *contender) stop(t *testing.T) {
+	t.Helper()
+	_ = c.stdin.Close() // it may be dead
+	c.reap(t)
+}
+
+func (c *contender) reap(t *testing.T) {
+	t.Helper()
+	select {
+	case <-c.said:
+	case <-time.After(10 * time.Second):
+		t.Error("a contender does not end")
+		_ = c.cmd.Process.Kill()
+		<-c.said
+	}
+	_ = c.cmd.Wait() // killed, most likely
+}
