@@ -5,10 +5,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -134,6 +136,9 @@ func (n *node) open(ctx context.Context) (*link, error) {
 // causeOf prefers our own time limit's error to the ways in which the network reports it.
 func causeOf(ctx context.Context, err error) error {
 	var timeout net.Error
+	if errors.Is(err, ErrNodeTimeout) {
+		return err // which says more
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -146,6 +151,9 @@ func causeOf(ctx context.Context, err error) error {
 // prepare makes a fresh connection fit for requests, and refuses a node that is not.
 func (n *node) prepare(conn redis.Conn) error {
 	if err := n.meet(conn); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+			return fmt.Errorf("closed at the first command (a node that speaks TLS wants rediss://): %w", err)
+		}
 		return err
 	}
 	return explained(loadScripts(conn), "script")
@@ -170,7 +178,7 @@ func (n *node) dial(ctx context.Context, network, address string) (net.Conn, err
 	t := tls.Client(c, config)
 	if err := t.HandshakeContext(ctx); err != nil {
 		_ = c.Close()
-		return nil, fmt.Errorf("TLS: %w", err)
+		return nil, fmt.Errorf("TLS handshake (does the node speak TLS?): %w", causeOf(ctx, err))
 	}
 	return t, nil
 }

@@ -204,7 +204,7 @@ func (h *hold) answered(c *call, votes tally, ended error) error {
 		return nil
 	}
 	failure := l.failure("extend", h.name, c, votes, ended)
-	if votes.count(voteTaken)+votes.count(voteAbsent) > len(l.nodes)-l.need {
+	if failure.reason == ErrTaken { //nolint:errorlint // our own value
 		failure.reason = ErrLost
 		h.detail = ": a majority of the nodes had it no more"
 		h.finish(ErrLost)

@@ -40,6 +40,7 @@ type node struct {
 	batch    batch         // sorts the queue into groups
 	link     *link         // nil: not connected
 	down     error         // why not connected
+	lenient  bool          // the watchdog has fired late, and will fire again
 	suspect  time.Time     // not zero: has let a request grow too old, and is silent since
 	guarded  time.Time     // when the watchdog will look; zero: it is not set
 	draining bool          // Close has begun: only undos are taken
@@ -264,12 +265,29 @@ func (n *node) read(l *link) error {
 	}
 }
 
+// oversleptAt reports whether the watchdog fires so late that this process was probably
+// not let run. Answers may then wait to be read, so the reader gets a moment first.
+func (n *node) oversleptAt(now time.Time) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.guarded.IsZero() || now.Sub(n.guarded) < n.opts.nodeTimeout/8 || n.lenient {
+		n.lenient = false
+		return false
+	}
+	n.lenient = true
+	n.watchdog.Reset(n.opts.nodeTimeout / 16)
+	return true
+}
+
 // expire fails the requests older than the node timeout. If there are any the
 // node is suspect until it answers, and if it stays silent for long it gets a
 // new connection: what was lost on the way would otherwise be sent again by
 // TCP at ever longer intervals.
 func (n *node) expire() {
 	now := n.opts.clock.local()
+	if n.oversleptAt(now) {
+		return
+	}
 	var late []*request
 	var next time.Time // when the watchdog is needed again
 	sooner := func(t time.Time) {

@@ -191,6 +191,9 @@ func (l *Locker) askToRaise(h *hold, highest int64, to nodeSet) (*call, error) {
 	// No more than one above: whoever waits behind us has proposed the time at which
 	// it began to wait, and should not need a second round, too.
 	h.token = highest + 1
+	if l.outdated(h.token) {
+		h.token = max(h.token, l.fence.propose(now))
+	}
 	l.fence.see(highest)
 	c := l.askFor(raise, h)
 	c.put(l.nodes, to, l.need, now.local)
@@ -242,12 +245,10 @@ func (l *Locker) failure(op, name string, c *call, votes tally, ended error) *Qu
 		}
 		e.Nodes = append(e.Nodes, part)
 	}
-	// Where enough nodes for a majority gave an answer that counts, it is their
-	// answers that stand against it.
-	e.reason = ErrTaken
-	silent := votes.count(voteFailed) + votes.count(voteAbstained)
-	if silent > len(l.nodes)-l.need || votes.verdict(len(l.nodes), l.need) != verdictLost {
-		e.reason = ErrNoQuorum
+	// Taken is what so many nodes said that the others cannot make a majority.
+	e.reason = ErrNoQuorum
+	if votes.count(voteTaken)+votes.count(voteAbsent) > len(l.nodes)-l.need {
+		e.reason = ErrTaken
 	}
 	return e
 }

@@ -24,13 +24,15 @@ import (
 // waiter is one wait for one lock under one owner.
 type waiter struct {
 	locker *Locker
-	hold   *hold // what it becomes
+	hold   *hold // what it becomes; its token is owned by who waits
+	first  int64 // the token with which it stands in the queue
+	asking int64 // the token of the last question; owned by who waits
 	owner  string
 	wake   chan struct{} // holds a value when something was told
 
 	mu       sync.Mutex // guards the fields below
 	told     []told     // by node
-	accepted nodeSet    // nodes that have accepted the present token
+	accepted []int64    // by node: the highest of our tokens that it has accepted
 }
 
 // told is what a node said unasked.
@@ -50,8 +52,8 @@ func (l *Locker) newWaiter(want wanted, o *options, since int64) *waiter {
 		h.token = l.fence.propose(h.start)
 	}
 	w := &waiter{
-		locker: l, hold: h, owner: h.owner.String(),
-		wake: make(chan struct{}, 1), told: make([]told, len(l.nodes)),
+		locker: l, hold: h, first: h.token, owner: h.owner.String(), wake: make(chan struct{}, 1),
+		told: make([]told, len(l.nodes)), accepted: make([]int64, len(l.nodes)),
 	}
 	h.place = fmt.Sprintf("%s %016d %013d %s", w.owner, h.token, o.ttl.Milliseconds(), l.listeners.channel)
 	l.listeners.add(w)
@@ -62,7 +64,7 @@ func (w *waiter) tell(node int, a answer) {
 	w.mu.Lock()
 	w.told[node] = told{answer: a, heard: true}
 	if a.vote == voteGranted {
-		w.accepted = w.accepted.with(node)
+		w.accepted[node] = max(w.accepted[node], w.first)
 	}
 	w.mu.Unlock()
 	select {
@@ -186,6 +188,7 @@ func (w *waiter) ask() (*call, instant) {
 	}
 	w.mu.Unlock()
 	c := l.askFor(enqueue, w.hold)
+	w.asking = w.hold.token
 	asked := l.opts.clock.now()
 	w.hold.asked |= c.put(l.nodes, l.all, l.need, asked.local)
 	return c, asked
@@ -235,10 +238,9 @@ func (w *waiter) win(ctx context.Context, v view, asked instant) (*hold, error) 
 func (w *waiter) raised(c *call, votes tally) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.accepted = 0
 	for i := range c.answers {
 		if votes.voted(i) && c.answers[i].vote == voteGranted {
-			w.accepted = w.accepted.with(i)
+			w.accepted[i] = max(w.accepted[i], w.hold.token)
 		}
 	}
 }

@@ -361,3 +361,33 @@ func TestOwnersStandInTheOrderOfTime(t *testing.T) {
 		}
 	}
 }
+
+// A grant is a vote for one token: after a raise it is none for the new one.
+func TestAGrantCountsForItsTokenAlone(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		w := l.newWaiter(wanted{op: "lock", name: "job", key: "job"}, l.opts, 0)
+		defer w.giveUp()
+		c := l.askFor(enqueue, w.hold)
+		defer c.drop()
+		granted := func(when string, want int) {
+			t.Helper()
+			if v := w.count(c); v.given != 2 || v.granted != want {
+				t.Errorf("%s: given %d, granted %d, want 2 and %d", when, v.given, v.granted, want)
+			}
+		}
+		w.tell(0, answer{vote: voteGranted})
+		w.tell(1, answer{vote: voteGranted})
+		granted("handed over", 2)
+		w.hold.token++
+		granted("after a raise that nobody answered", 0)
+		w.accepted[1] = w.hold.token
+		granted("after a raise that one accepted", 1)
+		w.tell(0, answer{vote: voteOutbid, token: w.hold.token})
+		granted("a node knows the number from somebody else", 1)
+		w.tell(1, answer{vote: voteOutbid, token: w.hold.token})
+		granted("a node knows the number from us", 1)
+		w.tell(1, answer{vote: voteOutbid, token: w.hold.token + 1})
+		granted("a node knows a larger one by now", 0)
+	})
+}

@@ -38,17 +38,22 @@ func (w *waiter) count(c *call) (v view) {
 		case a.vote == voteTaken:
 			a, fresh = t.answer, false // it has become ours since
 		}
-		if a.vote == voteOutbid && a.token == w.hold.token && w.accepted.has(i) {
-			a.vote = voteGranted // it knows no larger one, and has this one from us
-		}
 		switch a.vote {
-		case voteGranted:
-			w.accepted = w.accepted.with(i)
-			v.granted++
+		case voteGranted, voteOutbid:
 			v.given++
-		case voteOutbid:
-			v.given++
-			v.highest = max(v.highest, a.token)
+			if fresh {
+				v.fresh++
+				if a.vote == voteGranted {
+					w.accepted[i] = max(w.accepted[i], w.asking)
+				}
+			}
+			// A grant is a vote for one token. It may have been for a lower one than we
+			// have now; and a node that "knows" our token may have it from somebody else.
+			if w.accepted[i] == w.hold.token && (a.vote == voteGranted || a.token == w.hold.token) {
+				v.granted++
+			} else {
+				v.highest = max(v.highest, a.token)
+			}
 		case voteTaken:
 			if v.others[a.owner] += 0; !a.doubtful { // it has the vote, for what that is worth
 				v.others[a.owner]++
@@ -59,9 +64,6 @@ func (w *waiter) count(c *call) (v view) {
 			}
 		case voteAbsent, voteAbstained, voteFailed, voteKinds:
 			// tells nothing of who has the lock
-		}
-		if fresh && (a.vote == voteGranted || a.vote == voteOutbid) {
-			v.fresh++
 		}
 	}
 	return v
