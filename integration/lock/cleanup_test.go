@@ -140,7 +140,7 @@ func TestLateAcquireOverAnAbandonedConnectionIsUndone(t *testing.T) {
 func TestCloseLeavesNothingBehind(t *testing.T) {
 	f := fleet.Start(t, 5)
 	nw := f.Network(t)
-	l, err := redlock.New(nw.URLs, redlock.WithTTL(long))
+	l, err := redlock.New(nw.URLs, redlock.WithTTL(long), redlock.WithRestartGuard(0)) // masters that have just been started
 	fleet.Must(t, err)
 	nw.Proxies[4].Delay(faultproxy.Up, 50*time.Millisecond)
 	k, err := l.TryLock(t.Context(), "n")
