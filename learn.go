@@ -153,6 +153,14 @@ func (n *node) ballot(a *abstention, c *call, said *answer) {
 	a.apply(c.kind.trust, said, n.opts.clock.local)
 }
 
+// abstaining returns why the node's grant of what c asks would not count, or nil.
+func (n *node) abstaining(c *call) error {
+	if a := n.standing.abstains.Load(); a != nil && !a.over(c.asked) && c.kind.trust != trustAll {
+		return a.tell(n.opts.clock.local())
+	}
+	return nil
+}
+
 // hearsay turns a grant that the node has told of unasked into an abstention, where the
 // node abstains, or where it is not certain that it is the one that we know: the
 // listener has a connection of its own, which may be back before the other.
@@ -351,7 +359,7 @@ func (n *node) meet(conn redis.Conn) error {
 	if err != nil {
 		return err
 	}
-	if err := n.learnt(f, at, overLink(conn)); err != nil {
+	if err := n.learnt(f, at, true, overLink(conn)); err != nil {
 		return err
 	}
 	n.measured(a.token, asked, now)
@@ -366,13 +374,18 @@ func (n *node) relearn(ctx context.Context) error {
 	if err != nil {
 		return nil //nolint:nilerr // the node cannot be asked: the watchdog sees to that
 	}
-	return n.learnt(f, at, ask)
+	if err := n.learnt(f, at, false, ask); err != nil {
+		return err
+	}
+	n.report()
+	return nil
 }
 
 var errOtherLife = errors.New("it has got another role or identity")
 
-// learnt draws the conclusions: whether the node may vote, and from when on.
-func (n *node) learnt(f *facts, now time.Time, ask asker) error {
+// learnt draws the conclusions: whether the node may vote, and from when on. fresh says
+// that the connection is new: over an old one, nobody else may answer than before.
+func (n *node) learnt(f *facts, now time.Time, fresh bool, ask asker) error {
 	s := &n.standing
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
@@ -388,6 +401,9 @@ func (n *node) learnt(f *facts, now time.Time, ask asker) error {
 	}
 	if err := f.unfit(n.opts); err != nil {
 		return err
+	}
+	if !fresh && was.epoch != f.epoch() {
+		return errOtherLife
 	}
 	if err := n.peers.claim(n, f); err != nil {
 		return err
@@ -408,7 +424,6 @@ func (n *node) learnt(f *facts, now time.Time, ask asker) error {
 	if errors.As(unkept, &said) && said.Code == "READONLY" {
 		return unkept
 	}
-	n.report()
 	return nil
 }
 
@@ -433,6 +448,3 @@ func (n *node) keepRecord(f *facts, was, is life, ask asker) (life, error) {
 	}
 	return is, nil
 }
-
-// report logs what is worth knowing, once.
-func (n *node) report() {}

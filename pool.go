@@ -339,6 +339,7 @@ func (n *node) connected(l *link) {
 	n.queue = keep(n.queue, func(r *request) bool { return !r.call.moot(n.opts.clock.local()) })
 	n.mu.Unlock()
 	n.wakeWriter() // for the undos
+	n.report()
 }
 
 func (n *node) isConnected() bool {
@@ -378,6 +379,9 @@ func (n *node) disconnected(err error) {
 	for _, r := range unanswered {
 		r.fail(down)
 		r.call.release()
+	}
+	if n.ctx.Err() == nil {
+		n.report()
 	}
 }
 

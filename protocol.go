@@ -242,6 +242,8 @@ func (l *Locker) failure(op, name string, c *call, votes tally, ended error) *Qu
 		if votes.voted(i) {
 			a := &c.answers[i]
 			part.Outcome, part.Owner, part.Remaining, part.Err = outcomes[a.vote], a.owner, a.remaining, a.err
+		} else if why := n.abstaining(c); why != nil {
+			part.Err = why // so it would not have counted
 		}
 		e.Nodes = append(e.Nodes, part)
 	}

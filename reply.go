@@ -100,7 +100,7 @@ func (a *abstention) tell(now time.Time) *AbstainError {
 		return &AbstainError{Reason: fmt.Sprintf("its clock is %s %s the other nodes'", off.Round(time.Millisecond), way)}
 	}
 	return &AbstainError{
-		Reason: fmt.Sprintf(string(a.doubt), seconds(max(0, now.Sub(a.since)))),
+		Reason: fmt.Sprintf(string(a.doubt), seconds(max(time.Second, now.Sub(a.since)))),
 		Until:  a.until, Remaining: max(0, a.until.Sub(now)),
 	}
 }

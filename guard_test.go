@@ -1,0 +1,465 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const period = 30 * time.Second
+
+// What a node tells, what this Locker has seen before, and how long ago the node forgot last.
+func TestRecall(t *testing.T) {
+	const micros = int64(1_766_620_800_000_000)
+	now := time.Now()
+	ago := func(d time.Duration) int64 { return micros - d.Microseconds() }
+	id := func(c string) string { return strings.Repeat(c, 40) }
+	epoch := func(c string) string { return strings.Repeat(c, 16) }
+	up := func(d time.Duration, change ...func(*facts)) facts {
+		f := facts{role: "master", replID: id("a"), uptime: d, micros: micros}
+		for _, c := range change {
+			c(&f)
+		}
+		return f
+	}
+	durable := func(f *facts) { f.aof, f.fsync, f.lazy = true, "always", "no" }
+	promoted := func(f *facts) { f.promoted = true }
+	has := func(r record) func(*facts) { return func(f *facts) { f.record = r } }
+	seen := func(c string, since, sight time.Duration) life {
+		return life{
+			epoch: epoch(c), record: record{epoch(c), ago(since), false}, micros: ago(sight),
+			at: now.Add(-sight), since: now.Add(-since), doubt: doubtRestart,
+		}
+	}
+	for _, c := range []struct {
+		name string
+		was  life
+		f    facts
+		want time.Duration // the proven age
+		why  doubt
+	}{
+		{"first met: uptime, less its error", life{}, up(20 * time.Second), 19 * time.Second, doubtRestart},
+		{"just started", life{}, up(0), 0, doubtRestart},
+		{"promoted: uptime means nothing", life{}, up(time.Hour, promoted), 0, doubtPromoted},
+		{
+			"promoted, and the record says when", life{},
+			up(time.Hour, promoted, has(record{epoch("a"), ago(time.Minute), false})), time.Minute, doubtPromoted,
+		},
+		{
+			"promoted, with its former master's record", life{},
+			up(time.Hour, promoted, has(record{epoch("b"), ago(time.Minute), false})), 0, doubtPromoted,
+		},
+		{
+			"the record is never older than the process", life{},
+			up(20*time.Second, has(record{epoch("a"), ago(time.Hour), false})), 19 * time.Second, doubtRestart,
+		},
+		{
+			"emptied, as somebody else has noticed", life{},
+			up(time.Hour, has(record{epoch("a"), ago(5 * time.Second), false})), 5 * time.Second, doubtEmptied,
+		},
+		{
+			"restarted with its data, which is old", life{},
+			up(5*time.Second, has(record{epoch("b"), ago(time.Hour), false})), 4 * time.Second, doubtRestart,
+		},
+		{
+			"durable, and the record has survived", life{},
+			up(5*time.Second, durable, has(record{epoch("b"), ago(time.Hour), true})), time.Hour, doubtEmptied,
+		},
+		{
+			"durable now, but not when the record was written", life{},
+			up(5*time.Second, durable, has(record{epoch("b"), ago(time.Hour), false})), 4 * time.Second, doubtRestart,
+		},
+		{"durable, but without a record: its disk may be new", life{}, up(5*time.Second, durable), 4 * time.Second, doubtRestart},
+		{
+			"durable, but promoted: what came by replication is not all", life{},
+			up(time.Hour, durable, promoted, has(record{epoch("b"), ago(time.Hour), true})), 0, doubtPromoted,
+		},
+		{
+			"a network fault", seen("a", time.Minute, 5*time.Second),
+			up(time.Minute, has(record{epoch("a"), ago(time.Minute), false})), time.Minute, doubtRestart,
+		},
+		{"the record is gone", seen("a", time.Hour, 5*time.Second), up(time.Hour), 0, doubtEmptied},
+		{
+			"the record was made anew by somebody who knew of none", seen("a", time.Hour, 5*time.Second),
+			up(time.Hour, has(record{epoch("a"), ago(59 * time.Minute), false})), 0, doubtEmptied,
+		},
+		{
+			"the record was made anew by who knew", seen("a", time.Hour, 5*time.Second),
+			up(time.Hour, has(record{epoch("a"), ago(2 * time.Second), false})), 2 * time.Second, doubtEmptied,
+		},
+		{
+			"restarted, and its clock was set since: not before we saw the last life", seen("b", time.Hour, 5*time.Second),
+			up(24 * time.Hour), 5 * time.Second, doubtRestart,
+		},
+		{
+			"a record from the future means nothing", life{},
+			up(time.Hour, has(record{epoch("a"), ago(-time.Hour), false})), 0, doubtEmptied,
+		},
+	} {
+		is := c.was.recall(&c.f, now)
+		if got := now.Sub(is.since); got != c.want || is.doubt != c.why {
+			t.Errorf("%s: proven age %v (%s), want %v (%s)", c.name, got, is.doubt, c.want, c.why)
+		}
+		// Who comes next, with what this one has written, must not think better of the node.
+		after := c.f
+		after.record = is.record
+		if next := (life{}).recall(&after, now); next.since.Before(is.since.Add(-uptimeError)) {
+			t.Errorf("%s: the next one believes in an age of %v, we in %v", c.name, now.Sub(next.since), c.want)
+		}
+		// And nothing changes by looking again.
+		if again := is.recall(&after, now); !again.since.Equal(is.since) || again.record != is.record {
+			t.Errorf("%s: looking again makes %+v of %+v", c.name, again, is)
+		}
+	}
+}
+
+func TestRecord(t *testing.T) {
+	for _, r := range []record{{}, {"abc", 5, false}, {"abc", 5, true}} {
+		if got := parseRecord(r.String()); got != r {
+			t.Errorf("%+v: got %+v", r, got)
+		}
+	}
+	for _, text := range []string{"a", "a b", "a 1 x", "a 1 durable more", " 1"} {
+		if got := parseRecord(text); got != (record{}) {
+			t.Errorf("%q: got %+v", text, got)
+		}
+	}
+}
+
+// forgetMajority restarts three of five nodes without their data.
+func forgetMajority(fl *fleet) {
+	for _, n := range fl.nodes[:3] {
+		n.Crash(false)
+		n.Restart()
+	}
+}
+
+// The hazard, and the guard against it.
+func TestAMajorityThatForgetsDoesNotGrantTwice(t *testing.T) {
+	for _, guard := range []time.Duration{0, period} {
+		t.Run(guard.String(), func(t *testing.T) {
+			modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
+				opts = append(opts, WithRestartGuard(guard))
+				first := must(fl.locker("a", append(opts, WithoutRenewal())...).Lock(t.Context(), "job"))(t)
+				b := fl.locker("b", opts...)
+				settleNetwork()
+				forgetMajority(fl)
+				time.Sleep(3 * time.Second)
+				second, err := b.TryLock(t.Context(), "job")
+				if guard == 0 {
+					if err != nil || first.Err() != nil {
+						t.Fatalf("no harm done without the guard: this proves nothing (%v)", err)
+					}
+					_ = second.Unlock(t.Context())
+					return
+				}
+				if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "n1:6379 abstained: restarted ") || !strings.Contains(err.Error(), "n0:6379") ||
+					!strings.Contains(err.Error(), "without durable persistence; its vote counts in ") {
+					t.Errorf("got %v, want ErrNoQuorum that says who abstains and for how long", err)
+				}
+				var q *QuorumError
+				var why *AbstainError
+				if !errors.As(err, &q) || !errors.As(q.Nodes[0], &why) {
+					t.Fatalf("got %v, want an AbstainError", err)
+				}
+				// Nobody gets it while they abstain, and somebody does at once afterwards.
+				ctx, cancel := context.WithTimeout(t.Context(), time.Until(why.Until)-time.Second)
+				defer cancel()
+				if _, err := b.Lock(ctx, "job"); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrNoQuorum) {
+					t.Errorf("waiting: got %v, want DeadlineExceeded and ErrNoQuorum", err)
+				}
+				time.Sleep(time.Until(why.Until))
+				if _, err := b.TryLock(t.Context(), "job"); err != nil {
+					t.Errorf("after the guard's period: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// The guard's period begins when the process starts, as far as INFO can prove it.
+func TestColdStart(t *testing.T) {
+	for up := range 40 {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			for _, n := range fl.nodes {
+				n.SetUptime(time.Duration(up) * time.Second)
+			}
+			_, err := fl.locker("a").TryLock(t.Context(), "job")
+			if usable := up >= 31; (err == nil) != usable {
+				t.Errorf("up for %d s: got %v, want it usable: %v", up, err, usable)
+			}
+		})
+	}
+}
+
+func TestReconnectingCostsNoWait(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		for i, n := range fl.nodes {
+			n.Demote("x:1")
+			n.Promote() // it has been promoted: its uptime means nothing
+			fl.net.Reset(link0("a", i))
+		}
+		time.Sleep(5 * time.Second)
+		if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "promoted") {
+			t.Errorf("promoted: got %v", err)
+		}
+		time.Sleep(period)
+		for i := range fl.nodes {
+			fl.net.Reset(link0("a", i))
+		}
+		time.Sleep(2 * time.Second)
+		for _, client := range []string{"a", "b"} {
+			if _, err := fl.locker(client).TryLock(t.Context(), "job "+client); err != nil {
+				t.Errorf("%s, a period later: %v", client, err)
+			}
+		}
+	})
+}
+
+func TestFlushIsNoticed(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		for _, n := range fl.nodes {
+			n.Do("FLUSHALL")
+		}
+		late := fl.locker("late") // knows of nothing, and must not hide it from the other
+		time.Sleep(2 * probeEvery)
+		for name, l := range map[string]*Locker{"a": l, "late": late} {
+			if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "lost its data") {
+				if name == "a" {
+					t.Errorf("%s: got %v, want ErrNoQuorum that says why", name, err)
+				}
+			}
+		}
+		time.Sleep(period + 2*probeEvery)
+		if _, err := l.TryLock(t.Context(), "job"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestDurableNodesDoNotAbstain(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		for _, n := range fl.nodes {
+			n.SetConfig("appendonly", "yes")
+			n.SetConfig("appendfsync", "always")
+		}
+		l := fl.locker("a")
+		k := must(l.Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		for _, n := range fl.nodes {
+			n.Crash(true)
+			n.Restart()
+		}
+		time.Sleep(2 * time.Second)
+		if err := k.Extend(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := fl.locker("b").TryLock(t.Context(), "another"); err != nil {
+			t.Errorf("restarted with all data: %v", err)
+		}
+		for _, n := range fl.nodes {
+			n.Crash(false) // its disk is lost
+			n.Restart()
+		}
+		time.Sleep(2 * time.Second)
+		if _, err := l.TryLock(t.Context(), "one more"); !errors.Is(err, ErrNoQuorum) {
+			t.Errorf("restarted empty: got %v", err)
+		}
+	})
+}
+
+func TestUnfitNodesAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(fl *fleet)
+		opts  []Option
+		want  string // "": accepted
+	}{
+		{"replica", func(fl *fleet) { fl.nodes[0].Demote("n1:6379") }, nil, "it is a replica of n1:6379"},
+		{"evicts", func(fl *fleet) {
+			fl.nodes[0].SetConfig("maxmemory", "1000000000")
+			fl.nodes[0].SetConfig("maxmemory-policy", "volatile-lru")
+		}, nil, "CONFIG SET maxmemory-policy noeviction"},
+		{"evicts, and may", func(fl *fleet) {
+			fl.nodes[0].SetConfig("maxmemory", "1000000000")
+			fl.nodes[0].SetConfig("maxmemory-policy", "volatile-lru")
+		}, []Option{WithEvictionAllowed()}, ""},
+		{"limited, but does not evict", func(fl *fleet) { fl.nodes[0].SetConfig("maxmemory", "1000000000") }, nil, ""},
+		{"a policy without a limit", func(fl *fleet) { fl.nodes[0].SetConfig("maxmemory-policy", "allkeys-lru") }, nil, ""},
+		{"loading", func(fl *fleet) { fl.nodes[0].SetLoading(true) }, nil, "LOADING"},
+		{"no INFO", func(fl *fleet) { fl.nodes[0].Deny("info") }, nil, "+info"},
+		{"no CONFIG", func(fl *fleet) { fl.nodes[0].Deny("config") }, nil, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, fl *fleet) {
+				c.spoil(fl)
+				_, err := fl.locker("a", c.opts...).TryLock(t.Context(), "job")
+				if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), c.want)) {
+					t.Errorf("got %v, want %q", err, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestWithoutNodeInfo(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		for _, n := range fl.nodes {
+			n.Deny("info")
+		}
+		l := fl.locker("a", WithoutNodeInfo())
+		other := fl.locker("b", WithoutNodeInfo())
+		if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "INFO is refused") {
+			t.Errorf("first met: got %v", err)
+		}
+		time.Sleep(period + time.Second)
+		for i := range fl.nodes {
+			fl.net.Reset(link0("a", i))
+		}
+		time.Sleep(2 * time.Second)
+		k := must(l.TryLock(t.Context(), "job"))(t) // a network fault costs no wait
+		_ = k.Unlock(t.Context())
+		_ = must(other.TryLock(t.Context(), "job2"))(t)
+		forgetAll := func() {
+			for _, n := range fl.nodes {
+				n.Crash(true) // with an old file, say
+				n.Restart()
+			}
+		}
+		forgetAll()
+		time.Sleep(3 * time.Second)
+		if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) {
+			t.Errorf("restarted: got %v", err)
+		}
+	})
+}
+
+func TestOneServerUnderTwoNames(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		fl.net.Attach(fl.nodes[0])
+		dial := fl.net.Dialer("a")
+		alias := WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			return dial(ctx, network, strings.Replace(address, "alias", "n0", 1))
+		})
+		urls := []string{fl.urls[0], "redis://alias:6379", fl.urls[2]}
+		l, err := New(urls, alias)
+		if err == nil {
+			_ = l.Close()
+		}
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(fmt.Sprint(err), "alias:6379") || !strings.Contains(fmt.Sprint(err), "n0:6379") {
+			t.Errorf("got %v, want ErrInvalid that names both", err)
+		}
+	})
+}
+
+func TestAWrongClockDoesNotVote(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		fl.nodes[1].Step(3 * time.Second)
+		time.Sleep(2 * probeEvery)
+		fl.nodes[0].Crash(false)
+		_, err := l.TryLock(t.Context(), "job")
+		if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "its clock is 3s ahead of") {
+			t.Errorf("got %v", err)
+		}
+		fl.nodes[1].Step(-3 * time.Second)
+		time.Sleep(2 * probeEvery)
+		if _, err := l.TryLock(t.Context(), "job"); err != nil {
+			t.Errorf("set right again: %v", err)
+		}
+	})
+}
+
+// Every answer of a node that refuses work has a type, and nobody needs to restart anything afterwards.
+func TestRepliesAreTyped(t *testing.T) {
+	for code, reply := range map[string]string{
+		"OOM":        "OOM command not allowed when used memory > 'maxmemory'.",
+		"NOREPLICAS": "NOREPLICAS Not enough good replicas to write.",
+		"READONLY":   "READONLY You can't write against a read only replica.",
+		"NOAUTH":     "NOAUTH Authentication required.",
+		"NOPERM":     "NOPERM this user has no permissions to run the 'evalsha' command",
+		"BUSY":       "BUSY Redis is busy running a script.",
+		"LOADING":    "LOADING Redis is loading the dataset in memory",
+		"MISCONF":    "MISCONF Redis is configured to save RDB snapshots",
+		"MAXCLIENTS": "ERR max number of clients reached",
+	} {
+		bubble(t, 1, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a")
+			fl.nodes[0].Fail("evalsha", reply, 1)
+			_, err := l.TryLock(t.Context(), "job")
+			var q *QuorumError
+			var said *ReplyError
+			if !errors.As(err, &q) || !errors.As(q.Nodes[0], &said) || said.Code != code || q.Nodes[0].Addr != "n0:6379" {
+				t.Errorf("%s: got %v", code, err)
+			}
+			fl.nodes[0].Recover()
+			time.Sleep(5 * time.Second)
+			if _, err := l.TryLock(t.Context(), "job"); err != nil {
+				t.Errorf("%s, afterwards: %v", code, err)
+			}
+		})
+	}
+	if got := codeOf("ERR Error running script (call to f_1): @user_script:5: @user_script: 5: -READONLY You can't write"); got != "READONLY" {
+		t.Errorf("quoted by a script: got %s", got)
+	}
+}
+
+func TestNodes(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		fl.nodes[1].Crash(false)
+		fl.nodes[2].Crash(false)
+		fl.nodes[2].Restart()
+		fl.nodes[3].Step(500 * ms)
+		fl.nodes[4].SetConfig("maxmemory", "1000000000")
+		fl.nodes[4].SetConfig("maxmemory-policy", "allkeys-lru")
+		time.Sleep(3 * time.Second)
+		l.Nodes(t.Context())
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		got := l.Nodes(t.Context())
+		first := func(i int) string {
+			if len(got[i].Findings) == 0 {
+				return ""
+			}
+			return got[i].Findings[0].Code
+		}
+		for i, want := range []string{"", "unreachable", "abstains", "", "refused"} {
+			if first(i) != want || (got[i].Err == nil) != (want == "") {
+				t.Errorf("node %d: got %+v, want %q", i, got[i], want)
+			}
+		}
+		if n := got[0]; !n.Connected || n.Product != "Redis" || n.Version == "" || n.Role != "master" || n.Uptime < time.Hour ||
+			n.Persistence != "none" || n.EvictionPolicy != "noeviction" || n.RoundTrip <= 0 {
+			t.Errorf("got %+v", n)
+		}
+		if off := got[3].ClockOffset; off < 490*ms || off > 510*ms {
+			t.Errorf("clock offset %v, want 500ms", off)
+		}
+		if got[2].AbstainsUntil.IsZero() {
+			t.Error("it is not said until when the node abstains")
+		}
+	})
+}
+
+func TestTTLsBeyondTheGuardAreRefused(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		if _, err := l.TryLock(t.Context(), "job", WithTTL(31*time.Second)); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "restart guard 30s") {
+			t.Errorf("got %v", err)
+		}
+		if _, err := l.TryLock(t.Context(), "job", WithTTL(30*time.Second)); err != nil {
+			t.Error(err)
+		}
+		if _, err := fl.locker("b", WithRestartGuard(0)).TryLock(t.Context(), "job2", WithTTL(50*time.Second)); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,207 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// NodeStatus is what is known about one node.
+type NodeStatus struct {
+	Addr      string // without user and password
+	Connected bool
+	Err       error // why it is not connected, or why its votes do not count; nil: they count
+
+	Product, Version string // "Redis" or "Valkey"; empty: not known
+	Role             string // "master", or what it is instead
+	Uptime           time.Duration
+	AbstainsUntil    time.Time // zero: it does not abstain, or no time can be named (see Err)
+	Persistence      string    // "none", "snapshots", "append-only, fsync always" …
+	EvictionPolicy   string
+	MaxMemory        int64         // bytes; 0: no limit
+	ClockOffset      time.Duration // ahead of the median of the nodes
+	RoundTrip        time.Duration // of the last reading of its clock
+	Findings         []Finding
+}
+
+// Finding is something about a node, or about the nodes as a whole, that its
+// administrator should know. docs/operations.md explains each Code.
+type Finding struct {
+	Code     string
+	Severity Severity
+	Text     string // what is the case
+	Remedy   string // what to change
+}
+
+// Severity says how much a finding matters.
+type Severity int
+
+// The severities.
+const (
+	Note     Severity = iota // as intended, but good to know
+	Degraded                 // locks are safe, with less to spare
+	Unsafe                   // locks may be granted twice, or not at all
+)
+
+// Nodes asks every node that is connected how it is, and returns what is known
+// of all, in the order in which New was given them. It returns within the node
+// timeout, or when ctx is done.
+func (l *Locker) Nodes(ctx context.Context) []NodeStatus {
+	ctx, cancel := context.WithTimeout(ctx, l.opts.nodeTimeout)
+	defer cancel()
+	var asking sync.WaitGroup
+	for _, n := range l.nodes {
+		if n.isConnected() {
+			asking.Go(func() {
+				a, asked := n.inquire(ctx, readTime, nil)
+				if a.vote == voteGranted {
+					n.measured(a.token, asked, n.opts.clock.now())
+				}
+				if n.relearn(ctx) != nil {
+					n.probeSoon() // which gives the connection up
+				}
+			})
+		}
+	}
+	asking.Wait()
+	list := make([]NodeStatus, len(l.nodes))
+	for i, n := range l.nodes {
+		list[i] = n.status()
+	}
+	return list
+}
+
+func (n *node) status() NodeStatus {
+	n.mu.Lock()
+	connected, down := n.link != nil, n.down
+	if connected && !n.suspect.IsZero() {
+		down = ErrNodeTimeout
+	}
+	n.mu.Unlock()
+	now := n.opts.clock.local()
+	s := &n.standing
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := NodeStatus{Addr: n.target.String(), Connected: connected, Err: down, ClockOffset: s.clock, RoundTrip: s.trip}
+	f := s.facts
+	if f != nil {
+		st.Product, st.Version, st.Role, st.EvictionPolicy, st.MaxMemory = f.product, f.version, f.role, f.policy, f.maxMemory
+		st.Persistence = f.persistence()
+		if f.uptime > 0 || f.refused == "" {
+			st.Uptime = f.uptime + now.Sub(s.at).Truncate(time.Second)
+		}
+	}
+	if a := s.abstains.Load(); connected && a != nil && !a.over(now) {
+		why := a.tell(now)
+		st.AbstainsUntil = why.Until
+		if st.Err == nil {
+			st.Err = why
+		}
+	}
+	st.Findings = n.opts.findings(f, st.Err, connected)
+	return st
+}
+
+// persistence describes how the node keeps its data.
+func (f *facts) persistence() string {
+	switch {
+	case f.refused != "":
+		return ""
+	case f.aof && f.fsync == "":
+		return "append-only"
+	case f.aof && f.fsync == "always" && f.lazy != "no":
+		return "append-only, fsync always but not during rewrites"
+	case f.aof:
+		return "append-only, fsync " + f.fsync
+	case f.save != "":
+		return "snapshots"
+	case f.blind != "":
+		return "no append-only file"
+	default:
+		return "none"
+	}
+}
+
+// findings lists what there is to say about a node. err is why its votes do not
+// count at present.
+func (o *options) findings(f *facts, err error, connected bool) []Finding {
+	var list []Finding
+	add := func(severity Severity, code, remedy, format string, args ...any) {
+		list = append(list, Finding{code, severity, fmt.Sprintf(format, args...), remedy})
+	}
+	var why *AbstainError
+	var said *ReplyError
+	switch {
+	case err == nil:
+	case errors.As(err, &why) && why.Until.IsZero():
+		add(Degraded, "clock", "run chrony or ntpd on the node and let it slew", "%s", why.Reason)
+	case errors.As(err, &why):
+		add(Degraded, "abstains", "wait; restart one node at a time, further apart than the restart guard", "%s", why)
+	case errors.Is(err, errTwice):
+		add(Unsafe, "twice", "give each URL a master of its own", "%s", unwrapDown(err))
+	case errors.Is(err, ErrNodeRefused):
+		add(Degraded, "refused", "as it says", "%s", unwrapDown(err))
+	case errors.As(err, &said):
+		add(Degraded, "reply-"+strings.ToLower(said.Code), "see the code in docs/operations.md", "%s", said)
+	case !connected:
+		add(Degraded, "unreachable", "check the address, the network and whether the node runs", "%s", unwrapDown(err))
+	default:
+		add(Degraded, "silent", "check the node's load and the network", "%s", err)
+	}
+	if f == nil {
+		return list
+	}
+	if f.refused != "" && o.blind {
+		add(Degraded, "info-refused", "ACL SETUSER … +info", "INFO is refused: age, role and memory policy are taken on trust: %s", f.refused)
+	}
+	if f.blind != "" && f.aof {
+		add(Note, "config-refused", "ACL SETUSER … +config|get", "CONFIG GET is refused, so the node counts as one that forgets when it restarts: %s", f.blind)
+	}
+	if f.unkept != nil {
+		add(Degraded, "record", "allow GET, SET and EVAL on the key, or make it a string", "the node record %s cannot be kept, so FLUSHALL goes unnoticed: %v", o.prefix+nodeName, f.unkept)
+	}
+	switch {
+	case f.evicts() && o.evictionAllowed:
+		add(Unsafe, "evicts", "CONFIG SET maxmemory-policy noeviction", "maxmemory-policy %s may evict locks that are held", f.policy)
+	case f.maxMemory == 0 && f.policy != "noeviction" && f.policy != "":
+		add(Note, "eviction-policy", "CONFIG SET maxmemory-policy noeviction", "maxmemory-policy is %s: without effect as long as maxmemory is 0", f.policy)
+	}
+	if f.maxMemory > 0 && f.usedMemory > f.maxMemory/10*9 {
+		add(Degraded, "memory", "raise maxmemory, or move what else is stored there", "%d of %d bytes are in use: soon no lock can be taken there", f.usedMemory, f.maxMemory)
+	}
+	switch {
+	case f.aof && f.fsync == "always" && f.lazy == "yes":
+		add(Note, "rewrite", "CONFIG SET no-appendfsync-on-rewrite no", "appendfsync always is suspended during rewrites: the node counts as one that forgets when it restarts")
+	case f.aof && f.fsync != "always" && f.fsync != "":
+		add(Note, "fsync", "none needed; appendfsync always spares the wait after a restart", "appendfsync %s loses the last moments before a crash: after a restart the node abstains for %s", f.fsync, o.guard)
+	}
+	if f.promoted && f.role == "master" {
+		add(Note, "promoted", "none needed; masters without replicas are what Redlock wants", "the node has been a replica, or has had one")
+	}
+	return list
+}
+
+// report logs findings that are new.
+func (n *node) report() {
+	st := n.status()
+	var codes []string
+	for _, f := range st.Findings {
+		codes = append(codes, f.Code)
+	}
+	said := strings.Join(codes, " ")
+	n.standing.mu.Lock()
+	news := said != n.standing.said
+	n.standing.said = said
+	n.standing.mu.Unlock()
+	if !news {
+		return
+	}
+	for _, f := range st.Findings {
+		if f.Severity > Note {
+			n.opts.logger.Warn("node: "+f.Text, "node", st.Addr, "finding", f.Code, "remedy", f.Remedy)
+		}
+	}
+}
