@@ -91,7 +91,7 @@ func (r remote) send(ctx context.Context, m message) (accepted bool, err error) 
 // through lock.Context as long as that lets it, and then once more.
 func runHolder() int {
 	err := func() error {
-		l, err := redlock.New(strings.Split(os.Getenv(holderNodes), ","), redlock.WithTTL(holderTTL))
+		l, err := redlock.New(strings.Split(os.Getenv(holderNodes), ","), redlock.WithTTL(holderTTL), redlock.WithRestartGuard(0)) // the masters have just been started
 		if err != nil {
 			return err
 		}

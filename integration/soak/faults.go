@@ -37,15 +37,16 @@ func pause(ctx context.Context, random *rand.Rand, most time.Duration) bool {
 	}
 }
 
-// breakNodes kills or freezes one master at a time. A killed one forgets everything.
+// breakNodes kills or freezes one master at a time. A killed one forgets
+// everything, and it may still be kept out of the votes when the next one's turn comes.
 func (s *soaking) breakNodes(ctx context.Context, random *rand.Rand) error {
-	for turn := 0; pause(ctx, random, s.ttl); turn++ {
+	for turn := 0; pause(ctx, random, s.ttl+s.guard); turn++ {
 		n := s.fleet[random.IntN(nodes)]
 		var err error
 		if turn%2 == 0 {
 			s.note(n)
 			err = n.Kill()
-			time.Sleep(s.downtime() + time.Duration(random.Int64N(int64(s.ttl)/2)))
+			time.Sleep(s.down + time.Duration(random.Int64N(int64(s.ttl)/2)))
 			err = errors.Join(err, n.Start())
 			s.counts.kills.Add(1)
 		} else {

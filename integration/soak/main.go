@@ -27,12 +27,13 @@ func main() {
 	acquisitions := flag.Int("acquisitions", 1_000_000, "how many locks to acquire at least")
 	minutes := flag.Float64("minutes", 10, "for how long at least; the acquisitions are spread over it")
 	ttl := flag.Duration("ttl", 2*time.Second, "the locks' TTL")
-	down := flag.Duration("down", 0, "how long a killed master stays down at least; 0: one TTL, so that holds exclude each other")
+	guard := flag.Duration("guard", 2*time.Second, "the restart guard; where it and -down are shorter than the TTL, overlaps are counted and allowed")
+	down := flag.Duration("down", 0, "how long a killed master stays down at least")
 	seed := flag.Uint64("seed", rand.Uint64(), "the order of faults and of names")
 	flag.Parse()
 	if err := run(ctx, config{
 		acquisitions: *acquisitions, length: time.Duration(*minutes * float64(time.Minute)),
-		ttl: *ttl, down: *down, seed: *seed,
+		ttl: *ttl, guard: *guard, down: *down, seed: *seed,
 		lockers: 4, workers: 32, hot: 4, warm: 2000, every: 10 * time.Second,
 	}); err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)

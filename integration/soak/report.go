@@ -35,16 +35,13 @@ func (s *soaking) report(histories [][]tokens.Hold, took time.Duration) (report,
 	return r, nil
 }
 
-// excludes reports whether nothing was done that lets holds overlap.
-func (r report) excludes() bool { return r.downtime() >= r.ttl }
-
 func (r report) String() string {
 	var b strings.Builder
 	v, c := r.verdict, &r.counts
 	fmt.Fprintf(&b, "\n%d acquisitions by %d clients × %d goroutines in %s: %.0f/s; TTL %s; %d hot and %d other names\n",
 		v.Holds, r.lockers, r.workers, r.took.Round(time.Second), float64(v.Holds)/r.took.Seconds(), r.ttl, r.hot, r.warm)
 	fmt.Fprintf(&b, "faults: %s\n", c.faults())
-	fmt.Fprintf(&b, "a killed master was down for at least %s\n", r.downtime())
+	fmt.Fprintf(&b, "a killed master was down for at least %s; restart guard %s: holds exclude each other: %t\n", r.down, r.guard, r.excludes())
 	fmt.Fprintf(&b, "asked in vain: %d taken, %d no quorum; holds lost before their unlock: %d; unlocks without a majority's word: %d; scripts sent again: %d\n",
 		c.taken.Load(), c.noQuorum.Load(), c.lost.Load(), c.unconfirmed.Load(), c.evaluations.Load())
 	fmt.Fprintf(&b, "lock keys left behind after one TTL: %d\n", r.left)

@@ -14,15 +14,23 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := soak(t.Context(), config{
-		acquisitions: 10_000, length: 20 * time.Second, ttl: time.Second, seed: rand.Uint64(),
-		lockers: 4, workers: 8, hot: 3, warm: 200, every: 5 * time.Second,
-	}, provider, t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Log(r)
-	if err := r.err(); err != nil {
-		t.Error(err)
+	for what, guarded := range map[string]config{
+		"kept out of the votes by the guard": {guard: 2 * time.Second},
+		"not kept out of the votes":          {},
+	} {
+		t.Run(what, func(t *testing.T) {
+			c := guarded
+			c.acquisitions, c.length, c.every = 8000, 20*time.Second, 5*time.Second
+			c.ttl, c.seed = time.Second, rand.Uint64()
+			c.lockers, c.workers, c.hot, c.warm = 4, 8, 3, 200
+			r, err := soak(t.Context(), c, provider, t.Output())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(r)
+			if err := r.err(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
