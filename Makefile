@@ -13,7 +13,7 @@ NESTED := $(filter-out integration,$(patsubst %/go.mod,%,$(wildcard */go.mod)))
 # down; all else is run with it. Containers run without: it is the same code.
 INTEGRATION_FLAGS ?= -race
 
-.PHONY: test check unit nested integration masters bench demo lint help
+.PHONY: test check unit nested integration masters bench soak modelcheck demo lint help
 
 test: check unit nested integration ## everything, against real Redis masters
 
@@ -42,6 +42,16 @@ integration: masters ## tests against real masters; REDLOCK_PROVIDER=containers|
 
 bench: masters ## this library against its peers
 	$(GO) run -C bench .
+
+# How long make soak runs at least, and how much it does; SOAK_FLAGS: see integration/soak.
+SOAK_MINUTES ?= 10
+SOAK_ACQUISITIONS ?= 1000000
+
+soak: masters ## a million acquisitions under faults, and every token judged
+	$(GO) run -C integration ./soak -minutes $(SOAK_MINUTES) -acquisitions $(SOAK_ACQUISITIONS) $(SOAK_FLAGS)
+
+modelcheck: ## the token's protocol, explored in depth: minutes, gigabytes
+	$(GO) test ./internal/modelcheck -run Deep -deep -v -timeout 30m
 
 demo: ## five masters in this process, two of them killed
 	$(GO) run ./cmd/redlock demo
