@@ -2,7 +2,6 @@ package conformance_test
 
 import (
 	"context"
-	"flag"
 	"maps"
 	"slices"
 	"testing"
@@ -15,8 +14,6 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 	"github.com/quorumlock/redlock/internal/sim/conformance"
 )
-
-var server = flag.String("server", "", "address of a Redis server, all of whose data may be deleted, to run the table against")
 
 func scripts(t *testing.T) map[string]string {
 	t.Helper()
@@ -70,15 +67,6 @@ func TestMiniredis(t *testing.T) {
 		Dial:   func(t testing.TB) conformance.Conn { return dial(t, m.Addr()) },
 		Sleep:  func(d time.Duration) { m.FastForward(d) }, // its clock stands still by itself
 		Except: miniredisExceptions,
-	}, scripts(t), table()...)
-}
-
-func TestServer(t *testing.T) {
-	if *server == "" {
-		t.Skip("no -server given; the module integration runs the same table against real servers")
-	}
-	conformance.Run(t, conformance.Target{
-		Dial: func(t testing.TB) conformance.Conn { return dial(t, *server) },
 	}, scripts(t), table()...)
 }
 
