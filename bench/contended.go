@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,8 @@ type waits struct {
 	P99      float64 `json:"wait_p99_us"`
 	Max      float64 `json:"wait_max_us"`
 	GapP50   float64 `json:"gap_p50_us"` // from the call of unlock to the next hold
+	GapP99   float64 `json:"gap_p99_us"`
+	Others   float64 `json:"others_p99"` // p99 of how often others got it during a wait: with a fair queue, one less than there are contenders
 	Fewest   int     `json:"fewest"`     // acquisitions of one contender
 	Most     int     `json:"most"`
 	Jain     float64 `json:"jain"`     // 1: all got the same; 1/n: one got all
@@ -28,11 +31,12 @@ type waits struct {
 
 // A contender has its own client, as another process would.
 type contender struct {
-	w    worker
-	wait hist
-	got  int
-	errs int
-	err  error
+	w      worker
+	wait   hist
+	others []int // acquisitions of others during each wait
+	got    int
+	errs   int
+	err    error
 }
 
 // contend lets contenders take one name in turn.
@@ -65,6 +69,7 @@ func (b *bench) contend(sc scenario, c contestant, contenders int, duration time
 		phase    atomic.Int32
 		inside   atomic.Int32
 		overlaps atomic.Int32
+		served   atomic.Int64 // acquisitions
 		released atomic.Int64 // when unlock was last called, in ns since base
 		base     = time.Now()
 		gaps     hist // written by the holder of the moment: the lock under test and this mutex guard it
@@ -74,7 +79,7 @@ func (b *bench) contend(sc scenario, c contestant, contenders int, duration time
 	name := b.prefix() + "one"
 	contend := func(c *contender) {
 		for phase.Load() != stopping {
-			began := time.Now()
+			began, before := time.Now(), served.Load()
 			if err := c.w.lock(ctx, name); err != nil {
 				if ctx.Err() == nil {
 					c.errs, c.err = c.errs+1, err
@@ -87,7 +92,9 @@ func (b *bench) contend(sc scenario, c contestant, contenders int, duration time
 			if inside.Add(1) > 1 {
 				overlaps.Add(1)
 			}
+			others := served.Add(1) - before - 1
 			if phase.Load() == running {
+				c.others = append(c.others, int(others))
 				c.wait.add(now.Sub(began))
 				c.got++
 				if last := released.Load(); last > 0 {
@@ -127,10 +134,12 @@ func (b *bench) contend(sc scenario, c contestant, contenders int, duration time
 	}
 
 	var wait hist
-	w := &waits{Fewest: all[0].got, Overlaps: int(overlaps.Load()), GapP50: us(gaps.quantile(.5))}
+	w := &waits{Fewest: all[0].got, Overlaps: int(overlaps.Load()), GapP50: us(gaps.quantile(.5)), GapP99: us(gaps.quantile(.99))}
 	var sum, squares float64
+	var others []int
 	for _, c := range all {
 		wait.merge(&c.wait)
+		others = append(others, c.others...)
 		s.Cycles += c.got
 		s.Errors += c.errs
 		if c.err != nil {
@@ -145,6 +154,9 @@ func (b *bench) contend(sc scenario, c contestant, contenders int, duration time
 	}
 	n := float64(max(s.Cycles, 1))
 	w.P50, w.P99, w.Max = us(wait.quantile(.5)), us(wait.quantile(.99)), us(wait.longest)
+	if slices.Sort(others); len(others) > 0 {
+		w.Others = float64(others[len(others)*99/100])
+	}
 	answering := float64(max(demandAfter.nodes, 1))
 	w.Requests = float64(demandAfter.requests-demandBefore.requests) / n / answering
 	w.Commands = float64(demandAfter.commands-demandBefore.commands) / n / answering

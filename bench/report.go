@@ -228,8 +228,8 @@ func (res *result) table(b *strings.Builder) {
 }
 
 func (res *result) contendedTable(b *strings.Builder) {
-	b.WriteString("| contenders | lock | masters | acquisitions/s (least–most) | × redsync | wait p50 ms | p99 ms | max ms | p99 ÷ a turn of all | idle gap p50 µs | fewest–most of one | Jain | overlaps | requests/node | commands/node | server CPU µs | orphans | errors |\n")
-	b.WriteString("|-:|-|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|\n")
+	b.WriteString("| contenders | lock | masters | acquisitions/s (least–most) | × redsync | wait p50 ms | p99 ms | max ms | p99 ÷ a turn of all | others meanwhile p99 | idle gap p50 µs | p99 µs | fewest–most of one | Jain | overlaps | requests/node | commands/node | server CPU µs | orphans | errors |\n")
+	b.WriteString("|-:|-|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|\n")
 	for _, r := range res.Rows {
 		if len(r.Samples) == 0 {
 			continue
@@ -246,11 +246,12 @@ func (res *result) contendedTable(b *strings.Builder) {
 		m := func(of func(*waits) float64) string {
 			return number(r.mid(func(s sample) float64 { return of(s.Wait) }))
 		}
-		fmt.Fprintf(b, "| %d | %s | %d | %s (%s–%s) | %s | %s | %s | %s | %s | %s | %s–%s | %s | %.0f | %s | %s | %s | %.0f | %.0f |\n",
+		fmt.Fprintf(b, "| %d | %s | %d | %s (%s–%s) | %s | %s | %s | %s | %s | %s | %s | %s | %s–%s | %s | %.0f | %s | %s | %s | %.0f | %.0f |\n",
 			r.Goroutines, r.Contestant, r.Nodes, number(rate.median), number(rate.low), number(rate.high), versus,
 			m(func(w *waits) float64 { return w.P50 / 1000 }), m(func(w *waits) float64 { return w.P99 / 1000 }),
 			number(r.spread(func(s sample) float64 { return s.Wait.Max / 1000 }).high),
-			number(r.mid(func(s sample) float64 { return s.turns(r.Goroutines) })), m(func(w *waits) float64 { return w.GapP50 }),
+			number(r.mid(func(s sample) float64 { return s.turns(r.Goroutines) })), m(func(w *waits) float64 { return w.Others }),
+			m(func(w *waits) float64 { return w.GapP50 }), m(func(w *waits) float64 { return w.GapP99 }),
 			m(func(w *waits) float64 { return float64(w.Fewest) }), m(func(w *waits) float64 { return float64(w.Most) }),
 			m(func(w *waits) float64 { return w.Jain }), r.total(func(s sample) float64 { return float64(s.Wait.Overlaps) }),
 			m(func(w *waits) float64 { return w.Requests }), m(func(w *waits) float64 { return w.Commands }), number(r.mid(func(s sample) float64 { return s.ServerCPU })),

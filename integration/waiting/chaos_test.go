@@ -53,7 +53,7 @@ func TestNobodyIsStuck(t *testing.T) {
 			for range contenders {
 				x.add(t)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), sized(2500*time.Millisecond, time.Minute))
+			ctx, cancel := context.WithTimeout(t.Context(), sized(2500*time.Millisecond, 30*time.Second))
 			defer cancel()
 			var disturbing sync.WaitGroup
 			if c.disturb != nil {
@@ -126,7 +126,7 @@ func (x *chaos) judge(t *testing.T) {
 	if limit := ttl + backoff + slack; stall > limit {
 		t.Errorf("nobody held the lock for %v while somebody waited, want at most %v", stall, limit)
 	}
-	if want := sized(1, 10); x.killedHolding < want || x.killedWaiting < 2*want || v.Holds < 10*want {
+	if want := sized(1, 8); x.killedHolding < want || x.killedWaiting < 2*want || v.Holds < 10*want {
 		t.Errorf("too little to prove anything: %d killed while holding, %d while waiting, %d holds", x.killedHolding, x.killedWaiting, v.Holds)
 	}
 	time.Sleep(time.Until(ended.Add(ttl + 100*time.Millisecond)))
