@@ -90,8 +90,15 @@ func (x *call) dispatch(script bool) any {
 		}
 	}
 	x.calls[name]++
+	if script && cmd.flags&flagWrite != 0 {
+		x.lua.dirty = true
+	}
 	return cmd.run(x)
 }
+
+// wrote reports whether the script under way has written. Redis lets such a script finish, whatever memory it needs: half of
+// its writes would be worse.
+func (x *call) wrote(script bool) bool { return script && x.lua.dirty }
 
 // refuse returns the error that keeps the command from running, or "".
 func (x *call) refuse(name string, flags flag, script bool) Error {
@@ -104,11 +111,14 @@ func (x *call) refuse(name string, flags flag, script bool) Error {
 		}
 		return Error(fmt.Sprintf("NOPERM this user has no permissions to run the '%s' command", name))
 	}
-	if reply, ok := x.injected(name); ok {
-		return reply
+	// A node refuses a script as a whole: BUSY and its like never strike between two commands of one.
+	if !script {
+		if reply, ok := x.injected(name); ok {
+			return reply
+		}
 	}
 	switch {
-	case flags&flagDenyOOM != 0 && x.config["maxmemory"] == "1":
+	case flags&flagDenyOOM != 0 && x.config["maxmemory"] == "1" && !x.wrote(script):
 		return errOOM
 	case flags&flagWrite != 0 && x.master == "" && x.config["min-replicas-to-write"] != "0":
 		return errNoReplica

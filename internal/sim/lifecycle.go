@@ -156,7 +156,7 @@ type injection struct {
 }
 
 // Fail makes the node answer the command ("*": every one) with the error instead of executing it, so many times; a negative
-// number means until Recover. Commands inside scripts are concerned, too.
+// number means until Recover. Commands inside scripts are not concerned.
 func (n *Node) Fail(command, reply string, times int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

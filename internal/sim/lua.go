@@ -36,6 +36,7 @@ func compile(sha, source string) (*program, error) {
 type interpreter struct {
 	state   *lua.LState
 	running *call // the EVAL under way
+	dirty   bool  // it has written
 }
 
 func newInterpreter() *interpreter {
@@ -48,7 +49,7 @@ func newInterpreter() *interpreter {
 
 // run executes a script for the call and turns its result into a reply.
 func (in *interpreter) run(x *call, sha string, p *program, keys, args []string) any {
-	in.running = x
+	in.running, in.dirty = x, false
 	defer func() { in.running = nil }()
 	l := in.state
 	globals := l.G.Global

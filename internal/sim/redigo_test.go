@@ -207,3 +207,19 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusalsSpareScriptsUnderWay: as in Redis 7, a script is refused as a whole or not at all.
+func TestRefusalsSpareScriptsUnderWay(t *testing.T) {
+	inBubble(t, func(w world) {
+		c := w.dial()
+		w.node.Fail("get", "BUSY Redis is busy", -1)
+		w.do(c, nil, "EVAL", `return redis.call('GET', 'k')`, 0)
+		w.node.Recover()
+		w.do(c, "OK", "SET", "old", "x")
+		w.node.SetConfig("maxmemory", "1")
+		w.do(c, "OK", "EVAL", `redis.call('DEL', 'old') return redis.call('SET', 'k', 'v')`, 0)
+		if _, err := c.Do("EVAL", `return redis.call('SET', 'k', 'v')`, 0); err == nil || err.Error()[:3] != "OOM" {
+			t.Errorf("got %v, want OOM", err)
+		}
+	})
+}
