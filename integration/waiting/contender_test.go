@@ -181,6 +181,18 @@ func (c *contender) doing() (holds, waits bool) {
 	return c.holding, c.waits[len(c.waits)-1].granted.IsZero()
 }
 
+// granted returns when it was last granted the lock, as far as is known.
+func (c *contender) granted() (last time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.waits[max(0, len(c.waits)-2):] {
+		if !w.granted.IsZero() {
+			last = w.granted
+		}
+	}
+	return last
+}
+
 // kill is kill -9. It returns what the process was doing.
 func (c *contender) kill(t *testing.T) (held, waited bool) {
 	t.Helper()
