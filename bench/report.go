@@ -259,9 +259,10 @@ func (res *result) contendedTable(b *strings.Builder) {
 	}
 }
 
-// turns is the p99 wait in turns of all contenders, one turn being a hold and the gap after it. A fair queue gives 1.
+// turns is the p99 wait in turns of all contenders, a turn being the mean time from one acquisition to the
+// next. A queue that is fair, and moves steadily, gives 1.
 func (s sample) turns(contenders int) float64 {
-	return s.Wait.P99 / (float64(contenders) * (us(hold) + s.Wait.GapP50))
+	return s.Wait.P99 / 1e6 * s.PerSecond / float64(contenders)
 }
 
 // remarks give one example of each contestant's errors.
