@@ -14,9 +14,9 @@ import (
 
 // counts is what happened in a run.
 type counts struct {
-	kills, freezes, flushes                         atomic.Int64 // of masters
-	delays, holds, resets                           atomic.Int64 // of networks
-	taken, noQuorum, lost, unconfirmed, evaluations atomic.Int64
+	kills, freezes, flushes                                atomic.Int64 // of masters
+	delays, holds, resets                                  atomic.Int64 // of networks
+	taken, noQuorum, lost, early, unconfirmed, evaluations atomic.Int64
 }
 
 // faults is one line.

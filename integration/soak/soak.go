@@ -202,9 +202,19 @@ func (s *soaking) acquire(ctx context.Context, l *redlock.Locker, random *rand.R
 	}
 	h.Token = k.Token()
 	if rest > 0 {
-		time.Sleep(rest)
+		// A hold may also end early, by a majority's word. Its holder is told, and
+		// the next one may come.
+		timer := time.NewTimer(rest)
+		select {
+		case <-timer.C:
+		case <-k.Done():
+		}
+		timer.Stop()
 	}
 	h.Ended = min(s.now(), k.Until().Sub(s.start))
+	if k.Err() != nil && h.Ended < k.Until().Sub(s.start) {
+		s.counts.early.Add(1)
+	}
 	switch err := k.Unlock(ctx); {
 	case errors.Is(err, redlock.ErrLost):
 		s.counts.lost.Add(1)
