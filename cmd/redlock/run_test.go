@@ -280,7 +280,7 @@ func TestRunWaitsForQuorum(t *testing.T) {
 
 func TestRunRenews(t *testing.T) {
 	c := redlocktest.New(t, 5)
-	s := begin(t, c, "run", "--ttl", "300ms", "name", "sleep", "1")
+	s := begin(t, c, "run", "--ttl", "2s", "name", "sleep", "6")
 	if got := s.code(); got != 0 {
 		t.Errorf("a command three times as long as the TTL: got %d, %q, want 0", got, s.stderr.String())
 	}
