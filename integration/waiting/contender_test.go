@@ -125,7 +125,8 @@ func startContender(t *testing.T, nodes []*masters.Node, loss int) *contender {
 	self, err := os.Executable()
 	fleet.Must(t, err)
 	c := &contender{cmd: exec.CommandContext(t.Context(), self), said: make(chan struct{})}
-	c.cmd.Env = append(os.Environ(), contenderNodes+"="+strings.Join(masters.URLs(nodes), ","), contenderLoss+"="+strconv.Itoa(loss))
+	c.cmd.Env = append(os.Environ(), contenderNodes+"="+strings.Join(masters.URLs(nodes), ","), contenderLoss+"="+strconv.Itoa(loss),
+		"GORACE=atexit_sleep_ms=0")
 	c.cmd.Stderr = os.Stderr
 	c.stdin, err = c.cmd.StdinPipe()
 	fleet.Must(t, err)
@@ -210,7 +211,7 @@ func (c *contender) kill(t *testing.T) (held, waited bool) {
 // stop lets it give up its wait, and end.
 func (c *contender) stop(t *testing.T) {
 	t.Helper()
-	_ = c.stdin.Close() // it may be dead
+	_ = c.stdin.Close() // it may be dead, or closed already
 	c.reap(t)
 }
 
