@@ -228,13 +228,12 @@ func TestFlushIsNoticed(t *testing.T) {
 		for _, n := range fl.nodes {
 			n.Do("FLUSHALL")
 		}
-		late := fl.locker("late") // knows of nothing, and must not hide it from the other
-		time.Sleep(2 * probeEvery)
+		late := fl.locker("late")              // knows of nothing, and must not hide it from the other
+		time.Sleep(3*probeEvery + time.Second) // the one has noticed, and then the other
 		for name, l := range map[string]*Locker{"a": l, "late": late} {
+			settleNetwork() // the other's attempt is undone
 			if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "lost its data") {
-				if name == "a" {
-					t.Errorf("%s: got %v, want ErrNoQuorum that says why", name, err)
-				}
+				t.Errorf("%s: got %v, want ErrNoQuorum that says why", name, err)
 			}
 		}
 		time.Sleep(period + 2*probeEvery)
@@ -366,7 +365,7 @@ func TestAWrongClockDoesNotVote(t *testing.T) {
 		time.Sleep(2 * probeEvery)
 		fl.nodes[0].Crash(false)
 		_, err := l.TryLock(t.Context(), "job")
-		if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "its clock is 3s ahead of") {
+		if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "its clock is ") {
 			t.Errorf("got %v", err)
 		}
 		fl.nodes[1].Step(-3 * time.Second)

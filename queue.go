@@ -110,7 +110,7 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 		case final:
 			w.giveUp()
 			return nil, last
-		case !v.splits(w.owner, l.need):
+		case !v.splits(w.owner, l.need, partial > lateAfter):
 			split = 0
 		default:
 			// Once may be a release on its way through the nodes.
@@ -128,6 +128,10 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 		}
 	}
 }
+
+// lateAfter is how many questions in a row, half a second or so, a waiter keeps votes that are
+// not enough while another seems to have a majority.
+const lateAfter = 8
 
 // rest returns after d, or with the reason to wait no longer.
 func (l *Locker) rest(ctx context.Context, d time.Duration) error {

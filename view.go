@@ -70,14 +70,16 @@ func (w *waiter) count(c *call) (v view) {
 }
 
 // splits reports whether we have some votes, and nobody has a majority, and one that is older than
-// us has some, too. The oldest keeps its votes, so somebody gets on.
-func (v *view) splits(owner string, need int) bool {
+// us has some, too. The oldest keeps its votes, so somebody gets on. What looks like a majority
+// to us may be less to who has it, where a node abstains for that one and not for
+// us: so after some time we give our votes back to it, too.
+func (v *view) splits(owner string, need int, late bool) bool {
 	if v.given == 0 || v.given >= need {
 		return false
 	}
 	older := false
 	for other, votes := range v.others {
-		if votes >= need {
+		if votes >= need && !late {
 			return false
 		}
 		older = older || other != "" && other < owner

@@ -86,7 +86,7 @@ func Start(t *testing.T, n int) Fleet {
 	p, err := choose()
 	Must(t, err)
 	nodes := take(n)
-	more, err := masters.Launch(t.Context(), p, n-len(nodes), masters.Spec{})
+	more, err := masters.Launch(t.Context(), p, n-len(nodes), limited(t, masters.Spec{}))
 	nodes = append(nodes, more...)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -106,7 +106,7 @@ func StartSpec(t *testing.T, n int, spec masters.Spec) Fleet {
 	t.Helper()
 	p, err := choose()
 	Must(t, err)
-	return Fleet{masters.Start(t, p, n, spec)}
+	return Fleet{masters.Start(t, p, n, limited(t, spec))}
 }
 
 // Locker returns a Locker that reaches the masters directly.

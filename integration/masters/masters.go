@@ -42,6 +42,9 @@ type Spec struct {
 	// User and Password are what the node's URL and its admin connection use.
 	// They configure nothing: that is what Args are for.
 	User, Password string
+	// ClientUser and ClientPassword are what the node's URL has instead, for
+	// clients that may do less than the admin connection.
+	ClientUser, ClientPassword string
 	// TLS makes the master speak TLS only, with certificates of this authority.
 	TLS *Authority
 }

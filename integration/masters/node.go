@@ -52,7 +52,10 @@ func (n *Node) URLAt(addr string) string {
 	if n.spec.TLS != nil {
 		u.Scheme = "rediss"
 	}
-	if n.spec.User != "" || n.spec.Password != "" {
+	switch {
+	case n.spec.ClientUser != "":
+		u.User = url.UserPassword(n.spec.ClientUser, n.spec.ClientPassword)
+	case n.spec.User != "" || n.spec.Password != "":
 		u.User = url.UserPassword(n.spec.User, n.spec.Password)
 	}
 	return u.String()

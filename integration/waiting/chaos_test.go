@@ -59,7 +59,7 @@ func TestNobodyIsStuck(t *testing.T) {
 			if c.disturb != nil {
 				disturbing.Go(func() { c.disturb(t, ctx, f) })
 			}
-			x.run(ctx, t)
+			x.run(t, ctx)
 			disturbing.Wait()
 			x.judge(t)
 		})
@@ -72,7 +72,7 @@ func (x *chaos) add(t *testing.T) {
 }
 
 // run kills waiters all the time, and a holder whenever the lock has gone round for a while.
-func (x *chaos) run(ctx context.Context, t *testing.T) {
+func (x *chaos) run(t *testing.T, ctx context.Context) {
 	t.Helper()
 	nextHolder := time.Now().Add(ttl / 3)
 	for ctx.Err() == nil {
@@ -123,9 +123,6 @@ func (x *chaos) judge(t *testing.T) {
 	t.Helper()
 	var all history
 	for _, c := range x.present {
-		_ = c.stdin.Close() // all at once
-	}
-	for _, c := range x.present {
 		c.stop(t)
 	}
 	ended := time.Now()
@@ -142,7 +139,7 @@ func (x *chaos) judge(t *testing.T) {
 	if limit := ttl + backoff + slack; stall > limit {
 		t.Errorf("nobody held the lock for %v while somebody waited, want at most %v", stall, limit)
 	}
-	if want := sized(1, 8); x.killedHolding < want || x.killedWaiting < want || v.Holds < 4*want {
+	if want := sized(1, 8); x.killedHolding < want || x.killedWaiting < 2*want || v.Holds < 4*want {
 		t.Errorf("too little to prove anything: %d killed while holding, %d while waiting, %d holds", x.killedHolding, x.killedWaiting, v.Holds)
 	}
 	time.Sleep(time.Until(ended.Add(ttl + 100*time.Millisecond)))
@@ -152,7 +149,7 @@ func (x *chaos) judge(t *testing.T) {
 }
 
 // disconnectSubscribers ends all subscriptions, all the time.
-func disconnectSubscribers(ctx context.Context, t *testing.T, f fleet.Fleet) {
+func disconnectSubscribers(t *testing.T, ctx context.Context, f fleet.Fleet) {
 	t.Helper()
 	for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 		for _, n := range f.Nodes {

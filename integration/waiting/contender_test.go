@@ -125,8 +125,7 @@ func startContender(t *testing.T, nodes []*masters.Node, loss int) *contender {
 	self, err := os.Executable()
 	fleet.Must(t, err)
 	c := &contender{cmd: exec.CommandContext(t.Context(), self), said: make(chan struct{})}
-	c.cmd.Env = append(os.Environ(), contenderNodes+"="+strings.Join(masters.URLs(nodes), ","), contenderLoss+"="+strconv.Itoa(loss),
-		"GORACE=atexit_sleep_ms=0")
+	c.cmd.Env = append(os.Environ(), contenderNodes+"="+strings.Join(masters.URLs(nodes), ","), contenderLoss+"="+strconv.Itoa(loss))
 	c.cmd.Stderr = os.Stderr
 	c.stdin, err = c.cmd.StdinPipe()
 	fleet.Must(t, err)
@@ -211,7 +210,7 @@ func (c *contender) kill(t *testing.T) (held, waited bool) {
 // stop lets it give up its wait, and end.
 func (c *contender) stop(t *testing.T) {
 	t.Helper()
-	_ = c.stdin.Close() // it may be dead, or closed already
+	_ = c.stdin.Close() // it may be dead
 	c.reap(t)
 }
 

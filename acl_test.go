@@ -1,0 +1,48 @@
+package redlock
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The ACL of the documentation allows what is sent, and what scripts call.
+func TestTheDocumentedACLKeepsUp(t *testing.T) {
+	acl, err := os.ReadFile("docs/deploy/users.acl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rights, _ := strings.Cut(string(acl), "user redlock")
+	allowed := strings.Fields(rights)
+	files, _ := filepath.Glob("lua/*.lua")
+	used := []string{
+		"time", "info", "config|get", "get", "set", "zremrangebyscore", "eval", "evalsha",
+		"script|load", "script|exists", "subscribe", "unsubscribe",
+	}
+	command := regexp.MustCompile(`call\('([A-Z]+)'`)
+	for _, f := range files {
+		source, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range command.FindAllStringSubmatch(string(source), -1) {
+			used = append(used, strings.ToLower(m[1]))
+		}
+	}
+	if len(used) < 25 {
+		t.Errorf("only %d commands found", len(used))
+	}
+	for _, c := range used {
+		if !slices.Contains(allowed, "+"+c) {
+			t.Errorf("+%s is missing", c)
+		}
+	}
+	for _, right := range allowed {
+		if c := strings.TrimPrefix(right, "+"); c != right && c != "@connection" && !slices.Contains(used, c) {
+			t.Errorf("%s is not needed", right)
+		}
+	}
+}

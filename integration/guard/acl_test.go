@@ -1,0 +1,49 @@
+package guard_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/integration/fleet"
+	"github.com/quorumlock/redlock/integration/masters"
+)
+
+// The rights of docs/deploy/users.acl are enough, and Nodes has nothing to say about
+// them. The whole suite runs with them: REDLOCK_ACL=1 go test ./...
+func TestTheDocumentedRightsSuffice(t *testing.T) {
+	t.Parallel()
+	f := fleet.StartSpec(t, 3, fleet.Limited(t, masters.Spec{}))
+	l := f.Locker(t, redlock.WithRestartGuard(period), redlock.WithTTL(ttl))
+	k, err := l.Lock(t.Context(), "job")
+	fleet.Must(t, err)
+	fleet.Must(t, k.Extend(t.Context()))
+	fleet.Must(t, k.Unlock(t.Context()))
+	fleet.Eventually(t, "all nodes vote", func() bool {
+		return !slices.ContainsFunc(l.Nodes(t.Context()), func(n redlock.NodeStatus) bool { return n.Err != nil })
+	})
+	for _, n := range l.Nodes(t.Context()) {
+		if n.Err != nil || len(n.Findings) > 0 || n.Role != "master" {
+			t.Errorf("got %+v", n)
+		}
+	}
+}
+
+func TestWithoutInfoANodeIsRefused(t *testing.T) {
+	t.Parallel()
+	f := fleet.StartSpec(t, 1, fleet.Limited(t, masters.Spec{}))
+	_, err := f.Nodes[0].Do("ACL", "SETUSER", "redlock", "-info")
+	fleet.Must(t, err)
+	_, err = f.Locker(t).TryLock(t.Context(), "job")
+	if !errors.Is(err, redlock.ErrNoQuorum) || !contains(err, "+info") {
+		t.Errorf("got %v", err)
+	}
+	k, err := f.Locker(t, redlock.WithoutNodeInfo()).TryLock(t.Context(), "job")
+	fleet.Must(t, err)
+	fleet.Must(t, k.Unlock(t.Context()))
+	_, err = f.Locker(t, redlock.WithoutNodeInfo(), redlock.WithRestartGuard(period), redlock.WithTTL(ttl)).TryLock(t.Context(), "job")
+	if len(abstainers(t, err)) != 1 {
+		t.Errorf("got %v, want the node to abstain after the first contact", err)
+	}
+}
