@@ -44,7 +44,8 @@ type fence struct {
 type nodeOffset struct {
 	known  bool
 	offset int64
-	error  int64 // of the measurement, at most, in µs: half the round trip
+	error  int64 // at most, in µs: half the round trip, and drift since
+	at     int64 // when error was so, in local µs
 }
 
 func (f *fence) init(now instant, nodes int) {
@@ -94,12 +95,25 @@ func (l *Locker) outdated(token int64) bool {
 }
 
 // measured takes note of a node's clock: it showed micros some time between
-// asked and now.
+// asked and now. The best measurement so far stays, since places in the queue are
+// as fair as these are right: the quickest answer, its error growing by the drift
+// of clocks, unless the new one shows that the node's clock was set.
 func (f *fence) measured(node int, micros int64, asked, now instant) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	between := (f.local(asked) + f.local(now)) / 2
-	f.offsets[node] = nodeOffset{true, micros - between, (f.local(now) - f.local(asked) + 1) / 2}
+	old, at := f.offsets[node], f.local(now)
+	fresh := nodeOffset{
+		known: true, offset: micros - (f.local(asked)+at)/2, error: (at - f.local(asked) + 1) / 2, at: at,
+	}
+	if old.known {
+		old.error += (at - old.at) / 5000 // 200 ppm
+		old.at = at
+		was := max(old.offset-fresh.offset, fresh.offset-old.offset)
+		if old.error < fresh.error && was <= old.error+fresh.error {
+			fresh = old
+		}
+	}
+	f.offsets[node] = fresh
 	f.ahead.Store(medianOffset(f.offsets))
 }
 

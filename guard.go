@@ -129,7 +129,7 @@ func (was life) recall(f *facts, now time.Time) life {
 }
 
 // outlive corrects a life by what this Locker saw before.
-func (is *life) outlive(was life, here record, known bool) {
+func (is *life) outlive(was life, here record, known bool) { //nolint:revive // was and is: the life before and the life now
 	switch {
 	case is.epoch != was.epoch:
 		// Another life began after we had seen the last one, whatever the node's clock says
@@ -167,7 +167,7 @@ type abstention struct {
 }
 
 // abstains returns the abstention that a life calls for, or nil.
-func (is life) abstains(period time.Duration, now time.Time) *abstention {
+func (is life) abstains(period time.Duration, now time.Time) *abstention { //nolint:revive,staticcheck // see outlive
 	until := is.since.Add(period)
 	if period <= 0 || is.epoch == "" || !now.Before(until) {
 		return nil

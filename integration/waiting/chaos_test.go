@@ -34,7 +34,7 @@ func TestNobodyIsStuck(t *testing.T) {
 		name    string
 		loss    int
 		prepare func(t *testing.T, f fleet.Fleet)
-		disturb func(t *testing.T, ctx context.Context, f fleet.Fleet)
+		disturb func(ctx context.Context, t *testing.T, f fleet.Fleet)
 	}{
 		{name: "all messages arrive"},
 		{name: "subscribers are disconnected", disturb: disconnectSubscribers},
@@ -57,7 +57,7 @@ func TestNobodyIsStuck(t *testing.T) {
 			defer cancel()
 			var disturbing sync.WaitGroup
 			if c.disturb != nil {
-				disturbing.Go(func() { c.disturb(t, ctx, f) })
+				disturbing.Go(func() { c.disturb(ctx, t, f) })
 			}
 			x.run(t, ctx)
 			disturbing.Wait()
@@ -149,7 +149,7 @@ func (x *chaos) judge(t *testing.T) {
 }
 
 // disconnectSubscribers ends all subscriptions, all the time.
-func disconnectSubscribers(t *testing.T, ctx context.Context, f fleet.Fleet) {
+func disconnectSubscribers(ctx context.Context, t *testing.T, f fleet.Fleet) {
 	t.Helper()
 	for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 		for _, n := range f.Nodes {
