@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/quorumlock/redlock/redlocktest"
+)
+
+func doctor(t *testing.T, args ...string) (exitCode, string, string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), append([]string{"redlock", "doctor"}, args...), &stdout, &stderr)
+	return code, stdout.String(), stderr.String()
+}
+
+func TestDoctor(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	nodes := "--nodes=" + strings.Join(c.URLs(), ",")
+	for _, step := range []struct {
+		kill []int
+		code exitCode
+		want []string
+	}{
+		{nil, exitOK, []string{"healthy: 5 of 5 nodes vote", "Redis 7.4.0", "master", "noeviction"}},
+		{[]int{1}, exitDegraded, []string{"1. [unreachable] " + c.Addr(1), "degraded: 4 of 5"}},
+		{[]int{2}, exitDegraded, []string{"[no-spare] all nodes", "degraded: 3 of 5"}},
+		{[]int{3}, exitUnsafe, []string{"[no-majority] all nodes", "unsafe: 2 of 5"}},
+	} {
+		c.Kill(step.kill...)
+		code, out, complaint := doctor(t, nodes)
+		if code != step.code || complaint != "" {
+			t.Errorf("killed %v: got %d, %q, want %d", step.kill, code, complaint, step.code)
+		}
+		for _, want := range step.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("killed %v: no %q in\n%s", step.kill, want, out)
+			}
+		}
+	}
+	if err := c.Revive(1, 2, 3); err != nil {
+		t.Fatal(err)
+	}
+	code, out, _ := doctor(t, nodes, "--json")
+	var said struct {
+		Verdict string
+		Voting  int
+		Nodes   []struct {
+			Addr    string
+			Votes   bool
+			Abstain string `json:"abstains_until"`
+		}
+		Findings []struct{ Node, Code, Severity string }
+	}
+	if err := json.Unmarshal([]byte(out), &said); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	if code != exitUnsafe || said.Verdict != "unsafe" || said.Voting != 2 || len(said.Nodes) != 5 || !said.Nodes[0].Votes ||
+		said.Nodes[1].Abstain == "" || len(said.Findings) != 4 || said.Findings[0].Code != "abstains" {
+		t.Errorf("three have just been started: got %d, %+v", code, said)
+	}
+}
+
+func TestDoctorUsage(t *testing.T) {
+	c := redlocktest.New(t, 1)
+	twice := c.URLs()[0] + "," + strings.Replace(c.URLs()[0], "127.0.0.1", "localhost", 1)
+	for name, args := range map[string][]string{"no nodes": nil, "an argument": {"--nodes=h", "x"}, "twice the same": {"--nodes=" + twice}} {
+		if code, _, complaint := doctor(t, args...); code != exitUsage || complaint == "" {
+			t.Errorf("%s: got %d, %q, want %d", name, code, complaint, exitUsage)
+		}
+	}
+}
