@@ -47,36 +47,44 @@ func TestRecall(t *testing.T) {
 		{"just started", life{}, up(0), 0, doubtRestart},
 		{"promoted: uptime means nothing", life{}, up(time.Hour, promoted), 0, doubtPromoted},
 		{
-			"promoted, and the record says when", life{},
+			"promoted, and the record says when",
+			life{},
 			up(time.Hour, promoted, has(record{epoch("a"), ago(time.Minute), false})), time.Minute, doubtPromoted,
 		},
 		{
-			"promoted, with its former master's record", life{},
+			"promoted, with its former master's record",
+			life{},
 			up(time.Hour, promoted, has(record{epoch("b"), ago(time.Minute), false})), 0, doubtPromoted,
 		},
 		{
-			"the record is never older than the process", life{},
+			"the record is never older than the process",
+			life{},
 			up(20*time.Second, has(record{epoch("a"), ago(time.Hour), false})), 19 * time.Second, doubtRestart,
 		},
 		{
-			"emptied, as somebody else has noticed", life{},
+			"emptied, as somebody else has noticed",
+			life{},
 			up(time.Hour, has(record{epoch("a"), ago(5 * time.Second), false})), 5 * time.Second, doubtEmptied,
 		},
 		{
-			"restarted with its data, which is old", life{},
+			"restarted with its data, which is old",
+			life{},
 			up(5*time.Second, has(record{epoch("b"), ago(time.Hour), false})), 4 * time.Second, doubtRestart,
 		},
 		{
-			"durable, and the record has survived", life{},
+			"durable, and the record has survived",
+			life{},
 			up(5*time.Second, durable, has(record{epoch("b"), ago(time.Hour), true})), time.Hour, doubtEmptied,
 		},
 		{
-			"durable now, but not when the record was written", life{},
+			"durable now, but not when the record was written",
+			life{},
 			up(5*time.Second, durable, has(record{epoch("b"), ago(time.Hour), false})), 4 * time.Second, doubtRestart,
 		},
 		{"durable, but without a record: its disk may be new", life{}, up(5*time.Second, durable), 4 * time.Second, doubtRestart},
 		{
-			"durable, but promoted: what came by replication is not all", life{},
+			"durable, but promoted: what came by replication is not all",
+			life{},
 			up(time.Hour, durable, promoted, has(record{epoch("b"), ago(time.Hour), true})), 0, doubtPromoted,
 		},
 		{
@@ -97,7 +105,8 @@ func TestRecall(t *testing.T) {
 			up(24 * time.Hour), 5 * time.Second, doubtRestart,
 		},
 		{
-			"a record from the future means nothing", life{},
+			"a record from the future means nothing",
+			life{},
 			up(time.Hour, has(record{epoch("a"), ago(-time.Hour), false})), 0, doubtEmptied,
 		},
 	} {

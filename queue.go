@@ -135,13 +135,15 @@ const lateAfter = 8
 
 // rest returns after d, or with the reason to wait no longer.
 func (l *Locker) rest(ctx context.Context, d time.Duration) error {
-	both, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(l.ctx, cancel)()
-	if sleep(both, d) != nil {
-		return l.ended(ctx)
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+	case <-l.ctx.Done():
 	}
-	return nil
+	return l.ended(ctx)
 }
 
 var errAskAgain = errors.New("ask again")

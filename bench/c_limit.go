@@ -147,7 +147,7 @@ func (c *limitClient) run(ctx context.Context, inFlight int, names [][]string, r
 				continue
 			}
 			if h.round > 0 {
-				rec.cycles(now, now.Sub(h.began), h.size)
+				rec.cycles(now.Sub(h.began), h.size)
 			}
 			if ctx.Err() != nil {
 				h.done <- struct{}{} // for the next look at it, while the other half ends

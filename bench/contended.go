@@ -41,7 +41,7 @@ type contender struct {
 
 // contend lets contenders take one name in turn.
 func (b *bench) contend(sc scenario, c contestant, contenders int, duration time.Duration) (s sample, err error) {
-	nodes, err := b.nodesFor(sc, c)
+	nodes, err := b.nodesFor(c)
 	if err != nil {
 		return s, err
 	}

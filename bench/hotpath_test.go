@@ -28,6 +28,7 @@ func BenchmarkCycle(b *testing.B) {
 }
 
 func benchmarkCycle(b *testing.B, c contestant, nodes []string, servers []*server, goroutines int) {
+	b.Helper()
 	cl, err := c.open(nodes, goroutines)
 	if err != nil {
 		b.Fatal(err)

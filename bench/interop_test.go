@@ -7,10 +7,9 @@ import (
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
+	rsredis "github.com/go-redsync/redsync/v4/redis"
 	rsredigo "github.com/go-redsync/redsync/v4/redis/redigo"
 	"github.com/gomodule/redigo/redis"
-
-	rsredis "github.com/go-redsync/redsync/v4/redis"
 
 	"github.com/quorumlock/redlock"
 )

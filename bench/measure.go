@@ -30,7 +30,7 @@ const (
 
 // cycles records n lock+unlock cycles. One that began before the end of the round and
 // outlived it counts for the latencies, not for the rate: else the slowest would not be seen.
-func (r *recorder) cycles(end time.Time, took time.Duration, n int) {
+func (r *recorder) cycles(took time.Duration, n int) {
 	switch r.phase.Load() {
 	case warming:
 		return
@@ -97,7 +97,7 @@ type sample struct {
 
 // round lets one contestant work with one number of goroutines, once.
 func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.Duration) (s sample, err error) {
-	nodes, err := b.nodesFor(sc, c)
+	nodes, err := b.nodesFor(c)
 	if err != nil {
 		return s, err
 	}
@@ -237,7 +237,7 @@ func work(w worker, names []string, rec *recorder) {
 		if rec.phase.Load() != warming {
 			rec.acquire.add(held.Sub(began))
 		}
-		rec.cycles(end, end.Sub(began), 1)
+		rec.cycles(end.Sub(began), 1)
 	}
 }
 

@@ -100,8 +100,18 @@ func (res *result) draw(file, ylabel, xlabel string, of func(sample) float64) er
 // with colour-blind eyes, too (Krzywinski's twelve and fifteen).
 func shade(name string) color.Color {
 	palette := []color.RGBA{
-		{0, 0, 0, 255}, {102, 102, 102, 255}, {213, 94, 0, 255}, {230, 159, 0, 255}, {0, 114, 178, 255}, {86, 180, 233, 255},
-		{0, 73, 73, 255}, {146, 0, 0, 255}, {255, 109, 182, 255}, {0, 158, 115, 255}, {73, 0, 146, 255}, {146, 73, 0, 255},
+		{0, 0, 0, 255},
+		{102, 102, 102, 255},
+		{213, 94, 0, 255},
+		{230, 159, 0, 255},
+		{0, 114, 178, 255},
+		{86, 180, 233, 255},
+		{0, 73, 73, 255},
+		{146, 0, 0, 255},
+		{255, 109, 182, 255},
+		{0, 158, 115, 255},
+		{73, 0, 146, 255},
+		{146, 73, 0, 255},
 	}
 	i := slices.IndexFunc(all, func(c contestant) bool { return c.name == name })
 	return palette[max(i, 0)%len(palette)]

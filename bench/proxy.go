@@ -48,7 +48,7 @@ func (p *proxy) stop() {
 
 // proxyMain is the child's main function; it returns only with an error.
 func proxyMain(spec string) error {
-	var delay, target, _ = strings.Cut(spec, " ")
+	delay, target, _ := strings.Cut(spec, " ")
 	d, err := time.ParseDuration(delay)
 	if err != nil {
 		return err

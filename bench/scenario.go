@@ -172,7 +172,7 @@ func (c *cluster) stop() {
 	stopServers(c.servers)
 }
 
-func (b *bench) nodesFor(sc scenario, c contestant) ([]string, error) {
+func (b *bench) nodesFor(c contestant) ([]string, error) {
 	if c.nodes > len(b.cluster.nodes) {
 		return nil, fmt.Errorf("%s wants %d nodes", c.name, c.nodes)
 	}

@@ -112,6 +112,8 @@ func diagnose(nodes []redlock.NodeStatus) *diagnosis {
 			d.code = exitUnsafe
 		case redlock.Degraded:
 			d.code = max(d.code, exitDegraded)
+		case redlock.Note:
+			// nothing to worry about
 		}
 	}
 	return d
