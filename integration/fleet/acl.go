@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -30,9 +31,7 @@ func Limited(t *testing.T, spec masters.Spec) masters.Spec {
 	Must(t, err)
 	users := strings.Replace(string(acl), "user default off", "user default on nopass ~* &* +@all", 1)
 	files := map[string]string{"users.acl": users}
-	for name, content := range spec.Files {
-		files[name] = content
-	}
+	maps.Copy(files, spec.Files)
 	spec.Files = files
 	spec.Args = append([]string{"--aclfile", "{dir}/users.acl"}, spec.Args...)
 	spec.ClientUser, spec.ClientPassword = "redlock", "CHANGE-ME"

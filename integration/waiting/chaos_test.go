@@ -59,7 +59,7 @@ func TestNobodyIsStuck(t *testing.T) {
 			if c.disturb != nil {
 				disturbing.Go(func() { c.disturb(ctx, t, f) })
 			}
-			x.run(t, ctx)
+			x.run(ctx, t)
 			disturbing.Wait()
 			x.judge(t)
 		})
@@ -72,7 +72,7 @@ func (x *chaos) add(t *testing.T) {
 }
 
 // run kills waiters all the time, and a holder whenever the lock has gone round for a while.
-func (x *chaos) run(t *testing.T, ctx context.Context) {
+func (x *chaos) run(ctx context.Context, t *testing.T) {
 	t.Helper()
 	nextHolder := time.Now().Add(ttl / 3)
 	for ctx.Err() == nil {

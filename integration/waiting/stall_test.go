@@ -61,7 +61,7 @@ func TestLongestStall(t *testing.T) {
 		"in whatever order they came": {history{w(3, 28, 30), w(2, 25, 26), w(0, 1, 5)}, 25, 20},
 	} {
 		gotWait, gotStall := c.history.longest()
-		if gotWait != c.wait*time.Millisecond || gotStall != c.stall*time.Millisecond {
+		if gotWait.Milliseconds() != int64(c.wait) || gotStall.Milliseconds() != int64(c.stall) {
 			t.Errorf("%s: got %v and %v, want %d and %d ms", name, gotWait, gotStall, c.wait, c.stall)
 		}
 	}
