@@ -9,9 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/quorumlock/redlock"
@@ -20,7 +22,18 @@ import (
 // binary is the built command; most tests drive it as a shell would.
 var binary string
 
+// heedSignals undoes that whoever started the tests had signals ignored, as nohup and
+// background jobs do: the commands under test would inherit it.
+func heedSignals() {
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTERM} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
+}
+
 func TestMain(m *testing.M) {
+	heedSignals()
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "redlock")
 		if err != nil {
