@@ -14,6 +14,22 @@ type held struct {
 	outer *held
 }
 
+// heldContext is a context that ends with a hold.
+type heldContext struct {
+	context.Context
+	hold *hold
+}
+
+func (c heldContext) Err() error {
+	_ = c.hold.check()
+	return c.Context.Err()
+}
+
+func (c heldContext) Done() <-chan struct{} {
+	_ = c.hold.check()
+	return c.Context.Done()
+}
+
 // NewContext returns a context that carries the hold. Inside it, Lock, TryLock
 // and Do of the same name by the same Locker join the hold: they return at once,
 // without asking the nodes, and the hold ends with the last Unlock. [Locker.Do]

@@ -164,3 +164,30 @@ func TestContextEndsWithTheHold(t *testing.T) {
 		}
 	})
 }
+
+// A process that was stopped, or a machine that slept, past the end of a hold must
+// not get one more write through before the timers run.
+func TestContextReadsTheClock(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		var slept time.Duration
+		l := fl.locker("a")
+		l.opts.clock.boot = func() time.Duration { return slept }
+		k := must(l.Lock(t.Context(), "job"))(t)
+		ctx, cancel := k.Context(t.Context())
+		defer cancel()
+		child, stop := context.WithCancel(ctx)
+		defer stop()
+		if ctx.Err() != nil {
+			t.Fatal(ctx.Err())
+		}
+		slept = time.Minute
+		select {
+		case <-ctx.Done():
+		default:
+			t.Error("Done is open")
+		}
+		if ctx.Err() == nil || child.Err() == nil || !errors.Is(context.Cause(ctx), ErrLost) {
+			t.Errorf("got %v, %v, %v, want ErrLost", ctx.Err(), child.Err(), context.Cause(ctx))
+		}
+	})
+}

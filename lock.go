@@ -62,7 +62,8 @@ func (k *Lock) Done() <-chan struct{} {
 func (k *Lock) Err() error { return k.hold.check() }
 
 // Context returns a context that also ends when the hold does, with the reason
-// as its [context.Cause]. Call the CancelFunc when the work is done.
+// as its [context.Cause]. Its Err and Done read the clock, like [Lock.Err]: after a pause of
+// the process they say so even before any timer has run. Call the CancelFunc when the work is done.
 func (k *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(parent)
 	h := k.hold
@@ -72,11 +73,12 @@ func (k *Lock) Context(parent context.Context) (context.Context, context.CancelF
 		end(h.err)
 		return ctx, func() {}
 	}
+	held := heldContext{ctx, h}
 	if h.ends == nil {
 		h.ends = make(map[*context.CancelCauseFunc]struct{})
 	}
 	h.ends[&end] = struct{}{}
-	return ctx, func() {
+	return held, func() {
 		h.mu.Lock()
 		delete(h.ends, &end)
 		h.mu.Unlock()
