@@ -127,14 +127,15 @@ func (n *node) run() {
 		if err == nil {
 			failures = 0
 			n.connected(l)
+		} else {
+			n.disconnected(err)
 		}
 		if !isClosed(n.tried) {
-			close(n.tried)
+			close(n.tried) // only now: who waits for it wants to know the outcome
 		}
 		if err == nil {
-			err = n.serve(l)
+			n.disconnected(n.serve(l))
 		}
-		n.disconnected(err)
 		if sleep(n.ctx, reconnectDelay(failures)) != nil {
 			return
 		}

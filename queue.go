@@ -215,6 +215,7 @@ func (w *waiter) win(ctx context.Context, v view, asked instant) (*hold, error) 
 	start := h.since
 	if v.fresh >= l.need {
 		start = asked
+		v.granted = v.sure // what was told may have run out since
 	}
 	if v.granted < l.need || l.outdated(h.token) {
 		c, err := l.askToRaise(h, max(h.token, v.highest), l.all)

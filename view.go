@@ -12,6 +12,7 @@ type view struct {
 	given   int   // nodes that gave the lock
 	granted int   // of these, nodes that accepted the token
 	fresh   int   // nodes that gave the lock in answer to the last question
+	sure    int   // of these, nodes that accepted the token
 	highest int64 // the highest token that a node knows
 	others  map[string]int
 	remains []time.Duration // how long the others' keys live still
@@ -51,6 +52,9 @@ func (w *waiter) count(c *call) (v view) {
 			// have now; and a node that "knows" our token may have it from somebody else.
 			if w.accepted[i] == w.hold.token && (a.vote == voteGranted || a.token == w.hold.token) {
 				v.granted++
+				if fresh {
+					v.sure++
+				}
 			} else {
 				v.highest = max(v.highest, a.token)
 			}
