@@ -12,6 +12,7 @@ NESTED := $(filter-out integration,$(patsubst %/go.mod,%,$(wildcard */go.mod)))
 # The time bounds are judged without the race detector, which slows everything
 # down; all else is run with it. Containers run without: it is the same code.
 INTEGRATION_FLAGS ?= -race
+INTEGRATION_PACKAGES ?= $$(cd integration && $(GO) list ./... | grep -v /bounds)
 
 .PHONY: test check unit nested integration masters bench soak modelcheck demo lint help
 
@@ -37,7 +38,7 @@ masters: # what integration needs: a redis-server, or a Docker engine
 # One package at a time (-p 1): time bounds are among them.
 integration: masters ## tests against real masters; REDLOCK_PROVIDER=containers|processes
 	$(GO) vet -C integration ./...
-	$(GO) test -C integration $(INTEGRATION_FLAGS) -shuffle=on -p 1 -timeout 10m $$(cd integration && $(GO) list ./... | grep -v /bounds)
+	$(GO) test -C integration $(INTEGRATION_FLAGS) -shuffle=on -p 1 -timeout 10m $(INTEGRATION_PACKAGES)
 	$(GO) test -C integration -p 1 -count=1 -timeout 5m ./bounds
 
 bench: masters ## this library against its peers

@@ -82,8 +82,8 @@ func TestWithTheGuardItDoesNot(t *testing.T) {
 	}
 	second, err := b.Lock(t.Context(), "job")
 	fleet.Must(t, err)
-	if waited := time.Since(restarted); waited < period || waited > period+3*time.Second {
-		t.Errorf("granted %v after the restart, want the guard's period and at most two seconds", waited)
+	if waited := time.Since(restarted); waited < period || waited > period+6*time.Second {
+		t.Errorf("granted %v after the restart, want the guard's period %v and a few seconds at most", waited, period)
 	}
 	if !first.Until().Before(time.Now()) {
 		t.Error("while the first hold was valid")
