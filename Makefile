@@ -12,9 +12,8 @@ NESTED := $(filter-out integration,$(patsubst %/go.mod,%,$(wildcard */go.mod)))
 # The time bounds are judged without the race detector, which slows everything
 # down; all else is run with it. Containers run without: it is the same code.
 INTEGRATION_FLAGS ?= -race
-INTEGRATION_PACKAGES ?= $$(cd integration && $(GO) list ./... | grep -v /bounds)
 
-.PHONY: test check unit nested integration masters bench soak modelcheck demo lint help
+.PHONY: test check unit nested integration versions masters bench soak simulate mutants history fuzz coverage proof modelcheck demo lint help
 
 test: check unit nested integration ## everything, against real Redis masters
 
@@ -38,8 +37,11 @@ masters: # what integration needs: a redis-server, or a Docker engine
 # One package at a time (-p 1): time bounds are among them.
 integration: masters ## tests against real masters; REDLOCK_PROVIDER=containers|processes
 	$(GO) vet -C integration ./...
-	$(GO) test -C integration $(INTEGRATION_FLAGS) -shuffle=on -p 1 -timeout 10m $(INTEGRATION_PACKAGES)
+	$(GO) test -C integration $(INTEGRATION_FLAGS) -shuffle=on -p 1 -timeout 10m $$(cd integration && $(GO) list ./... | grep -v /bounds)
 	$(GO) test -C integration -p 1 -count=1 -timeout 5m ./bounds
+
+versions: masters ## integration against several Redis and Valkey versions, from Debian
+	@scripts/versions
 
 bench: masters ## this library against its peers
 	$(GO) run -C bench .
@@ -50,6 +52,42 @@ SOAK_ACQUISITIONS ?= 1000000
 
 soak: masters ## a million acquisitions under faults, and every token judged
 	$(GO) run -C integration ./soak -minutes $(SOAK_MINUTES) -acquisitions $(SOAK_ACQUISITIONS) $(SOAK_FLAGS)
+
+# How many schedules, and the first of them.
+SEEDS ?= 1000
+SEED ?= 1
+
+simulate: ## the library on modelled masters, clients and networks: SEEDS schedules in virtual time
+	$(GO) test ./internal/sim/simtest -run 'TestSimulation$$' -first $(SEED) -seeds $(SEEDS) -v -timeout 2h
+
+mutants: ## deliberate bugs in the library, each of which the tests must catch: a table, in minutes
+	$(GO) run ./internal/mutants
+
+HISTORY_MINUTES ?= 10
+
+history: masters ## client processes on five masters, a fault every second, the whole history judged
+	cd integration && $(GO) run ./history -minutes $(HISTORY_MINUTES) $(HISTORY_FLAGS)
+
+FUZZ_TIME ?= 20s
+
+fuzz: ## every parser and decoder, FUZZ_TIME each
+	@set -e; for f in $$($(GO) test -list '^Fuzz' . | grep '^Fuzz'); do \
+		$(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZ_TIME) .; \
+	done
+
+COVERAGE ?= 90
+
+coverage: ## statement coverage of the root package, COVERAGE per cent at least
+	@$(GO) test -coverpkg=. -coverprofile=/dev/null -cover . | awk -v least=$(COVERAGE) \
+		'{ print } /coverage:/ { for (i = 1; i <= NF; i++) if ($$i ~ /%/) { got = $$i + 0; seen = 1 } } \
+		END { if (!seen || got < least) { print "want at least " least " %"; exit 1 } }'
+
+# A night's work. Each part has its size as a parameter.
+PROOF_SEEDS ?= 13000
+
+proof: ## all evidence there is, in one go: an hour and a half
+	$(MAKE) simulate SEEDS=$(PROOF_SEEDS)
+	$(MAKE) mutants modelcheck coverage fuzz history soak
 
 modelcheck: ## the token's protocol, explored in depth: minutes, gigabytes
 	$(GO) test ./internal/modelcheck -run Deep -deep -v -timeout 30m

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // heldKey is the key under which a context carries holds.
@@ -25,8 +26,12 @@ func (c heldContext) Err() error {
 	return c.Context.Err()
 }
 
+// Done may be called by finish, with the hold's mutex held: contexts that end take themselves off
+// their parents, of which this may be one.
 func (c heldContext) Done() <-chan struct{} {
-	_ = c.hold.check()
+	if !c.hold.ending.Load() {
+		_ = c.hold.check()
+	}
 	return c.Context.Done()
 }
 
@@ -50,16 +55,25 @@ func FromContext(ctx context.Context) (*Lock, bool) {
 	return nil, false
 }
 
-// join returns another handle on the hold of the name that ctx carries, or nil
+// join returns another handle on the hold of the names that ctx carries, or nil
 // where it carries none, or one that was unlocked. Where the hold was lost, the work around
-// it is not protected any more, and to go on with a new hold would hide it.
-func (l *Locker) join(ctx context.Context, name string) (*Lock, error) {
+// it is not protected any more, and to go on with a new hold would hide it. A hold of some of the
+// names and not of all is an error: to wait for the others, or for these, might be to wait for oneself. And so is
+// a read hold where a writer is wanted: that would wait for the reader around it.
+func (l *Locker) join(ctx context.Context, w wanted) (*Lock, error) {
 	for at, _ := ctx.Value(heldKey{}).(*held); at != nil; at = at.outer {
 		h := at.lock.hold
-		if h.locker != l || h.name != name {
+		if h.locker != l {
+			continue
+		}
+		some, all := h.covers(&w)
+		if !some {
 			continue
 		}
 		err := h.check()
+		if why := unfit(h, &w, all); err == nil && why != "" {
+			return nil, fmt.Errorf("redlock: %s %q: %w", w.op, w.name, unprefixed{invalid("the context carries a %s", why)})
+		}
 		if err == nil {
 			h.mu.Lock()
 			if err = h.err; err == nil {
@@ -73,8 +87,19 @@ func (l *Locker) join(ctx context.Context, name string) (*Lock, error) {
 		case errors.Is(err, ErrUnlocked):
 			continue
 		default:
-			return nil, h.over("lock", err)
+			return nil, h.over(w.op, err)
 		}
 	}
 	return nil, nil
+}
+
+// unfit returns which hold cannot be joined, and why; or "".
+func unfit(h *hold, w *wanted, all bool) string {
+	switch {
+	case h.shared && !w.shared:
+		return fmt.Sprintf("read hold of %q, and a writer would wait for that", h.name)
+	case !all:
+		return fmt.Sprintf("hold of %q, and that is not all of these", h.name)
+	}
+	return ""
 }

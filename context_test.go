@@ -36,7 +36,7 @@ func TestReentrance(t *testing.T) {
 				t.Error("the inner Unlock ended the outer hold")
 			}
 			// Another name, and the same name inside that.
-			return l.Do(ctx, "other", func(ctx context.Context) error {
+			return l.Do(ctx, "job", func(ctx context.Context) error {
 				k, err := l.TryLock(ctx, "job")
 				if err != nil {
 					return err
@@ -123,6 +123,26 @@ func TestLossOfANestedHold(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Contexts of one hold inside each other end together, whichever is ended first.
+func TestNestedContextsEndWithTheHold(t *testing.T) {
+	for range 20 {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a")
+			err := l.Do(t.Context(), "job", func(ctx context.Context) error {
+				return l.Do(ctx, "job", func(ctx context.Context) error {
+					return l.Do(ctx, "job", func(ctx context.Context) error {
+						<-ctx.Done()
+						return context.Cause(ctx)
+					})
+				}, WithTTL(time.Second), WithoutRenewal())
+			}, WithTTL(time.Second), WithoutRenewal())
+			if !errors.Is(err, ErrLost) {
+				t.Errorf("got %v, want ErrLost", err)
+			}
+		})
+	}
 }
 
 func TestContextEndsWithTheHold(t *testing.T) {

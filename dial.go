@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -211,61 +210,5 @@ func loadScripts(conn redis.Conn) error {
 // There is no read deadline: the node's watchdog sees to silence.
 func (l *link) receive() (any, error) { return redis.ReceiveWithTimeout(l.conn, 0) }
 
-func (l *link) flush() error {
-	if err := l.conn.Flush(); err != nil {
-		return err
-	}
-	return l.wire.flush()
-}
-
 // close may be called more than once, by anyone.
 func (l *link) close() { _ = l.wire.Close() }
-
-// wire is the network connection under redigo. In batches it gathers what
-// redigo writes, 4 KiB at a time, into one system call, and ignores the read
-// deadline that redigo sets for every reply.
-type wire struct {
-	net.Conn
-	batching bool
-	buf      []byte // owned by the writer
-}
-
-// batch begins to gather writes. Called before the writer and the reader start.
-func (w *wire) batch() {
-	_ = w.Conn.SetDeadline(time.Time{})
-	w.batching = true
-}
-
-func (w *wire) Write(p []byte) (int, error) {
-	if !w.batching {
-		return w.Conn.Write(p)
-	}
-	w.buf = append(w.buf, p...)
-	return len(p), nil
-}
-
-func (w *wire) flush() error {
-	if len(w.buf) == 0 {
-		return nil
-	}
-	_, err := w.Conn.Write(w.buf)
-	if cap(w.buf) > 1<<18 {
-		w.buf = nil // a rare flood need not stay in memory
-	}
-	w.buf = w.buf[:0]
-	return err
-}
-
-func (w *wire) SetReadDeadline(t time.Time) error {
-	if w.batching {
-		return nil
-	}
-	return w.Conn.SetReadDeadline(t)
-}
-
-func (w *wire) SetWriteDeadline(t time.Time) error {
-	if w.batching {
-		return nil
-	}
-	return w.Conn.SetWriteDeadline(t)
-}

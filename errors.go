@@ -22,6 +22,10 @@ var (
 	ErrHandedOver = errors.New("redlock: handed over")
 	// ErrMaxHold says that a hold was ended at the limit set by WithMaxHold.
 	ErrMaxHold = errors.New("redlock: held for the longest time allowed")
+	// ErrDone says that a run of Once has succeeded before, and that the done TTL since is not over.
+	ErrDone = errors.New("redlock: done")
+	// ErrExhausted says that as many runs of Once have begun as may, and that none has succeeded.
+	ErrExhausted = errors.New("redlock: exhausted")
 	// ErrClosed says that the Locker is closed.
 	ErrClosed = errors.New("redlock: closed")
 	// ErrInvalid says that an argument or option is not acceptable.
@@ -54,6 +58,7 @@ const (
 	OutcomeTaken     Outcome = "taken"
 	OutcomeAbstained Outcome = "abstained"
 	OutcomeFailed    Outcome = "failed"
+	OutcomeAnswered  Outcome = "answered"       // where nothing was to be granted
 	OutcomeLate      Outcome = "not waited for" // the outcome was certain before it answered
 )
 
@@ -66,6 +71,7 @@ var outcomes = [voteKinds]Outcome{
 type NodeError struct {
 	Addr      string        // the node's address, without user and password
 	Outcome   Outcome       // what the node said
+	Name      string        // OutcomeTaken, with LockAll: the first of the names that is
 	Owner     string        // OutcomeTaken: the owner that holds the lock there, where known
 	Remaining time.Duration // OutcomeTaken: for how long at most, unless it is extended; 0: not known
 	Err       error         // OutcomeFailed, OutcomeAbstained: why
@@ -74,7 +80,11 @@ type NodeError struct {
 // Error describes the node's part in a few words.
 func (e NodeError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s", e.Addr, e.Outcome)
+	b.WriteString(e.Addr)
+	if e.Name != "" {
+		fmt.Fprintf(&b, " %q", e.Name)
+	}
+	fmt.Fprintf(&b, " %s", e.Outcome)
 	if e.Owner != "" {
 		fmt.Fprintf(&b, " by %s", e.Owner)
 	}
@@ -95,8 +105,8 @@ func (e NodeError) Unwrap() error { return e.Err }
 // ErrLost, and for the error of the caller's context where that ended a wait;
 // never for an error of a single node, since one node's timeout is not the caller's.
 type QuorumError struct {
-	Op      string // "lock", "adopt", "extend" or "unlock"
-	Name    string // of the lock
+	Op      string // "lock", "read-lock", "acquire", "adopt", "extend", "unlock", "once" or "inspect"
+	Name    string // of the lock; of several: as Lock.Name tells; of the semaphore or its slot
 	Need    int    // how many nodes must grant
 	Granted int    // how many did
 	Nodes   []NodeError

@@ -207,7 +207,37 @@ func ExampleWithoutFencing() {
 	// 0
 }
 
-// Renewals that failed and holds that were forgotten are told to the logger.
+// An observer is told what happens: here of locks; there are events of nodes, too.
+func ExampleWithObserver() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, err := redlock.New(masters.URLs(), redlock.WithObserver(func(ev redlock.Event) {
+		switch ev.Kind {
+		case redlock.EventAcquired, redlock.EventReleased:
+			fmt.Println(ev.Kind, ev.Name, ev.Err)
+		case redlock.EventNotAcquired:
+			fmt.Println(ev.Kind, ev.Name, errors.Is(ev.Err, redlock.ErrTaken))
+		default:
+		}
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	lock, err := locker.Lock(ctx, "report")
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, _ = locker.TryLock(ctx, "report")
+	lock.Unlock(ctx)
+	locker.Close() // the observer has seen everything then
+	// Output:
+	// acquired report <nil>
+	// not acquired report true
+	// released report <nil>
+}
+
+// Losses, failures and what is wrong with nodes are told to the logger; at level Debug, everything.
 func ExampleWithLogger() {
 	masters, stop := fiveMasters()
 	defer stop()

@@ -51,10 +51,10 @@ func (f *facts) durable() bool { return f.aof && f.fsync == "always" && f.lazy =
 
 // infoSections are those that are asked for, one at a time: several in one
 // command is for Redis 7 alone.
-var infoSections = []any{"server", "replication", "persistence", "memory"}
+var infoSections = []string{"server", "replication", "persistence", "memory"}
 
 // configPatterns cover what INFO does not tell.
-var configPatterns = []any{"*appendfsync*", "save"}
+var configPatterns = []string{"*appendfsync*", "save"}
 
 // fields reads the lines of INFO or the pairs of CONFIG GET.
 func fields(reply any, into map[string]string) error {

@@ -46,6 +46,7 @@ type nodeOffset struct {
 	offset int64
 	error  int64 // at most, in µs: half the round trip, and drift since
 	at     int64 // when error was so, in local µs
+	again  int   // how often another reading was asked for because this one is poor
 }
 
 func (f *fence) init(now instant, nodes int) {
@@ -113,8 +114,32 @@ func (f *fence) measured(node int, micros int64, asked, now instant) {
 			fresh = old
 		}
 	}
+	if fresh.error > poorError {
+		fresh.again = old.again
+	}
 	f.offsets[node] = fresh
 	f.ahead.Store(medianOffset(f.offsets))
+}
+
+// poorError is the error, in µs, from which on a place in the queue may be so unfair that
+// somebody notices. Where the network is slow it stays so: maxAgain readings have to do.
+const (
+	poorError = 5000
+	maxAgain  = 3
+)
+
+// poor returns the nodes whose clocks whoever begins to wait should have read again. The
+// answers on which a new Locker's idea of the time rests may all have been late.
+func (f *fence) poor() (nodes nodeSet) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.offsets {
+		if o := &f.offsets[i]; o.known && o.error > poorError && o.again < maxAgain {
+			o.again++
+			nodes = nodes.with(i)
+		}
+	}
+	return nodes
 }
 
 // disagreement returns by how much each node's clock is ahead of the median, and

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,6 +25,8 @@ type hold struct {
 	caller callers
 	former *hold // what was adopted: others that tried, too, may have set its owner again on some nodes
 
+	ending atomic.Bool // set by finish at its beginning, for who must not wait for mu
+
 	mu       sync.Mutex                            // guards the fields below
 	start    instant                               // when the request that the validity rests on was begun
 	validity time.Duration                         // how long after start the hold may be trusted
@@ -42,12 +45,25 @@ type hold struct {
 type wanted struct {
 	op   string // for errors
 	name string
-	key  any // string, boxed for the wire
+	key  string
 	from any // string: the owner to take over from; nil: the lock must be nobody's
+
+	several  *several     // instead of key; nil: one lock
+	observed *observation // nil: nobody observes, or a step on the way to another hold
+	shared   bool         // with other readers: askFor chooses what is asked accordingly
+
+	waitsSince int64 // when the wait for it began, in µs of the nodes' time; 0: it begins now
 }
 
 // nowhere is the place of who waits in no queue.
 var nowhere any = ""
+
+// isOver reports whether the hold has ended, as far as that was noticed.
+func (h *hold) isOver() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.err != nil
+}
 
 // newHold begins an acquisition: it draws an owner and reads the clock.
 func (l *Locker) newHold(w wanted, o *options) *hold {
@@ -106,6 +122,7 @@ func (h *hold) expireAt(now instant) {
 // the Locker is closed under running work, that stays protected for the rest of
 // the TTL, and a hold that was handed over is kept for who adopts it. Called with mu held, once.
 func (h *hold) finish(cause error) {
+	h.ending.Store(true)
 	h.err = cause
 	h.renewal.handle = nil
 	if h.done != nil {
@@ -116,6 +133,7 @@ func (h *hold) finish(cause error) {
 	}
 	h.ends = nil
 	h.locker.leases.remove(h)
+	h.locker.events.ended(h, cause)
 	if h.place != nowhere {
 		h.locker.listeners.forget(h.owner.String())
 	}
@@ -123,6 +141,19 @@ func (h *hold) finish(cause error) {
 		h.locker.undo(h, h.asked)
 	}
 }
+
+// discard ends a hold that nobody has a handle of, and has the nodes let go.
+func (h *hold) discard() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err == nil {
+		h.finish(errDiscarded)
+	} else if h.err == ErrClosed { //nolint:errorlint // our own value
+		h.locker.undo(h, h.asked)
+	}
+}
+
+var errDiscarded = errors.New("discarded")
 
 // leave gives back one handle; the last one unlocks.
 func (h *hold) leave() error {
@@ -143,18 +174,19 @@ func (h *hold) leave() error {
 	case !last:
 		return nil
 	}
-	return h.release(asked)
+	err := h.release(asked, now.local)
+	h.locker.events.released(h, err)
+	return err
 }
 
 // release has the nodes let go and waits for a majority of them to say so.
-func (h *hold) release(asked nodeSet) error {
+func (h *hold) release(asked nodeSet, now time.Time) error {
 	l := h.locker
 	if h.former != nil {
 		l.undo(h.former, asked)
 	}
 	c := l.askFor(release, h)
 	defer c.release()
-	now := h.opts.clock.local()
 	c.expires = now.Add(h.opts.ttl)
 	c.put(l.nodes, asked, l.need, now)
 	<-c.wake // within the node timeout: the nodes see to it
@@ -201,9 +233,11 @@ func (h *hold) answered(c *call, votes tally, ended error) error {
 		if c.begun.since(h.start) > 0 {
 			h.start, h.validity = c.begun, h.opts.drift.validity(h.opts.ttl, 0)
 		}
+		l.events.renewed(h, c, nil)
 		return nil
 	}
 	failure := l.failure("extend", h.name, c, votes, ended)
+	l.events.renewed(h, c, failure)
 	if failure.reason == ErrTaken { //nolint:errorlint // our own value
 		failure.reason = ErrLost
 		h.detail = ": a majority of the nodes had it no more"

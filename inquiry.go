@@ -9,7 +9,7 @@ import (
 // query is a command whose reply tells facts. The last two are not always asked.
 type query struct {
 	kind *kind
-	key  any
+	key  string
 }
 
 func (n *node) queries() []query {
@@ -22,12 +22,12 @@ func (n *node) queries() []query {
 	}
 	list = append(list, query{readTime, ""}, query{askRecord, n.recordKey()})
 	if n.opts.blind {
-		list = append(list, query{askScript, n.recordScript().sha})
+		list = append(list, query{askScript, n.recordScript().sha.(string)})
 	}
 	return list
 }
 
-func (n *node) recordKey() any { return n.opts.prefix + nodeName }
+func (n *node) recordKey() string { return n.opts.prefix + nodeName }
 
 // recordScript differs from prefix to prefix, so that whoever makes the node know it
 // has seen to the record of that prefix in the same step.

@@ -21,6 +21,7 @@ type leases struct {
 	stopped chan struct{} // closed by run
 
 	mu      sync.Mutex // guards the fields below; taken after hold.mu, never before
+	closed  bool
 	heap    dueHeap
 	armed   time.Time // when run will look at the heap next; zero: not before a kick
 	decided []*call   // extensions whose outcome is certain
@@ -37,20 +38,31 @@ func (s *leases) close() {
 	close(s.stop)
 	<-s.stopped
 	s.mu.Lock()
+	s.closed = true
 	left := append([]*hold(nil), s.heap...)
 	s.mu.Unlock()
 	for _, h := range left {
-		h.mu.Lock()
-		if h.err == nil {
-			h.finish(ErrClosed)
-		}
-		h.mu.Unlock()
+		h.abandon()
 	}
 }
 
-// set wakes the hold at the time due, instead of at an earlier set one.
-func (s *leases) set(h *hold, due time.Time) {
+// abandon ends a hold that nobody will wake any more.
+func (h *hold) abandon() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err == nil {
+		h.finish(ErrClosed)
+	}
+}
+
+// set wakes the hold at the time due, instead of at an earlier set one. It reports
+// whether that will happen: not where the Locker was closed.
+func (s *leases) set(h *hold, due time.Time) bool {
 	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return false
+	}
 	h.lease.due = due
 	if h.lease.index == 0 {
 		heap.Push(&s.heap, h)
@@ -65,6 +77,7 @@ func (s *leases) set(h *hold, due time.Time) {
 	if wake {
 		s.wake()
 	}
+	return true
 }
 
 func (s *leases) remove(h *hold) {

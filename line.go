@@ -15,7 +15,7 @@ type lines struct {
 	known atomic.Int32 // len(of): spares the look-up while nobody waits for anything
 
 	mu sync.Mutex
-	of map[any]*line // by key; guarded by mu
+	of map[string]*line // by key; guarded by mu
 }
 
 // line is the line for one key. Guarded by lines.mu.
@@ -30,7 +30,7 @@ type line struct {
 const hotFor = time.Second
 
 // contended reports whether to stand in line at once.
-func (s *lines) contended(key any) bool {
+func (s *lines) contended(key string) bool {
 	if s.known.Load() == 0 {
 		return false
 	}
@@ -43,7 +43,7 @@ func (s *lines) contended(key any) bool {
 
 // enter returns when the caller is at the head of the line; it must then call
 // leave. It returns false where the wait was ended before, by ctx or by closed.
-func (s *lines) enter(ctx context.Context, closed <-chan struct{}, key any) bool {
+func (s *lines) enter(ctx context.Context, closed <-chan struct{}, key string) bool {
 	s.mu.Lock()
 	at := s.of[key]
 	if at == nil {
@@ -80,7 +80,7 @@ func (s *lines) enter(ctx context.Context, closed <-chan struct{}, key any) bool
 }
 
 // leave gives the head of the line to the next.
-func (s *lines) leave(key any) {
+func (s *lines) leave(key string) {
 	now := s.clock.local()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -58,7 +57,7 @@ func (s *listeners) forget(owner string) {
 }
 
 // hear takes a node's message: "owner known key", where known is empty if the waiter's
-// token was accepted and else the token that the node knows. A lock that was handed to
+// token was accepted and else the token that the node knows, or says that the waiter is a reader. A lock that was handed to
 // somebody who has given up – the undo did not get there in time – is given back.
 func (l *Locker) hear(node int, message string) {
 	parts := strings.SplitN(message, " ", 3)
@@ -66,12 +65,13 @@ func (l *Locker) hear(node int, message string) {
 		return
 	}
 	a := answer{vote: voteGranted}
-	if parts[1] != "" {
-		token, err := strconv.ParseFloat(parts[1], 64)
-		if err != nil {
+	shared := parts[1] == readsMark
+	if parts[1] != "" && !shared {
+		token, ok := parseToken(parts[1])
+		if !ok {
 			return
 		}
-		a = answer{vote: voteOutbid, token: int64(token)}
+		a = answer{vote: voteOutbid, token: token}
 	}
 	l.nodes[node].hearsay(&a)
 	l.listeners.mu.Lock()
@@ -82,7 +82,7 @@ func (l *Locker) hear(node int, message string) {
 		return
 	}
 	if owner, err := uuid.Parse(parts[0]); err == nil {
-		l.undo(&hold{locker: l, opts: l.opts, wanted: wanted{key: parts[2]}, place: nowhere, owner: owner}, nodeSet(0).with(node))
+		l.undo(&hold{locker: l, opts: l.opts, wanted: wanted{key: parts[2], shared: shared}, place: nowhere, owner: owner}, nodeSet(0).with(node))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -16,18 +17,27 @@ type Lock struct {
 	err   error // what Unlock returned; written under once
 }
 
-// Name returns the name that was locked, without the prefix.
+// Name returns the name that was locked, without the prefix. After [Locker.LockAll] it is all
+// names, sorted, with a comma and a blank between them: see [Lock.Names].
 func (k *Lock) Name() string { return k.hold.name }
+
+// Names returns the names that were locked, sorted: one, or those of [Locker.LockAll].
+func (k *Lock) Names() []string {
+	if s := k.hold.several; s != nil {
+		return slices.Clone(s.names)
+	}
+	return []string{k.hold.name}
+}
 
 // Owner returns the value that marks this hold on the nodes: a UUID of version
 // 7, the nodes' time followed by 62 random bits.
 func (k *Lock) Owner() string { return k.hold.owner.String() }
 
 // Token returns the fencing token: a number larger than the token of every
-// earlier hold of the name. Send it along with each change of what the lock protects, and let that
+// earlier hold of the name, or of each of the names. Send it along with each change of what the lock protects, and let that
 // refuse a token smaller than the largest it has seen: so a holder that was
 // paused past the end of its hold can do no harm (docs/fencing.md). Tokens are
-// positive and below 2^53; they are no counters. It is 0 with WithoutFencing.
+// positive and below 2^53; they are no counters. It is 0 with WithoutFencing, and for readers.
 func (k *Lock) Token() int64 { return k.hold.token }
 
 // Until returns when the hold ends if it is not extended: the end of the TTL,

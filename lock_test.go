@@ -372,6 +372,42 @@ func TestClose(t *testing.T) {
 	})
 }
 
+func TestAMajorityThatComesTooLateIsNoHold(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithTTL(500*ms), WithNodeTimeout(2*time.Second))
+		fl.net.SetDelay(sim.Link{}, sim.Down, sim.Delay{Min: 600 * ms, Max: 600 * ms})
+		for what, lock := range map[string]func(context.Context, string, ...Option) (*Lock, error){"Lock": l.Lock, "TryLock": l.TryLock} {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			if k, err := lock(ctx, "job"); !errors.Is(err, ErrNoQuorum) {
+				t.Errorf("%s: got %+v, %v, want ErrNoQuorum", what, k, err)
+			}
+			cancel()
+			time.Sleep(2 * time.Second)
+			if got := fl.holding("job"); got != 0 {
+				t.Errorf("%s: left on %d nodes", what, got)
+			}
+		}
+	})
+}
+
+// The answers that win a lock may come while Close is under way. Nobody would tell the holder of the end of its validity.
+func TestAHoldWonDuringCloseEndsWithIt(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		won := must(l.attempt(t.Context(), wanted{op: "lock", name: "job", key: "job"}, l.opts))(t)
+		_ = l.Close()
+		lock := l.hold(won)
+		select {
+		case <-lock.Done():
+		default:
+			t.Error("Done is not closed")
+		}
+		if err := lock.Err(); !errors.Is(err, ErrClosed) {
+			t.Errorf("got %v, want ErrClosed", err)
+		}
+	})
+}
+
 func TestForeignKeysAreExplained(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 )
@@ -21,15 +22,17 @@ type Locker struct {
 	leases    leases
 	lines     lines
 	listeners listeners
+	events    *events
 	ctx       context.Context // ends waiting when the Locker is closed
 	cancel    context.CancelFunc
 	closing   sync.Once
 }
 
-// Keys of our own on the nodes, behind the prefix. No lock can have their names.
+// Keys of our own on the nodes, behind the prefix. No lock's name can begin like theirs.
 const (
-	tokensName = "redlock:tokens"
-	nodeName   = "redlock:node"
+	ownNames   = "redlock:"
+	tokensName = ownNames + "tokens"
+	nodeName   = ownNames + "node"
 )
 
 // maxName bounds a name, in bytes: it is in every message.
@@ -66,11 +69,12 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.fence.init(o.clock.now(), len(targets))
+	l.events = startEvents(o)
 	l.leases.start(o.clock)
-	l.lines = lines{clock: o.clock, of: make(map[any]*line)}
+	l.lines = lines{clock: o.clock, of: make(map[string]*line)}
 	l.listeners = listeners{channel: newChannel(o.prefix), waiters: make(map[string]*waiter)}
 	for i, t := range targets {
-		n := newNode(i, t, o, &l.fence)
+		n := newNode(i, t, o, &l.fence, l.events)
 		l.nodes = append(l.nodes, n)
 		l.peers.add(n)
 		go n.run() // until n.close
@@ -150,19 +154,20 @@ func (l *Locker) Close() error {
 		for _, n := range l.nodes {
 			n.close()
 		}
+		l.events.close(ctx)
 	})
 	return nil
 }
 
 // key returns the name's key on the nodes.
-func (l *Locker) key(name string) (any, error) {
+func (l *Locker) key(name string) (string, error) {
 	switch {
 	case name == "":
-		return nil, invalid("the name is empty")
+		return "", invalid("the name is empty")
 	case len(name) > maxName:
-		return nil, invalid("the name has %d bytes: at most %d", len(name), maxName)
-	case name == tokensName, name == nodeName:
-		return nil, invalid("the name %q is used by the library itself", name)
+		return "", invalid("the name has %d bytes: at most %d", len(name), maxName)
+	case strings.HasPrefix(name, ownNames):
+		return "", invalid("the name %q: what begins with %s is used by the library itself", name, ownNames)
 	}
 	return l.opts.prefix + name, nil
 }

@@ -21,6 +21,8 @@ type options struct {
 	renew       bool          // extend until unlocked
 	maxHold     time.Duration // 0: no limit
 	fencing     bool          // hand out tokens
+	doneTTL     time.Duration // Once: how long the register of runs is kept
+	maxRuns     int           // Once: 0: no limit
 
 	// For New alone.
 	nodeTimeout time.Duration
@@ -28,7 +30,8 @@ type options struct {
 	dialer      func(ctx context.Context, network, address string) (net.Conn, error)
 	tls         *tls.Config
 	logger      *slog.Logger
-	warns       bool          // the logger takes warnings
+	warns       bool // the logger takes warnings
+	observer    func(Event)
 	retention   time.Duration // how long nodes keep tokens
 	guard       time.Duration // how long a node that may have forgotten abstains; 0: not at all
 
@@ -47,6 +50,8 @@ func defaults() options {
 		nodeTimeout: 250 * time.Millisecond,
 		renew:       true,
 		fencing:     true,
+		doneTTL:     2 * time.Hour,
+		maxRuns:     3,
 		retention:   time.Minute,
 		guard:       30 * time.Second,
 		logger:      slog.New(slog.DiscardHandler),
@@ -73,9 +78,10 @@ func (o *options) leastValidity() time.Duration {
 // Option sets one thing: the default, when given to [New], or an exception,
 // when given to a call. Options that only New takes are refused by calls.
 type Option struct {
-	name    string
-	newOnly bool
-	apply   func(*options)
+	name     string
+	newOnly  bool
+	onceOnly bool // of the calls, only Once takes it
+	apply    func(*options)
 }
 
 // WithTTL sets how long the nodes keep a lock that is not extended, in whole
@@ -137,9 +143,22 @@ func WithFenceRetention(d time.Duration) Option {
 	return Option{name: "WithFenceRetention", newOnly: true, apply: func(o *options) { o.retention = d }}
 }
 
+// WithDoneTTL sets for how long after a run of [Locker.Once] has succeeded nobody begins another, and for how long after one
+// has failed it is remembered. The default is 2 h. It must be at least twice the TTL; longer than the starts of one job can lie
+// apart on the machines, and shorter than the pause until its next, unless each has a name of its own
+// (docs/scheduled-jobs.md). Whoever runs the job must set the same. Only for New and Once.
+func WithDoneTTL(d time.Duration) Option {
+	return Option{name: "WithDoneTTL", onceOnly: true, apply: func(o *options) { o.doneTTL = d }}
+}
+
+// WithMaxRuns sets how many runs [Locker.Once] lets begin within the done TTL until one succeeds. The default is 3; 0 sets no
+// limit. Only for New and Once.
+func WithMaxRuns(n int) Option {
+	return Option{name: "WithMaxRuns", onceOnly: true, apply: func(o *options) { o.maxRuns = n }}
+}
+
 // WithNodeTimeout sets how long a node may take to answer before it counts as
-// failed. The default is 250 ms. TryLock, Extend, Unlock and Adopt return within it, but
-// for a second round where a node knows a larger token, which may take as long again.
+// failed. The default is 250 ms. TryLock, Extend, Unlock and Adopt return within it.
 // Only for New.
 func WithNodeTimeout(d time.Duration) Option {
 	return Option{name: "WithNodeTimeout", newOnly: true, apply: func(o *options) { o.nodeTimeout = d }}
@@ -163,8 +182,10 @@ func WithTLSConfig(config *tls.Config) Option {
 	return Option{name: "WithTLSConfig", newOnly: true, apply: func(o *options) { o.tls = config }}
 }
 
-// WithLogger sets where renewals that failed, holds that were forgotten and
-// subscriptions that are denied are told. The default is nowhere. Only for New.
+// WithLogger sets where to log. The default is nowhere. What is logged, by level: Error, holds
+// that were lost; Warn, renewals and unlocks that failed, holds that were forgotten, what is wrong with a
+// node and what to do about it; Info, nodes whose votes count (again); Debug, every
+// attempt, hold and end. Nothing secret is: no passwords, no owners but in errors. Only for New.
 func WithLogger(l *slog.Logger) Option {
 	return Option{name: "WithLogger", newOnly: true, apply: func(o *options) {
 		o.logger = l
@@ -210,6 +231,8 @@ func settle(base *options, call bool, opts []Option) (*options, error) {
 			return nil, invalid("the zero Option")
 		case call && opt.newOnly:
 			return nil, invalid("%s is only for New", opt.name)
+		case call && opt.onceOnly:
+			return nil, invalid("%s is only for New and Once", opt.name)
 		}
 		opt.apply(&o)
 	}
@@ -248,6 +271,10 @@ func (o *options) check() error {
 		return invalid("restart guard %s: less than %s cannot outlast the difference of the nodes' clocks; 0 turns it off", o.guard, 2*maxAhead)
 	case o.guard > 0 && o.ttl > o.guard:
 		return invalid("TTL %s: longer than the restart guard %s (WithRestartGuard), so a node could forget the lock and count again before it ends", o.ttl, o.guard)
+	case o.doneTTL < time.Millisecond:
+		return invalid("done TTL %s: Redis counts in milliseconds, 1ms is the least", o.doneTTL)
+	case o.maxRuns < 0:
+		return invalid("%d runs", o.maxRuns)
 	case o.backoff == nil:
 		return invalid("no back-off")
 	case o.logger == nil:
@@ -258,7 +285,7 @@ func (o *options) check() error {
 }
 
 // Backoff says how long to wait after the given number of failed attempts in a
-// row, the first being 1.
+// row, the first being 1. It may be called by several goroutines at once.
 type Backoff func(attempts int) time.Duration
 
 // Jitter returns a Backoff that waits a random time between shortest and a

@@ -20,19 +20,21 @@ import (
 // release undoes an acquire that was asked before it, even one that the node
 // has not read yet.
 type node struct {
-	index    int
-	target   target
-	opts     *options
-	fence    *fence
-	probing  probing
-	peers    *peers // set by peers.add
-	standing standing
-	watchdog *time.Timer        // runs expire; set under mu
-	tried    chan struct{}      // closed by run when the first attempt to connect has ended
-	stopped  chan struct{}      // closed by run when it returns
-	kick     chan struct{}      // holds a value when the queue may have something for the writer
-	ctx      context.Context    // ends run
-	cancel   context.CancelFunc // ends ctx
+	index     int
+	target    target
+	opts      *options
+	tokensKey any // string, boxed for the wire
+	fence     *fence
+	probing   probing
+	peers     *peers // set by peers.add
+	standing  standing
+	events    *events
+	watchdog  *time.Timer        // runs expire; set under mu
+	tried     chan struct{}      // closed by run when the first attempt to connect has ended
+	stopped   chan struct{}      // closed by run when it returns
+	kick      chan struct{}      // holds a value when the queue may have something for the writer
+	ctx       context.Context    // ends run
+	cancel    context.CancelFunc // ends ctx
 
 	mu       sync.Mutex    // guards the fields below
 	queue    []*request    // not yet written, in order
@@ -45,15 +47,18 @@ type node struct {
 	guarded  time.Time     // when the watchdog will look; zero: it is not set
 	draining bool          // Close has begun: only undos are taken
 	drained  chan struct{} // closed when draining and nothing is owed any more
+
+	announcing sync.Mutex // guards announced; taken before mu
+	announced  EventKind  // the state that the events were told last
 }
 
 // maxQueue bounds the requests that a node may have unanswered. Undos are exempt:
 // there is at most one for each request taken before.
 const maxQueue = 1 << 13
 
-func newNode(index int, t target, o *options, f *fence) *node {
+func newNode(index int, t target, o *options, f *fence, e *events) *node {
 	n := &node{
-		index: index, target: t, opts: o, fence: f, down: errConnecting, probing: newProbing(),
+		index: index, target: t, opts: o, tokensKey: o.prefix + tokensName, fence: f, events: e, down: errConnecting, probing: newProbing(),
 		tried: make(chan struct{}), stopped: make(chan struct{}), drained: make(chan struct{}),
 		batch: batch{round: 1},
 		kick:  make(chan struct{}, 1),
@@ -68,6 +73,15 @@ func newNode(index int, t target, o *options, f *fence) *node {
 // ask queues a request and reports whether the node may act on it. A node that
 // cannot answer votes at once: nobody waits for a dial or on a silent node.
 func (n *node) ask(r *request) bool {
+	if r.call.stands {
+		// What a node forgot seems free there, and who waits would be first to take it, time and again,
+		// for a vote that does not count. It is the holder's, who renews it while the node abstains.
+		if a := n.standing.abstains.Load(); a != nil && !a.over(r.call.asked) {
+			r.answer(answer{vote: voteAbstained, err: a.tell(r.call.asked)})
+			r.call.release()
+			return false
+		}
+	}
 	undo := r.call.kind.undo
 	n.mu.Lock()
 	refusal := n.refusal(undo)
@@ -170,12 +184,9 @@ func (n *node) write(ctx context.Context, l *link) error {
 		runtime.Gosched()
 		out = n.takeQueue(out[:0])
 		for _, g := range out {
-			var err error
-			if args, err = g.send(l.conn, args); err != nil {
-				return err
-			}
+			args = g.send(l.wire, args)
 		}
-		if err := l.flush(); err != nil {
+		if err := l.wire.flush(); err != nil {
 			return err
 		}
 	}
@@ -212,6 +223,7 @@ func (n *node) read(l *link) error {
 			n.mu.Unlock()
 			return errors.New("redlock: a reply that nobody asked for")
 		}
+		silent := !n.suspect.IsZero()
 		n.suspect = time.Time{}
 		from, to := g.read, len(g.requests)
 		if g.kind.script == nil {
@@ -238,6 +250,9 @@ func (n *node) read(l *link) error {
 			n.checkDrained()
 		}
 		n.mu.Unlock()
+		if silent {
+			n.announce()
+		}
 
 		abstains := n.standing.abstains.Load()
 		for _, i := range due {

@@ -1,8 +1,10 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -87,6 +89,29 @@ func TestEveryCallReturnsWithinTheNodeTimeout(t *testing.T) {
 		} else if err := k.Unlock(t.Context()); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// A second round, for the token, has what is left of the first one's time.
+func TestTwoRoundsTakeOneNodeTimeout(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithNodeTimeout(100*ms))
+		ahead := l.fence.time(l.opts.clock.now()) + (500 * ms).Microseconds()
+		for i, n := range fl.nodes {
+			n.Do("ZADD", "redlock:tokens", strconv.FormatInt(ahead, 10), "job")
+			fl.net.SetDelay(link0("a", i), sim.Down, sim.Delay{Min: 80 * ms, Max: 80 * ms})
+		}
+		within(t, 100*ms, "TryLock", func() {
+			if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v, want ErrNoQuorum and no deadline of the caller's", err)
+			}
+		})
+		settleNetwork()
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("left on %d nodes", got)
+		}
+		time.Sleep(200 * ms)
+		within(t, 81*ms, "TryLock that knows the token", func() { must(l.TryLock(t.Context(), "job"))(t) })
 	})
 }
 

@@ -69,7 +69,7 @@ func (n *node) probe(ctx context.Context) error {
 			return nil
 		}
 		t.Stop()
-		if a, asked := n.inquire(ctx, readTime, nil); a.vote == voteGranted {
+		if a, asked := n.inquire(ctx, readTime, ""); a.vote == voteGranted {
 			n.measured(a.token, asked, n.opts.clock.now())
 		}
 		if err := n.relearn(ctx); err != nil {
@@ -82,10 +82,23 @@ func (n *node) probe(ctx context.Context) error {
 	}
 }
 
-// inquire asks this node alone and waits for its answer.
-func (n *node) inquire(ctx context.Context, k *kind, key any, args ...any) (answer, instant) {
+// readClock has the node's clock read and does not wait for it.
+func (n *node) readClock() {
 	c := n.probing.calls.Get().(*call)
-	c.kind, c.key = k, key
+	c.kind, c.begun = readTime, n.opts.clock.now()
+	c.then = func(c *call) {
+		if votes := tally(c.votes.Load()); votes.count(voteGranted) > 0 {
+			n.measured(c.answers[0].token, c.begun, n.opts.clock.now())
+		}
+		c.release()
+	}
+	c.put([]*node{n}, allNodes(1), 1, c.begun.local)
+}
+
+// inquire asks this node alone and waits for its answer.
+func (n *node) inquire(ctx context.Context, k *kind, key string, args ...any) (answer, instant) {
+	c := n.probing.calls.Get().(*call)
+	c.kind, c.key, c.tokensKey = k, key, n.tokensKey
 	copy(c.args[:], args)
 	asked := n.opts.clock.now()
 	c.put([]*node{n}, allNodes(1), 1, asked.local)

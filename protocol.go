@@ -15,29 +15,37 @@ type kind struct {
 	script  *script // nil: a native command
 	command string  // its name
 	native  func(q *question, args []any) []any
-	nargs   int   // script: arguments of each request, beside the key
+	nargs   int   // script: arguments for each key
+	once    bool  // script: arguments once for all keys
 	tokens  bool  // script: the last key is the set of tokens
 	trust   trust // which nodes' grants count
 	undo    bool  // must reach every node that may have done what it undoes; may be sent twice
 	read    func(reply any) answer
+	toRead  *kind // what is asked in place of it for a hold that readers share
 }
 
-const kinds = 15
+const kinds = 23
 
 // The kinds. A batch sends them in the order of their indexes.
 var (
-	acquirePlain = &kind{index: 0, command: "SET", native: setArgs, read: readSet}
+	acquirePlain = &kind{index: 0, command: "SET", native: setArgs, read: readSet, toRead: read}
 	acquire      = &kind{index: 1, nargs: 3, tokens: true, read: readAcquire, script: newScript("acquire")}
 	raise        = &kind{index: 2, nargs: 3, tokens: true, read: readAcquire, script: newScript("raise")}
-	extend       = &kind{index: 3, trust: trustOurs, nargs: 3, tokens: true, read: readExtend, script: newScript("extend")}
+	extend       = &kind{index: 3, trust: trustOurs, nargs: 3, tokens: true, read: readExtend, toRead: keepReading, script: newScript("extend")}
 	adopt        = &kind{index: 7, nargs: 4, tokens: true, read: readAcquire, script: newScript("adopt")}
 	revert       = &kind{index: 8, nargs: 2, undo: true, trust: trustAll, read: readRevert, script: newScript("revert")}
-	release      = &kind{index: 4, nargs: 2, tokens: true, undo: true, trust: trustAll, read: readRelease, script: newScript("queue", "release")}
-	enqueue      = &kind{index: 9, nargs: 4, tokens: true, read: readAcquire, script: newScript("queue", "enqueue")}
+	release      = &kind{index: 4, nargs: 2, tokens: true, undo: true, trust: trustAll, read: readRelease, toRead: stopReading, script: newScript("free", "readers", "queue", "release")}
+	acquireAll   = &kind{index: 15, nargs: 3, once: true, tokens: true, read: readAcquire, script: newScript("acquire_all")}
+	enqueue      = &kind{index: 9, nargs: 4, tokens: true, read: readAcquire, toRead: read, script: newScript("readers", "queue", "stand", "enqueue")}
+	surveySlots  = &kind{index: 17, nargs: 1, tokens: true, read: readSurvey, script: newScript("readers", "queue", "survey")}
+
+	read        = &kind{index: 18, nargs: 3, tokens: true, read: readAcquire, script: newScript("readers", "queue", "stand", "read")}
+	keepReading = &kind{index: 19, trust: trustOurs, nargs: 2, tokens: true, read: readExtend, script: newScript("readers", "keep_reading")}
+	stopReading = &kind{index: 20, nargs: 2, tokens: true, undo: true, trust: trustAll, read: readRelease, script: newScript("readers", "queue", "stop_reading")}
 )
 
 func setArgs(q *question, args []any) []any {
-	return append(args, q.key, q.args[0], "NX", "PX", q.args[1])
+	return append(args, &q.key, q.args[0], "NX", "PX", q.args[1])
 }
 
 func readSet(reply any) answer {
@@ -61,11 +69,12 @@ func readAcquire(reply any) answer {
 	case int64(2):
 		if len(parts) == 2 {
 			text, _ := parts[1].([]byte)
-			known, err := strconv.ParseFloat(string(text), 64)
-			if err == nil {
-				return answer{vote: voteOutbid, token: int64(known)}
+			if known, ok := parseToken(string(text)); ok {
+				return answer{vote: voteOutbid, token: known}
 			}
 		}
+	case int64(3):
+		return answer{vote: voteAbsent}
 	case int64(0):
 		a := answer{vote: voteTaken}
 		if len(parts) >= 3 {
@@ -88,6 +97,30 @@ func readAcquire(reply any) answer {
 		return a
 	}
 	return garbled(reply)
+}
+
+// together is the answer about several locks, drawn from those about each: the worst, and the largest token.
+func together(k *kind, replies []any) (all answer) {
+	highest := int64(0)
+	for i, reply := range replies {
+		a := k.read(reply)
+		highest = max(highest, a.token)
+		if a.vote > all.vote {
+			all, all.which = a, i
+		}
+	}
+	all.token = highest
+	return all
+}
+
+// parseToken reads a token as a node shows it: a score, which may be in exponents. What no client
+// can have proposed is none: nothing larger could be counted exactly.
+func parseToken(text string) (int64, bool) {
+	known, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(known >= 0 && known < 1<<53) { // written so that NaN is none
+		return 0, false
+	}
+	return int64(known), true
 }
 
 func readExtend(reply any) answer {
@@ -127,16 +160,25 @@ func garbled(reply any) answer { return answer{vote: voteFailed, err: unexpected
 
 // askFor fills in a call about a hold.
 func (l *Locker) askFor(k *kind, h *hold) *call {
+	if h.shared {
+		k = k.toRead
+	}
 	c := l.calls.Get().(*call)
-	c.set(k, h.key, h.owner)
+	if h.several != nil {
+		c.setSeveral(k, h.several, h.owner)
+	} else {
+		c.set(k, h.key, h.owner)
+	}
 	c.tokensKey = l.tokensKey
 	c.args[1], c.args[2], c.args[3] = h.opts.ttlArg, "", h.from
 	if h.token > 0 {
 		c.setToken(h.token)
 	}
 	switch k {
-	case release:
+	case release, stopReading:
 		c.args[1] = h.place
+	case read:
+		c.args[2] = h.place
 	case enqueue:
 		c.args[3] = h.place
 	case revert:
@@ -153,6 +195,8 @@ func (l *Locker) askToAcquire(h *hold) *call {
 	switch {
 	case h.from != nil:
 		return l.askFor(adopt, h)
+	case h.several != nil:
+		return l.askFor(acquireAll, h)
 	case h.opts.fencing:
 		return l.askFor(acquire, h)
 	default:
@@ -162,7 +206,8 @@ func (l *Locker) askToAcquire(h *hold) *call {
 
 // raiseToken proposes a token above all that the nodes have told of, to the nodes that have
 // given the lock or may yet do so: the request follows the first on the same connection.
-// It takes over the caller's part in c, and returns the call to go on with.
+// It takes over the caller's part in c, and returns the call to go on with. Both rounds have
+// one node timeout together; an attempt that comes too late for it leaves the next one wiser.
 func (l *Locker) raiseToken(ctx context.Context, h *hold, c *call, votes tally) (*call, tally, error) {
 	highest := h.token
 	for i := range c.answers {
@@ -175,7 +220,13 @@ func (l *Locker) raiseToken(ctx context.Context, h *hold, c *call, votes tally) 
 		return c, votes, err
 	}
 	c.giveUp()
-	votes, err = raised.wait(ctx)
+	bounded, cancel := context.WithDeadline(ctx, h.start.local.Add(l.opts.nodeTimeout))
+	defer cancel()
+	votes, err = raised.wait(bounded)
+	l.fence.see(h.token) // nodes may know it, whatever becomes of the attempt
+	if ctx.Err() == nil {
+		err = nil // the caller's wait has not been ended: the votes that are missing say all
+	}
 	return raised, votes, err
 }
 
@@ -242,6 +293,9 @@ func (l *Locker) failure(op, name string, c *call, votes tally, ended error) *Qu
 		if votes.voted(i) {
 			a := &c.answers[i]
 			part.Outcome, part.Owner, part.Remaining, part.Err = outcomes[a.vote], a.owner, a.remaining, a.err
+			if c.several != nil && a.vote == voteTaken {
+				part.Name = c.several.names[a.which]
+			}
 		} else if why := n.abstaining(c); why != nil {
 			part.Err = why // so it would not have counted
 		}

@@ -15,13 +15,15 @@ import (
 // all nodes, so that sending allocates nothing.
 type question struct {
 	kind      *kind
-	key       any           // string
+	key       string
 	hash      uint64        // of the key
+	several   *several      // what is asked about instead of the key; nil: the key
 	args      [4]any        // owner, TTL, token, former owner: the first kind.nargs of them
 	tokensKey any           // string; where kind.tokens
 	expires   time.Time     // undo: when what is to be undone ends by itself
 	then      func(c *call) // takes the call, with its caller's part in it, at the outcome; nil: the caller waits
 	hold      *hold         // for then
+	stands    bool          // is asked by who waits: see node.ask
 	begun     instant       // for then
 
 	// The owner and the token as text. The boxed slices stay with the call, only
@@ -42,16 +44,51 @@ var hashSeed = maphash.MakeSeed()
 func (q *question) init() { q.ownerArg, q.tokenArg = q.owner[:], q.token[:] }
 
 // set chooses what is asked, about which key, with which owner.
-func (q *question) set(k *kind, key any, owner uuid.UUID) {
-	q.kind, q.key, q.hash = k, key, maphash.String(hashSeed, key.(string))
+func (q *question) set(k *kind, key string, owner uuid.UUID) {
+	q.kind, q.key, q.hash = k, key, hashOf(key)
 	q.setOwner(owner)
 	q.args[0] = q.ownerArg
 }
 
+// setSeveral chooses what is asked, about which keys, with which owner.
+func (q *question) setSeveral(k *kind, s *several, owner uuid.UUID) {
+	q.kind, q.several = k, s
+	q.setOwner(owner)
+	q.args[0] = q.ownerArg
+}
+
+func hashOf(key string) uint64 { return maphash.String(hashSeed, key) }
+
+// appendKeys appends what is asked about.
+func (q *question) appendKeys(args []any) []any {
+	if q.several != nil {
+		for i := range q.several.keys {
+			args = append(args, &q.several.keys[i])
+		}
+		return args
+	}
+	return append(args, &q.key)
+}
+
+// appendArgs appends the arguments: for each key, or once for all where the kind has it so.
+func (q *question) appendArgs(args []any) []any {
+	own := q.args[:q.kind.nargs]
+	switch {
+	case q.several == nil:
+		return append(args, own...)
+	case q.kind.once:
+		return append(append(args, own...), q.several.from...)
+	}
+	for range q.several.keys {
+		args = append(args, own...)
+	}
+	return args
+}
+
 // clear drops what the question refers to.
 func (q *question) clear() {
-	q.kind, q.key, q.args, q.tokensKey = nil, nil, [4]any{}, nil
-	q.expires, q.then, q.hold = time.Time{}, nil, nil
+	q.kind, q.key, q.several, q.args, q.tokensKey = nil, "", nil, [4]any{}, nil
+	q.expires, q.then, q.hold, q.stands = time.Time{}, nil, nil, false
 }
 
 // newOwner draws an owner: a UUID of version 7 (RFC 9562), whose first 60 bits

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,11 @@ func (l *Locker) newWaiter(want wanted, o *options, since int64) *waiter {
 		locker: l, hold: h, first: h.token, owner: h.owner.String(), wake: make(chan struct{}, 1),
 		told: make([]told, len(l.nodes)), accepted: make([]int64, len(l.nodes)),
 	}
-	h.place = fmt.Sprintf("%s %016d %013d %s", w.owner, h.token, o.ttl.Milliseconds(), l.listeners.channel)
+	token := fmt.Sprintf("%016d", h.token)
+	if want.shared {
+		token = readsMark
+	}
+	h.place = fmt.Sprintf("%s %s %013d %s", w.owner, token, o.ttl.Milliseconds(), l.listeners.channel)
 	l.listeners.add(w)
 	return w
 }
@@ -77,8 +82,13 @@ func (w *waiter) tell(node int, a answer) {
 // that has failed, if there was one.
 func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error) (*hold, error) {
 	l.listen()
-	w := l.newWaiter(want, o, 0)
-	since := l.fence.time(w.hold.since)
+	for i, poor := 0, l.fence.poor(); poor != 0 && i < len(l.nodes); i++ {
+		if poor.has(i) {
+			l.nodes[i].readClock()
+		}
+	}
+	w := l.newWaiter(want, o, want.waitsSince)
+	since := cmp.Or(want.waitsSince, l.fence.time(w.hold.since))
 	partial, split := 0, 0 // how many times in a row we had some votes; and saw nobody get a majority
 	splits := 0            // how often we gave our votes back
 	for attempts := 1; ; attempts++ {
@@ -87,6 +97,7 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 			last = l.failure(want.op, want.name, c, tally(c.votes.Load()), nil)
 		}
 		v := w.count(c)
+		l.events.attempt(want, asked, v.given >= l.need, last)
 		final := attempts == o.maxAttempts
 		var pause time.Duration
 		if !final {
@@ -100,7 +111,7 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 		h, err := w.await(ctx, c, asked, pause)
 		if err != nil && !errors.Is(err, errAskAgain) {
 			w.giveUp()
-			return nil, l.waitEnded(want.name, last, err)
+			return nil, l.waitEnded(want, last, err)
 		}
 		v = w.count(c)
 		c.giveUp()
@@ -110,7 +121,7 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 		case final:
 			w.giveUp()
 			return nil, last
-		case !v.splits(w.owner, l.need, partial > lateAfter):
+		case !v.splits(want.shared, w.owner, l.need, partial > lateAfter):
 			split = 0
 		default:
 			// Once may be a release on its way through the nodes.
@@ -120,7 +131,7 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 				// it: then it must find the lock free when it asks.
 				if splits++; splits > 2 {
 					if err := l.rest(ctx, o.backoff(attempts)); err != nil {
-						return nil, l.waitEnded(want.name, last, err)
+						return nil, l.waitEnded(want, last, err)
 					}
 				}
 				w, split = l.newWaiter(want, o, since), 0
@@ -194,6 +205,7 @@ func (w *waiter) ask() (*call, instant) {
 	}
 	w.mu.Unlock()
 	c := l.askFor(enqueue, w.hold)
+	c.stands = true
 	w.asking = w.hold.token
 	asked := l.opts.clock.now()
 	w.hold.asked |= c.put(l.nodes, l.all, l.need, asked.local)

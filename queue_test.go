@@ -155,6 +155,20 @@ func TestHandOverToOneThatHasGivenUp(t *testing.T) {
 	}
 }
 
+// A message may be for somebody whose undo was executed before the hand-over.
+func TestWhatIsHandedToNobodyIsGivenBack(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		owner := newOwner(1).String()
+		fl.nodes[1].Do("SET", "job", owner, "PX", 10_000)
+		l.hear(1, owner+"  job")
+		settleNetwork()
+		if got := fl.nodes[1].Do("GET", "job"); got != nil {
+			t.Errorf("it is still %v's", got)
+		}
+	})
+}
+
 func TestDeadWaitersDelayNobody(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		holder := must(fl.locker("holder").Lock(t.Context(), "job"))(t)
@@ -390,4 +404,34 @@ func TestAGrantCountsForItsTokenAlone(t *testing.T) {
 		w.tell(1, answer{vote: voteOutbid, token: w.hold.token + 1})
 		granted("a node knows a larger one by now", 0)
 	})
+}
+
+// What a node told before it was asked is worth nothing once it has been asked and has not confirmed it: it may have
+// restarted in between, and have given the lock back to its holder.
+func TestWhatWasToldIsConfirmedOrForgotten(t *testing.T) {
+	for _, c := range []struct {
+		vote  vote
+		old   bool
+		given int
+	}{
+		{voteAbstained, false, 1}, {voteFailed, false, 1}, // the answer may be older than what was told
+		{voteAbstained, true, 0}, {voteFailed, true, 0}, {voteTaken, true, 0},
+		{voteGranted, true, 1},
+	} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a")
+			w := l.newWaiter(wanted{op: "lock", name: "job", key: "job"}, l.opts, 0)
+			defer w.giveUp()
+			w.tell(2, answer{vote: voteGranted})
+			w.told[2].old = c.old
+			asked := &call{answers: make([]answer, 3)}
+			asked.answers[2].vote = c.vote
+			asked.votes.Store(uint64(ballot(2, c.vote)))
+			for range 2 { // it stays forgotten
+				if v := w.count(asked); v.given != c.given {
+					t.Errorf("%v, old %v: got %d votes, want %d", c.vote, c.old, v.given, c.given)
+				}
+			}
+		})
+	}
 }

@@ -14,7 +14,7 @@ func majority(n int) int { return n/2 + 1 }
 // vote is one node's word on one question.
 type vote uint8
 
-// The votes. Only voteGranted counts towards a majority of grants.
+// The votes, from good to bad. Only voteGranted counts towards a majority of grants.
 const (
 	voteGranted   vote = iota // yes
 	voteOutbid                // the lock is ours there, but the node knows a larger token
@@ -85,6 +85,7 @@ type answer struct {
 	remaining time.Duration // voteTaken: how long its key still lives there, where known
 	token     int64         // the token the node knows, where it said
 	place     int           // voteTaken: how many wait before us, where we wait
+	which     int           // voteTaken: the first of several locks that is
 	err       error         // voteFailed, voteAbstained: why
 	doubtful  bool          // voteTaken: the node abstains, so the vote does not count for its holder either
 	reply     any           // what a node told about itself
@@ -190,6 +191,9 @@ func (c *call) giveUp() {
 
 // refusers returns the nodes that are known not to have done what was asked.
 func (c *call) refusers(votes tally) (refused nodeSet) {
+	if c.kind == raise {
+		return 0 // of several names, a node may have some
+	}
 	for i := range c.answers {
 		if votes.voted(i) && c.answers[i].vote == voteTaken {
 			refused = refused.with(i)
@@ -200,6 +204,7 @@ func (c *call) refusers(votes tally) (refused nodeSet) {
 
 // drop returns a call that was not put to anyone.
 func (c *call) drop() {
+	c.hold = nil
 	c.holders.Store(1)
 	c.release()
 }
@@ -208,6 +213,9 @@ func (c *call) drop() {
 func (c *call) release() {
 	if c.holders.Add(-1) > 0 {
 		return
+	}
+	if c.hold != nil {
+		c.hold.locker.events.repaired(c.hold, c)
 	}
 	select {
 	case <-c.wake: // its caller had left before the outcome

@@ -9,6 +9,8 @@
 //
 // A [Locker] keeps one connection to each node, and a second one as soon as
 // somebody has to wait, and serves any number of goroutines. A [Lock] is one hold: trust it until [Lock.Done] is closed.
+// Beside a lock of one name there are [Locker.LockAll], [Locker.RWMutex], [Locker.Semaphore]
+// and, for jobs that are to run once, [Locker.Once].
 //
 // The algorithm is Redlock, as the Redis documentation describes it
 // (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/),
@@ -32,13 +34,13 @@ import (
 // others hold the lock, for ErrNoQuorum where too few nodes answered, and also for
 // ctx.Err() where ctx ended the wait. Nothing is left on the nodes then.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
-	return l.lock(ctx, name, true, opts)
+	return l.lock(ctx, wanted{op: "lock", name: name}, true, opts)
 }
 
 // TryLock asks once, and returns within the node timeout (see [WithNodeTimeout]): the
 // hold, or an error as from [Locker.Lock].
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
-	return l.lock(ctx, name, false, opts)
+	return l.lock(ctx, wanted{op: "lock", name: name}, false, opts)
 }
 
 // Do runs fn while holding the lock, and unlocks when fn returns or panics. The
@@ -80,6 +82,7 @@ func (l *Locker) attempt(ctx context.Context, w wanted, o *options) (*hold, erro
 	if won && h.left(l.opts.clock.now()) >= o.leastValidity() {
 		l.fence.see(h.token)
 		c.release()
+		l.events.attempt(w, h.start, true, nil)
 		return h.adopted(), nil
 	}
 
@@ -90,5 +93,6 @@ func (l *Locker) attempt(ctx context.Context, w wanted, o *options) (*hold, erro
 	undo := h.asked &^ c.refusers(votes)
 	c.giveUp()
 	l.undo(h, undo)
+	l.events.attempt(w, h.start, false, failure)
 	return nil, failure
 }

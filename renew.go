@@ -33,7 +33,9 @@ func (h *hold) watch(k *Lock) {
 		h.renewal.at = h.start.local.Add(h.opts.renewAfter())
 		h.renewal.handle = k
 	}
-	h.locker.leases.set(h, h.next(h.start.local))
+	if !h.locker.leases.set(h, h.next(h.start.local)) {
+		h.abandon() // it was won while Close was under way
+	}
 }
 
 // next returns when the hold must be looked at again. Called with mu held, or
@@ -88,7 +90,6 @@ func (h *hold) renewed(c *call) {
 		h.renewal.at = h.start.local.Add(h.opts.renewAfter())
 	} else {
 		h.renewal.at = now.Add(h.opts.retryAfter())
-		h.opts.logger.Warn("renewal failed", "name", h.name, "error", err)
 	}
 	h.locker.leases.set(h, h.next(h.start.local))
 }
@@ -96,11 +97,12 @@ func (h *hold) renewed(c *call) {
 // forgotten is run when nobody can reach the handle any more. The hold ends with its validity.
 func (h *hold) forgotten() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.err != nil || h.renewal.stopped {
+	over := h.err != nil || h.renewal.stopped
+	h.renewal.stopped = true
+	h.mu.Unlock()
+	if over {
 		return
 	}
-	h.renewal.stopped = true
 	h.opts.logger.Warn("lock was never unlocked and nobody can unlock it any more: it is renewed no longer",
 		"name", h.name, "acquired at", h.caller.String())
 }
@@ -108,7 +110,7 @@ func (h *hold) forgotten() {
 // callers remembers where a hold was acquired, as cheaply as can be.
 type callers [4]uintptr
 
-func (c *callers) record() { runtime.Callers(4, c[:]) }
+func (c *callers) record() { runtime.Callers(5, c[:]) }
 
 // String returns the first file and line outside of this package.
 func (c *callers) String() string {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,6 +94,46 @@ func TestRollingRestartKeepsAHold(t *testing.T) {
 		}
 		if err := k.Unlock(t.Context()); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// Whoever waits asks a node that has forgotten the lock before the holder does.
+func TestRollingRestartKeepsAHoldFromThoseThatWait(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		time.Sleep(15 * time.Second) // until all nodes count
+		guard := []Option{WithRestartGuard(10 * time.Second), WithTTL(9 * time.Second)}
+		k := must(fl.locker("a", guard...).Lock(t.Context(), "job"))(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		for _, client := range []string{"b", "c"} {
+			l := fl.locker(client, guard...)
+			waiting.Go(func() {
+				if _, err := l.Lock(ctx, "job"); !errors.Is(err, ErrTaken) {
+					t.Errorf("%s: got %v, want ErrTaken", client, err)
+				}
+			})
+		}
+		for range 2 {
+			for i, n := range fl.nodes {
+				n.Crash(false)
+				time.Sleep(500 * ms)
+				n.Restart()
+				time.Sleep(12 * time.Second)
+				if err := k.Err(); err != nil {
+					t.Fatalf("after the restart of n%d: %v", i, err)
+				}
+				if got := n.Do("GET", "job"); got != k.Owner() {
+					t.Errorf("n%d was not repaired: %v", i, got)
+				}
+			}
+		}
+		cancel()
+		waiting.Wait()
+		must(0, k.Unlock(t.Context()))(t)
+		settleNetwork()
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("left on %d nodes", got)
 		}
 	})
 }

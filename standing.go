@@ -104,10 +104,13 @@ func (n *node) measured(micros int64, asked, now instant) {
 	strayed := false
 	for _, m := range all {
 		strayed = m.setClock(offsets[m.index], wrong.has(m.index)) || strayed
+		m.announce()
 	}
+	trip := now.local.Sub(asked.local)
 	n.standing.mu.Lock()
-	n.standing.trip = now.local.Sub(asked.local)
+	n.standing.trip = trip
 	n.standing.mu.Unlock()
+	n.events.measured(n, trip, offsets[n.index])
 	if strayed {
 		// It may be the time that went on while this machine was asleep: read all clocks anew.
 		for _, m := range all {
@@ -143,7 +146,9 @@ func (s *standing) reconsider(o *options) {
 // ballot turns a grant into an abstention where the node abstains.
 func (n *node) ballot(a *abstention, c *call, said *answer) {
 	if a.over(c.asked) {
-		n.standing.abstains.CompareAndSwap(a, nil)
+		if n.standing.abstains.CompareAndSwap(a, nil) {
+			n.announce()
+		}
 		return
 	}
 	a.apply(c.kind.trust, said, n.opts.clock.local)

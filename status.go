@@ -56,7 +56,7 @@ func (l *Locker) Nodes(ctx context.Context) []NodeStatus {
 	for _, n := range l.nodes {
 		if n.isConnected() {
 			asking.Go(func() {
-				a, asked := n.inquire(ctx, readTime, nil)
+				a, asked := n.inquire(ctx, readTime, "")
 				if a.vote == voteGranted {
 					n.measured(a.token, asked, n.opts.clock.now())
 				}
@@ -75,12 +75,7 @@ func (l *Locker) Nodes(ctx context.Context) []NodeStatus {
 }
 
 func (n *node) status() NodeStatus {
-	n.mu.Lock()
-	connected, down := n.link != nil, n.down
-	if connected && !n.suspect.IsZero() {
-		down = ErrNodeTimeout
-	}
-	n.mu.Unlock()
+	connected, down := n.reach()
 	now := n.opts.clock.local()
 	s := &n.standing
 	s.mu.Lock()
@@ -103,6 +98,16 @@ func (n *node) status() NodeStatus {
 	}
 	st.Findings = n.opts.findings(f, st.Err, connected)
 	return st
+}
+
+// reach returns whether the node is connected, and why it would not answer.
+func (n *node) reach() (connected bool, down error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.link != nil && !n.suspect.IsZero() {
+		return true, ErrNodeTimeout
+	}
+	return n.link != nil, n.down
 }
 
 // persistence describes how the node keeps its data.
@@ -184,8 +189,9 @@ func (o *options) findings(f *facts, err error, connected bool) []Finding {
 	return list
 }
 
-// report logs findings that are new.
+// report logs findings that are new, and tells of the node's state.
 func (n *node) report() {
+	n.announce()
 	st := n.status()
 	var codes []string
 	for _, f := range st.Findings {

@@ -20,8 +20,14 @@ const ticketPrefix = "redlock1."
 // the hold's Until, and nobody renews it meanwhile. Unlock then returns nil and leaves the
 // lock alone, so a deferred Unlock does no harm. The text has the lock's owner in
 // it: who reads it can take the lock. Calling Ticket again returns the same.
+//
+// A hold of several names (see [Locker.LockAll]) and a read hold (see [RWMutex]) cannot be handed over: Ticket
+// returns the empty text, which Adopt refuses, and the hold goes on.
 func (k *Lock) Ticket() string {
 	h := k.hold
+	if h.several != nil || h.shared {
+		return ""
+	}
 	h.check()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -42,6 +48,9 @@ type ticket struct {
 }
 
 func parseTicket(text string) (ticket, error) {
+	if text == "" {
+		return ticket{}, invalid("no ticket: a hold of several names gives none")
+	}
 	bad := invalid("not a ticket")
 	packed, ok := strings.CutPrefix(text, ticketPrefix)
 	if !ok {
@@ -83,7 +92,7 @@ func (l *Locker) Adopt(ctx context.Context, text string, opts ...Option) (*Lock,
 	if err != nil {
 		return nil, fmt.Errorf("redlock: adopt: %w", unprefixed{err})
 	}
-	key, err := l.key(t.name)
+	key, err := l.heldKey(t.name)
 	if err != nil {
 		return nil, fmt.Errorf("redlock: adopt: %w", unprefixed{err})
 	}
@@ -91,11 +100,9 @@ func (l *Locker) Adopt(ctx context.Context, text string, opts ...Option) (*Lock,
 		return nil, fmt.Errorf("redlock: adopt %q: %w", t.name, unprefixed{err})
 	}
 	l.fence.see(min(t.token, l.fence.time(o.clock.now())+maxAhead.Microseconds()))
-	h, err := l.attempt(ctx, wanted{op: "adopt", name: t.name, key: key, from: t.owner.String()}, o)
-	if err != nil {
-		return nil, err
-	}
-	return l.hold(h), nil
+	w := wanted{op: "adopt", name: t.name, key: key, from: t.owner.String(), observed: l.events.observe(ctx)}
+	h, err := l.attempt(ctx, w, o)
+	return l.outcome(w, h, err)
 }
 
 // adopted turns what an attempt took over into an ordinary hold.

@@ -32,6 +32,8 @@ func (w *waiter) count(c *call) (v view) {
 		}
 		switch t := &w.told[i]; {
 		case !t.heard:
+		case fresh && t.old && (a.vote == voteFailed || a.vote == voteAbstained):
+			*t = told{} // it has not confirmed what it told before it was asked, and may have forgotten it since
 		case !fresh || a.vote == voteFailed || a.vote == voteAbstained:
 			a, fresh = t.answer, false
 		case a.vote == voteTaken && t.old:
@@ -77,18 +79,23 @@ func (w *waiter) count(c *call) (v view) {
 // us has some, too. The oldest keeps its votes, so somebody gets on. What looks like a majority
 // to us may be less to who has it, where a node abstains for that one and not for
 // us: so after some time we give our votes back to it, too.
-func (v *view) splits(owner string, need int, late bool) bool {
+//
+// Readers give way to every writer, and to none of each other, whose votes do not exclude. Where one is
+// refused although readers have the node, a writer waits there. No writer gives way to readers. So the
+// oldest writer keeps its votes, and all others come apart.
+func (v *view) splits(shared bool, owner string, need int, late bool) bool {
 	if v.given == 0 || v.given >= need {
 		return false
 	}
-	older := false
+	gives := false
 	for other, votes := range v.others {
-		if votes >= need && !late {
+		readers := other == marker
+		if votes >= need && !late && !(shared && readers) {
 			return false
 		}
-		older = older || other != "" && other < owner
+		gives = gives || other != "" && (shared || !readers && other < owner)
 	}
-	return older
+	return gives
 }
 
 // pause returns when to ask again: very soon where some votes are there already,

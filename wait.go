@@ -7,57 +7,68 @@ import (
 )
 
 // lock joins the hold that ctx carries, or else asks, once or until it is held.
-func (l *Locker) lock(ctx context.Context, name string, wait bool, opts []Option) (*Lock, error) {
+func (l *Locker) lock(ctx context.Context, w wanted, wait bool, opts []Option) (*Lock, error) {
 	o, err := settle(l.opts, true, opts)
 	if err != nil {
-		return nil, fmt.Errorf("redlock: lock %q: %w", name, unprefixed{err})
+		return nil, fmt.Errorf("redlock: %s %q: %w", w.op, w.name, unprefixed{err})
 	}
-	key, err := l.key(name)
-	if err != nil {
-		return nil, fmt.Errorf("redlock: lock: %w", unprefixed{err})
+	if w.key, err = l.key(w.name); err != nil {
+		return nil, fmt.Errorf("redlock: %s: %w", w.op, unprefixed{err})
 	}
-	if joined, err := l.join(ctx, name); joined != nil || err != nil {
+	if joined, err := l.join(ctx, w); joined != nil || err != nil {
 		return joined, err
 	}
-	w := wanted{op: "lock", name: name, key: key}
-	if !wait {
-		if err := l.ended(ctx); err != nil {
-			return nil, l.waitEnded(name, nil, err)
-		}
-		h, err := l.attempt(ctx, w, o)
-		if err != nil {
-			return nil, err
-		}
-		return l.hold(h), nil
+	w.observed = l.events.observe(ctx)
+	var h *hold
+	if wait {
+		h, err = l.wait(ctx, w, o)
+	} else if err = l.ended(ctx); err != nil {
+		err = l.waitEnded(w, nil, err)
+	} else {
+		h, err = l.attempt(ctx, w, o)
 	}
-	h, err := l.wait(ctx, w, o)
+	return l.outcome(w, h, err)
+}
+
+// outcome hands out the first handle, or says why there is no hold.
+func (l *Locker) outcome(w wanted, h *hold, err error) (*Lock, error) {
 	if err != nil {
+		l.events.notAcquired(w, err)
 		return nil, err
 	}
 	return l.hold(h), nil
 }
 
 // wait asks once, as if there were no competition, and then stands in line:
-// with others of this process first, and with other processes when it is the turn.
+// with others of this process first, and with other processes when it is the turn. Readers get their turns together, so
+// each stands in the nodes' queues itself.
 func (l *Locker) wait(ctx context.Context, w wanted, o *options) (h *hold, err error) {
 	if err := l.ended(ctx); err != nil {
-		return nil, l.waitEnded(w.name, nil, err)
+		return nil, l.waitEnded(w, nil, err)
 	}
 	var last error
-	if !l.lines.contended(w.key) {
+	if w.shared || !l.lines.contended(w.key) {
 		if h, last = l.attempt(ctx, w, o); last == nil || o.maxAttempts == 1 {
 			return h, last
 		}
 		// Out of votes that split, all come apart; out of a queue, only in turn.
 		if err := l.ended(ctx); err != nil {
-			return nil, l.waitEnded(w.name, last, err)
+			return nil, l.waitEnded(w, last, err)
 		}
 	}
+	if w.shared {
+		return l.queue(ctx, w, o, last)
+	}
+	return l.stand(ctx, w, o, last)
+}
+
+// stand waits in line, and at its head in the nodes' queues. last is why an attempt has failed, if there was one.
+func (l *Locker) stand(ctx context.Context, w wanted, o *options, last error) (*hold, error) {
 	if !l.lines.enter(ctx, l.ctx.Done(), w.key) {
 		if last == nil {
 			last = l.inLine(w)
 		}
-		return nil, l.waitEnded(w.name, last, l.ended(ctx))
+		return nil, l.waitEnded(w, last, l.ended(ctx))
 	}
 	defer l.lines.leave(w.key)
 	return l.queue(ctx, w, o, last)
@@ -66,6 +77,7 @@ func (l *Locker) wait(ctx context.Context, w wanted, o *options) (h *hold, err e
 // hold hands out the first handle.
 func (l *Locker) hold(h *hold) *Lock {
 	k := &Lock{hold: h}
+	l.events.acquired(h)
 	h.watch(k)
 	return k
 }
@@ -80,14 +92,14 @@ func (l *Locker) inLine(w wanted) *QuorumError {
 }
 
 // waitEnded is the error where a wait was ended: what the last attempt said and why there is no other.
-func (l *Locker) waitEnded(name string, last, ended error) error {
+func (l *Locker) waitEnded(w wanted, last, ended error) error {
 	var q *QuorumError
 	if errors.As(last, &q) {
 		with := *q
 		with.ctx = ended
 		return &with
 	}
-	return fmt.Errorf("redlock: lock %q: %w", name, unprefixed{ended})
+	return fmt.Errorf("redlock: %s %q: %w", w.op, w.name, unprefixed{ended})
 }
 
 // ended returns why nobody waits any longer: ErrClosed, or ctx's error.

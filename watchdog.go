@@ -47,7 +47,8 @@ func (n *node) expire() {
 	}
 	n.eachRequest(check)
 	var dead *link
-	if len(late) > 0 && n.suspect.IsZero() {
+	silent := len(late) > 0 && n.suspect.IsZero()
+	if silent {
 		n.suspect = now
 	}
 	if !n.suspect.IsZero() && n.link != nil {
@@ -61,6 +62,9 @@ func (n *node) expire() {
 		n.watchdog.Reset(next.Sub(now))
 	}
 	n.mu.Unlock()
+	if silent {
+		n.announce()
+	}
 	if dead != nil {
 		dead.close()
 	}

@@ -19,7 +19,7 @@ func BenchmarkCycle(b *testing.B) {
 	}
 	defer stopServers(servers)
 	for _, c := range []contestant{redlockFenced5, redlockPlain5, redlockFenced1, redlockPlain1} {
-		for _, goroutines := range []int{1, 64} {
+		for _, goroutines := range []int{1, 64, 256} {
 			b.Run(fmt.Sprintf("lock=%s/goroutines=%d", c.name, goroutines), func(b *testing.B) {
 				benchmarkCycle(b, c, addrs(servers)[:c.nodes], servers, goroutines)
 			})

@@ -119,6 +119,11 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	names := namesFor(b.prefix(), goroutines, sc.fresh)
+	for i := range names {
+		if sc.shared > 0 {
+			names[i] = names[0][:sc.shared]
+		}
+	}
 	var recs []*recorder
 	var failure atomic.Value
 	var group sync.WaitGroup

@@ -13,6 +13,7 @@ type scenario struct {
 	goroutines  []int // nil: those of the flag
 	contended   bool  // one name, goroutines = contenders with a client each; rounds three times as long
 	fresh       bool  // no name comes twice
+	shared      int   // all goroutines use the same names, so many; 0: each its own
 	serverArgs  []string
 	delay       [5]time.Duration // of each node's answers
 	refused     int              // so many of the last nodes refuse connections
@@ -40,6 +41,12 @@ var scenarios = []scenario{
 		contestants: []contestant{limitTogether, redlockFenced5, redlockPlain5, redsyncRedigo5, bsmGoRedis1},
 		goroutines:  []int{64},
 		fresh:       true,
+	},
+	{
+		name:        "lockall",
+		about:       "Ten names in one call, against one: each goroutine locks and unlocks names of its own.",
+		contestants: []contestant{redlockFenced5, redlockTen5},
+		goroutines:  []int{1, 16, 64},
 	},
 	{
 		name:        "silent",
@@ -103,6 +110,13 @@ var scenarios = []scenario{
 		contestants: []contestant{redlockFenced5, redsyncRedigo5, rueidislock1, bsmGoRedis1},
 		goroutines:  []int{2, 8, 32, 128},
 		contended:   true,
+	},
+	{
+		name:        "rw",
+		about:       "All goroutines lock names that they share, to read in 95 of 100 cycles and to write in 5.",
+		contestants: []contestant{redlockReaders5, redlockFenced5},
+		goroutines:  []int{8, 64},
+		shared:      16,
 	},
 	{
 		name:        "contended-slow",

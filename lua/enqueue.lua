@@ -32,14 +32,8 @@ for i = 1, n do
       replies[i] = { 1 }
     end
   else
-    -- Waiters ask again within half of their TTL. What nobody asks about any more
-    -- goes away, as fast as the lock itself would.
-    call('ZADD', queue(key), 0, member)
-    call('SADD', waiting, key)
-    for _, mine in ipairs({ queue(key), waiting }) do
-      if call('PTTL', mine) < tonumber(ttl) then call('PEXPIRE', mine, ttl) end
-    end
-    replies[i] = { 0, holder or '', call('PTTL', key), call('ZRANK', queue(key), member) }
+    if holder == marker then readers(key).claim(ttl) end
+    replies[i] = { 0, holder or '', call('PTTL', key), stand(key, member, ttl) }
   end
 end
 return usual == n and n or replies

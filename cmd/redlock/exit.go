@@ -22,6 +22,7 @@ const (
 	exitInternal    exitCode = 70 // EX_SOFTWARE: anything else that went wrong in redlock
 	exitTaken       exitCode = 75 // EX_TEMPFAIL: somebody else holds the lock; later may work
 	exitLost        exitCode = 79 // the hold ended under the command, which was killed
+	exitExhausted   exitCode = 80 // once: as many runs as may be have begun, and none succeeded
 	exitNotRunnable exitCode = 126
 	exitNotFound    exitCode = 127
 	exitSignal      exitCode = 128 // + the signal's number
@@ -48,6 +49,8 @@ func codeOf(err error) exitCode {
 		return exitOK
 	case errors.As(err, &f):
 		return f.code
+	case errors.Is(err, redlock.ErrExhausted):
+		return exitExhausted
 	case errors.Is(err, redlock.ErrLost), errors.Is(err, redlock.ErrMaxHold):
 		return exitLost
 	case errors.Is(err, redlock.ErrTaken):

@@ -5,21 +5,16 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
-)
 
-// hold is what a job needs to know of its lock.
-type hold interface {
-	Done() <-chan struct{}
-	Err() error
-}
+	"github.com/quorumlock/redlock"
+)
 
 // job is a command that runs while a lock is held.
 type job struct {
 	name      string // of the lock
 	path      string
-	argv, env []string
-	lock      hold
-	signals   <-chan os.Signal
+	argv      []string
+	signals   chan os.Signal
 	killAfter time.Duration
 	warn      func(format string, args ...any)
 }
@@ -31,11 +26,11 @@ type ending struct {
 	lost        error // why the lock was lost while the command ran, or nil
 }
 
-// run starts the command and stays with it. It returns when the command has ended and, if the lock was lost,
+// run starts the command and stays with it while the lock is held. It returns when the command has ended and, if the lock was lost,
 // nothing is left of its process group. The error says that the command could not be started.
-func (j *job) run() (ending, error) {
+func (j *job) run(lock *redlock.Lock) (ending, error) {
 	p, err := start(&exec.Cmd{
-		Path: j.path, Args: j.argv, Env: j.env,
+		Path: j.path, Args: j.argv, Env: environment(lock),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 	})
 	if err != nil {
@@ -46,14 +41,15 @@ func (j *job) run() (ending, error) {
 	var (
 		end   ending
 		ended bool
-		lost  = j.lock.Done()
+		lost  = lock.Done()
 		kill  <-chan time.Time // set while a lost lock's command may still end by itself
 		look  <-chan time.Time // set while we wait for what a lost lock's command left behind
 	)
+	trusted := func() bool { return lock.Err() == nil }
 	for {
 		select {
 		case <-lost:
-			lost, end.lost = nil, j.lock.Err()
+			lost, end.lost = nil, lock.Err()
 			j.warn("lock %q is lost: ending the command", j.name)
 			p.terminate()
 			kill = time.After(j.killAfter)
@@ -65,14 +61,14 @@ func (j *job) run() (ending, error) {
 				return end, nil
 			}
 		case sig := <-j.signals:
-			p.forward(sig.(syscall.Signal), j.trusted)
+			p.forward(sig.(syscall.Signal), trusted)
 		case <-look:
 		case change := <-p.changes:
 			if change.exited {
 				ended = true
 				end.code, end.interrupted = change.code, p.interrupted(change)
 			} else {
-				p.stopped(change.signal, j.trusted)
+				p.stopped(change.signal, trusted)
 			}
 		}
 		if ended {
@@ -87,5 +83,3 @@ func (j *job) run() (ending, error) {
 		}
 	}
 }
-
-func (j *job) trusted() bool { return j.lock.Err() == nil }

@@ -36,7 +36,7 @@ func newApp(stdout, stderr io.Writer) *cli.Command {
 		Description: strings.TrimSpace(`
 Start with "redlock demo": it needs nothing installed and takes ten seconds.
 "redlock VERB --help" describes a verb, its exit codes and examples.`),
-		Commands:     []*cli.Command{demoVerb(), runVerb(), doctorVerb()},
+		Commands:     []*cli.Command{demoVerb(), runVerb(), onceVerb(), statusVerb(), doctorVerb()},
 		StopOnNthArg: &one, // what follows a verb that does not exist are not our flags
 		Action: func(_ context.Context, cmd *cli.Command) error {
 			if verb := cmd.Args().First(); verb != "" {

@@ -80,6 +80,7 @@ func TestCodeOf(t *testing.T) {
 		{fmt.Errorf("y: %w", redlock.ErrTaken), 75},
 		{fmt.Errorf("y: %w", redlock.ErrLost), 79},
 		{fmt.Errorf("y: %w", redlock.ErrMaxHold), 79},
+		{fmt.Errorf("y: %w", redlock.ErrExhausted), 80},
 		{redlock.ErrClosed, 70},
 		{io.ErrUnexpectedEOF, 70},
 		// When the wait ends, the reason of the last attempt decides.
@@ -124,6 +125,15 @@ func TestUsage(t *testing.T) {
 		{"run name true", "no nodes: give --nodes or set REDLOCK_NODES"},
 		{"run --nodes , name true", "no nodes"},
 		{"run --frobnicate name true", "frobnicate"},
+		{"once", `no lock name; see "redlock once --help"`},
+		{"once " + nodes + " name", `no command to run while "name" is held`},
+		{"once " + nodes + " name --max-runs 2 -- true", `"--max-runs" after the lock name`},
+		{"once --done-code 256 " + nodes + " name true", "--done-code 256: want 0 to 255"},
+		{"once --max-runs -1 " + nodes + " name true", "-1 runs"},
+		{"once --done-ttl 15s " + nodes + " name true", "less than twice the TTL"},
+		{"status " + nodes, "want one lock name, got 0"},
+		{"status " + nodes + " one two", "want one lock name, got 2"},
+		{"status name", "no nodes"},
 		{"run --ttl name true", "ttl"},
 		{"run --wait 1s --no-wait " + nodes + " name true", "--wait and --no-wait exclude each other"},
 		{"run --wait -1s " + nodes + " name true", "negative"},
@@ -159,6 +169,8 @@ func TestHelp(t *testing.T) {
 			"--nodes", "--ttl", "--prefix", "--wait", "--no-wait", "--kill-after", "--node-timeout",
 			"REDLOCK_NODES", "REDLOCK_NAME", "REDLOCK_OWNER", "REDLOCK_TOKEN", "EXAMPLES", "64", "69", "70", "75", "79", "126", "127",
 		}},
+		{"once --help", []string{"--done-ttl", "--max-runs", "--done-code", "--wait", "--kill-after", "EXAMPLES", "64", "69", "75", "79", "80"}},
+		{"status --help", []string{"--json", "EXIT CODES", "69"}},
 		{"--version", []string{"redlock version "}},
 	} {
 		var stdout, stderr bytes.Buffer

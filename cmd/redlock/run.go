@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -69,65 +68,74 @@ func runVerb() *cli.Command {
 		Description: strings.TrimSpace(runHelp),
 		// What follows NAME belongs to the command, flags included.
 		StopOnNthArg: &one,
-		Flags: append(lockerFlags(),
-			&cli.DurationFlag{
-				Name:        "wait",
-				Usage:       "give up when the lock is not held after `DURATION`; 0s is --no-wait",
-				DefaultText: "wait for ever",
-			},
-			&cli.BoolFlag{Name: "no-wait", Usage: "ask once and give up if the lock is taken"},
-			&cli.DurationFlag{
-				Name:  "kill-after",
-				Usage: "how long a command whose lock is lost may take to end before it is killed, as `DURATION`",
-				Value: 5 * time.Second,
-			},
-		),
-		Action: runAction,
+		Flags:        append(lockerFlags(), jobFlags()...),
+		Action:       runAction,
 	}
 }
 
-func runAction(ctx context.Context, cmd *cli.Command) error {
+// jobFlags are the flags of every verb that runs a command under a lock.
+func jobFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.DurationFlag{
+			Name:        "wait",
+			Usage:       "give up when the lock is not held after `DURATION`; 0s is --no-wait",
+			DefaultText: "wait for ever",
+		},
+		&cli.BoolFlag{Name: "no-wait", Usage: "ask once and give up if the lock is taken"},
+		&cli.DurationFlag{
+			Name:  "kill-after",
+			Usage: "how long a command whose lock is lost may take to end before it is killed, as `DURATION`",
+			Value: 5 * time.Second,
+		},
+	}
+}
+
+// newJob reads what is to be run under which lock. It catches signals from now on: they must not end us before the lock is
+// let go. The caller calls signal.Stop.
+func newJob(cmd *cli.Command) (*job, error) {
 	args := cmd.Args().Slice()
 	switch {
 	case len(args) == 0:
-		return usagef(`no lock name; see "redlock run --help"`)
+		return nil, usagef(`no lock name; see "%s --help"`, cmd.FullName())
 	case len(args) == 1:
-		return usagef("no command to run while %q is held", args[0])
+		return nil, usagef("no command to run while %q is held", args[0])
 	case strings.HasPrefix(args[1], "-"):
-		return usagef("%q after the lock name: flags stand before it", args[1])
+		return nil, usagef("%q after the lock name: flags stand before it", args[1])
 	case cmd.IsSet("wait") && cmd.Bool("no-wait"):
-		return usagef("--wait and --no-wait exclude each other")
+		return nil, usagef("--wait and --no-wait exclude each other")
 	case cmd.Duration("wait") < 0:
-		return usagef("--wait %s is negative", cmd.Duration("wait"))
+		return nil, usagef("--wait %s is negative", cmd.Duration("wait"))
 	case cmd.Duration("kill-after") < 0:
-		return usagef("--kill-after %s is negative", cmd.Duration("kill-after"))
+		return nil, usagef("--kill-after %s is negative", cmd.Duration("kill-after"))
 	}
-	name, argv := args[0], args[1:]
-	path, err := lookUp(argv[0]) // before the lock: nobody should wait for a typing error
+	path, err := lookUp(args[1]) // before the lock: nobody should wait for a typing error
+	if err != nil {
+		return nil, err
+	}
+	j := &job{
+		name: args[0], path: path, argv: args[1:], signals: make(chan os.Signal, 16), killAfter: cmd.Duration("kill-after"),
+		warn: func(format string, args ...any) { fmt.Fprintf(cmd.Root().ErrWriter, "redlock: "+format+"\n", args...) },
+	}
+	catch(j.signals)
+	return j, nil
+}
+
+func runAction(ctx context.Context, cmd *cli.Command) error {
+	job, err := newJob(cmd)
 	if err != nil {
 		return err
 	}
-
-	// From here on signals must not end us before the lock is let go.
-	signals := make(chan os.Signal, 16)
-	catch(signals)
-	defer signal.Stop(signals)
-
+	defer signal.Stop(job.signals)
 	locker, err := newLocker(cmd)
 	if err != nil {
 		return err
 	}
 	defer locker.Close()
-	lock, err := acquire(ctx, locker, name, cmd, signals)
+	lock, err := acquire(ctx, locker, cmd, job)
 	if err != nil {
 		return err
 	}
-	job := job{
-		name: name, path: path, argv: argv, env: environment(lock),
-		lock: lock, signals: signals, killAfter: cmd.Duration("kill-after"),
-		warn: func(format string, args ...any) { fmt.Fprintf(cmd.Root().ErrWriter, "redlock: "+format+"\n", args...) },
-	}
-	end, err := job.run()
+	end, err := job.run(lock)
 
 	unlockErr := lock.Unlock(ctx)
 	switch {
@@ -136,10 +144,15 @@ func runAction(ctx context.Context, cmd *cli.Command) error {
 	case end.lost != nil:
 		return &failure{code: exitLost} // said when it happened
 	case errors.Is(unlockErr, redlock.ErrLost):
-		return &failure{exitLost, fmt.Sprintf("lock %q was lost before the command ended: %v", name, unlockErr)}
+		return &failure{exitLost, fmt.Sprintf("lock %q was lost before the command ended: %v", job.name, unlockErr)}
 	case unlockErr != nil:
 		job.warn("the command has ended, but its lock may stay until the TTL is over: %s", complaint(unlockErr))
 	}
+	return end.exit(locker)
+}
+
+// exit ends redlock as the command ended.
+func (end ending) exit(locker *redlock.Locker) error {
 	if end.interrupted {
 		locker.Close()
 		dieOfInterrupt(true)
@@ -151,57 +164,17 @@ func runAction(ctx context.Context, cmd *cli.Command) error {
 }
 
 // acquire gets the lock as the flags say. A signal that would end a program ends the wait.
-func acquire(ctx context.Context, locker *redlock.Locker, name string, cmd *cli.Command, signals <-chan os.Signal) (*redlock.Lock, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var ended syscall.Signal // read after done is closed
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case sig := <-signals:
-				if n, ok := sig.(syscall.Signal); ok && endsWaiting(n) {
-					ended = n
-					cancel()
-					return
-				}
-			}
-		}
-	}()
-	lock, err := ask(ctx, locker, name, cmd)
-	cancel()
-	<-done
-	switch {
-	case ended == 0:
-		return lock, err
-	case err == nil: // the lock came with the signal
+func acquire(ctx context.Context, locker *redlock.Locker, cmd *cli.Command, job *job) (*redlock.Lock, error) {
+	w := job.await(ctx, cmd)
+	lock, err := locker.Lock(w.ctx, job.name, w.options...)
+	ended := w.end()
+	if ended != 0 && err == nil { // the lock came with the signal
 		err = lock.Unlock(ctx)
 	}
-	locker.Close()
-	if ended == syscall.SIGINT && ownsTerminal() {
-		dieOfInterrupt(false)
+	if ended != 0 {
+		return nil, job.givenUp(locker, ended, err)
 	}
-	text := fmt.Sprintf("lock %q: %s ended the waiting", name, ended)
-	if errors.Is(err, redlock.ErrNoQuorum) || errors.Is(err, redlock.ErrTaken) {
-		text += ": " + complaint(err)
-	}
-	return nil, &failure{exitSignal + exitCode(ended), text}
-}
-
-func ask(ctx context.Context, locker *redlock.Locker, name string, cmd *cli.Command) (*redlock.Lock, error) {
-	wait := cmd.Duration("wait")
-	switch {
-	case cmd.Bool("no-wait"), cmd.IsSet("wait") && wait == 0:
-		return locker.TryLock(ctx, name)
-	case cmd.IsSet("wait"):
-		ctx, cancel := context.WithTimeout(ctx, wait)
-		defer cancel()
-		return locker.Lock(ctx, name)
-	}
-	return locker.Lock(ctx, name)
+	return lock, err
 }
 
 // environment is what the command gets: ours, and who it is on the nodes.

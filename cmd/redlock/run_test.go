@@ -374,7 +374,11 @@ func TestRunSignalledWhileWaiting(t *testing.T) {
 	c := redlocktest.New(t, 5)
 	holder := begin(t, c, append([]string{"run", "name"}, ready...)...)
 	holder.expect("ready")
-	before := owners(t, c, "name")
+	var before []string
+	eventually(t, "the key on every node", func() bool { // it is held as soon as a majority has it
+		before = owners(t, c, "name")
+		return len(before) == len(c.URLs())
+	})
 	count := clients(t, c, 0)
 	eventually(t, "one client", func() bool { return count() == 1 })
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {

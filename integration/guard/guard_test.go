@@ -54,8 +54,9 @@ func TestWithTheGuardItDoesNot(t *testing.T) {
 	a, b := f.Locker(t, opts...), f.Locker(t, opts...)
 	first, err := a.Lock(t.Context(), "job") // waits for the masters, which have just started
 	fleet.Must(t, err)
-	restarted := time.Now()
+	before := time.Now()
 	forget(t, f)
+	restarted := time.Now() // all of them: a container takes its time
 	fleet.Eventually(t, "all nodes are connected", func() bool {
 		for _, n := range b.Nodes(t.Context()) {
 			if !n.Connected {
@@ -82,8 +83,11 @@ func TestWithTheGuardItDoesNot(t *testing.T) {
 	}
 	second, err := b.Lock(t.Context(), "job")
 	fleet.Must(t, err)
-	if waited := time.Since(restarted); waited < period || waited > period+6*time.Second {
-		t.Errorf("granted %v after the restart, want the guard's period %v and a few seconds at most", waited, period)
+	// Two seconds are the most by which the uptimes that nodes tell are too low, and one is the
+	// longest that who waits may sleep.
+	if waited := time.Since(before); waited < period || time.Since(restarted) > period+3*time.Second {
+		t.Errorf("granted %v after the restarts began and %v after they had ended, want the guard's period %v and at most three seconds",
+			waited, time.Since(restarted), period)
 	}
 	if !first.Until().Before(time.Now()) {
 		t.Error("while the first hold was valid")

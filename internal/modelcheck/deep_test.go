@@ -15,6 +15,7 @@ func TestDeep(t *testing.T) {
 	}
 	wantClean(t, deepChecks)
 	wantTightGuard(t, 3)
+	t.Run("permits", func(t *testing.T) { wantPermits(t, deepPermitChecks) })
 }
 
 var deepChecks = []check{

@@ -45,14 +45,15 @@
 //   - entries may be trimmed if R ≥ D + L. Without a bound on L no retention is enough;
 //   - a loss that nobody notices (FLUSHALL on a live connection) breaks the order of attempts less than D apart.
 //
-// exclusion.go is a smaller model with TTLs: holds do not overlap exactly if outage + guard ≥ TTL.
+// exclusion.go is a smaller model with TTLs: holds do not overlap exactly if outage + guard ≥ TTL. permits.go is one of
+// semaphores: k slots let k in, a counter of k on each node lets in more.
 //
 // # Not modelled
 //
 // Five nodes; more than three attempts, except as the entries that nodes have to begin with; more than one raise for an
 // attempt; the highest-seen floor (proposals are arbitrary, which includes it); a majority that forgets within one guard
 // period (nothing is promised then); an acquire tried twice under one owner, except as a hand-over before its first;
-// clocks that run at different rates; semaphores (k slots are k names).
+// clocks that run at different rates.
 //
 // The tests explore the small bounds; go test ./internal/modelcheck -run Deep -deep -v -timeout 30m the wide ones.
 // Both print states and seconds.

@@ -33,6 +33,7 @@ func (h *History) Check(assume Assume) []Violation {
 		if assume.Clocks {
 			found = append(found, overlaps(holds)...)
 		}
+		holds = slices.DeleteFunc(holds, func(h *Hold) bool { return h.Reads }) // which have no tokens
 		if !assume.Unfenced {
 			found = append(found, repeated(holds)...)
 			found = append(found, disorder(holds, "was granted before this one was asked for",
@@ -46,17 +47,24 @@ func (h *History) Check(assume Assume) []Violation {
 	return found
 }
 
-// overlaps finds holders that trusted their holds at the same time. The interval begins where Lock returned and not where the
+// overlaps finds holders that trusted their holds at the same time, and not both to read. The interval begins where Lock returned and not where the
 // winning request was sent: a request may overtake, on its way to the nodes, the release that makes it succeed.
 func overlaps(holds []*Hold) []Violation { // sorted by Granted
 	var found []Violation
-	var longest *Hold
+	var longest, written *Hold // of all, of those that write
 	for _, h := range holds {
-		if longest != nil && h.Granted.Before(longest.over()) && h.Granted.Before(h.over()) {
-			found = append(found, Violation{"exclusion", fmt.Sprintf("%s\n\twhile held: %s", h, longest)})
+		other := longest
+		if h.Reads {
+			other = written
+		}
+		if other != nil && h.Granted.Before(other.over()) && h.Granted.Before(h.over()) {
+			found = append(found, Violation{"exclusion", fmt.Sprintf("%s\n\twhile held: %s", h, other)})
 		}
 		if longest == nil || h.over().After(longest.over()) {
 			longest = h
+		}
+		if !h.Reads && (written == nil || h.over().After(written.over())) {
+			written = h
 		}
 	}
 	return found

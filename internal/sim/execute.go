@@ -53,7 +53,7 @@ const (
 // execute runs one request from outside. Caller holds mu.
 func (n *Node) execute(c *client, args []string) any {
 	x := &call{Node: n, client: c, args: args, now: n.clock.ms()}
-	reply := x.dispatch(false)
+	reply := n.watched(c, args, func() any { return x.dispatch(false) })
 	if n.observe != nil && !c.trusted {
 		seen := reply
 		if many, ok := reply.(replies); ok {

@@ -25,6 +25,7 @@ type Hold struct {
 	Name   string
 	Client string
 	Token  int64 // 0: without fencing
+	Reads  bool  // shared with others that read
 
 	Start   time.Time // before the first request of the winning attempt was sent
 	Granted time.Time // when Lock returned: from here on the holder trusts it
@@ -43,7 +44,11 @@ func (h *Hold) over() time.Time {
 }
 
 func (h *Hold) String() string {
-	return fmt.Sprintf("%s by %s token %d [sent %s, granted %s, until %s, %s %s]", h.Name, h.Client, h.Token, clockTime(h.Start),
+	what := fmt.Sprintf("token %d", h.Token)
+	if h.Reads {
+		what = "to read"
+	}
+	return fmt.Sprintf("%s by %s %s [sent %s, granted %s, until %s, %s %s]", h.Name, h.Client, what, clockTime(h.Start),
 		clockTime(h.Granted), clockTime(h.Until), h.How, clockTime(h.over()))
 }
 
@@ -69,10 +74,20 @@ func (v Violation) String() string { return v.Invariant + ": " + v.Text }
 
 // Granted records a hold at the moment of the call.
 func (h *History) Granted(name, client string, token int64, start, until time.Time) *Hold {
+	return h.grant(Hold{Name: name, Client: client, Token: token, Start: start, Until: until})
+}
+
+// GrantedToRead records a hold that may be shared.
+func (h *History) GrantedToRead(name, client string, start, until time.Time) *Hold {
+	return h.grant(Hold{Name: name, Client: client, Reads: true, Start: start, Until: until})
+}
+
+func (h *History) grant(given Hold) *Hold {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	hold := &Hold{Name: name, Client: client, Token: token, Start: start, Granted: now, Until: until, id: len(h.holds)}
+	hold, until := &given, given.Until
+	hold.Granted, hold.id = now, len(h.holds)
 	h.holds = append(h.holds, hold)
 	if !now.Before(until) {
 		h.dishonest("granted when its validity was over: %s", hold)
@@ -105,8 +120,8 @@ func (h *History) Renewed(hold *Hold, until time.Time) {
 	}
 }
 
-// Releasing records that the holder asks for release: it trusts the hold no longer.
-func (h *History) Releasing(hold *Hold) { h.end(hold, Released) }
+// Releasing records that the holder asks for release: it trusts the hold no longer. It must have been told of an end before.
+func (h *History) Releasing(hold *Hold) { h.leave(hold, Released) }
 
 // Unlocked records the outcome of a release that was asked for at the given instant.
 func (h *History) Unlocked(hold *Hold, asked time.Time, err error) {
@@ -118,22 +133,19 @@ func (h *History) Unlocked(hold *Hold, asked time.Time, err error) {
 }
 
 // Done records that the holder's Done was closed.
-func (h *History) Done(hold *Hold) {
-	h.mu.Lock()
-	late := hold.Ended.IsZero() && time.Now().After(hold.Until)
-	if late {
-		h.dishonest("told of its end only at %s: %s", clockTime(time.Now()), hold)
-	}
-	h.mu.Unlock()
-	h.end(hold, Lost)
-}
+func (h *History) Done(hold *Hold) { h.leave(hold, Lost) }
 
-func (h *History) end(hold *Hold, how End) {
+func (h *History) leave(hold *Hold, how End) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if hold.Ended.IsZero() {
-		hold.Ended, hold.How = time.Now(), how
+	now := time.Now()
+	if !hold.Ended.IsZero() {
+		return
 	}
+	if now.After(hold.Until) {
+		h.dishonest("not told of its end before %s: %s", clockTime(now), hold)
+	}
+	hold.Ended, hold.How = now, how
 }
 
 // dishonest records a violation. Caller holds mu.

@@ -26,6 +26,7 @@ type Node struct {
 	faults   []*injection
 	calls    map[string]int64
 	observe  func(Command)
+	watch    *watch
 
 	up       bool
 	paused   bool

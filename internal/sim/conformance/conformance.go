@@ -33,7 +33,8 @@ type Target struct {
 	Except map[string]string
 }
 
-// Case is one row. Commands are written as words divided by spaces; a word 'in quotes' may hold spaces.
+// Case is one row. Commands are written as words divided by spaces; a word 'in quotes' may hold spaces. The word now+5000 is
+// the node's time in 5 s, in ms since 1970; now-1 was 1 ms ago.
 type Case struct {
 	Name  string
 	Given string        // commands divided by "; " that make the state
@@ -137,8 +138,28 @@ func do(conn Conn, line string, scripts map[string]string) (any, error) {
 	args := make([]any, len(words)-1)
 	for i, w := range words[1:] {
 		args[i] = w
+		if ms, ok := strings.CutPrefix(w, "now"); ok {
+			off, err := strconv.ParseInt(ms, 10, 64)
+			now, failed := timeOf(conn)
+			if err = errors.Join(err, failed); err != nil {
+				return nil, fmt.Errorf("%s: %w", w, err)
+			}
+			args[i] = strconv.FormatInt(now+off, 10)
+		}
 	}
 	return conn.Do(words[0], args...)
+}
+
+// timeOf returns the node's time in ms.
+func timeOf(conn Conn) (int64, error) {
+	reply, err := conn.Do("TIME")
+	parts := texts(reply)
+	if err != nil || len(parts) != 2 {
+		return 0, fmt.Errorf("TIME: %v %w", reply, err)
+	}
+	s, err := strconv.ParseInt(parts[0], 10, 64)
+	us, wrong := strconv.ParseInt(parts[1], 10, 64)
+	return s*1000 + us/1000, errors.Join(err, wrong)
 }
 
 // Words splits at spaces, except within quotes.

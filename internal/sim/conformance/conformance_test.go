@@ -108,6 +108,7 @@ var miniredisExceptions = map[string]string{
 	"EVAL unknown global":                   scriptErrors,
 	"acquire with a TTL of 0":               scriptErrors,
 	"acquire where the tokens are a string": scriptErrors,
+	"acquire all with a TTL of 0":           scriptErrors,
 	"EVALSHA in upper case":                 "the hash is compared as it is written",
 	"Lua tostring of a token":               allDigits,
 	"Lua concatenation of a token":          allDigits,

@@ -26,6 +26,29 @@ var acquireCases = []Case{
 	{Name: "acquire where the tokens are a string", Given: "SET t x", Do: "@acquire n t | alice 10000 5", Want: Err("WRONGTYPE"), Left: "n=alice 10s; t=x"},
 }
 
+var acquireAllCases = []Case{
+	{Name: "acquire all that are free", Do: "@acquire_all n m t | alice 10000 5", Want: 2, Left: "m=alice 10s; n=alice 10s; t=[m:5 n:5]"},
+	{Name: "acquire all, one name", Do: "@acquire_all n t | alice 10000 5", Want: 1, Left: "n=alice 10s; t=[n:5]"},
+	{Name: "acquire all, without tokens", Do: "@acquire_all n m t | alice 10000 ''", Want: 2, Left: "m=alice 10s; n=alice 10s"},
+	{Name: "acquire all, smaller tokens known", Given: "ZADD t 4 n 3 m 9 o", Do: "@acquire_all n m t | alice 10000 5", Want: 2, Left: "m=alice 10s; n=alice 10s; t=[m:5 n:5 o:9]"},
+	{Name: "acquire all, a larger token known for one", Given: "ZADD t 6 m", Do: "@acquire_all n m t | alice 10000 5", Want: []any{[]any{2, "5"}, []any{2, "6"}}, Left: "m=alice 10s; n=alice 10s; t=[n:5 m:6]"},
+	{Name: "acquire all, the same token known for one", Given: "ZADD t 5 m", Do: "@acquire_all n m t | alice 10000 5", Want: []any{[]any{2, "5"}, []any{2, "5"}}, Left: "m=alice 10s; n=alice 10s; t=[m:5 n:5]"},
+	{Name: "acquire all with tokens of real size", Given: "ZADD t 1763700000000001 n 1763700000000003 m", Do: "@acquire_all n m t | alice 10000 1763700000000002", Want: []any{[]any{2, "1763700000000002"}, []any{2, "1763700000000003"}}, Left: "m=alice 10s; n=alice 10s; t=[n:1763700000000002 m:1763700000000003]"},
+	{Name: "acquire all, the first another's", Given: "SET n bob PX 20000; ZADD t 4 n", Do: "@acquire_all n m t | alice 10000 5", Want: []any{[]any{0, "bob", TTL(20 * time.Second)}, []any{3}}, Left: "n=bob 20s; t=[n:4]"},
+	{Name: "acquire all, the last another's", Given: "SET m bob PX 20000", Do: "@acquire_all n m t | alice 10000 5", Want: []any{[]any{3}, []any{0, "bob", TTL(20 * time.Second)}}, Left: "m=bob 20s"},
+	{Name: "acquire all, all others'", Given: "SET n carl PX 5000; SET m bob PX 20000", Do: "@acquire_all n m t | alice 10000 5", Want: []any{[]any{0, "carl", TTL(5 * time.Second)}, []any{0, "bob", TTL(20 * time.Second)}}, Left: "m=bob 20s; n=carl 5s"},
+	{Name: "acquire all, one ours already", Given: "SET n alice PX 5000", Do: "@acquire_all n m t | alice 10000 5", Want: []any{[]any{0, "alice", TTL(5 * time.Second)}, []any{3}}, Left: "n=alice 5s"},
+	{Name: "acquire all after one expired", Given: "SET m bob PX 100; ZADD t 4 m", After: 150 * time.Millisecond, Do: "@acquire_all n m t | alice 10000 5", Want: 2, Left: "m=alice 10s; n=alice 10s; t=[m:5 n:5]"},
+	{Name: "acquire all, one without TTL", Given: "SET m bob", Do: "@acquire_all n m t | alice 10000 5", Want: []any{[]any{3}, []any{0, "bob", -1}}, Left: "m=bob"},
+	{Name: "acquire all, a hash at one", Given: "HSET m f v", Do: "@acquire_all n m t | alice 10000 5", Want: []any{[]any{3}, []any{0, "", -1}}, Left: "m={f:v}"},
+	{Name: "acquire all, an empty string at one", Given: "SET m '' PX 5000", Do: "@acquire_all n m t | alice 10000 5", Want: []any{[]any{3}, []any{0, "", TTL(5 * time.Second)}}, Left: "m= 5s"},
+	{Name: "acquire all, over from others", Given: "SET n bert PX 5000; SET m carl PX 5000; ZADD t 3 n 4 m", Do: "@acquire_all n m t | alice 10000 5 bert carl", Want: 2, Left: "m=alice 10s; n=alice 10s; t=[m:5 n:5]"},
+	{Name: "acquire all, over from others, one gone", Given: "SET n bert PX 5000", Do: "@acquire_all n m t | alice 10000 5 bert carl", Want: 2, Left: "m=alice 10s; n=alice 10s; t=[m:5 n:5]"},
+	{Name: "acquire all, over from others, one another's", Given: "SET n bert PX 5000; SET m bob PX 20000", Do: "@acquire_all n m t | alice 10000 5 bert carl", Want: []any{[]any{3}, []any{0, "bob", TTL(20 * time.Second)}}, Left: "m=bob 20s; n=bert 5s"},
+	{Name: "acquire all, over from others in another order", Given: "SET n carl PX 5000; SET m bert PX 5000", Do: "@acquire_all n m t | alice 10000 5 bert carl", Want: []any{[]any{0, "carl", TTL(5 * time.Second)}, []any{0, "bert", TTL(5 * time.Second)}}, Left: "m=bert 5s; n=carl 5s"},
+	{Name: "acquire all with a TTL of 0", Do: "@acquire_all n m t | alice 0 5", Want: Err("ERR invalid expire time"), Left: ""},
+}
+
 var raiseCases = []Case{
 	{Name: "raise ours", Given: "SET n alice PX 10000; ZADD t 4 n", Do: "@raise n t | alice 0 5", Want: 1, Left: "n=alice 10s; t=[n:5]"},
 	{Name: "raise ours, no token known", Given: "SET n alice PX 10000", Do: "@raise n t | alice 0 5", Want: 1, Left: "n=alice 10s; t=[n:5]"},

@@ -7,7 +7,16 @@ import (
 )
 
 // begunBy names the files that are put before others, as the library does.
-var begunBy = map[string]string{"release": "queue", "enqueue": "queue"}
+var begunBy = map[string][]string{
+	"release":      {"free", "readers", "queue"},
+	"enqueue":      {"readers", "queue", "stand"},
+	"read":         {"readers", "queue", "stand"},
+	"keep_reading": {"readers"},
+	"stop_reading": {"readers", "queue"},
+	"survey":       {"readers", "queue"},
+	"once":         {"register"},
+	"inspect":      {"register"},
+}
 
 // ReadScripts returns the sources of the scripts in a directory by their names without the ending.
 func ReadScripts(dir string) (map[string]string, error) {
@@ -25,8 +34,12 @@ func ReadScripts(dir string) (map[string]string, error) {
 	}
 	parts := map[string]bool{}
 	for name, begin := range begunBy {
-		scripts[name] = scripts[begin] + scripts[name]
-		parts[begin] = true
+		var source strings.Builder
+		for _, part := range begin {
+			source.WriteString(scripts[part])
+			parts[part] = true
+		}
+		scripts[name] = source.String() + scripts[name]
 	}
 	for part := range parts {
 		delete(scripts, part)
@@ -37,13 +50,21 @@ func ReadScripts(dir string) (map[string]string, error) {
 // Scripts are the rows about the library's own scripts, by the script's name.
 func Scripts() map[string][]Case {
 	return map[string][]Case{
-		"acquire": acquireCases,
-		"raise":   raiseCases,
-		"extend":  extendCases,
-		"release": releaseCases,
-		"enqueue": enqueueCases,
-		"adopt":   adoptCases,
-		"revert":  revertCases,
-		"node":    nodeCases,
+		"acquire":     acquireCases,
+		"acquire_all": acquireAllCases,
+		"raise":       raiseCases,
+		"extend":      extendCases,
+		"release":     releaseCases,
+		"enqueue":     enqueueCases,
+		"survey":      surveyCases,
+		"adopt":       adoptCases,
+		"revert":      revertCases,
+		"node":        nodeCases,
+		"once":        onceCases,
+		"inspect":     inspectCases,
+
+		"read":         readCases,
+		"keep_reading": keepReadingCases,
+		"stop_reading": stopReadingCases,
 	}
 }

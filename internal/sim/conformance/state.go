@@ -3,6 +3,7 @@ package conformance
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -10,7 +11,8 @@ import (
 //
 //	k=alice 10s; z=[a:1 b:2]; h={f:v}; l=(x y); s=<m n>
 //
-// a string with its time to live, a sorted set, a hash, a list, a set.
+// a string with its time to live, a sorted set, a hash, a list, a set. A score that is a time in ms since 1970 is written as
+// what is left until then: z=[a:10s].
 func State(conn Conn) (string, error) {
 	reply, err := conn.Do("KEYS", "*")
 	if err != nil {
@@ -51,6 +53,9 @@ func valueOf(conn Conn, key string) (string, error) {
 		return strings.Join(texts([]any{v}), ""), err
 	case "zset":
 		v, err := read("ZRANGE", 0, -1, "WITHSCORES")
+		if err == nil {
+			err = relative(conn, v)
+		}
 		return "[" + pairs(v) + "]", err
 	case "hash":
 		v, err := read("HGETALL")
@@ -66,6 +71,22 @@ func valueOf(conn Conn, key string) (string, error) {
 		return "<" + strings.Join(v, " ") + ">", err
 	}
 	return "", ErrState
+}
+
+// relative rewrites the scores that are times.
+func relative(conn Conn, v []string) error {
+	for i := 1; i < len(v); i += 2 {
+		score, err := strconv.ParseFloat(v[i], 64)
+		if err != nil || score < 1e12 || score >= 1e13 {
+			continue
+		}
+		now, err := timeOf(conn)
+		if err != nil {
+			return err
+		}
+		v[i] = seconds(int64(score) - now)
+	}
+	return nil
 }
 
 func texts(reply any) []string {

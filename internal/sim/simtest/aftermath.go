@@ -3,9 +3,11 @@ package simtest
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -19,20 +21,38 @@ func (w *world) aftermath(back time.Duration) {
 	time.Sleep(settle + w.scenario.TTL + back)
 	w.leftovers("one TTL after the last fault")
 	for _, c := range w.clients {
-		w.progress(c, "free")
+		w.progress(c, "free", c.locker.Load().TryLock)
+		w.quiet()
+		w.progress(c, "free", toRead(c.locker.Load(), "TryLock"))
 		w.quiet()
 	}
 	w.contest()
-	w.progress(w.clients[0], contested)
+	w.progress(w.clients[0], contested, w.clients[0].locker.Load().TryLock)
 	for _, c := range w.clients {
 		_ = c.locker.Load().Close()
 	}
 	w.leftovers("after Close, without faults")
 	w.result.Violations = append(w.result.Violations, w.history.Check(sim.Assume{Clocks: w.scenario.Sound})...)
+	w.admitted()
+	if w.scenario.Remembers() {
+		w.jobs.check(w.blame)
+	}
+	w.result.Runs, w.result.Over = w.jobs.count()
 	w.result.Grants = len(w.history.Holds())
 	for _, n := range w.nodes {
 		w.result.Attempts = max(w.result.Attempts, n.Calls("evalsha")+n.Calls("eval"))
 		n.Close()
+	}
+}
+
+// admitted: each slot is exclusive, as the history's check has it, so k of them are k holders at most.
+func (w *world) admitted() {
+	slots := make(map[string]bool)
+	for _, h := range w.history.Holds() {
+		slots[h.Name] = true
+	}
+	if most := w.scenario.Permits * w.scenario.Names; most > 0 && len(slots) > most {
+		w.blame("exclusion", "%d slots for %d permits", len(slots), most)
 	}
 }
 
@@ -49,9 +69,18 @@ const contested = "stock:4713"
 func (w *world) contest() {
 	for range 5 {
 		var wg sync.WaitGroup
-		for _, c := range w.clients {
+		for i, c := range w.clients {
+			try := c.locker.Load().TryLock
+			switch {
+			case i%2 == 1:
+				try = func(ctx context.Context, name string, opts ...redlock.Option) (*redlock.Lock, error) {
+					return c.locker.Load().LockAll(ctx, []string{name, names[0]}, append(opts, redlock.WithMaxAttempts(1))...)
+				}
+			case w.scenario.Habits.Read > 0:
+				try = toRead(c.locker.Load(), "TryLock")
+			}
 			wg.Go(func() {
-				lock, err := c.locker.Load().TryLock(context.Background(), contested)
+				lock, err := try(context.Background(), contested)
 				if err == nil {
 					_ = lock.Unlock(context.Background())
 				}
@@ -67,14 +96,16 @@ var kept = []string{"redlock:tokens", "redlock:node"}
 
 // leftovers: what nobody holds or waits for is not on the nodes.
 func (w *world) leftovers(when string) {
-	for _, v := range sim.Leftovers(w.nodes, func(key string) bool { return slices.Contains(kept, key) }) {
+	for _, v := range sim.Leftovers(w.nodes, func(key string) bool {
+		return slices.Contains(kept, key) || strings.HasPrefix(key, "redlock:once:")
+	}) {
 		w.blame(v.Invariant, "%s: %s", when, v.Text)
 	}
 }
 
 // progress: a free name is acquired within one attempt of its only contender, when all nodes are in order.
-func (w *world) progress(c *client, name string) {
-	lock, err := c.locker.Load().TryLock(context.Background(), name)
+func (w *world) progress(c *client, name string, try func(context.Context, string, ...redlock.Option) (*redlock.Lock, error)) {
+	lock, err := try(context.Background(), name)
 	if err != nil {
 		w.blame("progress", "%s could not lock the free name %s after the faults: %v", c.name, name, err)
 		return

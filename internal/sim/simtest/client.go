@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,16 +34,19 @@ type worker struct {
 	*client
 	label string
 	r     *rand.Rand
+	mu    sync.Mutex // guards r in backoff: a semaphore waits with two goroutines
 }
 
 func (w *worker) run(end time.Time) {
 	for {
-		w.rest(0, w.scenario.TTL/8)
+		w.rest(0, w.scenario.Habits.Rest)
 		switch {
 		case time.Now().After(end):
 			return
 		case w.r.IntN(40) == 0:
 			w.restart()
+		case w.scenario.Jobs:
+			w.job()
 		default:
 			w.once()
 		}
@@ -54,11 +58,20 @@ func (w *worker) rest(shortest, longest time.Duration) {
 	time.Sleep(shortest + time.Duration(w.r.Int64N(int64(longest-shortest))) + 1)
 }
 
-// once makes one attempt at one lock and, if it succeeds, holds it for a while.
+// inclined draws what a habit says.
+func (w *worker) inclined(part float64) bool { return w.r.Float64() < part }
+
+// once makes one attempt at one lock, or at several, and, if it succeeds, holds it for a while.
 func (w *worker) once() {
-	name := names[w.r.IntN(w.scenario.Names)]
-	opts := []redlock.Option{redlock.WithBackoff(w.backoff)}
-	if w.r.IntN(2) == 0 {
+	wanted := []string{names[w.r.IntN(w.scenario.Names)]}
+	if n := w.scenario.Names; n > 1 && w.scenario.Permits == 0 && w.inclined(w.scenario.Habits.Several) {
+		wanted = nil
+		for _, i := range w.r.Perm(n)[:2+w.r.IntN(n-1)] { // in any order, and overlapping
+			wanted = append(wanted, names[i])
+		}
+	}
+	opts := []redlock.Option{redlock.WithBackoff(w.backoff), redlock.WithMinValidity(w.scenario.Habits.Least)}
+	if !w.inclined(w.scenario.Habits.Renew) {
 		opts = append(opts, redlock.WithoutRenewal())
 	}
 	ctx, cancel := context.Background(), func() {}
@@ -67,9 +80,26 @@ func (w *worker) once() {
 	}
 	defer cancel()
 	locker := w.locker.Load()
-	acquire, verb := locker.Lock, "Lock"
-	if w.r.IntN(2) == 0 {
-		acquire, verb = locker.TryLock, "TryLock"
+	verb := "Lock"
+	if w.inclined(w.scenario.Habits.Try) {
+		verb = "TryLock"
+		opts = append(opts, redlock.WithMaxAttempts(1))
+	}
+	reads := len(wanted) == 1 && w.scenario.Habits.Read > 0 && w.inclined(w.scenario.Habits.Read)
+	acquire := locker.Lock
+	switch {
+	case len(wanted) > 1:
+		acquire = func(ctx context.Context, _ string, opts ...redlock.Option) (*redlock.Lock, error) {
+			return locker.LockAll(ctx, wanted, opts...)
+		}
+	case reads:
+		acquire, verb = toRead(locker, verb), "R"+verb
+	case verb == "TryLock":
+		acquire = locker.TryLock
+	}
+	name := strings.Join(wanted, " ")
+	if w.scenario.Permits > 0 {
+		acquire, verb = w.toAdmit(locker, verb), verb+" permit"
 	}
 	asked := time.Now()
 	lock, err := acquire(ctx, name, opts...)
@@ -77,12 +107,16 @@ func (w *worker) once() {
 	took := time.Since(asked)
 	if err != nil {
 		w.log(w.label, "%s %s: %s", verb, name, kindOf(err))
-		if verb == "TryLock" && took > w.scenario.Timeout+time.Millisecond {
-			w.blame("bounded", "%s: TryLock took %v, the node timeout is %v", w.label, took, w.scenario.Timeout)
+		if strings.HasSuffix(verb, "TryLock") && took > w.scenario.Timeout+time.Millisecond {
+			w.blame("bounded", "%s: %s took %v, the node timeout is %v", w.label, verb, took, w.scenario.Timeout)
 		}
 		return
 	}
-	hold := w.history.Granted(name, w.label, lock.Token(), startOf(lock, w.scenario.TTL), lock.Until())
+	if w.scenario.Permits > 0 {
+		wanted = []string{lock.Name()} // the slot's: it excludes like any lock, so there are as many holders as slots at most
+	}
+	hold := w.granted(wanted, lock, reads)
+	w.supported(lock, granted)
 	w.log(w.label, "%s %s: token %d until %v", verb, name, lock.Token(), since(lock.Until()))
 	watched := make(chan struct{})
 	go func() {
@@ -94,21 +128,77 @@ func (w *worker) once() {
 	<-watched
 }
 
+// toAdmit returns what is called in place of Lock or TryLock where several are admitted.
+func (w *worker) toAdmit(locker *redlock.Locker, verb string) func(context.Context, string, ...redlock.Option) (*redlock.Lock, error) {
+	return func(ctx context.Context, name string, opts ...redlock.Option) (*redlock.Lock, error) {
+		s := locker.Semaphore(name, w.scenario.Permits)
+		if verb != "TryLock" {
+			return s.Acquire(ctx, opts...)
+		}
+		asked := time.Now()
+		lock, err := s.TryAcquire(ctx, opts...)
+		if took := time.Since(asked); took > 3*w.scenario.Timeout+time.Millisecond {
+			w.blame("bounded", "%s: TryAcquire took %v, the node timeout is %v", w.label, took, w.scenario.Timeout)
+		}
+		return lock, err
+	}
+}
+
+// toRead returns what a reader calls in place of Lock or TryLock.
+func toRead(locker *redlock.Locker, verb string) func(context.Context, string, ...redlock.Option) (*redlock.Lock, error) {
+	return func(ctx context.Context, name string, opts ...redlock.Option) (*redlock.Lock, error) {
+		if verb == "TryLock" {
+			return locker.RWMutex(name).TryRLock(ctx, opts...)
+		}
+		return locker.RWMutex(name).RLock(ctx, opts...)
+	}
+}
+
+// holds are what one lock is in the history: a hold of each of its names, so that each is judged by itself.
+type holds []*sim.Hold
+
+func (w *worker) granted(wanted []string, lock *redlock.Lock, reads bool) (all holds) {
+	start, until := startOf(lock, w.scenario.TTL), lock.Until()
+	switch {
+	case reads:
+		w.result.Reads.Add(1)
+		return holds{w.history.GrantedToRead(wanted[0], w.label, start, until)}
+	case len(wanted) > 1:
+		w.result.Several.Add(1)
+	}
+	for _, name := range wanted {
+		all = append(all, w.history.Granted(name, w.label, lock.Token(), start, until))
+	}
+	return all
+}
+
+func (all holds) each(record func(*sim.Hold)) {
+	for _, h := range all {
+		record(h)
+	}
+}
+
 // watch records the end of the hold at the instant at which the holder is told.
-func (w *worker) watch(lock *redlock.Lock, hold *sim.Hold) {
+func (w *worker) watch(lock *redlock.Lock, hold holds) {
 	<-lock.Done()
 	err := lock.Err()
 	if errors.Is(err, redlock.ErrUnlocked) {
 		return // end has recorded it
 	}
-	w.history.Renewed(hold, lock.Until())
-	w.history.Done(hold)
+	until := lock.Until()
+	hold.each(func(h *sim.Hold) { w.history.Renewed(h, until) })
+	hold.each(w.history.Done)
+	if !time.Now().Before(until) { // else a majority said that they had it no more
+		w.supported(lock, ended)
+	}
 	w.log(w.label, "told of the end of %s token %d: %s", lock.Name(), lock.Token(), kindOf(err))
 }
 
 // backoff is redlock.Jitter with the worker's own randomness, which can be replayed, and in the scale of the scenario.
 func (w *worker) backoff(attempts int) time.Duration {
 	longest := min(w.scenario.TTL/4, 2*time.Millisecond<<min(attempts, 6))
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	return time.Millisecond + time.Duration(w.r.Int64N(int64(longest)))
 }
 
@@ -119,13 +209,10 @@ func startOf(lock *redlock.Lock, ttl time.Duration) time.Time {
 }
 
 // keep holds the lock for a while, now and then extending it, or until it is lost.
-func (w *worker) keep(lock *redlock.Lock, hold *sim.Hold) {
-	mean, extend := float64(w.scenario.TTL)/3, true
-	switch w.r.IntN(3) {
-	case 0: // to the end of its validity, or of what renewal makes of it: most that can go wrong goes wrong there
-		mean, extend = 20*mean, false
-	case 1:
-		mean /= 5
+func (w *worker) keep(lock *redlock.Lock, hold holds) {
+	mean, extend := float64(w.scenario.Habits.Stay), w.scenario.Habits.Extend
+	if w.inclined(w.scenario.Habits.Last) { // most that can go wrong goes wrong in the end
+		mean, extend = 6*float64(w.scenario.TTL), 0
 	}
 	for range 1 + w.r.IntN(4) {
 		stay := time.NewTimer(min(time.Duration(w.r.ExpFloat64()*mean), 4*w.scenario.TTL) + time.Duration(w.r.IntN(1000)))
@@ -135,27 +222,28 @@ func (w *worker) keep(lock *redlock.Lock, hold *sim.Hold) {
 			return
 		case <-stay.C:
 		}
-		if !extend || w.r.IntN(3) == 0 {
+		if !w.inclined(extend) {
 			continue
 		}
 		err := lock.Extend(context.Background())
 		// Until is not told: a renewal that was answered at the same instant may or may not have moved it further.
 		w.log(w.label, "Extend %s token %d: %s", lock.Name(), lock.Token(), kindOf(err))
 		if err == nil {
-			w.history.Extended(hold, lock.Until())
+			hold.each(func(h *sim.Hold) { w.history.Extended(h, lock.Until()) })
 		}
 	}
 }
 
 // end lets go.
-func (w *worker) end(lock *redlock.Lock, hold *sim.Hold) {
+func (w *worker) end(lock *redlock.Lock, hold holds) {
 	if lock.Err() == nil {
-		w.history.Renewed(hold, lock.Until())
+		w.supported(lock, givenBack)
 	}
-	w.history.Releasing(hold)
+	hold.each(func(h *sim.Hold) { w.history.Renewed(h, lock.Until()) })
+	hold.each(w.history.Releasing)
 	asked := time.Now()
 	err := lock.Unlock(context.Background())
-	w.history.Unlocked(hold, asked, err)
+	hold.each(func(h *sim.Hold) { w.history.Unlocked(h, asked, err) })
 	w.log(w.label, "Unlock %s token %d: %s", lock.Name(), lock.Token(), kindOf(err))
 	if took := time.Since(asked); took > w.scenario.Timeout+time.Millisecond {
 		w.blame("bounded", "%s: Unlock took %v, the node timeout is %v", w.label, took, w.scenario.Timeout)
@@ -180,6 +268,9 @@ func kindOf(err error) string {
 		{redlock.ErrLost, "lost"},
 		{redlock.ErrUnlocked, "unlocked"},
 		{redlock.ErrClosed, "closed"},
+		{redlock.ErrDone, "done"},
+		{redlock.ErrExhausted, "exhausted"},
+		{errWork, "failed"},
 		{context.DeadlineExceeded, "deadline"},
 		{context.Canceled, "cancelled"},
 	} {

@@ -5,6 +5,7 @@ package simtest
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -25,53 +26,97 @@ type Scenario struct {
 	Guard   time.Duration // WithRestartGuard
 	Durable bool          // nodes keep everything on disk, and say so
 	Length  time.Duration // how long clients and faults go on
-	Faults  []fault       // the menu; empty: a calm run
+	Faults  []fault       // what is drawn from; empty: a calm run
 	Pace    time.Duration // mean pause between faults
-	Delay   sim.Delay     // of all links, faults apart
+	Strain  time.Duration // their mean length
+	Narrow  float64       // the part of faults of the network that concern a single link
+	Habits  Habits
+	Permits int       // workers acquire one of so many permits in place of locking; 0: they lock
+	Jobs    bool      // workers carry out jobs, once each, in place of locking
+	Delay   sim.Delay // of all links, faults apart
 	// Sound: the faults keep the assumptions under which holds exclude each other.
 	Sound bool
 }
 
-// NewScenario derives a scenario from a seed.
+// NewScenario derives a scenario from a seed. It draws not only what happens but also what can happen: a run in which all kinds
+// of faults are equally likely is like every other such run, and never gets to where it takes the same fault three times.
+// (Swarm testing, Groce et al., ISSTA 2012.)
 func NewScenario(seed uint64) Scenario {
 	r := rand.New(rand.NewPCG(seed, 0x5ce7a210))
-	// Everything scales with the TTL, and delays, faults and time-outs may be as long as it: what matters happens at its end.
-	ttl := 50 * time.Millisecond << r.IntN(5)
-	ttl += time.Duration(r.Int64N(int64(ttl))).Truncate(time.Millisecond)
-	s := Scenario{
-		Seed: seed, Nodes: 3, Clients: 2 + r.IntN(3), Workers: 1 + r.IntN(2), Names: 1 + r.IntN(2), Sound: true, TTL: ttl,
-		Timeout: 10*time.Millisecond + time.Duration(float64(ttl)*(0.1+1.4*r.Float64()*r.Float64())),
-		Length:  16 * ttl,
-		Pace:    time.Duration(float64(ttl) * (0.1 + r.Float64())),
-		Delay:   sim.LAN,
-	}
+	s := Scenario{Seed: seed, Nodes: 3, Clients: 2 + r.IntN(4), Workers: 1 + r.IntN(2), Names: 1, Sound: true, Delay: sim.LAN}
 	if r.IntN(5) < 2 {
 		s.Nodes = 5
 	}
+	if r.IntN(3) == 0 {
+		s.Names = 2 + r.IntN(len(names)-1)
+	}
+	s.Faults = drawFaults(r)
+	// Everything scales with the TTL, and delays, faults and time-outs may be as long as it: what matters happens at its end.
+	s.TTL = 50 * time.Millisecond << r.IntN(5)
+	if s.Forgets() { // a node that forgot is out of the vote for 2 s at least: that must not be many TTLs
+		s.TTL = 800 * time.Millisecond << r.IntN(2)
+	}
+	s.TTL += time.Duration(r.Int64N(int64(s.TTL))).Truncate(time.Millisecond)
+	s.Length = 16 * s.TTL
+	s.Timeout = 10*time.Millisecond + time.Duration(float64(s.TTL)*(0.1+1.4*r.Float64()*r.Float64()))
+	if r.IntN(4) == 0 {
+		s.Timeout += scaled(s.TTL, r, 1./2, 2)
+	}
+	s.Pace = scaled(s.TTL, r, 1./16, 1.5)
+	s.Strain = scaled(s.TTL, r, 1./8, 2)
+	s.Narrow = r.Float64()
+	s.Habits = newHabits(r, s.TTL)
 	if far := r.IntN(4); far > 1 {
-		s.Delay.Max += ttl / time.Duration(100/far/far)
+		s.Delay.Max += s.TTL / time.Duration(100/far/far)
+	}
+	if r.IntN(3) == 0 {
+		s.Delay.Slow = 0.1
 	}
 	// Without faults an answer always comes within the node timeout.
 	s.Delay.Max = min(s.Delay.Max, s.Timeout/4)
 	s.Delay.SlowMax = max(s.Delay.Max, min(s.Delay.SlowMax, s.Timeout/3))
 	// No TTL is longer than the guard's period, and that no shorter than clocks may disagree.
-	s.Guard, s.Durable = max(ttl, 2*time.Second), r.IntN(4) > 0
-	if r.IntN(10) == 0 {
-		return s // calm
-	}
-	for _, f := range menu {
-		if r.IntN(2) == 0 && (f.class == harmless || r.IntN(3) == 0) {
-			s.Faults = append(s.Faults, f)
-			s.Sound = s.Sound && f.class != unsound
-			// A durable node does not roll back; one that does, or loses its disk, is out of the vote for
-			// the guard's period: leave time to see what comes after.
-			s.Durable = s.Durable && f.name != "rollback"
-			if f.class == forgetful {
-				s.Length += 3 * s.Guard / 2
-			}
+	s.Guard, s.Durable = max(s.TTL, 2*time.Second), r.IntN(4) > 0
+	for _, f := range s.kinds() {
+		s.Sound = s.Sound && f.class != unsound
+		// A durable node does not roll back; one that does, or loses its disk, is out of the vote for
+		// the guard's period: leave time to see what comes after.
+		s.Durable = s.Durable && f.name != "rollback"
+		if f.class == forgetful {
+			s.Length += 3 * s.Guard / 2
 		}
 	}
 	return s
+}
+
+// drawFaults chooses the kinds of faults, and how often each strikes in comparison with the others.
+func drawFaults(r *rand.Rand) (chosen []fault) {
+	part := []float64{0, 0.15, 0.3, 0.6}[min(r.IntN(10), 3)]
+	worst := class(r.IntN(3))
+	for _, f := range menu {
+		if f.class <= worst && r.Float64() < part {
+			for range 1 + r.IntN(4) {
+				chosen = append(chosen, f)
+			}
+		}
+	}
+	return chosen
+}
+
+// scaled draws a part of a time between the given limits, small ones as often as large ones.
+func scaled(d time.Duration, r *rand.Rand, least, most float64) time.Duration {
+	return time.Duration(float64(d) * least * math.Pow(most/least, r.Float64()))
+}
+
+// kinds returns the faults that can happen, each once.
+func (s Scenario) kinds() []fault {
+	return slices.CompactFunc(slices.Clone(s.Faults), func(a, b fault) bool { return a.name == b.name })
+}
+
+// Remembers reports whether nodes keep all that they know: what is kept for longer than the restart guard's period
+// rests on that.
+func (s Scenario) Remembers() bool {
+	return !slices.ContainsFunc(s.Faults, func(f fault) bool { return f.class == forgetful || f.name == "flushall" })
 }
 
 // Forgets reports whether nodes lose what they know, so that exclusion rests on the restart guard.
@@ -80,10 +125,11 @@ func (s Scenario) Forgets() bool {
 }
 
 func (s Scenario) String() string {
-	names := make([]string, len(s.Faults))
-	for i, f := range s.Faults {
+	kinds := s.kinds()
+	names := make([]string, len(kinds))
+	for i, f := range kinds {
 		names[i] = f.name
 	}
-	return fmt.Sprintf("seed %d: %d nodes, %d clients × %d, %d names, TTL %v, node timeout %v, guard %v, durable %v, delay up to %v, %v long, a fault every %v of [%s], assumptions kept: %v",
-		s.Seed, s.Nodes, s.Clients, s.Workers, s.Names, s.TTL, s.Timeout, s.Guard, s.Durable, s.Delay.Max, s.Length, s.Pace, strings.Join(names, " "), s.Sound)
+	return fmt.Sprintf("seed %d: %d nodes, %d clients × %d, %d names, TTL %v, node timeout %v, guard %v, durable %v, delay up to %v, %v, %v long, a fault every %v for %v of [%s], assumptions kept: %v",
+		s.Seed, s.Nodes, s.Clients, s.Workers, s.Names, s.TTL, s.Timeout, s.Guard, s.Durable, s.Delay.Max, s.Habits, s.Length, s.Pace, s.Strain, strings.Join(names, " "), s.Sound)
 }

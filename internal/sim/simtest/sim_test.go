@@ -36,16 +36,58 @@ func run(t *testing.T, s simtest.Scenario) (r *simtest.Result) {
 }
 
 func TestSimulation(t *testing.T) {
+	sum := swarm(t, simtest.NewScenario)
+	t.Logf("%d seeds: %d calls, %d holds of a name, %d of these to read, %d holds of several, %d faults, %d commands", sum.seeds, sum.calls, sum.grants, sum.reads, sum.several, sum.faults, sum.commands)
+	// A simulation in which nothing happens proves nothing.
+	if !t.Failed() && (sum.grants < 10*sum.seeds || sum.reads < sum.seeds || sum.several < sum.seeds/4 || sum.faults < 5*sum.seeds) {
+		t.Errorf("too little happened: want at least 10 holds, one to read, and 5 faults a seed, and one of several names in four")
+	}
+}
+
+// There are never more holders than permits: each permit is a slot, and no two hold a slot at a time.
+func TestSemaphores(t *testing.T) {
+	sum := swarm(t, func(seed uint64) simtest.Scenario {
+		s := simtest.NewScenario(seed)
+		s.Permits, s.Habits.Read = 1+int(seed%3), 0
+		return s
+	})
+	t.Logf("%d seeds: %d calls of Acquire and TryAcquire, %d permits held, %d faults, %d commands", sum.seeds, sum.calls, sum.grants, sum.faults, sum.commands)
+	if !t.Failed() && (sum.grants < 10*sum.seeds || sum.faults < 5*sum.seeds) {
+		t.Errorf("too little happened: want at least 10 permits and 5 faults a seed")
+	}
+}
+
+// Jobs are run at most once at a time, succeed at most once, and are begun no more often than they may be, and what was told
+// of them is so: the last three also where clocks are set, and holds overlap.
+func TestJobs(t *testing.T) {
+	sum := swarm(t, func(seed uint64) simtest.Scenario {
+		s := simtest.NewScenario(seed)
+		s.Jobs = true
+		return s
+	})
+	t.Logf("%d seeds: %d calls of Once, %d runs, %d jobs over, %d faults, %d commands", sum.seeds, sum.calls, sum.runs, sum.over, sum.faults, sum.commands)
+	if !t.Failed() && (sum.runs < 4*sum.seeds || sum.over < 2*sum.seeds || sum.faults < 5*sum.seeds) {
+		t.Errorf("too little happened: want at least 4 runs, 2 jobs over and 5 faults a seed")
+	}
+}
+
+// sums are what a number of runs came to.
+type sums struct{ seeds, calls, grants, reads, several, faults, commands, runs, over int64 }
+
+// swarm runs the seeds that the flags say, and reports violations. With -seed it prints that one's trace and skips the rest of the test.
+func swarm(t *testing.T, scenario func(seed uint64) simtest.Scenario) (sum sums) {
+	t.Helper()
 	if *seed != 0 {
-		r := run(t, simtest.NewScenario(*seed))
+		r := run(t, scenario(*seed))
 		fmt.Println(r.Scenario)
 		fmt.Println(strings.Join(r.Trace(), "\n"))
 		report(t, r, false)
-		return
+		t.SkipNow()
 	}
-	var next, done, calls, grants, faults, commands, bad atomic.Int64
+	var next, bad atomic.Int64
 	next.Store(int64(*first) - 1)
 	start := time.Now()
+	var mu sync.Mutex // protects sum
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
@@ -56,24 +98,26 @@ func TestSimulation(t *testing.T) {
 				if enough || bad.Load() >= *most {
 					return
 				}
-				r := run(t, simtest.NewScenario(s))
-				done.Add(1)
-				calls.Add(r.Calls.Load())
-				grants.Add(int64(r.Grants))
-				faults.Add(int64(r.Faults))
-				commands.Add(r.Commands)
+				r := run(t, scenario(s))
 				if report(t, r, true) {
 					bad.Add(1)
 				}
+				mu.Lock()
+				sum.seeds++
+				sum.calls += r.Calls.Load()
+				sum.grants += int64(r.Grants)
+				sum.reads += r.Reads.Load()
+				sum.several += r.Several.Load()
+				sum.faults += int64(r.Faults)
+				sum.commands += r.Commands
+				sum.runs += int64(r.Runs)
+				sum.over += int64(r.Over)
+				mu.Unlock()
 			}
 		})
 	}
 	wg.Wait()
-	t.Logf("%d seeds: %d calls of Lock and TryLock, %d holds, %d faults, %d commands", done.Load(), calls.Load(), grants.Load(), faults.Load(), commands.Load())
-	// A simulation in which nothing happens proves nothing.
-	if n := done.Load(); bad.Load() == 0 && (grants.Load() < 10*n || faults.Load() < 5*n) {
-		t.Errorf("too little happened: want at least 10 holds and 5 faults a seed")
-	}
+	return sum
 }
 
 // report fails the test for a run's violations and says how to see more.
@@ -90,7 +134,7 @@ func report(t *testing.T, r *simtest.Result, brief bool) bool {
 		}
 		fmt.Fprintf(&b, "%s\n", v)
 	}
-	t.Errorf("%s\n%sreplay: go test ./internal/sim/simtest -run TestSimulation -seed %d", r.Scenario, b.String(), r.Scenario.Seed)
+	t.Errorf("%s\n%sreplay: go test ./internal/sim/simtest -run '^%s$' -seed %d", r.Scenario, b.String(), t.Name(), r.Scenario.Seed)
 	return true
 }
 

@@ -15,16 +15,19 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-var names = []string{"stock:4711", "stock:4712"}
+var names = []string{"stock:4711", "stock:4712", "stock:4714"}
 
 // Result is what came of a run.
 type Result struct {
 	Scenario   Scenario
-	Calls      atomic.Int64 // of Lock and TryLock
+	Calls      atomic.Int64 // of Lock, TryLock and LockAll, and for readers
+	Reads      atomic.Int64 // holds that readers got
+	Several    atomic.Int64 // holds of several names
 	Commands   int64        // that the nodes executed
 	Attempts   int64        // executions of acquire, on the node that had most
 	Grants     int
 	Faults     int
+	Runs, Over int // of jobs
 	Violations []sim.Violation
 	events     []event
 }
@@ -89,6 +92,7 @@ type world struct {
 	nodes    []*sim.Node
 	clients  []*client
 	history  *sim.History
+	jobs     book
 	result   *Result
 
 	mu sync.Mutex // protects result.events and result.Violations
@@ -123,6 +127,7 @@ func Run(s Scenario) *Result {
 			n.SetConfig("appendfsync", "always")
 		}
 		n.Observe(w.observe)
+		w.watch(n)
 		w.nodes = append(w.nodes, n)
 	}
 	w.net.Attach(w.nodes...)

@@ -1,0 +1,204 @@
+package redlock
+
+import (
+	"slices"
+	"strings"
+)
+
+// group is a number of requests of one kind that are sent together: as one call of a
+// script, which gets one reply, or as native commands, which get one each.
+type group struct {
+	kind     *kind
+	requests []*request
+	read     int // native: requests answered; guarded by node.mu
+}
+
+const maxGroup = 128 // bounds how long a script runs, and what Lua can unpack
+
+// batch sorts requests into groups. Requests for one key must stay in their order – an undo
+// behind what it undoes – and groups are sent kind by kind. So a key that comes
+// a second time begins a new batch of groups.
+type batch struct {
+	open  [kinds]*group
+	free  []*group
+	seen  [1 << 12]uint32 // by the key's hash: the round that had such a key last
+	round uint32          // never 0
+}
+
+// add puts r into a group and appends groups that are complete to out.
+func (b *batch) add(r *request, out *groups) {
+	if r.call.several != nil {
+		b.addSeveral(r, out)
+		return
+	}
+	slot := &b.seen[r.call.hash%uint64(len(b.seen))]
+	if *slot == b.round {
+		b.close(out) // the same key, or one with the same hash: no harm
+	}
+	*slot = b.round
+	g := b.open[r.call.kind.index]
+	if g == nil {
+		g = b.take(r.call.kind)
+	}
+	g.requests = append(g.requests, r)
+	b.open[r.call.kind.index] = g
+	if len(g.requests) == maxGroup {
+		out.push(g)
+		b.open[r.call.kind.index] = nil
+	}
+}
+
+// addSeveral makes a group of its own of a request for several keys.
+func (b *batch) addSeveral(r *request, out *groups) {
+	hashes := r.call.several.hashes
+	if slices.ContainsFunc(hashes, func(h uint64) bool { return b.seen[h%uint64(len(b.seen))] == b.round }) {
+		b.close(out)
+	}
+	for _, h := range hashes {
+		b.seen[h%uint64(len(b.seen))] = b.round // so that what is asked about one of them later stays behind
+	}
+	g := b.take(r.call.kind)
+	g.requests = append(g.requests, r)
+	out.push(g)
+}
+
+// close appends all open groups to out and begins a new round.
+func (b *batch) close(out *groups) {
+	for i, g := range b.open {
+		if g != nil {
+			out.push(g)
+			b.open[i] = nil
+		}
+	}
+	if b.round++; b.round == 0 {
+		clear(b.seen[:])
+		b.round = 1
+	}
+}
+
+func (b *batch) take(k *kind) *group {
+	last := len(b.free) - 1
+	if last < 0 {
+		return &group{kind: k}
+	}
+	g := b.free[last]
+	b.free = b.free[:last]
+	g.kind = k
+	return g
+}
+
+// put takes back a group that is done with.
+func (b *batch) put(g *group) {
+	clear(g.requests)
+	g.requests, g.read = g.requests[:0], 0
+	if len(b.free) < 16 {
+		b.free = append(b.free, g)
+	}
+}
+
+// send writes the group's commands into the connection's buffer. args is
+// scratch space, returned for the next time.
+func (g *group) send(w *wire, args []any) []any {
+	k := g.kind
+	if k.script == nil {
+		for _, r := range g.requests {
+			args = k.native(&r.call.question, args[:0])
+			w.send(k.command, args)
+		}
+		return args
+	}
+	command, name, n := "EVALSHA", k.script.sha, g.keys()
+	for _, r := range g.requests {
+		if r.eval {
+			command, name = "EVAL", k.script.source
+		}
+	}
+	if k.tokens {
+		n++
+	}
+	args = append(args[:0], name, n)
+	for _, r := range g.requests {
+		args = r.call.appendKeys(args)
+	}
+	if k.tokens {
+		args = append(args, g.requests[0].call.tokensKey)
+	}
+	for _, r := range g.requests {
+		args = r.call.appendArgs(args)
+	}
+	w.send(command, args)
+	clear(args)
+	return args
+}
+
+// keys returns how many keys the group is about: one for each request, or those of its only one.
+func (g *group) keys() int {
+	if s := g.requests[0].call.several; s != nil {
+		return len(s.keys)
+	}
+	return len(g.requests)
+}
+
+// answer draws request i's answer from the node's reply to the group. A
+// script replies with the number of keys where all of them went as usual,
+// and with a list of details otherwise.
+func (g *group) answer(i int, reply any, err error) (a answer) {
+	if err != nil {
+		return answer{vote: voteFailed, err: explained(err, strings.ToLower(g.kind.command))}
+	}
+	if g.kind.script != nil {
+		switch all := reply.(type) {
+		case int64:
+			if all == int64(g.keys()) {
+				return answer{vote: voteGranted}
+			}
+		case []any:
+			switch {
+			case len(all) != g.keys():
+			case g.requests[i].call.several != nil:
+				return together(g.kind, all)
+			default:
+				return g.kind.read(all[i])
+			}
+		}
+		return answer{vote: voteFailed, err: unexpected(reply)}
+	}
+	return g.kind.read(reply)
+}
+
+// groups is a queue of groups in a ring.
+type groups struct {
+	ring    []*group // its length is a power of two
+	head, n int
+	total   int // requests in all groups
+}
+
+func (f *groups) push(g *group) {
+	if f.n == len(f.ring) {
+		ring := make([]*group, max(16, 2*len(f.ring)))
+		for i := range f.n {
+			ring[i] = f.at(i)
+		}
+		f.ring, f.head = ring, 0
+	}
+	f.ring[(f.head+f.n)&(len(f.ring)-1)] = g
+	f.n++
+	f.total += len(g.requests)
+}
+
+func (f *groups) at(i int) *group { return f.ring[(f.head+i)&(len(f.ring)-1)] }
+
+// peek returns the oldest group, nil where there is none.
+func (f *groups) peek() *group {
+	if f.n == 0 {
+		return nil
+	}
+	return f.ring[f.head]
+}
+
+func (f *groups) pop() {
+	f.total -= len(f.ring[f.head].requests)
+	f.ring[f.head] = nil
+	f.head = (f.head + 1) & (len(f.ring) - 1)
+	f.n--
+}

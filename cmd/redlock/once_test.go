@@ -1,0 +1,205 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/quorumlock/redlock/redlocktest"
+)
+
+// end waits for the end of a session and checks exit code and output.
+func (s *session) end(code exitCode, stdout, stderr string) {
+	s.t.Helper()
+	got := s.code()
+	var out strings.Builder
+	for line := range s.lines {
+		out.WriteString(line + "\n")
+	}
+	if got != code || out.String() != stdout || !strings.HasPrefix(s.stderr.String(), stderr) || (stderr == "") != (s.stderr.Len() == 0) {
+		s.t.Errorf("%q: got %d, %q, %q; want %d, %q, %q", s.cmd.Args[1:], got, out.String(), s.stderr.String(), code, stdout, stderr)
+	}
+}
+
+func status(t *testing.T, c *redlocktest.Cluster, name string) string {
+	t.Helper()
+	s := begin(t, c, "status", name)
+	s.code()
+	head := s.next()
+	for line := range s.lines {
+		if strings.HasPrefix(line, "runs: ") {
+			return line
+		}
+	}
+	return head
+}
+
+// When the job is done, nobody runs it again, and nobody says a word: cron mails what is said.
+func TestOnceRunsOnce(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	begin(t, c, "once", "report", "--", "sh", "-c", "echo $REDLOCK_NAME").end(0, "report\n", "")
+	begin(t, c, "once", "report", "echo", "again").end(0, "", "")
+	begin(t, c, "once", "--done-code=9", "report", "echo", "again").end(9, "", "")
+	begin(t, c, "once", "report-2", "echo", "another").end(0, "another\n", "")
+	c.FastForward(7201e9)
+	begin(t, c, "once", "report", "echo", "the next").end(0, "the next\n", "")
+	free(t, c, "report")
+}
+
+func TestOnceExhausted(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	for _, command := range []struct {
+		script string
+		code   exitCode
+	}{{"exit 3", 3}, {"kill -KILL $$", 137}} {
+		begin(t, c, "once", "--max-runs=2", "report", "sh", "-c", command.script).end(command.code, "", "")
+		free(t, c, "report")
+	}
+	begin(t, c, "once", "--max-runs=2", "report", "echo", "again").end(exitExhausted, "", `redlock: once "report": exhausted: 2 of 2 runs have begun and none succeeded`)
+	if got := status(t, c, "report"); !strings.HasPrefix(got, "runs: 2 begun, the last one failed; remembered for 1h59m") {
+		t.Errorf("status: %s", got)
+	}
+	begin(t, c, "once", "report", "echo", "the third").end(0, "the third\n", "")
+	if got := status(t, c, "report"); !strings.HasPrefix(got, "runs: the 3rd succeeded; nobody begins another for 1h59m") {
+		t.Errorf("status: %s", got)
+	}
+	begin(t, c, "once", "other", "no-such-command").end(exitNotFound, "", "redlock: no-such-command: command not found\n")
+	if got := status(t, c, "other"); got != "other: nobody holds it" {
+		t.Errorf("a command that does not exist: %s", got)
+	}
+}
+
+func TestOnceWhileARunIsUnderWay(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	first := begin(t, c, append([]string{"once", "report"}, ready...)...)
+	first.expect("ready")
+	for _, flag := range []string{"--no-wait", "--wait=50ms"} {
+		begin(t, c, "once", flag, "report", "echo", "again").end(exitTaken, "", `redlock: lock "report": taken`)
+	}
+	if got := status(t, c, "report"); got != "runs: the 1st is under way, or has crashed and its lock remains" {
+		t.Errorf("status: %s", got)
+	}
+	waiting := begin(t, c, "once", "report", "echo", "my turn")
+	first.stdin.Close()
+	first.end(3, "", "") // it fails
+	waiting.end(0, "my turn\n", "")
+}
+
+// A run whose redlock is killed counts, and the next one is begun when the lock is free.
+func TestOnceTakesOverFromTheDead(t *testing.T) {
+	if _, err := os.Stat("/proc/self/status"); err != nil {
+		t.Skip("only Linux ends the command with redlock")
+	}
+	c := redlocktest.New(t, 5)
+	first := begin(t, c, append([]string{"once", "--ttl=1s", "report"}, ready...)...)
+	first.expect("ready")
+	waiting := begin(t, c, "once", "--max-runs=2", "report", "sh", "-c", "echo mine; exit 1")
+	late := begin(t, c, "once", "--max-runs=2", "report", "sh", "-c", "echo mine; exit 1")
+	first.signal(syscall.SIGKILL)
+	codes := map[exitCode]int{waiting.code(): 1}
+	codes[late.code()]++
+	if codes[1] != 1 || codes[exitExhausted] != 1 {
+		t.Errorf("got exit codes %v, want one 1, of the second and last run, and one 80", codes)
+	}
+}
+
+func TestOnceNoQuorum(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	c.Kill(0, 1, 2)
+	begin(t, c, "once", "--no-wait", "report", "echo", "must not run").end(exitNoQuorum, "", "redlock: ")
+}
+
+// Too few nodes live to be told of the success: that is said, since the job may run again.
+func TestOnceSuccessThatNobodyKnows(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	s := begin(t, c, "once", "--ttl=2s", "report", "--", "sh", "-c", "echo ready; read line; exit 0")
+	s.expect("ready")
+	c.Kill(0, 1, 2)
+	s.stdin.Close()
+	if code := s.code(); code != exitNoQuorum && code != exitLost || !strings.HasPrefix(s.stderr.String(), "redlock: ") {
+		t.Errorf("got %d, %q, want 69 or 79 and why", code, s.stderr.String())
+	}
+}
+
+func TestOnceEndsTheCommandWhenTheLockIsLost(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	s := begin(t, c, "once", "--ttl=400ms", "report", "--", "sh", "-c", "trap 'echo TERM; exit 0' TERM; echo ready; while :; do sleep 0.02; done")
+	s.expect("ready")
+	c.Kill(0, 2, 4)
+	s.end(exitLost, "TERM\n", "redlock: lock \"report\" is lost: ending the command\n")
+}
+
+func TestOnceSignals(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	s := begin(t, c, "once", "report", "--", "sh", "-c", "trap 'echo TERM; exit 5' TERM; echo ready; while :; do sleep 0.02; done")
+	s.expect("ready")
+	count := clients(t, c, 0)
+	eventually(t, "one client", func() bool { return count() == 1 })
+	waiting := begin(t, c, "once", "report", "echo", "must not run")
+	eventually(t, "a second client", func() bool { return count() == 2 })
+	waiting.signal(syscall.SIGTERM)
+	if got := waiting.code(); got != 143 {
+		t.Errorf("TERM while waiting: got %d, want 143", got)
+	}
+	s.signal(syscall.SIGTERM)
+	s.expect("TERM")
+	if got := s.code(); got != 5 {
+		t.Errorf("TERM in the run: got %d, want the command's 5", got)
+	}
+	free(t, c, "report")
+}
+
+func TestStatus(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	holder := begin(t, c, append([]string{"run", "name"}, ready...)...)
+	holder.expect("ready")
+	eventually(t, "the key on every node", func() bool { return len(owners(t, c, "name")) == 5 })
+	owner := owners(t, c, "name")[0]
+	c.Kill(1)
+	s := begin(t, c, "status", "name")
+	if got := s.next(); !strings.HasPrefix(got, "name: held by "+owner+" with token 17") || !strings.HasSuffix(got, "s, unless renewed") {
+		t.Errorf("got %q", got)
+	}
+	s.expect("")
+	s.next() // the head of the table
+	for i := range 5 {
+		line := s.next()
+		if i == 1 != strings.Contains(line, "no: not connected") || i == 1 == strings.Contains(line, owner) || !strings.HasPrefix(line, c.Addr(i)) {
+			t.Errorf("node %d: %q", i, line)
+		}
+	}
+	s.end(0, "", "")
+
+	s = begin(t, c, "status", "name", "--json")
+	code := s.code()
+	var text strings.Builder
+	for line := range s.lines {
+		text.WriteString(line)
+	}
+	var said struct {
+		Known, Held bool
+		Owner       string
+		Remaining   float64 `json:"remaining_seconds"`
+		Nodes       []struct {
+			Addr   string
+			Counts bool
+		}
+	}
+	if err := json.Unmarshal([]byte(text.String()), &said); err != nil || code != 0 {
+		t.Fatalf("got %d, %v in %s", code, err, text.String())
+	}
+	if !said.Known || !said.Held || said.Owner != owner || said.Remaining <= 0 || said.Remaining > 10 || len(said.Nodes) != 5 || said.Nodes[1].Counts {
+		t.Errorf("got %+v", said)
+	}
+
+	c.Kill(2, 3)
+	s = begin(t, c, "status", "name")
+	s.expect("name: not known")
+	if got := s.code(); got != exitNoQuorum || !strings.HasPrefix(s.stderr.String(), `redlock: inspect "name": no quorum`) {
+		t.Errorf("three dead: got %d, %q", got, s.stderr.String())
+	}
+}

@@ -1,0 +1,104 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/redlock"
+)
+
+// Two machines start the same job. One carries it out; when the first run fails, the other machine tries again.
+func ExampleLocker_Once() {
+	masters, stop := fiveMasters()
+	defer stop()
+	a, _ := redlock.New(masters.URLs())
+	defer a.Close()
+	b, _ := redlock.New(masters.URLs())
+	defer b.Close()
+
+	ctx := context.Background()
+	fmt.Println(a.Once(ctx, "report:2026-11-21", func(context.Context) error {
+		return errors.New("the disk is full")
+	}))
+	fmt.Println(b.Once(ctx, "report:2026-11-21", func(ctx context.Context) error {
+		lock, _ := redlock.FromContext(ctx)
+		fmt.Println("b runs", lock.Name())
+		return ctx.Err() // ends when the hold does
+	}))
+	err := a.Once(ctx, "report:2026-11-21", func(context.Context) error {
+		fmt.Println("a runs again")
+		return nil
+	})
+	fmt.Println(errors.Is(err, redlock.ErrDone))
+	// Output:
+	// the disk is full
+	// b runs report:2026-11-21
+	// <nil>
+	// true
+}
+
+// After a success nobody runs the job again until the done TTL is over.
+func ExampleWithDoneTTL() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs(), redlock.WithDoneTTL(50*time.Minute)) // of an hourly job
+	defer locker.Close()
+
+	report := func(context.Context) error {
+		fmt.Println("done")
+		return nil
+	}
+	ctx := context.Background()
+	_ = locker.Once(ctx, "report", report)
+	fmt.Println(errors.Is(locker.Once(ctx, "report", report), redlock.ErrDone))
+	masters.FastForward(time.Hour)
+	_ = locker.Once(ctx, "report", report)
+	// Output:
+	// done
+	// true
+	// done
+}
+
+// A job that fails wherever it is run must not be run for ever.
+func ExampleWithMaxRuns() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs())
+	defer locker.Close()
+
+	for range 3 {
+		err := locker.Once(context.Background(), "report", func(context.Context) error {
+			return errors.New("no paper")
+		}, redlock.WithMaxRuns(2))
+		text, _, _ := strings.Cut(err.Error(), ";")
+		fmt.Println(errors.Is(err, redlock.ErrExhausted), text)
+	}
+	// Output:
+	// false no paper
+	// false no paper
+	// true redlock: once "report": exhausted: 2 of 2 runs have begun and none succeeded
+}
+
+// Who holds a lock, and what has become of a job?
+func ExampleLocker_Inspect() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs())
+	defer locker.Close()
+
+	ctx := context.Background()
+	lock, _ := locker.Lock(ctx, "report")
+	i, err := locker.Inspect(ctx, "report")
+	fmt.Println(i.Owner == lock.Owner(), i.Token == lock.Token(), i.Waiting, len(i.Nodes), err)
+	_ = lock.Unlock(ctx)
+
+	_ = locker.Once(ctx, "report", func(context.Context) error { return nil })
+	i, _ = locker.Inspect(ctx, "report")
+	fmt.Println(i.Runs.Begun, i.Runs.Last == redlock.RunDone)
+	// Output:
+	// true true 0 5 <nil>
+	// 1 true
+}

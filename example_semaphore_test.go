@@ -1,0 +1,104 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/quorumlock/redlock"
+)
+
+// At most two at a time. Each Locker stands in for a process of its own.
+func ExampleLocker_Semaphore() {
+	masters, stop := fiveMasters()
+	defer stop()
+
+	ctx := context.Background()
+	var held []*redlock.Lock
+	for range 3 {
+		locker, err := redlock.New(masters.URLs())
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer locker.Close()
+
+		permit, err := locker.Semaphore("encoder", 2).TryAcquire(ctx)
+		fmt.Println(err == nil, errors.Is(err, redlock.ErrTaken))
+		if err == nil {
+			held = append(held, permit)
+		}
+	}
+	fmt.Println("two slots:", held[0].Name() != held[1].Name())
+	for _, permit := range held {
+		fmt.Println(permit.Unlock(ctx))
+	}
+	// Output:
+	// true false
+	// true false
+	// false true
+	// two slots: true
+	// <nil>
+	// <nil>
+}
+
+// Acquire waits until a permit is free. Keep the Semaphore, and share it among goroutines.
+func ExampleSemaphore_Acquire() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs())
+	defer locker.Close()
+
+	encoders := locker.Semaphore("encoder", 1)
+	ctx := context.Background()
+	permit, _ := encoders.Acquire(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		next, err := encoders.Acquire(ctx)
+		fmt.Println("next:", next.Name(), err)
+		_ = next.Unlock(ctx)
+	}()
+	fmt.Println("first:", permit.Name())
+	_ = permit.Unlock(ctx)
+	<-done
+	// Output:
+	// first: redlock:permit:encoder:0
+	// next: redlock:permit:encoder:0 <nil>
+}
+
+// TryAcquire does not wait.
+func ExampleSemaphore_TryAcquire() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs())
+	defer locker.Close()
+
+	encoders := locker.Semaphore("encoder", 2)
+	ctx := context.Background()
+	for range 3 {
+		_, err := encoders.TryAcquire(ctx)
+		fmt.Println(errors.Is(err, redlock.ErrTaken))
+	}
+	_, err := locker.Semaphore("encoder", 0).TryAcquire(ctx)
+	fmt.Println(errors.Is(err, redlock.ErrInvalid), err)
+	// Output:
+	// false
+	// false
+	// true
+	// true redlock: acquire "encoder": invalid: 0 permits: want 1 to 1000
+}
+
+// For code that takes a sync.Locker. What it cannot return, it panics with.
+func ExampleLocker_Mutex() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs())
+	defer locker.Close()
+
+	mu := locker.Mutex(context.Background(), "stock:4711")
+	mu.Lock()
+	fmt.Println("nobody else is here, on any machine")
+	mu.Unlock()
+	// Output: nobody else is here, on any machine
+}

@@ -1,0 +1,62 @@
+// Package examples has programs to read and to run: see README.md.
+package examples
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Every program says what its README promises.
+func TestExamples(t *testing.T) {
+	want := map[string][]string{
+		"flashsale":    {"sold 100, left 0"},
+		"scheduledjob": {"the first run fails", "the second succeeds", "2 runs; 1 machine found it done"},
+		"leader": {
+			"elected: one of two",
+			"a leader has lost the lock and steps down",
+			"elected again, after the majority came back",
+			"elected: the other one, true",
+		},
+		"fencedsql": {
+			"the second till sold one",
+			"the first till's token is smaller: true",
+			"the first till's write: refused: somebody with a larger token was here",
+			"the second till unlocks: <nil>",
+			"units left: 9",
+		},
+		"peruser": {
+			"ann, on another machine: 409",
+			"ben, meanwhile: 200",
+			"ben, with two masters down: 200",
+			"ann's first request: 200",
+			"ann, with three masters down: 503",
+		},
+	}
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs, err := filepath.Glob("*/main.go")
+	if err != nil || len(dirs) != len(want) {
+		t.Errorf("got %q and %v, want the %d programs that are tested", dirs, err, len(want))
+	}
+	bin := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", bin, "./...").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for name, lines := range want {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if !strings.Contains(string(readme), "`go run -C examples ./"+name+"`") {
+				t.Error("README.md does not say how to run it")
+			}
+			out, err := exec.Command(filepath.Join(bin, name)).CombinedOutput()
+			if got := strings.TrimSpace(string(out)); err != nil || got != strings.Join(lines, "\n") {
+				t.Errorf("got %v and\n%s\nwant\n%s", err, got, strings.Join(lines, "\n"))
+			}
+		})
+	}
+}

@@ -1,0 +1,74 @@
+// Two candidates, one leader. The leader leads as long as it holds the lock, which is renewed by itself; when it crashes or is cut off from the
+// majority, it stops, and the other one takes over.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/redlocktest"
+)
+
+// candidate stands for election until ctx is done.
+func candidate(ctx context.Context, name string, masters *redlocktest.Cluster, elected chan<- string) {
+	// The TTL is how long there may be no leader after one has crashed. Without the guard, masters that
+	// restart vote at once: this is a show, and nobody has 30 s to wait. In production leave it on.
+	locker, err := redlock.New(masters.URLs(), redlock.WithTTL(2*time.Second), redlock.WithRestartGuard(0))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close()
+	for ctx.Err() == nil {
+		err := locker.Do(ctx, "leader", func(ctx context.Context) error {
+			elected <- name
+			<-ctx.Done() // lead: do the work that only one may do, and stop when this ends
+			return context.Cause(ctx)
+		})
+		switch {
+		case errors.Is(err, redlock.ErrLost):
+			fmt.Println("a leader has lost the lock and steps down")
+		case ctx.Err() != nil:
+			return
+		default:
+			fmt.Println("no election:", err)
+		}
+	}
+}
+
+func main() {
+	masters, err := redlocktest.Start(5) // stands in for your Redis masters
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer masters.Close()
+
+	elected := make(chan string)
+	var running sync.WaitGroup
+	leave := map[string]context.CancelFunc{}
+	for _, name := range []string{"ann", "ben"} {
+		ctx, cancel := context.WithCancel(context.Background())
+		leave[name] = cancel
+		running.Go(func() { candidate(ctx, name, masters, elected) })
+	}
+
+	first := <-elected
+	fmt.Println("elected: one of two")
+	masters.Kill(0, 1, 2) // a majority dies
+	time.Sleep(3 * time.Second)
+	if err := masters.Revive(0, 1, 2); err != nil {
+		log.Fatal(err)
+	}
+	second := <-elected
+	fmt.Println("elected again, after the majority came back")
+
+	leave[second]() // a leader that shuts down unlocks, so the other one need not wait for the TTL
+	third := <-elected
+	fmt.Println("elected: the other one,", third != second && (first == second || first == third))
+	leave[third]()
+	running.Wait()
+}

@@ -1,0 +1,202 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Inspection is what the nodes know of a name at one moment. It is for people and for monitoring: when it is read, it may
+// be over.
+type Inspection struct {
+	Name string
+	// Owner is the one that a majority of the nodes has given the lock to; "": there is none. It is what [Lock.Owner] returns
+	// to the holder, and "readers" where readers have it (see [RWMutex]).
+	Owner     string
+	Token     int64         // its fencing token; 0: not known, for nodes keep tokens only for so long (see [WithFenceRetention])
+	Remaining time.Duration // for how long a majority keeps the lock, unless it is extended
+	Waiting   int           // how many wait, as far as the nodes know; those of one process count as one
+	Runs      Runs
+	Nodes     []NodeInspection
+}
+
+// Runs is what is known of a name's runs; see [Locker.Once].
+type Runs struct {
+	Begun     int           // how many have begun, the last one included
+	Last      RunState      // how that one stands
+	Token     int64         // the token of the hold that wrote this last
+	Remaining time.Duration // for how long this is kept
+}
+
+// NodeInspection is what one node knows.
+type NodeInspection struct {
+	Addr      string
+	Err       error // a [NodeError]: why its word is not known, or does not count; nil: it counts
+	Owner     string
+	Token     int64         // the largest that it has accepted for the name, whoever's that is; 0: none that it remembers
+	Remaining time.Duration // for how long it keeps the lock; less than 0: for ever, so it is no lock
+	Waiting   int
+	Runs      Runs
+}
+
+// Inspect asks every node once who holds the lock of the name and what is known of its runs. It takes and changes nothing, and
+// returns when all have answered, at the latest after the node timeout or when ctx is done. Where too few nodes answer, the error is a
+// *QuorumError that satisfies errors.Is for ErrNoQuorum, and the Inspection has what the others said.
+func (l *Locker) Inspect(ctx context.Context, name string) (Inspection, error) {
+	key, err := l.heldKey(name)
+	if err == nil {
+		err = l.ended(ctx)
+	}
+	if err != nil {
+		return Inspection{Name: name}, fmt.Errorf("redlock: inspect %q: %w", name, unprefixed{err})
+	}
+	all, err := l.look(ctx, "inspect", name, key)
+	i := Inspection{Name: name}
+	for n, s := range all {
+		i.Nodes = append(i.Nodes, s.tell(l.nodes[n].target.String()))
+	}
+	i.conclude(l.need)
+	if read := readings(all); err == nil {
+		i.Runs = read.told()
+	}
+	return i, err
+}
+
+// conclude finds what a majority agrees on.
+func (i *Inspection) conclude(need int) {
+	remains, tokens := make(map[string][]time.Duration), make(map[string]map[int64]int)
+	for _, n := range i.Nodes {
+		if n.Err != nil {
+			continue
+		}
+		i.Waiting = max(i.Waiting, n.Waiting)
+		if n.Owner == "" {
+			continue
+		}
+		remains[n.Owner] = append(remains[n.Owner], n.Remaining)
+		if tokens[n.Owner] == nil {
+			tokens[n.Owner] = make(map[int64]int)
+		}
+		tokens[n.Owner][n.Token]++
+	}
+	for owner, list := range remains {
+		if len(list) < need {
+			continue
+		}
+		slices.Sort(list)
+		i.Owner, i.Remaining = owner, list[len(list)-need]
+		for token, nodes := range tokens[owner] {
+			if nodes >= need && owner != marker { // readers have none
+				i.Token = token
+			}
+		}
+	}
+}
+
+// sight is what one node said when it was asked about a name.
+type sight struct {
+	failed  *NodeError // why it does not count
+	owner   string
+	left    time.Duration
+	token   int64
+	waiting int
+	entry   entry
+}
+
+func (s *sight) tell(addr string) NodeInspection {
+	n := NodeInspection{
+		Addr: addr, Owner: s.owner, Token: s.token, Remaining: s.left, Waiting: s.waiting,
+		Runs: Runs{s.entry.runs, s.entry.state, s.entry.token, s.entry.left},
+	}
+	if s.failed != nil {
+		n.Err = *s.failed
+	}
+	return n
+}
+
+func (r *reading) told() Runs { return Runs{r.runs, r.state, r.token, r.left} }
+
+// readings sums up the registers of all nodes that count.
+func readings(all []sight) reading {
+	entries := make([]*entry, len(all))
+	for i := range all {
+		if all[i].failed == nil {
+			entries[i] = &all[i].entry
+		}
+	}
+	return latest(entries)
+}
+
+var inspect = &kind{index: 21, tokens: true, read: readInspect, script: newScript("register", "inspect")}
+
+func readInspect(reply any) answer {
+	parts, _ := reply.([]any)
+	if len(parts) != 6 {
+		return garbled(reply)
+	}
+	text := func(i int) string {
+		b, _ := parts[i].([]byte)
+		return string(b)
+	}
+	number := func(i int) int64 {
+		n, _ := parts[i].(int64)
+		return n
+	}
+	left := func(i int) time.Duration {
+		if number(i) == -2 { // there is none
+			return 0
+		}
+		return time.Duration(number(i)) * time.Millisecond
+	}
+	s := sight{owner: text(0), left: left(1), waiting: int(number(3))}
+	if s.owner == "" && s.left != 0 {
+		return answer{vote: voteFailed, err: errNoLock}
+	}
+	if t := text(2); t != "" {
+		known, err := strconv.ParseFloat(t, 64)
+		if err != nil {
+			return garbled(reply)
+		}
+		s.token = int64(known)
+	}
+	var ok bool
+	if s.entry, ok = parseEntry(text(4), left(5)); !ok {
+		return answer{vote: voteFailed, err: fmt.Errorf("the register of runs says %q, which is not ours", text(4))}
+	}
+	return answer{vote: voteGranted, reply: s}
+}
+
+// look asks every node about a name and waits for all of them, within the node timeout. The error says that too few count.
+func (l *Locker) look(ctx context.Context, op, name, key string) ([]sight, error) {
+	all := make([]sight, len(l.nodes))
+	failure := &QuorumError{Op: op, Name: name, Need: l.need, Nodes: make([]NodeError, len(l.nodes)), reason: ErrNoQuorum}
+	var asking sync.WaitGroup
+	for i, n := range l.nodes {
+		asking.Go(func() {
+			a, _ := n.inquire(ctx, inspect, key)
+			all[i], _ = a.reply.(sight)
+			part := NodeError{Addr: n.target.String(), Outcome: OutcomeAnswered, Err: a.err}
+			if a.vote != voteGranted {
+				part.Outcome = outcomes[a.vote]
+				all[i].failed = &part
+			}
+			failure.Nodes[i] = part
+		})
+	}
+	asking.Wait()
+	for i := range all {
+		if all[i].failed == nil {
+			failure.Granted++
+		}
+	}
+	if failure.Granted >= l.need {
+		return all, nil
+	}
+	if err := ctx.Err(); err != nil {
+		failure.ctx = endOf(ctx, err)
+	}
+	return all, failure
+}

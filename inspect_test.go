@@ -1,0 +1,203 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestInspect(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a", WithPrefix("p:")), fl.locker("b", WithPrefix("p:"))
+		look := func() Inspection { t.Helper(); return must(b.Inspect(t.Context(), "job"))(t) }
+
+		if got := look(); got.Owner != "" || got.Token != 0 || got.Waiting != 0 || got.Runs != (Runs{}) || len(got.Nodes) != 5 {
+			t.Errorf("nobody: got %+v", got)
+		}
+		k := must(a.Lock(t.Context(), "job"))(t)
+		waiting, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = fl.locker("c", WithPrefix("p:")).Lock(waiting, "job")
+		}()
+		time.Sleep(time.Second)
+		got := look()
+		if got.Name != "job" || got.Owner != k.Owner() || got.Token != k.Token() || got.Waiting != 1 || got.Remaining < 8*time.Second || got.Remaining > 10*time.Second {
+			t.Errorf("held: got %+v", got)
+		}
+		for i, n := range got.Nodes {
+			if n.Addr != fmt.Sprintf("n%d:6379", i) || n.Err != nil || n.Owner != k.Owner() || n.Token != k.Token() || n.Waiting != 1 {
+				t.Errorf("node %d: got %+v", i, n)
+			}
+		}
+		stop()
+		<-ended
+		time.Sleep(2 * time.Minute)
+		if got := look(); got.Owner != k.Owner() || got.Token != 0 || got.Waiting != 0 {
+			t.Errorf("held for longer than tokens are kept: got %+v", got)
+		}
+		_ = k.Unlock(t.Context())
+		settleNetwork()
+		if got := look(); got.Owner != "" || got.Remaining != 0 {
+			t.Errorf("let go: got %+v", got)
+		}
+
+		if err := a.Once(t.Context(), "job", func(context.Context) error {
+			got := look()
+			if got.Owner == "" || got.Runs.Begun != 1 || got.Runs.Last != RunBegun || got.Runs.Token != got.Token {
+				t.Errorf("in a run: got %+v", got)
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		settleNetwork()
+		if got := look(); got.Owner != "" || got.Runs.Last != RunDone || got.Runs.Remaining < 119*time.Minute || got.Nodes[4].Runs.Begun != 1 {
+			t.Errorf("done: got %+v", got)
+		}
+	})
+}
+
+func TestInspectChangesNothing(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a := fl.locker("a")
+		k := must(a.Lock(t.Context(), "job", WithoutRenewal()))(t)
+		settleNetwork()
+		writes := func() (n int64) {
+			for _, c := range []string{"set", "zadd", "sadd", "del", "pexpire", "zrem", "publish"} {
+				n += fl.nodes[0].Calls(c)
+			}
+			return n
+		}
+		before, left := writes(), fl.nodes[0].Do("PTTL", "job").(int64)
+		if _, err := a.Inspect(t.Context(), "job"); err != nil {
+			t.Error(err)
+		}
+		if after := writes(); after != before || fl.nodes[0].Do("PTTL", "job").(int64) > left {
+			t.Errorf("%d writes", after-before)
+		}
+		_ = k.Unlock(t.Context())
+	})
+}
+
+func TestInspectWithSickNodes(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		a := fl.locker("a")
+		k := must(a.Lock(t.Context(), "job"))(t)
+		fl.nodes[0].Crash(false)
+		fl.nodes[1].Pause()
+		time.Sleep(ms)
+		var got Inspection
+		within(t, 250*ms, "Inspect", func() { got = must(a.Inspect(t.Context(), "job"))(t) })
+		if got.Owner != k.Owner() || got.Token != k.Token() {
+			t.Errorf("got %+v", got)
+		}
+		var down NodeError
+		if err := got.Nodes[0].Err; !errors.As(err, &down) || down.Addr != "n0:6379" || !errors.Is(err, ErrNodeDown) {
+			t.Errorf("a dead node: got %v", err)
+		}
+		if err := got.Nodes[1].Err; !errors.Is(err, ErrNodeTimeout) {
+			t.Errorf("a silent node: got %v", err)
+		}
+
+		// A node that restarted is heard, but does not count.
+		fl.nodes[1].Resume()
+		fl.nodes[0].Restart()
+		time.Sleep(5 * time.Second)
+		got = must(a.Inspect(t.Context(), "job"))(t)
+		var why *AbstainError
+		if n := got.Nodes[0]; !errors.As(n.Err, &why) || n.Owner != k.Owner() {
+			t.Errorf("a node that restarted: got %+v", n)
+		}
+
+		fl.nodes[1].Crash(false)
+		fl.nodes[2].Crash(false)
+		time.Sleep(ms)
+		got, err := a.Inspect(t.Context(), "job")
+		var q *QuorumError
+		if !errors.Is(err, ErrNoQuorum) || !errors.As(err, &q) || q.Granted != 2 || q.Need != 3 || q.Op != "inspect" {
+			t.Errorf("three down: got %v", err)
+		}
+		if got.Owner != "" || len(got.Nodes) != 5 || got.Nodes[3].Owner != k.Owner() {
+			t.Errorf("three down: got %+v", got)
+		}
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := a.Inspect(over, "job"); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: got %v", err)
+		}
+		if _, err := a.Inspect(t.Context(), ""); !errors.Is(err, ErrInvalid) {
+			t.Errorf("no name: got %v", err)
+		}
+		_ = a.Close()
+		if _, err := a.Inspect(t.Context(), "job"); !errors.Is(err, ErrClosed) {
+			t.Errorf("closed: got %v", err)
+		}
+	})
+}
+
+// Votes that split are nobody's lock.
+func TestInspectOfSplitVotes(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		for i, owner := range []string{"ann", "ann", "bob", "bob", ""} {
+			if owner != "" {
+				fl.nodes[i].Do("SET", "job", owner, "PX", 5000)
+			}
+		}
+		fl.nodes[4].Do("LPUSH", "job", "x")
+		got := must(fl.locker("a").Inspect(t.Context(), "job"))(t)
+		var owners []string
+		for _, n := range got.Nodes {
+			owners = append(owners, n.Owner)
+		}
+		if got.Owner != "" || !slices.Equal(owners, []string{"ann", "ann", "bob", "bob", ""}) || got.Nodes[4].Err == nil {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+func TestLatestOfRegisters(t *testing.T) {
+	e := func(token int64, runs int, state RunState) *entry {
+		got, ok := parseEntry(entryText(token, runs, state), time.Minute)
+		if !ok {
+			t.Fatalf("%s is not read back", entryText(token, runs, state))
+		}
+		return &got
+	}
+	none := &entry{}
+	const now = 1763700000000000
+	for _, c := range []struct {
+		of         []*entry
+		text       string
+		have       int
+		lack       nodeSet
+		held, free judgement // under the lock, and without it; of 2 runs at most
+	}{
+		{[]*entry{none, none, none}, "", 3, 0, mayRun, mayRun},
+		{[]*entry{none, none, nil}, "", 2, 0, mayRun, mayRun},
+		{[]*entry{none, e(now, 1, RunBegun), nil}, entryText(now, 1, RunBegun), 1, 0b001, mayRun, unclear},
+		{[]*entry{e(now, 1, RunBegun), e(now, 1, RunDone), e(now, 1, RunBegun)}, entryText(now, 1, RunDone), 1, 0b101, isDone, unclear},
+		{[]*entry{e(now, 1, RunDone), e(now, 1, RunDone), e(now, 1, RunBegun)}, entryText(now, 1, RunDone), 2, 0b100, isDone, isDone},
+		{[]*entry{e(now, 9, RunDone), e(now+1, 10, RunFailed), e(now+1, 10, RunFailed)}, entryText(now+1, 10, RunFailed), 2, 0b001, hasExhausted, hasExhausted},
+		{[]*entry{e(now, 2, RunBegun), e(now, 2, RunBegun), e(now, 2, RunBegun)}, entryText(now, 2, RunBegun), 3, 0, hasExhausted, unclear},
+		{[]*entry{e(now, 1, RunFailed), e(now, 1, RunFailed), none}, entryText(now, 1, RunFailed), 2, 0b100, mayRun, mayRun},
+		{[]*entry{e(now, 2, RunFailed), none, none}, entryText(now, 2, RunFailed), 1, 0b110, hasExhausted, unclear},
+	} {
+		r := latest(c.of)
+		if r.text != c.text || r.have != c.have || r.lack != c.lack {
+			t.Errorf("%v: got %q on %d, %b lack it; want %q, %d, %b", c.of, r.text, r.have, r.lack, c.text, c.have, c.lack)
+		}
+		if held, free := r.judge(true, 2, 2), r.judge(false, 2, 2); held != c.held || free != c.free {
+			t.Errorf("%q: got %d and %d, want %d and %d", r.text, held, free, c.held, c.free)
+		}
+	}
+	for _, text := range []string{"x", "1 1 done", entryText(now, 0, RunDone), entryText(now, 1, "gone"), entryText(now, 1, RunDone) + " x", "176370000000000x 1 done"} {
+		if _, ok := parseEntry(text, 0); ok {
+			t.Errorf("%q was taken for a register's text", text)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/quorumlock/redlock/integration/faultproxy"
+	"github.com/quorumlock/redlock/integration/masters"
+)
+
+// fault is one thing that can go wrong. begin returns what mends it, or false where it is not possible at present.
+type fault struct {
+	name  string
+	begin func(b *breaking) (mend func() error, ok bool)
+}
+
+// breaking is the goroutine that breaks something every now and then.
+type breaking struct {
+	*running
+	ctx    context.Context
+	random *rand.Rand
+	forgot time.Time // when a master was last emptied: the next may only be when that one counts again
+	counts map[string]int
+}
+
+// The first durable masters keep everything on disk; the others forget when they are killed.
+const nodes, durable = 5, 2
+
+// menu is everything that can go wrong.
+var menu = []fault{
+	{"kill -9, back with its disk", func(b *breaking) (func() error, bool) {
+		return b.node(0, durable, (*masters.Node).Kill, (*masters.Node).Start)
+	}},
+	{"kill -9, back empty", func(b *breaking) (func() error, bool) {
+		if time.Since(b.forgot) < guard+ttl+3*time.Second {
+			return nil, false
+		}
+		mend, ok := b.node(durable, nodes, (*masters.Node).Kill, (*masters.Node).StartEmpty)
+		if ok {
+			b.forgot = time.Now()
+		}
+		return mend, ok
+	}},
+	{"master frozen", func(b *breaking) (func() error, bool) {
+		return b.node(0, nodes, (*masters.Node).Pause, (*masters.Node).Resume)
+	}},
+	{"master slow", func(b *breaking) (func() error, bool) {
+		return b.node(0, nodes, func(n *masters.Node) error {
+			_, err := n.Do("CLIENT", "PAUSE", 400, "ALL")
+			return err
+		}, func(*masters.Node) error { return nil }) // it ends by itself
+	}},
+	{"SCRIPT FLUSH", func(b *breaking) (func() error, bool) {
+		_, err := b.fleet[b.random.IntN(nodes)].Do("SCRIPT", "FLUSH")
+		return nil, err == nil // not one that is down
+	}},
+	{"requests held", network(func(p *faultproxy.Proxy, _ time.Duration) { p.Hold(faultproxy.Up) })},
+	{"answers held", network(func(p *faultproxy.Proxy, _ time.Duration) { p.Hold(faultproxy.Down) })},
+	{"requests lost", network(func(p *faultproxy.Proxy, _ time.Duration) { p.Drop(faultproxy.Up) })},
+	{"answers lost", network(func(p *faultproxy.Proxy, _ time.Duration) { p.Drop(faultproxy.Down) })},
+	{"requests late", network(func(p *faultproxy.Proxy, by time.Duration) { p.Delay(faultproxy.Up, by) })},
+	{"answers late", network(func(p *faultproxy.Proxy, by time.Duration) { p.Delay(faultproxy.Down, by) })},
+	{"connections reset", network(func(p *faultproxy.Proxy, _ time.Duration) { p.Reset() })},
+	{"connections refused", network(func(p *faultproxy.Proxy, _ time.Duration) { p.Refuse() })},
+	{"client stopped", func(b *breaking) (func() error, bool) {
+		return b.client(
+			func(p *process) error { return p.signal(syscall.SIGSTOP) },
+			func(p *process) error { return p.signal(syscall.SIGCONT) })
+	}},
+	{"client killed", func(b *breaking) (func() error, bool) {
+		return b.client(
+			func(p *process) error { return p.signal(syscall.SIGKILL) },
+			func(p *process) error { return p.replace(b.ctx) })
+	}},
+}
+
+// network does something to the way between one client and one master, one client and all, or all clients and one master.
+func network(do func(p *faultproxy.Proxy, by time.Duration)) func(b *breaking) (func() error, bool) {
+	return func(b *breaking) (func() error, bool) {
+		client, node := b.random.IntN(len(b.processes)), b.random.IntN(nodes)
+		width, by := b.random.IntN(4), time.Duration(1+b.random.IntN(60))*time.Millisecond
+		var chosen []*faultproxy.Proxy
+		for i, c := range b.processes {
+			for j, p := range c.network {
+				if (i == client || width == 0) && (j == node || width == 1) {
+					chosen = append(chosen, p)
+				}
+			}
+		}
+		for _, p := range chosen {
+			do(p, by)
+		}
+		return func() (err error) {
+			for _, p := range chosen {
+				if healed := p.Heal(); healed != nil {
+					err = healed
+				}
+			}
+			return err
+		}, true
+	}
+}
+
+// node breaks one of some masters, while a majority is in order.
+func (b *breaking) node(from, to int, harm, mend func(*masters.Node) error) (func() error, bool) {
+	i := from + b.random.IntN(to-from)
+	return b.harm(i, 2, func() error { return harm(b.fleet[i]) }, func() error { return mend(b.fleet[i]) })
+}
+
+// client breaks one of the client processes.
+func (b *breaking) client(harm, mend func(*process) error) (func() error, bool) {
+	i := b.random.IntN(len(b.processes))
+	return b.harm(nodes+i, 3, func() error { return harm(b.processes[i]) }, func() error { return mend(b.processes[i]) })
+}
+
+// harm breaks what is in order, unless too much is broken already.
+func (b *breaking) harm(i, most int, harm, mend func() error) (func() error, bool) {
+	if !b.claim(i, most) {
+		return nil, false
+	}
+	if harm() != nil {
+		b.release(i)
+		return nil, false
+	}
+	return func() error {
+		defer b.release(i)
+		return mend()
+	}, true
+}
+
+// run breaks something every so often until the time is over, and returns when all is mended.
+func (b *breaking) run(every, length time.Duration) error {
+	var deck []fault
+	began := time.Now() // what takes longer than a turn costs none
+	for at := time.Duration(0); at < length && b.ctx.Err() == nil; at += every {
+		time.Sleep(time.Until(began.Add(at)))
+		for range 2 * len(menu) { // the next one that is possible
+			if len(deck) == 0 {
+				deck = slices.Clone(menu)
+				b.random.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
+			}
+			f := deck[0]
+			deck = deck[1:]
+			if mend, ok := f.begin(b); ok {
+				b.counts[f.name]++
+				if mend != nil {
+					length := 200*time.Millisecond + time.Duration(b.random.Int64N(int64(1500*time.Millisecond)))
+					b.mending.Go(func() error {
+						time.Sleep(length)
+						return mend()
+					})
+				}
+				break
+			}
+		}
+	}
+	return b.mending.Wait()
+}
+
+// String is one line.
+func (b *breaking) String() string {
+	var parts []string
+	for _, f := range menu {
+		parts = append(parts, fmt.Sprintf("%s %d", f.name, b.counts[f.name]))
+	}
+	return strings.Join(parts, ", ")
+}

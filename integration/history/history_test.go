@@ -1,0 +1,111 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/integration/tokens"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(clientVariable) != "" {
+		os.Exit(clientMain(os.Args[1:]))
+	}
+	flag.Parse()
+	os.Exit(m.Run())
+}
+
+// The run, short. The long one is make history.
+func TestHistory(t *testing.T) {
+	provider, err := masters.Choose(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := config{
+		length: 20 * time.Second, calm: 3 * time.Second, every: 500 * time.Millisecond, seed: rand.Uint64(), clients: 3, out: t.TempDir(),
+		patience: 2 * time.Second, // other tests' machines are busy
+	}
+	r, err := c.run(t.Context(), provider, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(r)
+	if err := r.err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// ms is a time in a history made by hand.
+func ms(n int64) int64 { return n * int64(time.Millisecond) }
+
+func TestTheJudgesFindWhatIsWrong(t *testing.T) {
+	good := []record{
+		{Client: "a", Token: 10, Asked: ms(0), Granted: ms(1), Ended: ms(5), Released: ms(6)},
+		{Client: "b", Token: 20, Asked: ms(2), Granted: ms(6), Ended: ms(9), Released: ms(9)},
+		{Client: "a", Token: 30, Asked: ms(7), Granted: ms(10), Ended: ms(12), Released: ms(13)},
+		{Client: "b", Name: 1, Token: 5, Asked: ms(1), Granted: ms(2), Ended: ms(12), Released: ms(13)},
+	}
+	with := func(i int, change func(*record)) []record {
+		bad := append([]record(nil), good...)
+		change(&bad[i])
+		return bad
+	}
+	for name, c := range map[string]struct {
+		history []record
+		illegal int
+		judged  func(v tokens.Verdict) int
+	}{
+		"nothing":              {good, 0, func(v tokens.Verdict) int { return 1 }},
+		"an overlap":           {with(0, func(r *record) { r.Ended, r.Released = ms(8), ms(8) }), 1, func(v tokens.Verdict) int { return v.Overlaps }},
+		"a token used twice":   {with(2, func(r *record) { r.Token = 20 }), 1, func(v tokens.Verdict) int { return v.Duplicates }},
+		"a token out of order": {with(2, func(r *record) { r.Token = 15 }), 1, func(v tokens.Verdict) int { return v.Inversions }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := report{running: &running{config: config{every: time.Second, out: t.TempDir()}, history: c.history}, faults: &breaking{}}
+			if err := f.judge(); err != nil {
+				t.Fatal(err)
+			}
+			if f.linear.illegal != c.illegal || c.judged(f.verdict) == 0 || (f.violations() > 0) != (c.illegal > 0) {
+				t.Errorf("got %+v and %s", f.linear, f.verdict)
+			}
+			want := 0
+			if c.illegal > 0 {
+				want = 2
+			}
+			if len(f.files) != want {
+				t.Fatalf("got files %q, want %d", f.files, want)
+			}
+			if want == 0 {
+				return
+			}
+			text, err := os.ReadFile(f.files[0])
+			var again []record
+			if err != nil || json.Unmarshal(text, &again) != nil || len(again) != len(c.history) || again[2] != c.history[2] {
+				t.Errorf("the file has %v, %v", again, err)
+			}
+			if view, err := os.ReadFile(f.files[1]); err != nil || !strings.Contains(string(view), "<html") {
+				t.Errorf("the view: %v, %.80s", err, view)
+			}
+			if err := f.err(); err == nil || !strings.Contains(err.Error(), f.files[0]) || !strings.Contains(err.Error(), f.files[1]) {
+				t.Errorf("got %v, which does not name the files", err)
+			}
+		})
+	}
+}
+
+func TestRecoveryIsMeasuredFromTheLastFault(t *testing.T) {
+	last := time.Unix(1000, 0)
+	f := report{running: &running{config: config{calm: 3 * time.Second}}, calmly: 25}
+	for at := 400 * time.Millisecond; at < f.calm; at += 10 * time.Millisecond { // 25 in each back-off
+		f.history = append(f.history, record{Granted: last.Add(at).UnixNano()})
+	}
+	if got := f.recovery(last); got < 300*time.Millisecond || got > 400*time.Millisecond {
+		t.Errorf("got %s, want some 350ms: 20 of 25 in one back-off", got)
+	}
+}

@@ -1,0 +1,51 @@
+// Command history lets several client processes lock names on five real masters, breaks something every second, records every
+// hold, and judges the history: no two holds of a name were valid at once, every token was larger than those before, and the lock
+// was a linearizable register that tokens fence. Then every key must be gone, and the throughput must be back.
+//
+//	go run -C integration ./history -minutes 10
+//
+// REDLOCK_PROVIDER chooses containers or processes. It ends with 1 where the history is wrong, or where too little happened to
+// prove anything. A wrong history is left in -out, as JSON and as porcupine's view of the part that cannot be.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/quorumlock/redlock/integration/masters"
+)
+
+func main() {
+	if os.Getenv(clientVariable) != "" {
+		os.Exit(clientMain(os.Args[1:]))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	minutes := flag.Float64("minutes", 10, "for how long faults strike")
+	seed := flag.Uint64("seed", rand.Uint64(), "the order of faults")
+	out := flag.String("out", ".", "the directory for a history that is wrong")
+	flag.Parse()
+	c := config{length: time.Duration(*minutes * float64(time.Minute)), calm: 5 * time.Second, every: time.Second, seed: *seed, clients: 3, out: *out, patience: backoff}
+	if err := run(ctx, c); err != nil {
+		fmt.Fprintln(os.Stderr, "history:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, c config) error {
+	provider, err := masters.Choose(ctx)
+	if err != nil {
+		return err
+	}
+	report, err := c.run(ctx, provider, os.Stdout)
+	if err != nil {
+		return err
+	}
+	fmt.Print(report)
+	return report.err()
+}

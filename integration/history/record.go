@@ -1,0 +1,57 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/redlock/integration/tokens"
+)
+
+// record is one hold as its client saw it. The times are those of the machine's wall clock, which all clients share, in ns.
+type record struct {
+	Client   string `json:"client"` // process and goroutine
+	Name     int32  `json:"name"`
+	Token    int64  `json:"token"`
+	Asked    int64  `json:"asked"`    // read before the call that acquired
+	Granted  int64  `json:"granted"`  // read after it
+	Ended    int64  `json:"ended"`    // when the holder trusted it no longer: before Unlock, at the end of validity, or when told
+	Released int64  `json:"released"` // read after Unlock; the same as Ended where the hold was over before
+}
+
+// line is what a client prints: a hold, or why there is none.
+type line struct {
+	Hold   *record `json:"hold,omitempty"`
+	Failed string  `json:"failed,omitempty"`
+}
+
+// valid reports whether the client ever held: who learns of a grant when it is over does not.
+func (r record) valid() bool { return r.Granted < r.Ended }
+
+// hold is the record as the judge of tokens wants it.
+func (r record) hold() tokens.Hold {
+	at := func(ns int64) time.Duration { return time.Duration(ns) }
+	return tokens.Hold{Name: r.Name, Token: r.Token, Asked: at(r.Asked), Granted: at(r.Granted), Ended: at(r.Ended)}
+}
+
+// save writes a history and returns the file's name.
+func save(dir string, history []record) (string, error) {
+	var b strings.Builder
+	b.WriteString("[\n")
+	for i, r := range history {
+		text, err := json.Marshal(r)
+		if err != nil {
+			return "", err
+		}
+		b.Write(text)
+		if i < len(history)-1 {
+			b.WriteByte(',')
+		}
+		b.WriteByte('\n')
+	}
+	b.WriteString("]\n")
+	file := filepath.Join(dir, "history.json")
+	return file, os.WriteFile(file, []byte(b.String()), 0o600)
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/quorumlock/redlock/integration/faultproxy"
+	"github.com/quorumlock/redlock/integration/masters"
+)
+
+// config is the size of a run.
+type config struct {
+	length   time.Duration // of the faults
+	calm     time.Duration // before and after them
+	every    time.Duration // how often one strikes
+	clients  int
+	seed     uint64
+	out      string        // where a wrong history goes
+	patience time.Duration // how soon after the last fault the throughput must be back
+}
+
+// running is a run under way.
+type running struct {
+	config
+	fleet     []*masters.Node
+	processes []*process
+	mending   errgroup.Group
+
+	mu      sync.Mutex // guards the following fields
+	claims  map[int]bool
+	history []record
+	failed  map[string]int
+}
+
+// claim marks a master or a client as broken, unless it is or too many are.
+func (r *running) claim(i, most int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.claims[i] || len(r.claims) >= most {
+		return false
+	}
+	r.claims[i] = true
+	return true
+}
+
+func (r *running) release(i int) {
+	r.mu.Lock()
+	delete(r.claims, i)
+	r.mu.Unlock()
+}
+
+// take keeps what a client prints.
+func (r *running) take(l line) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l.Hold != nil {
+		r.history = append(r.history, *l.Hold)
+	} else {
+		r.failed[l.Failed]++
+	}
+}
+
+// run runs and judges. The error is of the machinery; what was found stands in the report.
+func (c config) run(ctx context.Context, provider masters.Provider, progress io.Writer) (_ report, err error) {
+	r := &running{config: c, claims: map[int]bool{}, failed: map[string]int{}}
+	for _, kept := range []bool{true, false} {
+		spec, n := masters.Spec{}, nodes-durable
+		if kept {
+			spec.Args, n = []string{"--appendonly", "yes", "--appendfsync", "always"}, durable
+		}
+		fleet, err := masters.Launch(ctx, provider, n, spec)
+		if err != nil {
+			return report{}, errors.Join(err, masters.Remove(r.fleet))
+		}
+		r.fleet = append(r.fleet, fleet...)
+	}
+	defer func() { err = errors.Join(err, masters.Remove(r.fleet)) }()
+	fmt.Fprintf(progress, "masters: %d %s, %d of them durable; seed %d\n", nodes, provider, durable, c.seed)
+
+	for i := range c.clients {
+		p, err := r.process(fmt.Sprintf("c%d", i))
+		if err != nil {
+			return report{}, err
+		}
+		r.processes = append(r.processes, p)
+		if err := p.start(ctx); err != nil {
+			return report{}, err
+		}
+	}
+	if err := rest(ctx, guard+2*time.Second); err != nil { // the masters are new and abstain
+		return report{}, err
+	}
+	began := time.Now()
+	if err := rest(ctx, c.calm); err != nil {
+		return report{}, err
+	}
+	first := time.Now()
+	b := &breaking{running: r, ctx: ctx, random: rand.New(rand.NewPCG(c.seed, 0)), counts: map[string]int{}}
+	err = b.run(c.every, c.length)
+	last := time.Now()
+	err = errors.Join(err, rest(ctx, c.calm))
+	for _, p := range r.processes {
+		err = errors.Join(err, p.end())
+		for _, proxy := range p.network {
+			proxy.Close()
+		}
+	}
+	if err != nil {
+		return report{}, err
+	}
+	return r.report(b, began, first, last)
+}
+
+// process makes a client with a network of its own.
+func (r *running) process(name string) (*process, error) {
+	p := &process{name: name, take: r.take}
+	for _, n := range r.fleet {
+		proxy, err := faultproxy.New(n.Addr())
+		if err != nil {
+			return nil, err
+		}
+		p.network, p.urls = append(p.network, proxy), append(p.urls, n.URLAt(proxy.Addr()))
+	}
+	return p, nil
+}
+
+func rest(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

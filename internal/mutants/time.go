@@ -1,0 +1,78 @@
+package main
+
+// inTime are wrong ideas of how long a hold may be trusted.
+var inTime = []mutant{
+	{name: "no drift subtracted", changes: []change{{
+		"drift.go", `return ttl - d.allowance(ttl) - elapsed`, `return ttl - elapsed`,
+	}}},
+	{name: "validity counted from the end of the attempt", changes: []change{{
+		"redlock.go", "	won := err == nil &&", "	h.start = l.opts.clock.now()\n	won := err == nil &&",
+	}}},
+	{name: "validity of an extension counted from its answers", changes: []change{{
+		"hold.go", `h.start, h.validity = c.begun,`, `h.start, h.validity = now,`,
+	}}},
+	{
+		name: "no look at the clock when the answers are there", test: "TestAMajorityThatComesTooLateIsNoHold",
+		why: "300 seeds did not show it: answers that late are rare", changes: []change{{
+			"redlock.go", `if won && h.left(l.opts.clock.now()) >= o.leastValidity() {`, `if won {`,
+		}},
+	},
+	{name: "the holder's timer late by an hour", changes: []change{{
+		"renew.go", "	end := h.end()\n", "	end := h.end().Add(time.Hour)\n",
+	}}},
+	{name: "a lost hold brought back by Extend", changes: []change{{
+		"hold.go", `	h.expireAt(now)
+	if h.err != nil {
+		return h.over("extend", h.err)
+	}
+	if votes`, `	_ = now
+	if votes`,
+	}}},
+	{name: "a hold won during Close that nobody ends", changes: []change{{
+		"renew.go", "h.abandon() // it was", "// it was",
+	}}},
+	{
+		name: "time that passes while the machine is asleep not counted", test: "TestElapsedIsTheLongestClaim",
+		why: "virtual time has one clock", changes: []change{{
+			"clock.go", "		b.boot-a.boot,\n", "",
+		}},
+	},
+}
+
+// inOrder are releases and undos that do not follow what they undo, or do not come at all.
+var inOrder = []mutant{
+	{
+		name: "a release goes to the front of the queue", test: "TestAnUndoStandsBehindWhatItUndoes",
+		why: "no modelled write blocks, so no queue is long", changes: []change{{
+			"pool.go", "	n.queue = append(n.queue, r)\n	first", `	if undo {
+		n.queue = append([]*request{r}, n.queue...)
+	} else {
+		n.queue = append(n.queue, r)
+	}
+	first`,
+		}},
+	},
+	{
+		name: "an acquire sent again behind its undo", test: "TestWhatIsOverIsNotSentAgain",
+		why: "60 seeds did not show it", changes: []change{{
+			"request.go", `if r.eval || !r.call.kind.undo && r.call.over() {`, `if r.eval {`,
+		}},
+	},
+	{name: "stragglers not undone", changes: []change{{
+		"redlock.go", `undo := h.asked &^ c.refusers(votes)`, `undo := h.asked &^ c.refusers(votes)
+	for i := range c.answers {
+		if !votes.voted(i) {
+			undo &^= nodeSet(0).with(i)
+		}
+	}`,
+	}}},
+	{
+		name: "nothing undone on a node that is away", test: "TestAReleaseWaitsForANodeThatIsAway",
+		why: "one TTL later it makes no difference", changes: []change{{
+			"pool.go", `if refusal != nil && !undo {`, `if refusal != nil {`,
+		}},
+	},
+	{name: "Close does not wait for what is to be undone", changes: []change{{
+		"locker.go", "			n.drain(ctx)\n", "			_ = n\n",
+	}}},
+}

@@ -1,0 +1,60 @@
+package main
+
+// inTokens are wrong ways to come to a token, on the clients' side.
+var inTokens = []mutant{
+	{name: "raise skipped: given counts as accepted", changes: []change{{
+		"quorum.go", "		return verdictShort\n", "		return verdictWon\n",
+	}}},
+	{name: "a waiter's raise counted blindly", changes: []change{{
+		"queue.go", `votes.verdict(len(l.nodes), l.need) != verdictWon {`, `false {`,
+	}}},
+	{name: "a grant counts for whatever token", changes: []change{{
+		"view.go", `if w.accepted[i] == w.hold.token && (a.vote == voteGranted || a.token == w.hold.token) {`, `if a.vote == voteGranted {`,
+	}}},
+	{
+		name: "token from the client's wall clock", test: "TestNodesTimeIgnoresTheWallClock",
+		why: "virtual time has one wall clock for all", changes: []change{{
+			"fence.go", `return f.local(now) + f.ahead.Load() }`, `return now.local.UnixMicro() }`,
+		}},
+	},
+	{
+		name: "the nodes' time is that of the fastest clock", test: "TestMedianOffset",
+		why: "tokens are in order all the same", changes: []change{{
+			"fence.go", `return known[(len(known)-1)/2]`, `return known[len(known)-1]`,
+		}},
+	},
+	{
+		name: "the highest token seen is forgotten", test: "TestProposalsGrowWhateverTheClocksDo",
+		why: "it spares a second round, no more", changes: []change{{
+			"fence.go", `return max(f.time(now), f.seen.Load()+1) }`, `return f.time(now) }`,
+		}},
+	},
+}
+
+// inQueue are wrong conclusions of a waiter.
+var inQueue = []mutant{
+	{name: "a hand-over's validity counted from its message", changes: []change{{
+		"queue.go", "	start := h.since\n", "	start := l.opts.clock.now()\n",
+	}}},
+	{name: "what was told counts as answered just now", changes: []change{{
+		"queue.go", `if v.fresh >= l.need {`, `if v.given >= l.need {`,
+	}}},
+	{
+		name: "fresh votes, stale acceptance", test: "TestAWinOnFreshAnswersNeedsFreshAcceptance",
+		why: "60 seeds did not show it; it was once found by seed 171", changes: []change{{
+			"queue.go", "		v.granted = v.sure // what was told may have run out since\n", "",
+		}},
+	},
+	{
+		name: "who gives up waiting leaves its places", test: "TestCancelledWaitLeavesNothing",
+		why: "one TTL later they have gone by themselves", changes: []change{{
+			"queue.go", "	w.locker.undo(w.hold, w.hold.asked)\n", "",
+		}},
+	},
+	{
+		name: "what is handed to somebody who has given up is kept", test: "TestWhatIsHandedToNobodyIsGivenBack",
+		why: "one TTL later it has gone by itself", changes: []change{{
+			"listen.go", `owner, err := uuid.Parse(parts[0]); err == nil {`, `owner, err := uuid.Parse(parts[0]); err != nil {`,
+		}},
+	},
+}

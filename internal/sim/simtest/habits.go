@@ -1,0 +1,40 @@
+package simtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Habits are how the workers of a run use the library: parts from 0 to 1, and times.
+type Habits struct {
+	Try     float64       // TryLock in place of Lock
+	Read    float64       // RLock and TryRLock in place of these
+	Several float64       // LockAll of several names, where there are several
+	Renew   float64       // renewal left on
+	Extend  float64       // Extend at the end of each while
+	Last    float64       // holds that are kept to the end of their validity, or of what renewal makes of it
+	Stay    time.Duration // mean of a while that a lock is kept
+	Rest    time.Duration // longest pause before the next
+	Least   time.Duration // WithMinValidity
+}
+
+// newHabits draws each of them on its own, extremes included.
+func newHabits(r *rand.Rand, ttl time.Duration) Habits {
+	part := func() float64 { return max(0, min(1, 1.4*r.Float64()-0.2)) }
+	h := Habits{
+		Try: part(), Renew: part(), Extend: part(), Last: 0.7 * part(),
+		Stay: scaled(ttl, r, 1./20, 2./3), Rest: scaled(ttl, r, 1./12, 1./2), Least: scaled(ttl, r, 1./100, 1./4),
+	}
+	// Drawn by itself, so that with no readers a seed means what it meant before there were any.
+	if apart := rand.New(rand.NewPCG(uint64(h.Stay), 0x4ead)); apart.IntN(2) == 0 {
+		h.Read = apart.Float64()
+	}
+	h.Several = rand.New(rand.NewPCG(uint64(h.Stay), 0x5e7)).Float64()
+	return h
+}
+
+func (h Habits) String() string {
+	return fmt.Sprintf("%.0f %% try, %.0f %% read, %.0f %% several, %.0f %% renew, %.0f %% extend, %.0f %% last, holds of %v, rests up to %v",
+		100*h.Try, 100*h.Read, 100*h.Several, 100*h.Renew, 100*h.Extend, 100*h.Last, h.Stay, h.Rest)
+}

@@ -1,0 +1,204 @@
+package simtest
+
+import (
+	"crypto/sha1" //nolint:gosec // the name that Redis gives a script
+	"encoding/hex"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+// The lemmas are what exclusion and order are derived from. They are checked at every command on every node and at every hold, so
+// that a run finds a broken one even where nothing comes of it. They know what a lock's key and the set of tokens are, and
+// what a script's reply says; nothing of how scripts or Lockers come to their decisions.
+//
+//   - theft: what stands under a lock's key is taken away by its end or by a command that names it, and by nothing else; what stands
+//     there for readers, by one of them that stops.
+//   - false yes: whoever is told yes has the key there at that moment, and the token it proposed stands there; or is among the
+//     readers who have the key.
+//   - support: as long as a holder trusts its hold, a majority of the nodes has its key, or has it among the readers; and its
+//     token, when it is granted.
+
+// shape says where in a script's arguments for each lock the owner and the token stand, and how many there are.
+type shape struct {
+	name                string
+	width, owner, token int  // -1 for none
+	once                bool // the first arguments are for all locks
+}
+
+// shapes are the scripts that tell who has a lock.
+var shapes = []shape{
+	{name: "acquire", width: 3, token: 2},
+	{name: "acquire_all", width: 3, token: 2, once: true},
+	{name: "raise", width: 3, token: 2},
+	{name: "adopt", width: 4, token: 2},
+	{name: "enqueue", width: 4, token: 2},
+	{name: "extend", width: 3, token: -1},
+	{name: "read", width: 3, token: -1},
+	{name: "keep_reading", width: 2, token: -1},
+	{name: "stop_reading", width: 2, owner: -1, token: -1},
+}
+
+// heads are the beginnings of scripts' comments: their names.
+var heads = regexp.MustCompile(`(?m)^-- ([a-z_]+): `)
+
+// known are the shapes of scripts by their sources, and by what EVALSHA calls them: worked out once for all runs.
+var known struct{ bySource, bySHA sync.Map }
+
+// recognise finds a script's shape by its comment.
+func recognise(source string) shape {
+	if s, ok := known.bySource.Load(source); ok {
+		return s.(shape)
+	}
+	var is shape
+	if found := heads.FindStringSubmatch(source); found != nil {
+		for _, s := range shapes {
+			if s.name == found[1] {
+				is = s
+			}
+		}
+	}
+	sum := sha1.Sum([]byte(source)) //nolint:gosec // see above
+	known.bySHA.Store(hex.EncodeToString(sum[:]), is)
+	known.bySource.Store(source, is)
+	return is
+}
+
+func (w *world) watch(n *sim.Node) { n.Watch(names, w.check) }
+
+// check judges one command by what the keys held before it and what is there after it.
+func (w *world) check(c sim.Command, before []string, after sim.Data) {
+	for i, key := range names {
+		if was := before[i]; was != "" && after.Text(key) != was && !(was == marker && scriptOf(c).name == "stop_reading") &&
+			!slices.ContainsFunc(c.Args, func(arg string) bool { return strings.Contains(arg, was) }) {
+			w.blame("theft", "%v on %s: %q became %q by a command of %s that does not name it: %s", since(c.At), c.Node, was, after.Text(key), c.Client, request(c.Args))
+		}
+	}
+	if len(c.Args) == 3 && c.Args[0] == "script" {
+		recognise(c.Args[2]) // SCRIPT LOAD
+	} else if s := scriptOf(c); s.name != "" && s.owner >= 0 && len(c.Args) > 3 {
+		w.answers(c, s, after)
+	}
+}
+
+// scriptOf returns the script that a command calls, or none.
+func scriptOf(c sim.Command) shape {
+	switch {
+	case len(c.Args) > 1 && c.Args[0] == "eval":
+		return recognise(c.Args[1])
+	case len(c.Args) > 1 && c.Args[0] == "evalsha":
+		if s, ok := known.bySHA.Load(c.Args[1]); ok {
+			return s.(shape)
+		}
+	}
+	return shape{}
+}
+
+// marker stands under a key that readers have; who they are stands in a set.
+const marker = "readers"
+
+func readersOf(key string) string { return "redlock:read:" + key }
+
+// answers judges what a script said of each lock.
+func (w *world) answers(c sim.Command, s shape, after sim.Data) {
+	n, _ := strconv.Atoi(c.Args[2])
+	keys, argv := c.Args[3:3+n-1], c.Args[3+n:]
+	tokens := c.Args[3+n-1]
+	if s.width == 0 || !s.once && len(argv) != s.width*len(keys) {
+		return
+	}
+	for i, key := range keys {
+		if !slices.Contains(names, key) || !saysYes(c.Reply, i, len(keys)) {
+			continue
+		}
+		own := argv
+		if !s.once {
+			own = argv[i*s.width:]
+		}
+		owner := own[s.owner]
+		has := after.Text(key)
+		if _, reads := after.Score(readersOf(key), owner); has == marker && reads && (s.name == "read" || s.name == "keep_reading") {
+			continue
+		}
+		if has != owner {
+			w.blame("false yes", "%v on %s: %s told %s of %s that it has %s, which is %q's", since(c.At), c.Node, s.name, owner, c.Client, key, has)
+		}
+		if s.token < 0 || own[s.token] == "" {
+			continue
+		}
+		token, _ := strconv.ParseFloat(own[s.token], 64)
+		if stands, _ := after.Score(tokens, key); stands != token {
+			w.blame("false yes", "%v on %s: %s told %s of %s that token %.0f is accepted for %s, where %.0f stands", since(c.At), c.Node, s.name, owner, c.Client, token, key, stands)
+		}
+	}
+}
+
+// saysYes reads the reply to a script about n locks: their number where all went as usual, else an entry for each.
+func saysYes(reply any, i, n int) bool {
+	switch r := reply.(type) {
+	case int64:
+		return r == int64(n)
+	case []any:
+		if i >= len(r) {
+			return false
+		}
+		if detail, ok := r[i].([]any); ok && len(detail) > 0 {
+			return detail[0] == int64(1)
+		}
+		return r[i] == int64(1)
+	}
+	return false
+}
+
+// supported is called by a holder that has trusted its hold up to this instant. Right after the grant the token stands on a
+// majority, too: as long as a node has the holder's key, it accepts no other one.
+func (w *worker) supported(lock *redlock.Lock, when moment) {
+	if !w.scenario.Sound || w.scenario.Forgets() {
+		return
+	}
+	held, known := 0, 0
+	for _, n := range w.nodes {
+		names := lock.Names()
+		if slices.ContainsFunc(names, func(name string) bool { return !has(n, name, lock) }) {
+			continue
+		}
+		held++
+		if !slices.ContainsFunc(names, func(name string) bool { return !knows(n, name, lock) }) {
+			known++
+		}
+	}
+	if held <= len(w.nodes)/2 {
+		w.blame("support", "when %s's hold of %s, token %d, %s at %v, %d of %d nodes had its key", w.label, lock.Name(), lock.Token(), when, since(time.Now()), held, len(w.nodes))
+	}
+	if when == granted && known <= len(w.nodes)/2 {
+		w.blame("support", "when %s's hold of %s, token %d, %s at %v, the token stood on %d of %d nodes", w.label, lock.Name(), lock.Token(), when, since(time.Now()), known, len(w.nodes))
+	}
+}
+
+// moment is one in the life of a hold.
+type moment string
+
+const (
+	granted   moment = "was granted"
+	givenBack moment = "was given back"
+	ended     moment = "ended"
+)
+
+// has reports whether the node has the name for the hold.
+func has(n *sim.Node, name string, lock *redlock.Lock) bool {
+	holder := n.Do("GET", name)
+	return holder == lock.Owner() || lock.Token() == 0 && holder == marker && n.Do("ZSCORE", readersOf(name), lock.Owner()) != nil
+}
+
+// knows reports whether the token that stands there for the name is the hold's.
+func knows(n *sim.Node, name string, lock *redlock.Lock) bool {
+	score, _ := n.Do("ZSCORE", "redlock:tokens", name).(string)
+	token, err := strconv.ParseFloat(score, 64)
+	return lock.Token() == 0 || err == nil && int64(token) == lock.Token()
+}

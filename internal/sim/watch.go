@@ -1,0 +1,57 @@
+package sim
+
+import "time"
+
+// A Data shows a node's data set to who watches a command, for as long as that lasts.
+type Data struct {
+	node *Node
+	now  int64
+}
+
+// Text returns the string at a key, or "" where there is none.
+func (d Data) Text(key string) string {
+	e := d.node.data.find(0, key, d.now)
+	if e == nil || e.kind != kindString {
+		return ""
+	}
+	return e.str
+}
+
+// Score returns the score of a member of the sorted set at a key, or false where there is none.
+func (d Data) Score(key, member string) (float64, bool) {
+	e := d.node.data.find(0, key, d.now)
+	if e == nil || e.kind != kindZSet {
+		return 0, false
+	}
+	score, ok := e.scores[member]
+	return score, ok
+}
+
+// watch is what Watch was asked for.
+type watch struct {
+	keys []string
+	tell func(c Command, before []string, after Data)
+}
+
+// Watch makes f see every command that a connection executes, with the strings that the keys held before it and with all data
+// after it. The node's lock is held: f must not call the node.
+func (n *Node) Watch(keys []string, f func(c Command, before []string, after Data)) {
+	n.mu.Lock()
+	n.watch = &watch{keys, f}
+	n.mu.Unlock()
+}
+
+// watched runs a command between two looks at the keys. Caller holds mu.
+func (n *Node) watched(c *client, args []string, run func() any) any {
+	if n.watch == nil || c.trusted {
+		return run()
+	}
+	before := make([]string, len(n.watch.keys))
+	data := Data{n, n.clock.ms()}
+	for i, key := range n.watch.keys {
+		before[i] = data.Text(key)
+	}
+	reply := run()
+	n.watch.tell(Command{At: time.Now(), Node: n.addr, Client: c.from, Args: args, Reply: reply}, before, data)
+	return reply
+}

@@ -1,0 +1,216 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// maxSeveral bounds how many names LockAll takes: a script that takes them runs on the node alone.
+const maxSeveral = 64
+
+// LockAll waits until all names are held, by one hold, and returns it: a node gives all of them or
+// none in one step, so it takes one round trip where all are free. Nobody need name
+// them in a certain order: overlapping sets cannot wait for each other. From 1 to 64
+// different names are possible.
+//
+// The hold has one token, larger than the token of every earlier hold of each of the names. It
+// is renewed, lost and unlocked as a whole: lost where so many nodes lack one or other of the names that no
+// majority has them all.
+//
+// Who has to wait holds nothing at first. It then waits for the names in the order of their bytes,
+// each in the queue of all who want that one, and keeps those that it has got; so
+// nobody starves, and others may find names taken that LockAll has yet to return. With WithMaxAttempts(1) it
+// asks once for all, and with more so often, for all and for each.
+//
+// Inside a context that carries a hold of all the names by the same Locker it joins that hold. Where
+// the context carries a hold of some of them only, the error satisfies errors.Is
+// for ErrInvalid: to wait might be to wait for oneself. Other errors are as from
+// [Locker.Lock]; those of nodes say which name is taken, and nothing is left on the nodes.
+func (l *Locker) LockAll(ctx context.Context, names []string, opts ...Option) (*Lock, error) {
+	if len(names) == 1 {
+		return l.Lock(ctx, names[0], opts...)
+	}
+	o, err := settle(l.opts, true, opts)
+	if err != nil {
+		return nil, fmt.Errorf("redlock: lock all: %w", unprefixed{err})
+	}
+	s, err := l.several(names)
+	if err != nil {
+		return nil, fmt.Errorf("redlock: lock all: %w", unprefixed{err})
+	}
+	w := s.wanted(0, len(names))
+	if joined, err := l.join(ctx, w); joined != nil || err != nil {
+		return joined, err
+	}
+	w.observed = l.events.observe(ctx)
+	h, err := l.waitAll(ctx, w, o)
+	return l.outcome(w, h, err)
+}
+
+// several is what LockAll locks: more than one name. It is never changed.
+type several struct {
+	names  []string // sorted, all different
+	keys   []string // in the order of the names, as all below
+	hashes []uint64 // of the keys
+	from   []any    // string: owners that the locks may be taken over from; nil: they must be nobody's
+}
+
+// several settles what is to be locked.
+func (l *Locker) several(names []string) (*several, error) {
+	switch {
+	case len(names) == 0:
+		return nil, invalid("no names")
+	case len(names) > maxSeveral:
+		return nil, invalid("%d names: at most %d", len(names), maxSeveral)
+	}
+	s := &several{names: slices.Sorted(slices.Values(names)), keys: make([]string, len(names)), hashes: make([]uint64, len(names))}
+	for i, name := range s.names {
+		if i > 0 && name == s.names[i-1] {
+			return nil, invalid("the name %q stands there twice", name)
+		}
+		key, err := l.key(name)
+		if err != nil {
+			return nil, err
+		}
+		s.keys[i], s.hashes[i] = key, hashOf(key)
+	}
+	return s, nil
+}
+
+// wanted returns what an attempt at some of the names is about.
+func (s *several) wanted(from, to int) wanted {
+	if to == from+1 {
+		return wanted{op: "lock", name: s.names[from], key: s.keys[from]}
+	}
+	part := &several{names: s.names[from:to], keys: s.keys[from:to], hashes: s.hashes[from:to]}
+	return wanted{op: "lock", name: strings.Join(part.names, ", "), several: part}
+}
+
+// covers reports whether some of the names of another want, and whether all of them, are what is wanted here.
+func (w *wanted) covers(other *wanted) (some, all bool) {
+	if other.several == nil {
+		has := w.has(other.name)
+		return has, has
+	}
+	all = true
+	for _, name := range other.several.names {
+		has := w.has(name)
+		some, all = some || has, all && has
+	}
+	return some, all
+}
+
+func (w *wanted) has(name string) bool {
+	return w.several == nil && name == w.name || w.several != nil && slices.Contains(w.several.names, name)
+}
+
+// waitAll asks for all names at once, and where that fails waits for one after the other.
+func (l *Locker) waitAll(ctx context.Context, w wanted, o *options) (*hold, error) {
+	var last error
+	for attempts := 1; ; attempts++ {
+		if err := l.ended(ctx); err != nil {
+			return nil, l.waitEnded(w, last, err)
+		}
+		var h *hold
+		if h, last = l.attempt(ctx, w, o); last == nil || attempts == o.maxAttempts {
+			return h, last
+		}
+		if err := l.ended(ctx); err != nil {
+			return nil, l.waitEnded(w, last, err)
+		}
+		if h, err := l.inOrder(ctx, w, o, last); h != nil || err != nil {
+			return h, err
+		}
+		if err := l.rest(ctx, o.backoff(attempts)); err != nil {
+			return nil, l.waitEnded(w, last, err)
+		}
+	}
+}
+
+// inOrder wins the names from the first to the last, and waits for each as for a single one. What it has won are
+// holds like any other, which are renewed meanwhile. At the end one attempt
+// takes all locks over from them, for one owner and a full TTL; only that counts. last is why the
+// attempt at all has failed. It returns neither a hold nor an error where that last step was for nothing.
+//
+// Why nobody waits for ever: whoever waits for a name holds none behind it. So who has the last
+// name of all waits for nobody, and goes; and so on, down to the first. And each queue
+// is first in, first out, while mere attempts at all would find a name free but by chance.
+func (l *Locker) inOrder(ctx context.Context, w wanted, o *options, last error) (*hold, error) {
+	all := w.several
+	var won []*hold
+	defer func() {
+		for _, h := range won {
+			h.discard()
+		}
+	}()
+	passing := *o
+	passing.renew, passing.maxHold = true, 0
+	whole := *all
+	for at := 0; at < len(all.names); at = len(whole.from) {
+		// What seems free needs no waiting, and is taken at once; but none behind a name that is not.
+		to := all.firstTaken(at, last)
+		var h *hold
+		if to > at {
+			if h, last = l.attempt(ctx, all.wanted(at, to), &passing); last != nil {
+				if err := l.ended(ctx); err != nil {
+					return nil, l.waitEnded(w, last, err)
+				}
+				continue
+			}
+		} else {
+			to = at + 1
+			one := all.wanted(at, to)
+			var err error
+			if h, err = l.stand(ctx, one, &passing, last); err != nil {
+				return nil, about(err, w.name, one.name)
+			}
+			last = nil
+		}
+		h.watch(nil)
+		won = append(won, h)
+		for owner := any(h.owner.String()); len(whole.from) < to; {
+			whole.from = append(whole.from, owner)
+		}
+	}
+	w.several = &whole
+	h, _ := l.attempt(ctx, w, o)
+	return h, nil
+}
+
+// firstTaken returns the first name, from one on, that a failed attempt found taken; that one
+// itself where it failed otherwise, and the number of names where it did not fail.
+func (s *several) firstTaken(from int, failed error) int {
+	var q *QuorumError
+	if !errors.As(failed, &q) {
+		return len(s.names)
+	}
+	first := len(s.names)
+	for _, n := range q.Nodes {
+		if i := slices.Index(s.names, n.Name); n.Outcome == OutcomeTaken && i >= from {
+			first = min(first, i)
+		}
+	}
+	if first == len(s.names) {
+		return from
+	}
+	return first
+}
+
+// about makes of an error about one of several names an error about all.
+func about(err error, all, one string) error {
+	var q *QuorumError
+	if !errors.As(err, &q) {
+		return err
+	}
+	e := *q
+	e.Name, e.Nodes = all, slices.Clone(q.Nodes)
+	for i := range e.Nodes {
+		if n := &e.Nodes[i]; n.Outcome == OutcomeTaken && n.Name == "" {
+			n.Name = one
+		}
+	}
+	return &e
+}

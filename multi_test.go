@@ -1,0 +1,404 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+var ten = []string{"a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8", "a9"}
+
+func TestAllNamesAreHeldByOneHold(t *testing.T) {
+	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
+		l := fl.locker("a", append(opts, WithPrefix("app:"))...)
+		settleNetwork()
+		scripts := fl.nodes[0].Calls("evalsha")
+		k := must(l.LockAll(t.Context(), []string{"c", "a", "b"}))(t)
+		settleNetwork()
+		if asked := fl.nodes[0].Calls("evalsha") - scripts; asked != 1 {
+			t.Errorf("%d scripts, want one", asked)
+		}
+		if got := fmt.Sprintf("%v %s", k.Names(), k.Name()); got != "[a b c] a, b, c" {
+			t.Errorf("got names %s", got)
+		}
+		for i, n := range fl.nodes {
+			for _, name := range k.Names() {
+				if got := n.Do("GET", "app:"+name); got != k.Owner() {
+					t.Errorf("node %d has %v for %s, want the owner %s", i, got, name, k.Owner())
+				}
+				if left := n.Do("PTTL", "app:"+name).(int64); left < 9900 || left > 10000 {
+					t.Errorf("node %d: PTTL of %s is %d", i, name, left)
+				}
+				var want any = fmt.Sprint(k.Token())
+				if k.Token() == 0 {
+					want = nil
+				}
+				if got := n.Do("ZSCORE", "app:redlock:tokens", "app:"+name); got != want {
+					t.Errorf("node %d knows token %v for %s, want %v", i, got, name, want)
+				}
+			}
+		}
+		if err := k.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		settleNetwork()
+		for _, key := range fl.leftovers() {
+			if !strings.Contains(key, "redlock:") {
+				t.Errorf("left: %s", key)
+			}
+		}
+	})
+}
+
+func TestSeveralNamesAreTakenInOneRoundTrip(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 10 * ms, Max: 10 * ms})
+		within(t, 21*ms, "LockAll", func() { must(l.LockAll(t.Context(), ten))(t) })
+	})
+}
+
+func TestSeveralNamesOneTaken(t *testing.T) {
+	modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
+		holder := must(fl.locker("holder", opts...).Lock(t.Context(), "a4"))(t)
+		l := fl.locker("a", opts...)
+		_, err := l.LockAll(t.Context(), ten, WithMaxAttempts(1))
+		var q *QuorumError
+		if !errors.As(err, &q) || !errors.Is(err, ErrTaken) || q.Name != strings.Join(ten, ", ") {
+			t.Fatalf("got %v, want a QuorumError with ErrTaken about all names", err)
+		}
+		taken := 0
+		for _, n := range q.Nodes {
+			if n.Outcome == OutcomeTaken && n.Name == "a4" && n.Owner == holder.Owner() && n.Remaining > 0 {
+				taken++
+			}
+		}
+		if taken < 2 {
+			t.Errorf("%d nodes say that a4 is taken and by whom: %v", taken, err)
+		}
+		settleNetwork()
+		if left := fl.leftovers(); len(left) != 3 {
+			t.Errorf("left: %v, want a4 alone", left)
+		}
+	})
+}
+
+func TestSeveralNamesThatCannotBe(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		var many []string
+		for i := range 65 {
+			many = append(many, fmt.Sprint("n", i))
+		}
+		for what, names := range map[string][]string{
+			"none": {}, "nil": nil, "twice": {"a", "b", "a"}, "empty": {"a", ""}, "empty alone": {""},
+			"too long": {"a", strings.Repeat("x", 513)}, "ours": {"a", "redlock:tokens"}, "too many": many,
+		} {
+			if _, err := l.LockAll(t.Context(), names); !errors.Is(err, ErrInvalid) {
+				t.Errorf("%s: got %v, want ErrInvalid", what, err)
+			}
+		}
+		if _, err := l.LockAll(t.Context(), ten, WithTTL(0)); !errors.Is(err, ErrInvalid) {
+			t.Errorf("TTL 0: got %v, want ErrInvalid", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := l.LockAll(ctx, ten); !errors.Is(err, context.Canceled) {
+			t.Errorf("ctx done: got %v, want Canceled", err)
+		}
+		k := must(l.LockAll(t.Context(), many[:64]))(t)
+		if err := k.Unlock(t.Context()); err != nil {
+			t.Errorf("64 names: %v", err)
+		}
+		if alone := must(l.LockAll(t.Context(), []string{"b"}))(t); alone.Name() != "b" || !slices.Equal(alone.Names(), []string{"b"}) {
+			t.Errorf("one name: got %q and %q", alone.Name(), alone.Names())
+		}
+	})
+}
+
+func TestTheTokenIsLargerThanThatOfEachName(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		settleNetwork()
+		ahead := l.fence.propose(l.opts.clock.now()) + 500_000
+		for _, n := range fl.nodes[1:4] {
+			n.Do("ZADD", "redlock:tokens", fmt.Sprint(ahead), "a7")
+		}
+		k := must(l.LockAll(t.Context(), ten))(t)
+		settleNetwork()
+		if k.Token() <= ahead {
+			t.Errorf("token %d, want more than %d", k.Token(), ahead)
+		}
+		know := 0
+		for _, n := range fl.nodes {
+			scores := make(map[any]bool)
+			for _, name := range ten {
+				scores[n.Do("ZSCORE", "redlock:tokens", name)] = true
+			}
+			if len(scores) == 1 && scores[fmt.Sprint(k.Token())] {
+				know++
+			}
+		}
+		if know < 3 {
+			t.Errorf("%d nodes know the token of the hold for all names, want a majority", know)
+		}
+		last := k.Token()
+		if err := k.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for _, name := range ten {
+			k := must(fl.locker("b-"+name).Lock(t.Context(), name))(t)
+			if k.Token() <= last {
+				t.Errorf("%s: token %d after %d", name, k.Token(), last)
+			}
+		}
+	})
+}
+
+func TestSeveralNamesAreRenewedAndRepaired(t *testing.T) {
+	modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
+		k := must(fl.locker("a", append(opts, WithTTL(3*time.Second))...).LockAll(t.Context(), ten))(t)
+		time.Sleep(time.Minute)
+		fl.nodes[1].Do("DEL", "a3", "a5") // forgets some
+		time.Sleep(2 * time.Second)
+		fl.nodes[2].Crash(false) // forgets all
+		fl.nodes[2].Restart()
+		time.Sleep(time.Minute)
+		for _, name := range ten {
+			if held := fl.holding(name); held != 3 {
+				t.Errorf("%s is held on %d nodes, want 3", name, held)
+			}
+		}
+		if err := k.Extend(t.Context()); err != nil || k.Err() != nil {
+			t.Errorf("after two minutes: %v, %v", err, k.Err())
+		}
+		if err := k.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		settleNetwork()
+		if left := fl.leftovers(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+// A node's vote is for all names or for none: with one name gone it says "repaired", and does not count in that round.
+func TestARepairedNameIsNoVoteForAny(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		k := must(fl.locker("a").LockAll(t.Context(), ten))(t)
+		settleNetwork()
+		fl.nodes[0].Do("DEL", "a1")
+		fl.nodes[1].Do("DEL", "a2")
+		if err := k.Extend(t.Context()); !errors.Is(err, ErrLost) {
+			t.Errorf("got %v, want ErrLost: two of three nodes had forgotten a name", err)
+		}
+	})
+}
+
+func TestLosingOneNameLosesAll(t *testing.T) {
+	modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
+		k := must(fl.locker("a", opts...).LockAll(t.Context(), ten))(t)
+		settleNetwork()
+		for _, n := range fl.nodes[:2] {
+			n.Do("SET", "a6", "thief", "PX", "60000")
+		}
+		<-k.Done()
+		if !errors.Is(k.Err(), ErrLost) {
+			t.Errorf("ended with %v, want ErrLost", k.Err())
+		}
+		settleNetwork()
+		if left := fl.leftovers(); len(left) != 2 {
+			t.Errorf("left: %v, want what the thief has", left)
+		}
+		if err := k.Unlock(t.Context()); !errors.Is(err, ErrLost) {
+			t.Errorf("Unlock: %v, want ErrLost", err)
+		}
+	})
+}
+
+func TestSeveralNamesEndAtTheLimit(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		begun := time.Now()
+		k := must(l.LockAll(t.Context(), ten, WithTTL(time.Second), WithMaxHold(5*time.Second)))(t)
+		<-k.Done()
+		if took := time.Since(begun); !errors.Is(k.Err(), ErrMaxHold) || took > 5*time.Second+ms {
+			t.Errorf("ended after %v with %v", took, k.Err())
+		}
+		settleNetwork()
+		if left := fl.leftovers(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+func TestSeveralNamesReachedTooLateAreGivenBack(t *testing.T) {
+	modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
+		l := fl.locker("a", append(opts, WithTTL(200*ms), WithMaxAttempts(1))...)
+		fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 90 * ms, Max: 90 * ms})
+		if _, err := l.LockAll(t.Context(), ten); !errors.Is(err, ErrNoQuorum) {
+			t.Errorf("got %v, want ErrNoQuorum: too late", err)
+		}
+		fl.net.Calm()
+		time.Sleep(100 * ms) // the undo is on its way; the TTL is not over
+		settleNetwork()
+		if left := fl.leftovers(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+func TestSeveralNamesAndScriptsThatWereForgotten(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		for range 3 {
+			for _, n := range fl.nodes {
+				n.Do("SCRIPT", "FLUSH")
+			}
+			k := must(l.LockAll(t.Context(), ten))(t)
+			if err := k.Unlock(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		settleNetwork()
+		if left := fl.leftovers(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+func TestInsideAHoldOfSeveralNames(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		k := must(l.LockAll(t.Context(), []string{"a", "b", "c"}))(t)
+		ctx := NewContext(t.Context(), k)
+		within(t, 0, "joining", func() {
+			for _, names := range [][]string{{"a", "b", "c"}, {"c", "a"}, {"b"}} {
+				inner := must(l.LockAll(ctx, names))(t)
+				if inner.Owner() != k.Owner() {
+					t.Errorf("%v: a hold of its own", names)
+				}
+				if err := inner.Unlock(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+			inner := must(l.TryLock(ctx, "b"))(t)
+			if inner.Owner() != k.Owner() || inner.Token() != k.Token() {
+				t.Error("TryLock of one of the names: a hold of its own")
+			}
+			if err := inner.Unlock(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		// What it covers in part it would wait for.
+		single := must(l.Lock(t.Context(), "x"))(t)
+		within(t, 0, "refusing", func() {
+			if _, err := l.LockAll(ctx, []string{"c", "d"}); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), `"a, b, c"`) {
+				t.Errorf("got %v, want ErrInvalid and what is held", err)
+			}
+			if _, err := l.LockAll(NewContext(ctx, single), []string{"a", "x"}); !errors.Is(err, ErrInvalid) {
+				t.Errorf("covered by two holds: got %v, want ErrInvalid", err)
+			}
+		})
+		if err := single.Unlock(ctx); err != nil {
+			t.Error(err)
+		}
+		if other := must(l.LockAll(ctx, []string{"d", "e"}))(t); other.Owner() == k.Owner() {
+			t.Error("other names joined the hold")
+		}
+		if err := k.Unlock(ctx); err != nil {
+			t.Error(err)
+		}
+		if again := must(l.LockAll(ctx, []string{"a", "f"}))(t); again.Owner() == k.Owner() {
+			t.Error("joined a hold that was unlocked")
+		}
+	})
+}
+
+func TestInsideALostHoldOfSeveralNames(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		k := must(l.LockAll(t.Context(), ten, WithoutRenewal(), WithTTL(time.Second)))(t)
+		<-k.Done()
+		for _, names := range [][]string{ten, {"a1"}, {"a1", "other"}} {
+			if _, err := l.LockAll(NewContext(t.Context(), k), names); !errors.Is(err, ErrLost) {
+				t.Errorf("%v: got %v, want ErrLost", names, err)
+			}
+		}
+	})
+}
+
+func TestSeveralNamesGiveNoTicket(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		k := must(l.LockAll(t.Context(), ten))(t)
+		text := k.Ticket()
+		if text != "" || k.Err() != nil {
+			t.Errorf("got ticket %q and a hold with %v", text, k.Err())
+		}
+		if _, err := l.Adopt(t.Context(), text); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "several") {
+			t.Errorf("got %v, want ErrInvalid that says why", err)
+		}
+	})
+}
+
+// Whatever is sent together, what concerns one key keeps its order.
+func TestABatchKeepsTheOrderOfEachKey(t *testing.T) {
+	one := func(k *kind, key string) *request {
+		c := &call{}
+		c.kind, c.key, c.hash = k, key, hashOf(key)
+		return &request{call: c}
+	}
+	many := func(k *kind, keys ...string) *request {
+		s := &several{names: keys}
+		for _, key := range keys {
+			s.keys, s.hashes = append(s.keys, key), append(s.hashes, hashOf(key))
+		}
+		c := &call{}
+		c.kind, c.several = k, s
+		return &request{call: c}
+	}
+	asked := []*request{
+		one(release, "a"), one(acquire, "b"), many(acquireAll, "a", "c"), one(acquire, "d"), many(release, "a", "c"),
+		one(acquire, "c"), many(acquireAll, "b", "d"), one(release, "c"), many(release, "b", "d"), one(acquire, "a"), one(acquire, "b"),
+	}
+	b, out := batch{round: 1}, groups{}
+	for _, r := range asked {
+		b.add(r, &out)
+	}
+	b.close(&out)
+	sent := map[string][]*request{}
+	order := func(into map[string][]*request, r *request) {
+		if s := r.call.several; s != nil {
+			for _, key := range s.names {
+				into[key] = append(into[key], r)
+			}
+			return
+		}
+		into[r.call.key] = append(into[r.call.key], r)
+	}
+	for i := range out.n {
+		g := out.at(i)
+		if len(g.requests) > 1 && slices.ContainsFunc(g.requests, func(r *request) bool { return r.call.several != nil }) {
+			t.Errorf("group %d has a request for several keys, and others", i)
+		}
+		for _, r := range g.requests {
+			order(sent, r)
+		}
+	}
+	want := map[string][]*request{}
+	for _, r := range asked {
+		order(want, r)
+	}
+	for key, requests := range want {
+		if !slices.Equal(sent[key], requests) {
+			t.Errorf("key %s was sent in another order than it was asked about", key)
+		}
+	}
+}

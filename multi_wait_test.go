@@ -1,0 +1,317 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestWaitingForSeveralNames(t *testing.T) {
+	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
+		opts = append(opts, WithTTL(time.Second))
+		l := fl.locker("a", append(opts, WithBackoff(never), WithoutRenewal())...)
+		// Taken are names at the beginning, in the middle and at the end, and they come free in another order.
+		others := fl.locker("others", opts...)
+		taken := map[string]*Lock{}
+		for _, name := range []string{"a0", "a4", "a9"} {
+			taken[name] = must(others.Lock(t.Context(), name))(t)
+		}
+		var k *Lock
+		var waiting sync.WaitGroup
+		waiting.Go(func() { k = must(l.LockAll(t.Context(), ten))(t) })
+		time.Sleep(5 * time.Second)
+		for _, name := range []string{"a9", "a0", "a4"} {
+			if k != nil {
+				t.Fatalf("had all names while %s was taken", name)
+			}
+			if err := taken[name].Unlock(t.Context()); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(10 * time.Second) // what is won by then is kept for longer than a TTL
+			settleNetwork()
+		}
+		waiting.Wait()
+		if k == nil || !errors.Is(k.Err(), ErrLost) {
+			t.Fatal("want a hold that has ended after its TTL, being without renewal")
+		}
+		if left := fl.leftovers(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+// A wait ends with a full TTL, counted from its last step, and with one owner and one token on all names.
+func TestAWaitForSeveralNamesEndsWithAFullTTL(t *testing.T) {
+	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
+		holder := must(fl.locker("holder", opts...).Lock(t.Context(), "a4"))(t)
+		l := fl.locker("a", opts...)
+		time.AfterFunc(25*time.Second, func() { _ = holder.Unlock(context.Background()) })
+		k := must(l.LockAll(t.Context(), ten))(t)
+		if left := time.Until(k.Until()); left < 9800*ms {
+			t.Errorf("valid for %v, want nearly 10 s", left)
+		}
+		if k.Token() != 0 && k.Token() <= holder.Token() {
+			t.Errorf("token %d after %d", k.Token(), holder.Token())
+		}
+		settleNetwork()
+		for _, name := range ten {
+			for i, n := range fl.nodes {
+				if got := n.Do("GET", name); got != k.Owner() {
+					t.Errorf("node %d has %v for %s, want the owner", i, got, name)
+				}
+			}
+		}
+		if err := k.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		settleNetwork()
+		if left := fl.leftovers(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+func TestAWaitForSeveralNamesThatEndsLeavesNothing(t *testing.T) {
+	for what, end := range map[string]func(l *Locker, cancel context.CancelFunc){
+		"cancelled": func(_ *Locker, cancel context.CancelFunc) { cancel() },
+		"closed":    func(l *Locker, _ context.CancelFunc) { _ = l.Close() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
+				holder := must(fl.locker("holder", opts...).Lock(t.Context(), "a7"))(t)
+				l := fl.locker("a", opts...)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				failed := make(chan error)
+				go func() {
+					_, err := l.LockAll(ctx, ten)
+					failed <- err
+				}()
+				time.Sleep(time.Second)
+				if fl.holding("a6") != 3 || fl.holding("a8") != 0 {
+					t.Errorf("a6 is held on %d nodes and a8 on %d, want all before the taken one and none behind", fl.holding("a6"), fl.holding("a8"))
+				}
+				end(l, cancel)
+				err := <-failed
+				var q *QuorumError
+				if !errors.Is(err, ErrTaken) || !errors.Is(err, context.Canceled) && !errors.Is(err, ErrClosed) || !errors.As(err, &q) ||
+					q.Name != strings.Join(ten, ", ") || !strings.Contains(err.Error(), `"a7" taken by `+holder.Owner()) {
+					t.Errorf("got %v, want who has a7", err)
+				}
+				settleNetwork()
+				if left := fl.leftovers(); len(left) != 3 {
+					t.Errorf("left: %v, want a7 alone", left)
+				}
+			})
+		})
+	}
+}
+
+func TestSeveralNamesAndAttempts(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		must(fl.locker("holder").Lock(t.Context(), "a7"))(t)
+		l := fl.locker("a")
+		for _, attempts := range []int{1, 2, 5} {
+			within(t, time.Duration(attempts)*300*ms, "giving up", func() {
+				if _, err := l.LockAll(t.Context(), ten, WithMaxAttempts(attempts)); !errors.Is(err, ErrTaken) {
+					t.Errorf("%d attempts: got %v, want ErrTaken", attempts, err)
+				}
+			})
+		}
+		settleNetwork()
+		if left := fl.leftovers(); len(left) != 3 {
+			t.Errorf("left: %v, want a7 alone", left)
+		}
+	})
+}
+
+// What was won may be lost before the last name is: by a node that is emptied, or by a clock.
+func TestWhatIsLostOnTheWayIsWaitedForAgain(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		holder := must(fl.locker("holder").Lock(t.Context(), "a7"))(t)
+		l := fl.locker("a")
+		var k *Lock
+		var waiting sync.WaitGroup
+		waiting.Go(func() { k = must(l.LockAll(t.Context(), ten))(t) })
+		time.Sleep(time.Second)
+		for _, n := range fl.nodes {
+			n.Do("SET", "a2", "thief", "PX", "20000")
+		}
+		time.Sleep(5 * time.Second)
+		if err := holder.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(5 * time.Second)
+		if k != nil {
+			t.Error("had all names while a thief had one")
+		}
+		within(t, 12*time.Second, "the end of the wait", waiting.Wait)
+		settleNetwork()
+		if k == nil || fl.holding("a2") != 3 || k.Err() != nil {
+			t.Error("want a hold of all names after the thief's TTL")
+		}
+		if err := k.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		settleNetwork()
+		if left := fl.leftovers(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+// crowd has many goroutines of several processes lock sets of names, and single ones, in any order.
+type crowd struct {
+	fl      *fleet
+	mu      sync.Mutex
+	inside  map[string]int
+	tokens  map[string]int64
+	longest time.Duration
+}
+
+func (c *crowd) enter(t *testing.T, k *Lock, waited time.Duration) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.longest = max(c.longest, waited)
+	for _, name := range k.Names() {
+		if c.inside[name]++; c.inside[name] != 1 {
+			t.Errorf("two hold %s", name)
+		}
+		if k.Token() <= c.tokens[name] {
+			t.Errorf("%s: token %d after %d", name, k.Token(), c.tokens[name])
+		}
+		c.tokens[name] = k.Token()
+	}
+}
+
+func (c *crowd) leave(k *Lock) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range k.Names() {
+		c.inside[name]--
+	}
+}
+
+func TestOverlappingSetsNeitherDeadlockNorStarve(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				c := &crowd{fl: fl, inside: map[string]int{}, tokens: map[string]int64{}}
+				const processes, goroutines, rounds = 4, 3, 10
+				var all sync.WaitGroup
+				begun := time.Now()
+				for p := range processes {
+					l := fl.locker(fmt.Sprint(p))
+					for g := range goroutines {
+						r := rand.New(rand.NewPCG(seed, uint64(10*p+g)))
+						all.Go(func() {
+							for range rounds {
+								time.Sleep(time.Duration(r.IntN(int(3 * ms))))
+								var names []string
+								for _, i := range r.Perm(6)[:1+r.IntN(6)] {
+									names = append(names, ten[i])
+								}
+								asked := time.Now()
+								k := must(l.LockAll(t.Context(), names))(t)
+								c.enter(t, k, time.Since(asked))
+								time.Sleep(time.Duration(r.IntN(int(4 * ms))))
+								c.leave(k)
+								if err := k.Unlock(t.Context()); err != nil {
+									t.Error(err)
+								}
+							}
+						})
+					}
+				}
+				all.Wait()
+				took := time.Since(begun)
+				t.Logf("%v for %d holds, the longest wait %v", took, processes*goroutines*rounds, c.longest)
+				// Eleven others hold for 2 ms on average.
+				if c.longest > 500*ms {
+					t.Errorf("somebody waited for %v", c.longest)
+				}
+				settleNetwork()
+				if left := fl.leftovers(); len(left) > 0 {
+					t.Errorf("left: %v", left)
+				}
+			})
+		})
+	}
+}
+
+// Names that are handed from waiter to waiter are never free: who only tried for all at once would wait for ever.
+func TestSeveralNamesThatAreNeverFree(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		ctx, stop := context.WithCancel(t.Context())
+		var busy sync.WaitGroup
+		for _, name := range []string{"a2", "a5", "a8"} {
+			for i := range 3 {
+				l := fl.locker(name + fmt.Sprint(i))
+				busy.Go(func() {
+					for ctx.Err() == nil {
+						if k, err := l.Lock(ctx, name); err == nil {
+							time.Sleep(5 * ms)
+							_ = k.Unlock(t.Context())
+						}
+					}
+				})
+			}
+		}
+		l := fl.locker("a")
+		time.Sleep(time.Second)
+		if _, err := l.LockAll(t.Context(), ten, WithMaxAttempts(1)); !errors.Is(err, ErrTaken) {
+			t.Errorf("got %v: the names should be taken all the time", err)
+		}
+		for range 20 {
+			within(t, 300*ms, "LockAll", func() {
+				k := must(l.LockAll(t.Context(), ten))(t)
+				if err := k.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		stop()
+		busy.Wait()
+		settleNetwork()
+		if left := fl.leftovers(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+// Within one process the lines for several names are as little a trap as the queues on the nodes.
+func TestSeveralNamesInOneProcess(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		var all sync.WaitGroup
+		inside := 0
+		for i := range 20 {
+			all.Go(func() {
+				names := []string{"x", "y"}
+				if i%2 == 1 {
+					names = []string{"y", "x"}
+				}
+				for range 5 {
+					k := must(l.LockAll(t.Context(), names))(t)
+					if inside++; inside != 1 {
+						t.Error("two at once")
+					}
+					time.Sleep(ms)
+					inside--
+					if err := k.Unlock(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		within(t, time.Second, "100 holds", all.Wait)
+		synctest.Wait()
+	})
+}

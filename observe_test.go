@@ -1,0 +1,462 @@
+package redlock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// witness collects events.
+type witness struct {
+	mu   sync.Mutex // guards seen
+	seen []Event
+}
+
+func (w *witness) see(ev Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ev.Kind != EventNodeMeasured {
+		w.seen = append(w.seen, ev)
+	}
+}
+
+// take returns what was seen since the last time.
+func (w *witness) take() []Event {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seen := w.seen
+	w.seen = nil
+	return seen
+}
+
+// expect takes the events and checks their kinds, in order.
+func (w *witness) expect(t *testing.T, want ...EventKind) []Event {
+	t.Helper()
+	seen := w.take()
+	var got []EventKind
+	for _, ev := range seen {
+		got = append(got, ev.Kind)
+		if ev.Time.IsZero() || ev.Dropped != 0 {
+			t.Errorf("%s: time %v, %d dropped", ev.Kind, ev.Time, ev.Dropped)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("got %q, want %q", got, want)
+	}
+	return seen
+}
+
+// witnessed is a locker of the fleet under observation, all of whose nodes have been told as up.
+func (fl *fleet) witnessed(client string, opts ...Option) (*Locker, *witness) {
+	fl.t.Helper()
+	w := &witness{}
+	l := fl.locker(client, append(opts, WithObserver(w.see))...)
+	up := make([]EventKind, len(fl.nodes))
+	for i := range up {
+		up[i] = EventNodeUp
+	}
+	var addrs []string
+	for _, ev := range w.expect(fl.t, up...) {
+		addrs = append(addrs, ev.Node)
+	}
+	if slices.Sort(addrs); addrs[0] != "n0:6379" || len(slices.Compact(addrs)) != len(fl.nodes) {
+		fl.t.Errorf("up: got %q, want every node once", addrs)
+	}
+	return l, w
+}
+
+func TestEventsOfAHold(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		type key struct{}
+		l, w := fl.witnessed("a", WithTTL(3*time.Second))
+		ctx := context.WithValue(t.Context(), key{}, "mine")
+		k := must(l.Lock(ctx, "job"))(t)
+		until := k.Until()
+		seen := w.expect(t, EventAttempt, EventAcquired)
+		attempt, acquired := seen[0], seen[1]
+		if attempt.Op != "lock" || attempt.Name != "job" || attempt.Err != nil || attempt.Owner != "" {
+			t.Errorf("attempt: got %+v", attempt)
+		}
+		if acquired.Op != "lock" || acquired.Owner != k.Owner() || acquired.Token != k.Token() || !acquired.Until.Equal(until) {
+			t.Errorf("acquired: got %+v, want owner, token and end of the hold", acquired)
+		}
+
+		time.Sleep(1500 * ms)
+		renewed := w.expect(t, EventRenewed)[0]
+		if renewed.Op != "extend" || renewed.Token != k.Token() || !renewed.Until.Equal(k.Until()) || !renewed.Until.After(until) {
+			t.Errorf("renewed: got %+v", renewed)
+		}
+		if err := k.Extend(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.expect(t, EventRenewed)
+
+		if err := k.Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		released := w.expect(t, EventReleased)[0]
+		if released.Err != nil || released.Owner != k.Owner() || released.Duration < 1500*ms || released.Duration > 1600*ms {
+			t.Errorf("released: got %+v, want no error after 1.5s", released)
+		}
+		for _, ev := range append(seen, renewed, released) {
+			if ev.Name != "job" || ev.Context.Value(key{}) != "mine" {
+				t.Errorf("%s: got the name %q and the context %v", ev.Kind, ev.Name, ev.Context)
+			}
+		}
+		_ = k.Unlock(t.Context())
+		w.expect(t) // once is enough
+	})
+}
+
+// An event tells of what others hold, node by node.
+func TestEventsOfARefusal(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		holder := must(fl.locker("a").Lock(t.Context(), "job"))(t)
+		l, w := fl.witnessed("b")
+		_, _ = l.TryLock(t.Context(), "job")
+		for _, ev := range w.expect(t, EventAttempt, EventNotAcquired) {
+			if !errors.Is(ev.Err, ErrTaken) || len(ev.Nodes) != 3 || !slices.ContainsFunc(ev.Nodes, func(n NodeError) bool { return n.Owner == holder.Owner() }) || ev.Token != 0 {
+				t.Errorf("%s: got %+v, want taken by %s", ev.Kind, ev, holder.Owner())
+			}
+		}
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun := time.Now()
+		_, err := l.Lock(ctx, "job")
+		seen := w.take()
+		last := seen[len(seen)-1]
+		if last.Kind != EventNotAcquired || !errors.Is(last.Err, context.DeadlineExceeded) || last.Err.Error() != err.Error() || last.Duration != time.Since(begun) {
+			t.Errorf("got %+v, want the error %v after %v", last, err, time.Since(begun))
+		}
+		for _, ev := range seen[:len(seen)-1] {
+			if ev.Kind != EventAttempt || !errors.Is(ev.Err, ErrTaken) {
+				t.Errorf("while waiting: got %+v", ev)
+			}
+		}
+		if len(seen) < 4 {
+			t.Errorf("got %d events of a wait, want several attempts", len(seen))
+		}
+		_, err = l.TryLock(ctx, "job")
+		if ev := w.expect(t, EventNotAcquired)[0]; !errors.Is(ev.Err, context.DeadlineExceeded) || ev.Nodes != nil || err == nil {
+			t.Errorf("context done: got %+v", ev)
+		}
+	})
+}
+
+func TestEventsOfALoss(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l, w := fl.witnessed("a", WithTTL(3*time.Second))
+		k := must(l.Lock(t.Context(), "job"))(t)
+		w.expect(t, EventAttempt, EventAcquired)
+		fl.nodes[0].Pause()
+		fl.nodes[1].Pause()
+		<-k.Done()
+		seen := w.take()
+		count := map[EventKind]int{}
+		for _, ev := range seen {
+			count[ev.Kind]++
+		}
+		if count[EventNodeDown] != 2 || count[EventNotRenewed] < 2 || count[EventLost] != 1 || len(seen) != count[EventNotRenewed]+3 {
+			t.Fatalf("got %v, want two nodes down, renewals that failed, and one loss", count)
+		}
+		for _, ev := range seen {
+			switch ev.Kind {
+			case EventNodeDown:
+				if !errors.Is(ev.Err, ErrNodeTimeout) || ev.Node == "n2:6379" || ev.Context != nil {
+					t.Errorf("down: got %+v", ev)
+				}
+			case EventNotRenewed:
+				if !errors.Is(ev.Err, ErrNoQuorum) || len(ev.Nodes) != 3 || !ev.Until.Equal(k.Until()) || ev.Op != "extend" {
+					t.Errorf("not renewed: got %+v", ev)
+				}
+			default:
+			}
+		}
+		if last := seen[len(seen)-1]; last.Kind != EventLost || !errors.Is(last.Err, ErrLost) || last.Duration < 2900*ms || last.Token != k.Token() {
+			t.Errorf("the last: got %+v, want the loss", last)
+		}
+		fl.nodes[0].Resume()
+		fl.nodes[1].Resume()
+		_ = k.Unlock(t.Context())
+		settleNetwork()
+		w.expect(t, EventNodeUp, EventNodeUp)
+	})
+}
+
+// A node that lost its data is told the holds again, abstains, and comes back.
+func TestEventsOfARestart(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l, w := fl.witnessed("a", WithTTL(3*time.Second))
+		k := must(l.Lock(t.Context(), "job"))(t)
+		w.expect(t, EventAttempt, EventAcquired)
+		fl.nodes[1].Crash(false)
+		time.Sleep(500 * ms)
+		if ev := w.expect(t, EventNodeDown)[0]; ev.Node != "n1:6379" || !errors.Is(ev.Err, ErrNodeDown) {
+			t.Errorf("got %+v", ev)
+		}
+		fl.nodes[1].Restart()
+		time.Sleep(5 * time.Second)
+		var away, repaired *Event
+		seen := w.take()
+		for i, ev := range seen {
+			switch ev.Kind {
+			case EventRenewed:
+			case EventNodeAbstaining:
+				away = &seen[i]
+			case EventRepaired:
+				repaired = &seen[i]
+			default:
+				t.Errorf("got %+v", ev)
+			}
+		}
+		var why *AbstainError
+		if away == nil || away.Node != "n1:6379" || !errors.As(away.Err, &why) {
+			t.Errorf("got %+v, want the node as abstaining", away)
+		}
+		if repaired == nil || len(repaired.Nodes) != 1 || repaired.Nodes[0].Addr != "n1:6379" || repaired.Token != k.Token() {
+			t.Errorf("got %+v, want the node as repaired", repaired)
+		}
+		time.Sleep(time.Minute)
+		up := slices.DeleteFunc(w.take(), func(ev Event) bool { return ev.Kind == EventRenewed })
+		if len(up) != 1 || up[0].Kind != EventNodeUp || up[0].Node != "n1:6379" {
+			t.Errorf("after the guard period: got %+v, want the node as up", up)
+		}
+		runtime.KeepAlive(k) // who is forgotten is renewed no longer
+	})
+}
+
+func TestEventsOfEveryEnd(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l, w := fl.witnessed("a", WithoutRenewal())
+		k := must(l.Lock(t.Context(), "handed"))(t)
+		ticket := k.Ticket()
+		seen := w.expect(t, EventAttempt, EventAcquired, EventReleased)
+		if err := seen[2].Err; err != ErrHandedOver { //nolint:errorlint // as it says
+			t.Errorf("ticket: got %v", err)
+		}
+		k = must(l.Adopt(t.Context(), ticket))(t)
+		if seen = w.expect(t, EventAttempt, EventAcquired); seen[1].Op != "adopt" {
+			t.Errorf("adopt: got %+v", seen[1])
+		}
+		_, _ = l.Adopt(t.Context(), ticket)
+		w.expect(t, EventAttempt, EventNotAcquired)
+
+		for _, n := range fl.nodes[:2] {
+			n.Pause()
+		}
+		if err := k.Unlock(t.Context()); !errors.Is(err, ErrNoQuorum) {
+			t.Fatalf("got %v, want ErrNoQuorum", err)
+		}
+		seen = w.expect(t, EventNodeDown, EventNodeDown, EventReleased)
+		if !errors.Is(seen[2].Err, ErrNoQuorum) || len(seen[2].Nodes) != 3 || seen[2].Op != "unlock" {
+			t.Errorf("an unlock that failed: got %+v", seen[2])
+		}
+		for _, n := range fl.nodes[:2] {
+			n.Resume()
+		}
+		settleNetwork()
+		w.expect(t, EventNodeUp, EventNodeUp)
+
+		limited := must(l.Lock(t.Context(), "limited", WithMaxHold(4*time.Second)))(t)
+		<-limited.Done()
+		seen = w.expect(t, EventAttempt, EventAcquired, EventReleased)
+		if err := seen[2].Err; err != ErrMaxHold { //nolint:errorlint // as it says
+			t.Errorf("max hold: got %v", err)
+		}
+		must(l.Lock(t.Context(), "closed"))(t)
+		w.expect(t, EventAttempt, EventAcquired)
+		_ = l.Close()
+		if ev := w.expect(t, EventReleased)[0]; ev.Err != ErrClosed { //nolint:errorlint // as it says
+			t.Errorf("close: got %v", ev.Err)
+		}
+	})
+}
+
+// Several names are one hold, and the steps on the way to it are nobody's business.
+func TestEventsOfSeveralNames(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l, w := fl.witnessed("a")
+		first := must(fl.locker("b").Lock(t.Context(), "y"))(t)
+		time.AfterFunc(100*ms, func() { _ = first.Unlock(context.Background()) })
+		k := must(l.LockAll(t.Context(), []string{"z", "x", "y"}))(t)
+		if err := k.Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		settleNetwork()
+		seen := w.take()
+		last := seen[max(0, len(seen)-2):]
+		if len(last) != 2 || last[0].Kind != EventAcquired || last[1].Kind != EventReleased || last[0].Name != k.Name() || last[1].Token != k.Token() {
+			t.Fatalf("got %+v, want that %s was acquired and released", seen, k.Name())
+		}
+		for _, ev := range seen[:len(seen)-2] {
+			if ev.Kind != EventAttempt || ev.Name != k.Name() {
+				t.Errorf("on the way: got %+v", ev)
+			}
+		}
+	})
+}
+
+// An observer that does not return keeps nobody, not even Close for long. What it misses is counted.
+func TestASlowObserver(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		var seen, dropped int
+		stuck := make(chan struct{})
+		l := fl.locker("a", WithTTL(3*time.Second), WithObserver(func(ev Event) {
+			<-stuck
+			seen, dropped = seen+1, dropped+ev.Dropped
+		}))
+		kept := must(l.Lock(t.Context(), "kept"))(t)
+		const cycles = 1000 // of three events each
+		for range cycles {
+			within(t, 100*ms, "a cycle", func() {
+				k := must(l.Lock(t.Context(), "job"))(t)
+				if err := k.Unlock(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+		time.Sleep(10 * time.Second)
+		if err := kept.Err(); err != nil {
+			t.Errorf("a hold that is to be renewed: got %v", err)
+		}
+		within(t, 250*ms, "Close", func() { _ = l.Close() })
+		close(stuck)
+		synctest.Wait()
+		if seen != maxEvents+1 || dropped != 0 {
+			t.Errorf("got %d events, %d dropped among them, want the %d that were kept and the one that it was at", seen, dropped, maxEvents)
+		}
+	})
+	bubble(t, 1, func(t *testing.T, fl *fleet) {
+		stuck := make(chan struct{})
+		var seen, dropped int
+		l := fl.locker("a", WithObserver(func(ev Event) {
+			<-stuck
+			seen, dropped = seen+1, dropped+ev.Dropped
+		}))
+		cycle := func() {
+			if err := must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 500 {
+			cycle()
+		}
+		close(stuck)
+		synctest.Wait()
+		before := seen + dropped
+		cycle()
+		synctest.Wait()
+		if seen != maxEvents+1+3 || before+3 > seen+dropped || seen+dropped < 3*501 {
+			t.Errorf("got %d events and %d dropped, want all of 501 cycles in one or the other", seen, dropped)
+		}
+	})
+}
+
+// An observer may use the Locker.
+func TestAnObserverMayLock(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		var l *Locker
+		ready := make(chan struct{})
+		var got error
+		l = fl.locker("a", WithObserver(func(ev Event) {
+			<-ready
+			if ev.Kind == EventAcquired && ev.Name == "first" {
+				k, err := l.TryLock(context.Background(), "second")
+				if err == nil {
+					err = k.Unlock(context.Background())
+				}
+				got = errors.Join(err, errors.New("seen"))
+			}
+		}))
+		close(ready)
+		must(l.Lock(t.Context(), "first"))(t)
+		settleNetwork()
+		if got == nil || got.Error() != "seen" {
+			t.Errorf("got %v, want that the second was locked and unlocked", got)
+		}
+	})
+}
+
+// A panic of the observer ends the process: it is the user's, and hides nothing.
+func TestAnObserverThatPanics(t *testing.T) {
+	if os.Getenv("REDLOCK_TEST_PANIC") != "" {
+		l, err := New([]string{"redis://127.0.0.1:1"}, WithObserver(func(ev Event) { panic("the observer's own: " + ev.Kind) }))
+		fmt.Println(l, err)
+		time.Sleep(time.Minute)
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestAnObserverThatPanics$")
+	cmd.Env = append(os.Environ(), "REDLOCK_TEST_PANIC=1")
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "the observer's own: node down") {
+		t.Errorf("got %v and %s, want the panic", err, out)
+	}
+}
+
+// What a log has of an eventful life, by its level.
+func TestLogLevels(t *testing.T) {
+	for level, want := range map[slog.Level]string{
+		slog.LevelError: "lost",
+		slog.LevelWarn:  "lost, node, not renewed",
+		slog.LevelInfo:  "lost, node, node up, not renewed",
+		slog.LevelDebug: "acquired, attempt, lost, node, node down, node up, not acquired, not renewed, released, renewed",
+	} {
+		t.Run(level.String(), func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				var log bytes.Buffer
+				l := fl.locker("a", WithTTL(3*time.Second), WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))))
+				k := must(l.Lock(t.Context(), "job"))(t)
+				must(l.Lock(t.Context(), "other"))(t).Unlock(t.Context())
+				_, _ = fl.locker("b").TryLock(t.Context(), "job")
+				_, _ = l.Lock(t.Context(), "job", WithMaxAttempts(1))
+				time.Sleep(2 * time.Second)
+				fl.nodes[0].Crash(true)
+				fl.nodes[1].Crash(true)
+				<-k.Done()
+				runtime.KeepAlive(k) // who is forgotten is renewed no longer
+				_ = l.Close()
+				synctest.Wait()
+				said := map[string]bool{}
+				for line := range strings.Lines(log.String()) {
+					_, msg, _ := strings.Cut(line, "msg=")
+					msg, _, _ = strings.Cut(strings.TrimPrefix(msg, `"`), `"`)
+					msg, _, _ = strings.Cut(strings.TrimSpace(msg), ":") // findings say more
+					msg, _, _ = strings.Cut(msg, " name=")
+					said[msg] = true
+				}
+				var got []string
+				for msg := range said {
+					got = append(got, msg)
+				}
+				slices.Sort(got)
+				if text := strings.Join(got, ", "); text != want {
+					t.Errorf("got %s, want %s:\n%s", text, want, log.String())
+				}
+			})
+		})
+	}
+}
+
+// Where nobody observes, there is nothing to do it with.
+func TestNobodyObserves(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, fl *fleet) {
+		for _, opts := range [][]Option{nil, {WithObserver(nil)}, {WithLogger(slog.New(slog.DiscardHandler))}} {
+			if l := fl.locker("a", opts...); l.events != nil {
+				t.Errorf("%v: got a queue of events", opts)
+			}
+		}
+	})
+}

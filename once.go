@@ -1,0 +1,143 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Once runs fn under the lock of the name, unless that has been done: for a job that is started on several machines, or again and
+// again, and is to be carried out once. At any time at most one run is under way. When one has succeeded,
+// nobody begins another for the done TTL ([WithDoneTTL], 2 h by default). When one has failed, another may begin, at
+// most [WithMaxRuns] in all (3 by default). See docs/scheduled-jobs.md.
+//
+// Once waits as [Locker.Lock] does while somebody else's run is under way, and then finds out what came of it. It returns
+//
+//   - nil if fn has returned nil and a majority of the nodes knows it;
+//   - an error that satisfies errors.Is for ErrDone where a run has succeeded before, and for ErrExhausted where as many have
+//     failed as may; fn has not been called then;
+//   - an error as from Lock where the lock was not to be had, for example ErrTaken with WithMaxAttempts(1) while somebody's run is
+//     under way; fn has not been called;
+//   - the error of fn, whose run has failed;
+//   - an error that satisfies errors.Is for ErrLost where the hold ended before the run, whatever fn has returned: this counts
+//     as a failed run. The context that fn gets ends in this case, as in [Locker.Do];
+//   - an error that satisfies errors.Is for ErrNoQuorum where too few nodes could be told of the run before the hold
+//     ended. If fn was called, nobody can say whether its success counts.
+//
+// A panic of fn counts as a failed run and is passed on; so does, in the end, the crash of the process. A run counts from just
+// before fn is called: of a run that crashed before or after fn did its work, the count knows nothing but
+// that it began. So fn may have succeeded and be called once more, if the process crashes or loses its hold just after: a job whose work must
+// not be repeated passes on its token ([FromContext], [Lock.Token]).
+//
+// The count and the success are kept on the nodes for the done TTL after the last run has ended, as long as a
+// majority of them keeps its data. Once needs the fencing token, and cannot be called inside a hold of the same
+// name: ErrInvalid.
+func (l *Locker) Once(ctx context.Context, name string, fn func(context.Context) error, opts ...Option) (err error) {
+	j, opts, err := l.newJob(ctx, name, opts)
+	if err != nil {
+		return fmt.Errorf("redlock: once %q: %w", name, unprefixed{err})
+	}
+
+	// 1. Who comes when all is over need not lock at all.
+	if read, err := j.read(ctx); err == nil {
+		if over := j.over(read, false); over != nil {
+			j.mend(read)
+			return over
+		}
+	}
+
+	// 2. Take the lock, and with it the right to write. Whoever had it before can
+	// write no more.
+	lock, err := l.Lock(ctx, name, opts...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = j.leave(ctx, lock, err) }()
+
+	// 3. See once more. If it is not over, say that another run begins, so
+	// that it counts even if nobody lives to tell how it ended.
+	if err := j.begin(ctx, lock); err != nil {
+		return err
+	}
+
+	// 4. Run, and say that it succeeded. Whatever ends ctx now cannot undo what was done. The
+	// end of the hold can: then somebody else may have begun.
+	if err := j.run(ctx, lock, fn); err != nil {
+		return err
+	}
+	return j.succeed(ctx, lock)
+}
+
+// leave unlocks. What became of the job stays true if that fails: the lock is then free when its TTL is over.
+func (j *job) leave(ctx context.Context, lock *Lock, err error) error {
+	unlocked := lock.Unlock(ctx)
+	if err == nil || errors.Is(err, ErrDone) || errors.Is(err, ErrExhausted) || errors.Is(err, ErrLost) {
+		return err
+	}
+	return errors.Join(err, unlocked)
+}
+
+// succeed makes the success of the run known. It counts if the hold is valid when a majority knows.
+func (j *job) succeed(ctx context.Context, lock *Lock) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), j.opts.ttl)
+	defer cancel()
+	j.text = entryText(lock.Token(), j.runs, RunDone)
+	if err := j.insist(ctx, lock, func(ctx context.Context) error { return j.write(ctx, j.opts.doneTTL) }); err != nil {
+		return err
+	}
+	return j.valid(lock)
+}
+
+// run calls fn, and says that it failed where it did.
+func (j *job) run(ctx context.Context, lock *Lock, fn func(context.Context) error) (err error) {
+	held, cancel := lock.Context(NewContext(ctx, lock))
+	// A run goes on until fn returns, whatever ends ctx.
+	kept, stop := lock.Context(context.WithoutCancel(ctx))
+	var keeping sync.WaitGroup
+	keeping.Go(func() { j.keep(kept) })
+	succeeded := false
+	defer func() {
+		cancel()
+		stop()
+		keeping.Wait()
+		if !succeeded {
+			// Only for others to know at once. If it does not get there, who has the lock next
+			// finds that a run was begun and is no longer under way.
+			j.text = entryText(lock.Token(), j.runs, RunFailed)
+			_ = j.write(context.WithoutCancel(ctx), j.opts.doneTTL)
+		}
+	}()
+	if err = fn(held); err == nil {
+		err = j.valid(lock)
+	}
+	succeeded = err == nil
+	return err
+}
+
+// keepEvery is how often at least what was written is written again during a run: so it outlives the run by the done
+// TTL, and nodes that are restarted one by one have it again.
+const keepEvery = 30 * time.Second
+
+// keep keeps the register as it is until ctx is done.
+func (j *job) keep(ctx context.Context) {
+	every := time.NewTicker(min(j.opts.doneTTL/3, keepEvery))
+	defer every.Stop()
+	for {
+		select {
+		case <-every.C:
+			_ = j.write(ctx, j.opts.doneTTL) // it was written before, and will be again
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// valid returns an error where the hold is over.
+func (j *job) valid(lock *Lock) error {
+	if err := lock.Err(); err != nil {
+		return lock.hold.over("once", err)
+	}
+	return nil
+}

@@ -1,0 +1,236 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// crash ends a process in the middle of what it does: it sends nothing any more.
+func (fl *fleet) crash(client string, l *Locker) {
+	for i := range fl.nodes {
+		fl.net.Cut(link0(client, i))
+	}
+	_ = l.Close()
+}
+
+// What an earlier holder got onto a minority is either seen, and completed, or it never counts.
+func TestOnceMinorityWrites(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		stands []string // on the nodes, of an earlier hold
+		want   string   // afterwards
+		err    error
+	}{
+		{"begun, seen", []string{"1 begun", "", ""}, "2 done, 2 done, 2 done", nil},
+		{"failed, seen", []string{"1 begun", "1 failed", "1 begun"}, "2 done, 2 done, 2 done", nil},
+		{"done, seen", []string{"1 done", "1 begun", "1 begun"}, "1 done, 1 done, 1 done", ErrDone},
+		{"done, the others lost it", []string{"", "1 done", ""}, "1 done, 1 done, 1 done", ErrDone},
+		{"the last run begun, seen", []string{"3 begun", "2 failed", "2 failed"}, "3 failed, 3 failed, 3 failed", ErrExhausted},
+		{"begun, not seen", []string{"", "", "1 begun: dead"}, "1 done, 1 done, -", nil},
+		{"done, not seen", []string{"", "", "1 done: dead"}, "1 done, 1 done, -", nil},
+		{"done, one node lacks it", []string{"1 done", "1 done", ""}, "1 done, 1 done, 1 done", ErrDone},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				l := fl.locker("a")
+				first := must(l.TryLock(t.Context(), "job"))(t)
+				_ = first.Unlock(t.Context())
+				settleNetwork()
+				for i, text := range c.stands {
+					text, dead := strings.CutSuffix(text, ": dead")
+					if text != "" {
+						fl.nodes[i].Do("SET", "redlock:once:job", fmt.Sprintf("%d %s", first.Token(), text), "PX", "60000")
+					}
+					if dead {
+						fl.nodes[i].Crash(false)
+					}
+				}
+				ran := 0
+				err := l.Once(t.Context(), "job", func(context.Context) error { ran++; return nil })
+				if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) || (ran == 1) != (c.err == nil) {
+					t.Errorf("got %v, %d runs, want %v", err, ran, c.err)
+				}
+				fl.wantRegister("job", c.want)
+				if c.err != nil && fl.nodes[0].Do("PTTL", "redlock:once:job").(int64) > 60000 {
+					t.Error("what was only repeated lives longer than before")
+				}
+			})
+		})
+	}
+}
+
+// A text that reached a minority alone and is seen by nobody cannot come back to count.
+func TestOnceAnUnseenMinorityWriteIsOvertaken(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		first := must(l.TryLock(t.Context(), "job"))(t)
+		_ = first.Unlock(t.Context())
+		settleNetwork()
+		fl.nodes[2].Do("SET", "redlock:once:job", fmt.Sprintf("%d 1 done", first.Token()), "PX", "600000")
+		fl.nodes[2].Pause()
+		if err := l.Once(t.Context(), "job", fail); !errors.Is(err, errJob) {
+			t.Errorf("got %v, want the job's error", err)
+		}
+		fl.nodes[2].Resume()
+		time.Sleep(2 * time.Second)
+		if err := l.Once(t.Context(), "job", succeed); err != nil {
+			t.Errorf("got %v: the unseen success has come back", err)
+		}
+		fl.wantRegister("job", "2 done, 2 done, 2 done")
+	})
+}
+
+func TestOnceNodeFailuresDuringEachWrite(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		before, in func(fl *fleet) // when Once is called, and inside the run
+		runs       int
+		err        error
+		register   string
+	}{
+		{"a minority down", func(fl *fleet) { fl.down(0, 1) }, nil, 1, nil, "-, -, 1 done, 1 done, 1 done"},
+		{"a minority dies during the run", nil, func(fl *fleet) { fl.down(0, 1) }, 1, nil, "-, -, 1 done, 1 done, 1 done"},
+		{"a majority pauses before the run is written", func(fl *fleet) {
+			time.AfterFunc(2*ms, func() { fl.pause(2*time.Second, 0, 1, 2) })
+		}, nil, 1, nil, "1 done, 1 done, 1 done, 1 done, 1 done"},
+		{"a majority pauses before the success is written", nil, func(fl *fleet) { fl.pause(2*time.Second, 0, 1, 2) }, 1, nil, "1 done, 1 done, 1 done, 1 done, 1 done"},
+		{"a majority is out of memory for a while", nil, func(fl *fleet) {
+			for _, n := range fl.nodes[:3] {
+				n.SetConfig("maxmemory", "1")
+				time.AfterFunc(5*time.Second, func() { n.SetConfig("maxmemory", "0") })
+			}
+		}, 1, nil, "1 done, 1 done, 1 done, 1 done, 1 done"},
+		{"a majority dies during the run", nil, func(fl *fleet) { fl.down(0, 1, 2) }, 1, ErrNoQuorum, "-, -, -, 1 done, 1 done"},
+		{"a majority dies before the run is written", func(fl *fleet) {
+			time.AfterFunc(2*ms, func() { fl.down(0, 1, 2) })
+		}, nil, 0, ErrNoQuorum, "-, -, -, 1 begun, 1 begun"},
+		{"no majority from the start", func(fl *fleet) { fl.down(0, 1, 2) }, nil, 0, ErrNoQuorum, "-, -, -, -, -"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, 5, func(t *testing.T, fl *fleet) {
+				l := fl.locker("a")
+				ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+				defer cancel()
+				if c.before != nil {
+					c.before(fl)
+				}
+				ran := 0
+				err := l.Once(ctx, "job", func(context.Context) error {
+					ran++
+					if c.in != nil {
+						c.in(fl)
+					}
+					return nil
+				})
+				if ran != c.runs || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+					t.Errorf("%d runs, %v; want %d, %v", ran, err, c.runs, c.err)
+				}
+				fl.wantRegister("job", c.register)
+			})
+		})
+	}
+}
+
+// down kills nodes, with what they know.
+func (fl *fleet) down(nodes ...int) {
+	for _, i := range nodes {
+		fl.nodes[i].Crash(false)
+	}
+}
+
+func (fl *fleet) pause(d time.Duration, nodes ...int) {
+	for _, i := range nodes {
+		fl.nodes[i].Pause()
+		time.AfterFunc(d, fl.nodes[i].Resume)
+	}
+}
+
+// Nodes that come back empty, one after the other, get the register again: during a run by the run itself, later by whoever asks.
+func TestOnceSurvivesRollingRestarts(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a"), fl.locker("b")
+		roll := func(after func()) {
+			for i, n := range fl.nodes {
+				n.Crash(false)
+				time.Sleep(5 * time.Second)
+				n.Restart()
+				time.Sleep(time.Minute)
+				after()
+				if text := fl.nodes[i].Do("GET", "redlock:once:job"); text == nil {
+					t.Errorf("node %d has not got the register again", i)
+				}
+			}
+		}
+		if err := a.Once(t.Context(), "job", func(context.Context) error {
+			roll(func() {})
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		roll(func() {
+			if err := b.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrDone) {
+				t.Errorf("got %v, want ErrDone", err)
+			}
+			settleNetwork()
+		})
+	})
+}
+
+// What a node that restarted empty says does not count before the guard period is over.
+func TestOnceAbstainingNodesAreNotBelieved(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		fl.down(2)
+		if err := l.Once(t.Context(), "job", succeed); err != nil {
+			t.Fatal(err)
+		}
+		fl.nodes[2].Restart()
+		fl.down(0)
+		fl.nodes[0].Restart() // one of the two that know is empty now, and the third never knew
+		time.Sleep(2 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := l.Once(ctx, "job", mustNotRun(t)); !errors.Is(err, ErrNoQuorum) {
+			t.Errorf("got %v, want ErrNoQuorum", err)
+		}
+		if err := l.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrDone) {
+			t.Errorf("after the guard period: got %v, want ErrDone of the one that knows", err)
+		}
+		fl.wantRegister("job", "1 done, 1 done, 1 done")
+	})
+}
+
+// Of a process that is killed at any moment, nothing worse is left than a run that counts.
+func TestOnceKilledAtAnyMoment(t *testing.T) {
+	for at := range 40 {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a")
+			killed := time.AfterFunc(time.Duration(at)*200*time.Microsecond, func() { fl.crash("a", l) })
+			finished := 0
+			err := l.Once(t.Context(), "job", func(context.Context) error {
+				time.Sleep(ms)
+				finished++
+				return nil
+			})
+			killed.Stop()
+			if err == nil && finished != 1 {
+				t.Errorf("killed after %d: success without a run", at)
+			}
+			err2 := fl.locker("b").Once(t.Context(), "job", func(context.Context) error { finished++; return nil })
+			switch {
+			case err == nil && !errors.Is(err2, ErrDone):
+				t.Errorf("killed after %d: the first had succeeded, the second got %v", at, err2)
+			case err2 != nil && !errors.Is(err2, ErrDone):
+				t.Errorf("killed after %d: %v, then %v", at, err, err2)
+			case finished < 1 || finished > 2:
+				t.Errorf("killed after %d: finished %d times", at, finished)
+			}
+			synctest.Wait()
+		})
+	}
+}

@@ -1,0 +1,412 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var errJob = errors.New("the job failed")
+
+func succeed(context.Context) error { return nil }
+
+func fail(context.Context) error { return errJob }
+
+func mustNotRun(t *testing.T) func(context.Context) error {
+	t.Helper()
+	return func(context.Context) error {
+		t.Error("the job runs")
+		return nil
+	}
+}
+
+// register returns what the nodes' registers of a name say, "-" where nothing.
+func (fl *fleet) register(name string) string {
+	var said []string
+	for _, n := range fl.nodes {
+		text, _ := n.Do("GET", "redlock:once:"+name).(string)
+		if _, rest, ok := strings.Cut(text, " "); ok {
+			said = append(said, rest)
+		} else {
+			said = append(said, "-")
+		}
+	}
+	return strings.Join(said, ", ")
+}
+
+func (fl *fleet) wantRegister(name, want string) {
+	fl.t.Helper()
+	settleNetwork()
+	if got := fl.register(name); got != want {
+		fl.t.Errorf("the registers say %q, want %q", got, want)
+	}
+}
+
+func TestOnceRunsOnceForTheDoneTTL(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a"), fl.locker("b")
+		hour := WithDoneTTL(time.Hour)
+		if err := a.Once(t.Context(), "job", succeed, hour); err != nil {
+			t.Fatal(err)
+		}
+		fl.wantRegister("job", "1 done, 1 done, 1 done, 1 done, 1 done")
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("the lock is left on %d nodes", got)
+		}
+		for _, l := range []*Locker{a, b} {
+			before := fl.nodes[0].Calls("set")
+			err := l.Once(t.Context(), "job", mustNotRun(t), hour)
+			if !errors.Is(err, ErrDone) || !strings.Contains(err.Error(), "run 1 succeeded; another may begin in 59m") {
+				t.Errorf("got %v, want ErrDone and until when", err)
+			}
+			if fl.nodes[0].Calls("set") != before {
+				t.Error("the lock was taken to find that out")
+			}
+		}
+		time.Sleep(time.Hour)
+		if err := b.Once(t.Context(), "job", succeed, hour); err != nil {
+			t.Errorf("after the done TTL: %v", err)
+		}
+	})
+}
+
+func TestOnceFailuresAreCounted(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a"), fl.locker("b", WithMaxRuns(3))
+		if err := a.Once(t.Context(), "job", fail); !errors.Is(err, errJob) || errors.Is(err, ErrLost) {
+			t.Errorf("got %v, want the job's error alone", err)
+		}
+		fl.wantRegister("job", "1 failed, 1 failed, 1 failed, 1 failed, 1 failed")
+		func() {
+			defer func() {
+				if got := recover(); got != "oops" {
+					t.Errorf("recovered %v", got)
+				}
+			}()
+			_ = b.Once(t.Context(), "job", func(context.Context) error { panic("oops") })
+		}()
+		fl.wantRegister("job", "2 failed, 2 failed, 2 failed, 2 failed, 2 failed")
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("after a panic the lock is left on %d nodes", got)
+		}
+		if err := a.Once(t.Context(), "job", fail); !errors.Is(err, errJob) {
+			t.Errorf("got %v, want the job's error", err)
+		}
+		for _, l := range []*Locker{a, b} {
+			if err := l.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrExhausted) || !strings.Contains(err.Error(), "3 of 3 runs") {
+				t.Errorf("got %v, want ErrExhausted", err)
+			}
+		}
+		if err := a.Once(t.Context(), "job", succeed, WithMaxRuns(0)); err != nil {
+			t.Errorf("without a limit: %v", err)
+		}
+		fl.wantRegister("job", "4 done, 4 done, 4 done, 4 done, 4 done")
+	})
+}
+
+func TestOnceIsForgottenAfterTheDoneTTL(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithMaxRuns(1), WithDoneTTL(time.Minute))
+		if err := l.Once(t.Context(), "job", fail); !errors.Is(err, errJob) {
+			t.Fatal(err)
+		}
+		time.Sleep(59 * time.Second)
+		if err := l.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrExhausted) {
+			t.Errorf("got %v, want ErrExhausted", err)
+		}
+		time.Sleep(time.Second)
+		if err := l.Once(t.Context(), "job", succeed); err != nil {
+			t.Errorf("a minute after the failure: %v", err)
+		}
+	})
+}
+
+// Whoever comes while a run is under way waits, and learns what came of it.
+func TestOnceTwoAtOnce(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		for _, outcome := range []error{nil, errJob} {
+			name := fmt.Sprint("job ", outcome)
+			inside := 0
+			var mu sync.Mutex // guards outcomes
+			outcomes := map[string]int{}
+			var running sync.WaitGroup
+			for i := range 6 {
+				l := fl.locker(fmt.Sprint("c", i%3, outcome))
+				running.Go(func() {
+					err := l.Once(t.Context(), name, func(context.Context) error {
+						if inside++; inside > 1 {
+							t.Error("two at once")
+						}
+						time.Sleep(15 * time.Second)
+						inside--
+						return outcome
+					})
+					mu.Lock()
+					defer mu.Unlock()
+					switch {
+					case err == nil:
+						outcomes["ok"]++
+					case errors.Is(err, ErrDone):
+						outcomes["done"]++
+					case errors.Is(err, ErrExhausted):
+						outcomes["exhausted"]++
+					case errors.Is(err, errJob):
+						outcomes["failed"]++
+					default:
+						t.Error(err)
+					}
+				})
+			}
+			running.Wait()
+			want := "map[done:5 ok:1]"
+			if outcome != nil {
+				want = "map[exhausted:3 failed:3]"
+			}
+			if got := fmt.Sprint(outcomes); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		}
+	})
+}
+
+func TestOnceAsksButOnceIfToldTo(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a", WithMaxRuns(1)), fl.locker("b", WithMaxRuns(1))
+		if err := a.Once(t.Context(), "job", func(context.Context) error {
+			within(t, 250*ms, "Once", func() {
+				// The last run is under way, and may succeed: so it is taken, not exhausted.
+				if err := b.Once(t.Context(), "job", mustNotRun(t), WithMaxAttempts(1)); !errors.Is(err, ErrTaken) {
+					t.Errorf("got %v, want ErrTaken", err)
+				}
+			})
+			impatient, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := b.Once(impatient, "job", mustNotRun(t)); !errors.Is(err, ErrTaken) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v, want ErrTaken and DeadlineExceeded", err)
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestOnceCrashes(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		ran := 0
+		crash := func(client string) error {
+			l := fl.locker(client, WithDoneTTL(time.Minute))
+			return l.Once(t.Context(), "job", func(ctx context.Context) error {
+				ran++
+				time.Sleep(3 * time.Minute) // longer than the done TTL: the count lives on with the run
+				fl.crash(client, l)
+				<-ctx.Done()
+				return nil
+			})
+		}
+		for i := range 3 {
+			if err := crash(fmt.Sprint("c", i)); !errors.Is(err, ErrClosed) || !errors.Is(err, ErrLost) {
+				t.Errorf("got %v, want ErrLost and ErrClosed", err)
+			}
+			want := fmt.Sprintf("%d begun", i+1)
+			fl.wantRegister("job", strings.Join([]string{want, want, want, want, want}, ", "))
+		}
+		// The lock is still there: that the third run is no longer under way shows when it is not.
+		l := fl.locker("last", WithDoneTTL(time.Minute))
+		within(t, 11*time.Second, "Once", func() {
+			if err := l.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrExhausted) || ran != 3 {
+				t.Errorf("after %d crashes: got %v, want ErrExhausted", ran, err)
+			}
+		})
+		fl.wantRegister("job", "3 failed, 3 failed, 3 failed, 3 failed, 3 failed")
+		within(t, 250*ms, "Once", func() {
+			if err := l.Once(t.Context(), "job", mustNotRun(t), WithMaxAttempts(1)); !errors.Is(err, ErrExhausted) {
+				t.Errorf("got %v, want ErrExhausted", err)
+			}
+		})
+	})
+}
+
+// A run whose hold ended has failed, whatever it says.
+func TestOnceLosesTheHold(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		err := l.Once(t.Context(), "job", func(ctx context.Context) error {
+			for _, n := range fl.nodes {
+				n.Do("SET", "job", "thief", "PX", "60000")
+			}
+			<-ctx.Done()
+			if !errors.Is(context.Cause(ctx), ErrLost) {
+				t.Errorf("the context ended with %v", context.Cause(ctx))
+			}
+			return nil
+		})
+		if !errors.Is(err, ErrLost) {
+			t.Errorf("got %v, want ErrLost", err)
+		}
+		fl.wantRegister("job", "1 failed, 1 failed, 1 failed")
+		if err := l.Once(t.Context(), "short", func(ctx context.Context) error {
+			time.Sleep(2 * time.Second)
+			return nil
+		}, WithMaxHold(time.Second)); !errors.Is(err, ErrMaxHold) {
+			t.Errorf("got %v, want ErrMaxHold", err)
+		}
+		if err := l.Once(t.Context(), "let go", func(ctx context.Context) error {
+			lock, _ := FromContext(ctx)
+			return lock.Unlock(ctx)
+		}); !errors.Is(err, ErrUnlocked) {
+			t.Errorf("the run has unlocked: got %v, want ErrUnlocked", err)
+		}
+		for _, name := range []string{"short", "let go"} {
+			fl.wantRegister(name, "1 failed, 1 failed, 1 failed")
+		}
+	})
+}
+
+// A holder that was stopped comes back when another has begun: it cannot write any more, not even on a minority.
+func TestOnceAnOvertakenRunWritesNothing(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a"), fl.locker("b")
+		err := a.Once(t.Context(), "job", func(ctx context.Context) error {
+			lock, _ := FromContext(ctx)
+			for _, n := range fl.nodes { // all clocks jump, so that two hold at once
+				n.Do("DEL", "job")
+			}
+			return b.Once(t.Context(), "job", func(context.Context) error {
+				if lock.Err() != nil {
+					t.Error("the first hold is to be valid still")
+				}
+				j := &job{locker: a, opts: a.opts, name: "job", key: "job", text: entryText(lock.Token(), 1, RunDone)}
+				if err := j.write(t.Context(), time.Hour); !errors.Is(err, ErrLost) {
+					t.Errorf("the first one's write: got %v, want ErrLost", err)
+				}
+				fl.wantRegister("job", "2 begun, 2 begun, 2 begun")
+				return nil
+			})
+		})
+		if err == nil {
+			t.Error("both have succeeded")
+		}
+		fl.wantRegister("job", "2 done, 2 done, 2 done")
+	})
+}
+
+func TestOnceCancelled(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := l.Once(ctx, "job", func(held context.Context) error {
+			cancel()
+			<-held.Done()
+			return held.Err()
+		}); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want Canceled", err)
+		}
+		fl.wantRegister("job", "1 failed, 1 failed, 1 failed")
+		if err := l.Once(ctx, "job", mustNotRun(t)); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled before: got %v", err)
+		}
+		// What was done is done, although nobody wants it any more.
+		ctx, cancel = context.WithCancel(t.Context())
+		if err := l.Once(ctx, "job", func(context.Context) error { cancel(); return nil }); err != nil {
+			t.Errorf("cancelled just before the end: got %v", err)
+		}
+		fl.wantRegister("job", "2 done, 2 done, 2 done")
+	})
+}
+
+// A run that goes on after its context has ended is a run still, and is kept as one.
+func TestOnceOutlivesItsContext(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithDoneTTL(time.Minute))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := l.Once(ctx, "job", func(context.Context) error {
+			time.Sleep(3 * time.Minute)
+			fl.wantRegister("job", "1 begun, 1 begun, 1 begun")
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestOnceReentrance(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		inside := func(ctx context.Context) error {
+			if err := l.Once(ctx, "job", mustNotRun(t)); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "inside a hold") {
+				t.Errorf("got %v, want ErrInvalid", err)
+			}
+			if err := l.Do(ctx, "job", func(context.Context) error { return nil }); err != nil {
+				t.Errorf("Do inside a run joins it: got %v", err)
+			}
+			if err := l.Once(ctx, "other job", succeed); err != nil {
+				t.Errorf("another name: got %v", err)
+			}
+			return nil
+		}
+		if err := l.Do(t.Context(), "job", inside); err != nil {
+			t.Error(err)
+		}
+		var past *Lock
+		if err := l.Once(t.Context(), "job", func(ctx context.Context) error {
+			lock, ok := FromContext(ctx)
+			past = lock
+			if !ok || lock.Name() != "job" || lock.Token() == 0 {
+				t.Error("the run's context has no lock")
+			}
+			_ = l.Once(ctx, "job", mustNotRun(t))
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		if err := l.Once(NewContext(t.Context(), past), "job", mustNotRun(t)); !errors.Is(err, ErrDone) {
+			t.Errorf("the context of a run that is over: got %v, want ErrDone", err)
+		}
+	})
+}
+
+func TestOnceOptions(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		for want, opts := range map[string][]Option{
+			"counted by their tokens": {WithoutFencing()},
+			"less than twice the TTL": {WithDoneTTL(15 * time.Second)},
+			"1ms is the least":        {WithDoneTTL(time.Microsecond)},
+			"-1 runs":                 {WithMaxRuns(-1)},
+			"only for New":            {WithPrefix("x")},
+		} {
+			if err := l.Once(t.Context(), "job", mustNotRun(t), opts...); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want ErrInvalid with %q", err, want)
+			}
+		}
+		for _, o := range []Option{WithDoneTTL(time.Hour), WithMaxRuns(1)} {
+			if _, err := l.Lock(t.Context(), "job", o); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "only for New and Once") {
+				t.Errorf("Lock: got %v, want ErrInvalid", err)
+			}
+		}
+		if err := l.Once(t.Context(), "", mustNotRun(t)); !errors.Is(err, ErrInvalid) {
+			t.Errorf("no name: got %v", err)
+		}
+		_ = l.Close()
+		if err := l.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrClosed) {
+			t.Errorf("closed: got %v", err)
+		}
+	})
+}
+
+func TestOnceAForeignKeyIsExplained(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, fl *fleet) {
+		fl.nodes[0].Do("SET", "redlock:once:job", "x")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := fl.locker("a").Once(ctx, "job", mustNotRun(t)); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), `says "x"`) {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -1,0 +1,174 @@
+package redlockotel_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	exporter "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/quorumlock/redlock"
+	redlockotel "github.com/quorumlock/redlock/otel"
+	"github.com/quorumlock/redlock/redlocktest"
+)
+
+// exported returns what Prometheus gets: the labels by the metric's name, as queries write it.
+func exported(t *testing.T) map[string][]string {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	reader, err := exporter.New(exporter.WithRegisterer(registry))
+	if err != nil {
+		t.Fatal(err)
+	}
+	observe, err := redlockotel.Observer(redlockotel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	masters := redlocktest.New(t, 3)
+	repaired := make(chan struct{}, 100)
+	locker, err := redlock.New(masters.URLs(), redlock.WithTTL(500*time.Millisecond), redlock.WithObserver(func(ev redlock.Event) {
+		observe(ev)
+		if ev.Kind == redlock.EventRepaired {
+			repaired <- struct{}{}
+		}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locker.Close()
+	lost, err := locker.Lock(t.Context(), "lost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	masters.Empty(0)
+	select {
+	case <-repaired:
+	case <-time.After(20 * time.Second):
+		t.Fatal("a node that was emptied was not repaired")
+	}
+	masters.Kill(0, 1)
+	<-lost.Done()
+	locker.Close()
+
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string][]string)
+	for _, f := range families {
+		labels := []string{"job", "instance", "le"} // Prometheus's own
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName())
+			}
+		}
+		for _, suffix := range []string{"", "_bucket", "_count", "_sum"} {
+			if histogram := f.GetMetric()[0].GetHistogram() != nil; histogram == (suffix != "") {
+				found[f.GetName()+suffix] = labels
+			}
+		}
+	}
+	return found
+}
+
+var (
+	metricName = regexp.MustCompile(`\bredlock_\w+`)
+	labelName  = regexp.MustCompile(`(\w+)\s*(?:=|!=|=~|!~)\s*"|\bby \(([^)]*)\)`)
+)
+
+// The dashboard and the alerts name metrics and labels that there are.
+func TestFilesMatchTheExporter(t *testing.T) {
+	all := exported(t)
+	labels := map[string]bool{}
+	for _, some := range all {
+		for _, l := range some {
+			labels[l] = true
+		}
+	}
+	dir := filepath.Join("..", "docs", "observability")
+	check := func(file, expr string) {
+		for _, name := range metricName.FindAllString(expr, -1) {
+			if all[name] == nil && !labels[name] {
+				t.Errorf("%s: there is no %s, in %s", file, name, expr)
+			}
+		}
+		for _, m := range labelName.FindAllStringSubmatch(expr, -1) {
+			for l := range strings.SplitSeq(m[1]+m[2], ",") {
+				if l = strings.TrimSpace(l); l != "" && !labels[l] {
+					t.Errorf("%s: there is no label %s, in %s", file, l, expr)
+				}
+			}
+		}
+	}
+
+	var board struct {
+		Title  string
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "dashboard.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &board); err != nil {
+		t.Fatal(err)
+	}
+	var used []string
+	for _, p := range board.Panels {
+		for _, target := range p.Targets {
+			check("dashboard.json, "+p.Title, target.Expr)
+			used = append(used, metricName.FindAllString(target.Expr, -1)...)
+		}
+	}
+	rules, err := os.ReadFile(filepath.Join(dir, "alerts.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("alerts.yaml", string(rules))
+	used = append(used, metricName.FindAllString(string(rules), -1)...)
+	if len(board.Panels) < 10 || len(used) < 30 {
+		t.Errorf("%d panels and %d metrics: this has read too little", len(board.Panels), len(used))
+	}
+
+	// And nothing is exported that nobody is told of.
+	page, err := os.ReadFile(filepath.Join("..", "docs", "observability.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range all {
+		base := name
+		for _, suffix := range []string{"_bucket", "_count", "_sum"} {
+			base = strings.TrimSuffix(base, suffix)
+		}
+		if strings.HasPrefix(base, "redlock_") && !strings.Contains(string(page), "`"+base+"`") {
+			t.Errorf("docs/observability.md does not tell of %s", base)
+		}
+	}
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(metricName.FindAllString(string(page), -1)))) {
+		if _, histogram := all[name+"_count"]; !histogram && all[name] == nil && !labels[name] {
+			t.Errorf("docs/observability.md: there is no %s", name)
+		}
+	}
+}
+
+// Prometheus itself takes the rules, where its tool is at hand.
+func TestPromtoolTakesTheAlerts(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed (Debian: apt-get install prometheus)")
+	}
+	file := filepath.Join("..", "docs", "observability", "alerts.yaml")
+	if out, err := exec.Command(promtool, "check", "rules", file).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}

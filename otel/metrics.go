@@ -1,0 +1,98 @@
+package redlockotel
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/quorumlock/redlock"
+)
+
+// instruments are all metrics. A histogram's count counts what it measures, so there is no
+// counter beside it; except of what alerts are about: a series that begins with the
+// first loss shows no increase.
+type instruments struct {
+	attempts metric.Float64Histogram
+	waits    metric.Float64Histogram
+	held     metric.Int64UpDownCounter
+	holds    metric.Float64Histogram
+	lost     metric.Int64Counter
+	renewals metric.Float64Histogram
+	repairs  metric.Int64Counter
+	nodes    metric.Int64UpDownCounter
+	trips    metric.Float64Histogram
+	offsets  metric.Float64Gauge
+	dropped  metric.Int64Counter
+}
+
+// Bounds of the histograms, in seconds: of what takes a round trip, and of what takes as long as users want.
+var (
+	quick = metric.WithExplicitBucketBoundaries(.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1)
+	slow  = metric.WithExplicitBucketBoundaries(.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+)
+
+func (i *instruments) create(m metric.Meter) error {
+	var errs [11]error
+	seconds := metric.WithUnit("s")
+	i.attempts, errs[0] = m.Float64Histogram("redlock.attempt.duration", seconds, quick,
+		metric.WithDescription("Time until it was certain whether a majority gives the lock"))
+	i.waits, errs[1] = m.Float64Histogram("redlock.wait.duration", seconds, slow,
+		metric.WithDescription("Time from wanting a lock to having it, or to giving up"))
+	i.held, errs[2] = m.Int64UpDownCounter("redlock.holds", metric.WithUnit("{hold}"),
+		metric.WithDescription("Locks held at present"))
+	i.holds, errs[3] = m.Float64Histogram("redlock.hold.duration", seconds, slow,
+		metric.WithDescription("Time for which locks were held"))
+	i.lost, errs[4] = m.Int64Counter("redlock.lost", metric.WithUnit("{hold}"),
+		metric.WithDescription("Holds that ended before they were unlocked"))
+	i.renewals, errs[5] = m.Float64Histogram("redlock.renewal.duration", seconds, quick,
+		metric.WithDescription("Time until it was certain whether a majority extends the hold"))
+	i.repairs, errs[6] = m.Int64Counter("redlock.repairs", metric.WithUnit("{hold}"),
+		metric.WithDescription("Holds that a node had forgotten and was told again"))
+	i.nodes, errs[7] = m.Int64UpDownCounter("redlock.node.state", metric.WithUnit("{node}"),
+		metric.WithDescription("1 for the state that the node is in, 0 for the others"))
+	i.trips, errs[8] = m.Float64Histogram("redlock.node.round_trip", seconds, quick,
+		metric.WithDescription("Time that the node took to tell the time"))
+	i.offsets, errs[9] = m.Float64Gauge("redlock.node.clock_offset", seconds,
+		metric.WithDescription("How far the node's clock is ahead of the median of the nodes"))
+	i.dropped, errs[10] = m.Int64Counter("redlock.events.dropped", metric.WithUnit("{event}"),
+		metric.WithDescription("Events that were lost because the observer was slow; the other metrics lack them"))
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
+	}
+	i.lost.Add(context.Background(), 0)
+	i.dropped.Add(context.Background(), 0)
+	return nil
+}
+
+// states are the states that nodes are in. Each Locker's events come from a goroutine of its own.
+type states struct {
+	mu sync.Mutex // guards of
+	of map[string]redlock.EventKind
+}
+
+var stateNames = map[redlock.EventKind]string{
+	redlock.EventNodeUp: "up", redlock.EventNodeDown: "down", redlock.EventNodeAbstaining: "abstaining",
+}
+
+// enter moves a node to a state.
+func (s *states) enter(ctx context.Context, nodes metric.Int64UpDownCounter, addr string, now redlock.EventKind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.of[addr]
+	if was == now {
+		return
+	}
+	s.of[addr] = now
+	for kind, name := range stateNames {
+		change := int64(0) // so that the series is there from the beginning
+		if kind == was {
+			change = -1
+		} else if kind == now {
+			change = 1
+		}
+		nodes.Add(ctx, change, metric.WithAttributes(append(server(addr), attribute.String("redlock.state", name))...))
+	}
+}

@@ -1,0 +1,164 @@
+// Package redlockotel tells OpenTelemetry what happens to locks and nodes.
+//
+//	observe, err := redlockotel.Observer()
+//	…
+//	locker, err := redlock.New(nodes, redlock.WithObserver(observe))
+//
+// It records metrics and spans, through the global providers unless told otherwise. What they are, and
+// what to watch, stands in docs/observability.md.
+package redlockotel
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/quorumlock/redlock"
+)
+
+// scope names this instrumentation.
+const scope = "github.com/quorumlock/redlock/otel"
+
+// Option sets one thing.
+type Option func(*observer)
+
+// WithMeterProvider sets where metrics go. The default is the global provider.
+func WithMeterProvider(p metric.MeterProvider) Option { return func(o *observer) { o.meters = p } }
+
+// WithTracerProvider sets where spans go. The default is the global provider.
+func WithTracerProvider(p trace.TracerProvider) Option { return func(o *observer) { o.tracers = p } }
+
+// WithGroups gives metrics the attribute redlock.group: what group returns for a lock's name, such
+// as "stock" for "stock:4711". There must be few groups, since each is a time series of its own. The default
+// gives none: names are usually too many. Spans always have the name itself.
+func WithGroups(group func(name string) string) Option { return func(o *observer) { o.group = group } }
+
+// Observer returns an observer for [redlock.WithObserver]. One observer may serve several Lockers. The
+// error is that of an instrument that the meter provider refuses.
+func Observer(opts ...Option) (func(redlock.Event), error) {
+	o := &observer{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
+	o.states.of = make(map[string]redlock.EventKind)
+	for _, opt := range opts {
+		opt(o)
+	}
+	o.tracer = o.tracers.Tracer(scope)
+	if err := o.instruments.create(o.meters.Meter(scope)); err != nil {
+		return nil, err
+	}
+	return o.observe, nil
+}
+
+type observer struct {
+	instruments
+	meters  metric.MeterProvider
+	tracers trace.TracerProvider
+	tracer  trace.Tracer
+	group   func(name string) string // may be nil
+	states  states
+}
+
+func (o *observer) observe(ev redlock.Event) {
+	ctx := ev.Context
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	if ev.Dropped > 0 {
+		o.dropped.Add(ctx, int64(ev.Dropped))
+	}
+	switch ev.Kind {
+	case redlock.EventAttempt:
+		o.attempts.Record(ctx, ev.Duration.Seconds(), o.lock(ev, attribute.String("redlock.outcome", outcome(ev.Err))))
+	case redlock.EventAcquired, redlock.EventNotAcquired:
+		o.waits.Record(ctx, ev.Duration.Seconds(), o.lock(ev, attribute.String("redlock.outcome", outcome(ev.Err))))
+		if ev.Kind == redlock.EventAcquired {
+			o.held.Add(ctx, 1, o.lock(ev))
+		}
+		o.span(ctx, "redlock "+ev.Op, ev)
+	case redlock.EventRenewed, redlock.EventNotRenewed:
+		o.renewals.Record(ctx, ev.Duration.Seconds(), o.lock(ev, attribute.String("redlock.outcome", outcome(ev.Err))))
+	case redlock.EventRepaired:
+		for _, n := range ev.Nodes {
+			o.repairs.Add(ctx, 1, node(n.Addr))
+		}
+	case redlock.EventLost, redlock.EventReleased:
+		o.held.Add(ctx, -1, o.lock(ev))
+		o.holds.Record(ctx, ev.Duration.Seconds(), o.lock(ev, attribute.String("redlock.end", end(ev))))
+		if ev.Kind == redlock.EventLost {
+			o.lost.Add(ctx, 1, o.lock(ev))
+		}
+		o.span(ctx, "redlock hold", ev)
+	case redlock.EventNodeUp, redlock.EventNodeDown, redlock.EventNodeAbstaining:
+		o.states.enter(ctx, o.nodes, ev.Node, ev.Kind)
+	case redlock.EventNodeMeasured:
+		o.trips.Record(ctx, ev.Duration.Seconds(), node(ev.Node))
+		o.offsets.Record(ctx, ev.Offset.Seconds(), node(ev.Node))
+	}
+}
+
+// lock returns the attributes of a lock's metrics.
+func (o *observer) lock(ev redlock.Event, attrs ...attribute.KeyValue) metric.MeasurementOption {
+	if o.group != nil {
+		attrs = append(attrs, attribute.String("redlock.group", o.group(ev.Name)))
+	}
+	return metric.WithAttributes(attrs...)
+}
+
+// node returns the attributes of a node's metrics.
+func node(addr string) metric.MeasurementOption { return metric.WithAttributes(server(addr)...) }
+
+// server returns what the semantic conventions call a server's address and port.
+func server(addr string) []attribute.KeyValue {
+	host, port, err := net.SplitHostPort(addr)
+	number, wrong := strconv.Atoi(port)
+	if err != nil || wrong != nil {
+		return []attribute.KeyValue{attribute.String("server.address", strings.TrimPrefix(addr, "unix://"))}
+	}
+	return []attribute.KeyValue{attribute.String("server.address", host), attribute.Int("server.port", number)}
+}
+
+// outcome returns one of a few words for how a call ended.
+func outcome(err error) string {
+	switch {
+	case err == nil:
+		return "granted"
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "deadline_exceeded"
+	case errors.Is(err, redlock.ErrClosed):
+		return "closed"
+	case errors.Is(err, redlock.ErrLost):
+		return "lost"
+	case errors.Is(err, redlock.ErrTaken):
+		return "taken"
+	case errors.Is(err, redlock.ErrNoQuorum):
+		return "no_quorum"
+	default:
+		return "other"
+	}
+}
+
+// end returns one of a few words for how a hold ended.
+func end(ev redlock.Event) string {
+	switch {
+	case ev.Kind == redlock.EventLost:
+		return "lost"
+	case ev.Err == nil:
+		return "unlocked"
+	case errors.Is(ev.Err, redlock.ErrHandedOver):
+		return "handed_over"
+	case errors.Is(ev.Err, redlock.ErrMaxHold):
+		return "max_hold"
+	case errors.Is(ev.Err, redlock.ErrClosed):
+		return "closed"
+	default:
+		return "unlock_failed"
+	}
+}

@@ -1,0 +1,507 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+func unlock(t testing.TB, k *Lock) {
+	t.Helper()
+	if err := k.Unlock(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// clean fails the test where anything is left on the nodes.
+func (fl *fleet) clean() {
+	fl.t.Helper()
+	settleNetwork()
+	if left := fl.leftovers(); len(left) > 0 {
+		fl.t.Errorf("left: %v", left)
+	}
+}
+
+func TestReadersShareAndWritersDoNot(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		a, b, plain := fl.locker("a").RWMutex("job"), fl.locker("b").RWMutex("job"), fl.locker("c")
+		taken := func(what string, try func(context.Context, ...Option) (*Lock, error)) {
+			t.Helper()
+			if _, err := try(t.Context()); !errors.Is(err, ErrTaken) {
+				t.Errorf("%s: got %v, want ErrTaken", what, err)
+			}
+		}
+		tryPlain := func(ctx context.Context, opts ...Option) (*Lock, error) { return plain.TryLock(ctx, "job", opts...) }
+
+		first, second := must(a.RLock(t.Context()))(t), must(b.TryRLock(t.Context()))(t)
+		third := must(a.TryRLock(t.Context()))(t)
+		if first.Token() != 0 || second.Token() != 0 {
+			t.Errorf("readers have tokens %d and %d", first.Token(), second.Token())
+		}
+		taken("writer beside readers", a.TryLock)
+		taken("plain lock beside readers", tryPlain)
+		for _, n := range fl.nodes {
+			if got := n.Do("SET", "job", "foreign", "NX", "PX", "1000"); got != nil {
+				t.Errorf("a foreign client's SET NX beside readers: got %v", got)
+			}
+		}
+		unlock(t, first)
+		unlock(t, third)
+		taken("writer beside the last reader", a.TryLock)
+		unlock(t, second)
+
+		writer := must(b.Lock(t.Context()))(t)
+		if writer.Token() == 0 {
+			t.Error("the writer has no token")
+		}
+		taken("reader beside a writer", a.TryRLock)
+		taken("writer beside a writer", a.TryLock)
+		unlock(t, writer)
+
+		held := must(tryPlain(t.Context()))(t)
+		if held.Token() <= writer.Token() {
+			t.Errorf("token %d after %d", held.Token(), writer.Token())
+		}
+		taken("reader beside a plain lock", a.TryRLock)
+		unlock(t, held)
+		fl.clean()
+	})
+}
+
+// Renewal, loss and the longest hold are those of any hold.
+func TestReadersLeasesEndOneByOne(t *testing.T) {
+	const ttl = time.Second
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		renewed := must(fl.locker("a", WithTTL(ttl)).RWMutex("job").RLock(t.Context()))(t)
+		short := must(fl.locker("b", WithTTL(ttl)).RWMutex("job").RLock(t.Context(), WithoutRenewal()))(t)
+		capped := must(fl.locker("c", WithTTL(ttl)).RWMutex("job").RLock(t.Context(), WithMaxHold(2*ttl)))(t)
+		left := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			got := ""
+			for _, k := range []*Lock{renewed, short, capped} {
+				if k.Err() == nil {
+					got += "h"
+				} else {
+					got += "-"
+				}
+			}
+			if got != want || fl.holding("job") != 3 {
+				t.Errorf("at %v: got %s on %d nodes, want %s on 3", time.Now(), got, fl.holding("job"), want)
+			}
+		}
+		left("hhh")
+		time.Sleep(3 * ttl / 2)
+		left("h-h")
+		if err := short.Err(); !errors.Is(err, ErrLost) {
+			t.Errorf("without renewal: got %v, want ErrLost", err)
+		}
+		time.Sleep(ttl)
+		left("h--")
+		if err := capped.Err(); !errors.Is(err, ErrMaxHold) {
+			t.Errorf("with a longest hold: got %v, want ErrMaxHold", err)
+		}
+		if err := renewed.Extend(t.Context()); err != nil {
+			t.Errorf("extend: %v", err)
+		}
+		for i := range 3 {
+			if got := fl.nodes[i].Do("ZCARD", "redlock:read:job"); got != int64(1) {
+				t.Errorf("node %d counts %v readers, want 1", i, got)
+			}
+		}
+		unlock(t, renewed)
+		fl.clean()
+	})
+}
+
+// A reader that crashed with a long lease delays a writer for that lease and no longer, and one that
+// has let go, not at all.
+func TestAWriterWaitsForTheLeasesThatAreLeft(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		long := must(fl.locker("long").RWMutex("job").RLock(t.Context(), WithTTL(20*time.Second)))(t)
+		_ = must(fl.locker("gone").RWMutex("job").RLock(t.Context(), WithTTL(2*time.Second), WithoutRenewal()))(t)
+		time.Sleep(ms)
+		unlock(t, long)
+		l := fl.locker("writer")
+		within(t, 2*time.Second+10*ms, "the write lock", func() { unlock(t, must(l.Lock(t.Context(), "job"))(t)) })
+		fl.clean()
+	})
+}
+
+func TestAForgottenMajorityEndsAReadHold(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		k := must(fl.locker("a", WithTTL(time.Second)).RWMutex("job").RLock(t.Context()))(t)
+		for _, n := range fl.nodes[:2] {
+			n.Do("DEL", "job")
+			n.Do("SET", "job", "somebody", "PX", "60000")
+		}
+		select {
+		case <-k.Done():
+		case <-time.After(500 * ms):
+			t.Error("not told within half of the TTL")
+		}
+		if err := k.Err(); !errors.Is(err, ErrLost) {
+			t.Errorf("got %v, want ErrLost", err)
+		}
+		if err := k.Unlock(t.Context()); !errors.Is(err, ErrLost) {
+			t.Errorf("unlock: got %v, want ErrLost", err)
+		}
+	})
+}
+
+// One node after the other loses its data; two readers go on, each repaired by its own renewal.
+func TestReadersOutliveARollingRestart(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		opts := []Option{WithTTL(3 * time.Second), WithRestartGuard(3 * time.Second)}
+		a := must(fl.locker("a", opts...).RWMutex("job").RLock(t.Context()))(t)
+		b := must(fl.locker("b", opts...).RWMutex("job").RLock(t.Context()))(t)
+		w := fl.locker("w", opts...)
+		for _, n := range fl.nodes {
+			n.Crash(false)
+			n.Restart()
+			for range 50 {
+				time.Sleep(100 * ms)
+				if _, err := w.TryLock(t.Context(), "job"); err == nil {
+					t.Fatal("a writer beside readers")
+				}
+			}
+		}
+		for name, k := range map[string]*Lock{"a": a, "b": b} {
+			if err := k.Err(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			unlock(t, k)
+		}
+		fl.clean()
+	})
+}
+
+func TestReadHoldsAndContexts(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		m := l.RWMutex("job")
+		reader := must(m.RLock(t.Context()))(t)
+		ctx := NewContext(t.Context(), reader)
+		inner := must(m.RLock(ctx))(t)
+		if inner.Owner() != reader.Owner() {
+			t.Error("a read inside a read did not join it")
+		}
+		for what, lock := range map[string]func() (*Lock, error){
+			"Lock":           func() (*Lock, error) { return m.Lock(ctx) },
+			"TryLock":        func() (*Lock, error) { return m.TryLock(ctx) },
+			"Locker.Lock":    func() (*Lock, error) { return l.Lock(ctx, "job") },
+			"Locker.TryLock": func() (*Lock, error) { return l.TryLock(ctx, "job") },
+		} {
+			within(t, 0, what, func() {
+				if _, err := lock(); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "read hold") {
+					t.Errorf("%s inside a read: got %v, want ErrInvalid", what, err)
+				}
+			})
+		}
+		if _, err := fl.locker("b").RWMutex("job").TryLock(ctx); !errors.Is(err, ErrTaken) {
+			t.Errorf("another Locker: got %v, want ErrTaken", err)
+		}
+		if text := reader.Ticket(); text != "" || reader.Err() != nil {
+			t.Errorf("a reader's ticket: got %q and %v, want none, and the hold to go on", text, reader.Err())
+		}
+		unlock(t, reader)
+		if err := inner.Err(); err != nil {
+			t.Errorf("the hold ended before its last handle: %v", err)
+		}
+		unlock(t, inner)
+
+		writer := must(m.Lock(ctx))(t) // the read is over: nothing to wait for
+		ctx = NewContext(t.Context(), writer)
+		inner = must(m.RLock(ctx))(t)
+		if inner.Owner() != writer.Owner() || inner.Token() != writer.Token() {
+			t.Error("a read inside a write did not join it")
+		}
+		again := must(m.Lock(NewContext(ctx, inner)))(t)
+		unlock(t, again)
+		unlock(t, inner)
+		unlock(t, writer)
+		fl.clean()
+	})
+}
+
+// Many readers come and go without a gap. A writer gets in when those before it are done.
+func TestReadersDoNotStarveAWriter(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		const hold = 100 * ms
+		ctx, stop := context.WithCancel(t.Context())
+		var readers sync.WaitGroup
+		for i := range 8 {
+			m := fl.locker(fmt.Sprint(i)).RWMutex("job")
+			readers.Go(func() {
+				time.Sleep(time.Duration(i) * hold / 8)
+				for ctx.Err() == nil {
+					k, err := m.RLock(ctx)
+					if err != nil {
+						return
+					}
+					time.Sleep(hold)
+					unlock(t, k)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		w := fl.locker("writer", WithBackoff(never))
+		for range 5 {
+			within(t, hold+30*ms, "the writer's turn", func() { unlock(t, must(w.Lock(t.Context(), "job"))(t)) })
+			time.Sleep(hold)
+		}
+		stop()
+		readers.Wait()
+		fl.clean()
+	})
+}
+
+// Many writers queue without a gap. Readers get in after those before them, all at once.
+func TestWritersDoNotStarveReaders(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		const hold, writers = 20 * ms, 4
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for i := range writers {
+			l := fl.locker(fmt.Sprint(i))
+			all.Go(func() {
+				for ctx.Err() == nil {
+					if k, err := l.Lock(ctx, "job"); err == nil {
+						time.Sleep(hold)
+						unlock(t, k)
+					}
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		var readers sync.WaitGroup
+		for i := range 6 {
+			m := fl.locker(fmt.Sprint("r", i), WithBackoff(never)).RWMutex("job")
+			readers.Go(func() {
+				k := must(m.RLock(t.Context()))(t)
+				time.Sleep(hold)
+				unlock(t, k)
+			})
+		}
+		within(t, (writers+2)*(hold+5*ms), "six readers", readers.Wait)
+		stop()
+		all.Wait()
+		fl.clean()
+	})
+}
+
+// Readers that wait behind a writer get in at once when it lets go, those of one process, too, and a
+// writer that came after them, when they are done.
+func TestReadersGetTheirTurnTogether(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		const hold = 50 * ms
+		never := WithBackoff(never)
+		writer := must(fl.locker("w").Lock(t.Context(), "job"))(t)
+		var all sync.WaitGroup
+		inside := make(chan time.Time, 20)
+		for i := range 5 {
+			m := fl.locker(fmt.Sprint(i), never).RWMutex("job")
+			for range 4 {
+				all.Go(func() {
+					k := must(m.RLock(t.Context()))(t)
+					inside <- time.Now()
+					time.Sleep(hold)
+					unlock(t, k)
+				})
+			}
+		}
+		time.Sleep(20 * ms)
+		next := fl.locker("next", never)
+		all.Go(func() { unlock(t, must(next.Lock(t.Context(), "job"))(t)) })
+		time.Sleep(20 * ms)
+		late := fl.locker("late", never).RWMutex("job")
+		all.Go(func() { unlock(t, must(late.RLock(t.Context()))(t)) })
+		time.Sleep(20 * ms)
+		released := time.Now()
+		unlock(t, writer)
+		for range 20 {
+			if at := (<-inside).Sub(released); at > 10*ms {
+				t.Errorf("a reader came in after %v", at)
+			}
+		}
+		within(t, hold+20*ms, "the next writer and the last reader", all.Wait)
+		fl.clean()
+	})
+}
+
+func TestAForgottenReadHoldIsNotRenewedForEver(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		m := fl.locker("a", WithTTL(3*time.Second)).RWMutex("job")
+		func() { must(m.RLock(t.Context()))(t) }()
+		time.Sleep(10 * time.Second)
+		if fl.holding("job") != 3 {
+			t.Error("renewal stopped by itself: this proves nothing")
+		}
+		for range 3 {
+			runtime.GC()
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		time.Sleep(4 * time.Second)
+		fl.clean()
+	})
+}
+
+// A reader finds out by asking what no message told it.
+func TestReadersDoNotDependOnMessages(t *testing.T) {
+	for _, denied := range []string{"publish", "subscribe"} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			for _, n := range fl.nodes {
+				n.Deny(denied)
+			}
+			writer := must(fl.locker("w").Lock(t.Context(), "job"))(t)
+			m := fl.locker("a").RWMutex("job")
+			got := make(chan *Lock)
+			go func() { got <- must(m.RLock(t.Context()))(t) }()
+			time.Sleep(500 * ms)
+			unlock(t, writer)
+			within(t, 260*ms, "the read", func() { unlock(t, <-got) })
+			fl.clean()
+		})
+	}
+}
+
+// A hand-over reaches the node, and its message gets lost on the way back: the reader asks.
+func TestALostMessageToAReader(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		writer := must(fl.locker("w").Lock(t.Context(), "job"))(t)
+		m := fl.locker("a").RWMutex("job")
+		got := make(chan *Lock)
+		go func() { got <- must(m.RLock(t.Context()))(t) }()
+		time.Sleep(500 * ms)
+		fl.net.Drop(sim.Link{Client: "a"}, sim.Down)
+		unlock(t, writer)
+		time.Sleep(50 * ms)
+		fl.net.Calm()
+		within(t, 2*time.Second, "the read", func() { unlock(t, <-got) })
+		time.Sleep(12 * time.Second)
+		fl.clean()
+	})
+}
+
+// A writer that was cut off while it waited keeps new readers out for one TTL, however long the readers
+// before it go on.
+func TestADeadWriterKeepsReadersOutForOneTTL(t *testing.T) {
+	const ttl = 2 * time.Second
+	for what, die := range map[string]func(*fleet, sim.Link){
+		"killed":  func(fl *fleet, l sim.Link) { fl.net.Refuse(l); fl.net.Reset(l) },
+		"cut off": func(fl *fleet, l sim.Link) { fl.net.Drop(l, sim.Both) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				reader := must(fl.locker("r", WithTTL(ttl)).RWMutex("job").RLock(t.Context()))(t)
+				w := fl.locker("w", WithTTL(ttl))
+				go func() { _, _ = w.Lock(t.Context(), "job") }()
+				time.Sleep(50 * ms)
+				m := fl.locker("a", WithTTL(ttl)).RWMutex("job")
+				if _, err := m.TryRLock(t.Context()); !errors.Is(err, ErrTaken) {
+					t.Errorf("while a writer waits: got %v, want ErrTaken", err)
+				}
+				die(fl, sim.Link{Client: "w"})
+				within(t, ttl+300*ms, "the read", func() { unlock(t, must(m.RLock(t.Context()))(t)) })
+				unlock(t, reader)
+				fl.net.Calm()
+			})
+		})
+	}
+}
+
+func TestCancelledReadWaitLeavesNothing(t *testing.T) {
+	for offset := -2 * ms; offset <= 2*ms; offset += 200 * time.Microsecond {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			writer := must(fl.locker("w").Lock(t.Context(), "job"))(t)
+			m := fl.locker("a").RWMutex("job")
+			ctx, cancel := context.WithTimeout(t.Context(), 100*ms+offset)
+			defer cancel()
+			got := make(chan *Lock, 1)
+			go func() {
+				k, err := m.RLock(ctx)
+				if err != nil && (!errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrTaken)) {
+					t.Errorf("got %v, want DeadlineExceeded and ErrTaken", err)
+				}
+				got <- k
+			}()
+			time.Sleep(100 * ms)
+			unlock(t, writer)
+			if k := <-got; k != nil {
+				unlock(t, k)
+			}
+			fl.clean()
+		})
+	}
+}
+
+// Votes that are split between readers and writers come together, whoever reached which node first.
+func TestVotesSplitBetweenReadersAndWritersComeTogether(t *testing.T) {
+	for n := 2; n <= 5; n++ {
+		bubble(t, n, func(t *testing.T, fl *fleet) {
+			var all sync.WaitGroup
+			for i, client := range []string{"w0", "w1", "r0", "r1", "r2"} {
+				l := fl.locker(client)
+				for j := range n {
+					if (i+j)%2 == 0 {
+						fl.net.SetDelay(link0(client, j), sim.Both, sim.Delay{Min: 30 * ms, Max: 31 * ms})
+					}
+				}
+				acquire := l.RWMutex("job").RLock
+				if client[0] == 'w' {
+					acquire = l.RWMutex("job").Lock
+				}
+				all.Go(func() {
+					for range 10 {
+						k := must(acquire(t.Context()))(t)
+						time.Sleep(ms)
+						unlock(t, k)
+					}
+				})
+			}
+			within(t, 30*time.Second, "fifty holds", all.Wait)
+			time.Sleep(200 * ms)
+			fl.clean()
+		})
+	}
+}
+
+func TestWhoGivesWay(t *testing.T) {
+	const old, young = "0190", "0191"
+	for _, c := range []struct {
+		shared bool
+		owner  string
+		given  int
+		others map[string]int
+		late   bool
+		want   bool
+	}{
+		{true, old, 2, map[string]int{young: 1}, false, true}, // whatever its age
+		{true, young, 2, map[string]int{old: 2}, false, true},
+		{true, old, 2, map[string]int{marker: 1}, false, true}, // a writer waits there
+		{true, old, 2, map[string]int{marker: 3}, false, true},
+		{true, old, 2, map[string]int{young: 3}, false, false}, // that one has a majority
+		{true, old, 2, map[string]int{young: 3}, true, true},
+		{true, old, 0, map[string]int{young: 2}, false, false},
+		{true, old, 3, map[string]int{young: 2}, false, false},
+		{true, old, 2, map[string]int{"": 1}, false, false},
+		{false, young, 2, map[string]int{marker: 2}, false, false},
+		{false, young, 2, map[string]int{marker: 3}, true, false},
+		{false, young, 2, map[string]int{marker: 1, old: 1}, false, true},
+		{false, old, 2, map[string]int{marker: 1, young: 1}, false, false},
+	} {
+		v := &view{given: c.given, others: c.others}
+		if got := v.splits(c.shared, c.owner, 3, c.late); got != c.want {
+			t.Errorf("%+v: got %v", c, got)
+		}
+	}
+}

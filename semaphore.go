@@ -1,0 +1,209 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// Semaphore admits a number of holders at a time. Any number of goroutines may
+// use it at once. Keep and share it: it remembers which slots it used last, and its waiters
+// in this process stand in one line.
+type Semaphore struct {
+	locker *Locker
+	name   string
+	err    error               // why no permit can be had: the name or the number
+	base   string              // the slots' keys without their numbers
+	count  any                 // string: how many slots, for the wire
+	line   *semaphore.Weighted // who contends on the nodes: one for each slot; the others wait in order
+
+	mu    sync.Mutex // guards the fields below
+	slots []slot
+	hot   time.Time // until when a permit counts as contended
+}
+
+// Semaphore returns the semaphore of the given name and number of permits, 1 to
+// 1000. It asks no node; Acquire and TryAcquire say, with ErrInvalid, where name or permits cannot be.
+//
+// A permit is a slot: one of as many exclusive locks as there are permits, named
+// "redlock:permit:", the semaphore's name, ":" and a number from 0. No lock of a user's can
+// have such a name, so a semaphore and a lock of one name do not touch.
+//
+// All that use a name should agree on the number of permits. While they do not, as
+// during a deployment, there are never more holders than the largest number
+// allows, since the slots of the smaller number are among those of the larger one.
+func (l *Locker) Semaphore(name string, permits int) *Semaphore {
+	s := &Semaphore{locker: l, name: name}
+	switch _, err := l.key(name); {
+	case err != nil:
+		s.err = err
+	case permits < 1 || permits > maxPermits:
+		s.err = invalid("%d permits: want 1 to %d", permits, maxPermits)
+	default:
+		s.base, s.count = l.opts.prefix+permitsName+name+":", strconv.Itoa(permits)
+		s.line = semaphore.NewWeighted(int64(permits))
+		s.slots = make([]slot, permits)
+		for i := range s.slots {
+			number := strconv.Itoa(i)
+			s.slots[i].name, s.slots[i].key = permitsName+name+":"+number, s.base+number
+		}
+	}
+	return s
+}
+
+// permitsName is what the names of all slots begin with.
+const permitsName = ownNames + "permit:"
+
+// heldKey returns the key of a name that a hold may have: a lock's or a slot's.
+func (l *Locker) heldKey(name string) (string, error) {
+	inner, isSlot := strings.CutPrefix(name, permitsName)
+	if !isSlot {
+		return l.key(name)
+	}
+	end := max(0, strings.LastIndexByte(inner, ':'))
+	if _, err := l.key(inner[:end]); err != nil {
+		return "", err
+	}
+	if n, err := strconv.Atoi(inner[end+1:]); err != nil || n < 0 || n >= maxPermits {
+		return "", invalid("the name %q is no slot's", name)
+	}
+	return l.opts.prefix + name, nil
+}
+
+// maxPermits bounds what one look at all slots costs the nodes.
+const maxPermits = 1000
+
+// Acquire waits until a permit is held and returns the hold: a [Lock] like any
+// other, renewed and lost and unlocked in the same way. Its Name is the slot's, and its Token grows from
+// hold to hold of that slot; tokens of different slots say nothing about each
+// other. Options are those of [Locker.Lock]. It takes a permit of its own also inside a context that carries one.
+//
+// Who waits stands in the queue of one slot, in the order in which the waits began, and
+// looks at the others at each back-off (docs/permits.md).
+//
+// The error is usually a *QuorumError, as from [Locker.Lock], about one slot or about all of them.
+func (s *Semaphore) Acquire(ctx context.Context, opts ...Option) (*Lock, error) {
+	return s.acquire(ctx, true, opts)
+}
+
+// TryAcquire looks for a free permit and does not wait for one. The error satisfies errors.Is for ErrTaken where
+// all slots were taken on so many nodes that no majority was possible, or where other
+// contenders were faster eight times in a row. It returns within three times the node timeout.
+func (s *Semaphore) TryAcquire(ctx context.Context, opts ...Option) (*Lock, error) {
+	return s.acquire(ctx, false, opts)
+}
+
+func (s *Semaphore) acquire(ctx context.Context, wait bool, opts []Option) (*Lock, error) {
+	l, err := s.locker, s.err
+	var o *options
+	if err == nil {
+		o, err = settle(l.opts, true, opts)
+	}
+	if err == nil {
+		err = l.ended(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("redlock: acquire %q: %w", s.name, unprefixed{err})
+	}
+	a := &acquisition{
+		wanted: wanted{op: "acquire", name: s.name, observed: l.events.observe(ctx)}, opts: o,
+	}
+	a.waitsSince = l.fence.time(o.clock.now())
+	var h *hold
+	if wait {
+		h, err = s.wait(ctx, a)
+	} else {
+		h, _, err = s.try(ctx, a)
+	}
+	return l.outcome(a.wanted, h, err)
+}
+
+// acquisition is what one call is about.
+type acquisition struct {
+	wanted // of any slot
+	opts   *options
+}
+
+// at is the same for one slot.
+func (a *acquisition) at(s *slot) wanted {
+	w := a.wanted
+	w.name, w.key = s.name, s.key
+	return w
+}
+
+// wait tries, and then waits, one for each slot at a time; the others of this process stand in line.
+func (s *Semaphore) wait(ctx context.Context, a *acquisition) (*hold, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.line.Release(1)
+	h, seen, err := s.try(ctx, a)
+	if err == nil || a.opts.maxAttempts == 1 {
+		return h, err
+	}
+	if ended := s.locker.ended(ctx); ended != nil {
+		return nil, s.locker.waitEnded(wanted{op: "acquire", name: s.name}, err, ended)
+	}
+	return s.queue(ctx, a, seen, err)
+}
+
+// enter returns when the caller may contend on the nodes.
+func (s *Semaphore) enter(ctx context.Context) error {
+	if s.line.TryAcquire(1) {
+		return nil
+	}
+	l := s.locker
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.ctx, cancel)() //nolint:contextcheck // Close ends all waits
+	if s.line.Acquire(ctx, 1) != nil {
+		w := wanted{op: "acquire", name: s.name}
+		return l.waitEnded(w, l.inLine(w), l.ended(ctx))
+	}
+	return nil
+}
+
+// maxTries is how many slots are tried before it counts as taken what others keep taking first.
+const maxTries = 8
+
+// try asks for one slot that may well be free, and then, having looked, for those that are.
+// It returns what it saw of the slots, if it looked.
+func (s *Semaphore) try(ctx context.Context, a *acquisition) (h *hold, seen *survey, err error) {
+	l, tries := s.locker, 0
+	begun := l.opts.clock.local()
+	if i := s.guess(begun); i >= 0 {
+		tries++
+		if h, err = s.attempt(ctx, i, a); err == nil || !elsewhere(err) {
+			return h, nil, err
+		}
+	}
+	// What is begun within twice the node timeout takes one more at most.
+	enough := func() bool {
+		return err != nil && (tries >= maxTries || l.opts.clock.local().Sub(begun) > 2*l.opts.nodeTimeout || l.ended(ctx) != nil)
+	}
+	for !enough() {
+		var failure error
+		if seen, failure = s.survey(ctx); failure != nil {
+			return nil, nil, failure
+		}
+		free := s.free(seen)
+		if len(free) == 0 {
+			return nil, seen, s.allTaken(seen)
+		}
+		for _, i := range free {
+			if enough() {
+				break
+			}
+			tries++
+			if h, err = s.attempt(ctx, i, a); err == nil || !elsewhere(err) {
+				return h, seen, err
+			}
+		}
+	}
+	return nil, seen, err
+}

@@ -1,0 +1,367 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// semaphores returns n Semaphores, each of its own Locker.
+func (fl *fleet) semaphores(n, permits int) []*Semaphore {
+	all := make([]*Semaphore, n)
+	for i := range all {
+		all[i] = fl.locker(fmt.Sprintf("c%d", i)).Semaphore("gpu", permits)
+	}
+	return all
+}
+
+func TestAsManyHoldersAsPermits(t *testing.T) {
+	for _, nodes := range []int{1, 3, 5} {
+		for _, permits := range []int{1, 2, 5} {
+			bubble(t, nodes, func(t *testing.T, fl *fleet) {
+				all := fl.semaphores(permits+1, permits)
+				var held []*Lock
+				slots := make(map[string]bool)
+				for _, s := range all[:permits] {
+					k := must(s.TryAcquire(t.Context()))(t)
+					held, slots[k.Name()] = append(held, k), true
+				}
+				if len(slots) != permits {
+					t.Errorf("%d permits are the slots %v", permits, slots)
+				}
+				_, err := all[permits].TryAcquire(t.Context())
+				var q *QuorumError
+				if !errors.Is(err, ErrTaken) || !errors.As(err, &q) || q.Name != "gpu" || len(q.Nodes) != nodes {
+					t.Errorf("got %v, want ErrTaken of gpu", err)
+				}
+				if err := held[0].Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+				settleNetwork()
+				k := must(all[permits].TryAcquire(t.Context()))(t)
+				if k.Name() != held[0].Name() || k.Token() <= held[0].Token() {
+					t.Errorf("got %s token %d, want %s and more than %d", k.Name(), k.Token(), held[0].Name(), held[0].Token())
+				}
+				for _, h := range append(held[1:], k) {
+					_ = h.Unlock(t.Context())
+				}
+				settleNetwork()
+				if left := fl.leftovers(); len(left) != 0 {
+					t.Errorf("left on the nodes: %v", left)
+				}
+			})
+		}
+	}
+}
+
+func TestPermitsWhereNumbersDiffer(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		two, three := fl.locker("a").Semaphore("gpu", 2), fl.locker("b").Semaphore("gpu", 3)
+		for range 3 {
+			must(three.TryAcquire(t.Context()))(t)
+		}
+		if _, err := two.TryAcquire(t.Context()); !errors.Is(err, ErrTaken) {
+			t.Errorf("got %v, want ErrTaken: no more holders than the largest number", err)
+		}
+	})
+}
+
+func TestPermitsNeedSense(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		for _, s := range []*Semaphore{
+			l.Semaphore("gpu", 0), l.Semaphore("gpu", -1), l.Semaphore("gpu", maxPermits+1), l.Semaphore("", 1),
+			l.Semaphore("redlock:x", 1), l.Semaphore(strings.Repeat("x", maxName+1), 1),
+		} {
+			if _, err := s.Acquire(t.Context()); !errors.Is(err, ErrInvalid) {
+				t.Errorf("Acquire of %.20q, %d slots: got %v, want ErrInvalid", s.name, len(s.slots), err)
+			}
+			if _, err := s.TryAcquire(t.Context()); !errors.Is(err, ErrInvalid) {
+				t.Errorf("TryAcquire of %.20q: got %v, want ErrInvalid", s.name, err)
+			}
+		}
+		if _, err := l.Semaphore("gpu", 1).Acquire(t.Context(), WithNodeTimeout(time.Second)); !errors.Is(err, ErrInvalid) {
+			t.Errorf("an option for New: got %v", err)
+		}
+		// A user's lock cannot be a slot.
+		if _, err := l.TryLock(t.Context(), "redlock:permit:gpu:0"); !errors.Is(err, ErrInvalid) {
+			t.Errorf("Lock of a slot: got %v, want ErrInvalid", err)
+		}
+		_ = must(l.TryLock(t.Context(), "gpu"))(t)
+		_ = must(l.Semaphore("gpu", 1).TryAcquire(t.Context()))(t) // has nothing to do with the lock
+		_ = must(l.Semaphore("gpu:1", 1).TryAcquire(t.Context()))(t)
+	})
+}
+
+// A slot is handed from holder to holder, in the order in which it was waited for.
+func TestAcquireIsWokenInOrder(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		const permits, waiters = 1, 8
+		all := fl.semaphores(permits+waiters, permits)
+		held := make(chan *Lock, permits)
+		for _, s := range all[:permits] {
+			held <- must(s.Acquire(t.Context()))(t)
+		}
+		var mu sync.Mutex
+		var order []int
+		var wg sync.WaitGroup
+		for i, s := range all[permits:] {
+			wg.Go(func() {
+				k := must(s.Acquire(t.Context()))(t)
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				held <- k
+			})
+			time.Sleep(300 * time.Millisecond)
+		}
+		for range waiters {
+			_ = (<-held).Unlock(t.Context())
+			time.Sleep(10 * time.Millisecond)
+		}
+		wg.Wait()
+		if !slices.IsSorted(order) {
+			t.Errorf("permits were given in the order %v", order)
+		}
+	})
+}
+
+// Who waits at one slot sees within a back-off that another has become free.
+func TestNobodyWaitsWhileASlotIsFree(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		const permits = 4
+		all := fl.semaphores(permits+1, permits)
+		for round := range 4 * permits {
+			var held []*Lock
+			for _, s := range all[:permits] {
+				held = append(held, must(s.Acquire(t.Context()))(t))
+			}
+			got := make(chan *Lock)
+			go func() { k, _ := all[permits].Acquire(t.Context()); got <- k }()
+			time.Sleep(1700 * time.Millisecond)
+			begun := time.Now()
+			_ = held[round%permits].Unlock(t.Context())
+			k := <-got
+			if took := time.Since(begun); took > 300*time.Millisecond {
+				t.Errorf("slot %s was free for %v, want at most the back-off of 250ms", held[round%permits].Name(), took)
+			}
+			for _, h := range append(held, k) {
+				_ = h.Unlock(t.Context())
+			}
+			settleNetwork()
+		}
+	})
+}
+
+// A holder that stays must not keep waiters at its slot while the other slot goes from hand to hand.
+func TestNobodyStarvesBehindAHolderThatStays(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		all := fl.semaphores(12, 2)
+		stays := must(all[0].Acquire(t.Context()))(t)
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		longest, turns := make([]time.Duration, len(all)), 0
+		var mu sync.Mutex
+		for i, s := range all[1:] {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					begun := time.Now()
+					k, err := s.Acquire(ctx)
+					mu.Lock()
+					longest[i] = max(longest[i], time.Since(begun))
+					turns++
+					mu.Unlock()
+					if err != nil {
+						return
+					}
+					time.Sleep(50 * time.Millisecond)
+					_ = k.Unlock(ctx)
+				}
+			})
+		}
+		time.Sleep(time.Minute)
+		stop()
+		wg.Wait()
+		_ = stays.Unlock(t.Context())
+		// Eleven take turns of 50 ms: one in 550 ms at best, and a stint or two in the wrong queue.
+		if most := slices.Max(longest); most > 5*time.Second {
+			t.Errorf("one waited for %v", most)
+		}
+		if turns < 800 {
+			t.Errorf("%d turns in a minute, want at least 800", turns)
+		}
+		t.Logf("%d turns, the longest wait %v", turns, slices.Max(longest))
+		settleNetwork()
+		if left := fl.leftovers(); len(left) != 0 {
+			t.Errorf("left on the nodes: %v", left)
+		}
+	})
+}
+
+// One Semaphore, many goroutines: never more holders than permits, everybody gets a turn, nothing is left.
+func TestManyGoroutinesShareASemaphore(t *testing.T) {
+	for _, lockers := range []int{1, 3} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			const permits, goroutines, turns = 3, 20, 10
+			all := fl.semaphores(lockers, permits)
+			var wg sync.WaitGroup
+			var holders, most, got atomic.Int64
+			begun := time.Now()
+			for i := range goroutines {
+				wg.Go(func() {
+					for range turns {
+						k := must(all[i%lockers].Acquire(t.Context()))(t)
+						n := holders.Add(1)
+						for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+						}
+						time.Sleep(5 * time.Millisecond)
+						holders.Add(-1)
+						got.Add(1)
+						_ = k.Unlock(t.Context())
+					}
+				})
+			}
+			wg.Wait()
+			if most.Load() != permits || got.Load() != goroutines*turns {
+				t.Errorf("got %d holders at most and %d turns, want %d and %d", most.Load(), got.Load(), permits, goroutines*turns)
+			}
+			t.Logf("%d Lockers: %d turns of 5 ms with %d permits in %v", lockers, got.Load(), permits, time.Since(begun))
+			settleNetwork()
+			if left := fl.leftovers(); len(left) != 0 {
+				t.Errorf("left on the nodes: %v", left)
+			}
+		})
+	}
+}
+
+func TestAcquireEndsWithItsContextAndLeavesNothing(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		all := fl.semaphores(3, 2)
+		for _, s := range all[:2] {
+			must(s.Acquire(t.Context()))(t)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		for range 5 { // more than there are slots: some stand in this process' line
+			wg.Go(func() {
+				_, err := all[2].Acquire(ctx)
+				if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrTaken) {
+					t.Errorf("got %v, want the deadline and ErrTaken", err)
+				}
+			})
+		}
+		wg.Wait()
+		settleNetwork()
+		if got := fl.leftovers(); len(got) != 3*2 {
+			t.Errorf("on the nodes are %v, want the two slots", got)
+		}
+		begun := time.Now()
+		if _, err := all[2].Acquire(t.Context(), WithMaxAttempts(3)); !errors.Is(err, ErrTaken) || time.Since(begun) > time.Second {
+			t.Errorf("three attempts: got %v after %v", err, time.Since(begun))
+		}
+		if _, err := all[2].Acquire(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a context that is done: got %v", err)
+		}
+	})
+}
+
+func TestCloseEndsAcquire(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		all := fl.semaphores(2, 1)
+		must(all[0].Acquire(t.Context()))(t)
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				if _, err := all[1].Acquire(t.Context()); !errors.Is(err, ErrClosed) {
+					t.Errorf("got %v, want ErrClosed", err)
+				}
+			})
+		}
+		time.Sleep(2 * time.Second)
+		_ = all[1].locker.Close()
+		wg.Wait()
+		if _, err := all[1].TryAcquire(t.Context()); !errors.Is(err, ErrClosed) {
+			t.Errorf("after Close: got %v", err)
+		}
+	})
+}
+
+// Of the nodes, a majority is enough; without one it is said that the nodes are missing, and not that all is taken.
+func TestPermitsWithoutNodes(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		all := fl.semaphores(3, 2)
+		fl.nodes[0].Crash(true)
+		fl.nodes[1].Pause()
+		within(t, 3*all[0].locker.opts.nodeTimeout, "two permits", func() {
+			for _, s := range all[:2] {
+				must(s.TryAcquire(t.Context()))(t)
+			}
+		})
+		within(t, 3*all[0].locker.opts.nodeTimeout, "a third", func() {
+			if _, err := all[2].TryAcquire(t.Context()); !errors.Is(err, ErrTaken) {
+				t.Errorf("got %v, want ErrTaken", err)
+			}
+		})
+		fl.nodes[2].Pause()
+		within(t, 3*all[0].locker.opts.nodeTimeout, "without a majority", func() {
+			if _, err := all[2].TryAcquire(t.Context()); !errors.Is(err, ErrNoQuorum) {
+				t.Errorf("got %v, want ErrNoQuorum", err)
+			}
+		})
+		fl.nodes[1].Resume()
+		fl.nodes[2].Resume()
+	})
+}
+
+// A holder that crashed gives its permit to who waits, after its TTL.
+func TestAPermitOutlivesItsHolderByItsTTL(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		all := fl.semaphores(3, 2)
+		for _, s := range all[:2] {
+			must(s.Acquire(t.Context(), WithTTL(2*time.Second), WithoutRenewal()))(t)
+		}
+		within(t, 2*time.Second+300*time.Millisecond, "the next permit", func() {
+			must(all[2].Acquire(t.Context()))(t)
+		})
+	})
+}
+
+func TestAPermitIsALock(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		s := fl.locker("a").Semaphore("gpu", 2)
+		k := must(s.Acquire(t.Context()))(t)
+		time.Sleep(time.Minute) // renewed
+		if err := k.Err(); err != nil {
+			t.Errorf("after a minute: %v", err)
+		}
+		second := must(s.Acquire(NewContext(t.Context(), k)))(t) // no re-entrance: two holders are two permits
+		if second.Name() == k.Name() {
+			t.Errorf("both hold %s", k.Name())
+		}
+		other := fl.locker("b")
+		if i, err := other.Inspect(t.Context(), k.Name()); err != nil || i.Owner != k.Owner() {
+			t.Errorf("Inspect of the slot: got %q, %v, want the owner %q", i.Owner, err, k.Owner())
+		}
+		adopted := must(other.Adopt(t.Context(), k.Ticket()))(t)
+		if adopted.Name() != k.Name() || adopted.Token() <= k.Token() {
+			t.Errorf("got %s token %d, want %s and a larger token than %d", adopted.Name(), adopted.Token(), k.Name(), k.Token())
+		}
+		for _, n := range fl.nodes {
+			n.Do("DEL", second.Name())
+			n.Do("SET", second.Name(), "somebody else")
+		}
+		<-second.Done()
+		if !errors.Is(second.Err(), ErrLost) {
+			t.Errorf("got %v, want ErrLost", second.Err())
+		}
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,109 @@
+package redlock
+
+import (
+	"context"
+	"time"
+)
+
+// queue stands in the queue of one slot after the other until it holds one. The place in each goes by when the
+// wait began, so a move costs no turn.
+func (s *Semaphore) queue(ctx context.Context, a *acquisition, seen *survey, last error) (*hold, error) {
+	defer func() {
+		now := a.opts.clock.local()
+		s.mu.Lock()
+		s.hot = now.Add(hotFor)
+		s.mu.Unlock()
+	}()
+	for at := s.shortest(seen, nowhereYet); ; at = s.shortest(seen, at) {
+		var h *hold
+		var err error
+		if h, seen, err = s.stint(ctx, at, a, last); h != nil || seen == nil {
+			return h, err
+		}
+		if ended := s.locker.ended(ctx); ended != nil {
+			return nil, s.locker.waitEnded(wanted{op: "acquire", name: s.name}, last, ended)
+		}
+	}
+}
+
+// nowhereYet is the slot of who does not wait for one.
+const nowhereYet = -1
+
+// looksOfStint is how many looks at the other slots a stint in one queue is long, a second or so: a slot whose holder
+// stays must not keep those that wait for it while the others go from hand to hand.
+const looksOfStint = 8
+
+// stint waits in the queue of slot i, and looks at each back-off for one that is free meanwhile. Where it is time
+// to wait for another, it returns no hold and what it saw of all.
+func (s *Semaphore) stint(ctx context.Context, i int, a *acquisition, last error) (*hold, *survey, error) {
+	l := s.locker
+	s.enlist(i, 1)
+	defer s.enlist(i, -1)
+	type outcome struct {
+		h   *hold
+		err error
+	}
+	got := make(chan outcome, 1)
+	queued, end := context.WithCancel(ctx)
+	defer end()
+	go func() { // waited for by every return below
+		h, err := l.queue(queued, a.at(&s.slots[i]), a.opts, last)
+		got <- outcome{h, err}
+		end() // and of a look that is under way
+	}()
+	var seen *survey
+	for looks := 1; ; looks++ {
+		pause := time.NewTimer(s.pause(a.opts, looks, seen))
+		select {
+		case q := <-got:
+			pause.Stop()
+			s.learn(i, q.h)
+			return q.h, nil, q.err
+		case <-pause.C:
+		}
+		if fresh, err := s.survey(queued); err == nil {
+			seen = fresh
+			if other := s.pickUp(queued, a, seen); other != nil {
+				end()
+				if q := <-got; q.h != nil {
+					l.drop(q.h)
+				}
+				return other, nil, nil
+			}
+		}
+		if looks >= looksOfStint && seen != nil && len(s.slots) > 1 && a.opts.maxAttempts == 0 {
+			end()
+			q := <-got
+			s.learn(i, q.h)
+			return q.h, seen, nil
+		}
+	}
+}
+
+// pickUp tries the slot that is most likely free, if there is one.
+func (s *Semaphore) pickUp(ctx context.Context, a *acquisition, seen *survey) *hold {
+	free := s.free(seen)
+	if len(free) == 0 {
+		return nil
+	}
+	h, _ := s.attempt(ctx, free[0], a)
+	return h
+}
+
+// pause returns when to look again: a quarter later for each other that waits, slot for slot, so that the looks of many
+// together come no more often.
+func (s *Semaphore) pause(o *options, looks int, seen *survey) time.Duration {
+	pause, others := o.backoff(looks), -1
+	if seen != nil {
+		for _, at := range seen.slots {
+			others += at.waiters
+		}
+	}
+	return pause + pause*time.Duration(min(max(others, 0)/len(s.slots), 128))/4
+}
+
+// drop gives back a hold that nobody has seen.
+func (l *Locker) drop(h *hold) {
+	l.listeners.forget(h.owner.String())
+	l.undo(h, h.asked)
+}

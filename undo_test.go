@@ -1,0 +1,104 @@
+package redlock
+
+import (
+	"strconv"
+	"testing"
+	"time"
+)
+
+// asking returns a request of the kind to the first node, which somebody waits for.
+func asking(k *kind) *request {
+	c := newCallPool(1).Get().(*call)
+	c.set(k, "job", newOwner(1))
+	c.need = 1
+	c.holders.Store(2)
+	return &c.parts[0]
+}
+
+func TestAnUndoStandsBehindWhatItUndoes(t *testing.T) {
+	o := defaults()
+	n := newNode(0, target{}, &o, &fence{}, nil)
+	n.link = &link{} // nobody writes: the queue stays as it is
+	defer n.watchdog.Stop()
+	asked := []*request{asking(acquire), asking(release), asking(acquire), asking(release)}
+	for _, r := range asked {
+		r.call.asked = o.clock.local()
+		n.ask(r)
+	}
+	for i, r := range n.queue {
+		if r != asked[i] {
+			t.Errorf("at %d stands a %s", i, r.call.kind.script.sha)
+		}
+	}
+	if len(n.queue) != len(asked) {
+		t.Errorf("%d stand in the queue, want %d", len(n.queue), len(asked))
+	}
+}
+
+// After NOSCRIPT, what is over must not be sent again: its undo may have been sent already.
+func TestWhatIsOverIsNotSentAgain(t *testing.T) {
+	for _, c := range []struct {
+		kind       *kind
+		over, want bool
+	}{
+		{acquire, false, true}, {acquire, true, false}, {release, false, true}, {release, true, true},
+	} {
+		r := asking(c.kind)
+		r.call.abandoned.Store(c.over)
+		if got := r.again(); got != c.want {
+			t.Errorf("undo %t, over %t: sent again %t, want %t", c.kind.undo, c.over, got, c.want)
+		}
+	}
+}
+
+// The node is known to be away when the lock is given back.
+func TestAReleaseWaitsForANodeThatIsAway(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithTTL(20*time.Second))
+		k := must(l.Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		fl.nodes[0].Crash(true)
+		settleNetwork()
+		if err := k.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		fl.nodes[0].Restart()
+		time.Sleep(2 * time.Second)
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("left on %d nodes", got)
+		}
+	})
+}
+
+// A listener's connection may be back before the node is known: it may be another one.
+func TestAMessageOfANodeThatIsNotMetAbstains(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		w := l.newWaiter(wanted{op: "lock", name: "job", key: "job"}, l.opts, 0)
+		fl.nodes[1].Crash(false)
+		settleNetwork()
+		l.hear(1, w.owner+"  job")
+		if got := w.told[1].vote; got != voteAbstained {
+			t.Errorf("got vote %d, want it to abstain", got)
+		}
+	})
+}
+
+// Of a majority that has answered just now, one accepted the token; another one had told so before.
+func TestAWinOnFreshAnswersNeedsFreshAcceptance(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		w := l.newWaiter(wanted{op: "lock", name: "job", key: "job"}, l.opts, 0)
+		for _, n := range fl.nodes {
+			n.Do("SET", "job", w.owner, "PX", 10_000)
+		}
+		w.hold.asked = l.all
+		h, err := w.win(t.Context(), view{given: 3, granted: 2, fresh: 2, sure: 1}, l.opts.clock.now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if known := fl.nodes[0].Do("ZSCORE", tokensName, "job"); known != strconv.FormatInt(h.token, 10) {
+			t.Errorf("won with token %d, and the nodes know %v", h.token, known)
+		}
+	})
+}
