@@ -73,7 +73,9 @@ func RunHours(seed uint64, hours int) *Hours {
 	breaking.Go(func() { w.breakNodes(stop) })
 	for h := range hours {
 		hour := &Hour{Name: fmt.Sprintf("report-%02dT%02d", 1+h/24, h%24), Told: map[string]int{}}
+		w.mu.Lock()
 		w.List = append(w.List, hour)
+		w.mu.Unlock()
 		r := rand.New(rand.NewPCG(seed, uint64(h)))
 		doomed := r.IntN(8) == 0 // whoever tries fails
 		for m := range machines {
