@@ -422,3 +422,43 @@ func TestForeignKeysAreExplained(t *testing.T) {
 		}
 	})
 }
+
+// Who waits leaves its place when the Locker is closed, and gives back what it was given, whatever is on its way
+// just then: the connections close after that.
+func TestCloseLeavesNothingOfAWait(t *testing.T) {
+	for what, wait := range map[string]func(context.Context, *Locker) (*Lock, error){
+		"Lock":    func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job") },
+		"LockAll": func(ctx context.Context, l *Locker) (*Lock, error) { return l.LockAll(ctx, []string{"free", "job"}) },
+		"RLock":   func(ctx context.Context, l *Locker) (*Lock, error) { return l.RWMutex("job").RLock(ctx) },
+		"Acquire": func(ctx context.Context, l *Locker) (*Lock, error) { return l.Semaphore("job", 1).Acquire(ctx) },
+	} {
+		for after := range 20 {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				other := fl.locker("b")
+				must(other.Lock(t.Context(), "job"))(t)
+				must(other.Semaphore("job", 1).Acquire(t.Context()))(t)
+				l := fl.locker("a", WithBackoff(func(int) time.Duration {
+					time.Sleep(5 * ms) // the scheduler may take as long, before the waiter hears that all is over
+					return 30 * ms
+				}))
+				fl.net.SetDelay(sim.Link{Client: "a"}, sim.Down, sim.Delay{Min: 20 * ms, Max: 20 * ms})
+				waiting := make(chan error, 1)
+				go func() {
+					_, err := wait(t.Context(), l)
+					waiting <- err
+				}()
+				time.Sleep(time.Duration(after) * 9 * ms)
+				within(t, 500*ms, "Close", func() { _ = l.Close() })
+				if err := <-waiting; !errors.Is(err, ErrClosed) {
+					t.Errorf("%s: got %v, want ErrClosed", what, err)
+				}
+				time.Sleep(50 * ms)
+				for _, left := range fl.leftovers() {
+					if !strings.HasSuffix(left, " job") && !strings.HasSuffix(left, " "+permitsName+"job:0") {
+						t.Errorf("%s, closed after %d ms: left on the nodes: %s", what, 9*after, left)
+					}
+				}
+			})
+		}
+	}
+}

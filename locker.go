@@ -25,6 +25,7 @@ type Locker struct {
 	events    *events
 	ctx       context.Context // ends waiting when the Locker is closed
 	cancel    context.CancelFunc
+	underway  underway
 	closing   sync.Once
 }
 
@@ -71,6 +72,7 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	l.fence.init(o.clock.now(), len(targets))
 	l.events = startEvents(o)
 	l.leases.start(o.clock)
+	l.underway.idle = make(chan struct{})
 	l.lines = lines{clock: o.clock, of: make(map[string]*line)}
 	l.listeners = listeners{channel: newChannel(o.prefix), waiters: make(map[string]*waiter)}
 	for i, t := range targets {
@@ -134,13 +136,14 @@ func (l *Locker) awaitNodes() {
 	}
 }
 
-// Close ends all waiting and all renewal, sees to it that what was asked to be
-// undone is undone, as far as nodes answer within the node timeout, and closes
-// the connections. Holds that are not unlocked end with ErrClosed; the nodes keep them for
+// Close ends all waiting and all renewal, lets calls that are under way end, sees to it that what
+// they undo is undone, as far as nodes answer within the node timeout, and closes
+// the connections. It takes two node timeouts at most. Holds that are not unlocked end with ErrClosed; the nodes keep them for
 // the rest of the TTL. Calls after Close fail with ErrClosed. It returns nil.
 func (l *Locker) Close() error {
 	l.closing.Do(func() {
 		l.cancel()
+		l.underway.close(l.opts.nodeTimeout)
 		l.listeners.close()
 		l.leases.close()
 		ctx, cancel := context.WithTimeout(context.Background(), l.opts.nodeTimeout)

@@ -46,6 +46,10 @@ func (l *Locker) LockAll(ctx context.Context, names []string, opts ...Option) (*
 		return joined, err
 	}
 	w.observed = l.events.observe(ctx)
+	if err := l.begin(ctx); err != nil {
+		return l.outcome(w, nil, l.waitEnded(w, nil, err))
+	}
+	defer l.underway.end()
 	h, err := l.waitAll(ctx, w, o)
 	return l.outcome(w, h, err)
 }
@@ -111,9 +115,6 @@ func (w *wanted) has(name string) bool {
 func (l *Locker) waitAll(ctx context.Context, w wanted, o *options) (*hold, error) {
 	var last error
 	for attempts := 1; ; attempts++ {
-		if err := l.ended(ctx); err != nil {
-			return nil, l.waitEnded(w, last, err)
-		}
 		var h *hold
 		if h, last = l.attempt(ctx, w, o); last == nil || attempts == o.maxAttempts {
 			return h, last

@@ -105,11 +105,12 @@ func (s *Semaphore) acquire(ctx context.Context, wait bool, opts []Option) (*Loc
 		o, err = settle(l.opts, true, opts)
 	}
 	if err == nil {
-		err = l.ended(ctx)
+		err = l.begin(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("redlock: acquire %q: %w", s.name, unprefixed{err})
 	}
+	defer l.underway.end()
 	a := &acquisition{
 		wanted: wanted{op: "acquire", name: s.name, observed: l.events.observe(ctx)}, opts: o,
 	}

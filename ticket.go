@@ -96,9 +96,10 @@ func (l *Locker) Adopt(ctx context.Context, text string, opts ...Option) (*Lock,
 	if err != nil {
 		return nil, fmt.Errorf("redlock: adopt: %w", unprefixed{err})
 	}
-	if err := l.ended(ctx); err != nil {
+	if err := l.begin(ctx); err != nil {
 		return nil, fmt.Errorf("redlock: adopt %q: %w", t.name, unprefixed{err})
 	}
+	defer l.underway.end()
 	l.fence.see(min(t.token, l.fence.time(o.clock.now())+maxAhead.Microseconds()))
 	w := wanted{op: "adopt", name: t.name, key: key, from: t.owner.String(), observed: l.events.observe(ctx)}
 	h, err := l.attempt(ctx, w, o)

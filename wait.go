@@ -19,11 +19,13 @@ func (l *Locker) lock(ctx context.Context, w wanted, wait bool, opts []Option) (
 		return joined, err
 	}
 	w.observed = l.events.observe(ctx)
+	if err := l.begin(ctx); err != nil {
+		return l.outcome(w, nil, l.waitEnded(w, nil, err))
+	}
+	defer l.underway.end()
 	var h *hold
 	if wait {
 		h, err = l.wait(ctx, w, o)
-	} else if err = l.ended(ctx); err != nil {
-		err = l.waitEnded(w, nil, err)
 	} else {
 		h, err = l.attempt(ctx, w, o)
 	}
@@ -43,9 +45,6 @@ func (l *Locker) outcome(w wanted, h *hold, err error) (*Lock, error) {
 // with others of this process first, and with other processes when it is the turn. Readers get their turns together, so
 // each stands in the nodes' queues itself.
 func (l *Locker) wait(ctx context.Context, w wanted, o *options) (h *hold, err error) {
-	if err := l.ended(ctx); err != nil {
-		return nil, l.waitEnded(w, nil, err)
-	}
 	var last error
 	if w.shared || !l.lines.contended(w.key) {
 		if h, last = l.attempt(ctx, w, o); last == nil || o.maxAttempts == 1 {
