@@ -6,7 +6,7 @@ var inTokens = []mutant{
 		"quorum.go", "		return verdictShort\n", "		return verdictWon\n",
 	}}},
 	{name: "a waiter's raise counted blindly", changes: []change{{
-		"queue.go", `votes.verdict(len(l.nodes), l.need) != verdictWon {`, `false {`,
+		"win.go", `votes.verdict(len(l.nodes), l.need) != verdictWon {`, `false {`,
 	}}},
 	{name: "a grant counts for whatever token", changes: []change{{
 		"view.go", `if w.accepted[i] == w.hold.token && (a.vote == voteGranted || a.token == w.hold.token) {`, `if a.vote == voteGranted {`,
@@ -34,15 +34,15 @@ var inTokens = []mutant{
 // inQueue are wrong conclusions of a waiter.
 var inQueue = []mutant{
 	{name: "a hand-over's validity counted from its message", changes: []change{{
-		"queue.go", "	start := h.since\n", "	start := l.opts.clock.now()\n",
+		"win.go", "	start := h.since\n", "	start := l.opts.clock.now()\n",
 	}}},
 	{name: "what was told counts as answered just now", changes: []change{{
-		"queue.go", `if v.fresh >= l.need {`, `if v.given >= l.need {`,
+		"win.go", `if v.fresh >= l.need {`, `if v.given >= l.need {`,
 	}}},
 	{
 		name: "fresh votes, stale acceptance", test: "TestAWinOnFreshAnswersNeedsFreshAcceptance",
 		why: "60 seeds did not show it; it was once found by seed 171", changes: []change{{
-			"queue.go", "		v.granted = v.sure // what was told may have run out since\n", "",
+			"win.go", "		v.granted = v.sure // what was told may have run out since\n", "",
 		}},
 	},
 	{

@@ -1,0 +1,49 @@
+package redlock
+
+import "context"
+
+// win makes a hold of a majority of votes. It returns neither a hold nor an
+// error where that was for nothing.
+func (w *waiter) win(ctx context.Context, v view, asked instant) (*hold, error) {
+	l, h := w.locker, w.hold
+	// A vote given in answer to the last question was given, or its TTL begun anew, after that was
+	// asked. One that we were told of was given after we began to wait under this owner.
+	start := h.since
+	if v.fresh >= l.need {
+		start = asked
+		v.granted = v.sure // what was told may have run out since
+	}
+	if v.granted < l.need || l.outdated(h.token) {
+		c, err := l.askToRaise(h, max(h.token, v.highest), l.all)
+		if err != nil {
+			return nil, err
+		}
+		votes, err := c.wait(ctx)
+		w.raised(c, votes)
+		c.giveUp()
+		if err != nil {
+			return nil, l.ended(ctx)
+		}
+		if votes.verdict(len(l.nodes), l.need) != verdictWon {
+			return nil, errAskAgain
+		}
+	}
+	h.start = start
+	if h.left(l.opts.clock.now()) < h.opts.leastValidity() {
+		return nil, errAskAgain // which begins the TTL anew
+	}
+	h.since = start
+	l.fence.see(h.token)
+	return h, nil
+}
+
+// raised notes which nodes accepted the new token.
+func (w *waiter) raised(c *call, votes tally) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range c.answers {
+		if votes.voted(i) && c.answers[i].vote == voteGranted {
+			w.accepted[i] = max(w.accepted[i], w.hold.token)
+		}
+	}
+}
