@@ -110,10 +110,19 @@ func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
 	}
 	var told [][]int64
 	for i := range c.answers {
-		if votes.voted(i) && c.answers[i].vote == voteGranted {
-			told = append(told, c.answers[i].reply.([]int64))
-			failure.Nodes[i].Outcome = OutcomeTaken
+		if !votes.voted(i) || c.answers[i].vote != voteGranted {
+			continue
 		}
+		numbers := c.answers[i].reply.([]int64)
+		if len(numbers) != 2*len(s.slots) { // not what the script replies
+			failure.Nodes[i].Outcome, failure.Nodes[i].Err = OutcomeFailed, unexpected(numbers)
+			continue
+		}
+		told = append(told, numbers)
+		failure.Nodes[i].Outcome = OutcomeTaken
+	}
+	if len(told) < l.need {
+		return nil, failure
 	}
 	return &survey{slots: outlooks(told, len(s.slots), l.need), nodes: failure.Nodes}, nil
 }
@@ -140,7 +149,7 @@ func outlooks(told [][]int64, slots, need int) []outlook {
 	return seen
 }
 
-// readSurvey wants two numbers for each slot; how many slots is checked by len.
+// readSurvey wants numbers, two for each slot; how many slots there are, the Semaphore knows.
 func readSurvey(reply any) answer {
 	parts, ok := reply.([]any)
 	numbers := make([]int64, len(parts))
