@@ -1,0 +1,109 @@
+package simtest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+// holds are what one lock is in the history: a hold of each of its names, so that each is judged by itself.
+type holds []*sim.Hold
+
+func (w *worker) granted(wanted []string, lock *redlock.Lock, reads bool) (all holds) {
+	start, until := startOf(lock, w.scenario.TTL), lock.Until()
+	switch {
+	case reads:
+		w.result.Reads.Add(1)
+		return holds{w.history.GrantedToRead(wanted[0], w.label, start, until)}
+	case len(wanted) > 1:
+		w.result.Several.Add(1)
+	}
+	for _, name := range wanted {
+		all = append(all, w.history.Granted(name, w.label, lock.Token(), start, until))
+	}
+	return all
+}
+
+func (all holds) each(record func(*sim.Hold)) {
+	for _, h := range all {
+		record(h)
+	}
+}
+
+// watch records the end of the hold at the instant at which the holder is told.
+func (w *worker) watch(lock *redlock.Lock, hold holds) {
+	<-lock.Done()
+	err := lock.Err()
+	if errors.Is(err, redlock.ErrUnlocked) {
+		return // end has recorded it
+	}
+	until := lock.Until()
+	hold.each(func(h *sim.Hold) { w.history.Renewed(h, until) })
+	hold.each(w.history.Done)
+	if !time.Now().Before(until) { // else a majority said that they had it no more
+		w.supported(lock, ended)
+	}
+	w.log(w.label, "told of the end of %s token %d: %s", lock.Name(), lock.Token(), kindOf(err))
+}
+
+// backoff is redlock.Jitter with the worker's own randomness, which can be replayed, and in the scale of the scenario.
+func (w *worker) backoff(attempts int) time.Duration {
+	longest := min(w.scenario.TTL/4, 2*time.Millisecond<<min(attempts, 6))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Millisecond + time.Duration(w.r.Int64N(int64(longest)))
+}
+
+// startOf returns when the winning attempt was begun: the end of validity is counted from there.
+func startOf(lock *redlock.Lock, ttl time.Duration) time.Time {
+	ttl = ttl.Truncate(time.Millisecond)
+	return lock.Until().Add(-ttl + ttl/100 + 2*time.Millisecond)
+}
+
+// keep holds the lock for a while, now and then extending it, or until it is lost.
+func (w *worker) keep(lock *redlock.Lock, hold holds) {
+	mean, extend := float64(w.scenario.Habits.Stay), w.scenario.Habits.Extend
+	if w.inclined(w.scenario.Habits.Last) { // most that can go wrong goes wrong in the end
+		mean, extend = 6*float64(w.scenario.TTL), 0
+	}
+	for range 1 + w.r.IntN(4) {
+		stay := time.NewTimer(min(time.Duration(w.r.ExpFloat64()*mean), 4*w.scenario.TTL) + time.Duration(w.r.IntN(1000)))
+		select {
+		case <-lock.Done():
+			stay.Stop()
+			return
+		case <-stay.C:
+		}
+		if !w.inclined(extend) {
+			continue
+		}
+		err := lock.Extend(context.Background())
+		// Until is not told: a renewal that was answered at the same instant may or may not have moved it further.
+		w.log(w.label, "Extend %s token %d: %s", lock.Name(), lock.Token(), kindOf(err))
+		if err == nil {
+			hold.each(func(h *sim.Hold) { w.history.Extended(h, lock.Until()) })
+		}
+	}
+}
+
+// end lets go.
+func (w *worker) end(lock *redlock.Lock, hold holds) {
+	if lock.Err() == nil {
+		w.supported(lock, givenBack)
+	}
+	hold.each(func(h *sim.Hold) { w.history.Renewed(h, lock.Until()) })
+	hold.each(w.history.Releasing)
+	asked := time.Now()
+	err := lock.Unlock(context.Background())
+	hold.each(func(h *sim.Hold) { w.history.Unlocked(h, asked, err) })
+	w.log(w.label, "Unlock %s token %d: %s", lock.Name(), lock.Token(), kindOf(err))
+	if took := time.Since(asked); took > w.scenario.Timeout+time.Millisecond {
+		w.blame("bounded", "%s: Unlock took %v, the node timeout is %v", w.label, took, w.scenario.Timeout)
+	}
+	if lock.Err() == nil {
+		w.blame("honesty", "%s: Err is nil after Unlock of token %d", w.label, lock.Token())
+	}
+}
