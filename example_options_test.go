@@ -207,6 +207,25 @@ func ExampleWithoutFencing() {
 	// 0
 }
 
+// Unlock does not wait for the nodes; the same Locker can still lock the name again at once.
+func ExampleWithAsyncUnlock() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs(), redlock.WithAsyncUnlock())
+	defer locker.Close() // waits for what is on its way
+	ctx := context.Background()
+
+	for range 3 {
+		lock, err := locker.TryLock(ctx, "counter")
+		fmt.Println(err)
+		lock.Unlock(ctx)
+	}
+	// Output:
+	// <nil>
+	// <nil>
+	// <nil>
+}
+
 // An observer is told what happens: here of locks; there are events of nodes, too.
 func ExampleWithObserver() {
 	masters, stop := fiveMasters()

@@ -185,6 +185,10 @@ func (h *hold) release(asked nodeSet, now time.Time) error {
 	if h.former != nil {
 		l.undo(h.former, asked)
 	}
+	if h.opts.async {
+		l.undo(h, asked)
+		return nil
+	}
 	c := l.askFor(release, h)
 	defer c.release()
 	c.expires = now.Add(h.opts.ttl)

@@ -125,7 +125,8 @@ func (k *Lock) Extend(ctx context.Context) error {
 // confirmed; an error that satisfies errors.Is for ErrLost where the hold had
 // ended before, so that its work may have run unprotected; and a *QuorumError
 // with ErrNoQuorum where too few nodes answered: the others let go when they can be
-// reached again, or at the end of the TTL. Calling it again returns the same.
+// reached again, or at the end of the TTL. Calling it again returns the same. With [WithAsyncUnlock] it
+// waits for no node, and tells of none.
 //
 // On a handle that joined a hold, Unlock gives back the handle; the last one ends the hold.
 func (k *Lock) Unlock(context.Context) error {

@@ -19,6 +19,7 @@ type options struct {
 	renew       bool          // extend until unlocked
 	maxHold     time.Duration // 0: no limit
 	fencing     bool          // hand out tokens
+	async       bool          // Unlock does not wait for the nodes
 	doneTTL     time.Duration // Once: how long the register of runs is kept
 	maxRuns     int           // Once: 0: no limit
 
@@ -132,6 +133,14 @@ func WithMaxHold(d time.Duration) Option {
 // NX PX, which is what other Redlock clients send.
 func WithoutFencing() Option {
 	return Option{name: "WithoutFencing", apply: func(o *options) { o.fencing = false }}
+}
+
+// WithAsyncUnlock makes Unlock return as soon as the release is on its way: a round trip less for the caller. The
+// hold has ended then, and what this Locker asks later, each node executes later, so the same Locker can lock the name again
+// at once. What is lost is the nodes' answer: Unlock returns nil also where a majority cannot be reached, or no
+// longer had the lock; the nodes let go when they can, at the latest at the end of the TTL. By default Unlock waits.
+func WithAsyncUnlock() Option {
+	return Option{name: "WithAsyncUnlock", apply: func(o *options) { o.async = true }}
 }
 
 // WithFenceRetention sets how long the nodes remember the token of a name that

@@ -81,6 +81,16 @@ func NewContainers(ctx context.Context) (Provider, error) {
 	return c, nil
 }
 
+// Image returns the image that NewContainers would make containers of, and makes sure that the engine has it.
+func Image(ctx context.Context) (string, error) {
+	engine, err := findEngine(ctx)
+	if err != nil {
+		return "", err
+	}
+	ref, _, err := findImage(ctx, engine)
+	return ref, err
+}
+
 func findEngine(ctx context.Context) (client.APIClient, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -1,0 +1,73 @@
+package guard_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/integration/fleet"
+	"github.com/quorumlock/redlock/integration/masters"
+)
+
+// The compose file, the configuration and the rights of docs/deploy run as they stand: five masters that a Locker has nothing to
+// say about, and that are there again after one was killed.
+func TestTheComposeFileRuns(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("REDLOCK_PROVIDER") != masters.Containers {
+		t.Skip("it needs a Docker engine: REDLOCK_PROVIDER=containers")
+	}
+	compose := composer(t)
+	t.Cleanup(func() {
+		if out, err := compose("down", "--volumes", "--timeout", "1"); err != nil {
+			t.Errorf("down: %v\n%s", err, out)
+		}
+	})
+	if out, err := compose("up", "--detach"); err != nil {
+		t.Fatalf("up: %v\n%s", err, out)
+	}
+	var urls []string
+	for port := 7001; port <= 7005; port++ {
+		urls = append(urls, fmt.Sprintf("redis://redlock:CHANGE-ME@127.0.0.1:%d", port))
+	}
+	l := fleet.Locker(t, urls, redlock.WithRestartGuard(period), redlock.WithTTL(ttl))
+	healthy := func() bool {
+		return !slices.ContainsFunc(l.Nodes(t.Context()), func(n redlock.NodeStatus) bool {
+			return n.Err != nil || len(n.Findings) > 0
+		})
+	}
+	fleet.Eventually(t, "five healthy nodes", healthy)
+	k, err := l.Lock(t.Context(), "job")
+	fleet.Must(t, err)
+	if out, err := compose("kill", "redis-1"); err != nil {
+		t.Errorf("kill: %v\n%s", err, out)
+	}
+	fleet.Must(t, k.Extend(t.Context()))
+	if out, err := compose("start", "redis-1"); err != nil {
+		t.Errorf("start: %v\n%s", err, out)
+	}
+	fleet.Eventually(t, "five healthy nodes again", healthy)
+	fleet.Must(t, k.Unlock(t.Context()))
+}
+
+// composer returns what runs Docker's compose tool, by either of its names, on docs/deploy/compose.yaml.
+func composer(t *testing.T) func(args ...string) ([]byte, error) {
+	t.Helper()
+	image, err := masters.Image(t.Context())
+	fleet.Must(t, err)
+	tool := []string{"docker-compose"}
+	if _, err := exec.LookPath(tool[0]); err != nil {
+		if tool = []string{"docker", "compose"}; exec.Command(tool[0], "compose", "version").Run() != nil {
+			t.Skip("neither docker-compose nor docker compose is installed")
+		}
+	}
+	tool = append(tool, "--project-name", fmt.Sprintf("redlock-%d", os.Getpid()), "--file", "../../docs/deploy/compose.yaml")
+	return func(args ...string) ([]byte, error) {
+		//nolint:gosec,noctx // our own words, and it must also run in a cleanup
+		c := exec.Command(tool[0], append(tool[1:], args...)...)
+		c.Env = append(os.Environ(), "REDLOCK_REDIS_IMAGE="+image)
+		return c.CombinedOutput()
+	}
+}

@@ -1,0 +1,79 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+// Who does not wait for the release is ahead of it by a round trip, and the nodes are not: they get what is asked next behind it.
+func TestAsyncUnlock(t *testing.T) {
+	for what, lock := range map[string]func(context.Context, *Locker) (*Lock, error){
+		"Lock":    func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job", WithMaxAttempts(1)) },
+		"LockAll": func(ctx context.Context, l *Locker) (*Lock, error) { return l.LockAll(ctx, []string{"a", "b"}, WithMaxAttempts(1)) },
+		"RLock":   func(ctx context.Context, l *Locker) (*Lock, error) { return l.RWMutex("job").RLock(ctx) },
+		"Lock of a writer": func(ctx context.Context, l *Locker) (*Lock, error) {
+			return l.RWMutex("job").Lock(ctx, WithMaxAttempts(1))
+		},
+		"Acquire": func(ctx context.Context, l *Locker) (*Lock, error) { return l.Semaphore("job", 1).TryAcquire(ctx) },
+	} {
+		bubble(t, 5, func(t *testing.T, fl *fleet) {
+			fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 10 * ms, Max: 10 * ms})
+			l := fl.locker("a", WithAsyncUnlock())
+			for range 10 {
+				k := must(lock(t.Context(), l))(t)
+				within(t, 0, what+": Unlock", func() {
+					if err := k.Unlock(t.Context()); err != nil {
+						t.Errorf("%s: %v", what, err)
+					}
+				})
+				if err := k.Err(); !errors.Is(err, ErrUnlocked) {
+					t.Errorf("%s: got %v", what, err)
+				}
+			}
+			settleNetwork()
+			if left := fl.leftovers(); len(left) > 0 {
+				t.Errorf("%s: left: %v", what, left)
+			}
+		})
+	}
+}
+
+func TestAsyncUnlockReachesNodesThatAreAway(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithAsyncUnlock())
+		k := must(l.Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		for _, n := range fl.nodes[:2] {
+			fl.net.Cut(sim.Link{Client: "a", Node: n.Addr()})
+		}
+		if err := k.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(3 * time.Second) // far less than the TTL: they are reached again, and told
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("held on %d nodes", got)
+		}
+		lost := must(l.Lock(t.Context(), "job", WithTTL(time.Second), WithoutRenewal()))(t)
+		time.Sleep(2 * time.Second)
+		if err := lost.Unlock(t.Context()); !errors.Is(err, ErrLost) {
+			t.Errorf("got %v, want ErrLost: that is known without asking", err)
+		}
+	})
+}
+
+func TestCloseWaitsForAsyncUnlocks(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithAsyncUnlock())
+		fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 10 * ms, Max: 10 * ms})
+		k := must(l.Lock(t.Context(), "job"))(t)
+		_ = k.Unlock(t.Context())
+		_ = l.Close()
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("held on %d nodes after Close", got)
+		}
+	})
+}
