@@ -11,6 +11,8 @@ import (
 var (
 	redlockFenced5 = contestant{name: "redlock", nodes: 5, waits: true, open: openRedlock()}
 	redlockPlain5  = contestant{name: "redlock plain", nodes: 5, waits: true, open: openRedlock(redlock.WithoutFencing())}
+	redlockAsync5  = contestant{name: "redlock async", nodes: 5, waits: true, open: openRedlock(redlock.WithAsyncUnlock())}
+	redlockBoth5   = contestant{name: "redlock plain async", nodes: 5, waits: true, open: openRedlock(redlock.WithoutFencing(), redlock.WithAsyncUnlock())}
 	redlockFenced1 = contestant{name: "redlock (1 node)", nodes: 1, waits: true, open: openRedlock()}
 	redlockPlain1  = contestant{name: "redlock plain (1 node)", nodes: 1, waits: true, open: openRedlock(redlock.WithoutFencing())}
 )

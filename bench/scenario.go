@@ -23,7 +23,7 @@ type scenario struct {
 }
 
 var all = []contestant{
-	limitTogether, limitHalves, redlockFenced5, redlockPlain5, redsyncRedigo5, redsyncGoRedis5, redsyncFailFast5,
+	limitTogether, limitHalves, redlockFenced5, redlockPlain5, redlockAsync5, redlockBoth5, redsyncRedigo5, redsyncGoRedis5, redsyncFailFast5,
 	redlockFenced1, redlockPlain1, bareSetNX1, bsmGoRedis1, rueidislock1,
 }
 
