@@ -81,6 +81,7 @@ func buildHostImage(ctx context.Context, engine client.APIClient) error {
 	if err := pack(&archive, binary, needed); err != nil {
 		return err
 	}
+	before, beforeErr := engine.ImageInspect(ctx, hostImage)
 	result, err := engine.ImageImport(ctx, client.ImageImportSource{Source: &archive, SourceName: "-"}, hostImage, client.ImageImportOptions{
 		Changes: []string{
 			`ENTRYPOINT ["/usr/bin/redis-server"]`, "USER 999:999", "WORKDIR " + dataDir, "EXPOSE " + redisPort.String(),
@@ -90,6 +91,9 @@ func buildHostImage(ctx context.Context, engine client.APIClient) error {
 		return err
 	}
 	_, err = io.Copy(io.Discard, result) // the engine works as long as one reads
+	if beforeErr == nil { // it has no name any more; the engine keeps it where containers of it run
+		_, _ = engine.ImageRemove(ctx, before.ID, client.ImageRemoveOptions{})
+	}
 	return errors.Join(err, result.Close())
 }
 
