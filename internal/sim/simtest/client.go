@@ -70,6 +70,9 @@ func (w *worker) once() {
 		}
 	}
 	opts := []redlock.Option{redlock.WithBackoff(w.backoff), redlock.WithMinValidity(w.scenario.Habits.Least)}
+	if w.scenario.Habits.Async {
+		opts = append(opts, redlock.WithAsyncUnlock())
+	}
 	if !w.inclined(w.scenario.Habits.Renew) {
 		opts = append(opts, redlock.WithoutRenewal())
 	}

@@ -17,6 +17,7 @@ type Habits struct {
 	Stay    time.Duration // mean of a while that a lock is kept
 	Rest    time.Duration // longest pause before the next
 	Least   time.Duration // WithMinValidity
+	Async   bool          // WithAsyncUnlock
 }
 
 // newHabits draws each of them on its own, extremes included.
@@ -30,11 +31,16 @@ func newHabits(r *rand.Rand, ttl time.Duration) Habits {
 	if apart := rand.New(rand.NewPCG(uint64(h.Stay), 0x4ead)); apart.IntN(2) == 0 {
 		h.Read = apart.Float64()
 	}
+	h.Async = rand.New(rand.NewPCG(uint64(h.Stay), 0xa51c)).IntN(4) == 0
 	h.Several = rand.New(rand.NewPCG(uint64(h.Stay), 0x5e7)).Float64()
 	return h
 }
 
 func (h Habits) String() string {
-	return fmt.Sprintf("%.0f %% try, %.0f %% read, %.0f %% several, %.0f %% renew, %.0f %% extend, %.0f %% last, holds of %v, rests up to %v",
-		100*h.Try, 100*h.Read, 100*h.Several, 100*h.Renew, 100*h.Extend, 100*h.Last, h.Stay, h.Rest)
+	unlocks := ""
+	if h.Async {
+		unlocks = ", unlocks not waited for"
+	}
+	return fmt.Sprintf("%.0f %% try, %.0f %% read, %.0f %% several, %.0f %% renew, %.0f %% extend, %.0f %% last, holds of %v, rests up to %v%s",
+		100*h.Try, 100*h.Read, 100*h.Several, 100*h.Renew, 100*h.Extend, 100*h.Last, h.Stay, h.Rest, unlocks)
 }
