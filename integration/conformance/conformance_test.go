@@ -45,7 +45,7 @@ func TestServer(t *testing.T) {
 }
 
 // exceptions returns what is not so at this server.
-func exceptions(t *testing.T, addr string) map[string]string {
+func exceptions(t *testing.T, addr string) map[string]conformance.Exception {
 	t.Helper()
 	c, err := redis.Dial("tcp", addr)
 	if err != nil {
@@ -63,9 +63,9 @@ func exceptions(t *testing.T, addr string) map[string]string {
 }
 
 // valkeyExceptions: how Valkey 8 words errors whose code is the same. Only the code is ever looked at.
-var valkeyExceptions = map[string]string{
-	"EVAL unknown command":           "without the word Redis",
-	"EVAL wrong number of arguments": "without the word Redis",
-	"EVAL argument of a wrong type":  "no more than what must be",
-	"EVALSHA unknown":                "without the advice to use EVAL",
+var valkeyExceptions = map[string]conformance.Exception{
+	"EVAL unknown command":           {Why: "without the word Redis", Want: conformance.Err("ERR Unknown command called from script")},
+	"EVAL wrong number of arguments": {Why: "without the word Redis", Want: conformance.Err("ERR Wrong number of args calling command from script")},
+	"EVAL argument of a wrong type":  {Why: "no more than what must be", Want: conformance.Err("ERR Command arguments must be strings or integers")},
+	"EVALSHA unknown":                {Why: "without the advice to use EVAL", Want: conformance.Err("NOSCRIPT No matching script.")},
 }
