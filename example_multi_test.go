@@ -11,10 +11,8 @@ import (
 
 // A transfer needs both accounts. Whatever order others name theirs in, nobody waits for ever.
 func ExampleLocker_LockAll() {
-	masters, stop := fiveMasters()
+	locker, stop := lockerOnFiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs())
-	defer locker.Close()
 	ctx := context.Background()
 
 	lock, err := locker.LockAll(ctx, []string{"account:7", "account:3"})
@@ -35,10 +33,8 @@ func ExampleLocker_LockAll() {
 
 // WithMaxAttempts(1) asks once and waits for nobody. The error says which name was taken.
 func ExampleLocker_LockAll_once() {
-	masters, stop := fiveMasters()
+	locker, stop := lockerOnFiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs())
-	defer locker.Close()
 	ctx := context.Background()
 
 	other, err := locker.Lock(ctx, "account:5")
@@ -63,10 +59,8 @@ func ExampleLocker_LockAll_once() {
 
 // Names are those of the hold, sorted.
 func ExampleLock_Names() {
-	masters, stop := fiveMasters()
+	locker, stop := lockerOnFiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs())
-	defer locker.Close()
 	ctx := context.Background()
 
 	lock, err := locker.LockAll(ctx, []string{"rack 2", "rack 1", "rack 3"})

@@ -64,10 +64,8 @@ func ExampleWithDoneTTL() {
 
 // A job that fails wherever it is run must not be run for ever.
 func ExampleWithMaxRuns() {
-	masters, stop := fiveMasters()
+	locker, stop := lockerOnFiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs())
-	defer locker.Close()
 
 	for range 3 {
 		err := locker.Once(context.Background(), "report", func(context.Context) error {
@@ -84,10 +82,8 @@ func ExampleWithMaxRuns() {
 
 // Who holds a lock, and what has become of a job?
 func ExampleLocker_Inspect() {
-	masters, stop := fiveMasters()
+	locker, stop := lockerOnFiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs())
-	defer locker.Close()
 
 	ctx := context.Background()
 	lock, _ := locker.Lock(ctx, "report")

@@ -11,10 +11,8 @@ import (
 
 // Any number of processes read the price list at the same time. Who changes it is alone.
 func ExampleRWMutex() {
-	masters, stop := fiveMasters()
+	locker, stop := lockerOnFiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs())
-	defer locker.Close()
 
 	ctx := context.Background()
 	prices := locker.RWMutex("prices")

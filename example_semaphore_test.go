@@ -44,10 +44,8 @@ func ExampleLocker_Semaphore() {
 
 // Acquire waits until a permit is free. Keep the Semaphore, and share it among goroutines.
 func ExampleSemaphore_Acquire() {
-	masters, stop := fiveMasters()
+	locker, stop := lockerOnFiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs())
-	defer locker.Close()
 
 	encoders := locker.Semaphore("encoder", 1)
 	ctx := context.Background()
@@ -69,10 +67,8 @@ func ExampleSemaphore_Acquire() {
 
 // TryAcquire does not wait.
 func ExampleSemaphore_TryAcquire() {
-	masters, stop := fiveMasters()
+	locker, stop := lockerOnFiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs())
-	defer locker.Close()
 
 	encoders := locker.Semaphore("encoder", 2)
 	ctx := context.Background()
@@ -91,10 +87,8 @@ func ExampleSemaphore_TryAcquire() {
 
 // For code that takes a sync.Locker. What it cannot return, it panics with.
 func ExampleLocker_Mutex() {
-	masters, stop := fiveMasters()
+	locker, stop := lockerOnFiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs())
-	defer locker.Close()
 
 	mu := locker.Mutex(context.Background(), "stock:4711")
 	mu.Lock()

@@ -20,6 +20,19 @@ func fiveMasters() (masters *redlocktest.Cluster, stop func()) {
 	return masters, masters.Close
 }
 
+// lockerOnFiveMasters stands in for redlock.New with the URLs of yours, where an example has no other use for them.
+func lockerOnFiveMasters() (locker *redlock.Locker, stop func()) {
+	masters, stopMasters := fiveMasters()
+	locker, err := redlock.New(masters.URLs())
+	if err != nil {
+		log.Fatal(err)
+	}
+	return locker, func() {
+		locker.Close()
+		stopMasters()
+	}
+}
+
 func Example() {
 	masters, stop := fiveMasters()
 	defer stop()
@@ -121,10 +134,8 @@ func ExampleLocker_TryLock() {
 
 // Do locks, runs the function and unlocks. Its error has the function's in it.
 func ExampleLocker_Do() {
-	masters, stop := fiveMasters()
+	locker, stop := lockerOnFiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs())
-	defer locker.Close()
 
 	errSoldOut := errors.New("sold out")
 	err := locker.Do(context.Background(), "stock:4711", func(ctx context.Context) error {
@@ -140,10 +151,8 @@ func ExampleLocker_Do() {
 
 // Inside Do, the same name may be locked again: that joins the hold and asks no node.
 func ExampleLocker_Do_nested() {
-	masters, stop := fiveMasters()
+	locker, stop := lockerOnFiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs())
-	defer locker.Close()
 
 	pay := func(ctx context.Context) error {
 		return locker.Do(ctx, "account:7", func(context.Context) error {
@@ -213,63 +222,4 @@ func ExampleLocker_Close() {
 	// Output:
 	// redlock: closed
 	// true
-}
-
-// A QuorumError says what every node said.
-func ExampleQuorumError() {
-	masters, stop := fiveMasters()
-	defer stop()
-	locker, _ := redlock.New(masters.URLs())
-	defer locker.Close()
-	masters.Kill(0, 2, 4)
-
-	_, err := locker.TryLock(context.Background(), "report")
-	var q *redlock.QuorumError
-	if !errors.As(err, &q) {
-		log.Fatal(err)
-	}
-	fmt.Printf("%s %q: %d nodes of %d are needed\n", q.Op, q.Name, q.Need, len(q.Nodes))
-	for i, node := range q.Nodes {
-		if errors.Is(node.Err, redlock.ErrNodeDown) {
-			fmt.Println("node", i, node.Outcome) // and node.Addr, node.Err
-		}
-	}
-	fmt.Println("a node's error is not the call's:", !errors.Is(err, redlock.ErrNodeDown))
-	// Output:
-	// lock "report": 3 nodes of 5 are needed
-	// node 0 failed
-	// node 2 failed
-	// node 4 failed
-	// a node's error is not the call's: true
-}
-
-// Where others hold the lock, the nodes say who they are and for how long.
-func ExampleNodeError() {
-	masters, stop := fiveMasters()
-	defer stop()
-	a, _ := redlock.New(masters.URLs())
-	defer a.Close()
-	b, _ := redlock.New(masters.URLs())
-	defer b.Close()
-	ctx := context.Background()
-
-	lock, err := a.Lock(ctx, "report", redlock.WithTTL(20*time.Second))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer lock.Unlock(ctx)
-
-	_, err = b.TryLock(ctx, "report")
-	var q *redlock.QuorumError
-	if !errors.As(err, &q) {
-		log.Fatal(err)
-	}
-	for _, node := range q.Nodes {
-		if node.Outcome == redlock.OutcomeTaken {
-			fmt.Println(node.Owner == lock.Owner(), node.Remaining.Round(10*time.Second))
-			break
-		}
-	}
-	// Output:
-	// true 20s
 }

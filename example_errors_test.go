@@ -1,0 +1,88 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/quorumlock/redlock"
+)
+
+// A QuorumError says what every node said.
+func ExampleQuorumError() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs())
+	defer locker.Close()
+	masters.Kill(0, 2, 4)
+
+	_, err := locker.TryLock(context.Background(), "report")
+	var q *redlock.QuorumError
+	if !errors.As(err, &q) {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s %q: %d nodes of %d are needed\n", q.Op, q.Name, q.Need, len(q.Nodes))
+	for i, node := range q.Nodes {
+		if errors.Is(node.Err, redlock.ErrNodeDown) {
+			fmt.Println("node", i, node.Outcome) // and node.Addr, node.Err
+		}
+	}
+	fmt.Println("a node's error is not the call's:", !errors.Is(err, redlock.ErrNodeDown))
+	// Output:
+	// lock "report": 3 nodes of 5 are needed
+	// node 0 failed
+	// node 2 failed
+	// node 4 failed
+	// a node's error is not the call's: true
+}
+
+// Where others hold the lock, the nodes say who they are and for how long.
+func ExampleNodeError() {
+	masters, stop := fiveMasters()
+	defer stop()
+	a, _ := redlock.New(masters.URLs())
+	defer a.Close()
+	b, _ := redlock.New(masters.URLs())
+	defer b.Close()
+	ctx := context.Background()
+
+	lock, err := a.Lock(ctx, "report", redlock.WithTTL(20*time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx)
+
+	_, err = b.TryLock(ctx, "report")
+	var q *redlock.QuorumError
+	if !errors.As(err, &q) {
+		log.Fatal(err)
+	}
+	for _, node := range q.Nodes {
+		if node.Outcome == redlock.OutcomeTaken {
+			fmt.Println(node.Owner == lock.Owner(), node.Remaining.Round(10*time.Second))
+			break
+		}
+	}
+	// Output:
+	// true 20s
+}
+
+// Nodes tells whether the masters are fit for locks; the command redlock doctor prints it.
+func ExampleLocker_Nodes() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs())
+	defer locker.Close()
+	masters.Kill(3)
+	_, _ = locker.TryLock(context.Background(), "report") // finds out
+
+	for i, node := range locker.Nodes(context.Background()) {
+		if node.Err != nil {
+			fmt.Println("the vote of node", i, "does not count") // and node.Err, node.Findings
+		}
+	}
+	// Output:
+	// the vote of node 3 does not count
+}

@@ -1,0 +1,166 @@
+package redlock_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/quorumlock/redlock"
+)
+
+// The options that only New takes.
+
+// A frozen node costs one node timeout, once; then it is done without until it answers.
+func ExampleWithNodeTimeout() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs(), redlock.WithNodeTimeout(100*time.Millisecond))
+	defer locker.Close()
+	masters.Pause(0, 1, 2)
+
+	begun := time.Now()
+	_, err := locker.TryLock(context.Background(), "import")
+	fmt.Println(errors.Is(err, redlock.ErrNoQuorum), time.Since(begun) < time.Second)
+	// A node's time-out is not the caller's deadline.
+	fmt.Println(errors.Is(err, context.DeadlineExceeded))
+	// Output:
+	// true true
+	// false
+}
+
+// Two applications that share nodes keep out of each other's way.
+func ExampleWithPrefix() {
+	masters, stop := fiveMasters()
+	defer stop()
+	shop, _ := redlock.New(masters.URLs(), redlock.WithPrefix("shop:"))
+	defer shop.Close()
+	bank, _ := redlock.New(masters.URLs(), redlock.WithPrefix("bank:"))
+	defer bank.Close()
+	ctx := context.Background()
+
+	a, err := shop.TryLock(ctx, "report")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer a.Unlock(ctx)
+	b, err := bank.TryLock(ctx, "report")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer b.Unlock(ctx)
+	fmt.Println(a.Name(), b.Name())
+	// Output:
+	// report report
+}
+
+// The guard is as long as the longest TTL in use, and the same for all who lock these names.
+func ExampleWithRestartGuard() {
+	masters, stop := fiveMasters()
+	defer stop()
+	_, err := redlock.New(masters.URLs(), redlock.WithTTL(50*time.Second))
+	fmt.Println(errors.Is(err, redlock.ErrInvalid))
+	locker, err := redlock.New(masters.URLs(), redlock.WithTTL(50*time.Second), redlock.WithRestartGuard(50*time.Second))
+	fmt.Println(err)
+	defer locker.Close()
+	// Output:
+	// true
+	// <nil>
+}
+
+// An observer is told what happens: here of locks; there are events of nodes, too.
+func ExampleWithObserver() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, err := redlock.New(masters.URLs(), redlock.WithObserver(func(ev redlock.Event) {
+		switch ev.Kind {
+		case redlock.EventAcquired, redlock.EventReleased:
+			fmt.Println(ev.Kind, ev.Name, ev.Err)
+		case redlock.EventNotAcquired:
+			fmt.Println(ev.Kind, ev.Name, errors.Is(ev.Err, redlock.ErrTaken))
+		default:
+		}
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	lock, err := locker.Lock(ctx, "report")
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, _ = locker.TryLock(ctx, "report")
+	lock.Unlock(ctx)
+	locker.Close() // the observer has seen everything then
+	// Output:
+	// acquired report <nil>
+	// not acquired report true
+	// released report <nil>
+}
+
+// Losses, failures and what is wrong with nodes are told to the logger; at level Debug, everything.
+func ExampleWithLogger() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, err := redlock.New(masters.URLs(), redlock.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
+	fmt.Println(err)
+	defer locker.Close()
+	// Output:
+	// <nil>
+}
+
+// A dialer that sees every connection; it could as well ask a Sentinel, or use a tunnel.
+func ExampleWithDialer() {
+	masters, stop := fiveMasters()
+	defer stop()
+
+	dialled := make(chan string, masters.Len())
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		dialled <- network
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	locker, err := redlock.New(masters.URLs(), redlock.WithDialer(dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close()
+	fmt.Println(<-dialled)
+	// Output:
+	// tcp
+}
+
+// Client certificates and private roots: any tls.Config, for rediss:// nodes.
+func ExampleWithTLSConfig() {
+	certificate, err := tls.LoadX509KeyPair("client.crt", "client.key")
+	if err != nil {
+		log.Fatal(err)
+	}
+	locker, err := redlock.New([]string{"rediss://10.0.0.1", "rediss://10.0.0.2", "rediss://10.0.0.3"},
+		redlock.WithTLSConfig(&tls.Config{
+			MinVersion:   tls.VersionTLS12,
+			Certificates: []tls.Certificate{certificate},
+		}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close()
+}
+
+// The retention must outlast, by far, what the nodes' clocks differ by.
+func ExampleWithFenceRetention() {
+	masters, stop := fiveMasters()
+	defer stop()
+	_, err := redlock.New(masters.URLs(), redlock.WithFenceRetention(time.Second))
+	fmt.Println(errors.Is(err, redlock.ErrInvalid))
+	locker, err := redlock.New(masters.URLs(), redlock.WithFenceRetention(10*time.Minute))
+	fmt.Println(err)
+	defer locker.Close()
+	// Output:
+	// true
+	// <nil>
+}
