@@ -56,10 +56,15 @@ func exceptions(t *testing.T, addr string) map[string]conformance.Exception {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(info, "valkey_version:") {
-		return valkeyExceptions
+	_, version, valkey := strings.Cut(info, "valkey_version:")
+	if !valkey {
+		return nil
 	}
-	return nil
+	not := maps.Clone(valkeyExceptions)
+	if major, _, _ := strings.Cut(version, "."); major != "8" {
+		maps.Copy(not, valkey9Exceptions)
+	}
+	return not
 }
 
 // valkeyExceptions: how Valkey 8 words errors whose code is the same. Only the code is ever looked at.
@@ -68,4 +73,9 @@ var valkeyExceptions = map[string]conformance.Exception{
 	"EVAL wrong number of arguments": {Why: "without the word Redis", Want: conformance.Err("ERR Wrong number of args calling command from script")},
 	"EVAL argument of a wrong type":  {Why: "no more than what must be", Want: conformance.Err("ERR Command arguments must be strings or integers")},
 	"EVALSHA unknown":                {Why: "without the advice to use EVAL", Want: conformance.Err("NOSCRIPT No matching script.")},
+}
+
+// valkey9Exceptions: what Valkey 9 words differently besides.
+var valkey9Exceptions = map[string]conformance.Exception{
+	"EVAL not allowed from script": {Why: "with its own name", Want: conformance.Err("ERR This Valkey command is not allowed from script")},
 }
