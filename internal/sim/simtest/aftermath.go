@@ -12,13 +12,16 @@ import (
 )
 
 // settle is how long Lockers may need to be well again after the last fault. A connection that became a black hole while
-// nothing was asked is noticed by the next probe, within 15 s; then it is given up, and there may be a pause before the next.
-const settle = 20 * time.Second
+// nothing was asked is noticed by the next probe, within 15 s; it is given up after four node timeouts of silence, one second
+// at least; and there may be a pause before the next.
+func (s *Scenario) settle() time.Duration {
+	return 15*time.Second + max(time.Second, 4*s.Timeout) + 4*time.Second
+}
 
 // aftermath is run when all faults are mended and all workers have ended: it checks progress, cleanliness and the history.
 // back is by how much the nodes' clocks were set in all, which keeps keys that much longer.
 func (w *world) aftermath(back time.Duration) {
-	time.Sleep(settle + w.scenario.TTL + back)
+	time.Sleep(w.scenario.settle() + w.scenario.TTL + back)
 	w.leftovers("one TTL after the last fault")
 	for _, c := range w.clients {
 		w.progress(c, "free", c.locker.Load().TryLock)
