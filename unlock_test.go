@@ -12,9 +12,11 @@ import (
 // Who does not wait for the release is ahead of it by a round trip, and the nodes are not: they get what is asked next behind it.
 func TestAsyncUnlock(t *testing.T) {
 	for what, lock := range map[string]func(context.Context, *Locker) (*Lock, error){
-		"Lock":    func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job", WithMaxAttempts(1)) },
-		"LockAll": func(ctx context.Context, l *Locker) (*Lock, error) { return l.LockAll(ctx, []string{"a", "b"}, WithMaxAttempts(1)) },
-		"RLock":   func(ctx context.Context, l *Locker) (*Lock, error) { return l.RWMutex("job").RLock(ctx) },
+		"Lock": func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job", WithMaxAttempts(1)) },
+		"LockAll": func(ctx context.Context, l *Locker) (*Lock, error) {
+			return l.LockAll(ctx, []string{"a", "b"}, WithMaxAttempts(1))
+		},
+		"RLock": func(ctx context.Context, l *Locker) (*Lock, error) { return l.RWMutex("job").RLock(ctx) },
 		"Lock of a writer": func(ctx context.Context, l *Locker) (*Lock, error) {
 			return l.RWMutex("job").Lock(ctx, WithMaxAttempts(1))
 		},

@@ -91,7 +91,7 @@ func buildHostImage(ctx context.Context, engine client.APIClient) error {
 		return err
 	}
 	_, err = io.Copy(io.Discard, result) // the engine works as long as one reads
-	if beforeErr == nil { // it has no name any more; the engine keeps it where containers of it run
+	if beforeErr == nil {                // it has no name any more; the engine keeps it where containers of it run
 		_, _ = engine.ImageRemove(ctx, before.ID, client.ImageRemoveOptions{})
 	}
 	return errors.Join(err, result.Close())
