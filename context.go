@@ -47,7 +47,7 @@ func NewContext(ctx context.Context, lock *Lock) context.Context {
 	return context.WithValue(ctx, heldKey{}, &held{lock: lock, outer: outer})
 }
 
-// FromContext returns the innermost hold that the context carries.
+// FromContext returns the innermost hold that the context carries, and whether it carries one.
 func FromContext(ctx context.Context) (*Lock, bool) {
 	if h, ok := ctx.Value(heldKey{}).(*held); ok {
 		return h.lock, true

@@ -22,9 +22,9 @@ var (
 	ErrHandedOver = errors.New("redlock: handed over")
 	// ErrMaxHold says that a hold was ended at the limit set by WithMaxHold.
 	ErrMaxHold = errors.New("redlock: held for the longest time allowed")
-	// ErrDone says that a run of Once has succeeded before, and that the done TTL since is not over.
+	// ErrDone says that a run of Once has succeeded within the done TTL.
 	ErrDone = errors.New("redlock: done")
-	// ErrExhausted says that as many runs of Once have begun as may, and that none has succeeded.
+	// ErrExhausted says that as many runs of Once have begun as may within the done TTL, and that none has succeeded.
 	ErrExhausted = errors.New("redlock: exhausted")
 	// ErrClosed says that the Locker is closed.
 	ErrClosed = errors.New("redlock: closed")
@@ -101,8 +101,8 @@ func (e NodeError) Error() string {
 func (e NodeError) Unwrap() error { return e.Err }
 
 // QuorumError says that no majority of nodes granted what was asked, and what
-// each node said. It satisfies errors.Is for ErrTaken or ErrNoQuorum or
-// ErrLost, and for the error of the caller's context where that ended a wait;
+// each node said. It satisfies errors.Is for [ErrTaken] or [ErrNoQuorum] or
+// [ErrLost], and for the error of the caller's context where that ended a wait;
 // never for an error of a single node, since one node's timeout is not the caller's.
 type QuorumError struct {
 	Op      string // "lock", "read-lock", "acquire", "adopt", "extend", "unlock", "once" or "inspect"

@@ -44,7 +44,7 @@ type NodeInspection struct {
 
 // Inspect asks every node once who holds the lock of the name and what is known of its runs. It takes and changes nothing, and
 // returns when all have answered, at the latest after the node timeout or when ctx is done. Where too few nodes answer, the error is a
-// *QuorumError that satisfies errors.Is for ErrNoQuorum, and the Inspection has what the others said.
+// [*QuorumError] that satisfies errors.Is for [ErrNoQuorum], and the Inspection has what the others said.
 func (l *Locker) Inspect(ctx context.Context, name string) (Inspection, error) {
 	key, err := l.heldKey(name)
 	if err == nil {

@@ -51,7 +51,7 @@ func (k *Lock) Until() time.Time {
 }
 
 // Done returns a channel that is closed when the hold ends: by Unlock, Ticket or
-// Close, at Until or the limit of WithMaxHold, or when a majority of the nodes no longer
+// Close, at Until or the limit of [WithMaxHold], or when a majority of the nodes no longer
 // has it. Err says which.
 func (k *Lock) Done() <-chan struct{} {
 	h := k.hold
@@ -66,8 +66,8 @@ func (k *Lock) Done() <-chan struct{} {
 	return h.done
 }
 
-// Err returns nil while the hold may be trusted, then why it ended: ErrLost,
-// ErrMaxHold, ErrUnlocked, ErrHandedOver or ErrClosed. It reads the clock itself, so it is never late, even
+// Err returns nil while the hold may be trusted, then why it ended: [ErrLost],
+// [ErrMaxHold], [ErrUnlocked], [ErrHandedOver] or [ErrClosed]. It reads the clock itself, so it is never late, even
 // right after the process was paused.
 func (k *Lock) Err() error { return k.hold.check() }
 
@@ -98,8 +98,8 @@ func (k *Lock) Context(parent context.Context) (context.Context, context.CancelF
 }
 
 // Extend asks the nodes to keep the lock for another full TTL from now on, and
-// returns within the node timeout. Its error satisfies errors.Is for ErrLost where
-// the hold has ended or a majority no longer has it, and for ErrNoQuorum where too
+// returns within the node timeout. Its error satisfies errors.Is for [ErrLost] where
+// the hold has ended or a majority no longer has it, and for [ErrNoQuorum] where too
 // few nodes answered: the hold is then valid until Until, as before. A hold that
 // has ended never comes back.
 func (k *Lock) Extend(ctx context.Context) error {
@@ -121,10 +121,10 @@ func (k *Lock) Extend(ctx context.Context) error {
 }
 
 // Unlock ends the hold and makes the nodes let go. It returns within the node
-// timeout, whether or not ctx is done: nil where a majority of the nodes
-// confirmed; an error that satisfies errors.Is for ErrLost where the hold had
-// ended before, so that its work may have run unprotected; and a *QuorumError
-// with ErrNoQuorum where too few nodes answered: the others let go when they can be
+// timeout, whether or not its context is done: nil where a majority of the nodes
+// confirmed; an error that satisfies errors.Is for [ErrLost] where the hold had
+// ended before, so that its work may have run unprotected; and a [*QuorumError]
+// with [ErrNoQuorum] where too few nodes answered: the others let go when they can be
 // reached again, or at the end of the TTL. Calling it again returns the same. With [WithAsyncUnlock] it
 // waits for no node, and tells of none.
 //

@@ -42,7 +42,7 @@ const maxName = 512
 // New returns a Locker for the nodes at the given URLs:
 // redis://user:password@host:port/db, rediss://… for TLS, or unix:///path?db=n;
 // valkey and valkeys mean the same as redis and rediss, and redis://secret@host has a password alone.
-// Use an odd number of masters that share no fate; five is usual. One makes a plain
+// Use an odd number of masters that share no fate, 31 at most; five is usual. One makes a plain
 // single-node lock.
 //
 // New connects to all nodes at once, and returns when every first attempt has
@@ -50,7 +50,7 @@ const maxName = 512
 // does not fail because nodes are out of reach: connecting goes on in the
 // background, and calls say which nodes they lack. It does fail where two URLs
 // turn out to lead to one server, if that is seen by then; later the second one
-// is refused. Its error satisfies errors.Is for ErrInvalid.
+// is refused. Its error satisfies errors.Is for [ErrInvalid].
 func New(nodes []string, opts ...Option) (*Locker, error) {
 	base := defaults()
 	o, err := settle(&base, false, opts)
@@ -138,8 +138,8 @@ func (l *Locker) awaitNodes() {
 
 // Close ends all waiting and all renewal, lets calls that are under way end, sees to it that what
 // they undo is undone, as far as nodes answer within the node timeout, and closes
-// the connections. It takes two node timeouts at most. Holds that are not unlocked end with ErrClosed; the nodes keep them for
-// the rest of the TTL. Calls after Close fail with ErrClosed. It returns nil.
+// the connections. It takes two node timeouts at most. Holds that are not unlocked end with [ErrClosed]; the nodes keep them for
+// the rest of the TTL. Calls after Close fail with [ErrClosed]. It returns nil.
 func (l *Locker) Close() error {
 	l.closing.Do(func() {
 		l.cancel()

@@ -20,14 +20,14 @@ const maxSeveral = 64
 // is renewed, lost and unlocked as a whole: lost where so many nodes lack one or other of the names that no
 // majority has them all.
 //
-// Who has to wait holds nothing at first. It then waits for the names in the order of their bytes,
+// A call that has to wait holds nothing at first. It then waits for the names in the order of their bytes,
 // each in the queue of all who want that one, and keeps those that it has got; so
-// nobody starves, and others may find names taken that LockAll has yet to return. With WithMaxAttempts(1) it
-// asks once for all, and with more so often, for all and for each.
+// nobody starves, and others may find names taken before LockAll returns. With WithMaxAttempts(1) it
+// asks once, for all; with n > 1, n times at most for all, and as often for each.
 //
 // Inside a context that carries a hold of all the names by the same Locker it joins that hold. Where
 // the context carries a hold of some of them only, the error satisfies errors.Is
-// for ErrInvalid: to wait might be to wait for oneself. Other errors are as from
+// for [ErrInvalid]: to wait might be to wait for oneself. Other errors are as from
 // [Locker.Lock]; those of nodes say which name is taken, and nothing is left on the nodes.
 func (l *Locker) LockAll(ctx context.Context, names []string, opts ...Option) (*Lock, error) {
 	if len(names) == 1 {

@@ -74,8 +74,8 @@ const (
 
 // WithObserver has f told what happens: for metrics, traces and tests. f is called for one event
 // after the other, in the order in which they happened, by a goroutine that does nothing else,
-// so it may take its time and may use the Locker. Who is slower than the events for long
-// loses some: 1024 are kept, and the next says in Dropped how many were not. [Locker.Close]
+// so it may take its time and may use the Locker. Where it falls behind, 1024 events are kept and further ones
+// dropped; the next that gets through says in Dropped how many. [Locker.Close]
 // lets f see what is left, for the node timeout at most. A panic of f is not
 // recovered. The default is nobody; it costs nothing. Only for New.
 func WithObserver(f func(Event)) Option {

@@ -16,14 +16,14 @@ import (
 // Once waits as [Locker.Lock] does while somebody else's run is under way, and then finds out what came of it. It returns
 //
 //   - nil if fn has returned nil and a majority of the nodes knows it;
-//   - an error that satisfies errors.Is for ErrDone where a run has succeeded before, and for ErrExhausted where as many have
+//   - an error that satisfies errors.Is for [ErrDone] where a run has succeeded before, and for [ErrExhausted] where as many have
 //     failed as may; fn has not been called then;
-//   - an error as from Lock where the lock was not to be had, for example ErrTaken with WithMaxAttempts(1) while somebody's run is
+//   - an error as from Lock where the lock was not to be had, for example [ErrTaken] with WithMaxAttempts(1) while somebody's run is
 //     under way; fn has not been called;
 //   - the error of fn, whose run has failed;
-//   - an error that satisfies errors.Is for ErrLost where the hold ended before the run, whatever fn has returned: this counts
+//   - an error that satisfies errors.Is for [ErrLost] where the hold ended before the run, whatever fn has returned: this counts
 //     as a failed run. The context that fn gets ends in this case, as in [Locker.Do];
-//   - an error that satisfies errors.Is for ErrNoQuorum where too few nodes could be told of the run before the hold
+//   - an error that satisfies errors.Is for [ErrNoQuorum] where too few nodes could be told of the run before the hold
 //     ended. If fn was called, nobody can say whether its success counts.
 //
 // A panic of fn counts as a failed run and is passed on; so does, in the end, the crash of the process. A run counts from just
@@ -33,7 +33,7 @@ import (
 //
 // The count and the success are kept on the nodes for the done TTL after the last run has ended, as long as a
 // majority of them keeps its data. Once needs the fencing token, and cannot be called inside a hold of the same
-// name: ErrInvalid.
+// name: [ErrInvalid].
 func (l *Locker) Once(ctx context.Context, name string, fn func(context.Context) error, opts ...Option) (err error) {
 	j, opts, err := l.newJob(ctx, name, opts)
 	if err != nil {

@@ -84,8 +84,9 @@ type Option struct {
 }
 
 // WithTTL sets how long the nodes keep a lock that is not extended, in whole
-// milliseconds. The default is 10 s. It bounds how long others are kept out
-// after the holder has crashed.
+// milliseconds. The default is 10 s; it may not exceed the restart guard, which is 30 s by default
+// ([WithRestartGuard]). It bounds how long others are kept out after the holder has crashed, and not how
+// long the work may take: the hold is renewed.
 func WithTTL(ttl time.Duration) Option {
 	return Option{name: "WithTTL", apply: func(o *options) { o.ttl = ttl }}
 }
@@ -123,7 +124,7 @@ func WithoutRenewal() Option {
 	return Option{name: "WithoutRenewal", apply: func(o *options) { o.renew = false }}
 }
 
-// WithMaxHold ends a hold, with ErrMaxHold, at the latest d after the
+// WithMaxHold ends a hold, with [ErrMaxHold], at the latest d after the
 // acquisition began, however often it is extended. The default, 0, sets no limit.
 func WithMaxHold(d time.Duration) Option {
 	return Option{name: "WithMaxHold", apply: func(o *options) { o.maxHold = d }}
@@ -151,9 +152,9 @@ func WithFenceRetention(d time.Duration) Option {
 }
 
 // WithDoneTTL sets for how long after a run of [Locker.Once] has succeeded nobody begins another, and for how long after one
-// has failed it is remembered. The default is 2 h. It must be at least twice the TTL; longer than the starts of one job can lie
-// apart on the machines, and shorter than the pause until its next, unless each has a name of its own
-// (docs/scheduled-jobs.md). Whoever runs the job must set the same. Only for New and Once.
+// has failed it is remembered. The default is 2 h, and twice the TTL the least. It should be longer than the machines' starts of one
+// run lie apart, and shorter than the time to the next run, unless each run has a name of its own
+// (docs/scheduled-jobs.md). All that run the job must set the same. Only for New and Once.
 func WithDoneTTL(d time.Duration) Option {
 	return Option{name: "WithDoneTTL", onceOnly: true, apply: func(o *options) { o.doneTTL = d }}
 }
@@ -192,7 +193,7 @@ func WithTLSConfig(config *tls.Config) Option {
 // WithLogger sets where to log. The default is nowhere. What is logged, by level: Error, holds
 // that were lost; Warn, renewals and unlocks that failed, holds that were forgotten, what is wrong with a
 // node and what to do about it; Info, nodes whose votes count (again); Debug, every
-// attempt, hold and end. Nothing secret is: no passwords, no owners but in errors. Only for New.
+// attempt, hold and end. Nothing secret is: no passwords, and owners only in errors. Only for New.
 func WithLogger(l *slog.Logger) Option {
 	return Option{name: "WithLogger", newOnly: true, apply: func(o *options) {
 		o.logger = l
@@ -204,7 +205,7 @@ func WithLogger(l *slog.Logger) Option {
 // may have forgotten what it voted before: after a restart, unless all is kept on disk
 // (appendonly yes, appendfsync always, no-appendfsync-on-rewrite no), after the
 // promotion of a replica, and after FLUSHALL. The default is 30 s. No TTL may be
-// longer, and all that lock the same names must set the same. 0 turns it off,
+// longer, and all that lock the same names must set the same. So masters that have just been started grant nothing for that long. 0 turns it off,
 // for development: then two can hold one lock, if a majority of the nodes
 // restart within a TTL. Only for New.
 func WithRestartGuard(d time.Duration) Option {

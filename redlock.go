@@ -7,15 +7,36 @@
 //	…
 //	defer lock.Unlock(ctx)
 //
-// A [Locker] keeps one connection to each node, and a second one as soon as
-// somebody has to wait, and serves any number of goroutines. A [Lock] is one hold: trust it until [Lock.Done] is closed.
-// Beside a lock of one name there are [Locker.LockAll], [Locker.RWMutex], [Locker.Semaphore]
-// and, for jobs that are to run once, [Locker.Once].
+// A [Locker] connects to a fixed set of masters, here called nodes, and serves any number of
+// goroutines. A [Lock] is one hold, from the grant to its release or loss. It is renewed by itself; trust it until [Lock.Done] is closed.
+// [Locker.Do] does all of this around a function. Beside a lock of one name there are
+// [Locker.LockAll], [Locker.RWMutex], [Locker.Semaphore] and, for jobs that are to run once, [Locker.Once].
 //
-// The algorithm is Redlock, as the Redis documentation describes it
+// A lock cannot stop a holder that was paused and goes on too late. What the lock protects can, if it
+// checks the fencing token: see [Lock.Token].
+//
+// # Times
+//
+// The nodes keep a lock for 10 s unless it is extended ([WithTTL]), and it is extended every third of that. The validity of a hold, which
+// is what its holder may rely on, is a little shorter ([WithDrift]). A node is waited for at most 250 ms ([WithNodeTimeout]). One
+// that has just been started may have forgotten what it granted, so its vote does not count for 30 s ([WithRestartGuard]).
+//
+// # Errors
+//
+// Test errors with errors.Is. [ErrTaken]: others hold the lock. [ErrNoQuorum]: too few nodes answered, so nobody knows.
+// [ErrLost]: the hold ended before it was unlocked, and work may have run unprotected. [ErrInvalid]: the call is at fault.
+// A [*QuorumError] says what each node said.
+//
+// # Tests
+//
+// Package redlocktest runs masters in the test process, to be killed, paused and emptied.
+//
+// # Algorithm
+//
+// It is Redlock, as the Redis documentation describes it
 // (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/),
 // with a fencing token. Its five steps are numbered in the method attempt, in
-// the file redlock.go.
+// the file redlock.go. Pages under docs, in the repository, say more.
 package redlock
 
 import (
@@ -28,10 +49,10 @@ import (
 // Locker (see [Locker.Do] and [NewContext]) it joins that hold at once, whatever the
 // options.
 //
-// Who has waited longest, in whatever process, is next (docs/algorithm.md).
+// Waiters are served in the order in which they began to wait, in whatever process (docs/waiting.md).
 //
-// The error is usually a *QuorumError, which satisfies errors.Is for ErrTaken where
-// others hold the lock, for ErrNoQuorum where too few nodes answered, and also for
+// The error is usually a [*QuorumError], which satisfies errors.Is for [ErrTaken] where
+// others hold the lock, for [ErrNoQuorum] where too few nodes answered, and also for
 // ctx.Err() where ctx ended the wait. Nothing is left on the nodes then.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
 	return l.lock(ctx, wanted{op: "lock", name: name}, true, opts)
@@ -43,10 +64,10 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Loc
 	return l.lock(ctx, wanted{op: "lock", name: name}, false, opts)
 }
 
-// Do runs fn while holding the lock, and unlocks when fn returns or panics. The
-// context given to fn ends, with the cause, when ctx does or when the hold
-// ends: fn must then stop, since somebody else may get the lock. Do waits for fn
-// and joins its error with that of Unlock.
+// Do waits for the lock as [Locker.Lock] does, runs fn while holding it, and unlocks when fn returns
+// or panics. The context given to fn carries the hold (see [FromContext]) and ends, with the cause, when ctx does or
+// when the hold ends: fn must then stop, since somebody else may get the lock. Do waits for fn and joins its
+// error with that of [Lock.Unlock]. Where the lock is not had, fn is not called and the error is as from Lock.
 func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context) error, opts ...Option) (err error) {
 	lock, err := l.Lock(ctx, name, opts...)
 	if err != nil {

@@ -75,7 +75,7 @@ func codeOf(reply string) string {
 // AbstainError says why a node's vote is not counted although the node answers.
 // Test the Err of a [NodeError] with errors.As.
 type AbstainError struct {
-	Reason string
+	Reason string // in words: what it may have forgotten, or what is wrong with its clock
 	// Until is when its votes will count, by this process's clock; zero where no
 	// time can be named. Remaining is the same, from when the vote was given.
 	Until     time.Time

@@ -36,7 +36,7 @@ type RWMutex struct {
 func (l *Locker) RWMutex(name string) *RWMutex { return &RWMutex{locker: l, name: name} }
 
 // Lock waits until there is neither a reader nor another writer and returns the hold. It is [Locker.Lock]. Inside a context that carries a read hold of the
-// name its error satisfies errors.Is for ErrInvalid: it would wait for that hold.
+// name its error satisfies errors.Is for [ErrInvalid]: it would wait for that hold.
 func (m *RWMutex) Lock(ctx context.Context, opts ...Option) (*Lock, error) {
 	return m.locker.Lock(ctx, m.name, opts...)
 }
@@ -54,9 +54,8 @@ func (m *RWMutex) RLock(ctx context.Context, opts ...Option) (*Lock, error) {
 	return m.read(ctx, true, opts)
 }
 
-// TryRLock asks once, and returns within the node timeout: the hold, or an error as from [RWMutex.RLock]. It fails
-// with ErrTaken where a writer waits, too. But it keeps no place in the queue itself, so who only tries may be
-// passed by for ever.
+// TryRLock asks once, and returns within the node timeout: the hold, or an error as from [RWMutex.RLock], which is
+// [ErrTaken] also where a writer waits. It has no place in the queue, so a caller that only ever tries may never get in.
 func (m *RWMutex) TryRLock(ctx context.Context, opts ...Option) (*Lock, error) {
 	return m.read(ctx, false, opts)
 }

@@ -28,7 +28,7 @@ type Semaphore struct {
 }
 
 // Semaphore returns the semaphore of the given name and number of permits, 1 to
-// 1000. It asks no node; Acquire and TryAcquire say, with ErrInvalid, where name or permits cannot be.
+// 1000. It asks no node; Acquire and TryAcquire say, with [ErrInvalid], where name or permits cannot be.
 //
 // A permit is a slot: one of as many exclusive locks as there are permits, named
 // "redlock:permit:", the semaphore's name, ":" and a number from 0. No lock of a user's can
@@ -86,12 +86,12 @@ const maxPermits = 1000
 // Who waits stands in the queue of one slot, in the order in which the waits began, and
 // looks at the others at each back-off (docs/permits.md).
 //
-// The error is usually a *QuorumError, as from [Locker.Lock], about one slot or about all of them.
+// The error is usually a [*QuorumError], as from [Locker.Lock], about one slot or about all of them.
 func (s *Semaphore) Acquire(ctx context.Context, opts ...Option) (*Lock, error) {
 	return s.acquire(ctx, true, opts)
 }
 
-// TryAcquire looks for a free permit and does not wait for one. The error satisfies errors.Is for ErrTaken where
+// TryAcquire looks for a free permit and does not wait for one. The error satisfies errors.Is for [ErrTaken] where
 // all slots were taken on so many nodes that no majority was possible, or where other
 // contenders were faster eight times in a row. It returns within three times the node timeout.
 func (s *Semaphore) TryAcquire(ctx context.Context, opts ...Option) (*Lock, error) {

@@ -15,7 +15,7 @@ import (
 // ticketPrefix marks a ticket and its version.
 const ticketPrefix = "redlock1."
 
-// Ticket ends the hold in this process, with ErrHandedOver, and returns a text
+// Ticket ends the hold in this process, with [ErrHandedOver], and returns a text
 // with which another can go on: see [Locker.Adopt]. The nodes keep the lock until
 // the hold's Until, and nobody renews it meanwhile. Unlock then returns nil and leaves the
 // lock alone, so a deferred Unlock does no harm. The text has the lock's owner in
@@ -78,11 +78,11 @@ func parseTicket(text string) (ticket, error) {
 }
 
 // Adopt goes on with a hold that another process handed over with
-// [Lock.Ticket]: it asks the nodes, once and within the node timeout, to replace the
+// [Lock.Ticket], whose text it takes: it asks the nodes, once and within the node timeout, to replace the
 // former owner by a new one, for a new TTL and with a larger token. So what the
 // former holder may still send is refused by whatever checks tokens, and of several
 // processes with one ticket a single one can adopt: the others' error satisfies
-// errors.Is for ErrTaken, as it does where the lock has expired.
+// errors.Is for [ErrTaken], as it does where the lock has expired.
 func (l *Locker) Adopt(ctx context.Context, text string, opts ...Option) (*Lock, error) {
 	o, err := settle(l.opts, true, opts)
 	if err != nil {
