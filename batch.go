@@ -10,10 +10,11 @@ import (
 type group struct {
 	kind     *kind
 	requests []*request
+	keys     int // that the requests are about
 	read     int // native: requests answered; guarded by node.mu
 }
 
-const maxGroup = 128 // bounds how long a script runs, and what Lua can unpack
+const maxGroup = 128 // keys: bounds how long a script runs, and what Lua can unpack
 
 // batch sorts requests into groups. Requests for one key must stay in their order – an undo
 // behind what it undoes – and groups are sent kind by kind. So a key that comes
@@ -27,39 +28,44 @@ type batch struct {
 
 // add puts r into a group and appends groups that are complete to out.
 func (b *batch) add(r *request, out *groups) {
-	if r.call.several != nil {
-		b.addSeveral(r, out)
-		return
-	}
-	slot := &b.seen[r.call.hash%uint64(len(b.seen))]
-	if *slot == b.round {
+	q := &r.call.question
+	if b.has(q) {
 		b.close(out) // the same key, or one with the same hash: no harm
 	}
-	*slot = b.round
-	g := b.open[r.call.kind.index]
-	if g == nil {
-		g = b.take(r.call.kind)
-	}
-	g.requests = append(g.requests, r)
-	b.open[r.call.kind.index] = g
-	if len(g.requests) == maxGroup {
+	b.note(q)
+	at := &b.open[q.kind.index]
+	if g := *at; g != nil && (q.kind.once || g.keys+q.keys() > maxGroup) {
 		out.push(g)
-		b.open[r.call.kind.index] = nil
+		*at = nil
+	}
+	if *at == nil {
+		*at = b.take(q.kind)
+	}
+	g := *at
+	g.requests = append(g.requests, r)
+	if g.keys += q.keys(); g.keys == maxGroup {
+		out.push(g)
+		*at = nil
 	}
 }
 
-// addSeveral makes a group of its own of a request for several keys.
-func (b *batch) addSeveral(r *request, out *groups) {
-	hashes := r.call.several.hashes
-	if slices.ContainsFunc(hashes, func(h uint64) bool { return b.seen[h%uint64(len(b.seen))] == b.round }) {
-		b.close(out)
+// has reports whether one of the keys has come in this round.
+func (b *batch) has(q *question) bool {
+	if q.several == nil {
+		return b.seen[q.hash%uint64(len(b.seen))] == b.round
 	}
-	for _, h := range hashes {
-		b.seen[h%uint64(len(b.seen))] = b.round // so that what is asked about one of them later stays behind
+	return slices.ContainsFunc(q.several.hashes, func(h uint64) bool { return b.seen[h%uint64(len(b.seen))] == b.round })
+}
+
+// note remembers the keys for the rest of the round.
+func (b *batch) note(q *question) {
+	if q.several == nil {
+		b.seen[q.hash%uint64(len(b.seen))] = b.round
+		return
 	}
-	g := b.take(r.call.kind)
-	g.requests = append(g.requests, r)
-	out.push(g)
+	for _, h := range q.several.hashes {
+		b.seen[h%uint64(len(b.seen))] = b.round
+	}
 }
 
 // close appends all open groups to out and begins a new round.
@@ -90,7 +96,7 @@ func (b *batch) take(k *kind) *group {
 // put takes back a group that is done with.
 func (b *batch) put(g *group) {
 	clear(g.requests)
-	g.requests, g.read = g.requests[:0], 0
+	g.requests, g.keys, g.read = g.requests[:0], 0, 0
 	if len(b.free) < 16 {
 		b.free = append(b.free, g)
 	}
@@ -107,7 +113,7 @@ func (g *group) send(w *wire, args []any) []any {
 		}
 		return args
 	}
-	command, name, n := "EVALSHA", k.script.sha, g.keys()
+	command, name, n := "EVALSHA", k.script.sha, g.keys
 	for _, r := range g.requests {
 		if r.eval {
 			command, name = "EVAL", k.script.source
@@ -131,14 +137,6 @@ func (g *group) send(w *wire, args []any) []any {
 	return args
 }
 
-// keys returns how many keys the group is about: one for each request, or those of its only one.
-func (g *group) keys() int {
-	if s := g.requests[0].call.several; s != nil {
-		return len(s.keys)
-	}
-	return len(g.requests)
-}
-
 // answer draws request i's answer from the node's reply to the group. A
 // script replies with the number of keys where all of them went as usual,
 // and with a list of details otherwise.
@@ -149,21 +147,31 @@ func (g *group) answer(i int, reply any, err error) (a answer) {
 	if g.kind.script != nil {
 		switch all := reply.(type) {
 		case int64:
-			if all == int64(g.keys()) {
+			if all == int64(g.keys) {
 				return answer{vote: voteGranted}
 			}
 		case []any:
-			switch {
-			case len(all) != g.keys():
-			case g.requests[i].call.several != nil:
-				return together(g.kind, all)
-			default:
-				return g.kind.read(all[i])
+			if len(all) == g.keys {
+				return g.pick(i, all)
 			}
 		}
 		return answer{vote: voteFailed, err: unexpected(reply)}
 	}
 	return g.kind.read(reply)
+}
+
+// pick finds in the replies about all keys what is said about those of request i.
+func (g *group) pick(i int, replies []any) answer {
+	if g.keys == len(g.requests) { // none is about several
+		return g.kind.read(replies[i])
+	}
+	for _, r := range g.requests[:i] {
+		replies = replies[r.call.keys():]
+	}
+	if q := &g.requests[i].call.question; q.several != nil {
+		return together(g.kind, replies[:q.keys()])
+	}
+	return g.kind.read(replies[0])
 }
 
 // groups is a queue of groups in a ring.

@@ -45,12 +45,13 @@ func FuzzReplies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, wire string, which, more uint8) {
 		k := allKinds[int(which)%len(allKinds)]
 		g := &group{kind: k}
-		for range 1 + int(more)%3 {
-			g.requests = append(g.requests, &request{call: &call{}})
-		}
-		if k.script != nil && more >= 128 { // one request about several names
-			g.requests = g.requests[:1]
-			g.requests[0].call.several = &several{keys: make([]string, 1+int(more)%3)}
+		for i := range 1 + int(more)%3 {
+			r := &request{call: &call{}}
+			if k.script != nil && more >= 128 && i == 0 { // about several names
+				r.call.several = &several{keys: make([]string, 1+int(more)/3%3)}
+			}
+			g.requests = append(g.requests, r)
+			g.keys += r.call.keys()
 		}
 		conn := redis.NewConn(&said{Reader: *bytes.NewReader([]byte(wire))}, 0, 0)
 		reply, err := conn.Receive()

@@ -70,7 +70,8 @@ func (l *Locker) several(names []string) (*several, error) {
 	case len(names) > maxSeveral:
 		return nil, invalid("%d names: at most %d", len(names), maxSeveral)
 	}
-	s := &several{names: slices.Sorted(slices.Values(names)), keys: make([]string, len(names)), hashes: make([]uint64, len(names))}
+	s := &several{names: slices.Clone(names), keys: make([]string, len(names)), hashes: make([]uint64, len(names))}
+	slices.Sort(s.names)
 	for i, name := range s.names {
 		if i > 0 && name == s.names[i-1] {
 			return nil, invalid("the name %q stands there twice", name)

@@ -59,6 +59,14 @@ func (q *question) setSeveral(k *kind, s *several, owner uuid.UUID) {
 
 func hashOf(key string) uint64 { return maphash.String(hashSeed, key) }
 
+// keys returns how many keys are asked about.
+func (q *question) keys() int {
+	if q.several != nil {
+		return len(q.several.keys)
+	}
+	return 1
+}
+
 // appendKeys appends what is asked about.
 func (q *question) appendKeys(args []any) []any {
 	if q.several != nil {
