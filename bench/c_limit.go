@@ -18,21 +18,25 @@ import (
 // many callers as the others have goroutines, each with one request under way; they go on when three
 // masters have answered. What a lock library can reach at most on this machine: the better
 // of all callers sending together, and of two halves, one of which is being answered while the
-// other is written.
+// other is written. With tokens it sends one ZADD for each batch, too.
 var (
-	limitTogether = contestant{name: "limit", nodes: 5, open: openLimit(false)}
-	limitHalves   = contestant{name: "limit, two halves", nodes: 5, open: openLimit(true)}
+	limitTogether = contestant{name: "limit", nodes: 5, open: openLimit(limitClient{each: 1})}
+	limitHalves   = contestant{name: "limit, two halves", nodes: 5, open: openLimit(limitClient{each: 1, halves: true})}
+	limitTokens   = contestant{name: "limit with tokens", nodes: 5, open: openLimit(limitClient{each: 1, tokens: true})}
+	limitTen      = contestant{name: "limit with tokens, 10 names", nodes: 5, open: openLimit(limitClient{each: 10, tokens: true})}
 )
 
 type limitClient struct {
-	halves bool
-	conns  []net.Conn
-	sha    string
+	each           int // names of a lock
+	halves, tokens bool
+	conns          []net.Conn
+	sha            string
 }
 
-func openLimit(halves bool) func(nodes []string, _ int) (client, error) {
+func openLimit(form limitClient) func(nodes []string, _ int) (client, error) {
 	return func(nodes []string, _ int) (client, error) {
-		c := &limitClient{halves: halves}
+		c := &form
+		c.conns = nil
 		for _, node := range nodes {
 			conn, err := net.Dial("tcp", node)
 			if err != nil {
@@ -88,6 +92,7 @@ type half struct {
 	bytes   [2][]byte     // release, acquire
 	args    []string      // scratch
 	owners  []string      // scratch
+	scores  []string      // scratch
 	done    chan struct{} // cap 1: three masters have answered what was sent last
 }
 
@@ -99,6 +104,9 @@ type batch struct {
 }
 
 func (c *limitClient) run(ctx context.Context, inFlight int, names [][]string, rec *recorder) error {
+	for i := range names {
+		names[i] = c.expand(names[i])
+	}
 	first := inFlight
 	if c.halves {
 		first = (inFlight + 1) / 2
@@ -155,9 +163,9 @@ func (c *limitClient) run(ctx context.Context, inFlight int, names [][]string, r
 				stopped++
 				continue
 			}
-			h.encode(c.sha)
+			lines := h.encode(c)
 			h.began, h.holding = now, true
-			if err := send(h, h.bytes[1], h.size); err != nil {
+			if err := send(h, h.bytes[1], lines); err != nil {
 				return err
 			}
 		}
@@ -187,17 +195,44 @@ func countReplies(conn net.Conn, queue <-chan *batch) {
 	}
 }
 
-func (h *half) encode(sha string) {
-	acquire, names, owners := h.bytes[1][:0], h.args[:0], h.owners[:0]
-	names = append(names, "EVALSHA", sha, strconv.Itoa(h.size))
-	for i := range h.size {
-		name := h.names[i][h.round%len(h.names[i])]
-		acquire = command(acquire, "SET", name, limitOwner, "NX", "PX", "10000")
-		names, owners = append(names, name), append(owners, limitOwner)
+// expand makes several names of each, where a lock has several.
+func (c *limitClient) expand(names []string) (all []string) {
+	if c.each == 1 {
+		return names
 	}
-	h.args, h.owners = append(names, owners...), owners
+	for _, name := range names {
+		for i := range c.each {
+			all = append(all, name+":"+strconv.Itoa(i))
+		}
+	}
+	return all
+}
+
+// encode writes what the half sends next, and returns how many lines answer its acquire.
+func (h *half) encode(c *limitClient) (lines int) {
+	keys := h.size * c.each
+	acquire, release, owners := h.bytes[1][:0], h.args[:0], h.owners[:0]
+	release = append(release, "EVALSHA", c.sha, strconv.Itoa(keys))
+	for _, names := range h.names {
+		at := h.round % (len(names) / c.each) * c.each
+		for _, name := range names[at : at+c.each] {
+			acquire = command(acquire, "SET", name, limitOwner, "NX", "PX", "10000")
+			release, owners = append(release, name), append(owners, limitOwner)
+		}
+	}
+	if lines = keys; c.tokens {
+		token := strconv.FormatInt(time.Now().UnixMicro(), 10)
+		h.scores = append(h.scores[:0], "ZADD", "redlock:tokens", "GT", "CH")
+		for _, name := range release[3:] {
+			h.scores = append(h.scores, token, name)
+		}
+		acquire = command(acquire, h.scores...)
+		lines++
+	}
+	h.args, h.owners = append(release, owners...), owners
 	h.bytes[0], h.bytes[1] = command(h.bytes[0][:0], h.args...), acquire
 	h.round++
+	return lines
 }
 
 const (

@@ -24,6 +24,9 @@ var (
 	redsyncFailFast5 = contestant{name: "redsync+redigo fail-fast", nodes: 5, waits: true, native: []string{"set"}, open: func(nodes []string, goroutines int) (client, error) {
 		return openRedsync(nodes, redigoPool(goroutines), redsync.WithFailFast(true))
 	}}
+	redsyncGoRedisFast5 = contestant{name: "redsync+go-redis fail-fast", nodes: 5, waits: true, native: []string{"set"}, open: func(nodes []string, goroutines int) (client, error) {
+		return openRedsync(nodes, goRedisPool(goroutines), redsync.WithFailFast(true))
+	}}
 )
 
 func init() { goredis.SetLogger(silent{}) } // else a line for each refused connection
@@ -38,22 +41,22 @@ type redsyncClient struct {
 	closers []func() error
 }
 
-type openPool func(node string) (rsredis.Pool, func() error)
+type openPool func(node string) (rsredis.Pool, func() error, error)
 
 func redigoPool(goroutines int) openPool {
-	return func(node string) (rsredis.Pool, func() error) {
+	return func(node string) (rsredis.Pool, func() error, error) {
 		p := &redis.Pool{MaxIdle: goroutines, IdleTimeout: time.Minute, DialContext: func(ctx context.Context) (redis.Conn, error) {
 			return redis.DialContext(ctx, "tcp", node, redis.DialConnectTimeout(peerTimeout),
 				redis.DialReadTimeout(peerTimeout), redis.DialWriteTimeout(peerTimeout))
 		}}
-		return rsredigo.NewPool(p), p.Close
+		return rsredigo.NewPool(p), p.Close, nil
 	}
 }
 
 func goRedisPool(goroutines int) openPool {
-	return func(node string) (rsredis.Pool, func() error) {
+	return func(node string) (rsredis.Pool, func() error, error) {
 		c := goRedis(node, goroutines)
-		return rsgoredis.NewPool(c), c.Close
+		return rsgoredis.NewPool(c), c.Close, nil
 	}
 }
 
@@ -66,7 +69,11 @@ func openRedsync(nodes []string, open openPool, opts ...redsync.Option) (client,
 	c := &redsyncClient{opts: append(opts, redsync.WithExpiry(lockTTL))}
 	var pools []rsredis.Pool
 	for _, node := range nodes {
-		p, closer := open(node)
+		p, closer, err := open(node)
+		if err != nil {
+			c.close()
+			return nil, err
+		}
 		pools = append(pools, p)
 		c.closers = append(c.closers, closer)
 	}

@@ -152,20 +152,16 @@ func (b *bench) contend(sc scenario, c contestant, contenders int, duration time
 	if squares > 0 {
 		w.Jain = sum * sum / (float64(contenders) * squares)
 	}
-	n := float64(max(s.Cycles, 1))
 	w.P50, w.P99, w.Max = us(wait.quantile(.5)), us(wait.quantile(.99)), us(wait.longest)
 	if slices.Sort(others); len(others) > 0 {
 		w.Others = float64(others[len(others)*99/100])
 	}
 	answering := float64(max(demandAfter.nodes, 1))
-	w.Requests = float64(demandAfter.requests-demandBefore.requests) / n / answering
-	w.Commands = float64(demandAfter.commands-demandBefore.commands) / n / answering
+	n := float64(max(s.Cycles, 1)) * answering
+	w.Requests = float64(demandAfter.requests-demandBefore.requests) / n
+	w.Commands = float64(demandAfter.commands-demandBefore.commands) / n
 	s.Wait = w
-	s.PerSecond = float64(s.Cycles) / after.at.Sub(before.at).Seconds()
-	s.ClientCPU = us(after.client-before.client) / n
-	s.ServerCPU = us(after.servers-before.servers) / n
-	s.Allocs = float64(after.mallocs-before.mallocs) / n
-	s.Bytes = float64(after.bytes-before.bytes) / n
+	s.perCycle(before, after)
 	s.Orphans, err = b.orphans(false, clients...)
 	return s, err
 }

@@ -41,7 +41,7 @@ func main() {
 		jsonFile       = flag.String("json", "", "write every sample to this file")
 		mdFile         = flag.String("markdown", "", "write the tables to this file, too")
 		plotDir        = flag.String("plots", "", "write SVG plots into this directory")
-		from           = flag.String("from", "", "measure nothing: tables and plots from -json files of earlier runs, separated by commas")
+		from           = flag.String("from", "", "measure nothing: tables and plots from -json files of earlier runs, separated by commas; a scenario that stands in several is taken from the last")
 		cpuProfile     = flag.String("cpuprofile", "", "write a CPU profile, labelled by contestant and goroutines")
 		memProfile     = flag.String("memprofile", "", "write a profile of every allocation")
 		list           = flag.Bool("list", false, "list the scenarios")
@@ -143,7 +143,10 @@ func (b *bench) run(sc scenario, counts []int, duration time.Duration) (*result,
 		return nil, err
 	}
 	defer b.cluster.stop()
-	res := &result{Name: sc.name, About: sc.about}
+	if sc.measure == nil {
+		sc.measure = (*bench).round
+	}
+	res := &result{Name: sc.name, About: sc.about, Began: time.Now().UTC().Truncate(time.Second), Load: loadAverage()}
 	for _, n := range counts {
 		rows := make([]*row, len(sc.contestants))
 		for i, c := range sc.contestants {
@@ -157,11 +160,7 @@ func (b *bench) run(sc scenario, counts []int, duration time.Duration) (*result,
 					continue // it would hang again, and what it left running disturbs the others
 				}
 				b.progress("%s, %d goroutines, round %d of %d: %s", sc.name, n, round+1, b.rounds, sc.contestants[i].name)
-				measure, length := b.round, duration
-				if sc.contended {
-					measure, length = b.contend, 3*duration
-				}
-				s, err := measure(sc, sc.contestants[i], n, length)
+				s, err := sc.measure(b, sc, sc.contestants[i], n, duration*time.Duration(max(1, sc.longer)))
 				if err != nil {
 					return nil, err
 				}

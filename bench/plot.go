@@ -22,6 +22,9 @@ func (r *report) plot(dir string) error {
 		return err
 	}
 	for _, res := range r.Scenarios {
+		if res.renewals() {
+			continue // their rate is set
+		}
 		rate, late, what := "cycles/s", "p99 of lock + unlock, ms", "goroutines"
 		p99 := func(s sample) float64 { return s.P99 / 1000 }
 		if res.contended() {

@@ -11,9 +11,10 @@ type scenario struct {
 	about       string
 	contestants []contestant
 	goroutines  []int // nil: those of the flag
-	contended   bool  // one name, goroutines = contenders with a client each; rounds three times as long
-	fresh       bool  // no name comes twice
-	shared      int   // all goroutines use the same names, so many; 0: each its own
+	measure     measurement
+	longer      int  // rounds are so many times as long; 0: not
+	fresh       bool // no name comes twice
+	shared      int  // all goroutines use the same names, so many; 0: each its own
 	serverArgs  []string
 	delay       [5]time.Duration // of each node's answers
 	refused     int              // so many of the last nodes refuse connections
@@ -22,8 +23,12 @@ type scenario struct {
 	beforeOpen, afterWarmup, midway func(*cluster)
 }
 
+// A measurement lets one contestant work once. nil: goroutines cycle, each with names of its own. n is how many.
+type measurement func(b *bench, sc scenario, c contestant, n int, duration time.Duration) (sample, error)
+
 var all = []contestant{
 	limitTogether, limitHalves, redlockFenced5, redlockPlain5, redlockAsync5, redlockBoth5, redsyncRedigo5, redsyncGoRedis5, redsyncFailFast5,
+	redsyncRueidis5, redsyncGoRedisFast5, redsyncRueidisFast5,
 	redlockFenced1, redlockPlain1, bareSetNX1, bsmGoRedis1, rueidislock1,
 }
 
@@ -45,7 +50,7 @@ var scenarios = []scenario{
 	{
 		name:        "lockall",
 		about:       "Ten names in one call, against one: each goroutine locks and unlocks names of its own.",
-		contestants: []contestant{redlockFenced5, redlockTen5},
+		contestants: []contestant{redlockFenced5, redlockTen5, limitTokens, limitTen},
 		goroutines:  []int{1, 16, 64},
 	},
 	{
@@ -109,7 +114,8 @@ var scenarios = []scenario{
 		about:       "Contenders, each with a client of its own, hold one name for 1 ms in turn.",
 		contestants: []contestant{redlockFenced5, redsyncRedigo5, rueidislock1, bsmGoRedis1},
 		goroutines:  []int{2, 8, 32, 128},
-		contended:   true,
+		measure:     (*bench).contend, // goroutines are contenders
+		longer:      3,
 	},
 	{
 		name:        "rw",
@@ -119,11 +125,33 @@ var scenarios = []scenario{
 		shared:      16,
 	},
 	{
+		name:        "semaphore",
+		about:       "Each goroutine takes and gives back a permit of a semaphore of its own that has eight; against a lock.",
+		contestants: []contestant{redlockFenced5, redlockPermit5, redlockLast5, redlockFind5},
+		goroutines:  []int{1, 16, 64},
+	},
+	{
+		name:        "once",
+		about:       "A run of a job that does nothing, each of another name, and a call that finds its job done; against a lock.",
+		contestants: []contestant{redlockFenced5, redlockOnce5, redlockDone5},
+		goroutines:  []int{1, 16, 64},
+		fresh:       true,
+	},
+	{
+		name:        "renewals",
+		about:       "So many holds with a TTL of 10 s are kept and renewed, each every third of it; a cycle is a renewal.",
+		contestants: []contestant{redlockFenced5, redlockPlain5},
+		goroutines:  []int{1000, 10000},
+		measure:     (*bench).renew,
+		longer:      10,
+	},
+	{
 		name:        "contended-slow",
 		about:       "As contended; one of the five masters answers 50 ms late.",
 		contestants: []contestant{redlockFenced5, redsyncRedigo5},
 		goroutines:  []int{8, 32},
-		contended:   true,
+		measure:     (*bench).contend, // goroutines are contenders
+		longer:      3,
 		delay:       [5]time.Duration{4: 50 * time.Millisecond},
 	},
 	{
@@ -131,7 +159,8 @@ var scenarios = []scenario{
 		about:       "As contended; one of the five masters is silent.",
 		contestants: []contestant{redlockFenced5, redsyncRedigo5},
 		goroutines:  []int{8, 32},
-		contended:   true,
+		measure:     (*bench).contend, // goroutines are contenders
+		longer:      3,
 		afterWarmup: func(c *cluster) { c.servers[4].pause() },
 	},
 }

@@ -164,6 +164,9 @@ func (s *server) left() (keys []string, err error) {
 	}
 }
 
+// onceRecords begins the keys that say what has been done: they are to stay.
+const onceRecords = "redlock:once:"
+
 // sweep counts the keys with this prefix, a second later where there are any: a master that
 // lags on a busy machine may still have the releases before it. It deletes all the bench's keys.
 func (s *server) sweep(prefix string) (orphans int, err error) {
@@ -176,7 +179,7 @@ func (s *server) sweep(prefix string) (orphans int, err error) {
 		return 0, err
 	}
 	for _, key := range keys {
-		if strings.Contains(key, prefix) {
+		if strings.Contains(key, prefix) && !strings.HasPrefix(key, onceRecords) {
 			orphans++
 		}
 		if _, err := s.ctl.Do("UNLINK", key); err != nil {
@@ -189,23 +192,33 @@ func (s *server) sweep(prefix string) (orphans int, err error) {
 // calls counts what the server has carried out: requests are scripts and the native commands; commands are
 // all, those run by scripts included.
 func (s *server) calls(native []string) (requests, commands int64) {
-	text, err := redis.String(s.ctl.Do("INFO", "commandstats"))
-	if err != nil {
-		return 0, 0
-	}
-	for line := range strings.Lines(text) {
-		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
-		if !ok {
-			continue
-		}
-		count, _, _ := strings.Cut(rest, ",")
-		n, _ := strconv.ParseInt(count, 10, 64)
+	for name, n := range s.commands() {
 		commands += n
 		if name == "eval" || name == "evalsha" || slices.Contains(native, name) {
 			requests += n
 		}
 	}
 	return requests, commands
+}
+
+// count returns how often one command has been carried out.
+func (s *server) count(command string) int { return int(s.commands()[command]) }
+
+// commands returns how often each command has been carried out.
+func (s *server) commands() map[string]int64 {
+	counts := make(map[string]int64)
+	text, err := redis.String(s.ctl.Do("INFO", "commandstats"))
+	if err != nil {
+		return counts
+	}
+	for line := range strings.Lines(text) {
+		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
+		if ok {
+			count, _, _ := strings.Cut(rest, ",")
+			counts[name], _ = strconv.ParseInt(count, 10, 64)
+		}
+	}
+	return counts
 }
 
 func addrs(servers []*server) []string {
