@@ -14,8 +14,9 @@ import (
 type Inspection struct {
 	Name string
 	// Owner is the one that a majority of the nodes has given the lock to; "": there is none. It is what [Lock.Owner] returns
-	// to the holder, and "readers" where readers have it (see [RWMutex]).
+	// to the holder, and "readers" where readers have it (see [RWMutex]): then Readers has the owner of each, sorted.
 	Owner     string
+	Readers   []string
 	Token     int64         // its fencing token; 0: not known, for nodes keep tokens only for so long (see [WithFenceRetention])
 	Remaining time.Duration // for how long a majority keeps the lock, unless it is extended
 	Waiting   int           // how many wait, as far as the nodes know; those of one process count as one
@@ -36,6 +37,7 @@ type NodeInspection struct {
 	Addr      string
 	Err       error // a [NodeError]: why its word is not known, or does not count; nil: it counts
 	Owner     string
+	Readers   []string      // 1000 at most; fewer than there are where the node's list of them was deleted
 	Token     int64         // the largest that it has accepted for the name, whoever's that is; 0: none that it remembers
 	Remaining time.Duration // for how long it keeps the lock; less than 0: for ever, so it is no lock
 	Waiting   int
@@ -67,12 +69,17 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Inspection, error) {
 
 // conclude finds what a majority agrees on.
 func (i *Inspection) conclude(need int) {
-	remains, tokens := make(map[string][]time.Duration), make(map[string]map[int64]int)
+	remains, tokens, readers := make(map[string][]time.Duration), make(map[string]map[int64]int), make(map[string]int)
 	for _, n := range i.Nodes {
 		if n.Err != nil {
 			continue
 		}
 		i.Waiting = max(i.Waiting, n.Waiting)
+		for _, owner := range n.Readers {
+			if readers[owner]++; readers[owner] == need {
+				i.Readers = append(i.Readers, owner)
+			}
+		}
 		if n.Owner == "" {
 			continue
 		}
@@ -82,6 +89,7 @@ func (i *Inspection) conclude(need int) {
 		}
 		tokens[n.Owner][n.Token]++
 	}
+	slices.Sort(i.Readers)
 	for owner, list := range remains {
 		if len(list) < need {
 			continue
@@ -100,6 +108,7 @@ func (i *Inspection) conclude(need int) {
 type sight struct {
 	failed  *NodeError // why it does not count
 	owner   string
+	readers []string
 	left    time.Duration
 	token   int64
 	waiting int
@@ -108,7 +117,7 @@ type sight struct {
 
 func (s *sight) tell(addr string) NodeInspection {
 	n := NodeInspection{
-		Addr: addr, Owner: s.owner, Token: s.token, Remaining: s.left, Waiting: s.waiting,
+		Addr: addr, Owner: s.owner, Readers: s.readers, Token: s.token, Remaining: s.left, Waiting: s.waiting,
 		Runs: Runs{s.entry.runs, s.entry.state, s.entry.token, s.entry.left},
 	}
 	if s.failed != nil {
@@ -134,7 +143,7 @@ var inspect = &kind{index: 21, tokens: true, read: readInspect, script: newScrip
 
 func readInspect(reply any) answer {
 	parts, _ := reply.([]any)
-	if len(parts) != 6 {
+	if len(parts) != 7 {
 		return garbled(reply)
 	}
 	text := func(i int) string {
@@ -161,6 +170,12 @@ func readInspect(reply any) answer {
 			return garbled(reply)
 		}
 		s.token = int64(known)
+	}
+	reading, _ := parts[6].([]any)
+	for _, r := range reading {
+		if owner, _ := r.([]byte); len(owner) == ownerLen {
+			s.readers = append(s.readers, string(owner))
+		}
 	}
 	var ok bool
 	if s.entry, ok = parseEntry(text(4), left(5)); !ok {

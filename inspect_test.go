@@ -62,6 +62,42 @@ func TestInspect(t *testing.T) {
 	})
 }
 
+func TestInspectNamesTheReaders(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		prices := fl.locker("a").RWMutex("prices")
+		look := func() Inspection { t.Helper(); return must(fl.locker("b").Inspect(t.Context(), "prices"))(t) }
+		first, second := must(prices.RLock(t.Context()))(t), must(prices.RLock(t.Context()))(t)
+		settleNetwork()
+		want := []string{first.Owner(), second.Owner()}
+		slices.Sort(want)
+		got := look()
+		if got.Owner != "readers" || !slices.Equal(got.Readers, want) || !slices.Equal(slices.Sorted(slices.Values(got.Nodes[2].Readers)), want) {
+			t.Errorf("got %+v, want the readers %v", got, want)
+		}
+
+		// A writer waits: that is no reader. And what a minority says does not count.
+		waiting, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = prices.Lock(waiting)
+		}()
+		time.Sleep(time.Second)
+		fl.nodes[0].Do("ZREM", "redlock:read:prices", second.Owner())
+		fl.nodes[1].Do("ZREM", "redlock:read:prices", second.Owner())
+		if got := look(); !slices.Equal(got.Readers, []string{first.Owner()}) || len(got.Nodes[2].Readers) != 2 {
+			t.Errorf("one node of three has the second reader: got %+v", got)
+		}
+		stop()
+		<-ended
+		_, _ = first.Unlock(t.Context()), second.Unlock(t.Context())
+		settleNetwork()
+		if got := look(); got.Owner != "" || got.Readers != nil {
+			t.Errorf("let go: got %+v", got)
+		}
+	})
+}
+
 func TestInspectChangesNothing(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a := fl.locker("a")

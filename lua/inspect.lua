@@ -1,14 +1,19 @@
 -- inspect: tell what is known of names. It changes nothing.
 -- KEYS[i] a lock key   KEYS[n+1] the set of tokens
--- Replies for each: {the holder's owner or '', its remaining ms, the largest
--- token accepted of late or '', how many wait, the register or '', its remaining ms}
+-- Replies for each: {the holder's owner or '', its remaining ms, the largest token accepted of late or '', how
+-- many wait, the register or '', its remaining ms, {who reads, where the holder is the marker, with what stands for others}}
 local call, replies = redis.call, {}
 for i = 1, #KEYS - 1 do
   local key = KEYS[i]
-  local known = call('MGET', key, register(key))
+  local known, reading = call('MGET', key, register(key)), {}
+  if known[1] == 'readers' then
+    local time = call('TIME')
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    reading = call('ZRANGE', base .. 'read:' .. key, now + 1, '+inf', 'BYSCORE', 'LIMIT', 0, 1000)
+  end
   replies[i] = {
     known[1] or '', call('PTTL', key), call('ZSCORE', tokens, key) or '',
-    call('ZCARD', base .. 'wait:' .. key), known[2] or '', call('PTTL', register(key)),
+    call('ZCARD', base .. 'wait:' .. key), known[2] or '', call('PTTL', register(key)), reading,
   }
 end
 return replies

@@ -30,13 +30,23 @@ var onceCases = []Case{
 }
 
 var inspectCases = []Case{
-	{Name: "inspect nothing", Do: "@inspect n redlock:tokens |", Want: []any{[]any{"", -2, "", 0, "", -2}}, Left: ""},
+	{Name: "inspect nothing", Do: "@inspect n redlock:tokens |", Want: []any{[]any{"", -2, "", 0, "", -2, []any{}}}, Left: ""},
 	{
 		Name: "inspect everything", Given: "SET n alice PX 10000; ZADD redlock:tokens 1763700000000002 n; ZADD redlock:wait:n 0 " + ann + " 0 " + bob + "; SET redlock:once:n '" + begun5 + "' PX 5000",
-		Do: "@inspect n redlock:tokens |", Want: []any{[]any{"alice", TTL(10 * time.Second), "1763700000000002", 2, begun5, TTL(5 * time.Second)}},
+		Do: "@inspect n redlock:tokens |", Want: []any{[]any{"alice", TTL(10 * time.Second), "1763700000000002", 2, begun5, TTL(5 * time.Second), []any{}}},
 		Left: "n=alice 10s; redlock:once:n=" + begun5 + " 5s; redlock:tokens=[n:1763700000000002]; redlock:wait:n=[" + ann + ":0 " + bob + ":0]",
 	},
-	{Name: "inspect with a prefix", Given: "SET p:redlock:once:n '" + done5 + "' PX 5000", Do: "@inspect p:n p:redlock:tokens |", Want: []any{[]any{"", -2, "", 0, done5, TTL(5 * time.Second)}}, Left: "p:redlock:once:n=" + done5 + " 5s"},
-	{Name: "inspect where hashes are", Given: "HSET n f v; HSET redlock:once:n f v", Do: "@inspect n redlock:tokens |", Want: []any{[]any{"", -1, "", 0, "", -1}}, Left: "n={f:v}; redlock:once:n={f:v}"},
-	{Name: "inspect two", Given: "SET n alice PX 10000; SET m bob", Do: "@inspect n m redlock:tokens |", Want: []any{[]any{"alice", TTL(10 * time.Second), "", 0, "", -2}, []any{"bob", -1, "", 0, "", -2}}, Left: "m=bob; n=alice 10s"},
+	{Name: "inspect with a prefix", Given: "SET p:redlock:once:n '" + done5 + "' PX 5000", Do: "@inspect p:n p:redlock:tokens |", Want: []any{[]any{"", -2, "", 0, done5, TTL(5 * time.Second), []any{}}}, Left: "p:redlock:once:n=" + done5 + " 5s"},
+	{Name: "inspect where hashes are", Given: "HSET n f v; HSET redlock:once:n f v", Do: "@inspect n redlock:tokens |", Want: []any{[]any{"", -1, "", 0, "", -1, []any{}}}, Left: "n={f:v}; redlock:once:n={f:v}"},
+	{Name: "inspect two", Given: "SET n alice PX 10000; SET m bob", Do: "@inspect n m redlock:tokens |", Want: []any{[]any{"alice", TTL(10 * time.Second), "", 0, "", -2, []any{}}, []any{"bob", -1, "", 0, "", -2, []any{}}}, Left: "m=bob; n=alice 10s"},
+	{
+		Name: "inspect readers", Given: "SET n readers PX 5000; ZADD redlock:read:n now+5000 " + ann + " now-1 " + bob + " now+5000 writer; PEXPIRE redlock:read:n 5000",
+		Do: "@inspect n redlock:tokens |", Want: []any{[]any{"readers", TTL(5 * time.Second), "", 0, "", -2, []any{ann, "writer"}}},
+		Left: "n=readers 5s; redlock:read:n=[" + bob + ":0s " + ann + ":5s writer:5s] 5s",
+	},
+	{
+		Name: "inspect a writer beside a set that is void", Given: "SET n alice PX 5000; ZADD redlock:read:n now+5000 " + ann,
+		Do: "@inspect n redlock:tokens |", Want: []any{[]any{"alice", TTL(5 * time.Second), "", 0, "", -2, []any{}}},
+		Left: "n=alice 5s; redlock:read:n=[" + ann + ":5s]",
+	},
 }
