@@ -13,7 +13,7 @@ NESTED := $(filter-out integration,$(patsubst %/go.mod,%,$(wildcard */go.mod)))
 # down; all else is run with it. Containers run without: it is the same code.
 INTEGRATION_FLAGS ?= -race
 
-.PHONY: test check unit nested integration versions masters bench soak simulate mutants history fuzz coverage proof modelcheck demo lint help
+.PHONY: test check unit nested integration versions masters bench soak simulate mutants history fuzz coverage proof modelcheck alerts demo lint help
 
 test: check unit nested integration ## everything, against real Redis masters
 
@@ -91,6 +91,9 @@ proof: ## all evidence there is, in one go: an hour and a half
 
 modelcheck: ## the token's protocol, explored in depth: minutes, gigabytes
 	$(GO) test ./internal/modelcheck -run Deep -deep -v -timeout 30m
+
+alerts: ## the alert rules in docs/observability, checked and played by promtool
+	@scripts/alerts
 
 demo: ## five masters in this process, two of them killed
 	$(GO) run ./cmd/redlock demo
