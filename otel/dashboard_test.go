@@ -46,7 +46,7 @@ func TestDashboardIsWhole(t *testing.T) {
 	if b.Title == "" || b.UID == "" || b.SchemaVersion < 30 {
 		t.Errorf("title %q, uid %q, schema version %d", b.Title, b.UID, b.SchemaVersion)
 	}
-	known := map[string]bool{"__rate_interval": true} // Grafana's own
+	known := map[string]bool{"__rate_interval": true, "__range": true} // Grafana's own
 	for _, v := range b.Templating.List {
 		known[v.Name] = true
 	}
