@@ -46,6 +46,10 @@ func exported(t *testing.T) map[string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Waits for all nodes, behind the acquisition: else what is emptied may get the lock afterwards, and need no repair.
+	if _, err := locker.Inspect(t.Context(), "lost"); err != nil {
+		t.Fatal(err)
+	}
 	masters.Empty(0)
 	select {
 	case <-repaired:
