@@ -25,3 +25,21 @@ func TestGoVersion(t *testing.T) {
 		}
 	}
 }
+
+// Whoever gets one of the modules that are published with this one gets the newest release of it, not what stands in
+// the replace directive beside it.
+func TestModulesRequireTheNewestRelease(t *testing.T) {
+	m := regexp.MustCompile(`(?m)^## (v\d+\.\d+\.\d+) - \d{4}-\d\d-\d\d$`).FindStringSubmatch(read(t).texts["CHANGELOG.md"])
+	if m == nil {
+		t.Fatal("CHANGELOG.md names no release")
+	}
+	for _, module := range []string{"otel", "gocron"} {
+		mod, err := os.ReadFile(root + "/" + module + "/go.mod")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "github.com/quorumlock/redlock " + m[1] + "\n"; !strings.Contains(string(mod), want) {
+			t.Errorf("%s/go.mod: want %s", module, want)
+		}
+	}
+}
