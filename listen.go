@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -18,9 +19,10 @@ type listeners struct {
 	channel string // this Locker's own
 	start   sync.Once
 	group   errgroup.Group // ends with the Locker's context
+	waiting atomic.Int64   // calls that wait
 
 	mu      sync.Mutex
-	waiters map[string]*waiter // by owner; guarded by mu
+	waiters map[string]*waiter // by owner, also those that have become holds; guarded by mu
 }
 
 // listen begins to listen on all nodes, unless that was begun before.
@@ -28,7 +30,7 @@ func (l *Locker) listen() {
 	l.listeners.start.Do(func() {
 		for _, n := range l.nodes {
 			l.listeners.group.Go(func() error {
-				n.listen(l.ctx, l.listeners.channel, l.hear)
+				n.listen(l.ctx, l.listeners.channel, l.listeners.waited, l.hear)
 				return nil
 			})
 		}
@@ -55,6 +57,9 @@ func (s *listeners) forget(owner string) {
 	delete(s.waiters, owner)
 	s.mu.Unlock()
 }
+
+// waited reports whether anybody waits, so that it matters whether the nodes can tell us.
+func (s *listeners) waited() bool { return s.waiting.Load() > 0 }
 
 // hear takes a node's message: "owner known key", where known is empty if the waiter's
 // token was accepted and else the token that the node knows, or says that the waiter is a reader. A lock that was handed to
@@ -88,14 +93,14 @@ func (l *Locker) hear(node int, message string) {
 
 // listen keeps a subscription until ctx is done. Where it is not permitted, it
 // tries again once a minute; callers then find out by asking.
-func (n *node) listen(ctx context.Context, channel string, tell func(node int, message string)) {
+func (n *node) listen(ctx context.Context, channel string, waited func() bool, tell func(node int, message string)) {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		l, err := n.open(ctx)
 		if err == nil {
 			failures = 0
 			stop := context.AfterFunc(ctx, l.close)
 			if err = n.recognise(l.conn); err == nil {
-				err = n.hear(redis.PubSubConn{Conn: l.conn}, channel, tell)
+				err = n.hear(l, channel, waited, tell)
 			}
 			stop()
 			l.close()
@@ -112,16 +117,54 @@ func (n *node) listen(ctx context.Context, channel string, tell func(node int, m
 }
 
 // hear passes on messages until the connection breaks.
-func (n *node) hear(conn redis.PubSubConn, channel string, tell func(node int, message string)) error {
+func (n *node) hear(l *link, channel string, waited func() bool, tell func(node int, message string)) error {
+	conn := redis.PubSubConn{Conn: l.conn}
 	if err := conn.Subscribe(channel); err != nil {
 		return err
 	}
+	var pulse pulse
+	stop := make(chan struct{})
+	var beating sync.WaitGroup
+	beating.Go(func() { pulse.beat(stop, n.opts.connectTimeout(), waited, conn.Ping, l.close) })
+	defer beating.Wait()
+	defer close(stop)
 	for {
 		switch m := conn.ReceiveWithTimeout(0).(type) {
 		case redis.Message:
 			tell(n.index, string(m.Data))
 		case error:
 			return m
+		}
+		pulse.asked.Store(false)
+	}
+}
+
+// pulse finds out that a connection leads nowhere, as where a firewall or a restarted host forgot it and says nothing. To
+// the node its Locker has gone then: who waits there is passed over at every release, by all that can be told, however long it
+// has waited. Without traffic of our own that would go on until TCP's keepalive, minutes.
+type pulse struct{ asked atomic.Bool }
+
+// beat pings while somebody waits, and gives the connection up where nothing comes back between one ping and the next.
+func (p *pulse) beat(stop <-chan struct{}, every time.Duration, waited func() bool, ping func(string) error, giveUp func()) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+		if p.asked.Load() {
+			giveUp()
+			return
+		}
+		if !waited() {
+			continue
+		}
+		p.asked.Store(true)
+		if ping("") != nil {
+			giveUp()
+			return
 		}
 	}
 }

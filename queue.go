@@ -82,6 +82,8 @@ func (w *waiter) tell(node int, a answer) {
 // that has failed, if there was one.
 func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error) (*hold, error) {
 	l.listen()
+	l.listeners.waiting.Add(1)
+	defer l.listeners.waiting.Add(-1)
 	for i, poor := 0, l.fence.poor(); poor != 0 && i < len(l.nodes); i++ {
 		if poor.has(i) {
 			l.nodes[i].readClock()

@@ -414,8 +414,11 @@ func TestWhatWasToldIsConfirmedOrForgotten(t *testing.T) {
 		old   bool
 		given int
 	}{
-		{voteAbstained, false, 1}, {voteFailed, false, 1}, // the answer may be older than what was told
-		{voteAbstained, true, 0}, {voteFailed, true, 0}, {voteTaken, true, 0},
+		{voteAbstained, false, 1},
+		{voteFailed, false, 1}, // the answer may be older than what was told
+		{voteAbstained, true, 0},
+		{voteFailed, true, 0},
+		{voteTaken, true, 0},
 		{voteGranted, true, 1},
 	} {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {

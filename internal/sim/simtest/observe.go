@@ -43,8 +43,17 @@ func (w *world) observe(c sim.Command) {
 	w.mu.Lock()
 	w.result.events = append(w.result.events, event{at: c.At, who: c.Node, command: &c})
 	w.result.Commands++
+	endless := w.result.Commands == tooMany
 	w.mu.Unlock()
+	if endless {
+		last := Result{events: w.result.events[tooMany-60:]}
+		panic(fmt.Sprintf("%s: %d commands, and no end of it; the last ones:\n%s", w.scenario, tooMany, strings.Join(last.Trace(), "\n")))
+	}
 }
+
+// tooMany commands are a hundred times what a run usually comes to: Lockers and nodes keep each other busy, and virtual time
+// may not even go on.
+const tooMany = 600_000
 
 // write returns the event's text: a line, or one for each lock that a script was asked about. Which requests share a batch, and
 // in which order, is the scheduler's affair and makes no difference to any of them.

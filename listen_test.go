@@ -1,0 +1,62 @@
+package redlock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+// A node may have closed the connection over which it tells of hand-overs, and the network have kept that to itself. Who waits
+// longest would then be passed over on that node by everybody else: the simulation found it do so for ever.
+func TestADeadSubscriptionIsReplacedWhileSomebodyWaits(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		must(fl.locker("b").Lock(t.Context(), "job"))(t)
+		l := fl.locker("a")
+		go func() { _, _ = l.Lock(t.Context(), "job") }()
+		time.Sleep(100 * ms)
+		n := fl.nodes[1]
+		reached := func() any { return n.Do("PUBLISH", l.listeners.channel, "") }
+		if reached() != int64(1) {
+			t.Fatal("nobody listens")
+		}
+		fl.net.Drop(link0("a", 1), sim.Both)
+		n.Crash(true)
+		n.Restart()
+		fl.net.Heal(link0("a", 1), sim.Both)
+		if reached() != int64(0) {
+			t.Fatal("the connection has been replaced before anybody could notice")
+		}
+		time.Sleep(2*l.opts.connectTimeout() + 100*ms)
+		if reached() != int64(1) {
+			t.Error("the waiter still cannot be told")
+		}
+		_ = l.Close()
+	})
+}
+
+// While nobody waits it does not matter, and costs nothing; healthy connections are kept.
+func TestAHealthySubscriptionIsKept(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		held := must(fl.locker("b").Lock(t.Context(), "job"))(t)
+		l := fl.locker("a")
+		waiting := make(chan *Lock, 1)
+		go func() { waiting <- must(l.Lock(t.Context(), "job"))(t) }()
+		time.Sleep(10 * time.Second)
+		n := fl.nodes[0]
+		pings := n.Calls("ping")
+		if subscribed := n.Calls("subscribe"); subscribed != 1 || pings < 8 || pings > 11 {
+			t.Errorf("%d subscriptions and %d pings in 10 s of waiting, want 1 and about 10", subscribed, pings)
+		}
+		if err := held.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		<-waiting
+		settleNetwork()
+		pings = n.Calls("ping")
+		time.Sleep(10 * time.Second)
+		if more := n.Calls("ping") - pings; more > 1 {
+			t.Errorf("%d pings although nobody waits", more)
+		}
+	})
+}
