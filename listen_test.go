@@ -1,6 +1,11 @@
 package redlock
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -58,5 +63,55 @@ func TestAHealthySubscriptionIsKept(t *testing.T) {
 		if more := n.Calls("ping") - pings; more > 1 {
 			t.Errorf("%d pings although nobody waits", more)
 		}
+	})
+}
+
+// Who cannot be told of hand-overs on a node that is needed for a majority is passed over there, and keeps its votes elsewhere,
+// having waited longest. It must not keep everybody else waiting with it.
+func TestAWaiterThatOneNodeCannotTellBlocksNobody(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		fl.nodes[2].Crash(false)
+		fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Max: 60 * ms})
+		held := must(fl.locker("holder").Lock(t.Context(), "job"))(t)
+		dial, dials := fl.net.Dialer("deaf"), 0
+		deaf := fl.locker("deaf", WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address == fl.nodes[1].Addr() {
+				if dials++; dials > 1 {
+					return nil, errors.New("one connection for each client")
+				}
+			}
+			return dial(ctx, network, address)
+		}))
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() {
+			if k, err := deaf.Lock(ctx, "job"); err == nil {
+				_ = k.Unlock(ctx)
+			}
+		})
+		time.Sleep(50 * ms)
+		turns := 0
+		for i := range 8 {
+			l := fl.locker(fmt.Sprint(i), WithTTL(2*time.Second))
+			running.Go(func() {
+				for ctx.Err() == nil {
+					k, err := l.Lock(ctx, "job")
+					if err != nil {
+						return
+					}
+					turns++
+					time.Sleep(10 * ms)
+					_ = k.Unlock(ctx)
+				}
+			})
+		}
+		time.Sleep(50 * ms)
+		_ = held.Unlock(t.Context())
+		time.Sleep(time.Minute)
+		if turns < 60 {
+			t.Errorf("%d turns in a minute, of which each takes about a tenth of a second", turns)
+		}
+		cancel()
+		running.Wait()
 	})
 }

@@ -117,18 +117,22 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 		}
 		v = w.count(c)
 		c.giveUp()
+		stuck := partial > hopeless && v.deadlocks(l.need)
 		switch {
 		case h != nil:
 			return h, nil
 		case final:
 			w.giveUp()
 			return nil, last
-		case !v.splits(want.shared, w.owner, l.need, partial > lateAfter):
+		case !stuck && !v.splits(want.shared, w.owner, l.need, partial > lateAfter):
 			split = 0
 		default:
 			// Once may be a release on its way through the nodes.
 			if split++; split > 1 {
 				w.giveUp()
+				if stuck {
+					since = l.fence.time(o.clock.now())
+				}
 				// The oldest takes over what was given back, unless the node cannot tell
 				// it: then it must find the lock free when it asks.
 				if splits++; splits > 2 {
@@ -145,6 +149,11 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 // lateAfter is how many questions in a row, half a second or so, a waiter keeps votes that are
 // not enough while another seems to have a majority.
 const lateAfter = 8
+
+// hopeless is how many, two seconds or so, even the one that has waited longest keeps votes while nobody has a majority. Then
+// it goes to the end of the queues: a node that cannot tell it passes it over at each release, and all others give
+// way to it on the other nodes, so that without an end to that nobody would get the lock.
+const hopeless = 2 * lateAfter
 
 // rest returns after d, or with the reason to wait no longer.
 func (l *Locker) rest(ctx context.Context, d time.Duration) error {

@@ -98,6 +98,19 @@ func (v *view) splits(shared bool, owner string, need int, late bool) bool {
 	return gives
 }
 
+// deadlocks reports whether we have some votes, others have some, and nobody has a majority.
+func (v *view) deadlocks(need int) bool {
+	if v.given == 0 || v.given >= need || len(v.others) == 0 {
+		return false
+	}
+	for _, votes := range v.others {
+		if votes >= need {
+			return false
+		}
+	}
+	return true
+}
+
 // pause returns when to ask again: very soon where some votes are there already,
 // at the latest when the holder's key ends, and otherwise the later the more wait before us.
 func (v *view) pause(o *options, attempts, partial, need int) time.Duration {

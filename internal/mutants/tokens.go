@@ -52,6 +52,12 @@ var inQueue = []mutant{
 		}},
 	},
 	{
+		name: "who has waited longest never gives way", test: "TestAWaiterThatOneNodeCannotTellBlocksNobody",
+		why: "it takes a connection that one node refuses for good", changes: []change{{
+			"queue.go", "		stuck := partial > hopeless && v.deadlocks(l.need)\n", "		stuck := false\n",
+		}},
+	},
+	{
 		name: "Close does not wait for calls that are under way", test: "TestCloseLeavesNothingOfAWait",
 		why: "one TTL later it has gone by itself", changes: []change{{
 			"locker.go", "		l.underway.close(l.opts.nodeTimeout)\n", "",
