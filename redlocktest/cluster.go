@@ -28,6 +28,7 @@ const (
 	Paused              // connections open, requests kept in their buffers, answers withheld
 )
 
+// String returns the state in a word.
 func (s State) String() string {
 	switch s {
 	case Up:
