@@ -33,7 +33,7 @@ type Finding struct {
 	Code     string
 	Severity Severity
 	Text     string // what is the case
-	Remedy   string // what to change
+	Remedy   string // what to change; "": Text says it
 }
 
 // Severity says how much a finding matters.
@@ -148,7 +148,7 @@ func (o *options) findings(f *facts, err error, connected bool) []Finding {
 	case errors.Is(err, errTwice):
 		add(Unsafe, "twice", "give each URL a master of its own", "%s", unwrapDown(err))
 	case errors.Is(err, ErrNodeRefused):
-		add(Degraded, "refused", "as it says", "%s", unwrapDown(err))
+		add(Degraded, "refused", "", "%s", unwrapDown(err))
 	case errors.As(err, &said):
 		add(Degraded, "reply-"+strings.ToLower(said.Code), "see the code in docs/operations.md", "%s", said)
 	case !connected:

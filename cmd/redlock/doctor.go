@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -26,17 +24,18 @@ func doctorVerb() *cli.Command {
 		Usage:     "look for what makes locks unsafe or unavailable",
 		UsageText: "redlock doctor [flags]",
 		Description: strings.TrimSpace(`
-Asks every node how it is, and prints a line for each, then what there is to change. Nothing is locked. On the
+Asks every node how it is, and prints a line for each, then what there is to
+change; docs/operations.md explains each [code]. Nothing is locked. On the
 nodes it writes at most the node record, as every client does.
 
 EXIT CODES
    0     healthy: every node votes
-   1     degraded: locks are safe, but a node does not vote, or something ought to be changed
+   1     degraded: locks are safe, but a node does not vote, or something
+         ought to be changed
    2     unsafe: a lock may be granted twice, or no majority votes
-   64    wrong usage: flags or nodes, or one server under two addresses`),
-		Flags: append(lockerFlags(),
-			&cli.BoolFlag{Name: "json", Usage: "print one JSON object"}),
-		Action: doctorAction,
+   64    wrong usage: flags, settings or nodes` + settingsHelp),
+		Flags:  append(lockerFlags(), jsonFlag("print one JSON object")),
+		Action: settled(doctorAction),
 	}
 }
 
@@ -44,16 +43,19 @@ func doctorAction(ctx context.Context, cmd *cli.Command) error {
 	if cmd.Args().Present() {
 		return usagef("doctor takes no arguments, got %q", cmd.Args().First())
 	}
-	locker, err := newLocker(cmd)
+	nodes, opts, err := lockerOf(cmd)
 	if err != nil {
 		return err
 	}
-	defer locker.Close()
-	d := diagnose(locker.Nodes(ctx))
+	fleet, err := survey(ctx, nodes, opts)
+	if err != nil {
+		return err
+	}
+	d := diagnose(fleet)
 	if out := cmd.Root().Writer; cmd.Bool("json") {
-		err = d.json(out)
+		err = printObject(out, d.object())
 	} else {
-		err = d.print(out)
+		err = d.print(pageOn(out))
 	}
 	if err != nil {
 		return err
@@ -81,12 +83,10 @@ type numbered struct {
 var verdicts = map[exitCode]string{exitOK: "healthy", exitDegraded: "degraded", exitUnsafe: "unsafe"}
 
 func diagnose(nodes []redlock.NodeStatus) *diagnosis {
-	d := &diagnosis{nodes: nodes}
+	d := &diagnosis{nodes: nodes, voting: voting(nodes)}
 	for _, n := range nodes {
-		if n.Err == nil {
-			d.voting++
-		}
 		for _, f := range n.Findings {
+			f.Text = inOurWords.Replace(f.Text)
 			d.findings = append(d.findings, numbered{n.Addr, f})
 		}
 	}
@@ -94,11 +94,12 @@ func diagnose(nodes []redlock.NodeStatus) *diagnosis {
 		f := redlock.Finding{Code: code, Severity: s, Text: fmt.Sprintf(format, args...), Remedy: remedy}
 		d.findings = append(d.findings, numbered{"", f})
 	}
+	const mend = "mend the nodes named above, or wait for those that abstain"
 	need := len(nodes)/2 + 1
 	if d.voting < need {
-		all("no-majority", redlock.Unsafe, "mend the nodes named above", "%d of %d nodes vote, %d are needed: no lock can be taken", d.voting, len(nodes), need)
+		all("no-majority", redlock.Unsafe, mend, "%d of %d nodes vote, %d are needed: no lock can be taken", d.voting, len(nodes), need)
 	} else if d.voting < len(nodes) && d.voting == need {
-		all("no-spare", redlock.Degraded, "mend the nodes named above", "just a majority votes: the next failure stops all locking")
+		all("no-spare", redlock.Degraded, mend, "just a majority votes: the next failure stops all locking")
 	}
 	if len(nodes)%2 == 0 {
 		all("even", redlock.Degraded, "use one node more or one less", "%d nodes bear no more failures than %d", len(nodes), len(nodes)-1)
@@ -119,31 +120,48 @@ func diagnose(nodes []redlock.NodeStatus) *diagnosis {
 	return d
 }
 
-func (d *diagnosis) print(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NODE\tVOTES\tSERVER\tROLE\tUP\tKEEPS\tEVICTION\tCLOCK\tROUND TRIP")
+func (d *diagnosis) print(p page) error {
+	rows := [][]string{{"NODE", "VOTES", "ROLE", "UP", "CLOCK", "TRIP", "EVICTION", "SERVER", "KEEPS"}}
 	for _, n := range d.nodes {
-		fmt.Fprintln(w, strings.Join([]string{
-			n.Addr, votes(n), or(strings.TrimSpace(n.Product + " " + n.Version)), or(n.Role), span(n.Uptime),
-			or(n.Persistence), or(n.EvictionPolicy), clock(n), trip(n),
-		}, "\t"))
+		rows = append(rows, []string{
+			n.Addr, votes(n), role(n), span(n.Uptime), clock(n), trip(n), or(n.EvictionPolicy),
+			or(strings.TrimSpace(n.Product + " " + n.Version)), or(n.Persistence),
+		})
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(out)
+	errs := []error{p.table(rows), p.print("")}
 	for i, f := range d.findings {
 		where := f.node
 		if where == "" {
 			where = "all nodes"
 		}
-		fmt.Fprintf(out, "%d. [%s] %s: %s\n   %s\n", i+1, f.Code, where, f.Text, f.Remedy)
+		code := p.paint(colours[f.Severity], "["+f.Code+"]")
+		errs = append(errs, p.item(fmt.Sprintf("%d. ", i+1), fmt.Sprintf("%s %s: %s", code, where, f.Text)))
+		// Once is enough for nodes that have the same.
+		if f.Remedy != "" && (i+1 == len(d.findings) || d.findings[i+1].Remedy != f.Remedy) {
+			errs = append(errs, p.item("   ", f.Remedy))
+		}
 	}
 	if len(d.findings) > 0 {
-		fmt.Fprintln(out)
+		errs = append(errs, p.print(""))
 	}
-	_, err := fmt.Fprintf(out, "%s: %d of %d nodes vote\n", verdicts[d.code], d.voting, len(d.nodes))
-	return err
+	verdict := p.paint(verdictColours[d.code], verdicts[d.code])
+	return errors.Join(append(errs, p.print(fmt.Sprintf("%s: %d of %d nodes vote", verdict, d.voting, len(d.nodes))))...)
+}
+
+// Colours say at a glance what matters.
+var (
+	colours        = map[redlock.Severity]string{redlock.Note: dim, redlock.Degraded: yellow, redlock.Unsafe: red}
+	verdictColours = map[exitCode]string{exitOK: green, exitDegraded: yellow, exitUnsafe: red}
+)
+
+func voting(nodes []redlock.NodeStatus) int {
+	count := 0
+	for _, n := range nodes {
+		if n.Err == nil {
+			count++
+		}
+	}
+	return count
 }
 
 func votes(n redlock.NodeStatus) string {
@@ -155,6 +173,14 @@ func votes(n redlock.NodeStatus) string {
 	default:
 		return "no"
 	}
+}
+
+// role calls a replica what everybody else calls it.
+func role(n redlock.NodeStatus) string {
+	if n.Role == "slave" {
+		return "replica"
+	}
+	return or(n.Role)
 }
 
 func or(text string) string {
@@ -188,55 +214,13 @@ func trip(n redlock.NodeStatus) string {
 	return n.RoundTrip.Round(10 * time.Microsecond).String()
 }
 
-// json prints the diagnosis for programs. Durations are in seconds, times in RFC 3339.
-func (d *diagnosis) json(out io.Writer) error {
-	type finding struct {
-		Node     string `json:"node,omitempty"`
-		Code     string `json:"code"`
-		Severity string `json:"severity"`
-		Text     string `json:"text"`
-		Remedy   string `json:"remedy"`
-	}
-	type node struct {
-		Addr          string     `json:"addr"`
-		Votes         bool       `json:"votes"`
-		Error         string     `json:"error,omitempty"`
-		Server        string     `json:"server,omitempty"`
-		Version       string     `json:"version,omitempty"`
-		Role          string     `json:"role,omitempty"`
-		Uptime        float64    `json:"uptime_seconds"`
-		AbstainsUntil *time.Time `json:"abstains_until,omitempty"`
-		Persistence   string     `json:"persistence,omitempty"`
-		Eviction      string     `json:"eviction_policy,omitempty"`
-		MaxMemory     int64      `json:"max_memory_bytes"`
-		ClockOffset   float64    `json:"clock_offset_seconds"`
-		RoundTrip     float64    `json:"round_trip_seconds"`
-	}
-	severities := map[redlock.Severity]string{redlock.Note: "note", redlock.Degraded: "degraded", redlock.Unsafe: "unsafe"}
-	all := struct {
-		Verdict  string    `json:"verdict"`
-		Voting   int       `json:"voting"`
-		Nodes    []node    `json:"nodes"`
-		Findings []finding `json:"findings"`
-	}{Verdict: verdicts[d.code], Voting: d.voting, Findings: []finding{}}
-	for _, n := range d.nodes {
-		v := node{
-			Addr: n.Addr, Votes: n.Err == nil, Server: n.Product, Version: n.Version, Role: n.Role, Uptime: n.Uptime.Seconds(),
-			Persistence: n.Persistence, Eviction: n.EvictionPolicy, MaxMemory: n.MaxMemory,
-			ClockOffset: n.ClockOffset.Seconds(), RoundTrip: n.RoundTrip.Seconds(),
+// trouble is the code of the worst finding; docs/operations.md explains it.
+func trouble(n redlock.NodeStatus) string {
+	code, worst := "-", redlock.Note
+	for _, f := range n.Findings {
+		if f.Severity > worst {
+			code, worst = f.Code, f.Severity
 		}
-		if n.Err != nil {
-			v.Error = n.Err.Error()
-		}
-		if !n.AbstainsUntil.IsZero() {
-			v.AbstainsUntil = &n.AbstainsUntil
-		}
-		all.Nodes = append(all.Nodes, v)
 	}
-	for _, f := range d.findings {
-		all.Findings = append(all.Findings, finding{f.node, f.Code, severities[f.Severity], f.Text, f.Remedy})
-	}
-	enc := json.NewEncoder(out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(all)
+	return code
 }

@@ -31,14 +31,16 @@ const (
 // failure is an error that knows its exit code. An empty text ends redlock without a word: the command has
 // said what there was to say.
 type failure struct {
-	code exitCode
-	text string
+	code    exitCode
+	text    string
+	outcome string // for --json; "": what the code stands for
+	last    func() // what is done when all is said and closed, or nil
 }
 
 func (f *failure) Error() string { return f.text }
 
 func usagef(format string, args ...any) error {
-	return &failure{exitUsage, fmt.Sprintf(format, args...)}
+	return &failure{code: exitUsage, text: fmt.Sprintf(format, args...)}
 }
 
 // codeOf maps what a verb returned to the exit code.
@@ -65,10 +67,45 @@ func codeOf(err error) exitCode {
 	return exitInternal
 }
 
+// inOurWords says it to somebody who has flags and no Go.
+var inOurWords = strings.NewReplacer(
+	"\n", "; ",
+	"New: invalid: ", "",
+	"WithFenceRetention", "--fence-retention",
+	"WithRestartGuard", "--restart-guard",
+	", or see WithEvictionAllowed", "",
+	" until context deadline exceeded", " until the wait was over",
+)
+
 // complaint is the one line that stderr gets, without the "redlock: " in front, or "" for none.
 func complaint(err error) string {
 	if err == nil {
 		return ""
 	}
-	return strings.ReplaceAll(strings.TrimPrefix(err.Error(), "redlock: "), "\n", "; ")
+	return inOurWords.Replace(strings.TrimPrefix(err.Error(), "redlock: "))
+}
+
+// unfolded is the complaint for a person at a terminal: each node has a line of its own.
+func unfolded(err error) string {
+	text := complaint(err)
+	var q *redlock.QuorumError
+	if !errors.As(err, &q) {
+		return text
+	}
+	for _, n := range q.Nodes {
+		part := inOurWords.Replace(n.Error())
+		for _, separator := range []string{": ", "; "} {
+			if before, after, found := strings.Cut(text, separator+part); found {
+				text = before + "\n  " + part + after
+				break
+			}
+		}
+	}
+	return text
+}
+
+// summed is the complaint without the nodes' parts, where they are shown anyway.
+func summed(err error) error {
+	head, _, _ := strings.Cut(unfolded(err), "\n")
+	return &failure{code: codeOf(err), text: head}
 }

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"os"
-	"os/exec"
-	"syscall"
+	"os/signal"
+	"strings"
 	"time"
+
+	"github.com/urfave/cli/v3"
 
 	"github.com/quorumlock/redlock"
 )
@@ -17,69 +21,89 @@ type job struct {
 	signals   chan os.Signal
 	killAfter time.Duration
 	warn      func(format string, args ...any)
+
+	ran   bool  // the command was started
+	token int64 // of the hold under which it was
 }
 
-// ending is how a command ended.
-type ending struct {
-	code        exitCode
-	interrupted bool  // by the terminal's Ctrl-C, which our own process group has not seen
-	lost        error // why the lock was lost while the command ran, or nil
-}
-
-// run starts the command and stays with it while the lock is held. It returns when the command has ended and, if the lock was lost,
-// nothing is left of its process group. The error says that the command could not be started.
-func (j *job) run(lock *redlock.Lock) (ending, error) {
-	p, err := start(&exec.Cmd{
-		Path: j.path, Args: j.argv, Env: environment(lock),
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-	})
-	if err != nil {
-		return ending{}, notRunnable(j.argv[0], err)
+// jobFlags are the flags of every verb that runs a command under a lock.
+func jobFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.DurationFlag{
+			Name:        "wait",
+			Usage:       "give up when the lock is not held after `DURATION`; 0s is --no-wait",
+			DefaultText: "wait for ever",
+		},
+		&cli.BoolFlag{Name: "no-wait", Usage: "ask once and give up if the lock is taken"},
+		&cli.DurationFlag{
+			Name:  "kill-after",
+			Usage: "how long a command whose lock is lost may take to end before it is killed, as `DURATION`",
+			Value: 5 * time.Second,
+		},
+		jsonFlag("end standard error with one JSON object that tells how it went"),
 	}
-	defer p.close()
+}
 
-	var (
-		end   ending
-		ended bool
-		lost  = lock.Done()
-		kill  <-chan time.Time // set while a lost lock's command may still end by itself
-		look  <-chan time.Time // set while we wait for what a lost lock's command left behind
-	)
-	trusted := func() bool { return lock.Err() == nil }
-	for {
-		select {
-		case <-lost:
-			lost, end.lost = nil, lock.Err()
-			j.warn("lock %q is lost: ending the command", j.name)
-			p.terminate()
-			kill = time.After(j.killAfter)
-		case <-kill:
-			kill = nil
-			j.warn("not ended within %s: killing it", j.killAfter)
-			p.kill()
-			if ended {
-				return end, nil
-			}
-		case sig := <-j.signals:
-			p.forward(sig.(syscall.Signal), trusted)
-		case <-look:
-		case change := <-p.changes:
-			if change.exited {
-				ended = true
-				end.code, end.interrupted = change.code, p.interrupted(change)
-			} else {
-				p.stopped(change.signal, trusted)
-			}
+// underLock is the action of a verb that runs a command under a lock; do takes the lock and runs it.
+func underLock(do func(context.Context, *cli.Command, *redlock.Locker, *job) error) cli.ActionFunc {
+	return settled(func(ctx context.Context, cmd *cli.Command) error {
+		job, err := newJob(cmd)
+		if err == nil {
+			defer signal.Stop(job.signals)
+			err = withLocker(cmd, func(locker *redlock.Locker) error { return do(ctx, cmd, locker, job) })
 		}
-		if ended {
-			switch {
-			case end.lost == nil, p.gone():
-				return end, nil
-			case look == nil:
-				ticker := time.NewTicker(10 * time.Millisecond)
-				defer ticker.Stop()
-				look = ticker.C
-			}
+		if !cmd.Bool("json") {
+			return err
 		}
+		r := reportOn(err)
+		r.Name, r.Ran = cmd.Args().First(), new(bool)
+		if job != nil {
+			*r.Ran, r.Token = job.ran, job.token
+		}
+		printJSON(cmd.Root().ErrWriter, r)
+		return silent(err)
+	})
+}
+
+// newJob reads what is to be run under which lock. It catches signals from now on: they must not end us before the lock is
+// let go. The caller calls signal.Stop.
+func newJob(cmd *cli.Command) (*job, error) {
+	args := cmd.Args().Slice()
+	switch {
+	case len(args) == 0:
+		return nil, usagef(`no lock name; see "%s --help"`, cmd.FullName())
+	case len(args) == 1:
+		return nil, usagef("no command to run while %q is held", args[0])
+	case strings.HasPrefix(args[1], "-"):
+		return nil, usagef("%q after the lock name: flags stand before it", args[1])
+	case cmd.IsSet("wait") && cmd.Bool("no-wait"): // both on the command line; see settle
+		return nil, usagef("--wait and --no-wait exclude each other")
+	case cmd.Duration("wait") < 0:
+		return nil, usagef("--wait %s is negative", cmd.Duration("wait"))
+	case cmd.Duration("kill-after") < 0:
+		return nil, usagef("--kill-after %s is negative", cmd.Duration("kill-after"))
+	}
+	path, err := lookUp(args[1]) // before the lock: nobody should wait for a typing error
+	if err != nil {
+		return nil, err
+	}
+	j := &job{
+		name: args[0], path: path, argv: args[1:], signals: make(chan os.Signal, 16), killAfter: cmd.Duration("kill-after"),
+		warn: warner(cmd),
+	}
+	catch(j.signals)
+	return j, nil
+}
+
+// warner says what happens while a command runs.
+func warner(cmd *cli.Command) func(format string, args ...any) {
+	out := cmd.Root().ErrWriter
+	return func(format string, args ...any) {
+		text := fmt.Sprintf(format, args...)
+		if cmd.Bool("json") {
+			printJSON(out, map[string]string{"warning": text})
+			return
+		}
+		fmt.Fprintf(out, "redlock: %s\n", text)
 	}
 }

@@ -4,10 +4,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strings"
 
 	"github.com/urfave/cli/v3"
@@ -20,8 +20,16 @@ func main() {
 // run is main with its surroundings as arguments.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) exitCode {
 	err := newApp(stdout, stderr).Run(ctx, args)
-	if text := complaint(err); text != "" {
+	text := complaint(err)
+	if onTerminal(stderr) {
+		text = unfolded(err)
+	}
+	if text != "" {
 		fmt.Fprintf(stderr, "redlock: %s\n", text)
+	}
+	var f *failure
+	if errors.As(err, &f) && f.last != nil {
+		f.last()
 	}
 	return codeOf(err)
 }
@@ -32,11 +40,13 @@ func newApp(stdout, stderr io.Writer) *cli.Command {
 	app := &cli.Command{
 		Name:    "redlock",
 		Usage:   "distributed locks on a majority of independent Redis masters",
-		Version: version(),
+		Version: thisBuild().Version,
 		Description: strings.TrimSpace(`
 Start with "redlock demo": it needs nothing installed and takes ten seconds.
 "redlock VERB --help" describes a verb, its exit codes and examples.`),
-		Commands:     []*cli.Command{demoVerb(), runVerb(), onceVerb(), statusVerb(), doctorVerb()},
+		Commands: []*cli.Command{
+			demoVerb(), runVerb(), onceVerb(), statusVerb(), topVerb(), doctorVerb(), versionVerb(),
+		},
 		StopOnNthArg: &one, // what follows a verb that does not exist are not our flags
 		Action: func(_ context.Context, cmd *cli.Command) error {
 			if verb := cmd.Args().First(); verb != "" {
@@ -46,24 +56,18 @@ Start with "redlock demo": it needs nothing installed and takes ten seconds.
 		},
 		// Without this, "redlock run help -- …" would show help instead of locking the name "help".
 		HideHelpCommand: true,
-		Writer:          stdout,
-		ErrWriter:       stderr,
+		// "redlock completion bash" and the like print a script that has the shell ask us what may come next.
+		EnableShellCompletion:           true,
+		ConfigureShellCompletionCommand: showCompletion,
+		Writer:                          stdout,
+		ErrWriter:                       stderr,
 		// Errors are printed and turned into exit codes in one place: run.
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},
 	}
 	for _, cmd := range append(app.Commands, app) {
 		cmd.OnUsageError = func(_ context.Context, cmd *cli.Command, err error, _ bool) error {
-			return usagef(`%v; see "%s --help"`, err, cmd.FullName())
+			return usagef(`%s; see "%s --help"`, inPlainWords.Replace(err.Error()), cmd.FullName())
 		}
 	}
 	return app
-}
-
-// version is the module's version as the go command recorded it at build time.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(devel)"
-	}
-	return info.Main.Version
 }

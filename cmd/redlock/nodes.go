@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"strings"
 	"time"
 
@@ -10,16 +9,17 @@ import (
 	"github.com/quorumlock/redlock"
 )
 
-// nodesEnv names the variable that stands in for --nodes. It is read by hand and not through the flag's
-// Sources: a flag with a source shows its value in --help, and URLs carry passwords.
-const nodesEnv = "REDLOCK_NODES"
-
 // lockerFlags are the flags of every verb that talks to nodes.
 func lockerFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{
-			Name:  "nodes",
-			Usage: "the Redis masters: `URL,URL,…` of the forms redis://[user:password@]host[:port][/db], rediss://… (TLS), unix:///path, or host:port; default: $" + nodesEnv,
+			Name: "nodes",
+			Usage: "the Redis masters: `URL,URL,…` of the forms redis://[user:password@]host[:port][/db], " +
+				"rediss://… (TLS), unix:///path, or host:port",
+		},
+		&cli.StringFlag{
+			Name: configFlag, TakesFile: true,
+			Usage: "read settings from `FILE`: lines such as REDLOCK_NODES=URL,URL,…",
 		},
 		&cli.DurationFlag{
 			Name:        "ttl",
@@ -33,6 +33,11 @@ func lockerFlags() []cli.Flag {
 			DefaultText: "30s",
 		},
 		&cli.DurationFlag{
+			Name:        "fence-retention",
+			Usage:       "have the nodes keep tokens for `DURATION`, which must be 2s longer than any TTL",
+			DefaultText: "1m",
+		},
+		&cli.DurationFlag{
 			Name:        "node-timeout",
 			Usage:       "count a node as failed when it has not answered within `DURATION`",
 			DefaultText: "250ms",
@@ -40,20 +45,15 @@ func lockerFlags() []cli.Flag {
 	}
 }
 
-// newLocker makes a Locker of what lockerFlags say.
-func newLocker(cmd *cli.Command) (*redlock.Locker, error) {
-	text := os.Getenv(nodesEnv)
-	if cmd.IsSet("nodes") {
-		text = cmd.String("nodes")
-	}
-	nodes := parseNodes(text)
+// lockerOf returns what lockerFlags say.
+func lockerOf(cmd *cli.Command) (nodes []string, opts []redlock.Option, err error) {
+	nodes = parseNodes(cmd.String("nodes"))
 	if len(nodes) == 0 {
-		return nil, usagef("no nodes: give --nodes or set %s", nodesEnv)
+		return nil, nil, usagef("no nodes: give --nodes or set %s", settingOf("nodes"))
 	}
-	var opts []redlock.Option
 	for flag, option := range map[string]func(time.Duration) redlock.Option{
 		"ttl": redlock.WithTTL, "node-timeout": redlock.WithNodeTimeout,
-		"restart-guard": redlock.WithRestartGuard,
+		"restart-guard": redlock.WithRestartGuard, "fence-retention": redlock.WithFenceRetention,
 	} {
 		if cmd.IsSet(flag) {
 			opts = append(opts, option(cmd.Duration(flag)))
@@ -62,7 +62,21 @@ func newLocker(cmd *cli.Command) (*redlock.Locker, error) {
 	if cmd.IsSet("prefix") {
 		opts = append(opts, redlock.WithPrefix(cmd.String("prefix")))
 	}
-	return redlock.New(nodes, opts...)
+	return nodes, opts, nil
+}
+
+// withLocker has a Locker used that is made of what lockerFlags say, and closes it.
+func withLocker(cmd *cli.Command, use func(*redlock.Locker) error) error {
+	nodes, opts, err := lockerOf(cmd)
+	if err != nil {
+		return err
+	}
+	locker, err := redlock.New(nodes, opts...)
+	if err != nil {
+		return err
+	}
+	defer locker.Close()
+	return use(locker)
 }
 
 // parseNodes splits at commas and white space, and takes what has no scheme for the host of a redis:// URL.

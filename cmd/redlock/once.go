@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/signal"
 	"strings"
 	"syscall"
 	"time"
@@ -15,35 +14,44 @@ import (
 )
 
 const onceHelp = `
-Runs COMMAND, unless that has been done: for a job that several machines start and one is to carry out. While a run
-is under way elsewhere, redlock waits for what comes of it. When it succeeds – COMMAND ends with 0 – nobody runs the
-job again for --done-ttl. When it fails, crashes or loses its hold, the next one tries, until --max-runs have begun.
-Flags stand before NAME. COMMAND, its environment and signals, and what happens when the hold is lost are as for
-"redlock run".
+Runs COMMAND, unless that has been done: for a job that several machines
+start and one is to carry out. While a run is under way elsewhere, redlock
+waits for what comes of it. When it succeeds – COMMAND ends with 0 – nobody
+runs the job again for --done-ttl. When it fails, crashes or loses its hold,
+the next one tries, until --max-runs have begun. Flags stand before NAME.
+COMMAND, its environment and signals, and what happens when the hold is lost
+are as for "redlock run".
 
---done-ttl must be longer than the starts of one job lie apart on the machines, and shorter than the pause until the
-next; or put the date or the hour into NAME, and keep the 2 hours. All that start the job must say the same.
+--done-ttl must be longer than the starts of one job lie apart on the
+machines, and shorter than the pause until the next; or put the date or the
+hour into NAME, and keep the 2 hours. All that start the job must say the
+same.
 
 EXIT CODES
-   0     this run succeeded; or the job was done before, and nothing was run (--done-code changes the latter)
+   0     this run succeeded; or the job was done before, and nothing was run
+         (--done-code changes the latter)
    the command's own, or 128+n if signal n ended it: this run failed
    and of redlock itself
-     64    wrong usage: flags, name or nodes
+     64    wrong usage: flags, settings, name or nodes
      69    no quorum: too few nodes answered
      70    something else went wrong in redlock
-     75    taken: a run is under way elsewhere (--no-wait), or was until --wait was over
+     75    taken: a run is under way elsewhere (--no-wait), or was until
+           --wait was over
      79    lost: the hold ended while the command ran
      80    exhausted: --max-runs runs have begun and none succeeded
      126   the command cannot be executed
      127   the command was not found
      128+n signal n ended the waiting
+   With --json, standard error ends with an object that tells these apart.` + settingsHelp + `
 
 EXAMPLES
-   A nightly report, started by cron on every machine, run by one, and by another if that one fails (crontab):
+   A nightly report, started by cron on every machine, run by one, and by
+   another if that one fails (crontab):
      REDLOCK_NODES=redis-1,redis-2,redis-3,redis-4,redis-5
      0 3 * * *  redlock once report -- /usr/local/bin/report
-   Every hour; the hour is part of the name, since the job may take long (in a crontab, % is written \%):
-     0 * * * *  redlock once report-$(date -u +\%FT\%H) -- /usr/local/bin/report
+   Every hour; the hour is part of the name, since the job may take long (in
+   a crontab, % is written \%):
+     0 * * * *  redlock once report-$(date -u +\%FT\%H) -- make report
    What has become of it:
      redlock status report`
 
@@ -51,7 +59,7 @@ func onceVerb() *cli.Command {
 	one := 1
 	return &cli.Command{
 		Name:        "once",
-		Usage:       "run a command that several machines start and one is to carry out",
+		Usage:       "run a command that many machines start and one is to carry out",
 		UsageText:   "redlock once [flags] NAME [--] COMMAND [ARGUMENT…]",
 		Description: strings.TrimSpace(onceHelp),
 		// What follows NAME belongs to the command, flags included.
@@ -65,34 +73,23 @@ func onceVerb() *cli.Command {
 			&cli.IntFlag{Name: "max-runs", Usage: "let at most `N` runs begin until one succeeds; 0: no limit", Value: 3},
 			&cli.IntFlag{Name: "done-code", Usage: "end with exit code `N` when the job was done before", Value: 0},
 		),
-		Action: onceAction,
+		Action: underLock(onceJob),
 	}
 }
 
-func onceAction(ctx context.Context, cmd *cli.Command) error {
+// onceJob is what "once" does with its locker and its job.
+func onceJob(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, job *job) error {
 	if n := cmd.Int("done-code"); n < 0 || n > 255 {
 		return usagef("--done-code %d: want 0 to 255", n)
 	}
-	job, err := newJob(cmd)
-	if err != nil {
-		return err
-	}
-	defer signal.Stop(job.signals)
-	locker, err := newLocker(cmd)
-	if err != nil {
-		return err
-	}
-	defer locker.Close()
-
 	var (
 		ended   syscall.Signal // what ended the waiting, or 0
-		ran     bool           // the command was started
 		end     ending         // how it ended
 		started error          // why not
 	)
 	w := job.await(ctx, cmd)
 	opts := append(w.options, redlock.WithDoneTTL(cmd.Duration("done-ttl")), redlock.WithMaxRuns(cmd.Int("max-runs")))
-	err = locker.Once(w.ctx, job.name, func(ctx context.Context) error {
+	err := locker.Once(w.ctx, job.name, func(ctx context.Context) error {
 		if ended = w.end(); ended != 0 {
 			return errors.New("a signal came first")
 		}
@@ -100,31 +97,27 @@ func onceAction(ctx context.Context, cmd *cli.Command) error {
 		if end, started = job.run(lock); started != nil {
 			return started
 		}
-		ran = true
 		if end.code != exitOK {
 			return &failure{code: end.code}
 		}
 		return nil
 	}, opts...)
 	if ended = w.end(); ended != 0 {
-		return job.givenUp(locker, ended, err)
+		return job.givenUp(ended, err)
 	}
 	switch {
 	case started != nil:
 		return started
-	case !ran && errors.Is(err, redlock.ErrDone):
-		if n := cmd.Int("done-code"); n != 0 {
-			return &failure{code: exitCode(n)}
-		}
-		return nil
-	case !ran:
+	case !job.ran && errors.Is(err, redlock.ErrDone):
+		return &failure{code: exitCode(cmd.Int("done-code")), outcome: "done"}
+	case !job.ran:
 		return err
 	case end.lost != nil:
 		return &failure{code: exitLost} // said when it happened
 	case errors.Is(err, redlock.ErrLost) && end.code == exitOK:
-		return &failure{exitLost, fmt.Sprintf("lock %q was lost before the command ended: %v", job.name, err)}
+		return &failure{code: exitLost, text: fmt.Sprintf("lock %q was lost before the command ended: %v", job.name, err)}
 	case errors.Is(err, redlock.ErrNoQuorum) && end.code == exitOK:
-		return &failure{exitNoQuorum, "the command has succeeded, but may be run again, since too few nodes know it: " + complaint(err)}
+		return &failure{code: exitNoQuorum, text: "the command has succeeded, but may be run again, since too few nodes know it: " + complaint(err)}
 	}
-	return end.exit(locker)
+	return end.exit()
 }

@@ -3,170 +3,15 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
-
-	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock/redlocktest"
 )
-
-// patience is how long a test waits for what should happen soon.
-const patience = 20 * time.Second
-
-// session is a running redlock.
-type session struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	stdin  io.WriteCloser
-	lines  chan string // of standard output; closed at its end
-	stderr bytes.Buffer
-	ended  chan struct{}
-}
-
-// begin starts the binary. Its nodes are the cluster's, if there is one.
-func begin(t *testing.T, c *redlocktest.Cluster, args ...string) *session {
-	t.Helper()
-	return beginCmd(t, c, exec.Command(binary, args...))
-}
-
-func beginCmd(t *testing.T, c *redlocktest.Cluster, cmd *exec.Cmd) *session {
-	t.Helper()
-	s := &session{t: t, cmd: cmd, lines: make(chan string, 1000), ended: make(chan struct{})}
-	s.cmd.Env = os.Environ()
-	if c != nil {
-		s.cmd.Env = append(s.cmd.Env, nodesEnv+"="+strings.Join(c.URLs(), ","))
-	}
-	s.cmd.Stderr = &s.stderr
-	var err error
-	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := s.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(s.ended)
-		for scan := bufio.NewScanner(stdout); scan.Scan(); {
-			s.lines <- scan.Text()
-		}
-		close(s.lines)
-		s.cmd.Wait() // the state says it
-	}()
-	t.Cleanup(func() {
-		s.cmd.Process.Kill() // it may have ended
-		<-s.ended
-	})
-	return s
-}
-
-// expect waits for the next line of output.
-func (s *session) expect(want string) {
-	s.t.Helper()
-	if got := s.next(); got != want {
-		s.t.Fatalf("output: got %q, want %q; standard error: %s", got, want, s.stderrNow())
-	}
-}
-
-func (s *session) next() string {
-	s.t.Helper()
-	select {
-	case line, ok := <-s.lines:
-		if !ok {
-			return "(end of output)"
-		}
-		return line
-	case <-time.After(patience):
-		s.t.Fatalf("no output within %s", patience)
-		return ""
-	}
-}
-
-// stderrNow may be read only once the process has ended, unless it failed anyway.
-func (s *session) stderrNow() string {
-	select {
-	case <-s.ended:
-		return s.stderr.String()
-	case <-time.After(time.Second):
-		return "(still running)"
-	}
-}
-
-// code waits for the end and returns the exit code.
-func (s *session) code() exitCode {
-	s.t.Helper()
-	select {
-	case <-s.ended:
-		return exitCode(s.cmd.ProcessState.ExitCode())
-	case <-time.After(patience):
-		s.t.Fatalf("not ended within %s", patience)
-		return 0
-	}
-}
-
-func (s *session) signal(sig syscall.Signal) {
-	s.t.Helper()
-	if err := s.cmd.Process.Signal(sig); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// owners returns what each live node has at a key.
-func owners(t *testing.T, c *redlocktest.Cluster, key string) []string {
-	t.Helper()
-	var found []string
-	for i, url := range c.URLs() {
-		if c.State(i) != redlocktest.Up {
-			continue
-		}
-		conn, err := redis.DialURL(url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		owner, err := redis.String(conn.Do("GET", key))
-		conn.Close()
-		if err == nil {
-			found = append(found, owner)
-		} else if !errors.Is(err, redis.ErrNil) {
-			t.Fatal(err)
-		}
-	}
-	return found
-}
-
-// eventually polls, since what it waits for happens in other processes.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if !until(ctx, ok) {
-		t.Fatalf("not within %s: %s", patience, what)
-	}
-}
-
-func free(t *testing.T, c *redlocktest.Cluster, key string) {
-	t.Helper()
-	eventually(t, key+" let go on every node", func() bool { return len(owners(t, c, key)) == 0 })
-}
-
-// ready is a command that says so, and ends when its standard input does.
-var ready = []string{"sh", "-c", "echo ready; read line; exit 3"}
 
 func TestRunReturnsTheCommandsCode(t *testing.T) {
 	c := redlocktest.New(t, 5)
@@ -303,7 +148,7 @@ func TestRunEndsTheCommandWhenTheLockIsLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := redlocktest.New(t, 5)
-			args := append([]string{"run", "--ttl", "400ms"}, e.flags...)
+			args := append([]string{"run", "--ttl", "2s"}, e.flags...)
 			s := begin(t, c, append(args, "name", "--", "sh", "-c", e.script+"; echo ready; while :; do sleep 0.02; done")...)
 			s.expect("ready")
 			c.Kill(0, 2, 4)
@@ -328,107 +173,4 @@ func TestRunEndsTheCommandWhenTheLockIsLost(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestRunForwardsSignals(t *testing.T) {
-	c := redlocktest.New(t, 5)
-	script := ""
-	all := map[string]syscall.Signal{
-		"INT": syscall.SIGINT, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT,
-		"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "ALRM": syscall.SIGALRM,
-	}
-	for name := range all {
-		script += fmt.Sprintf("trap 'echo %s' %s; ", name, name)
-	}
-	script += "trap 'echo TERM; exit 5' TERM; echo ready; while :; do sleep 0.02; done"
-	s := begin(t, c, "run", "name", "--", "sh", "-c", script)
-	s.expect("ready")
-	for name, sig := range all {
-		s.signal(sig)
-		s.expect(name)
-	}
-	s.signal(syscall.SIGTERM)
-	s.expect("TERM")
-	s.expect("(end of output)") // each arrived once
-	if got := s.code(); got != 5 {
-		t.Errorf("got %d, %q, want the command's 5", got, s.stderr.String())
-	}
-	free(t, c, "name")
-}
-
-func TestRunKeepsIgnoredSignalsIgnored(t *testing.T) {
-	c := redlocktest.New(t, 5)
-	s := beginCmd(t, c, exec.Command("sh", "-c", `trap '' HUP; exec "$@"`, "nohup", binary, "run", "name", "--",
-		"sh", "-c", "trap 'echo USR1' USR1; echo ready; while :; do sleep 0.02; done"))
-	s.expect("ready")
-	s.signal(syscall.SIGHUP)
-	s.signal(syscall.SIGUSR1)
-	s.expect("USR1")
-	s.signal(syscall.SIGTERM)
-	if got := s.code(); got != 143 {
-		t.Errorf("got %d, want 143: TERM ended it, HUP did not", got)
-	}
-}
-
-func TestRunSignalledWhileWaiting(t *testing.T) {
-	c := redlocktest.New(t, 5)
-	holder := begin(t, c, append([]string{"run", "name"}, ready...)...)
-	holder.expect("ready")
-	var before []string
-	eventually(t, "the key on every node", func() bool { // it is held as soon as a majority has it
-		before = owners(t, c, "name")
-		return len(before) == len(c.URLs())
-	})
-	count := clients(t, c, 0)
-	eventually(t, "one client", func() bool { return count() == 1 })
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-		s := begin(t, c, "run", "name", "echo", "must not run")
-		// A signal that came before it was caught would end redlock as well, but with no exit code. It is caught
-		// before redlock connects.
-		eventually(t, "a second client", func() bool { return count() == 2 })
-		s.signal(syscall.SIGUSR1) // for the command: dropped
-		s.signal(sig)
-		if got, want := s.code(), exitSignal+exitCode(sig); got != want {
-			t.Errorf("%s: got %d, want %d", sig, got, want)
-		}
-		s.expect("(end of output)")
-		eventually(t, "one client", func() bool { return count() == 1 })
-	}
-	if after := owners(t, c, "name"); fmt.Sprint(after) != fmt.Sprint(before) {
-		t.Errorf("the holder's keys: %q before and %q after", before, after)
-	}
-}
-
-// clients returns a function that counts the connections to a node, without its own. That one stays: the node
-// may take a moment to notice that a connection has gone.
-func clients(t *testing.T, c *redlocktest.Cluster, node int) func() int {
-	t.Helper()
-	conn, err := redis.DialURL(c.URLs()[node])
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return func() int {
-		text, err := redis.String(conn.Do("INFO", "clients"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, number, _ := strings.Cut(strings.TrimSpace(text), "connected_clients:")
-		n, err := strconv.Atoi(number)
-		if err != nil {
-			t.Fatalf("INFO clients: %q", text)
-		}
-		return n - 1
-	}
-}
-
-func TestRunKilledTakesTheCommandAlong(t *testing.T) {
-	if _, err := os.Stat("/proc/self/status"); err != nil {
-		t.Skip("only Linux can do that")
-	}
-	c := redlocktest.New(t, 5)
-	s := begin(t, c, "run", "name", "--", "sh", "-c", "trap 'echo TERM; exit' TERM; echo ready; while :; do sleep 0.02; done")
-	s.expect("ready")
-	s.signal(syscall.SIGKILL)
-	s.expect("TERM")
 }

@@ -13,7 +13,8 @@ import (
 // stage is where the demo is shown: lines that stay and, on a terminal, a few below them that change. Elsewhere
 // those are printed now and then.
 type stage struct {
-	live  bool       // a terminal: colours, and redrawing in place
+	ink
+	live  bool       // redrawing in place
 	width func() int // of the terminal
 	start time.Time
 	state func(width int) []string // draws the changing lines
@@ -26,47 +27,11 @@ type stage struct {
 }
 
 func newStage(out io.Writer) *stage {
-	s := &stage{out: out, start: time.Now(), width: func() int { return 80 }}
-	if f, ok := out.(*os.File); ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(f) {
-		s.live = true
+	s := &stage{ink: inkOn(out), live: redraws(out), out: out, start: time.Now(), width: func() int { return 80 }}
+	if f, ok := out.(*os.File); ok && s.live {
 		s.width = func() int { return columns(f) }
 	}
 	return s
-}
-
-// The few colours that there are.
-const (
-	bold   = "1"
-	dim    = "2"
-	red    = "31"
-	green  = "32"
-	yellow = "33"
-)
-
-func (s *stage) paint(colour, text string) string {
-	if !s.live {
-		return text
-	}
-	return "\x1b[" + colour + "m" + text + "\x1b[0m"
-}
-
-// Marks in front of what happened.
-const (
-	good    = "✓"
-	bad     = "✗"
-	up      = "●"
-	down    = "○"
-	neutral = "·"
-)
-
-func (s *stage) mark(m string) string {
-	switch m {
-	case good, up:
-		return s.paint(green, m)
-	case bad, down:
-		return s.paint(red, m)
-	}
-	return s.paint(dim, m)
 }
 
 // act begins a part of the story.

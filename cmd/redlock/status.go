@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -22,16 +19,15 @@ func statusVerb() *cli.Command {
 		Usage:     "show who holds a lock, and what has become of a job",
 		UsageText: "redlock status [flags] NAME",
 		Description: strings.TrimSpace(`
-Asks every node who holds the lock NAME, who waits for it, and what is known of its runs under "redlock once". It
-takes no lock, and changes nothing.
+Asks every node who holds the lock NAME, who waits for it, and what is known
+of its runs under "redlock once". It takes no lock, and changes nothing.
 
 EXIT CODES
    0     the nodes have answered, whether or not somebody holds the lock
-   64    wrong usage: flags, name or nodes
-   69    no quorum: too few nodes answered; what the others said is printed`),
-		Flags: append(lockerFlags(),
-			&cli.BoolFlag{Name: "json", Usage: "print one JSON object"}),
-		Action: statusAction,
+   64    wrong usage: flags, settings, name or nodes
+   69    no quorum: too few nodes answered; what the others said is printed` + settingsHelp),
+		Flags:  append(lockerFlags(), jsonFlag("print one JSON object")),
+		Action: settled(statusAction),
 	}
 }
 
@@ -39,34 +35,39 @@ func statusAction(ctx context.Context, cmd *cli.Command) error {
 	if n := cmd.Args().Len(); n != 1 {
 		return usagef(`want one lock name, got %d; see "redlock status --help"`, n)
 	}
-	locker, err := newLocker(cmd)
-	if err != nil {
-		return err
-	}
-	defer locker.Close()
-	i, err := locker.Inspect(ctx, cmd.Args().First())
-	if len(i.Nodes) == 0 {
-		return err
-	}
-	out := cmd.Root().Writer
-	if cmd.Bool("json") {
-		return errors.Join(err, statusJSON(out, i, err))
-	}
-	return errors.Join(err, printStatus(out, i, err))
+	return withLocker(cmd, func(locker *redlock.Locker) error {
+		i, err := locker.Inspect(ctx, cmd.Args().First())
+		if len(i.Nodes) == 0 {
+			return err
+		}
+		out := cmd.Root().Writer
+		if cmd.Bool("json") {
+			return errors.Join(err, printObject(out, inspectionObject(i, err)))
+		}
+		if err != nil {
+			return errors.Join(summed(err), printStatus(pageOn(out), i, err))
+		}
+		return printStatus(pageOn(out), i, nil)
+	})
 }
 
 // printStatus prints what the nodes said; unknown is why a majority's word is not known, or nil.
-func printStatus(out io.Writer, i redlock.Inspection, unknown error) error {
-	fmt.Fprintf(out, "%s: %s\n", i.Name, holder(i, unknown))
+func printStatus(p page, i redlock.Inspection, unknown error) error {
+	lines := []string{fmt.Sprintf("%s: %s", i.Name, holder(i, unknown))}
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	if i.Token > 0 {
+		add("token: %d", i.Token)
+	}
+	if i.Owner != "" {
+		add("left: %s, unless renewed", left(i.Remaining))
+	}
 	if i.Waiting > 0 {
-		fmt.Fprintf(out, "waiting: %d\n", i.Waiting)
+		add("waiting: %d", i.Waiting)
 	}
 	if i.Runs.Begun > 0 {
-		fmt.Fprintf(out, "runs: %s\n", story(i))
+		add("runs: %s", story(i))
 	}
-	fmt.Fprintln(out)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NODE\tHOLDER\tTOKEN\tREMAINING\tWAITING\tRUNS\tCOUNTS")
+	rows := [][]string{{"NODE", "HOLDER", "TOKEN", "LEFT", "WAITING", "RUNS", "COUNTS"}}
 	for _, n := range i.Nodes {
 		runs, counts := "-", "yes"
 		if n.Runs.Begun > 0 {
@@ -76,11 +77,11 @@ func printStatus(out io.Writer, i redlock.Inspection, unknown error) error {
 		if errors.As(n.Err, &part) {
 			counts = fmt.Sprintf("no: %v", part.Err)
 		}
-		fmt.Fprintln(w, strings.Join([]string{
-			n.Addr, or(n.Owner), or(number(n.Token)), remaining(n), strconv.Itoa(n.Waiting), runs, counts,
-		}, "\t"))
+		rows = append(rows, []string{
+			n.Addr, or(brief(n.Owner)), or(number(n.Token)), left(n.Remaining), strconv.Itoa(n.Waiting), runs, counts,
+		})
 	}
-	return w.Flush()
+	return errors.Join(p.print(append(lines, "")...), p.table(rows))
 }
 
 func holder(i redlock.Inspection, unknown error) string {
@@ -89,10 +90,8 @@ func holder(i redlock.Inspection, unknown error) string {
 		return "not known"
 	case i.Owner == "":
 		return "nobody holds it"
-	case i.Token == 0:
-		return fmt.Sprintf("held by %s for %s, unless renewed", i.Owner, i.Remaining)
 	default:
-		return fmt.Sprintf("held by %s with token %d for %s, unless renewed", i.Owner, i.Token, i.Remaining)
+		return "held by " + i.Owner
 	}
 }
 
@@ -134,64 +133,24 @@ func number(token int64) string {
 	return strconv.FormatInt(token, 10)
 }
 
-func remaining(n redlock.NodeInspection) string {
-	switch {
-	case n.Remaining < 0:
-		return "for ever"
-	case n.Remaining == 0:
-		return "-"
-	default:
-		return n.Remaining.String()
+// brief is enough of an owner to tell it from others, and to see that the nodes agree.
+func brief(owner string) string {
+	const digits = 8 // the last ones are random
+	if len(owner) <= digits+4 {
+		return owner
 	}
+	return "…" + owner[len(owner)-digits:]
 }
 
-// statusJSON prints the same for programs. Durations are in seconds.
-func statusJSON(out io.Writer, i redlock.Inspection, unknown error) error {
-	type runs struct {
-		Begun     int     `json:"begun"`
-		Last      string  `json:"last"`
-		Token     int64   `json:"token"`
-		Remaining float64 `json:"remaining_seconds"`
+// left is for how long a node keeps a lock.
+func left(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "for ever"
+	case d == 0:
+		return "-"
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
 	}
-	type node struct {
-		Addr      string  `json:"addr"`
-		Counts    bool    `json:"counts"`
-		Error     string  `json:"error,omitempty"`
-		Owner     string  `json:"owner,omitempty"`
-		Token     int64   `json:"token,omitempty"`
-		Remaining float64 `json:"remaining_seconds"`
-		Waiting   int     `json:"waiting"`
-		Runs      *runs   `json:"runs,omitempty"`
-	}
-	all := struct {
-		Name      string  `json:"name"`
-		Known     bool    `json:"known"`
-		Held      bool    `json:"held"`
-		Owner     string  `json:"owner,omitempty"`
-		Token     int64   `json:"token,omitempty"`
-		Remaining float64 `json:"remaining_seconds"`
-		Waiting   int     `json:"waiting"`
-		Runs      *runs   `json:"runs,omitempty"`
-		Nodes     []node  `json:"nodes"`
-	}{
-		Name: i.Name, Known: unknown == nil, Held: i.Owner != "", Owner: i.Owner, Token: i.Token,
-		Remaining: i.Remaining.Seconds(), Waiting: i.Waiting,
-	}
-	of := func(r redlock.Runs) *runs {
-		if r.Begun == 0 {
-			return nil
-		}
-		return &runs{r.Begun, string(r.Last), r.Token, max(r.Remaining, time.Duration(0)).Seconds()}
-	}
-	all.Runs = of(i.Runs)
-	for _, n := range i.Nodes {
-		v := node{Addr: n.Addr, Counts: n.Err == nil, Owner: n.Owner, Token: n.Token, Remaining: n.Remaining.Seconds(), Waiting: n.Waiting, Runs: of(n.Runs)}
-		if n.Err != nil {
-			v.Error = n.Err.Error()
-		}
-		all.Nodes = append(all.Nodes, v)
-	}
-	enc := json.NewEncoder(out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(all)
+	return span(d)
 }

@@ -60,14 +60,15 @@ func (j *job) await(ctx context.Context, cmd *cli.Command) wait {
 }
 
 // givenUp ends redlock when a signal ended the waiting. err is what the wait came to.
-func (j *job) givenUp(locker *redlock.Locker, by syscall.Signal, err error) error {
-	locker.Close()
+func (j *job) givenUp(by syscall.Signal, err error) error {
+	f := &failure{code: exitSignal + exitCode(by)}
 	if by == syscall.SIGINT && ownsTerminal() {
-		dieOfInterrupt(false)
+		f.last = func() { dieOfInterrupt(false) } // who has pressed the key needs no words
+		return f
 	}
-	text := fmt.Sprintf("lock %q: %s ended the waiting", j.name, by)
+	f.text = fmt.Sprintf("lock %q: %s ended the waiting", j.name, by)
 	if errors.Is(err, redlock.ErrNoQuorum) || errors.Is(err, redlock.ErrTaken) {
-		text += ": " + complaint(err)
+		f.text += ": " + complaint(err)
 	}
-	return &failure{exitSignal + exitCode(by), text}
+	return f
 }

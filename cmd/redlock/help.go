@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+)
+
+// Help is written for terminals of 80 columns: descriptions are, by hand, and flags are broken here.
+const (
+	helpWidth = 80
+	flagWidth = 31 // of "   --fence-retention DURATION  ", the widest
+)
+
+// settingsHelp is what every verb's help says that has settings.
+const settingsHelp = `
+
+SETTINGS
+   The environment can stand in for a flag with a value: REDLOCK_NODE_TIMEOUT
+   for --node-timeout. So can a file of lines such as REDLOCK_TTL=20s, which
+   --config or REDLOCK_CONFIG names. Flags go before the environment, and
+   that before the file. Keep passwords out of flags: others see those.`
+
+func init() { cli.FlagStringer = describeFlag }
+
+// describeFlag is a flag's name and argument, a tab, and what it is for. The library aligns what stands behind tabs.
+func describeFlag(flag cli.Flag) string {
+	names := flag.Names()
+	head := "--" + names[0]
+	for _, short := range names[1:] {
+		head += ", -" + short
+	}
+	doc, ok := flag.(cli.DocGenerationFlag)
+	if !ok {
+		return head
+	}
+	// The word in back quotes stands for the flag's argument.
+	usage := doc.GetUsage()
+	if before, rest, found := strings.Cut(usage, "`"); found {
+		word, after, _ := strings.Cut(rest, "`")
+		usage = before + word + after
+		head += " " + word
+	}
+	value := doc.GetDefaultText()
+	if value == "" && doc.TakesValue() {
+		value = doc.GetValue()
+	}
+	words := strings.Fields(usage)
+	if value != "" && value != `""` {
+		words = append(words, fmt.Sprintf("(default: %s)", value)) // kept together
+	}
+	return head + "\t" + strings.Join(fold(words, helpWidth-flagWidth), "\n   \t")
+}
+
+// inPlainWords says what the flags' parser has to complain about.
+var inPlainWords = strings.NewReplacer(
+	"flag provided but not defined: -", "no flag --",
+	" for flag -", " for --",
+	": time: invalid duration", ": invalid duration",
+)
+
+// showCompletion has the help list the verb that prints scripts for shells.
+func showCompletion(cmd *cli.Command) {
+	cmd.Hidden = false
+	cmd.Usage = "print a script with which a shell completes flags"
+	cmd.UsageText = "redlock completion bash|zsh|fish|pwsh"
+}

@@ -1,0 +1,109 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/quorumlock/redlock/redlocktest"
+)
+
+// said is what a session has said on standard error, an object on each line.
+func (s *session) said() []map[string]any {
+	s.t.Helper()
+	var list []map[string]any
+	for line := range strings.Lines(s.stderr.String()) {
+		var object map[string]any
+		if err := json.Unmarshal([]byte(line), &object); err != nil {
+			s.t.Fatalf("%q: standard error has %q: %v", s.cmd.Args[1:], line, err)
+		}
+		list = append(list, object)
+	}
+	return list
+}
+
+// With --json, standard error ends with an object that tells redlock's exit codes from the command's.
+func TestReport(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	holder := begin(t, c, append([]string{"run", "taken"}, ready...)...)
+	holder.expect("ready")
+	for _, e := range []struct {
+		args    []string
+		code    exitCode
+		outcome string
+		ran     bool
+	}{
+		{[]string{"run", "--json", "name", "true"}, 0, "ended", true},
+		{[]string{"run", "--json", "name", "sh", "-c", "exit 75"}, 75, "ended", true},
+		{[]string{"run", "--json", "--no-wait", "taken", "true"}, 75, "taken", false},
+		{[]string{"run", "--json", "name", "no-such-command"}, 127, "not-found", false},
+		{[]string{"run", "--json", "name", "/"}, 126, "not-runnable", false},
+		{[]string{"run", "--json"}, 64, "usage", false},
+		{[]string{"once", "--json", "job", "false"}, 1, "ended", true},
+		{[]string{"once", "--json", "job", "true"}, 0, "ended", true},
+		{[]string{"once", "--json", "job", "true"}, 0, "done", false},
+		{[]string{"once", "--json", "--done-code", "9", "job", "true"}, 9, "done", false},
+		{[]string{"once", "--json", "--max-runs", "1", "failing", "false"}, 1, "ended", true},
+		{[]string{"once", "--json", "--max-runs", "1", "failing", "true"}, 80, "exhausted", false},
+	} {
+		s := begin(t, c, e.args...)
+		code := s.code()
+		said := s.said()
+		if len(said) != 1 {
+			t.Fatalf("%q: got %v, want one object", e.args, said)
+		}
+		r := said[0]
+		if code != e.code || r["outcome"] != e.outcome || r["exit_code"] != float64(e.code) || r["ran"] != e.ran || (r["token"] != nil) != e.ran {
+			t.Errorf("%q: got %d and %v, want %d, %q, ran: %v", e.args, code, r, e.code, e.outcome, e.ran)
+		}
+		if quiet := e.ran || e.outcome == "done"; (r["error"] == nil) != quiet {
+			t.Errorf("%q: got the error %v", e.args, r["error"])
+		}
+		if e.outcome == "taken" {
+			nodes, _ := r["nodes"].([]any)
+			if len(nodes) != 5 || strings.Contains(r["error"].(string), c.Addr(0)) {
+				t.Errorf("%q: got %v, want the nodes apart", e.args, r)
+			}
+		}
+	}
+}
+
+func TestReportOfLoss(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	s := begin(t, c, "run", "--json", "--ttl=2s", "name", "--", "sh", "-c", "exec 2>/dev/null; trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done")
+	s.expect("ready")
+	c.Kill(0, 2, 4)
+	code := s.code()
+	said := s.said()
+	if len(said) != 2 {
+		t.Fatalf("got %v, want a warning and a report", said)
+	}
+	if code != exitLost || said[0]["warning"] != `lock "name" is lost: ending the command` || said[1]["outcome"] != "lost" || said[1]["ran"] != true {
+		t.Errorf("got %d and %v", code, said)
+	}
+}
+
+// The verbs that print an object say in one, too, why they cannot.
+func TestErrorsAsObjects(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	c.Kill(0, 1, 2)
+	for args, want := range map[string]string{"status --json name": "no-quorum", "status --json": "usage", "top --json": "no-quorum", "doctor --json x": "usage", "version --json x": "usage"} {
+		s := begin(t, c, strings.Fields(args)...)
+		s.code()
+		if said := s.said(); len(said) != 1 || said[0]["outcome"] != want || said[0]["error"] == "" {
+			t.Errorf("redlock %s: got %v, want %q", args, said, want)
+		}
+	}
+	s := begin(t, nil, "version", "--json")
+	s.code()
+	var text strings.Builder
+	for line := range s.lines {
+		text.WriteString(line)
+	}
+	var b build
+	if err := json.Unmarshal([]byte(text.String()), &b); err != nil || b.Version == "" || !strings.HasPrefix(b.Go, "go") {
+		t.Errorf("version: got %s, %v", text.String(), err)
+	}
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/quorumlock/redlock/redlocktest"
+)
+
+// openShell has a shell in a terminal, with job control, that knows the nodes.
+func openShell(t *testing.T, c *redlocktest.Cluster) *terminal {
+	t.Helper()
+	shell := openTerminal(t, append(nodesOf(c), "PS1=prompt> ", "ENV=", "REDLOCK="+binary), "sh", "-i")
+	shell.await("prompt> ")
+	return shell
+}
+
+// A terminal's Ctrl-C reaches the command, and reaches it once.
+func TestRunCtrlC(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	s := openTerminal(t, nodesOf(c), binary, "run", "name", "--", "sh", "-c",
+		"trap 'echo interrupted' INT; echo ready; read x; read x; echo got $x; exit 4")
+	s.await("ready")
+	s.press(ctrlC)
+	s.await("interrupted")
+	s.press("one\ntwo\nthree\n")
+	s.await("got ")
+	if got := s.code(); got != 4 {
+		t.Errorf("got %d, want 4", got)
+	}
+	if n := strings.Count(s.text(), "interrupted"); n != 1 {
+		t.Errorf("the command was interrupted %d times, want once", n)
+	}
+	free(t, c, "name")
+}
+
+func TestRunCtrlCWhileWaiting(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	holder := begin(t, c, append([]string{"run", "name"}, ready...)...)
+	holder.expect("ready")
+	count := clients(t, c, 0)
+	eventually(t, "one client", func() bool { return count() == 1 })
+	s := openTerminal(t, nodesOf(c), "sh", "-c", `"$0" run name echo held; echo code=$?`, binary)
+	eventually(t, "a second client", func() bool { return count() == 2 })
+	s.press(ctrlC)
+	s.code()
+	if strings.Contains(s.text(), "code=") {
+		t.Errorf("the script around redlock went on: %q", s.text())
+	}
+}
+
+// What a person sees who waits in vain: a line for each node.
+func TestRunTakenOnATerminal(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	c.Kill(0, 1, 2)
+	s := openTerminal(t, nodesOf(c), binary, "run", "--no-wait", "name", "true")
+	s.await("redlock: lock \"name\": no quorum (")
+	s.await("3 needed)\r\n  " + c.Addr(0) + " failed: not connected")
+	s.await("\r\n  " + c.Addr(1))
+	if got := s.code(); got != int(exitNoQuorum) {
+		t.Errorf("got %d, want 69", got)
+	}
+}
+
+// The hold is lost while the command has the terminal: it is ended, and the shell has its terminal back.
+func TestLostOnATerminal(t *testing.T) {
+	for _, verb := range []string{"run", "once"} {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel()
+			c := redlocktest.New(t, 5)
+			shell := openShell(t, c)
+			shell.press("$REDLOCK " + verb + " --ttl 2s name -- sh -c 'cat; echo survi\"\"ved'; echo co\"\"de=$?\n")
+			shell.press("there\n")
+			shell.await("there\r\nthere\r\n")
+			c.Kill(0, 2, 4)
+			shell.await("redlock: lock \"name\" is lost: ending the command\r\n")
+			shell.await("code=79")
+			shell.press("echo al\"\"ive\n")
+			shell.await("alive")
+			shell.press("exit\n")
+			shell.code()
+			if strings.Contains(shell.text(), "survived") {
+				t.Error("the command went on without the lock")
+			}
+		})
+	}
+}
+
+// The command is killed: redlock lets the lock go and ends with the signal's code.
+func TestRunCommandKilledOnATerminal(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	shell := openShell(t, c)
+	shell.press("$REDLOCK run name -- sh -c 'echo re\"\"ady; read x; kill -KILL $$'; echo co\"\"de=$?\n")
+	shell.await("ready")
+	shell.press("go\n")
+	shell.await("code=137")
+	shell.await("prompt> ")
+	free(t, c, "name")
+	shell.press("exit\n")
+	shell.code()
+}
+
+// Redlock itself is killed: the command is ended, and the shell has its terminal back.
+func TestRunKilledOnATerminal(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	shell := openShell(t, c)
+	shell.press("$REDLOCK run --ttl 1s name -- sh -c 'trap \"echo en\"\"ded; exit\" TERM; kill -KILL $PPID; while :; do sleep 0.02; done'\n")
+	shell.await("ended\r\n")
+	shell.await("prompt> ")
+	shell.press("echo al\"\"ive\n")
+	shell.await("alive")
+	free(t, c, "name") // after its TTL
+	shell.press("exit\n")
+	shell.code()
+}
+
+// Ctrl-Z stops redlock and the command, fg continues both; a lock that was lost meanwhile ends the command.
+func TestRunCtrlZ(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	shell := openShell(t, c)
+	// Each line that cat repeats shows that the command is in the foreground, and past its start: a dash that
+	// is stopped while it starts cat (vfork) hangs, with or without redlock.
+	shell.press("$REDLOCK run name -- sh -c 'cat; exit 6'\n")
+	shell.press("there\n")
+	shell.await("there\r\nthere\r\n") // the terminal's echo, and cat's
+	shell.press(ctrlZ)
+	shell.await("prompt> ")
+	shell.press("fg\n")
+	shell.await("cat; exit 6")
+	shell.press("back\n")
+	shell.await("back\r\nback\r\n")
+	shell.press(ctrlD)
+	shell.await("prompt> ")
+
+	shell.press("$REDLOCK run --ttl 1s name -- sh -c 'cat; echo survi\"\"ved'\n")
+	shell.press("again\n")
+	shell.await("again\r\nagain\r\n")
+	shell.press(ctrlZ)
+	shell.await("prompt> ")
+	free(t, c, "name") // nothing is renewed while all is stopped
+	shell.press("fg; echo co\"\"de=$?\n")
+	shell.await("is lost: ending the command")
+	shell.await("code=79")
+	shell.press("exit\n")
+	shell.code()
+	if strings.Contains(shell.text(), "survived") {
+		t.Error("the command went on without the lock")
+	}
+}
+
+func TestOnceCtrlC(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	s := openTerminal(t, nodesOf(c), "sh", "-c", `"$0" once report -- sh -c 'echo ready; read x'; echo co""de=$?`, binary)
+	s.await("ready")
+	s.press(ctrlC)
+	s.code()
+	if strings.Contains(s.text(), "code=") {
+		t.Errorf("the script around redlock went on: %q", s.text())
+	}
+	free(t, c, "report")
+	if got := status(t, c, "report"); !strings.HasPrefix(got, "runs: 1 begun, the last one failed") {
+		t.Errorf("the run that was interrupted: %s", got)
+	}
+
+	// While a run is under way elsewhere, Ctrl-C ends the waiting, and no run is counted.
+	holder := begin(t, c, append([]string{"once", "report"}, ready...)...)
+	holder.expect("ready")
+	count := clients(t, c, 0)
+	eventually(t, "one client", func() bool { return count() == 1 })
+	s = openTerminal(t, nodesOf(c), binary, "once", "report", "echo", "must not run")
+	eventually(t, "a second client", func() bool { return count() == 2 })
+	s.press(ctrlC)
+	s.code()
+	holder.stdin.Close()
+	holder.code()
+	if got := status(t, c, "report"); !strings.HasPrefix(got, "runs: 2 begun, the last one failed") {
+		t.Errorf("afterwards: %s", got)
+	}
+}

@@ -1,0 +1,203 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/redlocktest"
+)
+
+// patience is how long a test waits for what should happen soon.
+const patience = time.Minute
+
+// session is a running redlock.
+type session struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	lines  chan string // of standard output; closed at its end
+	stderr bytes.Buffer
+	ended  chan struct{}
+}
+
+// begin starts the binary. Its nodes are the cluster's, if there is one.
+func begin(t *testing.T, c *redlocktest.Cluster, args ...string) *session {
+	t.Helper()
+	return beginCmd(t, c, exec.Command(binary, args...))
+}
+
+func beginCmd(t *testing.T, c *redlocktest.Cluster, cmd *exec.Cmd) *session {
+	t.Helper()
+	s := &session{t: t, cmd: cmd, lines: make(chan string, 1000), ended: make(chan struct{})}
+	s.cmd.Env = os.Environ()
+	if c != nil {
+		s.cmd.Env = append(s.cmd.Env, settingOf("nodes")+"="+strings.Join(c.URLs(), ","))
+	}
+	s.cmd.Stderr = &s.stderr
+	var err error
+	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(s.ended)
+		for scan := bufio.NewScanner(stdout); scan.Scan(); {
+			s.lines <- scan.Text()
+		}
+		close(s.lines)
+		s.cmd.Wait() // the state says it
+	}()
+	t.Cleanup(func() {
+		s.cmd.Process.Kill() // it may have ended
+		<-s.ended
+	})
+	return s
+}
+
+// expect waits for the next line of output.
+func (s *session) expect(want string) {
+	s.t.Helper()
+	if got := s.next(); got != want {
+		s.t.Fatalf("output: got %q, want %q; standard error: %s", got, want, s.stderrNow())
+	}
+}
+
+func (s *session) next() string {
+	s.t.Helper()
+	select {
+	case line, ok := <-s.lines:
+		if !ok {
+			return "(end of output)"
+		}
+		return line
+	case <-time.After(patience):
+		s.t.Fatalf("no output within %s", patience)
+		return ""
+	}
+}
+
+// stderrNow may be read only once the process has ended, unless it failed anyway.
+func (s *session) stderrNow() string {
+	select {
+	case <-s.ended:
+		return s.stderr.String()
+	case <-time.After(time.Second):
+		return "(still running)"
+	}
+}
+
+// code waits for the end and returns the exit code.
+func (s *session) code() exitCode {
+	s.t.Helper()
+	select {
+	case <-s.ended:
+		return exitCode(s.cmd.ProcessState.ExitCode())
+	case <-time.After(patience):
+		s.t.Fatalf("not ended within %s", patience)
+		return 0
+	}
+}
+
+// end waits for the end of a session and checks exit code and output.
+func (s *session) end(code exitCode, stdout, stderr string) {
+	s.t.Helper()
+	got := s.code()
+	var out strings.Builder
+	for line := range s.lines {
+		out.WriteString(line + "\n")
+	}
+	if got != code || out.String() != stdout || !strings.HasPrefix(s.stderr.String(), stderr) || (stderr == "") != (s.stderr.Len() == 0) {
+		s.t.Errorf("%q: got %d, %q, %q; want %d, %q, %q", s.cmd.Args[1:], got, out.String(), s.stderr.String(), code, stdout, stderr)
+	}
+}
+
+func (s *session) signal(sig syscall.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// owners returns what each live node has at a key.
+func owners(t *testing.T, c *redlocktest.Cluster, key string) []string {
+	t.Helper()
+	var found []string
+	for i, url := range c.URLs() {
+		if c.State(i) != redlocktest.Up {
+			continue
+		}
+		conn, err := redis.DialURL(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner, err := redis.String(conn.Do("GET", key))
+		conn.Close()
+		if err == nil {
+			found = append(found, owner)
+		} else if !errors.Is(err, redis.ErrNil) {
+			t.Fatal(err)
+		}
+	}
+	return found
+}
+
+// eventually polls, since what it waits for happens in other processes.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if !until(ctx, ok) {
+		t.Fatalf("not within %s: %s", patience, what)
+	}
+}
+
+func free(t *testing.T, c *redlocktest.Cluster, key string) {
+	t.Helper()
+	eventually(t, key+" let go on every node", func() bool { return len(owners(t, c, key)) == 0 })
+}
+
+// ready is a command that says so, and ends when its standard input does.
+var ready = []string{"sh", "-c", "echo ready; read line; exit 3"}
+
+// clients returns a function that counts the connections to a node, without its own. That one stays: the node
+// may take a moment to notice that a connection has gone.
+func clients(t *testing.T, c *redlocktest.Cluster, node int) func() int {
+	t.Helper()
+	conn, err := redis.DialURL(c.URLs()[node])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return func() int {
+		text, err := redis.String(conn.Do("INFO", "clients"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, number, _ := strings.Cut(strings.TrimSpace(text), "connected_clients:")
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			t.Fatalf("INFO clients: %q", text)
+		}
+		return n - 1
+	}
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+)
+
+// A setting is a flag with a value, given for a whole machine or fleet: by the environment, or by a file. One rule
+// names them all: --node-timeout is REDLOCK_NODE_TIMEOUT.
+//
+// The flags' own Sources could do this in part. But they print a value that they cannot read, which may be a URL with
+// its password, and their errors cannot be told from those of what redlock does.
+
+// configFlag names the file of settings.
+const configFlag = "config"
+
+func settingOf(flag string) string {
+	return "REDLOCK_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// settable says whether a flag may be given as a setting. Those without a value are about one call.
+func settable(flag cli.Flag) bool {
+	doc, ok := flag.(cli.DocGenerationFlag)
+	return ok && doc.TakesValue() && flag.Names()[0] != configFlag
+}
+
+// settled runs a verb when its flags are settled: the command line goes before the environment, that before the file,
+// and that before the default. An empty setting counts as none.
+func settled(verb cli.ActionFunc) cli.ActionFunc {
+	return func(ctx context.Context, cmd *cli.Command) error {
+		err := settle(cmd)
+		if err == nil {
+			err = verb(ctx, cmd)
+		}
+		return asJSON(cmd, err)
+	}
+}
+
+func settle(cmd *cli.Command) error {
+	file, err := configOf(cmd)
+	if err != nil {
+		return err
+	}
+	for _, flag := range cmd.Flags {
+		name := flag.Names()[0]
+		switch {
+		case !settable(flag) || cmd.IsSet(name):
+			continue
+		case name == "wait" && cmd.Bool("no-wait"):
+			continue // the command line has said how long to wait
+		}
+		key := settingOf(name)
+		value, from := os.Getenv(key), key
+		if value == "" {
+			value, from = file.values[key], fmt.Sprintf("%s: %s", file.name, key)
+		}
+		if value == "" {
+			continue
+		}
+		if err := cmd.Set(name, value); err != nil { // which may cite the value
+			return usagef("%s: want %s", from, wanted(flag))
+		}
+	}
+	return nil
+}
+
+func wanted(flag cli.Flag) string {
+	switch flag.(type) {
+	case *cli.DurationFlag:
+		return "a duration, such as 500ms, 10s or 1h30m"
+	case *cli.IntFlag:
+		return "a whole number"
+	}
+	return "another value"
+}
+
+// config is what a file says.
+type config struct {
+	name   string
+	values map[string]string
+}
+
+// configOf reads the file that the command line or the environment names; none is named by default.
+func configOf(cmd *cli.Command) (config, error) {
+	name := os.Getenv(settingOf(configFlag))
+	if cmd.IsSet(configFlag) {
+		name = cmd.String(configFlag)
+	}
+	if name == "" {
+		return config{}, nil
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return config{}, usagef("settings: %v", err)
+	}
+	known := make(map[string]bool)
+	for _, verb := range cmd.Root().Commands {
+		for _, flag := range verb.Flags {
+			if settable(flag) {
+				known[settingOf(flag.Names()[0])] = true
+			}
+		}
+	}
+	values, err := parseConfig(string(text), known)
+	if err != nil {
+		return config{}, usagef("%s: %v", name, err)
+	}
+	return config{name, values}, nil
+}
+
+// parseConfig reads lines of the form KEY=VALUE, as systemd and Docker do. What it does not know is an error: a misspelt
+// TTL would be the default's, and nobody would notice. No error cites a line: it may have a password in it.
+func parseConfig(text string, known map[string]bool) (map[string]string, error) {
+	values := make(map[string]string)
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		key, value, ok := strings.Cut(line, "=")
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		_, again := values[key]
+		switch {
+		case !ok || strings.ContainsFunc(key, notInKey):
+			return nil, fmt.Errorf("line %d: want SETTING=VALUE", number)
+		case !known[key]:
+			return nil, fmt.Errorf("line %d: there is no setting %s", number, key)
+		case again:
+			return nil, fmt.Errorf("line %d: %s for the second time", number, key)
+		}
+		if n := len(value); n >= 2 && (value[0] == '"' || value[0] == '\'') && value[n-1] == value[0] {
+			value = value[1 : n-1]
+		}
+		values[key] = value
+	}
+	return values, nil
+}
+
+func notInKey(r rune) bool {
+	return r != '_' && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (r < '0' || r > '9')
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/urfave/cli/v3"
+)
+
+// settle runs a verb's settling alone, and returns what a flag came to.
+func settledValue[T any](t *testing.T, get func(*cli.Command) T, args ...string) (T, error) {
+	t.Helper()
+	var value T
+	app := newApp(io.Discard, io.Discard)
+	for _, verb := range app.Commands {
+		verb.Action = settled(func(_ context.Context, cmd *cli.Command) error {
+			value = get(cmd)
+			return nil
+		})
+	}
+	err := app.Run(t.Context(), append([]string{"redlock"}, args...))
+	return value, err
+}
+
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "settings")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// Each way goes before the next: flag, environment, file, default.
+func TestSettingsPrecedence(t *testing.T) {
+	file := writeFile(t, "REDLOCK_NODE_TIMEOUT=3s\nREDLOCK_MAX_RUNS=7\nREDLOCK_NODES='a b'\n")
+	for _, c := range []struct {
+		name  string
+		env   string // of the node timeout
+		flags []string
+		want  time.Duration
+	}{
+		{"flag", "2s", []string{"--config", file, "--node-timeout", "1s"}, time.Second},
+		{"environment", "2s", []string{"--config", file}, 2 * time.Second},
+		{"empty environment", "", []string{"--config", file}, 3 * time.Second},
+		{"environment alone", "2s", nil, 2 * time.Second},
+		{"default", "", nil, 0}, // the library's
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("REDLOCK_NODE_TIMEOUT", c.env)
+			for _, verb := range []string{"run", "once", "status", "doctor", "top"} {
+				got, err := settledValue(t, func(cmd *cli.Command) time.Duration { return cmd.Duration("node-timeout") }, append([]string{verb}, c.flags...)...)
+				if err != nil || got != c.want {
+					t.Errorf("%s: got %s, %v, want %s", verb, got, err, c.want)
+				}
+			}
+		})
+	}
+	t.Setenv("REDLOCK_CONFIG", file)
+	if got, err := settledValue(t, func(cmd *cli.Command) int { return cmd.Int("max-runs") }, "once"); err != nil || got != 7 {
+		t.Errorf("the file that REDLOCK_CONFIG names: got %d, %v, want 7", got, err)
+	}
+	if got, err := settledValue(t, func(cmd *cli.Command) string { return cmd.String("nodes") }, "status"); err != nil || got != "a b" {
+		t.Errorf("in quotes: got %q, %v", got, err)
+	}
+	other := writeFile(t, "REDLOCK_MAX_RUNS=8")
+	if got, err := settledValue(t, func(cmd *cli.Command) int { return cmd.Int("max-runs") }, "once", "--config", other); err != nil || got != 8 {
+		t.Errorf("--config goes before REDLOCK_CONFIG: got %d, %v, want 8", got, err)
+	}
+}
+
+// What the command line says about waiting stands, whatever the settings say.
+func TestNoWaitGoesBeforeTheSettings(t *testing.T) {
+	t.Setenv("REDLOCK_WAIT", "5s")
+	isSet := func(cmd *cli.Command) bool { return cmd.IsSet("wait") }
+	if set, err := settledValue(t, isSet, "run", "--no-wait", "name", "true"); set || err != nil {
+		t.Errorf("with --no-wait: got %v, %v", set, err)
+	}
+	if set, err := settledValue(t, isSet, "run", "name", "true"); !set || err != nil {
+		t.Errorf("without: got %v, %v", set, err)
+	}
+}
+
+func TestParseConfig(t *testing.T) {
+	known := map[string]bool{"REDLOCK_NODES": true, "REDLOCK_TTL": true, "REDLOCK_PREFIX": true}
+	got, err := parseConfig("# comment\n\n REDLOCK_NODES = redis://u:p=q@a,b \r\nREDLOCK_TTL=\"20s\"\nREDLOCK_PREFIX='a b'", known)
+	if err != nil || len(got) != 3 || got["REDLOCK_NODES"] != "redis://u:p=q@a,b" || got["REDLOCK_TTL"] != "20s" || got["REDLOCK_PREFIX"] != "a b" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	for text, want := range map[string]string{
+		"REDLOCK_NODES":                             "line 1: want SETTING=VALUE",
+		"\nredis://u:s3cret@h":                      "line 2: want SETTING=VALUE",
+		"redis://u:s3cret@h?a=b":                    "line 1: want SETTING=VALUE",
+		"REDLOCK_NODE=redis://u:s3cret@h":           "line 1: there is no setting REDLOCK_NODE",
+		"REDLOCK_TTL=1s\nREDLOCK_TTL=2s":            "line 2: REDLOCK_TTL for the second time",
+		"PATH=/bin":                                 "line 1: there is no setting PATH",
+		"=s3cret":                                   "line 1: there is no setting ",
+		"export REDLOCK_NODES=redis://u:s3cret@h/0": "line 1: want SETTING=VALUE",
+	} {
+		if _, err := parseConfig(text, known); err == nil || err.Error() != want {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+}
+
+// Wrong settings are wrong usage, and what is said has no value in it: that may be a password in the wrong place.
+func TestWrongSettings(t *testing.T) {
+	const secret = "redis://u:s3cret@h"
+	for name, c := range map[string]struct {
+		key, value string
+		want       string
+	}{
+		"duration":         {"REDLOCK_TTL", secret, "REDLOCK_TTL: want a duration"},
+		"number":           {"REDLOCK_MAX_RUNS", secret, "REDLOCK_MAX_RUNS: want a whole number"},
+		"no file":          {"REDLOCK_CONFIG", "/no/such/file", "/no/such/file: no such file"},
+		"unknown":          {"REDLOCK_CONFIG", writeFile(t, "REDLOCK_NODE="+secret), "line 1: there is no setting REDLOCK_NODE"},
+		"duration in file": {"REDLOCK_CONFIG", writeFile(t, "REDLOCK_TTL="+secret), "REDLOCK_TTL: want a duration"},
+		"range":            {"REDLOCK_KILL_AFTER", "-1s", "--kill-after -1s is negative"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(c.key, c.value)
+			var out bytes.Buffer
+			code := run(t.Context(), []string{"redlock", "once", "--nodes", secret, "name", "true"}, &out, &out)
+			if said := out.String(); code != exitUsage || !strings.Contains(said, c.want) || strings.Contains(said, "s3cret") || strings.Count(said, "\n") != 1 {
+				t.Errorf("got %d, %q, want 64 and %q", code, said, c.want)
+			}
+		})
+	}
+}
+
+// The page lists every setting that there is.
+func TestSettingsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range newApp(io.Discard, io.Discard).Commands {
+		for _, flag := range verb.Flags {
+			name := flag.Names()[0]
+			if !strings.Contains(string(page), "`--"+name) {
+				t.Errorf("docs/cli.md does not mention --%s of redlock %s", name, verb.Name)
+			}
+			if settable(flag) && !strings.Contains(string(page), "`"+settingOf(name)+"`") {
+				t.Errorf("docs/cli.md does not list %s", settingOf(name))
+			}
+		}
+	}
+}

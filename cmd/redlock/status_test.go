@@ -1,0 +1,67 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/quorumlock/redlock/redlocktest"
+)
+
+func TestStatus(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	holder := begin(t, c, append([]string{"run", "name"}, ready...)...)
+	holder.expect("ready")
+	eventually(t, "the key on every node", func() bool { return len(owners(t, c, "name")) == 5 })
+	owner := owners(t, c, "name")[0]
+	c.Kill(1)
+	s := begin(t, c, "status", "name")
+	s.expect("name: held by " + owner)
+	if got := s.next(); !strings.HasPrefix(got, "token: 17") {
+		t.Errorf("got %q", got)
+	}
+	if got := s.next(); !strings.HasPrefix(got, "left: ") || !strings.HasSuffix(got, "s, unless renewed") {
+		t.Errorf("got %q", got)
+	}
+	s.expect("")
+	s.next() // the head of the table
+	for i := range 5 {
+		line := s.next()
+		if i == 1 != strings.Contains(line, "no: not connected") || i == 1 == strings.Contains(line, brief(owner)) || !strings.HasPrefix(line, c.Addr(i)) {
+			t.Errorf("node %d: %q", i, line)
+		}
+	}
+	s.end(0, "", "")
+
+	s = begin(t, c, "status", "name", "--json")
+	code := s.code()
+	var text strings.Builder
+	for line := range s.lines {
+		text.WriteString(line)
+	}
+	var said struct {
+		Known, Held bool
+		Owner       string
+		Remaining   float64 `json:"remaining_seconds"`
+		Nodes       []struct {
+			Addr   string
+			Counts bool
+		}
+	}
+	if err := json.Unmarshal([]byte(text.String()), &said); err != nil || code != 0 {
+		t.Fatalf("got %d, %v in %s", code, err, text.String())
+	}
+	if !said.Known || !said.Held || said.Owner != owner || said.Remaining <= 0 || said.Remaining > 10 || len(said.Nodes) != 5 || said.Nodes[1].Counts {
+		t.Errorf("got %+v", said)
+	}
+
+	c.Kill(2, 3)
+	s = begin(t, c, "status", "name")
+	s.expect("name: not known")
+	const want = "redlock: inspect \"name\": no quorum (2 of 5 nodes granted, 3 needed)\n" // the table has the nodes
+	if got := s.code(); got != exitNoQuorum || s.stderr.String() != want {
+		t.Errorf("three dead: got %d, %q, want %q", got, s.stderr.String(), want)
+	}
+}

@@ -1,0 +1,71 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/quorumlock/redlock/redlocktest"
+)
+
+// Where there is no terminal, top shows everything once.
+func TestTop(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	holder := begin(t, c, append([]string{"run", "backup"}, ready...)...)
+	holder.expect("ready")
+	eventually(t, "the key on every node", func() bool { return len(owners(t, c, "backup")) == 5 })
+	owner := owners(t, c, "backup")[0]
+	c.Kill(1)
+
+	s := begin(t, c, "top", "backup", "other")
+	if got := s.next(); !strings.HasSuffix(got, "  4 of 5 nodes vote") {
+		t.Errorf("got %q", got)
+	}
+	s.expect("")
+	s.next() // the head of the table
+	for i := range 5 {
+		line := s.next()
+		if !strings.HasPrefix(line, c.Addr(i)+"  ") || i == 1 != strings.HasSuffix(line, "unreachable") {
+			t.Errorf("node %d: %q", i, line)
+		}
+	}
+	s.expect("")
+	s.next()
+	if got := strings.Fields(s.next()); len(got) != 6 || got[0] != brief(owner) || got[3] != "4/5" || got[4] != "0" || got[5] != "backup" {
+		t.Errorf("got %q", got)
+	}
+	if got := strings.Join(strings.Fields(s.next()), " "); got != "- - - 0/5 0 other" {
+		t.Errorf("got %q", got)
+	}
+	s.end(0, "", "")
+
+	s = begin(t, c, "top", "--json", "backup")
+	s.code()
+	var text strings.Builder
+	for line := range s.lines {
+		text.WriteString(line)
+	}
+	var said struct {
+		Voting int
+		Nodes  []struct {
+			Addr  string
+			Votes bool
+		}
+		Names []struct{ Name, Owner string }
+	}
+	if err := json.Unmarshal([]byte(text.String()), &said); err != nil {
+		t.Fatalf("%v in %s", err, text.String())
+	}
+	if said.Voting != 4 || len(said.Nodes) != 5 || said.Nodes[1].Votes || len(said.Names) != 1 || said.Names[0].Owner != owner {
+		t.Errorf("got %+v", said)
+	}
+
+	c.Kill(2, 3)
+	s = begin(t, c, "top", "backup")
+	if code := s.code(); code != exitNoQuorum || s.stderr.String() != "redlock: 2 of 5 nodes vote, 3 are needed\n" {
+		t.Errorf("three dead: got %d, %q", code, s.stderr.String())
+	}
+	begin(t, c, "top", "").end(exitUsage, "", "redlock: ")
+}

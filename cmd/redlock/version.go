@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/urfave/cli/v3"
+)
+
+func versionVerb() *cli.Command {
+	return &cli.Command{
+		Name:      "version",
+		Usage:     "print the version, and how this program was built",
+		UsageText: "redlock version [--json]",
+		Flags:     []cli.Flag{jsonFlag("print one JSON object")},
+		Action: func(_ context.Context, cmd *cli.Command) error {
+			return asJSON(cmd, printVersion(cmd))
+		},
+	}
+}
+
+// build is what the go command recorded when it built this program.
+type build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Modified bool   `json:"modified,omitempty"` // the revision is not all
+	Go       string `json:"go"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
+}
+
+func thisBuild() build {
+	b := build{Version: "(devel)", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	if info.Main.Version != "" {
+		b.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Revision = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}
+
+func printVersion(cmd *cli.Command) error {
+	if cmd.Args().Present() {
+		return usagef("version takes no arguments, got %q", cmd.Args().First())
+	}
+	b, out := thisBuild(), cmd.Root().Writer
+	if cmd.Bool("json") {
+		return printObject(out, b)
+	}
+	_, err := fmt.Fprintf(out, "redlock version %s, %s, %s/%s\n", b.Version, b.Go, b.OS, b.Arch)
+	return err
+}
