@@ -74,6 +74,7 @@ type nameObject struct {
 	Known     bool          `json:"known"` // a majority has answered
 	Held      bool          `json:"held"`
 	Owner     string        `json:"owner,omitempty"`
+	Readers   []string      `json:"readers,omitempty"`
 	Token     int64         `json:"token,omitempty"`
 	Remaining float64       `json:"remaining_seconds"`
 	Waiting   int           `json:"waiting"`
@@ -109,7 +110,7 @@ func inspectionObject(i redlock.Inspection, unknown error) nameObject {
 		return &runsObject{r.Begun, string(r.Last), r.Token, max(r.Remaining, 0).Seconds()}
 	}
 	o := nameObject{
-		Name: i.Name, Known: unknown == nil, Held: i.Owner != "", Owner: i.Owner, Token: i.Token,
+		Name: i.Name, Known: unknown == nil, Held: i.Owner != "", Owner: i.Owner, Readers: i.Readers, Token: i.Token,
 		Remaining: i.Remaining.Seconds(), Waiting: i.Waiting, Runs: runs(i.Runs), Nodes: []sightObject{},
 	}
 	for _, n := range i.Nodes {

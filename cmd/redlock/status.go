@@ -61,6 +61,9 @@ func printStatus(p page, i redlock.Inspection, unknown error) error {
 	if i.Owner != "" {
 		add("left: %s, unless renewed", left(i.Remaining))
 	}
+	for _, owner := range i.Readers {
+		add("reader: %s", owner)
+	}
 	if i.Waiting > 0 {
 		add("waiting: %d", i.Waiting)
 	}

@@ -4,9 +4,11 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
@@ -64,4 +66,33 @@ func TestStatus(t *testing.T) {
 	if got := s.code(); got != exitNoQuorum || s.stderr.String() != want {
 		t.Errorf("three dead: got %d, %q, want %q", got, s.stderr.String(), want)
 	}
+}
+
+// Readers hold a name together; each is told of.
+func TestStatusOfReaders(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	l, err := redlock.New(c.URLs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var want []string
+	for range 2 {
+		reader, err := l.RWMutex("name").RLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, "reader: "+reader.Owner())
+	}
+	slices.Sort(want)
+	eventually(t, "both on a majority", func() bool {
+		i, err := l.Inspect(t.Context(), "name")
+		return err == nil && len(i.Readers) == 2
+	})
+	s := begin(t, c, "status", "name")
+	s.expect("name: held by readers")
+	s.next() // for how long
+	s.expect(want[0])
+	s.expect(want[1])
+	s.expect("")
 }
