@@ -39,6 +39,12 @@ func TestCheck(t *testing.T) {
 		{"smaller token, asked for before the other was granted", holds{hold(2, 0, 5, 10, 0), hold(1, 4, 11, 16, 0)}, Assume{}, ""},
 		{"the same with good clocks", holds{hold(2, 0, 5, 10, 0), hold(1, 4, 11, 16, 0)}, Assume{Clocks: true}, "order"},
 		{"smaller than one before last", holds{hold(5, 0, 1, 2, 0), hold(7, 2, 3, 4, 0), hold(6, 5, 6, 7, 0)}, Assume{}, "order"},
+		{"smaller token, a node emptied in between", holds{hold(2, 0, 1, 10, 0), hold(1, 4, 6, 16, 0)}, Assume{Emptied: []time.Time{at(3)}}, ""},
+		{"a node emptied before both", holds{hold(2, 2, 3, 10, 0), hold(1, 4, 6, 16, 0)}, Assume{Emptied: []time.Time{at(1)}}, "order"},
+		{"a node emptied after both", holds{hold(2, 2, 3, 10, 0), hold(1, 4, 6, 16, 0)}, Assume{Emptied: []time.Time{at(7)}}, "order"},
+		{"a node emptied, far apart", holds{hold(2, 0, 1, 10, 0), hold(1, 16000, 16001, 16010, 0)}, Assume{Emptied: []time.Time{at(3)}}, "order"},
+		{"one of two excused", holds{hold(5, 0, 1, 2, 0), hold(4, 4, 5, 6, 0), hold(3, 7, 8, 9, 0)}, Assume{Emptied: []time.Time{at(3)}}, "order"},
+		{"same token, a node emptied in between", holds{hold(1, 0, 1, 10, 0), hold(1, 4, 6, 16, 0)}, Assume{Emptied: []time.Time{at(3)}}, "uniqueness"},
 		{"no tokens", holds{hold(0, 0, 1, 2, 0), hold(0, 2, 3, 4, 0)}, Assume{Clocks: true, Unfenced: true}, ""},
 	}
 	for _, tc := range cases {

@@ -35,7 +35,7 @@ func (w *world) aftermath(back time.Duration) {
 		_ = c.locker.Load().Close()
 	}
 	w.leftovers("after Close, without faults")
-	w.result.Violations = append(w.result.Violations, w.history.Check(sim.Assume{Clocks: w.scenario.Sound})...)
+	w.result.Violations = append(w.result.Violations, w.history.Check(sim.Assume{Clocks: w.scenario.Sound, Emptied: w.emptied})...)
 	w.admitted()
 	if w.scenario.Remembers() {
 		w.jobs.check(w.blame)

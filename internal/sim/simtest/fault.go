@@ -216,6 +216,7 @@ var menu = []fault{
 		}
 		f.forgets = time.Now()
 		n := f.node()
+		f.emptied = append(f.emptied, time.Now())
 		n.Do("FLUSHALL")
 		return n.Addr(), nil
 	}},

@@ -94,6 +94,7 @@ type world struct {
 	history  *sim.History
 	jobs     book
 	result   *Result
+	emptied  []time.Time // when a node lost its data under live connections; owned by the faults while they last
 
 	mu sync.Mutex // protects result.events and result.Violations
 }
