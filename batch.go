@@ -34,7 +34,7 @@ func (b *batch) add(r *request, out *groups) {
 	}
 	b.note(q)
 	at := &b.open[q.kind.index]
-	if g := *at; g != nil && (q.kind.once || g.keys+q.keys() > maxGroup) {
+	if g := *at; g != nil && g.keys+q.keys() > maxGroup {
 		out.push(g)
 		*at = nil
 	}

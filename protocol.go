@@ -13,7 +13,7 @@ type kind struct {
 	command string  // its name
 	native  func(q *question, args []any) []any
 	nargs   int   // script: arguments for each key
-	once    bool  // script: arguments once for all keys, so that it serves one request at a time
+	once    bool  // script: arguments once for all keys of a request, how many keys, and who has them now
 	tokens  bool  // script: the last key is the set of tokens
 	trust   trust // which nodes' grants count
 	undo    bool  // must reach every node that may have done what it undoes; may be sent twice

@@ -85,7 +85,8 @@ func (q *question) appendArgs(args []any) []any {
 	case q.several == nil:
 		return append(args, own...)
 	case q.kind.once:
-		return append(append(args, own...), q.several.from...)
+		args = append(append(args, own...), len(q.several.keys), len(q.several.from)) // small numbers: boxed without an allocation
+		return append(args, q.several.from...)
 	}
 	for range q.several.keys {
 		args = append(args, own...)

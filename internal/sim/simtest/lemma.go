@@ -29,7 +29,7 @@ import (
 type shape struct {
 	name                string
 	width, owner, token int  // -1 for none
-	once                bool // the first arguments are for all locks
+	once                bool // they are for all locks of one who asks; behind them stands how many locks, and how many more arguments
 }
 
 // shapes are the scripts that tell who has a lock.
@@ -105,6 +105,23 @@ const marker = "readers"
 
 func readersOf(key string) string { return "redlock:read:" + key }
 
+// each returns the arguments about each of the locks.
+func (s shape) each(argv []string, locks int) (own [][]string) {
+	for len(own) < locks {
+		n, more := 1, 0
+		if s.once {
+			n, _ = strconv.Atoi(argv[s.width])
+			more, _ = strconv.Atoi(argv[s.width+1])
+			more += 2
+		}
+		for range n {
+			own = append(own, argv[:s.width])
+		}
+		argv = argv[s.width+more:]
+	}
+	return own
+}
+
 // answers judges what a script said of each lock.
 func (w *world) answers(c sim.Command, s shape, after sim.Data) {
 	n, _ := strconv.Atoi(c.Args[2])
@@ -113,14 +130,12 @@ func (w *world) answers(c sim.Command, s shape, after sim.Data) {
 	if s.width == 0 || !s.once && len(argv) != s.width*len(keys) {
 		return
 	}
+	arguments := s.each(argv, len(keys))
 	for i, key := range keys {
 		if !slices.Contains(names, key) || !saysYes(c.Reply, i, len(keys)) {
 			continue
 		}
-		own := argv
-		if !s.once {
-			own = argv[i*s.width:]
-		}
+		own := arguments[i]
 		owner := own[s.owner]
 		has := after.Text(key)
 		if _, reads := after.Score(readersOf(key), owner); has == marker && reads && (s.name == "read" || s.name == "keep_reading") {
