@@ -16,10 +16,11 @@ const (
 
 // A contestant is a lock under measurement.
 type contestant struct {
-	name  string
-	nodes int  // how many of the five masters it uses
-	waits bool // its lock waits for a taken name: it can take part under contention
-	open  func(nodes []string, goroutines int) (client, error)
+	name   string
+	nodes  int  // how many of the five masters it uses
+	waits  bool // its lock waits for a taken name: it can take part under contention
+	spared bool // from what the scenario does to the masters: what it would be without
+	open   func(nodes []string, goroutines int) (client, error)
 	// Commands that it sends by themselves and never from within a script: with EVAL and EVALSHA, all that it asks.
 	native []string
 }

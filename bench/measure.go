@@ -18,8 +18,8 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 		return s, err
 	}
 	runtime.GC()
-	if sc.beforeOpen != nil {
-		sc.beforeOpen(b.cluster)
+	if c.spared {
+		sc.afterWarmup, sc.midway = nil, nil
 	}
 	defer b.cluster.heal()
 	// Goroutines inherit the labels: those that the client starts, too.
