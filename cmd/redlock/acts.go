@@ -96,7 +96,7 @@ func (d *demo) exact() bool {
 }
 
 func (d *demo) withoutMajority(ctx context.Context) error {
-	d.act("3  Without a majority", "Two masters cannot tell whether the other three have granted the lock to somebody else.")
+	d.act("3  Without a majority", "Two masters cannot tell whether the other three gave the lock to somebody else.")
 	stop := d.animate(d.status)
 	defer stop()
 	d.breath(ctx)

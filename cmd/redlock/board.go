@@ -51,7 +51,7 @@ func (d *demo) summary() error {
 	d.total(bad, "without the lock", "%d sold of %d: oversold by %d", d.unlocked.sold.Load(), units, max(0, d.unlocked.sold.Load()-units))
 	sold := d.locked.sold.Load()
 	if d.exact() {
-		d.total(good, "with the lock", "%d sold of %d: exact, with 2 of %d masters dead for %.1f s of it", sold, units, masters, d.outage.Seconds())
+		d.total(good, "with the lock", "%d sold of %d: exact, 2 of %d masters dead for %.1f s", sold, units, masters, d.outage.Seconds())
 	} else {
 		d.total(bad, "with the lock", "%d sold of %d, up to %d tills at once: THE LOCK DID NOT HOLD", sold, units, d.locked.crowd.Load())
 	}
@@ -86,7 +86,12 @@ func (d *demo) explain(err error) {
 		} else if n.Outcome == redlock.OutcomeLate {
 			mark = neutral
 		}
-		d.detail("  %s %d  %s", d.mark(mark), i+1, n.Error())
+		const margin = 18 // of what stands before the reason
+		lines := fold(strings.Fields(n.Error()), d.width()-margin)
+		d.detail("  %s %d  %s", d.mark(mark), i+1, lines[0])
+		for _, line := range lines[1:] {
+			d.detail("       %s", line)
+		}
 	}
 }
 

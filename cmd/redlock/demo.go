@@ -95,7 +95,7 @@ type demo struct {
 }
 
 func (d *demo) play(ctx context.Context) error {
-	d.print("", d.paint(bold, "redlock demo")+d.paint(dim, ": 100 units, 300 customers, 20 tills, 5 Redis masters in this process"))
+	d.print("", d.paint(bold, "redlock demo")+d.paint(dim, ": 100 units, 300 customers, 20 tills, 5 masters in this process"))
 	for _, act := range []func(context.Context) error{d.withoutLock, d.withLock, d.withoutMajority} {
 		if err := act(ctx); err != nil {
 			return err

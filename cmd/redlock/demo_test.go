@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // told is what the demo must tell, in this order, wherever it is shown.
@@ -41,6 +42,11 @@ func TestDemoPlain(t *testing.T) {
 	checkTold(t, stdout.String())
 	if strings.Contains(stdout.String(), "\x1b") {
 		t.Errorf("escape sequences where there is no terminal:\n%q", stdout.String())
+	}
+	for line := range strings.Lines(stdout.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("a line of %d columns: %s", n, line)
+		}
 	}
 	// A machine that is busy with other tests may take longer than the 15 s promised.
 	t.Logf("took %s", time.Since(start).Round(100*time.Millisecond))
