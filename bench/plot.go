@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -82,11 +83,9 @@ func (res *result) draw(file, ylabel, xlabel string, of func(sample) float64) er
 		if err != nil {
 			return err
 		}
-		line.Color, line.Width = shade(name), vg.Points(1.5)
-		points.Color, points.Radius = shade(name), vg.Points(2.5)
-		if name == limitTogether.name || name == limitHalves.name {
-			line.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
-		}
+		shade, dashes := look(name)
+		line.Color, line.Width, line.Dashes = shade, vg.Points(1.5), dashes
+		points.Color, points.Radius = shade, vg.Points(2.5)
 		p.Add(line, points)
 		p.Legend.Add(name, line, points)
 	}
@@ -99,9 +98,10 @@ func (res *result) draw(file, ylabel, xlabel string, of func(sample) float64) er
 	return save(p, file)
 }
 
-// shade gives a contestant the same colour in every plot. The colours are told apart
-// with colour-blind eyes, too (Krzywinski's twelve and fifteen).
-func shade(name string) color.Color {
+// look gives a contestant the same line in every plot. The colours are told apart
+// with colour-blind eyes, too (Krzywinski's twelve and fifteen); limits, and those for whom there is no
+// colour left, are dashed.
+func look(name string) (shade color.Color, dashes []vg.Length) {
 	palette := []color.RGBA{
 		{0, 0, 0, 255},
 		{102, 102, 102, 255},
@@ -116,8 +116,22 @@ func shade(name string) color.Color {
 		{73, 0, 146, 255},
 		{146, 73, 0, 255},
 	}
-	i := slices.IndexFunc(all, func(c contestant) bool { return c.name == name })
-	return palette[max(i, 0)%len(palette)]
+	var names []string
+	for _, c := range all {
+		names = append(names, c.name)
+	}
+	for _, sc := range scenarios {
+		for _, c := range sc.contestants {
+			if !slices.Contains(names, c.name) {
+				names = append(names, c.name)
+			}
+		}
+	}
+	i := max(slices.Index(names, name), 0)
+	if i >= len(palette) || strings.HasPrefix(name, "limit") {
+		dashes = []vg.Length{vg.Points(4), vg.Points(3)}
+	}
+	return palette[i%len(palette)], dashes
 }
 
 // save leaves room at the right for the legend.
