@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"errors"
 	"strconv"
 	"testing"
 	"time"
@@ -81,6 +82,27 @@ func TestAMessageOfANodeThatIsNotMetAbstains(t *testing.T) {
 		if got := w.told[1].vote; got != voteAbstained {
 			t.Errorf("got vote %d, want it to abstain", got)
 		}
+	})
+}
+
+// A node that came back empty may tell of a hand-over, as soon as it is known again: it has forgotten who held the lock.
+func TestAMessageOfANodeThatAbstainsAbstains(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		l.listen()
+		w := l.newWaiter(wanted{op: "lock", name: "job", key: "job"}, l.opts, 0)
+		fl.nodes[1].Crash(false)
+		fl.nodes[1].Restart()
+		time.Sleep(2 * time.Second) // both connections are back
+		l.hear(1, w.owner+"  job")
+		if got := w.told[1]; got.vote != voteAbstained || errors.Is(got.err, errNotMet) {
+			t.Errorf("got vote %d, %v, want it to abstain for its restart", got.vote, got.err)
+		}
+		l.hear(0, w.owner+"  job")
+		if got := w.told[0].vote; got != voteGranted {
+			t.Errorf("the healthy node: got vote %d", got)
+		}
+		_ = l.Close()
 	})
 }
 

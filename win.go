@@ -13,7 +13,7 @@ func (w *waiter) win(ctx context.Context, v view, asked instant) (*hold, error) 
 		start = asked
 		v.granted = v.sure // what was told may have run out since
 	}
-	if v.granted < l.need || l.outdated(h.token) {
+	if h.token > 0 && (v.granted < l.need || l.outdated(h.token)) {
 		c, err := l.askToRaise(h, max(h.token, v.highest), l.all)
 		if err != nil {
 			return nil, err

@@ -31,9 +31,12 @@ var inGuard = []mutant{
 			"guard.go", `case f.durable() && here.durable && !f.promoted:`, `case f.durable() && !f.promoted:`,
 		}},
 	},
-	{name: "the message of a node that abstains counts", changes: []change{{
-		"standing.go", `a != nil && !a.over(now) {`, `a != nil && !a.over(now) && false {`,
-	}}},
+	{
+		name: "the message of a node that abstains counts", test: "TestAMessageOfANodeThatAbstainsAbstains",
+		why: "a node that abstains is not asked for a place in its queue, so it hardly ever has a message", changes: []change{{
+			"standing.go", `a != nil && !a.over(now) {`, `a != nil && !a.over(now) && false {`,
+		}},
+	},
 	{
 		name: "the message of a node not yet met counts", test: "TestAMessageOfANodeThatIsNotMetAbstains",
 		why: "60 seeds did not show it", changes: []change{{
