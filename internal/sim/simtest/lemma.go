@@ -22,8 +22,9 @@ import (
 //     there for readers, by one of them that stops.
 //   - false yes: whoever is told yes has the key there at that moment, and the token it proposed stands there; or is among the
 //     readers who have the key.
-//   - support: as long as a holder trusts its hold, a majority of the nodes has its key, or has it among the readers; and its
-//     token, when it is granted.
+//   - support: as long as a holder trusts its hold, a majority of the nodes has its key, or has it among the readers; and when it is
+//     granted, its token is the largest on a majority, so that whoever was granted earlier, and had its own accepted on one of these
+//     nodes, has a smaller one. The two majorities need not be the same: a node that accepted the token may have lost the key since.
 
 // shape says where in a script's arguments for each lock the owner and the token stand, and how many there are.
 type shape struct {
@@ -171,8 +172,7 @@ func saysYes(reply any, i, n int) bool {
 	return false
 }
 
-// supported is called by a holder that has trusted its hold up to this instant. Right after the grant the token stands on a
-// majority, too: as long as a node has the holder's key, it accepts no other one.
+// supported is called by a holder that has trusted its hold up to this instant.
 func (w *worker) supported(lock *redlock.Lock, when moment) {
 	if !w.scenario.Sound || w.scenario.Forgets() {
 		return
@@ -180,10 +180,9 @@ func (w *worker) supported(lock *redlock.Lock, when moment) {
 	held, known := 0, 0
 	for _, n := range w.nodes {
 		names := lock.Names()
-		if slices.ContainsFunc(names, func(name string) bool { return !has(n, name, lock) }) {
-			continue
+		if !slices.ContainsFunc(names, func(name string) bool { return !has(n, name, lock) }) {
+			held++
 		}
-		held++
 		if !slices.ContainsFunc(names, func(name string) bool { return !knows(n, name, lock) }) {
 			known++
 		}
