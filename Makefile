@@ -58,6 +58,7 @@ SEEDS ?= 1000
 SEED ?= 1
 
 simulate: ## the library on modelled masters, clients and networks: SEEDS schedules in virtual time
+	$(GO) test ./internal/sim/simtest -run 'TestReplay$$' -count=1
 	$(GO) test ./internal/sim/simtest -run 'TestSimulation$$' -first $(SEED) -seeds $(SEEDS) -v -timeout 2h
 
 mutants: ## deliberate bugs in the library, each of which the tests must catch: a table, in minutes

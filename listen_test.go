@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,7 +91,7 @@ func TestAWaiterThatOneNodeCannotTellBlocksNobody(t *testing.T) {
 			}
 		})
 		time.Sleep(50 * ms)
-		turns := 0
+		var turns atomic.Int64
 		for i := range 8 {
 			l := fl.locker(fmt.Sprint(i), WithTTL(2*time.Second))
 			running.Go(func() {
@@ -99,7 +100,7 @@ func TestAWaiterThatOneNodeCannotTellBlocksNobody(t *testing.T) {
 					if err != nil {
 						return
 					}
-					turns++
+					turns.Add(1)
 					time.Sleep(10 * ms)
 					_ = k.Unlock(ctx)
 				}
@@ -108,8 +109,8 @@ func TestAWaiterThatOneNodeCannotTellBlocksNobody(t *testing.T) {
 		time.Sleep(50 * ms)
 		_ = held.Unlock(t.Context())
 		time.Sleep(time.Minute)
-		if turns < 60 {
-			t.Errorf("%d turns in a minute, of which each takes about a tenth of a second", turns)
+		if n := turns.Load(); n < 60 {
+			t.Errorf("%d turns in a minute, of which each takes about a tenth of a second", n)
 		}
 		cancel()
 		running.Wait()
