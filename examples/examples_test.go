@@ -30,7 +30,7 @@ func TestExamples(t *testing.T) {
 		"peruser": {
 			"ann, on another machine: 409",
 			"ben, meanwhile: 200",
-			"ben, with two masters down: 200",
+			"cid, with two masters down: 200",
 			"ann's first request: 200",
 			"ann, with three masters down: 503",
 		},
