@@ -5,7 +5,6 @@ package fleet
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"slices"
 	"sync"
@@ -241,42 +240,4 @@ func Put(t *testing.T, name, owner string, ttl time.Duration, nodes ...*masters.
 			t.Fatalf("SET %s at %s: %v", name, n.Addr(), err)
 		}
 	}
-}
-
-// soon is how long Soon waits; the tests' TTLs are longer.
-const soon = 5 * time.Second
-
-// Soon waits until the condition holds, and reports whether it came to that.
-func Soon(is func() bool) bool {
-	for deadline := time.Now().Add(soon); !is(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			return false
-		}
-	}
-	return true
-}
-
-// Eventually fails the test unless the condition holds soon.
-func Eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	if !Soon(is) {
-		t.Fatalf("%v have passed and still not: %s", soon, what)
-	}
-}
-
-// Must fails the test if there is an error.
-func Must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// FreshAddr returns an address at which nothing listens.
-func FreshAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	Must(t, err)
-	defer func() { Must(t, l.Close()) }()
-	return l.Addr().String()
 }

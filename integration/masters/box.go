@@ -1,0 +1,144 @@
+package masters
+
+import (
+	"bytes"
+	"context"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
+)
+
+// box is one container.
+type box struct {
+	containers
+	spec Spec
+	port int // on the host
+
+	mu sync.Mutex // protects id
+	id string     // empty: none
+}
+
+func (b *box) start(ctx context.Context, empty bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.id != "" && empty {
+		if err := b.removeLocked(ctx); err != nil {
+			return err
+		}
+	}
+	if b.id != "" {
+		_, err := b.engine.ContainerStart(ctx, b.id, client.ContainerStartOptions{})
+		return err
+	}
+	options := []testcontainers.ContainerCustomizer{
+		testcontainers.WithCmd(serverArgs(b.spec, "0.0.0.0", int(redisPort.Num()), dataDir)...),
+		testcontainers.WithExposedPorts(redisPort.String()),
+		testcontainers.WithLabels(map[string]string{labelOwner: strconv.Itoa(os.Getpid())}),
+		testcontainers.WithHostConfigModifier(func(h *container.HostConfig) {
+			// A pinned port: an engine's own choice changes at each restart.
+			h.PortBindings = network.PortMap{redisPort: {{HostIP: netip.MustParseAddr(loopback), HostPort: strconv.Itoa(b.port)}}}
+		}),
+	}
+	for name, content := range b.spec.files() {
+		options = append(options, testcontainers.WithFiles(testcontainers.ContainerFile{
+			Reader: strings.NewReader(content), ContainerFilePath: dataDir + "/" + name, FileMode: 0o644,
+		}))
+	}
+	c, err := testcontainers.Run(ctx, b.image, options...)
+	if c != nil {
+		b.id = c.GetContainerID() // also of one that did not start: to be removed
+	}
+	return err
+}
+
+func (b *box) container() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.id
+}
+
+func (b *box) kill(ctx context.Context) error {
+	// The engine does not kill what it has frozen.
+	_, _ = b.engine.ContainerUnpause(ctx, b.container(), client.ContainerUnpauseOptions{})
+	_, err := b.engine.ContainerKill(ctx, b.container(), client.ContainerKillOptions{Signal: "SIGKILL"})
+	if err != nil {
+		return ignoreStopped(err)
+	}
+	// The engine answers before the container has gone and its port is free.
+	waiting := b.engine.ContainerWait(ctx, b.container(), client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	select {
+	case <-waiting.Result:
+		return nil
+	case err := <-waiting.Error:
+		return err
+	}
+}
+
+// ignoreStopped makes killing a dead master no error, as it is none for a process.
+func ignoreStopped(err error) error {
+	if strings.Contains(err.Error(), "is not running") {
+		return nil
+	}
+	return err
+}
+
+func (b *box) stop(ctx context.Context) error {
+	seconds := 5
+	_, err := b.engine.ContainerStop(ctx, b.container(), client.ContainerStopOptions{Timeout: &seconds})
+	return err
+}
+
+func (b *box) pause(ctx context.Context) error {
+	_, err := b.engine.ContainerPause(ctx, b.container(), client.ContainerPauseOptions{})
+	return err
+}
+
+func (b *box) resume(ctx context.Context) error {
+	_, err := b.engine.ContainerUnpause(ctx, b.container(), client.ContainerUnpauseOptions{})
+	return err
+}
+
+func (b *box) remove(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.removeLocked(ctx)
+}
+
+func (b *box) removeLocked(ctx context.Context) error {
+	if b.id == "" {
+		return nil
+	}
+	_, err := b.engine.ContainerRemove(ctx, b.id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	if err == nil {
+		b.id = ""
+	}
+	return err
+}
+
+func (b *box) exited(ctx context.Context) bool {
+	found, err := b.engine.ContainerInspect(ctx, b.container(), client.ContainerInspectOptions{})
+	return err == nil && !found.Container.State.Running
+}
+
+func (b *box) log(ctx context.Context) string {
+	id := b.container()
+	if id == "" {
+		return ""
+	}
+	out, err := b.engine.ContainerLogs(ctx, id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true})
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = out.Close() }() // read as far as it goes
+	var text bytes.Buffer
+	_, _ = stdcopy.StdCopy(&text, &text, out)
+	return text.String()
+}
