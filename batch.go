@@ -20,19 +20,18 @@ const maxGroup = 128 // keys: bounds how long a script runs, and what Lua can un
 // behind what it undoes – and groups are sent kind by kind. So a key that comes
 // a second time begins a new batch of groups.
 type batch struct {
-	open  [kinds]*group
-	free  []*group
-	seen  [1 << 12]uint32 // by the key's hash: the round that had such a key last
-	round uint32          // never 0
+	open [kinds]*group
+	free []*group
+	keys keySet
 }
 
 // add puts r into a group and appends groups that are complete to out.
 func (b *batch) add(r *request, out *groups) {
 	q := &r.call.question
-	if b.has(q) {
-		b.close(out) // the same key, or one with the same hash: no harm
+	if !b.note(q) {
+		b.close(out)
+		b.note(q)
 	}
-	b.note(q)
 	at := &b.open[q.kind.index]
 	if g := *at; g != nil && g.keys+q.keys() > maxGroup {
 		out.push(g)
@@ -49,26 +48,24 @@ func (b *batch) add(r *request, out *groups) {
 	}
 }
 
-// has reports whether one of the keys has come in this round.
-func (b *batch) has(q *question) bool {
-	if q.several == nil {
-		return b.seen[q.hash%uint64(len(b.seen))] == b.round
+// note takes note of the keys, unless one of them has come before, or there is no room for them.
+func (b *batch) note(q *question) bool {
+	if !b.keys.hasRoom(q.keys()) {
+		return false
 	}
-	return slices.ContainsFunc(q.several.hashes, func(h uint64) bool { return b.seen[h%uint64(len(b.seen))] == b.round })
-}
-
-// note remembers the keys for the rest of the round.
-func (b *batch) note(q *question) {
 	if q.several == nil {
-		b.seen[q.hash%uint64(len(b.seen))] = b.round
-		return
+		return b.keys.add(q.hash)
+	}
+	if slices.ContainsFunc(q.several.hashes, b.keys.has) {
+		return false
 	}
 	for _, h := range q.several.hashes {
-		b.seen[h%uint64(len(b.seen))] = b.round
+		b.keys.add(h)
 	}
+	return true
 }
 
-// close appends all open groups to out and begins a new round.
+// close appends all open groups to out and begins anew.
 func (b *batch) close(out *groups) {
 	for i, g := range b.open {
 		if g != nil {
@@ -76,10 +73,7 @@ func (b *batch) close(out *groups) {
 			b.open[i] = nil
 		}
 	}
-	if b.round++; b.round == 0 {
-		clear(b.seen[:])
-		b.round = 1
-	}
+	b.keys.clear()
 }
 
 func (b *batch) take(k *kind) *group {
@@ -102,39 +96,37 @@ func (b *batch) put(g *group) {
 	}
 }
 
-// send writes the group's commands into the connection's buffer. args is
-// scratch space, returned for the next time.
-func (g *group) send(w *wire, args []any) []any {
+// send writes the group's commands into the connection's buffer.
+func (g *group) send(w *wire) {
 	k := g.kind
 	if k.script == nil {
 		for _, r := range g.requests {
-			args = k.native(&r.call.question, args[:0])
-			w.send(k.command, args)
+			r.call.addCommand(w)
 		}
-		return args
+		return
 	}
-	command, name, n := "EVALSHA", k.script.sha, g.keys
+	eval, n := false, g.keys
 	for _, r := range g.requests {
-		if r.eval {
-			command, name = "EVAL", k.script.source
-		}
+		eval = eval || r.eval
+	}
+	if eval {
+		w.add("EVAL")
+		w.add(k.script.source)
+	} else {
+		w.addForms(k.script.call, 2)
 	}
 	if k.tokens {
 		n++
 	}
-	args = append(args[:0], name, n)
+	w.add(n)
 	for _, r := range g.requests {
-		args = r.call.appendKeys(args)
+		r.call.addKeys(w)
 	}
 	if k.tokens {
-		args = append(args, g.requests[0].call.tokensKey)
+		w.add(g.requests[0].call.tokensKey)
 	}
-	for _, r := range g.requests {
-		args = r.call.appendArgs(args)
-	}
-	w.send(command, args)
-	clear(args)
-	return args
+	k.layout(g, w)
+	w.end()
 }
 
 // answer draws request i's answer from the node's reply to the group. A

@@ -3,7 +3,9 @@ package redlock
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 )
 
 // requestFor makes a request about one key, or about several.
@@ -22,7 +24,7 @@ func requestFor(k *kind, keys ...string) *request {
 
 // sorted returns the groups that requests are sent in.
 func sorted(asked []*request) (list []*group) {
-	b, out := batch{round: 1}, groups{}
+	b, out := batch{}, groups{}
 	for _, r := range asked {
 		b.add(r, &out)
 	}
@@ -129,4 +131,32 @@ func TestAGroupHasABoundedNumberOfKeys(t *testing.T) {
 	if sum != keys {
 		t.Errorf("%d keys in all groups, want %d", sum, keys)
 	}
+}
+
+// Whatever is sent together, each lock has its own TTL.
+func TestLocksThatAreAskedForTogetherHaveTheirOwnTTL(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		const n = 50
+		ttl := func(i int) time.Duration { return time.Duration(10+i%3) * time.Second }
+		before := fl.nodes[0].Calls("evalsha")
+		var all sync.WaitGroup
+		for i := range n {
+			all.Go(func() {
+				if _, err := l.TryLock(t.Context(), fmt.Sprint(i), WithTTL(ttl(i))); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if calls := fl.nodes[0].Calls("evalsha") - before; calls > n/2 {
+			t.Errorf("%d calls for %d locks: they were not asked for together", calls, n)
+		}
+		for i := range n {
+			left, _ := fl.nodes[0].Do("PTTL", fmt.Sprint(i)).(int64)
+			if d := ttl(i) - time.Duration(left)*time.Millisecond; d < 0 || d > 500*time.Millisecond {
+				t.Errorf("lock %d has %d ms left, want about %v", i, left, ttl(i))
+			}
+		}
+	})
 }

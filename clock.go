@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/redlock/internal/boottime"
@@ -18,11 +19,45 @@ type instant struct {
 type clock struct {
 	local func() time.Time
 	boot  func() time.Duration
+	slept *slept
 }
 
-func systemClock() clock { return clock{local: time.Now, boot: boottime.Now} }
+// slept is by how much the time since boot is ahead of local, at least, which changes when the machine
+// is suspended.
+type slept struct {
+	epoch time.Time
+	ahead atomic.Int64 // of the time since epoch, in ns; 0 where unknown
+}
 
-func (c clock) now() instant { return instant{local: c.local(), boot: c.boot()} }
+func systemClock() clock { return newClock(time.Now, boottime.Now) }
+
+func newClock(local func() time.Time, boot func() time.Duration) clock {
+	return clock{local, boot, &slept{epoch: local()}}
+}
+
+func (c clock) now() instant {
+	boot := c.boot() // first, so that what it is ahead by is not taken for more than it is
+	now := instant{local: c.local(), boot: boot}
+	if boot != 0 {
+		if ahead := int64(boot - now.local.Sub(c.slept.epoch)); ahead > c.slept.ahead.Load() {
+			c.slept.ahead.Store(ahead)
+		}
+	}
+	return now
+}
+
+// begin is now for the beginning of a hold: it spares the system call that the time since boot costs. What that is
+// ahead by may have grown since it was read last. Then the beginning seems to be longer ago than it is, so that a hold
+// is trusted for too short a time, once, and never for too long.
+func (c clock) begin() instant {
+	ahead := time.Duration(c.slept.ahead.Load())
+	if ahead == 0 {
+		return c.now()
+	}
+	now := instant{local: c.local()}
+	now.boot = now.local.Sub(c.slept.epoch) + ahead
+	return now
+}
 
 // since returns the time from a to b: the longest that any clock claims.
 //

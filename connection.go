@@ -83,8 +83,10 @@ func (n *node) checkDrained() {
 func (n *node) drain(ctx context.Context) {
 	n.mu.Lock()
 	n.draining = true
+	n.resume() // for the last time
 	n.checkDrained()
 	n.mu.Unlock()
+	n.wakeWriter()
 	select {
 	case <-n.drained:
 	case <-ctx.Done():
@@ -96,4 +98,5 @@ func (n *node) close() {
 	n.cancel()
 	<-n.stopped
 	n.watchdog.Stop()
+	n.retry.Stop()
 }

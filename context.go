@@ -76,7 +76,7 @@ func (l *Locker) join(ctx context.Context, w wanted) (*Lock, error) {
 		}
 		if err == nil {
 			h.mu.Lock()
-			if err = h.err; err == nil {
+			if err = h.ended(); err == nil {
 				h.handles++
 			}
 			h.mu.Unlock()

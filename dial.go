@@ -88,8 +88,9 @@ func parseTarget(raw string) (target, error) {
 
 // link is one established connection.
 type link struct {
-	conn redis.Conn
-	wire *wire
+	conn    redis.Conn // sets up the connection
+	wire    *wire
+	replies *replies
 }
 
 // connect opens a connection for requests: it loads the scripts and reads the node's clock.
@@ -102,7 +103,7 @@ func (n *node) connect(ctx context.Context) (*link, error) {
 		l.close()
 		return nil, causeOf(ctx, err)
 	}
-	l.wire.batch()
+	l.replies = newReplies(l.wire.batch())
 	return l, nil
 }
 
@@ -205,10 +206,6 @@ func loadScripts(conn redis.Conn) error {
 	}
 	return first
 }
-
-// receive returns the next reply, or the node's error, or what broke the connection.
-// There is no read deadline: the node's watchdog sees to silence.
-func (l *link) receive() (any, error) { return redis.ReceiveWithTimeout(l.conn, 0) }
 
 // close may be called more than once, by anyone.
 func (l *link) close() { _ = l.wire.Close() }

@@ -41,9 +41,9 @@ func (w *wanted) event(kind EventKind, took time.Duration, err error) Event {
 	return ev
 }
 
-// event begins an event of a hold.
-func (h *hold) event(kind EventKind, took time.Duration, err error) Event {
-	ev := h.wanted.event(kind, took, err)
+// event begins an event of a hold. w is what was wanted: the tenure that has it may be gone.
+func (h *hold) event(w *wanted, kind EventKind, took time.Duration, err error) Event {
+	ev := w.event(kind, took, err)
 	ev.Owner, ev.Token = h.owner.String(), h.token
 	return ev
 }
@@ -64,7 +64,7 @@ func (e *events) acquired(h *hold) {
 	if !h.observed.detailed() {
 		return
 	}
-	ev := h.event(EventAcquired, e.clock.now().since(h.observed.begun), nil)
+	ev := h.event(&h.wanted, EventAcquired, e.clock.now().since(h.observed.begun), nil)
 	ev.Until = h.end()
 	e.tell(ev)
 }
@@ -80,7 +80,7 @@ func (e *events) renewed(h *hold, c *call, failure error) {
 	if h.observed == nil || failure == nil && !h.observed.detail {
 		return
 	}
-	ev := h.event(EventRenewed, e.clock.now().since(c.begun), failure)
+	ev := h.event(&h.wanted, EventRenewed, e.clock.now().since(c.begun), failure)
 	if failure != nil {
 		ev.Kind = EventNotRenewed
 	}
@@ -88,13 +88,12 @@ func (e *events) renewed(h *hold, c *call, failure error) {
 	e.tell(ev)
 }
 
-// repaired is told when all nodes have answered an extension, or cannot.
+// repaired is told when all nodes have answered an extension, or cannot. The hold may have ended meanwhile.
 func (e *events) repaired(h *hold, c *call) {
-	if !h.observed.detailed() {
+	if !c.observed.detailed() {
 		return
 	}
-	ev := h.event(EventRepaired, e.clock.now().since(c.begun), nil)
-	ev.Op = "extend"
+	ev := h.event(&wanted{op: "extend", name: h.name, observed: c.observed}, EventRepaired, e.clock.now().since(c.begun), nil)
 	for i, n := range h.locker.nodes {
 		if c.answers[i].vote == voteAbsent {
 			ev.Nodes = append(ev.Nodes, NodeError{Addr: n.target.String(), Outcome: OutcomeAbsent})
@@ -110,22 +109,22 @@ func (e *events) ended(h *hold, cause error) {
 	switch {
 	case errors.Is(cause, ErrUnlocked):
 	case errors.Is(cause, ErrLost):
-		e.released(h, h.over("hold", cause))
+		e.released(h, h.tenure, h.over("hold", cause))
 	default:
-		e.released(h, cause)
+		e.released(h, h.tenure, cause)
 	}
 }
 
-// released is told with the outcome of an Unlock, or with what else has ended the hold.
-func (e *events) released(h *hold, err error) {
-	if h.observed == nil || err == nil && !h.observed.detail {
+// released is told with the outcome of an Unlock, or with what else has ended the hold, whose tenure it was.
+func (e *events) released(h *hold, t *tenure, err error) {
+	if t.observed == nil || err == nil && !t.observed.detail {
 		return
 	}
 	kind := EventReleased
 	if errors.Is(err, ErrLost) {
 		kind = EventLost
 	}
-	e.tell(h.event(kind, e.clock.now().since(h.since), err))
+	e.tell(h.event(&t.wanted, kind, e.clock.now().since(t.since), err))
 }
 
 // announce tells of the node where its state has changed. Called without its mutexes.

@@ -3,6 +3,7 @@ package redlock
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,6 +43,13 @@ func bubble(t *testing.T, n int, f func(t *testing.T, fl *fleet)) {
 		})
 		f(t, fl)
 	})
+}
+
+// collectWhenTold leaves garbage alone until somebody calls runtime.GC.
+func collectWhenTold(t *testing.T) {
+	t.Helper()
+	percent := debug.SetGCPercent(-1)
+	t.Cleanup(func() { debug.SetGCPercent(percent) })
 }
 
 // locker returns a Locker of the named client; it is closed at the end.

@@ -22,7 +22,7 @@ func (n *node) queries() []query {
 	}
 	list = append(list, query{readTime, ""}, query{askRecord, n.recordKey()})
 	if n.opts.blind {
-		list = append(list, query{askScript, n.recordScript().sha.(string)})
+		list = append(list, query{askScript, n.recordScript().sha})
 	}
 	return list
 }

@@ -139,7 +139,7 @@ func readings(all []sight) reading {
 	return latest(entries)
 }
 
-var inspect = &kind{index: 21, tokens: true, read: readInspect, script: newScript("register", "inspect")}
+var inspect = &kind{index: 21, layout: rows(0), tokens: true, read: readInspect, script: newScript("register", "inspect")}
 
 func readInspect(reply any) answer {
 	parts, _ := reply.([]any)

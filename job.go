@@ -140,7 +140,7 @@ func (j *job) insist(ctx context.Context, lock *Lock, try func(context.Context) 
 	}
 }
 
-var once = &kind{index: 22, nargs: 2, tokens: true, read: readOnce, script: newScript("register", "once")}
+var once = &kind{index: 22, layout: rows(2), tokens: true, read: readOnce, script: newScript("register", "once")}
 
 func readOnce(reply any) answer {
 	switch reply {

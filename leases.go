@@ -2,14 +2,15 @@ package redlock
 
 import (
 	"container/heap"
+	"slices"
 	"sync"
 	"time"
 )
 
-// lease is a hold's place among those that wait for their next moment.
+// lease is a hold that waits for its next moment.
 type lease struct {
-	due   time.Time
-	index int // in the heap, plus one; 0: not in it
+	due  time.Time
+	hold *hold
 }
 
 // leases wakes each hold when its validity ends or its renewal is due: one
@@ -39,10 +40,10 @@ func (s *leases) close() {
 	<-s.stopped
 	s.mu.Lock()
 	s.closed = true
-	left := append([]*hold(nil), s.heap...)
+	left := slices.Clone(s.heap)
 	s.mu.Unlock()
-	for _, h := range left {
-		h.abandon()
+	for _, at := range left {
+		at.hold.abandon()
 	}
 }
 
@@ -50,25 +51,26 @@ func (s *leases) close() {
 func (h *hold) abandon() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.err == nil {
+	if h.ended() == nil {
 		h.finish(ErrClosed)
 	}
 }
 
 // set wakes the hold at the time due, instead of at an earlier set one. It reports
-// whether that will happen: not where the Locker was closed.
+// whether that will happen: not where the Locker was closed. Called with h.mu held, and not for a hold that has ended:
+// nobody would take that off again.
 func (s *leases) set(h *hold, due time.Time) bool {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
 		return false
 	}
-	h.lease.due = due
-	if h.lease.index == 0 {
-		heap.Push(&s.heap, h)
-	} else {
-		heap.Fix(&s.heap, h.lease.index-1)
+	if h.lease == 0 {
+		s.heap = append(s.heap, lease{hold: h}) // heap.Push would box it
+		h.lease = int32(len(s.heap))
 	}
+	s.heap[h.lease-1].due = due
+	heap.Fix(&s.heap, int(h.lease-1))
 	wake := s.armed.IsZero() || due.Before(s.armed)
 	if wake {
 		s.armed = due
@@ -82,8 +84,8 @@ func (s *leases) set(h *hold, due time.Time) bool {
 
 func (s *leases) remove(h *hold) {
 	s.mu.Lock()
-	if h.lease.index > 0 {
-		heap.Remove(&s.heap, h.lease.index-1)
+	if h.lease > 0 {
+		heap.Remove(&s.heap, int(h.lease-1))
 	}
 	s.mu.Unlock()
 }
@@ -121,7 +123,7 @@ func (s *leases) run() {
 		s.mu.Lock()
 		decided, s.decided = s.decided, decided[:0]
 		due = due[:0]
-		for len(s.heap) > 0 && !s.heap[0].lease.due.After(now) {
+		for len(s.heap) > 0 && !s.heap[0].due.After(now) {
 			due = append(due, heap.Pop(&s.heap).(*hold))
 		}
 		s.mu.Unlock()
@@ -136,7 +138,7 @@ func (s *leases) run() {
 		s.mu.Lock()
 		s.armed = time.Time{}
 		if len(s.heap) > 0 {
-			s.armed = s.heap[0].lease.due
+			s.armed = s.heap[0].due
 			timer.Reset(s.armed.Sub(s.clock.local()))
 		}
 		s.mu.Unlock()
@@ -144,27 +146,24 @@ func (s *leases) run() {
 }
 
 // dueHeap orders holds by when they are due; for container/heap.
-type dueHeap []*hold
+type dueHeap []lease
 
 func (d dueHeap) Len() int           { return len(d) }
-func (d dueHeap) Less(i, j int) bool { return d[i].lease.due.Before(d[j].lease.due) }
+func (d dueHeap) Less(i, j int) bool { return d[i].due.Before(d[j].due) }
 func (d dueHeap) Swap(i, j int) {
 	d[i], d[j] = d[j], d[i]
-	d[i].lease.index, d[j].lease.index = i+1, j+1
+	d[i].hold.lease, d[j].hold.lease = int32(i+1), int32(j+1)
 }
 
-// Push and Pop are heap.Interface's.
-func (d *dueHeap) Push(x any) {
-	h := x.(*hold)
-	*d = append(*d, h)
-	h.lease.index = len(*d)
-}
+// Push is heap.Interface's, and not used: see set.
+func (d *dueHeap) Push(x any) { *d = append(*d, x.(lease)) }
 
+// Pop is heap.Interface's. It returns the hold.
 func (d *dueHeap) Pop() any {
 	last := len(*d) - 1
-	h := (*d)[last]
-	(*d)[last] = nil
+	h := (*d)[last].hold
+	(*d)[last] = lease{}
 	*d = (*d)[:last]
-	h.lease.index = 0
+	h.lease = 0
 	return h
 }

@@ -87,7 +87,7 @@ func (l *Locker) hear(node int, message string) {
 		return
 	}
 	if owner, err := uuid.Parse(parts[0]); err == nil {
-		l.undo(&hold{locker: l, opts: l.opts, wanted: wanted{key: parts[2], shared: shared}, place: nowhere, owner: owner}, nodeSet(0).with(node))
+		l.undo(l.holdOf(owner, wanted{key: parts[2], shared: shared}, l.opts), nodeSet(0).with(node))
 	}
 }
 

@@ -13,9 +13,15 @@ import (
 type Lock struct {
 	hold  *hold
 	outer *Lock // the handle that this one joined: the hold is renewed as long as either lives
-	once  sync.Once
-	err   error // what Unlock returned; written under once
+
+	mu      sync.Mutex // held by Unlock to its end; guards the field below
+	outcome *outcome   // of Unlock; nil: it was not called
 }
+
+// outcome is what became of an Unlock. A pointer to it is smaller than an error, and costs no allocation where all went well.
+type outcome struct{ err error }
+
+var wentWell outcome
 
 // Name returns the name that was locked, without the prefix. After [Locker.LockAll] it is all
 // names, sorted, with a comma and a blank between them: see [Lock.Names].
@@ -47,7 +53,7 @@ func (k *Lock) Until() time.Time {
 	h := k.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.end()
+	return h.until()
 }
 
 // Done returns a channel that is closed when the hold ends: by Unlock, Ticket or
@@ -57,14 +63,21 @@ func (k *Lock) Done() <-chan struct{} {
 	h := k.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.ended() != nil {
+		return hasEnded
+	}
 	if h.done == nil {
 		h.done = make(chan struct{})
-		if h.err != nil {
-			close(h.done)
-		}
 	}
 	return h.done
 }
+
+// hasEnded is closed: the Done of all holds that have ended.
+var hasEnded = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // Err returns nil while the hold may be trusted, then why it ended: [ErrLost],
 // [ErrMaxHold], [ErrUnlocked], [ErrHandedOver] or [ErrClosed]. It reads the clock itself, so it is never late, even
@@ -79,8 +92,8 @@ func (k *Lock) Context(parent context.Context) (context.Context, context.CancelF
 	h := k.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.err != nil {
-		end(h.err)
+	if ended := h.ended(); ended != nil {
+		end(ended)
 		return ctx, func() {}
 	}
 	held := heldContext{ctx, h}
@@ -90,7 +103,9 @@ func (k *Lock) Context(parent context.Context) (context.Context, context.CancelF
 	h.ends[&end] = struct{}{}
 	return held, func() {
 		h.mu.Lock()
-		delete(h.ends, &end)
+		if h.ended() == nil {
+			delete(h.ends, &end)
+		}
 		h.mu.Unlock()
 		end(context.Canceled)
 		runtime.KeepAlive(k) // who has yet to call this has not forgotten the Lock
@@ -130,6 +145,13 @@ func (k *Lock) Extend(ctx context.Context) error {
 //
 // On a handle that joined a hold, Unlock gives back the handle; the last one ends the hold.
 func (k *Lock) Unlock(context.Context) error {
-	k.once.Do(func() { k.err = k.hold.leave() })
-	return k.err
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.outcome == nil {
+		k.outcome = &wentWell
+		if err := k.hold.leave(); err != nil {
+			k.outcome = &outcome{err}
+		}
+	}
+	return k.outcome.err
 }

@@ -142,8 +142,9 @@ func (l *Locker) awaitNodes() {
 // the rest of the TTL. Calls after Close fail with [ErrClosed]. It returns nil.
 func (l *Locker) Close() error {
 	l.closing.Do(func() {
+		l.underway.refuse() // first: nobody who hears that all is over may begin again
 		l.cancel()
-		l.underway.close(l.opts.nodeTimeout)
+		l.underway.wait(l.opts.nodeTimeout)
 		l.listeners.close()
 		l.leases.close()
 		ctx, cancel := context.WithTimeout(context.Background(), l.opts.nodeTimeout)

@@ -94,22 +94,22 @@ func (s *several) wanted(from, to int) wanted {
 	return wanted{op: "lock", name: strings.Join(part.names, ", "), several: part}
 }
 
-// covers reports whether some of the names of another want, and whether all of them, are what is wanted here.
-func (w *wanted) covers(other *wanted) (some, all bool) {
-	if other.several == nil {
-		has := w.has(other.name)
+// covers reports whether some of the names of a want, and whether all of them, are held.
+func (h *hold) covers(w *wanted) (some, all bool) {
+	if w.several == nil {
+		has := h.has(w.name)
 		return has, has
 	}
 	all = true
-	for _, name := range other.several.names {
-		has := w.has(name)
+	for _, name := range w.several.names {
+		has := h.has(name)
 		some, all = some || has, all && has
 	}
 	return some, all
 }
 
-func (w *wanted) has(name string) bool {
-	return w.several == nil && name == w.name || w.several != nil && slices.Contains(w.several.names, name)
+func (h *hold) has(name string) bool {
+	return h.several == nil && name == h.name || h.several != nil && slices.Contains(h.several.names, name)
 }
 
 // waitAll asks for all names at once, and where that fails waits for one after the other.

@@ -27,23 +27,25 @@ type node struct {
 	standing  standing
 	events    *events
 	watchdog  *time.Timer        // runs expire; set under mu
+	retry     *time.Timer        // runs askAgain; set under mu
 	tried     chan struct{}      // closed by run when the first attempt to connect has ended
 	stopped   chan struct{}      // closed by run when it returns
 	kick      chan struct{}      // holds a value when the queue may have something for the writer
 	ctx       context.Context    // ends run
 	cancel    context.CancelFunc // ends ctx
 
-	mu       sync.Mutex    // guards the fields below
-	queue    []*request    // not yet written, in order
-	flight   groups        // written and not yet answered, in order
-	batch    batch         // sorts the queue into groups
-	link     *link         // nil: not connected
-	down     error         // why not connected
-	lenient  bool          // the watchdog has fired late, and will fire again
-	suspect  time.Time     // not zero: has let a request grow too old, and is silent since
-	guarded  time.Time     // when the watchdog will look; zero: it is not set
-	draining bool          // Close has begun: only undos are taken
-	drained  chan struct{} // closed when draining and nothing is owed any more
+	mu        sync.Mutex    // guards the fields below
+	queue     []*request    // not yet written, in order
+	flight    groups        // written and not yet answered, in order
+	postponed []*request    // undos that were refused, and are to be asked again
+	batch     batch         // sorts the queue into groups
+	link      *link         // nil: not connected
+	down      error         // why not connected
+	lenient   bool          // the watchdog has fired late, and will fire again
+	suspect   time.Time     // not zero: has let a request grow too old, and is silent since
+	guarded   time.Time     // when the watchdog will look; zero: it is not set
+	draining  bool          // Close has begun: only undos are taken
+	drained   chan struct{} // closed when draining and nothing is owed any more
 
 	announcing sync.Mutex // guards announced; taken before mu
 	announced  EventKind  // the state that the events were told last
@@ -57,13 +59,14 @@ func newNode(index int, t target, o *options, f *fence, e *events) *node {
 	n := &node{
 		index: index, target: t, opts: o, tokensKey: o.prefix + tokensName, fence: f, events: e, down: errConnecting, probing: newProbing(),
 		tried: make(chan struct{}), stopped: make(chan struct{}), drained: make(chan struct{}),
-		batch: batch{round: 1},
-		kick:  make(chan struct{}, 1),
+		kick: make(chan struct{}, 1),
 	}
 	n.standing.turn = make(chan struct{}, 1)
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.watchdog = time.AfterFunc(time.Hour, n.expire)
 	n.watchdog.Stop()
+	n.retry = time.AfterFunc(time.Hour, n.askAgain)
+	n.retry.Stop()
 	return n
 }
 

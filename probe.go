@@ -98,7 +98,8 @@ func (n *node) readClock() {
 // inquire asks this node alone and waits for its answer.
 func (n *node) inquire(ctx context.Context, k *kind, key string, args ...any) (answer, instant) {
 	c := n.probing.calls.Get().(*call)
-	c.kind, c.key, c.tokensKey = k, key, n.tokensKey
+	c.kind, c.tokensKey = k, n.tokensKey
+	c.setKey(key)
 	copy(c.args[:], args)
 	asked := n.opts.clock.now()
 	c.put([]*node{n}, allNodes(1), 1, asked.local)

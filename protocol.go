@@ -12,11 +12,11 @@ type kind struct {
 	script  *script // nil: a native command
 	command string  // its name
 	native  func(q *question, args []any) []any
-	nargs   int   // script: arguments for each key
-	once    bool  // script: arguments once for all keys of a request, how many keys, and who has them now
-	tokens  bool  // script: the last key is the set of tokens
-	trust   trust // which nodes' grants count
-	undo    bool  // must reach every node that may have done what it undoes; may be sent twice
+	form    func(q *question, b []byte) []byte // instead of native: appends the whole command, in the form of the wire
+	layout  func(g *group, w *wire)            // script: adds the arguments
+	tokens  bool                               // script: the last key is the set of tokens
+	trust   trust                              // which nodes' grants count
+	undo    bool                               // must reach every node that may have done what it undoes; may be sent twice
 	read    func(reply any) answer
 	toRead  *kind // what is asked in place of it for a hold that readers share
 }
@@ -25,25 +25,29 @@ const kinds = 23
 
 // The kinds. A batch sends them in the order of their indexes.
 var (
-	acquirePlain = &kind{index: 0, command: "SET", native: setArgs, read: readSet, toRead: read}
-	acquire      = &kind{index: 1, nargs: 3, tokens: true, read: readAcquire, script: newScript("acquire")}
-	raise        = &kind{index: 2, nargs: 3, tokens: true, read: readAcquire, script: newScript("raise")}
-	extend       = &kind{index: 3, trust: trustOurs, nargs: 3, tokens: true, read: readExtend, toRead: keepReading, script: newScript("extend")}
-	adopt        = &kind{index: 7, nargs: 4, tokens: true, read: readAcquire, script: newScript("adopt")}
-	revert       = &kind{index: 8, nargs: 2, undo: true, trust: trustAll, read: readRevert, script: newScript("revert")}
-	release      = &kind{index: 4, nargs: 2, tokens: true, undo: true, trust: trustAll, read: readRelease, toRead: stopReading, script: newScript("free", "readers", "queue", "release")}
-	acquireAll   = &kind{index: 15, nargs: 3, once: true, tokens: true, read: readAcquire, script: newScript("acquire_all")}
-	enqueue      = &kind{index: 9, nargs: 4, tokens: true, read: readAcquire, toRead: read, script: newScript("readers", "queue", "stand", "enqueue")}
-	surveySlots  = &kind{index: 17, nargs: 1, tokens: true, read: readSurvey, script: newScript("readers", "queue", "survey")}
+	acquirePlain = &kind{index: 0, command: "SET", form: setForm, read: readSet, toRead: read}
+	acquire      = &kind{index: 1, layout: columns, tokens: true, read: readAcquire, script: newScript("acquire")}
+	raise        = &kind{index: 2, layout: rows(3), tokens: true, read: readAcquire, script: newScript("raise")}
+	extend       = &kind{index: 3, trust: trustOurs, layout: rows(3), tokens: true, read: readExtend, toRead: keepReading, script: newScript("extend")}
+	adopt        = &kind{index: 7, layout: rows(4), tokens: true, read: readAcquire, script: newScript("adopt")}
+	revert       = &kind{index: 8, layout: rows(2), undo: true, trust: trustAll, read: readRevert, script: newScript("revert")}
+	release      = &kind{index: 4, layout: ownersAndPlaces, tokens: true, undo: true, trust: trustAll, read: readRelease, toRead: stopReading, script: newScript("free", "readers", "queue", "release")}
+	acquireAll   = &kind{index: 15, layout: rowForAll(3), tokens: true, read: readAcquire, script: newScript("acquire_all")}
+	enqueue      = &kind{index: 9, layout: rows(4), tokens: true, read: readAcquire, toRead: read, script: newScript("readers", "queue", "stand", "enqueue")}
+	surveySlots  = &kind{index: 17, layout: rows(1), tokens: true, read: readSurvey, script: newScript("readers", "queue", "survey")}
 
-	read        = &kind{index: 18, nargs: 3, tokens: true, read: readAcquire, script: newScript("readers", "queue", "stand", "read")}
-	keepReading = &kind{index: 19, trust: trustOurs, nargs: 2, tokens: true, read: readExtend, script: newScript("readers", "keep_reading")}
-	stopReading = &kind{index: 20, nargs: 2, tokens: true, undo: true, trust: trustAll, read: readRelease, script: newScript("readers", "queue", "stop_reading")}
+	read        = &kind{index: 18, layout: rows(3), tokens: true, read: readAcquire, script: newScript("readers", "queue", "stand", "read")}
+	keepReading = &kind{index: 19, trust: trustOurs, layout: rows(2), tokens: true, read: readExtend, script: newScript("readers", "keep_reading")}
+	stopReading = &kind{index: 20, layout: rows(2), tokens: true, undo: true, trust: trustAll, read: readRelease, script: newScript("readers", "queue", "stop_reading")}
 )
 
-func setArgs(q *question, args []any) []any {
-	return append(args, &q.key, q.args[0], "NX", "PX", q.args[1])
+// setForm is SET key owner NX PX TTL.
+func setForm(q *question, b []byte) []byte {
+	b = append(append(append(b, setHead...), q.keyForm...), q.ownerForm[:]...)
+	return appendNumber(append(b, setOptions...), q.args[1].(int64))
 }
+
+const setHead, setOptions = "*6\r\n$3\r\nSET\r\n", "$2\r\nNX\r\n$2\r\nPX\r\n"
 
 // askFor fills in a call about a hold.
 func (l *Locker) askFor(k *kind, h *hold) *call {
@@ -70,6 +74,9 @@ func (l *Locker) askFor(k *kind, h *hold) *call {
 		c.args[3] = h.place
 	case revert:
 		c.args[1] = h.from
+	}
+	if k.form != nil {
+		c.command = k.form(&c.question, c.command[:0])
 	}
 	return c
 }

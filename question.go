@@ -3,35 +3,36 @@ package redlock
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"encoding/hex"
 	"hash/maphash"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
 )
 
-// question is what a call asks of every node, in the same bytes. Its arguments
-// are boxed once, when the call is made or an option is settled, and shared by
-// all nodes, so that sending allocates nothing.
+// question is what a call asks of every node, in the same bytes. What every lock needs is put into the form of the wire once, when
+// the call is filled in. The other arguments are boxed then, or when an option is settled, so that sending allocates nothing.
 type question struct {
 	kind      *kind
 	key       string
 	hash      uint64        // of the key
 	several   *several      // what is asked about instead of the key; nil: the key
-	args      [4]any        // owner, TTL, token, former owner: the first kind.nargs of them
+	args      [4]any        // owner, TTL, token, former owner: as many of them as the kind has
 	tokensKey any           // string; where kind.tokens
 	expires   time.Time     // undo: when what is to be undone ends by itself
 	then      func(c *call) // takes the call, with its caller's part in it, at the outcome; nil: the caller waits
 	hold      *hold         // for then
+	observed  *observation  // of the hold, for events.repaired
 	stands    bool          // is asked by who waits: see node.ask
 	begun     instant       // for then
 
-	// The owner and the token as text. The boxed slices stay with the call, only
-	// the bytes change.
-	owner    [ownerLen]byte
-	ownerArg any
-	token    [tokenLen]byte
-	tokenArg any
+	// What every node is sent, in the form of the wire: see wire. The memory stays with the call.
+	keyForm   []byte
+	ownerForm [len("$36\r\n") + ownerLen + len("\r\n")]byte
+	tokenForm [len("$16\r\n") + tokenLen + len("\r\n")]byte
+	command   []byte // the whole command, where the kind has a form for it
+	ownerArg  any    // []byte: the text in ownerForm
+	tokenArg  any    // []byte: the text in tokenForm
 }
 
 const (
@@ -41,13 +42,27 @@ const (
 
 var hashSeed = maphash.MakeSeed()
 
-func (q *question) init() { q.ownerArg, q.tokenArg = q.owner[:], q.token[:] }
+func (q *question) init() {
+	copy(q.ownerForm[:], "$36\r\n")
+	copy(q.tokenForm[:], "$16\r\n")
+	copy(q.ownerForm[len(q.ownerForm)-2:], "\r\n")
+	copy(q.tokenForm[len(q.tokenForm)-2:], "\r\n")
+	q.ownerArg, q.tokenArg = q.owner(), q.tokenText()
+}
+
+func (q *question) owner() []byte     { return q.ownerForm[5 : 5+ownerLen] }
+func (q *question) tokenText() []byte { return q.tokenForm[5 : 5+tokenLen] }
 
 // set chooses what is asked, about which key, with which owner.
 func (q *question) set(k *kind, key string, owner uuid.UUID) {
-	q.kind, q.key, q.hash = k, key, hashOf(key)
+	q.kind, q.hash = k, hashOf(key)
+	q.setKey(key)
 	q.setOwner(owner)
 	q.args[0] = q.ownerArg
+}
+
+func (q *question) setKey(key string) {
+	q.key, q.keyForm = key, appendBulk(q.keyForm[:0], key)
 }
 
 // setSeveral chooses what is asked, about which keys, with which owner.
@@ -67,37 +82,42 @@ func (q *question) keys() int {
 	return 1
 }
 
-// appendKeys appends what is asked about.
-func (q *question) appendKeys(args []any) []any {
-	if q.several != nil {
-		for i := range q.several.keys {
-			args = append(args, &q.several.keys[i])
-		}
-		return args
+// addKeys adds what is asked about.
+func (q *question) addKeys(w *wire) {
+	if q.several == nil {
+		w.addForm(q.keyForm)
+		return
 	}
-	return append(args, &q.key)
+	for _, key := range q.several.keys {
+		w.args = appendBulk(w.args, key)
+		w.n++
+	}
 }
 
-// appendArgs appends the arguments: for each key, or once for all where the kind has it so.
-func (q *question) appendArgs(args []any) []any {
-	own := q.args[:q.kind.nargs]
-	switch {
-	case q.several == nil:
-		return append(args, own...)
-	case q.kind.once:
-		args = append(append(args, own...), len(q.several.keys), len(q.several.from)) // small numbers: boxed without an allocation
-		return append(args, q.several.from...)
+// addArgs adds the first n arguments.
+func (q *question) addArgs(w *wire, n int) {
+	for _, arg := range q.args[:n] {
+		w.add(arg)
 	}
-	for range q.several.keys {
-		args = append(args, own...)
+}
+
+// addCommand adds the native command.
+func (q *question) addCommand(w *wire) {
+	if q.kind.form != nil {
+		w.buf = append(w.buf, q.command...)
+		return
 	}
-	return args
+	w.add(q.kind.command)
+	for _, arg := range q.kind.native(q, nil) {
+		w.add(arg)
+	}
+	w.end()
 }
 
 // clear drops what the question refers to.
 func (q *question) clear() {
 	q.kind, q.key, q.several, q.args, q.tokensKey = nil, "", nil, [4]any{}, nil
-	q.expires, q.then, q.hold, q.stands = time.Time{}, nil, nil, false
+	q.expires, q.then, q.hold, q.observed, q.stands = time.Time{}, nil, nil, nil, false
 }
 
 // newOwner draws an owner: a UUID of version 7 (RFC 9562), whose first 60 bits
@@ -115,26 +135,22 @@ func (q *question) moot(now time.Time) bool { return !q.expires.IsZero() && now.
 
 // setOwner writes the UUID's text form, without the allocation of String.
 func (q *question) setOwner(id uuid.UUID) {
-	const digits = "0123456789abcdef"
-	at := 0
-	for i, b := range id {
-		switch i {
-		case 4, 6, 8, 10:
-			q.owner[at] = '-'
-			at++
-		}
-		q.owner[at], q.owner[at+1] = digits[b>>4], digits[b&15]
-		at += 2
+	text := q.owner()
+	hex.Encode(text, id[:4])
+	for i, at := 4, 8; i < 10; i, at = i+2, at+5 {
+		text[at] = '-'
+		hex.Encode(text[at+1:], id[i:i+2])
 	}
+	text[23] = '-'
+	hex.Encode(text[24:], id[10:])
 }
 
 // setToken writes the token.
 func (q *question) setToken(token int64) {
-	for i := range q.token {
-		q.token[i] = '0'
+	text := q.tokenText()
+	for i := len(text) - 1; i >= 0; i-- {
+		text[i] = byte('0' + token%10)
+		token /= 10
 	}
-	var digits [20]byte
-	text := strconv.AppendInt(digits[:0], token, 10)
-	copy(q.token[max(0, tokenLen-len(text)):], text)
 	q.args[2] = q.tokenArg
 }

@@ -20,7 +20,8 @@ import (
 // crashed, and gets back a place that was lost.
 //
 // Votes may split between waiters that the nodes learnt of in different orders. Then all
-// of these but the oldest give their votes back.
+// of these but the oldest give their votes back. So does who has some while another holds
+// the lock and an older one waits.
 
 // waiter is one wait for one lock under one owner.
 type waiter struct {
@@ -72,6 +73,10 @@ func (w *waiter) tell(node int, a answer) {
 		w.accepted[node] = max(w.accepted[node], w.first)
 	}
 	w.mu.Unlock()
+	w.rouse()
+}
+
+func (w *waiter) rouse() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
@@ -95,7 +100,7 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 	splits := 0            // how often we gave our votes back
 	for attempts := 1; ; attempts++ {
 		c, asked := w.ask()
-		if _, err := c.wait(ctx); err == nil || last == nil {
+		if err := w.hear(ctx, c); err == nil || last == nil {
 			last = l.failure(want.op, want.name, c, tally(c.votes.Load()), nil)
 		}
 		v := w.count(c)
@@ -118,17 +123,19 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 		v = w.count(c)
 		c.giveUp()
 		stuck := partial > hopeless && v.deadlocks(l.need)
+		strays := splits < 3 && v.strays(want.shared, l.need) // who seems older may be gone
 		switch {
 		case h != nil:
 			return h, nil
 		case final:
 			w.giveUp()
 			return nil, last
-		case !stuck && !v.splits(want.shared, w.owner, l.need, partial > lateAfter):
+		case !stuck && !strays && !v.splits(want.shared, w.owner, l.need, partial > lateAfter):
 			split = 0
 		default:
-			// Once may be a release on its way through the nodes.
-			if split++; split > 1 {
+			// Once may be a release on its way through the nodes; but not where one of them
+			// answered that it is our turn, and another one that it is not.
+			if split++; split > 1 || !want.shared && v.fresh > 0 && v.place > 0 {
 				w.giveUp()
 				if stuck {
 					since = l.fence.time(o.clock.now())
@@ -166,6 +173,29 @@ func (l *Locker) rest(ctx context.Context, d time.Duration) error {
 	case <-l.ctx.Done():
 	}
 	return l.ended(ctx)
+}
+
+// hear returns when the outcome of the question is certain, or when the nodes that have answered and those that have
+// told us something are a majority: the question's last answer may be a late node's.
+func (w *waiter) hear(ctx context.Context, c *call) error {
+	told := false
+	defer func() {
+		if told {
+			w.rouse() // await wants to know of it
+		}
+	}()
+	for {
+		select {
+		case <-c.wake:
+			return nil
+		case <-w.wake:
+			if told = true; w.count(c).given >= w.locker.need {
+				return nil
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 var errAskAgain = errors.New("ask again")

@@ -202,13 +202,6 @@ func (c *call) refusers(votes tally) (refused nodeSet) {
 	return refused
 }
 
-// drop returns a call that was not put to anyone.
-func (c *call) drop() {
-	c.hold = nil
-	c.holders.Store(1)
-	c.release()
-}
-
 // release says that one of the holders will not touch the call any more.
 func (c *call) release() {
 	if c.holders.Add(-1) > 0 {

@@ -24,6 +24,8 @@ func (o *options) retryAfter() time.Duration { return max(o.ttl/20, time.Millise
 
 // watch makes the leases keep an eye on a new hold.
 func (h *hold) watch(k *Lock) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.handles = 1
 	h.renewal.stopped = !h.opts.renew
 	if h.opts.renew {
@@ -34,16 +36,15 @@ func (h *hold) watch(k *Lock) {
 		h.renewal.handle = k
 	}
 	if !h.locker.leases.set(h, h.next(h.start.local)) {
-		h.abandon() // it was won while Close was under way
+		h.finish(ErrClosed) // it was won while Close was under way
 	}
 }
 
-// next returns when the hold must be looked at again. Called with mu held, or
-// before the hold is shared.
-func (h *hold) next(now time.Time) time.Time {
-	end := h.end()
-	if !h.renewal.stopped && !h.renewal.asking && h.renewal.at.Before(end) {
-		end = h.renewal.at
+// next returns when the hold must be looked at again.
+func (t *tenure) next(now time.Time) time.Time {
+	end := t.end()
+	if !t.renewal.stopped && !t.renewal.asking && t.renewal.at.Before(end) {
+		end = t.renewal.at
 	}
 	if end.Before(now) {
 		return now
@@ -53,10 +54,10 @@ func (h *hold) next(now time.Time) time.Time {
 
 // tick is run when the hold is due: it ends the hold or asks to extend it.
 func (h *hold) tick() {
-	now := h.opts.clock.now()
+	now := h.locker.opts.clock.now()
 	h.mu.Lock()
 	h.expireAt(now)
-	if h.err != nil {
+	if h.ended() != nil {
 		h.mu.Unlock()
 		return
 	}
@@ -68,9 +69,8 @@ func (h *hold) tick() {
 		runtime.AddCleanup(k, (*hold).forgotten, h)
 		h.renewal.handle = nil
 	}
-	due := h.next(now.local)
+	h.locker.leases.set(h, h.next(now.local))
 	h.mu.Unlock()
-	h.locker.leases.set(h, due)
 	if ask {
 		_, _ = h.ask(h.locker.leases.report) // an error says that the hold has ended meanwhile
 	}
@@ -82,10 +82,10 @@ func (h *hold) renewed(c *call) {
 	c.release()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.renewal.asking = false
-	if h.err != nil {
+	if h.ended() != nil {
 		return
 	}
+	h.renewal.asking = false
 	if now := h.opts.clock.local(); err == nil {
 		h.renewal.at = h.start.local.Add(h.opts.renewAfter())
 	} else {
@@ -97,14 +97,17 @@ func (h *hold) renewed(c *call) {
 // forgotten is run when nobody can reach the handle any more. The hold ends with its validity.
 func (h *hold) forgotten() {
 	h.mu.Lock()
-	over := h.err != nil || h.renewal.stopped
-	h.renewal.stopped = true
+	over := h.ended() != nil || h.renewal.stopped
+	var caller callers
+	if !over {
+		h.renewal.stopped, caller = true, h.caller
+	}
 	h.mu.Unlock()
 	if over {
 		return
 	}
-	h.opts.logger.Warn("lock was never unlocked and nobody can unlock it any more: it is renewed no longer",
-		"name", h.name, "acquired at", h.caller.String())
+	h.locker.opts.logger.Warn("lock was never unlocked and nobody can unlock it any more: it is renewed no longer",
+		"name", h.name, "acquired at", caller.String())
 }
 
 // callers remembers where a hold was acquired, as cheaply as can be.

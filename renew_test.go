@@ -265,6 +265,7 @@ func TestRenewalIsRetriedWhileThereIsTime(t *testing.T) {
 }
 
 func TestAForgottenHandleIsNotRenewedForEver(t *testing.T) {
+	collectWhenTold(t)
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		var log bytes.Buffer
 		l := fl.locker("a", WithTTL(3*time.Second), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))

@@ -338,6 +338,7 @@ func TestReadersGetTheirTurnTogether(t *testing.T) {
 }
 
 func TestAForgottenReadHoldIsNotRenewedForEver(t *testing.T) {
+	collectWhenTold(t)
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		m := fl.locker("a", WithTTL(3*time.Second)).RWMutex("job")
 		func() { must(m.RLock(t.Context()))(t) }()

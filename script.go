@@ -9,8 +9,9 @@ import (
 // script is a decision that must be taken on the node, atomically. The head of
 // each file is its contract. Every script takes any number of locks at once.
 type script struct {
-	source any // string, boxed for the wire
-	sha    any // string: what EVALSHA calls it
+	source any    // string, boxed for the wire
+	sha    string // what EVALSHA calls it
+	call   []byte // EVALSHA and that, in the form of the wire
 }
 
 //go:embed lua/*.lua
@@ -30,6 +31,7 @@ func newScript(files ...string) *script {
 	}
 	sum := sha1.Sum(source) //nolint:gosec // see above
 	s := &script{source: string(source), sha: hex.EncodeToString(sum[:])}
+	s.call = appendBulk(appendBulk(nil, "EVALSHA"), s.sha)
 	scripts = append(scripts, s)
 	return s
 }

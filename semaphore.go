@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -121,7 +122,18 @@ func (s *Semaphore) acquire(ctx context.Context, wait bool, opts []Option) (*Loc
 	} else {
 		h, _, err = s.try(ctx, a)
 	}
-	return l.outcome(a.wanted, h, err)
+	return l.outcome(a.wanted, h, s.named(err))
+}
+
+// named is the error with the semaphore's name in place of a slot's, which means nothing to the caller.
+func (s *Semaphore) named(err error) error {
+	var q *QuorumError
+	if !errors.As(err, &q) {
+		return err
+	}
+	ours := *q
+	ours.Name = s.name
+	return &ours
 }
 
 // acquisition is what one call is about.
@@ -159,14 +171,17 @@ func (s *Semaphore) enter(ctx context.Context) error {
 		return nil
 	}
 	l := s.locker
-	ctx, cancel := context.WithCancel(ctx)
+	inLine, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.ctx, cancel)() //nolint:contextcheck // Close ends all waits
-	if s.line.Acquire(ctx, 1) != nil {
-		w := wanted{op: "acquire", name: s.name}
-		return l.waitEnded(w, l.inLine(w), l.ended(ctx))
+	err := s.line.Acquire(inLine, 1)
+	if err == nil {
+		if l.ended(ctx) == nil {
+			return nil
+		}
+		s.line.Release(1) // it had ended for who was before us, too, and made room
 	}
-	return nil
+	return l.endedInLine(ctx, wanted{op: "acquire", name: s.name}, nil)
 }
 
 // maxTries is how many slots are tried before it counts as taken what others keep taking first.

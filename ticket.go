@@ -31,10 +31,10 @@ func (k *Lock) Ticket() string {
 	h.check()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.err == nil {
+	if h.ended() == nil {
 		h.finish(ErrHandedOver)
 	}
-	deadline := h.end().UnixMilli()
+	deadline := h.until().UnixMilli()
 	text := fmt.Sprintf("%s %d %d %s", h.owner, h.token, deadline, h.name)
 	return ticketPrefix + base64.RawURLEncoding.EncodeToString([]byte(text))
 }
@@ -109,8 +109,9 @@ func (l *Locker) Adopt(ctx context.Context, text string, opts ...Option) (*Lock,
 // adopted turns what an attempt took over into an ordinary hold.
 func (h *hold) adopted() *hold {
 	if h.from != nil {
-		h.former = &hold{locker: h.locker, opts: h.opts, wanted: h.wanted, place: nowhere, owner: uuid.MustParse(h.from.(string))}
-		h.former.from, h.from = nil, nil
+		owner := uuid.MustParse(h.from.(string))
+		h.from = nil
+		h.former = h.locker.holdOf(owner, h.wanted, h.opts)
 	}
 	return h
 }

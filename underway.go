@@ -18,13 +18,13 @@ const closing = 1 << 32
 
 // begin lets a call begin, which must call underway.end, or returns why it may not: ErrClosed, or ctx's error.
 func (l *Locker) begin(ctx context.Context) error {
-	if err := l.ended(ctx); err != nil {
-		return err
-	}
 	for u := &l.underway; ; {
 		n := u.state.Load()
 		if n >= closing {
 			return ErrClosed
+		}
+		if err := ctx.Err(); err != nil {
+			return endOf(ctx, err)
 		}
 		if u.state.CompareAndSwap(n, n+1) {
 			return nil
@@ -38,11 +38,15 @@ func (u *underway) end() {
 	}
 }
 
-// close lets no more calls begin, and returns when those under way have ended, or after that time.
-func (u *underway) close(limit time.Duration) {
+// refuse lets no more calls begin. It is called once.
+func (u *underway) refuse() {
 	if u.state.Add(closing) == closing {
-		return
+		close(u.idle)
 	}
+}
+
+// wait returns when the calls under way have ended, or after that time. No more may begin.
+func (u *underway) wait(limit time.Duration) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {

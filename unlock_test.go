@@ -79,3 +79,22 @@ func TestCloseWaitsForAsyncUnlocks(t *testing.T) {
 		}
 	})
 }
+
+// WithMaxHold bounds the hold, and not the wait for it.
+func TestAMaximumHoldDoesNotCountTheWait(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		first := must(fl.locker("a").Lock(t.Context(), "job"))(t)
+		time.AfterFunc(5*time.Second, func() { _ = first.Unlock(context.Background()) })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		k := must(fl.locker("b").Lock(ctx, "job", WithMaxHold(2*time.Second)))(t)
+		if waited, left := time.Since(began), time.Until(k.Until()); waited > 6*time.Second || left > 2*time.Second || left < time.Second {
+			t.Errorf("waited %s, and may hold it for %s; want 5 s and 2 s", waited, left)
+		}
+		<-k.Done()
+		if err := k.Err(); !errors.Is(err, ErrMaxHold) {
+			t.Errorf("it ended with %v, want ErrMaxHold", err)
+		}
+	})
+}

@@ -98,6 +98,21 @@ func (v *view) splits(shared bool, owner string, need int, late bool) bool {
 	return gives
 }
 
+// strays reports whether we have some votes for what another has, although somebody has waited longer. The next
+// turn is the older one's: without our votes it needs all other nodes, and is as late as the latest of them.
+// Readers keep theirs, which exclude no reader.
+func (v *view) strays(shared bool, need int) bool {
+	if shared || v.fresh == 0 || v.given >= need || v.place == 0 {
+		return false
+	}
+	for _, votes := range v.others {
+		if votes >= need {
+			return true
+		}
+	}
+	return false
+}
+
 // deadlocks reports whether we have some votes, others have some, and nobody has a majority.
 func (v *view) deadlocks(need int) bool {
 	if v.given == 0 || v.given >= need || len(v.others) == 0 {

@@ -64,12 +64,12 @@ func (l *Locker) wait(ctx context.Context, w wanted, o *options) (h *hold, err e
 // stand waits in line, and at its head in the nodes' queues. last is why an attempt has failed, if there was one.
 func (l *Locker) stand(ctx context.Context, w wanted, o *options, last error) (*hold, error) {
 	if !l.lines.enter(ctx, l.ctx.Done(), w.key) {
-		if last == nil {
-			last = l.inLine(w)
-		}
-		return nil, l.waitEnded(w, last, l.ended(ctx))
+		return nil, l.endedInLine(ctx, w, last)
 	}
 	defer l.lines.leave(w.key)
+	if l.ended(ctx) != nil { // as it did for who was before us, and made room
+		return nil, l.endedInLine(ctx, w, last)
+	}
 	return l.queue(ctx, w, o, last)
 }
 
@@ -79,6 +79,14 @@ func (l *Locker) hold(h *hold) *Lock {
 	l.events.acquired(h)
 	h.watch(k)
 	return k
+}
+
+// endedInLine is the error of who stood in line to the end.
+func (l *Locker) endedInLine(ctx context.Context, w wanted, last error) error {
+	if last == nil {
+		last = l.inLine(w)
+	}
+	return l.waitEnded(w, last, l.ended(ctx))
 }
 
 // inLine is the reason for who never got to ask the nodes: others of this process did, and wait.

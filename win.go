@@ -28,11 +28,12 @@ func (w *waiter) win(ctx context.Context, v view, asked instant) (*hold, error) 
 			return nil, errAskAgain
 		}
 	}
-	h.start = start
+	began := h.since
+	h.start, h.since = start, start // the longest that it may be held does not count the wait
 	if h.left(l.opts.clock.now()) < h.opts.leastValidity() {
+		h.since = began
 		return nil, errAskAgain // which begins the TTL anew
 	}
-	h.since = start
 	l.fence.see(h.token)
 	return h, nil
 }

@@ -7,47 +7,57 @@ import (
 	"time"
 )
 
-// wire is the network connection under redigo. As long as the connection is being set up
-// redigo has it for itself. Then it is in batches: commands are
-// gathered into one system call. redigo still reads the replies; its read deadlines, one for every
-// reply, are ignored.
+// wire is the network connection under redigo, which sets it up. Then what is asked is gathered into one
+// system call, a batch at a time.
 //
 // Commands are put into their form here since there are ten of them to a lock:
 // through redigo, that took a sixth of a client's time.
 type wire struct {
 	net.Conn
-	batching bool
-	buf      []byte // owned by the writer
+
+	// Owned by the writer.
+	buf  []byte // commands
+	args []byte // the arguments of the command that is begun, and how many
+	n    int
 }
 
-// batch begins to gather commands. Called before the writer and the reader start.
-func (w *wire) batch() {
-	_ = w.Conn.SetDeadline(time.Time{})
-	w.batching = true
+// batch takes the connection over from redigo, which has read all replies to what it asked, and returns where those to
+// batches come. There is no deadline: the node's watchdog sees to silence.
+func (w *wire) batch() net.Conn {
+	_ = w.SetDeadline(time.Time{})
+	return w.Conn
 }
 
-// send appends a command: an array of bulk strings, as every request is
-// (https://redis.io/docs/latest/develop/reference/protocol-spec/).
-func (w *wire) send(command string, args []any) {
-	b := appendLine(w.buf, '*', len(args)+1)
-	b = appendBulk(b, command)
-	for _, arg := range args {
-		switch v := arg.(type) {
-		case *string:
-			b = appendBulk(b, *v)
-		case string:
-			b = appendBulk(b, v)
-		case []byte:
-			b = appendBulk(b, v)
-		case int:
-			b = appendNumber(b, int64(v))
-		case int64:
-			b = appendNumber(b, v)
-		default:
-			b = appendBulk(b, fmt.Sprint(v))
-		}
+// add appends an argument to the command that is begun.
+func (w *wire) add(arg any) {
+	switch v := arg.(type) {
+	case string:
+		w.args = appendBulk(w.args, v)
+	case []byte:
+		w.args = appendBulk(w.args, v)
+	case int:
+		w.args = appendNumber(w.args, int64(v))
+	case int64:
+		w.args = appendNumber(w.args, v)
+	default:
+		w.args = appendBulk(w.args, fmt.Sprint(v))
 	}
-	w.buf = b
+	w.n++
+}
+
+// addForm appends an argument that is in its form already.
+func (w *wire) addForm(form []byte) { w.addForms(form, 1) }
+
+func (w *wire) addForms(forms []byte, n int) {
+	w.args = append(w.args, forms...)
+	w.n += n
+}
+
+// end appends the command to those that wait to be flushed: an array of bulk strings, as every request is
+// (https://redis.io/docs/latest/develop/reference/protocol-spec/).
+func (w *wire) end() {
+	w.buf = append(appendLine(w.buf, '*', w.n), w.args...)
+	w.args, w.n = w.args[:0], 0
 }
 
 func appendLine(b []byte, kind byte, n int) []byte {
@@ -69,17 +79,9 @@ func (w *wire) flush() error {
 		return nil
 	}
 	_, err := w.Conn.Write(w.buf)
-	if cap(w.buf) > 1<<18 {
-		w.buf = nil // a rare flood need not stay in memory
+	if cap(w.buf)+cap(w.args) > 1<<18 {
+		w.buf, w.args = nil, nil // a rare flood need not stay in memory
 	}
 	w.buf = w.buf[:0]
 	return err
-}
-
-// SetReadDeadline does nothing in batches: the node's watchdog sees to silence.
-func (w *wire) SetReadDeadline(t time.Time) error {
-	if w.batching {
-		return nil
-	}
-	return w.Conn.SetReadDeadline(t)
 }

@@ -1,22 +1,37 @@
 -- acquire: take locks that are nobody's, each with a fencing token that must be
 -- larger than any that this node has accepted for the lock before.
 -- KEYS[i] a lock key, all different   KEYS[n+1] the set of tokens
--- ARGV[3i-2] our owner   ARGV[3i-1] the TTL in ms   ARGV[3i] the token
+-- ARGV[i] our owner   ARGV[n+2i-1] the token, ARGV[n+2i] the key again, as ZADD wants them
+-- ARGV[3n+1] the TTL in ms for all, or ARGV[3n+i] for each
 -- Replies n where all n were given and their tokens accepted, else for each:
 -- {1} given and accepted · {2, token known here} given, token not accepted ·
 -- {0, the holder's owner, its remaining ms} taken. A negative time: no TTL; no
 -- owner: the key is no lock.
 local n, call = #KEYS - 1, redis.call
-local tokens, given, pairs = KEYS[n + 1], {}, {}
+local tokens, ttl, own_ttls, taken = KEYS[n + 1], ARGV[3 * n + 1], #ARGV > 3 * n + 1, nil
 for i = 1, n do
-  if call('SET', KEYS[i], ARGV[3 * i - 2], 'NX', 'PX', ARGV[3 * i - 1]) then
+  if own_ttls then ttl = ARGV[3 * n + i] end
+  if not call('SET', KEYS[i], ARGV[i], 'NX', 'PX', ttl) then
+    taken = taken or {}
+    taken[i] = true
+  end
+end
+local accepted
+if not taken then
+  accepted = call('ZADD', tokens, 'GT', 'CH', unpack(ARGV, n + 1, 3 * n))
+  if accepted == n then return n end
+end
+
+-- Not as usual.
+local given, pairs = {}, {}
+for i = 1, n do
+  if not (taken and taken[i]) then
     given[#given + 1] = i
-    pairs[#pairs + 1] = ARGV[3 * i]
+    pairs[#pairs + 1] = ARGV[n + 2 * i - 1]
     pairs[#pairs + 1] = KEYS[i]
   end
 end
-local accepted = #given > 0 and call('ZADD', tokens, 'GT', 'CH', unpack(pairs)) or 0
-if accepted == n then return n end
+accepted = accepted or #given > 0 and call('ZADD', tokens, 'GT', 'CH', unpack(pairs)) or 0
 
 -- Tokens only grow, so a score above ours was not accepted. One equal to ours was, unless
 -- somebody proposed the same number before: the count tells whether that has
@@ -24,11 +39,11 @@ if accepted == n then return n end
 local replies, above = {}, 0
 for _, i in ipairs(given) do
   local known = call('ZSCORE', tokens, KEYS[i])
-  if tonumber(known) > tonumber(ARGV[3 * i]) then above = above + 1 end
+  if tonumber(known) > tonumber(ARGV[n + 2 * i - 1]) then above = above + 1 end
   replies[i] = { 2, known }
 end
 for _, i in ipairs(given) do
-  if accepted + above == #given and tonumber(replies[i][2]) == tonumber(ARGV[3 * i]) then
+  if accepted + above == #given and tonumber(replies[i][2]) == tonumber(ARGV[n + 2 * i - 1]) then
     replies[i] = { 1 }
   end
 end

@@ -1,15 +1,17 @@
 -- release: let go of locks that are ours, or of our places in their queues.
 -- KEYS[i] a lock key, all different   KEYS[n+1] the set of tokens
--- ARGV[2i-1] our owner   ARGV[2i] our member of the queue, or ''
+-- ARGV[1] our owners, with blanks between them
+-- ARGV[i+1] our member of the queue, or ''; there is none where all are ''
 -- Replies n where all n were ours, else for each: 1 it was ours · 0 it was
 -- nobody's · 2 it is somebody else's
 local n, call = #KEYS - 1, redis.call
 local holders, usual, codes, free = call('MGET', unpack(KEYS, 1, n)), 0, {}, {}
-local waited = call('EXISTS', waiting) == 1
+local waited, owners = call('EXISTS', waiting) == 1, {}
+for owner in string.gmatch(ARGV[1], '[^ ]+') do owners[#owners + 1] = owner end
 for i = 1, n do
-  local key, member = KEYS[i], ARGV[2 * i]
+  local key, member = KEYS[i], ARGV[i + 1] or ''
   if member ~= '' then leave(key, member) end
-  if holders[i] == ARGV[2 * i - 1] then
+  if holders[i] == owners[i] then
     usual = usual + 1
     codes[i] = 1
     if not (waited and hand_over(key)) then free[#free + 1] = key end

@@ -3,7 +3,7 @@ package main
 // inScripts are wrong decisions on the nodes.
 var inScripts = []mutant{
 	{name: "acquire overwrites", changes: []change{{
-		"lua/acquire.lua", `ARGV[3 * i - 2], 'NX', 'PX'`, `ARGV[3 * i - 2], 'PX'`,
+		"lua/acquire.lua", `ARGV[i], 'NX', 'PX'`, `ARGV[i], 'PX'`,
 	}}},
 	{name: "a token as large as ours counts as accepted", changes: []change{{
 		"lua/acquire.lua", `replies[i] = { 2, known }`, `replies[i] = { 1 }`,
@@ -24,7 +24,7 @@ var inScripts = []mutant{
 		}},
 	},
 	{name: "release without the owner check", changes: []change{{
-		"lua/release.lua", `if holders[i] == ARGV[2 * i - 1] then`, `if holders[i] then`,
+		"lua/release.lua", `if holders[i] == owners[i] then`, `if holders[i] then`,
 	}}},
 	{name: "a hand-over that does not look at the token", changes: []change{{
 		"lua/queue.lua", `token == reading and reading or propose(token, key)`, `token == reading and reading or false`,
@@ -34,6 +34,12 @@ var inScripts = []mutant{
     call('DEL', key)
     holder = false`,
 	}}},
+	{
+		name: "one TTL for all locks that are asked for together", test: "TestLocksThatAreAskedForTogetherHaveTheirOwnTTL",
+		why: "all holds of a simulation have the same", changes: []change{{
+			"layout.go", `same = same && r.call.args[1] == ttl`, `same = true`,
+		}},
+	},
 	{
 		name: "adopt from whoever holds it", test: "TestAdoptionByTwoAtOnce",
 		why: "the simulation hands no ticket on", changes: []change{{

@@ -18,19 +18,28 @@ var inTime = []mutant{
 		}},
 	},
 	{name: "the holder's timer late by an hour", changes: []change{{
-		"renew.go", "	end := h.end()\n", "	end := h.end().Add(time.Hour)\n",
+		"renew.go", "	end := t.end()\n", "	end := t.end().Add(time.Hour)\n",
 	}}},
 	{name: "a lost hold brought back by Extend", changes: []change{{
 		"hold.go", `	h.expireAt(now)
-	if h.err != nil {
-		return h.over("extend", h.err)
+	if ended := h.ended(); ended != nil {
+		return h.over("extend", ended)
 	}
 	if votes`, `	_ = now
+	if h.tenure == nil {
+		return h.over("extend", ErrUnlocked)
+	}
 	if votes`,
 	}}},
 	{name: "a hold won during Close that nobody ends", changes: []change{{
-		"renew.go", "h.abandon() // it was", "// it was",
+		"renew.go", "h.finish(ErrClosed) // it was", "_ = 0 // it was",
 	}}},
+	{
+		name: "the tenure of an unlocked hold is also the next one's", test: "TestHandlesOutliveTheirHolds",
+		why: "its clients drop a handle when they have unlocked it", changes: []change{{
+			"tenure.go", "	h.tenure = nil\n", "",
+		}},
+	},
 	{
 		name: "time that passes while the machine is asleep not counted", test: "TestElapsedIsTheLongestClaim",
 		why: "virtual time has one clock", changes: []change{{

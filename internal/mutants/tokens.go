@@ -60,7 +60,7 @@ var inQueue = []mutant{
 	{
 		name: "Close does not wait for calls that are under way", test: "TestCloseLeavesNothingOfAWait",
 		why: "one TTL later it has gone by itself", changes: []change{{
-			"locker.go", "		l.underway.close(l.opts.nodeTimeout)\n", "",
+			"locker.go", "		l.underway.wait(l.opts.nodeTimeout)\n", "",
 		}},
 	},
 	{

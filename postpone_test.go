@@ -1,0 +1,167 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+const busy = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+
+// A node that refuses a release is asked again, four times a second, and nobody waits for it.
+func TestARefusedReleaseIsAskedAgain(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithTTL(20*time.Second))
+		k := must(l.Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		fl.nodes[0].Fail("evalsha", busy, 8)
+		within(t, 50*ms, "Unlock", func() {
+			if err := k.Unlock(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(7*undoAgainAfter + 100*ms) // 8 were refused
+		if got := fl.holding("job"); got != 1 {
+			t.Errorf("held on %d nodes, want 1: it was asked again too often", got)
+		}
+		time.Sleep(undoAgainAfter)
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("left on %d nodes", got)
+		}
+	})
+}
+
+// Whatever is undone while all nodes refuse everything is undone later, and what was asked since stays.
+func TestRefusedUndosLeaveNothing(t *testing.T) {
+	for what, undo := range map[string]func(t *testing.T, fl *fleet, refuse func()){
+		"unlock": func(t *testing.T, fl *fleet, refuse func()) {
+			k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
+			refuse()
+			if err := k.Unlock(t.Context()); !errors.Is(err, ErrNoQuorum) {
+				t.Errorf("got %v, want ErrNoQuorum", err)
+			}
+		},
+		"unlock several": func(t *testing.T, fl *fleet, refuse func()) {
+			k := must(fl.locker("a").LockAll(t.Context(), []string{"x", "y"}))(t)
+			refuse()
+			_ = k.Unlock(t.Context())
+		},
+		"stop reading": func(t *testing.T, fl *fleet, refuse func()) {
+			k := must(fl.locker("a").RWMutex("job").RLock(t.Context()))(t)
+			refuse()
+			_ = k.Unlock(t.Context())
+		},
+		"leave the queue": func(t *testing.T, fl *fleet, refuse func()) {
+			k := must(fl.locker("b").Lock(t.Context(), "job"))(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() {
+				_, _ = fl.locker("a").Lock(ctx, "job")
+				close(done)
+			}()
+			time.Sleep(time.Second)
+			refuse()
+			cancel()
+			<-done
+			_ = k.Unlock(t.Context()) // refused as well: asked again before or behind the place that is left
+		},
+		"hand over": func(t *testing.T, fl *fleet, refuse func()) {
+			k := must(fl.locker("b").Lock(t.Context(), "job"))(t)
+			next := make(chan *Lock, 1)
+			go func() { next <- must(fl.locker("a").Lock(t.Context(), "job"))(t) }()
+			time.Sleep(time.Second)
+			refuse()
+			_ = k.Unlock(t.Context())
+			within(t, 3*time.Second, "the next one's wait", func() {
+				if err := (<-next).Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		},
+		"give back what was adopted": func(t *testing.T, fl *fleet, refuse func()) {
+			k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
+			ticket, b := k.Ticket(), fl.locker("b")
+			fl.nodes[1].Pause()
+			fl.nodes[2].Pause()
+			time.AfterFunc(100*ms, refuse) // node 0 has been adopted, and is given back at the node timeout
+			if _, err := b.Adopt(t.Context(), ticket); !errors.Is(err, ErrNoQuorum) {
+				t.Errorf("got %v, want ErrNoQuorum", err)
+			}
+			fl.nodes[1].Resume()
+			fl.nodes[2].Resume()
+			time.Sleep(2 * time.Second)
+			_ = must(b.Adopt(t.Context(), ticket))(t).Unlock(t.Context())
+		},
+	} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			undo(t, fl, func() {
+				for _, n := range fl.nodes {
+					n.Fail("*", busy, -1)
+				}
+				time.AfterFunc(time.Second, func() {
+					for _, n := range fl.nodes {
+						n.Recover()
+					}
+				})
+			})
+			time.Sleep(3 * time.Second)
+			if left := fl.leftovers(); len(left) > 0 {
+				t.Errorf("%s: left: %v", what, left)
+			}
+			again := must(fl.locker("c", WithRestartGuard(0)).TryLock(t.Context(), "job"))(t)
+			time.Sleep(5 * time.Second)
+			if err := again.Unlock(t.Context()); err != nil {
+				t.Errorf("%s: a later hold: %v", what, err)
+			}
+		})
+	}
+}
+
+// An undo is kept until there is nothing left to undo, and no more of them than a node can bear.
+func TestPostponedUndosAreBounded(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithTTL(2*time.Second))
+		n := l.nodes[0]
+		kept := func() int {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return len(n.postponed) + len(n.queue)
+		}
+		fl.nodes[0].Fail("*", busy, -1)
+		for range maxPostponed + 100 {
+			_, _ = l.TryLock(t.Context(), "job")
+		}
+		settleNetwork()
+		if got := kept(); got > maxPostponed || got < maxPostponed/2 {
+			t.Errorf("%d are kept, want about %d", got, maxPostponed)
+		}
+		time.Sleep(3 * time.Second)
+		if got := kept(); got != 0 {
+			t.Errorf("%d are kept after the TTL", got)
+		}
+	})
+}
+
+// Close asks once more, and does not wait for a node that goes on refusing.
+func TestCloseAndPostponedUndos(t *testing.T) {
+	for _, recovers := range []bool{true, false} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a")
+			k := must(l.Lock(t.Context(), "job"))(t)
+			settleNetwork()
+			fl.nodes[0].Fail("*", busy, -1)
+			_ = k.Unlock(t.Context())
+			settleNetwork()
+			want := 1
+			if recovers {
+				fl.nodes[0].Recover()
+				want = 0
+			}
+			within(t, 50*ms, "Close", func() { _ = l.Close() })
+			if got := fl.holding("job"); got != want {
+				t.Errorf("recovers %t: left on %d nodes, want %d", recovers, got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,66 @@
+package redlock
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Replies are read as redigo reads them, however they come in.
+func TestRepliesAreReadAsRedigoReadsThem(t *testing.T) {
+	for _, wire := range []string{
+		"+OK\r\n", "+QUEUED\r\n", "+\r\n", ":0\r\n", ":-2\r\n", ":9223372036854775807\r\n", "$-1\r\n", "*-1\r\n", "$0\r\n\r\n", "*0\r\n", "$5\r\na\r\nbc\r\n",
+		"-ERR no\r\n", "-NOSCRIPT No matching script.\r\n", "*2\r\n*3\r\n:0\r\n$1\r\nx\r\n:-1\r\n*1\r\n:1\r\n", "*2\r\n$-1\r\n-OOM no\r\n",
+		"$9\r\nab", "*2\r\n:1\r\n", "x\r\n", ":a\r\n", "$1\r\nab\r\n",
+	} {
+		want, wantErr := redis.NewConn(&said{Reader: *bytes.NewReader([]byte(wire))}, 0, 0).Receive()
+		for _, in := range []io.Reader{strings.NewReader(wire), iotest.OneByteReader(strings.NewReader(wire))} {
+			got, err := newReplies(in).take(nil)
+			if isServerError(wantErr) {
+				if err != nil || !errors.Is(got[0].err, wantErr) {
+					t.Errorf("%q: got %v, %v, want %v", wire, got, err, wantErr)
+				}
+				continue
+			}
+			if (err != nil) != (wantErr != nil) || err == nil && !reflect.DeepEqual(got[0].value, want) {
+				t.Errorf("%q: got %#v, %v, want %#v, %v", wire, got, err, want, wantErr)
+			}
+		}
+	}
+}
+
+// What has come is taken together, and nothing that has not come whole is waited for.
+func TestRepliesThatHaveComeAreTakenTogether(t *testing.T) {
+	ours, theirs := io.Pipe()
+	go func() { _, _ = theirs.Write([]byte("+OK\r\n$-1\r\n:7\r\n-ERR no\r\n+OK\r")) }()
+	p := newReplies(ours)
+	all, err := p.take(nil)
+	if err != nil || len(all) != 4 || all[0].value != "OK" || all[1].value != nil || all[2].value != int64(7) || all[3].err == nil {
+		t.Fatalf("got %v, %v, want the four that are whole", all, err)
+	}
+	go func() { _, _ = theirs.Write([]byte("\n*1\r\n:1\r\n")) }()
+	if all, err = p.take(all[:0]); err != nil || len(all) != 1 || all[0].value != "OK" {
+		t.Fatalf("got %v, %v, want the one that was cut", all, err)
+	}
+	if all, err = p.take(all[:0]); err != nil || !reflect.DeepEqual(all[0].value, []any{int64(1)}) {
+		t.Fatalf("got %v, %v, want the array", all, err)
+	}
+}
+
+// A node that has been taken over cannot make its clients allocate what it announces.
+func TestAReplyIsBounded(t *testing.T) {
+	for _, wire := range []string{
+		"$1048577\r\n", "*65537\r\n", "$9999999999999999999\r\n", "*-2\r\n", strings.Repeat("*1\r\n", maxDepth+1) + ":1\r\n",
+		"*64\r\n" + strings.Repeat("$99999\r\n"+strings.Repeat("x", 99999)+"\r\n", 64), "+" + strings.Repeat("x", 1<<15) + "\r\n",
+	} {
+		if got, err := newReplies(strings.NewReader(wire)).take(nil); !errors.Is(err, errGarbled) {
+			t.Errorf("%.30q…: got %v, %v, want errGarbled", wire, got, err)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+//go:build !race
+
+package redlock
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+)
+
+// The race detector makes pools drop things at random, so this is not built with it. The masters are left out of it: they
+// are in this process, too.
+func TestACycleAllocatesAHoldAndAHandle(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithAsyncUnlock())
+		settleNetwork()
+		w := wanted{op: "lock", name: "job", key: "job"}
+		ctx := t.Context()
+		cycle := func() {
+			if err := l.hold(l.newHold(w, l.opts)).Unlock(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it empties the pools
+		const cycles = 1000
+		var before, after runtime.MemStats
+		for range cycles {
+			cycle()
+		}
+		runtime.ReadMemStats(&before)
+		for range cycles {
+			cycle()
+		}
+		runtime.ReadMemStats(&after)
+		if allocs := float64(after.Mallocs-before.Mallocs) / cycles; allocs > 2.1 {
+			t.Errorf("%.2f allocations a cycle, want 2", allocs)
+		}
+		if bytes := float64(after.TotalAlloc-before.TotalAlloc) / cycles; bytes > 150 {
+			t.Errorf("%.0f bytes a cycle, want at most 150", bytes)
+		}
+	})
+}

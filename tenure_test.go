@@ -1,0 +1,226 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+// What a lock costs for as long as somebody keeps a handle.
+func TestSizes(t *testing.T) {
+	if size := unsafe.Sizeof(hold{}); size > 96 {
+		t.Errorf("a hold has %d bytes, want at most 96", size)
+	}
+	if size := unsafe.Sizeof(Lock{}); size > 32 {
+		t.Errorf("a Lock has %d bytes, want at most 32", size)
+	}
+}
+
+// relic is a handle on a hold that has ended, and what it said before that.
+type relic struct {
+	lock   *Lock
+	name   string
+	owner  string
+	token  int64
+	until  time.Time
+	ticket string
+	done   <-chan struct{}
+	ctx    context.Context
+	end    context.CancelFunc
+	cause  error // why the hold ended
+	unlock error // what Unlock says to that, for errors.Is
+}
+
+// keepRelic takes down what a handle says of a hold that will end with cause.
+func keepRelic(k *Lock, cause, unlock error) *relic {
+	r := &relic{lock: k, name: k.Name(), owner: k.Owner(), token: k.Token(), until: k.Until(), done: k.Done(), cause: cause, unlock: unlock}
+	r.ctx, r.end = k.Context(context.Background())
+	return r
+}
+
+// examine reports what an old handle says wrongly.
+func (r *relic) examine(ctx context.Context) error {
+	k := r.lock
+	if got := []any{k.Name(), k.Names()[0], k.Owner(), k.Token()}; got[0] != r.name || got[1] != r.name || got[2] != r.owner || got[3] != r.token {
+		return fmt.Errorf("says of itself %v", got)
+	}
+	if got := k.Until(); !got.Equal(r.until) {
+		return fmt.Errorf("until %v, was %v", got, r.until)
+	}
+	for _, done := range []<-chan struct{}{r.done, k.Done(), r.ctx.Done()} {
+		select {
+		case <-done:
+		default:
+			return errors.New("a Done is not closed")
+		}
+	}
+	if err := k.Err(); !errors.Is(err, r.cause) {
+		return fmt.Errorf("Err: %w", err)
+	}
+	if err := context.Cause(r.ctx); r.ctx.Err() == nil || !errors.Is(err, r.cause) {
+		return fmt.Errorf("its context ended with: %w", err)
+	}
+	late, end := k.Context(ctx)
+	defer end()
+	if err := context.Cause(late); !errors.Is(err, r.cause) {
+		return fmt.Errorf("a context of afterwards ended with: %w", err)
+	}
+	if err := k.Extend(ctx); !errors.Is(err, r.cause) {
+		return fmt.Errorf("Extend: %w", err)
+	}
+	if err := k.Unlock(ctx); !errors.Is(err, r.unlock) {
+		return fmt.Errorf("Unlock: %w", err)
+	}
+	if text := k.Ticket(); r.ticket != "" && text != r.ticket {
+		return fmt.Errorf("the ticket %s was %s", text, r.ticket)
+	}
+	r.end()
+	h := k.hold // and what may come late, from the leases, the collector and Close
+	h.tick()
+	h.forgotten()
+	h.abandon()
+	if _, err := h.ask(nil); !errors.Is(err, r.cause) {
+		return fmt.Errorf("a renewal: %w", err)
+	}
+	return nil
+}
+
+// Handles that are kept say what is true of their own holds, whoever asks and however many holds the
+// Locker has had since: of the same names, too. And they do nothing to these.
+func TestHandlesOutliveTheirHolds(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{}) // of a microsecond or less
+		l := fl.locker("a")
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // what it takes is milliseconds
+		defer cancel()
+		var relics sync.WaitGroup
+		var pending errgroup.Group
+		inspect := make(chan *relic, 16)
+		for range 4 {
+			relics.Go(func() {
+				var kept [16]*relic
+				for seen := 0; ; seen++ {
+					r, more := <-inspect
+					if !more {
+						return
+					}
+					kept[seen%len(kept)] = r
+					for pass := range 8 {
+						for _, r := range kept {
+							if r == nil {
+								continue
+							}
+							if err := r.examine(ctx); err != nil {
+								t.Errorf("a hold of %q that ended with %v: %v", r.name, r.cause, err)
+							}
+						}
+						time.Sleep(time.Duration(pass) * time.Microsecond) // so that others get on in between
+					}
+				}
+			})
+		}
+		var workers sync.WaitGroup
+		for w := range 8 {
+			workers.Go(func() {
+				for i := range 40 {
+					r, err := live(ctx, l, w, w+i, &pending)
+					if err != nil {
+						t.Errorf("worker %d, hold %d: %v", w, i, err)
+						return
+					}
+					inspect <- r
+				}
+			})
+		}
+		workers.Wait()
+		close(inspect)
+		relics.Wait()
+		if err := pending.Wait(); err != nil {
+			t.Errorf("an extension beside Unlock: %v", err)
+		}
+		settleNetwork()
+		if left := fl.leftovers(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+		l.leases.mu.Lock()
+		defer l.leases.mu.Unlock()
+		if left := len(l.leases.heap); left > 0 {
+			t.Errorf("%d holds that have ended are waited for", left)
+		}
+	})
+}
+
+// live has one hold from its beginning to one of its ends, and returns what is left of it.
+func live(ctx context.Context, l *Locker, worker, way int, pending *errgroup.Group) (*relic, error) {
+	name := fmt.Sprintf("job%d", way%5)
+	var opts []Option
+	switch way % 8 {
+	case 5:
+		name = fmt.Sprintf("job of worker %d", worker)
+		opts = append(opts, WithMaxHold(time.Millisecond), WithMinValidity(time.Microsecond))
+	case 6:
+		opts = append(opts, WithoutRenewal(), WithTTL(5*ms), WithMinValidity(time.Microsecond))
+	case 7:
+		opts = append(opts, WithAsyncUnlock())
+	}
+	k, err := l.Lock(ctx, name, opts...)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(k.Err(), k.Extend(ctx)); err != nil && len(opts) == 0 {
+		return nil, err // somebody has ended it who has it not
+	}
+	switch way % 8 {
+	case 3: // two handles: the second to be given back ends it
+		inner, err := l.Lock(NewContext(ctx, k), name)
+		if err != nil {
+			return nil, err
+		}
+		if err := inner.Unlock(ctx); err != nil || k.Err() != nil {
+			return nil, fmt.Errorf("after Unlock of the inner handle: %w, %w", err, k.Err())
+		}
+	case 4:
+		r := keepRelic(k, ErrHandedOver, nil)
+		r.ticket = k.Ticket()
+		heir, err := l.Adopt(ctx, r.ticket)
+		if err != nil {
+			return nil, err
+		}
+		return r, heir.Unlock(ctx)
+	case 5:
+		r := keepRelic(k, ErrMaxHold, ErrMaxHold)
+		<-r.done
+		return r, nil
+	case 6:
+		r := keepRelic(k, ErrLost, ErrLost)
+		<-r.done
+		return r, nil
+	}
+	r := keepRelic(k, ErrUnlocked, nil)
+	if way%8 == 2 { // an extension that is under way meanwhile, and wake-ups
+		pending.Go(func() error {
+			for range 200 {
+				k.hold.tick()
+			}
+			return nil
+		})
+		pending.Go(func() error {
+			if err := k.Extend(ctx); err != nil && !errors.Is(err, ErrUnlocked) {
+				return err
+			}
+			return nil
+		})
+		time.Sleep(time.Microsecond)
+	}
+	err = k.Unlock(ctx)
+	r.until = k.Until()
+	return r, err
+}
