@@ -165,6 +165,34 @@ func TestBusy(t *testing.T) {
 	})
 }
 
+// A lock that is released while the node is busy is free soon after, and not when its TTL is over.
+func TestReleaseOfABusyNode(t *testing.T) {
+	t.Parallel()
+	f := fleet.StartSpec(t, 1, masters.Spec{Args: []string{"--lua-time-limit", "50"}})
+	k, err := f.Locker(t, redlock.WithTTL(30*time.Second)).Lock(t.Context(), "job")
+	fleet.Must(t, err)
+	endless, err := f.Nodes[0].Dial(t.Context(), 20*time.Second)
+	fleet.Must(t, err)
+	defer func() { _ = endless.Close() }()
+	fleet.Must(t, endless.Send("EVAL", "while true do end", 0))
+	fleet.Must(t, endless.Flush())
+	fleet.Eventually(t, "it is busy", func() bool {
+		_, err := f.Nodes[0].Do("GET", "job")
+		return err != nil && contains(err, "BUSY")
+	})
+	if err := k.Unlock(t.Context()); err == nil || !contains(err, "BUSY") {
+		t.Errorf("got %v, want BUSY", err)
+	}
+	fleet.Eventually(t, "the script is killed", func() bool {
+		_, err := f.Nodes[0].Do("SCRIPT", "KILL")
+		return err == nil
+	})
+	fleet.Eventually(t, "the lock is free", func() bool {
+		n, err := redis.Int(f.Nodes[0].Do("EXISTS", "job"))
+		return err == nil && n == 0
+	})
+}
+
 func TestLoading(t *testing.T) {
 	t.Parallel()
 	f := fleet.StartSpec(t, 1, masters.Spec{Args: []string{

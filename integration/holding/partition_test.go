@@ -29,6 +29,9 @@ type loss struct {
 // A holder that is cut off from all nodes is told by its own clock: in time, and
 // before the keys expire, so before anybody else can hold.
 //
+// Whether it is told in time is judged in rounds in which plain timers were in time: a machine that does not let
+// this process run, as a busy host's guests do at times, makes everything late. Overlaps are judged in all.
+//
 // The TTL is such that the drift allowance, 22 ms, is more than the 20 ms that
 // telling may take: with shorter ones, a late timer comes after the expiry.
 func TestAPartitionedHolderIsToldBeforeAnybodyElseHolds(t *testing.T) {
@@ -41,56 +44,58 @@ func TestAPartitionedHolderIsToldBeforeAnybodyElseHolds(t *testing.T) {
 	nw := f.Network(t)
 	a := nw.Locker(t, redlock.WithTTL(ttl))
 	b := f.Locker(t, redlock.WithTTL(ttl))
-	var losses []loss
-	for range rounds {
-		losses = append(losses, partition(t, f, nw, a, b, each, ttl)...)
-	}
-
 	var late, timers []time.Duration
-	slow, early, before, overlaps, disorder := 0, 0, 0, 0, 0
-	for _, l := range losses {
-		by := l.told.Sub(l.until)
-		late, timers = append(late, by), append(timers, l.timer)
-		if by > promise {
-			slow++
+	slow, early, before, blamed, overlaps, disorder := 0, 0, 0, 0, 0, 0
+	for fit, begun := 0, time.Now(); fit < rounds; {
+		losses := partition(t, f, nw, a, b, each, ttl)
+		latest := time.Duration(0)
+		for _, l := range losses {
+			latest = max(latest, l.timer)
+			if l.next.Before(l.until) {
+				overlaps++
+			}
+			if !l.order {
+				disorder++
+			}
+			if l.told.Before(l.until) {
+				t.Errorf("told %v too early", l.until.Sub(l.told))
+			}
 		}
-		if l.early >= 3 {
-			early++
+		if latest > promise/2 {
+			t.Logf("a plain timer was %v late: this round does not count", latest)
+			if time.Since(begun) > sized(2*time.Minute, 20*time.Minute) {
+				t.Fatal("timers are late on this machine all the time: nothing can be judged")
+			}
+			continue
 		}
-		if l.next.Before(l.told) {
-			before++
-		}
-		if l.next.Before(l.until) {
-			overlaps++
-		}
-		if !l.order {
-			disorder++
+		fit++
+		for _, l := range losses {
+			by := l.told.Sub(l.until)
+			late, timers = append(late, by), append(timers, l.timer)
+			if by > promise {
+				slow++
+			}
+			if by > promise+latest {
+				blamed++
+			}
+			if l.early >= 3 {
+				early++
+			}
+			if l.next.Before(l.told) {
+				before++
+			}
 		}
 	}
 	slices.Sort(late)
 	slices.Sort(timers)
-	// A machine that does not let this process run makes every timer late.
-	// Nobody can be told anything then, nor does any work.
-	blamed := 0
-	for _, by := range late {
-		if by > promise+timers[len(timers)-1] {
-			blamed++
-		}
-	}
 	at := func(of []time.Duration, percent int) time.Duration {
 		return of[min(len(of)-1, len(of)*percent/100)].Round(time.Microsecond)
 	}
 	t.Logf("%d partitions: told after the end of validity: p50 %v, p99 %v, max %v; plain timers for the same moments: p50 %v, p99 %v, max %v",
-		len(losses), at(late, 50), at(late, 99), at(late, 100), at(timers, 50), at(timers, 99), at(timers, 100))
+		len(late), at(late, 50), at(late, 99), at(late, 100), at(timers, 50), at(timers, 99), at(timers, 100))
 	t.Logf("told over %s late: %d, later by that than the latest plain timer: %d; told when the keys of a majority had expired: %d, when the successor held: %d",
 		promise, slow, blamed, early, before)
 	t.Logf("successors that held before the end of validity: %d; with a smaller token: %d", overlaps, disorder)
-	if len(losses) != rounds*each {
-		t.Errorf("%d partitions, want %d", len(losses), rounds*each)
-	}
-	if late[0] < 0 {
-		t.Errorf("told %v too early", -late[0])
-	}
 	if overlaps+disorder > 0 {
 		t.Error("holds overlap, or tokens are not in order")
 	}

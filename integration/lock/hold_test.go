@@ -122,6 +122,7 @@ func TestPartitionedHolderIsToldBeforeTheKeysExpire(t *testing.T) {
 	nw := f.Network(t)
 	l := nw.Locker(t, redlock.WithTTL(3*time.Second), redlock.WithDrift(0.1, 10*time.Millisecond))
 	k := lock(t, l, "n")
+	fleet.Eventually(t, "all nodes have granted", func() bool { return f.Holders(t, "n", k.Owner()) == 3 }) // none drops the request
 	ctx, cancel := k.Context(t.Context())
 	defer cancel()
 	nw.Each(func(p *faultproxy.Proxy) { p.Drop(faultproxy.Up); p.Drop(faultproxy.Down) })

@@ -204,6 +204,30 @@ func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 	}
 }
 
+// With two masters on one port, all that is asked of the one is answered by the other.
+func TestAServerWhosePortIsTakenDoesNotStart(t *testing.T) {
+	if provider.Name() != masters.Processes {
+		t.Skip("a container whose port is taken is refused by Docker")
+	}
+	n := start(t, masters.Spec{})
+	must(t, n.Kill())
+	other, err := net.Listen("tcp", n.Addr())
+	must(t, err)
+	defer func() { _ = other.Close() }()
+	go func() { // until the listener is closed
+		for {
+			c, err := other.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("+PONG\r\n"))
+		}
+	}()
+	if err := n.Start(); err == nil || !strings.Contains(err.Error(), "Address already in use") {
+		t.Errorf("started on another server's port: %v", err)
+	}
+}
+
 func TestChooseRefusesAnUnknownProvider(t *testing.T) {
 	t.Setenv("REDLOCK_PROVIDER", "cloud")
 	if _, err := masters.Choose(t.Context()); err == nil || !strings.Contains(err.Error(), `"cloud"`) {

@@ -117,10 +117,19 @@ func (n *Node) up(ctx context.Context, empty bool) error {
 	return n.ready(ctx)
 }
 
-// ready returns when the master answers: a server that still loads its data does not.
+// ready returns when the master answers: a server that still loads its data does not. It is asked where nobody else
+// can answer: another server may have been faster to take the port.
 func (n *Node) ready(ctx context.Context) error {
+	network, address := "tcp", n.addr
+	if n.socket != "" {
+		network, address = "unix", n.socket
+	}
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		_, err := n.do(ctx, time.Second, "PING")
+		c, err := n.dial(ctx, network, address, time.Second)
+		if err == nil {
+			_, err = c.Do("PING")
+			_ = c.Close() // the answer is what counts
+		}
 		if err == nil {
 			return nil
 		}
@@ -147,6 +156,10 @@ func (n *Node) do(ctx context.Context, timeout time.Duration, command string, ar
 
 // Dial opens an admin connection. The timeout is for the dial and for each read and write.
 func (n *Node) Dial(ctx context.Context, timeout time.Duration) (redis.Conn, error) {
+	return n.dial(ctx, "tcp", n.addr, timeout)
+}
+
+func (n *Node) dial(ctx context.Context, network, address string, timeout time.Duration) (redis.Conn, error) {
 	options := []redis.DialOption{
 		redis.DialConnectTimeout(timeout), redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout),
 	}
@@ -156,10 +169,10 @@ func (n *Node) Dial(ctx context.Context, timeout time.Duration) (redis.Conn, err
 	if n.spec.Password != "" {
 		options = append(options, redis.DialPassword(n.spec.Password))
 	}
-	if n.spec.TLS != nil {
+	if n.spec.TLS != nil && network == "tcp" {
 		options = append(options, redis.DialUseTLS(true), redis.DialTLSConfig(n.spec.TLS.ClientConfig()))
 	}
-	return redis.DialContext(ctx, "tcp", n.addr, options...)
+	return redis.DialContext(ctx, network, address, options...)
 }
 
 // Info returns the fields of one INFO section.

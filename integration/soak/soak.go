@@ -177,13 +177,18 @@ func (s *soaking) acquire(ctx context.Context, l *redlock.Locker, random *rand.R
 	case dice < 12 && name >= int32(s.hot): // outlived
 		opts = append(opts, redlock.WithTTL(s.ttl/4), redlock.WithoutRenewal())
 		rest = s.ttl / 3
+	case dice < 300 && name < int32(s.hot): // competitors find it taken
+		rest = time.Duration(random.IntN(10000)) * time.Microsecond
 	case dice < 300:
 		rest = time.Duration(random.IntN(1000)) * time.Microsecond
 	}
 	waiting, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	lock := l.Lock
-	if random.IntN(10) == 0 {
+	lock, oneIn := l.Lock, 10
+	if name < int32(s.hot) {
+		oneIn = 3 // where a competitor is found often enough for some to be refused
+	}
+	if random.IntN(oneIn) == 0 {
 		lock = l.TryLock
 	}
 	h := tokens.Hold{Name: name, Asked: s.now()}

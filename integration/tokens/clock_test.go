@@ -172,7 +172,7 @@ func buildShifted(t *testing.T) string {
 	fleet.Must(t, err)
 	source, err := os.ReadFile(filepath.Join(root, "clock.go"))
 	fleet.Must(t, err)
-	shifted := bytes.Replace(source, []byte("local: time.Now,"), []byte("local: shiftedNow,"), 1)
+	shifted := bytes.Replace(source, []byte("newClock(time.Now,"), []byte("newClock(shiftedNow,"), 1)
 	if bytes.Equal(source, shifted) {
 		t.Fatal("clock.go takes the wall clock in a way that is new to this test")
 	}

@@ -197,7 +197,7 @@ func (c *contender) granted() (last time.Time) {
 func (c *contender) kill(t *testing.T) (held, waited bool) {
 	t.Helper()
 	fleet.Must(t, c.cmd.Process.Kill())
-	c.reap(t)
+	_ = c.reap(t) // killed
 	held, waited = c.doing()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,10 +211,12 @@ func (c *contender) kill(t *testing.T) (held, waited bool) {
 func (c *contender) stop(t *testing.T) {
 	t.Helper()
 	_ = c.stdin.Close() // it may be dead
-	c.reap(t)
+	if err := c.reap(t); err != nil {
+		t.Errorf("a contender did not contend: %v", err)
+	}
 }
 
-func (c *contender) reap(t *testing.T) {
+func (c *contender) reap(t *testing.T) error {
 	t.Helper()
 	select {
 	case <-c.said:
@@ -223,5 +225,5 @@ func (c *contender) reap(t *testing.T) {
 		_ = c.cmd.Process.Kill()
 		<-c.said
 	}
-	_ = c.cmd.Wait() // killed, most likely
+	return c.cmd.Wait()
 }
