@@ -74,6 +74,7 @@ func demoAction(ctx context.Context, cmd *cli.Command) error {
 
 	d := &demo{stage: newStage(cmd.Root().Writer), cluster: cluster, locker: locker}
 	d.live = d.live && bool(d.ink) // without colours, the plain lines read better
+	defer d.heedStops()()
 	err = d.play(ctx)
 	if ctx.Err() != nil {
 		return &failure{code: exitSignal + exitCode(syscall.SIGINT), text: "demo interrupted"}

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/quorumlock/redlock/redlocktest"
 )
 
 func TestDemoOnATerminal(t *testing.T) {
@@ -43,9 +45,42 @@ func TestDemoInterrupted(t *testing.T) {
 	s.await("2  With the lock")
 	s.await("20 tills open")
 	s.press(ctrlC)
-	s.await("\x1b[?25h") // the cursor is back
+	s.await(showCursor)
 	s.await("redlock: demo interrupted")
 	if got := s.code(); got != 130 {
 		t.Errorf("got %d, want 130", got)
 	}
+}
+
+// stopsAndGoesOn has a shell stop and continue what hides the cursor and shows text.
+func (s *terminal) stopsAndGoesOn(text string) {
+	s.t.Helper()
+	s.press(ctrlZ)
+	s.await(showCursor)
+	s.await("prompt> ") // not before: the cursor is shown first
+	stopped := s.seen
+	s.press("fg; echo co\"\"de=$?\n")
+	s.await(hideCursor)
+	s.await(text)
+	between, _, _ := strings.Cut(s.text()[stopped:], hideCursor)
+	if strings.Contains(between, "\x1b") {
+		s.t.Errorf("drawn while stopped: %q", between)
+	}
+	if below, _, _ := strings.Cut(s.text()[stopped+len(between):], text); strings.Contains(below, "A\r\x1b[J") {
+		s.t.Errorf("drawn over what the shell wrote: %q", below)
+	}
+}
+
+func TestDemoCtrlZ(t *testing.T) {
+	t.Parallel()
+	shell := openShell(t, redlocktest.New(t, 1)) // which the demo does not use
+	shell.press("$REDLOCK demo\n")
+	shell.await(hideCursor)
+	shell.await("5 of 5 up")
+	shell.stopsAndGoesOn("of 5 up")
+	shell.press(ctrlC)
+	shell.await(showCursor)
+	shell.await("code=130")
+	shell.press("exit\n")
+	shell.code()
 }

@@ -73,7 +73,8 @@ var inOurWords = strings.NewReplacer(
 	"New: invalid: ", "",
 	"WithFenceRetention", "--fence-retention",
 	"WithRestartGuard", "--restart-guard",
-	", or see WithEvictionAllowed", "",
+	"WithEvictionAllowed", "--allow-eviction",
+	"WithoutNodeInfo", "--without-node-info",
 	" until context deadline exceeded", " until the wait was over",
 )
 

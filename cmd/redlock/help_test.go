@@ -30,6 +30,8 @@ func TestCompletion(t *testing.T) {
 		"once --max":      {"--max-runs"},
 		"top --o":         {"--once"},
 		"doctor --js":     {"--json"},
+		"status --allow":  {"--allow-eviction"},
+		"run --without":   {"--without-node-info"},
 		"completion":      {"bash", "zsh", "fish", "pwsh"},
 		"run name cat":    nil, // the shell's own business
 		"run name -- cat": nil,

@@ -95,7 +95,7 @@ func TestDoctorOnATerminal(t *testing.T) {
 func TestTopOnATerminal(t *testing.T) {
 	c := redlocktest.New(t, 5)
 	s := openTerminal(t, nodesOf(c), binary, "top", "name")
-	s.await("\x1b[?25l") // hides the cursor
+	s.await(hideCursor)
 	s.await("5 of 5 nodes vote")
 	s.await("0/5")
 	holder := begin(t, c, append([]string{"run", "name"}, ready...)...)
@@ -106,12 +106,21 @@ func TestTopOnATerminal(t *testing.T) {
 	s.await("\x1b[31m" + c.Addr(1)) // in red
 	s.await("unreachable")
 	s.press(ctrlC)
-	s.await("\x1b[?25h") // shows the cursor
+	s.await(showCursor)
 	s.await("3 of 5 nodes vote")
 	if got := s.code(); got != 0 {
 		t.Errorf("got %d, want 0", got)
 	}
 	s.narrow()
+
+	shell := openShell(t, c)
+	shell.press("$REDLOCK top name\n")
+	shell.await(hideCursor)
+	shell.await("3 of 5 nodes vote")
+	shell.stopsAndGoesOn("3 of 5 nodes vote")
+	shell.press(ctrlC)
+	shell.await(showCursor)
+	shell.await("code=0")
 
 	s = openTerminal(t, nodesOf(c), binary, "top", "--once", "name")
 	s.await("3 of 5 nodes vote")

@@ -173,6 +173,7 @@ func TestHelp(t *testing.T) {
 		{"demo --help", []string{"flash sale", "EXIT CODES"}},
 		{"run --help", []string{
 			"--nodes", "--ttl", "--prefix", "--wait", "--no-wait", "--kill-after", "--node-timeout",
+			"--without-node-info", "--allow-eviction", "REDLOCK_ALLOW_EVICTION",
 			"REDLOCK_NODES", "REDLOCK_NAME", "REDLOCK_OWNER", "REDLOCK_TOKEN", "EXAMPLES", "64", "69", "70", "75", "79", "126", "127",
 		}},
 		{"once --help", []string{"--done-ttl", "--max-runs", "--done-code", "--wait", "--kill-after", "EXAMPLES", "64", "69", "75", "79", "80"}},

@@ -42,7 +42,20 @@ func lockerFlags() []cli.Flag {
 			Usage:       "count a node as failed when it has not answered within `DURATION`",
 			DefaultText: "250ms",
 		},
+		&cli.BoolFlag{
+			Name:  "without-node-info",
+			Usage: "accept nodes that refuse INFO; each start then waits for the restart guard",
+		},
+		&cli.BoolFlag{
+			Name:  "allow-eviction",
+			Usage: "accept nodes that may evict locks which are held: then two can hold one",
+		},
 	}
+}
+
+// concessions are the flags for nodes that are refused otherwise. They are about a fleet, like those with a value.
+var concessions = map[string]func() redlock.Option{
+	"without-node-info": redlock.WithoutNodeInfo, "allow-eviction": redlock.WithEvictionAllowed,
 }
 
 // lockerOf returns what lockerFlags say.
@@ -57,6 +70,11 @@ func lockerOf(cmd *cli.Command) (nodes []string, opts []redlock.Option, err erro
 	} {
 		if cmd.IsSet(flag) {
 			opts = append(opts, option(cmd.Duration(flag)))
+		}
+	}
+	for flag, option := range concessions {
+		if cmd.Bool(flag) {
+			opts = append(opts, option())
 		}
 	}
 	if cmd.IsSet("prefix") {

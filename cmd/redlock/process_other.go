@@ -14,6 +14,10 @@ import (
 
 func catch(ch chan<- os.Signal) { signal.Notify(ch, os.Interrupt) }
 
+func catchStop(chan<- os.Signal) {}
+
+func suspend() bool { return false }
+
 func endsWaiting(syscall.Signal) bool { return true }
 
 type process struct {

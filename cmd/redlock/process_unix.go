@@ -29,6 +29,13 @@ func catch(ch chan<- os.Signal) {
 	}
 }
 
+// catchStop has Ctrl-Z delivered to ch, unless our parent ignores it.
+func catchStop(ch chan<- os.Signal) {
+	if !signal.Ignored(unix.SIGTSTP) {
+		signal.Notify(ch, unix.SIGTSTP)
+	}
+}
+
 // endsWaiting says whether a signal ends a redlock that has no command yet. USR1 and USR2 are meant for the
 // command, and are dropped.
 func endsWaiting(sig syscall.Signal) bool {
@@ -186,12 +193,12 @@ func (p *process) setForeground(pgid int) {
 // interrupted says whether the command fell to the terminal's Ctrl-C, which our process group has not seen.
 func (p *process) interrupted(c change) bool { return c.signal == unix.SIGINT && p.inForeground() }
 
-// suspend stops our process group for the shell that runs it as a job, and returns when it was continued. Where
+// suspend stops our process group for the shell that runs it as a job, and returns true when it was continued. Where
 // no shell could continue it – our group is the session's first, as in a container – it does nothing. It must be
 // SIGSTOP: once Go has caught SIGTSTP, its default action does not come back.
-func suspend() {
+func suspend() bool {
 	if sid, err := unix.Getsid(0); err != nil || sid == unix.Getpgrp() {
-		return
+		return false
 	}
 	const patience = 100 * time.Millisecond // STOP may take effect a moment after kill has returned
 	continued := make(chan os.Signal, 1)
@@ -202,6 +209,7 @@ func suspend() {
 	case <-continued:
 	case <-time.After(patience):
 	}
+	return true
 }
 
 // ownsTerminal says whether our process group is the one that the terminal's keys reach.

@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// A setting is a flag with a value, given for a whole machine or fleet: by the environment, or by a file. One rule
+// A setting is a flag with a value or a concession, given for a whole machine or fleet: by the environment, or by a file. One rule
 // names them all: --node-timeout is REDLOCK_NODE_TIMEOUT.
 //
 // The flags' own Sources could do this in part. But they print a value that they cannot read, which may be a URL with
@@ -22,10 +22,11 @@ func settingOf(flag string) string {
 	return "REDLOCK_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// settable says whether a flag may be given as a setting. Those without a value are about one call.
+// settable says whether a flag may be given as a setting. Others without a value are about one call.
 func settable(flag cli.Flag) bool {
+	name := flag.Names()[0]
 	doc, ok := flag.(cli.DocGenerationFlag)
-	return ok && doc.TakesValue() && flag.Names()[0] != configFlag
+	return concessions[name] != nil || ok && doc.TakesValue() && name != configFlag
 }
 
 // settled runs a verb when its flags are settled: the command line goes before the environment, that before the file,
@@ -74,6 +75,8 @@ func wanted(flag cli.Flag) string {
 		return "a duration, such as 500ms, 10s or 1h30m"
 	case *cli.IntFlag:
 		return "a whole number"
+	case *cli.BoolFlag:
+		return "true or false"
 	}
 	return "another value"
 }

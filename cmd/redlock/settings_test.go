@@ -87,6 +87,31 @@ func TestNoWaitGoesBeforeTheSettings(t *testing.T) {
 	}
 }
 
+// What makes concessions to a fleet is a setting, too, and a flag can take it back.
+func TestConcessionsAreSettings(t *testing.T) {
+	for flag := range concessions {
+		file := writeFile(t, settingOf(flag)+"=true")
+		for _, c := range []struct {
+			env  string
+			args []string
+			want bool
+		}{
+			{"", nil, false},
+			{"", []string{"--" + flag}, true},
+			{"", []string{"--config", file}, true},
+			{"1", nil, true},
+			{"false", []string{"--config", file}, false},
+			{"true", []string{"--" + flag + "=false"}, false},
+		} {
+			t.Setenv(settingOf(flag), c.env)
+			got, err := settledValue(t, func(cmd *cli.Command) bool { return cmd.Bool(flag) }, append([]string{"status"}, c.args...)...)
+			if err != nil || got != c.want {
+				t.Errorf("%s=%s, %q: got %v, %v, want %v", settingOf(flag), c.env, c.args, got, err, c.want)
+			}
+		}
+	}
+}
+
 func TestParseConfig(t *testing.T) {
 	known := map[string]bool{"REDLOCK_NODES": true, "REDLOCK_TTL": true, "REDLOCK_PREFIX": true}
 	got, err := parseConfig("# comment\n\n REDLOCK_NODES = redis://u:p=q@a,b \r\nREDLOCK_TTL=\"20s\"\nREDLOCK_PREFIX='a b'", known)
@@ -118,6 +143,7 @@ func TestWrongSettings(t *testing.T) {
 	}{
 		"duration":         {"REDLOCK_TTL", secret, "REDLOCK_TTL: want a duration"},
 		"number":           {"REDLOCK_MAX_RUNS", secret, "REDLOCK_MAX_RUNS: want a whole number"},
+		"switch":           {"REDLOCK_ALLOW_EVICTION", secret, "REDLOCK_ALLOW_EVICTION: want true or false"},
 		"no file":          {"REDLOCK_CONFIG", "/no/such/file", "/no/such/file: no such file"},
 		"unknown":          {"REDLOCK_CONFIG", writeFile(t, "REDLOCK_NODE="+secret), "line 1: there is no setting REDLOCK_NODE"},
 		"duration in file": {"REDLOCK_CONFIG", writeFile(t, "REDLOCK_TTL="+secret), "REDLOCK_TTL: want a duration"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
 	"sync"
 	"time"
@@ -81,7 +82,7 @@ func (s *stage) animate(state func(width int) []string) (stop func()) {
 	s.mu.Lock()
 	s.state, s.told, s.was = state, time.Now(), ""
 	if s.live {
-		io.WriteString(s.out, "\x1b[?25l") // hides the cursor
+		io.WriteString(s.out, hideCursor)
 	}
 	s.mu.Unlock()
 
@@ -107,8 +108,55 @@ func (s *stage) animate(state func(width int) []string) (stop func()) {
 		s.draw(nil, false)
 		s.state = nil
 		if s.live {
-			io.WriteString(s.out, "\x1b[?25h") // shows the cursor
+			io.WriteString(s.out, showCursor)
 		}
+	}
+}
+
+const (
+	hideCursor = "\x1b[?25l"
+	showCursor = "\x1b[?25h"
+)
+
+// heedStops has Ctrl-Z stop us with the cursor shown, until the returned function is called. That should be last: once
+// caught, Ctrl-Z does nothing by itself.
+func (s *stage) heedStops() (end func()) {
+	if !s.live {
+		return func() {}
+	}
+	stops := make(chan os.Signal, 1)
+	catchStop(stops)
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stops:
+				s.suspend()
+			case <-quit:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(stops)
+		close(quit)
+		<-done
+	}
+}
+
+// suspend gives the terminal to the shell, and goes on below what was written there meanwhile.
+func (s *stage) suspend() {
+	s.mu.Lock() // held while we are stopped: nothing is drawn between
+	defer s.mu.Unlock()
+	if s.state != nil {
+		io.WriteString(s.out, showCursor)
+	}
+	if suspend() {
+		s.drawn = 0
+	}
+	if s.state != nil {
+		io.WriteString(s.out, hideCursor)
 	}
 }
 

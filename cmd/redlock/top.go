@@ -68,6 +68,7 @@ func watch(ctx context.Context, locker *redlock.Locker, names []string, screen *
 	defer stop()
 	var shown atomic.Pointer[view]
 	shown.Store(first)
+	defer screen.heedStops()()
 	end := screen.animate(func(width int) []string {
 		v := shown.Load()
 		return v.painted(clip(v.lines(), width), screen.ink)

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/redlocktest"
+)
+
+// A node that may evict locks is used when that is allowed, and doctor goes on telling of it.
+func TestAllowEviction(t *testing.T) {
+	c := redlocktest.New(t, 3)
+	for _, url := range c.URLs() {
+		conn, err := redis.DialURL(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		for _, set := range [][]any{{"SET", "maxmemory", "1000000000"}, {"SET", "maxmemory-policy", "allkeys-lru"}} {
+			if _, err := conn.Do("CONFIG", set...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	nodes := "--nodes=" + strings.Join(c.URLs(), ",")
+	evicts := "maxmemory-policy allkeys-lru may evict locks"
+	code, out, _ := doctor(t, nodes)
+	if code != exitUnsafe || strings.Count(out, "[refused]") != 3 || !strings.Contains(out, evicts+": CONFIG SET maxmemory-policy noeviction, or see --allow-eviction") {
+		t.Errorf("without: got %d,\n%s", code, out)
+	}
+	code, out, _ = doctor(t, nodes, "--allow-eviction")
+	if code != exitUnsafe || strings.Count(out, "[evicts]") != 3 || !strings.Contains(out, evicts+" that are held") || !strings.Contains(out, "unsafe: 3 of 3 nodes vote") {
+		t.Errorf("with --allow-eviction: got %d,\n%s", code, out)
+	}
+	for want, args := range map[exitCode][]string{exitNoQuorum: nil, exitOK: {"--allow-eviction"}} {
+		var said bytes.Buffer
+		if got := run(t.Context(), append(append([]string{"redlock", "top", nodes}, args...), "name"), &said, &said); got != want {
+			t.Errorf("top %q: got %d, want %d: %s", args, got, want, said.String())
+		}
+	}
+}
+
+// A node that refuses INFO is used when that is allowed, once it has been known for the restart guard.
+func TestWithoutNodeInfo(t *testing.T) {
+	c := redlocktest.New(t, 1)
+	nodes := "--nodes=" + withoutInfo(t, c.Addr(0))
+	code, out, _ := doctor(t, nodes)
+	if code != exitUnsafe || !strings.Contains(out, "[refused]") || !strings.Contains(out, "or see --without-node-info") {
+		t.Errorf("without: got %d,\n%s", code, out)
+	}
+	code, out, _ = doctor(t, nodes, "--without-node-info")
+	if code != exitUnsafe || !strings.Contains(out, "[abstains]") || !strings.Contains(out, "[info-refused]") {
+		t.Errorf("with --without-node-info: got %d,\n%s", code, out)
+	}
+	code, out, _ = doctor(t, nodes, "--without-node-info", "--restart-guard=0s")
+	if code != exitDegraded || !strings.Contains(out, "degraded: 1 of 1 nodes vote") {
+		t.Errorf("with no guard either: got %d,\n%s", code, out)
+	}
+}
+
+// withoutInfo returns the address of a node that knows no INFO and is otherwise the one at addr.
+func withoutInfo(t *testing.T, addr string) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			client, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			node, err := net.Dial("tcp", addr)
+			if err != nil {
+				client.Close()
+				continue
+			}
+			go func() {
+				io.Copy(client, node) // until one of them has gone
+				client.Close()
+			}()
+			go func() {
+				defer node.Close()
+				for buf := make([]byte, 1<<16); ; {
+					n, err := client.Read(buf)
+					if err != nil {
+						return
+					}
+					node.Write(bytes.ReplaceAll(buf[:n], []byte("\r\nINFO\r\n"), []byte("\r\nNONE\r\n"))) // the client sees it if it fails
+				}
+			}()
+		}
+	}()
+	return ln.Addr().String()
+}
