@@ -28,6 +28,8 @@ type result struct {
 	Began time.Time `json:"began,omitzero"`
 	Load  float64   `json:"load,omitempty"` // of the machine over the minute before
 	Rows  []*row    `json:"rows"`
+
+	Machine string `json:"machine,omitempty"` // where it is not the report's
 }
 
 type row struct {
@@ -104,6 +106,9 @@ func load(files string) (*report, error) {
 			continue
 		}
 		for _, res := range r.Scenarios {
+			if res.Machine == "" && r.Machine != joined.Machine {
+				res.Machine = r.Machine
+			}
 			if i := slices.IndexFunc(joined.Scenarios, func(s *result) bool { return s.Name == res.Name }); i >= 0 {
 				joined.Scenarios[i] = res
 			} else {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -47,5 +48,8 @@ func TestTheLastRunOfAScenarioCounts(t *testing.T) {
 	}
 	if r.Machine != "first" {
 		t.Errorf("machine of %q, want that of the first", r.Machine)
+	}
+	if other, same := r.Scenarios[0], r.Scenarios[1]; other.Machine != "second" || same.Machine != "" || !strings.Contains(r.markdown(), "On another machine: second.") {
+		t.Errorf("machines of %q and %q, want the second where it is not the report's", other.Machine, same.Machine)
 	}
 }

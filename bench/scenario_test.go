@@ -6,17 +6,13 @@ import (
 )
 
 // What a scenario does to the masters is kept from a contestant that shows what it would be without.
-func TestASparedContestantReachesTheMastersThemselves(t *testing.T) {
-	c := &cluster{nodes: []string{"proxy", "refused"}}
-	for _, addr := range []string{"one", "two"} {
-		c.servers = append(c.servers, &server{addr: addr})
-	}
-	b := &bench{cluster: c}
+func TestASparedContestantReachesMastersThatAreWell(t *testing.T) {
+	b := &bench{cluster: &cluster{nodes: []string{"late", "refused"}, well: []string{"in time", "two"}}}
 	two := contestant{name: "two", nodes: 2}
 	for _, of := range []struct {
 		c    contestant
 		want []string
-	}{{two, []string{"proxy", "refused"}}, {healthy(two), []string{"one", "two"}}} {
+	}{{two, []string{"late", "refused"}}, {healthy(two), []string{"in time", "two"}}} {
 		if got, err := b.nodesFor(of.c); err != nil || !slices.Equal(got, of.want) {
 			t.Errorf("%s: got %v, %v; want %v", of.c.name, got, err, of.want)
 		}

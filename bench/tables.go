@@ -25,6 +25,9 @@ func (res *result) markdown() string {
 	if !res.Began.IsZero() {
 		fmt.Fprintf(&b, " Began %s, load average %s.", res.Began.Format("15:04 UTC"), number(res.Load))
 	}
+	if res.Machine != "" {
+		fmt.Fprintf(&b, " On another machine: %s.", res.Machine)
+	}
 	b.WriteString("\n\n")
 	switch {
 	case res.contended():
