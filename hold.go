@@ -155,11 +155,7 @@ func (h *hold) release(c *call, t *tenure, now time.Time) error {
 	if votes.verdict(len(l.nodes), l.need) == verdictWon {
 		return nil
 	}
-	failure := l.failure("unlock", h.name, c, votes, nil)
-	if failure.reason == ErrTaken { //nolint:errorlint // our own value
-		failure.reason = ErrLost
-	}
-	return failure
+	return l.failure("unlock", h.name, ErrLost, c, votes, nil)
 }
 
 // ask puts an extension to all nodes. Its outcome goes to then, or to who waits where
@@ -196,10 +192,9 @@ func (h *hold) answered(c *call, votes tally, ended error) error {
 		l.events.renewed(h, c, nil)
 		return nil
 	}
-	failure := l.failure("extend", h.name, c, votes, ended)
+	failure := l.failure("extend", h.name, ErrLost, c, votes, ended)
 	l.events.renewed(h, c, failure)
-	if failure.reason == ErrTaken { //nolint:errorlint // our own value
-		failure.reason = ErrLost
+	if failure.reason == ErrLost { //nolint:errorlint // our own value; and ctx may have ended with another hold that was lost
 		h.detail = ": a majority of the nodes had it no more"
 		h.finish(ErrLost)
 	}

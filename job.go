@@ -175,9 +175,5 @@ func (j *job) write(ctx context.Context, left time.Duration) error {
 	if err != nil {
 		err = endOf(ctx, err)
 	}
-	failure := l.failure("once", j.name, c, votes, err)
-	if failure.reason == ErrTaken { //nolint:errorlint // our own value
-		failure.reason = ErrLost
-	}
-	return failure
+	return l.failure("once", j.name, ErrLost, c, votes, err)
 }

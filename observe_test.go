@@ -196,6 +196,63 @@ func TestEventsOfALoss(t *testing.T) {
 	})
 }
 
+// What an observer is told is what the caller is told, and is not changed under its eyes: under -race, a reason that
+// was patched after the error had gone to the observer showed here.
+func TestAnEventsErrorIsTheCallers(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		var mu sync.Mutex // guards said
+		var said []string
+		l := fl.locker("a", WithTTL(3*time.Second), WithoutRenewal(), WithObserver(func(ev Event) {
+			if ev.Kind == EventNotRenewed {
+				text := ev.Err.Error()
+				mu.Lock()
+				defer mu.Unlock()
+				said = append(said, text)
+			}
+		}))
+		for i := range 20 {
+			name := fmt.Sprint("job", i)
+			k := must(l.Lock(t.Context(), name))(t)
+			for _, n := range fl.nodes[:2] {
+				n.Do("SET", name, "thief", "PX", "60000")
+			}
+			err := k.Extend(t.Context())
+			if !errors.Is(err, ErrLost) || errors.Is(err, ErrTaken) {
+				t.Errorf("got %v, want ErrLost alone", err)
+			}
+			synctest.Wait()
+			mu.Lock()
+			if len(said) != i+1 || said[i] != err.Error() {
+				t.Errorf("the observer was told %q, the caller %q", said, err)
+			}
+			mu.Unlock()
+		}
+	})
+}
+
+// An extension that a caller gives up is no loss, whatever its context ended with.
+func TestAnotherHoldsLossIsNotOurs(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		k := must(l.Lock(t.Context(), "job"))(t)
+		fl.nodes[0].Pause()
+		fl.nodes[1].Pause()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(10*ms, func() { cancel(ErrLost) })
+		if err := k.Extend(ctx); !errors.Is(err, ErrNoQuorum) || !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want ErrNoQuorum and Canceled", err)
+		}
+		if err := k.Err(); err != nil {
+			t.Errorf("the hold has ended: %v", err)
+		}
+		fl.nodes[0].Resume()
+		fl.nodes[1].Resume()
+		if err := k.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A node that lost its data is told the holds again, abstains, and comes back.
 func TestEventsOfARestart(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {

@@ -166,7 +166,7 @@ func (l *Locker) undo(h *hold, nodes nodeSet) {
 // notHeld describes an attempt that failed: because of err, or late though it
 // was won, or for want of votes.
 func (l *Locker) notHeld(ctx context.Context, w wanted, c *call, votes tally, err error, won bool) *QuorumError {
-	failure := l.failure(w.op, w.name, c, votes, nil)
+	failure := l.failure(w.op, w.name, ErrTaken, c, votes, nil)
 	switch {
 	case won:
 		failure.reason, failure.detail = ErrNoQuorum, "a majority came too late: too little of the TTL was left"
@@ -178,10 +178,11 @@ func (l *Locker) notHeld(ctx context.Context, w wanted, c *call, votes tally, er
 	return failure
 }
 
-// failure describes a call that found no majority. ended is what ended the
-// caller's wait, or nil.
-func (l *Locker) failure(op, name string, c *call, votes tally, ended error) *QuorumError {
-	e := &QuorumError{Op: op, Name: name, Need: l.need, Granted: votes.count(voteGranted), ctx: ended}
+// failure describes a call that found no majority. refused is what it means that a majority refused: ErrTaken, or
+// ErrLost where the lock was ours. ended is what ended the caller's wait, or nil. The error is not changed
+// once it is handed out: observers read it in a goroutine of their own.
+func (l *Locker) failure(op, name string, refused error, c *call, votes tally, ended error) *QuorumError {
+	e := &QuorumError{Op: op, Name: name, Need: l.need, Granted: votes.count(voteGranted), reason: ErrNoQuorum, ctx: ended}
 	for i, n := range l.nodes {
 		part := NodeError{Addr: n.target.String(), Outcome: OutcomeLate}
 		if votes.voted(i) {
@@ -195,10 +196,9 @@ func (l *Locker) failure(op, name string, c *call, votes tally, ended error) *Qu
 		}
 		e.Nodes = append(e.Nodes, part)
 	}
-	// Taken is what so many nodes said that the others cannot make a majority.
-	e.reason = ErrNoQuorum
+	// Refused is what so many nodes said that the others cannot make a majority.
 	if votes.count(voteTaken)+votes.count(voteAbsent) > len(l.nodes)-l.need {
-		e.reason = ErrTaken
+		e.reason = refused
 	}
 	return e
 }

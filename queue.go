@@ -101,7 +101,7 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 	for attempts := 1; ; attempts++ {
 		c, asked := w.ask()
 		if err := w.hear(ctx, c); err == nil || last == nil {
-			last = l.failure(want.op, want.name, c, tally(c.votes.Load()), nil)
+			last = l.failure(want.op, want.name, ErrTaken, c, tally(c.votes.Load()), nil)
 		}
 		v := w.count(c)
 		l.events.attempt(want, asked, v.given >= l.need, last)

@@ -104,7 +104,7 @@ func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
 	c.put(l.nodes, l.all, l.need, l.opts.clock.local())
 	votes, err := c.wait(ctx)
 	defer c.giveUp()
-	failure := l.failure("acquire", s.name, c, votes, endOf(ctx, err))
+	failure := l.failure("acquire", s.name, ErrTaken, c, votes, endOf(ctx, err))
 	if err != nil || votes.verdict(len(l.nodes), l.need) != verdictWon {
 		return nil, failure
 	}
