@@ -26,13 +26,18 @@ type clock struct {
 // is suspended.
 type slept struct {
 	epoch time.Time
-	ahead atomic.Int64 // of the time since epoch, in ns; 0 where unknown
+	wall  func(time.Time) int64 // a reading of local by the wall clock, in ns since 1970
+	ahead atomic.Int64          // of the time since epoch, in ns; 0 where unknown
+	apart atomic.Int64          // wall and monotonic clock, in ns, when the time since boot was read last
 }
+
+// apartBy is by how much the wall clock is ahead of the monotonic one, which counts from epoch.
+func (s *slept) apartBy(now time.Time) int64 { return s.wall(now) - int64(now.Sub(s.epoch)) }
 
 func systemClock() clock { return newClock(time.Now, boottime.Now) }
 
 func newClock(local func() time.Time, boot func() time.Duration) clock {
-	return clock{local, boot, &slept{epoch: local()}}
+	return clock{local, boot, &slept{epoch: local(), wall: time.Time.UnixNano}}
 }
 
 func (c clock) now() instant {
@@ -42,19 +47,21 @@ func (c clock) now() instant {
 		if ahead := int64(boot - now.local.Sub(c.slept.epoch)); ahead > c.slept.ahead.Load() {
 			c.slept.ahead.Store(ahead)
 		}
+		c.slept.apart.Store(c.slept.apartBy(now.local))
 	}
 	return now
 }
 
-// begin is now for the beginning of a hold: it spares the system call that the time since boot costs. What that is
-// ahead by may have grown since it was read last. Then the beginning seems to be longer ago than it is, so that a hold
-// is trusted for too short a time, once, and never for too long.
+// begin is now for the beginning of a hold: it spares the system call that the time since boot costs, unless wall and
+// monotonic clock have come apart since it was read last, as a suspension makes them. One that they do not show – the
+// wall clock was set back as far at that moment – makes the beginning seem longer ago than it is, so that a
+// hold is trusted for too short a time, once, and never for too long.
 func (c clock) begin() instant {
-	ahead := time.Duration(c.slept.ahead.Load())
-	if ahead == 0 {
+	const tolerated = time.Millisecond // clocks that are being corrected go at slightly other rates
+	now, ahead := instant{local: c.local()}, time.Duration(c.slept.ahead.Load())
+	if off := c.slept.apartBy(now.local) - c.slept.apart.Load(); ahead == 0 || time.Duration(off).Abs() > tolerated {
 		return c.now()
 	}
-	now := instant{local: c.local()}
 	now.boot = now.local.Sub(c.slept.epoch) + ahead
 	return now
 }

@@ -117,6 +117,7 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 		}
 		h, err := w.await(ctx, c, asked, pause)
 		if err != nil && !errors.Is(err, errAskAgain) {
+			c.giveUp()
 			w.giveUp()
 			return nil, l.waitEnded(want, last, err)
 		}

@@ -24,8 +24,16 @@ type reply struct {
 	err   error
 }
 
-// maxReply bounds a reply, in bytes or so. Ours have a few thousand.
-const maxReply = 1 << 20
+// maxReply bounds a reply, in bytes or so. Ours have a few thousand; a group of surveys of the largest semaphores has four
+// million.
+const maxReply = 1 << 23
+
+// maxBulk is how much of a bulk string is kept. Ours are shorter; but somebody may lock the name of a key of another
+// application, and its value is then told as that of the holder: no reason to give up a connection that all locks share.
+const maxBulk = 1 << 16
+
+// maxAnnounced is how long a bulk string may be at all: Redis' own limit.
+const maxAnnounced = 512 << 20
 
 // maxDepth bounds arrays in arrays. Ours have two.
 const maxDepth = 8
@@ -65,6 +73,9 @@ func (p *replies) next(budget *int, depth int) (any, error) {
 		return nil, errGarbled
 	}
 	first, text := line[0], line[1:len(line)-2]
+	if *budget -= len(text); *budget < 0 {
+		return nil, errGarbled
+	}
 	switch first {
 	case '+':
 		if string(text) == "OK" {
@@ -84,26 +95,37 @@ func (p *replies) next(budget *int, depth int) (any, error) {
 		return nil, errGarbled
 	case n == -1:
 		return nil, nil
-	case n < 0 || n > int64(*budget) || depth == 0:
+	case n < 0:
 		return nil, errGarbled
-	case first == '$':
+	case first == '$' && n <= maxAnnounced:
 		return p.bulk(int(n), budget)
+	case first == '*' && n <= int64(*budget) && depth > 0:
+		return p.array(int(n), budget, depth-1)
 	}
-	return p.array(int(n), budget, depth-1)
+	return nil, errGarbled
 }
 
 var okReply any = "OK"
 
 func (p *replies) bulk(n int, budget *int) (any, error) {
-	*budget -= n
-	b := make([]byte, n+2)
-	if _, err := io.ReadFull(p.r, b); err != nil {
-		return nil, err
-	}
-	if b[n] != '\r' || b[n+1] != '\n' {
+	kept := min(n, maxBulk)
+	if *budget -= kept; *budget < 0 {
 		return nil, errGarbled
 	}
-	return b[:n:n], nil
+	b := make([]byte, kept+2)
+	if _, err := io.ReadFull(p.r, b[:kept]); err != nil {
+		return nil, err
+	}
+	if _, err := p.r.Discard(n - kept); err != nil {
+		return nil, err
+	}
+	if _, err := io.ReadFull(p.r, b[kept:]); err != nil {
+		return nil, err
+	}
+	if b[kept] != '\r' || b[kept+1] != '\n' {
+		return nil, errGarbled
+	}
+	return b[:kept:kept], nil
 }
 
 func (p *replies) array(n int, budget *int, depth int) (any, error) {

@@ -3,11 +3,14 @@ package redlock
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -56,11 +59,58 @@ func TestRepliesThatHaveComeAreTakenTogether(t *testing.T) {
 // A node that has been taken over cannot make its clients allocate what it announces.
 func TestAReplyIsBounded(t *testing.T) {
 	for _, wire := range []string{
-		"$1048577\r\n", "*65537\r\n", "$9999999999999999999\r\n", "*-2\r\n", strings.Repeat("*1\r\n", maxDepth+1) + ":1\r\n",
-		"*64\r\n" + strings.Repeat("$99999\r\n"+strings.Repeat("x", 99999)+"\r\n", 64), "+" + strings.Repeat("x", 1<<15) + "\r\n",
+		"$536870913\r\n", "*524289\r\n", "$9999999999999999999\r\n", "*-2\r\n", "$-2\r\n", strings.Repeat("*1\r\n", maxDepth+1) + ":1\r\n",
+		"*200\r\n" + strings.Repeat("$99999\r\n"+strings.Repeat("x", 99999)+"\r\n", 200), "+" + strings.Repeat("x", 1<<15) + "\r\n",
+		"*60000\r\n" + strings.Repeat("-ERR "+strings.Repeat("x", 1000)+"\r\n", 60000),
 	} {
 		if got, err := newReplies(strings.NewReader(wire)).take(nil); !errors.Is(err, errGarbled) {
 			t.Errorf("%.30q…: got %v, %v, want errGarbled", wire, got, err)
 		}
 	}
+}
+
+// The value of somebody's key may be large, and is told as the holder's owner: that must not end the connection.
+func TestALongValueIsCutShort(t *testing.T) {
+	long := strings.Repeat("x", 3<<20)
+	all, err := newReplies(strings.NewReader("*2\r\n$3145728\r\n" + long + "\r\n:7\r\n+OK\r\n")).take(nil)
+	if err != nil || !reflect.DeepEqual(all[0].value, []any{[]byte(long[:maxBulk]), int64(7)}) || all[1].value != "OK" {
+		t.Errorf("got %d replies, %v", len(all), err)
+	}
+
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		for _, n := range fl.nodes {
+			n.Do("SET", "cache", long)
+		}
+		for range 3 {
+			if _, err := l.TryLock(t.Context(), "cache"); !errors.Is(err, ErrTaken) {
+				t.Errorf("the name of a large key: got %.200v, want ErrTaken", err)
+			}
+			k, err := l.TryLock(t.Context(), "another")
+			if err != nil {
+				t.Fatalf("a name beside it: %v", err)
+			}
+			if err := k.Unlock(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// Many large semaphores that are asked about at once have the longest replies of all.
+func TestManySurveysShareAReply(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		var all sync.WaitGroup
+		for i := range 64 {
+			s := l.Semaphore(fmt.Sprint("s", i), 1000)
+			s.hot = time.Now().Add(time.Hour) // asks about all slots first
+			all.Go(func() {
+				if _, err := s.TryAcquire(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	})
 }
