@@ -93,6 +93,7 @@ func TestDoctorOnATerminal(t *testing.T) {
 
 // A live view: what changes is seen, and Ctrl-C leaves the last state on the screen.
 func TestTopOnATerminal(t *testing.T) {
+	t.Parallel()
 	c := redlocktest.New(t, 5)
 	s := openTerminal(t, nodesOf(c), binary, "top", "name")
 	s.await(hideCursor)

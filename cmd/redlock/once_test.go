@@ -26,6 +26,7 @@ func status(t *testing.T, c *redlocktest.Cluster, name string) string {
 
 // When the job is done, nobody runs it again, and nobody says a word: cron mails what is said.
 func TestOnceRunsOnce(t *testing.T) {
+	t.Parallel()
 	c := redlocktest.New(t, 5)
 	begin(t, c, "once", "report", "--", "sh", "-c", "echo $REDLOCK_NAME").end(0, "report\n", "")
 	begin(t, c, "once", "report", "echo", "again").end(0, "", "")
@@ -37,6 +38,7 @@ func TestOnceRunsOnce(t *testing.T) {
 }
 
 func TestOnceExhausted(t *testing.T) {
+	t.Parallel()
 	c := redlocktest.New(t, 5)
 	for _, command := range []struct {
 		script string
@@ -60,6 +62,7 @@ func TestOnceExhausted(t *testing.T) {
 }
 
 func TestOnceWhileARunIsUnderWay(t *testing.T) {
+	t.Parallel()
 	c := redlocktest.New(t, 5)
 	first := begin(t, c, append([]string{"once", "report"}, ready...)...)
 	first.expect("ready")
@@ -77,11 +80,12 @@ func TestOnceWhileARunIsUnderWay(t *testing.T) {
 
 // A run whose redlock is killed counts, and the next one is begun when the lock is free.
 func TestOnceTakesOverFromTheDead(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/proc/self/status"); err != nil {
 		t.Skip("only Linux ends the command with redlock")
 	}
 	c := redlocktest.New(t, 5)
-	first := begin(t, c, append([]string{"once", "--ttl=1s", "report"}, ready...)...)
+	first := begin(t, c, append([]string{"once", "--ttl=3s", "report"}, ready...)...)
 	first.expect("ready")
 	waiting := begin(t, c, "once", "--max-runs=2", "report", "sh", "-c", "echo mine; exit 1")
 	late := begin(t, c, "once", "--max-runs=2", "report", "sh", "-c", "echo mine; exit 1")
@@ -101,6 +105,7 @@ func TestOnceNoQuorum(t *testing.T) {
 
 // Too few nodes live to be told of the success: that is said, since the job may run again.
 func TestOnceSuccessThatNobodyKnows(t *testing.T) {
+	t.Parallel()
 	c := redlocktest.New(t, 5)
 	s := begin(t, c, "once", "--ttl=2s", "report", "--", "sh", "-c", "echo ready; read line; exit 0")
 	s.expect("ready")
@@ -112,6 +117,7 @@ func TestOnceSuccessThatNobodyKnows(t *testing.T) {
 }
 
 func TestOnceEndsTheCommandWhenTheLockIsLost(t *testing.T) {
+	t.Parallel()
 	c := redlocktest.New(t, 5)
 	s := begin(t, c, "once", "--ttl=2s", "report", "--", "sh", "-c", "trap 'echo TERM; exit 0' TERM; echo ready; while :; do sleep 0.02; done")
 	s.expect("ready")

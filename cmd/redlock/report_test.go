@@ -26,6 +26,7 @@ func (s *session) said() []map[string]any {
 
 // With --json, standard error ends with an object that tells redlock's exit codes from the command's.
 func TestReport(t *testing.T) {
+	t.Parallel()
 	c := redlocktest.New(t, 5)
 	holder := begin(t, c, append([]string{"run", "taken"}, ready...)...)
 	holder.expect("ready")
@@ -71,6 +72,7 @@ func TestReport(t *testing.T) {
 }
 
 func TestReportOfLoss(t *testing.T) {
+	t.Parallel()
 	c := redlocktest.New(t, 5)
 	s := begin(t, c, "run", "--json", "--ttl=2s", "name", "--", "sh", "-c", "exec 2>/dev/null; trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done")
 	s.expect("ready")

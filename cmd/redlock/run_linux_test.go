@@ -102,6 +102,7 @@ func TestRunCommandKilledOnATerminal(t *testing.T) {
 
 // Redlock itself is killed: the command is ended, and the shell has its terminal back.
 func TestRunKilledOnATerminal(t *testing.T) {
+	t.Parallel()
 	c := redlocktest.New(t, 5)
 	shell := openShell(t, c)
 	shell.press("$REDLOCK run --ttl 1s name -- sh -c 'trap \"echo en\"\"ded; exit\" TERM; kill -KILL $PPID; while :; do sleep 0.02; done'\n")
@@ -115,6 +116,7 @@ func TestRunKilledOnATerminal(t *testing.T) {
 
 // Ctrl-Z stops redlock and the command, fg continues both; a lock that was lost meanwhile ends the command.
 func TestRunCtrlZ(t *testing.T) {
+	t.Parallel()
 	c := redlocktest.New(t, 5)
 	shell := openShell(t, c)
 	// Each line that cat repeats shows that the command is in the foreground, and past its start: a dash that
@@ -148,6 +150,7 @@ func TestRunCtrlZ(t *testing.T) {
 }
 
 func TestOnceCtrlC(t *testing.T) {
+	t.Parallel()
 	c := redlocktest.New(t, 5)
 	s := openTerminal(t, nodesOf(c), "sh", "-c", `"$0" once report -- sh -c 'echo ready; read x'; echo co""de=$?`, binary)
 	s.await("ready")

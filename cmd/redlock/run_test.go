@@ -66,6 +66,7 @@ func TestRunHoldsTheLock(t *testing.T) {
 }
 
 func TestRunTaken(t *testing.T) {
+	t.Parallel()
 	c := redlocktest.New(t, 5)
 	holder := begin(t, c, append([]string{"run", "name"}, ready...)...)
 	holder.expect("ready")
@@ -124,8 +125,9 @@ func TestRunWaitsForQuorum(t *testing.T) {
 }
 
 func TestRunRenews(t *testing.T) {
+	t.Parallel()
 	c := redlocktest.New(t, 5)
-	s := begin(t, c, "run", "--ttl", "2s", "name", "sleep", "6")
+	s := begin(t, c, "run", "--ttl", "3s", "name", "sleep", "9")
 	if got := s.code(); got != 0 {
 		t.Errorf("a command three times as long as the TTL: got %d, %q, want 0", got, s.stderr.String())
 	}

@@ -84,9 +84,9 @@ func doctorBinary(t *testing.T) func(t *testing.T, enough func(string) bool, url
 	}
 	return func(t *testing.T, enough func(string) bool, urls []string) (int, string) {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 			var out bytes.Buffer
-			cmd := exec.CommandContext(t.Context(), binary, "doctor", "--restart-guard", "10s", "--node-timeout", "2s")
+			cmd := exec.CommandContext(t.Context(), binary, "doctor", "--restart-guard", "10s", "--node-timeout", "5s")
 			cmd.Env = append(cmd.Environ(), "REDLOCK_NODES="+strings.Join(urls, ","))
 			cmd.Stdout, cmd.Stderr = &out, &out
 			err := cmd.Run()
@@ -98,7 +98,7 @@ func doctorBinary(t *testing.T) func(t *testing.T, enough func(string) bool, url
 			case enough(out.String()):
 				return cmd.ProcessState.ExitCode(), out.String()
 			case time.Now().After(deadline):
-				t.Fatalf("not within a minute; at last:\n%s", out.String())
+				t.Fatalf("not within two minutes; at last:\n%s", out.String())
 			}
 		}
 	}

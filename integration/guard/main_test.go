@@ -30,6 +30,13 @@ func abstainers(t *testing.T, err error) map[string]*redlock.AbstainError {
 	return found
 }
 
+func wantIs(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("got %v, want %v", err, want)
+	}
+}
+
 // reply returns what the only node of a fleet said.
 func reply(t *testing.T, err error) *redlock.ReplyError {
 	t.Helper()

@@ -133,11 +133,12 @@ func (b *breaking) harm(i, most int, harm, mend func() error) (func() error, boo
 	}, true
 }
 
-// run breaks something every so often until the time is over, and returns when all is mended.
+// run breaks something every so often until the time is over, and for longer where too little went on meanwhile. It
+// returns when all is mended.
 func (b *breaking) run(every, length time.Duration) error {
 	var deck []fault
 	began := time.Now() // what takes longer than a turn costs none
-	for at := time.Duration(0); at < length && b.ctx.Err() == nil; at += every {
+	for at := time.Duration(0); (at < length || at < 6*length && b.quiet()) && b.ctx.Err() == nil; at += every {
 		time.Sleep(time.Until(began.Add(at)))
 		for range 2 * len(menu) { // the next one that is possible
 			if len(deck) == 0 {

@@ -28,8 +28,8 @@ func TestHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := config{
-		length: 20 * time.Second, calm: 3 * time.Second, every: 500 * time.Millisecond, seed: rand.Uint64(), clients: 3, out: t.TempDir(),
-		patience: 2 * time.Second, // other tests' machines are busy
+		length: 10 * time.Second, calm: 2 * time.Second, every: 500 * time.Millisecond, seed: rand.Uint64(), clients: 3, out: t.TempDir(),
+		patience: time.Hour, // when the throughput is back is judged by make history
 	}
 	r, err := c.run(t.Context(), provider, t.Output())
 	if err != nil {

@@ -54,7 +54,7 @@ func (f *report) judge() (err error) {
 		holds = append(holds, h.hold())
 	}
 	f.verdict = tokens.Judge(holds)
-	if f.linear, err = linearize(f.history, f.out, time.Minute); err != nil {
+	if f.linear, err = linearize(f.history, f.out, 5*time.Minute); err != nil {
 		return err
 	}
 	if f.violations() == 0 {
@@ -122,10 +122,10 @@ func (f report) String() string {
 func (f report) err() error {
 	var wrong []error
 	if n := f.violations(); n > 0 {
-		wrong = append(wrong, fmt.Errorf("%d violations: see %s", n, strings.Join(f.files, " and ")))
+		wrong = append(wrong, fmt.Errorf("SAFETY VIOLATION: %d; see %s", n, strings.Join(f.files, " and ")))
 	}
 	if len(f.left) > 0 {
-		wrong = append(wrong, fmt.Errorf("%d keys left behind", len(f.left)))
+		wrong = append(wrong, fmt.Errorf("SAFETY VIOLATION: %d keys left behind", len(f.left)))
 	}
 	wants := func(what string, got, want int) {
 		if got < want {
@@ -138,7 +138,7 @@ func (f report) err() error {
 		wants(kind.name, f.faults.counts[kind.name], seconds/60)
 	}
 	wants("faults", total, 9*int(f.length/f.every)/10)
-	wants("holds", f.verdict.Holds, 20*seconds)
+	wants("holds", f.verdict.Holds, f.traffic())
 	wants("holds compared with an earlier one", f.verdict.Compared, 10*seconds)
 	if f.linear.unknown > 0 {
 		wrong = append(wrong, fmt.Errorf("%d parts of the history could not be judged in time", f.linear.unknown))

@@ -39,6 +39,16 @@ type running struct {
 	failed  map[string]int
 }
 
+// traffic is how many holds a run must have to prove anything.
+func (c config) traffic() int { return 20 * int(c.length/time.Second) }
+
+// quiet reports whether there have been too few holds so far.
+func (r *running) quiet() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.history) < r.traffic()
+}
+
 // claim marks a master or a client as broken, unless it is or too many are.
 func (r *running) claim(i, most int) bool {
 	r.mu.Lock()

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // lock acquires a name, which may take several attempts.
 func lock(t *testing.T, l *redlock.Locker, name string, opts ...redlock.Option) *redlock.Lock {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	k, err := l.Lock(ctx, name, opts...)
 	if err != nil {

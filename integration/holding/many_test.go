@@ -42,7 +42,12 @@ func costs(t *testing.T, nodes []*masters.Node) (c cost) {
 
 // Held locks need no goroutines of their own, and little else.
 func TestManyHoldsAreRenewedAndCostLittle(t *testing.T) {
+	fleet.Measure(t, manyHolds)
+}
+
+func manyHolds(m *fleet.Measurement) {
 	const ttl = 10 * time.Second // the default
+	t := m.T
 	holds, length := sized(2000, 10_000), sized(5*time.Second, time.Minute)
 	f := fleet.StartSpec(t, 5, masters.Spec{})
 	l := f.Locker(t, redlock.WithTTL(ttl))
@@ -82,8 +87,9 @@ func TestManyHoldsAreRenewedAndCostLittle(t *testing.T) {
 	extended := stats()
 	start := time.Now()
 	time.Sleep(length)
-	ran := time.Since(start)
-	extended = stats() - extended
+	ran, inTime := time.Since(start), stats()-extended
+	fleet.Eventually(t, "each hold is extended by a majority", func() bool { return stats()-extended >= 3*holds })
+	extended = inTime
 	after := costs(t, f.Nodes)
 
 	lost := 0
@@ -111,9 +117,8 @@ func TestManyHoldsAreRenewedAndCostLittle(t *testing.T) {
 	if lost > 0 {
 		t.Errorf("%d holds were lost", lost)
 	}
-	if want := int(float64(holds*5) * (length.Seconds()/(ttl.Seconds()/3) - 1) * 0.9); extended < want {
-		t.Errorf("%d extensions, want %d at least", extended, want)
-	}
+	want := int(float64(holds*5) * (length.Seconds()/(ttl.Seconds()/3) - 1) * 0.9)
+	m.Bound(extended >= want, "%d extensions in %s, want %d at least", extended, ran.Round(time.Millisecond), want)
 	if bytes > 2048 {
 		t.Errorf("%.0f bytes for each hold, want 2048 at most", bytes)
 	}

@@ -29,11 +29,8 @@ type loss struct {
 // A holder that is cut off from all nodes is told by its own clock: in time, and
 // before the keys expire, so before anybody else can hold.
 //
-// Whether it is told in time is judged in rounds in which plain timers were in time: a machine that does not let
-// this process run, as a busy host's guests do at times, makes everything late. Overlaps are judged in all.
-//
-// The TTL is such that the drift allowance, 22 ms, is more than the 20 ms that
-// telling may take: with shorter ones, a late timer comes after the expiry.
+// Overlaps, tokens and ends that come too early are always judged. When a timer tells is a bound: the TTL is such that the
+// drift allowance, 22 ms, is more than the 20 ms that telling may take.
 func TestAPartitionedHolderIsToldBeforeAnybodyElseHolds(t *testing.T) {
 	const (
 		ttl     = 2 * time.Second
@@ -44,70 +41,44 @@ func TestAPartitionedHolderIsToldBeforeAnybodyElseHolds(t *testing.T) {
 	nw := f.Network(t)
 	a := nw.Locker(t, redlock.WithTTL(ttl))
 	b := f.Locker(t, redlock.WithTTL(ttl))
-	var late, timers []time.Duration
-	slow, early, before, blamed, overlaps, disorder := 0, 0, 0, 0, 0, 0
-	for fit, begun := 0, time.Now(); fit < rounds; {
-		losses := partition(t, f, nw, a, b, each, ttl)
-		latest := time.Duration(0)
-		for _, l := range losses {
-			latest = max(latest, l.timer)
-			if l.next.Before(l.until) {
-				overlaps++
+	for range rounds {
+		fleet.Measure(t, func(m *fleet.Measurement) {
+			var late, timers []time.Duration
+			early, before := 0, 0
+			for _, l := range partition(t, f, nw, a, b, each, ttl) {
+				if l.next.Before(l.until) {
+					fleet.Unsafe(t, "the successor held %v before the end of validity", l.until.Sub(l.next))
+				}
+				if !l.order {
+					fleet.Unsafe(t, "the successor has the smaller token")
+				}
+				if l.told.Before(l.until) {
+					fleet.Unsafe(t, "told %v too early", l.until.Sub(l.told))
+				}
+				late, timers = append(late, l.told.Sub(l.until)), append(timers, l.timer)
+				if l.early >= 3 {
+					early++
+				}
+				if l.next.Before(l.told) {
+					before++
+				}
 			}
-			if !l.order {
-				disorder++
+			slices.Sort(late)
+			slices.Sort(timers)
+			at := func(of []time.Duration, percent int) time.Duration {
+				return of[min(len(of)-1, len(of)*percent/100)].Round(time.Microsecond)
 			}
-			if l.told.Before(l.until) {
-				t.Errorf("told %v too early", l.until.Sub(l.told))
-			}
-		}
-		if latest > promise/2 {
-			t.Logf("a plain timer was %v late: this round does not count", latest)
-			if time.Since(begun) > sized(2*time.Minute, 20*time.Minute) {
-				t.Fatal("timers are late on this machine all the time: nothing can be judged")
-			}
-			continue
-		}
-		fit++
-		for _, l := range losses {
-			by := l.told.Sub(l.until)
-			late, timers = append(late, by), append(timers, l.timer)
-			if by > promise {
-				slow++
-			}
-			if by > promise+latest {
-				blamed++
-			}
-			if l.early >= 3 {
-				early++
-			}
-			if l.next.Before(l.told) {
-				before++
-			}
-		}
-	}
-	slices.Sort(late)
-	slices.Sort(timers)
-	at := func(of []time.Duration, percent int) time.Duration {
-		return of[min(len(of)-1, len(of)*percent/100)].Round(time.Microsecond)
-	}
-	t.Logf("%d partitions: told after the end of validity: p50 %v, p99 %v, max %v; plain timers for the same moments: p50 %v, p99 %v, max %v",
-		len(late), at(late, 50), at(late, 99), at(late, 100), at(timers, 50), at(timers, 99), at(timers, 100))
-	t.Logf("told over %s late: %d, later by that than the latest plain timer: %d; told when the keys of a majority had expired: %d, when the successor held: %d",
-		promise, slow, blamed, early, before)
-	t.Logf("successors that held before the end of validity: %d; with a smaller token: %d", overlaps, disorder)
-	if overlaps+disorder > 0 {
-		t.Error("holds overlap, or tokens are not in order")
-	}
-	if blamed > 0 || early+before > slow {
-		t.Error("told too late")
+			m.Bound(at(late, 100) <= promise+at(timers, 100), "%d partitions: told after the end of validity: p50 %v, p99 %v, max %v; plain timers for the same moments: p50 %v, p99 %v, max %v",
+				len(late), at(late, 50), at(late, 99), at(late, 100), at(timers, 50), at(timers, 99), at(timers, 100))
+			m.Bound(early+before == 0 || at(timers, 100) > promise/2, "told when the keys of a majority had expired: %d, when the successor held: %d", early, before)
+		})
 	}
 }
 
 // partition lets a hold some names, cuts it off, and lets b take over.
 func partition(t *testing.T, f fleet.Fleet, nw fleet.Network, a, b *redlock.Locker, holds int, ttl time.Duration) []loss {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	name := func(i int) string { return fmt.Sprint("n", i) }
 	held := make([]*redlock.Lock, holds)

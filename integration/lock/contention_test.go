@@ -53,14 +53,14 @@ func (l *ledger) work(k *redlock.Lock, asked time.Time) {
 func (l *ledger) check(t *testing.T, holds int64) {
 	t.Helper()
 	if got := l.overlap.Load(); got != 0 {
-		t.Errorf("%d holds overlapped another", got)
+		fleet.Unsafe(t, "%d holds overlapped another", got)
 	}
 	if got := l.counter.Load(); got != holds {
-		t.Errorf("the counter is %d after %d holds: updates were lost", got, holds)
+		fleet.Unsafe(t, "the counter is %d after %d holds: updates were lost", got, holds)
 	}
 	for i, e := range l.entries {
 		if i > 0 && e.token <= l.entries[i-1].token {
-			t.Errorf("hold %d has a token that is no larger than that of the hold before it:\n%+v\n%+v", i, l.entries[i-1], e)
+			fleet.Unsafe(t, "hold %d has a token that is no larger than that of the hold before it:\n%+v\n%+v", i, l.entries[i-1], e)
 		}
 	}
 }
@@ -97,10 +97,11 @@ func TestHoldersExcludeEachOther(t *testing.T) {
 // Two of five nodes are always in some kind of trouble. Nothing is forgotten
 // here: a node that comes back empty is the guard's business, not the quorum's.
 func TestHoldersExcludeEachOtherWhileNodesComeAndGo(t *testing.T) {
+	t.Parallel()
 	f := fleet.Start(t, 5)
 	var book ledger
 	var holds, faults atomic.Int64
-	ctx, stop := context.WithTimeout(t.Context(), 6*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	var workers sync.WaitGroup
 	for range 3 {
@@ -140,9 +141,14 @@ func TestHoldersExcludeEachOtherWhileNodesComeAndGo(t *testing.T) {
 			}
 		})
 	}
+	enough := func() bool { return holds.Load() >= 100 && faults.Load() >= 200 }
+	for ctx.Err() == nil && !enough() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	stop()
 	workers.Wait()
 	t.Logf("%d holds, %d faults", holds.Load(), faults.Load())
-	if holds.Load() < 100 || faults.Load() < 50 {
+	if !enough() {
 		t.Errorf("%d holds and %d faults prove nothing", holds.Load(), faults.Load())
 	}
 	book.check(t, holds.Load())
@@ -182,7 +188,7 @@ func TestManyNamesAtOnce(t *testing.T) {
 		workers.Go(func() {
 			name := "name" + string(rune('A'+i%16)) + string(rune('A'+i/16))
 			for range 10 {
-				k, err := l.Lock(within(t, 20*time.Second), name)
+				k, err := l.Lock(within(t, 2*time.Minute), name)
 				if err != nil {
 					t.Error(err)
 					return
@@ -211,7 +217,7 @@ func TestEvenNumberOfNodesWithASplitVoteSettles(t *testing.T) {
 		var both sync.WaitGroup
 		for _, l := range []*redlock.Locker{a, b} {
 			both.Go(func() {
-				k, err := l.Lock(within(t, 10*time.Second), "split")
+				k, err := l.Lock(within(t, time.Minute), "split")
 				if err != nil {
 					t.Errorf("round %d: %v", round, err)
 					return
@@ -239,7 +245,7 @@ func TestEvenNumberOfNodesWithASplitVoteSettles(t *testing.T) {
 func TestOwnKeysOfAFailedAttemptDoNotBlockTheNext(t *testing.T) {
 	f := fleet.Start(t, 5)
 	nw := f.Network(t)
-	l := nw.Locker(t, redlock.WithTTL(long), redlock.WithNodeTimeout(100*time.Millisecond))
+	l := nw.Locker(t, redlock.WithTTL(long))
 	for _, p := range nw.Proxies[2:] {
 		p.Refuse()
 	}

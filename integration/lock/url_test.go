@@ -81,6 +81,7 @@ func TestUnixSocket(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	authority, err := masters.NewAuthority()
 	fleet.Must(t, err)
 	f := fleet.StartSpec(t, 3, masters.Spec{TLS: authority})
@@ -102,7 +103,7 @@ func TestTLS(t *testing.T) {
 		"TLS to a plain server":            {asTLS, ""},
 		"plain to a TLS server":            {asPlain, ""},
 	} {
-		l := fleet.Locker(t, c.urls, redlock.WithNodeTimeout(300*time.Millisecond))
+		l := fleet.Locker(t, c.urls, redlock.WithNodeTimeout(2*time.Second))
 		_, err := l.TryLock(t.Context(), "n")
 		wantIs(t, err, redlock.ErrNoQuorum)
 		if err != nil && !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(c.want)) {
@@ -168,7 +169,7 @@ func TestThePasswordNeverAppears(t *testing.T) {
 		urls = append(urls, "redis://"+user+"@"+n.Addr())
 	}
 	urls = append(urls, "redis://"+user+"@"+fleet.FreshAddr(t), "rediss://"+user+"@"+f.Nodes[0].Addr()+"0")
-	l, err := redlock.New(urls[:4], logger, redlock.WithNodeTimeout(200*time.Millisecond))
+	l, err := redlock.New(urls[:4], logger, redlock.WithNodeTimeout(2*time.Second))
 	fleet.Must(t, err)
 	_, err = l.TryLock(t.Context(), "n")
 	tell(err)

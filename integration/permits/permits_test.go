@@ -88,11 +88,14 @@ func TestNeverMoreHoldersThanPermits(t *testing.T) {
 		"%d masters killed and restarted empty, %d frozen; %d holders at most, %d violations; %s",
 		seed, r.acquired.Load(), permits, took.Round(time.Second), r.outlived.Load(), r.ended.Load(), r.taken.Load(), r.noQuorum.Load(),
 		r.kills.Load(), r.freezes.Load(), most, over, verdict)
-	if most != permits || over != 0 {
-		t.Errorf("%d holders at most and %d grants to too many, want %d and 0", most, over, permits)
+	if over != 0 {
+		fleet.Unsafe(t, "%d holders at most and %d grants to too many, want %d and 0", most, over, permits)
+	}
+	if most != permits {
+		t.Errorf("%d holders at most: %d permits were never all held", most, permits)
 	}
 	if !verdict.Ordered() || verdict.Overlaps != 0 || verdict.LateGrants != 0 {
-		t.Errorf("the slots' histories: %s", verdict)
+		fleet.Unsafe(t, "the slots' histories: %s", verdict)
 	}
 	if r.acquired.Load() < r.acquisitions || r.kills.Load() < r.size.kills || r.freezes.Load() < r.size.freezes {
 		t.Errorf("too little happened, want %+v", r.size)

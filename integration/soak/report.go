@@ -63,24 +63,35 @@ func (r report) violations() int {
 func (r report) err() error {
 	var wrong []error
 	if n := r.violations(); n > 0 {
-		wrong = append(wrong, fmt.Errorf("%d violations", n))
+		wrong = append(wrong, fmt.Errorf("SAFETY VIOLATION: %d", n))
 	}
-	wants := func(what string, got, want int64) {
-		if got < want {
-			wrong = append(wrong, fmt.Errorf("too little to prove anything: %d %s, want %d", got, what, want))
-		}
-	}
-	c, periods := &r.counts, int64(r.length/(10*time.Second))
-	wants("acquisitions", int64(r.verdict.Holds), int64(r.acquisitions))
-	wants("compared with an earlier hold", int64(r.verdict.Compared), int64(r.acquisitions)/2)
-	wants("masters killed", c.kills.Load(), periods)
-	wants("masters frozen", c.freezes.Load(), periods)
-	wants("SCRIPT FLUSH", c.flushes.Load(), 3*periods)
-	wants("scripts sent again", c.evaluations.Load(), periods)
-	wants("networks delayed", c.delays.Load(), periods)
-	wants("networks held", c.holds.Load(), periods)
-	wants("networks reset", c.resets.Load(), periods)
-	wants("holds outlived", c.lost.Load(), periods)
-	wants("taken", c.taken.Load(), periods)
+	wrong = append(wrong,
+		wants("acquisitions", int64(r.verdict.Holds), int64(r.acquisitions)),
+		wants("compared with an earlier hold", int64(r.verdict.Compared), int64(r.acquisitions)/2),
+		wants("scripts sent again", r.counts.evaluations.Load(), int64(r.length/(10*time.Second))),
+		r.lacks(),
+	)
 	return errors.Join(wrong...)
+}
+
+// lacks says of what there has been too little.
+func (s *soaking) lacks() error {
+	c, periods := &s.counts, int64(s.length/(10*time.Second))
+	return errors.Join(
+		wants("masters killed", c.kills.Load(), periods),
+		wants("masters frozen", c.freezes.Load(), periods),
+		wants("SCRIPT FLUSH", c.flushes.Load(), 3*periods),
+		wants("networks delayed", c.delays.Load(), periods),
+		wants("networks held", c.holds.Load(), periods),
+		wants("networks reset", c.resets.Load(), periods),
+		wants("holds outlived", c.lost.Load(), periods),
+		wants("taken", c.taken.Load(), periods),
+	)
+}
+
+func wants(what string, got, want int64) error {
+	if got >= want {
+		return nil
+	}
+	return fmt.Errorf("too little to prove anything: %d %s, want %d", got, what, want)
 }

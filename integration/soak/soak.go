@@ -129,7 +129,7 @@ func (s *soaking) watch(ctx context.Context, progress io.Writer) {
 			fmt.Fprintf(progress, "%6.0fs %9d acquired; %s\n", time.Since(s.start).Seconds(), s.granted.Load(), s.counts.faults())
 		case <-check.C:
 			ran := time.Since(s.start)
-			if ran >= s.length && s.granted.Load() >= int64(s.acquisitions) || ran > 3*s.length {
+			if ran >= s.length && s.granted.Load() >= int64(s.acquisitions) && s.lacks() == nil || ran > 3*s.length+time.Minute {
 				return
 			}
 		case <-ctx.Done():

@@ -19,8 +19,9 @@ func TestSoak(t *testing.T) {
 		"not kept out of the votes":          {},
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			c := guarded
-			c.acquisitions, c.length, c.every = 8000, 20*time.Second, 5*time.Second
+			c.acquisitions, c.length, c.every = 4000, 10*time.Second, 5*time.Second
 			c.ttl, c.seed = time.Second, rand.Uint64()
 			c.lockers, c.workers, c.hot, c.warm = 4, 8, 3, 200
 			r, err := soak(t.Context(), c, provider, t.Output())

@@ -137,7 +137,7 @@ func TestTokensGrowWhenANodesClockIsSet(t *testing.T) {
 	nodes, set := startShifted(t, 5)
 	f := fleet.Fleet{Nodes: nodes}
 	// A client measures the clocks every 5 to 15 s: in the full size it does in each step.
-	length := sized(1500*time.Millisecond, 17*time.Second)
+	length := sized(time.Second, 17*time.Second)
 	lockers := make([]atomic.Pointer[redlock.Locker], 3)
 	for i := range lockers {
 		lockers[i].Store(f.Locker(t, redlock.WithTTL(time.Second)))
@@ -150,16 +150,13 @@ func TestTokensGrowWhenANodesClockIsSet(t *testing.T) {
 			lockers[0].Store(f.Locker(t, redlock.WithTTL(time.Second)))
 		}
 		time.Sleep(length)
-		got := r.granted.Load() - before
-		t.Logf("clock of one node of five off by %4s: %d holds in %s", off, got, length)
-		if got < 50 {
-			t.Errorf("only %d holds while it was off by %s", got, off)
-		}
+		fleet.Eventually(t, "50 holds while the clock was off", func() bool { return r.granted.Load()-before >= 50 })
+		t.Logf("clock of one node of five off by %4s: %d holds", off, r.granted.Load()-before)
 	}
 	v := Judge(r.stop())
 	t.Log(v)
 	if !v.Ordered() {
-		t.Error("tokens are not in order")
+		fleet.Unsafe(t, "tokens are not in order: %v", v)
 	}
 }
 
@@ -195,7 +192,7 @@ func buildShifted(t *testing.T) string {
 func TestTokensGrowWhenAClientsWallClockIsSet(t *testing.T) {
 	binary := buildShifted(t)
 	f := fleet.StartSpec(t, 5, masters.Spec{})
-	length := sized(1500*time.Millisecond, 17*time.Second)
+	length := sized(time.Second, 17*time.Second)
 	const clients = 2 // the first one's clock is set, the other's is right
 	var holds []Hold
 	var mu sync.Mutex // protects holds and the following fields
@@ -236,8 +233,15 @@ func TestTokensGrowWhenAClientsWallClockIsSet(t *testing.T) {
 		})
 	}
 	for _, off := range steps {
+		seen := func() int {
+			mu.Lock()
+			defer mu.Unlock()
+			return offs[off]
+		}
+		before := seen()
 		setClock(t, clocks[0], int64(off/time.Second))
 		time.Sleep(length)
+		fleet.Eventually(t, "30 holds while the clock was off", func() bool { return seen()-before >= 30 })
 	}
 	for _, in := range inputs {
 		fleet.Must(t, in.Close())
@@ -249,14 +253,11 @@ func TestTokensGrowWhenAClientsWallClockIsSet(t *testing.T) {
 	var seen []string
 	for _, off := range []time.Duration{-30 * time.Second, 0, 30 * time.Second} {
 		seen = append(seen, fmt.Sprintf("%d with its clock off by %s", offs[off], off))
-		if offs[off] < 50 {
-			t.Errorf("only %d holds with the clock off by %s", offs[off], off)
-		}
 	}
 	v := Judge(holds)
 	t.Logf("holds of the client whose wall clock is set, beside one whose is right: %s", strings.Join(seen, ", "))
 	t.Log(v)
 	if !v.Ordered() || v.Overlaps > 0 {
-		t.Error("tokens are not in order, or holds overlap")
+		fleet.Unsafe(t, "tokens are not in order, or holds overlap: %v", v)
 	}
 }

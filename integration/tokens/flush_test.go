@@ -14,7 +14,8 @@ import (
 // alone puts the tokens in order, and it does as long as clients disagree about it by
 // less than what lies between the holds.
 func TestTokensGrowWhenTheOnlySharedNodeIsEmptied(t *testing.T) {
-	const disagreement = 25 * time.Millisecond // far more than on one machine, however busy
+	// Far more than on one machine. A busy one may stand still while a client reads the nodes' clocks.
+	disagreement := sized(200*time.Millisecond, 25*time.Millisecond)
 	f := fleet.StartSpec(t, 5, masters.Spec{})
 	shared := f.Nodes[2]
 	client := func(unreachable ...int) *redlock.Locker {
@@ -25,7 +26,7 @@ func TestTokensGrowWhenTheOnlySharedNodeIsEmptied(t *testing.T) {
 		return nw.Locker(t)
 	}
 	clients := []*redlock.Locker{client(3, 4), client(0, 1)}
-	rounds, wrong := sized(100, 2000), 0
+	rounds, wrong := sized(25, 2000), 0
 	last := int64(0)
 	for i := range rounds {
 		k, err := clients[i%2].Lock(t.Context(), "n")
@@ -44,6 +45,6 @@ func TestTokensGrowWhenTheOnlySharedNodeIsEmptied(t *testing.T) {
 	}
 	t.Logf("%d holds in turn by two clients that share one node of five, emptied before each: %d tokens not larger than the one before", rounds, wrong)
 	if wrong > 0 {
-		t.Error("tokens do not grow")
+		fleet.Unsafe(t, "%d of %d tokens do not grow", wrong, rounds)
 	}
 }

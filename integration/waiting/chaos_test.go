@@ -3,10 +3,13 @@ package waiting_test
 import (
 	"context"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
@@ -43,26 +46,28 @@ func TestNobodyIsStuck(t *testing.T) {
 		{name: "publish and subscribe are forbidden", prepare: forbidMessages},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := fleet.StartSpec(t, 5, masters.Spec{}) // forbidMessages outlives a FLUSHALL
-			if c.prepare != nil {
-				c.prepare(t, f)
-			}
-			seed := rand.Uint64()
-			x := &chaos{fleet: f, loss: c.loss, random: rand.New(rand.NewPCG(seed, 0))}
-			t.Logf("seed %d", seed)
-			for range contenders {
-				x.add(t)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), sized(time.Minute, 5*time.Minute))
-			defer cancel()
-			var disturbing sync.WaitGroup
-			if c.disturb != nil {
-				disturbing.Go(func() { c.disturb(ctx, t, f) })
-			}
-			x.run(ctx, t)
-			cancel()
-			disturbing.Wait()
-			x.judge(t)
+			fleet.Measure(t, func(m *fleet.Measurement) {
+				f := fleet.StartSpec(t, 5, masters.Spec{}) // forbidMessages outlives a FLUSHALL
+				if c.prepare != nil {
+					c.prepare(t, f)
+				}
+				seed := rand.Uint64()
+				x := &chaos{fleet: f, loss: c.loss, random: rand.New(rand.NewPCG(seed, 0))}
+				t.Logf("seed %d", seed)
+				for range contenders {
+					x.add(t)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+				defer cancel()
+				var disturbing sync.WaitGroup
+				if c.disturb != nil {
+					disturbing.Go(func() { c.disturb(ctx, t, f) })
+				}
+				x.run(ctx, t)
+				cancel()
+				disturbing.Wait()
+				x.judge(m)
+			})
 		})
 	}
 }
@@ -128,13 +133,13 @@ func (x *chaos) find(ctx context.Context, holder bool) int {
 	return -1
 }
 
-func (x *chaos) judge(t *testing.T) {
-	t.Helper()
+func (x *chaos) judge(m *fleet.Measurement) {
+	m.Helper()
+	t := m.T
 	var all history
 	for _, c := range x.present {
 		c.stop(t)
 	}
-	ended := time.Now()
 	for _, c := range append(x.past, x.present...) {
 		all = append(all, c.waits...)
 	}
@@ -143,18 +148,13 @@ func (x *chaos) judge(t *testing.T) {
 	t.Logf("%d killed while holding, %d while waiting; longest stall %v, longest wait %v; %v",
 		x.killedHolding, x.killedWaiting, stall.Round(time.Millisecond), longest.Round(time.Millisecond), v)
 	if v.Overlaps+v.Duplicates+v.Inversions+v.LateGrants > 0 {
-		t.Errorf("holds are not in order: %v", v)
+		fleet.Unsafe(t, "holds are not in order: %v", v)
 	}
-	if limit := ttl + backoff + slack; stall > limit {
-		t.Errorf("nobody held the lock for %v while somebody waited, want at most %v", stall, limit)
-	}
+	m.Bound(stall <= ttl+backoff+slack, "nobody held the lock for %v while somebody waited, want at most %v", stall, ttl+backoff+slack)
 	if !x.enough() || v.Holds < sized(4, 32) {
 		t.Errorf("too little to prove anything: %d killed while holding, %d while waiting, %d holds", x.killedHolding, x.killedWaiting, v.Holds)
 	}
-	time.Sleep(time.Until(ended.Add(ttl + 100*time.Millisecond)))
-	if left := x.fleet.Leftovers(t); len(left) > 0 {
-		t.Errorf("left behind one TTL after the end: %q", left)
-	}
+	x.fleet.WantCleanAfter(t, ttl+100*time.Millisecond)
 }
 
 // disconnectSubscribers ends all subscriptions, all the time.
@@ -183,39 +183,52 @@ func forbidMessages(t *testing.T, f fleet.Fleet) {
 func TestAWaiterThatIsCutOffCostsOneTTL(t *testing.T) {
 	f := fleet.Start(t, 5)
 	for _, cut := range sized([]int{2}, []int{1, 2, 3}) {
-		holder := f.Locker(t, redlock.WithTTL(ttl))
-		k, err := holder.Lock(t.Context(), name)
-		fleet.Must(t, err)
-		var frozen []*contender
-		for range cut {
-			c := startContender(t, f.Nodes, 0)
-			frozen = append(frozen, c)
-			fleet.Eventually(t, "it waits", func() bool { _, waits := c.doing(); return waits })
-			time.Sleep(300 * time.Millisecond) // until it is in the queue of each node, and subscribed
-			fleet.Must(t, c.cmd.Process.Signal(syscall.SIGSTOP))
-		}
-		next := f.Locker(t, redlock.WithTTL(ttl))
-		got := make(chan error, 1)
-		go func() {
-			k, err := next.Lock(t.Context(), name)
-			if err == nil {
-				err = k.Unlock(t.Context())
+		fleet.Measure(t, func(m *fleet.Measurement) {
+			holder := f.Locker(t, redlock.WithTTL(ttl))
+			k, err := holder.Lock(t.Context(), name)
+			fleet.Must(t, err)
+			var frozen []*contender
+			for range cut {
+				c := startContender(t, f.Nodes, 0)
+				frozen = append(frozen, c)
+				fleet.Eventually(t, "it waits", func() bool { _, waits := c.doing(); return waits })
+				fleet.Eventually(t, "it is in the queue of each node, and subscribed", func() bool { return queued(t, f, len(frozen)) })
+				fleet.Must(t, c.cmd.Process.Signal(syscall.SIGSTOP))
 			}
-			got <- err
-		}()
-		time.Sleep(300 * time.Millisecond)
-		released := time.Now()
-		fleet.Must(t, k.Unlock(t.Context()))
-		fleet.Must(t, <-got)
-		waited := time.Since(released)
-		t.Logf("%d cut off: the next one waited for %v", cut, waited.Round(time.Millisecond))
-		if limit := time.Duration(cut)*(ttl+backoff) + slack; waited > limit {
-			t.Errorf("with %d waiters cut off the next one waited for %v, want at most %v", cut, waited, limit)
-		}
-		for _, c := range frozen {
-			c.kill(t)
+			next := f.Locker(t, redlock.WithTTL(ttl))
+			got := make(chan error, 1)
+			go func() {
+				k, err := next.Lock(t.Context(), name)
+				if err == nil {
+					err = k.Unlock(t.Context())
+				}
+				got <- err
+			}()
+			fleet.Eventually(t, "the next one is in the queue", func() bool { return queued(t, f, cut+1) })
+			released := time.Now()
+			fleet.Must(t, k.Unlock(t.Context()))
+			fleet.Must(t, <-got)
+			waited, limit := time.Since(released), time.Duration(cut)*(ttl+backoff)+slack
+			m.Bound(waited <= limit, "with %d waiters cut off the next one waited for %v, want at most %v", cut, waited.Round(time.Millisecond), limit)
+			for _, c := range frozen {
+				c.kill(t)
+			}
+			f.WantCleanAfter(t, ttl)
+		})
+	}
+}
+
+// queued reports whether so many wait in the queue of each node, with a subscription.
+func queued(t *testing.T, f fleet.Fleet, want int) bool {
+	t.Helper()
+	for _, n := range f.Nodes {
+		waiting, err := redis.Int(n.Do("ZCARD", "redlock:wait:"+name))
+		fleet.Must(t, err)
+		info, err := n.Info("clients")
+		fleet.Must(t, err)
+		if listening, _ := strconv.Atoi(info["pubsub_clients"]); waiting < want || info["pubsub_clients"] != "" && listening < want {
+			return false
 		}
 	}
-	time.Sleep(ttl)
-	f.WantClean(t)
+	return true
 }

@@ -34,7 +34,7 @@ const (
 func runContender() int {
 	loss, _ := strconv.Atoi(os.Getenv(contenderLoss))
 	l, err := redlock.New(strings.Split(os.Getenv(contenderNodes), ","), redlock.WithTTL(ttl),
-		redlock.WithRestartGuard(0), redlock.WithDialer(lossyDialer(loss)))
+		redlock.WithNodeTimeout(2*time.Second), redlock.WithRestartGuard(0), redlock.WithDialer(lossyDialer(loss)))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -220,7 +220,7 @@ func (c *contender) reap(t *testing.T) error {
 	t.Helper()
 	select {
 	case <-c.said:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("a contender does not end")
 		_ = c.cmd.Process.Kill()
 		<-c.said
