@@ -46,6 +46,7 @@ const (
 // be used by several goroutines.
 type Proxy struct {
 	network, target string
+	port            ports.Port
 	addr            string
 	handlers        sync.WaitGroup // everything that the proxy has started
 
@@ -63,14 +64,15 @@ func New(target string) (*Proxy, error) {
 		p.network = "unix"
 	}
 	for range 10 { // somebody else may take the port first
-		port, err := ports.Free()
+		port, err := ports.Keep()
 		if err != nil {
 			return nil, err
 		}
-		p.addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		p.port, p.addr = port, net.JoinHostPort("127.0.0.1", strconv.Itoa(port.Number))
 		if p.Heal() == nil {
 			return p, nil
 		}
+		port.Release()
 	}
 	return nil, errors.New("faultproxy: no port to listen on")
 }
@@ -160,6 +162,7 @@ func (p *Proxy) Heal() error {
 func (p *Proxy) Close() {
 	p.Refuse()
 	p.handlers.Wait()
+	p.port.Release()
 }
 
 func (p *Proxy) accept(l net.Listener) {

@@ -2,8 +2,11 @@ package fleet
 
 import (
 	"net"
+	"strconv"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/integration/internal/ports"
 )
 
 // soon is how long a test waits for what should happen at once, before it calls it a failure: far longer than any
@@ -41,8 +44,8 @@ func Must(t *testing.T, err error) {
 // FreshAddr returns an address at which nothing listens.
 func FreshAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := ports.Keep()
 	Must(t, err)
-	defer func() { Must(t, l.Close()) }()
-	return l.Addr().String()
+	t.Cleanup(port.Release)
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port.Number))
 }

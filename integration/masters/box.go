@@ -14,13 +14,15 @@ import (
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
+
+	"github.com/quorumlock/redlock/integration/internal/ports"
 )
 
 // box is one container.
 type box struct {
 	containers
 	spec Spec
-	port int // on the host
+	port ports.Port // on the host
 
 	mu sync.Mutex // protects id
 	id string     // empty: none
@@ -44,7 +46,7 @@ func (b *box) start(ctx context.Context, empty bool) error {
 		testcontainers.WithLabels(map[string]string{labelOwner: strconv.Itoa(os.Getpid())}),
 		testcontainers.WithHostConfigModifier(func(h *container.HostConfig) {
 			// A pinned port: an engine's own choice changes at each restart.
-			h.PortBindings = network.PortMap{redisPort: {{HostIP: netip.MustParseAddr(loopback), HostPort: strconv.Itoa(b.port)}}}
+			h.PortBindings = network.PortMap{redisPort: {{HostIP: netip.MustParseAddr(loopback), HostPort: strconv.Itoa(b.port.Number)}}}
 		}),
 	}
 	for name, content := range b.spec.files() {
@@ -109,6 +111,7 @@ func (b *box) resume(ctx context.Context) error {
 func (b *box) remove(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	defer b.port.Release()
 	return b.removeLocked(ctx)
 }
 

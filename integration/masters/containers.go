@@ -133,12 +133,12 @@ func (c containers) String() string { return Containers + " (image " + c.image +
 func (c containers) Launch(ctx context.Context, spec Spec) (*Node, error) {
 	var failure error
 	for range 3 { // somebody else may take the port first
-		port, err := ports.Free()
+		port, err := ports.Keep()
 		if err != nil {
 			return nil, err
 		}
 		box := &box{containers: c, spec: spec, port: port}
-		n := &Node{host: box, addr: net.JoinHostPort(loopback, strconv.Itoa(port)), spec: spec}
+		n := &Node{host: box, addr: net.JoinHostPort(loopback, strconv.Itoa(port.Number)), spec: spec}
 		if err = n.up(ctx, false); err == nil {
 			return n, nil
 		}

@@ -66,17 +66,18 @@ func (p processes) Launch(ctx context.Context, spec Spec) (*Node, error) {
 }
 
 func (p processes) launch(ctx context.Context, spec Spec) (*Node, error) {
-	port, err := ports.Free()
+	port, err := ports.Keep()
 	if err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "redlock-master-")
 	if err != nil {
+		port.Release()
 		return nil, err
 	}
-	proc := &process{binary: p.binary, dir: dir, files: spec.files()}
-	proc.args = append(serverArgs(spec, "127.0.0.1", port, dir), "--unixsocket", proc.socket(), "--unixsocketperm", "700")
-	n := &Node{host: proc, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), socket: proc.socket(), spec: spec}
+	proc := &process{binary: p.binary, port: port, dir: dir, files: spec.files()}
+	proc.args = append(serverArgs(spec, "127.0.0.1", port.Number, dir), "--unixsocket", proc.socket(), "--unixsocketperm", "700")
+	n := &Node{host: proc, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port.Number)), socket: proc.socket(), spec: spec}
 	if err = proc.fill(); err == nil {
 		err = n.up(ctx, false)
 	}
@@ -90,6 +91,7 @@ func (p processes) launch(ctx context.Context, spec Spec) (*Node, error) {
 type process struct {
 	binary string
 	args   []string
+	port   ports.Port
 	dir    string
 	files  map[string]string
 
@@ -188,6 +190,7 @@ func (p *process) pause(context.Context) error    { return p.signal(syscall.SIGS
 func (p *process) resume(context.Context) error   { return p.signal(syscall.SIGCONT) }
 
 func (p *process) remove(ctx context.Context) error {
+	defer p.port.Release()
 	return errors.Join(p.kill(ctx), os.RemoveAll(p.dir))
 }
 

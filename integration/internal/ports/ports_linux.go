@@ -1,0 +1,37 @@
+package ports
+
+import (
+	"fmt"
+	"sync"
+	"syscall"
+)
+
+// Keep chooses a port and keeps it, by a socket that is bound to it and does not listen. Servers can bind it as well, since they
+// set SO_REUSEADDR as that socket does; the kernel gives it to nobody who asks for any port, and takes it for no
+// outgoing connection.
+func Keep() (Port, error) {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return Port{}, fmt.Errorf("keep a port: %w", err)
+	}
+	number, err := bind(fd)
+	if err != nil {
+		_ = syscall.Close(fd)
+		return Port{}, fmt.Errorf("keep a port: %w", err)
+	}
+	return Port{number, sync.OnceFunc(func() { _ = syscall.Close(fd) })}, nil
+}
+
+func bind(fd int) (int, error) {
+	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
+		return 0, err
+	}
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return 0, err
+	}
+	name, err := syscall.Getsockname(fd)
+	if err != nil {
+		return 0, err
+	}
+	return name.(*syscall.SockaddrInet4).Port, nil
+}

@@ -1,0 +1,50 @@
+package ports
+
+import (
+	"net"
+	"strconv"
+	"testing"
+)
+
+// A port that is kept is there for a server again and again, and for nobody who asks for any port.
+func TestAPortIsKept(t *testing.T) {
+	p, err := Keep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(p.Number))
+	for range 3 {
+		server, err := net.Listen("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if another, err := net.Listen("tcp", addr); err == nil {
+			t.Error("two servers listen on it")
+			_ = another.Close()
+		}
+		client, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = client.Close(), server.Close()
+		if client, err := net.Dial("tcp", addr); err == nil {
+			t.Error("somebody answers while the server is down")
+			_ = client.Close()
+		}
+	}
+	var all []net.Listener
+	for range 2000 { // of some 28,000 ports that the kernel chooses from
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			break
+		}
+		all = append(all, l)
+		if l.Addr().String() == addr {
+			t.Error("it was given to somebody else")
+		}
+	}
+	for _, l := range all {
+		_ = l.Close()
+	}
+	p.Release()
+}
