@@ -6,40 +6,70 @@ export GOWORK := off
 
 GO ?= go
 
+# A pipe fails where its first part does.
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
+
+# Runs go test, and once more by itself what failed and may have failed for the machine's sake: see internal/gate.
+GATE := $(GO) run ./internal/gate
+
+# What runs in virtual time fails for a defect alone, and is never repeated; examples, the command and the fake masters run in real time.
+REAL := \.Example|\.TestALateWrite|/cmd/|/redlocktest\.|/gate\.
+
 # Modules beside the root and integration/, each with a go.mod of its own.
 NESTED := $(filter-out integration,$(patsubst %/go.mod,%,$(wildcard */go.mod)))
 
-# The time bounds are judged without the race detector, which slows everything
-# down; all else is run with it. Containers run without: it is the same code.
+# A child built with the race detector would wait for a second at its end.
+export GORACE ?= atexit_sleep_ms=10
+
+# All is run with the race detector, but for containers: it is the same code.
 INTEGRATION_FLAGS ?= -race
+INTEGRATION ?= ./...
 
-.PHONY: test check unit nested integration versions masters bench soak simulate mutants history fuzz coverage proof modelcheck alerts demo lint help
+# How many schedules of the simulation are part of make test.
+UNIT_SEEDS ?= 60
 
-test: check unit nested integration ## everything, against real Redis masters
+.PHONY: test verify check unit nested integration containers bounds versions masters bench soak simulate mutants history fuzz coverage proof modelcheck alerts demo lint help
+
+test: ## everything, against real Redis masters, in minutes
+	@scripts/steps check unit nested integration
 
 check: ## go vet and gofmt
 	$(GO) vet ./...
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
 
-unit: ## the root module's tests
-	$(GO) test -race -shuffle=on ./...
-	$(GO) test -run Allocates . # pools drop things at random under the race detector
+unit: ## the root module's tests: with the race detector, then at full size without it
+	$(GATE) -repeat '$(REAL)' -race -shuffle=on -parallel=8 ./...
+	@$(MAKE) --no-print-directory coverage
+	GOGC=400 $(GATE) -skip='^TestSimulation$$' ./internal/sim/simtest
+	GOGC=400 $(GATE) -run='^TestSimulation$$' -timeout=2h ./internal/sim/simtest -seeds=$(UNIT_SEEDS)
 
 nested: ## the other modules' own tests
 	@set -e; for m in $(NESTED); do \
 		echo "== $$m"; \
 		$(GO) vet -C $$m ./...; \
-		$(GO) test -C $$m -shuffle=on ./...; \
+		$(GATE) -C $$m -repeat . -shuffle=on ./...; \
 	done
 
 masters: # what integration needs: a redis-server, or a Docker engine
 	@scripts/need-redis
 
-# One package at a time (-p 1): time bounds are among them.
+# Two packages at a time: none minds what else the machine does. INTEGRATION: which of them.
 integration: masters ## tests against real masters; REDLOCK_PROVIDER=containers|processes
 	$(GO) vet -C integration ./...
-	$(GO) test -C integration $(INTEGRATION_FLAGS) -shuffle=on -p 1 -timeout 10m $$(cd integration && $(GO) list ./... | grep -v /bounds)
-	$(GO) test -C integration -p 1 -count=1 -timeout 5m ./bounds
+	$(GATE) -C integration -repeat . $(INTEGRATION_FLAGS) -shuffle=on -p=2 -parallel=8 -timeout=20m $(INTEGRATION)
+
+containers: ## the part of integration that proves the containers provider
+	@docker info >/dev/null 2>&1 || { \
+		echo "no Docker engine answers: the containers provider is not exercised (Debian: apt-get install docker.io)" >&2; \
+		[ -z "$$STEPS_TABLE" ] || echo "no Docker engine answers" >"$$STEPS_TABLE.skipped"; \
+		exit 1; \
+	}
+	REDLOCK_PROVIDER=containers REDLOCK_REDIS_IMAGE=host $(MAKE) integration INTEGRATION_FLAGS= INTEGRATION="./masters ./guard ./lock"
+
+bounds: masters ## bounds on the real clock, printed and judged: on a machine that has nothing else to do
+	REDLOCK_BOUNDS=1 $(GO) test -C integration -count=1 -p=1 -v -timeout 60m ./bounds ./guard ./holding ./lock ./tokens ./waiting | grep -v '^=== '
+	REDLOCK_BOUNDS=1 $(GO) test ./internal/sim/simtest -run 'TestReplay$$' -count=1 -v
 
 versions: masters ## integration against several Redis and Valkey versions, from Debian
 	@scripts/versions
@@ -59,8 +89,7 @@ SEEDS ?= 1000
 SEED ?= 1
 
 simulate: ## the library on modelled masters, clients and networks: SEEDS schedules in virtual time
-	$(GO) test ./internal/sim/simtest -run 'TestReplay$$' -count=1
-	$(GO) test ./internal/sim/simtest -run 'TestSimulation$$' -first $(SEED) -seeds $(SEEDS) -v -timeout 2h
+	GOGC=400 $(GO) test ./internal/sim/simtest -run 'TestSimulation$$' -first $(SEED) -seeds $(SEEDS) -v -timeout 2h
 
 mutants: ## deliberate bugs in the library, each of which the tests must catch: a table, in minutes
 	$(GO) run ./internal/mutants
@@ -79,17 +108,21 @@ fuzz: ## every parser and decoder, FUZZ_TIME each
 
 COVERAGE ?= 90
 
-coverage: ## statement coverage of the root package, COVERAGE per cent at least
-	@$(GO) test -coverpkg=. -coverprofile=/dev/null -cover . | awk -v least=$(COVERAGE) \
-		'{ print } /coverage:/ { for (i = 1; i <= NF; i++) if ($$i ~ /%/) { got = $$i + 0; seen = 1 } } \
-		END { if (!seen || got < least) { print "want at least " least " %"; exit 1 } }'
+coverage: ## the root package's tests at full size; COVERAGE per cent of its statements at least
+	$(GATE) -repeat '$(REAL)' -shuffle=on -coverpkg=. -cover . | awk -v least=$(COVERAGE) \
+		'{ print } /^ok .*coverage: / { sub(/.*coverage: /, ""); got = $$1 + 0 } \
+		END { if (got < least) { print "want a coverage of " least " % at least"; exit 1 } }'
 
-# A night's work. Each part has its size as a parameter.
+# The long forms. Each part has its size as a parameter.
 PROOF_SEEDS ?= 13000
 
-proof: ## all evidence there is, in one go: an hour and a half
+verify: ## the long forms of what make test does briefly: two hours and a half
+	$(MAKE) bounds
 	$(MAKE) simulate SEEDS=$(PROOF_SEEDS)
-	$(MAKE) mutants modelcheck coverage fuzz history soak
+	$(GO) test ./internal/sim/simtest -run 'Semaphores|Jobs|JobOfTheHour' -seeds 300 -hours 72 -v -timeout 1h
+	$(MAKE) mutants modelcheck fuzz history soak versions
+	REDLOCK_LONG=1 $(GO) test -C integration -count=1 -p 1 -v -timeout 60m ./holding ./permits ./rwmutex ./several ./tokens ./waiting
+	REDLOCK_PROVIDER=containers REDLOCK_REDIS_IMAGE=host $(MAKE) integration INTEGRATION_FLAGS=
 
 modelcheck: ## the token's protocol, explored in depth: minutes, gigabytes
 	$(GO) test ./internal/modelcheck -run Deep -deep -v -timeout 30m

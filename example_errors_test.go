@@ -14,7 +14,7 @@ import (
 func ExampleQuorumError() {
 	masters, stop := fiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs())
+	locker, _ := redlock.New(masters.URLs(), patient)
 	defer locker.Close()
 	masters.Kill(0, 2, 4)
 
@@ -42,9 +42,9 @@ func ExampleQuorumError() {
 func ExampleNodeError() {
 	masters, stop := fiveMasters()
 	defer stop()
-	a, _ := redlock.New(masters.URLs())
+	a, _ := redlock.New(masters.URLs(), patient)
 	defer a.Close()
-	b, _ := redlock.New(masters.URLs())
+	b, _ := redlock.New(masters.URLs(), patient)
 	defer b.Close()
 	ctx := context.Background()
 
@@ -73,7 +73,7 @@ func ExampleNodeError() {
 func ExampleLocker_Nodes() {
 	masters, stop := fiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs())
+	locker, _ := redlock.New(masters.URLs(), patient)
 	defer locker.Close()
 	masters.Kill(3)
 	_, _ = locker.TryLock(context.Background(), "report") // finds out

@@ -43,9 +43,9 @@ func (r *register) read() string {
 func ExampleLock_Token() {
 	masters, stop := fiveMasters()
 	defer stop()
-	a, _ := redlock.New(masters.URLs())
+	a, _ := redlock.New(masters.URLs(), patient)
 	defer a.Close()
-	b, _ := redlock.New(masters.URLs())
+	b, _ := redlock.New(masters.URLs(), patient)
 	defer b.Close()
 	ctx := context.Background()
 	var stock register
@@ -129,9 +129,10 @@ func TestALateWriteOfAPausedHolderIsRefused(t *testing.T) {
 		"bucket":   &bucket{},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			masters := redlocktest.New(t, 5)
 			// A paused process renews nothing, and its timers do not run.
-			a := newLocker(t, masters, redlock.WithTTL(500*time.Millisecond), redlock.WithoutRenewal())
+			a := newLocker(t, masters, redlock.WithTTL(2*time.Second), redlock.WithoutRenewal())
 			b := newLocker(t, masters)
 
 			resumed := make(chan struct{})
@@ -183,7 +184,7 @@ func TestALateWriteOfAPausedHolderIsRefused(t *testing.T) {
 
 func newLocker(t *testing.T, masters *redlocktest.Cluster, opts ...redlock.Option) *redlock.Locker {
 	t.Helper()
-	l, err := redlock.New(masters.URLs(), opts...)
+	l, err := redlock.New(masters.URLs(), append(opts, patient)...)
 	if err != nil {
 		t.Fatal(err)
 	}

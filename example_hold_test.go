@@ -14,17 +14,17 @@ import (
 func ExampleLock_Context() {
 	masters, stop := fiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs())
+	locker, _ := redlock.New(masters.URLs(), patient)
 	defer locker.Close()
 
-	lock, err := locker.Lock(context.Background(), "import", redlock.WithTTL(300*time.Millisecond))
+	lock, err := locker.Lock(context.Background(), "import", redlock.WithTTL(time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
 	ctx, cancel := lock.Context(context.Background())
 	defer cancel()
 
-	masters.Pause(0, 1, 2) // nobody can renew the hold now
+	masters.Kill(0, 1, 2) // nobody can renew the hold now
 	<-ctx.Done()
 	fmt.Println(ctx.Err())
 	fmt.Println(context.Cause(ctx))
@@ -95,7 +95,7 @@ func ExampleLock_Until() {
 func ExampleLock_Extend() {
 	masters, stop := fiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs())
+	locker, _ := redlock.New(masters.URLs(), patient)
 	defer locker.Close()
 	ctx := context.Background()
 

@@ -38,9 +38,9 @@ func ExampleWithNodeTimeout() {
 func ExampleWithPrefix() {
 	masters, stop := fiveMasters()
 	defer stop()
-	shop, _ := redlock.New(masters.URLs(), redlock.WithPrefix("shop:"))
+	shop, _ := redlock.New(masters.URLs(), patient, redlock.WithPrefix("shop:"))
 	defer shop.Close()
-	bank, _ := redlock.New(masters.URLs(), redlock.WithPrefix("bank:"))
+	bank, _ := redlock.New(masters.URLs(), patient, redlock.WithPrefix("bank:"))
 	defer bank.Close()
 	ctx := context.Background()
 
@@ -63,9 +63,9 @@ func ExampleWithPrefix() {
 func ExampleWithRestartGuard() {
 	masters, stop := fiveMasters()
 	defer stop()
-	_, err := redlock.New(masters.URLs(), redlock.WithTTL(50*time.Second))
+	_, err := redlock.New(masters.URLs(), patient, redlock.WithTTL(50*time.Second))
 	fmt.Println(errors.Is(err, redlock.ErrInvalid))
-	locker, err := redlock.New(masters.URLs(), redlock.WithTTL(50*time.Second), redlock.WithRestartGuard(50*time.Second))
+	locker, err := redlock.New(masters.URLs(), patient, redlock.WithTTL(50*time.Second), redlock.WithRestartGuard(50*time.Second))
 	fmt.Println(err)
 	defer locker.Close()
 	// Output:
@@ -77,7 +77,7 @@ func ExampleWithRestartGuard() {
 func ExampleWithObserver() {
 	masters, stop := fiveMasters()
 	defer stop()
-	locker, err := redlock.New(masters.URLs(), redlock.WithObserver(func(ev redlock.Event) {
+	locker, err := redlock.New(masters.URLs(), patient, redlock.WithObserver(func(ev redlock.Event) {
 		switch ev.Kind {
 		case redlock.EventAcquired, redlock.EventReleased:
 			fmt.Println(ev.Kind, ev.Name, ev.Err)
@@ -107,7 +107,7 @@ func ExampleWithObserver() {
 func ExampleWithLogger() {
 	masters, stop := fiveMasters()
 	defer stop()
-	locker, err := redlock.New(masters.URLs(), redlock.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
+	locker, err := redlock.New(masters.URLs(), patient, redlock.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
 	fmt.Println(err)
 	defer locker.Close()
 	// Output:
@@ -124,7 +124,7 @@ func ExampleWithDialer() {
 		dialled <- network
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
-	locker, err := redlock.New(masters.URLs(), redlock.WithDialer(dial))
+	locker, err := redlock.New(masters.URLs(), patient, redlock.WithDialer(dial))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -155,9 +155,9 @@ func ExampleWithTLSConfig() {
 func ExampleWithFenceRetention() {
 	masters, stop := fiveMasters()
 	defer stop()
-	_, err := redlock.New(masters.URLs(), redlock.WithFenceRetention(time.Second))
+	_, err := redlock.New(masters.URLs(), patient, redlock.WithFenceRetention(time.Second))
 	fmt.Println(errors.Is(err, redlock.ErrInvalid))
-	locker, err := redlock.New(masters.URLs(), redlock.WithFenceRetention(10*time.Minute))
+	locker, err := redlock.New(masters.URLs(), patient, redlock.WithFenceRetention(10*time.Minute))
 	fmt.Println(err)
 	defer locker.Close()
 	// Output:

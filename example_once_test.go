@@ -14,9 +14,9 @@ import (
 func ExampleLocker_Once() {
 	masters, stop := fiveMasters()
 	defer stop()
-	a, _ := redlock.New(masters.URLs())
+	a, _ := redlock.New(masters.URLs(), patient)
 	defer a.Close()
-	b, _ := redlock.New(masters.URLs())
+	b, _ := redlock.New(masters.URLs(), patient)
 	defer b.Close()
 
 	ctx := context.Background()
@@ -44,7 +44,7 @@ func ExampleLocker_Once() {
 func ExampleWithDoneTTL() {
 	masters, stop := fiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs(), redlock.WithDoneTTL(50*time.Minute)) // of an hourly job
+	locker, _ := redlock.New(masters.URLs(), patient, redlock.WithDoneTTL(50*time.Minute)) // of an hourly job
 	defer locker.Close()
 
 	report := func(context.Context) error {

@@ -14,7 +14,7 @@ import (
 func ExampleWithTTL() {
 	masters, stop := fiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs(), redlock.WithTTL(30*time.Second))
+	locker, _ := redlock.New(masters.URLs(), patient, redlock.WithTTL(30*time.Second))
 	defer locker.Close()
 	ctx := context.Background()
 
@@ -36,7 +36,7 @@ func ExampleWithTTL() {
 func ExampleWithoutRenewal() {
 	masters, stop := fiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs(), redlock.WithTTL(100*time.Millisecond), redlock.WithoutRenewal())
+	locker, _ := redlock.New(masters.URLs(), patient, redlock.WithTTL(100*time.Millisecond), redlock.WithoutRenewal())
 	defer locker.Close()
 
 	err := locker.Do(context.Background(), "import", func(ctx context.Context) error {
@@ -121,7 +121,7 @@ func ExampleWithMinValidity() {
 func ExampleWithDrift() {
 	masters, stop := fiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs(), redlock.WithDrift(0.1, 2*time.Millisecond))
+	locker, _ := redlock.New(masters.URLs(), patient, redlock.WithDrift(0.1, 2*time.Millisecond))
 	defer locker.Close()
 	ctx := context.Background()
 
@@ -131,7 +131,7 @@ func ExampleWithDrift() {
 		log.Fatal(err)
 	}
 	defer lock.Unlock(ctx)
-	fmt.Println(lock.Until().Sub(begun).Round(100 * time.Millisecond))
+	fmt.Println(lock.Until().Sub(begun).Round(time.Second))
 	// Output:
 	// 9s
 }
@@ -156,7 +156,7 @@ func ExampleWithoutFencing() {
 func ExampleWithAsyncUnlock() {
 	masters, stop := fiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs(), redlock.WithAsyncUnlock())
+	locker, _ := redlock.New(masters.URLs(), patient, redlock.WithAsyncUnlock())
 	defer locker.Close() // waits for what is on its way
 	ctx := context.Background()
 

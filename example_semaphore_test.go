@@ -17,7 +17,7 @@ func ExampleLocker_Semaphore() {
 	ctx := context.Background()
 	var held []*redlock.Lock
 	for range 3 {
-		locker, err := redlock.New(masters.URLs())
+		locker, err := redlock.New(masters.URLs(), patient)
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -20,10 +20,13 @@ func fiveMasters() (masters *redlocktest.Cluster, stop func()) {
 	return masters, masters.Close
 }
 
+// patient is for masters that share this process's processors with everything else, and may take their time.
+var patient = redlock.WithNodeTimeout(5 * time.Second)
+
 // lockerOnFiveMasters stands in for redlock.New with the URLs of yours, where an example has no other use for them.
 func lockerOnFiveMasters() (locker *redlock.Locker, stop func()) {
 	masters, stopMasters := fiveMasters()
-	locker, err := redlock.New(masters.URLs())
+	locker, err := redlock.New(masters.URLs(), patient)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -37,7 +40,7 @@ func Example() {
 	masters, stop := fiveMasters()
 	defer stop()
 
-	locker, err := redlock.New(masters.URLs()) // redis://10.0.0.1, redis://10.0.0.2, …
+	locker, err := redlock.New(masters.URLs(), patient) // redis://10.0.0.1, redis://10.0.0.2, …
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -70,9 +73,9 @@ func ExampleNew() {
 func ExampleLocker_Lock() {
 	masters, stop := fiveMasters()
 	defer stop()
-	a, _ := redlock.New(masters.URLs())
+	a, _ := redlock.New(masters.URLs(), patient)
 	defer a.Close()
-	b, _ := redlock.New(masters.URLs()) // usually another process
+	b, _ := redlock.New(masters.URLs(), patient) // usually another process
 	defer b.Close()
 
 	lock, err := a.Lock(context.Background(), "report")
@@ -81,7 +84,7 @@ func ExampleLocker_Lock() {
 	}
 	defer lock.Unlock(context.Background())
 
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	_, err = b.Lock(ctx, "report")
 	fmt.Println("somebody has it:", errors.Is(err, redlock.ErrTaken))
@@ -95,9 +98,9 @@ func ExampleLocker_Lock() {
 func ExampleLocker_TryLock() {
 	masters, stop := fiveMasters()
 	defer stop()
-	a, _ := redlock.New(masters.URLs())
+	a, _ := redlock.New(masters.URLs(), patient)
 	defer a.Close()
-	b, _ := redlock.New(masters.URLs())
+	b, _ := redlock.New(masters.URLs(), patient)
 	defer b.Close()
 	ctx := context.Background()
 
@@ -177,9 +180,9 @@ func ExampleLocker_Do_nested() {
 func ExampleLocker_Adopt() {
 	masters, stop := fiveMasters()
 	defer stop()
-	a, _ := redlock.New(masters.URLs())
+	a, _ := redlock.New(masters.URLs(), patient)
 	defer a.Close()
-	b, _ := redlock.New(masters.URLs()) // in another process
+	b, _ := redlock.New(masters.URLs(), patient) // in another process
 	defer b.Close()
 	ctx := context.Background()
 
@@ -209,7 +212,7 @@ func ExampleLocker_Adopt() {
 func ExampleLocker_Close() {
 	masters, stop := fiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs())
+	locker, _ := redlock.New(masters.URLs(), patient)
 
 	lock, err := locker.Lock(context.Background(), "report")
 	if err != nil {

@@ -21,7 +21,7 @@ func TestALineThatEndsAtOnceWasTaken(t *testing.T) {
 		{"Acquire", func(l *Locker) func(context.Context, ...Option) (*Lock, error) { return l.Semaphore("job", 1).Acquire }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for range 50 {
+			for range sized(50, 12) {
 				bubble(t, 3, func(t *testing.T, fl *fleet) {
 					holder := must(c.acquire(fl.locker("holder"))(t.Context()))(t)
 					acquire := c.acquire(fl.locker("a"))

@@ -200,7 +200,7 @@ func (c *crowd) leave(k *Lock) {
 }
 
 func TestOverlappingSetsNeitherDeadlockNorStarve(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range sized(uint64(6), 2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, fl *fleet) {
 				c := &crowd{fl: fl, inside: map[string]int{}, tokens: map[string]int64{}}
@@ -269,7 +269,7 @@ func TestSeveralNamesThatAreNeverFree(t *testing.T) {
 		if _, err := l.LockAll(t.Context(), ten, WithMaxAttempts(1)); !errors.Is(err, ErrTaken) {
 			t.Errorf("got %v: the names should be taken all the time", err)
 		}
-		for range 20 {
+		for range sized(20, 5) {
 			within(t, 300*ms, "LockAll", func() {
 				k := must(l.LockAll(t.Context(), ten))(t)
 				if err := k.Unlock(t.Context()); err != nil {

@@ -32,7 +32,7 @@ func TestASickNodeBlocksNobody(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, fl *fleet) {
 				l := fl.locker("a")
 				make(fl)
-				for i := range 200 {
+				for i := range sized(200, 60) {
 					within(t, 20*ms, "a cycle", func() {
 						k := must(l.Lock(t.Context(), fmt.Sprint("job", i)))(t)
 						if err := k.Extend(t.Context()); err != nil {

@@ -14,6 +14,9 @@ import (
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
+// patient is for masters that share this process's processors with everything else, and may take their time.
+var patient = redlock.WithNodeTimeout(5 * time.Second)
+
 // Each run of the job is one machine's.
 func ExampleNewLocker() {
 	masters, err := redlocktest.Start(3) // instead of your masters
@@ -24,12 +27,12 @@ func ExampleNewLocker() {
 
 	done := make(chan struct{}, 2)
 	for range 2 { // each stands for a machine
-		locker, err := redlock.New(masters.URLs())
+		locker, err := redlock.New(masters.URLs(), patient)
 		if err != nil {
 			log.Fatal(err)
 		}
 		defer locker.Close()
-		scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(redlockgocron.NewLocker(locker, time.Second)))
+		scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(redlockgocron.NewLocker(locker, 10*time.Second)))
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -63,7 +66,7 @@ func ExampleNewElector() {
 	ctx := context.Background()
 	var electors []*redlockgocron.Elector
 	for range 2 { // each stands for a machine
-		locker, err := redlock.New(masters.URLs())
+		locker, err := redlock.New(masters.URLs(), patient)
 		if err != nil {
 			log.Fatal(err)
 		}

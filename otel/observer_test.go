@@ -44,7 +44,7 @@ func record(t *testing.T, opts ...redlockotel.Option) *recorded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Locker, err = redlock.New(r.masters.URLs(), redlock.WithObserver(observe), redlock.WithTTL(600*time.Millisecond))
+	r.Locker, err = redlock.New(r.masters.URLs(), redlock.WithObserver(observe), redlock.WithTTL(3*time.Second), redlock.WithNodeTimeout(5*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // soon is how long a test waits for what should happen at once.
-const soon = 5 * time.Second
+const soon = 30 * time.Second
 
 func dial(t *testing.T, c *redlocktest.Cluster, node int) redis.Conn {
 	t.Helper()

@@ -22,6 +22,9 @@ INSERT INTO stock (item, units) VALUES ('4711', 10);`
 
 var errStale = errors.New("refused: somebody with a larger token was here")
 
+// Masters that share this process's processors with everything else may take their time.
+var patient = redlock.WithNodeTimeout(5 * time.Second)
+
 // read returns the units, and lets nobody older in from now on.
 func read(ctx context.Context, db *sql.DB, token int64) (units int, err error) {
 	err = db.QueryRowContext(ctx, `UPDATE stock SET last_token = $1 WHERE item = '4711' AND last_token <= $1 RETURNING units`, token).Scan(&units)
@@ -59,13 +62,13 @@ func main() {
 	ctx := context.Background()
 
 	// The first till locks, reads, and falls asleep: a long garbage collection, a suspended machine. Nobody renews its lock.
-	first := must(redlock.New(masters.URLs()))
+	first := must(redlock.New(masters.URLs(), patient))
 	defer first.Close()
-	sleepy := must(first.Lock(ctx, "stock:4711", redlock.WithTTL(500*time.Millisecond), redlock.WithoutRenewal()))
+	sleepy := must(first.Lock(ctx, "stock:4711", redlock.WithTTL(time.Second), redlock.WithoutRenewal()))
 	had := must(read(ctx, db, sleepy.Token()))
 
 	// The second one waits until the lock has run out, and sells one.
-	second := must(redlock.New(masters.URLs()))
+	second := must(redlock.New(masters.URLs(), patient))
 	defer second.Close()
 	awake := must(second.Lock(ctx, "stock:4711"))
 	if err := write(ctx, db, awake.Token(), must(read(ctx, db, awake.Token()))-1); err != nil {

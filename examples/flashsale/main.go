@@ -15,7 +15,7 @@ import (
 )
 
 // Masters that share this process's processors with everything else may take their time.
-var patient = redlock.WithNodeTimeout(2 * time.Second)
+var patient = redlock.WithNodeTimeout(5 * time.Second)
 
 // shop is a database without transactions: it can read the stock, and write it.
 type shop struct{ stock, sold atomic.Int64 }

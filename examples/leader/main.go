@@ -14,11 +14,14 @@ import (
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
+// Masters that share this process's processors with everything else may take their time.
+var patient = redlock.WithNodeTimeout(5 * time.Second)
+
 // candidate stands for election until ctx is done.
 func candidate(ctx context.Context, name string, masters *redlocktest.Cluster, elected chan<- string) {
 	// The TTL is how long there may be no leader after one has crashed. Without the guard, masters that
 	// restart vote at once: this is a show, and nobody has 30 s to wait. In production leave it on.
-	locker, err := redlock.New(masters.URLs(), redlock.WithTTL(2*time.Second), redlock.WithRestartGuard(0))
+	locker, err := redlock.New(masters.URLs(), redlock.WithTTL(3*time.Second), redlock.WithRestartGuard(0), patient)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -59,7 +62,7 @@ func main() {
 	first := <-elected
 	fmt.Println("elected: one of two")
 	masters.Kill(0, 1, 2) // a majority dies
-	time.Sleep(3 * time.Second)
+	time.Sleep(4 * time.Second)
 	if err := masters.Revive(0, 1, 2); err != nil {
 		log.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func alone(locker *redlock.Locker, next http.Handler) http.Handler {
 }
 
 // Masters that share this process's processors with everything else may take their time.
-var patient = redlock.WithNodeTimeout(2 * time.Second)
+var patient = redlock.WithNodeTimeout(5 * time.Second)
 
 func main() {
 	masters, err := redlocktest.Start(5) // stands in for your Redis masters

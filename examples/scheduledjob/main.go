@@ -18,7 +18,7 @@ import (
 var errDiskFull = errors.New("disk full")
 
 // Masters that share this process's processors with everything else may take their time.
-var patient = redlock.WithNodeTimeout(2 * time.Second)
+var patient = redlock.WithNodeTimeout(5 * time.Second)
 
 func main() {
 	masters, err := redlocktest.Start(5) // stands in for your Redis masters

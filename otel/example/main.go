@@ -52,7 +52,7 @@ func run(ctx context.Context, addr string, serving func(net.Addr)) error {
 	if err != nil {
 		return err
 	}
-	locker, err := redlock.New(masters.URLs(), redlock.WithObserver(observe), redlock.WithTTL(2*time.Second))
+	locker, err := redlock.New(masters.URLs(), redlock.WithObserver(observe), redlock.WithTTL(2*time.Second), redlock.WithNodeTimeout(2*time.Second))
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func TestExampleServesMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got string
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		reply, err := http.Get("http://" + addr.String() + "/metrics")
 		if err != nil {
 			t.Fatal(err)
