@@ -29,7 +29,7 @@ INTEGRATION ?= ./...
 # How many schedules of the simulation are part of make test.
 UNIT_SEEDS ?= 60
 
-.PHONY: test verify check unit nested integration containers bounds versions masters bench soak simulate mutants history fuzz coverage proof modelcheck alerts demo lint help
+.PHONY: test verify check unit swarm nested integration containers bounds versions masters bench soak simulate mutants history fuzz coverage proof modelcheck alerts demo lint help
 
 test: ## everything, against real Redis masters, in minutes
 	@scripts/steps check unit nested integration
@@ -40,7 +40,9 @@ check: ## go vet and gofmt
 
 unit: ## the root module's tests: with the race detector, then at full size without it
 	$(GATE) -repeat '$(REAL)' -race -shuffle=on -parallel=8 ./...
-	@$(MAKE) --no-print-directory coverage
+	@$(MAKE) --no-print-directory -j2 --output-sync=target coverage swarm
+
+swarm: # the simulation at the size of make test
 	GOGC=400 $(GATE) -skip='^TestSimulation$$' ./internal/sim/simtest
 	GOGC=400 $(GATE) -run='^TestSimulation$$' -timeout=2h ./internal/sim/simtest -seeds=$(UNIT_SEEDS)
 
@@ -54,9 +56,13 @@ nested: ## the other modules' own tests
 masters: # what integration needs: a redis-server, or a Docker engine
 	@scripts/need-redis
 
-# Two packages at a time: none minds what else the machine does. INTEGRATION: which of them.
+# Two packages at a time: none minds what else the machine does. INTEGRATION: which of them. Unless REDLOCK_PROVIDER says
+# otherwise, masters are processes where there is a redis-server: they start and stop much faster than containers.
 integration: masters ## tests against real masters; REDLOCK_PROVIDER=containers|processes
 	$(GO) vet -C integration ./...
+	@server=$${REDLOCK_REDIS_SERVER:-redis-server}; \
+	export REDLOCK_PROVIDER=$${REDLOCK_PROVIDER:-$$(command -v "$$server" >/dev/null && echo processes || echo containers)}; \
+	echo "masters: $$REDLOCK_PROVIDER"; \
 	$(GATE) -C integration -repeat . $(INTEGRATION_FLAGS) -shuffle=on -p=2 -parallel=8 -timeout=20m $(INTEGRATION)
 
 containers: ## the part of integration that proves the containers provider

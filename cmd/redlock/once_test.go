@@ -66,7 +66,7 @@ func TestOnceWhileARunIsUnderWay(t *testing.T) {
 	c := redlocktest.New(t, 5)
 	first := begin(t, c, append([]string{"once", "report"}, ready...)...)
 	first.expect("ready")
-	for _, flag := range []string{"--no-wait", "--wait=50ms"} {
+	for _, flag := range []string{"--no-wait", "--wait=2s"} {
 		begin(t, c, "once", flag, "report", "echo", "again").end(exitTaken, "", `redlock: lock "report": taken`)
 	}
 	if got := status(t, c, "report"); got != "runs: the 1st is under way, or has crashed and its lock remains" {

@@ -71,7 +71,7 @@ func TestRunTaken(t *testing.T) {
 	holder := begin(t, c, append([]string{"run", "name"}, ready...)...)
 	holder.expect("ready")
 
-	for _, flags := range [][]string{{"--no-wait"}, {"--wait", "0s"}, {"--wait", "50ms"}} {
+	for _, flags := range [][]string{{"--no-wait"}, {"--wait", "0s"}, {"--wait", "2s"}} {
 		s := begin(t, c, append(append([]string{"run"}, flags...), "name", "echo", "must not run")...)
 		code := s.code()
 		if said := s.stderr.String(); code != exitTaken || !strings.HasPrefix(said, `redlock: lock "name": taken`) || strings.Count(said, "\n") != 1 {

@@ -176,6 +176,7 @@ func startHolder(t *testing.T, nodes []*masters.Node, r *register) holderProcess
 // it can run, neither the library's timer nor the garbage collector. It goes on
 // right where it was, between two writes, when somebody else holds the lock.
 func TestAStoppedHolderWritesNothingAfterItsEnd(t *testing.T) {
+	t.Parallel()
 	f := fleet.Start(t, 5)
 	through, inFlight, late := 0, 0, 0
 	rounds := sized(3, 50)

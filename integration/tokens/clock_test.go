@@ -190,6 +190,7 @@ func buildShifted(t *testing.T) string {
 }
 
 func TestTokensGrowWhenAClientsWallClockIsSet(t *testing.T) {
+	t.Parallel()
 	binary := buildShifted(t)
 	f := fleet.StartSpec(t, 5, masters.Spec{})
 	length := sized(time.Second, 17*time.Second)

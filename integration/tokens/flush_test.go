@@ -14,6 +14,7 @@ import (
 // alone puts the tokens in order, and it does as long as clients disagree about it by
 // less than what lies between the holds.
 func TestTokensGrowWhenTheOnlySharedNodeIsEmptied(t *testing.T) {
+	t.Parallel()
 	// Far more than on one machine. A busy one may stand still while a client reads the nodes' clocks.
 	disagreement := sized(200*time.Millisecond, 25*time.Millisecond)
 	f := fleet.StartSpec(t, 5, masters.Spec{})

@@ -50,6 +50,7 @@ func settled(t *testing.T, nodes []*masters.Node) map[string]int {
 // EVALSHA, and a ZADD without a SET. There are fewer writes than that: to the nodes that are
 // not waited for, an unlock and the next lock may go together.
 func TestAnUncontendedAcquireIsOneRoundTrip(t *testing.T) {
+	t.Parallel()
 	cycles := sized(2000, 50_000)
 	const nodes = 5
 	for _, c := range []struct {
