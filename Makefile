@@ -39,10 +39,14 @@ check: ## go vet and gofmt
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
 
 unit: ## the root module's tests: with the race detector, then at full size without it
-	$(GATE) -repeat '$(REAL)' -race -shuffle=on -parallel=8 ./...
+	$(GATE) -repeat '$(REAL)' -race -shuffle=on -parallel=8 $$($(GO) list ./... | grep -v $(TOOLS:%=-e /%))
 	@$(MAKE) --no-print-directory -j2 --output-sync=target coverage swarm
 
-swarm: # the simulation at the size of make test
+# What is no part of the library: what it does at once is not worth the race detector's time.
+TOOLS := docs internal/gate internal/modelcheck internal/mutants
+
+swarm: # the simulation at the size of make test, and what is run without the race detector
+	$(GATE) -shuffle=on $(TOOLS:%=./%)
 	GOGC=400 $(GATE) -skip='^TestSimulation$$' ./internal/sim/simtest
 	GOGC=400 $(GATE) -run='^TestSimulation$$' -timeout=2h ./internal/sim/simtest -seeds=$(UNIT_SEEDS)
 

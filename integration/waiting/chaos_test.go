@@ -46,6 +46,9 @@ func TestNobodyIsStuck(t *testing.T) {
 		{name: "publish and subscribe are forbidden", prepare: forbidMessages},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if !fleet.Judging {
+				t.Parallel()
+			}
 			fleet.Measure(t, func(m *fleet.Measurement) {
 				f := fleet.StartSpec(t, 5, masters.Spec{}) // forbidMessages outlives a FLUSHALL
 				if c.prepare != nil {
