@@ -6,8 +6,9 @@ import (
 )
 
 // An undo that a node refuses for the time being is asked again until what it undoes has ended by itself: else the lock
-// would stay for the rest of its TTL. Its vote is cast by then, as a failure, so nobody waits for it. And nothing can come too late:
-// owners are drawn anew for each hold and each place in a queue, and an undo is the last that is asked for one.
+// would stay for the rest of its TTL. Its vote is cast by then, as a failure, so nobody waits for it. A release cannot come too late:
+// owners are drawn anew for each hold and each place in a queue, and an undo is the last that is asked for one. A revert can:
+// behind the release of the owner that it gives the lock back to, it keeps the name taken for the rest of the TTL, and no longer.
 
 const (
 	undoAgainAfter = 250 * time.Millisecond
