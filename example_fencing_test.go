@@ -157,7 +157,7 @@ func TestALateWriteOfAPausedHolderIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			if second.Token() <= first.Token() {
-				t.Errorf("token %d after %d", second.Token(), first.Token())
+				t.Errorf("SAFETY VIOLATION: token %d after %d", second.Token(), first.Token())
 			}
 			if err := resource.write(second.Token(), "b"); err != nil {
 				t.Errorf("b's write: got %v", err)
@@ -167,7 +167,7 @@ func TestALateWriteOfAPausedHolderIsRefused(t *testing.T) {
 				t.Errorf("a's late write: got %v, want %v", err, errStale)
 			}
 			if got := resource.read(); got != "b" {
-				t.Errorf("the resource has %q, want what b wrote", got)
+				t.Errorf("SAFETY VIOLATION: the resource has %q, want what b wrote", got)
 			}
 			if err := resource.write(second.Token(), "b again"); err != nil {
 				t.Errorf("b's second write: got %v", err)

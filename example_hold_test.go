@@ -86,7 +86,7 @@ func ExampleLock_Until() {
 	}
 	defer lock.Unlock(ctx)
 	left := time.Until(lock.Until())
-	fmt.Println(left > 19*time.Second, left < 20*time.Second)
+	fmt.Println(left > 10*time.Second, left < 20*time.Second)
 	// Output:
 	// true true
 }

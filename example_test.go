@@ -84,7 +84,7 @@ func ExampleLocker_Lock() {
 	}
 	defer lock.Unlock(context.Background())
 
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	_, err = b.Lock(ctx, "report")
 	fmt.Println("somebody has it:", errors.Is(err, redlock.ErrTaken))

@@ -315,3 +315,29 @@ func TestManyHolds(t *testing.T) {
 		}
 	})
 }
+
+// A call that outlives Close's patience may win a hold when all others have been ended. That one ends, too.
+func TestAHoldThatIsWonDuringCloseEnds(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		h, err := l.attempt(t.Context(), wanted{op: "lock", name: "job", key: "job"}, l.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		k := l.hold(h)
+		select {
+		case <-k.Done():
+		default:
+			t.Error("it goes on")
+		}
+		if err := k.Err(); !errors.Is(err, ErrClosed) {
+			t.Errorf("got %v, want ErrClosed", err)
+		}
+		if err := k.Unlock(t.Context()); !errors.Is(err, ErrClosed) || !errors.Is(err, ErrLost) {
+			t.Errorf("Unlock: got %v, want ErrClosed and ErrLost", err)
+		}
+	})
+}

@@ -36,15 +36,20 @@ func (r *running) report(b *breaking, began, first, last time.Time) (report, err
 	if err := found.judge(); err != nil {
 		return found, err
 	}
-	time.Sleep(ttl) // what an unreachable master could not be told goes with its TTL
-	for _, n := range r.fleet {
-		keys, err := redis.Strings(n.Do("KEYS", "*"))
-		if err != nil {
-			return found, err
+	time.Sleep(ttl)                                                                         // what an unreachable master could not be told goes with its TTL
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(100 * time.Millisecond) { // a busy master may be late
+		found.left = nil
+		for _, n := range r.fleet {
+			keys, err := redis.Strings(n.Do("KEYS", "*"))
+			if err != nil {
+				return found, err
+			}
+			found.left = append(found.left, slices.DeleteFunc(keys, func(k string) bool { return k == "redlock:tokens" || k == "redlock:node" })...)
 		}
-		found.left = append(found.left, slices.DeleteFunc(keys, func(k string) bool { return k == "redlock:tokens" || k == "redlock:node" })...)
+		if len(found.left) == 0 || time.Now().After(deadline) {
+			return found, nil
+		}
 	}
-	return found, nil
 }
 
 // judge asks both judges, and leaves a history that is wrong in files.

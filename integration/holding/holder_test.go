@@ -186,7 +186,7 @@ func TestAStoppedHolderWritesNothingAfterItsEnd(t *testing.T) {
 		first := <-p.messages
 		for range 20 {
 			if m := <-p.messages; m.kind != "write" {
-				t.Fatalf("the holder said %q before it was stopped: the machine stood still for its TTL", m)
+				t.Fatalf("the holder said %q before it was stopped: did the machine stand still for its TTL?", m)
 			}
 		}
 		stopped := time.Now()

@@ -111,8 +111,10 @@ func TestLateAcquireIsUndoneAndDisturbsNobody(t *testing.T) {
 
 	k := lock(t, other, "n")
 	nw.Heal(t)
-	l := lock(t, late, "m") // so the late requests have been carried out
-	unlock(t, l)
+	l := lock(t, late, "m")                                                 // so the late requests have been carried out
+	if err := l.Unlock(t.Context()); !errors.Is(err, redlock.ErrNoQuorum) { // a busy machine is late; WantClean is not taken in
+		fleet.Must(t, err)
+	}
 	fleet.Must(t, k.Extend(t.Context()))
 	if got := f.Holders(t, "n", k.Owner()); got != 3 {
 		t.Errorf("the other's hold is on %d nodes, want 3", got)
@@ -144,7 +146,7 @@ func TestLateAcquireOverAnAbandonedConnectionIsUndone(t *testing.T) {
 func TestCloseLeavesNothingBehind(t *testing.T) {
 	f := fleet.Start(t, 5)
 	nw := f.Network(t)
-	l, err := redlock.New(nw.URLs, redlock.WithTTL(long), redlock.WithRestartGuard(0)) // masters that have just been started
+	l, err := redlock.New(nw.URLs, redlock.WithTTL(long), redlock.WithNodeTimeout(5*time.Second), redlock.WithRestartGuard(0)) // masters that have just been started
 	fleet.Must(t, err)
 	nw.Proxies[4].Delay(faultproxy.Up, 50*time.Millisecond)
 	k, err := l.TryLock(t.Context(), "n")

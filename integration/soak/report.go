@@ -26,13 +26,20 @@ func (s *soaking) report(histories [][]tokens.Hold, took time.Duration) (report,
 	time.Sleep(s.ttl) // what an unreachable master could not be told goes with its TTL
 	for _, n := range s.fleet {
 		s.note(n)
-		keys, err := redis.Strings(n.Do("KEYS", "name *"))
-		if err != nil {
-			return r, err
-		}
-		r.left += len(keys)
 	}
-	return r, nil
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(100 * time.Millisecond) { // a busy master may be late
+		r.left = 0
+		for _, n := range s.fleet {
+			keys, err := redis.Strings(n.Do("KEYS", "name *"))
+			if err != nil {
+				return r, err
+			}
+			r.left += len(keys)
+		}
+		if r.left == 0 || time.Now().After(deadline) {
+			return r, nil
+		}
+	}
 }
 
 func (r report) String() string {

@@ -24,8 +24,8 @@ type test struct {
 
 func (t *test) String() string { return t.pkg + "." + t.name }
 
-// final is what no test that prints it may be run again for.
-var final = regexp.MustCompile(`SAFETY VIOLATION|WARNING: DATA RACE|(?m)^panic: |^fatal error: `)
+// final is what no package that prints it is run again for.
+var final = regexp.MustCompile(`SAFETY VIOLATION|DATA RACE|race detected during execution|^panic: |^fatal error: `)
 
 // gate judges runs of go test.
 type gate struct {
@@ -70,10 +70,7 @@ func (g *gate) unfit(r result) string {
 		return r.broken
 	}
 	for _, t := range r.failed {
-		switch text := strings.Join(t.output, ""); {
-		case final.MatchString(text):
-			return t.String() + ": never run again: " + strings.TrimSpace(final.FindString(text))
-		case g.none || !g.again.MatchString(t.String()):
+		if g.none || !g.again.MatchString(t.String()) {
 			return t.String()
 		}
 	}
@@ -88,13 +85,14 @@ type result struct {
 	ok     bool
 	passed int // top-level tests
 	failed []*test
-	broken string // what has failed that is no test
+	broken string // what has failed and is no test, or no test that may be run again
 }
 
 // watch runs go test, and prints what go test would.
 func (g *gate) watch(args []string) (r result) {
 	tests := map[string]*test{}       // that run
 	packages := map[string][]string{} // what they print beside their tests
+	fatal := map[string]string{}      // by package: what it printed that is final
 	ok, err := g.run(args, func(in io.Reader) error {
 		for events := json.NewDecoder(in); ; {
 			var e event
@@ -105,12 +103,21 @@ func (g *gate) watch(args []string) (r result) {
 			}
 			top, _, _ := strings.Cut(e.Test, "/")
 			key := e.Package + "." + top
+			if final.MatchString(e.Output) {
+				fatal[e.Package] = strings.TrimSpace(e.Output)
+			}
 			switch {
 			case e.Action == "build-output":
 				fmt.Fprint(g.out, e.Output)
 			case e.Action == "build-fail":
 				r.broken = e.ImportPath + " does not build"
 			case e.Test == "":
+				if e.Action == "fail" {
+					g.unfinished(e.Package, tests, &r)
+					if what := fatal[e.Package]; what != "" {
+						r.broken = e.Package + ": never run again: " + what
+					}
+				}
 				g.aboutPackage(e, packages, &r)
 			case tests[key] == nil:
 				tests[key] = &test{pkg: e.Package, name: top}
@@ -127,6 +134,7 @@ func (g *gate) watch(args []string) (r result) {
 				case "fail":
 					r.failed = append(r.failed, t)
 					fmt.Fprint(g.out, strings.Join(t.output, ""))
+					delete(tests, key)
 				case "pass":
 					r.passed++
 					fallthrough
@@ -143,6 +151,17 @@ func (g *gate) watch(args []string) (r result) {
 	return r
 }
 
+// unfinished blames the package for tests that had no end: a panic or a time-out ended them all, and those that were to follow.
+func (g *gate) unfinished(pkg string, tests map[string]*test, r *result) {
+	for key, t := range tests {
+		if t.pkg == pkg {
+			fmt.Fprint(g.out, strings.Join(t.output, ""))
+			r.broken = t.String() + " has no end"
+			delete(tests, key)
+		}
+	}
+}
+
 // aboutPackage prints the line that says how a package did, and for one that failed all that it printed beside its tests.
 func (g *gate) aboutPackage(e event, packages map[string][]string, r *result) {
 	switch e.Action {
@@ -152,7 +171,7 @@ func (g *gate) aboutPackage(e event, packages map[string][]string, r *result) {
 		text := strings.Join(packages[e.Package], "")
 		fmt.Fprint(g.out, text)
 		blamed := slices.ContainsFunc(r.failed, func(t *test) bool { return t.pkg == e.Package })
-		if final.MatchString(text) || !blamed && r.broken == "" {
+		if !blamed && r.broken == "" {
 			r.broken = e.Package + " failed as a whole"
 		}
 	case "pass", "skip":

@@ -11,6 +11,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -73,7 +74,7 @@ func note(file string, names []string) error {
 // command returns what runs go test in a directory and gives its events to read. It reports whether that went well.
 func command(ctx context.Context, dir string) func(args []string, read func(io.Reader) error) (bool, error) {
 	return func(args []string, read func(io.Reader) error) (bool, error) {
-		c := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...) //nolint:gosec // make's own arguments
+		c := exec.CommandContext(ctx, cmp.Or(os.Getenv("GO"), "go"), append([]string{"test", "-json"}, args...)...) //nolint:gosec // make's own arguments
 		c.Dir, c.Stderr = dir, os.Stderr
 		out, err := c.StdoutPipe()
 		if err != nil {

@@ -31,9 +31,12 @@ var inTime = []mutant{
 	}
 	if votes`,
 	}}},
-	{name: "a hold won during Close that nobody ends", changes: []change{{
-		"renew.go", "h.finish(ErrClosed) // it was", "_ = 0 // it was",
-	}}},
+	{
+		name: "a hold won during Close that nobody ends", test: "TestAHoldThatIsWonDuringCloseEnds",
+		why: "a call must outlive Close's patience: 2,000 seeds did not show it", changes: []change{{
+			"renew.go", "h.finish(ErrClosed) // it was", "_ = 0 // it was",
+		}},
+	},
 	{
 		name: "the tenure of an unlocked hold is also the next one's", test: "TestHandlesOutliveTheirHolds",
 		why: "its clients drop a handle when they have unlocked it", changes: []change{{
