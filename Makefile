@@ -6,9 +6,8 @@ export GOWORK := off
 
 export GO ?= go
 
-# A pipe fails where its first part does.
+# For pipefail, where a pipe is to fail when its first part does.
 SHELL := bash
-.SHELLFLAGS := -o pipefail -c
 
 # Runs go test, and once more by itself what failed and may have failed for the machine's sake: see internal/gate.
 GATE := $(GO) run ./internal/gate
@@ -39,16 +38,18 @@ check: ## go vet and gofmt
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
 
 unit: ## the root module's tests: with the race detector, then at full size without it
-	packages=$$($(GO) list ./... | grep -v $(TOOLS:%=-e /%)) && $(GATE) -repeat '$(REAL)' -race -shuffle=on -parallel=8 $$packages
-	@$(MAKE) --no-print-directory -j2 --output-sync=target coverage swarm
+	set -o pipefail; packages=$$($(GO) list ./... | grep -v $(TOOLS:%=-e /%)) && $(GATE) -repeat '$(REAL)' -race -shuffle=on -parallel=8 $$packages
+	@said=$$(mktemp); $(MAKE) --no-print-directory swarm >"$$said" 2>&1 & \
+	$(MAKE) --no-print-directory coverage; code=$$?; \
+	wait $$! || code=1; cat "$$said"; rm -f "$$said"; exit $$code
 
 # What is no part of the library: what it does at once is not worth the race detector's time.
 TOOLS := docs internal/gate internal/modelcheck internal/mutants
 
 swarm: # the simulation at the size of make test, and what is run without the race detector
 	$(GATE) -shuffle=on $(TOOLS:%=./%)
-	GOGC=400 $(GATE) -skip='^TestSimulation$$' ./internal/sim/simtest
-	GOGC=400 $(GATE) -run='^TestSimulation$$' -timeout=2h ./internal/sim/simtest -seeds=$(UNIT_SEEDS)
+	GOGC=400 $(GATE) -count=1 -skip='^TestSimulation$$' ./internal/sim/simtest
+	GOGC=400 $(GATE) -count=1 -run='^TestSimulation$$' -timeout=2h ./internal/sim/simtest -seeds=$(UNIT_SEEDS)
 
 # gocron's tests run in virtual time, but for the examples.
 NESTED_REAL := \.Example|/(bench|examples|otel)
@@ -81,7 +82,7 @@ containers: ## the part of integration that proves the containers provider
 	REDLOCK_PROVIDER=containers REDLOCK_REDIS_IMAGE=host $(MAKE) integration INTEGRATION_FLAGS= INTEGRATION="./masters ./guard ./lock"
 
 bounds: masters ## bounds on the real clock, printed and judged: on a machine that has nothing else to do
-	REDLOCK_BOUNDS=1 $(GO) test -C integration -count=1 -p=1 -v -timeout 60m ./bounds ./guard ./holding ./lock ./tokens ./waiting | grep -v '^=== '
+	set -o pipefail; REDLOCK_BOUNDS=1 $(GO) test -C integration -count=1 -p=1 -v -timeout 60m ./bounds ./guard ./holding ./lock ./tokens ./waiting | grep -v '^=== '
 	REDLOCK_BOUNDS=1 $(GO) test ./internal/sim/simtest -run 'TestReplay$$' -count=1 -v
 
 versions: masters ## integration against several Redis and Valkey versions, from Debian
@@ -122,7 +123,7 @@ fuzz: ## every parser and decoder, FUZZ_TIME each
 COVERAGE ?= 90
 
 coverage: ## the root package's tests at full size; COVERAGE per cent of its statements at least
-	$(GATE) -repeat '$(REAL)' -shuffle=on -coverpkg=. -cover . | awk -v least=$(COVERAGE) \
+	set -o pipefail; $(GATE) -repeat '$(REAL)' -shuffle=on -coverpkg=. -cover . | awk -v least=$(COVERAGE) \
 		'{ print } /coverage: [0-9]/ { sub(/.*coverage: /, ""); if ($$1 + 0 > got) got = $$1 + 0 } \
 		END { if (got < least) { print "want a coverage of " least " % at least"; exit 1 } }'
 

@@ -19,7 +19,6 @@ type event struct {
 type test struct {
 	pkg, name string
 	output    []string
-	failed    bool
 }
 
 func (t *test) String() string { return t.pkg + "." + t.name }
