@@ -24,13 +24,12 @@ func ExampleWithNodeTimeout() {
 	defer locker.Close()
 	masters.Pause(0, 1, 2)
 
-	begun := time.Now()
 	_, err := locker.TryLock(context.Background(), "import")
-	fmt.Println(errors.Is(err, redlock.ErrNoQuorum), time.Since(begun) < 20*time.Second)
+	fmt.Println(errors.Is(err, redlock.ErrNoQuorum))
 	// A node's time-out is not the caller's deadline.
 	fmt.Println(errors.Is(err, context.DeadlineExceeded))
 	// Output:
-	// true true
+	// true
 	// false
 }
 
