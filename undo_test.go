@@ -1,10 +1,13 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
 )
 
 // asking returns a request of the kind to the first node, which somebody waits for.
@@ -50,6 +53,38 @@ func TestWhatIsOverIsNotSentAgain(t *testing.T) {
 			t.Errorf("undo %t, over %t: sent again %t, want %t", c.kind.undo, c.over, got, c.want)
 		}
 	}
+}
+
+// A wait ends while its question is on the way to nodes that have forgotten the script of the question, and know that of
+// the release. The question must not be repeated behind the release.
+func TestAQuestionIsNotRepeatedBehindItsUndo(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
+		b := fl.locker("b", WithBackoff(func(int) time.Duration { return 50 * time.Millisecond }))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			_, err := b.Lock(ctx, "job")
+			ended <- err
+		}()
+		time.Sleep(time.Second)
+		fl.net.SetDelay(sim.Link{Client: "b"}, sim.Up, sim.Delay{Min: 200 * ms, Max: 200 * ms})
+		time.Sleep(300 * time.Millisecond) // from now on a question is on its way all the time
+		for _, n := range fl.nodes {
+			n.Do("SCRIPT", "FLUSH")
+			n.Do("SCRIPT", "LOAD", release.script.source)
+			n.Do("DEL", "job")
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want the wait cancelled", err)
+		}
+		time.Sleep(2 * time.Second)
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("taken on %d nodes by a wait that has ended", got)
+		}
+		_ = k.Unlock(t.Context())
+	})
 }
 
 // The node is known to be away when the lock is given back.

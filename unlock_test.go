@@ -80,21 +80,56 @@ func TestCloseWaitsForAsyncUnlocks(t *testing.T) {
 	})
 }
 
-// WithMaxHold bounds the hold, and not the wait for it.
+// WithMaxHold bounds the hold, and not the wait for it; and who comes next gets the lock when it has ended.
 func TestAMaximumHoldDoesNotCountTheWait(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		first := must(fl.locker("a").Lock(t.Context(), "job"))(t)
-		time.AfterFunc(5*time.Second, func() { _ = first.Unlock(context.Background()) })
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		began := time.Now()
-		k := must(fl.locker("b").Lock(ctx, "job", WithMaxHold(2*time.Second)))(t)
-		if waited, left := time.Since(began), time.Until(k.Until()); waited > 6*time.Second || left > 2*time.Second || left < time.Second {
-			t.Errorf("waited %s, and may hold it for %s; want 5 s and 2 s", waited, left)
-		}
-		<-k.Done()
-		if err := k.Err(); !errors.Is(err, ErrMaxHold) {
-			t.Errorf("it ended with %v, want ErrMaxHold", err)
-		}
-	})
+	const most = 2 * time.Second
+	wait := map[string]func(context.Context, *Locker, ...Option) (*Lock, error){
+		"Lock": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) { return l.Lock(ctx, "job", opts...) },
+		"RLock": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+			return l.RWMutex("job").RLock(ctx, opts...)
+		},
+		"Acquire": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+			return l.Semaphore("job", 1).Acquire(ctx, opts...)
+		},
+		"Once": func(ctx context.Context, l *Locker, opts ...Option) (k *Lock, err error) {
+			err = l.Once(ctx, "job", func(ctx context.Context) error {
+				k, _ = FromContext(ctx)
+				<-k.Done()
+				return nil
+			}, opts...)
+			if errors.Is(err, ErrMaxHold) {
+				err = nil
+			}
+			return k, err
+		},
+	}
+	for name, wait := range wait {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				a, b, c := fl.locker("a"), fl.locker("b"), fl.locker("c")
+				first := must(a.Lock(ctx, "job"))(t)
+				if name == "Acquire" {
+					_ = first.Unlock(ctx)
+					first = must(a.Semaphore("job", 1).Acquire(ctx))(t)
+				}
+				time.AfterFunc(5*time.Second, func() { _ = first.Unlock(context.Background()) })
+				began := time.Now()
+				k := must(wait(ctx, b, WithMaxHold(most)))(t)
+				if held := k.Until().Sub(began); held < 5*time.Second+most/2 || held > 6*time.Second+most {
+					t.Errorf("got it until %s after the wait began, want about 7 s: 5 s of waiting, 2 s of holding", held)
+				}
+				<-k.Done()
+				if err := k.Err(); !errors.Is(err, ErrMaxHold) {
+					t.Errorf("it ended with %v, want ErrMaxHold", err)
+				}
+				after := must(c.Lock(ctx, "job"))(t)
+				if waited := time.Since(began); waited > 8*time.Second {
+					t.Errorf("the next one got it after %s, want 7 s", waited)
+				}
+				_ = after.Unlock(ctx)
+			})
+		})
+	}
 }

@@ -28,9 +28,10 @@ func (w *waiter) win(ctx context.Context, v view, asked instant) (*hold, error) 
 			return nil, errAskAgain
 		}
 	}
-	began := h.since
-	h.start, h.since = start, start // the longest that it may be held does not count the wait
-	if h.left(l.opts.clock.now()) < h.opts.leastValidity() {
+	// The longest that it may be held counts from here, and not from the beginning of the wait.
+	now, began := l.opts.clock.now(), h.since
+	h.start, h.since = start, now
+	if h.left(now) < h.opts.leastValidity() {
 		h.since = began
 		return nil, errAskAgain // which begins the TTL anew
 	}
