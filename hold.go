@@ -91,7 +91,11 @@ func (h *hold) finish(cause error) {
 	h.ends = nil
 	h.locker.leases.remove(h)
 	h.locker.events.ended(h, cause)
-	if h.place != nowhere {
+	switch {
+	case h.place == nowhere:
+	case cause == ErrHandedOver: //nolint:errorlint // our own value
+		h.locker.listeners.handOver(h.owner.String(), h.end(), h.locker.opts.clock.local())
+	default:
 		h.locker.listeners.forget(h.owner.String())
 	}
 	if cause != ErrUnlocked && cause != ErrClosed && cause != ErrHandedOver { //nolint:errorlint // our own values

@@ -21,8 +21,15 @@ type listeners struct {
 	group   errgroup.Group // ends with the Locker's context
 	waiting atomic.Int64   // calls that wait
 
-	mu      sync.Mutex
-	waiters map[string]*waiter // by owner, also those that have become holds; guarded by mu
+	mu      sync.Mutex         // guards the fields below
+	waiters map[string]*waiter // by owner, also those that have become holds; nil: the hold was handed over
+	handed  []handed           // those that were handed over, in that order
+}
+
+// handed is an owner whose hold another process may adopt, until it ends.
+type handed struct {
+	owner string
+	until time.Time
 }
 
 // listen begins to listen on all nodes, unless that was begun before.
@@ -58,12 +65,24 @@ func (s *listeners) forget(owner string) {
 	s.mu.Unlock()
 }
 
+// handOver keeps in mind that the owner's votes are for whoever adopts its hold, also those that a node has yet to tell of.
+func (s *listeners) handOver(owner string, until, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.handed) > 0 && s.handed[0].until.Before(now) {
+		delete(s.waiters, s.handed[0].owner)
+		s.handed = s.handed[1:]
+	}
+	s.waiters[owner] = nil
+	s.handed = append(s.handed, handed{owner, until})
+}
+
 // waited reports whether anybody waits, so that it matters whether the nodes can tell us.
 func (s *listeners) waited() bool { return s.waiting.Load() > 0 }
 
 // hear takes a node's message: "owner known key", where known is empty if the waiter's
 // token was accepted and else the token that the node knows, or says that the waiter is a reader. A lock that was handed to
-// somebody who has given up – the undo did not get there in time – is given back.
+// a waiter that has given up – the undo did not get there in time – is given back.
 func (l *Locker) hear(node int, message string) {
 	parts := strings.SplitN(message, " ", 3)
 	if len(parts) != 3 {
@@ -80,10 +99,13 @@ func (l *Locker) hear(node int, message string) {
 	}
 	l.nodes[node].hearsay(&a)
 	l.listeners.mu.Lock()
-	w := l.listeners.waiters[parts[0]]
+	w, known := l.listeners.waiters[parts[0]]
 	l.listeners.mu.Unlock()
-	if w != nil {
+	switch {
+	case w != nil:
 		w.tell(node, a)
+		return
+	case known:
 		return
 	}
 	if owner, err := uuid.Parse(parts[0]); err == nil {

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
 )
 
 func TestHandOver(t *testing.T) {
@@ -96,6 +99,44 @@ func TestAdoptionByTwoAtOnce(t *testing.T) {
 			t.Error("the votes were never split: this proves too little")
 		}
 	})
+}
+
+// The lock was handed to a waiter, and some nodes' messages of that come only when the waiter, which holds it by the votes
+// of the others, has made a ticket. They are votes for whoever adopts.
+func TestATicketKeepsTheVotesThatAreYetToBeTold(t *testing.T) {
+	for _, node := range []int{0, 4} {
+		bubble(t, 5, func(t *testing.T, fl *fleet) {
+			a, b := fl.locker("a"), fl.locker("b")
+			for i := range 20 {
+				k := must(a.Lock(t.Context(), "job"))(t)
+				tickets := make(chan string)
+				go func() {
+					k, err := b.Lock(t.Context(), "job")
+					if err != nil {
+						t.Error(err)
+					}
+					tickets <- k.Ticket()
+				}()
+				time.Sleep(time.Second)
+				fl.net.SetDelay(link0("b", node), sim.Down, sim.Delay{Min: 30 * ms, Max: 30 * ms})
+				_ = k.Unlock(t.Context())
+				text := <-tickets
+				time.Sleep(200 * ms)
+				synctest.Wait()
+				if got := fl.holding("job"); got != 5 {
+					t.Fatalf("ticket %d: the lock that it hands over stands on %d nodes, want 5", i, got)
+				}
+				fl.net.SetDelay(link0("b", node), sim.Down, sim.LAN)
+				_ = must(a.Adopt(t.Context(), text))(t).Unlock(t.Context())
+				time.Sleep(2 * time.Second) // the contended name calms down
+			}
+			b.listeners.mu.Lock()
+			defer b.listeners.mu.Unlock()
+			if got := len(b.listeners.waiters); got > 10 {
+				t.Errorf("%d owners are kept in mind, want no more than were handed over within one TTL", got)
+			}
+		})
+	}
 }
 
 func TestBadTickets(t *testing.T) {
