@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -421,6 +422,50 @@ func TestForeignKeysAreExplained(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Waiting must not overwrite what is not ours: the node may show it as absent, as MGET does a list.
+func TestWaitersLeaveForeignKeysAlone(t *testing.T) {
+	waits := map[string]func(context.Context, *Locker) (*Lock, error){
+		"Lock":  func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "list") },
+		"RLock": func(ctx context.Context, l *Locker) (*Lock, error) { return l.RWMutex("list").RLock(ctx) },
+		"LockAll": func(ctx context.Context, l *Locker) (*Lock, error) {
+			return l.LockAll(ctx, []string{"list", "z"})
+		},
+	}
+	for what, first := range waits {
+		for then, second := range waits {
+			t.Run(what+"/"+then, func(t *testing.T) {
+				bubble(t, 3, func(t *testing.T, fl *fleet) {
+					for _, n := range fl.nodes {
+						n.Do("LPUSH", "list", "theirs")
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+					defer cancel()
+					failed := make(chan error)
+					for i, wait := range []func(context.Context, *Locker) (*Lock, error){first, second} {
+						l := fl.locker(strconv.Itoa(i))
+						time.Sleep(100 * ms)
+						go func() {
+							_, err := wait(ctx, l)
+							failed <- err
+						}()
+					}
+					for range 2 {
+						err := <-failed
+						if !errors.Is(err, ErrTaken) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "not a string") {
+							t.Errorf("got %v, want ErrTaken because the key is not a string", err)
+						}
+					}
+					for _, n := range fl.nodes {
+						if got := n.Do("LRANGE", "list", "0", "-1"); fmt.Sprint(got) != "[theirs]" {
+							t.Errorf("the list holds %v", got)
+						}
+					}
+				})
+			})
+		}
+	}
 }
 
 // Who waits leaves its place when the Locker is closed, and gives back what it was given, whatever is on its way

@@ -13,7 +13,7 @@ for i = 1, n do
   local holder = holders[i]
   if holder == owner then
     call('PEXPIRE', key, ttl)
-  elseif not holder then
+  elseif not holder and call('EXISTS', key) == 0 then -- a key of another type has no holder, and is not ours to take
     -- Free without a release: expired, deleted, or never held. Who is older goes first.
     local first = call('ZRANGE', queue(key), 0, 0)[1]
     while first and first < member and not holder do
