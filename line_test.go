@@ -46,3 +46,66 @@ func TestALineThatEndsAtOnceWasTaken(t *testing.T) {
 		})
 	}
 }
+
+// Another goroutine of the process waits for the name. Who is to ask once asks once, and does not stand behind it.
+func TestWhoAsksOnceStandsInNoLine(t *testing.T) {
+	for name, ask := range map[string]func(context.Context, *Locker, ...Option) error{
+		"Lock": func(ctx context.Context, l *Locker, opts ...Option) error {
+			_, err := l.Lock(ctx, "job", opts...)
+			return err
+		},
+		"RLock": func(ctx context.Context, l *Locker, opts ...Option) error {
+			_, err := l.RWMutex("job").RLock(ctx, opts...)
+			return err
+		},
+		"LockAll": func(ctx context.Context, l *Locker, opts ...Option) error {
+			_, err := l.LockAll(ctx, []string{"job", "other"}, opts...)
+			return err
+		},
+		"Do": func(ctx context.Context, l *Locker, opts ...Option) error {
+			return l.Do(ctx, "job", func(context.Context) error { return errors.New("ran") }, opts...)
+		},
+		"Once": func(ctx context.Context, l *Locker, opts ...Option) error {
+			return l.Once(ctx, "job", func(context.Context) error { return errors.New("ran") }, opts...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				must(fl.locker("holder").Lock(t.Context(), "job"))(t)
+				l := fl.locker("a")
+				asksOnce(t, l.opts.nodeTimeout, func(ctx context.Context, opts ...Option) error { return ask(ctx, l, opts...) })
+			})
+		})
+	}
+	t.Run("Acquire", func(t *testing.T) {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			must(fl.locker("holder").Semaphore("job", 1).Acquire(t.Context()))(t)
+			l := fl.locker("a")
+			s := l.Semaphore("job", 1)
+			asksOnce(t, 3*l.opts.nodeTimeout, func(ctx context.Context, opts ...Option) error {
+				_, err := s.Acquire(ctx, opts...)
+				return err
+			})
+		})
+	})
+}
+
+// asksOnce calls ask with WithMaxAttempts(1) while another call of it waits.
+func asksOnce(t *testing.T, limit time.Duration, ask func(context.Context, ...Option) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		if err := ask(ctx); !errors.Is(err, ErrTaken) {
+			t.Errorf("who waits got %v, want ErrTaken in the end", err)
+		}
+	})
+	time.Sleep(time.Second)
+	within(t, limit, "asking once", func() {
+		if err := ask(ctx, WithMaxAttempts(1)); !errors.Is(err, ErrTaken) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want ErrTaken", err)
+		}
+	})
+	cancel()
+	waiting.Wait()
+}

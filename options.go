@@ -113,7 +113,7 @@ func WithBackoff(b Backoff) Option {
 }
 
 // WithMaxAttempts limits how often Lock asks before it gives up with the last
-// attempt's error. The default, 0, sets no limit but the context's.
+// attempt's error; with 1 it does not wait at all, as TryLock. The default, 0, sets no limit but the context's.
 func WithMaxAttempts(n int) Option {
 	return Option{name: "WithMaxAttempts", apply: func(o *options) { o.maxAttempts = n }}
 }

@@ -151,13 +151,17 @@ func (a *acquisition) at(s *slot) wanted {
 
 // wait tries, and then waits, one for each slot at a time; the others of this process stand in line.
 func (s *Semaphore) wait(ctx context.Context, a *acquisition) (*hold, error) {
+	if a.opts.maxAttempts == 1 {
+		h, _, err := s.try(ctx, a)
+		return h, err
+	}
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.line.Release(1)
 	h, seen, err := s.try(ctx, a)
-	if err == nil || a.opts.maxAttempts == 1 {
-		return h, err
+	if err == nil {
+		return h, nil
 	}
 	if ended := s.locker.ended(ctx); ended != nil {
 		return nil, s.locker.waitEnded(wanted{op: "acquire", name: s.name}, err, ended)

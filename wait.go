@@ -46,7 +46,7 @@ func (l *Locker) outcome(w wanted, h *hold, err error) (*Lock, error) {
 // each stands in the nodes' queues itself.
 func (l *Locker) wait(ctx context.Context, w wanted, o *options) (h *hold, err error) {
 	var last error
-	if w.shared || !l.lines.contended(w.key) {
+	if w.shared || o.maxAttempts == 1 || !l.lines.contended(w.key) { // who asks once does not stand in line for it
 		if h, last = l.attempt(ctx, w, o); last == nil || o.maxAttempts == 1 {
 			return h, last
 		}
