@@ -117,6 +117,9 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 		}
 		h, err := w.await(ctx, c, asked, pause)
 		if err != nil && !errors.Is(err, errAskAgain) {
+			if errors.Is(err, errTokenAhead) { // the lock was ours, and is of no use without a token
+				last, err = l.notHeld(ctx, want, c, tally(c.votes.Load()), err, false), nil
+			}
 			c.giveUp()
 			w.giveUp()
 			return nil, l.waitEnded(want, last, err)

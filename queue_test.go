@@ -438,3 +438,28 @@ func TestWhatWasToldIsConfirmedOrForgotten(t *testing.T) {
 		})
 	}
 }
+
+// A node's clock was far ahead, and the token that it made known is too large to follow: for a waiter, too, that is no
+// matter of somebody else having the lock.
+func TestATokenTooFarAheadIsNoQuorumForAWaiter(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a"), fl.locker("b")
+		k := must(a.Lock(t.Context(), "job"))(t)
+		time.AfterFunc(3*time.Second, func() {
+			for _, n := range fl.nodes {
+				n.Do("ZADD", tokensName, n.Now().Add(time.Hour).UnixMicro(), "job")
+			}
+			_ = k.Unlock(context.Background())
+		})
+		for _, ask := range []func(context.Context, string, ...Option) (*Lock, error){b.Lock, a.TryLock} {
+			_, err := ask(t.Context(), "job")
+			if !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrTaken) || !strings.Contains(fmt.Sprint(err), "a node knows a token") {
+				t.Errorf("got %v, want ErrNoQuorum for a token that is too far ahead", err)
+			}
+		}
+		settleNetwork()
+		if left := fl.leftovers(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
