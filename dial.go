@@ -99,7 +99,10 @@ func (n *node) connect(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := n.prepare(l.conn); err != nil {
+	stop := context.AfterFunc(ctx, l.close) // a node that says nothing does not hold up Close
+	err = n.prepare(l.conn)
+	stop()
+	if err != nil {
 		l.close()
 		return nil, causeOf(ctx, err)
 	}

@@ -112,10 +112,12 @@ func parseTargets(urls []string) ([]target, error) {
 	return targets, nil
 }
 
-// awaitNodes returns when the first attempts to connect have ended, or enough of them.
+// awaitNodes returns when the first attempts to connect have ended, or enough of them. Where a round trip takes long,
+// an attempt may go on for longer than anybody is kept waiting for it.
 func (l *Locker) awaitNodes() {
-	grace := time.NewTimer(l.opts.nodeTimeout)
+	grace, limit := time.NewTimer(l.opts.nodeTimeout), time.NewTimer(l.opts.connectTimeout())
 	defer grace.Stop()
+	defer limit.Stop()
 	for _, n := range l.nodes {
 		select {
 		case <-n.tried:
@@ -131,7 +133,11 @@ func (l *Locker) awaitNodes() {
 		if connected >= l.need {
 			return
 		}
-		<-n.tried // within the connect timeout
+		select {
+		case <-n.tried:
+		case <-limit.C:
+			return
+		}
 		grace.Reset(0)
 	}
 }

@@ -301,3 +301,50 @@ func TestNewDoesNotWaitForAMinority(t *testing.T) {
 		})
 	})
 }
+
+// A node that accepts connections and says nothing must not hold up Close, whatever is being set up just then.
+func TestCloseDoesNotWaitForASilentNode(t *testing.T) {
+	for _, timeout := range []time.Duration{20 * ms, 250 * ms, 2 * time.Second} {
+		for after := range 12 {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				l := fl.locker("a", WithNodeTimeout(timeout))
+				k := must(fl.locker("b").Lock(t.Context(), "job"))(t)
+				ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
+				defer cancel()
+				if _, err := l.Lock(ctx, "job"); !errors.Is(err, ErrTaken) { // so that it listens
+					t.Errorf("got %v, want ErrTaken", err)
+				}
+				fl.nodes[0].Pause()
+				fl.net.Reset(sim.Link{Client: "a", Node: fl.nodes[0].Addr()})
+				time.Sleep(time.Duration(after*after) * 10 * ms)
+				within(t, 2*timeout, fmt.Sprintf("Close at a node timeout of %s, %d", timeout, after), func() { _ = l.Close() })
+				fl.nodes[0].Resume()
+				_ = k.Unlock(t.Context())
+			})
+		}
+	}
+}
+
+// Where each of the many round trips of the first connection takes long, New gives up waiting for it, and it goes on.
+func TestNewReturnsInTimeWhateverARoundTripTakes(t *testing.T) {
+	for _, c := range []struct{ trip, timeout, limit time.Duration }{
+		{900 * ms, 250 * ms, time.Second},
+		{900 * ms, 500 * ms, 2 * time.Second},
+		{200 * ms, 250 * ms, time.Second},
+		{900 * ms, 2 * time.Second, 8 * time.Second},
+	} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: c.trip / 2, Max: c.trip / 2})
+			var l *Locker
+			within(t, c.limit+ms, fmt.Sprintf("New with round trips of %s and a node timeout of %s", c.trip, c.timeout), func() {
+				l = fl.locker("a", WithNodeTimeout(c.timeout))
+			})
+			if c.trip > c.timeout {
+				return
+			}
+			time.Sleep(20 * time.Second)
+			k := must(l.TryLock(t.Context(), "job"))(t)
+			_ = k.Unlock(t.Context())
+		})
+	}
+}
