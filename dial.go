@@ -210,5 +210,18 @@ func loadScripts(conn redis.Conn) error {
 	return first
 }
 
-// close may be called more than once, by anyone.
+// close may be called more than once, by anyone. What was written reaches the node.
 func (l *link) close() { _ = l.wire.Close() }
+
+// drop closes a connection that is given up: what the kernel has not got rid of yet is discarded, for it would reach the node
+// behind what is asked over the next connection – an extension behind the release.
+func (l *link) drop() {
+	conn := l.wire.Conn
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn() // without a farewell, for which there may be no room
+	}
+	if tcp, ok := conn.(interface{ SetLinger(sec int) error }); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}

@@ -1,8 +1,12 @@
 package redlock
 
 import (
+	"crypto/tls"
 	"errors"
+	"io"
+	"net"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -81,4 +85,32 @@ func FuzzParseTarget(f *testing.F) {
 			t.Errorf("%q: String tells the password", raw)
 		}
 	})
+}
+
+// A connection that is given up is reset, so that nothing which the kernel still has to send arrives later; one that is
+// closed in order delivers everything.
+func TestADroppedConnectionIsReset(t *testing.T) {
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer listener.Close()
+	for _, c := range []struct {
+		name string
+		over func(net.Conn) net.Conn
+		end  func(*link)
+		want error
+	}{
+		{"dropped", func(c net.Conn) net.Conn { return c }, (*link).drop, syscall.ECONNRESET},
+		{"dropped, TLS", func(c net.Conn) net.Conn { return tls.Client(c, &tls.Config{MinVersion: tls.VersionTLS12}) }, (*link).drop, syscall.ECONNRESET},
+		{"closed", func(c net.Conn) net.Conn { return c }, (*link).close, nil},
+	} {
+		conn := must(net.Dial("tcp", listener.Addr().String()))(t)
+		node := must(listener.Accept())(t)
+		must(conn.Write([]byte("PING\r\n")))(t)
+		l := &link{wire: &wire{Conn: c.over(conn)}}
+		c.end(l)
+		l.close()
+		if _, err := io.ReadAll(node); !errors.Is(err, c.want) {
+			t.Errorf("%s: the node reads to the end and gets %v, want %v", c.name, err, c.want)
+		}
+		_ = node.Close()
+	}
 }

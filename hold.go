@@ -175,6 +175,7 @@ func (h *hold) ask(then func(*call)) (*call, error) {
 	c := l.askFor(extend, h)
 	c.then, c.hold, c.observed = then, h, h.observed
 	c.begun = l.opts.clock.now()
+	h.extended = true
 	h.asked |= c.put(l.nodes, allNodes(len(l.nodes)), l.need, c.begun.local)
 	return c, nil
 }

@@ -49,10 +49,11 @@ func columns(g *group, w *wire) {
 	}
 }
 
-// ownersAndPlaces is one argument with all owners, and where somebody has one, the place of each in the queue.
-func ownersAndPlaces(g *group, w *wire) {
+// toRelease is one argument with all owners, and then, each where somebody has one, the places of all in the queue and
+// the tokens of all that no extension is to come back behind.
+func toRelease(g *group, w *wire) {
 	w.args = appendLine(w.args, '$', g.keys*(ownerLen+1)-1)
-	queued := false
+	queued, extended := false, false
 	for i, r := range g.requests {
 		for k := range r.call.keys() {
 			if i+k > 0 {
@@ -61,15 +62,18 @@ func ownersAndPlaces(g *group, w *wire) {
 			w.args = append(w.args, r.call.owner()...)
 		}
 		queued = queued || r.call.args[1] != nowhere
+		extended = extended || r.call.args[2] != noToken
 	}
 	w.args = append(w.args, '\r', '\n')
 	w.n++
-	if !queued {
-		return
-	}
-	for _, r := range g.requests {
-		for range r.call.keys() {
-			w.add(r.call.args[1])
+	for arg, add := range []bool{queued || extended, extended} {
+		if !add {
+			continue
+		}
+		for _, r := range g.requests {
+			for range r.call.keys() {
+				w.add(r.call.args[1+arg])
+			}
 		}
 	}
 }

@@ -159,7 +159,12 @@ func (n *node) run() {
 // serve runs the connection's writer and reader until it breaks.
 func (n *node) serve(l *link) error {
 	g, ctx := errgroup.WithContext(n.ctx)
-	stop := context.AfterFunc(ctx, l.close) // the end of one is the end of both
+	stop := context.AfterFunc(ctx, func() { // the end of one is the end of both
+		if n.ctx.Err() == nil {
+			l.drop()
+		}
+		l.close()
+	})
 	defer stop()
 	g.Go(func() error { return n.write(ctx, l) })
 	g.Go(func() error { return n.read(l) })

@@ -31,7 +31,7 @@ var (
 	extend       = &kind{index: 3, trust: trustOurs, layout: rows(3), tokens: true, read: readExtend, toRead: keepReading, script: newScript("extend")}
 	adopt        = &kind{index: 7, layout: rows(4), tokens: true, read: readAcquire, script: newScript("adopt")}
 	revert       = &kind{index: 8, layout: rows(2), undo: true, trust: trustAll, read: readRevert, script: newScript("revert")}
-	release      = &kind{index: 4, layout: ownersAndPlaces, tokens: true, undo: true, trust: trustAll, read: readRelease, toRead: stopReading, script: newScript("free", "readers", "queue", "release")}
+	release      = &kind{index: 4, layout: toRelease, tokens: true, undo: true, trust: trustAll, read: readRelease, toRead: stopReading, script: newScript("free", "readers", "queue", "release")}
 	acquireAll   = &kind{index: 15, layout: rowForAll(3), tokens: true, read: readAcquire, script: newScript("acquire_all")}
 	enqueue      = &kind{index: 9, layout: rows(4), tokens: true, read: readAcquire, toRead: read, script: newScript("readers", "queue", "stand", "enqueue")}
 	surveySlots  = &kind{index: 17, layout: rows(1), tokens: true, read: readSurvey, script: newScript("readers", "queue", "survey")}
@@ -66,7 +66,13 @@ func (l *Locker) askFor(k *kind, h *hold) *call {
 		c.setToken(h.token)
 	}
 	switch k {
-	case release, stopReading:
+	case release:
+		c.args[1], c.args[2] = h.place, noToken
+		if h.extended && h.token > 0 {
+			// An extension that went down another connection, now broken, may land behind this.
+			c.setToken(h.token + 1)
+		}
+	case stopReading:
 		c.args[1] = h.place
 	case read:
 		c.args[2] = h.place

@@ -27,6 +27,7 @@ type tenure struct {
 	start    instant                               // when the request that the validity rests on was begun
 	validity time.Duration                         // how long after start the hold may be trusted
 	asked    nodeSet                               // the nodes that may have the key
+	extended bool                                  // an extension was asked for: it may come late
 	handles  int                                   // Locks that have not been unlocked
 	cause    error                                 // why the hold ended; nil while it may be trusted: see hold.ended
 	detail   string                                // how it was lost
@@ -49,8 +50,8 @@ type wanted struct {
 	waitsSince int64 // when the wait for it began, in µs of the nodes' time; 0: it begins now
 }
 
-// nowhere is the place of who waits in no queue.
-var nowhere any = ""
+// nowhere is the place of who waits in no queue; noToken is the token where none is needed.
+var nowhere, noToken any = "", ""
 
 // tenures are those that no hold has. All is zero in them.
 var tenures = sync.Pool{New: func() any { return new(tenure) }}

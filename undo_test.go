@@ -159,3 +159,44 @@ func TestAWinOnFreshAnswersNeedsFreshAcceptance(t *testing.T) {
 		}
 	})
 }
+
+// An extension is on its way to the nodes when the connections break. They are back, and the lock is given back, when it
+// lands.
+func TestALateExtensionBringsNothingBack(t *testing.T) {
+	for what, lock := range map[string]func(context.Context, *Locker) (*Lock, error){
+		"a lock":  func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job") },
+		"several": func(ctx context.Context, l *Locker) (*Lock, error) { return l.LockAll(ctx, []string{"job", "other"}) },
+		"a permit": func(ctx context.Context, l *Locker) (*Lock, error) {
+			return l.Semaphore("job", 1).Acquire(ctx)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				a, b := fl.locker("a"), fl.locker("b")
+				before := must(lock(t.Context(), b))(t)
+				time.AfterFunc(100*ms, func() { _ = before.Unlock(context.Background()) })
+				k := must(lock(t.Context(), a))(t)
+				all := sim.Link{Client: "a"}
+				fl.net.SetDelay(all, sim.Up, sim.Delay{Min: 3 * time.Second, Max: 3 * time.Second})
+				if err := k.Extend(t.Context()); !errors.Is(err, ErrNoQuorum) {
+					t.Errorf("got %v, want ErrNoQuorum", err)
+				}
+				fl.net.SetDelay(all, sim.Both, sim.LAN)
+				fl.net.Cut(all)
+				time.Sleep(time.Second)
+				if err := k.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(4 * time.Second)
+				if left := fl.leftovers(); len(left) > 0 {
+					t.Errorf("a released lock is back: %v", left)
+				}
+				after := must(lock(t.Context(), b))(t)
+				if after.Token() <= k.Token() {
+					t.Errorf("token %d after %d", after.Token(), k.Token())
+				}
+				_ = after.Unlock(t.Context())
+			})
+		})
+	}
+}

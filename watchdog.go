@@ -66,7 +66,7 @@ func (n *node) expire() {
 		n.announce()
 	}
 	if dead != nil {
-		dead.close()
+		dead.drop()
 	}
 	for _, r := range late {
 		r.fail(ErrNodeTimeout)

@@ -1,7 +1,9 @@
 -- release: let go of locks that are ours, or of our places in their queues.
 -- KEYS[i] a lock key, all different   KEYS[n+1] the set of tokens
 -- ARGV[1] our owners, with blanks between them
--- ARGV[i+1] our member of the queue, or ''; there is none where all are ''
+-- ARGV[i+1] our member of the queue, or ''; there is none where all are '' and no token follows
+-- ARGV[n+i+1] a token above ours, or ''; there is none where all are ''. It becomes known unless the lock is somebody
+-- else's, so that an extension of ours which lands behind this, off a connection that broke, is refused.
 -- Replies n where all n were ours, else for each: 1 it was ours · 0 it was
 -- nobody's · 2 it is somebody else's
 local n, call = #KEYS - 1, redis.call
@@ -9,8 +11,9 @@ local holders, usual, codes, free = call('MGET', unpack(KEYS, 1, n)), 0, {}, {}
 local waited, owners = call('EXISTS', waiting) == 1, {}
 for owner in string.gmatch(ARGV[1], '[^ ]+') do owners[#owners + 1] = owner end
 for i = 1, n do
-  local key, member = KEYS[i], ARGV[i + 1] or ''
+  local key, member, above = KEYS[i], ARGV[i + 1] or '', ARGV[n + i + 1] or ''
   if member ~= '' then leave(key, member) end
+  if above ~= '' and (holders[i] == owners[i] or not holders[i]) then call('ZADD', tokens, 'GT', above, key) end
   if holders[i] == owners[i] then
     usual = usual + 1
     codes[i] = 1
