@@ -463,3 +463,23 @@ func TestATokenTooFarAheadIsNoQuorumForAWaiter(t *testing.T) {
 		}
 	})
 }
+
+// The token with which a waiter stands in the queue may be older than what a node that forgot, or dropped it, would accept.
+func TestALongWaitsTokenIsRenewed(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a"), fl.locker("b")
+		k := must(a.Lock(t.Context(), "job"))(t)
+		const wait = 20 * time.Second
+		time.AfterFunc(wait, func() { _ = k.Unlock(context.Background()) })
+		began := b.fence.time(b.opts.clock.now())
+		after := must(b.Lock(t.Context(), "job"))(t)
+		if age := b.fence.time(b.opts.clock.now()) - after.Token(); age > (wait / 2).Microseconds() {
+			t.Errorf("the token is %d µs old, which is when the wait began (%d µs ago)", age, b.fence.time(b.opts.clock.now())-began)
+		}
+		for _, n := range fl.nodes[:2] {
+			if known := fmt.Sprint(n.Do("ZSCORE", tokensName, "job")); known != fmt.Sprint(after.Token()) {
+				t.Errorf("a node knows %s, want the token %d", known, after.Token())
+			}
+		}
+	})
+}

@@ -173,6 +173,60 @@ func TestARepairedNodeDoesNotVoteInThatRound(t *testing.T) {
 	})
 }
 
+// A node that forgot one of several readers is no witness that no writer came in between: it does not vote for that reader in
+// the round that gives it back its lease.
+func TestARepairedReaderDoesNotVoteInThatRound(t *testing.T) {
+	for what, forget := range map[string]func(n *sim.Node, owner string){
+		"its lease": func(n *sim.Node, owner string) { n.Do("ZREM", "redlock:read:job", owner) },
+		"the key":   func(n *sim.Node, _ string) { n.Do("DEL", "job") },
+	} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			k := must(fl.locker("a").RWMutex("job").RLock(t.Context()))(t)
+			other := must(fl.locker("b").RWMutex("job").RLock(t.Context()))(t)
+			settleNetwork()
+			forget(fl.nodes[0], k.Owner())
+			for range 2 {
+				if err := k.Extend(t.Context()); err != nil {
+					t.Errorf("%s: one of three forgot it: got %v", what, err)
+				}
+				settleNetwork()
+			}
+			for _, n := range fl.nodes[:2] {
+				forget(n, k.Owner())
+			}
+			if err := k.Extend(t.Context()); !errors.Is(err, ErrLost) {
+				t.Errorf("%s: two of three forgot it: got %v, want ErrLost", what, err)
+			}
+			_ = other.Unlock(t.Context())
+		})
+	}
+}
+
+// A node that was away when the lock was acquired has it since the first extension, and gets the release.
+func TestAnExtensionsNodesAreReleased(t *testing.T) {
+	modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
+		l := fl.locker("a", opts...)
+		fl.net.Refuse(link0("a", 2))
+		fl.net.Reset(link0("a", 2))
+		settleNetwork()
+		k := must(l.TryLock(t.Context(), "job"))(t)
+		fl.net.Accept(link0("a", 2))
+		time.Sleep(2 * time.Second)
+		if err := k.Extend(t.Context()); err != nil {
+			t.Error(err)
+		}
+		settleNetwork()
+		if got := fl.holding("job"); got != 3 {
+			t.Errorf("held on %d nodes after the extension, want 3", got)
+		}
+		_ = k.Unlock(t.Context())
+		settleNetwork()
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("left on %d nodes", got)
+		}
+	})
+}
+
 // A node on which somebody else had the lock meanwhile is not repaired: the hold is over there.
 func TestAnOvertakenHoldIsNotRepaired(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {

@@ -87,6 +87,34 @@ func TestAQuestionIsNotRepeatedBehindItsUndo(t *testing.T) {
 	})
 }
 
+// The same of an extension: it is on its way when the lock is given back.
+func TestAnExtensionIsNotRepeatedBehindTheRelease(t *testing.T) {
+	modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
+		k := must(fl.locker("a", opts...).Lock(t.Context(), "job"))(t)
+		fl.net.SetDelay(sim.Link{Client: "a"}, sim.Up, sim.Delay{Min: 100 * ms, Max: 100 * ms})
+		extended := make(chan struct{})
+		go func() {
+			defer close(extended)
+			if err := k.Extend(t.Context()); !errors.Is(err, ErrUnlocked) {
+				t.Errorf("got %v, want ErrUnlocked", err)
+			}
+		}()
+		time.Sleep(ms)
+		for _, n := range fl.nodes {
+			n.Do("SCRIPT", "FLUSH")
+			n.Do("SCRIPT", "LOAD", release.script.source)
+		}
+		if err := k.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		<-extended
+		time.Sleep(time.Second)
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("back on %d nodes", got)
+		}
+	})
+}
+
 // The node is known to be away when the lock is given back.
 func TestAReleaseWaitsForANodeThatIsAway(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {

@@ -84,7 +84,9 @@ func TestCloseWaitsForAsyncUnlocks(t *testing.T) {
 func TestAMaximumHoldDoesNotCountTheWait(t *testing.T) {
 	const most = 2 * time.Second
 	wait := map[string]func(context.Context, *Locker, ...Option) (*Lock, error){
-		"Lock": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) { return l.Lock(ctx, "job", opts...) },
+		"Lock": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+			return l.Lock(ctx, "job", opts...)
+		},
 		"RLock": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
 			return l.RWMutex("job").RLock(ctx, opts...)
 		},

@@ -30,10 +30,22 @@ var inScripts = []mutant{
 		"lua/queue.lua", `token == reading and reading or propose(token, key)`, `token == reading and reading or false`,
 	}}},
 	{name: "enqueue takes what is somebody else's", changes: []change{{
-		"lua/enqueue.lua", `  elseif not holder then`, `  elseif true then
+		"lua/enqueue.lua", `  elseif not holder and call('EXISTS', key) == 0 then`, `  elseif true then
     call('DEL', key)
     holder = false`,
 	}}},
+	{
+		name: "enqueue takes a key of another type for none", test: "TestWaitersLeaveForeignKeysAlone",
+		why: "all keys of a simulation are ours", changes: []change{{
+			"lua/enqueue.lua", `not holder and call('EXISTS', key) == 0 then`, `not holder then`,
+		}},
+	},
+	{
+		name: "a release that makes no larger token known", test: "TestALateExtensionBringsNothingBack",
+		why: "", changes: []change{{
+			"lua/release.lua", `if above ~= '' and`, `if false and`,
+		}},
+	},
 	{
 		name: "one TTL for all locks that are asked for together", test: "TestLocksThatAreAskedForTogetherHaveTheirOwnTTL",
 		why: "all holds of a simulation have the same", changes: []change{{

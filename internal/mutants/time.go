@@ -70,6 +70,52 @@ var inOrder = []mutant{
 			"request.go", `if r.eval || !r.call.kind.undo && r.call.over() {`, `if r.eval {`,
 		}},
 	},
+	{
+		name: "a waiter's question sent again behind its undo", test: "TestAQuestionIsNotRepeatedBehindItsUndo",
+		why: "", changes: []change{{
+			"queue.go", `			c.giveUp()
+			w.giveUp()
+			return nil, l.waitEnded(want, last, err)
+`, `			c.release()
+			w.giveUp()
+			return nil, l.waitEnded(want, last, err)
+`,
+		}},
+	},
+	{
+		name: "an extension sent again behind the release", test: "TestAnExtensionIsNotRepeatedBehindTheRelease",
+		why: "", changes: []change{{
+			"request.go", `h != nil && h.ending.Load()`, `h != nil && false`,
+		}},
+	},
+	{
+		name: "an extension's nodes not released", test: "TestAnExtensionsNodesAreReleased",
+		why: "one TTL later they have gone by themselves", changes: []change{{
+			"hold.go", `h.asked |= c.put(l.nodes, allNodes`, `c.put(l.nodes, allNodes`,
+		}},
+	},
+	{
+		name: "a connection that is given up is closed in order", test: "TestADroppedConnectionIsReset",
+		why: "its network has no sockets", changes: []change{{
+			"dial.go", `		_ = tcp.SetLinger(0)
+`, `		_ = tcp
+`,
+		}},
+	},
+	{
+		name: "Close waits for a node that says nothing", test: "TestCloseDoesNotWaitForASilentNode",
+		why: "it bounds no Close", changes: []change{{
+			"dial.go", `stop := context.AfterFunc(ctx, l.close)`, `stop := func() bool { return true }`,
+		}},
+	},
+	{
+		name: "New waits for every round trip of a first connection", test: "TestNewReturnsInTimeWhateverARoundTripTakes",
+		why: "it bounds no New", changes: []change{{
+			"locker.go", `		case <-limit.C:
+			return
+`, ``,
+		}},
+	},
 	{name: "stragglers not undone", changes: []change{{
 		"redlock.go", `undo := h.asked &^ c.refusers(votes)`, `undo := h.asked &^ c.refusers(votes)
 	for i := range c.answers {

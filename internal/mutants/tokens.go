@@ -46,6 +46,38 @@ var inQueue = []mutant{
 		}},
 	},
 	{
+		name: "an outdated token not raised", test: "TestALongWaitsTokenIsRenewed",
+		why: "300 seeds did not show it", changes: []change{{
+			"win.go", `(v.granted < l.need || l.outdated(h.token))`, `v.granted < l.need`,
+		}},
+	},
+	{
+		name: "the longest hold counts the wait", test: "TestAMaximumHoldDoesNotCountTheWait",
+		why: "", changes: []change{{
+			"win.go", `	h.start, h.since = start, now
+`, `	h.start = start
+`,
+		}},
+	},
+	{
+		name: "a ticket's owner is forgotten", test: "TestATicketKeepsTheVotesThatAreYetToBeTold",
+		why: "", changes: []change{{
+			"hold.go", `	case cause == ErrHandedOver: //`, `	case false: //`,
+		}},
+	},
+	{
+		name: "who asks once stands in line", test: "TestWhoAsksOnceStandsInNoLine",
+		why: "", changes: []change{{
+			"wait.go", `w.shared || o.maxAttempts == 1 ||`, `w.shared ||`,
+		}},
+	},
+	{
+		name: "a token too far ahead is somebody else's", test: "TestATokenTooFarAheadIsNoQuorumForAWaiter",
+		why: "it judges no reasons", changes: []change{{
+			"queue.go", `if errors.Is(err, errTokenAhead) {`, `if false {`,
+		}},
+	},
+	{
 		name: "a subscription that leads nowhere is kept", test: "TestADeadSubscriptionIsReplacedWhileSomebodyWaits",
 		why: "it takes a clock that is wrong for good, too; it was once found by seed 721", changes: []change{{
 			"listen.go", "		if p.asked.Load() {\n", "		if false {\n",

@@ -12,6 +12,12 @@ var inVotes = []mutant{
 		return answer{vote: voteAbsent}`, `		return answer{vote: voteGranted}`,
 		}},
 	},
+	{
+		name: "a repaired reader votes", test: "TestARepairedReaderDoesNotVoteInThatRound",
+		why: "300 seeds did not show it", changes: []change{{
+			"lua/keep_reading.lua", `codes[i] = of.has(owner) and 1 or 2`, `codes[i] = 1`,
+		}},
+	},
 	{name: "a node that abstains votes", changes: []change{{
 		"guard.go", `case said.vote == voteGranted, said.vote == voteOutbid:`, `case false:`,
 	}}},
