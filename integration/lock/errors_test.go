@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -177,6 +178,20 @@ func TestAKeyOfAnotherTypeIsAClearError(t *testing.T) {
 		t.Fatal("a list passes for a lock")
 	}
 	t.Log(err)
+	// Nor for those that wait: the second finds the first in the queue before it.
+	var waiting sync.WaitGroup
+	for range 2 {
+		other := f.Locker(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		waiting.Go(func() {
+			if _, err := other.Lock(ctx, "n"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("waiting for a list: got %v, want %v", err, context.DeadlineExceeded)
+			}
+		})
+		time.Sleep(100 * time.Millisecond)
+	}
+	waiting.Wait()
 	for _, n := range f.Nodes {
 		if kind, err := n.Do("TYPE", "n"); err != nil || kind != "list" {
 			t.Errorf("the list is now %v, %v", kind, err)

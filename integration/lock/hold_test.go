@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -264,5 +265,41 @@ func TestDoUnlocksAndJoins(t *testing.T) {
 		return errors.Join(boom, l.Do(ctx, "n", func(context.Context) error { return nil }))
 	})
 	wantIs(t, err, boom)
+	f.WantClean(t)
+}
+
+// The votes of the slower nodes are told of when the lock is held by those of the others, and handed over.
+func TestATicketRightAfterAWaitKeepsAllNodes(t *testing.T) {
+	f := fleet.Start(t, 5)
+	a, b, c := f.Locker(t, redlock.WithTTL(long)), f.Locker(t, redlock.WithTTL(long)), f.Locker(t, redlock.WithTTL(long))
+	for range 100 {
+		k := lock(t, a, "n")
+		tickets := make(chan string, 1)
+		go func() {
+			k, err := b.Lock(t.Context(), "n")
+			if err != nil {
+				t.Error(err)
+				close(tickets)
+				return
+			}
+			tickets <- k.Owner() + " " + k.Ticket()
+		}()
+		fleet.Eventually(t, "the other one stands in every queue", func() bool {
+			standing := 0
+			for _, n := range f.Nodes {
+				if size, err := redis.Int(n.Do("ZCARD", "redlock:wait:n")); err == nil && size == 1 {
+					standing++
+				}
+			}
+			return standing == len(f.Nodes)
+		})
+		unlock(t, k)
+		owner, ticket, _ := strings.Cut(<-tickets, " ")
+		time.Sleep(10 * time.Millisecond) // for messages that release what they should not
+		fleet.Eventually(t, "the lock that was handed over stands on all nodes", func() bool { return f.Holders(t, "n", owner) == len(f.Nodes) })
+		k, err := c.Adopt(t.Context(), ticket)
+		fleet.Must(t, err)
+		unlock(t, k)
+	}
 	f.WantClean(t)
 }
