@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -272,11 +273,13 @@ func TestDoUnlocksAndJoins(t *testing.T) {
 func TestATicketRightAfterAWaitKeepsAllNodes(t *testing.T) {
 	f := fleet.Start(t, 5)
 	a, b, c := f.Locker(t, redlock.WithTTL(long)), f.Locker(t, redlock.WithTTL(long)), f.Locker(t, redlock.WithTTL(long))
-	for range 100 {
-		k := lock(t, a, "n")
+	for i := range 100 {
+		name := fmt.Sprint("n", i)
+		k := lock(t, a, name)
+		fleet.Eventually(t, "the first one's lock stands on all nodes", func() bool { return f.Holders(t, name, k.Owner()) == len(f.Nodes) })
 		tickets := make(chan string, 1)
 		go func() {
-			k, err := b.Lock(t.Context(), "n")
+			k, err := b.Lock(t.Context(), name)
 			if err != nil {
 				t.Error(err)
 				close(tickets)
@@ -287,7 +290,7 @@ func TestATicketRightAfterAWaitKeepsAllNodes(t *testing.T) {
 		fleet.Eventually(t, "the other one stands in every queue", func() bool {
 			standing := 0
 			for _, n := range f.Nodes {
-				if size, err := redis.Int(n.Do("ZCARD", "redlock:wait:n")); err == nil && size == 1 {
+				if size, err := redis.Int(n.Do("ZCARD", "redlock:wait:"+name)); err == nil && size == 1 {
 					standing++
 				}
 			}
@@ -296,7 +299,7 @@ func TestATicketRightAfterAWaitKeepsAllNodes(t *testing.T) {
 		unlock(t, k)
 		owner, ticket, _ := strings.Cut(<-tickets, " ")
 		time.Sleep(10 * time.Millisecond) // for messages that release what they should not
-		fleet.Eventually(t, "the lock that was handed over stands on all nodes", func() bool { return f.Holders(t, "n", owner) == len(f.Nodes) })
+		fleet.Eventually(t, "the lock that was handed over stands on all nodes", func() bool { return f.Holders(t, name, owner) == len(f.Nodes) })
 		k, err := c.Adopt(t.Context(), ticket)
 		fleet.Must(t, err)
 		unlock(t, k)
