@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"strconv"
 )
 
 // kind is one of the things that a node can be asked. What a script does, and
@@ -69,8 +70,9 @@ func (l *Locker) askFor(k *kind, h *hold) *call {
 	case release:
 		c.args[1], c.args[2] = h.place, noToken
 		if h.extended && h.token > 0 {
-			// An extension that went down another connection, now broken, may land behind this.
-			c.setToken(h.token + 1)
+			// An extension that went down another connection, now broken, may land behind this. Half a step is above our
+			// token and below everybody else's, so it costs nobody a second round.
+			c.args[2] = strconv.FormatInt(h.token, 10) + ".5"
 		}
 	case stopReading:
 		c.args[1] = h.place

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -227,4 +228,26 @@ func TestALateExtensionBringsNothingBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a release makes known is in nobody's way: the next token may be the next number.
+func TestAReleaseOfAnExtendedHoldCostsNobodyASecondRound(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		k := must(l.Lock(t.Context(), "job"))(t)
+		must(0, k.Extend(t.Context()))(t)
+		_ = k.Unlock(t.Context())
+		settleNetwork()
+		for _, n := range fl.nodes {
+			if known, want := n.Do("ZSCORE", tokensName, "job"), fmt.Sprint(k.Token(), ".5"); known != want {
+				t.Errorf("a node knows %v, want %s", known, want)
+			}
+			if got := n.Do("ZADD", tokensName, "GT", "CH", k.Token()+1, "job"); got != int64(1) {
+				t.Errorf("the next number is not accepted: %v", got)
+			}
+		}
+		if i := must(l.Inspect(t.Context(), "job"))(t); i.Nodes[0].Token != k.Token()+1 {
+			t.Errorf("Inspect tells of token %d", i.Nodes[0].Token)
+		}
+	})
 }

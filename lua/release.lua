@@ -2,7 +2,7 @@
 -- KEYS[i] a lock key, all different   KEYS[n+1] the set of tokens
 -- ARGV[1] our owners, with blanks between them
 -- ARGV[i+1] our member of the queue, or ''; there is none where all are '' and no token follows
--- ARGV[n+i+1] a token above ours, or ''; there is none where all are ''. It becomes known unless the lock is somebody
+-- ARGV[n+i+1] our token and a half, or ''; there is none where all are ''. It becomes known unless the lock is somebody
 -- else's, so that an extension of ours which lands behind this, off a connection that broke, is refused.
 -- Replies n where all n were ours, else for each: 1 it was ours · 0 it was
 -- nobody's · 2 it is somebody else's
