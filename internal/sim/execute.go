@@ -59,7 +59,7 @@ func (n *Node) execute(c *client, args []string) any {
 		if many, ok := reply.(replies); ok {
 			seen = []any(many)
 		}
-		n.observe(Command{At: time.Now(), Node: n.addr, Client: c.from, Args: args, Reply: seen})
+		n.observe(Command{At: time.Now(), Node: n.addr, Client: c.from, Conn: c.id, Args: args, Reply: seen})
 	}
 	return reply
 }

@@ -1,6 +1,9 @@
 package sim
 
-import "syscall"
+import (
+	"syscall"
+	"time"
+)
 
 // Hold stops the delivery of everything on the links in the given directions, until Release. Nothing is lost: it is what a
 // partition is to TCP as long as nobody gives up.
@@ -29,6 +32,16 @@ func (nw *Network) Cut(link Link) {
 	for _, w := range nw.open(link) {
 		w.client.in.snap(syscall.ECONNRESET)
 		w.client.out.finish(syscall.ECONNRESET)
+	}
+}
+
+// Strand is Cut where the requests in flight are stuck on their way: they reach the node after that time. A middlebox, too, or a proxy
+// that has lost one side of a connection and goes on with the other.
+func (nw *Network) Strand(link Link, late time.Duration) {
+	for _, w := range nw.open(link) {
+		w.client.in.snap(syscall.ECONNRESET)
+		w.client.out.finish(syscall.ECONNRESET)
+		w.client.out.postpone(late)
 	}
 }
 

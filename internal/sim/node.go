@@ -48,6 +48,7 @@ type Command struct {
 	At     time.Time // virtual
 	Node   string
 	Client string
+	Conn   int64 // which of the node's connections, by CLIENT ID
 	Args   []string
 	Reply  any
 }

@@ -169,7 +169,21 @@ func (p *pipe) release() {
 	}
 	p.held = false
 	now := time.Now()
-	floor := now.Add(p.delay(now))
+	p.floor(now.Add(p.delay(now)))
+	p.readable.Broadcast()
+}
+
+// postpone lets what is in flight arrive later.
+func (p *pipe) postpone(late time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.floor(now.Add(late + p.delay(now)))
+	p.readable.Broadcast()
+}
+
+// floor has what was sent arrive then at the earliest. Caller holds mu.
+func (p *pipe) floor(floor time.Time) {
 	for i := range p.chunks {
 		if p.chunks[i].at.Before(floor) {
 			p.chunks[i].at = floor
@@ -181,7 +195,6 @@ func (p *pipe) release() {
 	if p.last.Before(floor) {
 		p.last = floor
 	}
-	p.readable.Broadcast()
 }
 
 func (p *pipe) drop() {

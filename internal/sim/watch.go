@@ -52,6 +52,6 @@ func (n *Node) watched(c *client, args []string, run func() any) any {
 		before[i] = data.Text(key)
 	}
 	reply := run()
-	n.watch.tell(Command{At: time.Now(), Node: n.addr, Client: c.from, Args: args, Reply: reply}, before, data)
+	n.watch.tell(Command{At: time.Now(), Node: n.addr, Client: c.from, Conn: c.id, Args: args, Reply: reply}, before, data)
 	return reply
 }
