@@ -31,6 +31,9 @@ func (w *world) aftermath(back time.Duration) {
 	}
 	w.contest()
 	w.progress(w.clients[0], contested, w.clients[0].locker.Load().TryLock)
+	w.limited()
+	w.handedOn()
+	w.late()
 	for _, c := range w.clients {
 		_ = c.locker.Load().Close()
 	}

@@ -17,6 +17,32 @@ type client struct {
 	*world
 	name   string
 	locker atomic.Pointer[redlock.Locker] // replaced when the client is restarted
+
+	mu      sync.Mutex // protects the field below
+	permits map[permits]*redlock.Semaphore
+}
+
+// permits names a Semaphore of one of the client's Lockers.
+type permits struct {
+	locker *redlock.Locker
+	name   string
+}
+
+// semaphore returns the Semaphore that all workers have together, or one of the caller's own.
+func (c *client) semaphore(locker *redlock.Locker, name string) *redlock.Semaphore {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.scenario.Habits.Share {
+		return locker.Semaphore(name, c.scenario.Permits)
+	}
+	key := permits{locker, name}
+	if c.permits[key] == nil {
+		if c.permits == nil {
+			c.permits = map[permits]*redlock.Semaphore{}
+		}
+		c.permits[key] = locker.Semaphore(name, c.scenario.Permits)
+	}
+	return c.permits[key]
 }
 
 // restart closes the client's Locker under whatever the workers are doing with it, and makes another one: a process that was
@@ -33,6 +59,7 @@ type worker struct {
 	*client
 	label string
 	r     *rand.Rand
+	apart *rand.Rand // decides what came later: the others of a seed's draws stay what they were
 	mu    sync.Mutex // guards r in backoff: a semaphore waits with two goroutines
 }
 
@@ -60,6 +87,9 @@ func (w *worker) rest(shortest, longest time.Duration) {
 // inclined draws what a habit says.
 func (w *worker) inclined(part float64) bool { return w.r.Float64() < part }
 
+// minded does, too, but draws nothing where the scenario does not have the habit.
+func (w *worker) minded(part float64) bool { return part > 0 && w.apart.Float64() < part }
+
 // once makes one attempt at one lock, or at several, and, if it succeeds, holds it for a while.
 func (w *worker) once() {
 	wanted := []string{names[w.r.IntN(w.scenario.Names)]}
@@ -76,19 +106,34 @@ func (w *worker) once() {
 	if !w.inclined(w.scenario.Habits.Renew) {
 		opts = append(opts, redlock.WithoutRenewal())
 	}
-	ctx, cancel := context.Background(), func() {}
-	if patience := w.r.IntN(4); patience > 0 {
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(1+w.r.Int64N(int64(w.scenario.TTL)<<patience>>2)))
+	patience := w.forEver()
+	if most := w.r.IntN(4); most > 0 {
+		patience = time.Duration(1 + w.r.Int64N(int64(w.scenario.TTL)<<most>>2))
 	}
+	if w.minded(w.scenario.Habits.Hasty) {
+		patience = scaled(w.scenario.TTL, w.apart, 1./32, 1./2)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	locker := w.locker.Load()
 	verb := "Lock"
-	if w.inclined(w.scenario.Habits.Try) {
+	switch {
+	case w.inclined(w.scenario.Habits.Try):
 		verb = "TryLock"
 		opts = append(opts, redlock.WithMaxAttempts(1))
+	case w.minded(w.scenario.Habits.Once):
+		verb = "Lock once"
+		opts = append(opts, redlock.WithMaxAttempts(1))
+	}
+	limit := w.limit()
+	if limit > 0 {
+		opts = append(opts, redlock.WithMaxHold(limit))
 	}
 	reads := len(wanted) == 1 && w.scenario.Habits.Read > 0 && w.inclined(w.scenario.Habits.Read)
-	acquire := locker.Lock
+	acquire, bound := locker.Lock, w.scenario.Timeout
+	if verb == "Lock" {
+		bound = 0
+	}
 	switch {
 	case len(wanted) > 1:
 		acquire = func(ctx context.Context, _ string, opts ...redlock.Option) (*redlock.Lock, error) {
@@ -101,48 +146,71 @@ func (w *worker) once() {
 	}
 	name := strings.Join(wanted, " ")
 	if w.scenario.Permits > 0 {
-		acquire, verb = w.toAdmit(locker, verb), verb+" permit"
+		acquire, bound, verb = w.toAdmit(locker, verb), 3*bound, verb+" permit"
 	}
 	asked := time.Now()
 	lock, err := acquire(ctx, name, opts...)
 	w.result.Calls.Add(1)
 	took := time.Since(asked)
+	if bound > 0 && took > bound+time.Millisecond {
+		w.blame("bounded", "%s: %s took %v, the node timeout is %v", w.label, verb, took, w.scenario.Timeout)
+	}
 	if err != nil {
 		w.log(w.label, "%s %s: %s", verb, name, kindOf(err))
-		if strings.HasSuffix(verb, "TryLock") && took > w.scenario.Timeout+time.Millisecond {
-			w.blame("bounded", "%s: %s took %v, the node timeout is %v", w.label, verb, took, w.scenario.Timeout)
+		if ctx.Err() != nil && asked.Add(patience).After(w.ending.Add(w.scenario.settle())) {
+			w.blame("progress", "%s: %s %s got nothing in %v, long after the last fault: %v", w.label, verb, name, took, err)
 		}
 		return
 	}
 	if w.scenario.Permits > 0 {
 		wanted = []string{lock.Name()} // the slot's: it excludes like any lock, so there are as many holders as slots at most
 	}
-	hold := w.granted(wanted, lock, reads)
+	w.has(verb, wanted, lock, reads, limit)
+}
+
+// forEver is longer than anybody can have to wait: the others of the run end what they do when it is over, and the nodes are well
+// again soon after.
+func (w *worker) forEver() time.Duration {
+	return time.Until(w.ending) + w.scenario.settle() + 300*w.scenario.TTL
+}
+
+// limit draws what a hold may last at most, or 0.
+func (w *worker) limit() time.Duration {
+	if !w.minded(w.scenario.Habits.Limit) {
+		return 0
+	}
+	return max(scaled(w.scenario.TTL, w.apart, 1./4, 3), 2*w.scenario.Habits.Least)
+}
+
+// has is what a worker does with what it was granted: it keeps it for a while, and lets go, or hands it on.
+func (w *worker) has(verb string, wanted []string, lock *redlock.Lock, reads bool, limit time.Duration) {
+	hold := w.granted(wanted, lock, reads, limit)
 	w.supported(lock, granted)
-	w.log(w.label, "%s %s: token %d until %v", verb, name, lock.Token(), since(lock.Until()))
+	w.log(w.label, "%s %s: token %d until %v", verb, strings.Join(wanted, " "), lock.Token(), since(lock.Until()))
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
 		w.watch(lock, hold)
 	}()
-	w.keep(lock, hold)
-	w.end(lock, hold)
+	hands := len(wanted) == 1 && !reads && w.minded(w.scenario.Habits.Hand)
+	if !hands || w.apart.IntN(2) == 0 { // a hand-over may still be under way when the hold is handed on at once
+		w.keep(lock, hold)
+	}
+	if hands {
+		w.handOn(wanted, lock, hold)
+	} else {
+		w.end(lock, hold)
+	}
 	<-watched
 }
 
 // toAdmit returns what is called in place of Lock or TryLock where several are admitted.
 func (w *worker) toAdmit(locker *redlock.Locker, verb string) func(context.Context, string, ...redlock.Option) (*redlock.Lock, error) {
 	return func(ctx context.Context, name string, opts ...redlock.Option) (*redlock.Lock, error) {
-		s := locker.Semaphore(name, w.scenario.Permits)
-		if verb != "TryLock" {
-			return s.Acquire(ctx, opts...)
+		if verb == "TryLock" {
+			return w.semaphore(locker, name).TryAcquire(ctx, opts...)
 		}
-		asked := time.Now()
-		lock, err := s.TryAcquire(ctx, opts...)
-		if took := time.Since(asked); took > 3*w.scenario.Timeout+time.Millisecond {
-			w.blame("bounded", "%s: TryAcquire took %v, the node timeout is %v", w.label, took, w.scenario.Timeout)
-		}
-		return lock, err
+		return w.semaphore(locker, name).Acquire(ctx, opts...)
 	}
 }
 
@@ -170,6 +238,8 @@ func kindOf(err error) string {
 		{redlock.ErrNoQuorum, "no quorum"},
 		{redlock.ErrLost, "lost"},
 		{redlock.ErrUnlocked, "unlocked"},
+		{redlock.ErrMaxHold, "limit"},
+		{redlock.ErrHandedOver, "handed over"},
 		{redlock.ErrClosed, "closed"},
 		{redlock.ErrDone, "done"},
 		{redlock.ErrExhausted, "exhausted"},

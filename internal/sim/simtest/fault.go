@@ -187,6 +187,7 @@ var menu = []fault{
 			return "", nil
 		}
 		n.Crash(false)
+		f.undone.forget(n)
 		return n.Addr(), n.Restart
 	}},
 	{"rollback", forgetful, func(f *faults) (string, func()) {
@@ -195,7 +196,10 @@ var menu = []fault{
 			return "", nil
 		}
 		old := n.Snapshot()
-		return n.Addr(), func() { n.RestartFrom(old) }
+		return n.Addr(), func() {
+			n.RestartFrom(old)
+			f.undone.forget(n)
+		}
 	}},
 	{"failover", forgetful, func(f *faults) (string, func()) {
 		n := f.node()
@@ -205,6 +209,7 @@ var menu = []fault{
 		sent := n.Snapshot()
 		return n.Addr(), func() { // what was not sent to the replica is lost, and that has been up for long
 			n.RestartFrom(sent)
+			f.undone.forget(n)
 			n.Demote("gone:6379")
 			n.Promote()
 			n.SetUptime(time.Hour)
@@ -217,6 +222,7 @@ var menu = []fault{
 		f.forgets = time.Now()
 		n := f.node()
 		f.emptied = append(f.emptied, time.Now())
+		f.undone.forget(n)
 		n.Do("FLUSHALL")
 		return n.Addr(), nil
 	}},
@@ -232,6 +238,23 @@ var menu = []fault{
 		rate := 0.8 + 0.4*f.r.Float64()
 		n.SetRate(rate)
 		return fmt.Sprintf("%s %.3f", n.Addr(), rate), func() { n.SetRate(1) }
+	}},
+}
+
+// haste is what else can go wrong where clients are in a hurry: see Scenario.hurry.
+var haste = []fault{
+	{"strand", harmless, func(f *faults) (string, func()) {
+		// A single link: connections that break at one instant are what no replay orders.
+		l := sim.Link{Client: f.clients[f.r.IntN(len(f.clients))].name, Node: f.node().Addr()}
+		late := time.Duration(f.r.Int64N(int64(f.scenario.TTL)))
+		f.net.Strand(l, late)
+		return fmt.Sprintf("%v by %v", l, late), nil
+	}},
+	{"script flush everywhere", harmless, func(f *faults) (string, func()) {
+		for _, n := range f.nodes {
+			n.Do("SCRIPT", "FLUSH")
+		}
+		return "all nodes", nil
 	}},
 }
 

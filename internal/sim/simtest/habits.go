@@ -18,6 +18,11 @@ type Habits struct {
 	Rest    time.Duration // longest pause before the next
 	Least   time.Duration // WithMinValidity
 	Async   bool          // WithAsyncUnlock
+	Once    float64       // WithMaxAttempts(1) for Lock and Acquire
+	Limit   float64       // holds with WithMaxHold
+	Hand    float64       // holds that are handed to another worker, with a ticket
+	Hasty   float64       // waits that are given up soon, most of them while a question is under way
+	Share   bool          // the workers of a client have one Semaphore for each name
 }
 
 // newHabits draws each of them on its own, extremes included.
@@ -33,6 +38,16 @@ func newHabits(r *rand.Rand, ttl time.Duration) Habits {
 	}
 	h.Async = rand.New(rand.NewPCG(uint64(h.Stay), 0xa51c)).IntN(4) == 0
 	h.Several = rand.New(rand.NewPCG(uint64(h.Stay), 0x5e7)).Float64()
+	if apart := rand.New(rand.NewPCG(uint64(h.Stay), 0x0ace)); apart.IntN(3) == 0 {
+		h.Once = 0.6 * apart.Float64()
+	}
+	if apart := rand.New(rand.NewPCG(uint64(h.Stay), 0x11317)); apart.IntN(3) == 0 {
+		h.Limit = apart.Float64()
+	}
+	if apart := rand.New(rand.NewPCG(uint64(h.Stay), 0x71c4e7)); apart.IntN(3) == 0 {
+		h.Hand = apart.Float64()
+	}
+	h.Share = rand.New(rand.NewPCG(uint64(h.Stay), 0x5a4ed)).IntN(2) == 0 || h.Once > 0
 	return h
 }
 
@@ -41,6 +56,6 @@ func (h Habits) String() string {
 	if h.Async {
 		unlocks = ", unlocks not waited for"
 	}
-	return fmt.Sprintf("%.0f %% try, %.0f %% read, %.0f %% several, %.0f %% renew, %.0f %% extend, %.0f %% last, holds of %v, rests up to %v%s",
-		100*h.Try, 100*h.Read, 100*h.Several, 100*h.Renew, 100*h.Extend, 100*h.Last, h.Stay, h.Rest, unlocks)
+	return fmt.Sprintf("%.0f %% try, %.0f %% once, %.0f %% read, %.0f %% several, %.0f %% renew, %.0f %% extend, %.0f %% last, %.0f %% limited, %.0f %% handed on, holds of %v, rests up to %v%s",
+		100*h.Try, 100*h.Once, 100*h.Read, 100*h.Several, 100*h.Renew, 100*h.Extend, 100*h.Last, 100*h.Limit, 100*h.Hand, h.Stay, h.Rest, unlocks)
 }

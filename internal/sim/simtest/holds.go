@@ -12,8 +12,8 @@ import (
 // holds are what one lock is in the history: a hold of each of its names, so that each is judged by itself.
 type holds []*sim.Hold
 
-func (w *worker) granted(wanted []string, lock *redlock.Lock, reads bool) (all holds) {
-	start, until := startOf(lock, w.scenario.TTL), lock.Until()
+func (w *worker) granted(wanted []string, lock *redlock.Lock, reads bool, limit time.Duration) (all holds) {
+	start, until := startOf(lock, w.scenario.TTL, limit), lock.Until()
 	switch {
 	case reads:
 		w.result.Reads.Add(1)
@@ -37,8 +37,8 @@ func (all holds) each(record func(*sim.Hold)) {
 func (w *worker) watch(lock *redlock.Lock, hold holds) {
 	<-lock.Done()
 	err := lock.Err()
-	if errors.Is(err, redlock.ErrUnlocked) {
-		return // end has recorded it
+	if errors.Is(err, redlock.ErrUnlocked) || errors.Is(err, redlock.ErrHandedOver) {
+		return // end has recorded it, or handOn
 	}
 	until := lock.Until()
 	hold.each(func(h *sim.Hold) { w.history.Renewed(h, until) })
@@ -57,10 +57,14 @@ func (w *worker) backoff(attempts int) time.Duration {
 	return time.Millisecond + time.Duration(w.r.Int64N(int64(longest)))
 }
 
-// startOf returns when the winning attempt was begun: the end of validity is counted from there.
-func startOf(lock *redlock.Lock, ttl time.Duration) time.Time {
+// startOf returns when the winning attempt was begun: the end of validity is counted from there, and so is the limit, if there is one.
+func startOf(lock *redlock.Lock, ttl, limit time.Duration) time.Time {
 	ttl = ttl.Truncate(time.Millisecond)
-	return lock.Until().Add(-ttl + ttl/100 + 2*time.Millisecond)
+	validity := ttl - ttl/100 - 2*time.Millisecond
+	if limit > 0 {
+		validity = min(validity, limit)
+	}
+	return lock.Until().Add(-validity)
 }
 
 // keep holds the lock for a while, now and then extending it, or until it is lost.

@@ -3,6 +3,7 @@ package simtest
 import (
 	"crypto/sha1" //nolint:gosec // the name that Redis gives a script
 	"encoding/hex"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -31,11 +32,13 @@ type shape struct {
 	name                string
 	width, owner, token int  // -1 for none
 	once                bool // they are for all locks of one who asks; behind them stands how many locks, and how many more arguments
+	columns             bool // all owners first, then for each lock the token and the key, then TTLs
+	undo                bool // lets go: see undo.go
 }
 
 // shapes are the scripts that tell who has a lock.
 var shapes = []shape{
-	{name: "acquire", width: 3, token: 2},
+	{name: "acquire", width: 2, token: 1, columns: true},
 	{name: "acquire_all", width: 3, token: 2, once: true},
 	{name: "raise", width: 3, token: 2},
 	{name: "adopt", width: 4, token: 2},
@@ -43,7 +46,8 @@ var shapes = []shape{
 	{name: "extend", width: 3, token: -1},
 	{name: "read", width: 3, token: -1},
 	{name: "keep_reading", width: 2, token: -1},
-	{name: "stop_reading", width: 2, owner: -1, token: -1},
+	{name: "stop_reading", undo: true},
+	{name: "release", undo: true},
 }
 
 // heads are the beginnings of scripts' comments: their names.
@@ -60,7 +64,7 @@ func recognise(source string) shape {
 	var is shape
 	if found := heads.FindStringSubmatch(source); found != nil {
 		for _, s := range shapes {
-			if s.name == found[1] {
+			if s.name == found[1] || s.undo && strings.HasPrefix(found[1], s.name+"_") {
 				is = s
 			}
 		}
@@ -71,11 +75,22 @@ func recognise(source string) shape {
 	return is
 }
 
-func (w *world) watch(n *sim.Node) { n.Watch(names, w.check) }
+// watch has the lemmas checked for each name, or for each of its slots.
+func (w *world) watch(n *sim.Node) {
+	w.keys = append([]string{contested, slotOf(contested, 0)}, names...)
+	for _, name := range names {
+		for slot := range w.scenario.Permits {
+			w.keys = append(w.keys, slotOf(name, slot))
+		}
+	}
+	n.Watch(w.keys, w.check)
+}
+
+func slotOf(name string, number int) string { return fmt.Sprintf("redlock:permit:%s:%d", name, number) }
 
 // check judges one command by what the keys held before it and what is there after it.
 func (w *world) check(c sim.Command, before []string, after sim.Data) {
-	for i, key := range names {
+	for i, key := range w.keys {
 		if was := before[i]; was != "" && after.Text(key) != was && !(was == marker && scriptOf(c).name == "stop_reading") &&
 			!slices.ContainsFunc(c.Args, func(arg string) bool { return strings.Contains(arg, was) }) {
 			w.blame("theft", "%v on %s: %q became %q by a command of %s that does not name it: %s", since(c.At), c.Node, was, after.Text(key), c.Client, request(c.Args))
@@ -83,8 +98,11 @@ func (w *world) check(c sim.Command, before []string, after sim.Data) {
 	}
 	if len(c.Args) == 3 && c.Args[0] == "script" {
 		recognise(c.Args[2]) // SCRIPT LOAD
-	} else if s := scriptOf(c); s.name != "" && s.owner >= 0 && len(c.Args) > 3 {
-		w.answers(c, s, after)
+	} else if s := scriptOf(c); s.name != "" && len(c.Args) > 3 {
+		w.inOrder(c, s, before, after)
+		if !s.undo {
+			w.answers(c, s, after)
+		}
 	}
 }
 
@@ -108,32 +126,35 @@ func readersOf(key string) string { return "redlock:read:" + key }
 
 // each returns the arguments about each of the locks.
 func (s shape) each(argv []string, locks int) (own [][]string) {
-	for len(own) < locks {
-		n, more := 1, 0
-		if s.once {
-			n, _ = strconv.Atoi(argv[s.width])
-			more, _ = strconv.Atoi(argv[s.width+1])
-			more += 2
+	for i := range locks {
+		switch {
+		case s.columns:
+			own = append(own, []string{argv[i], argv[locks+2*i]})
+		case !s.once:
+			own = append(own, argv[i*s.width:(i+1)*s.width])
 		}
+	}
+	for s.once && len(own) < locks {
+		n, _ := strconv.Atoi(argv[s.width])
+		more, _ := strconv.Atoi(argv[s.width+1])
 		for range n {
 			own = append(own, argv[:s.width])
 		}
-		argv = argv[s.width+more:]
+		argv = argv[s.width+2+more:]
 	}
 	return own
 }
 
 // answers judges what a script said of each lock.
 func (w *world) answers(c sim.Command, s shape, after sim.Data) {
-	n, _ := strconv.Atoi(c.Args[2])
-	keys, argv := c.Args[3:3+n-1], c.Args[3+n:]
-	tokens := c.Args[3+n-1]
-	if s.width == 0 || !s.once && len(argv) != s.width*len(keys) {
+	keys, argv := keysAndArguments(c)
+	if len(keys) == 0 {
 		return
 	}
+	tokens := c.Args[3+len(keys)]
 	arguments := s.each(argv, len(keys))
 	for i, key := range keys {
-		if !slices.Contains(names, key) || !saysYes(c.Reply, i, len(keys)) {
+		if !slices.Contains(w.keys, key) || !saysYes(c.Reply, i, len(keys)) {
 			continue
 		}
 		own := arguments[i]
@@ -202,6 +223,9 @@ const (
 	granted   moment = "was granted"
 	givenBack moment = "was given back"
 	ended     moment = "ended"
+
+	handedOver moment = "was handed over"
+	notAdopted moment = "was to be adopted"
 )
 
 // has reports whether the node has the name for the hold.

@@ -32,6 +32,7 @@ type Scenario struct {
 	Narrow  float64       // the part of faults of the network that concern a single link
 	Habits  Habits
 	Permits int       // workers acquire one of so many permits in place of locking; 0: they lock
+	Hurry   bool      // see hurry
 	Jobs    bool      // workers carry out jobs, once each, in place of locking
 	Delay   sim.Delay // of all links, faults apart
 	// Sound: the faults keep the assumptions under which holds exclude each other.
@@ -72,6 +73,7 @@ func NewScenario(seed uint64) Scenario {
 	if r.IntN(3) == 0 {
 		s.Delay.Slow = 0.1
 	}
+	s.hurry()
 	// Without faults an answer always comes within the node timeout.
 	s.Delay.Max = min(s.Delay.Max, s.Timeout/4)
 	s.Delay.SlowMax = max(s.Delay.Max, min(s.Delay.SlowMax, s.Timeout/3))
@@ -87,6 +89,30 @@ func NewScenario(seed uint64) Scenario {
 		}
 	}
 	return s
+}
+
+// hurry makes, in some scenarios, connections break and scripts go missing all the time, while much is under way and clients lose
+// patience: what a Locker asks, asks again and undoes then meets on its way to a node.
+func (s *Scenario) hurry() {
+	r := rand.New(rand.NewPCG(s.Seed, 0x4e117))
+	if r.IntN(4) > 0 {
+		return
+	}
+	s.Hurry = true
+	for _, f := range haste {
+		for range 1 + r.IntN(4) {
+			s.Faults = append(s.Faults, f)
+		}
+	}
+	s.Pace = scaled(s.TTL, r, 1./32, 1./4)
+	s.Delay.Max += scaled(s.TTL, r, 1./32, 1./8)
+	if r.IntN(2) == 0 {
+		s.Habits.Hasty = r.Float64()
+		return
+	}
+	// Nor is there always somebody who gets at once what is let go of.
+	s.Clients, s.Workers, s.Names = 2, 1, len(names)
+	s.Habits.Extend, s.Habits.Try, s.Habits.Read = 0.9, 0.9, 0
 }
 
 // drawFaults chooses the kinds of faults, and how often each strikes in comparison with the others.
@@ -109,8 +135,13 @@ func scaled(d time.Duration, r *rand.Rand, least, most float64) time.Duration {
 }
 
 // kinds returns the faults that can happen, each once.
-func (s Scenario) kinds() []fault {
-	return slices.CompactFunc(slices.Clone(s.Faults), func(a, b fault) bool { return a.name == b.name })
+func (s Scenario) kinds() (kinds []fault) {
+	for _, f := range s.Faults {
+		if !slices.ContainsFunc(kinds, func(k fault) bool { return k.name == f.name }) {
+			kinds = append(kinds, f)
+		}
+	}
+	return kinds
 }
 
 // Remembers reports whether nodes keep all that they know: what is kept for longer than the restart guard's period

@@ -95,6 +95,10 @@ type world struct {
 	jobs     book
 	result   *Result
 	emptied  []time.Time // when a node lost its data under live connections; owned by the faults while they last
+	ending   time.Time   // of faults, and of what workers begin
+	keys     []string    // what the lemmas are checked for
+	undone   undone
+	tickets  tickets
 
 	mu sync.Mutex // protects result.events and result.Violations
 }
@@ -139,10 +143,14 @@ func Run(s Scenario) *Result {
 		w.clients = append(w.clients, c)
 	}
 	end := time.Now().Add(s.Length)
+	w.ending = end
 	var wg sync.WaitGroup
 	for i, c := range w.clients {
 		for j := range s.Workers {
-			k := &worker{client: c, label: fmt.Sprintf("%s.%d", c.name, j), r: rand.New(rand.NewPCG(s.Seed, uint64(1000+10*i+j)))}
+			k := &worker{
+				client: c, label: fmt.Sprintf("%s.%d", c.name, j), r: rand.New(rand.NewPCG(s.Seed, uint64(1000+10*i+j))),
+				apart: rand.New(rand.NewPCG(s.Seed, uint64(0xa0000+10*i+j))),
+			}
 			wg.Go(func() { k.run(end) })
 		}
 	}

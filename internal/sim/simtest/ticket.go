@@ -1,0 +1,63 @@
+package simtest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+// handOn ends a hold with a ticket, and has somebody go on with it, of the same client or of another; or nobody.
+func (w *worker) handOn(wanted []string, lock *redlock.Lock, hold holds) {
+	if lock.Err() == nil {
+		w.supported(lock, handedOver)
+	}
+	until := lock.Until()
+	hold.each(func(h *sim.Hold) { w.history.Renewed(h, until) })
+	hold.each(w.history.Releasing)
+	text := lock.Ticket()
+	handed := errors.Is(lock.Err(), redlock.ErrHandedOver)
+	w.log(w.label, "Ticket %s token %d: %s", lock.Name(), lock.Token(), kindOf(lock.Err()))
+	if handed {
+		w.tickets.given(lock.Owner(), until)
+	}
+	if err := lock.Unlock(context.Background()); handed && err != nil {
+		w.blame("honesty", "%s: Unlock after Ticket of token %d: %v", w.label, lock.Token(), err)
+	}
+	time.Sleep(scaled(w.scenario.TTL, w.apart, 1./100, 1./2))
+	if handed && time.Now().Before(until) {
+		w.supported(lock, notAdopted)
+	}
+	if w.apart.IntN(6) == 0 {
+		return
+	}
+	c := w.client
+	if w.apart.IntN(3) > 0 {
+		c = w.clients[w.apart.IntN(len(w.clients))]
+	}
+	adopted, err := w.adopt(c, lock, text)
+	if err == nil {
+		w.has("Adopt", wanted, adopted, false, 0)
+	}
+}
+
+// adopt goes on with a hold.
+func (w *worker) adopt(c *client, lock *redlock.Lock, text string) (*redlock.Lock, error) {
+	opts := []redlock.Option{redlock.WithMinValidity(w.scenario.Habits.Least)}
+	if w.apart.IntN(2) == 0 {
+		opts = append(opts, redlock.WithoutRenewal())
+	}
+	asked := time.Now()
+	adopted, err := c.locker.Load().Adopt(context.Background(), text, opts...)
+	if took := time.Since(asked); took > w.scenario.Timeout+time.Millisecond {
+		w.blame("bounded", "%s: Adopt took %v, the node timeout is %v", w.label, took, w.scenario.Timeout)
+	}
+	if err != nil {
+		w.log(w.label, "Adopt %s: %s", lock.Name(), kindOf(err))
+		return nil, err
+	}
+	w.tickets.adopted(lock.Owner())
+	return adopted, nil
+}
