@@ -34,6 +34,8 @@ type facts struct {
 	record    record // that it had; the zero record: none
 	text      string // the record as it stood there
 	remembers bool   // INFO is refused: the node still knows a script of ours
+
+	trusted bool // what durable nodes keep on disk is believed to be all: WithDurableNodes
 }
 
 // epoch names the node's life as a master: it changes when the process starts anew and

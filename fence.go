@@ -36,8 +36,9 @@ type fence struct {
 
 	ahead atomic.Int64 // the nodes' time minus local, in µs
 
-	mu      sync.Mutex
-	offsets []nodeOffset // guarded by mu
+	mu       sync.Mutex   // guards the fields below
+	offsets  []nodeOffset // by node
+	readings int          // how often a clock was read
 }
 
 // nodeOffset is what one node's clock showed, minus local, in µs.
@@ -47,6 +48,10 @@ type nodeOffset struct {
 	error  int64 // at most, in µs: half the round trip, and drift since
 	at     int64 // when error was so, in local µs
 	again  int   // how often another reading was asked for because this one is poor
+
+	reading int   // the number of the last reading
+	median  int64 // what its offset was ahead of the median, in µs, after the last reading or before a leap
+	leapt   int   // the number of the reading that found it further ahead of local than it can have got by itself; 0: none
 }
 
 func (f *fence) init(now instant, nodes int) {
@@ -117,8 +122,48 @@ func (f *fence) measured(node int, micros int64, asked, now instant) {
 	if fresh.error > poorError {
 		fresh.again = old.again
 	}
+	f.readings++
+	fresh.reading, fresh.median, fresh.leapt = f.readings, old.median, old.leapt
+	if old.known && old.leapt == 0 && fresh.offset-old.offset > maxAhead.Microseconds()+old.error+fresh.error {
+		fresh.leapt = f.readings
+	}
 	f.offsets[node] = fresh
 	f.ahead.Store(medianOffset(f.offsets))
+	if fresh.leapt == 0 {
+		f.offsets[node].median = fresh.offset - f.ahead.Load()
+	}
+}
+
+// leaps returns by how much clocks were set forward, by node. It tells of each leap once. Nobody can say which clock was
+// set, the node's or our own, which stands still while this machine is paused, before a majority has been read again: found says
+// that the last reading was the first one to show a leap, so that the others should be read soon. Where fewer than three
+// nodes are there is nothing to compare with.
+func (f *fence) leaps() (by []time.Duration, found bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	by = make([]time.Duration, len(f.offsets))
+	for i := range f.offsets {
+		o := &f.offsets[i]
+		if o.leapt == 0 {
+			continue
+		}
+		read := 0
+		for _, other := range f.offsets {
+			if other.known && other.reading >= o.leapt {
+				read++
+			}
+		}
+		if read < majority(len(f.offsets)) {
+			found = found || o.leapt == f.readings
+			continue
+		}
+		ahead := o.offset - f.ahead.Load()
+		if rise := ahead - o.median; len(f.offsets) >= 3 && rise > maxAhead.Microseconds()+o.error {
+			by[i] = time.Duration(rise) * time.Microsecond
+		}
+		o.leapt, o.median = 0, ahead
+	}
+	return by, found
 }
 
 // poorError is the error, in µs, from which on a place in the queue may be so unfair that

@@ -77,3 +77,73 @@ func TestNodesTimeIgnoresTheWallClock(t *testing.T) {
 		t.Error("the limit is not at one second")
 	}
 }
+
+// A clock has leapt where it goes forward, more than its reading may be wrong, and the others do not.
+func TestLeaps(t *testing.T) {
+	const hour, nodes = time.Hour, 3
+	start := time.Now()
+	// read has a node's clock read, which is ahead by off, with the answer late by trip.
+	type read struct {
+		node      int
+		off, trip time.Duration
+	}
+	for _, c := range []struct {
+		name  string
+		reads []read
+		want  map[int]time.Duration // in all, by node
+	}{
+		{"as before", []read{{0, 0, 0}, {1, 0, 0}, {2, 0, 0}}, nil},
+		{"one is set forward", []read{{0, hour, 0}, {1, 0, 0}, {2, 0, 0}, {0, hour, 0}}, map[int]time.Duration{0: hour}},
+		{"one is set forward, and another one later", []read{{0, hour, 0}, {1, 0, 0}, {0, 0, 0}, {2, 2 * time.Second, 0}, {1, 0, 0}}, map[int]time.Duration{0: hour, 2: 2 * time.Second}},
+		{"one is set forward twice", []read{{0, hour, 0}, {1, 0, 0}, {0, 2 * hour, 0}, {1, 0, 0}}, map[int]time.Duration{0: 2 * hour}},
+		{"one is set back", []read{{0, -hour, 0}, {1, 0, 0}, {2, 0, 0}}, nil},
+		{"one is set back and right again", []read{{0, -hour, 0}, {1, 0, 0}, {2, 0, 0}, {0, 0, 0}, {1, 0, 0}}, map[int]time.Duration{0: hour}},
+		{"by less than a second", []read{{0, 900 * ms, 0}, {1, 0, 0}, {2, 0, 0}}, nil},
+		{"by less than the reading is good for", []read{{0, 3 * time.Second, 5 * time.Second}, {1, 0, 0}, {2, 0, 0}}, nil},
+		{"we were paused", []read{{0, hour, 0}, {1, hour, 0}, {2, hour, 0}, {0, hour, 0}}, nil},
+		{"we were paused, the last one first", []read{{2, hour, 0}, {2, hour, 0}, {1, hour, 0}, {0, hour, 0}, {2, hour, 0}}, nil},
+		{"nobody to compare with yet", []read{{0, hour, 0}, {0, hour, 0}}, nil},
+	} {
+		var f fence
+		f.init(instant{local: start}, nodes)
+		at := start
+		got := map[int]time.Duration{}
+		look := func(r read) {
+			at = at.Add(time.Second)
+			asked := instant{local: at}
+			at = at.Add(r.trip)
+			f.measured(r.node, at.Add(r.off-r.trip/2).UnixMicro(), asked, instant{local: at})
+			by, _ := f.leaps()
+			for node, d := range by {
+				if d > 0 {
+					got[node] += d
+				}
+			}
+		}
+		for node := range nodes {
+			look(read{node: node})
+		}
+		for _, r := range c.reads {
+			look(r)
+		}
+		for node := range nodes {
+			if off := got[node] - c.want[node]; off.Abs() > time.Millisecond {
+				t.Errorf("%s: node %d has leapt by %v, want %v", c.name, node, got[node], c.want[node])
+			}
+		}
+	}
+}
+
+// With two clocks that disagree there is nobody to ask which is right, and none has leapt.
+func TestTwoClocksDoNotLeap(t *testing.T) {
+	var f fence
+	start := time.Now()
+	f.init(instant{local: start}, 2)
+	for i, off := range []time.Duration{0, 0, time.Hour, 0, time.Hour} {
+		now := instant{local: start.Add(time.Duration(i) * time.Second)}
+		f.measured(i%2, now.local.Add(off).UnixMicro(), now, now)
+		if by, _ := f.leaps(); by[0] != 0 || by[1] != 0 {
+			t.Errorf("reading %d: %v", i, by)
+		}
+	}
+}

@@ -22,12 +22,25 @@ import (
 // life is how this Locker last saw a node, and since when the node has forgotten
 // nothing. It outlives connections: a mere network fault costs no wait.
 type life struct {
-	epoch  string    // of the node's process and role; "": never seen
-	record record    // that the node had after we had seen to it
-	micros int64     // the node's clock when we looked
-	at     time.Time // ours
-	since  time.Time // ours: from then on it has certainly forgotten nothing
-	doubt  doubt     // why it may have forgotten what was before
+	epoch   string    // of the node's process and role; "": never seen
+	record  record    // that the node had after we had seen to it
+	durable bool      // it said of itself that it was
+	micros  int64     // the node's clock when we looked
+	at      time.Time // ours
+	since   time.Time // ours: from then on it has certainly forgotten nothing
+	doubt   doubt     // why it may have forgotten what was before
+	leap    leap      // of its clock, seen since
+}
+
+// leap is a node's clock that was set forward. That is forgetting: keys have expired early. And INFO's uptime, a
+// difference of two readings of that clock, has grown by it, so that who meets the node later takes it for older than it is.
+type leap struct {
+	at time.Time // ours, when it was noticed; zero: there was none
+	by time.Duration
+}
+
+func (s leap) doubt() doubt {
+	return doubt("had its clock set forward by " + s.by.Round(time.Millisecond).String() + ", noticed %s ago: keys expired early")
 }
 
 // doubt is why a node's memory does not reach further back.
@@ -36,16 +49,21 @@ type doubt string
 // The doubts.
 const (
 	doubtRestart  doubt = "restarted %s ago without durable persistence"
+	doubtUnproven doubt = "restarted %s ago, and nothing proves to this client that all its data came back"
 	doubtPromoted doubt = "is a promoted replica, met %s ago: what its master had not sent is lost"
 	doubtEmptied  doubt = "lost its data %s ago, at the latest"
+	doubtNoted    doubt = "lost its data, or had its clock set forward, %s ago, as another client has noted"
 	doubtUnknown  doubt = "was met %s ago and may not be asked for its age (INFO is refused)"
 )
 
 // record is what a node keeps at {prefix}redlock:node: the epoch in which it was
 // written, the node's time from which on nothing was forgotten, and whether the node was
-// durable then. It vanishes with FLUSHALL, which INFO does not tell; it says since when a
-// promoted replica, whose uptime means nothing, has been a master; and where it
-// has survived a restart that a durable node has made, everything has.
+// durable then. It vanishes with FLUSHALL, which INFO does not tell; and it says since when a
+// promoted replica, whose uptime means nothing, has been a master.
+//
+// One that came back with the data of a durable node tells that some file of that node was loaded, not that it was
+// the last one: the file may be older than the node's last vote, or a replica's. So it proves nothing by itself.
+// A Locker that was told to trust its nodes, and knew the node with the same record before, takes it for proof.
 type record struct {
 	epoch   string
 	since   int64 // µs, by the node's clock
@@ -99,12 +117,11 @@ func (was life) recall(f *facts, now time.Time) life {
 		if !f.remembers || here == (record{}) {
 			is.record = record{epoch: unknownEpoch, since: f.micros}
 		} else if was.epoch == is.epoch && was.record.since == here.since {
-			is.since = was.since
+			if is.since = was.since; was.leap != (leap{}) {
+				is.since, is.doubt = now, was.leap.doubt()
+			}
 		}
 		return is
-	case f.durable() && here.durable && !f.promoted:
-		// It has not only been told to keep everything: the record shows that it did.
-		is.since, is.doubt = local(here.since), doubtEmptied
 	case f.promoted:
 		is.since, is.doubt = now, doubtPromoted
 		if known {
@@ -112,35 +129,58 @@ func (was life) recall(f *facts, now time.Time) life {
 		}
 	default:
 		is.since, is.doubt = now.Add(-f.age()), doubtRestart
+		if f.durable() {
+			is.doubt = doubtUnproven
+		}
 		if written := local(here.since); known && written.After(is.since.Add(uptimeError)) {
-			is.since, is.doubt = written, doubtEmptied
+			is.since, is.doubt = written, doubtNoted
 		}
 	}
+	started := is.since
 
+	carried := f.carries(was)
 	if was.epoch != "" {
-		is.outlive(was, here, known)
+		is.outlive(was, here, known, carried)
 	}
+	is.durable = f.durable()
 	is.record = record{is.epoch, f.micros - now.Sub(is.since).Microseconds(), f.durable()}
-	if known && (is.since.Equal(was.since) || !is.since.After(local(here.since).Add(uptimeError))) ||
-		is.doubt == doubtEmptied && here.durable && is.record.durable && !f.promoted && is.since.Equal(local(here.since)) {
+	switch {
+	case known && (is.since.Equal(was.since) || !is.since.After(local(here.since).Add(uptimeError))), carried:
 		is.record.since = here.since // the same moment, measured when it was fresh
+	case is.doubt == doubtUnproven && is.since.Equal(started) && here.durable && local(here.since).Before(started):
+		is.record.since = here.since // left to those who knew the node: who did not goes by its uptime all the same
 	}
 	return is
 }
 
+// carries reports whether the life that this Locker knew reaches over a restart.
+func (f *facts) carries(was life) bool {
+	return f.trusted && !f.promoted && was.epoch != "" && was.epoch != f.epoch() && was.leap == (leap{}) &&
+		f.durable() && f.record.durable && // the node says so now, and said so when the record was written
+		was.durable && was.record.durable && was.record.since == f.record.since // and it is the record that we knew
+}
+
 // outlive corrects a life by what this Locker saw before.
-func (is *life) outlive(was life, here record, known bool) { //nolint:revive // was and is: the life before and the life now
+func (is *life) outlive(was life, here record, known, carried bool) { //nolint:revive // was and is: the life before and the life now
+	same := here.epoch == was.record.epoch && here.since == was.record.since
+	noted := !same && known && here.since >= was.micros
 	switch {
+	case carried:
+		is.since, is.doubt = was.since, was.doubt
+	case was.leap != (leap{}) && !noted:
+		// Dated by now and not by when it was noticed, so that who has looked meanwhile finds it newer than
+		// what it saw, and takes it over.
+		is.since, is.doubt = is.at, was.leap.doubt()
 	case is.epoch != was.epoch:
 		// Another life began after we had seen the last one, whatever the node's clock says
-		// of its uptime; unless data and record are the same in both.
-		if carried := here.durable && here.since == was.record.since; !carried && is.since.Before(was.at) {
+		// of its uptime.
+		if is.since.Before(was.at) {
 			is.since = was.at
 		}
-	case here.epoch == was.record.epoch && here.since == was.record.since:
+	case same:
 		is.since, is.doubt = was.since, was.doubt // nothing has happened
-	case known && here.since >= was.micros:
-		// It was emptied, and who noticed has dated that.
+	case noted:
+		// It was emptied, or its clock set forward, and who noticed has dated that.
 		if is.since.Before(was.since) {
 			is.since = was.since
 		}
@@ -166,10 +206,11 @@ type abstention struct {
 	clock time.Duration // else: by how much its clock is ahead of the others
 }
 
-// abstains returns the abstention that a life calls for, or nil.
-func (is life) abstains(period time.Duration, now time.Time) *abstention { //nolint:revive,staticcheck // see outlive
-	until := is.since.Add(period)
-	if period <= 0 || is.epoch == "" || !now.Before(until) {
+// abstains returns the abstention that a life calls for, or nil. It stays for a while when it is over: an answer to what was asked
+// before may be on its way.
+func (is life) abstains(o *options, now time.Time) *abstention { //nolint:revive,staticcheck // see outlive
+	until := is.since.Add(o.guard)
+	if o.guard <= 0 || is.epoch == "" || !now.Before(until.Add(o.connectTimeout())) {
 		return nil
 	}
 	return &abstention{doubt: is.doubt, since: is.since, until: until}

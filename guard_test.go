@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
 )
 
 const period = 30 * time.Second
@@ -26,12 +28,21 @@ func TestRecall(t *testing.T) {
 	}
 	durable := func(f *facts) { f.aof, f.fsync, f.lazy = true, "always", "no" }
 	promoted := func(f *facts) { f.promoted = true }
+	trusted := func(f *facts) { durable(f); f.trusted = true }
 	has := func(r record) func(*facts) { return func(f *facts) { f.record = r } }
 	seen := func(c string, since, sight time.Duration) life {
 		return life{
 			epoch: epoch(c), record: record{epoch(c), ago(since), false}, micros: ago(sight),
 			at: now.Add(-sight), since: now.Add(-since), doubt: doubtRestart,
 		}
+	}
+	durably := func(was life) life {
+		was.durable, was.record.durable = true, true
+		return was
+	}
+	leapt := func(was life) life {
+		was.leap = leap{was.at.Add(time.Second), time.Hour}
+		return was
 	}
 	for _, c := range []struct {
 		name string
@@ -61,7 +72,7 @@ func TestRecall(t *testing.T) {
 		{
 			"emptied, as somebody else has noticed",
 			life{},
-			up(time.Hour, has(record{epoch("a"), ago(5 * time.Second), false})), 5 * time.Second, doubtEmptied,
+			up(time.Hour, has(record{epoch("a"), ago(5 * time.Second), false})), 5 * time.Second, doubtNoted,
 		},
 		{
 			"restarted with its data, which is old",
@@ -69,16 +80,54 @@ func TestRecall(t *testing.T) {
 			up(5*time.Second, has(record{epoch("b"), ago(time.Hour), false})), 4 * time.Second, doubtRestart,
 		},
 		{
-			"durable, and the record has survived",
+			"durable, and a record has come back: from which file?",
 			life{},
-			up(5*time.Second, durable, has(record{epoch("b"), ago(time.Hour), true})), time.Hour, doubtEmptied,
+			up(5*time.Second, durable, has(record{epoch("b"), ago(time.Hour), true})), 4 * time.Second, doubtUnproven,
+		},
+		{
+			"the same, where nodes are trusted: it was not known before",
+			life{},
+			up(5*time.Second, trusted, has(record{epoch("b"), ago(time.Hour), true})), 4 * time.Second, doubtUnproven,
+		},
+		{
+			"known before, and not trusted", durably(seen("b", time.Hour, 10*time.Second)),
+			up(5*time.Second, durable, has(record{epoch("b"), ago(time.Hour), true})), 4 * time.Second, doubtUnproven,
+		},
+		{
+			"known before, and trusted", durably(seen("b", time.Hour, 10*time.Second)),
+			up(5*time.Second, trusted, has(record{epoch("b"), ago(time.Hour), true})), time.Hour, doubtRestart,
+		},
+		{
+			"the same, and somebody else has seen to the record", durably(seen("b", time.Hour, 10*time.Second)),
+			up(5*time.Second, trusted, has(record{epoch("a"), ago(time.Hour), true})), time.Hour, doubtRestart,
+		},
+		{
+			"trusted, but it was not durable when we knew it", seen("b", time.Hour, 10*time.Second),
+			up(5*time.Second, trusted, has(record{epoch("b"), ago(time.Hour), true})), 4 * time.Second, doubtUnproven,
+		},
+		{
+			"trusted, but not durable any more", durably(seen("b", time.Hour, 10*time.Second)),
+			up(5*time.Second, func(f *facts) { f.trusted = true }, has(record{epoch("b"), ago(time.Hour), true})), 4 * time.Second, doubtRestart,
+		},
+		{
+			"trusted, but the record is not the one that we knew", durably(seen("b", time.Hour, 10*time.Second)),
+			up(5*time.Second, trusted, has(record{epoch("b"), ago(2 * time.Hour), true})), 4 * time.Second, doubtUnproven,
+		},
+		{
+			"trusted, but the record that came back is not a durable node's", durably(seen("b", time.Hour, 10*time.Second)),
+			up(5*time.Second, trusted, has(record{epoch("b"), ago(time.Hour), false})), 4 * time.Second, doubtUnproven,
+		},
+		{
+			"trusted, but promoted", durably(seen("b", time.Hour, 10*time.Second)),
+			up(time.Hour, trusted, promoted, has(record{epoch("b"), ago(time.Hour), true})), 0, doubtPromoted,
 		},
 		{
 			"durable now, but not when the record was written",
 			life{},
-			up(5*time.Second, durable, has(record{epoch("b"), ago(time.Hour), false})), 4 * time.Second, doubtRestart,
+			up(5*time.Second, durable, has(record{epoch("b"), ago(time.Hour), false})), 4 * time.Second, doubtUnproven,
 		},
-		{"durable, but without a record: its disk may be new", life{}, up(5*time.Second, durable), 4 * time.Second, doubtRestart},
+		{"durable, but without a record: its disk may be new", life{}, up(5*time.Second, durable), 4 * time.Second, doubtUnproven},
+		{"durable, and up for long", life{}, up(time.Hour, durable), time.Hour - time.Second, doubtUnproven},
 		{
 			"durable, but promoted: what came by replication is not all",
 			life{},
@@ -95,7 +144,7 @@ func TestRecall(t *testing.T) {
 		},
 		{
 			"the record was made anew by who knew", seen("a", time.Hour, 5*time.Second),
-			up(time.Hour, has(record{epoch("a"), ago(2 * time.Second), false})), 2 * time.Second, doubtEmptied,
+			up(time.Hour, has(record{epoch("a"), ago(2 * time.Second), false})), 2 * time.Second, doubtNoted,
 		},
 		{
 			"restarted, and its clock was set since: not before we saw the last life", seen("b", time.Hour, 5*time.Second),
@@ -104,7 +153,27 @@ func TestRecall(t *testing.T) {
 		{
 			"a record from the future means nothing",
 			life{},
-			up(time.Hour, has(record{epoch("a"), ago(-time.Hour), false})), 0, doubtEmptied,
+			up(time.Hour, has(record{epoch("a"), ago(-time.Hour), false})), 0, doubtNoted,
+		},
+		{
+			"its clock was set forward", leapt(seen("a", time.Minute, 5*time.Second)),
+			up(2*time.Hour, has(record{epoch("a"), ago(time.Minute), false})), 0, leap{by: time.Hour}.doubt(),
+		},
+		{
+			"its clock was set forward, as somebody else has noted", leapt(seen("a", time.Hour, 5*time.Second)),
+			up(2*time.Hour, has(record{epoch("a"), ago(2 * time.Second), false})), 2 * time.Second, doubtNoted,
+		},
+		{
+			"its clock was set forward right after the record was written", leapt(seen("a", 5*time.Second, 5*time.Second)),
+			up(2*time.Hour, has(record{epoch("a"), ago(5 * time.Second), false})), 0, leap{by: time.Hour}.doubt(),
+		},
+		{
+			"its clock was set forward, and it restarted", leapt(seen("b", time.Hour, 5*time.Second)),
+			up(2 * time.Hour), 0, leap{by: time.Hour}.doubt(),
+		},
+		{
+			"its clock was set forward, and it restarted, durable and trusted", leapt(durably(seen("b", time.Hour, 10*time.Second))),
+			up(5*time.Second, trusted, has(record{epoch("b"), ago(time.Hour), true})), 0, leap{by: time.Hour}.doubt(),
 		},
 	} {
 		is := c.was.recall(&c.f, now)
@@ -249,33 +318,116 @@ func TestFlushIsNoticed(t *testing.T) {
 	})
 }
 
-func TestDurableNodesDoNotAbstain(t *testing.T) {
+// makeDurable sets a node so that it answers only after the disk has what it answers.
+func makeDurable(nodes ...*sim.Node) {
+	for _, n := range nodes {
+		n.SetConfig("appendonly", "yes")
+		n.SetConfig("appendfsync", "always")
+	}
+}
+
+// A record that came back with the data says that the node was durable when it was written, and no more.
+func TestADurableNodesOldFileGrantsNothing(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		for _, n := range fl.nodes {
-			n.SetConfig("appendonly", "yes")
-			n.SetConfig("appendfsync", "always")
-		}
-		l := fl.locker("a")
-		k := must(l.Lock(t.Context(), "job"))(t)
+		makeDurable(fl.nodes...)
+		a, b := fl.locker("a", WithoutRenewal()), fl.locker("b")
 		settleNetwork()
+		var files []sim.Snapshot
 		for _, n := range fl.nodes {
-			n.Crash(true)
-			n.Restart()
+			n.SetConfig("appendonly", "no") // by somebody, at run time: the file stays as it is
+			files = append(files, n.Snapshot())
 		}
-		time.Sleep(2 * time.Second)
-		if err := k.Extend(t.Context()); err != nil {
-			t.Error(err)
+		first := must(a.Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		for i, n := range fl.nodes {
+			n.Crash(false)
+			makeDurable(n) // the configuration file says so still
+			n.RestartFrom(files[i])
 		}
-		if _, err := fl.locker("b").TryLock(t.Context(), "another"); err != nil {
-			t.Errorf("restarted with all data: %v", err)
+		time.Sleep(3 * time.Second)
+		for name, l := range map[string]*Locker{"knew the nodes": b, "has just met them": fl.locker("c")} {
+			if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "abstained: restarted ") {
+				t.Errorf("who %s: got %v, want ErrNoQuorum that says who abstains (the first hold: %v)", name, err, first.Err())
+			}
+			settleNetwork()
+		}
+	})
+}
+
+// With WithDurableNodes, a node that is durable counts at once for who knew it before, and for nobody else.
+func TestDurableNodesCountForThoseWhoKnewThem(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		makeDurable(fl.nodes...)
+		knew, cautious := fl.locker("knew", WithDurableNodes()), fl.locker("cautious")
+		k := must(knew.Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		for range 2 { // the second time it rests on what the first has left
+			for _, n := range fl.nodes {
+				n.Crash(true)
+				n.Restart()
+			}
+			newcomer := fl.locker("new", WithDurableNodes()) // and may be the first to see to the records
+			time.Sleep(2 * time.Second)
+			if err := k.Extend(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if other, err := knew.TryLock(t.Context(), "another"); err != nil {
+				t.Errorf("restarted with all data: %v", err)
+			} else {
+				_ = other.Unlock(t.Context())
+			}
+			for name, l := range map[string]*Locker{"does not know them": newcomer, "has not been told to": cautious} {
+				settleNetwork()
+				if _, err := l.TryLock(t.Context(), "one more"); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "nothing proves to this client") {
+					t.Errorf("who %s: got %v", name, err)
+				}
+			}
+			time.Sleep(period)
 		}
 		for _, n := range fl.nodes {
 			n.Crash(false) // its disk is lost
 			n.Restart()
 		}
 		time.Sleep(2 * time.Second)
-		if _, err := l.TryLock(t.Context(), "one more"); !errors.Is(err, ErrNoQuorum) {
+		if _, err := knew.TryLock(t.Context(), "one more"); !errors.Is(err, ErrNoQuorum) {
 			t.Errorf("restarted empty: got %v", err)
+		}
+	})
+}
+
+// A node starts with its clock an hour slow, which is then set right: its uptime grows by the hour. Who was there
+// when that happened begins a new life for it, and tells those who come later.
+func TestAClockThatIsSetRightMakesNoNodeOld(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		there := fl.locker("there")
+		settleNetwork()
+		for _, n := range fl.nodes[1:] {
+			n.SetUptime(24 * time.Hour)
+		}
+		n := fl.nodes[0]
+		n.Crash(false)
+		n.Step(-time.Hour)
+		n.Restart()
+		time.Sleep(3 * time.Second)
+		n.Step(time.Hour)
+		time.Sleep(2 * probeEvery) // it is noticed, some time
+		fl.nodes[1].Crash(true)
+		for name, l := range map[string]*Locker{"was there": there, "comes later": fl.locker("late")} {
+			settleNetwork()
+			_, err := l.TryLock(t.Context(), "job")
+			if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "n0:6379 abstained: ") || !strings.Contains(err.Error(), "clock was set forward") &&
+				!strings.Contains(err.Error(), "its clock set forward") {
+				t.Errorf("who %s: got %v, want n0 to abstain", name, err)
+			}
+		}
+		time.Sleep(period)
+		for name, l := range map[string]*Locker{"was there": there, "comes later": fl.locker("later")} {
+			settleNetwork()
+			if k, err := l.TryLock(t.Context(), "job"); err != nil {
+				t.Errorf("who %s, after the guard's period: %v", name, err)
+			} else {
+				_ = k.Unlock(t.Context())
+			}
 		}
 	})
 }
@@ -293,4 +445,99 @@ func TestTTLsBeyondTheGuardAreRefused(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Who extends a hold takes a restarted node's word that the lock is its own there, but not that of a node whose clock is
+// wrong: what it says ends too early or too late.
+func TestAnExtensionIsNotCountedWhereTheClockIsWrong(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		k := must(fl.locker("a").Lock(t.Context(), "job", WithTTL(period), WithoutRenewal()))(t)
+		settleNetwork()
+		fl.nodes[1].Step(-3 * time.Second)
+		time.Sleep(2 * probeEvery)
+		fl.nodes[0].Crash(true)
+		settleNetwork()
+		if err := k.Extend(t.Context()); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "n1:6379 abstained: its clock is ") {
+			t.Errorf("got %v, want ErrNoQuorum that says whose clock is wrong", err)
+		}
+		fl.nodes[0].Restart() // it has forgotten nothing, but may have
+		time.Sleep(2 * time.Second)
+		if err := k.Extend(t.Context()); err != nil {
+			t.Errorf("with a restarted node that has the key: %v", err)
+		}
+	})
+}
+
+// While too few nodes are there to tell whose clock was set, nobody is asked about it without a pause.
+func TestALeapThatCannotBeJudgedIsLeftForLater(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		fl.locker("a")
+		settleNetwork()
+		for _, n := range fl.nodes[1:] {
+			n.Crash(true)
+		}
+		fl.nodes[0].Step(time.Hour)
+		before := fl.nodes[0].Calls("time")
+		time.Sleep(time.Minute)
+		if probes := fl.nodes[0].Calls("time") - before; probes > 60 {
+			t.Errorf("its clock was read %d times in a minute", probes)
+		}
+	})
+}
+
+// It is the time of asking that counts: a vote that was given while the node abstained does not grow better on its way.
+func TestAVoteThatWasAskedForTooEarlyDoesNotCount(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, fl *fleet) {
+		fl.nodes[0].SetUptime(20 * time.Second)
+		l := fl.locker("a")
+		until := l.Nodes(t.Context())[0].AbstainsUntil
+		fl.net.SetDelay(link0("a", 0), sim.Down, sim.Delay{Min: 100 * ms, Max: 101 * ms})
+		time.Sleep(time.Until(until) - 50*ms)
+		time.AfterFunc(75*ms, func() { // a probe finds that the period is over, and our answer is on its way still
+			s := &l.nodes[0].standing
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			l.nodes[0].reconsider()
+		})
+		if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "abstained") {
+			t.Errorf("asked before, answered afterwards: got %v", err)
+		}
+		if _, err := l.TryLock(t.Context(), "job"); err != nil {
+			t.Errorf("asked afterwards: %v", err)
+		}
+	})
+}
+
+// What becomes of a node's answer while it abstains, by why it does and by what rests on the answer.
+func TestAbstention(t *testing.T) {
+	now := time.Now()
+	restarted := &abstention{doubt: doubtRestart, since: now, until: now.Add(period)}
+	astray := &abstention{clock: time.Hour}
+	for _, c := range []struct {
+		why      *abstention
+		trust    trust
+		abstains bool
+	}{
+		{restarted, trustOld, true},
+		{restarted, trustOurs, false},
+		{restarted, trustAll, false},
+		{astray, trustOld, true},
+		{astray, trustOurs, true},
+		{astray, trustAll, false},
+	} {
+		for v := range voteKinds {
+			said := answer{vote: v}
+			c.why.apply(c.trust, &said, func() time.Time { return now })
+			want := answer{vote: v, err: said.err}
+			switch {
+			case c.abstains && (v == voteGranted || v == voteOutbid):
+				want.vote = voteAbstained
+			case c.abstains && v == voteTaken:
+				want.doubtful = true // nor does it count for who has the lock there
+			}
+			if said != want || (said.err != nil) != (want.vote != v) {
+				t.Errorf("%q, trust %d, vote %d: got %+v, want %+v", c.why.tell(now), c.trust, v, said, want)
+			}
+		}
+	}
 }

@@ -84,7 +84,7 @@ func (n *node) gather(replies func(q query) (any, error)) (*facts, time.Time, er
 		f = &facts{refused: refused}
 	}
 	f.blind, f.unkept, f.micros, f.record, f.remembers = blind, unkept, micros, parseRecord(text), remembers
-	f.text = text
+	f.text, f.trusted = text, n.opts.durable
 	return f, n.opts.clock.local(), nil
 }
 
@@ -152,6 +152,7 @@ func (n *node) learnt(f *facts, now time.Time, fresh bool, ask asker) error {
 	defer func() { <-s.turn }()
 	s.mu.Lock()
 	was := s.life
+	was.leap = s.leap
 	stale := now.Before(was.at) // somebody has learnt more over a later connection
 	if !stale {
 		s.facts, s.at = f, now
@@ -179,7 +180,10 @@ func (n *node) learnt(f *facts, now time.Time, fresh bool, ask asker) error {
 	s.mu.Lock()
 	f.unkept = unkept
 	s.life = is
-	s.reconsider(n.opts)
+	if s.leap == was.leap {
+		s.leap = leap{} // it is in the life
+	}
+	n.reconsider()
 	s.mu.Unlock()
 	var said *ReplyError
 	if errors.As(unkept, &said) && said.Code == "READONLY" {

@@ -33,6 +33,7 @@ type options struct {
 	observer    func(Event)
 	retention   time.Duration // how long nodes keep tokens
 	guard       time.Duration // how long a node that may have forgotten abstains; 0: not at all
+	durable     bool          // nodes that say that they keep all on disk are believed
 
 	evictionAllowed bool
 	blind           bool // nodes that refuse INFO are used
@@ -202,14 +203,27 @@ func WithLogger(l *slog.Logger) Option {
 }
 
 // WithRestartGuard sets for how long the votes of a node are not counted after it
-// may have forgotten what it voted before: after a restart, unless all is kept on disk
-// (appendonly yes, appendfsync always, no-appendfsync-on-rewrite no), after the
-// promotion of a replica, and after FLUSHALL. The default is 30 s. No TTL may be
+// may have forgotten what it voted before: after a restart, whatever it keeps on disk
+// (but see [WithDurableNodes]), after the promotion of a replica, after FLUSHALL, and after
+// its clock was set forward. The default is 30 s. No TTL may be
 // longer, and all that lock the same names must set the same. So masters that have just been started grant nothing for that long. 0 turns it off,
 // for development: then two can hold one lock, if a majority of the nodes
 // restart within a TTL. Only for New.
 func WithRestartGuard(d time.Duration) Option {
 	return Option{name: "WithRestartGuard", newOnly: true, apply: func(o *options) { o.guard = d }}
+}
+
+// WithDurableNodes trusts what nodes keep on disk: one that is set to flush every change before it answers
+// (appendonly yes, appendfsync always, no-appendfsync-on-rewrite no), and was so when this Locker last saw it, counts at once
+// after a restart, as far as this Locker knew it before with the same record. To a Locker that meets it
+// after the restart it abstains like any other. The default is to trust no file.
+//
+// The assumption, which no client can check: nobody changes appendonly or appendfsync while a node runs, and nobody starts
+// a node from a replica's file, from a backup, or from any file but its own last one. Where that is not so, two can
+// hold one lock. What it gains: after a restart of a majority, clients that were there get locks again at once, and
+// not after the restart guard's 30 s. Only for New.
+func WithDurableNodes() Option {
+	return Option{name: "WithDurableNodes", newOnly: true, apply: func(o *options) { o.durable = true }}
 }
 
 // WithEvictionAllowed accepts nodes that have a memory limit and a policy other

@@ -21,6 +21,7 @@ type standing struct {
 	life   life       // set by who has the turn
 	facts  *facts     // nil: never learnt
 	at     time.Time  // when facts were learnt
+	leap   leap       // of its clock, which life does not know of yet; zero: none
 	astray bool       // its clock is too far off the others'
 	clock  time.Duration
 	trip   time.Duration // the last round trip
@@ -100,10 +101,10 @@ func unwrapDown(err error) string {
 func (n *node) measured(micros int64, asked, now instant) {
 	n.fence.measured(n.index, micros, asked, now)
 	offsets, wrong := n.fence.disagreement()
+	leaps, strayed := n.fence.leaps()
 	all := n.peers.all()
-	strayed := false
 	for _, m := range all {
-		strayed = m.setClock(offsets[m.index], wrong.has(m.index)) || strayed
+		strayed = m.setClock(offsets[m.index], wrong.has(m.index), leaps[m.index]) || strayed
 		m.announce()
 	}
 	trip := now.local.Sub(asked.local)
@@ -112,31 +113,35 @@ func (n *node) measured(micros int64, asked, now instant) {
 	n.standing.mu.Unlock()
 	n.events.measured(n, trip, offsets[n.index])
 	if strayed {
-		// It may be the time that went on while this machine was asleep: read all clocks anew.
+		// It may be the time that went on while this machine was asleep: read all clocks anew. And the record of a node
+		// whose clock was set forward is to say so soon.
 		for _, m := range all {
 			m.probeSoon()
 		}
 	}
 }
 
-// setClock reports whether the node's clock has become a wrong one.
-func (n *node) setClock(off time.Duration, wrong bool) bool {
+// setClock reports whether the clocks should be read again: the node's has become a wrong one, or was set forward by leapt.
+func (n *node) setClock(off time.Duration, wrong bool, leapt time.Duration) bool {
 	s := &n.standing
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.clock = off
-	if s.astray == wrong && !wrong {
-		return false
+	turned := wrong && !s.astray || leapt > 0
+	s.clock, s.astray = off, wrong
+	if leapt > 0 {
+		s.leap = leap{n.opts.clock.local(), leapt}
 	}
-	turned := wrong && !s.astray
-	s.astray = wrong
-	s.reconsider(n.opts)
+	n.reconsider()
 	return turned
 }
 
-// reconsider settles whether the node abstains. Called with mu held.
-func (s *standing) reconsider(o *options) {
-	a := s.life.abstains(o.guard, o.clock.local())
+// reconsider settles whether the node abstains. Called with standing.mu held.
+func (n *node) reconsider() {
+	s, is := &n.standing, n.standing.life
+	if s.leap.at.After(is.since) {
+		is.since, is.doubt = s.leap.at, s.leap.doubt()
+	}
+	a := is.abstains(n.opts, n.opts.clock.local())
 	if s.astray {
 		a = &abstention{clock: s.clock}
 	}

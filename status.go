@@ -181,7 +181,7 @@ func (o *options) findings(f *facts, err error, connected bool) []Finding {
 	case f.aof && f.fsync == "always" && f.lazy == "yes":
 		add(Note, "rewrite", "CONFIG SET no-appendfsync-on-rewrite no", "appendfsync always is suspended during rewrites: the node counts as one that forgets when it restarts")
 	case f.aof && f.fsync != "always" && f.fsync != "":
-		add(Note, "fsync", "none needed; appendfsync always spares the wait after a restart", "appendfsync %s loses the last moments before a crash: after a restart the node abstains for %s", f.fsync, o.guard)
+		add(Note, "fsync", "none needed; appendfsync always keeps them", "appendfsync %s loses the last moments before a crash, so that the node counts as one that forgets when it restarts", f.fsync)
 	}
 	if f.promoted && f.role == "master" {
 		add(Note, "promoted", "none needed; masters without replicas are what Redlock wants", "the node has been a replica, or has had one")

@@ -44,7 +44,7 @@ func clientMain(nodes []string) int {
 }
 
 func (c *client) run(nodes []string) (err error) {
-	if c.locker, err = redlock.New(nodes, redlock.WithTTL(ttl), redlock.WithRestartGuard(guard)); err != nil {
+	if c.locker, err = redlock.New(nodes, redlock.WithTTL(ttl), redlock.WithRestartGuard(guard), redlock.WithDurableNodes()); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.locker.Close()) }()

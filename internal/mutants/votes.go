@@ -26,15 +26,57 @@ var inVotes = []mutant{
 // inGuard are nodes that are trusted though they may have forgotten.
 var inGuard = []mutant{
 	{name: "no restart guard", changes: []change{{
-		"guard.go", `if period <= 0 || is.epoch == "" || !now.Before(until) {`, `if true {`,
+		"guard.go", `if o.guard <= 0 || is.epoch == "" || !now.Before(until.Add(o.connectTimeout())) {`, `if true {`,
 	}}},
 	{name: "a promoted replica trusted for its uptime", changes: []change{{
 		"guard.go", "	case f.promoted:\n		is.since", "	case f.promoted && false:\n		is.since",
 	}}},
 	{
-		name: "a node believed that it is durable before it has shown it", test: "TestRecall",
-		why: "60 seeds did not show it", changes: []change{{
-			"guard.go", `case f.durable() && here.durable && !f.promoted:`, `case f.durable() && !f.promoted:`,
+		name: "a durable node's record is a proof for everybody", test: "TestADurableNodesOldFileGrantsNothing",
+		why: "no durable node of the simulation is started from an old file", changes: []change{{
+			"guard.go", `return f.trusted && !f.promoted && was.epoch != ""`, `return !f.promoted && was.epoch != ""`,
+		}},
+	},
+	{
+		name: "a durable node trusted with a record that nobody knew", test: "TestRecall",
+		why: "no durable node of the simulation is started from an old file", changes: []change{{
+			"guard.go", `was.durable && was.record.durable && was.record.since == f.record.since`, `true`,
+		}},
+	},
+	{
+		name: "an extension counts on a node whose clock is wrong", test: "TestAnExtensionIsNotCountedWhereTheClockIsWrong",
+		why: "300 seeds did not show it", changes: []change{{
+			"guard.go", `case t == trustAll, t == trustOurs && a.doubt != "":`, `case t == trustAll, t == trustOurs:`,
+		}},
+	},
+	{
+		name: "a vote counts that was asked for while the node abstained", test: "TestAVoteThatWasAskedForTooEarlyDoesNotCount",
+		why: "the answer must be under way when the guard's period ends", changes: []change{{
+			"standing.go", `if a.over(c.asked) {`, `if a.over(n.opts.clock.local()) {`,
+		}},
+	},
+	{
+		name: "an abstention ends for what was asked for during it", test: "TestAVoteThatWasAskedForTooEarlyDoesNotCount",
+		why: "the answer must be under way when the guard's period ends, and a probe be faster", changes: []change{{
+			"guard.go", `!now.Before(until.Add(o.connectTimeout()))`, `!now.Before(until)`,
+		}},
+	},
+	{
+		name: "what a node that abstains says of another holder counts for that one", test: "TestAbstention",
+		why: "it makes waiters keep votes that they should give back, for a while", changes: []change{{
+			"guard.go", `said.doubtful = true`, `said.doubtful = false`,
+		}},
+	},
+	{
+		name: "who was slower with the node record knows better", test: "TestWhoWasFasterWithTheRecordKnowsBetter",
+		why: "two must notice the same within one round trip, and disagree", changes: []change{{
+			"learn.go", "		is = was.recall(f, is.at)\n", "",
+		}},
+	},
+	{
+		name: "what was learnt over an earlier connection is believed", test: "TestWhatWasLearntBeforeIsNotBelieved",
+		why: "an answer must be slower than a new connection to the same node", changes: []change{{
+			"learn.go", `stale := now.Before(was.at)`, `stale := now.Before(was.at) && false`,
 		}},
 	},
 	{

@@ -25,6 +25,7 @@ type Scenario struct {
 	Timeout time.Duration // WithNodeTimeout
 	Guard   time.Duration // WithRestartGuard
 	Durable bool          // nodes keep everything on disk, and say so
+	Trusted bool          // durable nodes are believed: WithDurableNodes
 	Length  time.Duration // how long clients and faults go on
 	Faults  []fault       // what is drawn from; empty: a calm run
 	Pace    time.Duration // mean pause between faults
@@ -88,6 +89,7 @@ func NewScenario(seed uint64) Scenario {
 			s.Length += 3 * s.Guard / 2
 		}
 	}
+	s.Trusted = s.Durable && rand.New(rand.NewPCG(seed, 0xd15c)).IntN(4) > 0 // a generator of its own: the rest of a seed stays what it was
 	return s
 }
 
@@ -161,6 +163,6 @@ func (s Scenario) String() string {
 	for i, f := range kinds {
 		names[i] = f.name
 	}
-	return fmt.Sprintf("seed %d: %d nodes, %d clients × %d, %d names, TTL %v, node timeout %v, guard %v, durable %v, delay up to %v, %v, %v long, a fault every %v for %v of [%s], assumptions kept: %v",
-		s.Seed, s.Nodes, s.Clients, s.Workers, s.Names, s.TTL, s.Timeout, s.Guard, s.Durable, s.Delay.Max, s.Habits, s.Length, s.Pace, s.Strain, strings.Join(names, " "), s.Sound)
+	return fmt.Sprintf("seed %d: %d nodes, %d clients × %d, %d names, TTL %v, node timeout %v, guard %v, durable %v, trusted %v, delay up to %v, %v, %v long, a fault every %v for %v of [%s], assumptions kept: %v",
+		s.Seed, s.Nodes, s.Clients, s.Workers, s.Names, s.TTL, s.Timeout, s.Guard, s.Durable, s.Trusted, s.Delay.Max, s.Habits, s.Length, s.Pace, s.Strain, strings.Join(names, " "), s.Sound)
 }

@@ -169,9 +169,14 @@ func (w *world) connect(name string) *redlock.Locker {
 	for i, n := range w.nodes {
 		urls[i] = "redis://" + n.Addr()
 	}
-	locker, err := redlock.New(urls,
+	opts := []redlock.Option{
 		redlock.WithTTL(w.scenario.TTL), redlock.WithNodeTimeout(w.scenario.Timeout), redlock.WithRestartGuard(w.scenario.Guard),
-		redlock.WithDialer(w.net.Dialer(name)))
+		redlock.WithDialer(w.net.Dialer(name)),
+	}
+	if w.scenario.Trusted {
+		opts = append(opts, redlock.WithDurableNodes())
+	}
+	locker, err := redlock.New(urls, opts...)
 	if err != nil {
 		panic(err)
 	}
