@@ -34,6 +34,7 @@ type facts struct {
 	record    record // that it had; the zero record: none
 	text      string // the record as it stood there
 	remembers bool   // INFO is refused: the node still knows a script of ours
+	floor     int64  // the largest token that it has dropped; 0: none, or not known
 
 	trusted bool // what durable nodes keep on disk is believed to be all: WithDurableNodes
 }

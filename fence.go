@@ -22,8 +22,12 @@ import (
 // and the other was the owner are disjoint, so the later one's token is larger.
 //
 // Where a node has lost its data, the time takes over: a token proposed later is larger as
-// long as clocks disagree by less than the node was out of the vote. So entries
-// older than the retention can be forgotten, and nothing piles up.
+// long as clocks disagree by less than the node was out of the vote.
+//
+// Entries older than the retention, by the client's clock and by the node's, are dropped, so that nothing piles up.
+// What was proposed later is larger than these, too, unless clocks were set back or disagree by as much. So each node
+// keeps the largest that it has ever dropped, its floor, and does not count for who takes the time to be
+// earlier than that; nor does a node whose clock is so far ahead of that time that it may drop what would come next.
 
 // maxAhead is by how much a token may be ahead of the nodes' time. Beyond, somebody's idea
 // of the time is wrong, and following it would spoil the name for all others.
@@ -35,6 +39,8 @@ type fence struct {
 	seen  atomic.Int64 // the highest token seen
 
 	ahead atomic.Int64 // the nodes' time minus local, in µs
+
+	apart time.Duration // where two clocks are further apart, what the one has dropped may be ahead of the other
 
 	mu       sync.Mutex   // guards the fields below
 	offsets  []nodeOffset // by node
@@ -188,7 +194,8 @@ func (f *fence) poor() (nodes nodeSet) {
 }
 
 // disagreement returns by how much each node's clock is ahead of the median, and
-// which are certainly wrong by more than maxAhead. Of two clocks nobody can say which is.
+// which are certainly wrong by more than maxAhead. Of two clocks nobody can say which is; but the time is taken from
+// the slower one, and if the other is far ahead, it may have dropped tokens that are larger than this time.
 func (f *fence) disagreement() (ahead []time.Duration, wrong nodeSet) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -205,6 +212,11 @@ func (f *fence) disagreement() (ahead []time.Duration, wrong nodeSet) {
 	}
 	if known < max(3, majority(len(f.offsets))) {
 		wrong = 0
+		for i, o := range f.offsets {
+			if o.known && ahead[i] > f.apart+time.Duration(o.error)*time.Microsecond {
+				wrong = wrong.with(i)
+			}
+		}
 	}
 	return ahead, wrong
 }

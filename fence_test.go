@@ -1,6 +1,8 @@
 package redlock
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 )
@@ -78,6 +80,82 @@ func TestNodesTimeIgnoresTheWallClock(t *testing.T) {
 	}
 }
 
+// What is asked for after a hold gets no token that is smaller than that hold's, although the nodes have dropped that
+// one, and all clocks have been set back since.
+func TestTokensThatWereDroppedAreNotUndercut(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a"), fl.locker("b")
+		k := must(a.Lock(t.Context(), "job"))(t)
+		dropped := k.Token()
+		must(0, k.Unlock(t.Context()))(t)
+		time.Sleep(90 * time.Second)
+		for _, n := range fl.nodes {
+			if n.Do("ZCARD", tokensName) != int64(0) {
+				t.Fatal("the token has not been dropped: this proves nothing")
+			}
+			n.Step(-time.Hour)
+		}
+		time.Sleep(2 * probeEvery)
+		for i, l := range []*Locker{b, fl.locker("c"), a} {
+			k, err := l.TryLock(t.Context(), "job")
+			if err == nil && k.Token() <= dropped {
+				t.Errorf("locker %d: token %d after %d", i, k.Token(), dropped)
+			}
+			if err == nil {
+				_ = k.Unlock(t.Context())
+			} else if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "dropped") {
+				t.Errorf("locker %d: got %v, want ErrNoQuorum that says why", i, err)
+			}
+			settleNetwork() // what it began is undone
+		}
+		time.Sleep(time.Hour)
+		k = must(b.TryLock(t.Context(), "job"))(t) // when the time has caught up
+		if k.Token() <= dropped {
+			t.Errorf("an hour later: token %d after %d", k.Token(), dropped)
+		}
+	})
+}
+
+// One node's clock is an hour slow all the time, no data is lost, and of two readings the slow one is the median.
+func TestTheSlowerOfTwoClocksIsNotTheTime(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		fl.nodes[0].Step(-time.Hour)
+		a := fl.locker("a")
+		settleNetwork()
+		fl.net.Refuse(link0("a", 0)) // which would know the token for an hour, by its own clock
+		fl.net.Reset(link0("a", 0))
+		k := must(a.Lock(t.Context(), "job"))(t)
+		last := k.Token()
+		must(0, k.Unlock(t.Context()))(t)
+		fl.net.Refuse(link0("b", 2))
+		b := fl.locker("b")
+		for range 300 { // the token is dropped on the way, and b is not asked to look until it has been
+			if k, err := b.TryLock(t.Context(), "job"); err == nil {
+				if k.Token() <= last {
+					t.Fatalf("token %d after %d", k.Token(), last)
+				}
+				last = k.Token()
+				_ = k.Unlock(t.Context())
+			} else if !errors.Is(err, ErrNoQuorum) {
+				t.Fatal(err)
+			}
+			dropped := func() bool { return fl.nodes[1].Do("ZCARD", tokensName) == int64(0) }
+			if time.Sleep(time.Second); !dropped() {
+				time.Sleep(30 * time.Second)
+				for !dropped() {
+					time.Sleep(ms)
+				}
+			}
+		}
+		fl.net.Accept(link0("b", 2))
+		time.Sleep(2 * time.Second)
+		k = must(b.TryLock(t.Context(), "job"))(t)
+		if k.Token() <= last {
+			t.Errorf("all clocks known: token %d after %d", k.Token(), last)
+		}
+	})
+}
+
 // A clock has leapt where it goes forward, more than its reading may be wrong, and the others do not.
 func TestLeaps(t *testing.T) {
 	const hour, nodes = time.Hour, 3
@@ -145,5 +223,25 @@ func TestTwoClocksDoNotLeap(t *testing.T) {
 		if by, _ := f.leaps(); by[0] != 0 || by[1] != 0 {
 			t.Errorf("reading %d: %v", i, by)
 		}
+	}
+}
+
+// A node whose clock is behind keeps tokens for longer, but not for as long as it is behind.
+func TestANodesClockDelaysDropping(t *testing.T) {
+	for behind, want := range map[time.Duration]time.Duration{0: time.Minute, 10 * time.Minute: 11 * time.Minute, 24 * time.Hour: time.Hour + time.Minute} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a")
+			must(0, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+			fl.nodes[0].Step(-behind)
+			kept := func(node int) bool { return fl.nodes[node].Do("ZCARD", tokensName) == int64(1) }
+			time.Sleep(want - time.Second)
+			if !kept(0) {
+				t.Errorf("%v behind: dropped within %v", behind, want)
+			}
+			time.Sleep(2 * probeEvery)
+			if kept(0) || kept(1) {
+				t.Errorf("%v behind: kept after %v", behind, want+2*probeEvery)
+			}
+		})
 	}
 }

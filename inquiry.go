@@ -6,21 +6,21 @@ import (
 	"fmt"
 )
 
-// query is a command whose reply tells facts. The last two are not always asked.
+// query is a command whose reply tells facts. The last one is not always asked.
 type query struct {
 	kind *kind
 	key  string
 }
 
 func (n *node) queries() []query {
-	list := make([]query, 0, 9)
+	list := make([]query, 0, 10)
 	for _, s := range infoSections {
 		list = append(list, query{askInfo, s})
 	}
 	for _, p := range configPatterns {
 		list = append(list, query{askConfig, p})
 	}
-	list = append(list, query{readTime, ""}, query{askRecord, n.recordKey()})
+	list = append(list, query{readTime, ""}, query{askRecord, n.recordKey()}, query{askRecord, n.floorKey()})
 	if n.opts.blind {
 		list = append(list, query{askScript, n.recordScript().sha})
 	}
@@ -28,6 +28,7 @@ func (n *node) queries() []query {
 }
 
 func (n *node) recordKey() string { return n.opts.prefix + nodeName }
+func (n *node) floorKey() string  { return n.opts.prefix + floorName }
 
 // recordScript differs from prefix to prefix, so that whoever makes the node know it
 // has seen to the record of that prefix in the same step.

@@ -37,6 +37,7 @@ func (n *node) gather(replies func(q query) (any, error)) (*facts, time.Time, er
 	var unkept error
 	var micros int64
 	var text string
+	var floor int64
 	remembers := false
 	for _, q := range n.queries() {
 		reply, err := replies(q)
@@ -70,6 +71,11 @@ func (n *node) gather(replies func(q query) (any, error)) (*facts, time.Time, er
 				return nil, time.Time{}, fmt.Errorf("TIME: %w", err)
 			}
 		case askRecord:
+			if q.key == n.floorKey() {
+				kept, _ := redis.String(reply, err) // may be refused: then nothing is known
+				floor, _ = parseToken(kept)
+				continue
+			}
 			if err == nil && reply != nil {
 				text, err = redis.String(reply, nil)
 			}
@@ -84,7 +90,7 @@ func (n *node) gather(replies func(q query) (any, error)) (*facts, time.Time, er
 		f = &facts{refused: refused}
 	}
 	f.blind, f.unkept, f.micros, f.record, f.remembers = blind, unkept, micros, parseRecord(text), remembers
-	f.text, f.trusted = text, n.opts.durable
+	f.text, f.floor, f.trusted = text, floor, n.opts.durable
 	return f, n.opts.clock.local(), nil
 }
 
@@ -183,6 +189,7 @@ func (n *node) learnt(f *facts, now time.Time, fresh bool, ask asker) error {
 	if s.leap == was.leap {
 		s.leap = leap{} // it is in the life
 	}
+	s.floor = f.floor
 	n.reconsider()
 	s.mu.Unlock()
 	var said *ReplyError

@@ -34,6 +34,7 @@ const (
 	ownNames   = "redlock:"
 	tokensName = ownNames + "tokens"
 	nodeName   = ownNames + "node"
+	floorName  = ownNames + "floor"
 )
 
 // maxName bounds a name, in bytes: it is in every message.
@@ -70,6 +71,7 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.fence.init(o.clock.now(), len(targets))
+	l.fence.apart = o.retention / 2
 	l.events = startEvents(o)
 	l.leases.start(o.clock)
 	l.underway.idle = make(chan struct{})

@@ -51,6 +51,7 @@ func TestBadCallsAreRefused(t *testing.T) {
 			{strings.Repeat("x", 513), nil, "513 bytes"},
 			{tokensName, nil, "used by the library"},
 			{nodeName, nil, "used by the library"},
+			{floorName, nil, "used by the library"},
 			{"redlock:once:a", nil, "used by the library"},
 			{"a", []Option{WithTTL(0)}, "TTL 0s"},
 			{"a", []Option{WithNodeTimeout(time.Second)}, "WithNodeTimeout is only for New"},

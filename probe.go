@@ -26,12 +26,10 @@ func newProbing() probing {
 
 var (
 	readTime = &kind{index: 5, command: "TIME", native: noArgs, read: readMicros, trust: trustAll}
-	trim     = &kind{index: 6, command: "ZREMRANGEBYSCORE", native: trimArgs, read: readCount, trust: trustAll}
+	trim     = &kind{index: 6, layout: rows(2), tokens: true, read: readFloor, trust: trustAll, script: newScript("trim")}
 )
 
 func noArgs(_ *question, args []any) []any { return args }
-
-func trimArgs(q *question, args []any) []any { return append(args, q.key, "-inf", q.args[0]) }
 
 func readMicros(reply any) answer {
 	parts, err := redis.Int64s(reply, nil)
@@ -41,11 +39,13 @@ func readMicros(reply any) answer {
 	return answer{vote: voteGranted, token: parts[0]*1e6 + parts[1], reply: reply}
 }
 
-func readCount(reply any) answer {
-	if _, ok := reply.(int64); !ok {
+func readFloor(reply any) answer {
+	text, ok := reply.([]byte)
+	if !ok {
 		return garbled(reply)
 	}
-	return answer{vote: voteGranted}
+	floor, _ := parseToken(string(text)) // none where it is nothing
+	return answer{vote: voteGranted, token: floor}
 }
 
 // probeSoon asks for a probe before its time, for example because the nodes' clocks seem to be off.
@@ -76,9 +76,21 @@ func (n *node) probe(ctx context.Context) error {
 			return err
 		}
 		if n.opts.fencing {
-			oldest := n.fence.time(n.opts.clock.now()) - n.opts.retention.Microseconds()
-			_, _ = n.inquire(ctx, trim, n.opts.prefix+tokensName, oldest)
+			n.trim(ctx)
 		}
+	}
+}
+
+// trim has the node drop the tokens that are older than the retention, and takes note of its floor.
+func (n *node) trim(ctx context.Context) {
+	now := n.fence.time(n.opts.clock.now())
+	a, _ := n.inquire(ctx, trim, n.floorKey(), now, n.opts.retention.Microseconds())
+	if a.vote == voteGranted {
+		s := &n.standing
+		s.mu.Lock()
+		s.floor = a.token
+		n.reconsider()
+		s.mu.Unlock()
 	}
 }
 

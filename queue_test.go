@@ -20,7 +20,7 @@ func never(int) time.Duration { return time.Hour }
 func (fl *fleet) leftovers() (keys []string) {
 	for _, n := range fl.nodes {
 		for _, key := range n.Keys() {
-			if key != tokensName && key != nodeName {
+			if key != tokensName && key != nodeName && key != floorName {
 				keys = append(keys, n.Addr()+" "+key)
 			}
 		}

@@ -215,7 +215,7 @@ func (f Fleet) Leftovers(t *testing.T) []string {
 			t.Fatalf("KEYS at %s: %v", n.Addr(), err)
 		}
 		for _, k := range keys {
-			if k != "redlock:tokens" && k != "redlock:node" {
+			if k != "redlock:tokens" && k != "redlock:node" && k != "redlock:floor" {
 				left = append(left, n.Addr()+" "+k)
 			}
 		}

@@ -44,7 +44,7 @@ func (r *running) report(b *breaking, began, first, last time.Time) (report, err
 			if err != nil {
 				return found, err
 			}
-			found.left = append(found.left, slices.DeleteFunc(keys, func(k string) bool { return k == "redlock:tokens" || k == "redlock:node" })...)
+			found.left = append(found.left, slices.DeleteFunc(keys, func(k string) bool { return k == "redlock:tokens" || k == "redlock:node" || k == "redlock:floor" })...)
 		}
 		if len(found.left) == 0 || time.Now().After(deadline) {
 			return found, nil

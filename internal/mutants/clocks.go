@@ -1,6 +1,6 @@
 package main
 
-// inClocks are clocks that are believed, or not, for the wrong reasons.
+// inClocks are clocks that are believed, or not, for the wrong reasons, and tokens that are forgotten.
 var inClocks = []mutant{
 	{
 		name: "a node whose clock was set forward has forgotten nothing", test: "TestAClockThatIsSetRightMakesNoNodeOld",
@@ -18,6 +18,36 @@ var inClocks = []mutant{
 		name: "the clocks are read until a leap can be judged", test: "TestALeapThatCannotBeJudgedIsLeftForLater",
 		why: "a majority must be away when a clock is set", changes: []change{{
 			"fence.go", `found = found || o.leapt == f.readings`, `found = true`,
+		}},
+	},
+	{
+		name: "a node does not note what it drops", test: "TestTokensThatWereDroppedAreNotUndercut",
+		why: "runs are shorter than the retention", changes: []change{{
+			"lua/trim.lua", `redis.pcall('SET', KEYS[1], floor)`, ``,
+		}},
+	},
+	{
+		name: "what a node has dropped is not read", test: "TestTokensThatWereDroppedAreNotUndercut",
+		why: "runs are shorter than the retention", changes: []change{{
+			"learn.go", "	s.floor = f.floor\n", "",
+		}},
+	},
+	{
+		name: "the slower of two clocks that disagree is the time", test: "TestTheSlowerOfTwoClocksIsNotTheTime",
+		why: "no clock of the simulation is wrong by half the retention", changes: []change{{
+			"fence.go", "			if o.known && ahead[i] > f.apart+time", "			if false && ahead[i] > f.apart+time",
+		}},
+	},
+	{
+		name: "a node's own clock does not delay what it drops", test: "TestANodesClockDelaysDropping",
+		why: "runs are shorter than the retention", changes: []change{{
+			"lua/trim.lua", `math.min(theirs, math.max(mine[1] * 1000000 + mine[2], theirs - 3600000000))`, `theirs`,
+		}},
+	},
+	{
+		name: "a clock that is years behind keeps tokens for years", test: "TestANodesClockDelaysDropping",
+		why: "no clock of the simulation is wrong by an hour", changes: []change{{
+			"lua/trim.lua", `theirs - 3600000000)`, `0)`,
 		}},
 	},
 }

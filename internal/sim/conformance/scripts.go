@@ -62,6 +62,7 @@ func Scripts() map[string][]Case {
 		"node":        nodeCases,
 		"once":        onceCases,
 		"inspect":     inspectCases,
+		"trim":        trimCases,
 
 		"read":         readCases,
 		"keep_reading": keepReadingCases,

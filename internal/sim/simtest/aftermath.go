@@ -98,7 +98,7 @@ func (w *world) contest() {
 }
 
 // kept are the keys that stay on the nodes.
-var kept = []string{"redlock:tokens", "redlock:node"}
+var kept = []string{"redlock:tokens", "redlock:node", "redlock:floor"}
 
 // leftovers: what nobody holds or waits for is not on the nodes.
 func (w *world) leftovers(when string) {
