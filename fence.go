@@ -25,9 +25,10 @@ import (
 // long as clocks disagree by less than the node was out of the vote.
 //
 // Entries older than the retention, by the client's clock and by the node's, are dropped, so that nothing piles up.
-// What was proposed later is larger than these, too, unless clocks were set back or disagree by as much. So each node
-// keeps the largest that it has ever dropped, its floor, and does not count for who takes the time to be
-// earlier than that; nor does a node whose clock is so far ahead of that time that it may drop what would come next.
+// What is proposed later is larger than these, too, unless clocks were set back or disagree by as much. So each node
+// keeps the largest that it has ever dropped, its floor, and every proposal is above the floors of all nodes. Between
+// two looks at a floor the node may drop more: so a node does not count whose clock is far ahead of the only other one that is
+// known.
 
 // maxAhead is by how much a token may be ahead of the nodes' time. Beyond, somebody's idea
 // of the time is wrong, and following it would spoil the name for all others.
@@ -37,6 +38,7 @@ const maxAhead = time.Second
 type fence struct {
 	epoch instant      // where local counts from
 	seen  atomic.Int64 // the highest token seen
+	floor atomic.Int64 // the highest token that a node has dropped
 
 	ahead atomic.Int64 // the nodes' time minus local, in µs
 
@@ -79,21 +81,29 @@ func (f *fence) local(now instant) int64 {
 func (f *fence) time(now instant) int64 { return f.local(now) + f.ahead.Load() }
 
 // propose returns the token for a new attempt.
-func (f *fence) propose(now instant) int64 { return max(f.time(now), f.seen.Load()+1) }
+func (f *fence) propose(now instant) int64 {
+	return max(f.time(now), f.seen.Load()+1, f.floor.Load()+1)
+}
 
 // see takes note of a token.
-func (f *fence) see(token int64) {
+func (f *fence) see(token int64) { raiseTo(&f.seen, token) }
+
+// dropped takes note of a node's floor.
+func (f *fence) dropped(floor int64) { raiseTo(&f.floor, floor) }
+
+func raiseTo(a *atomic.Int64, to int64) {
 	for {
-		seen := f.seen.Load()
-		if token <= seen || f.seen.CompareAndSwap(seen, token) {
+		was := a.Load()
+		if to <= was || a.CompareAndSwap(was, to) {
 			return
 		}
 	}
 }
 
-// tooFarAhead reports whether a token cannot have come from a sound clock.
+// tooFarAhead reports whether a token cannot have come from a sound clock. What nodes have dropped was a sound clock's
+// once: it was older than the retention by then.
 func (f *fence) tooFarAhead(token int64, now instant) bool {
-	return token > f.time(now)+maxAhead.Microseconds()
+	return token > max(f.time(now), f.floor.Load())+maxAhead.Microseconds()
 }
 
 // outdated reports whether a token was proposed so long ago that a node which has dropped larger ones,
@@ -103,7 +113,7 @@ func (l *Locker) outdated(token int64) bool {
 	if l.opts.guard > 0 {
 		limit = min(limit, l.opts.guard/2)
 	}
-	return token > 0 && token < l.fence.time(l.opts.clock.now())-limit.Microseconds()
+	return token > 0 && (token <= l.fence.floor.Load() || token < l.fence.time(l.opts.clock.now())-limit.Microseconds())
 }
 
 // measured takes note of a node's clock: it showed micros some time between

@@ -54,7 +54,6 @@ const (
 	doubtEmptied  doubt = "lost its data %s ago, at the latest"
 	doubtNoted    doubt = "lost its data, or had its clock set forward, %s ago, as another client has noted"
 	doubtUnknown  doubt = "was met %s ago and may not be asked for its age (INFO is refused)"
-	doubtDropped  doubt = "has dropped tokens that are ahead of the nodes' clocks, noticed %s ago"
 )
 
 // record is what a node keeps at {prefix}redlock:node: the epoch in which it was

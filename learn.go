@@ -189,7 +189,7 @@ func (n *node) learnt(f *facts, now time.Time, fresh bool, ask asker) error {
 	if s.leap == was.leap {
 		s.leap = leap{} // it is in the life
 	}
-	s.floor = f.floor
+	n.fence.dropped(f.floor)
 	n.reconsider()
 	s.mu.Unlock()
 	var said *ReplyError

@@ -86,11 +86,7 @@ func (n *node) trim(ctx context.Context) {
 	now := n.fence.time(n.opts.clock.now())
 	a, _ := n.inquire(ctx, trim, n.floorKey(), now, n.opts.retention.Microseconds())
 	if a.vote == voteGranted {
-		s := &n.standing
-		s.mu.Lock()
-		s.floor = a.token
-		n.reconsider()
-		s.mu.Unlock()
+		n.fence.dropped(a.token)
 	}
 }
 

@@ -22,7 +22,6 @@ type standing struct {
 	facts  *facts     // nil: never learnt
 	at     time.Time  // when facts were learnt
 	leap   leap       // of its clock, which life does not know of yet; zero: none
-	floor  int64      // the largest token that it is known to have dropped
 	astray bool       // its clock is too far off the others'
 	clock  time.Duration
 	trip   time.Duration // the last round trip
@@ -144,16 +143,6 @@ func (n *node) reconsider() {
 		is.since, is.doubt = s.leap.at, s.leap.doubt()
 	}
 	a := is.abstains(n.opts, now.local)
-	if ahead := time.Duration(s.floor-n.fence.time(now)) * time.Microsecond; ahead > -n.opts.connectTimeout() { // as life.abstains has it
-		// By our idea of the time, a token that we propose may be smaller than one that the node has dropped.
-		until := now.local.Add(ahead)
-		if a == nil || a.until.Before(until) {
-			a = &abstention{doubt: doubtDropped, since: now.local, until: until}
-			if last := s.abstains.Load(); last != nil && last.doubt == doubtDropped {
-				a.since = last.since
-			}
-		}
-	}
 	if s.astray {
 		a = &abstention{clock: s.clock}
 	}

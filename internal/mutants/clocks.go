@@ -29,7 +29,7 @@ var inClocks = []mutant{
 	{
 		name: "what a node has dropped is not read", test: "TestTokensThatWereDroppedAreNotUndercut",
 		why: "runs are shorter than the retention", changes: []change{{
-			"learn.go", "	s.floor = f.floor\n", "",
+			"learn.go", "	n.fence.dropped(f.floor)\n", "",
 		}},
 	},
 	{
