@@ -22,14 +22,20 @@ var inClocks = []mutant{
 	},
 	{
 		name: "a node does not note what it drops", test: "TestTokensThatWereDroppedAreNotUndercut",
-		why: "runs are shorter than the retention", changes: []change{{
+		why: "it takes clocks that are set back by more than the retention", changes: []change{{
 			"lua/trim.lua", `redis.pcall('SET', KEYS[1], floor)`, ``,
 		}},
 	},
 	{
 		name: "what a node has dropped is not read", test: "TestTokensThatWereDroppedAreNotUndercut",
-		why: "runs are shorter than the retention", changes: []change{{
+		why: "it takes clocks that are set back by more than the retention", changes: []change{{
 			"learn.go", "	n.fence.dropped(f.floor)\n", "",
+		}},
+	},
+	{
+		name: "what a node has dropped is too far ahead", test: "TestTokensThatWereDroppedAreNotUndercut",
+		why: "no clocks of the simulation are set back by more than the retention", changes: []change{{
+			"fence.go", `token > max(f.time(now), f.floor.Load())+`, `token > f.time(now)+`,
 		}},
 	},
 	{
@@ -40,7 +46,7 @@ var inClocks = []mutant{
 	},
 	{
 		name: "a node's own clock does not delay what it drops", test: "TestANodesClockDelaysDropping",
-		why: "runs are shorter than the retention", changes: []change{{
+		why: "it takes a clock that is wrong by minutes", changes: []change{{
 			"lua/trim.lua", `math.min(theirs, math.max(mine[1] * 1000000 + mine[2], theirs - 3600000000))`, `theirs`,
 		}},
 	},

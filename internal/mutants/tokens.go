@@ -26,7 +26,7 @@ var inTokens = []mutant{
 	{
 		name: "the highest token seen is forgotten", test: "TestProposalsGrowWhateverTheClocksDo",
 		why: "it spares a second round, no more", changes: []change{{
-			"fence.go", `return max(f.time(now), f.seen.Load()+1) }`, `return f.time(now) }`,
+			"fence.go", `max(f.time(now), f.seen.Load()+1,`, `max(f.time(now),`,
 		}},
 	},
 }
