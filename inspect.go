@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -55,7 +56,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Inspection, error) {
 	if err != nil {
 		return Inspection{Name: name}, fmt.Errorf("redlock: inspect %q: %w", name, unprefixed{err})
 	}
-	all, err := l.look(ctx, "inspect", name, key)
+	all, err := l.look(ctx, "inspect", name, key, 0)
 	i := Inspection{Name: name}
 	for n, s := range all {
 		i.Nodes = append(i.Nodes, s.tell(l.nodes[n].target.String()))
@@ -106,6 +107,7 @@ func (i *Inspection) conclude(need int) {
 
 // sight is what one node said when it was asked about a name.
 type sight struct {
+	said    bool       // it has said what follows
 	failed  *NodeError // why it does not count
 	owner   string
 	readers []string
@@ -128,7 +130,7 @@ func (s *sight) tell(addr string) NodeInspection {
 
 func (r *reading) told() Runs { return Runs{r.runs, r.state, r.token, r.left} }
 
-// readings sums up the registers of all nodes that count.
+// readings sums up the registers of all nodes that count. Others may lack what these have.
 func readings(all []sight) reading {
 	entries := make([]*entry, len(all))
 	for i := range all {
@@ -136,7 +138,13 @@ func readings(all []sight) reading {
 			entries[i] = &all[i].entry
 		}
 	}
-	return latest(entries)
+	r := latest(entries)
+	for i := range all {
+		if s := &all[i]; s.said && s.failed != nil && s.entry.text < r.text {
+			r.lack = r.lack.with(i)
+		}
+	}
+	return r
 }
 
 var inspect = &kind{index: 21, layout: rows(0), tokens: true, read: readInspect, script: newScript("register", "inspect")}
@@ -160,7 +168,7 @@ func readInspect(reply any) answer {
 		}
 		return time.Duration(number(i)) * time.Millisecond
 	}
-	s := sight{owner: text(0), left: left(1), waiting: int(number(3))}
+	s := sight{said: true, owner: text(0), left: left(1), waiting: int(number(3))}
 	if s.owner == "" && s.left != 0 {
 		return answer{vote: voteFailed, err: errNoLock}
 	}
@@ -184,8 +192,11 @@ func readInspect(reply any) answer {
 	return answer{vote: voteGranted, reply: s}
 }
 
-// look asks every node about a name and waits for all of them, within the node timeout. The error says that too few count.
-func (l *Locker) look(ctx context.Context, op, name, key string) ([]sight, error) {
+var errNoPromise = errors.New("does not know our token, and so may yet take what an earlier holder sends")
+
+// look asks every node about a name and waits for all of them, within the node timeout. Only nodes count that know a
+// token of the name which is no smaller than least. The error says that too few count.
+func (l *Locker) look(ctx context.Context, op, name, key string, least int64) ([]sight, error) {
 	all := make([]sight, len(l.nodes))
 	failure := &QuorumError{Op: op, Name: name, Need: l.need, Nodes: make([]NodeError, len(l.nodes)), reason: ErrNoQuorum}
 	var asking sync.WaitGroup
@@ -194,8 +205,12 @@ func (l *Locker) look(ctx context.Context, op, name, key string) ([]sight, error
 			a, _ := n.inquire(ctx, inspect, key)
 			all[i], _ = a.reply.(sight)
 			part := NodeError{Addr: n.target.String(), Outcome: OutcomeAnswered, Err: a.err}
-			if a.vote != voteGranted {
+			switch {
+			case a.vote != voteGranted:
 				part.Outcome = outcomes[a.vote]
+				all[i].failed = &part
+			case all[i].token < least:
+				part.Outcome, part.Err = OutcomeAbstained, errNoPromise
 				all[i].failed = &part
 			}
 			failure.Nodes[i] = part

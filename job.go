@@ -16,8 +16,14 @@ type job struct {
 	opts   *options
 	name   string
 	key    string
-	runs   int    // the number of this run, from 1
-	text   string // what we have written last
+	runs   int      // the number of this run, from 1
+	state  RunState // how it stands
+	text   string   // what we have written last: that
+}
+
+// enter is what is to be written next. keep writes, too: see to it that it does not run meanwhile.
+func (j *job) enter(lock *Lock, state RunState) {
+	j.state, j.text = state, entryText(lock.Token(), j.runs, state)
 }
 
 // newJob settles the options, and returns those that concern the lock.
@@ -59,9 +65,13 @@ func (o *options) checkOnce() error {
 	}
 }
 
-func (j *job) read(ctx context.Context) (reading, error) {
-	all, err := j.locker.look(ctx, "once", j.name, j.key)
-	return readings(all), err
+// read reads the registers of the nodes that know a token which is no smaller than least.
+func (j *job) read(ctx context.Context, least int64) (reading, error) {
+	at := j.opts.clock.now()
+	all, err := j.locker.look(ctx, "once", j.name, j.key, least)
+	r := readings(all)
+	r.at = at
+	return r, err
 }
 
 // over returns ErrDone or ErrExhausted where no run may begin.
@@ -80,43 +90,40 @@ func (j *job) over(r reading, held bool) error {
 	}
 }
 
-// mend gives the nodes that lack what a majority has the same text, for as long as it still has to live: those that were out of
-// reach, or came back without their data. It does not wait, and nothing depends on it.
-func (j *job) mend(r reading) {
-	if r.lack == 0 {
-		return
-	}
-	c := j.ask(r.text, r.left)
-	c.put(j.locker.nodes, r.lack, j.locker.need, j.opts.clock.local())
-	c.giveUp()
-}
-
 // begin makes this the next run, or returns why there is none.
 func (j *job) begin(ctx context.Context, lock *Lock) error {
+	// Another node than those that have our token may yet take what an earlier holder has sent: then that
+	// counts, and we would not know. Renewal gives our token to nodes that were out of reach.
 	var r reading
 	if err := j.insist(ctx, lock, func(ctx context.Context) (err error) {
-		r, err = j.read(ctx)
+		r, err = j.read(ctx, lock.Token())
 		return err
 	}); err != nil {
 		return err
 	}
 	over := j.over(r, true)
-	state, left := RunBegun, j.opts.doneTTL
-	j.runs = r.runs + 1
+	left := func() time.Duration { return j.opts.doneTTL }
 	switch {
 	case over == nil:
-	case r.lack == 0 && r.have >= j.locker.need && r.state != RunBegun:
+		j.runs = r.runs + 1
+		j.enter(lock, RunBegun)
+	case r.have >= j.locker.need && r.state != RunBegun:
+		j.mend(r)
 		return over
 	default:
 		// It is to be over for everybody, also for who does not see what we have seen. Nodes have
 		// accepted our token, so they take it in our name alone.
-		j.runs, state, left = r.runs, r.state, max(r.left, time.Millisecond)
-		if state == RunBegun {
-			state = RunFailed // it is not under way, since we have the lock
+		j.runs = r.runs
+		if r.state == RunBegun {
+			r.state = RunFailed // it is not under way, since we have the lock
 		}
+		j.enter(lock, r.state)
+		left = func() time.Duration { return max(r.left-j.opts.clock.now().since(r.at), time.Millisecond) }
 	}
-	j.text = entryText(lock.Token(), j.runs, state)
-	if err := j.insist(ctx, lock, func(ctx context.Context) error { return j.write(ctx, left) }); err != nil {
+	if err := j.insist(ctx, lock, func(ctx context.Context) error {
+		_, err := j.write(ctx, lock, left())
+		return err
+	}); err != nil {
 		return err
 	}
 	if over != nil {
@@ -125,7 +132,8 @@ func (j *job) begin(ctx context.Context, lock *Lock) error {
 	return j.valid(lock)
 }
 
-// insist tries until it works, as long as the hold is valid: too few nodes may become enough.
+// insist tries until it works, as long as the hold is valid: too few nodes may become enough. But nodes remember its
+// token for the retention alone. After that nobody could tell which of them refuse what an earlier holder sends.
 func (j *job) insist(ctx context.Context, lock *Lock, try func(context.Context) error) error {
 	held, cancel := lock.Context(ctx)
 	defer cancel()
@@ -134,13 +142,48 @@ func (j *job) insist(ctx context.Context, lock *Lock, try func(context.Context) 
 		if err == nil || !errors.Is(err, ErrNoQuorum) {
 			return err
 		}
-		if ended := sleep(held, j.opts.retryAfter()); ended != nil {
-			return j.locker.waitEnded(wanted{op: "once", name: j.name}, err, endOf(held, ended))
+		if sleep(held, j.opts.retryAfter()) != nil {
+			return j.gaveUp(ctx, err, "the hold ended before there were more")
+		}
+		if age := j.locker.fence.time(j.opts.clock.now()) - lock.Token(); age > j.opts.retention.Microseconds() {
+			return j.gaveUp(ctx, err, "the nodes may have forgotten the token of the hold by now")
 		}
 	}
 }
 
-var once = &kind{index: 22, layout: rows(2), tokens: true, read: readOnce, script: newScript("register", "once")}
+// gaveUp is the error where the hold ended, or the caller's patience, before there was a majority for anything. That a
+// hold was lost, this one or one around the call, is not what it says: a run that has lost its hold has failed.
+func (j *job) gaveUp(ctx context.Context, last error, detail string) error {
+	var q *QuorumError
+	if !errors.As(last, &q) {
+		return last
+	}
+	with := *q
+	with.reason, with.ctx = ErrNoQuorum, j.locker.ended(ctx)
+	switch {
+	case errors.Is(with.ctx, ErrLost):
+		with.ctx = ctx.Err()
+	case with.ctx == nil:
+		with.detail = detail
+	}
+	return &with
+}
+
+// unclear is the error where nobody can say whether the success counts. last is why the last attempt to make it known
+// had no majority, refused the same where that was a refusal, or why there was no other.
+func (j *job) unclear(ctx context.Context, last, refused error) error {
+	if errors.As(refused, new(*QuorumError)) {
+		last = refused
+	}
+	return j.gaveUp(ctx, last, "some may know of the success all the same")
+}
+
+// A text that a run begins with, or a success, goes to nodes that have the lock given to the writer: that is how they
+// know that it is not a straggler. What a majority has is true whoever sends it.
+var (
+	once    = &kind{index: 22, layout: rows(4), tokens: true, read: readOnce, script: newScript("register", "once")}
+	deliver = &kind{index: 23, layout: rows(4), tokens: true, read: readOnce, undo: true, spare: true, trust: trustAll, script: once.script}
+)
 
 func readOnce(reply any) answer {
 	switch reply {
@@ -148,32 +191,102 @@ func readOnce(reply any) answer {
 		return answer{vote: voteGranted}
 	case int64(0):
 		return answer{vote: voteTaken}
+	case int64(2):
+		return answer{vote: voteAbsent}
+	case int64(3):
+		return answer{vote: voteFailed, err: errStale}
 	}
 	return garbled(reply)
 }
 
-// ask fills in a call that writes a text to the registers.
-func (j *job) ask(text string, left time.Duration) *call {
+var errStale = errors.New("it came when what it says had ended, by the node's clock")
+
+// ask fills in a call that writes a text to the registers, where it ends left after now. All nodes that vote are to
+// keep it for as long: ahead is by how much their clocks may be ahead of the nodes' time.
+func (j *job) ask(k *kind, text string, now instant, left, ahead time.Duration) *call {
 	c := j.locker.calls.Get().(*call)
-	c.set(once, j.key, uuid.Nil)
+	c.set(k, j.key, uuid.Nil)
 	c.tokensKey = j.locker.tokensKey
-	c.args[0], c.args[1] = text, left.Milliseconds()
+	c.args[0], c.args[1], c.args[2] = "", text, left.Milliseconds()
+	c.args[3] = (j.locker.fence.time(now) + (left + ahead).Microseconds()) / 1000
 	return c
 }
 
-// write writes the job's text and returns when a majority has it, or why not. ErrLost says that somebody with a
-// larger token was there before.
-func (j *job) write(ctx context.Context, left time.Duration) error {
+// write writes the job's text and returns when a majority has it, or why not. ErrLost says that the hold is over, so
+// that nothing was sent, or that a majority refused: they have the lock given to somebody else, or know of a later
+// holder. may are the nodes that may have taken the text nevertheless.
+func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may nodeSet, err error) {
 	l := j.locker
-	c := j.ask(j.text, left)
-	c.put(l.nodes, l.all, l.need, j.opts.clock.local())
-	votes, err := c.wait(ctx)
+	// The clock is read before the hold is looked at. So whatever happens to this process then, the text
+	// ends no later than if it had been written while the hold was valid.
+	now := j.opts.clock.now()
+	if err := j.valid(lock); err != nil {
+		return 0, err
+	}
+	c := j.ask(once, j.text, now, left, maxAhead)
+	c.setOwner(lock.hold.owner)
+	c.args[0] = c.ownerArg
+	sent := c.put(l.nodes, l.all, l.need, now.local)
 	defer c.giveUp()
+	votes, err := c.wait(ctx)
 	if votes.verdict(len(l.nodes), l.need) == verdictWon {
-		return nil
+		if j.state != RunBegun {
+			j.deliver(j.text, l.all&^c.voters(votes, voteGranted), now, left)
+		}
+		return 0, nil
 	}
 	if err != nil {
 		err = endOf(ctx, err)
+	} else {
+		votes = j.hear(ctx, c, votes)
 	}
-	return l.failure("once", j.name, ErrLost, c, votes, err)
+	for i, n := range l.nodes {
+		if votes.voted(i) && c.answers[i].err == errStale { //nolint:errorlint // our own value
+			n.probeSoon() // our own idea of the time may be the wrong one
+		}
+	}
+	may = sent &^ c.voters(votes, voteTaken) &^ c.voters(votes, voteAbsent)
+	return may, l.failure("once", j.name, ErrLost, c, votes, err)
+}
+
+// hear gives those a chance whose answers do not matter for a majority: they all vote within the node timeout.
+func (j *job) hear(ctx context.Context, c *call, votes tally) tally {
+	latest := c.asked.Add(j.opts.nodeTimeout)
+	for pause := time.Millisecond; !votes.complete(len(c.answers)); pause *= 2 {
+		left := latest.Sub(j.opts.clock.local())
+		if left <= 0 || sleep(ctx, min(pause, left)) != nil {
+			break
+		}
+		votes = tally(c.votes.Load())
+	}
+	return votes
+}
+
+// complete reports whether all n nodes have voted.
+func (t tally) complete(n int) bool { return nodeSet(t>>maskShift) == allNodes(n) }
+
+// voters returns the nodes that have voted so.
+func (c *call) voters(votes tally, v vote) (nodes nodeSet) {
+	for i := range c.answers {
+		if votes.voted(i) && c.answers[i].vote == v {
+			nodes = nodes.with(i)
+		}
+	}
+	return nodes
+}
+
+// mend gives the nodes that lack what a majority has the same text, for as long as it still has to live: those that
+// were out of reach, or came back without their data.
+func (j *job) mend(r reading) { j.deliver(r.text, r.lack, r.at, r.left) }
+
+// deliver gives nodes the text that a majority has, which ends left after now: at once, or when they can be reached
+// again. It does not wait.
+func (j *job) deliver(text string, to nodeSet, now instant, left time.Duration) {
+	if to == 0 {
+		return
+	}
+	c := j.ask(deliver, text, now, left, 0)
+	c.expires = now.local.Add(left)
+	c.put(j.locker.nodes, to, j.locker.need, j.opts.clock.local())
+	c.release()
 }

@@ -82,8 +82,9 @@ func (n *node) ask(r *request) bool {
 			return false
 		}
 	}
-	undo := r.call.kind.undo
+	k := r.call.kind
 	n.mu.Lock()
+	undo := k.undo && !(k.spare && len(n.queue) >= maxPostponed)
 	refusal := n.refusal(undo)
 	if refusal != nil && !undo {
 		n.mu.Unlock()

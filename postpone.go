@@ -9,6 +9,7 @@ import (
 // would stay for the rest of its TTL. Its vote is cast by then, as a failure, so nobody waits for it. A release cannot come too late:
 // owners are drawn anew for each hold and each place in a queue, and an undo is the last that is asked for one. A revert can:
 // behind the release of the owner that it gives the lock back to, it keeps the name taken for the rest of the TTL, and no longer.
+// What is delivered (see [job.deliver]) undoes nothing, and what it carries ends by itself, too: after hours at times.
 
 const (
 	undoAgainAfter = 250 * time.Millisecond

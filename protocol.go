@@ -18,11 +18,12 @@ type kind struct {
 	tokens  bool                               // script: the last key is the set of tokens
 	trust   trust                              // which nodes' grants count
 	undo    bool                               // must reach every node that may have done what it undoes; may be sent twice
+	spare   bool                               // undo: is not kept for a node that is away and has much to catch up with already
 	read    func(reply any) answer
 	toRead  *kind // what is asked in place of it for a hold that readers share
 }
 
-const kinds = 23
+const kinds = 24
 
 // The kinds. A batch sends them in the order of their indexes.
 var (

@@ -7,19 +7,25 @@ import (
 	"time"
 )
 
-// The register of a name's runs: on each node a short text at {prefix}redlock:once:name that says how many
-// runs have begun, and how the last one stands (see [Locker.Once]). It is read and written like this:
+// The register of a name's runs: on each node a short text at {prefix}redlock:once:name that says how many runs have
+// begun, and how the last one stands (see [Locker.Once]). It is read and written like this:
 //
-//   - Only who holds the lock writes, and only beginning with its token. A node refuses a
-//     write where it has accepted a larger token for the name, or has a later text.
-//   - A write counts once a majority has accepted it.
-//   - Who has got the lock reads from a majority and takes the latest text. What a node said last it says
-//     again in its own name, with the next write or, where it writes nothing else, as it is.
+//   - Only who holds the lock writes, and only beginning with its token. A node refuses a write where it has accepted a
+//     larger token for the name, or has a later text, or where the lock is not the writer's.
+//   - A write counts once a majority has accepted it. The nodes that have not are given a text that ends a run all the
+//     same, when they can be reached: by who wrote it, and by whoever reads it later.
+//   - Who has got the lock reads from a majority and takes the latest text. Only nodes count that know its token, or a
+//     larger one. What a minority said last it says again in its own name, with the next write.
 //
-// So whatever counts is seen by every later holder, since two majorities share a node. And what an earlier
-// holder has sent but not seen confirmed either was read, and counts from then on; or it comes too late, for
-// then a majority has accepted the larger token of who read, and refuses. This is a register
-// of the Paxos family, in which acquiring the lock is the first phase.
+// So whatever counts is seen by every later holder, since two majorities share a node. And what an earlier holder has
+// sent but not seen confirmed either was read, and counts from then on; or it comes too late, for the nodes that were
+// read had accepted the larger token of who read by then, and refuse. This is a register of the Paxos family, in which
+// acquiring the lock is the first phase. A node that has not accepted the reader's token has promised nothing: the
+// earlier holder's text may come right after it has said that there is none.
+//
+// Nodes forget: a token after the retention, a text at its end. What is on its way for longer than that finds nothing
+// that speaks against it. So each write says when its text ends, by the nodes' time, and is refused after that: no text
+// outlives those of the runs that came after it.
 
 // RunState says how the last run of a job stands.
 type RunState string
@@ -69,6 +75,7 @@ type reading struct {
 	entry         // the latest
 	have  int     // how many nodes have just that
 	lack  nodeSet // the other nodes that have been read
+	at    instant // before that
 }
 
 // latest sums up the registers that count. There is one for each node, nil for a node that does not count.

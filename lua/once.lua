@@ -1,15 +1,26 @@
 -- once: write registers of runs, each unless a newer hold than the writer's may have read it.
 -- KEYS[i] a lock key, all different   KEYS[n+1] the set of tokens
--- ARGV[2i-1] the text, with the writer's token   ARGV[2i] its TTL in ms
+-- ARGV[4i-3] the writer's owner, who must have the lock here; or '' for what a majority has already: that was
+-- read by every newer hold, so it may be written whatever was accepted here since
+-- ARGV[4i-2] the text, with the writer's token   ARGV[4i-1] its TTL in ms
+-- ARGV[4i] when it ends at the latest, in ms of this node's time
 -- Replies n where all were written, else for each: 1 written · 0 refused: a
--- larger token was accepted here, or a later text stands
-local n, call, usual, codes = #KEYS - 1, redis.call, 0, {}
+-- larger token was accepted here, or a later text stands · 2 refused: the lock is not
+-- the writer's here · 3 refused: it has ended
+local n, call, usual, codes, time = #KEYS - 1, redis.call, 0, {}, redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 for i = 1, n do
-  local text, known = ARGV[2 * i - 1], call('ZSCORE', tokens, KEYS[i])
-  local stands = call('MGET', register(KEYS[i]))[1] or ''
-  codes[i] = 0
-  if not (known and tonumber(known) > tonumber(string.sub(text, 1, 16))) and stands <= text then
-    call('SET', register(KEYS[i]), text, 'PX', ARGV[2 * i])
+  local key, owner, text = KEYS[i], ARGV[4 * i - 3], ARGV[4 * i - 2]
+  local left, token = math.min(tonumber(ARGV[4 * i - 1]), tonumber(ARGV[4 * i]) - now), tonumber(string.sub(text, 1, 16))
+  local stands, known = call('MGET', key, register(key)), owner ~= '' and call('ZSCORE', tokens, key)
+  if known and tonumber(known) > token or (stands[2] or '') > text then
+    codes[i] = 0
+  elseif owner ~= '' and stands[1] ~= owner then
+    codes[i] = 2
+  elseif left <= 0 then
+    codes[i] = 3
+  else
+    call('SET', register(key), text, 'PX', left)
     usual = usual + 1
     codes[i] = 1
   end

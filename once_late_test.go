@@ -1,0 +1,445 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+// call is what came of a call of Once in another goroutine.
+type onceCall struct {
+	err  error
+	ran  bool
+	done chan struct{}
+}
+
+func startOnce(t *testing.T, l *Locker, fn func(context.Context) error, opts ...Option) *onceCall {
+	t.Helper()
+	c := &onceCall{done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		c.err = l.Once(t.Context(), "job", func(ctx context.Context) error {
+			c.ran = true
+			return fn(ctx)
+		}, opts...)
+	}()
+	return c
+}
+
+// slow makes what a client sends to nodes arrive late, or in time again where by is 0.
+func (fl *fleet) slow(client string, by time.Duration, nodes ...int) {
+	delay := sim.LAN
+	if by > 0 {
+		delay = sim.Delay{Min: by, Max: by}
+	}
+	for _, i := range nodes {
+		fl.net.SetDelay(link0(client, i), sim.Up, delay)
+	}
+}
+
+// A has nodes 0, 1 and 3, and its success is on its way to 0 and 1 when B gets the lock with 2, 3 and 4. What 0 and 1
+// tell B is worth nothing: they know no token of B's, and will take A's success after that. And 3, which has it
+// already, is slow.
+func TestOnceOnlyNodesCountThatRefuseEarlierHolders(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		for _, i := range []int{2, 4} {
+			fl.net.Refuse(link0("a", i))
+		}
+		a, b, c := fl.locker("a", WithoutRenewal()), fl.locker("b", WithoutRenewal()), fl.locker("c")
+		slowed := false
+		fl.nodes[3].Observe(func(cmd sim.Command) {
+			if cmd.Client == "b" && slices.Contains(cmd.Args, acquire.script.sha) && !slowed {
+				slowed = true
+				fl.slow("b", 400*ms, 3)
+				time.AfterFunc(500*ms, func() { fl.slow("b", 0, 3) })
+			}
+		})
+		first := startOnce(t, a, func(context.Context) error {
+			fl.slow("a", 100*ms, 0, 1)
+			return nil
+		})
+		time.Sleep(20 * ms)
+		fl.nodes[3].Do("DEL", "job") // its clock jumps
+		second := startOnce(t, b, succeed)
+		time.Sleep(150 * ms)
+		told := c.Once(t.Context(), "job", mustNotRun(t), WithMaxAttempts(1))
+		<-first.done
+		<-second.done
+		if !slowed {
+			t.Error("the node was never slow")
+		}
+		if !errors.Is(told, ErrDone) || first.err != nil || second.ran || !errors.Is(second.err, ErrDone) {
+			t.Errorf("others were told %v; got %v, and then %v; want one success and ErrDone", told, first.err, second.err)
+		}
+	})
+}
+
+// The process is stopped right after the run, for longer than anything is remembered. The nodes would still take the
+// success.
+func TestOnceNothingIsWrittenWhenTheHoldIsOver(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithoutRenewal())
+		var stopped atomic.Bool
+		l.opts.clock.boot = func() time.Duration {
+			if calledBy("succeed") {
+				stopped.Store(true)
+			}
+			if stopped.Load() {
+				return time.Hour
+			}
+			return time.Second
+		}
+		err := l.Once(t.Context(), "job", succeed)
+		if !errors.Is(err, ErrLost) {
+			t.Errorf("got %v, want ErrLost", err)
+		}
+		fl.wantRegister("job", "1 begun, 1 begun, 1 begun")
+	})
+}
+
+// calledBy reports whether a method of a job with that name is being run by this goroutine.
+func calledBy(method string) bool {
+	var pcs [32]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])
+	for {
+		f, more := frames.Next()
+		if strings.HasSuffix(f.Function, "(*job)."+method) {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+// A success that arrives when everything is forgotten is not believed. Nor is it where an extension brings the key back
+// just before.
+func TestOnceALateSuccessIsForgotten(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		ext     bool          // an extension is on its way, too
+		late    time.Duration // how late they are
+		another error         // what another call gets soon after that
+	}{
+		{"in time, and the key has ended", false, 15 * time.Second, nil},
+		{"late", false, 3 * time.Minute, nil},
+		{"in time, behind an extension", true, 40 * time.Second, ErrDone},
+		{"late, behind an extension", true, 3 * time.Minute, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				a, b := fl.locker("a", WithDoneTTL(time.Minute)), fl.locker("b", WithDoneTTL(time.Minute))
+				var ended time.Time
+				first := startOnce(t, a, func(ctx context.Context) error {
+					for i := range fl.nodes[1:] {
+						fl.net.Drop(link0("a", 1+i), sim.Both)
+					}
+					fl.net.Hold(link0("a", 0), sim.Up)
+					if c.ext {
+						lock, _ := FromContext(ctx)
+						extended, cancel := context.WithTimeout(ctx, ms)
+						defer cancel()
+						_ = lock.Extend(extended)
+					}
+					ended = time.Now()
+					return nil
+				})
+				<-first.done
+				if !errors.Is(first.err, ErrNoQuorum) || errors.Is(first.err, ErrLost) {
+					t.Errorf("got %v, want ErrNoQuorum alone", first.err)
+				}
+				_ = a.Close()
+				time.Sleep(c.late - time.Since(ended))
+				fl.nodes[0].Do("DEL", tokensName) // trimmed
+				fl.net.Release(link0("a", 0), sim.Up)
+				settleNetwork()
+				if c.another != nil {
+					// Whoever asks that node, when the key has ended there again, sees it: for as long as if it had
+					// come at once.
+					time.Sleep(11 * time.Second)
+					if err := b.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, c.another) {
+						t.Errorf("the next one: got %v, want %v", err, c.another)
+					}
+					time.Sleep(time.Minute + 2*time.Second - time.Since(ended))
+				}
+				if err := b.Once(t.Context(), "job", succeed); err != nil {
+					t.Errorf("%s after the run: got %v, want another run", time.Since(ended), err)
+				}
+			})
+		})
+	}
+}
+
+// A node that was away during the run learns of the success when it is back, so that another one may forget it.
+func TestOnceTheSuccessIsDelivered(t *testing.T) {
+	for _, keeps := range []bool{true, false} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			a, b := fl.locker("a"), fl.locker("b")
+			fl.nodes[2].Crash(keeps)
+			if err := a.Once(t.Context(), "job", succeed); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(20 * time.Minute)
+			fl.nodes[2].Restart()
+			time.Sleep(5 * time.Second)
+			fl.wantRegister("job", "1 done, 1 done, 1 done")
+			if left := fl.nodes[2].Do("PTTL", "redlock:once:job").(int64); left > (100 * time.Minute).Milliseconds() {
+				t.Errorf("it lives for %d ms more there, so longer than elsewhere", left)
+			}
+			time.Sleep(time.Minute) // it counts again
+			fl.nodes[0].Crash(false)
+			fl.nodes[0].Restart()
+			time.Sleep(time.Minute)
+			fl.nodes[1].Pause()
+			if err := b.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrDone) {
+				t.Errorf("one node is empty, one is silent, and one was away during the run: got %v, want ErrDone", err)
+			}
+		})
+	}
+}
+
+// It is delivered also where others wait for the job: they have asked that node for the lock by then, with larger
+// tokens.
+func TestOnceTheSuccessIsDeliveredBesideWaiters(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a"), fl.locker("b")
+		fl.nodes[2].Crash(false)
+		settleNetwork()
+		var second *onceCall
+		if err := a.Once(t.Context(), "job", func(context.Context) error {
+			fl.net.Refuse(link0("a", 2))
+			fl.nodes[2].Restart()
+			time.Sleep(35 * time.Second)
+			second = startOnce(t, b, mustNotRun(t))
+			time.Sleep(5 * time.Second)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if <-second.done; !errors.Is(second.err, ErrDone) {
+			t.Errorf("who waited got %v, want ErrDone", second.err)
+		}
+		_ = b.Close()
+		fl.net.Accept(link0("a", 2))
+		time.Sleep(2 * time.Second)
+		fl.wantRegister("job", "1 done, 1 done, 1 done")
+	})
+}
+
+// What waits for a node that is away for long has a bound, and goes when it means nothing any more.
+func TestOnceDeliveriesDoNotPileUp(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithDoneTTL(time.Minute))
+		fl.nodes[2].Crash(false)
+		settleNetwork()
+		n := l.nodes[2]
+		waiting := func() int {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return len(n.queue)
+		}
+		j := &job{locker: l, opts: l.opts, name: "job", key: "job"}
+		for range 2 * maxPostponed {
+			j.deliver(entryText(5, 1, RunDone), l.all, l.opts.clock.now(), time.Minute)
+		}
+		if got := waiting(); got != maxPostponed {
+			t.Errorf("%d wait for the node, want %d", got, maxPostponed)
+		}
+		time.Sleep(time.Minute + 5*time.Second)
+		if got := waiting(); got != 0 {
+			t.Errorf("%d wait still when they mean nothing any more", got)
+		}
+	})
+}
+
+// A majority has the success while the hold is valid, and says so when it is over: it counts, as all others are told.
+func TestOnceASuccessThatAMajorityHasCounts(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a", WithoutRenewal(), WithTTL(2*time.Second)), fl.locker("b")
+		err := a.Once(t.Context(), "job", func(ctx context.Context) error {
+			lock, _ := FromContext(ctx)
+			time.Sleep(time.Until(lock.Until()) - 10*ms)
+			for i := range fl.nodes {
+				fl.net.SetDelay(link0("a", i), sim.Down, sim.Delay{Min: 50 * ms, Max: 50 * ms})
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("got %v, want nil", err)
+		}
+		if err := b.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrDone) {
+			t.Errorf("the next one: got %v, want ErrDone", err)
+		}
+	})
+}
+
+// ErrLost says that the run has failed, and ErrNoQuorum that nobody knows: never both.
+func TestOnceSaysLostOrNoQuorum(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		in   func(fl *fleet) // the run
+		want error
+		last string // the register in the end
+	}{
+		{"all refuse", func(fl *fleet) {
+			for _, n := range fl.nodes {
+				n.Do("SET", "job", "thief", "PX", 60_000)
+			}
+		}, ErrLost, "1 begun, 1 begun, 1 begun"},
+		{"no node can be asked", func(fl *fleet) {
+			for i := range fl.nodes {
+				fl.net.Refuse(link0("a", i))
+				fl.net.Reset(link0("a", i))
+			}
+			time.Sleep(ms)
+		}, ErrLost, "1 begun, 1 begun, 1 begun"},
+		{"one node takes it", func(fl *fleet) {
+			for _, n := range fl.nodes[1:] {
+				n.Do("SET", "job", "thief", "PX", 60_000)
+			}
+		}, ErrNoQuorum, "1 done, 1 begun, 1 begun"},
+		{"one node takes it, and the others are down", func(fl *fleet) { fl.down(1, 2) }, ErrNoQuorum, "1 done, -, -"},
+		{"nobody hears of it", func(fl *fleet) {
+			for i := range fl.nodes {
+				fl.net.Drop(link0("a", i), sim.Both)
+			}
+		}, ErrNoQuorum, "1 begun, 1 begun, 1 begun"},
+		{"nobody can answer", func(fl *fleet) {
+			for i := range fl.nodes {
+				fl.net.Drop(link0("a", i), sim.Down)
+			}
+		}, ErrNoQuorum, "1 done, 1 done, 1 done"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				err := fl.locker("a", WithoutRenewal()).Once(t.Context(), "job", func(context.Context) error {
+					c.in(fl)
+					return nil
+				})
+				for _, kind := range []error{ErrLost, ErrNoQuorum, ErrTaken, context.DeadlineExceeded, context.Canceled} {
+					if is, want := errors.Is(err, kind), kind == c.want; is != want { //nolint:errorlint // our own values
+						t.Errorf("got %v: is it %v? %t", err, kind, is)
+					}
+				}
+				fl.wantRegister("job", c.last)
+			})
+		})
+	}
+}
+
+// Who gives up before the run could be counted is told of the quorum, and by what the wait was ended; of no hold that
+// was lost, not even of one around the call.
+func TestOnceGivesUpBeforeTheRun(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		ctx  func(t *testing.T, l *Locker) (context.Context, context.CancelFunc)
+		also error
+	}{
+		{"the hold ends", func(t *testing.T, _ *Locker) (context.Context, context.CancelFunc) {
+			return context.WithCancel(t.Context())
+		}, nil},
+		{"the caller has no more patience", func(t *testing.T, _ *Locker) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(t.Context(), 3*time.Second)
+		}, context.DeadlineExceeded},
+		{"a hold around it ends", func(t *testing.T, l *Locker) (context.Context, context.CancelFunc) {
+			outer := must(l.Lock(t.Context(), "outer", WithMaxHold(3*time.Second)))(t)
+			return outer.Context(t.Context())
+		}, context.Canceled},
+		{"a hold around it is lost", func(t *testing.T, l *Locker) (context.Context, context.CancelFunc) {
+			outer := must(l.Lock(t.Context(), "outer", WithoutRenewal(), WithTTL(3*time.Second)))(t)
+			return outer.Context(t.Context())
+		}, context.Canceled},
+		{"the Locker is closed", func(t *testing.T, l *Locker) (context.Context, context.CancelFunc) {
+			closed := make(chan struct{})
+			time.AfterFunc(3*time.Second, func() {
+				_ = l.Close()
+				close(closed)
+			})
+			return t.Context(), func() { <-closed }
+		}, ErrClosed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				l := fl.locker("a")
+				ctx, cancel := c.ctx(t, l)
+				defer cancel()
+				seen := 0
+				fl.nodes[0].Observe(func(cmd sim.Command) {
+					if slices.Contains(cmd.Args, inspect.script.sha) {
+						if seen++; seen == 2 { // under the lock
+							fl.pause(time.Minute, 1, 2)
+						}
+					}
+				})
+				err := l.Once(ctx, "job", mustNotRun(t), WithoutRenewal())
+				if !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrLost) || c.also != nil && !errors.Is(err, c.also) {
+					t.Errorf("got %v, want ErrNoQuorum, not ErrLost, and %v", err, c.also)
+				}
+			})
+		})
+	}
+}
+
+// A node that has accepted a larger token takes no text with a smaller one, whoever has the lock there.
+func TestOnceALargerTokenIsRespected(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		err := fl.locker("a", WithoutRenewal()).Once(t.Context(), "job", func(ctx context.Context) error {
+			lock, _ := FromContext(ctx)
+			for _, n := range fl.nodes {
+				n.Do("ZADD", tokensName, lock.Token()+1, "job") // somebody had the lock in between
+			}
+			return nil
+		})
+		if !errors.Is(err, ErrLost) || errors.Is(err, ErrNoQuorum) {
+			t.Errorf("got %v, want ErrLost", err)
+		}
+		fl.wantRegister("job", "1 begun, 1 begun, 1 begun")
+	})
+}
+
+// A hold whose token the nodes may have forgotten does not begin a run any more, and does not keep the lock for it
+// either.
+func TestOnceEndsWhereItCannotBegin(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		for _, n := range fl.nodes {
+			n.Do("SET", "redlock:once:job", "somebody else's") // until an administrator finds it
+			time.AfterFunc(5*time.Minute, func() { n.Do("DEL", "redlock:once:job") })
+		}
+		within(t, 65*time.Second, "Once", func() {
+			if err := l.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrLost) {
+				t.Errorf("got %v, want ErrNoQuorum", err)
+			}
+		})
+		settleNetwork()
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("the lock is left on %d nodes", got)
+		}
+		time.Sleep(5 * time.Minute)
+		if err := l.Once(t.Context(), "job", succeed); err != nil {
+			t.Errorf("when the key is gone: got %v", err)
+		}
+	})
+}
+
+// All clocks are set forward by more than the done TTL, as in tests that let time pass: then it is forgotten, and may be run again.
+func TestOnceAfterAllClocksWereSet(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithDoneTTL(50*time.Minute))
+		for i := range 3 {
+			if err := l.Once(t.Context(), "job", succeed); err != nil {
+				t.Errorf("set %d times: got %v", i, err)
+			}
+			for _, n := range fl.nodes {
+				n.Step(time.Hour)
+			}
+		}
+	})
+}
