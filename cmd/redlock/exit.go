@@ -53,12 +53,13 @@ func codeOf(err error) exitCode {
 		return f.code
 	case errors.Is(err, redlock.ErrExhausted):
 		return exitExhausted
-	case errors.Is(err, redlock.ErrLost), errors.Is(err, redlock.ErrMaxHold):
-		return exitLost
-	case errors.Is(err, redlock.ErrTaken):
-		return exitTaken
+	// A hold that was lost may be what ended a wait, and is named then beside what the wait was for.
 	case errors.Is(err, redlock.ErrNoQuorum):
 		return exitNoQuorum
+	case errors.Is(err, redlock.ErrTaken):
+		return exitTaken
+	case errors.Is(err, redlock.ErrLost), errors.Is(err, redlock.ErrMaxHold):
+		return exitLost
 	case errors.Is(err, redlock.ErrInvalid):
 		return exitUsage
 	case errors.Is(err, context.DeadlineExceeded):

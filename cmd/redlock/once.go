@@ -115,7 +115,7 @@ func onceJob(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, job 
 	case end.lost != nil:
 		return &failure{code: exitLost} // said when it happened
 	case errors.Is(err, redlock.ErrLost) && end.code == exitOK:
-		return &failure{code: exitLost, text: fmt.Sprintf("lock %q was lost before the command ended: %v", job.name, err)}
+		return &failure{code: exitLost, text: fmt.Sprintf("lock %q was lost before it could be known that the command has succeeded: %v", job.name, err)}
 	case errors.Is(err, redlock.ErrNoQuorum) && end.code == exitOK:
 		return &failure{code: exitNoQuorum, text: "the command has succeeded, but may be run again, since too few nodes know it: " + complaint(err)}
 	}
