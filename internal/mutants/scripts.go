@@ -58,4 +58,48 @@ var inScripts = []mutant{
 			"lua/adopt.lua", `if holders[i] ~= ARGV[4 * i] then`, `if not holders[i] then`,
 		}},
 	},
+	{
+		name: "a register takes what a newer holder cannot have read", test: "TestOnceALargerTokenIsRespected",
+		why: noJobs + ", and where somebody else had the lock since, it is not the writer's any more", changes: []change{{
+			"lua/once.lua", `if known and tonumber(known) > token or`, `if`,
+		}},
+	},
+	{
+		name: "a register takes a success from whoever had the lock", test: "TestOnceALateSuccessIsForgotten",
+		why: noJobs, changes: []change{{
+			"lua/once.lua", `elseif owner ~= '' and stands[1] ~= owner then`, `elseif false then`,
+		}},
+	},
+	{
+		name: "a register keeps a late success for as long as one in time", test: "TestOnceALateSuccessIsForgotten",
+		why: noJobs, changes: []change{{
+			"lua/once.lua", `math.min(tonumber(ARGV[4 * i - 1]), tonumber(ARGV[4 * i]) - now)`, `tonumber(ARGV[4 * i - 1])`,
+		}},
+	},
+	{
+		name: "a register refuses what a majority has while others wait", test: "TestOnceTheSuccessIsDeliveredBesideWaiters",
+		why: noJobs, changes: []change{{
+			"lua/once.lua", `owner ~= '' and call('ZSCORE', tokens, key)`, `call('ZSCORE', tokens, key)`,
+		}},
+	},
+	{
+		name: "a run begins on what nodes say that have promised nothing", test: "TestOnceOnlyNodesCountThatRefuseEarlierHolders",
+		why: noJobs, changes: []change{{
+			"job.go", `r, err = j.read(ctx, lock.Token())`, `r, err = j.read(ctx, 0)`,
+		}},
+	},
+	{
+		name: "a success is sent without a look at the clock", test: "TestOnceNothingIsWrittenWhenTheHoldIsOver",
+		why: noJobs, changes: []change{{
+			"job.go", "	if err := j.valid(lock); err != nil {\n		return 0, err\n	}\n	c := j.ask(", "	c := j.ask(",
+		}},
+	},
+	{
+		name: "a success is not delivered to nodes that were away", test: "TestOnceTheSuccessIsDelivered",
+		why: noJobs, changes: []change{{
+			"job.go", `if j.state != RunBegun {`, `if false {`,
+		}},
+	},
 }
+
+const noJobs = "there are no jobs in this simulation, only in `TestJobs`"
