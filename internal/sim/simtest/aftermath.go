@@ -40,7 +40,12 @@ func (w *world) aftermath(back time.Duration) {
 	w.leftovers("after Close, without faults")
 	w.result.Violations = append(w.result.Violations, w.history.Check(sim.Assume{Clocks: w.scenario.Sound, Emptied: w.emptied})...)
 	w.admitted()
-	if w.scenario.Remembers() {
+	w.checkRead()
+	switch {
+	case !w.scenario.Remembers():
+	case w.scenario.forgetsJobs():
+		w.jobs.checkForgotten(w.scenario.DoneTTL, w.blame)
+	default:
 		w.jobs.check(w.blame)
 	}
 	w.result.Runs, w.result.Over = w.jobs.count()

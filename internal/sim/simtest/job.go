@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,76 +20,280 @@ const jobRuns = 3
 
 // book is what is known of the jobs of a run, in true time.
 type book struct {
-	mu   sync.Mutex // protects the following fields
-	jobs map[string]*jobHistory
+	mu    sync.Mutex // protects the following fields
+	calls []*jobCall
 }
 
-// jobHistory is what became of one job.
-type jobHistory struct {
-	begun     []time.Time // when its function was called
-	worked    time.Time   // when a call of it had first done its work
-	over      time.Time   // when somebody was first told that it is done, or exhausted
-	succeeded int         // how many were told that their own run had
-	done      int         // how many were told that another's had
-	exhausted int
+// jobCall is one call of Once.
+type jobCall struct {
+	name, who string
+	client    string
+	token     int64 // of its run
+	asked     time.Time
+	begun     time.Time // when its function was called; zero: it was not
+	ended     time.Time // when that had returned
+	worked    bool      // and had done its work
+	returned  time.Time // zero: it never has
+	told      told
 }
 
-func (b *book) note(name string, f func(j *jobHistory)) {
+// told is what a call of Once was told.
+type told uint8
+
+const (
+	toldNothing told = iota // of the job: it was taken, for example
+	toldSucceeded
+	toldFailed // or lost
+	toldUnclear
+	toldDone
+	toldExhausted
+)
+
+func (t told) String() string {
+	return [...]string{"nothing", "that it succeeded", "that it failed", "that nobody knows", "that it is done", "that it is exhausted"}[t]
+}
+
+func (c *jobCall) String() string {
+	text := fmt.Sprintf("%s asked at %v", c.who, since(c.asked))
+	if !c.begun.IsZero() {
+		text += fmt.Sprintf(", ran from %v to %v", since(c.begun), since(c.ended))
+		if c.worked {
+			text += " and did the work"
+		}
+	}
+	return fmt.Sprintf("%s, and was told %v at %v", text, c.told, since(c.returned))
+}
+
+func (b *book) add(c *jobCall) {
+	b.mu.Lock()
+	b.calls = append(b.calls, c)
+	b.mu.Unlock()
+}
+
+// note changes a call.
+func (b *book) note(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.jobs == nil {
-		b.jobs = map[string]*jobHistory{}
-	}
-	if b.jobs[name] == nil {
-		b.jobs[name] = &jobHistory{}
-	}
-	f(b.jobs[name])
+	f()
 }
 
-// check judges what does not rest on clocks: it must be so as long as nodes keep their data.
+// byName returns the calls of each job, in the order in which they were made.
+func (b *book) byName() map[string][]*jobCall {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	jobs := map[string][]*jobCall{}
+	for _, c := range b.calls {
+		jobs[c.name] = append(jobs[c.name], c)
+	}
+	return jobs
+}
+
+// check judges what does not rest on clocks: it must be so as long as nodes keep their data and remember jobs for
+// longer than the run lasts.
 func (b *book) check(blame func(invariant, format string, args ...any)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for name, j := range b.jobs {
+	for name, calls := range b.byName() {
+		var over time.Time // when somebody was first told that it is done, or exhausted
+		worked, runs := false, 0
+		count := map[told]int{}
+		for _, c := range calls {
+			count[c.told]++
+			worked = worked || c.worked
+			if !c.begun.IsZero() {
+				runs++
+			}
+			if c.told == toldSucceeded || c.told == toldDone || c.told == toldExhausted {
+				if over.IsZero() || c.returned.Before(over) {
+					over = c.returned
+				}
+			}
+		}
 		late := 0
-		for _, t := range j.begun {
-			if !j.over.IsZero() && t.After(j.over) {
+		for _, c := range calls {
+			if !over.IsZero() && c.begun.After(over) {
 				late++
 			}
 		}
-		said := fmt.Sprintf("%s: %d runs, %d succeeded; others were told %d times that it is done, %d times that it is exhausted", name, len(j.begun), j.succeeded, j.done, j.exhausted)
+		said := fmt.Sprintf("%s: %d runs, %d succeeded; others were told %d times that it is done, %d times that it is exhausted", name, runs, count[toldSucceeded], count[toldDone], count[toldExhausted])
 		switch {
-		case len(j.begun) > jobRuns:
+		case runs > jobRuns:
 			blame("runs", "%s: more than may be", said)
-		case j.succeeded > 1:
+		case count[toldSucceeded] > 1:
 			blame("runs", "%s: more than one", said)
 		case late > 0:
 			blame("runs", "%s: %d began after that was known", said, late)
-		case j.done > 0 && j.worked.IsZero():
+		case count[toldDone] > 0 && !worked:
 			blame("runs", "%s: nobody has done it", said)
-		case j.exhausted > 0 && j.succeeded+j.done > 0:
+		case count[toldExhausted] > 0 && count[toldSucceeded]+count[toldDone] > 0:
 			blame("runs", "%s: both", said)
 		}
 	}
 }
 
-// count returns how many runs there were, and how many jobs were over in the end.
-func (b *book) count() (runs, over int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, j := range b.jobs {
-		runs += len(j.begun)
-		if !j.over.IsZero() {
-			over++
+// checkForgotten judges the same where jobs are remembered for a short time, the done TTL: nobody is told that a job is
+// done unless by a run that may have succeeded, and that is not longer ago; and nobody begins another before.
+func (b *book) checkForgotten(doneTTL time.Duration, blame func(invariant, format string, args ...any)) {
+	// The text of a run that was sent at its end may live longer by what clocks differ by, and be gone earlier by what
+	// they drift.
+	const apart = 2 * time.Second
+	drift := doneTTL/50 + 20*time.Millisecond
+	for name, calls := range b.byName() {
+		for _, c := range calls {
+			var known []*jobCall // which c was told of, one of them
+			switch c.told {
+			case toldSucceeded:
+				known = append(known, c)
+			case toldDone:
+				for _, r := range calls {
+					if r.worked && r.told != toldFailed && !r.ended.After(c.returned) && !c.asked.After(r.returned.Add(doneTTL+apart)) {
+						known = append(known, r)
+					}
+				}
+				if len(known) == 0 {
+					blame("forgotten", "%s: %v, and no run can have succeeded for so long", name, c)
+				}
+			default:
+			}
+			if len(known) == 0 {
+				continue
+			}
+			first := known[0].ended
+			for _, r := range known {
+				first = earlier(first, r.ended)
+			}
+			for _, r := range calls {
+				if r.begun.After(c.returned) && r.begun.Before(first.Add(doneTTL-drift)) {
+					blame("runs", "%s: %v; then %v", name, c, r)
+				}
+				if r != c && c.told == toldSucceeded && r.told == toldSucceeded && r.ended.Sub(c.ended).Abs() < doneTTL-drift {
+					blame("runs", "%s: %v, and %v", name, c, r)
+				}
+			}
 		}
 	}
+}
+
+// checkRead judges what the rest is proved with: whoever begins a run has read what earlier ones left from a majority
+// of nodes that knew its token by then, so that nothing comes after that which it would have had to know.
+func (w *world) checkRead() {
+	type look struct {
+		at           time.Time
+		node, client string
+		key          string
+		token        int64
+	}
+	var looks []look
+	for _, e := range w.result.events {
+		if c := e.command; c != nil && strings.HasPrefix(c.Args[0], "eval") {
+			for i, of := range inspected(c) {
+				looks = append(looks, look{c.At, c.Node, c.Client, c.Args[3+i], of})
+			}
+		}
+	}
+	for name, calls := range w.jobs.byName() {
+		for _, c := range calls {
+			if c.begun.IsZero() {
+				continue
+			}
+			read := map[string]bool{}
+			for _, l := range looks {
+				if l.key == name && l.client == c.client && l.token >= c.token && l.at.After(c.asked) && l.at.Before(c.begun) {
+					read[l.node] = true
+				}
+			}
+			if len(read) <= len(w.nodes)/2 {
+				w.blame("unread", "%s: %v, token %d, after it had read from %d nodes that knew of this token", name, c, c.token, len(read))
+			}
+		}
+	}
+}
+
+// inspected returns the tokens that the answer to the script inspect tells of, one for each key, or nothing for other
+// answers.
+func inspected(c *sim.Command) (tokens []int64) {
+	all, _ := c.Reply.([]any)
+	for _, one := range all {
+		parts, _ := one.([]any)
+		if len(parts) != 7 {
+			return nil
+		}
+		text, _ := parts[2].(string)
+		token, _ := strconv.ParseFloat(text, 64)
+		tokens = append(tokens, int64(token))
+	}
+	return tokens
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// count returns how many runs there were, and how many jobs were over in the end.
+func (b *book) count() (runs, over int) {
+	for _, calls := range b.byName() {
+		isOver := 0
+		for _, c := range calls {
+			if !c.begun.IsZero() {
+				runs++
+			}
+			if c.told == toldSucceeded || c.told == toldDone || c.told == toldExhausted {
+				isOver = 1
+			}
+		}
+		over += isOver
+	}
 	return runs, over
+}
+
+// JobScenario derives a scenario in which workers carry out jobs. In some of those in which nothing is forgotten and no
+// clock is set, jobs are remembered for a short time, and what is on its way is at times stopped for longer than that.
+// In others single links are slow or stopped, often and for about a TTL: then nodes differ in who has the lock, and in
+// when they hear what became of a run.
+func JobScenario(seed uint64) Scenario {
+	s := NewScenario(seed)
+	s.Jobs, s.DoneTTL = true, time.Hour
+	if !s.Remembers() || !s.Sound {
+		return s
+	}
+	switch r := rand.New(rand.NewPCG(seed, 0xd0e)); r.IntN(5) {
+	case 0, 1:
+		s.DoneTTL = max(2*s.TTL, 3*time.Second) + time.Duration(r.Int64N(int64(s.TTL)))
+		s.Length = 5 * s.DoneTTL
+		s.Strain = scaled(s.DoneTTL, r, 1./4, 2)
+		s.Pace = max(s.Pace, s.DoneTTL/8)
+		s.Habits.Rest = max(s.Habits.Rest, s.DoneTTL/16)
+		s.Faults = append(s.Faults, repeated(r, "hold")...)
+	case 2:
+		s.Faults, s.Narrow = repeated(r, "delay", "hold", "pause"), 1
+		s.Strain = scaled(s.TTL, r, 1./4, 2)
+		s.Pace = scaled(s.TTL, r, 1./32, 1./4)
+		s.Habits.Stay = scaled(s.TTL, r, 1./20, 1)
+		s.Length = 48 * s.TTL
+	default:
+	}
+	return s
+}
+
+// repeated returns each of the faults a few times, so that some strike more often than others.
+func repeated(r *rand.Rand, names ...string) (list []fault) {
+	for _, name := range names {
+		f := menu[slices.IndexFunc(menu, func(f fault) bool { return f.name == name })]
+		for range 1 + r.IntN(4) {
+			list = append(list, f)
+		}
+	}
+	return list
 }
 
 // job carries out the job of the time, if nobody else has.
 func (w *worker) job() {
 	name := fmt.Sprintf("job-%d", since(time.Now())/(4*w.scenario.TTL))
-	opts := []redlock.Option{redlock.WithBackoff(w.backoff), redlock.WithMaxRuns(jobRuns), redlock.WithDoneTTL(time.Hour)}
+	if w.scenario.forgetsJobs() {
+		name = "job"
+	}
+	opts := []redlock.Option{redlock.WithBackoff(w.backoff), redlock.WithMaxRuns(jobRuns), redlock.WithDoneTTL(w.scenario.DoneTTL)}
 	if !w.inclined(w.scenario.Habits.Renew) {
 		opts = append(opts, redlock.WithoutRenewal())
 	}
@@ -98,14 +306,16 @@ func (w *worker) job() {
 	}
 	defer cancel()
 	var watching sync.WaitGroup
-	asked := time.Now()
+	call := &jobCall{name: name, who: w.label, client: w.name, asked: time.Now()}
+	w.jobs.add(call)
 	err := w.locker.Load().Once(ctx, name, func(ctx context.Context) error {
 		lock, _ := redlock.FromContext(ctx)
-		hold := w.history.Granted("run of "+name, w.label, lock.Token(), asked, lock.Until())
-		w.jobs.note(name, func(j *jobHistory) { j.begun = append(j.begun, time.Now()) })
+		hold := w.history.Granted("run of "+name, w.label, lock.Token(), call.asked, lock.Until())
+		w.jobs.note(func() { call.begun, call.token = time.Now(), lock.Token() })
 		w.log(w.label, "begins %s: token %d", name, lock.Token())
 		watching.Go(func() { w.watch(lock, holds{hold}) })
-		err := w.work(ctx, name, lock, hold)
+		err := w.work(ctx, call, lock, hold)
+		w.jobs.note(func() { call.ended = time.Now() })
 		w.history.Renewed(hold, lock.Until())
 		w.history.Releasing(hold)
 		return err
@@ -113,27 +323,35 @@ func (w *worker) job() {
 	watching.Wait()
 	w.result.Calls.Add(1)
 	w.log(w.label, "Once %s: %s", name, kindOf(err))
-	w.jobs.note(name, func(j *jobHistory) {
-		switch {
-		case err == nil:
-			j.succeeded++
-		case errors.Is(err, redlock.ErrDone):
-			j.done++
-		case errors.Is(err, redlock.ErrExhausted):
-			j.exhausted++
-		default:
-			return
-		}
-		if j.over.IsZero() {
-			j.over = time.Now()
-		}
-	})
+	w.jobs.note(func() { call.returned, call.told = time.Now(), w.outcome(call, err) })
+}
+
+// outcome says what a call was told.
+func (w *worker) outcome(c *jobCall, err error) told {
+	lost, unclear := errors.Is(err, redlock.ErrLost), errors.Is(err, redlock.ErrNoQuorum)
+	switch {
+	case lost && unclear:
+		w.blame("outcome", "%s: both lost and no quorum: %v", w.label, err)
+		return toldFailed
+	case err == nil:
+		return toldSucceeded
+	case errors.Is(err, redlock.ErrDone):
+		return toldDone
+	case errors.Is(err, redlock.ErrExhausted):
+		return toldExhausted
+	case c.begun.IsZero():
+		return toldNothing
+	case unclear:
+		return toldUnclear
+	default:
+		return toldFailed
+	}
 }
 
 var errWork = errors.New("failed")
 
 // work is a run. It may ignore that its hold has ended, may fail, and its client may be killed under it.
-func (w *worker) work(ctx context.Context, name string, lock *redlock.Lock, hold *sim.Hold) error {
+func (w *worker) work(ctx context.Context, call *jobCall, lock *redlock.Lock, hold *sim.Hold) error {
 	stay := time.NewTimer(min(time.Duration(w.r.ExpFloat64()*float64(w.scenario.Habits.Stay)), 4*w.scenario.TTL) + time.Duration(w.r.IntN(1000)))
 	defer stay.Stop()
 	ended := ctx.Done()
@@ -155,11 +373,7 @@ func (w *worker) work(ctx context.Context, name string, lock *redlock.Lock, hold
 		w.restart() //nolint:contextcheck // a new process inherits nothing
 		return errWork
 	}
-	w.jobs.note(name, func(j *jobHistory) {
-		if j.worked.IsZero() {
-			j.worked = time.Now()
-		}
-	})
+	w.jobs.note(func() { call.worked = true })
 	if w.r.IntN(6) == 0 {
 		w.restart() //nolint:contextcheck // after the work, and before anybody was told; see above
 	}

@@ -36,6 +36,8 @@ type Scenario struct {
 	Hurry   bool      // see hurry
 	Jobs    bool      // workers carry out jobs, once each, in place of locking
 	Delay   sim.Delay // of all links, faults apart
+	// DoneTTL is for how long jobs are remembered.
+	DoneTTL time.Duration
 	// Sound: the faults keep the assumptions under which holds exclude each other.
 	Sound bool
 }
@@ -151,6 +153,9 @@ func (s Scenario) kinds() (kinds []fault) {
 func (s Scenario) Remembers() bool {
 	return !slices.ContainsFunc(s.Faults, func(f fault) bool { return f.class == forgetful || f.name == "flushall" })
 }
+
+// forgetsJobs reports whether jobs that are done are forgotten before the end.
+func (s Scenario) forgetsJobs() bool { return s.DoneTTL < s.Length }
 
 // Forgets reports whether nodes lose what they know, so that exclusion rests on the restart guard.
 func (s Scenario) Forgets() bool {

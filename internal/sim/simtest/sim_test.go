@@ -78,11 +78,7 @@ func TestSemaphores(t *testing.T) {
 // Jobs are run at most once at a time, succeed at most once, and are begun no more often than they may be, and what was told
 // of them is so: the last three also where clocks are set, and holds overlap.
 func TestJobs(t *testing.T) {
-	sum := swarm(t, func(seed uint64) simtest.Scenario {
-		s := simtest.NewScenario(seed)
-		s.Jobs = true
-		return s
-	})
+	sum := swarm(t, simtest.JobScenario)
 	t.Logf("%d seeds: %d calls of Once, %d runs, %d jobs over, %d faults, %d commands", sum.seeds, sum.calls, sum.runs, sum.over, sum.faults, sum.commands)
 	if !t.Failed() && (sum.runs < 4*sum.seeds || sum.over < 2*sum.seeds || sum.faults < 5*sum.seeds) {
 		t.Errorf("too little happened: want at least 4 runs, 2 jobs over and 5 faults a seed")
