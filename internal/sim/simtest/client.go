@@ -125,8 +125,7 @@ func (w *worker) once() {
 		verb = "Lock once"
 		opts = append(opts, redlock.WithMaxAttempts(1))
 	}
-	limit := w.limit()
-	if limit > 0 {
+	if limit := w.limit(); limit > 0 {
 		opts = append(opts, redlock.WithMaxHold(limit))
 	}
 	reads := len(wanted) == 1 && w.scenario.Habits.Read > 0 && w.inclined(w.scenario.Habits.Read)
@@ -165,7 +164,7 @@ func (w *worker) once() {
 	if w.scenario.Permits > 0 {
 		wanted = []string{lock.Name()} // the slot's: it excludes like any lock, so there are as many holders as slots at most
 	}
-	w.has(verb, wanted, lock, reads, limit)
+	w.has(verb, wanted, lock, reads)
 }
 
 // forEver is longer than anybody can have to wait: the others of the run end what they do when it is over, and the nodes are well
@@ -183,8 +182,8 @@ func (w *worker) limit() time.Duration {
 }
 
 // has is what a worker does with what it was granted: it keeps it for a while, and lets go, or hands it on.
-func (w *worker) has(verb string, wanted []string, lock *redlock.Lock, reads bool, limit time.Duration) {
-	hold := w.granted(wanted, lock, reads, limit)
+func (w *worker) has(verb string, wanted []string, lock *redlock.Lock, reads bool) {
+	hold := w.granted(wanted, lock, reads)
 	w.supported(lock, granted)
 	w.log(w.label, "%s %s: token %d until %v", verb, strings.Join(wanted, " "), lock.Token(), since(lock.Until()))
 	watched := make(chan struct{})

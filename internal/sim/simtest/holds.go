@@ -12,8 +12,8 @@ import (
 // holds are what one lock is in the history: a hold of each of its names, so that each is judged by itself.
 type holds []*sim.Hold
 
-func (w *worker) granted(wanted []string, lock *redlock.Lock, reads bool, limit time.Duration) (all holds) {
-	start, until := startOf(lock, w.scenario.TTL, limit), lock.Until()
+func (w *worker) granted(wanted []string, lock *redlock.Lock, reads bool) (all holds) {
+	start, until := startOf(lock, w.scenario.TTL), lock.Until()
 	switch {
 	case reads:
 		w.result.Reads.Add(1)
@@ -57,14 +57,11 @@ func (w *worker) backoff(attempts int) time.Duration {
 	return time.Millisecond + time.Duration(w.r.Int64N(int64(longest)))
 }
 
-// startOf returns when the winning attempt was begun: the end of validity is counted from there, and so is the limit, if there is one.
-func startOf(lock *redlock.Lock, ttl, limit time.Duration) time.Time {
+// startOf returns when the winning attempt was begun: the end of validity is counted from there. It is earlier than that where the
+// hold has a limit, which ends it before.
+func startOf(lock *redlock.Lock, ttl time.Duration) time.Time {
 	ttl = ttl.Truncate(time.Millisecond)
-	validity := ttl - ttl/100 - 2*time.Millisecond
-	if limit > 0 {
-		validity = min(validity, limit)
-	}
-	return lock.Until().Add(-validity)
+	return lock.Until().Add(-ttl + ttl/100 + 2*time.Millisecond)
 }
 
 // keep holds the lock for a while, now and then extending it, or until it is lost.
@@ -98,7 +95,8 @@ func (w *worker) end(lock *redlock.Lock, hold holds) {
 	if lock.Err() == nil {
 		w.supported(lock, givenBack)
 	}
-	hold.each(func(h *sim.Hold) { w.history.Renewed(h, lock.Until()) })
+	until := lock.Until()
+	hold.each(func(h *sim.Hold) { w.history.Renewed(h, until) })
 	hold.each(w.history.Releasing)
 	asked := time.Now()
 	err := lock.Unlock(context.Background())
@@ -106,6 +104,9 @@ func (w *worker) end(lock *redlock.Lock, hold holds) {
 	w.log(w.label, "Unlock %s token %d: %s", lock.Name(), lock.Token(), kindOf(err))
 	if took := time.Since(asked); took > w.scenario.Timeout+time.Millisecond {
 		w.blame("bounded", "%s: Unlock took %v, the node timeout is %v", w.label, took, w.scenario.Timeout)
+	}
+	if lock.Until().Before(until) {
+		w.blame("honesty", "%s: Unlock of token %d has moved the end of the hold from %v to %v", w.label, lock.Token(), since(until), since(lock.Until()))
 	}
 	if lock.Err() == nil {
 		w.blame("honesty", "%s: Err is nil after Unlock of token %d", w.label, lock.Token())

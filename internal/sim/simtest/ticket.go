@@ -39,7 +39,7 @@ func (w *worker) handOn(wanted []string, lock *redlock.Lock, hold holds) {
 	}
 	adopted, err := w.adopt(c, lock, text)
 	if err == nil {
-		w.has("Adopt", wanted, adopted, false, 0)
+		w.has("Adopt", wanted, adopted, false)
 	}
 }
 

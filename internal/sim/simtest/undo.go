@@ -18,7 +18,7 @@ import (
 //     somebody has sent again, and nobody would ever undo it.
 //   - brought back: nor does an extension that was under way on another connection set the key again, where the node knew the
 //     hold's token when it let go. It blocks a lock that nobody has.
-//   - hand-over: whose hold was handed over with a ticket keeps what it has on the nodes, and what they still give it, until it
+//   - handed on: whose hold was handed over with a ticket keeps what it has on the nodes, and what they still give it, until it
 //     is adopted or has run out: nobody lets go of it.
 //
 // A node that forgot what it was told is excused.
@@ -101,7 +101,7 @@ const extendsToken = 2
 func (w *world) letsGo(c sim.Command, p part, known float64) {
 	if until, is := w.tickets.until(p.owner); is {
 		if c.At.Before(until) {
-			w.blame("hand-over", "%v on %s: %s lets go of %s for %s, whose hold was handed over, until %v", since(c.At), c.Node, c.Client, p.key, p.owner, since(until))
+			w.blame("handed on", "%v on %s: %s lets go of %s for %s, whose hold was handed over, until %v", since(c.At), c.Node, c.Client, p.key, p.owner, since(until))
 		}
 		known = 0 // who lets go in the end, its adopter, does not know whether it was extended
 	}
