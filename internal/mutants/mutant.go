@@ -23,7 +23,7 @@ type change struct{ file, before, after string }
 // mutants returns all of them.
 func mutants() []mutant {
 	var all []mutant
-	for _, list := range [][]mutant{inTime, inVotes, inTokens, inScripts, inQueue, inGuard, inClocks, inOrder} {
+	for _, list := range [][]mutant{inTime, inVotes, inTokens, inScripts, inQueue, inGuard, inClocks, inOrder, inBetween} {
 		all = append(all, list...)
 	}
 	return all

@@ -64,30 +64,21 @@ var inOrder = []mutant{
 	first`,
 		}},
 	},
-	{
-		name: "an acquire sent again behind its undo", test: "TestWhatIsOverIsNotSentAgain",
-		why: "60 seeds did not show it", changes: []change{{
-			"request.go", `if r.eval || !r.call.kind.undo && r.call.over() {`, `if r.eval {`,
-		}},
-	},
-	{
-		name: "a waiter's question sent again behind its undo", test: "TestAQuestionIsNotRepeatedBehindItsUndo",
-		why: "", changes: []change{{
-			"queue.go", `			c.giveUp()
+	{name: "an acquire sent again behind its undo", changes: []change{{
+		"request.go", `if r.eval || !r.call.kind.undo && r.call.over() {`, `if r.eval {`,
+	}}},
+	{name: "a waiter's question sent again behind its undo", changes: []change{{
+		"queue.go", `			c.giveUp()
 			w.giveUp()
 			return nil, l.waitEnded(want, last, err)
 `, `			c.release()
 			w.giveUp()
 			return nil, l.waitEnded(want, last, err)
 `,
-		}},
-	},
-	{
-		name: "an extension sent again behind the release", test: "TestAnExtensionIsNotRepeatedBehindTheRelease",
-		why: "", changes: []change{{
-			"request.go", `h != nil && h.ending.Load()`, `h != nil && false`,
-		}},
-	},
+	}}},
+	{name: "an extension sent again behind the release", changes: []change{{
+		"request.go", `h != nil && h.ending.Load()`, `h != nil && false`,
+	}}},
 	{
 		name: "an extension's nodes not released", test: "TestAnExtensionsNodesAreReleased",
 		why: "one TTL later they have gone by themselves", changes: []change{{

@@ -1,0 +1,50 @@
+package main
+
+// inBetween are bugs of what stands between a hold and the wire: its tenure, lines, batches, replies, and undos that a node refuses.
+var inBetween = []mutant{
+	{name: "a limit that is not shown", changes: []change{{
+		"tenure.go", `limit.Before(end) {`, `limit.Before(end) && false {`,
+	}}},
+	{
+		name: "what is to be asked again of a node is not", test: "TestARefusedReleaseIsAskedAgain",
+		why: "one TTL later it makes no difference", changes: []change{{
+			"postpone.go", "		n.retry.Reset(undoAgainAfter)\n", "",
+		}},
+	},
+	{
+		name: "an undo that a busy node refuses is done with", test: "TestARefusedReleaseIsAskedAgain",
+		why: "one TTL later it makes no difference", changes: []change{{
+			"postpone.go", `"BUSY", `, ``,
+		}},
+	},
+	{name: "two requests for one key in a batch", changes: []change{{
+		"keyset.go", "	return !in\n", "	return true\n",
+	}}},
+	{name: "the places of all that release are the first one's", changes: []change{{
+		"layout.go", `w.add(r.call.args[1+arg])`, `w.add(g.requests[0].call.args[1+arg])`,
+	}}},
+	{name: "of several locks the first owner is handed over from", changes: []change{{
+		"layout.go", "			for _, owner := range s.from {\n				w.add(owner)\n", "			for range s.from {\n				w.add(s.from[0])\n",
+	}}},
+	{name: "who leaves the line calls nobody", changes: []change{{
+		"line.go", "	close(at.rest[0])\n", "",
+	}}},
+	{
+		name: "the rest of a long value is the next reply", test: "TestALongValueIsCutShort",
+		why: "no key of a simulation holds a long value", changes: []change{{
+			"replies.go", `p.r.Discard(n - kept)`, `p.r.Discard(0)`,
+		}},
+	},
+	{
+		name: "a reply counts as whole when its head has come", test: "TestRepliesThatHaveComeAreTakenTogether",
+		why: "its network brings replies whole", changes: []change{{
+			"replies.go", `len(there) > 2 && (there[0] != '*' && there[0] != '$' || there[1] == '-') && bytes`, `len(there) > 2 && bytes`,
+		}},
+	},
+	{name: "a tenure keeps what it had", changes: []change{{
+		"tenure.go", "	*t = tenure{} // all of it: nothing is to be kept alive, or found by the next\n", "",
+	}}},
+	{name: "the end of a hold is not kept behind its unlock", changes: []change{{
+		"tenure.go", "	h.last = h.end().UnixNano()\n", "",
+	}}},
+}
