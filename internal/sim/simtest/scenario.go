@@ -109,7 +109,7 @@ func (s *Scenario) hurry() {
 		}
 	}
 	s.Pace = scaled(s.TTL, r, 1./32, 1./4)
-	s.Delay.Max += scaled(s.TTL, r, 1./32, 1./8)
+	s.Delay.Max += scaled(s.TTL, r, 1./32, 1./16)
 	if r.IntN(2) == 0 {
 		s.Habits.Hasty = r.Float64()
 		return
