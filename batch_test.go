@@ -160,3 +160,41 @@ func TestLocksThatAreAskedForTogetherHaveTheirOwnTTL(t *testing.T) {
 		}
 	})
 }
+
+// Some of those that are released together were extended, and those alone leave a larger token behind.
+func TestLocksThatAreReleasedTogetherLeaveTheirOwnTokens(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		const n = 50
+		var held []*Lock
+		for i := range n {
+			k := must(l.TryLock(t.Context(), fmt.Sprint(i)))(t)
+			if i%3 == 1 {
+				must(0, k.Extend(t.Context()))(t)
+			}
+			held = append(held, k)
+		}
+		before := fl.nodes[0].Calls("evalsha")
+		var all sync.WaitGroup
+		for _, k := range held {
+			all.Go(func() {
+				if err := k.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if calls := fl.nodes[0].Calls("evalsha") - before; calls > n/2 {
+			t.Errorf("%d calls for %d locks: they were not released together", calls, n)
+		}
+		for i, k := range held {
+			want := fmt.Sprint(k.Token())
+			if i%3 == 1 {
+				want += ".5"
+			}
+			if known := fl.nodes[0].Do("ZSCORE", tokensName, fmt.Sprint(i)); known != want {
+				t.Errorf("lock %d: the node knows %v, want %s", i, known, want)
+			}
+		}
+	})
+}

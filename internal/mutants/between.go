@@ -20,9 +20,12 @@ var inBetween = []mutant{
 	{name: "two requests for one key in a batch", changes: []change{{
 		"keyset.go", "	return !in\n", "	return true\n",
 	}}},
-	{name: "the places of all that release are the first one's", changes: []change{{
-		"layout.go", `w.add(r.call.args[1+arg])`, `w.add(g.requests[0].call.args[1+arg])`,
-	}}},
+	{
+		name: "the places and tokens of all that release are the first one's", test: "TestLocksThatAreReleasedTogetherLeaveTheirOwnTokens",
+		why: "its clients release one at a time", changes: []change{{
+			"layout.go", `w.add(r.call.args[1+arg])`, `w.add(g.requests[0].call.args[1+arg])`,
+		}},
+	},
 	{name: "of several locks the first owner is handed over from", changes: []change{{
 		"layout.go", "			for _, owner := range s.from {\n				w.add(owner)\n", "			for range s.from {\n				w.add(s.from[0])\n",
 	}}},
