@@ -42,7 +42,7 @@ type fence struct {
 
 	ahead atomic.Int64 // the nodes' time minus local, in µs
 
-	apart time.Duration // where two clocks are further apart, what the one has dropped may be ahead of the other
+	apart time.Duration // where two clocks are further apart, what the one has dropped may be ahead of the other; 0: no matter
 
 	mu       sync.Mutex   // guards the fields below
 	offsets  []nodeOffset // by node
@@ -223,12 +223,25 @@ func (f *fence) disagreement() (ahead []time.Duration, wrong nodeSet) {
 	if known < max(3, majority(len(f.offsets))) {
 		wrong = 0
 		for i, o := range f.offsets {
-			if o.known && ahead[i] > f.apart+time.Duration(o.error)*time.Microsecond {
+			if f.apart > 0 && o.known && ahead[i] > f.apart+time.Duration(o.error)*time.Microsecond {
 				wrong = wrong.with(i)
 			}
 		}
 	}
 	return ahead, wrong
+}
+
+// knowsMost reports whether the nodes' time rests on a majority of their clocks.
+func (f *fence) knowsMost() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known := 0
+	for _, o := range f.offsets {
+		if o.known {
+			known++
+		}
+	}
+	return known >= majority(len(f.offsets))
 }
 
 // medianOffset returns the middle one of the known offsets, the lower where

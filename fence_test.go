@@ -243,3 +243,57 @@ func TestANodesClockDelaysDropping(t *testing.T) {
 		})
 	}
 }
+
+// A client knew a single clock, which was a day ahead. The tokens that it proposed by that are no measure for others.
+func TestAFloorIsNotOneClocksIdeaOfTheTime(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		fl.nodes[0].Step(24 * time.Hour)
+		for i := 1; i < 3; i++ {
+			fl.net.Refuse(link0("a", i))
+		}
+		a := fl.locker("a")
+		if _, err := a.TryLock(t.Context(), "other"); !errors.Is(err, ErrNoQuorum) {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		for i := 1; i < 3; i++ {
+			fl.net.Accept(link0("a", i))
+		}
+		time.Sleep(time.Minute)
+		k := must(a.TryLock(t.Context(), "job"))(t)
+		if ahead := k.Token() - a.fence.time(a.opts.clock.now()); ahead > maxAhead.Microseconds() {
+			t.Errorf("the token is %d µs ahead of the time", ahead)
+		}
+		_ = k.Unlock(t.Context())
+		_ = a.Close()
+		fl.nodes[0].Crash(false)
+		fl.nodes[0].Step(-24 * time.Hour)
+		fl.nodes[0].Restart()
+		time.Sleep(10 * time.Minute)
+		must(0, must(fl.locker("b").TryLock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+	})
+}
+
+// What two clocks are apart matters to tokens alone.
+func TestTwoClocksMatterToTokensAlone(t *testing.T) {
+	for what, down := range map[string]int{"two nodes": -1, "two of three": 2} {
+		nodes := 3
+		if down < 0 {
+			nodes = 2
+		}
+		bubble(t, nodes, func(t *testing.T, fl *fleet) {
+			fl.nodes[0].Step(40 * time.Second)
+			if down >= 0 {
+				fl.nodes[down].Crash(true)
+			}
+			if k, err := fl.locker("a", WithoutFencing()).TryLock(t.Context(), "job"); err != nil {
+				t.Errorf("%s, without tokens: %v", what, err)
+			} else {
+				_ = k.Unlock(t.Context())
+			}
+			if _, err := fl.locker("b").TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) {
+				t.Errorf("%s, with tokens: got %v, want ErrNoQuorum", what, err)
+			}
+		})
+	}
+}

@@ -145,8 +145,10 @@ func (was life) recall(f *facts, now time.Time) life {
 	is.durable = f.durable()
 	is.record = record{is.epoch, f.micros - now.Sub(is.since).Microseconds(), f.durable()}
 	switch {
-	case known && (is.since.Equal(was.since) || !is.since.After(local(here.since).Add(uptimeError))), carried:
-		is.record.since = here.since // the same moment, measured when it was fresh
+	case known && (is.since.Equal(was.since) || !is.since.After(local(here.since).Add(2*uptimeError))), carried:
+		// The same moment, measured when it was fresh. age takes off what the uptime may be wrong by, and that may be wrong
+		// the other way: whoever wrote a later moment here would tell all others that the node was emptied.
+		is.record.since = here.since
 	case is.doubt == doubtUnproven && is.since.Equal(started) && here.durable && local(here.since).Before(started):
 		is.record.since = here.since // left to those who knew the node: who did not goes by its uptime all the same
 	}

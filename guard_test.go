@@ -541,3 +541,26 @@ func TestAbstention(t *testing.T) {
 		}
 	}
 }
+
+// Clients that meet a node right after its restart and long after it compute its age to within two seconds of each other. That must not
+// look to the one as if the node had been emptied.
+func TestANewcomerCostsNoVotes(t *testing.T) {
+	for fraction := time.Duration(0); fraction < time.Second; fraction += 50 * ms {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			a := fl.locker("a")
+			for _, n := range fl.nodes {
+				n.Crash(true)
+				n.Restart()
+				time.Sleep(time.Minute)
+			}
+			time.Sleep(time.Hour + fraction)
+			b := fl.locker("b")
+			for range 20 {
+				time.Sleep(2 * time.Second)
+				for _, l := range []*Locker{a, b} {
+					must(0, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+				}
+			}
+		})
+	}
+}

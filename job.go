@@ -169,6 +169,22 @@ func (j *job) gaveUp(ctx context.Context, last error, detail string) error {
 	return &with
 }
 
+// notBegun is the error where the lock was not to be had. Where ctx ended with a hold around the call, that one was lost, and
+// no run of the job.
+func (j *job) notBegun(ctx context.Context, err error) error {
+	var q *QuorumError
+	switch {
+	case !errors.Is(err, ErrLost) || ctx.Err() == nil:
+		return err
+	case errors.As(err, &q):
+		with := *q
+		with.ctx = ctx.Err()
+		return &with
+	default:
+		return fmt.Errorf("redlock: once %q: %w", j.name, ctx.Err())
+	}
+}
+
 // unclear is the error where nobody can say whether the success counts. last is why the last attempt to make it known
 // had no majority, refused the same where that was a refusal, or why there was no other.
 func (j *job) unclear(ctx context.Context, last, refused error) error {

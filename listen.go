@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -69,12 +70,20 @@ func (s *listeners) forget(owner string) {
 func (s *listeners) handOver(owner string, until, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.handed) > 0 && s.handed[0].until.Before(now) {
-		delete(s.waiters, s.handed[0].owner)
-		s.handed = s.handed[1:]
-	}
+	s.prune(now)
 	s.waiters[owner] = nil
 	s.handed = append(s.handed, handed{owner, until})
+}
+
+// prune forgets who was handed over and has ended. Called with mu held.
+func (s *listeners) prune(now time.Time) {
+	s.handed = slices.DeleteFunc(s.handed, func(h handed) bool {
+		over := h.until.Before(now)
+		if over {
+			delete(s.waiters, h.owner)
+		}
+		return over
+	})
 }
 
 // waited reports whether anybody waits, so that it matters whether the nodes can tell us.
@@ -99,6 +108,7 @@ func (l *Locker) hear(node int, message string) {
 	}
 	l.nodes[node].hearsay(&a)
 	l.listeners.mu.Lock()
+	l.listeners.prune(l.opts.clock.local())
 	w, known := l.listeners.waiters[parts[0]]
 	l.listeners.mu.Unlock()
 	switch {

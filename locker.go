@@ -71,7 +71,9 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.fence.init(o.clock.now(), len(targets))
-	l.fence.apart = o.retention / 2
+	if o.fencing {
+		l.fence.apart = o.retention / 2
+	}
 	l.events = startEvents(o)
 	l.leases.start(o.clock)
 	l.underway.idle = make(chan struct{})

@@ -62,7 +62,7 @@ func (l *Locker) Once(ctx context.Context, name string, fn func(context.Context)
 	// stays true where the unlocking fails: the lock is then free when its TTL is over.
 	lock, err := l.Lock(ctx, name, opts...)
 	if err != nil {
-		return err
+		return j.notBegun(ctx, err)
 	}
 	defer func() { _ = lock.Unlock(ctx) }()
 

@@ -411,3 +411,28 @@ func TestOnceAForeignKeyIsExplained(t *testing.T) {
 		}
 	})
 }
+
+// A hold around the call is lost while it waits for the job's lock. No run of the job has lost its hold.
+func TestOnceInALostHold(t *testing.T) {
+	for _, want := range []error{ErrTaken, ErrNoQuorum} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			l, b := fl.locker("a"), fl.locker("b")
+			taken := must(b.Lock(t.Context(), "job"))(t)
+			outer := must(l.Lock(t.Context(), "outer", WithoutRenewal(), WithTTL(3*time.Second)))(t)
+			ctx, cancel := outer.Context(t.Context())
+			defer cancel()
+			if want == ErrNoQuorum { //nolint:errorlint // it stands above
+				fl.nodes[1].Crash(true)
+				fl.nodes[2].Crash(true)
+			}
+			err := l.Once(ctx, "job", func(context.Context) error {
+				t.Error("the job was run")
+				return nil
+			})
+			if !errors.Is(err, want) || errors.Is(err, ErrLost) || !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v, want %v and context.Canceled, and not ErrLost", err, want)
+			}
+			_ = taken.Unlock(t.Context())
+		})
+	}
+}

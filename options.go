@@ -114,7 +114,8 @@ func WithBackoff(b Backoff) Option {
 }
 
 // WithMaxAttempts limits how often Lock asks before it gives up with the last
-// attempt's error; with 1 it does not wait at all, as TryLock. The default, 0, sets no limit but the context's.
+// attempt's error; with 1 it does not wait at all, as TryLock. With more, it does not limit for how long Lock stands in line
+// behind other goroutines of the process that wait for the name: the context does. The default, 0, sets no limit but that.
 func WithMaxAttempts(n int) Option {
 	return Option{name: "WithMaxAttempts", apply: func(o *options) { o.maxAttempts = n }}
 }
@@ -125,8 +126,9 @@ func WithoutRenewal() Option {
 	return Option{name: "WithoutRenewal", apply: func(o *options) { o.renew = false }}
 }
 
-// WithMaxHold ends a hold, with [ErrMaxHold], at the latest d after the
-// acquisition began, however often it is extended. The default, 0, sets no limit.
+// WithMaxHold ends a hold, with [ErrMaxHold], at the latest d after the attempt that
+// acquired it began, or after it was got where it was waited for, however often it is extended. The
+// default, 0, sets no limit.
 func WithMaxHold(d time.Duration) Option {
 	return Option{name: "WithMaxHold", apply: func(o *options) { o.maxHold = d }}
 }

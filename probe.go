@@ -75,7 +75,7 @@ func (n *node) probe(ctx context.Context) error {
 		if err := n.relearn(ctx); err != nil {
 			return err
 		}
-		if n.opts.fencing {
+		if n.opts.fencing && n.fence.knowsMost() { // a floor is not to come from one clock's idea of the time
 			n.trim(ctx)
 		}
 	}

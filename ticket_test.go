@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -158,6 +159,26 @@ func FuzzParseTicket(f *testing.F) {
 		got, err := parseTicket(text)
 		if err == nil && (got.name == "" || got.token < 0 || got.token >= 1<<53) {
 			t.Errorf("%q: accepted as %+v", text, got)
+		}
+	})
+}
+
+// The end of a ticket is over when a node hands the lock over to its maker: nobody will adopt that any more, so it is given back.
+func TestAHandOverAfterATicketsEndIsGivenBack(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a := fl.locker("a")
+		first := must(fl.locker("b").Lock(t.Context(), "job"))(t)
+		time.AfterFunc(time.Second, func() { _ = first.Unlock(context.Background()) })
+		k := must(a.Lock(t.Context(), "job", WithTTL(2*time.Second)))(t)
+		if k.Ticket() == "" {
+			t.Fatal("no ticket")
+		}
+		time.Sleep(3 * time.Second)
+		fl.nodes[0].Do("SET", "job", k.Owner(), "PX", 60_000)
+		fl.nodes[0].Do("PUBLISH", a.listeners.channel, k.Owner()+"  job")
+		settleNetwork()
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("kept on %d nodes", got)
 		}
 	})
 }

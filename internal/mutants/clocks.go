@@ -41,7 +41,7 @@ var inClocks = []mutant{
 	{
 		name: "the slower of two clocks that disagree is the time", test: "TestTheSlowerOfTwoClocksIsNotTheTime",
 		why: "no clock of the simulation is wrong by half the retention", changes: []change{{
-			"fence.go", "			if o.known && ahead[i] > f.apart+time", "			if false && ahead[i] > f.apart+time",
+			"fence.go", "			if f.apart > 0 && o.known && ahead", "			if false && ahead",
 		}},
 	},
 	{
