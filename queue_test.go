@@ -483,3 +483,17 @@ func TestALongWaitsTokenIsRenewed(t *testing.T) {
 		}
 	})
 }
+
+// A waiter is told of votes that may have run out since, twice. The first look must not make the second one trust them.
+func TestVotesThatWereToldDoNotGrowYounger(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		w := l.newWaiter(wanted{op: "lock", name: "job", key: "job"}, l.opts, 0)
+		time.Sleep(l.opts.ttl)
+		for look := range 2 {
+			if h, err := w.win(t.Context(), view{given: 3, granted: 3}, l.opts.clock.now()); !errors.Is(err, errAskAgain) {
+				t.Errorf("look %d: got %v, %v, want to ask again", look, h, err)
+			}
+		}
+	})
+}

@@ -66,6 +66,12 @@ var inQueue = []mutant{
 		}},
 	},
 	{
+		name: "votes that were told grow younger", test: "TestVotesThatWereToldDoNotGrowYounger",
+		why: "120 seeds did not show it", changes: []change{{
+			"win.go", "		h.since = began\n", "		_ = began\n",
+		}},
+	},
+	{
 		name: "a subscription that leads nowhere is kept", test: "TestADeadSubscriptionIsReplacedWhileSomebodyWaits",
 		why: "it takes a clock that is wrong for good, too; it was once found by seed 721", changes: []change{{
 			"listen.go", "		if p.asked.Load() {\n", "		if false {\n",
