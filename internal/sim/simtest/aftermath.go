@@ -29,11 +29,11 @@ func (w *world) aftermath(back time.Duration) {
 		w.progress(c, "free", toRead(c.locker.Load(), "TryLock"))
 		w.quiet()
 	}
-	w.contest()
-	w.progress(w.clients[0], contested, w.clients[0].locker.Load().TryLock)
 	w.limited()
 	w.handedOn()
 	w.late()
+	w.contest()
+	w.progress(w.clients[0], contested, w.clients[0].locker.Load().TryLock) // the last: Close is to wait for what it undoes
 	for _, c := range w.clients {
 		_ = c.locker.Load().Close()
 	}
