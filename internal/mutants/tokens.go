@@ -36,9 +36,12 @@ var inQueue = []mutant{
 	{name: "a hand-over's validity counted from its message", changes: []change{{
 		"win.go", "	start := h.since\n", "	start := l.opts.clock.now()\n",
 	}}},
-	{name: "what was told counts as answered just now", changes: []change{{
-		"win.go", `if v.fresh >= l.need {`, `if v.given >= l.need {`,
-	}}},
+	{
+		name: "what was told counts as answered just now", test: "TestVotesThatWereToldDoNotGrowYounger",
+		why: "it took 1,319 seeds", changes: []change{{
+			"win.go", `if v.fresh >= l.need {`, `if v.given >= l.need {`,
+		}},
+	},
 	{
 		name: "fresh votes, stale acceptance", test: "TestAWinOnFreshAnswersNeedsFreshAcceptance",
 		why: "60 seeds did not show it; it was once found by seed 171", changes: []change{{
