@@ -17,7 +17,7 @@ func TestTheDocumentedACLKeepsUp(t *testing.T) {
 	}
 	_, rights, _ := strings.Cut(string(acl), "user redlock")
 	allowed := strings.Fields(rights)
-	files, _ := filepath.Glob("lua/*.lua")
+	files, _ := filepath.Glob("internal/lua/*.lua")
 	used := []string{
 		"time", "info", "config|get", "get", "set", "zremrangebyscore", "eval", "evalsha",
 		"script|load", "script|exists", "subscribe", "unsubscribe",

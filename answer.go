@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What a node replied, read: one function for each form of reply. What the numbers mean stands in the scripts' heads, in lua/.
+// What a node replied, read: one function for each form of reply. What the numbers mean stands in the scripts' heads, in internal/lua/.
 
 func readSet(reply any) answer {
 	switch reply {

@@ -1,9 +1,9 @@
 package redlock
 
 import (
-	"crypto/sha1" //nolint:gosec // the name that Redis gives a script; no secret
-	"encoding/hex"
 	"fmt"
+
+	"github.com/quorumlock/redlock/internal/lua"
 )
 
 // query is a command whose reply tells facts. The last one is not always asked.
@@ -22,7 +22,7 @@ func (n *node) queries() []query {
 	}
 	list = append(list, query{readTime, ""}, query{askRecord, n.recordKey()}, query{askRecord, n.floorKey()})
 	if n.opts.blind {
-		list = append(list, query{askScript, n.recordScript().sha})
+		list = append(list, query{askScript, n.recordScript().SHA})
 	}
 	return list
 }
@@ -32,19 +32,11 @@ func (n *node) floorKey() string  { return n.opts.prefix + floorName }
 
 // recordScript differs from prefix to prefix, so that whoever makes the node know it
 // has seen to the record of that prefix in the same step.
-func (n *node) recordScript() script {
-	source := fmt.Sprintf("%s-- %q\n", nodeSource, n.opts.prefix)
-	sum := sha1.Sum([]byte(source)) //nolint:gosec // see above
-	return script{source: source, sha: hex.EncodeToString(sum[:])}
+func (n *node) recordScript() *lua.Script {
+	return lua.New(fmt.Sprintf("%s-- %q\n", nodeScript.Source, n.opts.prefix))
 }
 
-var nodeSource = func() string {
-	source, err := sources.ReadFile("lua/node.lua")
-	if err != nil {
-		panic(err) // embedded at build time
-	}
-	return string(source)
-}()
+var nodeScript = lua.Load("node")
 
 // The kinds of questions that tell facts.
 var (

@@ -1,6 +1,6 @@
 package redlock
 
-// How the arguments of a script are laid out for all requests of a group: see the scripts' heads, in lua/.
+// How the arguments of a script are laid out for all requests of a group: see the scripts' heads, in internal/lua/.
 // What every lock costs is in its form already when it comes here, since five nodes want the same.
 
 // rows is n arguments for each key, those of one key together.

@@ -207,7 +207,7 @@ func (n *node) keepRecord(f *facts, was, is life, ask asker) (life, error) {
 			break
 		}
 		q := &question{key: n.recordKey()}
-		q.args[0], q.args[1], q.args[2] = f.text, want, n.recordScript().source
+		q.args[0], q.args[1], q.args[2] = f.text, want, n.recordScript().Source
 		stands, err := redis.String(ask(setRecord, q))
 		if err != nil {
 			return is, explained(err, "eval")

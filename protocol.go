@@ -7,7 +7,7 @@ import (
 )
 
 // kind is one of the things that a node can be asked. What a script does, and
-// what it replies, stands in its head, in lua/.
+// what it replies, stands in its head, in internal/lua/.
 type kind struct {
 	index   int
 	script  *script // nil: a native command

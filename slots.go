@@ -127,7 +127,7 @@ func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
 	return &survey{slots: outlooks(told, len(s.slots), l.need), nodes: failure.Nodes}, nil
 }
 
-// outlooks sums up what nodes told of the slots: two numbers for each, see lua/survey.lua.
+// outlooks sums up what nodes told of the slots: two numbers for each, see internal/lua/survey.lua.
 func outlooks(told [][]int64, slots, need int) []outlook {
 	seen, remains := make([]outlook, slots), make([]time.Duration, len(told))
 	for i := range seen {

@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) { fleet.Main(m) }
 
 func TestServer(t *testing.T) {
-	scripts, err := conformance.ReadScripts("../../lua")
+	scripts, err := conformance.ReadScripts("../../internal/lua")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ var inClocks = []mutant{
 	{
 		name: "a node does not note what it drops", test: "TestTokensThatWereDroppedAreNotUndercut",
 		why: "it takes clocks that are set back by more than the retention", changes: []change{{
-			"lua/trim.lua", `redis.pcall('SET', KEYS[1], floor)`, ``,
+			"internal/lua/trim.lua", `redis.pcall('SET', KEYS[1], floor)`, ``,
 		}},
 	},
 	{
@@ -47,13 +47,13 @@ var inClocks = []mutant{
 	{
 		name: "a node's own clock does not delay what it drops", test: "TestANodesClockDelaysDropping",
 		why: "it takes a clock that is wrong by minutes", changes: []change{{
-			"lua/trim.lua", `math.min(theirs, math.max(mine[1] * 1000000 + mine[2], theirs - 3600000000))`, `theirs`,
+			"internal/lua/trim.lua", `math.min(theirs, math.max(mine[1] * 1000000 + mine[2], theirs - 3600000000))`, `theirs`,
 		}},
 	},
 	{
 		name: "a clock that is years behind keeps tokens for years", test: "TestANodesClockDelaysDropping",
 		why: "no clock of the simulation is wrong by an hour", changes: []change{{
-			"lua/trim.lua", `theirs - 3600000000)`, `0)`,
+			"internal/lua/trim.lua", `theirs - 3600000000)`, `0)`,
 		}},
 	},
 }

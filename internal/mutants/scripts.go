@@ -3,45 +3,45 @@ package main
 // inScripts are wrong decisions on the nodes.
 var inScripts = []mutant{
 	{name: "acquire overwrites", changes: []change{{
-		"lua/acquire.lua", `ARGV[i], 'NX', 'PX'`, `ARGV[i], 'PX'`,
+		"internal/lua/acquire.lua", `ARGV[i], 'NX', 'PX'`, `ARGV[i], 'PX'`,
 	}}},
 	{name: "a token as large as ours counts as accepted", changes: []change{{
-		"lua/acquire.lua", `replies[i] = { 2, known }`, `replies[i] = { 1 }`,
+		"internal/lua/acquire.lua", `replies[i] = { 2, known }`, `replies[i] = { 1 }`,
 	}}},
 	{name: "raise without the owner check", changes: []change{{
-		"lua/raise.lua", `if holders[i] ~= ARGV[3 * i - 2] then`, `if false then`,
+		"internal/lua/raise.lua", `if holders[i] ~= ARGV[3 * i - 2] then`, `if false then`,
 	}}},
 	{name: "raise says yes whatever the node knows", changes: []change{{
-		"lua/raise.lua", `replies[i] = { 2, call('ZSCORE', tokens, KEYS[i]) }`, `replies[i] = { 1 }`,
+		"internal/lua/raise.lua", `replies[i] = { 2, call('ZSCORE', tokens, KEYS[i]) }`, `replies[i] = { 1 }`,
 	}}},
 	{name: "extend overwrites somebody else's key", changes: []change{{
-		"lua/extend.lua", "  elseif holders[i] then\n    codes[i] = 0\n", "  elseif holders[i] then\n    call('SET', key, owner, 'PX', ttl)\n    codes[i] = 1\n",
+		"internal/lua/extend.lua", "  elseif holders[i] then\n    codes[i] = 0\n", "  elseif holders[i] then\n    call('SET', key, owner, 'PX', ttl)\n    codes[i] = 1\n",
 	}}},
 	{
 		name: "extend repairs a hold that was overtaken", test: "TestAnOvertakenHoldIsNotRepaired",
 		why: "the repaired node does not vote, so nothing comes of it but a delay", changes: []change{{
-			"lua/extend.lua", `if known and tonumber(known) > tonumber(token) then`, `if false then`,
+			"internal/lua/extend.lua", `if known and tonumber(known) > tonumber(token) then`, `if false then`,
 		}},
 	},
 	{name: "release without the owner check", changes: []change{{
-		"lua/release.lua", `if holders[i] == owners[i] then`, `if holders[i] then`,
+		"internal/lua/release.lua", `if holders[i] == owners[i] then`, `if holders[i] then`,
 	}}},
 	{name: "a hand-over that does not look at the token", changes: []change{{
-		"lua/queue.lua", `token == reading and reading or propose(token, key)`, `token == reading and reading or false`,
+		"internal/lua/queue.lua", `token == reading and reading or propose(token, key)`, `token == reading and reading or false`,
 	}}},
 	{name: "enqueue takes what is somebody else's", changes: []change{{
-		"lua/enqueue.lua", `  elseif not holder and call('EXISTS', key) == 0 then`, `  elseif true then
+		"internal/lua/enqueue.lua", `  elseif not holder and call('EXISTS', key) == 0 then`, `  elseif true then
     call('DEL', key)
     holder = false`,
 	}}},
 	{
 		name: "enqueue takes a key of another type for none", test: "TestWaitersLeaveForeignKeysAlone",
 		why: "all keys of a simulation are ours", changes: []change{{
-			"lua/enqueue.lua", `not holder and call('EXISTS', key) == 0 then`, `not holder then`,
+			"internal/lua/enqueue.lua", `not holder and call('EXISTS', key) == 0 then`, `not holder then`,
 		}},
 	},
 	{name: "a release that makes no larger token known", changes: []change{{
-		"lua/release.lua", `if above ~= '' and`, `if false and`,
+		"internal/lua/release.lua", `if above ~= '' and`, `if false and`,
 	}}},
 	{
 		name: "one TTL for all locks that are asked for together", test: "TestLocksThatAreAskedForTogetherHaveTheirOwnTTL",
@@ -50,30 +50,30 @@ var inScripts = []mutant{
 		}},
 	},
 	{name: "adopt from whoever holds it", changes: []change{{
-		"lua/adopt.lua", `if holders[i] ~= ARGV[4 * i] then`, `if not holders[i] then`,
+		"internal/lua/adopt.lua", `if holders[i] ~= ARGV[4 * i] then`, `if not holders[i] then`,
 	}}},
 	{
 		name: "a register takes what a newer holder cannot have read", test: "TestOnceALargerTokenIsRespected",
 		why: noJobs + ", and where somebody else had the lock since, it is not the writer's any more", changes: []change{{
-			"lua/once.lua", `if known and tonumber(known) > token or`, `if`,
+			"internal/lua/once.lua", `if known and tonumber(known) > token or`, `if`,
 		}},
 	},
 	{
 		name: "a register takes a success from whoever had the lock", test: "TestOnceALateSuccessIsForgotten",
 		why: noJobs, changes: []change{{
-			"lua/once.lua", `elseif owner ~= '' and stands[1] ~= owner then`, `elseif false then`,
+			"internal/lua/once.lua", `elseif owner ~= '' and stands[1] ~= owner then`, `elseif false then`,
 		}},
 	},
 	{
 		name: "a register keeps a late success for as long as one in time", test: "TestOnceALateSuccessIsForgotten",
 		why: noJobs, changes: []change{{
-			"lua/once.lua", `math.min(tonumber(ARGV[4 * i - 1]), tonumber(ARGV[4 * i]) - now)`, `tonumber(ARGV[4 * i - 1])`,
+			"internal/lua/once.lua", `math.min(tonumber(ARGV[4 * i - 1]), tonumber(ARGV[4 * i]) - now)`, `tonumber(ARGV[4 * i - 1])`,
 		}},
 	},
 	{
 		name: "a register refuses what a majority has while others wait", test: "TestOnceTheSuccessIsDeliveredBesideWaiters",
 		why: noJobs, changes: []change{{
-			"lua/once.lua", `owner ~= '' and call('ZSCORE', tokens, key)`, `call('ZSCORE', tokens, key)`,
+			"internal/lua/once.lua", `owner ~= '' and call('ZSCORE', tokens, key)`, `call('ZSCORE', tokens, key)`,
 		}},
 	},
 	{

@@ -17,7 +17,7 @@ import (
 
 func scripts(t *testing.T) map[string]string {
 	t.Helper()
-	s, err := conformance.ReadScripts("../../../lua")
+	s, err := conformance.ReadScripts("../../lua")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestEveryScriptHasCases(t *testing.T) {
 	cases := conformance.Scripts()
 	for name := range scripts(t) {
 		if len(cases[name]) == 0 {
-			t.Errorf("lua/%s.lua has no rows: add them to internal/sim/conformance", name)
+			t.Errorf("internal/lua/%s.lua has no rows: add them to internal/sim/conformance", name)
 		}
 	}
 }
