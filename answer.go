@@ -3,8 +3,9 @@ package redlock
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/token"
 )
 
 // What a node replied, read: one function for each form of reply. What the numbers mean stands in the scripts' heads, in internal/lua/.
@@ -30,7 +31,7 @@ func readAcquire(reply any) answer {
 	case int64(2):
 		if len(parts) == 2 {
 			text, _ := parts[1].([]byte)
-			if known, ok := parseToken(string(text)); ok {
+			if known, ok := token.Parse(string(text)); ok {
 				return answer{vote: voteOutbid, token: known}
 			}
 		}
@@ -72,16 +73,6 @@ func together(k *kind, replies []any) (all answer) {
 	}
 	all.token = highest
 	return all
-}
-
-// parseToken reads a token as a node shows it: a score, which may be in exponents. What no client
-// can have proposed is none: nothing larger could be counted exactly.
-func parseToken(text string) (int64, bool) {
-	known, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(known >= 0 && known < 1<<53) { // written so that NaN is none
-		return 0, false
-	}
-	return int64(known), true
 }
 
 func readExtend(reply any) answer {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/quorumlock/redlock/internal/token"
 )
 
 // job is one call of Once.
@@ -145,7 +147,7 @@ func (j *job) insist(ctx context.Context, lock *Lock, try func(context.Context) 
 		if sleep(held, j.opts.retryAfter()) != nil {
 			return j.gaveUp(ctx, err, "the hold ended before there were more")
 		}
-		if age := j.locker.fence.time(j.opts.clock.now()) - lock.Token(); age > j.opts.retention.Microseconds() {
+		if age := j.locker.tokens.time(j.opts.clock.now()) - lock.Token(); age > j.opts.retention.Microseconds() {
 			return j.gaveUp(ctx, err, "the nodes may have forgotten the token of the hold by now")
 		}
 	}
@@ -224,7 +226,7 @@ func (j *job) ask(k *kind, text string, now instant, left, ahead time.Duration) 
 	c.set(k, j.key, uuid.Nil)
 	c.tokensKey = j.locker.tokensKey
 	c.args[0], c.args[1], c.args[2] = "", text, left.Milliseconds()
-	c.args[3] = (j.locker.fence.time(now) + (left + ahead).Microseconds()) / 1000
+	c.args[3] = (j.locker.tokens.time(now) + (left + ahead).Microseconds()) / 1000
 	return c
 }
 
@@ -239,7 +241,7 @@ func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may no
 	if err := j.valid(lock); err != nil {
 		return 0, err
 	}
-	c := j.ask(once, j.text, now, left, maxAhead)
+	c := j.ask(once, j.text, now, left, token.MaxAhead)
 	c.setOwner(lock.hold.owner)
 	c.args[0] = c.ownerArg
 	sent := c.put(l.nodes, l.all, l.need, now.local)

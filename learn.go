@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/token"
 )
 
 // asker puts a question to the node: over a fresh connection, or over the one in use.
@@ -73,7 +75,7 @@ func (n *node) gather(replies func(q query) (any, error)) (*facts, time.Time, er
 		case askRecord:
 			if q.key == n.floorKey() {
 				kept, _ := redis.String(reply, err) // may be refused: then nothing is known
-				floor, _ = parseToken(kept)
+				floor, _ = token.Parse(kept)
 				continue
 			}
 			if err == nil && reply != nil {
@@ -189,7 +191,7 @@ func (n *node) learnt(f *facts, now time.Time, fresh bool, ask asker) error {
 	if s.leap == was.leap {
 		s.leap = leap{} // it is in the life
 	}
-	n.fence.dropped(f.floor)
+	n.tokens.Dropped(f.floor)
 	n.reconsider()
 	s.mu.Unlock()
 	var said *ReplyError

@@ -11,6 +11,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/quorumlock/redlock/internal/token"
 )
 
 // listeners hear from the nodes who was handed a lock: one connection for
@@ -100,11 +102,11 @@ func (l *Locker) hear(node int, message string) {
 	a := answer{vote: voteGranted}
 	shared := parts[1] == readsMark
 	if parts[1] != "" && !shared {
-		token, ok := parseToken(parts[1])
+		known, ok := token.Parse(parts[1])
 		if !ok {
 			return
 		}
-		a = answer{vote: voteOutbid, token: token}
+		a = answer{vote: voteOutbid, token: known}
 	}
 	l.nodes[node].hearsay(&a)
 	l.listeners.mu.Lock()

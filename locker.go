@@ -17,7 +17,7 @@ type Locker struct {
 	opts      *options
 	tokensKey any        // string, boxed for the wire
 	calls     *sync.Pool // of *call
-	fence     fence
+	tokens    tokens
 	peers     peers
 	leases    leases
 	lines     lines
@@ -70,17 +70,14 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 		tokensKey: o.prefix + tokensName, calls: newCallPool(len(targets)),
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.fence.init(o.clock.now(), len(targets))
-	if o.fencing {
-		l.fence.apart = o.retention / 2
-	}
+	l.tokens = newTokens(len(targets), o)
 	l.events = startEvents(o)
 	l.leases.start(o.clock)
 	l.underway.idle = make(chan struct{})
 	l.lines = lines{clock: o.clock, of: make(map[string]*line)}
 	l.listeners = listeners{channel: newChannel(o.prefix), waiters: make(map[string]*waiter)}
 	for i, t := range targets {
-		n := newNode(i, t, o, &l.fence, l.events)
+		n := newNode(i, t, o, &l.tokens, l.events)
 		l.nodes = append(l.nodes, n)
 		l.peers.add(n)
 		go n.run() // until n.close

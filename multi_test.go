@@ -126,7 +126,7 @@ func TestTheTokenIsLargerThanThatOfEachName(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		settleNetwork()
-		ahead := l.fence.propose(l.opts.clock.now()) + 500_000
+		ahead := l.tokens.propose(l.opts.clock.now()) + 500_000
 		for _, n := range fl.nodes[1:4] {
 			n.Do("ZADD", "redlock:tokens", fmt.Sprint(ahead), "a7")
 		}

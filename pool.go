@@ -21,7 +21,7 @@ type node struct {
 	target    target
 	opts      *options
 	tokensKey any // string, boxed for the wire
-	fence     *fence
+	tokens    *tokens
 	probing   probing
 	peers     *peers // set by peers.add
 	standing  standing
@@ -55,9 +55,9 @@ type node struct {
 // there is at most one for each request taken before.
 const maxQueue = 1 << 13
 
-func newNode(index int, t target, o *options, f *fence, e *events) *node {
+func newNode(index int, t target, o *options, tk *tokens, e *events) *node {
 	n := &node{
-		index: index, target: t, opts: o, tokensKey: o.prefix + tokensName, fence: f, events: e, down: errConnecting, probing: newProbing(),
+		index: index, target: t, opts: o, tokensKey: o.prefix + tokensName, tokens: tk, events: e, down: errConnecting, probing: newProbing(),
 		tried: make(chan struct{}), stopped: make(chan struct{}), drained: make(chan struct{}),
 		kick: make(chan struct{}, 1),
 	}

@@ -96,7 +96,7 @@ func TestEveryCallReturnsWithinTheNodeTimeout(t *testing.T) {
 func TestTwoRoundsTakeOneNodeTimeout(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithNodeTimeout(100*ms))
-		ahead := l.fence.time(l.opts.clock.now()) + (500 * ms).Microseconds()
+		ahead := l.tokens.time(l.opts.clock.now()) + (500 * ms).Microseconds()
 		for i, n := range fl.nodes {
 			n.Do("ZADD", "redlock:tokens", strconv.FormatInt(ahead, 10), "job")
 			fl.net.SetDelay(link0("a", i), sim.Down, sim.Delay{Min: 80 * ms, Max: 80 * ms})

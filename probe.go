@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock/internal/chance"
+	"github.com/quorumlock/redlock/internal/token"
 )
 
 // probeEvery is the pause between a node's probes: its clock is read, and
@@ -44,7 +45,7 @@ func readFloor(reply any) answer {
 	if !ok {
 		return garbled(reply)
 	}
-	floor, _ := parseToken(string(text)) // none where it is nothing
+	floor, _ := token.Parse(string(text)) // none where it is nothing
 	return answer{vote: voteGranted, token: floor}
 }
 
@@ -75,7 +76,7 @@ func (n *node) probe(ctx context.Context) error {
 		if err := n.relearn(ctx); err != nil {
 			return err
 		}
-		if n.opts.fencing && n.fence.knowsMost() { // a floor is not to come from one clock's idea of the time
+		if n.opts.fencing && n.tokens.KnowsMost() { // a floor is not to come from one clock's idea of the time
 			n.trim(ctx)
 		}
 	}
@@ -83,10 +84,10 @@ func (n *node) probe(ctx context.Context) error {
 
 // trim has the node drop the tokens that are older than the retention, and takes note of its floor.
 func (n *node) trim(ctx context.Context) {
-	now := n.fence.time(n.opts.clock.now())
+	now := n.tokens.time(n.opts.clock.now())
 	a, _ := n.inquire(ctx, trim, n.floorKey(), now, n.opts.retention.Microseconds())
 	if a.vote == voteGranted {
-		n.fence.dropped(a.token)
+		n.tokens.Dropped(a.token)
 	}
 }
 

@@ -93,7 +93,7 @@ func (l *Locker) askFor(k *kind, h *hold) *call {
 // askToAcquire fills in a call that acquires, with a token unless there is to be none.
 func (l *Locker) askToAcquire(h *hold) *call {
 	if h.opts.fencing {
-		h.token = l.fence.propose(h.start)
+		h.token = l.tokens.propose(h.start)
 	}
 	switch {
 	case h.from != nil:
@@ -106,55 +106,6 @@ func (l *Locker) askToAcquire(h *hold) *call {
 		return l.askFor(acquirePlain, h)
 	}
 }
-
-// raiseToken proposes a token above all that the nodes have told of, to the nodes that have
-// given the lock or may yet do so: the request follows the first on the same connection.
-// It takes over the caller's part in c, and returns the call to go on with. Both rounds have
-// one node timeout together; an attempt that comes too late for it leaves the next one wiser.
-func (l *Locker) raiseToken(ctx context.Context, h *hold, c *call, votes tally) (*call, tally, error) {
-	highest := h.token
-	for i := range c.answers {
-		if votes.voted(i) {
-			highest = max(highest, c.answers[i].token)
-		}
-	}
-	raised, err := l.askToRaise(h, highest, h.asked&^c.refusers(votes))
-	if err != nil {
-		return c, votes, err
-	}
-	c.giveUp()
-	bounded, cancel := context.WithDeadline(ctx, h.start.local.Add(l.opts.nodeTimeout))
-	defer cancel()
-	votes, err = raised.wait(bounded)
-	l.fence.see(h.token) // nodes may know it, whatever becomes of the attempt
-	if ctx.Err() == nil {
-		err = nil // the caller's wait has not been ended: the votes that are missing say all
-	}
-	return raised, votes, err
-}
-
-// askToRaise puts a token above the highest known to the nodes.
-func (l *Locker) askToRaise(h *hold, highest int64, to nodeSet) (*call, error) {
-	now := l.opts.clock.now()
-	if l.fence.tooFarAhead(highest+1, now) {
-		for _, n := range l.nodes {
-			n.probeSoon() // our own idea of the time may be the wrong one
-		}
-		return nil, errTokenAhead
-	}
-	// No more than one above: whoever waits behind us has proposed the time at which
-	// it began to wait, and should not need a second round, too.
-	h.token = highest + 1
-	if l.outdated(h.token) {
-		h.token = max(h.token, l.fence.propose(now))
-	}
-	l.fence.see(highest)
-	c := l.askFor(raise, h)
-	c.put(l.nodes, to, l.need, now.local)
-	return c, nil
-}
-
-var errTokenAhead = errors.New("a node knows a token of this name that is over a second ahead of the nodes' clocks")
 
 // undo lets go of what a hold may have on the nodes, and does not wait.
 func (l *Locker) undo(h *hold, nodes nodeSet) {

@@ -51,7 +51,7 @@ func (l *Locker) newWaiter(want wanted, o *options, since int64) *waiter {
 		h.owner = newOwner(since)
 	}
 	if o.fencing {
-		h.token = l.fence.propose(h.start)
+		h.token = l.tokens.propose(h.start)
 	}
 	w := &waiter{
 		locker: l, hold: h, first: h.token, owner: h.owner.String(), wake: make(chan struct{}, 1),
@@ -89,13 +89,11 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 	l.listen()
 	l.listeners.waiting.Add(1)
 	defer l.listeners.waiting.Add(-1)
-	for i, poor := 0, l.fence.poor(); poor != 0 && i < len(l.nodes); i++ {
-		if poor.has(i) {
-			l.nodes[i].readClock()
-		}
+	for _, i := range l.tokens.Poor() {
+		l.nodes[i].readClock()
 	}
 	w := l.newWaiter(want, o, want.waitsSince)
-	since := cmp.Or(want.waitsSince, l.fence.time(w.hold.since))
+	since := cmp.Or(want.waitsSince, l.tokens.time(w.hold.since))
 	partial, split := 0, 0 // how many times in a row we had some votes; and saw nobody get a majority
 	splits := 0            // how often we gave our votes back
 	for attempts := 1; ; attempts++ {
@@ -142,7 +140,7 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 			if split++; split > 1 || !want.shared && v.fresh > 0 && v.place > 0 {
 				w.giveUp()
 				if stuck {
-					since = l.fence.time(o.clock.now())
+					since = l.tokens.time(o.clock.now())
 				}
 				// The oldest takes over what was given back, unless the node cannot tell
 				// it: then it must find the lock free when it asks.

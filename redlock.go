@@ -101,7 +101,7 @@ func (l *Locker) attempt(ctx context.Context, w wanted, o *options) (*hold, erro
 	// off, enough of the TTL is left to trust.
 	won := err == nil && votes.verdict(len(l.nodes), l.need) == verdictWon
 	if won && h.left(l.opts.clock.now()) >= o.leastValidity() {
-		l.fence.see(h.token)
+		l.tokens.See(h.token)
 		c.release()
 		l.events.attempt(w, h.start, true, nil)
 		return h.adopted(), nil

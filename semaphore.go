@@ -115,7 +115,7 @@ func (s *Semaphore) acquire(ctx context.Context, wait bool, opts []Option) (*Loc
 	a := &acquisition{
 		wanted: wanted{op: "acquire", name: s.name, observed: l.events.observe(ctx)}, opts: o,
 	}
-	a.waitsSince = l.fence.time(o.clock.now())
+	a.waitsSince = l.tokens.time(o.clock.now())
 	var h *hold
 	if wait {
 		h, err = s.wait(ctx, a)

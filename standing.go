@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/token"
 )
 
 // standing is what is known about a node's fitness to vote.
@@ -99,19 +101,19 @@ func unwrapDown(err error) string {
 
 // measured takes note of a node's clock, and judges the clocks of all by it.
 func (n *node) measured(micros int64, asked, now instant) {
-	n.fence.measured(n.index, micros, asked, now)
-	offsets, wrong := n.fence.disagreement()
-	leaps, strayed := n.fence.leaps()
+	n.tokens.Measured(n.index, micros, n.tokens.micros(asked), n.tokens.micros(now))
+	offsets := n.tokens.Offsets()
+	leaps, strayed := n.tokens.Leaps()
 	all := n.peers.all()
 	for _, m := range all {
-		strayed = m.setClock(offsets[m.index], wrong.has(m.index), leaps[m.index]) || strayed
+		strayed = m.setClock(offsets[m.index], leaps[m.index]) || strayed
 		m.announce()
 	}
 	trip := now.local.Sub(asked.local)
 	n.standing.mu.Lock()
 	n.standing.trip = trip
 	n.standing.mu.Unlock()
-	n.events.measured(n, trip, offsets[n.index])
+	n.events.measured(n, trip, offsets[n.index].Ahead)
 	if strayed {
 		// It may be the time that went on while this machine was asleep: read all clocks anew. And the record of a node
 		// whose clock was set forward is to say so soon.
@@ -122,12 +124,12 @@ func (n *node) measured(micros int64, asked, now instant) {
 }
 
 // setClock reports whether the clocks should be read again: the node's has become a wrong one, or was set forward by leapt.
-func (n *node) setClock(off time.Duration, wrong bool, leapt time.Duration) bool {
+func (n *node) setClock(off token.Offset, leapt time.Duration) bool {
 	s := &n.standing
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	turned := wrong && !s.astray || leapt > 0
-	s.clock, s.astray = off, wrong
+	turned := off.Wrong && !s.astray || leapt > 0
+	s.clock, s.astray = off.Ahead, off.Wrong
 	if leapt > 0 {
 		s.leap = leap{n.opts.clock.local(), leapt}
 	}

@@ -59,7 +59,7 @@ var tenures = sync.Pool{New: func() any { return new(tenure) }}
 // newHold begins an acquisition: it draws an owner and reads the clock.
 func (l *Locker) newHold(w wanted, o *options) *hold {
 	now := o.clock.begin()
-	h := l.holdOf(newOwner(l.fence.time(now)), w, o)
+	h := l.holdOf(newOwner(l.tokens.time(now)), w, o)
 	h.since, h.start, h.validity = now, now, o.drift.validity(o.ttl, 0)
 	return h
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/quorumlock/redlock/internal/token"
 )
 
 // ticketPrefix marks a ticket and its version.
@@ -100,7 +102,7 @@ func (l *Locker) Adopt(ctx context.Context, text string, opts ...Option) (*Lock,
 		return nil, fmt.Errorf("redlock: adopt %q: %w", t.name, unprefixed{err})
 	}
 	defer l.underway.end()
-	l.fence.see(min(t.token, l.fence.time(o.clock.now())+maxAhead.Microseconds()))
+	l.tokens.See(min(t.token, l.tokens.time(o.clock.now())+token.MaxAhead.Microseconds()))
 	w := wanted{op: "adopt", name: t.name, key: key, from: t.owner.String(), observed: l.events.observe(ctx)}
 	h, err := l.attempt(ctx, w, o)
 	return l.outcome(w, h, err)

@@ -22,7 +22,7 @@ func asking(k *kind) *request {
 
 func TestAnUndoStandsBehindWhatItUndoes(t *testing.T) {
 	o := defaults()
-	n := newNode(0, target{}, &o, &fence{}, nil)
+	n := newNode(0, target{}, &o, &tokens{}, nil)
 	n.link = &link{} // nobody writes: the queue stays as it is
 	defer n.watchdog.Stop()
 	asked := []*request{asking(acquire), asking(release), asking(acquire), asking(release)}

@@ -35,7 +35,7 @@ func (w *waiter) win(ctx context.Context, v view, asked instant) (*hold, error) 
 		h.since = began
 		return nil, errAskAgain // which begins the TTL anew
 	}
-	l.fence.see(h.token)
+	l.tokens.See(h.token)
 	return h, nil
 }
 

@@ -9,15 +9,15 @@ var inClocks = []mutant{
 		}},
 	},
 	{
-		name: "a pause of our own machine taken for a leap of the nodes' clocks", test: "TestLeaps",
+		name: "a pause of our own machine taken for a leap of the nodes' clocks", test: "internal/token.TestLeaps",
 		why: "virtual time goes on for all", changes: []change{{
-			"fence.go", `if read < majority(len(f.offsets)) {`, `if false {`,
+			"internal/token/token.go", `if read < c.most() {`, `if false {`,
 		}},
 	},
 	{
 		name: "the clocks are read until a leap can be judged", test: "TestALeapThatCannotBeJudgedIsLeftForLater",
 		why: "a majority must be away when a clock is set", changes: []change{{
-			"fence.go", `found = found || o.leapt == f.readings`, `found = true`,
+			"internal/token/token.go", `found = found || o.leapt == c.readings`, `found = true`,
 		}},
 	},
 	{
@@ -29,19 +29,19 @@ var inClocks = []mutant{
 	{
 		name: "what a node has dropped is not read", test: "TestTokensThatWereDroppedAreNotUndercut",
 		why: "it takes clocks that are set back by more than the retention", changes: []change{{
-			"learn.go", "	n.fence.dropped(f.floor)\n", "",
+			"learn.go", "	n.tokens.Dropped(f.floor)\n", "",
 		}},
 	},
 	{
 		name: "what a node has dropped is too far ahead", test: "TestTokensThatWereDroppedAreNotUndercut",
 		why: "no clocks of the simulation are set back by more than the retention", changes: []change{{
-			"fence.go", `token > max(f.time(now), f.floor.Load())+`, `token > f.time(now)+`,
+			"internal/token/token.go", `token > max(c.Time(now), c.floor.Load())+`, `token > c.Time(now)+`,
 		}},
 	},
 	{
 		name: "the slower of two clocks that disagree is the time", test: "TestTheSlowerOfTwoClocksIsNotTheTime",
 		why: "no clock of the simulation is wrong by half the retention", changes: []change{{
-			"fence.go", "			if f.apart > 0 && o.known && ahead", "			if false && ahead",
+			"internal/token/token.go", `= c.apart > 0 && ahead`, `= false && ahead`,
 		}},
 	},
 	{

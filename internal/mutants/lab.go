@@ -44,7 +44,7 @@ func newLab(ctx context.Context) (*lab, error) {
 		return nil, fmt.Errorf("go env GOMOD: %w", err)
 	}
 	root := filepath.Dir(strings.TrimSpace(string(mod)))
-	if _, err := os.Stat(filepath.Join(root, "lua", "acquire.lua")); err != nil {
+	if _, err := os.Stat(filepath.Join(root, "internal", "lua", "acquire.lua")); err != nil {
 		return nil, fmt.Errorf("run this in the library's source tree: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "redlock-mutants")
@@ -68,7 +68,8 @@ func (l *lab) try(ctx context.Context, m mutant, seeds seedRange) (verdict, erro
 		"-test.run=^TestSimulation$", "-most=1", "-first=" + strconv.Itoa(seeds.first), "-seeds=" + strconv.Itoa(seeds.count),
 	}
 	if m.test != "" {
-		pkg, args = ".", []string{"-test.run=^" + m.test + "$"}
+		dir, test := m.where()
+		pkg, args = "./"+dir, []string{"-test.run=^" + test + "$"}
 	}
 	binary := filepath.Join(dir, "tests")
 	build := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-c", "-o", binary, pkg) //nolint:gosec // our own arguments

@@ -12,9 +12,18 @@ import (
 type mutant struct {
 	name    string
 	changes []change
-	// test names the test of the root package that must notice, where the simulation cannot: see why.
+	// test names the test that must notice, where the simulation cannot: see why. It is one of the root package's, or of
+	// another as in "internal/token.TestMedian".
 	test string
 	why  string
+}
+
+// where returns the package of the test, and its name there.
+func (m mutant) where() (dir, test string) {
+	if dir, test, ok := strings.Cut(m.test, "."); ok {
+		return dir, test
+	}
+	return ".", m.test
 }
 
 // change replaces a text that stands in a file exactly once.

@@ -14,19 +14,19 @@ var inTokens = []mutant{
 	{
 		name: "token from the client's wall clock", test: "TestNodesTimeIgnoresTheWallClock",
 		why: "virtual time has one wall clock for all", changes: []change{{
-			"fence.go", `return f.local(now) + f.ahead.Load() }`, `return now.local.UnixMicro() }`,
+			"token.go", `return t.Time(t.micros(now)) }`, `return now.local.UnixMicro() }`,
 		}},
 	},
 	{
-		name: "the nodes' time is that of the fastest clock", test: "TestMedianOffset",
+		name: "the nodes' time is that of the fastest clock", test: "internal/token.TestMedian",
 		why: "tokens are in order all the same", changes: []change{{
-			"fence.go", `return known[(len(known)-1)/2]`, `return known[len(known)-1]`,
+			"internal/token/token.go", `return known[(len(known)-1)/2]`, `return known[len(known)-1]`,
 		}},
 	},
 	{
-		name: "the highest token seen is forgotten", test: "TestProposalsGrowWhateverTheClocksDo",
+		name: "the highest token seen is forgotten", test: "internal/token.TestProposalsGrowWhateverTheClocksDo",
 		why: "it spares a second round, no more", changes: []change{{
-			"fence.go", `max(f.time(now), f.seen.Load()+1,`, `max(f.time(now),`,
+			"internal/token/token.go", `max(c.Time(now), c.seen.Load()+1,`, `max(c.Time(now),`,
 		}},
 	},
 }

@@ -1,0 +1,257 @@
+package token
+
+import (
+	"math"
+	"strconv"
+	"testing"
+	"time"
+)
+
+func TestMedian(t *testing.T) {
+	off := func(values ...int64) (o []offset) {
+		for _, v := range values {
+			o = append(o, offset{known: v != -1, offset: v})
+		}
+		return o
+	}
+	for _, c := range []struct {
+		offsets []offset
+		want    int64
+	}{
+		{off(7), 7},
+		{off(1, 9), 1},
+		{off(5, 1, 9), 5},
+		{off(5, 1e12, 6), 6},
+		{off(5, -1e12, 6), 5},
+		{off(-1, 4, -1), 4},
+		{off(1, 2, 3, 4, 5), 3},
+	} {
+		if got := median(c.offsets); got != c.want {
+			t.Errorf("%v: got %d, want %d", c.offsets, got, c.want)
+		}
+	}
+}
+
+const (
+	second = int64(1_000_000)
+	wall   = int64(1_800_000_000) * second // what the wall clock shows when the tests begin
+)
+
+func TestProposalsGrowWhateverTheClocksDo(t *testing.T) {
+	c := New(3, wall, 0)
+	last := int64(0)
+	propose := func(now int64, why string) {
+		got := c.Propose(now)
+		if got <= last {
+			t.Errorf("%s: got %d after %d", why, got, last)
+		}
+		if got >= 1<<53 || got < 1e15 {
+			t.Errorf("%s: %d has not 16 digits", why, got)
+		}
+		c.See(got)
+		last = got
+	}
+	propose(0, "at first")
+	propose(0, "at the same moment")
+	c.Measured(0, wall+30*second, 0, 0)
+	propose(1000, "one node's clock is 30 s ahead and the only one known")
+	for node := range 3 {
+		c.Measured(node, wall, 0, 0)
+	}
+	propose(2000, "set back by 30 s")
+	c.See(last + 500_000)
+	last += 500_000
+	propose(3000, "a larger one was seen")
+	c.See(1)
+	propose(4000, "an old one was seen")
+	c.Dropped(last + 40*second)
+	last += 40 * second
+	propose(5000, "a node has dropped a larger one")
+}
+
+// The limit is one second ahead of the nodes' time, or of what nodes have dropped.
+func TestTooFarAhead(t *testing.T) {
+	for _, c := range []struct {
+		token, floor int64
+		want         bool
+	}{
+		{wall, 0, false},
+		{wall + second, 0, false},
+		{wall + second + 1, 0, true},
+		{wall + 10*second, wall + 9*second, false},
+		{wall + 10*second + 1, wall + 9*second, true},
+	} {
+		clock := New(3, wall, 0)
+		clock.Dropped(c.floor)
+		if got := clock.TooFarAhead(c.token, 0); got != c.want {
+			t.Errorf("%+v: got %v", c, got)
+		}
+	}
+}
+
+// The best reading stays, while it is not contradicted.
+func TestTheBestReadingStays(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		micros, trip int64 // of the second reading, a second later than the first one, which took 100 µs
+		want         int64 // how far the time is ahead of wall then
+	}{
+		{"a slower one that fits", wall + second + 900, 1000, 0},
+		{"a quicker one", wall + second + 20, 10, 15},
+		{"a slower one that shows another time", wall + 5*second, 1000, 4*second - 500},
+	} {
+		clock := New(1, 0, 0)
+		clock.Measured(0, wall+50, 0, 100)
+		clock.Measured(0, c.micros, second, second+c.trip)
+		if got := clock.Time(0) - wall; got != c.want {
+			t.Errorf("%s: got %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// A clock whose readings have all been late is to be read again, three times at most.
+func TestPoorReadings(t *testing.T) {
+	clock := New(3, wall, 0)
+	clock.Measured(0, wall, 0, 20_000)
+	clock.Measured(1, wall, 0, 1000)
+	for i := range maxAgain {
+		if got := clock.Poor(); len(got) != 1 || got[0] != 0 {
+			t.Errorf("time %d: got %v, want node 0", i, got)
+		}
+		clock.Measured(0, wall+second, second, second+20_000)
+	}
+	if got := clock.Poor(); got != nil {
+		t.Errorf("got %v after %d times, want none", got, maxAgain)
+	}
+}
+
+func TestOffsets(t *testing.T) {
+	const unread = math.MinInt64
+	for _, c := range []struct {
+		name  string
+		apart time.Duration
+		ahead []int64 // of wall, in s, by node
+		wrong []int
+	}{
+		{"all agree", 0, []int64{0, 0, 0}, nil},
+		{"one is ahead", 0, []int64{0, 2, 0}, []int{1}},
+		{"one is behind", 0, []int64{0, 0, -2}, []int{2}},
+		{"just one second", 0, []int64{0, 1, 0}, nil},
+		{"two of three known: nobody can say", 0, []int64{0, 9, unread}, nil},
+		{"two of three known, and tokens", 5 * time.Second, []int64{0, 9, unread}, []int{1}},
+		{"two of three known, not that far apart", 10 * time.Second, []int64{0, 9, unread}, nil},
+		{"three of seven are no majority", 5 * time.Second, []int64{0, 2, 0, unread, unread, unread, unread}, nil},
+		{"two of five", 0, []int64{-30, 0, 0, 40, 0}, []int{0, 3}},
+	} {
+		clock := New(len(c.ahead), wall, c.apart)
+		for node, ahead := range c.ahead {
+			if ahead != unread {
+				clock.Measured(node, wall+ahead*second, 0, 0)
+			}
+		}
+		var wrong []int
+		for node, o := range clock.Offsets() {
+			if o.Wrong {
+				wrong = append(wrong, node)
+			}
+		}
+		if len(wrong) != len(c.wrong) || len(wrong) > 0 && wrong[0] != c.wrong[0] {
+			t.Errorf("%s: got %v, want %v", c.name, wrong, c.wrong)
+		}
+	}
+}
+
+// A clock has leapt where it goes forward, more than its reading may be wrong, and the others do not.
+func TestLeaps(t *testing.T) {
+	const hour, ms, nodes = time.Hour, time.Millisecond, 3
+	// read has a node's clock read, which is ahead by off, with the answer late by trip.
+	type read struct {
+		node      int
+		off, trip time.Duration
+	}
+	for _, c := range []struct {
+		name  string
+		reads []read
+		want  map[int]time.Duration // in all, by node
+	}{
+		{"as before", []read{{0, 0, 0}, {1, 0, 0}, {2, 0, 0}}, nil},
+		{"one is set forward", []read{{0, hour, 0}, {1, 0, 0}, {2, 0, 0}, {0, hour, 0}}, map[int]time.Duration{0: hour}},
+		{
+			"one is set forward, and another one later",
+			[]read{{0, hour, 0}, {1, 0, 0}, {0, 0, 0}, {2, 2 * time.Second, 0}, {1, 0, 0}},
+			map[int]time.Duration{0: hour, 2: 2 * time.Second},
+		},
+		{
+			"one is set forward twice", []read{{0, hour, 0}, {1, 0, 0}, {0, 2 * hour, 0}, {1, 0, 0}},
+			map[int]time.Duration{0: 2 * hour},
+		},
+		{"one is set back", []read{{0, -hour, 0}, {1, 0, 0}, {2, 0, 0}}, nil},
+		{
+			"one is set back and right again", []read{{0, -hour, 0}, {1, 0, 0}, {2, 0, 0}, {0, 0, 0}, {1, 0, 0}},
+			map[int]time.Duration{0: hour},
+		},
+		{"by less than a second", []read{{0, 900 * ms, 0}, {1, 0, 0}, {2, 0, 0}}, nil},
+		{"by less than the reading is good for", []read{{0, 3 * time.Second, 5 * time.Second}, {1, 0, 0}, {2, 0, 0}}, nil},
+		{"we were paused", []read{{0, hour, 0}, {1, hour, 0}, {2, hour, 0}, {0, hour, 0}}, nil},
+		{
+			"we were paused, the last one first",
+			[]read{{2, hour, 0}, {2, hour, 0}, {1, hour, 0}, {0, hour, 0}, {2, hour, 0}}, nil,
+		},
+		{"nobody to compare with yet", []read{{0, hour, 0}, {0, hour, 0}}, nil},
+	} {
+		clock, now := New(nodes, wall, 0), int64(0)
+		got := map[int]time.Duration{}
+		look := func(r read) {
+			now += second
+			asked := now
+			now += r.trip.Microseconds()
+			clock.Measured(r.node, wall+now+(r.off-r.trip/2).Microseconds(), asked, now)
+			by, _ := clock.Leaps()
+			for node, d := range by {
+				if d > 0 {
+					got[node] += d
+				}
+			}
+		}
+		for node := range nodes {
+			look(read{node: node})
+		}
+		for _, r := range c.reads {
+			look(r)
+		}
+		for node := range nodes {
+			if off := got[node] - c.want[node]; off.Abs() > time.Millisecond {
+				t.Errorf("%s: node %d has leapt by %v, want %v", c.name, node, got[node], c.want[node])
+			}
+		}
+	}
+}
+
+// With two clocks that disagree there is nobody to ask which is right, and none has leapt.
+func TestTwoClocksDoNotLeap(t *testing.T) {
+	clock := New(2, wall, 0)
+	for i, off := range []int64{0, 0, 3600 * second, 0, 3600 * second} {
+		now := int64(i) * second
+		clock.Measured(i%2, wall+now+off, now, now)
+		if by, _ := clock.Leaps(); by[0] != 0 || by[1] != 0 {
+			t.Errorf("reading %d: %v", i, by)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{"", "0", "1766617310017481", "1.766617310017481e+15", "NaN", "-1", "Inf", "9007199254740992", "1.5"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		token, ok := Parse(text)
+		if token < 0 || token >= 1<<53 || !ok && token != 0 {
+			t.Errorf("%q: got %d, %v", text, token, ok)
+		}
+		if ok {
+			if again, same := Parse(strconv.FormatInt(token, 10)); !same || again != token {
+				t.Errorf("%q: %d is read as %d", text, token, again)
+			}
+		}
+	})
+}
