@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/guard"
+	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
 // What a call or a hold can end with; test with [errors.Is].
@@ -38,13 +41,15 @@ var (
 	// ErrNodeTimeout says that the node did not answer within the node timeout, or
 	// has not answered an earlier request for that long. It is not a
 	// context.DeadlineExceeded: that is the caller's own deadline.
-	ErrNodeTimeout = errors.New("no answer within the node timeout")
+	ErrNodeTimeout = redisconn.ErrTimeout
 	// ErrNodeDown says that there is no connection to the node.
-	ErrNodeDown = errors.New("not connected")
+	ErrNodeDown = redisconn.ErrDown
 	// ErrNodeBusy says that too many requests to the node are unanswered.
-	ErrNodeBusy = errors.New("too many unanswered requests")
-
-	errConnecting = fmt.Errorf("%w yet", ErrNodeDown)
+	ErrNodeBusy = redisconn.ErrBusy
+	// ErrNodeRefused says that a node answers but is not fit to vote: a replica, a
+	// member of a cluster, one that may evict locks or that is in the list twice.
+	// The error's text says what to change.
+	ErrNodeRefused = guard.ErrRefused
 )
 
 // Outcome is what one node contributed to a call.

@@ -76,11 +76,12 @@ func (e *events) notAcquired(w wanted, err error) {
 }
 
 // renewed is told with h.mu held; failure is nil where a majority has extended.
-func (e *events) renewed(h *hold, c *call, failure error) {
+func (e *events) renewed(x extension, failure error) {
+	h := x.hold
 	if h.observed == nil || failure == nil && !h.observed.detail {
 		return
 	}
-	ev := h.event(&h.wanted, EventRenewed, e.clock.now().since(c.begun), failure)
+	ev := h.event(&h.wanted, EventRenewed, e.clock.now().since(x.begun), failure)
 	if failure != nil {
 		ev.Kind = EventNotRenewed
 	}
@@ -89,14 +90,12 @@ func (e *events) renewed(h *hold, c *call, failure error) {
 }
 
 // repaired is told when all nodes have answered an extension, or cannot. The hold may have ended meanwhile.
-func (e *events) repaired(h *hold, c *call) {
-	if !c.observed.detailed() {
-		return
-	}
-	ev := h.event(&wanted{op: "extend", name: h.name, observed: c.observed}, EventRepaired, e.clock.now().since(c.begun), nil)
-	for i, n := range h.locker.nodes {
-		if c.answers[i].vote == voteAbsent {
-			ev.Nodes = append(ev.Nodes, NodeError{Addr: n.target.String(), Outcome: OutcomeAbsent})
+func (e *events) repaired(x extension, observed *observation) {
+	w := wanted{op: "extend", name: x.hold.name, observed: observed}
+	ev := x.hold.event(&w, EventRepaired, e.clock.now().since(x.begun), nil)
+	for i, n := range x.round.nodes {
+		if x.round.answers[i].vote == voteAbsent {
+			ev.Nodes = append(ev.Nodes, NodeError{Addr: n.addr(), Outcome: OutcomeAbsent})
 		}
 	}
 	if len(ev.Nodes) > 0 {
@@ -129,29 +128,27 @@ func (e *events) released(h *hold, t *tenure, err error) {
 
 // announce tells of the node where its state has changed. Called without its mutexes.
 func (n *node) announce() {
-	if n.events == nil || n.ctx.Err() != nil {
+	if n.events == nil || !n.met.Load() { // the very first attempt
 		return
 	}
 	n.announcing.Lock() // over the reading of the state, so that the last word is the latest
 	defer n.announcing.Unlock()
 	state, err := EventNodeUp, error(nil)
-	if _, down := n.reach(); down == errConnecting { //nolint:errorlint // the very first attempt
-		return
-	} else if down != nil {
+	if _, down := n.conn.State(); down != nil {
 		state, err = EventNodeDown, down
-	} else if now, a := n.opts.clock.local(), n.standing.abstains.Load(); a != nil && !a.over(now) {
-		state, err = EventNodeAbstaining, a.tell(now)
+	} else if why := n.abstaining(n.opts.clock.local()); why != nil {
+		state, err = EventNodeAbstaining, why
 	}
 	if state != n.announced {
 		n.announced = state
-		n.events.tell(Event{Kind: state, Node: n.target.String(), Err: err})
+		n.events.tell(Event{Kind: state, Node: n.addr(), Err: err})
 	}
 }
 
 // measured is told when a node's clock has been read.
 func (e *events) measured(n *node, trip, offset time.Duration) {
 	if e != nil && e.detail {
-		e.tell(Event{Kind: EventNodeMeasured, Node: n.target.String(), Duration: trip, Offset: offset})
+		e.tell(Event{Kind: EventNodeMeasured, Node: n.addr(), Duration: trip, Offset: offset})
 	}
 }
 

@@ -133,55 +133,68 @@ func (h *hold) leave() error {
 		h.mu.Unlock()
 		return nil
 	}
-	c := l.askFor(release, h)
+	r := l.askFor(release, h)
 	t := h.take()
 	h.mu.Unlock()
-	err := h.release(c, t, now.local)
+	err := h.release(r, t, now.local)
 	l.events.released(h, t, err)
 	t.recycle()
 	return err
 }
 
 // release has the nodes let go and waits for a majority of them to say so, unless it is not to wait.
-func (h *hold) release(c *call, t *tenure, now time.Time) error {
+func (h *hold) release(r *round, t *tenure, now time.Time) error {
 	l := h.locker
 	if t.former != nil {
 		l.undo(t.former, t.asked)
 	}
-	defer c.release()
-	c.expires = now.Add(t.opts.ttl)
-	c.put(l.nodes, t.asked, l.need, now)
+	defer r.Done()
+	r.expires = now.Add(t.opts.ttl)
+	r.send(l.nodes, t.asked, l.need, now)
 	if t.opts.async {
 		return nil
 	}
-	<-c.wake // within the node timeout: the nodes see to it
-	votes := tally(c.votes.Load())
+	<-r.wake // within the node timeout: the nodes see to it
+	votes := tally(r.votes.Load())
 	if votes.verdict(len(l.nodes), l.need) == verdictWon {
 		return nil
 	}
-	return l.failure("unlock", h.name, ErrLost, c, votes, nil)
+	return l.failure("unlock", h.name, ErrLost, r, votes, nil)
 }
 
-// ask puts an extension to all nodes. Its outcome goes to then, or to who waits where
-// then is nil. The nodes get it while mu is held and the hold has not ended, so
-// that it can never follow the release, and bring back what that deleted.
-func (h *hold) ask(then func(*call)) (*call, error) {
+// extension is an extension that all nodes were asked for.
+type extension struct {
+	hold  *hold
+	round *round
+	begun instant
+}
+
+// ask puts an extension to all nodes. Its outcome goes to then, or to who waits where then is nil. The nodes get it
+// while mu is held and the hold has not ended, so that it can never follow the release, and bring back what that
+// deleted.
+func (h *hold) ask(then func(extension)) (extension, error) {
 	l := h.locker
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if ended := h.ended(); ended != nil {
-		return nil, h.over("extend", ended)
+		return extension{}, h.over("extend", ended)
 	}
-	c := l.askFor(extend, h)
-	c.then, c.hold, c.observed = then, h, h.observed
-	c.begun = l.opts.clock.now()
+	r := l.askFor(extend, h)
+	x := extension{h, r, l.opts.clock.now()}
+	r.cancelled = &h.ending
+	if then != nil {
+		r.then = func(*round) { then(x) }
+	}
+	if observed := h.observed; observed.detailed() {
+		r.onDone = func(*round) { l.events.repaired(x, observed) }
+	}
 	h.extended = true
-	h.asked |= c.put(l.nodes, allNodes(len(l.nodes)), l.need, c.begun.local)
-	return c, nil
+	h.asked |= r.send(l.nodes, l.all, l.need, x.begun.local)
+	return x, nil
 }
 
 // answered draws the conclusion from an extension. ended is what ended the wait for it.
-func (h *hold) answered(c *call, votes tally, ended error) error {
+func (h *hold) answered(x extension, votes tally, ended error) error {
 	l := h.locker
 	now := l.opts.clock.now()
 	h.mu.Lock()
@@ -191,14 +204,14 @@ func (h *hold) answered(c *call, votes tally, ended error) error {
 		return h.over("extend", ended)
 	}
 	if votes.verdict(len(l.nodes), l.need) == verdictWon {
-		if c.begun.since(h.start) > 0 {
-			h.start, h.validity = c.begun, h.opts.drift.validity(h.opts.ttl, 0)
+		if x.begun.since(h.start) > 0 {
+			h.start, h.validity = x.begun, h.opts.drift.validity(h.opts.ttl, 0)
 		}
-		l.events.renewed(h, c, nil)
+		l.events.renewed(x, nil)
 		return nil
 	}
-	failure := l.failure("extend", h.name, ErrLost, c, votes, ended)
-	l.events.renewed(h, c, failure)
+	failure := l.failure("extend", h.name, ErrLost, x.round, votes, ended)
+	l.events.renewed(x, failure)
 	if failure.reason == ErrLost { //nolint:errorlint // our own value; and ctx may have ended with another hold that was lost
 		h.detail = ": a majority of the nodes had it no more"
 		h.finish(ErrLost)

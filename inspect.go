@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Inspection is what the nodes know of a name at one moment. It is for people and for monitoring: when it is read, it may
@@ -59,7 +60,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Inspection, error) {
 	all, err := l.look(ctx, "inspect", name, key, 0)
 	i := Inspection{Name: name}
 	for n, s := range all {
-		i.Nodes = append(i.Nodes, s.tell(l.nodes[n].target.String()))
+		i.Nodes = append(i.Nodes, s.tell(l.nodes[n].addr()))
 	}
 	i.conclude(l.need)
 	if read := readings(all); err == nil {
@@ -147,12 +148,10 @@ func readings(all []sight) reading {
 	return r
 }
 
-var inspect = &kind{index: 21, layout: rows(0), tokens: true, read: readInspect, script: newScript("register", "inspect")}
-
 func readInspect(reply any) answer {
 	parts, _ := reply.([]any)
 	if len(parts) != 7 {
-		return garbled(reply)
+		return badReply(reply)
 	}
 	text := func(i int) string {
 		b, _ := parts[i].([]byte)
@@ -175,7 +174,7 @@ func readInspect(reply any) answer {
 	if t := text(2); t != "" {
 		known, err := strconv.ParseFloat(t, 64)
 		if err != nil {
-			return garbled(reply)
+			return badReply(reply)
 		}
 		s.token = int64(known)
 	}
@@ -197,36 +196,38 @@ var errNoPromise = errors.New("does not know our token, and so may yet take what
 // look asks every node about a name and waits for all of them, within the node timeout. Only nodes count that know a
 // token of the name which is no smaller than least. The error says that too few count.
 func (l *Locker) look(ctx context.Context, op, name, key string, least int64) ([]sight, error) {
+	r := l.rounds.Get().(*round)
+	r.set(inspect, key, uuid.Nil)
+	r.everyone = true
+	r.send(l.nodes, l.all, l.need, l.opts.clock.local())
+	votes, ended := r.wait(ctx)
+	defer r.abandon()
 	all := make([]sight, len(l.nodes))
-	failure := &QuorumError{Op: op, Name: name, Need: l.need, Nodes: make([]NodeError, len(l.nodes)), reason: ErrNoQuorum}
-	var asking sync.WaitGroup
+	failure := &QuorumError{Op: op, Name: name, Need: l.need, reason: ErrNoQuorum}
 	for i, n := range l.nodes {
-		asking.Go(func() {
-			a, _ := n.inquire(ctx, inspect, key)
+		part := NodeError{Addr: n.addr(), Outcome: OutcomeFailed}
+		if votes.voted(i) {
+			a := &r.answers[i]
 			all[i], _ = a.reply.(sight)
-			part := NodeError{Addr: n.target.String(), Outcome: OutcomeAnswered, Err: a.err}
-			switch {
-			case a.vote != voteGranted:
-				part.Outcome = outcomes[a.vote]
-				all[i].failed = &part
-			case all[i].token < least:
-				part.Outcome, part.Err = OutcomeAbstained, errNoPromise
-				all[i].failed = &part
-			}
-			failure.Nodes[i] = part
-		})
-	}
-	asking.Wait()
-	for i := range all {
-		if all[i].failed == nil {
+			part.Outcome, part.Err = outcomes[a.vote], a.err
+		}
+		switch {
+		case part.Outcome != OutcomeGranted:
+			all[i].failed = &part
+		case all[i].token < least:
+			part.Outcome, part.Err = OutcomeAbstained, errNoPromise
+			all[i].failed = &part
+		default:
+			part.Outcome = OutcomeAnswered
 			failure.Granted++
 		}
+		failure.Nodes = append(failure.Nodes, part)
 	}
 	if failure.Granted >= l.need {
 		return all, nil
 	}
-	if err := ctx.Err(); err != nil {
-		failure.ctx = endOf(ctx, err)
+	if ended != nil {
+		failure.ctx = endOf(ctx, ended)
 	}
 	return all, failure
 }

@@ -196,13 +196,6 @@ func (j *job) unclear(ctx context.Context, last, refused error) error {
 	return j.gaveUp(ctx, last, "some may know of the success all the same")
 }
 
-// A text that a run begins with, or a success, goes to nodes that have the lock given to the writer: that is how they
-// know that it is not a straggler. What a majority has is true whoever sends it.
-var (
-	once    = &kind{index: 22, layout: rows(4), tokens: true, read: readOnce, script: newScript("register", "once")}
-	deliver = &kind{index: 23, layout: rows(4), tokens: true, read: readOnce, undo: true, spare: true, trust: trustAll, script: once.script}
-)
-
 func readOnce(reply any) answer {
 	switch reply {
 	case int64(1):
@@ -214,20 +207,19 @@ func readOnce(reply any) answer {
 	case int64(3):
 		return answer{vote: voteFailed, err: errStale}
 	}
-	return garbled(reply)
+	return badReply(reply)
 }
 
 var errStale = errors.New("it came when what it says had ended, by the node's clock")
 
 // ask fills in a call that writes a text to the registers, where it ends left after now. All nodes that vote are to
 // keep it for as long: ahead is by how much their clocks may be ahead of the nodes' time.
-func (j *job) ask(k *kind, text string, now instant, left, ahead time.Duration) *call {
-	c := j.locker.calls.Get().(*call)
-	c.set(k, j.key, uuid.Nil)
-	c.tokensKey = j.locker.tokensKey
-	c.args[0], c.args[1], c.args[2] = "", text, left.Milliseconds()
-	c.args[3] = (j.locker.tokens.time(now) + (left + ahead).Microseconds()) / 1000
-	return c
+func (j *job) ask(k *command, text string, now instant, left, ahead time.Duration) *round {
+	r := j.locker.rounds.Get().(*round)
+	r.set(k, j.key, uuid.Nil)
+	r.args[0], r.args[1], r.args[2] = "", text, left.Milliseconds()
+	r.args[3] = (j.locker.tokens.time(now) + (left + ahead).Microseconds()) / 1000
+	return r
 }
 
 // write writes the job's text and returns when a majority has it, or why not. ErrLost says that the hold is over, so
@@ -241,56 +233,43 @@ func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may no
 	if err := j.valid(lock); err != nil {
 		return 0, err
 	}
-	c := j.ask(once, j.text, now, left, token.MaxAhead)
-	c.setOwner(lock.hold.owner)
-	c.args[0] = c.ownerArg
-	sent := c.put(l.nodes, l.all, l.need, now.local)
-	defer c.giveUp()
-	votes, err := c.wait(ctx)
+	r := j.ask(once, j.text, now, left, token.MaxAhead)
+	r.setOwner(lock.hold.owner)
+	r.args[0] = r.ownerArg
+	sent := r.send(l.nodes, l.all, l.need, now.local)
+	defer r.abandon()
+	votes, err := r.wait(ctx)
 	if votes.verdict(len(l.nodes), l.need) == verdictWon {
 		if j.state != RunBegun {
-			j.deliver(j.text, l.all&^c.voters(votes, voteGranted), now, left)
+			j.deliver(j.text, l.all&^r.voters(votes, voteGranted), now, left)
 		}
 		return 0, nil
 	}
 	if err != nil {
 		err = endOf(ctx, err)
 	} else {
-		votes = j.hear(ctx, c, votes)
+		votes = j.hear(ctx, r, votes)
 	}
 	for i, n := range l.nodes {
-		if votes.voted(i) && c.answers[i].err == errStale { //nolint:errorlint // our own value
+		if votes.voted(i) && r.answers[i].err == errStale { //nolint:errorlint // our own value
 			n.probeSoon() // our own idea of the time may be the wrong one
 		}
 	}
-	may = sent &^ c.voters(votes, voteTaken) &^ c.voters(votes, voteAbsent)
-	return may, l.failure("once", j.name, ErrLost, c, votes, err)
+	may = sent &^ r.voters(votes, voteTaken) &^ r.voters(votes, voteAbsent)
+	return may, l.failure("once", j.name, ErrLost, r, votes, err)
 }
 
 // hear gives those a chance whose answers do not matter for a majority: they all vote within the node timeout.
-func (j *job) hear(ctx context.Context, c *call, votes tally) tally {
-	latest := c.asked.Add(j.opts.nodeTimeout)
-	for pause := time.Millisecond; !votes.complete(len(c.answers)); pause *= 2 {
+func (j *job) hear(ctx context.Context, r *round, votes tally) tally {
+	latest := r.Asked.Add(j.opts.nodeTimeout)
+	for pause := time.Millisecond; !votes.complete(len(r.answers)); pause *= 2 {
 		left := latest.Sub(j.opts.clock.local())
 		if left <= 0 || sleep(ctx, min(pause, left)) != nil {
 			break
 		}
-		votes = tally(c.votes.Load())
+		votes = tally(r.votes.Load())
 	}
 	return votes
-}
-
-// complete reports whether all n nodes have voted.
-func (t tally) complete(n int) bool { return nodeSet(t>>maskShift) == allNodes(n) }
-
-// voters returns the nodes that have voted so.
-func (c *call) voters(votes tally, v vote) (nodes nodeSet) {
-	for i := range c.answers {
-		if votes.voted(i) && c.answers[i].vote == v {
-			nodes = nodes.with(i)
-		}
-	}
-	return nodes
 }
 
 // mend gives the nodes that lack what a majority has the same text, for as long as it still has to live: those that
@@ -303,8 +282,8 @@ func (j *job) deliver(text string, to nodeSet, now instant, left time.Duration) 
 	if to == 0 {
 		return
 	}
-	c := j.ask(deliver, text, now, left, 0)
-	c.expires = now.local.Add(left)
-	c.put(j.locker.nodes, to, j.locker.need, j.opts.clock.local())
-	c.release()
+	r := j.ask(deliver, text, now, left, 0)
+	r.expires = now.local.Add(left)
+	r.send(j.locker.nodes, to, j.locker.need, j.opts.clock.local())
+	r.Done()
 }

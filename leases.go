@@ -24,8 +24,8 @@ type leases struct {
 	mu      sync.Mutex // guards the fields below; taken after hold.mu, never before
 	closed  bool
 	heap    dueHeap
-	armed   time.Time // when run will look at the heap next; zero: not before a kick
-	decided []*call   // extensions whose outcome is certain
+	armed   time.Time   // when run will look at the heap next; zero: not before a kick
+	decided []extension // extensions whose outcome is certain
 }
 
 func (s *leases) start(c clock) {
@@ -92,9 +92,9 @@ func (s *leases) remove(h *hold) {
 
 // report takes an extension whose outcome is certain. It is called by a node's
 // reader, which must not be kept.
-func (s *leases) report(c *call) {
+func (s *leases) report(x extension) {
 	s.mu.Lock()
-	s.decided = append(s.decided, c)
+	s.decided = append(s.decided, x)
 	s.mu.Unlock()
 	s.wake()
 }
@@ -111,7 +111,7 @@ func (s *leases) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	var due []*hold
-	var decided []*call
+	var decided []extension
 	for {
 		select {
 		case <-timer.C:
@@ -127,8 +127,8 @@ func (s *leases) run() {
 			due = append(due, heap.Pop(&s.heap).(*hold))
 		}
 		s.mu.Unlock()
-		for _, c := range decided {
-			c.hold.renewed(c)
+		for _, x := range decided {
+			x.hold.renewed(x)
 		}
 		for _, h := range due {
 			h.tick()

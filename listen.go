@@ -8,10 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/quorumlock/redlock/internal/guard"
+	"github.com/quorumlock/redlock/internal/redisconn"
 	"github.com/quorumlock/redlock/internal/token"
 )
 
@@ -125,80 +126,34 @@ func (l *Locker) hear(node int, message string) {
 	}
 }
 
-// listen keeps a subscription until ctx is done. Where it is not permitted, it
-// tries again once a minute; callers then find out by asking.
+// listen keeps a subscription until ctx is done. Where it is not permitted, callers find out by asking.
 func (n *node) listen(ctx context.Context, channel string, waited func() bool, tell func(node int, message string)) {
-	for failures := 0; ctx.Err() == nil; failures++ {
-		l, err := n.open(ctx)
-		if err == nil {
-			failures = 0
-			stop := context.AfterFunc(ctx, l.close)
-			if err = n.recognise(l.conn); err == nil {
-				err = n.hear(l, channel, waited, tell)
+	n.conn.Subscribe(ctx, redisconn.Subscription{
+		Channel: channel, Needed: waited, Message: func(message string) { tell(n.index, message) },
+		Handshake: func(do redisconn.Do) error {
+			replies, err := do([]any{"INFO", "replication"})
+			if err == nil {
+				n.guard.Heard(replies[0])
 			}
-			stop()
-			l.close()
-		}
-		pause := reconnectDelay(failures)
-		if isServerError(err) && strings.HasPrefix(err.Error(), "NOPERM") {
-			n.opts.logger.Warn("may not subscribe: waiting asks again instead of being woken", "node", n.target, "error", err)
-			pause = time.Minute
-		}
-		if sleep(ctx, pause) != nil {
-			return
-		}
+			return err
+		},
+		Denied: func(err error) {
+			n.opts.logger.Warn("may not subscribe: waiting asks again instead of being woken", "node", n.addr(), "error", err)
+		},
+	})
+}
+
+// hearsay turns a grant that the node has told of unasked into an abstention, where the node abstains, or where it is
+// not certain that it is the one that we know.
+func (n *node) hearsay(said *answer) {
+	connected, _ := n.conn.State()
+	known := n.guard.KnowsWhoSpeaks()
+	now := n.opts.clock.local()
+	if a := n.guard.Abstention(); a != nil && !a.Over(now) {
+		discount(a, guard.TrustOld, said, n.opts.clock.local)
+	} else if n.opts.guard > 0 && !(connected && known) {
+		said.vote, said.err = voteAbstained, errNotMet
 	}
 }
 
-// hear passes on messages until the connection breaks.
-func (n *node) hear(l *link, channel string, waited func() bool, tell func(node int, message string)) error {
-	conn := redis.PubSubConn{Conn: l.conn}
-	if err := conn.Subscribe(channel); err != nil {
-		return err
-	}
-	var pulse pulse
-	stop := make(chan struct{})
-	var beating sync.WaitGroup
-	beating.Go(func() { pulse.beat(stop, n.opts.connectTimeout(), waited, conn.Ping, l.close) })
-	defer beating.Wait()
-	defer close(stop)
-	for {
-		switch m := conn.ReceiveWithTimeout(0).(type) {
-		case redis.Message:
-			tell(n.index, string(m.Data))
-		case error:
-			return m
-		}
-		pulse.asked.Store(false)
-	}
-}
-
-// pulse finds out that a connection leads nowhere, as where a firewall or a restarted host forgot it and says nothing. To
-// the node its Locker has gone then: who waits there is passed over at every release, by all that can be told, however long it
-// has waited. Without traffic of our own that would go on until TCP's keepalive, minutes.
-type pulse struct{ asked atomic.Bool }
-
-// beat pings while somebody waits, and gives the connection up where nothing comes back between one ping and the next.
-func (p *pulse) beat(stop <-chan struct{}, every time.Duration, waited func() bool, ping func(string) error, giveUp func()) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-tick.C:
-		}
-		if p.asked.Load() {
-			giveUp()
-			return
-		}
-		if !waited() {
-			continue
-		}
-		p.asked.Store(true)
-		if ping("") != nil {
-			giveUp()
-			return
-		}
-	}
-}
+var errNotMet = &AbstainError{Reason: "is being connected"}

@@ -125,13 +125,13 @@ func (k *Lock) Extend(ctx context.Context) error {
 	if err := h.check(); err != nil {
 		return h.over("extend", err)
 	}
-	c, err := h.ask(nil)
+	x, err := h.ask(nil)
 	if err != nil {
 		return err
 	}
-	votes, err := c.wait(ctx)
-	err = h.answered(c, votes, err)
-	c.giveUp()
+	votes, err := x.round.wait(ctx)
+	err = h.answered(x, votes, err)
+	x.round.abandon()
 	return err
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 )
 
 // Locker acquires locks on a fixed set of nodes. Any number of goroutines may
@@ -15,10 +14,8 @@ type Locker struct {
 	all       nodeSet
 	need      int // a majority of the nodes
 	opts      *options
-	tokensKey any        // string, boxed for the wire
-	calls     *sync.Pool // of *call
+	rounds    *sync.Pool // of *round
 	tokens    tokens
-	peers     peers
 	leases    leases
 	lines     lines
 	listeners listeners
@@ -33,8 +30,6 @@ type Locker struct {
 const (
 	ownNames   = "redlock:"
 	tokensName = ownNames + "tokens"
-	nodeName   = ownNames + "node"
-	floorName  = ownNames + "floor"
 )
 
 // maxName bounds a name, in bytes: it is in every message.
@@ -61,86 +56,33 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redlock: New: %w", unprefixed{err})
 	}
-	targets, err := parseTargets(nodes)
+	switch {
+	case len(nodes) == 0:
+		err = invalid("no nodes")
+	case len(nodes) > maxNodes:
+		err = invalid("%d nodes: at most %d", len(nodes), maxNodes)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("redlock: New: %w", unprefixed{err})
 	}
-	l := &Locker{
-		all: allNodes(len(targets)), need: majority(len(targets)), opts: o,
-		tokensKey: o.prefix + tokensName, calls: newCallPool(len(targets)),
+	l := &Locker{all: allNodes(len(nodes)), need: majority(len(nodes)), opts: o, rounds: newRounds(len(nodes))}
+	l.tokens = newTokens(len(nodes), o)
+	l.events = startEvents(o)
+	if l.nodes, err = openNodes(nodes, o, &l.tokens, l.events); err != nil {
+		l.events.close(context.Background())
+		return nil, fmt.Errorf("redlock: New: %w", unprefixed{err})
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.tokens = newTokens(len(targets), o)
-	l.events = startEvents(o)
 	l.leases.start(o.clock)
 	l.underway.idle = make(chan struct{})
 	l.lines = lines{clock: o.clock, of: make(map[string]*line)}
 	l.listeners = listeners{channel: newChannel(o.prefix), waiters: make(map[string]*waiter)}
-	for i, t := range targets {
-		n := newNode(i, t, o, &l.tokens, l.events)
-		l.nodes = append(l.nodes, n)
-		l.peers.add(n)
-		go n.run() // until n.close
-	}
 	l.awaitNodes()
-	if err := l.peers.twice(); err != nil {
+	if err := twins(l.nodes); err != nil {
 		_ = l.Close()
 		return nil, fmt.Errorf("redlock: New: %w", unprefixed{err})
 	}
 	return l, nil
-}
-
-// parseTargets reads the URLs and finds those that cannot be a fleet.
-func parseTargets(urls []string) ([]target, error) {
-	switch {
-	case len(urls) == 0:
-		return nil, invalid("no nodes")
-	case len(urls) > maxNodes:
-		return nil, invalid("%d nodes: at most %d", len(urls), maxNodes)
-	}
-	targets := make([]target, len(urls))
-	first := make(map[string]int)
-	for i, url := range urls {
-		t, err := parseTarget(url)
-		if err != nil {
-			return nil, invalid("node %d: %v", i+1, err)
-		}
-		if j, twice := first[t.String()]; twice {
-			return nil, invalid("nodes %d and %d are the same server %s: it would have two votes", j+1, i+1, t)
-		}
-		targets[i], first[t.String()] = t, i
-	}
-	return targets, nil
-}
-
-// awaitNodes returns when the first attempts to connect have ended, or enough of them. Where a round trip takes long,
-// an attempt may go on for longer than anybody is kept waiting for it.
-func (l *Locker) awaitNodes() {
-	grace, limit := time.NewTimer(l.opts.nodeTimeout), time.NewTimer(l.opts.connectTimeout())
-	defer grace.Stop()
-	defer limit.Stop()
-	for _, n := range l.nodes {
-		select {
-		case <-n.tried:
-			continue
-		case <-grace.C:
-		}
-		connected := 0
-		for _, m := range l.nodes {
-			if m.isConnected() {
-				connected++
-			}
-		}
-		if connected >= l.need {
-			return
-		}
-		select {
-		case <-n.tried:
-		case <-limit.C:
-			return
-		}
-		grace.Reset(0)
-	}
 }
 
 // Close ends all waiting and all renewal, lets calls that are under way end, sees to it that what
@@ -156,15 +98,7 @@ func (l *Locker) Close() error {
 		l.leases.close()
 		ctx, cancel := context.WithTimeout(context.Background(), l.opts.nodeTimeout)
 		defer cancel()
-		for _, n := range l.nodes {
-			n.drain(ctx)
-		}
-		for _, n := range l.nodes {
-			n.cancel()
-		}
-		for _, n := range l.nodes {
-			n.close()
-		}
+		closeNodes(ctx, l.nodes)
 		l.events.close(ctx)
 	})
 	return nil

@@ -49,7 +49,7 @@ func (l *Locker) Once(ctx context.Context, name string, fn func(context.Context)
 	// 1. Who comes when all is over need not lock at all. The clocks are read on this occasion, since what is written
 	// has its end by them, and between probes they may have been set.
 	for _, n := range l.nodes {
-		n.readClock()
+		n.measureSoon()
 	}
 	if read, err := j.read(ctx, 0); err == nil {
 		if over := j.over(read, false); over != nil {

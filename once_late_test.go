@@ -55,7 +55,7 @@ func TestOnceOnlyNodesCountThatRefuseEarlierHolders(t *testing.T) {
 		a, b, c := fl.locker("a", WithoutRenewal()), fl.locker("b", WithoutRenewal()), fl.locker("c")
 		slowed := false
 		fl.nodes[3].Observe(func(cmd sim.Command) {
-			if cmd.Client == "b" && slices.Contains(cmd.Args, acquire.script.sha) && !slowed {
+			if cmd.Client == "b" && slices.Contains(cmd.Args, acquire.Script.SHA) && !slowed {
 				slowed = true
 				fl.slow("b", 400*ms, 3)
 				time.AfterFunc(500*ms, func() { fl.slow("b", 0, 3) })
@@ -235,22 +235,18 @@ func TestOnceTheSuccessIsDeliveredBesideWaiters(t *testing.T) {
 
 // What waits for a node that is away for long has a bound, and goes when it means nothing any more.
 func TestOnceDeliveriesDoNotPileUp(t *testing.T) {
+	const most = 1024 // of redisconn's
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithDoneTTL(time.Minute))
 		fl.nodes[2].Crash(false)
 		settleNetwork()
-		n := l.nodes[2]
-		waiting := func() int {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			return len(n.queue)
-		}
+		waiting := l.nodes[2].conn.Backlog
 		j := &job{locker: l, opts: l.opts, name: "job", key: "job"}
-		for range 2 * maxPostponed {
+		for range 2 * most {
 			j.deliver(entryText(5, 1, RunDone), l.all, l.opts.clock.now(), time.Minute)
 		}
-		if got := waiting(); got != maxPostponed {
-			t.Errorf("%d wait for the node, want %d", got, maxPostponed)
+		if got := waiting(); got != most {
+			t.Errorf("%d wait for the node, want %d", got, most)
 		}
 		time.Sleep(time.Minute + 5*time.Second)
 		if got := waiting(); got != 0 {
@@ -372,7 +368,7 @@ func TestOnceGivesUpBeforeTheRun(t *testing.T) {
 				defer cancel()
 				seen := 0
 				fl.nodes[0].Observe(func(cmd sim.Command) {
-					if slices.Contains(cmd.Args, inspect.script.sha) {
+					if slices.Contains(cmd.Args, inspect.Script.SHA) {
 						if seen++; seen == 2 { // under the lock
 							fl.pause(time.Minute, 1, 2)
 						}

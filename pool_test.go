@@ -232,7 +232,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		fl.net.Hold(sim.Link{}, sim.Both)
-		results := make(chan error, maxQueue+100)
+		results := make(chan error, 1<<13+100)
 		for i := range cap(results) {
 			go func() {
 				_, err := l.TryLock(t.Context(), fmt.Sprint(i))
@@ -255,7 +255,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if left := len(fl.nodes[0].Keys()); left > maxQueue+2 { // our own two
+		if left := len(fl.nodes[0].Keys()); left > 1<<13+2 { // our own two
 			t.Errorf("%d keys", left)
 		}
 	})
@@ -346,5 +346,40 @@ func TestNewReturnsInTimeWhateverARoundTripTakes(t *testing.T) {
 			k := must(l.TryLock(t.Context(), "job"))(t)
 			_ = k.Unlock(t.Context())
 		})
+	}
+}
+func TestBadNodesAreRefusedWithoutTheirSecrets(t *testing.T) {
+	const secret = "hunter2"
+	for _, c := range []struct {
+		nodes []string
+		want  string // a part of the error
+	}{
+		{nil, "no nodes"},
+		{[]string{""}, "node 1: not a URL"},
+		{[]string{"localhost:6379"}, "not a URL"},
+		{[]string{"redis://h:1", "h:" + secret + "@2"}, "node 2: not a URL"},
+		{[]string{"redis://u:" + secret + "@h:99999"}, "port"},
+		{[]string{"redis://u:" + secret + "@h:" + secret}, "not a URL"},
+		{[]string{"redis://u:" + secret + "@"}, "no host"},
+		{[]string{"redis://u:" + secret + "@h/" + secret}, "database"},
+		{[]string{"redis://u:" + secret + "@h/0?timeout=" + secret}, "query"},
+		{[]string{"http://u:" + secret + "@h"}, `scheme "http"`},
+		{[]string{"unix://run/r.sock"}, "three slashes"},
+		{[]string{"redis://u:%zz" + secret + "@h"}, "not a URL"},
+		{[]string{"redis://h:1", "redis://h:2", "redis://u:" + secret + "@H:1/5"}, "nodes 1 and 3 are the same server h:1"},
+		{make([]string, maxNodes+1), "at most 31"},
+	} {
+		l, err := New(c.nodes)
+		if err == nil {
+			_ = l.Close()
+			t.Errorf("%q: no error", c.nodes)
+			continue
+		}
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: got %q, want ErrInvalid with %q", c.nodes, err, c.want)
+		}
+		if strings.Contains(err.Error(), secret) {
+			t.Errorf("%q: the error tells the secret: %v", c.nodes, err)
+		}
 	}
 }

@@ -21,11 +21,11 @@ func TestARefusedReleaseIsAskedAgain(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		time.Sleep(7*undoAgainAfter + 100*ms) // 8 were refused
+		time.Sleep(7*250*ms + 100*ms) // 8 were refused
 		if got := fl.holding("job"); got != 1 {
 			t.Errorf("held on %d nodes, want 1: it was asked again too often", got)
 		}
-		time.Sleep(undoAgainAfter)
+		time.Sleep(250 * ms)
 		if got := fl.holding("job"); got != 0 {
 			t.Errorf("left on %d nodes", got)
 		}
@@ -120,21 +120,17 @@ func TestRefusedUndosLeaveNothing(t *testing.T) {
 
 // An undo is kept until there is nothing left to undo, and no more of them than a node can bear.
 func TestPostponedUndosAreBounded(t *testing.T) {
+	const most = 1024 // of redisconn's
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithTTL(2*time.Second))
-		n := l.nodes[0]
-		kept := func() int {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			return len(n.postponed) + len(n.queue)
-		}
+		kept := l.nodes[0].conn.Backlog
 		fl.nodes[0].Fail("*", busy, -1)
-		for range maxPostponed + 100 {
+		for range most + 100 {
 			_, _ = l.TryLock(t.Context(), "job")
 		}
 		settleNetwork()
-		if got := kept(); got > maxPostponed || got < maxPostponed/2 {
-			t.Errorf("%d are kept, want about %d", got, maxPostponed)
+		if got := kept(); got > most || got < most/2 {
+			t.Errorf("%d are kept, want about %d", got, most)
 		}
 		time.Sleep(3 * time.Second)
 		if got := kept(); got != 0 {

@@ -90,18 +90,18 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 	l.listeners.waiting.Add(1)
 	defer l.listeners.waiting.Add(-1)
 	for _, i := range l.tokens.Poor() {
-		l.nodes[i].readClock()
+		l.nodes[i].measureSoon()
 	}
 	w := l.newWaiter(want, o, want.waitsSince)
 	since := cmp.Or(want.waitsSince, l.tokens.time(w.hold.since))
 	partial, split := 0, 0 // how many times in a row we had some votes; and saw nobody get a majority
 	splits := 0            // how often we gave our votes back
 	for attempts := 1; ; attempts++ {
-		c, asked := w.ask()
-		if err := w.hear(ctx, c); err == nil || last == nil {
-			last = l.failure(want.op, want.name, ErrTaken, c, tally(c.votes.Load()), nil)
+		r, asked := w.ask()
+		if err := w.hear(ctx, r); err == nil || last == nil {
+			last = l.failure(want.op, want.name, ErrTaken, r, tally(r.votes.Load()), nil)
 		}
-		v := w.count(c)
+		v := w.count(r)
 		l.events.attempt(want, asked, v.given >= l.need, last)
 		final := attempts == o.maxAttempts
 		var pause time.Duration
@@ -113,17 +113,17 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 		} else {
 			partial = 0
 		}
-		h, err := w.await(ctx, c, asked, pause)
+		h, err := w.await(ctx, r, asked, pause)
 		if err != nil && !errors.Is(err, errAskAgain) {
 			if errors.Is(err, errTokenAhead) { // the lock was ours, and is of no use without a token
-				last, err = l.notHeld(ctx, want, c, tally(c.votes.Load()), err, false), nil
+				last, err = l.notHeld(ctx, want, r, tally(r.votes.Load()), err, false), nil
 			}
-			c.giveUp()
+			r.abandon()
 			w.giveUp()
 			return nil, l.waitEnded(want, last, err)
 		}
-		v = w.count(c)
-		c.giveUp()
+		v = w.count(r)
+		r.abandon()
 		stuck := partial > hopeless && v.deadlocks(l.need)
 		strays := splits < 3 && v.strays(want.shared, l.need) // who seems older may be gone
 		switch {
@@ -179,7 +179,7 @@ func (l *Locker) rest(ctx context.Context, d time.Duration) error {
 
 // hear returns when the outcome of the question is certain, or when the nodes that have answered and those that have
 // told us something are a majority: the question's last answer may be a late node's.
-func (w *waiter) hear(ctx context.Context, c *call) error {
+func (w *waiter) hear(ctx context.Context, r *round) error {
 	told := false
 	defer func() {
 		if told {
@@ -188,10 +188,10 @@ func (w *waiter) hear(ctx context.Context, c *call) error {
 	}()
 	for {
 		select {
-		case <-c.wake:
+		case <-r.wake:
 			return nil
 		case <-w.wake:
-			if told = true; w.count(c).given >= w.locker.need {
+			if told = true; w.count(r).given >= w.locker.need {
 				return nil
 			}
 		case <-ctx.Done():
@@ -204,7 +204,7 @@ var errAskAgain = errors.New("ask again")
 
 // await returns the hold as soon as there is one, errAskAgain where it is time to do that,
 // or why the wait is ended.
-func (w *waiter) await(ctx context.Context, c *call, asked instant, pause time.Duration) (*hold, error) {
+func (w *waiter) await(ctx context.Context, r *round, asked instant, pause time.Duration) (*hold, error) {
 	l := w.locker
 	// Nodes that answer after the outcome wake nobody; look at their answers once.
 	look := min(pause, 2*time.Millisecond)
@@ -212,7 +212,7 @@ func (w *waiter) await(ctx context.Context, c *call, asked instant, pause time.D
 	defer timer.Stop()
 	woken := false
 	for {
-		if v := w.count(c); v.given >= l.need {
+		if v := w.count(r); v.given >= l.need {
 			h, err := w.win(ctx, v, asked)
 			// Votes that are too old, or that a raise did not get, are to be asked for again:
 			// at once if that is news, else after the pause, since they may be of nodes
@@ -240,19 +240,19 @@ func (w *waiter) await(ctx context.Context, c *call, asked instant, pause time.D
 }
 
 // ask puts the question to all nodes: is it ours, or our turn, and if not, keep our place.
-func (w *waiter) ask() (*call, instant) {
+func (w *waiter) ask() (*round, instant) {
 	l := w.locker
 	w.mu.Lock()
 	for i := range w.told {
 		w.told[i].old = true
 	}
 	w.mu.Unlock()
-	c := l.askFor(enqueue, w.hold)
-	c.stands = true
+	r := l.askFor(enqueue, w.hold)
+	r.waits = true
 	w.asking = w.hold.token
 	asked := l.opts.clock.now()
-	w.hold.asked |= c.put(l.nodes, l.all, l.need, asked.local)
-	return c, asked
+	w.hold.asked |= r.send(l.nodes, l.all, l.need, asked.local)
+	return r, asked
 }
 
 // giveUp leaves all queues, and gives back the votes that there are.

@@ -20,7 +20,7 @@ func never(int) time.Duration { return time.Hour }
 func (fl *fleet) leftovers() (keys []string) {
 	for _, n := range fl.nodes {
 		for _, key := range n.Keys() {
-			if key != tokensName && key != nodeName && key != floorName {
+			if key != tokensName && key != "redlock:node" && key != "redlock:floor" {
 				keys = append(keys, n.Addr()+" "+key)
 			}
 		}
@@ -383,7 +383,7 @@ func TestAGrantCountsForItsTokenAlone(t *testing.T) {
 		w := l.newWaiter(wanted{op: "lock", name: "job", key: "job"}, l.opts, 0)
 		defer w.giveUp()
 		c := l.askFor(enqueue, w.hold)
-		defer func() { c.holders.Store(1); c.release() }() // it was put to nobody
+		defer func() { c.holders.Store(1); c.Done() }() // it was put to nobody
 		granted := func(when string, want int) {
 			t.Helper()
 			if v := w.count(c); v.given != 2 || v.granted != want {
@@ -427,7 +427,7 @@ func TestWhatWasToldIsConfirmedOrForgotten(t *testing.T) {
 			defer w.giveUp()
 			w.tell(2, answer{vote: voteGranted})
 			w.told[2].old = c.old
-			asked := &call{answers: make([]answer, 3)}
+			asked := &round{answers: make([]answer, 3)}
 			asked.answers[2].vote = c.vote
 			asked.votes.Store(uint64(ballot(2, c.vote)))
 			for range 2 { // it stays forgotten

@@ -2,9 +2,13 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/guard"
+	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
 // majority returns the least number of n nodes such that any two sets of that
@@ -77,145 +81,220 @@ func (t tally) verdict(n, need int) verdict {
 	}
 }
 
-// answer is what one node said, in detail. The node's reader writes it before
-// it casts the vote; the caller reads it only where the tally shows the vote.
-type answer struct {
-	vote      vote
-	owner     string        // voteTaken: the holder's owner, where known
-	remaining time.Duration // voteTaken: how long its key still lives there, where known
-	token     int64         // the token the node knows, where it said
-	place     int           // voteTaken: how many wait before us, where we wait
-	which     int           // voteTaken: the first of several locks that is
-	err       error         // voteFailed, voteAbstained: why
-	doubtful  bool          // voteTaken: the node abstains, so the vote does not count for its holder either
-	reply     any           // what a node told about itself
-}
+// round is one command to every node at once, and the count of their votes. Rounds are pooled: one goes back when its
+// caller and every node have let go of it, so that a straggler can never write into somebody else's round.
+type round struct {
+	question              // what is asked: written before the first node gets it, then read-only
+	then     func(*round) // takes the round, with its caller's part in it, at the outcome; nil: the caller waits
+	onDone   func(*round) // nil, or run when all have let go
 
-// call is one question put to every node at once, and the count of their
-// votes. Calls are pooled: one goes back when its caller and every node have
-// let go of it, so that a straggler can never write into somebody else's call.
-type call struct {
-	question // what is asked: written before the first node gets it, then read-only
-
+	pool      *sync.Pool
 	votes     atomic.Uint64 // a tally
-	holders   atomic.Int32  // who still uses this call: its caller and the nodes
+	holders   atomic.Int32  // who still uses this round: its caller and the nodes
 	abandoned atomic.Bool   // the caller has left
+	nodes     []*node
 	need      int           // how many nodes must grant
-	asked     time.Time     // when it was put to the nodes: their timeout counts from here
+	everyone  bool          // the outcome is certain when all have answered, and not before
 	wake      chan struct{} // gets a value at the outcome
 	answers   []answer      // by node
-	parts     []request     // by node
-	pool      *sync.Pool
+	requests  []redisconn.Request
 }
 
-// newCallPool returns a pool of calls to n nodes.
-func newCallPool(n int) *sync.Pool {
+// newRounds returns a pool of rounds for so many nodes.
+func newRounds(n int) *sync.Pool {
 	pool := &sync.Pool{}
 	pool.New = func() any {
-		c := &call{
-			wake:    make(chan struct{}, 1),
-			answers: make([]answer, n),
-			parts:   make([]request, n),
-			pool:    pool,
+		r := &round{
+			pool: pool, wake: make(chan struct{}, 1), answers: make([]answer, n), requests: make([]redisconn.Request, n),
 		}
-		for i := range c.parts {
-			c.parts[i].call, c.parts[i].node = c, i
+		for i := range r.requests {
+			r.requests[i] = redisconn.Request{Message: &r.Message, Round: r, Node: i}
 		}
-		c.question.init()
-		return c
+		r.question.init()
+		return r
 	}
 	return pool
 }
 
-// put asks the nodes in the set and returns those that took the question up:
-// those that may therefore act on it sooner or later. It never blocks.
-func (c *call) put(nodes []*node, to nodeSet, need int, asked time.Time) (took nodeSet) {
-	c.need, c.asked = need, asked
-	c.votes.Store(0)
-	c.holders.Store(int32(len(nodes)) + 1)
-	c.abandoned.Store(false)
-	for i := range c.parts {
-		c.parts[i].voted, c.parts[i].eval = false, false
-		c.answers[i] = answer{vote: voteAbsent}
+// send asks the nodes in the set and returns those that took the question up: those that may therefore act on it sooner
+// or later. It never blocks.
+func (r *round) send(nodes []*node, to nodeSet, need int, asked time.Time) (took nodeSet) {
+	r.nodes, r.need, r.Asked = nodes, need, asked
+	r.votes.Store(0)
+	r.holders.Store(int32(len(nodes)) + 1)
+	r.abandoned.Store(false)
+	for i := range r.answers {
+		r.answers[i] = answer{vote: voteAbsent}
 	}
 	for i, n := range nodes {
-		if !to.has(i) {
-			c.cast(i, voteAbsent)
-			c.release()
-		} else if n.ask(&c.parts[i]) {
+		switch why := r.unasked(n); {
+		case !to.has(i):
+			r.cast(i, voteAbsent)
+			r.Done()
+		case why != nil:
+			r.answer(i, answer{vote: voteAbstained, err: why})
+			r.Done()
+		case n.conn.Send(&r.requests[i]):
 			took = took.with(i)
 		}
 	}
 	return took
 }
 
-// cast counts a node's vote. The one that makes the outcome certain wakes the
-// caller; a straggler's is counted and wakes nobody.
-func (c *call) cast(node int, v vote) {
+// unasked returns why a node is not asked. What a node forgot seems free there, and a waiter would be first to take it,
+// time and again, for a vote that does not count. It is the holder's, who renews it while the node abstains.
+func (r *round) unasked(n *node) error {
+	if !r.waits {
+		return nil
+	}
+	if a := n.guard.Abstention(); a != nil && !a.Over(r.Asked) {
+		return abstainError(a, r.Asked)
+	}
+	return nil
+}
+
+// Reply is redisconn.Round's: a node's word on the question.
+func (r *round) Reply(node int, reply any, err error) {
+	a := r.read(reply, err)
+	if err == nil {
+		r.nodes[node].judge(r, &a)
+	}
+	r.answer(node, a)
+}
+
+func (r *round) answer(node int, a answer) {
+	r.answers[node] = a
+	r.cast(node, a.vote)
+}
+
+// cast counts a node's vote. The one that makes the outcome certain wakes the caller; a straggler's is counted and
+// wakes nobody.
+func (r *round) cast(node int, v vote) {
 	b := ballot(node, v)
-	after := tally(c.votes.Add(uint64(b)))
-	n := len(c.parts)
-	if after.verdict(n, c.need) == verdictPending || (after-b).verdict(n, c.need) != verdictPending {
+	after := tally(r.votes.Add(uint64(b)))
+	if !r.certain(after) || r.certain(after-b) {
 		return
 	}
-	if c.then != nil {
-		c.then(c)
+	if r.then != nil {
+		r.then(r)
 		return
 	}
-	c.wake <- struct{}{}
+	r.wake <- struct{}{}
+}
+
+// certain reports whether the votes that are missing can change nothing.
+func (r *round) certain(votes tally) bool {
+	if r.everyone {
+		return votes.complete(len(r.answers))
+	}
+	return votes.verdict(len(r.answers), r.need) != verdictPending
 }
 
 // wait returns when the outcome is certain or ctx is done. The nodes see to it
 // that every vote is cast within the node timeout.
-func (c *call) wait(ctx context.Context) (tally, error) {
+func (r *round) wait(ctx context.Context) (tally, error) {
 	select {
-	case <-c.wake:
-		return tally(c.votes.Load()), nil
+	case <-r.wake:
+		return tally(r.votes.Load()), nil
 	case <-ctx.Done():
-		return tally(c.votes.Load()), ctx.Err()
+		return tally(r.votes.Load()), ctx.Err()
 	}
 }
 
-// over reports whether nobody waits for votes any more: the outcome is certain,
-// or the caller has left.
-func (c *call) over() bool {
-	return c.abandoned.Load() ||
-		tally(c.votes.Load()).verdict(len(c.parts), c.need) != verdictPending
+// Over is redisconn.Round's. An undo is over when what it undoes has ended by itself; other rounds when nobody waits
+// for votes any more: the outcome is certain, the caller has left, or what was asked has been cancelled.
+func (r *round) Over() bool {
+	if r.command.Undo {
+		return !r.expires.IsZero() && r.nodes[0].opts.clock.local().After(r.expires)
+	}
+	return r.abandoned.Load() || r.cancelled != nil && r.cancelled.Load() || r.certain(tally(r.votes.Load()))
 }
 
-// giveUp is release for a caller that may not have seen the outcome.
-func (c *call) giveUp() {
-	c.abandoned.Store(true)
-	c.release()
+// abandon is Done for a caller that may not have seen the outcome.
+func (r *round) abandon() {
+	r.abandoned.Store(true)
+	r.Done()
 }
 
 // refusers returns the nodes that are known not to have done what was asked.
-func (c *call) refusers(votes tally) (refused nodeSet) {
-	if c.kind == raise {
+func (r *round) refusers(votes tally) (refused nodeSet) {
+	if r.command == raise {
 		return 0 // of several names, a node may have some
 	}
-	for i := range c.answers {
-		if votes.voted(i) && c.answers[i].vote == voteTaken {
-			refused = refused.with(i)
-		}
-	}
-	return refused
+	return r.voters(votes, voteTaken)
 }
 
-// release says that one of the holders will not touch the call any more.
-func (c *call) release() {
-	if c.holders.Add(-1) > 0 {
+// voters returns the nodes that have voted so.
+func (r *round) voters(votes tally, v vote) (nodes nodeSet) {
+	for i := range r.answers {
+		if votes.voted(i) && r.answers[i].vote == v {
+			nodes = nodes.with(i)
+		}
+	}
+	return nodes
+}
+
+// Hold is redisconn.Round's.
+func (r *round) Hold() { r.holders.Add(1) }
+
+// Done says that one of the holders will not touch the round any more.
+func (r *round) Done() {
+	if r.holders.Add(-1) > 0 {
 		return
 	}
-	if c.hold != nil {
-		c.hold.locker.events.repaired(c.hold, c)
+	if r.onDone != nil {
+		r.onDone(r)
 	}
 	select {
-	case <-c.wake: // its caller had left before the outcome
+	case <-r.wake: // its caller had left before the outcome
 	default:
 	}
-	c.question.clear()
-	c.pool.Put(c)
+	r.question.clear()
+	r.then, r.onDone, r.nodes, r.everyone = nil, nil, nil, false
+	r.pool.Put(r)
+}
+
+// complete reports whether all n nodes have voted.
+func (t tally) complete(n int) bool { return nodeSet(t>>maskShift) == allNodes(n) }
+
+// notHeld describes an attempt that failed: because of err, or late though it
+// was won, or for want of votes.
+func (l *Locker) notHeld(ctx context.Context, w wanted, r *round, votes tally, err error, won bool) *QuorumError {
+	failure := l.failure(w.op, w.name, ErrTaken, r, votes, nil)
+	switch {
+	case won:
+		failure.reason, failure.detail = ErrNoQuorum, "a majority came too late: too little of the TTL was left"
+	case errors.Is(err, errTokenAhead):
+		failure.reason, failure.detail = ErrNoQuorum, err.Error()
+	default:
+		failure.ctx = endOf(ctx, err)
+	}
+	return failure
+}
+
+// failure describes a call that found no majority. refused is what it means that a majority refused: ErrTaken, or
+// ErrLost where the lock was ours. ended is what ended the caller's wait, or nil. The error is not changed
+// once it is handed out: observers read it in a goroutine of their own.
+func (l *Locker) failure(op, name string, refused error, r *round, votes tally, ended error) *QuorumError {
+	e := &QuorumError{Op: op, Name: name, Need: l.need, Granted: votes.count(voteGranted), reason: ErrNoQuorum, ctx: ended}
+	for i, n := range l.nodes {
+		part := NodeError{Addr: n.addr(), Outcome: OutcomeLate}
+		if votes.voted(i) {
+			a := &r.answers[i]
+			part.Outcome, part.Owner, part.Remaining, part.Err = outcomes[a.vote], a.owner, a.remaining, a.err
+			if r.several != nil && a.vote == voteTaken {
+				part.Name = r.several.names[a.which]
+			}
+		} else if r.command.trust != guard.TrustAll {
+			part.Err = n.abstaining(r.Asked) // if so it would not have counted
+		}
+		e.Nodes = append(e.Nodes, part)
+	}
+	// Refused is what so many nodes said that the others cannot make a majority.
+	if votes.count(voteTaken)+votes.count(voteAbsent) > len(l.nodes)-l.need {
+		e.reason = refused
+	}
+	return e
 }
 
 // nodeSet is a set of nodes by their index.

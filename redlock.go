@@ -87,14 +87,14 @@ func (l *Locker) attempt(ctx context.Context, w wanted, o *options) (*hold, erro
 
 	// 2. Ask all nodes at once to set the key to the owner unless it exists, and
 	// to accept the token.
-	c := l.askToAcquire(h)
-	h.asked = c.put(l.nodes, l.all, l.need, h.start.local)
+	r := l.askToAcquire(h)
+	h.asked = r.send(l.nodes, l.all, l.need, h.start.local)
 
 	// 3. Wait until it is certain whether a majority says yes, and no longer.
 	// Where a majority gave the lock but knows larger tokens, propose a larger one.
-	votes, err := c.wait(ctx)
+	votes, err := r.wait(ctx)
 	for err == nil && votes.verdict(len(l.nodes), l.need) == verdictShort {
-		c, votes, err = l.raiseToken(ctx, h, c, votes)
+		r, votes, err = l.raiseToken(ctx, h, r, votes)
 	}
 
 	// 4. It is held if, with the time that passed and the clocks' drift taken
@@ -102,7 +102,7 @@ func (l *Locker) attempt(ctx context.Context, w wanted, o *options) (*hold, erro
 	won := err == nil && votes.verdict(len(l.nodes), l.need) == verdictWon
 	if won && h.left(l.opts.clock.now()) >= o.leastValidity() {
 		l.tokens.See(h.token)
-		c.release()
+		r.Done()
 		l.events.attempt(w, h.start, true, nil)
 		return h.adopted(), nil
 	}
@@ -110,9 +110,9 @@ func (l *Locker) attempt(ctx context.Context, w wanted, o *options) (*hold, erro
 	// 5. If not, undo it on every node that may have said yes or may yet do so.
 	// The undo follows what it undoes on the same connection, so no node is too
 	// slow for it.
-	failure := l.notHeld(ctx, w, c, votes, err, won)
-	undo := h.asked &^ c.refusers(votes)
-	c.giveUp()
+	failure := l.notHeld(ctx, w, r, votes, err, won)
+	undo := h.asked &^ r.refusers(votes)
+	r.abandon()
 	l.undo(h, undo)
 	l.events.attempt(w, h.start, false, failure)
 	return nil, failure

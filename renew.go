@@ -77,9 +77,9 @@ func (h *hold) tick() {
 }
 
 // renewed is run when the outcome of a renewal is certain.
-func (h *hold) renewed(c *call) {
-	err := h.answered(c, tally(c.votes.Load()), nil)
-	c.release()
+func (h *hold) renewed(x extension) {
+	err := h.answered(x, tally(x.round.votes.Load()), nil)
+	x.round.Done()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended() != nil {

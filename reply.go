@@ -3,11 +3,13 @@ package redlock
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/guard"
+	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
 // ReplyError is a node's own refusal to do what it was asked. Test the Err of a
@@ -40,36 +42,24 @@ var replyAdvice = map[string]string{
 	"NOPERM":     "docs/operations.md has the ACL",
 }
 
-// explained gives errors that nodes send a type of their own; others are returned as they are.
+// explained gives errors that nodes send a type of their own; others are returned as they are. command is what was
+// refused, where that is known.
 func explained(err error, command string) error {
-	var reply redis.Error
+	var said redis.Error
 	var already *ReplyError
-	if err == nil || errors.As(err, &already) || !errors.As(err, &reply) {
+	switch {
+	case err == nil || errors.As(err, &already):
+		return err
+	case errors.Is(err, redisconn.ErrClosed):
+		return ErrClosed
+	case !errors.As(err, &said):
 		return err
 	}
-	e := &ReplyError{Code: codeOf(string(reply)), Reply: string(reply)}
+	e := &ReplyError{Code: redisconn.Code(said), Reply: string(said)}
 	if e.Code == "NOPERM" {
 		e.Command = command
 	}
 	return e
-}
-
-// codeOf returns the code of an error reply. Before Redis 7, what a script
-// fails with is quoted inside an ERR of its own.
-func codeOf(reply string) string {
-	if strings.Contains(reply, "max number of clients") {
-		return "MAXCLIENTS"
-	}
-	code, rest, _ := strings.Cut(reply, " ")
-	if strings.HasPrefix(rest, "Error running script") {
-		if _, quoted, ok := strings.Cut(rest, ": -"); ok {
-			code, _, _ = strings.Cut(quoted, " ")
-		}
-	}
-	if code != strings.ToUpper(code) {
-		return "ERR"
-	}
-	return code
 }
 
 // AbstainError says why a node's vote is not counted although the node answers.
@@ -87,28 +77,14 @@ func (e *AbstainError) Error() string {
 	if e.Until.IsZero() {
 		return e.Reason + "; its vote does not count meanwhile"
 	}
-	return fmt.Sprintf("%s; its vote counts in %s", e.Reason, seconds(e.Remaining))
+	return fmt.Sprintf("%s; its vote counts in %s", e.Reason, guard.Seconds(e.Remaining))
 }
 
-// tell describes the abstention for people.
-func (a *abstention) tell(now time.Time) *AbstainError {
-	if a.doubt == "" {
-		way, off := "ahead of", a.clock
-		if off < 0 {
-			way, off = "behind", -off
-		}
-		return &AbstainError{Reason: fmt.Sprintf("its clock is %s %s the other nodes'", off.Round(time.Millisecond), way)}
+// abstainError describes an abstention for people.
+func abstainError(a *guard.Abstention, now time.Time) *AbstainError {
+	e := &AbstainError{Reason: a.Reason(now), Until: a.Until}
+	if !a.Until.IsZero() {
+		e.Remaining = max(0, a.Until.Sub(now))
 	}
-	return &AbstainError{
-		Reason: fmt.Sprintf(string(a.doubt), seconds(max(time.Second, now.Sub(a.since)))),
-		Until:  a.until, Remaining: max(0, a.until.Sub(now)),
-	}
-}
-
-// seconds rounds for reading: up, so that nobody comes too early.
-func seconds(d time.Duration) string {
-	if d < time.Second {
-		return d.Round(time.Millisecond).String()
-	}
-	return fmt.Sprintf("%.0f s", math.Ceil(d.Seconds()))
+	return e
 }

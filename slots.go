@@ -98,22 +98,22 @@ type survey struct {
 // survey asks all nodes about all slots, in one question.
 func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
 	l := s.locker
-	c := l.calls.Get().(*call)
-	c.set(surveySlots, s.base, uuid.Nil)
-	c.args[0], c.tokensKey = s.count, l.tokensKey
-	c.put(l.nodes, l.all, l.need, l.opts.clock.local())
-	votes, err := c.wait(ctx)
-	defer c.giveUp()
-	failure := l.failure("acquire", s.name, ErrTaken, c, votes, endOf(ctx, err))
+	r := l.rounds.Get().(*round)
+	r.set(surveySlots, s.base, uuid.Nil)
+	r.args[0] = s.count
+	r.send(l.nodes, l.all, l.need, l.opts.clock.local())
+	votes, err := r.wait(ctx)
+	defer r.abandon()
+	failure := l.failure("acquire", s.name, ErrTaken, r, votes, endOf(ctx, err))
 	if err != nil || votes.verdict(len(l.nodes), l.need) != verdictWon {
 		return nil, failure
 	}
 	var told [][]int64
-	for i := range c.answers {
-		if !votes.voted(i) || c.answers[i].vote != voteGranted {
+	for i := range r.answers {
+		if !votes.voted(i) || r.answers[i].vote != voteGranted {
 			continue
 		}
-		numbers := c.answers[i].reply.([]int64)
+		numbers := r.answers[i].reply.([]int64)
 		if len(numbers) != 2*len(s.slots) { // not what the script replies
 			failure.Nodes[i].Outcome, failure.Nodes[i].Err = OutcomeFailed, unexpected(numbers)
 			continue
@@ -159,7 +159,7 @@ func readSurvey(reply any) answer {
 		ok = ok && is
 	}
 	if !ok || len(parts) == 0 {
-		return garbled(reply)
+		return badReply(reply)
 	}
 	return answer{vote: voteGranted, reply: numbers}
 }

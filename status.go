@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/guard"
 )
 
 // NodeStatus is what is known about one node.
@@ -54,12 +56,9 @@ func (l *Locker) Nodes(ctx context.Context) []NodeStatus {
 	defer cancel()
 	var asking sync.WaitGroup
 	for _, n := range l.nodes {
-		if n.isConnected() {
+		if up, _ := n.conn.State(); up {
 			asking.Go(func() {
-				a, asked := n.inquire(ctx, readTime, "")
-				if a.vote == voteGranted {
-					n.measured(a.token, asked, n.opts.clock.now())
-				}
+				n.measure(ctx)
 				if n.relearn(ctx) != nil {
 					n.probeSoon() // which gives the connection up
 				}
@@ -75,65 +74,40 @@ func (l *Locker) Nodes(ctx context.Context) []NodeStatus {
 }
 
 func (n *node) status() NodeStatus {
-	connected, down := n.reach()
+	connected, down := n.conn.State()
 	now := n.opts.clock.local()
-	s := &n.standing
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	st := NodeStatus{Addr: n.target.String(), Connected: connected, Err: down, ClockOffset: s.clock, RoundTrip: s.trip}
-	f := s.facts
-	if f != nil {
-		st.Product, st.Version, st.Role, st.EvictionPolicy, st.MaxMemory = f.product, f.version, f.role, f.policy, f.maxMemory
-		st.Persistence = f.persistence()
-		if f.uptime > 0 || f.refused == "" {
-			st.Uptime = f.uptime + now.Sub(s.at).Truncate(time.Second)
+	info, learnt, ahead := n.guard.Status()
+	n.mu.Lock()
+	trip := n.trip
+	n.mu.Unlock()
+	st := NodeStatus{Addr: n.addr(), Connected: connected, Err: down, ClockOffset: ahead, RoundTrip: trip}
+	if i := info; i != nil {
+		st.Product, st.Version, st.Role, st.EvictionPolicy, st.MaxMemory = i.Product, i.Version, i.Role, i.Policy, i.MaxMemory
+		st.Persistence = i.Persistence()
+		if i.Uptime > 0 || i.Refused == "" {
+			st.Uptime = i.Uptime + now.Sub(learnt).Truncate(time.Second)
 		}
 	}
-	if a := s.abstains.Load(); connected && a != nil && !a.over(now) {
-		why := a.tell(now)
-		st.AbstainsUntil = why.Until
+	if a := n.guard.Abstention(); connected && a != nil && !a.Over(now) {
+		st.AbstainsUntil = a.Until
 		if st.Err == nil {
-			st.Err = why
+			st.Err = abstainError(a, now)
 		}
 	}
-	st.Findings = n.opts.findings(f, st.Err, connected)
+	st.Findings = n.findings(info, st.Err, connected)
 	return st
 }
 
-// reach returns whether the node is connected, and why it would not answer.
-func (n *node) reach() (connected bool, down error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.link != nil && !n.suspect.IsZero() {
-		return true, ErrNodeTimeout
-	}
-	return n.link != nil, n.down
-}
-
-// persistence describes how the node keeps its data.
-func (f *facts) persistence() string {
-	switch {
-	case f.refused != "":
-		return ""
-	case f.aof && f.fsync == "":
-		return "append-only"
-	case f.aof && f.fsync == "always" && f.lazy != "no":
-		return "append-only, fsync always but not during rewrites"
-	case f.aof:
-		return "append-only, fsync " + f.fsync
-	case f.save != "":
-		return "snapshots"
-	case f.blind != "":
-		return "no append-only file"
-	default:
-		return "none"
-	}
+// unwrapDown leaves out that a node is not connected, where it is clear.
+func unwrapDown(err error) string {
+	return strings.TrimPrefix(err.Error(), ErrNodeDown.Error()+": ")
 }
 
 // findings lists what there is to say about a node. err is why its votes do not
 // count at present.
-func (o *options) findings(f *facts, err error, connected bool) []Finding {
+func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 	var list []Finding
+	o := n.opts
 	add := func(severity Severity, code, remedy, format string, args ...any) {
 		list = append(list, Finding{code, severity, fmt.Sprintf(format, args...), remedy})
 	}
@@ -156,34 +130,34 @@ func (o *options) findings(f *facts, err error, connected bool) []Finding {
 	default:
 		add(Degraded, "silent", "check the node's load and the network", "%s", err)
 	}
-	if f == nil {
+	if i == nil {
 		return list
 	}
-	if f.refused != "" && o.blind {
-		add(Degraded, "info-refused", "ACL SETUSER … +info", "INFO is refused: age, role and memory policy are taken on trust: %s", f.refused)
+	if i.Refused != "" && o.blind {
+		add(Degraded, "info-refused", "ACL SETUSER … +info", "INFO is refused: age, role and memory policy are taken on trust: %s", i.Refused)
 	}
-	if f.blind != "" && f.aof {
-		add(Note, "config-refused", "ACL SETUSER … +config|get", "CONFIG GET is refused, so the node counts as one that forgets when it restarts: %s", f.blind)
+	if i.Blind != "" && i.AOF {
+		add(Note, "config-refused", "ACL SETUSER … +config|get", "CONFIG GET is refused, so the node counts as one that forgets when it restarts: %s", i.Blind)
 	}
-	if f.unkept != nil {
-		add(Degraded, "record", "allow GET, SET and EVAL on the key, or make it a string", "the node record %s cannot be kept, so FLUSHALL goes unnoticed: %v", o.prefix+nodeName, f.unkept)
-	}
-	switch {
-	case f.evicts() && o.evictionAllowed:
-		add(Unsafe, "evicts", "CONFIG SET maxmemory-policy noeviction", "maxmemory-policy %s may evict locks that are held", f.policy)
-	case f.maxMemory == 0 && f.policy != "noeviction" && f.policy != "":
-		add(Note, "eviction-policy", "CONFIG SET maxmemory-policy noeviction", "maxmemory-policy is %s: without effect as long as maxmemory is 0", f.policy)
-	}
-	if f.maxMemory > 0 && f.usedMemory > f.maxMemory/10*9 {
-		add(Degraded, "memory", "raise maxmemory, or move what else is stored there", "%d of %d bytes are in use: soon no lock can be taken there", f.usedMemory, f.maxMemory)
+	if i.Unkept != nil {
+		add(Degraded, "record", "allow GET, SET and EVAL on the key, or make it a string", "the node record %s cannot be kept, so FLUSHALL goes unnoticed: %v", n.rules.RecordKey(), i.Unkept)
 	}
 	switch {
-	case f.aof && f.fsync == "always" && f.lazy == "yes":
+	case i.Evicts() && o.evictionAllowed:
+		add(Unsafe, "evicts", "CONFIG SET maxmemory-policy noeviction", "maxmemory-policy %s may evict locks that are held", i.Policy)
+	case i.MaxMemory == 0 && i.Policy != "noeviction" && i.Policy != "":
+		add(Note, "eviction-policy", "CONFIG SET maxmemory-policy noeviction", "maxmemory-policy is %s: without effect as long as maxmemory is 0", i.Policy)
+	}
+	if i.MaxMemory > 0 && i.UsedMemory > i.MaxMemory/10*9 {
+		add(Degraded, "memory", "raise maxmemory, or move what else is stored there", "%d of %d bytes are in use: soon no lock can be taken there", i.UsedMemory, i.MaxMemory)
+	}
+	switch {
+	case i.AOF && i.Fsync == "always" && i.Lazy == "yes":
 		add(Note, "rewrite", "CONFIG SET no-appendfsync-on-rewrite no", "appendfsync always is suspended during rewrites: the node counts as one that forgets when it restarts")
-	case f.aof && f.fsync != "always" && f.fsync != "":
-		add(Note, "fsync", "none needed; appendfsync always keeps them", "appendfsync %s loses the last moments before a crash, so that the node counts as one that forgets when it restarts", f.fsync)
+	case i.AOF && i.Fsync != "always" && i.Fsync != "":
+		add(Note, "fsync", "none needed; appendfsync always keeps them", "appendfsync %s loses the last moments before a crash, so that the node counts as one that forgets when it restarts", i.Fsync)
 	}
-	if f.promoted && f.role == "master" {
+	if i.Promoted && i.Role == "master" {
 		add(Note, "promoted", "none needed; masters without replicas are what Redlock wants", "the node has been a replica, or has had one")
 	}
 	return list
@@ -198,10 +172,10 @@ func (n *node) report() {
 		codes = append(codes, f.Code)
 	}
 	said := strings.Join(codes, " ")
-	n.standing.mu.Lock()
-	news := said != n.standing.said
-	n.standing.said = said
-	n.standing.mu.Unlock()
+	n.mu.Lock()
+	news := said != n.said
+	n.said = said
+	n.mu.Unlock()
 	if !news {
 		return
 	}

@@ -38,20 +38,20 @@ func (t *tokens) propose(now instant) int64 { return t.Propose(t.micros(now)) }
 
 // raiseToken proposes a token above all that the nodes have told of, to the nodes that have
 // given the lock or may yet do so: the request follows the first on the same connection.
-// It takes over the caller's part in c, and returns the call to go on with. Both rounds have
+// It takes over the caller's part in r, and returns the call to go on with. Both rounds have
 // one node timeout together; an attempt that comes too late for it leaves the next one wiser.
-func (l *Locker) raiseToken(ctx context.Context, h *hold, c *call, votes tally) (*call, tally, error) {
+func (l *Locker) raiseToken(ctx context.Context, h *hold, r *round, votes tally) (*round, tally, error) {
 	highest := h.token
-	for i := range c.answers {
+	for i := range r.answers {
 		if votes.voted(i) {
-			highest = max(highest, c.answers[i].token)
+			highest = max(highest, r.answers[i].token)
 		}
 	}
-	raised, err := l.askToRaise(h, highest, h.asked&^c.refusers(votes))
+	raised, err := l.askToRaise(h, highest, h.asked&^r.refusers(votes))
 	if err != nil {
-		return c, votes, err
+		return r, votes, err
 	}
-	c.giveUp()
+	r.abandon()
 	bounded, cancel := context.WithDeadline(ctx, h.start.local.Add(l.opts.nodeTimeout))
 	defer cancel()
 	votes, err = raised.wait(bounded)
@@ -63,7 +63,7 @@ func (l *Locker) raiseToken(ctx context.Context, h *hold, c *call, votes tally) 
 }
 
 // askToRaise puts a token above the highest known to the nodes.
-func (l *Locker) askToRaise(h *hold, highest int64, to nodeSet) (*call, error) {
+func (l *Locker) askToRaise(h *hold, highest int64, to nodeSet) (*round, error) {
 	now := l.opts.clock.now()
 	if l.tokens.TooFarAhead(highest+1, l.tokens.micros(now)) {
 		for _, n := range l.nodes {
@@ -78,9 +78,9 @@ func (l *Locker) askToRaise(h *hold, highest int64, to nodeSet) (*call, error) {
 		h.token = max(h.token, l.tokens.propose(now))
 	}
 	l.tokens.See(highest)
-	c := l.askFor(raise, h)
-	c.put(l.nodes, to, l.need, now.local)
-	return c, nil
+	r := l.askFor(raise, h)
+	r.send(l.nodes, to, l.need, now.local)
+	return r, nil
 }
 
 var errTokenAhead = errors.New("a node knows a token of this name that is over a second ahead of the nodes' clocks")

@@ -54,3 +54,12 @@ func TestNobodyBeginsAnewDuringClose(t *testing.T) {
 		})
 	}
 }
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -11,51 +11,6 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// asking returns a request of the kind to the first node, which somebody waits for.
-func asking(k *kind) *request {
-	c := newCallPool(1).Get().(*call)
-	c.set(k, "job", newOwner(1))
-	c.need = 1
-	c.holders.Store(2)
-	return &c.parts[0]
-}
-
-func TestAnUndoStandsBehindWhatItUndoes(t *testing.T) {
-	o := defaults()
-	n := newNode(0, target{}, &o, &tokens{}, nil)
-	n.link = &link{} // nobody writes: the queue stays as it is
-	defer n.watchdog.Stop()
-	asked := []*request{asking(acquire), asking(release), asking(acquire), asking(release)}
-	for _, r := range asked {
-		r.call.asked = o.clock.local()
-		n.ask(r)
-	}
-	for i, r := range n.queue {
-		if r != asked[i] {
-			t.Errorf("at %d stands a %s", i, r.call.kind.script.sha)
-		}
-	}
-	if len(n.queue) != len(asked) {
-		t.Errorf("%d stand in the queue, want %d", len(n.queue), len(asked))
-	}
-}
-
-// After NOSCRIPT, what is over must not be sent again: its undo may have been sent already.
-func TestWhatIsOverIsNotSentAgain(t *testing.T) {
-	for _, c := range []struct {
-		kind       *kind
-		over, want bool
-	}{
-		{acquire, false, true}, {acquire, true, false}, {release, false, true}, {release, true, true},
-	} {
-		r := asking(c.kind)
-		r.call.abandoned.Store(c.over)
-		if got := r.again(); got != c.want {
-			t.Errorf("undo %t, over %t: sent again %t, want %t", c.kind.undo, c.over, got, c.want)
-		}
-	}
-}
-
 // A wait ends while its question is on the way to nodes that have forgotten the script of the question, and know that of
 // the release. The question must not be repeated behind the release.
 func TestAQuestionIsNotRepeatedBehindItsUndo(t *testing.T) {
@@ -73,7 +28,7 @@ func TestAQuestionIsNotRepeatedBehindItsUndo(t *testing.T) {
 		time.Sleep(300 * time.Millisecond) // from now on a question is on its way all the time
 		for _, n := range fl.nodes {
 			n.Do("SCRIPT", "FLUSH")
-			n.Do("SCRIPT", "LOAD", release.script.source)
+			n.Do("SCRIPT", "LOAD", release.Script.Source)
 			n.Do("DEL", "job")
 		}
 		cancel()
@@ -103,7 +58,7 @@ func TestAnExtensionIsNotRepeatedBehindTheRelease(t *testing.T) {
 		time.Sleep(ms)
 		for _, n := range fl.nodes {
 			n.Do("SCRIPT", "FLUSH")
-			n.Do("SCRIPT", "LOAD", release.script.source)
+			n.Do("SCRIPT", "LOAD", release.Script.Source)
 		}
 		if err := k.Unlock(t.Context()); err != nil {
 			t.Error(err)

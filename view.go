@@ -20,15 +20,15 @@ type view struct {
 }
 
 // count sums up what the nodes answered and told.
-func (w *waiter) count(c *call) (v view) {
-	votes := tally(c.votes.Load())
+func (w *waiter) count(r *round) (v view) {
+	votes := tally(r.votes.Load())
 	v.others = make(map[string]int)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i := range c.answers {
+	for i := range r.answers {
 		a, fresh := answer{vote: voteFailed}, votes.voted(i)
 		if fresh {
-			a = c.answers[i]
+			a = r.answers[i]
 		}
 		switch t := &w.told[i]; {
 		case !t.heard:

@@ -93,7 +93,7 @@ func (l *Locker) endedInLine(ctx context.Context, w wanted, last error) error {
 func (l *Locker) inLine(w wanted) *QuorumError {
 	e := &QuorumError{Op: w.op, Name: w.name, Need: l.need, reason: ErrTaken, detail: "others in this process were first"}
 	for _, n := range l.nodes {
-		e.Nodes = append(e.Nodes, NodeError{Addr: n.target.String(), Outcome: OutcomeLate})
+		e.Nodes = append(e.Nodes, NodeError{Addr: n.addr(), Outcome: OutcomeLate})
 	}
 	return e
 }

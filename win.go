@@ -14,13 +14,13 @@ func (w *waiter) win(ctx context.Context, v view, asked instant) (*hold, error) 
 		v.granted = v.sure // what was told may have run out since
 	}
 	if h.token > 0 && (v.granted < l.need || l.outdated(h.token)) {
-		c, err := l.askToRaise(h, max(h.token, v.highest), l.all)
+		r, err := l.askToRaise(h, max(h.token, v.highest), l.all)
 		if err != nil {
 			return nil, err
 		}
-		votes, err := c.wait(ctx)
-		w.raised(c, votes)
-		c.giveUp()
+		votes, err := r.wait(ctx)
+		w.raised(r, votes)
+		r.abandon()
 		if err != nil {
 			return nil, l.ended(ctx)
 		}
@@ -40,11 +40,11 @@ func (w *waiter) win(ctx context.Context, v view, asked instant) (*hold, error) 
 }
 
 // raised notes which nodes accepted the new token.
-func (w *waiter) raised(c *call, votes tally) {
+func (w *waiter) raised(r *round, votes tally) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i := range c.answers {
-		if votes.voted(i) && c.answers[i].vote == voteGranted {
+	for i := range r.answers {
+		if votes.voted(i) && r.answers[i].vote == voteGranted {
 			w.accepted[i] = max(w.accepted[i], w.hold.token)
 		}
 	}

@@ -1,19 +1,31 @@
-package redlock
+package redisconn
 
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
+	"net"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 	"testing/iotest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
+
+// said is a connection on which the other side has said all that it will ever say.
+type said struct {
+	net.Conn
+	bytes.Reader
+}
+
+func (s *said) Read(b []byte) (int, error)       { return s.Reader.Read(b) }
+func (*said) Write(b []byte) (int, error)        { return len(b), nil }
+func (*said) Close() error                       { return nil }
+func (*said) SetDeadline(time.Time) error        { return nil }
+func (s *said) SetReadDeadline(time.Time) error  { return nil }
+func (s *said) SetWriteDeadline(time.Time) error { return nil }
 
 // Replies are read as redigo reads them, however they come in.
 func TestRepliesAreReadAsRedigoReadsThem(t *testing.T) {
@@ -24,8 +36,8 @@ func TestRepliesAreReadAsRedigoReadsThem(t *testing.T) {
 	} {
 		want, wantErr := redis.NewConn(&said{Reader: *bytes.NewReader([]byte(wire))}, 0, 0).Receive()
 		for _, in := range []io.Reader{strings.NewReader(wire), iotest.OneByteReader(strings.NewReader(wire))} {
-			got, err := newReplies(in).take(nil)
-			if isServerError(wantErr) {
+			got, err := newDecoder(in).take(nil)
+			if isErrorReply(wantErr) {
 				if err != nil || !errors.Is(got[0].err, wantErr) {
 					t.Errorf("%q: got %v, %v, want %v", wire, got, err, wantErr)
 				}
@@ -42,7 +54,7 @@ func TestRepliesAreReadAsRedigoReadsThem(t *testing.T) {
 func TestRepliesThatHaveComeAreTakenTogether(t *testing.T) {
 	ours, theirs := io.Pipe()
 	go func() { _, _ = theirs.Write([]byte("+OK\r\n$-1\r\n:7\r\n-ERR no\r\n+OK\r")) }()
-	p := newReplies(ours)
+	p := newDecoder(ours)
 	all, err := p.take(nil)
 	if err != nil || len(all) != 4 || all[0].value != "OK" || all[1].value != nil || all[2].value != int64(7) || all[3].err == nil {
 		t.Fatalf("got %v, %v, want the four that are whole", all, err)
@@ -63,7 +75,7 @@ func TestAReplyIsBounded(t *testing.T) {
 		"*200\r\n" + strings.Repeat("$99999\r\n"+strings.Repeat("x", 99999)+"\r\n", 200), "+" + strings.Repeat("x", 1<<15) + "\r\n",
 		"*60000\r\n" + strings.Repeat("-ERR "+strings.Repeat("x", 1000)+"\r\n", 60000),
 	} {
-		if got, err := newReplies(strings.NewReader(wire)).take(nil); !errors.Is(err, errGarbled) {
+		if got, err := newDecoder(strings.NewReader(wire)).take(nil); !errors.Is(err, errGarbled) {
 			t.Errorf("%.30q…: got %v, %v, want errGarbled", wire, got, err)
 		}
 	}
@@ -72,45 +84,8 @@ func TestAReplyIsBounded(t *testing.T) {
 // The value of somebody's key may be large, and is told as the holder's owner: that must not end the connection.
 func TestALongValueIsCutShort(t *testing.T) {
 	long := strings.Repeat("x", 3<<20)
-	all, err := newReplies(strings.NewReader("*2\r\n$3145728\r\n" + long + "\r\n:7\r\n+OK\r\n")).take(nil)
+	all, err := newDecoder(strings.NewReader("*2\r\n$3145728\r\n" + long + "\r\n:7\r\n+OK\r\n")).take(nil)
 	if err != nil || !reflect.DeepEqual(all[0].value, []any{[]byte(long[:maxBulk]), int64(7)}) || all[1].value != "OK" {
 		t.Errorf("got %d replies, %v", len(all), err)
 	}
-
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a")
-		for _, n := range fl.nodes {
-			n.Do("SET", "cache", long)
-		}
-		for range 3 {
-			if _, err := l.TryLock(t.Context(), "cache"); !errors.Is(err, ErrTaken) {
-				t.Errorf("the name of a large key: got %.200v, want ErrTaken", err)
-			}
-			k, err := l.TryLock(t.Context(), "another")
-			if err != nil {
-				t.Fatalf("a name beside it: %v", err)
-			}
-			if err := k.Unlock(t.Context()); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-}
-
-// Many large semaphores that are asked about at once have the longest replies of all.
-func TestManySurveysShareAReply(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a")
-		var all sync.WaitGroup
-		for i := range 64 {
-			s := l.Semaphore(fmt.Sprint("s", i), 1000)
-			s.hot = time.Now().Add(time.Hour) // asks about all slots first
-			all.Go(func() {
-				if _, err := s.TryAcquire(t.Context()); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-	})
 }

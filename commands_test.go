@@ -1,0 +1,176 @@
+package redlock
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Whatever is sent together, each lock has its own TTL.
+func TestLocksThatAreAskedForTogetherHaveTheirOwnTTL(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		const n = 50
+		ttl := func(i int) time.Duration { return time.Duration(10+i%3) * time.Second }
+		before := fl.nodes[0].Calls("evalsha")
+		var all sync.WaitGroup
+		for i := range n {
+			all.Go(func() {
+				if _, err := l.TryLock(t.Context(), fmt.Sprint(i), WithTTL(ttl(i))); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if calls := fl.nodes[0].Calls("evalsha") - before; calls > n/2 {
+			t.Errorf("%d calls for %d locks: they were not asked for together", calls, n)
+		}
+		for i := range n {
+			left, _ := fl.nodes[0].Do("PTTL", fmt.Sprint(i)).(int64)
+			if d := ttl(i) - time.Duration(left)*time.Millisecond; d < 0 || d > 500*time.Millisecond {
+				t.Errorf("lock %d has %d ms left, want about %v", i, left, ttl(i))
+			}
+		}
+	})
+}
+
+// Some of those that are released together were extended, and those alone leave a larger token behind.
+func TestLocksThatAreReleasedTogetherLeaveTheirOwnTokens(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		const n = 50
+		var held []*Lock
+		for i := range n {
+			k := must(l.TryLock(t.Context(), fmt.Sprint(i)))(t)
+			if i%3 == 1 {
+				must(0, k.Extend(t.Context()))(t)
+			}
+			held = append(held, k)
+		}
+		before := fl.nodes[0].Calls("evalsha")
+		var all sync.WaitGroup
+		for _, k := range held {
+			all.Go(func() {
+				if err := k.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if calls := fl.nodes[0].Calls("evalsha") - before; calls > n/2 {
+			t.Errorf("%d calls for %d locks: they were not released together", calls, n)
+		}
+		for i, k := range held {
+			want := fmt.Sprint(k.Token())
+			if i%3 == 1 {
+				want += ".5"
+			}
+			if known := fl.nodes[0].Do("ZSCORE", tokensName, fmt.Sprint(i)); known != want {
+				t.Errorf("lock %d: the node knows %v, want %s", i, known, want)
+			}
+		}
+	})
+}
+
+// The value of somebody's key may be large, and is told as the holder's owner: that must not end the connection.
+func TestTheNameOfALargeKey(t *testing.T) {
+	long := strings.Repeat("x", 3<<20)
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		for _, n := range fl.nodes {
+			n.Do("SET", "cache", long)
+		}
+		for range 3 {
+			if _, err := l.TryLock(t.Context(), "cache"); !errors.Is(err, ErrTaken) {
+				t.Errorf("the name of a large key: got %.200v, want ErrTaken", err)
+			}
+			k, err := l.TryLock(t.Context(), "another")
+			if err != nil {
+				t.Fatalf("a name beside it: %v", err)
+			}
+			if err := k.Unlock(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// Many large semaphores that are asked about at once have the longest replies of all.
+func TestManySurveysShareAReply(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		var all sync.WaitGroup
+		for i := range 64 {
+			s := l.Semaphore(fmt.Sprint("s", i), 1000)
+			s.hot = time.Now().Add(time.Hour) // asks about all slots first
+			all.Go(func() {
+				if _, err := s.TryAcquire(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// said is a connection on which the other side has said all that it will ever say.
+type said struct {
+	net.Conn
+	bytes.Reader
+}
+
+func (s *said) Read(b []byte) (int, error)       { return s.Reader.Read(b) }
+func (*said) Write(b []byte) (int, error)        { return len(b), nil }
+func (*said) Close() error                       { return nil }
+func (*said) SetDeadline(time.Time) error        { return nil }
+func (s *said) SetReadDeadline(time.Time) error  { return nil }
+func (s *said) SetWriteDeadline(time.Time) error { return nil }
+
+// Whatever a node answers, it is an answer; and a yes only where that is what was said.
+func FuzzReplies(f *testing.F) {
+	for _, seed := range []string{
+		":1\r\n", ":3\r\n", ":0\r\n", "+OK\r\n", "$-1\r\n", "*1\r\n*1\r\n:1\r\n", "*1\r\n*2\r\n:2\r\n$16\r\n1766620800172208\r\n",
+		"*1\r\n*3\r\n:0\r\n$5\r\nowner\r\n:250\r\n", "*1\r\n*4\r\n:0\r\n$5\r\nowner\r\n:-1\r\n:7\r\n", "*1\r\n*3\r\n:0\r\n$0\r\n\r\n:-2\r\n",
+		"*3\r\n:1\r\n:2\r\n:0\r\n", "-NOSCRIPT No matching script\r\n", "-MISCONF x\r\n", "*2\r\n$10\r\n1766620800\r\n$6\r\n172208\r\n",
+		"*1\r\n*2\r\n:2\r\n$5\r\n1e300\r\n", "*1\r\n*2\r\n:2\r\n$3\r\nnan\r\n", "*-1\r\n", "*1\r\n*0\r\n", "$3\r\nabc\r\n",
+	} {
+		for n := range 3 {
+			f.Add(seed, uint8(n), uint8(n))
+			f.Add(seed, uint8(7+n), uint8(128+n))
+		}
+	}
+	f.Fuzz(func(t *testing.T, wire string, which, more uint8) {
+		all := []*command{
+			acquirePlain, acquire, raise, extend, adopt, revert, release, acquireAll, enqueue, read, keepReading, stopReading,
+			surveySlots, inspect, once,
+		}
+		k := all[int(which)%len(all)]
+		conn := redis.NewConn(&said{Reader: *bytes.NewReader([]byte(wire))}, 0, 0)
+		reply, err := conn.Receive()
+		var refusal redis.Error
+		if err != nil && !errors.As(err, &refusal) {
+			return // the connection is given up
+		}
+		if list, isList := reply.([]any); k.Script != nil && err == nil && (!isList || len(list) == 0) {
+			return // package redisconn wants a list that is as long as the keys
+		}
+		q := &question{command: k}
+		switch a := q.read(reply, err); {
+		case a.vote >= voteKinds:
+			t.Errorf("command %d, %q: vote %d", which, wire, a.vote)
+		case a.vote == voteFailed && a.err == nil:
+			t.Errorf("command %d, %q: failed without a reason", which, wire)
+		case a.vote == voteGranted && (err != nil || reply == nil):
+			t.Errorf("command %d, %q: granted", which, wire)
+		case a.vote == voteOutbid && (a.token < 0 || a.token >= 1<<53):
+			t.Errorf("command %d, %q: outbid by %d, which is no token", which, wire, a.token)
+		}
+	})
+}

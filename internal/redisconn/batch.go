@@ -1,0 +1,235 @@
+package redisconn
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// group is a number of requests of one command that are sent together: as one call of a script, which gets one reply,
+// or as native commands, which get one each.
+type group struct {
+	command  *Command
+	requests []*Request
+	keys     int // that the requests are about
+	read     int // requests answered; guarded by Conn.mu
+}
+
+const maxGroup = 128 // keys: bounds how long a script runs, and what Lua can unpack
+
+// batch sorts requests into groups. Requests about one key must stay in their order – an undo behind what it undoes –
+// and groups are sent one after the other. So a key that comes a second time begins a new batch of groups.
+type batch struct {
+	open []*group
+	free []*group
+	keys keySet
+}
+
+// add puts r into a group and appends groups that are complete to out.
+func (b *batch) add(r *Request, out *groups) {
+	if !b.note(r.Hashes) {
+		b.close(out)
+		b.note(r.Hashes)
+	}
+	at := slices.IndexFunc(b.open, func(g *group) bool { return g.command == r.Command })
+	if at >= 0 && b.open[at].keys+len(r.Hashes) > maxGroup {
+		b.complete(at, out)
+		at = -1
+	}
+	if at < 0 {
+		at = len(b.open)
+		b.open = append(b.open, b.take(r.Command))
+	}
+	g := b.open[at]
+	g.requests = append(g.requests, r)
+	if g.keys += len(r.Hashes); g.keys == maxGroup {
+		b.complete(at, out)
+	}
+}
+
+// note takes note of the keys, unless one of them has come before, or there is no room for them.
+func (b *batch) note(hashes []uint64) bool {
+	if !b.keys.hasRoom(len(hashes)) || slices.ContainsFunc(hashes, b.keys.has) {
+		return false
+	}
+	for _, h := range hashes {
+		b.keys.add(h)
+	}
+	return true
+}
+
+// complete appends an open group to out.
+func (b *batch) complete(at int, out *groups) {
+	out.push(b.open[at])
+	b.open = slices.Delete(b.open, at, at+1)
+}
+
+// close appends all open groups to out and begins anew.
+func (b *batch) close(out *groups) {
+	for _, g := range b.open {
+		out.push(g)
+	}
+	clear(b.open)
+	b.open = b.open[:0]
+	b.keys.clear()
+}
+
+func (b *batch) take(k *Command) *group {
+	last := len(b.free) - 1
+	if last < 0 {
+		return &group{command: k}
+	}
+	g := b.free[last]
+	b.free = b.free[:last]
+	g.command = k
+	return g
+}
+
+// put takes back a group that is done with.
+func (b *batch) put(g *group) {
+	clear(g.requests)
+	g.requests, g.keys, g.read = g.requests[:0], 0, 0
+	if len(b.free) < 16 {
+		b.free = append(b.free, g)
+	}
+}
+
+// encode appends the group's commands to those that wait to be flushed.
+func (g *group) encode(e *Encoder, extraKey string) {
+	k := g.command
+	if k.Script == nil {
+		for _, r := range g.requests {
+			e.buf = append(e.buf, r.Native...)
+		}
+		return
+	}
+	eval, n := false, g.keys
+	for _, r := range g.requests {
+		eval = eval || r.eval
+	}
+	if eval {
+		e.AddString("EVAL")
+		e.AddString(k.Script.Source)
+	} else {
+		e.AddString("EVALSHA")
+		e.AddString(k.Script.SHA)
+	}
+	if k.ExtraKey {
+		n++
+	}
+	e.AddInt(int64(n))
+	for _, r := range g.requests {
+		e.AddEncoded(r.Keys, len(r.Hashes))
+	}
+	if k.ExtraKey {
+		e.AddString(extraKey)
+	}
+	k.Args(g.requests, e)
+	e.end()
+}
+
+// details returns what a script replied about each key, nil where all went as usual.
+func (g *group) details(r reply) ([]any, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	switch all := r.value.(type) {
+	case int64:
+		if all == int64(g.keys) {
+			return nil, nil
+		}
+	case []any:
+		if len(all) == g.keys {
+			return all, nil
+		}
+	}
+	return nil, fmt.Errorf("unexpected reply %v", r.value)
+}
+
+// groups is a queue of groups in a ring.
+type groups struct {
+	ring    []*group // its length is a power of two
+	head, n int
+	total   int // requests in all groups
+}
+
+func (f *groups) push(g *group) {
+	if f.n == len(f.ring) {
+		ring := make([]*group, max(16, 2*len(f.ring)))
+		for i := range f.n {
+			ring[i] = f.at(i)
+		}
+		f.ring, f.head = ring, 0
+	}
+	f.ring[(f.head+f.n)&(len(f.ring)-1)] = g
+	f.n++
+	f.total += len(g.requests)
+}
+
+func (f *groups) at(i int) *group { return f.ring[(f.head+i)&(len(f.ring)-1)] }
+
+// peek returns the oldest group, nil where there is none.
+func (f *groups) peek() *group {
+	if f.n == 0 {
+		return nil
+	}
+	return f.ring[f.head]
+}
+
+func (f *groups) pop() {
+	f.total -= len(f.ring[f.head].requests)
+	f.ring[f.head] = nil
+	f.head = (f.head + 1) & (len(f.ring) - 1)
+	f.n--
+}
+
+// keySet is a set of keys, by their hashes: two with one hash count as one. It is emptied at no cost. The zero value is
+// empty.
+type keySet struct {
+	slots [1 << 10]keySlot
+	round uint32 // a slot that was filled in another round is empty
+	n     int
+}
+
+type keySlot struct {
+	hash   uint64
+	filled uint32 // in which round, plus one
+}
+
+// hasRoom reports whether n more keys may be added. Half of the slots stay empty, so that searches are short.
+func (s *keySet) hasRoom(n int) bool { return s.n+n <= len(s.slots)/2 }
+
+// slot returns where the hash is, or the empty slot where it would have to be.
+func (s *keySet) slot(hash uint64) (at *keySlot, in bool) {
+	for i := hash; ; i++ {
+		at = &s.slots[i%uint64(len(s.slots))]
+		if at.filled != s.round+1 {
+			return at, false
+		}
+		if at.hash == hash {
+			return at, true
+		}
+	}
+}
+
+func (s *keySet) has(hash uint64) bool {
+	_, in := s.slot(hash)
+	return in
+}
+
+// add reports whether the hash is new.
+func (s *keySet) add(hash uint64) bool {
+	at, in := s.slot(hash)
+	if !in {
+		*at = keySlot{hash, s.round + 1}
+		s.n++
+	}
+	return !in
+}
+
+func (s *keySet) clear() {
+	s.n = 0
+	if s.round++; s.round == math.MaxUint32 {
+		*s = keySet{}
+	}
+}

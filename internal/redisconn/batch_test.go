@@ -1,0 +1,182 @@
+package redisconn
+
+import (
+	"fmt"
+	"hash/maphash"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/quorumlock/redlock/internal/lua"
+)
+
+var seed = maphash.MakeSeed()
+
+// Three commands of scripts, and a native one.
+var first, second, third = script("1"), script("2"), script("3")
+
+func script(source string) *Command {
+	return &Command{Script: lua.New("return " + source), Args: func([]*Request, *Encoder) {}}
+}
+
+// about makes a request about keys.
+func about(k *Command, keys ...string) *Request {
+	m := &Message{Command: k}
+	for _, key := range keys {
+		m.Hashes = append(m.Hashes, maphash.String(seed, key))
+		m.Keys = AppendBulk(m.Keys, key)
+	}
+	return &Request{Message: m, Round: &asking{}}
+}
+
+// sorted returns the groups that requests are sent in.
+func sorted(asked []*Request) (list []*group) {
+	b, out := batch{}, groups{}
+	for _, r := range asked {
+		b.add(r, &out)
+	}
+	b.close(&out)
+	for i := range out.n {
+		list = append(list, out.at(i))
+	}
+	return list
+}
+
+// Whatever is sent together, what concerns one key keeps its order.
+func TestABatchKeepsTheOrderOfEachKey(t *testing.T) {
+	asked := []*Request{
+		about(first, "a"), about(second, "b"), about(third, "a", "c"), about(second, "d"), about(first, "a", "c"),
+		about(second, "c"), about(third, "b", "d"), about(first, "c"), about(first, "b", "d"), about(second, "a"),
+		about(native), about(second, "b"), about(native),
+	}
+	order := func(requests []*Request) map[uint64][]*Request {
+		by := map[uint64][]*Request{}
+		for _, r := range requests {
+			for _, key := range r.Hashes {
+				by[key] = append(by[key], r)
+			}
+			if r.Command == native {
+				by[0] = append(by[0], r)
+			}
+		}
+		return by
+	}
+	var sent []*Request
+	for _, g := range sorted(asked) {
+		sent = append(sent, g.requests...)
+	}
+	if got, want := order(sent), order(asked); !reflect.DeepEqual(got, want) {
+		t.Error("what is about one key was sent in another order than it was asked")
+	}
+	if len(sent) != len(asked) {
+		t.Errorf("%d were sent, want %d", len(sent), len(asked))
+	}
+}
+
+// One reply answers all requests of a group: each gets what is said about its own keys.
+func TestAReplyIsDividedAmongTheRequestsOfAGroup(t *testing.T) {
+	list := sorted([]*Request{about(first, "a"), about(first, "b", "c", "d"), about(first, "e"), about(first, "f", "g")})
+	if len(list) != 1 || list[0].keys != 7 {
+		t.Fatalf("%d groups, the first of %d keys; want one of 7", len(list), list[0].keys)
+	}
+	seven := []any{int64(1), "b", nil, []any{}, int64(5), int64(6), int64(7)}
+	for _, c := range []struct {
+		reply any
+		want  [4]any // nil: as usual; an error: for all
+	}{
+		{seven, [4]any{seven[:1], seven[1:4], seven[4:5], seven[5:7]}},
+		{int64(7), [4]any{}},
+		{int64(4), [4]any{"unexpected reply 4", "unexpected reply 4", "unexpected reply 4", "unexpected reply 4"}},
+		{[]any{int64(1)}, [4]any{"unexpected reply [1]", "unexpected reply [1]", "unexpected reply [1]", "unexpected reply [1]"}},
+	} {
+		list[0].read = 0
+		for _, r := range list[0].requests {
+			r.replied = false
+		}
+		got := (&Conn{}).divide(list[0], reply{value: c.reply}, nil)
+		for i, want := range c.want {
+			d := got[i]
+			if d.to != list[0].requests[i] || !d.first {
+				t.Errorf("%v: part %d goes to another", c.reply, i)
+			}
+			if text, isError := want.(string); isError && fmt.Sprint(d.err) != text {
+				t.Errorf("%v: request %d gets %v, want %s", c.reply, i, d.err, text)
+			} else if !isError && (d.err != nil || !reflect.DeepEqual(d.reply, want)) {
+				t.Errorf("%v: request %d gets %v, %v, want %v", c.reply, i, d.reply, d.err, want)
+			}
+		}
+	}
+}
+
+// How long a script runs is bounded by its keys, not by its requests.
+func TestAGroupHasABoundedNumberOfKeys(t *testing.T) {
+	var asked []*Request
+	keys := 0
+	for i := range 20 {
+		var names []string
+		for n := range 2 + i*3 {
+			names = append(names, fmt.Sprintf("%d-%d", i, n))
+		}
+		asked = append(asked, about(first, names...), about(first, fmt.Sprint(i)))
+		keys += len(names) + 1
+	}
+	sum := 0
+	for i, g := range sorted(asked) {
+		if g.keys > maxGroup {
+			t.Errorf("group %d has %d keys", i, g.keys)
+		}
+		sum += g.keys
+	}
+	if sum != keys {
+		t.Errorf("%d keys in all groups, want %d", sum, keys)
+	}
+}
+
+// Groups leave the ring in the order in which they came.
+func TestGroupsAreARing(t *testing.T) {
+	var f groups
+	var want []*group
+	for i := range 100 {
+		g := &group{requests: make([]*Request, i%3)}
+		f.push(g)
+		want = append(want, g)
+		if i%3 == 0 {
+			if f.peek() != want[0] {
+				t.Fatalf("after %d: not the oldest", i)
+			}
+			f.pop()
+			want = want[1:]
+		}
+	}
+	var left []*group
+	for f.peek() != nil {
+		left = append(left, f.peek())
+		f.pop()
+	}
+	if !slices.Equal(left, want) || f.total != 0 {
+		t.Errorf("%d are left in another order, want %d; %d requests", len(left), len(want), f.total)
+	}
+}
+
+// A set knows what was added since it was emptied, and nothing else.
+func TestKeySet(t *testing.T) {
+	s := keySet{round: math.MaxUint32 - 3}
+	collide := uint64(len(s.slots)) // hashes that far apart share a slot
+	for round := range 6 {
+		for i := uint64(0); s.hasRoom(1); i++ {
+			for _, h := range []uint64{i, i + collide} {
+				if s.has(h) {
+					t.Fatalf("round %d: %d is in before it was added", round, h)
+				}
+				if !s.add(h) || s.add(h) || !s.has(h) {
+					t.Fatalf("round %d: %d is not new, or not in once it was added", round, h)
+				}
+			}
+		}
+		if s.n < len(s.slots)/2 {
+			t.Fatalf("round %d: full with %d", round, s.n)
+		}
+		s.clear()
+	}
+}

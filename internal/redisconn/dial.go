@@ -1,0 +1,270 @@
+package redisconn
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// server is what a URL says.
+type server struct {
+	network, address   string
+	username, password string
+	db                 int
+	tls                bool
+}
+
+// String names the server for people. It has no user and no password.
+func (s server) String() string {
+	if s.network == "unix" {
+		return "unix://" + s.address
+	}
+	return s.address
+}
+
+// parseServer reads redis://, rediss:// and unix:// URLs. Its errors quote
+// nothing that may be part of a password.
+func parseServer(raw string) (server, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Opaque != "" || u.Scheme == "" || !strings.Contains(raw, "://") {
+		return server{}, errors.New("not a URL such as redis://user:password@host:6379/0")
+	}
+	s := server{network: "tcp"}
+	if u.User != nil {
+		s.username = u.User.Username()
+		var set bool
+		if s.password, set = u.User.Password(); !set {
+			// redis-cli takes redis://secret@host for a password, too.
+			s.username, s.password = "", s.username
+		}
+	}
+	db := strings.TrimPrefix(u.Path, "/")
+	switch u.Scheme {
+	case "redis", "valkey":
+	case "rediss", "valkeys":
+		s.tls = true
+	case "unix":
+		s.network, s.address, db = "unix", u.Path, u.Query().Get("db")
+		if u.Host != "" || s.address == "" {
+			return server{}, errors.New("a unix URL needs three slashes and a path: unix:///run/redis.sock")
+		}
+	default:
+		return server{}, fmt.Errorf("unknown scheme %q: use redis, rediss (TLS) or unix", u.Scheme)
+	}
+	for key := range u.Query() {
+		if s.network != "unix" || key != "db" {
+			return server{}, errors.New("unknown query parameter; options are given to New")
+		}
+	}
+	if s.network == "tcp" {
+		host, port := u.Hostname(), u.Port()
+		if host == "" {
+			return server{}, errors.New("no host")
+		}
+		if port == "" {
+			port = "6379"
+		}
+		if p, err := strconv.Atoi(port); err != nil || p < 1 || p > 65535 {
+			return server{}, errors.New("port out of range 1 to 65535")
+		}
+		s.address = net.JoinHostPort(strings.ToLower(host), port)
+	}
+	if db != "" {
+		if s.db, err = strconv.Atoi(db); err != nil || s.db < 0 {
+			return server{}, errors.New("the database must be a number, as in redis://host:6379/2")
+		}
+	}
+	return s, nil
+}
+
+// link is one established connection.
+type link struct {
+	set     redis.Conn // sets the connection up
+	net     net.Conn
+	encoder Encoder // the writer's
+	decoder *decoder
+}
+
+// connect opens a connection that is ready for requests.
+func (c *Conn) connect(ctx context.Context) (*link, error) {
+	l, err := c.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, l.close) // a server that says nothing does not hold up Close
+	err = c.prepare(l)
+	stop()
+	if err != nil {
+		l.close()
+		return nil, c.causeOf(ctx, err)
+	}
+	// Whoever set the connection up has read all replies to what it asked. From now on there is no deadline: the
+	// watchdog sees to silence.
+	_ = l.net.SetDeadline(time.Time{})
+	l.decoder = newDecoder(l.net)
+	return l, nil
+}
+
+// open dials, authenticates and selects the database. Every command until connect returns has its own time limit.
+func (c *Conn) open(ctx context.Context) (*link, error) {
+	timeout := c.config.ConnectTimeout
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, ErrTimeout)
+	defer cancel()
+	l := &link{}
+	conn, err := redis.DialContext(ctx, c.server.network, c.server.address,
+		redis.DialContextFunc(func(ctx context.Context, network, address string) (_ net.Conn, err error) {
+			l.net, err = c.dial(ctx, network, address)
+			return l.net, err
+		}),
+		redis.DialReadTimeout(timeout),
+		redis.DialWriteTimeout(timeout),
+		redis.DialUsername(c.server.username),
+		redis.DialPassword(c.server.password),
+		redis.DialDatabase(c.server.db),
+	)
+	if err != nil {
+		return nil, c.causeOf(ctx, err)
+	}
+	l.set = conn
+	return l, nil
+}
+
+// causeOf prefers our own time limit's error to the ways in which the network reports it.
+func (c *Conn) causeOf(ctx context.Context, err error) error {
+	var timeout net.Error
+	if errors.Is(err, ErrTimeout) {
+		return err // which says more
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return ErrTimeout
+	}
+	return c.explain(err, "")
+}
+
+func (c *Conn) explain(err error, command string) error {
+	if err == nil || c.config.Explain == nil {
+		return err
+	}
+	return c.config.Explain(err, command)
+}
+
+// prepare makes a fresh connection fit for requests, and refuses a server that is not.
+func (c *Conn) prepare(l *link) error {
+	if c.config.Handshake != nil {
+		if err := c.config.Handshake(l.do); err != nil {
+			if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+				return fmt.Errorf("closed at the first command (a node that speaks TLS wants rediss://): %w", err)
+			}
+			return err
+		}
+	}
+	return c.explain(c.loadScripts(l), "script")
+}
+
+// loadScripts makes EVALSHA work. Where the user may not SCRIPT LOAD, the first use of each script sends its source.
+func (c *Conn) loadScripts(l *link) error {
+	load := make([][]any, len(c.config.Scripts))
+	for i, s := range c.config.Scripts {
+		load[i] = []any{"SCRIPT", "LOAD", s.Source}
+	}
+	replies, err := l.do(load...)
+	if err != nil {
+		return err
+	}
+	for _, r := range replies {
+		if err, refused := r.(redis.Error); refused && Code(err) != "NOPERM" {
+			return err
+		}
+	}
+	return nil
+}
+
+// do sends commands over a connection that nobody else uses yet.
+func (l *link) do(commands ...[]any) ([]any, error) {
+	for _, command := range commands {
+		if err := l.set.Send(command[0].(string), command[1:]...); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.set.Flush(); err != nil {
+		return nil, err
+	}
+	replies := make([]any, len(commands))
+	for i := range replies {
+		reply, err := l.set.Receive()
+		if err != nil && !isErrorReply(err) {
+			return nil, err
+		}
+		if replies[i] = reply; err != nil {
+			replies[i] = err
+		}
+	}
+	return replies, nil
+}
+
+func (c *Conn) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	dial := c.config.Dial
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	conn, err := dial(ctx, network, address)
+	if err != nil || !c.server.tls {
+		return conn, err
+	}
+	config := c.config.TLS.Clone()
+	if config == nil {
+		config = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	secure := tls.Client(conn, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("TLS handshake (does the node speak TLS?): %w", c.causeOf(ctx, err))
+	}
+	return secure, nil
+}
+
+// flush writes what was encoded.
+func (l *link) flush() error {
+	e := &l.encoder
+	if len(e.buf) == 0 {
+		return nil
+	}
+	_, err := l.net.Write(e.buf)
+	if cap(e.buf)+cap(e.args) > 1<<18 {
+		e.buf, e.args = nil, nil // a rare flood need not stay in memory
+	}
+	e.buf = e.buf[:0]
+	return err
+}
+
+// close may be called more than once, by anyone. What was written reaches the server.
+func (l *link) close() { _ = l.net.Close() }
+
+// drop closes a connection that is given up: what the kernel has not got rid of yet is discarded, for it would reach
+// the server behind what is sent over the next connection – an extension behind the release.
+func (l *link) drop() {
+	conn := l.net
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn() // without a farewell, for which there may be no room
+	}
+	if tcp, ok := conn.(interface{ SetLinger(sec int) error }); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}

@@ -1,0 +1,90 @@
+package redisconn
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestParseServer(t *testing.T) {
+	for _, c := range []struct {
+		url  string
+		want server
+	}{
+		{"redis://h", server{network: "tcp", address: "h:6379"}},
+		{"redis://H:7001/3", server{network: "tcp", address: "h:7001", db: 3}},
+		{"redis://u:p%40ss@h:1/", server{network: "tcp", address: "h:1", username: "u", password: "p@ss"}},
+		{"redis://:p@h", server{network: "tcp", address: "h:6379", password: "p"}},
+		{"redis://p@h", server{network: "tcp", address: "h:6379", password: "p"}},
+		{"rediss://h:1", server{network: "tcp", address: "h:1", tls: true}},
+		{"valkey://h:1", server{network: "tcp", address: "h:1"}},
+		{"redis://[::1]:7", server{network: "tcp", address: "[::1]:7"}},
+		{"unix:///run/r.sock", server{network: "unix", address: "/run/r.sock"}},
+		{"unix://u:p@/run/r.sock?db=2", server{network: "unix", address: "/run/r.sock", username: "u", password: "p", db: 2}},
+	} {
+		got, err := parseServer(c.url)
+		if err != nil || got != c.want {
+			t.Errorf("%s: got %+v, %v, want %+v", c.url, got, err, c.want)
+		}
+	}
+}
+
+func FuzzParseServer(f *testing.F) {
+	for _, seed := range []string{"redis://u:p@h:1/2", "unix:///a?db=1", "rediss://[::1]", "h:1", "redis://%", ""} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		got, err := parseServer(raw)
+		if err != nil {
+			return
+		}
+		if got.address == "" || got.network != "tcp" && got.network != "unix" {
+			t.Errorf("%q: accepted as %+v", raw, got)
+		}
+		if len(got.password) > 3 && strings.Contains(got.String(), got.password) && !strings.Contains(got.address, got.password) {
+			t.Errorf("%q: String tells the password", raw)
+		}
+	})
+}
+
+// A connection that is given up is reset, so that nothing which the kernel still has to send arrives later; one that is
+// closed in order delivers everything.
+func TestADroppedConnectionIsReset(t *testing.T) {
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer listener.Close()
+	for _, c := range []struct {
+		name string
+		over func(net.Conn) net.Conn
+		end  func(*link)
+		want error
+	}{
+		{"dropped", func(c net.Conn) net.Conn { return c }, (*link).drop, syscall.ECONNRESET},
+		{"dropped, TLS", func(c net.Conn) net.Conn { return tls.Client(c, &tls.Config{MinVersion: tls.VersionTLS12}) }, (*link).drop, syscall.ECONNRESET},
+		{"closed", func(c net.Conn) net.Conn { return c }, (*link).close, nil},
+	} {
+		conn := must(net.Dial("tcp", listener.Addr().String()))(t)
+		node := must(listener.Accept())(t)
+		must(conn.Write([]byte("PING\r\n")))(t)
+		l := &link{net: c.over(conn)}
+		c.end(l)
+		l.close()
+		if _, err := io.ReadAll(node); !errors.Is(err, c.want) {
+			t.Errorf("%s: the node reads to the end and gets %v, want %v", c.name, err, c.want)
+		}
+		_ = node.Close()
+	}
+}
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
