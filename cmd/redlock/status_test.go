@@ -31,7 +31,9 @@ func TestStatus(t *testing.T) {
 	s.next() // the head of the table
 	for i := range 5 {
 		line := s.next()
-		if i == 1 != strings.Contains(line, "no: not connected") || i == 1 == strings.Contains(line, brief(owner)) || !strings.HasPrefix(line, c.Addr(i)) {
+		dead := i == 1
+		if dead != strings.Contains(line, "no: not connected") || dead == strings.Contains(line, brief(owner)) ||
+			!strings.HasPrefix(line, c.Addr(i)) {
 			t.Errorf("node %d: %q", i, line)
 		}
 	}
@@ -55,7 +57,8 @@ func TestStatus(t *testing.T) {
 	if err := json.Unmarshal([]byte(text.String()), &said); err != nil || code != 0 {
 		t.Fatalf("got %d, %v in %s", code, err, text.String())
 	}
-	if !said.Known || !said.Held || said.Owner != owner || said.Remaining <= 0 || said.Remaining > 10 || len(said.Nodes) != 5 || said.Nodes[1].Counts {
+	if !said.Known || !said.Held || said.Owner != owner || said.Remaining <= 0 || said.Remaining > 10 ||
+		len(said.Nodes) != 5 || said.Nodes[1].Counts {
 		t.Errorf("got %+v", said)
 	}
 

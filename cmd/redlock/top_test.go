@@ -33,7 +33,8 @@ func TestTop(t *testing.T) {
 	}
 	s.expect("")
 	s.next()
-	if got := strings.Fields(s.next()); len(got) != 6 || got[0] != brief(owner) || got[3] != "4/5" || got[4] != "0" || got[5] != "backup" {
+	got := strings.Fields(s.next())
+	if len(got) != 6 || got[0] != brief(owner) || got[3] != "4/5" || got[4] != "0" || got[5] != "backup" {
 		t.Errorf("got %q", got)
 	}
 	if got := strings.Join(strings.Fields(s.next()), " "); got != "- - - 0/5 0 other" {
@@ -58,7 +59,8 @@ func TestTop(t *testing.T) {
 	if err := json.Unmarshal([]byte(text.String()), &said); err != nil {
 		t.Fatalf("%v in %s", err, text.String())
 	}
-	if said.Voting != 4 || len(said.Nodes) != 5 || said.Nodes[1].Votes || len(said.Names) != 1 || said.Names[0].Owner != owner {
+	if said.Voting != 4 || len(said.Nodes) != 5 || said.Nodes[1].Votes ||
+		len(said.Names) != 1 || said.Names[0].Owner != owner {
 		t.Errorf("got %+v", said)
 	}
 
