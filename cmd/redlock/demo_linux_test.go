@@ -14,12 +14,14 @@ func TestDemoOnATerminal(t *testing.T) {
 		t.Errorf("got %d, want 0", got)
 	}
 	out := s.text()
-	for _, want := range []string{"\x1b[?25l", "●", "○", "3 of 5 up: a majority", "2 of 5 up: no majority", "100 sold, stock says 0"} {
+	for _, want := range []string{
+		hideCursor, "●", "○", "3 of 5 up: a majority", "2 of 5 up: no majority", "100 sold, stock says 0",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("not shown: %q", want)
 		}
 	}
-	if !strings.HasSuffix(out[:strings.LastIndex(out, "Summary")], "\x1b[?25h\r\n\x1b[1m") {
+	if !strings.HasSuffix(out[:strings.LastIndex(out, "Summary")], showCursor+"\r\n\x1b[1m") {
 		t.Error("the cursor is not back before the summary")
 	}
 }
@@ -49,25 +51,6 @@ func TestDemoInterrupted(t *testing.T) {
 	s.await("redlock: demo interrupted")
 	if got := s.code(); got != 130 {
 		t.Errorf("got %d, want 130", got)
-	}
-}
-
-// stopsAndGoesOn has a shell stop and continue what hides the cursor and shows text.
-func (s *terminal) stopsAndGoesOn(text string) {
-	s.t.Helper()
-	s.press(ctrlZ)
-	s.await(showCursor)
-	s.await("prompt> ") // not before: the cursor is shown first
-	stopped := s.seen
-	s.press("fg; echo co\"\"de=$?\n")
-	s.await(hideCursor)
-	s.await(text)
-	between, _, _ := strings.Cut(s.text()[stopped:], hideCursor)
-	if strings.Contains(between, "\x1b") {
-		s.t.Errorf("drawn while stopped: %q", between)
-	}
-	if below, _, _ := strings.Cut(s.text()[stopped+len(between):], text); strings.Contains(below, "A\r\x1b[J") {
-		s.t.Errorf("drawn over what the shell wrote: %q", below)
 	}
 }
 

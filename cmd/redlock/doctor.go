@@ -1,15 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
 )
 
 // Doctor's verdicts are the exit codes that monitoring systems expect of a check: fine, warning, critical.
@@ -47,15 +49,15 @@ func doctorAction(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	fleet, err := survey(ctx, nodes, opts)
+	statuses, err := askAll(ctx, nodes, opts)
 	if err != nil {
 		return err
 	}
-	d := diagnose(fleet)
+	d := diagnose(statuses)
 	if out := cmd.Root().Writer; cmd.Bool("json") {
 		err = printObject(out, d.object())
 	} else {
-		err = d.print(pageOn(out))
+		err = d.print(terminal.NewPrinter(out))
 	}
 	if err != nil {
 		return err
@@ -97,130 +99,116 @@ func diagnose(nodes []redlock.NodeStatus) *diagnosis {
 	const mend = "mend the nodes named above, or wait for those that abstain"
 	need := len(nodes)/2 + 1
 	if d.voting < need {
-		all("no-majority", redlock.Unsafe, mend, "%d of %d nodes vote, %d are needed: no lock can be taken", d.voting, len(nodes), need)
+		all("no-majority", redlock.Unsafe, mend,
+			"%d of %d nodes vote, %d are needed: no lock can be taken", d.voting, len(nodes), need)
 	} else if d.voting < len(nodes) && d.voting == need {
 		all("no-spare", redlock.Degraded, mend, "just a majority votes: the next failure stops all locking")
 	}
 	if len(nodes)%2 == 0 {
-		all("even", redlock.Degraded, "use one node more or one less", "%d nodes bear no more failures than %d", len(nodes), len(nodes)-1)
+		all("even", redlock.Degraded, "use one node more or one less",
+			"%d nodes bear no more failures than %d", len(nodes), len(nodes)-1)
 	}
 	if d.voting < len(nodes) {
 		d.code = exitDegraded
 	}
+	codes := map[redlock.Severity]exitCode{redlock.Degraded: exitDegraded, redlock.Unsafe: exitUnsafe}
 	for _, f := range d.findings {
-		switch f.Severity {
-		case redlock.Unsafe:
-			d.code = exitUnsafe
-		case redlock.Degraded:
-			d.code = max(d.code, exitDegraded)
-		case redlock.Note:
-			// nothing to worry about
-		}
+		d.code = max(d.code, codes[f.Severity]) // a note is nothing to worry about
 	}
 	return d
 }
 
-func (d *diagnosis) print(p page) error {
+func (d *diagnosis) print(p terminal.Printer) error {
 	rows := [][]string{{"NODE", "VOTES", "ROLE", "UP", "CLOCK", "TRIP", "EVICTION", "SERVER", "KEEPS"}}
 	for _, n := range d.nodes {
 		rows = append(rows, []string{
-			n.Addr, votes(n), role(n), span(n.Uptime), clock(n), trip(n), or(n.EvictionPolicy),
-			or(strings.TrimSpace(n.Product + " " + n.Version)), or(n.Persistence),
+			n.Addr, votes(n), role(n), span(n.Uptime), clock(n), trip(n), cmp.Or(n.EvictionPolicy, "-"),
+			cmp.Or(strings.TrimSpace(n.Product+" "+n.Version), "-"), cmp.Or(n.Persistence, "-"),
 		})
 	}
-	errs := []error{p.table(rows), p.print("")}
+	errs := []error{p.Table(rows), p.Print("")}
 	for i, f := range d.findings {
-		where := f.node
-		if where == "" {
-			where = "all nodes"
-		}
-		code := p.paint(colours[f.Severity], "["+f.Code+"]")
-		errs = append(errs, p.item(fmt.Sprintf("%d. ", i+1), fmt.Sprintf("%s %s: %s", code, where, f.Text)))
+		code := p.Paint(severityColours[f.Severity], "["+f.Code+"]")
+		where := cmp.Or(f.node, "all nodes")
+		errs = append(errs, p.Item(fmt.Sprintf("%d. ", i+1), fmt.Sprintf("%s %s: %s", code, where, f.Text)))
 		// Once is enough for nodes that have the same.
 		if f.Remedy != "" && (i+1 == len(d.findings) || d.findings[i+1].Remedy != f.Remedy) {
-			errs = append(errs, p.item("   ", f.Remedy))
+			errs = append(errs, p.Item("   ", f.Remedy))
 		}
 	}
 	if len(d.findings) > 0 {
-		errs = append(errs, p.print(""))
+		errs = append(errs, p.Print(""))
 	}
-	verdict := p.paint(verdictColours[d.code], verdicts[d.code])
-	return errors.Join(append(errs, p.print(fmt.Sprintf("%s: %d of %d nodes vote", verdict, d.voting, len(d.nodes))))...)
+	verdict := p.Paint(verdictColours[d.code], verdicts[d.code])
+	errs = append(errs, p.Print(fmt.Sprintf("%s: %d of %d nodes vote", verdict, d.voting, len(d.nodes))))
+	return errors.Join(errs...)
 }
 
 // Colours say at a glance what matters.
 var (
-	colours        = map[redlock.Severity]string{redlock.Note: dim, redlock.Degraded: yellow, redlock.Unsafe: red}
-	verdictColours = map[exitCode]string{exitOK: green, exitDegraded: yellow, exitUnsafe: red}
+	severityColours = map[redlock.Severity]string{
+		redlock.Note: terminal.Dim, redlock.Degraded: terminal.Yellow, redlock.Unsafe: terminal.Red,
+	}
+	verdictColours = map[exitCode]string{
+		exitOK: terminal.Green, exitDegraded: terminal.Yellow, exitUnsafe: terminal.Red,
+	}
 )
 
-func voting(nodes []redlock.NodeStatus) int {
-	count := 0
-	for _, n := range nodes {
-		if n.Err == nil {
-			count++
+// askAll asks every node how it is. Where two URLs lead to one server, New returns no Locker; but doctor is to tell of
+// all that is wrong at once. So the second URL is left out, and told of beside the others.
+func askAll(ctx context.Context, urls []string, opts []redlock.Option) ([]redlock.NodeStatus, error) {
+	nodes, err := ask(ctx, urls, opts)
+	if err == nil || !errors.Is(err, redlock.ErrInvalid) {
+		return nodes, err
+	}
+	var distinct []string
+	duplicates := make(map[int]redlock.NodeStatus) // by index in urls
+	for i, url := range urls {
+		locker, clash := redlock.New(append(distinct, url), opts...)
+		if clash == nil {
+			locker.Close()
+			distinct = append(distinct, url)
+			continue
+		}
+		alone, err := ask(ctx, []string{url}, opts)
+		if err != nil {
+			return nil, err // the URL is wrong by itself
+		}
+		alone[0].Err = clash
+		duplicates[i] = alone[0]
+	}
+	rest, again := ask(ctx, distinct, opts)
+	if again != nil || len(duplicates) == 0 {
+		return nil, err
+	}
+	for i := range urls {
+		if n, ok := duplicates[i]; ok {
+			n.Findings = append(n.Findings, duplicateFinding(n, rest))
+			rest = slices.Insert(rest, i, n)
 		}
 	}
-	return count
+	return rest, nil
 }
 
-func votes(n redlock.NodeStatus) string {
-	switch {
-	case n.Err == nil:
-		return "yes"
-	case !n.AbstainsUntil.IsZero():
-		return "in " + span(time.Until(n.AbstainsUntil)+time.Second)
-	default:
-		return "no"
-	}
-}
-
-// role calls a replica what everybody else calls it.
-func role(n redlock.NodeStatus) string {
-	if n.Role == "slave" {
-		return "replica"
-	}
-	return or(n.Role)
-}
-
-func or(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
-
-func span(d time.Duration) string {
-	switch {
-	case d <= 0:
-		return "-"
-	case d > 48*time.Hour:
-		return fmt.Sprintf("%dd", d/(24*time.Hour))
-	}
-	return d.Truncate(time.Second).String()
-}
-
-func clock(n redlock.NodeStatus) string {
-	if n.RoundTrip == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%+.1fms", float64(n.ClockOffset.Microseconds())/1000)
-}
-
-func trip(n redlock.NodeStatus) string {
-	if n.RoundTrip == 0 {
-		return "-"
-	}
-	return n.RoundTrip.Round(10 * time.Microsecond).String()
-}
-
-// trouble is the code of the worst finding; docs/operations.md explains it.
-func trouble(n redlock.NodeStatus) string {
-	code, worst := "-", redlock.Note
-	for _, f := range n.Findings {
-		if f.Severity > worst {
-			code, worst = f.Code, f.Severity
+// duplicateFinding is like that of a Locker which has noticed later that two of its nodes are one.
+func duplicateFinding(n redlock.NodeStatus, rest []redlock.NodeStatus) redlock.Finding {
+	same := "another URL" // unless the clash, which names both, is with one of another address
+	for _, other := range rest {
+		if other.Addr != n.Addr && strings.Contains(n.Err.Error(), " "+other.Addr+":") {
+			same = other.Addr
 		}
 	}
-	return code
+	return redlock.Finding{
+		Code: "twice", Severity: redlock.Unsafe, Remedy: "give each URL a master of its own",
+		Text: fmt.Sprintf("the same server as %s: it would have two votes", same),
+	}
+}
+
+func ask(ctx context.Context, urls []string, opts []redlock.Option) ([]redlock.NodeStatus, error) {
+	locker, err := redlock.New(urls, opts...)
+	if err != nil {
+		return nil, err
+	}
+	defer locker.Close()
+	return locker.Nodes(ctx), nil
 }

@@ -57,15 +57,17 @@ func TestDoctor(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &said); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	if code != exitUnsafe || said.Verdict != "unsafe" || said.Voting != 2 || len(said.Nodes) != 5 || !said.Nodes[0].Votes ||
-		said.Nodes[1].Abstain == "" || len(said.Findings) != 4 || said.Findings[0].Code != "abstains" {
+	if code != exitUnsafe || said.Verdict != "unsafe" || said.Voting != 2 || len(said.Nodes) != 5 ||
+		!said.Nodes[0].Votes || said.Nodes[1].Abstain == "" || len(said.Findings) != 4 ||
+		said.Findings[0].Code != "abstains" {
 		t.Errorf("three have just been started: got %d, %+v", code, said)
 	}
 }
 
 func TestDoctorUsage(t *testing.T) {
 	for name, args := range map[string][]string{
-		"no nodes": nil, "an argument": {"--nodes=h", "x"}, "a bad URL": {"--nodes=h,ftp://h"}, "a bad TTL": {"--nodes=h,g", "--ttl=0s"},
+		"no nodes": nil, "an argument": {"--nodes=h", "x"},
+		"a bad URL": {"--nodes=h,ftp://h"}, "a bad TTL": {"--nodes=h,g", "--ttl=0s"},
 	} {
 		if code, _, complaint := doctor(t, args...); code != exitUsage || complaint == "" {
 			t.Errorf("%s: got %d, %q, want %d", name, code, complaint, exitUsage)
@@ -74,21 +76,22 @@ func TestDoctorUsage(t *testing.T) {
 }
 
 // One server under two addresses does not keep doctor from telling what else is wrong.
-func TestDoctorFindsTwins(t *testing.T) {
+func TestDoctorFindsDuplicates(t *testing.T) {
 	c := redlocktest.New(t, 3)
 	c.Kill(1)
 	other := strings.Replace(c.Addr(0), "127.0.0.1", "localhost", 1)
-	for name, twin := range map[string]string{"another address": other, "the same address": c.Addr(0)} {
-		code, out, complaint := doctor(t, "--nodes", strings.Join([]string{c.Addr(0), twin, c.Addr(1), c.Addr(2)}, ","))
+	for name, duplicate := range map[string]string{"another address": other, "the same address": c.Addr(0)} {
+		code, out, complaint := doctor(t, "--nodes", strings.Join([]string{c.Addr(0), duplicate, c.Addr(1), c.Addr(2)}, ","))
 		if code != exitUnsafe || complaint != "" {
 			t.Errorf("%s: got %d, %q, want 2", name, code, complaint)
 		}
 		of := c.Addr(0)
-		if twin == of {
+		if duplicate == of {
 			of = "another URL"
 		}
 		for _, want := range []string{
-			"1. [twice] " + twin + ": the same server as " + of + ": it would have two votes", "2. [unreachable] " + c.Addr(1), "[even]",
+			"1. [twice] " + duplicate + ": the same server as " + of + ": it would have two votes",
+			"2. [unreachable] " + c.Addr(1), "[even]",
 			"unsafe: 2 of 4 nodes vote",
 		} {
 			if !strings.Contains(out, want) {

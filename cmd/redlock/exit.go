@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/cmd/redlock/internal/demo"
 )
 
 // exitCode is how redlock ends. Its own codes come from sysexits.h, which cron and mail systems know and
@@ -39,9 +40,11 @@ type failure struct {
 
 func (f *failure) Error() string { return f.text }
 
-func usagef(format string, args ...any) error {
-	return &failure{code: exitUsage, text: fmt.Sprintf(format, args...)}
+func failf(code exitCode, format string, args ...any) error {
+	return &failure{code: code, text: fmt.Sprintf(format, args...)}
 }
+
+func usagef(format string, args ...any) error { return failf(exitUsage, format, args...) }
 
 // codeOf maps what a verb returned to the exit code.
 func codeOf(err error) exitCode {
@@ -51,6 +54,8 @@ func codeOf(err error) exitCode {
 		return exitOK
 	case errors.As(err, &f):
 		return f.code
+	case errors.Is(err, demo.ErrNotHeld):
+		return exitFailure
 	case errors.Is(err, redlock.ErrExhausted):
 		return exitExhausted
 	// A hold that was lost may be what ended a wait, and is named then beside what the wait was for.
@@ -68,7 +73,7 @@ func codeOf(err error) exitCode {
 	return exitInternal
 }
 
-// inOurWords says it to somebody who has flags and no Go.
+// inOurWords puts what the library says into the words of a user who has flags and writes no Go.
 var inOurWords = strings.NewReplacer(
 	"\n", "; ",
 	"New: invalid: ", "",

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v3"
+
+	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
 )
 
 // Help is written for terminals of 80 columns: descriptions are, by hand, and flags are broken here.
@@ -52,7 +54,7 @@ func describeFlag(flag cli.Flag) string {
 	if value != "" && value != `""` {
 		words = append(words, fmt.Sprintf("(default: %s)", value)) // kept together
 	}
-	return head + "\t" + strings.Join(fold(words, helpWidth-flagWidth), "\n   \t")
+	return head + "\t" + strings.Join(terminal.Wrap(words, helpWidth-flagWidth), "\n   \t")
 }
 
 // inPlainWords says what the flags' parser has to complain about.

@@ -9,6 +9,39 @@ import (
 	"unicode/utf8"
 )
 
+func TestHelp(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want []string
+	}{
+		{"", []string{"demo", "run", "--version"}},
+		{"--help", []string{"demo", "run", "--version"}},
+		{"demo --help", []string{"flash sale", "EXIT CODES"}},
+		{"run --help", []string{
+			"--nodes", "--ttl", "--prefix", "--wait", "--no-wait", "--kill-after", "--node-timeout",
+			"--without-node-info", "--allow-eviction", "REDLOCK_ALLOW_EVICTION",
+			"REDLOCK_NODES", "REDLOCK_NAME", "REDLOCK_OWNER", "REDLOCK_TOKEN", "EXAMPLES",
+			"64", "69", "70", "75", "79", "126", "127",
+		}},
+		{"once --help", []string{
+			"--done-ttl", "--max-runs", "--done-code", "--wait", "--kill-after", "EXAMPLES", "64", "69", "75", "79", "80",
+		}},
+		{"status --help", []string{"--json", "EXIT CODES", "69"}},
+		{"--version", []string{"redlock version "}},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := run(t.Context(), append([]string{"redlock"}, strings.Fields(c.args)...), &stdout, &stderr)
+		if code != exitOK || stderr.Len() > 0 {
+			t.Errorf("redlock %s: got %d, %q", c.args, code, stderr.String())
+		}
+		for _, want := range c.want {
+			if !strings.Contains(stdout.String(), want) {
+				t.Errorf("redlock %s does not mention %q", c.args, want)
+			}
+		}
+	}
+}
+
 // Help is read on terminals of 80 columns.
 func TestHelpIsNarrow(t *testing.T) {
 	for _, verb := range []string{"", "demo", "run", "once", "status", "top", "doctor", "version", "completion"} {
@@ -58,16 +91,6 @@ func TestCompletion(t *testing.T) {
 		out, err := exec.Command(binary, "completion", shell).Output()
 		if err != nil || !strings.Contains(string(out), "generate-shell-completion") && shell != "fish" || len(out) == 0 {
 			t.Errorf("the script for %s: %v, %d bytes", shell, err, len(out))
-		}
-	}
-}
-
-func TestFold(t *testing.T) {
-	for width, want := range map[int]string{
-		3: "a|bb|ccc|dddd", 4: "a bb|ccc|dddd", 8: "a bb ccc|dddd", 100: "a bb ccc dddd",
-	} {
-		if got := strings.Join(fold(strings.Fields("a bb ccc dddd"), width), "|"); got != want {
-			t.Errorf("width %d: got %q, want %q", width, got, want)
 		}
 	}
 }

@@ -1,5 +1,8 @@
 // Command redlock uses locks on a majority of Redis masters from the shell. "redlock demo" shows what they
 // do, "redlock run" holds one while a command runs. docs/cli.md describes it in full.
+//
+// Each verb has a file of its name. All share flags.go, settings.go, exit.go and json.go; run and once share wait.go,
+// command.go and process_*.go; doctor, top and status share columns.go.
 package main
 
 import (
@@ -11,6 +14,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v3"
+
+	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
 )
 
 func main() {
@@ -21,7 +26,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) exitCode {
 	err := newApp(stdout, stderr).Run(ctx, args)
 	text := complaint(err)
-	if onTerminal(stderr) {
+	if terminal.Is(stderr) {
 		text = unfolded(err)
 	}
 	if text != "" {
@@ -34,7 +39,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) exitCode 
 	return codeOf(err)
 }
 
-// newApp assembles the verbs; each has a file of its own.
+// newApp assembles the verbs.
 func newApp(stdout, stderr io.Writer) *cli.Command {
 	one := 1
 	app := &cli.Command{

@@ -2,21 +2,15 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/quorumlock/redlock"
 )
 
 // binary is the built command; most tests drive it as a shell would.
@@ -55,65 +49,6 @@ func TestMain(m *testing.M) {
 		os.Setenv(settingOf("node-timeout"), "5s")
 		return m.Run()
 	}())
-}
-
-func TestParseNodes(t *testing.T) {
-	for text, want := range map[string][]string{
-		"":                                  {},
-		" , \n":                             {},
-		"redis://a,redis://b":               {"redis://a", "redis://b"},
-		"redis://a redis://b\tredis://c\n":  {"redis://a", "redis://b", "redis://c"},
-		"redis://a, rediss://u:p@b:6380/2,": {"redis://a", "rediss://u:p@b:6380/2"},
-		"a,b:6380":                          {"redis://a", "redis://b:6380"},
-		"unix:///run/redis.sock":            {"unix:///run/redis.sock"},
-	} {
-		if got := parseNodes(text); !slices.Equal(got, want) {
-			t.Errorf("parseNodes(%q): got %q, want %q", text, got, want)
-		}
-	}
-}
-
-func TestCodeOf(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		want exitCode
-	}{
-		{nil, 0},
-		{usagef("x"), 64},
-		{&failure{code: 7}, 7},
-		{fmt.Errorf("y: %w", redlock.ErrInvalid), 64},
-		{fmt.Errorf("y: %w", redlock.ErrNoQuorum), 69},
-		{fmt.Errorf("y: %w", redlock.ErrTaken), 75},
-		{fmt.Errorf("y: %w", redlock.ErrLost), 79},
-		{fmt.Errorf("y: %w", redlock.ErrMaxHold), 79},
-		{fmt.Errorf("y: %w", redlock.ErrExhausted), 80},
-		{redlock.ErrClosed, 70},
-		{io.ErrUnexpectedEOF, 70},
-		// When the wait ends, the reason of the last attempt decides.
-		{errors.Join(redlock.ErrNoQuorum, context.DeadlineExceeded), 69},
-		{errors.Join(redlock.ErrTaken, context.DeadlineExceeded), 75},
-		{context.DeadlineExceeded, 75},
-		{errors.Join(redlock.ErrNoQuorum, redlock.ErrLost), 69},
-		{errors.Join(redlock.ErrLost, redlock.ErrNoQuorum), 69},
-		{errors.Join(redlock.ErrLost, redlock.ErrTaken), 75},
-		{notRunnable("x", exec.ErrNotFound), 127},
-		{notRunnable("x", &fs.PathError{Op: "fork/exec", Path: "x", Err: fs.ErrNotExist}), 127},
-		{notRunnable("x", &exec.Error{Name: "x", Err: fs.ErrPermission}), 126},
-	} {
-		if got := codeOf(c.err); got != c.want {
-			t.Errorf("codeOf(%v): got %d, want %d", c.err, got, c.want)
-		}
-	}
-}
-
-func TestComplaintIsOneLine(t *testing.T) {
-	err := errors.Join(errors.New("redlock: one"), errors.New("two"))
-	if got, want := complaint(err), "one; two"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got := complaint(nil); got != "" {
-		t.Errorf("no error: got %q, want nothing", got)
-	}
 }
 
 func TestUsage(t *testing.T) {
@@ -166,36 +101,6 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-func TestHelp(t *testing.T) {
-	for _, c := range []struct {
-		args string
-		want []string
-	}{
-		{"", []string{"demo", "run", "--version"}},
-		{"--help", []string{"demo", "run", "--version"}},
-		{"demo --help", []string{"flash sale", "EXIT CODES"}},
-		{"run --help", []string{
-			"--nodes", "--ttl", "--prefix", "--wait", "--no-wait", "--kill-after", "--node-timeout",
-			"--without-node-info", "--allow-eviction", "REDLOCK_ALLOW_EVICTION",
-			"REDLOCK_NODES", "REDLOCK_NAME", "REDLOCK_OWNER", "REDLOCK_TOKEN", "EXAMPLES", "64", "69", "70", "75", "79", "126", "127",
-		}},
-		{"once --help", []string{"--done-ttl", "--max-runs", "--done-code", "--wait", "--kill-after", "EXAMPLES", "64", "69", "75", "79", "80"}},
-		{"status --help", []string{"--json", "EXIT CODES", "69"}},
-		{"--version", []string{"redlock version "}},
-	} {
-		var stdout, stderr bytes.Buffer
-		code := run(t.Context(), append([]string{"redlock"}, strings.Fields(c.args)...), &stdout, &stderr)
-		if code != exitOK || stderr.Len() > 0 {
-			t.Errorf("redlock %s: got %d, %q", c.args, code, stderr.String())
-		}
-		for _, want := range c.want {
-			if !strings.Contains(stdout.String(), want) {
-				t.Errorf("redlock %s does not mention %q", c.args, want)
-			}
-		}
-	}
-}
-
 // URLs carry passwords, and what is printed ends in logs and mails.
 func TestPasswordsAreNotPrinted(t *testing.T) {
 	const secret = "s3cret"
@@ -220,31 +125,6 @@ func TestPasswordsAreNotPrinted(t *testing.T) {
 			if strings.Contains(out.String(), secret) {
 				t.Errorf("%s with %s=%s printed the password:\n%s", args, settingOf("nodes"), nodes, out.String())
 			}
-		}
-	}
-}
-
-func TestNumbers(t *testing.T) {
-	for want, nodes := range map[string][]int{"1": {0}, "2 and 4": {1, 3}, "1, 3 and 5": {0, 2, 4}} {
-		if got := numbers(nodes); got != want {
-			t.Errorf("numbers(%v): got %q, want %q", nodes, got, want)
-		}
-	}
-}
-
-func TestBar(t *testing.T) {
-	s := newStage(io.Discard) // no terminal: no colours
-	for value, want := range map[int]string{
-		0:   "░░░░▏        ",
-		25:  "█░░░▏        ",
-		60:  "██▍░▏        ",
-		100: "████▏        ",
-		150: "████▏██      ",
-		300: "████▏████████",
-		400: "████▏████████",
-	} {
-		if got := s.bar(value, 100, 300, 12); got != want {
-			t.Errorf("bar of %d: got %q, want %q", value, got, want)
 		}
 	}
 }

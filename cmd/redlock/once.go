@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"syscall"
 	"time"
@@ -64,7 +63,7 @@ func onceVerb() *cli.Command {
 		Description: strings.TrimSpace(onceHelp),
 		// What follows NAME belongs to the command, flags included.
 		StopOnNthArg: &one,
-		Flags: append(append(lockerFlags(), jobFlags()...),
+		Flags: append(append(lockerFlags(), commandFlags()...),
 			&cli.DurationFlag{
 				Name:  "done-ttl",
 				Usage: "run nothing for `DURATION` after a run has succeeded, and remember those that failed for so long",
@@ -73,12 +72,12 @@ func onceVerb() *cli.Command {
 			&cli.IntFlag{Name: "max-runs", Usage: "let at most `N` runs begin until one succeeds; 0: no limit", Value: 3},
 			&cli.IntFlag{Name: "done-code", Usage: "end with exit code `N` when the job was done before", Value: 0},
 		),
-		Action: underLock(onceJob),
+		Action: underLock(runOnce),
 	}
 }
 
-// onceJob is what "once" does with its locker and its job.
-func onceJob(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, job *job) error {
+// runOnce is what "once" does with its locker and its command.
+func runOnce(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, command *command) error {
 	if n := cmd.Int("done-code"); n < 0 || n > 255 {
 		return usagef("--done-code %d: want 0 to 255", n)
 	}
@@ -87,14 +86,14 @@ func onceJob(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, job 
 		end     ending         // how it ended
 		started error          // why not
 	)
-	w := job.await(ctx, cmd)
+	w := command.await(ctx, cmd)
 	opts := append(w.options, redlock.WithDoneTTL(cmd.Duration("done-ttl")), redlock.WithMaxRuns(cmd.Int("max-runs")))
-	err := locker.Once(w.ctx, job.name, func(ctx context.Context) error {
+	err := locker.Once(w.ctx, command.name, func(ctx context.Context) error {
 		if ended = w.end(); ended != 0 {
 			return errors.New("a signal came first")
 		}
 		lock, _ := redlock.FromContext(ctx)
-		if end, started = job.run(lock); started != nil {
+		if end, started = command.run(lock); started != nil {
 			return started
 		}
 		if end.code != exitOK {
@@ -103,21 +102,23 @@ func onceJob(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, job 
 		return nil
 	}, opts...)
 	if ended = w.end(); ended != 0 {
-		return job.givenUp(ended, err)
+		return command.givenUp(ended, err)
 	}
 	switch {
 	case started != nil:
 		return started
-	case !job.ran && errors.Is(err, redlock.ErrDone):
+	case !command.ran && errors.Is(err, redlock.ErrDone):
 		return &failure{code: exitCode(cmd.Int("done-code")), outcome: "done"}
-	case !job.ran:
+	case !command.ran:
 		return err
 	case end.lost != nil:
 		return &failure{code: exitLost} // said when it happened
 	case errors.Is(err, redlock.ErrLost) && end.code == exitOK:
-		return &failure{code: exitLost, text: fmt.Sprintf("lock %q was lost before it could be known that the command has succeeded: %v", job.name, err)}
+		const text = "lock %q was lost before it could be known that the command has succeeded: %v"
+		return failf(exitLost, text, command.name, err)
 	case errors.Is(err, redlock.ErrNoQuorum) && end.code == exitOK:
-		return &failure{code: exitNoQuorum, text: "the command has succeeded, but may be run again, since too few nodes know it: " + complaint(err)}
+		const text = "the command has succeeded, but may be run again, since too few nodes know it: %s"
+		return failf(exitNoQuorum, text, complaint(err))
 	}
 	return end.exit()
 }

@@ -12,12 +12,7 @@ import (
 // Without process groups and signals there is little to pass on: the console sends Ctrl-C to the command itself,
 // and a command whose lock is lost is killed.
 
-func catch(ch chan<- os.Signal) { signal.Notify(ch, os.Interrupt) }
-
-func catchStop(chan<- os.Signal) {}
-
-func suspend() bool { return false }
-
+func catch(ch chan<- os.Signal)       { signal.Notify(ch, os.Interrupt) }
 func endsWaiting(syscall.Signal) bool { return true }
 
 type process struct {
@@ -43,20 +38,12 @@ func start(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-func (p *process) close() {}
-
+func (p *process) close()                              {}
 func (p *process) forward(syscall.Signal, func() bool) {}
-
-func (p *process) terminate() { p.kill() }
-
-func (p *process) kill() { p.cmd.Process.Kill() } // it may have ended
-
-func (p *process) gone() bool { return true }
-
+func (p *process) terminate()                          { p.kill() }
+func (p *process) kill()                               { p.cmd.Process.Kill() } // it may have ended
+func (p *process) gone() bool                          { return true }
 func (p *process) stopped(syscall.Signal, func() bool) {}
-
-func (p *process) interrupted(change) bool { return false }
-
-func ownsTerminal() bool { return false }
-
-func dieOfInterrupt(bool) {}
+func (p *process) interrupted(change) bool             { return false }
+func ownsTerminal() bool                               { return false }
+func dieOfInterrupt(bool)                              {}

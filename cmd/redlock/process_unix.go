@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
 )
 
 // passedOn are the signals that the command gets when we do.
@@ -29,13 +31,6 @@ func catch(ch chan<- os.Signal) {
 	}
 }
 
-// catchStop has Ctrl-Z delivered to ch, unless our parent ignores it.
-func catchStop(ch chan<- os.Signal) {
-	if !signal.Ignored(unix.SIGTSTP) {
-		signal.Notify(ch, unix.SIGTSTP)
-	}
-}
-
 // endsWaiting says whether a signal ends a redlock that has no command yet. USR1 and USR2 are meant for the
 // command, and are dropped.
 func endsWaiting(sig syscall.Signal) bool {
@@ -43,7 +38,7 @@ func endsWaiting(sig syscall.Signal) bool {
 	case unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGALRM:
 		return true
 	case unix.SIGTSTP: // the user wants the terminal back
-		suspend()
+		terminal.Suspend()
 	}
 	return false
 }
@@ -162,7 +157,7 @@ func (p *process) stopped(by syscall.Signal, trusted func() bool) {
 	if p.inForeground() {
 		p.setForeground(unix.Getpgrp())
 	}
-	suspend()
+	terminal.Suspend()
 	if trusted() { // else the loss is noticed next, and ends the command
 		p.resume()
 	}
@@ -192,25 +187,6 @@ func (p *process) setForeground(pgid int) {
 
 // interrupted says whether the command fell to the terminal's Ctrl-C, which our process group has not seen.
 func (p *process) interrupted(c change) bool { return c.signal == unix.SIGINT && p.inForeground() }
-
-// suspend stops our process group for the shell that runs it as a job, and returns true when it was continued. Where
-// no shell could continue it – our group is the session's first, as in a container – it does nothing. It must be
-// SIGSTOP: once Go has caught SIGTSTP, its default action does not come back.
-func suspend() bool {
-	if sid, err := unix.Getsid(0); err != nil || sid == unix.Getpgrp() {
-		return false
-	}
-	const patience = 100 * time.Millisecond // STOP may take effect a moment after kill has returned
-	continued := make(chan os.Signal, 1)
-	signal.Notify(continued, unix.SIGCONT)
-	defer signal.Stop(continued)
-	unix.Kill(0, unix.SIGSTOP) // our own group exists
-	select {
-	case <-continued:
-	case <-time.After(patience):
-	}
-	return true
-}
 
 // ownsTerminal says whether our process group is the one that the terminal's keys reach.
 func ownsTerminal() bool {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/urfave/cli/v3"
@@ -73,18 +72,18 @@ func runVerb() *cli.Command {
 		Description: strings.TrimSpace(runHelp),
 		// What follows NAME belongs to the command, flags included.
 		StopOnNthArg: &one,
-		Flags:        append(lockerFlags(), jobFlags()...),
-		Action:       underLock(runJob),
+		Flags:        append(lockerFlags(), commandFlags()...),
+		Action:       underLock(runCommand),
 	}
 }
 
-// runJob is what "run" does with its locker and its job.
-func runJob(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, job *job) error {
-	lock, err := acquire(ctx, locker, cmd, job)
+// runCommand is what "run" does with its locker and its command.
+func runCommand(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, command *command) error {
+	lock, err := acquire(ctx, locker, cmd, command)
 	if err != nil {
 		return err
 	}
-	end, err := job.run(lock)
+	end, err := command.run(lock)
 
 	unlockErr := lock.Unlock(ctx)
 	switch {
@@ -93,23 +92,22 @@ func runJob(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, job *
 	case end.lost != nil:
 		return &failure{code: exitLost} // said when it happened
 	case errors.Is(unlockErr, redlock.ErrLost):
-		return &failure{code: exitLost, text: fmt.Sprintf("lock %q was lost before the command ended: %v", job.name, unlockErr)}
+		return failf(exitLost, "lock %q was lost before the command ended: %v", command.name, unlockErr)
 	case unlockErr != nil:
-		job.warn("the command has ended, but its lock may stay until the TTL is over: %s", complaint(unlockErr))
+		command.warn("the command has ended, but its lock may stay until the TTL is over: %s", complaint(unlockErr))
 	}
 	return end.exit()
 }
 
 // acquire gets the lock as the flags say. A signal that would end a program ends the wait.
-func acquire(ctx context.Context, locker *redlock.Locker, cmd *cli.Command, job *job) (*redlock.Lock, error) {
-	w := job.await(ctx, cmd)
-	lock, err := locker.Lock(w.ctx, job.name, w.options...)
-	ended := w.end()
-	if ended != 0 && err == nil { // the lock came with the signal
-		err = lock.Unlock(ctx)
-	}
-	if ended != 0 {
-		return nil, job.givenUp(ended, err)
+func acquire(ctx context.Context, locker *redlock.Locker, cmd *cli.Command, command *command) (*redlock.Lock, error) {
+	w := command.await(ctx, cmd)
+	lock, err := locker.Lock(w.ctx, command.name, w.options...)
+	if ended := w.end(); ended != 0 {
+		if err == nil { // the lock came with the signal
+			err = lock.Unlock(ctx)
+		}
+		return nil, command.givenUp(ended, err)
 	}
 	return lock, err
 }

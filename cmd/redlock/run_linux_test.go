@@ -7,14 +7,6 @@ import (
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
-// openShell has a shell in a terminal, with job control, that knows the nodes.
-func openShell(t *testing.T, c *redlocktest.Cluster) *terminal {
-	t.Helper()
-	shell := openTerminal(t, append(nodesOf(c), "PS1=prompt> ", "ENV=", "REDLOCK="+binary), "sh", "-i")
-	shell.await("prompt> ")
-	return shell
-}
-
 // A terminal's Ctrl-C reaches the command, and reaches it once.
 func TestRunCtrlC(t *testing.T) {
 	c := redlocktest.New(t, 5)
@@ -105,7 +97,8 @@ func TestRunKilledOnATerminal(t *testing.T) {
 	t.Parallel()
 	c := redlocktest.New(t, 5)
 	shell := openShell(t, c)
-	shell.press("$REDLOCK run --ttl 1s name -- sh -c 'trap \"echo en\"\"ded; exit\" TERM; kill -KILL $PPID; while :; do sleep 0.02; done'\n")
+	shell.press("$REDLOCK run --ttl 1s name -- sh -c " +
+		"'trap \"echo en\"\"ded; exit\" TERM; kill -KILL $PPID; while :; do sleep 0.02; done'\n")
 	shell.await("ended\r\n") // before the prompt or behind it: they come from different processes
 	shell.press("echo al\"\"ive\n")
 	shell.await("alive")
@@ -146,36 +139,5 @@ func TestRunCtrlZ(t *testing.T) {
 	shell.code()
 	if strings.Contains(shell.text(), "survived") {
 		t.Error("the command went on without the lock")
-	}
-}
-
-func TestOnceCtrlC(t *testing.T) {
-	t.Parallel()
-	c := redlocktest.New(t, 5)
-	s := openTerminal(t, nodesOf(c), "sh", "-c", `"$0" once report -- sh -c 'echo ready; read x'; echo co""de=$?`, binary)
-	s.await("ready")
-	s.press(ctrlC)
-	s.code()
-	if strings.Contains(s.text(), "code=") {
-		t.Errorf("the script around redlock went on: %q", s.text())
-	}
-	free(t, c, "report")
-	if got := status(t, c, "report"); !strings.HasPrefix(got, "runs: 1 begun, the last one failed") {
-		t.Errorf("the run that was interrupted: %s", got)
-	}
-
-	// While a run is under way elsewhere, Ctrl-C ends the waiting, and no run is counted.
-	holder := begin(t, c, append([]string{"once", "report"}, ready...)...)
-	holder.expect("ready")
-	count := clients(t, c, 0)
-	eventually(t, "one client", func() bool { return count() == 1 })
-	s = openTerminal(t, nodesOf(c), binary, "once", "report", "echo", "must not run")
-	eventually(t, "a second client", func() bool { return count() == 2 })
-	s.press(ctrlC)
-	s.code()
-	holder.stdin.Close()
-	holder.code()
-	if got := status(t, c, "report"); !strings.HasPrefix(got, "runs: 2 begun, the last one failed") {
-		t.Errorf("afterwards: %s", got)
 	}
 }

@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"os"
@@ -126,8 +125,9 @@ func (s *session) end(code exitCode, stdout, stderr string) {
 	for line := range s.lines {
 		out.WriteString(line + "\n")
 	}
-	if got != code || out.String() != stdout || !strings.HasPrefix(s.stderr.String(), stderr) || (stderr == "") != (s.stderr.Len() == 0) {
-		s.t.Errorf("%q: got %d, %q, %q; want %d, %q, %q", s.cmd.Args[1:], got, out.String(), s.stderr.String(), code, stdout, stderr)
+	said := s.stderr.String()
+	if got != code || out.String() != stdout || !strings.HasPrefix(said, stderr) || (stderr == "") != (said == "") {
+		s.t.Errorf("%q: got %d, %q, %q; want %d, %q, %q", s.cmd.Args[1:], got, out.String(), said, code, stdout, stderr)
 	}
 }
 
@@ -164,10 +164,10 @@ func owners(t *testing.T, c *redlocktest.Cluster, key string) []string {
 // eventually polls, since what it waits for happens in other processes.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if !until(ctx, ok) {
-		t.Fatalf("not within %s: %s", patience, what)
+	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %s: %s", patience, what)
+		}
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// A setting is a flag with a value or a concession, given for a whole machine or fleet: by the environment, or by a file. One rule
-// names them all: --node-timeout is REDLOCK_NODE_TIMEOUT.
+// A setting is a flag with a value or a concession, given for a whole machine or fleet: by the environment, or by a
+// file. One rule names them all: --node-timeout is REDLOCK_NODE_TIMEOUT.
 //
 // The flags' own Sources could do this in part. But they print a value that they cannot read, which may be a URL with
 // its password, and their errors cannot be told from those of what redlock does.
@@ -48,11 +48,8 @@ func settle(cmd *cli.Command) error {
 	}
 	for _, flag := range cmd.Flags {
 		name := flag.Names()[0]
-		switch {
-		case !settable(flag) || cmd.IsSet(name):
-			continue
-		case name == "wait" && cmd.Bool("no-wait"):
-			continue // the command line has said how long to wait
+		if !settable(flag) || cmd.IsSet(name) || name == "wait" && cmd.Bool("no-wait") {
+			continue // the command line goes first, and --no-wait says how long to wait
 		}
 		key := settingOf(name)
 		value, from := os.Getenv(key), key
@@ -115,8 +112,8 @@ func configOf(cmd *cli.Command) (config, error) {
 	return config{name, values}, nil
 }
 
-// parseConfig reads lines of the form KEY=VALUE, as systemd and Docker do. What it does not know is an error: a misspelt
-// TTL would be the default's, and nobody would notice. No error cites a line: it may have a password in it.
+// parseConfig reads lines of the form KEY=VALUE, as systemd and Docker do. A key that is not known is an error: a
+// misspelt TTL would be the default's, and nobody would notice. No error cites a line: it may have a password in it.
 func parseConfig(text string, known map[string]bool) (map[string]string, error) {
 	values := make(map[string]string)
 	number := 0

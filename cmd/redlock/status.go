@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/urfave/cli/v3"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
 )
 
 func statusVerb() *cli.Command {
@@ -45,14 +46,14 @@ func statusAction(ctx context.Context, cmd *cli.Command) error {
 			return errors.Join(err, printObject(out, inspectionObject(i, err)))
 		}
 		if err != nil {
-			return errors.Join(summed(err), printStatus(pageOn(out), i, err))
+			return errors.Join(summed(err), printStatus(terminal.NewPrinter(out), i, err))
 		}
-		return printStatus(pageOn(out), i, nil)
+		return printStatus(terminal.NewPrinter(out), i, nil)
 	})
 }
 
 // printStatus prints what the nodes said; unknown is why a majority's word is not known, or nil.
-func printStatus(p page, i redlock.Inspection, unknown error) error {
+func printStatus(p terminal.Printer, i redlock.Inspection, unknown error) error {
 	lines := []string{fmt.Sprintf("%s: %s", i.Name, holder(i, unknown))}
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if i.Token > 0 {
@@ -68,7 +69,7 @@ func printStatus(p page, i redlock.Inspection, unknown error) error {
 		add("waiting: %d", i.Waiting)
 	}
 	if i.Runs.Begun > 0 {
-		add("runs: %s", story(i))
+		add("runs: %s", runsInWords(i))
 	}
 	rows := [][]string{{"NODE", "HOLDER", "TOKEN", "LEFT", "WAITING", "RUNS", "COUNTS"}}
 	for _, n := range i.Nodes {
@@ -81,10 +82,10 @@ func printStatus(p page, i redlock.Inspection, unknown error) error {
 			counts = fmt.Sprintf("no: %v", part.Err)
 		}
 		rows = append(rows, []string{
-			n.Addr, or(brief(n.Owner)), or(number(n.Token)), left(n.Remaining), strconv.Itoa(n.Waiting), runs, counts,
+			n.Addr, brief(n.Owner), token(n.Token), left(n.Remaining), strconv.Itoa(n.Waiting), runs, counts,
 		})
 	}
-	return errors.Join(p.print(append(lines, "")...), p.table(rows))
+	return errors.Join(p.Print(append(lines, "")...), p.Table(rows))
 }
 
 func holder(i redlock.Inspection, unknown error) string {
@@ -98,62 +99,18 @@ func holder(i redlock.Inspection, unknown error) string {
 	}
 }
 
-// story says what has become of a job, from the state of its last run and whether somebody holds the lock.
-func story(i redlock.Inspection) string {
+// runsInWords says what has become of a job, from the state of its last run and whether somebody holds the lock.
+func runsInWords(i redlock.Inspection) string {
 	r := i.Runs
 	kept := "remembered for " + span(r.Remaining)
 	switch {
 	case r.Last == redlock.RunDone:
-		return fmt.Sprintf("the %s succeeded; nobody begins another for %s", ordinal(r.Begun), span(r.Remaining))
+		return fmt.Sprintf("the %s succeeded; nobody begins another for %s", humanize.Ordinal(r.Begun), span(r.Remaining))
 	case r.Last == redlock.RunFailed:
 		return fmt.Sprintf("%d begun, the last one failed; %s", r.Begun, kept)
 	case i.Owner != "":
-		return fmt.Sprintf("the %s is under way, or has crashed and its lock remains", ordinal(r.Begun))
+		return fmt.Sprintf("the %s is under way, or has crashed and its lock remains", humanize.Ordinal(r.Begun))
 	default:
 		return fmt.Sprintf("%d begun, the last one crashed; %s", r.Begun, kept)
 	}
-}
-
-func ordinal(n int) string {
-	suffix := "th"
-	if n%100 < 11 || n%100 > 13 {
-		switch n % 10 {
-		case 1:
-			suffix = "st"
-		case 2:
-			suffix = "nd"
-		case 3:
-			suffix = "rd"
-		}
-	}
-	return strconv.Itoa(n) + suffix
-}
-
-func number(token int64) string {
-	if token == 0 {
-		return ""
-	}
-	return strconv.FormatInt(token, 10)
-}
-
-// brief is enough of an owner to tell it from others, and to see that the nodes agree.
-func brief(owner string) string {
-	const digits = 8 // the last ones are random
-	if len(owner) <= digits+4 {
-		return owner
-	}
-	return "…" + owner[len(owner)-digits:]
-}
-
-// left is for how long a node keeps a lock.
-func left(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "for ever"
-	case d == 0:
-		return "-"
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	}
-	return span(d)
 }

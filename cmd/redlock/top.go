@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
 )
 
 func topVerb() *cli.Command {
@@ -41,46 +42,47 @@ EXIT CODES
 func topAction(ctx context.Context, cmd *cli.Command) error {
 	return withLocker(cmd, func(locker *redlock.Locker) error {
 		names, out := cmd.Args().Slice(), cmd.Root().Writer
-		v, err := see(ctx, locker, names)
+		v, err := look(ctx, locker, names)
 		if err != nil {
 			return err
 		}
-		screen := newStage(out)
+		screen := terminal.NewScreen(out)
 		switch {
 		case cmd.Bool("json"):
 			err = printObject(out, v.object())
-		case cmd.Bool("once") || !screen.live:
-			_, err = fmt.Fprintln(out, strings.Join(v.painted(v.lines(), screen.ink), "\n"))
+		case cmd.Bool("once") || !screen.Live:
+			_, err = fmt.Fprintln(out, strings.Join(v.lines(0, screen.Colours), "\n"))
 		default:
 			watch(ctx, locker, names, screen, v)
 			return nil
 		}
 		if n, need := voting(v.nodes), len(v.nodes)/2+1; err == nil && n < need {
-			return &failure{code: exitNoQuorum, text: fmt.Sprintf("%d of %d nodes vote, %d are needed", n, len(v.nodes), need)}
+			return failf(exitNoQuorum, "%d of %d nodes vote, %d are needed", n, len(v.nodes), need)
 		}
 		return err
 	})
 }
 
 // watch shows the latest view until a signal comes, and leaves it on the screen.
-func watch(ctx context.Context, locker *redlock.Locker, names []string, screen *stage, first *view) {
+func watch(ctx context.Context, locker *redlock.Locker, names []string, screen *terminal.Screen, first *view) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	var shown atomic.Pointer[view]
-	shown.Store(first)
-	defer screen.heedStops()()
-	end := screen.animate(func(width int) []string {
-		v := shown.Load()
-		return v.painted(clip(v.lines(), width), screen.ink)
-	})
-	for pause(ctx, time.Second) {
-		if v, err := see(ctx, locker, names); err == nil && ctx.Err() == nil {
-			shown.Store(v)
+	var latest atomic.Pointer[view]
+	latest.Store(first)
+	draw := func(width int) []string { return latest.Load().lines(width, screen.Colours) }
+	defer screen.HeedStops()()
+	end := screen.Animate(draw)
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+			if v, err := look(ctx, locker, names); err == nil && ctx.Err() == nil {
+				latest.Store(v)
+			}
 		}
 	}
 	end()
-	last := shown.Load()
-	screen.print(last.painted(clip(last.lines(), screen.width()), screen.ink)...)
+	screen.Print(draw(screen.Width())...)
 }
 
 // view is what top shows at one moment.
@@ -91,8 +93,8 @@ type view struct {
 	known []error // why a name's holder is not known, or nil; as names
 }
 
-// see asks the nodes. The error says that a name makes no sense.
-func see(ctx context.Context, locker *redlock.Locker, names []string) (*view, error) {
+// look asks the nodes. The error says that a name makes no sense.
+func look(ctx context.Context, locker *redlock.Locker, names []string) (*view, error) {
 	v := &view{at: time.Now(), nodes: locker.Nodes(ctx)}
 	for _, name := range names {
 		i, err := locker.Inspect(ctx, name)
@@ -104,22 +106,16 @@ func see(ctx context.Context, locker *redlock.Locker, names []string) (*view, er
 	return v, nil
 }
 
-// headLines is how many lines stand above the nodes.
-const headLines = 3
-
-func (v *view) lines() []string {
+// lines draws the view, cut at width; 0: no limit. Whole lines are in colour: columns are aligned by what is seen.
+func (v *view) lines(width int, c terminal.Colours) []string {
 	head := fmt.Sprintf("%s  %d of %d nodes vote", v.at.Format(time.TimeOnly), voting(v.nodes), len(v.nodes))
 	nodes := [][]string{{"NODE", "VOTES", "ROLE", "UP", "CLOCK", "TRIP", "TROUBLE"}}
 	for _, n := range v.nodes {
 		nodes = append(nodes, []string{n.Addr, votes(n), role(n), span(n.Uptime), clock(n), trip(n), trouble(n)})
 	}
-	lines := append([]string{head, ""}, aligned(nodes)...)
-	if len(v.names) == 0 {
-		return lines
-	}
 	names := [][]string{{"HOLDER", "TOKEN", "LEFT", "NODES", "WAITING", "NAME"}}
 	for k, i := range v.names {
-		who, on := or(brief(i.Owner)), 0
+		who, on := brief(i.Owner), 0
 		if v.known[k] != nil {
 			who = "not known"
 		}
@@ -129,22 +125,23 @@ func (v *view) lines() []string {
 			}
 		}
 		names = append(names, []string{
-			who, or(number(i.Token)), left(i.Remaining), fmt.Sprintf("%d/%d", on, len(i.Nodes)), strconv.Itoa(i.Waiting), i.Name,
+			who, token(i.Token), left(i.Remaining), fmt.Sprintf("%d/%d", on, len(i.Nodes)),
+			strconv.Itoa(i.Waiting), i.Name,
 		})
 	}
-	return append(append(lines, ""), aligned(names)...)
-}
-
-// painted has lines in colour: whole lines, since the columns are aligned by what is seen.
-func (v *view) painted(lines []string, ink ink) []string {
-	lines[0] = ink.paint(bold, lines[0])
+	lines := append([]string{head, ""}, terminal.Align(nodes)...)
+	if len(v.names) > 0 {
+		lines = append(append(lines, ""), terminal.Align(names)...)
+	}
+	terminal.Clip(lines, width)
+	lines[0] = c.Paint(terminal.Bold, lines[0])
 	for i, n := range v.nodes {
-		switch at := headLines + i; {
+		switch at := 3 + i; { // behind the table's head
 		case n.Err == nil:
 		case n.AbstainsUntil.IsZero():
-			lines[at] = ink.paint(red, lines[at])
+			lines[at] = c.Paint(terminal.Red, lines[at])
 		default:
-			lines[at] = ink.paint(yellow, lines[at])
+			lines[at] = c.Paint(terminal.Yellow, lines[at])
 		}
 	}
 	return lines

@@ -20,7 +20,7 @@ type wait struct {
 }
 
 // await begins to wait as the flags say, and to look out for a signal that would end a program: it ends the wait.
-func (j *job) await(ctx context.Context, cmd *cli.Command) wait {
+func (c *command) await(ctx context.Context, cmd *cli.Command) wait {
 	var w wait
 	limit := cmd.Duration("wait")
 	if cmd.Bool("no-wait") || cmd.IsSet("wait") && limit == 0 {
@@ -33,7 +33,7 @@ func (j *job) await(ctx context.Context, cmd *cli.Command) wait {
 		w.ctx, cancel = context.WithCancel(ctx)
 	}
 	over := make(chan struct{})
-	var once sync.Once
+	stop := sync.OnceFunc(func() { close(over) })
 	var ended syscall.Signal
 	var watching sync.WaitGroup
 	watching.Go(func() {
@@ -41,7 +41,7 @@ func (j *job) await(ctx context.Context, cmd *cli.Command) wait {
 			select {
 			case <-over:
 				return
-			case sig := <-j.signals:
+			case sig := <-c.signals:
 				if n, ok := sig.(syscall.Signal); ok && endsWaiting(n) {
 					ended = n
 					cancel()
@@ -51,7 +51,7 @@ func (j *job) await(ctx context.Context, cmd *cli.Command) wait {
 		}
 	})
 	w.end = func() syscall.Signal {
-		once.Do(func() { close(over) })
+		stop()
 		watching.Wait()
 		cancel()
 		return ended
@@ -60,13 +60,13 @@ func (j *job) await(ctx context.Context, cmd *cli.Command) wait {
 }
 
 // givenUp ends redlock when a signal ended the waiting. err is what the wait came to.
-func (j *job) givenUp(by syscall.Signal, err error) error {
+func (c *command) givenUp(by syscall.Signal, err error) error {
 	f := &failure{code: exitSignal + exitCode(by)}
 	if by == syscall.SIGINT && ownsTerminal() {
 		f.last = func() { dieOfInterrupt(false) } // who has pressed the key needs no words
 		return f
 	}
-	f.text = fmt.Sprintf("lock %q: %s ended the waiting", j.name, by)
+	f.text = fmt.Sprintf("lock %q: %s ended the waiting", c.name, by)
 	if errors.Is(err, redlock.ErrNoQuorum) || errors.Is(err, redlock.ErrTaken) {
 		f.text += ": " + complaint(err)
 	}

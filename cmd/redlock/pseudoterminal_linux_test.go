@@ -9,17 +9,19 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
 // terminalColumns is what many have.
 const terminalColumns = 80
 
-// terminal is a program in a pseudo-terminal: the session's first, in the foreground.
-type terminal struct {
+// pseudoterminal is a program in a pseudo-terminal: the session's first, in the foreground.
+type pseudoterminal struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	keys  *os.File
@@ -30,7 +32,7 @@ type terminal struct {
 	seen   int // how much of it await has gone past; of the test's goroutine
 }
 
-func openTerminal(t *testing.T, env []string, name string, args ...string) *terminal {
+func openTerminal(t *testing.T, env []string, name string, args ...string) *pseudoterminal {
 	t.Helper()
 	// Not os.OpenFile: its Fd makes reading block for good, so that Close would not end it.
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
@@ -54,7 +56,7 @@ func openTerminal(t *testing.T, env []string, name string, args ...string) *term
 	}
 	defer slave.Close()
 
-	s := &terminal{t: t, cmd: exec.Command(name, args...), keys: master, ended: make(chan struct{})}
+	s := &pseudoterminal{t: t, cmd: exec.Command(name, args...), keys: master, ended: make(chan struct{})}
 	s.cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=")
 	s.cmd.Env = append(s.cmd.Env, env...)
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = slave, slave, slave
@@ -86,14 +88,22 @@ func openTerminal(t *testing.T, env []string, name string, args ...string) *term
 	return s
 }
 
-func (s *terminal) text() string {
+// openShell has a shell in a terminal, with job control, that knows the nodes.
+func openShell(t *testing.T, c *redlocktest.Cluster) *pseudoterminal {
+	t.Helper()
+	shell := openTerminal(t, append(nodesOf(c), "PS1=prompt> ", "ENV=", "REDLOCK="+binary), "sh", "-i")
+	shell.await("prompt> ")
+	return shell
+}
+
+func (s *pseudoterminal) text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.screen.String()
 }
 
 // await waits for text after what was awaited before.
-func (s *terminal) await(text string) {
+func (s *pseudoterminal) await(text string) {
 	s.t.Helper()
 	eventually(s.t, text, func() bool {
 		i := strings.Index(s.text()[s.seen:], text)
@@ -104,14 +114,14 @@ func (s *terminal) await(text string) {
 	})
 }
 
-func (s *terminal) press(keys string) {
+func (s *pseudoterminal) press(keys string) {
 	s.t.Helper()
 	if _, err := s.keys.WriteString(keys); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *terminal) code() int {
+func (s *pseudoterminal) code() int {
 	s.t.Helper()
 	eventually(s.t, "end of the program", func() bool {
 		select {
@@ -124,10 +134,51 @@ func (s *terminal) code() int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
+// narrow checks that no line is broken by the terminal.
+func (s *pseudoterminal) narrow() {
+	s.t.Helper()
+	for line := range strings.Lines(s.text()) {
+		if n := utf8.RuneCountInString(plain(strings.TrimRight(line, "\r\n"))); n > terminalColumns {
+			s.t.Errorf("a line of %d columns: %q", n, line)
+		}
+	}
+}
+
+// plain leaves out the colours.
+func plain(text string) string {
+	for _, colour := range []string{terminal.Bold, terminal.Dim, terminal.Red, terminal.Green, terminal.Yellow, "0"} {
+		text = strings.ReplaceAll(text, "\x1b["+colour+"m", "")
+	}
+	return text
+}
+
+// stopsAndGoesOn has a shell stop and continue what hides the cursor and shows text.
+func (s *pseudoterminal) stopsAndGoesOn(text string) {
+	s.t.Helper()
+	s.press(ctrlZ)
+	s.await(showCursor)
+	s.await("prompt> ") // not before: the cursor is shown first
+	stopped := s.seen
+	s.press("fg; echo co\"\"de=$?\n")
+	s.await(hideCursor)
+	s.await(text)
+	between, _, _ := strings.Cut(s.text()[stopped:], hideCursor)
+	if strings.Contains(between, "\x1b") {
+		s.t.Errorf("drawn while stopped: %q", between)
+	}
+	if below, _, _ := strings.Cut(s.text()[stopped+len(between):], text); strings.Contains(below, "A\r\x1b[J") {
+		s.t.Errorf("drawn over what the shell wrote: %q", below)
+	}
+}
+
+// What keys send, and what a terminal is sent.
 const (
 	ctrlC = "\x03"
 	ctrlD = "\x04"
 	ctrlZ = "\x1a"
+
+	hideCursor = "\x1b[?25l"
+	showCursor = "\x1b[?25h"
 )
 
 func nodesOf(c *redlocktest.Cluster) []string {

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -89,24 +89,7 @@ func (s *sale) serve(ctx context.Context) (soldOut bool, err error) {
 	return false, nil
 }
 
-// pause waits and reports whether ctx let it.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// until waits for a condition and reports whether ctx let it.
-func until(ctx context.Context, ok func() bool) bool {
-	for !ok() {
-		if !pause(ctx, 2*time.Millisecond) {
-			return false
-		}
-	}
-	return true
+// exact says whether each unit was sold once, by one till at a time.
+func (s *sale) exact() bool {
+	return s.sold.Load() == units && s.stock.Load() == 0 && s.crowd.Load() == 1
 }

@@ -56,7 +56,8 @@ func TestReport(t *testing.T) {
 			t.Fatalf("%q: got %v, want one object", e.args, said)
 		}
 		r := said[0]
-		if code != e.code || r["outcome"] != e.outcome || r["exit_code"] != float64(e.code) || r["ran"] != e.ran || (r["token"] != nil) != e.ran {
+		if code != e.code || r["outcome"] != e.outcome || r["exit_code"] != float64(e.code) || r["ran"] != e.ran ||
+			(r["token"] != nil) != e.ran {
 			t.Errorf("%q: got %d and %v, want %d, %q, ran: %v", e.args, code, r, e.code, e.outcome, e.ran)
 		}
 		if quiet := e.ran || e.outcome == "done"; (r["error"] == nil) != quiet {
@@ -74,7 +75,8 @@ func TestReport(t *testing.T) {
 func TestReportOfLoss(t *testing.T) {
 	t.Parallel()
 	c := redlocktest.New(t, 5)
-	s := begin(t, c, "run", "--json", "--ttl=2s", "name", "--", "sh", "-c", "exec 2>/dev/null; trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done")
+	s := begin(t, c, "run", "--json", "--ttl=2s", "name", "--",
+		"sh", "-c", "exec 2>/dev/null; trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done")
 	s.expect("ready")
 	c.Kill(0, 2, 4)
 	code := s.code()
@@ -82,7 +84,8 @@ func TestReportOfLoss(t *testing.T) {
 	if len(said) != 2 {
 		t.Fatalf("got %v, want a warning and a report", said)
 	}
-	if code != exitLost || said[0]["warning"] != `lock "name" is lost: ending the command` || said[1]["outcome"] != "lost" || said[1]["ran"] != true {
+	if code != exitLost || said[0]["warning"] != `lock "name" is lost: ending the command` ||
+		said[1]["outcome"] != "lost" || said[1]["ran"] != true {
 		t.Errorf("got %d and %v", code, said)
 	}
 }
@@ -91,7 +94,10 @@ func TestReportOfLoss(t *testing.T) {
 func TestErrorsAsObjects(t *testing.T) {
 	c := redlocktest.New(t, 5)
 	c.Kill(0, 1, 2)
-	for args, want := range map[string]string{"status --json name": "no-quorum", "status --json": "usage", "top --json": "no-quorum", "doctor --json x": "usage", "version --json x": "usage"} {
+	for args, want := range map[string]string{
+		"status --json name": "no-quorum", "status --json": "usage", "top --json": "no-quorum",
+		"doctor --json x": "usage", "version --json x": "usage",
+	} {
 		s := begin(t, c, strings.Fields(args)...)
 		s.code()
 		if said := s.said(); len(said) != 1 || said[0]["outcome"] != want || said[0]["error"] == "" {

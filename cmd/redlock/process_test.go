@@ -86,7 +86,8 @@ func TestRunKilledTakesTheCommandAlong(t *testing.T) {
 		t.Skip("only Linux can do that")
 	}
 	c := redlocktest.New(t, 5)
-	s := begin(t, c, "run", "name", "--", "sh", "-c", "trap 'echo TERM; exit' TERM; echo ready; while :; do sleep 0.02; done")
+	s := begin(t, c, "run", "name", "--",
+		"sh", "-c", "trap 'echo TERM; exit' TERM; echo ready; while :; do sleep 0.02; done")
 	s.expect("ready")
 	s.signal(syscall.SIGKILL)
 	s.expect("TERM")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,22 @@ import (
 
 	"github.com/quorumlock/redlock/redlocktest"
 )
+
+func TestParseNodes(t *testing.T) {
+	for text, want := range map[string][]string{
+		"":                                  {},
+		" , \n":                             {},
+		"redis://a,redis://b":               {"redis://a", "redis://b"},
+		"redis://a redis://b\tredis://c\n":  {"redis://a", "redis://b", "redis://c"},
+		"redis://a, rediss://u:p@b:6380/2,": {"redis://a", "rediss://u:p@b:6380/2"},
+		"a,b:6380":                          {"redis://a", "redis://b:6380"},
+		"unix:///run/redis.sock":            {"unix:///run/redis.sock"},
+	} {
+		if got := parseNodes(text); !slices.Equal(got, want) {
+			t.Errorf("parseNodes(%q): got %q, want %q", text, got, want)
+		}
+	}
+}
 
 // A node that may evict locks is used when that is allowed, and doctor goes on telling of it.
 func TestAllowEviction(t *testing.T) {
@@ -30,16 +47,19 @@ func TestAllowEviction(t *testing.T) {
 	nodes := "--nodes=" + strings.Join(c.URLs(), ",")
 	evicts := "maxmemory-policy allkeys-lru may evict locks"
 	code, out, _ := doctor(t, nodes)
-	if code != exitUnsafe || strings.Count(out, "[refused]") != 3 || !strings.Contains(out, evicts+": CONFIG SET maxmemory-policy noeviction, or see --allow-eviction") {
+	if code != exitUnsafe || strings.Count(out, "[refused]") != 3 ||
+		!strings.Contains(out, evicts+": CONFIG SET maxmemory-policy noeviction, or see --allow-eviction") {
 		t.Errorf("without: got %d,\n%s", code, out)
 	}
 	code, out, _ = doctor(t, nodes, "--allow-eviction")
-	if code != exitUnsafe || strings.Count(out, "[evicts]") != 3 || !strings.Contains(out, evicts+" that are held") || !strings.Contains(out, "unsafe: 3 of 3 nodes vote") {
+	if code != exitUnsafe || strings.Count(out, "[evicts]") != 3 || !strings.Contains(out, evicts+" that are held") ||
+		!strings.Contains(out, "unsafe: 3 of 3 nodes vote") {
 		t.Errorf("with --allow-eviction: got %d,\n%s", code, out)
 	}
 	for want, args := range map[exitCode][]string{exitNoQuorum: nil, exitOK: {"--allow-eviction"}} {
 		var said bytes.Buffer
-		if got := run(t.Context(), append(append([]string{"redlock", "top", nodes}, args...), "name"), &said, &said); got != want {
+		args = append(append([]string{"redlock", "top", nodes}, args...), "name")
+		if got := run(t.Context(), args, &said, &said); got != want {
 			t.Errorf("top %q: got %d, want %d: %s", args, got, want, said.String())
 		}
 	}
@@ -93,7 +113,8 @@ func withoutInfo(t *testing.T, addr string) string {
 					if err != nil {
 						return
 					}
-					node.Write(bytes.ReplaceAll(buf[:n], []byte("\r\nINFO\r\n"), []byte("\r\nNONE\r\n"))) // the client sees it if it fails
+					// The client sees it if this fails.
+					node.Write(bytes.ReplaceAll(buf[:n], []byte("\r\nINFO\r\n"), []byte("\r\nNONE\r\n")))
 				}
 			}()
 		}

@@ -99,7 +99,7 @@ func withLocker(cmd *cli.Command, use func(*redlock.Locker) error) error {
 
 // parseNodes splits at commas and white space, and takes what has no scheme for the host of a redis:// URL.
 func parseNodes(text string) []string {
-	nodes := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r' })
+	nodes := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(", \t\n\r", r) })
 	for i, n := range nodes {
 		if !strings.Contains(n, "://") {
 			nodes[i] = "redis://" + n

@@ -1,12 +1,104 @@
 package main
 
 import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
 	"time"
+
+	"github.com/urfave/cli/v3"
 
 	"github.com/quorumlock/redlock"
 )
 
-// What --json prints. Durations are in seconds, times in RFC 3339; docs/cli.md has the fields.
+// What --json prints: what a verb was asked for, as an object on standard output, and how it went, as a report on
+// standard error. Durations are in seconds, times in RFC 3339; docs/cli.md has the fields.
+
+// jsonFlag is the flag of every verb that has something to tell.
+func jsonFlag(usage string) cli.Flag { return &cli.BoolFlag{Name: "json", Usage: usage} }
+
+// printJSON prints one object on one line.
+func printJSON(out io.Writer, v any) {
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // nobody to tell
+}
+
+// printObject prints what a verb was asked for.
+func printObject(out io.Writer, v any) error {
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// report is how a call of redlock went, for programs: what standard error gets with --json.
+type report struct {
+	Outcome  string       `json:"outcome"`
+	ExitCode exitCode     `json:"exit_code"`
+	Name     string       `json:"name,omitempty"`
+	Ran      *bool        `json:"ran,omitempty"`   // run and once: whether the command was started
+	Token    int64        `json:"token,omitempty"` // run and once: of the hold
+	Error    string       `json:"error,omitempty"`
+	Nodes    []reportNode `json:"nodes,omitempty"`
+}
+
+type reportNode struct {
+	Addr      string  `json:"addr"`
+	Outcome   string  `json:"outcome"`
+	Owner     string  `json:"owner,omitempty"`
+	Remaining float64 `json:"remaining_seconds,omitempty"`
+	Error     string  `json:"error,omitempty"`
+}
+
+// outcomeEnded says that the command ran to its end under the lock; the exit code is its own.
+const outcomeEnded = "ended"
+
+var outcomes = map[exitCode]string{
+	exitUsage: "usage", exitNoQuorum: "no-quorum", exitInternal: "internal", exitTaken: "taken",
+	exitLost: "lost", exitExhausted: "exhausted", exitNotRunnable: "not-runnable", exitNotFound: "not-found",
+}
+
+func reportOn(err error) report {
+	r := report{ExitCode: codeOf(err), Error: complaint(err)}
+	var f *failure
+	if errors.As(err, &f) {
+		r.Outcome = f.outcome
+	}
+	r.Outcome = cmp.Or(r.Outcome, outcomes[r.ExitCode], "signal") // the last one ended the waiting
+	var q *redlock.QuorumError
+	if errors.As(err, &q) {
+		r.Error = summed(err).Error()
+		for _, n := range q.Nodes {
+			v := reportNode{Addr: n.Addr, Outcome: string(n.Outcome), Owner: n.Owner, Remaining: n.Remaining.Seconds()}
+			if n.Err != nil {
+				v.Error = n.Err.Error()
+			}
+			r.Nodes = append(r.Nodes, v)
+		}
+	}
+	return r
+}
+
+// asJSON turns what a verb has to complain about into an object, where that is wanted.
+func asJSON(cmd *cli.Command, err error) error {
+	if !cmd.Bool("json") || complaint(err) == "" {
+		return err
+	}
+	printJSON(cmd.Root().ErrWriter, reportOn(err))
+	return silent(err)
+}
+
+// silent is err when all has been said.
+func silent(err error) error {
+	s := failure{code: codeOf(err)}
+	var f *failure
+	if errors.As(err, &f) {
+		s.last = f.last
+	}
+	return &s
+}
 
 // nodeObject is a node as doctor and top see it.
 type nodeObject struct {
@@ -61,7 +153,7 @@ type findingObject struct {
 
 func (d *diagnosis) object() diagnosisObject {
 	severities := map[redlock.Severity]string{redlock.Note: "note", redlock.Degraded: "degraded", redlock.Unsafe: "unsafe"}
-	o := diagnosisObject{Verdict: verdicts[d.code], Voting: d.voting, Nodes: nodeObjects(d.nodes), Findings: []findingObject{}}
+	o := diagnosisObject{verdicts[d.code], d.voting, nodeObjects(d.nodes), []findingObject{}}
 	for _, f := range d.findings {
 		o.Findings = append(o.Findings, findingObject{f.node, f.Code, severities[f.Severity], f.Text, f.Remedy})
 	}
@@ -70,16 +162,16 @@ func (d *diagnosis) object() diagnosisObject {
 
 // nameObject is a name as status and top see it.
 type nameObject struct {
-	Name      string        `json:"name"`
-	Known     bool          `json:"known"` // a majority has answered
-	Held      bool          `json:"held"`
-	Owner     string        `json:"owner,omitempty"`
-	Readers   []string      `json:"readers,omitempty"`
-	Token     int64         `json:"token,omitempty"`
-	Remaining float64       `json:"remaining_seconds"`
-	Waiting   int           `json:"waiting"`
-	Runs      *runsObject   `json:"runs,omitempty"`
-	Nodes     []sightObject `json:"nodes"`
+	Name      string           `json:"name"`
+	Known     bool             `json:"known"` // a majority has answered
+	Held      bool             `json:"held"`
+	Owner     string           `json:"owner,omitempty"`
+	Readers   []string         `json:"readers,omitempty"`
+	Token     int64            `json:"token,omitempty"`
+	Remaining float64          `json:"remaining_seconds"`
+	Waiting   int              `json:"waiting"`
+	Runs      *runsObject      `json:"runs,omitempty"`
+	Nodes     []nodeViewObject `json:"nodes"`
 }
 
 type runsObject struct {
@@ -89,8 +181,8 @@ type runsObject struct {
 	Remaining float64 `json:"remaining_seconds"`
 }
 
-// sightObject is what one node knows of a name.
-type sightObject struct {
+// nodeViewObject is what one node knows of a name.
+type nodeViewObject struct {
 	Addr      string      `json:"addr"`
 	Counts    bool        `json:"counts"`
 	Error     string      `json:"error,omitempty"`
@@ -111,10 +203,10 @@ func inspectionObject(i redlock.Inspection, unknown error) nameObject {
 	}
 	o := nameObject{
 		Name: i.Name, Known: unknown == nil, Held: i.Owner != "", Owner: i.Owner, Readers: i.Readers, Token: i.Token,
-		Remaining: i.Remaining.Seconds(), Waiting: i.Waiting, Runs: runs(i.Runs), Nodes: []sightObject{},
+		Remaining: i.Remaining.Seconds(), Waiting: i.Waiting, Runs: runs(i.Runs), Nodes: []nodeViewObject{},
 	}
 	for _, n := range i.Nodes {
-		v := sightObject{
+		v := nodeViewObject{
 			Addr: n.Addr, Counts: n.Err == nil, Owner: n.Owner, Token: n.Token, Remaining: n.Remaining.Seconds(),
 			Waiting: n.Waiting, Runs: runs(n.Runs),
 		}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os/exec"
+	"testing"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/cmd/redlock/internal/demo"
+)
+
+func TestCodeOf(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want exitCode
+	}{
+		{nil, 0},
+		{usagef("x"), 64},
+		{&failure{code: 7}, 7},
+		{fmt.Errorf("y: %w", redlock.ErrInvalid), 64},
+		{fmt.Errorf("y: %w", redlock.ErrNoQuorum), 69},
+		{fmt.Errorf("y: %w", redlock.ErrTaken), 75},
+		{fmt.Errorf("y: %w", redlock.ErrLost), 79},
+		{fmt.Errorf("y: %w", redlock.ErrMaxHold), 79},
+		{fmt.Errorf("y: %w", redlock.ErrExhausted), 80},
+		{demo.ErrNotHeld, 1},
+		{redlock.ErrClosed, 70},
+		{io.ErrUnexpectedEOF, 70},
+		// When the wait ends, the reason of the last attempt decides.
+		{errors.Join(redlock.ErrNoQuorum, context.DeadlineExceeded), 69},
+		{errors.Join(redlock.ErrTaken, context.DeadlineExceeded), 75},
+		{context.DeadlineExceeded, 75},
+		{errors.Join(redlock.ErrNoQuorum, redlock.ErrLost), 69},
+		{errors.Join(redlock.ErrLost, redlock.ErrNoQuorum), 69},
+		{errors.Join(redlock.ErrLost, redlock.ErrTaken), 75},
+		{notRunnable("x", exec.ErrNotFound), 127},
+		{notRunnable("x", &fs.PathError{Op: "fork/exec", Path: "x", Err: fs.ErrNotExist}), 127},
+		{notRunnable("x", &exec.Error{Name: "x", Err: fs.ErrPermission}), 126},
+	} {
+		if got := codeOf(c.err); got != c.want {
+			t.Errorf("codeOf(%v): got %d, want %d", c.err, got, c.want)
+		}
+	}
+}
+
+func TestComplaintIsOneLine(t *testing.T) {
+	err := errors.Join(errors.New("redlock: one"), errors.New("two"))
+	if got, want := complaint(err), "one; two"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := complaint(nil); got != "" {
+		t.Errorf("no error: got %q, want nothing", got)
+	}
+}

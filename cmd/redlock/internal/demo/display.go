@@ -1,0 +1,164 @@
+package demo
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
+	"github.com/quorumlock/redlock/redlocktest"
+)
+
+// heading begins a step.
+func (d *demo) heading(title, intro string) {
+	d.Print("", d.Paint(terminal.Bold, title), d.Paint(terminal.Dim, intro), "")
+}
+
+// say tells what has just happened.
+func (d *demo) say(mark, format string, args ...any) {
+	at := fmt.Sprintf("%6.2fs", time.Since(d.start).Seconds())
+	d.Print(fmt.Sprintf("%s  %s %s", d.Paint(terminal.Dim, at), d.Mark(mark), fmt.Sprintf(format, args...)))
+}
+
+// detail adds to what was said.
+func (d *demo) detail(format string, args ...any) {
+	d.Print(strings.Repeat(" ", 11) + fmt.Sprintf(format, args...))
+}
+
+// sold tells how a sale ended.
+func (d *demo) sold(s *sale) {
+	mark := terminal.Bad
+	if s.exact() {
+		mark = terminal.Good
+	}
+	d.say(mark, "sold %d of %d units; the stock says that %d are left", s.sold.Load(), units, s.stock.Load())
+}
+
+// showState shows masters and sale until the returned function is called: below all else on a live screen, elsewhere in
+// a line now and then.
+func (d *demo) showState() (stop func()) {
+	if d.Live {
+		return d.Animate(d.state)
+	}
+	shown, text := time.Now(), ""
+	return terminal.Repeat(func() {
+		if now := d.stateInWords(); now != text && time.Since(shown) >= 500*time.Millisecond {
+			shown, text = time.Now(), now
+			d.say(terminal.Neutral, "%s", now)
+		}
+	})
+}
+
+// state draws masters and sale.
+func (d *demo) state(width int) []string {
+	marks, alive := d.masters()
+	for i := range marks {
+		marks[i] += " " + d.Paint(terminal.Dim, strconv.Itoa(i+1))
+	}
+	verdict := fmt.Sprintf("%d of %d up: a majority", alive, masters)
+	if alive < majority {
+		verdict = d.Paint(terminal.Red, fmt.Sprintf("%d of %d up: no majority", alive, masters))
+	}
+	s := d.current.Load()
+	sold := int(s.sold.Load())
+	numbers := fmt.Sprintf("%d sold, stock says %d", sold, s.stock.Load())
+	if sold > units {
+		numbers = d.Paint(terminal.Red, numbers)
+	}
+	cells := min(max(width-40, 9), 48)
+	return []string{
+		"  masters  " + strings.Join(marks, "  ") + "   " + verdict,
+		"  sold     " + d.Bar(sold, units, customers, cells) + " " + numbers,
+	}
+}
+
+// stateInWords says the same on one line.
+func (d *demo) stateInWords() string {
+	marks, _ := d.masters()
+	s := d.current.Load()
+	return fmt.Sprintf("masters %s, sold %d, stock %d", strings.Join(marks, ""), s.sold.Load(), s.stock.Load())
+}
+
+// masters returns a mark for each, and how many are up.
+func (d *demo) masters() (marks []string, alive int) {
+	for i := range d.cluster.Len() {
+		mark := terminal.Down
+		if d.cluster.State(i) == redlocktest.Up {
+			mark, alive = terminal.Up, alive+1
+		}
+		marks = append(marks, d.Mark(mark))
+	}
+	return marks, alive
+}
+
+// explain shows why a lock was not granted, node by node.
+func (d *demo) explain(err error) {
+	var q *redlock.QuorumError
+	if !errors.As(err, &q) {
+		d.detail("%v", err)
+		return
+	}
+	reason := "no quorum"
+	if errors.Is(err, redlock.ErrTaken) {
+		reason = "taken"
+	}
+	d.detail("%s: %d of %d nodes granted it, %d are needed",
+		d.Paint(terminal.Red, reason), q.Granted, len(q.Nodes), q.Need)
+	for i, n := range q.Nodes {
+		mark := terminal.Bad
+		if n.Outcome == redlock.OutcomeGranted {
+			mark = terminal.Good
+		} else if n.Outcome == redlock.OutcomeLate {
+			mark = terminal.Neutral
+		}
+		const margin = 18 // of what stands before the reason
+		lines := terminal.Wrap(strings.Fields(n.Error()), d.Width()-margin)
+		d.detail("  %s %d  %s", d.Mark(mark), i+1, lines[0])
+		for _, line := range lines[1:] {
+			d.detail("       %s", line)
+		}
+	}
+}
+
+// summary tells the outcome, and returns an error where the lock did not hold.
+func (d *demo) summary() error {
+	d.Print("", d.Paint(terminal.Bold, "Summary"), "")
+	line := func(mark, what, format string, args ...any) {
+		d.Print(fmt.Sprintf("  %s %-18s %s", d.Mark(mark), what, fmt.Sprintf(format, args...)))
+	}
+	sold := d.unlocked.sold.Load()
+	line(terminal.Bad, "without the lock", "%d sold of %d: oversold by %d", sold, units, max(0, sold-units))
+	sold = d.locked.sold.Load()
+	if d.locked.exact() {
+		line(terminal.Good, "with the lock", "%d sold of %d: exact, 2 of %d masters dead for %.1f s",
+			sold, units, masters, d.outage.Seconds())
+	} else {
+		line(terminal.Bad, "with the lock", "%d sold of %d, up to %d tills at once: THE LOCK DID NOT HOLD",
+			sold, units, d.locked.crowd.Load())
+	}
+	if d.early == 0 {
+		line(terminal.Good, "without majority", "no lock granted; again %s after it came back",
+			d.again.Round(time.Millisecond))
+	} else {
+		line(terminal.Bad, "without majority", "%d locks granted: THAT MUST NOT BE", d.early)
+	}
+	d.Print("", d.Paint(terminal.Dim, fmt.Sprintf("Took %.1f s. Next: redlock run --help", time.Since(d.start).Seconds())))
+	if !d.locked.exact() || d.early > 0 {
+		return ErrNotHeld
+	}
+	return nil
+}
+
+// numbers lists nodes as people count them: "1, 3 and 5".
+func numbers(nodes []int) string {
+	words := make([]string, len(nodes))
+	for i, n := range nodes {
+		words[i] = strconv.Itoa(n + 1)
+	}
+	return english.WordSeries(words, "and")
+}

@@ -1,0 +1,175 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
+)
+
+func (d *demo) withoutLock(ctx context.Context) error {
+	d.heading("1  Without a lock", "Each till reads the stock, thinks a little, and writes back one less.")
+	s := newSale()
+	d.unlocked = s
+	d.current.Store(s)
+	defer d.showState()()
+	timeToRead(ctx)
+	d.say(terminal.Neutral, "%d tills open", tills)
+	if err := s.open(ctx, unguarded); err != nil {
+		return err
+	}
+	d.sold(s)
+	d.detail("Up to %d tills read the same number before one of them wrote.", s.crowd.Load())
+	timeToRead(ctx)
+	return ctx.Err()
+}
+
+func (d *demo) withLock(ctx context.Context) error {
+	d.heading("2  With the lock", `The same, but a till holds the lock "`+saleLock+`" from reading to writing.`)
+	s := newSale()
+	d.locked = s
+	d.current.Store(s)
+	defer d.showState()()
+	timeToRead(ctx)
+	d.say(terminal.Neutral, "%d tills open", tills)
+
+	var failing errgroup.Group
+	open, shut := context.WithCancel(ctx)
+	failing.Go(func() error {
+		if !until(open, func() bool { return s.sold.Load() >= units*35/100 }) {
+			return nil
+		}
+		gone := time.Now()
+		d.kill(1, 3)
+		d.detail("Three of five are still a majority: the sale goes on.")
+		if !until(open, func() bool { return s.sold.Load() >= units*70/100 }) {
+			return nil
+		}
+		d.outage = time.Since(gone)
+		return d.revive(1, 3)
+	})
+	err := s.open(ctx, d.guarded)
+	shut()
+	if err := errors.Join(err, failing.Wait()); err != nil {
+		return err
+	}
+	d.sold(s)
+	timeToRead(ctx)
+	return ctx.Err()
+}
+
+// guarded is the guard that the demo is about. What it reports can happen on a machine that is too busy to let
+// five masters answer in time.
+func (d *demo) guarded(ctx context.Context, serve func(context.Context) error) error {
+	err := d.locker.Do(ctx, saleLock, serve)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return err
+	case errors.Is(err, redlock.ErrLost):
+		d.say(terminal.Neutral, "a till lost the lock, and was told so")
+		return nil
+	case errors.Is(err, redlock.ErrNoQuorum):
+		d.say(terminal.Neutral, "a till is done, but too few masters heard of it; the TTL will tell them")
+		return nil
+	}
+	return err
+}
+
+func (d *demo) withoutMajority(ctx context.Context) error {
+	d.heading("3  Without a majority",
+		"Two masters cannot tell whether the other three gave the lock to somebody else.")
+	defer d.showState()()
+	timeToRead(ctx)
+	d.kill(0, 2, 4)
+
+	asked := time.Now()
+	lock, err := d.locker.TryLock(ctx, saleLock)
+	took := time.Since(asked)
+	if err == nil {
+		d.early++
+		lock.Unlock(ctx) // it should not exist
+	}
+	d.say(terminal.Neutral, "A till asks for the lock. The answer, after %s:", took.Round(10*time.Microsecond))
+	d.explain(err)
+
+	// All tills wait for it, until the end of the step.
+	var waiting errgroup.Group
+	var granted atomic.Int64
+	waits, enough := context.WithTimeout(ctx, 6*time.Second)
+	defer enough()
+	for range tills {
+		waiting.Go(func() error {
+			return d.guarded(waits, func(context.Context) error {
+				granted.Add(1)
+				return nil
+			})
+		})
+	}
+	d.say(terminal.Neutral, "%d tills wait for the lock", tills)
+	pause(ctx, time.Second)
+	d.early += granted.Load()
+	if d.early > 0 {
+		d.say(terminal.Bad, "the lock was granted %d times without a majority", d.early)
+	} else {
+		d.say(terminal.Good, "after one second nobody holds it")
+	}
+
+	back := time.Now()
+	if err := d.revive(0, 2, 4); err != nil {
+		return err
+	}
+	if until(waits, func() bool { return granted.Load() > d.early }) {
+		d.again = time.Since(back)
+		d.say(terminal.Good, "a till holds the lock, %s after the majority came back", d.again.Round(time.Millisecond))
+	}
+	if err := waiting.Wait(); err != nil {
+		return fmt.Errorf("waiting for the majority's return: %w", err)
+	}
+	d.say(terminal.Good, "all %d tills have held it, one after the other", granted.Load())
+	timeToRead(ctx)
+	return ctx.Err()
+}
+
+func (d *demo) kill(nodes ...int) {
+	d.cluster.Kill(nodes...)
+	d.say(terminal.Down, "masters %s are killed: connections cut, data gone", numbers(nodes))
+}
+
+func (d *demo) revive(nodes ...int) error {
+	err := d.cluster.Revive(nodes...)
+	if err == nil {
+		d.say(terminal.Up, "masters %s are back, and empty", numbers(nodes))
+	}
+	return err
+}
+
+// timeToRead keeps what was said last on the screen for a moment.
+func timeToRead(ctx context.Context) { pause(ctx, 700*time.Millisecond) }
+
+// pause waits and reports whether ctx let it.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// until waits for a condition and reports whether ctx let it.
+func until(ctx context.Context, ok func() bool) bool {
+	for !ok() {
+		if !pause(ctx, 2*time.Millisecond) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,59 @@
+package terminal
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestPrinter(t *testing.T) {
+	rows := [][]string{{"NODE", "UP", "TROUBLE"}, {"127.0.0.1:7001", "1h", "-"}, {"n2", "-", "unreachable"}}
+	for width, want := range map[int]string{
+		0: "NODE            UP  TROUBLE\n127.0.0.1:7001  1h  -\nn2              -   unreachable\n" +
+			"1. a sentence that is longer than the terminal is wide\n",
+		24: "NODE            UP  TRO…\n127.0.0.1:7001  1h  -\nn2              -   unr…\n" +
+			"1. a sentence that is\n   longer than the\n   terminal is wide\n",
+	} {
+		var out bytes.Buffer
+		p := Printer{out: &out, width: width}
+		err := errors.Join(p.Table(rows), p.Item("1. ", "a sentence that is longer than the terminal is wide"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); got != want {
+			t.Errorf("width %d: got\n%swant\n%s", width, got, want)
+		}
+	}
+}
+
+// A disk that is full must not look like a table that was printed.
+func TestPrinterTellsOfErrors(t *testing.T) {
+	if err := (Printer{out: full{}}).Print("text"); !errors.Is(err, errFull) {
+		t.Errorf("got %v, want %v", err, errFull)
+	}
+}
+
+type full struct{}
+
+var errFull = errors.New("no space left")
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+func TestClip(t *testing.T) {
+	for width, want := range map[int]string{0: "○ three|a", 9: "○ three|a", 7: "○ three|a", 6: "○ thr…|a", 1: "…|a"} {
+		if got := strings.Join(Clip([]string{"○ three", "a"}, width), "|"); got != want {
+			t.Errorf("width %d: got %q, want %q", width, got, want)
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for width, want := range map[int]string{
+		3: "a|bb|ccc|dddd", 4: "a bb|ccc|dddd", 8: "a bb ccc|dddd", 100: "a bb ccc dddd",
+	} {
+		if got := strings.Join(Wrap(strings.Fields("a bb ccc dddd"), width), "|"); got != want {
+			t.Errorf("width %d: got %q, want %q", width, got, want)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	hideCursor = "\x1b[?25l"
+	showCursor = "\x1b[?25h"
+)
+
+// Screen is where lines stay and, if it is live, a few below them change.
+type Screen struct {
+	Colours
+	// Live is whether lines can change in place. Set by NewScreen; it may be cleared before anything is printed.
+	Live bool
+
+	mu    sync.Mutex // guards the fields below, and is held while we are stopped
+	out   io.Writer
+	below func(width int) []string // draws the lines that change; nil: there are none
+	drawn int                      // how many of them stand on the screen now
+}
+
+// NewScreen returns a Screen that writes to out, and is live where out is a terminal that can do it.
+func NewScreen(out io.Writer) *Screen {
+	return &Screen{Colours: coloursOn(out), Live: rewrites(out), out: out}
+}
+
+// Width is that of the terminal, or what is usual where there is none.
+func (s *Screen) Width() int {
+	if width := columns(s.out); width > 0 {
+		return width
+	}
+	return usual
+}
+
+// Print prints lines that stay, above those that change.
+func (s *Screen) Print(lines ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draw(lines)
+}
+
+// Animate shows what below draws, and draws it again and again until the returned function is called, which removes
+// it. The screen must be live.
+func (s *Screen) Animate(below func(width int) []string) (stop func()) {
+	s.mu.Lock()
+	s.below = below
+	io.WriteString(s.out, hideCursor)
+	s.mu.Unlock()
+	end := Repeat(func() { s.Print() })
+	return func() {
+		end()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.below = nil
+		s.draw(nil)
+		io.WriteString(s.out, showCursor)
+	}
+}
+
+// Repeat calls do as often as the eye can follow, until the returned function is called; that returns when do has.
+func Repeat(do func()) (stop func()) {
+	quit := make(chan struct{})
+	var repeating sync.WaitGroup
+	repeating.Go(func() {
+		tick := time.NewTicker(60 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				do()
+			case <-quit:
+				return
+			}
+		}
+	})
+	return func() {
+		close(quit)
+		repeating.Wait()
+	}
+}
+
+// HeedStops has Ctrl-Z stop us with the cursor shown, until the returned function is called. That should be last: once
+// caught, Ctrl-Z does nothing by itself.
+func (s *Screen) HeedStops() (end func()) {
+	if !s.Live {
+		return func() {}
+	}
+	stops := make(chan os.Signal, 1)
+	catchStop(stops)
+	var heeding sync.WaitGroup
+	heeding.Go(func() {
+		for range stops {
+			s.suspend()
+		}
+	})
+	return func() {
+		signal.Stop(stops) // nothing is sent from now on
+		close(stops)
+		heeding.Wait()
+	}
+}
+
+// suspend gives the terminal to the shell, and goes on below what was written there meanwhile.
+func (s *Screen) suspend() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.below != nil {
+		io.WriteString(s.out, showCursor)
+	}
+	if Suspend() {
+		s.drawn = 0
+	}
+	if s.below != nil {
+		io.WriteString(s.out, hideCursor)
+	}
+}
+
+// draw prints lines that stay where the changing ones were, and those below, in one write: no flicker. The caller has
+// s.mu.
+func (s *Screen) draw(lines []string) {
+	var b strings.Builder
+	if s.drawn > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA\r\x1b[J", s.drawn)
+		s.drawn = 0
+	}
+	for _, line := range lines {
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	if s.below != nil {
+		below := append([]string{""}, s.below(s.Width())...)
+		for _, line := range below {
+			b.WriteString(line + "\n")
+		}
+		s.drawn = len(below)
+	}
+	io.WriteString(s.out, b.String()) // nobody to tell
+}

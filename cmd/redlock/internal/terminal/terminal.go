@@ -1,0 +1,104 @@
+// Package terminal draws: in colour, in tables, in sentences that end at the edge, and in lines that change in place.
+//
+// It knows how wide a terminal is, how to take back what was written, and how to give the terminal to the shell that
+// asks for it; and what to leave out where there is no terminal. It must not know what is drawn: no locks, no nodes and
+// no verbs.
+package terminal
+
+import (
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// Is says whether out is a terminal. On Windows nothing is: not every console there understands escape sequences, and
+// plain lines are always readable.
+func Is(out io.Writer) bool {
+	f, ok := out.(*os.File)
+	return ok && runtime.GOOS != "windows" && term.IsTerminal(int(f.Fd()))
+}
+
+// rewrites says whether what is written to out can be taken back: it understands escape sequences.
+func rewrites(out io.Writer) bool { return os.Getenv("TERM") != "dumb" && Is(out) }
+
+// columns is the width of the terminal that out is, read anew each time: it may be resized. 0: out is none.
+func columns(out io.Writer) int {
+	if !Is(out) {
+		return 0
+	}
+	if width, _, err := term.GetSize(int(out.(*os.File).Fd())); err == nil && width > 0 {
+		return width
+	}
+	return usual
+}
+
+// usual is the width of a terminal that does not tell its own.
+const usual = 80
+
+// Colours is whether to write in colour: on a terminal, unless NO_COLOR is set (no-color.org).
+type Colours bool
+
+func coloursOn(out io.Writer) Colours { return Colours(rewrites(out) && os.Getenv("NO_COLOR") == "") }
+
+// The few colours that there are.
+const (
+	Bold   = "1"
+	Dim    = "2"
+	Red    = "31"
+	Green  = "32"
+	Yellow = "33"
+)
+
+// Paint returns text in a colour; "" is none.
+func (c Colours) Paint(colour, text string) string {
+	if !c || colour == "" {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+}
+
+// Marks in front of what happened.
+const (
+	Good    = "✓"
+	Bad     = "✗"
+	Up      = "●"
+	Down    = "○"
+	Neutral = "·"
+)
+
+// Mark returns a mark in its colour.
+func (c Colours) Mark(mark string) string {
+	switch mark {
+	case Good, Up:
+		return c.Paint(Green, mark)
+	case Bad, Down:
+		return c.Paint(Red, mark)
+	}
+	return c.Paint(Dim, mark)
+}
+
+// Bar draws value in cells that stand for most. What lies beyond full is red.
+func (c Colours) Bar(value, full, most, cells int) string {
+	const eighths = " ▏▎▍▌▋▊▉█"
+	fill := func(n int) string { // n eighths of a cell
+		text := strings.Repeat("█", n/8)
+		if n%8 > 0 {
+			text += string([]rune(eighths)[n%8])
+		}
+		return text
+	}
+	width := func(n int) int { return n * cells * 8 / most }
+	limit := width(full) / 8 * 8
+	if value <= full {
+		inside := fill(min(width(value), limit))
+		empty := strings.Repeat("░", limit/8-utf8.RuneCountInString(inside))
+		return c.Paint(Green, inside) + c.Paint(Dim, empty) + "▏" + strings.Repeat(" ", cells-limit/8)
+	}
+	over := fill(width(min(value, most)) - limit)
+	rest := cells - limit/8 - utf8.RuneCountInString(over)
+	return c.Paint(Green, fill(limit)) + "▏" + c.Paint(Red, over) + strings.Repeat(" ", max(rest, 0))
+}
