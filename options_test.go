@@ -86,3 +86,32 @@ func TestJitter(t *testing.T) {
 		t.Errorf("a limit below the shortest: got %v", got)
 	}
 }
+
+// Options that are accepted leave something of the TTL to trust, and fit each other.
+func FuzzOptions(f *testing.F) {
+	f.Add(int64(10*time.Second), int64(250*time.Millisecond), int64(30*time.Second), int64(time.Minute), int64(2*time.Millisecond), 0.01)
+	f.Add(int64(1), int64(-1), int64(0), int64(0), int64(1<<62), 1.0)
+	f.Add(int64(1<<62), int64(1), int64(1<<62), int64(1<<62), int64(0), 0.0)
+	f.Fuzz(func(t *testing.T, ttl, timeout, guard, retention, slack int64, factor float64) {
+		base := defaults()
+		o, err := settle(&base, false, []Option{
+			WithTTL(time.Duration(ttl)), WithNodeTimeout(time.Duration(timeout)), WithRestartGuard(time.Duration(guard)),
+			WithFenceRetention(time.Duration(retention)), WithDrift(factor, time.Duration(slack)),
+		})
+		if err != nil {
+			if !errors.Is(err, ErrInvalid) {
+				t.Errorf("got %v, want ErrInvalid", err)
+			}
+			return
+		}
+		if left := o.drift.validity(o.ttl, 0); left <= 0 || left > o.ttl {
+			t.Errorf("TTL %s is accepted, and %s of it may be trusted", o.ttl, left)
+		}
+		if o.nodeTimeout <= 0 || o.guard > 0 && o.ttl > o.guard || o.retention < o.ttl {
+			t.Errorf("accepted: %+v", o)
+		}
+		if o.ttlArg.(int64) <= 0 {
+			t.Errorf("the nodes are told a TTL of %d ms", o.ttlArg)
+		}
+	})
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -212,22 +211,6 @@ func TestANodeThatBecomesAReplicaIsLeft(t *testing.T) {
 	})
 }
 
-func TestSecretsStayOutOfErrors(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		for i, n := range fl.nodes {
-			n.SetPassword("right")
-			fl.urls[i] = "redis://someone:hunter2@" + n.Addr()
-		}
-		_, err := fl.locker("a").TryLock(t.Context(), "job")
-		if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "WRONGPASS") || !strings.Contains(err.Error(), "n0:6379") {
-			t.Errorf("got %v, want ErrNoQuorum that names the node and WRONGPASS", err)
-		}
-		if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "someone") {
-			t.Errorf("the error tells a secret: %v", err)
-		}
-	})
-}
-
 func TestTheQueueIsBounded(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
@@ -272,114 +255,4 @@ func TestNothingLeaks(t *testing.T) {
 			_ = k.Unlock(t.Context())
 		}
 	})
-}
-
-func TestNewDoesNotWaitForAMinority(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, fl *fleet) {
-		fl.nodes[0].Pause()
-		fl.nodes[1].Crash(false)
-		var l *Locker
-		within(t, 250*ms, "New", func() { l = fl.locker("a") })
-		k := must(l.Lock(t.Context(), "job"))(t)
-		_ = k.Unlock(t.Context())
-		fl.nodes[0].Resume()
-	})
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		for _, n := range fl.nodes {
-			n.Crash(false)
-		}
-		within(t, 100*ms, "New", func() {
-			l := fl.locker("a", WithRestartGuard(0))
-			if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "refused") {
-				t.Errorf("got %v, want ErrNoQuorum that says why", err)
-			}
-			for _, n := range fl.nodes {
-				n.Restart()
-			}
-			k := must(l.Lock(t.Context(), "job"))(t)
-			_ = k.Unlock(t.Context())
-		})
-	})
-}
-
-// A node that accepts connections and says nothing must not hold up Close, whatever is being set up just then.
-func TestCloseDoesNotWaitForASilentNode(t *testing.T) {
-	for _, timeout := range []time.Duration{20 * ms, 250 * ms, 2 * time.Second} {
-		for after := range 12 {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				l := fl.locker("a", WithNodeTimeout(timeout))
-				k := must(fl.locker("b").Lock(t.Context(), "job"))(t)
-				ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
-				defer cancel()
-				if _, err := l.Lock(ctx, "job"); !errors.Is(err, ErrTaken) { // so that it listens
-					t.Errorf("got %v, want ErrTaken", err)
-				}
-				fl.nodes[0].Pause()
-				fl.net.Reset(sim.Link{Client: "a", Node: fl.nodes[0].Addr()})
-				time.Sleep(time.Duration(after*after) * 10 * ms)
-				within(t, 2*timeout, fmt.Sprintf("Close at a node timeout of %s, %d", timeout, after), func() { _ = l.Close() })
-				fl.nodes[0].Resume()
-				_ = k.Unlock(t.Context())
-			})
-		}
-	}
-}
-
-// Where each of the many round trips of the first connection takes long, New gives up waiting for it, and it goes on.
-func TestNewReturnsInTimeWhateverARoundTripTakes(t *testing.T) {
-	for _, c := range []struct{ trip, timeout, limit time.Duration }{
-		{900 * ms, 250 * ms, time.Second},
-		{900 * ms, 500 * ms, 2 * time.Second},
-		{200 * ms, 250 * ms, time.Second},
-		{900 * ms, 2 * time.Second, 8 * time.Second},
-	} {
-		bubble(t, 3, func(t *testing.T, fl *fleet) {
-			fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: c.trip / 2, Max: c.trip / 2})
-			var l *Locker
-			within(t, c.limit+ms, fmt.Sprintf("New with round trips of %s and a node timeout of %s", c.trip, c.timeout), func() {
-				l = fl.locker("a", WithNodeTimeout(c.timeout))
-			})
-			if c.trip > c.timeout {
-				return
-			}
-			time.Sleep(20 * time.Second)
-			k := must(l.TryLock(t.Context(), "job"))(t)
-			_ = k.Unlock(t.Context())
-		})
-	}
-}
-func TestBadNodesAreRefusedWithoutTheirSecrets(t *testing.T) {
-	const secret = "hunter2"
-	for _, c := range []struct {
-		nodes []string
-		want  string // a part of the error
-	}{
-		{nil, "no nodes"},
-		{[]string{""}, "node 1: not a URL"},
-		{[]string{"localhost:6379"}, "not a URL"},
-		{[]string{"redis://h:1", "h:" + secret + "@2"}, "node 2: not a URL"},
-		{[]string{"redis://u:" + secret + "@h:99999"}, "port"},
-		{[]string{"redis://u:" + secret + "@h:" + secret}, "not a URL"},
-		{[]string{"redis://u:" + secret + "@"}, "no host"},
-		{[]string{"redis://u:" + secret + "@h/" + secret}, "database"},
-		{[]string{"redis://u:" + secret + "@h/0?timeout=" + secret}, "query"},
-		{[]string{"http://u:" + secret + "@h"}, `scheme "http"`},
-		{[]string{"unix://run/r.sock"}, "three slashes"},
-		{[]string{"redis://u:%zz" + secret + "@h"}, "not a URL"},
-		{[]string{"redis://h:1", "redis://h:2", "redis://u:" + secret + "@H:1/5"}, "nodes 1 and 3 are the same server h:1"},
-		{make([]string, maxNodes+1), "at most 31"},
-	} {
-		l, err := New(c.nodes)
-		if err == nil {
-			_ = l.Close()
-			t.Errorf("%q: no error", c.nodes)
-			continue
-		}
-		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: got %q, want ErrInvalid with %q", c.nodes, err, c.want)
-		}
-		if strings.Contains(err.Error(), secret) {
-			t.Errorf("%q: the error tells the secret: %v", c.nodes, err)
-		}
-	}
 }

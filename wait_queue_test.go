@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -376,69 +377,6 @@ func TestOwnersStandInTheOrderOfTime(t *testing.T) {
 	}
 }
 
-// A grant is a vote for one token: after a raise it is none for the new one.
-func TestAGrantCountsForItsTokenAlone(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a")
-		w := l.newWaiter(wanted{op: "lock", name: "job", key: "job"}, l.opts, 0)
-		defer w.giveUp()
-		c := l.askFor(enqueue, w.hold)
-		defer func() { c.holders.Store(1); c.Done() }() // it was put to nobody
-		granted := func(when string, want int) {
-			t.Helper()
-			if v := w.count(c); v.given != 2 || v.granted != want {
-				t.Errorf("%s: given %d, granted %d, want 2 and %d", when, v.given, v.granted, want)
-			}
-		}
-		w.tell(0, answer{vote: voteGranted})
-		w.tell(1, answer{vote: voteGranted})
-		granted("handed over", 2)
-		w.hold.token++
-		granted("after a raise that nobody answered", 0)
-		w.accepted[1] = w.hold.token
-		granted("after a raise that one accepted", 1)
-		w.tell(0, answer{vote: voteOutbid, token: w.hold.token})
-		granted("a node knows the number from somebody else", 1)
-		w.tell(1, answer{vote: voteOutbid, token: w.hold.token})
-		granted("a node knows the number from us", 1)
-		w.tell(1, answer{vote: voteOutbid, token: w.hold.token + 1})
-		granted("a node knows a larger one by now", 0)
-	})
-}
-
-// What a node told before it was asked is worth nothing once it has been asked and has not confirmed it: it may have
-// restarted in between, and have given the lock back to its holder.
-func TestWhatWasToldIsConfirmedOrForgotten(t *testing.T) {
-	for _, c := range []struct {
-		vote  vote
-		old   bool
-		given int
-	}{
-		{voteAbstained, false, 1},
-		{voteFailed, false, 1}, // the answer may be older than what was told
-		{voteAbstained, true, 0},
-		{voteFailed, true, 0},
-		{voteTaken, true, 0},
-		{voteGranted, true, 1},
-	} {
-		bubble(t, 3, func(t *testing.T, fl *fleet) {
-			l := fl.locker("a")
-			w := l.newWaiter(wanted{op: "lock", name: "job", key: "job"}, l.opts, 0)
-			defer w.giveUp()
-			w.tell(2, answer{vote: voteGranted})
-			w.told[2].old = c.old
-			asked := &round{answers: make([]answer, 3)}
-			asked.answers[2].vote = c.vote
-			asked.votes.Store(uint64(ballot(2, c.vote)))
-			for range 2 { // it stays forgotten
-				if v := w.count(asked); v.given != c.given {
-					t.Errorf("%v, old %v: got %d votes, want %d", c.vote, c.old, v.given, c.given)
-				}
-			}
-		})
-	}
-}
-
 // A node's clock was far ahead, and the token that it made known is too large to follow: for a waiter, too, that is no
 // matter of somebody else having the lock.
 func TestATokenTooFarAheadIsNoQuorumForAWaiter(t *testing.T) {
@@ -499,4 +437,99 @@ func TestVotesThatWereToldDoNotGrowYounger(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A wait ends while its question is on the way to nodes that have forgotten the script of the question, and know that of
+// the release. The question must not be repeated behind the release.
+func TestAQuestionIsNotRepeatedBehindItsUndo(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
+		b := fl.locker("b", WithBackoff(func(int) time.Duration { return 50 * time.Millisecond }))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			_, err := b.Lock(ctx, "job")
+			ended <- err
+		}()
+		time.Sleep(time.Second)
+		fl.net.SetDelay(sim.Link{Client: "b"}, sim.Up, sim.Delay{Min: 200 * ms, Max: 200 * ms})
+		time.Sleep(300 * time.Millisecond) // from now on a question is on its way all the time
+		for _, n := range fl.nodes {
+			n.Do("SCRIPT", "FLUSH")
+			n.Do("SCRIPT", "LOAD", release.Script.Source)
+			n.Do("DEL", "job")
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want the wait cancelled", err)
+		}
+		time.Sleep(2 * time.Second)
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("taken on %d nodes by a wait that has ended", got)
+		}
+		_ = k.Unlock(t.Context())
+	})
+}
+
+// Of a majority that has answered just now, one accepted the token; another one had told so before.
+func TestAWinOnFreshAnswersNeedsFreshAcceptance(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		w := l.newWaiter(wanted{op: "lock", name: "job", key: "job"}, l.opts, 0)
+		for _, n := range fl.nodes {
+			n.Do("SET", "job", w.owner, "PX", 10_000)
+		}
+		w.hold.asked = l.all
+		h, err := w.win(t.Context(), view{given: 3, granted: 2, fresh: 2, sure: 1}, l.opts.clock.now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if known := fl.nodes[0].Do("ZSCORE", tokensName, "job"); known != strconv.FormatInt(h.token, 10) {
+			t.Errorf("won with token %d, and the nodes know %v", h.token, known)
+		}
+	})
+}
+
+// Waiting must not overwrite what is not ours: the node may show it as absent, as MGET does a list.
+func TestWaitersLeaveForeignKeysAlone(t *testing.T) {
+	waits := map[string]func(context.Context, *Locker) (*Lock, error){
+		"Lock":  func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "list") },
+		"RLock": func(ctx context.Context, l *Locker) (*Lock, error) { return l.RWMutex("list").RLock(ctx) },
+		"LockAll": func(ctx context.Context, l *Locker) (*Lock, error) {
+			return l.LockAll(ctx, []string{"list", "z"})
+		},
+	}
+	for what, first := range waits {
+		for then, second := range waits {
+			t.Run(what+"/"+then, func(t *testing.T) {
+				bubble(t, 3, func(t *testing.T, fl *fleet) {
+					for _, n := range fl.nodes {
+						n.Do("LPUSH", "list", "theirs")
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+					defer cancel()
+					failed := make(chan error)
+					for i, wait := range []func(context.Context, *Locker) (*Lock, error){first, second} {
+						l := fl.locker(strconv.Itoa(i))
+						time.Sleep(100 * ms)
+						go func() {
+							_, err := wait(ctx, l)
+							failed <- err
+						}()
+					}
+					for range 2 {
+						err := <-failed
+						if !errors.Is(err, ErrTaken) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "not a string") {
+							t.Errorf("got %v, want ErrTaken because the key is not a string", err)
+						}
+					}
+					for _, n := range fl.nodes {
+						if got := n.Do("LRANGE", "list", "0", "-1"); fmt.Sprint(got) != "[theirs]" {
+							t.Errorf("the list holds %v", got)
+						}
+					}
+				})
+			})
+		}
+	}
 }

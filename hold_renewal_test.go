@@ -395,3 +395,94 @@ func TestAHoldThatIsWonDuringCloseEnds(t *testing.T) {
 		}
 	})
 }
+
+// The same of an extension: it is on its way when the lock is given back.
+func TestAnExtensionIsNotRepeatedBehindTheRelease(t *testing.T) {
+	modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
+		k := must(fl.locker("a", opts...).Lock(t.Context(), "job"))(t)
+		fl.net.SetDelay(sim.Link{Client: "a"}, sim.Up, sim.Delay{Min: 100 * ms, Max: 100 * ms})
+		extended := make(chan struct{})
+		go func() {
+			defer close(extended)
+			if err := k.Extend(t.Context()); !errors.Is(err, ErrUnlocked) {
+				t.Errorf("got %v, want ErrUnlocked", err)
+			}
+		}()
+		time.Sleep(ms)
+		for _, n := range fl.nodes {
+			n.Do("SCRIPT", "FLUSH")
+			n.Do("SCRIPT", "LOAD", release.Script.Source)
+		}
+		if err := k.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		<-extended
+		time.Sleep(time.Second)
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("back on %d nodes", got)
+		}
+	})
+}
+
+// An extension is on its way to the nodes when the connections break. They are back, and the lock is given back, when it
+// lands.
+func TestALateExtensionBringsNothingBack(t *testing.T) {
+	for what, lock := range map[string]func(context.Context, *Locker) (*Lock, error){
+		"a lock":  func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job") },
+		"several": func(ctx context.Context, l *Locker) (*Lock, error) { return l.LockAll(ctx, []string{"job", "other"}) },
+		"a permit": func(ctx context.Context, l *Locker) (*Lock, error) {
+			return l.Semaphore("job", 1).Acquire(ctx)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				a, b := fl.locker("a"), fl.locker("b")
+				before := must(lock(t.Context(), b))(t)
+				time.AfterFunc(100*ms, func() { _ = before.Unlock(context.Background()) })
+				k := must(lock(t.Context(), a))(t)
+				all := sim.Link{Client: "a"}
+				fl.net.SetDelay(all, sim.Up, sim.Delay{Min: 3 * time.Second, Max: 3 * time.Second})
+				if err := k.Extend(t.Context()); !errors.Is(err, ErrNoQuorum) {
+					t.Errorf("got %v, want ErrNoQuorum", err)
+				}
+				fl.net.SetDelay(all, sim.Both, sim.LAN)
+				fl.net.Cut(all)
+				time.Sleep(time.Second)
+				if err := k.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(4 * time.Second)
+				if left := fl.leftovers(); len(left) > 0 {
+					t.Errorf("a released lock is back: %v", left)
+				}
+				after := must(lock(t.Context(), b))(t)
+				if after.Token() <= k.Token() {
+					t.Errorf("token %d after %d", after.Token(), k.Token())
+				}
+				_ = after.Unlock(t.Context())
+			})
+		})
+	}
+}
+
+// What a release makes known is in nobody's way: the next token may be the next number.
+func TestAReleaseOfAnExtendedHoldCostsNobodyASecondRound(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		k := must(l.Lock(t.Context(), "job"))(t)
+		must(0, k.Extend(t.Context()))(t)
+		_ = k.Unlock(t.Context())
+		settleNetwork()
+		for _, n := range fl.nodes {
+			if known, want := n.Do("ZSCORE", tokensName, "job"), fmt.Sprint(k.Token(), ".5"); known != want {
+				t.Errorf("a node knows %v, want %s", known, want)
+			}
+			if got := n.Do("ZADD", tokensName, "GT", "CH", k.Token()+1, "job"); got != int64(1) {
+				t.Errorf("the next number is not accepted: %v", got)
+			}
+		}
+		if i := must(l.Inspect(t.Context(), "job"))(t); i.Nodes[0].Token != k.Token()+1 {
+			t.Errorf("Inspect tells of token %d", i.Nodes[0].Token)
+		}
+	})
+}

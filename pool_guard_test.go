@@ -3,6 +3,8 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -332,4 +334,107 @@ func TestANewcomerCostsNoVotes(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestUnfitNodesAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(fl *fleet)
+		opts  []Option
+		want  string // "": accepted
+	}{
+		{"replica", func(fl *fleet) { fl.nodes[0].Demote("n1:6379") }, nil, "it is a replica of n1:6379"},
+		{"evicts", func(fl *fleet) {
+			fl.nodes[0].SetConfig("maxmemory", "1000000000")
+			fl.nodes[0].SetConfig("maxmemory-policy", "volatile-lru")
+		}, nil, "CONFIG SET maxmemory-policy noeviction"},
+		{"evicts, and may", func(fl *fleet) {
+			fl.nodes[0].SetConfig("maxmemory", "1000000000")
+			fl.nodes[0].SetConfig("maxmemory-policy", "volatile-lru")
+		}, []Option{WithEvictionAllowed()}, ""},
+		{"limited, but does not evict", func(fl *fleet) { fl.nodes[0].SetConfig("maxmemory", "1000000000") }, nil, ""},
+		{"a policy without a limit", func(fl *fleet) { fl.nodes[0].SetConfig("maxmemory-policy", "allkeys-lru") }, nil, ""},
+		{"loading", func(fl *fleet) { fl.nodes[0].SetLoading(true) }, nil, "LOADING"},
+		{"no INFO", func(fl *fleet) { fl.nodes[0].Deny("info") }, nil, "+info"},
+		{"no CONFIG", func(fl *fleet) { fl.nodes[0].Deny("config") }, nil, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, fl *fleet) {
+				c.spoil(fl)
+				_, err := fl.locker("a", c.opts...).TryLock(t.Context(), "job")
+				if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), c.want)) {
+					t.Errorf("got %v, want %q", err, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestWithoutNodeInfo(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		for _, n := range fl.nodes {
+			n.Deny("info")
+		}
+		l := fl.locker("a", WithoutNodeInfo())
+		other := fl.locker("b", WithoutNodeInfo())
+		if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "INFO is refused") {
+			t.Errorf("first met: got %v", err)
+		}
+		time.Sleep(period + time.Second)
+		for i := range fl.nodes {
+			fl.net.Reset(link0("a", i))
+		}
+		time.Sleep(2 * time.Second)
+		k := must(l.TryLock(t.Context(), "job"))(t) // a network fault costs no wait
+		_ = k.Unlock(t.Context())
+		_ = must(other.TryLock(t.Context(), "job2"))(t)
+		forgetAll := func() {
+			for _, n := range fl.nodes {
+				n.Crash(true) // with an old file, say
+				n.Restart()
+			}
+		}
+		forgetAll()
+		time.Sleep(3 * time.Second)
+		if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) {
+			t.Errorf("restarted: got %v", err)
+		}
+	})
+}
+
+func TestOneServerUnderTwoNames(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		fl.net.Attach(fl.nodes[0])
+		dial := fl.net.Dialer("a")
+		alias := WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			return dial(ctx, network, strings.Replace(address, "alias", "n0", 1))
+		})
+		urls := []string{fl.urls[0], "redis://alias:6379", fl.urls[2]}
+		l, err := New(urls, alias)
+		if err == nil {
+			_ = l.Close()
+		}
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(fmt.Sprint(err), "alias:6379") || !strings.Contains(fmt.Sprint(err), "n0:6379") {
+			t.Errorf("got %v, want ErrInvalid that names both", err)
+		}
+	})
+}
+
+func TestAWrongClockDoesNotVote(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		fl.nodes[1].Step(3 * time.Second)
+		time.Sleep(2 * probeEvery)
+		fl.nodes[0].Crash(false)
+		_, err := l.TryLock(t.Context(), "job")
+		if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "its clock is ") {
+			t.Errorf("got %v", err)
+		}
+		settleNetwork()
+		fl.nodes[1].Step(-3 * time.Second)
+		time.Sleep(period) // it was set forward before, and what it forgot by that has ended, too
+		if _, err := l.TryLock(t.Context(), "job"); err != nil {
+			t.Errorf("set right again: %v", err)
+		}
+	})
 }

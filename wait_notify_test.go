@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/quorumlock/redlock/internal/sim"
 )
@@ -114,5 +117,73 @@ func TestAWaiterThatOneNodeCannotTellBlocksNobody(t *testing.T) {
 		}
 		cancel()
 		running.Wait()
+	})
+}
+
+// A listener's connection may be back before the node is known: it may be another one.
+func TestAMessageOfANodeThatIsNotMetAbstains(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		w := l.newWaiter(wanted{op: "lock", name: "job", key: "job"}, l.opts, 0)
+		fl.nodes[1].Crash(false)
+		settleNetwork()
+		l.hear(1, w.owner+"  job")
+		if got := w.told[1].vote; got != voteAbstained {
+			t.Errorf("got vote %d, want it to abstain", got)
+		}
+	})
+}
+
+// A node that came back empty may tell of a hand-over, as soon as it is known again: it has forgotten who held the lock.
+func TestAMessageOfANodeThatAbstainsAbstains(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		l.listen()
+		w := l.newWaiter(wanted{op: "lock", name: "job", key: "job"}, l.opts, 0)
+		fl.nodes[1].Crash(false)
+		fl.nodes[1].Restart()
+		time.Sleep(2 * time.Second) // both connections are back
+		l.hear(1, w.owner+"  job")
+		if got := w.told[1]; got.vote != voteAbstained || errors.Is(got.err, errNotMet) {
+			t.Errorf("got vote %d, %v, want it to abstain for its restart", got.vote, got.err)
+		}
+		l.hear(0, w.owner+"  job")
+		if got := w.told[0].vote; got != voteGranted {
+			t.Errorf("the healthy node: got vote %d", got)
+		}
+		_ = l.Close()
+	})
+}
+
+// A message that names a waiter is a vote for it; any other one is nothing.
+func FuzzHear(f *testing.F) {
+	l, err := New([]string{"redis://a", "redis://b", "redis://c"}, WithDialer(func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("nobody is there")
+	}), WithRestartGuard(0), WithNodeTimeout(time.Millisecond))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = l.Close() })
+	w := l.newWaiter(wanted{op: "lock", name: "job", key: "job"}, l.opts, 0)
+	for _, seed := range []string{"", "  ", w.owner + "  job", w.owner + " 1766620800172208 job", w.owner + " 1.7e15 a name", w.owner + " nan job", uuid.NewString() + "  job"} {
+		f.Add(strings.Replace(seed, w.owner, "me", 1))
+	}
+	f.Fuzz(func(t *testing.T, message string) {
+		w.mu.Lock()
+		w.told[1] = told{}
+		w.mu.Unlock()
+		l.hear(1, strings.Replace(message, "me", w.owner, 1))
+		w.mu.Lock()
+		heard := w.told[1]
+		w.mu.Unlock()
+		switch {
+		case !heard.heard:
+		case !strings.HasPrefix(message, "me "):
+			t.Errorf("%q: taken for a message to us", message)
+		case heard.vote == voteOutbid && (heard.token < 0 || heard.token >= 1<<53):
+			t.Errorf("%q: outbid by %d, which is no token", message, heard.token)
+		case heard.vote != voteGranted && heard.vote != voteOutbid:
+			t.Errorf("%q: vote %d", message, heard.vote)
+		}
 	})
 }

@@ -161,3 +161,22 @@ func TestCloseAndPostponedUndos(t *testing.T) {
 		})
 	}
 }
+
+// The node is known to be away when the lock is given back.
+func TestAReleaseWaitsForANodeThatIsAway(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithTTL(20*time.Second))
+		k := must(l.Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		fl.nodes[0].Crash(true)
+		settleNetwork()
+		if err := k.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		fl.nodes[0].Restart()
+		time.Sleep(2 * time.Second)
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("left on %d nodes", got)
+		}
+	})
+}

@@ -1,0 +1,70 @@
+package redlock
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Every answer of a node that refuses work has a type, and nobody needs to restart anything afterwards.
+func TestRepliesAreTyped(t *testing.T) {
+	for code, reply := range map[string]string{
+		"OOM":        "OOM command not allowed when used memory > 'maxmemory'.",
+		"NOREPLICAS": "NOREPLICAS Not enough good replicas to write.",
+		"READONLY":   "READONLY You can't write against a read only replica.",
+		"NOAUTH":     "NOAUTH Authentication required.",
+		"NOPERM":     "NOPERM this user has no permissions to run the 'evalsha' command",
+		"BUSY":       "BUSY Redis is busy running a script.",
+		"LOADING":    "LOADING Redis is loading the dataset in memory",
+		"MISCONF":    "MISCONF Redis is configured to save RDB snapshots",
+		"MAXCLIENTS": "ERR max number of clients reached",
+	} {
+		bubble(t, 1, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a")
+			fl.nodes[0].Fail("evalsha", reply, 1)
+			_, err := l.TryLock(t.Context(), "job")
+			var q *QuorumError
+			var said *ReplyError
+			if !errors.As(err, &q) || !errors.As(q.Nodes[0], &said) || said.Code != code || q.Nodes[0].Addr != "n0:6379" {
+				t.Errorf("%s: got %v", code, err)
+			}
+			fl.nodes[0].Recover()
+			time.Sleep(5 * time.Second)
+			if _, err := l.TryLock(t.Context(), "job"); err != nil {
+				t.Errorf("%s, afterwards: %v", code, err)
+			}
+		})
+	}
+}
+
+func TestSecretsStayOutOfErrors(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		for i, n := range fl.nodes {
+			n.SetPassword("right")
+			fl.urls[i] = "redis://someone:hunter2@" + n.Addr()
+		}
+		_, err := fl.locker("a").TryLock(t.Context(), "job")
+		if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "WRONGPASS") || !strings.Contains(err.Error(), "n0:6379") {
+			t.Errorf("got %v, want ErrNoQuorum that names the node and WRONGPASS", err)
+		}
+		if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "someone") {
+			t.Errorf("the error tells a secret: %v", err)
+		}
+	})
+}
+
+func TestForeignKeysAreExplained(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		for _, n := range fl.nodes {
+			n.Do("LPUSH", "list", "x")
+			n.Do("SET", "eternal", "x")
+		}
+		for name, want := range map[string]string{"list": "not a string", "eternal": "no TTL"} {
+			if _, err := l.TryLock(t.Context(), name); !errors.Is(err, ErrTaken) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want ErrTaken with %q", name, err, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,270 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+// Closed goes before cancelled, and a call that is refused is not counted.
+func TestBegin(t *testing.T) {
+	cause := errors.New("enough")
+	cancelled, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	l := &Locker{}
+	l.underway.idle = make(chan struct{})
+	if err := l.begin(cancelled); !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
+		t.Errorf("cancelled: got %v, want Canceled and its cause", err)
+	}
+	if err := l.begin(t.Context()); err != nil {
+		t.Errorf("open: got %v", err)
+	}
+	l.underway.refuse()
+	for what, ctx := range map[string]context.Context{"closed": t.Context(), "closed and cancelled": cancelled} {
+		if err := l.begin(ctx); err != ErrClosed { //nolint:errorlint // as it says
+			t.Errorf("%s: got %v, want ErrClosed", what, err)
+		}
+	}
+	if isClosed(l.underway.idle) {
+		t.Error("idle with a call under way")
+	}
+	l.underway.end()
+	if !isClosed(l.underway.idle) {
+		t.Error("not idle when the last call has ended")
+	}
+}
+
+// Who has heard from one call that the Locker is closed hears it from the next, also while Close is under way.
+func TestNobodyBeginsAnewDuringClose(t *testing.T) {
+	for range 100 {
+		bubble(t, 1, func(t *testing.T, fl *fleet) {
+			must(fl.locker("b").Lock(t.Context(), "job"))(t)
+			l := fl.locker("a")
+			again := make(chan error, 1)
+			go func() {
+				_, _ = l.Lock(t.Context(), "job")
+				_, err := l.TryLock(t.Context(), "free")
+				again <- err
+			}()
+			settleNetwork()
+			_ = l.Close()
+			if err := <-again; !errors.Is(err, ErrClosed) {
+				t.Errorf("got %v, want ErrClosed", err)
+			}
+		})
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestClose(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		held := must(l.Lock(t.Context(), "held"))(t)
+		waiting := make(chan error, 1)
+		must(fl.locker("b").Lock(t.Context(), "job"))(t)
+		go func() {
+			_, err := l.Lock(t.Context(), "job")
+			waiting <- err
+		}()
+		time.Sleep(100 * ms)
+		within(t, 250*ms, "Close", func() { _ = l.Close() })
+		if err := <-waiting; !errors.Is(err, ErrClosed) {
+			t.Errorf("waiting: got %v, want ErrClosed", err)
+		}
+		<-held.Done()
+		if !errors.Is(held.Err(), ErrClosed) {
+			t.Errorf("held: got %v, want ErrClosed", held.Err())
+		}
+		if err := held.Unlock(t.Context()); !errors.Is(err, ErrClosed) || !errors.Is(err, ErrLost) {
+			t.Errorf("Unlock: got %v, want ErrClosed and ErrLost", err)
+		}
+		if _, err := l.TryLock(t.Context(), "x"); !errors.Is(err, ErrClosed) {
+			t.Errorf("TryLock: got %v, want ErrClosed", err)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The answers that win a lock may come while Close is under way. Nobody would tell the holder of the end of its validity.
+func TestAHoldWonDuringCloseEndsWithIt(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		won := must(l.attempt(t.Context(), wanted{op: "lock", name: "job", key: "job"}, l.opts))(t)
+		_ = l.Close()
+		lock := l.hold(won)
+		select {
+		case <-lock.Done():
+		default:
+			t.Error("Done is not closed")
+		}
+		if err := lock.Err(); !errors.Is(err, ErrClosed) {
+			t.Errorf("got %v, want ErrClosed", err)
+		}
+	})
+}
+
+// Who waits leaves its place when the Locker is closed, and gives back what it was given, whatever is on its way
+// just then: the connections close after that.
+func TestCloseLeavesNothingOfAWait(t *testing.T) {
+	for what, wait := range map[string]func(context.Context, *Locker) (*Lock, error){
+		"Lock":    func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job") },
+		"LockAll": func(ctx context.Context, l *Locker) (*Lock, error) { return l.LockAll(ctx, []string{"free", "job"}) },
+		"RLock":   func(ctx context.Context, l *Locker) (*Lock, error) { return l.RWMutex("job").RLock(ctx) },
+		"Acquire": func(ctx context.Context, l *Locker) (*Lock, error) { return l.Semaphore("job", 1).Acquire(ctx) },
+	} {
+		for after := range 20 {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				other := fl.locker("b")
+				must(other.Lock(t.Context(), "job"))(t)
+				must(other.Semaphore("job", 1).Acquire(t.Context()))(t)
+				l := fl.locker("a", WithBackoff(func(int) time.Duration {
+					time.Sleep(5 * ms) // the scheduler may take as long, before the waiter hears that all is over
+					return 30 * ms
+				}))
+				fl.net.SetDelay(sim.Link{Client: "a"}, sim.Down, sim.Delay{Min: 20 * ms, Max: 20 * ms})
+				waiting := make(chan error, 1)
+				go func() {
+					_, err := wait(t.Context(), l)
+					waiting <- err
+				}()
+				time.Sleep(time.Duration(after) * 9 * ms)
+				within(t, 500*ms, "Close", func() { _ = l.Close() })
+				if err := <-waiting; !errors.Is(err, ErrClosed) {
+					t.Errorf("%s: got %v, want ErrClosed", what, err)
+				}
+				time.Sleep(50 * ms)
+				for _, left := range fl.leftovers() {
+					if !strings.HasSuffix(left, " job") && !strings.HasSuffix(left, " "+permitsName+"job:0") {
+						t.Errorf("%s, closed after %d ms: left on the nodes: %s", what, 9*after, left)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestNewDoesNotWaitForAMinority(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		fl.nodes[0].Pause()
+		fl.nodes[1].Crash(false)
+		var l *Locker
+		within(t, 250*ms, "New", func() { l = fl.locker("a") })
+		k := must(l.Lock(t.Context(), "job"))(t)
+		_ = k.Unlock(t.Context())
+		fl.nodes[0].Resume()
+	})
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		for _, n := range fl.nodes {
+			n.Crash(false)
+		}
+		within(t, 100*ms, "New", func() {
+			l := fl.locker("a", WithRestartGuard(0))
+			if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "refused") {
+				t.Errorf("got %v, want ErrNoQuorum that says why", err)
+			}
+			for _, n := range fl.nodes {
+				n.Restart()
+			}
+			k := must(l.Lock(t.Context(), "job"))(t)
+			_ = k.Unlock(t.Context())
+		})
+	})
+}
+
+// A node that accepts connections and says nothing must not hold up Close, whatever is being set up just then.
+func TestCloseDoesNotWaitForASilentNode(t *testing.T) {
+	for _, timeout := range []time.Duration{20 * ms, 250 * ms, 2 * time.Second} {
+		for after := range 12 {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				l := fl.locker("a", WithNodeTimeout(timeout))
+				k := must(fl.locker("b").Lock(t.Context(), "job"))(t)
+				ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
+				defer cancel()
+				if _, err := l.Lock(ctx, "job"); !errors.Is(err, ErrTaken) { // so that it listens
+					t.Errorf("got %v, want ErrTaken", err)
+				}
+				fl.nodes[0].Pause()
+				fl.net.Reset(sim.Link{Client: "a", Node: fl.nodes[0].Addr()})
+				time.Sleep(time.Duration(after*after) * 10 * ms)
+				within(t, 2*timeout, fmt.Sprintf("Close at a node timeout of %s, %d", timeout, after), func() { _ = l.Close() })
+				fl.nodes[0].Resume()
+				_ = k.Unlock(t.Context())
+			})
+		}
+	}
+}
+
+// Where each of the many round trips of the first connection takes long, New gives up waiting for it, and it goes on.
+func TestNewReturnsInTimeWhateverARoundTripTakes(t *testing.T) {
+	for _, c := range []struct{ trip, timeout, limit time.Duration }{
+		{900 * ms, 250 * ms, time.Second},
+		{900 * ms, 500 * ms, 2 * time.Second},
+		{200 * ms, 250 * ms, time.Second},
+		{900 * ms, 2 * time.Second, 8 * time.Second},
+	} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: c.trip / 2, Max: c.trip / 2})
+			var l *Locker
+			within(t, c.limit+ms, fmt.Sprintf("New with round trips of %s and a node timeout of %s", c.trip, c.timeout), func() {
+				l = fl.locker("a", WithNodeTimeout(c.timeout))
+			})
+			if c.trip > c.timeout {
+				return
+			}
+			time.Sleep(20 * time.Second)
+			k := must(l.TryLock(t.Context(), "job"))(t)
+			_ = k.Unlock(t.Context())
+		})
+	}
+}
+
+func TestBadNodesAreRefusedWithoutTheirSecrets(t *testing.T) {
+	const secret = "hunter2"
+	for _, c := range []struct {
+		nodes []string
+		want  string // a part of the error
+	}{
+		{nil, "no nodes"},
+		{[]string{""}, "node 1: not a URL"},
+		{[]string{"localhost:6379"}, "not a URL"},
+		{[]string{"redis://h:1", "h:" + secret + "@2"}, "node 2: not a URL"},
+		{[]string{"redis://u:" + secret + "@h:99999"}, "port"},
+		{[]string{"redis://u:" + secret + "@h:" + secret}, "not a URL"},
+		{[]string{"redis://u:" + secret + "@"}, "no host"},
+		{[]string{"redis://u:" + secret + "@h/" + secret}, "database"},
+		{[]string{"redis://u:" + secret + "@h/0?timeout=" + secret}, "query"},
+		{[]string{"http://u:" + secret + "@h"}, `scheme "http"`},
+		{[]string{"unix://run/r.sock"}, "three slashes"},
+		{[]string{"redis://u:%zz" + secret + "@h"}, "not a URL"},
+		{[]string{"redis://h:1", "redis://h:2", "redis://u:" + secret + "@H:1/5"}, "nodes 1 and 3 are the same server h:1"},
+		{make([]string, maxNodes+1), "at most 31"},
+	} {
+		l, err := New(c.nodes)
+		if err == nil {
+			_ = l.Close()
+			t.Errorf("%q: no error", c.nodes)
+			continue
+		}
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: got %q, want ErrInvalid with %q", c.nodes, err, c.want)
+		}
+		if strings.Contains(err.Error(), secret) {
+			t.Errorf("%q: the error tells the secret: %v", c.nodes, err)
+		}
+	}
+}

@@ -1,0 +1,250 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+func modes(t *testing.T, n int, f func(t *testing.T, fl *fleet, opts ...Option)) {
+	t.Run("fenced", func(t *testing.T) {
+		bubble(t, n, func(t *testing.T, fl *fleet) { f(t, fl) })
+	})
+	t.Run("plain", func(t *testing.T) {
+		bubble(t, n, func(t *testing.T, fl *fleet) { f(t, fl, WithoutFencing()) })
+	})
+}
+
+func TestLockAndUnlock(t *testing.T) {
+	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
+		l := fl.locker("a", append(opts, WithPrefix("app:"))...)
+		k := must(l.Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		for i, n := range fl.nodes {
+			if got := n.Do("GET", "app:job"); got != k.Owner() {
+				t.Errorf("node %d has %v, want the owner %s", i, got, k.Owner())
+			}
+			if left := n.Do("PTTL", "app:job").(int64); left < 9900 || left > 10000 {
+				t.Errorf("node %d: TTL %d ms", i, left)
+			}
+		}
+		if k.Name() != "job" || len(k.Owner()) != 36 || k.Err() != nil {
+			t.Errorf("got %q, %q, %v", k.Name(), k.Owner(), k.Err())
+		}
+		if left := time.Until(k.Until()); left < 9800*ms || left > 9898*ms {
+			t.Errorf("valid for %v, want TTL - 1 %% - 2ms - elapsed", left)
+		}
+		_, err := fl.locker("b", append(opts, WithPrefix("app:"))...).TryLock(t.Context(), "job")
+		if !errors.Is(err, ErrTaken) || errors.Is(err, ErrNoQuorum) {
+			t.Errorf("a second one: got %v, want ErrTaken", err)
+		}
+		if err := k.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if !errors.Is(k.Err(), ErrUnlocked) {
+			t.Errorf("after Unlock: got %v", k.Err())
+		}
+		settleNetwork()
+		if got := fl.holding("app:job"); got != 0 {
+			t.Errorf("left on %d nodes", got)
+		}
+	})
+}
+
+// redsync: clean-up ran on the caller's dead ctx, and the keys stayed for the TTL.
+func TestCancelledAcquireLeavesNothing(t *testing.T) {
+	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
+		l := fl.locker("a", opts...)
+		// Answers take longer than the caller has: the nodes say yes to nobody.
+		fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 80 * ms, Max: 81 * ms})
+		ctx, cancel := context.WithTimeout(t.Context(), 50*ms)
+		defer cancel()
+		within(t, 51*ms, "Lock", func() {
+			if _, err := l.Lock(ctx, "job"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v, want DeadlineExceeded", err)
+			}
+		})
+		time.Sleep(40 * ms)
+		synctest.Wait()
+		if fl.holding("job") == 0 {
+			t.Error("the requests were not applied: this proves nothing")
+		}
+		time.Sleep(100 * ms)
+		synctest.Wait()
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("left on %d nodes", got)
+		}
+	})
+}
+
+// redsync: a straggling SET landed after the release and stayed as an orphan.
+func TestStragglersLeaveNoOrphans(t *testing.T) {
+	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
+		l := fl.locker("a", opts...)
+		fl.net.SetDelay(link0("a", 4), sim.Up, sim.Delay{Min: 30 * ms, Max: 200 * ms})
+		for i := range 1000 {
+			k := must(l.Lock(t.Context(), fmt.Sprintf("job%d", i)))(t)
+			if err := k.Unlock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(250 * ms)
+		synctest.Wait()
+		for _, n := range fl.nodes {
+			for _, key := range n.Keys() {
+				if key != tokensName && key != "redlock:node" && key != "redlock:floor" {
+					t.Errorf("%s is left", key)
+				}
+			}
+		}
+		if fl.nodes[4].Calls("set") < 1000 {
+			t.Errorf("the slow node saw %d acquires: this proves nothing", fl.nodes[4].Calls("set"))
+		}
+	})
+}
+
+// redsync: errors.Is(err, context.DeadlineExceeded) was false for a caller's
+// deadline; ndyakov/go-redlock: one node's timeout unwrapped to the caller's.
+func TestWhoseDeadlineItWas(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		other := must(fl.locker("b").Lock(t.Context(), "job"))(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*ms)
+		defer cancel()
+		_, err := l.Lock(ctx, "job")
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrTaken) {
+			t.Errorf("the caller's deadline: got %v, want DeadlineExceeded and ErrTaken", err)
+		}
+		cause := errors.New("shutting down")
+		stopped, stop := context.WithCancelCause(t.Context())
+		time.AfterFunc(100*ms, func() { stop(cause) })
+		if _, err = l.Lock(stopped, "job"); !errors.Is(err, context.Canceled) || !errors.Is(err, cause) || !errors.Is(err, ErrTaken) {
+			t.Errorf("cancelled: got %v, want Canceled, its cause and ErrTaken", err)
+		}
+		if err := other.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for _, n := range fl.nodes {
+			n.Pause()
+		}
+		_, err = l.TryLock(t.Context(), "job")
+		if errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrTaken) {
+			t.Errorf("the nodes' timeout: got %v, want ErrNoQuorum and no DeadlineExceeded", err)
+		}
+		var q *QuorumError
+		if !errors.As(err, &q) {
+			t.Fatalf("got %T", err)
+		}
+		silent := 0
+		for _, n := range q.Nodes {
+			if errors.Is(n, ErrNodeTimeout) {
+				silent++
+			}
+		}
+		if silent < 2 || q.Need != 2 || q.Granted != 0 || !strings.Contains(err.Error(), "n0:6379 ") {
+			t.Errorf("got %v", err)
+		}
+		done, over := context.WithCancel(t.Context())
+		over()
+		if _, err := l.Lock(done, "job"); !errors.Is(err, context.Canceled) {
+			t.Errorf("ctx done before: got %v", err)
+		}
+		for _, n := range fl.nodes {
+			n.Resume()
+		}
+	})
+}
+
+// node-redlock: an even number of nodes and a split vote never settled.
+func TestSplitVotesSettle(t *testing.T) {
+	for _, n := range []int{2, 4, 5} {
+		t.Run(fmt.Sprintf("%d nodes", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, fl *fleet) {
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				var running sync.WaitGroup
+				inside, total := 0, 0
+				for i := range 4 {
+					l := fl.locker(fmt.Sprint(i))
+					running.Go(func() {
+						for range 5 {
+							if err := l.Do(ctx, "job", func(context.Context) error {
+								inside++
+								if inside != 1 {
+									t.Error("two at once")
+								}
+								time.Sleep(ms)
+								inside--
+								total++
+								return nil
+							}); err != nil {
+								t.Error(err)
+							}
+						}
+					})
+				}
+				running.Wait()
+				if total != 20 {
+					t.Errorf("ran %d times, want 20", total)
+				}
+			})
+		})
+	}
+}
+
+func TestDo(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		failed := errors.New("failed")
+		if err := l.Do(t.Context(), "job", func(context.Context) error { return failed }); !errors.Is(err, failed) {
+			t.Errorf("got %v, want the function's error", err)
+		}
+		func() {
+			defer func() {
+				if got := recover(); got != "oops" {
+					t.Errorf("recovered %v", got)
+				}
+			}()
+			_ = l.Do(t.Context(), "job", func(context.Context) error { panic("oops") })
+		}()
+		settleNetwork()
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("after a panic it is left on %d nodes", got)
+		}
+		err := l.Do(t.Context(), "job", func(ctx context.Context) error {
+			for _, n := range fl.nodes {
+				n.Do("SET", "job", "thief", "PX", "60000")
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		if !errors.Is(err, ErrLost) {
+			t.Errorf("the hold was lost: got %v", err)
+		}
+	})
+}
+
+func TestAMajorityThatComesTooLateIsNoHold(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithTTL(500*ms), WithNodeTimeout(2*time.Second))
+		fl.net.SetDelay(sim.Link{}, sim.Down, sim.Delay{Min: 600 * ms, Max: 600 * ms})
+		for what, lock := range map[string]func(context.Context, string, ...Option) (*Lock, error){"Lock": l.Lock, "TryLock": l.TryLock} {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			if k, err := lock(ctx, "job"); !errors.Is(err, ErrNoQuorum) {
+				t.Errorf("%s: got %+v, %v, want ErrNoQuorum", what, k, err)
+			}
+			cancel()
+			time.Sleep(2 * time.Second)
+			if got := fl.holding("job"); got != 0 {
+				t.Errorf("%s: left on %d nodes", what, got)
+			}
+		}
+	})
+}
