@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/boottime"
+	"github.com/quorumlock/redlock/internal/token"
 )
 
 // instant is one reading of every clock this process can see.
@@ -81,6 +82,35 @@ func (b instant) since(a instant) time.Duration {
 		b.boot-a.boot,
 	)
 }
+
+// tokens is the clock from which tokens are drawn (see package token), by this process's own.
+type tokens struct {
+	*token.Clock
+	epoch instant // where the clock's now counts from
+}
+
+func newTokens(nodes int, o *options) tokens {
+	t := tokens{epoch: o.clock.now()}
+	apart := o.retention / 2
+	if !o.fencing {
+		apart = 0
+	}
+	t.Clock = token.New(nodes, t.epoch.local.UnixMicro(), apart)
+	return t
+}
+
+// micros returns the time since the epoch in µs. It does not follow the wall clock.
+func (t *tokens) micros(now instant) int64 {
+	if now.boot != 0 {
+		return (now.boot - t.epoch.boot).Microseconds()
+	}
+	return now.local.Sub(t.epoch.local).Microseconds()
+}
+
+// time returns the nodes' time in µs: the median of their clocks.
+func (t *tokens) time(now instant) int64 { return t.Time(t.micros(now)) }
+
+func (t *tokens) propose(now instant) int64 { return t.Propose(t.micros(now)) }
 
 // sleep returns after d, or with ctx's error when that is done first.
 func sleep(ctx context.Context, d time.Duration) error {

@@ -55,24 +55,24 @@ func FromContext(ctx context.Context) (*Lock, bool) {
 	return nil, false
 }
 
-// join returns another handle on the hold of the names that ctx carries, or nil
+// join returns another handle on the hold of the names that a context carries, or nil
 // where it carries none, or one that was unlocked. Where the hold was lost, the work around
 // it is not protected any more, and to go on with a new hold would hide it. A hold of some of the
 // names and not of all is an error: to wait for the others, or for these, might be to wait for oneself. And so is
 // a read hold where a writer is wanted: that would wait for the reader around it.
-func (l *Locker) join(ctx context.Context, w wanted) (*Lock, error) {
-	for at, _ := ctx.Value(heldKey{}).(*held); at != nil; at = at.outer {
+func (l *Locker) join(at *held, w *wanted) (*Lock, error) {
+	for ; at != nil; at = at.outer {
 		h := at.lock.hold
 		if h.locker != l {
 			continue
 		}
-		some, all := h.covers(&w)
+		some, all := h.covers(w)
 		if !some {
 			continue
 		}
 		err := h.check()
-		if why := unfit(h, &w, all); err == nil && why != "" {
-			return nil, fmt.Errorf("redlock: %s %q: %w", w.op, w.name, unprefixed{invalid("the context carries a %s", why)})
+		if why := unfit(h, w, all); err == nil && why != "" {
+			return nil, failed(w.op, w.name, invalid("the context carries a %s", why))
 		}
 		if err == nil {
 			h.mu.Lock()

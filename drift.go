@@ -23,3 +23,15 @@ func (d drift) allowance(ttl time.Duration) time.Duration {
 func (d drift) validity(ttl, elapsed time.Duration) time.Duration {
 	return ttl - d.allowance(ttl) - elapsed
 }
+
+// leastValidity is what must be left of the TTL for a hold to count.
+func (o *options) leastValidity() time.Duration {
+	switch {
+	case o.minValidity > 0:
+		return o.minValidity
+	case o.maxHold > 0:
+		return min(o.ttl, o.maxHold) / 4
+	default:
+		return o.ttl / 4
+	}
+}

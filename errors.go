@@ -3,6 +3,7 @@ package redlock
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -118,9 +119,10 @@ type QuorumError struct {
 	Granted int    // how many did
 	Nodes   []NodeError
 
-	reason error  // ErrTaken, ErrNoQuorum or ErrLost
-	detail string // what else there is to say
-	ctx    error  // what ended the wait, or nil
+	reason  error  // ErrTaken, ErrNoQuorum or ErrLost
+	refused bool   // the reason is that a majority refused
+	detail  string // what else there is to say
+	ctx     error  // what ended the wait, or nil
 }
 
 // Error names the outcome and every node's part in it.
@@ -158,11 +160,35 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// unprefixed leaves the package's name to the error around it.
-type unprefixed struct{ error }
+// opError is the error of an operation that is not about votes. Its reason is one of the errors above, or a context's.
+type opError struct {
+	op     string // with the name, where there is one
+	reason error
+	detail string // what else there is to say; with what sets it off
+	cause  error  // nil, or why the reason came about
+}
 
-func (e unprefixed) Error() string { return strings.TrimPrefix(e.error.Error(), "redlock: ") }
-func (e unprefixed) Unwrap() error { return e.error }
+// failed returns the error of an operation on a name.
+func failed(op, name string, reason error) *opError {
+	return &opError{op: op + " " + strconv.Quote(name), reason: reason}
+}
+
+// Error has the package's name at the front alone.
+func (e *opError) Error() string {
+	text := "redlock: " + e.op + ": " + strings.TrimPrefix(e.reason.Error(), "redlock: ") + e.detail
+	if e.cause != nil {
+		text += ": " + strings.TrimPrefix(e.cause.Error(), "redlock: ")
+	}
+	return text
+}
+
+// Unwrap returns the reason, and its cause where there is one.
+func (e *opError) Unwrap() []error {
+	if e.cause != nil {
+		return []error{e.reason, e.cause}
+	}
+	return []error{e.reason}
+}
 
 // ReplyError is a node's own refusal to do what it was asked. Test the Err of a
 // [NodeError] with errors.As. The node stays in use, and is asked again.

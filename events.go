@@ -21,8 +21,6 @@ var failuresOnly = &observation{ctx: context.Background()}
 // observe begins an observation, if anybody observes.
 func (e *events) observe(ctx context.Context) *observation {
 	switch {
-	case e == nil:
-		return nil
 	case !e.detail:
 		return failuresOnly
 	default:
@@ -71,7 +69,7 @@ func (e *events) acquired(h *hold) {
 	e.tell(ev)
 }
 
-func (e *events) notAcquired(w wanted, err error) {
+func (e *events) notAcquired(w *wanted, err error) {
 	if w.observed.detailed() {
 		e.tell(w.event(EventNotAcquired, e.clock.now().since(w.observed.begun), err))
 	}

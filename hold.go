@@ -70,18 +70,17 @@ func (h *hold) expireAt(now instant) {
 		return
 	}
 	if h.opts.maxHold > 0 && now.since(h.since) >= h.opts.maxHold {
-		h.finish(ErrMaxHold)
+		h.finish(ErrMaxHold, true)
 	} else {
 		h.detail = fmt.Sprintf(": its validity ended %s ago", -h.left(now))
-		h.finish(ErrLost)
+		h.finish(ErrLost, true)
 	}
 }
 
-// finish makes the end known, by every way at once. Whoever ends a hold other than by
-// Unlock has the nodes let go, too: what they still keep is in nobody's use. But where
-// the Locker is closed under running work, that stays protected for the rest of
-// the TTL, and a hold that was handed over is kept for who adopts it. Called with mu held, once.
-func (h *hold) finish(cause error) {
+// finish makes the end known, by every way at once. Whoever ends a hold other than by Unlock has the nodes let go, too:
+// what they still keep is in nobody's use. But where the Locker is closed under running work, that stays protected for
+// the rest of the TTL, and a hold that was handed over is kept for who adopts it. Called with mu held, once.
+func (h *hold) finish(cause error, letGo bool) {
 	h.ending.Store(true)
 	h.cause = cause
 	h.renewal.handle = nil
@@ -93,15 +92,13 @@ func (h *hold) finish(cause error) {
 	}
 	h.ends = nil
 	h.locker.leases.remove(h)
-	h.locker.events.ended(h, cause)
-	switch {
-	case h.place == nowhere:
-	case cause == ErrHandedOver: //nolint:errorlint // our own value
-		h.locker.listeners.handOver(h.owner.String(), h.end(), h.locker.opts.clock.local())
-	default:
+	if h.observed != nil {
+		h.locker.events.ended(h, cause)
+	}
+	if h.place != nowhere {
 		h.locker.listeners.forget(h.owner.String())
 	}
-	if cause != ErrUnlocked && cause != ErrClosed && cause != ErrHandedOver { //nolint:errorlint // our own values
+	if letGo {
 		h.locker.undo(h, h.asked)
 	}
 }
@@ -111,8 +108,8 @@ func (h *hold) discard() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if ended := h.ended(); ended == nil {
-		h.finish(errDiscarded)
-	} else if ended == ErrClosed { //nolint:errorlint // our own value
+		h.finish(errDiscarded, true)
+	} else if errors.Is(ended, ErrClosed) {
 		h.locker.undo(h, h.asked)
 	}
 }
@@ -127,7 +124,7 @@ func (h *hold) leave() error {
 	h.expireAt(now)
 	if ended := h.ended(); ended != nil {
 		h.mu.Unlock()
-		if ended == ErrHandedOver { //nolint:errorlint // our own value
+		if errors.Is(ended, ErrHandedOver) {
 			return nil
 		}
 		return h.over("unlock", ended)
@@ -140,7 +137,9 @@ func (h *hold) leave() error {
 	t := h.take()
 	h.mu.Unlock()
 	err := h.release(r, t, now.local)
-	l.events.released(h, t, err)
+	if t.observed != nil {
+		l.events.released(h, t, err)
+	}
 	t.recycle()
 	return err
 }
@@ -215,9 +214,9 @@ func (h *hold) answered(x extension, votes tally, ended error) error {
 	}
 	failure := l.failure("extend", h.name, ErrLost, x.round, votes, ended)
 	l.events.renewed(x, failure)
-	if failure.reason == ErrLost { //nolint:errorlint // our own value; and ctx may have ended with another hold that was lost
+	if failure.refused { // not errors.Is: ctx may have ended with another hold that was lost
 		h.detail = ": a majority of the nodes had it no more"
-		h.finish(ErrLost)
+		h.finish(ErrLost, true)
 	}
 	return failure
 }
@@ -225,14 +224,15 @@ func (h *hold) answered(x extension, votes tally, ended error) error {
 // over returns the error of an operation on a hold that has ended. It may be called without mu: a hold that was
 // lost keeps its tenure, in which nothing changes any more.
 func (h *hold) over(op string, cause error) error {
+	e := failed(op, h.name, cause)
 	switch {
 	case errors.Is(cause, ErrLost):
-		return fmt.Errorf("redlock: %s %q: %w%s", op, h.name, unprefixed{cause}, h.detail)
+		e.detail = h.detail
 	case errors.Is(cause, ErrUnlocked), errors.Is(cause, ErrHandedOver):
-		return fmt.Errorf("redlock: %s %q: %w", op, h.name, unprefixed{cause})
 	default:
-		return fmt.Errorf("redlock: %s %q: %w: %w", op, h.name, unprefixed{ErrLost}, unprefixed{cause})
+		e.reason, e.cause = ErrLost, cause
 	}
+	return e
 }
 
 // tenure is the part of a hold that matters only until its end. A handle may outlive its hold for as long as
@@ -274,6 +274,7 @@ type wanted struct {
 	observed *observation // nil: nobody observes, or a step on the way to another hold
 	shared   bool         // with other readers: askFor chooses what is asked accordingly
 
+	joins      bool  // the hold that the context carries
 	waitsSince int64 // when the wait for it began, in µs of the nodes' time; 0: it begins now
 }
 
@@ -302,7 +303,7 @@ func (l *Locker) holdOf(owner uuid.UUID, w wanted, o *options) *hold {
 // contexts and the listeners have been told of the end by finish, and all others come by hold.mu. Called with mu held, once,
 // where the hold has not ended.
 func (h *hold) take() *tenure {
-	h.finish(ErrUnlocked)
+	h.finish(ErrUnlocked, false)
 	h.last = h.end().UnixNano()
 	t := h.tenure
 	h.tenure = nil

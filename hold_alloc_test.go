@@ -17,7 +17,7 @@ func TestACycleAllocatesAHoldAndAHandle(t *testing.T) {
 		w := wanted{op: "lock", name: "job", key: "job"}
 		ctx := t.Context()
 		cycle := func() {
-			if err := l.hold(l.newHold(w, l.opts)).Unlock(ctx); err != nil {
+			if err := l.handOut(l.newHold(w, l.opts)).Unlock(ctx); err != nil {
 				t.Error(err)
 			}
 		}

@@ -339,7 +339,7 @@ func TestAForgottenHandleIsNotRenewedForEver(t *testing.T) {
 		if fl.holding("job") != 0 || fl.holding("kept") != 3 {
 			t.Errorf("the forgotten is held on %d nodes, the other on %d", fl.holding("job"), fl.holding("kept"))
 		}
-		if got := log.String(); strings.Count(got, "never unlocked") != 1 || !strings.Contains(got, "renew_test.go") {
+		if got := log.String(); strings.Count(got, "never unlocked") != 1 || !strings.Contains(got, "hold_renewal_test.go") {
 			t.Errorf("logged %q, want one warning that names this file", got)
 		}
 		runtime.KeepAlive(kept)
@@ -381,7 +381,7 @@ func TestAHoldThatIsWonDuringCloseEnds(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		k := l.hold(h)
+		k := l.handOut(h)
 		select {
 		case <-k.Done():
 		default:

@@ -55,7 +55,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Inspection, error) {
 		err = l.ended(ctx)
 	}
 	if err != nil {
-		return Inspection{Name: name}, fmt.Errorf("redlock: inspect %q: %w", name, unprefixed{err})
+		return Inspection{Name: name}, failed("inspect", name, err)
 	}
 	all, err := l.look(ctx, "inspect", name, key, 0)
 	i := Inspection{Name: name}

@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -33,25 +32,13 @@ func (l *Locker) LockAll(ctx context.Context, names []string, opts ...Option) (*
 	if len(names) == 1 {
 		return l.Lock(ctx, names[0], opts...)
 	}
-	o, err := settle(l.opts, true, opts)
+	all, err := l.several(names)
 	if err != nil {
-		return nil, fmt.Errorf("redlock: lock all: %w", unprefixed{err})
+		return nil, &opError{op: "lock all", reason: err}
 	}
-	s, err := l.several(names)
-	if err != nil {
-		return nil, fmt.Errorf("redlock: lock all: %w", unprefixed{err})
-	}
-	w := s.wanted(0, len(names))
-	if joined, err := l.join(ctx, w); joined != nil || err != nil {
-		return joined, err
-	}
-	w.observed = l.events.observe(ctx)
-	if err := l.begin(ctx); err != nil {
-		return l.outcome(w, nil, l.waitEnded(w, nil, err))
-	}
-	defer l.underway.end()
-	h, err := l.waitAll(ctx, w, o)
-	return l.outcome(w, h, err)
+	w := all.wanted(0, len(names))
+	w.joins = true
+	return l.call(ctx, &w, opts, func(o *options) (*hold, error) { return l.waitAll(ctx, w, o) })
 }
 
 // several is what LockAll locks: more than one name. It is never changed.

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,7 +55,7 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 		err = o.check()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("redlock: New: %w", unprefixed{err})
+		return nil, &opError{op: "New", reason: err}
 	}
 	switch {
 	case len(nodes) == 0:
@@ -65,14 +64,14 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 		err = invalid("%d nodes: at most %d", len(nodes), maxNodes)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("redlock: New: %w", unprefixed{err})
+		return nil, &opError{op: "New", reason: err}
 	}
 	l := &Locker{all: allNodes(len(nodes)), need: majority(len(nodes)), opts: o, rounds: newRounds(len(nodes))}
 	l.tokens = newTokens(len(nodes), o)
 	l.events = startEvents(o)
 	if l.nodes, err = openNodes(nodes, o, &l.tokens, l.events); err != nil {
 		l.events.close(context.Background())
-		return nil, fmt.Errorf("redlock: New: %w", unprefixed{err})
+		return nil, &opError{op: "New", reason: err}
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.leases.start(o.clock)
@@ -82,7 +81,7 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	l.awaitNodes()
 	if err := twins(l.nodes); err != nil {
 		_ = l.Close()
-		return nil, fmt.Errorf("redlock: New: %w", unprefixed{err})
+		return nil, &opError{op: "New", reason: err}
 	}
 	return l, nil
 }
@@ -104,6 +103,52 @@ func (l *Locker) Close() error {
 		l.events.close(ctx)
 	})
 	return nil
+}
+
+// call carries out a call for a lock, from its options to its outcome, and hands out the first handle. Inside a context
+// that carries a hold of what is wanted it joins that.
+func (l *Locker) call(
+	ctx context.Context, w *wanted, opts []Option, acquire func(*options) (*hold, error),
+) (*Lock, error) {
+	o := l.opts
+	if len(opts) > 0 {
+		var err error
+		if o, err = settle(l.opts, true, opts); err != nil {
+			return nil, failed(w.op, w.name, err)
+		}
+	}
+	if carried, _ := ctx.Value(heldKey{}).(*held); carried != nil && w.joins {
+		if joined, err := l.join(carried, w); joined != nil || err != nil {
+			return joined, err
+		}
+	}
+	if l.events != nil {
+		w.observed = l.events.observe(ctx)
+	}
+	h, err := (*hold)(nil), l.begin(ctx)
+	if err == nil {
+		defer l.underway.end()
+		h, err = acquire(o)
+	} else {
+		err = l.waitEnded(*w, nil, err)
+	}
+	if err != nil {
+		if w.observed != nil {
+			l.events.notAcquired(w, err)
+		}
+		return nil, err
+	}
+	return l.handOut(h), nil
+}
+
+// handOut returns the first handle.
+func (l *Locker) handOut(h *hold) *Lock {
+	k := &Lock{hold: h}
+	if h.observed != nil {
+		l.events.acquired(h)
+	}
+	h.watch(k)
+	return k
 }
 
 // key returns the name's key on the nodes.

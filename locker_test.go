@@ -106,7 +106,7 @@ func TestAHoldWonDuringCloseEndsWithIt(t *testing.T) {
 		l := fl.locker("a")
 		won := must(l.attempt(t.Context(), wanted{op: "lock", name: "job", key: "job"}, l.opts))(t)
 		_ = l.Close()
-		lock := l.hold(won)
+		lock := l.handOut(won)
 		select {
 		case <-lock.Done():
 		default:

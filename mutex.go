@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 )
 
@@ -57,7 +56,7 @@ func (m *mutex) Unlock() {
 	m.held = nil
 	m.mu.Unlock()
 	if k == nil {
-		panic(fmt.Errorf("redlock: unlock %q: %w: it is not locked", m.name, unprefixed{ErrInvalid}))
+		panic(failed("unlock", m.name, invalid("it is not locked")))
 	}
 	err := k.Unlock(m.ctx)
 	<-m.turn

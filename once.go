@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 )
@@ -43,7 +42,7 @@ import (
 func (l *Locker) Once(ctx context.Context, name string, fn func(context.Context) error, opts ...Option) error {
 	j, opts, err := l.newJob(ctx, name, opts)
 	if err != nil {
-		return fmt.Errorf("redlock: once %q: %w", name, unprefixed{err})
+		return failed("once", name, err)
 	}
 
 	// 1. Who comes when all is over need not lock at all. The clocks are read on this occasion, since what is written

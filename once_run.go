@@ -46,7 +46,8 @@ func (l *Locker) newJob(ctx context.Context, name string, opts []Option) (*job, 
 		return nil, nil, err
 	}
 	// Two runs under one token could not be told apart.
-	if outer, err := l.join(ctx, wanted{op: "once", name: name}); outer != nil || err != nil {
+	carried, _ := ctx.Value(heldKey{}).(*held)
+	if outer, err := l.join(carried, &wanted{op: "once", name: name}); outer != nil || err != nil {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -84,9 +85,14 @@ func (j *job) over(r reading, held bool) error {
 	}
 	switch r.judge(held, j.locker.need, j.opts.maxRuns) {
 	case isDone:
-		return fmt.Errorf("redlock: once %q: %w: run %d succeeded; another may begin in %s", j.name, unprefixed{ErrDone}, r.runs, left)
+		e := failed("once", j.name, ErrDone)
+		e.detail = fmt.Sprintf(": run %d succeeded; another may begin in %s", r.runs, left)
+		return e
 	case hasExhausted:
-		return fmt.Errorf("redlock: once %q: %w: %d of %d runs have begun and none succeeded; another may begin in %s", j.name, unprefixed{ErrExhausted}, r.runs, j.opts.maxRuns, left)
+		e := failed("once", j.name, ErrExhausted)
+		e.detail = fmt.Sprintf(": %d of %d runs have begun and none succeeded; another may begin in %s",
+			r.runs, j.opts.maxRuns, left)
+		return e
 	default:
 		return nil
 	}
@@ -251,7 +257,7 @@ func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may no
 		votes = j.hear(ctx, r, votes)
 	}
 	for i, n := range l.nodes {
-		if votes.voted(i) && r.answers[i].err == errStale { //nolint:errorlint // our own value
+		if votes.voted(i) && errors.Is(r.answers[i].err, errStale) {
 			n.probeSoon() // our own idea of the time may be the wrong one
 		}
 	}

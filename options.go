@@ -66,18 +66,6 @@ func defaults() options {
 // is also how long a node may stay silent before its connection is replaced.
 func (o *options) connectTimeout() time.Duration { return max(time.Second, 4*o.nodeTimeout) }
 
-// leastValidity is what must be left of the TTL for a hold to count.
-func (o *options) leastValidity() time.Duration {
-	switch {
-	case o.minValidity > 0:
-		return o.minValidity
-	case o.maxHold > 0:
-		return min(o.ttl, o.maxHold) / 4
-	default:
-		return o.ttl / 4
-	}
-}
-
 // Option sets one thing: the default, when given to [New], or an exception,
 // when given to a call. Options that only New takes are refused by calls.
 type Option struct {

@@ -341,34 +341,3 @@ func (n *node) measured(micros int64, asked, now instant) {
 		}
 	}
 }
-
-// judge turns a grant into an abstention where the node abstains.
-func (n *node) judge(r *round, said *answer) {
-	a := n.guard.Abstention()
-	switch {
-	case a == nil:
-	case !a.Over(r.Asked):
-		discount(a, r.command.trust, said, n.opts.clock.local)
-	case n.guard.Absolve(a):
-		n.announce()
-	}
-}
-
-// discount takes from what an abstaining node said what does not count.
-func discount(a *guard.Abstention, t guard.Trust, said *answer, now func() time.Time) {
-	switch {
-	case a.Counts(t):
-	case said.vote == voteGranted, said.vote == voteOutbid:
-		said.vote, said.err = voteAbstained, abstainError(a, now())
-	case said.vote == voteTaken:
-		said.doubtful = true
-	}
-}
-
-// abstaining returns why the node's grant of what was asked then would not count, or nil.
-func (n *node) abstaining(asked time.Time) error {
-	if a := n.guard.Abstention(); a != nil && !a.Over(asked) {
-		return abstainError(a, n.opts.clock.local())
-	}
-	return nil
-}

@@ -167,6 +167,37 @@ func (r *round) answer(node int, a answer) {
 	r.cast(node, a.vote)
 }
 
+// judge turns a grant into an abstention where the node abstains.
+func (n *node) judge(r *round, said *answer) {
+	a := n.guard.Abstention()
+	switch {
+	case a == nil:
+	case !a.Over(r.Asked):
+		discount(a, r.command.trust, said, n.opts.clock.local)
+	case n.guard.Absolve(a):
+		n.announce()
+	}
+}
+
+// discount takes from what an abstaining node said what does not count.
+func discount(a *guard.Abstention, t guard.Trust, said *answer, now func() time.Time) {
+	switch {
+	case a.Counts(t):
+	case said.vote == voteGranted, said.vote == voteOutbid:
+		said.vote, said.err = voteAbstained, abstainError(a, now())
+	case said.vote == voteTaken:
+		said.doubtful = true
+	}
+}
+
+// abstaining returns why the node's grant of what was asked then would not count, or nil.
+func (n *node) abstaining(asked time.Time) error {
+	if a := n.guard.Abstention(); a != nil && !a.Over(asked) {
+		return abstainError(a, n.opts.clock.local())
+	}
+	return nil
+}
+
 // cast counts a node's vote. The one that makes the outcome certain wakes the caller; a straggler's is counted and
 // wakes nobody.
 func (r *round) cast(node int, v vote) {
@@ -292,7 +323,7 @@ func (l *Locker) failure(op, name string, refused error, r *round, votes tally, 
 	}
 	// Refused is what so many nodes said that the others cannot make a majority.
 	if votes.count(voteTaken)+votes.count(voteAbsent) > len(l.nodes)-l.need {
-		e.reason = refused
+		e.reason, e.refused = refused, true
 	}
 	return e
 }

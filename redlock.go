@@ -55,13 +55,13 @@ import (
 // others hold the lock, for [ErrNoQuorum] where too few nodes answered, and also for
 // ctx.Err() where ctx ended the wait. Nothing is left on the nodes then.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
-	return l.lock(ctx, wanted{op: "lock", name: name}, true, opts)
+	return l.lock(ctx, wanted{op: "lock", name: name, joins: true}, true, opts)
 }
 
 // TryLock asks once, and returns within the node timeout (see [WithNodeTimeout]): the
 // hold, or an error as from [Locker.Lock].
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
-	return l.lock(ctx, wanted{op: "lock", name: name}, false, opts)
+	return l.lock(ctx, wanted{op: "lock", name: name, joins: true}, false, opts)
 }
 
 // Do waits for the lock as [Locker.Lock] does, runs fn while holding it, and unlocks when fn returns
@@ -77,6 +77,25 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context) e
 	defer cancel()
 	defer func() { err = errors.Join(err, lock.Unlock(ctx)) }()
 	return fn(held)
+}
+
+// lock asks once, as if there were no competition, and then waits, if it is to.
+func (l *Locker) lock(ctx context.Context, w wanted, wait bool, opts []Option) (*Lock, error) {
+	var err error
+	if w.key, err = l.key(w.name); err != nil {
+		return nil, &opError{op: w.op, reason: err}
+	}
+	return l.call(ctx, &w, opts, func(o *options) (*hold, error) {
+		wait := wait && o.maxAttempts != 1
+		if wait && !w.shared && l.lines.known.Load() > 0 && l.lines.contended(w.key) {
+			return l.wait(ctx, w, o, nil)
+		}
+		h, err := l.attempt(ctx, w, o)
+		if err == nil || !wait {
+			return h, err
+		}
+		return l.wait(ctx, w, o, err)
+	})
 }
 
 // attempt asks the nodes for the lock once.
@@ -103,8 +122,10 @@ func (l *Locker) attempt(ctx context.Context, w wanted, o *options) (*hold, erro
 	if won && h.left(l.opts.clock.now()) >= o.leastValidity() {
 		l.tokens.See(h.token)
 		r.Done()
-		l.events.attempt(w, h.start, true, nil)
-		return h.adopted(), nil
+		if w.observed != nil {
+			l.events.attempt(w, h.start, true, nil)
+		}
+		return h, nil
 	}
 
 	// 5. If not, undo it on every node that may have said yes or may yet do so.
@@ -114,6 +135,8 @@ func (l *Locker) attempt(ctx context.Context, w wanted, o *options) (*hold, erro
 	undo := h.asked &^ r.refusers(votes)
 	r.abandon()
 	l.undo(h, undo)
-	l.events.attempt(w, h.start, false, failure)
+	if w.observed != nil {
+		l.events.attempt(w, h.start, false, failure)
+	}
 	return nil, failure
 }

@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -100,29 +99,20 @@ func (s *Semaphore) TryAcquire(ctx context.Context, opts ...Option) (*Lock, erro
 }
 
 func (s *Semaphore) acquire(ctx context.Context, wait bool, opts []Option) (*Lock, error) {
-	l, err := s.locker, s.err
-	var o *options
-	if err == nil {
-		o, err = settle(l.opts, true, opts)
+	if s.err != nil {
+		return nil, failed("acquire", s.name, s.err)
 	}
-	if err == nil {
-		err = l.begin(ctx)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("redlock: acquire %q: %w", s.name, unprefixed{err})
-	}
-	defer l.underway.end()
-	a := &acquisition{
-		wanted: wanted{op: "acquire", name: s.name, observed: l.events.observe(ctx)}, opts: o,
-	}
-	a.waitsSince = l.tokens.time(o.clock.now())
-	var h *hold
-	if wait {
-		h, err = s.wait(ctx, a)
-	} else {
-		h, _, err = s.try(ctx, a)
-	}
-	return l.outcome(a.wanted, h, s.named(err))
+	w := wanted{op: "acquire", name: s.name}
+	return s.locker.call(ctx, &w, opts, func(o *options) (h *hold, err error) {
+		w.waitsSince = s.locker.tokens.time(o.clock.now())
+		a := &acquisition{wanted: w, opts: o}
+		if wait {
+			h, err = s.wait(ctx, a)
+		} else {
+			h, _, err = s.try(ctx, a)
+		}
+		return h, s.named(err)
+	})
 }
 
 // named is the error with the semaphore's name in place of a slot's, which means nothing to the caller.

@@ -34,7 +34,12 @@ func (k *Lock) Ticket() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended() == nil {
-		h.finish(ErrHandedOver)
+		if h.place != nowhere {
+			l := h.locker
+			l.listeners.handOver(h.owner.String(), h.end(), l.opts.clock.local())
+			h.place = nowhere
+		}
+		h.finish(ErrHandedOver, false)
 	}
 	deadline := h.until().UnixMilli()
 	text := fmt.Sprintf("%s %d %d %s", h.owner, h.token, deadline, h.name)
@@ -86,34 +91,23 @@ func parseTicket(text string) (ticket, error) {
 // processes with one ticket a single one can adopt: the others' error satisfies
 // errors.Is for [ErrTaken], as it does where the lock has expired.
 func (l *Locker) Adopt(ctx context.Context, text string, opts ...Option) (*Lock, error) {
-	o, err := settle(l.opts, true, opts)
-	if err != nil {
-		return nil, fmt.Errorf("redlock: adopt: %w", unprefixed{err})
-	}
 	t, err := parseTicket(text)
 	if err != nil {
-		return nil, fmt.Errorf("redlock: adopt: %w", unprefixed{err})
+		return nil, &opError{op: "adopt", reason: err}
 	}
 	key, err := l.heldKey(t.name)
 	if err != nil {
-		return nil, fmt.Errorf("redlock: adopt: %w", unprefixed{err})
+		return nil, &opError{op: "adopt", reason: err}
 	}
-	if err := l.begin(ctx); err != nil {
-		return nil, fmt.Errorf("redlock: adopt %q: %w", t.name, unprefixed{err})
-	}
-	defer l.underway.end()
-	l.tokens.See(min(t.token, l.tokens.time(o.clock.now())+token.MaxAhead.Microseconds()))
-	w := wanted{op: "adopt", name: t.name, key: key, from: t.owner.String(), observed: l.events.observe(ctx)}
-	h, err := l.attempt(ctx, w, o)
-	return l.outcome(w, h, err)
-}
-
-// adopted turns what an attempt took over into an ordinary hold.
-func (h *hold) adopted() *hold {
-	if h.from != nil {
-		owner := uuid.MustParse(h.from.(string))
-		h.from = nil
-		h.former = h.locker.holdOf(owner, h.wanted, h.opts)
-	}
-	return h
+	l.tokens.See(min(t.token, l.tokens.time(l.opts.clock.now())+token.MaxAhead.Microseconds()))
+	w := wanted{op: "adopt", name: t.name, key: key, from: t.owner.String()}
+	return l.call(ctx, &w, opts, func(o *options) (*hold, error) {
+		h, err := l.attempt(ctx, w, o)
+		if err == nil {
+			// From now on it is a hold like any other, and its release lets go of what the former owner has, too.
+			h.from = nil
+			h.former = l.holdOf(t.owner, h.wanted, o)
+		}
+		return h, err
+	})
 }

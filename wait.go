@@ -6,54 +6,12 @@ import (
 	"fmt"
 )
 
-// lock joins the hold that ctx carries, or else asks, once or until it is held.
-func (l *Locker) lock(ctx context.Context, w wanted, wait bool, opts []Option) (*Lock, error) {
-	o, err := settle(l.opts, true, opts)
-	if err != nil {
-		return nil, fmt.Errorf("redlock: %s %q: %w", w.op, w.name, unprefixed{err})
-	}
-	if w.key, err = l.key(w.name); err != nil {
-		return nil, fmt.Errorf("redlock: %s: %w", w.op, unprefixed{err})
-	}
-	if joined, err := l.join(ctx, w); joined != nil || err != nil {
-		return joined, err
-	}
-	w.observed = l.events.observe(ctx)
-	if err := l.begin(ctx); err != nil {
-		return l.outcome(w, nil, l.waitEnded(w, nil, err))
-	}
-	defer l.underway.end()
-	var h *hold
-	if wait {
-		h, err = l.wait(ctx, w, o)
-	} else {
-		h, err = l.attempt(ctx, w, o)
-	}
-	return l.outcome(w, h, err)
-}
-
-// outcome hands out the first handle, or says why there is no hold.
-func (l *Locker) outcome(w wanted, h *hold, err error) (*Lock, error) {
-	if err != nil {
-		l.events.notAcquired(w, err)
-		return nil, err
-	}
-	return l.hold(h), nil
-}
-
-// wait asks once, as if there were no competition, and then stands in line:
-// with others of this process first, and with other processes when it is the turn. Readers get their turns together, so
-// each stands in the nodes' queues itself.
-func (l *Locker) wait(ctx context.Context, w wanted, o *options) (h *hold, err error) {
-	var last error
-	if w.shared || o.maxAttempts == 1 || !l.lines.contended(w.key) { // who asks once does not stand in line for it
-		if h, last = l.attempt(ctx, w, o); last == nil || o.maxAttempts == 1 {
-			return h, last
-		}
-		// Out of votes that split, all come apart; out of a queue, only in turn.
-		if err := l.ended(ctx); err != nil {
-			return nil, l.waitEnded(w, last, err)
-		}
+// wait stands in line: with others of this process first, and with other processes when it is the turn. Readers get
+// their turns together, so each stands in the nodes' queues itself. last is why an attempt has failed, if there was one.
+func (l *Locker) wait(ctx context.Context, w wanted, o *options, last error) (*hold, error) {
+	// Out of votes that split, all come apart; out of a queue, only in turn.
+	if err := l.ended(ctx); err != nil {
+		return nil, l.waitEnded(w, last, err)
 	}
 	if w.shared {
 		return l.queue(ctx, w, o, last)
@@ -71,14 +29,6 @@ func (l *Locker) stand(ctx context.Context, w wanted, o *options, last error) (*
 		return nil, l.endedInLine(ctx, w, last)
 	}
 	return l.queue(ctx, w, o, last)
-}
-
-// hold hands out the first handle.
-func (l *Locker) hold(h *hold) *Lock {
-	k := &Lock{hold: h}
-	l.events.acquired(h)
-	h.watch(k)
-	return k
 }
 
 // endedInLine is the error of who stood in line to the end.
@@ -106,7 +56,7 @@ func (l *Locker) waitEnded(w wanted, last, ended error) error {
 		with.ctx = ended
 		return &with
 	}
-	return fmt.Errorf("redlock: %s %q: %w", w.op, w.name, unprefixed{ended})
+	return failed(w.op, w.name, ended)
 }
 
 // ended returns why nobody waits any longer: ErrClosed, or ctx's error.

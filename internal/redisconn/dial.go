@@ -239,20 +239,6 @@ func (c *Conn) dial(ctx context.Context, network, address string) (net.Conn, err
 	return secure, nil
 }
 
-// flush writes what was encoded.
-func (l *link) flush() error {
-	e := &l.encoder
-	if len(e.buf) == 0 {
-		return nil
-	}
-	_, err := l.net.Write(e.buf)
-	if cap(e.buf)+cap(e.args) > 1<<18 {
-		e.buf, e.args = nil, nil // a rare flood need not stay in memory
-	}
-	e.buf = e.buf[:0]
-	return err
-}
-
 // close may be called more than once, by anyone. What was written reaches the server.
 func (l *link) close() { _ = l.net.Close() }
 

@@ -88,6 +88,20 @@ func (c *Conn) write(ctx context.Context, l *link) error {
 	}
 }
 
+// flush writes what was encoded.
+func (l *link) flush() error {
+	e := &l.encoder
+	if len(e.buf) == 0 {
+		return nil
+	}
+	_, err := l.net.Write(e.buf)
+	if cap(e.buf)+cap(e.args) > 1<<18 {
+		e.buf, e.args = nil, nil // a rare flood need not stay in memory
+	}
+	e.buf = e.buf[:0]
+	return err
+}
+
 // takeQueue moves the queue into flight, as groups, and returns these.
 func (c *Conn) takeQueue(out []*group) []*group {
 	c.mu.Lock()
@@ -153,7 +167,7 @@ func (c *Conn) match(got []reply, due []delivery) (_ []delivery, spoke bool, err
 			c.flight.pop()
 			c.batch.put(g)
 		}
-		if Code(r.err) == "READONLY" && err == nil {
+		if r.err != nil && Code(r.err) == "READONLY" && err == nil {
 			// It has become a replica. Its connections stay open then, so what was learnt in the handshake is void.
 			err = fmt.Errorf("no longer a master: %w", r.err)
 		}
@@ -178,7 +192,7 @@ func (c *Conn) divide(g *group, r reply, due []delivery) []delivery {
 	}
 	details, err := g.details(r)
 	for _, to := range g.requests {
-		if Code(err) == "NOSCRIPT" && c.again(to) {
+		if err != nil && Code(err) == "NOSCRIPT" && c.again(to) {
 			continue
 		}
 		d := delivery{to: to, first: !to.replied, err: err}
@@ -212,7 +226,7 @@ func (c *Conn) deliver(due []delivery) {
 		if d.first {
 			d.to.Round.Reply(d.to.Node, d.reply, d.err)
 		}
-		if !passes(d.err) || !c.postpone(d.to) {
+		if d.err == nil || !passes(d.err) || !c.postpone(d.to) {
 			d.to.Round.Done()
 		}
 	}

@@ -35,10 +35,10 @@ var (
 
 // Config is how to reach the server and what to do with a new connection.
 type Config struct {
-	Timeout        time.Duration // for each request, from Message.Asked on
-	ConnectTimeout time.Duration // for dialling and the handshake; and how long a silent server is waited for
+	Timeout        time.Duration                                                        // for each request, from Message.Asked on
+	ConnectTimeout time.Duration                                                        // for dialling and the handshake; and how long a silent server is waited for
 	Dial           func(ctx context.Context, network, address string) (net.Conn, error) // nil: the net package's
-	TLS            *tls.Config   // nil: the system's roots, TLS 1.2
+	TLS            *tls.Config                                                          // nil: the system's roots, TLS 1.2
 	Now            func() time.Time
 	Scripts        []*lua.Script // loaded into the server with each new connection
 	ExtraKey       string        // the last key of commands that want it
@@ -244,7 +244,7 @@ func codeOf(err error) string {
 
 // passes reports whether the server did nothing, for a reason that may be over soon.
 func passes(err error) bool {
-	return err != nil && slices.Contains([]string{"BUSY", "LOADING", "MISCONF", "NOREPLICAS", "OOM"}, Code(err))
+	return slices.Contains([]string{"BUSY", "LOADING", "MISCONF", "NOREPLICAS", "OOM"}, Code(err))
 }
 
 // isErrorReply reports whether err is what the server itself said, so that the connection is sound.
