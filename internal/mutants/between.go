@@ -1,6 +1,7 @@
 package main
 
-// inBetween are bugs of what stands between a hold and the wire: its tenure, lines, batches, replies, and undos that a node refuses.
+// inBetween are bugs of what stands between a hold and the wire: its tenure, lines, batches, replies, and undos that a
+// node refuses.
 var inBetween = []mutant{
 	{name: "a limit that is not shown", changes: []change{{
 		"tenure.go", `limit.Before(end) {`, `limit.Before(end) && false {`,
@@ -8,40 +9,44 @@ var inBetween = []mutant{
 	{
 		name: "what is to be asked again of a node is not", test: "TestARefusedReleaseIsAskedAgain",
 		why: "one TTL later it makes no difference", changes: []change{{
-			"postpone.go", "		n.retry.Reset(undoAgainAfter)\n", "",
+			"internal/redisconn/timeout.go", "		c.retry.Reset(undoAgainAfter)\n", "",
 		}},
 	},
 	{
 		name: "an undo that a busy node refuses is done with", test: "TestARefusedReleaseIsAskedAgain",
 		why: "one TTL later it makes no difference", changes: []change{{
-			"postpone.go", `"BUSY", `, ``,
+			"internal/redisconn/redisconn.go", `"BUSY", `, ``,
 		}},
 	},
 	{name: "two requests for one key in a batch", changes: []change{{
-		"keyset.go", "	return !in\n", "	return true\n",
+		"internal/redisconn/batch.go", ` || slices.ContainsFunc(hashes, b.keys.has)`, ``,
 	}}},
 	{
-		name: "the places and tokens of all that release are the first one's", test: "TestLocksThatAreReleasedTogetherLeaveTheirOwnTokens",
-		why: "its clients release one at a time", changes: []change{{
-			"layout.go", `w.add(r.call.args[1+arg])`, `w.add(g.requests[0].call.args[1+arg])`,
+		name: "the places and tokens of all that release are the first one's",
+		test: "TestLocksThatAreReleasedTogetherLeaveTheirOwnTokens",
+		why:  "its clients release one at a time", changes: []change{{
+			"commands.go", `e.Add(q.args[1+arg])`, `e.Add(of(all[0]).args[1+arg])`,
 		}},
 	},
 	{name: "of several locks the first owner is handed over from", changes: []change{{
-		"layout.go", "			for _, owner := range s.from {\n				w.add(owner)\n", "			for range s.from {\n				w.add(s.from[0])\n",
+		"commands.go", "			for _, owner := range q.several.from {\n				e.Add(owner)\n",
+		"			for range q.several.from {\n				e.Add(q.several.from[0])\n",
 	}}},
 	{name: "who leaves the line calls nobody", changes: []change{{
 		"line.go", "	close(at.rest[0])\n", "",
 	}}},
 	{
-		name: "the rest of a long value is the next reply", test: "TestALongValueIsCutShort",
+		name: "the rest of a long value is the next reply", test: "internal/redisconn.TestALongValueIsCutShort",
 		why: "no key of a simulation holds a long value", changes: []change{{
-			"replies.go", `p.r.Discard(n - kept)`, `p.r.Discard(0)`,
+			"internal/redisconn/resp.go", `d.r.Discard(n - kept)`, `d.r.Discard(0)`,
 		}},
 	},
 	{
-		name: "a reply counts as whole when its head has come", test: "TestRepliesThatHaveComeAreTakenTogether",
-		why: "its network brings replies whole", changes: []change{{
-			"replies.go", `len(there) > 2 && (there[0] != '*' && there[0] != '$' || there[1] == '-') && bytes`, `len(there) > 2 && bytes`,
+		name: "a reply counts as whole when its head has come",
+		test: "internal/redisconn.TestRepliesThatHaveComeAreTakenTogether",
+		why:  "its network brings replies whole", changes: []change{{
+			"internal/redisconn/resp.go", `len(there) > 2 && (there[0] != '*' && there[0] != '$' || there[1] == '-') && bytes`,
+			`len(there) > 2 && bytes`,
 		}},
 	},
 	{name: "a tenure keeps what it had", changes: []change{{

@@ -5,7 +5,7 @@ var inClocks = []mutant{
 	{
 		name: "a node whose clock was set forward has forgotten nothing", test: "TestAClockThatIsSetRightMakesNoNodeOld",
 		why: "nothing is promised where a clock is set forward", changes: []change{{
-			"guard.go", `case was.leap != (leap{}) && !noted:`, `case false:`,
+			"internal/guard/incarnation.go", `case old.leap != (leap{}) && !noted:`, `case false:`,
 		}},
 	},
 	{
@@ -29,7 +29,7 @@ var inClocks = []mutant{
 	{
 		name: "what a node has dropped is not read", test: "TestTokensThatWereDroppedAreNotUndercut",
 		why: "it takes clocks that are set back by more than the retention", changes: []change{{
-			"learn.go", "	n.tokens.Dropped(f.floor)\n", "",
+			"pool.go", "		n.tokens.Dropped(info.Floor)\n", "",
 		}},
 	},
 	{

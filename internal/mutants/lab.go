@@ -72,7 +72,8 @@ func (l *lab) try(ctx context.Context, m mutant, seeds seedRange) (verdict, erro
 		pkg, args = "./"+dir, []string{"-test.run=^" + test + "$"}
 	}
 	binary := filepath.Join(dir, "tests")
-	build := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-c", "-o", binary, pkg) //nolint:gosec // our own arguments
+	//nolint:gosec // our own arguments
+	build := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-c", "-o", binary, pkg)
 	build.Dir = l.root
 	build.Env = append(os.Environ(), "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -93,7 +94,9 @@ func (l *lab) try(ctx context.Context, m mutant, seeds seedRange) (verdict, erro
 const limit = 10 * time.Minute
 
 // execute runs the tests on one processor, so that the seeds come one after the other.
-func (l *lab) execute(ctx context.Context, binary string, args []string, dir string) (out string, failed bool, err error) {
+func (l *lab) execute(
+	ctx context.Context, binary string, args []string, dir string,
+) (out string, failed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var b bytes.Buffer

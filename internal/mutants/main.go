@@ -1,11 +1,11 @@
-// Command mutants puts deliberate bugs into the library, one at a time, and shows that the tests notice: the simulation, or
-// where that cannot express it a test of the root package. It prints a table, and fails where a bug survives.
+// Command mutants puts deliberate bugs into the library, one at a time, and shows that the tests notice: the
+// simulation, or where that cannot express it a test of a package. It prints a table, and fails where a bug survives.
 //
 //	go run ./internal/mutants            all of them
 //	go run ./internal/mutants -only raise  those whose name matches
 //
-// The bugs are replacements of text in the sources as they are (mutant.go), which the compiler is given in place of the files. The
-// list is in protocol.go, time.go and the other files beside this one.
+// The bugs are replacements of text in the sources as they are (mutant.go), which the compiler is given in place of the
+// files. The list is in votes.go, time.go and the other files beside this one.
 package main
 
 import (

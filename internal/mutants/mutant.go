@@ -51,7 +51,9 @@ func (m mutant) overlay(root, dir string) (string, error) {
 			texts[path] = string(source)
 		}
 		if n := strings.Count(texts[path], c.before); n != 1 {
-			return "", fmt.Errorf("%s has the text that this mutant replaces %d times, want once: bring the list up to date\n%s", c.file, n, c.before)
+			return "", fmt.Errorf(
+				"%s has the text that this mutant replaces %d times, want once: bring the list up to date\n%s", c.file, n, c.before,
+			)
 		}
 		texts[path] = strings.Replace(texts[path], c.before, c.after, 1)
 	}

@@ -54,7 +54,8 @@ func TestATextThatIsGoneIsAnError(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	got, err := judge("    sim_test.go:65: seed 12: 3 nodes, more\n        exclusion: a by b\n        replay: x\n", seedRange{first: 3})
+	const out = "    sim_test.go:65: seed 12: 3 nodes, more\n        exclusion: a by b\n        replay: x\n"
+	got, err := judge(out, seedRange{first: 3})
 	if err != nil || got.by != "exclusion" || got.seeds != 10 || got.trace != "seed 12: a by b" {
 		t.Errorf("got %+v, %v", got, err)
 	}

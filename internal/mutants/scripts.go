@@ -15,7 +15,8 @@ var inScripts = []mutant{
 		"internal/lua/raise.lua", `replies[i] = { 2, call('ZSCORE', tokens, KEYS[i]) }`, `replies[i] = { 1 }`,
 	}}},
 	{name: "extend overwrites somebody else's key", changes: []change{{
-		"internal/lua/extend.lua", "  elseif holders[i] then\n    codes[i] = 0\n", "  elseif holders[i] then\n    call('SET', key, owner, 'PX', ttl)\n    codes[i] = 1\n",
+		"internal/lua/extend.lua", "  elseif holders[i] then\n    codes[i] = 0\n",
+		"  elseif holders[i] then\n    call('SET', key, owner, 'PX', ttl)\n    codes[i] = 1\n",
 	}}},
 	{
 		name: "extend repairs a hold that was overtaken", test: "TestAnOvertakenHoldIsNotRepaired",
@@ -27,7 +28,8 @@ var inScripts = []mutant{
 		"internal/lua/release.lua", `if holders[i] == owners[i] then`, `if holders[i] then`,
 	}}},
 	{name: "a hand-over that does not look at the token", changes: []change{{
-		"internal/lua/queue.lua", `token == reading and reading or propose(token, key)`, `token == reading and reading or false`,
+		"internal/lua/queue.lua", `token == reading and reading or propose(token, key)`,
+		`token == reading and reading or false`,
 	}}},
 	{name: "enqueue takes what is somebody else's", changes: []change{{
 		"internal/lua/enqueue.lua", `  elseif not holder and call('EXISTS', key) == 0 then`, `  elseif true then
@@ -46,7 +48,7 @@ var inScripts = []mutant{
 	{
 		name: "one TTL for all locks that are asked for together", test: "TestLocksThatAreAskedForTogetherHaveTheirOwnTTL",
 		why: "all holds of a simulation have the same", changes: []change{{
-			"layout.go", `same = same && r.call.args[1] == ttl`, `same = true`,
+			"commands.go", `same = same && q.args[1] == ttl`, `same = true`,
 		}},
 	},
 	{name: "adopt from whoever holds it", changes: []change{{
@@ -67,7 +69,8 @@ var inScripts = []mutant{
 	{
 		name: "a register keeps a late success for as long as one in time", test: "TestOnceALateSuccessIsForgotten",
 		why: noJobs, changes: []change{{
-			"internal/lua/once.lua", `math.min(tonumber(ARGV[4 * i - 1]), tonumber(ARGV[4 * i]) - now)`, `tonumber(ARGV[4 * i - 1])`,
+			"internal/lua/once.lua", `math.min(tonumber(ARGV[4 * i - 1]), tonumber(ARGV[4 * i]) - now)`,
+			`tonumber(ARGV[4 * i - 1])`,
 		}},
 	},
 	{
@@ -77,15 +80,16 @@ var inScripts = []mutant{
 		}},
 	},
 	{
-		name: "a run begins on what nodes say that have promised nothing", test: "TestOnceOnlyNodesCountThatRefuseEarlierHolders",
-		why: noJobs, changes: []change{{
+		name: "a run begins on what nodes say that have promised nothing",
+		test: "TestOnceOnlyNodesCountThatRefuseEarlierHolders",
+		why:  noJobs, changes: []change{{
 			"job.go", `r, err = j.read(ctx, lock.Token())`, `r, err = j.read(ctx, 0)`,
 		}},
 	},
 	{
 		name: "a success is sent without a look at the clock", test: "TestOnceNothingIsWrittenWhenTheHoldIsOver",
 		why: noJobs, changes: []change{{
-			"job.go", "	if err := j.valid(lock); err != nil {\n		return 0, err\n	}\n	c := j.ask(", "	c := j.ask(",
+			"job.go", "	if err := j.valid(lock); err != nil {\n		return 0, err\n	}\n	r := j.ask(", "	r := j.ask(",
 		}},
 	},
 	{

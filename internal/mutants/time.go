@@ -9,7 +9,7 @@ var inTime = []mutant{
 		"redlock.go", "	won := err == nil &&", "	h.start = l.opts.clock.now()\n	won := err == nil &&",
 	}}},
 	{name: "validity of an extension counted from its answers", changes: []change{{
-		"hold.go", `h.start, h.validity = c.begun,`, `h.start, h.validity = now,`,
+		"hold.go", `h.start, h.validity = x.begun,`, `h.start, h.validity = now,`,
 	}}},
 	{
 		name: "no look at the clock when the answers are there", test: "TestAMajorityThatComesTooLateIsNoHold",
@@ -54,41 +54,43 @@ var inTime = []mutant{
 // inOrder are releases and undos that do not follow what they undo, or do not come at all.
 var inOrder = []mutant{
 	{
-		name: "a release goes to the front of the queue", test: "TestAnUndoStandsBehindWhatItUndoes",
+		name: "a release goes to the front of the queue", test: "internal/redisconn.TestAnUndoStandsBehindWhatItUndoes",
 		why: "no modelled write blocks, so no queue is long", changes: []change{{
-			"pool.go", "	n.queue = append(n.queue, r)\n	first", `	if undo {
-		n.queue = append([]*request{r}, n.queue...)
+			"internal/redisconn/pipeline.go", "	c.queue = append(c.queue, r)\n	first", `	if undo {
+		c.queue = append([]*Request{r}, c.queue...)
 	} else {
-		n.queue = append(n.queue, r)
+		c.queue = append(c.queue, r)
 	}
 	first`,
 		}},
 	},
 	{name: "an acquire sent again behind its undo", changes: []change{{
-		"request.go", `if r.eval || !r.call.kind.undo && r.call.over() {`, `if r.eval {`,
+		"quorum.go",
+		`return r.abandoned.Load() || r.cancelled != nil && r.cancelled.Load() || r.certain(tally(r.votes.Load()))`,
+		`return r.cancelled != nil && r.cancelled.Load()`,
 	}}},
 	{name: "a waiter's question sent again behind its undo", changes: []change{{
-		"queue.go", `			c.giveUp()
+		"queue.go", `			r.abandon()
 			w.giveUp()
 			return nil, l.waitEnded(want, last, err)
-`, `			c.release()
+`, `			r.Done()
 			w.giveUp()
 			return nil, l.waitEnded(want, last, err)
 `,
 	}}},
 	{name: "an extension sent again behind the release", changes: []change{{
-		"request.go", `h != nil && h.ending.Load()`, `h != nil && false`,
+		"quorum.go", `r.cancelled != nil && r.cancelled.Load()`, `r.cancelled != nil && false`,
 	}}},
 	{
 		name: "an extension's nodes not released", test: "TestAnExtensionsNodesAreReleased",
 		why: "one TTL later they have gone by themselves", changes: []change{{
-			"hold.go", `h.asked |= c.put(l.nodes, allNodes`, `c.put(l.nodes, allNodes`,
+			"hold.go", `h.asked |= r.send(l.nodes, l.all`, `r.send(l.nodes, l.all`,
 		}},
 	},
 	{
-		name: "a connection that is given up is closed in order", test: "TestADroppedConnectionIsReset",
+		name: "a connection that is given up is closed in order", test: "internal/redisconn.TestADroppedConnectionIsReset",
 		why: "its network has no sockets", changes: []change{{
-			"dial.go", `		_ = tcp.SetLinger(0)
+			"internal/redisconn/dial.go", `		_ = tcp.SetLinger(0)
 `, `		_ = tcp
 `,
 		}},
@@ -96,20 +98,20 @@ var inOrder = []mutant{
 	{
 		name: "Close waits for a node that says nothing", test: "TestCloseDoesNotWaitForASilentNode",
 		why: "it bounds no Close", changes: []change{{
-			"dial.go", `stop := context.AfterFunc(ctx, l.close)`, `stop := func() bool { return true }`,
+			"internal/redisconn/dial.go", `stop := context.AfterFunc(ctx, l.close)`, `stop := func() bool { return true }`,
 		}},
 	},
 	{
 		name: "New waits for every round trip of a first connection", test: "TestNewReturnsInTimeWhateverARoundTripTakes",
 		why: "it bounds no New", changes: []change{{
-			"locker.go", `		case <-limit.C:
+			"pool.go", `		case <-limit.C:
 			return
 `, ``,
 		}},
 	},
 	{name: "stragglers not undone", changes: []change{{
-		"redlock.go", `undo := h.asked &^ c.refusers(votes)`, `undo := h.asked &^ c.refusers(votes)
-	for i := range c.answers {
+		"redlock.go", `undo := h.asked &^ r.refusers(votes)`, `undo := h.asked &^ r.refusers(votes)
+	for i := range r.answers {
 		if !votes.voted(i) {
 			undo &^= nodeSet(0).with(i)
 		}
@@ -118,10 +120,10 @@ var inOrder = []mutant{
 	{
 		name: "nothing undone on a node that is away", test: "TestAReleaseWaitsForANodeThatIsAway",
 		why: "one TTL later it makes no difference", changes: []change{{
-			"pool.go", `if refusal != nil && !undo {`, `if refusal != nil {`,
+			"internal/redisconn/pipeline.go", `if refusal != nil && !undo {`, `if refusal != nil {`,
 		}},
 	},
 	{name: "Close does not wait for what is to be undone", changes: []change{{
-		"locker.go", "			n.drain(ctx)\n", "			_ = n\n",
+		"pool.go", "		n.conn.Drain(ctx)\n", "		_ = n\n",
 	}}},
 }

@@ -9,7 +9,8 @@ var inTokens = []mutant{
 		"win.go", `votes.verdict(len(l.nodes), l.need) != verdictWon {`, `false {`,
 	}}},
 	{name: "a grant counts for whatever token", changes: []change{{
-		"view.go", `if w.accepted[i] == w.hold.token && (a.vote == voteGranted || a.token == w.hold.token) {`, `if a.vote == voteGranted {`,
+		"view.go", `if w.accepted[i] == w.hold.token && (a.vote == voteGranted || a.token == w.hold.token) {`,
+		`if a.vote == voteGranted {`,
 	}}},
 	{
 		name: "token from the client's wall clock", test: "TestNodesTimeIgnoresTheWallClock",
@@ -77,7 +78,7 @@ var inQueue = []mutant{
 	{
 		name: "a subscription that leads nowhere is kept", test: "TestADeadSubscriptionIsReplacedWhileSomebodyWaits",
 		why: "it takes a clock that is wrong for good, too; it was once found by seed 721", changes: []change{{
-			"listen.go", "		if p.asked.Load() {\n", "		if false {\n",
+			"internal/redisconn/subscribe.go", "		if p.asked.Load() {\n", "		if false {\n",
 		}},
 	},
 	{

@@ -8,7 +8,7 @@ var inVotes = []mutant{
 	{
 		name: "a repaired node votes", test: "TestARepairedNodeDoesNotVoteInThatRound",
 		why: "300 seeds did not show it", changes: []change{{
-			"answer.go", `		// It is ours again but has not been all the time: no vote in this round.
+			"commands.go", `		// It is ours again but has not been all the time: no vote in this round.
 		return answer{vote: voteAbsent}`, `		return answer{vote: voteGranted}`,
 		}},
 	},
@@ -19,82 +19,88 @@ var inVotes = []mutant{
 		}},
 	},
 	{name: "a node that abstains votes", changes: []change{{
-		"guard.go", `case said.vote == voteGranted, said.vote == voteOutbid:`, `case false:`,
+		"pool.go", `case said.vote == voteGranted, said.vote == voteOutbid:`, `case false:`,
 	}}},
 }
 
 // inGuard are nodes that are trusted though they may have forgotten.
 var inGuard = []mutant{
 	{name: "no restart guard", changes: []change{{
-		"guard.go", `if o.guard <= 0 || is.epoch == "" || !now.Before(until.Add(o.connectTimeout())) {`, `if true {`,
+		"internal/guard/guard.go", `if r.Period <= 0 || of.epoch == "" || !now.Before(until.Add(r.Late)) {`, `if true {`,
 	}}},
 	{name: "a promoted replica trusted for its uptime", changes: []change{{
-		"guard.go", "	case f.promoted:\n		is.since", "	case f.promoted && false:\n		is.since",
+		"internal/guard/incarnation.go", "	case said.Promoted:\n		next.since", "	case said.Promoted && false:\n		next.since",
 	}}},
 	{
 		name: "a durable node's record is a proof for everybody", test: "TestADurableNodesOldFileGrantsNothing",
 		why: "no durable node of the simulation is started from an old file", changes: []change{{
-			"guard.go", `return f.trusted && !f.promoted && was.epoch != ""`, `return !f.promoted && was.epoch != ""`,
+			"internal/guard/incarnation.go", `return i.trusted && !i.Promoted && old.epoch != ""`,
+			`return !i.Promoted && old.epoch != ""`,
 		}},
 	},
 	{
-		name: "a durable node trusted with a record that nobody knew", test: "TestRecall",
+		name: "a durable node trusted with a record that nobody knew", test: "internal/guard.TestReconcile",
 		why: "no durable node of the simulation is started from an old file", changes: []change{{
-			"guard.go", `was.durable && was.record.durable && was.record.since == f.record.since`, `true`,
+			"internal/guard/incarnation.go", `old.durable && old.record.durable && old.record.since == i.record.since`, `true`,
 		}},
 	},
 	{
 		name: "an extension counts on a node whose clock is wrong", test: "TestAnExtensionIsNotCountedWhereTheClockIsWrong",
 		why: "300 seeds did not show it", changes: []change{{
-			"guard.go", `case t == trustAll, t == trustOurs && a.doubt != "":`, `case t == trustAll, t == trustOurs:`,
+			"internal/guard/guard.go", `t == TrustAll || t == TrustOurs && a.doubt != ""`, `t == TrustAll || t == TrustOurs`,
 		}},
 	},
 	{
-		name: "a vote counts that was asked for while the node abstained", test: "TestAVoteThatWasAskedForTooEarlyDoesNotCount",
-		why: "the answer must be under way when the guard's period ends", changes: []change{{
-			"standing.go", `if a.over(c.asked) {`, `if a.over(n.opts.clock.local()) {`,
+		name: "a vote counts that was asked for while the node abstained",
+		test: "TestAVoteThatWasAskedForTooEarlyDoesNotCount",
+		why:  "the answer must be under way when the guard's period ends", changes: []change{{
+			"pool.go", `case !a.Over(r.Asked):`, `case !a.Over(n.opts.clock.local()):`,
 		}},
 	},
 	{
 		name: "an abstention ends for what was asked for during it", test: "TestAVoteThatWasAskedForTooEarlyDoesNotCount",
 		why: "the answer must be under way when the guard's period ends, and a probe be faster", changes: []change{{
-			"guard.go", `!now.Before(until.Add(o.connectTimeout()))`, `!now.Before(until)`,
+			"internal/guard/guard.go", `!now.Before(until.Add(r.Late))`, `!now.Before(until)`,
 		}},
 	},
 	{
-		name: "what a node that abstains says of another holder counts for that one", test: "TestAbstention",
+		name: "what a node that abstains says of another holder counts for that one", test: "TestDiscount",
 		why: "it makes waiters keep votes that they should give back, for a while", changes: []change{{
-			"guard.go", `said.doubtful = true`, `said.doubtful = false`,
+			"pool.go", `said.doubtful = true`, `said.doubtful = false`,
 		}},
 	},
 	{
-		name: "who was slower with the node record knows better", test: "TestWhoWasFasterWithTheRecordKnowsBetter",
-		why: "two must notice the same within one round trip, and disagree", changes: []change{{
-			"learn.go", "		is = was.recall(f, is.at)\n", "",
+		name: "who was slower with the node record knows better",
+		test: "internal/guard.TestWhoWasFasterWithTheRecordKnowsBetter",
+		why:  "two must notice the same within one round trip, and disagree", changes: []change{{
+			"internal/guard/check.go", "		next = old.reconcile(said, next.at)\n", "",
 		}},
 	},
 	{
-		name: "what was learnt over an earlier connection is believed", test: "TestWhatWasLearntBeforeIsNotBelieved",
-		why: "an answer must be slower than a new connection to the same node", changes: []change{{
-			"learn.go", `stale := now.Before(was.at)`, `stale := now.Before(was.at) && false`,
+		name: "what was learnt over an earlier connection is believed",
+		test: "internal/guard.TestWhatWasLearntBeforeIsNotBelieved",
+		why:  "an answer must be slower than a new connection to the same node", changes: []change{{
+			"internal/guard/check.go", `stale := now.Before(old.at)`, `stale := now.Before(old.at) && false`,
 		}},
 	},
 	{
 		name: "the message of a node that abstains counts", test: "TestAMessageOfANodeThatAbstainsAbstains",
-		why: "a node that abstains is not asked for a place in its queue, so it hardly ever has a message", changes: []change{{
-			"standing.go", `a != nil && !a.over(now) {`, `a != nil && !a.over(now) && false {`,
+		why: "a node that abstains is not asked for a place in its queue, so it hardly ever has a message",
+		changes: []change{{
+			"listen.go", `a != nil && !a.Over(now) {`, `a != nil && !a.Over(now) && false {`,
 		}},
 	},
 	{
 		name: "the message of a node not yet met counts", test: "TestAMessageOfANodeThatIsNotMetAbstains",
 		why: "60 seeds did not show it", changes: []change{{
-			"standing.go", `n.opts.guard > 0 && !(connected && same) {`, `n.opts.guard > 0 && !(connected && same) && false {`,
+			"listen.go", `n.opts.guard > 0 && !(connected && known) {`, `n.opts.guard > 0 && !(connected && known) && false {`,
 		}},
 	},
 	{
 		name: "FLUSHALL goes unnoticed", test: "TestFlushIsNoticed",
 		why: "nothing is promised where a node is emptied under live connections", changes: []change{{
-			"guard.go", "		is.since, is.doubt = is.at, doubtEmptied\n", "		is.since, is.doubt = was.since, was.doubt\n",
+			"internal/guard/incarnation.go", "		next.since, next.doubt = next.at, doubtEmptied\n",
+			"		next.since, next.doubt = old.since, old.doubt\n",
 		}},
 	},
 }
