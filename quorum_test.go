@@ -2,6 +2,9 @@ package redlock
 
 import (
 	"testing"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/guard"
 )
 
 // Every way in which up to seven nodes can vote, in every order of two kinds
@@ -87,6 +90,28 @@ func TestMajoritiesShareANode(t *testing.T) {
 	for n := 1; n <= maxNodes; n++ {
 		if m := majority(n); 2*m <= n || 2*(m-1) > n {
 			t.Errorf("majority(%d) = %d", n, m)
+		}
+	}
+}
+
+// What of an answer counts while the node abstains: for the caller, and for the one that has the lock there.
+func TestDiscount(t *testing.T) {
+	g := guard.New(guard.Rules{}, time.Now, nil)
+	g.SetClock(time.Hour, true, 0)
+	for trust, abstains := range map[guard.Trust]bool{guard.TrustOld: true, guard.TrustOurs: true, guard.TrustAll: false} {
+		for v := range voteKinds {
+			said := answer{vote: v}
+			discount(g.Abstention(), trust, &said, time.Now)
+			want := answer{vote: v, err: said.err}
+			switch {
+			case abstains && (v == voteGranted || v == voteOutbid):
+				want.vote = voteAbstained
+			case abstains && v == voteTaken:
+				want.doubtful = true
+			}
+			if said != want || (said.err != nil) != (want.vote != v) {
+				t.Errorf("trust %d, vote %d: got %+v, want %+v", trust, v, said, want)
+			}
 		}
 	}
 }

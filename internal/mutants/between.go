@@ -4,7 +4,7 @@ package main
 // node refuses.
 var inBetween = []mutant{
 	{name: "a limit that is not shown", changes: []change{{
-		"tenure.go", `limit.Before(end) {`, `limit.Before(end) && false {`,
+		"hold.go", `limit.Before(end) {`, `limit.Before(end) && false {`,
 	}}},
 	{
 		name: "what is to be asked again of a node is not", test: "TestARefusedReleaseIsAskedAgain",
@@ -33,7 +33,7 @@ var inBetween = []mutant{
 		"			for range q.several.from {\n				e.Add(q.several.from[0])\n",
 	}}},
 	{name: "who leaves the line calls nobody", changes: []change{{
-		"line.go", "	close(at.rest[0])\n", "",
+		"wait_local.go", "	close(at.rest[0])\n", "",
 	}}},
 	{
 		name: "the rest of a long value is the next reply", test: "internal/redisconn.TestALongValueIsCutShort",
@@ -50,9 +50,9 @@ var inBetween = []mutant{
 		}},
 	},
 	{name: "a tenure keeps what it had", changes: []change{{
-		"tenure.go", "	*t = tenure{} // all of it: nothing is to be kept alive, or found by the next\n", "",
+		"hold.go", "	*t = tenure{} // all of it: nothing is to be kept alive, or found by the next\n", "",
 	}}},
 	{name: "the end of a hold is not kept behind its unlock", changes: []change{{
-		"tenure.go", "	h.last = h.end().UnixNano()\n", "",
+		"hold.go", "	h.last = h.end().UnixNano()\n", "",
 	}}},
 }

@@ -83,19 +83,19 @@ var inScripts = []mutant{
 		name: "a run begins on what nodes say that have promised nothing",
 		test: "TestOnceOnlyNodesCountThatRefuseEarlierHolders",
 		why:  noJobs, changes: []change{{
-			"job.go", `r, err = j.read(ctx, lock.Token())`, `r, err = j.read(ctx, 0)`,
+			"once_run.go", `r, err = j.read(ctx, lock.Token())`, `r, err = j.read(ctx, 0)`,
 		}},
 	},
 	{
 		name: "a success is sent without a look at the clock", test: "TestOnceNothingIsWrittenWhenTheHoldIsOver",
 		why: noJobs, changes: []change{{
-			"job.go", "	if err := j.valid(lock); err != nil {\n		return 0, err\n	}\n	r := j.ask(", "	r := j.ask(",
+			"once_run.go", "	if err := j.valid(lock); err != nil {\n		return 0, err\n	}\n	r := j.ask(", "	r := j.ask(",
 		}},
 	},
 	{
 		name: "a success is not delivered to nodes that were away", test: "TestOnceTheSuccessIsDelivered",
 		why: noJobs, changes: []change{{
-			"job.go", `if j.state != RunBegun {`, `if false {`,
+			"once_run.go", `if j.state != RunBegun {`, `if false {`,
 		}},
 	},
 }

@@ -18,7 +18,7 @@ var inTime = []mutant{
 		}},
 	},
 	{name: "the holder's timer late by an hour", changes: []change{{
-		"renew.go", "	end := t.end()\n", "	end := t.end().Add(time.Hour)\n",
+		"hold_renewal.go", "	end := t.end()\n", "	end := t.end().Add(time.Hour)\n",
 	}}},
 	{name: "a lost hold brought back by Extend", changes: []change{{
 		"hold.go", `	h.expireAt(now)
@@ -34,13 +34,13 @@ var inTime = []mutant{
 	{
 		name: "a hold won during Close that nobody ends", test: "TestAHoldThatIsWonDuringCloseEnds",
 		why: "a call must outlive Close's patience: 2,000 seeds did not show it", changes: []change{{
-			"renew.go", "h.finish(ErrClosed) // it was", "_ = 0 // it was",
+			"hold_renewal.go", "h.finish(ErrClosed, false) // it was", "_ = 0 // it was",
 		}},
 	},
 	{
 		name: "the tenure of an unlocked hold is also the next one's", test: "TestHandlesOutliveTheirHolds",
 		why: "its clients drop a handle when they have unlocked it", changes: []change{{
-			"tenure.go", "	h.tenure = nil\n", "",
+			"hold.go", "	h.tenure = nil\n", "",
 		}},
 	},
 	{
@@ -70,7 +70,7 @@ var inOrder = []mutant{
 		`return r.cancelled != nil && r.cancelled.Load()`,
 	}}},
 	{name: "a waiter's question sent again behind its undo", changes: []change{{
-		"queue.go", `			r.abandon()
+		"wait_queue.go", `			r.abandon()
 			w.giveUp()
 			return nil, l.waitEnded(want, last, err)
 `, `			r.Done()

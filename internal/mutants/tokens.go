@@ -6,16 +6,16 @@ var inTokens = []mutant{
 		"quorum.go", "		return verdictShort\n", "		return verdictWon\n",
 	}}},
 	{name: "a waiter's raise counted blindly", changes: []change{{
-		"win.go", `votes.verdict(len(l.nodes), l.need) != verdictWon {`, `false {`,
+		"wait_queue.go", `votes.verdict(len(l.nodes), l.need) != verdictWon {`, `false {`,
 	}}},
 	{name: "a grant counts for whatever token", changes: []change{{
-		"view.go", `if w.accepted[i] == w.hold.token && (a.vote == voteGranted || a.token == w.hold.token) {`,
+		"wait_votes.go", `if w.accepted[i] == w.hold.token && (a.vote == voteGranted || a.token == w.hold.token) {`,
 		`if a.vote == voteGranted {`,
 	}}},
 	{
 		name: "token from the client's wall clock", test: "TestNodesTimeIgnoresTheWallClock",
 		why: "virtual time has one wall clock for all", changes: []change{{
-			"token.go", `return t.Time(t.micros(now)) }`, `return now.local.UnixMicro() }`,
+			"clock.go", `return t.Time(t.micros(now)) }`, `return now.local.UnixMicro() }`,
 		}},
 	},
 	{
@@ -35,44 +35,44 @@ var inTokens = []mutant{
 // inQueue are wrong conclusions of a waiter.
 var inQueue = []mutant{
 	{name: "a hand-over's validity counted from its message", changes: []change{{
-		"win.go", "	start := h.since\n", "	start := l.opts.clock.now()\n",
+		"wait_queue.go", "	start := h.since\n", "	start := l.opts.clock.now()\n",
 	}}},
 	{
 		name: "what was told counts as answered just now", test: "TestVotesThatWereToldDoNotGrowYounger",
 		why: "it took 1,319 seeds", changes: []change{{
-			"win.go", `if v.fresh >= l.need {`, `if v.given >= l.need {`,
+			"wait_queue.go", `if v.fresh >= l.need {`, `if v.given >= l.need {`,
 		}},
 	},
 	{
 		name: "fresh votes, stale acceptance", test: "TestAWinOnFreshAnswersNeedsFreshAcceptance",
 		why: "60 seeds did not show it; it was once found by seed 171", changes: []change{{
-			"win.go", "		v.granted = v.sure // what was told may have run out since\n", "",
+			"wait_queue.go", "		v.granted = v.sure // what was told may have run out since\n", "",
 		}},
 	},
 	{name: "an outdated token not raised", changes: []change{{
-		"win.go", `(v.granted < l.need || l.outdated(h.token))`, `v.granted < l.need`,
+		"wait_queue.go", `(v.granted < l.need || l.outdated(h.token))`, `v.granted < l.need`,
 	}}},
 	{name: "the longest hold counts the wait", changes: []change{{
-		"win.go", `	h.start, h.since = start, now
+		"wait_queue.go", `	h.start, h.since = start, now
 `, `	h.start = start
 `,
 	}}},
 	{name: "a ticket's owner is forgotten", changes: []change{{
-		"hold.go", `	case cause == ErrHandedOver: //`, `	case false: //`,
+		"ticket.go", `			l.listeners.handOver(h.owner.String(), h.end(), l.opts.clock.local())`, `			l.listeners.forget(h.owner.String())`,
 	}}},
 	{name: "who asks once stands in line", changes: []change{{
-		"wait.go", `w.shared || o.maxAttempts == 1 ||`, `w.shared ||`,
+		"redlock.go", `wait := wait && o.maxAttempts != 1`, `wait := wait`,
 	}}},
 	{
 		name: "a token too far ahead is somebody else's", test: "TestATokenTooFarAheadIsNoQuorumForAWaiter",
 		why: "it judges no reasons", changes: []change{{
-			"queue.go", `if errors.Is(err, errTokenAhead) {`, `if false {`,
+			"wait_queue.go", `if errors.Is(err, errTokenAhead) {`, `if false {`,
 		}},
 	},
 	{
 		name: "votes that were told grow younger", test: "TestVotesThatWereToldDoNotGrowYounger",
 		why: "120 seeds did not show it", changes: []change{{
-			"win.go", "		h.since = began\n", "		_ = began\n",
+			"wait_queue.go", "		h.since = began\n", "		_ = began\n",
 		}},
 	},
 	{
@@ -84,7 +84,7 @@ var inQueue = []mutant{
 	{
 		name: "who has waited longest never gives way", test: "TestAWaiterThatOneNodeCannotTellBlocksNobody",
 		why: "it takes a connection that one node refuses for good", changes: []change{{
-			"queue.go", "		stuck := partial > hopeless && v.deadlocks(l.need)\n", "		stuck := false\n",
+			"wait_queue.go", "		stuck := partial > hopeless && v.deadlocks(l.need)\n", "		stuck := false\n",
 		}},
 	},
 	{
@@ -96,13 +96,13 @@ var inQueue = []mutant{
 	{
 		name: "who gives up waiting leaves its places", test: "TestCancelledWaitLeavesNothing",
 		why: "one TTL later they have gone by themselves", changes: []change{{
-			"queue.go", "	w.locker.undo(w.hold, w.hold.asked)\n", "",
+			"wait_queue.go", "	w.locker.undo(w.hold, w.hold.asked)\n", "",
 		}},
 	},
 	{
 		name: "what is handed to somebody who has given up is kept", test: "TestWhatIsHandedToNobodyIsGivenBack",
 		why: "one TTL later it has gone by itself", changes: []change{{
-			"listen.go", `owner, err := uuid.Parse(parts[0]); err == nil {`, `owner, err := uuid.Parse(parts[0]); err != nil {`,
+			"wait_notify.go", `owner, err := uuid.Parse(parts[0]); err == nil {`, `owner, err := uuid.Parse(parts[0]); err != nil {`,
 		}},
 	},
 }

@@ -19,7 +19,7 @@ var inVotes = []mutant{
 		}},
 	},
 	{name: "a node that abstains votes", changes: []change{{
-		"pool.go", `case said.vote == voteGranted, said.vote == voteOutbid:`, `case false:`,
+		"quorum.go", `case said.vote == voteGranted, said.vote == voteOutbid:`, `case false:`,
 	}}},
 }
 
@@ -54,7 +54,7 @@ var inGuard = []mutant{
 		name: "a vote counts that was asked for while the node abstained",
 		test: "TestAVoteThatWasAskedForTooEarlyDoesNotCount",
 		why:  "the answer must be under way when the guard's period ends", changes: []change{{
-			"pool.go", `case !a.Over(r.Asked):`, `case !a.Over(n.opts.clock.local()):`,
+			"quorum.go", `case !a.Over(r.Asked):`, `case !a.Over(n.opts.clock.local()):`,
 		}},
 	},
 	{
@@ -66,7 +66,7 @@ var inGuard = []mutant{
 	{
 		name: "what a node that abstains says of another holder counts for that one", test: "TestDiscount",
 		why: "it makes waiters keep votes that they should give back, for a while", changes: []change{{
-			"pool.go", `said.doubtful = true`, `said.doubtful = false`,
+			"quorum.go", `said.doubtful = true`, `said.doubtful = false`,
 		}},
 	},
 	{
@@ -87,13 +87,13 @@ var inGuard = []mutant{
 		name: "the message of a node that abstains counts", test: "TestAMessageOfANodeThatAbstainsAbstains",
 		why: "a node that abstains is not asked for a place in its queue, so it hardly ever has a message",
 		changes: []change{{
-			"listen.go", `a != nil && !a.Over(now) {`, `a != nil && !a.Over(now) && false {`,
+			"wait_notify.go", `a != nil && !a.Over(now) {`, `a != nil && !a.Over(now) && false {`,
 		}},
 	},
 	{
 		name: "the message of a node not yet met counts", test: "TestAMessageOfANodeThatIsNotMetAbstains",
 		why: "60 seeds did not show it", changes: []change{{
-			"listen.go", `n.opts.guard > 0 && !(connected && known) {`, `n.opts.guard > 0 && !(connected && known) && false {`,
+			"wait_notify.go", `n.opts.guard > 0 && !(connected && known) {`, `n.opts.guard > 0 && !(connected && known) && false {`,
 		}},
 	},
 	{
