@@ -12,8 +12,9 @@ SHELL := bash
 # Runs go test, and once more by itself what failed and may have failed for the machine's sake: see internal/gate.
 GATE := $(GO) run ./internal/gate
 
-# What runs in virtual time fails for a defect alone, and is never repeated; examples, the command and the fake masters run in real time.
-REAL := \.Example|\.TestALateWrite|/cmd/|/redlocktest\.|/gate\.
+# What runs in virtual time fails for a defect alone, and is never repeated; examples, the command, the fake masters and
+# what is made of sockets and processes run in real time.
+REAL := \.Example|\.TestALateWrite|/cmd/|/redlocktest\.|/gate\.|/faultproxy\.|/ports\.
 
 # Modules beside the root and integration/, each with a go.mod of its own.
 NESTED := $(filter-out integration,$(patsubst %/go.mod,%,$(wildcard */go.mod)))

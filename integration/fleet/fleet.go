@@ -14,8 +14,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock"
-	"github.com/quorumlock/redlock/integration/faultproxy"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/faultproxy"
 )
 
 // choose asks REDLOCK_PROVIDER once for each test binary.
@@ -122,7 +122,8 @@ const patience = 5 * time.Second
 // been started – which is closed when the test ends.
 func Locker(t *testing.T, urls []string, opts ...redlock.Option) *redlock.Locker {
 	t.Helper()
-	l, err := redlock.New(urls, append([]redlock.Option{redlock.WithNodeTimeout(patience), redlock.WithRestartGuard(0)}, opts...)...)
+	ours := []redlock.Option{redlock.WithNodeTimeout(patience), redlock.WithRestartGuard(0)}
+	l, err := redlock.New(urls, append(ours, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/redlock/integration/internal/ports"
+	"github.com/quorumlock/redlock/internal/ports"
 )
 
 // soon is how long a test waits for what should happen at once, before it calls it a failure: far longer than any

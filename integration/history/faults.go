@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/quorumlock/redlock/integration/faultproxy"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/faultproxy"
 )
 
 // fault is one thing that can go wrong. begin returns what mends it, or false where it is not possible at present.
@@ -79,7 +79,8 @@ var menu = []fault{
 	}},
 }
 
-// network does something to the way between one client and one master, one client and all, or all clients and one master.
+// network does something to the way between one client and one master, one client and all, or all clients and one
+// master.
 func network(do func(p *faultproxy.Proxy, by time.Duration)) func(b *breaking) (func() error, bool) {
 	return func(b *breaking) (func() error, bool) {
 		client, node := b.random.IntN(len(b.processes)), b.random.IntN(nodes)

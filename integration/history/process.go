@@ -12,7 +12,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/quorumlock/redlock/integration/faultproxy"
+	"github.com/quorumlock/redlock/internal/faultproxy"
 )
 
 // process is one client and the network between it and the masters. The network stays when the process is replaced.

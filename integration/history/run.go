@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/quorumlock/redlock/integration/faultproxy"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/faultproxy"
 )
 
 // config is the size of a run.

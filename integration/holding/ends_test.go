@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock"
-	"github.com/quorumlock/redlock/integration/faultproxy"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/faultproxy"
 )
 
 // Every way in which a hold can end, and what its owner is told by each of the
@@ -24,7 +24,8 @@ func TestEveryEndHasItsErrors(t *testing.T) {
 	}
 	const short, renewed = time.Second, 3 * time.Second
 	steal := func(t *testing.T, w world, nodes int) {
-		fleet.Eventually(t, "all nodes have granted", func() bool { return w.f.Holders(t, name, w.k.Owner()) == len(w.f.Nodes) })
+		fleet.Eventually(t, "all nodes have granted",
+			func() bool { return w.f.Holders(t, name, w.k.Owner()) == len(w.f.Nodes) })
 		fleet.Put(t, name, "thief", fleet.Long, w.f.Nodes[:nodes]...)
 	}
 	lost := []error{redlock.ErrLost}
@@ -105,11 +106,16 @@ func TestEveryEndHasItsErrors(t *testing.T) {
 				t.Fatal("the hold does not end")
 			}
 			wantIs(t, "Context.Err", ctx.Err(), context.Canceled)
-			said := map[string]error{"Err": w.k.Err(), "Context's cause": context.Cause(ctx), "Extend": w.k.Extend(t.Context()), "Unlock": w.k.Unlock(t.Context())}
+			said := map[string]error{
+				"Err": w.k.Err(), "Context's cause": context.Cause(ctx),
+				"Extend": w.k.Extend(t.Context()), "Unlock": w.k.Unlock(t.Context()),
+			}
 			if c.end == "the Locker closed" || said["Unlock"] != nil {
 				wantIs(t, "Unlock again", w.k.Unlock(t.Context()), said["Unlock"])
 			}
-			for what, wants := range map[string][]error{"Err": c.err, "Context's cause": c.err, "Extend": c.extend, "Unlock": c.unlock} {
+			for what, wants := range map[string][]error{
+				"Err": c.err, "Context's cause": c.err, "Extend": c.extend, "Unlock": c.unlock,
+			} {
 				if len(wants) == 0 && said[what] != nil {
 					t.Errorf("%s: got %v, want none", what, said[what])
 				}

@@ -12,9 +12,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock"
-	"github.com/quorumlock/redlock/integration/faultproxy"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/faultproxy"
 )
 
 // loss is how one partitioned hold ended, and who came after it.
@@ -29,8 +29,8 @@ type loss struct {
 // A holder that is cut off from all nodes is told by its own clock: in time, and
 // before the keys expire, so before anybody else can hold.
 //
-// Overlaps, tokens and ends that come too early are always judged. When a timer tells is a bound: the TTL is such that the
-// drift allowance, 22 ms, is more than the 20 ms that telling may take.
+// Overlaps, tokens and ends that come too early are always judged. When a timer tells is a bound: the TTL is such that
+// the drift allowance, 22 ms, is more than the 20 ms that telling may take.
 func TestAPartitionedHolderIsToldBeforeAnybodyElseHolds(t *testing.T) {
 	const (
 		ttl     = 2 * time.Second
@@ -68,15 +68,20 @@ func TestAPartitionedHolderIsToldBeforeAnybodyElseHolds(t *testing.T) {
 			at := func(of []time.Duration, percent int) time.Duration {
 				return of[min(len(of)-1, len(of)*percent/100)].Round(time.Microsecond)
 			}
-			m.Bound(at(late, 100) <= promise+at(timers, 100), "%d partitions: told after the end of validity: p50 %v, p99 %v, max %v; plain timers for the same moments: p50 %v, p99 %v, max %v",
+			m.Bound(at(late, 100) <= promise+at(timers, 100),
+				"%d partitions: told after the end of validity: p50 %v, p99 %v, max %v; "+
+					"plain timers for the same moments: p50 %v, p99 %v, max %v",
 				len(late), at(late, 50), at(late, 99), at(late, 100), at(timers, 50), at(timers, 99), at(timers, 100))
-			m.Bound(early+before == 0 || at(timers, 100) > promise/2, "told when the keys of a majority had expired: %d, when the successor held: %d", early, before)
+			m.Bound(early+before == 0 || at(timers, 100) > promise/2,
+				"told when the keys of a majority had expired: %d, when the successor held: %d", early, before)
 		})
 	}
 }
 
 // partition lets a hold some names, cuts it off, and lets b take over.
-func partition(t *testing.T, f fleet.Fleet, nw fleet.Network, a, b *redlock.Locker, holds int, ttl time.Duration) []loss {
+func partition(
+	t *testing.T, f fleet.Fleet, nw fleet.Network, a, b *redlock.Locker, holds int, ttl time.Duration,
+) []loss {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

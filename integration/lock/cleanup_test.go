@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock"
-	"github.com/quorumlock/redlock/integration/faultproxy"
 	"github.com/quorumlock/redlock/integration/fleet"
+	"github.com/quorumlock/redlock/internal/faultproxy"
 )
 
 func asQuorum(err error, q **redlock.QuorumError) bool { return errors.As(err, q) }
@@ -111,8 +111,9 @@ func TestLateAcquireIsUndoneAndDisturbsNobody(t *testing.T) {
 
 	k := lock(t, other, "n")
 	nw.Heal(t)
-	l := lock(t, late, "m")                                                 // so the late requests have been carried out
-	if err := l.Unlock(t.Context()); !errors.Is(err, redlock.ErrNoQuorum) { // a busy machine is late; WantClean is not taken in
+	l := lock(t, late, "m") // so the late requests have been carried out
+	// A busy machine is late; WantClean is not taken in.
+	if err := l.Unlock(t.Context()); !errors.Is(err, redlock.ErrNoQuorum) {
 		fleet.Must(t, err)
 	}
 	fleet.Must(t, k.Extend(t.Context()))
@@ -136,7 +137,8 @@ func TestLateAcquireOverAnAbandonedConnectionIsUndone(t *testing.T) {
 	time.Sleep(1500 * time.Millisecond) // longer than a node may be silent before its connection is replaced
 	nw.Heal(t)
 	k := lock(t, l, "m")
-	if err := k.Unlock(t.Context()); !errors.Is(err, redlock.ErrNoQuorum) { // a busy machine is late; WantClean is not taken in
+	// A busy machine is late; WantClean is not taken in.
+	if err := k.Unlock(t.Context()); !errors.Is(err, redlock.ErrNoQuorum) {
 		fleet.Must(t, err)
 	}
 	f.WantClean(t)
@@ -146,7 +148,8 @@ func TestLateAcquireOverAnAbandonedConnectionIsUndone(t *testing.T) {
 func TestCloseLeavesNothingBehind(t *testing.T) {
 	f := fleet.Start(t, 5)
 	nw := f.Network(t)
-	l, err := redlock.New(nw.URLs, redlock.WithTTL(long), redlock.WithNodeTimeout(5*time.Second), redlock.WithRestartGuard(0)) // masters that have just been started
+	l, err := redlock.New(nw.URLs, redlock.WithTTL(long), redlock.WithNodeTimeout(5*time.Second),
+		redlock.WithRestartGuard(0)) // masters that have just been started
 	fleet.Must(t, err)
 	nw.Proxies[4].Delay(faultproxy.Up, 50*time.Millisecond)
 	k, err := l.TryLock(t.Context(), "n")

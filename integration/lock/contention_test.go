@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock"
-	"github.com/quorumlock/redlock/integration/faultproxy"
 	"github.com/quorumlock/redlock/integration/fleet"
+	"github.com/quorumlock/redlock/internal/faultproxy"
 )
 
 // ledger is the shared resource: a counter that loses updates and an order
@@ -60,7 +60,8 @@ func (l *ledger) check(t *testing.T, holds int64) {
 	}
 	for i, e := range l.entries {
 		if i > 0 && e.token <= l.entries[i-1].token {
-			fleet.Unsafe(t, "hold %d has a token that is no larger than that of the hold before it:\n%+v\n%+v", i, l.entries[i-1], e)
+			fleet.Unsafe(t, "hold %d has a token that is no larger than that of the hold before it:\n%+v\n%+v",
+				i, l.entries[i-1], e)
 		}
 	}
 }

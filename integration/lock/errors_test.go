@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock"
-	"github.com/quorumlock/redlock/integration/faultproxy"
 	"github.com/quorumlock/redlock/integration/fleet"
+	"github.com/quorumlock/redlock/internal/faultproxy"
 )
 
 // redsync: errors.Is(err, context.DeadlineExceeded) was false when the deadline ended the wait.
@@ -106,7 +106,9 @@ func TestAMinorityThatNeverGrantedDoesNotMakeAHoldLost(t *testing.T) {
 	for _, p := range nw.Proxies[:2] {
 		p.Hold(faultproxy.Up)
 	}
-	for what, err := range map[string]error{"Extend": k.Extend(t.Context()), "Err": k.Err(), "Unlock": k.Unlock(t.Context())} {
+	for what, err := range map[string]error{
+		"Extend": k.Extend(t.Context()), "Err": k.Err(), "Unlock": k.Unlock(t.Context()),
+	} {
 		if what != "Err" && !errors.Is(err, redlock.ErrNoQuorum) {
 			t.Errorf("%s: got %v, want %v", what, err, redlock.ErrNoQuorum)
 		}
@@ -150,10 +152,13 @@ func TestBadArgumentsAreRefusedAtOnce(t *testing.T) {
 	}
 	l := f.Locker(t)
 	// bsm/redislock: a TTL below 1 ms "succeeded" with no key.
+	withTTL := func(ttl time.Duration) func() error {
+		return func() error { _, err := l.TryLock(t.Context(), "n", redlock.WithTTL(ttl)); return err }
+	}
 	for what, try := range map[string]func() error{
-		"TTL 0":       func() error { _, err := l.TryLock(t.Context(), "n", redlock.WithTTL(0)); return err },
-		"TTL 0.9ms":   func() error { _, err := l.TryLock(t.Context(), "n", redlock.WithTTL(900*time.Microsecond)); return err },
-		"TTL < 0":     func() error { _, err := l.TryLock(t.Context(), "n", redlock.WithTTL(-time.Second)); return err },
+		"TTL 0":       withTTL(0),
+		"TTL 0.9ms":   withTTL(900 * time.Microsecond),
+		"TTL < 0":     withTTL(-time.Second),
 		"no name":     func() error { _, err := l.TryLock(t.Context(), ""); return err },
 		"our own key": func() error { _, err := l.TryLock(t.Context(), "redlock:tokens"); return err },
 		"misplaced":   func() error { _, err := l.TryLock(t.Context(), "n", redlock.WithNodeTimeout(1)); return err },

@@ -12,14 +12,15 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock"
-	"github.com/quorumlock/redlock/integration/faultproxy"
 	"github.com/quorumlock/redlock/integration/fleet"
+	"github.com/quorumlock/redlock/internal/faultproxy"
 )
 
 // redsync, WithSetNXOnExtend: Extend succeeded after the lock had expired and another client held it.
 func TestExtendAfterExpiryNeverSucceeds(t *testing.T) {
 	f := fleet.Start(t, 5)
-	a, b := f.Locker(t, redlock.WithTTL(200*time.Millisecond), redlock.WithoutRenewal()), f.Locker(t, redlock.WithTTL(long))
+	a := f.Locker(t, redlock.WithTTL(200*time.Millisecond), redlock.WithoutRenewal())
+	b := f.Locker(t, redlock.WithTTL(long))
 	old := lock(t, a, "n")
 	wantEnd(t, old, redlock.ErrLost)
 	wantIs(t, old.Extend(t.Context()), redlock.ErrLost) // also where nobody else has come
@@ -118,16 +119,18 @@ func TestALockThatCameTooLateIsNotHeld(t *testing.T) {
 	f.WantClean(t)
 }
 
-// rueidislock: under a partition the holder's context ended 2.4 s after the key had expired. It ends when the holder's own
-// clock says so, which is before: a bound is only when a timer tells.
+// rueidislock: under a partition the holder's context ended 2.4 s after the key had expired. It ends when the holder's
+// own clock says so, which is before: a bound is only when a timer tells.
 func TestPartitionedHolderIsToldBeforeTheKeysExpire(t *testing.T) {
 	t.Parallel()
 	fleet.Measure(t, func(m *fleet.Measurement) {
 		f := fleet.Start(t, 3)
 		nw := f.Network(t)
-		l := nw.Locker(t, redlock.WithTTL(3*time.Second), redlock.WithDrift(0.1, 10*time.Millisecond), redlock.WithNodeTimeout(time.Second))
+		l := nw.Locker(t, redlock.WithTTL(3*time.Second), redlock.WithDrift(0.1, 10*time.Millisecond),
+			redlock.WithNodeTimeout(time.Second))
 		k := lock(t, l, "n")
-		fleet.Eventually(t, "all nodes have granted", func() bool { return f.Holders(t, "n", k.Owner()) == 3 }) // none drops the request
+		// None drops the request.
+		fleet.Eventually(t, "all nodes have granted", func() bool { return f.Holders(t, "n", k.Owner()) == 3 })
 		ctx, cancel := k.Context(t.Context())
 		defer cancel()
 		nw.Each(func(p *faultproxy.Proxy) { p.Drop(faultproxy.Up); p.Drop(faultproxy.Down) })
@@ -137,7 +140,8 @@ func TestPartitionedHolderIsToldBeforeTheKeysExpire(t *testing.T) {
 			left, err := redis.Int(n.Do("PTTL", "n"))
 			fleet.Must(t, err)
 			if time.Now().Add(time.Duration(left) * time.Millisecond).Before(until) {
-				fleet.Unsafe(t, "at %s the key has %d ms left, asked at %v; the holder trusts it until %v", n.Addr(), left, asked, until)
+				fleet.Unsafe(t, "at %s the key has %d ms left, asked at %v; the holder trusts it until %v",
+					n.Addr(), left, asked, until)
 			}
 		}
 		for time.Now().Before(k.Until()) {
@@ -154,7 +158,8 @@ func TestPartitionedHolderIsToldBeforeTheKeysExpire(t *testing.T) {
 		wantIs(t, context.Cause(ctx), redlock.ErrLost)
 		for _, n := range f.Nodes {
 			left, err := redis.Int(n.Do("PTTL", "n"))
-			m.Bound(err == nil && left > 0, "at %s the key has %d ms left, %v, when the holder has been told", n.Addr(), left, err)
+			m.Bound(err == nil && left > 0,
+				"at %s the key has %d ms left, %v, when the holder has been told", n.Addr(), left, err)
 		}
 	})
 }
@@ -276,7 +281,8 @@ func TestATicketRightAfterAWaitKeepsAllNodes(t *testing.T) {
 	for i := range 100 {
 		name := fmt.Sprint("n", i)
 		k := lock(t, a, name)
-		fleet.Eventually(t, "the first one's lock stands on all nodes", func() bool { return f.Holders(t, name, k.Owner()) == len(f.Nodes) })
+		fleet.Eventually(t, "the first one's lock stands on all nodes",
+			func() bool { return f.Holders(t, name, k.Owner()) == len(f.Nodes) })
 		tickets := make(chan string, 1)
 		go func() {
 			k, err := b.Lock(t.Context(), name)
@@ -299,7 +305,8 @@ func TestATicketRightAfterAWaitKeepsAllNodes(t *testing.T) {
 		unlock(t, k)
 		owner, ticket, _ := strings.Cut(<-tickets, " ")
 		time.Sleep(10 * time.Millisecond) // for messages that release what they should not
-		fleet.Eventually(t, "the lock that was handed over stands on all nodes", func() bool { return f.Holders(t, name, owner) == len(f.Nodes) })
+		fleet.Eventually(t, "the lock that was handed over stands on all nodes",
+			func() bool { return f.Holders(t, name, owner) == len(f.Nodes) })
 		k, err := c.Adopt(t.Context(), ticket)
 		fleet.Must(t, err)
 		unlock(t, k)

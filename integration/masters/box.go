@@ -15,7 +15,7 @@ import (
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
 
-	"github.com/quorumlock/redlock/integration/internal/ports"
+	"github.com/quorumlock/redlock/internal/ports"
 )
 
 // box is one container.

@@ -17,7 +17,7 @@ import (
 	"github.com/testcontainers/testcontainers-go"
 	tclog "github.com/testcontainers/testcontainers-go/log"
 
-	"github.com/quorumlock/redlock/integration/internal/ports"
+	"github.com/quorumlock/redlock/internal/ports"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/quorumlock/redlock/integration/internal/ports"
+	"github.com/quorumlock/redlock/internal/ports"
 )
 
 // processes runs masters as children of this process.

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quorumlock/redlock/integration/faultproxy"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/faultproxy"
 )
 
 // counts is what happened in a run.

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock"
-	"github.com/quorumlock/redlock/integration/faultproxy"
 	"github.com/quorumlock/redlock/integration/masters"
 	"github.com/quorumlock/redlock/integration/tokens"
+	"github.com/quorumlock/redlock/internal/faultproxy"
 )
 
 const nodes = 5
@@ -126,7 +126,8 @@ func (s *soaking) watch(ctx context.Context, progress io.Writer) {
 	for {
 		select {
 		case <-tick.C:
-			fmt.Fprintf(progress, "%6.0fs %9d acquired; %s\n", time.Since(s.start).Seconds(), s.granted.Load(), s.counts.faults())
+			fmt.Fprintf(progress, "%6.0fs %9d acquired; %s\n",
+				time.Since(s.start).Seconds(), s.granted.Load(), s.counts.faults())
 		case <-check.C:
 			ran := time.Since(s.start)
 			if ran >= s.length && s.granted.Load() >= int64(s.acquisitions) && s.lacks() == nil || ran > 3*s.length+time.Minute {

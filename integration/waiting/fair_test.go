@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock"
-	"github.com/quorumlock/redlock/integration/faultproxy"
 	"github.com/quorumlock/redlock/integration/fleet"
+	"github.com/quorumlock/redlock/internal/faultproxy"
 )
 
 // A Locker whose first answers came late has an idea of the nodes' time that is

@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// Keep chooses a port and keeps it, by a socket that is bound to it and does not listen. Servers can bind it as well, since they
-// set SO_REUSEADDR as that socket does; the kernel gives it to nobody who asks for any port, and takes it for no
-// outgoing connection.
+// Keep chooses a port and keeps it, by a socket that is bound to it and does not listen. Servers can bind it as well,
+// since they set SO_REUSEADDR as that socket does; the kernel gives it to nobody who asks for any port, and takes it
+// for no outgoing connection.
 func Keep() (Port, error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -4,6 +4,9 @@
 // The faults are those in which the two sides come to disagree. Hold and then
 // release the upstream, and a request is carried out long after its sender gave
 // up. Drop the downstream, and it is carried out and nobody learns of it.
+//
+// It knows bytes, connections and time. It must not know what the bytes mean,
+// Redis least of all, nor which test or benchmark it stands in.
 package faultproxy
 
 import (
@@ -15,7 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/redlock/integration/internal/ports"
+	"github.com/quorumlock/redlock/internal/ports"
 )
 
 // Direction is one of the two ways that bytes go.

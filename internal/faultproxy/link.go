@@ -1,14 +1,15 @@
 package faultproxy
 
 import (
+	"bytes"
 	"net"
 	"time"
 )
 
 // chunk is what one read brought.
 type chunk struct {
-	bytes []byte
-	at    time.Time
+	data []byte
+	at   time.Time
 }
 
 // pipe carries one direction until its source ends, and then tells the
@@ -17,12 +18,12 @@ func (p *Proxy) pipe(l *link, d Direction, from, to net.Conn) {
 	chunks := make(chan chunk, 1024) // what a held or delayed network has room for
 	p.handlers.Go(func() {
 		defer close(chunks)
-		for {
-			buf := make([]byte, 16<<10)
+		for buf := make([]byte, 16<<10); ; {
 			n, err := from.Read(buf)
 			if n > 0 {
 				select {
-				case chunks <- chunk{buf[:n], time.Now()}:
+				// A copy: what waits takes no more room than it is long.
+				case chunks <- chunk{bytes.Clone(buf[:n]), time.Now()}:
 				case <-l.over:
 					return
 				}
@@ -36,7 +37,7 @@ func (p *Proxy) pipe(l *link, d Direction, from, to net.Conn) {
 		if !p.admit(l, d, c.at) {
 			continue
 		}
-		if _, err := to.Write(c.bytes); err != nil {
+		if _, err := to.Write(c.data); err != nil {
 			break // the other pipe learns of it by itself
 		}
 	}
