@@ -3,12 +3,15 @@ package masters
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/netip"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
@@ -16,6 +19,7 @@ import (
 	"github.com/testcontainers/testcontainers-go"
 
 	"github.com/quorumlock/redlock/internal/ports"
+	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
 // box is one container.
@@ -23,30 +27,38 @@ type box struct {
 	containers
 	spec Spec
 	port ports.Port // on the host
+	addr string
 
 	mu sync.Mutex // protects id
 	id string     // empty: none
 }
 
-func (b *box) start(ctx context.Context, empty bool) error {
+func (b *box) Start(ctx context.Context) error {
+	if err := b.run(ctx); err != nil {
+		return err
+	}
+	dial := func(ctx context.Context) (redis.Conn, error) { return b.spec.dial(ctx, b.addr, time.Second) }
+	if err := redisserver.Await(ctx, dial, func() bool { return b.exited(ctx) }); err != nil {
+		return fmt.Errorf("%w; it printed:\n%s", err, b.Log(context.WithoutCancel(ctx)))
+	}
+	return nil
+}
+
+func (b *box) run(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.id != "" && empty {
-		if err := b.removeLocked(ctx); err != nil {
-			return err
-		}
-	}
 	if b.id != "" {
 		_, err := b.engine.ContainerStart(ctx, b.id, client.ContainerStartOptions{})
 		return err
 	}
 	options := []testcontainers.ContainerCustomizer{
-		testcontainers.WithCmd(serverArgs(b.spec, "0.0.0.0", int(redisPort.Num()), dataDir)...),
+		testcontainers.WithCmd(redisserver.Args("0.0.0.0", int(redisPort.Num()), dataDir, b.spec.args())...),
 		testcontainers.WithExposedPorts(redisPort.String()),
 		testcontainers.WithLabels(map[string]string{labelOwner: strconv.Itoa(os.Getpid())}),
 		testcontainers.WithHostConfigModifier(func(h *container.HostConfig) {
 			// A pinned port: an engine's own choice changes at each restart.
-			h.PortBindings = network.PortMap{redisPort: {{HostIP: netip.MustParseAddr(loopback), HostPort: strconv.Itoa(b.port.Number)}}}
+			here := network.PortBinding{HostIP: netip.MustParseAddr(loopback), HostPort: strconv.Itoa(b.port.Number)}
+			h.PortBindings = network.PortMap{redisPort: {here}}
 		}),
 	}
 	for name, content := range b.spec.files() {
@@ -67,7 +79,7 @@ func (b *box) container() string {
 	return b.id
 }
 
-func (b *box) kill(ctx context.Context) error {
+func (b *box) Kill(ctx context.Context) error {
 	// The engine does not kill what it has frozen.
 	_, _ = b.engine.ContainerUnpause(ctx, b.container(), client.ContainerUnpauseOptions{})
 	_, err := b.engine.ContainerKill(ctx, b.container(), client.ContainerKillOptions{Signal: "SIGKILL"})
@@ -75,7 +87,8 @@ func (b *box) kill(ctx context.Context) error {
 		return ignoreStopped(err)
 	}
 	// The engine answers before the container has gone and its port is free.
-	waiting := b.engine.ContainerWait(ctx, b.container(), client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	waiting := b.engine.ContainerWait(ctx, b.container(),
+		client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
 	select {
 	case <-waiting.Result:
 		return nil
@@ -92,30 +105,31 @@ func ignoreStopped(err error) error {
 	return err
 }
 
-func (b *box) stop(ctx context.Context) error {
+func (b *box) Stop(ctx context.Context) error {
 	seconds := 5
 	_, err := b.engine.ContainerStop(ctx, b.container(), client.ContainerStopOptions{Timeout: &seconds})
 	return err
 }
 
-func (b *box) pause(ctx context.Context) error {
+func (b *box) Pause(ctx context.Context) error {
 	_, err := b.engine.ContainerPause(ctx, b.container(), client.ContainerPauseOptions{})
 	return err
 }
 
-func (b *box) resume(ctx context.Context) error {
+func (b *box) Resume(ctx context.Context) error {
 	_, err := b.engine.ContainerUnpause(ctx, b.container(), client.ContainerUnpauseOptions{})
 	return err
 }
 
-func (b *box) remove(ctx context.Context) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (b *box) Remove(ctx context.Context) error {
 	defer b.port.Release()
-	return b.removeLocked(ctx)
+	return b.Wipe(ctx)
 }
 
-func (b *box) removeLocked(ctx context.Context) error {
+// Wipe removes the container: Start makes another.
+func (b *box) Wipe(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.id == "" {
 		return nil
 	}
@@ -131,7 +145,7 @@ func (b *box) exited(ctx context.Context) bool {
 	return err == nil && !found.Container.State.Running
 }
 
-func (b *box) log(ctx context.Context) string {
+func (b *box) Log(ctx context.Context) string {
 	id := b.container()
 	if id == "" {
 		return ""

@@ -66,7 +66,8 @@ func NewContainers(ctx context.Context) (Provider, error) {
 	}
 	engine, err := findEngine(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("the provider %q needs a Docker engine that answers: install and start one (Debian: apt-get install docker.io): %w", Containers, err)
+		return nil, fmt.Errorf("the provider %q needs a Docker engine that answers: install and start one "+
+			"(Debian: apt-get install docker.io): %w", Containers, err)
 	}
 	sweep(ctx, engine)
 	c := containers{engine: engine}
@@ -114,7 +115,8 @@ func newDockerProvider() (p *testcontainers.DockerProvider, err error) {
 // sweep removes containers whose process is gone: after a timeout's panic
 // nobody else does. It is best effort; a container of ours that stays harms nobody.
 func sweep(ctx context.Context, engine client.APIClient) {
-	found, err := engine.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelOwner)})
+	ours := client.Filters{}.Add("label", labelOwner)
+	found, err := engine.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: ours})
 	if err != nil {
 		return
 	}
@@ -137,13 +139,13 @@ func (c containers) Launch(ctx context.Context, spec Spec) (*Node, error) {
 		if err != nil {
 			return nil, err
 		}
-		box := &box{containers: c, spec: spec, port: port}
-		n := &Node{host: box, addr: net.JoinHostPort(loopback, strconv.Itoa(port.Number)), spec: spec}
-		if err = n.up(ctx, false); err == nil {
-			return n, nil
+		b := &box{containers: c, spec: spec, port: port, addr: net.JoinHostPort(loopback, strconv.Itoa(port.Number))}
+		if err = b.Start(ctx); err == nil {
+			return &Node{host: b, addr: b.addr, spec: spec}, nil
 		}
-		failure = errors.Join(fmt.Errorf("start %s: %w", n.addr, err), box.remove(context.WithoutCancel(ctx)))
-		if !strings.Contains(err.Error(), "address already in use") && !strings.Contains(err.Error(), "port is already allocated") {
+		failure = errors.Join(fmt.Errorf("start %s: %w", b.addr, err), b.Remove(context.WithoutCancel(ctx)))
+		if said := err.Error(); !strings.Contains(said, "address already in use") &&
+			!strings.Contains(said, "port is already allocated") {
 			break
 		}
 	}

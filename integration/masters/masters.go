@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"strings"
 )
 
 // The values of REDLOCK_PROVIDER.
@@ -35,7 +34,7 @@ type Provider interface {
 // TLS, nothing kept on disk.
 type Spec struct {
 	// Args come after the defaults on redis-server's command line, and win over
-	// them. "{dir}" stands for the master's own directory.
+	// them. "{dir}" stands for the master's own directory, "{port}" for its port.
 	Args []string
 	// Files are put into the master's directory before its first start.
 	Files map[string]string
@@ -68,31 +67,23 @@ func Choose(ctx context.Context) (Provider, error) {
 		if noServer == nil {
 			return processes, nil
 		}
-		return nil, fmt.Errorf("no Redis masters to test against: install redis-server (Debian: apt-get install redis-server) or start a Docker engine (%w; %w)", noServer, noEngine)
+		return nil, fmt.Errorf("no Redis masters to test against: install redis-server "+
+			"(Debian: apt-get install redis-server) or start a Docker engine (%w; %w)", noServer, noEngine)
 	default:
 		return nil, fmt.Errorf("REDLOCK_PROVIDER is %q: it must be %q or %q", name, Containers, Processes)
 	}
 }
 
-// serverArgs builds redis-server's command line. Port, directory and address
-// are the provider's; everything else is the same for both.
-func serverArgs(spec Spec, bind string, port int, dir string) []string {
-	args := []string{
-		"--bind", bind, "--protected-mode", "no", "--dir", dir, "--daemonize", "no",
-		"--save", "", "--appendonly", "no",
+// args are what a master has on its command line beside the defaults: see [redisserver.Args].
+func (s Spec) args() []string {
+	if s.TLS == nil {
+		return s.Args
 	}
-	if spec.TLS == nil {
-		args = append(args, "--port", fmt.Sprint(port))
-	} else {
-		args = append(args,
-			"--port", "0", "--tls-port", fmt.Sprint(port),
-			"--tls-ca-cert-file", dir+"/"+caFile, "--tls-cert-file", dir+"/"+certFile, "--tls-key-file", dir+"/"+keyFile,
-			"--tls-auth-clients", "no")
-	}
-	for _, a := range spec.Args {
-		args = append(args, strings.ReplaceAll(a, "{dir}", dir))
-	}
-	return args
+	return append([]string{
+		"--port", "0", "--tls-port", "{port}", "--tls-auth-clients", "no",
+		"--tls-ca-cert-file", "{dir}/" + caFile, "--tls-cert-file", "{dir}/" + certFile,
+		"--tls-key-file", "{dir}/" + keyFile,
+	}, s.Args...)
 }
 
 // files are all the files that a master needs before its first start.

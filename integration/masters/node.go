@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
 // patience bounds everything that is asked of a node or of its engine.
@@ -17,21 +18,21 @@ const patience = 20 * time.Second
 
 // host is what a provider does with a master that it runs.
 type host interface {
-	start(ctx context.Context, empty bool) error
-	kill(ctx context.Context) error // at once, nothing is saved
-	stop(ctx context.Context) error // as an operator does: SIGTERM
-	pause(ctx context.Context) error
-	resume(ctx context.Context) error
-	remove(ctx context.Context) error
-	exited(ctx context.Context) bool // true: it certainly does not run any more
-	log(ctx context.Context) string
+	Start(ctx context.Context) error // returns when the master answers
+	Wipe(ctx context.Context) error  // deletes what the master, which is down, has written
+	Kill(ctx context.Context) error  // at once, nothing is saved
+	Stop(ctx context.Context) error  // as an operator does: SIGTERM
+	Pause(ctx context.Context) error
+	Resume(ctx context.Context) error
+	Remove(ctx context.Context) error
+	Log(ctx context.Context) string
 }
 
 // Node is one Redis master. Its address stays the same as long as it lives,
 // whatever is done to it. A Node may be used by several goroutines, but what is
 // done to it by two of them at the same time happens in any order.
 type Node struct {
-	host
+	host   host
 	addr   string
 	socket string
 	spec   Spec
@@ -62,20 +63,21 @@ func (n *Node) URLAt(addr string) string {
 }
 
 // Kill ends the master as a power failure does. What it had not written to disk is gone.
-func (n *Node) Kill() error { return n.bounded("kill", n.kill) }
+func (n *Node) Kill() error { return n.bounded("kill", n.host.Kill) }
 
 // Stop ends the master as an operator does.
-func (n *Node) Stop() error { return n.bounded("stop", n.stop) }
+func (n *Node) Stop() error { return n.bounded("stop", n.host.Stop) }
 
 // Start starts the master again after Kill or Stop, at the same address, with
 // what its disk has. With the default arguments, that is nothing.
-func (n *Node) Start() error {
-	return n.bounded("start", func(ctx context.Context) error { return n.up(ctx, false) })
-}
+func (n *Node) Start() error { return n.bounded("start", n.host.Start) }
 
 // StartEmpty is Start after the loss of the disk.
 func (n *Node) StartEmpty() error {
-	return n.bounded("start empty", func(ctx context.Context) error { return n.up(ctx, true) })
+	if err := n.bounded("wipe", n.host.Wipe); err != nil {
+		return err
+	}
+	return n.Start()
 }
 
 // Restart is Kill and Start.
@@ -85,19 +87,19 @@ func (n *Node) Restart() error { return errors.Join(n.Kill(), n.Start()) }
 func (n *Node) RestartEmpty() error { return errors.Join(n.Kill(), n.StartEmpty()) }
 
 // Pause freezes the master: its connections stay open, and nothing is answered.
-func (n *Node) Pause() error { return n.bounded("pause", n.pause) }
+func (n *Node) Pause() error { return n.bounded("pause", n.host.Pause) }
 
 // Resume ends a Pause. What had been sent meanwhile is carried out now.
-func (n *Node) Resume() error { return n.bounded("resume", n.resume) }
+func (n *Node) Resume() error { return n.bounded("resume", n.host.Resume) }
 
 // Remove ends the master and deletes all that it has left.
-func (n *Node) Remove() error { return n.bounded("remove", n.remove) }
+func (n *Node) Remove() error { return n.bounded("remove", n.host.Remove) }
 
 // Log returns what the server printed.
 func (n *Node) Log() string {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	return n.log(ctx)
+	return n.host.Log(ctx)
 }
 
 func (n *Node) bounded(what string, do func(context.Context) error) error {
@@ -109,107 +111,45 @@ func (n *Node) bounded(what string, do func(context.Context) error) error {
 	return nil
 }
 
-// up starts the master and returns when it answers.
-func (n *Node) up(ctx context.Context, empty bool) error {
-	if err := n.start(ctx, empty); err != nil {
-		return err
-	}
-	return n.ready(ctx)
+// Dial opens an admin connection. The timeout is for the dial and for each read and write.
+func (n *Node) Dial(ctx context.Context, timeout time.Duration) (redis.Conn, error) {
+	return n.spec.dial(ctx, n.addr, timeout)
 }
 
-// ready returns when the master answers: a server that still loads its data does not. It is asked where nobody else
-// can answer: another server may have been faster to take the port.
-func (n *Node) ready(ctx context.Context) error {
-	network, address := "tcp", n.addr
-	if n.socket != "" {
-		network, address = "unix", n.socket
+func (s Spec) dial(ctx context.Context, addr string, timeout time.Duration) (redis.Conn, error) {
+	options := []redis.DialOption{
+		redis.DialConnectTimeout(timeout), redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout),
+		redis.DialUsername(s.User), redis.DialPassword(s.Password),
 	}
-	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		c, err := n.dial(ctx, network, address, time.Second)
-		if err == nil {
-			_, err = c.Do("PING")
-			_ = c.Close() // the answer is what counts
-		}
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil || n.exited(ctx) {
-			return fmt.Errorf("the server does not answer: %w; it printed:\n%s", err, n.log(context.WithoutCancel(ctx)))
-		}
-		time.Sleep(pause)
+	if s.TLS != nil {
+		options = append(options, redis.DialUseTLS(true), redis.DialTLSConfig(s.TLS.ClientConfig()))
 	}
+	return redis.DialContext(ctx, "tcp", addr, options...)
+}
+
+// asked is what ask finds out over a connection of its own.
+func asked[T any](n *Node, ask func(redis.Conn) (T, error)) (answer T, err error) {
+	c, err := n.Dial(context.Background(), 5*time.Second)
+	if err != nil {
+		return answer, err
+	}
+	defer func() { _ = c.Close() }() // the answer is what counts
+	return ask(c)
 }
 
 // Do sends one command over a connection of its own and returns the answer.
 func (n *Node) Do(command string, args ...any) (any, error) {
-	return n.do(context.Background(), 5*time.Second, command, args...)
-}
-
-func (n *Node) do(ctx context.Context, timeout time.Duration, command string, args ...any) (any, error) {
-	c, err := n.Dial(ctx, timeout)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = c.Close() }() // the answer is what counts
-	return c.Do(command, args...)
-}
-
-// Dial opens an admin connection. The timeout is for the dial and for each read and write.
-func (n *Node) Dial(ctx context.Context, timeout time.Duration) (redis.Conn, error) {
-	return n.dial(ctx, "tcp", n.addr, timeout)
-}
-
-func (n *Node) dial(ctx context.Context, network, address string, timeout time.Duration) (redis.Conn, error) {
-	options := []redis.DialOption{
-		redis.DialConnectTimeout(timeout), redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout),
-	}
-	if n.spec.User != "" {
-		options = append(options, redis.DialUsername(n.spec.User))
-	}
-	if n.spec.Password != "" {
-		options = append(options, redis.DialPassword(n.spec.Password))
-	}
-	if n.spec.TLS != nil && network == "tcp" {
-		options = append(options, redis.DialUseTLS(true), redis.DialTLSConfig(n.spec.TLS.ClientConfig()))
-	}
-	return redis.DialContext(ctx, network, address, options...)
+	return asked(n, func(c redis.Conn) (any, error) { return c.Do(command, args...) })
 }
 
 // Info returns the fields of one INFO section.
 func (n *Node) Info(section string) (map[string]string, error) {
-	text, err := redis.String(n.Do("INFO", section))
-	if err != nil {
-		return nil, err
-	}
-	fields := map[string]string{}
-	for line := range strings.Lines(text) {
-		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			fields[key] = value
-		}
-	}
-	return fields, nil
+	return asked(n, func(c redis.Conn) (map[string]string, error) { return redisserver.Info(c, section) })
 }
 
 // CommandStats returns how often each command was called since the start or
 // the last CONFIG RESETSTAT; names are in lower case.
-func (n *Node) CommandStats() (map[string]int, error) {
-	fields, err := n.Info("commandstats")
-	if err != nil {
-		return nil, err
-	}
-	calls := map[string]int{}
-	for key, value := range fields {
-		name, isCommand := strings.CutPrefix(key, "cmdstat_")
-		if !isCommand {
-			continue
-		}
-		first, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
-		if calls[name], err = strconv.Atoi(first); err != nil {
-			return nil, fmt.Errorf("%s of %s: %w", key, n.addr, err)
-		}
-	}
-	return calls, nil
-}
+func (n *Node) CommandStats() (map[string]int, error) { return asked(n, redisserver.CommandStats) }
 
 // CPUTime returns the CPU time that the server has used since its start. It
 // asks the server (getrusage, in microseconds) and not /proc (in hundredths of

@@ -26,6 +26,7 @@ import (
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
 // steps are what a clock is off by, one after the other.
@@ -54,18 +55,16 @@ func needProcesses(t *testing.T) {
 func startShifted(t *testing.T, n int) (nodes []*masters.Node, set func(node int, off time.Duration)) {
 	t.Helper()
 	needProcesses(t)
-	server := "redis-server"
-	if named := os.Getenv("REDLOCK_REDIS_SERVER"); named != "" {
-		server = named
-	}
-	server, err := exec.LookPath(server)
+	server, err := redisserver.Find()
 	fleet.Must(t, err)
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
-		t.Fatalf("setting a master's clock takes a C compiler: install gcc (Debian: apt-get install gcc libc6-dev), or run with REDLOCK_PROVIDER=containers, which leaves this test out: %v", err)
+		t.Fatalf("setting a master's clock takes a C compiler: install gcc (Debian: apt-get install gcc libc6-dev), "+
+			"or run with REDLOCK_PROVIDER=containers, which leaves this test out: %v", err)
 	}
 	dir := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), gcc, "-O2", "-shared", "-fPIC", "-o", dir+"/clock.so", "testdata/clock.c").CombinedOutput(); err != nil {
+	compile := exec.CommandContext(t.Context(), gcc, "-O2", "-shared", "-fPIC", "-o", dir+"/clock.so", "testdata/clock.c")
+	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
 	wrapper, err := filepath.Abs("testdata/redis-server.sh")
@@ -182,7 +181,8 @@ func buildShifted(t *testing.T) string {
 	}})
 	fleet.Must(t, err)
 	fleet.Must(t, os.WriteFile(dir+"/overlay.json", overlay, 0o600))
-	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", dir+"/overlay.json", "-o", dir+"/client", "./client")
+	build := exec.CommandContext(t.Context(),
+		"go", "build", "-overlay", dir+"/overlay.json", "-o", dir+"/client", "./client")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -223,7 +223,8 @@ func TestTokensGrowWhenAClientsWallClockIsSet(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				h.Asked, h.Granted, h.Ended = time.Duration(at[0]-start.UnixNano()), time.Duration(at[1]-start.UnixNano()), time.Duration(at[2]-start.UnixNano())
+				since := func(at int64) time.Duration { return time.Duration(at - start.UnixNano()) }
+				h.Asked, h.Granted, h.Ended = since(at[0]), since(at[1]), since(at[2])
 				mu.Lock()
 				holds = append(holds, h)
 				if i == 0 {

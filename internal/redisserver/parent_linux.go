@@ -1,8 +1,8 @@
-package masters
+package redisserver
 
 import "syscall"
 
-// diesWithParent keeps a test that panics or is killed from leaving servers behind.
+// diesWithParent keeps a process that panics or is killed from leaving servers behind.
 func diesWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

@@ -1,0 +1,43 @@
+package redisserver_test
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A test that is killed, or that panics at its timeout, removes nothing: the kernel has to.
+func TestAServerDiesWithItsParent(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), acting+"=parent", "TMPDIR="+t.TempDir())
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	line, readErr := bufio.NewReader(out).ReadString('\n')
+	time.Sleep(10 * time.Millisecond) // not at once: the runtime may end threads in the meantime
+	must(t, cmd.Process.Kill())
+	_ = cmd.Wait() // killed
+	must(t, readErr)
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	must(t, err)
+	for deadline := time.Now().Add(soon); running(pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d runs on without its parent", pid)
+		}
+	}
+}
+
+// running reports whether there is such a process; one that has ended and that nobody has asked about yet is none.
+func running(pid int) bool {
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return false
+	}
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err == nil && !strings.Contains(string(stat), ") Z ")
+}

@@ -1,0 +1,281 @@
+//go:build unix
+
+// Package redisserver runs redis-server processes, and breaks them: killed, stopped, frozen, started again with what
+// they kept or without. A server's address stays the same all the while, and it is gone when this process is.
+//
+// It knows processes and their directories, and as much of Redis as it takes to see that a server answers and to count
+// what it was asked. It must not know locks, nor several servers that belong together, nor any other way to run one:
+// containers are integration/masters' business.
+package redisserver
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/ports"
+)
+
+// Config says how a server differs from the default, which is: no password, no TLS, nothing kept on disk.
+type Config struct {
+	// Binary is the server to run; empty: what [Find] finds.
+	Binary string
+	// Args are the server's own, see [Args].
+	Args []string
+	// Files are put into the server's directory before its first start.
+	Files map[string]string
+	// User and Password are for asking whether the server answers. They configure nothing: that is what Args are for.
+	User, Password string
+}
+
+// Server is one redis-server on 127.0.0.1, and its directory. It may be used by several goroutines.
+type Server struct {
+	config Config
+	args   []string
+	port   ports.Port
+	dir    string
+
+	mu     sync.Mutex // protects the following fields
+	child  *os.Process
+	gone   chan struct{} // closed by the goroutine that started the child, after Wait
+	output *buffer
+}
+
+// Find returns the path of redis-server, or of what REDLOCK_REDIS_SERVER names: a Valkey server, for example.
+func Find() (string, error) {
+	binary, err := exec.LookPath(cmp.Or(os.Getenv("REDLOCK_REDIS_SERVER"), "redis-server"))
+	if err != nil {
+		return "", fmt.Errorf("install redis-server (Debian: apt-get install redis-server), "+
+			"or name one in REDLOCK_REDIS_SERVER: %w", err)
+	}
+	return binary, nil
+}
+
+// Args returns a command line for redis-server: the defaults, then own, which win over them. In own, "{dir}" stands
+// for the server's directory, and "{port}" for its port.
+func Args(bind string, port int, dir string, own []string) []string {
+	number := strconv.Itoa(port)
+	args := []string{
+		"--bind", bind, "--port", number, "--protected-mode", "no", "--dir", dir, "--daemonize", "no",
+		"--save", "", "--appendonly", "no",
+	}
+	places := strings.NewReplacer("{dir}", dir, "{port}", number)
+	for _, a := range own {
+		args = append(args, places.Replace(a))
+	}
+	return args
+}
+
+// Launch starts a new server and returns when it answers. Remove ends it.
+func Launch(ctx context.Context, c Config) (*Server, error) {
+	if c.Binary == "" {
+		var err error
+		if c.Binary, err = Find(); err != nil {
+			return nil, err
+		}
+	}
+	var failure error
+	for range 3 { // somebody else may take the port first
+		s, err := launch(ctx, c)
+		if err == nil {
+			return s, nil
+		}
+		failure = err
+		if !strings.Contains(err.Error(), "Address already in use") {
+			break
+		}
+	}
+	return nil, failure
+}
+
+func launch(ctx context.Context, c Config) (*Server, error) {
+	port, err := ports.Keep()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "redlock-redis-")
+	if err != nil {
+		port.Release()
+		return nil, err
+	}
+	s := &Server{config: c, port: port, dir: dir, output: &buffer{}}
+	s.args = append(Args("127.0.0.1", port.Number, dir, c.Args), "--unixsocket", s.Socket(), "--unixsocketperm", "700")
+	for name, content := range c.Files {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	if err == nil {
+		err = s.Start(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start %s: %w", s.Addr(), err), s.Remove(context.WithoutCancel(ctx)))
+	}
+	return s, nil
+}
+
+// Addr returns host:port.
+func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port.Number)) }
+
+// Socket returns the path of the server's unix socket.
+func (s *Server) Socket() string { return filepath.Join(s.dir, "socket") }
+
+// PID returns the number of the server's process; 0: it has none.
+func (s *Server) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.child == nil {
+		return 0
+	}
+	return s.child.Pid
+}
+
+// Log returns what the server has printed since its last start.
+func (s *Server) Log() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.output.String()
+}
+
+// Start starts the server again after Kill or Stop, with what its disk has, and returns when it answers. With the
+// default arguments, the disk has nothing.
+func (s *Server) Start(ctx context.Context) error {
+	if err := s.spawn(); err != nil {
+		return err
+	}
+	// It is asked where nobody else can answer: another server may have been faster to take the port.
+	dial := func(ctx context.Context) (redis.Conn, error) {
+		return redis.DialContext(ctx, "unix", s.Socket(), redis.DialReadTimeout(time.Second),
+			redis.DialUsername(s.config.User), redis.DialPassword(s.config.Password))
+	}
+	if err := Await(ctx, dial, s.exited); err != nil {
+		return fmt.Errorf("%w; it printed:\n%s", err, s.Log())
+	}
+	return nil
+}
+
+func (s *Server) spawn() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.child != nil {
+		return errors.New("runs already")
+	}
+	output, gone, started := &buffer{}, make(chan struct{}), make(chan error)
+	// Not exec.CommandContext: the server outlives the call that starts it.
+	cmd := exec.Command(s.config.Binary, s.args...)
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.SysProcAttr = diesWithParent()
+	go func() {
+		// "Parent" is the thread that forked, not the process: the thread has
+		// to live as long as the child, else the runtime may end both.
+		runtime.LockOSThread()
+		defer close(gone)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // killed, most likely: no news
+		}
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	s.child, s.gone, s.output = cmd.Process, gone, output
+	return nil
+}
+
+func (s *Server) exited() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// Kill ends the server as a power failure does: what it had not written to disk is gone. It may be frozen, or dead.
+func (s *Server) Kill(ctx context.Context) error { return s.end(ctx, syscall.SIGKILL) }
+
+// Stop ends the server as an operator does.
+func (s *Server) Stop(ctx context.Context) error { return s.end(ctx, syscall.SIGTERM) }
+
+func (s *Server) end(ctx context.Context, sig os.Signal) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.child == nil {
+		return nil
+	}
+	if err := s.child.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-s.gone:
+		s.child = nil
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("still there after %v: %w", sig, ctx.Err())
+	}
+}
+
+// Pause freezes the server: the kernel goes on accepting connections and bytes for it, and nobody answers.
+func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
+
+// Resume ends a Pause. What was sent meanwhile is carried out now.
+func (s *Server) Resume() error { return s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig os.Signal) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.child == nil {
+		return os.ErrProcessDone
+	}
+	return s.child.Signal(sig)
+}
+
+// Wipe deletes what the server has written, as the loss of the disk does. It is for a server that is down.
+func (s *Server) Wipe() error {
+	entries, err := os.ReadDir(s.dir)
+	for _, e := range entries {
+		if _, ours := s.config.Files[e.Name()]; !ours {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(s.dir, e.Name())))
+		}
+	}
+	return err
+}
+
+// Remove ends the server and deletes all that it has left. Its port is free then.
+func (s *Server) Remove(ctx context.Context) error {
+	defer s.port.Release()
+	return errors.Join(s.Kill(ctx), os.RemoveAll(s.dir))
+}
+
+// buffer is a bytes.Buffer that may be read while a child writes to it.
+type buffer struct {
+	mu sync.Mutex // protects b
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
