@@ -31,20 +31,24 @@ type bench struct {
 func main() {
 	if spec, ok := os.LookupEnv(proxyEnv); ok {
 		fatal(proxyMain(spec))
+		return
 	}
 	var (
 		scenarioFlag   = flag.String("scenario", "uncontended", "scenarios, separated by commas, or all; see -list")
-		contestantFlag = flag.String("contestant", "", "only contestants whose name contains one of these, separated by commas")
-		goroutinesFlag = flag.String("goroutines", "1,16,64,256", "how many goroutines (contenders, in contended scenarios); some scenarios have other defaults")
-		duration       = flag.Duration("duration", time.Second, "length of a round")
-		rounds         = flag.Int("rounds", 5, "rounds of each contestant, interleaved with the others'")
-		jsonFile       = flag.String("json", "", "write every sample to this file")
-		mdFile         = flag.String("markdown", "", "write the tables to this file, too")
-		plotDir        = flag.String("plots", "", "write SVG plots into this directory")
-		from           = flag.String("from", "", "measure nothing: tables and plots from -json files of earlier runs, separated by commas; a scenario that stands in several is taken from the last")
-		cpuProfile     = flag.String("cpuprofile", "", "write a CPU profile, labelled by contestant and goroutines")
-		memProfile     = flag.String("memprofile", "", "write a profile of every allocation")
-		list           = flag.Bool("list", false, "list the scenarios")
+		contestantFlag = flag.String("contestant", "",
+			"only contestants whose name contains one of these, separated by commas")
+		goroutinesFlag = flag.String("goroutines", "1,16,64,256",
+			"how many goroutines (contenders, in contended scenarios); some scenarios have other defaults")
+		duration = flag.Duration("duration", time.Second, "length of a round")
+		rounds   = flag.Int("rounds", 5, "rounds of each contestant, interleaved with the others'")
+		jsonFile = flag.String("json", "", "write every sample to this file")
+		mdFile   = flag.String("markdown", "", "write the tables to this file, too")
+		plotDir  = flag.String("plots", "", "write SVG plots into this directory")
+		from     = flag.String("from", "", "measure nothing: tables and plots from -json files of earlier runs, "+
+			"separated by commas; a scenario that stands in several is taken from the last")
+		cpuProfile = flag.String("cpuprofile", "", "write a CPU profile, labelled by contestant and goroutines")
+		memProfile = flag.String("memprofile", "", "write a profile of every allocation")
+		list       = flag.Bool("list", false, "list the scenarios")
 	)
 	flag.Parse()
 	if *list {
@@ -92,7 +96,9 @@ func main() {
 // each scenario's own.
 func measure(chosen []scenario, counts []int, duration time.Duration, rounds int) *report {
 	raiseFileLimit()
-	b := &bench{rounds: rounds, warmup: 200 * time.Millisecond, settle: 1500 * time.Millisecond, quiet: 150 * time.Millisecond}
+	b := &bench{
+		rounds: rounds, warmup: 200 * time.Millisecond, settle: 1500 * time.Millisecond, quiet: 150 * time.Millisecond,
+	}
 	if info, err := os.Stderr.Stat(); err == nil {
 		b.terminal = info.Mode()&os.ModeCharDevice != 0
 	}

@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
 type report struct {
@@ -40,7 +41,10 @@ type row struct {
 }
 
 func newReport(duration time.Duration, rounds int) *report {
-	return &report{Machine: machine(), Began: time.Now().UTC().Truncate(time.Second), Duration: duration, Rounds: rounds, Versions: versions()}
+	return &report{
+		Machine: machine(), Began: time.Now().UTC().Truncate(time.Second),
+		Duration: duration, Rounds: rounds, Versions: versions(),
+	}
 }
 
 func machine() string {
@@ -55,12 +59,13 @@ func machine() string {
 		}
 	}
 	server := "redis-server ?"
-	if out, err := exec.Command("redis-server", "--version").Output(); err == nil {
-		if fields := strings.Fields(string(out)); len(fields) > 2 {
-			server = "redis-server " + strings.TrimPrefix(fields[2], "v=")
+	if binary, err := redisserver.Find(); err == nil {
+		if version, err := redisserver.Version(binary); err == nil {
+			server = strings.Replace(version, "Redis server v=", "redis-server ", 1)
 		}
 	}
-	return fmt.Sprintf("%d × %s, %s/%s, %s, %s", runtime.NumCPU(), model, runtime.GOOS, runtime.GOARCH, runtime.Version(), server)
+	return fmt.Sprintf("%d × %s, %s/%s, %s, %s",
+		runtime.NumCPU(), model, runtime.GOOS, runtime.GOARCH, runtime.Version(), server)
 }
 
 // loadAverage is how many processes wanted to run over the last minute.

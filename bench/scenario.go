@@ -2,7 +2,11 @@ package main
 
 import (
 	"fmt"
+	"net"
+	"strconv"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/ports"
 )
 
 // A scenario is a state of the world in which the contestants are compared.
@@ -27,13 +31,15 @@ type scenario struct {
 type measurement func(b *bench, sc scenario, c contestant, n int, duration time.Duration) (sample, error)
 
 var all = []contestant{
-	limitTogether, limitHalves, redlockFenced5, redlockPlain5, redlockAsync5, redlockBoth5, redsyncRedigo5, redsyncGoRedis5, redsyncFailFast5,
-	redsyncRueidis5, redsyncGoRedisFast5, redsyncRueidisFast5,
+	limitTogether, limitHalves, redlockFenced5, redlockPlain5, redlockAsync5, redlockBoth5,
+	redsyncRedigo5, redsyncGoRedis5, redsyncFailFast5, redsyncRueidis5, redsyncGoRedisFast5, redsyncRueidisFast5,
 	redlockFenced1, redlockPlain1, bareSetNX1, bsmGoRedis1, rueidislock1,
 }
 
 // quorums are for scenarios with sick masters; the first shows what it would be without.
-var quorums = []contestant{healthy(redlockFenced5), redlockFenced5, redlockPlain5, redsyncRedigo5, redsyncGoRedis5, redsyncFailFast5}
+var quorums = []contestant{
+	healthy(redlockFenced5), redlockFenced5, redlockPlain5, redsyncRedigo5, redsyncGoRedis5, redsyncFailFast5,
+}
 
 var scenarios = []scenario{
 	{
@@ -55,8 +61,9 @@ var scenarios = []scenario{
 		goroutines:  []int{1, 16, 64},
 	},
 	{
-		name:        "silent",
-		about:       "One of the five masters is stopped (SIGSTOP) before the clock starts: it accepts bytes and never answers.",
+		name: "silent",
+		about: "One of the five masters is stopped (SIGSTOP) before the clock starts: " +
+			"it accepts bytes and never answers.",
 		contestants: quorums,
 		goroutines:  []int{1, 16, 64},
 		afterWarmup: func(c *cluster) { c.servers[4].pause() },
@@ -69,8 +76,9 @@ var scenarios = []scenario{
 		midway:      func(c *cluster) { c.servers[4].pause() },
 	},
 	{
-		name:        "slow",
-		about:       "One of the five masters answers 50 ms late, behind a proxy; with all well it is behind one that does not wait.",
+		name: "slow",
+		about: "One of the five masters answers 50 ms late, behind a proxy; " +
+			"with all well it is behind one that does not wait.",
 		contestants: quorums,
 		goroutines:  []int{1, 16, 64},
 		delay:       [5]time.Duration{4: 50 * time.Millisecond},
@@ -132,8 +140,9 @@ var scenarios = []scenario{
 		goroutines:  []int{1, 16, 64},
 	},
 	{
-		name:        "once",
-		about:       "A run of a job that does nothing, each of another name, and a call that finds its job done; against a lock.",
+		name: "once",
+		about: "A run of a job that does nothing, each of another name, and a call that finds its job done; " +
+			"against a lock.",
 		contestants: []contestant{redlockFenced5, redlockOnce5, redlockDone5},
 		goroutines:  []int{1, 16, 64},
 		fresh:       true,
@@ -178,7 +187,8 @@ type cluster struct {
 	servers []*server
 	proxies []*proxy
 	nodes   []string // where contestants connect
-	well    []string // where those do that are spared: a late node's proxy costs CPU time, so theirs has one that is not late
+	// well is where those do that are spared: a late node's proxy costs CPU time, so theirs has one that is not late.
+	well []string
 }
 
 func newCluster(sc scenario) (*cluster, error) {
@@ -202,10 +212,12 @@ func newCluster(sc scenario) (*cluster, error) {
 		}
 	}
 	for i := len(c.nodes) - sc.refused; i < len(c.nodes); i++ {
-		if c.nodes[i], err = freeAddr(); err != nil {
+		port, err := ports.Keep() // as long as this process lives: nobody will ever listen there
+		if err != nil {
 			c.stop()
 			return nil, err
 		}
+		c.nodes[i] = net.JoinHostPort("127.0.0.1", strconv.Itoa(port.Number))
 	}
 	return c, nil
 }

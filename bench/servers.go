@@ -2,25 +2,23 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
-	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
-// A server is one redis-server process of ours, on a free port of 127.0.0.1.
+// A server is one redis-server process of ours.
 type server struct {
-	addr   string
-	cmd    *exec.Cmd
+	*redisserver.Server
 	ctl    redis.Conn // for counting and cleaning, never measured
 	paused bool
 }
@@ -43,64 +41,22 @@ func startServers(n int, args ...string) (servers []*server, err error) {
 }
 
 func startServer(args ...string) (*server, error) {
-	bin := os.Getenv("REDIS_SERVER")
-	if bin == "" {
-		bin = "redis-server"
-	}
-	if _, err := exec.LookPath(bin); err != nil {
-		return nil, fmt.Errorf("%w: install redis-server (apt-get install redis-server), or set REDIS_SERVER", err)
-	}
-	dir, err := os.MkdirTemp("", "redlock-bench-")
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	s, err := redisserver.Launch(ctx, redisserver.Config{Args: args})
 	if err != nil {
 		return nil, err
 	}
-	addr, err := freeAddr()
+	ctl, err := redis.Dial("tcp", s.Addr(), redis.DialReadTimeout(5*time.Second))
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.Remove(ctx))
 	}
-	_, port, _ := net.SplitHostPort(addr)
-	s := &server{addr: addr, cmd: exec.Command(bin, append([]string{
-		"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no",
-	}, args...)...)}
-	// Pdeathsig: nothing is left behind, even where this process is killed.
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := s.cmd.Start(); err != nil {
-		return nil, err
-	}
-	for range 250 {
-		if s.ctl, err = redis.Dial("tcp", addr, redis.DialReadTimeout(5*time.Second)); err == nil {
-			if _, err = s.ctl.Do("PING"); err == nil {
-				return s, nil
-			}
-			s.ctl.Close()
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	s.stop()
-	return nil, fmt.Errorf("redis-server on %s does not answer: %w", addr, err)
-}
-
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return &server{Server: s, ctl: ctl}, nil
 }
 
 func (s *server) stop() {
-	s.resume() // a stopped process does not reap its files
-	if s.ctl != nil {
-		s.ctl.Close()
-	}
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
-	for i, arg := range s.cmd.Args {
-		if arg == "--dir" {
-			_ = os.RemoveAll(s.cmd.Args[i+1])
-		}
-	}
+	s.ctl.Close()
+	_ = s.Remove(context.Background())
 }
 
 func stopServers(servers []*server) {
@@ -109,22 +65,21 @@ func stopServers(servers []*server) {
 	}
 }
 
-// pause makes the server silent: the kernel goes on accepting connections and
-// bytes for it, nobody answers.
+// pause makes the server silent.
 func (s *server) pause() {
 	s.paused = true
-	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
+	_ = s.Pause()
 }
 
 func (s *server) resume() {
 	s.paused = false
-	_ = s.cmd.Process.Signal(syscall.SIGCONT)
+	_ = s.Resume()
 }
 
 // cpu is the CPU time of all of the server's threads so far. schedstat counts
 // nanoseconds; the ticks of /proc/PID/stat (10 ms) are the fall-back.
 func (s *server) cpu() time.Duration {
-	pid := strconv.Itoa(s.cmd.Process.Pid)
+	pid := strconv.Itoa(s.PID())
 	var sum time.Duration
 	threads, _ := filepath.Glob("/proc/" + pid + "/task/*/schedstat")
 	for _, file := range threads {
@@ -193,38 +148,27 @@ func (s *server) sweep(prefix string) (orphans int, err error) {
 // all, those run by scripts included.
 func (s *server) calls(native []string) (requests, commands int64) {
 	for name, n := range s.commands() {
-		commands += n
+		commands += int64(n)
 		if name == "eval" || name == "evalsha" || slices.Contains(native, name) {
-			requests += n
+			requests += int64(n)
 		}
 	}
 	return requests, commands
 }
 
 // count returns how often one command has been carried out.
-func (s *server) count(command string) int { return int(s.commands()[command]) }
+func (s *server) count(command string) int { return s.commands()[command] }
 
 // commands returns how often each command has been carried out.
-func (s *server) commands() map[string]int64 {
-	counts := make(map[string]int64)
-	text, err := redis.String(s.ctl.Do("INFO", "commandstats"))
-	if err != nil {
-		return counts
-	}
-	for line := range strings.Lines(text) {
-		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
-		if ok {
-			count, _, _ := strings.Cut(rest, ",")
-			counts[name], _ = strconv.ParseInt(count, 10, 64)
-		}
-	}
+func (s *server) commands() map[string]int {
+	counts, _ := redisserver.CommandStats(s.ctl) // none from a server that does not answer
 	return counts
 }
 
 func addrs(servers []*server) []string {
 	list := make([]string, len(servers))
 	for i, s := range servers {
-		list[i] = s.addr
+		list[i] = s.Addr()
 	}
 	return list
 }
