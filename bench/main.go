@@ -35,8 +35,7 @@ func main() {
 	}
 	var (
 		scenarioFlag   = flag.String("scenario", "uncontended", "scenarios, separated by commas, or all; see -list")
-		contestantFlag = flag.String("contestant", "",
-			"only contestants whose name contains one of these, separated by commas")
+		contestantFlag = flag.String("contestant", "", "only contestants whose name contains one of these, comma-separated")
 		goroutinesFlag = flag.String("goroutines", "1,16,64,256",
 			"how many goroutines (contenders, in contended scenarios); some scenarios have other defaults")
 		duration = flag.Duration("duration", time.Second, "length of a round")
@@ -92,13 +91,11 @@ func main() {
 	}
 }
 
-// measure runs the scenarios and prints each table as soon as it is complete. counts nil:
-// each scenario's own.
+// measure runs the scenarios and prints each table as soon as it is complete. counts nil: each scenario's own.
 func measure(chosen []scenario, counts []int, duration time.Duration, rounds int) *report {
 	raiseFileLimit()
-	b := &bench{
-		rounds: rounds, warmup: 200 * time.Millisecond, settle: 1500 * time.Millisecond, quiet: 150 * time.Millisecond,
-	}
+	const ms = time.Millisecond
+	b := &bench{rounds: rounds, warmup: 200 * ms, settle: 1500 * ms, quiet: 150 * ms}
 	if info, err := os.Stderr.Stat(); err == nil {
 		b.terminal = info.Mode()&os.ModeCharDevice != 0
 	}

@@ -41,10 +41,8 @@ type row struct {
 }
 
 func newReport(duration time.Duration, rounds int) *report {
-	return &report{
-		Machine: machine(), Began: time.Now().UTC().Truncate(time.Second),
-		Duration: duration, Rounds: rounds, Versions: versions(),
-	}
+	began := time.Now().UTC().Truncate(time.Second)
+	return &report{Machine: machine(), Began: began, Duration: duration, Rounds: rounds, Versions: versions()}
 }
 
 func machine() string {

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net"
-	"strconv"
 	"time"
 
 	"github.com/quorumlock/redlock/internal/ports"
@@ -187,8 +185,7 @@ type cluster struct {
 	servers []*server
 	proxies []*proxy
 	nodes   []string // where contestants connect
-	// well is where those do that are spared: a late node's proxy costs CPU time, so theirs has one that is not late.
-	well []string
+	well    []string // where spared ones do: a late node's proxy costs CPU time, so theirs has one that is not late
 }
 
 func newCluster(sc scenario) (*cluster, error) {
@@ -217,7 +214,7 @@ func newCluster(sc scenario) (*cluster, error) {
 			c.stop()
 			return nil, err
 		}
-		c.nodes[i] = net.JoinHostPort("127.0.0.1", strconv.Itoa(port.Number))
+		c.nodes[i] = port.Addr()
 	}
 	return c, nil
 }

@@ -30,38 +30,28 @@ func startServers(n int, args ...string) (servers []*server, err error) {
 			stopServers(servers)
 		}
 	}()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
 	for range n {
-		s, err := startServer(args...)
+		process, err := redisserver.Launch(ctx, redisserver.Config{Args: args})
 		if err != nil {
 			return servers, err
 		}
+		s := &server{Server: process}
 		servers = append(servers, s)
+		if s.ctl, err = redis.Dial("tcp", s.Addr(), redis.DialReadTimeout(5*time.Second)); err != nil {
+			return servers, err
+		}
 	}
 	return servers, nil
 }
 
-func startServer(args ...string) (*server, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	s, err := redisserver.Launch(ctx, redisserver.Config{Args: args})
-	if err != nil {
-		return nil, err
-	}
-	ctl, err := redis.Dial("tcp", s.Addr(), redis.DialReadTimeout(5*time.Second))
-	if err != nil {
-		return nil, errors.Join(err, s.Remove(ctx))
-	}
-	return &server{Server: s, ctl: ctl}, nil
-}
-
-func (s *server) stop() {
-	s.ctl.Close()
-	_ = s.Remove(context.Background())
-}
-
 func stopServers(servers []*server) {
 	for _, s := range servers {
-		s.stop()
+		if s.ctl != nil {
+			s.ctl.Close()
+		}
+		_ = s.Remove(context.Background())
 	}
 }
 
@@ -103,8 +93,7 @@ func (s *server) cpu() time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// left lists the keys that the bench's locks left behind. The node's own records (the
-// token set) are none of them.
+// left lists the keys that the bench's locks left behind. The node's own records (the token set) are none of them.
 func (s *server) left() (keys []string, err error) {
 	for cursor := "0"; ; {
 		reply, err := redis.Values(s.ctl.Do("SCAN", cursor, "MATCH", "*"+namePrefix+"*", "COUNT", 1000))

@@ -1,5 +1,4 @@
-// Package fleet gives a test its masters, the broken networks in front of them,
-// and Lockers that use them.
+// Package fleet gives a test its masters, the broken networks in front of them, and Lockers that use them.
 package fleet
 
 import (
@@ -78,8 +77,7 @@ type Fleet struct {
 	Nodes []*masters.Node
 }
 
-// Start returns n plain masters for one test. They may have served another
-// test, but they remember nothing of it.
+// Start returns n plain masters for one test. They may have served another test, but they remember nothing of it.
 func Start(t *testing.T, n int) Fleet {
 	t.Helper()
 	p, err := choose()

@@ -1,8 +1,6 @@
 package fleet
 
 import (
-	"net"
-	"strconv"
 	"testing"
 	"time"
 
@@ -47,5 +45,5 @@ func FreshAddr(t *testing.T) string {
 	port, err := ports.Keep()
 	Must(t, err)
 	t.Cleanup(port.Release)
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port.Number))
+	return port.Addr()
 }

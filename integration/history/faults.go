@@ -79,8 +79,7 @@ var menu = []fault{
 	}},
 }
 
-// network does something to the way between one client and one master, one client and all, or all clients and one
-// master.
+// network does something to the way between a client and a master, a client and all, or all clients and a master.
 func network(do func(p *faultproxy.Proxy, by time.Duration)) func(b *breaking) (func() error, bool) {
 	return func(b *breaking) (func() error, bool) {
 		client, node := b.random.IntN(len(b.processes)), b.random.IntN(nodes)

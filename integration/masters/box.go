@@ -3,7 +3,6 @@ package masters
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"net/netip"
 	"os"
 	"strconv"
@@ -27,7 +26,6 @@ type box struct {
 	containers
 	spec Spec
 	port ports.Port // on the host
-	addr string
 
 	mu sync.Mutex // protects id
 	id string     // empty: none
@@ -37,11 +35,9 @@ func (b *box) Start(ctx context.Context) error {
 	if err := b.run(ctx); err != nil {
 		return err
 	}
-	dial := func(ctx context.Context) (redis.Conn, error) { return b.spec.dial(ctx, b.addr, time.Second) }
-	if err := redisserver.Await(ctx, dial, func() bool { return b.exited(ctx) }); err != nil {
-		return fmt.Errorf("%w; it printed:\n%s", err, b.Log(context.WithoutCancel(ctx)))
-	}
-	return nil
+	dial := func(ctx context.Context) (redis.Conn, error) { return b.spec.dial(ctx, b.port.Addr(), time.Second) }
+	return redisserver.Await(ctx, dial,
+		func() bool { return b.exited(ctx) }, func() string { return b.Log(context.WithoutCancel(ctx)) })
 }
 
 func (b *box) run(ctx context.Context) error {
@@ -84,7 +80,10 @@ func (b *box) Kill(ctx context.Context) error {
 	_, _ = b.engine.ContainerUnpause(ctx, b.container(), client.ContainerUnpauseOptions{})
 	_, err := b.engine.ContainerKill(ctx, b.container(), client.ContainerKillOptions{Signal: "SIGKILL"})
 	if err != nil {
-		return ignoreStopped(err)
+		if strings.Contains(err.Error(), "is not running") {
+			return nil // to kill a dead master is no error, as it is none for a process
+		}
+		return err
 	}
 	// The engine answers before the container has gone and its port is free.
 	waiting := b.engine.ContainerWait(ctx, b.container(),
@@ -95,14 +94,6 @@ func (b *box) Kill(ctx context.Context) error {
 	case err := <-waiting.Error:
 		return err
 	}
-}
-
-// ignoreStopped makes killing a dead master no error, as it is none for a process.
-func ignoreStopped(err error) error {
-	if strings.Contains(err.Error(), "is not running") {
-		return nil
-	}
-	return err
 }
 
 func (b *box) Stop(ctx context.Context) error {

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -56,9 +54,8 @@ type silence struct{}
 
 func (silence) Printf(string, ...any) {}
 
-// NewContainers returns the provider that runs Redis in containers. The image
-// is the one that REDLOCK_REDIS_IMAGE names; "host" is one that is built from
-// this machine's own redis-server; unset, it is redis:8-alpine where that can
+// NewContainers returns the provider that runs Redis in containers. The image is the one that REDLOCK_REDIS_IMAGE
+// names; "host" is one that is built from this machine's own redis-server; unset, it is redis:8-alpine where that can
 // be had, else the one from the host.
 func NewContainers(ctx context.Context) (Provider, error) {
 	if err := prepare(); err != nil {
@@ -132,22 +129,14 @@ func (containers) Name() string     { return Containers }
 func (c containers) String() string { return Containers + " (image " + c.image + ", " + c.origin + ")" }
 
 // Launch implements [Provider].
-func (c containers) Launch(ctx context.Context, spec Spec) (*Node, error) {
-	var failure error
-	for range 3 { // somebody else may take the port first
-		port, err := ports.Keep()
-		if err != nil {
-			return nil, err
+func (c containers) Launch(ctx context.Context, spec Spec) (n *Node, err error) {
+	err = ports.Serve(func(port ports.Port) error {
+		b := &box{containers: c, spec: spec, port: port}
+		if err := b.Start(ctx); err != nil {
+			return errors.Join(fmt.Errorf("start %s: %w", port.Addr(), err), b.Remove(context.WithoutCancel(ctx)))
 		}
-		b := &box{containers: c, spec: spec, port: port, addr: net.JoinHostPort(loopback, strconv.Itoa(port.Number))}
-		if err = b.Start(ctx); err == nil {
-			return &Node{host: b, addr: b.addr, spec: spec}, nil
-		}
-		failure = errors.Join(fmt.Errorf("start %s: %w", b.addr, err), b.Remove(context.WithoutCancel(ctx)))
-		if said := err.Error(); !strings.Contains(said, "address already in use") &&
-			!strings.Contains(said, "port is already allocated") {
-			break
-		}
-	}
-	return nil, failure
+		n = &Node{host: b, addr: port.Addr(), spec: spec}
+		return nil
+	})
+	return n, err
 }

@@ -1,10 +1,9 @@
 // Package masters starts real Redis masters for tests and for measurements, and
 // breaks them: kill -9, stop, pause, restart with the data or without.
 //
-// There are two providers behind one interface. Processes are redis-server
-// children of the test, up in some ten milliseconds. Containers are nearer to
-// production: their own network stack, and a pause that the kernel enforces
-// from outside. REDLOCK_PROVIDER chooses.
+// There are two providers behind one interface. Processes are redis-server children of the test, up in some ten
+// milliseconds. Containers are nearer to production: their own network stack, and a pause that the kernel enforces from
+// outside. REDLOCK_PROVIDER chooses.
 package masters
 
 import (
@@ -30,8 +29,7 @@ type Provider interface {
 	Launch(ctx context.Context, spec Spec) (*Node, error)
 }
 
-// Spec says how a master differs from the default, which is: no password, no
-// TLS, nothing kept on disk.
+// Spec says how a master differs from the default, which is: no password, no TLS, nothing kept on disk.
 type Spec struct {
 	// Args come after the defaults on redis-server's command line, and win over
 	// them. "{dir}" stands for the master's own directory, "{port}" for its port.
@@ -48,10 +46,9 @@ type Spec struct {
 	TLS *Authority
 }
 
-// Choose returns the provider that REDLOCK_PROVIDER names. Unset, it is
-// containers where a Docker engine answers and processes otherwise. A provider
-// that was asked for and cannot work is an error: no test runs against
-// something else than its caller believes.
+// Choose returns the provider that REDLOCK_PROVIDER names. Unset, it is containers where a Docker engine answers and
+// processes otherwise. A provider that was asked for and cannot work is an error: no test runs against something else
+// than its caller believes.
 func Choose(ctx context.Context) (Provider, error) {
 	switch name := os.Getenv("REDLOCK_PROVIDER"); name {
 	case Processes:
@@ -67,8 +64,7 @@ func Choose(ctx context.Context) (Provider, error) {
 		if noServer == nil {
 			return processes, nil
 		}
-		return nil, fmt.Errorf("no Redis masters to test against: install redis-server "+
-			"(Debian: apt-get install redis-server) or start a Docker engine (%w; %w)", noServer, noEngine)
+		return nil, fmt.Errorf("no Redis masters to test against: %w; or start a Docker engine: %w", noServer, noEngine)
 	default:
 		return nil, fmt.Errorf("REDLOCK_PROVIDER is %q: it must be %q or %q", name, Containers, Processes)
 	}

@@ -28,9 +28,8 @@ type host interface {
 	Log(ctx context.Context) string
 }
 
-// Node is one Redis master. Its address stays the same as long as it lives,
-// whatever is done to it. A Node may be used by several goroutines, but what is
-// done to it by two of them at the same time happens in any order.
+// Node is one Redis master. Its address stays the same as long as it lives, whatever is done to it. A Node may be used
+// by several goroutines, but what is done to it by two of them at the same time happens in any order.
 type Node struct {
 	host   host
 	addr   string
@@ -151,21 +150,14 @@ func (n *Node) Info(section string) (map[string]string, error) {
 // the last CONFIG RESETSTAT; names are in lower case.
 func (n *Node) CommandStats() (map[string]int, error) { return asked(n, redisserver.CommandStats) }
 
-// CPUTime returns the CPU time that the server has used since its start. It
-// asks the server (getrusage, in microseconds) and not /proc (in hundredths of
-// a second), so it works for containers too, but not for a paused node.
+// CPUTime returns the CPU time that the server has used since its start. It asks the server (getrusage, in
+// microseconds) and not /proc (in hundredths of a second), so it works for containers too, but not for a paused node.
 func (n *Node) CPUTime() (time.Duration, error) {
 	fields, err := n.Info("cpu")
 	if err != nil {
 		return 0, err
 	}
-	var seconds float64
-	for _, key := range []string{"used_cpu_user", "used_cpu_sys"} {
-		part, err := strconv.ParseFloat(fields[key], 64)
-		if err != nil {
-			return 0, fmt.Errorf("%s of %s: %w", key, n.addr, err)
-		}
-		seconds += part
-	}
-	return time.Duration(seconds * float64(time.Second)), nil
+	user, userErr := strconv.ParseFloat(fields["used_cpu_user"], 64)
+	system, systemErr := strconv.ParseFloat(fields["used_cpu_sys"], 64)
+	return time.Duration((user + system) * float64(time.Second)), errors.Join(userErr, systemErr)
 }

@@ -1,19 +1,15 @@
-// Package faultproxy stands between a client and a server and breaks the
-// network between them, one direction at a time.
+// Package faultproxy stands between a client and a server and breaks the network between them, one direction at a time.
 //
-// The faults are those in which the two sides come to disagree. Hold and then
-// release the upstream, and a request is carried out long after its sender gave
-// up. Drop the downstream, and it is carried out and nobody learns of it.
+// The faults are those in which the two sides come to disagree. Hold and then release the upstream, and a request is
+// carried out long after its sender gave up. Drop the downstream, and it is carried out and nobody learns of it.
 //
 // It knows bytes, connections and time. It must not know what the bytes mean,
 // Redis least of all, nor which test or benchmark it stands in.
 package faultproxy
 
 import (
-	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -45,12 +41,10 @@ const (
 	dropped      // bytes are lost, the connection stays open
 )
 
-// Proxy forwards connections to one server. Its address never changes. It may
-// be used by several goroutines.
+// Proxy forwards connections to one server. Its address never changes. It may be used by several goroutines.
 type Proxy struct {
 	network, target string
 	port            ports.Port
-	addr            string
 	handlers        sync.WaitGroup // everything that the proxy has started
 
 	mu         sync.Mutex    // protects the following fields
@@ -66,22 +60,12 @@ func New(target string) (*Proxy, error) {
 	if strings.HasPrefix(target, "/") {
 		p.network = "unix"
 	}
-	for range 10 { // somebody else may take the port first
-		port, err := ports.Keep()
-		if err != nil {
-			return nil, err
-		}
-		p.port, p.addr = port, net.JoinHostPort("127.0.0.1", strconv.Itoa(port.Number))
-		if p.Heal() == nil {
-			return p, nil
-		}
-		port.Release()
-	}
-	return nil, errors.New("faultproxy: no port to listen on")
+	err := ports.Serve(func(port ports.Port) error { p.port = port; return p.Heal() })
+	return p, err
 }
 
 // Addr returns the address to dial instead of the server's.
-func (p *Proxy) Addr() string { return p.addr }
+func (p *Proxy) Addr() string { return p.port.Addr() }
 
 // Hold keeps the bytes of a direction until Pass or Heal, which sends them on.
 func (p *Proxy) Hold(d Direction) { p.treat(d, treatment{kind: held}) }
@@ -152,7 +136,7 @@ func (p *Proxy) Heal() error {
 	if p.listener != nil {
 		return nil
 	}
-	l, err := net.Listen("tcp", p.addr)
+	l, err := net.Listen("tcp", p.Addr())
 	if err != nil {
 		return fmt.Errorf("faultproxy: %w", err)
 	}

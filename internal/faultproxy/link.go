@@ -65,8 +65,7 @@ func (p *Proxy) passes(l *link, d Direction) bool {
 	return p.treatments[d].kind == passed && !l.lossy[d]
 }
 
-// admit waits until bytes that were read at some time may go on. It reports
-// false when they are lost.
+// admit waits until bytes that were read at some time may go on. It reports false when they are lost.
 func (p *Proxy) admit(l *link, d Direction, at time.Time) bool {
 	for {
 		p.mu.Lock()

@@ -1,6 +1,7 @@
 package ports
 
 import (
+	"errors"
 	"net"
 	"strconv"
 	"testing"
@@ -47,4 +48,34 @@ func TestAPortIsKept(t *testing.T) {
 		_ = l.Close()
 	}
 	p.Release()
+}
+
+// A server whose port is taken is started on another one; one that fails otherwise is not.
+func TestServeTriesAnotherPortWhereOneIsTaken(t *testing.T) {
+	for _, of := range []struct {
+		says     string
+		failures int
+		want     int // attempts
+		started  bool
+	}{
+		{"", 0, 1, true},
+		{"bind: Address already in use", 2, 3, true},
+		{"driver failed: port is already allocated", 1, 2, true},
+		{"listen: address already in use", 9, 3, false},
+		{"Bad directive", 1, 1, false},
+	} {
+		var seen []Port
+		err := Serve(func(p Port) error {
+			if seen = append(seen, p); len(seen) <= of.failures {
+				return errors.New(of.says)
+			}
+			return nil
+		})
+		if len(seen) != of.want || (err == nil) != of.started {
+			t.Errorf("%q %d times: got %v after %d attempts, want %d", of.says, of.failures, err, len(seen), of.want)
+		}
+		for _, p := range seen {
+			p.Release() // a second time, where it failed
+		}
+	}
 }

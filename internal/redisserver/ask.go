@@ -22,8 +22,10 @@ func Version(binary string) (string, error) {
 }
 
 // Await returns when a server answers over the connections that dial makes: one that still loads its data does not. It
-// fails when ctx is done, or when the server has exited: none will answer then.
-func Await(ctx context.Context, dial func(context.Context) (redis.Conn, error), exited func() bool) error {
+// fails, with the server's log, when ctx is done or when the server has exited: none will answer then.
+func Await(
+	ctx context.Context, dial func(context.Context) (redis.Conn, error), exited func() bool, log func() string,
+) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		c, err := dial(ctx)
 		if err == nil {
@@ -34,7 +36,7 @@ func Await(ctx context.Context, dial func(context.Context) (redis.Conn, error), 
 			return nil
 		}
 		if ctx.Err() != nil || exited() {
-			return fmt.Errorf("the server does not answer: %w", err)
+			return fmt.Errorf("the server does not answer: %w; it printed:\n%s", err, log())
 		}
 		time.Sleep(pause)
 	}
@@ -64,13 +66,11 @@ func CommandStats(c redis.Conn) (map[string]int, error) {
 	}
 	calls := map[string]int{}
 	for key, value := range fields {
-		name, isCommand := strings.CutPrefix(key, "cmdstat_")
-		if !isCommand {
-			continue
-		}
-		first, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
-		if calls[name], err = strconv.Atoi(first); err != nil {
-			return nil, fmt.Errorf("%s: %w", key, err)
+		if name, isCommand := strings.CutPrefix(key, "cmdstat_"); isCommand {
+			first, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
+			if calls[name], err = strconv.Atoi(first); err != nil {
+				return nil, fmt.Errorf("%s: %w", key, err)
+			}
 		}
 	}
 	return calls, nil

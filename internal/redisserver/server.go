@@ -9,12 +9,10 @@
 package redisserver
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,20 +47,17 @@ type Server struct {
 	port   ports.Port
 	dir    string
 
-	mu     sync.Mutex // protects the following fields
-	child  *os.Process
-	gone   chan struct{} // closed by the goroutine that started the child, after Wait
-	output *buffer
+	mu    sync.Mutex // protects the following fields
+	child *os.Process
+	gone  chan struct{} // closed by the goroutine that started the child, after Wait
 }
 
 // Find returns the path of redis-server, or of what REDLOCK_REDIS_SERVER names: a Valkey server, for example.
-func Find() (string, error) {
-	binary, err := exec.LookPath(cmp.Or(os.Getenv("REDLOCK_REDIS_SERVER"), "redis-server"))
-	if err != nil {
-		return "", fmt.Errorf("install redis-server (Debian: apt-get install redis-server), "+
-			"or name one in REDLOCK_REDIS_SERVER: %w", err)
+func Find() (binary string, err error) {
+	if binary, err = exec.LookPath(cmp.Or(os.Getenv("REDLOCK_REDIS_SERVER"), "redis-server")); err != nil {
+		err = fmt.Errorf("install redis-server (Debian: apt-get install redis-server) or set REDLOCK_REDIS_SERVER: %w", err)
 	}
-	return binary, nil
+	return binary, err
 }
 
 // Args returns a command line for redis-server: the defaults, then own, which win over them. In own, "{dir}" stands
@@ -81,38 +76,25 @@ func Args(bind string, port int, dir string, own []string) []string {
 }
 
 // Launch starts a new server and returns when it answers. Remove ends it.
-func Launch(ctx context.Context, c Config) (*Server, error) {
+func Launch(ctx context.Context, c Config) (s *Server, err error) {
 	if c.Binary == "" {
-		var err error
 		if c.Binary, err = Find(); err != nil {
 			return nil, err
 		}
 	}
-	var failure error
-	for range 3 { // somebody else may take the port first
-		s, err := launch(ctx, c)
-		if err == nil {
-			return s, nil
-		}
-		failure = err
-		if !strings.Contains(err.Error(), "Address already in use") {
-			break
-		}
-	}
-	return nil, failure
+	err = ports.Serve(func(port ports.Port) error {
+		s, err = launch(ctx, c, port)
+		return err
+	})
+	return s, err
 }
 
-func launch(ctx context.Context, c Config) (*Server, error) {
-	port, err := ports.Keep()
-	if err != nil {
-		return nil, err
-	}
+func launch(ctx context.Context, c Config, port ports.Port) (*Server, error) {
 	dir, err := os.MkdirTemp("", "redlock-redis-")
 	if err != nil {
-		port.Release()
 		return nil, err
 	}
-	s := &Server{config: c, port: port, dir: dir, output: &buffer{}}
+	s := &Server{config: c, port: port, dir: dir}
 	s.args = append(Args("127.0.0.1", port.Number, dir, c.Args), "--unixsocket", s.Socket(), "--unixsocketperm", "700")
 	for name, content := range c.Files {
 		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
@@ -127,7 +109,7 @@ func launch(ctx context.Context, c Config) (*Server, error) {
 }
 
 // Addr returns host:port.
-func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port.Number)) }
+func (s *Server) Addr() string { return s.port.Addr() }
 
 // Socket returns the path of the server's unix socket.
 func (s *Server) Socket() string { return filepath.Join(s.dir, "socket") }
@@ -144,9 +126,8 @@ func (s *Server) PID() int {
 
 // Log returns what the server has printed since its last start.
 func (s *Server) Log() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.output.String()
+	text, _ := os.ReadFile(filepath.Join(s.dir, "log")) // none before the first start, and after Remove
+	return string(text)
 }
 
 // Start starts the server again after Kill or Stop, with what its disk has, and returns when it answers. With the
@@ -160,10 +141,7 @@ func (s *Server) Start(ctx context.Context) error {
 		return redis.DialContext(ctx, "unix", s.Socket(), redis.DialReadTimeout(time.Second),
 			redis.DialUsername(s.config.User), redis.DialPassword(s.config.Password))
 	}
-	if err := Await(ctx, dial, s.exited); err != nil {
-		return fmt.Errorf("%w; it printed:\n%s", err, s.Log())
-	}
-	return nil
+	return Await(ctx, dial, s.exited, s.Log)
 }
 
 func (s *Server) spawn() error {
@@ -172,7 +150,12 @@ func (s *Server) spawn() error {
 	if s.child != nil {
 		return errors.New("runs already")
 	}
-	output, gone, started := &buffer{}, make(chan struct{}), make(chan error)
+	output, err := os.Create(filepath.Join(s.dir, "log"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = output.Close() }() // the child has its own
+	gone, started := make(chan struct{}), make(chan error)
 	// Not exec.CommandContext: the server outlives the call that starts it.
 	cmd := exec.Command(s.config.Binary, s.args...)
 	cmd.Stdout, cmd.Stderr = output, output
@@ -191,7 +174,7 @@ func (s *Server) spawn() error {
 	if err := <-started; err != nil {
 		return err
 	}
-	s.child, s.gone, s.output = cmd.Process, gone, output
+	s.child, s.gone = cmd.Process, gone
 	return nil
 }
 
@@ -260,22 +243,4 @@ func (s *Server) Wipe() error {
 func (s *Server) Remove(ctx context.Context) error {
 	defer s.port.Release()
 	return errors.Join(s.Kill(ctx), os.RemoveAll(s.dir))
-}
-
-// buffer is a bytes.Buffer that may be read while a child writes to it.
-type buffer struct {
-	mu sync.Mutex // protects b
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
