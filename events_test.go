@@ -299,7 +299,7 @@ func TestEventsOfEveryEnd(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l, w := fl.witnessed("a", WithoutRenewal())
 		k := must(l.Lock(t.Context(), "handed"))(t)
-		ticket := k.Ticket()
+		ticket := must(k.Ticket())(t)
 		seen := w.expect(t, EventAttempt, EventAcquired, EventReleased)
 		if err := seen[2].Err; err != ErrHandedOver { //nolint:errorlint // as it says
 			t.Errorf("ticket: got %v", err)

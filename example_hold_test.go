@@ -144,7 +144,10 @@ func ExampleLock_Ticket() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ticket := lock.Ticket()
+	ticket, err := lock.Ticket()
+	if err != nil {
+		log.Fatal(err)
+	}
 	fmt.Println(errors.Is(lock.Err(), redlock.ErrHandedOver), lock.Unlock(ctx))
 
 	_, err = locker.TryLock(ctx, "import") // only who has the ticket

@@ -190,7 +190,10 @@ func ExampleLocker_Adopt() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ticket := first.Ticket() // the first hold ends here
+	ticket, err := first.Ticket() // the first hold ends here
+	if err != nil {
+		log.Fatal(err)
+	}
 	fmt.Println(first.Err())
 
 	second, err := b.Adopt(ctx, ticket) // send the ticket by a secret way: it is the key

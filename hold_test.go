@@ -79,8 +79,8 @@ func (r *relic) examine(ctx context.Context) error {
 	if err := k.Unlock(ctx); !errors.Is(err, r.unlock) {
 		return fmt.Errorf("Unlock: %w", err)
 	}
-	if text := k.Ticket(); r.ticket != "" && text != r.ticket {
-		return fmt.Errorf("the ticket %s was %s", text, r.ticket)
+	if text, err := k.Ticket(); text != r.ticket || (text == "") != errors.Is(err, r.cause) {
+		return fmt.Errorf("the ticket %s was %s: %w", text, r.ticket, err)
 	}
 	r.end()
 	h := k.hold // and what may come late, from the leases, the collector and Close
@@ -189,7 +189,10 @@ func live(ctx context.Context, l *Locker, worker, way int, pending *errgroup.Gro
 		}
 	case 4:
 		r := keepRelic(k, ErrHandedOver, nil)
-		r.ticket = k.Ticket()
+		var err error
+		if r.ticket, err = k.Ticket(); err != nil {
+			return nil, err
+		}
 		heir, err := l.Adopt(ctx, r.ticket)
 		if err != nil {
 			return nil, err

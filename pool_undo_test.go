@@ -81,7 +81,7 @@ func TestRefusedUndosLeaveNothing(t *testing.T) {
 		},
 		"give back what was adopted": func(t *testing.T, fl *fleet, refuse func()) {
 			k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
-			ticket, b := k.Ticket(), fl.locker("b")
+			ticket, b := must(k.Ticket())(t), fl.locker("b")
 			fl.nodes[1].Pause()
 			fl.nodes[2].Pause()
 			time.AfterFunc(100*ms, refuse) // node 0 has been adopted, and is given back at the node timeout

@@ -209,8 +209,8 @@ func TestReadHoldsAndContexts(t *testing.T) {
 		if _, err := fl.locker("b").RWMutex("job").TryLock(ctx); !errors.Is(err, ErrTaken) {
 			t.Errorf("another Locker: got %v, want ErrTaken", err)
 		}
-		if text := reader.Ticket(); text != "" || reader.Err() != nil {
-			t.Errorf("a reader's ticket: got %q and %v, want none, and the hold to go on", text, reader.Err())
+		if text, err := reader.Ticket(); text != "" || !errors.Is(err, ErrInvalid) || reader.Err() != nil {
+			t.Errorf("a reader's ticket: got %q, %v and %v, want ErrInvalid, and the hold to go on", text, err, reader.Err())
 		}
 		unlock(t, reader)
 		if err := inner.Err(); err != nil {

@@ -351,7 +351,7 @@ func TestAPermitIsALock(t *testing.T) {
 		if i, err := other.Inspect(t.Context(), k.Name()); err != nil || i.Owner != k.Owner() {
 			t.Errorf("Inspect of the slot: got %q, %v, want the owner %q", i.Owner, err, k.Owner())
 		}
-		adopted := must(other.Adopt(t.Context(), k.Ticket()))(t)
+		adopted := must(other.Adopt(t.Context(), must(k.Ticket())(t)))(t)
 		if adopted.Name() != k.Name() || adopted.Token() <= k.Token() {
 			t.Errorf("got %s token %d, want %s and a larger token than %d", adopted.Name(), adopted.Token(), k.Name(), k.Token())
 		}

@@ -43,9 +43,9 @@ type Severity int
 
 // The severities.
 const (
-	Note     Severity = iota // as intended, but good to know
-	Degraded                 // locks are safe, with less to spare
-	Unsafe                   // locks may be granted twice, or not at all
+	SeverityNote     Severity = iota // as intended, but good to know
+	SeverityDegraded                 // locks are safe, with less to spare
+	SeverityUnsafe                   // locks may be granted twice, or not at all
 )
 
 // Nodes asks every node that is connected how it is, and returns what is known
@@ -116,49 +116,49 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 	switch {
 	case err == nil:
 	case errors.As(err, &why) && why.Until.IsZero():
-		add(Degraded, "clock", "run chrony or ntpd on the node and let it slew", "%s", why.Reason)
+		add(SeverityDegraded, "clock", "run chrony or ntpd on the node and let it slew", "%s", why.Reason)
 	case errors.As(err, &why):
-		add(Degraded, "abstains", "wait; restart one node at a time, further apart than the restart guard", "%s", why)
+		add(SeverityDegraded, "abstains", "wait; restart one node at a time, further apart than the restart guard", "%s", why)
 	case errors.Is(err, errTwice):
-		add(Unsafe, "twice", "give each URL a master of its own", "%s", unwrapDown(err))
+		add(SeverityUnsafe, "twice", "give each URL a master of its own", "%s", unwrapDown(err))
 	case errors.Is(err, ErrNodeRefused):
-		add(Degraded, "refused", "", "%s", unwrapDown(err))
+		add(SeverityDegraded, "refused", "", "%s", unwrapDown(err))
 	case errors.As(err, &said):
-		add(Degraded, "reply-"+strings.ToLower(said.Code), "see the code in docs/operations.md", "%s", said)
+		add(SeverityDegraded, "reply-"+strings.ToLower(said.Code), "see the code in docs/operations.md", "%s", said)
 	case !connected:
-		add(Degraded, "unreachable", "check the address, the network and whether the node runs", "%s", unwrapDown(err))
+		add(SeverityDegraded, "unreachable", "check the address, the network and whether the node runs", "%s", unwrapDown(err))
 	default:
-		add(Degraded, "silent", "check the node's load and the network", "%s", err)
+		add(SeverityDegraded, "silent", "check the node's load and the network", "%s", err)
 	}
 	if i == nil {
 		return list
 	}
 	if i.Refused != "" && o.blind {
-		add(Degraded, "info-refused", "ACL SETUSER … +info", "INFO is refused: age, role and memory policy are taken on trust: %s", i.Refused)
+		add(SeverityDegraded, "info-refused", "ACL SETUSER … +info", "INFO is refused: age, role and memory policy are taken on trust: %s", i.Refused)
 	}
 	if i.Blind != "" && i.AOF {
-		add(Note, "config-refused", "ACL SETUSER … +config|get", "CONFIG GET is refused, so the node counts as one that forgets when it restarts: %s", i.Blind)
+		add(SeverityNote, "config-refused", "ACL SETUSER … +config|get", "CONFIG GET is refused, so the node counts as one that forgets when it restarts: %s", i.Blind)
 	}
 	if i.Unkept != nil {
-		add(Degraded, "record", "allow GET, SET and EVAL on the key, or make it a string", "the node record %s cannot be kept, so FLUSHALL goes unnoticed: %v", n.rules.RecordKey(), i.Unkept)
+		add(SeverityDegraded, "record", "allow GET, SET and EVAL on the key, or make it a string", "the node record %s cannot be kept, so FLUSHALL goes unnoticed: %v", n.rules.RecordKey(), i.Unkept)
 	}
 	switch {
 	case i.Evicts() && o.evictionAllowed:
-		add(Unsafe, "evicts", "CONFIG SET maxmemory-policy noeviction", "maxmemory-policy %s may evict locks that are held", i.Policy)
+		add(SeverityUnsafe, "evicts", "CONFIG SET maxmemory-policy noeviction", "maxmemory-policy %s may evict locks that are held", i.Policy)
 	case i.MaxMemory == 0 && i.Policy != "noeviction" && i.Policy != "":
-		add(Note, "eviction-policy", "CONFIG SET maxmemory-policy noeviction", "maxmemory-policy is %s: without effect as long as maxmemory is 0", i.Policy)
+		add(SeverityNote, "eviction-policy", "CONFIG SET maxmemory-policy noeviction", "maxmemory-policy is %s: without effect as long as maxmemory is 0", i.Policy)
 	}
 	if i.MaxMemory > 0 && i.UsedMemory > i.MaxMemory/10*9 {
-		add(Degraded, "memory", "raise maxmemory, or move what else is stored there", "%d of %d bytes are in use: soon no lock can be taken there", i.UsedMemory, i.MaxMemory)
+		add(SeverityDegraded, "memory", "raise maxmemory, or move what else is stored there", "%d of %d bytes are in use: soon no lock can be taken there", i.UsedMemory, i.MaxMemory)
 	}
 	switch {
 	case i.AOF && i.Fsync == "always" && i.Lazy == "yes":
-		add(Note, "rewrite", "CONFIG SET no-appendfsync-on-rewrite no", "appendfsync always is suspended during rewrites: the node counts as one that forgets when it restarts")
+		add(SeverityNote, "rewrite", "CONFIG SET no-appendfsync-on-rewrite no", "appendfsync always is suspended during rewrites: the node counts as one that forgets when it restarts")
 	case i.AOF && i.Fsync != "always" && i.Fsync != "":
-		add(Note, "fsync", "none needed; appendfsync always keeps them", "appendfsync %s loses the last moments before a crash, so that the node counts as one that forgets when it restarts", i.Fsync)
+		add(SeverityNote, "fsync", "none needed; appendfsync always keeps them", "appendfsync %s loses the last moments before a crash, so that the node counts as one that forgets when it restarts", i.Fsync)
 	}
 	if i.Promoted && i.Role == "master" {
-		add(Note, "promoted", "none needed; masters without replicas are what Redlock wants", "the node has been a replica, or has had one")
+		add(SeverityNote, "promoted", "none needed; masters without replicas are what Redlock wants", "the node has been a replica, or has had one")
 	}
 	return list
 }
@@ -180,7 +180,7 @@ func (n *node) report() {
 		return
 	}
 	for _, f := range st.Findings {
-		if f.Severity > Note {
+		if f.Severity > SeverityNote {
 			n.opts.logger.Warn("node: "+f.Text, "node", st.Addr, "finding", f.Code, "remedy", f.Remedy)
 		}
 	}

@@ -23,17 +23,24 @@ const ticketPrefix = "redlock1."
 // lock alone, so a deferred Unlock does no harm. The text has the lock's owner in
 // it: who reads it can take the lock. Calling Ticket again returns the same.
 //
-// A hold of several names (see [Locker.LockAll]) and a read hold (see [RWMutex]) cannot be handed over: Ticket
-// returns the empty text, which Adopt refuses, and the hold goes on.
-func (k *Lock) Ticket() string {
+// A hold of several names (see [Locker.LockAll]) and a read hold (see [RWMutex]) cannot be handed over: the error
+// satisfies errors.Is for [ErrInvalid], and the hold goes on. Where the hold has ended, there is nothing to hand over,
+// and the error satisfies errors.Is for what [Lock.Err] returns.
+func (k *Lock) Ticket() (string, error) {
 	h := k.hold
-	if h.several != nil || h.shared {
-		return ""
+	switch {
+	case h.several != nil:
+		return "", failed("ticket", h.name, invalid("a hold of several names cannot be handed over"))
+	case h.shared:
+		return "", failed("ticket", h.name, invalid("a read hold cannot be handed over"))
 	}
-	h.check()
+	now := h.locker.opts.clock.now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ended() == nil {
+	h.expireAt(now)
+	if ended := h.ended(); ended != nil && !errors.Is(ended, ErrHandedOver) {
+		return "", h.over("ticket", ended)
+	} else if ended == nil {
 		if h.place != nowhere {
 			l := h.locker
 			l.listeners.handOver(h.owner.String(), h.end(), l.opts.clock.local())
@@ -43,7 +50,7 @@ func (k *Lock) Ticket() string {
 	}
 	deadline := h.until().UnixMilli()
 	text := fmt.Sprintf("%s %d %d %s", h.owner, h.token, deadline, h.name)
-	return ticketPrefix + base64.RawURLEncoding.EncodeToString([]byte(text))
+	return ticketPrefix + base64.RawURLEncoding.EncodeToString([]byte(text)), nil
 }
 
 // ticket is what the text says.
@@ -55,9 +62,6 @@ type ticket struct {
 }
 
 func parseTicket(text string) (ticket, error) {
-	if text == "" {
-		return ticket{}, invalid("no ticket: a hold of several names gives none")
-	}
 	bad := invalid("not a ticket")
 	packed, ok := strings.CutPrefix(text, ticketPrefix)
 	if !ok {

@@ -57,7 +57,7 @@ func trip(n redlock.NodeStatus) string {
 
 // trouble is the code of the worst finding; docs/operations.md explains it.
 func trouble(n redlock.NodeStatus) string {
-	code, worst := "-", redlock.Note
+	code, worst := "-", redlock.SeverityNote
 	for _, f := range n.Findings {
 		if f.Severity > worst {
 			code, worst = f.Code, f.Severity

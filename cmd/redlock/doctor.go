@@ -99,19 +99,19 @@ func diagnose(nodes []redlock.NodeStatus) *diagnosis {
 	const mend = "mend the nodes named above, or wait for those that abstain"
 	need := len(nodes)/2 + 1
 	if d.voting < need {
-		all("no-majority", redlock.Unsafe, mend,
+		all("no-majority", redlock.SeverityUnsafe, mend,
 			"%d of %d nodes vote, %d are needed: no lock can be taken", d.voting, len(nodes), need)
 	} else if d.voting < len(nodes) && d.voting == need {
-		all("no-spare", redlock.Degraded, mend, "just a majority votes: the next failure stops all locking")
+		all("no-spare", redlock.SeverityDegraded, mend, "just a majority votes: the next failure stops all locking")
 	}
 	if len(nodes)%2 == 0 {
-		all("even", redlock.Degraded, "use one node more or one less",
+		all("even", redlock.SeverityDegraded, "use one node more or one less",
 			"%d nodes bear no more failures than %d", len(nodes), len(nodes)-1)
 	}
 	if d.voting < len(nodes) {
 		d.code = exitDegraded
 	}
-	codes := map[redlock.Severity]exitCode{redlock.Degraded: exitDegraded, redlock.Unsafe: exitUnsafe}
+	codes := map[redlock.Severity]exitCode{redlock.SeverityDegraded: exitDegraded, redlock.SeverityUnsafe: exitUnsafe}
 	for _, f := range d.findings {
 		d.code = max(d.code, codes[f.Severity]) // a note is nothing to worry about
 	}
@@ -147,7 +147,7 @@ func (d *diagnosis) print(p terminal.Printer) error {
 // Colours say at a glance what matters.
 var (
 	severityColours = map[redlock.Severity]string{
-		redlock.Note: terminal.Dim, redlock.Degraded: terminal.Yellow, redlock.Unsafe: terminal.Red,
+		redlock.SeverityNote: terminal.Dim, redlock.SeverityDegraded: terminal.Yellow, redlock.SeverityUnsafe: terminal.Red,
 	}
 	verdictColours = map[exitCode]string{
 		exitOK: terminal.Green, exitDegraded: terminal.Yellow, exitUnsafe: terminal.Red,
@@ -199,7 +199,7 @@ func duplicateFinding(n redlock.NodeStatus, rest []redlock.NodeStatus) redlock.F
 		}
 	}
 	return redlock.Finding{
-		Code: "twice", Severity: redlock.Unsafe, Remedy: "give each URL a master of its own",
+		Code: "twice", Severity: redlock.SeverityUnsafe, Remedy: "give each URL a master of its own",
 		Text: fmt.Sprintf("the same server as %s: it would have two votes", same),
 	}
 }

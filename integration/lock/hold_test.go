@@ -291,7 +291,11 @@ func TestATicketRightAfterAWaitKeepsAllNodes(t *testing.T) {
 				close(tickets)
 				return
 			}
-			tickets <- k.Owner() + " " + k.Ticket()
+			text, err := k.Ticket()
+			if err != nil {
+				t.Error(err)
+			}
+			tickets <- k.Owner() + " " + text
 		}()
 		fleet.Eventually(t, "the other one stands in every queue", func() bool {
 			standing := 0

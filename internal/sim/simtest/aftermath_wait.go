@@ -65,7 +65,11 @@ func (w *world) handedOn() {
 		w.gaveBack(lock) // too little is left of it for the nodes to be asked in time
 		return
 	}
-	text := lock.Ticket()
+	text, err := lock.Ticket()
+	if err != nil {
+		w.blame("progress", "a lock could not be handed over after the faults: %v", err)
+		return
+	}
 	w.tickets.given(lock.Owner(), lock.Until())
 	time.Sleep(time.Until(lock.Until()) / 4)
 	adopted, err := w.clients[len(w.clients)-1].locker.Load().Adopt(context.Background(), text)

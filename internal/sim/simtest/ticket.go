@@ -2,7 +2,6 @@ package simtest
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/quorumlock/redlock"
@@ -17,8 +16,8 @@ func (w *worker) handOn(wanted []string, lock *redlock.Lock, hold holds) {
 	until := lock.Until()
 	hold.each(func(h *sim.Hold) { w.history.Renewed(h, until) })
 	hold.each(w.history.Releasing)
-	text := lock.Ticket()
-	handed := errors.Is(lock.Err(), redlock.ErrHandedOver)
+	text, err := lock.Ticket()
+	handed := err == nil
 	w.log(w.label, "Ticket %s token %d: %s", lock.Name(), lock.Token(), kindOf(lock.Err()))
 	if handed {
 		w.tickets.given(lock.Owner(), until)
