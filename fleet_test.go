@@ -45,7 +45,8 @@ func bubble(t *testing.T, n int, f func(t *testing.T, fl *fleet)) {
 	})
 }
 
-// sized is how much of something a test does: less under the race detector, which takes five times as long. make unit runs both.
+// sized is how much of something a test does: less under the race detector, which takes five times as long. make unit
+// runs both.
 func sized[T any](full, raced T) T {
 	if raceDetector {
 		return raced

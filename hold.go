@@ -240,8 +240,8 @@ func (h *hold) over(op string, cause error) error {
 // rest, four fifths of it, goes from an unlocked hold to the next one.
 //
 // The rule of access: while a hold is being acquired, its tenure is its maker's. Once it is shared, whoever uses the
-// tenure holds hold.mu and has seen, since taking it, that the hold has not ended (hold.ended) – or knows why it has: a tenure
-// is taken out of its hold by the last Unlock alone. It keeps no reference that it was not told to: a call
+// tenure holds hold.mu and has seen, since taking it, that the hold has not ended (hold.ended) – or knows why it has: a
+// tenure is taken out of its hold by the last Unlock alone. It keeps no reference that it was not told to: a call
 // copies what it needs when it is filled in.
 type tenure struct {
 	opts *options
@@ -299,9 +299,9 @@ func (l *Locker) holdOf(owner uuid.UUID, w wanted, o *options) *hold {
 	return &hold{locker: l, tenure: t, name: w.name, several: w.several, shared: w.shared, owner: owner}
 }
 
-// take ends the hold by Unlock and takes its tenure out of it. Nobody else has it then: the leases, the
-// contexts and the listeners have been told of the end by finish, and all others come by hold.mu. Called with mu held, once,
-// where the hold has not ended.
+// take ends the hold by Unlock and takes its tenure out of it. Nobody else has it then: the leases, the contexts and
+// the listeners have been told of the end by finish, and all others come by hold.mu. Called with mu held, once, where
+// the hold has not ended.
 func (h *hold) take() *tenure {
 	h.finish(ErrUnlocked, false)
 	h.last = h.end().UnixNano()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The race detector makes pools drop things at random, so this is not built with it. The masters are left out of it: they
-// are in this process, too.
+// The race detector makes pools drop things at random, so this is not built with it. The masters are left out of it:
+// they are in this process, too.
 func TestACycleAllocatesAHoldAndAHandle(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithAsyncUnlock())

@@ -173,8 +173,8 @@ func TestARepairedNodeDoesNotVoteInThatRound(t *testing.T) {
 	})
 }
 
-// A node that forgot one of several readers is no witness that no writer came in between: it does not vote for that reader in
-// the round that gives it back its lease.
+// A node that forgot one of several readers is no witness that no writer came in between: it does not vote for that
+// reader in the round that gives it back its lease.
 func TestARepairedReaderDoesNotVoteInThatRound(t *testing.T) {
 	for what, forget := range map[string]func(n *sim.Node, owner string){
 		"its lease": func(n *sim.Node, owner string) { n.Do("ZREM", "redlock:read:job", owner) },
@@ -424,8 +424,8 @@ func TestAnExtensionIsNotRepeatedBehindTheRelease(t *testing.T) {
 	})
 }
 
-// An extension is on its way to the nodes when the connections break. They are back, and the lock is given back, when it
-// lands.
+// An extension is on its way to the nodes when the connections break. They are back, and the lock is given back, when
+// it lands.
 func TestALateExtensionBringsNothingBack(t *testing.T) {
 	for what, lock := range map[string]func(context.Context, *Locker) (*Lock, error){
 		"a lock":  func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job") },

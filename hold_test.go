@@ -284,7 +284,8 @@ func TestAMaximumHoldDoesNotCountTheWait(t *testing.T) {
 	}
 }
 
-// Who does not wait for the release is ahead of it by a round trip, and the nodes are not: they get what is asked next behind it.
+// Who does not wait for the release is ahead of it by a round trip, and the nodes are not: they get what is asked next
+// behind it.
 func TestAsyncUnlock(t *testing.T) {
 	for what, lock := range map[string]func(context.Context, *Locker) (*Lock, error){
 		"Lock": func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job", WithMaxAttempts(1)) },

@@ -11,12 +11,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// Inspection is what the nodes know of a name at one moment. It is for people and for monitoring: when it is read, it may
-// be over.
+// Inspection is what the nodes know of a name at one moment. It is for people and for monitoring: when it is read, it
+// may be over.
 type Inspection struct {
 	Name string
-	// Owner is the one that a majority of the nodes has given the lock to; "": there is none. It is what [Lock.Owner] returns
-	// to the holder, and "readers" where readers have it (see [RWMutex]): then Readers has the owner of each, sorted.
+	// Owner is the one that a majority of the nodes has given the lock to; "": there is none. It is what [Lock.Owner]
+	// returns to the holder, and "readers" where readers have it (see [RWMutex]): then Readers has the owner of each,
+	// sorted.
 	Owner     string
 	Readers   []string
 	Token     int64         // its fencing token; 0: not known, for nodes keep tokens only for so long (see [WithFenceRetention])
@@ -46,9 +47,10 @@ type NodeInspection struct {
 	Runs      Runs
 }
 
-// Inspect asks every node once who holds the lock of the name and what is known of its runs. It takes and changes nothing, and
-// returns when all have answered, at the latest after the node timeout or when ctx is done. Where too few nodes answer, the error is a
-// [*QuorumError] that satisfies errors.Is for [ErrNoQuorum], and the Inspection has what the others said.
+// Inspect asks every node once who holds the lock of the name and what is known of its runs. It takes and changes
+// nothing, and returns when all have answered, at the latest after the node timeout or when ctx is done. Where too few
+// nodes answer, the error is a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum], and the Inspection has what
+// the others said.
 func (l *Locker) Inspect(ctx context.Context, name string) (Inspection, error) {
 	key, err := l.heldKey(name)
 	if err == nil {

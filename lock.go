@@ -18,7 +18,8 @@ type Lock struct {
 	outcome *outcome   // of Unlock; nil: it was not called
 }
 
-// outcome is what became of an Unlock. A pointer to it is smaller than an error, and costs no allocation where all went well.
+// outcome is what became of an Unlock. A pointer to it is smaller than an error, and costs no allocation where all went
+// well.
 type outcome struct{ err error }
 
 var wentWell outcome
@@ -39,10 +40,9 @@ func (k *Lock) Names() []string {
 // 7, the nodes' time followed by 62 random bits.
 func (k *Lock) Owner() string { return k.hold.owner.String() }
 
-// Token returns the fencing token: a number larger than the token of every
-// earlier hold of the name, or of each of the names. Send it along with each change of what the lock protects, and let that
-// refuse a token smaller than the largest it has seen: so a holder that was
-// paused past the end of its hold can do no harm (docs/fencing.md). Tokens are
+// Token returns the fencing token: a number larger than the token of every earlier hold of the name, or of each of the
+// names. Send it along with each change of what the lock protects, and let that refuse a token smaller than the largest
+// it has seen: so a holder that was paused past the end of its hold can do no harm (docs/fencing.md). Tokens are
 // positive and below 2^53; they are no counters. It is 0 with WithoutFencing, and for readers.
 func (k *Lock) Token() int64 { return k.hold.token }
 

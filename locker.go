@@ -86,10 +86,10 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	return l, nil
 }
 
-// Close ends all waiting and all renewal, lets calls that are under way end, sees to it that what
-// they undo is undone, as far as nodes answer within the node timeout, and closes
-// the connections. It takes two node timeouts at most. Holds that are not unlocked end with [ErrClosed]; the nodes keep them for
-// the rest of the TTL. Calls after Close fail with [ErrClosed]. It returns nil.
+// Close ends all waiting and all renewal, lets calls that are under way end, sees to it that what they undo is undone,
+// as far as nodes answer within the node timeout, and closes the connections. It takes two node timeouts at most. Holds
+// that are not unlocked end with [ErrClosed]; the nodes keep them for the rest of the TTL. Calls after Close fail with
+// [ErrClosed]. It returns nil.
 func (l *Locker) Close() error {
 	l.closing.Do(func() {
 		l.underway.refuse() // first: nobody who hears that all is over may begin again

@@ -100,7 +100,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// The answers that win a lock may come while Close is under way. Nobody would tell the holder of the end of its validity.
+// The answers that win a lock may come while Close is under way. Nobody would tell the holder of the end of its
+// validity.
 func TestAHoldWonDuringCloseEndsWithIt(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")

@@ -150,7 +150,8 @@ func (fl *fleet) pause(d time.Duration, nodes ...int) {
 	}
 }
 
-// Nodes that come back empty, one after the other, get the register again: during a run by the run itself, later by whoever asks.
+// Nodes that come back empty, one after the other, get the register again: during a run by the run itself, later by
+// whoever asks.
 func TestOnceSurvivesRollingRestarts(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a"), fl.locker("b")

@@ -425,7 +425,8 @@ func TestOnceEndsWhereItCannotBegin(t *testing.T) {
 	})
 }
 
-// All clocks are set forward by more than the done TTL, as in tests that let time pass: then it is forgotten, and may be run again.
+// All clocks are set forward by more than the done TTL, as in tests that let time pass: then it is forgotten, and may
+// be run again.
 func TestOnceAfterAllClocksWereSet(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithDoneTTL(50*time.Minute))

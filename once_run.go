@@ -177,8 +177,8 @@ func (j *job) gaveUp(ctx context.Context, last error, detail string) error {
 	return &with
 }
 
-// notBegun is the error where the lock was not to be had. Where ctx ended with a hold around the call, that one was lost, and
-// no run of the job.
+// notBegun is the error where the lock was not to be had. Where ctx ended with a hold around the call, that one was
+// lost, and no run of the job.
 func (j *job) notBegun(ctx context.Context, err error) error {
 	var q *QuorumError
 	switch {

@@ -104,9 +104,9 @@ func WithBackoff(b Backoff) Option {
 	return Option{name: "WithBackoff", apply: func(o *options) { o.backoff = b }}
 }
 
-// WithMaxAttempts limits how often Lock asks before it gives up with the last
-// attempt's error; with 1 it does not wait at all, as TryLock. With more, it does not limit for how long Lock stands in line
-// behind other goroutines of the process that wait for the name: the context does. The default, 0, sets no limit but that.
+// WithMaxAttempts limits how often Lock asks before it gives up with the last attempt's error; with 1 it does not wait
+// at all, as TryLock. With more, it does not limit for how long Lock stands in line behind other goroutines of the
+// process that wait for the name: the context does. The default, 0, sets no limit but that.
 func WithMaxAttempts(n int) Option {
 	return Option{name: "WithMaxAttempts", apply: func(o *options) { o.maxAttempts = n }}
 }
@@ -130,10 +130,10 @@ func WithoutFencing() Option {
 	return Option{name: "WithoutFencing", apply: func(o *options) { o.fencing = false }}
 }
 
-// WithAsyncUnlock makes Unlock return as soon as the release is on its way: a round trip less for the caller. The
-// hold has ended then, and what this Locker asks later, each node executes later, so the same Locker can lock the name again
-// at once. What is lost is the nodes' answer: Unlock returns nil also where a majority cannot be reached, or no
-// longer had the lock; the nodes let go when they can, at the latest at the end of the TTL. By default Unlock waits.
+// WithAsyncUnlock makes Unlock return as soon as the release is on its way: a round trip less for the caller. The hold
+// has ended then, and what this Locker asks later, each node executes later, so the same Locker can lock the name again
+// at once. What is lost is the nodes' answer: Unlock returns nil also where a majority cannot be reached, or no longer
+// had the lock; the nodes let go when they can, at the latest at the end of the TTL. By default Unlock waits.
 func WithAsyncUnlock() Option {
 	return Option{name: "WithAsyncUnlock", apply: func(o *options) { o.async = true }}
 }
@@ -145,16 +145,16 @@ func WithFenceRetention(d time.Duration) Option {
 	return Option{name: "WithFenceRetention", newOnly: true, apply: func(o *options) { o.retention = d }}
 }
 
-// WithDoneTTL sets for how long after a run of [Locker.Once] has succeeded nobody begins another, and for how long after one
-// has failed it is remembered. The default is 2 h, and twice the TTL the least. It should be longer than the machines' starts of one
-// run lie apart, and shorter than the time to the next run, unless each run has a name of its own
-// (docs/scheduled-jobs.md). All that run the job must set the same. Only for New and Once.
+// WithDoneTTL sets for how long after a run of [Locker.Once] has succeeded nobody begins another, and for how long
+// after one has failed it is remembered. The default is 2 h, and twice the TTL the least. It should be longer than the
+// machines' starts of one run lie apart, and shorter than the time to the next run, unless each run has a name of its
+// own (docs/scheduled-jobs.md). All that run the job must set the same. Only for New and Once.
 func WithDoneTTL(d time.Duration) Option {
 	return Option{name: "WithDoneTTL", onceOnly: true, apply: func(o *options) { o.doneTTL = d }}
 }
 
-// WithMaxRuns sets how many runs [Locker.Once] lets begin within the done TTL until one succeeds. The default is 3; 0 sets no
-// limit. Only for New and Once.
+// WithMaxRuns sets how many runs [Locker.Once] lets begin within the done TTL until one succeeds. The default is 3; 0
+// sets no limit. Only for New and Once.
 func WithMaxRuns(n int) Option {
 	return Option{name: "WithMaxRuns", onceOnly: true, apply: func(o *options) { o.maxRuns = n }}
 }
@@ -195,25 +195,23 @@ func WithLogger(l *slog.Logger) Option {
 	}}
 }
 
-// WithRestartGuard sets for how long the votes of a node are not counted after it
-// may have forgotten what it voted before: after a restart, whatever it keeps on disk
-// (but see [WithDurableNodes]), after the promotion of a replica, after FLUSHALL, and after
-// its clock was set forward. The default is 30 s. No TTL may be
-// longer, and all that lock the same names must set the same. So masters that have just been started grant nothing for that long. 0 turns it off,
-// for development: then two can hold one lock, if a majority of the nodes
-// restart within a TTL. Only for New.
+// WithRestartGuard sets for how long the votes of a node are not counted after it may have forgotten what it voted
+// before: after a restart, whatever it keeps on disk (but see [WithDurableNodes]), after the promotion of a replica,
+// after FLUSHALL, and after its clock was set forward. The default is 30 s. No TTL may be longer, and all that lock the
+// same names must set the same. So masters that have just been started grant nothing for that long. 0 turns it off, for
+// development: then two can hold one lock, if a majority of the nodes restart within a TTL. Only for New.
 func WithRestartGuard(d time.Duration) Option {
 	return Option{name: "WithRestartGuard", newOnly: true, apply: func(o *options) { o.guard = d }}
 }
 
-// WithDurableNodes trusts what nodes keep on disk: one that is set to flush every change before it answers
-// (appendonly yes, appendfsync always, no-appendfsync-on-rewrite no), and was so when this Locker last saw it, counts at once
-// after a restart, as far as this Locker knew it before with the same record. To a Locker that meets it
-// after the restart it abstains like any other. The default is to trust no file.
+// WithDurableNodes trusts what nodes keep on disk: one that is set to flush every change before it answers (appendonly
+// yes, appendfsync always, no-appendfsync-on-rewrite no), and was so when this Locker last saw it, counts at once after
+// a restart, as far as this Locker knew it before with the same record. To a Locker that meets it after the restart it
+// abstains like any other. The default is to trust no file.
 //
-// The assumption, which no client can check: nobody changes appendonly or appendfsync while a node runs, and nobody starts
-// a node from a replica's file, from a backup, or from any file but its own last one. Where that is not so, two can
-// hold one lock. What it gains: after a restart of a majority, clients that were there get locks again at once, and
+// The assumption, which no client can check: nobody changes appendonly or appendfsync while a node runs, and nobody
+// starts a node from a replica's file, from a backup, or from any file but its own last one. Where that is not so, two
+// can hold one lock. What it gains: after a restart of a majority, clients that were there get locks again at once, and
 // not after the restart guard's 30 s. Only for New.
 func WithDurableNodes() Option {
 	return Option{name: "WithDurableNodes", newOnly: true, apply: func(o *options) { o.durable = true }}

@@ -255,8 +255,8 @@ func TestTTLsBeyondTheGuardAreRefused(t *testing.T) {
 	})
 }
 
-// Who extends a hold takes a restarted node's word that the lock is its own there, but not that of a node whose clock is
-// wrong: what it says ends too early or too late.
+// Who extends a hold takes a restarted node's word that the lock is its own there, but not that of a node whose clock
+// is wrong: what it says ends too early or too late.
 func TestAnExtensionIsNotCountedWhereTheClockIsWrong(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		k := must(fl.locker("a").Lock(t.Context(), "job", WithTTL(period), WithoutRenewal()))(t)
@@ -313,8 +313,8 @@ func TestAVoteThatWasAskedForTooEarlyDoesNotCount(t *testing.T) {
 	})
 }
 
-// Clients that meet a node right after its restart and long after it compute its age to within two seconds of each other. That must not
-// look to the one as if the node had been emptied.
+// Clients that meet a node right after its restart and long after it compute its age to within two seconds of each
+// other. That must not look to the one as if the node had been emptied.
 func TestANewcomerCostsNoVotes(t *testing.T) {
 	for fraction := time.Duration(0); fraction < time.Second; fraction += 50 * ms {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {

@@ -7,25 +7,26 @@
 //	…
 //	defer lock.Unlock(ctx)
 //
-// A [Locker] connects to a fixed set of masters, here called nodes, and serves any number of
-// goroutines. A [Lock] is one hold, from the grant to its release or loss. It is renewed by itself; trust it until [Lock.Done] is closed.
-// [Locker.Do] does all of this around a function. Beside a lock of one name there are
-// [Locker.LockAll], [Locker.RWMutex], [Locker.Semaphore] and, for jobs that are to run once, [Locker.Once].
+// A [Locker] connects to a fixed set of masters, here called nodes, and serves any number of goroutines. A [Lock] is
+// one hold, from the grant to its release or loss. It is renewed by itself; trust it until [Lock.Done] is closed.
+// [Locker.Do] does all of this around a function. Beside a lock of one name there are [Locker.LockAll],
+// [Locker.RWMutex], [Locker.Semaphore] and, for jobs that are to run once, [Locker.Once].
 //
 // A lock cannot stop a holder that was paused and goes on too late. What the lock protects can, if it
 // checks the fencing token: see [Lock.Token].
 //
 // # Times
 //
-// The nodes keep a lock for 10 s unless it is extended ([WithTTL]), and it is extended every third of that. The validity of a hold, which
-// is what its holder may rely on, is a little shorter ([WithDrift]). A node is waited for at most 250 ms ([WithNodeTimeout]). One
-// that has just been started may have forgotten what it granted, so its vote does not count for 30 s ([WithRestartGuard]).
+// The nodes keep a lock for 10 s unless it is extended ([WithTTL]), and it is extended every third of that. The
+// validity of a hold, which is what its holder may rely on, is a little shorter ([WithDrift]). A node is waited for at
+// most 250 ms ([WithNodeTimeout]). One that has just been started may have forgotten what it granted, so its vote does
+// not count for 30 s ([WithRestartGuard]).
 //
 // # Errors
 //
 // Test errors with errors.Is. [ErrTaken]: others hold the lock. [ErrNoQuorum]: too few nodes answered, so nobody knows.
-// [ErrLost]: the hold ended before it was unlocked, and work may have run unprotected. [ErrInvalid]: the call is at fault.
-// A [*QuorumError] says what each node said.
+// [ErrLost]: the hold ended before it was unlocked, and work may have run unprotected. [ErrInvalid]: the call is at
+// fault. A [*QuorumError] says what each node said.
 //
 // # Tests
 //

@@ -102,8 +102,8 @@ func TestAdoptionByTwoAtOnce(t *testing.T) {
 	})
 }
 
-// The lock was handed to a waiter, and some nodes' messages of that come only when the waiter, which holds it by the votes
-// of the others, has made a ticket. They are votes for whoever adopts.
+// The lock was handed to a waiter, and some nodes' messages of that come only when the waiter, which holds it by the
+// votes of the others, has made a ticket. They are votes for whoever adopts.
 func TestATicketKeepsTheVotesThatAreYetToBeTold(t *testing.T) {
 	for _, node := range []int{0, 4} {
 		bubble(t, 5, func(t *testing.T, fl *fleet) {
@@ -164,7 +164,8 @@ func FuzzParseTicket(f *testing.F) {
 	})
 }
 
-// The end of a ticket is over when a node hands the lock over to its maker: nobody will adopt that any more, so it is given back.
+// The end of a ticket is over when a node hands the lock over to its maker: nobody will adopt that any more, so it is
+// given back.
 func TestAHandOverAfterATicketsEndIsGivenBack(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a := fl.locker("a")

@@ -7,7 +7,8 @@ import (
 )
 
 // wait stands in line: with others of this process first, and with other processes when it is the turn. Readers get
-// their turns together, so each stands in the nodes' queues itself. last is why an attempt has failed, if there was one.
+// their turns together, so each stands in the nodes' queues itself. last is why an attempt has failed, if there was
+// one.
 func (l *Locker) wait(ctx context.Context, w wanted, o *options, last error) (*hold, error) {
 	// Out of votes that split, all come apart; out of a queue, only in turn.
 	if err := l.ended(ctx); err != nil {

@@ -69,7 +69,8 @@ func (s *listeners) forget(owner string) {
 	s.mu.Unlock()
 }
 
-// handOver keeps in mind that the owner's votes are for whoever adopts its hold, also those that a node has yet to tell of.
+// handOver keeps in mind that the owner's votes are for whoever adopts its hold, also those that a node has yet to tell
+// of.
 func (s *listeners) handOver(owner string, until, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,9 +93,9 @@ func (s *listeners) prune(now time.Time) {
 // waited reports whether anybody waits, so that it matters whether the nodes can tell us.
 func (s *listeners) waited() bool { return s.waiting.Load() > 0 }
 
-// hear takes a node's message: "owner known key", where known is empty if the waiter's
-// token was accepted and else the token that the node knows, or says that the waiter is a reader. A lock that was handed to
-// a waiter that has given up – the undo did not get there in time – is given back.
+// hear takes a node's message: "owner known key", where known is empty if the waiter's token was accepted and else the
+// token that the node knows, or says that the waiter is a reader. A lock that was handed to a waiter that has given up
+// – the undo did not get there in time – is given back.
 func (l *Locker) hear(node int, message string) {
 	parts := strings.SplitN(message, " ", 3)
 	if len(parts) != 3 {

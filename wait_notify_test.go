@@ -16,8 +16,8 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// A node may have closed the connection over which it tells of hand-overs, and the network have kept that to itself. Who waits
-// longest would then be passed over on that node by everybody else: the simulation found it do so for ever.
+// A node may have closed the connection over which it tells of hand-overs, and the network have kept that to itself.
+// Who waits longest would then be passed over on that node by everybody else: the simulation found it do so for ever.
 func TestADeadSubscriptionIsReplacedWhileSomebodyWaits(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		must(fl.locker("b").Lock(t.Context(), "job"))(t)
@@ -70,8 +70,8 @@ func TestAHealthySubscriptionIsKept(t *testing.T) {
 	})
 }
 
-// Who cannot be told of hand-overs on a node that is needed for a majority is passed over there, and keeps its votes elsewhere,
-// having waited longest. It must not keep everybody else waiting with it.
+// Who cannot be told of hand-overs on a node that is needed for a majority is passed over there, and keeps its votes
+// elsewhere, having waited longest. It must not keep everybody else waiting with it.
 func TestAWaiterThatOneNodeCannotTellBlocksNobody(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		fl.nodes[2].Crash(false)
@@ -134,7 +134,8 @@ func TestAMessageOfANodeThatIsNotMetAbstains(t *testing.T) {
 	})
 }
 
-// A node that came back empty may tell of a hand-over, as soon as it is known again: it has forgotten who held the lock.
+// A node that came back empty may tell of a hand-over, as soon as it is known again: it has forgotten who held the
+// lock.
 func TestAMessageOfANodeThatAbstainsAbstains(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")

@@ -402,7 +402,8 @@ func TestATokenTooFarAheadIsNoQuorumForAWaiter(t *testing.T) {
 	})
 }
 
-// The token with which a waiter stands in the queue may be older than what a node that forgot, or dropped it, would accept.
+// The token with which a waiter stands in the queue may be older than what a node that forgot, or dropped it, would
+// accept.
 func TestALongWaitsTokenIsRenewed(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a"), fl.locker("b")
@@ -439,8 +440,8 @@ func TestVotesThatWereToldDoNotGrowYounger(t *testing.T) {
 	})
 }
 
-// A wait ends while its question is on the way to nodes that have forgotten the script of the question, and know that of
-// the release. The question must not be repeated behind the release.
+// A wait ends while its question is on the way to nodes that have forgotten the script of the question, and know that
+// of the release. The question must not be repeated behind the release.
 func TestAQuestionIsNotRepeatedBehindItsUndo(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)

@@ -1,5 +1,5 @@
-// No lock can stop a holder that was paused just before it writes. The database can: it keeps the largest token that it has seen,
-// and takes nothing that comes with a smaller one.
+// No lock can stop a holder that was paused just before it writes. The database can: it keeps the largest token that it
+// has seen, and takes nothing that comes with a smaller one.
 package main
 
 import (
@@ -61,7 +61,8 @@ func main() {
 	must(db.Exec(schema))
 	ctx := context.Background()
 
-	// The first till locks, reads, and falls asleep: a long garbage collection, a suspended machine. Nobody renews its lock.
+	// The first till locks, reads, and falls asleep: a long garbage collection, a suspended machine. Nobody renews its
+	// lock.
 	first := must(redlock.New(masters.URLs(), patient))
 	defer first.Close()
 	sleepy := must(first.Lock(ctx, "stock:4711", redlock.WithTTL(time.Second), redlock.WithoutRenewal()))

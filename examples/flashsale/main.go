@@ -41,7 +41,8 @@ func main() {
 		defer locker.Close()
 		tills.Go(func() {
 			for customers.Add(-1) >= 0 {
-				// The sale is made where too few masters have heard of its end: those that are killed in between. The TTL tells them.
+				// The sale is made where too few masters have heard of its end: those that are killed in between. The TTL tells
+				// them.
 				if err := s.sell(locker); err != nil && !errors.Is(err, redlock.ErrNoQuorum) {
 					log.Fatal(err)
 				}

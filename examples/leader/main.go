@@ -1,5 +1,5 @@
-// Two candidates, one leader. The leader leads as long as it holds the lock, which is renewed by itself; when it crashes or is cut off from the
-// majority, it stops, and the other one takes over.
+// Two candidates, one leader. The leader leads as long as it holds the lock, which is renewed by itself; when it
+// crashes or is cut off from the majority, it stops, and the other one takes over.
 package main
 
 import (

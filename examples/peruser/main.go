@@ -89,7 +89,8 @@ func main() {
 	fmt.Println("ann, on another machine:", get(1, "ann", "/"))
 	fmt.Println("ben, meanwhile:", get(1, "ben", "/"))
 	masters.Kill(0, 1)
-	// Not ben: a majority has let go of ben's lock, and who asks just three masters, just now, may find it on one of the others.
+	// Not ben: a majority has let go of ben's lock, and who asks just three masters, just now, may find it on one of the
+	// others.
 	fmt.Println("cid, with two masters down:", get(0, "cid", "/"))
 	leave <- true
 	fmt.Println("ann's first request:", <-slow)

@@ -1,5 +1,5 @@
-// Three machines have the same crontab. The first to run the nightly report fails, another one takes over, the third finds
-// it done.
+// Three machines have the same crontab. The first to run the nightly report fails, another one takes over, the third
+// finds it done.
 package main
 
 import (

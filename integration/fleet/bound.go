@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A bound is a promise about the real clock: within so many milliseconds, so many times as fast. A machine that is
-// busy breaks it for no fault of the library, so a bound is always measured and printed, and judged by make bounds alone.
+// A bound is a promise about the real clock: within so many milliseconds, so many times as fast. A machine that is busy
+// breaks it for no fault of the library, so a bound is always measured and printed, and judged by make bounds alone.
 
 // Judging says whether bounds are judged: make bounds sets it.
 var Judging = os.Getenv("REDLOCK_BOUNDS") != ""
@@ -26,9 +26,9 @@ type Measurement struct {
 	missed []string
 }
 
-// Measure runs measure, which does something and says what bounds it kept to. What it finds wrong otherwise it
-// tells the test, as ever. Where bounds are judged and some were missed, it is run again, as long as this process was not let run
-// meanwhile: a machine that suspends the client for a quarter of a second makes every node late.
+// Measure runs measure, which does something and says what bounds it kept to. What it finds wrong otherwise it tells
+// the test, as ever. Where bounds are judged and some were missed, it is run again, as long as this process was not let
+// run meanwhile: a machine that suspends the client for a quarter of a second makes every node late.
 func Measure(t *testing.T, measure func(m *Measurement)) {
 	t.Helper()
 	begun := time.Now()

@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/redlock/integration/masters"
 )
 
-// The compose file, the configuration and the rights of docs/deploy run as they stand: five masters that a Locker has nothing to
-// say about, and that are there again after one was killed.
+// The compose file, the configuration and the rights of docs/deploy run as they stand: five masters that a Locker has
+// nothing to say about, and that are there again after one was killed.
 func TestTheComposeFileRuns(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("REDLOCK_PROVIDER") != masters.Containers {

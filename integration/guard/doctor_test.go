@@ -72,8 +72,8 @@ func patientlyUntil(text string) func(string) bool {
 	return func(said string) bool { return strings.Contains(said, text) }
 }
 
-// doctorBinary builds the command and returns a function that runs its doctor until it says what is wanted. The guard is long enough
-// for a node that has just been restarted to be caught abstaining.
+// doctorBinary builds the command and returns a function that runs its doctor until it says what is wanted. The guard
+// is long enough for a node that has just been restarted to be caught abstaining.
 func doctorBinary(t *testing.T) func(t *testing.T, enough func(string) bool, urls []string) (int, string) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "redlock")

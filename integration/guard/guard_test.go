@@ -231,7 +231,8 @@ func TestDurableMastersCountAtOnceForThoseWhoKnewThem(t *testing.T) {
 	})
 }
 
-// A file that is older than the last votes brings a durable master's record back, too. So nobody takes that for a proof.
+// A file that is older than the last votes brings a durable master's record back, too. So nobody takes that for a
+// proof.
 func TestADurableMastersOldFileGrantsNothing(t *testing.T) {
 	t.Parallel()
 	f := fleet.StartSpec(t, 1, durable)

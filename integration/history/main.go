@@ -1,11 +1,13 @@
-// Command history lets several client processes lock names on five real masters, breaks something every second, records every
-// hold, and judges the history: no two holds of a name were valid at once, every token was larger than those before, and the lock
-// was a linearizable register that tokens fence. Then every key must be gone, and the throughput must be back.
+// Command history lets several client processes lock names on five real masters, breaks something every second, records
+// every hold, and judges the history: no two holds of a name were valid at once, every token was larger than those
+// before, and the lock was a linearizable register that tokens fence. Then every key must be gone, and the throughput
+// must be back.
 //
 //	go run -C integration ./history -minutes 10
 //
-// REDLOCK_PROVIDER chooses containers or processes. It ends with 1 where the history is wrong, or where too little happened to
-// prove anything. A wrong history is left in -out, as JSON and as porcupine's view of the part that cannot be.
+// REDLOCK_PROVIDER chooses containers or processes. It ends with 1 where the history is wrong, or where too little
+// happened to prove anything. A wrong history is left in -out, as JSON and as porcupine's view of the part that cannot
+// be.
 package main
 
 import (

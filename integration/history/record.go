@@ -10,7 +10,8 @@ import (
 	"github.com/quorumlock/redlock/integration/tokens"
 )
 
-// record is one hold as its client saw it. The times are those of the machine's wall clock, which all clients share, in ns.
+// record is one hold as its client saw it. The times are those of the machine's wall clock, which all clients share, in
+// ns.
 type record struct {
 	Client   string `json:"client"` // process and goroutine
 	Name     int32  `json:"name"`

@@ -10,8 +10,9 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// The lock as a register that tokens fence: it has nobody's token or its holder's, and remembers the largest it ever had. To
-// acquire is to write one's token where there is none, and only one above all before; to let go is to take it away.
+// The lock as a register that tokens fence: it has nobody's token or its holder's, and remembers the largest it ever
+// had. To acquire is to write one's token where there is none, and only one above all before; to let go is to take it
+// away.
 type register struct {
 	held    int64 // 0: free
 	highest int64

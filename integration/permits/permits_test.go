@@ -1,5 +1,5 @@
-// Package permits_test shows on real masters that a semaphore never has more holders than permits, whatever becomes of the
-// masters one at a time.
+// Package permits_test shows on real masters that a semaphore never has more holders than permits, whatever becomes of
+// the masters one at a time.
 package permits_test
 
 import (
@@ -160,8 +160,8 @@ func (r *run) take(ctx context.Context, s *redlock.Semaphore, random *rand.Rand)
 	r.mu.Unlock()
 }
 
-// breakNodes kills or freezes one master at a time until there is enough of everything. A killed one is left alone until
-// it votes again.
+// breakNodes kills or freezes one master at a time until there is enough of everything. A killed one is left alone
+// until it votes again.
 func (r *run) breakNodes(random *rand.Rand) {
 	deadline := time.Now().Add(20 * time.Minute)
 	for turn := 0; time.Now().Before(deadline); turn++ {

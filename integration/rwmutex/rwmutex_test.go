@@ -95,7 +95,8 @@ func (x *traffic) work(ctx context.Context, l *redlock.Locker, writer bool) {
 }
 
 func (x *traffic) hold(k *redlock.Lock, reads bool) {
-	// The attempt was begun before, at a time that only the order of tokens is judged by; the end of a full TTL before its end is never later.
+	// The attempt was begun before, at a time that only the order of tokens is judged by; the end of a full TTL before its
+	// end is never later.
 	start := k.Until().Add(-ttl)
 	var h *sim.Hold
 	if reads {
@@ -128,7 +129,8 @@ func (x *traffic) hold(k *redlock.Lock, reads bool) {
 	}
 }
 
-// fail kills and stops masters until enough has happened: at most one that has forgotten, and one that is silent, at a time.
+// fail kills and stops masters until enough has happened: at most one that has forgotten, and one that is silent, at a
+// time.
 func (x *traffic) fail(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for ctx.Err() == nil && (time.Now().Before(x.least) || !x.enough()) {

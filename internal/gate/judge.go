@@ -150,7 +150,8 @@ func (g *gate) watch(args []string) (r result) {
 	return r
 }
 
-// unfinished blames the package for tests that had no end: a panic or a time-out ended them all, and those that were to follow.
+// unfinished blames the package for tests that had no end: a panic or a time-out ended them all, and those that were to
+// follow.
 func (g *gate) unfinished(pkg string, tests map[string]*test, r *result) {
 	for key, t := range tests {
 		if t.pkg == pkg {
@@ -161,7 +162,8 @@ func (g *gate) unfinished(pkg string, tests map[string]*test, r *result) {
 	}
 }
 
-// aboutPackage prints the line that says how a package did, and for one that failed all that it printed beside its tests.
+// aboutPackage prints the line that says how a package did, and for one that failed all that it printed beside its
+// tests.
 func (g *gate) aboutPackage(e event, packages map[string][]string, r *result) {
 	switch e.Action {
 	case "output":

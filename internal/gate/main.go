@@ -4,8 +4,9 @@
 //
 // Tests against real servers and the real clock may fail because a machine that others use, too, stood still. A test
 // whose name matches -repeat, as package.Test, and that has failed is therefore run once more by itself. If it passes
-// then, the run goes on and ends with a list of such tests, FLAKY, which the next change is to make empty. Never repeated are violations of
-// safety – tests say these words, see fleet.Unsafe –, data races, panics, time-outs of the whole package, and what does not build.
+// then, the run goes on and ends with a list of such tests, FLAKY, which the next change is to make empty. Never
+// repeated are violations of safety – tests say these words, see fleet.Unsafe –, data races, panics, time-outs of the
+// whole package, and what does not build.
 //
 // gotestsum repeats tests as well, but has no way to tell which must not be.
 package main

@@ -145,9 +145,9 @@ func (e Unreachable) Unwrap() error { return e.error }
 // ErrChanged says that another node answers than before, so that what was learnt is void.
 var ErrChanged = errors.New("it has got another role or identity")
 
-// Learn asks the node and draws the conclusions: whether it may vote, and from when on. fresh says that the connection is
-// new: over an old one, nobody else may answer than before. The error says that the connection is to be given up, but
-// for an [Unreachable].
+// Learn asks the node and draws the conclusions: whether it may vote, and from when on. fresh says that the connection
+// is new: over an old one, nobody else may answer than before. The error says that the connection is to be given up,
+// but for an [Unreachable].
 func (g *Guard) Learn(do redisconn.Do, fresh bool) (*Info, error) {
 	info, err := g.rules.ask(do)
 	if err != nil {

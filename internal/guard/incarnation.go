@@ -20,7 +20,8 @@ type incarnation struct {
 }
 
 // leap is a node's clock that was set forward. That is forgetting: keys have expired early. And INFO's uptime, a
-// difference of two readings of that clock, has grown by it, so that who meets the node later takes it for older than it next.
+// difference of two readings of that clock, has grown by it, so that who meets the node later takes it for older than
+// it next.
 type leap struct {
 	at time.Time // ours, when it was noticed; zero: there was none
 	by time.Duration
@@ -84,8 +85,9 @@ func parseRecord(text string) record {
 // unknownEpoch stands in where INFO is refused.
 const unknownEpoch = "-"
 
-// reconcile returns the node's incarnation as it must be taken to be, now that it has told said. Its record is the one that
-// the node ought to have. Everything that is uncertain makes its memory shorter. now was read after the node's answer.
+// reconcile returns the node's incarnation as it must be taken to be, now that it has told said. Its record is the one
+// that the node ought to have. Everything that is uncertain makes its memory shorter. now was read after the node's
+// answer.
 func (old incarnation) reconcile(said *Info, now time.Time) incarnation {
 	next := incarnation{epoch: said.epoch(), micros: said.micros, at: now}
 	here := said.record

@@ -99,8 +99,8 @@ func (c *config) decide(s *state, a int, arrived nodeSet) (decided bool, broken 
 	return true, ""
 }
 
-// sendRaise sends the second round to the nodes in arrived, or to all of them. Where the acquire is still on the wire the
-// raise queues behind it, and answer takes it up.
+// sendRaise sends the second round to the nodes in arrived, or to all of them. Where the acquire is still on the wire
+// the raise queues behind it, and answer takes it up.
 func (c *config) sendRaise(s *state, a int, arrived nodeSet) {
 	s.attempt[a].phase = raising
 	for n := range s.node {

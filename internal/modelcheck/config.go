@@ -66,8 +66,8 @@ const (
 	clientClock   flaw = "the client's clock alone"
 )
 
-// ticks are apart by more tokens than a run has raises, so that a raise never overtakes the clock. On real nodes a token
-// is a microsecond and a raise takes a round trip: the same.
+// ticks are apart by more tokens than a run has raises, so that a raise never overtakes the clock. On real nodes a
+// token is a microsecond and a raise takes a round trip: the same.
 const tokensPerTick = 4
 
 // proposed lists what an attempt that begins at tick now may propose.

@@ -1,22 +1,23 @@
 // Package modelcheck explores the fencing-token protocol of DESIGN.md section 4 exhaustively on three nodes with two or
-// three attempts: every order in which commands can reach the nodes, every subset of answers that a client may have when it
-// decides. It is a test of the protocol, not of the code in the root package.
+// three attempts: every order in which commands can reach the nodes, every subset of answers that a client may have
+// when it decides. It is a test of the protocol, not of the code in the root package.
 //
 // # Model
 //
-// An attempt (attempt.go) draws a proposal F and asks every node. A node (node.go) gives the lock if its key is free and
-// accepts F if F is above its entry. Lock and acceptance from a majority: F is the token. The lock from a majority but too
-// little acceptance: one more round raises to max + 1, owner-checked on the node, and counts the nodes that accepted
-// exactly that. The node's part comes in three forms (config.go): one script, the pipeline SET·ZADD·GET, and the counter
-// protocol, the fall-back of DESIGN.md.
+// An attempt (attempt.go) draws a proposal F and asks every node. A node (node.go) gives the lock if its key is free
+// and accepts F if F is above its entry. Lock and acceptance from a majority: F is the token. The lock from a majority
+// but too little acceptance: one more round raises to max + 1, owner-checked on the node, and counts the nodes that
+// accepted exactly that. The node's part comes in three forms (config.go): one script, the pipeline SET·ZADD·GET, and
+// the counter protocol, the fall-back of DESIGN.md.
 //
 // Without a clock an attempt may propose anything. With a clock (config.horizon) a proposal is the time plus what the
 // clocks disagree by, nodes may restart without their data, and old entries may be trimmed.
 //
 // What needs no step of its own, because leaving something undone covers it: a lost or late request is one that is not
-// executed (yet); a lost or late answer is one that the attempt does not count (yet); a crash that keeps the data is a set
-// of lost messages; a client that pauses or gives up takes no step; a release is a key that goes away, as by expiry, and a
-// key may go away at any moment. (config.wireStep says why it is enough to let it go when the next owner comes.)
+// executed (yet); a lost or late answer is one that the attempt does not count (yet); a crash that keeps the data is a
+// set of lost messages; a client that pauses or gives up takes no step; a release is a key that goes away, as by
+// expiry, and a key may go away at any moment. (config.wireStep says why it is enough to let it go when the next owner
+// comes.)
 //
 // # Properties
 //
@@ -24,21 +25,21 @@
 //
 //  1. Unique: their tokens differ.
 //  2. Real-time order: if A had won before B began, B's token is the larger.
-//  3. Order of grants: if a majority of the nodes that voted for B still show B's key when B wins, B's token is the larger
-//     – even where A and B ran side by side.
+//  3. Order of grants: if a majority of the nodes that voted for B still show B's key when B wins, B's token is the
+//     larger – even where A and B ran side by side.
 //
-// 1 and 2 hold whatever clocks, expiry and pauses do. Since A won before B began, the node that both majorities share gave
-// the lock to A first, and it accepts only upwards.
+// 1 and 2 hold whatever clocks, expiry and pauses do. Since A won before B began, the node that both majorities share
+// gave the lock to A first, and it accepts only upwards.
 //
-// 3 is what a holder that looks at its own validity gets: while its keys stand on a majority, nobody can have taken them, so
-// whoever won before had the shared node before. Without its condition it is false, and the checker shows so
-// (config.beyondValidity): A's answers are delayed, its keys expire, B wins with a larger token, A reads its answers and
-// believes to hold. A's token is the smaller one, so the resource refuses A: the fence does what it is for. But A must not
-// be called the later holder. A client whose validity is over at that moment does not count as holder, so of our clients
-// only one whose nodes' clocks ran fast gets there.
+// 3 is what a holder that looks at its own validity gets: while its keys stand on a majority, nobody can have taken
+// them, so whoever won before had the shared node before. Without its condition it is false, and the checker shows so
+// (config.beyondValidity): A's answers are delayed, its keys expire, B wins with a larger token, A reads its answers
+// and believes to hold. A's token is the smaller one, so the resource refuses A: the fence does what it is for. But A
+// must not be called the later holder. A client whose validity is over at that moment does not count as holder, so of
+// our clients only one whose nodes' clocks ran fast gets there.
 //
-// With a clock, for disagreement D between any two proposals made at the same time, lifetime L of an attempt (from drawing
-// its proposal to its last counted answer), guard G and retention R, all of it tight to one tick:
+// With a clock, for disagreement D between any two proposals made at the same time, lifetime L of an attempt (from
+// drawing its proposal to its last counted answer), guard G and retention R, all of it tight to one tick:
 //
 //   - a node may forget if G > D, and whether its vote abstains is settled before the proposal is drawn;
 //     if it is settled when answers are counted, only G > D + L is enough;
@@ -51,9 +52,9 @@
 // # Not modelled
 //
 // Five nodes; more than three attempts, except as the entries that nodes have to begin with; more than one raise for an
-// attempt; the highest-seen floor (proposals are arbitrary, which includes it); a majority that forgets within one guard
-// period (nothing is promised then); an acquire tried twice under one owner, except as a hand-over before its first;
-// clocks that run at different rates.
+// attempt; the highest-seen floor (proposals are arbitrary, which includes it); a majority that forgets within one
+// guard period (nothing is promised then); an acquire tried twice under one owner, except as a hand-over before its
+// first; clocks that run at different rates.
 //
 // The tests explore the small bounds; go test ./internal/modelcheck -run Deep -deep -v -timeout 30m the wide ones.
 // Both print states and seconds.

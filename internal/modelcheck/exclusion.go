@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// guardModel is the other half of the restart guard: exclusion. It has no tokens, but it has time. Every lock key lives for
-// ttl ticks of the node's clock, every hold is valid for ttl ticks from the tick at which its requests were sent, all
-// clocks run alike, and one node goes down, stays down for outage ticks and comes back empty; its votes then abstain for
-// guard ticks. Messages may be delayed and lost at will.
+// guardModel is the other half of the restart guard: exclusion. It has no tokens, but it has time. Every lock key lives
+// for ttl ticks of the node's clock, every hold is valid for ttl ticks from the tick at which its requests were sent,
+// all clocks run alike, and one node goes down, stays down for outage ticks and comes back empty; its votes then
+// abstain for guard ticks. Messages may be delayed and lost at will.
 //
 // Property: no two holds are valid at once.
 type guardModel struct {

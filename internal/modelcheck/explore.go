@@ -42,8 +42,8 @@ func (o *outcome[S, A]) String() string {
 	return fmt.Sprintf("%s: %d states, depth %d, %.2f s", verdict, o.states, o.depth, o.elapsed.Seconds())
 }
 
-// explore visits every reachable state, breadth first, and stops at the first violation, to which its trace is therefore
-// a shortest one.
+// explore visits every reachable state, breadth first, and stops at the first violation, to which its trace is
+// therefore a shortest one.
 func explore[S, A any](m model[S, A]) *outcome[S, A] {
 	start := time.Now()
 	out := &outcome[S, A]{}

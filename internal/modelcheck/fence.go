@@ -102,11 +102,11 @@ func (c *config) attemptSteps(s *state, a int, emit func(event, *state, string))
 // wireStep lets node n execute the next command of attempt a.
 //
 // Some steps are left out, because they only take possibilities away: whatever follows them can follow without them. A
-// command that changes nothing on the node and earns no vote: it may as well stay on the wire. The expiry or release of a
-// lock key by itself: it may as well happen when another owner's SET comes, so that SET either finds the key taken or takes
-// it over. And some are joined to their neighbour: the GET may as well follow its ZADD at once, and a SET that is refused
-// precede its ZADD at once, since a key that was taken stays so until it is taken over. unreduced takes every step by
-// itself; the tests compare.
+// command that changes nothing on the node and earns no vote: it may as well stay on the wire. The expiry or release of
+// a lock key by itself: it may as well happen when another owner's SET comes, so that SET either finds the key taken or
+// takes it over. And some are joined to their neighbour: the GET may as well follow its ZADD at once, and a SET that is
+// refused precede its ZADD at once, since a key that was taken stays so until it is taken over. unreduced takes every
+// step by itself; the tests compare.
 func (c *config) wireStep(s *state, a, n int, emit func(event, *state, string)) {
 	before := &s.node[n]
 	acquires := before.conn[a].at == asked || before.conn[a].at == askedNoVote
@@ -171,9 +171,9 @@ func (c *config) nodeSteps(s *state, n int, emit func(event, *state, string)) {
 	}
 }
 
-// waits reports whether node n may reserve the key for attempt a. A waiter queues on a node behind its own acquire, on the
-// same connection, so that acquire is over, and what may come is a confirmation, which here is the attempt's only acquire:
-// not begun, or not yet executed. hastyHandOver forgets that order.
+// waits reports whether node n may reserve the key for attempt a. A waiter queues on a node behind its own acquire, on
+// the same connection, so that acquire is over, and what may come is a confirmation, which here is the attempt's only
+// acquire: not begun, or not yet executed. hastyHandOver forgets that order.
 func (c *config) waits(s *state, a, n int) bool {
 	switch s.node[n].conn[a].at {
 	case unsent, asked:

@@ -17,8 +17,8 @@ func (n *node) zaddGT(token uint8) bool {
 // taken reports whether the key is another's. A key that was handed over to this very owner is not.
 func (n *node) taken(a int) bool { return n.owner != 0 && n.owner != owner(a) }
 
-// execute runs the next command on connection (a, n). If it is an acquire, it finds the lock key free, or expired at this
-// very moment; see refuse for the other case.
+// execute runs the next command on connection (a, n). If it is an acquire, it finds the lock key free, or expired at
+// this very moment; see refuse for the other case.
 func (c *config) execute(s *state, a, n int) {
 	node := &s.node[n]
 	at := &node.conn[a]

@@ -9,10 +9,10 @@ import (
 // permitModel is a semaphore on three nodes, with clients that want a permit each. Every node has the same places, and
 // each place of a node lets a number of clients in: k places for one each are k slots; one place for k is a counter.
 //
-// A client chooses any place, asks every node for it, and holds a permit when a majority has let it in. It may give up a place at any
-// moment and choose another one. A request may be late or lost, also one for a place that its
-// client has given up: it is not executed yet, or never. What a client has at a place that it does not hold, and
-// does not try to get either, may go away at any moment and node by node: by its undo, or by the TTL. A hold may be released.
+// A client chooses any place, asks every node for it, and holds a permit when a majority has let it in. It may give up
+// a place at any moment and choose another one. A request may be late or lost, also one for a place that its client has
+// given up: it is not executed yet, or never. What a client has at a place that it does not hold, and does not try to
+// get either, may go away at any moment and node by node: by its undo, or by the TTL. A hold may be released.
 //
 // There is no time in it: exclusion.go has what TTLs and restarts do to one place.
 //

@@ -78,10 +78,10 @@ func appendHead(b []byte, kind byte, n int) []byte {
 	return append(strconv.AppendInt(append(b, kind), int64(n), 10), '\r', '\n')
 }
 
-// decoder reads what a server says once its connection is set up: int64, string, []byte, nil and []any of these,
-// as redigo has them, and [redis.Error], which inside an array is an element
-// (https://redis.io/docs/latest/develop/reference/protocol-spec/). In place of redigo's reader since five nodes answer each lock twice:
-// what has come together is taken together, and nobody can announce more than maxReply.
+// decoder reads what a server says once its connection is set up: int64, string, []byte, nil and []any of these, as
+// redigo has them, and [redis.Error], which inside an array is an element
+// (https://redis.io/docs/latest/develop/reference/protocol-spec/). In place of redigo's reader since five nodes answer
+// each lock twice: what has come together is taken together, and nobody can announce more than maxReply.
 type decoder struct {
 	r *bufio.Reader
 }
@@ -92,12 +92,13 @@ type reply struct {
 	err   error
 }
 
-// maxReply bounds a reply, in bytes or so. Ours have a few thousand; a group of surveys of the largest semaphores has four
-// million.
+// maxReply bounds a reply, in bytes or so. Ours have a few thousand; a group of surveys of the largest semaphores has
+// four million.
 const maxReply = 1 << 23
 
 // maxBulk is how much of a bulk string is kept. Ours are shorter; but somebody may lock the name of a key of another
-// application, and its value is then told as that of the holder: no reason to give up a connection that all locks share.
+// application, and its value is then told as that of the holder: no reason to give up a connection that all locks
+// share.
 const maxBulk = 1 << 16
 
 // maxAnnounced is how long a bulk string may be at all: Redis' own limit.

@@ -13,13 +13,13 @@ type Assume struct {
 	Clocks bool
 	// Unfenced: holds have no tokens.
 	Unfenced bool
-	// Emptied: when a node lost its data under live connections, which nobody notices at once. It was out of the vote for no
-	// time at all, so that nothing orders two attempts on either side of that moment but their ideas of the time.
+	// Emptied: when a node lost its data under live connections, which nobody notices at once. It was out of the vote for
+	// no time at all, so that nothing orders two attempts on either side of that moment but their ideas of the time.
 	Emptied []time.Time
 }
 
-// apart is how far two attempts can be from each other and still be in the wrong order where a node was emptied: as old as a
-// waiter's token, or a Locker's measurement of the nodes' clocks, may become, and what clocks may disagree by.
+// apart is how far two attempts can be from each other and still be in the wrong order where a node was emptied: as old
+// as a waiter's token, or a Locker's measurement of the nodes' clocks, may become, and what clocks may disagree by.
 const apart = 16 * time.Second
 
 // excuses reports whether a node was emptied between two holds.
@@ -61,8 +61,9 @@ func (h *History) Check(assume Assume) []Violation {
 	return found
 }
 
-// overlaps finds holders that trusted their holds at the same time, and not both to read. The interval begins where Lock returned and not where the
-// winning request was sent: a request may overtake, on its way to the nodes, the release that makes it succeed.
+// overlaps finds holders that trusted their holds at the same time, and not both to read. The interval begins where
+// Lock returned and not where the winning request was sent: a request may overtake, on its way to the nodes, the
+// release that makes it succeed.
 func overlaps(holds []*Hold) []Violation { // sorted by Granted
 	var found []Violation
 	var longest, written *Hold // of all, of those that write
@@ -97,8 +98,8 @@ func repeated(holds []*Hold) []Violation {
 	return found
 }
 
-// disorder finds holds whose token is not above that of every hold which came before them: whose "last" is not after the
-// later one's "first". One sweep over both orders, keeping the greatest token so far.
+// disorder finds holds whose token is not above that of every hold which came before them: whose "last" is not after
+// the later one's "first". One sweep over both orders, keeping the greatest token so far.
 func (a *Assume) disorder(holds []*Hold, relation string, last, first func(*Hold) time.Time) []Violation {
 	earlier, later := slices.Clone(holds), slices.Clone(holds)
 	slices.SortStableFunc(earlier, func(a, b *Hold) int { return last(a).Compare(last(b)) })

@@ -26,8 +26,8 @@ type client struct {
 	closing bool     // QUIT: close once the reply is written
 }
 
-// loop reads, executes and answers until the connection ends. Replies are written when no further request is buffered, as
-// Redis does at the end of its event loop's turn.
+// loop reads, executes and answers until the connection ends. Replies are written when no further request is buffered,
+// as Redis does at the end of its event loop's turn.
 func (c *client) loop() {
 	defer func() { _ = c.conn.Close() }()
 	r := bufio.NewReaderSize(c.conn, 16<<10)

@@ -33,7 +33,8 @@ func cmdType(x *call) any {
 	return Status("none")
 }
 
-// ttl returns a command that reports what is left, or the instant, in units of so many ms; seconds are rounded as Redis does.
+// ttl returns a command that reports what is left, or the instant, in units of so many ms; seconds are rounded as Redis
+// does.
 func ttl(unit int64, absolute bool) func(*call) any {
 	return func(x *call) any {
 		e := x.data.find(x.client.db, x.args[1], x.now)

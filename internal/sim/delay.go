@@ -2,7 +2,8 @@ package sim
 
 import "time"
 
-// Delay is a distribution of one-way delays: uniform in [Min, Max), but with probability Slow uniform in [Max, SlowMax).
+// Delay is a distribution of one-way delays: uniform in [Min, Max), but with probability Slow uniform in [Max,
+// SlowMax).
 type Delay struct {
 	Min, Max, SlowMax time.Duration
 	Slow              float64

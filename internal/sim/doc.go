@@ -1,6 +1,6 @@
-// Package sim is a deterministic model of independent Redis masters and of the network between them and their clients. It
-// runs inside a testing/synctest bubble: time is virtual, nothing touches a real socket, and the library under test runs
-// unchanged down to its queues, because only the net.Conn below it is replaced.
+// Package sim is a deterministic model of independent Redis masters and of the network between them and their clients.
+// It runs inside a testing/synctest bubble: time is virtual, nothing touches a real socket, and the library under test
+// runs unchanged down to its queues, because only the net.Conn below it is replaced.
 //
 //	nw := sim.NewNetwork(seed)
 //	node := sim.NewNode("n0:6379", seed)
@@ -9,10 +9,11 @@
 //
 // # What makes one seed one trace
 //
-// Goroutines of a bubble run in parallel, so the order in which they draw from a shared generator would differ from run to
-// run. Hence every delay is a pure function of the seed, the connection, the direction and the instant: two writes at one
-// instant get the same delay, however many flushes the scheduler made of them. Every delay has a random tail of
-// nanoseconds, so events of different connections all but never meet at one instant, and virtual time alone orders them.
+// Goroutines of a bubble run in parallel, so the order in which they draw from a shared generator would differ from run
+// to run. Hence every delay is a pure function of the seed, the connection, the direction and the instant: two writes
+// at one instant get the same delay, however many flushes the scheduler made of them. Every delay has a random tail of
+// nanoseconds, so events of different connections all but never meet at one instant, and virtual time alone orders
+// them.
 //
 // # Words
 //

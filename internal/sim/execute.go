@@ -96,8 +96,8 @@ func (x *call) dispatch(script bool) any {
 	return cmd.run(x)
 }
 
-// wrote reports whether the script under way has written. Redis lets such a script finish, whatever memory it needs: half of
-// its writes would be worse.
+// wrote reports whether the script under way has written. Redis lets such a script finish, whatever memory it needs:
+// half of its writes would be worse.
 func (x *call) wrote(script bool) bool { return script && x.lua.dirty }
 
 // refuse returns the error that keeps the command from running, or "".

@@ -5,15 +5,17 @@ import (
 	"time"
 )
 
-// Hold stops the delivery of everything on the links in the given directions, until Release. Nothing is lost: it is what a
-// partition is to TCP as long as nobody gives up.
+// Hold stops the delivery of everything on the links in the given directions, until Release. Nothing is lost: it is
+// what a partition is to TCP as long as nobody gives up.
 func (nw *Network) Hold(link Link, dir Dir) { nw.add(rule{link, dir, ruleHold}) }
 
-// Release ends Hold for every link and direction that it covers. What was held is delivered, in order within a connection.
+// Release ends Hold for every link and direction that it covers. What was held is delivered, in order within a
+// connection.
 func (nw *Network) Release(link Link, dir Dir) { nw.remove(link, dir, ruleHold) }
 
-// Drop makes the links a black hole in the given directions: what is sent disappears and nobody is told. A connection that
-// was open stays deaf for ever, since a gap in a TCP stream cannot be mended; only connections opened after Heal work.
+// Drop makes the links a black hole in the given directions: what is sent disappears and nobody is told. A connection
+// that was open stays deaf for ever, since a gap in a TCP stream cannot be mended; only connections opened after Heal
+// work.
 func (nw *Network) Drop(link Link, dir Dir) { nw.add(rule{link, dir, ruleDrop}) }
 
 // Heal ends Drop for every link and direction that it covers.
@@ -26,8 +28,8 @@ func (nw *Network) Refuse(link Link) { nw.add(rule{link, Both, ruleRefuse}) }
 func (nw *Network) Accept(link Link) { nw.remove(link, Both, ruleRefuse) }
 
 // Cut breaks the open connections: the client gets ECONNRESET at once and loses the replies in flight, but requests in
-// flight still reach the node and are executed there, possibly after what the client sends on its next connection. This is
-// the nastier of the two breaks, and real: a middlebox that forgets a connection does it.
+// flight still reach the node and are executed there, possibly after what the client sends on its next connection. This
+// is the nastier of the two breaks, and real: a middlebox that forgets a connection does it.
 func (nw *Network) Cut(link Link) {
 	for _, w := range nw.open(link) {
 		w.client.in.snap(syscall.ECONNRESET)
@@ -35,8 +37,8 @@ func (nw *Network) Cut(link Link) {
 	}
 }
 
-// Strand is Cut where the requests in flight are stuck on their way: they reach the node after that time. A middlebox, too, or a proxy
-// that has lost one side of a connection and goes on with the other.
+// Strand is Cut where the requests in flight are stuck on their way: they reach the node after that time. A middlebox,
+// too, or a proxy that has lost one side of a connection and goes on with the other.
 func (nw *Network) Strand(link Link, late time.Duration) {
 	for _, w := range nw.open(link) {
 		w.client.in.snap(syscall.ECONNRESET)
@@ -111,8 +113,8 @@ func (w *wire) directions(dir Dir) func(yield func(Dir, *pipe) bool) {
 	}
 }
 
-// remove takes a kind of rule off every link and direction that the arguments cover, splitting rules that reach further in
-// direction; a rule for more links than the argument covers stays as it is.
+// remove takes a kind of rule off every link and direction that the arguments cover, splitting rules that reach further
+// in direction; a rule for more links than the argument covers stays as it is.
 func (nw *Network) remove(link Link, dir Dir, kind ruleKind) {
 	nw.mu.Lock()
 	keep := nw.rules[:0]

@@ -110,8 +110,8 @@ func (h *History) Extended(hold *Hold, until time.Time) {
 	}
 }
 
-// Renewed records the end of validity that the holder is shown, without judging: renewals happen by themselves. Call it before
-// Releasing and when Done is closed.
+// Renewed records the end of validity that the holder is shown, without judging: renewals happen by themselves. Call it
+// before Releasing and when Done is closed.
 func (h *History) Renewed(hold *Hold, until time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -120,7 +120,8 @@ func (h *History) Renewed(hold *Hold, until time.Time) {
 	}
 }
 
-// Releasing records that the holder asks for release: it trusts the hold no longer. It must have been told of an end before.
+// Releasing records that the holder asks for release: it trusts the hold no longer. It must have been told of an end
+// before.
 func (h *History) Releasing(hold *Hold) { h.leave(hold, Released) }
 
 // Unlocked records the outcome of a release that was asked for at the given instant.
@@ -153,8 +154,8 @@ func (h *History) dishonest(format string, args ...any) {
 	h.violations = append(h.violations, Violation{"honesty", fmt.Sprintf(format, args...)})
 }
 
-// Holds returns copies of the holds in the order of their granting; ties by token, so that a trace does not depend on the
-// scheduler.
+// Holds returns copies of the holds in the order of their granting; ties by token, so that a trace does not depend on
+// the scheduler.
 func (h *History) Holds() []Hold {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Crash kills the node as kill -9 does: open connections are reset, dialling is refused. What the node holds survives if
-// keepData (appendfsync always), else it is gone.
+// Crash kills the node as kill -9 does: open connections are reset, dialling is refused. What the node holds survives
+// if keepData (appendfsync always), else it is gone.
 func (n *Node) Crash(keepData bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -83,8 +83,8 @@ func (n *Node) Demote(master string) {
 	n.master = master
 }
 
-// Promote makes a replica a master, as REPLICAOF NO ONE does: run_id and connections stay, replid changes. On a node that
-// is a master it does nothing.
+// Promote makes a replica a master, as REPLICAOF NO ONE does: run_id and connections stay, replid changes. On a node
+// that is a master it does nothing.
 func (n *Node) Promote() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -155,8 +155,8 @@ type injection struct {
 	left    int // times; < 0: for ever
 }
 
-// Fail makes the node answer the command ("*": every one) with the error instead of executing it, so many times; a negative
-// number means until Recover. Commands inside scripts are not concerned.
+// Fail makes the node answer the command ("*": every one) with the error instead of executing it, so many times; a
+// negative number means until Recover. Commands inside scripts are not concerned.
 func (n *Node) Fail(command, reply string, times int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

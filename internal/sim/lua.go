@@ -11,7 +11,8 @@ import (
 // program is a compiled script. It is immutable and shared by all nodes of the process.
 type program struct{ proto *lua.FunctionProto }
 
-// programs remembers compiled scripts by SHA1, for the life of the process: thousands of simulated nodes load the same few.
+// programs remembers compiled scripts by SHA1, for the life of the process: thousands of simulated nodes load the same
+// few.
 var programs sync.Map
 
 // compile returns the program of a source; source may be empty if the SHA1 is known to be compiled.
@@ -68,8 +69,8 @@ func (in *interpreter) run(x *call, sha string, p *program, keys, args []string)
 	return fromLua(result)
 }
 
-// scriptError is what Redis answers when an error leaves the script: the code of a command's error survives, an error of Lua
-// gets ERR, and where it happened is told at the end.
+// scriptError is what Redis answers when an error leaves the script: the code of a command's error survives, an error
+// of Lua gets ERR, and where it happened is told at the end.
 func scriptError(err error, sha string) Error {
 	message := err.Error()
 	if e, ok := err.(*lua.ApiError); ok { //nolint:errorlint // PCall returns it unwrapped
@@ -121,7 +122,8 @@ func field(name, value string) *lua.LTable {
 	return t
 }
 
-// fromLua converts a script's result: numbers lose their fraction, true is 1, false and nil are nil, a table ends at its first nil.
+// fromLua converts a script's result: numbers lose their fraction, true is 1, false and nil are nil, a table ends at
+// its first nil.
 func fromLua(value lua.LValue) any {
 	switch v := value.(type) {
 	case lua.LString:

@@ -6,8 +6,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// openLibs gives scripts the libraries that the model has: base without files, string, table, math without randomness, redis.
-// Missing on purpose: cjson, cmsgpack, bit, struct, math.random, and anything that reads a real clock.
+// openLibs gives scripts the libraries that the model has: base without files, string, table, math without randomness,
+// redis. Missing on purpose: cjson, cmsgpack, bit, struct, math.random, and anything that reads a real clock.
 func (in *interpreter) openLibs() {
 	l := in.state
 	for _, lib := range []struct {

@@ -85,8 +85,8 @@ func (nw *Network) Dialer(client string) func(ctx context.Context, network, addr
 	return func(ctx context.Context, _, address string) (net.Conn, error) { return nw.Dial(ctx, client, address) }
 }
 
-// Dial opens a connection. It takes a round trip; it waits while the link drops or holds, and fails while it refuses or the
-// node is down. A paused node accepts, as a kernel does for a stopped process.
+// Dial opens a connection. It takes a round trip; it waits while the link drops or holds, and fails while it refuses or
+// the node is down. A paused node accepts, as a kernel does for a stopped process.
 func (nw *Network) Dial(ctx context.Context, client, address string) (net.Conn, error) {
 	link := Link{client, address}
 	fail := func(err error) (net.Conn, error) {

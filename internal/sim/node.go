@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Node is the model of one Redis 7.0 master: one command at a time, keys that expire by the node's own clock, scripts,
-// and the ways in which a server dies. All methods may be called from any goroutine of the bubble.
+// A Node is the model of one Redis 7.0 master: one command at a time, keys that expire by the node's own clock,
+// scripts, and the ways in which a server dies. All methods may be called from any goroutine of the bubble.
 type Node struct {
 	addr string
 	seed uint64
@@ -119,15 +119,16 @@ func (n *Node) Rate() float64 {
 	return n.clock.rate
 }
 
-// Observe makes f see every command that a connection or Do executes, with the node's lock held: f must not call the node.
+// Observe makes f see every command that a connection or Do executes, with the node's lock held: f must not call the
+// node.
 func (n *Node) Observe(f func(Command)) {
 	n.mu.Lock()
 	n.observe = f
 	n.mu.Unlock()
 }
 
-// Do executes a command as a local administrator would: no password, no fault, no pause. It works on a dead node, too, and is
-// how tests look at what is there.
+// Do executes a command as a local administrator would: no password, no fault, no pause. It works on a dead node, too,
+// and is how tests look at what is there.
 func (n *Node) Do(args ...any) any {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -9,8 +9,9 @@ type nodeClock struct {
 	rate   float64
 }
 
-// sinceBubble is what a node's clock is ahead of virtual time, which begins in 2000: a node of that year would be as unlike a
-// real one as one of 1970, and tokens, which are times in µs, would have a digit less than they ever will have.
+// sinceBubble is what a node's clock is ahead of virtual time, which begins in 2000: a node of that year would be as
+// unlike a real one as one of 1970, and tokens, which are times in µs, would have a digit less than they ever will
+// have.
 const sinceBubble = 26 * 365 * 24 * time.Hour
 
 func newNodeClock() nodeClock {

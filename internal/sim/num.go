@@ -42,8 +42,8 @@ func (b bound) below(score float64) bool { return b.score < score || !b.exclusiv
 
 func (b bound) above(score float64) bool { return b.score > score || !b.exclusive && b.score == score }
 
-// formatG is C's printf("%.<digits>g"): Lua 5.1 prints numbers with 14 digits, redis.call passes them on with 17, and Redis
-// 7.0 prints scores with 17. The difference is why a script must not concatenate a token: 1.7e+15 loses digits.
+// formatG is C's printf("%.<digits>g"): Lua 5.1 prints numbers with 14 digits, redis.call passes them on with 17, and
+// Redis 7.0 prints scores with 17. The difference is why a script must not concatenate a token: 1.7e+15 loses digits.
 func formatG(v float64, digits int) string {
 	switch {
 	case math.IsInf(v, 1):

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// pipe is one direction of a connection: a queue of chunks, each with the instant at which the reader may have it. It never
-// blocks a writer, as a kernel's socket buffer does not for requests of this size, and it keeps FIFO order whatever the delays.
+// pipe is one direction of a connection: a queue of chunks, each with the instant at which the reader may have it. It
+// never blocks a writer, as a kernel's socket buffer does not for requests of this size, and it keeps FIFO order
+// whatever the delays.
 type pipe struct {
 	delay func(now time.Time) time.Duration // pure function of the instant, see doc.go
 

@@ -60,7 +60,8 @@ func (d *databases) purge(now int64) {
 	}
 }
 
-// find returns the living entry of a key, or nil. Redis counts a key as living through its last millisecond: now > expires.
+// find returns the living entry of a key, or nil. Redis counts a key as living through its last millisecond: now >
+// expires.
 func (d *databases) find(db int, key string, now int64) *entry {
 	e := d[db][key]
 	if e != nil && e.expires != 0 && now > e.expires {

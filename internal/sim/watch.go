@@ -33,8 +33,8 @@ type watch struct {
 	tell func(c Command, before []string, after Data)
 }
 
-// Watch makes f see every command that a connection executes, with the strings that the keys held before it and with all data
-// after it. The node's lock is held: f must not call the node.
+// Watch makes f see every command that a connection executes, with the strings that the keys held before it and with
+// all data after it. The node's lock is held: f must not call the node.
 func (n *Node) Watch(keys []string, f func(c Command, before []string, after Data)) {
 	n.mu.Lock()
 	n.watch = &watch{keys, f}

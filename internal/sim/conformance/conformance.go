@@ -1,6 +1,6 @@
-// Package conformance is one table of how a node behaves: commands and scripts, in states, with arguments, and what comes of
-// them: reply, remaining keys, times to live. The same table runs against the model of package sim, against miniredis and
-// against real servers, so that the three cannot drift apart.
+// Package conformance is one table of how a node behaves: commands and scripts, in states, with arguments, and what
+// comes of them: reply, remaining keys, times to live. The same table runs against the model of package sim, against
+// miniredis and against real servers, so that the three cannot drift apart.
 package conformance
 
 import (
@@ -28,8 +28,8 @@ type Target struct {
 	Sleep func(d time.Duration)
 	// Around runs the body of one case; nil means plainly. The model runs it in a bubble.
 	Around func(t *testing.T, body func(t *testing.T))
-	// Except names the cases in which the target is known to reply something else. They are run nevertheless: a third reply
-	// fails, and so does an exception that is not needed any more. What is left must be the same without exception.
+	// Except names the cases in which the target is known to reply something else. They are run nevertheless: a third
+	// reply fails, and so does an exception that is not needed any more. What is left must be the same without exception.
 	Except map[string]Exception
 }
 
@@ -39,8 +39,8 @@ type Exception struct {
 	Want any // as in Case
 }
 
-// Case is one row. Commands are written as words divided by spaces; a word 'in quotes' may hold spaces. The word now+5000 is
-// the node's time in 5 s, in ms since 1970; now-1 was 1 ms ago.
+// Case is one row. Commands are written as words divided by spaces; a word 'in quotes' may hold spaces. The word
+// now+5000 is the node's time in 5 s, in ms since 1970; now-1 was 1 ms ago.
 type Case struct {
 	Name  string
 	Given string        // commands divided by "; " that make the state

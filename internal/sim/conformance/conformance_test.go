@@ -89,8 +89,8 @@ func TestEveryScriptHasCases(t *testing.T) {
 	}
 }
 
-// miniredisExceptions: what is not so in miniredis 2.40. None of it concerns a lock that is used as it should be, but it means
-// that a script which prints a token by accident passes there and fails on a real server.
+// miniredisExceptions: what is not so in miniredis 2.40. None of it concerns a lock that is used as it should be, but
+// it means that a script which prints a token by accident passes there and fails on a real server.
 var miniredisExceptions = map[string]conformance.Exception{
 	"SET PX 0":              {"another wording", conformance.Err("ERR invalid expire time in set")},
 	"SET PX without number": {"another wording", conformance.Err("ERR value is not an integer or out of range")},
@@ -117,7 +117,8 @@ var miniredisExceptions = map[string]conformance.Exception{
 	"Lua %s of a token":                     allDigits("1763700000000001"),
 }
 
-// scriptError is the error that leaves a script, from the number of its line on; "": our own scripts have no fixed lines.
+// scriptError is the error that leaves a script, from the number of its line on; "": our own scripts have no fixed
+// lines.
 func scriptError(from string) conformance.Exception {
 	return conformance.Exception{
 		Why:  "an error that leaves a script is reported as one of compiling it, its code lost",

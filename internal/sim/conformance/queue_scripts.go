@@ -2,8 +2,8 @@ package conformance
 
 import "time"
 
-// Owners with the length of real ones, in the order in which they began to wait, and their places in a queue: owner, token,
-// TTL, channel.
+// Owners with the length of real ones, in the order in which they began to wait, and their places in a queue: owner,
+// token, TTL, channel.
 const (
 	ann = "aaaaaaaa-aaaa-7aaa-8aaa-aaaaaaaaaaaa"
 	bob = "bbbbbbbb-bbbb-7bbb-8bbb-bbbbbbbbbbbb"

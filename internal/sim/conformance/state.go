@@ -11,8 +11,8 @@ import (
 //
 //	k=alice 10s; z=[a:1 b:2]; h={f:v}; l=(x y); s=<m n>
 //
-// a string with its time to live, a sorted set, a hash, a list, a set. A score that is a time in ms since 1970 is written as
-// what is left until then: z=[a:10s].
+// a string with its time to live, a sorted set, a hash, a list, a set. A score that is a time in ms since 1970 is
+// written as what is left until then: z=[a:10s].
 func State(conn Conn) (string, error) {
 	reply, err := conn.Do("KEYS", "*")
 	if err != nil {

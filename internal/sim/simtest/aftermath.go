@@ -11,15 +11,15 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// settle is how long Lockers may need to be well again after the last fault. A connection that became a black hole while
-// nothing was asked is noticed by the next probe, within 15 s; it is given up after four node timeouts of silence, one second
-// at least; and there may be a pause before the next.
+// settle is how long Lockers may need to be well again after the last fault. A connection that became a black hole
+// while nothing was asked is noticed by the next probe, within 15 s; it is given up after four node timeouts of
+// silence, one second at least; and there may be a pause before the next.
 func (s *Scenario) settle() time.Duration {
 	return 15*time.Second + max(time.Second, 4*s.Timeout) + 4*time.Second
 }
 
-// aftermath is run when all faults are mended and all workers have ended: it checks progress, cleanliness and the history.
-// back is by how much the nodes' clocks were set in all, which keeps keys that much longer.
+// aftermath is run when all faults are mended and all workers have ended: it checks progress, cleanliness and the
+// history. back is by how much the nodes' clocks were set in all, which keeps keys that much longer.
 func (w *world) aftermath(back time.Duration) {
 	time.Sleep(w.scenario.settle() + w.scenario.TTL + back)
 	w.leftovers("one TTL after the last fault")
@@ -67,7 +67,8 @@ func (w *world) admitted() {
 	}
 }
 
-// quiet lets releases arrive: who unlocks waits for a majority of them alone, and where a node abstains the others all count.
+// quiet lets releases arrive: who unlocks waits for a majority of them alone, and where a node abstains the others all
+// count.
 func (w *world) quiet() {
 	time.Sleep(2*w.scenario.Delay.SlowMax + 2*w.scenario.Delay.Max + time.Microsecond)
 }
@@ -75,8 +76,8 @@ func (w *world) quiet() {
 // contested is the name that all want at once.
 const contested = "stock:4713"
 
-// contest has everybody try the same name at the same time, so that votes split. Whatever the outcome, nothing may be left of
-// it once all have returned: a failed attempt is undone before the next request of the same Locker is executed.
+// contest has everybody try the same name at the same time, so that votes split. Whatever the outcome, nothing may be
+// left of it once all have returned: a failed attempt is undone before the next request of the same Locker is executed.
 func (w *world) contest() {
 	for range 5 {
 		var wg sync.WaitGroup

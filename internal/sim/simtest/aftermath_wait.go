@@ -10,7 +10,8 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// This file has the waits of the aftermath: all nodes are in order, and nobody wants the name but those who are told to.
+// This file has the waits of the aftermath: all nodes are in order, and nobody wants the name but those who are told
+// to.
 
 // way is one of those in which a lock is waited for.
 type way struct {

@@ -13,8 +13,8 @@ import (
 	"github.com/quorumlock/redlock/internal/chance"
 )
 
-// Everything that the library draws by itself becomes a function of the instant and of who asks: however the scheduler orders
-// the goroutines that draw at one instant, each gets its own.
+// Everything that the library draws by itself becomes a function of the instant and of who asks: however the scheduler
+// orders the goroutines that draw at one instant, each gets its own.
 func init() {
 	// The boot-time clock is a system call: real time, which must not leak into the bubble.
 	boottime.Now = boottime.None
@@ -24,8 +24,8 @@ func init() {
 
 func source() *rand.Rand { return rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), callers())) }
 
-// callers is a hash of the functions that its caller was called by, for example those of a subscriber's connection and not
-// those of the other one, which break together and must not be dialled again at one instant.
+// callers is a hash of the functions that its caller was called by, for example those of a subscriber's connection and
+// not those of the other one, which break together and must not be dialled again at one instant.
 func callers() uint64 {
 	var pcs [16]uintptr
 	h := fnv.New64a()
@@ -39,8 +39,8 @@ func callers() uint64 {
 	}
 }
 
-// uniqueBytes stands in for the source of owners. Owners must differ, and their order decides who waits before whom: the first
-// bytes are the same in each replay, the last three tell two draws at one instant apart.
+// uniqueBytes stands in for the source of owners. Owners must differ, and their order decides who waits before whom:
+// the first bytes are the same in each replay, the last three tell two draws at one instant apart.
 type uniqueBytes struct{ count atomic.Uint32 }
 
 func (u *uniqueBytes) Read(b []byte) (int, error) {

@@ -45,8 +45,8 @@ func (c *client) semaphore(locker *redlock.Locker, name string) *redlock.Semapho
 	return c.permits[key]
 }
 
-// restart closes the client's Locker under whatever the workers are doing with it, and makes another one: a process that was
-// deployed anew. The new one knows nothing, and may at first reach other nodes than the old one did.
+// restart closes the client's Locker under whatever the workers are doing with it, and makes another one: a process
+// that was deployed anew. The new one knows nothing, and may at first reach other nodes than the old one did.
 func (w *worker) restart() {
 	w.log(w.label, "restarts its client")
 	old := w.locker.Swap(w.connect(w.name))
@@ -167,8 +167,8 @@ func (w *worker) once() {
 	w.has(verb, wanted, lock, reads)
 }
 
-// forEver is longer than anybody can have to wait: the others of the run end what they do when it is over, and the nodes are well
-// again soon after.
+// forEver is longer than anybody can have to wait: the others of the run end what they do when it is over, and the
+// nodes are well again soon after.
 func (w *worker) forEver() time.Duration {
 	return time.Until(w.ending) + w.scenario.settle() + 300*w.scenario.TTL
 }

@@ -57,8 +57,8 @@ func (w *worker) backoff(attempts int) time.Duration {
 	return time.Millisecond + time.Duration(w.r.Int64N(int64(longest)))
 }
 
-// startOf returns when the winning attempt was begun: the end of validity is counted from there. It is earlier than that where the
-// hold has a limit, which ends it before.
+// startOf returns when the winning attempt was begun: the end of validity is counted from there. It is earlier than
+// that where the hold has a limit, which ends it before.
 func startOf(lock *redlock.Lock, ttl time.Duration) time.Time {
 	ttl = ttl.Truncate(time.Millisecond)
 	return lock.Until().Add(-ttl + ttl/100 + 2*time.Millisecond)

@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// The job of the hour: cron starts it on every machine, each hour has a name of its own, and Locker.Once is to have it carried
-// out once. Processes crash in the middle of it, or fail; nodes die and come back empty, one at a time.
+// The job of the hour: cron starts it on every machine, each hour has a name of its own, and Locker.Once is to have it
+// carried out once. Processes crash in the middle of it, or fail; nodes die and come back empty, one at a time.
 const (
 	machines = 5
 	hourRuns = 3
@@ -31,7 +31,8 @@ const (
 	ranOK      = "ok"
 	ranFailed  = "failed"
 	ranCrashed = "crashed"
-	// The work was done, and the process died before anybody was told: nobody can know, so it counts as a crash, and the job is run again.
+	// The work was done, and the process died before anybody was told: nobody can know, so it counts as a crash, and the
+	// job is run again.
 	ranGap  = "crashed after its work"
 	ranLost = "lost its hold"
 )

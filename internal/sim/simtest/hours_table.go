@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// judge checks what is promised: one success, or exactly as many runs as may be; never two at once; nobody was told what is not so.
+// judge checks what is promised: one success, or exactly as many runs as may be; never two at once; nobody was told
+// what is not so.
 func (h *Hour) judge(blame func(format string, args ...any)) {
 	slices.SortFunc(h.Runs, func(a, b HourRun) int { return a.Begun.Compare(b.Begun) })
 	count := map[string]int{}

@@ -14,8 +14,8 @@ var (
 	hours     = flag.Int("hours", 24, "how long it goes on; 72 is the long form")
 )
 
-// A day of hourly jobs on five machines: each is done once, or tried exactly as often as it may be. -v prints what became
-// of each.
+// A day of hourly jobs on five machines: each is done once, or tried exactly as often as it may be. -v prints what
+// became of each.
 func TestTheJobOfTheHour(t *testing.T) {
 	notRaced(t)
 	var w *simtest.Hours

@@ -15,17 +15,18 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// The lemmas are what exclusion and order are derived from. They are checked at every command on every node and at every hold, so
-// that a run finds a broken one even where nothing comes of it. They know what a lock's key and the set of tokens are, and
-// what a script's reply says; nothing of how scripts or Lockers come to their decisions.
+// The lemmas are what exclusion and order are derived from. They are checked at every command on every node and at
+// every hold, so that a run finds a broken one even where nothing comes of it. They know what a lock's key and the set
+// of tokens are, and what a script's reply says; nothing of how scripts or Lockers come to their decisions.
 //
-//   - theft: what stands under a lock's key is taken away by its end or by a command that names it, and by nothing else; what stands
-//     there for readers, by one of them that stops.
-//   - false yes: whoever is told yes has the key there at that moment, and the token it proposed stands there; or is among the
-//     readers who have the key.
-//   - support: as long as a holder trusts its hold, a majority of the nodes has its key, or has it among the readers; and when it is
-//     granted, its token is the largest on a majority, so that whoever was granted earlier, and had its own accepted on one of these
-//     nodes, has a smaller one. The two majorities need not be the same: a node that accepted the token may have lost the key since.
+//   - theft: what stands under a lock's key is taken away by its end or by a command that names it, and by nothing
+//     else; what stands there for readers, by one of them that stops.
+//   - false yes: whoever is told yes has the key there at that moment, and the token it proposed stands there; or is
+//     among the readers who have the key.
+//   - support: as long as a holder trusts its hold, a majority of the nodes has its key, or has it among the readers;
+//     and when it is granted, its token is the largest on a majority, so that whoever was granted earlier, and had its
+//     own accepted on one of these nodes, has a smaller one. The two majorities need not be the same: a node that
+//     accepted the token may have lost the key since.
 
 // shape says where in a script's arguments for each lock the owner and the token stand, and how many there are.
 type shape struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// owners gives the random owners of holds short names, so that two runs of one seed can be compared. An owner is named by its
-// first command in the trace, which virtual time orders.
+// owners gives the random owners of holds short names, so that two runs of one seed can be compared. An owner is named
+// by its first command in the trace, which virtual time orders.
 type owners struct {
 	names map[string]string
 	count map[string]int // by client
@@ -51,12 +51,12 @@ func (w *world) observe(c sim.Command) {
 	}
 }
 
-// tooMany commands are a hundred times what a run usually comes to: Lockers and nodes keep each other busy, and virtual time
-// may not even go on.
+// tooMany commands are a hundred times what a run usually comes to: Lockers and nodes keep each other busy, and virtual
+// time may not even go on.
 const tooMany = 600_000
 
-// write returns the event's text: a line, or one for each lock that a script was asked about. Which requests share a batch, and
-// in which order, is the scheduler's affair and makes no difference to any of them.
+// write returns the event's text: a line, or one for each lock that a script was asked about. Which requests share a
+// batch, and in which order, is the scheduler's affair and makes no difference to any of them.
 func (e event) write(o *owners) []string {
 	if e.command == nil {
 		return []string{e.text}

@@ -1,6 +1,6 @@
 // Package simtest runs the real library, package redlock, on the model of package sim: several Lockers, each in several
-// goroutines, lock, hold, extend, unlock and give up by a random schedule, while the network and the nodes fail by another.
-// All of it happens in virtual time inside a testing/synctest bubble. One seed is one run.
+// goroutines, lock, hold, extend, unlock and give up by a random schedule, while the network and the nodes fail by
+// another. All of it happens in virtual time inside a testing/synctest bubble. One seed is one run.
 package simtest
 
 import (
@@ -42,9 +42,9 @@ type Scenario struct {
 	Sound bool
 }
 
-// NewScenario derives a scenario from a seed. It draws not only what happens but also what can happen: a run in which all kinds
-// of faults are equally likely is like every other such run, and never gets to where it takes the same fault three times.
-// (Swarm testing, Groce et al., ISSTA 2012.)
+// NewScenario derives a scenario from a seed. It draws not only what happens but also what can happen: a run in which
+// all kinds of faults are equally likely is like every other such run, and never gets to where it takes the same fault
+// three times. (Swarm testing, Groce et al., ISSTA 2012.)
 func NewScenario(seed uint64) Scenario {
 	r := rand.New(rand.NewPCG(seed, 0x5ce7a210))
 	s := Scenario{Seed: seed, Nodes: 3, Clients: 2 + r.IntN(4), Workers: 1 + r.IntN(2), Names: 1, Sound: true, Delay: sim.LAN}
@@ -55,7 +55,8 @@ func NewScenario(seed uint64) Scenario {
 		s.Names = 2 + r.IntN(len(names)-1)
 	}
 	s.Faults = drawFaults(r)
-	// Everything scales with the TTL, and delays, faults and time-outs may be as long as it: what matters happens at its end.
+	// Everything scales with the TTL, and delays, faults and time-outs may be as long as it: what matters happens at its
+	// end.
 	s.TTL = 50 * time.Millisecond << r.IntN(5)
 	if s.Forgets() { // a node that forgot is out of the vote for 2 s at least: that must not be many TTLs
 		s.TTL = 800 * time.Millisecond << r.IntN(2)
@@ -95,8 +96,8 @@ func NewScenario(seed uint64) Scenario {
 	return s
 }
 
-// hurry makes, in some scenarios, connections break and scripts go missing all the time, while much is under way and clients lose
-// patience: what a Locker asks, asks again and undoes then meets on its way to a node.
+// hurry makes, in some scenarios, connections break and scripts go missing all the time, while much is under way and
+// clients lose patience: what a Locker asks, asks again and undoes then meets on its way to a node.
 func (s *Scenario) hurry() {
 	r := rand.New(rand.NewPCG(s.Seed, 0x4e117))
 	if r.IntN(4) > 0 {

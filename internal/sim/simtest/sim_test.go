@@ -75,8 +75,8 @@ func TestSemaphores(t *testing.T) {
 	}
 }
 
-// Jobs are run at most once at a time, succeed at most once, and are begun no more often than they may be, and what was told
-// of them is so: the last three also where clocks are set, and holds overlap.
+// Jobs are run at most once at a time, succeed at most once, and are begun no more often than they may be, and what was
+// told of them is so: the last three also where clocks are set, and holds overlap.
 func TestJobs(t *testing.T) {
 	sum := swarm(t, simtest.JobScenario)
 	t.Logf("%d seeds: %d calls of Once, %d runs, %d jobs over, %d faults, %d commands", sum.seeds, sum.calls, sum.runs, sum.over, sum.faults, sum.commands)
@@ -88,7 +88,8 @@ func TestJobs(t *testing.T) {
 // sums are what a number of runs came to.
 type sums struct{ seeds, calls, grants, reads, several, faults, commands, runs, over int64 }
 
-// swarm runs the seeds that the flags say, and reports violations. With -seed it prints that one's trace and skips the rest of the test.
+// swarm runs the seeds that the flags say, and reports violations. With -seed it prints that one's trace and skips the
+// rest of the test.
 func swarm(t *testing.T, scenario func(seed uint64) simtest.Scenario) (sum sums) {
 	t.Helper()
 	if *seed != 0 {
@@ -170,12 +171,13 @@ func TestWithoutTheGuardHoldsOverlap(t *testing.T) {
 	t.Errorf("%d scenarios in which nodes forget, and no harm without the guard: they prove nothing", tried)
 }
 
-// TestReplay runs seeds twice and compares the traces. They are the same, but for one thing that no seed can decide: where two
-// goroutines of one Locker are woken at one instant, by replies that come together or by the end of a connection, the Go scheduler orders what
-// they do next. On one processor it mostly does so in one way: hence GOMAXPROCS, here and for whoever replays a seed. With two processors three
-// seeds in eight differ, with one worker for each client, and more with two. Where connections break all the time more do on one, too: these
-// seeds are left out. The race detector has the scheduler choose at random, on purpose, so nothing can be replayed under it. How many are the same is a bound, and judged by make
-// bounds.
+// TestReplay runs seeds twice and compares the traces. They are the same, but for one thing that no seed can decide:
+// where two goroutines of one Locker are woken at one instant, by replies that come together or by the end of a
+// connection, the Go scheduler orders what they do next. On one processor it mostly does so in one way: hence
+// GOMAXPROCS, here and for whoever replays a seed. With two processors three seeds in eight differ, with one worker for
+// each client, and more with two. Where connections break all the time more do on one, too: these seeds are left out.
+// The race detector has the scheduler choose at random, on purpose, so nothing can be replayed under it. How many are
+// the same is a bound, and judged by make bounds.
 func TestReplay(t *testing.T) {
 	if raceDetector || os.Getenv("REDLOCK_BOUNDS") == "" {
 		t.Skip("judged by make bounds")

@@ -11,15 +11,16 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// What lets go of a lock is the last that is said about it. The lemmas of this file, checked at every command on every node:
+// What lets go of a lock is the last that is said about it. The lemmas of this file, checked at every command on every
+// node:
 //
-//   - behind its undo: once a node has let go of a name for an owner, nothing that comes down the same connection asks for the
-//     name for that owner. An owner is for one hold or one wait, and requests keep their order on a connection: so it is what
-//     somebody has sent again, and nobody would ever undo it.
-//   - brought back: nor does an extension that was under way on another connection set the key again, where the node knew the
-//     hold's token when it let go. It blocks a lock that nobody has.
-//   - handed on: whose hold was handed over with a ticket keeps what it has on the nodes, and what they still give it, until it
-//     is adopted or has run out: nobody lets go of it.
+//   - behind its undo: once a node has let go of a name for an owner, nothing that comes down the same connection asks
+//     for the name for that owner. An owner is for one hold or one wait, and requests keep their order on a connection:
+//     so it is what somebody has sent again, and nobody would ever undo it.
+//   - brought back: nor does an extension that was under way on another connection set the key again, where the node
+//     knew the hold's token when it let go. It blocks a lock that nobody has.
+//   - handed on: whose hold was handed over with a ticket keeps what it has on the nodes, and what they still give it,
+//     until it is adopted or has run out: nobody lets go of it.
 //
 // A node that forgot what it was told is excused.
 
@@ -130,7 +131,8 @@ func keysAndArguments(c sim.Command) (keys, argv []string) {
 	return c.Args[3 : 3+n-1], c.Args[3+n:]
 }
 
-// ownersIn returns the owners that are let go of, one for each lock. Places in queues, which have an owner in them and a channel, are none.
+// ownersIn returns the owners that are let go of, one for each lock. Places in queues, which have an owner in them and
+// a channel, are none.
 func ownersIn(argv []string) (owners []string) {
 	for _, arg := range argv {
 		for word := range strings.FieldsSeq(arg) {

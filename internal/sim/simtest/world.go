@@ -42,8 +42,9 @@ type event struct {
 
 // Trace returns the run as text, a line for each event, in the order of virtual time.
 func (r *Result) Trace() []string {
-	// What happened at one instant stands in the order of its text, since the scheduler must not show. Owners are random: they
-	// are named in a first pass that does not see them, and the names then decide between lines that differ in nothing else.
+	// What happened at one instant stands in the order of its text, since the scheduler must not show. Owners are random:
+	// they are named in a first pass that does not see them, and the names then decide between lines that differ in
+	// nothing else.
 	lines := sorted(r.events, &owners{})
 	named := newOwners()
 	for _, l := range lines {
