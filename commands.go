@@ -165,7 +165,8 @@ func (q *question) clear() {
 func setForm(q *question, b []byte) []byte {
 	b = append(append(append(b, "*6\r\n$3\r\nSET\r\n"...), q.Keys...), q.ownerForm[:]...)
 	var digits [20]byte
-	return redisconn.AppendBulk(append(b, "$2\r\nNX\r\n$2\r\nPX\r\n"...), strconv.AppendInt(digits[:0], q.args[1].(int64), 10))
+	ttl := strconv.AppendInt(digits[:0], q.args[1].(int64), 10)
+	return redisconn.AppendBulk(append(b, "$2\r\nNX\r\n$2\r\nPX\r\n"...), ttl)
 }
 
 // The arguments of a script for all requests that are sent together.

@@ -20,7 +20,7 @@ type Inspection struct {
 	// sorted.
 	Owner     string
 	Readers   []string
-	Token     int64         // its fencing token; 0: not known, for nodes keep tokens only for so long (see [WithFenceRetention])
+	Token     int64         // its fencing token; 0: not known, or forgotten (see [WithFenceRetention])
 	Remaining time.Duration // for how long a majority keeps the lock, unless it is extended
 	Waiting   int           // how many wait, as far as the nodes know; those of one process count as one
 	Runs      Runs

@@ -54,7 +54,8 @@ func (l *Locker) newJob(ctx context.Context, name string, opts []Option) (*job, 
 		_ = outer.Unlock(ctx)
 		return nil, nil, invalid("called inside a hold of the same name")
 	}
-	return &job{locker: l, opts: o, name: name, key: key}, slices.DeleteFunc(slices.Clone(opts), func(o Option) bool { return o.onceOnly }), nil
+	opts = slices.DeleteFunc(slices.Clone(opts), func(o Option) bool { return o.onceOnly })
+	return &job{locker: l, opts: o, name: name, key: key}, opts, nil
 }
 
 func (o *options) checkOnce() error {
@@ -62,7 +63,8 @@ func (o *options) checkOnce() error {
 	case !o.fencing:
 		return invalid("WithoutFencing: runs are counted by their tokens")
 	case o.doneTTL < 2*o.ttl:
-		return invalid("done TTL %s: less than twice the TTL %s, so that a crashed run could be forgotten before its lock is free", o.doneTTL, o.ttl)
+		return invalid("done TTL %s: less than twice the TTL %s, so that a crashed run could be forgotten before its lock "+
+			"is free", o.doneTTL, o.ttl)
 	default:
 		return nil
 	}

@@ -279,11 +279,14 @@ func (o *options) check() error {
 	case o.maxHold > 0 && o.maxHold <= o.minValidity:
 		return invalid("a maximum hold of %s is no longer than the minimum validity %s", o.maxHold, o.minValidity)
 	case o.fencing && o.retention < o.ttl+2*token.MaxAhead:
-		return invalid("TTL %s: tokens are kept for %s, which must be %s longer than any TTL (WithFenceRetention)", o.ttl, o.retention, 2*token.MaxAhead)
+		return invalid("TTL %s: tokens are kept for %s, which must be %s longer than any TTL (WithFenceRetention)",
+			o.ttl, o.retention, 2*token.MaxAhead)
 	case o.guard < 0, o.guard > 0 && o.guard < 2*token.MaxAhead:
-		return invalid("restart guard %s: less than %s cannot outlast the difference of the nodes' clocks; 0 turns it off", o.guard, 2*token.MaxAhead)
+		return invalid("restart guard %s: less than %s cannot outlast the difference of the nodes' clocks; 0 turns it off",
+			o.guard, 2*token.MaxAhead)
 	case o.guard > 0 && o.ttl > o.guard:
-		return invalid("TTL %s: longer than the restart guard %s (WithRestartGuard), so a node could forget the lock and count again before it ends", o.ttl, o.guard)
+		return invalid("TTL %s: longer than the restart guard %s (WithRestartGuard), so a node could forget the lock and "+
+			"count again before it ends", o.ttl, o.guard)
 	case o.doneTTL < time.Millisecond:
 		return invalid("done TTL %s: Redis counts in milliseconds, 1ms is the least", o.doneTTL)
 	case o.maxRuns < 0:

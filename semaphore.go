@@ -194,7 +194,8 @@ func (s *Semaphore) try(ctx context.Context, a *acquisition) (h *hold, seen *sur
 	}
 	// What is begun within twice the node timeout takes one more at most.
 	enough := func() bool {
-		return err != nil && (tries >= maxTries || l.opts.clock.local().Sub(begun) > 2*l.opts.nodeTimeout || l.ended(ctx) != nil)
+		late := l.opts.clock.local().Sub(begun) > 2*l.opts.nodeTimeout
+		return err != nil && (tries >= maxTries || late || l.ended(ctx) != nil)
 	}
 	for !enough() {
 		var failure error

@@ -126,7 +126,8 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 	case errors.As(err, &said):
 		add(SeverityDegraded, "reply-"+strings.ToLower(said.Code), "see the code in docs/operations.md", "%s", said)
 	case !connected:
-		add(SeverityDegraded, "unreachable", "check the address, the network and whether the node runs", "%s", unwrapDown(err))
+		add(SeverityDegraded, "unreachable", "check the address, the network and whether the node runs",
+			"%s", unwrapDown(err))
 	default:
 		add(SeverityDegraded, "silent", "check the node's load and the network", "%s", err)
 	}
@@ -134,31 +135,41 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 		return list
 	}
 	if i.Refused != "" && o.blind {
-		add(SeverityDegraded, "info-refused", "ACL SETUSER … +info", "INFO is refused: age, role and memory policy are taken on trust: %s", i.Refused)
+		add(SeverityDegraded, "info-refused", "ACL SETUSER … +info",
+			"INFO is refused: age, role and memory policy are taken on trust: %s", i.Refused)
 	}
 	if i.Blind != "" && i.AOF {
-		add(SeverityNote, "config-refused", "ACL SETUSER … +config|get", "CONFIG GET is refused, so the node counts as one that forgets when it restarts: %s", i.Blind)
+		add(SeverityNote, "config-refused", "ACL SETUSER … +config|get",
+			"CONFIG GET is refused, so the node counts as one that forgets when it restarts: %s", i.Blind)
 	}
 	if i.Unkept != nil {
-		add(SeverityDegraded, "record", "allow GET, SET and EVAL on the key, or make it a string", "the node record %s cannot be kept, so FLUSHALL goes unnoticed: %v", n.rules.RecordKey(), i.Unkept)
+		add(SeverityDegraded, "record", "allow GET, SET and EVAL on the key, or make it a string",
+			"the node record %s cannot be kept, so FLUSHALL goes unnoticed: %v", n.rules.RecordKey(), i.Unkept)
 	}
 	switch {
 	case i.Evicts() && o.evictionAllowed:
-		add(SeverityUnsafe, "evicts", "CONFIG SET maxmemory-policy noeviction", "maxmemory-policy %s may evict locks that are held", i.Policy)
+		add(SeverityUnsafe, "evicts", "CONFIG SET maxmemory-policy noeviction",
+			"maxmemory-policy %s may evict locks that are held", i.Policy)
 	case i.MaxMemory == 0 && i.Policy != "noeviction" && i.Policy != "":
-		add(SeverityNote, "eviction-policy", "CONFIG SET maxmemory-policy noeviction", "maxmemory-policy is %s: without effect as long as maxmemory is 0", i.Policy)
+		add(SeverityNote, "eviction-policy", "CONFIG SET maxmemory-policy noeviction",
+			"maxmemory-policy is %s: without effect as long as maxmemory is 0", i.Policy)
 	}
 	if i.MaxMemory > 0 && i.UsedMemory > i.MaxMemory/10*9 {
-		add(SeverityDegraded, "memory", "raise maxmemory, or move what else is stored there", "%d of %d bytes are in use: soon no lock can be taken there", i.UsedMemory, i.MaxMemory)
+		add(SeverityDegraded, "memory", "raise maxmemory, or move what else is stored there",
+			"%d of %d bytes are in use: soon no lock can be taken there", i.UsedMemory, i.MaxMemory)
 	}
 	switch {
 	case i.AOF && i.Fsync == "always" && i.Lazy == "yes":
-		add(SeverityNote, "rewrite", "CONFIG SET no-appendfsync-on-rewrite no", "appendfsync always is suspended during rewrites: the node counts as one that forgets when it restarts")
+		add(SeverityNote, "rewrite", "CONFIG SET no-appendfsync-on-rewrite no",
+			"appendfsync always is suspended during rewrites: the node counts as one that forgets when it restarts")
 	case i.AOF && i.Fsync != "always" && i.Fsync != "":
-		add(SeverityNote, "fsync", "none needed; appendfsync always keeps them", "appendfsync %s loses the last moments before a crash, so that the node counts as one that forgets when it restarts", i.Fsync)
+		add(SeverityNote, "fsync", "none needed; appendfsync always keeps them",
+			"appendfsync %s loses the last moments before a crash, so that the node counts as one that forgets "+
+				"when it restarts", i.Fsync)
 	}
 	if i.Promoted && i.Role == "master" {
-		add(SeverityNote, "promoted", "none needed; masters without replicas are what Redlock wants", "the node has been a replica, or has had one")
+		add(SeverityNote, "promoted", "none needed; masters without replicas are what Redlock wants",
+			"the node has been a replica, or has had one")
 	}
 	return list
 }
