@@ -1,11 +1,52 @@
 package redlock
 
 import (
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/quorumlock/redlock/internal/guard"
 )
+
+// scenarios returns the lines of a file for readers, without comments, each with where it stands.
+func scenarios(t *testing.T, file string) map[string]string {
+	t.Helper()
+	lines := map[string]string{}
+	for i, line := range strings.Split(string(must(os.ReadFile(file))(t)), "\n") {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			lines[fmt.Sprintf("%s:%d", file, i+1)] = line
+		}
+	}
+	return lines
+}
+
+func TestVerdicts(t *testing.T) {
+	kinds := map[rune]vote{
+		'g': voteGranted, 'o': voteOutbid, 'a': voteAbsent, 't': voteTaken, 'x': voteAbstained, 'f': voteFailed,
+	}
+	verdicts := map[string]verdict{
+		"pending": verdictPending, "won": verdictWon, "short": verdictShort, "lost": verdictLost,
+	}
+	for at, line := range scenarios(t, "testdata/verdict.txt") {
+		nodes, outcome, _ := strings.Cut(line, " ")
+		want, known := verdicts[strings.TrimSpace(outcome)]
+		var votes tally
+		for node, letter := range nodes {
+			v, voted := kinds[letter]
+			if voted {
+				votes += ballot(node, v)
+			}
+			known = known && (voted || letter == '.')
+		}
+		if n := len(nodes); !known {
+			t.Errorf("%s: cannot be read: %s", at, line)
+		} else if got := votes.verdict(n, majority(n)); got != want {
+			t.Errorf("%s: %s: got verdict %d, want %d", at, line, got, want)
+		}
+	}
+}
 
 // Every way in which up to seven nodes can vote, in every order of two kinds
 // of vote: the verdict is certain, early, and final.

@@ -475,34 +475,3 @@ func TestVotesSplitBetweenReadersAndWritersComeTogether(t *testing.T) {
 		})
 	}
 }
-
-func TestWhoGivesWay(t *testing.T) {
-	const old, young = "0190", "0191"
-	for _, c := range []struct {
-		shared bool
-		owner  string
-		given  int
-		others map[string]int
-		late   bool
-		want   bool
-	}{
-		{true, old, 2, map[string]int{young: 1}, false, true}, // whatever its age
-		{true, young, 2, map[string]int{old: 2}, false, true},
-		{true, old, 2, map[string]int{marker: 1}, false, true}, // a writer waits there
-		{true, old, 2, map[string]int{marker: 3}, false, true},
-		{true, old, 2, map[string]int{young: 3}, false, false}, // that one has a majority
-		{true, old, 2, map[string]int{young: 3}, true, true},
-		{true, old, 0, map[string]int{young: 2}, false, false},
-		{true, old, 3, map[string]int{young: 2}, false, false},
-		{true, old, 2, map[string]int{"": 1}, false, false},
-		{false, young, 2, map[string]int{marker: 2}, false, false},
-		{false, young, 2, map[string]int{marker: 3}, true, false},
-		{false, young, 2, map[string]int{marker: 1, old: 1}, false, true},
-		{false, old, 2, map[string]int{marker: 1, young: 1}, false, false},
-	} {
-		v := &view{given: c.given, others: c.others}
-		if got := v.splits(c.shared, c.owner, 3, c.late); got != c.want {
-			t.Errorf("%+v: got %v", c, got)
-		}
-	}
-}

@@ -94,8 +94,7 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 	}
 	w := l.newWaiter(want, o, want.waitsSince)
 	since := cmp.Or(want.waitsSince, l.tokens.time(w.hold.since))
-	partial, split := 0, 0 // how many times in a row we had some votes; and saw nobody get a majority
-	splits := 0            // how often we gave our votes back
+	var seen patience
 	for attempts := 1; ; attempts++ {
 		r, asked := w.ask()
 		if err := w.hear(ctx, r); err == nil || last == nil {
@@ -106,13 +105,9 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 		final := attempts == o.maxAttempts
 		var pause time.Duration
 		if !final {
-			pause = v.pause(o, attempts, partial, l.need)
+			pause = v.pause(o, attempts, seen.partial, l.need)
 		}
-		if v.given > 0 {
-			partial++
-		} else {
-			partial = 0
-		}
+		seen.asked(&v)
 		h, err := w.await(ctx, r, asked, pause)
 		if err != nil && !errors.Is(err, errAskAgain) {
 			if errors.Is(err, errTokenAhead) { // the lock was ours, and is of no use without a token
@@ -124,45 +119,31 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 		}
 		v = w.count(r)
 		r.abandon()
-		stuck := partial > hopeless && v.deadlocks(l.need)
-		strays := splits < 3 && v.strays(want.shared, l.need) // who seems older may be gone
-		switch {
-		case h != nil:
+		if h != nil {
 			return h, nil
-		case final:
+		}
+		if final {
 			w.giveUp()
 			return nil, last
-		case !stuck && !strays && !v.splits(want.shared, w.owner, l.need, partial > lateAfter):
-			split = 0
-		default:
-			// Once may be a release on its way through the nodes; but not where one of them
-			// answered that it is our turn, and another one that it is not.
-			if split++; split > 1 || !want.shared && v.fresh > 0 && v.place > 0 {
-				w.giveUp()
-				if stuck {
-					since = l.tokens.time(o.clock.now())
-				}
-				// The oldest takes over what was given back, unless the node cannot tell
-				// it: then it must find the lock free when it asks.
-				if splits++; splits > 2 {
-					if err := l.rest(ctx, o.backoff(attempts)); err != nil {
-						return nil, l.waitEnded(want, last, err)
-					}
-				}
-				w, split = l.newWaiter(want, o, since), 0
+		}
+		switch seen.decide(&v, want.shared, w.owner, l.need) {
+		case keepVotes:
+			continue
+		case beginAnew:
+			since = l.tokens.time(o.clock.now())
+		case giveBack:
+		}
+		// The oldest takes over what is given back, unless the node cannot tell it: then it must find the lock free when
+		// it asks.
+		w.giveUp()
+		if seen.gaveBack > 2 {
+			if err := l.rest(ctx, o.backoff(attempts)); err != nil {
+				return nil, l.waitEnded(want, last, err)
 			}
 		}
+		w = l.newWaiter(want, o, since)
 	}
 }
-
-// lateAfter is how many questions in a row, half a second or so, a waiter keeps votes that are
-// not enough while another seems to have a majority.
-const lateAfter = 8
-
-// hopeless is how many, two seconds or so, even the one that has waited longest keeps votes while nobody has a
-// majority. Then it goes to the end of the queues: a node that cannot tell it passes it over at each release, and all
-// others give way to it on the other nodes, so that without an end to that nobody would get the lock.
-const hopeless = 2 * lateAfter
 
 // rest returns after d, or with the reason to wait no longer.
 func (l *Locker) rest(ctx context.Context, d time.Duration) error {

@@ -126,6 +126,62 @@ func (v *view) deadlocks(need int) bool {
 	return true
 }
 
+// decision is what a waiter does next that has not got the lock.
+type decision uint8
+
+// The decisions.
+const (
+	keepVotes decision = iota // and ask again
+	giveBack                  // what votes we have, to somebody who is before us
+	beginAnew                 // at the end of the queues, without votes: nobody gets on
+)
+
+// patience is what a waiter has seen in a row.
+type patience struct {
+	partial  int // questions that found some votes
+	split    int // questions after which there was a reason to give votes back
+	gaveBack int // how often we did, in all
+}
+
+// lateAfter is how many questions in a row, half a second or so, a waiter keeps votes that are not enough while another
+// seems to have a majority.
+const lateAfter = 8
+
+// hopeless is how many, two seconds or so, even the one that has waited longest keeps votes while nobody has a majority.
+// Then it goes to the end of the queues: a node that cannot tell it passes it over at each release, and all others give
+// way to it on the other nodes, so that without an end to that nobody would get the lock.
+const hopeless = 2 * lateAfter
+
+// asked takes note of what a question found.
+func (p *patience) asked(v *view) {
+	p.partial++
+	if v.given == 0 {
+		p.partial = 0
+	}
+}
+
+// decide is asked once after each question.
+func (p *patience) decide(v *view, shared bool, owner string, need int) decision {
+	stuck := p.partial > hopeless && v.deadlocks(need)
+	strays := p.gaveBack < 3 && v.strays(shared, need) // who seems older may be gone
+	if !stuck && !strays && !v.splits(shared, owner, need, p.partial > lateAfter) {
+		p.split = 0
+		return keepVotes
+	}
+	p.split++
+	if p.split == 1 && (shared || v.fresh == 0 || v.place == 0) {
+		// Once may be a release on its way through the nodes; but not where one of them answered that it is our turn, and
+		// another one that it is not.
+		return keepVotes
+	}
+	p.split = 0
+	p.gaveBack++
+	if stuck {
+		return beginAnew
+	}
+	return giveBack
+}
+
 // pause returns when to ask again: very soon where some votes are there already,
 // at the latest when the holder's key ends, and otherwise the later the more wait before us.
 func (v *view) pause(o *options, attempts, partial, need int) time.Duration {

@@ -1,6 +1,8 @@
 package redlock
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,25 +46,51 @@ func TestANewcomersVotesGoToWhoIsNext(t *testing.T) {
 	}
 }
 
-func TestWhoStrays(t *testing.T) {
-	for _, c := range []struct {
-		shared bool
-		given  int
-		place  int
-		others map[string]int
-		want   bool
-	}{
-		{false, 2, 1, map[string]int{"a": 3}, true},
-		{false, 2, 1, map[string]int{marker: 3}, true},
-		{false, 2, 0, map[string]int{"a": 3}, false}, // the next turn is ours
-		{false, 2, 1, map[string]int{"a": 2, "b": 1}, false},
-		{false, 0, 1, map[string]int{"a": 3}, false},
-		{false, 3, 1, map[string]int{"a": 3}, false}, // we have won, and it is late to say that it has lost
-		{true, 2, 1, map[string]int{"a": 3}, false},
-	} {
-		v := &view{given: c.given, fresh: c.given, place: c.place, others: c.others}
-		if got := v.strays(c.shared, 3); got != c.want {
-			t.Errorf("%+v: got %v", c, got)
+func TestWhatAWaiterDecides(t *testing.T) {
+	const before, us, after = "0190", "0191", "0192"
+	for at, line := range scenarios(t, "testdata/waiter.txt") {
+		parts := strings.Split(line, "|")
+		if len(parts) != 4 {
+			t.Fatalf("%s: cannot be read: %s", at, line)
+		}
+		shared := strings.TrimSpace(parts[0]) == "reader"
+		v := &view{others: map[string]int{}, place: must(strconv.Atoi(strings.TrimSpace(parts[2])))(t)}
+		for _, node := range strings.Fields(parts[1]) {
+			switch node {
+			case "ours":
+				v.given++
+				v.fresh++
+			case "told":
+				v.given++
+			case "old":
+				v.others[before]++
+			case "young":
+				v.others[after]++
+			case "reads":
+				v.others[marker]++
+			case "other":
+				v.others[""]++
+			case "-":
+			default:
+				t.Fatalf("%s: what is %s?", at, node)
+			}
+		}
+		var seen patience
+		questions := 0
+		for _, want := range strings.Fields(parts[3]) {
+			want, times, repeated := strings.Cut(want, "*")
+			n := 1
+			if repeated {
+				n = must(strconv.Atoi(times))(t)
+			}
+			for range n {
+				questions++
+				seen.asked(v)
+				got := [...]string{keepVotes: "keep", giveBack: "give", beginAnew: "anew"}[seen.decide(v, shared, us, 3)]
+				if got != want {
+					t.Errorf("%s: %s: question %d: got %s, want %s", at, line, questions, got, want)
+				}
+			}
 		}
 	}
 }

@@ -84,7 +84,7 @@ var inQueue = []mutant{
 	{
 		name: "who has waited longest never gives way", test: "TestAWaiterThatOneNodeCannotTellBlocksNobody",
 		why: "it takes a connection that one node refuses for good", changes: []change{{
-			"wait_queue.go", "		stuck := partial > hopeless && v.deadlocks(l.need)\n", "		stuck := false\n",
+			"wait_votes.go", "	stuck := p.partial > hopeless && v.deadlocks(need)\n", "	stuck := false\n",
 		}},
 	},
 	{
