@@ -16,7 +16,8 @@ func TestABeginningIsNeverTooLate(t *testing.T) {
 		began, really := c.begin(), boot
 		pass(time.Second)
 		if age := c.now().since(began); began.boot > really || age != want {
-			t.Errorf("%s: one second later it seems %s old, began at %s instead of %s; want %s", what, age, began.boot, really, want)
+			t.Errorf("%s: one second later it seems %s old, began at %s instead of %s; want %s",
+				what, age, began.boot, really, want)
 		}
 	}
 	check("the first one", time.Second)

@@ -136,9 +136,12 @@ func (s *said) SetWriteDeadline(time.Time) error { return nil }
 // Whatever a node answers, it is an answer; and a yes only where that is what was said.
 func FuzzReplies(f *testing.F) {
 	for _, seed := range []string{
-		":1\r\n", ":3\r\n", ":0\r\n", "+OK\r\n", "$-1\r\n", "*1\r\n*1\r\n:1\r\n", "*1\r\n*2\r\n:2\r\n$16\r\n1766620800172208\r\n",
-		"*1\r\n*3\r\n:0\r\n$5\r\nowner\r\n:250\r\n", "*1\r\n*4\r\n:0\r\n$5\r\nowner\r\n:-1\r\n:7\r\n", "*1\r\n*3\r\n:0\r\n$0\r\n\r\n:-2\r\n",
-		"*3\r\n:1\r\n:2\r\n:0\r\n", "-NOSCRIPT No matching script\r\n", "-MISCONF x\r\n", "*2\r\n$10\r\n1766620800\r\n$6\r\n172208\r\n",
+		":1\r\n", ":3\r\n", ":0\r\n", "+OK\r\n", "$-1\r\n", "*1\r\n*1\r\n:1\r\n",
+		"*1\r\n*2\r\n:2\r\n$16\r\n1766620800172208\r\n",
+		"*1\r\n*3\r\n:0\r\n$5\r\nowner\r\n:250\r\n", "*1\r\n*4\r\n:0\r\n$5\r\nowner\r\n:-1\r\n:7\r\n",
+		"*1\r\n*3\r\n:0\r\n$0\r\n\r\n:-2\r\n",
+		"*3\r\n:1\r\n:2\r\n:0\r\n", "-NOSCRIPT No matching script\r\n", "-MISCONF x\r\n",
+		"*2\r\n$10\r\n1766620800\r\n$6\r\n172208\r\n",
 		"*1\r\n*2\r\n:2\r\n$5\r\n1e300\r\n", "*1\r\n*2\r\n:2\r\n$3\r\nnan\r\n", "*-1\r\n", "*1\r\n*0\r\n", "$3\r\nabc\r\n",
 	} {
 		for n := range 3 {

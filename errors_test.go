@@ -45,7 +45,8 @@ func TestSecretsStayOutOfErrors(t *testing.T) {
 			fl.urls[i] = "redis://someone:hunter2@" + n.Addr()
 		}
 		_, err := fl.locker("a").TryLock(t.Context(), "job")
-		if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "WRONGPASS") || !strings.Contains(err.Error(), "n0:6379") {
+		if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "WRONGPASS") ||
+			!strings.Contains(err.Error(), "n0:6379") {
 			t.Errorf("got %v, want ErrNoQuorum that names the node and WRONGPASS", err)
 		}
 		if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "someone") {

@@ -89,13 +89,15 @@ func TestEventsOfAHold(t *testing.T) {
 		if attempt.Op != "lock" || attempt.Name != "job" || attempt.Err != nil || attempt.Owner != "" {
 			t.Errorf("attempt: got %+v", attempt)
 		}
-		if acquired.Op != "lock" || acquired.Owner != k.Owner() || acquired.Token != k.Token() || !acquired.Until.Equal(until) {
+		if acquired.Op != "lock" || acquired.Owner != k.Owner() || acquired.Token != k.Token() ||
+			!acquired.Until.Equal(until) {
 			t.Errorf("acquired: got %+v, want owner, token and end of the hold", acquired)
 		}
 
 		time.Sleep(1500 * ms)
 		renewed := w.expect(t, EventRenewed)[0]
-		if renewed.Op != "extend" || renewed.Token != k.Token() || !renewed.Until.Equal(k.Until()) || !renewed.Until.After(until) {
+		if renewed.Op != "extend" || renewed.Token != k.Token() || !renewed.Until.Equal(k.Until()) ||
+			!renewed.Until.After(until) {
 			t.Errorf("renewed: got %+v", renewed)
 		}
 		if err := k.Extend(t.Context()); err != nil {
@@ -127,7 +129,8 @@ func TestEventsOfARefusal(t *testing.T) {
 		l, w := fl.witnessed("b")
 		_, _ = l.TryLock(t.Context(), "job")
 		for _, ev := range w.expect(t, EventAttempt, EventNotAcquired) {
-			if !errors.Is(ev.Err, ErrTaken) || len(ev.Nodes) != 3 || !slices.ContainsFunc(ev.Nodes, func(n NodeError) bool { return n.Owner == holder.Owner() }) || ev.Token != 0 {
+			if !errors.Is(ev.Err, ErrTaken) || len(ev.Nodes) != 3 ||
+				!slices.ContainsFunc(ev.Nodes, func(n NodeError) bool { return n.Owner == holder.Owner() }) || ev.Token != 0 {
 				t.Errorf("%s: got %+v, want taken by %s", ev.Kind, ev, holder.Owner())
 			}
 		}
@@ -138,7 +141,8 @@ func TestEventsOfARefusal(t *testing.T) {
 		_, err := l.Lock(ctx, "job")
 		seen := w.take()
 		last := seen[len(seen)-1]
-		if last.Kind != EventNotAcquired || !errors.Is(last.Err, context.DeadlineExceeded) || last.Err.Error() != err.Error() || last.Duration != time.Since(begun) {
+		if last.Kind != EventNotAcquired || !errors.Is(last.Err, context.DeadlineExceeded) ||
+			last.Err.Error() != err.Error() || last.Duration != time.Since(begun) {
 			t.Errorf("got %+v, want the error %v after %v", last, err, time.Since(begun))
 		}
 		for _, ev := range seen[:len(seen)-1] {
@@ -150,7 +154,8 @@ func TestEventsOfARefusal(t *testing.T) {
 			t.Errorf("got %d events of a wait, want several attempts", len(seen))
 		}
 		_, err = l.TryLock(ctx, "job")
-		if ev := w.expect(t, EventNotAcquired)[0]; !errors.Is(ev.Err, context.DeadlineExceeded) || ev.Nodes != nil || err == nil {
+		if ev := w.expect(t, EventNotAcquired)[0]; !errors.Is(ev.Err, context.DeadlineExceeded) || ev.Nodes != nil ||
+			err == nil {
 			t.Errorf("context done: got %+v", ev)
 		}
 	})
@@ -169,7 +174,8 @@ func TestEventsOfALoss(t *testing.T) {
 		for _, ev := range seen {
 			count[ev.Kind]++
 		}
-		if count[EventNodeDown] != 2 || count[EventNotRenewed] < 2 || count[EventLost] != 1 || len(seen) != count[EventNotRenewed]+3 {
+		if count[EventNodeDown] != 2 || count[EventNotRenewed] < 2 || count[EventLost] != 1 ||
+			len(seen) != count[EventNotRenewed]+3 {
 			t.Fatalf("got %v, want two nodes down, renewals that failed, and one loss", count)
 		}
 		for _, ev := range seen {
@@ -185,7 +191,8 @@ func TestEventsOfALoss(t *testing.T) {
 			default:
 			}
 		}
-		if last := seen[len(seen)-1]; last.Kind != EventLost || !errors.Is(last.Err, ErrLost) || last.Duration < 2900*ms || last.Token != k.Token() {
+		if last := seen[len(seen)-1]; last.Kind != EventLost || !errors.Is(last.Err, ErrLost) || last.Duration < 2900*ms ||
+			last.Token != k.Token() {
 			t.Errorf("the last: got %+v, want the loss", last)
 		}
 		fl.nodes[0].Resume()
@@ -355,7 +362,8 @@ func TestEventsOfSeveralNames(t *testing.T) {
 		settleNetwork()
 		seen := w.take()
 		last := seen[max(0, len(seen)-2):]
-		if len(last) != 2 || last[0].Kind != EventAcquired || last[1].Kind != EventReleased || last[0].Name != k.Name() || last[1].Token != k.Token() {
+		if len(last) != 2 || last[0].Kind != EventAcquired || last[1].Kind != EventReleased || last[0].Name != k.Name() ||
+			last[1].Token != k.Token() {
 			t.Fatalf("got %+v, want that %s was acquired and released", seen, k.Name())
 		}
 		for _, ev := range seen[:len(seen)-2] {
@@ -393,7 +401,8 @@ func TestASlowObserver(t *testing.T) {
 		close(stuck)
 		synctest.Wait()
 		if seen != maxEvents+1 || dropped != 0 {
-			t.Errorf("got %d events, %d dropped among them, want the %d that were kept and the one that it was at", seen, dropped, maxEvents)
+			t.Errorf("got %d events, %d dropped among them, want the %d that were kept and the one that it was at",
+				seen, dropped, maxEvents)
 		}
 	})
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
@@ -450,7 +459,8 @@ func TestAnObserverMayLock(t *testing.T) {
 // A panic of the observer ends the process: it is the user's, and hides nothing.
 func TestAnObserverThatPanics(t *testing.T) {
 	if os.Getenv("REDLOCK_TEST_PANIC") != "" {
-		l, err := New([]string{"redis://127.0.0.1:1"}, WithObserver(func(ev Event) { panic("the observer's own: " + ev.Kind) }))
+		l, err := New([]string{"redis://127.0.0.1:1"},
+			WithObserver(func(ev Event) { panic("the observer's own: " + ev.Kind) }))
 		fmt.Println(l, err)
 		time.Sleep(time.Minute)
 		return
@@ -474,7 +484,8 @@ func TestLogLevels(t *testing.T) {
 		t.Run(level.String(), func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, fl *fleet) {
 				var log bytes.Buffer
-				l := fl.locker("a", WithTTL(3*time.Second), WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))))
+				l := fl.locker("a", WithTTL(3*time.Second),
+					WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))))
 				k := must(l.Lock(t.Context(), "job"))(t)
 				must(l.Lock(t.Context(), "other"))(t).Unlock(t.Context())
 				_, _ = fl.locker("b").TryLock(t.Context(), "job")

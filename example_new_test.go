@@ -64,7 +64,8 @@ func ExampleWithRestartGuard() {
 	defer stop()
 	_, err := redlock.New(masters.URLs(), patient, redlock.WithTTL(50*time.Second))
 	fmt.Println(errors.Is(err, redlock.ErrInvalid))
-	locker, err := redlock.New(masters.URLs(), patient, redlock.WithTTL(50*time.Second), redlock.WithRestartGuard(50*time.Second))
+	locker, err := redlock.New(masters.URLs(), patient, redlock.WithTTL(50*time.Second),
+		redlock.WithRestartGuard(50*time.Second))
 	fmt.Println(err)
 	defer locker.Close()
 	// Output:

@@ -41,7 +41,8 @@ type relic struct {
 
 // keepRelic takes down what a handle says of a hold that will end with cause.
 func keepRelic(k *Lock, cause, unlock error) *relic {
-	r := &relic{lock: k, name: k.Name(), owner: k.Owner(), token: k.Token(), until: k.Until(), done: k.Done(), cause: cause, unlock: unlock}
+	r := &relic{lock: k, name: k.Name(), owner: k.Owner(), token: k.Token(), until: k.Until(), done: k.Done(),
+		cause: cause, unlock: unlock}
 	r.ctx, r.end = k.Context(context.Background())
 	return r
 }
@@ -49,7 +50,8 @@ func keepRelic(k *Lock, cause, unlock error) *relic {
 // examine reports what an old handle says wrongly.
 func (r *relic) examine(ctx context.Context) error {
 	k := r.lock
-	if got := []any{k.Name(), k.Names()[0], k.Owner(), k.Token()}; got[0] != r.name || got[1] != r.name || got[2] != r.owner || got[3] != r.token {
+	if got := []any{k.Name(), k.Names()[0], k.Owner(), k.Token()}; got[0] != r.name || got[1] != r.name ||
+		got[2] != r.owner || got[3] != r.token {
 		return fmt.Errorf("says of itself %v", got)
 	}
 	if got := k.Until(); !got.Equal(r.until) {

@@ -14,7 +14,8 @@ func TestInspect(t *testing.T) {
 		a, b := fl.locker("a", WithPrefix("p:")), fl.locker("b", WithPrefix("p:"))
 		look := func() Inspection { t.Helper(); return must(b.Inspect(t.Context(), "job"))(t) }
 
-		if got := look(); got.Owner != "" || got.Token != 0 || got.Waiting != 0 || got.Runs != (Runs{}) || len(got.Nodes) != 5 {
+		if got := look(); got.Owner != "" || got.Token != 0 || got.Waiting != 0 || got.Runs != (Runs{}) ||
+			len(got.Nodes) != 5 {
 			t.Errorf("nobody: got %+v", got)
 		}
 		k := must(a.Lock(t.Context(), "job"))(t)
@@ -26,11 +27,13 @@ func TestInspect(t *testing.T) {
 		}()
 		time.Sleep(time.Second)
 		got := look()
-		if got.Name != "job" || got.Owner != k.Owner() || got.Token != k.Token() || got.Waiting != 1 || got.Remaining < 8*time.Second || got.Remaining > 10*time.Second {
+		if got.Name != "job" || got.Owner != k.Owner() || got.Token != k.Token() || got.Waiting != 1 ||
+			got.Remaining < 8*time.Second || got.Remaining > 10*time.Second {
 			t.Errorf("held: got %+v", got)
 		}
 		for i, n := range got.Nodes {
-			if n.Addr != fmt.Sprintf("n%d:6379", i) || n.Err != nil || n.Owner != k.Owner() || n.Token != k.Token() || n.Waiting != 1 {
+			if n.Addr != fmt.Sprintf("n%d:6379", i) || n.Err != nil || n.Owner != k.Owner() || n.Token != k.Token() ||
+				n.Waiting != 1 {
 				t.Errorf("node %d: got %+v", i, n)
 			}
 		}
@@ -56,7 +59,8 @@ func TestInspect(t *testing.T) {
 			t.Error(err)
 		}
 		settleNetwork()
-		if got := look(); got.Owner != "" || got.Runs.Last != RunDone || got.Runs.Remaining < 119*time.Minute || got.Nodes[4].Runs.Begun != 1 {
+		if got := look(); got.Owner != "" || got.Runs.Last != RunDone || got.Runs.Remaining < 119*time.Minute ||
+			got.Nodes[4].Runs.Begun != 1 {
 			t.Errorf("done: got %+v", got)
 		}
 	})
@@ -71,7 +75,8 @@ func TestInspectNamesTheReaders(t *testing.T) {
 		want := []string{first.Owner(), second.Owner()}
 		slices.Sort(want)
 		got := look()
-		if got.Owner != "readers" || !slices.Equal(got.Readers, want) || !slices.Equal(slices.Sorted(slices.Values(got.Nodes[2].Readers)), want) {
+		if got.Owner != "readers" || !slices.Equal(got.Readers, want) ||
+			!slices.Equal(slices.Sorted(slices.Values(got.Nodes[2].Readers)), want) {
 			t.Errorf("got %+v, want the readers %v", got, want)
 		}
 
@@ -216,10 +221,22 @@ func TestLatestOfRegisters(t *testing.T) {
 		{[]*entry{none, none, none}, "", 3, 0, mayRun, mayRun},
 		{[]*entry{none, none, nil}, "", 2, 0, mayRun, mayRun},
 		{[]*entry{none, e(now, 1, RunBegun), nil}, entryText(now, 1, RunBegun), 1, 0b001, mayRun, unclear},
-		{[]*entry{e(now, 1, RunBegun), e(now, 1, RunDone), e(now, 1, RunBegun)}, entryText(now, 1, RunDone), 1, 0b101, isDone, unclear},
-		{[]*entry{e(now, 1, RunDone), e(now, 1, RunDone), e(now, 1, RunBegun)}, entryText(now, 1, RunDone), 2, 0b100, isDone, isDone},
-		{[]*entry{e(now, 9, RunDone), e(now+1, 10, RunFailed), e(now+1, 10, RunFailed)}, entryText(now+1, 10, RunFailed), 2, 0b001, hasExhausted, hasExhausted},
-		{[]*entry{e(now, 2, RunBegun), e(now, 2, RunBegun), e(now, 2, RunBegun)}, entryText(now, 2, RunBegun), 3, 0, hasExhausted, unclear},
+		{
+			[]*entry{e(now, 1, RunBegun), e(now, 1, RunDone), e(now, 1, RunBegun)},
+			entryText(now, 1, RunDone), 1, 0b101, isDone, unclear,
+		},
+		{
+			[]*entry{e(now, 1, RunDone), e(now, 1, RunDone), e(now, 1, RunBegun)},
+			entryText(now, 1, RunDone), 2, 0b100, isDone, isDone,
+		},
+		{
+			[]*entry{e(now, 9, RunDone), e(now+1, 10, RunFailed), e(now+1, 10, RunFailed)},
+			entryText(now+1, 10, RunFailed), 2, 0b001, hasExhausted, hasExhausted,
+		},
+		{
+			[]*entry{e(now, 2, RunBegun), e(now, 2, RunBegun), e(now, 2, RunBegun)},
+			entryText(now, 2, RunBegun), 3, 0, hasExhausted, unclear,
+		},
 		{[]*entry{e(now, 1, RunFailed), e(now, 1, RunFailed), none}, entryText(now, 1, RunFailed), 2, 0b100, mayRun, mayRun},
 		{[]*entry{e(now, 2, RunFailed), none, none}, entryText(now, 2, RunFailed), 1, 0b110, hasExhausted, unclear},
 	} {
@@ -231,7 +248,10 @@ func TestLatestOfRegisters(t *testing.T) {
 			t.Errorf("%q: got %d and %d, want %d and %d", r.text, held, free, c.held, c.free)
 		}
 	}
-	for _, text := range []string{"x", "1 1 done", entryText(now, 0, RunDone), entryText(now, 1, "gone"), entryText(now, 1, RunDone) + " x", "176370000000000x 1 done"} {
+	for _, text := range []string{
+		"x", "1 1 done", entryText(now, 0, RunDone), entryText(now, 1, "gone"), entryText(now, 1, RunDone) + " x",
+		"176370000000000x 1 done",
+	} {
 		if _, ok := parseEntry(text, 0); ok {
 			t.Errorf("%q was taken for a register's text", text)
 		}

@@ -116,7 +116,8 @@ func TestSeveralNamesThatCannotBe(t *testing.T) {
 		if err := k.Unlock(t.Context()); err != nil {
 			t.Errorf("64 names: %v", err)
 		}
-		if alone := must(l.LockAll(t.Context(), []string{"b"}))(t); alone.Name() != "b" || !slices.Equal(alone.Names(), []string{"b"}) {
+		if alone := must(l.LockAll(t.Context(), []string{"b"}))(t); alone.Name() != "b" ||
+			!slices.Equal(alone.Names(), []string{"b"}) {
 			t.Errorf("one name: got %q and %q", alone.Name(), alone.Names())
 		}
 	})
@@ -299,7 +300,8 @@ func TestInsideAHoldOfSeveralNames(t *testing.T) {
 		// What it covers in part it would wait for.
 		single := must(l.Lock(t.Context(), "x"))(t)
 		within(t, 0, "refusing", func() {
-			if _, err := l.LockAll(ctx, []string{"c", "d"}); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), `"a, b, c"`) {
+			if _, err := l.LockAll(ctx, []string{"c", "d"}); !errors.Is(err, ErrInvalid) ||
+				!strings.Contains(err.Error(), `"a, b, c"`) {
 				t.Errorf("got %v, want ErrInvalid and what is held", err)
 			}
 			if _, err := l.LockAll(NewContext(ctx, single), []string{"a", "x"}); !errors.Is(err, ErrInvalid) {

@@ -95,13 +95,15 @@ func TestAWaitForSeveralNamesThatEndsLeavesNothing(t *testing.T) {
 				}()
 				time.Sleep(time.Second)
 				if fl.holding("a6") != 3 || fl.holding("a8") != 0 {
-					t.Errorf("a6 is held on %d nodes and a8 on %d, want all before the taken one and none behind", fl.holding("a6"), fl.holding("a8"))
+					t.Errorf("a6 is held on %d nodes and a8 on %d, want all before the taken one and none behind",
+						fl.holding("a6"), fl.holding("a8"))
 				}
 				end(l, cancel)
 				err := <-failed
 				var q *QuorumError
-				if !errors.Is(err, ErrTaken) || !errors.Is(err, context.Canceled) && !errors.Is(err, ErrClosed) || !errors.As(err, &q) ||
-					q.Name != strings.Join(ten, ", ") || !strings.Contains(err.Error(), `"a7" taken by `+holder.Owner()) {
+				if !errors.Is(err, ErrTaken) || !errors.Is(err, context.Canceled) && !errors.Is(err, ErrClosed) ||
+					!errors.As(err, &q) || q.Name != strings.Join(ten, ", ") ||
+					!strings.Contains(err.Error(), `"a7" taken by `+holder.Owner()) {
 					t.Errorf("got %v, want who has a7", err)
 				}
 				settleNetwork()

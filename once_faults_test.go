@@ -30,7 +30,10 @@ func TestOnceMinorityWrites(t *testing.T) {
 		{"failed, seen", []string{"1 begun", "1 failed", "1 begun"}, "2 done, 2 done, 2 done", nil},
 		{"done, seen", []string{"1 done", "1 begun", "1 begun"}, "1 done, 1 done, 1 done", ErrDone},
 		{"done, the others lost it", []string{"", "1 done", ""}, "1 done, 1 done, 1 done", ErrDone},
-		{"the last run begun, seen", []string{"3 begun", "2 failed", "2 failed"}, "3 failed, 3 failed, 3 failed", ErrExhausted},
+		{
+			"the last run begun, seen", []string{"3 begun", "2 failed", "2 failed"},
+			"3 failed, 3 failed, 3 failed", ErrExhausted,
+		},
 		{"begun, not seen", []string{"", "", "1 begun: dead"}, "1 done, 1 done, -", nil},
 		{"done, not seen", []string{"", "", "1 done: dead"}, "1 done, 1 done, -", nil},
 		{"done, one node lacks it", []string{"1 done", "1 done", ""}, "1 done, 1 done, 1 done", ErrDone},
@@ -98,14 +101,20 @@ func TestOnceNodeFailuresDuringEachWrite(t *testing.T) {
 		{"a majority pauses before the run is written", func(fl *fleet) {
 			time.AfterFunc(2*ms, func() { fl.pause(2*time.Second, 0, 1, 2) })
 		}, nil, 1, nil, "1 done, 1 done, 1 done, 1 done, 1 done"},
-		{"a majority pauses before the success is written", nil, func(fl *fleet) { fl.pause(2*time.Second, 0, 1, 2) }, 1, nil, "1 done, 1 done, 1 done, 1 done, 1 done"},
+		{
+			"a majority pauses before the success is written", nil, func(fl *fleet) { fl.pause(2*time.Second, 0, 1, 2) },
+			1, nil, "1 done, 1 done, 1 done, 1 done, 1 done",
+		},
 		{"a majority is out of memory for a while", nil, func(fl *fleet) {
 			for _, n := range fl.nodes[:3] {
 				n.SetConfig("maxmemory", "1")
 				time.AfterFunc(5*time.Second, func() { n.SetConfig("maxmemory", "0") })
 			}
 		}, 1, nil, "1 done, 1 done, 1 done, 1 done, 1 done"},
-		{"a majority dies during the run", nil, func(fl *fleet) { fl.down(0, 1, 2) }, 1, ErrNoQuorum, "-, -, -, 1 done, 1 done"},
+		{
+			"a majority dies during the run", nil, func(fl *fleet) { fl.down(0, 1, 2) },
+			1, ErrNoQuorum, "-, -, -, 1 done, 1 done",
+		},
 		{"a majority dies before the run is written", func(fl *fleet) {
 			time.AfterFunc(2*ms, func() { fl.down(0, 1, 2) })
 		}, nil, 0, ErrNoQuorum, "-, -, -, 1 begun, 1 begun"},

@@ -97,7 +97,8 @@ func TestOnceFailuresAreCounted(t *testing.T) {
 			t.Errorf("got %v, want the job's error", err)
 		}
 		for _, l := range []*Locker{a, b} {
-			if err := l.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrExhausted) || !strings.Contains(err.Error(), "3 of 3 runs") {
+			if err := l.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrExhausted) ||
+				!strings.Contains(err.Error(), "3 of 3 runs") {
 				t.Errorf("got %v, want ErrExhausted", err)
 			}
 		}
@@ -185,7 +186,8 @@ func TestOnceAsksButOnceIfToldTo(t *testing.T) {
 			})
 			impatient, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			if err := b.Once(impatient, "job", mustNotRun(t)); !errors.Is(err, ErrTaken) || !errors.Is(err, context.DeadlineExceeded) {
+			if err := b.Once(impatient, "job", mustNotRun(t)); !errors.Is(err, ErrTaken) ||
+				!errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v, want ErrTaken and DeadlineExceeded", err)
 			}
 			return nil
@@ -340,7 +342,8 @@ func TestOnceReentrance(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		inside := func(ctx context.Context) error {
-			if err := l.Once(ctx, "job", mustNotRun(t)); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "inside a hold") {
+			if err := l.Once(ctx, "job", mustNotRun(t)); !errors.Is(err, ErrInvalid) ||
+				!strings.Contains(err.Error(), "inside a hold") {
 				t.Errorf("got %v, want ErrInvalid", err)
 			}
 			if err := l.Do(ctx, "job", func(context.Context) error { return nil }); err != nil {
@@ -382,12 +385,14 @@ func TestOnceOptions(t *testing.T) {
 			"-1 runs":                 {WithMaxRuns(-1)},
 			"only for New":            {WithPrefix("x")},
 		} {
-			if err := l.Once(t.Context(), "job", mustNotRun(t), opts...); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {
+			if err := l.Once(t.Context(), "job", mustNotRun(t), opts...); !errors.Is(err, ErrInvalid) ||
+				!strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want ErrInvalid with %q", err, want)
 			}
 		}
 		for _, o := range []Option{WithDoneTTL(time.Hour), WithMaxRuns(1)} {
-			if _, err := l.Lock(t.Context(), "job", o); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "only for New and Once") {
+			if _, err := l.Lock(t.Context(), "job", o); !errors.Is(err, ErrInvalid) ||
+				!strings.Contains(err.Error(), "only for New and Once") {
 				t.Errorf("Lock: got %v, want ErrInvalid", err)
 			}
 		}
@@ -406,7 +411,8 @@ func TestOnceAForeignKeyIsExplained(t *testing.T) {
 		fl.nodes[0].Do("SET", "redlock:once:job", "x")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := fl.locker("a").Once(ctx, "job", mustNotRun(t)); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), `says "x"`) {
+		if err := fl.locker("a").Once(ctx, "job", mustNotRun(t)); !errors.Is(err, ErrNoQuorum) ||
+			!strings.Contains(err.Error(), `says "x"`) {
 			t.Errorf("got %v", err)
 		}
 	})

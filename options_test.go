@@ -89,7 +89,8 @@ func TestJitter(t *testing.T) {
 
 // Options that are accepted leave something of the TTL to trust, and fit each other.
 func FuzzOptions(f *testing.F) {
-	f.Add(int64(10*time.Second), int64(250*time.Millisecond), int64(30*time.Second), int64(time.Minute), int64(2*time.Millisecond), 0.01)
+	f.Add(int64(10*time.Second), int64(250*time.Millisecond), int64(30*time.Second), int64(time.Minute),
+		int64(2*time.Millisecond), 0.01)
 	f.Add(int64(1), int64(-1), int64(0), int64(0), int64(1<<62), 1.0)
 	f.Add(int64(1<<62), int64(1), int64(1<<62), int64(1<<62), int64(0), 0.0)
 	f.Fuzz(func(t *testing.T, ttl, timeout, guard, retention, slack int64, factor float64) {

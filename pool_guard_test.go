@@ -41,7 +41,8 @@ func TestAMajorityThatForgetsDoesNotGrantTwice(t *testing.T) {
 					_ = second.Unlock(t.Context())
 					return
 				}
-				if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "n1:6379 abstained: restarted ") || !strings.Contains(err.Error(), "n0:6379") ||
+				if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "n1:6379 abstained: restarted ") ||
+					!strings.Contains(err.Error(), "n0:6379") ||
 					!strings.Contains(err.Error(), "without durable persistence; its vote counts in ") {
 					t.Errorf("got %v, want ErrNoQuorum that says who abstains and for how long", err)
 				}
@@ -89,7 +90,8 @@ func TestReconnectingCostsNoWait(t *testing.T) {
 			fl.net.Reset(link0("a", i))
 		}
 		time.Sleep(5 * time.Second)
-		if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "promoted") {
+		if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) ||
+			!strings.Contains(err.Error(), "promoted") {
 			t.Errorf("promoted: got %v", err)
 		}
 		time.Sleep(period)
@@ -115,7 +117,8 @@ func TestFlushIsNoticed(t *testing.T) {
 		time.Sleep(3*probeEvery + time.Second) // the one has noticed, and then the other
 		for name, l := range map[string]*Locker{"a": l, "late": late} {
 			settleNetwork() // the other's attempt is undone
-			if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "lost its data") {
+			if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) ||
+				!strings.Contains(err.Error(), "lost its data") {
 				t.Errorf("%s: got %v, want ErrNoQuorum that says why", name, err)
 			}
 		}
@@ -154,7 +157,8 @@ func TestADurableNodesOldFileGrantsNothing(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		for name, l := range map[string]*Locker{"knew the nodes": b, "has just met them": fl.locker("c")} {
-			if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "abstained: restarted ") {
+			if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) ||
+				!strings.Contains(err.Error(), "abstained: restarted ") {
 				t.Errorf("who %s: got %v, want ErrNoQuorum that says who abstains (the first hold: %v)", name, err, first.Err())
 			}
 			settleNetwork()
@@ -186,7 +190,8 @@ func TestDurableNodesCountForThoseWhoKnewThem(t *testing.T) {
 			}
 			for name, l := range map[string]*Locker{"does not know them": newcomer, "has not been told to": cautious} {
 				settleNetwork()
-				if _, err := l.TryLock(t.Context(), "one more"); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "nothing proves to this client") {
+				if _, err := l.TryLock(t.Context(), "one more"); !errors.Is(err, ErrNoQuorum) ||
+					!strings.Contains(err.Error(), "nothing proves to this client") {
 					t.Errorf("who %s: got %v", name, err)
 				}
 			}
@@ -223,8 +228,9 @@ func TestAClockThatIsSetRightMakesNoNodeOld(t *testing.T) {
 		for name, l := range map[string]*Locker{"was there": there, "comes later": fl.locker("late")} {
 			settleNetwork()
 			_, err := l.TryLock(t.Context(), "job")
-			if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "n0:6379 abstained: ") || !strings.Contains(err.Error(), "clock was set forward") &&
-				!strings.Contains(err.Error(), "its clock set forward") {
+			if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "n0:6379 abstained: ") ||
+				!strings.Contains(err.Error(), "clock was set forward") &&
+					!strings.Contains(err.Error(), "its clock set forward") {
 				t.Errorf("who %s: got %v, want n0 to abstain", name, err)
 			}
 		}
@@ -243,7 +249,8 @@ func TestAClockThatIsSetRightMakesNoNodeOld(t *testing.T) {
 func TestTTLsBeyondTheGuardAreRefused(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		if _, err := l.TryLock(t.Context(), "job", WithTTL(31*time.Second)); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "restart guard 30s") {
+		if _, err := l.TryLock(t.Context(), "job", WithTTL(31*time.Second)); !errors.Is(err, ErrInvalid) ||
+			!strings.Contains(err.Error(), "restart guard 30s") {
 			t.Errorf("got %v", err)
 		}
 		if _, err := l.TryLock(t.Context(), "job", WithTTL(30*time.Second)); err != nil {
@@ -265,7 +272,8 @@ func TestAnExtensionIsNotCountedWhereTheClockIsWrong(t *testing.T) {
 		time.Sleep(2 * probeEvery)
 		fl.nodes[0].Crash(true)
 		settleNetwork()
-		if err := k.Extend(t.Context()); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "n1:6379 abstained: its clock is ") {
+		if err := k.Extend(t.Context()); !errors.Is(err, ErrNoQuorum) ||
+			!strings.Contains(err.Error(), "n1:6379 abstained: its clock is ") {
 			t.Errorf("got %v, want ErrNoQuorum that says whose clock is wrong", err)
 		}
 		fl.nodes[0].Restart() // it has forgotten nothing, but may have
@@ -304,7 +312,8 @@ func TestAVoteThatWasAskedForTooEarlyDoesNotCount(t *testing.T) {
 		time.AfterFunc(75*ms, func() { // a probe finds that the period is over, and our answer is on its way still
 			l.nodes[0].guard.SetClock(0, false, 0)
 		})
-		if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "abstained") {
+		if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) ||
+			!strings.Contains(err.Error(), "abstained") {
 			t.Errorf("asked before, answered afterwards: got %v", err)
 		}
 		if _, err := l.TryLock(t.Context(), "job"); err != nil {
@@ -362,7 +371,8 @@ func TestUnfitNodesAreRefused(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, fl *fleet) {
 				c.spoil(fl)
 				_, err := fl.locker("a", c.opts...).TryLock(t.Context(), "job")
-				if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), c.want)) {
+				if c.want == "" && err != nil ||
+					c.want != "" && (!errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), c.want)) {
 					t.Errorf("got %v, want %q", err, c.want)
 				}
 			})
@@ -377,7 +387,8 @@ func TestWithoutNodeInfo(t *testing.T) {
 		}
 		l := fl.locker("a", WithoutNodeInfo())
 		other := fl.locker("b", WithoutNodeInfo())
-		if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "INFO is refused") {
+		if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) ||
+			!strings.Contains(err.Error(), "INFO is refused") {
 			t.Errorf("first met: got %v", err)
 		}
 		time.Sleep(period + time.Second)
@@ -414,7 +425,8 @@ func TestOneServerUnderTwoNames(t *testing.T) {
 		if err == nil {
 			_ = l.Close()
 		}
-		if !errors.Is(err, ErrInvalid) || !strings.Contains(fmt.Sprint(err), "alias:6379") || !strings.Contains(fmt.Sprint(err), "n0:6379") {
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(fmt.Sprint(err), "alias:6379") ||
+			!strings.Contains(fmt.Sprint(err), "n0:6379") {
 			t.Errorf("got %v, want ErrInvalid that names both", err)
 		}
 	})

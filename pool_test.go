@@ -101,7 +101,8 @@ func TestTwoRoundsTakeOneNodeTimeout(t *testing.T) {
 			fl.net.SetDelay(link0("a", i), sim.Down, sim.Delay{Min: 80 * ms, Max: 80 * ms})
 		}
 		within(t, 100*ms, "TryLock", func() {
-			if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) || errors.Is(err, context.DeadlineExceeded) {
+			if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) ||
+				errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v, want ErrNoQuorum and no deadline of the caller's", err)
 			}
 		})

@@ -125,7 +125,8 @@ func TestWhoseDeadlineItWas(t *testing.T) {
 		cause := errors.New("shutting down")
 		stopped, stop := context.WithCancelCause(t.Context())
 		time.AfterFunc(100*ms, func() { stop(cause) })
-		if _, err = l.Lock(stopped, "job"); !errors.Is(err, context.Canceled) || !errors.Is(err, cause) || !errors.Is(err, ErrTaken) {
+		if _, err = l.Lock(stopped, "job"); !errors.Is(err, context.Canceled) || !errors.Is(err, cause) ||
+			!errors.Is(err, ErrTaken) {
 			t.Errorf("cancelled: got %v, want Canceled, its cause and ErrTaken", err)
 		}
 		if err := other.Unlock(t.Context()); err != nil {
@@ -235,7 +236,9 @@ func TestAMajorityThatComesTooLateIsNoHold(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithTTL(500*ms), WithNodeTimeout(2*time.Second))
 		fl.net.SetDelay(sim.Link{}, sim.Down, sim.Delay{Min: 600 * ms, Max: 600 * ms})
-		for what, lock := range map[string]func(context.Context, string, ...Option) (*Lock, error){"Lock": l.Lock, "TryLock": l.TryLock} {
+		for what, lock := range map[string]func(context.Context, string, ...Option) (*Lock, error){
+			"Lock": l.Lock, "TryLock": l.TryLock,
+		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			if k, err := lock(ctx, "job"); !errors.Is(err, ErrNoQuorum) {
 				t.Errorf("%s: got %+v, %v, want ErrNoQuorum", what, k, err)

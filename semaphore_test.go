@@ -265,7 +265,8 @@ func TestAcquireEndsWithItsContextAndLeavesNothing(t *testing.T) {
 			t.Errorf("on the nodes are %v, want the two slots", got)
 		}
 		begun := time.Now()
-		if _, err := all[2].Acquire(t.Context(), WithMaxAttempts(3)); !errors.Is(err, ErrTaken) || time.Since(begun) > time.Second {
+		if _, err := all[2].Acquire(t.Context(), WithMaxAttempts(3)); !errors.Is(err, ErrTaken) ||
+			time.Since(begun) > time.Second {
 			t.Errorf("three attempts: got %v after %v", err, time.Since(begun))
 		}
 		if _, err := all[2].Acquire(ctx); !errors.Is(err, context.DeadlineExceeded) {

@@ -31,8 +31,8 @@ func TestNodes(t *testing.T) {
 				t.Errorf("node %d: got %+v, want %q", i, got[i], want)
 			}
 		}
-		if n := got[0]; !n.Connected || n.Product != "Redis" || n.Version == "" || n.Role != "master" || n.Uptime < time.Hour ||
-			n.Persistence != "none" || n.EvictionPolicy != "noeviction" || n.RoundTrip <= 0 {
+		if n := got[0]; !n.Connected || n.Product != "Redis" || n.Version == "" || n.Role != "master" ||
+			n.Uptime < time.Hour || n.Persistence != "none" || n.EvictionPolicy != "noeviction" || n.RoundTrip <= 0 {
 			t.Errorf("got %+v", n)
 		}
 		if off := got[3].ClockOffset; off < 490*ms || off > 510*ms {

@@ -98,7 +98,9 @@ func TestTheSlowerOfTwoClocksIsNotTheTime(t *testing.T) {
 
 // A node whose clock is behind keeps tokens for longer, but not for as long as it is behind.
 func TestANodesClockDelaysDropping(t *testing.T) {
-	for behind, want := range map[time.Duration]time.Duration{0: time.Minute, 10 * time.Minute: 11 * time.Minute, 24 * time.Hour: time.Hour + time.Minute} {
+	for behind, want := range map[time.Duration]time.Duration{
+		0: time.Minute, 10 * time.Minute: 11 * time.Minute, 24 * time.Hour: time.Hour + time.Minute,
+	} {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			l := fl.locker("a")
 			must(0, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)

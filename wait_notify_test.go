@@ -158,15 +158,18 @@ func TestAMessageOfANodeThatAbstainsAbstains(t *testing.T) {
 
 // A message that names a waiter is a vote for it; any other one is nothing.
 func FuzzHear(f *testing.F) {
-	l, err := New([]string{"redis://a", "redis://b", "redis://c"}, WithDialer(func(context.Context, string, string) (net.Conn, error) {
-		return nil, errors.New("nobody is there")
-	}), WithRestartGuard(0), WithNodeTimeout(time.Millisecond))
+	nobody := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("nobody is there") }
+	l, err := New([]string{"redis://a", "redis://b", "redis://c"}, WithDialer(nobody), WithRestartGuard(0),
+		WithNodeTimeout(time.Millisecond))
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { _ = l.Close() })
 	w := l.newWaiter(wanted{op: "lock", name: "job", key: "job"}, l.opts, 0)
-	for _, seed := range []string{"", "  ", w.owner + "  job", w.owner + " 1766620800172208 job", w.owner + " 1.7e15 a name", w.owner + " nan job", uuid.NewString() + "  job"} {
+	for _, seed := range []string{
+		"", "  ", w.owner + "  job", w.owner + " 1766620800172208 job", w.owner + " 1.7e15 a name",
+		w.owner + " nan job", uuid.NewString() + "  job",
+	} {
 		f.Add(strings.Replace(seed, w.owner, "me", 1))
 	}
 	f.Fuzz(func(t *testing.T, message string) {

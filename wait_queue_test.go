@@ -371,7 +371,8 @@ func TestOwnersStandInTheOrderOfTime(t *testing.T) {
 			t.Fatalf("%s after %s", text, last)
 		}
 		last = text[:18]
-		if at := time.UnixMilli(0).Add(time.Duration(micros) * time.Microsecond); time.Unix(id.Time().UnixTime()).Sub(at).Abs() > time.Second {
+		at := time.UnixMilli(0).Add(time.Duration(micros) * time.Microsecond)
+		if time.Unix(id.Time().UnixTime()).Sub(at).Abs() > time.Second {
 			t.Fatalf("%s tells another time", id)
 		}
 	}
@@ -391,7 +392,8 @@ func TestATokenTooFarAheadIsNoQuorumForAWaiter(t *testing.T) {
 		})
 		for _, ask := range []func(context.Context, string, ...Option) (*Lock, error){b.Lock, a.TryLock} {
 			_, err := ask(t.Context(), "job")
-			if !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrTaken) || !strings.Contains(fmt.Sprint(err), "a node knows a token") {
+			if !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrTaken) ||
+				!strings.Contains(fmt.Sprint(err), "a node knows a token") {
 				t.Errorf("got %v, want ErrNoQuorum for a token that is too far ahead", err)
 			}
 		}
@@ -413,7 +415,8 @@ func TestALongWaitsTokenIsRenewed(t *testing.T) {
 		began := b.tokens.time(b.opts.clock.now())
 		after := must(b.Lock(t.Context(), "job"))(t)
 		if age := b.tokens.time(b.opts.clock.now()) - after.Token(); age > (wait / 2).Microseconds() {
-			t.Errorf("the token is %d µs old, which is when the wait began (%d µs ago)", age, b.tokens.time(b.opts.clock.now())-began)
+			t.Errorf("the token is %d µs old, which is when the wait began (%d µs ago)",
+				age, b.tokens.time(b.opts.clock.now())-began)
 		}
 		for _, n := range fl.nodes[:2] {
 			if known := fmt.Sprint(n.Do("ZSCORE", tokensName, "job")); known != fmt.Sprint(after.Token()) {
@@ -520,7 +523,8 @@ func TestWaitersLeaveForeignKeysAlone(t *testing.T) {
 					}
 					for range 2 {
 						err := <-failed
-						if !errors.Is(err, ErrTaken) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "not a string") {
+						if !errors.Is(err, ErrTaken) || !errors.Is(err, context.DeadlineExceeded) ||
+							!strings.Contains(err.Error(), "not a string") {
 							t.Errorf("got %v, want ErrTaken because the key is not a string", err)
 						}
 					}
