@@ -142,7 +142,8 @@ func Leftovers(nodes []*Node, allowed func(key string) bool) []Violation {
 	for _, n := range nodes {
 		for _, k := range n.Keys() {
 			if !allowed(k) {
-				found = append(found, Violation{"clean", fmt.Sprintf("%s still has %q = %v, PTTL %v", n.Addr(), k, n.Do("GET", k), n.Do("PTTL", k))})
+				text := fmt.Sprintf("%s still has %q = %v, PTTL %v", n.Addr(), k, n.Do("GET", k), n.Do("PTTL", k))
+				found = append(found, Violation{"clean", text})
 			}
 		}
 	}

@@ -139,5 +139,6 @@ func cmdConfig(x *call) any {
 		clear(x.calls)
 		return OK
 	}
-	return Error(fmt.Sprintf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try CONFIG HELP.", x.args[1]))
+	return Error(fmt.Sprintf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try CONFIG HELP.",
+		x.args[1]))
 }

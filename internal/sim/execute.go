@@ -125,8 +125,8 @@ func (x *call) refuse(name string, flags flag, script bool) Error {
 	case flags&flagWrite != 0 && x.master != "":
 		return errReadOnly
 	case !script && len(x.client.subs) > 0 && flags&flagSub == 0:
-		return Error(fmt.Sprintf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed "+
-			"in this context", name))
+		return Error(fmt.Sprintf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET "+
+			"are allowed in this context", name))
 	case x.noMaster && x.master != "" && flags&flagStale == 0:
 		return errNoMaster
 	case x.loading && flags&flagLoading == 0:

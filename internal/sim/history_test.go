@@ -21,6 +21,7 @@ func TestCheck(t *testing.T) {
 		}
 		return h
 	}
+	emptied := func(ms int) Assume { return Assume{Emptied: []time.Time{at(ms)}} }
 	cases := []struct {
 		name   string
 		holds  holds
@@ -32,19 +33,23 @@ func TestCheck(t *testing.T) {
 		{"granted at the instant of expiry", holds{hold(1, 0, 1, 10, 0), hold(2, 4, 10, 16, 0)}, Assume{Clocks: true}, ""},
 		{"overlap", holds{hold(1, 0, 1, 10, 0), hold(2, 4, 6, 16, 0)}, Assume{Clocks: true}, "exclusion"},
 		{"overlap with broken clocks", holds{hold(1, 0, 1, 10, 0), hold(2, 4, 6, 16, 0)}, Assume{}, ""},
-		{"overlap with one before last", holds{hold(1, 0, 1, 30, 0), hold(2, 2, 3, 4, 0), hold(3, 5, 6, 16, 0)}, Assume{Clocks: true}, "exclusion exclusion"},
+		{"overlap with one before last", holds{hold(1, 0, 1, 30, 0), hold(2, 2, 3, 4, 0), hold(3, 5, 6, 16, 0)},
+			Assume{Clocks: true}, "exclusion exclusion"},
 		{"same token", holds{hold(1, 0, 1, 10, 0), hold(1, 0, 11, 16, 0)}, Assume{}, "uniqueness"},
 		{"same token, ordered", holds{hold(1, 0, 1, 10, 0), hold(1, 10, 11, 16, 0)}, Assume{}, "uniqueness order"},
 		{"smaller token", holds{hold(2, 0, 1, 10, 0), hold(1, 2, 11, 16, 0)}, Assume{}, "order"},
-		{"smaller token, asked for before the other was granted", holds{hold(2, 0, 5, 10, 0), hold(1, 4, 11, 16, 0)}, Assume{}, ""},
+		{"smaller token, asked for before the other was granted", holds{hold(2, 0, 5, 10, 0), hold(1, 4, 11, 16, 0)},
+			Assume{}, ""},
 		{"the same with good clocks", holds{hold(2, 0, 5, 10, 0), hold(1, 4, 11, 16, 0)}, Assume{Clocks: true}, "order"},
-		{"smaller than one before last", holds{hold(5, 0, 1, 2, 0), hold(7, 2, 3, 4, 0), hold(6, 5, 6, 7, 0)}, Assume{}, "order"},
-		{"smaller token, a node emptied in between", holds{hold(2, 0, 1, 10, 0), hold(1, 4, 6, 16, 0)}, Assume{Emptied: []time.Time{at(3)}}, ""},
-		{"a node emptied before both", holds{hold(2, 2, 3, 10, 0), hold(1, 4, 6, 16, 0)}, Assume{Emptied: []time.Time{at(1)}}, "order"},
-		{"a node emptied after both", holds{hold(2, 2, 3, 10, 0), hold(1, 4, 6, 16, 0)}, Assume{Emptied: []time.Time{at(7)}}, "order"},
-		{"a node emptied, far apart", holds{hold(2, 0, 1, 10, 0), hold(1, 16000, 16001, 16010, 0)}, Assume{Emptied: []time.Time{at(3)}}, "order"},
-		{"one of two excused", holds{hold(5, 0, 1, 2, 0), hold(4, 4, 5, 6, 0), hold(3, 7, 8, 9, 0)}, Assume{Emptied: []time.Time{at(3)}}, "order"},
-		{"same token, a node emptied in between", holds{hold(1, 0, 1, 10, 0), hold(1, 4, 6, 16, 0)}, Assume{Emptied: []time.Time{at(3)}}, "uniqueness"},
+		{"smaller than one before last", holds{hold(5, 0, 1, 2, 0), hold(7, 2, 3, 4, 0), hold(6, 5, 6, 7, 0)},
+			Assume{}, "order"},
+		{"smaller token, a node emptied in between", holds{hold(2, 0, 1, 10, 0), hold(1, 4, 6, 16, 0)}, emptied(3), ""},
+		{"a node emptied before both", holds{hold(2, 2, 3, 10, 0), hold(1, 4, 6, 16, 0)}, emptied(1), "order"},
+		{"a node emptied after both", holds{hold(2, 2, 3, 10, 0), hold(1, 4, 6, 16, 0)}, emptied(7), "order"},
+		{"a node emptied, far apart", holds{hold(2, 0, 1, 10, 0), hold(1, 16000, 16001, 16010, 0)}, emptied(3), "order"},
+		{"one of two excused", holds{hold(5, 0, 1, 2, 0), hold(4, 4, 5, 6, 0), hold(3, 7, 8, 9, 0)}, emptied(3), "order"},
+		{"same token, a node emptied in between", holds{hold(1, 0, 1, 10, 0), hold(1, 4, 6, 16, 0)},
+			emptied(3), "uniqueness"},
 		{"no tokens", holds{hold(0, 0, 1, 2, 0), hold(0, 2, 3, 4, 0)}, Assume{Clocks: true, Unfenced: true}, ""},
 	}
 	for _, tc := range cases {
@@ -81,8 +86,14 @@ func TestHonesty(t *testing.T) {
 		{"extended after loss", func(h *History, x *Hold) { h.Done(x); h.Extended(x, time.Now().Add(time.Minute)) }, true},
 		{"extended into the past", func(h *History, x *Hold) { h.Extended(x, time.Now()) }, true},
 		{"unlocked in time", func(h *History, x *Hold) { h.Releasing(x); h.Unlocked(x, time.Now(), nil) }, false},
-		{"unlocked too late", func(h *History, x *Hold) { time.Sleep(10 * time.Second); h.Unlocked(x, time.Now(), nil) }, true},
-		{"unlock said lost", func(h *History, x *Hold) { time.Sleep(time.Minute); h.Unlocked(x, time.Now(), errors.New("lost")) }, false},
+		{"unlocked too late", func(h *History, x *Hold) {
+			time.Sleep(10 * time.Second)
+			h.Unlocked(x, time.Now(), nil)
+		}, true},
+		{"unlock said lost", func(h *History, x *Hold) {
+			time.Sleep(time.Minute)
+			h.Unlocked(x, time.Now(), errors.New("lost"))
+		}, false},
 	}
 	for _, tc := range cases {
 		synctest.Test(t, func(t *testing.T) {
@@ -105,7 +116,8 @@ func TestCheckAgainstPairs(t *testing.T) {
 		for i := range 1 + r.IntN(6) {
 			start := r.IntN(30)
 			granted := start + r.IntN(4)
-			x := &Hold{Name: "n", Token: int64(r.IntN(12)), Start: at(start), Granted: at(granted), Until: at(granted + 1 + r.IntN(8)), id: i}
+			x := &Hold{Name: "n", Token: int64(r.IntN(12)), Start: at(start), Granted: at(granted),
+				Until: at(granted + 1 + r.IntN(8)), id: i}
 			h.holds = append(h.holds, x)
 		}
 		want := false

@@ -60,8 +60,9 @@ var infoSections = []struct {
 	{"commandstats", func(x *call) string {
 		pairs := []any{}
 		for _, c := range slices.Sorted(maps.Keys(x.calls)) {
-			pairs = append(pairs, "cmdstat_"+c, fmt.Sprintf("calls=%d,usec=%d,usec_per_call=1.00,rejected_calls=0,failed_calls=0",
-				x.calls[c], x.calls[c]))
+			n := x.calls[c]
+			stat := fmt.Sprintf("calls=%d,usec=%d,usec_per_call=1.00,rejected_calls=0,failed_calls=0", n, n)
+			pairs = append(pairs, "cmdstat_"+c, stat)
 		}
 		return lines("# Commandstats", pairs...)
 	}},
@@ -71,8 +72,9 @@ func infoServer(x *call) string {
 	now := x.clock.now()
 	_, port, _ := net.SplitHostPort(x.addr)
 	up := now.Unix() - x.started.Unix() // a difference of whole seconds, hence up to 1 s wrong either way, as Redis's is
-	return lines("# Server", "redis_version", version, "redis_mode", "standalone", "os", "Linux", "arch_bits", 64, "process_id", x.lives,
-		"run_id", x.runID, "tcp_port", port, "server_time_usec", now.UnixMicro(), "uptime_in_seconds", up, "uptime_in_days", up/86400)
+	return lines("# Server", "redis_version", version, "redis_mode", "standalone", "os", "Linux", "arch_bits", 64,
+		"process_id", x.lives, "run_id", x.runID, "tcp_port", port, "server_time_usec", now.UnixMicro(),
+		"uptime_in_seconds", up, "uptime_in_days", up/86400)
 }
 
 func infoReplication(x *call) string {
@@ -85,7 +87,8 @@ func infoReplication(x *call) string {
 		}
 		fields = append(fields, "master_host", host, "master_port", port, "master_link_status", link)
 	}
-	fields = append(fields, "connected_slaves", 0, "master_replid", x.replID, "master_replid2", x.replID2, "master_repl_offset", 0)
+	fields = append(fields, "connected_slaves", 0, "master_replid", x.replID, "master_replid2", x.replID2,
+		"master_repl_offset", 0)
 	return lines("# Replication", fields...)
 }
 

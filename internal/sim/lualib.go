@@ -13,13 +13,20 @@ func (in *interpreter) openLibs() {
 	for _, lib := range []struct {
 		name string
 		open lua.LGFunction
-	}{{lua.BaseLibName, lua.OpenBase}, {lua.TabLibName, lua.OpenTable}, {lua.StringLibName, lua.OpenString}, {lua.MathLibName, lua.OpenMath}} {
+	}{
+		{lua.BaseLibName, lua.OpenBase},
+		{lua.TabLibName, lua.OpenTable},
+		{lua.StringLibName, lua.OpenString},
+		{lua.MathLibName, lua.OpenMath},
+	} {
 		l.Push(l.NewFunction(lib.open))
 		l.Push(lua.LString(lib.name))
 		l.Call(1, 0)
 	}
 	g := l.G.Global
-	for _, name := range []string{"dofile", "loadfile", "print", "require", "module", "newproxy", "_printregs", "collectgarbage", "getfenv", "setfenv"} {
+	for _, name := range []string{
+		"dofile", "loadfile", "print", "require", "module", "newproxy", "_printregs", "collectgarbage", "getfenv", "setfenv",
+	} {
 		g.RawSetString(name, lua.LNil)
 	}
 	for _, name := range []string{"random", "randomseed"} {

@@ -95,7 +95,8 @@ func TestRedigoPipelineAnswersInOrder(t *testing.T) {
 func TestRedigoScripts(t *testing.T) {
 	inBubble(t, func(w world) {
 		c := w.dial()
-		release := redis.NewScript(1, `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
+		release := redis.NewScript(1,
+			`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
 		w.do(c, "OK", "SET", "name", "alice")
 		w.do(c, "-NOSCRIPT No matching script. Please use EVAL.", "EVALSHA", release.Hash(), 1, "name", "bob")
 		if err := release.Load(c); err != nil {
@@ -192,8 +193,10 @@ func TestRefusals(t *testing.T) {
 		cmd  []any
 	}{
 		{func(n *Node) { n.SetPassword("p") }, "NOAUTH Authentication required.", []any{"GET", "k"}},
-		{func(n *Node) { n.Demote("n1:6379") }, "READONLY You can't write against a read only replica.", []any{"SET", "k", "v"}},
-		{func(n *Node) { n.SetConfig("maxmemory", "1") }, "OOM command not allowed when used memory > 'maxmemory'.", []any{"SET", "k", "v"}},
+		{func(n *Node) { n.Demote("n1:6379") }, "READONLY You can't write against a read only replica.",
+			[]any{"SET", "k", "v"}},
+		{func(n *Node) { n.SetConfig("maxmemory", "1") }, "OOM command not allowed when used memory > 'maxmemory'.",
+			[]any{"SET", "k", "v"}},
 		{func(n *Node) { n.SetLoading(true) }, "LOADING Redis is loading the dataset in memory", []any{"GET", "k"}},
 		{func(n *Node) { n.Demote("n1:6379"); n.LoseMaster(true) }, string(errNoMaster), []any{"GET", "k"}},
 		{func(n *Node) { n.Deny("INFO") }, "NOPERM this user has no permissions to run the 'info' command", []any{"INFO"}},

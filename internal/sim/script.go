@@ -76,5 +76,6 @@ func cmdScript(x *call) any {
 	case sub == "kill":
 		return Error("NOTBUSY No scripts in execution right now.")
 	}
-	return Error(fmt.Sprintf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try SCRIPT HELP.", x.args[1]))
+	return Error(fmt.Sprintf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try SCRIPT HELP.",
+		x.args[1]))
 }

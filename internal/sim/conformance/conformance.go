@@ -46,7 +46,7 @@ type Case struct {
 	Given string        // commands divided by "; " that make the state
 	Heard string        // a channel that another connection has subscribed to
 	After time.Duration // lets so much time pass between Given and Do
-	Do    string        // the command in question; "@release name | alice": a script by name, its keys, a bar, its arguments
+	Do    string        // the command in question; "@release name | alice": a script, its keys, a bar, its arguments
 	Want  any           // the reply: int, string (bulk), Status, nil, []any of these, Err, TTL, Any
 	Left  string        // all that is left, as State writes it; times to live are exact to a second, rounded up
 }

@@ -33,12 +33,14 @@ func (w *world) aftermath(back time.Duration) {
 	w.handedOn()
 	w.late()
 	w.contest()
-	w.progress(w.clients[0], contested, w.clients[0].locker.Load().TryLock) // the last: Close is to wait for what it undoes
+	// The last: Close is to wait for what it undoes.
+	w.progress(w.clients[0], contested, w.clients[0].locker.Load().TryLock)
 	for _, c := range w.clients {
 		_ = c.locker.Load().Close()
 	}
 	w.leftovers("after Close, without faults")
-	w.result.Violations = append(w.result.Violations, w.history.Check(sim.Assume{Clocks: w.scenario.Sound, Emptied: w.emptied})...)
+	w.result.Violations = append(w.result.Violations,
+		w.history.Check(sim.Assume{Clocks: w.scenario.Sound, Emptied: w.emptied})...)
 	w.admitted()
 	w.checkRead()
 	switch {
@@ -116,7 +118,7 @@ func (w *world) leftovers(when string) {
 }
 
 // progress: a free name is acquired within one attempt of its only contender, when all nodes are in order.
-func (w *world) progress(c *client, name string, try func(context.Context, string, ...redlock.Option) (*redlock.Lock, error)) {
+func (w *world) progress(c *client, name string, try lockCall) {
 	lock, err := try(context.Background(), name)
 	if err != nil {
 		w.blame("progress", "%s could not lock the free name %s after the faults: %v", c.name, name, err)

@@ -20,15 +20,24 @@ type way struct {
 }
 
 var (
-	toLock = way{"Lock", func(ctx context.Context, l *redlock.Locker, opts ...redlock.Option) (*redlock.Lock, error) {
-		return l.Lock(ctx, contested, opts...)
-	}}
-	toRLock = way{"RLock", func(ctx context.Context, l *redlock.Locker, opts ...redlock.Option) (*redlock.Lock, error) {
-		return l.RWMutex(contested).RLock(ctx, opts...)
-	}}
-	toAcquire = way{"Acquire", func(ctx context.Context, l *redlock.Locker, opts ...redlock.Option) (*redlock.Lock, error) {
-		return l.Semaphore(contested, 1).Acquire(ctx, opts...)
-	}}
+	toLock = way{
+		name: "Lock",
+		wait: func(ctx context.Context, l *redlock.Locker, opts ...redlock.Option) (*redlock.Lock, error) {
+			return l.Lock(ctx, contested, opts...)
+		},
+	}
+	toRLock = way{
+		name: "RLock",
+		wait: func(ctx context.Context, l *redlock.Locker, opts ...redlock.Option) (*redlock.Lock, error) {
+			return l.RWMutex(contested).RLock(ctx, opts...)
+		},
+	}
+	toAcquire = way{
+		name: "Acquire",
+		wait: func(ctx context.Context, l *redlock.Locker, opts ...redlock.Option) (*redlock.Lock, error) {
+			return l.Semaphore(contested, 1).Acquire(ctx, opts...)
+		},
+	}
 )
 
 // limited has somebody wait for longer than it may then hold what it waits for. It must get that, and somebody else
@@ -124,7 +133,8 @@ func (w *world) await(how way, c *client, after time.Duration, opts ...redlock.O
 	defer cancel()
 	lock, err := how.wait(ctx, c.locker.Load(), opts...)
 	if err != nil {
-		w.blame("progress", "%s of %s got nothing within %v after the faults, for what was free after %v: %v", how.name, c.name, patience, after, err)
+		w.blame("progress", "%s of %s got nothing within %v after the faults, for what was free after %v: %v",
+			how.name, c.name, patience, after, err)
 		return nil
 	}
 	return lock

@@ -203,8 +203,11 @@ func (w *worker) has(verb string, wanted []string, lock *redlock.Lock, reads boo
 	<-watched
 }
 
+// lockCall is Lock or TryLock, or what is called in its place.
+type lockCall func(ctx context.Context, name string, opts ...redlock.Option) (*redlock.Lock, error)
+
 // toAdmit returns what is called in place of Lock or TryLock where several are admitted.
-func (w *worker) toAdmit(locker *redlock.Locker, verb string) func(context.Context, string, ...redlock.Option) (*redlock.Lock, error) {
+func (w *worker) toAdmit(locker *redlock.Locker, verb string) lockCall {
 	return func(ctx context.Context, name string, opts ...redlock.Option) (*redlock.Lock, error) {
 		if verb == "TryLock" {
 			return w.semaphore(locker, name).TryAcquire(ctx, opts...)
@@ -214,7 +217,7 @@ func (w *worker) toAdmit(locker *redlock.Locker, verb string) func(context.Conte
 }
 
 // toRead returns what a reader calls in place of Lock or TryLock.
-func toRead(locker *redlock.Locker, verb string) func(context.Context, string, ...redlock.Option) (*redlock.Lock, error) {
+func toRead(locker *redlock.Locker, verb string) lockCall {
 	return func(ctx context.Context, name string, opts ...redlock.Option) (*redlock.Lock, error) {
 		if verb == "TryLock" {
 			return locker.RWMutex(name).TryRLock(ctx, opts...)

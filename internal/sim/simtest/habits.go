@@ -56,6 +56,8 @@ func (h Habits) String() string {
 	if h.Async {
 		unlocks = ", unlocks not waited for"
 	}
-	return fmt.Sprintf("%.0f %% try, %.0f %% once, %.0f %% read, %.0f %% several, %.0f %% renew, %.0f %% extend, %.0f %% last, %.0f %% limited, %.0f %% handed on, holds of %v, rests up to %v%s",
-		100*h.Try, 100*h.Once, 100*h.Read, 100*h.Several, 100*h.Renew, 100*h.Extend, 100*h.Last, 100*h.Limit, 100*h.Hand, h.Stay, h.Rest, unlocks)
+	return fmt.Sprintf("%.0f %% try, %.0f %% once, %.0f %% read, %.0f %% several, %.0f %% renew, %.0f %% extend, "+
+		"%.0f %% last, %.0f %% limited, %.0f %% handed on, holds of %v, rests up to %v%s",
+		100*h.Try, 100*h.Once, 100*h.Read, 100*h.Several, 100*h.Renew, 100*h.Extend,
+		100*h.Last, 100*h.Limit, 100*h.Hand, h.Stay, h.Rest, unlocks)
 }

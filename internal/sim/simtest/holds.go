@@ -106,7 +106,8 @@ func (w *worker) end(lock *redlock.Lock, hold holds) {
 		w.blame("bounded", "%s: Unlock took %v, the node timeout is %v", w.label, took, w.scenario.Timeout)
 	}
 	if lock.Until().Before(until) {
-		w.blame("honesty", "%s: Unlock of token %d has moved the end of the hold from %v to %v", w.label, lock.Token(), since(until), since(lock.Until()))
+		w.blame("honesty", "%s: Unlock of token %d has moved the end of the hold from %v to %v",
+			w.label, lock.Token(), since(until), since(lock.Until()))
 	}
 	if lock.Err() == nil {
 		w.blame("honesty", "%s: Err is nil after Unlock of token %d", w.label, lock.Token())

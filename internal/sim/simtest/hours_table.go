@@ -69,7 +69,8 @@ func (w *Hours) Print(out io.Writer) error {
 		for _, r := range h.Runs {
 			runs = append(runs, fmt.Sprintf("%s %s (%s)", r.Process, r.How, r.Ended.Sub(r.Begun).Truncate(time.Second)))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\n", h.Name, outcome, strings.Join(told, ", "), h.Restarts, strings.Join(runs, ", "))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\n", h.Name, outcome, strings.Join(told, ", "), h.Restarts,
+			strings.Join(runs, ", "))
 	}
 	return t.Flush()
 }

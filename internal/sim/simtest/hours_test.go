@@ -25,12 +25,14 @@ func TestTheJobOfTheHour(t *testing.T) {
 		t.Fatal(err)
 	}
 	done, exhausted, runs := w.Totals()
-	t.Logf("\n%s\nseed %d: %d jobs done, %d exhausted; runs: %v; %d restarts of nodes, empty", table.String(), w.Seed, done, exhausted, runs, w.Restarts)
+	t.Logf("\n%s\nseed %d: %d jobs done, %d exhausted; runs: %v; %d restarts of nodes, empty",
+		table.String(), w.Seed, done, exhausted, runs, w.Restarts)
 	for _, v := range w.Violations {
 		t.Error(v)
 	}
 	// A table in which nothing happens proves nothing.
-	if h := *hours; done+exhausted != h || done < h*30/72 || exhausted < h*3/72 || runs["crashed"] < h*10/72 || h >= 72 && runs["crashed after its work"] < 1 || w.Restarts < h*200/72 {
+	if h := *hours; done+exhausted != h || done < h*30/72 || exhausted < h*3/72 || runs["crashed"] < h*10/72 ||
+		h >= 72 && runs["crashed after its work"] < 1 || w.Restarts < h*200/72 {
 		t.Error("too little happened, or too much")
 	}
 }

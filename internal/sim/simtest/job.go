@@ -50,7 +50,9 @@ const (
 )
 
 func (t told) String() string {
-	return [...]string{"nothing", "that it succeeded", "that it failed", "that nobody knows", "that it is done", "that it is exhausted"}[t]
+	return [...]string{
+		"nothing", "that it succeeded", "that it failed", "that nobody knows", "that it is done", "that it is exhausted",
+	}[t]
 }
 
 func (c *jobCall) String() string {
@@ -113,7 +115,8 @@ func (b *book) check(blame func(invariant, format string, args ...any)) {
 				late++
 			}
 		}
-		said := fmt.Sprintf("%s: %d runs, %d succeeded; others were told %d times that it is done, %d times that it is exhausted", name, runs, count[toldSucceeded], count[toldDone], count[toldExhausted])
+		said := fmt.Sprintf("%s: %d runs, %d succeeded; others were told %d times that it is done, "+
+			"%d times that it is exhausted", name, runs, count[toldSucceeded], count[toldDone], count[toldExhausted])
 		switch {
 		case runs > jobRuns:
 			blame("runs", "%s: more than may be", said)
@@ -144,7 +147,8 @@ func (b *book) checkForgotten(doneTTL time.Duration, blame func(invariant, forma
 				known = append(known, c)
 			case toldDone:
 				for _, r := range calls {
-					if r.worked && r.told != toldFailed && !r.ended.After(c.returned) && !c.asked.After(r.returned.Add(doneTTL+apart)) {
+					if r.worked && r.told != toldFailed && !r.ended.After(c.returned) &&
+						!c.asked.After(r.returned.Add(doneTTL+apart)) {
 						known = append(known, r)
 					}
 				}
@@ -201,7 +205,8 @@ func (w *world) checkRead() {
 				}
 			}
 			if len(read) <= len(w.nodes)/2 {
-				w.blame("unread", "%s: %v, token %d, after it had read from %d nodes that knew of this token", name, c, c.token, len(read))
+				w.blame("unread", "%s: %v, token %d, after it had read from %d nodes that knew of this token",
+					name, c, c.token, len(read))
 			}
 		}
 	}
@@ -293,7 +298,8 @@ func (w *worker) job() {
 	if w.scenario.forgetsJobs() {
 		name = "job"
 	}
-	opts := []redlock.Option{redlock.WithBackoff(w.backoff), redlock.WithMaxRuns(jobRuns), redlock.WithDoneTTL(w.scenario.DoneTTL)}
+	opts := []redlock.Option{redlock.WithBackoff(w.backoff), redlock.WithMaxRuns(jobRuns),
+		redlock.WithDoneTTL(w.scenario.DoneTTL)}
 	if !w.inclined(w.scenario.Habits.Renew) {
 		opts = append(opts, redlock.WithoutRenewal())
 	}
@@ -352,7 +358,8 @@ var errWork = errors.New("failed")
 
 // work is a run. It may ignore that its hold has ended, may fail, and its client may be killed under it.
 func (w *worker) work(ctx context.Context, call *jobCall, lock *redlock.Lock, hold *sim.Hold) error {
-	stay := time.NewTimer(min(time.Duration(w.r.ExpFloat64()*float64(w.scenario.Habits.Stay)), 4*w.scenario.TTL) + time.Duration(w.r.IntN(1000)))
+	stay := time.NewTimer(min(time.Duration(w.r.ExpFloat64()*float64(w.scenario.Habits.Stay)), 4*w.scenario.TTL) +
+		time.Duration(w.r.IntN(1000)))
 	defer stay.Stop()
 	ended := ctx.Done()
 	if w.r.IntN(3) == 0 {

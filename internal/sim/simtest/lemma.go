@@ -31,10 +31,11 @@ import (
 // shape says where in a script's arguments for each lock the owner and the token stand, and how many there are.
 type shape struct {
 	name                string
-	width, owner, token int  // -1 for none
-	once                bool // they are for all locks of one who asks; behind them stands how many locks, and how many more arguments
-	columns             bool // all owners first, then for each lock the token and the key, then TTLs
-	undo                bool // lets go: see undo.go
+	width, owner, token int // -1 for none
+	// They are for all locks of one who asks; behind them stands how many locks, and how many more arguments.
+	once    bool
+	columns bool // all owners first, then for each lock the token and the key, then TTLs
+	undo    bool // lets go: see undo.go
 }
 
 // shapes are the scripts that tell who has a lock.
@@ -94,7 +95,8 @@ func (w *world) check(c sim.Command, before []string, after sim.Data) {
 	for i, key := range w.keys {
 		if was := before[i]; was != "" && after.Text(key) != was && !(was == marker && scriptOf(c).name == "stop_reading") &&
 			!slices.ContainsFunc(c.Args, func(arg string) bool { return strings.Contains(arg, was) }) {
-			w.blame("theft", "%v on %s: %q became %q by a command of %s that does not name it: %s", since(c.At), c.Node, was, after.Text(key), c.Client, request(c.Args))
+			w.blame("theft", "%v on %s: %q became %q by a command of %s that does not name it: %s",
+				since(c.At), c.Node, was, after.Text(key), c.Client, request(c.Args))
 		}
 	}
 	if len(c.Args) == 3 && c.Args[0] == "script" {
@@ -161,18 +163,21 @@ func (w *world) answers(c sim.Command, s shape, after sim.Data) {
 		own := arguments[i]
 		owner := own[s.owner]
 		has := after.Text(key)
-		if _, reads := after.Score(readersOf(key), owner); has == marker && reads && (s.name == "read" || s.name == "keep_reading") {
+		if _, reads := after.Score(readersOf(key), owner); has == marker && reads &&
+			(s.name == "read" || s.name == "keep_reading") {
 			continue
 		}
 		if has != owner {
-			w.blame("false yes", "%v on %s: %s told %s of %s that it has %s, which is %q's", since(c.At), c.Node, s.name, owner, c.Client, key, has)
+			w.blame("false yes", "%v on %s: %s told %s of %s that it has %s, which is %q's",
+				since(c.At), c.Node, s.name, owner, c.Client, key, has)
 		}
 		if s.token < 0 || own[s.token] == "" {
 			continue
 		}
 		token, _ := strconv.ParseFloat(own[s.token], 64)
 		if stands, _ := after.Score(tokens, key); stands != token {
-			w.blame("false yes", "%v on %s: %s told %s of %s that token %.0f is accepted for %s, where %.0f stands", since(c.At), c.Node, s.name, owner, c.Client, token, key, stands)
+			w.blame("false yes", "%v on %s: %s told %s of %s that token %.0f is accepted for %s, where %.0f stands",
+				since(c.At), c.Node, s.name, owner, c.Client, token, key, stands)
 		}
 	}
 }
@@ -210,10 +215,12 @@ func (w *worker) supported(lock *redlock.Lock, when moment) {
 		}
 	}
 	if held <= len(w.nodes)/2 {
-		w.blame("support", "when %s's hold of %s, token %d, %s at %v, %d of %d nodes had its key", w.label, lock.Name(), lock.Token(), when, since(time.Now()), held, len(w.nodes))
+		w.blame("support", "when %s's hold of %s, token %d, %s at %v, %d of %d nodes had its key",
+			w.label, lock.Name(), lock.Token(), when, since(time.Now()), held, len(w.nodes))
 	}
 	if when == granted && known <= len(w.nodes)/2 {
-		w.blame("support", "when %s's hold of %s, token %d, %s at %v, the token stood on %d of %d nodes", w.label, lock.Name(), lock.Token(), when, since(time.Now()), known, len(w.nodes))
+		w.blame("support", "when %s's hold of %s, token %d, %s at %v, the token stood on %d of %d nodes",
+			w.label, lock.Name(), lock.Token(), when, since(time.Now()), known, len(w.nodes))
 	}
 }
 
@@ -232,7 +239,8 @@ const (
 // has reports whether the node has the name for the hold.
 func has(n *sim.Node, name string, lock *redlock.Lock) bool {
 	holder := n.Do("GET", name)
-	return holder == lock.Owner() || lock.Token() == 0 && holder == marker && n.Do("ZSCORE", readersOf(name), lock.Owner()) != nil
+	return holder == lock.Owner() ||
+		lock.Token() == 0 && holder == marker && n.Do("ZSCORE", readersOf(name), lock.Owner()) != nil
 }
 
 // knows reports whether the token that stands there for the name is the hold's.

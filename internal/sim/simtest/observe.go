@@ -47,7 +47,8 @@ func (w *world) observe(c sim.Command) {
 	w.mu.Unlock()
 	if endless {
 		last := Result{events: w.result.events[tooMany-60:]}
-		panic(fmt.Sprintf("%s: %d commands, and no end of it; the last ones:\n%s", w.scenario, tooMany, strings.Join(last.Trace(), "\n")))
+		panic(fmt.Sprintf("%s: %d commands, and no end of it; the last ones:\n%s",
+			w.scenario, tooMany, strings.Join(last.Trace(), "\n")))
 	}
 }
 

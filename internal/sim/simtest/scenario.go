@@ -47,7 +47,8 @@ type Scenario struct {
 // three times. (Swarm testing, Groce et al., ISSTA 2012.)
 func NewScenario(seed uint64) Scenario {
 	r := rand.New(rand.NewPCG(seed, 0x5ce7a210))
-	s := Scenario{Seed: seed, Nodes: 3, Clients: 2 + r.IntN(4), Workers: 1 + r.IntN(2), Names: 1, Sound: true, Delay: sim.LAN}
+	s := Scenario{Seed: seed, Nodes: 3, Clients: 2 + r.IntN(4), Workers: 1 + r.IntN(2), Names: 1, Sound: true,
+		Delay: sim.LAN}
 	if r.IntN(5) < 2 {
 		s.Nodes = 5
 	}
@@ -92,7 +93,8 @@ func NewScenario(seed uint64) Scenario {
 			s.Length += 3 * s.Guard / 2
 		}
 	}
-	s.Trusted = s.Durable && rand.New(rand.NewPCG(seed, 0xd15c)).IntN(4) > 0 // a generator of its own: the rest of a seed stays what it was
+	// A generator of its own: the rest of a seed stays what it was.
+	s.Trusted = s.Durable && rand.New(rand.NewPCG(seed, 0xd15c)).IntN(4) > 0
 	return s
 }
 
@@ -169,6 +171,8 @@ func (s Scenario) String() string {
 	for i, f := range kinds {
 		names[i] = f.name
 	}
-	return fmt.Sprintf("seed %d: %d nodes, %d clients × %d, %d names, TTL %v, node timeout %v, guard %v, durable %v, trusted %v, delay up to %v, %v, %v long, a fault every %v for %v of [%s], assumptions kept: %v",
-		s.Seed, s.Nodes, s.Clients, s.Workers, s.Names, s.TTL, s.Timeout, s.Guard, s.Durable, s.Trusted, s.Delay.Max, s.Habits, s.Length, s.Pace, s.Strain, strings.Join(names, " "), s.Sound)
+	return fmt.Sprintf("seed %d: %d nodes, %d clients × %d, %d names, TTL %v, node timeout %v, guard %v, durable %v, "+
+		"trusted %v, delay up to %v, %v, %v long, a fault every %v for %v of [%s], assumptions kept: %v",
+		s.Seed, s.Nodes, s.Clients, s.Workers, s.Names, s.TTL, s.Timeout, s.Guard, s.Durable,
+		s.Trusted, s.Delay.Max, s.Habits, s.Length, s.Pace, s.Strain, strings.Join(names, " "), s.Sound)
 }

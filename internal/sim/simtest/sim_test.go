@@ -52,10 +52,13 @@ func run(t *testing.T, s simtest.Scenario) (r *simtest.Result) {
 
 func TestSimulation(t *testing.T) {
 	sum := swarm(t, simtest.NewScenario)
-	t.Logf("%d seeds: %d calls, %d holds of a name, %d of these to read, %d holds of several, %d faults, %d commands", sum.seeds, sum.calls, sum.grants, sum.reads, sum.several, sum.faults, sum.commands)
+	t.Logf("%d seeds: %d calls, %d holds of a name, %d of these to read, %d holds of several, %d faults, %d commands",
+		sum.seeds, sum.calls, sum.grants, sum.reads, sum.several, sum.faults, sum.commands)
 	// A simulation in which nothing happens proves nothing.
-	if !t.Failed() && (sum.grants < 10*sum.seeds || sum.reads < sum.seeds || sum.several < sum.seeds/4 || sum.faults < 5*sum.seeds) {
-		t.Errorf("too little happened: want at least 10 holds, one to read, and 5 faults a seed, and one of several names in four")
+	if !t.Failed() &&
+		(sum.grants < 10*sum.seeds || sum.reads < sum.seeds || sum.several < sum.seeds/4 || sum.faults < 5*sum.seeds) {
+		t.Errorf("too little happened: want at least 10 holds, one to read, and 5 faults a seed, " +
+			"and one of several names in four")
 	}
 }
 
@@ -69,7 +72,8 @@ func TestSemaphores(t *testing.T) {
 		}
 		return s
 	})
-	t.Logf("%d seeds: %d calls of Acquire and TryAcquire, %d permits held, %d faults, %d commands", sum.seeds, sum.calls, sum.grants, sum.faults, sum.commands)
+	t.Logf("%d seeds: %d calls of Acquire and TryAcquire, %d permits held, %d faults, %d commands",
+		sum.seeds, sum.calls, sum.grants, sum.faults, sum.commands)
 	if !t.Failed() && (sum.grants < 10*sum.seeds || sum.faults < 5*sum.seeds) {
 		t.Errorf("too little happened: want at least 10 permits and 5 faults a seed")
 	}
@@ -79,7 +83,8 @@ func TestSemaphores(t *testing.T) {
 // told of them is so: the last three also where clocks are set, and holds overlap.
 func TestJobs(t *testing.T) {
 	sum := swarm(t, simtest.JobScenario)
-	t.Logf("%d seeds: %d calls of Once, %d runs, %d jobs over, %d faults, %d commands", sum.seeds, sum.calls, sum.runs, sum.over, sum.faults, sum.commands)
+	t.Logf("%d seeds: %d calls of Once, %d runs, %d jobs over, %d faults, %d commands",
+		sum.seeds, sum.calls, sum.runs, sum.over, sum.faults, sum.commands)
 	if !t.Failed() && (sum.runs < 4*sum.seeds || sum.over < 2*sum.seeds || sum.faults < 5*sum.seeds) {
 		t.Errorf("too little happened: want at least 4 runs, 2 jobs over and 5 faults a seed")
 	}
@@ -146,7 +151,8 @@ func report(t *testing.T, r *simtest.Result, brief bool) bool {
 		}
 		fmt.Fprintf(&b, "%s\n", v)
 	}
-	t.Errorf("%s\n%sreplay: go test ./internal/sim/simtest -run '^%s$' -seed %d", r.Scenario, b.String(), t.Name(), r.Scenario.Seed)
+	t.Errorf("%s\n%sreplay: go test ./internal/sim/simtest -run '^%s$' -seed %d",
+		r.Scenario, b.String(), t.Name(), r.Scenario.Seed)
 	return true
 }
 

@@ -63,7 +63,8 @@ func (w *world) inOrder(c sim.Command, s shape, before []string, after sim.Data)
 	if s.undo {
 		owners := ownersIn(argv)
 		if len(owners) != len(keys) {
-			w.blame("lemma", "%s lets go of %d locks for %d owners: bring its shape up to date: %s", s.name, len(keys), len(owners), request(c.Args))
+			w.blame("lemma", "%s lets go of %d locks for %d owners: bring its shape up to date: %s",
+				s.name, len(keys), len(owners), request(c.Args))
 			return
 		}
 		for i, key := range keys {
@@ -83,14 +84,18 @@ func (w *world) inOrder(c sim.Command, s shape, before []string, after sim.Data)
 			continue
 		}
 		if slices.Contains(at.conns, c.Conn) {
-			w.blame("behind its undo", "%v on %s: %s of %s asks for %s for %s on the connection on which that was let go of", since(c.At), c.Node, s.name, c.Client, keys[i], own[s.owner])
+			w.blame("behind its undo", "%v on %s: %s of %s asks for %s for %s on the connection on which that was let go of",
+				since(c.At), c.Node, s.name, c.Client, keys[i], own[s.owner])
 		}
 		if s.name != "extend" || own[extendsToken] == "" {
 			continue
 		}
 		token, _ := strconv.ParseFloat(own[extendsToken], 64)
-		if was := slices.Index(w.keys, keys[i]); was >= 0 && before[was] == "" && after.Text(keys[i]) == own[s.owner] && at.known >= token {
-			w.blame("brought back", "%v on %s: extend of %s sets %s to %s again, token %.0f, where that was let go of and %.0f known", since(c.At), c.Node, c.Client, keys[i], own[s.owner], token, at.known)
+		if was := slices.Index(w.keys, keys[i]); was >= 0 && before[was] == "" && after.Text(keys[i]) == own[s.owner] &&
+			at.known >= token {
+			w.blame("brought back",
+				"%v on %s: extend of %s sets %s to %s again, token %.0f, where that was let go of and %.0f known",
+				since(c.At), c.Node, c.Client, keys[i], own[s.owner], token, at.known)
 		}
 	}
 }
@@ -102,7 +107,8 @@ const extendsToken = 2
 func (w *world) letsGo(c sim.Command, p part, known float64) {
 	if until, is := w.tickets.until(p.owner); is {
 		if c.At.Before(until) {
-			w.blame("handed on", "%v on %s: %s lets go of %s for %s, whose hold was handed over, until %v", since(c.At), c.Node, c.Client, p.key, p.owner, since(until))
+			w.blame("handed on", "%v on %s: %s lets go of %s for %s, whose hold was handed over, until %v",
+				since(c.At), c.Node, c.Client, p.key, p.owner, since(until))
 		}
 		known = 0 // who lets go in the end, its adopter, does not know whether it was extended
 	}

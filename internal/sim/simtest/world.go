@@ -72,7 +72,8 @@ func sorted(events []event, o *owners) []line {
 		}
 	}
 	slices.SortStableFunc(lines, func(a, b line) int {
-		return cmp.Or(a.event.at.Compare(b.event.at), strings.Compare(a.event.who, b.event.who), strings.Compare(a.text, b.text))
+		return cmp.Or(a.event.at.Compare(b.event.at), strings.Compare(a.event.who, b.event.who),
+			strings.Compare(a.text, b.text))
 	})
 	return lines
 }
@@ -117,7 +118,8 @@ func (w *world) log(who, format string, args ...any) {
 
 func (w *world) blame(invariant, format string, args ...any) {
 	w.mu.Lock()
-	w.result.Violations = append(w.result.Violations, sim.Violation{Invariant: invariant, Text: fmt.Sprintf(format, args...)})
+	w.result.Violations = append(w.result.Violations,
+		sim.Violation{Invariant: invariant, Text: fmt.Sprintf(format, args...)})
 	w.mu.Unlock()
 }
 
@@ -171,7 +173,8 @@ func (w *world) connect(name string) *redlock.Locker {
 		urls[i] = "redis://" + n.Addr()
 	}
 	opts := []redlock.Option{
-		redlock.WithTTL(w.scenario.TTL), redlock.WithNodeTimeout(w.scenario.Timeout), redlock.WithRestartGuard(w.scenario.Guard),
+		redlock.WithTTL(w.scenario.TTL), redlock.WithNodeTimeout(w.scenario.Timeout),
+		redlock.WithRestartGuard(w.scenario.Guard),
 		redlock.WithDialer(w.net.Dialer(name)),
 	}
 	if w.scenario.Trusted {
