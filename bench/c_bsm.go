@@ -10,10 +10,13 @@ import (
 
 // bsm/redislock on one node. Where the name is taken it retries with the back-off of its
 // own README: linear, here 10 ms to match the first step of ours.
-var bsmGoRedis1 = contestant{name: "bsm/redislock", nodes: 1, waits: true, open: func(nodes []string, goroutines int) (client, error) {
-	c := goRedis(nodes[0], goroutines)
-	return &bsmClient{c, redislock.New(c)}, nil
-}}
+var bsmGoRedis1 = contestant{
+	name: "bsm/redislock", nodes: 1, waits: true,
+	open: func(nodes []string, goroutines int) (client, error) {
+		c := goRedis(nodes[0], goroutines)
+		return &bsmClient{c, redislock.New(c)}, nil
+	},
+}
 
 type bsmClient struct {
 	redis *goredis.Client

@@ -23,7 +23,10 @@ var (
 	limitTogether = contestant{name: "limit", nodes: 5, open: openLimit(limitClient{each: 1})}
 	limitHalves   = contestant{name: "limit, two halves", nodes: 5, open: openLimit(limitClient{each: 1, halves: true})}
 	limitTokens   = contestant{name: "limit with tokens", nodes: 5, open: openLimit(limitClient{each: 1, tokens: true})}
-	limitTen      = contestant{name: "limit with tokens, 10 names", nodes: 5, open: openLimit(limitClient{each: 10, tokens: true})}
+	limitTen      = contestant{
+		name: "limit with tokens, 10 names", nodes: 5,
+		open: openLimit(limitClient{each: 10, tokens: true}),
+	}
 )
 
 type limitClient struct {

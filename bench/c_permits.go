@@ -14,8 +14,14 @@ const permits = 8
 
 var (
 	redlockPermit5 = contestant{name: "redlock permit", nodes: 5, waits: true, open: openPermits(0, false)}
-	redlockLast5   = contestant{name: "redlock permit, 7 of 8 taken", nodes: 5, waits: true, open: openPermits(permits-1, false)}
-	redlockFind5   = contestant{name: "redlock permit, 7 of 8 taken, new each time", nodes: 5, waits: true, open: openPermits(permits-1, true)}
+	redlockLast5   = contestant{
+		name: "redlock permit, 7 of 8 taken", nodes: 5, waits: true,
+		open: openPermits(permits-1, false),
+	}
+	redlockFind5 = contestant{
+		name: "redlock permit, 7 of 8 taken, new each time", nodes: 5, waits: true,
+		open: openPermits(permits-1, true),
+	}
 )
 
 func openPermits(taken int, anew bool) func(nodes []string, goroutines int) (client, error) {

@@ -3,13 +3,16 @@ package main
 import "context"
 
 // redlockReaders5 locks to read, and to write once in twenty cycles.
-var redlockReaders5 = contestant{name: "redlock rw", nodes: 5, waits: true, open: func(nodes []string, goroutines int) (client, error) {
-	c, err := openRedlock()(nodes, goroutines)
-	if err != nil {
-		return nil, err
-	}
-	return redlockReaders{c.(redlockClient)}, nil
-}}
+var redlockReaders5 = contestant{
+	name: "redlock rw", nodes: 5, waits: true,
+	open: func(nodes []string, goroutines int) (client, error) {
+		c, err := openRedlock()(nodes, goroutines)
+		if err != nil {
+			return nil, err
+		}
+		return redlockReaders{c.(redlockClient)}, nil
+	},
+}
 
 type redlockReaders struct{ redlockClient }
 

@@ -11,9 +11,15 @@ var (
 	redlockFenced5 = contestant{name: "redlock", nodes: 5, waits: true, open: openRedlock()}
 	redlockPlain5  = contestant{name: "redlock plain", nodes: 5, waits: true, open: openRedlock(redlock.WithoutFencing())}
 	redlockAsync5  = contestant{name: "redlock async", nodes: 5, waits: true, open: openRedlock(redlock.WithAsyncUnlock())}
-	redlockBoth5   = contestant{name: "redlock plain async", nodes: 5, waits: true, open: openRedlock(redlock.WithoutFencing(), redlock.WithAsyncUnlock())}
+	redlockBoth5   = contestant{
+		name: "redlock plain async", nodes: 5, waits: true,
+		open: openRedlock(redlock.WithoutFencing(), redlock.WithAsyncUnlock()),
+	}
 	redlockFenced1 = contestant{name: "redlock (1 node)", nodes: 1, waits: true, open: openRedlock()}
-	redlockPlain1  = contestant{name: "redlock plain (1 node)", nodes: 1, waits: true, open: openRedlock(redlock.WithoutFencing())}
+	redlockPlain1  = contestant{
+		name: "redlock plain (1 node)", nodes: 1, waits: true,
+		open: openRedlock(redlock.WithoutFencing()),
+	}
 )
 
 func openRedlock(opts ...redlock.Option) func(nodes []string, goroutines int) (client, error) {
@@ -22,7 +28,8 @@ func openRedlock(opts ...redlock.Option) func(nodes []string, goroutines int) (c
 		for i, node := range nodes {
 			urls[i] = "redis://" + node
 		}
-		l, err := redlock.New(urls, append(opts, redlock.WithTTL(lockTTL), redlock.WithRestartGuard(0))...) // the masters have just been started
+		// No restart guard: the masters have just been started.
+		l, err := redlock.New(urls, append(opts, redlock.WithTTL(lockTTL), redlock.WithRestartGuard(0))...)
 		return redlockClient{l}, err
 	}
 }

@@ -15,18 +15,30 @@ import (
 // redsync with its defaults, but for the expiry, and with pools large enough that nobody
 // waits for a connection.
 var (
-	redsyncRedigo5 = contestant{name: "redsync+redigo", nodes: 5, waits: true, native: []string{"set"}, open: func(nodes []string, goroutines int) (client, error) {
-		return openRedsync(nodes, redigoPool(goroutines))
-	}}
-	redsyncGoRedis5 = contestant{name: "redsync+go-redis", nodes: 5, waits: true, native: []string{"set"}, open: func(nodes []string, goroutines int) (client, error) {
-		return openRedsync(nodes, goRedisPool(goroutines))
-	}}
-	redsyncFailFast5 = contestant{name: "redsync+redigo fail-fast", nodes: 5, waits: true, native: []string{"set"}, open: func(nodes []string, goroutines int) (client, error) {
-		return openRedsync(nodes, redigoPool(goroutines), redsync.WithFailFast(true))
-	}}
-	redsyncGoRedisFast5 = contestant{name: "redsync+go-redis fail-fast", nodes: 5, waits: true, native: []string{"set"}, open: func(nodes []string, goroutines int) (client, error) {
-		return openRedsync(nodes, goRedisPool(goroutines), redsync.WithFailFast(true))
-	}}
+	redsyncRedigo5 = contestant{
+		name: "redsync+redigo", nodes: 5, waits: true, native: []string{"set"},
+		open: func(nodes []string, goroutines int) (client, error) {
+			return openRedsync(nodes, redigoPool(goroutines))
+		},
+	}
+	redsyncGoRedis5 = contestant{
+		name: "redsync+go-redis", nodes: 5, waits: true, native: []string{"set"},
+		open: func(nodes []string, goroutines int) (client, error) {
+			return openRedsync(nodes, goRedisPool(goroutines))
+		},
+	}
+	redsyncFailFast5 = contestant{
+		name: "redsync+redigo fail-fast", nodes: 5, waits: true, native: []string{"set"},
+		open: func(nodes []string, goroutines int) (client, error) {
+			return openRedsync(nodes, redigoPool(goroutines), redsync.WithFailFast(true))
+		},
+	}
+	redsyncGoRedisFast5 = contestant{
+		name: "redsync+go-redis fail-fast", nodes: 5, waits: true, native: []string{"set"},
+		open: func(nodes []string, goroutines int) (client, error) {
+			return openRedsync(nodes, goRedisPool(goroutines), redsync.WithFailFast(true))
+		},
+	}
 )
 
 func init() { goredis.SetLogger(silent{}) } // else a line for each refused connection
@@ -45,10 +57,13 @@ type openPool func(node string) (rsredis.Pool, func() error, error)
 
 func redigoPool(goroutines int) openPool {
 	return func(node string) (rsredis.Pool, func() error, error) {
-		p := &redis.Pool{MaxIdle: goroutines, IdleTimeout: time.Minute, DialContext: func(ctx context.Context) (redis.Conn, error) {
-			return redis.DialContext(ctx, "tcp", node, redis.DialConnectTimeout(peerTimeout),
-				redis.DialReadTimeout(peerTimeout), redis.DialWriteTimeout(peerTimeout))
-		}}
+		p := &redis.Pool{
+			MaxIdle: goroutines, IdleTimeout: time.Minute,
+			DialContext: func(ctx context.Context) (redis.Conn, error) {
+				return redis.DialContext(ctx, "tcp", node, redis.DialConnectTimeout(peerTimeout),
+					redis.DialReadTimeout(peerTimeout), redis.DialWriteTimeout(peerTimeout))
+			},
+		}
 		return rsredigo.NewPool(p), p.Close, nil
 	}
 }

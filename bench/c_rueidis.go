@@ -14,8 +14,14 @@ import (
 // redsync over rueidis: one connection for all goroutines, pipelined. redsync's own adapter goes through
 // rueidis's layer for go-redis's interface; this one asks rueidis itself, which leaves that work out.
 var (
-	redsyncRueidis5     = contestant{name: "redsync+rueidis", nodes: 5, waits: true, native: []string{"set"}, open: openRueidis()}
-	redsyncRueidisFast5 = contestant{name: "redsync+rueidis fail-fast", nodes: 5, waits: true, native: []string{"set"}, open: openRueidis(redsync.WithFailFast(true))}
+	redsyncRueidis5 = contestant{
+		name: "redsync+rueidis", nodes: 5, waits: true, native: []string{"set"},
+		open: openRueidis(),
+	}
+	redsyncRueidisFast5 = contestant{
+		name: "redsync+rueidis fail-fast", nodes: 5, waits: true, native: []string{"set"},
+		open: openRueidis(redsync.WithFailFast(true)),
+	}
 )
 
 func openRueidis(opts ...redsync.Option) func(nodes []string, _ int) (client, error) {

@@ -9,14 +9,17 @@ import (
 
 // rueidislock on one node with one key (KeyMajority 1), its fastest setting. NoLoopTracking
 // is no faster here and hung one run in five. It waits for no answer to its release.
-var rueidislock1 = contestant{name: "rueidislock", nodes: 1, waits: true, open: func(nodes []string, _ int) (client, error) {
-	l, err := rueidislock.NewLocker(rueidislock.LockerOption{
-		ClientOption: rueidis.ClientOption{InitAddress: nodes[:1], DisableRetry: true},
-		KeyValidity:  lockTTL,
-		KeyMajority:  1,
-	})
-	return rueidisClient{l}, err
-}}
+var rueidislock1 = contestant{
+	name: "rueidislock", nodes: 1, waits: true,
+	open: func(nodes []string, _ int) (client, error) {
+		l, err := rueidislock.NewLocker(rueidislock.LockerOption{
+			ClientOption: rueidis.ClientOption{InitAddress: nodes[:1], DisableRetry: true},
+			KeyValidity:  lockTTL,
+			KeyMajority:  1,
+		})
+		return rueidisClient{l}, err
+	},
+}
 
 type rueidisClient struct{ l rueidislock.Locker }
 

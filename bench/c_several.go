@@ -6,13 +6,16 @@ import (
 )
 
 // Ten names at once: each name that is asked for stands for ten.
-var redlockTen5 = contestant{name: "redlock, 10 names", nodes: 5, waits: true, open: func(nodes []string, goroutines int) (client, error) {
-	c, err := openRedlock()(nodes, goroutines)
-	if err != nil {
-		return nil, err
-	}
-	return redlockTen{c.(redlockClient)}, nil
-}}
+var redlockTen5 = contestant{
+	name: "redlock, 10 names", nodes: 5, waits: true,
+	open: func(nodes []string, goroutines int) (client, error) {
+		c, err := openRedlock()(nodes, goroutines)
+		if err != nil {
+			return nil, err
+		}
+		return redlockTen{c.(redlockClient)}, nil
+	},
+}
 
 type redlockTen struct{ redlockClient }
 

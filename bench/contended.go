@@ -15,13 +15,14 @@ const hold = time.Millisecond
 
 // waits is what contenders for one name saw. Times are in µs.
 type waits struct {
-	P50      float64 `json:"wait_p50_us"`
-	P99      float64 `json:"wait_p99_us"`
-	Max      float64 `json:"wait_max_us"`
-	GapP50   float64 `json:"gap_p50_us"` // from the call of unlock to the next hold
-	GapP99   float64 `json:"gap_p99_us"`
-	Others   float64 `json:"others_p99"` // p99 of how often others got it during a wait: with a fair queue, one less than there are contenders
-	Fewest   int     `json:"fewest"`     // acquisitions of one contender
+	P50    float64 `json:"wait_p50_us"`
+	P99    float64 `json:"wait_p99_us"`
+	Max    float64 `json:"wait_max_us"`
+	GapP50 float64 `json:"gap_p50_us"` // from the call of unlock to the next hold
+	GapP99 float64 `json:"gap_p99_us"`
+	// p99 of how often others got it during a wait: with a fair queue, one less than there are contenders.
+	Others   float64 `json:"others_p99"`
+	Fewest   int     `json:"fewest"` // acquisitions of one contender
 	Most     int     `json:"most"`
 	Jain     float64 `json:"jain"`     // 1: all got the same; 1/n: one got all
 	Overlaps int     `json:"overlaps"` // two holders at once: must be 0
@@ -134,7 +135,10 @@ func (b *bench) contend(sc scenario, c contestant, contenders int, duration time
 	}
 
 	var wait hist
-	w := &waits{Fewest: all[0].got, Overlaps: int(overlaps.Load()), GapP50: us(gaps.quantile(.5)), GapP99: us(gaps.quantile(.99))}
+	w := &waits{
+		Fewest: all[0].got, Overlaps: int(overlaps.Load()),
+		GapP50: us(gaps.quantile(.5)), GapP99: us(gaps.quantile(.99)),
+	}
 	var sum, squares float64
 	var others []int
 	for _, c := range all {

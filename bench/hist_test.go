@@ -19,7 +19,9 @@ func TestQuantile(t *testing.T) {
 	for i := 1; i <= 1000; i++ {
 		h.add(time.Duration(i) * time.Microsecond)
 	}
-	for q, want := range map[float64]time.Duration{0.5: 501 * time.Microsecond, 0.99: 991 * time.Microsecond, 1: time.Millisecond} {
+	for q, want := range map[float64]time.Duration{
+		0.5: 501 * time.Microsecond, 0.99: 991 * time.Microsecond, 1: time.Millisecond,
+	} {
 		if got := h.quantile(q); (got - want).Abs() > want/50 {
 			t.Errorf("quantile(%v) = %s, want %s", q, got, want)
 		}

@@ -139,7 +139,8 @@ func save(p *plot.Plot, file string) error {
 	const width, height, legend = 460, 330, 170
 	c := vgsvg.New(vg.Points(width+legend), vg.Points(height))
 	sheet := draw.New(c)
-	sheet.FillPolygon(color.White, []vg.Point{sheet.Min, {X: sheet.Max.X, Y: sheet.Min.Y}, sheet.Max, {X: sheet.Min.X, Y: sheet.Max.Y}})
+	sheet.FillPolygon(color.White,
+		[]vg.Point{sheet.Min, {X: sheet.Max.X, Y: sheet.Min.Y}, sheet.Max, {X: sheet.Min.X, Y: sheet.Max.Y}})
 	p.Draw(draw.Crop(sheet, vg.Points(8), -vg.Points(legend), vg.Points(8), -vg.Points(8)))
 	f, err := os.Create(file)
 	if err != nil {

@@ -108,17 +108,22 @@ func each(workers []worker, f func(i int, w worker) error) error {
 }
 
 func (res *result) renewalsTable(b *strings.Builder) {
-	b.WriteString("| holds | lock | masters | renewals/s (least–most) | client CPU µs a renewal | server CPU µs a renewal, all masters | client, % of a core | all masters, % of a core | allocs | bytes | least validity left ms | lost | orphans | errors |\n")
-	b.WriteString("|-:|-|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|\n")
+	head(b,
+		"holds", "lock", "masters", "renewals/s (least–most)", "client CPU µs a renewal",
+		"server CPU µs a renewal, all masters", "client, % of a core", "all masters, % of a core", "allocs",
+		"bytes", "least validity left ms", "lost", "orphans", "errors")
 	for _, r := range res.Rows {
 		rate := r.spread(perSecond)
 		m := func(of func(sample) float64) string { return number(r.mid(of)) }
 		fmt.Fprintf(b, "| %d | %s | %d | %s (%s–%s) | %s | %s | %s | %s | %s | %s | %s | %.0f | %.0f | %.0f |\n",
 			r.Goroutines, r.Contestant, r.Nodes, number(rate.median), number(rate.low), number(rate.high),
 			m(func(s sample) float64 { return s.ClientCPU }), m(func(s sample) float64 { return s.ServerCPU }),
-			m(func(s sample) float64 { return s.ClientCPU * s.PerSecond / 1e4 }), m(func(s sample) float64 { return s.ServerCPU * s.PerSecond / 1e4 }),
+			m(func(s sample) float64 { return s.ClientCPU * s.PerSecond / 1e4 }),
+			m(func(s sample) float64 { return s.ServerCPU * s.PerSecond / 1e4 }),
 			m(func(s sample) float64 { return s.Allocs }), m(func(s sample) float64 { return s.Bytes }),
-			number(r.spread(func(s sample) float64 { return s.Held.Least }).low), r.total(func(s sample) float64 { return float64(s.Held.Lost) }),
-			r.total(func(s sample) float64 { return float64(s.Orphans) }), r.total(func(s sample) float64 { return float64(s.Errors) }))
+			number(r.spread(func(s sample) float64 { return s.Held.Least }).low),
+			r.total(func(s sample) float64 { return float64(s.Held.Lost) }),
+			r.total(func(s sample) float64 { return float64(s.Orphans) }),
+			r.total(func(s sample) float64 { return float64(s.Errors) }))
 	}
 }

@@ -49,7 +49,8 @@ func TestTheLastRunOfAScenarioCounts(t *testing.T) {
 	if r.Machine != "first" {
 		t.Errorf("machine of %q, want that of the first", r.Machine)
 	}
-	if other, same := r.Scenarios[0], r.Scenarios[1]; other.Machine != "second" || same.Machine != "" || !strings.Contains(r.markdown(), "On another machine: second.") {
+	if other, same := r.Scenarios[0], r.Scenarios[1]; other.Machine != "second" || same.Machine != "" ||
+		!strings.Contains(r.markdown(), "On another machine: second.") {
 		t.Errorf("machines of %q and %q, want the second where it is not the report's", other.Machine, same.Machine)
 	}
 }

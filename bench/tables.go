@@ -48,9 +48,24 @@ func (res *result) rounds() (n int) {
 	return n
 }
 
+// head writes the head of a table. All columns are of numbers, but for the lock's.
+func head(b *strings.Builder, columns ...string) {
+	b.WriteString("| " + strings.Join(columns, " | ") + " |\n|")
+	for _, c := range columns {
+		if c == "lock" {
+			b.WriteString("-|")
+		} else {
+			b.WriteString("-:|")
+		}
+	}
+	b.WriteString("\n")
+}
+
 func (res *result) table(b *strings.Builder) {
-	b.WriteString("| goroutines | lock | masters | cycles/s (least–most) | × redsync | × best single | of limit | acquire p50 µs | p50 µs | p99 µs | p99.9 µs | max ms | allocs | bytes | client CPU µs | server CPU µs | orphans | errors |\n")
-	b.WriteString("|-:|-|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|\n")
+	head(b,
+		"goroutines", "lock", "masters", "cycles/s (least–most)", "× redsync", "× best single", "of limit",
+		"acquire p50 µs", "p50 µs", "p99 µs", "p99.9 µs", "max ms", "allocs", "bytes", "client CPU µs",
+		"server CPU µs", "orphans", "errors")
 	for _, r := range res.Rows {
 		if len(r.Samples) == 0 {
 			continue
@@ -74,13 +89,17 @@ func (res *result) table(b *strings.Builder) {
 			number(r.spread(func(s sample) float64 { return s.Max / 1000 }).high),
 			m(func(s sample) float64 { return s.Allocs }), m(func(s sample) float64 { return s.Bytes }),
 			m(func(s sample) float64 { return s.ClientCPU }), m(func(s sample) float64 { return s.ServerCPU }),
-			r.total(func(s sample) float64 { return float64(s.Orphans) }), r.total(func(s sample) float64 { return float64(s.Errors) }))
+			r.total(func(s sample) float64 { return float64(s.Orphans) }),
+			r.total(func(s sample) float64 { return float64(s.Errors) }))
 	}
 }
 
 func (res *result) contendedTable(b *strings.Builder) {
-	b.WriteString("| contenders | lock | masters | acquisitions/s (least–most) | × redsync | wait p50 ms | p99 ms | max ms | p99 ÷ a turn of all | others meanwhile p99 | idle gap p50 µs | p99 µs | fewest–most of one | Jain | overlaps | requests/node | commands/node | server CPU µs | orphans | errors |\n")
-	b.WriteString("|-:|-|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|-:|\n")
+	head(b,
+		"contenders", "lock", "masters", "acquisitions/s (least–most)", "× redsync", "wait p50 ms", "p99 ms",
+		"max ms", "p99 ÷ a turn of all", "others meanwhile p99", "idle gap p50 µs", "p99 µs",
+		"fewest–most of one", "Jain", "overlaps", "requests/node", "commands/node", "server CPU µs", "orphans",
+		"errors")
 	for _, r := range res.Rows {
 		if len(r.Samples) == 0 {
 			continue
@@ -97,16 +116,20 @@ func (res *result) contendedTable(b *strings.Builder) {
 		m := func(of func(*waits) float64) string {
 			return number(r.mid(func(s sample) float64 { return of(s.Wait) }))
 		}
-		fmt.Fprintf(b, "| %d | %s | %d | %s (%s–%s) | %s | %s | %s | %s | %s | %s | %s | %s | %s–%s | %s | %.0f | %s | %s | %s | %.0f | %.0f |\n",
+		fmt.Fprintf(b, "| %d | %s | %d | %s (%s–%s) | %s | %s | %s | %s | %s | %s | %s | %s | %s–%s | %s | %.0f | "+
+			"%s | %s | %s | %.0f | %.0f |\n",
 			r.Goroutines, r.Contestant, r.Nodes, number(rate.median), number(rate.low), number(rate.high), versus,
 			m(func(w *waits) float64 { return w.P50 / 1000 }), m(func(w *waits) float64 { return w.P99 / 1000 }),
 			number(r.spread(func(s sample) float64 { return s.Wait.Max / 1000 }).high),
-			number(r.mid(func(s sample) float64 { return s.turns(r.Goroutines) })), m(func(w *waits) float64 { return w.Others }),
-			m(func(w *waits) float64 { return w.GapP50 }), m(func(w *waits) float64 { return w.GapP99 }),
+			number(r.mid(func(s sample) float64 { return s.turns(r.Goroutines) })),
+			m(func(w *waits) float64 { return w.Others }), m(func(w *waits) float64 { return w.GapP50 }),
+			m(func(w *waits) float64 { return w.GapP99 }),
 			m(func(w *waits) float64 { return float64(w.Fewest) }), m(func(w *waits) float64 { return float64(w.Most) }),
 			m(func(w *waits) float64 { return w.Jain }), r.total(func(s sample) float64 { return float64(s.Wait.Overlaps) }),
-			m(func(w *waits) float64 { return w.Requests }), m(func(w *waits) float64 { return w.Commands }), number(r.mid(func(s sample) float64 { return s.ServerCPU })),
-			r.total(func(s sample) float64 { return float64(s.Orphans) }), r.total(func(s sample) float64 { return float64(s.Errors) }))
+			m(func(w *waits) float64 { return w.Requests }), m(func(w *waits) float64 { return w.Commands }),
+			number(r.mid(func(s sample) float64 { return s.ServerCPU })),
+			r.total(func(s sample) float64 { return float64(s.Orphans) }),
+			r.total(func(s sample) float64 { return float64(s.Errors) }))
 	}
 }
 
