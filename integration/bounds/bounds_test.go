@@ -30,7 +30,9 @@ const (
 // cycles locks and unlocks distinct names from some goroutines for a while. It
 // returns how long each cycle that began after the settling time took, sorted. A cycle that found too few nodes in time
 // is a missed bound; any other failure is one of the test.
-func cycles(t *testing.T, m *fleet.Measurement, l *redlock.Locker, goroutines int, settle, measure time.Duration) []time.Duration {
+func cycles(
+	t *testing.T, m *fleet.Measurement, l *redlock.Locker, goroutines int, settle, measure time.Duration,
+) []time.Duration {
 	t.Helper()
 	begin := time.Now()
 	took := make([][]time.Duration, goroutines)
@@ -68,7 +70,8 @@ func cycles(t *testing.T, m *fleet.Measurement, l *redlock.Locker, goroutines in
 	for _, n := range late {
 		missed += n
 	}
-	m.Bound(missed == 0 && len(all) > goroutines, "%d cycles of %d found a majority in time", len(all)-1, len(all)-1+missed)
+	m.Bound(missed == 0 && len(all) > goroutines,
+		"%d cycles of %d found a majority in time", len(all)-1, len(all)-1+missed)
 	return all
 }
 
@@ -85,7 +88,8 @@ func TestOneFrozenMasterCostsNothingAfterItsFirstTimeout(t *testing.T) {
 		fleet.Must(t, f.Nodes[0].Resume())
 		// 5 ms is the promise. On a busy machine all masters together do not keep it either.
 		limit := max(5*time.Millisecond, 2*percentile(healthy, 99))
-		m.Bound(percentile(frozen, 99) <= limit, "p99 of %d cycles with all masters: %v; of %d with one frozen: %v (the longest: %v), want %v at most",
+		m.Bound(percentile(frozen, 99) <= limit,
+			"p99 of %d cycles with all masters: %v; of %d with one frozen: %v (the longest: %v), want %v at most",
 			len(healthy), percentile(healthy, 99), len(frozen), percentile(frozen, 99), frozen[len(frozen)-1], limit)
 	})
 	f.WantClean(t) // what the frozen master was told is undone as well
@@ -117,7 +121,8 @@ func TestEveryOperationReturnsWithinTheNodeTimeout(t *testing.T) {
 				err = do(held)
 				took := time.Since(start)
 				each(t, f.Nodes[:frozen], (*masters.Node).Resume)
-				m.Bound(took <= nodeTimeout+slack, "%d of 5 frozen: %s returned after %v, the node timeout is %v", frozen, name, took, nodeTimeout)
+				m.Bound(took <= nodeTimeout+slack,
+					"%d of 5 frozen: %s returned after %v, the node timeout is %v", frozen, name, took, nodeTimeout)
 				switch {
 				case frozen == 3 && !errors.Is(err, redlock.ErrNoQuorum):
 					t.Errorf("three frozen: %s: got %v, want %v", name, err, redlock.ErrNoQuorum)
@@ -152,7 +157,8 @@ func TestTwoRefusingMastersCostNothing(t *testing.T) {
 		slices.Sort(healthy)
 		slices.Sort(refused)
 		slowdown := healthy[2] / refused[2]
-		m.Bound(slowdown <= 1.5, "medians: %.0f cycles/s with all masters, %.0f with two of five refusing: a slowdown of %.2f, want 1.5 at most",
+		m.Bound(slowdown <= 1.5,
+			"medians: %.0f cycles/s with all masters, %.0f with two of five refusing: a slowdown of %.2f, want 1.5 at most",
 			healthy[2], refused[2], slowdown)
 	})
 }

@@ -69,13 +69,28 @@ func exceptions(t *testing.T, addr string) map[string]conformance.Exception {
 
 // valkeyExceptions: how Valkey 8 words errors whose code is the same. Only the code is ever looked at.
 var valkeyExceptions = map[string]conformance.Exception{
-	"EVAL unknown command":           {Why: "without the word Redis", Want: conformance.Err("ERR Unknown command called from script")},
-	"EVAL wrong number of arguments": {Why: "without the word Redis", Want: conformance.Err("ERR Wrong number of args calling command from script")},
-	"EVAL argument of a wrong type":  {Why: "no more than what must be", Want: conformance.Err("ERR Command arguments must be strings or integers")},
-	"EVALSHA unknown":                {Why: "without the advice to use EVAL", Want: conformance.Err("NOSCRIPT No matching script.")},
+	"EVAL unknown command": {
+		Why:  "without the word Redis",
+		Want: conformance.Err("ERR Unknown command called from script"),
+	},
+	"EVAL wrong number of arguments": {
+		Why:  "without the word Redis",
+		Want: conformance.Err("ERR Wrong number of args calling command from script"),
+	},
+	"EVAL argument of a wrong type": {
+		Why:  "no more than what must be",
+		Want: conformance.Err("ERR Command arguments must be strings or integers"),
+	},
+	"EVALSHA unknown": {
+		Why:  "without the advice to use EVAL",
+		Want: conformance.Err("NOSCRIPT No matching script."),
+	},
 }
 
 // valkey9Exceptions: what Valkey 9 words differently besides.
 var valkey9Exceptions = map[string]conformance.Exception{
-	"EVAL not allowed from script": {Why: "with its own name", Want: conformance.Err("ERR This Valkey command is not allowed from script")},
+	"EVAL not allowed from script": {
+		Why:  "with its own name",
+		Want: conformance.Err("ERR This Valkey command is not allowed from script"),
+	},
 }

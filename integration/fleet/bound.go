@@ -41,7 +41,8 @@ func Measure(t *testing.T, measure func(m *Measurement)) {
 			return
 		}
 		for _, what := range m.missed {
-			t.Logf("bound missed in measurement %d, in which this process was not let run for %v: %s", try, late.Round(time.Microsecond), what)
+			t.Logf("bound missed in measurement %d, in which this process was not let run for %v: %s",
+				try, late.Round(time.Microsecond), what)
 		}
 		switch {
 		case !Judging:

@@ -63,7 +63,8 @@ func composer(t *testing.T) func(args ...string) ([]byte, error) {
 			t.Skip("neither docker-compose nor docker compose is installed")
 		}
 	}
-	tool = append(tool, "--project-name", fmt.Sprintf("redlock-%d", os.Getpid()), "--file", "../../docs/deploy/compose.yaml")
+	tool = append(tool, "--project-name", fmt.Sprintf("redlock-%d", os.Getpid()),
+		"--file", "../../docs/deploy/compose.yaml")
 	return func(args ...string) ([]byte, error) {
 		//nolint:gosec,noctx // our own words, and it must also run in a cleanup
 		c := exec.Command(tool[0], append(tool[1:], args...)...)

@@ -37,8 +37,10 @@ func TestDoctorOnAMisconfiguredFleet(t *testing.T) {
 
 	code, said := doctor(t, once, append(others, twin.URLs[0]))
 	for _, want := range []string{
-		"[refused] " + replica.Addr() + ": refused: it is a replica of " + sound.Addr() + ": use its master, or make it one (REPLICAOF NO ONE)",
-		"[refused] " + evicting.Addr() + ": refused: maxmemory-policy allkeys-lru may evict locks: CONFIG SET maxmemory-policy noeviction",
+		"[refused] " + replica.Addr() + ": refused: it is a replica of " + sound.Addr() +
+			": use its master, or make it one (REPLICAOF NO ONE)",
+		"[refused] " + evicting.Addr() +
+			": refused: maxmemory-policy allkeys-lru may evict locks: CONFIG SET maxmemory-policy noeviction",
 		"[abstains] " + restarted.Addr() + ": restarted ",
 		"[twice] " + twin.Proxies[0].Addr() + ": the same server as " + sound.Addr() + ": it would have two votes",
 		"[no-majority] all nodes: 1 of 5 nodes vote, 3 are needed",

@@ -116,7 +116,8 @@ func TestWithTheGuardItDoesNot(t *testing.T) {
 		}
 		// Two seconds are the most by which the uptimes that nodes tell are too low, and one is the
 		// longest that who waits may sleep.
-		m.Bound(after <= period+3*time.Second, "granted %v after the restarts had ended, the guard's period is %v", after, period)
+		m.Bound(after <= period+3*time.Second,
+			"granted %v after the restarts had ended, the guard's period is %v", after, period)
 	})
 }
 
@@ -150,7 +151,8 @@ func TestColdStart(t *testing.T) {
 				if asked.Before(until.Add(-time.Millisecond)) {
 					fleet.Unsafe(t, "granted %v early", until.Sub(asked))
 				}
-				m.Bound(asked.Before(until.Add(500*time.Millisecond)), "granted %v after the third node's vote counts", asked.Sub(until))
+				m.Bound(asked.Before(until.Add(500*time.Millisecond)),
+					"granted %v after the third node's vote counts", asked.Sub(until))
 				fleet.Must(t, k.Unlock(t.Context()))
 				return
 			}

@@ -44,7 +44,8 @@ func clientMain(nodes []string) int {
 }
 
 func (c *client) run(nodes []string) (err error) {
-	if c.locker, err = redlock.New(nodes, redlock.WithTTL(ttl), redlock.WithRestartGuard(guard), redlock.WithDurableNodes()); err != nil {
+	c.locker, err = redlock.New(nodes, redlock.WithTTL(ttl), redlock.WithRestartGuard(guard), redlock.WithDurableNodes())
+	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.locker.Close()) }()

@@ -28,7 +28,8 @@ func TestHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := config{
-		length: 10 * time.Second, calm: 2 * time.Second, every: 500 * time.Millisecond, seed: rand.Uint64(), clients: 3, out: t.TempDir(),
+		length: 10 * time.Second, calm: 2 * time.Second, every: 500 * time.Millisecond,
+		seed: rand.Uint64(), clients: 3, out: t.TempDir(),
 		patience: time.Hour, // when the throughput is back is judged by make history
 	}
 	r, err := c.run(t.Context(), provider, t.Output())
@@ -61,13 +62,25 @@ func TestTheJudgesFindWhatIsWrong(t *testing.T) {
 		illegal int
 		judged  func(v tokens.Verdict) int
 	}{
-		"nothing":              {good, 0, func(v tokens.Verdict) int { return 1 }},
-		"an overlap":           {with(0, func(r *record) { r.Ended, r.Released = ms(8), ms(8) }), 1, func(v tokens.Verdict) int { return v.Overlaps }},
-		"a token used twice":   {with(2, func(r *record) { r.Token = 20 }), 1, func(v tokens.Verdict) int { return v.Duplicates }},
-		"a token out of order": {with(2, func(r *record) { r.Token = 15 }), 1, func(v tokens.Verdict) int { return v.Inversions }},
+		"nothing": {good, 0, func(v tokens.Verdict) int { return 1 }},
+		"an overlap": {
+			with(0, func(r *record) { r.Ended, r.Released = ms(8), ms(8) }), 1,
+			func(v tokens.Verdict) int { return v.Overlaps },
+		},
+		"a token used twice": {
+			with(2, func(r *record) { r.Token = 20 }), 1,
+			func(v tokens.Verdict) int { return v.Duplicates },
+		},
+		"a token out of order": {
+			with(2, func(r *record) { r.Token = 15 }), 1,
+			func(v tokens.Verdict) int { return v.Inversions },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := report{running: &running{config: config{every: time.Second, out: t.TempDir()}, history: c.history}, faults: &breaking{}}
+			f := report{
+				running: &running{config: config{every: time.Second, out: t.TempDir()}, history: c.history},
+				faults:  &breaking{},
+			}
 			if err := f.judge(); err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +105,8 @@ func TestTheJudgesFindWhatIsWrong(t *testing.T) {
 			if view, err := os.ReadFile(f.files[1]); err != nil || !strings.Contains(string(view), "<html") {
 				t.Errorf("the view: %v, %.80s", err, view)
 			}
-			if err := f.err(); err == nil || !strings.Contains(err.Error(), f.files[0]) || !strings.Contains(err.Error(), f.files[1]) {
+			if err := f.err(); err == nil || !strings.Contains(err.Error(), f.files[0]) ||
+				!strings.Contains(err.Error(), f.files[1]) {
 				t.Errorf("got %v, which does not name the files", err)
 			}
 		})

@@ -32,7 +32,10 @@ func main() {
 	seed := flag.Uint64("seed", rand.Uint64(), "the order of faults")
 	out := flag.String("out", ".", "the directory for a history that is wrong")
 	flag.Parse()
-	c := config{length: time.Duration(*minutes * float64(time.Minute)), calm: 5 * time.Second, every: time.Second, seed: *seed, clients: 3, out: *out, patience: backoff}
+	c := config{
+		length: time.Duration(*minutes * float64(time.Minute)), calm: 5 * time.Second, every: time.Second,
+		seed: *seed, clients: 3, out: *out, patience: backoff,
+	}
 	if err := run(ctx, c); err != nil {
 		fmt.Fprintln(os.Stderr, "history:", err)
 		os.Exit(1)

@@ -13,13 +13,14 @@ import (
 // record is one hold as its client saw it. The times are those of the machine's wall clock, which all clients share, in
 // ns.
 type record struct {
-	Client   string `json:"client"` // process and goroutine
-	Name     int32  `json:"name"`
-	Token    int64  `json:"token"`
-	Asked    int64  `json:"asked"`    // read before the call that acquired
-	Granted  int64  `json:"granted"`  // read after it
-	Ended    int64  `json:"ended"`    // when the holder trusted it no longer: before Unlock, at the end of validity, or when told
-	Released int64  `json:"released"` // read after Unlock; the same as Ended where the hold was over before
+	Client  string `json:"client"` // process and goroutine
+	Name    int32  `json:"name"`
+	Token   int64  `json:"token"`
+	Asked   int64  `json:"asked"`   // read before the call that acquired
+	Granted int64  `json:"granted"` // read after it
+	// When the holder trusted it no longer: before Unlock, at the end of validity, or when told.
+	Ended    int64 `json:"ended"`
+	Released int64 `json:"released"` // read after Unlock; the same as Ended where the hold was over before
 }
 
 // line is what a client prints: a hold, or why there is none.

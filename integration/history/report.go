@@ -36,7 +36,8 @@ func (r *running) report(b *breaking, began, first, last time.Time) (report, err
 	if err := found.judge(); err != nil {
 		return found, err
 	}
-	time.Sleep(ttl)                                                                         // what an unreachable master could not be told goes with its TTL
+	time.Sleep(ttl) // what an unreachable master could not be told goes with its TTL
+
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(100 * time.Millisecond) { // a busy master may be late
 		found.left = nil
 		for _, n := range r.fleet {
@@ -44,7 +45,9 @@ func (r *running) report(b *breaking, began, first, last time.Time) (report, err
 			if err != nil {
 				return found, err
 			}
-			found.left = append(found.left, slices.DeleteFunc(keys, func(k string) bool { return k == "redlock:tokens" || k == "redlock:node" || k == "redlock:floor" })...)
+			found.left = append(found.left, slices.DeleteFunc(keys, func(k string) bool {
+				return k == "redlock:tokens" || k == "redlock:node" || k == "redlock:floor"
+			})...)
 		}
 		if len(found.left) == 0 || time.Now().After(deadline) {
 			return found, nil
@@ -116,9 +119,11 @@ func (f report) String() string {
 	fmt.Fprintf(&b, "faults: %s\n", f.faults)
 	fmt.Fprintf(&b, "asked in vain: %d taken, %d no quorum\n", f.failed["taken"], f.failed["no quorum"])
 	fmt.Fprintf(&b, "judged: %s\n", f.verdict)
-	fmt.Fprintf(&b, "porcupine: %d parts of up to %d holds: %d not linearizable, %d undecided\n", f.linear.parts, part, f.linear.illegal, f.linear.unknown)
+	fmt.Fprintf(&b, "porcupine: %d parts of up to %d holds: %d not linearizable, %d undecided\n",
+		f.linear.parts, part, f.linear.illegal, f.linear.unknown)
 	fmt.Fprintf(&b, "keys left behind after one TTL: %d %s\n", len(f.left), strings.Join(f.left, ", "))
-	fmt.Fprintf(&b, "throughput: %.0f/s before the faults, back %s after the last one\n", f.calmly/backoff.Seconds(), f.back)
+	fmt.Fprintf(&b, "throughput: %.0f/s before the faults, back %s after the last one\n",
+		f.calmly/backoff.Seconds(), f.back)
 	fmt.Fprintf(&b, "VIOLATIONS: %d\n", f.violations()+len(f.left))
 	return b.String()
 }

@@ -91,7 +91,9 @@ func (r remote) send(ctx context.Context, m message) (accepted bool, err error) 
 // through lock.Context as long as that lets it, and then once more.
 func runHolder() int {
 	err := func() error {
-		l, err := redlock.New(strings.Split(os.Getenv(holderNodes), ","), redlock.WithTTL(holderTTL), redlock.WithNodeTimeout(5*time.Second), redlock.WithRestartGuard(0)) // the masters have just been started
+		// No restart guard: the masters have just been started.
+		l, err := redlock.New(strings.Split(os.Getenv(holderNodes), ","), redlock.WithTTL(holderTTL),
+			redlock.WithNodeTimeout(5*time.Second), redlock.WithRestartGuard(0))
 		if err != nil {
 			return err
 		}
@@ -239,6 +241,7 @@ func TestAStoppedHolderWritesNothingAfterItsEnd(t *testing.T) {
 		}
 		fleet.Must(t, k.Unlock(t.Context()))
 	}
-	t.Logf("%d holders stopped past their validity and resumed: %d writes through lock.Context after that, %d already past the check and refused, %d sent in spite of it and refused",
+	t.Logf("%d holders stopped past their validity and resumed: %d writes through lock.Context after that, "+
+		"%d already past the check and refused, %d sent in spite of it and refused",
 		rounds, through, inFlight, late)
 }

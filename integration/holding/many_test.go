@@ -106,11 +106,13 @@ func manyHolds(m *fleet.Measurement) {
 	seconds := ran.Seconds()
 	t.Logf("%d holds for %s, TTL %s: %d lost; %d extensions on 5 nodes, %.0f a second and node; least validity left %s",
 		holds, ran.Round(time.Second), ttl, lost, extended, float64(extended)/5/seconds, left[0].Round(time.Millisecond))
-	t.Logf("each hold: %.0f bytes (fresh %.0f, renewed %.0f), %.4f goroutines (%d in all)", bytes,
-		float64(fresh.heap-before.heap)/float64(holds), float64(after.heap-before.heap)/float64(holds), goroutines, after.goroutines)
+	t.Logf("each hold: %.0f bytes (fresh %.0f, renewed %.0f), %.4f goroutines (%d in all)",
+		bytes, float64(fresh.heap-before.heap)/float64(holds), float64(after.heap-before.heap)/float64(holds),
+		goroutines, after.goroutines)
 	client, servers := after.client-fresh.client, after.servers-fresh.servers
 	renewals := float64(extended) / 5
-	t.Logf("CPU while held: client %.1f %% of one core (%.1f µs for each renewal), five servers together %.1f %% (%.1f µs)",
+	t.Logf("CPU while held: client %.1f %% of one core (%.1f µs for each renewal), "+
+		"five servers together %.1f %% (%.1f µs)",
 		100*client.Seconds()/seconds, float64(client.Microseconds())/renewals,
 		100*servers.Seconds()/seconds, float64(servers.Microseconds())/renewals)
 

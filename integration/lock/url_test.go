@@ -149,8 +149,10 @@ func TestThePasswordNeverAppears(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"redis://" + user + "@127.0.0.1:port", "redis://" + user + "@127.0.0.1:99999", "redis://" + user + "@127.0.0.1/x",
-		"http://" + user + "@127.0.0.1", "redis://" + user + "@%zz", "redis://" + user + "@127.0.0.1:1 2", "redis://ann:" + wrong + "%@h",
-		user + "@127.0.0.1:6379", "redis://" + user + "@[::1", "redis://" + user + "@127.0.0.1?db=x", "unix://" + user + "@/s?db=x",
+		"http://" + user + "@127.0.0.1", "redis://" + user + "@%zz", "redis://" + user + "@127.0.0.1:1 2",
+		"redis://ann:" + wrong + "%@h",
+		user + "@127.0.0.1:6379", "redis://" + user + "@[::1", "redis://" + user + "@127.0.0.1?db=x",
+		"unix://" + user + "@/s?db=x",
 		"redis:" + user + "@127.0.0.1", "redis://" + user, "\x7fredis://" + user + "@h", " redis://" + user + "@h",
 	} {
 		l, err := redlock.New([]string{bad}, logger, redlock.WithNodeTimeout(50*time.Millisecond))

@@ -38,7 +38,8 @@ func findImage(ctx context.Context, engine client.APIClient) (ref, origin string
 			return publicImage, "the default", nil
 		}
 		if err := buildHostImage(ctx, engine); err != nil {
-			return "", "", fmt.Errorf("no image to run: name one in REDLOCK_REDIS_IMAGE, or install redis-server, from which one can be built (%w; %w)", pullErr, err)
+			return "", "", fmt.Errorf("no image to run: name one in REDLOCK_REDIS_IMAGE, "+
+				"or install redis-server, from which one can be built (%w; %w)", pullErr, err)
 		}
 		return hostImage, "built from this machine's redis-server, as " + publicImage + " cannot be pulled", nil
 	default:
@@ -82,11 +83,12 @@ func buildHostImage(ctx context.Context, engine client.APIClient) error {
 		return err
 	}
 	before, beforeErr := engine.ImageInspect(ctx, hostImage)
-	result, err := engine.ImageImport(ctx, client.ImageImportSource{Source: &archive, SourceName: "-"}, hostImage, client.ImageImportOptions{
-		Changes: []string{
-			`ENTRYPOINT ["/usr/bin/redis-server"]`, "USER 999:999", "WORKDIR " + dataDir, "EXPOSE " + redisPort.String(),
-		},
-	})
+	result, err := engine.ImageImport(ctx, client.ImageImportSource{Source: &archive, SourceName: "-"}, hostImage,
+		client.ImageImportOptions{
+			Changes: []string{
+				`ENTRYPOINT ["/usr/bin/redis-server"]`, "USER 999:999", "WORKDIR " + dataDir, "EXPOSE " + redisPort.String(),
+			},
+		})
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,8 @@ func TestNeverMoreHoldersThanPermits(t *testing.T) {
 	seed := rand.Uint64()
 	var all sync.WaitGroup
 	for i := range lockers {
-		l := r.fleet.Locker(t, redlock.WithTTL(ttl), redlock.WithRestartGuard(guard), redlock.WithNodeTimeout(200*time.Millisecond))
+		l := r.fleet.Locker(t, redlock.WithTTL(ttl), redlock.WithRestartGuard(guard),
+			redlock.WithNodeTimeout(200*time.Millisecond))
 		s := l.Semaphore("gpu", permits)
 		for j := range workers {
 			random := rand.New(rand.NewPCG(seed, uint64(i*workers+j)))
@@ -84,10 +85,11 @@ func TestNeverMoreHoldersThanPermits(t *testing.T) {
 
 	most, over := crowd(r.holds)
 	verdict := tokens.Judge(r.holds)
-	t.Logf("seed %d: %d acquisitions of %d permits in %v (%d kept to the end, %d ended early), %d attempts found all taken, %d found too few nodes; "+
+	t.Logf("seed %d: %d acquisitions of %d permits in %v (%d kept to the end, %d ended early), "+
+		"%d attempts found all taken, %d found too few nodes; "+
 		"%d masters killed and restarted empty, %d frozen; %d holders at most, %d violations; %s",
-		seed, r.acquired.Load(), permits, took.Round(time.Second), r.outlived.Load(), r.ended.Load(), r.taken.Load(), r.noQuorum.Load(),
-		r.kills.Load(), r.freezes.Load(), most, over, verdict)
+		seed, r.acquired.Load(), permits, took.Round(time.Second), r.outlived.Load(), r.ended.Load(), r.taken.Load(),
+		r.noQuorum.Load(), r.kills.Load(), r.freezes.Load(), most, over, verdict)
 	if over != 0 {
 		fleet.Unsafe(t, "%d holders at most and %d grants to too many, want %d and 0", most, over, permits)
 	}

@@ -74,7 +74,8 @@ func TestReadersAndWritersOnFailingMasters(t *testing.T) {
 
 // enough reports whether enough has happened to prove something.
 func (x *traffic) enough() bool {
-	return x.reads.Load() >= 50 && x.together.Load() >= 10 && x.writes.Load() >= 20 && x.long.Load() >= 2 && x.kills >= 2 && x.stops >= 2
+	return x.reads.Load() >= 50 && x.together.Load() >= 10 && x.writes.Load() >= 20 && x.long.Load() >= 2 &&
+		x.kills >= 2 && x.stops >= 2
 }
 
 // work locks and unlocks until ctx is done: most writers write, and readers write now and then.
@@ -124,7 +125,8 @@ func (x *traffic) hold(k *redlock.Lock, reads bool) {
 	}
 	x.history.Renewed(h, k.Until())
 	x.history.Releasing(h)
-	if err := k.Unlock(context.Background()); err != nil && !errors.Is(err, redlock.ErrLost) && !errors.Is(err, redlock.ErrNoQuorum) {
+	if err := k.Unlock(context.Background()); err != nil && !errors.Is(err, redlock.ErrLost) &&
+		!errors.Is(err, redlock.ErrNoQuorum) {
 		panic(err) // no other error is possible
 	}
 }

@@ -136,7 +136,8 @@ func TestSeveralNamesExcludeEachOther(t *testing.T) {
 	cancel()
 	contenders.Wait()
 	v := tokens.Judge(h.holds)
-	t.Logf("seed %d: %d masters killed and emptied, %d frozen; %d holds of several names, %d lost; %v", seed, kills, freezes, h.several, h.lost, v)
+	t.Logf("seed %d: %d masters killed and emptied, %d frozen; %d holds of several names, %d lost; %v",
+		seed, kills, freezes, h.several, h.lost, v)
 	if v.Overlaps+v.Duplicates+v.Inversions+v.LateGrants > 0 {
 		fleet.Unsafe(t, "holds are not in order: %v", v)
 	}

@@ -27,7 +27,8 @@ func main() {
 	acquisitions := flag.Int("acquisitions", 1_000_000, "how many locks to acquire at least")
 	minutes := flag.Float64("minutes", 10, "for how long at least; the acquisitions are spread over it")
 	ttl := flag.Duration("ttl", 2*time.Second, "the locks' TTL")
-	guard := flag.Duration("guard", 2*time.Second, "the restart guard; where it and -down are shorter than the TTL, overlaps are counted and allowed")
+	guard := flag.Duration("guard", 2*time.Second,
+		"the restart guard; where it and -down are shorter than the TTL, overlaps are counted and allowed")
 	down := flag.Duration("down", 0, "how long a killed master stays down at least")
 	seed := flag.Uint64("seed", rand.Uint64(), "the order of faults and of names")
 	flag.Parse()

@@ -48,8 +48,10 @@ func (r report) String() string {
 	fmt.Fprintf(&b, "\n%d acquisitions by %d clients × %d goroutines in %s: %.0f/s; TTL %s; %d hot and %d other names\n",
 		v.Holds, r.lockers, r.workers, r.took.Round(time.Second), float64(v.Holds)/r.took.Seconds(), r.ttl, r.hot, r.warm)
 	fmt.Fprintf(&b, "faults: %s\n", c.faults())
-	fmt.Fprintf(&b, "a killed master was down for at least %s; restart guard %s: holds exclude each other: %t\n", r.down, r.guard, r.excludes())
-	fmt.Fprintf(&b, "asked in vain: %d taken, %d no quorum; holds lost before their unlock: %d, of these by a majority's word: %d; unlocks without a majority's word: %d; scripts sent again: %d\n",
+	fmt.Fprintf(&b, "a killed master was down for at least %s; restart guard %s: holds exclude each other: %t\n",
+		r.down, r.guard, r.excludes())
+	fmt.Fprintf(&b, "asked in vain: %d taken, %d no quorum; holds lost before their unlock: %d, "+
+		"of these by a majority's word: %d; unlocks without a majority's word: %d; scripts sent again: %d\n",
 		c.taken.Load(), c.noQuorum.Load(), c.lost.Load(), c.early.Load(), c.unconfirmed.Load(), c.evaluations.Load())
 	fmt.Fprintf(&b, "lock keys left behind after one TTL: %d\n", r.left)
 	fmt.Fprintf(&b, "judged: %s\n", v)

@@ -44,7 +44,8 @@ func TestTokensGrowWhenTheOnlySharedNodeIsEmptied(t *testing.T) {
 		}
 		time.Sleep(disagreement)
 	}
-	t.Logf("%d holds in turn by two clients that share one node of five, emptied before each: %d tokens not larger than the one before", rounds, wrong)
+	t.Logf("%d holds in turn by two clients that share one node of five, emptied before each: "+
+		"%d tokens not larger than the one before", rounds, wrong)
 	if wrong > 0 {
 		// No violation in itself: a client may have been stopped for longer than that while it read the clocks.
 		t.Errorf("%d of %d tokens do not grow", wrong, rounds)

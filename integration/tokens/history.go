@@ -45,7 +45,8 @@ func (v Verdict) Ordered() bool { return v.Duplicates == 0 && v.Inversions == 0 
 
 // String is one line.
 func (v Verdict) String() string {
-	s := fmt.Sprintf("%d holds of %d names, %d compared with an earlier hold: %d duplicate tokens, %d out of order, %d granted out of order, %d overlaps",
+	s := fmt.Sprintf("%d holds of %d names, %d compared with an earlier hold: "+
+		"%d duplicate tokens, %d out of order, %d granted out of order, %d overlaps",
 		v.Holds, v.Names, v.Compared, v.Duplicates, v.Inversions, v.LateGrants, v.Overlaps)
 	if len(v.Examples) > 0 {
 		s += "\n  " + strings.Join(v.Examples, "\n  ")

@@ -70,10 +70,11 @@ func TestAnUncontendedAcquireIsOneRoundTrip(t *testing.T) {
 			var writes atomic.Int64
 			var lockers []*redlock.Locker
 			for range c.lockers {
-				lockers = append(lockers, f.Locker(t, redlock.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 					conn, err := new(net.Dialer).DialContext(ctx, network, address)
 					return counting{conn, &writes}, err
-				})))
+				}
+				lockers = append(lockers, f.Locker(t, redlock.WithDialer(dial)))
 			}
 			before, wrote := settled(t, f.Nodes), writes.Load()
 			for i := range cycles {
@@ -89,7 +90,8 @@ func TestAnUncontendedAcquireIsOneRoundTrip(t *testing.T) {
 			each := float64(cycles * nodes)
 			trips := (float64(calls("evalsha")) - each) / each // the releases taken off
 			written := (float64(wrote-int64(calls("time")+calls("zremrangebyscore"))) - each) / each
-			t.Logf("%s: %d acquisitions: %.4f round trips of scripts and %.4f writes for each and node; EVALSHA %d, EVAL %d, SET %d, ZADD %d",
+			t.Logf("%s: %d acquisitions: %.4f round trips of scripts and %.4f writes for each and node; "+
+				"EVALSHA %d, EVAL %d, SET %d, ZADD %d",
 				c.what, cycles, trips, written, calls("evalsha"), calls("eval"), calls("set"), calls("zadd"))
 			if !c.exact {
 				return

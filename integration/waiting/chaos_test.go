@@ -153,9 +153,11 @@ func (x *chaos) judge(m *fleet.Measurement) {
 	if v.Overlaps+v.Duplicates+v.Inversions+v.LateGrants > 0 {
 		fleet.Unsafe(t, "holds are not in order: %v", v)
 	}
-	m.Bound(stall <= ttl+backoff+slack, "nobody held the lock for %v while somebody waited, want at most %v", stall, ttl+backoff+slack)
+	m.Bound(stall <= ttl+backoff+slack, "nobody held the lock for %v while somebody waited, want at most %v",
+		stall, ttl+backoff+slack)
 	if !x.enough() || v.Holds < sized(4, 32) {
-		t.Errorf("too little to prove anything: %d killed while holding, %d while waiting, %d holds", x.killedHolding, x.killedWaiting, v.Holds)
+		t.Errorf("too little to prove anything: %d killed while holding, %d while waiting, %d holds",
+			x.killedHolding, x.killedWaiting, v.Holds)
 	}
 	x.fleet.WantCleanAfter(t, ttl+100*time.Millisecond)
 }
@@ -195,7 +197,8 @@ func TestAWaiterThatIsCutOffCostsOneTTL(t *testing.T) {
 				c := startContender(t, f.Nodes, 0)
 				frozen = append(frozen, c)
 				fleet.Eventually(t, "it waits", func() bool { _, waits := c.doing(); return waits })
-				fleet.Eventually(t, "it is in the queue of each node, and subscribed", func() bool { return queued(t, f, len(frozen)) })
+				fleet.Eventually(t, "it is in the queue of each node, and subscribed",
+					func() bool { return queued(t, f, len(frozen)) })
 				fleet.Must(t, c.cmd.Process.Signal(syscall.SIGSTOP))
 			}
 			next := f.Locker(t, redlock.WithTTL(ttl))
@@ -212,7 +215,8 @@ func TestAWaiterThatIsCutOffCostsOneTTL(t *testing.T) {
 			fleet.Must(t, k.Unlock(t.Context()))
 			fleet.Must(t, <-got)
 			waited, limit := time.Since(released), time.Duration(cut)*(ttl+backoff)+slack
-			m.Bound(waited <= limit, "with %d waiters cut off the next one waited for %v, want at most %v", cut, waited.Round(time.Millisecond), limit)
+			m.Bound(waited <= limit, "with %d waiters cut off the next one waited for %v, want at most %v",
+				cut, waited.Round(time.Millisecond), limit)
 			for _, c := range frozen {
 				c.kill(t)
 			}
@@ -229,7 +233,8 @@ func queued(t *testing.T, f fleet.Fleet, want int) bool {
 		fleet.Must(t, err)
 		info, err := n.Info("clients")
 		fleet.Must(t, err)
-		if listening, _ := strconv.Atoi(info["pubsub_clients"]); waiting < want || info["pubsub_clients"] != "" && listening < want {
+		if listening, _ := strconv.Atoi(info["pubsub_clients"]); waiting < want ||
+			info["pubsub_clients"] != "" && listening < want {
 			return false
 		}
 	}

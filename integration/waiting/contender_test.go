@@ -125,7 +125,8 @@ func startContender(t *testing.T, nodes []*masters.Node, loss int) *contender {
 	self, err := os.Executable()
 	fleet.Must(t, err)
 	c := &contender{cmd: exec.CommandContext(t.Context(), self), said: make(chan struct{})}
-	c.cmd.Env = append(os.Environ(), contenderNodes+"="+strings.Join(masters.URLs(nodes), ","), contenderLoss+"="+strconv.Itoa(loss))
+	c.cmd.Env = append(os.Environ(), contenderNodes+"="+strings.Join(masters.URLs(nodes), ","),
+		contenderLoss+"="+strconv.Itoa(loss))
 	c.cmd.Stderr = os.Stderr
 	c.stdin, err = c.cmd.StdinPipe()
 	fleet.Must(t, err)

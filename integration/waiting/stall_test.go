@@ -16,7 +16,8 @@ func (h history) holds() (all []tokens.Hold) {
 	for _, w := range h {
 		if !w.granted.IsZero() {
 			since := func(t time.Time) time.Duration { return t.Sub(h[0].asked) }
-			all = append(all, tokens.Hold{Token: w.token, Asked: since(w.asked), Granted: since(w.granted), Ended: since(w.ended)})
+			all = append(all,
+				tokens.Hold{Token: w.token, Asked: since(w.asked), Granted: since(w.granted), Ended: since(w.ended)})
 		}
 	}
 	return all

@@ -29,7 +29,8 @@ func main() {
 const names, workers = 6, 4
 
 func run(nodes []string) (err error) {
-	l, err := redlock.New(nodes, redlock.WithTTL(time.Second), redlock.WithRestartGuard(0)) // the masters have just been started
+	// No restart guard: the masters have just been started.
+	l, err := redlock.New(nodes, redlock.WithTTL(time.Second), redlock.WithRestartGuard(0))
 	if err != nil {
 		return err
 	}
