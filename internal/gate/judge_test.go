@@ -21,10 +21,19 @@ func said(output ...string) string {
 }
 
 const (
-	begins    = `{"Action":"start","Package":"m/p"}` + "\n" + `{"Action":"run","Package":"m/p","Test":"TestA"}`
-	fails     = `{"Action":"fail","Package":"m/p","Test":"TestA"}` + "\n" + `{"Action":"output","Package":"m/p","Output":"FAIL\tm/p\t1s\n"}` + "\n" + `{"Action":"fail","Package":"m/p"}`
-	passes    = `{"Action":"pass","Package":"m/p","Test":"TestA"}` + "\n" + `{"Action":"output","Package":"m/p","Output":"PASS\n"}` + "\n" + `{"Action":"output","Package":"m/p","Output":"ok  \tm/p\t1s\n"}` + "\n" + `{"Action":"pass","Package":"m/p"}`
-	complains = `{"Action":"output","Package":"m/p","Test":"TestA/sub","Output":"    a_test.go:7: too slow\n"}` + "\n" + `{"Action":"fail","Package":"m/p","Test":"TestA/sub"}`
+	begins = `{"Action":"start","Package":"m/p"}` + "\n" + `{"Action":"run","Package":"m/p","Test":"TestA"}`
+	fails  = failsA + "\n" + `{"Action":"output","Package":"m/p","Output":"FAIL\tm/p\t1s\n"}` + "\n" + failed
+	passes = `{"Action":"pass","Package":"m/p","Test":"TestA"}` + "\n" +
+		`{"Action":"output","Package":"m/p","Output":"PASS\n"}` + "\n" +
+		`{"Action":"output","Package":"m/p","Output":"ok  \tm/p\t1s\n"}` + "\n" + passed
+	complains = `{"Action":"output","Package":"m/p","Test":"TestA/sub","Output":"    a_test.go:7: too slow\n"}` + "\n" +
+		`{"Action":"fail","Package":"m/p","Test":"TestA/sub"}`
+
+	// Single lines of them.
+	failsA  = `{"Action":"fail","Package":"m/p","Test":"TestA"}`
+	beginsB = `{"Action":"run","Package":"m/p","Test":"TestB"}`
+	failed  = `{"Action":"fail","Package":"m/p"}`
+	passed  = `{"Action":"pass","Package":"m/p"}`
 )
 
 func prints(text string) string {
@@ -39,19 +48,55 @@ func TestJudge(t *testing.T) {
 		flaky bool
 		print string
 	}{
-		"all well":                       {runs: []string{said(begins, passes)}, ok: true, print: "ok  \tm/p\t1s\n"},
-		"passes the second time":         {runs: []string{said(begins, complains, fails), said(begins, passes)}, ok: true, flaky: true, print: "FLAKY: m/p.TestA passed only the second time"},
-		"fails twice":                    {runs: []string{said(begins, complains, fails), said(begins, complains, fails)}, print: "too slow"},
-		"may not be repeated":            {runs: []string{said(begins, complains, fails)}, none: true, print: "too slow"},
-		"is not there the second time":   {runs: []string{said(begins, complains, fails), said(`{"Action":"pass","Package":"m/p"}`)}},
-		"a violation of safety":          {runs: []string{said(begins, prints("    a_test.go:7: SAFETY VIOLATION: two holders"), fails)}, print: "m/p: never run again: a_test.go:7: SAFETY VIOLATION"},
-		"a data race":                    {runs: []string{said(begins, prints("WARNING: DATA RACE"), fails)}, print: "never run again"},
-		"a panic, or a time-out":         {runs: []string{said(begins, prints("panic: test timed out after 10m0s"), fails)}, print: "never run again: panic:"},
-		"a panic behind a failure":       {runs: []string{said(begins, complains, `{"Action":"fail","Package":"m/p","Test":"TestA"}`, `{"Action":"run","Package":"m/p","Test":"TestB"}`, `{"Action":"output","Package":"m/p","Test":"TestB","Output":"panic: test timed out after 10m0s\n"}`, `{"Action":"fail","Package":"m/p"}`)}, print: "never run again: panic:"},
-		"killed behind a failure":        {runs: []string{said(begins, complains, `{"Action":"fail","Package":"m/p","Test":"TestA"}`, `{"Action":"run","Package":"m/p","Test":"TestB"}`, `{"Action":"output","Package":"m/p","Output":"signal: killed\n"}`, `{"Action":"fail","Package":"m/p"}`)}, print: "m/p.TestB has no end"},
-		"does not build":                 {runs: []string{said(`{"ImportPath":"m/p","Action":"build-output","Output":"a.go:1:1: no\n"}`, `{"ImportPath":"m/p","Action":"build-fail"}`, `{"Action":"fail","Package":"m/p","FailedBuild":"m/p"}`)}, print: "a.go:1:1: no"},
-		"TestMain fails":                 {runs: []string{said(`{"Action":"output","Package":"m/p","Output":"install redis-server\n"}`, `{"Action":"fail","Package":"m/p"}`)}, print: "install redis-server"},
-		"a race after the last test":     {runs: []string{said(begins, passes, `{"Action":"output","Package":"m/q","Output":"WARNING: DATA RACE\n"}`, `{"Action":"fail","Package":"m/q"}`)}, print: "m/q: never run again: WARNING: DATA RACE"},
+		"all well": {runs: []string{said(begins, passes)}, ok: true, print: "ok  \tm/p\t1s\n"},
+		"passes the second time": {
+			runs: []string{said(begins, complains, fails), said(begins, passes)},
+			ok:   true, flaky: true, print: "FLAKY: m/p.TestA passed only the second time",
+		},
+		"fails twice": {
+			runs:  []string{said(begins, complains, fails), said(begins, complains, fails)},
+			print: "too slow",
+		},
+		"may not be repeated":          {runs: []string{said(begins, complains, fails)}, none: true, print: "too slow"},
+		"is not there the second time": {runs: []string{said(begins, complains, fails), said(passed)}},
+		"a violation of safety": {
+			runs:  []string{said(begins, prints("    a_test.go:7: SAFETY VIOLATION: two holders"), fails)},
+			print: "m/p: never run again: a_test.go:7: SAFETY VIOLATION",
+		},
+		"a data race": {
+			runs:  []string{said(begins, prints("WARNING: DATA RACE"), fails)},
+			print: "never run again",
+		},
+		"a panic, or a time-out": {
+			runs:  []string{said(begins, prints("panic: test timed out after 10m0s"), fails)},
+			print: "never run again: panic:",
+		},
+		"a panic behind a failure": {
+			runs: []string{said(begins, complains, failsA, beginsB,
+				`{"Action":"output","Package":"m/p","Test":"TestB","Output":"panic: test timed out after 10m0s\n"}`, failed)},
+			print: "never run again: panic:",
+		},
+		"killed behind a failure": {
+			runs: []string{said(begins, complains, failsA, beginsB,
+				`{"Action":"output","Package":"m/p","Output":"signal: killed\n"}`, failed)},
+			print: "m/p.TestB has no end",
+		},
+		"does not build": {
+			runs: []string{said(`{"ImportPath":"m/p","Action":"build-output","Output":"a.go:1:1: no\n"}`,
+				`{"ImportPath":"m/p","Action":"build-fail"}`,
+				`{"Action":"fail","Package":"m/p","FailedBuild":"m/p"}`)},
+			print: "a.go:1:1: no",
+		},
+		"TestMain fails": {
+			runs:  []string{said(`{"Action":"output","Package":"m/p","Output":"install redis-server\n"}`, failed)},
+			print: "install redis-server",
+		},
+		"a race after the last test": {
+			runs: []string{said(begins, passes,
+				`{"Action":"output","Package":"m/q","Output":"WARNING: DATA RACE\n"}`,
+				`{"Action":"fail","Package":"m/q"}`)},
+			print: "m/q: never run again: WARNING: DATA RACE",
+		},
 		"what it says is no JSON at all": {runs: []string{"go: no modules\n"}, print: "go test -json"},
 	} {
 		t.Run(name, func(t *testing.T) {

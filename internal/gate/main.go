@@ -28,7 +28,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	dir := flag.String("C", ".", "the module's directory")
-	repeat := flag.String("repeat", "", "regular expression for package.Test: which may be run a second time; none if empty")
+	repeat := flag.String("repeat", "",
+		"regular expression for package.Test: which may be run a second time; none if empty")
 	own, args := split(os.Args[1:])
 	if err := flag.CommandLine.Parse(own); err != nil {
 		os.Exit(2)
@@ -75,7 +76,8 @@ func note(file string, names []string) error {
 // command returns what runs go test in a directory and gives its events to read. It reports whether that went well.
 func command(ctx context.Context, dir string) func(args []string, read func(io.Reader) error) (bool, error) {
 	return func(args []string, read func(io.Reader) error) (bool, error) {
-		c := exec.CommandContext(ctx, cmp.Or(os.Getenv("GO"), "go"), append([]string{"test", "-json"}, args...)...) //nolint:gosec // make's own arguments
+		args = append([]string{"test", "-json"}, args...)
+		c := exec.CommandContext(ctx, cmp.Or(os.Getenv("GO"), "go"), args...) //nolint:gosec // make's own arguments
 		c.Dir, c.Stderr = dir, os.Stderr
 		out, err := c.StdoutPipe()
 		if err != nil {

@@ -58,7 +58,8 @@ var inQueue = []mutant{
 `,
 	}}},
 	{name: "a ticket's owner is forgotten", changes: []change{{
-		"ticket.go", `			l.listeners.handOver(h.owner.String(), h.end(), l.opts.clock.local())`, `			l.listeners.forget(h.owner.String())`,
+		"ticket.go", `			l.listeners.handOver(h.owner.String(), h.end(), l.opts.clock.local())`,
+		`			l.listeners.forget(h.owner.String())`,
 	}}},
 	{name: "who asks once stands in line", changes: []change{{
 		"redlock.go", `wait := wait && o.maxAttempts != 1`, `wait := wait`,
@@ -102,7 +103,8 @@ var inQueue = []mutant{
 	{
 		name: "what is handed to somebody who has given up is kept", test: "TestWhatIsHandedToNobodyIsGivenBack",
 		why: "one TTL later it has gone by itself", changes: []change{{
-			"wait_notify.go", `owner, err := uuid.Parse(parts[0]); err == nil {`, `owner, err := uuid.Parse(parts[0]); err != nil {`,
+			"wait_notify.go", `owner, err := uuid.Parse(parts[0]); err == nil {`,
+			`owner, err := uuid.Parse(parts[0]); err != nil {`,
 		}},
 	},
 }

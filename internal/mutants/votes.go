@@ -93,7 +93,8 @@ var inGuard = []mutant{
 	{
 		name: "the message of a node not yet met counts", test: "TestAMessageOfANodeThatIsNotMetAbstains",
 		why: "60 seeds did not show it", changes: []change{{
-			"wait_notify.go", `n.opts.guard > 0 && !(connected && known) {`, `n.opts.guard > 0 && !(connected && known) && false {`,
+			"wait_notify.go", `n.opts.guard > 0 && !(connected && known) {`,
+			`n.opts.guard > 0 && !(connected && known) && false {`,
 		}},
 	},
 	{

@@ -240,7 +240,9 @@ func TestTwoClocksDoNotLeap(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{"", "0", "1766617310017481", "1.766617310017481e+15", "NaN", "-1", "Inf", "9007199254740992", "1.5"} {
+	for _, text := range []string{
+		"", "0", "1766617310017481", "1.766617310017481e+15", "NaN", "-1", "Inf", "9007199254740992", "1.5",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
