@@ -13,7 +13,10 @@ import (
 	"unicode"
 )
 
-const root = ".."
+const (
+	root    = ".."
+	folders = `cmd|internal|integration|bench|docs|redlocktest|examples|scripts|lua`
+)
 
 var (
 	fence    = regexp.MustCompile("(?ms)^```.*?^```[ \t]*$")
@@ -24,7 +27,7 @@ var (
 
 	// What a span of code is taken for. Names of other things have no slash or no such ending.
 	file     = regexp.MustCompile(`^(?:[\w.-]+/)*[\w.-]+\.(?:go|lua|md|yml|json|svg)$`)
-	dir      = regexp.MustCompile(`^(?:cmd|internal|integration|bench|docs|redlocktest|examples|scripts|lua)(?:/[\w.-]+)*/?$`)
+	dir      = regexp.MustCompile(`^(?:` + folders + `)(?:/[\w.-]+)*/?$`)
 	testName = regexp.MustCompile(`^(?:Test|Example|Fuzz|Benchmark)[A-Z]\w*$`)
 	function = regexp.MustCompile(`(?m)^func ((?:Test|Example|Fuzz|Benchmark)\w*)\(`)
 	goDocs   = regexp.MustCompile(`\bdocs/[\w/.-]+\.md\b`)

@@ -68,7 +68,9 @@ func (e exported) add(d ast.Decl) {
 }
 
 // variables are what fragments call things of ours, with their types.
-var variables = map[string]string{"locker": "Locker", "lock": "Lock", "permit": "Lock", "k": "Lock", "encoders": "Semaphore", "prices": "RWMutex"}
+var variables = map[string]string{
+	"locker": "Locker", "lock": "Lock", "permit": "Lock", "k": "Lock", "encoders": "Semaphore", "prices": "RWMutex",
+}
 
 // The Go code in the documentation is Go, and what it uses exists. Whole files are vetted; fragments are parsed, and
 // their names looked up.
@@ -141,9 +143,11 @@ func parseFragment(source string) (*ast.File, error) {
 		imports, source = before+"\n)\n", after
 	}
 	fset := token.NewFileSet()
-	parsed, err := parser.ParseFile(fset, "fragment.go", "package p\n"+imports+"func _() {\n"+source+"\n}\n", parser.SkipObjectResolution)
+	parsed, err := parser.ParseFile(fset, "fragment.go", "package p\n"+imports+"func _() {\n"+source+"\n}\n",
+		parser.SkipObjectResolution)
 	if err != nil {
-		if declared, other := parser.ParseFile(fset, "fragment.go", "package p\n"+imports+source, parser.SkipObjectResolution); other == nil {
+		declared, other := parser.ParseFile(fset, "fragment.go", "package p\n"+imports+source, parser.SkipObjectResolution)
+		if other == nil {
 			return declared, nil
 		}
 	}

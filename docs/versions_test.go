@@ -29,7 +29,8 @@ func TestGoVersion(t *testing.T) {
 // Whoever gets one of the modules that are published with this one gets the newest release of it, not what stands in
 // the replace directive beside it.
 func TestModulesRequireTheNewestRelease(t *testing.T) {
-	m := regexp.MustCompile(`(?m)^## (v\d+\.\d+\.\d+) - \d{4}-\d\d-\d\d$`).FindStringSubmatch(read(t).texts["CHANGELOG.md"])
+	release := regexp.MustCompile(`(?m)^## (v\d+\.\d+\.\d+) - \d{4}-\d\d-\d\d$`)
+	m := release.FindStringSubmatch(read(t).texts["CHANGELOG.md"])
 	if m == nil {
 		t.Fatal("CHANGELOG.md names no release")
 	}

@@ -73,7 +73,9 @@ func (w *world) locker(machine string) *redlock.Locker {
 }
 
 // schedule has a machine run the job every so often, beginning after late.
-func (w *world) schedule(machine string, every, late, length time.Duration, share gocron.SchedulerOption) gocron.Scheduler {
+func (w *world) schedule(
+	machine string, every, late, length time.Duration, share gocron.SchedulerOption,
+) gocron.Scheduler {
 	w.Helper()
 	s, err := gocron.NewScheduler(share)
 	if err != nil {
@@ -121,8 +123,10 @@ func TestAJobIsRunOnceATick(t *testing.T) {
 	const every = 10 * time.Second
 	for _, late := range []time.Duration{0, time.Microsecond, 3 * time.Millisecond, 900 * time.Millisecond} {
 		bubble(t, func(w *world) {
-			a := w.schedule("a", every, 0, 50*time.Millisecond, gocron.WithDistributedLocker(redlockgocron.NewLocker(w.locker("a"), time.Second)))
-			b := w.schedule("b", every, late, 50*time.Millisecond, gocron.WithDistributedLocker(redlockgocron.NewLocker(w.locker("b"), time.Second)))
+			a := w.schedule("a", every, 0, 50*time.Millisecond,
+				gocron.WithDistributedLocker(redlockgocron.NewLocker(w.locker("a"), time.Second)))
+			b := w.schedule("b", every, late, 50*time.Millisecond,
+				gocron.WithDistributedLocker(redlockgocron.NewLocker(w.locker("b"), time.Second)))
 			time.Sleep(10*every + every/2)
 			w.shutdown(a, b)
 			ticks, machines := w.ticks(every)
@@ -143,7 +147,8 @@ func TestAJobOutlivesAMachine(t *testing.T) {
 	const every = 10 * time.Second
 	bubble(t, func(w *world) {
 		a := w.schedule("a", every, 0, 0, gocron.WithDistributedLocker(redlockgocron.NewLocker(w.locker("a"), time.Second)))
-		b := w.schedule("b", every, time.Millisecond, 0, gocron.WithDistributedLocker(redlockgocron.NewLocker(w.locker("b"), time.Second)))
+		b := w.schedule("b", every, time.Millisecond, 0,
+			gocron.WithDistributedLocker(redlockgocron.NewLocker(w.locker("b"), time.Second)))
 		time.Sleep(3*every + every/2)
 		w.shutdown(a)
 		time.Sleep(3 * every)

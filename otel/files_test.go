@@ -26,18 +26,20 @@ func exported(t *testing.T) map[string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	observe, err := redlockotel.Observer(redlockotel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
+	observe, err := redlockotel.Observer(redlockotel.WithMeterProvider(provider))
 	if err != nil {
 		t.Fatal(err)
 	}
 	masters := redlocktest.New(t, 3)
 	repaired := make(chan struct{}, 100)
-	locker, err := redlock.New(masters.URLs(), redlock.WithTTL(3*time.Second), redlock.WithNodeTimeout(5*time.Second), redlock.WithObserver(func(ev redlock.Event) {
-		observe(ev)
-		if ev.Kind == redlock.EventRepaired {
-			repaired <- struct{}{}
-		}
-	}))
+	locker, err := redlock.New(masters.URLs(), redlock.WithTTL(3*time.Second), redlock.WithNodeTimeout(5*time.Second),
+		redlock.WithObserver(func(ev redlock.Event) {
+			observe(ev)
+			if ev.Kind == redlock.EventRepaired {
+				repaired <- struct{}{}
+			}
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,8 @@ type instruments struct {
 // Bounds of the histograms, in seconds: of what takes a round trip, and of what takes as long as users want.
 var (
 	quick = metric.WithExplicitBucketBoundaries(.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1)
-	slow  = metric.WithExplicitBucketBoundaries(.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+	slow  = metric.WithExplicitBucketBoundaries(.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5,
+		1, 2.5, 5, 10, 30, 60, 300, 1800)
 )
 
 func (i *instruments) create(m metric.Meter) error {

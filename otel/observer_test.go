@@ -36,7 +36,8 @@ type recorded struct {
 
 func record(t *testing.T, opts ...redlockotel.Option) *recorded {
 	t.Helper()
-	r := &recorded{masters: redlocktest.New(t, 3), metrics: sdkmetric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
+	r := &recorded{masters: redlocktest.New(t, 3), metrics: sdkmetric.NewManualReader(),
+		spans: tracetest.NewSpanRecorder()}
 	r.tracers = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(r.spans))
 	observe, err := redlockotel.Observer(append(opts,
 		redlockotel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(r.metrics))),
@@ -44,7 +45,8 @@ func record(t *testing.T, opts ...redlockotel.Option) *recorded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Locker, err = redlock.New(r.masters.URLs(), redlock.WithObserver(observe), redlock.WithTTL(3*time.Second), redlock.WithNodeTimeout(5*time.Second))
+	r.Locker, err = redlock.New(r.masters.URLs(), redlock.WithObserver(observe), redlock.WithTTL(3*time.Second),
+		redlock.WithNodeTimeout(5*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,13 +193,16 @@ func TestSpans(t *testing.T) {
 		if took := s.EndTime().Sub(s.StartTime()); took <= 0 || took > time.Minute {
 			t.Errorf("%s: took %v", s.Name(), took)
 		}
-		if failed := s.Status().Code == codes.Error; failed != (attrs["error.type"] != "") || failed != (s.Status().Description != "") {
+		if failed := s.Status().Code == codes.Error; failed != (attrs["error.type"] != "") ||
+			failed != (s.Status().Description != "") {
 			t.Errorf("%s: got the status %v and error.type %q", s.Name(), s.Status(), attrs["error.type"])
 		}
 		if (attrs["error.type"] == "taken") != (len(s.Events()) == 3) {
 			t.Errorf("%s: %d nodes said something", s.Name(), len(s.Events()))
 		}
-		got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %s%s token=%t", s.Name(), attrs["redlock.name"], attrs["redlock.end"], attrs["error.type"], attrs["redlock.token"] != "")))
+		said := fmt.Sprintf("%s %s %s%s token=%t", s.Name(), attrs["redlock.name"], attrs["redlock.end"],
+			attrs["error.type"], attrs["redlock.token"] != "")
+		got = append(got, strings.TrimSpace(said))
 	}
 	want := []string{
 		"redlock lock stock:4711  token=true",

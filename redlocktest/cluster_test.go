@@ -288,11 +288,13 @@ func TestIdentity(t *testing.T) {
 	if got["redis_version"] == "" {
 		t.Error("INFO has no redis_version")
 	}
-	if other := info(t, dial(t, c, 1)); other["run_id"] == got["run_id"] || other["master_replid"] == got["master_replid"] {
+	if other := info(t, dial(t, c, 1)); other["run_id"] == got["run_id"] ||
+		other["master_replid"] == got["master_replid"] {
 		t.Error("two nodes with the same identity")
 	}
 	two, err := redis.String(conn.Do("INFO", "server", "Replication"))
-	if err != nil || !strings.Contains(two, "run_id:") || !strings.Contains(two, "role:") || strings.Contains(two, "loading:") {
+	if err != nil || !strings.Contains(two, "run_id:") || !strings.Contains(two, "role:") ||
+		strings.Contains(two, "loading:") {
 		t.Errorf("INFO server replication: got %q, %v", two, err)
 	}
 

@@ -152,7 +152,9 @@ type findingObject struct {
 }
 
 func (d *diagnosis) object() diagnosisObject {
-	severities := map[redlock.Severity]string{redlock.SeverityNote: "note", redlock.SeverityDegraded: "degraded", redlock.SeverityUnsafe: "unsafe"}
+	severities := map[redlock.Severity]string{
+		redlock.SeverityNote: "note", redlock.SeverityDegraded: "degraded", redlock.SeverityUnsafe: "unsafe",
+	}
 	o := diagnosisObject{verdicts[d.code], d.voting, nodeObjects(d.nodes), []findingObject{}}
 	for _, f := range d.findings {
 		o.Findings = append(o.Findings, findingObject{f.node, f.Code, severities[f.Severity], f.Text, f.Remedy})

@@ -27,7 +27,8 @@ var patient = redlock.WithNodeTimeout(5 * time.Second)
 
 // read returns the units, and lets nobody older in from now on.
 func read(ctx context.Context, db *sql.DB, token int64) (units int, err error) {
-	err = db.QueryRowContext(ctx, `UPDATE stock SET last_token = $1 WHERE item = '4711' AND last_token <= $1 RETURNING units`, token).Scan(&units)
+	err = db.QueryRowContext(ctx,
+		`UPDATE stock SET last_token = $1 WHERE item = '4711' AND last_token <= $1 RETURNING units`, token).Scan(&units)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, errStale
 	}
@@ -36,7 +37,8 @@ func read(ctx context.Context, db *sql.DB, token int64) (units int, err error) {
 
 // write sets the units, unless somebody younger was here.
 func write(ctx context.Context, db *sql.DB, token int64, units int) error {
-	result, err := db.ExecContext(ctx, `UPDATE stock SET units = $1, last_token = $2 WHERE item = '4711' AND last_token <= $2`, units, token)
+	result, err := db.ExecContext(ctx,
+		`UPDATE stock SET units = $1, last_token = $2 WHERE item = '4711' AND last_token <= $2`, units, token)
 	if err != nil {
 		return err
 	}

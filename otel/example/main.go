@@ -48,11 +48,13 @@ func run(ctx context.Context, addr string, serving func(net.Addr)) error {
 	if err != nil {
 		return err
 	}
-	observe, err := redlockotel.Observer(redlockotel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))))
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))
+	observe, err := redlockotel.Observer(redlockotel.WithMeterProvider(provider))
 	if err != nil {
 		return err
 	}
-	locker, err := redlock.New(masters.URLs(), redlock.WithObserver(observe), redlock.WithTTL(2*time.Second), redlock.WithNodeTimeout(2*time.Second))
+	locker, err := redlock.New(masters.URLs(), redlock.WithObserver(observe), redlock.WithTTL(2*time.Second),
+		redlock.WithNodeTimeout(2*time.Second))
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,10 @@ func TestExampleServesMetrics(t *testing.T) {
 			break
 		}
 	}
-	for _, want := range []string{`redlock_wait_duration_seconds_count{`, `redlock_outcome="granted"`, `redlock_end="unlocked"`, `redlock_state="up"`, "redlock_lost_total"} {
+	for _, want := range []string{
+		`redlock_wait_duration_seconds_count{`, `redlock_outcome="granted"`, `redlock_end="unlocked"`,
+		`redlock_state="up"`, "redlock_lost_total",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in %s", want, got)
 		}
