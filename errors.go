@@ -226,7 +226,7 @@ func explained(err error, command string) error {
 	var said redis.Error
 	var already *ReplyError
 	switch {
-	case err == nil || errors.As(err, &already):
+	case err == nil, errors.As(err, &already), errors.Is(err, ErrNodeDown):
 		return err
 	case errors.Is(err, redisconn.ErrClosed):
 		return ErrClosed

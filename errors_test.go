@@ -2,9 +2,14 @@ package redlock
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
 // Every answer of a node that refuses work has a type, and nobody needs to restart anything afterwards.
@@ -68,4 +73,20 @@ func TestForeignKeysAreExplained(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What the node said is what users see, unless the connection is gone, which says more.
+func TestExplained(t *testing.T) {
+	said := redis.Error("READONLY You can't write against a read only replica.")
+	var reply *ReplyError
+	if err := explained(said, ""); !errors.As(err, &reply) || reply.Code != "READONLY" {
+		t.Errorf("got %v, want a ReplyError", err)
+	}
+	gone := fmt.Errorf("%w: no longer a master: %w", ErrNodeDown, said)
+	if err := explained(gone, ""); !errors.Is(err, ErrNodeDown) || err.Error() != gone.Error() {
+		t.Errorf("got %v, want %v", err, gone)
+	}
+	if err := explained(redisconn.ErrClosed, ""); !errors.Is(err, ErrClosed) {
+		t.Errorf("got %v, want ErrClosed", err)
+	}
 }

@@ -212,6 +212,28 @@ func TestANodeThatBecomesAReplicaIsLeft(t *testing.T) {
 	})
 }
 
+// Why a connection is gone keeps both its names: that of the state, and that of what the node said.
+func TestAConnectionThatIsGoneSaysWhy(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		fl.nodes[0].Fail("evalsha", "READONLY You can't write against a read only replica.", 1)
+		_, _ = l.TryLock(t.Context(), "job") // the reply ends the connection
+		settleNetwork()
+		fl.nodes[0].Crash(false)
+		settleNetwork()
+		fl.net.Refuse(link0("a", 0))
+		connected, why := l.nodes[0].conn.State()
+		if connected || !errors.Is(why, ErrNodeDown) {
+			t.Fatalf("connected %t, %v", connected, why)
+		}
+		_, err := l.TryLock(t.Context(), "job")
+		var q *QuorumError
+		if !errors.As(err, &q) || !errors.Is(q.Nodes[0], ErrNodeDown) {
+			t.Errorf("got %v, want ErrNodeDown", err)
+		}
+	})
+}
+
 func TestTheQueueIsBounded(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
