@@ -41,8 +41,10 @@ type relic struct {
 
 // keepRelic takes down what a handle says of a hold that will end with cause.
 func keepRelic(k *Lock, cause, unlock error) *relic {
-	r := &relic{lock: k, name: k.Name(), owner: k.Owner(), token: k.Token(), until: k.Until(), done: k.Done(),
-		cause: cause, unlock: unlock}
+	r := &relic{
+		lock: k, name: k.Name(), owner: k.Owner(), token: k.Token(), until: k.Until(), done: k.Done(),
+		cause: cause, unlock: unlock,
+	}
 	r.ctx, r.end = k.Context(context.Background())
 	return r
 }

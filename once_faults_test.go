@@ -31,7 +31,8 @@ func TestOnceMinorityWrites(t *testing.T) {
 		{"done, seen", []string{"1 done", "1 begun", "1 begun"}, "1 done, 1 done, 1 done", ErrDone},
 		{"done, the others lost it", []string{"", "1 done", ""}, "1 done, 1 done, 1 done", ErrDone},
 		{
-			"the last run begun, seen", []string{"3 begun", "2 failed", "2 failed"},
+			"the last run begun, seen",
+			[]string{"3 begun", "2 failed", "2 failed"},
 			"3 failed, 3 failed, 3 failed", ErrExhausted,
 		},
 		{"begun, not seen", []string{"", "", "1 begun: dead"}, "1 done, 1 done, -", nil},

@@ -36,8 +36,9 @@ type recorded struct {
 
 func record(t *testing.T, opts ...redlockotel.Option) *recorded {
 	t.Helper()
-	r := &recorded{masters: redlocktest.New(t, 3), metrics: sdkmetric.NewManualReader(),
-		spans: tracetest.NewSpanRecorder()}
+	r := &recorded{
+		masters: redlocktest.New(t, 3), metrics: sdkmetric.NewManualReader(), spans: tracetest.NewSpanRecorder(),
+	}
 	r.tracers = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(r.spans))
 	observe, err := redlockotel.Observer(append(opts,
 		redlockotel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(r.metrics))),

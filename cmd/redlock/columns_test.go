@@ -39,7 +39,9 @@ func TestNodeInColumns(t *testing.T) {
 		}, "yes", "master", "-1.2ms", "120µs", "-"},
 		"replica": {redlock.NodeStatus{
 			Role: "slave", Err: down, RoundTrip: time.Millisecond, Findings: []redlock.Finding{
-				{Code: "a"}, {Code: "b", Severity: redlock.SeverityDegraded}, {Code: "c", Severity: redlock.SeverityUnsafe},
+				{Code: "a"},
+				{Code: "b", Severity: redlock.SeverityDegraded},
+				{Code: "c", Severity: redlock.SeverityUnsafe},
 				{Code: "d"},
 			},
 		}, "no", "replica", "+0.0ms", "1ms", "c"},

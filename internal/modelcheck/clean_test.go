@@ -16,17 +16,29 @@ var cleanChecks = []check{
 	{"script", config{attempts: 2, proposals: 3, entries: anyEntries}, 25_000},
 	{"script, raise to all", config{attempts: 2, proposals: 3, entries: anyEntries, raiseAll: true}, 15_000},
 	{"script, three attempts", config{attempts: 3, proposals: 1}, 100_000},
-	{"script, hand-over, repair",
-		config{attempts: 2, proposals: 2, entries: anyEntries, handOver: true, repair: true}, 20_000},
+	{
+		"script, hand-over, repair",
+		config{attempts: 2, proposals: 2, entries: anyEntries, handOver: true, repair: true},
+		20_000,
+	},
 	{"pipeline", config{form: pipeline, attempts: 2, proposals: 2, entries: []uint8{0, 1}}, 20_000},
-	{"pipeline, raise to all",
-		config{form: pipeline, attempts: 2, proposals: 2, entries: []uint8{0, 1}, raiseAll: true}, 20_000},
-	{"pipeline, hand-over, repair",
-		config{form: pipeline, attempts: 2, proposals: 1, handOver: true, repair: true}, 20_000},
+	{
+		"pipeline, raise to all",
+		config{form: pipeline, attempts: 2, proposals: 2, entries: []uint8{0, 1}, raiseAll: true},
+		20_000,
+	},
+	{
+		"pipeline, hand-over, repair",
+		config{form: pipeline, attempts: 2, proposals: 1, handOver: true, repair: true},
+		20_000,
+	},
 	{"counter", config{form: counter, attempts: 2, proposals: 1, entries: anyEntries}, 5_000},
 	{"counter, three attempts", config{form: counter, attempts: 3, proposals: 1, raiseAll: true}, 50_000},
-	{"counter, a node forgets",
-		config{form: counter, attempts: 2, proposals: 1, entries: anyEntries, losses: 1, guard: forever}, 10_000},
+	{
+		"counter, a node forgets",
+		config{form: counter, attempts: 2, proposals: 1, entries: anyEntries, losses: 1, guard: forever},
+		10_000,
+	},
 }
 
 func TestProtocolIsClean(t *testing.T) { wantClean(t, cleanChecks) }

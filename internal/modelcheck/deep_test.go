@@ -25,16 +25,25 @@ var deepChecks = []check{
 	{"pipeline, 3 attempts", config{form: pipeline, attempts: 3, proposals: 1}, 3_000_000},
 	{"pipeline, 3 attempts, 2 proposals", config{form: pipeline, attempts: 3, proposals: 2}, 15_000_000},
 	{"pipeline, 2 attempts", config{form: pipeline, attempts: 2, proposals: 3, entries: anyEntries}, 100_000},
-	{"counter, 3 attempts",
-		config{form: counter, attempts: 3, proposals: 1, entries: anyEntries, raiseAll: true}, 900_000},
-	{"counter, 3 attempts, a node forgets",
-		config{form: counter, attempts: 3, proposals: 1, entries: []uint8{0, 1}, losses: 1, guard: forever}, 1_000_000},
+	{
+		"counter, 3 attempts",
+		config{form: counter, attempts: 3, proposals: 1, entries: anyEntries, raiseAll: true},
+		900_000,
+	},
+	{
+		"counter, 3 attempts, a node forgets",
+		config{form: counter, attempts: 3, proposals: 1, entries: []uint8{0, 1}, losses: 1, guard: forever},
+		1_000_000,
+	},
 	{"two losses, trimming, repair", config{
 		attempts: 2, horizon: 5, skew: 1, lifetime: 2, losses: 2, guard: 2, trim: true, retention: 3, repair: true,
 	}, 5_000_000},
 	{"a loss, D=2 G=3", config{attempts: 2, horizon: 5, skew: 2, losses: 2, guard: 3}, 1_000_000},
 	{"pipeline, a loss", config{form: pipeline, attempts: 2, horizon: 3, skew: 1, losses: 1, guard: 2}, 1_000_000},
-	{"pipeline, trimming",
-		config{form: pipeline, attempts: 2, horizon: 4, skew: 1, lifetime: 1, trim: true, retention: 2}, 500_000},
+	{
+		"pipeline, trimming",
+		config{form: pipeline, attempts: 2, horizon: 4, skew: 1, lifetime: 1, trim: true, retention: 2},
+		500_000,
+	},
 	{"3 attempts, a loss", config{attempts: 3, horizon: 2, skew: 0, losses: 1, guard: 1}, 10_000_000},
 }

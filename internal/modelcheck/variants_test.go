@@ -17,28 +17,51 @@ type breach struct {
 // The naive variants of DESIGN.md section 4, in the form of TESTING.md's traces (the counter protocol) and in ours.
 var naive = []breach{
 	{"V0 max only", config{attempts: 3, proposals: 2, flaw: maxOnly}, "unique", 8},
-	{"V0 max only, counter",
-		config{form: counter, attempts: 2, proposals: 1, entries: anyEntries, flaw: maxOnly}, "unique", 8},
+	{
+		"V0 max only, counter",
+		config{form: counter, attempts: 2, proposals: 1, entries: anyEntries, flaw: maxOnly},
+		"unique", 8,
+	},
 	{"V1 at least", config{attempts: 2, proposals: 2, flaw: atLeast}, "unique", 8},
-	{"V1 at least, counter",
-		config{form: counter, attempts: 2, proposals: 1, entries: anyEntries, flaw: atLeast}, "unique", 10},
+	{
+		"V1 at least, counter",
+		config{form: counter, attempts: 2, proposals: 1, entries: anyEntries, flaw: atLeast},
+		"unique", 10,
+	},
 	{"V2 raw raise", config{attempts: 2, proposals: 3, entries: anyEntries, flaw: rawRaise}, "order", 11},
-	{"V2 raw raise, counter",
-		config{form: counter, attempts: 2, proposals: 1, entries: anyEntries, flaw: rawRaise}, "order", 10},
+	{
+		"V2 raw raise, counter",
+		config{form: counter, attempts: 2, proposals: 1, entries: anyEntries, flaw: rawRaise},
+		"order", 10,
+	},
 	{"V3 blind OK", config{attempts: 2, proposals: 3, entries: anyEntries, flaw: blindOK, raiseAll: true}, "unique", 12},
-	{"V3 blind OK, counter",
-		config{form: counter, attempts: 2, proposals: 1, entries: anyEntries, flaw: blindOK, raiseAll: true}, "unique", 11},
-	{"A0 emptied node counted",
-		config{form: counter, attempts: 2, proposals: 1, entries: []uint8{1}, losses: 1}, "unique", 11},
-	{"A1 rolled-back node counted",
-		config{form: counter, attempts: 2, proposals: 1, entries: []uint8{1}, losses: 1, forgetTo: 1}, "unique", 9},
-	{"A2 raise recreates",
+	{
+		"V3 blind OK, counter",
+		config{form: counter, attempts: 2, proposals: 1, entries: anyEntries, flaw: blindOK, raiseAll: true},
+		"unique", 11,
+	},
+	{
+		"A0 emptied node counted",
+		config{form: counter, attempts: 2, proposals: 1, entries: []uint8{1}, losses: 1},
+		"unique", 11,
+	},
+	{
+		"A1 rolled-back node counted",
+		config{form: counter, attempts: 2, proposals: 1, entries: []uint8{1}, losses: 1, forgetTo: 1},
+		"unique", 9,
+	},
+	{
+		"A2 raise recreates",
 		config{form: counter, attempts: 2, proposals: 1, entries: anyEntries, losses: 1, guard: forever, flaw: recreate},
-		"unique", 11},
+		"unique", 11,
+	},
 	{"torn", config{form: pipeline, attempts: 2, proposals: 2, flaw: torn}, "order", 12},
 	{"client's clock", config{attempts: 2, proposals: 2, flaw: clientClock}, "unique", 8},
-	{"hasty hand-over",
-		config{form: pipeline, attempts: 2, proposals: 2, handOver: true, flaw: hastyHandOver}, "order", 17},
+	{
+		"hasty hand-over",
+		config{form: pipeline, attempts: 2, proposals: 2, handOver: true, flaw: hastyHandOver},
+		"order", 17,
+	},
 }
 
 func TestNaiveVariantsAreBroken(t *testing.T) { wantBroken(t, naive) }

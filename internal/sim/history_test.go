@@ -33,23 +33,38 @@ func TestCheck(t *testing.T) {
 		{"granted at the instant of expiry", holds{hold(1, 0, 1, 10, 0), hold(2, 4, 10, 16, 0)}, Assume{Clocks: true}, ""},
 		{"overlap", holds{hold(1, 0, 1, 10, 0), hold(2, 4, 6, 16, 0)}, Assume{Clocks: true}, "exclusion"},
 		{"overlap with broken clocks", holds{hold(1, 0, 1, 10, 0), hold(2, 4, 6, 16, 0)}, Assume{}, ""},
-		{"overlap with one before last", holds{hold(1, 0, 1, 30, 0), hold(2, 2, 3, 4, 0), hold(3, 5, 6, 16, 0)},
-			Assume{Clocks: true}, "exclusion exclusion"},
+		{
+			"overlap with one before last",
+			holds{hold(1, 0, 1, 30, 0), hold(2, 2, 3, 4, 0), hold(3, 5, 6, 16, 0)},
+			Assume{Clocks: true},
+			"exclusion exclusion",
+		},
 		{"same token", holds{hold(1, 0, 1, 10, 0), hold(1, 0, 11, 16, 0)}, Assume{}, "uniqueness"},
 		{"same token, ordered", holds{hold(1, 0, 1, 10, 0), hold(1, 10, 11, 16, 0)}, Assume{}, "uniqueness order"},
 		{"smaller token", holds{hold(2, 0, 1, 10, 0), hold(1, 2, 11, 16, 0)}, Assume{}, "order"},
-		{"smaller token, asked for before the other was granted", holds{hold(2, 0, 5, 10, 0), hold(1, 4, 11, 16, 0)},
-			Assume{}, ""},
+		{
+			"smaller token, asked for before the other was granted",
+			holds{hold(2, 0, 5, 10, 0), hold(1, 4, 11, 16, 0)},
+			Assume{},
+			"",
+		},
 		{"the same with good clocks", holds{hold(2, 0, 5, 10, 0), hold(1, 4, 11, 16, 0)}, Assume{Clocks: true}, "order"},
-		{"smaller than one before last", holds{hold(5, 0, 1, 2, 0), hold(7, 2, 3, 4, 0), hold(6, 5, 6, 7, 0)},
-			Assume{}, "order"},
+		{
+			"smaller than one before last",
+			holds{hold(5, 0, 1, 2, 0), hold(7, 2, 3, 4, 0), hold(6, 5, 6, 7, 0)},
+			Assume{},
+			"order",
+		},
 		{"smaller token, a node emptied in between", holds{hold(2, 0, 1, 10, 0), hold(1, 4, 6, 16, 0)}, emptied(3), ""},
 		{"a node emptied before both", holds{hold(2, 2, 3, 10, 0), hold(1, 4, 6, 16, 0)}, emptied(1), "order"},
 		{"a node emptied after both", holds{hold(2, 2, 3, 10, 0), hold(1, 4, 6, 16, 0)}, emptied(7), "order"},
 		{"a node emptied, far apart", holds{hold(2, 0, 1, 10, 0), hold(1, 16000, 16001, 16010, 0)}, emptied(3), "order"},
 		{"one of two excused", holds{hold(5, 0, 1, 2, 0), hold(4, 4, 5, 6, 0), hold(3, 7, 8, 9, 0)}, emptied(3), "order"},
-		{"same token, a node emptied in between", holds{hold(1, 0, 1, 10, 0), hold(1, 4, 6, 16, 0)},
-			emptied(3), "uniqueness"},
+		{
+			"same token, a node emptied in between",
+			holds{hold(1, 0, 1, 10, 0), hold(1, 4, 6, 16, 0)},
+			emptied(3), "uniqueness",
+		},
 		{"no tokens", holds{hold(0, 0, 1, 2, 0), hold(0, 2, 3, 4, 0)}, Assume{Clocks: true, Unfenced: true}, ""},
 	}
 	for _, tc := range cases {
@@ -116,8 +131,10 @@ func TestCheckAgainstPairs(t *testing.T) {
 		for i := range 1 + r.IntN(6) {
 			start := r.IntN(30)
 			granted := start + r.IntN(4)
-			x := &Hold{Name: "n", Token: int64(r.IntN(12)), Start: at(start), Granted: at(granted),
-				Until: at(granted + 1 + r.IntN(8)), id: i}
+			x := &Hold{
+				Name: "n", Token: int64(r.IntN(12)), Start: at(start), Granted: at(granted),
+				Until: at(granted + 1 + r.IntN(8)), id: i,
+			}
 			h.holds = append(h.holds, x)
 		}
 		want := false

@@ -68,8 +68,9 @@ type wire struct {
 
 // NewNetwork returns a network in which every link has the delay LAN and no fault.
 func NewNetwork(seed uint64) *Network {
-	return &Network{seed: mix(seed, 0x6e6574), nodes: map[string]*Node{}, dials: map[Link]uint64{},
-		changed: make(chan struct{})}
+	return &Network{
+		seed: mix(seed, 0x6e6574), nodes: map[string]*Node{}, dials: map[Link]uint64{}, changed: make(chan struct{}),
+	}
 }
 
 // Attach makes the node reachable at its address.

@@ -182,8 +182,9 @@ func (n *Node) register(conn net.Conn, from string, id uint64) (*client, bool) {
 		return nil, false
 	}
 	n.nextID++
-	c := &client{node: n, conn: conn, from: from, id: n.nextID, jitter: time.Duration(id % 99991),
-		authed: n.password == ""}
+	c := &client{
+		node: n, conn: conn, from: from, id: n.nextID, jitter: time.Duration(id % 99991), authed: n.password == "",
+	}
 	n.clients = append(n.clients, c)
 	n.serving.Add(1)
 	return c, true

@@ -193,10 +193,14 @@ func TestRefusals(t *testing.T) {
 		cmd  []any
 	}{
 		{func(n *Node) { n.SetPassword("p") }, "NOAUTH Authentication required.", []any{"GET", "k"}},
-		{func(n *Node) { n.Demote("n1:6379") }, "READONLY You can't write against a read only replica.",
-			[]any{"SET", "k", "v"}},
-		{func(n *Node) { n.SetConfig("maxmemory", "1") }, "OOM command not allowed when used memory > 'maxmemory'.",
-			[]any{"SET", "k", "v"}},
+		{
+			func(n *Node) { n.Demote("n1:6379") }, "READONLY You can't write against a read only replica.",
+			[]any{"SET", "k", "v"},
+		},
+		{
+			func(n *Node) { n.SetConfig("maxmemory", "1") }, "OOM command not allowed when used memory > 'maxmemory'.",
+			[]any{"SET", "k", "v"},
+		},
 		{func(n *Node) { n.SetLoading(true) }, "LOADING Redis is loading the dataset in memory", []any{"GET", "k"}},
 		{func(n *Node) { n.Demote("n1:6379"); n.LoseMaster(true) }, string(errNoMaster), []any{"GET", "k"}},
 		{func(n *Node) { n.Deny("INFO") }, "NOPERM this user has no permissions to run the 'info' command", []any{"INFO"}},

@@ -182,12 +182,14 @@ func TestLeaps(t *testing.T) {
 			map[int]time.Duration{0: hour, 2: 2 * time.Second},
 		},
 		{
-			"one is set forward twice", []read{{0, hour, 0}, {1, 0, 0}, {0, 2 * hour, 0}, {1, 0, 0}},
+			"one is set forward twice",
+			[]read{{0, hour, 0}, {1, 0, 0}, {0, 2 * hour, 0}, {1, 0, 0}},
 			map[int]time.Duration{0: 2 * hour},
 		},
 		{"one is set back", []read{{0, -hour, 0}, {1, 0, 0}, {2, 0, 0}}, nil},
 		{
-			"one is set back and right again", []read{{0, -hour, 0}, {1, 0, 0}, {2, 0, 0}, {0, 0, 0}, {1, 0, 0}},
+			"one is set back and right again",
+			[]read{{0, -hour, 0}, {1, 0, 0}, {2, 0, 0}, {0, 0, 0}, {1, 0, 0}},
 			map[int]time.Duration{0: hour},
 		},
 		{"by less than a second", []read{{0, 900 * ms, 0}, {1, 0, 0}, {2, 0, 0}}, nil},
@@ -195,7 +197,8 @@ func TestLeaps(t *testing.T) {
 		{"we were paused", []read{{0, hour, 0}, {1, hour, 0}, {2, hour, 0}, {0, hour, 0}}, nil},
 		{
 			"we were paused, the last one first",
-			[]read{{2, hour, 0}, {2, hour, 0}, {1, hour, 0}, {0, hour, 0}, {2, hour, 0}}, nil,
+			[]read{{2, hour, 0}, {2, hour, 0}, {1, hour, 0}, {0, hour, 0}, {2, hour, 0}},
+			nil,
 		},
 		{"nobody to compare with yet", []read{{0, hour, 0}, {0, hour, 0}}, nil},
 	} {

@@ -298,8 +298,9 @@ func (w *worker) job() {
 	if w.scenario.forgetsJobs() {
 		name = "job"
 	}
-	opts := []redlock.Option{redlock.WithBackoff(w.backoff), redlock.WithMaxRuns(jobRuns),
-		redlock.WithDoneTTL(w.scenario.DoneTTL)}
+	opts := []redlock.Option{
+		redlock.WithBackoff(w.backoff), redlock.WithMaxRuns(jobRuns), redlock.WithDoneTTL(w.scenario.DoneTTL),
+	}
 	if !w.inclined(w.scenario.Habits.Renew) {
 		opts = append(opts, redlock.WithoutRenewal())
 	}

@@ -47,8 +47,9 @@ type Scenario struct {
 // three times. (Swarm testing, Groce et al., ISSTA 2012.)
 func NewScenario(seed uint64) Scenario {
 	r := rand.New(rand.NewPCG(seed, 0x5ce7a210))
-	s := Scenario{Seed: seed, Nodes: 3, Clients: 2 + r.IntN(4), Workers: 1 + r.IntN(2), Names: 1, Sound: true,
-		Delay: sim.LAN}
+	s := Scenario{
+		Seed: seed, Nodes: 3, Clients: 2 + r.IntN(4), Workers: 1 + r.IntN(2), Names: 1, Sound: true, Delay: sim.LAN,
+	}
 	if r.IntN(5) < 2 {
 		s.Nodes = 5
 	}
