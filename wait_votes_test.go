@@ -55,7 +55,7 @@ func TestWhatAWaiterDecides(t *testing.T) {
 		}
 		shared := strings.TrimSpace(parts[0]) == "reader"
 		v := &view{others: map[string]int{}, place: must(strconv.Atoi(strings.TrimSpace(parts[2])))(t)}
-		for _, node := range strings.Fields(parts[1]) {
+		for node := range strings.FieldsSeq(parts[1]) {
 			switch node {
 			case "ours":
 				v.given++
@@ -77,7 +77,7 @@ func TestWhatAWaiterDecides(t *testing.T) {
 		}
 		var seen patience
 		questions := 0
-		for _, want := range strings.Fields(parts[3]) {
+		for want := range strings.FieldsSeq(parts[3]) {
 			want, times, repeated := strings.Cut(want, "*")
 			n := 1
 			if repeated {
