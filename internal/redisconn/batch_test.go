@@ -13,11 +13,20 @@ import (
 
 var seed = maphash.MakeSeed()
 
-// Three commands of scripts, and a native one.
-var first, second, third = script("1"), script("2"), script("3")
+// The commands of the tests. Each request's argument is its number.
+var (
+	first   = &Command{Script: lua.New("return 1"), Args: numbers}
+	second  = &Command{Script: lua.New("return 2"), Args: numbers}
+	third   = &Command{Script: lua.New("return 3"), Args: numbers, ExtraKey: true}
+	undo    = &Command{Script: lua.New("return 'undo'"), Args: numbers, Undo: true}
+	another = &Command{Script: lua.New("return 'another'"), Args: numbers, Undo: true}
+	spare   = &Command{Script: lua.New("return 'spare'"), Args: numbers, Undo: true, Spare: true}
+)
 
-func script(source string) *Command {
-	return &Command{Script: lua.New("return " + source), Args: func([]*Request, *Encoder) {}}
+func numbers(all []*Request, e *Encoder) {
+	for _, r := range all {
+		e.Add(fmt.Sprint("#", r.Node))
+	}
 }
 
 // about makes a request about keys.
@@ -88,7 +97,7 @@ func TestAReplyIsDividedAmongTheRequestsOfAGroup(t *testing.T) {
 		{seven, [4]any{seven[:1], seven[1:4], seven[4:5], seven[5:7]}},
 		{int64(7), [4]any{}},
 		{int64(4), [4]any{"unexpected reply 4", "unexpected reply 4", "unexpected reply 4", "unexpected reply 4"}},
-		{[]any{int64(1)}, [4]any{"unexpected reply [1]", "unexpected reply [1]", "unexpected reply [1]", "unexpected reply [1]"}},
+		{[]any{"x"}, [4]any{"unexpected reply [x]", "unexpected reply [x]", "unexpected reply [x]", "unexpected reply [x]"}},
 	} {
 		list[0].read = 0
 		for _, r := range list[0].requests {

@@ -33,6 +33,31 @@ func TestParseServer(t *testing.T) {
 	}
 }
 
+// An error of a URL says what is wrong with it, and nothing of a password.
+func TestBadURLs(t *testing.T) {
+	const secret = "hunter2"
+	for url, want := range map[string]string{
+		"":                                         "not a URL",
+		"localhost:6379":                           "not a URL",
+		"h:" + secret + "@2":                       "not a URL",
+		"redis://u:%zz" + secret + "@h":            "not a URL",
+		"redis://u:" + secret + "@h:" + secret:     "not a URL",
+		"redis://u:" + secret + "@h:99999":         "port",
+		"redis://u:" + secret + "@":                "no host",
+		"redis://u:" + secret + "@h/" + secret:     "database",
+		"redis://u:" + secret + "@h/-1":            "database",
+		"redis://u:" + secret + "@h/0?t=" + secret: "query",
+		"http://u:" + secret + "@h":                `scheme "http"`,
+		"unix://run/r.sock":                        "three slashes",
+		"unix:///r.sock?database=" + secret:        "query",
+	} {
+		_, err := New(url, Config{})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: got %v, want %q", url, err, want)
+		}
+	}
+}
+
 func FuzzParseServer(f *testing.F) {
 	for _, seed := range []string{"redis://u:p@h:1/2", "unix:///a?db=1", "rediss://[::1]", "h:1", "redis://%", ""} {
 		f.Add(seed)
@@ -45,7 +70,8 @@ func FuzzParseServer(f *testing.F) {
 		if got.address == "" || got.network != "tcp" && got.network != "unix" {
 			t.Errorf("%q: accepted as %+v", raw, got)
 		}
-		if len(got.password) > 3 && strings.Contains(got.String(), got.password) && !strings.Contains(got.address, got.password) {
+		tells := strings.Contains(got.String(), got.password) && !strings.Contains(got.address, got.password)
+		if len(got.password) > 3 && tells {
 			t.Errorf("%q: String tells the password", raw)
 		}
 	})
@@ -56,15 +82,17 @@ func FuzzParseServer(f *testing.F) {
 func TestADroppedConnectionIsReset(t *testing.T) {
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
+	plain := func(c net.Conn) net.Conn { return c }
+	secure := func(c net.Conn) net.Conn { return tls.Client(c, &tls.Config{MinVersion: tls.VersionTLS12}) }
 	for _, c := range []struct {
 		name string
 		over func(net.Conn) net.Conn
 		end  func(*link)
 		want error
 	}{
-		{"dropped", func(c net.Conn) net.Conn { return c }, (*link).drop, syscall.ECONNRESET},
-		{"dropped, TLS", func(c net.Conn) net.Conn { return tls.Client(c, &tls.Config{MinVersion: tls.VersionTLS12}) }, (*link).drop, syscall.ECONNRESET},
-		{"closed", func(c net.Conn) net.Conn { return c }, (*link).close, nil},
+		{"dropped", plain, (*link).drop, syscall.ECONNRESET},
+		{"dropped, TLS", secure, (*link).drop, syscall.ECONNRESET},
+		{"closed", plain, (*link).close, nil},
 	} {
 		conn := must(net.Dial("tcp", listener.Addr().String()))(t)
 		node := must(listener.Accept())(t)

@@ -56,8 +56,10 @@ func (c *Conn) serve(l *link) error {
 func (c *Conn) connected(l *link) {
 	c.mu.Lock()
 	c.link, c.down, c.silent = l, nil, time.Time{}
-	c.queue = dropOver(c.queue) // undos
+	kept, over := splitOver(c.queue) // undos
+	c.queue = kept
 	c.mu.Unlock()
+	letGo(over)
 	c.wakeWriter()
 	c.changed()
 }
@@ -68,7 +70,7 @@ func (c *Conn) disconnected(err error) {
 	if c.config.Lost != nil {
 		c.config.Lost()
 	}
-	var unanswered []*Request
+	var unanswered, over []*Request
 	c.mu.Lock()
 	c.link, c.down, c.silent = nil, fmt.Errorf("%w: %w", ErrDown, err), time.Time{}
 	undos := make([]*Request, 0, len(c.queue))
@@ -80,9 +82,9 @@ func (c *Conn) disconnected(err error) {
 		}
 		if r.Command.Undo && !r.Round.Over() {
 			undos = append(undos, r)
-			return
+		} else {
+			over = append(over, r)
 		}
-		r.Round.Done()
 	})
 	c.flight, c.queue = groups{}, undos
 	if c.draining {
@@ -91,6 +93,7 @@ func (c *Conn) disconnected(err error) {
 	down := c.down
 	c.mu.Unlock()
 	fail(unanswered, down)
+	letGo(over)
 	c.changed()
 }
 
@@ -98,6 +101,13 @@ func (c *Conn) disconnected(err error) {
 func fail(requests []*Request, err error) {
 	for _, r := range requests {
 		r.Round.Reply(r.Node, nil, err)
+		r.Round.Done()
+	}
+}
+
+// letGo says of requests that they will not be touched any more. It is called without mu.
+func letGo(requests []*Request) {
+	for _, r := range requests {
 		r.Round.Done()
 	}
 }
@@ -122,18 +132,18 @@ func (c *Conn) eachUnanswered(visit func(*Request)) {
 	}
 }
 
-// dropOver filters a queue of undos in place: those are let go of that have nothing left to undo.
-func dropOver(queue []*Request) []*Request {
-	kept := queue[:0]
+// splitOver filters a queue of undos in place, and returns those that have nothing left to undo. Called with mu held.
+func splitOver(queue []*Request) (kept, over []*Request) {
+	kept = queue[:0]
 	for _, r := range queue {
 		if r.Round.Over() {
-			r.Round.Done()
+			over = append(over, r)
 		} else {
 			kept = append(kept, r)
 		}
 	}
 	clear(queue[len(kept):])
-	return kept
+	return kept, over
 }
 
 func notConnected(why string) error { return fmt.Errorf("%w %s", ErrDown, why) }

@@ -35,14 +35,15 @@ var (
 
 // Config is how to reach the server and what to do with a new connection.
 type Config struct {
-	Timeout        time.Duration                                                        // for each request, from Message.Asked on
-	ConnectTimeout time.Duration                                                        // for dialling and the handshake; and how long a silent server is waited for
-	Dial           func(ctx context.Context, network, address string) (net.Conn, error) // nil: the net package's
-	TLS            *tls.Config                                                          // nil: the system's roots, TLS 1.2
+	Timeout        time.Duration // for each request, from Message.Asked on
+	ConnectTimeout time.Duration // for dialling and the handshake; and how long a silent server is waited for
+	TLS            *tls.Config   // nil: the system's roots, TLS 1.2
 	Now            func() time.Time
 	Scripts        []*lua.Script // loaded into the server with each new connection
 	ExtraKey       string        // the last key of commands that want it
 
+	// Dial is the net package's where it is nil.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Handshake is run with each new connection before it takes requests. An error refuses the server.
 	Handshake func(do Do) error
 	// Attend is run beside each connection until ctx is done. An error gives the connection up.
@@ -183,9 +184,10 @@ func (c *Conn) Backlog() int {
 func (c *Conn) Drain(ctx context.Context) {
 	c.mu.Lock()
 	c.draining = true
-	c.resume() // for the last time
+	over := c.resume() // for the last time
 	c.checkDrained()
 	c.mu.Unlock()
+	letGo(over)
 	c.wakeWriter()
 	select {
 	case <-c.drained:
@@ -215,15 +217,8 @@ func (c *Conn) Close() {
 // "max number of clients reached", for which servers have no word. Before Redis 7, what a script fails with is quoted
 // inside an ERR of its own.
 func Code(err error) string {
-	if err == nil {
-		return ""
-	}
-	return codeOf(err) // which allocates
-}
-
-func codeOf(err error) string {
 	var said redis.Error
-	if !errors.As(err, &said) {
+	if err == nil || !errors.As(err, &said) {
 		return ""
 	}
 	reply := string(said)
@@ -244,7 +239,7 @@ func codeOf(err error) string {
 
 // passes reports whether the server did nothing, for a reason that may be over soon.
 func passes(err error) bool {
-	return slices.Contains([]string{"BUSY", "LOADING", "MISCONF", "NOREPLICAS", "OOM"}, Code(err))
+	return err != nil && slices.Contains([]string{"BUSY", "LOADING", "MISCONF", "NOREPLICAS", "OOM"}, Code(err))
 }
 
 // isErrorReply reports whether err is what the server itself said, so that the connection is sound.

@@ -78,8 +78,8 @@ func appendHead(b []byte, kind byte, n int) []byte {
 	return append(strconv.AppendInt(append(b, kind), int64(n), 10), '\r', '\n')
 }
 
-// decoder reads what a server says once its connection is set up: int64, string, []byte, nil and []any of these, as
-// redigo has them, and [redis.Error], which inside an array is an element
+// decoder reads what a server says once its connection is set up: int64, string, []byte, nil and []any of these,
+// as redigo has them, and [redis.Error], which inside an array is an element
 // (https://redis.io/docs/latest/develop/reference/protocol-spec/). In place of redigo's reader since five nodes answer
 // each lock twice: what has come together is taken together, and nobody can announce more than maxReply.
 type decoder struct {

@@ -1,11 +1,13 @@
 package redisconn
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
 	"net"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -27,11 +29,38 @@ func (*said) SetDeadline(time.Time) error        { return nil }
 func (s *said) SetReadDeadline(time.Time) error  { return nil }
 func (s *said) SetWriteDeadline(time.Time) error { return nil }
 
+// A command is an array of bulk strings, whatever its arguments are.
+func TestEncoder(t *testing.T) {
+	e := &Encoder{}
+	for range 2 { // the second one begins anew
+		e.AddString("SET")
+		e.Add("a b")
+		e.Add([]byte("c\r\n"))
+		e.Add(-7)
+		e.Add(int64(1 << 40))
+		e.Add(time.Second)
+		e.AddEncoded(AppendBulk(AppendBulk(nil, "x"), ""), 2)
+		e.AddJoined(3, func(b []byte) []byte { return append(b, "y z"...) })
+		e.end()
+	}
+	want := []string{"SET", "a b", "c\r\n", "-7", "1099511627776", "1s", "x", "", "y z"}
+	r := bufio.NewReader(bytes.NewReader(e.buf))
+	for range 2 {
+		if got, err := readCommand(r); err != nil || !slices.Equal(got, want) {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+	if rest, _ := io.ReadAll(r); len(rest) > 0 {
+		t.Errorf("and %q", rest)
+	}
+}
+
 // Replies are read as redigo reads them, however they come in.
 func TestRepliesAreReadAsRedigoReadsThem(t *testing.T) {
 	for _, wire := range []string{
-		"+OK\r\n", "+QUEUED\r\n", "+\r\n", ":0\r\n", ":-2\r\n", ":9223372036854775807\r\n", "$-1\r\n", "*-1\r\n", "$0\r\n\r\n", "*0\r\n", "$5\r\na\r\nbc\r\n",
-		"-ERR no\r\n", "-NOSCRIPT No matching script.\r\n", "*2\r\n*3\r\n:0\r\n$1\r\nx\r\n:-1\r\n*1\r\n:1\r\n", "*2\r\n$-1\r\n-OOM no\r\n",
+		"+OK\r\n", "+QUEUED\r\n", "+\r\n", ":0\r\n", ":-2\r\n", ":9223372036854775807\r\n",
+		"$-1\r\n", "*-1\r\n", "$0\r\n\r\n", "*0\r\n", "$5\r\na\r\nbc\r\n", "-ERR no\r\n", "-NOSCRIPT No matching script.\r\n",
+		"*2\r\n*3\r\n:0\r\n$1\r\nx\r\n:-1\r\n*1\r\n:1\r\n", "*2\r\n$-1\r\n-OOM no\r\n",
 		"$9\r\nab", "*2\r\n:1\r\n", "x\r\n", ":a\r\n", "$1\r\nab\r\n",
 	} {
 		want, wantErr := redis.NewConn(&said{Reader: *bytes.NewReader([]byte(wire))}, 0, 0).Receive()
@@ -56,7 +85,8 @@ func TestRepliesThatHaveComeAreTakenTogether(t *testing.T) {
 	go func() { _, _ = theirs.Write([]byte("+OK\r\n$-1\r\n:7\r\n-ERR no\r\n+OK\r")) }()
 	p := newDecoder(ours)
 	all, err := p.take(nil)
-	if err != nil || len(all) != 4 || all[0].value != "OK" || all[1].value != nil || all[2].value != int64(7) || all[3].err == nil {
+	want := []reply{{value: "OK"}, {}, {value: int64(7)}, {err: redis.Error("ERR no")}}
+	if err != nil || !reflect.DeepEqual(all, want) {
 		t.Fatalf("got %v, %v, want the four that are whole", all, err)
 	}
 	go func() { _, _ = theirs.Write([]byte("\n*1\r\n:1\r\n")) }()
@@ -71,8 +101,9 @@ func TestRepliesThatHaveComeAreTakenTogether(t *testing.T) {
 // A node that has been taken over cannot make its clients allocate what it announces.
 func TestAReplyIsBounded(t *testing.T) {
 	for _, wire := range []string{
-		"$536870913\r\n", "*524289\r\n", "$9999999999999999999\r\n", "*-2\r\n", "$-2\r\n", strings.Repeat("*1\r\n", maxDepth+1) + ":1\r\n",
-		"*200\r\n" + strings.Repeat("$99999\r\n"+strings.Repeat("x", 99999)+"\r\n", 200), "+" + strings.Repeat("x", 1<<15) + "\r\n",
+		"$536870913\r\n", "*524289\r\n", "$9999999999999999999\r\n", "*-2\r\n", "$-2\r\n",
+		strings.Repeat("*1\r\n", maxDepth+1) + ":1\r\n", "+" + strings.Repeat("x", 1<<15) + "\r\n",
+		"*200\r\n" + strings.Repeat("$99999\r\n"+strings.Repeat("x", 99999)+"\r\n", 200),
 		"*60000\r\n" + strings.Repeat("-ERR "+strings.Repeat("x", 1000)+"\r\n", 60000),
 	} {
 		if got, err := newDecoder(strings.NewReader(wire)).take(nil); !errors.Is(err, errGarbled) {

@@ -95,14 +95,17 @@ func (c *Conn) postpone(r *Request) bool {
 // retryUndos queues what was postponed, as far as there is still something to undo.
 func (c *Conn) retryUndos() {
 	c.mu.Lock()
-	c.resume()
+	over := c.resume()
 	c.mu.Unlock()
+	letGo(over)
 	c.wakeWriter()
 }
 
-// resume is called with mu held.
-func (c *Conn) resume() {
-	c.queue = append(c.queue, dropOver(c.postponed)...)
+// resume queues what was postponed and returns the rest, which has nothing left to undo. Called with mu held.
+func (c *Conn) resume() (over []*Request) {
+	kept, over := splitOver(c.postponed)
+	c.queue = append(c.queue, kept...)
 	clear(c.postponed)
 	c.postponed = c.postponed[:0]
+	return over
 }

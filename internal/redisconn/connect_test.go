@@ -1,0 +1,280 @@
+package redisconn
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// A new connection is one of the user that the URL names, to its database, with the scripts.
+func TestConnecting(t *testing.T) {
+	for _, c := range []struct {
+		url  string
+		want []string
+	}{
+		{"redis://fake", nil},
+		{"redis://:secret@fake", []string{"AUTH secret"}},
+		{"redis://user:p%40ss@fake/3", []string{"AUTH user p@ss", "SELECT 3"}},
+		{"unix:///fake?db=2", []string{"SELECT 2"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			config := f.config()
+			config.Scripts = append(config.Scripts, first.Script, third.Script)
+			config.Handshake = func(do Do) error {
+				replies, err := do([]any{"ECHO", "a"}, []any{"ECHO", 1})
+				if err != nil || fmt.Sprint(replies) != "[OK OK]" {
+					t.Errorf("the handshake is told %v, %v", replies, err)
+				}
+				return nil
+			}
+			client := start(t, c.url, config)
+			synctest.Wait()
+			f.wants(t, append(c.want, "ECHO a", "ECHO 1", "SCRIPT LOAD first", "SCRIPT LOAD third")...)
+			time.Sleep(time.Hour) // nothing is asked, and that is no reason to give it up
+			if up, err := client.State(); !up || err != nil || f.attempts() != 1 {
+				t.Errorf("connected %t, %v, %d connections", up, err, f.attempts())
+			}
+		})
+	}
+}
+
+// A server that cannot be used is refused with the reason, and tried again.
+func TestConnectingFails(t *testing.T) {
+	wanted := errors.New("wanted a better one")
+	answers := func(command, reply string) func(*fake, *Config) {
+		return func(f *fake, _ *Config) { f.answerAll(command, reply) }
+	}
+	for _, c := range []struct {
+		name string
+		url  string
+		get  func(f *fake, config *Config)
+		is   error
+		want string
+	}{
+		{
+			"refused", "redis://fake", func(f *fake, _ *Config) { f.refuse(true) },
+			errRefused, `(explained ""): connection refused`,
+		},
+		{"dial takes too long", "redis://fake", func(_ *fake, c *Config) { c.Dial = nobody }, ErrTimeout, ""},
+		{"AUTH refused", "redis://:p@fake", answers("AUTH", "-WRONGPASS no\r\n"), nil, `(explained ""): WRONGPASS no`},
+		{"AUTH takes too long", "redis://:p@fake", answers("AUTH", silence), ErrTimeout, ""},
+		{"SELECT refused", "redis://fake/5", answers("SELECT", "-ERR no\r\n"), nil, `(explained ""): ERR no`},
+		{"unfit", "redis://fake", func(_ *fake, c *Config) { c.Handshake = func(Do) error { return wanted } }, wanted, ""},
+		{"first command takes too long", "redis://fake", answers("ECHO", silence), ErrTimeout, ""},
+		{"hung up on", "redis://fake", answers("ECHO", hangUp), io.EOF, "wants rediss://"},
+		{"garbled", "redis://fake", answers("ECHO", "hello\r\n"), nil, "unexpected response line"},
+		{"SCRIPT LOAD refused", "redis://fake", answers("SCRIPT", "-OOM no\r\n"), nil, `(explained "script"): OOM no`},
+		{"hung up on later", "redis://fake", answers("SCRIPT", hangUp), io.EOF, `(explained "script"): EOF`},
+		{"TLS takes too long", "rediss://fake", func(f *fake, _ *Config) { f.pause() }, ErrTimeout, "TLS handshake"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			config := f.config()
+			config.Scripts = append(config.Scripts, first.Script)
+			config.Handshake = func(do Do) error {
+				_, err := do([]any{"ECHO", "a"})
+				return err
+			}
+			config.Explain = func(err error, command string) error { return fmt.Errorf("(explained %q): %w", command, err) }
+			c.get(f, &config)
+			client := start(t, c.url, config)
+			time.Sleep(config.ConnectTimeout)
+			synctest.Wait()
+			up, err := client.State()
+			if up || !errors.Is(err, ErrDown) || c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: connected %t, %v", c.name, up, err)
+			}
+			if len(f.gate) > 0 {
+				f.resume()
+			}
+			f.recover()
+			f.refuse(false)
+			time.Sleep(2 * time.Second)
+			lasting := errors.Is(c.is, wanted) || c.name == "dial takes too long" || strings.HasPrefix(c.url, "rediss")
+			if up, err := client.State(); up == lasting {
+				t.Errorf("%s: later connected %t, %v", c.name, up, err)
+			}
+		})
+	}
+}
+
+// A user who may not load scripts may use them all the same.
+func TestScriptsThatMayNotBeLoaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		config := f.config()
+		config.Scripts = append(config.Scripts, first.Script, second.Script)
+		f.answer("SCRIPT", noPerm, noPerm)
+		f.answer("EVALSHA", noScript)
+		c := start(t, "redis://fake", config)
+		synctest.Wait()
+		r := c.send(first, "a")
+		synctest.Wait()
+		r.wants("as usual")
+		f.wants(t, "SCRIPT LOAD first", "SCRIPT LOAD second", "EVALSHA first 1 a #0", "EVAL first 1 a #0")
+	})
+}
+
+// Below, real sockets. eventually waits for what must come some time.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("never: " + what)
+		}
+	}
+}
+
+func patient() Config {
+	return Config{Timeout: 20 * time.Second, ConnectTimeout: 20 * time.Second, Now: time.Now}
+}
+
+// TLS with whom it should be, and errors that name it where one side speaks it and the other does not.
+func TestTLS(t *testing.T) {
+	web := httptest.NewTLSServer(nil) // for its certificate
+	web.Close()
+	theirs := &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS12}
+	known := x509.NewCertPool()
+	known.AddCert(web.Certificate())
+	ours := &tls.Config{RootCAs: known, MinVersion: tls.VersionTLS12}
+	for _, c := range []struct {
+		name   string
+		scheme string
+		theirs *tls.Config
+		ours   *tls.Config
+		get    func(f *fake)
+		want   string // a part of the error
+	}{
+		{"both", "rediss", theirs, ours, nil, ""},
+		{"neither", "redis", nil, nil, nil, ""},
+		{"with a stranger", "rediss", theirs, nil, nil, "TLS handshake (does the node speak TLS?): "},
+		{"the client alone", "rediss", nil, ours, nil, "TLS handshake (does the node speak TLS?): "},
+		{"the server alone", "redis", theirs, nil, nil, "closed at the first command (a node that speaks TLS wants redi"},
+		{"reset", "redis", nil, nil, func(f *fake) { f.answerAll("ECHO", reset) }, "closed at the first command"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFake()
+			if c.get != nil {
+				c.get(f)
+			}
+			config := patient()
+			config.TLS = c.ours
+			config.Handshake = func(do Do) error {
+				_, err := do([]any{"ECHO", "a"})
+				return err
+			}
+			client := start(t, c.scheme+"://"+f.listen(t, c.theirs), config)
+			eventually(t, "an outcome", func() bool {
+				_, err := client.State()
+				return !errors.Is(err, errConnecting)
+			})
+			up, err := client.State()
+			if up != (c.want == "") || !up && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("connected %t, %v, want %q", up, err, c.want)
+			}
+			if up {
+				r := client.send(first, "a")
+				eventually(t, "a reply", r.isDone)
+				r.wants("as usual")
+			}
+		})
+	}
+}
+
+func TestUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	f := newFake()
+	f.serve(t, must(net.Listen("unix", path))(t))
+	c := start(t, "unix://"+path, patient())
+	if got := c.Addr(); got != "unix://"+path {
+		t.Errorf("named %s", got)
+	}
+	got, err := c.Do(t.Context(), []any{"PING"})
+	for errors.Is(err, ErrDown) {
+		time.Sleep(time.Millisecond)
+		got, err = c.Do(t.Context(), []any{"PING"})
+	}
+	if err != nil || got[0] != "PONG" {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// Over sockets that break again and again, whoever sends is told once, and all undos arrive.
+func TestManyCallersShareAConnection(t *testing.T) {
+	f := newFake()
+	config := patient()
+	config.Scripts = append(config.Scripts, first.Script, undo.Script)
+	c := start(t, "redis://"+f.listen(t, nil), config)
+	var callers sync.WaitGroup
+	for i := range 8 {
+		callers.Go(func() {
+			for n := range 100 {
+				key := fmt.Sprint(i, "/", n)
+				r := c.send(first, key)
+				u := c.send(undo, key)
+				eventually(t, "two replies", func() bool { return r.isTold() && u.isTold() })
+				if i == 0 && n%10 == 9 {
+					f.cut()
+				}
+			}
+		})
+	}
+	callers.Wait()
+	eventually(t, "all is done with", func() bool { return c.Backlog() == 0 && c.rounds[len(c.rounds)-1].isDone() })
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	c.Drain(ctx)
+	undone := map[string]bool{}
+	for _, command := range f.received() {
+		words := strings.Fields(command)
+		for _, word := range words[1:] {
+			if words[0] != "SCRIPT" && words[1] == "undo" {
+				undone[word] = true
+			} else if undone[word] && strings.Contains(word, "/") {
+				t.Errorf("%s is sent behind its undo", word)
+			}
+		}
+	}
+	for _, r := range c.rounds {
+		if number := fmt.Sprint("#", r.Node); r.Command == undo && !undone[number] {
+			t.Errorf("undo %s was never sent", number)
+		}
+	}
+}
+
+// The first word of an error reply, wherever it stands.
+func TestCode(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""},
+		{errors.New("NOPERM no"), ""},
+		{redis.Error("NOPERM no"), "NOPERM"},
+		{fmt.Errorf("it says: %w", redis.Error("OOM no")), "OOM"},
+		{redis.Error("ERR no"), "ERR"},
+		{redis.Error("no such thing"), "ERR"},
+		{redis.Error("NOSCRIPT"), "NOSCRIPT"},
+		{redis.Error("ERR max number of clients reached"), "MAXCLIENTS"},
+		{redis.Error("ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed"), "OOM"},
+		{redis.Error("ERR Error running script (call to f_1): @user_script:1: no"), "ERR"},
+	} {
+		if got := Code(c.err); got != c.want {
+			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
+		}
+	}
+}

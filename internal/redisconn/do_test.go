@@ -1,0 +1,106 @@
+package redisconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+func TestDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := connect(t)
+		f.answer("GET", "$1\r\n7\r\n", "-WRONGTYPE no\r\n", "$-1\r\n")
+		got, err := c.Do(
+			t.Context(), []any{"GET", "a"}, []any{"GET", []byte("b")}, []any{"GET", 3}, []any{"GET", time.Second, int64(4)},
+		)
+		want := []any{[]byte("7"), redis.Error("WRONGTYPE no"), nil, "OK"}
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("got %v, %v, want %v", got, err, want)
+		}
+		f.wants(t, "GET a", "GET b", "GET 3", "GET 1s 4")
+
+		f.answer("GET", "+OK\r\n", hangUp)
+		if got, err = c.Do(t.Context(), []any{"GET", "a"}, []any{"GET", "b"}); got != nil || !errors.Is(err, ErrDown) {
+			t.Errorf("the connection breaks: got %v, %v", got, err)
+		}
+		if got, err = c.Do(t.Context(), []any{"GET", "a"}); got != nil || !errors.Is(err, ErrDown) {
+			t.Errorf("not connected: got %v, %v", got, err)
+		}
+		time.Sleep(time.Second)
+		f.answerAll("GET", silence)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
+		defer cancel()
+		if got, err = c.Do(ctx, []any{"GET", "a"}); got != nil || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("its caller leaves: got %v, %v", got, err)
+		}
+		began := time.Now()
+		got, err = c.Do(t.Context(), []any{"GET", "a"})
+		if took := time.Since(began); got != nil || !errors.Is(err, ErrTimeout) || took > 250*ms {
+			t.Errorf("silent: got %v, %v after %s", got, err, took)
+		}
+	})
+}
+
+func TestEval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := connect(t)
+		for _, e := range []struct {
+			replies []string
+			want    any
+			err     string
+			sent    string
+		}{
+			{[]string{"$1\r\nx\r\n"}, []byte("x"), "", "EVALSHA"},
+			{[]string{noScript, "$1\r\nx\r\n"}, []byte("x"), "", "EVALSHA EVAL"},
+			{[]string{noScript, "-OOM no\r\n"}, nil, "OOM no", "EVALSHA EVAL"},
+			{[]string{"-OOM no\r\n"}, nil, "OOM no", "EVALSHA"},
+			{[]string{hangUp}, nil, "not connected", "EVALSHA"},
+			{[]string{noScript, hangUp}, nil, "not connected", "EVALSHA EVAL"},
+		} {
+			f.answer("EVAL", e.replies...)
+			got, err := c.Eval(t.Context(), first.Script, []string{"a", "b"}, 7, "y")
+			failed := err != nil && e.err != "" && strings.Contains(err.Error(), e.err)
+			if !reflect.DeepEqual(got, e.want) || !failed && (err != nil || e.err != "") {
+				t.Errorf("%q: got %v, %v, want %v, %s", e.replies, got, err, e.want, e.err)
+			}
+			var want []string
+			for name := range strings.FieldsSeq(e.sent) {
+				want = append(want, name+" first 2 a b 7 y")
+			}
+			f.wants(t, want...)
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// Ask waits for nothing: what it is asked is sent among all else, in order.
+func TestAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := connect(t)
+		stuck(f, c)
+		c.send(native)
+		var told []string
+		then := func(replies []any, err error) { told = append(told, fmt.Sprint(replies, err)) }
+		c.Ask(then, []any{"TIME"}, []any{"GET", "a"})
+		c.send(native)
+		f.answer("TIME", "*2\r\n:1\r\n:2\r\n")
+		if len(told) > 0 {
+			t.Errorf("told %v before the replies came", told)
+		}
+		f.resume()
+		synctest.Wait()
+		f.wants(t, "ECHO #0", "ECHO #1", "TIME", "GET a", "ECHO #2")
+		c.Close()
+		c.Ask(then, []any{"TIME"}, []any{"TIME"})
+		if len(told) != 2 || told[0] != "[[1 2] OK] <nil>" || !strings.HasPrefix(told[1], "[] not connected: ") {
+			t.Errorf("told %q", told)
+		}
+	})
+}

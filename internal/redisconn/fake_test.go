@@ -1,0 +1,499 @@
+package redisconn
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// fake is a Redis server that a test scripts. It notes the commands that it gets and answers as the test says, or else
+// as a server that finds nothing unusual.
+type fake struct {
+	gate chan struct{} // full while nothing is read
+
+	mu       sync.Mutex
+	got      []string // commands, in order
+	plan     []answer
+	down     bool // refuses connections
+	dialled  int  // how often
+	writes   int  // system calls of its clients, after the first PING
+	sessions []*session
+}
+
+// answer is what commands that begin so are answered.
+type answer struct {
+	command, reply string
+	times          int // for how many of them; negative: all
+}
+
+// Replies of a kind of their own.
+const (
+	silence = ""
+	hangUp  = "hang up"
+	reset   = "hang up, TCP"
+)
+
+const (
+	noScript = "-NOSCRIPT No matching script. Please use EVAL.\r\n"
+	busy     = "-BUSY Redis is busy running a script.\r\n"
+	readOnly = "-READONLY You can't write against a read only replica.\r\n"
+	noPerm   = "-NOPERM this user has no permissions\r\n"
+)
+
+// session is one connection to the fake.
+type session struct {
+	net.Conn
+	out chan string
+}
+
+func newFake() *fake { return &fake{gate: make(chan struct{}, 1)} }
+
+// answer has the next commands that begin so answered with these replies, one each.
+func (f *fake) answer(command string, replies ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, reply := range replies {
+		f.plan = append(f.plan, answer{command, reply, 1})
+	}
+}
+
+// answerAll has all commands that begin so answered with the reply, until recover is called.
+func (f *fake) answerAll(command, reply string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.plan = append(f.plan, answer{command, reply, -1})
+}
+
+// recover has everything answered as usual.
+func (f *fake) recover() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.plan = nil
+}
+
+// say sends something unasked over the newest connection.
+func (f *fake) say(reply string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sessions[len(f.sessions)-1].out <- reply
+}
+
+// refuse has connections refused from now on, or accepted again.
+func (f *fake) refuse(down bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.down = down
+}
+
+// cut ends all connections.
+func (f *fake) cut() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.sessions {
+		_ = s.Close()
+	}
+}
+
+// pause has the server read nothing more, so that whoever writes is stuck.
+func (f *fake) pause() { f.gate <- struct{}{} }
+
+func (f *fake) resume() { <-f.gate }
+
+// received returns the commands that came since it was called last.
+func (f *fake) received() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	got := f.got
+	f.got = nil
+	return got
+}
+
+func (f *fake) attempts() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dialled
+}
+
+// wants checks what came since the last look.
+func (f *fake) wants(t *testing.T, commands ...string) {
+	t.Helper()
+	if got := f.received(); !slices.Equal(got, commands) {
+		t.Errorf("the server got\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(commands, "\n\t"))
+	}
+}
+
+var errRefused = errors.New("connection refused")
+
+// dial is a Config.Dial that leads to the fake.
+func (f *fake) dial(context.Context, string, string) (net.Conn, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.dialled++; f.down {
+		return nil, errRefused
+	}
+	ours, theirs := net.Pipe()
+	f.accept(theirs, &gated{theirs, f.gate})
+	return &counted{ours, f}, nil
+}
+
+// nobody is a Config.Dial that leads nowhere.
+func nobody(ctx context.Context, _, _ string) (net.Conn, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// accept serves a connection. Called with mu held.
+func (f *fake) accept(conn net.Conn, from io.Reader) {
+	s := &session{conn, make(chan string, 1<<16)}
+	f.sessions = append(f.sessions, s)
+	go func() {
+		for reply := range s.out {
+			if reply == hangUp {
+				break
+			}
+			if _, err := io.WriteString(s, reply); err != nil {
+				break
+			}
+		}
+		_ = s.Close()
+	}()
+	go func() {
+		defer close(s.out)
+		defer s.Close()
+		r := bufio.NewReaderSize(from, 1<<16)
+		for {
+			command, err := readCommand(r)
+			if err != nil {
+				return
+			}
+			switch reply := f.react(command); reply {
+			case silence:
+			case hangUp:
+				time.Sleep(time.Millisecond) // the client waits for the reply by now: a pipe tells others something else
+				return
+			case reset:
+				_ = s.Conn.(*net.TCPConn).SetLinger(0)
+				return
+			default:
+				f.mu.Lock()
+				s.out <- reply
+				f.mu.Unlock()
+			}
+		}
+	}()
+}
+
+// listen serves on a socket, over TLS where there is a config, and returns its address.
+func (f *fake) listen(t *testing.T, config *tls.Config) string {
+	t.Helper()
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	if config != nil {
+		l = tls.NewListener(l, config)
+	}
+	f.serve(t, l)
+	return l.Addr().String()
+}
+
+// serve accepts connections until the test ends.
+func (f *fake) serve(t *testing.T, l net.Listener) {
+	t.Helper()
+	t.Cleanup(func() { _ = l.Close(); f.cut() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			f.mu.Lock()
+			f.dialled++
+			f.accept(conn, conn)
+			f.mu.Unlock()
+		}
+	}()
+}
+
+// counted counts writes.
+type counted struct {
+	net.Conn
+	of *fake
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	c.of.mu.Lock()
+	c.of.writes++
+	c.of.mu.Unlock()
+	return c.Conn.Write(b)
+}
+
+// gated reads no more than a byte while the gate is full. On a pipe that is the beginning of a write, which is stuck
+// then.
+type gated struct {
+	net.Conn
+	gate chan struct{}
+}
+
+func (g *gated) Read(b []byte) (int, error) {
+	if _, err := g.Conn.Read(b[:1]); err != nil {
+		return 0, err
+	}
+	g.gate <- struct{}{}
+	<-g.gate
+	n, err := g.Conn.Read(b[1:])
+	return 1 + n, err
+}
+
+func readCommand(r *bufio.Reader) ([]string, error) {
+	head, err := r.ReadString('\n')
+	if err != nil {
+		return nil, err
+	}
+	n, err := strconv.Atoi(strings.Trim(head, "*\r\n"))
+	if err != nil {
+		return nil, fmt.Errorf("no command: %q", head)
+	}
+	command := make([]string, n)
+	for i := range command {
+		head, err := r.ReadString('\n')
+		if err != nil {
+			return nil, err
+		}
+		size, err := strconv.Atoi(strings.Trim(head, "$\r\n"))
+		if err != nil {
+			return nil, fmt.Errorf("no argument: %q", head)
+		}
+		text := make([]byte, size+2)
+		if _, err := io.ReadFull(r, text); err != nil {
+			return nil, err
+		}
+		command[i] = string(text[:size])
+	}
+	return command, nil
+}
+
+// named has the names of the tests' scripts in place of their sources and digests.
+var named = func() *strings.Replacer {
+	var pairs []string
+	for name, k := range map[string]*Command{
+		"first": first, "second": second, "third": third, "undo": undo, "another": another, "spare": spare,
+	} {
+		pairs = append(pairs, k.Script.SHA, name, k.Script.Source, name)
+	}
+	return strings.NewReplacer(pairs...)
+}()
+
+// react notes a command and returns what to reply.
+func (f *fake) react(command []string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	text := named.Replace(strings.Join(command, " "))
+	f.got = append(f.got, text)
+	for i := range f.plan {
+		if a := &f.plan[i]; strings.HasPrefix(text, a.command) {
+			if reply := a.reply; a.times > 1 || a.times < 0 {
+				a.times--
+				return reply
+			}
+			reply := a.reply
+			f.plan = slices.Delete(f.plan, i, i+1)
+			return reply
+		}
+	}
+	switch command[0] {
+	case "EVALSHA", "EVAL": // all keys went as usual
+		keys, _ := strconv.Atoi(command[2])
+		if slices.Contains(command[3:3+keys], "extra") {
+			keys--
+		}
+		return fmt.Sprintf(":%d\r\n", keys)
+	case "SUBSCRIBE":
+		return fmt.Sprintf("*3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:1\r\n", len(command[1]), command[1])
+	case "PING":
+		if len(command) > 1 { // as subscribers are answered
+			return "*2\r\n$4\r\npong\r\n$0\r\n\r\n"
+		}
+		return "+PONG\r\n"
+	default:
+		return "+OK\r\n"
+	}
+}
+
+// client is a Conn to a fake, and all that is sent over it.
+type client struct {
+	*Conn
+	t      *testing.T
+	mu     sync.Mutex
+	rounds []*round
+}
+
+// round is the Round of one request. It fails the test where the Conn breaks a promise: one Reply for each request; one
+// Done for it and one for each Hold, the last of them behind the Reply; no mutex held during either.
+type round struct {
+	Request
+	of *client
+
+	mu         sync.Mutex
+	over       bool
+	said       string // what it was told
+	err        error
+	replies    int
+	held, done int
+}
+
+// config is that of most tests.
+func (f *fake) config() Config {
+	return Config{
+		Timeout: 250 * time.Millisecond, ConnectTimeout: time.Second, Dial: f.dial, Now: time.Now, ExtraKey: "extra",
+	}
+}
+
+// start returns a client that begins to connect, and sees to its end.
+func start(t *testing.T, url string, config Config) *client {
+	t.Helper()
+	c := &client{Conn: must(New(url, config))(t), t: t}
+	c.Start()
+	t.Cleanup(c.end)
+	return c
+}
+
+// connect returns a fake and a client that is connected to it, in virtual time.
+func connect(t *testing.T, change ...func(*Config)) (*fake, *client) {
+	t.Helper()
+	f := newFake()
+	config := f.config()
+	for _, change := range change {
+		change(&config)
+	}
+	c := start(t, "redis://fake", config)
+	synctest.Wait()
+	return f, c
+}
+
+// end closes the client, and checks that each request has had its reply and is done with, but for undos that the Conn
+// kept to the end.
+func (c *client) end() {
+	c.Close()
+	open := 0
+	for _, r := range c.rounds {
+		r.mu.Lock()
+		if r.replies != 1 {
+			c.t.Errorf("request %d: %d replies", r.Node, r.replies)
+		}
+		open += 1 + r.held - r.done
+		r.mu.Unlock()
+	}
+	if kept := c.Backlog(); open != kept {
+		c.t.Errorf("%d calls of Done are missing, and the Conn has %d requests still", open, kept)
+	}
+}
+
+// send sends a request about keys.
+func (c *client) send(k *Command, keys ...string) *round {
+	r, _ := c.offer(k, keys...)
+	return r
+}
+
+// offer is send, with what Send returns.
+func (c *client) offer(k *Command, keys ...string) (_ *round, taken bool) {
+	c.mu.Lock()
+	r := &round{Request: *about(k, keys...), of: c}
+	r.Round, r.Node, r.Asked = r, len(c.rounds), c.config.Now()
+	if k.Script == nil {
+		r.Native = AppendBulk([]byte("*2\r\n$4\r\nECHO\r\n"), fmt.Sprint("#", r.Node))
+	}
+	c.rounds = append(c.rounds, r)
+	c.mu.Unlock()
+	return r, c.Send(&r.Request)
+}
+
+// Reply is Round's.
+func (r *round) Reply(node int, reply any, err error) {
+	r.of.State() // which would wait for ever if the mutex were held
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.replies++; r.replies > 1 || r.done == 1+r.held || node != r.Node {
+		r.of.t.Errorf("request %d: reply %d (%v, %v), to %d; done %d times", r.Node, r.replies, reply, err, node, r.done)
+	}
+	if r.said, r.err = fmt.Sprintf("%s", reply), err; err != nil {
+		r.said = err.Error()
+	} else if reply == nil {
+		r.said = "as usual"
+	}
+}
+
+// Over is Round's.
+func (r *round) Over() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.over
+}
+
+// Hold is Round's.
+func (r *round) Hold() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.held++; r.done >= r.held {
+		r.of.t.Errorf("request %d: held when it was done with", r.Node)
+	}
+}
+
+// Done is Round's.
+func (r *round) Done() {
+	r.of.State()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done++; r.done > 1+r.held || r.done == 1+r.held && r.replies == 0 {
+		r.of.t.Errorf("request %d: %d calls of Done, held %d times, %d replies", r.Node, r.done, r.held, r.replies)
+	}
+}
+
+// end says that nobody waits for the request, or that it has nothing left to undo.
+func (r *round) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
+}
+
+// wants checks what the request was told so far: a reply, an error, or "".
+func (r *round) wants(said string) {
+	r.of.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.said != said {
+		r.of.t.Errorf("request %d: got %q, want %q", r.Node, r.said, said)
+	}
+}
+
+// fails checks that the request has failed for that reason.
+func (r *round) fails(reason error) {
+	r.of.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !errors.Is(r.err, reason) {
+		r.of.t.Errorf("request %d: got %q, %v, want %v", r.Node, r.said, r.err, reason)
+	}
+}
+
+// isDone reports whether the Conn has let go of the request.
+func (r *round) isDone() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.done == 1+r.held
+}
+
+// isTold reports whether the request has its reply.
+func (r *round) isTold() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.replies > 0
+}

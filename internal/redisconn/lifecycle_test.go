@@ -1,0 +1,335 @@
+package redisconn
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What is to be undone on a server that is away is kept for it, as long as there is something to undo.
+func TestAnUndoWaitsForTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := connect(t)
+		f.refuse(true)
+		f.cut()
+		synctest.Wait()
+		kept, over, lost := c.send(undo, "a"), c.send(undo, "b"), c.send(first, "c")
+		for _, r := range c.rounds {
+			r.fails(ErrDown)
+		}
+		over.end()
+		time.Sleep(10 * time.Second)
+		if !lost.isDone() || kept.isDone() || !over.isDone() || c.Backlog() != 1 {
+			t.Errorf("%d are kept, want one undo", c.Backlog())
+		}
+		late := c.send(undo, "d")
+		late.end() // before anybody has noticed
+		f.refuse(false)
+		time.Sleep(time.Second)
+		f.wants(t, "EVALSHA undo 1 a #0")
+		if !kept.isDone() || !late.isDone() {
+			t.Error("an undo is not done with")
+		}
+	})
+}
+
+// When the connection breaks nobody can tell what was carried out. Undos are sent again, which do no harm twice; others
+// fail, whether they were written or not.
+func TestNothingIsSentAgainButUndos(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := connect(t)
+		f.answerAll("EVALSHA", silence)
+		c.send(first, "a")
+		c.send(undo, "b")
+		over := c.send(undo, "c")
+		synctest.Wait()
+		over.end()
+		stuck(f, c)
+		c.send(first, "d")
+		c.send(undo, "e")
+		f.received()
+		f.recover()
+		f.cut()
+		f.resume()
+		synctest.Wait()
+		for _, r := range c.rounds {
+			r.fails(ErrDown)
+		}
+		time.Sleep(time.Second)
+		f.wants(t, "EVALSHA undo 2 b e #1 #5")
+		if !over.isDone() || c.Backlog() != 0 {
+			t.Errorf("done with %t, %d are kept", over.isDone(), c.Backlog())
+		}
+	})
+}
+
+// Of commands that were sent together, those that have been answered stay answered.
+func TestWhatIsAnsweredDoesNotFailLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := connect(t)
+		stuck(f, c)
+		f.answer("ECHO #2", silence)
+		answered, unanswered := c.send(native), c.send(native)
+		f.resume()
+		synctest.Wait()
+		f.cut()
+		synctest.Wait()
+		answered.wants("OK")
+		unanswered.fails(ErrDown)
+	})
+}
+
+// Attempts come soon, and then about once a second.
+func TestReconnecting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := connect(t)
+		f.refuse(true)
+		f.cut()
+		time.Sleep(time.Minute)
+		if got := f.attempts(); got < 60 || got > 130 {
+			t.Errorf("%d attempts in a minute", got)
+		}
+		if up, err := c.State(); up || !errors.Is(err, ErrDown) || !errors.Is(err, errRefused) {
+			t.Errorf("connected %t, %v", up, err)
+		}
+		f.refuse(false)
+		time.Sleep(time.Second)
+		if up, err := c.State(); !up || err != nil {
+			t.Errorf("connected %t, %v", up, err)
+		}
+		before := f.attempts()
+		f.cut()
+		time.Sleep(30 * ms)
+		if f.attempts() != before+1 {
+			t.Error("the first attempt after a success is late")
+		}
+	})
+}
+
+// Attend runs beside each connection, and may give it up.
+func TestAttend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		enough := make(chan error)
+		var running, begun atomic.Int32
+		f, c := connect(t, func(config *Config) {
+			config.Attend = func(ctx context.Context) error {
+				begun.Add(1)
+				running.Add(1)
+				defer running.Add(-1)
+				select {
+				case err := <-enough:
+					return err
+				case <-ctx.Done():
+					return nil
+				}
+			}
+		})
+		enough <- nil // it may also end by itself
+		synctest.Wait()
+		if up, _ := c.State(); !up || running.Load() != 0 {
+			t.Errorf("connected %t, %d run", up, running.Load())
+		}
+		f.cut()
+		time.Sleep(time.Second)
+		enough <- errors.New("another one answers")
+		synctest.Wait()
+		if up, err := c.State(); up || err == nil || !strings.Contains(err.Error(), "not connected: another one answers") {
+			t.Errorf("connected %t, %v", up, err)
+		}
+		time.Sleep(time.Second)
+		if up, _ := c.State(); !up || begun.Load() != 3 || f.attempts() != 3 {
+			t.Errorf("connected %t, begun %d times over %d connections", up, begun.Load(), f.attempts())
+		}
+		c.Close()
+		if running.Load() != 0 {
+			t.Error("it runs after Close")
+		}
+	})
+}
+
+// Lost and Changed are told of every connection and every attempt, until Close.
+func TestLostAndChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.refuse(true)
+		config := f.config()
+		var mu sync.Mutex
+		var told []string
+		tell := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, what)
+		}
+		config.Lost = func() { tell("lost") }
+		var c *client
+		config.Changed = func() {
+			up, err := c.State()
+			switch {
+			case up && err == nil:
+				tell("up")
+			case up:
+				tell(err.Error())
+			default:
+				tell("down")
+			}
+		}
+		wants := func(what ...string) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if got, want := strings.Join(told, ", "), strings.Join(what, ", "); got != want {
+				t.Errorf("told %q, want %q", got, want)
+			}
+			told = nil
+		}
+		c = &client{Conn: must(New("redis://fake", config))(t), t: t}
+		if up, err := c.State(); up || !errors.Is(err, ErrDown) || err.Error() != "not connected yet" {
+			t.Errorf("before the first attempt: connected %t, %v", up, err)
+		}
+		c.Start()
+		wants("lost", "down")
+		f.refuse(false)
+		time.Sleep(20 * ms)
+		wants("up")
+		f.cut()
+		wants("lost", "down")
+		time.Sleep(100 * ms)
+		wants("up")
+		f.answer("EVALSHA", silence)
+		c.send(first, "a")
+		time.Sleep(300 * ms)
+		wants("no answer within the node timeout")
+		f.say(":1\r\n")
+		wants("up")
+		c.end()
+		wants("lost")
+	})
+}
+
+// Drain returns when all that was sent is answered. Meanwhile undos are taken, and nothing else.
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := connect(t)
+		f.answerAll("EVALSHA", silence)
+		r, refused := c.send(first, "a"), c.send(undo, "b")
+		drained := make(chan struct{})
+		go func() {
+			c.Drain(t.Context())
+			close(drained)
+		}()
+		synctest.Wait()
+		late, undone := c.send(first, "c"), c.send(undo, "d")
+		late.fails(ErrClosed)
+		synctest.Wait()
+		if isClosed(drained) {
+			t.Error("it does not wait for answers")
+		}
+		f.say(":1\r\n")
+		f.say(busy)
+		f.say(":1\r\n")
+		synctest.Wait()
+		r.wants("as usual")
+		if !refused.isDone() || !undone.isDone() || !isClosed(drained) {
+			t.Errorf("undos are done with %t, %t, drained %t", refused.isDone(), undone.isDone(), isClosed(drained))
+		}
+	})
+}
+
+// What is postponed is sent once more.
+func TestDrainSendsWhatIsPostponed(t *testing.T) {
+	for _, recovers := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			f, c := connect(t)
+			f.answerAll("EVALSHA", busy)
+			again, over := c.send(undo, "a"), c.send(another, "b")
+			synctest.Wait()
+			f.received()
+			over.end()
+			if recovers {
+				f.recover()
+			}
+			began := time.Now()
+			c.Drain(t.Context())
+			f.wants(t, "EVALSHA undo 1 a #0")
+			if !again.isDone() || !over.isDone() || !time.Now().Equal(began) {
+				t.Errorf("recovers %t: done with %t, %t after %s", recovers, again.isDone(), over.isDone(), time.Since(began))
+			}
+		})
+	}
+}
+
+// Nobody waits longer for a server that does not answer than ctx allows.
+func TestDrainingAndClosingAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := connect(t)
+		f.answerAll("EVALSHA", silence)
+		r, u := c.send(first, "a"), c.send(undo, "b")
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
+		defer cancel()
+		began := time.Now()
+		c.Drain(ctx)
+		if took := time.Since(began); took != 100*ms {
+			t.Errorf("drained for %s", took)
+		}
+		c.Stop()
+		c.Close()
+		if took := time.Since(began); took != 100*ms || f.attempts() != 1 {
+			t.Errorf("closed after %s, %d connections", took, f.attempts())
+		}
+		r.fails(ErrDown)
+		u.fails(ErrDown)
+		c.Drain(t.Context()) // of what is closed
+	})
+	synctest.Test(t, func(t *testing.T) { // a connection that breaks leaves nothing to wait for
+		f, c := connect(t)
+		f.answerAll("EVALSHA", silence)
+		c.send(undo, "a")
+		synctest.Wait()
+		f.refuse(true)
+		time.AfterFunc(100*ms, f.cut)
+		began := time.Now()
+		if c.Drain(t.Context()); time.Since(began) != 100*ms {
+			t.Errorf("drained for %s", time.Since(began))
+		}
+	})
+	for _, stuckAt := range []string{"dial", "AUTH", "SCRIPT", "ECHO"} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			f.answerAll(stuckAt, silence)
+			config := f.config()
+			config.Scripts = append(config.Scripts, first.Script)
+			if stuckAt == "dial" {
+				config.Dial = nobody
+			}
+			c := start(t, "redis://:secret@fake", config)
+			time.Sleep(100 * ms)
+			began := time.Now()
+			if c.Close(); !time.Now().Equal(began) {
+				t.Errorf("stuck at %s: closed after %s", stuckAt, time.Since(began))
+			}
+		})
+	}
+}
+
+// What was written reaches a server that reads slowly, and what was not fails.
+func TestCloseWhileTheServerReadsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := connect(t)
+		stuck(f, c)
+		r := c.send(first, "a")
+		c.Close()
+		r.fails(ErrDown)
+		if r.fails(io.ErrClosedPipe); !r.isDone() {
+			t.Error("not done with")
+		}
+		f.resume()
+	})
+}

@@ -1,0 +1,230 @@
+package redisconn
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const ms = time.Millisecond
+
+// A request is told of its time-out, once; the reply that comes later is nobody's, and shows that the server is back.
+func TestAReplyMayComeTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var changes atomic.Int32
+		f, c := connect(t, func(config *Config) { config.Changed = func() { changes.Add(1) } })
+		f.answer("EVALSHA", silence, silence)
+		r := c.send(first, "a")
+		time.Sleep(100 * ms)
+		later := c.send(first, "b")
+		time.Sleep(150*ms - 1)
+		synctest.Wait()
+		r.wants("")
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		r.fails(ErrTimeout)
+		later.wants("")
+		if up, err := c.State(); !up || !errors.Is(err, ErrTimeout) || changes.Load() != 2 || r.isDone() {
+			t.Errorf("connected %t, %v, %d changes, done with %t", up, err, changes.Load(), r.isDone())
+		}
+		time.Sleep(100 * ms)
+		synctest.Wait()
+		later.fails(ErrTimeout)
+		f.say(":1\r\n")
+		synctest.Wait()
+		if up, err := c.State(); !up || err != nil || changes.Load() != 3 || !r.isDone() || later.isDone() {
+			t.Errorf("connected %t, %v, %d changes, done with %t, %t", up, err, changes.Load(), r.isDone(), later.isDone())
+		}
+		again := c.send(first, "a")
+		f.say(":1\r\n")
+		synctest.Wait()
+		again.wants("as usual")
+	})
+}
+
+// Native commands have a reply each, and each of these may be late by itself.
+func TestANativeCommandsReplyMayComeTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := connect(t)
+		stuck(f, c)
+		f.answer("ECHO #1", silence)
+		f.answer("ECHO #2", silence)
+		late := c.send(native)
+		time.Sleep(200 * ms)
+		later := c.send(native)
+		f.resume()
+		time.Sleep(100 * ms)
+		late.fails(ErrTimeout)
+		f.say("+LATE\r\n+IN TIME\r\n")
+		synctest.Wait()
+		late.fails(ErrTimeout)
+		later.wants("IN TIME")
+	})
+}
+
+// What is sent again for want of the script has no more time than before.
+func TestWhatIsSentAgainMayTimeOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := connect(t)
+		f.answer("EVALSHA", silence)
+		f.answer("EVAL ", silence)
+		r := c.send(first, "a")
+		time.Sleep(200 * ms)
+		f.say(noScript)
+		time.Sleep(60 * ms)
+		r.fails(ErrTimeout)
+		f.say(":1\r\n")
+	})
+}
+
+// A server that stays silent gets a new connection: what was lost on the way would be sent again by TCP at ever longer
+// intervals.
+func TestASilentServerGetsANewConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := connect(t)
+		f.answerAll("EVALSHA", silence)
+		c.send(first, "a")
+		u := c.send(undo, "b")
+		time.Sleep(250*ms + time.Second - 1)
+		if synctest.Wait(); f.attempts() != 1 {
+			t.Error("given up too early")
+		}
+		f.received()
+		f.recover()
+		time.Sleep(100 * ms)
+		if f.attempts() != 2 {
+			t.Errorf("%d connections, want a second one", f.attempts())
+		}
+		f.wants(t, "EVALSHA undo 1 b #1")
+		if u.fails(ErrTimeout); !u.isDone() {
+			t.Error("the undo is not done with")
+		}
+	})
+}
+
+// A watchdog that fires late was probably not let run, and neither was the reader: answers may wait to be read.
+func TestAWatchdogThatIsLateWaitsForTheReader(t *testing.T) {
+	for _, answered := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			var slept atomic.Int64
+			f, c := connect(t, func(config *Config) {
+				config.Now = func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }
+			})
+			f.answerAll("EVALSHA", silence)
+			r := c.send(first, "a")
+			slept.Store(int64(time.Minute))
+			time.Sleep(250 * ms)
+			synctest.Wait()
+			r.wants("")
+			if answered {
+				f.say(":1\r\n")
+			}
+			time.Sleep(250 * ms / 16)
+			synctest.Wait()
+			if !answered {
+				r.fails(ErrTimeout)
+				return
+			}
+			r.wants("as usual")
+			// The next one may be late as well.
+			r = c.send(first, "a")
+			slept.Add(int64(time.Minute))
+			time.Sleep(250 * ms)
+			synctest.Wait()
+			r.wants("")
+			time.Sleep(250 * ms / 16)
+			synctest.Wait()
+			r.fails(ErrTimeout)
+		})
+	}
+}
+
+// An undo that is refused for the time being is sent again, four times a second, until there is nothing left to undo.
+func TestAnUndoThatIsRefusedIsSentAgain(t *testing.T) {
+	for _, c := range []struct {
+		command *Command
+		refusal string
+		again   bool
+	}{
+		{undo, busy, true},
+		{undo, "-LOADING Redis is loading the dataset in memory\r\n", true},
+		{undo, "-MISCONF Redis is configured to save RDB snapshots\r\n", true},
+		{undo, "-NOREPLICAS Not enough good replicas to write.\r\n", true},
+		{undo, "-OOM command not allowed when used memory > 'maxmemory'.\r\n", true},
+		{undo, "-ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed\r\n", true},
+		{spare, busy, true},
+		{undo, noPerm, false},
+		{undo, "-ERR unknown\r\n", false},
+		{undo, ":7\r\n", false},
+		{first, busy, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, client := connect(t)
+			f.answerAll("EVALSHA", c.refusal)
+			r := client.send(c.command, "a")
+			time.Sleep(time.Second - 1)
+			r.mu.Lock()
+			if said := strings.Trim(c.refusal, "-\r\n"); r.said != said && !strings.HasPrefix(r.said, "unexpected") {
+				t.Errorf("got %q, want %q", r.said, said)
+			}
+			r.mu.Unlock()
+			sent := 1
+			if c.again {
+				sent = 4
+			}
+			if got := len(f.received()); got != sent || r.isDone() == c.again {
+				t.Errorf("%s: sent %d times in a second, want %d; done with %t", c.refusal, got, sent, r.isDone())
+			}
+			r.end()
+			time.Sleep(250 * ms)
+			if synctest.Wait(); len(f.received()) != 0 || !r.isDone() {
+				t.Errorf("%s: not done with when it is over", c.refusal)
+			}
+		})
+	}
+}
+
+// A server that is busy is not kept busy: what it refuses is sent again together, and no more than so much.
+func TestPostponedUndosAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := connect(t)
+		f.answerAll("EVALSHA", busy)
+		for range maxPostponed + 100 {
+			c.send(undo)
+		}
+		synctest.Wait()
+		if got := c.Backlog(); got != maxPostponed {
+			t.Errorf("%d are kept, want %d", got, maxPostponed)
+		}
+		f.recover()
+		time.Sleep(250 * ms)
+		synctest.Wait()
+		if got := c.Backlog(); got != 0 {
+			t.Errorf("%d are kept", got)
+		}
+	})
+}
+
+// Of what may be missing, a server that is away gets no more than so much when it is back.
+func TestSpareUndosAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := connect(t)
+		f.refuse(true)
+		f.cut()
+		synctest.Wait()
+		taken := 0
+		for range maxPostponed + 100 {
+			r, ok := c.offer(spare)
+			if ok {
+				taken++
+			}
+			r.fails(ErrDown)
+		}
+		if _, ok := c.offer(undo); !ok || taken != maxPostponed || c.Backlog() != maxPostponed+1 {
+			t.Errorf("%d are taken, %d kept, want %d and another that is not spare", taken, c.Backlog(), maxPostponed)
+		}
+	})
+}
