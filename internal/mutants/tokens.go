@@ -83,6 +83,13 @@ var inQueue = []mutant{
 		}},
 	},
 	{
+		name: "a server that refuses a subscription is asked again without a pause",
+		test: "internal/redisconn.TestSubscribeThatFails",
+		why:  "its nodes have room for every client", changes: []change{{
+			"internal/redisconn/subscribe.go", `c.listen(l, s); stood {`, `c.listen(l, s); stood || true {`,
+		}},
+	},
+	{
 		name: "who has waited longest never gives way", test: "TestAWaiterThatOneNodeCannotTellBlocksNobody",
 		why: "it takes a connection that one node refuses for good", changes: []change{{
 			"wait_votes.go", "	stuck := p.partial > hopeless && v.deadlocks(need)\n", "	stuck := false\n",

@@ -23,10 +23,12 @@ func (c *Conn) Subscribe(ctx context.Context, s Subscription) {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		l, err := c.open(ctx)
 		if err == nil {
-			failures = 0
 			stop := context.AfterFunc(ctx, l.close)
 			if err = s.Handshake(l.do); err == nil {
-				err = c.listen(l, s)
+				var stood bool
+				if stood, err = c.listen(l, s); stood {
+					failures = 0
+				}
 			}
 			stop()
 			l.close()
@@ -42,11 +44,11 @@ func (c *Conn) Subscribe(ctx context.Context, s Subscription) {
 	}
 }
 
-// listen passes on messages until the connection breaks.
-func (c *Conn) listen(l *link, s Subscription) error {
+// listen passes on messages until the connection breaks. stood reports whether the server had agreed to that.
+func (c *Conn) listen(l *link, s Subscription) (stood bool, _ error) {
 	conn := redis.PubSubConn{Conn: l.set}
 	if err := conn.Subscribe(s.Channel); err != nil {
-		return err
+		return false, err
 	}
 	var pulse pulse
 	stop := make(chan struct{})
@@ -56,10 +58,12 @@ func (c *Conn) listen(l *link, s Subscription) error {
 	defer close(stop)
 	for {
 		switch m := conn.ReceiveWithTimeout(0).(type) {
+		case redis.Subscription:
+			stood = true
 		case redis.Message:
 			s.Message(string(m.Data))
 		case error:
-			return m
+			return stood, m
 		}
 		pulse.asked.Store(false)
 	}
@@ -72,7 +76,9 @@ type pulse struct{ asked atomic.Bool }
 
 // beat pings while a message is needed, and gives the connection up where nothing comes back between one ping and the
 // next.
-func (p *pulse) beat(stop <-chan struct{}, every time.Duration, needed func() bool, ping func(string) error, giveUp func()) {
+func (p *pulse) beat(
+	stop <-chan struct{}, every time.Duration, needed func() bool, ping func(string) error, giveUp func(),
+) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
