@@ -244,7 +244,7 @@ func (n *node) learn(do redisconn.Do, fresh bool) error {
 // is void.
 func (n *node) relearn(ctx context.Context) error {
 	err := n.learn(func(commands ...[]any) ([]any, error) { return n.conn.Do(ctx, commands...) }, false)
-	if errors.As(err, new(guard.Unreachable)) {
+	if errors.As(err, new(guard.UnreachableError)) {
 		return nil // the connection sees to that
 	}
 	if err == nil {

@@ -147,9 +147,9 @@ type patience struct {
 // seems to have a majority.
 const lateAfter = 8
 
-// hopeless is how many, two seconds or so, even the one that has waited longest keeps votes while nobody has a majority.
-// Then it goes to the end of the queues: a node that cannot tell it passes it over at each release, and all others give
-// way to it on the other nodes, so that without an end to that nobody would get the lock.
+// hopeless is how many, two seconds or so, even the one that has waited longest keeps votes while nobody has a
+// majority. Then it goes to the end of the queues: a node that cannot tell it passes it over at each release, and all
+// others give way to it on the other nodes, so that without an end to that nobody would get the lock.
 const hopeless = 2 * lateAfter
 
 // asked takes note of what a question found.

@@ -124,7 +124,8 @@ func (r *Rules) ask(do redisconn.Do) (*Info, error) {
 
 // isUnavailable reports whether the error says that the node tells nobody anything at present.
 func isUnavailable(err error) bool {
-	return slices.Contains([]string{"NOAUTH", "LOADING", "BUSY", "MAXCLIENTS", "MASTERDOWN", "DENIED"}, redisconn.Code(err))
+	passing := []string{"NOAUTH", "LOADING", "BUSY", "MAXCLIENTS", "MASTERDOWN", "DENIED"}
+	return slices.Contains(passing, redisconn.Code(err))
 }
 
 // Micros reads the reply to TIME, in µs since 1970.
@@ -136,22 +137,22 @@ func Micros(reply any) (int64, error) {
 	return parts[0]*1e6 + parts[1], nil
 }
 
-// Unreachable is the error of a node that could not be asked at all.
-type Unreachable struct{ error }
+// UnreachableError is the error of a node that could not be asked at all.
+type UnreachableError struct{ error }
 
 // Unwrap returns why.
-func (e Unreachable) Unwrap() error { return e.error }
+func (e UnreachableError) Unwrap() error { return e.error }
 
 // ErrChanged says that another node answers than before, so that what was learnt is void.
 var ErrChanged = errors.New("it has got another role or identity")
 
 // Learn asks the node and draws the conclusions: whether it may vote, and from when on. fresh says that the connection
 // is new: over an old one, nobody else may answer than before. The error says that the connection is to be given up,
-// but for an [Unreachable].
+// but for an [UnreachableError].
 func (g *Guard) Learn(do redisconn.Do, fresh bool) (*Info, error) {
 	info, err := g.rules.ask(do)
 	if err != nil {
-		return nil, Unreachable{err}
+		return nil, UnreachableError{err}
 	}
 	return info, g.learnt(info, g.now(), fresh, do)
 }

@@ -1,43 +1,445 @@
 package guard
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/redisconn"
 )
+
+// node answers the commands of a check as a master does that has been up for an hour, unless a test says otherwise.
+type node struct {
+	asked   []string
+	replies map[string]any // to commands that begin so
+	info    map[string]string
+	record  string
+	known   string // the script of ours that it knows, by its SHA
+	down    error  // it cannot be asked
+	before  func() // nil, or run before each EVAL
+}
+
+func newNode() *node {
+	return &node{replies: map[string]any{}, info: map[string]string{
+		"run_id": strings.Repeat("r", 40), "uptime_in_seconds": "3600",
+		"role": "master", "master_replid": strings.Repeat("a", 40), "master_replid2": noReplID,
+	}}
+}
+
+// do is a redisconn.Do.
+func (n *node) do(commands ...[]any) (replies []any, _ error) {
+	for _, command := range commands {
+		if n.before != nil && command[0] == "EVAL" {
+			n.before()
+		}
+		if n.down != nil {
+			return nil, n.down
+		}
+		text := strings.TrimSuffix(fmt.Sprintln(command...), "\n")
+		if command[0] == "EVAL" { // without the script
+			text = fmt.Sprintf("EVAL %v %q %q", command[3], command[4], command[5])
+		}
+		n.asked = append(n.asked, text)
+		replies = append(replies, n.reply(text, command))
+	}
+	return replies, nil
+}
+
+func (n *node) reply(text string, command []any) any {
+	for prefix, reply := range n.replies {
+		if strings.HasPrefix(text, prefix) {
+			return reply
+		}
+	}
+	switch command[0] {
+	case "INFO":
+		all := "# " + command[1].(string) + "\r\n"
+		if command[1] == "replication" {
+			for key, value := range n.info {
+				all += key + ":" + value + "\r\n"
+			}
+		}
+		return []byte(all)
+	case "CONFIG":
+		return []any{[]byte("appendfsync"), []byte("no")}
+	case "TIME":
+		return []any{[]byte(fmt.Sprint(now.Unix())), []byte("0")}
+	case "SCRIPT":
+		return []any{map[bool]int64{true: 1}[n.known == command[2]]}
+	case "EVAL":
+		if n.record == command[4] {
+			n.record = command[5].(string)
+		}
+		return []byte(n.record)
+	case "GET":
+		if command[1] == "p:redlock:node" && n.record != "" {
+			return []byte(n.record)
+		}
+	}
+	return nil
+}
+
+// rules are those of most tests.
+func rules() Rules {
+	return Rules{Period: period, Late: time.Second, Prefix: "p:", Explain: func(err error, command string) error {
+		if err == nil || command == "" {
+			return err
+		}
+		return fmt.Errorf("%s: %w", command, err)
+	}}
+}
+
+// newGuard returns a guard for whom time stands still, and who claims everything.
+func newGuard(r Rules) *Guard {
+	return New(r, func() time.Time { return now }, func(...string) error { return nil })
+}
+
+// One look at a node is one round trip, and the time comes before the record, which must not seem to be from the
+// future.
+func TestWhatANodeIsAsked(t *testing.T) {
+	n, r := newNode(), rules()
+	r.WithoutInfo = true
+	trips := 0
+	g := newGuard(r)
+	info, err := g.Learn(func(commands ...[]any) ([]any, error) {
+		trips++
+		return n.do(commands...)
+	}, true)
+	if err != nil || info.Refused != "" || info.Blind != "" || info.Unkept != nil {
+		t.Fatalf("got %+v, %v", info, err)
+	}
+	want := []string{
+		"INFO server", "INFO replication", "INFO persistence", "INFO memory", "CONFIG GET *appendfsync*", "CONFIG GET save",
+		"TIME", "GET p:redlock:node", "GET p:redlock:floor", "SCRIPT EXISTS " + r.recordScript().SHA,
+		`EVAL p:redlock:node "" "` + record{epoch("a"), ago(time.Hour - time.Second), false}.String() + `"`,
+	}
+	if !slices.Equal(n.asked, want) || trips != 2 {
+		t.Errorf("asked in %d trips\n\t%s\nwant\n\t%s", trips, strings.Join(n.asked, "\n\t"), strings.Join(want, "\n\t"))
+	}
+	if n.known = r.recordScript().SHA; n.record == "" {
+		t.Error("no record was written")
+	}
+	n.asked = nil
+	if _, err = g.Learn(n.do, false); err != nil || !slices.Equal(n.asked, want[:len(want)-1]) {
+		t.Errorf("asked again\n\t%s\n%v", strings.Join(n.asked, "\n\t"), err)
+	}
+	if other := (&Rules{Prefix: "q:"}).recordScript(); other.SHA == r.recordScript().SHA {
+		t.Error("two prefixes share a script, so that who sees to the one record seems to have seen to the other")
+	}
+}
+
+// What becomes of a node that refuses some of what it is asked.
+func TestRefusals(t *testing.T) {
+	no := redis.Error("NOPERM no")
+	readOnly := redis.Error("READONLY You can't write against a read only replica.")
+	for _, c := range []struct {
+		name    string
+		get     func(n *node, r *Rules)
+		want    string // a part of the error; "": the node is fit
+		is      error
+		unkept  string // a part of why the record is not kept; "": it is
+		refused string // INFO
+		blind   string // CONFIG
+	}{
+		{name: "nothing", get: func(*node, *Rules) {}},
+		{
+			name: "to be asked", get: func(n *node, _ *Rules) { n.down = redisconn.ErrDown },
+			want: "not connected", is: redisconn.ErrDown,
+		},
+		{
+			name: "INFO", get: func(n *node, _ *Rules) { n.replies["INFO"] = no }, is: ErrRefused,
+			want: "refused: it must tell its role, age and memory policy: info: NOPERM no; allow it", refused: "info: NOPERM no",
+		},
+		{
+			name: "INFO, as it may", get: func(n *node, r *Rules) { n.replies["INFO"], r.WithoutInfo = no, true },
+			refused: "info: NOPERM no",
+		},
+		{
+			name: "INFO memory", get: func(n *node, _ *Rules) { n.replies["INFO memory"] = no }, is: ErrRefused,
+			want: "info: NOPERM no", refused: "info: NOPERM no",
+		},
+		{
+			name: "INFO is not what it should be", get: func(n *node, _ *Rules) { n.replies["INFO server"] = int64(7) },
+			want: "info: unexpected reply 7", is: ErrRefused, refused: "info: unexpected reply 7",
+		},
+		{
+			name: "INFO lacks something", get: func(n *node, _ *Rules) { delete(n.info, "uptime_in_seconds") }, is: ErrRefused,
+			want: "INFO does not tell role, replid and uptime", refused: "INFO does not tell",
+		},
+		{
+			name: "INFO for now", get: func(n *node, _ *Rules) { n.replies["INFO"] = redis.Error("BUSY no") },
+			want: "info: BUSY no", is: redis.Error("BUSY no"),
+		},
+		{name: "CONFIG", get: func(n *node, _ *Rules) { n.replies["CONFIG"] = no }, blind: "config: NOPERM no"},
+		{
+			name:  "CONFIG is not what it should be",
+			get:   func(n *node, _ *Rules) { n.replies["CONFIG"] = []any{[]byte("save")} },
+			blind: "config: unexpected reply",
+		},
+		{
+			name: "CONFIG for now", get: func(n *node, _ *Rules) { n.replies["CONFIG"] = redis.Error("LOADING no") },
+			want: "config: LOADING no", is: redis.Error("LOADING no"),
+		},
+		{name: "TIME", get: func(n *node, _ *Rules) { n.replies["TIME"] = no }, want: "TIME: time: NOPERM no", is: no},
+		{
+			name: "TIME is none", get: func(n *node, _ *Rules) { n.replies["TIME"] = []any{} },
+			want: "TIME: time: unexpected reply []",
+		},
+		{name: "to read the record", get: func(n *node, _ *Rules) { n.replies["GET"] = no }, unkept: "get: NOPERM no"},
+		{
+			name: "the record is none", get: func(n *node, _ *Rules) { n.replies["GET p:redlock:node"] = int64(1) },
+			unkept: "get: redigo: ",
+		},
+		{name: "to write the record", get: func(n *node, _ *Rules) { n.replies["EVAL"] = no }, unkept: "eval: NOPERM no"},
+		{
+			name: "the script's reply is none", get: func(n *node, _ *Rules) { n.replies["EVAL"] = []any{} },
+			unkept: "eval: redigo: ",
+		},
+		{
+			name: "to go on", get: func(n *node, _ *Rules) { n.before = func() { n.down = redisconn.ErrTimeout } },
+			unkept: "eval: no answer within the node timeout",
+		},
+		{
+			name: "it is no master any more", get: func(n *node, _ *Rules) { n.replies["EVAL"] = readOnly },
+			want: "eval: READONLY", is: readOnly, unkept: "eval: READONLY",
+		},
+		{
+			name: "it has become a replica", get: func(n *node, _ *Rules) {
+				n.info["role"], n.info["master_host"], n.info["master_port"] = "slave", "h", "6379"
+			},
+			want: "refused: it is a replica of h:6379", is: ErrRefused,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n, r := newNode(), rules()
+			c.get(n, &r)
+			g := newGuard(r)
+			info, err := g.Learn(n.do, true)
+			matches := strings.Contains(text(err), c.want) && (err != nil) == (c.want != "")
+			if !matches || c.is != nil && !errors.Is(err, c.is) {
+				t.Errorf("got %v, want %q (%v)", err, c.want, c.is)
+			}
+			if unreachable := errors.As(err, new(UnreachableError)); unreachable != (info == nil) {
+				t.Errorf("unreachable %t, %+v", unreachable, info)
+			}
+			kept, at, _ := g.Status()
+			if kept != info || info != nil && !at.Equal(now) {
+				t.Errorf("keeps %+v at %s, and was told %+v", kept, at, info)
+			}
+			if info == nil {
+				return
+			}
+			if c.unkept != "" && g.known.record != info.record {
+				t.Errorf("takes the record for %s, which could not be written", g.known.record)
+			}
+			for _, p := range []struct {
+				what, got, want string
+			}{
+				{"INFO", info.Refused, c.refused}, {"CONFIG", info.Blind, c.blind}, {"the record", text(info.Unkept), c.unkept},
+			} {
+				if !strings.Contains(p.got, p.want) || (p.got == "") != (p.want == "") {
+					t.Errorf("%s: got %q, want %q", p.what, p.got, p.want)
+				}
+			}
+		})
+	}
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// A node that answers is told apart from the one that answered before.
+func TestLearningAgain(t *testing.T) {
+	n := newNode()
+	g := newGuard(rules())
+	if _, err := g.Learn(n.do, true); err != nil {
+		t.Fatal(err)
+	}
+	n.info["master_replid"] = strings.Repeat("b", 40)
+	if _, err := g.Learn(n.do, false); !errors.Is(err, ErrChanged) {
+		t.Errorf("over the same connection: got %v, want ErrChanged", err)
+	}
+	if a := g.Abstention(); a != nil {
+		t.Errorf("what is void is believed: %+v", a)
+	}
+	if _, err := g.Learn(n.do, true); err != nil {
+		t.Errorf("over a new connection: %v", err)
+	}
+	if a := g.Abstention(); a == nil || a.doubt != doubtRestart && a.doubt != doubtNoted {
+		t.Errorf("another one answers, and counts: %+v", a)
+	}
+}
+
+// Clients that trust durable nodes go by what they knew of one that has restarted.
+func TestLearningOfADurableNode(t *testing.T) {
+	for _, trusting := range []bool{true, false} {
+		n, r := newNode(), rules()
+		n.info["aof_enabled"], r.Durable = "1", trusting
+		n.replies["CONFIG"] = []any{
+			[]byte("appendfsync"), []byte("always"), []byte("no-appendfsync-on-rewrite"), []byte("no"),
+		}
+		g := newGuard(r)
+		if _, err := g.Learn(n.do, true); err != nil {
+			t.Fatal(err)
+		}
+		n.info["master_replid"], n.info["uptime_in_seconds"] = strings.Repeat("b", 40), "2"
+		if _, err := g.Learn(n.do, true); err != nil || (g.Abstention() == nil) != trusting {
+			t.Errorf("trusting %t: got %v, %+v", trusting, err, g.Abstention())
+		}
+	}
+}
+
+// The node's identity is claimed before it may vote, and a refusal is the end of it.
+func TestClaim(t *testing.T) {
+	twin := errors.New("the same server as h")
+	n := newNode()
+	var claimed []string
+	g := New(rules(), time.Now, func(ids ...string) error {
+		claimed = append(claimed, ids...)
+		return twin
+	})
+	if _, err := g.Learn(n.do, true); !errors.Is(err, twin) || g.known != (incarnation{}) || n.record != "" {
+		t.Errorf("got %v, known as %+v, record %q", err, g.known, n.record)
+	}
+	if want := []string{n.info["run_id"], n.info["master_replid"]}; !slices.Equal(claimed, want) {
+		t.Errorf("claimed %q, want %q", claimed, want)
+	}
+	n.info["role"] = "slave"
+	if _, err := g.Learn(n.do, true); !errors.Is(err, ErrRefused) || len(claimed) > 2 {
+		t.Errorf("unfit: got %v, and claimed %q", err, claimed)
+	}
+}
+
+// What a node tells of tokens and of scripts is a help, and never a reason to refuse it.
+func TestFloorAndScripts(t *testing.T) {
+	for _, c := range []struct {
+		floor, script any
+		want          int64
+		remembers     bool
+	}{
+		{[]byte("1766620800172208"), []any{int64(1)}, 1766620800172208, true},
+		{nil, []any{int64(0)}, 0, false},
+		{[]byte("x"), []any{}, 0, false},
+		{redis.Error("NOPERM no"), redis.Error("NOPERM no"), 0, false},
+	} {
+		n, r := newNode(), rules()
+		r.WithoutInfo = true
+		n.replies["GET p:redlock:floor"], n.replies["SCRIPT"] = c.floor, c.script
+		info, err := newGuard(r).Learn(n.do, true)
+		if err != nil || info.Floor != c.want || info.remembers != c.remembers {
+			t.Errorf("%v, %v: got %d, %t, %v", c.floor, c.script, info.Floor, info.remembers, err)
+		}
+	}
+}
+
+// Where INFO is refused, the node counts a guard period after it was first met, also for those that connect anew.
+func TestLearningWithoutInfo(t *testing.T) {
+	n, r := newNode(), rules()
+	r.WithoutInfo = true
+	n.replies["INFO"] = redis.Error("NOPERM no")
+	g := newGuard(r)
+	if _, err := g.Learn(n.do, true); err != nil || g.Abstention() == nil || g.Abstention().doubt != doubtUnknown {
+		t.Errorf("first met: got %v, %+v", err, g.Abstention())
+	}
+	n.known = r.recordScript().SHA // by that EVAL
+	later := now.Add(period + r.Late)
+	g.now = func() time.Time { return later }
+	if _, err := g.Learn(n.do, true); err != nil || g.Abstention() != nil {
+		t.Errorf("met again: got %v, %+v", err, g.Abstention())
+	}
+	n.known = "" // it was restarted, with its data
+	if _, err := g.Learn(n.do, true); err != nil || g.Abstention() == nil || !g.Abstention().since.Equal(later) {
+		t.Errorf("restarted: got %v, %+v", err, g.Abstention())
+	}
+}
 
 // Between reading the node record and writing it somebody else may have noticed what we have not.
 func TestWhoWasFasterWithTheRecordKnowsBetter(t *testing.T) {
-	now := time.Unix(1_766_620_800, 0)
-	said := &Info{Role: "master", replID: strings.Repeat("a", 40), Uptime: time.Hour, micros: now.UnixMicro()}
-	next := incarnation{}.reconcile(said, now)
-	theirs := record{next.epoch, said.micros - (5 * time.Second).Microseconds(), false}
-	g := New(Rules{}, time.Now, nil)
-	asked := 0
-	next, err := g.keepRecord(said, incarnation{}, next, func(...[]any) ([]any, error) {
-		asked++
-		return []any{[]byte(theirs.String())}, nil
-	})
-	if err != nil || asked != 1 {
-		t.Errorf("asked %d times, %v", asked, err)
+	theirs := record{epoch("a"), ago(5 * time.Second), false}
+	n := newNode()
+	n.before = func() { n.record = theirs.String() }
+	g := newGuard(rules())
+	if _, err := g.Learn(n.do, true); err != nil {
+		t.Fatal(err)
 	}
-	if got := now.Sub(next.since); got != 5*time.Second || next.record != theirs || next.doubt != doubtNoted {
-		t.Errorf("got an age of %v (%s), record %s; want theirs", got, next.doubt, next.record)
+	if got := now.Sub(g.known.since); got != 5*time.Second || g.known.record != theirs || g.known.doubt != doubtNoted {
+		t.Errorf("got an age of %v (%s), record %s; want theirs", got, g.known.doubt, g.known.record)
+	}
+	// Where INFO is refused, a record that was made meanwhile stands: it is of this process, as the script is.
+	n, r := newNode(), rules()
+	n.replies["INFO"], r.WithoutInfo = redis.Error("NOPERM no"), true
+	theirs = record{unknownEpoch, ago(time.Minute), false}
+	n.before = func() { n.record = theirs.String() }
+	if _, err := newGuard(r).Learn(n.do, true); err != nil || n.record != theirs.String() {
+		t.Errorf("got %v, record %s; want theirs", err, n.record)
+	}
+	// Nobody goes on about it for ever.
+	n, g = newNode(), newGuard(rules())
+	writes := 0
+	n.before = func() {
+		writes++
+		n.record = record{epoch("b"), ago(0), writes%2 == 0}.String()
+	}
+	if _, err := g.Learn(n.do, true); err != nil || writes != 3 {
+		t.Errorf("written %d times, %v", writes, err)
 	}
 }
 
 // What was learnt over an earlier connection, and comes late, changes nothing.
 func TestWhatWasLearntBeforeIsNotBelieved(t *testing.T) {
-	now := time.Unix(1_766_620_800, 0)
-	said := &Info{Role: "master", replID: strings.Repeat("a", 40), Uptime: time.Hour, micros: now.UnixMicro()}
-	g := New(Rules{}, time.Now, nil)
-	g.known = incarnation{epoch: strings.Repeat("b", 16), at: now, since: now}
+	n := newNode()
+	g := newGuard(rules())
+	info, err := g.Learn(n.do, true)
+	if err != nil {
+		t.Fatal(err)
+	}
 	known := g.known
-	err := g.learnt(said, now.Add(-time.Millisecond), true, func(...[]any) ([]any, error) {
-		t.Error("the record is written anew")
-		return []any{[]byte("")}, nil
-	})
-	if err != nil || g.known != known || g.info != nil {
+	g.now = func() time.Time { return now.Add(-time.Millisecond) }
+	n.info["uptime_in_seconds"], n.record = "5", ""
+	n.asked = nil
+	if _, err := g.Learn(n.do, true); err != nil || g.known != known || g.info != info {
 		t.Errorf("got %v, %+v, want what was known before: %+v", err, g.known, known)
+	}
+	if last := n.asked[len(n.asked)-1]; strings.HasPrefix(last, "EVAL") {
+		t.Errorf("the record is written anew: %s", last)
+	}
+}
+
+// Without a guard period nobody needs the record, so it is left alone.
+func TestNoGuardWritesNoRecord(t *testing.T) {
+	n, r := newNode(), rules()
+	r.Period = 0
+	n.info["uptime_in_seconds"], n.record = "0", "x 1"
+	g := newGuard(r)
+	if info, err := g.Learn(n.do, true); err != nil || info.Unkept != nil || n.record != "x 1" || g.Abstention() != nil {
+		t.Errorf("got %v, record %q, %+v", err, n.record, g.Abstention())
+	}
+}
+
+func TestMicros(t *testing.T) {
+	for _, c := range []struct {
+		reply any
+		want  int64
+		ok    bool
+	}{
+		{[]any{[]byte("1766620800"), []byte("172208")}, 1766620800172208, true},
+		{[]any{[]byte("1766620800"), []byte("8")}, 1766620800000008, true},
+		{[]any{[]byte("1766620800")}, 0, false},
+		{[]any{[]byte("now"), []byte("0")}, 0, false},
+		{"1766620800", 0, false},
+		{nil, 0, false},
+	} {
+		if got, err := Micros(c.reply); got != c.want || (err == nil) != c.ok {
+			t.Errorf("%v: got %d, %v", c.reply, got, err)
+		}
 	}
 }

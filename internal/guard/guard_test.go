@@ -1,8 +1,11 @@
 package guard
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 )
 
 const period = 30 * time.Second
@@ -56,6 +59,139 @@ func TestAbstention(t *testing.T) {
 	} {
 		if got := c.why.Reason(now.Add(c.after)); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
+
+// A node abstains for the guard period after it may have forgotten, and a little longer for answers that are on their
+// way. Whoever finds that it is over may end it.
+func TestAnAbstentionEnds(t *testing.T) {
+	at := now
+	g := newGuard(rules())
+	g.now = func() time.Time { return at }
+	g.known = incarnation{epoch: epoch("a"), at: at, since: at.Add(-10 * time.Second), doubt: doubtPromoted}
+	until := g.known.since.Add(period)
+	for _, c := range []struct {
+		at       time.Time
+		abstains bool
+	}{
+		{now, true}, {until, true}, {until.Add(time.Second - 1), true}, {until.Add(time.Second), false},
+	} {
+		at = c.at
+		if g.SetClock(0, false, 0) {
+			t.Errorf("after %s: a clock that is right is to be read again", at.Sub(now))
+		}
+		a := g.Abstention()
+		if (a != nil) != c.abstains || a != nil && (!a.Until.Equal(until) || a.doubt != doubtPromoted) {
+			t.Errorf("after %s: got %+v, want it %t until %s", at.Sub(now), a, c.abstains, until)
+		}
+	}
+	at = until
+	g.SetClock(0, false, 0)
+	a := g.Abstention()
+	if !g.Absolve(a) || g.Abstention() != nil || g.Absolve(a) {
+		t.Error("it is ended twice, or not at all")
+	}
+	g.SetClock(time.Hour, true, 0)
+	if g.Absolve(a) || g.Abstention() == nil {
+		t.Error("another abstention is ended in its place")
+	}
+}
+
+// A clock that is off the others' keeps the node from voting until it is right; one that was set forward, for a guard
+// period.
+func TestSetClock(t *testing.T) {
+	n := newNode()
+	at := now
+	g := newGuard(rules())
+	g.now = func() time.Time { return at }
+	if _, err := g.Learn(n.do, true); err != nil || g.Abstention() != nil {
+		t.Fatalf("got %v, %+v", err, g.Abstention())
+	}
+	const forward = "had its clock set forward by 1m0s, noticed 1 s ago: keys expired early"
+	for _, c := range []struct {
+		name   string
+		ahead  time.Duration
+		wrong  bool
+		leapt  time.Duration
+		turned bool
+		why    string // "": it votes
+	}{
+		{"a little off", time.Second, false, 0, false, ""},
+		{"wrong", -time.Hour, true, 0, true, "its clock is 1h0m0s behind the other nodes'"},
+		{"wrong still", -2 * time.Hour, true, 0, false, "its clock is 2h0m0s behind the other nodes'"},
+		{"right again", 0, false, 0, false, ""},
+		{"set forward", 0, false, time.Minute, true, forward},
+		{"looked at", 0, false, 0, false, forward},
+		{"wrong, too", time.Hour, true, 0, true, "its clock is 1h0m0s ahead of the other nodes'"},
+		{"right", 0, false, 0, false, forward},
+	} {
+		if turned := g.SetClock(c.ahead, c.wrong, c.leapt); turned != c.turned {
+			t.Errorf("%s: to be read again %t, want %t", c.name, turned, c.turned)
+		}
+		a := g.Abstention()
+		if (a == nil) != (c.why == "") || a != nil && a.Reason(at) != c.why {
+			t.Errorf("%s: got %+v, want %q", c.name, a, c.why)
+		}
+		if _, _, ahead := g.Status(); ahead != c.ahead {
+			t.Errorf("%s: %s ahead, want %s", c.name, ahead, c.ahead)
+		}
+	}
+	// The next look at the node makes it known to all.
+	at = now.Add(time.Second)
+	_, err := g.Learn(n.do, false)
+	if err != nil || g.leap != (leap{}) || g.known.record != (record{epoch("a"), ago(0), false}) {
+		t.Errorf("got %v, leap %+v, record %s", err, g.leap, g.known.record)
+	}
+	if a := g.Abstention(); a == nil || !a.Until.Equal(at.Add(period)) {
+		t.Errorf("got %+v, want it until %s", a, at.Add(period))
+	}
+}
+
+// A clock may be set forward while the node is asked: what it answers is of before, so the leap stays to be seen to.
+func TestAClockThatIsSetWhileTheNodeIsAsked(t *testing.T) {
+	n := newNode()
+	g := newGuard(rules())
+	n.before = func() { g.SetClock(0, false, time.Minute) }
+	if _, err := g.Learn(n.do, true); err != nil || g.leap == (leap{}) || g.Abstention() == nil {
+		t.Errorf("got %v, leap %+v, %+v", err, g.leap, g.Abstention())
+	}
+}
+
+// A subscription has a connection of its own, which may lead to another node than the one that we know.
+func TestKnowsWhoSpeaks(t *testing.T) {
+	n := newNode()
+	g := newGuard(rules())
+	if _, err := g.Learn(n.do, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		reply any
+		want  bool
+	}{
+		{"the same", n.reply("INFO replication", []any{"INFO", "replication"}), true},
+		{"another", []byte("master_replid:" + strings.Repeat("b", 40) + "\r\n"), false},
+		{"refused", redis.Error("NOPERM no"), false},
+		{"nothing", nil, false},
+	} {
+		if g.Heard(c.reply); g.KnowsWhoSpeaks() != c.want {
+			t.Errorf("%s: known %t, want %t", c.name, g.KnowsWhoSpeaks(), c.want)
+		}
+	}
+	g.known.epoch = unknownEpoch
+	if g.Heard(nil); g.KnowsWhoSpeaks() {
+		t.Error("two unknown ones are taken for one")
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 1234 * time.Microsecond: "1ms", 999 * time.Millisecond: "999ms",
+		time.Second: "1 s", time.Second + 1: "2 s", 30 * time.Second: "30 s", time.Hour: "3600 s",
+	} {
+		if got := Seconds(d); got != want {
+			t.Errorf("%v: got %q, want %q", d, got, want)
 		}
 	}
 }

@@ -21,14 +21,15 @@ type incarnation struct {
 
 // leap is a node's clock that was set forward. That is forgetting: keys have expired early. And INFO's uptime, a
 // difference of two readings of that clock, has grown by it, so that who meets the node later takes it for older than
-// it next.
+// it is.
 type leap struct {
 	at time.Time // ours, when it was noticed; zero: there was none
 	by time.Duration
 }
 
 func (s leap) doubt() doubt {
-	return doubt("had its clock set forward by " + s.by.Round(time.Millisecond).String() + ", noticed %s ago: keys expired early")
+	by := s.by.Round(time.Millisecond).String()
+	return doubt("had its clock set forward by " + by + ", noticed %s ago: keys expired early")
 }
 
 // doubt is why a node's memory does not reach further back.
@@ -151,6 +152,8 @@ func (i *Info) carries(old incarnation) bool {
 }
 
 // outlive corrects an incarnation by what this client saw before.
+//
+//nolint:revive,staticcheck // the receiver is what comes of it, and elsewhere what was
 func (next *incarnation) outlive(old incarnation, here record, known, carried bool) {
 	same := here.epoch == old.record.epoch && here.since == old.record.since
 	noted := !same && known && here.since >= old.micros

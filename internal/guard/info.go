@@ -120,7 +120,8 @@ func (i *Info) unfit(r *Rules) error {
 	}
 	switch {
 	case i.Refused != "" && !r.WithoutInfo:
-		return refuse("it must tell its role, age and memory policy: %s; allow it (ACL SETUSER … +info), or see WithoutNodeInfo", i.Refused)
+		return refuse("it must tell its role, age and memory policy: %s; allow it (ACL SETUSER … +info), "+
+			"or see WithoutNodeInfo", i.Refused)
 	case i.Refused != "":
 		return nil
 	case i.loading:
@@ -132,7 +133,8 @@ func (i *Info) unfit(r *Rules) error {
 	case i.Role != "master":
 		return refuse("its role is %s, not master", i.Role)
 	case i.Evicts() && !r.MayEvict:
-		return refuse("maxmemory-policy %s may evict locks: CONFIG SET maxmemory-policy noeviction, or see WithEvictionAllowed", i.Policy)
+		return refuse("maxmemory-policy %s may evict locks: CONFIG SET maxmemory-policy noeviction, "+
+			"or see WithEvictionAllowed", i.Policy)
 	default:
 		return nil
 	}

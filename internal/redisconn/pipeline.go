@@ -169,7 +169,7 @@ func (c *Conn) match(got []reply, due []delivery) (_ []delivery, spoke bool, err
 		}
 		if r.err != nil && Code(r.err) == "READONLY" && err == nil {
 			// It has become a replica. Its connections stay open then, so what was learnt in the handshake is void.
-			err = fmt.Errorf("no longer a master: %w", r.err)
+			err = fmt.Errorf("no longer a master: %w", c.explain(r.err, ""))
 		}
 	}
 	if len(c.queue) > queued {

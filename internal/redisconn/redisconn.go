@@ -217,8 +217,15 @@ func (c *Conn) Close() {
 // "max number of clients reached", for which servers have no word. Before Redis 7, what a script fails with is quoted
 // inside an ERR of its own.
 func Code(err error) string {
+	if err == nil {
+		return ""
+	}
+	return codeOf(err) // which allocates
+}
+
+func codeOf(err error) string {
 	var said redis.Error
-	if err == nil || !errors.As(err, &said) {
+	if !errors.As(err, &said) {
 		return ""
 	}
 	reply := string(said)
@@ -239,7 +246,7 @@ func Code(err error) string {
 
 // passes reports whether the server did nothing, for a reason that may be over soon.
 func passes(err error) bool {
-	return err != nil && slices.Contains([]string{"BUSY", "LOADING", "MISCONF", "NOREPLICAS", "OOM"}, Code(err))
+	return slices.Contains([]string{"BUSY", "LOADING", "MISCONF", "NOREPLICAS", "OOM"}, Code(err))
 }
 
 // isErrorReply reports whether err is what the server itself said, so that the connection is sound.

@@ -1,0 +1,162 @@
+package guard
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// scenario is a block of lines in a file under testdata: its name, and indented below it fields, each a word and what
+// there is about it.
+type scenario struct {
+	name   string
+	fields map[string]string
+}
+
+// scenarios reads a file. Lines that begin with # are comments, and empty ones are passed over.
+func scenarios(t *testing.T, file string) (all []scenario) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimRight(line, "\n")
+		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch {
+		case word == "" || word[0] == '#':
+		case line[0] != ' ':
+			all = append(all, scenario{line, map[string]string{}})
+		case len(all) == 0:
+			t.Fatalf("%s: %q has no name above it", file, line)
+		case all[len(all)-1].fields[word] != "":
+			t.Fatalf("%s: %s: %s twice", file, all[len(all)-1].name, word)
+		default:
+			all[len(all)-1].fields[word] = strings.TrimSpace(rest)
+		}
+	}
+	if len(all) == 0 {
+		t.Fatalf("%s: no scenarios", file)
+	}
+	return all
+}
+
+// now is when the scenarios take place, by our own clock and by the node's.
+var now = time.Unix(1_766_620_800, 0)
+
+// span reads a time before now.
+func span(text string) (time.Duration, error) { return time.ParseDuration(text) }
+
+// ago is a reading of the node's clock.
+func ago(d time.Duration) int64 { return now.Add(-d).UnixMicro() }
+
+// epoch is the epoch that the scenarios call by a letter.
+func epoch(letter string) string {
+	if letter == unknownEpoch {
+		return unknownEpoch
+	}
+	return strings.Repeat(letter, 16)
+}
+
+// said reads what a node says.
+func (s scenario) said() (*Info, error) {
+	i := &Info{Role: "master", replID: strings.Repeat("a", 40), micros: ago(0)}
+	for word := range strings.SplitSeq(s.fields["says"], ", ") {
+		switch kind, rest, _ := strings.Cut(word, " "); kind {
+		case "up":
+			d, err := span(rest)
+			if i.Uptime = d; err != nil {
+				return nil, err
+			}
+		case "fast":
+			d, err := span(rest)
+			if i.micros = ago(-d); err != nil {
+				return nil, err
+			}
+		case "promoted":
+			i.Promoted = true
+		case "durable":
+			i.AOF, i.Fsync, i.Lazy = true, "always", "no"
+		case "trusted":
+			i.trusted = true
+		case "refused":
+			i.Refused = "NOPERM"
+		case "remembers":
+			i.remembers = true
+		default:
+			return nil, fmt.Errorf("a node says %q", word)
+		}
+	}
+	var err error
+	i.record, _, err = s.record("record")
+	return i, err
+}
+
+// record reads the record that a field begins with, and returns the rest of the field.
+func (s scenario) record(field string) (r record, more []string, err error) {
+	if s.fields[field] == "" {
+		return r, nil, nil
+	}
+	words := strings.Split(s.fields[field], ", ")
+	var letter, since string
+	if _, err := fmt.Sscanf(words[0], "%s since %s", &letter, &since); err != nil {
+		return r, nil, fmt.Errorf("%s %q: %w", field, words[0], err)
+	}
+	d, err := span(since)
+	r = record{epoch: epoch(letter), since: ago(d)}
+	for _, word := range words[1:] {
+		if word == "durable" {
+			r.durable = true
+		} else {
+			more = append(more, word)
+		}
+	}
+	return r, more, err
+}
+
+// knew reads how the client last saw the node.
+func (s scenario) knew() (incarnation, error) {
+	r, more, err := s.record("knew")
+	if err != nil || r == (record{}) {
+		return incarnation{}, err
+	}
+	old := incarnation{epoch: r.epoch, record: r, durable: r.durable, doubt: doubtRestart}
+	if old.since = time.UnixMicro(r.since); r.epoch == unknownEpoch {
+		old.doubt = doubtUnknown
+	}
+	for _, word := range more {
+		switch kind, rest, _ := strings.Cut(word, " "); kind {
+		case "seen":
+			d, err := span(rest)
+			if err != nil {
+				return old, err
+			}
+			old.at, old.micros = now.Add(-d), ago(d)
+		case "unwritten":
+			old.record.durable = !old.durable
+		case "leapt":
+			old.leap = leap{old.at.Add(time.Second), time.Hour}
+		default:
+			return old, fmt.Errorf("a client knew %q", word)
+		}
+	}
+	return old, nil
+}
+
+// doubts are the words for the reasons.
+var doubts = map[string]doubt{
+	"restarted": doubtRestart, "unproven": doubtUnproven, "promoted": doubtPromoted, "emptied": doubtEmptied,
+	"noted": doubtNoted, "unknown": doubtUnknown, "leapt": leap{by: time.Hour}.doubt(),
+}
+
+// proven reads what is to come of it.
+func (s scenario) proven() (age time.Duration, why doubt, err error) {
+	text, word, _ := strings.Cut(s.fields["proven"], " ")
+	age, err = span(text)
+	if why = doubts[word]; why == "" {
+		err = fmt.Errorf("proven %q: unknown reason", word)
+	}
+	return age, why, err
+}
