@@ -158,7 +158,9 @@ func (g *Guard) Learn(do redisconn.Do, fresh bool) (*Info, error) {
 }
 
 // learnt takes note of what a node said before now.
-func (g *Guard) learnt(said *Info, now time.Time, fresh bool, do redisconn.Do) error {
+func (g *Guard) learnt(info *Info, now time.Time, fresh bool, do redisconn.Do) error {
+	own := *info // keepRecord changes it, while others read the other
+	said := &own
 	g.turn <- struct{}{}
 	defer func() { <-g.turn }()
 	g.mu.Lock()
@@ -166,7 +168,7 @@ func (g *Guard) learnt(said *Info, now time.Time, fresh bool, do redisconn.Do) e
 	old.leap = g.leap
 	stale := now.Before(old.at) // somebody has learnt more over a later connection
 	if !stale {
-		g.info, g.at = said, now
+		g.info, g.at = info, now
 	}
 	g.mu.Unlock()
 	if stale {
@@ -191,7 +193,7 @@ func (g *Guard) learnt(said *Info, now time.Time, fresh bool, do redisconn.Do) e
 	readOnly := redisconn.Code(unkept) == "READONLY"
 	unkept = g.rules.Explain(unkept, command)
 	g.mu.Lock()
-	said.Unkept = unkept
+	info.Unkept = unkept
 	g.known = next
 	if g.leap == old.leap {
 		g.leap = leap{} // it is in known

@@ -3,6 +3,8 @@ package guard
 import (
 	"errors"
 	"fmt"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -228,7 +230,7 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("unreachable %t, %+v", unreachable, info)
 			}
 			kept, at, _ := g.Status()
-			if kept != info || info != nil && !at.Equal(now) {
+			if !reflect.DeepEqual(kept, info) || info != nil && !at.Equal(now) {
 				t.Errorf("keeps %+v at %s, and was told %+v", kept, at, info)
 			}
 			if info == nil {
@@ -398,11 +400,10 @@ func TestWhoWasFasterWithTheRecordKnowsBetter(t *testing.T) {
 func TestWhatWasLearntBeforeIsNotBelieved(t *testing.T) {
 	n := newNode()
 	g := newGuard(rules())
-	info, err := g.Learn(n.do, true)
-	if err != nil {
+	if _, err := g.Learn(n.do, true); err != nil {
 		t.Fatal(err)
 	}
-	known := g.known
+	known, info := g.known, g.info
 	g.now = func() time.Time { return now.Add(-time.Millisecond) }
 	n.info["uptime_in_seconds"], n.record = "5", ""
 	n.asked = nil
@@ -442,4 +443,26 @@ func TestMicros(t *testing.T) {
 			t.Errorf("%v: got %d, %v", c.reply, got, err)
 		}
 	}
+}
+
+// What Status returns is never changed afterwards: it is read without the mutex.
+func TestStatusWhileTheNodeIsAsked(t *testing.T) {
+	n, g := newNode(), newGuard(rules())
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for range 1000 {
+			if info, _, _ := g.Status(); info != nil && info.Unkept != nil {
+				t.Errorf("got %v", info.Unkept)
+			}
+			runtime.Gosched()
+		}
+	}()
+	for range 200 {
+		if _, err := g.Learn(n.do, true); err != nil {
+			t.Fatal(err)
+		}
+		runtime.Gosched()
+	}
+	<-read
 }

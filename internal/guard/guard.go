@@ -149,7 +149,11 @@ func (g *Guard) SetClock(ahead time.Duration, wrong bool, leapt time.Duration) b
 func (g *Guard) Status() (info *Info, at time.Time, ahead time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.info, g.at, g.ahead
+	if g.info == nil {
+		return nil, g.at, g.ahead
+	}
+	own := *g.info // which Learn may have yet to complete
+	return &own, g.at, g.ahead
 }
 
 // Heard tells of the node that a subscription leads to: what it said to INFO replication, or that it refused.
