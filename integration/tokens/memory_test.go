@@ -89,7 +89,9 @@ func memoryIsBounded(m *fleet.Measurement) {
 					return
 				}
 				acquired.Add(1)
-				if err := k.Unlock(t.Context()); err != nil {
+				if err := k.Unlock(t.Context()); errors.Is(err, redlock.ErrLost) {
+					again.Add(1) // it has stuttered for longer; the token is there all the same
+				} else if err != nil {
 					t.Error(err)
 				}
 			}
@@ -122,7 +124,7 @@ func memoryIsBounded(m *fleet.Measurement) {
 	}
 
 	bound := int(float64(names) / ran.Seconds() * (retention + trimmedEvery).Seconds())
-	t.Logf("%d names in %s, %d tried again: at most %d tokens at once, %.1f MiB above the %.1f MiB of an empty node: "+
+	t.Logf("%d names in %s, %d tried again or lost: at most %d tokens at once, %.1f MiB above the %.1f MiB of an empty node: "+
 		"%.0f bytes for a token; the bound, rate × (retention + %s), is %d",
 		names, ran.Round(time.Second), again.Load(), most.tokens, float64(most.bytes-empty.bytes)/(1<<20),
 		float64(empty.bytes)/(1<<20), float64(most.bytes-empty.bytes)/float64(most.tokens), trimmedEvery, bound)
