@@ -1,10 +1,10 @@
 package redlock
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -120,19 +120,6 @@ func TestManySurveysShareAReply(t *testing.T) {
 	})
 }
 
-// said is a connection on which the other side has said all that it will ever say.
-type said struct {
-	net.Conn
-	bytes.Reader
-}
-
-func (s *said) Read(b []byte) (int, error)       { return s.Reader.Read(b) }
-func (*said) Write(b []byte) (int, error)        { return len(b), nil }
-func (*said) Close() error                       { return nil }
-func (*said) SetDeadline(time.Time) error        { return nil }
-func (s *said) SetReadDeadline(time.Time) error  { return nil }
-func (s *said) SetWriteDeadline(time.Time) error { return nil }
-
 // Whatever a node answers, it is an answer; and a yes only where that is what was said.
 func FuzzReplies(f *testing.F) {
 	for _, seed := range []string{
@@ -144,19 +131,26 @@ func FuzzReplies(f *testing.F) {
 		"*2\r\n$10\r\n1766620800\r\n$6\r\n172208\r\n",
 		"*1\r\n*2\r\n:2\r\n$5\r\n1e300\r\n", "*1\r\n*2\r\n:2\r\n$3\r\nnan\r\n", "*-1\r\n", "*1\r\n*0\r\n", "$3\r\nabc\r\n",
 	} {
-		for n := range 3 {
-			f.Add(seed, uint8(n), uint8(n))
-			f.Add(seed, uint8(7+n), uint8(128+n))
+		for which := range uint8(15) {
+			f.Add(seed, which)
 		}
 	}
-	f.Fuzz(func(t *testing.T, wire string, which, more uint8) {
+	f.Fuzz(func(t *testing.T, wire string, which uint8) {
 		all := []*command{
 			acquirePlain, acquire, raise, extend, adopt, revert, release, acquireAll, enqueue, read, keepReading, stopReading,
 			surveySlots, inspect, once,
 		}
 		k := all[int(which)%len(all)]
-		conn := redis.NewConn(&said{Reader: *bytes.NewReader([]byte(wire))}, 0, 0)
-		reply, err := conn.Receive()
+		if regexp.MustCompile(`[*$]\+?\d{5}`).MatchString(wire) {
+			return // package redisconn bounds what is announced; redigo, which reads here, believes it
+		}
+		ours, node := net.Pipe()
+		go func() {
+			_, _ = node.Write([]byte(wire))
+			_ = node.Close()
+		}()
+		reply, err := redis.NewConn(ours, 0, 0).Receive()
+		_ = ours.Close()
 		var refusal redis.Error
 		if err != nil && !errors.As(err, &refusal) {
 			return // the connection is given up

@@ -124,7 +124,8 @@ func memoryIsBounded(m *fleet.Measurement) {
 	}
 
 	bound := int(float64(names) / ran.Seconds() * (retention + trimmedEvery).Seconds())
-	t.Logf("%d names in %s, %d tried again or lost: at most %d tokens at once, %.1f MiB above the %.1f MiB of an empty node: "+
+	t.Logf("%d names in %s, %d tried again or lost: at most %d tokens at once, %.1f MiB above the %.1f MiB of an "+
+		"empty node: "+
 		"%.0f bytes for a token; the bound, rate × (retention + %s), is %d",
 		names, ran.Round(time.Second), again.Load(), most.tokens, float64(most.bytes-empty.bytes)/(1<<20),
 		float64(empty.bytes)/(1<<20), float64(most.bytes-empty.bytes)/float64(most.tokens), trimmedEvery, bound)

@@ -217,14 +217,12 @@ func (s *keySet) has(hash uint64) bool {
 	return in
 }
 
-// add reports whether the hash is new.
-func (s *keySet) add(hash uint64) bool {
+func (s *keySet) add(hash uint64) {
 	at, in := s.slot(hash)
 	if !in {
 		*at = keySlot{hash, s.round + 1}
 		s.n++
 	}
-	return !in
 }
 
 func (s *keySet) clear() {

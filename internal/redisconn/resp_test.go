@@ -120,3 +120,24 @@ func TestALongValueIsCutShort(t *testing.T) {
 		t.Errorf("got %d replies, %v", len(all), err)
 	}
 }
+
+// Whatever a server sends, it is read or refused: no panic, and no memory for what is only announced.
+func FuzzDecoder(f *testing.F) {
+	for _, seed := range []string{
+		"+OK\r\n", ":1\r\n", "$-1\r\n", "*1\r\n*2\r\n:2\r\n$16\r\n1766620800172208\r\n", "-NOSCRIPT No matching script\r\n",
+		"$160866208001722\r\n", "*-1\r\n", "*2\r\n-OOM no\r\n+OK\r\n:7\r\n", "$3\r\nabc\r\n+OK\r",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, wire string) {
+		all, err := newDecoder(strings.NewReader(wire)).take(nil)
+		if err == nil && len(all) == 0 {
+			t.Errorf("%q: neither a reply nor an error", wire)
+		}
+		for _, r := range all {
+			if r.err != nil && (!isErrorReply(r.err) || r.value != nil) {
+				t.Errorf("%q: got %v, %v", wire, r.value, r.err)
+			}
+		}
+	})
+}
