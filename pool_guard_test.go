@@ -325,7 +325,7 @@ func TestAVoteThatWasAskedForTooEarlyDoesNotCount(t *testing.T) {
 // Clients that meet a node right after its restart and long after it compute its age to within two seconds of each
 // other. That must not look to the one as if the node had been emptied.
 func TestANewcomerCostsNoVotes(t *testing.T) {
-	for fraction := time.Duration(0); fraction < time.Second; fraction += 50 * ms {
+	for fraction := time.Duration(0); fraction < time.Second; fraction += sized(50*ms, 250*ms) {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			a := fl.locker("a")
 			for _, n := range fl.nodes {
