@@ -8,11 +8,11 @@ import (
 
 // wait stands in line: with others of this process first, and with other processes when it is the turn. Readers get
 // their turns together, so each stands in the nodes' queues itself. last is why an attempt has failed, if there was
-// one.
+// one. Another attempt would be of no use: after a split vote everyone gives way to the oldest, while in a queue each
+// waits its turn.
 func (l *Locker) wait(ctx context.Context, w wanted, o *options, last error) (*hold, error) {
-	// Out of votes that split, all come apart; out of a queue, only in turn.
-	if err := l.ended(ctx); err != nil {
-		return nil, l.waitEnded(w, last, err)
+	if l.ended(ctx) != nil {
+		return nil, l.endedInLine(ctx, w, last)
 	}
 	if w.shared {
 		return l.queue(ctx, w, o, last)

@@ -109,3 +109,16 @@ func asksOnce(t *testing.T, limit time.Duration, ask func(context.Context, ...Op
 	cancel()
 	waiting.Wait()
 }
+
+// A deadline that is over just before a caller gets in line behind others of its process: they have the lock.
+func TestADeadlineBeforeTheLineSaysTaken(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := l.wait(ctx, wanted{op: "lock", name: "job", key: "job"}, l.opts, nil)
+		if !errors.Is(err, ErrTaken) || !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want ErrTaken and the context's error", err)
+		}
+	})
+}
