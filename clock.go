@@ -89,12 +89,8 @@ type tokens struct {
 	epoch instant // where the clock's now counts from
 }
 
-func newTokens(nodes int, o *options) tokens {
-	t := tokens{epoch: o.clock.now()}
-	apart := o.retention / 2
-	if !o.fencing {
-		apart = 0
-	}
+func newTokens(nodes int, c clock, apart time.Duration) tokens {
+	t := tokens{epoch: c.now()}
 	t.Clock = token.New(nodes, t.epoch.local.UnixMicro(), apart)
 	return t
 }

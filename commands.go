@@ -27,7 +27,7 @@ type command struct {
 	toRead *command                           // what is asked in place of it for a hold that readers share
 }
 
-// The commands.
+// The commands of a lock. What else uses nodes has its own beside it: see inspect.go, semaphore_slots.go, once_run.go.
 var (
 	acquirePlain = &command{form: setForm, read: readSet, toRead: read}
 	acquire      = script(command{read: readAcquire}, columns, "acquire")
@@ -42,18 +42,6 @@ var (
 	read        = script(command{read: readAcquire}, rows(3), "readers", "queue", "stand", "read")
 	keepReading = script(command{read: readExtend, trust: guard.TrustOurs}, rows(2), "readers", "keep_reading")
 	stopReading = undo(command{read: readRelease}, rows(2), "readers", "queue", "stop_reading")
-
-	surveySlots = script(command{read: readSurvey}, rows(1), "readers", "queue", "survey")
-	inspect     = script(command{read: readInspect}, rows(0), "register", "inspect")
-
-	// A text that a run begins with, or a success, goes to nodes that have the lock given to the writer: that is how they
-	// know that it is not a straggler. What a majority has is true whoever sends it.
-	once    = script(command{read: readOnce}, rows(4), "register", "once")
-	deliver = func() *command {
-		k := *once
-		k.Undo, k.Spare, k.trust = true, true, guard.TrustAll
-		return &k
-	}()
 )
 
 // scripts are those of all commands: loaded whenever a node is connected.
@@ -90,6 +78,9 @@ type question struct {
 	ownerArg  any // []byte: the text in ownerForm
 	tokenArg  any // []byte: the text in tokenForm
 }
+
+// nowhere is the place of who waits in no queue; noToken is the token where none is needed.
+var nowhere, noToken any = "", ""
 
 const (
 	ownerLen = 36 // a UUID as text
@@ -270,7 +261,7 @@ type answer struct {
 	place     int           // voteTaken: how many wait before us, where we wait
 	which     int           // voteTaken: the first of several locks that is
 	err       error         // voteFailed, voteAbstained: why
-	doubtful  bool          // voteTaken: the node abstains, so the vote does not count for its holder either
+	uncounted bool          // voteTaken: the node abstains, so the vote does not count for its holder either
 	reply     any           // of a command with a reply of its own form
 }
 
@@ -383,74 +374,3 @@ var (
 func unexpected(reply any) error { return fmt.Errorf("unexpected reply %v", reply) }
 
 func badReply(reply any) answer { return answer{vote: voteFailed, err: unexpected(reply)} }
-
-// askFor fills in a call about a hold.
-func (l *Locker) askFor(k *command, h *hold) *round {
-	if h.shared {
-		k = k.toRead
-	}
-	r := l.rounds.Get().(*round)
-	if h.several != nil {
-		r.setSeveral(k, h.several, h.owner)
-	} else {
-		r.set(k, h.key, h.owner)
-	}
-	r.args[1], r.args[2], r.args[3] = h.opts.ttlArg, "", h.from
-	if h.token > 0 {
-		r.setToken(h.token)
-	}
-	switch k {
-	case release:
-		r.args[1], r.args[2] = h.place, noToken
-		if h.extended && h.token > 0 {
-			// An extension that went down another connection, now broken, may land behind this. Half a step is above our
-			// token and below everybody else's, so it costs nobody a second round.
-			r.args[2] = strconv.FormatInt(h.token, 10) + ".5"
-		}
-	case stopReading:
-		r.args[1] = h.place
-	case read:
-		r.args[2] = h.place
-	case enqueue:
-		r.args[3] = h.place
-	case revert:
-		r.args[1] = h.from
-	}
-	if k.form != nil {
-		r.Native = k.form(&r.question, r.Native[:0])
-	}
-	return r
-}
-
-// askToAcquire fills in a call that acquires, with a token unless there is to be none.
-func (l *Locker) askToAcquire(h *hold) *round {
-	if h.opts.fencing {
-		h.token = l.tokens.propose(h.start)
-	}
-	switch {
-	case h.from != nil:
-		return l.askFor(adopt, h)
-	case h.several != nil:
-		return l.askFor(acquireAll, h)
-	case h.opts.fencing:
-		return l.askFor(acquire, h)
-	default:
-		return l.askFor(acquirePlain, h)
-	}
-}
-
-// undo lets go of what a hold may have on the nodes, and does not wait.
-func (l *Locker) undo(h *hold, nodes nodeSet) {
-	if nodes == 0 {
-		return
-	}
-	k := release
-	if h.from != nil {
-		k = revert
-	}
-	r := l.askFor(k, h)
-	now := l.opts.clock.local()
-	r.expires = now.Add(h.opts.ttl)
-	r.send(l.nodes, nodes, l.need, now)
-	r.Done()
-}

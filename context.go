@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 )
 
 // heldKey is the key under which a context carries holds.
@@ -53,6 +54,34 @@ func FromContext(ctx context.Context) (*Lock, bool) {
 		return h.lock, true
 	}
 	return nil, false
+}
+
+// Context returns a context that also ends when the hold does, with the reason
+// as its [context.Cause]. Its Err and Done read the clock, like [Lock.Err]: after a pause of
+// the process they say so even before any timer has run. Call the CancelFunc when the work is done.
+func (k *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(parent)
+	h := k.hold
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if ended := h.ended(); ended != nil {
+		end(ended)
+		return ctx, func() {}
+	}
+	held := heldContext{ctx, h}
+	if h.ends == nil {
+		h.ends = make(map[*context.CancelCauseFunc]struct{})
+	}
+	h.ends[&end] = struct{}{}
+	return held, func() {
+		h.mu.Lock()
+		if h.ended() == nil {
+			delete(h.ends, &end)
+		}
+		h.mu.Unlock()
+		end(context.Canceled)
+		runtime.KeepAlive(k) // who has yet to call this has not forgotten the Lock
+	}
 }
 
 // join returns another handle on the hold of the names that a context carries, or nil

@@ -24,14 +24,15 @@ func (d drift) validity(ttl, elapsed time.Duration) time.Duration {
 	return ttl - d.allowance(ttl) - elapsed
 }
 
-// leastValidity is what must be left of the TTL for a hold to count.
-func (o *options) leastValidity() time.Duration {
+// leastValidity is what must be left of the TTL for a hold to count: what the user has set, or else a quarter of how
+// long it may be held. Zero means: not set, no limit.
+func leastValidity(ttl, set, maxHold time.Duration) time.Duration {
 	switch {
-	case o.minValidity > 0:
-		return o.minValidity
-	case o.maxHold > 0:
-		return min(o.ttl, o.maxHold) / 4
+	case set > 0:
+		return set
+	case maxHold > 0:
+		return min(ttl, maxHold) / 4
 	default:
-		return o.ttl / 4
+		return ttl / 4
 	}
 }

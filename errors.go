@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -69,11 +70,6 @@ const (
 	OutcomeAnswered  Outcome = "answered"       // where nothing was to be granted
 	OutcomeLate      Outcome = "not waited for" // the outcome was certain before it answered
 )
-
-var outcomes = [voteKinds]Outcome{
-	voteGranted: OutcomeGranted, voteOutbid: OutcomeOutbid, voteAbsent: OutcomeAbsent,
-	voteTaken: OutcomeTaken, voteAbstained: OutcomeAbstained, voteFailed: OutcomeFailed,
-}
 
 // NodeError is one node's part in a QuorumError.
 type NodeError struct {
@@ -188,6 +184,25 @@ func (e *opError) Unwrap() []error {
 		return []error{e.reason, e.cause}
 	}
 	return []error{e.reason}
+}
+
+// waitEnded is the error where a wait was ended: what the last attempt said and why there is no other.
+func waitEnded(op, name string, last, ended error) error {
+	var q *QuorumError
+	if errors.As(last, &q) {
+		with := *q
+		with.ctx = ended
+		return &with
+	}
+	return failed(op, name, ended)
+}
+
+// endOf adds the cause that ctx was cancelled with, if there is one, to its error.
+func endOf(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+		return fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
 }
 
 // ReplyError is a node's own refusal to do what it was asked. Test the Err of a

@@ -1,11 +1,14 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Event is something that has happened to a lock or to a node: see [WithObserver]. Which
@@ -73,16 +76,6 @@ const (
 	EventNodeMeasured EventKind = "node measured"
 )
 
-// WithObserver has f told what happens: for metrics, traces and tests. f is called for one event
-// after the other, in the order in which they happened, by a goroutine that does nothing else,
-// so it may take its time and may use the Locker. Where it falls behind, 1024 events are kept and further ones
-// dropped; the next that gets through says in Dropped how many. [Locker.Close]
-// lets f see what is left, for the node timeout at most. A panic of f is not
-// recovered. The default is nobody; it costs nothing. Only for New.
-func WithObserver(f func(Event)) Option {
-	return Option{name: "WithObserver", newOnly: true, apply: func(o *options) { o.observer = f }}
-}
-
 // maxEvents is how many events may wait for the observer.
 const maxEvents = 1024
 
@@ -100,13 +93,13 @@ type events struct {
 }
 
 // startEvents returns nil where nobody wants to hear anything.
-func startEvents(o *options) *events {
-	if o.observer == nil && !o.logger.Enabled(context.Background(), slog.LevelError) {
+func startEvents(observer func(Event), logger *slog.Logger, c clock) *events {
+	if observer == nil && !logger.Enabled(context.Background(), slog.LevelError) {
 		return nil
 	}
 	e := &events{
-		observer: o.observer, logger: o.logger, clock: o.clock,
-		detail: o.observer != nil || o.logger.Enabled(context.Background(), slog.LevelDebug),
+		observer: observer, logger: logger, clock: c,
+		detail: observer != nil || logger.Enabled(context.Background(), slog.LevelDebug),
 		queue:  make(chan Event, maxEvents), stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	go e.run() // until e.close
@@ -205,147 +198,105 @@ func (e *events) log(ev *Event) {
 	e.logger.LogAttrs(ctx, level, string(ev.Kind), attrs...)
 }
 
-// observation is what the events of a lock have in common with the call that wanted it.
-type observation struct {
-	ctx    context.Context
-	begun  instant
-	detail bool // somebody wants to hear of what goes well
-}
-
-// failuresOnly is the observation for a log that takes no more.
-var failuresOnly = &observation{ctx: context.Background()}
-
-// observe begins an observation, if anybody observes.
-func (e *events) observe(ctx context.Context) *observation {
-	switch {
-	case !e.detail:
-		return failuresOnly
-	default:
-		return &observation{ctx, e.clock.now(), true}
+// observe begins to observe a call, if anybody wants to hear of it. A nil *events is nobody's.
+func (e *events) observe(ctx context.Context, op, name string) *observation {
+	if e == nil {
+		return nil
 	}
+	o := &observation{events: e, ctx: ctx, op: op, name: name}
+	if e.detail {
+		o.begun = e.clock.now()
+	}
+	return o
 }
 
-// detailed reports whether to tell of what goes well.
-func (o *observation) detailed() bool { return o != nil && o.detail }
+// observation tells what becomes of a call, and of the hold that it gets. A nil *observation tells nothing: nobody
+// observes, or it is a step on the way to another hold.
+type observation struct {
+	events   *events
+	ctx      context.Context
+	op, name string
+	begun    instant
+}
 
-// event begins an event of a lock.
-func (w *wanted) event(kind EventKind, took time.Duration, err error) Event {
-	ev := Event{Kind: kind, Context: w.observed.ctx, Op: w.op, Name: w.name, Duration: took, Err: err}
+// under returns the observation of the same call under another name.
+func (o *observation) under(name string) *observation {
+	if o == nil {
+		return nil
+	}
+	other := *o
+	other.name = name
+	return &other
+}
+
+// detailed reports whether anybody wants to hear of what goes well.
+func (o *observation) detailed() bool { return o != nil && o.events.detail }
+
+// tell completes an event and tells it. since is when what it tells of began.
+func (o *observation) tell(ev Event, since instant) {
+	ev.Context, ev.Name, ev.Duration = o.ctx, o.name, o.events.clock.now().since(since)
+	ev.Op = cmp.Or(ev.Op, o.op)
 	var q *QuorumError
-	if errors.As(err, &q) {
+	if errors.As(ev.Err, &q) {
 		ev.Op, ev.Nodes = q.Op, q.Nodes
 	}
-	return ev
+	o.events.tell(ev)
 }
 
-// event begins an event of a hold. w is what was wanted: the tenure that has it may be gone.
-func (h *hold) event(w *wanted, kind EventKind, took time.Duration, err error) Event {
-	ev := w.event(kind, took, err)
-	ev.Owner, ev.Token = h.owner.String(), h.token
-	return ev
+// attempt is told when the nodes have said whether they give the lock; failure is nil where they do.
+func (o *observation) attempt(asked instant, failure error) {
+	if o.detailed() {
+		o.tell(Event{Kind: EventAttempt, Err: failure}, asked)
+	}
 }
 
-// attempt is told when the nodes have said whether they give the lock.
-func (e *events) attempt(w wanted, asked instant, given bool, failure error) {
-	if !w.observed.detailed() {
+func (o *observation) acquired(owner uuid.UUID, token int64, until time.Time) {
+	if o.detailed() {
+		o.tell(Event{Kind: EventAcquired, Owner: owner.String(), Token: token, Until: until}, o.begun)
+	}
+}
+
+func (o *observation) notAcquired(err error) {
+	if o.detailed() {
+		o.tell(Event{Kind: EventNotAcquired, Err: err}, o.begun)
+	}
+}
+
+// extended is told when an extension that was asked for at that time has an outcome; failure is nil where a majority
+// has extended.
+func (o *observation) extended(owner uuid.UUID, token int64, asked instant, until time.Time, failure error) {
+	if o == nil || failure == nil && !o.events.detail {
 		return
 	}
-	if given {
-		failure = nil
-	}
-	e.tell(w.event(EventAttempt, e.clock.now().since(asked), failure))
-}
-
-// acquired is told before the hold is shared.
-func (e *events) acquired(h *hold) {
-	if !h.observed.detailed() {
-		return
-	}
-	ev := h.event(&h.wanted, EventAcquired, e.clock.now().since(h.observed.begun), nil)
-	ev.Until = h.end()
-	e.tell(ev)
-}
-
-func (e *events) notAcquired(w *wanted, err error) {
-	if w.observed.detailed() {
-		e.tell(w.event(EventNotAcquired, e.clock.now().since(w.observed.begun), err))
-	}
-}
-
-// renewed is told with h.mu held; failure is nil where a majority has extended.
-func (e *events) renewed(x extension, failure error) {
-	h := x.hold
-	if h.observed == nil || failure == nil && !h.observed.detail {
-		return
-	}
-	ev := h.event(&h.wanted, EventRenewed, e.clock.now().since(x.begun), failure)
+	ev := Event{Kind: EventRenewed, Op: "extend", Owner: owner.String(), Token: token, Until: until, Err: failure}
 	if failure != nil {
 		ev.Kind = EventNotRenewed
 	}
-	ev.Op, ev.Until = "extend", h.end()
-	e.tell(ev)
+	o.tell(ev, asked)
 }
 
 // repaired is told when all nodes have answered an extension, or cannot. The hold may have ended meanwhile.
-func (e *events) repaired(x extension, observed *observation) {
-	w := wanted{op: "extend", name: x.hold.name, observed: observed}
-	ev := x.hold.event(&w, EventRepaired, e.clock.now().since(x.begun), nil)
-	for i, n := range x.round.nodes {
-		if x.round.answers[i].vote == voteAbsent {
-			ev.Nodes = append(ev.Nodes, NodeError{Addr: n.addr(), Outcome: OutcomeAbsent})
-		}
-	}
-	if len(ev.Nodes) > 0 {
-		e.tell(ev)
+func (o *observation) repaired(owner uuid.UUID, token int64, asked instant, nodes []NodeError) {
+	if len(nodes) > 0 {
+		o.tell(Event{Kind: EventRepaired, Op: "extend", Owner: owner.String(), Token: token, Nodes: nodes}, asked)
 	}
 }
 
-// ended is told with h.mu held. What becomes of an Unlock is told when that is known.
-func (e *events) ended(h *hold, cause error) {
+// released is told with the outcome of an Unlock, or with what else has ended a hold.
+func (o *observation) released(owner uuid.UUID, token int64, held instant, err error) {
 	switch {
-	case errors.Is(cause, ErrUnlocked):
-	case errors.Is(cause, ErrLost):
-		e.released(h, h.tenure, h.over("hold", cause))
-	default:
-		e.released(h, h.tenure, cause)
-	}
-}
-
-// released is told with the outcome of an Unlock, or with what else has ended the hold, whose tenure it was.
-func (e *events) released(h *hold, t *tenure, err error) {
-	if t.observed == nil || err == nil && !t.observed.detail {
-		return
-	}
-	kind := EventReleased
-	if errors.Is(err, ErrLost) {
-		kind = EventLost
-	}
-	e.tell(h.event(&t.wanted, kind, e.clock.now().since(t.since), err))
-}
-
-// announce tells of the node where its state has changed. Called without its mutexes.
-func (n *node) announce() {
-	if n.events == nil || !n.met.Load() { // the very first attempt
-		return
-	}
-	n.announcing.Lock() // over the reading of the state, so that the last word is the latest
-	defer n.announcing.Unlock()
-	state, err := EventNodeUp, error(nil)
-	if _, down := n.conn.State(); down != nil {
-		state, err = EventNodeDown, down
-	} else if why := n.abstaining(n.opts.clock.local()); why != nil {
-		state, err = EventNodeAbstaining, why
-	}
-	if state != n.announced {
-		n.announced = state
-		n.events.tell(Event{Kind: state, Node: n.addr(), Err: err})
+	case o == nil:
+	case errors.Is(err, ErrLost):
+		o.tell(Event{Kind: EventLost, Owner: owner.String(), Token: token, Err: err}, held)
+	case err != nil || o.events.detail:
+		o.tell(Event{Kind: EventReleased, Owner: owner.String(), Token: token, Err: err}, held)
 	}
 }
 
 // measured is told when a node's clock has been read.
-func (e *events) measured(n *node, trip, offset time.Duration) {
+func (e *events) measured(addr string, trip, offset time.Duration) {
 	if e != nil && e.detail {
-		e.tell(Event{Kind: EventNodeMeasured, Node: n.addr(), Duration: trip, Offset: offset})
+		e.tell(Event{Kind: EventNodeMeasured, Node: addr, Duration: trip, Offset: offset})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,8 +25,8 @@ type hold struct {
 	owner   uuid.UUID
 	token   int64
 
-	ending atomic.Bool // set by finish at its beginning, for who must not wait for mu
-	lease  int32       // where the hold stands in the heap of leases, plus one; 0: not in it; guarded by leases.mu
+	ending    atomic.Bool // set by finish at its beginning, for who must not wait for mu
+	scheduled int32       // see sleeper.position
 
 	mu      sync.Mutex // guards the fields below, and what is in the tenure
 	*tenure            // nil: the hold was unlocked, and its tenure may be another's
@@ -91,9 +92,13 @@ func (h *hold) finish(cause error, letGo bool) {
 		(*end)(cause)
 	}
 	h.ends = nil
-	h.locker.leases.remove(h)
-	if h.observed != nil {
-		h.locker.events.ended(h, cause)
+	h.locker.schedule.remove(h)
+	if h.observed != nil && !errors.Is(cause, ErrUnlocked) { // what becomes of an Unlock is told when that is known
+		err := cause
+		if errors.Is(cause, ErrLost) {
+			err = h.over("hold", cause)
+		}
+		h.observed.released(h.owner, h.token, h.since, err)
 	}
 	if h.place != nowhere {
 		h.locker.listeners.forget(h.owner.String())
@@ -137,9 +142,7 @@ func (h *hold) leave() error {
 	t := h.take()
 	h.mu.Unlock()
 	err := h.release(r, t, now.local)
-	if t.observed != nil {
-		l.events.released(h, t, err)
-	}
+	t.observed.released(h.owner, h.token, t.since, err)
 	t.recycle()
 	return err
 }
@@ -147,8 +150,8 @@ func (h *hold) leave() error {
 // release has the nodes let go and waits for a majority of them to say so, unless it is not to wait.
 func (h *hold) release(r *round, t *tenure, now time.Time) error {
 	l := h.locker
-	if t.former != nil {
-		l.undo(t.former, t.asked)
+	if t.former != uuid.Nil {
+		l.undoOwner(t.key, t.former, false, t.opts.ttl, t.asked)
 	}
 	defer r.Done()
 	r.expires = now.Add(t.opts.ttl)
@@ -161,7 +164,7 @@ func (h *hold) release(r *round, t *tenure, now time.Time) error {
 	if votes.verdict(len(l.nodes), l.need) == verdictWon {
 		return nil
 	}
-	return l.failure("unlock", h.name, ErrLost, r, votes, nil)
+	return r.failure("unlock", h.name, ErrLost, votes, nil)
 }
 
 // extension is an extension that all nodes were asked for.
@@ -171,7 +174,7 @@ type extension struct {
 	begun instant
 }
 
-// ask puts an extension to all nodes. Its outcome goes to then, or to who waits where then is nil. The nodes get it
+// ask puts an extension to all nodes. The schedule runs then at the outcome; where it is nil, the caller waits. The nodes get it
 // while mu is held and the hold has not ended, so that it can never follow the release, and bring back what that
 // deleted.
 func (h *hold) ask(then func(extension)) (extension, error) {
@@ -185,10 +188,11 @@ func (h *hold) ask(then func(extension)) (extension, error) {
 	x := extension{h, r, l.opts.clock.now()}
 	r.cancelled = &h.ending
 	if then != nil {
-		r.then = func(*round) { then(x) }
+		outcome := func() { then(x) }
+		r.then = func(*round) { l.schedule.do(outcome) }
 	}
 	if observed := h.observed; observed.detailed() {
-		r.onDone = func(*round) { l.events.repaired(x, observed) }
+		r.onDone = func(*round) { observed.repaired(h.owner, h.token, x.begun, r.voted(voteAbsent)) }
 	}
 	h.extended = true
 	h.asked |= r.send(l.nodes, l.all, l.need, x.begun.local)
@@ -209,11 +213,11 @@ func (h *hold) answered(x extension, votes tally, ended error) error {
 		if x.begun.since(h.start) > 0 {
 			h.start, h.validity = x.begun, h.opts.drift.validity(h.opts.ttl, 0)
 		}
-		l.events.renewed(x, nil)
+		h.observed.extended(h.owner, h.token, x.begun, h.end(), nil)
 		return nil
 	}
-	failure := l.failure("extend", h.name, ErrLost, x.round, votes, ended)
-	l.events.renewed(x, failure)
+	failure := x.round.failure("extend", h.name, ErrLost, votes, ended)
+	h.observed.extended(h.owner, h.token, x.begun, h.end(), failure)
 	if failure.refused { // not errors.Is: ctx may have ended with another hold that was lost
 		h.detail = ": a majority of the nodes had it no more"
 		h.finish(ErrLost, true)
@@ -249,7 +253,7 @@ type tenure struct {
 	since  instant // when the acquisition began
 	place  any     // string: our member of the nodes' queues, or nowhere
 	caller callers
-	former *hold // what was adopted: others that tried, too, may have set its owner again on some nodes
+	former uuid.UUID // the owner that was adopted: others that tried, too, may have set it again on some nodes
 
 	start    instant                               // when the request that the validity rests on was begun
 	validity time.Duration                         // how long after start the hold may be trusted
@@ -278,28 +282,20 @@ type wanted struct {
 	waitsSince int64 // when the wait for it began, in µs of the nodes' time; 0: it begins now
 }
 
-// nowhere is the place of who waits in no queue; noToken is the token where none is needed.
-var nowhere, noToken any = "", ""
-
 // tenures are those that no hold has. All is zero in them.
 var tenures = sync.Pool{New: func() any { return new(tenure) }}
 
 // newHold begins an acquisition: it draws an owner and reads the clock.
 func (l *Locker) newHold(w wanted, o *options) *hold {
 	now := o.clock.begin()
-	h := l.holdOf(newOwner(l.tokens.time(now)), w, o)
-	h.since, h.start, h.validity = now, now, o.drift.validity(o.ttl, 0)
-	return h
-}
-
-// holdOf returns what stands for an owner that the nodes may have given a lock to.
-func (l *Locker) holdOf(owner uuid.UUID, w wanted, o *options) *hold {
 	t := tenures.Get().(*tenure)
 	t.opts, t.wanted, t.place = o, w, nowhere
+	t.since, t.start, t.validity = now, now, o.drift.validity(o.ttl, 0)
+	owner := newOwner(l.tokens.time(now))
 	return &hold{locker: l, tenure: t, name: w.name, several: w.several, shared: w.shared, owner: owner}
 }
 
-// take ends the hold by Unlock and takes its tenure out of it. Nobody else has it then: the leases, the contexts and
+// take ends the hold by Unlock and takes its tenure out of it. Nobody else has it then: the schedule, the contexts and
 // the listeners have been told of the end by finish, and all others come by hold.mu. Called with mu held, once, where
 // the hold has not ended.
 func (h *hold) take() *tenure {
@@ -344,4 +340,91 @@ func newOwner(micros int64) (id uuid.UUID) {
 	binary.BigEndian.PutUint64(id[:8], uint64(micros/1000)<<16|0x7<<12|uint64(micros%1000)<<12/1000)
 	id[8] = id[8]&0x3f | 0x80
 	return id
+}
+
+// askFor fills in a call about a hold.
+func (l *Locker) askFor(k *command, h *hold) *round {
+	if h.shared {
+		k = k.toRead
+	}
+	r := l.rounds.Get().(*round)
+	if h.several != nil {
+		r.setSeveral(k, h.several, h.owner)
+	} else {
+		r.set(k, h.key, h.owner)
+	}
+	r.args[1], r.args[2], r.args[3] = h.opts.ttlArg, "", h.from
+	if h.token > 0 {
+		r.setToken(h.token)
+	}
+	switch k {
+	case release:
+		r.args[1], r.args[2] = h.place, noToken
+		if h.extended && h.token > 0 {
+			// An extension that went down another connection, now broken, may land behind this. Half a step is above our
+			// token and below everybody else's, so it costs nobody a second round.
+			r.args[2] = strconv.FormatInt(h.token, 10) + ".5"
+		}
+	case stopReading:
+		r.args[1] = h.place
+	case read:
+		r.args[2] = h.place
+	case enqueue:
+		r.args[3] = h.place
+	case revert:
+		r.args[1] = h.from
+	}
+	if k.form != nil {
+		r.Native = k.form(&r.question, r.Native[:0])
+	}
+	return r
+}
+
+// askToAcquire fills in a call that acquires, with a token unless there is to be none.
+func (l *Locker) askToAcquire(h *hold) *round {
+	if h.opts.fencing {
+		h.token = l.tokens.propose(h.start)
+	}
+	switch {
+	case h.from != nil:
+		return l.askFor(adopt, h)
+	case h.several != nil:
+		return l.askFor(acquireAll, h)
+	case h.opts.fencing:
+		return l.askFor(acquire, h)
+	default:
+		return l.askFor(acquirePlain, h)
+	}
+}
+
+// undo lets go of what a hold may have on the nodes, and does not wait.
+func (l *Locker) undo(h *hold, nodes nodeSet) {
+	if nodes == 0 {
+		return
+	}
+	k := release
+	if h.from != nil {
+		k = revert
+	}
+	r := l.askFor(k, h)
+	now := l.opts.clock.local()
+	r.expires = now.Add(h.opts.ttl)
+	r.send(l.nodes, nodes, l.need, now)
+	r.Done()
+}
+
+// undoOwner has nodes let go of a key under an owner that has no hold here, as far as they gave it to that one within the
+// TTL. It does not wait.
+func (l *Locker) undoOwner(key string, owner uuid.UUID, shared bool, ttl time.Duration, nodes nodeSet) {
+	k := release
+	if shared {
+		k = k.toRead
+	}
+	r := l.rounds.Get().(*round)
+	r.set(k, key, owner)
+	r.args[1], r.args[2] = nowhere, noToken
+	now := l.opts.clock.local()
+	r.expires = now.Add(ttl)
+	r.send(l.nodes, nodes, l.need, now)
+	r.Done()
 }

@@ -1,12 +1,9 @@
 package redlock
 
 import (
-	"container/heap"
 	"fmt"
 	"runtime"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -40,7 +37,7 @@ func (h *hold) renewed(x extension) {
 	} else {
 		h.renewal.at = now.Add(h.opts.retryAfter())
 	}
-	h.locker.leases.set(h, h.next(h.start.local))
+	h.locker.schedule.set(h, h.next(h.start.local))
 }
 
 // forgotten is run when nobody can reach the handle any more. The hold ends with its validity.
@@ -75,46 +72,6 @@ func (c *callers) String() string {
 	}
 }
 
-// lease is a hold that waits for its next moment.
-type lease struct {
-	due  time.Time
-	hold *hold
-}
-
-// leases wakes each hold when its validity ends or its renewal is due: one
-// goroutine and one timer for all holds of a Locker.
-type leases struct {
-	clock   clock
-	kick    chan struct{} // holds a value when there is something new
-	stop    chan struct{} // closed to end run
-	stopped chan struct{} // closed by run
-
-	mu      sync.Mutex // guards the fields below; taken after hold.mu, never before
-	closed  bool
-	heap    dueHeap
-	armed   time.Time   // when run will look at the heap next; zero: not before a kick
-	decided []extension // extensions whose outcome is certain
-}
-
-func (s *leases) start(c clock) {
-	s.clock = c
-	s.kick, s.stop, s.stopped = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
-	go s.run()
-}
-
-// close ends run; every hold that is left ends with ErrClosed.
-func (s *leases) close() {
-	close(s.stop)
-	<-s.stopped
-	s.mu.Lock()
-	s.closed = true
-	left := slices.Clone(s.heap)
-	s.mu.Unlock()
-	for _, at := range left {
-		at.hold.abandon()
-	}
-}
-
 // abandon ends a hold that nobody will wake any more.
 func (h *hold) abandon() {
 	h.mu.Lock()
@@ -124,96 +81,9 @@ func (h *hold) abandon() {
 	}
 }
 
-// set wakes the hold at the time due, instead of at an earlier set one. It reports
-// whether that will happen: not where the Locker was closed. Called with h.mu held, and not for a hold that has ended:
-// nobody would take that off again.
-func (s *leases) set(h *hold, due time.Time) bool {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return false
-	}
-	if h.lease == 0 {
-		s.heap = append(s.heap, lease{hold: h}) // heap.Push would box it
-		h.lease = int32(len(s.heap))
-	}
-	s.heap[h.lease-1].due = due
-	heap.Fix(&s.heap, int(h.lease-1))
-	wake := s.armed.IsZero() || due.Before(s.armed)
-	if wake {
-		s.armed = due
-	}
-	s.mu.Unlock()
-	if wake {
-		s.wake()
-	}
-	return true
-}
+func (h *hold) position() *int32 { return &h.scheduled }
 
-func (s *leases) remove(h *hold) {
-	s.mu.Lock()
-	if h.lease > 0 {
-		heap.Remove(&s.heap, int(h.lease-1))
-	}
-	s.mu.Unlock()
-}
-
-// report takes an extension whose outcome is certain. It is called by a node's
-// reader, which must not be kept.
-func (s *leases) report(x extension) {
-	s.mu.Lock()
-	s.decided = append(s.decided, x)
-	s.mu.Unlock()
-	s.wake()
-}
-
-func (s *leases) wake() {
-	select {
-	case s.kick <- struct{}{}:
-	default:
-	}
-}
-
-func (s *leases) run() {
-	defer close(s.stopped)
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	var due []*hold
-	var decided []extension
-	for {
-		select {
-		case <-timer.C:
-		case <-s.kick:
-		case <-s.stop:
-			return
-		}
-		now := s.clock.local()
-		s.mu.Lock()
-		decided, s.decided = s.decided, decided[:0]
-		due = due[:0]
-		for len(s.heap) > 0 && !s.heap[0].due.After(now) {
-			due = append(due, heap.Pop(&s.heap).(*hold))
-		}
-		s.mu.Unlock()
-		for _, x := range decided {
-			x.hold.renewed(x)
-		}
-		for _, h := range due {
-			h.tick()
-		}
-		clear(decided)
-		clear(due)
-		s.mu.Lock()
-		s.armed = time.Time{}
-		if len(s.heap) > 0 {
-			s.armed = s.heap[0].due
-			timer.Reset(s.armed.Sub(s.clock.local()))
-		}
-		s.mu.Unlock()
-	}
-}
-
-// watch makes the leases keep an eye on a new hold.
+// watch makes the schedule keep an eye on a new hold.
 func (h *hold) watch(k *Lock) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -226,7 +96,7 @@ func (h *hold) watch(k *Lock) {
 		h.renewal.at = h.start.local.Add(h.opts.renewAfter())
 		h.renewal.handle = k
 	}
-	if !h.locker.leases.set(h, h.next(h.start.local)) {
+	if !h.locker.schedule.set(h, h.next(h.start.local)) {
 		h.finish(ErrClosed, false) // it was won while Close was under way
 	}
 }
@@ -243,8 +113,8 @@ func (t *tenure) next(now time.Time) time.Time {
 	return end
 }
 
-// tick is run when the hold is due: it ends the hold or asks to extend it.
-func (h *hold) tick() {
+// wake is run when the hold is due: it ends the hold or asks to extend it.
+func (h *hold) wake() {
 	now := h.locker.opts.clock.now()
 	h.mu.Lock()
 	h.expireAt(now)
@@ -260,32 +130,9 @@ func (h *hold) tick() {
 		runtime.AddCleanup(k, (*hold).forgotten, h)
 		h.renewal.handle = nil
 	}
-	h.locker.leases.set(h, h.next(now.local))
+	h.locker.schedule.set(h, h.next(now.local))
 	h.mu.Unlock()
 	if ask {
-		_, _ = h.ask(h.locker.leases.report) // an error says that the hold has ended meanwhile
+		_, _ = h.ask(h.renewed) // an error says that the hold has ended meanwhile
 	}
-}
-
-// dueHeap orders holds by when they are due; for container/heap.
-type dueHeap []lease
-
-func (d dueHeap) Len() int           { return len(d) }
-func (d dueHeap) Less(i, j int) bool { return d[i].due.Before(d[j].due) }
-func (d dueHeap) Swap(i, j int) {
-	d[i], d[j] = d[j], d[i]
-	d[i].hold.lease, d[j].hold.lease = int32(i+1), int32(j+1)
-}
-
-// Push is heap.Interface's, and not used: see set.
-func (d *dueHeap) Push(x any) { *d = append(*d, x.(lease)) }
-
-// Pop is heap.Interface's. It returns the hold.
-func (d *dueHeap) Pop() any {
-	last := len(*d) - 1
-	h := (*d)[last].hold
-	(*d)[last] = lease{}
-	*d = (*d)[:last]
-	h.lease = 0
-	return h
 }

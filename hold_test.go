@@ -88,7 +88,7 @@ func (r *relic) examine(ctx context.Context) error {
 	}
 	r.end()
 	h := k.hold // and what may come late, from the leases, the collector and Close
-	h.tick()
+	h.wake()
 	h.forgotten()
 	h.abandon()
 	if _, err := h.ask(nil); !errors.Is(err, r.cause) {
@@ -154,9 +154,9 @@ func TestHandlesOutliveTheirHolds(t *testing.T) {
 		if left := fl.leftovers(); len(left) > 0 {
 			t.Errorf("left: %v", left)
 		}
-		l.leases.mu.Lock()
-		defer l.leases.mu.Unlock()
-		if left := len(l.leases.heap); left > 0 {
+		l.schedule.mu.Lock()
+		defer l.schedule.mu.Unlock()
+		if left := len(l.schedule.heap); left > 0 {
 			t.Errorf("%d holds that have ended are waited for", left)
 		}
 	})
@@ -215,7 +215,7 @@ func live(ctx context.Context, l *Locker, worker, way int, pending *errgroup.Gro
 	if way%8 == 2 { // an extension that is under way meanwhile, and wake-ups
 		pending.Go(func() error {
 			for range 200 {
-				k.hold.tick()
+				k.hold.wake()
 			}
 			return nil
 		})

@@ -150,6 +150,8 @@ func readings(all []sight) reading {
 	return r
 }
 
+var inspect = script(command{read: readInspect}, rows(0), "register", "inspect")
+
 func readInspect(reply any) answer {
 	parts, _ := reply.([]any)
 	if len(parts) != 7 {

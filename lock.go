@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -83,34 +82,6 @@ var hasEnded = func() <-chan struct{} {
 // [ErrMaxHold], [ErrUnlocked], [ErrHandedOver] or [ErrClosed]. It reads the clock itself, so it is never late, even
 // right after the process was paused.
 func (k *Lock) Err() error { return k.hold.check() }
-
-// Context returns a context that also ends when the hold does, with the reason
-// as its [context.Cause]. Its Err and Done read the clock, like [Lock.Err]: after a pause of
-// the process they say so even before any timer has run. Call the CancelFunc when the work is done.
-func (k *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, end := context.WithCancelCause(parent)
-	h := k.hold
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if ended := h.ended(); ended != nil {
-		end(ended)
-		return ctx, func() {}
-	}
-	held := heldContext{ctx, h}
-	if h.ends == nil {
-		h.ends = make(map[*context.CancelCauseFunc]struct{})
-	}
-	h.ends[&end] = struct{}{}
-	return held, func() {
-		h.mu.Lock()
-		if h.ended() == nil {
-			delete(h.ends, &end)
-		}
-		h.mu.Unlock()
-		end(context.Canceled)
-		runtime.KeepAlive(k) // who has yet to call this has not forgotten the Lock
-	}
-}
 
 // Extend asks the nodes to keep the lock for another full TTL from now on, and
 // returns within the node timeout. Its error satisfies errors.Is for [ErrLost] where

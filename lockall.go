@@ -108,13 +108,13 @@ func (l *Locker) waitAll(ctx context.Context, w wanted, o *options) (*hold, erro
 			return h, last
 		}
 		if err := l.ended(ctx); err != nil {
-			return nil, l.waitEnded(w, last, err)
+			return nil, waitEnded(w.op, w.name, last, err)
 		}
 		if h, err := l.inOrder(ctx, w, o, last); h != nil || err != nil {
 			return h, err
 		}
 		if err := l.rest(ctx, o.backoff(attempts)); err != nil {
-			return nil, l.waitEnded(w, last, err)
+			return nil, waitEnded(w.op, w.name, last, err)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func (l *Locker) inOrder(ctx context.Context, w wanted, o *options, last error) 
 		if to > at {
 			if h, last = l.attempt(ctx, all.wanted(at, to), &passing); last != nil {
 				if err := l.ended(ctx); err != nil {
-					return nil, l.waitEnded(w, last, err)
+					return nil, waitEnded(w.op, w.name, last, err)
 				}
 				continue
 			}

@@ -17,7 +17,7 @@ type Locker struct {
 	opts      *options
 	rounds    *sync.Pool // of *round
 	tokens    tokens
-	leases    leases
+	schedule  schedule
 	lines     lines
 	listeners listeners
 	events    *events
@@ -26,12 +26,6 @@ type Locker struct {
 	underway  underway
 	closing   sync.Once
 }
-
-// Keys of our own on the nodes, behind the prefix. No lock's name can begin like theirs.
-const (
-	ownNames   = "redlock:"
-	tokensName = ownNames + "tokens"
-)
 
 // maxName bounds a name, in bytes: it is in every message.
 const maxName = 512
@@ -67,18 +61,22 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 		return nil, &opError{op: "New", reason: err}
 	}
 	l := &Locker{all: allNodes(len(nodes)), need: majority(len(nodes)), opts: o, rounds: newRounds(len(nodes))}
-	l.tokens = newTokens(len(nodes), o)
-	l.events = startEvents(o)
+	apart := o.retention / 2 // the nodes' clocks at most, for tokens to be of use
+	if !o.fencing {
+		apart = 0
+	}
+	l.tokens = newTokens(len(nodes), o.clock, apart)
+	l.events = startEvents(o.observer, o.logger, o.clock)
 	if l.nodes, err = openNodes(nodes, o, &l.tokens, l.events); err != nil {
 		l.events.close(context.Background())
 		return nil, &opError{op: "New", reason: err}
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.leases.start(o.clock)
+	l.schedule.start(o.clock)
 	l.underway.idle = make(chan struct{})
 	l.lines = lines{clock: o.clock, of: make(map[string]*line)}
-	l.listeners = listeners{channel: newChannel(o.prefix), waiters: make(map[string]*waiter)}
-	l.awaitNodes()
+	l.listeners = newListeners(o.prefix, l.nodes, o.clock.local)
+	awaitNodes(l.nodes, l.need, o)
 	if err := twins(l.nodes); err != nil {
 		_ = l.Close()
 		return nil, &opError{op: "New", reason: err}
@@ -96,59 +94,13 @@ func (l *Locker) Close() error {
 		l.cancel()
 		l.underway.wait(l.opts.nodeTimeout)
 		l.listeners.close()
-		l.leases.close()
+		l.schedule.close()
 		ctx, cancel := context.WithTimeout(context.Background(), l.opts.nodeTimeout)
 		defer cancel()
 		closeNodes(ctx, l.nodes)
 		l.events.close(ctx)
 	})
 	return nil
-}
-
-// call carries out a call for a lock, from its options to its outcome, and hands out the first handle. Inside a context
-// that carries a hold of what is wanted it joins that.
-func (l *Locker) call(
-	ctx context.Context, w *wanted, opts []Option, acquire func(*options) (*hold, error),
-) (*Lock, error) {
-	o := l.opts
-	if len(opts) > 0 {
-		var err error
-		if o, err = settle(l.opts, true, opts); err != nil {
-			return nil, failed(w.op, w.name, err)
-		}
-	}
-	if carried, _ := ctx.Value(heldKey{}).(*held); carried != nil && w.joins {
-		if joined, err := l.join(carried, w); joined != nil || err != nil {
-			return joined, err
-		}
-	}
-	if l.events != nil {
-		w.observed = l.events.observe(ctx)
-	}
-	h, err := (*hold)(nil), l.begin(ctx)
-	if err == nil {
-		defer l.underway.end()
-		h, err = acquire(o)
-	} else {
-		err = l.waitEnded(*w, nil, err)
-	}
-	if err != nil {
-		if w.observed != nil {
-			l.events.notAcquired(w, err)
-		}
-		return nil, err
-	}
-	return l.handOut(h), nil
-}
-
-// handOut returns the first handle.
-func (l *Locker) handOut(h *hold) *Lock {
-	k := &Lock{hold: h}
-	if h.observed != nil {
-		l.events.acquired(h)
-	}
-	h.watch(k)
-	return k
 }
 
 // key returns the name's key on the nodes.
@@ -188,6 +140,14 @@ func (l *Locker) begin(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// ended returns why no call may wait any longer: ErrClosed, or ctx's error.
+func (l *Locker) ended(ctx context.Context) error {
+	if l.ctx.Err() != nil {
+		return ErrClosed
+	}
+	return endOf(ctx, ctx.Err())
 }
 
 func (u *underway) end() {

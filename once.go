@@ -156,11 +156,3 @@ func (j *job) keep(ctx context.Context, lock *Lock) {
 		}
 	}
 }
-
-// valid returns an error where the hold is over.
-func (j *job) valid(lock *Lock) error {
-	if err := lock.Err(); err != nil {
-		return lock.hold.over("once", err)
-	}
-	return nil
-}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/token"
 )
 
@@ -204,6 +205,17 @@ func (j *job) unclear(ctx context.Context, last, refused error) error {
 	return j.gaveUp(ctx, last, "some may know of the success all the same")
 }
 
+var (
+	// A text that a run begins with, or a success, goes to nodes that have the lock given to the writer: that is how they
+	// know that it is not a straggler. What a majority has is true whoever sends it.
+	once    = script(command{read: readOnce}, rows(4), "register", "once")
+	deliver = func() *command {
+		k := *once
+		k.Undo, k.Spare, k.trust = true, true, guard.TrustAll
+		return &k
+	}()
+)
+
 func readOnce(reply any) answer {
 	switch reply {
 	case int64(1):
@@ -264,7 +276,7 @@ func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may no
 		}
 	}
 	may = sent &^ r.voters(votes, voteTaken) &^ r.voters(votes, voteAbsent)
-	return may, l.failure("once", j.name, ErrLost, r, votes, err)
+	return may, r.failure("once", j.name, ErrLost, votes, err)
 }
 
 // hear gives those a chance whose answers do not matter for a majority: they all vote within the node timeout.
@@ -294,4 +306,12 @@ func (j *job) deliver(text string, to nodeSet, now instant, left time.Duration) 
 	r.expires = now.local.Add(left)
 	r.send(j.locker.nodes, to, j.locker.need, j.opts.clock.local())
 	r.Done()
+}
+
+// valid returns an error where the hold is over.
+func (j *job) valid(lock *Lock) error {
+	if err := lock.Err(); err != nil {
+		return lock.hold.over("once", err)
+	}
+	return nil
 }

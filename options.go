@@ -45,6 +45,12 @@ type options struct {
 	ttlArg any // the TTL in ms, boxed for the wire
 }
 
+// Keys of our own on the nodes, behind the prefix. No lock's name can begin like theirs.
+const (
+	ownNames   = "redlock:"
+	tokensName = ownNames + "tokens"
+)
+
 func defaults() options {
 	return options{
 		ttl:         10 * time.Second,
@@ -255,6 +261,10 @@ func settle(base *options, call bool, opts []Option) (*options, error) {
 	return &o, nil
 }
 
+func (o *options) leastValidity() time.Duration {
+	return leastValidity(o.ttl, o.minValidity, o.maxHold)
+}
+
 // check refuses what cannot work and boxes what goes on the wire.
 func (o *options) check() error {
 	if o.ttl < time.Millisecond {
@@ -318,4 +328,14 @@ func Jitter(shortest, longest time.Duration) Backoff {
 		}
 		return shortest + chance.Duration(limit-shortest)
 	}
+}
+
+// WithObserver has f told what happens: for metrics, traces and tests. f is called for one event
+// after the other, in the order in which they happened, by a goroutine that does nothing else,
+// so it may take its time and may use the Locker. Where it falls behind, 1024 events are kept and further ones
+// dropped; the next that gets through says in Dropped how many. [Locker.Close]
+// lets f see what is left, for the node timeout at most. A panic of f is not
+// recovered. The default is nobody; it costs nothing. Only for New.
+func WithObserver(f func(Event)) Option {
+	return Option{name: "WithObserver", newOnly: true, apply: func(o *options) { o.observer = f }}
 }

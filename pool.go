@@ -96,23 +96,23 @@ func (o *options) rules() *guard.Rules {
 
 // awaitNodes returns when the first attempts to connect have ended, or enough of them. Where a round trip takes long,
 // an attempt may go on for longer than anybody is kept waiting for it.
-func (l *Locker) awaitNodes() {
-	grace, limit := time.NewTimer(l.opts.nodeTimeout), time.NewTimer(l.opts.connectTimeout())
+func awaitNodes(nodes []*node, need int, o *options) {
+	grace, limit := time.NewTimer(o.nodeTimeout), time.NewTimer(o.connectTimeout())
 	defer grace.Stop()
 	defer limit.Stop()
-	for _, n := range l.nodes {
+	for _, n := range nodes {
 		select {
 		case <-n.tried:
 			continue
 		case <-grace.C:
 		}
 		connected := 0
-		for _, m := range l.nodes {
+		for _, m := range nodes {
 			if up, _ := m.conn.State(); up {
 				connected++
 			}
 		}
-		if connected >= l.need {
+		if connected >= need {
 			return
 		}
 		select {
@@ -253,6 +253,27 @@ func (n *node) relearn(ctx context.Context) error {
 	return err
 }
 
+// abstention returns why the node abstains from what was asked then, or nil. One that was over by then is lifted.
+func (n *node) abstention(asked time.Time) *guard.Abstention {
+	a := n.guard.Abstention()
+	switch {
+	case a == nil:
+	case !a.Over(asked):
+		return a
+	case n.guard.Absolve(a):
+		n.announce()
+	}
+	return nil
+}
+
+// abstaining returns why the node's grant of what was asked then would not count, or nil.
+func (n *node) abstaining(asked time.Time) error {
+	if a := n.guard.Abstention(); a != nil && !a.Over(asked) {
+		return abstainError(a, n.opts.clock.local())
+	}
+	return nil
+}
+
 // probeEvery is the pause between a node's probes: its clock is read, and tokens that are older than the retention are
 // dropped.
 const probeEvery = 10 * time.Second
@@ -332,7 +353,7 @@ func (n *node) measured(micros int64, asked, now instant) {
 	n.mu.Lock()
 	n.trip = trip
 	n.mu.Unlock()
-	n.events.measured(n, trip, offsets[n.index].Ahead)
+	n.events.measured(n.addr(), trip, offsets[n.index].Ahead)
 	if strayed {
 		// It may be the time that went on while this machine was asleep: read all clocks anew. And the record of a node
 		// whose clock was set forward is to say so soon.

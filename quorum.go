@@ -29,6 +29,11 @@ const (
 	voteKinds
 )
 
+var outcomes = [voteKinds]Outcome{
+	voteGranted: OutcomeGranted, voteOutbid: OutcomeOutbid, voteAbsent: OutcomeAbsent,
+	voteTaken: OutcomeTaken, voteAbstained: OutcomeAbstained, voteFailed: OutcomeFailed,
+}
+
 // verdict is what the votes so far amount to.
 type verdict uint8
 
@@ -147,17 +152,16 @@ func (r *round) unasked(n *node) error {
 	if !r.waits {
 		return nil
 	}
-	if a := n.guard.Abstention(); a != nil && !a.Over(r.Asked) {
-		return abstainError(a, r.Asked)
-	}
-	return nil
+	return n.abstaining(r.Asked)
 }
 
 // Reply is redisconn.Round's: a node's word on the question.
 func (r *round) Reply(node int, reply any, err error) {
 	a := r.read(reply, err)
 	if err == nil {
-		r.nodes[node].judge(r, &a)
+		if why := r.nodes[node].abstention(r.Asked); why != nil {
+			discount(why, r.command.trust, &a, r.nodes[node].opts.clock.local)
+		}
 	}
 	r.answer(node, a)
 }
@@ -167,18 +171,6 @@ func (r *round) answer(node int, a answer) {
 	r.cast(node, a.vote)
 }
 
-// judge turns a grant into an abstention where the node abstains.
-func (n *node) judge(r *round, said *answer) {
-	a := n.guard.Abstention()
-	switch {
-	case a == nil:
-	case !a.Over(r.Asked):
-		discount(a, r.command.trust, said, n.opts.clock.local)
-	case n.guard.Absolve(a):
-		n.announce()
-	}
-}
-
 // discount takes from what an abstaining node said what does not count.
 func discount(a *guard.Abstention, t guard.Trust, said *answer, now func() time.Time) {
 	switch {
@@ -186,16 +178,8 @@ func discount(a *guard.Abstention, t guard.Trust, said *answer, now func() time.
 	case said.vote == voteGranted, said.vote == voteOutbid:
 		said.vote, said.err = voteAbstained, abstainError(a, now())
 	case said.vote == voteTaken:
-		said.doubtful = true
+		said.uncounted = true
 	}
-}
-
-// abstaining returns why the node's grant of what was asked then would not count, or nil.
-func (n *node) abstaining(asked time.Time) error {
-	if a := n.guard.Abstention(); a != nil && !a.Over(asked) {
-		return abstainError(a, n.opts.clock.local())
-	}
-	return nil
 }
 
 // cast counts a node's vote. The one that makes the outcome certain wakes the caller; a straggler's is counted and
@@ -265,6 +249,16 @@ func (r *round) voters(votes tally, v vote) (nodes nodeSet) {
 	return nodes
 }
 
+// voted names the nodes that have voted so.
+func (r *round) voted(v vote) (nodes []NodeError) {
+	for i, n := range r.nodes {
+		if r.answers[i].vote == v {
+			nodes = append(nodes, NodeError{Addr: n.addr(), Outcome: outcomes[v]})
+		}
+	}
+	return nodes
+}
+
 // Hold is redisconn.Round's.
 func (r *round) Hold() { r.holders.Add(1) }
 
@@ -288,10 +282,9 @@ func (r *round) Done() {
 // complete reports whether all n nodes have voted.
 func (t tally) complete(n int) bool { return nodeSet(t>>maskShift) == allNodes(n) }
 
-// notHeld describes an attempt that failed: because of err, or late though it
-// was won, or for want of votes.
-func (l *Locker) notHeld(ctx context.Context, w wanted, r *round, votes tally, err error, won bool) *QuorumError {
-	failure := l.failure(w.op, w.name, ErrTaken, r, votes, nil)
+// notHeld describes an attempt that failed: because of err, or late though it was won, or for want of votes.
+func (r *round) notHeld(ctx context.Context, op, name string, votes tally, err error, won bool) *QuorumError {
+	failure := r.failure(op, name, ErrTaken, votes, nil)
 	switch {
 	case won:
 		failure.reason, failure.detail = ErrNoQuorum, "a majority came too late: too little of the TTL was left"
@@ -303,12 +296,14 @@ func (l *Locker) notHeld(ctx context.Context, w wanted, r *round, votes tally, e
 	return failure
 }
 
-// failure describes a call that found no majority. refused is what it means that a majority refused: ErrTaken, or
+var errTokenAhead = errors.New("a node knows a token of this name that is over a second ahead of the nodes' clocks")
+
+// failure describes a round that found no majority. refused is what it means that a majority refused: ErrTaken, or
 // ErrLost where the lock was ours. ended is what ended the caller's wait, or nil. The error is not changed
 // once it is handed out: observers read it in a goroutine of their own.
-func (l *Locker) failure(op, name string, refused error, r *round, votes tally, ended error) *QuorumError {
-	e := &QuorumError{Op: op, Name: name, Need: l.need, Granted: votes.count(voteGranted), reason: ErrNoQuorum, ctx: ended}
-	for i, n := range l.nodes {
+func (r *round) failure(op, name string, refused error, votes tally, ended error) *QuorumError {
+	e := &QuorumError{Op: op, Name: name, Need: r.need, Granted: votes.count(voteGranted), reason: ErrNoQuorum, ctx: ended}
+	for i, n := range r.nodes {
 		part := NodeError{Addr: n.addr(), Outcome: OutcomeLate}
 		if votes.voted(i) {
 			a := &r.answers[i]
@@ -322,7 +317,7 @@ func (l *Locker) failure(op, name string, refused error, r *round, votes tally, 
 		e.Nodes = append(e.Nodes, part)
 	}
 	// Refused is what so many nodes said that the others cannot make a majority.
-	if votes.count(voteTaken)+votes.count(voteAbsent) > len(l.nodes)-l.need {
+	if votes.count(voteTaken)+votes.count(voteAbsent) > len(r.nodes)-r.need {
 		e.reason, e.refused = refused, true
 	}
 	return e

@@ -148,7 +148,7 @@ func TestDiscount(t *testing.T) {
 			case abstains && (v == voteGranted || v == voteOutbid):
 				want.vote = voteAbstained
 			case abstains && v == voteTaken:
-				want.doubtful = true
+				want.uncounted = true
 			}
 			if said != want || (said.err != nil) != (want.vote != v) {
 				t.Errorf("trust %d, vote %d: got %+v, want %+v", trust, v, said, want)

@@ -99,6 +99,46 @@ func (l *Locker) lock(ctx context.Context, w wanted, wait bool, opts []Option) (
 	})
 }
 
+// call carries out a call for a lock, from its options to its outcome, and hands out the first handle. Inside a context
+// that carries a hold of what is wanted it joins that.
+func (l *Locker) call(
+	ctx context.Context, w *wanted, opts []Option, acquire func(*options) (*hold, error),
+) (*Lock, error) {
+	o := l.opts
+	if len(opts) > 0 {
+		var err error
+		if o, err = settle(l.opts, true, opts); err != nil {
+			return nil, failed(w.op, w.name, err)
+		}
+	}
+	if carried, _ := ctx.Value(heldKey{}).(*held); carried != nil && w.joins {
+		if joined, err := l.join(carried, w); joined != nil || err != nil {
+			return joined, err
+		}
+	}
+	w.observed = l.events.observe(ctx, w.op, w.name)
+	h, err := (*hold)(nil), l.begin(ctx)
+	if err == nil {
+		defer l.underway.end()
+		h, err = acquire(o)
+	} else {
+		err = waitEnded(w.op, w.name, nil, err)
+	}
+	if err != nil {
+		w.observed.notAcquired(err)
+		return nil, err
+	}
+	return l.handOut(h), nil
+}
+
+// handOut returns the first handle.
+func (l *Locker) handOut(h *hold) *Lock {
+	k := &Lock{hold: h}
+	h.observed.acquired(h.owner, h.token, h.end())
+	h.watch(k)
+	return k
+}
+
 // attempt asks the nodes for the lock once.
 func (l *Locker) attempt(ctx context.Context, w wanted, o *options) (*hold, error) {
 	// 1. Draw an owner, and read the clock before anything is sent: the nodes
@@ -123,21 +163,17 @@ func (l *Locker) attempt(ctx context.Context, w wanted, o *options) (*hold, erro
 	if won && h.left(l.opts.clock.now()) >= o.leastValidity() {
 		l.tokens.See(h.token)
 		r.Done()
-		if w.observed != nil {
-			l.events.attempt(w, h.start, true, nil)
-		}
+		w.observed.attempt(h.start, nil)
 		return h, nil
 	}
 
 	// 5. If not, undo it on every node that may have said yes or may yet do so.
 	// The undo follows what it undoes on the same connection, so no node is too
 	// slow for it.
-	failure := l.notHeld(ctx, w, r, votes, err, won)
+	failure := r.notHeld(ctx, w.op, w.name, votes, err, won)
 	undo := h.asked &^ r.refusers(votes)
 	r.abandon()
 	l.undo(h, undo)
-	if w.observed != nil {
-		l.events.attempt(w, h.start, false, failure)
-	}
+	w.observed.attempt(h.start, failure)
 	return nil, failure
 }

@@ -135,7 +135,7 @@ type acquisition struct {
 // at is the same for one slot.
 func (a *acquisition) at(s *slot) wanted {
 	w := a.wanted
-	w.name, w.key = s.name, s.key
+	w.name, w.key, w.observed = s.name, s.key, w.observed.under(s.name)
 	return w
 }
 
@@ -154,7 +154,7 @@ func (s *Semaphore) wait(ctx context.Context, a *acquisition) (*hold, error) {
 		return h, nil
 	}
 	if ended := s.locker.ended(ctx); ended != nil {
-		return nil, s.locker.waitEnded(wanted{op: "acquire", name: s.name}, err, ended)
+		return nil, waitEnded("acquire", s.name, err, ended)
 	}
 	return s.queue(ctx, a, seen, err)
 }
@@ -175,7 +175,7 @@ func (s *Semaphore) enter(ctx context.Context) error {
 		}
 		s.line.Release(1) // it had ended for who was before us, too, and made room
 	}
-	return l.endedInLine(ctx, wanted{op: "acquire", name: s.name}, nil)
+	return l.endedInLine(ctx, "acquire", s.name, nil)
 }
 
 // maxTries is how many slots are tried before it counts as taken what others keep taking first.

@@ -95,6 +95,8 @@ type survey struct {
 	nodes []NodeError // for an error that says that all slots are taken
 }
 
+var surveySlots = script(command{read: readSurvey}, rows(1), "readers", "queue", "survey")
+
 // survey asks all nodes about all slots, in one question.
 func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
 	l := s.locker
@@ -104,7 +106,7 @@ func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
 	r.send(l.nodes, l.all, l.need, l.opts.clock.local())
 	votes, err := r.wait(ctx)
 	defer r.abandon()
-	failure := l.failure("acquire", s.name, ErrTaken, r, votes, endOf(ctx, err))
+	failure := r.failure("acquire", s.name, ErrTaken, votes, endOf(ctx, err))
 	if err != nil || votes.verdict(len(l.nodes), l.need) != verdictWon {
 		return nil, failure
 	}

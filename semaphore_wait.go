@@ -21,7 +21,7 @@ func (s *Semaphore) queue(ctx context.Context, a *acquisition, seen *survey, las
 			return h, err
 		}
 		if ended := s.locker.ended(ctx); ended != nil {
-			return nil, s.locker.waitEnded(wanted{op: "acquire", name: s.name}, last, ended)
+			return nil, waitEnded("acquire", s.name, last, ended)
 		}
 	}
 }

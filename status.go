@@ -174,6 +174,25 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 	return list
 }
 
+// announce tells of the node where its state has changed. Called without its mutexes.
+func (n *node) announce() {
+	if n.events == nil || !n.met.Load() { // the very first attempt
+		return
+	}
+	n.announcing.Lock() // over the reading of the state, so that the last word is the latest
+	defer n.announcing.Unlock()
+	state, err := EventNodeUp, error(nil)
+	if _, down := n.conn.State(); down != nil {
+		state, err = EventNodeDown, down
+	} else if why := n.abstaining(n.opts.clock.local()); why != nil {
+		state, err = EventNodeAbstaining, why
+	}
+	if state != n.announced {
+		n.announced = state
+		n.events.tell(Event{Kind: state, Node: n.addr(), Err: err})
+	}
+}
+
 // report logs findings that are new, and tells of the node's state.
 func (n *node) report() {
 	n.announce()

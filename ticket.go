@@ -42,8 +42,7 @@ func (k *Lock) Ticket() (string, error) {
 		return "", h.over("ticket", ended)
 	} else if ended == nil {
 		if h.place != nowhere {
-			l := h.locker
-			l.listeners.handOver(h.owner.String(), h.end(), l.opts.clock.local())
+			h.locker.listeners.handOver(h.owner.String(), h.end())
 			h.place = nowhere
 		}
 		h.finish(ErrHandedOver, false)
@@ -110,7 +109,7 @@ func (l *Locker) Adopt(ctx context.Context, text string, opts ...Option) (*Lock,
 		if err == nil {
 			// From now on it is a hold like any other, and its release lets go of what the former owner has, too.
 			h.from = nil
-			h.former = l.holdOf(t.owner, h.wanted, o)
+			h.former = t.owner
 		}
 		return h, err
 	})

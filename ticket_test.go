@@ -134,7 +134,7 @@ func TestATicketKeepsTheVotesThatAreYetToBeTold(t *testing.T) {
 			}
 			b.listeners.mu.Lock()
 			defer b.listeners.mu.Unlock()
-			if got := len(b.listeners.waiters); got > 10 {
+			if got := len(b.listeners.of); got > 10 {
 				t.Errorf("%d owners are kept in mind, want no more than were handed over within one TTL", got)
 			}
 		})

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 )
 
 // raiseToken proposes a token above all that the nodes have told of, to the nodes that have
@@ -51,8 +50,6 @@ func (l *Locker) askToRaise(h *hold, highest int64, to nodeSet) (*round, error) 
 	r.send(l.nodes, to, l.need, now.local)
 	return r, nil
 }
-
-var errTokenAhead = errors.New("a node knows a token of this name that is over a second ahead of the nodes' clocks")
 
 // outdated reports whether a token was proposed so long ago that a node which has dropped larger ones, after the
 // retention or by forgetting, may have accepted it. The limit leaves as much again for what clocks disagree by.

@@ -2,7 +2,7 @@ package redlock
 
 import (
 	"context"
-	"slices"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,32 +16,40 @@ import (
 	"github.com/quorumlock/redlock/internal/token"
 )
 
-// listeners hear from the nodes who was handed a lock: one connection for
-// each node, opened when somebody waits for the first time. Waiting never depends
-// on them: who hears nothing asks again.
+// listeners are told by the nodes which waiter was handed a lock: one connection for each node, opened when somebody
+// waits for the first time. Waiting never depends on them: a waiter that is not told asks again.
 type listeners struct {
 	channel string // this Locker's own
+	nodes   []*node
+	now     func() time.Time
 	start   sync.Once
 	group   errgroup.Group // ends with the Locker's context
 	waiting atomic.Int64   // calls that wait
 
-	mu      sync.Mutex         // guards the fields below
-	waiters map[string]*waiter // by owner, also those that have become holds; nil: the hold was handed over
-	handed  []handed           // those that were handed over, in that order
+	mu sync.Mutex
+	of map[string]listener // by owner; guarded by mu
 }
 
-// handed is an owner whose hold another process may adopt, until it ends.
-type handed struct {
-	owner string
-	until time.Time
+// listener is told what an owner is handed. One that has become a hold is told still.
+type listener struct {
+	notify func(node int, a answer) // nil: the hold was handed over, so that what comes is for the process that adopts it
+	until  time.Time                // when the hold that was handed over ends
 }
 
-// listen begins to listen on all nodes, unless that was begun before.
-func (l *Locker) listen() {
-	l.listeners.start.Do(func() {
-		for _, n := range l.nodes {
-			l.listeners.group.Go(func() error {
-				n.listen(l.ctx, l.listeners.channel, l.listeners.waited, l.hear)
+// returnGrant has a node let go of what it handed to an owner.
+type returnGrant func(node int, key string, owner uuid.UUID, shared bool)
+
+func newListeners(prefix string, nodes []*node, now func() time.Time) listeners {
+	channel := prefix + "redlock:wake:" + uuid.NewString() // that no other Locker has
+	return listeners{channel: channel, nodes: nodes, now: now, of: make(map[string]listener)}
+}
+
+// listen begins to listen on all nodes until ctx is done, unless that was begun before.
+func (s *listeners) listen(ctx context.Context, back returnGrant) {
+	s.start.Do(func() {
+		for _, n := range s.nodes {
+			s.group.Go(func() error {
+				n.listen(ctx, s.channel, s.waited, func(message string) { s.receive(n.index, message, back) })
 				return nil
 			})
 		}
@@ -54,49 +62,35 @@ func (s *listeners) close() {
 	_ = s.group.Wait()
 }
 
-// newChannel returns a channel that no other Locker has.
-func newChannel(prefix string) string { return prefix + "redlock:wake:" + uuid.NewString() }
-
-func (s *listeners) add(w *waiter) {
+func (s *listeners) add(owner string, notify func(node int, a answer)) {
 	s.mu.Lock()
-	s.waiters[w.owner] = w
+	s.of[owner] = listener{notify: notify}
 	s.mu.Unlock()
 }
 
 func (s *listeners) forget(owner string) {
 	s.mu.Lock()
-	delete(s.waiters, owner)
+	delete(s.of, owner)
 	s.mu.Unlock()
 }
 
-// handOver keeps in mind that the owner's votes are for whoever adopts its hold, also those that a node has yet to tell
-// of.
-func (s *listeners) handOver(owner string, until, now time.Time) {
+// handOver remembers until then that the owner's votes are for the process that adopts its hold, also those that a node
+// has yet to tell of.
+func (s *listeners) handOver(owner string, until time.Time) {
+	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.prune(now)
-	s.waiters[owner] = nil
-	s.handed = append(s.handed, handed{owner, until})
-}
-
-// prune forgets who was handed over and has ended. Called with mu held.
-func (s *listeners) prune(now time.Time) {
-	s.handed = slices.DeleteFunc(s.handed, func(h handed) bool {
-		over := h.until.Before(now)
-		if over {
-			delete(s.waiters, h.owner)
-		}
-		return over
-	})
+	maps.DeleteFunc(s.of, func(_ string, at listener) bool { return at.notify == nil && at.until.Before(now) })
+	s.of[owner] = listener{until: until}
 }
 
 // waited reports whether anybody waits, so that it matters whether the nodes can tell us.
 func (s *listeners) waited() bool { return s.waiting.Load() > 0 }
 
-// hear takes a node's message: "owner known key", where known is empty if the waiter's token was accepted and else the
+// receive takes a node's message: "owner known key", where known is empty if the waiter's token was accepted and else the
 // token that the node knows, or says that the waiter is a reader. A lock that was handed to a waiter that has given up
 // – the undo did not get there in time – is given back.
-func (l *Locker) hear(node int, message string) {
+func (s *listeners) receive(node int, message string, back returnGrant) {
 	parts := strings.SplitN(message, " ", 3)
 	if len(parts) != 3 {
 		return
@@ -110,27 +104,26 @@ func (l *Locker) hear(node int, message string) {
 		}
 		a = answer{vote: voteOutbid, token: known}
 	}
-	l.nodes[node].hearsay(&a)
-	l.listeners.mu.Lock()
-	l.listeners.prune(l.opts.clock.local())
-	w, known := l.listeners.waiters[parts[0]]
-	l.listeners.mu.Unlock()
+	s.nodes[node].discountUnasked(&a)
+	s.mu.Lock()
+	at, known := s.of[parts[0]]
+	s.mu.Unlock()
 	switch {
-	case w != nil:
-		w.tell(node, a)
+	case at.notify != nil:
+		at.notify(node, a)
 		return
-	case known:
+	case known && !at.until.Before(s.now()):
 		return
 	}
 	if owner, err := uuid.Parse(parts[0]); err == nil {
-		l.undo(l.holdOf(owner, wanted{key: parts[2], shared: shared}, l.opts), nodeSet(0).with(node))
+		back(node, parts[2], owner, shared)
 	}
 }
 
 // listen keeps a subscription until ctx is done. Where it is not permitted, callers find out by asking.
-func (n *node) listen(ctx context.Context, channel string, waited func() bool, tell func(node int, message string)) {
+func (n *node) listen(ctx context.Context, channel string, waited func() bool, tell func(message string)) {
 	n.conn.Subscribe(ctx, redisconn.Subscription{
-		Channel: channel, Needed: waited, Message: func(message string) { tell(n.index, message) },
+		Channel: channel, Needed: waited, Message: tell,
 		Handshake: func(do redisconn.Do) error {
 			replies, err := do([]any{"INFO", "replication"})
 			if err == nil {
@@ -144,9 +137,9 @@ func (n *node) listen(ctx context.Context, channel string, waited func() bool, t
 	})
 }
 
-// hearsay turns a grant that the node has told of unasked into an abstention, where the node abstains, or where it is
+// discountUnasked turns a grant that the node has told of unasked into an abstention, where the node abstains, or where it is
 // not certain that it is the one that we know.
-func (n *node) hearsay(said *answer) {
+func (n *node) discountUnasked(said *answer) {
 	connected, _ := n.conn.State()
 	known := n.guard.KnowsWhoSpeaks()
 	now := n.opts.clock.local()

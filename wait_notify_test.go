@@ -127,8 +127,8 @@ func TestAMessageOfANodeThatIsNotMetAbstains(t *testing.T) {
 		w := l.newWaiter(wanted{op: "lock", name: "job", key: "job"}, l.opts, 0)
 		fl.nodes[1].Crash(false)
 		settleNetwork()
-		l.hear(1, w.owner+"  job")
-		if got := w.told[1].vote; got != voteAbstained {
+		l.listeners.receive(1, w.owner+"  job", l.returnGrant)
+		if got := w.notified.last[1].vote; got != voteAbstained {
 			t.Errorf("got vote %d, want it to abstain", got)
 		}
 	})
@@ -139,17 +139,17 @@ func TestAMessageOfANodeThatIsNotMetAbstains(t *testing.T) {
 func TestAMessageOfANodeThatAbstainsAbstains(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		l.listen()
+		l.listeners.listen(l.ctx, l.returnGrant)
 		w := l.newWaiter(wanted{op: "lock", name: "job", key: "job"}, l.opts, 0)
 		fl.nodes[1].Crash(false)
 		fl.nodes[1].Restart()
 		time.Sleep(2 * time.Second) // both connections are back
-		l.hear(1, w.owner+"  job")
-		if got := w.told[1]; got.vote != voteAbstained || errors.Is(got.err, errNotMet) {
+		l.listeners.receive(1, w.owner+"  job", l.returnGrant)
+		if got := w.notified.last[1]; got.vote != voteAbstained || errors.Is(got.err, errNotMet) {
 			t.Errorf("got vote %d, %v, want it to abstain for its restart", got.vote, got.err)
 		}
-		l.hear(0, w.owner+"  job")
-		if got := w.told[0].vote; got != voteGranted {
+		l.listeners.receive(0, w.owner+"  job", l.returnGrant)
+		if got := w.notified.last[0].vote; got != voteGranted {
 			t.Errorf("the healthy node: got vote %d", got)
 		}
 		_ = l.Close()
@@ -157,7 +157,7 @@ func TestAMessageOfANodeThatAbstainsAbstains(t *testing.T) {
 }
 
 // A message that names a waiter is a vote for it; any other one is nothing.
-func FuzzHear(f *testing.F) {
+func FuzzReceive(f *testing.F) {
 	nobody := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("nobody is there") }
 	l, err := New([]string{"redis://a", "redis://b", "redis://c"}, WithDialer(nobody), WithRestartGuard(0),
 		WithNodeTimeout(time.Millisecond))
@@ -174,20 +174,20 @@ func FuzzHear(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, message string) {
 		w.mu.Lock()
-		w.told[1] = told{}
+		w.notified.last[1] = notification{}
 		w.mu.Unlock()
-		l.hear(1, strings.Replace(message, "me", w.owner, 1))
+		l.listeners.receive(1, strings.Replace(message, "me", w.owner, 1), l.returnGrant)
 		w.mu.Lock()
-		heard := w.told[1]
+		said := w.notified.last[1]
 		w.mu.Unlock()
 		switch {
-		case !heard.heard:
+		case !said.received:
 		case !strings.HasPrefix(message, "me "):
 			t.Errorf("%q: taken for a message to us", message)
-		case heard.vote == voteOutbid && (heard.token < 0 || heard.token >= 1<<53):
-			t.Errorf("%q: outbid by %d, which is no token", message, heard.token)
-		case heard.vote != voteGranted && heard.vote != voteOutbid:
-			t.Errorf("%q: vote %d", message, heard.vote)
+		case said.vote == voteOutbid && (said.token < 0 || said.token >= 1<<53):
+			t.Errorf("%q: outbid by %d, which is no token", message, said.token)
+		case said.vote != voteGranted && said.vote != voteOutbid:
+			t.Errorf("%q: vote %d", message, said.vote)
 		}
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Waiting. Who finds a lock taken goes to the queue that each node keeps for
@@ -32,16 +34,8 @@ type waiter struct {
 	owner  string
 	wake   chan struct{} // holds a value when something was told
 
-	mu       sync.Mutex // guards the fields below
-	told     []told     // by node
-	accepted []int64    // by node: the highest of our tokens that it has accepted
-}
-
-// told is what a node said unasked.
-type told struct {
-	answer
-	heard bool
-	old   bool // heard before the question under way was asked: the answer to that counts more
+	mu       sync.Mutex
+	notified notifications // guarded by mu
 }
 
 // newWaiter begins to wait as of the time since, in µs of the nodes' time; 0: now.
@@ -55,25 +49,30 @@ func (l *Locker) newWaiter(want wanted, o *options, since int64) *waiter {
 	}
 	w := &waiter{
 		locker: l, hold: h, first: h.token, owner: h.owner.String(), wake: make(chan struct{}, 1),
-		told: make([]told, len(l.nodes)), accepted: make([]int64, len(l.nodes)),
+		notified: newNotifications(len(l.nodes)),
 	}
 	token := fmt.Sprintf("%016d", h.token)
 	if want.shared {
 		token = readsMark
 	}
 	h.place = fmt.Sprintf("%s %s %013d %s", w.owner, token, o.ttl.Milliseconds(), l.listeners.channel)
-	l.listeners.add(w)
+	l.listeners.add(w.owner, w.notify)
 	return w
 }
 
-func (w *waiter) tell(node int, a answer) {
+// notify takes what a node said unasked.
+func (w *waiter) notify(node int, a answer) {
 	w.mu.Lock()
-	w.told[node] = told{answer: a, heard: true}
-	if a.vote == voteGranted {
-		w.accepted[node] = max(w.accepted[node], w.first)
-	}
+	w.notified.receive(node, a, w.first)
 	w.mu.Unlock()
 	w.rouse()
+}
+
+// votes sums up how the votes stand.
+func (w *waiter) votes(r *round) waiterVotes {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.notified.count(tally(r.votes.Load()), r.answers, w.asking, w.hold.token)
 }
 
 func (w *waiter) rouse() {
@@ -86,7 +85,7 @@ func (w *waiter) rouse() {
 // queue waits until the lock is held. The question with which it begins belongs to the attempt
 // that has failed, if there was one.
 func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error) (*hold, error) {
-	l.listen()
+	l.listeners.listen(l.ctx, l.returnGrant)
 	l.listeners.waiting.Add(1)
 	defer l.listeners.waiting.Add(-1)
 	for _, i := range l.tokens.Poor() {
@@ -98,10 +97,14 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 	for attempts := 1; ; attempts++ {
 		r, asked := w.ask()
 		if err := w.hear(ctx, r); err == nil || last == nil {
-			last = l.failure(want.op, want.name, ErrTaken, r, tally(r.votes.Load()), nil)
+			last = r.failure(want.op, want.name, ErrTaken, tally(r.votes.Load()), nil)
 		}
-		v := w.count(r)
-		l.events.attempt(want, asked, v.given >= l.need, last)
+		v := w.votes(r)
+		if v.given >= l.need {
+			want.observed.attempt(asked, nil)
+		} else {
+			want.observed.attempt(asked, last)
+		}
 		final := attempts == o.maxAttempts
 		var pause time.Duration
 		if !final {
@@ -111,13 +114,13 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 		h, err := w.await(ctx, r, asked, pause)
 		if err != nil && !errors.Is(err, errAskAgain) {
 			if errors.Is(err, errTokenAhead) { // the lock was ours, and is of no use without a token
-				last, err = l.notHeld(ctx, want, r, tally(r.votes.Load()), err, false), nil
+				last, err = r.notHeld(ctx, want.op, want.name, tally(r.votes.Load()), err, false), nil
 			}
 			r.abandon()
 			w.giveUp()
-			return nil, l.waitEnded(want, last, err)
+			return nil, waitEnded(want.op, want.name, last, err)
 		}
-		v = w.count(r)
+		v = w.votes(r)
 		r.abandon()
 		if h != nil {
 			return h, nil
@@ -138,11 +141,16 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 		w.giveUp()
 		if seen.gaveBack > 2 {
 			if err := l.rest(ctx, o.backoff(attempts)); err != nil {
-				return nil, l.waitEnded(want, last, err)
+				return nil, waitEnded(want.op, want.name, last, err)
 			}
 		}
 		w = l.newWaiter(want, o, since)
 	}
+}
+
+// returnGrant has a node let go of what it handed to a waiter that has given up.
+func (l *Locker) returnGrant(node int, key string, owner uuid.UUID, shared bool) {
+	l.undoOwner(key, owner, shared, l.opts.ttl, nodeSet(0).with(node))
 }
 
 // rest returns after d, or with the reason to wait no longer.
@@ -172,7 +180,7 @@ func (w *waiter) hear(ctx context.Context, r *round) error {
 		case <-r.wake:
 			return nil
 		case <-w.wake:
-			if told = true; w.count(r).given >= w.locker.need {
+			if told = true; w.votes(r).given >= w.locker.need {
 				return nil
 			}
 		case <-ctx.Done():
@@ -193,7 +201,7 @@ func (w *waiter) await(ctx context.Context, r *round, asked instant, pause time.
 	defer timer.Stop()
 	woken := false
 	for {
-		if v := w.count(r); v.given >= l.need {
+		if v := w.votes(r); v.given >= l.need {
 			h, err := w.win(ctx, v, asked)
 			// Votes that are too old, or that a raise did not get, are to be asked for again:
 			// at once if that is news, else after the pause, since they may be of nodes
@@ -224,9 +232,7 @@ func (w *waiter) await(ctx context.Context, r *round, asked instant, pause time.
 func (w *waiter) ask() (*round, instant) {
 	l := w.locker
 	w.mu.Lock()
-	for i := range w.told {
-		w.told[i].old = true
-	}
+	w.notified.age()
 	w.mu.Unlock()
 	r := l.askFor(enqueue, w.hold)
 	r.waits = true
@@ -244,7 +250,7 @@ func (w *waiter) giveUp() {
 
 // win makes a hold of a majority of votes. It returns neither a hold nor an
 // error where that was for nothing.
-func (w *waiter) win(ctx context.Context, v view, asked instant) (*hold, error) {
+func (w *waiter) win(ctx context.Context, v waiterVotes, asked instant) (*hold, error) {
 	l, h := w.locker, w.hold
 	// A vote given in answer to the last question was given, or its TTL begun anew, after that was
 	// asked. One that we were told of was given after we began to wait under this owner.
@@ -285,7 +291,7 @@ func (w *waiter) raised(r *round, votes tally) {
 	defer w.mu.Unlock()
 	for i := range r.answers {
 		if votes.voted(i) && r.answers[i].vote == voteGranted {
-			w.accepted[i] = max(w.accepted[i], w.hold.token)
+			w.notified.accept(i, w.hold.token)
 		}
 	}
 }

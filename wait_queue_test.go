@@ -162,7 +162,7 @@ func TestWhatIsHandedToNobodyIsGivenBack(t *testing.T) {
 		l := fl.locker("a")
 		owner := newOwner(1).String()
 		fl.nodes[1].Do("SET", "job", owner, "PX", 10_000)
-		l.hear(1, owner+"  job")
+		l.listeners.receive(1, owner+"  job", l.returnGrant)
 		settleNetwork()
 		if got := fl.nodes[1].Do("GET", "job"); got != nil {
 			t.Errorf("it is still %v's", got)
@@ -436,7 +436,7 @@ func TestVotesThatWereToldDoNotGrowYounger(t *testing.T) {
 			n.Do("SET", "job", w.owner, "PX", 100) // what is left of them
 		}
 		for look := range 2 {
-			if h, err := w.win(t.Context(), view{given: 3, granted: 3}, l.opts.clock.now()); !errors.Is(err, errAskAgain) {
+			if h, err := w.win(t.Context(), waiterVotes{given: 3, granted: 3}, l.opts.clock.now()); !errors.Is(err, errAskAgain) {
 				t.Errorf("look %d: got %v, %v, want to ask again", look, h, err)
 			}
 		}
@@ -484,7 +484,7 @@ func TestAWinOnFreshAnswersNeedsFreshAcceptance(t *testing.T) {
 			n.Do("SET", "job", w.owner, "PX", 10_000)
 		}
 		w.hold.asked = l.all
-		h, err := w.win(t.Context(), view{given: 3, granted: 2, fresh: 2, sure: 1}, l.opts.clock.now())
+		h, err := w.win(t.Context(), waiterVotes{given: 3, granted: 2, fresh: 2, sure: 1}, l.opts.clock.now())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,8 +7,9 @@ import (
 	"github.com/quorumlock/redlock/internal/chance"
 )
 
-// view is what a waiter knows from the nodes.
-type view struct {
+// waiterVotes is how the votes stand for one waiter: what the nodes answered to its last question, and what they have
+// notified it of since.
+type waiterVotes struct {
 	given   int   // nodes that gave the lock
 	granted int   // of these, nodes that accepted the token
 	fresh   int   // nodes that gave the lock in answer to the last question
@@ -19,27 +20,61 @@ type view struct {
 	place   int             // how many wait before us, at most
 }
 
-// count sums up what the nodes answered and told.
-func (w *waiter) count(r *round) (v view) {
-	votes := tally(r.votes.Load())
+// notifications are what the nodes said to one waiter unasked, by node.
+type notifications struct {
+	last     []notification
+	accepted []int64 // the highest of our tokens that the node has accepted, asked or unasked
+}
+
+// notification is what a node said unasked.
+type notification struct {
+	answer
+	received bool
+	stale    bool // received before the last question was asked: the answer to that counts more
+}
+
+func newNotifications(nodes int) notifications {
+	return notifications{make([]notification, nodes), make([]int64, nodes)}
+}
+
+// receive takes a notification, that the waiter's first token was accepted where it is a grant.
+func (n *notifications) receive(node int, a answer, first int64) {
+	n.last[node] = notification{answer: a, received: true}
+	if a.vote == voteGranted {
+		n.accept(node, first)
+	}
+}
+
+func (n *notifications) accept(node int, token int64) {
+	n.accepted[node] = max(n.accepted[node], token)
+}
+
+// age makes stale what was received so far.
+func (n *notifications) age() {
+	for i := range n.last {
+		n.last[i].stale = true
+	}
+}
+
+// count sums up what the nodes have answered to the last question, which was asked with that token, and what they said
+// unasked. want is the token that the waiter needs by now.
+func (n *notifications) count(votes tally, answers []answer, asked, want int64) (v waiterVotes) {
 	v.others = make(map[string]int)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for i := range r.answers {
+	for i := range answers {
 		a, fresh := answer{vote: voteFailed}, votes.voted(i)
 		if fresh {
-			a = r.answers[i]
+			a = answers[i]
 		}
-		switch t := &w.told[i]; {
-		case !t.heard:
-		case fresh && t.old && (a.vote == voteFailed || a.vote == voteAbstained):
-			*t = told{} // it has not confirmed what it told before it was asked, and may have forgotten it since
+		switch last := &n.last[i]; {
+		case !last.received:
+		case fresh && last.stale && (a.vote == voteFailed || a.vote == voteAbstained):
+			*last = notification{} // the node has not confirmed it, and may have forgotten it since
 		case !fresh || a.vote == voteFailed || a.vote == voteAbstained:
-			a, fresh = t.answer, false
-		case a.vote == voteTaken && t.old:
-			*t = told{} // it was ours and is no longer
+			a, fresh = last.answer, false
+		case a.vote == voteTaken && last.stale:
+			*last = notification{} // it was ours and is no longer
 		case a.vote == voteTaken:
-			a, fresh = t.answer, false // it has become ours since
+			a, fresh = last.answer, false // it has become ours since
 		}
 		switch a.vote {
 		case voteGranted, voteOutbid:
@@ -47,12 +82,12 @@ func (w *waiter) count(r *round) (v view) {
 			if fresh {
 				v.fresh++
 				if a.vote == voteGranted {
-					w.accepted[i] = max(w.accepted[i], w.asking)
+					n.accept(i, asked)
 				}
 			}
 			// A grant is a vote for one token. It may have been for a lower one than we
 			// have now; and a node that "knows" our token may have it from somebody else.
-			if w.accepted[i] == w.hold.token && (a.vote == voteGranted || a.token == w.hold.token) {
+			if n.accepted[i] == want && (a.vote == voteGranted || a.token == want) {
 				v.granted++
 				if fresh {
 					v.sure++
@@ -61,7 +96,7 @@ func (w *waiter) count(r *round) (v view) {
 				v.highest = max(v.highest, a.token)
 			}
 		case voteTaken:
-			if v.others[a.owner] += 0; !a.doubtful { // it has the vote, for what that is worth
+			if v.others[a.owner] += 0; !a.uncounted { // it has the vote, for what that is worth
 				v.others[a.owner]++
 			}
 			v.place = max(v.place, a.place)
@@ -69,7 +104,7 @@ func (w *waiter) count(r *round) (v view) {
 				v.remains = append(v.remains, a.remaining)
 			}
 		case voteAbsent, voteAbstained, voteFailed, voteKinds:
-			// tells nothing of who has the lock
+			// says nothing of who has the lock
 		}
 	}
 	return v
@@ -83,7 +118,7 @@ func (w *waiter) count(r *round) (v view) {
 // Readers give way to every writer, and to none of each other, whose votes do not exclude. Where one is
 // refused although readers have the node, a writer waits there. No writer gives way to readers. So the
 // oldest writer keeps its votes, and all others come apart.
-func (v *view) splits(shared bool, owner string, need int, late bool) bool {
+func (v *waiterVotes) splits(shared bool, owner string, need int, late bool) bool {
 	if v.given == 0 || v.given >= need {
 		return false
 	}
@@ -101,7 +136,7 @@ func (v *view) splits(shared bool, owner string, need int, late bool) bool {
 // strays reports whether we have some votes for what another has, although somebody has waited longer. The next
 // turn is the older one's: without our votes it needs all other nodes, and is as late as the latest of them.
 // Readers keep theirs, which exclude no reader.
-func (v *view) strays(shared bool, need int) bool {
+func (v *waiterVotes) strays(shared bool, need int) bool {
 	if shared || v.fresh == 0 || v.given >= need || v.place == 0 {
 		return false
 	}
@@ -114,7 +149,7 @@ func (v *view) strays(shared bool, need int) bool {
 }
 
 // deadlocks reports whether we have some votes, others have some, and nobody has a majority.
-func (v *view) deadlocks(need int) bool {
+func (v *waiterVotes) deadlocks(need int) bool {
 	if v.given == 0 || v.given >= need || len(v.others) == 0 {
 		return false
 	}
@@ -153,7 +188,7 @@ const lateAfter = 8
 const hopeless = 2 * lateAfter
 
 // asked takes note of what a question found.
-func (p *patience) asked(v *view) {
+func (p *patience) asked(v *waiterVotes) {
 	p.partial++
 	if v.given == 0 {
 		p.partial = 0
@@ -161,7 +196,7 @@ func (p *patience) asked(v *view) {
 }
 
 // decide is asked once after each question.
-func (p *patience) decide(v *view, shared bool, owner string, need int) decision {
+func (p *patience) decide(v *waiterVotes, shared bool, owner string, need int) decision {
 	stuck := p.partial > hopeless && v.deadlocks(need)
 	strays := p.gaveBack < 3 && v.strays(shared, need) // who seems older may be gone
 	if !stuck && !strays && !v.splits(shared, owner, need, p.partial > lateAfter) {
@@ -184,7 +219,7 @@ func (p *patience) decide(v *view, shared bool, owner string, need int) decision
 
 // pause returns when to ask again: very soon where some votes are there already,
 // at the latest when the holder's key ends, and otherwise the later the more wait before us.
-func (v *view) pause(o *options, attempts, partial, need int) time.Duration {
+func (v *waiterVotes) pause(o *options, attempts, partial, need int) time.Duration {
 	pause := o.backoff(attempts)
 	if v.given > 0 {
 		return min(pause, (2*time.Millisecond+chance.Duration(time.Millisecond))<<min(partial, 6))

@@ -55,7 +55,7 @@ func TestWhatAWaiterDecides(t *testing.T) {
 			t.Fatalf("%s: cannot be read: %s", at, line)
 		}
 		shared := strings.TrimSpace(parts[0]) == "reader"
-		v := &view{others: map[string]int{}, place: must(strconv.Atoi(strings.TrimSpace(parts[2])))(t)}
+		v := &waiterVotes{others: map[string]int{}, place: must(strconv.Atoi(strings.TrimSpace(parts[2])))(t)}
 		for node := range strings.FieldsSeq(parts[1]) {
 			switch node {
 			case "ours":
@@ -98,63 +98,55 @@ func TestWhatAWaiterDecides(t *testing.T) {
 
 // A grant is a vote for one token: after a raise it is none for the new one.
 func TestAGrantCountsForItsTokenAlone(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a")
-		w := l.newWaiter(wanted{op: "lock", name: "job", key: "job"}, l.opts, 0)
-		defer w.giveUp()
-		c := l.askFor(enqueue, w.hold)
-		defer func() { c.holders.Store(1); c.Done() }() // it was put to nobody
-		granted := func(when string, want int) {
-			t.Helper()
-			if v := w.count(c); v.given != 2 || v.granted != want {
-				t.Errorf("%s: given %d, granted %d, want 2 and %d", when, v.given, v.granted, want)
-			}
+	const first = int64(100)
+	token, said := first, newNotifications(3)
+	granted := func(when string, want int) {
+		t.Helper()
+		if v := said.count(0, make([]answer, 3), first, token); v.given != 2 || v.granted != want {
+			t.Errorf("%s: given %d, granted %d, want 2 and %d", when, v.given, v.granted, want)
 		}
-		w.tell(0, answer{vote: voteGranted})
-		w.tell(1, answer{vote: voteGranted})
-		granted("handed over", 2)
-		w.hold.token++
-		granted("after a raise that nobody answered", 0)
-		w.accepted[1] = w.hold.token
-		granted("after a raise that one accepted", 1)
-		w.tell(0, answer{vote: voteOutbid, token: w.hold.token})
-		granted("a node knows the number from somebody else", 1)
-		w.tell(1, answer{vote: voteOutbid, token: w.hold.token})
-		granted("a node knows the number from us", 1)
-		w.tell(1, answer{vote: voteOutbid, token: w.hold.token + 1})
-		granted("a node knows a larger one by now", 0)
-	})
+	}
+	said.receive(0, answer{vote: voteGranted}, first)
+	said.receive(1, answer{vote: voteGranted}, first)
+	granted("handed over", 2)
+	token++
+	granted("after a raise that nobody answered", 0)
+	said.accept(1, token)
+	granted("after a raise that one accepted", 1)
+	said.receive(0, answer{vote: voteOutbid, token: token}, first)
+	granted("a node knows the number from somebody else", 1)
+	said.receive(1, answer{vote: voteOutbid, token: token}, first)
+	granted("a node knows the number from us", 1)
+	said.receive(1, answer{vote: voteOutbid, token: token + 1}, first)
+	granted("a node knows a larger one by now", 0)
 }
 
-// What a node told before it was asked is worth nothing once it has been asked and has not confirmed it: it may have
-// restarted in between, and have given the lock back to its holder.
-func TestWhatWasToldIsConfirmedOrForgotten(t *testing.T) {
+// What a node said unasked is worth nothing once it has been asked and has not confirmed it: it may have restarted in
+// between, and have given the lock back to its holder.
+func TestANotificationIsConfirmedOrForgotten(t *testing.T) {
 	for _, c := range []struct {
 		vote  vote
-		old   bool
+		stale bool
 		given int
 	}{
 		{voteAbstained, false, 1},
-		{voteFailed, false, 1}, // the answer may be older than what was told
+		{voteFailed, false, 1}, // the answer may be older than the notification
 		{voteAbstained, true, 0},
 		{voteFailed, true, 0},
 		{voteTaken, true, 0},
 		{voteGranted, true, 1},
 	} {
-		bubble(t, 3, func(t *testing.T, fl *fleet) {
-			l := fl.locker("a")
-			w := l.newWaiter(wanted{op: "lock", name: "job", key: "job"}, l.opts, 0)
-			defer w.giveUp()
-			w.tell(2, answer{vote: voteGranted})
-			w.told[2].old = c.old
-			asked := &round{answers: make([]answer, 3)}
-			asked.answers[2].vote = c.vote
-			asked.votes.Store(uint64(ballot(2, c.vote)))
-			for range 2 { // it stays forgotten
-				if v := w.count(asked); v.given != c.given {
-					t.Errorf("%v, old %v: got %d votes, want %d", c.vote, c.old, v.given, c.given)
-				}
+		said := newNotifications(3)
+		said.receive(2, answer{vote: voteGranted}, 1)
+		if c.stale {
+			said.age()
+		}
+		answers := make([]answer, 3)
+		answers[2].vote = c.vote
+		for range 2 { // it stays forgotten
+			if v := said.count(ballot(2, c.vote), answers, 1, 1); v.given != c.given {
+				t.Errorf("%v, stale %v: got %d votes, want %d", c.vote, c.stale, v.given, c.given)
 			}
-		})
+		}
 	}
 }

@@ -72,10 +72,10 @@ var inOrder = []mutant{
 	{name: "a waiter's question sent again behind its undo", changes: []change{{
 		"wait_queue.go", `			r.abandon()
 			w.giveUp()
-			return nil, l.waitEnded(want, last, err)
+			return nil, waitEnded(want.op, want.name, last, err)
 `, `			r.Done()
 			w.giveUp()
-			return nil, l.waitEnded(want, last, err)
+			return nil, waitEnded(want.op, want.name, last, err)
 `,
 	}}},
 	{name: "an extension sent again behind the release", changes: []change{{

@@ -9,7 +9,7 @@ var inTokens = []mutant{
 		"wait_queue.go", `votes.verdict(len(l.nodes), l.need) != verdictWon {`, `false {`,
 	}}},
 	{name: "a grant counts for whatever token", changes: []change{{
-		"wait_votes.go", `if w.accepted[i] == w.hold.token && (a.vote == voteGranted || a.token == w.hold.token) {`,
+		"wait_votes.go", `if n.accepted[i] == want && (a.vote == voteGranted || a.token == want) {`,
 		`if a.vote == voteGranted {`,
 	}}},
 	{
@@ -58,8 +58,8 @@ var inQueue = []mutant{
 `,
 	}}},
 	{name: "a ticket's owner is forgotten", changes: []change{{
-		"ticket.go", `			l.listeners.handOver(h.owner.String(), h.end(), l.opts.clock.local())`,
-		`			l.listeners.forget(h.owner.String())`,
+		"ticket.go", `			h.locker.listeners.handOver(h.owner.String(), h.end())`,
+		`			h.locker.listeners.forget(h.owner.String())`,
 	}}},
 	{name: "who asks once stands in line", changes: []change{{
 		"redlock.go", `wait := wait && o.maxAttempts != 1`, `wait := wait`,

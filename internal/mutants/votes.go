@@ -54,7 +54,7 @@ var inGuard = []mutant{
 		name: "a vote counts that was asked for while the node abstained",
 		test: "TestAVoteThatWasAskedForTooEarlyDoesNotCount",
 		why:  "the answer must be under way when the guard's period ends", changes: []change{{
-			"quorum.go", `case !a.Over(r.Asked):`, `case !a.Over(n.opts.clock.local()):`,
+			"pool.go", `case !a.Over(asked):`, `case !a.Over(n.opts.clock.local()):`,
 		}},
 	},
 	{
@@ -66,7 +66,7 @@ var inGuard = []mutant{
 	{
 		name: "what a node that abstains says of another holder counts for that one", test: "TestDiscount",
 		why: "it makes waiters keep votes that they should give back, for a while", changes: []change{{
-			"quorum.go", `said.doubtful = true`, `said.doubtful = false`,
+			"quorum.go", `said.uncounted = true`, `said.uncounted = false`,
 		}},
 	},
 	{
