@@ -1,11 +1,13 @@
 // Package conformance is one table of how a node behaves: commands and scripts, in states, with arguments, and what
 // comes of them: reply, remaining keys, times to live. The same table runs against the model of package sim, against
-// miniredis and against real servers, so that the three cannot drift apart.
+// miniredis and against real servers, so that the three cannot drift apart. The rows are the files under cases/, in
+// the notation that cases/README.md describes.
 package conformance
 
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -39,36 +41,21 @@ type Exception struct {
 	Want any // as in Case
 }
 
-// Case is one row. Commands are written as words divided by spaces; a word 'in quotes' may hold spaces. The word
-// now+5000 is the node's time in 5 s, in ms since 1970; now-1 was 1 ms ago.
-type Case struct {
-	Name  string
-	Given string        // commands divided by "; " that make the state
-	Heard string        // a channel that another connection has subscribed to
-	After time.Duration // lets so much time pass between Given and Do
-	Do    string        // the command in question; "@release name | alice": a script, its keys, a bar, its arguments
-	Want  any           // the reply: int, string (bulk), Status, nil, []any of these, Err, TTL, Any
-	Left  string        // all that is left, as State writes it; times to live are exact to a second, rounded up
-}
-
-// Status is a simple string.
-type Status string
-
-// Err is the beginning of an error reply.
-type Err string
-
-// TTL is a number of milliseconds at most so large, and at most a second smaller.
-type TTL time.Duration
-
-// Any is a reply that does not matter.
-type Any struct{}
-
-// OK is what most writes answer.
-const OK = Status("OK")
-
-// Run runs the cases as subtests of t. scripts are the sources of the scripts that cases name with @.
-func Run(t *testing.T, target Target, scripts map[string]string, cases ...Case) {
+// Run runs all cases as subtests of t. scripts are the sources of the scripts that cases name with @.
+func Run(t *testing.T, target Target, scripts map[string]string) {
 	t.Helper()
+	table, err := Cases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []Case
+	for _, group := range slices.Sorted(maps.Keys(table)) {
+		cases = append(cases, table[group]...)
+	}
+	if len(cases) < 100 {
+		t.Fatalf("the table has %d cases: something is missing", len(cases))
+	}
+	t.Logf("%d cases", len(cases))
 	if target.Sleep == nil {
 		target.Sleep = time.Sleep
 	}
@@ -91,7 +78,7 @@ func Run(t *testing.T, target Target, scripts map[string]string, cases ...Case) 
 				}
 				reply, err := c.run(t, conn, target.Sleep, scripts)
 				if excepted && matches(reply, err, usual) {
-					t.Errorf("agrees by now: drop the exception %q", except.Why)
+					t.Errorf("%s: agrees by now: drop the exception %q", c.at, except.Why)
 				}
 			})
 		})
@@ -107,7 +94,7 @@ func (c Case) run(t *testing.T, conn Conn, sleep func(time.Duration), scripts ma
 	if c.Given != "" {
 		for line := range strings.SplitSeq(c.Given, "; ") {
 			if _, err := do(conn, line, scripts); err != nil {
-				t.Fatalf("given %s: %v", line, err)
+				t.Fatalf("%s: given %s: %v", c.at, line, err)
 			}
 		}
 	}
@@ -116,21 +103,21 @@ func (c Case) run(t *testing.T, conn Conn, sleep func(time.Duration), scripts ma
 	}
 	reply, err := do(conn, c.Do, scripts)
 	if !matches(reply, err, c.Want) {
-		t.Errorf("%s: got %s, want %s", c.Do, show(reply, err), showWant(c.Want))
+		t.Errorf("%s: %s: got %s, want %s", c.at, c.Do, show(reply, err), showWant(c.Want))
 	}
-	left, failed := State(conn)
+	left, failed := state(conn)
 	if failed != nil {
-		t.Fatalf("state after %s: %v", c.Do, failed)
+		t.Fatalf("%s: state after %s: %v", c.at, c.Do, failed)
 	}
 	if left != c.Left {
-		t.Errorf("%s: left %q, want %q", c.Do, left, c.Left)
+		t.Errorf("%s: %s: left %q, want %q", c.at, c.Do, left, c.Left)
 	}
 	return reply, err
 }
 
 // do runs one line: a command, or @script.
 func do(conn Conn, line string, scripts map[string]string) (any, error) {
-	words := Words(line)
+	words := words(line)
 	if name, ok := strings.CutPrefix(words[0], "@"); ok {
 		source, known := scripts[name]
 		if !known {
@@ -166,104 +153,6 @@ func timeOf(conn Conn) (int64, error) {
 	us, wrong := strconv.ParseInt(parts[1], 10, 64)
 	return s*1000 + us/1000, errors.Join(err, wrong)
 }
-
-// Words splits at spaces, except within quotes.
-func Words(line string) []string {
-	var words []string
-	for line = strings.TrimSpace(line); line != ""; line = strings.TrimLeft(line, " ") {
-		if rest, ok := strings.CutPrefix(line, "'"); ok {
-			word, after, _ := strings.Cut(rest, "'")
-			words, line = append(words, word), after
-			continue
-		}
-		word, after, _ := strings.Cut(line, " ")
-		words, line = append(words, word), after
-	}
-	return words
-}
-
-func matches(reply any, err error, want any) bool {
-	switch w := want.(type) {
-	case Any:
-		return true
-	case Err:
-		return err != nil && strings.HasPrefix(err.Error(), string(w))
-	}
-	if err != nil {
-		return false
-	}
-	switch w := want.(type) {
-	case nil:
-		return reply == nil
-	case int:
-		return reply == int64(w)
-	case string:
-		b, ok := reply.([]byte)
-		return ok && string(b) == w
-	case Status:
-		return reply == string(w)
-	case TTL:
-		ms, ok := reply.(int64)
-		most := time.Duration(w).Milliseconds()
-		return ok && ms <= most && ms > most-1000
-	case []any:
-		got, ok := reply.([]any)
-		if !ok || len(got) != len(w) {
-			return false
-		}
-		for i := range w {
-			if e, isErr := got[i].(error); isErr {
-				if !matches(nil, e, w[i]) {
-					return false
-				}
-			} else if !matches(got[i], nil, w[i]) {
-				return false
-			}
-		}
-		return true
-	}
-	panic(fmt.Sprintf("conformance: want of type %T", want))
-}
-
-func show(reply any, err error) string {
-	if err != nil {
-		return "error " + err.Error()
-	}
-	switch v := reply.(type) {
-	case nil:
-		return "nil"
-	case []byte:
-		return strconv.Quote(string(v))
-	case string:
-		return "status " + v
-	case []any:
-		parts := make([]string, len(v))
-		for i, x := range v {
-			parts[i] = show(x, nil)
-		}
-		return "[" + strings.Join(parts, " ") + "]"
-	}
-	return fmt.Sprint(reply)
-}
-
-func showWant(want any) string {
-	switch w := want.(type) {
-	case Err:
-		return "error " + string(w) + "…"
-	case TTL:
-		return "at most " + time.Duration(w).String()
-	case Status:
-		return "status " + string(w)
-	case string:
-		return strconv.Quote(w)
-	case nil:
-		return "nil"
-	}
-	return fmt.Sprint(want)
-}
-
-// ErrState says that State met a key that it cannot write.
-var ErrState = errors.New("conformance: key of unknown type")
 
 // seconds rounds up: the table's times to live are whole seconds, and less than one passes in a case.
 func seconds(ms int64) string { return strconv.Itoa(int(math.Ceil(float64(ms)/1000))) + "s" }

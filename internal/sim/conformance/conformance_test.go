@@ -2,8 +2,6 @@ package conformance_test
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,15 +20,6 @@ func scripts(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	return s
-}
-
-func table() []conformance.Case {
-	cases := conformance.Commands()
-	byScript := conformance.Scripts()
-	for _, name := range slices.Sorted(maps.Keys(byScript)) {
-		cases = append(cases, byScript[name]...)
-	}
-	return cases
 }
 
 func TestModel(t *testing.T) {
@@ -54,7 +43,7 @@ func TestModel(t *testing.T) {
 			t.Cleanup(func() { _ = c.Close() })
 			return c
 		},
-	}, scripts(t), table()...)
+	}, scripts(t))
 }
 
 func TestMiniredis(t *testing.T) {
@@ -67,7 +56,7 @@ func TestMiniredis(t *testing.T) {
 		Dial:   func(t testing.TB) conformance.Conn { return dial(t, m.Addr()) },
 		Sleep:  func(d time.Duration) { m.FastForward(d) }, // its clock stands still by itself
 		Except: miniredisExceptions,
-	}, scripts(t), table()...)
+	}, scripts(t))
 }
 
 func dial(t testing.TB, address string) redis.Conn {
@@ -81,10 +70,13 @@ func dial(t testing.TB, address string) redis.Conn {
 }
 
 func TestEveryScriptHasCases(t *testing.T) {
-	cases := conformance.Scripts()
+	cases, err := conformance.Cases()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name := range scripts(t) {
 		if len(cases[name]) == 0 {
-			t.Errorf("internal/lua/%s.lua has no rows: add them to internal/sim/conformance", name)
+			t.Errorf("internal/lua/%s.lua has no cases: add them to internal/sim/conformance/cases/%[1]s.txt", name)
 		}
 	}
 }

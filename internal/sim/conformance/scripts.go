@@ -46,26 +46,3 @@ func ReadScripts(dir string) (map[string]string, error) {
 	}
 	return scripts, nil
 }
-
-// Scripts are the rows about the library's own scripts, by the script's name.
-func Scripts() map[string][]Case {
-	return map[string][]Case{
-		"acquire":     acquireCases,
-		"acquire_all": acquireAllCases,
-		"raise":       raiseCases,
-		"extend":      extendCases,
-		"release":     releaseCases,
-		"enqueue":     enqueueCases,
-		"survey":      surveyCases,
-		"adopt":       adoptCases,
-		"revert":      revertCases,
-		"node":        nodeCases,
-		"once":        onceCases,
-		"inspect":     inspectCases,
-		"trim":        trimCases,
-
-		"read":         readCases,
-		"keep_reading": keepReadingCases,
-		"stop_reading": stopReadingCases,
-	}
-}

@@ -7,13 +7,8 @@ import (
 	"strings"
 )
 
-// State writes everything in the node's database as text, in the order of the keys:
-//
-//	k=alice 10s; z=[a:1 b:2]; h={f:v}; l=(x y); s=<m n>
-//
-// a string with its time to live, a sorted set, a hash, a list, a set. A score that is a time in ms since 1970 is
-// written as what is left until then: z=[a:10s].
-func State(conn Conn) (string, error) {
+// state writes everything in the node's database as cases do: see "What is left" in cases/README.md.
+func state(conn Conn) (string, error) {
 	reply, err := conn.Do("KEYS", "*")
 	if err != nil {
 		return "", err
@@ -70,7 +65,7 @@ func valueOf(conn Conn, key string) (string, error) {
 		slices.Sort(v)
 		return "<" + strings.Join(v, " ") + ">", err
 	}
-	return "", ErrState
+	return "", fmt.Errorf("%v is no type that state can write", typ)
 }
 
 // relative rewrites the scores that are times.
