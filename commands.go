@@ -21,10 +21,10 @@ import (
 // does, and what its arguments and replies are, stands in its head, in internal/lua.
 type command struct {
 	redisconn.Command
-	form   func(q *question, b []byte) []byte // native: appends the whole command, encoded
-	read   func(reply any) answer             // what is said of one key; nil: a script that has nothing to tell
-	trust  guard.Trust                        // which nodes' grants count
-	toRead *command                           // what is asked in place of it for a hold that readers share
+	form   func(q *request, b []byte) []byte // native: appends the whole command, encoded
+	read   func(reply any) answer            // what is said of one key; nil: a script that has nothing to tell
+	trust  guard.Trust                       // which nodes' grants count
+	toRead *command                          // what is asked in place of it for a hold that readers share
 }
 
 // The commands of a lock. What else uses nodes has its own beside it: see inspect.go, semaphore_slots.go, once_run.go.
@@ -62,11 +62,11 @@ func undo(k command, args func([]*redisconn.Request, *redisconn.Encoder), files 
 
 // question is what is asked of every node. What every lock needs is encoded once, when the question is filled in. The
 // other arguments are boxed then, or when an option is settled, so that sending allocates nothing.
-type question struct {
+type request struct {
 	redisconn.Message
 	command   *command
 	args      [4]any       // owner, TTL, token, former owner: as many of them as the command has
-	several   *several     // what LockAll is asked about; nil: one key
+	names     *names       // what LockAll is asked about; nil: one key
 	waits     bool         // is asked by a waiter: see round.unasked
 	cancelled *atomic.Bool // nil, or set when the question is not to be sent again
 	expires   time.Time    // undo: when what is to be undone ends by itself
@@ -82,12 +82,20 @@ type question struct {
 // nowhere is the place of who waits in no queue; noToken is the token where none is needed.
 var nowhere, noToken any = "", ""
 
+// names are what LockAll locks: more than one. They are never changed.
+type names struct {
+	list   []string // sorted, all different
+	keys   []string // in the order of the list, as all below
+	hashes []uint64 // of the keys
+	from   []any    // string: owners that the locks may be taken over from; nil: they must be nobody's
+}
+
 const (
 	ownerLen = 36 // a UUID as text
 	tokenLen = 16 // microseconds since 1970 have 16 digits from 2001 to 2286
 )
 
-func (q *question) init() {
+func (q *request) init() {
 	copy(q.ownerForm[:], "$36\r\n")
 	copy(q.tokenForm[:], "$16\r\n")
 	copy(q.ownerForm[len(q.ownerForm)-2:], "\r\n")
@@ -95,26 +103,26 @@ func (q *question) init() {
 	q.ownerArg, q.tokenArg = q.owner(), q.tokenText()
 }
 
-func (q *question) owner() []byte     { return q.ownerForm[5 : 5+ownerLen] }
-func (q *question) tokenText() []byte { return q.tokenForm[5 : 5+tokenLen] }
+func (q *request) owner() []byte     { return q.ownerForm[5 : 5+ownerLen] }
+func (q *request) tokenText() []byte { return q.tokenForm[5 : 5+tokenLen] }
 
 // set chooses what is asked, about which key, with which owner.
-func (q *question) set(k *command, key string, owner uuid.UUID) {
+func (q *request) set(k *command, key string, owner uuid.UUID) {
 	q.hash[0] = hashOf(key)
 	q.Hashes, q.Keys = q.hash[:], redisconn.AppendBulk(q.Keys[:0], key)
 	q.ask(k, owner)
 }
 
-// setSeveral chooses what is asked, about which keys, with which owner.
-func (q *question) setSeveral(k *command, s *several, owner uuid.UUID) {
-	q.several, q.Hashes, q.Keys = s, s.hashes, q.Keys[:0]
+// setAll chooses what is asked, about which keys, with which owner.
+func (q *request) setAll(k *command, s *names, owner uuid.UUID) {
+	q.names, q.Hashes, q.Keys = s, s.hashes, q.Keys[:0]
 	for _, key := range s.keys {
 		q.Keys = redisconn.AppendBulk(q.Keys, key)
 	}
 	q.ask(k, owner)
 }
 
-func (q *question) ask(k *command, owner uuid.UUID) {
+func (q *request) ask(k *command, owner uuid.UUID) {
 	q.command, q.Command = k, &k.Command
 	q.setOwner(owner)
 	q.args[0] = q.ownerArg
@@ -125,7 +133,7 @@ var hashSeed = maphash.MakeSeed()
 func hashOf(key string) uint64 { return maphash.String(hashSeed, key) }
 
 // setOwner writes the UUID's text form, without the allocation of String.
-func (q *question) setOwner(id uuid.UUID) {
+func (q *request) setOwner(id uuid.UUID) {
 	text := q.owner()
 	hex.Encode(text, id[:4])
 	for i, at := 4, 8; i < 10; i, at = i+2, at+5 {
@@ -137,7 +145,7 @@ func (q *question) setOwner(id uuid.UUID) {
 }
 
 // setToken writes the token.
-func (q *question) setToken(token int64) {
+func (q *request) setToken(token int64) {
 	text := q.tokenText()
 	for i := len(text) - 1; i >= 0; i-- {
 		text[i] = byte('0' + token%10)
@@ -147,13 +155,13 @@ func (q *question) setToken(token int64) {
 }
 
 // clear drops what the question refers to.
-func (q *question) clear() {
-	q.command, q.Command, q.several, q.args = nil, nil, nil, [4]any{}
+func (q *request) clear() {
+	q.command, q.Command, q.names, q.args = nil, nil, nil, [4]any{}
 	q.waits, q.cancelled, q.expires = false, nil, time.Time{}
 }
 
 // setForm is SET key owner NX PX TTL.
-func setForm(q *question, b []byte) []byte {
+func setForm(q *request, b []byte) []byte {
 	b = append(append(append(b, "*6\r\n$3\r\nSET\r\n"...), q.Keys...), q.ownerForm[:]...)
 	var digits [20]byte
 	ttl := strconv.AppendInt(digits[:0], q.args[1].(int64), 10)
@@ -163,7 +171,7 @@ func setForm(q *question, b []byte) []byte {
 // The arguments of a script for all requests that are sent together.
 
 // of returns what is asked in a request.
-func of(r *redisconn.Request) *question { return &r.Round.(*round).question }
+func of(r *redisconn.Request) *request { return &r.Round.(*round).request }
 
 // rows is n arguments for each key, those of one key together.
 func rows(n int) func([]*redisconn.Request, *redisconn.Encoder) {
@@ -187,9 +195,9 @@ func rowForAll(n int) func([]*redisconn.Request, *redisconn.Encoder) {
 			for _, arg := range q.args[:n] {
 				e.Add(arg)
 			}
-			e.Add(len(q.several.keys))
-			e.Add(len(q.several.from))
-			for _, owner := range q.several.from {
+			e.Add(len(q.names.keys))
+			e.Add(len(q.names.from))
+			for _, owner := range q.names.from {
 				e.Add(owner)
 			}
 		}
@@ -266,7 +274,7 @@ type answer struct {
 }
 
 // read reads a node's reply. What is said of several locks is the worst that is said of one, with the largest token.
-func (q *question) read(reply any, err error) answer {
+func (q *request) read(reply any, err error) answer {
 	k := q.command
 	switch {
 	case err != nil:

@@ -158,7 +158,7 @@ func FuzzReplies(f *testing.F) {
 		if list, isList := reply.([]any); k.Script != nil && err == nil && (!isList || len(list) == 0) {
 			return // package redisconn wants a list that is as long as the keys
 		}
-		q := &question{command: k}
+		q := &request{command: k}
 		switch a := q.read(reply, err); {
 		case a.vote >= voteKinds:
 			t.Errorf("command %d, %q: vote %d", which, wire, a.vote)

@@ -89,7 +89,7 @@ func (k *Lock) Context(parent context.Context) (context.Context, context.CancelF
 // it is not protected any more, and to go on with a new hold would hide it. A hold of some of the
 // names and not of all is an error: to wait for the others, or for these, might be to wait for oneself. And so is
 // a read hold where a writer is wanted: that would wait for the reader around it.
-func (l *Locker) join(at *held, w *wanted) (*Lock, error) {
+func (l *Locker) join(at *held, w *acquireRequest) (*Lock, error) {
 	for ; at != nil; at = at.outer {
 		h := at.lock.hold
 		if h.locker != l {
@@ -123,7 +123,7 @@ func (l *Locker) join(at *held, w *wanted) (*Lock, error) {
 }
 
 // unfit returns which hold cannot be joined, and why; or "".
-func unfit(h *hold, w *wanted, all bool) string {
+func unfit(h *hold, w *acquireRequest, all bool) string {
 	switch {
 	case h.shared && !w.shared:
 		return fmt.Sprintf("read hold of %q, and a writer would wait for that", h.name)

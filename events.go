@@ -106,7 +106,7 @@ func startEvents(observer func(Event), logger *slog.Logger, c clock) *events {
 	return e
 }
 
-func (e *events) tell(ev Event) {
+func (e *events) emit(ev Event) {
 	ev.Time = e.clock.local()
 	ev.Dropped = int(e.dropped.Swap(0))
 	select {
@@ -233,32 +233,32 @@ func (o *observation) under(name string) *observation {
 func (o *observation) detailed() bool { return o != nil && o.events.detail }
 
 // tell completes an event and tells it. since is when what it tells of began.
-func (o *observation) tell(ev Event, since instant) {
+func (o *observation) emit(ev Event, since instant) {
 	ev.Context, ev.Name, ev.Duration = o.ctx, o.name, o.events.clock.now().since(since)
 	ev.Op = cmp.Or(ev.Op, o.op)
 	var q *QuorumError
 	if errors.As(ev.Err, &q) {
 		ev.Op, ev.Nodes = q.Op, q.Nodes
 	}
-	o.events.tell(ev)
+	o.events.emit(ev)
 }
 
 // attempt is told when the nodes have said whether they give the lock; failure is nil where they do.
 func (o *observation) attempt(asked instant, failure error) {
 	if o.detailed() {
-		o.tell(Event{Kind: EventAttempt, Err: failure}, asked)
+		o.emit(Event{Kind: EventAttempt, Err: failure}, asked)
 	}
 }
 
 func (o *observation) acquired(owner uuid.UUID, token int64, until time.Time) {
 	if o.detailed() {
-		o.tell(Event{Kind: EventAcquired, Owner: owner.String(), Token: token, Until: until}, o.begun)
+		o.emit(Event{Kind: EventAcquired, Owner: owner.String(), Token: token, Until: until}, o.begun)
 	}
 }
 
 func (o *observation) notAcquired(err error) {
 	if o.detailed() {
-		o.tell(Event{Kind: EventNotAcquired, Err: err}, o.begun)
+		o.emit(Event{Kind: EventNotAcquired, Err: err}, o.begun)
 	}
 }
 
@@ -272,13 +272,13 @@ func (o *observation) extended(owner uuid.UUID, token int64, asked instant, unti
 	if failure != nil {
 		ev.Kind = EventNotRenewed
 	}
-	o.tell(ev, asked)
+	o.emit(ev, asked)
 }
 
 // repaired is told when all nodes have answered an extension, or cannot. The hold may have ended meanwhile.
 func (o *observation) repaired(owner uuid.UUID, token int64, asked instant, nodes []NodeError) {
 	if len(nodes) > 0 {
-		o.tell(Event{Kind: EventRepaired, Op: "extend", Owner: owner.String(), Token: token, Nodes: nodes}, asked)
+		o.emit(Event{Kind: EventRepaired, Op: "extend", Owner: owner.String(), Token: token, Nodes: nodes}, asked)
 	}
 }
 
@@ -287,16 +287,16 @@ func (o *observation) released(owner uuid.UUID, token int64, held instant, err e
 	switch {
 	case o == nil:
 	case errors.Is(err, ErrLost):
-		o.tell(Event{Kind: EventLost, Owner: owner.String(), Token: token, Err: err}, held)
+		o.emit(Event{Kind: EventLost, Owner: owner.String(), Token: token, Err: err}, held)
 	case err != nil || o.events.detail:
-		o.tell(Event{Kind: EventReleased, Owner: owner.String(), Token: token, Err: err}, held)
+		o.emit(Event{Kind: EventReleased, Owner: owner.String(), Token: token, Err: err}, held)
 	}
 }
 
 // measured is told when a node's clock has been read.
 func (e *events) measured(addr string, trip, offset time.Duration) {
 	if e != nil && e.detail {
-		e.tell(Event{Kind: EventNodeMeasured, Node: addr, Duration: trip, Offset: offset})
+		e.emit(Event{Kind: EventNodeMeasured, Node: addr, Duration: trip, Offset: offset})
 	}
 }
 

@@ -18,12 +18,12 @@ import (
 // share it; renewal refers to the hold and never to a handle, so that a
 // forgotten handle can be noticed. Handles may outlive it: see tenure.
 type hold struct {
-	locker  *Locker
-	name    string
-	several *several // nil: one lock
-	shared  bool     // with other readers
-	owner   uuid.UUID
-	token   int64
+	locker *Locker
+	name   string
+	names  *names // nil: one lock
+	shared bool   // with other readers
+	owner  uuid.UUID
+	token  int64
 
 	ending    atomic.Bool // set by finish at its beginning, for who must not wait for mu
 	scheduled int32       // see sleeper.position
@@ -117,6 +117,13 @@ func (h *hold) discard() {
 	} else if errors.Is(ended, ErrClosed) {
 		h.locker.undo(h, h.asked)
 	}
+}
+
+// withdraw gives up a hold that was never handed out, and may not have been won: it leaves all queues, and gives back
+// the votes that there are.
+func (h *hold) withdraw() {
+	h.locker.listeners.forget(h.owner.String())
+	h.locker.undo(h, h.asked)
 }
 
 var errDiscarded = errors.New("discarded")
@@ -249,7 +256,7 @@ func (h *hold) over(op string, cause error) error {
 // copies what it needs when it is filled in.
 type tenure struct {
 	opts *options
-	wanted
+	acquireRequest
 	since  instant // when the acquisition began
 	place  any     // string: our member of the nodes' queues, or nowhere
 	caller callers
@@ -268,13 +275,13 @@ type tenure struct {
 }
 
 // wanted is what an attempt is about.
-type wanted struct {
+type acquireRequest struct {
 	op   string // for errors
 	name string
 	key  string
 	from any // string: the owner to take over from; nil: the lock must be nobody's
 
-	several  *several     // instead of key; nil: one lock
+	names    *names       // instead of key; nil: one lock
 	observed *observation // nil: nobody observes, or a step on the way to another hold
 	shared   bool         // with other readers: askFor chooses what is asked accordingly
 
@@ -286,13 +293,13 @@ type wanted struct {
 var tenures = sync.Pool{New: func() any { return new(tenure) }}
 
 // newHold begins an acquisition: it draws an owner and reads the clock.
-func (l *Locker) newHold(w wanted, o *options) *hold {
+func (l *Locker) newHold(w acquireRequest, o *options) *hold {
 	now := o.clock.begin()
 	t := tenures.Get().(*tenure)
-	t.opts, t.wanted, t.place = o, w, nowhere
+	t.opts, t.acquireRequest, t.place = o, w, nowhere
 	t.since, t.start, t.validity = now, now, o.drift.validity(o.ttl, 0)
 	owner := newOwner(l.tokens.time(now))
-	return &hold{locker: l, tenure: t, name: w.name, several: w.several, shared: w.shared, owner: owner}
+	return &hold{locker: l, tenure: t, name: w.name, names: w.names, shared: w.shared, owner: owner}
 }
 
 // take ends the hold by Unlock and takes its tenure out of it. Nobody else has it then: the schedule, the contexts and
@@ -348,8 +355,8 @@ func (l *Locker) askFor(k *command, h *hold) *round {
 		k = k.toRead
 	}
 	r := l.rounds.Get().(*round)
-	if h.several != nil {
-		r.setSeveral(k, h.several, h.owner)
+	if h.names != nil {
+		r.setAll(k, h.names, h.owner)
 	} else {
 		r.set(k, h.key, h.owner)
 	}
@@ -375,7 +382,7 @@ func (l *Locker) askFor(k *command, h *hold) *round {
 		r.args[1] = h.from
 	}
 	if k.form != nil {
-		r.Native = k.form(&r.question, r.Native[:0])
+		r.Native = k.form(&r.request, r.Native[:0])
 	}
 	return r
 }
@@ -388,7 +395,7 @@ func (l *Locker) askToAcquire(h *hold) *round {
 	switch {
 	case h.from != nil:
 		return l.askFor(adopt, h)
-	case h.several != nil:
+	case h.names != nil:
 		return l.askFor(acquireAll, h)
 	case h.opts.fencing:
 		return l.askFor(acquire, h)

@@ -14,7 +14,7 @@ func TestACycleAllocatesAHoldAndAHandle(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithAsyncUnlock())
 		settleNetwork()
-		w := wanted{op: "lock", name: "job", key: "job"}
+		w := acquireRequest{op: "lock", name: "job", key: "job"}
 		ctx := t.Context()
 		cycle := func() {
 			if err := l.handOut(l.newHold(w, l.opts)).Unlock(ctx); err != nil {

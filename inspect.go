@@ -59,7 +59,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Inspection, error) {
 	if err != nil {
 		return Inspection{Name: name}, failed("inspect", name, err)
 	}
-	all, err := l.look(ctx, "inspect", name, key, 0)
+	all, err := l.quorumRead(ctx, "inspect", name, key, 0)
 	i := Inspection{Name: name}
 	for n, s := range all {
 		i.Nodes = append(i.Nodes, s.tell(l.nodes[n].addr()))
@@ -108,8 +108,8 @@ func (i *Inspection) conclude(need int) {
 	}
 }
 
-// sight is what one node said when it was asked about a name.
-type sight struct {
+// nodeState is what one node said when it was asked about a name.
+type nodeState struct {
 	said    bool       // it has said what follows
 	failed  *NodeError // why it does not count
 	owner   string
@@ -120,7 +120,7 @@ type sight struct {
 	entry   entry
 }
 
-func (s *sight) tell(addr string) NodeInspection {
+func (s *nodeState) tell(addr string) NodeInspection {
 	n := NodeInspection{
 		Addr: addr, Owner: s.owner, Readers: s.readers, Token: s.token, Remaining: s.left, Waiting: s.waiting,
 		Runs: Runs{s.entry.runs, s.entry.state, s.entry.token, s.entry.left},
@@ -134,7 +134,7 @@ func (s *sight) tell(addr string) NodeInspection {
 func (r *reading) told() Runs { return Runs{r.runs, r.state, r.token, r.left} }
 
 // readings sums up the registers of all nodes that count. Others may lack what these have.
-func readings(all []sight) reading {
+func readings(all []nodeState) reading {
 	entries := make([]*entry, len(all))
 	for i := range all {
 		if all[i].failed == nil {
@@ -171,7 +171,7 @@ func readInspect(reply any) answer {
 		}
 		return time.Duration(number(i)) * time.Millisecond
 	}
-	s := sight{said: true, owner: text(0), left: left(1), waiting: int(number(3))}
+	s := nodeState{said: true, owner: text(0), left: left(1), waiting: int(number(3))}
 	if s.owner == "" && s.left != 0 {
 		return answer{vote: voteFailed, err: errNoLock}
 	}
@@ -197,22 +197,22 @@ func readInspect(reply any) answer {
 
 var errNoPromise = errors.New("does not know our token, and so may yet take what an earlier holder sends")
 
-// look asks every node about a name and waits for all of them, within the node timeout. Only nodes count that know a
+// quorumRead asks every node about a name and waits for all of them, within the node timeout. Only nodes count that know a
 // token of the name which is no smaller than least. The error says that too few count.
-func (l *Locker) look(ctx context.Context, op, name, key string, least int64) ([]sight, error) {
+func (l *Locker) quorumRead(ctx context.Context, op, name, key string, least int64) ([]nodeState, error) {
 	r := l.rounds.Get().(*round)
 	r.set(inspect, key, uuid.Nil)
 	r.everyone = true
 	r.send(l.nodes, l.all, l.need, l.opts.clock.local())
 	votes, ended := r.wait(ctx)
 	defer r.abandon()
-	all := make([]sight, len(l.nodes))
+	all := make([]nodeState, len(l.nodes))
 	failure := &QuorumError{Op: op, Name: name, Need: l.need, reason: ErrNoQuorum}
 	for i, n := range l.nodes {
 		part := NodeError{Addr: n.addr(), Outcome: OutcomeFailed}
 		if votes.voted(i) {
 			a := &r.answers[i]
-			all[i], _ = a.reply.(sight)
+			all[i], _ = a.reply.(nodeState)
 			part.Outcome, part.Err = outcomes[a.vote], a.err
 		}
 		switch {

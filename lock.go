@@ -29,8 +29,8 @@ func (k *Lock) Name() string { return k.hold.name }
 
 // Names returns the names that were locked, sorted: one, or those of [Locker.LockAll].
 func (k *Lock) Names() []string {
-	if s := k.hold.several; s != nil {
-		return slices.Clone(s.names)
+	if s := k.hold.names; s != nil {
+		return slices.Clone(s.list)
 	}
 	return []string{k.hold.name}
 }

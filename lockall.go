@@ -32,35 +32,27 @@ func (l *Locker) LockAll(ctx context.Context, names []string, opts ...Option) (*
 	if len(names) == 1 {
 		return l.Lock(ctx, names[0], opts...)
 	}
-	all, err := l.several(names)
+	all, err := l.sortNames(names)
 	if err != nil {
 		return nil, &opError{op: "lock all", reason: err}
 	}
-	w := all.wanted(0, len(names))
+	w := all.request(0, len(names))
 	w.joins = true
 	return l.call(ctx, &w, opts, func(o *options) (*hold, error) { return l.waitAll(ctx, w, o) })
 }
 
-// several is what LockAll locks: more than one name. It is never changed.
-type several struct {
-	names  []string // sorted, all different
-	keys   []string // in the order of the names, as all below
-	hashes []uint64 // of the keys
-	from   []any    // string: owners that the locks may be taken over from; nil: they must be nobody's
-}
-
 // several settles what is to be locked.
-func (l *Locker) several(names []string) (*several, error) {
+func (l *Locker) sortNames(given []string) (*names, error) {
 	switch {
-	case len(names) == 0:
+	case len(given) == 0:
 		return nil, invalid("no names")
-	case len(names) > maxSeveral:
-		return nil, invalid("%d names: at most %d", len(names), maxSeveral)
+	case len(given) > maxSeveral:
+		return nil, invalid("%d names: at most %d", len(given), maxSeveral)
 	}
-	s := &several{names: slices.Clone(names), keys: make([]string, len(names)), hashes: make([]uint64, len(names))}
-	slices.Sort(s.names)
-	for i, name := range s.names {
-		if i > 0 && name == s.names[i-1] {
+	s := &names{list: slices.Clone(given), keys: make([]string, len(given)), hashes: make([]uint64, len(given))}
+	slices.Sort(s.list)
+	for i, name := range s.list {
+		if i > 0 && name == s.list[i-1] {
 			return nil, invalid("the name %q stands there twice", name)
 		}
 		key, err := l.key(name)
@@ -73,22 +65,22 @@ func (l *Locker) several(names []string) (*several, error) {
 }
 
 // wanted returns what an attempt at some of the names is about.
-func (s *several) wanted(from, to int) wanted {
+func (s *names) request(from, to int) acquireRequest {
 	if to == from+1 {
-		return wanted{op: "lock", name: s.names[from], key: s.keys[from]}
+		return acquireRequest{op: "lock", name: s.list[from], key: s.keys[from]}
 	}
-	part := &several{names: s.names[from:to], keys: s.keys[from:to], hashes: s.hashes[from:to]}
-	return wanted{op: "lock", name: strings.Join(part.names, ", "), several: part}
+	part := &names{list: s.list[from:to], keys: s.keys[from:to], hashes: s.hashes[from:to]}
+	return acquireRequest{op: "lock", name: strings.Join(part.list, ", "), names: part}
 }
 
 // covers reports whether some of the names of a want, and whether all of them, are held.
-func (h *hold) covers(w *wanted) (some, all bool) {
-	if w.several == nil {
+func (h *hold) covers(w *acquireRequest) (some, all bool) {
+	if w.names == nil {
 		has := h.has(w.name)
 		return has, has
 	}
 	all = true
-	for _, name := range w.several.names {
+	for _, name := range w.names.list {
 		has := h.has(name)
 		some, all = some || has, all && has
 	}
@@ -96,11 +88,11 @@ func (h *hold) covers(w *wanted) (some, all bool) {
 }
 
 func (h *hold) has(name string) bool {
-	return h.several == nil && name == h.name || h.several != nil && slices.Contains(h.several.names, name)
+	return h.names == nil && name == h.name || h.names != nil && slices.Contains(h.names.list, name)
 }
 
 // waitAll asks for all names at once, and where that fails waits for one after the other.
-func (l *Locker) waitAll(ctx context.Context, w wanted, o *options) (*hold, error) {
+func (l *Locker) waitAll(ctx context.Context, w acquireRequest, o *options) (*hold, error) {
 	var last error
 	for attempts := 1; ; attempts++ {
 		var h *hold
@@ -127,8 +119,8 @@ func (l *Locker) waitAll(ctx context.Context, w wanted, o *options) (*hold, erro
 // Why nobody waits for ever: whoever waits for a name holds none behind it. So who has the last
 // name of all waits for nobody, and goes; and so on, down to the first. And each queue
 // is first in, first out, while mere attempts at all would find a name free but by chance.
-func (l *Locker) inOrder(ctx context.Context, w wanted, o *options, last error) (*hold, error) {
-	all := w.several
+func (l *Locker) inOrder(ctx context.Context, w acquireRequest, o *options, last error) (*hold, error) {
+	all := w.names
 	var won []*hold
 	defer func() {
 		for _, h := range won {
@@ -138,12 +130,12 @@ func (l *Locker) inOrder(ctx context.Context, w wanted, o *options, last error) 
 	passing := *o
 	passing.renew, passing.maxHold = true, 0
 	whole := *all
-	for at := 0; at < len(all.names); at = len(whole.from) {
+	for at := 0; at < len(all.list); at = len(whole.from) {
 		// What seems free needs no waiting, and is taken at once; but none behind a name that is not.
 		to := all.firstTaken(at, last)
 		var h *hold
 		if to > at {
-			if h, last = l.attempt(ctx, all.wanted(at, to), &passing); last != nil {
+			if h, last = l.attempt(ctx, all.request(at, to), &passing); last != nil {
 				if err := l.ended(ctx); err != nil {
 					return nil, waitEnded(w.op, w.name, last, err)
 				}
@@ -151,7 +143,7 @@ func (l *Locker) inOrder(ctx context.Context, w wanted, o *options, last error) 
 			}
 		} else {
 			to = at + 1
-			one := all.wanted(at, to)
+			one := all.request(at, to)
 			var err error
 			if h, err = l.stand(ctx, one, &passing, last); err != nil {
 				return nil, about(err, w.name, one.name)
@@ -164,25 +156,25 @@ func (l *Locker) inOrder(ctx context.Context, w wanted, o *options, last error) 
 			whole.from = append(whole.from, owner)
 		}
 	}
-	w.several = &whole
+	w.names = &whole
 	h, _ := l.attempt(ctx, w, o)
 	return h, nil
 }
 
 // firstTaken returns the first name, from one on, that a failed attempt found taken; that one
 // itself where it failed otherwise, and the number of names where it did not fail.
-func (s *several) firstTaken(from int, failed error) int {
+func (s *names) firstTaken(from int, failed error) int {
 	var q *QuorumError
 	if !errors.As(failed, &q) {
-		return len(s.names)
+		return len(s.list)
 	}
-	first := len(s.names)
+	first := len(s.list)
 	for _, n := range q.Nodes {
-		if i := slices.Index(s.names, n.Name); n.Outcome == OutcomeTaken && i >= from {
+		if i := slices.Index(s.list, n.Name); n.Outcome == OutcomeTaken && i >= from {
 			first = min(first, i)
 		}
 	}
-	if first == len(s.names) {
+	if first == len(s.list) {
 		return from
 	}
 	return first

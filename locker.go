@@ -23,7 +23,7 @@ type Locker struct {
 	events    *events
 	ctx       context.Context // ends waiting when the Locker is closed
 	cancel    context.CancelFunc
-	underway  underway
+	calls     inFlight
 	closing   sync.Once
 }
 
@@ -44,7 +44,7 @@ const maxName = 512
 // is refused. Its error satisfies errors.Is for [ErrInvalid].
 func New(nodes []string, opts ...Option) (*Locker, error) {
 	base := defaults()
-	o, err := settle(&base, false, opts)
+	o, err := applyOptions(&base, false, opts)
 	if err == nil {
 		err = o.check()
 	}
@@ -73,7 +73,7 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.schedule.start(o.clock)
-	l.underway.idle = make(chan struct{})
+	l.calls.idle = make(chan struct{})
 	l.lines = lines{clock: o.clock, of: make(map[string]*line)}
 	l.listeners = newListeners(o.prefix, l.nodes, o.clock.local)
 	awaitNodes(l.nodes, l.need, o)
@@ -90,9 +90,9 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 // [ErrClosed]. It returns nil.
 func (l *Locker) Close() error {
 	l.closing.Do(func() {
-		l.underway.refuse() // first: nobody who hears that all is over may begin again
+		l.calls.refuse() // first: nobody who hears that all is over may begin again
 		l.cancel()
-		l.underway.wait(l.opts.nodeTimeout)
+		l.calls.wait(l.opts.nodeTimeout)
 		l.listeners.close()
 		l.schedule.close()
 		ctx, cancel := context.WithTimeout(context.Background(), l.opts.nodeTimeout)
@@ -116,9 +116,9 @@ func (l *Locker) key(name string) (string, error) {
 	return l.opts.prefix + name, nil
 }
 
-// underway counts the calls that may yet have to undo what they ask of nodes, so that Close
+// inFlight counts the calls that may yet have to undo what they ask of nodes, so that Close
 // does not cut off the undoing: the node's connection goes last.
-type underway struct {
+type inFlight struct {
 	state atomic.Int64  // how many, and closing
 	idle  chan struct{} // closed when closing and none is left
 }
@@ -126,9 +126,9 @@ type underway struct {
 // closing is added to the state when no more may begin.
 const closing = 1 << 32
 
-// begin lets a call begin, which must call underway.end, or returns why it may not: ErrClosed, or ctx's error.
+// begin lets a call begin, which must call inFlight.end, or returns why it may not: ErrClosed, or ctx's error.
 func (l *Locker) begin(ctx context.Context) error {
-	for u := &l.underway; ; {
+	for u := &l.calls; ; {
 		n := u.state.Load()
 		if n >= closing {
 			return ErrClosed
@@ -150,21 +150,21 @@ func (l *Locker) ended(ctx context.Context) error {
 	return endOf(ctx, ctx.Err())
 }
 
-func (u *underway) end() {
+func (u *inFlight) end() {
 	if u.state.Add(-1) == closing {
 		close(u.idle)
 	}
 }
 
 // refuse lets no more calls begin. It is called once.
-func (u *underway) refuse() {
+func (u *inFlight) refuse() {
 	if u.state.Add(closing) == closing {
 		close(u.idle)
 	}
 }
 
 // wait returns when the calls under way have ended, or after that time. No more may begin.
-func (u *underway) wait(limit time.Duration) {
+func (u *inFlight) wait(limit time.Duration) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {

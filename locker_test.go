@@ -17,24 +17,24 @@ func TestBegin(t *testing.T) {
 	cancelled, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
 	l := &Locker{}
-	l.underway.idle = make(chan struct{})
+	l.calls.idle = make(chan struct{})
 	if err := l.begin(cancelled); !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
 		t.Errorf("cancelled: got %v, want Canceled and its cause", err)
 	}
 	if err := l.begin(t.Context()); err != nil {
 		t.Errorf("open: got %v", err)
 	}
-	l.underway.refuse()
+	l.calls.refuse()
 	for what, ctx := range map[string]context.Context{"closed": t.Context(), "closed and cancelled": cancelled} {
 		if err := l.begin(ctx); err != ErrClosed { //nolint:errorlint // as it says
 			t.Errorf("%s: got %v, want ErrClosed", what, err)
 		}
 	}
-	if isClosed(l.underway.idle) {
+	if isClosed(l.calls.idle) {
 		t.Error("idle with a call under way")
 	}
-	l.underway.end()
-	if !isClosed(l.underway.idle) {
+	l.calls.end()
+	if !isClosed(l.calls.idle) {
 		t.Error("not idle when the last call has ended")
 	}
 }
@@ -105,7 +105,7 @@ func TestClose(t *testing.T) {
 func TestAHoldWonDuringCloseEndsWithIt(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		won := must(l.attempt(t.Context(), wanted{op: "lock", name: "job", key: "job"}, l.opts))(t)
+		won := must(l.attempt(t.Context(), acquireRequest{op: "lock", name: "job", key: "job"}, l.opts))(t)
 		_ = l.Close()
 		lock := l.handOut(won)
 		select {

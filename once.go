@@ -52,7 +52,7 @@ func (l *Locker) Once(ctx context.Context, name string, fn func(context.Context)
 	}
 	if read, err := j.read(ctx, 0); err == nil {
 		if over := j.over(read, false); over != nil {
-			j.mend(read)
+			j.repair(read)
 			return over
 		}
 	}

@@ -35,7 +35,7 @@ func (l *Locker) newJob(ctx context.Context, name string, opts []Option) (*job, 
 	for i := range all {
 		all[i].onceOnly = false
 	}
-	o, err := settle(l.opts, true, all)
+	o, err := applyOptions(l.opts, true, all)
 	if err == nil {
 		err = o.checkOnce()
 	}
@@ -48,7 +48,7 @@ func (l *Locker) newJob(ctx context.Context, name string, opts []Option) (*job, 
 	}
 	// Two runs under one token could not be told apart.
 	carried, _ := ctx.Value(heldKey{}).(*held)
-	if outer, err := l.join(carried, &wanted{op: "once", name: name}); outer != nil || err != nil {
+	if outer, err := l.join(carried, &acquireRequest{op: "once", name: name}); outer != nil || err != nil {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -74,7 +74,7 @@ func (o *options) checkOnce() error {
 // read reads the registers of the nodes that know a token which is no smaller than least.
 func (j *job) read(ctx context.Context, least int64) (reading, error) {
 	at := j.opts.clock.now()
-	all, err := j.locker.look(ctx, "once", j.name, j.key, least)
+	all, err := j.locker.quorumRead(ctx, "once", j.name, j.key, least)
 	r := readings(all)
 	r.at = at
 	return r, err
@@ -119,7 +119,7 @@ func (j *job) begin(ctx context.Context, lock *Lock) error {
 		j.runs = r.runs + 1
 		j.enter(lock, RunBegun)
 	case r.have >= j.locker.need && r.state != RunBegun:
-		j.mend(r)
+		j.repair(r)
 		return over
 	default:
 		// It is to be over for everybody, also for who does not see what we have seen. Nodes have
@@ -292,9 +292,9 @@ func (j *job) hear(ctx context.Context, r *round, votes tally) tally {
 	return votes
 }
 
-// mend gives the nodes that lack what a majority has the same text, for as long as it still has to live: those that
+// repair gives the nodes that lack what a majority has the same text, for as long as it still has to live: those that
 // were out of reach, or came back without their data.
-func (j *job) mend(r reading) { j.deliver(r.text, r.lack, r.at, r.left) }
+func (j *job) repair(r reading) { j.deliver(r.text, r.lack, r.at, r.left) }
 
 // deliver gives nodes the text that a majority has, which ends left after now: at once, or when they can be reached
 // again. It does not wait.

@@ -238,8 +238,8 @@ func WithoutNodeInfo() Option {
 	return Option{name: "WithoutNodeInfo", newOnly: true, apply: func(o *options) { o.blind = true }}
 }
 
-// settle returns base with the options applied, or base itself where there are none.
-func settle(base *options, call bool, opts []Option) (*options, error) {
+// applyOptions returns base with the options applied, or base itself where there are none.
+func applyOptions(base *options, call bool, opts []Option) (*options, error) {
 	if len(opts) == 0 {
 		return base, nil
 	}

@@ -95,7 +95,7 @@ func FuzzOptions(f *testing.F) {
 	f.Add(int64(1<<62), int64(1), int64(1<<62), int64(1<<62), int64(0), 0.0)
 	f.Fuzz(func(t *testing.T, ttl, timeout, guard, retention, slack int64, factor float64) {
 		base := defaults()
-		o, err := settle(&base, false, []Option{
+		o, err := applyOptions(&base, false, []Option{
 			WithTTL(time.Duration(ttl)), WithNodeTimeout(time.Duration(timeout)), WithRestartGuard(time.Duration(guard)),
 			WithFenceRetention(time.Duration(retention)), WithDrift(factor, time.Duration(slack)),
 		})

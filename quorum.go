@@ -89,9 +89,9 @@ func (t tally) verdict(n, need int) verdict {
 // round is one command to every node at once, and the count of their votes. Rounds are pooled: one goes back when its
 // caller and every node have let go of it, so that a straggler can never write into somebody else's round.
 type round struct {
-	question              // what is asked: written before the first node gets it, then read-only
-	then     func(*round) // takes the round, with its caller's part in it, at the outcome; nil: the caller waits
-	onDone   func(*round) // nil, or run when all have let go
+	request              // what is asked: written before the first node gets it, then read-only
+	then    func(*round) // takes the round, with its caller's part in it, at the outcome; nil: the caller waits
+	onDone  func(*round) // nil, or run when all have let go
 
 	pool      *sync.Pool
 	votes     atomic.Uint64 // a tally
@@ -115,7 +115,7 @@ func newRounds(n int) *sync.Pool {
 		for i := range r.requests {
 			r.requests[i] = redisconn.Request{Message: &r.Message, Round: r, Node: i}
 		}
-		r.question.init()
+		r.request.init()
 		return r
 	}
 	return pool
@@ -274,7 +274,7 @@ func (r *round) Done() {
 	case <-r.wake: // its caller had left before the outcome
 	default:
 	}
-	r.question.clear()
+	r.request.clear()
 	r.then, r.onDone, r.nodes, r.everyone = nil, nil, nil, false
 	r.pool.Put(r)
 }
@@ -308,8 +308,8 @@ func (r *round) failure(op, name string, refused error, votes tally, ended error
 		if votes.voted(i) {
 			a := &r.answers[i]
 			part.Outcome, part.Owner, part.Remaining, part.Err = outcomes[a.vote], a.owner, a.remaining, a.err
-			if r.several != nil && a.vote == voteTaken {
-				part.Name = r.several.names[a.which]
+			if r.names != nil && a.vote == voteTaken {
+				part.Name = r.names.list[a.which]
 			}
 		} else if r.command.trust != guard.TrustAll {
 			part.Err = n.abstaining(r.Asked) // if so it would not have counted

@@ -56,13 +56,13 @@ import (
 // others hold the lock, for [ErrNoQuorum] where too few nodes answered, and also for
 // ctx.Err() where ctx ended the wait. Nothing is left on the nodes then.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
-	return l.lock(ctx, wanted{op: "lock", name: name, joins: true}, true, opts)
+	return l.lock(ctx, acquireRequest{op: "lock", name: name, joins: true}, true, opts)
 }
 
 // TryLock asks once, and returns within the node timeout (see [WithNodeTimeout]): the
 // hold, or an error as from [Locker.Lock].
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
-	return l.lock(ctx, wanted{op: "lock", name: name, joins: true}, false, opts)
+	return l.lock(ctx, acquireRequest{op: "lock", name: name, joins: true}, false, opts)
 }
 
 // Do waits for the lock as [Locker.Lock] does, runs fn while holding it, and unlocks when fn returns
@@ -81,7 +81,7 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context) e
 }
 
 // lock asks once, as if there were no competition, and then waits, if it is to.
-func (l *Locker) lock(ctx context.Context, w wanted, wait bool, opts []Option) (*Lock, error) {
+func (l *Locker) lock(ctx context.Context, w acquireRequest, wait bool, opts []Option) (*Lock, error) {
 	var err error
 	if w.key, err = l.key(w.name); err != nil {
 		return nil, &opError{op: w.op, reason: err}
@@ -102,12 +102,12 @@ func (l *Locker) lock(ctx context.Context, w wanted, wait bool, opts []Option) (
 // call carries out a call for a lock, from its options to its outcome, and hands out the first handle. Inside a context
 // that carries a hold of what is wanted it joins that.
 func (l *Locker) call(
-	ctx context.Context, w *wanted, opts []Option, acquire func(*options) (*hold, error),
+	ctx context.Context, w *acquireRequest, opts []Option, acquire func(*options) (*hold, error),
 ) (*Lock, error) {
 	o := l.opts
 	if len(opts) > 0 {
 		var err error
-		if o, err = settle(l.opts, true, opts); err != nil {
+		if o, err = applyOptions(l.opts, true, opts); err != nil {
 			return nil, failed(w.op, w.name, err)
 		}
 	}
@@ -119,7 +119,7 @@ func (l *Locker) call(
 	w.observed = l.events.observe(ctx, w.op, w.name)
 	h, err := (*hold)(nil), l.begin(ctx)
 	if err == nil {
-		defer l.underway.end()
+		defer l.calls.end()
 		h, err = acquire(o)
 	} else {
 		err = waitEnded(w.op, w.name, nil, err)
@@ -140,7 +140,7 @@ func (l *Locker) handOut(h *hold) *Lock {
 }
 
 // attempt asks the nodes for the lock once.
-func (l *Locker) attempt(ctx context.Context, w wanted, o *options) (*hold, error) {
+func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*hold, error) {
 	// 1. Draw an owner, and read the clock before anything is sent: the nodes
 	// count the TTL from a later moment.
 	h := l.newHold(w, o)

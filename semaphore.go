@@ -1,13 +1,15 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/semaphore"
 )
 
@@ -21,10 +23,7 @@ type Semaphore struct {
 	base   string              // the slots' keys without their numbers
 	count  any                 // string: how many slots, for the wire
 	line   *semaphore.Weighted // who contends on the nodes: one for each slot; the others wait in order
-
-	mu    sync.Mutex // guards the fields below
-	slots []slot
-	hot   time.Time // until when a permit counts as contended
+	slots
 }
 
 // Semaphore returns the semaphore of the given name and number of permits, 1 to
@@ -47,10 +46,10 @@ func (l *Locker) Semaphore(name string, permits int) *Semaphore {
 	default:
 		s.base, s.count = l.opts.prefix+permitsName+name+":", strconv.Itoa(permits)
 		s.line = semaphore.NewWeighted(int64(permits))
-		s.slots = make([]slot, permits)
-		for i := range s.slots {
+		s.all = make([]slot, permits)
+		for i := range s.all {
 			number := strconv.Itoa(i)
-			s.slots[i].name, s.slots[i].key = permitsName+name+":"+number, s.base+number
+			s.all[i].name, s.all[i].key = permitsName+name+":"+number, s.base+number
 		}
 	}
 	return s
@@ -102,10 +101,10 @@ func (s *Semaphore) acquire(ctx context.Context, wait bool, opts []Option) (*Loc
 	if s.err != nil {
 		return nil, failed("acquire", s.name, s.err)
 	}
-	w := wanted{op: "acquire", name: s.name}
+	w := acquireRequest{op: "acquire", name: s.name}
 	return s.locker.call(ctx, &w, opts, func(o *options) (h *hold, err error) {
 		w.waitsSince = s.locker.tokens.time(o.clock.now())
-		a := &acquisition{wanted: w, opts: o}
+		a := &acquisition{acquireRequest: w, opts: o}
 		if wait {
 			h, err = s.wait(ctx, a)
 		} else {
@@ -128,54 +127,15 @@ func (s *Semaphore) named(err error) error {
 
 // acquisition is what one call is about.
 type acquisition struct {
-	wanted // of any slot
-	opts   *options
+	acquireRequest // of any slot
+	opts           *options
 }
 
 // at is the same for one slot.
-func (a *acquisition) at(s *slot) wanted {
-	w := a.wanted
+func (a *acquisition) at(s *slot) acquireRequest {
+	w := a.acquireRequest
 	w.name, w.key, w.observed = s.name, s.key, w.observed.under(s.name)
 	return w
-}
-
-// wait tries, and then waits, one for each slot at a time; the others of this process stand in line.
-func (s *Semaphore) wait(ctx context.Context, a *acquisition) (*hold, error) {
-	if a.opts.maxAttempts == 1 {
-		h, _, err := s.try(ctx, a)
-		return h, err
-	}
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.line.Release(1)
-	h, seen, err := s.try(ctx, a)
-	if err == nil {
-		return h, nil
-	}
-	if ended := s.locker.ended(ctx); ended != nil {
-		return nil, waitEnded("acquire", s.name, err, ended)
-	}
-	return s.queue(ctx, a, seen, err)
-}
-
-// enter returns when the caller may contend on the nodes.
-func (s *Semaphore) enter(ctx context.Context) error {
-	if s.line.TryAcquire(1) {
-		return nil
-	}
-	l := s.locker
-	inLine, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(l.ctx, cancel)() //nolint:contextcheck // Close ends all waits
-	err := s.line.Acquire(inLine, 1)
-	if err == nil {
-		if l.ended(ctx) == nil {
-			return nil
-		}
-		s.line.Release(1) // it had ended for who was before us, too, and made room
-	}
-	return l.endedInLine(ctx, "acquire", s.name, nil)
 }
 
 // maxTries is how many slots are tried before it counts as taken what others keep taking first.
@@ -202,7 +162,7 @@ func (s *Semaphore) try(ctx context.Context, a *acquisition) (h *hold, seen *sur
 		if seen, failure = s.survey(ctx); failure != nil {
 			return nil, nil, failure
 		}
-		free := s.free(seen)
+		free := s.free(seen, len(l.nodes)-l.need)
 		if len(free) == 0 {
 			return nil, seen, s.allTaken(seen)
 		}
@@ -217,4 +177,63 @@ func (s *Semaphore) try(ctx context.Context, a *acquisition) (h *hold, seen *sur
 		}
 	}
 	return nil, seen, err
+}
+
+// attempt asks once for a slot.
+func (s *Semaphore) attempt(ctx context.Context, i int, a *acquisition) (*hold, error) {
+	s.enlist(i, 1)
+	defer s.enlist(i, -1)
+	h, err := s.locker.attempt(ctx, a.at(&s.all[i]), a.opts)
+	s.learn(i, h)
+	return h, err
+}
+
+// survey asks all nodes about all slots, in one question.
+func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
+	l := s.locker
+	r := l.rounds.Get().(*round)
+	r.set(surveySlots, s.base, uuid.Nil)
+	r.args[0] = s.count
+	r.send(l.nodes, l.all, l.need, l.opts.clock.local())
+	votes, err := r.wait(ctx)
+	defer r.abandon()
+	failure := r.failure("acquire", s.name, ErrTaken, votes, endOf(ctx, err))
+	if err != nil || votes.verdict(len(l.nodes), l.need) != verdictWon {
+		return nil, failure
+	}
+	var told [][]int64
+	for i := range r.answers {
+		if !votes.voted(i) || r.answers[i].vote != voteGranted {
+			continue
+		}
+		numbers := r.answers[i].reply.([]int64)
+		if len(numbers) != 2*len(s.all) { // not what the script replies
+			failure.Nodes[i].Outcome, failure.Nodes[i].Err = OutcomeFailed, unexpected(numbers)
+			continue
+		}
+		told = append(told, numbers)
+		failure.Nodes[i].Outcome = OutcomeTaken
+	}
+	if len(told) < l.need {
+		return nil, failure
+	}
+	return &survey{slots: outlooks(told, len(s.all), l.need), nodes: failure.Nodes}, nil
+}
+
+// elsewhere reports whether another slot may be had where an attempt at one has failed: not where
+// it failed for want of nodes.
+func elsewhere(err error) bool {
+	var q *QuorumError
+	return errors.As(err, &q) && q.ctx == nil && slices.ContainsFunc(q.Nodes, func(n NodeError) bool {
+		return n.Outcome == OutcomeTaken || n.Outcome == OutcomeAbsent
+	})
+}
+
+// allTaken is the error where no slot can be had.
+func (s *Semaphore) allTaken(seen *survey) *QuorumError {
+	soonest := slices.MinFunc(seen.slots, func(a, b outlook) int { return cmp.Compare(a.remains, b.remains) })
+	return &QuorumError{
+		Op: "acquire", Name: s.name, Need: s.locker.need, Nodes: seen.nodes, reason: ErrTaken,
+		detail: fmt.Sprintf("all %d permits, the next for %s", len(s.all), soonest.remains),
+	}
 }

@@ -2,13 +2,9 @@ package redlock
 
 import (
 	"cmp"
-	"context"
-	"errors"
-	"fmt"
 	"slices"
+	"sync"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/quorumlock/redlock/internal/chance"
 )
@@ -23,8 +19,14 @@ import (
 // votes, and a holder needs a majority M of them: so up to N·k/M get in, 3 for k = 2 on three nodes.
 // The pigeonholes must be exclusive, not just few. (internal/modelcheck shows both.)
 
-// slot is what a Semaphore knows by itself of one of its slots. Guarded by Semaphore.mu,
-// but for the name and the key, which never change.
+// slots are what a Semaphore knows by itself of its slots.
+type slots struct {
+	mu  sync.Mutex
+	all []slot
+	hot time.Time // until when a permit counts as contended; guarded by mu
+}
+
+// slot is one of them. Guarded by slots.mu, but for the name and the key, which never change.
 type slot struct {
 	name string
 	key  string
@@ -42,16 +44,16 @@ type outlook struct {
 // guess returns a slot that may be free, without asking: the one that we gave back, or else one that
 // we know nothing of, so that Lockers and goroutines come apart. It returns -1 where we hold or want them all,
 // or where permits are contended, so that a look is the better beginning.
-func (s *Semaphore) guess(now time.Time) int {
+func (s *slots) guess(now time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now.Before(s.hot) {
 		return -1
 	}
-	unknown, first := -1, random(len(s.slots))
-	for n := range s.slots {
-		i := (first + n) % len(s.slots)
-		switch at := &s.slots[i]; {
+	unknown, first := -1, random(len(s.all))
+	for n := range s.all {
+		i := (first + n) % len(s.all)
+		switch at := &s.all[i]; {
 		case at.here > 0:
 		case at.last == nil:
 			unknown = i
@@ -64,26 +66,24 @@ func (s *Semaphore) guess(now time.Time) int {
 
 func random(n int) int { return int(chance.Duration(time.Duration(n))) }
 
-// attempt asks once for a slot.
-func (s *Semaphore) attempt(ctx context.Context, i int, a *acquisition) (*hold, error) {
-	s.enlist(i, 1)
-	defer s.enlist(i, -1)
-	h, err := s.locker.attempt(ctx, a.at(&s.slots[i]), a.opts)
-	s.learn(i, h)
-	return h, err
+// enlist counts those of ours that are at a slot.
+func (s *slots) enlist(i, n int) {
+	s.mu.Lock()
+	s.all[i].here += n
+	s.mu.Unlock()
 }
 
-// enlist counts those of ours that are at a slot.
-func (s *Semaphore) enlist(i, n int) {
+// contended notes that permits are, for a while from now.
+func (s *slots) contended(now time.Time) {
 	s.mu.Lock()
-	s.slots[i].here += n
+	s.hot = now.Add(hotFor)
 	s.mu.Unlock()
 }
 
 // learn notes our latest hold of a slot, or that others have it.
-func (s *Semaphore) learn(i int, h *hold) {
+func (s *slots) learn(i int, h *hold) {
 	s.mu.Lock()
-	if at := &s.slots[i]; h != nil || at.last != nil && at.last.isOver() {
+	if at := &s.all[i]; h != nil || at.last != nil && at.last.isOver() {
 		at.last = h
 	}
 	s.mu.Unlock()
@@ -96,38 +96,6 @@ type survey struct {
 }
 
 var surveySlots = script(command{read: readSurvey}, rows(1), "readers", "queue", "survey")
-
-// survey asks all nodes about all slots, in one question.
-func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
-	l := s.locker
-	r := l.rounds.Get().(*round)
-	r.set(surveySlots, s.base, uuid.Nil)
-	r.args[0] = s.count
-	r.send(l.nodes, l.all, l.need, l.opts.clock.local())
-	votes, err := r.wait(ctx)
-	defer r.abandon()
-	failure := r.failure("acquire", s.name, ErrTaken, votes, endOf(ctx, err))
-	if err != nil || votes.verdict(len(l.nodes), l.need) != verdictWon {
-		return nil, failure
-	}
-	var told [][]int64
-	for i := range r.answers {
-		if !votes.voted(i) || r.answers[i].vote != voteGranted {
-			continue
-		}
-		numbers := r.answers[i].reply.([]int64)
-		if len(numbers) != 2*len(s.slots) { // not what the script replies
-			failure.Nodes[i].Outcome, failure.Nodes[i].Err = OutcomeFailed, unexpected(numbers)
-			continue
-		}
-		told = append(told, numbers)
-		failure.Nodes[i].Outcome = OutcomeTaken
-	}
-	if len(told) < l.need {
-		return nil, failure
-	}
-	return &survey{slots: outlooks(told, len(s.slots), l.need), nodes: failure.Nodes}, nil
-}
 
 // outlooks sums up what nodes told of the slots: two numbers for each, see internal/lua/survey.lua.
 func outlooks(told [][]int64, slots, need int) []outlook {
@@ -166,14 +134,14 @@ func readSurvey(reply any) answer {
 	return answer{vote: voteGranted, reply: numbers}
 }
 
-// free returns the slots that may be had, those first that no node has given to anybody, and
+// free returns the slots that may be had, where no more than spare nodes have given them away: those first that no node has given to anybody, and
 // otherwise in random order. Of a slot that is taken on a few nodes alone somebody is just getting hold,
 // or those nodes have not heard of its release.
-func (s *Semaphore) free(seen *survey) []int {
+func (s *slots) free(seen *survey, spare int) []int {
 	var free []int
 	s.mu.Lock()
 	for i, at := range seen.slots {
-		if at.taken <= len(s.locker.nodes)-s.locker.need && s.slots[i].here == 0 {
+		if at.taken <= spare && s.all[i].here == 0 {
 			free = append(free, i)
 		}
 	}
@@ -192,10 +160,10 @@ func shuffle(list []int) {
 
 // shortest returns the slot, other than the given one, to wait for: with the fewest waiters, and of those the
 // one that ends first if nobody extends it. seen may be nil: the nodes have told nothing.
-func (s *Semaphore) shortest(seen *survey, other int) int {
-	order := make([]int, 0, len(s.slots))
-	for i := range s.slots {
-		if i != other || len(s.slots) == 1 {
+func (s *slots) shortest(seen *survey, other int) int {
+	order := make([]int, 0, len(s.all))
+	for i := range s.all {
+		if i != other || len(s.all) == 1 {
 			order = append(order, i)
 		}
 	}
@@ -204,29 +172,11 @@ func (s *Semaphore) shortest(seen *survey, other int) int {
 	defer s.mu.Unlock()
 	return slices.MinFunc(order, func(a, b int) int {
 		if seen == nil {
-			return cmp.Compare(s.slots[a].here, s.slots[b].here)
+			return cmp.Compare(s.all[a].here, s.all[b].here)
 		}
 		// Ours may not have arrived in the queues yet.
 		return cmp.Or(
-			cmp.Compare(max(seen.slots[a].waiters, s.slots[a].here), max(seen.slots[b].waiters, s.slots[b].here)),
+			cmp.Compare(max(seen.slots[a].waiters, s.all[a].here), max(seen.slots[b].waiters, s.all[b].here)),
 			cmp.Compare(seen.slots[a].remains, seen.slots[b].remains))
 	})
-}
-
-// elsewhere reports whether another slot may be had where an attempt at one has failed: not where
-// it failed for want of nodes.
-func elsewhere(err error) bool {
-	var q *QuorumError
-	return errors.As(err, &q) && q.ctx == nil && slices.ContainsFunc(q.Nodes, func(n NodeError) bool {
-		return n.Outcome == OutcomeTaken || n.Outcome == OutcomeAbsent
-	})
-}
-
-// allTaken is the error where no slot can be had.
-func (s *Semaphore) allTaken(seen *survey) *QuorumError {
-	soonest := slices.MinFunc(seen.slots, func(a, b outlook) int { return cmp.Compare(a.remains, b.remains) })
-	return &QuorumError{
-		Op: "acquire", Name: s.name, Need: s.locker.need, Nodes: seen.nodes, reason: ErrTaken,
-		detail: fmt.Sprintf("all %d permits, the next for %s", len(s.slots), soonest.remains),
-	}
 }

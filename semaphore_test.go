@@ -81,7 +81,7 @@ func TestPermitsNeedSense(t *testing.T) {
 			l.Semaphore("redlock:x", 1), l.Semaphore(strings.Repeat("x", maxName+1), 1),
 		} {
 			if _, err := s.Acquire(t.Context()); !errors.Is(err, ErrInvalid) {
-				t.Errorf("Acquire of %.20q, %d slots: got %v, want ErrInvalid", s.name, len(s.slots), err)
+				t.Errorf("Acquire of %.20q, %d slots: got %v, want ErrInvalid", s.name, len(s.all), err)
 			}
 			if _, err := s.TryAcquire(t.Context()); !errors.Is(err, ErrInvalid) {
 				t.Errorf("TryAcquire of %.20q: got %v, want ErrInvalid", s.name, err)
@@ -191,7 +191,7 @@ func TestNobodyStarvesBehindAHolderThatStays(t *testing.T) {
 		stop()
 		wg.Wait()
 		_ = stays.Unlock(t.Context())
-		// Eleven take turns of 50 ms: one in 550 ms at best, and a stint or two in the wrong queue.
+		// Eleven take turns of 50 ms: one in 550 ms at best, and a waitOn or two in the wrong queue.
 		if most := slices.Max(longest); most > 5*time.Second {
 			t.Errorf("one waited for %v", most)
 		}

@@ -5,19 +5,53 @@ import (
 	"time"
 )
 
+// wait tries, and then waits, one for each slot at a time; the others of this process stand in line.
+func (s *Semaphore) wait(ctx context.Context, a *acquisition) (*hold, error) {
+	if a.opts.maxAttempts == 1 {
+		h, _, err := s.try(ctx, a)
+		return h, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.line.Release(1)
+	h, seen, err := s.try(ctx, a)
+	if err == nil {
+		return h, nil
+	}
+	if ended := s.locker.ended(ctx); ended != nil {
+		return nil, waitEnded("acquire", s.name, err, ended)
+	}
+	return s.queue(ctx, a, seen, err)
+}
+
+// enter returns when the caller may contend on the nodes.
+func (s *Semaphore) enter(ctx context.Context) error {
+	if s.line.TryAcquire(1) {
+		return nil
+	}
+	l := s.locker
+	inLine, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.ctx, cancel)() //nolint:contextcheck // Close ends all waits
+	err := s.line.Acquire(inLine, 1)
+	if err == nil {
+		if l.ended(ctx) == nil {
+			return nil
+		}
+		s.line.Release(1) // it had ended for who was before us, too, and made room
+	}
+	return l.endedInLine(ctx, "acquire", s.name, nil)
+}
+
 // queue stands in the queue of one slot after the other until it holds one. The place in each goes by when the
 // wait began, so a move costs no turn.
 func (s *Semaphore) queue(ctx context.Context, a *acquisition, seen *survey, last error) (*hold, error) {
-	defer func() {
-		now := a.opts.clock.local()
-		s.mu.Lock()
-		s.hot = now.Add(hotFor)
-		s.mu.Unlock()
-	}()
+	defer func() { s.contended(a.opts.clock.local()) }()
 	for at := s.shortest(seen, nowhereYet); ; at = s.shortest(seen, at) {
 		var h *hold
 		var err error
-		if h, seen, err = s.stint(ctx, at, a, last); h != nil || seen == nil {
+		if h, seen, err = s.waitOn(ctx, at, a, last); h != nil || seen == nil {
 			return h, err
 		}
 		if ended := s.locker.ended(ctx); ended != nil {
@@ -29,13 +63,13 @@ func (s *Semaphore) queue(ctx context.Context, a *acquisition, seen *survey, las
 // nowhereYet is the slot of who does not wait for one.
 const nowhereYet = -1
 
-// looksOfStint is how many looks at the other slots a stint in one queue is long, a second or so: a slot whose holder
+// looksPerSlot is how many looks at the other slots a waitOn in one queue is long, a second or so: a slot whose holder
 // stays must not keep those that wait for it while the others go from hand to hand.
-const looksOfStint = 8
+const looksPerSlot = 8
 
-// stint waits in the queue of slot i, and looks at each back-off for one that is free meanwhile. Where it is time
+// waitOn waits in the queue of slot i, and looks at each back-off for one that is free meanwhile. Where it is time
 // to wait for another, it returns no hold and what it saw of all.
-func (s *Semaphore) stint(ctx context.Context, i int, a *acquisition, last error) (*hold, *survey, error) {
+func (s *Semaphore) waitOn(ctx context.Context, i int, a *acquisition, last error) (*hold, *survey, error) {
 	l := s.locker
 	s.enlist(i, 1)
 	defer s.enlist(i, -1)
@@ -47,7 +81,7 @@ func (s *Semaphore) stint(ctx context.Context, i int, a *acquisition, last error
 	queued, end := context.WithCancel(ctx)
 	defer end()
 	go func() { // waited for by every return below
-		h, err := l.queue(queued, a.at(&s.slots[i]), a.opts, last)
+		h, err := l.queue(queued, a.at(&s.all[i]), a.opts, last)
 		got <- outcome{h, err}
 		end() // and of a look that is under way
 	}()
@@ -66,12 +100,12 @@ func (s *Semaphore) stint(ctx context.Context, i int, a *acquisition, last error
 			if other := s.pickUp(queued, a, seen); other != nil {
 				end()
 				if q := <-got; q.h != nil {
-					l.drop(q.h)
+					q.h.withdraw()
 				}
 				return other, nil, nil
 			}
 		}
-		if looks >= looksOfStint && seen != nil && len(s.slots) > 1 && a.opts.maxAttempts == 0 {
+		if looks >= looksPerSlot && seen != nil && len(s.all) > 1 && a.opts.maxAttempts == 0 {
 			end()
 			q := <-got
 			s.learn(i, q.h)
@@ -82,7 +116,8 @@ func (s *Semaphore) stint(ctx context.Context, i int, a *acquisition, last error
 
 // pickUp tries the slot that is most likely free, if there is one.
 func (s *Semaphore) pickUp(ctx context.Context, a *acquisition, seen *survey) *hold {
-	free := s.free(seen)
+	l := s.locker
+	free := s.free(seen, len(l.nodes)-l.need)
 	if len(free) == 0 {
 		return nil
 	}
@@ -99,11 +134,5 @@ func (s *Semaphore) pause(o *options, looks int, seen *survey) time.Duration {
 			others += at.waiters
 		}
 	}
-	return pause + pause*time.Duration(min(max(others, 0)/len(s.slots), 128))/4
-}
-
-// drop gives back a hold that nobody has seen.
-func (l *Locker) drop(h *hold) {
-	l.listeners.forget(h.owner.String())
-	l.undo(h, h.asked)
+	return pause + pause*time.Duration(min(max(others, 0)/len(s.all), 128))/4
 }

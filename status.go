@@ -189,7 +189,7 @@ func (n *node) announce() {
 	}
 	if state != n.announced {
 		n.announced = state
-		n.events.tell(Event{Kind: state, Node: n.addr(), Err: err})
+		n.events.emit(Event{Kind: state, Node: n.addr(), Err: err})
 	}
 }
 

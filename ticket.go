@@ -29,7 +29,7 @@ const ticketPrefix = "redlock1."
 func (k *Lock) Ticket() (string, error) {
 	h := k.hold
 	switch {
-	case h.several != nil:
+	case h.names != nil:
 		return "", failed("ticket", h.name, invalid("a hold of several names cannot be handed over"))
 	case h.shared:
 		return "", failed("ticket", h.name, invalid("a read hold cannot be handed over"))
@@ -103,7 +103,7 @@ func (l *Locker) Adopt(ctx context.Context, text string, opts ...Option) (*Lock,
 		return nil, &opError{op: "adopt", reason: err}
 	}
 	l.tokens.See(min(t.token, l.tokens.time(l.opts.clock.now())+token.MaxAhead.Microseconds()))
-	w := wanted{op: "adopt", name: t.name, key: key, from: t.owner.String()}
+	w := acquireRequest{op: "adopt", name: t.name, key: key, from: t.owner.String()}
 	return l.call(ctx, &w, opts, func(o *options) (*hold, error) {
 		h, err := l.attempt(ctx, w, o)
 		if err == nil {

@@ -8,7 +8,7 @@ import (
 // their turns together, so each stands in the nodes' queues itself. last is why an attempt has failed, if there was
 // one. Another attempt would be of no use: after a split vote everyone gives way to the oldest, while in a queue each
 // waits its turn.
-func (l *Locker) wait(ctx context.Context, w wanted, o *options, last error) (*hold, error) {
+func (l *Locker) wait(ctx context.Context, w acquireRequest, o *options, last error) (*hold, error) {
 	if l.ended(ctx) != nil {
 		return nil, l.endedInLine(ctx, w.op, w.name, last)
 	}
@@ -19,7 +19,7 @@ func (l *Locker) wait(ctx context.Context, w wanted, o *options, last error) (*h
 }
 
 // stand waits in line, and at its head in the nodes' queues. last is why an attempt has failed, if there was one.
-func (l *Locker) stand(ctx context.Context, w wanted, o *options, last error) (*hold, error) {
+func (l *Locker) stand(ctx context.Context, w acquireRequest, o *options, last error) (*hold, error) {
 	if !l.lines.enter(ctx, l.ctx.Done(), w.key) {
 		return nil, l.endedInLine(ctx, w.op, w.name, last)
 	}

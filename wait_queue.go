@@ -39,7 +39,7 @@ type waiter struct {
 }
 
 // newWaiter begins to wait as of the time since, in µs of the nodes' time; 0: now.
-func (l *Locker) newWaiter(want wanted, o *options, since int64) *waiter {
+func (l *Locker) newWaiter(want acquireRequest, o *options, since int64) *waiter {
 	h := l.newHold(want, o)
 	if since != 0 {
 		h.owner = newOwner(since)
@@ -84,7 +84,7 @@ func (w *waiter) rouse() {
 
 // queue waits until the lock is held. The question with which it begins belongs to the attempt
 // that has failed, if there was one.
-func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error) (*hold, error) {
+func (l *Locker) queue(ctx context.Context, want acquireRequest, o *options, last error) (*hold, error) {
 	l.listeners.listen(l.ctx, l.returnGrant)
 	l.listeners.waiting.Add(1)
 	defer l.listeners.waiting.Add(-1)
@@ -96,7 +96,7 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 	var seen patience
 	for attempts := 1; ; attempts++ {
 		r, asked := w.ask()
-		if err := w.hear(ctx, r); err == nil || last == nil {
+		if err := w.awaitAnswers(ctx, r); err == nil || last == nil {
 			last = r.failure(want.op, want.name, ErrTaken, tally(r.votes.Load()), nil)
 		}
 		v := w.votes(r)
@@ -117,7 +117,7 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 				last, err = r.notHeld(ctx, want.op, want.name, tally(r.votes.Load()), err, false), nil
 			}
 			r.abandon()
-			w.giveUp()
+			w.hold.withdraw()
 			return nil, waitEnded(want.op, want.name, last, err)
 		}
 		v = w.votes(r)
@@ -126,7 +126,7 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 			return h, nil
 		}
 		if final {
-			w.giveUp()
+			w.hold.withdraw()
 			return nil, last
 		}
 		switch seen.decide(&v, want.shared, w.owner, l.need) {
@@ -138,7 +138,7 @@ func (l *Locker) queue(ctx context.Context, want wanted, o *options, last error)
 		}
 		// The oldest takes over what is given back, unless the node cannot tell it: then it must find the lock free when
 		// it asks.
-		w.giveUp()
+		w.hold.withdraw()
 		if seen.gaveBack > 2 {
 			if err := l.rest(ctx, o.backoff(attempts)); err != nil {
 				return nil, waitEnded(want.op, want.name, last, err)
@@ -166,9 +166,9 @@ func (l *Locker) rest(ctx context.Context, d time.Duration) error {
 	return l.ended(ctx)
 }
 
-// hear returns when the outcome of the question is certain, or when the nodes that have answered and those that have
+// awaitAnswers returns when the outcome of the question is certain, or when the nodes that have answered and those that have
 // told us something are a majority: the question's last answer may be a late node's.
-func (w *waiter) hear(ctx context.Context, r *round) error {
+func (w *waiter) awaitAnswers(ctx context.Context, r *round) error {
 	told := false
 	defer func() {
 		if told {
@@ -202,7 +202,7 @@ func (w *waiter) await(ctx context.Context, r *round, asked instant, pause time.
 	woken := false
 	for {
 		if v := w.votes(r); v.given >= l.need {
-			h, err := w.win(ctx, v, asked)
+			h, err := w.promote(ctx, v, asked)
 			// Votes that are too old, or that a raise did not get, are to be asked for again:
 			// at once if that is news, else after the pause, since they may be of nodes
 			// that are out of reach.
@@ -242,15 +242,9 @@ func (w *waiter) ask() (*round, instant) {
 	return r, asked
 }
 
-// giveUp leaves all queues, and gives back the votes that there are.
-func (w *waiter) giveUp() {
-	w.locker.listeners.forget(w.owner)
-	w.locker.undo(w.hold, w.hold.asked)
-}
-
-// win makes a hold of a majority of votes. It returns neither a hold nor an
+// promote makes a hold of a majority of votes. It returns neither a hold nor an
 // error where that was for nothing.
-func (w *waiter) win(ctx context.Context, v waiterVotes, asked instant) (*hold, error) {
+func (w *waiter) promote(ctx context.Context, v waiterVotes, asked instant) (*hold, error) {
 	l, h := w.locker, w.hold
 	// A vote given in answer to the last question was given, or its TTL begun anew, after that was
 	// asked. One that we were told of was given after we began to wait under this owner.

@@ -430,13 +430,13 @@ func TestALongWaitsTokenIsRenewed(t *testing.T) {
 func TestVotesThatWereToldDoNotGrowYounger(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		w := l.newWaiter(wanted{op: "lock", name: "job", key: "job"}, l.opts, 0)
+		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, 0)
 		time.Sleep(l.opts.ttl)
 		for _, n := range fl.nodes {
 			n.Do("SET", "job", w.owner, "PX", 100) // what is left of them
 		}
 		for look := range 2 {
-			if h, err := w.win(t.Context(), waiterVotes{given: 3, granted: 3}, l.opts.clock.now()); !errors.Is(err, errAskAgain) {
+			if h, err := w.promote(t.Context(), waiterVotes{given: 3, granted: 3}, l.opts.clock.now()); !errors.Is(err, errAskAgain) {
 				t.Errorf("look %d: got %v, %v, want to ask again", look, h, err)
 			}
 		}
@@ -479,12 +479,12 @@ func TestAQuestionIsNotRepeatedBehindItsUndo(t *testing.T) {
 func TestAWinOnFreshAnswersNeedsFreshAcceptance(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		w := l.newWaiter(wanted{op: "lock", name: "job", key: "job"}, l.opts, 0)
+		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, 0)
 		for _, n := range fl.nodes {
 			n.Do("SET", "job", w.owner, "PX", 10_000)
 		}
 		w.hold.asked = l.all
-		h, err := w.win(t.Context(), waiterVotes{given: 3, granted: 2, fresh: 2, sure: 1}, l.opts.clock.now())
+		h, err := w.promote(t.Context(), waiterVotes{given: 3, granted: 2, fresh: 2, sure: 1}, l.opts.clock.now())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,8 +29,8 @@ var inBetween = []mutant{
 		}},
 	},
 	{name: "of several locks the first owner is handed over from", changes: []change{{
-		"commands.go", "			for _, owner := range q.several.from {\n				e.Add(owner)\n",
-		"			for range q.several.from {\n				e.Add(q.several.from[0])\n",
+		"commands.go", "			for _, owner := range q.names.from {\n				e.Add(owner)\n",
+		"			for range q.names.from {\n				e.Add(q.names.from[0])\n",
 	}}},
 	{name: "who leaves the line calls nobody", changes: []change{{
 		"wait_local.go", "	close(at.rest[0])\n", "",

@@ -71,10 +71,10 @@ var inOrder = []mutant{
 	}}},
 	{name: "a waiter's question sent again behind its undo", changes: []change{{
 		"wait_queue.go", `			r.abandon()
-			w.giveUp()
+			w.hold.withdraw()
 			return nil, waitEnded(want.op, want.name, last, err)
 `, `			r.Done()
-			w.giveUp()
+			w.hold.withdraw()
 			return nil, waitEnded(want.op, want.name, last, err)
 `,
 	}}},

@@ -98,13 +98,14 @@ var inQueue = []mutant{
 	{
 		name: "Close does not wait for calls that are under way", test: "TestCloseLeavesNothingOfAWait",
 		why: "one TTL later it has gone by itself", changes: []change{{
-			"locker.go", "		l.underway.wait(l.opts.nodeTimeout)\n", "",
+			"locker.go", "		l.calls.wait(l.opts.nodeTimeout)\n", "",
 		}},
 	},
 	{
 		name: "who gives up waiting leaves its places", test: "TestCancelledWaitLeavesNothing",
 		why: "one TTL later they have gone by themselves", changes: []change{{
-			"wait_queue.go", "	w.locker.undo(w.hold, w.hold.asked)\n", "",
+			"hold.go", "	h.locker.listeners.forget(h.owner.String())\n	h.locker.undo(h, h.asked)\n",
+			"	h.locker.listeners.forget(h.owner.String())\n",
 		}},
 	},
 	{
