@@ -145,7 +145,7 @@ func (l *Locker) inOrder(ctx context.Context, w acquireRequest, o *options, last
 			to = at + 1
 			one := all.request(at, to)
 			var err error
-			if h, err = l.stand(ctx, one, &passing, last); err != nil {
+			if h, err = l.waitAlone(ctx, one, &passing, last); err != nil {
 				return nil, about(err, w.name, one.name)
 			}
 			last = nil

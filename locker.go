@@ -18,7 +18,7 @@ type Locker struct {
 	rounds    *sync.Pool // of *round
 	tokens    tokens
 	schedule  schedule
-	lines     lines
+	local     localQueues
 	listeners listeners
 	events    *events
 	ctx       context.Context // ends waiting when the Locker is closed
@@ -74,7 +74,7 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.schedule.start(o.clock)
 	l.calls.idle = make(chan struct{})
-	l.lines = lines{clock: o.clock, of: make(map[string]*line)}
+	l.local = localQueues{clock: o.clock, of: make(map[string]*localQueue)}
 	l.listeners = newListeners(o.prefix, l.nodes, o.clock.local)
 	awaitNodes(l.nodes, l.need, o)
 	if err := twins(l.nodes); err != nil {

@@ -88,7 +88,7 @@ func (l *Locker) lock(ctx context.Context, w acquireRequest, wait bool, opts []O
 	}
 	return l.call(ctx, &w, opts, func(o *options) (*hold, error) {
 		wait := wait && o.maxAttempts != 1
-		if wait && !w.shared && l.lines.known.Load() > 0 && l.lines.contended(w.key) {
+		if wait && !w.shared && l.local.contended(w.key) {
 			return l.wait(ctx, w, o, nil)
 		}
 		h, err := l.attempt(ctx, w, o)

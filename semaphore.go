@@ -22,7 +22,7 @@ type Semaphore struct {
 	err    error               // why no permit can be had: the name or the number
 	base   string              // the slots' keys without their numbers
 	count  any                 // string: how many slots, for the wire
-	line   *semaphore.Weighted // who contends on the nodes: one for each slot; the others wait in order
+	turns  *semaphore.Weighted // one for each slot: who has one competes on the nodes; the others get it in order
 	slots
 }
 
@@ -45,7 +45,7 @@ func (l *Locker) Semaphore(name string, permits int) *Semaphore {
 		s.err = invalid("%d permits: want 1 to %d", permits, maxPermits)
 	default:
 		s.base, s.count = l.opts.prefix+permitsName+name+":", strconv.Itoa(permits)
-		s.line = semaphore.NewWeighted(int64(permits))
+		s.turns = semaphore.NewWeighted(int64(permits))
 		s.all = make([]slot, permits)
 		for i := range s.all {
 			number := strconv.Itoa(i)

@@ -191,7 +191,7 @@ func TestNobodyStarvesBehindAHolderThatStays(t *testing.T) {
 		stop()
 		wg.Wait()
 		_ = stays.Unlock(t.Context())
-		// Eleven take turns of 50 ms: one in 550 ms at best, and a waitOn or two in the wrong queue.
+		// Eleven take turns of 50 ms: one in 550 ms at best, and a wait or two in the wrong queue.
 		if most := slices.Max(longest); most > 5*time.Second {
 			t.Errorf("one waited for %v", most)
 		}

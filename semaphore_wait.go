@@ -11,10 +11,10 @@ func (s *Semaphore) wait(ctx context.Context, a *acquisition) (*hold, error) {
 		h, _, err := s.try(ctx, a)
 		return h, err
 	}
-	if err := s.enter(ctx); err != nil {
-		return nil, err
+	if !s.locker.takeTurn(ctx, s.turns) {
+		return nil, s.locker.endedInQueue(ctx, "acquire", s.name, nil)
 	}
-	defer s.line.Release(1)
+	defer s.turns.Release(1)
 	h, seen, err := s.try(ctx, a)
 	if err == nil {
 		return h, nil
@@ -23,25 +23,6 @@ func (s *Semaphore) wait(ctx context.Context, a *acquisition) (*hold, error) {
 		return nil, waitEnded("acquire", s.name, err, ended)
 	}
 	return s.queue(ctx, a, seen, err)
-}
-
-// enter returns when the caller may contend on the nodes.
-func (s *Semaphore) enter(ctx context.Context) error {
-	if s.line.TryAcquire(1) {
-		return nil
-	}
-	l := s.locker
-	inLine, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(l.ctx, cancel)() //nolint:contextcheck // Close ends all waits
-	err := s.line.Acquire(inLine, 1)
-	if err == nil {
-		if l.ended(ctx) == nil {
-			return nil
-		}
-		s.line.Release(1) // it had ended for who was before us, too, and made room
-	}
-	return l.endedInLine(ctx, "acquire", s.name, nil)
 }
 
 // queue stands in the queue of one slot after the other until it holds one. The place in each goes by when the

@@ -1,6 +1,6 @@
 package main
 
-// inBetween are bugs of what stands between a hold and the wire: its tenure, lines, batches, replies, and undos that a
+// inBetween are bugs of what stands between a hold and the wire: its tenure, local queues, batches, replies, and undos that a
 // node refuses.
 var inBetween = []mutant{
 	{name: "a limit that is not shown", changes: []change{{
@@ -32,8 +32,8 @@ var inBetween = []mutant{
 		"commands.go", "			for _, owner := range q.names.from {\n				e.Add(owner)\n",
 		"			for range q.names.from {\n				e.Add(q.names.from[0])\n",
 	}}},
-	{name: "who leaves the line calls nobody", changes: []change{{
-		"wait_local.go", "	close(at.rest[0])\n", "",
+	{name: "a turn in the queue of the process is not passed on", changes: []change{{
+		"wait.go", "	defer q.Release(1)\n", "",
 	}}},
 	{
 		name: "the rest of a long value is the next reply", test: "internal/redisconn.TestALongValueIsCutShort",
