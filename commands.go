@@ -106,26 +106,29 @@ func (q *request) init() {
 func (q *request) owner() []byte     { return q.ownerForm[5 : 5+ownerLen] }
 func (q *request) tokenText() []byte { return q.tokenForm[5 : 5+tokenLen] }
 
-// set chooses what is asked, about which key, with which owner.
-func (q *request) set(k *command, key string, owner uuid.UUID) {
+// set chooses what is asked, about which key, with which owner and token; 0: with none.
+func (q *request) set(k *command, key string, owner uuid.UUID, token int64) {
+	q.ask(k, owner, token)
 	q.hash[0] = hashOf(key)
 	q.Hashes, q.Keys = q.hash[:], redisconn.AppendBulk(q.Keys[:0], key)
-	q.ask(k, owner)
 }
 
-// setAll chooses what is asked, about which keys, with which owner.
-func (q *request) setAll(k *command, s *names, owner uuid.UUID) {
+// setAll is set for several keys.
+func (q *request) setAll(k *command, s *names, owner uuid.UUID, token int64) {
+	q.ask(k, owner, token)
 	q.names, q.Hashes, q.Keys = s, s.hashes, q.Keys[:0]
 	for _, key := range s.keys {
 		q.Keys = redisconn.AppendBulk(q.Keys, key)
 	}
-	q.ask(k, owner)
 }
 
-func (q *request) ask(k *command, owner uuid.UUID) {
+func (q *request) ask(k *command, owner uuid.UUID, token int64) {
 	q.command, q.Command = k, &k.Command
 	q.setOwner(owner)
-	q.args[0] = q.ownerArg
+	q.args[0], q.args[2] = q.ownerArg, ""
+	if token > 0 {
+		q.setToken(token)
+	}
 }
 
 var hashSeed = maphash.MakeSeed()

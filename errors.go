@@ -186,15 +186,15 @@ func (e *opError) Unwrap() []error {
 	return []error{e.reason}
 }
 
-// waitEnded is the error where a wait was ended: what the last attempt said and why there is no other.
-func waitEnded(op, name string, last, ended error) error {
+// waitEnded is the error where a wait was ended: what the last attempt said, a *QuorumError, and why there is no other.
+func waitEnded(last, ended error) error {
 	var q *QuorumError
-	if errors.As(last, &q) {
-		with := *q
-		with.ctx = ended
-		return &with
+	if !errors.As(last, &q) {
+		return ended
 	}
-	return failed(op, name, ended)
+	with := *q
+	with.ctx = ended
+	return &with
 }
 
 // endOf adds the cause that ctx was cancelled with, if there is one, to its error.

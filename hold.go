@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -292,14 +293,19 @@ type acquireRequest struct {
 // tenures are those that no hold has. All is zero in them.
 var tenures = sync.Pool{New: func() any { return new(tenure) }}
 
-// newHold begins an acquisition: it draws an owner and reads the clock.
-func (l *Locker) newHold(w acquireRequest, o *options) *hold {
+// newHold begins an acquisition: it reads the clock, draws an owner and proposes a token. The owner says that the caller
+// has waited since then, in µs of the nodes' time; 0: it begins now.
+func (l *Locker) newHold(w acquireRequest, o *options, since int64) *hold {
 	now := o.clock.begin()
 	t := tenures.Get().(*tenure)
 	t.opts, t.acquireRequest, t.place = o, w, nowhere
 	t.since, t.start, t.validity = now, now, o.drift.validity(o.ttl, 0)
-	owner := newOwner(l.tokens.time(now))
-	return &hold{locker: l, tenure: t, name: w.name, names: w.names, shared: w.shared, owner: owner}
+	h := &hold{locker: l, tenure: t, name: w.name, names: w.names, shared: w.shared}
+	h.owner = newOwner(cmp.Or(since, l.tokens.time(now)))
+	if o.fencing {
+		h.token = l.tokens.propose(now)
+	}
+	return h
 }
 
 // take ends the hold by Unlock and takes its tenure out of it. Nobody else has it then: the schedule, the contexts and
@@ -356,14 +362,11 @@ func (l *Locker) askFor(k *command, h *hold) *round {
 	}
 	r := l.rounds.Get().(*round)
 	if h.names != nil {
-		r.setAll(k, h.names, h.owner)
+		r.setAll(k, h.names, h.owner, h.token)
 	} else {
-		r.set(k, h.key, h.owner)
+		r.set(k, h.key, h.owner, h.token)
 	}
-	r.args[1], r.args[2], r.args[3] = h.opts.ttlArg, "", h.from
-	if h.token > 0 {
-		r.setToken(h.token)
-	}
+	r.args[1], r.args[3] = h.opts.ttlArg, h.from
 	switch k {
 	case release:
 		r.args[1], r.args[2] = h.place, noToken
@@ -389,9 +392,6 @@ func (l *Locker) askFor(k *command, h *hold) *round {
 
 // askToAcquire fills in a call that acquires, with a token unless there is to be none.
 func (l *Locker) askToAcquire(h *hold) *round {
-	if h.opts.fencing {
-		h.token = l.tokens.propose(h.start)
-	}
 	switch {
 	case h.from != nil:
 		return l.askFor(adopt, h)
@@ -428,7 +428,7 @@ func (l *Locker) undoOwner(key string, owner uuid.UUID, shared bool, ttl time.Du
 		k = k.toRead
 	}
 	r := l.rounds.Get().(*round)
-	r.set(k, key, owner)
+	r.set(k, key, owner, 0)
 	r.args[1], r.args[2] = nowhere, noToken
 	now := l.opts.clock.local()
 	r.expires = now.Add(ttl)

@@ -17,7 +17,7 @@ func TestACycleAllocatesAHoldAndAHandle(t *testing.T) {
 		w := acquireRequest{op: "lock", name: "job", key: "job"}
 		ctx := t.Context()
 		cycle := func() {
-			if err := l.handOut(l.newHold(w, l.opts)).Unlock(ctx); err != nil {
+			if err := l.handOut(l.newHold(w, l.opts, 0)).Unlock(ctx); err != nil {
 				t.Error(err)
 			}
 		}

@@ -201,7 +201,7 @@ var errNoPromise = errors.New("does not know our token, and so may yet take what
 // token of the name which is no smaller than least. The error says that too few count.
 func (l *Locker) quorumRead(ctx context.Context, op, name, key string, least int64) ([]nodeState, error) {
 	r := l.rounds.Get().(*round)
-	r.set(inspect, key, uuid.Nil)
+	r.set(inspect, key, uuid.Nil, 0)
 	r.everyone = true
 	r.send(l.nodes, l.all, l.need, l.opts.clock.local())
 	votes, ended := r.wait(ctx)

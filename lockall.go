@@ -100,13 +100,13 @@ func (l *Locker) waitAll(ctx context.Context, w acquireRequest, o *options) (*ho
 			return h, last
 		}
 		if err := l.ended(ctx); err != nil {
-			return nil, waitEnded(w.op, w.name, last, err)
+			return nil, waitEnded(last, err)
 		}
 		if h, err := l.inOrder(ctx, w, o, last); h != nil || err != nil {
 			return h, err
 		}
 		if err := l.rest(ctx, o.backoff(attempts)); err != nil {
-			return nil, waitEnded(w.op, w.name, last, err)
+			return nil, waitEnded(last, err)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func (l *Locker) inOrder(ctx context.Context, w acquireRequest, o *options, last
 		if to > at {
 			if h, last = l.attempt(ctx, all.request(at, to), &passing); last != nil {
 				if err := l.ended(ctx); err != nil {
-					return nil, waitEnded(w.op, w.name, last, err)
+					return nil, waitEnded(last, err)
 				}
 				continue
 			}
@@ -145,7 +145,7 @@ func (l *Locker) inOrder(ctx context.Context, w acquireRequest, o *options, last
 			to = at + 1
 			one := all.request(at, to)
 			var err error
-			if h, err = l.waitAlone(ctx, one, &passing, last); err != nil {
+			if h, err = l.wait(ctx, one, &passing, last); err != nil {
 				return nil, about(err, w.name, one.name)
 			}
 			last = nil

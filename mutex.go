@@ -36,9 +36,9 @@ func (m *mutex) Lock() {
 	select {
 	case m.turn <- struct{}{}:
 	case <-m.ctx.Done():
-		panic(waitEnded("lock", m.name, nil, m.locker.ended(m.ctx)))
+		panic(failed("lock", m.name, m.locker.ended(m.ctx)))
 	case <-m.locker.ctx.Done():
-		panic(waitEnded("lock", m.name, nil, ErrClosed))
+		panic(failed("lock", m.name, ErrClosed))
 	}
 	k, err := m.locker.Lock(m.ctx, m.name, m.opts...)
 	if err != nil {

@@ -236,7 +236,7 @@ var errStale = errors.New("it came when what it says had ended, by the node's cl
 // keep it for as long: ahead is by how much their clocks may be ahead of the nodes' time.
 func (j *job) ask(k *command, text string, now instant, left, ahead time.Duration) *round {
 	r := j.locker.rounds.Get().(*round)
-	r.set(k, j.key, uuid.Nil)
+	r.set(k, j.key, uuid.Nil, 0)
 	r.args[0], r.args[1], r.args[2] = "", text, left.Milliseconds()
 	r.args[3] = (j.locker.tokens.time(now) + (left + ahead).Microseconds()) / 1000
 	return r

@@ -88,14 +88,14 @@ func (l *Locker) lock(ctx context.Context, w acquireRequest, wait bool, opts []O
 	}
 	return l.call(ctx, &w, opts, func(o *options) (*hold, error) {
 		wait := wait && o.maxAttempts != 1
-		if wait && !w.shared && l.local.contended(w.key) {
-			return l.wait(ctx, w, o, nil)
+		var last error
+		if !wait || w.shared || !l.local.contended(w.key) {
+			var h *hold
+			if h, last = l.attempt(ctx, w, o); last == nil || !wait {
+				return h, last
+			}
 		}
-		h, err := l.attempt(ctx, w, o)
-		if err == nil || !wait {
-			return h, err
-		}
-		return l.wait(ctx, w, o, err)
+		return l.wait(ctx, w, o, last)
 	})
 }
 
@@ -122,7 +122,7 @@ func (l *Locker) call(
 		defer l.calls.end()
 		h, err = acquire(o)
 	} else {
-		err = waitEnded(w.op, w.name, nil, err)
+		err = failed(w.op, w.name, err)
 	}
 	if err != nil {
 		w.observed.notAcquired(err)
@@ -143,7 +143,7 @@ func (l *Locker) handOut(h *hold) *Lock {
 func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*hold, error) {
 	// 1. Draw an owner, and read the clock before anything is sent: the nodes
 	// count the TTL from a later moment.
-	h := l.newHold(w, o)
+	h := l.newHold(w, o, 0)
 
 	// 2. Ask all nodes at once to set the key to the owner unless it exists, and
 	// to accept the token.

@@ -192,7 +192,7 @@ func (s *Semaphore) attempt(ctx context.Context, i int, a *acquisition) (*hold, 
 func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
 	l := s.locker
 	r := l.rounds.Get().(*round)
-	r.set(surveySlots, s.base, uuid.Nil)
+	r.set(surveySlots, s.base, uuid.Nil, 0)
 	r.args[0] = s.count
 	r.send(l.nodes, l.all, l.need, l.opts.clock.local())
 	votes, err := r.wait(ctx)

@@ -11,16 +11,17 @@ func (s *Semaphore) wait(ctx context.Context, a *acquisition) (*hold, error) {
 		h, _, err := s.try(ctx, a)
 		return h, err
 	}
-	if !s.locker.takeTurn(ctx, s.turns) {
-		return nil, s.locker.endedInQueue(ctx, "acquire", s.name, nil)
+	l := s.locker
+	if ended := l.takeTurn(ctx, s.turns); ended != nil {
+		return nil, waitEnded(l.behindOthers("acquire", s.name), ended)
 	}
 	defer s.turns.Release(1)
 	h, seen, err := s.try(ctx, a)
 	if err == nil {
 		return h, nil
 	}
-	if ended := s.locker.ended(ctx); ended != nil {
-		return nil, waitEnded("acquire", s.name, err, ended)
+	if ended := l.ended(ctx); ended != nil {
+		return nil, waitEnded(err, ended)
 	}
 	return s.queue(ctx, a, seen, err)
 }
@@ -36,7 +37,7 @@ func (s *Semaphore) queue(ctx context.Context, a *acquisition, seen *survey, las
 			return h, err
 		}
 		if ended := s.locker.ended(ctx); ended != nil {
-			return nil, waitEnded("acquire", s.name, last, ended)
+			return nil, waitEnded(last, ended)
 		}
 	}
 }

@@ -9,61 +9,52 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// wait waits until the lock is held: in the queue of this process first, and at its head in the nodes' queues. Readers
-// get their turns together, so each of them goes to the nodes' queues itself. last is why an attempt has failed, if
-// there was one. More attempts would be of no use: after a split vote everyone gives way to the oldest, while in a
-// queue each waits its turn.
+// wait waits until the lock is held: in the queue of this process first, and at its head in the nodes' queues. last is
+// why an attempt has failed, if there was one. More attempts would be of no use: after a split vote everyone gives way
+// to the oldest, while in a queue each waits its turn.
 func (l *Locker) wait(ctx context.Context, w acquireRequest, o *options, last error) (*hold, error) {
-	if l.ended(ctx) != nil {
-		return nil, l.endedInQueue(ctx, w.op, w.name, last)
+	ended := l.ended(ctx)
+	if !w.shared && ended == nil { // readers get their turns together, so each of them goes to the nodes' queues itself
+		turn := l.local.join(w.key)
+		defer l.local.leave(w.key)
+		if ended = l.takeTurn(ctx, turn); ended == nil {
+			defer turn.Release(1)
+		}
 	}
-	if w.shared {
-		return l.queue(ctx, w, o, last)
+	if ended != nil && last == nil {
+		last = l.behindOthers(w.op, w.name)
 	}
-	return l.waitAlone(ctx, w, o, last)
-}
-
-// waitAlone is wait for all but readers.
-func (l *Locker) waitAlone(ctx context.Context, w acquireRequest, o *options, last error) (*hold, error) {
-	q := l.local.join(w.key)
-	defer l.local.leave(w.key)
-	if !l.takeTurn(ctx, q) {
-		return nil, l.endedInQueue(ctx, w.op, w.name, last)
+	if ended != nil {
+		return nil, waitEnded(last, ended)
 	}
-	defer q.Release(1)
 	return l.queue(ctx, w, o, last)
 }
 
-// takeTurn returns when the caller is at the head of a queue of this process: it must then release its turn. It returns
-// false where ctx or Close ended the wait before.
-func (l *Locker) takeTurn(ctx context.Context, q *semaphore.Weighted) bool {
-	if q.TryAcquire(1) {
-		return true
+// takeTurn waits for the caller's turn in a queue of this process, which it must release, or returns why the wait was
+// ended before.
+func (l *Locker) takeTurn(ctx context.Context, turn *semaphore.Weighted) error {
+	if !turn.TryAcquire(1) {
+		waiting, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(l.ctx, cancel)() //nolint:contextcheck // Close ends all waits
+		if turn.Acquire(waiting, 1) != nil {
+			return l.ended(ctx)
+		}
 	}
-	waiting, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(l.ctx, cancel)() //nolint:contextcheck // Close ends all waits
-	if q.Acquire(waiting, 1) != nil {
-		return false
+	ended := l.ended(ctx)
+	if ended != nil { // as it had for the one before us, which made room
+		turn.Release(1)
 	}
-	if l.ended(ctx) != nil { // as it had for the one before us, which made room
-		q.Release(1)
-		return false
-	}
-	return true
+	return ended
 }
 
-// endedInQueue is the error of a caller whose wait ended in the queue of this process.
-func (l *Locker) endedInQueue(ctx context.Context, op, name string, last error) error {
-	if last == nil {
-		// It never got to ask the nodes: others of this process did, and wait.
-		e := &QuorumError{Op: op, Name: name, Need: l.need, reason: ErrTaken, detail: "others in this process were first"}
-		for _, n := range l.nodes {
-			e.Nodes = append(e.Nodes, NodeError{Addr: n.addr(), Outcome: OutcomeLate})
-		}
-		last = e
+// behindOthers is the reason of a caller that never got to ask the nodes: others of this process did, and wait.
+func (l *Locker) behindOthers(op, name string) *QuorumError {
+	e := &QuorumError{Op: op, Name: name, Need: l.need, reason: ErrTaken, detail: "others in this process were first"}
+	for _, n := range l.nodes {
+		e.Nodes = append(e.Nodes, NodeError{Addr: n.addr(), Outcome: OutcomeLate})
 	}
-	return waitEnded(op, name, last, l.ended(ctx))
+	return e
 }
 
 // localQueues let those that wait for one name in this process wait in turn, so that one of them alone competes with

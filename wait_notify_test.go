@@ -124,7 +124,7 @@ func TestAWaiterThatOneNodeCannotTellBlocksNobody(t *testing.T) {
 func TestAMessageOfANodeThatIsNotMetAbstains(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, 0)
+		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
 		fl.nodes[1].Crash(false)
 		settleNetwork()
 		l.listeners.receive(1, w.owner+"  job", l.returnGrant)
@@ -140,7 +140,7 @@ func TestAMessageOfANodeThatAbstainsAbstains(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		l.listeners.listen(l.ctx, l.returnGrant)
-		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, 0)
+		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
 		fl.nodes[1].Crash(false)
 		fl.nodes[1].Restart()
 		time.Sleep(2 * time.Second) // both connections are back
@@ -165,7 +165,7 @@ func FuzzReceive(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { _ = l.Close() })
-	w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, 0)
+	w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
 	for _, seed := range []string{
 		"", "  ", w.owner + "  job", w.owner + " 1766620800172208 job", w.owner + " 1.7e15 a name",
 		w.owner + " nan job", uuid.NewString() + "  job",

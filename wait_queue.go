@@ -38,15 +38,9 @@ type waiter struct {
 	notified notifications // guarded by mu
 }
 
-// newWaiter begins to wait as of the time since, in µs of the nodes' time; 0: now.
+// newWaiter begins to wait as of the time since, in µs of the nodes' time.
 func (l *Locker) newWaiter(want acquireRequest, o *options, since int64) *waiter {
-	h := l.newHold(want, o)
-	if since != 0 {
-		h.owner = newOwner(since)
-	}
-	if o.fencing {
-		h.token = l.tokens.propose(h.start)
-	}
+	h := l.newHold(want, o, since)
 	w := &waiter{
 		locker: l, hold: h, first: h.token, owner: h.owner.String(), wake: make(chan struct{}, 1),
 		notified: newNotifications(len(l.nodes)),
@@ -91,10 +85,13 @@ func (l *Locker) queue(ctx context.Context, want acquireRequest, o *options, las
 	for _, i := range l.tokens.Poor() {
 		l.nodes[i].measureSoon()
 	}
-	w := l.newWaiter(want, o, want.waitsSince)
-	since := cmp.Or(want.waitsSince, l.tokens.time(w.hold.since))
+	var w *waiter
+	since := cmp.Or(want.waitsSince, l.tokens.time(o.clock.now()))
 	var seen patience
 	for attempts := 1; ; attempts++ {
+		if w == nil {
+			w = l.newWaiter(want, o, since)
+		}
 		r, asked := w.ask()
 		if err := w.awaitAnswers(ctx, r); err == nil || last == nil {
 			last = r.failure(want.op, want.name, ErrTaken, tally(r.votes.Load()), nil)
@@ -118,7 +115,7 @@ func (l *Locker) queue(ctx context.Context, want acquireRequest, o *options, las
 			}
 			r.abandon()
 			w.hold.withdraw()
-			return nil, waitEnded(want.op, want.name, last, err)
+			return nil, waitEnded(last, err)
 		}
 		v = w.votes(r)
 		r.abandon()
@@ -141,10 +138,10 @@ func (l *Locker) queue(ctx context.Context, want acquireRequest, o *options, las
 		w.hold.withdraw()
 		if seen.gaveBack > 2 {
 			if err := l.rest(ctx, o.backoff(attempts)); err != nil {
-				return nil, waitEnded(want.op, want.name, last, err)
+				return nil, waitEnded(last, err)
 			}
 		}
-		w = l.newWaiter(want, o, since)
+		w = nil
 	}
 }
 

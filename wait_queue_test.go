@@ -430,7 +430,7 @@ func TestALongWaitsTokenIsRenewed(t *testing.T) {
 func TestVotesThatWereToldDoNotGrowYounger(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, 0)
+		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
 		time.Sleep(l.opts.ttl)
 		for _, n := range fl.nodes {
 			n.Do("SET", "job", w.owner, "PX", 100) // what is left of them
@@ -479,7 +479,7 @@ func TestAQuestionIsNotRepeatedBehindItsUndo(t *testing.T) {
 func TestAWinOnFreshAnswersNeedsFreshAcceptance(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, 0)
+		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
 		for _, n := range fl.nodes {
 			n.Do("SET", "job", w.owner, "PX", 10_000)
 		}

@@ -33,7 +33,7 @@ var inBetween = []mutant{
 		"			for range q.names.from {\n				e.Add(q.names.from[0])\n",
 	}}},
 	{name: "a turn in the queue of the process is not passed on", changes: []change{{
-		"wait.go", "	defer q.Release(1)\n", "",
+		"wait.go", "			defer turn.Release(1)\n", "",
 	}}},
 	{
 		name: "the rest of a long value is the next reply", test: "internal/redisconn.TestALongValueIsCutShort",

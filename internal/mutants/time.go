@@ -72,10 +72,10 @@ var inOrder = []mutant{
 	{name: "a waiter's question sent again behind its undo", changes: []change{{
 		"wait_queue.go", `			r.abandon()
 			w.hold.withdraw()
-			return nil, waitEnded(want.op, want.name, last, err)
+			return nil, waitEnded(last, err)
 `, `			r.Done()
 			w.hold.withdraw()
-			return nil, waitEnded(want.op, want.name, last, err)
+			return nil, waitEnded(last, err)
 `,
 	}}},
 	{name: "an extension sent again behind the release", changes: []change{{
