@@ -30,7 +30,7 @@ func TestABeginningIsNeverTooLate(t *testing.T) {
 	check("the first after a suspension that does not show", time.Minute+time.Second)
 	check("the next", time.Second)
 
-	c.slept.wall = func(now time.Time) int64 { return now.UnixNano() + int64(suspended) }
+	c.suspension.wall = func(now time.Time) int64 { return now.UnixNano() + int64(suspended) }
 	boot, suspended = boot+time.Minute, suspended+time.Minute
 	check("the first after a suspension", time.Second)
 	check("the next", time.Second)
@@ -59,7 +59,7 @@ func TestTheFirstLockAfterASuspension(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		epoch, suspended := time.Now(), time.Duration(0)
 		c := newClock(time.Now, func() time.Duration { return time.Hour + time.Since(epoch) + suspended })
-		c.slept.wall = func(now time.Time) int64 { return now.Add(suspended).UnixNano() }
+		c.suspension.wall = func(now time.Time) int64 { return now.Add(suspended).UnixNano() }
 		l := fl.locker("a", Option{name: "clock", newOnly: true, apply: func(o *options) { o.clock = c }})
 		for range 2 {
 			k, err := l.TryLock(t.Context(), "job")

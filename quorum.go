@@ -11,20 +11,19 @@ import (
 	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
-// majority returns the least number of n nodes such that any two sets of that
-// size share a node.
+// majority returns the smallest size of a set of n nodes such that any two sets of that size share a node.
 func majority(n int) int { return n/2 + 1 }
 
-// vote is one node's word on one question.
+// vote is one node's answer to one request, as it is counted.
 type vote uint8
 
 // The votes, from good to bad. Only voteGranted counts towards a majority of grants.
 const (
 	voteGranted   vote = iota // yes
-	voteOutbid                // the lock is ours there, but the node knows a larger token
-	voteAbsent                // the key is nobody's there
-	voteTaken                 // the key is somebody else's there
-	voteAbstained             // answered, but the node's word does not count at present
+	voteOutbid                // the node gave us the lock, but knows a larger token
+	voteAbsent                // no owner has the key there
+	voteTaken                 // another owner has the key there
+	voteAbstained             // the node answered, but its vote does not count at present
 	voteFailed                // an error, or no answer in time
 	voteKinds
 )
@@ -34,11 +33,10 @@ var outcomes = [voteKinds]Outcome{
 	voteTaken: OutcomeTaken, voteAbstained: OutcomeAbstained, voteFailed: OutcomeFailed,
 }
 
-// verdict is what the votes so far amount to.
+// verdict is the outcome of a round, as far as the votes so far decide it.
 type verdict uint8
 
-// The verdicts. A verdict that is no longer verdictPending never becomes so again, and
-// neither verdictWon nor verdictLost ever turns into another.
+// The verdicts. No other verdict ever turns back into verdictPending, and verdictWon and verdictLost are final.
 const (
 	verdictPending verdict = iota
 	verdictWon             // a majority granted
@@ -46,12 +44,11 @@ const (
 	verdictLost            // a majority of grants has become impossible
 )
 
-// maxNodes is what a tally has room for. Five nodes are usual.
+// maxNodes is the number of nodes that fit into a tally. Five nodes are usual.
 const maxNodes = 31
 
-// tally packs all votes on one question into a word: a count of 5 bits for
-// each kind of vote, above them a bit for each node that has voted. So a vote
-// is one atomic addition, and what the caller sees of the votes is consistent.
+// tally packs all votes of one round into a word: a count of 5 bits for each kind of vote, above them a bit for each
+// node that has voted. So a vote is one atomic addition, and a reader always sees a consistent state.
 type tally uint64
 
 const (
@@ -67,8 +64,7 @@ func ballot(node int, v vote) tally {
 func (t tally) count(v vote) int    { return int(t>>(countBits*uint(v))) & (1<<countBits - 1) }
 func (t tally) voted(node int) bool { return t>>(maskShift+uint(node))&1 == 1 }
 
-// verdict decides as soon as the outcome is certain, whatever the nodes that
-// have not voted may still say.
+// verdict decides as soon as no missing vote can change the outcome. verdictShort comes even earlier: see below.
 func (t tally) verdict(n, need int) verdict {
 	granted, given := t.count(voteGranted), t.count(voteGranted)+t.count(voteOutbid)
 	refused := t.count(voteAbsent) + t.count(voteTaken) + t.count(voteAbstained) + t.count(voteFailed)
@@ -76,8 +72,8 @@ func (t tally) verdict(n, need int) verdict {
 	case granted >= need:
 		return verdictWon
 	case given >= need:
-		// A straggler's yes might still make the majority of grants, but to wait
-		// for it is to wait for the slowest node.
+		// A straggler's grant might still complete a majority of grants, but waiting for it means waiting for the slowest
+		// node.
 		return verdictShort
 	case refused > n-need:
 		return verdictLost
@@ -86,26 +82,26 @@ func (t tally) verdict(n, need int) verdict {
 	}
 }
 
-// round is one command to every node at once, and the count of their votes. Rounds are pooled: one goes back when its
-// caller and every node have let go of it, so that a straggler can never write into somebody else's round.
+// round is one command to every node at once, and the count of their votes. Rounds are pooled. A round returns to the
+// pool when its caller and every node are done with it, so a straggler never writes into a round that is reused.
 type round struct {
-	request              // what is asked: written before the first node gets it, then read-only
-	then    func(*round) // takes the round, with its caller's part in it, at the outcome; nil: the caller waits
-	onDone  func(*round) // nil, or run when all have let go
+	request              // written before the first node gets it, then read-only
+	then    func(*round) // runs at the outcome and takes over the caller's reference; nil: the caller waits
+	onDone  func(*round) // runs when the last reference is gone; may be nil
 
 	pool      *sync.Pool
 	votes     atomic.Uint64 // a tally
-	holders   atomic.Int32  // who still uses this round: its caller and the nodes
-	abandoned atomic.Bool   // the caller has left
+	refs      atomic.Int32  // the caller and each node hold a reference
+	abandoned atomic.Bool   // the caller no longer waits for the outcome
 	nodes     []*node
 	need      int           // how many nodes must grant
-	everyone  bool          // the outcome is certain when all have answered, and not before
+	everyone  bool          // the outcome is certain only when all nodes have answered
 	wake      chan struct{} // gets a value at the outcome
 	answers   []answer      // by node
 	requests  []redisconn.Request
 }
 
-// newRounds returns a pool of rounds for so many nodes.
+// newRounds returns a pool of rounds for n nodes.
 func newRounds(n int) *sync.Pool {
 	pool := &sync.Pool{}
 	pool.New = func() any {
@@ -121,12 +117,12 @@ func newRounds(n int) *sync.Pool {
 	return pool
 }
 
-// send asks the nodes in the set and returns those that took the question up: those that may therefore act on it sooner
-// or later. It never blocks.
-func (r *round) send(nodes []*node, to nodeSet, need int, asked time.Time) (took nodeSet) {
+// send sends the request to the nodes in the set and returns those whose connection accepted it, which may execute it
+// sooner or later. It never blocks.
+func (r *round) send(nodes []*node, to nodeSet, need int, asked time.Time) (accepted nodeSet) {
 	r.nodes, r.need, r.Asked = nodes, need, asked
 	r.votes.Store(0)
-	r.holders.Store(int32(len(nodes)) + 1)
+	r.refs.Store(int32(len(nodes)) + 1)
 	r.abandoned.Store(false)
 	for i := range r.answers {
 		r.answers[i] = answer{vote: voteAbsent}
@@ -140,14 +136,15 @@ func (r *round) send(nodes []*node, to nodeSet, need int, asked time.Time) (took
 			r.answer(i, answer{vote: voteAbstained, err: why})
 			r.Done()
 		case n.conn.Send(&r.requests[i]):
-			took = took.with(i)
+			accepted = accepted.with(i)
 		}
 	}
-	return took
+	return accepted
 }
 
-// unasked returns why a node is not asked. What a node forgot seems free there, and a waiter would be first to take it,
-// time and again, for a vote that does not count. It is the holder's, who renews it while the node abstains.
+// unasked returns why a waiter's request is not sent to a node, or nil. A lock that the node has forgotten looks free
+// there, and a waiter would take it again and again for a vote that does not count. The key should go to the holder,
+// whose renewals restore it while the node abstains.
 func (r *round) unasked(n *node) error {
 	if !r.waits {
 		return nil
@@ -155,7 +152,7 @@ func (r *round) unasked(n *node) error {
 	return n.abstaining(r.Asked)
 }
 
-// Reply is redisconn.Round's: a node's word on the question.
+// Reply implements redisconn.Round: it counts a node's reply.
 func (r *round) Reply(node int, reply any, err error) {
 	a := r.read(reply, err)
 	if err == nil {
@@ -171,19 +168,20 @@ func (r *round) answer(node int, a answer) {
 	r.cast(node, a.vote)
 }
 
-// discount takes from what an abstaining node said what does not count.
-func discount(a *guard.Abstention, t guard.Trust, said *answer, now func() time.Time) {
+// discount marks what does not count in an abstaining node's answer: a grant does not count for us, and an answer that
+// another holder has the lock does not count as a vote for that holder.
+func discount(why *guard.Abstention, t guard.Trust, a *answer, now func() time.Time) {
 	switch {
-	case a.Counts(t):
-	case said.vote == voteGranted, said.vote == voteOutbid:
-		said.vote, said.err = voteAbstained, abstainError(a, now())
-	case said.vote == voteTaken:
-		said.uncounted = true
+	case why.Counts(t):
+	case a.vote == voteGranted, a.vote == voteOutbid:
+		a.vote, a.err = voteAbstained, abstainError(why, now())
+	case a.vote == voteTaken:
+		a.uncounted = true
 	}
 }
 
-// cast counts a node's vote. The one that makes the outcome certain wakes the caller; a straggler's is counted and
-// wakes nobody.
+// cast counts a node's vote. The vote that makes the outcome certain runs then or wakes the caller; later votes are
+// only counted.
 func (r *round) cast(node int, v vote) {
 	b := ballot(node, v)
 	after := tally(r.votes.Add(uint64(b)))
@@ -197,7 +195,7 @@ func (r *round) cast(node int, v vote) {
 	r.wake <- struct{}{}
 }
 
-// certain reports whether the votes that are missing can change nothing.
+// certain reports whether the missing votes cannot change the outcome.
 func (r *round) certain(votes tally) bool {
 	if r.everyone {
 		return votes.complete(len(r.answers))
@@ -205,8 +203,7 @@ func (r *round) certain(votes tally) bool {
 	return votes.verdict(len(r.answers), r.need) != verdictPending
 }
 
-// wait returns when the outcome is certain or ctx is done. The nodes see to it
-// that every vote is cast within the node timeout.
+// wait returns when the outcome is certain or ctx is done. The connections cast every vote within the node timeout.
 func (r *round) wait(ctx context.Context) (tally, error) {
 	select {
 	case <-r.wake:
@@ -216,8 +213,9 @@ func (r *round) wait(ctx context.Context) (tally, error) {
 	}
 }
 
-// Over is redisconn.Round's. An undo is over when what it undoes has ended by itself; other rounds when nobody waits
-// for votes any more: the outcome is certain, the caller has left, or what was asked has been cancelled.
+// Over implements redisconn.Round: it reports whether the request need not be sent again. An undo is over when what it
+// undoes has expired on the nodes. Any other round is over when no vote is needed any more: the outcome is certain, the
+// caller has abandoned the round, or the request was cancelled.
 func (r *round) Over() bool {
 	if r.command.Undo {
 		return !r.expires.IsZero() && r.nodes[0].opts.clock.local().After(r.expires)
@@ -225,21 +223,21 @@ func (r *round) Over() bool {
 	return r.abandoned.Load() || r.cancelled != nil && r.cancelled.Load() || r.certain(tally(r.votes.Load()))
 }
 
-// abandon is Done for a caller that may not have seen the outcome.
+// abandon is Done for a caller that leaves, or may leave, before the outcome.
 func (r *round) abandon() {
 	r.abandoned.Store(true)
 	r.Done()
 }
 
-// refusers returns the nodes that are known not to have done what was asked.
+// refusers returns the nodes that are known not to have given the lock.
 func (r *round) refusers(votes tally) (refused nodeSet) {
 	if r.command == raise {
-		return 0 // of several names, a node may have some
+		return 0 // with several names, a node that refuses may have given some of them
 	}
 	return r.voters(votes, voteTaken)
 }
 
-// voters returns the nodes that have voted so.
+// voters returns the nodes that cast v, according to the tally.
 func (r *round) voters(votes tally, v vote) (nodes nodeSet) {
 	for i := range r.answers {
 		if votes.voted(i) && r.answers[i].vote == v {
@@ -249,7 +247,7 @@ func (r *round) voters(votes tally, v vote) (nodes nodeSet) {
 	return nodes
 }
 
-// voted names the nodes that have voted so.
+// voted lists the nodes that cast v. All nodes must have voted.
 func (r *round) voted(v vote) (nodes []NodeError) {
 	for i, n := range r.nodes {
 		if r.answers[i].vote == v {
@@ -259,12 +257,12 @@ func (r *round) voted(v vote) (nodes []NodeError) {
 	return nodes
 }
 
-// Hold is redisconn.Round's.
-func (r *round) Hold() { r.holders.Add(1) }
+// Hold implements redisconn.Round: it adds a reference.
+func (r *round) Hold() { r.refs.Add(1) }
 
-// Done says that one of the holders will not touch the round any more.
+// Done implements redisconn.Round: it drops a reference. The last one returns the round to the pool.
 func (r *round) Done() {
-	if r.holders.Add(-1) > 0 {
+	if r.refs.Add(-1) > 0 {
 		return
 	}
 	if r.onDone != nil {
@@ -282,7 +280,7 @@ func (r *round) Done() {
 // complete reports whether all n nodes have voted.
 func (t tally) complete(n int) bool { return nodeSet(t>>maskShift) == allNodes(n) }
 
-// notHeld describes an attempt that failed: because of err, or late though it was won, or for want of votes.
+// notHeld describes a failed attempt: err ended it, or it was won too late, or too few nodes granted.
 func (r *round) notHeld(ctx context.Context, op, name string, votes tally, err error, won bool) *QuorumError {
 	failure := r.failure(op, name, ErrTaken, votes, nil)
 	switch {
@@ -298,9 +296,9 @@ func (r *round) notHeld(ctx context.Context, op, name string, votes tally, err e
 
 var errTokenAhead = errors.New("a node knows a token of this name that is over a second ahead of the nodes' clocks")
 
-// failure describes a round that found no majority. refused is what it means that a majority refused: ErrTaken, or
-// ErrLost where the lock was ours. ended is what ended the caller's wait, or nil. The error is not changed
-// once it is handed out: observers read it in a goroutine of their own.
+// failure describes a round without a majority of grants. refused is the reason if a majority refused: ErrTaken, or
+// ErrLost for a hold that was ours. ended is what ended the caller's wait, or nil. The error must not change after it
+// is returned: observers read it in another goroutine.
 func (r *round) failure(op, name string, refused error, votes tally, ended error) *QuorumError {
 	e := &QuorumError{Op: op, Name: name, Need: r.need, Granted: votes.count(voteGranted), reason: ErrNoQuorum, ctx: ended}
 	for i, n := range r.nodes {
@@ -312,11 +310,11 @@ func (r *round) failure(op, name string, refused error, votes tally, ended error
 				part.Name = r.names.list[a.which]
 			}
 		} else if r.command.trust != guard.TrustAll {
-			part.Err = n.abstaining(r.Asked) // if so it would not have counted
+			part.Err = n.abstaining(r.Asked) // then its vote would not have counted
 		}
 		e.Nodes = append(e.Nodes, part)
 	}
-	// Refused is what so many nodes said that the others cannot make a majority.
+	// A majority refused if the nodes that did not refuse are too few for a majority of grants.
 	if votes.count(voteTaken)+votes.count(voteAbsent) > len(r.nodes)-r.need {
 		e.reason, e.refused = refused, true
 	}

@@ -1,5 +1,4 @@
-// Package redlock holds distributed locks on a majority of independent Redis
-// masters.
+// Package redlock holds distributed locks on a majority of independent Redis masters.
 //
 //	locker, err := redlock.New([]string{"redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"})
 //	…
@@ -8,36 +7,35 @@
 //	defer lock.Unlock(ctx)
 //
 // A [Locker] connects to a fixed set of masters, here called nodes, and serves any number of goroutines. A [Lock] is
-// one hold, from the grant to its release or loss. It is renewed by itself; trust it until [Lock.Done] is closed.
-// [Locker.Do] does all of this around a function. Beside a lock of one name there are [Locker.LockAll],
-// [Locker.RWMutex], [Locker.Semaphore] and, for jobs that are to run once, [Locker.Once].
+// one hold, from the grant to its release or loss. The Locker renews it automatically; trust it until [Lock.Done] is
+// closed. [Locker.Do] does all of this around a function. [Locker.LockAll] locks several names at once. There are also
+// [Locker.RWMutex], [Locker.Semaphore] and, for jobs that must run only once, [Locker.Once].
 //
-// A lock cannot stop a holder that was paused and goes on too late. What the lock protects can, if it
-// checks the fencing token: see [Lock.Token].
+// A lock cannot stop a holder that was paused and continues after its hold has ended. The resource that the lock
+// protects can, if it checks the fencing token: see [Lock.Token].
 //
 // # Times
 //
 // The nodes keep a lock for 10 s unless it is extended ([WithTTL]), and it is extended every third of that. The
-// validity of a hold, which is what its holder may rely on, is a little shorter ([WithDrift]). A node is waited for at
-// most 250 ms ([WithNodeTimeout]). One that has just been started may have forgotten what it granted, so its vote does
-// not count for 30 s ([WithRestartGuard]).
+// validity of a hold, the time for which its holder may rely on it, is a little shorter ([WithDrift]). A call waits at
+// most 250 ms for a node's answer ([WithNodeTimeout]). A node that has just started may have forgotten what it granted,
+// so its vote does not count for 30 s ([WithRestartGuard]).
 //
 // # Errors
 //
-// Test errors with errors.Is. [ErrTaken]: others hold the lock. [ErrNoQuorum]: too few nodes answered, so nobody knows.
-// [ErrLost]: the hold ended before it was unlocked, and work may have run unprotected. [ErrInvalid]: the call is at
-// fault. A [*QuorumError] says what each node said.
+// Test errors with errors.Is. [ErrTaken]: another holder has the lock. [ErrNoQuorum]: too few nodes answered to know
+// whether the lock is taken. [ErrLost]: the hold ended before it was unlocked, and work may have run unprotected.
+// [ErrInvalid]: an argument or option is wrong. A [*QuorumError] lists what each node said.
 //
 // # Tests
 //
-// Package redlocktest runs masters in the test process, to be killed, paused and emptied.
+// Package redlocktest runs masters inside the test process; a test can kill, pause and empty them.
 //
 // # Algorithm
 //
-// It is Redlock, as the Redis documentation describes it
-// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/),
-// with a fencing token. Its five steps are numbered in the method attempt, in
-// the file redlock.go. Pages under docs, in the repository, say more.
+// The algorithm is Redlock, as the Redis documentation describes it
+// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/), with a fencing token. The method attempt
+// in redlock.go numbers its five steps. The pages under docs in the repository say more.
 package redlock
 
 import (
@@ -45,30 +43,29 @@ import (
 	"errors"
 )
 
-// Lock waits until the lock is held and returns the hold. ctx bounds only the
-// wait. Inside a context that carries a hold of the same name by the same
-// Locker (see [Locker.Do] and [NewContext]) it joins that hold at once, whatever the
+// Lock waits until it gets the lock and returns the hold. ctx bounds only the wait, not the hold. If ctx carries a hold
+// of the same name by the same Locker (see [Locker.Do] and [NewContext]), Lock joins that hold at once, whatever the
 // options.
 //
-// Waiters are served in the order in which they began to wait, in whatever process (docs/waiting.md).
+// Waiters get the lock in the order in which they began to wait, across all processes (docs/waiting.md).
 //
-// The error is usually a [*QuorumError], which satisfies errors.Is for [ErrTaken] where
-// others hold the lock, for [ErrNoQuorum] where too few nodes answered, and also for
-// ctx.Err() where ctx ended the wait. Nothing is left on the nodes then.
+// The error is usually a [*QuorumError]. It satisfies errors.Is for [ErrTaken] if another holder has the lock, for
+// [ErrNoQuorum] if too few nodes answered, and also for ctx.Err() if ctx ended the wait. A failed call leaves nothing
+// on the nodes.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
 	return l.lock(ctx, acquireRequest{op: "lock", name: name, joins: true}, true, opts)
 }
 
-// TryLock asks once, and returns within the node timeout (see [WithNodeTimeout]): the
-// hold, or an error as from [Locker.Lock].
+// TryLock makes one attempt. It returns the hold, or an error as from [Locker.Lock], within the node timeout (see
+// [WithNodeTimeout]).
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
 	return l.lock(ctx, acquireRequest{op: "lock", name: name, joins: true}, false, opts)
 }
 
-// Do waits for the lock as [Locker.Lock] does, runs fn while holding it, and unlocks when fn returns
-// or panics. The context given to fn carries the hold (see [FromContext]) and ends, with the cause, when ctx does or
-// when the hold ends: fn must then stop, since somebody else may get the lock. Do waits for fn and joins its
-// error with that of [Lock.Unlock]. Where the lock is not had, fn is not called and the error is as from Lock.
+// Do waits for the lock as [Locker.Lock] does, runs fn while holding it, and unlocks when fn returns or panics. The
+// context given to fn carries the hold (see [FromContext]) and ends, with the cause, when ctx or the hold ends: fn must
+// then stop, because another client may get the lock. Do waits for fn and joins its error with that of [Lock.Unlock].
+// If Do does not get the lock, it does not call fn and returns an error as from Lock.
 func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context) error, opts ...Option) (err error) {
 	lock, err := l.Lock(ctx, name, opts...)
 	if err != nil {
@@ -80,7 +77,8 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context) e
 	return fn(held)
 }
 
-// lock asks once, as if there were no competition, and then waits, if it is to.
+// lock makes one attempt and, if that fails and wait is set, joins the queue. It joins without an attempt if goroutines
+// of this process wait for the name, or did so a moment ago.
 func (l *Locker) lock(ctx context.Context, w acquireRequest, wait bool, opts []Option) (*Lock, error) {
 	var err error
 	if w.key, err = l.key(w.name); err != nil {
@@ -99,8 +97,8 @@ func (l *Locker) lock(ctx context.Context, w acquireRequest, wait bool, opts []O
 	})
 }
 
-// call carries out a call for a lock, from its options to its outcome, and hands out the first handle. Inside a context
-// that carries a hold of what is wanted it joins that.
+// call does what all calls that acquire have in common: it applies the options, joins the hold that ctx carries if
+// there is one, else runs acquire, and returns a handle.
 func (l *Locker) call(
 	ctx context.Context, w *acquireRequest, opts []Option, acquire func(*options) (*hold, error),
 ) (*Lock, error) {
@@ -131,7 +129,7 @@ func (l *Locker) call(
 	return l.handOut(h), nil
 }
 
-// handOut returns the first handle.
+// handOut returns the first handle of a new hold and schedules its renewal or its end.
 func (l *Locker) handOut(h *hold) *Lock {
 	k := &Lock{hold: h}
 	h.observed.acquired(h.owner, h.token, h.end())
@@ -139,26 +137,24 @@ func (l *Locker) handOut(h *hold) *Lock {
 	return k
 }
 
-// attempt asks the nodes for the lock once.
+// attempt asks all nodes for the lock once.
 func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*hold, error) {
-	// 1. Draw an owner, and read the clock before anything is sent: the nodes
-	// count the TTL from a later moment.
+	// 1. Draw an owner, and read the clock before anything is sent: the nodes count the TTL from a later moment.
 	h := l.newHold(w, o, 0)
 
-	// 2. Ask all nodes at once to set the key to the owner unless it exists, and
-	// to accept the token.
+	// 2. Ask all nodes at once to set the key to the owner unless it exists, and to accept the token.
 	r := l.askToAcquire(h)
 	h.asked = r.send(l.nodes, l.all, l.need, h.start.local)
 
-	// 3. Wait until it is certain whether a majority says yes, and no longer.
-	// Where a majority gave the lock but knows larger tokens, propose a larger one.
+	// 3. Wait until it is certain whether a majority grants, and no longer. If a majority gave the lock but some of its
+	// nodes know larger tokens, propose a larger one.
 	votes, err := r.wait(ctx)
 	for err == nil && votes.verdict(len(l.nodes), l.need) == verdictShort {
 		r, votes, err = l.raiseToken(ctx, h, r, votes)
 	}
 
-	// 4. It is held if, with the time that passed and the clocks' drift taken
-	// off, enough of the TTL is left to trust.
+	// 4. The lock is held if a majority granted it and enough of the TTL is left after subtracting the elapsed time and
+	// the allowance for clock drift.
 	won := err == nil && votes.verdict(len(l.nodes), l.need) == verdictWon
 	if won && h.left(l.opts.clock.now()) >= o.leastValidity() {
 		l.tokens.See(h.token)
@@ -167,9 +163,8 @@ func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*ho
 		return h, nil
 	}
 
-	// 5. If not, undo it on every node that may have said yes or may yet do so.
-	// The undo follows what it undoes on the same connection, so no node is too
-	// slow for it.
+	// 5. If not, undo it on every node that may have granted or may still do so. The undo follows the acquire on the same
+	// connection, so even a slow node executes them in this order.
 	failure := r.notHeld(ctx, w.op, w.name, votes, err, won)
 	undo := h.asked &^ r.refusers(votes)
 	r.abandon()

@@ -1,13 +1,11 @@
 package redlock
 
-import (
-	"context"
-)
+import "context"
 
-// raiseToken proposes a token above all that the nodes have told of, to the nodes that have
-// given the lock or may yet do so: the request follows the first on the same connection.
-// It takes over the caller's part in r, and returns the call to go on with. Both rounds have
-// one node timeout together; an attempt that comes too late for it leaves the next one wiser.
+// raiseToken proposes a token above all that the nodes have reported, to the nodes that have given the lock or may
+// still do so: the request follows the first one on the same connection. It takes over the caller's reference to r and
+// returns the round to continue with. Both rounds together have one node timeout. If that is too short, the next
+// attempt starts with the larger token.
 func (l *Locker) raiseToken(ctx context.Context, h *hold, r *round, votes tally) (*round, tally, error) {
 	highest := h.token
 	for i := range r.answers {
@@ -25,22 +23,22 @@ func (l *Locker) raiseToken(ctx context.Context, h *hold, r *round, votes tally)
 	votes, err = raised.wait(bounded)
 	l.tokens.See(h.token) // nodes may know it, whatever becomes of the attempt
 	if ctx.Err() == nil {
-		err = nil // the caller's wait has not been ended: the votes that are missing say all
+		err = nil // the wait ended at the node timeout, not at the caller's: the missing votes show that
 	}
 	return raised, votes, err
 }
 
-// askToRaise puts a token above the highest known to the nodes.
+// askToRaise sends the nodes a token above highest, the highest that they know.
 func (l *Locker) askToRaise(h *hold, highest int64, to nodeSet) (*round, error) {
 	now := l.opts.clock.now()
 	if l.tokens.TooFarAhead(highest+1, l.tokens.micros(now)) {
 		for _, n := range l.nodes {
-			n.probeSoon() // our own idea of the time may be the wrong one
+			n.probeSoon() // our reading of the nodes' clocks may be the one that is wrong
 		}
 		return nil, errTokenAhead
 	}
-	// No more than one above: whoever waits behind us has proposed the time at which
-	// it began to wait, and should not need a second round, too.
+	// Only one above: a waiter behind us has proposed the time at which it began to wait, and should not need a second
+	// round as well.
 	h.token = highest + 1
 	if l.outdated(h.token) {
 		h.token = max(h.token, l.tokens.propose(now))
@@ -51,8 +49,9 @@ func (l *Locker) askToRaise(h *hold, highest int64, to nodeSet) (*round, error) 
 	return r, nil
 }
 
-// outdated reports whether a token was proposed so long ago that a node which has dropped larger ones, after the
-// retention or by forgetting, may have accepted it. The limit leaves as much again for what clocks disagree by.
+// outdated reports whether a token was proposed so long ago that a node may have accepted it although it once knew a
+// larger one: the node dropped that after the retention, or forgot it. The limit is half of the retention or of the
+// restart guard, whichever is shorter; the other half allows for clocks that disagree.
 func (l *Locker) outdated(token int64) bool {
 	limit := l.opts.retention / 2
 	if l.opts.guard > 0 {

@@ -19,7 +19,7 @@ var inVotes = []mutant{
 		}},
 	},
 	{name: "a node that abstains votes", changes: []change{{
-		"quorum.go", `case said.vote == voteGranted, said.vote == voteOutbid:`, `case false:`,
+		"quorum.go", `case a.vote == voteGranted, a.vote == voteOutbid:`, `case false:`,
 	}}},
 }
 
@@ -66,7 +66,7 @@ var inGuard = []mutant{
 	{
 		name: "what a node that abstains says of another holder counts for that one", test: "TestDiscount",
 		why: "it makes waiters keep votes that they should give back, for a while", changes: []change{{
-			"quorum.go", `said.uncounted = true`, `said.uncounted = false`,
+			"quorum.go", `a.uncounted = true`, `a.uncounted = false`,
 		}},
 	},
 	{
