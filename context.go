@@ -7,10 +7,10 @@ import (
 	"runtime"
 )
 
-// heldKey is the key under which a context carries holds.
+// heldKey is the context key of the holds that a context carries.
 type heldKey struct{}
 
-// held is a chain of the holds that a context carries, the innermost first.
+// held is a list of the holds that a context carries, the innermost first.
 type held struct {
 	lock  *Lock
 	outer *held
@@ -27,8 +27,8 @@ func (c heldContext) Err() error {
 	return c.Context.Err()
 }
 
-// Done may be called by finish, with the hold's mutex held: contexts that end take themselves off
-// their parents, of which this may be one.
+// Done must not lock the hold's mutex while the hold is ending: finish holds it when it cancels contexts, and a context
+// that is cancelled calls Done of its parent, which may be a heldContext.
 func (c heldContext) Done() <-chan struct{} {
 	if !c.hold.ending.Load() {
 		_ = c.hold.check()
@@ -36,13 +36,12 @@ func (c heldContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// NewContext returns a context that carries the hold. Inside it, Lock, TryLock
-// and Do of the same name by the same Locker join the hold: they return at once,
-// without asking the nodes, and the hold ends with the last Unlock. [Locker.Do]
-// gives its function such a context.
+// NewContext returns a context that carries the hold. Called with that context, Lock, TryLock and Do of the same name
+// by the same Locker join the hold: they return at once, without asking the nodes, and the hold ends with the last
+// Unlock. [Locker.Do] gives its function such a context.
 //
-// The count is kept in this process, not on the nodes: counts on several
-// masters diverge when one misses an increment (docs/adr/0003-reentrance.md).
+// The process counts the handles, not the nodes: counts on several masters diverge when one misses an increment
+// (docs/adr/0003-reentrance.md).
 func NewContext(ctx context.Context, lock *Lock) context.Context {
 	outer, _ := ctx.Value(heldKey{}).(*held)
 	return context.WithValue(ctx, heldKey{}, &held{lock: lock, outer: outer})
@@ -56,9 +55,9 @@ func FromContext(ctx context.Context) (*Lock, bool) {
 	return nil, false
 }
 
-// Context returns a context that also ends when the hold does, with the reason
-// as its [context.Cause]. Its Err and Done read the clock, like [Lock.Err]: after a pause of
-// the process they say so even before any timer has run. Call the CancelFunc when the work is done.
+// Context returns a context that also ends when the hold does, with the reason as its [context.Cause]. Its Err and Done
+// read the clock, like [Lock.Err]: after a pause of the process they report the end even before any timer has run. Call
+// the CancelFunc when the work is done.
 func (k *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(parent)
 	h := k.hold
@@ -80,15 +79,14 @@ func (k *Lock) Context(parent context.Context) (context.Context, context.CancelF
 		}
 		h.mu.Unlock()
 		end(context.Canceled)
-		runtime.KeepAlive(k) // who has yet to call this has not forgotten the Lock
+		runtime.KeepAlive(k) // as long as the caller can call this, it has not dropped the Lock
 	}
 }
 
-// join returns another handle on the hold of the names that a context carries, or nil
-// where it carries none, or one that was unlocked. Where the hold was lost, the work around
-// it is not protected any more, and to go on with a new hold would hide it. A hold of some of the
-// names and not of all is an error: to wait for the others, or for these, might be to wait for oneself. And so is
-// a read hold where a writer is wanted: that would wait for the reader around it.
+// join returns a new handle on the hold of the names that a context carries, or nil if it carries none or only one that
+// was unlocked. If the hold was lost, join returns its error: the surrounding work is no longer protected, and a new
+// hold would hide that. A hold of only some of the names is an error, because the caller might wait for itself. So is a
+// read hold if a write lock is requested: it would wait for the surrounding reader.
 func (l *Locker) join(at *held, w *acquireRequest) (*Lock, error) {
 	for ; at != nil; at = at.outer {
 		h := at.lock.hold
@@ -100,7 +98,7 @@ func (l *Locker) join(at *held, w *acquireRequest) (*Lock, error) {
 			continue
 		}
 		err := h.check()
-		if why := unfit(h, w, all); err == nil && why != "" {
+		if why := cannotJoin(h, w, all); err == nil && why != "" {
 			return nil, failed(w.op, w.name, invalid("the context carries a %s", why))
 		}
 		if err == nil {
@@ -122,13 +120,13 @@ func (l *Locker) join(at *held, w *acquireRequest) (*Lock, error) {
 	return nil, nil
 }
 
-// unfit returns which hold cannot be joined, and why; or "".
-func unfit(h *hold, w *acquireRequest, all bool) string {
+// cannotJoin returns which hold w cannot join, and why; "" if it can. all: the hold covers all names of w.
+func cannotJoin(h *hold, w *acquireRequest, all bool) string {
 	switch {
 	case h.shared && !w.shared:
 		return fmt.Sprintf("read hold of %q, and a writer would wait for that", h.name)
 	case !all:
-		return fmt.Sprintf("hold of %q, and that is not all of these", h.name)
+		return fmt.Sprintf("hold of %q, which does not cover all of these names", h.name)
 	}
 	return ""
 }

@@ -11,28 +11,28 @@ import (
 	"github.com/google/uuid"
 )
 
-// Event is something that has happened to a lock or to a node: see [WithObserver]. Which
-// fields are set stands with the kinds; Kind and Time always are.
+// Event is something that has happened to a lock or to a node: see [WithObserver]. Kind and Time are always set; each
+// kind says which other fields are.
 type Event struct {
 	Kind    EventKind
 	Time    time.Time // when it happened, by this process's clock
-	Dropped int       // how many events before this one were lost, because the observer was slow
+	Dropped int       // how many events just before this one were dropped because the observer was slow
 
 	// Of a lock.
-	Context context.Context // what Lock, TryLock or Adopt was called with, for the values in it; it may be done
-	Op      string          // what was asked of the nodes, as in QuorumError
+	Context context.Context // the context given to Lock, TryLock or Adopt, for its values; it may be done
+	Op      string          // the operation, as in QuorumError
 	Name    string
 	Owner   string
 	Token   int64
 	Until   time.Time   // when the hold ends unless it is extended
-	Nodes   []NodeError // what each node said, where Err is a QuorumError; EventRepaired: the nodes that were repaired
+	Nodes   []NodeError // what each node said, if Err is a QuorumError; EventRepaired: the nodes that were repaired
 
 	// Of a node.
 	Node   string        // its address, without user and password
-	Offset time.Duration // by how much its clock is ahead of the median of the nodes
+	Offset time.Duration // how far its clock is ahead of the median of the nodes
 
 	Duration time.Duration // how long it took
-	Err      error         // why not
+	Err      error         // why it failed or ended
 }
 
 // EventKind says what has happened.
@@ -40,26 +40,25 @@ type EventKind string
 
 // What happens to a lock. Context, Op and Name are set; Owner and Token from EventAcquired on.
 const (
-	// EventAttempt: the nodes were asked for the lock. Duration is the time until the outcome was
-	// certain. Err and Nodes say why it was not granted. A wait makes many attempts.
+	// EventAttempt: the nodes were asked for the lock. Duration is the time until the outcome was certain. Err and Nodes
+	// say why it was not granted. A wait makes many attempts.
 	EventAttempt EventKind = "attempt"
-	// EventAcquired: the lock is held. Duration is the time since it was wanted. Until is set.
+	// EventAcquired: the lock is held. Duration is the time since the call began. Until is set.
 	EventAcquired EventKind = "acquired"
 	// EventNotAcquired: the call returns without the lock. Duration is as above; Err and Nodes say why.
 	EventNotAcquired EventKind = "not acquired"
-	// EventRenewed: a majority has extended the hold, by itself or by [Lock.Extend]. Duration is the time
-	// that this took. Until is set.
+	// EventRenewed: a majority has extended the hold, by a renewal or by [Lock.Extend]. Duration is the time that this
+	// took. Until is set.
 	EventRenewed EventKind = "renewed"
-	// EventNotRenewed: too few nodes have. The hold goes on until Until; Err and Nodes say why.
+	// EventNotRenewed: too few nodes have extended the hold. It continues until Until; Err and Nodes say why.
 	EventNotRenewed EventKind = "not renewed"
-	// EventRepaired: nodes that had forgotten the hold, or never had it, were told it again: those in
-	// Nodes. It may come late, even after the end of the hold.
+	// EventRepaired: an extension has set the key again on the nodes in Nodes, which had forgotten the hold or never had
+	// it. The event may come late, even after the end of the hold.
 	EventRepaired EventKind = "repaired"
-	// EventLost: the hold has ended before it was unlocked. Err says how, and Duration how long
-	// it was held.
+	// EventLost: the hold has ended before it was unlocked. Err says how, and Duration how long it was held.
 	EventLost EventKind = "lost"
-	// EventReleased: the hold has ended as intended, after Duration. Err is nil after an Unlock that a
-	// majority confirmed, else a *QuorumError, ErrHandedOver, ErrMaxHold or ErrClosed.
+	// EventReleased: the hold has ended as intended, after Duration. Err is nil after an Unlock that a majority confirmed,
+	// else a *QuorumError, ErrHandedOver, ErrMaxHold or ErrClosed.
 	EventReleased EventKind = "released"
 )
 
@@ -69,30 +68,30 @@ const (
 	EventNodeUp EventKind = "node up"
 	// EventNodeDown: the node is not connected, or does not answer. Err says why.
 	EventNodeDown EventKind = "node down"
-	// EventNodeAbstaining: the node answers and its votes do not count. Err is an *AbstainError.
+	// EventNodeAbstaining: the node answers, but its votes do not count. Err is an *AbstainError.
 	EventNodeAbstaining EventKind = "node abstaining"
-	// EventNodeMeasured: the node's clock was read, as it is every ten seconds or so. Duration is the
-	// round trip; Offset is set.
+	// EventNodeMeasured: the node's clock was read, which happens about every ten seconds. Duration is the round trip;
+	// Offset is set.
 	EventNodeMeasured EventKind = "node measured"
 )
 
-// maxEvents is how many events may wait for the observer.
+// maxEvents is how many events may be queued for the observer.
 const maxEvents = 1024
 
-// events takes what has happened to the observer and to the log. It never blocks who tells: not
-// a node's reader, and not who holds a mutex. A nil *events is nobody's.
+// events passes events to the observer and to the log. It never blocks the caller, which may be a node's reader or hold
+// a mutex. A nil *events emits nothing; observe, measured and close accept it.
 type events struct {
 	observer func(Event) // may be nil
 	logger   *slog.Logger
-	detail   bool // somebody wants to hear of what goes well
+	detail   bool // emit also what succeeds, not only failures
 	clock    clock
 	queue    chan Event
-	dropped  atomic.Int64  // since the last one that got into the queue
+	dropped  atomic.Int64  // events dropped since the last one that was queued
 	stop     chan struct{} // closed to end run
 	stopped  chan struct{} // closed by run
 }
 
-// startEvents returns nil where nobody wants to hear anything.
+// startEvents returns nil if there is no observer and the logger logs nothing.
 func startEvents(observer func(Event), logger *slog.Logger, c clock) *events {
 	if observer == nil && !logger.Enabled(context.Background(), slog.LevelError) {
 		return nil
@@ -143,7 +142,7 @@ func (e *events) deliver(ev Event) {
 	}
 }
 
-// close delivers what is left, until ctx is done.
+// close delivers the queued events, until ctx is done.
 func (e *events) close(ctx context.Context) {
 	if e == nil {
 		return
@@ -155,7 +154,7 @@ func (e *events) close(ctx context.Context) {
 	}
 }
 
-// log writes an event down. What is wrong with a node is logged with its findings.
+// log logs an event. Nodes' problems are logged with their findings: see node.report.
 func (e *events) log(ev *Event) {
 	level := slog.LevelDebug
 	switch ev.Kind {
@@ -198,7 +197,7 @@ func (e *events) log(ev *Event) {
 	e.logger.LogAttrs(ctx, level, string(ev.Kind), attrs...)
 }
 
-// observe begins to observe a call, if anybody wants to hear of it. A nil *events is nobody's.
+// observe begins to observe a call.
 func (e *events) observe(ctx context.Context, op, name string) *observation {
 	if e == nil {
 		return nil
@@ -210,8 +209,8 @@ func (e *events) observe(ctx context.Context, op, name string) *observation {
 	return o
 }
 
-// observation tells what becomes of a call, and of the hold that it gets. A nil *observation tells nothing: nobody
-// observes, or it is a step on the way to another hold.
+// observation emits the events of a call and of the hold that it acquires. A nil *observation emits nothing: there is
+// no observer, or the hold is a step towards another one.
 type observation struct {
 	events   *events
 	ctx      context.Context
@@ -229,10 +228,10 @@ func (o *observation) under(name string) *observation {
 	return &other
 }
 
-// detailed reports whether anybody wants to hear of what goes well.
+// detailed reports whether to emit also what succeeds.
 func (o *observation) detailed() bool { return o != nil && o.events.detail }
 
-// tell completes an event and tells it. since is when what it tells of began.
+// emit completes and emits an event. Its Duration is the time since the given instant.
 func (o *observation) emit(ev Event, since instant) {
 	ev.Context, ev.Name, ev.Duration = o.ctx, o.name, o.events.clock.now().since(since)
 	ev.Op = cmp.Or(ev.Op, o.op)
@@ -243,7 +242,7 @@ func (o *observation) emit(ev Event, since instant) {
 	o.events.emit(ev)
 }
 
-// attempt is told when the nodes have said whether they give the lock; failure is nil where they do.
+// attempt emits the outcome of an attempt; failure is nil if it acquired the lock.
 func (o *observation) attempt(asked instant, failure error) {
 	if o.detailed() {
 		o.emit(Event{Kind: EventAttempt, Err: failure}, asked)
@@ -262,8 +261,7 @@ func (o *observation) notAcquired(err error) {
 	}
 }
 
-// extended is told when an extension that was asked for at that time has an outcome; failure is nil where a majority
-// has extended.
+// extended emits the outcome of an extension that was sent at asked; failure is nil if a majority has extended.
 func (o *observation) extended(owner uuid.UUID, token int64, asked instant, until time.Time, failure error) {
 	if o == nil || failure == nil && !o.events.detail {
 		return
@@ -275,14 +273,15 @@ func (o *observation) extended(owner uuid.UUID, token int64, asked instant, unti
 	o.emit(ev, asked)
 }
 
-// repaired is told when all nodes have answered an extension, or cannot. The hold may have ended meanwhile.
+// repaired emits the nodes that an extension has repaired, after all have answered or failed. The hold may have ended
+// by then.
 func (o *observation) repaired(owner uuid.UUID, token int64, asked instant, nodes []NodeError) {
 	if len(nodes) > 0 {
 		o.emit(Event{Kind: EventRepaired, Op: "extend", Owner: owner.String(), Token: token, Nodes: nodes}, asked)
 	}
 }
 
-// released is told with the outcome of an Unlock, or with what else has ended a hold.
+// released emits the end of a hold: the outcome of its Unlock, or what else has ended it.
 func (o *observation) released(owner uuid.UUID, token int64, held instant, err error) {
 	switch {
 	case o == nil:
@@ -293,7 +292,7 @@ func (o *observation) released(owner uuid.UUID, token int64, held instant, err e
 	}
 }
 
-// measured is told when a node's clock has been read.
+// measured emits a reading of a node's clock.
 func (e *events) measured(addr string, trip, offset time.Duration) {
 	if e != nil && e.detail {
 		e.emit(Event{Kind: EventNodeMeasured, Node: addr, Duration: trip, Offset: offset})

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// Locker acquires locks on a fixed set of nodes. Any number of goroutines may
-// use it at once.
+// Locker acquires locks on a fixed set of nodes. Any number of goroutines may use it at once.
 type Locker struct {
 	nodes     []*node
 	all       nodeSet
@@ -21,27 +20,23 @@ type Locker struct {
 	local     localQueues
 	listeners listeners
 	events    *events
-	ctx       context.Context // ends waiting when the Locker is closed
+	ctx       context.Context // done when the Locker is closed; ends all waits
 	cancel    context.CancelFunc
 	calls     inFlight
 	closing   sync.Once
 }
 
-// maxName bounds a name, in bytes: it is in every message.
+// maxName is the longest name in bytes: every message contains the name.
 const maxName = 512
 
-// New returns a Locker for the nodes at the given URLs:
-// redis://user:password@host:port/db, rediss://… for TLS, or unix:///path?db=n;
-// valkey and valkeys mean the same as redis and rediss, and redis://secret@host has a password alone.
-// Use an odd number of masters that share no fate, 31 at most; five is usual. One makes a plain
-// single-node lock.
+// New returns a Locker for the nodes at the given URLs: redis://user:password@host:port/db, rediss://… for TLS, or
+// unix:///path?db=n; valkey and valkeys mean the same as redis and rediss, and redis://secret@host has only a password.
+// Use an odd number of masters that fail independently, 31 at most; five is usual. One makes a plain single-node lock.
 //
-// New connects to all nodes at once, and returns when every first attempt has
-// ended, or when a majority is connected and the node timeout has passed. It
-// does not fail because nodes are out of reach: connecting goes on in the
-// background, and calls say which nodes they lack. It does fail where two URLs
-// turn out to lead to one server, if that is seen by then; later the second one
-// is refused. Its error satisfies errors.Is for [ErrInvalid].
+// New connects to all nodes at once. It returns when every first attempt has ended, or when a majority is connected and
+// the node timeout has passed. It does not fail because nodes are unreachable: it keeps connecting in the background,
+// and the errors of calls name the nodes that are missing. It does fail if it notices that two URLs lead to the same
+// server; if that turns out later, the second node is refused. Its error satisfies errors.Is for [ErrInvalid].
 func New(nodes []string, opts ...Option) (*Locker, error) {
 	base := defaults()
 	o, err := applyOptions(&base, false, opts)
@@ -61,11 +56,11 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 		return nil, &opError{op: "New", reason: err}
 	}
 	l := &Locker{all: allNodes(len(nodes)), need: majority(len(nodes)), opts: o, rounds: newRounds(len(nodes))}
-	apart := o.retention / 2 // the nodes' clocks at most, for tokens to be of use
+	maxApart := o.retention / 2 // between two clocks: with more, tokens could be dropped too early; 0: no limit
 	if !o.fencing {
-		apart = 0
+		maxApart = 0
 	}
-	l.tokens = newTokens(len(nodes), o.clock, apart)
+	l.tokens = newTokens(len(nodes), o.clock, maxApart)
 	l.events = startEvents(o.observer, o.logger, o.clock)
 	if l.nodes, err = openNodes(nodes, o, &l.tokens, l.events); err != nil {
 		l.events.close(context.Background())
@@ -77,20 +72,20 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	l.local = localQueues{clock: o.clock, of: make(map[string]*localQueue)}
 	l.listeners = newListeners(o.prefix, l.nodes, o.clock.local)
 	awaitNodes(l.nodes, l.need, o)
-	if err := twins(l.nodes); err != nil {
+	if err := duplicateNodes(l.nodes); err != nil {
 		_ = l.Close()
 		return nil, &opError{op: "New", reason: err}
 	}
 	return l, nil
 }
 
-// Close ends all waiting and all renewal, lets calls that are under way end, sees to it that what they undo is undone,
-// as far as nodes answer within the node timeout, and closes the connections. It takes two node timeouts at most. Holds
-// that are not unlocked end with [ErrClosed]; the nodes keep them for the rest of the TTL. Calls after Close fail with
-// [ErrClosed]. It returns nil.
+// Close ends all waits and renewals and closes the connections. Before that it lets the calls in flight return and the
+// nodes execute their undos, as far as the nodes answer within the node timeout. It takes two node timeouts at most.
+// Holds that are not unlocked end with [ErrClosed]; the nodes keep them for the rest of the TTL. Calls after Close fail
+// with [ErrClosed]. Close returns nil.
 func (l *Locker) Close() error {
 	l.closing.Do(func() {
-		l.calls.refuse() // first: nobody who hears that all is over may begin again
+		l.calls.refuse() // first: a caller that learns of the end from one call must not be able to begin another
 		l.cancel()
 		l.calls.wait(l.opts.nodeTimeout)
 		l.listeners.close()
@@ -111,22 +106,23 @@ func (l *Locker) key(name string) (string, error) {
 	case len(name) > maxName:
 		return "", invalid("the name has %d bytes: at most %d", len(name), maxName)
 	case strings.HasPrefix(name, ownNames):
-		return "", invalid("the name %q: what begins with %s is used by the library itself", name, ownNames)
+		return "", invalid("the name %q begins with %s, which is used by the library itself", name, ownNames)
 	}
 	return l.opts.prefix + name, nil
 }
 
-// inFlight counts the calls that may yet have to undo what they ask of nodes, so that Close
-// does not cut off the undoing: the node's connection goes last.
+// inFlight counts the calls in flight. Close waits for them before it closes the connections, because a call may still
+// have to undo what it requested.
 type inFlight struct {
-	state atomic.Int64  // how many, and closing
-	idle  chan struct{} // closed when closing and none is left
+	state atomic.Int64  // the number of calls, plus closing once no more may begin
+	idle  chan struct{} // closed when no more may begin and none is left
 }
 
-// closing is added to the state when no more may begin.
+// closing is larger than any number of calls.
 const closing = 1 << 32
 
-// begin lets a call begin, which must call inFlight.end, or returns why it may not: ErrClosed, or ctx's error.
+// begin registers a call, which must then call inFlight.end, or returns why it may not begin: ErrClosed, or ctx's
+// error.
 func (l *Locker) begin(ctx context.Context) error {
 	for u := &l.calls; ; {
 		n := u.state.Load()
@@ -156,14 +152,14 @@ func (u *inFlight) end() {
 	}
 }
 
-// refuse lets no more calls begin. It is called once.
+// refuse makes begin refuse all further calls. It is called once.
 func (u *inFlight) refuse() {
 	if u.state.Add(closing) == closing {
 		close(u.idle)
 	}
 }
 
-// wait returns when the calls under way have ended, or after that time. No more may begin.
+// wait returns when the calls in flight have ended, but after limit at the latest. It is called after refuse.
 func (u *inFlight) wait(limit time.Duration) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

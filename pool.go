@@ -17,7 +17,7 @@ import (
 	"github.com/quorumlock/redlock/internal/token"
 )
 
-// node is one Redis master: the one connection to it, and what says whether its votes count.
+// node is one Redis master: the connection to it, and the guard that decides whether its votes count.
 type node struct {
 	index  int
 	conn   *redisconn.Conn
@@ -28,42 +28,42 @@ type node struct {
 	events *events
 	peers  *peers
 
-	soon  chan struct{} // asks for a probe before its time
-	met   atomic.Bool   // the first attempt to connect has ended
-	tried chan struct{} // closed then
+	probeNow     chan struct{} // asks for a probe at once
+	attempted    atomic.Bool   // the first attempt to connect has ended
+	firstAttempt chan struct{} // closed after the outcome of the first attempt was announced
 
-	mu   sync.Mutex    // guards the fields below
-	trip time.Duration // the last round trip
-	said string        // the findings that were logged last
+	mu        sync.Mutex    // guards the fields below
+	roundTrip time.Duration // of the last reading of the node's clock
+	logged    string        // the codes of the findings that were logged last
 
 	announcing sync.Mutex // guards announced
-	announced  EventKind  // the state that the events were told last
+	announced  EventKind  // the state in the last event
 }
 
-// addr names the node for people.
+// addr returns the node's address without user and password.
 func (n *node) addr() string { return n.conn.Addr() }
 
-// peers are the nodes of a Locker, as they see each other.
+// peers is what the nodes of one Locker share.
 type peers struct {
 	nodes  []*node // set before any is connected
 	mu     sync.Mutex
-	claims map[string]*node // by run_id and replid: who is connected there; guarded by mu
+	claims map[string]*node // by run_id and replid: the node that is connected to that server; guarded by mu
 }
 
-// openNodes reads the URLs, finds those that cannot be a fleet, and begins to connect to all of them.
+// openNodes parses the URLs, refuses duplicates, and begins to connect to all nodes.
 func openNodes(urls []string, o *options, tk *tokens, e *events) ([]*node, error) {
 	p := &peers{claims: make(map[string]*node)}
 	first := make(map[string]int)
 	for i, url := range urls {
 		n := &node{
 			index: i, opts: o, tokens: tk, events: e, peers: p,
-			soon: make(chan struct{}, 1), tried: make(chan struct{}),
+			probeNow: make(chan struct{}, 1), firstAttempt: make(chan struct{}),
 		}
 		conn, err := redisconn.New(url, n.connConfig())
 		if err != nil {
 			return nil, invalid("node %d: %v", i+1, err)
 		}
-		if j, twice := first[conn.Addr()]; twice {
+		if j, duplicate := first[conn.Addr()]; duplicate {
 			return nil, invalid("nodes %d and %d are the same server %s: it would have two votes", j+1, i+1, conn.Addr())
 		}
 		first[conn.Addr()] = i
@@ -83,26 +83,26 @@ func (n *node) connConfig() redisconn.Config {
 	return redisconn.Config{
 		Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout(), Dial: o.dialer, TLS: o.tls, Now: o.clock.local,
 		Scripts: append([]*lua.Script{trim}, scripts...), ExtraKey: o.prefix + tokensName,
-		Handshake: n.meet, Lost: n.unclaim, Attend: n.probe, Changed: n.changed, Explain: explained,
+		Handshake: n.handshake, Lost: n.unclaim, Attend: n.probe, Changed: n.stateChanged, Explain: explained,
 	}
 }
 
 func (o *options) rules() *guard.Rules {
 	return &guard.Rules{
 		Period: o.guard, Late: o.connectTimeout(), Prefix: o.prefix,
-		WithoutInfo: o.blind, MayEvict: o.evictionAllowed, Durable: o.durable, Explain: explained,
+		WithoutInfo: o.withoutInfo, MayEvict: o.evictionAllowed, Durable: o.durable, Explain: explained,
 	}
 }
 
-// awaitNodes returns when the first attempts to connect have ended, or enough of them. Where a round trip takes long,
-// an attempt may go on for longer than anybody is kept waiting for it.
+// awaitNodes returns when every first attempt to connect has ended, or when a majority is connected and the node
+// timeout has passed, but after the connect timeout at the latest. Over slow links an attempt can take longer.
 func awaitNodes(nodes []*node, need int, o *options) {
 	grace, limit := time.NewTimer(o.nodeTimeout), time.NewTimer(o.connectTimeout())
 	defer grace.Stop()
 	defer limit.Stop()
 	for _, n := range nodes {
 		select {
-		case <-n.tried:
+		case <-n.firstAttempt:
 			continue
 		case <-grace.C:
 		}
@@ -116,7 +116,7 @@ func awaitNodes(nodes []*node, need int, o *options) {
 			return
 		}
 		select {
-		case <-n.tried:
+		case <-n.firstAttempt:
 		case <-limit.C:
 			return
 		}
@@ -124,8 +124,7 @@ func awaitNodes(nodes []*node, need int, o *options) {
 	}
 }
 
-// closeNodes sees to it that what is to be undone is undone, as far as nodes answer before ctx is done, and closes the
-// connections.
+// closeNodes waits for outstanding undos until ctx is done, and closes the connections.
 func closeNodes(ctx context.Context, nodes []*node) {
 	for _, n := range nodes {
 		n.conn.Drain(ctx)
@@ -138,10 +137,10 @@ func closeNodes(ctx context.Context, nodes []*node) {
 	}
 }
 
-// errTwice is the part of ErrNodeRefused that New reports itself.
-var errTwice = errors.New("the same server as")
+// errDuplicate marks a node that claim refused. New fails with it; other refusals show only in calls.
+var errDuplicate = errors.New("the same server as")
 
-// claim refuses a second node at one server.
+// claim registers the server that n is connected to, and refuses n if another node is registered for it.
 func (n *node) claim(ids ...string) error {
 	p := n.peers
 	p.mu.Lock()
@@ -151,14 +150,14 @@ func (n *node) claim(ids ...string) error {
 			continue
 		}
 		if first := p.claims[id]; first != nil && first != n {
-			return fmt.Errorf("%w: %w %s: it would have two votes", ErrNodeRefused, errTwice, first.addr())
+			return fmt.Errorf("%w: %w %s: it would have two votes", ErrNodeRefused, errDuplicate, first.addr())
 		}
 		p.claims[id] = n
 	}
 	return nil
 }
 
-// unclaim gives back what n claimed.
+// unclaim removes what n has claimed.
 func (n *node) unclaim() {
 	p := n.peers
 	p.mu.Lock()
@@ -170,46 +169,46 @@ func (n *node) unclaim() {
 	}
 }
 
-// twins returns an error where New was given one server under two addresses.
-func twins(nodes []*node) error {
+// duplicateNodes returns an error if two addresses lead to the same server.
+func duplicateNodes(nodes []*node) error {
 	for _, n := range nodes {
-		if _, down := n.conn.State(); errors.Is(down, errTwice) {
+		if _, down := n.conn.State(); errors.Is(down, errDuplicate) {
 			return invalid("node %d: %s: %v", n.index+1, n.addr(), unwrapDown(down))
 		}
 	}
 	return nil
 }
 
-// changed is run when the state of the connection has changed.
-func (n *node) changed() {
+// stateChanged runs when the state of the connection has changed.
+func (n *node) stateChanged() {
 	connected, err := n.conn.State()
-	first := !n.met.Swap(true)
+	first := !n.attempted.Swap(true)
 	if connected && err != nil {
 		n.announce()
 	} else {
 		n.report()
 	}
 	if first {
-		close(n.tried) // only now: who waits for it wants to know the outcome
+		close(n.firstAttempt) // last, so that New returns after the outcome was announced
 	}
 }
 
-// meet learns what there is to know of a node that is being connected, and refuses it where it cannot vote.
-func (n *node) meet(do redisconn.Do) error {
-	// The quickest of three answers: right after a connection was opened, one is often late.
+// handshake reads the clock and the node info over a new connection, and refuses a node that is not fit to vote.
+func (n *node) handshake(do redisconn.Do) error {
+	// Take the quickest of three answers: on a new connection a single one is often late.
 	var asked, now instant
 	var micros int64
 	for try := range 3 {
-		began := n.opts.clock.now()
-		told, err := readClock(do([]any{"TIME"}))
+		sent := n.opts.clock.now()
+		nodeTime, err := readClock(do([]any{"TIME"}))
 		if err != nil {
 			return err
 		}
-		if ended := n.opts.clock.now(); try == 0 || ended.since(began) < now.since(asked) {
-			asked, now, micros = began, ended, told
+		if received := n.opts.clock.now(); try == 0 || received.since(sent) < now.since(asked) {
+			asked, now, micros = sent, received, nodeTime
 		}
 	}
-	if err := n.learn(do, true); err != nil {
+	if err := n.readInfo(do, true); err != nil {
 		return err
 	}
 	n.measured(micros, asked, now)
@@ -231,8 +230,8 @@ func readClock(replies []any, err error) (int64, error) {
 	return micros, nil
 }
 
-// learn has the guard ask the node, and takes note of its floor.
-func (n *node) learn(do redisconn.Do, fresh bool) error {
+// readInfo has the guard read the node info and record it, and notes the node's floor. fresh: the connection is new.
+func (n *node) readInfo(do redisconn.Do, fresh bool) error {
 	info, err := n.guard.Learn(do, fresh)
 	if info != nil {
 		n.tokens.Dropped(info.Floor)
@@ -240,12 +239,12 @@ func (n *node) learn(do redisconn.Do, fresh bool) error {
 	return err
 }
 
-// relearn asks a node in use again. An error means that the connection is to be given up, since what was learnt over it
-// is void.
-func (n *node) relearn(ctx context.Context) error {
-	err := n.learn(func(commands ...[]any) ([]any, error) { return n.conn.Do(ctx, commands...) }, false)
+// rereadInfo reads the node info again over a connection in use. An error means that the connection must be given up:
+// what was read over it before is void.
+func (n *node) rereadInfo(ctx context.Context) error {
+	err := n.readInfo(func(commands ...[]any) ([]any, error) { return n.conn.Do(ctx, commands...) }, false)
 	if errors.As(err, new(guard.UnreachableError)) {
-		return nil // the connection sees to that
+		return nil // the connection reconnects by itself
 	}
 	if err == nil {
 		n.report()
@@ -253,7 +252,8 @@ func (n *node) relearn(ctx context.Context) error {
 	return err
 }
 
-// abstention returns why the node abstains from what was asked then, or nil. One that was over by then is lifted.
+// abstention returns why the node abstains from a request that was sent then, or nil. It lifts an abstention that was
+// over by then.
 func (n *node) abstention(asked time.Time) *guard.Abstention {
 	a := n.guard.Abstention()
 	switch {
@@ -266,7 +266,7 @@ func (n *node) abstention(asked time.Time) *guard.Abstention {
 	return nil
 }
 
-// abstaining returns why the node's grant of what was asked then would not count, or nil.
+// abstaining returns why the node's grant of a request that was sent then would not count, or nil.
 func (n *node) abstaining(asked time.Time) error {
 	if a := n.guard.Abstention(); a != nil && !a.Over(asked) {
 		return abstainError(a, n.opts.clock.local())
@@ -274,36 +274,35 @@ func (n *node) abstaining(asked time.Time) error {
 	return nil
 }
 
-// probeEvery is the pause between a node's probes: its clock is read, and tokens that are older than the retention are
-// dropped.
+// probeEvery is the mean interval between two probes of a node; it varies at random between half and 1.5 times that.
 const probeEvery = 10 * time.Second
 
-// probeSoon asks for a probe before its time, for example because the nodes' clocks seem to be off.
+// probeSoon asks for a probe at once, for example because the nodes' clocks seem to be off.
 func (n *node) probeSoon() {
 	select {
-	case n.soon <- struct{}{}:
+	case n.probeNow <- struct{}{}:
 	default:
 	}
 }
 
-// probe reads the node's clock, looks whether it is still what it was, and trims its tokens, now and then. It ends with
-// ctx, or when the connection is to be given up.
+// probe reads the node's clock and node info and trims its tokens, at intervals around probeEvery. It returns when ctx
+// is done, or with an error if the connection must be given up.
 func (n *node) probe(ctx context.Context) error {
 	for {
 		t := time.NewTimer(probeEvery/2 + chance.Duration(probeEvery))
 		select {
 		case <-t.C:
-		case <-n.soon:
+		case <-n.probeNow:
 		case <-ctx.Done():
 			t.Stop()
 			return nil
 		}
 		t.Stop()
 		n.measure(ctx)
-		if err := n.relearn(ctx); err != nil {
+		if err := n.rereadInfo(ctx); err != nil {
 			return err
 		}
-		if n.opts.fencing && n.tokens.KnowsMost() { // a floor is not to come from one clock's idea of the time
+		if n.opts.fencing && n.tokens.KnowsMost() { // a floor must not follow the clock of a single node
 			n.trim(ctx)
 		}
 	}
@@ -311,13 +310,13 @@ func (n *node) probe(ctx context.Context) error {
 
 var trim = lua.Load("trim")
 
-// trim has the node drop the tokens that are older than the retention, and takes note of its floor.
+// trim makes the node drop the tokens that are older than the retention, and notes its floor.
 func (n *node) trim(ctx context.Context) {
 	now := n.tokens.time(n.opts.clock.now())
 	keys := []string{n.rules.FloorKey(), n.opts.prefix + tokensName}
-	told, err := redis.Strings(n.conn.Eval(ctx, trim, keys, now, n.opts.retention.Microseconds()))
-	if err == nil && len(told) == 1 {
-		floor, _ := token.Parse(told[0]) // none where it is nothing
+	reply, err := redis.Strings(n.conn.Eval(ctx, trim, keys, now, n.opts.retention.Microseconds()))
+	if err == nil && len(reply) == 1 {
+		floor, _ := token.Parse(reply[0]) // 0 if the node has none
 		n.tokens.Dropped(floor)
 	}
 }
@@ -330,7 +329,7 @@ func (n *node) measure(ctx context.Context) {
 	}
 }
 
-// measureSoon has the node's clock read and does not wait for it.
+// measureSoon is measure without waiting for the answer.
 func (n *node) measureSoon() {
 	asked := n.opts.clock.now()
 	n.conn.Ask(func(replies []any, err error) {
@@ -340,7 +339,7 @@ func (n *node) measureSoon() {
 	}, []any{"TIME"})
 }
 
-// measured takes note of a node's clock, and judges the clocks of all by it.
+// measured notes a reading of a node's clock, and compares the clocks of all nodes anew.
 func (n *node) measured(micros int64, asked, now instant) {
 	n.tokens.Measured(n.index, micros, n.tokens.micros(asked), n.tokens.micros(now))
 	offsets := n.tokens.Offsets()
@@ -349,14 +348,14 @@ func (n *node) measured(micros int64, asked, now instant) {
 		strayed = m.guard.SetClock(offsets[m.index].Ahead, offsets[m.index].Wrong, leaps[m.index]) || strayed
 		m.announce()
 	}
-	trip := now.local.Sub(asked.local)
+	roundTrip := now.local.Sub(asked.local)
 	n.mu.Lock()
-	n.trip = trip
+	n.roundTrip = roundTrip
 	n.mu.Unlock()
-	n.events.measured(n.addr(), trip, offsets[n.index].Ahead)
+	n.events.measured(n.addr(), roundTrip, offsets[n.index].Ahead)
 	if strayed {
-		// It may be the time that went on while this machine was asleep: read all clocks anew. And the record of a node
-		// whose clock was set forward is to say so soon.
+		// This machine may have been suspended: read all clocks anew. If instead a node's clock was set forward, the probe
+		// writes that into the node's record.
 		for _, m := range n.peers.nodes {
 			m.probeSoon()
 		}

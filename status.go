@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/redlock/internal/guard"
 )
 
-// NodeStatus is what is known about one node.
+// NodeStatus is what the Locker knows about one node.
 type NodeStatus struct {
 	Addr      string // without user and password
 	Connected bool
@@ -20,21 +20,21 @@ type NodeStatus struct {
 	Product, Version string // "Redis" or "Valkey"; empty: not known
 	Role             string // "master", or what it is instead
 	Uptime           time.Duration
-	AbstainsUntil    time.Time // zero: it does not abstain, or no time can be named (see Err)
+	AbstainsUntil    time.Time // zero: it does not abstain, or the end is not known (see Err)
 	Persistence      string    // "none", "snapshots", "append-only, fsync always" …
 	EvictionPolicy   string
 	MaxMemory        int64         // bytes; 0: no limit
-	ClockOffset      time.Duration // ahead of the median of the nodes
+	ClockOffset      time.Duration // how far its clock is ahead of the median of the nodes
 	RoundTrip        time.Duration // of the last reading of its clock
 	Findings         []Finding
 }
 
-// Finding is something about a node, or about the nodes as a whole, that its
-// administrator should know. docs/operations.md explains each Code.
+// Finding is something that the administrator of a node should know, about the node or about all nodes together.
+// docs/operations.md explains each Code.
 type Finding struct {
 	Code     string
 	Severity Severity
-	Text     string // what is the case
+	Text     string // what was found
 	Remedy   string // what to change; "": Text says it
 }
 
@@ -48,9 +48,8 @@ const (
 	SeverityUnsafe                   // locks may be granted twice, or not at all
 )
 
-// Nodes asks every node that is connected how it is, and returns what is known
-// of all, in the order in which New was given them. It returns within the node
-// timeout, or when ctx is done.
+// Nodes asks every connected node for its state and returns what is known about all nodes, in the order in which they
+// were given to New. It returns within the node timeout, or when ctx is done.
 func (l *Locker) Nodes(ctx context.Context) []NodeStatus {
 	ctx, cancel := context.WithTimeout(ctx, l.opts.nodeTimeout)
 	defer cancel()
@@ -59,8 +58,8 @@ func (l *Locker) Nodes(ctx context.Context) []NodeStatus {
 		if up, _ := n.conn.State(); up {
 			asking.Go(func() {
 				n.measure(ctx)
-				if n.relearn(ctx) != nil {
-					n.probeSoon() // which gives the connection up
+				if n.rereadInfo(ctx) != nil {
+					n.probeSoon() // the probe gives the connection up
 				}
 			})
 		}
@@ -78,9 +77,8 @@ func (n *node) status() NodeStatus {
 	now := n.opts.clock.local()
 	info, learnt, ahead := n.guard.Status()
 	n.mu.Lock()
-	trip := n.trip
+	st := NodeStatus{Addr: n.addr(), Connected: connected, Err: down, ClockOffset: ahead, RoundTrip: n.roundTrip}
 	n.mu.Unlock()
-	st := NodeStatus{Addr: n.addr(), Connected: connected, Err: down, ClockOffset: ahead, RoundTrip: trip}
 	if i := info; i != nil {
 		st.Product, st.Version, st.Role, st.EvictionPolicy, st.MaxMemory = i.Product, i.Version, i.Role, i.Policy, i.MaxMemory
 		st.Persistence = i.Persistence()
@@ -98,13 +96,12 @@ func (n *node) status() NodeStatus {
 	return st
 }
 
-// unwrapDown leaves out that a node is not connected, where it is clear.
+// unwrapDown returns the text of err without the words that the node is down.
 func unwrapDown(err error) string {
 	return strings.TrimPrefix(err.Error(), ErrNodeDown.Error()+": ")
 }
 
-// findings lists what there is to say about a node. err is why its votes do not
-// count at present.
+// findings lists the findings about a node. err is why its votes do not count at present, or nil.
 func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 	var list []Finding
 	o := n.opts
@@ -112,19 +109,19 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 		list = append(list, Finding{code, severity, fmt.Sprintf(format, args...), remedy})
 	}
 	var why *AbstainError
-	var said *ReplyError
+	var refusal *ReplyError
 	switch {
 	case err == nil:
 	case errors.As(err, &why) && why.Until.IsZero():
 		add(SeverityDegraded, "clock", "run chrony or ntpd on the node and let it slew", "%s", why.Reason)
 	case errors.As(err, &why):
 		add(SeverityDegraded, "abstains", "wait; restart one node at a time, further apart than the restart guard", "%s", why)
-	case errors.Is(err, errTwice):
+	case errors.Is(err, errDuplicate):
 		add(SeverityUnsafe, "twice", "give each URL a master of its own", "%s", unwrapDown(err))
 	case errors.Is(err, ErrNodeRefused):
 		add(SeverityDegraded, "refused", "", "%s", unwrapDown(err))
-	case errors.As(err, &said):
-		add(SeverityDegraded, "reply-"+strings.ToLower(said.Code), "see the code in docs/operations.md", "%s", said)
+	case errors.As(err, &refusal):
+		add(SeverityDegraded, "reply-"+strings.ToLower(refusal.Code), "see the code in docs/operations.md", "%s", refusal)
 	case !connected:
 		add(SeverityDegraded, "unreachable", "check the address, the network and whether the node runs",
 			"%s", unwrapDown(err))
@@ -134,7 +131,7 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 	if i == nil {
 		return list
 	}
-	if i.Refused != "" && o.blind {
+	if i.Refused != "" && o.withoutInfo {
 		add(SeverityDegraded, "info-refused", "ACL SETUSER … +info",
 			"INFO is refused: age, role and memory policy are taken on trust: %s", i.Refused)
 	}
@@ -174,12 +171,12 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 	return list
 }
 
-// announce tells of the node where its state has changed. Called without its mutexes.
+// announce emits an event if the node's state has changed. Called without its mutexes.
 func (n *node) announce() {
-	if n.events == nil || !n.met.Load() { // the very first attempt
+	if n.events == nil || !n.attempted.Load() {
 		return
 	}
-	n.announcing.Lock() // over the reading of the state, so that the last word is the latest
+	n.announcing.Lock() // before reading the state, so that the last event has the latest state
 	defer n.announcing.Unlock()
 	state, err := EventNodeUp, error(nil)
 	if _, down := n.conn.State(); down != nil {
@@ -193,7 +190,7 @@ func (n *node) announce() {
 	}
 }
 
-// report logs findings that are new, and tells of the node's state.
+// report emits an event and logs the findings if they have changed.
 func (n *node) report() {
 	n.announce()
 	st := n.status()
@@ -201,12 +198,12 @@ func (n *node) report() {
 	for _, f := range st.Findings {
 		codes = append(codes, f.Code)
 	}
-	said := strings.Join(codes, " ")
+	joined := strings.Join(codes, " ")
 	n.mu.Lock()
-	news := said != n.said
-	n.said = said
+	unchanged := joined == n.logged
+	n.logged = joined
 	n.mu.Unlock()
-	if !news {
+	if unchanged {
 		return
 	}
 	for _, f := range st.Findings {
