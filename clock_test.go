@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A beginning is never taken for later than it is, so that no hold is trusted for too long; a suspension that
-// no clock but that of the time since boot shows makes it earlier, once.
-func TestABeginningIsNeverTooLate(t *testing.T) {
+// begin never returns a time later than now, so no hold is trusted for too long. After a suspension that only the boot
+// clock shows, it returns an earlier time once.
+func TestBeginIsNeverTooLate(t *testing.T) {
 	local, boot, asked, suspended := time.Now(), time.Hour, 0, time.Duration(0)
 	c := newClock(func() time.Time { return local }, func() time.Duration { asked++; return boot })
 	pass := func(d time.Duration) { local, boot = local.Add(d), boot+d }
@@ -16,34 +16,34 @@ func TestABeginningIsNeverTooLate(t *testing.T) {
 		began, really := c.begin(), boot
 		pass(time.Second)
 		if age := c.now().since(began); began.boot > really || age != want {
-			t.Errorf("%s: one second later it seems %s old, began at %s instead of %s; want %s",
+			t.Errorf("%s: age %s after one second, began at %s instead of %s; want age %s",
 				what, age, began.boot, really, want)
 		}
 	}
-	check("the first one", time.Second)
+	check("first call", time.Second)
 	asked = 0
-	check("the usual one", time.Second)
+	check("later call", time.Second)
 	if asked != 1 {
-		t.Errorf("the boot clock was asked %d times for one beginning and one look, want once", asked)
+		t.Errorf("begin and now read the boot clock %d times, want once", asked)
 	}
-	boot += time.Minute // suspended: nobody has looked since, and the wall clock does not tell
-	check("the first after a suspension that does not show", time.Minute+time.Second)
-	check("the next", time.Second)
+	boot += time.Minute // a suspension that the wall clock does not show
+	check("first call after a suspension that the wall clock does not show", time.Minute+time.Second)
+	check("next call", time.Second)
 
 	c.suspension.wall = func(now time.Time) int64 { return now.UnixNano() + int64(suspended) }
 	boot, suspended = boot+time.Minute, suspended+time.Minute
-	check("the first after a suspension", time.Second)
-	check("the next", time.Second)
+	check("first call after a suspension", time.Second)
+	check("next call", time.Second)
 
 	began := c.begin()
 	boot += time.Minute // suspended while held
 	pass(time.Second)
 	if age := c.now().since(began); age != time.Minute+time.Second {
-		t.Errorf("suspended while it is held, it seems %s old, want a minute more than a second", age)
+		t.Errorf("suspended for a minute while held: age %s, want 1m1s", age)
 	}
 }
 
-// Where there is no such clock, the others decide.
+// Without a boot clock, the other clocks decide.
 func TestNoBootClock(t *testing.T) {
 	local := time.Now()
 	c := newClock(func() time.Time { return local }, func() time.Duration { return 0 })

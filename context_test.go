@@ -18,7 +18,7 @@ func TestReentrance(t *testing.T) {
 			before := fl.nodes[0].Calls("evalsha")
 			inner := must(l.Lock(ctx, "job"))(t)
 			if inner.Token() != outer.Token() || inner.Owner() != outer.Owner() {
-				t.Error("the inner one is another hold")
+				t.Error("the inner lock is another hold")
 			}
 			if err := l.Do(ctx, "job", func(context.Context) error { return nil }); err != nil {
 				t.Error(err)
@@ -35,8 +35,8 @@ func TestReentrance(t *testing.T) {
 			if outer.Err() != nil || fl.holding("job") == 0 {
 				t.Error("the inner Unlock ended the outer hold")
 			}
-			// Another name, and the same name inside that.
-			return l.Do(ctx, "job", func(ctx context.Context) error {
+			// Another name, and inside it the first name again.
+			return l.Do(ctx, "other", func(ctx context.Context) error {
 				k, err := l.TryLock(ctx, "job")
 				if err != nil {
 					return err
@@ -60,11 +60,11 @@ func TestReentranceLastUnlockReleases(t *testing.T) {
 		outer := must(l.Lock(t.Context(), "job"))(t)
 		ctx := NewContext(t.Context(), outer)
 		inner := must(l.Lock(ctx, "job"))(t)
-		if err := outer.Unlock(ctx); err != nil { // in the wrong order
+		if err := outer.Unlock(ctx); err != nil { // the outer handle first
 			t.Error(err)
 		}
 		if inner.Err() != nil {
-			t.Errorf("the inner one still holds: got %v", inner.Err())
+			t.Errorf("the inner handle must still hold: got %v", inner.Err())
 		}
 		third := must(l.TryLock(ctx, "job"))(t)
 		if err := third.Unlock(ctx); err != nil {
@@ -77,7 +77,7 @@ func TestReentranceLastUnlockReleases(t *testing.T) {
 		if got := fl.holding("job"); got != 0 {
 			t.Errorf("left on %d nodes", got)
 		}
-		// The context outlives the hold: a new one is acquired.
+		// The context outlives the hold; inside it, a new hold is acquired.
 		fresh := must(l.TryLock(ctx, "job"))(t)
 		if fresh.Token() <= outer.Token() {
 			t.Error("not a new hold")
@@ -125,7 +125,7 @@ func TestLossOfANestedHold(t *testing.T) {
 	})
 }
 
-// Contexts of one hold inside each other end together, whichever is ended first.
+// Nested contexts of one hold end together, in whatever order they are cancelled.
 func TestNestedContextsEndWithTheHold(t *testing.T) {
 	for range 20 {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
@@ -185,8 +185,8 @@ func TestContextEndsWithTheHold(t *testing.T) {
 	})
 }
 
-// A process that was stopped, or a machine that slept, past the end of a hold must
-// not get one more write through before the timers run.
+// After a pause of the process or a suspension of the machine beyond the end of a hold, the context must show the end
+// before any timer has run, so that no more write gets through.
 func TestContextReadsTheClock(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		var slept time.Duration

@@ -20,25 +20,24 @@ func TestDriftValidity(t *testing.T) {
 		{drift{0, 0}, time.Second, 0, time.Second},
 	} {
 		got := c.d.validity(c.ttl, c.elapsed)
-		if got > c.want || got < c.want-2 { // rounding errs on the safe side
+		if got > c.want || got < c.want-2 { // rounding may only shorten the validity
 			t.Errorf("%v of %v after %v: got %v, want %v", c.d, c.ttl, c.elapsed, got, c.want)
 		}
 	}
 }
 
-// A node whose clock gains as much as the allowance covers never lets go of a
-// key while its holder still trusts it.
+// A node whose clock runs as fast as the allowance covers never expires a key while its holder still trusts the hold.
 func TestDriftCoversAFastNode(t *testing.T) {
 	d := drift{factor: 0.01, slack: 2 * time.Millisecond}
 	for _, ttl := range []time.Duration{10 * time.Millisecond, time.Second, time.Minute, time.Hour} {
-		expires := time.Duration(float64(ttl)/1.01) - time.Millisecond // in our time, rounding included
+		expires := time.Duration(float64(ttl)/1.01) - time.Millisecond // by our clock, rounding included
 		if v := d.validity(ttl, 0); v > expires {
-			t.Errorf("TTL %v: trusted for %v, but gone after %v", ttl, v, expires)
+			t.Errorf("TTL %v: trusted for %v, but expires after %v", ttl, v, expires)
 		}
 	}
 }
 
-func TestElapsedIsTheLongestClaim(t *testing.T) {
+func TestElapsedIsTheLargestDifferenceOfAnyClock(t *testing.T) {
 	base := time.Now()
 	at := func(mono, boot time.Duration) instant { return instant{local: base.Add(mono), boot: boot} }
 	a := at(0, time.Hour)
@@ -48,7 +47,7 @@ func TestElapsedIsTheLongestClaim(t *testing.T) {
 	if got := at(time.Second, time.Hour+10*time.Minute).since(a); got != 10*time.Minute {
 		t.Errorf("suspended for ten minutes: got %v", got)
 	}
-	// Without a monotonic reading Sub is the wall clock's difference.
+	// Without monotonic readings, Sub compares the wall clock.
 	wallOnly := instant{local: base.Round(0).Add(30 * time.Second)}
 	if got := wallOnly.since(instant{local: base.Round(0)}); got != 30*time.Second {
 		t.Errorf("wall clock set forward: got %v", got)

@@ -31,7 +31,7 @@ func (w *witness) see(ev Event) {
 	}
 }
 
-// take returns what was seen since the last time.
+// take returns the events since the last call.
 func (w *witness) take() []Event {
 	synctest.Wait()
 	w.mu.Lock()
@@ -58,7 +58,7 @@ func (w *witness) expect(t *testing.T, want ...EventKind) []Event {
 	return seen
 }
 
-// witnessed is a locker of the fleet under observation, all of whose nodes have been told as up.
+// witnessed returns a Locker with an observer that has already seen all nodes come up.
 func (fl *fleet) witnessed(client string, opts ...Option) (*Locker, *witness) {
 	fl.t.Helper()
 	w := &witness{}
@@ -118,11 +118,11 @@ func TestEventsOfAHold(t *testing.T) {
 			}
 		}
 		_ = k.Unlock(t.Context())
-		w.expect(t) // once is enough
+		w.expect(t) // a second Unlock is no event
 	})
 }
 
-// An event tells of what others hold, node by node.
+// The events of a refusal say for each node which owner has the lock.
 func TestEventsOfARefusal(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		holder := must(fl.locker("a").Lock(t.Context(), "job"))(t)
@@ -203,9 +203,9 @@ func TestEventsOfALoss(t *testing.T) {
 	})
 }
 
-// What an observer is told is what the caller is told, and is not changed under its eyes: under -race, a reason that
-// was patched after the error had gone to the observer showed here.
-func TestAnEventsErrorIsTheCallers(t *testing.T) {
+// The observer and the caller get the same error, and it does not change after that: -race once found a reason here
+// that was patched after the error had gone to the observer.
+func TestObserverAndCallerSeeTheSameError(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		var mu sync.Mutex // guards said
 		var said []string
@@ -237,8 +237,8 @@ func TestAnEventsErrorIsTheCallers(t *testing.T) {
 	})
 }
 
-// An extension that a caller gives up is no loss, whatever its context ended with.
-func TestAnotherHoldsLossIsNotOurs(t *testing.T) {
+// An extension that the caller cancels is no loss, even if the cause of its context is ErrLost.
+func TestACancelledExtensionIsNoLoss(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		k := must(l.Lock(t.Context(), "job"))(t)
@@ -260,7 +260,7 @@ func TestAnotherHoldsLossIsNotOurs(t *testing.T) {
 	})
 }
 
-// A node that lost its data is told the holds again, abstains, and comes back.
+// A node that lost its data is repaired by renewals, abstains, and comes back.
 func TestEventsOfARestart(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l, w := fl.witnessed("a", WithTTL(3*time.Second))
@@ -298,7 +298,7 @@ func TestEventsOfARestart(t *testing.T) {
 		if len(up) != 1 || up[0].Kind != EventNodeUp || up[0].Node != "n1:6379" {
 			t.Errorf("after the guard period: got %+v, want the node as up", up)
 		}
-		runtime.KeepAlive(k) // who is forgotten is renewed no longer
+		runtime.KeepAlive(k) // a hold without a handle is not renewed
 	})
 }
 
@@ -308,7 +308,7 @@ func TestEventsOfEveryEnd(t *testing.T) {
 		k := must(l.Lock(t.Context(), "handed"))(t)
 		ticket := must(k.Ticket())(t)
 		seen := w.expect(t, EventAttempt, EventAcquired, EventReleased)
-		if err := seen[2].Err; err != ErrHandedOver { //nolint:errorlint // as it says
+		if err := seen[2].Err; err != ErrHandedOver { //nolint:errorlint // it must be the sentinel itself
 			t.Errorf("ticket: got %v", err)
 		}
 		k = must(l.Adopt(t.Context(), ticket))(t)
@@ -337,19 +337,19 @@ func TestEventsOfEveryEnd(t *testing.T) {
 		limited := must(l.Lock(t.Context(), "limited", WithMaxHold(4*time.Second)))(t)
 		<-limited.Done()
 		seen = w.expect(t, EventAttempt, EventAcquired, EventReleased)
-		if err := seen[2].Err; err != ErrMaxHold { //nolint:errorlint // as it says
+		if err := seen[2].Err; err != ErrMaxHold { //nolint:errorlint // it must be the sentinel itself
 			t.Errorf("max hold: got %v", err)
 		}
 		must(l.Lock(t.Context(), "closed"))(t)
 		w.expect(t, EventAttempt, EventAcquired)
 		_ = l.Close()
-		if ev := w.expect(t, EventReleased)[0]; ev.Err != ErrClosed { //nolint:errorlint // as it says
+		if ev := w.expect(t, EventReleased)[0]; ev.Err != ErrClosed { //nolint:errorlint // it must be the sentinel itself
 			t.Errorf("close: got %v", ev.Err)
 		}
 	})
 }
 
-// Several names are one hold, and the steps on the way to it are nobody's business.
+// A hold of several names has the events of one hold; the steps towards it only show as attempts.
 func TestEventsOfSeveralNames(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l, w := fl.witnessed("a")
@@ -374,7 +374,7 @@ func TestEventsOfSeveralNames(t *testing.T) {
 	})
 }
 
-// An observer that does not return keeps nobody, not even Close for long. What it misses is counted.
+// An observer that blocks delays no call, and Close only for a moment. The events that it misses are counted.
 func TestASlowObserver(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		var seen, dropped int
@@ -395,13 +395,13 @@ func TestASlowObserver(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		if err := kept.Err(); err != nil {
-			t.Errorf("a hold that is to be renewed: got %v", err)
+			t.Errorf("a hold that must be renewed: got %v", err)
 		}
 		within(t, 250*ms, "Close", func() { _ = l.Close() })
 		close(stuck)
 		synctest.Wait()
 		if seen != maxEvents+1 || dropped != 0 {
-			t.Errorf("got %d events, %d dropped among them, want the %d that were kept and the one that it was at",
+			t.Errorf("got %d events, %d dropped among them, want the %d that were queued and the one that it blocked in",
 				seen, dropped, maxEvents)
 		}
 	})
@@ -451,12 +451,12 @@ func TestAnObserverMayLock(t *testing.T) {
 		must(l.Lock(t.Context(), "first"))(t)
 		settleNetwork()
 		if got == nil || got.Error() != "seen" {
-			t.Errorf("got %v, want that the second was locked and unlocked", got)
+			t.Errorf("got %v, want the second name locked and unlocked", got)
 		}
 	})
 }
 
-// A panic of the observer ends the process: it is the user's, and hides nothing.
+// A panic of the observer ends the process: the library does not recover it.
 func TestAnObserverThatPanics(t *testing.T) {
 	if os.Getenv("REDLOCK_TEST_PANIC") != "" {
 		l, err := New([]string{"redis://127.0.0.1:1"},
@@ -473,7 +473,7 @@ func TestAnObserverThatPanics(t *testing.T) {
 	}
 }
 
-// What a log has of an eventful life, by its level.
+// Each log level has the messages that WithLogger promises.
 func TestLogLevels(t *testing.T) {
 	for level, want := range map[slog.Level]string{
 		slog.LevelError: "lost",
@@ -494,14 +494,14 @@ func TestLogLevels(t *testing.T) {
 				fl.nodes[0].Crash(true)
 				fl.nodes[1].Crash(true)
 				<-k.Done()
-				runtime.KeepAlive(k) // who is forgotten is renewed no longer
+				runtime.KeepAlive(k) // a hold without a handle is not renewed
 				_ = l.Close()
 				synctest.Wait()
 				said := map[string]bool{}
 				for line := range strings.Lines(log.String()) {
 					_, msg, _ := strings.Cut(line, "msg=")
 					msg, _, _ = strings.Cut(strings.TrimPrefix(msg, `"`), `"`)
-					msg, _, _ = strings.Cut(strings.TrimSpace(msg), ":") // findings say more
+					msg, _, _ = strings.Cut(strings.TrimSpace(msg), ":") // cut off the text of findings
 					msg, _, _ = strings.Cut(msg, " name=")
 					said[msg] = true
 				}
@@ -518,12 +518,12 @@ func TestLogLevels(t *testing.T) {
 	}
 }
 
-// Where nobody observes, there is nothing to do it with.
-func TestNobodyObserves(t *testing.T) {
+// Without an observer and a logger, a Locker has no event queue.
+func TestNoEventQueueWithoutObserverAndLog(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		for _, opts := range [][]Option{nil, {WithObserver(nil)}, {WithLogger(slog.New(slog.DiscardHandler))}} {
 			if l := fl.locker("a", opts...); l.events != nil {
-				t.Errorf("%v: got a queue of events", opts)
+				t.Errorf("%v: got an event queue", opts)
 			}
 		}
 	})

@@ -13,11 +13,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	boottime.Now = boottime.None // virtual time has no such clock
+	boottime.Now = boottime.None // virtual time has no boot clock
 	os.Exit(m.Run())
 }
 
-// fleet is a number of modelled masters on a modelled network, in virtual time.
+// fleet is a set of simulated masters on a simulated network, in virtual time.
 type fleet struct {
 	t     *testing.T
 	net   *sim.Network
@@ -45,8 +45,7 @@ func bubble(t *testing.T, n int, f func(t *testing.T, fl *fleet)) {
 	})
 }
 
-// sized is how much of something a test does: less under the race detector, which takes five times as long. make unit
-// runs both.
+// sized returns full, or raced under the race detector, where tests take five times as long. make unit runs both.
 func sized[T any](full, raced T) T {
 	if raceDetector {
 		return raced
@@ -54,14 +53,14 @@ func sized[T any](full, raced T) T {
 	return full
 }
 
-// collectWhenTold leaves garbage alone until somebody calls runtime.GC.
+// collectWhenTold turns garbage collection off, except for calls of runtime.GC, until the test ends.
 func collectWhenTold(t *testing.T) {
 	t.Helper()
 	percent := debug.SetGCPercent(-1)
 	t.Cleanup(func() { debug.SetGCPercent(percent) })
 }
 
-// locker returns a Locker of the named client; it is closed at the end.
+// locker returns a Locker of the named client, which is closed when the test ends.
 func (fl *fleet) locker(client string, opts ...Option) *Locker {
 	fl.t.Helper()
 	l, err := New(fl.urls, append([]Option{WithDialer(fl.net.Dialer(client))}, opts...)...)
@@ -72,7 +71,7 @@ func (fl *fleet) locker(client string, opts ...Option) *Locker {
 	return l
 }
 
-// holding returns on how many nodes the key exists.
+// holding returns the number of nodes on which the key exists.
 func (fl *fleet) holding(key string) int {
 	count := 0
 	for _, n := range fl.nodes {
@@ -83,12 +82,13 @@ func (fl *fleet) holding(key string) int {
 	return count
 }
 
-// settle lets everything that is on its way arrive.
+// settleNetwork waits until all messages in flight have arrived.
 func settleNetwork() {
 	time.Sleep(20 * time.Millisecond)
 	synctest.Wait()
 }
 
+// must(f())(t) returns f's value, and ends the test if f fails.
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -109,7 +109,7 @@ func within(t *testing.T, d time.Duration, what string, f func()) {
 	}
 }
 
-// link names one client's connection to one node of the fleet.
+// link0 names a client's connection to a node of the fleet.
 func link0(client string, node int) sim.Link {
 	return sim.Link{Client: client, Node: fmt.Sprintf("n%d:6379", node)}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// Closed goes before cancelled, and a call that is refused is not counted.
+// ErrClosed takes precedence over ctx's error, and a refused call is not counted.
 func TestBegin(t *testing.T) {
 	cause := errors.New("enough")
 	cancelled, cancel := context.WithCancelCause(t.Context())
@@ -26,21 +26,21 @@ func TestBegin(t *testing.T) {
 	}
 	l.calls.refuse()
 	for what, ctx := range map[string]context.Context{"closed": t.Context(), "closed and cancelled": cancelled} {
-		if err := l.begin(ctx); err != ErrClosed { //nolint:errorlint // as it says
+		if err := l.begin(ctx); err != ErrClosed { //nolint:errorlint // it must be the sentinel itself
 			t.Errorf("%s: got %v, want ErrClosed", what, err)
 		}
 	}
 	if isClosed(l.calls.idle) {
-		t.Error("idle with a call under way")
+		t.Error("idle with a call in flight")
 	}
 	l.calls.end()
 	if !isClosed(l.calls.idle) {
-		t.Error("not idle when the last call has ended")
+		t.Error("not idle after the last call has ended")
 	}
 }
 
-// Who has heard from one call that the Locker is closed hears it from the next, also while Close is under way.
-func TestNobodyBeginsAnewDuringClose(t *testing.T) {
+// A caller that gets ErrClosed from one call gets it from the next, too, even while Close is still running.
+func TestNoCallBeginsDuringClose(t *testing.T) {
 	for range 100 {
 		bubble(t, 1, func(t *testing.T, fl *fleet) {
 			must(fl.locker("b").Lock(t.Context(), "job"))(t)
@@ -100,8 +100,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// The answers that win a lock may come while Close is under way. Nobody would tell the holder of the end of its
-// validity.
+// The answers that grant a lock may come while Close is running. That hold must end, too: nothing would notify the
+// holder of the end of its validity.
 func TestAHoldWonDuringCloseEndsWithIt(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
@@ -119,9 +119,9 @@ func TestAHoldWonDuringCloseEndsWithIt(t *testing.T) {
 	})
 }
 
-// Who waits leaves its place when the Locker is closed, and gives back what it was given, whatever is on its way
-// just then: the connections close after that.
-func TestCloseLeavesNothingOfAWait(t *testing.T) {
+// When the Locker is closed, waiters leave the queues and give back what they were granted, whatever is in flight at
+// that moment. The connections close after that.
+func TestCloseCleansUpAfterWaiters(t *testing.T) {
 	for what, wait := range map[string]func(context.Context, *Locker) (*Lock, error){
 		"Lock":    func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job") },
 		"LockAll": func(ctx context.Context, l *Locker) (*Lock, error) { return l.LockAll(ctx, []string{"free", "job"}) },
@@ -134,7 +134,7 @@ func TestCloseLeavesNothingOfAWait(t *testing.T) {
 				must(other.Lock(t.Context(), "job"))(t)
 				must(other.Semaphore("job", 1).Acquire(t.Context()))(t)
 				l := fl.locker("a", WithBackoff(func(int) time.Duration {
-					time.Sleep(5 * ms) // the scheduler may take as long, before the waiter hears that all is over
+					time.Sleep(5 * ms) // the scheduler may take as long before the waiter learns of the end
 					return 30 * ms
 				}))
 				fl.net.SetDelay(sim.Link{Client: "a"}, sim.Down, sim.Delay{Min: 20 * ms, Max: 20 * ms})
@@ -188,7 +188,7 @@ func TestNewDoesNotWaitForAMinority(t *testing.T) {
 	})
 }
 
-// A node that accepts connections and says nothing must not hold up Close, whatever is being set up just then.
+// A node that accepts connections but does not answer must not delay Close, whatever connection attempt is under way.
 func TestCloseDoesNotWaitForASilentNode(t *testing.T) {
 	for _, timeout := range []time.Duration{20 * ms, 250 * ms, 2 * time.Second} {
 		for after := range 12 {
@@ -197,7 +197,7 @@ func TestCloseDoesNotWaitForASilentNode(t *testing.T) {
 				k := must(fl.locker("b").Lock(t.Context(), "job"))(t)
 				ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
 				defer cancel()
-				if _, err := l.Lock(ctx, "job"); !errors.Is(err, ErrTaken) { // so that it listens
+				if _, err := l.Lock(ctx, "job"); !errors.Is(err, ErrTaken) { // so that it subscribes
 					t.Errorf("got %v, want ErrTaken", err)
 				}
 				fl.nodes[0].Pause()
@@ -211,8 +211,8 @@ func TestCloseDoesNotWaitForASilentNode(t *testing.T) {
 	}
 }
 
-// Where each of the many round trips of the first connection takes long, New gives up waiting for it, and it goes on.
-func TestNewReturnsInTimeWhateverARoundTripTakes(t *testing.T) {
+// If the round trips of the first connection take long, New stops waiting for it, and it continues in the background.
+func TestNewReturnsInTimeOverSlowLinks(t *testing.T) {
 	for _, c := range []struct{ trip, timeout, limit time.Duration }{
 		{900 * ms, 250 * ms, time.Second},
 		{900 * ms, 500 * ms, 2 * time.Second},
@@ -239,7 +239,7 @@ func TestBadNodesAreRefusedWithoutTheirSecrets(t *testing.T) {
 	const secret = "hunter2"
 	for _, c := range []struct {
 		nodes []string
-		want  string // a part of the error
+		want  string // part of the error
 	}{
 		{nil, "no nodes"},
 		{[]string{""}, "node 1: not a URL"},

@@ -83,11 +83,11 @@ func TestJitter(t *testing.T) {
 		t.Errorf("no jitter: got %v", got)
 	}
 	if got := Jitter(5*ms, ms)(3); got != 5*ms {
-		t.Errorf("a limit below the shortest: got %v", got)
+		t.Errorf("longest < shortest: got %v", got)
 	}
 }
 
-// Options that are accepted leave something of the TTL to trust, and fit each other.
+// Options that are accepted leave some validity, and fit each other.
 func FuzzOptions(f *testing.F) {
 	f.Add(int64(10*time.Second), int64(250*time.Millisecond), int64(30*time.Second), int64(time.Minute),
 		int64(2*time.Millisecond), 0.01)
@@ -106,7 +106,7 @@ func FuzzOptions(f *testing.F) {
 			return
 		}
 		if left := o.drift.validity(o.ttl, 0); left <= 0 || left > o.ttl {
-			t.Errorf("TTL %s is accepted, and %s of it may be trusted", o.ttl, left)
+			t.Errorf("TTL %s is accepted with a validity of %s", o.ttl, left)
 		}
 		if o.nodeTimeout <= 0 || o.guard > 0 && o.ttl > o.guard || o.retention < o.ttl {
 			t.Errorf("accepted: %+v", o)

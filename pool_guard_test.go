@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
+// period is the default restart guard.
 const period = 30 * time.Second
 
 // forgetMajority restarts three of five nodes without their data.
@@ -22,7 +23,7 @@ func forgetMajority(fl *fleet) {
 	}
 }
 
-// The hazard, and the guard against it.
+// Without the restart guard, a majority that forgets a lock grants it twice. With the guard it does not.
 func TestAMajorityThatForgetsDoesNotGrantTwice(t *testing.T) {
 	for _, guard := range []time.Duration{0, period} {
 		t.Run(guard.String(), func(t *testing.T) {
@@ -36,7 +37,7 @@ func TestAMajorityThatForgetsDoesNotGrantTwice(t *testing.T) {
 				second, err := b.TryLock(t.Context(), "job")
 				if guard == 0 {
 					if err != nil || first.Err() != nil {
-						t.Fatalf("no harm done without the guard: this proves nothing (%v)", err)
+						t.Fatalf("not granted twice without the guard: this proves nothing (%v)", err)
 					}
 					_ = second.Unlock(t.Context())
 					return
@@ -44,14 +45,14 @@ func TestAMajorityThatForgetsDoesNotGrantTwice(t *testing.T) {
 				if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "n1:6379 abstained: restarted ") ||
 					!strings.Contains(err.Error(), "n0:6379") ||
 					!strings.Contains(err.Error(), "without durable persistence; its vote counts in ") {
-					t.Errorf("got %v, want ErrNoQuorum that says who abstains and for how long", err)
+					t.Errorf("got %v, want ErrNoQuorum that says which nodes abstain and for how long", err)
 				}
 				var q *QuorumError
 				var why *AbstainError
 				if !errors.As(err, &q) || !errors.As(q.Nodes[0], &why) {
 					t.Fatalf("got %v, want an AbstainError", err)
 				}
-				// Nobody gets it while they abstain, and somebody does at once afterwards.
+				// No client gets the lock while the nodes abstain; one does right after that.
 				ctx, cancel := context.WithTimeout(t.Context(), time.Until(why.Until)-time.Second)
 				defer cancel()
 				if _, err := b.Lock(ctx, "job"); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrNoQuorum) {
@@ -66,7 +67,7 @@ func TestAMajorityThatForgetsDoesNotGrantTwice(t *testing.T) {
 	}
 }
 
-// The guard's period begins when the process starts, as far as INFO can prove it.
+// The guard's period begins when the node's process starts, as INFO reports it in whole seconds.
 func TestColdStart(t *testing.T) {
 	for up := range 40 {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
@@ -75,7 +76,7 @@ func TestColdStart(t *testing.T) {
 			}
 			_, err := fl.locker("a").TryLock(t.Context(), "job")
 			if usable := up >= 31; (err == nil) != usable {
-				t.Errorf("up for %d s: got %v, want it usable: %v", up, err, usable)
+				t.Errorf("up for %d s: got %v, want success: %v", up, err, usable)
 			}
 		})
 	}
@@ -86,7 +87,7 @@ func TestReconnectingCostsNoWait(t *testing.T) {
 		l := fl.locker("a")
 		for i, n := range fl.nodes {
 			n.Demote("x:1")
-			n.Promote() // it has been promoted: its uptime means nothing
+			n.Promote() // after a promotion the uptime proves nothing
 			fl.net.Reset(link0("a", i))
 		}
 		time.Sleep(5 * time.Second)
@@ -113,10 +114,10 @@ func TestFlushIsNoticed(t *testing.T) {
 		for _, n := range fl.nodes {
 			n.Do("FLUSHALL")
 		}
-		late := fl.locker("late")              // knows of nothing, and must not hide it from the other
-		time.Sleep(3*probeEvery + time.Second) // the one has noticed, and then the other
+		late := fl.locker("late")              // it has seen no earlier data, and must not hide the loss from a
+		time.Sleep(3*probeEvery + time.Second) // a has noticed, and then late
 		for name, l := range map[string]*Locker{"a": l, "late": late} {
-			settleNetwork() // the other's attempt is undone
+			settleNetwork() // the other Locker's attempt is undone
 			if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) ||
 				!strings.Contains(err.Error(), "lost its data") {
 				t.Errorf("%s: got %v, want ErrNoQuorum that says why", name, err)
@@ -129,7 +130,7 @@ func TestFlushIsNoticed(t *testing.T) {
 	})
 }
 
-// makeDurable sets a node so that it answers only after the disk has what it answers.
+// makeDurable configures nodes to flush every change to disk before they answer.
 func makeDurable(nodes ...*sim.Node) {
 	for _, n := range nodes {
 		n.SetConfig("appendonly", "yes")
@@ -137,48 +138,48 @@ func makeDurable(nodes ...*sim.Node) {
 	}
 }
 
-// A record that came back with the data says that the node was durable when it was written, and no more.
-func TestADurableNodesOldFileGrantsNothing(t *testing.T) {
+// A record that is loaded from a node's file proves only that the node was durable when the record was written.
+func TestADurableNodeStartedFromAnOldFileAbstains(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		makeDurable(fl.nodes...)
 		a, b := fl.locker("a", WithoutRenewal()), fl.locker("b")
 		settleNetwork()
 		var files []sim.Snapshot
 		for _, n := range fl.nodes {
-			n.SetConfig("appendonly", "no") // by somebody, at run time: the file stays as it is
+			n.SetConfig("appendonly", "no") // at run time: from now on the file does not change
 			files = append(files, n.Snapshot())
 		}
 		first := must(a.Lock(t.Context(), "job"))(t)
 		settleNetwork()
 		for i, n := range fl.nodes {
 			n.Crash(false)
-			makeDurable(n) // the configuration file says so still
+			makeDurable(n) // as the configuration file still says
 			n.RestartFrom(files[i])
 		}
 		time.Sleep(3 * time.Second)
-		for name, l := range map[string]*Locker{"knew the nodes": b, "has just met them": fl.locker("c")} {
+		for name, l := range map[string]*Locker{"that knew the nodes": b, "that is new": fl.locker("c")} {
 			if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) ||
 				!strings.Contains(err.Error(), "abstained: restarted ") {
-				t.Errorf("who %s: got %v, want ErrNoQuorum that says who abstains (the first hold: %v)", name, err, first.Err())
+				t.Errorf("a Locker %s: got %v, want ErrNoQuorum with abstentions (the first hold: %v)", name, err, first.Err())
 			}
 			settleNetwork()
 		}
 	})
 }
 
-// With WithDurableNodes, a node that is durable counts at once for who knew it before, and for nobody else.
-func TestDurableNodesCountForThoseWhoKnewThem(t *testing.T) {
+// With WithDurableNodes, a restarted durable node counts at once for clients that knew it before, and for no others.
+func TestDurableNodesCountForClientsThatKnewThem(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		makeDurable(fl.nodes...)
 		knew, cautious := fl.locker("knew", WithDurableNodes()), fl.locker("cautious")
 		k := must(knew.Lock(t.Context(), "job"))(t)
 		settleNetwork()
-		for range 2 { // the second time it rests on what the first has left
+		for range 2 { // the second restart relies on the records that the first one has left
 			for _, n := range fl.nodes {
 				n.Crash(true)
 				n.Restart()
 			}
-			newcomer := fl.locker("new", WithDurableNodes()) // and may be the first to see to the records
+			newcomer := fl.locker("new", WithDurableNodes()) // it may be the first to update the records
 			time.Sleep(2 * time.Second)
 			if err := k.Extend(t.Context()); err != nil {
 				t.Error(err)
@@ -188,17 +189,17 @@ func TestDurableNodesCountForThoseWhoKnewThem(t *testing.T) {
 			} else {
 				_ = other.Unlock(t.Context())
 			}
-			for name, l := range map[string]*Locker{"does not know them": newcomer, "has not been told to": cautious} {
+			for name, l := range map[string]*Locker{"that did not know them": newcomer, "without the option": cautious} {
 				settleNetwork()
 				if _, err := l.TryLock(t.Context(), "one more"); !errors.Is(err, ErrNoQuorum) ||
 					!strings.Contains(err.Error(), "nothing proves to this client") {
-					t.Errorf("who %s: got %v", name, err)
+					t.Errorf("a Locker %s: got %v, want ErrNoQuorum", name, err)
 				}
 			}
 			time.Sleep(period)
 		}
 		for _, n := range fl.nodes {
-			n.Crash(false) // its disk is lost
+			n.Crash(false) // without its disk
 			n.Restart()
 		}
 		time.Sleep(2 * time.Second)
@@ -208,9 +209,9 @@ func TestDurableNodesCountForThoseWhoKnewThem(t *testing.T) {
 	})
 }
 
-// A node starts with its clock an hour slow, which is then set right: its uptime grows by the hour. Who was there
-// when that happened begins a new life for it, and tells those who come later.
-func TestAClockThatIsSetRightMakesNoNodeOld(t *testing.T) {
+// A node starts with its clock an hour slow, which is then corrected, so its uptime grows by an hour. A client that
+// sees that happen begins a new incarnation of the node, and the node's record tells clients that connect later.
+func TestACorrectedClockDoesNotAddToTheUptime(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		there := fl.locker("there")
 		settleNetwork()
@@ -223,7 +224,7 @@ func TestAClockThatIsSetRightMakesNoNodeOld(t *testing.T) {
 		n.Restart()
 		time.Sleep(3 * time.Second)
 		n.Step(time.Hour)
-		time.Sleep(2 * probeEvery) // it is noticed, some time
+		time.Sleep(2 * probeEvery) // a probe notices it
 		fl.nodes[1].Crash(true)
 		for name, l := range map[string]*Locker{"was there": there, "comes later": fl.locker("late")} {
 			settleNetwork()
@@ -231,14 +232,14 @@ func TestAClockThatIsSetRightMakesNoNodeOld(t *testing.T) {
 			if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "n0:6379 abstained: ") ||
 				!strings.Contains(err.Error(), "clock was set forward") &&
 					!strings.Contains(err.Error(), "its clock set forward") {
-				t.Errorf("who %s: got %v, want n0 to abstain", name, err)
+				t.Errorf("a Locker that %s: got %v, want n0 to abstain", name, err)
 			}
 		}
 		time.Sleep(period)
 		for name, l := range map[string]*Locker{"was there": there, "comes later": fl.locker("later")} {
 			settleNetwork()
 			if k, err := l.TryLock(t.Context(), "job"); err != nil {
-				t.Errorf("who %s, after the guard's period: %v", name, err)
+				t.Errorf("a Locker that %s, after the guard's period: %v", name, err)
 			} else {
 				_ = k.Unlock(t.Context())
 			}
@@ -262,8 +263,8 @@ func TestTTLsBeyondTheGuardAreRefused(t *testing.T) {
 	})
 }
 
-// Who extends a hold takes a restarted node's word that the lock is its own there, but not that of a node whose clock
-// is wrong: what it says ends too early or too late.
+// An extension counts on a restarted node that still has the key, but not on a node whose clock is wrong: there the key
+// expires too early or too late.
 func TestAnExtensionIsNotCountedWhereTheClockIsWrong(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		k := must(fl.locker("a").Lock(t.Context(), "job", WithTTL(period), WithoutRenewal()))(t)
@@ -276,7 +277,7 @@ func TestAnExtensionIsNotCountedWhereTheClockIsWrong(t *testing.T) {
 			!strings.Contains(err.Error(), "n1:6379 abstained: its clock is ") {
 			t.Errorf("got %v, want ErrNoQuorum that says whose clock is wrong", err)
 		}
-		fl.nodes[0].Restart() // it has forgotten nothing, but may have
+		fl.nodes[0].Restart() // it has forgotten nothing, but no client can know that
 		time.Sleep(2 * time.Second)
 		if err := k.Extend(t.Context()); err != nil {
 			t.Errorf("with a restarted node that has the key: %v", err)
@@ -284,8 +285,8 @@ func TestAnExtensionIsNotCountedWhereTheClockIsWrong(t *testing.T) {
 	})
 }
 
-// While too few nodes are there to tell whose clock was set, nobody is asked about it without a pause.
-func TestALeapThatCannotBeJudgedIsLeftForLater(t *testing.T) {
+// While too few nodes are connected to tell whose clock was set, the client does not probe without a pause.
+func TestAnUndecidedClockLeapCausesNoBusyProbing(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		fl.locker("a")
 		settleNetwork()
@@ -301,30 +302,30 @@ func TestALeapThatCannotBeJudgedIsLeftForLater(t *testing.T) {
 	})
 }
 
-// It is the time of asking that counts: a vote that was given while the node abstained does not grow better on its way.
-func TestAVoteThatWasAskedForTooEarlyDoesNotCount(t *testing.T) {
+// The time of the request decides: a vote does not count if the abstention ends while the answer is in flight.
+func TestAVoteRequestedWhileAbstainingDoesNotCount(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		fl.nodes[0].SetUptime(20 * time.Second)
 		l := fl.locker("a")
 		until := l.Nodes(t.Context())[0].AbstainsUntil
 		fl.net.SetDelay(link0("a", 0), sim.Down, sim.Delay{Min: 100 * ms, Max: 101 * ms})
 		time.Sleep(time.Until(until) - 50*ms)
-		time.AfterFunc(75*ms, func() { // a probe finds that the period is over, and our answer is on its way still
+		time.AfterFunc(75*ms, func() { // a probe finds that the period is over while our answer is in flight
 			l.nodes[0].guard.SetClock(0, false, 0)
 		})
 		if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) ||
 			!strings.Contains(err.Error(), "abstained") {
-			t.Errorf("asked before, answered afterwards: got %v", err)
+			t.Errorf("sent before the end, answered after it: got %v", err)
 		}
 		if _, err := l.TryLock(t.Context(), "job"); err != nil {
-			t.Errorf("asked afterwards: %v", err)
+			t.Errorf("sent after the end: %v", err)
 		}
 	})
 }
 
-// Clients that meet a node right after its restart and long after it compute its age to within two seconds of each
-// other. That must not look to the one as if the node had been emptied.
-func TestANewcomerCostsNoVotes(t *testing.T) {
+// A client that connects right after a node's restart and one that connects long after it compute start times up to two
+// seconds apart. That must not look to the first one as if the node had lost its data.
+func TestANewClientCostsNoVotes(t *testing.T) {
 	for fraction := time.Duration(0); fraction < time.Second; fraction += sized(50*ms, 250*ms) {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			a := fl.locker("a")
@@ -350,14 +351,14 @@ func TestUnfitNodesAreRefused(t *testing.T) {
 		name  string
 		spoil func(fl *fleet)
 		opts  []Option
-		want  string // "": accepted
+		want  string // "": the node is accepted
 	}{
 		{"replica", func(fl *fleet) { fl.nodes[0].Demote("n1:6379") }, nil, "it is a replica of n1:6379"},
 		{"evicts", func(fl *fleet) {
 			fl.nodes[0].SetConfig("maxmemory", "1000000000")
 			fl.nodes[0].SetConfig("maxmemory-policy", "volatile-lru")
 		}, nil, "CONFIG SET maxmemory-policy noeviction"},
-		{"evicts, and may", func(fl *fleet) {
+		{"evicts, and is allowed to", func(fl *fleet) {
 			fl.nodes[0].SetConfig("maxmemory", "1000000000")
 			fl.nodes[0].SetConfig("maxmemory-policy", "volatile-lru")
 		}, []Option{WithEvictionAllowed()}, ""},
@@ -389,19 +390,19 @@ func TestWithoutNodeInfo(t *testing.T) {
 		other := fl.locker("b", WithoutNodeInfo())
 		if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) ||
 			!strings.Contains(err.Error(), "INFO is refused") {
-			t.Errorf("first met: got %v", err)
+			t.Errorf("first connection: got %v", err)
 		}
 		time.Sleep(period + time.Second)
 		for i := range fl.nodes {
 			fl.net.Reset(link0("a", i))
 		}
 		time.Sleep(2 * time.Second)
-		k := must(l.TryLock(t.Context(), "job"))(t) // a network fault costs no wait
+		k := must(l.TryLock(t.Context(), "job"))(t) // after a network fault the node need not abstain
 		_ = k.Unlock(t.Context())
 		_ = must(other.TryLock(t.Context(), "job2"))(t)
 		forgetAll := func() {
 			for _, n := range fl.nodes {
-				n.Crash(true) // with an old file, say
+				n.Crash(true) // its file may be an old one
 				n.Restart()
 			}
 		}
@@ -444,9 +445,9 @@ func TestAWrongClockDoesNotVote(t *testing.T) {
 		}
 		settleNetwork()
 		fl.nodes[1].Step(-3 * time.Second)
-		time.Sleep(period) // it was set forward before, and what it forgot by that has ended, too
+		time.Sleep(period) // it also abstains because its clock was set forward
 		if _, err := l.TryLock(t.Context(), "job"); err != nil {
-			t.Errorf("set right again: %v", err)
+			t.Errorf("clock corrected: %v", err)
 		}
 	})
 }

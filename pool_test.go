@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// redsync, RedLock.net, rueidis: one sick node blocked every call for seconds.
-func TestASickNodeBlocksNobody(t *testing.T) {
+// In redsync, RedLock.net and rueidis, one sick node blocked every call for seconds.
+func TestASickNodeDelaysNoCall(t *testing.T) {
 	sick := map[string]func(fl *fleet){
 		"paused":     func(fl *fleet) { fl.nodes[1].Pause() },
 		"black hole": func(fl *fleet) { fl.net.Drop(link0("a", 1), sim.Both) },
@@ -57,7 +57,7 @@ func TestEveryCallReturnsWithinTheNodeTimeout(t *testing.T) {
 		for _, n := range fl.nodes {
 			n.Pause()
 		}
-		// The first request to a silent node waits for it, those after that do not.
+		// The first request to a silent node waits for the node timeout; later ones fail at once.
 		for _, limit := range []time.Duration{100 * ms, 0} {
 			within(t, limit, "TryLock", func() {
 				if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) {
@@ -75,7 +75,7 @@ func TestEveryCallReturnsWithinTheNodeTimeout(t *testing.T) {
 				t.Errorf("Unlock: got %v", err)
 			}
 		})
-		// What could not be confirmed is done as soon as the nodes can.
+		// The nodes execute the undos as soon as they resume.
 		for _, n := range fl.nodes {
 			n.Resume()
 		}
@@ -91,7 +91,7 @@ func TestEveryCallReturnsWithinTheNodeTimeout(t *testing.T) {
 	})
 }
 
-// A second round, for the token, has what is left of the first one's time.
+// A second round, for a larger token, has what is left of the first round's node timeout.
 func TestTwoRoundsTakeOneNodeTimeout(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithNodeTimeout(100*ms))
@@ -103,7 +103,7 @@ func TestTwoRoundsTakeOneNodeTimeout(t *testing.T) {
 		within(t, 100*ms, "TryLock", func() {
 			if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) ||
 				errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v, want ErrNoQuorum and no deadline of the caller's", err)
+				t.Errorf("got %v, want ErrNoQuorum and no DeadlineExceeded", err)
 			}
 		})
 		settleNetwork()
@@ -115,9 +115,9 @@ func TestTwoRoundsTakeOneNodeTimeout(t *testing.T) {
 	})
 }
 
-// A request asked after a silent node's return must not wait for the moment at
-// which the node would have been given up.
-func TestWatchdogIsSetBackForAnEarlierDeadline(t *testing.T) {
+// A request that is sent after a silent node has answered again must time out by its own deadline, not by the later one
+// at which the node's connection would have been given up.
+func TestTheWatchdogFollowsAnEarlierDeadline(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		fl.nodes[0].Pause()
@@ -197,14 +197,14 @@ func TestScriptFlush(t *testing.T) {
 	})
 }
 
-func TestANodeThatBecomesAReplicaIsLeft(t *testing.T) {
+func TestANodeThatBecomesAReplicaIsDisconnected(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		fl.nodes[0].Demote("n1:6379")
 		k := must(l.Lock(t.Context(), "job"))(t)
 		settleNetwork()
 		if got := fl.net.Open(link0("a", 0)); got > 1 {
-			t.Errorf("%d connections", got)
+			t.Errorf("%d connections to the replica", got)
 		}
 		if err := k.Unlock(t.Context()); err != nil {
 			t.Error(err)
@@ -212,8 +212,8 @@ func TestANodeThatBecomesAReplicaIsLeft(t *testing.T) {
 	})
 }
 
-// Why a connection is gone keeps both its names: that of the state, and that of what the node said.
-func TestAConnectionThatIsGoneSaysWhy(t *testing.T) {
+// The error of a lost connection satisfies errors.Is for ErrNodeDown even if a node's reply was the cause.
+func TestALostConnectionIsErrNodeDown(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		fl.nodes[0].Fail("evalsha", "READONLY You can't write against a read only replica.", 1)
@@ -234,7 +234,7 @@ func TestAConnectionThatIsGoneSaysWhy(t *testing.T) {
 	})
 }
 
-func TestTheQueueIsBounded(t *testing.T) {
+func TestTheRequestQueueIsBounded(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		fl.net.Hold(sim.Link{}, sim.Both)
@@ -255,20 +255,20 @@ func TestTheQueueIsBounded(t *testing.T) {
 			}
 		}
 		if busy < 50 || busy > 150 {
-			t.Errorf("%d were refused, want about 100", busy)
+			t.Errorf("%d requests were refused, want about 100", busy)
 		}
 		fl.net.Release(sim.Link{}, sim.Both)
 		synctest.Wait()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if left := len(fl.nodes[0].Keys()); left > 1<<13+2 { // our own two
+		if left := len(fl.nodes[0].Keys()); left > 1<<13+2 { // two of them are the library's own
 			t.Errorf("%d keys", left)
 		}
 	})
 }
 
-// A bubble panics over a goroutine that is left when its test ends.
-func TestNothingLeaks(t *testing.T) {
+// synctest panics if a goroutine is left when the test ends.
+func TestNoGoroutineLeaks(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		fl.nodes[0].Crash(false)

@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
+// busy is the reply of a node that runs a script for too long.
 const busy = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
 
-// A node that refuses a release is asked again, four times a second, and nobody waits for it.
-func TestARefusedReleaseIsAskedAgain(t *testing.T) {
+// A release that a node refuses is sent again four times a second, and Unlock does not wait for it.
+func TestARefusedReleaseIsRetried(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithTTL(20*time.Second))
 		k := must(l.Lock(t.Context(), "job"))(t)
@@ -23,7 +24,7 @@ func TestARefusedReleaseIsAskedAgain(t *testing.T) {
 		})
 		time.Sleep(7*250*ms + 100*ms) // 8 were refused
 		if got := fl.holding("job"); got != 1 {
-			t.Errorf("held on %d nodes, want 1: it was asked again too often", got)
+			t.Errorf("held on %d nodes, want 1: it was sent again too often", got)
 		}
 		time.Sleep(250 * ms)
 		if got := fl.holding("job"); got != 0 {
@@ -32,7 +33,7 @@ func TestARefusedReleaseIsAskedAgain(t *testing.T) {
 	})
 }
 
-// Whatever is undone while all nodes refuse everything is undone later, and what was asked since stays.
+// Undos that all nodes refuse are executed later, and leave alone what was acquired since.
 func TestRefusedUndosLeaveNothing(t *testing.T) {
 	for what, undo := range map[string]func(t *testing.T, fl *fleet, refuse func()){
 		"unlock": func(t *testing.T, fl *fleet, refuse func()) {
@@ -64,7 +65,7 @@ func TestRefusedUndosLeaveNothing(t *testing.T) {
 			refuse()
 			cancel()
 			<-done
-			_ = k.Unlock(t.Context()) // refused as well: asked again before or behind the place that is left
+			_ = k.Unlock(t.Context()) // refused as well: sent again before or after the undo that leaves the queue
 		},
 		"hand over": func(t *testing.T, fl *fleet, refuse func()) {
 			k := must(fl.locker("b").Lock(t.Context(), "job"))(t)
@@ -73,7 +74,7 @@ func TestRefusedUndosLeaveNothing(t *testing.T) {
 			time.Sleep(time.Second)
 			refuse()
 			_ = k.Unlock(t.Context())
-			within(t, 3*time.Second, "the next one's wait", func() {
+			within(t, 3*time.Second, "the next waiter's wait", func() {
 				if err := (<-next).Unlock(t.Context()); err != nil {
 					t.Error(err)
 				}
@@ -84,7 +85,7 @@ func TestRefusedUndosLeaveNothing(t *testing.T) {
 			ticket, b := must(k.Ticket())(t), fl.locker("b")
 			fl.nodes[1].Pause()
 			fl.nodes[2].Pause()
-			time.AfterFunc(100*ms, refuse) // node 0 has been adopted, and is given back at the node timeout
+			time.AfterFunc(100*ms, refuse) // by then node 0 has granted the adoption, which is reverted at the node timeout
 			if _, err := b.Adopt(t.Context(), ticket); !errors.Is(err, ErrNoQuorum) {
 				t.Errorf("got %v, want ErrNoQuorum", err)
 			}
@@ -118,9 +119,9 @@ func TestRefusedUndosLeaveNothing(t *testing.T) {
 	}
 }
 
-// An undo is kept until there is nothing left to undo, and no more of them than a node can bear.
+// Undos are kept at most until what they undo has expired, and their number is bounded.
 func TestPostponedUndosAreBounded(t *testing.T) {
-	const most = 1024 // of redisconn's
+	const most = 1024 // redisconn's limit
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithTTL(2*time.Second))
 		kept := l.nodes[0].conn.Backlog
@@ -139,7 +140,7 @@ func TestPostponedUndosAreBounded(t *testing.T) {
 	})
 }
 
-// Close asks once more, and does not wait for a node that goes on refusing.
+// Close sends refused undos once more, and does not wait for a node that refuses them again.
 func TestCloseAndPostponedUndos(t *testing.T) {
 	for _, recovers := range []bool{true, false} {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
@@ -162,7 +163,7 @@ func TestCloseAndPostponedUndos(t *testing.T) {
 	}
 }
 
-// The node is known to be away when the lock is given back.
+// The connection to the node is already down when the lock is released.
 func TestAReleaseWaitsForANodeThatIsAway(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithTTL(20*time.Second))

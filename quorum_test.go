@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/redlock/internal/guard"
 )
 
-// scenarios returns the lines of a file for readers, without comments, each with where it stands.
+// scenarios returns the lines of a scenario file that are not comments, by file and line number.
 func scenarios(t *testing.T, file string) map[string]string {
 	t.Helper()
 	lines := map[string]string{}
@@ -41,15 +41,15 @@ func TestVerdicts(t *testing.T) {
 			known = known && (voted || letter == '.')
 		}
 		if n := len(nodes); !known {
-			t.Errorf("%s: cannot be read: %s", at, line)
+			t.Errorf("%s: bad line: %s", at, line)
 		} else if got := votes.verdict(n, majority(n)); got != want {
 			t.Errorf("%s: %s: got verdict %d, want %d", at, line, got, want)
 		}
 	}
 }
 
-// Every way in which up to seven nodes can vote, in every order of two kinds
-// of vote: the verdict is certain, early, and final.
+// For every way in which up to seven nodes can vote, node after node, the verdict is correct, as early as possible, and
+// final.
 func TestVerdictExhaustively(t *testing.T) {
 	for n := 1; n <= 7; n++ {
 		need := majority(n)
@@ -62,7 +62,7 @@ func TestVerdictExhaustively(t *testing.T) {
 			}
 			for v := range voteKinds {
 				if n > 4 && v != voteGranted && v != voteOutbid && v != voteFailed {
-					continue // the refusals are alike; all of them are tried for n ≤ 4
+					continue // all kinds of refusal count alike; n ≤ 4 tries each of them
 				}
 				votes[node] = v
 				all(node + 1)
@@ -78,7 +78,7 @@ func checkRun(t *testing.T, n, need int, votes []vote) {
 	decided := verdictPending
 	for node, v := range votes {
 		if sum.voted(node) {
-			t.Fatalf("n=%d %v: node %d has voted before it did", n, votes, node)
+			t.Fatalf("n=%d %v: node %d is marked before it has voted", n, votes, node)
 		}
 		sum += ballot(node, v)
 		if !sum.voted(node) {
@@ -121,7 +121,7 @@ func TestTallyHoldsMaxNodes(t *testing.T) {
 		}
 		for w := range voteKinds {
 			if w != v && sum.count(w) != 0 {
-				t.Errorf("votes %d count as %d, too", v, w)
+				t.Errorf("votes of kind %d also count as kind %d", v, w)
 			}
 		}
 	}
@@ -135,23 +135,24 @@ func TestMajoritiesShareANode(t *testing.T) {
 	}
 }
 
-// What of an answer counts while the node abstains: for the caller, and for the one that has the lock there.
+// While a node abstains, its grant does not count for the caller, and what it says of another holder does not count for
+// that holder.
 func TestDiscount(t *testing.T) {
 	g := guard.New(guard.Rules{}, time.Now, nil)
 	g.SetClock(time.Hour, true, 0)
 	for trust, abstains := range map[guard.Trust]bool{guard.TrustOld: true, guard.TrustOurs: true, guard.TrustAll: false} {
 		for v := range voteKinds {
-			said := answer{vote: v}
-			discount(g.Abstention(), trust, &said, time.Now)
-			want := answer{vote: v, err: said.err}
+			a := answer{vote: v}
+			discount(g.Abstention(), trust, &a, time.Now)
+			want := answer{vote: v, err: a.err}
 			switch {
 			case abstains && (v == voteGranted || v == voteOutbid):
 				want.vote = voteAbstained
 			case abstains && v == voteTaken:
 				want.uncounted = true
 			}
-			if said != want || (said.err != nil) != (want.vote != v) {
-				t.Errorf("trust %d, vote %d: got %+v, want %+v", trust, v, said, want)
+			if a != want || (a.err != nil) != (want.vote != v) {
+				t.Errorf("trust %d, vote %d: got %+v, want %+v", trust, v, a, want)
 			}
 		}
 	}

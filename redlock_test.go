@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
+// modes runs f with a fleet of n masters twice: with fencing tokens, and without.
 func modes(t *testing.T, n int, f func(t *testing.T, fl *fleet, opts ...Option)) {
 	t.Run("fenced", func(t *testing.T) {
 		bubble(t, n, func(t *testing.T, fl *fleet) { f(t, fl) })
@@ -43,7 +44,7 @@ func TestLockAndUnlock(t *testing.T) {
 		}
 		_, err := fl.locker("b", append(opts, WithPrefix("app:"))...).TryLock(t.Context(), "job")
 		if !errors.Is(err, ErrTaken) || errors.Is(err, ErrNoQuorum) {
-			t.Errorf("a second one: got %v, want ErrTaken", err)
+			t.Errorf("a second lock: got %v, want ErrTaken", err)
 		}
 		if err := k.Unlock(t.Context()); err != nil {
 			t.Error(err)
@@ -58,11 +59,11 @@ func TestLockAndUnlock(t *testing.T) {
 	})
 }
 
-// redsync: clean-up ran on the caller's dead ctx, and the keys stayed for the TTL.
+// In redsync, clean-up ran on the caller's ended ctx, so the keys stayed for the TTL.
 func TestCancelledAcquireLeavesNothing(t *testing.T) {
 	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
 		l := fl.locker("a", opts...)
-		// Answers take longer than the caller has: the nodes say yes to nobody.
+		// The nodes' answers arrive only after the caller's deadline.
 		fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 80 * ms, Max: 81 * ms})
 		ctx, cancel := context.WithTimeout(t.Context(), 50*ms)
 		defer cancel()
@@ -84,7 +85,7 @@ func TestCancelledAcquireLeavesNothing(t *testing.T) {
 	})
 }
 
-// redsync: a straggling SET landed after the release and stayed as an orphan.
+// In redsync, a late SET was executed after the release and left an orphaned key.
 func TestStragglersLeaveNoOrphans(t *testing.T) {
 	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
 		l := fl.locker("a", opts...)
@@ -110,9 +111,9 @@ func TestStragglersLeaveNoOrphans(t *testing.T) {
 	})
 }
 
-// redsync: errors.Is(err, context.DeadlineExceeded) was false for a caller's
-// deadline; ndyakov/go-redlock: one node's timeout unwrapped to the caller's.
-func TestWhoseDeadlineItWas(t *testing.T) {
+// In redsync, errors.Is(err, context.DeadlineExceeded) was false after the caller's deadline. In ndyakov/go-redlock,
+// the timeout of a single node unwrapped to it.
+func TestTheCallersDeadlineIsNotANodesTimeout(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		other := must(fl.locker("b").Lock(t.Context(), "job"))(t)
@@ -163,7 +164,7 @@ func TestWhoseDeadlineItWas(t *testing.T) {
 	})
 }
 
-// node-redlock: an even number of nodes and a split vote never settled.
+// In node-redlock, a split vote of an even number of nodes was never resolved.
 func TestSplitVotesSettle(t *testing.T) {
 	for _, n := range []int{2, 4, 5} {
 		t.Run(fmt.Sprintf("%d nodes", n), func(t *testing.T) {
@@ -179,7 +180,7 @@ func TestSplitVotesSettle(t *testing.T) {
 							if err := l.Do(ctx, "job", func(context.Context) error {
 								inside++
 								if inside != 1 {
-									t.Error("two at once")
+									t.Error("two functions run at once")
 								}
 								time.Sleep(ms)
 								inside--
@@ -217,7 +218,7 @@ func TestDo(t *testing.T) {
 		}()
 		settleNetwork()
 		if got := fl.holding("job"); got != 0 {
-			t.Errorf("after a panic it is left on %d nodes", got)
+			t.Errorf("after a panic: left on %d nodes", got)
 		}
 		err := l.Do(t.Context(), "job", func(ctx context.Context) error {
 			for _, n := range fl.nodes {

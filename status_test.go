@@ -39,7 +39,7 @@ func TestNodes(t *testing.T) {
 			t.Errorf("clock offset %v, want 500ms", off)
 		}
 		if got[2].AbstainsUntil.IsZero() {
-			t.Error("it is not said until when the node abstains")
+			t.Error("the end of the abstention is missing")
 		}
 	})
 }

@@ -21,9 +21,8 @@ func TestNodesTimeIgnoresTheWallClock(t *testing.T) {
 	}
 }
 
-// What is asked for after a hold gets no token that is smaller than that hold's, although the nodes have dropped that
-// one, and all clocks have been set back since.
-func TestTokensThatWereDroppedAreNotUndercut(t *testing.T) {
+// A later hold has a larger token, even if the nodes have dropped the earlier token and all clocks were set back since.
+func TestNewTokensAreLargerThanDroppedOnes(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a"), fl.locker("b")
 		k := must(a.Lock(t.Context(), "job"))(t)
@@ -37,7 +36,7 @@ func TestTokensThatWereDroppedAreNotUndercut(t *testing.T) {
 			n.Step(-time.Hour)
 		}
 		time.Sleep(2 * probeEvery)
-		for range 3 { // each goes on where the others are
+		for range 3 { // each Locker must continue above the others' tokens
 			for i, l := range []*Locker{b, fl.locker("c"), a} {
 				k := must(l.TryLock(t.Context(), "job"))(t)
 				if k.Token() <= dropped {
@@ -49,27 +48,28 @@ func TestTokensThatWereDroppedAreNotUndercut(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Hour)
-		k = must(b.TryLock(t.Context(), "job"))(t) // when the time has caught up
+		k = must(b.TryLock(t.Context(), "job"))(t) // by now the time has caught up
 		if k.Token() <= dropped {
 			t.Errorf("an hour later: token %d after %d", k.Token(), dropped)
 		}
 	})
 }
 
-// One node's clock is an hour slow all the time, no data is lost, and of two readings the slow one is the median.
+// One node's clock is an hour slow all the time, and b reads only that clock and one other. The median of two clocks is
+// the slower one, but tokens must not follow it. No data is lost.
 func TestTheSlowerOfTwoClocksIsNotTheTime(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		fl.nodes[0].Step(-time.Hour)
 		a := fl.locker("a")
 		settleNetwork()
-		fl.net.Refuse(link0("a", 0)) // which would know the token for an hour, by its own clock
+		fl.net.Refuse(link0("a", 0)) // it would keep the token for an hour, by its own clock
 		fl.net.Reset(link0("a", 0))
 		k := must(a.Lock(t.Context(), "job"))(t)
 		last := k.Token()
 		must(0, k.Unlock(t.Context()))(t)
 		fl.net.Refuse(link0("b", 2))
 		b := fl.locker("b")
-		for range sized(300, 100) { // the token is dropped on the way, and b is not asked to look until it has been
+		for range sized(300, 100) { // b tries again only after node 1 has dropped the token
 			if k, err := b.TryLock(t.Context(), "job"); err == nil {
 				if k.Token() <= last {
 					t.Fatalf("token %d after %d", k.Token(), last)
@@ -96,7 +96,7 @@ func TestTheSlowerOfTwoClocksIsNotTheTime(t *testing.T) {
 	})
 }
 
-// A node whose clock is behind keeps tokens for longer, but not for as long as it is behind.
+// A node whose clock is behind keeps tokens longer, by an hour at most.
 func TestANodesClockDelaysDropping(t *testing.T) {
 	for behind, want := range map[time.Duration]time.Duration{
 		0: time.Minute, 10 * time.Minute: 11 * time.Minute, 24 * time.Hour: time.Hour + time.Minute,
@@ -108,18 +108,19 @@ func TestANodesClockDelaysDropping(t *testing.T) {
 			kept := func(node int) bool { return fl.nodes[node].Do("ZCARD", tokensName) == int64(1) }
 			time.Sleep(want - time.Second)
 			if !kept(0) {
-				t.Errorf("%v behind: dropped within %v", behind, want)
+				t.Errorf("clock %v behind: dropped within %v", behind, want)
 			}
 			time.Sleep(2 * probeEvery)
 			if kept(0) || kept(1) {
-				t.Errorf("%v behind: kept after %v", behind, want+2*probeEvery)
+				t.Errorf("clock %v behind: kept after %v", behind, want+2*probeEvery)
 			}
 		})
 	}
 }
 
-// A client knew a single clock, which was a day ahead. The tokens that it proposed by that are no measure for others.
-func TestAFloorIsNotOneClocksIdeaOfTheTime(t *testing.T) {
+// A client that knows a single clock, which is a day ahead, proposes tokens of the next day. They must not raise the
+// floor, which all later tokens must exceed.
+func TestAFloorDoesNotFollowASingleClock(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		fl.nodes[0].Step(24 * time.Hour)
 		for i := 1; i < 3; i++ {
@@ -148,7 +149,7 @@ func TestAFloorIsNotOneClocksIdeaOfTheTime(t *testing.T) {
 	})
 }
 
-// What two clocks are apart matters to tokens alone.
+// If only two clocks are known, how far they differ matters only for tokens.
 func TestTwoClocksMatterToTokensAlone(t *testing.T) {
 	for what, down := range map[string]int{"two nodes": -1, "two of three": 2} {
 		nodes := 3

@@ -7,13 +7,13 @@ var inBetween = []mutant{
 		"hold.go", `limit.Before(end) {`, `limit.Before(end) && false {`,
 	}}},
 	{
-		name: "what is to be asked again of a node is not", test: "TestARefusedReleaseIsAskedAgain",
+		name: "what is to be asked again of a node is not", test: "TestARefusedReleaseIsRetried",
 		why: "one TTL later it makes no difference", changes: []change{{
 			"internal/redisconn/timeout.go", "		c.retry.Reset(undoAgainAfter)\n", "",
 		}},
 	},
 	{
-		name: "an undo that a busy node refuses is done with", test: "TestARefusedReleaseIsAskedAgain",
+		name: "an undo that a busy node refuses is done with", test: "TestARefusedReleaseIsRetried",
 		why: "one TTL later it makes no difference", changes: []change{{
 			"internal/redisconn/redisconn.go", `"BUSY", `, ``,
 		}},

@@ -3,7 +3,7 @@ package main
 // inClocks are clocks that are believed, or not, for the wrong reasons, and tokens that are forgotten.
 var inClocks = []mutant{
 	{
-		name: "a node whose clock was set forward has forgotten nothing", test: "TestAClockThatIsSetRightMakesNoNodeOld",
+		name: "a node whose clock was set forward has forgotten nothing", test: "TestACorrectedClockDoesNotAddToTheUptime",
 		why: "nothing is promised where a clock is set forward", changes: []change{{
 			"internal/guard/incarnation.go", `case old.leap != (leap{}) && !noted:`, `case false:`,
 		}},
@@ -15,25 +15,25 @@ var inClocks = []mutant{
 		}},
 	},
 	{
-		name: "the clocks are read until a leap can be judged", test: "TestALeapThatCannotBeJudgedIsLeftForLater",
+		name: "the clocks are read until a leap can be judged", test: "TestAnUndecidedClockLeapCausesNoBusyProbing",
 		why: "a majority must be away when a clock is set", changes: []change{{
 			"internal/token/token.go", `found = found || o.leapt == c.readings`, `found = true`,
 		}},
 	},
 	{
-		name: "a node does not note what it drops", test: "TestTokensThatWereDroppedAreNotUndercut",
+		name: "a node does not note what it drops", test: "TestNewTokensAreLargerThanDroppedOnes",
 		why: "it takes clocks that are set back by more than the retention", changes: []change{{
 			"internal/lua/trim.lua", `redis.pcall('SET', KEYS[1], floor)`, ``,
 		}},
 	},
 	{
-		name: "what a node has dropped is not read", test: "TestTokensThatWereDroppedAreNotUndercut",
+		name: "what a node has dropped is not read", test: "TestNewTokensAreLargerThanDroppedOnes",
 		why: "it takes clocks that are set back by more than the retention", changes: []change{{
 			"pool.go", "		n.tokens.Dropped(info.Floor)\n", "",
 		}},
 	},
 	{
-		name: "what a node has dropped is too far ahead", test: "TestTokensThatWereDroppedAreNotUndercut",
+		name: "what a node has dropped is too far ahead", test: "TestNewTokensAreLargerThanDroppedOnes",
 		why: "no clocks of the simulation are set back by more than the retention", changes: []change{{
 			"internal/token/token.go", `token > max(c.Time(now), c.floor.Load())+`, `token > c.Time(now)+`,
 		}},

@@ -44,7 +44,7 @@ var inTime = []mutant{
 		}},
 	},
 	{
-		name: "time that passes while the machine is asleep not counted", test: "TestElapsedIsTheLongestClaim",
+		name: "time that passes while the machine is asleep not counted", test: "TestElapsedIsTheLargestDifferenceOfAnyClock",
 		why: "virtual time has one clock", changes: []change{{
 			"clock.go", "		b.boot-a.boot,\n", "",
 		}},
@@ -102,7 +102,7 @@ var inOrder = []mutant{
 		}},
 	},
 	{
-		name: "New waits for every round trip of a first connection", test: "TestNewReturnsInTimeWhateverARoundTripTakes",
+		name: "New waits for every round trip of a first connection", test: "TestNewReturnsInTimeOverSlowLinks",
 		why: "it bounds no New", changes: []change{{
 			"pool.go", `		case <-limit.C:
 			return

@@ -96,7 +96,7 @@ var inQueue = []mutant{
 		}},
 	},
 	{
-		name: "Close does not wait for calls that are under way", test: "TestCloseLeavesNothingOfAWait",
+		name: "Close does not wait for calls that are under way", test: "TestCloseCleansUpAfterWaiters",
 		why: "one TTL later it has gone by itself", changes: []change{{
 			"locker.go", "		l.calls.wait(l.opts.nodeTimeout)\n", "",
 		}},

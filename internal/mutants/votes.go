@@ -32,7 +32,7 @@ var inGuard = []mutant{
 		"internal/guard/incarnation.go", "	case said.Promoted:\n		next.since", "	case said.Promoted && false:\n		next.since",
 	}}},
 	{
-		name: "a durable node's record is a proof for everybody", test: "TestADurableNodesOldFileGrantsNothing",
+		name: "a durable node's record is a proof for everybody", test: "TestADurableNodeStartedFromAnOldFileAbstains",
 		why: "no durable node of the simulation is started from an old file", changes: []change{{
 			"internal/guard/incarnation.go", `return i.trusted && !i.Promoted && old.epoch != ""`,
 			`return !i.Promoted && old.epoch != ""`,
@@ -52,13 +52,13 @@ var inGuard = []mutant{
 	},
 	{
 		name: "a vote counts that was asked for while the node abstained",
-		test: "TestAVoteThatWasAskedForTooEarlyDoesNotCount",
+		test: "TestAVoteRequestedWhileAbstainingDoesNotCount",
 		why:  "the answer must be under way when the guard's period ends", changes: []change{{
 			"pool.go", `case !a.Over(asked):`, `case !a.Over(n.opts.clock.local()):`,
 		}},
 	},
 	{
-		name: "an abstention ends for what was asked for during it", test: "TestAVoteThatWasAskedForTooEarlyDoesNotCount",
+		name: "an abstention ends for what was asked for during it", test: "TestAVoteRequestedWhileAbstainingDoesNotCount",
 		why: "the answer must be under way when the guard's period ends, and a probe be faster", changes: []change{{
 			"internal/guard/guard.go", `!now.Before(until.Add(r.Late))`, `!now.Before(until)`,
 		}},
