@@ -17,61 +17,64 @@ import (
 	"github.com/quorumlock/redlock/internal/token"
 )
 
-// command is one of the things that all nodes can be asked: how it is encoded, and how its reply reads. What a script
-// does, and what its arguments and replies are, stands in its head, in internal/lua.
+// command is a command that a round sends to all nodes: how it is encoded, and how its reply is read. What a script
+// does, and what its arguments and replies are, is in the head of its file in internal/lua.
 type command struct {
 	redisconn.Command
-	form   func(q *request, b []byte) []byte // native: appends the whole command, encoded
-	read   func(reply any) answer            // what is said of one key; nil: a script that has nothing to tell
+	form   func(q *request, b []byte) []byte // native commands: appends the whole command, encoded
+	read   func(reply any) answer            // reads the reply about one key; nil: the script has no reply to read
 	trust  guard.Trust                       // which nodes' grants count
-	toRead *command                          // what is asked in place of it for a hold that readers share
+	reader *command                          // sent instead for a hold that is shared with other readers
 }
 
-// The commands of a lock. What else uses nodes has its own beside it: see inspect.go, semaphore_slots.go, once_run.go.
+// The commands of a lock. Other commands are beside the code that sends them: inspect.go, semaphore_slots.go and
+// once_run.go.
 var (
-	acquirePlain = &command{form: setForm, read: readSet, toRead: read}
+	acquirePlain = &command{form: setForm, read: readSet, reader: read}
 	acquire      = script(command{read: readAcquire}, columns, "acquire")
 	raise        = script(command{read: readAcquire}, rows(3), "raise")
-	extend       = script(command{read: readExtend, trust: guard.TrustOurs, toRead: keepReading}, rows(3), "extend")
-	release      = undo(command{read: readRelease, toRead: stopReading}, toRelease, "free", "readers", "queue", "release")
+	extend       = script(command{read: readExtend, trust: guard.TrustOurs, reader: keepReading}, rows(3), "extend")
+	release      = undo(command{read: readRelease, reader: stopReading}, toRelease, "free", "readers", "queue", "release")
 	adopt        = script(command{read: readAcquire}, rows(4), "adopt")
 	revert       = undo(command{}, rows(2), "revert")
 	acquireAll   = script(command{read: readAcquire}, rowForAll(3), "acquire_all")
-	enqueue      = script(command{read: readAcquire, toRead: read}, rows(4), "readers", "queue", "stand", "enqueue")
+	enqueue      = script(command{read: readAcquire, reader: read}, rows(4), "readers", "queue", "stand", "enqueue")
 
 	read        = script(command{read: readAcquire}, rows(3), "readers", "queue", "stand", "read")
 	keepReading = script(command{read: readExtend, trust: guard.TrustOurs}, rows(2), "readers", "keep_reading")
 	stopReading = undo(command{read: readRelease}, rows(2), "readers", "queue", "stop_reading")
 )
 
-// scripts are those of all commands: loaded whenever a node is connected.
+// scripts are the scripts of all commands. Each new connection loads them.
 var scripts []*lua.Script
 
-// script returns the command that is the script in the files, one after the other. The set of tokens is its last key.
+// script returns the command whose script is the files, one after the other. The set of tokens is its last key.
 func script(k command, args func([]*redisconn.Request, *redisconn.Encoder), files ...string) *command {
 	k.Script, k.Args, k.ExtraKey = lua.Load(files...), args, true
 	scripts = append(scripts, k.Script)
 	return &k
 }
 
-// undo is script for what must reach every node that may have done what it undoes. Nothing rests on its votes.
+// undo returns a script that must reach every node that may have executed what the script undoes. Since its votes grant
+// no lock, those of abstaining nodes count, too.
 func undo(k command, args func([]*redisconn.Request, *redisconn.Encoder), files ...string) *command {
 	k.Undo, k.trust = true, guard.TrustAll
 	return script(k, args, files...)
 }
 
-// question is what is asked of every node. What every lock needs is encoded once, when the question is filled in. The
-// other arguments are boxed then, or when an option is settled, so that sending allocates nothing.
+// request is a command with its arguments, as every node gets it. What every lock needs is encoded once, when the
+// request is filled in. The other arguments are boxed then, or when the options are applied, so that sending allocates
+// nothing.
 type request struct {
 	redisconn.Message
 	command   *command
-	args      [4]any       // owner, TTL, token, former owner: as many of them as the command has
-	names     *names       // what LockAll is asked about; nil: one key
-	waits     bool         // is asked by a waiter: see round.unasked
-	cancelled *atomic.Bool // nil, or set when the question is not to be sent again
-	expires   time.Time    // undo: when what is to be undone ends by itself
+	args      [4]any       // owner, TTL, token, former owner: a command takes the first of them, as many as it needs
+	names     *names       // of LockAll; nil: one key
+	waits     bool         // a waiter sends it: see round.unasked
+	cancelled *atomic.Bool // nil, or set when the request must not be sent again
+	expires   time.Time    // undo: when that which is undone ends by itself
 
-	// What every node is sent, encoded. The memory stays with the round.
+	// Arguments that all nodes get, encoded. The round keeps their memory when it is reused.
 	hash      [1]uint64
 	ownerForm [len("$36\r\n") + ownerLen + len("\r\n")]byte
 	tokenForm [len("$16\r\n") + tokenLen + len("\r\n")]byte
@@ -79,15 +82,15 @@ type request struct {
 	tokenArg  any // []byte: the text in tokenForm
 }
 
-// nowhere is the place of who waits in no queue; noToken is the token where none is needed.
+// nowhere is the place of a hold that is in no queue; noToken is the token of a command that needs none.
 var nowhere, noToken any = "", ""
 
-// names are what LockAll locks: more than one. They are never changed.
+// names are what LockAll locks: two names at least. They are never changed.
 type names struct {
 	list   []string // sorted, all different
-	keys   []string // in the order of the list, as all below
+	keys   []string // in the order of list, like all below
 	hashes []uint64 // of the keys
-	from   []any    // string: owners that the locks may be taken over from; nil: they must be nobody's
+	from   []any    // string: the owners to take the locks over from; nil: the locks must be free
 }
 
 const (
@@ -106,23 +109,23 @@ func (q *request) init() {
 func (q *request) owner() []byte     { return q.ownerForm[5 : 5+ownerLen] }
 func (q *request) tokenText() []byte { return q.tokenForm[5 : 5+tokenLen] }
 
-// set chooses what is asked, about which key, with which owner and token; 0: with none.
+// set fills in the command, its key, owner and token; token 0: none.
 func (q *request) set(k *command, key string, owner uuid.UUID, token int64) {
-	q.ask(k, owner, token)
+	q.setCommand(k, owner, token)
 	q.hash[0] = hashOf(key)
 	q.Hashes, q.Keys = q.hash[:], redisconn.AppendBulk(q.Keys[:0], key)
 }
 
 // setAll is set for several keys.
 func (q *request) setAll(k *command, s *names, owner uuid.UUID, token int64) {
-	q.ask(k, owner, token)
+	q.setCommand(k, owner, token)
 	q.names, q.Hashes, q.Keys = s, s.hashes, q.Keys[:0]
 	for _, key := range s.keys {
 		q.Keys = redisconn.AppendBulk(q.Keys, key)
 	}
 }
 
-func (q *request) ask(k *command, owner uuid.UUID, token int64) {
+func (q *request) setCommand(k *command, owner uuid.UUID, token int64) {
 	q.command, q.Command = k, &k.Command
 	q.setOwner(owner)
 	q.args[0], q.args[2] = q.ownerArg, ""
@@ -135,7 +138,7 @@ var hashSeed = maphash.MakeSeed()
 
 func hashOf(key string) uint64 { return maphash.String(hashSeed, key) }
 
-// setOwner writes the UUID's text form, without the allocation of String.
+// setOwner writes the owner as text, without the allocation of UUID.String.
 func (q *request) setOwner(id uuid.UUID) {
 	text := q.owner()
 	hex.Encode(text, id[:4])
@@ -147,7 +150,6 @@ func (q *request) setOwner(id uuid.UUID) {
 	hex.Encode(text[24:], id[10:])
 }
 
-// setToken writes the token.
 func (q *request) setToken(token int64) {
 	text := q.tokenText()
 	for i := len(text) - 1; i >= 0; i-- {
@@ -157,13 +159,13 @@ func (q *request) setToken(token int64) {
 	q.args[2] = q.tokenArg
 }
 
-// clear drops what the question refers to.
+// clear drops all references, so that a pooled round keeps nothing alive.
 func (q *request) clear() {
 	q.command, q.Command, q.names, q.args = nil, nil, nil, [4]any{}
 	q.waits, q.cancelled, q.expires = false, nil, time.Time{}
 }
 
-// setForm is SET key owner NX PX TTL.
+// setForm encodes SET key owner NX PX TTL.
 func setForm(q *request, b []byte) []byte {
 	b = append(append(append(b, "*6\r\n$3\r\nSET\r\n"...), q.Keys...), q.ownerForm[:]...)
 	var digits [20]byte
@@ -171,12 +173,12 @@ func setForm(q *request, b []byte) []byte {
 	return redisconn.AppendBulk(append(b, "$2\r\nNX\r\n$2\r\nPX\r\n"...), ttl)
 }
 
-// The arguments of a script for all requests that are sent together.
+// The functions below encode the arguments of a script for a batch: all requests that one call of the script carries.
 
-// of returns what is asked in a request.
+// of returns the request of the round to which a connection's request belongs.
 func of(r *redisconn.Request) *request { return &r.Round.(*round).request }
 
-// rows is n arguments for each key, those of one key together.
+// rows encodes, for each key, the first n arguments of its request.
 func rows(n int) func([]*redisconn.Request, *redisconn.Encoder) {
 	return func(all []*redisconn.Request, e *redisconn.Encoder) {
 		for _, r := range all {
@@ -190,7 +192,8 @@ func rows(n int) func([]*redisconn.Request, *redisconn.Encoder) {
 	}
 }
 
-// rowForAll is n arguments for all keys of a request together, how many keys, and who has them now.
+// rowForAll encodes, for each request, its first n arguments, the number of its keys, the number of owners to take over
+// from, and these owners.
 func rowForAll(n int) func([]*redisconn.Request, *redisconn.Encoder) {
 	return func(all []*redisconn.Request, e *redisconn.Encoder) {
 		for _, r := range all {
@@ -207,7 +210,7 @@ func rowForAll(n int) func([]*redisconn.Request, *redisconn.Encoder) {
 	}
 }
 
-// columns is all owners, then for each key its token and the key, then the TTL: once where all have the same.
+// columns encodes all owners, then each token with its key, then the TTLs: a single one if all are the same.
 func columns(all []*redisconn.Request, e *redisconn.Encoder) {
 	for _, r := range all {
 		e.AddEncoded(of(r).ownerForm[:], 1)
@@ -228,8 +231,8 @@ func columns(all []*redisconn.Request, e *redisconn.Encoder) {
 	}
 }
 
-// toRelease is one argument with all owners, and then, each where somebody has one, the places of all in the queue and
-// the tokens of all that no extension is to come back behind.
+// toRelease encodes one argument with all owners; then, if any request has a place or a token, the places of all; then,
+// if any has a token, the tokens of all. A token keeps out an extension that arrives late.
 func toRelease(all []*redisconn.Request, e *redisconn.Encoder) {
 	keys, queued, extended := 0, false, false
 	for _, r := range all {
@@ -262,21 +265,22 @@ func toRelease(all []*redisconn.Request, e *redisconn.Encoder) {
 	}
 }
 
-// answer is what one node said, in detail. The node's reader writes it before it casts the vote; the caller reads it
-// only where the tally shows the vote.
+// answer is one node's reply in detail. The goroutine that reads the node's replies writes it before it casts the vote;
+// the caller reads it only if the tally has the vote.
 type answer struct {
 	vote      vote
-	owner     string        // voteTaken: the holder's owner, where known
-	remaining time.Duration // voteTaken: how long its key still lives there, where known
-	token     int64         // the token the node knows, where it said
-	place     int           // voteTaken: how many wait before us, where we wait
-	which     int           // voteTaken: the first of several locks that is
+	owner     string        // voteTaken: the holder's owner, if known
+	remaining time.Duration // voteTaken: for how long the node keeps the key, if known
+	token     int64         // the token that the node knows, if it said so
+	place     int           // voteTaken: how many waiters are ahead of this one in the queue
+	which     int           // voteTaken: the index of the first of several locks that is taken
 	err       error         // voteFailed, voteAbstained: why
 	uncounted bool          // voteTaken: the node abstains, so the vote does not count for its holder either
-	reply     any           // of a command with a reply of its own form
+	reply     any           // the reply of a command that is no vote on a lock
 }
 
-// read reads a node's reply. What is said of several locks is the worst that is said of one, with the largest token.
+// read reads a node's reply. An answer about several locks is the worst answer about one of them, with the largest
+// token of all.
 func (q *request) read(reply any, err error) answer {
 	k := q.command
 	switch {
@@ -359,7 +363,7 @@ func readExtend(reply any) answer {
 	case int64(1):
 		return answer{vote: voteGranted}
 	case int64(2):
-		// It is ours again but has not been all the time: no vote in this round.
+		// The node has the key again but did not have it all the time: no vote in this round.
 		return answer{vote: voteAbsent}
 	case int64(0):
 		return answer{vote: voteTaken}
@@ -369,7 +373,7 @@ func readExtend(reply any) answer {
 
 func readRelease(reply any) answer {
 	switch reply {
-	case int64(1), int64(0): // let go of, or gone before
+	case int64(1), int64(0): // released, or gone before
 		return answer{vote: voteGranted}
 	case int64(2):
 		return answer{vote: voteTaken}
@@ -378,8 +382,8 @@ func readRelease(reply any) answer {
 }
 
 var (
-	errNoLock = errors.New("the key is not a string, so it is no lock")
-	errNoTTL  = errors.New("the key has no TTL: it was not set by a lock and will not go away")
+	errNoLock = errors.New("the key is not a string, so it is not a lock")
+	errNoTTL  = errors.New("the key has no TTL: it was not set by a lock and does not expire")
 )
 
 func unexpected(reply any) error { return fmt.Errorf("unexpected reply %v", reply) }

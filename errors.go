@@ -16,12 +16,12 @@ import (
 
 // What a call or a hold can end with; test with [errors.Is].
 var (
-	// ErrTaken says that others hold so many nodes that no majority was possible.
+	// ErrTaken says that other holders have the lock on so many nodes that no majority was possible.
 	ErrTaken = errors.New("redlock: taken")
-	// ErrNoQuorum says that too few nodes answered in time with a word that counts.
+	// ErrNoQuorum says that too few nodes gave an answer in time that counts.
 	ErrNoQuorum = errors.New("redlock: no quorum")
-	// ErrLost says that a hold ended before it was unlocked: its validity ran
-	// out, or a majority of the nodes no longer had it.
+	// ErrLost says that a hold ended before it was unlocked: its validity ran out, or a majority of the nodes no longer
+	// had it.
 	ErrLost = errors.New("redlock: lost")
 	// ErrUnlocked says that a hold was ended by Unlock.
 	ErrUnlocked = errors.New("redlock: unlocked")
@@ -31,7 +31,8 @@ var (
 	ErrMaxHold = errors.New("redlock: held for the longest time allowed")
 	// ErrDone says that a run of Once has succeeded within the done TTL.
 	ErrDone = errors.New("redlock: done")
-	// ErrExhausted says that as many runs of Once have begun as may within the done TTL, and that none has succeeded.
+	// ErrExhausted says that the largest allowed number of runs of Once has begun within the done TTL (see [WithMaxRuns]),
+	// and that none has succeeded.
 	ErrExhausted = errors.New("redlock: exhausted")
 	// ErrClosed says that the Locker is closed.
 	ErrClosed = errors.New("redlock: closed")
@@ -39,27 +40,25 @@ var (
 	ErrInvalid = errors.New("redlock: invalid")
 )
 
-// Why a node's vote failed, beside what the node itself or the network said;
-// test the Err of a [NodeError] with [errors.Is].
+// Why a node's vote failed, beside the errors of the node itself and of the network. Test the Err of a [NodeError] with
+// [errors.Is].
 var (
-	// ErrNodeTimeout says that the node did not answer within the node timeout, or
-	// has not answered an earlier request for that long. It is not a
-	// context.DeadlineExceeded: that is the caller's own deadline.
+	// ErrNodeTimeout says that the node did not answer within the node timeout, or has not answered an earlier request for
+	// that long. It is not a context.DeadlineExceeded: that is the caller's own deadline.
 	ErrNodeTimeout = redisconn.ErrTimeout
 	// ErrNodeDown says that there is no connection to the node.
 	ErrNodeDown = redisconn.ErrDown
 	// ErrNodeBusy says that too many requests to the node are unanswered.
 	ErrNodeBusy = redisconn.ErrBusy
-	// ErrNodeRefused says that a node answers but is not fit to vote: a replica, a
-	// member of a cluster, one that may evict locks or that is in the list twice.
-	// The error's text says what to change.
+	// ErrNodeRefused says that a node answers but is not fit to vote: it is a replica or a member of a cluster, may evict
+	// locks, or is in the list twice. The error's text says what to change.
 	ErrNodeRefused = guard.ErrRefused
 )
 
 // Outcome is what one node contributed to a call.
 type Outcome string
 
-// The outcomes.
+// The outcomes, as they appear in error texts.
 const (
 	OutcomeGranted   Outcome = "granted"
 	OutcomeOutbid    Outcome = "granted, but knows a larger token"
@@ -67,21 +66,21 @@ const (
 	OutcomeTaken     Outcome = "taken"
 	OutcomeAbstained Outcome = "abstained"
 	OutcomeFailed    Outcome = "failed"
-	OutcomeAnswered  Outcome = "answered"       // where nothing was to be granted
-	OutcomeLate      Outcome = "not waited for" // the outcome was certain before it answered
+	OutcomeAnswered  Outcome = "answered"       // of a request that asks for no grant, such as that of Inspect
+	OutcomeLate      Outcome = "not waited for" // the outcome of the call was certain before the node answered
 )
 
 // NodeError is one node's part in a QuorumError.
 type NodeError struct {
 	Addr      string        // the node's address, without user and password
 	Outcome   Outcome       // what the node said
-	Name      string        // OutcomeTaken, with LockAll: the first of the names that is
-	Owner     string        // OutcomeTaken: the owner that holds the lock there, where known
-	Remaining time.Duration // OutcomeTaken: for how long at most, unless it is extended; 0: not known
+	Name      string        // OutcomeTaken, with LockAll: the first of the names that is taken
+	Owner     string        // OutcomeTaken: the owner that holds the lock there, if known
+	Remaining time.Duration // OutcomeTaken: for how long at most, unless the hold is extended; 0: not known
 	Err       error         // OutcomeFailed, OutcomeAbstained: why
 }
 
-// Error describes the node's part in a few words.
+// Error returns the node's address and its part in a few words.
 func (e NodeError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Addr)
@@ -104,24 +103,23 @@ func (e NodeError) Error() string {
 // Unwrap returns why the node failed or abstained.
 func (e NodeError) Unwrap() error { return e.Err }
 
-// QuorumError says that no majority of nodes granted what was asked, and what
-// each node said. It satisfies errors.Is for [ErrTaken] or [ErrNoQuorum] or
-// [ErrLost], and for the error of the caller's context where that ended a wait;
-// never for an error of a single node, since one node's timeout is not the caller's.
+// QuorumError says that no majority of nodes granted a request, and what each node answered. It satisfies errors.Is for
+// [ErrTaken], [ErrNoQuorum] or [ErrLost], and for the error of the caller's context if that ended a wait; never for an
+// error of a single node, since one node's timeout is not the caller's.
 type QuorumError struct {
 	Op      string // "lock", "read-lock", "acquire", "adopt", "extend", "unlock", "once" or "inspect"
-	Name    string // of the lock; of several: as Lock.Name tells; of the semaphore or its slot
-	Need    int    // how many nodes must grant
+	Name    string // of the lock; of several locks: as Lock.Name returns it; of a semaphore or of its slot
+	Need    int    // how many nodes must grant the request
 	Granted int    // how many did
 	Nodes   []NodeError
 
 	reason  error  // ErrTaken, ErrNoQuorum or ErrLost
 	refused bool   // the reason is that a majority refused
-	detail  string // what else there is to say
+	detail  string // added to the text, or ""
 	ctx     error  // what ended the wait, or nil
 }
 
-// Error names the outcome and every node's part in it.
+// Error returns the reason and every node's part in it.
 func (e *QuorumError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "redlock: %s %q: %s", e.Op, e.Name, strings.TrimPrefix(e.reason.Error(), "redlock: "))
@@ -143,7 +141,7 @@ func (e *QuorumError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the reason and the context's error, where that ended the wait.
+// Unwrap returns the reason, and the context's error if that ended the wait.
 func (e *QuorumError) Unwrap() []error {
 	if e.ctx != nil {
 		return []error{e.reason, e.ctx}
@@ -156,12 +154,13 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// opError is the error of an operation that is not about votes. Its reason is one of the errors above, or a context's.
+// opError is the error of an operation that failed without a vote. Its reason is one of the errors above, or a
+// context's.
 type opError struct {
-	op     string // with the name, where there is one
+	op     string // with the name, if there is one
 	reason error
-	detail string // what else there is to say; with what sets it off
-	cause  error  // nil, or why the reason came about
+	detail string // added to the text with its own punctuation, or ""
+	cause  error  // what led to the reason, or nil
 }
 
 // failed returns the error of an operation on a name.
@@ -169,7 +168,7 @@ func failed(op, name string, reason error) *opError {
 	return &opError{op: op + " " + strconv.Quote(name), reason: reason}
 }
 
-// Error has the package's name at the front alone.
+// Error returns the text of all parts, with the package's name only at the front.
 func (e *opError) Error() string {
 	text := "redlock: " + e.op + ": " + strings.TrimPrefix(e.reason.Error(), "redlock: ") + e.detail
 	if e.cause != nil {
@@ -178,7 +177,7 @@ func (e *opError) Error() string {
 	return text
 }
 
-// Unwrap returns the reason, and its cause where there is one.
+// Unwrap returns the reason, and its cause if there is one.
 func (e *opError) Unwrap() []error {
 	if e.cause != nil {
 		return []error{e.reason, e.cause}
@@ -186,7 +185,8 @@ func (e *opError) Unwrap() []error {
 	return []error{e.reason}
 }
 
-// waitEnded is the error where a wait was ended: what the last attempt said, a *QuorumError, and why there is no other.
+// waitEnded returns the error of a wait that was ended: that of the last attempt if it is a *QuorumError, with the
+// reason why there is no further attempt.
 func waitEnded(last, ended error) error {
 	var q *QuorumError
 	if !errors.As(last, &q) {
@@ -197,7 +197,7 @@ func waitEnded(last, ended error) error {
 	return &with
 }
 
-// endOf adds the cause that ctx was cancelled with, if there is one, to its error.
+// endOf adds to err, the error of ctx, the cause with which ctx was cancelled, if there is one.
 func endOf(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		return fmt.Errorf("%w: %w", err, cause)
@@ -205,18 +205,17 @@ func endOf(ctx context.Context, err error) error {
 	return err
 }
 
-// ReplyError is a node's own refusal to do what it was asked. Test the Err of a
-// [NodeError] with errors.As. The node stays in use, and is asked again.
+// ReplyError is the error reply with which a node refused a command. Test the Err of a [NodeError] with errors.As. The
+// node stays in use, and gets further requests.
 type ReplyError struct {
-	// Code is the first word of the reply: OOM, NOREPLICAS, READONLY, NOAUTH,
-	// WRONGPASS, NOPERM, BUSY, LOADING, MISCONF …, or ERR. MAXCLIENTS stands for "max
-	// number of clients reached", for which nodes have no word.
+	// Code is the first word of the reply: OOM, NOREPLICAS, READONLY, NOAUTH, WRONGPASS, NOPERM, BUSY, LOADING, MISCONF
+	// …, or ERR. MAXCLIENTS means "max number of clients reached", for which nodes have no code.
 	Code    string
-	Command string // NOPERM: what the user may not do, where known
+	Command string // NOPERM: the command that the user may not run, if known
 	Reply   string // the whole reply
 }
 
-// Error returns the reply, and for what an administrator can mend how.
+// Error returns the reply, and advice if an administrator can remove the cause.
 func (e *ReplyError) Error() string {
 	text := e.Reply
 	if e.Command != "" && !strings.Contains(strings.ToLower(text), e.Command) {
@@ -235,8 +234,8 @@ var replyAdvice = map[string]string{
 	"NOPERM":     "docs/operations.md has the ACL",
 }
 
-// explained gives errors that nodes send a type of their own; others are returned as they are. command is what was
-// refused, where that is known.
+// explained turns a node's error reply into a *ReplyError; it returns other errors as they are. command is the refused
+// command, or "" if that is not known.
 func explained(err error, command string) error {
 	var said redis.Error
 	var already *ReplyError
@@ -255,17 +254,17 @@ func explained(err error, command string) error {
 	return e
 }
 
-// AbstainError says why a node's vote is not counted although the node answers.
-// Test the Err of a [NodeError] with errors.As.
+// AbstainError says why a node's vote is not counted although the node answers. Test the Err of a [NodeError] with
+// errors.As.
 type AbstainError struct {
-	Reason string // in words: what it may have forgotten, or what is wrong with its clock
-	// Until is when its votes will count, by this process's clock; zero where no
-	// time can be named. Remaining is the same, from when the vote was given.
+	Reason string // in words: what the node may have forgotten, or what is wrong with its clock
+	// Until is when the node's votes will count, by this process's clock; zero if that is not known. Remaining is how long
+	// that was ahead when the vote was given.
 	Until     time.Time
 	Remaining time.Duration
 }
 
-// Error says why, and for how long.
+// Error says why the vote does not count, and for how long.
 func (e *AbstainError) Error() string {
 	if e.Until.IsZero() {
 		return e.Reason + "; its vote does not count meanwhile"
@@ -273,7 +272,7 @@ func (e *AbstainError) Error() string {
 	return fmt.Sprintf("%s; its vote counts in %s", e.Reason, guard.Seconds(e.Remaining))
 }
 
-// abstainError describes an abstention for people.
+// abstainError returns the public error for an abstention.
 func abstainError(a *guard.Abstention, now time.Time) *AbstainError {
 	e := &AbstainError{Reason: a.Reason(now), Until: a.Until}
 	if !a.Until.IsZero() {

@@ -15,9 +15,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// hold is one acquisition, from grant to release or loss. Several handles may
-// share it; renewal refers to the hold and never to a handle, so that a
-// forgotten handle can be noticed. Handles may outlive it: see tenure.
+// hold is one acquisition, from grant to release or loss. Several handles may share it. Renewal refers to the hold and
+// not to a handle, so that the garbage collector can find a forgotten handle. Handles may outlive the hold: see tenure.
 type hold struct {
 	locker *Locker
 	name   string
@@ -26,15 +25,15 @@ type hold struct {
 	owner  uuid.UUID
 	token  int64
 
-	ending    atomic.Bool // set by finish at its beginning, for who must not wait for mu
+	ending    atomic.Bool // set at the beginning of finish, for code that must not wait for mu
 	scheduled int32       // see sleeper.position
 
-	mu      sync.Mutex // guards the fields below, and what is in the tenure
-	*tenure            // nil: the hold was unlocked, and its tenure may be another's
-	last    int64      // where there is no tenure: when the hold would have ended, in ns since 1970
+	mu      sync.Mutex // guards the fields below and those of the tenure
+	*tenure            // nil: the hold was unlocked, and its tenure may belong to another hold
+	lastEnd int64      // set if tenure is nil: when the hold would have ended without Unlock, in ns since 1970
 }
 
-// ended returns why the hold has ended, or nil while it may be trusted. Called with mu held.
+// ended returns why the hold has ended, or nil while it may be trusted. The caller holds mu.
 func (h *hold) ended() error {
 	if h.tenure == nil {
 		return ErrUnlocked
@@ -42,22 +41,22 @@ func (h *hold) ended() error {
 	return h.cause
 }
 
-// isOver reports whether the hold has ended, as far as that was noticed.
+// isOver reports whether finish has ended the hold. It does not read the clock: see check.
 func (h *hold) isOver() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.ended() != nil
 }
 
-// until returns when the hold ends unless it is extended, also after its end. Called with mu held.
+// until returns when the hold ends unless it is extended, also after its end. The caller holds mu.
 func (h *hold) until() time.Time {
 	if h.tenure == nil {
-		return time.Unix(0, h.last)
+		return time.Unix(0, h.lastEnd)
 	}
 	return h.end()
 }
 
-// check ends the hold if its time is up, and returns why it has ended or nil.
+// check ends the hold if its time is up, and returns why it has ended, or nil.
 func (h *hold) check() error {
 	now := h.locker.opts.clock.now()
 	h.mu.Lock()
@@ -66,7 +65,7 @@ func (h *hold) check() error {
 	return h.ended()
 }
 
-// expireAt ends the hold if its time is up. Called with mu held.
+// expireAt ends the hold if its time is up at now. The caller holds mu.
 func (h *hold) expireAt(now instant) {
 	if h.ended() != nil || h.left(now) > 0 {
 		return
@@ -79,10 +78,11 @@ func (h *hold) expireAt(now instant) {
 	}
 }
 
-// finish makes the end known, by every way at once. Whoever ends a hold other than by Unlock has the nodes let go, too:
-// what they still keep is in nobody's use. But where the Locker is closed under running work, that stays protected for
-// the rest of the TTL, and a hold that was handed over is kept for who adopts it. Called with mu held, once.
-func (h *hold) finish(cause error, letGo bool) {
+// finish ends the hold: it closes Done, cancels the contexts and stops renewal. With releaseNodes it also releases what
+// the nodes still keep, since nothing uses it any more. It does not where Unlock sends the release itself; after Close,
+// since the nodes then protect work that is still running for the rest of the TTL; and after Ticket, since they keep
+// the lock for the process that adopts it. The caller holds mu. Called once.
+func (h *hold) finish(cause error, releaseNodes bool) {
 	h.ending.Store(true)
 	h.cause = cause
 	h.renewal.handle = nil
@@ -94,7 +94,7 @@ func (h *hold) finish(cause error, letGo bool) {
 	}
 	h.ends = nil
 	h.locker.schedule.remove(h)
-	if h.observed != nil && !errors.Is(cause, ErrUnlocked) { // what becomes of an Unlock is told when that is known
+	if h.observed != nil && !errors.Is(cause, ErrUnlocked) { // leave reports the outcome of an Unlock when it is known
 		err := cause
 		if errors.Is(cause, ErrLost) {
 			err = h.over("hold", cause)
@@ -104,12 +104,14 @@ func (h *hold) finish(cause error, letGo bool) {
 	if h.place != nowhere {
 		h.locker.listeners.forget(h.owner.String())
 	}
-	if letGo {
+	if releaseNodes {
 		h.locker.undo(h, h.asked)
 	}
 }
 
-// discard ends a hold that nobody has a handle of, and has the nodes let go.
+var errDiscarded = errors.New("discarded")
+
+// discard ends a hold that has no handle, and releases it on the nodes even if Close has ended it before.
 func (h *hold) discard() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -120,14 +122,12 @@ func (h *hold) discard() {
 	}
 }
 
-// withdraw gives up a hold that was never handed out, and may not have been won: it leaves all queues, and gives back
-// the votes that there are.
+// withdraw gives up a hold that was not handed out, whether or not it has a majority: it leaves the queues on the nodes
+// and gives back the votes that it has.
 func (h *hold) withdraw() {
 	h.locker.listeners.forget(h.owner.String())
 	h.locker.undo(h, h.asked)
 }
-
-var errDiscarded = errors.New("discarded")
 
 // leave gives back one handle; the last one unlocks.
 func (h *hold) leave() error {
@@ -155,7 +155,8 @@ func (h *hold) leave() error {
 	return err
 }
 
-// release has the nodes let go and waits for a majority of them to say so, unless it is not to wait.
+// release sends the round r, which releases the lock, and waits for a majority to confirm it, unless WithAsyncUnlock is
+// set.
 func (h *hold) release(r *round, t *tenure, now time.Time) error {
 	l := h.locker
 	if t.former != uuid.Nil {
@@ -167,7 +168,7 @@ func (h *hold) release(r *round, t *tenure, now time.Time) error {
 	if t.opts.async {
 		return nil
 	}
-	<-r.wake // within the node timeout: the nodes see to it
+	<-r.wake // after the node timeout at the latest: see round.wait
 	votes := tally(r.votes.Load())
 	if votes.verdict(len(l.nodes), l.need) == verdictWon {
 		return nil
@@ -175,17 +176,16 @@ func (h *hold) release(r *round, t *tenure, now time.Time) error {
 	return r.failure("unlock", h.name, ErrLost, votes, nil)
 }
 
-// extension is an extension that all nodes were asked for.
+// extension is an attempt to extend a hold on all nodes.
 type extension struct {
-	hold  *hold
 	round *round
 	begun instant
 }
 
-// ask puts an extension to all nodes. The schedule runs then at the outcome; where it is nil, the caller waits. The nodes get it
-// while mu is held and the hold has not ended, so that it can never follow the release, and bring back what that
-// deleted.
-func (h *hold) ask(then func(extension)) (extension, error) {
+// sendExtension sends an extension to all nodes. The schedule runs then when the outcome is certain; if then is nil,
+// the caller waits. The extension is sent while mu is held and the hold has not ended, so that it can never follow the
+// release and set again the key that this deleted.
+func (h *hold) sendExtension(then func(extension)) (extension, error) {
 	l := h.locker
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -193,7 +193,7 @@ func (h *hold) ask(then func(extension)) (extension, error) {
 		return extension{}, h.over("extend", ended)
 	}
 	r := l.askFor(extend, h)
-	x := extension{h, r, l.opts.clock.now()}
+	x := extension{r, l.opts.clock.now()}
 	r.cancelled = &h.ending
 	if then != nil {
 		outcome := func() { then(x) }
@@ -207,8 +207,8 @@ func (h *hold) ask(then func(extension)) (extension, error) {
 	return x, nil
 }
 
-// answered draws the conclusion from an extension. ended is what ended the wait for it.
-func (h *hold) answered(x extension, votes tally, ended error) error {
+// concludeExtension applies the votes on an extension. waitErr is the error that ended the wait for them, or nil.
+func (h *hold) concludeExtension(x extension, votes tally, waitErr error) error {
 	l := h.locker
 	now := l.opts.clock.now()
 	h.mu.Lock()
@@ -224,17 +224,17 @@ func (h *hold) answered(x extension, votes tally, ended error) error {
 		h.observed.extended(h.owner, h.token, x.begun, h.end(), nil)
 		return nil
 	}
-	failure := x.round.failure("extend", h.name, ErrLost, votes, ended)
+	failure := x.round.failure("extend", h.name, ErrLost, votes, waitErr)
 	h.observed.extended(h.owner, h.token, x.begun, h.end(), failure)
-	if failure.refused { // not errors.Is: ctx may have ended with another hold that was lost
-		h.detail = ": a majority of the nodes had it no more"
+	if failure.refused { // not errors.Is: the cause of ctx may be the loss of another hold
+		h.detail = ": a majority of the nodes no longer had it"
 		h.finish(ErrLost, true)
 	}
 	return failure
 }
 
-// over returns the error of an operation on a hold that has ended. It may be called without mu: a hold that was
-// lost keeps its tenure, in which nothing changes any more.
+// over returns the error of an operation on a hold that has ended. The caller need not hold mu: only the tenure of a
+// lost hold is read, and a lost hold keeps its tenure, which no longer changes.
 func (h *hold) over(op string, cause error) error {
 	e := failed(op, h.name, cause)
 	switch {
@@ -247,54 +247,55 @@ func (h *hold) over(op string, cause error) error {
 	return e
 }
 
-// tenure is the part of a hold that matters only until its end. A handle may outlive its hold for as long as
-// somebody keeps it, so what its methods say then stands in the hold, which is small and never used again; and the
-// rest, four fifths of it, goes from an unlocked hold to the next one.
+// tenure is the part of a hold that matters only until its end. A program may keep a handle long after its hold has
+// ended, so what the handle's methods then need is in the hold, which is small and never reused. The rest, four fifths
+// of the memory, is the tenure, which passes from an unlocked hold to a later one.
 //
-// The rule of access: while a hold is being acquired, its tenure is its maker's. Once it is shared, whoever uses the
-// tenure holds hold.mu and has seen, since taking it, that the hold has not ended (hold.ended) – or knows why it has: a
-// tenure is taken out of its hold by the last Unlock alone. It keeps no reference that it was not told to: a call
-// copies what it needs when it is filled in.
+// The rule of access: while a hold is being acquired, its tenure belongs to the goroutine that acquires it. Once the
+// hold is shared, code may use the tenure only while it holds hold.mu and after it has checked, under the same lock,
+// that the hold has not ended (hold.ended), or if it knows why the hold has ended: only the last Unlock takes the
+// tenure out of its hold. Nothing else keeps a reference to a tenure: a round copies what it needs when it is filled
+// in.
 type tenure struct {
 	opts *options
 	acquireRequest
 	since  instant // when the acquisition began
-	place  any     // string: our member of the nodes' queues, or nowhere
+	place  any     // string: this hold's member of the nodes' queues, or nowhere
 	caller callers
-	former uuid.UUID // the owner that was adopted: others that tried, too, may have set it again on some nodes
+	former uuid.UUID // the owner that Adopt replaced: a concurrent Adopt that failed may have restored it on some nodes
 
-	start    instant                               // when the request that the validity rests on was begun
+	start    instant                               // when the request on which the validity rests was begun
 	validity time.Duration                         // how long after start the hold may be trusted
 	asked    nodeSet                               // the nodes that may have the key
-	extended bool                                  // an extension was asked for: it may come late
+	extended bool                                  // an extension was sent, and may arrive late
 	handles  int                                   // Locks that have not been unlocked
 	cause    error                                 // why the hold ended; nil while it may be trusted: see hold.ended
-	detail   string                                // how it was lost
-	done     chan struct{}                         // closed when the hold ends; made when first asked for
-	ends     map[*context.CancelCauseFunc]struct{} // contexts that end with the hold
+	detail   string                                // how it was lost, for the end of error texts
+	done     chan struct{}                         // closed when the hold ends; nil: Done was not called
+	ends     map[*context.CancelCauseFunc]struct{} // cancel the contexts that end with the hold
 	renewal  renewal
 }
 
-// wanted is what an attempt is about.
+// acquireRequest says what an attempt is to acquire.
 type acquireRequest struct {
 	op   string // for errors
 	name string
 	key  string
-	from any // string: the owner to take over from; nil: the lock must be nobody's
+	from any // string: the owner to take over from; nil: the lock must be free
 
 	names    *names       // instead of key; nil: one lock
-	observed *observation // nil: nobody observes, or a step on the way to another hold
-	shared   bool         // with other readers: askFor chooses what is asked accordingly
+	observed *observation // nil: there is no observer, or the hold is a step of LockAll
+	shared   bool         // with other readers: askFor chooses the commands accordingly
 
-	joins      bool  // the hold that the context carries
+	joins      bool  // a hold that the context carries may be joined
 	waitsSince int64 // when the wait for it began, in µs of the nodes' time; 0: it begins now
 }
 
-// tenures are those that no hold has. All is zero in them.
+// tenures is the pool of those that belong to no hold. Their fields are zero.
 var tenures = sync.Pool{New: func() any { return new(tenure) }}
 
-// newHold begins an acquisition: it reads the clock, draws an owner and proposes a token. The owner says that the caller
-// has waited since then, in µs of the nodes' time; 0: it begins now.
+// newHold begins an acquisition: it reads the clock, draws an owner and proposes a token. since is when the caller
+// began to wait, in µs of the nodes' time, which the owner tells the nodes; 0: now.
 func (l *Locker) newHold(w acquireRequest, o *options, since int64) *hold {
 	now := o.clock.begin()
 	t := tenures.Get().(*tenure)
@@ -308,24 +309,24 @@ func (l *Locker) newHold(w acquireRequest, o *options, since int64) *hold {
 	return h
 }
 
-// take ends the hold by Unlock and takes its tenure out of it. Nobody else has it then: the schedule, the contexts and
-// the listeners have been told of the end by finish, and all others come by hold.mu. Called with mu held, once, where
-// the hold has not ended.
+// take ends the hold by Unlock and takes its tenure out of it. The caller is then the only user of the tenure: finish
+// has removed the hold from the schedule, the contexts and the listeners, and all other code comes by hold.mu. The
+// caller holds mu, and the hold has not ended.
 func (h *hold) take() *tenure {
 	h.finish(ErrUnlocked, false)
-	h.last = h.end().UnixNano()
+	h.lastEnd = h.end().UnixNano()
 	t := h.tenure
 	h.tenure = nil
 	return t
 }
 
-// recycle gives the tenure to a later hold. Called by who took it, at the end.
+// recycle gives the tenure to a later hold. The caller has taken it, and must not use it again.
 func (t *tenure) recycle() {
-	*t = tenure{} // all of it: nothing is to be kept alive, or found by the next
+	*t = tenure{} // all fields: the pool must keep nothing alive, and the next hold must find nothing
 	tenures.Put(t)
 }
 
-// left returns for how long the hold may still be trusted; zero or less: it is over.
+// left returns for how long the hold may still be trusted; zero or less: its time is up.
 func (t *tenure) left(now instant) time.Duration {
 	left := t.validity - now.since(t.start)
 	if t.opts.maxHold > 0 {
@@ -345,20 +346,19 @@ func (t *tenure) end() time.Time {
 	return end
 }
 
-// newOwner draws an owner: a UUID of version 7 (RFC 9562), whose first 60 bits
-// tell the time and whose last 62 bits are random. With the nodes' time in it
-// owners stand in the order in which they began, whatever machine they are from.
+// newOwner draws an owner: a UUID of version 7 (RFC 9562), whose first 60 bits tell the time and whose last 62 bits are
+// random. The time is the nodes' time, so owners of all machines sort in the order in which they began.
 func newOwner(micros int64) (id uuid.UUID) {
-	_, _ = rand.Read(id[8:]) // never fails
+	_, _ = rand.Read(id[8:]) // crypto/rand.Read never fails
 	binary.BigEndian.PutUint64(id[:8], uint64(micros/1000)<<16|0x7<<12|uint64(micros%1000)<<12/1000)
 	id[8] = id[8]&0x3f | 0x80
 	return id
 }
 
-// askFor fills in a call about a hold.
+// askFor returns a round that is filled in with the command k for a hold.
 func (l *Locker) askFor(k *command, h *hold) *round {
 	if h.shared {
-		k = k.toRead
+		k = k.reader
 	}
 	r := l.rounds.Get().(*round)
 	if h.names != nil {
@@ -371,8 +371,9 @@ func (l *Locker) askFor(k *command, h *hold) *round {
 	case release:
 		r.args[1], r.args[2] = h.place, noToken
 		if h.extended && h.token > 0 {
-			// An extension that went down another connection, now broken, may land behind this. Half a step is above our
-			// token and below everybody else's, so it costs nobody a second round.
+			// An extension that was sent on an earlier connection, now broken, may arrive after this release. The larger token
+			// makes the node refuse it. Half a step is above our token and below that of every other hold, so no other hold
+			// needs a second round.
 			r.args[2] = strconv.FormatInt(h.token, 10) + ".5"
 		}
 	case stopReading:
@@ -390,7 +391,7 @@ func (l *Locker) askFor(k *command, h *hold) *round {
 	return r
 }
 
-// askToAcquire fills in a call that acquires, with a token unless there is to be none.
+// askToAcquire returns a round that is filled in with the command that acquires the hold.
 func (l *Locker) askToAcquire(h *hold) *round {
 	switch {
 	case h.from != nil:
@@ -404,7 +405,8 @@ func (l *Locker) askToAcquire(h *hold) *round {
 	}
 }
 
-// undo lets go of what a hold may have on the nodes, and does not wait.
+// undo releases what a hold may have on the nodes, or gives it back to the owner from which it was to be adopted. It
+// does not wait.
 func (l *Locker) undo(h *hold, nodes nodeSet) {
 	if nodes == 0 {
 		return
@@ -420,12 +422,12 @@ func (l *Locker) undo(h *hold, nodes nodeSet) {
 	r.Done()
 }
 
-// undoOwner has nodes let go of a key under an owner that has no hold here, as far as they gave it to that one within the
-// TTL. It does not wait.
+// undoOwner releases a key on the nodes under an owner that has no hold in this process, and does not wait. After ttl
+// the release is not sent any more, since the key has then expired.
 func (l *Locker) undoOwner(key string, owner uuid.UUID, shared bool, ttl time.Duration, nodes nodeSet) {
 	k := release
 	if shared {
-		k = k.toRead
+		k = k.reader
 	}
 	r := l.rounds.Get().(*round)
 	r.set(k, key, owner, 0)

@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// renewal is how a hold stands with its extensions. Guarded by hold.mu.
+// renewal is the state of a hold's renewal. Guarded by hold.mu.
 type renewal struct {
-	at      time.Time // when to ask next
-	asking  bool      // an extension is on its way
-	stopped bool      // asks no more: off by option, or the handle was forgotten
-	handle  *Lock     // keeps the handle reachable until the first renewal, which watches it
+	at      time.Time // when the next extension is due
+	pending bool      // an extension is in flight
+	stopped bool      // no more extensions: switched off by option, or the handle was garbage collected
+	handle  *Lock     // keeps the handle reachable until the first renewal, which adds the cleanup
 }
 
-// renewAfter returns the pause between renewals: a third of the TTL, so that
-// two may fail before the hold is in danger.
+// renewAfter returns the pause between renewals: a third of the TTL, so that two may fail before the hold is in danger.
 func (o *options) renewAfter() time.Duration { return o.ttl / 3 }
 
 // retryAfter returns the pause after a failed renewal.
@@ -24,14 +23,14 @@ func (o *options) retryAfter() time.Duration { return max(o.ttl/20, time.Millise
 
 // renewed is run when the outcome of a renewal is certain.
 func (h *hold) renewed(x extension) {
-	err := h.answered(x, tally(x.round.votes.Load()), nil)
+	err := h.concludeExtension(x, tally(x.round.votes.Load()), nil)
 	x.round.Done()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended() != nil {
 		return
 	}
-	h.renewal.asking = false
+	h.renewal.pending = false
 	if now := h.opts.clock.local(); err == nil {
 		h.renewal.at = h.start.local.Add(h.opts.renewAfter())
 	} else {
@@ -40,7 +39,8 @@ func (h *hold) renewed(x extension) {
 	h.locker.schedule.set(h, h.next(h.start.local))
 }
 
-// forgotten is run when nobody can reach the handle any more. The hold ends with its validity.
+// forgotten is run when the handle was garbage collected, so that nothing can unlock it. Renewal stops, and the hold
+// ends with its validity.
 func (h *hold) forgotten() {
 	h.mu.Lock()
 	over := h.ended() != nil || h.renewal.stopped
@@ -52,11 +52,11 @@ func (h *hold) forgotten() {
 	if over {
 		return
 	}
-	h.locker.opts.logger.Warn("lock was never unlocked and nobody can unlock it any more: it is renewed no longer",
+	h.locker.opts.logger.Warn("lock was never unlocked and its handle was garbage collected: it is no longer renewed",
 		"name", h.name, "acquired at", caller.String())
 }
 
-// callers remembers where a hold was acquired, as cheaply as can be.
+// callers records where a hold was acquired. Program counters are cheap; only String resolves them.
 type callers [4]uintptr
 
 func (c *callers) record() { runtime.Callers(5, c[:]) }
@@ -72,7 +72,7 @@ func (c *callers) String() string {
 	}
 }
 
-// abandon ends a hold that nobody will wake any more.
+// abandon ends a hold that the schedule no longer wakes, since the Locker is closed.
 func (h *hold) abandon() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,7 +83,7 @@ func (h *hold) abandon() {
 
 func (h *hold) position() *int32 { return &h.scheduled }
 
-// watch makes the schedule keep an eye on a new hold.
+// watch enters a new hold in the schedule. k is its first handle, or nil.
 func (h *hold) watch(k *Lock) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,14 +97,14 @@ func (h *hold) watch(k *Lock) {
 		h.renewal.handle = k
 	}
 	if !h.locker.schedule.set(h, h.next(h.start.local)) {
-		h.finish(ErrClosed, false) // it was won while Close was under way
+		h.finish(ErrClosed, false) // it was acquired during Close
 	}
 }
 
-// next returns when the hold must be looked at again.
+// next returns when the schedule must wake the hold: at its end, or before that for its renewal; not before now.
 func (t *tenure) next(now time.Time) time.Time {
 	end := t.end()
-	if !t.renewal.stopped && !t.renewal.asking && t.renewal.at.Before(end) {
+	if !t.renewal.stopped && !t.renewal.pending && t.renewal.at.Before(end) {
 		end = t.renewal.at
 	}
 	if end.Before(now) {
@@ -113,7 +113,7 @@ func (t *tenure) next(now time.Time) time.Time {
 	return end
 }
 
-// wake is run when the hold is due: it ends the hold or asks to extend it.
+// wake is run when the hold is due: it ends the hold if its time is up, and else extends it if its renewal is due.
 func (h *hold) wake() {
 	now := h.locker.opts.clock.now()
 	h.mu.Lock()
@@ -122,17 +122,17 @@ func (h *hold) wake() {
 		h.mu.Unlock()
 		return
 	}
-	ask := !h.renewal.stopped && !h.renewal.asking && !now.local.Before(h.renewal.at)
-	h.renewal.asking = h.renewal.asking || ask
-	if k := h.renewal.handle; ask && k != nil {
-		// From now on only the user keeps the handle. Watching it from the first renewal on,
-		// and not from the start, spares short holds the cost.
+	extend := !h.renewal.stopped && !h.renewal.pending && !now.local.Before(h.renewal.at)
+	h.renewal.pending = h.renewal.pending || extend
+	if k := h.renewal.handle; extend && k != nil {
+		// From now on only the program keeps the handle reachable. The cleanup is added at the first renewal, and not at the
+		// start, to spare short holds its cost.
 		runtime.AddCleanup(k, (*hold).forgotten, h)
 		h.renewal.handle = nil
 	}
 	h.locker.schedule.set(h, h.next(now.local))
 	h.mu.Unlock()
-	if ask {
-		_, _ = h.ask(h.renewed) // an error says that the hold has ended meanwhile
+	if extend {
+		_, _ = h.sendExtension(h.renewed) // an error says that the hold has ended meanwhile
 	}
 }

@@ -8,34 +8,34 @@ import (
 )
 
 // schedule wakes each hold when its validity ends or its renewal is due: one goroutine and one timer for all holds of a
-// Locker. It knows nothing of holds but what sleeper says.
+// Locker. It knows holds only as sleepers.
 type schedule struct {
 	clock   clock
-	kick    chan struct{} // holds a value when there is something new
+	kick    chan struct{} // holds a value when run must look at the heap or the tasks
 	stop    chan struct{} // closed to end run
-	stopped chan struct{} // closed by run
+	stopped chan struct{} // closed by run when it ends
 
 	mu     sync.Mutex // guards the fields below; taken after hold.mu, never before
 	closed bool
 	heap   dueHeap
-	armed  time.Time // when run will look at the heap next; zero: not before a kick
-	tasks  []func()  // that run is to carry out
+	armed  time.Time // when run looks at the heap next; zero: not before a kick
+	tasks  []func()  // for run to carry out
 }
 
 // sleeper is what a schedule wakes.
 type sleeper interface {
-	wake()            // the moment has come
-	abandon()         // nobody will wake it any more
-	position() *int32 // where it stands in the heap, plus one; 0: not in it; guarded by schedule.mu
+	wake()            // called when it is due
+	abandon()         // called if the schedule is closed before it is due
+	position() *int32 // its index in the heap plus one; 0: it is not in the heap; guarded by schedule.mu
 }
 
 func (s *schedule) start(c clock) {
 	s.clock = c
 	s.kick, s.stop, s.stopped = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
-	go s.run() // until s.close
+	go s.run() // until close, which waits for it
 }
 
-// close ends run, and abandons all that sleep still.
+// close ends run, and abandons the sleepers that are still in the heap.
 func (s *schedule) close() {
 	close(s.stop)
 	<-s.stopped
@@ -43,14 +43,14 @@ func (s *schedule) close() {
 	s.closed = true
 	left := slices.Clone(s.heap)
 	s.mu.Unlock()
-	for _, at := range left {
-		at.sleeper.abandon()
+	for _, s := range left {
+		s.sleeper.abandon()
 	}
 }
 
-// set wakes the sleeper at the time due, instead of at an earlier set one. It reports whether that will happen: not
-// where the Locker was closed. A hold calls it with hold.mu held, and not once it has ended: nobody would take that off
-// again.
+// set schedules the sleeper for the time due, which replaces the time that was set before. It returns false, and does
+// nothing, if the schedule is closed. A hold calls it with hold.mu held and only before it has ended: afterwards
+// nothing would remove it from the heap.
 func (s *schedule) set(p sleeper, due time.Time) bool {
 	s.mu.Lock()
 	if s.closed {
@@ -59,7 +59,7 @@ func (s *schedule) set(p sleeper, due time.Time) bool {
 	}
 	at := p.position()
 	if *at == 0 {
-		s.heap = append(s.heap, scheduled{sleeper: p}) // heap.Push would box it
+		s.heap = append(s.heap, scheduled{sleeper: p}) // heap.Push would allocate
 		*at = int32(len(s.heap))
 	}
 	s.heap[*at-1].due = due
@@ -83,7 +83,7 @@ func (s *schedule) remove(p sleeper) {
 	s.mu.Unlock()
 }
 
-// do has run carry out a task. It is called by a node's reader, which must not be kept.
+// do has run carry out a task. Its caller is the goroutine that reads a node's replies, which must not be held up.
 func (s *schedule) do(task func()) {
 	s.mu.Lock()
 	s.tasks = append(s.tasks, task)
@@ -152,10 +152,10 @@ func (d dueHeap) Swap(i, j int) {
 	*d[i].sleeper.position(), *d[j].sleeper.position() = int32(i+1), int32(j+1)
 }
 
-// Push is heap.Interface's, and not used: see set.
+// Push implements heap.Interface. It is not used: see set.
 func (d *dueHeap) Push(x any) { *d = append(*d, x.(scheduled)) }
 
-// Pop is heap.Interface's. It returns the sleeper.
+// Pop implements heap.Interface. It returns the sleeper.
 func (d *dueHeap) Pop() any {
 	last := len(*d) - 1
 	p := (*d)[last].sleeper

@@ -91,7 +91,7 @@ func (r *relic) examine(ctx context.Context) error {
 	h.wake()
 	h.forgotten()
 	h.abandon()
-	if _, err := h.ask(nil); !errors.Is(err, r.cause) {
+	if _, err := h.sendExtension(nil); !errors.Is(err, r.cause) {
 		return fmt.Errorf("a renewal: %w", err)
 	}
 	return nil

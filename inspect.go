@@ -11,46 +11,46 @@ import (
 	"github.com/google/uuid"
 )
 
-// Inspection is what the nodes know of a name at one moment. It is for people and for monitoring: when it is read, it
-// may be over.
+// Inspection is what the nodes know about a name at one moment. It is for people and for monitoring: it may be out of
+// date when it is read.
 type Inspection struct {
 	Name string
-	// Owner is the one that a majority of the nodes has given the lock to; "": there is none. It is what [Lock.Owner]
-	// returns to the holder, and "readers" where readers have it (see [RWMutex]): then Readers has the owner of each,
+	// Owner is the owner to which a majority of the nodes has given the lock; "": there is none. It is what [Lock.Owner]
+	// returns to the holder, or "readers" if readers hold the lock (see [RWMutex]): then Readers has the owner of each,
 	// sorted.
 	Owner     string
 	Readers   []string
-	Token     int64         // its fencing token; 0: not known, or forgotten (see [WithFenceRetention])
+	Token     int64         // the owner's fencing token; 0: not known, or forgotten (see [WithFenceRetention])
 	Remaining time.Duration // for how long a majority keeps the lock, unless it is extended
-	Waiting   int           // how many wait, as far as the nodes know; those of one process count as one
+	Waiting   int           // how many waiters the nodes know; all of one process count as one
 	Runs      Runs
 	Nodes     []NodeInspection
 }
 
-// Runs is what is known of a name's runs; see [Locker.Once].
+// Runs is what is known about a name's runs; see [Locker.Once].
 type Runs struct {
 	Begun     int           // how many have begun, the last one included
-	Last      RunState      // how that one stands
+	Last      RunState      // the state of the last one
 	Token     int64         // the token of the hold that wrote this last
-	Remaining time.Duration // for how long this is kept
+	Remaining time.Duration // for how long the nodes keep this
 }
 
-// NodeInspection is what one node knows.
+// NodeInspection is what one node knows about a name.
 type NodeInspection struct {
 	Addr      string
-	Err       error // a [NodeError]: why its word is not known, or does not count; nil: it counts
+	Err       error // a [NodeError]: why there is no answer, or why it does not count; nil: it counts
 	Owner     string
-	Readers   []string      // 1000 at most; fewer than there are where the node's list of them was deleted
-	Token     int64         // the largest that it has accepted for the name, whoever's that is; 0: none that it remembers
-	Remaining time.Duration // for how long it keeps the lock; less than 0: for ever, so it is no lock
+	Readers   []string      // 1000 at most; not all if the node's list of readers was deleted
+	Token     int64         // the largest that the node has accepted for the name, of any owner; 0: it remembers none
+	Remaining time.Duration // for how long the node keeps the lock; less than 0: for ever, so it is not a lock
 	Waiting   int
 	Runs      Runs
 }
 
-// Inspect asks every node once who holds the lock of the name and what is known of its runs. It takes and changes
-// nothing, and returns when all have answered, at the latest after the node timeout or when ctx is done. Where too few
-// nodes answer, the error is a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum], and the Inspection has what
-// the others said.
+// Inspect asks every node once which owner holds the lock of the name and what is known about its runs. It takes and
+// changes nothing. It returns when all nodes have answered, at the latest after the node timeout or when ctx is done.
+// If too few nodes answer, the error is a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum], and the Inspection
+// has what the others answered.
 func (l *Locker) Inspect(ctx context.Context, name string) (Inspection, error) {
 	key, err := l.heldKey(name)
 	if err == nil {
@@ -62,16 +62,17 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Inspection, error) {
 	all, err := l.quorumRead(ctx, "inspect", name, key, 0)
 	i := Inspection{Name: name}
 	for n, s := range all {
-		i.Nodes = append(i.Nodes, s.tell(l.nodes[n].addr()))
+		i.Nodes = append(i.Nodes, s.inspection(l.nodes[n].addr()))
 	}
 	i.conclude(l.need)
-	if read := readings(all); err == nil {
-		i.Runs = read.told()
+	if err == nil {
+		r := readings(all)
+		i.Runs = Runs{r.runs, r.state, r.token, r.left}
 	}
 	return i, err
 }
 
-// conclude finds what a majority agrees on.
+// conclude fills in what a majority agrees on.
 func (i *Inspection) conclude(need int) {
 	remains, tokens, readers := make(map[string][]time.Duration), make(map[string]map[int64]int), make(map[string]int)
 	for _, n := range i.Nodes {
@@ -101,17 +102,17 @@ func (i *Inspection) conclude(need int) {
 		slices.Sort(list)
 		i.Owner, i.Remaining = owner, list[len(list)-need]
 		for token, nodes := range tokens[owner] {
-			if nodes >= need && owner != marker { // readers have none
+			if nodes >= need && owner != marker { // readers have no token
 				i.Token = token
 			}
 		}
 	}
 }
 
-// nodeState is what one node said when it was asked about a name.
+// nodeState is one node's answer about a name.
 type nodeState struct {
-	said    bool       // it has said what follows
-	failed  *NodeError // why it does not count
+	said    bool       // the node has answered what follows
+	failed  *NodeError // why the answer does not count, or nil
 	owner   string
 	readers []string
 	left    time.Duration
@@ -120,7 +121,7 @@ type nodeState struct {
 	entry   entry
 }
 
-func (s *nodeState) tell(addr string) NodeInspection {
+func (s *nodeState) inspection(addr string) NodeInspection {
 	n := NodeInspection{
 		Addr: addr, Owner: s.owner, Readers: s.readers, Token: s.token, Remaining: s.left, Waiting: s.waiting,
 		Runs: Runs{s.entry.runs, s.entry.state, s.entry.token, s.entry.left},
@@ -131,9 +132,7 @@ func (s *nodeState) tell(addr string) NodeInspection {
 	return n
 }
 
-func (r *reading) told() Runs { return Runs{r.runs, r.state, r.token, r.left} }
-
-// readings sums up the registers of all nodes that count. Others may lack what these have.
+// readings sums up the registers of the nodes that count, and notes which of the other nodes lack it.
 func readings(all []nodeState) reading {
 	entries := make([]*entry, len(all))
 	for i := range all {
@@ -166,7 +165,7 @@ func readInspect(reply any) answer {
 		return n
 	}
 	left := func(i int) time.Duration {
-		if number(i) == -2 { // there is none
+		if number(i) == -2 { // PTTL: the key does not exist
 			return 0
 		}
 		return time.Duration(number(i)) * time.Millisecond
@@ -190,15 +189,16 @@ func readInspect(reply any) answer {
 	}
 	var ok bool
 	if s.entry, ok = parseEntry(text(4), left(5)); !ok {
-		return answer{vote: voteFailed, err: fmt.Errorf("the register of runs says %q, which is not ours", text(4))}
+		err := fmt.Errorf("the register of runs says %q, which this library does not write", text(4))
+		return answer{vote: voteFailed, err: err}
 	}
 	return answer{vote: voteGranted, reply: s}
 }
 
-var errNoPromise = errors.New("does not know our token, and so may yet take what an earlier holder sends")
+var errNoPromise = errors.New("does not know our token, so it may still accept what an earlier holder sends")
 
-// quorumRead asks every node about a name and waits for all of them, within the node timeout. Only nodes count that know a
-// token of the name which is no smaller than least. The error says that too few count.
+// quorumRead asks every node about a name and waits for all of them, for the node timeout at most. A node counts only
+// if it knows a token of the name that is not smaller than least. The error says that too few nodes count.
 func (l *Locker) quorumRead(ctx context.Context, op, name, key string, least int64) ([]nodeState, error) {
 	r := l.rounds.Get().(*round)
 	r.set(inspect, key, uuid.Nil, 0)
@@ -209,7 +209,7 @@ func (l *Locker) quorumRead(ctx context.Context, op, name, key string, least int
 	all := make([]nodeState, len(l.nodes))
 	failure := &QuorumError{Op: op, Name: name, Need: l.need, reason: ErrNoQuorum}
 	for i, n := range l.nodes {
-		part := NodeError{Addr: n.addr(), Outcome: OutcomeFailed}
+		part := NodeError{Addr: n.addr(), Outcome: OutcomeFailed} // of a node that has not answered
 		if votes.voted(i) {
 			a := &r.answers[i]
 			all[i], _ = a.reply.(nodeState)

@@ -11,20 +11,19 @@ import (
 // Lock is one handle on a hold. Any number of goroutines may use it at once.
 type Lock struct {
 	hold  *hold
-	outer *Lock // the handle that this one joined: the hold is renewed as long as either lives
+	outer *Lock // the handle that this one joined, kept reachable: renewal stops when that one is garbage collected
 
-	mu      sync.Mutex // held by Unlock to its end; guards the field below
-	outcome *outcome   // of Unlock; nil: it was not called
+	mu     sync.Mutex    // held by Unlock until it returns; guards the field below
+	result *unlockResult // nil: Unlock was not called
 }
 
-// outcome is what became of an Unlock. A pointer to it is smaller than an error, and costs no allocation where all went
-// well.
-type outcome struct{ err error }
+// unlockResult is what Unlock returns. A pointer to it is smaller than an error, and success costs no allocation.
+type unlockResult struct{ err error }
 
-var wentWell outcome
+var unlockOK unlockResult
 
-// Name returns the name that was locked, without the prefix. After [Locker.LockAll] it is all
-// names, sorted, with a comma and a blank between them: see [Lock.Names].
+// Name returns the name that was locked, without the prefix. After [Locker.LockAll] it is all names, sorted, with a
+// comma and a blank between them: see [Lock.Names].
 func (k *Lock) Name() string { return k.hold.name }
 
 // Names returns the names that were locked, sorted: one, or those of [Locker.LockAll].
@@ -35,19 +34,18 @@ func (k *Lock) Names() []string {
 	return []string{k.hold.name}
 }
 
-// Owner returns the value that marks this hold on the nodes: a UUID of version
-// 7, the nodes' time followed by 62 random bits.
+// Owner returns the value that marks this hold on the nodes: a UUID of version 7, the nodes' time followed by 62 random
+// bits.
 func (k *Lock) Owner() string { return k.hold.owner.String() }
 
 // Token returns the fencing token: a number larger than the token of every earlier hold of the name, or of each of the
-// names. Send it along with each change of what the lock protects, and let that refuse a token smaller than the largest
-// it has seen: so a holder that was paused past the end of its hold can do no harm (docs/fencing.md). Tokens are
-// positive and below 2^53; they are no counters. It is 0 with WithoutFencing, and for readers.
+// names. Send it with every change to what the lock protects, and let that reject a token smaller than the largest it
+// has seen: then a holder that was paused beyond the end of its hold can do no harm (docs/fencing.md). Tokens are
+// positive and below 2^53; they are not consecutive. The token is 0 with [WithoutFencing], and for readers.
 func (k *Lock) Token() int64 { return k.hold.token }
 
-// Until returns when the hold ends if it is not extended: the end of the TTL,
-// with the time that acquiring took and the drift allowance taken off. It is for
-// people; a program selects on Done.
+// Until returns when the hold ends if it is not extended: the end of the TTL, less the time that acquiring took and the
+// drift allowance, or the limit of [WithMaxHold] if that comes first. It is for people; a program selects on Done.
 func (k *Lock) Until() time.Time {
 	h := k.hold
 	h.mu.Lock()
@@ -55,15 +53,14 @@ func (k *Lock) Until() time.Time {
 	return h.until()
 }
 
-// Done returns a channel that is closed when the hold ends: by Unlock, Ticket or
-// Close, at Until or the limit of [WithMaxHold], or when a majority of the nodes no longer
-// has it. Err says which.
+// Done returns a channel that is closed when the hold ends: by Unlock, Ticket or Close, at Until or the limit of
+// [WithMaxHold], or when a majority of the nodes no longer has it. Err returns the reason.
 func (k *Lock) Done() <-chan struct{} {
 	h := k.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended() != nil {
-		return hasEnded
+		return closedDone
 	}
 	if h.done == nil {
 		h.done = make(chan struct{})
@@ -71,23 +68,22 @@ func (k *Lock) Done() <-chan struct{} {
 	return h.done
 }
 
-// hasEnded is closed: the Done of all holds that have ended.
-var hasEnded = func() <-chan struct{} {
+// closedDone is what Done returns for every hold that has ended.
+var closedDone = func() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }()
 
-// Err returns nil while the hold may be trusted, then why it ended: [ErrLost],
-// [ErrMaxHold], [ErrUnlocked], [ErrHandedOver] or [ErrClosed]. It reads the clock itself, so it is never late, even
-// right after the process was paused.
+// Err returns nil while the hold may be trusted, then the reason why it ended: [ErrLost], [ErrMaxHold], [ErrUnlocked],
+// [ErrHandedOver] or [ErrClosed]. It reads the clock itself, so it is never late, even right after the process was
+// paused.
 func (k *Lock) Err() error { return k.hold.check() }
 
-// Extend asks the nodes to keep the lock for another full TTL from now on, and
-// returns within the node timeout. Its error satisfies errors.Is for [ErrLost] where
-// the hold has ended or a majority no longer has it, and for [ErrNoQuorum] where too
-// few nodes answered: the hold is then valid until Until, as before. A hold that
-// has ended never comes back.
+// Extend asks the nodes to keep the lock for another full TTL from now on, and returns within the node timeout. Its
+// error satisfies errors.Is for [ErrLost] if the hold has ended or a majority no longer has it (after Unlock and Ticket
+// for [ErrUnlocked] and [ErrHandedOver] instead), for [ErrNoQuorum] if too few nodes answered, and for ctx.Err() if ctx
+// is done. After ErrNoQuorum the hold is valid until Until, as before. A hold that has ended cannot be extended.
 func (k *Lock) Extend(ctx context.Context) error {
 	h := k.hold
 	if err := ctx.Err(); err != nil {
@@ -96,33 +92,31 @@ func (k *Lock) Extend(ctx context.Context) error {
 	if err := h.check(); err != nil {
 		return h.over("extend", err)
 	}
-	x, err := h.ask(nil)
+	x, err := h.sendExtension(nil)
 	if err != nil {
 		return err
 	}
 	votes, err := x.round.wait(ctx)
-	err = h.answered(x, votes, err)
+	err = h.concludeExtension(x, votes, err)
 	x.round.abandon()
 	return err
 }
 
-// Unlock ends the hold and makes the nodes let go. It returns within the node
-// timeout, whether or not its context is done: nil where a majority of the nodes
-// confirmed; an error that satisfies errors.Is for [ErrLost] where the hold had
-// ended before, so that its work may have run unprotected; and a [*QuorumError]
-// with [ErrNoQuorum] where too few nodes answered: the others let go when they can be
-// reached again, or at the end of the TTL. Calling it again returns the same. With [WithAsyncUnlock] it
-// waits for no node, and tells of none.
+// Unlock ends the hold and releases the lock on the nodes. It returns within the node timeout, whether or not its
+// context is done. The error is nil if a majority of the nodes confirmed. It satisfies errors.Is for [ErrLost] if the
+// hold had ended before, so that its work may have run unprotected. It is a [*QuorumError] with [ErrNoQuorum] if too
+// few nodes answered: the other nodes release the lock when they can be reached again, or at the end of the TTL.
+// Calling Unlock again returns the same. With [WithAsyncUnlock] it waits for no node, and reports no failure of a node.
 //
-// On a handle that joined a hold, Unlock gives back the handle; the last one ends the hold.
+// On a handle that joined a hold, Unlock gives back the handle; giving back the last one ends the hold.
 func (k *Lock) Unlock(context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.outcome == nil {
-		k.outcome = &wentWell
+	if k.result == nil {
+		k.result = &unlockOK
 		if err := k.hold.leave(); err != nil {
-			k.outcome = &outcome{err}
+			k.result = &unlockResult{err}
 		}
 	}
-	return k.outcome.err
+	return k.result.err
 }

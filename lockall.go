@@ -7,27 +7,25 @@ import (
 	"strings"
 )
 
-// maxSeveral bounds how many names LockAll takes: a script that takes them runs on the node alone.
-const maxSeveral = 64
+// maxNames limits the names of one LockAll: a node runs nothing else while its script takes them.
+const maxNames = 64
 
-// LockAll waits until all names are held, by one hold, and returns it: a node gives all of them or
-// none in one step, so it takes one round trip where all are free. Nobody need name
-// them in a certain order: overlapping sets cannot wait for each other. From 1 to 64
-// different names are possible.
+// LockAll waits until one hold has all the names, and returns it. A node grants all names or none in one step, so
+// LockAll takes one round trip if all are free. Callers need not agree on an order of the names: calls with overlapping
+// sets cannot deadlock. From 1 to 64 different names are possible.
 //
-// The hold has one token, larger than the token of every earlier hold of each of the names. It
-// is renewed, lost and unlocked as a whole: lost where so many nodes lack one or other of the names that no
-// majority has them all.
+// The hold has one token, larger than the token of every earlier hold of each of the names. It is renewed, lost and
+// unlocked as a whole: it is lost if so many nodes lack one or other of the names that no majority has them all.
 //
-// A call that has to wait holds nothing at first. It then waits for the names in the order of their bytes,
-// each in the queue of all who want that one, and keeps those that it has got; so
-// nobody starves, and others may find names taken before LockAll returns. With WithMaxAttempts(1) it
-// asks once, for all; with n > 1, n times at most for all, and as often for each.
+// A call that has to wait holds nothing at first. It then waits for the names in byte order, each in the queue of all
+// waiters for that name, and keeps the names that it has acquired. So no caller starves, and other callers may find
+// names taken before LockAll returns. With WithMaxAttempts(1) it makes one attempt at all names; with n > 1, at most n
+// attempts at all names, and as many at each.
 //
-// Inside a context that carries a hold of all the names by the same Locker it joins that hold. Where
-// the context carries a hold of some of them only, the error satisfies errors.Is
-// for [ErrInvalid]: to wait might be to wait for oneself. Other errors are as from
-// [Locker.Lock]; those of nodes say which name is taken, and nothing is left on the nodes.
+// Inside a context that carries a hold of all the names by the same Locker, LockAll joins that hold. If the context
+// carries a hold of only some of them, the error satisfies errors.Is for [ErrInvalid], since LockAll might wait for
+// that hold, which is the caller's own. Other errors are as from [Locker.Lock]; the errors of nodes say which name is
+// taken, and nothing is left on the nodes.
 func (l *Locker) LockAll(ctx context.Context, names []string, opts ...Option) (*Lock, error) {
 	if len(names) == 1 {
 		return l.Lock(ctx, names[0], opts...)
@@ -41,19 +39,19 @@ func (l *Locker) LockAll(ctx context.Context, names []string, opts ...Option) (*
 	return l.call(ctx, &w, opts, func(o *options) (*hold, error) { return l.waitAll(ctx, w, o) })
 }
 
-// several settles what is to be locked.
+// sortNames checks the names, and returns them sorted, with their keys.
 func (l *Locker) sortNames(given []string) (*names, error) {
 	switch {
 	case len(given) == 0:
 		return nil, invalid("no names")
-	case len(given) > maxSeveral:
-		return nil, invalid("%d names: at most %d", len(given), maxSeveral)
+	case len(given) > maxNames:
+		return nil, invalid("%d names: at most %d", len(given), maxNames)
 	}
 	s := &names{list: slices.Clone(given), keys: make([]string, len(given)), hashes: make([]uint64, len(given))}
 	slices.Sort(s.list)
 	for i, name := range s.list {
 		if i > 0 && name == s.list[i-1] {
-			return nil, invalid("the name %q stands there twice", name)
+			return nil, invalid("the name %q is given twice", name)
 		}
 		key, err := l.key(name)
 		if err != nil {
@@ -64,7 +62,7 @@ func (l *Locker) sortNames(given []string) (*names, error) {
 	return s, nil
 }
 
-// wanted returns what an attempt at some of the names is about.
+// request returns the request for the names from the index from up to, and without, the index to.
 func (s *names) request(from, to int) acquireRequest {
 	if to == from+1 {
 		return acquireRequest{op: "lock", name: s.list[from], key: s.keys[from]}
@@ -73,7 +71,7 @@ func (s *names) request(from, to int) acquireRequest {
 	return acquireRequest{op: "lock", name: strings.Join(part.list, ", "), names: part}
 }
 
-// covers reports whether some of the names of a want, and whether all of them, are held.
+// covers reports whether the hold has some of the requested names, and whether it has all of them.
 func (h *hold) covers(w *acquireRequest) (some, all bool) {
 	if w.names == nil {
 		has := h.has(w.name)
@@ -91,7 +89,7 @@ func (h *hold) has(name string) bool {
 	return h.names == nil && name == h.name || h.names != nil && slices.Contains(h.names.list, name)
 }
 
-// waitAll asks for all names at once, and where that fails waits for one after the other.
+// waitAll makes an attempt at all names, and if that fails waits for one name after the other.
 func (l *Locker) waitAll(ctx context.Context, w acquireRequest, o *options) (*hold, error) {
 	var last error
 	for attempts := 1; ; attempts++ {
@@ -102,7 +100,7 @@ func (l *Locker) waitAll(ctx context.Context, w acquireRequest, o *options) (*ho
 		if err := l.ended(ctx); err != nil {
 			return nil, waitEnded(last, err)
 		}
-		if h, err := l.inOrder(ctx, w, o, last); h != nil || err != nil {
+		if h, err := l.acquireInOrder(ctx, w, o, last); h != nil || err != nil {
 			return h, err
 		}
 		if err := l.rest(ctx, o.backoff(attempts)); err != nil {
@@ -111,58 +109,58 @@ func (l *Locker) waitAll(ctx context.Context, w acquireRequest, o *options) (*ho
 	}
 }
 
-// inOrder wins the names from the first to the last, and waits for each as for a single one. What it has won are
-// holds like any other, which are renewed meanwhile. At the end one attempt
-// takes all locks over from them, for one owner and a full TTL; only that counts. last is why the
-// attempt at all has failed. It returns neither a hold nor an error where that last step was for nothing.
+// acquireInOrder acquires the names from the first to the last, and waits for each as for a single one. The results are
+// holds like any other, which are renewed meanwhile. At the end one attempt takes over the locks of all of them, for
+// one owner and a full TTL; only this hold is returned. last is why the attempt at all names has failed. If the attempt
+// at the end fails, acquireInOrder returns neither a hold nor an error.
 //
-// Why nobody waits for ever: whoever waits for a name holds none behind it. So who has the last
-// name of all waits for nobody, and goes; and so on, down to the first. And each queue
-// is first in, first out, while mere attempts at all would find a name free but by chance.
-func (l *Locker) inOrder(ctx context.Context, w acquireRequest, o *options, last error) (*hold, error) {
+// Why no call waits for ever: a call that waits for a name holds no later name. So a call that holds the last name of
+// all waits for nothing, and releases it; then the same is true of the name before it, and so on, down to the first.
+// And each queue is first in, first out, while mere attempts at all names would find all of them free only by chance.
+func (l *Locker) acquireInOrder(ctx context.Context, w acquireRequest, o *options, last error) (*hold, error) {
 	all := w.names
-	var won []*hold
+	var steps []*hold
 	defer func() {
-		for _, h := range won {
+		for _, h := range steps {
 			h.discard()
 		}
 	}()
-	passing := *o
-	passing.renew, passing.maxHold = true, 0
-	whole := *all
-	for at := 0; at < len(all.list); at = len(whole.from) {
-		// What seems free needs no waiting, and is taken at once; but none behind a name that is not.
-		to := all.firstTaken(at, last)
+	stepOpts := *o
+	stepOpts.renew, stepOpts.maxHold = true, 0
+	takeover := *all
+	for next := 0; next < len(all.list); next = len(takeover.from) {
+		// Names that seem to be free are taken at once, without waiting; but no name behind one that is taken.
+		to := all.firstTaken(next, last)
 		var h *hold
-		if to > at {
-			if h, last = l.attempt(ctx, all.request(at, to), &passing); last != nil {
+		if to > next {
+			if h, last = l.attempt(ctx, all.request(next, to), &stepOpts); last != nil {
 				if err := l.ended(ctx); err != nil {
 					return nil, waitEnded(last, err)
 				}
 				continue
 			}
 		} else {
-			to = at + 1
-			one := all.request(at, to)
+			to = next + 1
+			one := all.request(next, to)
 			var err error
-			if h, err = l.wait(ctx, one, &passing, last); err != nil {
-				return nil, about(err, w.name, one.name)
+			if h, err = l.wait(ctx, one, &stepOpts, last); err != nil {
+				return nil, aboutAll(err, w.name, one.name)
 			}
 			last = nil
 		}
 		h.watch(nil)
-		won = append(won, h)
-		for owner := any(h.owner.String()); len(whole.from) < to; {
-			whole.from = append(whole.from, owner)
+		steps = append(steps, h)
+		for owner := any(h.owner.String()); len(takeover.from) < to; {
+			takeover.from = append(takeover.from, owner)
 		}
 	}
-	w.names = &whole
+	w.names = &takeover
 	h, _ := l.attempt(ctx, w, o)
 	return h, nil
 }
 
-// firstTaken returns the first name, from one on, that a failed attempt found taken; that one
-// itself where it failed otherwise, and the number of names where it did not fail.
+// firstTaken returns the index of the first name, not before the index from, that a failed attempt found taken. It
+// returns from if the attempt failed for another reason, and the number of names if it did not fail.
 func (s *names) firstTaken(from int, failed error) int {
 	var q *QuorumError
 	if !errors.As(failed, &q) {
@@ -180,8 +178,8 @@ func (s *names) firstTaken(from int, failed error) int {
 	return first
 }
 
-// about makes of an error about one of several names an error about all.
-func about(err error, all, one string) error {
+// aboutAll turns an error about one of the names into an error about all.
+func aboutAll(err error, all, one string) error {
 	var q *QuorumError
 	if !errors.As(err, &q) {
 		return err

@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// Mutex returns the lock of the given name as a [sync.Locker], for code that takes one. Prefer
-// [Locker.Do] or [Locker.Lock]: a sync.Locker can report no error, so it panics, with an error for errors.Is.
+// Mutex returns the lock of the given name as a [sync.Locker], for code that takes one. Prefer [Locker.Do] or
+// [Locker.Lock]: a sync.Locker cannot return an error, so it panics, with an error that can be tested with errors.Is.
 //
-//   - Lock waits until the lock is held. It panics where [Locker.Lock] returns an error: ctx is done, the Locker is
-//     closed ([ErrClosed]), name or opts are not acceptable ([ErrInvalid]), the attempts of [WithMaxAttempts] are used
-//     up, or ctx carries a hold of the name that was lost. Nodes that are out of reach are waited for.
-//   - Unlock panics with [ErrLost] where the hold had ended before, since the work may have run unprotected: a
-//     sync.Locker cannot say so earlier. Stop using what it protects before you recover. It also panics where the Mutex
-//     is not locked. Nodes that do not answer are no reason: they let go at the end of the TTL.
+//   - Lock waits until the lock is held. It panics if [Locker.Lock] returns an error: ctx is done, the Locker is closed
+//     ([ErrClosed]), name or opts are not acceptable ([ErrInvalid]), the attempts of [WithMaxAttempts] are used up, or
+//     ctx carries a hold of the name that was lost. It waits for nodes that are out of reach.
+//   - Unlock panics with [ErrLost] if the hold had ended before, since the work may have run unprotected: a sync.Locker
+//     cannot say so earlier. Stop using what it protects before you recover. It also panics if the Mutex is not locked
+//     ([ErrInvalid]). It does not panic if nodes do not answer: they release the lock at the end of the TTL.
 //
 // Goroutines that share one Mutex exclude each other even after the hold is lost.
 func (l *Locker) Mutex(ctx context.Context, name string, opts ...Option) sync.Locker {
@@ -26,7 +26,7 @@ type mutex struct {
 	ctx    context.Context // bounds each wait
 	name   string
 	opts   []Option
-	turn   chan struct{} // full while somebody of ours holds the lock, or waits for it on the nodes
+	turn   chan struct{} // full while a goroutine holds the lock through this mutex, or waits for it on the nodes
 
 	mu   sync.Mutex
 	held *Lock // guarded by mu

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -17,14 +16,13 @@ import (
 // ticketPrefix marks a ticket and its version.
 const ticketPrefix = "redlock1."
 
-// Ticket ends the hold in this process, with [ErrHandedOver], and returns a text
-// with which another can go on: see [Locker.Adopt]. The nodes keep the lock until
-// the hold's Until, and nobody renews it meanwhile. Unlock then returns nil and leaves the
-// lock alone, so a deferred Unlock does no harm. The text has the lock's owner in
-// it: who reads it can take the lock. Calling Ticket again returns the same.
+// Ticket ends the hold in this process, with [ErrHandedOver], and returns a text with which another process can
+// continue it: see [Locker.Adopt]. The nodes keep the lock until the hold's Until; it is not renewed meanwhile. Unlock
+// then returns nil and leaves the lock alone, so a deferred Unlock does no harm. Keep the text secret: it contains the
+// lock's owner, with which any client can take the lock. Calling Ticket again returns the same text.
 //
 // A hold of several names (see [Locker.LockAll]) and a read hold (see [RWMutex]) cannot be handed over: the error
-// satisfies errors.Is for [ErrInvalid], and the hold goes on. Where the hold has ended, there is nothing to hand over,
+// satisfies errors.Is for [ErrInvalid], and the hold continues. If the hold has ended, there is nothing to hand over,
 // and the error satisfies errors.Is for what [Lock.Err] returns.
 func (k *Lock) Ticket() (string, error) {
 	h := k.hold
@@ -52,12 +50,12 @@ func (k *Lock) Ticket() (string, error) {
 	return ticketPrefix + base64.RawURLEncoding.EncodeToString([]byte(text)), nil
 }
 
-// ticket is what the text says.
+// ticket is the content of a ticket's text. The text also has the end of the hold, by the clock of the process that
+// wrote it, for people alone.
 type ticket struct {
-	owner    uuid.UUID
-	token    int64
-	deadline time.Time // by the clock of who wrote it: for people alone
-	name     string
+	owner uuid.UUID
+	token int64
+	name  string
 }
 
 func parseTicket(text string) (ticket, error) {
@@ -78,21 +76,18 @@ func parseTicket(text string) (ticket, error) {
 	var wrong [3]error
 	t.owner, wrong[0] = uuid.Parse(parts[0])
 	t.token, wrong[1] = strconv.ParseInt(parts[1], 10, 64)
-	deadline, err := strconv.ParseInt(parts[2], 10, 64)
-	wrong[2] = err
+	_, wrong[2] = strconv.ParseInt(parts[2], 10, 64)
 	if errors.Join(wrong[:]...) != nil || t.token < 0 || t.token >= 1<<53 {
 		return ticket{}, bad
 	}
-	t.deadline = time.UnixMilli(deadline)
 	return t, nil
 }
 
-// Adopt goes on with a hold that another process handed over with
-// [Lock.Ticket], whose text it takes: it asks the nodes, once and within the node timeout, to replace the
-// former owner by a new one, for a new TTL and with a larger token. So what the
-// former holder may still send is refused by whatever checks tokens, and of several
-// processes with one ticket a single one can adopt: the others' error satisfies
-// errors.Is for [ErrTaken], as it does where the lock has expired.
+// Adopt continues a hold that another process handed over with [Lock.Ticket]; text is what Ticket returned. It asks the
+// nodes once, within the node timeout, to replace the former owner by a new one, for a new TTL and with a larger token.
+// So a resource that checks tokens refuses what the former holder may still send. Of several processes that use one
+// ticket, at most one can adopt the hold: the error of the others satisfies errors.Is for [ErrTaken], as it does if the
+// lock has expired.
 func (l *Locker) Adopt(ctx context.Context, text string, opts ...Option) (*Lock, error) {
 	t, err := parseTicket(text)
 	if err != nil {
@@ -107,9 +102,8 @@ func (l *Locker) Adopt(ctx context.Context, text string, opts ...Option) (*Lock,
 	return l.call(ctx, &w, opts, func(o *options) (*hold, error) {
 		h, err := l.attempt(ctx, w, o)
 		if err == nil {
-			// From now on it is a hold like any other, and its release lets go of what the former owner has, too.
-			h.from = nil
-			h.former = t.owner
+			// From now on it is a hold like any other, except that release also releases what the former owner has.
+			h.from, h.former = nil, t.owner
 		}
 		return h, err
 	})

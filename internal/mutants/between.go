@@ -50,9 +50,9 @@ var inBetween = []mutant{
 		}},
 	},
 	{name: "a tenure keeps what it had", changes: []change{{
-		"hold.go", "	*t = tenure{} // all of it: nothing is to be kept alive, or found by the next\n", "",
+		"hold.go", "	*t = tenure{} // all fields: the pool must keep nothing alive, and the next hold must find nothing\n", "",
 	}}},
 	{name: "the end of a hold is not kept behind its unlock", changes: []change{{
-		"hold.go", "	h.last = h.end().UnixNano()\n", "",
+		"hold.go", "	h.lastEnd = h.end().UnixNano()\n", "",
 	}}},
 }

@@ -8,7 +8,7 @@ var inVotes = []mutant{
 	{
 		name: "a repaired node votes", test: "TestARepairedNodeDoesNotVoteInThatRound",
 		why: "300 seeds did not show it", changes: []change{{
-			"commands.go", `		// It is ours again but has not been all the time: no vote in this round.
+			"commands.go", `		// The node has the key again but did not have it all the time: no vote in this round.
 		return answer{vote: voteAbsent}`, `		return answer{vote: voteGranted}`,
 		}},
 	},
