@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/redlock"
 )
 
-// A QuorumError says what every node said.
+// A QuorumError says what every node answered.
 func ExampleQuorumError() {
 	masters, stop := fiveMasters()
 	defer stop()
@@ -38,7 +38,7 @@ func ExampleQuorumError() {
 	// a node's error is not the call's: true
 }
 
-// Where others hold the lock, the nodes say who they are and for how long.
+// If another client holds the lock, the nodes return its owner and how long they keep the lock for it.
 func ExampleNodeError() {
 	masters, stop := fiveMasters()
 	defer stop()
@@ -69,14 +69,14 @@ func ExampleNodeError() {
 	// true 20s
 }
 
-// Nodes tells whether the masters are fit for locks; the command redlock doctor prints it.
+// Nodes says whether the masters are fit for locks; the command redlock doctor prints it.
 func ExampleLocker_Nodes() {
 	masters, stop := fiveMasters()
 	defer stop()
 	locker, _ := redlock.New(masters.URLs(), patient)
 	defer locker.Close()
 	masters.Kill(3)
-	_, _ = locker.TryLock(context.Background(), "report") // finds out
+	_, _ = locker.TryLock(context.Background(), "report") // notices that node 3 is down
 
 	for i, node := range locker.Nodes(context.Background()) {
 		if node.Err != nil {

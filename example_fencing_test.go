@@ -13,10 +13,10 @@ import (
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
-// errStale says that a newer holder has been here.
+// errStale says that a later holder has written before.
 var errStale = errors.New("stale token")
 
-// register is the least that can refuse: a value, and the largest token seen so far.
+// register is the simplest resource that checks tokens: a value, and the largest token seen so far.
 type register struct {
 	mu    sync.Mutex // guards the fields below
 	token int64
@@ -26,7 +26,7 @@ type register struct {
 func (r *register) write(token int64, value string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if token < r.token { // an equal one is of the same hold, which may write often
+	if token < r.token { // an equal token is of the same hold, which may write more than once
 		return errStale
 	}
 	r.token, r.value = token, value
@@ -39,7 +39,7 @@ func (r *register) read() string {
 	return r.value
 }
 
-// A holder that was overtaken cannot know it; what it writes to can.
+// A holder cannot know that a later holder has the lock; the resource to which both write can.
 func ExampleLock_Token() {
 	masters, stop := fiveMasters()
 	defer stop()
@@ -70,8 +70,8 @@ func ExampleLock_Token() {
 	// in stock: b was here
 }
 
-// bucket is an object with conditional writes, as object stores have them. It knows
-// nothing of tokens: they are metadata to it.
+// bucket is an object with conditional writes, as object stores have them. It knows nothing of tokens: to the bucket
+// they are metadata.
 type bucket struct {
 	mu    sync.Mutex // guards the fields below
 	etag  int
@@ -103,7 +103,7 @@ func (b *bucket) read() string {
 	return b.value
 }
 
-// write is what a client of such a store does.
+// write is what a client of an object store does.
 func (b *bucket) write(token int64, value string) error {
 	for {
 		etag, seen := b.head()
@@ -117,9 +117,8 @@ func (b *bucket) write(token int64, value string) error {
 	}
 }
 
-// The scenario of the literature, in real time. A looks whether it holds the lock, and it
-// does. Right after that it is paused, until its hold has ended, B has taken over and B
-// has written. Then A goes on with its write.
+// The scenario of the literature, in real time. A checks that it holds the lock, and it does. Right after that, A is
+// paused until its hold has ended, B has acquired the lock and B has written. Then A continues with its write.
 func TestALateWriteOfAPausedHolderIsRefused(t *testing.T) {
 	for name, resource := range map[string]interface {
 		write(token int64, value string) error
@@ -145,14 +144,14 @@ func TestALateWriteOfAPausedHolderIsRefused(t *testing.T) {
 				t.Errorf("a's write in time: got %v", err)
 			}
 			if err := first.Err(); err != nil {
-				t.Errorf("a is not a holder: got %v", err)
+				t.Errorf("a does not hold the lock: got %v", err)
 			}
 			go func() {
-				<-resumed // the pause, just after the check
+				<-resumed // the pause, right after the check
 				late <- resource.write(first.Token(), "a, too late")
 			}()
 
-			second, err := b.Lock(t.Context(), "stock") // waits until the nodes let go
+			second, err := b.Lock(t.Context(), "stock") // waits until a's lock expires on the nodes
 			if err != nil {
 				t.Fatal(err)
 			}

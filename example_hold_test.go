@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/redlock"
 )
 
-// The context ends when the hold does, so whatever obeys it stops in time.
+// The context ends when the hold does, so work that obeys the context stops in time.
 func ExampleLock_Context() {
 	masters, stop := fiveMasters()
 	defer stop()
@@ -24,7 +24,7 @@ func ExampleLock_Context() {
 	ctx, cancel := lock.Context(context.Background())
 	defer cancel()
 
-	masters.Kill(0, 1, 2) // nobody can renew the hold now
+	masters.Kill(0, 1, 2) // the hold cannot be renewed now
 	<-ctx.Done()
 	fmt.Println(ctx.Err())
 	fmt.Println(context.Cause(ctx))
@@ -43,7 +43,7 @@ func ExampleLock_Done() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	work := make(chan string) // never has anything for us
+	work := make(chan string) // never has an item
 	select {
 	case item := <-work:
 		fmt.Println(item)
@@ -54,7 +54,7 @@ func ExampleLock_Done() {
 	// redlock: lost
 }
 
-// Err is nil while the hold may be trusted. Ask it just before a step that cannot be undone.
+// Err is nil while the hold may be trusted. Call it just before a step that cannot be undone.
 func ExampleLock_Err() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()
@@ -91,7 +91,7 @@ func ExampleLock_Until() {
 	// true true
 }
 
-// Extend asks for a full TTL from now. With renewal, which is the default, nobody needs it.
+// Extend asks for a full TTL from now. With renewal, which is the default, it is not needed.
 func ExampleLock_Extend() {
 	masters, stop := fiveMasters()
 	defer stop()
@@ -107,17 +107,17 @@ func ExampleLock_Extend() {
 	err = lock.Extend(ctx)
 	fmt.Println(err, lock.Until().After(before))
 
-	masters.Empty(0, 1, 2, 3, 4) // somebody deletes the keys
+	masters.Empty(0, 1, 2, 3, 4) // all keys are deleted
 	err = lock.Extend(ctx)
 	fmt.Println(errors.Is(err, redlock.ErrLost))
-	fmt.Println(errors.Is(lock.Extend(ctx), redlock.ErrLost)) // a hold that has ended never comes back
+	fmt.Println(errors.Is(lock.Extend(ctx), redlock.ErrLost)) // a hold that has ended cannot be extended
 	// Output:
 	// <nil> true
 	// true
 	// true
 }
 
-// Unlock tells when the hold had ended before: its work may have run unprotected.
+// Unlock returns ErrLost if the hold had ended before: its work may have run unprotected.
 func ExampleLock_Unlock() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()
@@ -134,7 +134,7 @@ func ExampleLock_Unlock() {
 	// true
 }
 
-// After Ticket the hold is somebody else's to end. The deferred Unlock does no harm.
+// After Ticket another process ends the hold. A deferred Unlock does no harm.
 func ExampleLock_Ticket() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()
@@ -150,7 +150,7 @@ func ExampleLock_Ticket() {
 	}
 	fmt.Println(errors.Is(lock.Err(), redlock.ErrHandedOver), lock.Unlock(ctx))
 
-	_, err = locker.TryLock(ctx, "import") // only who has the ticket
+	_, err = locker.TryLock(ctx, "import") // the nodes keep the lock for the holder of the ticket
 	fmt.Println(errors.Is(err, redlock.ErrTaken))
 	lock, err = locker.Adopt(ctx, ticket)
 	fmt.Println(err, lock.Err())
@@ -161,7 +161,7 @@ func ExampleLock_Ticket() {
 	// <nil> <nil>
 }
 
-// NewContext is for code that calls Lock itself: what it calls may lock the same name again.
+// NewContext is for code that calls Lock itself: functions called with the new context may lock the same name again.
 func ExampleNewContext() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()
@@ -183,7 +183,7 @@ func ExampleNewContext() {
 	// <nil> redlock: unlocked
 }
 
-// FromContext finds the hold that a caller has, here for its fencing token.
+// FromContext returns the caller's hold, here for its fencing token.
 func ExampleFromContext() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()

@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/redlock"
 )
 
-// A transfer needs both accounts. Whatever order others name theirs in, nobody waits for ever.
+// A transfer needs both accounts. Callers may name the accounts in any order: no deadlock is possible.
 func ExampleLocker_LockAll() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()
@@ -21,7 +21,7 @@ func ExampleLocker_LockAll() {
 	}
 	fmt.Println(lock.Name())
 
-	// Each of the names is taken now, whoever wants it.
+	// Each of the names is taken now.
 	_, err = locker.TryLock(ctx, "account:3")
 	fmt.Println(errors.Is(err, redlock.ErrTaken))
 	fmt.Println(lock.Unlock(ctx))
@@ -31,7 +31,7 @@ func ExampleLocker_LockAll() {
 	// <nil>
 }
 
-// WithMaxAttempts(1) asks once and waits for nobody. The error says which name was taken.
+// WithMaxAttempts(1) makes one attempt and does not wait. The error says which name was taken.
 func ExampleLocker_LockAll_once() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()
@@ -57,7 +57,7 @@ func ExampleLocker_LockAll_once() {
 	// account:5 true
 }
 
-// Names are those of the hold, sorted.
+// Names returns the names of the hold, sorted.
 func ExampleLock_Names() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()

@@ -16,7 +16,7 @@ import (
 
 // The options that only New takes.
 
-// A frozen node costs one node timeout, once; then it is done without until it answers.
+// A frozen node costs one node timeout, once; then calls skip it until it answers.
 func ExampleWithNodeTimeout() {
 	masters, stop := fiveMasters()
 	defer stop()
@@ -33,7 +33,7 @@ func ExampleWithNodeTimeout() {
 	// false
 }
 
-// Two applications that share nodes keep out of each other's way.
+// Two applications that share nodes use different keys for the same name.
 func ExampleWithPrefix() {
 	masters, stop := fiveMasters()
 	defer stop()
@@ -58,7 +58,7 @@ func ExampleWithPrefix() {
 	// report report
 }
 
-// The guard is as long as the longest TTL in use, and the same for all who lock these names.
+// The guard is at least as long as the longest TTL in use, and the same for all clients that lock these names.
 func ExampleWithRestartGuard() {
 	masters, stop := fiveMasters()
 	defer stop()
@@ -73,7 +73,7 @@ func ExampleWithRestartGuard() {
 	// <nil>
 }
 
-// An observer is told what happens: here of locks; there are events of nodes, too.
+// An observer receives events: here those of locks; there are events of nodes, too.
 func ExampleWithObserver() {
 	masters, stop := fiveMasters()
 	defer stop()
@@ -96,14 +96,14 @@ func ExampleWithObserver() {
 	}
 	_, _ = locker.TryLock(ctx, "report")
 	lock.Unlock(ctx)
-	locker.Close() // the observer has seen everything then
+	locker.Close() // then the observer has received all events
 	// Output:
 	// acquired report <nil>
 	// not acquired report true
 	// released report <nil>
 }
 
-// Losses, failures and what is wrong with nodes are told to the logger; at level Debug, everything.
+// The logger gets lost holds, failures and problems of nodes; at level Debug, everything.
 func ExampleWithLogger() {
 	masters, stop := fiveMasters()
 	defer stop()
@@ -114,7 +114,7 @@ func ExampleWithLogger() {
 	// <nil>
 }
 
-// A dialer that sees every connection; it could as well ask a Sentinel, or use a tunnel.
+// A dialer makes every connection; it could also ask a Sentinel, or use a tunnel.
 func ExampleWithDialer() {
 	masters, stop := fiveMasters()
 	defer stop()
@@ -151,7 +151,7 @@ func ExampleWithTLSConfig() {
 	defer locker.Close()
 }
 
-// The retention must outlast, by far, what the nodes' clocks differ by.
+// The retention must be much longer than the difference between the nodes' clocks.
 func ExampleWithFenceRetention() {
 	masters, stop := fiveMasters()
 	defer stop()

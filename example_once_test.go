@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/redlock"
 )
 
-// Two machines start the same job. One carries it out; when the first run fails, the other machine tries again.
+// Two machines start the same job. One runs it; when the first run fails, the other machine tries again.
 func ExampleLocker_Once() {
 	masters, stop := fiveMasters()
 	defer stop()
@@ -40,11 +40,11 @@ func ExampleLocker_Once() {
 	// true
 }
 
-// After a success nobody runs the job again until the done TTL is over.
+// After a success no machine runs the job again until the done TTL is over.
 func ExampleWithDoneTTL() {
 	masters, stop := fiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs(), patient, redlock.WithDoneTTL(50*time.Minute)) // of an hourly job
+	locker, _ := redlock.New(masters.URLs(), patient, redlock.WithDoneTTL(50*time.Minute)) // for an hourly job
 	defer locker.Close()
 
 	report := func(context.Context) error {
@@ -62,7 +62,7 @@ func ExampleWithDoneTTL() {
 	// done
 }
 
-// A job that fails wherever it is run must not be run for ever.
+// A job that fails on every machine must not be run for ever.
 func ExampleWithMaxRuns() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()
@@ -80,7 +80,7 @@ func ExampleWithMaxRuns() {
 	// true redlock: once "report": exhausted: 2 of 2 runs have begun and none succeeded
 }
 
-// Who holds a lock, and what has become of a job?
+// Inspect says which owner holds a lock, and how the last run of a job ended.
 func ExampleLocker_Inspect() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()

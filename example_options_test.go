@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/redlock"
 )
 
-// Given to New an option is the default, given to a call an exception.
+// An option is the default if given to New, and an exception if given to a call.
 func ExampleWithTTL() {
 	masters, stop := fiveMasters()
 	defer stop()
@@ -32,7 +32,7 @@ func ExampleWithTTL() {
 	// 5s
 }
 
-// A hold that is not renewed ends after its TTL, and says so.
+// A hold that is not renewed ends after its TTL, and Do returns ErrLost.
 func ExampleWithoutRenewal() {
 	masters, stop := fiveMasters()
 	defer stop()
@@ -48,7 +48,7 @@ func ExampleWithoutRenewal() {
 	// true
 }
 
-// A limit for a job that hangs: renewal alone would keep its lock for ever.
+// WithMaxHold limits a job that hangs: renewal alone would keep its lock for ever.
 func ExampleWithMaxHold() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()
@@ -64,7 +64,7 @@ func ExampleWithMaxHold() {
 	// true
 }
 
-// Three attempts, 5 ms apart, and no more.
+// Lock makes three attempts, 5 ms apart, and no more.
 func ExampleWithMaxAttempts() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()
@@ -76,17 +76,17 @@ func ExampleWithMaxAttempts() {
 	}
 	defer lock.Unlock(ctx)
 
-	asked := 0
+	made := 0
 	_, err = locker.Lock(ctx, "import", redlock.WithMaxAttempts(3), redlock.WithBackoff(func(attempts int) time.Duration {
-		asked = attempts + 1
+		made = attempts + 1
 		return 5 * time.Millisecond
 	}))
-	fmt.Println(errors.Is(err, redlock.ErrTaken), asked)
+	fmt.Println(errors.Is(err, redlock.ErrTaken), made)
 	// Output:
 	// true 3
 }
 
-// Jitter draws each pause from a range that grows to a limit.
+// Jitter draws each pause at random from a range that grows up to a limit.
 func ExampleJitter() {
 	backoff := redlock.Jitter(10*time.Millisecond, 100*time.Millisecond)
 	for attempt := 1; attempt <= 5; attempt++ {
@@ -109,7 +109,7 @@ func ExampleWithMinValidity() {
 
 	lock, err := locker.Lock(ctx, "import", redlock.WithTTL(10*time.Second), redlock.WithMinValidity(5*time.Second))
 	if err != nil {
-		log.Fatal(err) // where acquiring took more than 4.9 s
+		log.Fatal(err) // for example because acquiring took more than 4.9 s
 	}
 	defer lock.Unlock(ctx)
 	fmt.Println(time.Until(lock.Until()) > 2*time.Second)
@@ -117,7 +117,7 @@ func ExampleWithMinValidity() {
 	// true
 }
 
-// Ten per cent, for nodes whose clocks chrony may slew by its default limit of 8.3 %.
+// A drift of ten per cent is for nodes whose clocks chrony may slew by its default limit of 8.3 %.
 func ExampleWithDrift() {
 	masters, stop := fiveMasters()
 	defer stop()
@@ -157,7 +157,7 @@ func ExampleWithAsyncUnlock() {
 	masters, stop := fiveMasters()
 	defer stop()
 	locker, _ := redlock.New(masters.URLs(), patient, redlock.WithAsyncUnlock())
-	defer locker.Close() // waits for what is on its way
+	defer locker.Close() // waits for releases in flight
 	ctx := context.Background()
 
 	for range 3 {

@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/redlock"
 )
 
-// Any number of processes read the price list at the same time. Who changes it is alone.
+// Any number of processes read the price list at the same time. A process that changes it holds the lock alone.
 func ExampleRWMutex() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()

@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/redlock"
 )
 
-// At most two at a time. Each Locker stands in for a process of its own.
+// At most two processes hold a permit at a time. Each Locker here represents a process.
 func ExampleLocker_Semaphore() {
 	masters, stop := fiveMasters()
 	defer stop()
@@ -85,7 +85,7 @@ func ExampleSemaphore_TryAcquire() {
 	// true redlock: acquire "encoder": invalid: 0 permits: want 1 to 1000
 }
 
-// For code that takes a sync.Locker. What it cannot return, it panics with.
+// Mutex is for code that takes a sync.Locker. It panics with the errors that a sync.Locker cannot return.
 func ExampleLocker_Mutex() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()
