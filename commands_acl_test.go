@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The ACL of the documentation allows what is sent, and what scripts call.
-func TestTheDocumentedACLKeepsUp(t *testing.T) {
+// The ACL of the documentation allows the commands that are sent and those that scripts call, and no others.
+func TestTheDocumentedACLAllowsWhatIsUsed(t *testing.T) {
 	acl, err := os.ReadFile("docs/deploy/users.acl")
 	if err != nil {
 		t.Fatal(err)

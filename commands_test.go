@@ -13,8 +13,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Whatever is sent together, each lock has its own TTL.
-func TestLocksThatAreAskedForTogetherHaveTheirOwnTTL(t *testing.T) {
+// Locks that are acquired in one batch have each their own TTL.
+func TestLocksInOneBatchKeepTheirOwnTTL(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		const n = 50
@@ -30,7 +30,7 @@ func TestLocksThatAreAskedForTogetherHaveTheirOwnTTL(t *testing.T) {
 		}
 		all.Wait()
 		if calls := fl.nodes[0].Calls("evalsha") - before; calls > n/2 {
-			t.Errorf("%d calls for %d locks: they were not asked for together", calls, n)
+			t.Errorf("%d calls for %d locks: they were not acquired in batches", calls, n)
 		}
 		for i := range n {
 			left, _ := fl.nodes[0].Do("PTTL", fmt.Sprint(i)).(int64)
@@ -41,8 +41,8 @@ func TestLocksThatAreAskedForTogetherHaveTheirOwnTTL(t *testing.T) {
 	})
 }
 
-// Some of those that are released together were extended, and those alone leave a larger token behind.
-func TestLocksThatAreReleasedTogetherLeaveTheirOwnTokens(t *testing.T) {
+// Of the locks that are released in one batch, only those that were extended leave a larger token behind.
+func TestReleasesInOneBatchLeaveTheirOwnTokens(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		const n = 50
@@ -65,7 +65,7 @@ func TestLocksThatAreReleasedTogetherLeaveTheirOwnTokens(t *testing.T) {
 		}
 		all.Wait()
 		if calls := fl.nodes[0].Calls("evalsha") - before; calls > n/2 {
-			t.Errorf("%d calls for %d locks: they were not released together", calls, n)
+			t.Errorf("%d calls for %d locks: they were not released in batches", calls, n)
 		}
 		for i, k := range held {
 			want := fmt.Sprint(k.Token())
@@ -79,8 +79,9 @@ func TestLocksThatAreReleasedTogetherLeaveTheirOwnTokens(t *testing.T) {
 	})
 }
 
-// The value of somebody's key may be large, and is told as the holder's owner: that must not end the connection.
-func TestTheNameOfALargeKey(t *testing.T) {
+// The value of a key that is no lock may be large. Nodes return it as the owner of the holder, and that must not end
+// the connection.
+func TestALargeForeignValueDoesNotEndTheConnection(t *testing.T) {
 	long := strings.Repeat("x", 3<<20)
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
@@ -89,11 +90,11 @@ func TestTheNameOfALargeKey(t *testing.T) {
 		}
 		for range 3 {
 			if _, err := l.TryLock(t.Context(), "cache"); !errors.Is(err, ErrTaken) {
-				t.Errorf("the name of a large key: got %.200v, want ErrTaken", err)
+				t.Errorf("the name of the large key: got %.200v, want ErrTaken", err)
 			}
 			k, err := l.TryLock(t.Context(), "another")
 			if err != nil {
-				t.Fatalf("a name beside it: %v", err)
+				t.Fatalf("another name: %v", err)
 			}
 			if err := k.Unlock(t.Context()); err != nil {
 				t.Error(err)
@@ -102,14 +103,14 @@ func TestTheNameOfALargeKey(t *testing.T) {
 	})
 }
 
-// Many large semaphores that are asked about at once have the longest replies of all.
-func TestManySurveysShareAReply(t *testing.T) {
+// Surveys of many large semaphores in one batch have the longest reply of all.
+func TestManySurveysInOneReply(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		var all sync.WaitGroup
 		for i := range 64 {
 			s := l.Semaphore(fmt.Sprint("s", i), 1000)
-			s.hot = time.Now().Add(time.Hour) // asks about all slots first
+			s.hot = time.Now().Add(time.Hour) // so that it begins with a survey
 			all.Go(func() {
 				if _, err := s.TryAcquire(t.Context()); err != nil {
 					t.Error(err)
@@ -120,7 +121,7 @@ func TestManySurveysShareAReply(t *testing.T) {
 	})
 }
 
-// Whatever a node answers, it is an answer; and a yes only where that is what was said.
+// Any reply of a node yields an answer, and a reply that is nil or an error never yields a grant.
 func FuzzReplies(f *testing.F) {
 	for _, seed := range []string{
 		":1\r\n", ":3\r\n", ":0\r\n", "+OK\r\n", "$-1\r\n", "*1\r\n*1\r\n:1\r\n",
@@ -142,7 +143,7 @@ func FuzzReplies(f *testing.F) {
 		}
 		k := all[int(which)%len(all)]
 		if regexp.MustCompile(`[*$]\+?\d{5}`).MatchString(wire) {
-			return // package redisconn bounds what is announced; redigo, which reads here, believes it
+			return // package redisconn limits announced lengths; redigo, which reads here, does not
 		}
 		ours, node := net.Pipe()
 		go func() {
@@ -153,10 +154,10 @@ func FuzzReplies(f *testing.F) {
 		_ = ours.Close()
 		var refusal redis.Error
 		if err != nil && !errors.As(err, &refusal) {
-			return // the connection is given up
+			return // the connection is closed
 		}
 		if list, isList := reply.([]any); k.Script != nil && err == nil && (!isList || len(list) == 0) {
-			return // package redisconn wants a list that is as long as the keys
+			return // package redisconn accepts only a list with an element for each key
 		}
 		q := &request{command: k}
 		switch a := q.read(reply, err); {

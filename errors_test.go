@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
-// Every answer of a node that refuses work has a type, and nobody needs to restart anything afterwards.
-func TestRepliesAreTyped(t *testing.T) {
+// Every error reply of a node has a type, and the Locker works again when the node does.
+func TestErrorRepliesAreTyped(t *testing.T) {
 	for code, reply := range map[string]string{
 		"OOM":        "OOM command not allowed when used memory > 'maxmemory'.",
 		"NOREPLICAS": "NOREPLICAS Not enough good replicas to write.",
@@ -37,7 +37,7 @@ func TestRepliesAreTyped(t *testing.T) {
 			fl.nodes[0].Recover()
 			time.Sleep(5 * time.Second)
 			if _, err := l.TryLock(t.Context(), "job"); err != nil {
-				t.Errorf("%s, afterwards: %v", code, err)
+				t.Errorf("after %s: %v", code, err)
 			}
 		})
 	}
@@ -55,7 +55,7 @@ func TestSecretsStayOutOfErrors(t *testing.T) {
 			t.Errorf("got %v, want ErrNoQuorum that names the node and WRONGPASS", err)
 		}
 		if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "someone") {
-			t.Errorf("the error tells a secret: %v", err)
+			t.Errorf("the error has a secret: %v", err)
 		}
 	})
 }
@@ -75,7 +75,7 @@ func TestForeignKeysAreExplained(t *testing.T) {
 	})
 }
 
-// What the node said is what users see, unless the connection is gone, which says more.
+// Users see the reply of the node, unless the connection is gone: that error says more.
 func TestExplained(t *testing.T) {
 	said := redis.Error("READONLY You can't write against a read only replica.")
 	var reply *ReplyError

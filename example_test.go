@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
-// fiveMasters stands in for your Redis masters: it starts five in this process.
+// fiveMasters replaces your Redis masters: it starts five masters in this process.
 func fiveMasters() (masters *redlocktest.Cluster, stop func()) {
 	masters, err := redlocktest.Start(5)
 	if err != nil {
@@ -20,10 +20,11 @@ func fiveMasters() (masters *redlocktest.Cluster, stop func()) {
 	return masters, masters.Close
 }
 
-// patient is for masters that share this process's processors with everything else, and may take their time.
+// patient is for masters that share the processors with everything else in this process, and may answer late.
 var patient = redlock.WithNodeTimeout(5 * time.Second)
 
-// lockerOnFiveMasters stands in for redlock.New with the URLs of yours, where an example has no other use for them.
+// lockerOnFiveMasters replaces redlock.New with the URLs of your masters, in examples that do not use the masters
+// otherwise.
 func lockerOnFiveMasters() (locker *redlock.Locker, stop func()) {
 	masters, stopMasters := fiveMasters()
 	locker, err := redlock.New(masters.URLs(), patient)
@@ -57,7 +58,7 @@ func Example() {
 	// <nil>
 }
 
-// Arguments that cannot work are refused; nodes that cannot be reached are not.
+// New refuses arguments that cannot work, but not nodes that cannot be reached.
 func ExampleNew() {
 	_, err := redlock.New([]string{"redis://10.0.0.1", "redis://10.0.0.1:6379"})
 	fmt.Println(errors.Is(err, redlock.ErrInvalid), err)
@@ -94,7 +95,7 @@ func ExampleLocker_Lock() {
 	// I ran out of time: true
 }
 
-// TryLock asks once. Its error tells "somebody has it" from "I cannot know".
+// TryLock makes one attempt. Its error distinguishes "another client has it" from "too few nodes answered".
 func ExampleLocker_TryLock() {
 	masters, stop := fiveMasters()
 	defer stop()
@@ -135,7 +136,7 @@ func ExampleLocker_TryLock() {
 	// too few nodes answered
 }
 
-// Do locks, runs the function and unlocks. Its error has the function's in it.
+// Do locks, runs the function and unlocks. Its error wraps that of the function.
 func ExampleLocker_Do() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()
@@ -152,7 +153,7 @@ func ExampleLocker_Do() {
 	// true
 }
 
-// Inside Do, the same name may be locked again: that joins the hold and asks no node.
+// Inside Do, the same name can be locked again: the call joins the hold and asks no node.
 func ExampleLocker_Do_nested() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()
@@ -164,7 +165,7 @@ func ExampleLocker_Do_nested() {
 		})
 	}
 	err := locker.Do(context.Background(), "account:7", func(ctx context.Context) error {
-		if err := pay(ctx); err != nil { // the context says that we hold it
+		if err := pay(ctx); err != nil { // the context carries the hold
 			return err
 		}
 		return pay(ctx)
@@ -176,7 +177,7 @@ func ExampleLocker_Do_nested() {
 	// <nil>
 }
 
-// A hold moves from one process to another: the first gets the work ready, the second does it.
+// A hold moves from one process to another: the first prepares the work, the second does it.
 func ExampleLocker_Adopt() {
 	masters, stop := fiveMasters()
 	defer stop()
@@ -196,14 +197,14 @@ func ExampleLocker_Adopt() {
 	}
 	fmt.Println(first.Err())
 
-	second, err := b.Adopt(ctx, ticket) // send the ticket by a secret way: it is the key
+	second, err := b.Adopt(ctx, ticket) // send the ticket secretly: any process that has it can adopt the hold
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer second.Unlock(ctx)
 	fmt.Println(second.Name(), second.Err(), second.Token() > first.Token())
 
-	_, err = a.Adopt(ctx, ticket) // it is good for once
+	_, err = a.Adopt(ctx, ticket) // a ticket can be used once
 	fmt.Println(errors.Is(err, redlock.ErrTaken))
 	// Output:
 	// redlock: handed over
@@ -211,7 +212,7 @@ func ExampleLocker_Adopt() {
 	// true
 }
 
-// Close ends the holds that are left; it does not unlock them on the nodes.
+// Close ends the remaining holds; it does not unlock them on the nodes.
 func ExampleLocker_Close() {
 	masters, stop := fiveMasters()
 	defer stop()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The race detector makes pools drop things at random, so this is not built with it. The masters are left out of it:
-// they are in this process, too.
+// The race detector makes pools drop items at random, so this is not built with it. The masters are not measured: they
+// are in this process, too.
 func TestACycleAllocatesAHoldAndAHandle(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithAsyncUnlock())
@@ -21,7 +21,7 @@ func TestACycleAllocatesAHoldAndAHandle(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it empties the pools
+		defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a garbage collection empties the pools
 		const cycles = 1000
 		var before, after runtime.MemStats
 		for range cycles {

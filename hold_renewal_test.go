@@ -31,12 +31,12 @@ func TestRenewalKeepsAHold(t *testing.T) {
 		if err := k.Unlock(t.Context()); err != nil {
 			t.Error(err)
 		}
-		// Redisson: the watchdog went on after unlock.
+		// Redisson: the watchdog continued after unlock.
 		settleNetwork()
 		before := fl.nodes[0].Calls("pexpire")
 		time.Sleep(time.Minute)
 		if fl.nodes[0].Calls("pexpire") != before || fl.holding("job") != 0 {
-			t.Error("renewal went on after Unlock")
+			t.Error("renewal continued after Unlock")
 		}
 	})
 }
@@ -99,10 +99,10 @@ func TestRollingRestartKeepsAHold(t *testing.T) {
 	})
 }
 
-// Whoever waits asks a node that has forgotten the lock before the holder does.
-func TestRollingRestartKeepsAHoldFromThoseThatWait(t *testing.T) {
+// A waiter asks a node that has forgotten the lock before the holder does.
+func TestRollingRestartKeepsAHoldFromWaiters(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
-		time.Sleep(15 * time.Second) // until all nodes count
+		time.Sleep(15 * time.Second) // until the votes of all nodes count
 		guard := []Option{WithRestartGuard(10 * time.Second), WithTTL(9 * time.Second)}
 		k := must(fl.locker("a", guard...).Lock(t.Context(), "job"))(t)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -139,8 +139,7 @@ func TestRollingRestartKeepsAHoldFromThoseThatWait(t *testing.T) {
 	})
 }
 
-// A node that lost the key and has it again is no witness that nobody else had it
-// in between.
+// A node that lost the key and has it again cannot say that no other holder had it in between.
 func TestARepairedNodeDoesNotVoteInThatRound(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
@@ -149,7 +148,7 @@ func TestARepairedNodeDoesNotVoteInThatRound(t *testing.T) {
 			n.Do("DEL", "job")
 		}
 		if err := k.Extend(t.Context()); !errors.Is(err, ErrLost) {
-			t.Errorf("two of three lost it: got %v, want ErrLost", err)
+			t.Errorf("two of three nodes lost it: got %v, want ErrLost", err)
 		}
 		settleNetwork()
 		if got := fl.holding("job"); got != 0 {
@@ -168,13 +167,13 @@ func TestARepairedNodeDoesNotVoteInThatRound(t *testing.T) {
 		}
 		fl.nodes[1].Crash(false)
 		if err := k.Extend(t.Context()); err != nil {
-			t.Errorf("the repaired node counts in the next round: got %v", err)
+			t.Errorf("got %v: the repaired node should count in the next round", err)
 		}
 	})
 }
 
-// A node that forgot one of several readers is no witness that no writer came in between: it does not vote for that
-// reader in the round that gives it back its lease.
+// A node that forgot one of several readers cannot say that no writer came in between: it does not vote for that reader
+// in the round that gives the lease back.
 func TestARepairedReaderDoesNotVoteInThatRound(t *testing.T) {
 	for what, forget := range map[string]func(n *sim.Node, owner string){
 		"its lease": func(n *sim.Node, owner string) { n.Do("ZREM", "redlock:read:job", owner) },
@@ -187,7 +186,7 @@ func TestARepairedReaderDoesNotVoteInThatRound(t *testing.T) {
 			forget(fl.nodes[0], k.Owner())
 			for range 2 {
 				if err := k.Extend(t.Context()); err != nil {
-					t.Errorf("%s: one of three forgot it: got %v", what, err)
+					t.Errorf("%s: one of three nodes forgot it: got %v", what, err)
 				}
 				settleNetwork()
 			}
@@ -195,15 +194,16 @@ func TestARepairedReaderDoesNotVoteInThatRound(t *testing.T) {
 				forget(n, k.Owner())
 			}
 			if err := k.Extend(t.Context()); !errors.Is(err, ErrLost) {
-				t.Errorf("%s: two of three forgot it: got %v, want ErrLost", what, err)
+				t.Errorf("%s: two of three nodes forgot it: got %v, want ErrLost", what, err)
 			}
 			_ = other.Unlock(t.Context())
 		})
 	}
 }
 
-// A node that was away when the lock was acquired has it since the first extension, and gets the release.
-func TestAnExtensionsNodesAreReleased(t *testing.T) {
+// A node that was disconnected when the lock was acquired gets the lock with the first extension, and must get the
+// release, too.
+func TestNodesThatAnExtensionAddedAreReleased(t *testing.T) {
 	modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
 		l := fl.locker("a", opts...)
 		fl.net.Refuse(link0("a", 2))
@@ -227,8 +227,8 @@ func TestAnExtensionsNodesAreReleased(t *testing.T) {
 	})
 }
 
-// A node on which somebody else had the lock meanwhile is not repaired: the hold is over there.
-func TestAnOvertakenHoldIsNotRepaired(t *testing.T) {
+// A node on which another holder had the lock meanwhile is not repaired: there the hold has ended.
+func TestAHoldThatALaterOneReplacedIsNotRepaired(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
 		settleNetwork()
@@ -247,31 +247,32 @@ func TestAnOvertakenHoldIsNotRepaired(t *testing.T) {
 			t.Errorf("got %v, want ErrLost", err)
 		}
 		if got := fl.nodes[0].Do("EXISTS", "job"); got != int64(0) {
-			t.Error("repaired where somebody else had been")
+			t.Error("repaired where another holder had the lock")
 		}
 	})
 }
 
-// rueidislock: the holder's ctx ended 2.4 s after the key had expired.
-func TestAPartitionedHolderIsToldInTime(t *testing.T) {
+// The hold of a holder that reaches no node ends before the keys expire. rueidislock: the holder's ctx ended 2.4 s
+// after the key had expired.
+func TestAPartitionedHolderLosesItsHoldInTime(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithTTL(time.Second))
 		for i := range 50 {
 			k := must(l.Lock(t.Context(), "job"))(t)
-			time.Sleep(time.Duration(i) * 17 * ms) // at any point of the renewal
+			time.Sleep(time.Duration(i) * 17 * ms) // at different points of the renewal period
 			fl.net.Hold(sim.Link{Client: "a"}, sim.Both)
 			<-k.Done()
 			if late := time.Since(k.Until()); late < 0 || late > ms || !errors.Is(k.Err(), ErrLost) {
-				t.Errorf("told %v after Until: %v", late, k.Err())
+				t.Errorf("ended %v after Until: %v", late, k.Err())
 			}
-			alive := 0
+			keeping := 0
 			for _, n := range fl.nodes {
 				if n.Do("EXISTS", "job") == int64(1) {
-					alive++
+					keeping++
 				}
 			}
-			if alive < 3 {
-				t.Errorf("told when only %d nodes kept the key", alive)
+			if keeping < 3 {
+				t.Errorf("ended when only %d nodes kept the key", keeping)
 			}
 			fl.net.Release(sim.Link{Client: "a"}, sim.Both)
 			time.Sleep(3 * time.Second)
@@ -279,7 +280,7 @@ func TestAPartitionedHolderIsToldInTime(t *testing.T) {
 	})
 }
 
-// An administrator's DEL is noticed by the next renewal.
+// The next renewal notices that an administrator has deleted the key.
 func TestADeletedKeyIsNoticed(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		k := must(fl.locker("a").Lock(t.Context(), "job", WithTTL(3*time.Second)))(t)
@@ -307,7 +308,7 @@ func TestRenewalIsRetriedWhileThereIsTime(t *testing.T) {
 			for _, n := range fl.nodes {
 				n.Pause()
 			}
-			time.Sleep(1800 * ms) // the renewal fails, and is asked again
+			time.Sleep(1800 * ms) // the renewal fails, and is retried
 			for _, n := range fl.nodes {
 				n.Resume()
 			}
@@ -328,7 +329,7 @@ func TestAForgottenHandleIsNotRenewedForEver(t *testing.T) {
 		kept := must(l.Lock(t.Context(), "kept"))(t)
 		time.Sleep(10 * time.Second)
 		if fl.holding("job") != 3 {
-			t.Error("renewal stopped by itself: this proves nothing")
+			t.Error("renewal stopped before the garbage collection: this proves nothing")
 		}
 		for range 3 {
 			runtime.GC()
@@ -337,7 +338,7 @@ func TestAForgottenHandleIsNotRenewedForEver(t *testing.T) {
 		}
 		time.Sleep(4 * time.Second)
 		if fl.holding("job") != 0 || fl.holding("kept") != 3 {
-			t.Errorf("the forgotten is held on %d nodes, the other on %d", fl.holding("job"), fl.holding("kept"))
+			t.Errorf("the forgotten lock is held on %d nodes, the kept one on %d", fl.holding("job"), fl.holding("kept"))
 		}
 		if got := log.String(); strings.Count(got, "never unlocked") != 1 || !strings.Contains(got, "hold_renewal_test.go") {
 			t.Errorf("logged %q, want one warning that names this file", got)
@@ -346,8 +347,8 @@ func TestAForgottenHandleIsNotRenewedForEver(t *testing.T) {
 	})
 }
 
-// 10,000 holds need no goroutine each.
-func TestManyHolds(t *testing.T) {
+// A hold needs no goroutine of its own.
+func TestManyHoldsNeedFewGoroutines(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithTTL(3*time.Second))
 		before := runtime.NumGoroutine()
@@ -370,7 +371,7 @@ func TestManyHolds(t *testing.T) {
 	})
 }
 
-// A call that outlives Close's patience may win a hold when all others have been ended. That one ends, too.
+// A call for which Close no longer waits may acquire a hold after Close has ended all others. That hold ends, too.
 func TestAHoldThatIsWonDuringCloseEnds(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
@@ -385,7 +386,7 @@ func TestAHoldThatIsWonDuringCloseEnds(t *testing.T) {
 		select {
 		case <-k.Done():
 		default:
-			t.Error("it goes on")
+			t.Error("Done is open")
 		}
 		if err := k.Err(); !errors.Is(err, ErrClosed) {
 			t.Errorf("got %v, want ErrClosed", err)
@@ -396,8 +397,9 @@ func TestAHoldThatIsWonDuringCloseEnds(t *testing.T) {
 	})
 }
 
-// The same of an extension: it is on its way when the lock is given back.
-func TestAnExtensionIsNotRepeatedBehindTheRelease(t *testing.T) {
+// An extension is in flight when the lock is released. The nodes no longer know its script (NOSCRIPT), but it must not
+// be sent again after the release.
+func TestAnExtensionIsNotSentAgainAfterTheRelease(t *testing.T) {
 	modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
 		k := must(fl.locker("a", opts...).Lock(t.Context(), "job"))(t)
 		fl.net.SetDelay(sim.Link{Client: "a"}, sim.Up, sim.Delay{Min: 100 * ms, Max: 100 * ms})
@@ -419,17 +421,17 @@ func TestAnExtensionIsNotRepeatedBehindTheRelease(t *testing.T) {
 		<-extended
 		time.Sleep(time.Second)
 		if got := fl.holding("job"); got != 0 {
-			t.Errorf("back on %d nodes", got)
+			t.Errorf("the key is back on %d nodes", got)
 		}
 	})
 }
 
-// An extension is on its way to the nodes when the connections break. They are back, and the lock is given back, when
-// it lands.
-func TestALateExtensionBringsNothingBack(t *testing.T) {
+// An extension is in flight when the connections break. It arrives after the Locker has connected again and released
+// the lock.
+func TestALateExtensionDoesNotRestoreAReleasedLock(t *testing.T) {
 	for what, lock := range map[string]func(context.Context, *Locker) (*Lock, error){
-		"a lock":  func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job") },
-		"several": func(ctx context.Context, l *Locker) (*Lock, error) { return l.LockAll(ctx, []string{"job", "other"}) },
+		"a lock":    func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job") },
+		"two locks": func(ctx context.Context, l *Locker) (*Lock, error) { return l.LockAll(ctx, []string{"job", "other"}) },
 		"a permit": func(ctx context.Context, l *Locker) (*Lock, error) {
 			return l.Semaphore("job", 1).Acquire(ctx)
 		},
@@ -440,13 +442,13 @@ func TestALateExtensionBringsNothingBack(t *testing.T) {
 				before := must(lock(t.Context(), b))(t)
 				time.AfterFunc(100*ms, func() { _ = before.Unlock(context.Background()) })
 				k := must(lock(t.Context(), a))(t)
-				all := sim.Link{Client: "a"}
-				fl.net.SetDelay(all, sim.Up, sim.Delay{Min: 3 * time.Second, Max: 3 * time.Second})
+				links := sim.Link{Client: "a"}
+				fl.net.SetDelay(links, sim.Up, sim.Delay{Min: 3 * time.Second, Max: 3 * time.Second})
 				if err := k.Extend(t.Context()); !errors.Is(err, ErrNoQuorum) {
 					t.Errorf("got %v, want ErrNoQuorum", err)
 				}
-				fl.net.SetDelay(all, sim.Both, sim.LAN)
-				fl.net.Cut(all)
+				fl.net.SetDelay(links, sim.Both, sim.LAN)
+				fl.net.Cut(links)
 				time.Sleep(time.Second)
 				if err := k.Unlock(t.Context()); err != nil {
 					t.Error(err)
@@ -465,8 +467,9 @@ func TestALateExtensionBringsNothingBack(t *testing.T) {
 	}
 }
 
-// What a release makes known is in nobody's way: the next token may be the next number.
-func TestAReleaseOfAnExtendedHoldCostsNobodyASecondRound(t *testing.T) {
+// The release of a hold that was extended leaves a larger token on the nodes (see askFor). The next hold may still have
+// the next number, so it needs no second round.
+func TestReleaseOfAnExtendedHoldLeavesTheNextTokenFree(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		k := must(l.Lock(t.Context(), "job"))(t)
@@ -482,7 +485,7 @@ func TestAReleaseOfAnExtendedHoldCostsNobodyASecondRound(t *testing.T) {
 			}
 		}
 		if i := must(l.Inspect(t.Context(), "job"))(t); i.Nodes[0].Token != k.Token()+1 {
-			t.Errorf("Inspect tells of token %d", i.Nodes[0].Token)
+			t.Errorf("Inspect returns token %d", i.Nodes[0].Token)
 		}
 	})
 }

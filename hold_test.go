@@ -14,8 +14,8 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// What a lock costs for as long as somebody keeps a handle.
-func TestSizes(t *testing.T) {
+// A hold and its handle cost this memory for as long as the program keeps the handle.
+func TestSizesOfHoldAndHandle(t *testing.T) {
 	if size := unsafe.Sizeof(hold{}); size > 96 {
 		t.Errorf("a hold has %d bytes, want at most 96", size)
 	}
@@ -24,8 +24,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// relic is a handle on a hold that has ended, and what it said before that.
-type relic struct {
+// oldHandle is a handle on a hold that has ended, with what its methods returned before.
+type oldHandle struct {
 	lock   *Lock
 	name   string
 	owner  string
@@ -36,12 +36,12 @@ type relic struct {
 	ctx    context.Context
 	end    context.CancelFunc
 	cause  error // why the hold ended
-	unlock error // what Unlock says to that, for errors.Is
+	unlock error // what Unlock then returns, for errors.Is
 }
 
-// keepRelic takes down what a handle says of a hold that will end with cause.
-func keepRelic(k *Lock, cause, unlock error) *relic {
-	r := &relic{
+// recordHandle records what a handle returns whose hold will end with cause.
+func recordHandle(k *Lock, cause, unlock error) *oldHandle {
+	r := &oldHandle{
 		lock: k, name: k.Name(), owner: k.Owner(), token: k.Token(), until: k.Until(), done: k.Done(),
 		cause: cause, unlock: unlock,
 	}
@@ -49,12 +49,12 @@ func keepRelic(k *Lock, cause, unlock error) *relic {
 	return r
 }
 
-// examine reports what an old handle says wrongly.
-func (r *relic) examine(ctx context.Context) error {
+// check returns an error if the handle no longer returns what is true of its hold.
+func (r *oldHandle) check(ctx context.Context) error {
 	k := r.lock
 	if got := []any{k.Name(), k.Names()[0], k.Owner(), k.Token()}; got[0] != r.name || got[1] != r.name ||
 		got[2] != r.owner || got[3] != r.token {
-		return fmt.Errorf("says of itself %v", got)
+		return fmt.Errorf("name, names, owner and token are %v", got)
 	}
 	if got := k.Until(); !got.Equal(r.until) {
 		return fmt.Errorf("until %v, was %v", got, r.until)
@@ -63,7 +63,7 @@ func (r *relic) examine(ctx context.Context) error {
 		select {
 		case <-done:
 		default:
-			return errors.New("a Done is not closed")
+			return errors.New("a Done channel is open")
 		}
 	}
 	if err := k.Err(); !errors.Is(err, r.cause) {
@@ -75,7 +75,7 @@ func (r *relic) examine(ctx context.Context) error {
 	late, end := k.Context(ctx)
 	defer end()
 	if err := context.Cause(late); !errors.Is(err, r.cause) {
-		return fmt.Errorf("a context of afterwards ended with: %w", err)
+		return fmt.Errorf("a context made after the end ended with: %w", err)
 	}
 	if err := k.Extend(ctx); !errors.Is(err, r.cause) {
 		return fmt.Errorf("Extend: %w", err)
@@ -87,7 +87,7 @@ func (r *relic) examine(ctx context.Context) error {
 		return fmt.Errorf("the ticket %s was %s: %w", text, r.ticket, err)
 	}
 	r.end()
-	h := k.hold // and what may come late, from the leases, the collector and Close
+	h := k.hold // and the calls that may come late, from the schedule, the garbage collector and Close
 	h.wake()
 	h.forgotten()
 	h.abandon()
@@ -97,22 +97,22 @@ func (r *relic) examine(ctx context.Context) error {
 	return nil
 }
 
-// Handles that are kept say what is true of their own holds, whoever asks and however many holds the
-// Locker has had since: of the same names, too. And they do nothing to these.
+// A handle of an ended hold returns what is true of its own hold, in any goroutine and after any number of later holds
+// of the Locker, of the same names, too. And it does nothing to the later holds.
 func TestHandlesOutliveTheirHolds(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{}) // of a microsecond or less
+		fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{}) // a microsecond or less
 		l := fl.locker("a")
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // what it takes is milliseconds
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // the test takes milliseconds
 		defer cancel()
-		var relics sync.WaitGroup
+		var checkers sync.WaitGroup
 		var pending errgroup.Group
-		inspect := make(chan *relic, 16)
+		ended := make(chan *oldHandle, 16)
 		for range 4 {
-			relics.Go(func() {
-				var kept [16]*relic
+			checkers.Go(func() {
+				var kept [16]*oldHandle
 				for seen := 0; ; seen++ {
-					r, more := <-inspect
+					r, more := <-ended
 					if !more {
 						return
 					}
@@ -122,11 +122,11 @@ func TestHandlesOutliveTheirHolds(t *testing.T) {
 							if r == nil {
 								continue
 							}
-							if err := r.examine(ctx); err != nil {
+							if err := r.check(ctx); err != nil {
 								t.Errorf("a hold of %q that ended with %v: %v", r.name, r.cause, err)
 							}
 						}
-						time.Sleep(time.Duration(pass) * time.Microsecond) // so that others get on in between
+						time.Sleep(time.Duration(pass) * time.Microsecond) // so that other goroutines run in between
 					}
 				}
 			})
@@ -135,20 +135,20 @@ func TestHandlesOutliveTheirHolds(t *testing.T) {
 		for w := range 8 {
 			workers.Go(func() {
 				for i := range 40 {
-					r, err := live(ctx, l, w, w+i, &pending)
+					r, err := liveAndEnd(ctx, l, w, w+i, &pending)
 					if err != nil {
 						t.Errorf("worker %d, hold %d: %v", w, i, err)
 						return
 					}
-					inspect <- r
+					ended <- r
 				}
 			})
 		}
 		workers.Wait()
-		close(inspect)
-		relics.Wait()
+		close(ended)
+		checkers.Wait()
 		if err := pending.Wait(); err != nil {
-			t.Errorf("an extension beside Unlock: %v", err)
+			t.Errorf("an extension at the same time as Unlock: %v", err)
 		}
 		settleNetwork()
 		if left := fl.leftovers(); len(left) > 0 {
@@ -157,13 +157,13 @@ func TestHandlesOutliveTheirHolds(t *testing.T) {
 		l.schedule.mu.Lock()
 		defer l.schedule.mu.Unlock()
 		if left := len(l.schedule.heap); left > 0 {
-			t.Errorf("%d holds that have ended are waited for", left)
+			t.Errorf("%d holds that have ended are in the schedule", left)
 		}
 	})
 }
 
-// live has one hold from its beginning to one of its ends, and returns what is left of it.
-func live(ctx context.Context, l *Locker, worker, way int, pending *errgroup.Group) (*relic, error) {
+// liveAndEnd acquires one hold, ends it in a way that depends on way, and returns its handle.
+func liveAndEnd(ctx context.Context, l *Locker, worker, way int, pending *errgroup.Group) (*oldHandle, error) {
 	name := fmt.Sprintf("job%d", way%5)
 	var opts []Option
 	switch way % 8 {
@@ -180,10 +180,10 @@ func live(ctx context.Context, l *Locker, worker, way int, pending *errgroup.Gro
 		return nil, err
 	}
 	if err := errors.Join(k.Err(), k.Extend(ctx)); err != nil && len(opts) == 0 {
-		return nil, err // somebody has ended it who has it not
+		return nil, err // an old handle has ended it
 	}
 	switch way % 8 {
-	case 3: // two handles: the second to be given back ends it
+	case 3: // two handles: giving back the second one ends the hold
 		inner, err := l.Lock(NewContext(ctx, k), name)
 		if err != nil {
 			return nil, err
@@ -192,27 +192,27 @@ func live(ctx context.Context, l *Locker, worker, way int, pending *errgroup.Gro
 			return nil, fmt.Errorf("after Unlock of the inner handle: %w, %w", err, k.Err())
 		}
 	case 4:
-		r := keepRelic(k, ErrHandedOver, nil)
+		r := recordHandle(k, ErrHandedOver, nil)
 		var err error
 		if r.ticket, err = k.Ticket(); err != nil {
 			return nil, err
 		}
-		heir, err := l.Adopt(ctx, r.ticket)
+		adopted, err := l.Adopt(ctx, r.ticket)
 		if err != nil {
 			return nil, err
 		}
-		return r, heir.Unlock(ctx)
+		return r, adopted.Unlock(ctx)
 	case 5:
-		r := keepRelic(k, ErrMaxHold, ErrMaxHold)
+		r := recordHandle(k, ErrMaxHold, ErrMaxHold)
 		<-r.done
 		return r, nil
 	case 6:
-		r := keepRelic(k, ErrLost, ErrLost)
+		r := recordHandle(k, ErrLost, ErrLost)
 		<-r.done
 		return r, nil
 	}
-	r := keepRelic(k, ErrUnlocked, nil)
-	if way%8 == 2 { // an extension that is under way meanwhile, and wake-ups
+	r := recordHandle(k, ErrUnlocked, nil)
+	if way%8 == 2 { // an extension is in flight meanwhile, and the hold is woken
 		pending.Go(func() error {
 			for range 200 {
 				k.hold.wake()
@@ -232,9 +232,9 @@ func live(ctx context.Context, l *Locker, worker, way int, pending *errgroup.Gro
 	return r, err
 }
 
-// WithMaxHold bounds the hold, and not the wait for it; and who comes next gets the lock when it has ended.
-func TestAMaximumHoldDoesNotCountTheWait(t *testing.T) {
-	const most = 2 * time.Second
+// WithMaxHold limits the hold and not the wait for it; the next waiter gets the lock when the hold has ended.
+func TestMaxHoldDoesNotCountTheWait(t *testing.T) {
+	const limit = 2 * time.Second
 	wait := map[string]func(context.Context, *Locker, ...Option) (*Lock, error){
 		"Lock": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
 			return l.Lock(ctx, "job", opts...)
@@ -270,9 +270,9 @@ func TestAMaximumHoldDoesNotCountTheWait(t *testing.T) {
 				}
 				time.AfterFunc(5*time.Second, func() { _ = first.Unlock(context.Background()) })
 				began := time.Now()
-				k := must(wait(ctx, b, WithMaxHold(most)))(t)
-				if held := k.Until().Sub(began); held < 5*time.Second+most/2 || held > 6*time.Second+most {
-					t.Errorf("got it until %s after the wait began, want about 7 s: 5 s of waiting, 2 s of holding", held)
+				k := must(wait(ctx, b, WithMaxHold(limit)))(t)
+				if held := k.Until().Sub(began); held < 5*time.Second+limit/2 || held > 6*time.Second+limit {
+					t.Errorf("held until %s after the wait began, want about 7 s: 5 s of waiting, 2 s of holding", held)
 				}
 				<-k.Done()
 				if err := k.Err(); !errors.Is(err, ErrMaxHold) {
@@ -280,7 +280,7 @@ func TestAMaximumHoldDoesNotCountTheWait(t *testing.T) {
 				}
 				after := must(c.Lock(ctx, "job"))(t)
 				if waited := time.Since(began); waited > 8*time.Second {
-					t.Errorf("the next one got it after %s, want 7 s", waited)
+					t.Errorf("the next waiter got the lock after %s, want 7 s", waited)
 				}
 				_ = after.Unlock(ctx)
 			})
@@ -288,8 +288,8 @@ func TestAMaximumHoldDoesNotCountTheWait(t *testing.T) {
 	}
 }
 
-// Who does not wait for the release is ahead of it by a round trip, and the nodes are not: they get what is asked next
-// behind it.
+// Unlock returns before the nodes have the release. They still execute the release before the next request of the same
+// Locker, so that gets the lock.
 func TestAsyncUnlock(t *testing.T) {
 	for what, lock := range map[string]func(context.Context, *Locker) (*Lock, error){
 		"Lock": func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job", WithMaxAttempts(1)) },
@@ -324,7 +324,7 @@ func TestAsyncUnlock(t *testing.T) {
 	}
 }
 
-func TestAsyncUnlockReachesNodesThatAreAway(t *testing.T) {
+func TestAsyncUnlockReachesDisconnectedNodes(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithAsyncUnlock())
 		k := must(l.Lock(t.Context(), "job"))(t)
@@ -335,14 +335,14 @@ func TestAsyncUnlockReachesNodesThatAreAway(t *testing.T) {
 		if err := k.Unlock(t.Context()); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(3 * time.Second) // far less than the TTL: they are reached again, and told
+		time.Sleep(3 * time.Second) // far less than the TTL: the nodes are reached again and get the release
 		if got := fl.holding("job"); got != 0 {
 			t.Errorf("held on %d nodes", got)
 		}
 		lost := must(l.Lock(t.Context(), "job", WithTTL(time.Second), WithoutRenewal()))(t)
 		time.Sleep(2 * time.Second)
 		if err := lost.Unlock(t.Context()); !errors.Is(err, ErrLost) {
-			t.Errorf("got %v, want ErrLost: that is known without asking", err)
+			t.Errorf("got %v, want ErrLost, which is known without asking the nodes", err)
 		}
 	})
 }

@@ -12,11 +12,11 @@ import (
 func TestInspect(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a", WithPrefix("p:")), fl.locker("b", WithPrefix("p:"))
-		look := func() Inspection { t.Helper(); return must(b.Inspect(t.Context(), "job"))(t) }
+		inspect := func() Inspection { t.Helper(); return must(b.Inspect(t.Context(), "job"))(t) }
 
-		if got := look(); got.Owner != "" || got.Token != 0 || got.Waiting != 0 || got.Runs != (Runs{}) ||
+		if got := inspect(); got.Owner != "" || got.Token != 0 || got.Waiting != 0 || got.Runs != (Runs{}) ||
 			len(got.Nodes) != 5 {
-			t.Errorf("nobody: got %+v", got)
+			t.Errorf("free: got %+v", got)
 		}
 		k := must(a.Lock(t.Context(), "job"))(t)
 		waiting, stop := context.WithCancel(t.Context())
@@ -26,7 +26,7 @@ func TestInspect(t *testing.T) {
 			_, _ = fl.locker("c", WithPrefix("p:")).Lock(waiting, "job")
 		}()
 		time.Sleep(time.Second)
-		got := look()
+		got := inspect()
 		if got.Name != "job" || got.Owner != k.Owner() || got.Token != k.Token() || got.Waiting != 1 ||
 			got.Remaining < 8*time.Second || got.Remaining > 10*time.Second {
 			t.Errorf("held: got %+v", got)
@@ -40,17 +40,17 @@ func TestInspect(t *testing.T) {
 		stop()
 		<-ended
 		time.Sleep(2 * time.Minute)
-		if got := look(); got.Owner != k.Owner() || got.Token != 0 || got.Waiting != 0 {
+		if got := inspect(); got.Owner != k.Owner() || got.Token != 0 || got.Waiting != 0 {
 			t.Errorf("held for longer than tokens are kept: got %+v", got)
 		}
 		_ = k.Unlock(t.Context())
 		settleNetwork()
-		if got := look(); got.Owner != "" || got.Remaining != 0 {
-			t.Errorf("let go: got %+v", got)
+		if got := inspect(); got.Owner != "" || got.Remaining != 0 {
+			t.Errorf("released: got %+v", got)
 		}
 
 		if err := a.Once(t.Context(), "job", func(context.Context) error {
-			got := look()
+			got := inspect()
 			if got.Owner == "" || got.Runs.Begun != 1 || got.Runs.Last != RunBegun || got.Runs.Token != got.Token {
 				t.Errorf("in a run: got %+v", got)
 			}
@@ -59,7 +59,7 @@ func TestInspect(t *testing.T) {
 			t.Error(err)
 		}
 		settleNetwork()
-		if got := look(); got.Owner != "" || got.Runs.Last != RunDone || got.Runs.Remaining < 119*time.Minute ||
+		if got := inspect(); got.Owner != "" || got.Runs.Last != RunDone || got.Runs.Remaining < 119*time.Minute ||
 			got.Nodes[4].Runs.Begun != 1 {
 			t.Errorf("done: got %+v", got)
 		}
@@ -69,18 +69,18 @@ func TestInspect(t *testing.T) {
 func TestInspectNamesTheReaders(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		prices := fl.locker("a").RWMutex("prices")
-		look := func() Inspection { t.Helper(); return must(fl.locker("b").Inspect(t.Context(), "prices"))(t) }
+		inspect := func() Inspection { t.Helper(); return must(fl.locker("b").Inspect(t.Context(), "prices"))(t) }
 		first, second := must(prices.RLock(t.Context()))(t), must(prices.RLock(t.Context()))(t)
 		settleNetwork()
 		want := []string{first.Owner(), second.Owner()}
 		slices.Sort(want)
-		got := look()
+		got := inspect()
 		if got.Owner != "readers" || !slices.Equal(got.Readers, want) ||
 			!slices.Equal(slices.Sorted(slices.Values(got.Nodes[2].Readers)), want) {
 			t.Errorf("got %+v, want the readers %v", got, want)
 		}
 
-		// A writer waits: that is no reader. And what a minority says does not count.
+		// A waiting writer is not a reader, and a reader that only a minority has does not count.
 		waiting, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -90,15 +90,15 @@ func TestInspectNamesTheReaders(t *testing.T) {
 		time.Sleep(time.Second)
 		fl.nodes[0].Do("ZREM", "redlock:read:prices", second.Owner())
 		fl.nodes[1].Do("ZREM", "redlock:read:prices", second.Owner())
-		if got := look(); !slices.Equal(got.Readers, []string{first.Owner()}) || len(got.Nodes[2].Readers) != 2 {
+		if got := inspect(); !slices.Equal(got.Readers, []string{first.Owner()}) || len(got.Nodes[2].Readers) != 2 {
 			t.Errorf("one node of three has the second reader: got %+v", got)
 		}
 		stop()
 		<-ended
 		_, _ = first.Unlock(t.Context()), second.Unlock(t.Context())
 		settleNetwork()
-		if got := look(); got.Owner != "" || got.Readers != nil {
-			t.Errorf("let go: got %+v", got)
+		if got := inspect(); got.Owner != "" || got.Readers != nil {
+			t.Errorf("released: got %+v", got)
 		}
 	})
 }
@@ -125,7 +125,7 @@ func TestInspectChangesNothing(t *testing.T) {
 	})
 }
 
-func TestInspectWithSickNodes(t *testing.T) {
+func TestInspectWithFailedNodes(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		a := fl.locker("a")
 		k := must(a.Lock(t.Context(), "job"))(t)
@@ -145,7 +145,7 @@ func TestInspectWithSickNodes(t *testing.T) {
 			t.Errorf("a silent node: got %v", err)
 		}
 
-		// A node that restarted is heard, but does not count.
+		// The answer of a node that restarted is reported, but does not count.
 		fl.nodes[1].Resume()
 		fl.nodes[0].Restart()
 		time.Sleep(5 * time.Second)
@@ -161,14 +161,14 @@ func TestInspectWithSickNodes(t *testing.T) {
 		got, err := a.Inspect(t.Context(), "job")
 		var q *QuorumError
 		if !errors.Is(err, ErrNoQuorum) || !errors.As(err, &q) || q.Granted != 2 || q.Need != 3 || q.Op != "inspect" {
-			t.Errorf("three down: got %v", err)
+			t.Errorf("three nodes down: got %v", err)
 		}
 		if got.Owner != "" || len(got.Nodes) != 5 || got.Nodes[3].Owner != k.Owner() {
-			t.Errorf("three down: got %+v", got)
+			t.Errorf("three nodes down: got %+v", got)
 		}
-		over, cancel := context.WithCancel(t.Context())
+		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := a.Inspect(over, "job"); !errors.Is(err, context.Canceled) {
+		if _, err := a.Inspect(cancelled, "job"); !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled: got %v", err)
 		}
 		if _, err := a.Inspect(t.Context(), ""); !errors.Is(err, ErrInvalid) {
@@ -181,7 +181,7 @@ func TestInspectWithSickNodes(t *testing.T) {
 	})
 }
 
-// Votes that split are nobody's lock.
+// If the votes are split, the lock has no owner.
 func TestInspectOfSplitVotes(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		for i, owner := range []string{"ann", "ann", "bob", "bob", ""} {
@@ -201,7 +201,7 @@ func TestInspectOfSplitVotes(t *testing.T) {
 	})
 }
 
-func TestLatestOfRegisters(t *testing.T) {
+func TestLatestRegister(t *testing.T) {
 	e := func(token int64, runs int, state RunState) *entry {
 		got, ok := parseEntry(entryText(token, runs, state), time.Minute)
 		if !ok {
@@ -216,7 +216,7 @@ func TestLatestOfRegisters(t *testing.T) {
 		text       string
 		have       int
 		lack       nodeSet
-		held, free judgement // under the lock, and without it; of 2 runs at most
+		held, free judgement // when the lock is held, and when it is not; with 2 runs at most
 	}{
 		{[]*entry{none, none, none}, "", 3, 0, mayRun, mayRun},
 		{[]*entry{none, none, nil}, "", 2, 0, mayRun, mayRun},
@@ -253,7 +253,7 @@ func TestLatestOfRegisters(t *testing.T) {
 		"176370000000000x 1 done",
 	} {
 		if _, ok := parseEntry(text, 0); ok {
-			t.Errorf("%q was taken for a register's text", text)
+			t.Errorf("%q was accepted as a register's text", text)
 		}
 	}
 }

@@ -27,12 +27,12 @@ func TestUnlockTwiceIsHarmless(t *testing.T) {
 	})
 }
 
-func TestUnlockWorksWithADeadContext(t *testing.T) {
+func TestUnlockIgnoresACancelledContext(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
-		dead, cancel := context.WithCancel(t.Context())
+		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := k.Unlock(dead); err != nil {
+		if err := k.Unlock(cancelled); err != nil {
 			t.Error(err)
 		}
 		settleNetwork()
@@ -52,14 +52,14 @@ func TestExtendNeverBringsBackALostHold(t *testing.T) {
 		}
 		other := must(fl.locker("b").Lock(t.Context(), "job"))(t)
 		if err := k.Extend(t.Context()); !errors.Is(err, ErrLost) {
-			t.Errorf("somebody else's: got %v, want ErrLost", err)
+			t.Errorf("another holder has it: got %v, want ErrLost", err)
 		}
 		if err := k.Unlock(t.Context()); !errors.Is(err, ErrLost) {
 			t.Errorf("Unlock: got %v, want ErrLost", err)
 		}
 		settleNetwork()
 		if got := fl.holding("job"); got != 3 || other.Err() != nil {
-			t.Errorf("the other's hold is left on %d nodes, %v", got, other.Err())
+			t.Errorf("the other holder's lock is left on %d nodes, %v", got, other.Err())
 		}
 	})
 }
@@ -81,7 +81,7 @@ func TestExtendOfATakenKeyEndsTheHold(t *testing.T) {
 		}
 		settleNetwork()
 		if got := fl.nodes[2].Do("EXISTS", "job"); got != int64(0) {
-			t.Error("our key is left on the third node")
+			t.Error("the key is left on the third node")
 		}
 	})
 }
@@ -98,7 +98,7 @@ func TestExtendMovesUntil(t *testing.T) {
 				t.Errorf("valid for %v", left)
 			}
 		}
-		// Too few nodes answer: still valid until then, and not a moment longer.
+		// Too few nodes answer: the hold is valid until then, and not a moment longer.
 		fl.nodes[0].Pause()
 		fl.nodes[1].Pause()
 		before := k.Until()

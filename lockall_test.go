@@ -18,11 +18,11 @@ func TestAllNamesAreHeldByOneHold(t *testing.T) {
 	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
 		l := fl.locker("a", append(opts, WithPrefix("app:"))...)
 		settleNetwork()
-		scripts := fl.nodes[0].Calls("evalsha")
+		before := fl.nodes[0].Calls("evalsha")
 		k := must(l.LockAll(t.Context(), []string{"c", "a", "b"}))(t)
 		settleNetwork()
-		if asked := fl.nodes[0].Calls("evalsha") - scripts; asked != 1 {
-			t.Errorf("%d scripts, want one", asked)
+		if calls := fl.nodes[0].Calls("evalsha") - before; calls != 1 {
+			t.Errorf("%d script calls, want one", calls)
 		}
 		if got := fmt.Sprintf("%v %s", k.Names(), k.Name()); got != "[a b c] a, b, c" {
 			t.Errorf("got names %s", got)
@@ -56,7 +56,7 @@ func TestAllNamesAreHeldByOneHold(t *testing.T) {
 	})
 }
 
-func TestSeveralNamesAreTakenInOneRoundTrip(t *testing.T) {
+func TestLockAllTakesOneRoundTrip(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 10 * ms, Max: 10 * ms})
@@ -64,7 +64,7 @@ func TestSeveralNamesAreTakenInOneRoundTrip(t *testing.T) {
 	})
 }
 
-func TestSeveralNamesOneTaken(t *testing.T) {
+func TestLockAllWithOneNameTaken(t *testing.T) {
 	modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
 		holder := must(fl.locker("holder", opts...).Lock(t.Context(), "a4"))(t)
 		l := fl.locker("a", opts...)
@@ -80,16 +80,16 @@ func TestSeveralNamesOneTaken(t *testing.T) {
 			}
 		}
 		if taken < 2 {
-			t.Errorf("%d nodes say that a4 is taken and by whom: %v", taken, err)
+			t.Errorf("%d nodes say that a4 is taken and by which owner: %v", taken, err)
 		}
 		settleNetwork()
 		if left := fl.leftovers(); len(left) != 3 {
-			t.Errorf("left: %v, want a4 alone", left)
+			t.Errorf("left: %v, want only a4", left)
 		}
 	})
 }
 
-func TestSeveralNamesThatCannotBe(t *testing.T) {
+func TestLockAllRefusesInvalidNames(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		var many []string
@@ -123,7 +123,7 @@ func TestSeveralNamesThatCannotBe(t *testing.T) {
 	})
 }
 
-func TestTheTokenIsLargerThanThatOfEachName(t *testing.T) {
+func TestLockAllTokenIsLargerThanThatOfEachName(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		settleNetwork()
@@ -136,18 +136,18 @@ func TestTheTokenIsLargerThanThatOfEachName(t *testing.T) {
 		if k.Token() <= ahead {
 			t.Errorf("token %d, want more than %d", k.Token(), ahead)
 		}
-		know := 0
+		knowing := 0
 		for _, n := range fl.nodes {
 			scores := make(map[any]bool)
 			for _, name := range ten {
 				scores[n.Do("ZSCORE", "redlock:tokens", name)] = true
 			}
 			if len(scores) == 1 && scores[fmt.Sprint(k.Token())] {
-				know++
+				knowing++
 			}
 		}
-		if know < 3 {
-			t.Errorf("%d nodes know the token of the hold for all names, want a majority", know)
+		if knowing < 3 {
+			t.Errorf("%d nodes know the token of the hold for all names, want a majority", knowing)
 		}
 		last := k.Token()
 		if err := k.Unlock(t.Context()); err != nil {
@@ -162,7 +162,7 @@ func TestTheTokenIsLargerThanThatOfEachName(t *testing.T) {
 	})
 }
 
-func TestSeveralNamesAreRenewedAndRepaired(t *testing.T) {
+func TestLockAllIsRenewedAndRepaired(t *testing.T) {
 	modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
 		k := must(fl.locker("a", append(opts, WithTTL(3*time.Second))...).LockAll(t.Context(), ten))(t)
 		time.Sleep(time.Minute)
@@ -189,8 +189,8 @@ func TestSeveralNamesAreRenewedAndRepaired(t *testing.T) {
 	})
 }
 
-// A node's vote is for all names or for none: with one name gone it says "repaired", and does not count in that round.
-func TestARepairedNameIsNoVoteForAny(t *testing.T) {
+// A node votes for all names or for none. A node that lost one name repairs it, and does not vote in that round.
+func TestANodeThatRepairedOneNameDoesNotVote(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		k := must(fl.locker("a").LockAll(t.Context(), ten))(t)
 		settleNetwork()
@@ -215,7 +215,7 @@ func TestLosingOneNameLosesAll(t *testing.T) {
 		}
 		settleNetwork()
 		if left := fl.leftovers(); len(left) != 2 {
-			t.Errorf("left: %v, want what the thief has", left)
+			t.Errorf("left: %v, want only the keys of the thief", left)
 		}
 		if err := k.Unlock(t.Context()); !errors.Is(err, ErrLost) {
 			t.Errorf("Unlock: %v, want ErrLost", err)
@@ -223,7 +223,7 @@ func TestLosingOneNameLosesAll(t *testing.T) {
 	})
 }
 
-func TestSeveralNamesEndAtTheLimit(t *testing.T) {
+func TestLockAllWithMaxHold(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		begun := time.Now()
@@ -239,15 +239,15 @@ func TestSeveralNamesEndAtTheLimit(t *testing.T) {
 	})
 }
 
-func TestSeveralNamesReachedTooLateAreGivenBack(t *testing.T) {
+func TestLockAllUndoesAMajorityThatComesTooLate(t *testing.T) {
 	modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
 		l := fl.locker("a", append(opts, WithTTL(200*ms), WithMaxAttempts(1))...)
 		fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 90 * ms, Max: 90 * ms})
 		if _, err := l.LockAll(t.Context(), ten); !errors.Is(err, ErrNoQuorum) {
-			t.Errorf("got %v, want ErrNoQuorum: too late", err)
+			t.Errorf("got %v, want ErrNoQuorum because the majority came too late", err)
 		}
 		fl.net.Calm()
-		time.Sleep(100 * ms) // the undo is on its way; the TTL is not over
+		time.Sleep(100 * ms) // until the undo arrives, which is before the end of the TTL
 		settleNetwork()
 		if left := fl.leftovers(); len(left) > 0 {
 			t.Errorf("left: %v", left)
@@ -255,7 +255,7 @@ func TestSeveralNamesReachedTooLateAreGivenBack(t *testing.T) {
 	})
 }
 
-func TestSeveralNamesAndScriptsThatWereForgotten(t *testing.T) {
+func TestLockAllAfterScriptFlush(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		for range 3 {
@@ -274,7 +274,7 @@ func TestSeveralNamesAndScriptsThatWereForgotten(t *testing.T) {
 	})
 }
 
-func TestInsideAHoldOfSeveralNames(t *testing.T) {
+func TestLockAllInsideAHold(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		k := must(l.LockAll(t.Context(), []string{"a", "b", "c"}))(t)
@@ -283,7 +283,7 @@ func TestInsideAHoldOfSeveralNames(t *testing.T) {
 			for _, names := range [][]string{{"a", "b", "c"}, {"c", "a"}, {"b"}} {
 				inner := must(l.LockAll(ctx, names))(t)
 				if inner.Owner() != k.Owner() {
-					t.Errorf("%v: a hold of its own", names)
+					t.Errorf("%v: got a new hold", names)
 				}
 				if err := inner.Unlock(ctx); err != nil {
 					t.Error(err)
@@ -291,18 +291,18 @@ func TestInsideAHoldOfSeveralNames(t *testing.T) {
 			}
 			inner := must(l.TryLock(ctx, "b"))(t)
 			if inner.Owner() != k.Owner() || inner.Token() != k.Token() {
-				t.Error("TryLock of one of the names: a hold of its own")
+				t.Error("TryLock of one of the names: got a new hold")
 			}
 			if err := inner.Unlock(ctx); err != nil {
 				t.Error(err)
 			}
 		})
-		// What it covers in part it would wait for.
+		// LockAll would wait for a hold that has only some of the names.
 		single := must(l.Lock(t.Context(), "x"))(t)
 		within(t, 0, "refusing", func() {
 			if _, err := l.LockAll(ctx, []string{"c", "d"}); !errors.Is(err, ErrInvalid) ||
 				!strings.Contains(err.Error(), `"a, b, c"`) {
-				t.Errorf("got %v, want ErrInvalid and what is held", err)
+				t.Errorf("got %v, want ErrInvalid with the names that are held", err)
 			}
 			if _, err := l.LockAll(NewContext(ctx, single), []string{"a", "x"}); !errors.Is(err, ErrInvalid) {
 				t.Errorf("covered by two holds: got %v, want ErrInvalid", err)
@@ -323,7 +323,7 @@ func TestInsideAHoldOfSeveralNames(t *testing.T) {
 	})
 }
 
-func TestInsideALostHoldOfSeveralNames(t *testing.T) {
+func TestLockAllInsideALostHold(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		k := must(l.LockAll(t.Context(), ten, WithoutRenewal(), WithTTL(time.Second)))(t)
@@ -336,7 +336,7 @@ func TestInsideALostHoldOfSeveralNames(t *testing.T) {
 	})
 }
 
-func TestSeveralNamesGiveNoTicket(t *testing.T) {
+func TestLockAllGivesNoTicket(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		k := must(l.LockAll(t.Context(), ten))(t)

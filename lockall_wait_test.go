@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-func TestWaitingForSeveralNames(t *testing.T) {
+func TestLockAllWaits(t *testing.T) {
 	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
 		opts = append(opts, WithTTL(time.Second))
 		l := fl.locker("a", append(opts, WithBackoff(never), WithoutRenewal())...)
-		// Taken are names at the beginning, in the middle and at the end, and they come free in another order.
+		// Names at the beginning, in the middle and at the end are taken, and are released in another order.
 		others := fl.locker("others", opts...)
 		taken := map[string]*Lock{}
 		for _, name := range []string{"a0", "a4", "a9"} {
@@ -28,17 +28,17 @@ func TestWaitingForSeveralNames(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		for _, name := range []string{"a9", "a0", "a4"} {
 			if k != nil {
-				t.Fatalf("had all names while %s was taken", name)
+				t.Fatalf("got all names while %s was taken", name)
 			}
 			if err := taken[name].Unlock(t.Context()); err != nil {
 				t.Error(err)
 			}
-			time.Sleep(10 * time.Second) // what is won by then is kept for longer than a TTL
+			time.Sleep(10 * time.Second) // the names acquired so far are kept for longer than a TTL
 			settleNetwork()
 		}
 		waiting.Wait()
 		if k == nil || !errors.Is(k.Err(), ErrLost) {
-			t.Fatal("want a hold that has ended after its TTL, being without renewal")
+			t.Fatal("want a hold without renewal, which has ended after its TTL")
 		}
 		if left := fl.leftovers(); len(left) > 0 {
 			t.Errorf("left: %v", left)
@@ -46,8 +46,8 @@ func TestWaitingForSeveralNames(t *testing.T) {
 	})
 }
 
-// A wait ends with a full TTL, counted from its last step, and with one owner and one token on all names.
-func TestAWaitForSeveralNamesEndsWithAFullTTL(t *testing.T) {
+// After a wait, the hold has a full TTL, which begins with the last step, and one owner and one token for all names.
+func TestLockAllHasAFullTTLAfterAWait(t *testing.T) {
 	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
 		holder := must(fl.locker("holder", opts...).Lock(t.Context(), "a4"))(t)
 		l := fl.locker("a", opts...)
@@ -77,7 +77,7 @@ func TestAWaitForSeveralNamesEndsWithAFullTTL(t *testing.T) {
 	})
 }
 
-func TestAWaitForSeveralNamesThatEndsLeavesNothing(t *testing.T) {
+func TestCancelledLockAllLeavesNothing(t *testing.T) {
 	for what, end := range map[string]func(l *Locker, cancel context.CancelFunc){
 		"cancelled": func(_ *Locker, cancel context.CancelFunc) { cancel() },
 		"closed":    func(l *Locker, _ context.CancelFunc) { _ = l.Close() },
@@ -95,7 +95,7 @@ func TestAWaitForSeveralNamesThatEndsLeavesNothing(t *testing.T) {
 				}()
 				time.Sleep(time.Second)
 				if fl.holding("a6") != 3 || fl.holding("a8") != 0 {
-					t.Errorf("a6 is held on %d nodes and a8 on %d, want all before the taken one and none behind",
+					t.Errorf("a6 is held on %d nodes and a8 on %d, want all names before the taken one and none behind it",
 						fl.holding("a6"), fl.holding("a8"))
 				}
 				end(l, cancel)
@@ -104,18 +104,18 @@ func TestAWaitForSeveralNamesThatEndsLeavesNothing(t *testing.T) {
 				if !errors.Is(err, ErrTaken) || !errors.Is(err, context.Canceled) && !errors.Is(err, ErrClosed) ||
 					!errors.As(err, &q) || q.Name != strings.Join(ten, ", ") ||
 					!strings.Contains(err.Error(), `"a7" taken by `+holder.Owner()) {
-					t.Errorf("got %v, want who has a7", err)
+					t.Errorf("got %v, want the owner of a7", err)
 				}
 				settleNetwork()
 				if left := fl.leftovers(); len(left) != 3 {
-					t.Errorf("left: %v, want a7 alone", left)
+					t.Errorf("left: %v, want only a7", left)
 				}
 			})
 		})
 	}
 }
 
-func TestSeveralNamesAndAttempts(t *testing.T) {
+func TestLockAllWithMaxAttempts(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		must(fl.locker("holder").Lock(t.Context(), "a7"))(t)
 		l := fl.locker("a")
@@ -128,13 +128,13 @@ func TestSeveralNamesAndAttempts(t *testing.T) {
 		}
 		settleNetwork()
 		if left := fl.leftovers(); len(left) != 3 {
-			t.Errorf("left: %v, want a7 alone", left)
+			t.Errorf("left: %v, want only a7", left)
 		}
 	})
 }
 
-// What was won may be lost before the last name is: by a node that is emptied, or by a clock.
-func TestWhatIsLostOnTheWayIsWaitedForAgain(t *testing.T) {
+// A name that was acquired may be lost before the last one is acquired, by nodes that are emptied or by their clocks.
+func TestLockAllWaitsAgainForALostName(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		holder := must(fl.locker("holder").Lock(t.Context(), "a7"))(t)
 		l := fl.locker("a")
@@ -151,7 +151,7 @@ func TestWhatIsLostOnTheWayIsWaitedForAgain(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		if k != nil {
-			t.Error("had all names while a thief had one")
+			t.Error("got all names while a thief had one")
 		}
 		within(t, 12*time.Second, "the end of the wait", waiting.Wait)
 		settleNetwork()
@@ -168,23 +168,22 @@ func TestWhatIsLostOnTheWayIsWaitedForAgain(t *testing.T) {
 	})
 }
 
-// crowd has many goroutines of several processes lock sets of names, and single ones, in any order.
-type crowd struct {
-	fl      *fleet
-	mu      sync.Mutex
-	inside  map[string]int
+// exclusion checks the holds of many goroutines: no two of one name at once, and tokens that grow.
+type exclusion struct {
+	mu      sync.Mutex // guards the fields below
+	holders map[string]int
 	tokens  map[string]int64
 	longest time.Duration
 }
 
-func (c *crowd) enter(t *testing.T, k *Lock, waited time.Duration) {
+func (c *exclusion) enter(t *testing.T, k *Lock, waited time.Duration) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.longest = max(c.longest, waited)
 	for _, name := range k.Names() {
-		if c.inside[name]++; c.inside[name] != 1 {
-			t.Errorf("two hold %s", name)
+		if c.holders[name]++; c.holders[name] != 1 {
+			t.Errorf("two goroutines hold %s", name)
 		}
 		if k.Token() <= c.tokens[name] {
 			t.Errorf("%s: token %d after %d", name, k.Token(), c.tokens[name])
@@ -193,11 +192,11 @@ func (c *crowd) enter(t *testing.T, k *Lock, waited time.Duration) {
 	}
 }
 
-func (c *crowd) leave(k *Lock) {
+func (c *exclusion) leave(k *Lock) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, name := range k.Names() {
-		c.inside[name]--
+		c.holders[name]--
 	}
 }
 
@@ -205,7 +204,7 @@ func TestOverlappingSetsNeitherDeadlockNorStarve(t *testing.T) {
 	for seed := range sized(uint64(6), 2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				c := &crowd{fl: fl, inside: map[string]int{}, tokens: map[string]int64{}}
+				c := &exclusion{holders: map[string]int{}, tokens: map[string]int64{}}
 				const processes, goroutines, rounds = 4, 3, 10
 				var all sync.WaitGroup
 				begun := time.Now()
@@ -235,9 +234,9 @@ func TestOverlappingSetsNeitherDeadlockNorStarve(t *testing.T) {
 				all.Wait()
 				took := time.Since(begun)
 				t.Logf("%v for %d holds, the longest wait %v", took, processes*goroutines*rounds, c.longest)
-				// Eleven others hold for 2 ms on average.
+				// Eleven other goroutines hold for 2 ms on average.
 				if c.longest > 500*ms {
-					t.Errorf("somebody waited for %v", c.longest)
+					t.Errorf("the longest wait took %v", c.longest)
 				}
 				settleNetwork()
 				if left := fl.leftovers(); len(left) > 0 {
@@ -248,8 +247,9 @@ func TestOverlappingSetsNeitherDeadlockNorStarve(t *testing.T) {
 	}
 }
 
-// Names that are handed from waiter to waiter are never free: who only tried for all at once would wait for ever.
-func TestSeveralNamesThatAreNeverFree(t *testing.T) {
+// Names that are handed from waiter to waiter are never free: a caller that only tried to take all at once would wait
+// for ever.
+func TestLockAllOfNamesThatAreNeverFree(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		ctx, stop := context.WithCancel(t.Context())
 		var busy sync.WaitGroup
@@ -288,8 +288,8 @@ func TestSeveralNamesThatAreNeverFree(t *testing.T) {
 	})
 }
 
-// Within one process the lines for several names are as little a trap as the queues on the nodes.
-func TestSeveralNamesInOneProcess(t *testing.T) {
+// The local queues cannot deadlock either, whatever the order of the names.
+func TestLockAllInOneProcess(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		var all sync.WaitGroup
@@ -303,7 +303,7 @@ func TestSeveralNamesInOneProcess(t *testing.T) {
 				for range 5 {
 					k := must(l.LockAll(t.Context(), names))(t)
 					if inside++; inside != 1 {
-						t.Error("two at once")
+						t.Error("two goroutines hold the names at once")
 					}
 					time.Sleep(ms)
 					inside--

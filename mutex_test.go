@@ -40,7 +40,7 @@ func TestMutexExcludes(t *testing.T) {
 	})
 }
 
-// A sync.Locker has no errors, so what a caller must not overlook is a panic.
+// A sync.Locker returns no errors, so errors that a caller must not overlook are panics.
 func TestMutexPanics(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
@@ -55,7 +55,7 @@ func TestMutexPanics(t *testing.T) {
 		defer cancel()
 		must(fl.locker("b").Lock(t.Context(), "job"))(t)
 		m := l.Mutex(ctx, "job")
-		for range 2 { // what panicked can be tried again
+		for range 2 { // Lock can be called again after a panic
 			if err := panicOf(m.Lock); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("the context is done: got %v", err)
 			}
@@ -67,7 +67,7 @@ func TestMutexPanics(t *testing.T) {
 		if err := panicOf(lost.Unlock); !errors.Is(err, ErrLost) {
 			t.Errorf("the hold was lost: got %v", err)
 		}
-		lost.Lock() // and can be had again
+		lost.Lock() // the lock can be acquired again
 		for _, n := range fl.nodes {
 			n.Pause()
 		}

@@ -21,7 +21,7 @@ func TestHandOver(t *testing.T) {
 			t.Errorf("ticket %q", text)
 		}
 		if !errors.Is(first.Err(), ErrHandedOver) {
-			t.Errorf("the first one: got %v, want ErrHandedOver", first.Err())
+			t.Errorf("the first hold: got %v, want ErrHandedOver", first.Err())
 		}
 		time.Sleep(time.Second)
 		second := must(b.Adopt(t.Context(), text, WithTTL(3*time.Second)))(t)
@@ -36,14 +36,14 @@ func TestHandOver(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		if second.Err() != nil || fl.holding("job two") != 3 {
-			t.Errorf("the second one: %v, on %d nodes", second.Err(), fl.holding("job two"))
+			t.Errorf("the second hold: %v, on %d nodes", second.Err(), fl.holding("job two"))
 		}
 		if err := second.Unlock(t.Context()); err != nil {
 			t.Error(err)
 		}
 		settleNetwork()
 		if _, err := a.Adopt(t.Context(), text); !errors.Is(err, ErrTaken) {
-			t.Errorf("a ticket of the past: got %v, want ErrTaken", err)
+			t.Errorf("a ticket that was used: got %v, want ErrTaken", err)
 		}
 		if got := fl.holding("job two"); got != 0 {
 			t.Errorf("left on %d nodes", got)
@@ -51,18 +51,18 @@ func TestHandOver(t *testing.T) {
 	})
 }
 
-// Of several that adopt at once at most one succeeds, and where the votes are split
-// the ticket stays good.
-func TestAdoptionByTwoAtOnce(t *testing.T) {
+// Of several calls of Adopt at once at most one succeeds. If the votes are split, none does, and the ticket can be used
+// again.
+func TestConcurrentAdoptionsHaveOneWinner(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		lockers := []*Locker{fl.locker("a"), fl.locker("b"), fl.locker("c")}
 		splits := 0
 		for range 200 {
 			text := must(must(lockers[0].Lock(t.Context(), "job"))(t).Ticket())(t)
-			var got []*Lock
-			for tries := 0; len(got) == 0; tries++ {
+			var adopted []*Lock
+			for tries := 0; len(adopted) == 0; tries++ {
 				if tries > 100 {
-					t.Fatal("nobody can adopt")
+					t.Fatal("no call can adopt")
 				}
 				results := make(chan *Lock, len(lockers))
 				for _, l := range lockers {
@@ -76,19 +76,19 @@ func TestAdoptionByTwoAtOnce(t *testing.T) {
 				}
 				for range lockers {
 					if k := <-results; k != nil {
-						got = append(got, k)
+						adopted = append(adopted, k)
 					}
 				}
-				if len(got) == 0 {
+				if len(adopted) == 0 {
 					splits++
 				}
 				settleNetwork()
 			}
-			if len(got) != 1 {
-				t.Fatalf("%d adopted", len(got))
+			if len(adopted) != 1 {
+				t.Fatalf("%d calls adopted", len(adopted))
 			}
-			settleNetwork() // the others' undo may take longer than our Unlock
-			if err := got[0].Unlock(t.Context()); err != nil {
+			settleNetwork() // the undo of the other calls may take longer than this Unlock
+			if err := adopted[0].Unlock(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			settleNetwork()
@@ -102,9 +102,9 @@ func TestAdoptionByTwoAtOnce(t *testing.T) {
 	})
 }
 
-// The lock was handed to a waiter, and some nodes' messages of that come only when the waiter, which holds it by the
-// votes of the others, has made a ticket. They are votes for whoever adopts.
-func TestATicketKeepsTheVotesThatAreYetToBeTold(t *testing.T) {
+// The nodes hand the lock to a waiter. The waiter has a majority and makes a ticket before the message of one node
+// arrives. The vote of that node must not be given back: it is for the process that adopts the hold.
+func TestATicketKeepsVotesThatArriveLater(t *testing.T) {
 	for _, node := range []int{0, 4} {
 		bubble(t, 5, func(t *testing.T, fl *fleet) {
 			a, b := fl.locker("a"), fl.locker("b")
@@ -126,16 +126,16 @@ func TestATicketKeepsTheVotesThatAreYetToBeTold(t *testing.T) {
 				time.Sleep(200 * ms)
 				synctest.Wait()
 				if got := fl.holding("job"); got != 5 {
-					t.Fatalf("ticket %d: the lock that it hands over stands on %d nodes, want 5", i, got)
+					t.Fatalf("ticket %d: the lock is held on %d nodes, want 5", i, got)
 				}
 				fl.net.SetDelay(link0("b", node), sim.Down, sim.LAN)
 				_ = must(a.Adopt(t.Context(), text))(t).Unlock(t.Context())
-				time.Sleep(2 * time.Second) // the contended name calms down
+				time.Sleep(2 * time.Second) // until the name no longer counts as contended
 			}
 			b.listeners.mu.Lock()
 			defer b.listeners.mu.Unlock()
 			if got := len(b.listeners.of); got > 10 {
-				t.Errorf("%d owners are kept in mind, want no more than were handed over within one TTL", got)
+				t.Errorf("%d owners are remembered, want no more than were handed over within one TTL", got)
 			}
 		})
 	}
@@ -164,9 +164,9 @@ func FuzzParseTicket(f *testing.F) {
 	})
 }
 
-// The end of a ticket is over when a node hands the lock over to its maker: nobody will adopt that any more, so it is
-// given back.
-func TestAHandOverAfterATicketsEndIsGivenBack(t *testing.T) {
+// A node hands the lock to the owner of a ticket after the end of the hold. No process can be expected to adopt it any
+// more, so it is given back.
+func TestAGrantAfterTheEndOfATicketIsReturned(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a := fl.locker("a")
 		first := must(fl.locker("b").Lock(t.Context(), "job"))(t)

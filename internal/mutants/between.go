@@ -23,7 +23,7 @@ var inBetween = []mutant{
 	}}},
 	{
 		name: "the places and tokens of all that release are the first one's",
-		test: "TestLocksThatAreReleasedTogetherLeaveTheirOwnTokens",
+		test: "TestReleasesInOneBatchLeaveTheirOwnTokens",
 		why:  "its clients release one at a time", changes: []change{{
 			"commands.go", `e.Add(q.args[1+arg])`, `e.Add(of(all[0]).args[1+arg])`,
 		}},

@@ -19,7 +19,7 @@ var inScripts = []mutant{
 		"  elseif holders[i] then\n    call('SET', key, owner, 'PX', ttl)\n    codes[i] = 1\n",
 	}}},
 	{
-		name: "extend repairs a hold that was overtaken", test: "TestAnOvertakenHoldIsNotRepaired",
+		name: "extend repairs a hold that was overtaken", test: "TestAHoldThatALaterOneReplacedIsNotRepaired",
 		why: "the repaired node does not vote, so nothing comes of it but a delay", changes: []change{{
 			"internal/lua/extend.lua", `if known and tonumber(known) > tonumber(token) then`, `if false then`,
 		}},
@@ -46,7 +46,7 @@ var inScripts = []mutant{
 		"internal/lua/release.lua", `if above ~= '' and`, `if false and`,
 	}}},
 	{
-		name: "one TTL for all locks that are asked for together", test: "TestLocksThatAreAskedForTogetherHaveTheirOwnTTL",
+		name: "one TTL for all locks that are asked for together", test: "TestLocksInOneBatchKeepTheirOwnTTL",
 		why: "all holds of a simulation have the same", changes: []change{{
 			"commands.go", `same = same && q.args[1] == ttl`, `same = true`,
 		}},

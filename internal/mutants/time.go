@@ -82,7 +82,7 @@ var inOrder = []mutant{
 		"quorum.go", `r.cancelled != nil && r.cancelled.Load()`, `r.cancelled != nil && false`,
 	}}},
 	{
-		name: "an extension's nodes not released", test: "TestAnExtensionsNodesAreReleased",
+		name: "an extension's nodes not released", test: "TestNodesThatAnExtensionAddedAreReleased",
 		why: "one TTL later they have gone by themselves", changes: []change{{
 			"hold.go", `h.asked |= r.send(l.nodes, l.all`, `r.send(l.nodes, l.all`,
 		}},
