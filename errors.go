@@ -18,7 +18,7 @@ import (
 var (
 	// ErrTaken says that other holders have the lock on so many nodes that no majority was possible.
 	ErrTaken = errors.New("redlock: taken")
-	// ErrNoQuorum says that too few nodes gave an answer in time that counts.
+	// ErrNoQuorum says that too few nodes answered in time with a vote that counts.
 	ErrNoQuorum = errors.New("redlock: no quorum")
 	// ErrLost says that a hold ended before it was unlocked: its validity ran out, or a majority of the nodes no longer
 	// had it.

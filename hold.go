@@ -79,8 +79,8 @@ func (h *hold) expireAt(now instant) {
 }
 
 // finish ends the hold: it closes Done, cancels the contexts and stops renewal. With releaseNodes it also releases what
-// the nodes still keep, since nothing uses it any more. It does not where Unlock sends the release itself; after Close,
-// since the nodes then protect work that is still running for the rest of the TTL; and after Ticket, since they keep
+// the nodes still keep, since nothing uses it any more. releaseNodes is false in three cases: Unlock sends the release
+// itself; after Close, the nodes protect work that is still running for the rest of the TTL; after Ticket, they keep
 // the lock for the process that adopts it. The caller holds mu. Called once.
 func (h *hold) finish(cause error, releaseNodes bool) {
 	h.ending.Store(true)

@@ -43,8 +43,8 @@ func (s *schedule) close() {
 	s.closed = true
 	left := slices.Clone(s.heap)
 	s.mu.Unlock()
-	for _, s := range left {
-		s.sleeper.abandon()
+	for _, item := range left {
+		item.sleeper.abandon()
 	}
 }
 

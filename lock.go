@@ -39,9 +39,10 @@ func (k *Lock) Names() []string {
 func (k *Lock) Owner() string { return k.hold.owner.String() }
 
 // Token returns the fencing token: a number larger than the token of every earlier hold of the name, or of each of the
-// names. Send it with every change to what the lock protects, and let that reject a token smaller than the largest it
-// has seen: then a holder that was paused beyond the end of its hold can do no harm (docs/fencing.md). Tokens are
-// positive and below 2^53; they are not consecutive. The token is 0 with [WithoutFencing], and for readers.
+// names. Send it with every change to the resource that the lock protects, and let the resource reject a token smaller
+// than the largest it has seen: then a holder that was paused beyond the end of its hold can do no harm
+// (docs/fencing.md). Tokens are positive and below 2^53; they are not consecutive. The token is 0 with
+// [WithoutFencing], and for readers.
 func (k *Lock) Token() int64 { return k.hold.token }
 
 // Until returns when the hold ends if it is not extended: the end of the TTL, less the time that acquiring took and the

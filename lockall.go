@@ -62,7 +62,7 @@ func (l *Locker) sortNames(given []string) (*names, error) {
 	return s, nil
 }
 
-// request returns the request for the names from the index from up to, and without, the index to.
+// request returns the request for the names list[from:to].
 func (s *names) request(from, to int) acquireRequest {
 	if to == from+1 {
 		return acquireRequest{op: "lock", name: s.list[from], key: s.keys[from]}
