@@ -199,9 +199,6 @@ func (e *events) log(ev *Event) {
 
 // observe begins to observe a call.
 func (e *events) observe(ctx context.Context, op, name string) *observation {
-	if e == nil {
-		return nil
-	}
 	o := &observation{events: e, ctx: ctx, op: op, name: name}
 	if e.detail {
 		o.begun = e.clock.now()

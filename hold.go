@@ -150,7 +150,9 @@ func (h *hold) leave() error {
 	t := h.take()
 	h.mu.Unlock()
 	err := h.release(r, t, now.local)
-	t.observed.released(h.owner, h.token, t.since, err)
+	if t.observed != nil {
+		t.observed.released(h.owner, h.token, t.since, err)
+	}
 	t.recycle()
 	return err
 }

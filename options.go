@@ -256,10 +256,6 @@ func applyOptions(base *options, call bool, opts []Option) (*options, error) {
 	return &o, nil
 }
 
-func (o *options) leastValidity() time.Duration {
-	return leastValidity(o.ttl, o.minValidity, o.maxHold)
-}
-
 // check validates the options, and boxes the TTL so that sending it allocates nothing.
 func (o *options) check() error {
 	if o.ttl < time.Millisecond {
@@ -273,8 +269,8 @@ func (o *options) check() error {
 		return invalid("minimum validity %s is negative", o.minValidity)
 	case o.drift.validity(o.ttl, 0) <= 0:
 		return invalid("TTL %s: the drift allowance of %s leaves nothing of it", o.ttl, o.drift.allowance(o.ttl))
-	case o.drift.validity(o.ttl, 0) <= o.leastValidity():
-		return invalid("TTL %s: less than the minimum validity %s is left after drift", o.ttl, o.leastValidity())
+	case o.drift.validity(o.ttl, 0) <= leastValidity(o.ttl, o.minValidity, o.maxHold):
+		return invalid("TTL %s: less than the minimum validity %s is left after drift", o.ttl, leastValidity(o.ttl, o.minValidity, o.maxHold))
 	case o.nodeTimeout <= 0:
 		return invalid("node timeout %s is not positive", o.nodeTimeout)
 	case o.maxAttempts < 0:

@@ -155,9 +155,9 @@ func (r *round) unasked(n *node) error {
 // Reply implements redisconn.Round: it counts a node's reply.
 func (r *round) Reply(node int, reply any, err error) {
 	a := r.read(reply, err)
-	if err == nil {
-		if why := r.nodes[node].abstention(r.Asked); why != nil {
-			discount(why, r.command.trust, &a, r.nodes[node].opts.clock.local)
+	if n := r.nodes[node]; err == nil && n.guard.Abstention() != nil {
+		if why := n.abstention(r.Asked); why != nil {
+			discount(why, r.command.trust, &a, n.opts.clock.local)
 		}
 	}
 	r.answer(node, a)

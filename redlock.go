@@ -87,7 +87,7 @@ func (l *Locker) lock(ctx context.Context, w acquireRequest, wait bool, opts []O
 	return l.call(ctx, &w, opts, func(o *options) (*hold, error) {
 		wait := wait && o.maxAttempts != 1
 		var last error
-		if !wait || w.shared || !l.local.contended(w.key) {
+		if !wait || w.shared || l.local.known.Load() == 0 || !l.local.contended(w.key) {
 			var h *hold
 			if h, last = l.attempt(ctx, w, o); last == nil || !wait {
 				return h, last
@@ -114,7 +114,9 @@ func (l *Locker) call(
 			return joined, err
 		}
 	}
-	w.observed = l.events.observe(ctx, w.op, w.name)
+	if l.events != nil {
+		w.observed = l.events.observe(ctx, w.op, w.name)
+	}
 	h, err := (*hold)(nil), l.begin(ctx)
 	if err == nil {
 		defer l.calls.end()
@@ -132,7 +134,9 @@ func (l *Locker) call(
 // handOut returns the first handle of a new hold and schedules its renewal or its end.
 func (l *Locker) handOut(h *hold) *Lock {
 	k := &Lock{hold: h}
-	h.observed.acquired(h.owner, h.token, h.end())
+	if h.observed != nil {
+		h.observed.acquired(h.owner, h.token, h.end())
+	}
 	h.watch(k)
 	return k
 }
@@ -156,10 +160,12 @@ func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*ho
 	// 4. The lock is held if a majority granted it and enough of the TTL is left after subtracting the elapsed time and
 	// the allowance for clock drift.
 	won := err == nil && votes.verdict(len(l.nodes), l.need) == verdictWon
-	if won && h.left(l.opts.clock.now()) >= o.leastValidity() {
+	if won && h.left(l.opts.clock.now()) >= leastValidity(o.ttl, o.minValidity, o.maxHold) {
 		l.tokens.See(h.token)
 		r.Done()
-		w.observed.attempt(h.start, nil)
+		if w.observed != nil {
+			w.observed.attempt(h.start, nil)
+		}
 		return h, nil
 	}
 

@@ -80,9 +80,6 @@ const hotFor = time.Second
 
 // contended reports whether to join the queue at once.
 func (s *localQueues) contended(key string) bool {
-	if s.known.Load() == 0 {
-		return false
-	}
 	now := s.clock.local()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -268,7 +268,7 @@ func (w *waiter) promote(ctx context.Context, v waiterVotes, asked instant) (*ho
 	// The longest that it may be held counts from here, and not from the beginning of the wait.
 	now, began := l.opts.clock.now(), h.since
 	h.start, h.since = start, now
-	if h.left(now) < h.opts.leastValidity() {
+	if o := h.opts; h.left(now) < leastValidity(o.ttl, o.minValidity, o.maxHold) {
 		h.since = began
 		return nil, errAskAgain // which begins the TTL anew
 	}

@@ -14,7 +14,7 @@ var inTime = []mutant{
 	{
 		name: "no look at the clock when the answers are there", test: "TestAMajorityThatComesTooLateIsNoHold",
 		why: "300 seeds did not show it: answers that late are rare", changes: []change{{
-			"redlock.go", `if won && h.left(l.opts.clock.now()) >= o.leastValidity() {`, `if won {`,
+			"redlock.go", `if won && h.left(l.opts.clock.now()) >= leastValidity(o.ttl, o.minValidity, o.maxHold) {`, `if won {`,
 		}},
 	},
 	{name: "the holder's timer late by an hour", changes: []change{{
