@@ -87,7 +87,7 @@ func (l *Locker) lock(ctx context.Context, w acquireRequest, wait bool, opts []O
 	return l.call(ctx, &w, opts, func(o *options) (*hold, error) {
 		wait := wait && o.maxAttempts != 1
 		var last error
-		if !wait || w.shared || l.local.known.Load() == 0 || !l.local.contended(w.key) {
+		if !wait || w.shared || l.local.size.Load() == 0 || !l.local.contended(w.key) {
 			var h *hold
 			if h, last = l.attempt(ctx, w, o); last == nil || !wait {
 				return h, last

@@ -21,7 +21,7 @@ func unlock(t testing.TB, k *Lock) {
 	}
 }
 
-// clean fails the test where anything is left on the nodes.
+// clean fails the test if keys are left on the nodes.
 func (fl *fleet) clean() {
 	fl.t.Helper()
 	settleNetwork()
@@ -76,7 +76,7 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 	})
 }
 
-// Renewal, loss and the longest hold are those of any hold.
+// A reader's hold is renewed, lost, and ended by WithMaxHold like any other.
 func TestReadersLeasesEndOneByOne(t *testing.T) {
 	const ttl = time.Second
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
@@ -122,9 +122,9 @@ func TestReadersLeasesEndOneByOne(t *testing.T) {
 	})
 }
 
-// A reader that crashed with a long lease delays a writer for that lease and no longer, and one that
-// has let go, not at all.
-func TestAWriterWaitsForTheLeasesThatAreLeft(t *testing.T) {
+// A crashed reader delays a writer until the end of its lease. A reader that has unlocked does not, even if its lease
+// was longer.
+func TestWriterWaitsForTheRemainingLeases(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		long := must(fl.locker("long").RWMutex("job").RLock(t.Context(), WithTTL(20*time.Second)))(t)
 		_ = must(fl.locker("gone").RWMutex("job").RLock(t.Context(), WithTTL(2*time.Second), WithoutRenewal()))(t)
@@ -136,7 +136,7 @@ func TestAWriterWaitsForTheLeasesThatAreLeft(t *testing.T) {
 	})
 }
 
-func TestAForgottenMajorityEndsAReadHold(t *testing.T) {
+func TestReadHoldIsLostWithItsMajority(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		k := must(fl.locker("a", WithTTL(time.Second)).RWMutex("job").RLock(t.Context()))(t)
 		for _, n := range fl.nodes[:2] {
@@ -146,7 +146,7 @@ func TestAForgottenMajorityEndsAReadHold(t *testing.T) {
 		select {
 		case <-k.Done():
 		case <-time.After(500 * ms):
-			t.Error("not told within half of the TTL")
+			t.Error("the loss was not noticed within half of the TTL")
 		}
 		if err := k.Err(); !errors.Is(err, ErrLost) {
 			t.Errorf("got %v, want ErrLost", err)
@@ -157,7 +157,7 @@ func TestAForgottenMajorityEndsAReadHold(t *testing.T) {
 	})
 }
 
-// One node after the other loses its data; two readers go on, each repaired by its own renewal.
+// One node after the other loses its data. Two readers keep their holds: each reader's renewal repairs its lease.
 func TestReadersOutliveARollingRestart(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		opts := []Option{WithTTL(3 * time.Second), WithRestartGuard(3 * time.Second)}
@@ -170,7 +170,7 @@ func TestReadersOutliveARollingRestart(t *testing.T) {
 			for range 50 {
 				time.Sleep(100 * ms)
 				if _, err := w.TryLock(t.Context(), "job"); err == nil {
-					t.Fatal("a writer beside readers")
+					t.Fatal("a writer got the lock while readers hold it")
 				}
 			}
 		}
@@ -210,7 +210,7 @@ func TestReadHoldsAndContexts(t *testing.T) {
 			t.Errorf("another Locker: got %v, want ErrTaken", err)
 		}
 		if text, err := reader.Ticket(); text != "" || !errors.Is(err, ErrInvalid) || reader.Err() != nil {
-			t.Errorf("a reader's ticket: got %q, %v and %v, want ErrInvalid, and the hold to go on", text, err, reader.Err())
+			t.Errorf("a reader's ticket: got %q, %v and %v, want ErrInvalid and a valid hold", text, err, reader.Err())
 		}
 		unlock(t, reader)
 		if err := inner.Err(); err != nil {
@@ -218,7 +218,7 @@ func TestReadHoldsAndContexts(t *testing.T) {
 		}
 		unlock(t, inner)
 
-		writer := must(m.Lock(ctx))(t) // the read is over: nothing to wait for
+		writer := must(m.Lock(ctx))(t) // the read hold has ended, so the writer need not wait for it
 		ctx = NewContext(t.Context(), writer)
 		inner = must(m.RLock(ctx))(t)
 		if inner.Owner() != writer.Owner() || inner.Token() != writer.Token() {
@@ -232,7 +232,7 @@ func TestReadHoldsAndContexts(t *testing.T) {
 	})
 }
 
-// Many readers come and go without a gap. A writer gets in when those before it are done.
+// Readers overlap without a gap. A writer gets the lock when the readers ahead of it have unlocked.
 func TestReadersDoNotStarveAWriter(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		const hold = 100 * ms
@@ -264,7 +264,7 @@ func TestReadersDoNotStarveAWriter(t *testing.T) {
 	})
 }
 
-// Many writers queue without a gap. Readers get in after those before them, all at once.
+// Writers queue without a gap. Readers get the lock after the writers ahead of them, all at once.
 func TestWritersDoNotStarveReaders(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		const hold, writers = 20 * ms, 4
@@ -298,8 +298,8 @@ func TestWritersDoNotStarveReaders(t *testing.T) {
 	})
 }
 
-// Readers that wait behind a writer get in at once when it lets go, those of one process, too, and a
-// writer that came after them, when they are done.
+// Readers that wait behind a writer all get the lock as soon as it unlocks, even if they are in the same process. A
+// writer that came after them gets it when they have unlocked.
 func TestReadersGetTheirTurnTogether(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		const hold = 50 * ms
@@ -329,7 +329,7 @@ func TestReadersGetTheirTurnTogether(t *testing.T) {
 		unlock(t, writer)
 		for range 20 {
 			if at := (<-inside).Sub(released); at > 10*ms {
-				t.Errorf("a reader came in after %v", at)
+				t.Errorf("a reader got the lock after %v, want 10 ms at most", at)
 			}
 		}
 		within(t, hold+20*ms, "the next writer and the last reader", all.Wait)
@@ -337,14 +337,14 @@ func TestReadersGetTheirTurnTogether(t *testing.T) {
 	})
 }
 
-func TestAForgottenReadHoldIsNotRenewedForEver(t *testing.T) {
+func TestUnreferencedReadHoldIsNotRenewed(t *testing.T) {
 	collectWhenTold(t)
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		m := fl.locker("a", WithTTL(3*time.Second)).RWMutex("job")
 		func() { must(m.RLock(t.Context()))(t) }()
 		time.Sleep(10 * time.Second)
 		if fl.holding("job") != 3 {
-			t.Error("renewal stopped by itself: this proves nothing")
+			t.Error("renewal stopped before the garbage collection, so this test proves nothing")
 		}
 		for range 3 {
 			runtime.GC()
@@ -356,7 +356,7 @@ func TestAForgottenReadHoldIsNotRenewedForEver(t *testing.T) {
 	})
 }
 
-// A reader finds out by asking what no message told it.
+// Without notifications a reader finds out by asking.
 func TestReadersDoNotDependOnMessages(t *testing.T) {
 	for _, denied := range []string{"publish", "subscribe"} {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
@@ -375,8 +375,8 @@ func TestReadersDoNotDependOnMessages(t *testing.T) {
 	}
 }
 
-// A hand-over reaches the node, and its message gets lost on the way back: the reader asks.
-func TestALostMessageToAReader(t *testing.T) {
+// The node hands over, but its notification is lost: the reader finds out by asking.
+func TestLostNotificationToAReader(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		writer := must(fl.locker("w").Lock(t.Context(), "job"))(t)
 		m := fl.locker("a").RWMutex("job")
@@ -393,9 +393,9 @@ func TestALostMessageToAReader(t *testing.T) {
 	})
 }
 
-// A writer that was cut off while it waited keeps new readers out for one TTL, however long the readers
-// before it go on.
-func TestADeadWriterKeepsReadersOutForOneTTL(t *testing.T) {
+// A writer that dies while it waits keeps new readers out for one TTL, even if the readers ahead of it hold the lock
+// for longer.
+func TestDeadWriterKeepsReadersOutForOneTTL(t *testing.T) {
 	const ttl = 2 * time.Second
 	for what, die := range map[string]func(*fleet, sim.Link){
 		"killed":  func(fl *fleet, l sim.Link) { fl.net.Refuse(l); fl.net.Reset(l) },
@@ -445,8 +445,8 @@ func TestCancelledReadWaitLeavesNothing(t *testing.T) {
 	}
 }
 
-// Votes that are split between readers and writers come together, whoever reached which node first.
-func TestVotesSplitBetweenReadersAndWritersComeTogether(t *testing.T) {
+// Readers and writers reach different nodes first, so their votes are split.
+func TestSplitVotesOfReadersAndWritersAreResolved(t *testing.T) {
 	for n := 2; n <= 5; n++ {
 		bubble(t, n, func(t *testing.T, fl *fleet) {
 			var all sync.WaitGroup

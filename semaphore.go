@@ -13,29 +13,28 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Semaphore admits a number of holders at a time. Any number of goroutines may
-// use it at once. Keep and share it: it remembers which slots it used last, and its waiters
-// in this process stand in one line.
+// Semaphore admits a number of holders at a time. Any number of goroutines may use it at once. Keep and share it: it
+// remembers which slots it used last, and its callers in this process wait in one local queue.
 type Semaphore struct {
 	locker *Locker
 	name   string
-	err    error               // why no permit can be had: the name or the number
+	err    error               // why name or permits are invalid, or nil
 	base   string              // the slots' keys without their numbers
-	count  any                 // string: how many slots, for the wire
-	turns  *semaphore.Weighted // one for each slot: who has one competes on the nodes; the others get it in order
+	count  any                 // string: the number of slots, as a command argument
+	turns  *semaphore.Weighted // one per slot: only a caller that has a turn competes on the nodes
 	slots
 }
 
-// Semaphore returns the semaphore of the given name and number of permits, 1 to
-// 1000. It asks no node; Acquire and TryAcquire say, with [ErrInvalid], where name or permits cannot be.
+// Semaphore returns the semaphore of the given name and number of permits, 1 to 1000. It sends nothing to the nodes. If
+// name or permits are invalid, Acquire and TryAcquire return an error that satisfies errors.Is for [ErrInvalid].
 //
-// A permit is a slot: one of as many exclusive locks as there are permits, named
-// "redlock:permit:", the semaphore's name, ":" and a number from 0. No lock of a user's can
-// have such a name, so a semaphore and a lock of one name do not touch.
+// A permit is a slot: one of as many exclusive locks as there are permits, named "redlock:permit:", the semaphore's
+// name, ":" and a number from 0. No other lock can have such a name, so a semaphore and a lock of the same name are
+// independent.
 //
-// All that use a name should agree on the number of permits. While they do not, as
-// during a deployment, there are never more holders than the largest number
-// allows, since the slots of the smaller number are among those of the larger one.
+// All clients of a name should use the same number of permits. If they do not, for example during a deployment, there
+// are never more holders than the largest number allows, since the slots of the smaller number are among those of the
+// larger one.
 func (l *Locker) Semaphore(name string, permits int) *Semaphore {
 	s := &Semaphore{locker: l, name: name}
 	switch _, err := l.key(name); {
@@ -55,10 +54,10 @@ func (l *Locker) Semaphore(name string, permits int) *Semaphore {
 	return s
 }
 
-// permitsName is what the names of all slots begin with.
+// permitsName is the prefix of all slots' names.
 const permitsName = ownNames + "permit:"
 
-// heldKey returns the key of a name that a hold may have: a lock's or a slot's.
+// heldKey returns the key of a hold's name, which may be that of a lock or of a slot.
 func (l *Locker) heldKey(name string) (string, error) {
 	inner, isSlot := strings.CutPrefix(name, permitsName)
 	if !isSlot {
@@ -69,30 +68,29 @@ func (l *Locker) heldKey(name string) (string, error) {
 		return "", err
 	}
 	if n, err := strconv.Atoi(inner[end+1:]); err != nil || n < 0 || n >= maxPermits {
-		return "", invalid("the name %q is no slot's", name)
+		return "", invalid("the name %q is not the name of a semaphore's slot", name)
 	}
 	return l.opts.prefix + name, nil
 }
 
-// maxPermits bounds what one look at all slots costs the nodes.
+// maxPermits bounds what a survey of all slots costs the nodes.
 const maxPermits = 1000
 
-// Acquire waits until a permit is held and returns the hold: a [Lock] like any
-// other, renewed and lost and unlocked in the same way. Its Name is the slot's, and its Token grows from
-// hold to hold of that slot; tokens of different slots say nothing about each
-// other. Options are those of [Locker.Lock]. It takes a permit of its own also inside a context that carries one.
+// Acquire waits until a permit is held and returns the hold: a [Lock] that is renewed, lost and unlocked like any
+// other. Its Name is the slot's. Its Token grows from hold to hold of that slot; tokens of different slots cannot be
+// compared. Options are those of [Locker.Lock]. Acquire takes a new permit even inside a context that carries one.
 //
-// Who waits stands in the queue of one slot, in the order in which the waits began, and
-// looks at the others at each back-off (docs/permits.md).
+// A waiter joins the queue of one slot, which is ordered by the time at which each wait began, and looks at the other
+// slots after each back-off (docs/permits.md).
 //
 // The error is usually a [*QuorumError], as from [Locker.Lock], about one slot or about all of them.
 func (s *Semaphore) Acquire(ctx context.Context, opts ...Option) (*Lock, error) {
 	return s.acquire(ctx, true, opts)
 }
 
-// TryAcquire looks for a free permit and does not wait for one. The error satisfies errors.Is for [ErrTaken] where
-// all slots were taken on so many nodes that no majority was possible, or where other
-// contenders were faster eight times in a row. It returns within three times the node timeout.
+// TryAcquire takes a free permit and does not wait for one. It returns within three times the node timeout. The error
+// satisfies errors.Is for [ErrTaken] if every slot was taken on so many nodes that no majority was possible, or if
+// other clients were faster eight times in a row.
 func (s *Semaphore) TryAcquire(ctx context.Context, opts ...Option) (*Lock, error) {
 	return s.acquire(ctx, false, opts)
 }
@@ -110,49 +108,44 @@ func (s *Semaphore) acquire(ctx context.Context, wait bool, opts []Option) (*Loc
 		} else {
 			h, _, err = s.try(ctx, a)
 		}
-		return h, s.named(err)
+		var q *QuorumError
+		if errors.As(err, &q) {
+			named := *q
+			named.Name = s.name // in place of a slot's, which the caller does not know
+			err = &named
+		}
+		return h, err
 	})
 }
 
-// named is the error with the semaphore's name in place of a slot's, which means nothing to the caller.
-func (s *Semaphore) named(err error) error {
-	var q *QuorumError
-	if !errors.As(err, &q) {
-		return err
-	}
-	ours := *q
-	ours.Name = s.name
-	return &ours
-}
-
-// acquisition is what one call is about.
+// acquisition is one call of Acquire or TryAcquire.
 type acquisition struct {
-	acquireRequest // of any slot
+	acquireRequest // for any slot
 	opts           *options
 }
 
-// at is the same for one slot.
-func (a *acquisition) at(s *slot) acquireRequest {
+// of returns the request for one slot.
+func (a *acquisition) of(s *slot) acquireRequest {
 	w := a.acquireRequest
 	w.name, w.key, w.observed = s.name, s.key, w.observed.under(s.name)
 	return w
 }
 
-// maxTries is how many slots are tried before it counts as taken what others keep taking first.
+// maxTries is how many slots try attempts, while other clients are faster, before it reports that all are taken.
 const maxTries = 8
 
-// try asks for one slot that may well be free, and then, having looked, for those that are.
-// It returns what it saw of the slots, if it looked.
+// try attempts one slot that is probably free, then surveys the slots and attempts the free ones. It returns the last
+// survey, or nil if there was none.
 func (s *Semaphore) try(ctx context.Context, a *acquisition) (h *hold, seen *survey, err error) {
 	l, tries := s.locker, 0
 	begun := l.opts.clock.local()
 	if i := s.guess(begun); i >= 0 {
 		tries++
-		if h, err = s.attempt(ctx, i, a); err == nil || !elsewhere(err) {
+		if h, err = s.attempt(ctx, i, a); err == nil || !slotTaken(err) {
 			return h, nil, err
 		}
 	}
-	// What is begun within twice the node timeout takes one more at most.
+	// An attempt that begins within twice the node timeout ends within three times the node timeout.
 	enough := func() bool {
 		late := l.opts.clock.local().Sub(begun) > 2*l.opts.nodeTimeout
 		return err != nil && (tries >= maxTries || late || l.ended(ctx) != nil)
@@ -164,14 +157,18 @@ func (s *Semaphore) try(ctx context.Context, a *acquisition) (h *hold, seen *sur
 		}
 		free := s.free(seen, len(l.nodes)-l.need)
 		if len(free) == 0 {
-			return nil, seen, s.allTaken(seen)
+			soonest := slices.MinFunc(seen.slots, func(a, b slotState) int { return cmp.Compare(a.remaining, b.remaining) })
+			return nil, seen, &QuorumError{
+				Op: "acquire", Name: s.name, Need: l.need, Nodes: seen.nodes, reason: ErrTaken,
+				detail: fmt.Sprintf("all %d permits are taken, the next for another %s", len(s.all), soonest.remaining),
+			}
 		}
 		for _, i := range free {
 			if enough() {
 				break
 			}
 			tries++
-			if h, err = s.attempt(ctx, i, a); err == nil || !elsewhere(err) {
+			if h, err = s.attempt(ctx, i, a); err == nil || !slotTaken(err) {
 				return h, seen, err
 			}
 		}
@@ -179,16 +176,16 @@ func (s *Semaphore) try(ctx context.Context, a *acquisition) (h *hold, seen *sur
 	return nil, seen, err
 }
 
-// attempt asks once for a slot.
+// attempt makes one attempt for slot i.
 func (s *Semaphore) attempt(ctx context.Context, i int, a *acquisition) (*hold, error) {
-	s.enlist(i, 1)
-	defer s.enlist(i, -1)
-	h, err := s.locker.attempt(ctx, a.at(&s.all[i]), a.opts)
-	s.learn(i, h)
+	s.addCallers(i, 1)
+	defer s.addCallers(i, -1)
+	h, err := s.locker.attempt(ctx, a.of(&s.all[i]), a.opts)
+	s.record(i, h)
 	return h, err
 }
 
-// survey asks all nodes about all slots, in one question.
+// survey asks all nodes about all slots, in one round.
 func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
 	l := s.locker
 	r := l.rounds.Get().(*round)
@@ -201,39 +198,30 @@ func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
 	if err != nil || votes.verdict(len(l.nodes), l.need) != verdictWon {
 		return nil, failure
 	}
-	var told [][]int64
+	var replies [][]int64
 	for i := range r.answers {
 		if !votes.voted(i) || r.answers[i].vote != voteGranted {
 			continue
 		}
 		numbers := r.answers[i].reply.([]int64)
-		if len(numbers) != 2*len(s.all) { // not what the script replies
+		if len(numbers) != 2*len(s.all) {
 			failure.Nodes[i].Outcome, failure.Nodes[i].Err = OutcomeFailed, unexpected(numbers)
 			continue
 		}
-		told = append(told, numbers)
+		replies = append(replies, numbers)
 		failure.Nodes[i].Outcome = OutcomeTaken
 	}
-	if len(told) < l.need {
+	if len(replies) < l.need {
 		return nil, failure
 	}
-	return &survey{slots: outlooks(told, len(s.all), l.need), nodes: failure.Nodes}, nil
+	return &survey{slots: slotStates(replies, len(s.all), l.need), nodes: failure.Nodes}, nil
 }
 
-// elsewhere reports whether another slot may be had where an attempt at one has failed: not where
-// it failed for want of nodes.
-func elsewhere(err error) bool {
+// slotTaken reports whether an attempt failed because of its slot, so that another slot may be free, and not because
+// nodes or time were missing.
+func slotTaken(err error) bool {
 	var q *QuorumError
 	return errors.As(err, &q) && q.ctx == nil && slices.ContainsFunc(q.Nodes, func(n NodeError) bool {
 		return n.Outcome == OutcomeTaken || n.Outcome == OutcomeAbsent
 	})
-}
-
-// allTaken is the error where no slot can be had.
-func (s *Semaphore) allTaken(seen *survey) *QuorumError {
-	soonest := slices.MinFunc(seen.slots, func(a, b outlook) int { return cmp.Compare(a.remains, b.remains) })
-	return &QuorumError{
-		Op: "acquire", Name: s.name, Need: s.locker.need, Nodes: seen.nodes, reason: ErrTaken,
-		detail: fmt.Sprintf("all %d permits, the next for %s", len(s.all), soonest.remains),
-	}
 }

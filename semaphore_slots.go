@@ -9,41 +9,40 @@ import (
 	"github.com/quorumlock/redlock/internal/chance"
 )
 
-// Why there are never more holders than permits: a permit is a slot, and a slot is
-// a lock of a name of its own, acquired, extended, lost and released like
-// any other. So of each slot at most one hold is valid at a time, since any two majorities
-// share a node, and of k slots at most k. Nothing is counted anywhere; how slots are chosen, guessed and
-// looked at below matters to speed alone.
+// Why there are never more holders than permits: a permit is a slot, and each slot is a lock with its own name,
+// acquired, extended, lost and released like any other. Any two majorities share a node, so each slot has at most one
+// valid hold at a time, and k slots have at most k. Holders are not counted; how a slot is chosen below affects speed
+// only.
 //
-// The road not taken is a counter on each of the N nodes that lets k in. It hands out N·k
-// votes, and a holder needs a majority M of them: so up to N·k/M get in, 3 for k = 2 on three nodes.
-// The pigeonholes must be exclusive, not just few. (internal/modelcheck shows both.)
+// The alternative, a counter of k on each of the N nodes, is wrong. It hands out N·k votes, and a holder needs a
+// majority M of them: so up to N·k/M clients get in, 3 for k = 2 on three nodes. Each slot must be exclusive
+// (internal/modelcheck shows both).
 
-// slots are what a Semaphore knows by itself of its slots.
+// slots is what a Semaphore knows about its slots without asking the nodes.
 type slots struct {
 	mu  sync.Mutex
 	all []slot
-	hot time.Time // until when a permit counts as contended; guarded by mu
+	hot time.Time // until when permits count as contended; guarded by mu
 }
 
-// slot is one of them. Guarded by slots.mu, but for the name and the key, which never change.
+// slot is one slot. It is guarded by slots.mu, except name and key, which never change.
 type slot struct {
-	name string
-	key  string
-	last *hold // our latest hold of it; nil: others had it since, as far as we know
-	here int   // how many of ours try it or wait for it
+	name    string
+	key     string
+	last    *hold // this Semaphore's latest hold of the slot; nil: none, or another client has had the slot since
+	callers int   // callers of this Semaphore that attempt the slot or wait for it
 }
 
-// outlook is what the nodes say of one slot.
-type outlook struct {
-	taken   int           // nodes that have the key
-	remains time.Duration // until so many keys have ended that a majority is free, unless they are extended
-	waiters int           // at most
+// slotState is what the nodes replied about one slot.
+type slotState struct {
+	taken     int           // nodes that have the key
+	remaining time.Duration // until enough keys expire that a majority of nodes is free, if none is extended
+	waiters   int           // the longest queue on any node
 }
 
-// guess returns a slot that may be free, without asking: the one that we gave back, or else one that
-// we know nothing of, so that Lockers and goroutines come apart. It returns -1 where we hold or want them all,
-// or where permits are contended, so that a look is the better beginning.
+// guess returns a slot that may be free, without asking the nodes: one that this Semaphore held and released, or else
+// one that it knows nothing about, chosen at random so that clients try different slots. It returns -1 if there is no
+// such slot, or if permits are contended, so that a survey is the better start.
 func (s *slots) guess(now time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +53,7 @@ func (s *slots) guess(now time.Time) int {
 	for n := range s.all {
 		i := (first + n) % len(s.all)
 		switch at := &s.all[i]; {
-		case at.here > 0:
+		case at.callers > 0:
 		case at.last == nil:
 			unknown = i
 		case at.last.isOver():
@@ -66,22 +65,22 @@ func (s *slots) guess(now time.Time) int {
 
 func random(n int) int { return int(chance.Duration(time.Duration(n))) }
 
-// enlist counts those of ours that are at a slot.
-func (s *slots) enlist(i, n int) {
+// addCallers adds n, which may be negative, to the callers at slot i.
+func (s *slots) addCallers(i, n int) {
 	s.mu.Lock()
-	s.all[i].here += n
+	s.all[i].callers += n
 	s.mu.Unlock()
 }
 
-// contended notes that permits are, for a while from now.
-func (s *slots) contended(now time.Time) {
+// setContended marks permits as contended, for contendedFor.
+func (s *slots) setContended(now time.Time) {
 	s.mu.Lock()
-	s.hot = now.Add(hotFor)
+	s.hot = now.Add(contendedFor)
 	s.mu.Unlock()
 }
 
-// learn notes our latest hold of a slot, or that others have it.
-func (s *slots) learn(i int, h *hold) {
+// record records the latest hold of slot i, or with nil that another client has the slot.
+func (s *slots) record(i int, h *hold) {
 	s.mu.Lock()
 	if at := &s.all[i]; h != nil || at.last != nil && at.last.isOver() {
 		at.last = h
@@ -89,37 +88,38 @@ func (s *slots) learn(i int, h *hold) {
 	s.mu.Unlock()
 }
 
-// survey is what all nodes said when they were asked about all slots.
+// survey is the nodes' replies about all slots.
 type survey struct {
-	slots []outlook
-	nodes []NodeError // for an error that says that all slots are taken
+	slots []slotState
+	nodes []NodeError // for the error if all slots are taken
 }
 
 var surveySlots = script(command{read: readSurvey}, rows(1), "readers", "queue", "survey")
 
-// outlooks sums up what nodes told of the slots: two numbers for each, see internal/lua/survey.lua.
-func outlooks(told [][]int64, slots, need int) []outlook {
-	seen, remains := make([]outlook, slots), make([]time.Duration, len(told))
+// slotStates combines the nodes' replies: two numbers for each slot, see internal/lua/survey.lua.
+func slotStates(replies [][]int64, slots, need int) []slotState {
+	seen, remaining := make([]slotState, slots), make([]time.Duration, len(replies))
 	for i := range seen {
 		at := &seen[i]
-		for n, t := range told {
-			ms, waiters := t[2*i], t[2*i+1]
-			remains[n] = time.Duration(max(ms, 0)) * time.Millisecond
+		for n, reply := range replies {
+			ms, waiters := reply[2*i], reply[2*i+1]
+			remaining[n] = time.Duration(max(ms, 0)) * time.Millisecond
 			if ms == -1 {
-				remains[n] = time.Hour // it does not end by itself
+				remaining[n] = time.Hour // the key has no TTL
 			}
 			if ms != -2 {
 				at.taken++
 			}
 			at.waiters = max(at.waiters, int(waiters))
 		}
-		slices.Sort(remains)
-		at.remains = remains[need-1]
+		slices.Sort(remaining)
+		at.remaining = remaining[need-1]
 	}
 	return seen
 }
 
-// readSurvey wants numbers, two for each slot; how many slots there are, the Semaphore knows.
+// readSurvey reads a list of numbers. Its caller checks their count, since only the Semaphore knows how many slots it
+// has.
 func readSurvey(reply any) answer {
 	parts, ok := reply.([]any)
 	numbers := make([]int64, len(parts))
@@ -134,14 +134,14 @@ func readSurvey(reply any) answer {
 	return answer{vote: voteGranted, reply: numbers}
 }
 
-// free returns the slots that may be had, where no more than spare nodes have given them away: those first that no node has given to anybody, and
-// otherwise in random order. Of a slot that is taken on a few nodes alone somebody is just getting hold,
-// or those nodes have not heard of its release.
+// free returns the slots that are taken on at most spare nodes, so that a majority is free, and that no caller of this
+// Semaphore is at: those taken on the fewest nodes first, otherwise in random order. If a slot is taken on a few nodes
+// only, another client is just acquiring it, or its release has not reached those nodes.
 func (s *slots) free(seen *survey, spare int) []int {
 	var free []int
 	s.mu.Lock()
 	for i, at := range seen.slots {
-		if at.taken <= spare && s.all[i].here == 0 {
+		if at.taken <= spare && s.all[i].callers == 0 {
 			free = append(free, i)
 		}
 	}
@@ -158,12 +158,12 @@ func shuffle(list []int) {
 	}
 }
 
-// shortest returns the slot, other than the given one, to wait for: with the fewest waiters, and of those the
-// one that ends first if nobody extends it. seen may be nil: the nodes have told nothing.
-func (s *slots) shortest(seen *survey, other int) int {
+// shortestQueue returns the slot to wait for: the one with the fewest waiters, and of those the one whose keys expire
+// first. It returns the slot except only if there is no other. seen is nil if there was no survey.
+func (s *slots) shortestQueue(seen *survey, except int) int {
 	order := make([]int, 0, len(s.all))
 	for i := range s.all {
-		if i != other || len(s.all) == 1 {
+		if i != except || len(s.all) == 1 {
 			order = append(order, i)
 		}
 	}
@@ -172,11 +172,11 @@ func (s *slots) shortest(seen *survey, other int) int {
 	defer s.mu.Unlock()
 	return slices.MinFunc(order, func(a, b int) int {
 		if seen == nil {
-			return cmp.Compare(s.all[a].here, s.all[b].here)
+			return cmp.Compare(s.all[a].callers, s.all[b].callers)
 		}
-		// Ours may not have arrived in the queues yet.
+		// The survey may not show this Semaphore's own waiters yet.
 		return cmp.Or(
-			cmp.Compare(max(seen.slots[a].waiters, s.all[a].here), max(seen.slots[b].waiters, s.all[b].here)),
-			cmp.Compare(seen.slots[a].remains, seen.slots[b].remains))
+			cmp.Compare(max(seen.slots[a].waiters, s.all[a].callers), max(seen.slots[b].waiters, s.all[b].callers)),
+			cmp.Compare(seen.slots[a].remaining, seen.slots[b].remaining))
 	})
 }

@@ -61,7 +61,7 @@ func TestAsManyHoldersAsPermits(t *testing.T) {
 	}
 }
 
-func TestPermitsWhereNumbersDiffer(t *testing.T) {
+func TestPermitsWhenClientsDisagreeOnTheirNumber(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		two, three := fl.locker("a").Semaphore("gpu", 2), fl.locker("b").Semaphore("gpu", 3)
 		for range 3 {
@@ -73,7 +73,7 @@ func TestPermitsWhereNumbersDiffer(t *testing.T) {
 	})
 }
 
-func TestPermitsNeedSense(t *testing.T) {
+func TestSemaphoreArgumentsAreValidated(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		for _, s := range []*Semaphore{
@@ -95,12 +95,12 @@ func TestPermitsNeedSense(t *testing.T) {
 			t.Errorf("Lock of a slot: got %v, want ErrInvalid", err)
 		}
 		_ = must(l.TryLock(t.Context(), "gpu"))(t)
-		_ = must(l.Semaphore("gpu", 1).TryAcquire(t.Context()))(t) // has nothing to do with the lock
+		_ = must(l.Semaphore("gpu", 1).TryAcquire(t.Context()))(t) // is independent of the lock
 		_ = must(l.Semaphore("gpu:1", 1).TryAcquire(t.Context()))(t)
 	})
 }
 
-// A slot is handed from holder to holder, in the order in which it was waited for.
+// Waiters get a slot in the order in which they began to wait.
 func TestAcquireIsWokenInOrder(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		const permits, waiters = 1, 8
@@ -133,8 +133,8 @@ func TestAcquireIsWokenInOrder(t *testing.T) {
 	})
 }
 
-// Who waits at one slot sees within a back-off that another has become free.
-func TestNobodyWaitsWhileASlotIsFree(t *testing.T) {
+// A waiter in one slot's queue finds within a back-off that another slot has become free.
+func TestWaiterTakesAnySlotThatBecomesFree(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		const permits = 4
 		all := fl.semaphores(permits+1, permits)
@@ -160,8 +160,8 @@ func TestNobodyWaitsWhileASlotIsFree(t *testing.T) {
 	})
 }
 
-// A holder that stays must not keep waiters at its slot while the other slot goes from hand to hand.
-func TestNobodyStarvesBehindAHolderThatStays(t *testing.T) {
+// A long hold of one slot must not block that slot's waiters while the other slot changes hands.
+func TestNoStarvationBehindALongHold(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		all := fl.semaphores(12, 2)
 		stays := must(all[0].Acquire(t.Context()))(t)
@@ -191,9 +191,9 @@ func TestNobodyStarvesBehindAHolderThatStays(t *testing.T) {
 		stop()
 		wg.Wait()
 		_ = stays.Unlock(t.Context())
-		// Eleven take turns of 50 ms: one in 550 ms at best, and a wait or two in the wrong queue.
+		// Eleven clients take turns of 50 ms: each waits at least 550 ms, and at times in the queue of the blocked slot.
 		if most := slices.Max(longest); most > 5*time.Second {
-			t.Errorf("one waited for %v", most)
+			t.Errorf("the longest wait was %v, want 5 s at most", most)
 		}
 		if want := int(800 * length / time.Minute); turns < want {
 			t.Errorf("%d turns in %v, want at least %d", turns, length, want)
@@ -206,7 +206,7 @@ func TestNobodyStarvesBehindAHolderThatStays(t *testing.T) {
 	})
 }
 
-// One Semaphore, many goroutines: never more holders than permits, everybody gets a turn, nothing is left.
+// Many goroutines share a Semaphore: never more holders than permits, each gets its turns, and no key is left.
 func TestManyGoroutinesShareASemaphore(t *testing.T) {
 	for _, lockers := range []int{1, 3} {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
@@ -251,7 +251,7 @@ func TestAcquireEndsWithItsContextAndLeavesNothing(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		var wg sync.WaitGroup
-		for range 5 { // more than there are slots: some stand in this process' line
+		for range 5 { // more callers than slots: some wait in the local queue
 			wg.Go(func() {
 				_, err := all[2].Acquire(ctx)
 				if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrTaken) {
@@ -296,8 +296,8 @@ func TestCloseEndsAcquire(t *testing.T) {
 	})
 }
 
-// Of the nodes, a majority is enough; without one it is said that the nodes are missing, and not that all is taken.
-func TestPermitsWithoutNodes(t *testing.T) {
+// A majority of the nodes is enough. Without one the error is ErrNoQuorum, not ErrTaken.
+func TestPermitsWhileNodesAreDown(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		all := fl.semaphores(3, 2)
 		fl.nodes[0].Crash(true)
@@ -323,8 +323,8 @@ func TestPermitsWithoutNodes(t *testing.T) {
 	})
 }
 
-// A holder that crashed gives its permit to who waits, after its TTL.
-func TestAPermitOutlivesItsHolderByItsTTL(t *testing.T) {
+// A crashed holder's permit goes to a waiter after the TTL.
+func TestPermitIsFreeOneTTLAfterACrash(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		all := fl.semaphores(3, 2)
 		for _, s := range all[:2] {
@@ -336,7 +336,7 @@ func TestAPermitOutlivesItsHolderByItsTTL(t *testing.T) {
 	})
 }
 
-func TestAPermitIsALock(t *testing.T) {
+func TestPermitIsALock(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		s := fl.locker("a").Semaphore("gpu", 2)
 		k := must(s.Acquire(t.Context()))(t)

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// wait tries, and then waits, one for each slot at a time; the others of this process stand in line.
+// wait tries for a permit and then waits for one. At most as many callers as there are slots do so at a time; the
+// others wait in the local queue.
 func (s *Semaphore) wait(ctx context.Context, a *acquisition) (*hold, error) {
 	if a.opts.maxAttempts == 1 {
 		h, _, err := s.try(ctx, a)
@@ -13,7 +14,7 @@ func (s *Semaphore) wait(ctx context.Context, a *acquisition) (*hold, error) {
 	}
 	l := s.locker
 	if ended := l.takeTurn(ctx, s.turns); ended != nil {
-		return nil, waitEnded(l.behindOthers("acquire", s.name), ended)
+		return nil, waitEnded(l.notFirst("acquire", s.name), ended)
 	}
 	defer s.turns.Release(1)
 	h, seen, err := s.try(ctx, a)
@@ -26,11 +27,11 @@ func (s *Semaphore) wait(ctx context.Context, a *acquisition) (*hold, error) {
 	return s.queue(ctx, a, seen, err)
 }
 
-// queue stands in the queue of one slot after the other until it holds one. The place in each goes by when the
-// wait began, so a move costs no turn.
+// queue waits in the queue of one slot after the other until it holds one. The place in each queue depends on when the
+// wait began, so moving to another queue loses no time.
 func (s *Semaphore) queue(ctx context.Context, a *acquisition, seen *survey, last error) (*hold, error) {
-	defer func() { s.contended(a.opts.clock.local()) }()
-	for at := s.shortest(seen, nowhereYet); ; at = s.shortest(seen, at) {
+	defer func() { s.setContended(a.opts.clock.local()) }()
+	for at := s.shortestQueue(seen, noSlot); ; at = s.shortestQueue(seen, at) {
 		var h *hold
 		var err error
 		if h, seen, err = s.waitOn(ctx, at, a, last); h != nil || seen == nil {
@@ -42,19 +43,19 @@ func (s *Semaphore) queue(ctx context.Context, a *acquisition, seen *survey, las
 	}
 }
 
-// nowhereYet is the slot of who does not wait for one.
-const nowhereYet = -1
+// noSlot is no slot's index.
+const noSlot = -1
 
-// looksPerSlot is how many looks at the other slots a waitOn in one queue is long, a second or so: a slot whose holder
-// stays must not keep those that wait for it while the others go from hand to hand.
-const looksPerSlot = 8
+// surveysPerSlot is after how many surveys, about a second, a waiter moves to the queue of another slot: a holder that
+// keeps one slot must not block that slot's waiters while the other slots change hands.
+const surveysPerSlot = 8
 
-// waitOn waits in the queue of slot i, and looks at each back-off for one that is free meanwhile. Where it is time
-// to wait for another, it returns no hold and what it saw of all.
+// waitOn waits in the queue of slot i. After each back-off it surveys the slots and takes one that has become free.
+// When it is time to wait for another slot, it returns no hold and the last survey.
 func (s *Semaphore) waitOn(ctx context.Context, i int, a *acquisition, last error) (*hold, *survey, error) {
 	l := s.locker
-	s.enlist(i, 1)
-	defer s.enlist(i, -1)
+	s.addCallers(i, 1)
+	defer s.addCallers(i, -1)
 	type outcome struct {
 		h   *hold
 		err error
@@ -62,24 +63,24 @@ func (s *Semaphore) waitOn(ctx context.Context, i int, a *acquisition, last erro
 	got := make(chan outcome, 1)
 	queued, end := context.WithCancel(ctx)
 	defer end()
-	go func() { // waited for by every return below
-		h, err := l.queue(queued, a.at(&s.all[i]), a.opts, last)
+	go func() { // every return below waits for its outcome
+		h, err := l.queue(queued, a.of(&s.all[i]), a.opts, last)
 		got <- outcome{h, err}
-		end() // and of a look that is under way
+		end() // a survey in flight is not needed any more
 	}()
 	var seen *survey
-	for looks := 1; ; looks++ {
-		pause := time.NewTimer(s.pause(a.opts, looks, seen))
+	for surveys := 1; ; surveys++ {
+		pause := time.NewTimer(s.pause(a.opts, surveys, seen))
 		select {
 		case q := <-got:
 			pause.Stop()
-			s.learn(i, q.h)
+			s.record(i, q.h)
 			return q.h, nil, q.err
 		case <-pause.C:
 		}
 		if fresh, err := s.survey(queued); err == nil {
 			seen = fresh
-			if other := s.pickUp(queued, a, seen); other != nil {
+			if other := s.tryFree(queued, a, seen); other != nil {
 				end()
 				if q := <-got; q.h != nil {
 					q.h.withdraw()
@@ -87,17 +88,17 @@ func (s *Semaphore) waitOn(ctx context.Context, i int, a *acquisition, last erro
 				return other, nil, nil
 			}
 		}
-		if looks >= looksPerSlot && seen != nil && len(s.all) > 1 && a.opts.maxAttempts == 0 {
+		if surveys >= surveysPerSlot && seen != nil && len(s.all) > 1 && a.opts.maxAttempts == 0 {
 			end()
 			q := <-got
-			s.learn(i, q.h)
+			s.record(i, q.h)
 			return q.h, seen, nil
 		}
 	}
 }
 
-// pickUp tries the slot that is most likely free, if there is one.
-func (s *Semaphore) pickUp(ctx context.Context, a *acquisition, seen *survey) *hold {
+// tryFree attempts the slot that is most likely free, if any is.
+func (s *Semaphore) tryFree(ctx context.Context, a *acquisition, seen *survey) *hold {
 	l := s.locker
 	free := s.free(seen, len(l.nodes)-l.need)
 	if len(free) == 0 {
@@ -107,10 +108,10 @@ func (s *Semaphore) pickUp(ctx context.Context, a *acquisition, seen *survey) *h
 	return h
 }
 
-// pause returns when to look again: a quarter later for each other that waits, slot for slot, so that the looks of many
-// together come no more often.
-func (s *Semaphore) pause(o *options, looks int, seen *survey) time.Duration {
-	pause, others := o.backoff(looks), -1
+// pause returns how long to wait before the next survey: the back-off, longer by a quarter for each other waiter per
+// slot, so that many waiters together survey no more often than one.
+func (s *Semaphore) pause(o *options, surveys int, seen *survey) time.Duration {
+	pause, others := o.backoff(surveys), -1
 	if seen != nil {
 		for _, at := range seen.slots {
 			others += at.waiters

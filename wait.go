@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// wait waits until the lock is held: in the queue of this process first, and at its head in the nodes' queues. last is
-// why an attempt has failed, if there was one. More attempts would be of no use: after a split vote everyone gives way
-// to the oldest, while in a queue each waits its turn.
+// wait waits until the lock is held: first in this process's local queue, then, at the head of that, in the nodes'
+// queues. last is the error of the attempt that failed before, or nil. More attempts would not help: after a split vote
+// every client gives way to the oldest, while in a queue each waits its turn.
 func (l *Locker) wait(ctx context.Context, w acquireRequest, o *options, last error) (*hold, error) {
 	ended := l.ended(ctx)
-	if !w.shared && ended == nil { // readers get their turns together, so each of them goes to the nodes' queues itself
+	if !w.shared && ended == nil { // readers get the lock together, so each reader joins the nodes' queues itself
 		turn := l.local.join(w.key)
 		defer l.local.leave(w.key)
 		if ended = l.takeTurn(ctx, turn); ended == nil {
@@ -22,7 +22,7 @@ func (l *Locker) wait(ctx context.Context, w acquireRequest, o *options, last er
 		}
 	}
 	if ended != nil && last == nil {
-		last = l.behindOthers(w.op, w.name)
+		last = l.notFirst(w.op, w.name)
 	}
 	if ended != nil {
 		return nil, waitEnded(last, ended)
@@ -30,8 +30,8 @@ func (l *Locker) wait(ctx context.Context, w acquireRequest, o *options, last er
 	return l.queue(ctx, w, o, last)
 }
 
-// takeTurn waits for the caller's turn in a queue of this process, which it must release, or returns why the wait was
-// ended before.
+// takeTurn waits for the caller's turn in a local queue, or returns why the wait ended before it came. The caller must
+// release a turn that it got.
 func (l *Locker) takeTurn(ctx context.Context, turn *semaphore.Weighted) error {
 	if !turn.TryAcquire(1) {
 		waiting, cancel := context.WithCancel(ctx)
@@ -42,52 +42,52 @@ func (l *Locker) takeTurn(ctx context.Context, turn *semaphore.Weighted) error {
 		}
 	}
 	ended := l.ended(ctx)
-	if ended != nil { // as it had for the one before us, which made room
+	if ended != nil { // the turn may be free only because the caller ahead had the same deadline
 		turn.Release(1)
 	}
 	return ended
 }
 
-// behindOthers is the reason of a caller that never got to ask the nodes: others of this process did, and wait.
-func (l *Locker) behindOthers(op, name string) *QuorumError {
-	e := &QuorumError{Op: op, Name: name, Need: l.need, reason: ErrTaken, detail: "others in this process were first"}
+// notFirst returns the error of a caller that never sent a request, because other callers in this process were ahead.
+func (l *Locker) notFirst(op, name string) *QuorumError {
+	e := &QuorumError{Op: op, Name: name, Need: l.need, reason: ErrTaken, detail: "behind other callers in this process"}
 	for _, n := range l.nodes {
 		e.Nodes = append(e.Nodes, NodeError{Addr: n.addr(), Outcome: OutcomeLate})
 	}
 	return e
 }
 
-// localQueues let those that wait for one name in this process wait in turn, so that one of them alone competes with
-// other processes: the nodes' queues hold processes, not goroutines.
+// localQueues holds one queue per key for the callers in this process. Only the caller at the head of a local queue
+// joins the nodes' queues, so those hold one entry per process and not one per goroutine.
 type localQueues struct {
 	clock clock
-	known atomic.Int32 // len(of): spares the look-up while nobody waits for anything
+	size  atomic.Int32 // len(of): contended takes no mutex while there is no local queue
 
 	mu sync.Mutex
 	of map[string]*localQueue // by key; guarded by mu
 }
 
-// localQueue is the queue for one key. Guarded by localQueues.mu, but for turn.
+// localQueue is the local queue for one key. Its fields are guarded by localQueues.mu, except turn.
 type localQueue struct {
-	turn    *semaphore.Weighted // of one: who has it competes on the nodes; the others get it in order
-	callers int                 // that have it or wait for it
-	hot     time.Time           // until when the lock counts as contended
+	turn           *semaphore.Weighted // of weight 1, granted first come, first served
+	callers        int                 // callers that have the turn or wait for it
+	contendedUntil time.Time
 }
 
-// hotFor is for how long after a wait the next one goes to the nodes' queues at once, without
-// a try that would most likely fail.
-const hotFor = time.Second
+// contendedFor is how long a lock counts as contended after a wait for it. Meanwhile, callers join the queue at once:
+// an attempt would most likely fail.
+const contendedFor = time.Second
 
-// contended reports whether to join the queue at once.
+// contended reports whether a caller should join the queue without an attempt.
 func (s *localQueues) contended(key string) bool {
 	now := s.clock.local()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.of[key]
-	return q != nil && (q.callers > 0 || now.Before(q.hot))
+	return q != nil && (q.callers > 0 || now.Before(q.contendedUntil))
 }
 
-// join returns the queue for a key. It is kept until the caller leaves.
+// join adds the caller to the local queue for a key, and returns the queue's turn. The caller must call leave.
 func (s *localQueues) join(key string) *semaphore.Weighted {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +96,7 @@ func (s *localQueues) join(key string) *semaphore.Weighted {
 		s.prune()
 		q = &localQueue{turn: semaphore.NewWeighted(1)}
 		s.of[key] = q
-		s.known.Store(int32(len(s.of)))
+		s.size.Store(int32(len(s.of)))
 	}
 	q.callers++
 	return q.turn
@@ -107,18 +107,18 @@ func (s *localQueues) leave(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.of[key]
-	q.hot = now.Add(hotFor)
+	q.contendedUntil = now.Add(contendedFor)
 	q.callers--
 }
 
-// prune forgets queues that nobody is in, when there are many. Called with mu held.
+// prune deletes unused queues when there are many. Called with mu held.
 func (s *localQueues) prune() {
 	if len(s.of) < 1024 {
 		return
 	}
 	now := s.clock.local()
 	for key, q := range s.of {
-		if q.callers == 0 && now.After(q.hot) {
+		if q.callers == 0 && now.After(q.contendedUntil) {
 			delete(s.of, key)
 		}
 	}

@@ -16,49 +16,51 @@ import (
 	"github.com/quorumlock/redlock/internal/token"
 )
 
-// listeners are told by the nodes which waiter was handed a lock: one connection for each node, opened when somebody
-// waits for the first time. Waiting never depends on them: a waiter that is not told asks again.
+// listeners receives the nodes' notifications that a waiter was handed a lock, over one subscribed connection per node.
+// The connections are opened when a caller waits for the first time. Waiting never depends on them: a waiter that gets
+// no notification asks again.
 type listeners struct {
-	channel string // this Locker's own
+	channel string // of this Locker alone
 	nodes   []*node
 	now     func() time.Time
 	start   sync.Once
 	group   errgroup.Group // ends with the Locker's context
-	waiting atomic.Int64   // calls that wait
+	waiting atomic.Int64   // callers that wait
 
 	mu sync.Mutex
 	of map[string]listener // by owner; guarded by mu
 }
 
-// listener is told what an owner is handed. One that has become a hold is told still.
+// listener is the receiver of one owner's notifications. It stays while the owner waits and while it has a hold.
 type listener struct {
-	notify func(node int, a answer) // nil: the hold was handed over, so that what comes is for the process that adopts it
-	until  time.Time                // when the hold that was handed over ends
+	notify func(node int, a answer) // nil: the hold was given away by ticket; grants are for the process that adopts it
+	until  time.Time                // when the hold that was given away ends
 }
 
-// returnGrant has a node let go of what it handed to an owner.
+// returnGrant undoes a node's grant to an owner that no longer waits.
 type returnGrant func(node int, key string, owner uuid.UUID, shared bool)
 
 func newListeners(prefix string, nodes []*node, now func() time.Time) listeners {
-	channel := prefix + "redlock:wake:" + uuid.NewString() // that no other Locker has
+	channel := prefix + "redlock:wake:" + uuid.NewString()
 	return listeners{channel: channel, nodes: nodes, now: now, of: make(map[string]listener)}
 }
 
-// listen begins to listen on all nodes until ctx is done, unless that was begun before.
-func (s *listeners) listen(ctx context.Context, back returnGrant) {
+// listen subscribes on all nodes until ctx is done. Calls after the first do nothing.
+func (s *listeners) listen(ctx context.Context, undo returnGrant) {
 	s.start.Do(func() {
 		for _, n := range s.nodes {
 			s.group.Go(func() error {
-				n.listen(ctx, s.channel, s.waited, func(message string) { s.receive(n.index, message, back) })
+				needed := func() bool { return s.waiting.Load() > 0 }
+				n.listen(ctx, s.channel, needed, func(message string) { s.receive(n.index, message, undo) })
 				return nil
 			})
 		}
 	})
 }
 
-// close waits for the end of listening; the Locker's context is done.
+// close waits until the subscriptions have ended. The Locker's context must be done.
 func (s *listeners) close() {
-	s.start.Do(func() {}) // nobody begins any more
+	s.start.Do(func() {}) // from now on listen does nothing
 	_ = s.group.Wait()
 }
 
@@ -74,8 +76,8 @@ func (s *listeners) forget(owner string) {
 	s.mu.Unlock()
 }
 
-// handOver remembers until then that the owner's votes are for the process that adopts its hold, also those that a node
-// has yet to tell of.
+// handOver ensures that grants to the owner are not returned before until: they are for the process that adopts its
+// hold, even if a node's notification of them is still to come.
 func (s *listeners) handOver(owner string, until time.Time) {
 	now := s.now()
 	s.mu.Lock()
@@ -84,19 +86,16 @@ func (s *listeners) handOver(owner string, until time.Time) {
 	s.of[owner] = listener{until: until}
 }
 
-// waited reports whether anybody waits, so that it matters whether the nodes can tell us.
-func (s *listeners) waited() bool { return s.waiting.Load() > 0 }
-
-// receive takes a node's message: "owner known key", where known is empty if the waiter's token was accepted and else the
-// token that the node knows, or says that the waiter is a reader. A lock that was handed to a waiter that has given up
-// – the undo did not get there in time – is given back.
-func (s *listeners) receive(node int, message string, back returnGrant) {
+// receive takes a node's message, "owner known key". known is empty if the node accepted the waiter's token, the larger
+// token that the node knows if not, or readerToken if the waiter is a reader. If the waiter has given up and its undo
+// reached the node too late, the grant is returned.
+func (s *listeners) receive(node int, message string, undo returnGrant) {
 	parts := strings.SplitN(message, " ", 3)
 	if len(parts) != 3 {
 		return
 	}
 	a := answer{vote: voteGranted}
-	shared := parts[1] == readsMark
+	shared := parts[1] == readerToken
 	if parts[1] != "" && !shared {
 		known, ok := token.Parse(parts[1])
 		if !ok {
@@ -104,7 +103,7 @@ func (s *listeners) receive(node int, message string, back returnGrant) {
 		}
 		a = answer{vote: voteOutbid, token: known}
 	}
-	s.nodes[node].discountUnasked(&a)
+	s.nodes[node].discountNotification(&a)
 	s.mu.Lock()
 	at, known := s.of[parts[0]]
 	s.mu.Unlock()
@@ -116,14 +115,14 @@ func (s *listeners) receive(node int, message string, back returnGrant) {
 		return
 	}
 	if owner, err := uuid.Parse(parts[0]); err == nil {
-		back(node, parts[2], owner, shared)
+		undo(node, parts[2], owner, shared)
 	}
 }
 
-// listen keeps a subscription until ctx is done. Where it is not permitted, callers find out by asking.
-func (n *node) listen(ctx context.Context, channel string, waited func() bool, tell func(message string)) {
+// listen keeps a subscription to the channel until ctx is done.
+func (n *node) listen(ctx context.Context, channel string, needed func() bool, receive func(message string)) {
 	n.conn.Subscribe(ctx, redisconn.Subscription{
-		Channel: channel, Needed: waited, Message: tell,
+		Channel: channel, Needed: needed, Message: receive,
 		Handshake: func(do redisconn.Do) error {
 			replies, err := do([]any{"INFO", "replication"})
 			if err == nil {
@@ -132,22 +131,23 @@ func (n *node) listen(ctx context.Context, channel string, waited func() bool, t
 			return err
 		},
 		Denied: func(err error) {
-			n.opts.logger.Warn("may not subscribe: waiting asks again instead of being woken", "node", n.addr(), "error", err)
+			n.opts.logger.Warn("no permission to subscribe: waiters poll instead of being notified",
+				"node", n.addr(), "error", err)
 		},
 	})
 }
 
-// discountUnasked turns a grant that the node has told of unasked into an abstention, where the node abstains, or where it is
-// not certain that it is the one that we know.
-func (n *node) discountUnasked(said *answer) {
+// discountNotification turns a notified grant into an abstention if the node abstains, or if it may not be the node
+// that the last handshake identified.
+func (n *node) discountNotification(said *answer) {
 	connected, _ := n.conn.State()
 	known := n.guard.KnowsWhoSpeaks()
 	now := n.opts.clock.local()
 	if a := n.guard.Abstention(); a != nil && !a.Over(now) {
 		discount(a, guard.TrustOld, said, n.opts.clock.local)
 	} else if n.opts.guard > 0 && !(connected && known) {
-		said.vote, said.err = voteAbstained, errNotMet
+		said.vote, said.err = voteAbstained, errNoHandshake
 	}
 }
 
-var errNotMet = &AbstainError{Reason: "is being connected"}
+var errNoHandshake = &AbstainError{Reason: "is being connected"}

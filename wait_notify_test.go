@@ -16,9 +16,9 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// A node may have closed the connection over which it tells of hand-overs, and the network have kept that to itself.
-// Who waits longest would then be passed over on that node by everybody else: the simulation found it do so for ever.
-func TestADeadSubscriptionIsReplacedWhileSomebodyWaits(t *testing.T) {
+// The node has closed the connection of a subscription, but the close never reached the client. The node would then
+// skip the oldest waiter at each release: in the simulation it did so for ever.
+func TestDeadSubscriptionIsReplacedWhileWaiting(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		must(fl.locker("b").Lock(t.Context(), "job"))(t)
 		l := fl.locker("a")
@@ -27,25 +27,25 @@ func TestADeadSubscriptionIsReplacedWhileSomebodyWaits(t *testing.T) {
 		n := fl.nodes[1]
 		reached := func() any { return n.Do("PUBLISH", l.listeners.channel, "") }
 		if reached() != int64(1) {
-			t.Fatal("nobody listens")
+			t.Fatal("the waiter has no subscription")
 		}
 		fl.net.Drop(link0("a", 1), sim.Both)
 		n.Crash(true)
 		n.Restart()
 		fl.net.Heal(link0("a", 1), sim.Both)
 		if reached() != int64(0) {
-			t.Fatal("the connection has been replaced before anybody could notice")
+			t.Fatal("the subscription was replaced before its client could notice")
 		}
 		time.Sleep(2*l.opts.connectTimeout() + 100*ms)
 		if reached() != int64(1) {
-			t.Error("the waiter still cannot be told")
+			t.Error("the waiter still has no subscription")
 		}
 		_ = l.Close()
 	})
 }
 
-// While nobody waits it does not matter, and costs nothing; healthy connections are kept.
-func TestAHealthySubscriptionIsKept(t *testing.T) {
+// A healthy subscription is kept. It is pinged only while a caller waits.
+func TestHealthySubscriptionIsKept(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		held := must(fl.locker("b").Lock(t.Context(), "job"))(t)
 		l := fl.locker("a")
@@ -65,14 +65,14 @@ func TestAHealthySubscriptionIsKept(t *testing.T) {
 		pings = n.Calls("ping")
 		time.Sleep(10 * time.Second)
 		if more := n.Calls("ping") - pings; more > 1 {
-			t.Errorf("%d pings although nobody waits", more)
+			t.Errorf("%d pings although no caller waits", more)
 		}
 	})
 }
 
-// Who cannot be told of hand-overs on a node that is needed for a majority is passed over there, and keeps its votes
-// elsewhere, having waited longest. It must not keep everybody else waiting with it.
-func TestAWaiterThatOneNodeCannotTellBlocksNobody(t *testing.T) {
+// A node that is needed for a majority cannot notify the oldest waiter, so it skips that waiter, which keeps its votes
+// on the other nodes. It must not block all other waiters.
+func TestWaiterThatOneNodeCannotNotifyBlocksNobody(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		fl.nodes[2].Crash(false)
 		fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Max: 60 * ms})
@@ -113,15 +113,15 @@ func TestAWaiterThatOneNodeCannotTellBlocksNobody(t *testing.T) {
 		_ = held.Unlock(t.Context())
 		time.Sleep(time.Minute)
 		if n := turns.Load(); n < 60 {
-			t.Errorf("%d turns in a minute, of which each takes about a tenth of a second", n)
+			t.Errorf("%d turns in a minute, want at least 60: each takes about 0.1 s", n)
 		}
 		cancel()
 		running.Wait()
 	})
 }
 
-// A listener's connection may be back before the node is known: it may be another one.
-func TestAMessageOfANodeThatIsNotMetAbstains(t *testing.T) {
+// The subscription may be back before the handshake on the main connection: it may lead to another node.
+func TestNotificationBeforeTheHandshakeAbstains(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
@@ -129,14 +129,14 @@ func TestAMessageOfANodeThatIsNotMetAbstains(t *testing.T) {
 		settleNetwork()
 		l.listeners.receive(1, w.owner+"  job", l.returnGrant)
 		if got := w.notified.last[1].vote; got != voteAbstained {
-			t.Errorf("got vote %d, want it to abstain", got)
+			t.Errorf("got vote %d, want an abstention", got)
 		}
 	})
 }
 
-// A node that came back empty may tell of a hand-over, as soon as it is known again: it has forgotten who held the
-// lock.
-func TestAMessageOfANodeThatAbstainsAbstains(t *testing.T) {
+// A node that came back empty may send a notification once the handshake is done: it has lost the holder's vote, so its
+// grant must not count.
+func TestNotificationOfAnAbstainingNodeAbstains(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		l.listeners.listen(l.ctx, l.returnGrant)
@@ -145,8 +145,8 @@ func TestAMessageOfANodeThatAbstainsAbstains(t *testing.T) {
 		fl.nodes[1].Restart()
 		time.Sleep(2 * time.Second) // both connections are back
 		l.listeners.receive(1, w.owner+"  job", l.returnGrant)
-		if got := w.notified.last[1]; got.vote != voteAbstained || errors.Is(got.err, errNotMet) {
-			t.Errorf("got vote %d, %v, want it to abstain for its restart", got.vote, got.err)
+		if got := w.notified.last[1]; got.vote != voteAbstained || errors.Is(got.err, errNoHandshake) {
+			t.Errorf("got vote %d, %v, want an abstention because of the restart", got.vote, got.err)
 		}
 		l.listeners.receive(0, w.owner+"  job", l.returnGrant)
 		if got := w.notified.last[0].vote; got != voteGranted {
@@ -156,10 +156,10 @@ func TestAMessageOfANodeThatAbstainsAbstains(t *testing.T) {
 	})
 }
 
-// A message that names a waiter is a vote for it; any other one is nothing.
+// Only a message that names a waiter counts as a vote for it.
 func FuzzReceive(f *testing.F) {
-	nobody := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("nobody is there") }
-	l, err := New([]string{"redis://a", "redis://b", "redis://c"}, WithDialer(nobody), WithRestartGuard(0),
+	noHost := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no such host") }
+	l, err := New([]string{"redis://a", "redis://b", "redis://c"}, WithDialer(noHost), WithRestartGuard(0),
 		WithNodeTimeout(time.Millisecond))
 	if err != nil {
 		f.Fatal(err)
@@ -183,9 +183,9 @@ func FuzzReceive(f *testing.F) {
 		switch {
 		case !said.received:
 		case !strings.HasPrefix(message, "me "):
-			t.Errorf("%q: taken for a message to us", message)
+			t.Errorf("%q: counted for a waiter that it does not name", message)
 		case said.vote == voteOutbid && (said.token < 0 || said.token >= 1<<53):
-			t.Errorf("%q: outbid by %d, which is no token", message, said.token)
+			t.Errorf("%q: outbid by %d, which is not a token", message, said.token)
 		case said.vote != voteGranted && said.vote != voteOutbid:
 			t.Errorf("%q: vote %d", message, said.vote)
 		}

@@ -11,73 +11,71 @@ import (
 	"github.com/google/uuid"
 )
 
-// Waiting. Who finds a lock taken goes to the queue that each node keeps for
-// it. A release hands the lock to the one that has waited longest, on each node
-// on its own: the key is set to that waiter's owner, and the waiter's Locker is
-// told. Owners begin with the time, so all nodes choose the same waiter, as
-// far as they know of it. A majority of such votes is a hold like any other.
+// Waiting. A client that finds a lock taken joins the queue that each node keeps for it. On a release, each node hands
+// the lock to the waiter in its queue that has waited longest: it sets the key to that waiter's owner and publishes a
+// notification to the waiter's Locker. Owners begin with the time, so all nodes that know of the same waiters choose
+// the same one. A majority of such votes is a hold like any other.
 //
-// Messages only save time. Each waiter also asks again now and then: so it
-// learns of votes that it was not told of, takes over from a holder that
-// crashed, and gets back a place that was lost.
+// Notifications only save time. Each waiter also repeats its request now and then: so it learns of votes whose
+// notification was lost, takes over from a holder that crashed, and gets back a place that a node has lost.
 //
-// Votes may split between waiters that the nodes learnt of in different orders. Then all
-// of these but the oldest give their votes back. So does who has some while another holds
-// the lock and an older one waits.
+// Votes may split between waiters if the nodes learnt of them in different orders. Then all of these waiters but the
+// oldest give their votes back. A waiter also gives its votes back if another client holds the lock and an older waiter
+// is in the queue.
 
 // waiter is one wait for one lock under one owner.
 type waiter struct {
-	locker *Locker
-	hold   *hold // what it becomes; its token is owned by who waits
-	first  int64 // the token with which it stands in the queue
-	asking int64 // the token of the last question; owned by who waits
-	owner  string
-	wake   chan struct{} // holds a value when something was told
+	locker      *Locker
+	hold        *hold // what the waiter becomes; its token is owned by the waiting goroutine
+	queuedToken int64 // the token in the waiter's place in the queues
+	askedToken  int64 // the token of the last request; owned by the waiting goroutine
+	owner       string
+	wake        chan struct{} // holds a value after a notification
 
 	mu       sync.Mutex
 	notified notifications // guarded by mu
 }
 
-// newWaiter begins to wait as of the time since, in µs of the nodes' time.
+// newWaiter creates a waiter whose place in the queues counts from since, in µs of the nodes' time.
 func (l *Locker) newWaiter(want acquireRequest, o *options, since int64) *waiter {
 	h := l.newHold(want, o, since)
 	w := &waiter{
-		locker: l, hold: h, first: h.token, owner: h.owner.String(), wake: make(chan struct{}, 1),
+		locker: l, hold: h, queuedToken: h.token, owner: h.owner.String(), wake: make(chan struct{}, 1),
 		notified: newNotifications(len(l.nodes)),
 	}
 	token := fmt.Sprintf("%016d", h.token)
 	if want.shared {
-		token = readsMark
+		token = readerToken
 	}
 	h.place = fmt.Sprintf("%s %s %013d %s", w.owner, token, o.ttl.Milliseconds(), l.listeners.channel)
 	l.listeners.add(w.owner, w.notify)
 	return w
 }
 
-// notify takes what a node said unasked.
+// notify takes a node's notification.
 func (w *waiter) notify(node int, a answer) {
 	w.mu.Lock()
-	w.notified.receive(node, a, w.first)
+	w.notified.receive(node, a, w.queuedToken)
 	w.mu.Unlock()
-	w.rouse()
+	w.signal()
 }
 
-// votes sums up how the votes stand.
+// votes counts the votes by the answers so far and the notifications.
 func (w *waiter) votes(r *round) waiterVotes {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.notified.count(tally(r.votes.Load()), r.answers, w.asking, w.hold.token)
+	return w.notified.count(tally(r.votes.Load()), r.answers, w.askedToken, w.hold.token)
 }
 
-func (w *waiter) rouse() {
+func (w *waiter) signal() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
-// queue waits until the lock is held. The question with which it begins belongs to the attempt
-// that has failed, if there was one.
+// queue waits in the nodes' queues until the lock is held. Its first request counts as part of the attempt that failed
+// before, if there was one.
 func (l *Locker) queue(ctx context.Context, want acquireRequest, o *options, last error) (*hold, error) {
 	l.listeners.listen(l.ctx, l.returnGrant)
 	l.listeners.waiting.Add(1)
@@ -93,7 +91,7 @@ func (l *Locker) queue(ctx context.Context, want acquireRequest, o *options, las
 			w = l.newWaiter(want, o, since)
 		}
 		r, asked := w.ask()
-		if err := w.awaitAnswers(ctx, r); err == nil || last == nil {
+		if err := w.awaitOutcome(ctx, r); err == nil || last == nil {
 			last = r.failure(want.op, want.name, ErrTaken, tally(r.votes.Load()), nil)
 		}
 		v := w.votes(r)
@@ -107,10 +105,10 @@ func (l *Locker) queue(ctx context.Context, want acquireRequest, o *options, las
 		if !final {
 			pause = v.pause(o, attempts, seen.partial, l.need)
 		}
-		seen.asked(&v)
+		seen.record(&v)
 		h, err := w.await(ctx, r, asked, pause)
 		if err != nil && !errors.Is(err, errAskAgain) {
-			if errors.Is(err, errTokenAhead) { // the lock was ours, and is of no use without a token
+			if errors.Is(err, errTokenAhead) { // a majority gave the lock, but it cannot be held without a token
 				last, err = r.notHeld(ctx, want.op, want.name, tally(r.votes.Load()), err, false), nil
 			}
 			r.abandon()
@@ -129,12 +127,12 @@ func (l *Locker) queue(ctx context.Context, want acquireRequest, o *options, las
 		switch seen.decide(&v, want.shared, w.owner, l.need) {
 		case keepVotes:
 			continue
-		case beginAnew:
+		case requeue:
 			since = l.tokens.time(o.clock.now())
 		case giveBack:
 		}
-		// The oldest takes over what is given back, unless the node cannot tell it: then it must find the lock free when
-		// it asks.
+		// The node hands each returned vote to its oldest waiter. If it cannot notify that waiter, the waiter must find
+		// the lock free with its next request: so this one pauses before it asks again.
 		w.hold.withdraw()
 		if seen.gaveBack > 2 {
 			if err := l.rest(ctx, o.backoff(attempts)); err != nil {
@@ -145,12 +143,12 @@ func (l *Locker) queue(ctx context.Context, want acquireRequest, o *options, las
 	}
 }
 
-// returnGrant has a node let go of what it handed to a waiter that has given up.
+// returnGrant undoes a node's grant to a waiter that has given up.
 func (l *Locker) returnGrant(node int, key string, owner uuid.UUID, shared bool) {
 	l.undoOwner(key, owner, shared, l.opts.ttl, nodeSet(0).with(node))
 }
 
-// rest returns after d, or with the reason to wait no longer.
+// rest returns nil after d, or earlier with the reason why the wait has ended.
 func (l *Locker) rest(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -163,13 +161,13 @@ func (l *Locker) rest(ctx context.Context, d time.Duration) error {
 	return l.ended(ctx)
 }
 
-// awaitAnswers returns when the outcome of the question is certain, or when the nodes that have answered and those that have
-// told us something are a majority: the question's last answer may be a late node's.
-func (w *waiter) awaitAnswers(ctx context.Context, r *round) error {
-	told := false
+// awaitOutcome returns when the outcome of the round is certain, or as soon as answers and notifications together give
+// the waiter a majority: the answer that the round still waits for may be that of a slow node.
+func (w *waiter) awaitOutcome(ctx context.Context, r *round) error {
+	notified := false
 	defer func() {
-		if told {
-			w.rouse() // await wants to know of it
+		if notified {
+			w.signal() // again, for await
 		}
 	}()
 	for {
@@ -177,7 +175,7 @@ func (w *waiter) awaitAnswers(ctx context.Context, r *round) error {
 		case <-r.wake:
 			return nil
 		case <-w.wake:
-			if told = true; w.votes(r).given >= w.locker.need {
+			if notified = true; w.votes(r).given >= w.locker.need {
 				return nil
 			}
 		case <-ctx.Done():
@@ -188,11 +186,11 @@ func (w *waiter) awaitAnswers(ctx context.Context, r *round) error {
 
 var errAskAgain = errors.New("ask again")
 
-// await returns the hold as soon as there is one, errAskAgain where it is time to do that,
-// or why the wait is ended.
+// await returns the hold as soon as there is one, errAskAgain when it is time for the next request, or the reason why
+// the wait has ended.
 func (w *waiter) await(ctx context.Context, r *round, asked instant, pause time.Duration) (*hold, error) {
 	l := w.locker
-	// Nodes that answer after the outcome wake nobody; look at their answers once.
+	// An answer after the outcome does not wake the waiter, so it counts the votes once more after 2 ms or less.
 	look := min(pause, 2*time.Millisecond)
 	timer := time.NewTimer(look)
 	defer timer.Stop()
@@ -200,9 +198,8 @@ func (w *waiter) await(ctx context.Context, r *round, asked instant, pause time.
 	for {
 		if v := w.votes(r); v.given >= l.need {
 			h, err := w.promote(ctx, v, asked)
-			// Votes that are too old, or that a raise did not get, are to be asked for again:
-			// at once if that is news, else after the pause, since they may be of nodes
-			// that are out of reach.
+			// Votes that are too old, or whose nodes did not accept the raised token, need a new request: at once after a
+			// notification, otherwise after the pause, since their nodes may be out of reach.
 			if h != nil || !errors.Is(err, errAskAgain) || woken {
 				return h, err
 			}
@@ -225,7 +222,8 @@ func (w *waiter) await(ctx context.Context, r *round, asked instant, pause time.
 	}
 }
 
-// ask puts the question to all nodes: is it ours, or our turn, and if not, keep our place.
+// ask sends the enqueue command to all nodes: each answers whether the lock is the waiter's, or now becomes so, and
+// keeps the waiter's place otherwise.
 func (w *waiter) ask() (*round, instant) {
 	l := w.locker
 	w.mu.Lock()
@@ -233,22 +231,22 @@ func (w *waiter) ask() (*round, instant) {
 	w.mu.Unlock()
 	r := l.askFor(enqueue, w.hold)
 	r.waits = true
-	w.asking = w.hold.token
+	w.askedToken = w.hold.token
 	asked := l.opts.clock.now()
 	w.hold.asked |= r.send(l.nodes, l.all, l.need, asked.local)
 	return r, asked
 }
 
-// promote makes a hold of a majority of votes. It returns neither a hold nor an
-// error where that was for nothing.
+// promote turns a majority of votes into a hold. It returns errAskAgain if too few nodes accept the token or too little
+// of the TTL is left, and another error if the wait is over.
 func (w *waiter) promote(ctx context.Context, v waiterVotes, asked instant) (*hold, error) {
 	l, h := w.locker, w.hold
-	// A vote given in answer to the last question was given, or its TTL begun anew, after that was
-	// asked. One that we were told of was given after we began to wait under this owner.
+	// The TTL of a vote in answer to the last request began after that request was sent. The TTL of a vote known by
+	// notification may have begun at any time since the waiter drew its owner, at h.since.
 	start := h.since
 	if v.fresh >= l.need {
 		start = asked
-		v.granted = v.sure // what was told may have run out since
+		v.granted = v.freshGranted // votes known by notification may have expired since
 	}
 	if h.token > 0 && (v.granted < l.need || l.outdated(h.token)) {
 		r, err := l.askToRaise(h, max(h.token, v.highest), l.all)
@@ -265,18 +263,18 @@ func (w *waiter) promote(ctx context.Context, v waiterVotes, asked instant) (*ho
 			return nil, errAskAgain
 		}
 	}
-	// The longest that it may be held counts from here, and not from the beginning of the wait.
+	// The maximum hold time (WithMaxHold) counts from here, not from the beginning of the wait.
 	now, began := l.opts.clock.now(), h.since
 	h.start, h.since = start, now
 	if o := h.opts; h.left(now) < leastValidity(o.ttl, o.minValidity, o.maxHold) {
 		h.since = began
-		return nil, errAskAgain // which begins the TTL anew
+		return nil, errAskAgain // the next request restarts the TTL on the nodes
 	}
 	l.tokens.See(h.token)
 	return h, nil
 }
 
-// raised notes which nodes accepted the new token.
+// raised records which nodes accepted the new token.
 func (w *waiter) raised(r *round, votes tally) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -14,10 +14,10 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// never is a back-off that leaves only the messages to wake a waiter.
+// never is a back-off with which only a notification wakes a waiter.
 func never(int) time.Duration { return time.Hour }
 
-// leftovers returns the keys on the nodes, but for those of our own.
+// leftovers returns the keys on the nodes, except those that the library always keeps.
 func (fl *fleet) leftovers() (keys []string) {
 	for _, n := range fl.nodes {
 		for _, key := range n.Keys() {
@@ -119,8 +119,8 @@ func TestCancelledWaitLeavesNothing(t *testing.T) {
 	})
 }
 
-// The lock is handed over at the very moment at which the waiter gives up.
-func TestHandOverToOneThatHasGivenUp(t *testing.T) {
+// The lock is handed over at the moment at which the waiter gives up.
+func TestHandOverToAWaiterThatGivesUp(t *testing.T) {
 	for offset := -2 * ms; offset <= 2*ms; offset += 100 * time.Microsecond {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			holder := must(fl.locker("holder").Lock(t.Context(), "job"))(t)
@@ -143,7 +143,7 @@ func TestHandOverToOneThatHasGivenUp(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			within(t, 300*ms, "the next one", func() {
+			within(t, 300*ms, "the next hold", func() {
 				if err := (<-got).Unlock(t.Context()); err != nil {
 					t.Error(err)
 				}
@@ -156,8 +156,8 @@ func TestHandOverToOneThatHasGivenUp(t *testing.T) {
 	}
 }
 
-// A message may be for somebody whose undo was executed before the hand-over.
-func TestWhatIsHandedToNobodyIsGivenBack(t *testing.T) {
+// A notification may name an owner that no longer waits: its undo was executed before the hand-over.
+func TestHandOverToAnUnknownOwnerIsReturned(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		owner := newOwner(1).String()
@@ -165,7 +165,7 @@ func TestWhatIsHandedToNobodyIsGivenBack(t *testing.T) {
 		l.listeners.receive(1, owner+"  job", l.returnGrant)
 		settleNetwork()
 		if got := fl.nodes[1].Do("GET", "job"); got != nil {
-			t.Errorf("it is still %v's", got)
+			t.Errorf("the key still has the owner %v", got)
 		}
 	})
 }
@@ -178,7 +178,7 @@ func TestDeadWaitersDelayNobody(t *testing.T) {
 			l := fl.locker(client)
 			go func() { _, _ = l.Lock(t.Context(), "job") }()
 			time.Sleep(20 * ms)
-			// As by kill -9: its connections are reset.
+			// As after kill -9: its connections are reset.
 			fl.net.Refuse(sim.Link{Client: client})
 			fl.net.Reset(sim.Link{Client: client})
 		}
@@ -197,8 +197,8 @@ func TestDeadWaitersDelayNobody(t *testing.T) {
 	})
 }
 
-// A holder that crashed, an administrator's DEL and a foreign client's release
-// tell nobody: the waiter asks.
+// A holder's crash, an administrator's DEL and another library's release send no notification: the waiter finds out by
+// asking.
 func TestWaitersDoNotDependOnMessages(t *testing.T) {
 	const ttl = 2 * time.Second
 	for name, c := range map[string]struct {
@@ -252,9 +252,9 @@ func TestWaitersDoNotDependOnMessages(t *testing.T) {
 	}
 }
 
-// A waiter that is cut off keeps its subscription, as far as the nodes can see: the lock
-// is handed to it, and is free again after one TTL.
-func TestAWaiterThatIsCutOffDelaysForOneTTL(t *testing.T) {
+// The nodes cannot see that a waiter is cut off while its subscription stays open: the lock is handed to it, and is
+// free again after one TTL.
+func TestCutOffWaiterDelaysByOneTTL(t *testing.T) {
 	const ttl = 2 * time.Second
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		holder := must(fl.locker("holder", WithTTL(ttl)).Lock(t.Context(), "job"))(t)
@@ -278,7 +278,7 @@ func TestAWaiterThatIsCutOffDelaysForOneTTL(t *testing.T) {
 	})
 }
 
-func TestOneContenderForEachProcess(t *testing.T) {
+func TestOneContenderPerProcess(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		holder := must(fl.locker("holder").Lock(t.Context(), "job"))(t)
 		l := fl.locker("a")
@@ -301,7 +301,7 @@ func TestOneContenderForEachProcess(t *testing.T) {
 		if got := fl.nodes[0].Do("ZCARD", "redlock:wait:job"); got != int64(1) {
 			t.Errorf("%v contenders on the node, want 1", got)
 		}
-		// One in the middle of the line gives up.
+		// A caller inside the local queue gives up.
 		ctx, cancel := context.WithTimeout(t.Context(), 20*ms)
 		defer cancel()
 		within(t, 20*ms, "giving up", func() {
@@ -325,12 +325,11 @@ func TestOneContenderForEachProcess(t *testing.T) {
 	})
 }
 
-// Votes that are split between waiters come together.
-func TestSplitQueuesComeTogether(t *testing.T) {
+func TestSplitVotesAreResolved(t *testing.T) {
 	for n := 2; n <= 5; n++ {
 		bubble(t, n, func(t *testing.T, fl *fleet) {
 			a, b := fl.locker("a"), fl.locker("b")
-			// Each reaches one half first.
+			// Each client reaches one half of the nodes first.
 			slow := sim.Delay{Min: 30 * ms, Max: 31 * ms}
 			for i := range n {
 				client := "a"
@@ -359,12 +358,12 @@ func TestSplitQueuesComeTogether(t *testing.T) {
 	}
 }
 
-func TestOwnersStandInTheOrderOfTime(t *testing.T) {
+func TestOwnersSortByTime(t *testing.T) {
 	last := ""
 	for micros := int64(1_700_000_000_000_000); micros < 1_700_000_000_003_000; micros++ {
 		id := newOwner(micros)
 		if id.Version() != 7 || id.Variant().String() != "RFC4122" {
-			t.Fatalf("%s is no UUID of version 7", id)
+			t.Fatalf("%s is not a UUID of version 7", id)
 		}
 		text := id.String()
 		if text[:18] <= last { // 60 bits of time hold 1/4096 ms
@@ -373,14 +372,14 @@ func TestOwnersStandInTheOrderOfTime(t *testing.T) {
 		last = text[:18]
 		at := time.UnixMilli(0).Add(time.Duration(micros) * time.Microsecond)
 		if time.Unix(id.Time().UnixTime()).Sub(at).Abs() > time.Second {
-			t.Fatalf("%s tells another time", id)
+			t.Fatalf("%s has another time", id)
 		}
 	}
 }
 
-// A node's clock was far ahead, and the token that it made known is too large to follow: for a waiter, too, that is no
-// matter of somebody else having the lock.
-func TestATokenTooFarAheadIsNoQuorumForAWaiter(t *testing.T) {
+// A node's clock was far ahead, so the nodes know a token that is too far ahead to be raised. A waiter must report
+// ErrNoQuorum too, and not ErrTaken: no other owner has the lock.
+func TestTokenTooFarAheadIsNoQuorumForAWaiter(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a"), fl.locker("b")
 		k := must(a.Lock(t.Context(), "job"))(t)
@@ -404,9 +403,9 @@ func TestATokenTooFarAheadIsNoQuorumForAWaiter(t *testing.T) {
 	})
 }
 
-// The token with which a waiter stands in the queue may be older than what a node that forgot, or dropped it, would
-// accept.
-func TestALongWaitsTokenIsRenewed(t *testing.T) {
+// By the time of a waiter's turn, the token in its place may be older than what a node would accept that has lost or
+// dropped the name's token.
+func TestTokenIsRenewedAfterALongWait(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a"), fl.locker("b")
 		k := must(a.Lock(t.Context(), "job"))(t)
@@ -415,7 +414,7 @@ func TestALongWaitsTokenIsRenewed(t *testing.T) {
 		began := b.tokens.time(b.opts.clock.now())
 		after := must(b.Lock(t.Context(), "job"))(t)
 		if age := b.tokens.time(b.opts.clock.now()) - after.Token(); age > (wait / 2).Microseconds() {
-			t.Errorf("the token is %d µs old, which is when the wait began (%d µs ago)",
+			t.Errorf("the token is %d µs old, the wait began %d µs ago: want a newer token",
 				age, b.tokens.time(b.opts.clock.now())-began)
 		}
 		for _, n := range fl.nodes[:2] {
@@ -426,26 +425,28 @@ func TestALongWaitsTokenIsRenewed(t *testing.T) {
 	})
 }
 
-// A waiter is told of votes that may have run out since, twice. The first look must not make the second one trust them.
-func TestVotesThatWereToldDoNotGrowYounger(t *testing.T) {
+// A waiter knows of votes by notifications that are a TTL old, so the votes may have expired. It promotes twice: the
+// first call must not make the second trust them.
+func TestNotifiedVotesKeepTheirAge(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
 		time.Sleep(l.opts.ttl)
 		for _, n := range fl.nodes {
-			n.Do("SET", "job", w.owner, "PX", 100) // what is left of them
+			n.Do("SET", "job", w.owner, "PX", 100)
 		}
-		for look := range 2 {
-			if h, err := w.promote(t.Context(), waiterVotes{given: 3, granted: 3}, l.opts.clock.now()); !errors.Is(err, errAskAgain) {
-				t.Errorf("look %d: got %v, %v, want to ask again", look, h, err)
+		for i := range 2 {
+			h, err := w.promote(t.Context(), waiterVotes{given: 3, granted: 3}, l.opts.clock.now())
+			if !errors.Is(err, errAskAgain) {
+				t.Errorf("call %d: got %v, %v, want errAskAgain", i, h, err)
 			}
 		}
 	})
 }
 
-// A wait ends while its question is on the way to nodes that have forgotten the script of the question, and know that
-// of the release. The question must not be repeated behind the release.
-func TestAQuestionIsNotRepeatedBehindItsUndo(t *testing.T) {
+// A wait ends while its request is on the way to nodes that have lost the script of enqueue but have that of release.
+// The request must not be sent again after the release.
+func TestRequestIsNotResentAfterItsUndo(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
 		b := fl.locker("b", WithBackoff(func(int) time.Duration { return 50 * time.Millisecond }))
@@ -457,7 +458,7 @@ func TestAQuestionIsNotRepeatedBehindItsUndo(t *testing.T) {
 		}()
 		time.Sleep(time.Second)
 		fl.net.SetDelay(sim.Link{Client: "b"}, sim.Up, sim.Delay{Min: 200 * ms, Max: 200 * ms})
-		time.Sleep(300 * time.Millisecond) // from now on a question is on its way all the time
+		time.Sleep(300 * time.Millisecond) // from now on a request is always in flight
 		for _, n := range fl.nodes {
 			n.Do("SCRIPT", "FLUSH")
 			n.Do("SCRIPT", "LOAD", release.Script.Source)
@@ -469,14 +470,15 @@ func TestAQuestionIsNotRepeatedBehindItsUndo(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		if got := fl.holding("job"); got != 0 {
-			t.Errorf("taken on %d nodes by a wait that has ended", got)
+			t.Errorf("taken on %d nodes after the wait has ended", got)
 		}
 		_ = k.Unlock(t.Context())
 	})
 }
 
-// Of a majority that has answered just now, one accepted the token; another one had told so before.
-func TestAWinOnFreshAnswersNeedsFreshAcceptance(t *testing.T) {
+// Two nodes of three have just granted the lock. Only one of them accepted the token in this answer; that another did
+// is known by an older notification.
+func TestWinOnFreshAnswersNeedsFreshAcceptance(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
@@ -484,17 +486,17 @@ func TestAWinOnFreshAnswersNeedsFreshAcceptance(t *testing.T) {
 			n.Do("SET", "job", w.owner, "PX", 10_000)
 		}
 		w.hold.asked = l.all
-		h, err := w.promote(t.Context(), waiterVotes{given: 3, granted: 2, fresh: 2, sure: 1}, l.opts.clock.now())
+		h, err := w.promote(t.Context(), waiterVotes{given: 3, granted: 2, fresh: 2, freshGranted: 1}, l.opts.clock.now())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if known := fl.nodes[0].Do("ZSCORE", tokensName, "job"); known != strconv.FormatInt(h.token, 10) {
-			t.Errorf("won with token %d, and the nodes know %v", h.token, known)
+			t.Errorf("held with token %d, but the nodes know %v", h.token, known)
 		}
 	})
 }
 
-// Waiting must not overwrite what is not ours: the node may show it as absent, as MGET does a list.
+// Waiting must not overwrite keys of other programs. A key may look absent: MGET returns nil for a list.
 func TestWaitersLeaveForeignKeysAlone(t *testing.T) {
 	waits := map[string]func(context.Context, *Locker) (*Lock, error){
 		"Lock":  func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "list") },

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Who is first in line makes room when its context ends. The next, whose context ends
-// in the same moment, must not begin to ask, and then tell that too few nodes answered.
-func TestALineThatEndsAtOnceWasTaken(t *testing.T) {
+// When the deadline of the first caller in the local queue passes, the next caller gets the turn. If its deadline
+// passes at the same moment, it must not send a request and then report that too few nodes answered.
+func TestSimultaneousDeadlinesReportTaken(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		acquire func(l *Locker) func(context.Context, ...Option) (*Lock, error)
@@ -47,8 +47,9 @@ func TestALineThatEndsAtOnceWasTaken(t *testing.T) {
 	}
 }
 
-// Another goroutine of the process waits for the name. Who is to ask once asks once, and does not stand behind it.
-func TestWhoAsksOnceStandsInNoLine(t *testing.T) {
+// While another goroutine of the process waits for the name, a call with WithMaxAttempts(1) makes its attempt at once
+// and does not join the local queue.
+func TestMaxAttemptsOneSkipsTheLocalQueue(t *testing.T) {
 	for name, ask := range map[string]func(context.Context, *Locker, ...Option) error{
 		"Lock": func(ctx context.Context, l *Locker, opts ...Option) error {
 			_, err := l.Lock(ctx, "job", opts...)
@@ -97,7 +98,7 @@ func asksOnce(t *testing.T, limit time.Duration, ask func(context.Context, ...Op
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
 		if err := ask(ctx); !errors.Is(err, ErrTaken) {
-			t.Errorf("who waits got %v, want ErrTaken in the end", err)
+			t.Errorf("the waiting call: got %v, want ErrTaken", err)
 		}
 	})
 	time.Sleep(time.Second)
@@ -110,8 +111,8 @@ func asksOnce(t *testing.T, limit time.Duration, ask func(context.Context, ...Op
 	waiting.Wait()
 }
 
-// A deadline that is over just before a caller gets in line behind others of its process: they have the lock.
-func TestADeadlineBeforeTheLineSaysTaken(t *testing.T) {
+// The context has ended before the caller joins the local queue. Other callers are ahead there, so the lock is taken.
+func TestEndedContextBeforeTheLocalQueueReportsTaken(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		ctx, cancel := context.WithCancel(t.Context())

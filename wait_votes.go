@@ -7,41 +7,41 @@ import (
 	"github.com/quorumlock/redlock/internal/chance"
 )
 
-// waiterVotes is how the votes stand for one waiter: what the nodes answered to its last question, and what they have
-// notified it of since.
+// waiterVotes counts the votes for one waiter and for its rivals: by the answers to the waiter's last request, and by
+// notifications.
 type waiterVotes struct {
-	given   int   // nodes that gave the lock
-	granted int   // of these, nodes that accepted the token
-	fresh   int   // nodes that gave the lock in answer to the last question
-	sure    int   // of these, nodes that accepted the token
-	highest int64 // the highest token that a node knows
-	others  map[string]int
-	remains []time.Duration // how long the others' keys live still
-	place   int             // how many wait before us, at most
+	given        int             // nodes that gave the waiter the lock
+	granted      int             // of these, nodes that accepted its token
+	fresh        int             // nodes that gave the lock in answer to the last request
+	freshGranted int             // of these, nodes that accepted the token
+	highest      int64           // the highest token known to a node that gave the lock without accepting the token
+	others       map[string]int  // votes by other owner; marker: readers; "": an unknown owner
+	remaining    []time.Duration // the remaining TTLs of other owners' keys
+	ahead        int             // the most waiters that are ahead on any node
 }
 
-// notifications are what the nodes said to one waiter unasked, by node.
+// notifications are the nodes' notifications to one waiter, by node.
 type notifications struct {
 	last     []notification
-	accepted []int64 // the highest of our tokens that the node has accepted, asked or unasked
+	accepted []int64 // the highest of the waiter's tokens that the node is known to have accepted
 }
 
-// notification is what a node said unasked.
+// notification is the last notification by a node.
 type notification struct {
 	answer
 	received bool
-	stale    bool // received before the last question was asked: the answer to that counts more
+	stale    bool // received before the last request: that request's answer takes precedence
 }
 
 func newNotifications(nodes int) notifications {
 	return notifications{make([]notification, nodes), make([]int64, nodes)}
 }
 
-// receive takes a notification, that the waiter's first token was accepted where it is a grant.
-func (n *notifications) receive(node int, a answer, first int64) {
+// receive records a notification. A grant means that the node accepted the token in the waiter's place in the queue.
+func (n *notifications) receive(node int, a answer, queuedToken int64) {
 	n.last[node] = notification{answer: a, received: true}
 	if a.vote == voteGranted {
-		n.accept(node, first)
+		n.accept(node, queuedToken)
 	}
 }
 
@@ -49,16 +49,16 @@ func (n *notifications) accept(node int, token int64) {
 	n.accepted[node] = max(n.accepted[node], token)
 }
 
-// age makes stale what was received so far.
+// age marks all notifications as stale, before a new request.
 func (n *notifications) age() {
 	for i := range n.last {
 		n.last[i].stale = true
 	}
 }
 
-// count sums up what the nodes have answered to the last question, which was asked with that token, and what they said
-// unasked. want is the token that the waiter needs by now.
-func (n *notifications) count(votes tally, answers []answer, asked, want int64) (v waiterVotes) {
+// count counts the votes by the answers to the last request and by the notifications. askedToken is the token in that
+// request, and want the token that the waiter needs now.
+func (n *notifications) count(votes tally, answers []answer, askedToken, want int64) (v waiterVotes) {
 	v.others = make(map[string]int)
 	for i := range answers {
 		a, fresh := answer{vote: voteFailed}, votes.voted(i)
@@ -68,13 +68,13 @@ func (n *notifications) count(votes tally, answers []answer, asked, want int64) 
 		switch last := &n.last[i]; {
 		case !last.received:
 		case fresh && last.stale && (a.vote == voteFailed || a.vote == voteAbstained):
-			*last = notification{} // the node has not confirmed it, and may have forgotten it since
+			*last = notification{} // the node has not confirmed the vote, and may have lost it since
 		case !fresh || a.vote == voteFailed || a.vote == voteAbstained:
 			a, fresh = last.answer, false
 		case a.vote == voteTaken && last.stale:
-			*last = notification{} // it was ours and is no longer
+			*last = notification{} // the waiter had the vote and has lost it
 		case a.vote == voteTaken:
-			a, fresh = last.answer, false // it has become ours since
+			a, fresh = last.answer, false // the waiter got the vote after the answer
 		}
 		switch a.vote {
 		case voteGranted, voteOutbid:
@@ -82,62 +82,62 @@ func (n *notifications) count(votes tally, answers []answer, asked, want int64) 
 			if fresh {
 				v.fresh++
 				if a.vote == voteGranted {
-					n.accept(i, asked)
+					n.accept(i, askedToken)
 				}
 			}
-			// A grant is a vote for one token. It may have been for a lower one than we
-			// have now; and a node that "knows" our token may have it from somebody else.
+			// A grant counts for one token only: it may be for a lower token than the waiter has now, and a node that
+			// "knows" the waiter's token may have it from another client.
 			if n.accepted[i] == want && (a.vote == voteGranted || a.token == want) {
 				v.granted++
 				if fresh {
-					v.sure++
+					v.freshGranted++
 				}
 			} else {
 				v.highest = max(v.highest, a.token)
 			}
 		case voteTaken:
-			if v.others[a.owner] += 0; !a.uncounted { // it has the vote, for what that is worth
+			if v.others[a.owner] += 0; !a.uncounted { // an uncounted vote adds its owner with no vote
 				v.others[a.owner]++
 			}
-			v.place = max(v.place, a.place)
+			v.ahead = max(v.ahead, a.place)
 			if a.remaining > 0 {
-				v.remains = append(v.remains, a.remaining)
+				v.remaining = append(v.remaining, a.remaining)
 			}
 		case voteAbsent, voteAbstained, voteFailed, voteKinds:
-			// says nothing of who has the lock
+			// does not say which owner has the lock
 		}
 	}
 	return v
 }
 
-// splits reports whether we have some votes, and nobody has a majority, and one that is older than
-// us has some, too. The oldest keeps its votes, so somebody gets on. What looks like a majority
-// to us may be less to who has it, where a node abstains for that one and not for
-// us: so after some time we give our votes back to it, too.
+// shouldYield reports whether the votes are split and the waiter should give its own back: it has some, no owner has a
+// majority, and an older owner has some too. The oldest keeps its votes, so one of them makes progress. What looks like
+// a majority to this waiter may be less to the owner that has it, if a node abstains for that owner and not for this
+// waiter: so if late, the waiter gives its votes back in that case, too.
 //
-// Readers give way to every writer, and to none of each other, whose votes do not exclude. Where one is
-// refused although readers have the node, a writer waits there. No writer gives way to readers. So the
-// oldest writer keeps its votes, and all others come apart.
-func (v *waiterVotes) splits(shared bool, owner string, need int, late bool) bool {
+// A reader gives way to every writer. It does not give way to other readers, whose votes do not exclude its own; but if
+// a node refuses it although readers have the lock there, a writer waits on that node. A writer never gives way to
+// readers. So the oldest writer keeps its votes, and all other waiters give theirs back.
+func (v *waiterVotes) shouldYield(shared bool, owner string, need int, late bool) bool {
 	if v.given == 0 || v.given >= need {
 		return false
 	}
-	gives := false
+	yields := false
 	for other, votes := range v.others {
 		readers := other == marker
 		if votes >= need && !late && !(shared && readers) {
 			return false
 		}
-		gives = gives || other != "" && (shared || !readers && other < owner)
+		yields = yields || other != "" && (shared || !readers && other < owner)
 	}
-	return gives
+	return yields
 }
 
-// strays reports whether we have some votes for what another has, although somebody has waited longer. The next
-// turn is the older one's: without our votes it needs all other nodes, and is as late as the latest of them.
-// Readers keep theirs, which exclude no reader.
-func (v *waiterVotes) strays(shared bool, need int) bool {
-	if shared || v.fresh == 0 || v.given >= need || v.place == 0 {
+// blocksOlder reports whether the waiter has some votes while another owner holds the lock and an older waiter is in
+// the queue. The older waiter is next: without this waiter's votes it needs all other nodes, and so waits for the
+// slowest of them. A reader keeps its votes, since they exclude no other reader.
+func (v *waiterVotes) blocksOlder(shared bool, need int) bool {
+	if shared || v.fresh == 0 || v.given >= need || v.ahead == 0 {
 		return false
 	}
 	for _, votes := range v.others {
@@ -148,8 +148,8 @@ func (v *waiterVotes) strays(shared bool, need int) bool {
 	return false
 }
 
-// deadlocks reports whether we have some votes, others have some, and nobody has a majority.
-func (v *waiterVotes) deadlocks(need int) bool {
+// deadlocked reports whether both the waiter and other owners have votes, and none has a majority.
+func (v *waiterVotes) deadlocked(need int) bool {
 	if v.given == 0 || v.given >= need || len(v.others) == 0 {
 		return false
 	}
@@ -161,74 +161,76 @@ func (v *waiterVotes) deadlocks(need int) bool {
 	return true
 }
 
-// decision is what a waiter does next that has not got the lock.
+// decision is what a waiter does after a request that did not get the lock.
 type decision uint8
 
 // The decisions.
 const (
 	keepVotes decision = iota // and ask again
-	giveBack                  // what votes we have, to somebody who is before us
-	beginAnew                 // at the end of the queues, without votes: nobody gets on
+	giveBack                  // give the votes back to an older waiter, and keep the place in the queues
+	requeue                   // give the votes back, and go to the end of the queues: no waiter makes progress
 )
 
-// patience is what a waiter has seen in a row.
+// patience counts what a waiter's requests found.
 type patience struct {
-	partial  int // questions that found some votes
-	split    int // questions after which there was a reason to give votes back
-	gaveBack int // how often we did, in all
+	partial  int // requests in a row that found some votes
+	split    int // requests in a row after which there was a reason to give votes back
+	gaveBack int // how often the waiter gave votes back, in all
 }
 
-// lateAfter is how many questions in a row, half a second or so, a waiter keeps votes that are not enough while another
-// seems to have a majority.
+// lateAfter is how many requests in a row, about half a second, a waiter keeps votes that are less than a majority
+// while another owner seems to have a majority.
 const lateAfter = 8
 
-// hopeless is how many, two seconds or so, even the one that has waited longest keeps votes while nobody has a
-// majority. Then it goes to the end of the queues: a node that cannot tell it passes it over at each release, and all
-// others give way to it on the other nodes, so that without an end to that nobody would get the lock.
-const hopeless = 2 * lateAfter
+// stuckAfter is how many requests in a row, about two seconds, the oldest waiter keeps its votes while no owner has a
+// majority. Then it goes to the end of the queues. Without this limit one node that cannot notify the oldest waiter
+// could block the lock for ever: that node skips the waiter at each release, while all other waiters give way to it on
+// the other nodes.
+const stuckAfter = 2 * lateAfter
 
-// asked takes note of what a question found.
-func (p *patience) asked(v *waiterVotes) {
+// record counts what a request found.
+func (p *patience) record(v *waiterVotes) {
 	p.partial++
 	if v.given == 0 {
 		p.partial = 0
 	}
 }
 
-// decide is asked once after each question.
+// decide returns what to do next. It must be called once after each request.
 func (p *patience) decide(v *waiterVotes, shared bool, owner string, need int) decision {
-	stuck := p.partial > hopeless && v.deadlocks(need)
-	strays := p.gaveBack < 3 && v.strays(shared, need) // who seems older may be gone
-	if !stuck && !strays && !v.splits(shared, owner, need, p.partial > lateAfter) {
+	stuck := p.partial > stuckAfter && v.deadlocked(need)
+	blocks := p.gaveBack < 3 && v.blocksOlder(shared, need) // at most three times: the older waiter may be gone
+	if !stuck && !blocks && !v.shouldYield(shared, owner, need, p.partial > lateAfter) {
 		p.split = 0
 		return keepVotes
 	}
 	p.split++
-	if p.split == 1 && (shared || v.fresh == 0 || v.place == 0) {
-		// Once may be a release on its way through the nodes; but not where one of them answered that it is our turn, and
-		// another one that it is not.
+	if p.split == 1 && (shared || v.fresh == 0 || v.ahead == 0) {
+		// A single split may be a release that has not reached all nodes yet. It is not if one node answered that it is
+		// the waiter's turn, and another that a waiter is ahead of it.
 		return keepVotes
 	}
 	p.split = 0
 	p.gaveBack++
 	if stuck {
-		return beginAnew
+		return requeue
 	}
 	return giveBack
 }
 
-// pause returns when to ask again: very soon where some votes are there already,
-// at the latest when the holder's key ends, and otherwise the later the more wait before us.
+// pause returns how long to wait before the next request. If the waiter has some votes: 2 to 3 ms, doubled for each
+// request in a row that found some, six times at most, and never more than the back-off. Otherwise: the back-off,
+// longer the more waiters are ahead, but no longer than until the holder's keys expire.
 func (v *waiterVotes) pause(o *options, attempts, partial, need int) time.Duration {
 	pause := o.backoff(attempts)
 	if v.given > 0 {
 		return min(pause, (2*time.Millisecond+chance.Duration(time.Millisecond))<<min(partial, 6))
 	}
 	if o.maxAttempts == 0 {
-		pause += pause * time.Duration(min(v.place, 128)) / 4
+		pause += pause * time.Duration(min(v.ahead, 128)) / 4
 	}
-	if slices.Sort(v.remains); len(v.remains) >= need {
-		pause = min(pause, v.remains[need-1]+time.Millisecond)
+	if slices.Sort(v.remaining); len(v.remaining) >= need {
+		pause = min(pause, v.remaining[need-1]+time.Millisecond)
 	}
-	return min(pause, o.ttl/2) // the nodes keep our place for a TTL
+	return min(pause, o.ttl/2) // the nodes keep the waiter's place for one TTL
 }

@@ -9,11 +9,12 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// One node's answers are late, and a newcomer has got two votes of five before those nodes heard of one that
-// waits already. If it kept them until its turn, the other's turn would be as late as that node. Without tokens: where
-// nodes have accepted the newcomer's, the other's needs a second round, which is as late as that node in any case.
-func TestANewcomersVotesGoToWhoIsNext(t *testing.T) {
-	for range 10 { // of three, one was late
+// One node's answers are late, and a newcomer has got two votes of five before those nodes learnt of an older waiter.
+// If the newcomer kept them, the older waiter would have to wait for the late node. The test runs without tokens: if
+// nodes have accepted the newcomer's token, the older waiter needs a second round, which has to wait for that node
+// anyway.
+func TestNewcomerGivesItsVotesToTheOlderWaiter(t *testing.T) {
+	for range 10 { // about one run in three showed the delay
 		bubble(t, 5, func(t *testing.T, fl *fleet) {
 			const late = 50 * ms
 			fl.net.SetDelay(link0("", 4), sim.Down, sim.Delay{Min: late, Max: late + ms})
@@ -35,7 +36,7 @@ func TestANewcomersVotesGoToWhoIsNext(t *testing.T) {
 				}
 				within(t, late/2, "the hand-over", func() { k = <-locked })
 				if k.hold.locker != want {
-					t.Error("the newcomer is first")
+					t.Error("the newcomer got the lock first")
 				}
 			}
 			must(0, k.Unlock(t.Context()))(t)
@@ -47,21 +48,21 @@ func TestANewcomersVotesGoToWhoIsNext(t *testing.T) {
 	}
 }
 
-func TestWhatAWaiterDecides(t *testing.T) {
+func TestWaiterDecisions(t *testing.T) {
 	const before, us, after = "0190", "0191", "0192"
 	for at, line := range scenarios(t, "testdata/waiter.txt") {
 		parts := strings.Split(line, "|")
 		if len(parts) != 4 {
-			t.Fatalf("%s: cannot be read: %s", at, line)
+			t.Fatalf("%s: bad line: %s", at, line)
 		}
 		shared := strings.TrimSpace(parts[0]) == "reader"
-		v := &waiterVotes{others: map[string]int{}, place: must(strconv.Atoi(strings.TrimSpace(parts[2])))(t)}
+		v := &waiterVotes{others: map[string]int{}, ahead: must(strconv.Atoi(strings.TrimSpace(parts[2])))(t)}
 		for node := range strings.FieldsSeq(parts[1]) {
 			switch node {
 			case "ours":
 				v.given++
 				v.fresh++
-			case "told":
+			case "notif":
 				v.given++
 			case "old":
 				v.others[before]++
@@ -73,11 +74,11 @@ func TestWhatAWaiterDecides(t *testing.T) {
 				v.others[""]++
 			case "-":
 			default:
-				t.Fatalf("%s: what is %s?", at, node)
+				t.Fatalf("%s: unknown vote %s", at, node)
 			}
 		}
 		var seen patience
-		questions := 0
+		requests := 0
 		for want := range strings.FieldsSeq(parts[3]) {
 			want, times, repeated := strings.Cut(want, "*")
 			n := 1
@@ -85,19 +86,19 @@ func TestWhatAWaiterDecides(t *testing.T) {
 				n = must(strconv.Atoi(times))(t)
 			}
 			for range n {
-				questions++
-				seen.asked(v)
-				got := [...]string{keepVotes: "keep", giveBack: "give", beginAnew: "anew"}[seen.decide(v, shared, us, 3)]
+				requests++
+				seen.record(v)
+				got := [...]string{keepVotes: "keep", giveBack: "give", requeue: "requeue"}[seen.decide(v, shared, us, 3)]
 				if got != want {
-					t.Errorf("%s: %s: question %d: got %s, want %s", at, line, questions, got, want)
+					t.Errorf("%s: %s: request %d: got %s, want %s", at, line, requests, got, want)
 				}
 			}
 		}
 	}
 }
 
-// A grant is a vote for one token: after a raise it is none for the new one.
-func TestAGrantCountsForItsTokenAlone(t *testing.T) {
+// A grant counts for one token: after a raise it does not count for the new token.
+func TestGrantCountsForOneTokenOnly(t *testing.T) {
 	const first = int64(100)
 	token, said := first, newNotifications(3)
 	granted := func(when string, want int) {
@@ -110,20 +111,20 @@ func TestAGrantCountsForItsTokenAlone(t *testing.T) {
 	said.receive(1, answer{vote: voteGranted}, first)
 	granted("handed over", 2)
 	token++
-	granted("after a raise that nobody answered", 0)
+	granted("after a raise that no node answered", 0)
 	said.accept(1, token)
-	granted("after a raise that one accepted", 1)
+	granted("after a raise that one node accepted", 1)
 	said.receive(0, answer{vote: voteOutbid, token: token}, first)
-	granted("a node knows the number from somebody else", 1)
+	granted("a node knows an equal token from another client", 1)
 	said.receive(1, answer{vote: voteOutbid, token: token}, first)
-	granted("a node knows the number from us", 1)
+	granted("a node knows the token from this waiter", 1)
 	said.receive(1, answer{vote: voteOutbid, token: token + 1}, first)
-	granted("a node knows a larger one by now", 0)
+	granted("a node knows a larger token by now", 0)
 }
 
-// What a node said unasked is worth nothing once it has been asked and has not confirmed it: it may have restarted in
+// A notification no longer counts once a later request to the node has not confirmed it: the node may have restarted in
 // between, and have given the lock back to its holder.
-func TestANotificationIsConfirmedOrForgotten(t *testing.T) {
+func TestNotificationIsConfirmedOrDropped(t *testing.T) {
 	for _, c := range []struct {
 		vote  vote
 		stale bool
@@ -143,7 +144,7 @@ func TestANotificationIsConfirmedOrForgotten(t *testing.T) {
 		}
 		answers := make([]answer, 3)
 		answers[2].vote = c.vote
-		for range 2 { // it stays forgotten
+		for range 2 { // the second count must not bring it back
 			if v := said.count(ballot(2, c.vote), answers, 1, 1); v.given != c.given {
 				t.Errorf("%v, stale %v: got %d votes, want %d", c.vote, c.stale, v.given, c.given)
 			}

@@ -38,15 +38,15 @@ var inQueue = []mutant{
 		"wait_queue.go", "	start := h.since\n", "	start := l.opts.clock.now()\n",
 	}}},
 	{
-		name: "what was told counts as answered just now", test: "TestVotesThatWereToldDoNotGrowYounger",
+		name: "what was told counts as answered just now", test: "TestNotifiedVotesKeepTheirAge",
 		why: "it took 1,319 seeds", changes: []change{{
 			"wait_queue.go", `if v.fresh >= l.need {`, `if v.given >= l.need {`,
 		}},
 	},
 	{
-		name: "fresh votes, stale acceptance", test: "TestAWinOnFreshAnswersNeedsFreshAcceptance",
+		name: "fresh votes, stale acceptance", test: "TestWinOnFreshAnswersNeedsFreshAcceptance",
 		why: "60 seeds did not show it; it was once found by seed 171", changes: []change{{
-			"wait_queue.go", "		v.granted = v.sure // what was told may have run out since\n", "",
+			"wait_queue.go", "		v.granted = v.freshGranted // votes known by notification may have expired since\n", "",
 		}},
 	},
 	{name: "an outdated token not raised", changes: []change{{
@@ -65,19 +65,19 @@ var inQueue = []mutant{
 		"redlock.go", `wait := wait && o.maxAttempts != 1`, `wait := wait`,
 	}}},
 	{
-		name: "a token too far ahead is somebody else's", test: "TestATokenTooFarAheadIsNoQuorumForAWaiter",
+		name: "a token too far ahead is somebody else's", test: "TestTokenTooFarAheadIsNoQuorumForAWaiter",
 		why: "it judges no reasons", changes: []change{{
 			"wait_queue.go", `if errors.Is(err, errTokenAhead) {`, `if false {`,
 		}},
 	},
 	{
-		name: "votes that were told grow younger", test: "TestVotesThatWereToldDoNotGrowYounger",
+		name: "votes that were told grow younger", test: "TestNotifiedVotesKeepTheirAge",
 		why: "120 seeds did not show it", changes: []change{{
 			"wait_queue.go", "		h.since = began\n", "		_ = began\n",
 		}},
 	},
 	{
-		name: "a subscription that leads nowhere is kept", test: "TestADeadSubscriptionIsReplacedWhileSomebodyWaits",
+		name: "a subscription that leads nowhere is kept", test: "TestDeadSubscriptionIsReplacedWhileWaiting",
 		why: "it takes a clock that is wrong for good, too; it was once found by seed 721", changes: []change{{
 			"internal/redisconn/subscribe.go", "		if p.asked.Load() {\n", "		if false {\n",
 		}},
@@ -90,9 +90,9 @@ var inQueue = []mutant{
 		}},
 	},
 	{
-		name: "who has waited longest never gives way", test: "TestAWaiterThatOneNodeCannotTellBlocksNobody",
+		name: "who has waited longest never gives way", test: "TestWaiterThatOneNodeCannotNotifyBlocksNobody",
 		why: "it takes a connection that one node refuses for good", changes: []change{{
-			"wait_votes.go", "	stuck := p.partial > hopeless && v.deadlocks(need)\n", "	stuck := false\n",
+			"wait_votes.go", "	stuck := p.partial > stuckAfter && v.deadlocked(need)\n", "	stuck := false\n",
 		}},
 	},
 	{
@@ -109,7 +109,7 @@ var inQueue = []mutant{
 		}},
 	},
 	{
-		name: "what is handed to somebody who has given up is kept", test: "TestWhatIsHandedToNobodyIsGivenBack",
+		name: "what is handed to somebody who has given up is kept", test: "TestHandOverToAnUnknownOwnerIsReturned",
 		why: "one TTL later it has gone by itself", changes: []change{{
 			"wait_notify.go", `owner, err := uuid.Parse(parts[0]); err == nil {`,
 			`owner, err := uuid.Parse(parts[0]); err != nil {`,

@@ -84,14 +84,14 @@ var inGuard = []mutant{
 		}},
 	},
 	{
-		name: "the message of a node that abstains counts", test: "TestAMessageOfANodeThatAbstainsAbstains",
+		name: "the message of a node that abstains counts", test: "TestNotificationOfAnAbstainingNodeAbstains",
 		why: "a node that abstains is not asked for a place in its queue, so it hardly ever has a message",
 		changes: []change{{
 			"wait_notify.go", `a != nil && !a.Over(now) {`, `a != nil && !a.Over(now) && false {`,
 		}},
 	},
 	{
-		name: "the message of a node not yet met counts", test: "TestAMessageOfANodeThatIsNotMetAbstains",
+		name: "the message of a node not yet met counts", test: "TestNotificationBeforeTheHandshakeAbstains",
 		why: "60 seeds did not show it", changes: []change{{
 			"wait_notify.go", `n.opts.guard > 0 && !(connected && known) {`,
 			`n.opts.guard > 0 && !(connected && known) && false {`,
