@@ -7,89 +7,89 @@ import (
 	"time"
 )
 
-// Once runs fn under the lock of the name, unless that has been done: for a job that is started on several machines, or
-// again and again, and is to be carried out once. At any time at most one run is under way. When one has succeeded,
-// nobody begins another for the done TTL ([WithDoneTTL], 2 h by default). When one has failed, another may begin, at
-// most [WithMaxRuns] in all (3 by default). See docs/scheduled-jobs.md.
+// Once runs fn under the lock of the name, unless a run has succeeded already. It is for a job that several machines
+// start, or that is started repeatedly, and that should be done once. At most one run is in progress at a time. After a
+// run has succeeded, no client begins another for the done TTL ([WithDoneTTL], 2 h by default). After a run has failed,
+// another may begin, up to [WithMaxRuns] in all (3 by default). See docs/scheduled-jobs.md.
 //
-// Once waits as [Locker.Lock] does while somebody else's run is under way, and then finds out what came of it. It
+// While another client's run is in progress, Once waits as [Locker.Lock] does, and then reads that run's outcome. It
 // returns
 //
-//   - nil if fn has returned nil and a majority of the nodes knows it;
-//   - an error that satisfies errors.Is for [ErrDone] where a run has succeeded before, and for [ErrExhausted] where as
-//     many have failed as may; fn has not been called then;
-//   - an error as from Lock where the lock was not to be had, for example [ErrTaken] with WithMaxAttempts(1) while
-//     somebody's run is under way; fn has not been called;
-//   - the error of fn, whose run has failed;
-//   - an error that satisfies errors.Is for [ErrLost] where the hold ended before the run, whatever fn has returned, or
-//     before any node could learn of its success: this counts as a failed run. The context that fn gets ends with the
-//     hold, as in [Locker.Do]. Where the hold ended before the run began, fn has not been called, and the run may count
+//   - nil if fn has returned nil and a majority of the nodes has recorded it;
+//   - an error that satisfies errors.Is for [ErrDone] if a run has succeeded before, and for [ErrExhausted] if all runs
+//     that are allowed have failed; fn has not been called;
+//   - an error as from Lock if the lock could not be acquired, for example [ErrTaken] with WithMaxAttempts(1) while
+//     another run is in progress; fn has not been called;
+//   - the error of fn; the run has failed;
+//   - an error that satisfies errors.Is for [ErrLost] if the hold ended before the run did, whatever fn has returned,
+//     or before any node could record its success: this counts as a failed run. The context that fn gets ends with the
+//     hold, as in [Locker.Do]. If the hold ended before the run began, fn has not been called, but the run may count
 //     nevertheless;
-//   - an error that satisfies errors.Is for [ErrNoQuorum], and not for [ErrLost], where too few nodes could be told of
-//     the run before the hold ended, or within one TTL after the run; and before that began also where ctx ended first,
-//     or within the time for which the nodes remember the hold's token ([WithFenceRetention]). If fn was called, nobody
-//     can say whether its success counts, and if not, whether the run does.
+//   - an error that satisfies errors.Is for [ErrNoQuorum], and not for [ErrLost], if too few nodes could record the run
+//     before the hold ended, or within one TTL after the run; and, before the run began, also if ctx ended first, or if
+//     too few could record it within the time for which the nodes remember the hold's token ([WithFenceRetention]). If
+//     fn was called, it is unknown whether its success counts; if not, it is unknown whether the run counts.
 //
-// A panic of fn counts as a failed run and is passed on; so does, in the end, the crash of the process. A run counts
-// from just before fn is called: of a run that crashed before or after fn did its work, the count knows nothing but
-// that it began. So fn may have succeeded and be called once more, if the process crashes or loses its hold just after:
-// a job whose work must not be repeated passes on its token ([FromContext], [Lock.Token]).
+// A panic of fn counts as a failed run, and Once panics with it; in the end a crash of the process counts as one, too.
+// A run counts from just before fn is called. If the process crashes, before or after fn did its work, the nodes only
+// know that the run began. So fn may be called again although it has succeeded, if the process crashes or loses its
+// hold just afterwards: a job whose work must not be repeated passes on its token ([FromContext], [Lock.Token]).
 //
-// The count and the success are kept for the done TTL after the last run has ended, by a majority of the nodes, and by
-// the others as soon as they can be reached, if that is before the Locker is closed. They are lost where too many nodes
-// lose their data: see docs/scheduled-jobs.md. Once needs the fencing token, and cannot be called inside a hold of the
-// same name: [ErrInvalid].
+// The count and the success are kept for the done TTL after the end of the last run, by a majority of the nodes, and by
+// the other nodes as soon as they can be reached, if that is before the Locker is closed. They are lost if too many
+// nodes lose their data: see docs/scheduled-jobs.md. Once returns an error that satisfies errors.Is for [ErrInvalid]
+// with [WithoutFencing], since it needs the fencing token, and inside a hold of the same name.
 func (l *Locker) Once(ctx context.Context, name string, fn func(context.Context) error, opts ...Option) error {
 	j, opts, err := l.newJob(ctx, name, opts)
 	if err != nil {
 		return failed("once", name, err)
 	}
 
-	// 1. Who comes when all is over need not lock at all. The clocks are read on this occasion, since what is written
-	// has its end by them, and between probes they may have been set.
+	// 1. If no run may begin, the lock is not needed. Read the nodes' clocks as well: each write to a register ends at a
+	// time by these clocks, which may have been set since the last probe.
 	for _, n := range l.nodes {
 		n.measureSoon()
 	}
 	if read, err := j.read(ctx, 0); err == nil {
-		if over := j.over(read, false); over != nil {
+		if refused := j.refusal(read, false); refused != nil {
 			j.repair(read)
-			return over
+			return refused
 		}
 	}
 
-	// 2. Take the lock, and with it the right to write. Whoever had it before can write no more. What became of the job
-	// stays true where the unlocking fails: the lock is then free when its TTL is over.
+	// 2. Take the lock, and with it the right to write: earlier holders can no longer write. An error of Unlock does not
+	// change the job's outcome: the lock is then free when its TTL is over.
 	lock, err := l.Lock(ctx, name, opts...)
 	if err != nil {
-		return j.notBegun(ctx, err)
+		return j.notLocked(ctx, err)
 	}
 	defer func() { _ = lock.Unlock(ctx) }()
 
-	// 3. See once more. If it is not over, say that another run begins, so
-	// that it counts even if nobody lives to tell how it ended.
+	// 3. Read again under the lock. If another run may begin, record its beginning first, so that it counts even if the
+	// process crashes.
 	if err := j.begin(ctx, lock); err != nil {
 		return err
 	}
 
-	// 4. Run, and say that it succeeded. Whatever ends ctx now cannot undo what was done. The
-	// end of the hold can, before a majority knows: then somebody else may have begun.
+	// 4. Run, and record the success. After fn has returned, the end of ctx does not undo the success. The end of the hold
+	// does, until a majority has recorded it: another client may have begun a run.
 	if err := j.run(ctx, lock, fn); err != nil {
 		return err
 	}
 	return j.succeed(ctx, lock)
 }
 
-// succeed makes the success of the run known. It counts from when a majority has it, on nodes that had the lock given
-// to us then: every later holder sees it, whatever our clock says by now.
+// succeed records the success of the run. It counts as soon as a majority has recorded it, on nodes where this hold had
+// the lock at that moment: every later holder reads it, even if the hold's validity is over by now.
 func (j *job) succeed(ctx context.Context, lock *Lock) error {
 	caller := context.WithoutCancel(ctx)
 	ctx, cancel := context.WithTimeout(caller, j.opts.ttl)
 	defer cancel()
 	held, stop := lock.Context(ctx)
 	defer stop()
-	j.enter(lock, RunDone)
-	var may nodeSet // where it may stand, or may yet arrive, for some later holder to see or not
-	var last error  // of a write that was sent
+	j.setEntry(lock, RunDone)
+	var may nodeSet // the nodes that may have recorded the success or may do so later: a later holder may read it or not
+	var last error  // of the last write that was sent
 	for {
 		some, err := j.write(ctx, lock, j.opts.doneTTL)
 		may |= some
@@ -101,18 +101,18 @@ func (j *job) succeed(ctx context.Context, lock *Lock) error {
 		case may == 0:
 			return err
 		default:
-			return j.unclear(caller, last, err)
+			return j.unknownOutcome(caller, last, err)
 		}
 		if sleep(held, j.opts.retryAfter()) != nil && ctx.Err() != nil {
-			return j.unclear(caller, last, nil)
-		} // where the hold is over, write says so
+			return j.unknownOutcome(caller, last, nil)
+		} // if only the hold is over, the next write returns ErrLost
 	}
 }
 
-// run calls fn, and says that it failed where it did.
+// run calls fn, and records the failure if it fails.
 func (j *job) run(ctx context.Context, lock *Lock, fn func(context.Context) error) (err error) {
 	held, cancel := lock.Context(NewContext(ctx, lock))
-	// A run goes on until fn returns, whatever ends ctx.
+	// The run continues until fn returns, even if ctx ends first.
 	kept, stop := lock.Context(context.WithoutCancel(ctx))
 	var keeping sync.WaitGroup
 	keeping.Go(func() { j.keep(kept, lock) })
@@ -122,35 +122,35 @@ func (j *job) run(ctx context.Context, lock *Lock, fn func(context.Context) erro
 		stop()
 		keeping.Wait()
 		if !succeeded {
-			// Only for others to know at once. If it does not get there, who has the lock next
-			// finds that a run was begun and is no longer under way.
-			j.enter(lock, RunFailed)
+			// This only lets other clients know at once. If the write is lost, the next holder concludes from RunBegun that
+			// the run has failed: it has the lock, so the run is not in progress.
+			j.setEntry(lock, RunFailed)
 			_, _ = j.write(context.WithoutCancel(ctx), lock, j.opts.doneTTL)
 		}
 	}()
 	err = fn(held)
-	switch over := j.valid(lock); {
+	switch ended := j.valid(lock); {
 	case err == nil:
-		err = over
-	case errors.Is(over, ErrLost):
-		err = errors.Join(err, over)
+		err = ended
+	case errors.Is(ended, ErrLost):
+		err = errors.Join(err, ended)
 	}
 	succeeded = err == nil
 	return err
 }
 
-// keepEvery is how often at least what was written is written again during a run: so it outlives the run by the done
-// TTL, and nodes that are restarted one by one have it again.
+// keepEvery is the longest interval at which a run's entry is written again: so the entry outlives the run by the done
+// TTL, and nodes that are restarted one after the other get it back.
 const keepEvery = 30 * time.Second
 
-// keep keeps the register as it is until ctx is done.
+// keep rewrites the job's entry on the nodes until ctx is done.
 func (j *job) keep(ctx context.Context, lock *Lock) {
 	every := time.NewTicker(min(j.opts.doneTTL/3, keepEvery))
 	defer every.Stop()
 	for {
 		select {
 		case <-every.C:
-			_, _ = j.write(ctx, lock, j.opts.doneTTL) // it was written before, and will be again
+			_, _ = j.write(ctx, lock, j.opts.doneTTL) // a failed write is repeated by the next
 		case <-ctx.Done():
 			return
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// crash ends a process in the middle of what it does: it sends nothing any more.
+// crash ends a client at once: it sends nothing any more.
 func (fl *fleet) crash(client string, l *Locker) {
 	for i := range fl.nodes {
 		fl.net.Cut(link0(client, i))
@@ -18,11 +18,11 @@ func (fl *fleet) crash(client string, l *Locker) {
 	_ = l.Close()
 }
 
-// What an earlier holder got onto a minority is either seen, and completed, or it never counts.
+// An entry that an earlier holder wrote to a minority only is either read, and completed, or never counts.
 func TestOnceMinorityWrites(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		stands []string // on the nodes, of an earlier hold
+		before []string // the registers written by an earlier hold
 		want   string   // afterwards
 		err    error
 	}{
@@ -45,7 +45,7 @@ func TestOnceMinorityWrites(t *testing.T) {
 				first := must(l.TryLock(t.Context(), "job"))(t)
 				_ = first.Unlock(t.Context())
 				settleNetwork()
-				for i, text := range c.stands {
+				for i, text := range c.before {
 					text, dead := strings.CutSuffix(text, ": dead")
 					if text != "" {
 						fl.nodes[i].Do("SET", "redlock:once:job", fmt.Sprintf("%d %s", first.Token(), text), "PX", "60000")
@@ -61,15 +61,15 @@ func TestOnceMinorityWrites(t *testing.T) {
 				}
 				fl.wantRegister("job", c.want)
 				if c.err != nil && fl.nodes[0].Do("PTTL", "redlock:once:job").(int64) > 60000 {
-					t.Error("what was only repeated lives longer than before")
+					t.Error("an entry that was only repeated has a longer TTL than before")
 				}
 			})
 		})
 	}
 }
 
-// A text that reached a minority alone and is seen by nobody cannot come back to count.
-func TestOnceAnUnseenMinorityWriteIsOvertaken(t *testing.T) {
+// An entry on a minority that the next holder did not read must not count later.
+func TestOnceUnreadMinorityWriteIsSuperseded(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		first := must(l.TryLock(t.Context(), "job"))(t)
@@ -83,7 +83,7 @@ func TestOnceAnUnseenMinorityWriteIsOvertaken(t *testing.T) {
 		fl.nodes[2].Resume()
 		time.Sleep(2 * time.Second)
 		if err := l.Once(t.Context(), "job", succeed); err != nil {
-			t.Errorf("got %v: the unseen success has come back", err)
+			t.Errorf("got %v: the superseded success counts", err)
 		}
 		fl.wantRegister("job", "2 done, 2 done, 2 done")
 	})
@@ -146,7 +146,7 @@ func TestOnceNodeFailuresDuringEachWrite(t *testing.T) {
 	}
 }
 
-// down kills nodes, with what they know.
+// down kills nodes, which lose their data.
 func (fl *fleet) down(nodes ...int) {
 	for _, i := range nodes {
 		fl.nodes[i].Crash(false)
@@ -160,8 +160,8 @@ func (fl *fleet) pause(d time.Duration, nodes ...int) {
 	}
 }
 
-// Nodes that come back empty, one after the other, get the register again: during a run by the run itself, later by
-// whoever asks.
+// Nodes that come back empty, one after the other, get the register back: during a run from the run itself, later from
+// any call.
 func TestOnceSurvivesRollingRestarts(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a"), fl.locker("b")
@@ -173,7 +173,7 @@ func TestOnceSurvivesRollingRestarts(t *testing.T) {
 				time.Sleep(time.Minute)
 				after()
 				if text := fl.nodes[i].Do("GET", "redlock:once:job"); text == nil {
-					t.Errorf("node %d has not got the register again", i)
+					t.Errorf("node %d has not got the register back", i)
 				}
 			}
 		}
@@ -192,8 +192,8 @@ func TestOnceSurvivesRollingRestarts(t *testing.T) {
 	})
 }
 
-// What a node that restarted empty says does not count before the guard period is over.
-func TestOnceAbstainingNodesAreNotBelieved(t *testing.T) {
+// The register of a node that restarted empty does not count until the restart guard's period is over.
+func TestOnceAbstainingNodesDoNotCount(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		fl.down(2)
@@ -202,7 +202,7 @@ func TestOnceAbstainingNodesAreNotBelieved(t *testing.T) {
 		}
 		fl.nodes[2].Restart()
 		fl.down(0)
-		fl.nodes[0].Restart() // one of the two that know is empty now, and the third never knew
+		fl.nodes[0].Restart() // one of the two nodes with the entry is empty now, and the third never had it
 		time.Sleep(2 * time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
@@ -210,13 +210,13 @@ func TestOnceAbstainingNodesAreNotBelieved(t *testing.T) {
 			t.Errorf("got %v, want ErrNoQuorum", err)
 		}
 		if err := l.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrDone) {
-			t.Errorf("after the guard period: got %v, want ErrDone of the one that knows", err)
+			t.Errorf("after the guard period: got %v, want ErrDone from the one node with the entry", err)
 		}
 		fl.wantRegister("job", "1 done, 1 done, 1 done")
 	})
 }
 
-// Of a process that is killed at any moment, nothing worse is left than a run that counts.
+// A process that is killed at any moment leaves at most a run that counts.
 func TestOnceKilledAtAnyMoment(t *testing.T) {
 	for at := range 40 {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {

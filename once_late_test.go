@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// call is what came of a call of Once in another goroutine.
+// onceCall is the outcome of a call of Once in another goroutine.
 type onceCall struct {
 	err  error
 	ran  bool
@@ -33,7 +33,7 @@ func startOnce(t *testing.T, l *Locker, fn func(context.Context) error, opts ...
 	return c
 }
 
-// slow makes what a client sends to nodes arrive late, or in time again where by is 0.
+// slow delays what a client sends to nodes, or stops the delay if by is 0.
 func (fl *fleet) slow(client string, by time.Duration, nodes ...int) {
 	delay := sim.LAN
 	if by > 0 {
@@ -44,10 +44,10 @@ func (fl *fleet) slow(client string, by time.Duration, nodes ...int) {
 	}
 }
 
-// A has nodes 0, 1 and 3, and its success is on its way to 0 and 1 when B gets the lock with 2, 3 and 4. What 0 and 1
-// tell B is worth nothing: they know no token of B's, and will take A's success after that. And 3, which has it
-// already, is slow.
-func TestOnceOnlyNodesCountThatRefuseEarlierHolders(t *testing.T) {
+// A holds the lock on nodes 0, 1 and 3. Its success is on its way to 0 and 1 when B gets the lock on 2, 3 and 4. B must
+// not count the registers of 0 and 1: they do not know B's token, and will accept A's success afterwards. Node 3, which
+// has recorded the success, is slow.
+func TestOnceCountsOnlyNodesThatRefuseEarlierHolders(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		for _, i := range []int{2, 4} {
 			fl.net.Refuse(link0("a", i))
@@ -66,24 +66,24 @@ func TestOnceOnlyNodesCountThatRefuseEarlierHolders(t *testing.T) {
 			return nil
 		})
 		time.Sleep(20 * ms)
-		fl.nodes[3].Do("DEL", "job") // its clock jumps
+		fl.nodes[3].Do("DEL", "job") // as if its clock had jumped
 		second := startOnce(t, b, succeed)
 		time.Sleep(150 * ms)
-		told := c.Once(t.Context(), "job", mustNotRun(t), WithMaxAttempts(1))
+		third := c.Once(t.Context(), "job", mustNotRun(t), WithMaxAttempts(1))
 		<-first.done
 		<-second.done
 		if !slowed {
 			t.Error("the node was never slow")
 		}
-		if !errors.Is(told, ErrDone) || first.err != nil || second.ran || !errors.Is(second.err, ErrDone) {
-			t.Errorf("others were told %v; got %v, and then %v; want one success and ErrDone", told, first.err, second.err)
+		if !errors.Is(third, ErrDone) || first.err != nil || second.ran || !errors.Is(second.err, ErrDone) {
+			t.Errorf("A got %v, B %v, C %v; want one success, and ErrDone twice", first.err, second.err, third)
 		}
 	})
 }
 
-// The process is stopped right after the run, for longer than anything is remembered. The nodes would still take the
-// success.
-func TestOnceNothingIsWrittenWhenTheHoldIsOver(t *testing.T) {
+// The process is suspended right after the run, for longer than the nodes remember anything of the hold. They would
+// still accept the success.
+func TestOnceWritesNothingAfterTheHold(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithoutRenewal())
 		var stopped atomic.Bool
@@ -104,7 +104,7 @@ func TestOnceNothingIsWrittenWhenTheHoldIsOver(t *testing.T) {
 	})
 }
 
-// calledBy reports whether a method of a job with that name is being run by this goroutine.
+// calledBy reports whether the given method of job is on this goroutine's call stack.
 func calledBy(method string) bool {
 	var pcs [32]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])
@@ -119,14 +119,14 @@ func calledBy(method string) bool {
 	}
 }
 
-// A success that arrives when everything is forgotten is not believed. Nor is it where an extension brings the key back
-// just before.
-func TestOnceALateSuccessIsForgotten(t *testing.T) {
+// A success that arrives after its end does not count, although the nodes have dropped the tokens by then. Nor does it
+// if an extension restores the key just before.
+func TestOnceLateSuccessDoesNotCount(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		ext     bool          // an extension is on its way, too
 		late    time.Duration // how late they are
-		another error         // what another call gets soon after that
+		another error         // what another call returns soon after that
 	}{
 		{"in time, and the key has ended", false, 15 * time.Second, nil},
 		{"late", false, 3 * time.Minute, nil},
@@ -161,11 +161,11 @@ func TestOnceALateSuccessIsForgotten(t *testing.T) {
 				fl.net.Release(link0("a", 0), sim.Up)
 				settleNetwork()
 				if c.another != nil {
-					// Whoever asks that node, when the key has ended there again, sees it: for as long as if it had
-					// come at once.
+					// After the key has expired on that node again, another call reads the success there. It ends as early as
+					// if it had arrived at once.
 					time.Sleep(11 * time.Second)
 					if err := b.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, c.another) {
-						t.Errorf("the next one: got %v, want %v", err, c.another)
+						t.Errorf("the next call: got %v, want %v", err, c.another)
 					}
 					time.Sleep(time.Minute + 2*time.Second - time.Since(ended))
 				}
@@ -177,8 +177,8 @@ func TestOnceALateSuccessIsForgotten(t *testing.T) {
 	}
 }
 
-// A node that was away during the run learns of the success when it is back, so that another one may forget it.
-func TestOnceTheSuccessIsDelivered(t *testing.T) {
+// A node that was away during the run gets the success when it is back, so that another node may lose it afterwards.
+func TestOnceSuccessIsDeliveredToNodesThatWereAway(t *testing.T) {
 	for _, keeps := range []bool{true, false} {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			a, b := fl.locker("a"), fl.locker("b")
@@ -191,9 +191,9 @@ func TestOnceTheSuccessIsDelivered(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			fl.wantRegister("job", "1 done, 1 done, 1 done")
 			if left := fl.nodes[2].Do("PTTL", "redlock:once:job").(int64); left > (100 * time.Minute).Milliseconds() {
-				t.Errorf("it lives for %d ms more there, so longer than elsewhere", left)
+				t.Errorf("the entry's TTL is %d ms there, longer than on the other nodes", left)
 			}
-			time.Sleep(time.Minute) // it counts again
+			time.Sleep(time.Minute) // the node votes again
 			fl.nodes[0].Crash(false)
 			fl.nodes[0].Restart()
 			time.Sleep(time.Minute)
@@ -205,9 +205,8 @@ func TestOnceTheSuccessIsDelivered(t *testing.T) {
 	}
 }
 
-// It is delivered also where others wait for the job: they have asked that node for the lock by then, with larger
-// tokens.
-func TestOnceTheSuccessIsDeliveredBesideWaiters(t *testing.T) {
+// The success is delivered even if other clients wait for the job and have proposed larger tokens to the node by then.
+func TestOnceSuccessIsDeliveredDespiteWaiters(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a"), fl.locker("b")
 		fl.nodes[2].Crash(false)
@@ -224,7 +223,7 @@ func TestOnceTheSuccessIsDeliveredBesideWaiters(t *testing.T) {
 			t.Fatal(err)
 		}
 		if <-second.done; !errors.Is(second.err, ErrDone) {
-			t.Errorf("who waited got %v, want ErrDone", second.err)
+			t.Errorf("the waiter got %v, want ErrDone", second.err)
 		}
 		_ = b.Close()
 		fl.net.Accept(link0("a", 2))
@@ -233,9 +232,9 @@ func TestOnceTheSuccessIsDeliveredBesideWaiters(t *testing.T) {
 	})
 }
 
-// What waits for a node that is away for long has a bound, and goes when it means nothing any more.
+// The number of deliveries that wait for an unreachable node is bounded, and each is dropped at its entry's end.
 func TestOnceDeliveriesDoNotPileUp(t *testing.T) {
-	const most = 1024 // of redisconn's
+	const most = 1024 // as in internal/redisconn
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithDoneTTL(time.Minute))
 		fl.nodes[2].Crash(false)
@@ -246,17 +245,18 @@ func TestOnceDeliveriesDoNotPileUp(t *testing.T) {
 			j.deliver(entryText(5, 1, RunDone), l.all, l.opts.clock.now(), time.Minute)
 		}
 		if got := waiting(); got != most {
-			t.Errorf("%d wait for the node, want %d", got, most)
+			t.Errorf("%d deliveries wait for the node, want %d", got, most)
 		}
 		time.Sleep(time.Minute + 5*time.Second)
 		if got := waiting(); got != 0 {
-			t.Errorf("%d wait still when they mean nothing any more", got)
+			t.Errorf("%d deliveries still wait after their end", got)
 		}
 	})
 }
 
-// A majority has the success while the hold is valid, and says so when it is over: it counts, as all others are told.
-func TestOnceASuccessThatAMajorityHasCounts(t *testing.T) {
+// A majority records the success while the hold is valid, but its answers arrive when the hold is over: the success
+// counts, as other clients read it.
+func TestOnceSuccessOnAMajorityCounts(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a", WithoutRenewal(), WithTTL(2*time.Second)), fl.locker("b")
 		err := a.Once(t.Context(), "job", func(ctx context.Context) error {
@@ -271,18 +271,18 @@ func TestOnceASuccessThatAMajorityHasCounts(t *testing.T) {
 			t.Errorf("got %v, want nil", err)
 		}
 		if err := b.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrDone) {
-			t.Errorf("the next one: got %v, want ErrDone", err)
+			t.Errorf("the next call: got %v, want ErrDone", err)
 		}
 	})
 }
 
-// ErrLost says that the run has failed, and ErrNoQuorum that nobody knows: never both.
-func TestOnceSaysLostOrNoQuorum(t *testing.T) {
+// ErrLost means that the run has failed, ErrNoQuorum that its outcome is unknown. An error is never both.
+func TestOnceReturnsLostOrNoQuorum(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		in   func(fl *fleet) // the run
 		want error
-		last string // the register in the end
+		last string // the registers in the end
 	}{
 		{"all refuse", func(fl *fleet) {
 			for _, n := range fl.nodes {
@@ -302,12 +302,12 @@ func TestOnceSaysLostOrNoQuorum(t *testing.T) {
 			}
 		}, ErrNoQuorum, "1 done, 1 begun, 1 begun"},
 		{"one node takes it, and the others are down", func(fl *fleet) { fl.down(1, 2) }, ErrNoQuorum, "1 done, -, -"},
-		{"nobody hears of it", func(fl *fleet) {
+		{"no node receives it", func(fl *fleet) {
 			for i := range fl.nodes {
 				fl.net.Drop(link0("a", i), sim.Both)
 			}
 		}, ErrNoQuorum, "1 begun, 1 begun, 1 begun"},
-		{"nobody can answer", func(fl *fleet) {
+		{"no answer arrives", func(fl *fleet) {
 			for i := range fl.nodes {
 				fl.net.Drop(link0("a", i), sim.Down)
 			}
@@ -330,8 +330,8 @@ func TestOnceSaysLostOrNoQuorum(t *testing.T) {
 	}
 }
 
-// Who gives up before the run could be counted is told of the quorum, and by what the wait was ended; of no hold that
-// was lost, not even of one around the call.
+// If the call ends before the run could be recorded, the error is ErrNoQuorum and the reason for the end. It is never
+// ErrLost, even if a hold around the call was lost.
 func TestOnceGivesUpBeforeTheRun(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -341,7 +341,7 @@ func TestOnceGivesUpBeforeTheRun(t *testing.T) {
 		{"the hold ends", func(t *testing.T, _ *Locker) (context.Context, context.CancelFunc) {
 			return context.WithCancel(t.Context())
 		}, nil},
-		{"the caller has no more patience", func(t *testing.T, _ *Locker) (context.Context, context.CancelFunc) {
+		{"the caller's deadline passes", func(t *testing.T, _ *Locker) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(t.Context(), 3*time.Second)
 		}, context.DeadlineExceeded},
 		{"a hold around it ends", func(t *testing.T, l *Locker) (context.Context, context.CancelFunc) {
@@ -369,7 +369,7 @@ func TestOnceGivesUpBeforeTheRun(t *testing.T) {
 				seen := 0
 				fl.nodes[0].Observe(func(cmd sim.Command) {
 					if slices.Contains(cmd.Args, inspect.Script.SHA) {
-						if seen++; seen == 2 { // under the lock
+						if seen++; seen == 2 { // the read under the lock
 							fl.pause(time.Minute, 1, 2)
 						}
 					}
@@ -383,13 +383,13 @@ func TestOnceGivesUpBeforeTheRun(t *testing.T) {
 	}
 }
 
-// A node that has accepted a larger token takes no text with a smaller one, whoever has the lock there.
-func TestOnceALargerTokenIsRespected(t *testing.T) {
+// A node that has accepted a larger token refuses an entry with a smaller one, even if the writer has the lock there.
+func TestOnceRefusesASmallerToken(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		err := fl.locker("a", WithoutRenewal()).Once(t.Context(), "job", func(ctx context.Context) error {
 			lock, _ := FromContext(ctx)
 			for _, n := range fl.nodes {
-				n.Do("ZADD", tokensName, lock.Token()+1, "job") // somebody had the lock in between
+				n.Do("ZADD", tokensName, lock.Token()+1, "job") // another client had the lock in between
 			}
 			return nil
 		})
@@ -400,13 +400,12 @@ func TestOnceALargerTokenIsRespected(t *testing.T) {
 	})
 }
 
-// A hold whose token the nodes may have forgotten does not begin a run any more, and does not keep the lock for it
-// either.
-func TestOnceEndsWhereItCannotBegin(t *testing.T) {
+// A hold does not begin a run if the nodes may have dropped its token. Once then gives up and releases the lock.
+func TestOnceGivesUpWhenItCannotBegin(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		for _, n := range fl.nodes {
-			n.Do("SET", "redlock:once:job", "somebody else's") // until an administrator finds it
+			n.Do("SET", "redlock:once:job", "foreign") // until an administrator deletes it
 			time.AfterFunc(5*time.Minute, func() { n.Do("DEL", "redlock:once:job") })
 		}
 		within(t, 65*time.Second, "Once", func() {
@@ -425,8 +424,7 @@ func TestOnceEndsWhereItCannotBegin(t *testing.T) {
 	})
 }
 
-// All clocks are set forward by more than the done TTL, as in tests that let time pass: then it is forgotten, and may
-// be run again.
+// All nodes' clocks are set forward by more than the done TTL: then the success has ended, and the job may run again.
 func TestOnceAfterAllClocksWereSet(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithDoneTTL(50*time.Minute))

@@ -7,52 +7,52 @@ import (
 	"time"
 )
 
-// The register of a name's runs: on each node a short text at {prefix}redlock:once:name that says how many runs have
-// begun, and how the last one stands (see [Locker.Once]). It is read and written like this:
+// The register of a name's runs: on each node a short entry at {prefix}redlock:once:name that says how many runs have
+// begun, and in which state the last one is (see [Locker.Once]). It is read and written like this:
 //
-//   - Only who holds the lock writes, and only beginning with its token. A node refuses a write where it has accepted a
-//     larger token for the name, or has a later text, or where the lock is not the writer's.
-//   - A write counts once a majority has accepted it. The nodes that have not are given a text that ends a run all the
-//     same, when they can be reached: by who wrote it, and by whoever reads it later.
-//   - Who has got the lock reads from a majority and takes the latest text. Only nodes count that know its token, or a
-//     larger one. What a minority said last it says again in its own name, with the next write.
+//   - Only the holder of the lock writes, and each entry begins with the hold's token. A node refuses a write if it has
+//     accepted a larger token for the name, if it has a later entry, or if the writer does not have the lock there.
+//   - A write counts once a majority has accepted it. If the entry ends a run, the other nodes get it, too, when they
+//     can be reached: from its writer, and from every client that reads it later.
+//   - A new holder reads from a majority and takes the latest entry. Only nodes count that know the holder's token or a
+//     larger one. If only a minority had that entry, the holder's next write repeats it with the holder's own token.
 //
-// So whatever counts is seen by every later holder, since two majorities share a node. And what an earlier holder has
-// sent but not seen confirmed either was read, and counts from then on; or it comes too late, for the nodes that were
-// read had accepted the larger token of who read by then, and refuse. This is a register of the Paxos family, in which
-// acquiring the lock is the first phase. A node that has not accepted the reader's token has promised nothing: the
-// earlier holder's text may come right after it has said that there is none.
+// So every entry that counts is read by every later holder, since two majorities share a node. A write that an earlier
+// holder has sent but not seen confirmed either was read, and counts from then on; or it comes too late, since the
+// nodes that were read had accepted the reader's larger token by then, and refuse it. This is a register of the Paxos
+// family: acquiring the lock is the first phase. A node that has not accepted the reader's token has promised nothing:
+// it may accept the earlier holder's entry right after it has replied that there is none.
 //
-// Nodes forget: a token after the retention, a text at its end. What is on its way for longer than that finds nothing
-// that speaks against it. So each write says when its text ends, by the nodes' time, and is refused after that: no text
+// Nodes forget: a token after the retention, an entry at its end. No node would refuse a write that is on its way for
+// longer than that. So each write says when its entry ends, by the nodes' time, and is refused after that: no entry
 // outlives those of the runs that came after it.
 
-// RunState says how the last run of a job stands.
+// RunState is the state of the last run of a job.
 type RunState string
 
-// The states of a run. One that is begun and whose name nobody holds has crashed, or lost its hold.
+// The states of a run. A run in the state [RunBegun] whose name has no holder has crashed, or lost its hold.
 const (
-	RunNone   RunState = ""       // none has begun, or that is forgotten
+	RunNone   RunState = ""       // no run has begun, or its entry has ended
 	RunBegun  RunState = "begun"  // has begun and not ended, as far as is known
 	RunDone   RunState = "done"   // has succeeded
 	RunFailed RunState = "failed" // has returned an error, or has panicked
 )
 
-// entry is what one node's register says. Texts of the same token have the same number of runs; the
-// states' names stand in the order in which they may follow each other.
+// entry is one node's register. A later entry has a greater text: entries of the same token have the same number of
+// runs, and the name of a state sorts before those of the states that may follow it.
 type entry struct {
-	text  string // "": nothing
+	text  string // "": no entry
 	token int64
 	runs  int
 	state RunState
-	left  time.Duration // how long the node keeps it
+	left  time.Duration // how long the node still keeps it
 }
 
 func entryText(token int64, runs int, state RunState) string {
 	return fmt.Sprintf("%0*d %d %s", tokenLen, token, runs, state)
 }
 
-// parseEntry returns the zero entry for an empty text, and false for what no register holds.
+// parseEntry returns the zero entry for an empty text, and false for a text that is not a register's.
 func parseEntry(text string, left time.Duration) (entry, bool) {
 	if text == "" {
 		return entry{}, true
@@ -70,15 +70,15 @@ func parseEntry(text string, left time.Duration) (entry, bool) {
 	return entry{text, token, runs, state, left}, true
 }
 
-// reading is what the registers of a majority say together.
+// reading is the result of reading the registers of a majority.
 type reading struct {
 	entry         // the latest
-	have  int     // how many nodes have just that
-	lack  nodeSet // the other nodes that have been read
-	at    instant // before that
+	have  int     // how many nodes have exactly this entry
+	lack  nodeSet // the other nodes that were read
+	at    instant // just before the read
 }
 
-// latest sums up the registers that count. There is one for each node, nil for a node that does not count.
+// latest combines the registers that count: one for each node, nil for a node that does not count.
 func latest(of []*entry) (r reading) {
 	for _, e := range of {
 		if e != nil && e.text > r.text {
@@ -105,12 +105,12 @@ type judgement uint8
 const (
 	mayRun       judgement = iota
 	isDone                 // a run has succeeded
-	hasExhausted           // so many have begun as may, and none succeeded
-	unclear                // it takes the lock to know
+	hasExhausted           // all runs that are allowed have begun, and none has succeeded
+	unclear                // only a read under the lock can tell
 )
 
-// judge decides by what was read. held says that it was read under the lock, so that no run is under way. limit is the
-// most runs that there may be, 0 for no limit.
+// judge returns whether another run may begin. held: the registers were read under the lock, so no run is in progress.
+// limit is the maximum number of runs, 0 for no limit.
 func (r *reading) judge(held bool, need, limit int) judgement {
 	switch {
 	case r.state == RunNone:

@@ -20,16 +20,16 @@ type job struct {
 	name   string
 	key    string
 	runs   int      // the number of this run, from 1
-	state  RunState // how it stands
-	text   string   // what we have written last: that
+	state  RunState // the state of this run
+	text   string   // the register entry that write writes: the lock's token, runs and state
 }
 
-// enter is what is to be written next. keep writes, too: see to it that it does not run meanwhile.
-func (j *job) enter(lock *Lock, state RunState) {
+// setEntry sets the entry that write writes. It must not be called while keep runs, which writes, too.
+func (j *job) setEntry(lock *Lock, state RunState) {
 	j.state, j.text = state, entryText(lock.Token(), j.runs, state)
 }
 
-// newJob settles the options, and returns those that concern the lock.
+// newJob validates the options, and returns those for the lock.
 func (l *Locker) newJob(ctx context.Context, name string, opts []Option) (*job, []Option, error) {
 	all := slices.Clone(opts)
 	for i := range all {
@@ -46,7 +46,8 @@ func (l *Locker) newJob(ctx context.Context, name string, opts []Option) (*job, 
 	if err != nil {
 		return nil, nil, err
 	}
-	// Two runs under one token could not be told apart.
+	// A run inside a hold of the same name would have the hold's token, and could not be distinguished from other such
+	// runs.
 	carried, _ := ctx.Value(heldKey{}).(*held)
 	if outer, err := l.join(carried, &acquireRequest{op: "once", name: name}); outer != nil || err != nil {
 		if err != nil {
@@ -64,14 +65,14 @@ func (o *options) checkOnce() error {
 	case !o.fencing:
 		return invalid("WithoutFencing: runs are counted by their tokens")
 	case o.doneTTL < 2*o.ttl:
-		return invalid("done TTL %s: less than twice the TTL %s, so that a crashed run could be forgotten before its lock "+
-			"is free", o.doneTTL, o.ttl)
+		return invalid("done TTL %s: less than twice the TTL %s, so a crashed run could be forgotten before its lock is free",
+			o.doneTTL, o.ttl)
 	default:
 		return nil
 	}
 }
 
-// read reads the registers of the nodes that know a token which is no smaller than least.
+// read reads the registers. Only nodes count that know a token of at least least.
 func (j *job) read(ctx context.Context, least int64) (reading, error) {
 	at := j.opts.clock.now()
 	all, err := j.locker.quorumRead(ctx, "once", j.name, j.key, least)
@@ -80,8 +81,8 @@ func (j *job) read(ctx context.Context, least int64) (reading, error) {
 	return r, err
 }
 
-// over returns ErrDone or ErrExhausted where no run may begin.
-func (j *job) over(r reading, held bool) error {
+// refusal returns an ErrDone or ErrExhausted if no run may begin, or nil.
+func (j *job) refusal(r reading, held bool) error {
 	left := r.left
 	if left > time.Minute {
 		left = left.Truncate(time.Second)
@@ -101,51 +102,51 @@ func (j *job) over(r reading, held bool) error {
 	}
 }
 
-// begin makes this the next run, or returns why there is none.
+// begin records this as the next run, or returns why no run may begin.
 func (j *job) begin(ctx context.Context, lock *Lock) error {
-	// Another node than those that have our token may yet take what an earlier holder has sent: then that
-	// counts, and we would not know. Renewal gives our token to nodes that were out of reach.
+	// Only nodes count that have accepted this hold's token: another node may still accept the write of an earlier holder,
+	// which would then count, unseen by this read. Renewal gives the token to nodes that were out of reach.
 	var r reading
-	if err := j.insist(ctx, lock, func(ctx context.Context) (err error) {
+	if err := j.retry(ctx, lock, func(ctx context.Context) (err error) {
 		r, err = j.read(ctx, lock.Token())
 		return err
 	}); err != nil {
 		return err
 	}
-	over := j.over(r, true)
+	refused := j.refusal(r, true)
 	left := func() time.Duration { return j.opts.doneTTL }
 	switch {
-	case over == nil:
+	case refused == nil:
 		j.runs = r.runs + 1
-		j.enter(lock, RunBegun)
+		j.setEntry(lock, RunBegun)
 	case r.have >= j.locker.need && r.state != RunBegun:
 		j.repair(r)
-		return over
+		return refused
 	default:
-		// It is to be over for everybody, also for who does not see what we have seen. Nodes have
-		// accepted our token, so they take it in our name alone.
+		// Only a minority has the final entry, or the entry still says RunBegun. Write the final one, so that every client
+		// reads it, whichever nodes it reaches. The nodes have accepted this hold's token, so they accept no smaller one.
 		j.runs = r.runs
 		if r.state == RunBegun {
-			r.state = RunFailed // it is not under way, since we have the lock
+			r.state = RunFailed // the run is not in progress, since this hold has the lock
 		}
-		j.enter(lock, r.state)
+		j.setEntry(lock, r.state)
 		left = func() time.Duration { return max(r.left-j.opts.clock.now().since(r.at), time.Millisecond) }
 	}
-	if err := j.insist(ctx, lock, func(ctx context.Context) error {
+	if err := j.retry(ctx, lock, func(ctx context.Context) error {
 		_, err := j.write(ctx, lock, left())
 		return err
 	}); err != nil {
 		return err
 	}
-	if over != nil {
-		return over
+	if refused != nil {
+		return refused
 	}
 	return j.valid(lock)
 }
 
-// insist tries until it works, as long as the hold is valid: too few nodes may become enough. But nodes remember its
-// token for the retention alone. After that nobody could tell which of them refuse what an earlier holder sends.
-func (j *job) insist(ctx context.Context, lock *Lock, try func(context.Context) error) error {
+// retry repeats try while it finds no quorum and the hold is valid, since nodes may come back. But nodes remember the
+// hold's token for the retention only. After that it is unknown which of them would refuse an earlier holder's writes.
+func (j *job) retry(ctx context.Context, lock *Lock, try func(context.Context) error) error {
 	held, cancel := lock.Context(ctx)
 	defer cancel()
 	for {
@@ -154,17 +155,17 @@ func (j *job) insist(ctx context.Context, lock *Lock, try func(context.Context) 
 			return err
 		}
 		if sleep(held, j.opts.retryAfter()) != nil {
-			return j.gaveUp(ctx, err, "the hold ended before there were more")
+			return j.noQuorum(ctx, err, "the hold ended before there was a majority")
 		}
 		if age := j.locker.tokens.time(j.opts.clock.now()) - lock.Token(); age > j.opts.retention.Microseconds() {
-			return j.gaveUp(ctx, err, "the nodes may have forgotten the token of the hold by now")
+			return j.noQuorum(ctx, err, "the nodes may have forgotten the token of the hold by now")
 		}
 	}
 }
 
-// gaveUp is the error where the hold ended, or the caller's patience, before there was a majority for anything. That a
-// hold was lost, this one or one around the call, is not what it says: a run that has lost its hold has failed.
-func (j *job) gaveUp(ctx context.Context, last error, detail string) error {
+// noQuorum returns the error if the hold or ctx ended before there was a majority. It never satisfies errors.Is for
+// ErrLost, even if this hold or one around the call was lost: ErrLost from Once means that a run has failed.
+func (j *job) noQuorum(ctx context.Context, last error, detail string) error {
 	var q *QuorumError
 	if !errors.As(last, &q) {
 		return last
@@ -180,9 +181,9 @@ func (j *job) gaveUp(ctx context.Context, last error, detail string) error {
 	return &with
 }
 
-// notBegun is the error where the lock was not to be had. Where ctx ended with a hold around the call, that one was
-// lost, and no run of the job.
-func (j *job) notBegun(ctx context.Context, err error) error {
+// notLocked returns the error if the lock could not be acquired. If ctx ended with a hold around the call, that hold
+// was lost and not one of the job, so the error does not satisfy errors.Is for ErrLost.
+func (j *job) notLocked(ctx context.Context, err error) error {
 	var q *QuorumError
 	switch {
 	case !errors.Is(err, ErrLost) || ctx.Err() == nil:
@@ -196,18 +197,18 @@ func (j *job) notBegun(ctx context.Context, err error) error {
 	}
 }
 
-// unclear is the error where nobody can say whether the success counts. last is why the last attempt to make it known
-// had no majority, refused the same where that was a refusal, or why there was no other.
-func (j *job) unclear(ctx context.Context, last, refused error) error {
-	if errors.As(refused, new(*QuorumError)) {
-		last = refused
+// unknownOutcome returns the error if it is unknown whether the success counts. last is the error of the last write
+// that found no majority. final is ErrLost, from the write after which there was no other, or nil.
+func (j *job) unknownOutcome(ctx context.Context, last, final error) error {
+	if errors.As(final, new(*QuorumError)) {
+		last = final // nodes refused the write; otherwise the hold was over and nothing was sent
 	}
-	return j.gaveUp(ctx, last, "some may know of the success all the same")
+	return j.noQuorum(ctx, last, "some nodes may have recorded the success all the same")
 }
 
 var (
-	// A text that a run begins with, or a success, goes to nodes that have the lock given to the writer: that is how they
-	// know that it is not a straggler. What a majority has is true whoever sends it.
+	// A node accepts once only while the writer's owner has the lock there, so it refuses a write that comes too late. It
+	// accepts deliver from any client, since that sends only entries that a majority has.
 	once    = script(command{read: readOnce}, rows(4), "register", "once")
 	deliver = func() *command {
 		k := *once
@@ -230,10 +231,11 @@ func readOnce(reply any) answer {
 	return badReply(reply)
 }
 
-var errStale = errors.New("it came when what it says had ended, by the node's clock")
+var errStale = errors.New("the entry arrived after its end, by the node's clock")
 
-// ask fills in a call that writes a text to the registers, where it ends left after now. All nodes that vote are to
-// keep it for as long: ahead is by how much their clocks may be ahead of the nodes' time.
+// ask fills in a round that writes an entry to the registers, to end left after now. ahead is how much the clock of a
+// voting node may be ahead of the nodes' time: the end allows for it, so that each such node keeps the entry until
+// then.
 func (j *job) ask(k *command, text string, now instant, left, ahead time.Duration) *round {
 	r := j.locker.rounds.Get().(*round)
 	r.set(k, j.key, uuid.Nil, 0)
@@ -242,13 +244,14 @@ func (j *job) ask(k *command, text string, now instant, left, ahead time.Duratio
 	return r
 }
 
-// write writes the job's text and returns when a majority has it, or why not. ErrLost says that the hold is over, so
-// that nothing was sent, or that a majority refused: they have the lock given to somebody else, or know of a later
-// holder. may are the nodes that may have taken the text nevertheless.
+// write writes the job's entry and returns when a majority has accepted it, or why none has. ErrLost means that the
+// hold is over, so that nothing was sent, or that so many nodes refused that no majority is possible: the lock is
+// another owner's there, or they know of a later holder. may are the nodes that may have accepted the entry
+// nevertheless.
 func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may nodeSet, err error) {
 	l := j.locker
-	// The clock is read before the hold is looked at. So whatever happens to this process then, the text
-	// ends no later than if it had been written while the hold was valid.
+	// Read the clock before checking the hold: even if this process is then suspended, the entry ends no later than one
+	// that was written while the hold was valid.
 	now := j.opts.clock.now()
 	if err := j.valid(lock); err != nil {
 		return 0, err
@@ -268,19 +271,20 @@ func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may no
 	if err != nil {
 		err = endOf(ctx, err)
 	} else {
-		votes = j.hear(ctx, r, votes)
+		votes = j.awaitAllVotes(ctx, r, votes)
 	}
 	for i, n := range l.nodes {
 		if votes.voted(i) && errors.Is(r.answers[i].err, errStale) {
-			n.probeSoon() // our own idea of the time may be the wrong one
+			n.probeSoon() // this client's estimate of the nodes' time may be wrong
 		}
 	}
 	may = sent &^ r.voters(votes, voteTaken) &^ r.voters(votes, voteAbsent)
 	return may, r.failure("once", j.name, ErrLost, votes, err)
 }
 
-// hear gives those a chance whose answers do not matter for a majority: they all vote within the node timeout.
-func (j *job) hear(ctx context.Context, r *round, votes tally) tally {
+// awaitAllVotes waits, for the node timeout at most, for the answers that no longer change the verdict: a node that
+// answers may turn out not to have accepted the entry.
+func (j *job) awaitAllVotes(ctx context.Context, r *round, votes tally) tally {
 	latest := r.Asked.Add(j.opts.nodeTimeout)
 	for pause := time.Millisecond; !votes.complete(len(r.answers)); pause *= 2 {
 		left := latest.Sub(j.opts.clock.local())
@@ -292,12 +296,12 @@ func (j *job) hear(ctx context.Context, r *round, votes tally) tally {
 	return votes
 }
 
-// repair gives the nodes that lack what a majority has the same text, for as long as it still has to live: those that
-// were out of reach, or came back without their data.
+// repair is read repair: it delivers the entry that a majority has, with its remaining TTL, to the nodes that lack it
+// because they were out of reach or came back without their data.
 func (j *job) repair(r reading) { j.deliver(r.text, r.lack, r.at, r.left) }
 
-// deliver gives nodes the text that a majority has, which ends left after now: at once, or when they can be reached
-// again. It does not wait.
+// deliver sends nodes an entry that a majority has, to end left after now: at once, or as soon as they can be reached.
+// It does not wait for them.
 func (j *job) deliver(text string, to nodeSet, now instant, left time.Duration) {
 	if to == 0 {
 		return
@@ -308,7 +312,7 @@ func (j *job) deliver(text string, to nodeSet, now instant, left time.Duration) 
 	r.Done()
 }
 
-// valid returns an error where the hold is over.
+// valid returns an error if the hold is over.
 func (j *job) valid(lock *Lock) error {
 	if err := lock.Err(); err != nil {
 		return lock.hold.over("once", err)

@@ -24,7 +24,7 @@ func mustNotRun(t *testing.T) func(context.Context) error {
 	}
 }
 
-// register returns what the nodes' registers of a name say, "-" where nothing.
+// register returns the nodes' register entries of a name without their tokens, "-" for none.
 func (fl *fleet) register(name string) string {
 	var said []string
 	for _, n := range fl.nodes {
@@ -64,7 +64,7 @@ func TestOnceRunsOnceForTheDoneTTL(t *testing.T) {
 				t.Errorf("got %v, want ErrDone and until when", err)
 			}
 			if fl.nodes[0].Calls("set") != before {
-				t.Error("the lock was taken to find that out")
+				t.Error("the call took the lock")
 			}
 		}
 		time.Sleep(time.Hour)
@@ -126,8 +126,8 @@ func TestOnceIsForgottenAfterTheDoneTTL(t *testing.T) {
 	})
 }
 
-// Whoever comes while a run is under way waits, and learns what came of it.
-func TestOnceTwoAtOnce(t *testing.T) {
+// Callers that come while a run is in progress wait for it and learn its outcome.
+func TestOnceConcurrentCalls(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		for _, outcome := range []error{nil, errJob} {
 			name := fmt.Sprint("job ", outcome)
@@ -174,12 +174,12 @@ func TestOnceTwoAtOnce(t *testing.T) {
 	})
 }
 
-func TestOnceAsksButOnceIfToldTo(t *testing.T) {
+func TestOnceWithMaxAttemptsOne(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a", WithMaxRuns(1)), fl.locker("b", WithMaxRuns(1))
 		if err := a.Once(t.Context(), "job", func(context.Context) error {
 			within(t, 250*ms, "Once", func() {
-				// The last run is under way, and may succeed: so it is taken, not exhausted.
+				// The last run is in progress and may succeed, so the error is ErrTaken and not ErrExhausted.
 				if err := b.Once(t.Context(), "job", mustNotRun(t), WithMaxAttempts(1)); !errors.Is(err, ErrTaken) {
 					t.Errorf("got %v, want ErrTaken", err)
 				}
@@ -204,7 +204,7 @@ func TestOnceCrashes(t *testing.T) {
 			l := fl.locker(client, WithDoneTTL(time.Minute))
 			return l.Once(t.Context(), "job", func(ctx context.Context) error {
 				ran++
-				time.Sleep(3 * time.Minute) // longer than the done TTL: the count lives on with the run
+				time.Sleep(3 * time.Minute) // longer than the done TTL: the run keeps its entry alive
 				fl.crash(client, l)
 				<-ctx.Done()
 				return nil
@@ -217,7 +217,7 @@ func TestOnceCrashes(t *testing.T) {
 			want := fmt.Sprintf("%d begun", i+1)
 			fl.wantRegister("job", strings.Join([]string{want, want, want, want, want}, ", "))
 		}
-		// The lock is still there: that the third run is no longer under way shows when it is not.
+		// The crashed holder's lock has not expired yet. Until it has, the third run may be in progress.
 		l := fl.locker("last", WithDoneTTL(time.Minute))
 		within(t, 11*time.Second, "Once", func() {
 			if err := l.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrExhausted) || ran != 3 {
@@ -233,7 +233,7 @@ func TestOnceCrashes(t *testing.T) {
 	})
 }
 
-// A run whose hold ended has failed, whatever it says.
+// A run whose hold has ended has failed, whatever fn returns.
 func TestOnceLosesTheHold(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
@@ -250,7 +250,7 @@ func TestOnceLosesTheHold(t *testing.T) {
 		if !errors.Is(err, ErrLost) {
 			t.Errorf("got %v, want ErrLost", err)
 		}
-		fl.wantRegister("job", "1 begun, 1 begun, 1 begun") // it may write no more
+		fl.wantRegister("job", "1 begun, 1 begun, 1 begun") // without the lock it cannot write
 		if err := l.Once(t.Context(), "short", func(ctx context.Context) error {
 			time.Sleep(2 * time.Second)
 			return nil
@@ -269,21 +269,21 @@ func TestOnceLosesTheHold(t *testing.T) {
 	})
 }
 
-// A holder that was stopped comes back when another has begun: it cannot write any more, not even on a minority.
-func TestOnceAnOvertakenRunWritesNothing(t *testing.T) {
+// A suspended holder resumes after another run has begun: it can no longer write, not even on a minority.
+func TestOnceSupersededRunWritesNothing(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a"), fl.locker("b")
 		err := a.Once(t.Context(), "job", func(ctx context.Context) error {
 			lock, _ := FromContext(ctx)
-			for _, n := range fl.nodes { // all clocks jump, so that two hold at once
+			for _, n := range fl.nodes { // as if all clocks had jumped, so that two holds are valid at once
 				n.Do("DEL", "job")
 			}
 			return b.Once(t.Context(), "job", func(context.Context) error {
 				if lock.Err() != nil {
-					t.Error("the first hold is to be valid still")
+					t.Error("the first hold is not valid any more")
 				}
 				j := &job{locker: a, opts: a.opts, name: "job", key: "job", runs: 1}
-				j.enter(lock, RunDone)
+				j.setEntry(lock, RunDone)
 				if may, err := j.write(t.Context(), lock, time.Hour); !errors.Is(err, ErrLost) || may != 0 {
 					t.Errorf("the first one's write: got %v, and %b may have it, want ErrLost and none", err, may)
 				}
@@ -292,7 +292,7 @@ func TestOnceAnOvertakenRunWritesNothing(t *testing.T) {
 			})
 		})
 		if err == nil {
-			t.Error("both have succeeded")
+			t.Error("both runs have succeeded")
 		}
 		fl.wantRegister("job", "2 done, 2 done, 2 done")
 	})
@@ -313,7 +313,7 @@ func TestOnceCancelled(t *testing.T) {
 		if err := l.Once(ctx, "job", mustNotRun(t)); !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled before: got %v", err)
 		}
-		// What was done is done, although nobody wants it any more.
+		// A success counts even if the caller's context has ended.
 		ctx, cancel = context.WithCancel(t.Context())
 		if err := l.Once(ctx, "job", func(context.Context) error { cancel(); return nil }); err != nil {
 			t.Errorf("cancelled just before the end: got %v", err)
@@ -322,7 +322,7 @@ func TestOnceCancelled(t *testing.T) {
 	})
 }
 
-// A run that goes on after its context has ended is a run still, and is kept as one.
+// A run may continue after its context has ended. Its entry is kept alive meanwhile.
 func TestOnceOutlivesItsContext(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithDoneTTL(time.Minute))
@@ -406,7 +406,7 @@ func TestOnceOptions(t *testing.T) {
 	})
 }
 
-func TestOnceAForeignKeyIsExplained(t *testing.T) {
+func TestOnceForeignKeyIsExplained(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		fl.nodes[0].Do("SET", "redlock:once:job", "x")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -418,8 +418,8 @@ func TestOnceAForeignKeyIsExplained(t *testing.T) {
 	})
 }
 
-// A hold around the call is lost while it waits for the job's lock. No run of the job has lost its hold.
-func TestOnceInALostHold(t *testing.T) {
+// A hold around the call is lost while Once waits for the job's lock. That is not ErrLost: no run has lost its hold.
+func TestOnceInsideALostHold(t *testing.T) {
 	for _, want := range []error{ErrTaken, ErrNoQuorum} {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			l, b := fl.locker("a"), fl.locker("b")
@@ -427,7 +427,7 @@ func TestOnceInALostHold(t *testing.T) {
 			outer := must(l.Lock(t.Context(), "outer", WithoutRenewal(), WithTTL(3*time.Second)))(t)
 			ctx, cancel := outer.Context(t.Context())
 			defer cancel()
-			if want == ErrNoQuorum { //nolint:errorlint // it stands above
+			if want == ErrNoQuorum { //nolint:errorlint // a value of the table
 				fl.nodes[1].Crash(true)
 				fl.nodes[2].Crash(true)
 			}

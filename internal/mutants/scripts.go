@@ -55,45 +55,45 @@ var inScripts = []mutant{
 		"internal/lua/adopt.lua", `if holders[i] ~= ARGV[4 * i] then`, `if not holders[i] then`,
 	}}},
 	{
-		name: "a register takes what a newer holder cannot have read", test: "TestOnceALargerTokenIsRespected",
+		name: "a register takes what a newer holder cannot have read", test: "TestOnceRefusesASmallerToken",
 		why: noJobs + ", and where somebody else had the lock since, it is not the writer's any more", changes: []change{{
 			"internal/lua/once.lua", `if known and tonumber(known) > token or`, `if`,
 		}},
 	},
 	{
-		name: "a register takes a success from whoever had the lock", test: "TestOnceALateSuccessIsForgotten",
+		name: "a register takes a success from whoever had the lock", test: "TestOnceLateSuccessDoesNotCount",
 		why: noJobs, changes: []change{{
 			"internal/lua/once.lua", `elseif owner ~= '' and stands[1] ~= owner then`, `elseif false then`,
 		}},
 	},
 	{
-		name: "a register keeps a late success for as long as one in time", test: "TestOnceALateSuccessIsForgotten",
+		name: "a register keeps a late success for as long as one in time", test: "TestOnceLateSuccessDoesNotCount",
 		why: noJobs, changes: []change{{
 			"internal/lua/once.lua", `math.min(tonumber(ARGV[4 * i - 1]), tonumber(ARGV[4 * i]) - now)`,
 			`tonumber(ARGV[4 * i - 1])`,
 		}},
 	},
 	{
-		name: "a register refuses what a majority has while others wait", test: "TestOnceTheSuccessIsDeliveredBesideWaiters",
+		name: "a register refuses what a majority has while others wait", test: "TestOnceSuccessIsDeliveredDespiteWaiters",
 		why: noJobs, changes: []change{{
 			"internal/lua/once.lua", `owner ~= '' and call('ZSCORE', tokens, key)`, `call('ZSCORE', tokens, key)`,
 		}},
 	},
 	{
 		name: "a run begins on what nodes say that have promised nothing",
-		test: "TestOnceOnlyNodesCountThatRefuseEarlierHolders",
+		test: "TestOnceCountsOnlyNodesThatRefuseEarlierHolders",
 		why:  noJobs, changes: []change{{
 			"once_run.go", `r, err = j.read(ctx, lock.Token())`, `r, err = j.read(ctx, 0)`,
 		}},
 	},
 	{
-		name: "a success is sent without a look at the clock", test: "TestOnceNothingIsWrittenWhenTheHoldIsOver",
+		name: "a success is sent without a look at the clock", test: "TestOnceWritesNothingAfterTheHold",
 		why: noJobs, changes: []change{{
 			"once_run.go", "	if err := j.valid(lock); err != nil {\n		return 0, err\n	}\n	r := j.ask(", "	r := j.ask(",
 		}},
 	},
 	{
-		name: "a success is not delivered to nodes that were away", test: "TestOnceTheSuccessIsDelivered",
+		name: "a success is not delivered to nodes that were away", test: "TestOnceSuccessIsDeliveredToNodesThatWereAway",
 		why: noJobs, changes: []change{{
 			"once_run.go", `if j.state != RunBegun {`, `if false {`,
 		}},
