@@ -9,7 +9,7 @@ var inBetween = []mutant{
 	{
 		name: "what is to be asked again of a node is not", test: "TestARefusedReleaseIsRetried",
 		why: "one TTL later it makes no difference", changes: []change{{
-			"internal/redisconn/timeout.go", "		c.retry.Reset(undoAgainAfter)\n", "",
+			"internal/redisconn/timeout.go", "		c.retry.Reset(undoRetryDelay)\n", "",
 		}},
 	},
 	{

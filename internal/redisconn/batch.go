@@ -6,30 +6,30 @@ import (
 	"slices"
 )
 
-// group is a number of requests of one command that are sent together: as one call of a script, which gets one reply,
-// or as native commands, which get one each.
+// group is requests of one command that are sent together: as one call of a script, which gets one reply, or as native
+// commands, which get one reply each.
 type group struct {
 	command  *Command
 	requests []*Request
-	keys     int // that the requests are about
-	read     int // requests answered; guarded by Conn.mu
+	keys     int // of all requests
+	answered int // requests; guarded by Conn.mu
 }
 
-const maxGroup = 128 // keys: bounds how long a script runs, and what Lua can unpack
+const maxGroup = 128 // keys: bounds how long a script runs, and how much Lua has to unpack
 
-// batch sorts requests into groups. Requests about one key must stay in their order – an undo behind what it undoes –
-// and groups are sent one after the other. So a key that comes a second time begins a new batch of groups.
+// batch sorts requests into groups. Groups are sent one after the other, and requests about one key must stay in order:
+// an undo behind the request that it undoes. So a key that comes a second time closes all open groups.
 type batch struct {
-	open []*group
-	free []*group
-	keys keySet
+	open []*group // one for each command
+	free []*group // to be reused
+	keys keySet   // of all requests since the last close
 }
 
-// add puts r into a group and appends groups that are complete to out.
+// add puts r into a group and appends the groups that are complete to out.
 func (b *batch) add(r *Request, out *groups) {
-	if !b.note(r.Hashes) {
+	if !b.addKeys(r.Hashes) {
 		b.close(out)
-		b.note(r.Hashes)
+		b.addKeys(r.Hashes)
 	}
 	at := slices.IndexFunc(b.open, func(g *group) bool { return g.command == r.Command })
 	if at >= 0 && b.open[at].keys+len(r.Hashes) > maxGroup {
@@ -38,7 +38,7 @@ func (b *batch) add(r *Request, out *groups) {
 	}
 	if at < 0 {
 		at = len(b.open)
-		b.open = append(b.open, b.take(r.Command))
+		b.open = append(b.open, b.newGroup(r.Command))
 	}
 	g := b.open[at]
 	g.requests = append(g.requests, r)
@@ -47,8 +47,8 @@ func (b *batch) add(r *Request, out *groups) {
 	}
 }
 
-// note takes note of the keys, unless one of them has come before, or there is no room for them.
-func (b *batch) note(hashes []uint64) bool {
+// addKeys adds the keys to the set. It adds none and returns false if one is in the set already, or if the set is full.
+func (b *batch) addKeys(hashes []uint64) bool {
 	if !b.keys.hasRoom(len(hashes)) || slices.ContainsFunc(hashes, b.keys.has) {
 		return false
 	}
@@ -58,13 +58,13 @@ func (b *batch) note(hashes []uint64) bool {
 	return true
 }
 
-// complete appends an open group to out.
+// complete moves an open group to out.
 func (b *batch) complete(at int, out *groups) {
 	out.push(b.open[at])
 	b.open = slices.Delete(b.open, at, at+1)
 }
 
-// close appends all open groups to out and begins anew.
+// close moves all open groups to out and forgets the keys.
 func (b *batch) close(out *groups) {
 	for _, g := range b.open {
 		out.push(g)
@@ -74,7 +74,7 @@ func (b *batch) close(out *groups) {
 	b.keys.clear()
 }
 
-func (b *batch) take(k *Command) *group {
+func (b *batch) newGroup(k *Command) *group {
 	last := len(b.free) - 1
 	if last < 0 {
 		return &group{command: k}
@@ -85,16 +85,16 @@ func (b *batch) take(k *Command) *group {
 	return g
 }
 
-// put takes back a group that is done with.
-func (b *batch) put(g *group) {
+// recycle keeps an answered group for reuse.
+func (b *batch) recycle(g *group) {
 	clear(g.requests)
-	g.requests, g.keys, g.read = g.requests[:0], 0, 0
+	g.requests, g.keys, g.answered = g.requests[:0], 0, 0
 	if len(b.free) < 16 {
 		b.free = append(b.free, g)
 	}
 }
 
-// encode appends the group's commands to those that wait to be flushed.
+// encode appends the group's commands to those to be flushed.
 func (g *group) encode(e *Encoder, extraKey string) {
 	k := g.command
 	if k.Script == nil {
@@ -128,7 +128,7 @@ func (g *group) encode(e *Encoder, extraKey string) {
 	e.end()
 }
 
-// details returns what a script replied about each key, nil where all went as usual.
+// details returns what a script replied about each key, nil if every key had the usual result.
 func (g *group) details(r reply) ([]any, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -183,27 +183,27 @@ func (f *groups) pop() {
 	f.n--
 }
 
-// keySet is a set of keys, by their hashes: two with one hash count as one. It is emptied at no cost. The zero value is
-// empty.
+// keySet is a set of keys, by their hashes: two keys with one hash count as one. To clear it costs nothing. The zero
+// value is empty.
 type keySet struct {
-	slots [1 << 10]keySlot
-	round uint32 // a slot that was filled in another round is empty
-	n     int
+	slots      [1 << 10]keySlot
+	generation uint32 // a slot of another generation is empty
+	n          int
 }
 
 type keySlot struct {
-	hash   uint64
-	filled uint32 // in which round, plus one
+	hash       uint64
+	generation uint32 // when it was filled, plus one
 }
 
-// hasRoom reports whether n more keys may be added. Half of the slots stay empty, so that searches are short.
+// hasRoom reports whether n more keys may be added. Half of the slots stay empty, which keeps searches short.
 func (s *keySet) hasRoom(n int) bool { return s.n+n <= len(s.slots)/2 }
 
-// slot returns where the hash is, or the empty slot where it would have to be.
+// slot returns the hash's slot, or the empty slot where it belongs.
 func (s *keySet) slot(hash uint64) (at *keySlot, in bool) {
 	for i := hash; ; i++ {
 		at = &s.slots[i%uint64(len(s.slots))]
-		if at.filled != s.round+1 {
+		if at.generation != s.generation+1 {
 			return at, false
 		}
 		if at.hash == hash {
@@ -220,14 +220,14 @@ func (s *keySet) has(hash uint64) bool {
 func (s *keySet) add(hash uint64) {
 	at, in := s.slot(hash)
 	if !in {
-		*at = keySlot{hash, s.round + 1}
+		*at = keySlot{hash, s.generation + 1}
 		s.n++
 	}
 }
 
 func (s *keySet) clear() {
 	s.n = 0
-	if s.round++; s.round == math.MaxUint32 {
+	if s.generation++; s.generation == math.MaxUint32 {
 		*s = keySet{}
 	}
 }

@@ -36,7 +36,7 @@ func about(k *Command, keys ...string) *Request {
 		m.Hashes = append(m.Hashes, maphash.String(seed, key))
 		m.Keys = AppendBulk(m.Keys, key)
 	}
-	return &Request{Message: m, Round: &asking{}}
+	return &Request{Message: m, Round: &askRound{}}
 }
 
 // sorted returns the groups that requests are sent in.
@@ -99,7 +99,7 @@ func TestAReplyIsDividedAmongTheRequestsOfAGroup(t *testing.T) {
 		{int64(4), [4]any{"unexpected reply 4", "unexpected reply 4", "unexpected reply 4", "unexpected reply 4"}},
 		{[]any{"x"}, [4]any{"unexpected reply [x]", "unexpected reply [x]", "unexpected reply [x]", "unexpected reply [x]"}},
 	} {
-		list[0].read = 0
+		list[0].answered = 0
 		for _, r := range list[0].requests {
 			r.replied = false
 		}
@@ -170,7 +170,7 @@ func TestGroupsAreARing(t *testing.T) {
 
 // A set knows what was added since it was emptied, and nothing else.
 func TestKeySet(t *testing.T) {
-	s := keySet{round: math.MaxUint32 - 3}
+	s := keySet{generation: math.MaxUint32 - 3}
 	collide := uint64(len(s.slots)) // hashes that far apart share a slot
 	for round := range 6 {
 		for i := uint64(0); s.hasRoom(1); i++ {

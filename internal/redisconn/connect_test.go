@@ -76,7 +76,7 @@ func TestConnectingFails(t *testing.T) {
 		{"unfit", "redis://fake", func(_ *fake, c *Config) { c.Handshake = func(Do) error { return wanted } }, wanted, ""},
 		{"first command takes too long", "redis://fake", answers("ECHO", silence), ErrTimeout, ""},
 		{"hung up on", "redis://fake", answers("ECHO", hangUp), io.EOF, "wants rediss://"},
-		{"garbled", "redis://fake", answers("ECHO", "hello\r\n"), nil, "unexpected response line"},
+		{"bad reply", "redis://fake", answers("ECHO", "hello\r\n"), nil, "unexpected response line"},
 		{"SCRIPT LOAD refused", "redis://fake", answers("SCRIPT", "-OOM no\r\n"), nil, `(explained "script"): OOM no`},
 		{"hung up on later", "redis://fake", answers("SCRIPT", hangUp), io.EOF, `(explained "script"): EOF`},
 		{"TLS takes too long", "rediss://fake", func(f *fake, _ *Config) { f.pause() }, ErrTimeout, "TLS handshake"},

@@ -16,7 +16,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// server is what a URL says.
+// server is a parsed URL.
 type server struct {
 	network, address   string
 	username, password string
@@ -24,7 +24,7 @@ type server struct {
 	tls                bool
 }
 
-// String names the server for people. It has no user and no password.
+// String names the server for humans, without user and password.
 func (s server) String() string {
 	if s.network == "unix" {
 		return "unix://" + s.address
@@ -32,8 +32,7 @@ func (s server) String() string {
 	return s.address
 }
 
-// parseServer reads redis://, rediss:// and unix:// URLs. Its errors quote
-// nothing that may be part of a password.
+// parseServer parses redis://, rediss:// and unix:// URLs. Its errors quote nothing that may be part of a password.
 func parseServer(raw string) (server, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Opaque != "" || u.Scheme == "" || !strings.Contains(raw, "://") {
@@ -44,7 +43,7 @@ func parseServer(raw string) (server, error) {
 		s.username = u.User.Username()
 		var set bool
 		if s.password, set = u.User.Password(); !set {
-			// redis-cli takes redis://secret@host for a password, too.
+			// redis-cli, too, reads redis://secret@host as a password.
 			s.username, s.password = "", s.username
 		}
 	}
@@ -89,10 +88,10 @@ func parseServer(raw string) (server, error) {
 
 // link is one established connection.
 type link struct {
-	set     redis.Conn // sets the connection up
-	net     net.Conn
-	encoder Encoder // the writer's
-	decoder *decoder
+	redigo  redis.Conn // for the handshake, and for subscriptions
+	net     net.Conn   // the same connection, for requests
+	encoder Encoder    // owned by the writer
+	decoder *decoder   // owned by the reader
 }
 
 // connect opens a connection that is ready for requests.
@@ -101,21 +100,21 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, l.close) // a server that says nothing does not hold up Close
+	stop := context.AfterFunc(ctx, l.close) // so that an unresponsive server does not delay Close
 	err = c.prepare(l)
 	stop()
 	if err != nil {
 		l.close()
 		return nil, c.causeOf(ctx, err)
 	}
-	// Whoever set the connection up has read all replies to what it asked. From now on there is no deadline: the
-	// watchdog sees to silence.
+	// The handshake has read all replies to its commands, so redigo has nothing left in its buffer. From now on the
+	// watchdog finds an unresponsive server, so no deadline is needed.
 	_ = l.net.SetDeadline(time.Time{})
 	l.decoder = newDecoder(l.net)
 	return l, nil
 }
 
-// open dials, authenticates and selects the database. Every command until connect returns has its own time limit.
+// open dials, authenticates and selects the database. Each command until connect returns has a time limit of its own.
 func (c *Conn) open(ctx context.Context) (*link, error) {
 	timeout := c.config.ConnectTimeout
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, ErrTimeout)
@@ -135,15 +134,15 @@ func (c *Conn) open(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, c.causeOf(ctx, err)
 	}
-	l.set = conn
+	l.redigo = conn
 	return l, nil
 }
 
-// causeOf prefers our own time limit's error to the ways in which the network reports it.
+// causeOf replaces the network's various time-out errors by ErrTimeout, or by ctx's cause if ctx is done.
 func (c *Conn) causeOf(ctx context.Context, err error) error {
 	var timeout net.Error
 	if errors.Is(err, ErrTimeout) {
-		return err // which says more
+		return err // it says more
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -161,7 +160,7 @@ func (c *Conn) explain(err error, command string) error {
 	return c.config.Explain(err, command)
 }
 
-// prepare makes a fresh connection fit for requests, and refuses a server that is not.
+// prepare runs the handshake on a new connection, which may refuse the server, and loads the scripts.
 func (c *Conn) prepare(l *link) error {
 	if c.config.Handshake != nil {
 		if err := c.config.Handshake(l.do); err != nil {
@@ -174,7 +173,7 @@ func (c *Conn) prepare(l *link) error {
 	return c.explain(c.loadScripts(l), "script")
 }
 
-// loadScripts makes EVALSHA work. Where the user may not SCRIPT LOAD, the first use of each script sends its source.
+// loadScripts makes EVALSHA work. If the user may not use SCRIPT LOAD, the first call of each script sends its source.
 func (c *Conn) loadScripts(l *link) error {
 	load := make([][]any, len(c.config.Scripts))
 	for i, s := range c.config.Scripts {
@@ -192,19 +191,19 @@ func (c *Conn) loadScripts(l *link) error {
 	return nil
 }
 
-// do sends commands over a connection that nobody else uses yet.
+// do is a Do over a connection that takes no requests yet.
 func (l *link) do(commands ...[]any) ([]any, error) {
 	for _, command := range commands {
-		if err := l.set.Send(command[0].(string), command[1:]...); err != nil {
+		if err := l.redigo.Send(command[0].(string), command[1:]...); err != nil {
 			return nil, err
 		}
 	}
-	if err := l.set.Flush(); err != nil {
+	if err := l.redigo.Flush(); err != nil {
 		return nil, err
 	}
 	replies := make([]any, len(commands))
 	for i := range replies {
-		reply, err := l.set.Receive()
+		reply, err := l.redigo.Receive()
 		if err != nil && !isErrorReply(err) {
 			return nil, err
 		}
@@ -239,15 +238,15 @@ func (c *Conn) dial(ctx context.Context, network, address string) (net.Conn, err
 	return secure, nil
 }
 
-// close may be called more than once, by anyone. What was written reaches the server.
+// close may be called more than once, by any goroutine. Everything written still reaches the server.
 func (l *link) close() { _ = l.net.Close() }
 
-// drop closes a connection that is given up: what the kernel has not got rid of yet is discarded, for it would reach
-// the server behind what is sent over the next connection – an extension behind the release.
-func (l *link) drop() {
+// abort resets the connection: the kernel discards what it has not sent yet. Otherwise this would reach the server
+// after requests sent over the next connection: an extension after the release.
+func (l *link) abort() {
 	conn := l.net
 	if t, ok := conn.(*tls.Conn); ok {
-		conn = t.NetConn() // without a farewell, for which there may be no room
+		conn = t.NetConn() // without a close_notify alert, for which the send buffer may have no room
 	}
 	if tcp, ok := conn.(interface{ SetLinger(sec int) error }); ok {
 		_ = tcp.SetLinger(0)

@@ -90,8 +90,8 @@ func TestADroppedConnectionIsReset(t *testing.T) {
 		end  func(*link)
 		want error
 	}{
-		{"dropped", plain, (*link).drop, syscall.ECONNRESET},
-		{"dropped, TLS", secure, (*link).drop, syscall.ECONNRESET},
+		{"dropped", plain, (*link).abort, syscall.ECONNRESET},
+		{"dropped, TLS", secure, (*link).abort, syscall.ECONNRESET},
 		{"closed", plain, (*link).close, nil},
 	} {
 		conn := must(net.Dial("tcp", listener.Addr().String()))(t)

@@ -9,13 +9,13 @@ import (
 	"github.com/quorumlock/redlock/internal/lua"
 )
 
-// native is every command that is sent for itself. Requests of one command stay in order.
+// native is the Command of all that Ask sends: requests with one Command stay in order.
 var native = &Command{}
 
-// Ask sends commands to the server among all else that is sent, and passes their replies on. It does not wait: then is
-// called by whoever has the last reply, and must not block. See Do for what it gets.
+// Ask sends commands together with all other requests, and does not wait. It calls then with the results of Do when the
+// last reply has come, in any goroutine; then must not block.
 func (c *Conn) Ask(then func(replies []any, err error), commands ...[]any) {
-	a := &asking{then: then, replies: make([]any, len(commands)), failures: make([]error, len(commands))}
+	a := &askRound{then: then, replies: make([]any, len(commands)), failures: make([]error, len(commands))}
 	a.left.Store(int32(len(commands)))
 	asked := c.config.Now()
 	for i, command := range commands {
@@ -28,7 +28,7 @@ func (c *Conn) Ask(then func(replies []any, err error), commands ...[]any) {
 	}
 }
 
-// Do is Ask for a caller that waits, until ctx is done. It waits for the time-out at most.
+// Do is Ask for a caller that waits: until ctx is done, and no longer than the time-out.
 func (c *Conn) Do(ctx context.Context, commands ...[]any) ([]any, error) {
 	type answer struct {
 		replies []any
@@ -44,7 +44,7 @@ func (c *Conn) Do(ctx context.Context, commands ...[]any) ([]any, error) {
 	}
 }
 
-// Eval runs a script for a caller that waits. Its error may be the server's own.
+// Eval runs a script and waits for its reply. Its error may be an error reply.
 func (c *Conn) Eval(ctx context.Context, script *lua.Script, keys []string, args ...any) (any, error) {
 	tail := []any{len(keys)}
 	for _, key := range keys {
@@ -64,7 +64,7 @@ func (c *Conn) Eval(ctx context.Context, script *lua.Script, keys []string, args
 	return replies[0], nil
 }
 
-// asError returns the error that a reply is, or nil.
+// asError returns an error reply as an error, and nil for any other reply.
 func asError(reply any) error {
 	if err, ok := reply.(redis.Error); ok {
 		return err
@@ -72,16 +72,16 @@ func asError(reply any) error {
 	return nil
 }
 
-// asking is the Round of an Ask. Its requests are told apart by their Node.
-type asking struct {
+// askRound is the Round of an Ask. A request's Node is its index among the commands.
+type askRound struct {
 	then     func([]any, error)
-	left     atomic.Int32 // replies
+	left     atomic.Int32 // replies to come
 	replies  []any
 	failures []error
 }
 
-// Reply is Round's.
-func (a *asking) Reply(i int, reply any, err error) {
+// Reply implements Round.
+func (a *askRound) Reply(i int, reply any, err error) {
 	switch {
 	case err == nil:
 		a.replies[i] = reply
@@ -102,11 +102,11 @@ func (a *asking) Reply(i int, reply any, err error) {
 	a.then(a.replies, nil)
 }
 
-// Over is Round's: a native command is never sent again.
-func (a *asking) Over() bool { return false }
+// Over implements Round. A native command is never sent again.
+func (a *askRound) Over() bool { return false }
 
-// Hold is Round's. Nobody reuses an asking.
-func (a *asking) Hold() {}
+// Hold implements Round. An askRound is never reused, so nothing is counted.
+func (a *askRound) Hold() {}
 
-// Done is Round's.
-func (a *asking) Done() {}
+// Done implements Round.
+func (a *askRound) Done() {}

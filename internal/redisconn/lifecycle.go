@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/redlock/internal/chance"
 )
 
-// run keeps the connection up until it is closed.
+// run connects, serves the connection, and connects again, until Stop.
 func (c *Conn) run() {
 	defer close(c.stopped)
 	for failures := 0; ; failures++ {
@@ -27,18 +27,18 @@ func (c *Conn) run() {
 	}
 }
 
-// reconnectDelay spreads the attempts of many clients over time.
+// reconnectDelay is an exponential back-off up to a second. Its jitter spreads the attempts of many clients.
 func reconnectDelay(failures int) time.Duration {
 	limit := min(time.Second, 10*time.Millisecond<<min(failures, 10))
 	return limit/2 + chance.Duration(limit/2)
 }
 
-// serve runs the connection's writer and reader until it breaks.
+// serve runs the connection's writer and reader, and Attend, until the first of them fails.
 func (c *Conn) serve(l *link) error {
 	g, ctx := errgroup.WithContext(c.ctx)
-	stop := context.AfterFunc(ctx, func() { // the end of one is the end of all
-		if c.ctx.Err() == nil {
-			l.drop()
+	stop := context.AfterFunc(ctx, func() {
+		if c.ctx.Err() == nil { // not at Stop: what was written before it must reach the server
+			l.abort()
 		}
 		l.close()
 	})
@@ -55,24 +55,24 @@ func (c *Conn) serve(l *link) error {
 
 func (c *Conn) connected(l *link) {
 	c.mu.Lock()
-	c.link, c.down, c.silent = l, nil, time.Time{}
-	kept, over := splitOver(c.queue) // undos
+	c.link, c.down, c.unresponsive = l, nil, time.Time{}
+	kept, over := filterOver(c.queue) // only undos are queued while the server is away
 	c.queue = kept
 	c.mu.Unlock()
-	letGo(over)
+	callDone(over)
 	c.wakeWriter()
 	c.changed()
 }
 
-// disconnected fails everything that was sent and not answered: it may have been carried out or not. Nothing is sent
-// again but undos, which do no harm twice.
+// disconnected fails all unanswered requests: the server may have executed them or not. Only undos are sent again,
+// since they are idempotent.
 func (c *Conn) disconnected(err error) {
 	if c.config.Lost != nil {
 		c.config.Lost()
 	}
 	var unanswered, over []*Request
 	c.mu.Lock()
-	c.link, c.down, c.silent = nil, fmt.Errorf("%w: %w", ErrDown, err), time.Time{}
+	c.link, c.down, c.unresponsive = nil, fmt.Errorf("%w: %w", ErrDown, err), time.Time{}
 	undos := make([]*Request, 0, len(c.queue))
 	c.eachUnanswered(func(r *Request) {
 		if !r.replied {
@@ -86,18 +86,18 @@ func (c *Conn) disconnected(err error) {
 			over = append(over, r)
 		}
 	})
-	c.flight, c.queue = groups{}, undos
+	c.inFlight, c.queue = groups{}, undos
 	if c.draining {
 		c.checkDrained()
 	}
 	down := c.down
 	c.mu.Unlock()
 	fail(unanswered, down)
-	letGo(over)
+	callDone(over)
 	c.changed()
 }
 
-// fail tells the rounds of requests that were held why there is no reply.
+// fail replies an error to requests for which Hold was called.
 func fail(requests []*Request, err error) {
 	for _, r := range requests {
 		r.Round.Reply(r.Node, nil, err)
@@ -105,25 +105,25 @@ func fail(requests []*Request, err error) {
 	}
 }
 
-// letGo says of requests that they will not be touched any more. It is called without mu.
-func letGo(requests []*Request) {
+// callDone releases requests. It is called without mu.
+func callDone(requests []*Request) {
 	for _, r := range requests {
 		r.Round.Done()
 	}
 }
 
-// changed is called without mu.
+// changed calls Config.Changed. It is called without mu, because Changed may call State.
 func (c *Conn) changed() {
 	if c.config.Changed != nil && c.ctx.Err() == nil {
 		c.config.Changed()
 	}
 }
 
-// eachUnanswered visits all requests that are unanswered, in order. Called with mu held.
+// eachUnanswered visits all unanswered requests, in order. It is called with mu held.
 func (c *Conn) eachUnanswered(visit func(*Request)) {
-	for i := range c.flight.n {
-		g := c.flight.at(i)
-		for _, r := range g.requests[g.read:] {
+	for i := range c.inFlight.n {
+		g := c.inFlight.at(i)
+		for _, r := range g.requests[g.answered:] {
 			visit(r)
 		}
 	}
@@ -132,8 +132,9 @@ func (c *Conn) eachUnanswered(visit func(*Request)) {
 	}
 }
 
-// splitOver filters a queue of undos in place, and returns those that have nothing left to undo. Called with mu held.
-func splitOver(queue []*Request) (kept, over []*Request) {
+// filterOver filters a queue of undos in place, and returns those that have nothing left to undo. It is called with mu
+// held.
+func filterOver(queue []*Request) (kept, over []*Request) {
 	kept = queue[:0]
 	for _, r := range queue {
 		if r.Round.Over() {
@@ -146,9 +147,7 @@ func splitOver(queue []*Request) (kept, over []*Request) {
 	return kept, over
 }
 
-func notConnected(why string) error { return fmt.Errorf("%w %s", ErrDown, why) }
-
-// sleep returns after d, or with ctx's error when that is done first.
+// sleep returns after d, or with ctx's error if ctx is done first.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Send queues a request and reports whether the server may act on it. It never blocks. A server that cannot answer
-// is no reason to wait: the Round is told at once, and need not wait for a dial or on a silent server.
+// Send queues a request and reports whether the server may execute it. It never blocks: if the server cannot answer at
+// present, Send replies the error at once, so that no Round waits for a dial or for an unresponsive server.
 func (c *Conn) Send(r *Request) bool {
 	k := r.Command
 	c.mu.Lock()
@@ -21,14 +21,14 @@ func (c *Conn) Send(r *Request) bool {
 		r.Round.Done()
 		return false
 	}
-	// An undo is queued even for a server that cannot answer now: what it undoes may have been done there, or be about
-	// to be read.
+	// An undo is queued even if the server cannot answer now: the server may have executed the request that it undoes, or
+	// may be about to read it.
 	r.replied, r.eval = refusal != nil, false
 	c.queue = append(c.queue, r)
 	first := len(c.queue) == 1
 	deadline := r.Asked.Add(c.config.Timeout)
-	if refusal == nil && (c.deadline.IsZero() || deadline.Before(c.deadline)) {
-		c.deadline = deadline
+	if refusal == nil && (c.nextDeadline.IsZero() || deadline.Before(c.nextDeadline)) {
+		c.nextDeadline = deadline
 		c.watchdog.Reset(c.config.Timeout)
 	}
 	c.mu.Unlock()
@@ -36,21 +36,22 @@ func (c *Conn) Send(r *Request) bool {
 		c.wakeWriter()
 	}
 	if refusal != nil {
-		r.Round.Reply(r.Node, nil, refusal) // the caller still holds the round
+		// The undo may have been sent, answered and released meanwhile. The caller still has the Round.
+		r.Round.Reply(r.Node, nil, refusal)
 	}
 	return true
 }
 
-// refusal says why no requests are taken at present. Called with mu held.
+// refusal returns why a request fails at once, nil if it can be sent. It is called with mu held.
 func (c *Conn) refusal(undo bool) error {
 	switch {
 	case c.draining && !undo:
 		return ErrClosed
 	case c.link == nil:
 		return c.down
-	case !c.silent.IsZero():
+	case !c.unresponsive.IsZero():
 		return ErrTimeout
-	case !undo && len(c.queue)+c.flight.total >= maxQueue:
+	case !undo && len(c.queue)+c.inFlight.total >= maxQueue:
 		return ErrBusy
 	default:
 		return nil
@@ -59,23 +60,23 @@ func (c *Conn) refusal(undo bool) error {
 
 func (c *Conn) wakeWriter() {
 	select {
-	case c.kick <- struct{}{}:
+	case c.wake <- struct{}{}:
 	default:
 	}
 }
 
-// write sends what is queued, a batch at a time.
+// write sends the queue, a batch at a time.
 func (c *Conn) write(ctx context.Context, l *link) error {
 	var out []*group
 	for {
 		select {
-		case <-c.kick:
+		case <-c.wake:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		// Let callers that are ready to run join the batch: at load this is the difference between a system call for each
-		// request and one for dozens. Twice, since the scheduler lets the goroutine that was woken last run next of all:
-		// of five writers one sent three times as many batches as the others.
+		// Yield, so that callers that are ready to run join the batch: under load this makes the difference between a system
+		// call for each request and one for dozens. Yield twice: the scheduler runs the goroutine that was woken last next,
+		// and with one yield, one of five writers sent three times as many batches as the others.
 		runtime.Gosched()
 		runtime.Gosched()
 		out = c.takeQueue(out[:0])
@@ -88,7 +89,7 @@ func (c *Conn) write(ctx context.Context, l *link) error {
 	}
 }
 
-// flush writes what was encoded.
+// flush writes the encoded commands.
 func (l *link) flush() error {
 	e := &l.encoder
 	if len(e.buf) == 0 {
@@ -96,30 +97,30 @@ func (l *link) flush() error {
 	}
 	_, err := l.net.Write(e.buf)
 	if cap(e.buf)+cap(e.args) > 1<<18 {
-		e.buf, e.args = nil, nil // a rare flood need not stay in memory
+		e.buf, e.args = nil, nil // a rare large batch is not kept in memory
 	}
 	e.buf = e.buf[:0]
 	return err
 }
 
-// takeQueue moves the queue into flight, as groups, and returns these.
+// takeQueue moves the queue to inFlight and returns the new groups.
 func (c *Conn) takeQueue(out []*group) []*group {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before := c.flight.n
+	before := c.inFlight.n
 	for _, r := range c.queue {
-		c.batch.add(r, &c.flight)
+		c.batch.add(r, &c.inFlight)
 	}
-	c.batch.close(&c.flight)
+	c.batch.close(&c.inFlight)
 	clear(c.queue)
 	c.queue = c.queue[:0]
-	for i := before; i < c.flight.n; i++ {
-		out = append(out, c.flight.at(i))
+	for i := before; i < c.inFlight.n; i++ {
+		out = append(out, c.inFlight.at(i))
 	}
 	return out
 }
 
-// read takes replies, all that have come at a time, and delivers them.
+// read delivers replies, all that have come at a time.
 func (c *Conn) read(l *link) error {
 	var got []reply
 	var due []delivery
@@ -128,9 +129,9 @@ func (c *Conn) read(l *link) error {
 		if got, err = l.decoder.take(got[:0]); err != nil {
 			return err
 		}
-		spoke := false
-		due, spoke, err = c.match(got, due[:0])
-		if spoke {
+		recovered := false
+		due, recovered, err = c.match(got, due[:0])
+		if recovered {
 			c.changed()
 		}
 		c.deliver(due)
@@ -140,35 +141,35 @@ func (c *Conn) read(l *link) error {
 	}
 }
 
-// delivery is a reply as far as it is about one request.
+// delivery is the part of a reply that is about one request.
 type delivery struct {
 	to    *Request
-	first bool // its Round has not been told anything yet
+	first bool // its Round has had no Reply yet
 	reply any
 	err   error
 }
 
-// match finds out whose the replies are and appends them to due. It reports whether the server had been silent. The
-// error says that the connection is of no more use.
-func (c *Conn) match(got []reply, due []delivery) (_ []delivery, spoke bool, err error) {
+// match appends replies to due, with the requests that they answer. It reports whether the server had been
+// unresponsive. An error ends the connection.
+func (c *Conn) match(got []reply, due []delivery) (_ []delivery, recovered bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	spoke = !c.silent.IsZero()
-	c.silent = time.Time{}
+	recovered = !c.unresponsive.IsZero()
+	c.unresponsive = time.Time{}
 	queued := len(c.queue)
 	for _, r := range got {
-		g := c.flight.peek()
+		g := c.inFlight.peek()
 		if g == nil {
-			err = errors.New("redlock: a reply that nobody asked for")
+			err = errors.New("a reply without a request")
 			break
 		}
 		due = c.divide(g, r, due)
-		if g.read == len(g.requests) {
-			c.flight.pop()
-			c.batch.put(g)
+		if g.answered == len(g.requests) {
+			c.inFlight.pop()
+			c.batch.recycle(g)
 		}
 		if r.err != nil && Code(r.err) == "READONLY" && err == nil {
-			// It has become a replica. Its connections stay open then, so what was learnt in the handshake is void.
+			// The server has become a replica, which leaves its connections open. The handshake's results are void.
 			err = fmt.Errorf("no longer a master: %w", c.explain(r.err, ""))
 		}
 	}
@@ -178,21 +179,21 @@ func (c *Conn) match(got []reply, due []delivery) (_ []delivery, spoke bool, err
 	if c.draining {
 		c.checkDrained()
 	}
-	return due, spoke, err
+	return due, recovered, err
 }
 
-// divide appends to due what each request has of the next reply to its group. Called with mu held.
+// divide divides the next reply to a group among its requests, and appends the parts to due. It is called with mu held.
 func (c *Conn) divide(g *group, r reply, due []delivery) []delivery {
 	if g.command.Script == nil {
-		to := g.requests[g.read]
-		g.read++
+		to := g.requests[g.answered]
+		g.answered++
 		due = append(due, delivery{to, !to.replied, r.value, r.err})
 		to.replied = true
 		return due
 	}
 	details, err := g.details(r)
 	for _, to := range g.requests {
-		if err != nil && Code(err) == "NOSCRIPT" && c.again(to) {
+		if err != nil && Code(err) == "NOSCRIPT" && c.resend(to) {
 			continue
 		}
 		d := delivery{to: to, first: !to.replied, err: err}
@@ -202,15 +203,15 @@ func (c *Conn) divide(g *group, r reply, due []delivery) []delivery {
 		due = append(due, d)
 		to.replied = true
 	}
-	g.read = len(g.requests)
+	g.answered = len(g.requests)
 	return due
 }
 
-// again queues a request to be sent with the script's source, unless that was done before: after SCRIPT FLUSH, or where
-// a proxy has changed the server behind it, the server has not got the script. A request that is over is not sent
-// again: its undo may be on its way already, and must stay behind what it undoes. Called with mu held, over the reading
-// of Over and the append.
-func (c *Conn) again(r *Request) bool {
+// resend queues a request again, with the script's source, unless that was done before. The server lacks the script
+// after SCRIPT FLUSH, or when a proxy has changed the server behind it. A request that is over is not sent again: its
+// undo may have been sent already, and must stay behind it. For the same reason mu is held from the call of Over until
+// the append.
+func (c *Conn) resend(r *Request) bool {
 	if r.eval || r.Round.Over() {
 		return false
 	}
@@ -219,14 +220,14 @@ func (c *Conn) again(r *Request) bool {
 	return true
 }
 
-// deliver is called without mu.
+// deliver calls Reply and Done for each delivery. It is called without mu.
 func (c *Conn) deliver(due []delivery) {
 	for i := range due {
 		d := &due[i]
 		if d.first {
 			d.to.Round.Reply(d.to.Node, d.reply, d.err)
 		}
-		if d.err == nil || !passes(d.err) || !c.postpone(d.to) {
+		if d.err == nil || !isTransient(d.err) || !c.postpone(d.to) {
 			d.to.Round.Done()
 		}
 	}

@@ -145,7 +145,7 @@ func TestAReplyThatNobodyAskedForEndsTheConnection(t *testing.T) {
 		r := c.send(first, "a")
 		synctest.Wait()
 		r.wants("as usual")
-		if up, err := c.State(); up || err == nil || !strings.Contains(err.Error(), "a reply that nobody asked for") {
+		if up, err := c.State(); up || err == nil || !strings.Contains(err.Error(), "a reply without a request") {
 			t.Errorf("connected %t, %v", up, err)
 		}
 		time.Sleep(time.Second)

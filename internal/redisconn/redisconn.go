@@ -1,19 +1,20 @@
-// Package redisconn keeps one connection to one Redis server, shared by any number of callers: ordered, multiplexed
-// and batched.
+// Package redisconn keeps one connection to one Redis server. Any number of callers share it: requests are batched,
+// pipelined and kept in order.
 //
 // It knows Redis: URLs, TLS, authentication, the protocol, scripts, pub/sub, and how connections fail. It knows no
-// locks, no votes and no other servers; what a reply means is its callers' affair.
+// locks, no votes and no other servers; callers interpret the replies.
 //
-// Callers append requests to a queue. A writer takes all that are queued and sends them with one system call; a reader
-// hands out the replies, which come in the order of the requests. So nobody waits for a connection, a batch costs one
-// system call, and what is sent later is carried out later: an undo takes effect behind what it undoes, even where the
-// server has not read that yet.
+// Callers append requests to a queue. A writer takes everything in the queue and sends it with one system call; a
+// reader hands out the replies, which come in the order of the requests. So no caller waits for a free connection, a
+// batch costs one system call, and requests about one key take effect in the order in which they were sent: an undo
+// follows the request that it undoes, even if the server has not read that request yet.
 package redisconn
 
 import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ import (
 	"github.com/quorumlock/redlock/internal/lua"
 )
 
-// Why a request has no reply.
+// The reasons why a request has no reply.
 var (
 	ErrTimeout = errors.New("no answer within the node timeout")
 	ErrDown    = errors.New("not connected")
@@ -33,48 +34,49 @@ var (
 	ErrClosed  = errors.New("closed")
 )
 
-// Config is how to reach the server and what to do with a new connection.
+// Config says how to reach the server and what to do with a new connection.
 type Config struct {
-	Timeout        time.Duration // for each request, from Message.Asked on
-	ConnectTimeout time.Duration // for dialling and the handshake; and how long a silent server is waited for
+	Timeout        time.Duration // for each request, counted from Message.Asked
+	ConnectTimeout time.Duration // for dialling and the handshake; an unresponsive server gets a new connection after it
 	TLS            *tls.Config   // nil: the system's roots, TLS 1.2
 	Now            func() time.Time
 	Scripts        []*lua.Script // loaded into the server with each new connection
-	ExtraKey       string        // the last key of commands that want it
+	ExtraKey       string        // the last key of each command that has ExtraKey set
 
-	// Dial is the net package's where it is nil.
+	// Dial replaces the net package's dialer. It may be nil.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Handshake is run with each new connection before it takes requests. An error refuses the server.
+	// Handshake runs with each new connection before the connection takes requests. An error refuses the server.
 	Handshake func(do Do) error
-	// Attend is run beside each connection until ctx is done. An error gives the connection up.
+	// Attend runs beside each connection until ctx is done. An error closes the connection.
 	Attend func(ctx context.Context) error
-	// Lost is run whenever a connection has ended, or an attempt to connect.
+	// Lost runs after each connection that ended and after each failed attempt to connect.
 	Lost func()
-	// Changed is told that State has changed. The first time is the outcome of the first attempt to connect.
+	// Changed runs after each change of State. Its first run tells the outcome of the first attempt to connect.
 	Changed func()
-	// Explain gives an error reply the type that users see. command is what was refused, where that is known.
+	// Explain turns an error reply into the type that users see. command is the refused command, "" if unknown.
 	Explain func(err error, command string) error
 }
 
-// Do sends commands and waits for the replies. A reply that is an error is a redis.Error among the replies; the error
-// says that there are none.
+// Do sends commands and waits for the replies. An error reply is a redis.Error among the replies; err is not nil only
+// if there are no replies.
 type Do func(commands ...[]any) (replies []any, err error)
 
-// Command is one of the things that a server can be asked: a native command, or a script that takes any number of
-// keys at once. All requests of a batch with the same script are sent as one call of it. Its reply is the number of
-// keys where all went as usual, or else a list with an element for each key.
+// Command is a native command, or a script that takes any number of keys. All requests of a batch with the same script
+// are sent as one call of it. The script replies the number of keys if every key had the usual result, otherwise a list
+// with an element for each key.
 type Command struct {
 	Script   *lua.Script                      // nil: a native command
 	Args     func(all []*Request, e *Encoder) // script: appends the arguments for all requests
 	ExtraKey bool                             // script: Config.ExtraKey is the last key
-	// Undo: it must reach the server if what it undoes may have. So it is kept while the server is away, sent again where
-	// nobody can tell whether it was carried out, and repeated where it was refused for the time being.
+	// Undo: it must reach the server if the request that it undoes may have reached it. So it stays queued while the
+	// server is away, is sent again if nobody can tell whether the server executed it, and is repeated after a transient
+	// error.
 	Undo bool
-	// Spare: an Undo that is not kept for a server that is away and has much to catch up with already.
+	// Spare: an Undo that is not kept for a server that is away while the queue is long already.
 	Spare bool
 }
 
-// Message is what is sent to several servers in the same bytes: written before the first gets it, then read-only.
+// Message is what several servers are sent in the same bytes. It is written before the first Send, then read-only.
 type Message struct {
 	Command *Command
 	Asked   time.Time // the time-out counts from here
@@ -87,23 +89,23 @@ type Message struct {
 type Request struct {
 	*Message
 	Round Round
-	Node  int // which server's request it is: what Round.Reply is told
+	Node  int // passed to Round.Reply: which server this request goes to
 
-	replied bool // Round.Reply was called or will be, by whoever set this; guarded by Conn.mu
-	eval    bool // send the script, not its name; guarded by Conn.mu
+	replied bool // the goroutine that set this has called Round.Reply or will; guarded by Conn.mu
+	eval    bool // send the script, not its SHA; guarded by Conn.mu
 }
 
-// Round is what requests belong to. A Conn calls it without holding any mutex, and must not be kept waiting.
+// Round receives the replies to requests. Its methods must not block; see Conn.mu for the mutex held during a call.
 type Round interface {
-	// Reply is called once for each request: with what a native command replied; for a script with nil where all keys
-	// went as usual, or else with a []any that has an element for each key of the request; or with an error.
+	// Reply is called once for each request: with the reply of a native command; for a script with nil if every key had
+	// the usual result, otherwise with a []any that has an element for each key of the request; or with an error.
 	Reply(node int, reply any, err error)
-	// Over reports that a request need not be sent again: nobody waits for it, or there is nothing left to undo.
+	// Over reports that a request need not be sent again: no caller waits for it, or nothing is left to undo.
 	Over() bool
 	// Hold announces one more call of Done.
 	Hold()
-	// Done says that the Conn will not touch the request any more. It is called once for each request sent, later than
-	// Reply, and once for each Hold.
+	// Done says that the Conn has released the request. It is called once for each request sent, after Reply, and once
+	// for each Hold.
 	Done()
 }
 
@@ -113,31 +115,32 @@ type Conn struct {
 	config   Config
 	watchdog *time.Timer        // runs expire; set under mu
 	retry    *time.Timer        // runs retryUndos; set under mu
-	kick     chan struct{}      // holds a value when the queue may have something for the writer
+	wake     chan struct{}      // holds a value when the queue may have something for the writer
 	stopped  chan struct{}      // closed by run when it returns
 	ctx      context.Context    // ends run
 	cancel   context.CancelFunc // ends ctx
 
-	mu        sync.Mutex    // guards the fields below. No Round is called while it is held, but for Over and Hold
-	queue     []*Request    // not yet written, in order
-	flight    groups        // written and not yet answered, in order
-	postponed []*Request    // undos that were refused, and are to be sent again
-	batch     batch         // sorts the queue into groups
-	link      *link         // nil: not connected
-	down      error         // why not connected
-	silent    time.Time     // not zero: has let a request grow too old, and has said nothing since
-	grace     bool          // the watchdog has fired late, and will fire again
-	deadline  time.Time     // when the watchdog will look; zero: it is not set
-	draining  bool          // only undos are taken
-	drained   chan struct{} // closed when draining and nothing is owed any more
+	// mu guards the fields below. While it is held, Over and Hold are the only methods of a Round that may be called:
+	// Reply and Done run callers' code, which may lock a mutex of its own, and call Send.
+	mu           sync.Mutex
+	queue        []*Request    // not yet written, in order
+	inFlight     groups        // written and not yet answered, in order
+	postponed    []*Request    // undos that failed with a transient error and will be sent again
+	batch        batch         // sorts the queue into groups
+	link         *link         // nil: not connected
+	down         error         // why not connected
+	unresponsive time.Time     // since when: a request timed out then, and no reply has come since; zero: it responds
+	grace        bool          // the watchdog fired late, and will fire again
+	nextDeadline time.Time     // when the watchdog will fire; zero: it is not set
+	draining     bool          // only undos are accepted
+	drained      chan struct{} // closed when draining and nothing is queued or in flight, or the connection is lost
 }
 
-// maxQueue bounds the requests that may be unanswered. Undos are exempt: there is at most one for each request taken
-// before.
+// maxQueue bounds the unanswered requests. Undos are exempt: at most one follows each accepted request.
 const maxQueue = 1 << 13
 
-// New returns a Conn to the server at a URL: redis://, rediss:// or unix://. It connects when it is started. The error
-// quotes nothing that may be part of a password.
+// New returns a Conn to the server at a URL: redis://, rediss:// or unix://. Start connects it. The error quotes
+// nothing that may be part of a password.
 func New(url string, config Config) (*Conn, error) {
 	at, err := parseServer(url)
 	if err != nil {
@@ -145,7 +148,7 @@ func New(url string, config Config) (*Conn, error) {
 	}
 	c := &Conn{
 		server: at, config: config, down: errConnecting,
-		kick: make(chan struct{}, 1), stopped: make(chan struct{}), drained: make(chan struct{}),
+		wake: make(chan struct{}, 1), stopped: make(chan struct{}), drained: make(chan struct{}),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.watchdog = time.AfterFunc(time.Hour, c.expire)
@@ -155,39 +158,40 @@ func New(url string, config Config) (*Conn, error) {
 	return c, nil
 }
 
-var errConnecting = notConnected("yet")
+var errConnecting = fmt.Errorf("%w yet", ErrDown)
 
-// Addr names the server for people, without user and password.
+// Addr names the server for humans, without user and password.
 func (c *Conn) Addr() string { return c.server.String() }
 
 // Start connects, and connects again whenever the connection is lost, until Close.
 func (c *Conn) Start() { go c.run() }
 
-// State returns whether there is a connection, and why a request would not be answered.
+// State returns whether there is a connection, and why the server cannot answer at present; nil: it can.
 func (c *Conn) State() (connected bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.link != nil && !c.silent.IsZero() {
+	if c.link != nil && !c.unresponsive.IsZero() {
 		return true, ErrTimeout
 	}
 	return c.link != nil, c.down
 }
 
-// Backlog returns how many requests wait to be sent, or to be repeated.
+// Backlog returns how many requests wait to be sent or sent again.
 func (c *Conn) Backlog() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.queue) + len(c.postponed)
 }
 
-// Drain stops taking requests other than undos and returns when none is unanswered, at the latest when ctx is done.
+// Drain stops accepting requests other than undos. It returns when all requests are answered, when the connection is
+// lost, or when ctx is done.
 func (c *Conn) Drain(ctx context.Context) {
 	c.mu.Lock()
 	c.draining = true
-	over := c.resume() // for the last time
+	over := c.requeuePostponed() // for the last time
 	c.checkDrained()
 	c.mu.Unlock()
-	letGo(over)
+	callDone(over)
 	c.wakeWriter()
 	select {
 	case <-c.drained:
@@ -197,7 +201,7 @@ func (c *Conn) Drain(ctx context.Context) {
 
 // checkDrained is called with mu held while draining.
 func (c *Conn) checkDrained() {
-	if (c.link == nil || len(c.queue)+c.flight.total == 0) && !isClosed(c.drained) {
+	if (c.link == nil || len(c.queue)+c.inFlight.total == 0) && !isClosed(c.drained) {
 		close(c.drained)
 	}
 }
@@ -205,7 +209,7 @@ func (c *Conn) checkDrained() {
 // Stop begins to close the connection and does not wait.
 func (c *Conn) Stop() { c.cancel() }
 
-// Close closes the connection and waits for the goroutines of a Conn that was started.
+// Close closes the connection of a Conn that was started and waits for its goroutines.
 func (c *Conn) Close() {
 	c.cancel()
 	<-c.stopped
@@ -213,14 +217,14 @@ func (c *Conn) Close() {
 	c.retry.Stop()
 }
 
-// Code returns the first word of an error reply: NOPERM, OOM …, or ERR; and "" where err is none. MAXCLIENTS stands for
-// "max number of clients reached", for which servers have no word. Before Redis 7, what a script fails with is quoted
-// inside an ERR of its own.
+// Code returns the error code of an error reply, its first word: NOPERM, OOM …, or ERR; "" if err is no error reply.
+// MAXCLIENTS stands for "max number of clients reached", which has no code of its own. Before Redis 7, the error that a
+// script fails with is quoted inside an ERR.
 func Code(err error) string {
 	if err == nil {
 		return ""
 	}
-	return codeOf(err) // which allocates
+	return codeOf(err) // apart, since it allocates
 }
 
 func codeOf(err error) string {
@@ -244,12 +248,12 @@ func codeOf(err error) string {
 	return code
 }
 
-// passes reports whether the server did nothing, for a reason that may be over soon.
-func passes(err error) bool {
+// isTransient reports whether the server did not execute the command, for a reason that may pass soon.
+func isTransient(err error) bool {
 	return slices.Contains([]string{"BUSY", "LOADING", "MISCONF", "NOREPLICAS", "OOM"}, Code(err))
 }
 
-// isErrorReply reports whether err is what the server itself said, so that the connection is sound.
+// isErrorReply reports whether the server itself sent the error, so that the connection is sound.
 func isErrorReply(err error) bool {
 	_, ok := err.(redis.Error) //nolint:errorlint // redigo never wraps it, and every reply passes here
 	return ok

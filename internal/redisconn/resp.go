@@ -11,16 +11,16 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Encoder puts commands into the form of the wire: an array of bulk strings, as every request is
-// (https://redis.io/docs/latest/develop/reference/protocol-spec/). Commands are encoded here since there are ten of
-// them to a lock: through redigo, that took a sixth of a client's time.
+// Encoder encodes commands in RESP, each as an array of bulk strings
+// (https://redis.io/docs/latest/develop/reference/protocol-spec/). Not redigo's encoder: a lock takes ten commands, and
+// to encode them with redigo took a sixth of a client's CPU time.
 type Encoder struct {
-	buf  []byte // commands
-	args []byte // the arguments of the command that is begun
-	n    int    // how many these are
+	buf  []byte // complete commands
+	args []byte // the arguments of the next command
+	n    int    // how many arguments that is
 }
 
-// Add appends an argument to the command that is begun.
+// Add appends an argument to the next command.
 func (e *Encoder) Add(arg any) {
 	switch v := arg.(type) {
 	case string:
@@ -37,7 +37,7 @@ func (e *Encoder) Add(arg any) {
 	}
 }
 
-// AddString appends an argument.
+// AddString appends a string argument.
 func (e *Encoder) AddString(text string) {
 	e.args = AppendBulk(e.args, text)
 	e.n++
@@ -56,19 +56,19 @@ func (e *Encoder) AddEncoded(args []byte, n int) {
 	e.n += n
 }
 
-// AddJoined appends an argument of that size in bytes, which join appends.
+// AddJoined appends one argument, which join appends in parts. size is its size in bytes.
 func (e *Encoder) AddJoined(size int, join func(b []byte) []byte) {
 	e.args = append(join(appendHead(e.args, '$', size)), '\r', '\n')
 	e.n++
 }
 
-// end appends the command to those that wait to be flushed.
+// end completes the command.
 func (e *Encoder) end() {
 	e.buf = append(appendHead(e.buf, '*', e.n), e.args...)
 	e.args, e.n = e.args[:0], 0
 }
 
-// AppendBulk appends an argument, encoded.
+// AppendBulk appends a bulk string.
 func AppendBulk[T string | []byte](b []byte, text T) []byte {
 	b = append(appendHead(b, '$', len(text)), text...)
 	return append(b, '\r', '\n')
@@ -78,39 +78,39 @@ func appendHead(b []byte, kind byte, n int) []byte {
 	return append(strconv.AppendInt(append(b, kind), int64(n), 10), '\r', '\n')
 }
 
-// decoder reads what a server says once its connection is set up: int64, string, []byte, nil and []any of these,
-// as redigo has them, and [redis.Error], which inside an array is an element
-// (https://redis.io/docs/latest/develop/reference/protocol-spec/). In place of redigo's reader since five nodes answer
-// each lock twice: what has come together is taken together, and nobody can announce more than maxReply.
+// decoder decodes replies in RESP (https://redis.io/docs/latest/develop/reference/protocol-spec/), to the types that
+// redigo uses: int64, string, []byte, nil and []any of these, and [redis.Error], which may be an element of an array.
+// Not redigo's decoder: each lock has ten replies, so this one takes all that have come at a time; and a server must
+// not make a client allocate more than maxReply.
 type decoder struct {
 	r *bufio.Reader
 }
 
-// reply is one reply, or the error that it is.
+// reply is one reply. An error reply has err, and no value.
 type reply struct {
 	value any
 	err   error
 }
 
-// maxReply bounds a reply, in bytes or so. Ours have a few thousand; a group of surveys of the largest semaphores has
-// four million.
+// maxReply is about the largest reply that is accepted, in bytes. Usual replies have a few thousand bytes at most; that
+// to a group of surveys of the largest semaphores has four million.
 const maxReply = 1 << 23
 
-// maxBulk is how much of a bulk string is kept. Ours are shorter; but somebody may lock the name of a key of another
-// application, and its value is then told as that of the holder: no reason to give up a connection that all locks
-// share.
+// maxBulk is how much of a bulk string is kept. Expected ones are shorter. But if a caller locks a name that is the key
+// of another application, that key's value is reported as the holder's owner, and it may be long. That must not end a
+// connection that all locks share.
 const maxBulk = 1 << 16
 
-// maxAnnounced is how long a bulk string may be at all: Redis' own limit.
+// maxAnnounced is the longest bulk string that is accepted: Redis's own limit.
 const maxAnnounced = 512 << 20
 
-// maxDepth bounds arrays in arrays. Ours have two.
+// maxDepth bounds nested arrays. Expected replies have a depth of two.
 const maxDepth = 8
 
 func newDecoder(r io.Reader) *decoder { return &decoder{bufio.NewReaderSize(r, 1<<14)} }
 
-// take waits for a reply, and appends it to all together with those that are there already. An error is
-// the connection's.
+// take waits for a reply, and appends it to all, together with the replies that have come already. An error ends the
+// connection.
 func (d *decoder) take(all []reply) ([]reply, error) {
 	for {
 		budget := maxReply
@@ -125,13 +125,14 @@ func (d *decoder) take(all []reply) ([]reply, error) {
 	}
 }
 
-// ready reports whether a whole reply of one line has come already.
+// ready reports whether a complete reply of one line has come. An array or a bulk string does not count: the decoder
+// might have to wait for its rest.
 func (d *decoder) ready() bool {
 	there, _ := d.r.Peek(d.r.Buffered()) // cannot fail
 	return len(there) > 2 && (there[0] != '*' && there[0] != '$' || there[1] == '-') && bytes.IndexByte(there, '\n') > 0
 }
 
-var errGarbled = errors.New("redlock: the node does not speak the Redis protocol")
+var errBadReply = errors.New("bad reply: the node does not speak the Redis protocol")
 
 func (d *decoder) next(budget *int, depth int) (any, error) {
 	line, err := d.r.ReadSlice('\n')
@@ -139,11 +140,11 @@ func (d *decoder) next(budget *int, depth int) (any, error) {
 		return nil, err
 	}
 	if len(line) < 3 || line[len(line)-2] != '\r' || err != nil {
-		return nil, errGarbled
+		return nil, errBadReply
 	}
 	first, text := line[0], line[1:len(line)-2]
 	if *budget -= len(text); *budget < 0 {
-		return nil, errGarbled
+		return nil, errBadReply
 	}
 	switch first {
 	case '+':
@@ -157,21 +158,21 @@ func (d *decoder) next(budget *int, depth int) (any, error) {
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	switch {
 	case err != nil:
-		return nil, errGarbled
+		return nil, errBadReply
 	case first == ':':
 		return n, nil
 	case first != '$' && first != '*':
-		return nil, errGarbled
+		return nil, errBadReply
 	case n == -1:
 		return nil, nil
 	case n < 0:
-		return nil, errGarbled
+		return nil, errBadReply
 	case first == '$' && n <= maxAnnounced:
 		return d.bulk(int(n), budget)
 	case first == '*' && n <= int64(*budget) && depth > 0:
 		return d.array(int(n), budget, depth-1)
 	}
-	return nil, errGarbled
+	return nil, errBadReply
 }
 
 var okReply any = "OK"
@@ -179,7 +180,7 @@ var okReply any = "OK"
 func (d *decoder) bulk(n int, budget *int) (any, error) {
 	kept := min(n, maxBulk)
 	if *budget -= kept; *budget < 0 {
-		return nil, errGarbled
+		return nil, errBadReply
 	}
 	b := make([]byte, kept+2)
 	if _, err := io.ReadFull(d.r, b[:kept]); err != nil {
@@ -192,15 +193,15 @@ func (d *decoder) bulk(n int, budget *int) (any, error) {
 		return nil, err
 	}
 	if b[kept] != '\r' || b[kept+1] != '\n' {
-		return nil, errGarbled
+		return nil, errBadReply
 	}
 	return b[:kept:kept], nil
 }
 
 func (d *decoder) array(n int, budget *int, depth int) (any, error) {
-	const word = 16 // what an element takes
+	const word = 16 // bytes of memory for an element
 	if *budget -= n * word; *budget < 0 {
-		return nil, errGarbled
+		return nil, errBadReply
 	}
 	list := make([]any, n)
 	for i := range list {

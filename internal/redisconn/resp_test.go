@@ -106,8 +106,8 @@ func TestAReplyIsBounded(t *testing.T) {
 		"*200\r\n" + strings.Repeat("$99999\r\n"+strings.Repeat("x", 99999)+"\r\n", 200),
 		"*60000\r\n" + strings.Repeat("-ERR "+strings.Repeat("x", 1000)+"\r\n", 60000),
 	} {
-		if got, err := newDecoder(strings.NewReader(wire)).take(nil); !errors.Is(err, errGarbled) {
-			t.Errorf("%.30q…: got %v, %v, want errGarbled", wire, got, err)
+		if got, err := newDecoder(strings.NewReader(wire)).take(nil); !errors.Is(err, errBadReply) {
+			t.Errorf("%.30q…: got %v, %v, want errBadReply", wire, got, err)
 		}
 	}
 }

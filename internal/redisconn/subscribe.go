@@ -9,24 +9,24 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Subscription is what to listen to, over a connection of its own.
+// Subscription is a channel and how to handle its messages.
 type Subscription struct {
 	Channel   string
-	Handshake func(do Do) error    // before listening, with each new connection
-	Message   func(message string) // called for one after the other
-	Needed    func() bool          // whether anybody minds if nothing comes
-	Denied    func(err error)      // the server does not permit it; another attempt follows in a minute
+	Handshake func(do Do) error    // runs with each new connection, before it subscribes
+	Message   func(message string) // called for one message after the other
+	Needed    func() bool          // reports whether a caller waits for a message
+	Denied    func(err error)      // called if the user has no permission; the next attempt follows in a minute
 }
 
-// Subscribe listens until ctx is done, and connects again whenever the connection is lost.
+// Subscribe listens until ctx is done, over a connection of its own, and connects again whenever that is lost.
 func (c *Conn) Subscribe(ctx context.Context, s Subscription) {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		l, err := c.open(ctx)
 		if err == nil {
 			stop := context.AfterFunc(ctx, l.close)
 			if err = s.Handshake(l.do); err == nil {
-				var stood bool
-				if stood, err = c.listen(l, s); stood {
+				var subscribed bool
+				if subscribed, err = c.listen(l, s); subscribed {
 					failures = 0
 				}
 			}
@@ -44,42 +44,36 @@ func (c *Conn) Subscribe(ctx context.Context, s Subscription) {
 	}
 }
 
-// listen passes on messages until the connection breaks. stood reports whether the server had agreed to that.
-func (c *Conn) listen(l *link, s Subscription) (stood bool, _ error) {
-	conn := redis.PubSubConn{Conn: l.set}
+// listen passes messages on until the connection breaks. It reports whether the server accepted the subscription.
+func (c *Conn) listen(l *link, s Subscription) (subscribed bool, _ error) {
+	conn := redis.PubSubConn{Conn: l.redigo}
 	if err := conn.Subscribe(s.Channel); err != nil {
 		return false, err
 	}
-	var pulse pulse
+	var unanswered atomic.Bool // a ping was sent, and nothing has come since
 	stop := make(chan struct{})
-	var beating sync.WaitGroup
-	beating.Go(func() { pulse.beat(stop, c.config.ConnectTimeout, s.Needed, conn.Ping, l.close) })
-	defer beating.Wait()
+	var heartbeat sync.WaitGroup
+	heartbeat.Go(func() { c.heartbeat(stop, l, s.Needed, &unanswered) })
+	defer heartbeat.Wait()
 	defer close(stop)
 	for {
 		switch m := conn.ReceiveWithTimeout(0).(type) {
 		case redis.Subscription:
-			stood = true
+			subscribed = true
 		case redis.Message:
 			s.Message(string(m.Data))
 		case error:
-			return stood, m
+			return subscribed, m
 		}
-		pulse.asked.Store(false)
+		unanswered.Store(false)
 	}
 }
 
-// pulse finds out that a connection is half-open, as where a firewall or a restarted host forgot it and says nothing.
-// To the server its client has gone then, so whoever waits for a message waits in vain. Without traffic of our own that
-// would go on until TCP's keepalive, minutes.
-type pulse struct{ asked atomic.Bool }
-
-// beat pings while a message is needed, and gives the connection up where nothing comes back between one ping and the
-// next.
-func (p *pulse) beat(
-	stop <-chan struct{}, every time.Duration, needed func() bool, ping func(string) error, giveUp func(),
-) {
-	tick := time.NewTicker(every)
+// heartbeat pings while a message is needed, and closes the connection if nothing comes between one ping and the next.
+// A connection may be half-open, for example because a firewall or a restarted host forgot it. The server then has no
+// subscriber any more, and a caller would wait for a message in vain until TCP's keepalive fails, for minutes.
+func (c *Conn) heartbeat(stop <-chan struct{}, l *link, needed func() bool, unanswered *atomic.Bool) {
+	tick := time.NewTicker(c.config.ConnectTimeout)
 	defer tick.Stop()
 	for {
 		select {
@@ -87,16 +81,16 @@ func (p *pulse) beat(
 			return
 		case <-tick.C:
 		}
-		if p.asked.Load() {
-			giveUp()
+		if unanswered.Load() {
+			l.close()
 			return
 		}
 		if !needed() {
 			continue
 		}
-		p.asked.Store(true)
-		if ping("") != nil {
-			giveUp()
+		unanswered.Store(true)
+		if (redis.PubSubConn{Conn: l.redigo}).Ping("") != nil {
+			l.close()
 			return
 		}
 	}

@@ -2,18 +2,18 @@ package redisconn
 
 import "time"
 
-// A server that does not answer, or refuses to, for the time being.
+// A server that does not answer, or that answers with a transient error.
 
-// expire fails the requests older than the time-out. If there are any, the server counts as silent until it answers,
-// and if it stays silent for long it gets a new connection: what was lost on the way would otherwise be sent again by
-// TCP at ever longer intervals.
+// expire is run by the watchdog. It fails requests that are older than the time-out. If there are any, the server
+// counts as unresponsive until its next reply. A server that stays unresponsive gets a new connection: over the old
+// one, TCP would repeat lost segments at ever longer intervals.
 func (c *Conn) expire() {
 	now := c.config.Now()
-	if c.overslept(now) {
+	if c.firedLate(now) {
 		return
 	}
 	var late []*Request
-	var next time.Time // when the watchdog is needed again
+	var next time.Time // when the watchdog has to fire again
 	sooner := func(t time.Time) {
 		if next.IsZero() || t.Before(next) {
 			next = t
@@ -28,41 +28,41 @@ func (c *Conn) expire() {
 			sooner(deadline)
 		default:
 			r.replied = true
-			r.Round.Hold() // the reply may come meanwhile
+			r.Round.Hold() // until fail: the reply may come meanwhile, and with it the request's own Done
 			late = append(late, r)
 		}
 	})
 	var dead *link
-	fellSilent := len(late) > 0 && c.silent.IsZero()
-	if fellSilent {
-		c.silent = now
+	newlyUnresponsive := len(late) > 0 && c.unresponsive.IsZero()
+	if newlyUnresponsive {
+		c.unresponsive = now
 	}
-	if !c.silent.IsZero() && c.link != nil {
-		if giveUp := c.silent.Add(c.config.ConnectTimeout); now.Before(giveUp) {
+	if !c.unresponsive.IsZero() && c.link != nil {
+		if giveUp := c.unresponsive.Add(c.config.ConnectTimeout); now.Before(giveUp) {
 			sooner(giveUp)
 		} else {
 			dead = c.link
 		}
 	}
-	if c.deadline = next; !next.IsZero() {
+	if c.nextDeadline = next; !next.IsZero() {
 		c.watchdog.Reset(next.Sub(now))
 	}
 	c.mu.Unlock()
-	if fellSilent {
+	if newlyUnresponsive {
 		c.changed()
 	}
 	if dead != nil {
-		dead.drop()
+		dead.abort()
 	}
 	fail(late, ErrTimeout)
 }
 
-// overslept reports whether the watchdog fires so late that this process was probably not let run. Answers may then
-// wait to be read, so the reader gets a moment first.
-func (c *Conn) overslept(now time.Time) bool {
+// firedLate reports whether the watchdog fired so late that this process was probably not scheduled. Replies may then
+// wait to be read, so the watchdog is set again, once, to give the reader a moment.
+func (c *Conn) firedLate(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.deadline.IsZero() || now.Sub(c.deadline) < c.config.Timeout/8 || c.grace {
+	if c.nextDeadline.IsZero() || now.Sub(c.nextDeadline) < c.config.Timeout/8 || c.grace {
 		c.grace = false
 		return false
 	}
@@ -71,14 +71,15 @@ func (c *Conn) overslept(now time.Time) bool {
 	return true
 }
 
-// An undo that a server refuses for the time being is sent again until there is nothing left to undo. Its Round has the
-// refusal by then, so nobody waits for it.
+// An undo that fails with a transient error is sent again until nothing is left to undo. Its Round has the error by
+// then, so no caller waits for the undo.
 const (
-	undoAgainAfter = 250 * time.Millisecond
-	maxPostponed   = maxQueue / 8 // at load, more would keep a server busy that is anyway
+	undoRetryDelay = 250 * time.Millisecond
+	maxPostponed   = maxQueue / 8 // more would add to the load of a server that is busy already
 )
 
-// postpone keeps an undo that was refused, and reports whether it did: the Conn then has the request as before.
+// postpone keeps an undo that failed with a transient error. It returns false if the request is not kept, and the
+// caller must call Done.
 func (c *Conn) postpone(r *Request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,24 +87,25 @@ func (c *Conn) postpone(r *Request) bool {
 		return false
 	}
 	if len(c.postponed) == 0 {
-		c.retry.Reset(undoAgainAfter)
+		c.retry.Reset(undoRetryDelay)
 	}
 	c.postponed = append(c.postponed, r)
 	return true
 }
 
-// retryUndos queues what was postponed, as far as there is still something to undo.
+// retryUndos queues the postponed undos again. It is run by the retry timer.
 func (c *Conn) retryUndos() {
 	c.mu.Lock()
-	over := c.resume()
+	over := c.requeuePostponed()
 	c.mu.Unlock()
-	letGo(over)
+	callDone(over)
 	c.wakeWriter()
 }
 
-// resume queues what was postponed and returns the rest, which has nothing left to undo. Called with mu held.
-func (c *Conn) resume() (over []*Request) {
-	kept, over := splitOver(c.postponed)
+// requeuePostponed queues the postponed undos again, and returns those that have nothing left to undo. It is called
+// with mu held.
+func (c *Conn) requeuePostponed() (over []*Request) {
+	kept, over := filterOver(c.postponed)
 	c.queue = append(c.queue, kept...)
 	clear(c.postponed)
 	c.postponed = c.postponed[:0]
