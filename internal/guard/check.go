@@ -13,35 +13,30 @@ import (
 	"github.com/quorumlock/redlock/internal/token"
 )
 
-// The check asks the node: at each connection, and now and then.
+// The probe of a node: with each new connection, and periodically.
 
-// Our own keys, behind the prefix.
-const (
-	recordName = "redlock:node"
-	floorName  = "redlock:floor"
-)
+// FloorKey is the key at which a node keeps the largest token that it has dropped.
+func (r *Rules) FloorKey() string { return r.Prefix + "redlock:floor" }
 
-// FloorKey is where a node keeps the largest token that it has dropped.
-func (r *Rules) FloorKey() string { return r.Prefix + floorName }
+// RecordKey is the key at which a node keeps its record.
+func (r *Rules) RecordKey() string { return r.Prefix + "redlock:node" }
 
-// RecordKey is where a node keeps its record.
-func (r *Rules) RecordKey() string { return r.Prefix + recordName }
-
-// recordScript differs from prefix to prefix, so that whoever makes the node know it has seen to the record of that
-// prefix in the same step.
+// recordScript writes the record. Each prefix has a script of its own, and EVAL loads it and writes the record in one
+// step: a node that knows the script has had a record with that prefix since it started.
 func (r *Rules) recordScript() *lua.Script {
 	return lua.New(fmt.Sprintf("%s-- %q\n", nodeScript.Source, r.Prefix))
 }
 
 var nodeScript = lua.Load("node")
 
-// infoSections are those that are asked for, one at a time: several in one command is for Redis 7 alone.
+// infoSections are read one at a time: several in one command need Redis 7.
 var infoSections = []string{"server", "replication", "persistence", "memory"}
 
-// configPatterns cover what INFO does not tell.
+// configPatterns cover what INFO lacks.
 var configPatterns = []string{"*appendfsync*", "save"}
 
-// commands are what a node is asked. The time comes before the record, which must not seem to be from the future.
+// commands returns the commands of a probe. TIME comes before the record, so that a record written after this probe has
+// read it is not dated before the probe.
 func (r *Rules) commands() [][]any {
 	var all [][]any
 	for _, section := range infoSections {
@@ -57,7 +52,7 @@ func (r *Rules) commands() [][]any {
 	return all
 }
 
-// ask asks all that is to be known. An error says that the node cannot be asked at present.
+// ask sends the commands of a probe and reads the replies. An error means that the node cannot be probed at present.
 func (r *Rules) ask(do redisconn.Do) (*Info, error) {
 	replies, err := do(r.commands()...)
 	if err != nil {
@@ -71,8 +66,8 @@ func (r *Rules) ask(do redisconn.Do) (*Info, error) {
 		}
 		return reply, nil
 	}
-	// all reads the next n replies into one map, and why it lacks something.
-	all := func(n int, command string) (said map[string]string, lacks string, _ error) {
+	// fields reads the next n replies into one map. lacks says why the map is incomplete.
+	fields := func(n int, command string) (said map[string]string, lacks string, _ error) {
 		said = make(map[string]string)
 		for range n {
 			reply, err := next()
@@ -80,7 +75,7 @@ func (r *Rules) ask(do redisconn.Do) (*Info, error) {
 				return nil, "", r.Explain(err, command)
 			}
 			if err == nil {
-				err = fields(reply, said)
+				err = parseFields(reply, said)
 			}
 			if err != nil {
 				lacks = r.Explain(err, command).Error()
@@ -88,11 +83,11 @@ func (r *Rules) ask(do redisconn.Do) (*Info, error) {
 		}
 		return said, lacks, nil
 	}
-	sections, refused, err := all(len(infoSections), "info")
+	sections, refused, err := fields(len(infoSections), "info")
 	if err != nil {
 		return nil, err
 	}
-	config, blind, err := all(len(configPatterns), "config")
+	config, blind, err := fields(len(configPatterns), "config")
 	if err != nil {
 		return nil, err
 	}
@@ -110,25 +105,25 @@ func (r *Rules) ask(do redisconn.Do) (*Info, error) {
 	}
 	reply, err = next()
 	if err == nil && reply != nil {
-		i.text, err = redis.String(reply, nil)
+		i.recordText, err = redis.String(reply, nil)
 	}
-	i.Unkept, i.record = err, parseRecord(i.text)
-	floor, _ := redis.String(next()) // may be refused: then nothing is known
+	i.Unkept, i.record = err, parseRecord(i.recordText)
+	floor, _ := redis.String(next()) // 0 if it is refused or missing
 	i.Floor, _ = token.Parse(floor)
 	if r.WithoutInfo {
 		known, _ := redis.Ints(next())
-		i.remembers = len(known) == 1 && known[0] == 1
+		i.hasScript = len(known) == 1 && known[0] == 1
 	}
 	return i, nil
 }
 
-// isUnavailable reports whether the error says that the node tells nobody anything at present.
+// isUnavailable reports whether the error says that the node serves no client at present.
 func isUnavailable(err error) bool {
-	passing := []string{"NOAUTH", "LOADING", "BUSY", "MAXCLIENTS", "MASTERDOWN", "DENIED"}
-	return slices.Contains(passing, redisconn.Code(err))
+	transient := []string{"NOAUTH", "LOADING", "BUSY", "MAXCLIENTS", "MASTERDOWN", "DENIED"}
+	return slices.Contains(transient, redisconn.Code(err))
 }
 
-// Micros reads the reply to TIME, in µs since 1970.
+// Micros parses the reply to TIME, in µs since 1970.
 func Micros(reply any) (int64, error) {
 	parts, err := redis.Int64s(reply, nil)
 	if err != nil || len(parts) != 2 {
@@ -137,36 +132,36 @@ func Micros(reply any) (int64, error) {
 	return parts[0]*1e6 + parts[1], nil
 }
 
-// UnreachableError is the error of a node that could not be asked at all.
+// UnreachableError means that the node could not be probed.
 type UnreachableError struct{ error }
 
-// Unwrap returns why.
+// Unwrap returns the reason.
 func (e UnreachableError) Unwrap() error { return e.error }
 
-// ErrChanged says that another node answers than before, so that what was learnt is void.
-var ErrChanged = errors.New("it has got another role or identity")
+// ErrChanged means that another incarnation of the node answers over an old connection, so the handshake is void.
+var ErrChanged = errors.New("its role or identity has changed")
 
-// Learn asks the node and draws the conclusions: whether it may vote, and from when on. fresh says that the connection
-// is new: over an old one, nobody else may answer than before. The error says that the connection is to be given up,
-// but for an [UnreachableError].
+// Learn probes the node and decides whether it may vote, and from when on. fresh means that the connection is new; over
+// an old one, another incarnation is an error. After any error but an [UnreachableError] the caller must close the
+// connection.
 func (g *Guard) Learn(do redisconn.Do, fresh bool) (*Info, error) {
 	info, err := g.rules.ask(do)
 	if err != nil {
 		return nil, UnreachableError{err}
 	}
-	return info, g.learnt(info, g.now(), fresh, do)
+	return info, g.apply(info, g.now(), fresh, do)
 }
 
-// learnt takes note of what a node said before now.
-func (g *Guard) learnt(info *Info, now time.Time, fresh bool, do redisconn.Do) error {
-	own := *info // keepRecord changes it, while others read the other
+// apply judges the node by its info, which was read before now, and updates its record.
+func (g *Guard) apply(info *Info, now time.Time, fresh bool, do redisconn.Do) error {
+	own := *info // writeRecord changes this copy, while Status reads info
 	said := &own
-	g.turn <- struct{}{}
-	defer func() { <-g.turn }()
+	g.sem <- struct{}{}
+	defer func() { <-g.sem }()
 	g.mu.Lock()
 	old := g.known
-	old.leap = g.leap
-	stale := now.Before(old.at) // somebody has learnt more over a later connection
+	old.jump = g.jump
+	stale := now.Before(old.at) // a later connection's probe was faster
 	if !stale {
 		g.info, g.at = info, now
 	}
@@ -187,7 +182,7 @@ func (g *Guard) learnt(info *Info, now time.Time, fresh bool, do redisconn.Do) e
 	unkept, command := said.Unkept, "get"
 	if g.rules.Period == 0 || unkept != nil {
 		next.record = said.record
-	} else if next, unkept = g.keepRecord(said, old, next, do); unkept != nil {
+	} else if next, unkept = g.writeRecord(said, old, next, do); unkept != nil {
 		next.record, command = said.record, "eval"
 	}
 	readOnly := redisconn.Code(unkept) == "READONLY"
@@ -195,10 +190,10 @@ func (g *Guard) learnt(info *Info, now time.Time, fresh bool, do redisconn.Do) e
 	g.mu.Lock()
 	info.Unkept = unkept
 	g.known = next
-	if g.leap == old.leap {
-		g.leap = leap{} // it is in known
+	if g.jump == old.jump {
+		g.jump = jump{} // known accounts for it
 	}
-	g.reconsider()
+	g.updateAbstention()
 	g.mu.Unlock()
 	if readOnly {
 		return unkept
@@ -206,28 +201,29 @@ func (g *Guard) learnt(info *Info, now time.Time, fresh bool, do redisconn.Do) e
 	return nil
 }
 
-// keepRecord brings the node's record up to date and returns the incarnation that goes with it.
-func (g *Guard) keepRecord(said *Info, old, next incarnation, do redisconn.Do) (incarnation, error) {
-	for range 3 { // somebody else may be faster, and know better
+// writeRecord writes next's record to the node. If another client was faster, it reconciles again with that record. It
+// returns the incarnation that goes with the record that the node has now.
+func (g *Guard) writeRecord(said *Info, old, next incarnation, do redisconn.Do) (incarnation, error) {
+	for range 3 { // clients that disagree must not go on for ever
 		want := next.record.String()
-		if want == said.text {
+		if want == said.recordText {
 			break
 		}
-		replies, err := do([]any{"EVAL", g.rules.recordScript().Source, 1, g.rules.RecordKey(), said.text, want})
+		replies, err := do([]any{"EVAL", g.rules.recordScript().Source, 1, g.rules.RecordKey(), said.recordText, want})
 		if err != nil {
 			return next, err
 		}
 		if refusal, refused := replies[0].(redis.Error); refused {
 			return next, refusal
 		}
-		stands, err := redis.String(replies[0], nil)
+		stored, err := redis.String(replies[0], nil)
 		if err != nil {
 			return next, err
 		}
-		if stands == want {
+		if stored == want {
 			break
 		}
-		said.text, said.record, said.remembers = stands, parseRecord(stands), true
+		said.recordText, said.record, said.hasScript = stored, parseRecord(stored), true
 		next = old.reconcile(said, next.at)
 	}
 	return next, nil

@@ -155,7 +155,8 @@ func TestRefusals(t *testing.T) {
 		},
 		{
 			name: "INFO", get: func(n *node, _ *Rules) { n.replies["INFO"] = no }, is: ErrRefused,
-			want: "refused: it must tell its role, age and memory policy: info: NOPERM no; allow it", refused: "info: NOPERM no",
+			want:    "refused: it must answer INFO, for its role, uptime and eviction policy: info: NOPERM no; allow it",
+			refused: "info: NOPERM no",
 		},
 		{
 			name: "INFO, as it may", get: func(n *node, r *Rules) { n.replies["INFO"], r.WithoutInfo = no, true },
@@ -171,7 +172,7 @@ func TestRefusals(t *testing.T) {
 		},
 		{
 			name: "INFO lacks something", get: func(n *node, _ *Rules) { delete(n.info, "uptime_in_seconds") }, is: ErrRefused,
-			want: "INFO does not tell role, replid and uptime", refused: "INFO does not tell",
+			want: "INFO lacks role, replid or uptime", refused: "INFO lacks",
 		},
 		{
 			name: "INFO for now", get: func(n *node, _ *Rules) { n.replies["INFO"] = redis.Error("BUSY no") },
@@ -276,7 +277,7 @@ func TestLearningAgain(t *testing.T) {
 	if _, err := g.Learn(n.do, true); err != nil {
 		t.Errorf("over a new connection: %v", err)
 	}
-	if a := g.Abstention(); a == nil || a.doubt != doubtRestart && a.doubt != doubtNoted {
+	if a := g.Abstention(); a == nil || a.reason != reasonRestart && a.reason != reasonNoted {
 		t.Errorf("another one answers, and counts: %+v", a)
 	}
 }
@@ -326,7 +327,7 @@ func TestFloorAndScripts(t *testing.T) {
 	for _, c := range []struct {
 		floor, script any
 		want          int64
-		remembers     bool
+		hasScript     bool
 	}{
 		{[]byte("1766620800172208"), []any{int64(1)}, 1766620800172208, true},
 		{nil, []any{int64(0)}, 0, false},
@@ -337,8 +338,8 @@ func TestFloorAndScripts(t *testing.T) {
 		r.WithoutInfo = true
 		n.replies["GET p:redlock:floor"], n.replies["SCRIPT"] = c.floor, c.script
 		info, err := newGuard(r).Learn(n.do, true)
-		if err != nil || info.Floor != c.want || info.remembers != c.remembers {
-			t.Errorf("%v, %v: got %d, %t, %v", c.floor, c.script, info.Floor, info.remembers, err)
+		if err != nil || info.Floor != c.want || info.hasScript != c.hasScript {
+			t.Errorf("%v, %v: got %d, %t, %v", c.floor, c.script, info.Floor, info.hasScript, err)
 		}
 	}
 }
@@ -349,7 +350,7 @@ func TestLearningWithoutInfo(t *testing.T) {
 	r.WithoutInfo = true
 	n.replies["INFO"] = redis.Error("NOPERM no")
 	g := newGuard(r)
-	if _, err := g.Learn(n.do, true); err != nil || g.Abstention() == nil || g.Abstention().doubt != doubtUnknown {
+	if _, err := g.Learn(n.do, true); err != nil || g.Abstention() == nil || g.Abstention().reason != reasonUnknown {
 		t.Errorf("first met: got %v, %+v", err, g.Abstention())
 	}
 	n.known = r.recordScript().SHA // by that EVAL
@@ -373,8 +374,8 @@ func TestWhoWasFasterWithTheRecordKnowsBetter(t *testing.T) {
 	if _, err := g.Learn(n.do, true); err != nil {
 		t.Fatal(err)
 	}
-	if got := now.Sub(g.known.since); got != 5*time.Second || g.known.record != theirs || g.known.doubt != doubtNoted {
-		t.Errorf("got an age of %v (%s), record %s; want theirs", got, g.known.doubt, g.known.record)
+	if got := now.Sub(g.known.since); got != 5*time.Second || g.known.record != theirs || g.known.reason != reasonNoted {
+		t.Errorf("got an age of %v (%s), record %s; want theirs", got, g.known.reason, g.known.record)
 	}
 	// Where INFO is refused, a record that was made meanwhile stands: it is of this process, as the script is.
 	n, r := newNode(), rules()

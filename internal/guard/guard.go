@@ -1,17 +1,17 @@
 // Package guard decides whether a node's votes count.
 //
-// It knows what a node tells about itself, what makes it unfit to vote, and what it may have forgotten. It knows no
-// locks and no other nodes: how the clocks stand to each other, and which nodes are one and the same, it is told.
+// It knows what a node reports about itself, what makes it unfit to vote, and what it may have forgotten. It knows no
+// locks and no other nodes: its caller compares the clocks, and finds two addresses of one server.
 //
-// A node that restarted may have forgotten votes that it gave, and would give them again to somebody else. So it
-// abstains until every lock that it may have voted for has expired: for the guard period, which no TTL exceeds.
+// A node that restarted may have forgotten votes, and could give them again to another client. So it abstains until
+// every lock that it may have voted for has expired: for the guard period, which no TTL exceeds.
 //
-// Exclusion needs just that, time out of service + guard period ≥ TTL. Of two holds of a name, the majorities share a
-// node that counted for both. If it was up all the time, it refused the second; if it forgot the first, it forgot it
-// before the guard period began, and the first has ended.
+// Exclusion needs just that: time out of service + guard period ≥ TTL. The majorities of two holds of a name share a
+// node whose vote counted for both. If that node was up all the time, it refused the second hold; if it forgot the
+// first one, it did so before the guard period began, and the first hold has ended.
 //
-// How long a node has forgotten nothing is decided from three witnesses, none of which is believed beyond what the
-// others allow: what INFO says, the record that the node keeps, and what this client itself has seen of the node.
+// Three sources say since when a node has forgotten nothing: INFO, the record that the node keeps, and what this client
+// itself has seen of the node. Each limits how far the others are believed.
 package guard
 
 import (
@@ -22,16 +22,16 @@ import (
 	"time"
 )
 
-// Rules are what a client demands of its nodes.
+// Rules say which nodes a client accepts, and when their votes count.
 type Rules struct {
-	Period      time.Duration // the guard period; 0: nodes that may have forgotten count all the same
+	Period      time.Duration // the guard period; 0: nodes that may have forgotten votes count as well
 	Late        time.Duration // how late a node's answer may come
-	Prefix      string        // of our own keys on the node
-	WithoutInfo bool          // nodes that refuse INFO are accepted
-	MayEvict    bool          // nodes that may delete locks to save memory are accepted
-	Durable     bool          // nodes that say that they keep all on disk are believed
+	Prefix      string        // of all keys, see RecordKey and FloorKey
+	WithoutInfo bool          // accept nodes that refuse INFO
+	MayEvict    bool          // accept nodes that may evict locks to save memory
+	Durable     bool          // believe a node that reports durable persistence
 
-	// Explain gives an error reply the type that users see; command is what was refused.
+	// Explain turns an error reply into the type that users see. command is the refused command.
 	Explain func(err error, command string) error
 }
 
@@ -39,42 +39,42 @@ type Rules struct {
 type Guard struct {
 	rules    Rules
 	now      func() time.Time
-	claim    func(ids ...string) error  // refuses a second node at one server
-	abstains atomic.Pointer[Abstention] // nil: its votes count. Read for every answer
+	claim    func(ids ...string) error  // refuses a second address of a server
+	abstains atomic.Pointer[Abstention] // nil: the votes count. Atomic, since it is read for every answer
 
-	turn chan struct{} // full while somebody learns; a channel, since they ask the node meanwhile
+	sem chan struct{} // a mutex for apply. A channel, since its owner waits for the node
 
-	mu     sync.Mutex  // guards the fields below; never held while the node is asked
-	known  incarnation // set by who has the turn
-	info   *Info       // nil: never learnt
-	at     time.Time   // when info was learnt
-	leap   leap        // of its clock, which known does not have yet; zero: none
-	astray bool        // its clock is too far off the others'
-	ahead  time.Duration
-	heard  string // the epoch of the node that the subscription leads to
+	mu              sync.Mutex    // guards the fields below. Do not send to the node while it is held
+	known           incarnation   // written only by the owner of sem
+	info            *Info         // nil: the node was never asked
+	at              time.Time     // when info was read
+	jump            jump          // a clock jump since known was reconciled; zero: none
+	clockWrong      bool          // the node's clock is too far off the others'
+	ahead           time.Duration // of the other nodes' clocks
+	subscribedEpoch string        // of the node that the subscription is connected to
 }
 
-// New returns the guard of one node, whose identity is given to claim before it may vote.
+// New returns the guard of one node. claim gets the node's identity before the node may vote, and may refuse it.
 func New(rules Rules, now func() time.Time, claim func(ids ...string) error) *Guard {
-	return &Guard{rules: rules, now: now, claim: claim, turn: make(chan struct{}, 1)}
+	return &Guard{rules: rules, now: now, claim: claim, sem: make(chan struct{}, 1)}
 }
 
-// Abstention is why and until when a node's votes do not count.
+// Abstention says why and until when a node's votes do not count.
 type Abstention struct {
-	Until time.Time // requests asked from then on count; zero: its clock is wrong, and no time can be named
-	doubt doubt
-	since time.Time     // when doubt began
-	ahead time.Duration // its clock, of the others
+	Until  time.Time     // votes on requests asked later count; zero: its clock is wrong, and the end is unknown
+	reason reason        // "": its clock is wrong
+	since  time.Time     // when the reason arose
+	ahead  time.Duration // its clock, of the other nodes'
 }
 
-// Over reports whether a request that was asked at that time is no longer concerned. It is the time of asking that
-// counts: a vote that was given earlier does not grow better by arriving late.
-func (a *Abstention) Over(asked time.Time) bool { return a.doubt != "" && !asked.Before(a.Until) }
+// Over reports whether votes on a request that was asked at that time count. The time of asking decides, because a vote
+// that was given too early becomes no better by arriving late.
+func (a *Abstention) Over(asked time.Time) bool { return a.reason != "" && !asked.Before(a.Until) }
 
 // Reason says in words why the node abstains.
 func (a *Abstention) Reason(now time.Time) string {
-	if a.doubt != "" {
-		return fmt.Sprintf(string(a.doubt), Seconds(max(time.Second, now.Sub(a.since))))
+	if a.reason != "" {
+		return fmt.Sprintf(string(a.reason), Seconds(max(time.Second, now.Sub(a.since))))
 	}
 	way, off := "ahead of", a.ahead
 	if off < 0 {
@@ -83,98 +83,100 @@ func (a *Abstention) Reason(now time.Time) string {
 	return fmt.Sprintf("its clock is %s %s the other nodes'", off.Round(time.Millisecond), way)
 }
 
-// Trust says which nodes' word on a question counts.
+// Trust says which nodes' votes count for a command.
 type Trust uint8
 
-// The trusts.
+// The levels of trust.
 const (
-	// TrustOld: not an abstaining node's. This is for whatever gives a lock.
+	// TrustOld: no votes of abstaining nodes. For commands that give a lock.
 	TrustOld Trust = iota
-	// TrustOurs: also that of a node that restarted, since it says that the lock is ours there now, and has been since
-	// before this round. Who extends a hold that is valid needs no more: whoever comes later meets our key there, or a
-	// node that restarted once more.
+	// TrustOurs: also votes of nodes that restarted, because such a vote says that the key is ours there, and was before
+	// this round. That is enough to extend a valid hold: a later client finds our key there, or a node that has restarted
+	// again.
 	TrustOurs
-	// TrustAll: nothing rests on it.
+	// TrustAll: votes of all nodes, because no hold depends on them.
 	TrustAll
 )
 
-// Counts reports whether the word of an abstaining node counts where so much trust is needed.
-func (a *Abstention) Counts(t Trust) bool { return t == TrustAll || t == TrustOurs && a.doubt != "" }
+// Counts reports whether the vote of an abstaining node counts for a command with that trust.
+func (a *Abstention) Counts(t Trust) bool { return t == TrustAll || t == TrustOurs && a.reason != "" }
 
 // Abstention returns why the node's votes do not count, or nil.
 func (g *Guard) Abstention() *Abstention { return g.abstains.Load() }
 
-// Absolve ends an abstention that was found to be over, and reports whether it did.
+// Absolve ends an abstention that is over. It returns false if another abstention has replaced it, or none.
 func (g *Guard) Absolve(a *Abstention) bool { return g.abstains.CompareAndSwap(a, nil) }
 
-// abstention returns the abstention that an incarnation calls for, or nil. It stays for a while when it is over: an
-// answer to what was asked before may be on its way.
+// abstention returns the abstention of a node with that incarnation, or nil. It outlasts its end by r.Late, since an
+// answer to a request that was asked before the end may still come.
 func (r *Rules) abstention(of incarnation, now time.Time) *Abstention {
 	until := of.since.Add(r.Period)
 	if r.Period <= 0 || of.epoch == "" || !now.Before(until.Add(r.Late)) {
 		return nil
 	}
-	return &Abstention{doubt: of.doubt, since: of.since, Until: until}
+	return &Abstention{reason: of.reason, since: of.since, Until: until}
 }
 
-// reconsider settles whether the node abstains. Called with mu held.
-func (g *Guard) reconsider() {
+// updateAbstention decides whether the node abstains. It is called with mu held.
+func (g *Guard) updateAbstention() {
 	known := g.known
-	if g.leap.at.After(known.since) {
-		known.since, known.doubt = g.leap.at, g.leap.doubt()
+	if g.jump.at.After(known.since) {
+		known.since, known.reason = g.jump.at, g.jump.reason()
 	}
 	a := g.rules.abstention(known, g.now())
-	if g.astray {
+	if g.clockWrong {
 		a = &Abstention{ahead: g.ahead}
 	}
 	g.abstains.Store(a)
 }
 
-// SetClock is told by how much the node's clock is ahead of the others', whether that is certainly wrong, and by how
-// much it was set forward since it was read last. It reports whether the clocks should be read again: the node's has
-// become a wrong one, or was set.
-func (g *Guard) SetClock(ahead time.Duration, wrong bool, leapt time.Duration) bool {
+// SetClock sets by how much the node's clock is ahead of the others', whether it is certainly wrong, and by how much it
+// jumped forward since it was last read. It reports whether the clocks should be read again: the node's clock has
+// become wrong, or has jumped.
+func (g *Guard) SetClock(ahead time.Duration, wrong bool, jumped time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	turned := wrong && !g.astray || leapt > 0
-	g.ahead, g.astray = ahead, wrong
-	if leapt > 0 {
-		g.leap = leap{g.now(), leapt}
+	reread := wrong && !g.clockWrong || jumped > 0
+	g.ahead, g.clockWrong = ahead, wrong
+	if jumped > 0 {
+		g.jump = jump{g.now(), jumped}
 	}
-	g.reconsider()
-	return turned
+	g.updateAbstention()
+	return reread
 }
 
-// Status returns what the node said last, nil for nothing yet, when that was, and how its clock stands to the others.
+// Status returns the last node info, nil if there is none, when it was read, and how far the node's clock is ahead of
+// the others'.
 func (g *Guard) Status() (info *Info, at time.Time, ahead time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.info == nil {
 		return nil, g.at, g.ahead
 	}
-	own := *g.info // which Learn may have yet to complete
+	own := *g.info // a copy, since apply may yet write Unkept
 	return &own, g.at, g.ahead
 }
 
-// Heard tells of the node that a subscription leads to: what it said to INFO replication, or that it refused.
+// Heard takes the reply to INFO replication of the node that the subscription is connected to. It may be an error
+// reply.
 func (g *Guard) Heard(reply any) {
 	said := make(map[string]string)
-	_ = fields(reply, said) // then it is nobody that we know
+	_ = parseFields(reply, said) // after an error the epoch is unknown
 	of := Info{replID: said["master_replid"]}
 	g.mu.Lock()
-	g.heard = of.epoch()
+	g.subscribedEpoch = of.epoch()
 	g.mu.Unlock()
 }
 
-// KnowsWhoSpeaks reports whether the subscription leads to the node that we know: it has a connection of its own, which
-// may be back before the other.
+// KnowsWhoSpeaks reports whether the subscription is connected to the known incarnation of the node. It has a
+// connection of its own, which may be established before the other.
 func (g *Guard) KnowsWhoSpeaks() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.heard == g.known.epoch && g.heard != unknownEpoch
+	return g.subscribedEpoch == g.known.epoch && g.subscribedEpoch != unknownEpoch
 }
 
-// Seconds rounds a time for people: up, so that nobody comes too early.
+// Seconds formats a duration for humans. It rounds up to whole seconds, so that nobody tries again too early.
 func Seconds(d time.Duration) string {
 	if d < time.Second {
 		return d.Round(time.Millisecond).String()

@@ -13,7 +13,7 @@ const period = 30 * time.Second
 // Whose word counts while the node abstains, by why it does and by what rests on the answer.
 func TestAbstention(t *testing.T) {
 	now := time.Now()
-	restarted := &Abstention{doubt: doubtRestart, since: now, Until: now.Add(period)}
+	restarted := &Abstention{reason: reasonRestart, since: now, Until: now.Add(period)}
 	astray := &Abstention{ahead: time.Hour}
 	for _, c := range []struct {
 		name   string
@@ -51,7 +51,7 @@ func TestAbstention(t *testing.T) {
 		{*restarted, 0, "restarted 1 s ago without durable persistence"},
 		{*restarted, 4100 * time.Millisecond, "restarted 5 s ago without durable persistence"},
 		{
-			Abstention{doubt: leap{by: 90 * time.Minute}.doubt(), since: now},
+			Abstention{reason: jump{by: 90 * time.Minute}.reason(), since: now},
 			10 * time.Second, "had its clock set forward by 1h30m0s, noticed 10 s ago: keys expired early",
 		},
 		{*astray, 0, "its clock is 1h0m0s ahead of the other nodes'"},
@@ -69,7 +69,7 @@ func TestAnAbstentionEnds(t *testing.T) {
 	at := now
 	g := newGuard(rules())
 	g.now = func() time.Time { return at }
-	g.known = incarnation{epoch: epoch("a"), at: at, since: at.Add(-10 * time.Second), doubt: doubtPromoted}
+	g.known = incarnation{epoch: epoch("a"), at: at, since: at.Add(-10 * time.Second), reason: reasonPromoted}
 	until := g.known.since.Add(period)
 	for _, c := range []struct {
 		at       time.Time
@@ -82,7 +82,7 @@ func TestAnAbstentionEnds(t *testing.T) {
 			t.Errorf("after %s: a clock that is right is to be read again", at.Sub(now))
 		}
 		a := g.Abstention()
-		if (a != nil) != c.abstains || a != nil && (!a.Until.Equal(until) || a.doubt != doubtPromoted) {
+		if (a != nil) != c.abstains || a != nil && (!a.Until.Equal(until) || a.reason != reasonPromoted) {
 			t.Errorf("after %s: got %+v, want it %t until %s", at.Sub(now), a, c.abstains, until)
 		}
 	}
@@ -113,7 +113,7 @@ func TestSetClock(t *testing.T) {
 		name   string
 		ahead  time.Duration
 		wrong  bool
-		leapt  time.Duration
+		jumped time.Duration
 		turned bool
 		why    string // "": it votes
 	}{
@@ -126,7 +126,7 @@ func TestSetClock(t *testing.T) {
 		{"wrong, too", time.Hour, true, 0, true, "its clock is 1h0m0s ahead of the other nodes'"},
 		{"right", 0, false, 0, false, forward},
 	} {
-		if turned := g.SetClock(c.ahead, c.wrong, c.leapt); turned != c.turned {
+		if turned := g.SetClock(c.ahead, c.wrong, c.jumped); turned != c.turned {
 			t.Errorf("%s: to be read again %t, want %t", c.name, turned, c.turned)
 		}
 		a := g.Abstention()
@@ -140,21 +140,21 @@ func TestSetClock(t *testing.T) {
 	// The next look at the node makes it known to all.
 	at = now.Add(time.Second)
 	_, err := g.Learn(n.do, false)
-	if err != nil || g.leap != (leap{}) || g.known.record != (record{epoch("a"), ago(0), false}) {
-		t.Errorf("got %v, leap %+v, record %s", err, g.leap, g.known.record)
+	if err != nil || g.jump != (jump{}) || g.known.record != (record{epoch("a"), ago(0), false}) {
+		t.Errorf("got %v, jump %+v, record %s", err, g.jump, g.known.record)
 	}
 	if a := g.Abstention(); a == nil || !a.Until.Equal(at.Add(period)) {
 		t.Errorf("got %+v, want it until %s", a, at.Add(period))
 	}
 }
 
-// A clock may be set forward while the node is asked: what it answers is of before, so the leap stays to be seen to.
+// A clock may be set forward while the node is asked: what it answers is of before, so the jump stays to be seen to.
 func TestAClockThatIsSetWhileTheNodeIsAsked(t *testing.T) {
 	n := newNode()
 	g := newGuard(rules())
 	n.before = func() { g.SetClock(0, false, time.Minute) }
-	if _, err := g.Learn(n.do, true); err != nil || g.leap == (leap{}) || g.Abstention() == nil {
-		t.Errorf("got %v, leap %+v, %+v", err, g.leap, g.Abstention())
+	if _, err := g.Learn(n.do, true); err != nil || g.jump == (jump{}) || g.Abstention() == nil {
+		t.Errorf("got %v, jump %+v, %+v", err, g.jump, g.Abstention())
 	}
 }
 

@@ -6,57 +6,55 @@ import (
 	"time"
 )
 
-// incarnation is how this client last saw a node, and since when the node has forgotten nothing. It outlives
-// connections: a mere network fault costs no wait.
+// incarnation is what this client knows of a node since the last probe: above all, since when the node has forgotten
+// nothing. It outlives connections, so a network fault alone makes no node abstain.
 type incarnation struct {
-	epoch   string    // of the node's process and role; "": never seen
-	record  record    // that the node had after we had seen to it
-	durable bool      // it said of itself that it was
-	micros  int64     // the node's clock when we looked
-	at      time.Time // ours
-	since   time.Time // ours: from then on it has certainly forgotten nothing
-	doubt   doubt     // why it may have forgotten what was before
-	leap    leap      // of its clock, seen since
+	epoch   string    // of the node's process and role; "": never probed
+	record  record    // the node's record after the probe
+	durable bool      // the node reported durable persistence
+	micros  int64     // the node's clock at the probe
+	at      time.Time // our clock at the probe
+	since   time.Time // by our clock: the node has certainly forgotten nothing since then
+	reason  reason    // why it may have forgotten what was before
+	jump    jump      // of its clock, after the probe
 }
 
-// leap is a node's clock that was set forward. That is forgetting: keys have expired early. And INFO's uptime, a
-// difference of two readings of that clock, has grown by it, so that who meets the node later takes it for older than
-// it is.
-type leap struct {
-	at time.Time // ours, when it was noticed; zero: there was none
+// jump is a node's clock that was set forward. The node has forgotten votes then, since keys expired early. INFO's
+// uptime is the difference of two readings of that clock and grew by the jump, so a client that connects later takes
+// the process for older than it is.
+type jump struct {
+	at time.Time // by our clock, when it was noticed; zero: there was none
 	by time.Duration
 }
 
-func (s leap) doubt() doubt {
-	by := s.by.Round(time.Millisecond).String()
-	return doubt("had its clock set forward by " + by + ", noticed %s ago: keys expired early")
+func (j jump) reason() reason {
+	by := j.by.Round(time.Millisecond).String()
+	return reason("had its clock set forward by " + by + ", noticed %s ago: keys expired early")
 }
 
-// doubt is why a node's memory does not reach further back.
-type doubt string
+// reason says why a node may have forgotten what was before its incarnation's since. %s is the time that has passed.
+type reason string
 
-// The doubts.
+// The reasons.
 const (
-	doubtRestart  doubt = "restarted %s ago without durable persistence"
-	doubtUnproven doubt = "restarted %s ago, and nothing proves to this client that all its data came back"
-	doubtPromoted doubt = "is a promoted replica, met %s ago: what its master had not sent is lost"
-	doubtEmptied  doubt = "lost its data %s ago, at the latest"
-	doubtNoted    doubt = "lost its data, or had its clock set forward, %s ago, as another client has noted"
-	doubtUnknown  doubt = "was met %s ago and may not be asked for its age (INFO is refused)"
+	reasonRestart  reason = "restarted %s ago without durable persistence"
+	reasonUnproven reason = "restarted %s ago, and nothing proves to this client that all its data came back"
+	reasonPromoted reason = "is a promoted replica, first seen %s ago: writes that its master had not replicated are lost"
+	reasonEmptied  reason = "lost its data at least %s ago"
+	reasonNoted    reason = "lost its data or had its clock set forward %s ago, as another client noted"
+	reasonUnknown  reason = "was first seen %s ago, and its uptime is unknown (INFO is refused)"
 )
 
-// record is what a node keeps at {prefix}redlock:node: the epoch in which it was
-// written, the node's time from which on nothing was forgotten, and whether the node was
-// durable then. It vanishes with FLUSHALL, which INFO does not tell; and it says since when a
-// promoted replica, whose uptime means nothing, has been a master.
+// record is the text that a node keeps at {prefix}redlock:node. FLUSHALL deletes it, which INFO does not report. And
+// for a promoted replica, whose uptime means nothing, it says since when the node has been a master.
 //
-// One that came back with the data of a durable node tells that some file of that node was loaded, not that it was
-// the last one: the file may be older than the node's last vote, or a replica's. So it proves nothing by itself.
-// A client that was told to trust its nodes, and knew the node with the same record before, takes it for proof.
+// A record that came back with the data of a durable node shows that some file of that node was loaded. The file need
+// not be its last one: it may be older than the node's last vote, or a replica's. So the record alone proves nothing.
+// It is proof to a client that is configured to trust durable nodes, and knew the node with the same record before.
 type record struct {
-	epoch   string
-	since   int64 // µs, by the node's clock
-	durable bool
+	epoch   string // in which it was written
+	since   int64  // the node has forgotten nothing since then; µs, by the node's clock
+	durable bool   // the node reported durable persistence then
 }
 
 func (r record) String() string {
@@ -70,7 +68,7 @@ func (r record) String() string {
 	return text
 }
 
-// parseRecord returns the zero record for what is none.
+// parseRecord returns the zero record for a malformed text.
 func parseRecord(text string) record {
 	parts := strings.Split(text, " ")
 	if len(parts) < 2 || len(parts) > 3 || parts[0] == "" {
@@ -83,110 +81,111 @@ func parseRecord(text string) record {
 	return record{parts[0], since, len(parts) == 3}
 }
 
-// unknownEpoch stands in where INFO is refused.
+// unknownEpoch is the epoch of a node that refuses INFO.
 const unknownEpoch = "-"
 
-// reconcile returns the node's incarnation as it must be taken to be, now that it has told said. Its record is the one
-// that the node ought to have. Everything that is uncertain makes its memory shorter. now was read after the node's
-// answer.
+// reconcile returns the node's incarnation, from the old one and what the node said. Its record is the one that the
+// node should have now. Every uncertainty makes since later. now was read after the node's replies.
 func (old incarnation) reconcile(said *Info, now time.Time) incarnation {
 	next := incarnation{epoch: said.epoch(), micros: said.micros, at: now}
-	here := said.record
-	known := here.epoch == next.epoch
-	// The node's time may have been set since; into the future it means nothing.
-	local := func(micros int64) time.Time {
+	stored := said.record
+	current := stored.epoch == next.epoch
+	// ourTime converts the node's time to ours. The node's clock may have been set, so a time in the future counts as now.
+	ourTime := func(micros int64) time.Time {
 		return now.Add(-time.Duration(max(0, said.micros-micros)) * time.Microsecond)
 	}
 
 	switch {
 	case said.Refused != "":
-		// The record, and whether scripts are still there, can only tell that this is the
-		// process that this client has met before. Others' records are left alone.
-		next.since, next.doubt, next.record = now, doubtUnknown, here
-		if !said.remembers || here == (record{}) {
+		// A record and a script that are still there show only that the process is the one that this client knew. A record
+		// of another client is left alone.
+		next.since, next.reason, next.record = now, reasonUnknown, stored
+		if !said.hasScript || stored == (record{}) {
 			next.record = record{epoch: unknownEpoch, since: said.micros}
-		} else if old.epoch == next.epoch && old.record.since == here.since {
-			if next.since = old.since; old.leap != (leap{}) {
-				next.since, next.doubt = now, old.leap.doubt()
+		} else if old.epoch == next.epoch && old.record.since == stored.since {
+			if next.since = old.since; old.jump != (jump{}) {
+				next.since, next.reason = now, old.jump.reason()
 			}
 		}
 		return next
 	case said.Promoted:
-		next.since, next.doubt = now, doubtPromoted
-		if known {
-			next.since = local(here.since)
+		next.since, next.reason = now, reasonPromoted
+		if current {
+			next.since = ourTime(stored.since)
 		}
 	default:
-		next.since, next.doubt = now.Add(-said.age()), doubtRestart
+		next.since, next.reason = now.Add(-said.age()), reasonRestart
 		if said.durable() {
-			next.doubt = doubtUnproven
+			next.reason = reasonUnproven
 		}
-		if written := local(here.since); known && written.After(next.since.Add(uptimeError)) {
-			next.since, next.doubt = written, doubtNoted
+		if written := ourTime(stored.since); current && written.After(next.since.Add(uptimeError)) {
+			next.since, next.reason = written, reasonNoted
 		}
 	}
 	started := next.since
 
-	carried := said.carries(old)
+	survived := said.dataSurvived(old)
 	if old.epoch != "" {
-		next.outlive(old, here, known, carried)
+		next.since, next.reason = old.remembersSince(next, stored, survived)
 	}
 	next.durable = said.durable()
 	next.record = record{next.epoch, said.micros - now.Sub(next.since).Microseconds(), said.durable()}
 	switch {
-	case known && (next.since.Equal(old.since) || !next.since.After(local(here.since).Add(2*uptimeError))), carried:
-		// The same moment, measured when it was fresh. age takes off what the uptime may be wrong by, and that may be wrong
-		// the other way: whoever wrote a later moment here would tell all others that the node was emptied.
-		next.record.since = here.since
-	case next.doubt == doubtUnproven && next.since.Equal(started) && here.durable && local(here.since).Before(started):
-		next.record.since = here.since // left to those who knew the node: who did not goes by its uptime all the same
+	case current && (next.since.Equal(old.since) || !next.since.After(ourTime(stored.since).Add(2*uptimeError))), survived:
+		// The stored time is the same moment, measured when it was fresh. age subtracts uptimeError, but the uptime may err
+		// the other way: a client that wrote a later time would tell all others that the node was emptied.
+		next.record.since = stored.since
+	case next.reason == reasonUnproven && next.since.Equal(started) && stored.durable &&
+		ourTime(stored.since).Before(started):
+		// Kept as proof for clients that knew the node. Those that did not go by its uptime all the same.
+		next.record.since = stored.since
 	}
 	return next
 }
 
-// carries reports whether the incarnation that this client knew reaches over a restart.
-func (i *Info) carries(old incarnation) bool {
-	return i.trusted && !i.Promoted && old.epoch != "" && old.epoch != i.epoch() && old.leap == (leap{}) &&
-		i.durable() && i.record.durable && // the node says so now, and said so when the record was written
-		old.durable && old.record.durable && old.record.since == i.record.since // and it is the record that we knew
+// dataSurvived reports whether the node restarted with all the data of the old incarnation.
+func (i *Info) dataSurvived(old incarnation) bool {
+	return i.trusted && !i.Promoted && old.epoch != "" && old.epoch != i.epoch() && old.jump == (jump{}) &&
+		i.durable() && i.record.durable && // the node reports it now, and did when the record was written
+		old.durable && old.record.durable && old.record.since == i.record.since // and this client knew that record
 }
 
-// outlive corrects an incarnation by what this client saw before.
-//
-//nolint:revive,staticcheck // the receiver is what comes of it, and elsewhere what was
-func (next *incarnation) outlive(old incarnation, here record, known, carried bool) {
-	same := here.epoch == old.record.epoch && here.since == old.record.since
-	noted := !same && known && here.since >= old.micros
+// remembersSince corrects next's since and reason, which come from the node's replies alone, by what this client knew
+// before. stored is the node's record.
+func (old incarnation) remembersSince(next incarnation, stored record, survived bool) (time.Time, reason) {
+	same := stored.epoch == old.record.epoch && stored.since == old.record.since
+	noted := !same && stored.epoch == next.epoch && stored.since >= old.micros
 	switch {
-	case carried:
-		next.since, next.doubt = old.since, old.doubt
-	case old.leap != (leap{}) && !noted:
-		// Dated by now and not by when it was noticed, so that who has looked meanwhile finds it newer than
-		// what it saw, and takes it over.
-		next.since, next.doubt = next.at, old.leap.doubt()
+	case survived:
+		return old.since, old.reason
+	case old.jump != (jump{}) && !noted:
+		// Dated now, and not when it was noticed: a client that probed the node in between must find this record newer than
+		// its probe, to adopt it.
+		return next.at, old.jump.reason()
 	case next.epoch != old.epoch:
-		// Another incarnation began after we had seen the last one, whatever the node's clock says
-		// of its uptime.
-		if next.since.Before(old.at) {
-			next.since = old.at
-		}
+		// The new epoch began after the last probe of the old one, whatever uptime the node's clock says.
+		return later(next.since, old.at), next.reason
 	case same:
-		next.since, next.doubt = old.since, old.doubt // nothing has happened
+		return old.since, old.reason // nothing has happened
 	case noted:
-		// It was emptied, or its clock set forward, and who noticed has dated that.
-		if next.since.Before(old.since) {
-			next.since = old.since
-		}
+		// The node was emptied, or its clock set forward. The client that noticed it has dated it.
+		return later(next.since, old.since), next.reason
 	default:
-		// The record is gone; or somebody has made another one who did not know that
-		// there had been one.
-		next.since, next.doubt = next.at, doubtEmptied
+		// The record is gone; or a client has written a new one that knew of none.
+		return next.at, reasonEmptied
 	}
 }
 
-// uptimeError bounds by how much INFO's uptime is wrong, either way: it is a
-// difference of two readings of the node's wall clock, in whole seconds.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// uptimeError bounds the error of INFO's uptime, either way: it is the difference of two readings of the node's wall
+// clock, in whole seconds.
 const uptimeError = time.Second
 
-// age returns how long the node's process has run at least.
+// age returns the least time for which the node's process has run.
 func (i *Info) age() time.Duration { return max(0, i.Uptime-uptimeError) }

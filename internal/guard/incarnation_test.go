@@ -19,8 +19,8 @@ func TestReconcile(t *testing.T) {
 				t.Fatal(err)
 			}
 			next := old.reconcile(said, now)
-			if got := now.Sub(next.since); got != want || next.doubt != why {
-				t.Errorf("proven age %v (%s), want %v (%s)", got, next.doubt, want, why)
+			if got := now.Sub(next.since); got != want || next.reason != why {
+				t.Errorf("proven age %v (%s), want %v (%s)", got, next.reason, want, why)
 			}
 			if leaves == (record{}) {
 				leaves = next.record
@@ -35,7 +35,7 @@ func TestReconcile(t *testing.T) {
 				t.Errorf("the next one believes in an age of %v, we in %v", now.Sub(other.since), want)
 			}
 			// And nothing changes by looking again.
-			after.remembers = true
+			after.hasScript = true
 			if again := next.reconcile(&after, now); !again.since.Equal(next.since) || again.record != next.record {
 				t.Errorf("looking again makes %+v of %+v", again, next)
 			}
@@ -83,7 +83,7 @@ func FuzzInfo(f *testing.F) {
 	f.Add("uptime_in_seconds:9223372036854775807\nmaster_replid:x", "everysec", "yes")
 	f.Fuzz(func(t *testing.T, text, fsync, lazy string) {
 		info := make(map[string]string)
-		if err := fields([]byte(text), info); err != nil {
+		if err := parseFields([]byte(text), info); err != nil {
 			t.Fatal(err)
 		}
 		said := parseInfo(info, map[string]string{"appendfsync": fsync, "no-appendfsync-on-rewrite": lazy})

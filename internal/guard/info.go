@@ -10,10 +10,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Info is what a node says about itself when it is connected, and now and then.
+// Info is the node info: what a probe reads.
 type Info struct {
-	Refused string // why INFO cannot be used; then most of the others are unknown
-	Blind   string // why CONFIG GET cannot be used
+	Refused string // why INFO cannot be used, and most other fields are unknown; "": it can
+	Blind   string // why CONFIG GET cannot be used; "": it can
 	Unkept  error  // why the node record cannot be read or written
 
 	Product, Version   string
@@ -30,17 +30,16 @@ type Info struct {
 	UsedMemory, MaxMemory int64
 	Policy                string
 
-	micros    int64  // its clock
-	record    record // that it had; the zero record: none
-	text      string // the record as it stood there
-	remembers bool   // INFO is refused: the node still knows a script of ours
-	Floor     int64  // the largest token that it has dropped; 0: none, or not known
+	micros     int64  // the node's clock
+	record     record // the zero record: none
+	recordText string // the record as the node has it
+	hasScript  bool   // INFO is refused: the node still has recordScript
+	Floor      int64  // the largest token that the node has dropped; 0: none, or unknown
 
-	trusted bool // what durable nodes keep on disk is believed to be all: WithDurableNodes
+	trusted bool // Rules.Durable
 }
 
-// epoch names the node's life as a master: it changes when the process starts anew and
-// when a replica is promoted. run_id stays the same in the latter case.
+// epoch identifies the process and its role: unlike run_id it also changes when a replica is promoted.
 func (i *Info) epoch() string {
 	if i.Refused != "" || len(i.replID) < 16 {
 		return unknownEpoch
@@ -48,12 +47,11 @@ func (i *Info) epoch() string {
 	return i.replID[:16]
 }
 
-// durable reports whether the node says of itself that it answers only after the disk has what it
-// answers.
+// durable reports whether the node reports durable persistence: it replies to a write only when the write is on disk.
 func (i *Info) durable() bool { return i.AOF && i.Fsync == "always" && i.Lazy == "no" }
 
-// fields reads the lines of INFO or the pairs of CONFIG GET.
-func fields(reply any, into map[string]string) error {
+// parseFields parses the lines of INFO or the pairs of CONFIG GET.
+func parseFields(reply any, into map[string]string) error {
 	if pairs, ok := reply.([]any); ok {
 		all, err := redis.Strings(pairs, nil)
 		if err != nil || len(all)%2 != 0 {
@@ -78,7 +76,7 @@ func fields(reply any, into map[string]string) error {
 
 const noReplID = "0000000000000000000000000000000000000000"
 
-// parseInfo draws what there is to know from the fields of INFO and CONFIG.
+// parseInfo reads the node info from the fields of INFO and CONFIG.
 func parseInfo(info, config map[string]string) *Info {
 	number := func(key string) int64 {
 		n, _ := strconv.ParseInt(info[key], 10, 64) // 0 where it is missing
@@ -105,29 +103,30 @@ func parseInfo(info, config map[string]string) *Info {
 	}
 	i.Promoted = info["master_replid2"] != noReplID
 	if _, err := strconv.Atoi(info["uptime_in_seconds"]); err != nil || len(i.replID) != len(noReplID) || i.Role == "" {
-		i.Refused = "INFO does not tell role, replid and uptime"
+		i.Refused = "INFO lacks role, replid or uptime"
 	}
 	return i
 }
 
-// ErrRefused says that a node answers but is not fit to vote. The error's text says what to change.
+// ErrRefused means that a node answers but is not fit to vote. The error's text says what to change.
 var ErrRefused = errors.New("refused")
 
-// unfit says why the node cannot vote, or returns nil.
+// unfit returns why the node must not vote, or nil.
 func (i *Info) unfit(r *Rules) error {
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", ErrRefused, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case i.Refused != "" && !r.WithoutInfo:
-		return refuse("it must tell its role, age and memory policy: %s; allow it (ACL SETUSER … +info), "+
+		return refuse("it must answer INFO, for its role, uptime and eviction policy: %s; allow it (ACL SETUSER … +info), "+
 			"or see WithoutNodeInfo", i.Refused)
 	case i.Refused != "":
 		return nil
 	case i.loading:
 		return redis.Error("LOADING the node is loading its data")
 	case i.mode == "cluster":
-		return refuse("it runs in cluster mode (cluster-enabled yes), and may give its keys away; use a master of its own")
+		return refuse("it runs in cluster mode (cluster-enabled yes) and may move keys to other nodes; " +
+			"use a standalone master")
 	case i.Role != "master" && i.master != "":
 		return refuse("it is a replica of %s: use its master, or make it one (REPLICAOF NO ONE)", i.master)
 	case i.Role != "master":
@@ -140,10 +139,10 @@ func (i *Info) unfit(r *Rules) error {
 	}
 }
 
-// Evicts reports whether the node may delete locks to save memory.
+// Evicts reports whether the node may evict locks to save memory.
 func (i *Info) Evicts() bool { return i.MaxMemory > 0 && i.Policy != "noeviction" && i.Policy != "" }
 
-// Persistence describes how the node keeps its data.
+// Persistence describes how the node persists its data, for humans; "": unknown.
 func (i *Info) Persistence() string {
 	switch {
 	case i.Refused != "":

@@ -49,10 +49,10 @@ func TestUnfit(t *testing.T) {
 		{"limited, and does not evict", told("maxmemory:5", "maxmemory_policy:noeviction"), Rules{}, "", nil},
 		{"limited, and does not say", told("maxmemory:5"), Rules{}, "", nil},
 		{"a policy without a limit", told("maxmemory:0", "maxmemory_policy:allkeys-lru"), Rules{}, "", nil},
-		{"tells no role", told("role"), Rules{}, "INFO does not tell role, replid and uptime; allow it", ErrRefused},
-		{"tells no uptime", told("uptime_in_seconds:long"), Rules{}, "INFO does not tell", ErrRefused},
-		{"tells a short replid", told("master_replid:abc"), Rules{}, "INFO does not tell", ErrRefused},
-		{"tells nothing", nil, Rules{}, "INFO does not tell", ErrRefused},
+		{"tells no role", told("role"), Rules{}, "INFO lacks role, replid or uptime; allow it", ErrRefused},
+		{"tells no uptime", told("uptime_in_seconds:long"), Rules{}, "INFO lacks", ErrRefused},
+		{"tells a short replid", told("master_replid:abc"), Rules{}, "INFO lacks", ErrRefused},
+		{"tells nothing", nil, Rules{}, "INFO lacks", ErrRefused},
 		{"tells nothing, and need not", nil, blind, "", nil},
 	} {
 		err := parseInfo(c.told, nil).unfit(&c.rules)
@@ -135,7 +135,7 @@ func TestFields(t *testing.T) {
 		{nil, nil},
 	} {
 		got := map[string]string{}
-		if err := fields(c.reply, got); (err != nil) != (c.want == nil) || err == nil && !maps.Equal(got, c.want) {
+		if err := parseFields(c.reply, got); (err != nil) != (c.want == nil) || err == nil && !maps.Equal(got, c.want) {
 			t.Errorf("%q: got %q, %v, want %q", c.reply, got, err, c.want)
 		}
 	}

@@ -84,7 +84,7 @@ func (s scenario) said() (*Info, error) {
 		case "refused":
 			i.Refused = "NOPERM"
 		case "remembers":
-			i.remembers = true
+			i.hasScript = true
 		default:
 			return nil, fmt.Errorf("a node says %q", word)
 		}
@@ -122,9 +122,9 @@ func (s scenario) knew() (incarnation, error) {
 	if err != nil || r == (record{}) {
 		return incarnation{}, err
 	}
-	old := incarnation{epoch: r.epoch, record: r, durable: r.durable, doubt: doubtRestart}
+	old := incarnation{epoch: r.epoch, record: r, durable: r.durable, reason: reasonRestart}
 	if old.since = time.UnixMicro(r.since); r.epoch == unknownEpoch {
-		old.doubt = doubtUnknown
+		old.reason = reasonUnknown
 	}
 	for _, word := range more {
 		switch kind, rest, _ := strings.Cut(word, " "); kind {
@@ -136,8 +136,8 @@ func (s scenario) knew() (incarnation, error) {
 			old.at, old.micros = now.Add(-d), ago(d)
 		case "unwritten":
 			old.record.durable = !old.durable
-		case "leapt":
-			old.leap = leap{old.at.Add(time.Second), time.Hour}
+		case "jumped":
+			old.jump = jump{old.at.Add(time.Second), time.Hour}
 		default:
 			return old, fmt.Errorf("a client knew %q", word)
 		}
@@ -145,17 +145,17 @@ func (s scenario) knew() (incarnation, error) {
 	return old, nil
 }
 
-// doubts are the words for the reasons.
-var doubts = map[string]doubt{
-	"restarted": doubtRestart, "unproven": doubtUnproven, "promoted": doubtPromoted, "emptied": doubtEmptied,
-	"noted": doubtNoted, "unknown": doubtUnknown, "leapt": leap{by: time.Hour}.doubt(),
+// reasons are the words for the reasons.
+var reasons = map[string]reason{
+	"restarted": reasonRestart, "unproven": reasonUnproven, "promoted": reasonPromoted, "emptied": reasonEmptied,
+	"noted": reasonNoted, "unknown": reasonUnknown, "jumped": jump{by: time.Hour}.reason(),
 }
 
 // proven reads what is to come of it.
-func (s scenario) proven() (age time.Duration, why doubt, err error) {
+func (s scenario) proven() (age time.Duration, why reason, err error) {
 	text, word, _ := strings.Cut(s.fields["proven"], " ")
 	age, err = span(text)
-	if why = doubts[word]; why == "" {
+	if why = reasons[word]; why == "" {
 		err = fmt.Errorf("proven %q: unknown reason", word)
 	}
 	return age, why, err

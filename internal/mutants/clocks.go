@@ -5,7 +5,7 @@ var inClocks = []mutant{
 	{
 		name: "a node whose clock was set forward has forgotten nothing", test: "TestACorrectedClockDoesNotAddToTheUptime",
 		why: "nothing is promised where a clock is set forward", changes: []change{{
-			"internal/guard/incarnation.go", `case old.leap != (leap{}) && !noted:`, `case false:`,
+			"internal/guard/incarnation.go", `case old.jump != (jump{}) && !noted:`, `case false:`,
 		}},
 	},
 	{

@@ -47,7 +47,7 @@ var inGuard = []mutant{
 	{
 		name: "an extension counts on a node whose clock is wrong", test: "TestAnExtensionIsNotCountedWhereTheClockIsWrong",
 		why: "300 seeds did not show it", changes: []change{{
-			"internal/guard/guard.go", `t == TrustAll || t == TrustOurs && a.doubt != ""`, `t == TrustAll || t == TrustOurs`,
+			"internal/guard/guard.go", `t == TrustAll || t == TrustOurs && a.reason != ""`, `t == TrustAll || t == TrustOurs`,
 		}},
 	},
 	{
@@ -100,8 +100,8 @@ var inGuard = []mutant{
 	{
 		name: "FLUSHALL goes unnoticed", test: "TestFlushIsNoticed",
 		why: "nothing is promised where a node is emptied under live connections", changes: []change{{
-			"internal/guard/incarnation.go", "		next.since, next.doubt = next.at, doubtEmptied\n",
-			"		next.since, next.doubt = old.since, old.doubt\n",
+			"internal/guard/incarnation.go", "		return next.at, reasonEmptied\n",
+			"		return old.since, old.reason\n",
 		}},
 	},
 }
