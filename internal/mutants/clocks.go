@@ -11,13 +11,13 @@ var inClocks = []mutant{
 	{
 		name: "a pause of our own machine taken for a leap of the nodes' clocks", test: "internal/token.TestLeaps",
 		why: "virtual time goes on for all", changes: []change{{
-			"internal/token/token.go", `if read < c.most() {`, `if false {`,
+			"internal/token/token.go", `if read < c.majority() {`, `if false {`,
 		}},
 	},
 	{
 		name: "the clocks are read until a leap can be judged", test: "TestAnUndecidedClockLeapCausesNoBusyProbing",
 		why: "a majority must be away when a clock is set", changes: []change{{
-			"internal/token/token.go", `found = found || o.leapt == c.readings`, `found = true`,
+			"internal/token/token.go", `found = found || o.jumpedAt == c.readings`, `found = true`,
 		}},
 	},
 	{
@@ -41,7 +41,7 @@ var inClocks = []mutant{
 	{
 		name: "the slower of two clocks that disagree is the time", test: "TestTheSlowerOfTwoClocksIsNotTheTime",
 		why: "no clock of the simulation is wrong by half the retention", changes: []change{{
-			"internal/token/token.go", `= c.apart > 0 && ahead`, `= false && ahead`,
+			"internal/token/token.go", `= c.maxSkew > 0 && ahead`, `= false && ahead`,
 		}},
 	},
 	{

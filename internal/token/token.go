@@ -1,29 +1,29 @@
 // Package token is the clock from which fencing tokens are drawn: a hybrid logical clock over the nodes' clocks.
 //
-// It knows what the nodes' clocks showed, which tokens were seen and which were dropped. Times and tokens are
-// microseconds: the nodes' since 1970, one's own from an arbitrary start ("now" below; it must not follow the wall
-// clock). It knows nothing of Redis, of connections, or of who holds what; and it reads no clock itself.
+// It knows what the nodes' clocks showed, which tokens were seen and which were dropped. It knows nothing of Redis, of
+// connections, or of holds, and it reads no clock itself. Times and tokens are in microseconds: node times since 1970,
+// and "now", this client's time, since an arbitrary start; it must not follow the wall clock.
 //
-// The fencing token of a hold is larger than that of every earlier hold of the name, so that a resource can refuse a
-// holder that was overtaken.
+// The fencing token of a hold is larger than that of every earlier hold of the name, so that a resource can reject the
+// late writes of an earlier holder.
 //
-// A token is a time. An attempt proposes one number F to all nodes: the nodes' time, or one more than the highest
-// token it has seen. A node that gives the lock also accepts F if F is larger than every token it has accepted for the
-// name, and its vote counts only then. Where a majority gave the lock, but too few accepted F, a second round proposes
-// a larger number to the same nodes.
+// A token is a time. An attempt proposes one number F to all nodes: the nodes' time, or one more than the highest token
+// it has seen. A node that gives the lock also accepts F if F is larger than every token it has accepted for the name,
+// and its vote counts only then. If a majority gave the lock, but too few nodes accepted F, a second round proposes a
+// larger number to the same nodes.
 //
-// Why tokens grow, whatever the clocks do, as long as nodes keep their data: a node accepts a token only from the owner
-// that it has the lock given to, each above all before. The majorities of two holds share a node. There the times in
-// which the one and the other was the owner are disjoint, so the later one's token is larger.
+// Tokens grow, whatever the clocks do, as long as nodes keep their data: a node accepts a token only from the current
+// owner of the lock, and each is larger than all before. The majorities of two holds share a node. There one owner
+// follows the other, so the later one's token is larger.
 //
-// Where a node has lost its data, the time takes over: a token proposed later is larger as long as clocks disagree by
-// less than the node was out of the vote.
+// If a node has lost its data, the time takes over: a token proposed later is larger as long as clocks disagree by less
+// than the time for which the node's votes did not count.
 //
-// Entries older than the retention, by the client's clock and by the node's, are dropped, so that nothing piles up.
-// What is proposed later is larger than these, too, unless clocks were set back or disagree by as much. So each node
-// keeps the largest that it has ever dropped, its floor, and every proposal is above the floors of all nodes. Between
-// two looks at a floor the node may drop more: so a node does not count whose clock is far ahead of the only other one
-// that is known.
+// Tokens older than the retention, by the client's clock and by the node's, are dropped, so that they do not pile up.
+// Later proposals are larger than these, too, unless clocks were set back, or disagree, by as much. So each node keeps
+// its floor, the largest token that it has ever dropped, and every proposal is above the floors of all nodes. A node
+// may drop more tokens after its floor was read: so if only two clocks are known, a node whose clock is far ahead of
+// the other does not count.
 package token
 
 import (
@@ -34,58 +34,59 @@ import (
 	"time"
 )
 
-// MaxAhead is by how much a token may be ahead of the nodes' time. Beyond, somebody's idea of the time is wrong, and
-// following it would spoil the name for all others.
+// MaxAhead is by how much a token may be ahead of the nodes' time. A larger one comes from a wrong clock, and to go on
+// from it would make the name's tokens too large for all other clients.
 const MaxAhead = time.Second
 
-// Clock is what one client knows about the nodes' time and about tokens.
+// Clock is one client's estimate of the nodes' time, and what it knows of tokens.
 type Clock struct {
-	seen  atomic.Int64 // the highest token seen
-	floor atomic.Int64 // the highest token that a node has dropped
-	ahead atomic.Int64 // the nodes' time minus now
+	seen   atomic.Int64 // the highest token seen
+	floor  atomic.Int64 // the highest token that a node has dropped
+	offset atomic.Int64 // the nodes' time minus now
 
-	// apart: two clocks that are further apart than this may have dropped tokens ahead of each other's time; 0: no matter.
-	apart time.Duration
+	// maxSkew is the most by which one of two known clocks may be ahead of the other: beyond, its node may have dropped
+	// tokens that are larger than the other's time. 0: unlimited.
+	maxSkew time.Duration
 
 	mu       sync.Mutex // guards the fields below
 	offsets  []offset   // by node
 	readings int        // how often a clock was read
 }
 
-// offset is what one node's clock showed, minus now.
+// offset is a node's time minus now, and how far it can be believed.
 type offset struct {
-	known  bool
-	offset int64
-	error  int64 // at most: half the round trip, and drift since
-	at     int64 // when error was so, by now
-	again  int   // how often another reading was asked for because this one is poor
+	known    bool
+	offset   int64
+	maxError int64 // half the round trip, and drift since
+	at       int64 // the now for which maxError holds
+	rereads  int   // how often Poor has returned the node
 
-	reading int   // the number of the last reading
-	median  int64 // what its offset was ahead of the median, after the last reading or before a leap
-	leapt   int   // the number of the reading that found it further ahead than it can have got by itself; 0: none
+	reading  int   // the number of the last reading
+	ahead    int64 // of the median, at the last reading or before a jump
+	jumpedAt int   // the number of the reading that found a jump forward, which no drift explains; 0: none
 }
 
-// New returns the clock for so many nodes. The wall clock shows wall now, when now is 0: that has to do until a node
-// has said better. apart is how far two clocks may be apart where there is no third to compare with; 0: that is of no
-// matter, since no tokens are handed out.
-func New(nodes int, wall int64, apart time.Duration) *Clock {
-	c := &Clock{offsets: make([]offset, nodes), apart: apart}
-	c.ahead.Store(wall)
+// New returns the clock for so many nodes. wall is the wall clock's time when now is 0: the nodes' time is taken from
+// it until a node's clock was read. maxSkew bounds by how much one clock may be ahead of the only other one that is
+// known; 0: unlimited, since no tokens are handed out.
+func New(nodes int, wall int64, maxSkew time.Duration) *Clock {
+	c := &Clock{offsets: make([]offset, nodes), maxSkew: maxSkew}
+	c.offset.Store(wall)
 	return c
 }
 
 // Time returns the nodes' time: the median of their clocks.
-func (c *Clock) Time(now int64) int64 { return now + c.ahead.Load() }
+func (c *Clock) Time(now int64) int64 { return now + c.offset.Load() }
 
 // Propose returns the token for a new attempt.
 func (c *Clock) Propose(now int64) int64 {
 	return max(c.Time(now), c.seen.Load()+1, c.floor.Load()+1)
 }
 
-// See takes note of a token.
+// See records a token: later proposals are larger.
 func (c *Clock) See(token int64) { raiseTo(&c.seen, token) }
 
-// Dropped takes note of a node's floor.
+// Dropped records a node's floor: later proposals are larger.
 func (c *Clock) Dropped(floor int64) { raiseTo(&c.floor, floor) }
 
 // Floor returns the highest token that a node is known to have dropped.
@@ -100,80 +101,80 @@ func raiseTo(a *atomic.Int64, to int64) {
 	}
 }
 
-// TooFarAhead reports whether a token cannot have come from a sound clock. What nodes have dropped was a sound clock's
-// once: it was older than the retention by then.
+// TooFarAhead reports whether a token comes from a wrong clock. Tokens up to a floor do not: when the node dropped
+// them, its clock and a client's were past them by the retention.
 func (c *Clock) TooFarAhead(token, now int64) bool {
 	return token > max(c.Time(now), c.floor.Load())+MaxAhead.Microseconds()
 }
 
-// Measured takes note of a node's clock: it showed micros some time between asked and now. The best measurement so far
-// stays, since places in the queue are as fair as these are right: the quickest answer, its error growing by the drift
-// of clocks, unless the new one shows that the node's clock was set.
+// Measured records a reading of a node's clock: it showed micros at some time between asked and now. The reading with
+// the least error stays, because the order of the nodes' queues is as fair as these readings are accurate. Its error
+// grows by the drift of clocks, and a reading that contradicts it, because the node's clock was set, replaces it.
 func (c *Clock) Measured(node int, micros, asked, now int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := c.offsets[node]
-	fresh := offset{known: true, offset: micros - (asked+now)/2, error: (now - asked + 1) / 2, at: now}
+	fresh := offset{known: true, offset: micros - (asked+now)/2, maxError: (now - asked + 1) / 2, at: now}
 	if old.known {
-		old.error += (now - old.at) / 5000 // 200 ppm
+		old.maxError += (now - old.at) / 5000 // 200 ppm
 		old.at = now
-		was := max(old.offset-fresh.offset, fresh.offset-old.offset)
-		if old.error < fresh.error && was <= old.error+fresh.error {
+		diff := max(old.offset-fresh.offset, fresh.offset-old.offset)
+		if old.maxError < fresh.maxError && diff <= old.maxError+fresh.maxError {
 			fresh = old
 		}
 	}
-	if fresh.error > poorError {
-		fresh.again = old.again
+	if fresh.maxError > poorError {
+		fresh.rereads = old.rereads
 	}
 	c.readings++
-	fresh.reading, fresh.median, fresh.leapt = c.readings, old.median, old.leapt
-	if old.known && old.leapt == 0 && fresh.offset-old.offset > MaxAhead.Microseconds()+old.error+fresh.error {
-		fresh.leapt = c.readings
+	fresh.reading, fresh.ahead, fresh.jumpedAt = c.readings, old.ahead, old.jumpedAt
+	if old.known && old.jumpedAt == 0 && fresh.offset-old.offset > MaxAhead.Microseconds()+old.maxError+fresh.maxError {
+		fresh.jumpedAt = c.readings
 	}
 	c.offsets[node] = fresh
-	c.ahead.Store(median(c.offsets))
-	if fresh.leapt == 0 {
-		c.offsets[node].median = fresh.offset - c.ahead.Load()
+	c.offset.Store(median(c.offsets))
+	if fresh.jumpedAt == 0 {
+		c.offsets[node].ahead = fresh.offset - c.offset.Load()
 	}
 }
 
-// Leaps returns by how much clocks were set forward, by node. It tells of each leap once. Nobody can say which clock
-// was set, the node's or our own, which stands still while this machine is paused, before a majority has been read
-// again: found says that the last reading was the first one to show a leap, so that the others should be read soon.
-// Where fewer than three nodes are there is nothing to compare with.
+// Leaps returns by how much clocks jumped forward, by node. It returns each jump once. Which clock jumped is unknown
+// until a majority was read again: it may have been our own, which stops while this machine is paused. found means that
+// the last reading was the first one to show a jump, so the other clocks should be read soon. With fewer than three
+// nodes there is nothing to compare with.
 func (c *Clock) Leaps() (by []time.Duration, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	by = make([]time.Duration, len(c.offsets))
 	for i := range c.offsets {
 		o := &c.offsets[i]
-		if o.leapt == 0 {
+		if o.jumpedAt == 0 {
 			continue
 		}
 		read := 0
 		for _, other := range c.offsets {
-			if other.known && other.reading >= o.leapt {
+			if other.known && other.reading >= o.jumpedAt {
 				read++
 			}
 		}
-		if read < c.most() {
-			found = found || o.leapt == c.readings
+		if read < c.majority() {
+			found = found || o.jumpedAt == c.readings
 			continue
 		}
-		ahead := o.offset - c.ahead.Load()
-		if rise := ahead - o.median; len(c.offsets) >= 3 && rise > MaxAhead.Microseconds()+o.error {
+		ahead := o.offset - c.offset.Load()
+		if rise := ahead - o.ahead; len(c.offsets) >= 3 && rise > MaxAhead.Microseconds()+o.maxError {
 			by[i] = time.Duration(rise) * time.Microsecond
 		}
-		o.leapt, o.median = 0, ahead
+		o.jumpedAt, o.ahead = 0, ahead
 	}
 	return by, found
 }
 
-// poorError is the error from which on a place in the queue may be so unfair that somebody notices. Where the network
-// is slow it stays so: maxAgain readings have to do.
+// A reading with a larger error than poorError (µs) may give a waiter an unfair place in the queue. On a slow network
+// no reading is better, so a clock is read again no more than maxRereads times.
 const (
-	poorError = 5000
-	maxAgain  = 3
+	poorError  = 5000
+	maxRereads = 3
 )
 
 // Poor returns the nodes whose clocks whoever begins to wait should have read again. The answers on which a new
@@ -182,55 +183,54 @@ func (c *Clock) Poor() (nodes []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range c.offsets {
-		if o := &c.offsets[i]; o.known && o.error > poorError && o.again < maxAgain {
-			o.again++
+		if o := &c.offsets[i]; o.known && o.maxError > poorError && o.rereads < maxRereads {
+			o.rereads++
 			nodes = append(nodes, i)
 		}
 	}
 	return nodes
 }
 
-// Offset is how one node's clock stands to the others.
+// Offset is the difference between a node's clock and the nodes' time.
 type Offset struct {
 	Ahead time.Duration // of the median
-	Wrong bool          // by more than MaxAhead, certainly
+	Wrong bool          // certainly by more than MaxAhead; if too few clocks are known to compare, see Offsets
 }
 
-// Offsets returns how the clocks stand to each other, by node. Of two clocks nobody can say which is wrong; but the
-// time is taken from the slower one, and if the other is far ahead, it may have dropped tokens that are larger than
-// this time.
+// Offsets returns the offsets by node. Of two clocks nobody can say which is wrong. But the nodes' time is that of the
+// slower one, so if the other is further ahead than maxSkew, its node may have dropped tokens above that time.
 func (c *Clock) Offsets() []Offset {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all, known := make([]Offset, len(c.offsets)), c.known()
-	compared := known >= max(3, c.most())
+	all, known := make([]Offset, len(c.offsets)), c.countKnown()
+	compared := known >= max(3, c.majority())
 	for i, o := range c.offsets {
 		if !o.known {
 			continue
 		}
-		ahead := time.Duration(o.offset-c.ahead.Load()) * time.Microsecond
-		unsure := time.Duration(o.error) * time.Microsecond
+		ahead := time.Duration(o.offset-c.offset.Load()) * time.Microsecond
+		unsure := time.Duration(o.maxError) * time.Microsecond
 		all[i].Ahead = ahead
 		if compared {
 			all[i].Wrong = ahead.Abs() > MaxAhead+unsure
 		} else {
-			all[i].Wrong = c.apart > 0 && ahead > c.apart+unsure
+			all[i].Wrong = c.maxSkew > 0 && ahead > c.maxSkew+unsure
 		}
 	}
 	return all
 }
 
-// KnowsMost reports whether the nodes' time rests on a majority of their clocks.
+// KnowsMost reports whether a majority of the nodes' clocks was read.
 func (c *Clock) KnowsMost() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.known() >= c.most()
+	return c.countKnown() >= c.majority()
 }
 
-func (c *Clock) most() int { return len(c.offsets)/2 + 1 }
+func (c *Clock) majority() int { return len(c.offsets)/2 + 1 }
 
-// known is called with mu held.
-func (c *Clock) known() (n int) {
+// countKnown counts the clocks that were read. It is called with mu held.
+func (c *Clock) countKnown() (n int) {
 	for _, o := range c.offsets {
 		if o.known {
 			n++
@@ -239,8 +239,8 @@ func (c *Clock) known() (n int) {
 	return n
 }
 
-// median returns the middle one of the known offsets, the lower where there are two: as long as most clocks are right,
-// it is within their range.
+// median returns the median of the known offsets, the lower one of two. As long as most clocks are right, it lies
+// between offsets of right clocks.
 func median(offsets []offset) int64 {
 	var known []int64
 	for _, o := range offsets {
@@ -252,8 +252,8 @@ func median(offsets []offset) int64 {
 	return known[(len(known)-1)/2]
 }
 
-// Parse reads a token as a node shows it: a score, which may be in exponents. What no client can have proposed is none:
-// nothing larger could be counted exactly.
+// Parse parses a token as a node replies it: a score of a sorted set, which may have an exponent. A negative number is
+// no token, nor is one from 2^53 on, where scores are no longer exact.
 func Parse(text string) (int64, bool) {
 	known, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(known >= 0 && known < 1<<53) { // written so that NaN is none

@@ -114,14 +114,14 @@ func TestPoorReadings(t *testing.T) {
 	clock := New(3, wall, 0)
 	clock.Measured(0, wall, 0, 20_000)
 	clock.Measured(1, wall, 0, 1000)
-	for i := range maxAgain {
+	for i := range maxRereads {
 		if got := clock.Poor(); len(got) != 1 || got[0] != 0 {
 			t.Errorf("time %d: got %v, want node 0", i, got)
 		}
 		clock.Measured(0, wall+second, second, second+20_000)
 	}
 	if got := clock.Poor(); got != nil {
-		t.Errorf("got %v after %d times, want none", got, maxAgain)
+		t.Errorf("got %v after %d times, want none", got, maxRereads)
 	}
 }
 
