@@ -209,7 +209,7 @@ func newCluster(sc scenario) (*cluster, error) {
 		}
 	}
 	for i := len(c.nodes) - sc.refused; i < len(c.nodes); i++ {
-		port, err := ports.Keep() // as long as this process lives: nobody will ever listen there
+		port, err := ports.Reserve() // as long as this process lives: nobody will ever listen there
 		if err != nil {
 			c.stop()
 			return nil, err

@@ -42,7 +42,7 @@ func Must(t *testing.T, err error) {
 // FreshAddr returns an address at which nothing listens.
 func FreshAddr(t *testing.T) string {
 	t.Helper()
-	port, err := ports.Keep()
+	port, err := ports.Reserve()
 	Must(t, err)
 	t.Cleanup(port.Release)
 	return port.Addr()

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// read asks the kernel without telling the scheduler, as unix.ClockGettime would: the answer
-// comes at once, and each lock asks twice.
+// read makes a raw system call. unix.ClockGettime would tell the scheduler of it, which is of no use for a call that
+// never blocks, and each lock reads the clock twice.
 func read() time.Duration {
 	var ts unix.Timespec
 	if _, _, failed := unix.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_BOOTTIME, uintptr(unsafe.Pointer(&ts)),

@@ -1,4 +1,4 @@
-// Package chance draws the random pauses that keep competitors apart.
+// Package chance draws random durations: the jitter that keeps competing clients apart.
 package chance
 
 import (
@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// Duration returns a random duration in [0, limit). It is a variable for the
-// sake of simulations, which replace it once, before the first Locker is made, so
-// that a seed can be replayed.
+// Duration returns a random duration in [0, limit). It is a variable so that simulations can replace it, once, before
+// the first Locker is made, and replay a seed.
 var Duration = rand.N[time.Duration]

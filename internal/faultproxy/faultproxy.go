@@ -1,10 +1,10 @@
-// Package faultproxy stands between a client and a server and breaks the network between them, one direction at a time.
+// Package faultproxy forwards TCP connections to a server, and injects network faults, one direction at a time.
 //
-// The faults are those in which the two sides come to disagree. Hold and then release the upstream, and a request is
-// carried out long after its sender gave up. Drop the downstream, and it is carried out and nobody learns of it.
+// The faults are those that make the two sides disagree. Hold the requests and then pass them: the server executes one
+// long after its sender gave up. Drop the answers: the server executes a request, and the client never learns of it.
 //
-// It knows bytes, connections and time. It must not know what the bytes mean,
-// Redis least of all, nor which test or benchmark it stands in.
+// It knows bytes, connections and time. It must not know what the bytes mean, Redis least of all, nor which test or
+// benchmark uses it.
 package faultproxy
 
 import (
@@ -17,17 +17,17 @@ import (
 	"github.com/quorumlock/redlock/internal/ports"
 )
 
-// Direction is one of the two ways that bytes go.
+// Direction is one of the two directions of a connection.
 type Direction int
 
-// The directions, seen from the client.
+// The directions, as seen from the client.
 const (
 	Up   Direction = iota // requests
 	Down                  // answers
 )
 
-// treatment is what happens to the bytes of one direction.
-type treatment struct {
+// fault is what happens to the bytes of one direction.
+type fault struct {
 	kind  kind
 	delay time.Duration // for delayed
 }
@@ -35,26 +35,26 @@ type treatment struct {
 type kind int
 
 const (
-	passed  kind = iota
-	delayed      // each byte comes later by the same time; the throughput stays
+	none    kind = iota
+	delayed      // each byte arrives later by the same time; the throughput stays the same
 	held         // bytes are kept, in order
-	dropped      // bytes are lost, the connection stays open
+	dropped      // bytes are lost; the connection stays open
 )
 
-// Proxy forwards connections to one server. Its address never changes. It may be used by several goroutines.
+// Proxy forwards connections to one server. Its address never changes. Several goroutines may use it.
 type Proxy struct {
 	network, target string
 	port            ports.Port
-	handlers        sync.WaitGroup // everything that the proxy has started
+	handlers        sync.WaitGroup // every goroutine of the proxy
 
-	mu         sync.Mutex    // protects the following fields
-	listener   net.Listener  // nil while connections are refused
-	treatments [2]treatment  // by Direction
-	changed    chan struct{} // closed and replaced when a treatment changes or a link ends
-	links      map[*link]struct{}
+	mu       sync.Mutex    // protects the following fields
+	listener net.Listener  // nil while connections are refused
+	faults   [2]fault      // by Direction
+	changed  chan struct{} // closed and replaced when a fault changes or a link ends
+	links    map[*link]struct{}
 }
 
-// New returns a proxy for the server at target, host:port or the path of a unix socket.
+// New returns a proxy to the server at target, which is host:port or the path of a unix socket.
 func New(target string) (*Proxy, error) {
 	p := &Proxy{network: "tcp", target: target, changed: make(chan struct{}), links: map[*link]struct{}{}}
 	if strings.HasPrefix(target, "/") {
@@ -64,28 +64,27 @@ func New(target string) (*Proxy, error) {
 	return p, err
 }
 
-// Addr returns the address to dial instead of the server's.
+// Addr returns the address to dial in place of the server's.
 func (p *Proxy) Addr() string { return p.port.Addr() }
 
-// Hold keeps the bytes of a direction until Pass or Heal, which sends them on.
-func (p *Proxy) Hold(d Direction) { p.treat(d, treatment{kind: held}) }
+// Hold keeps the bytes of a direction until Pass or Heal, which forward them.
+func (p *Proxy) Hold(d Direction) { p.set(d, fault{kind: held}) }
 
-// Drop loses the bytes of a direction: a black hole. A connection that has lost
-// some is of no use any more; Pass and Heal reset it.
-func (p *Proxy) Drop(d Direction) { p.treat(d, treatment{kind: dropped}) }
+// Drop discards the bytes of a direction, like a black hole. Pass and Heal reset connections that have lost bytes.
+func (p *Proxy) Drop(d Direction) { p.set(d, fault{kind: dropped}) }
 
-// Delay makes the bytes of a direction come later.
-func (p *Proxy) Delay(d Direction, by time.Duration) { p.treat(d, treatment{kind: delayed, delay: by}) }
+// Delay delays the bytes of a direction.
+func (p *Proxy) Delay(d Direction, by time.Duration) { p.set(d, fault{kind: delayed, delay: by}) }
 
-// Pass ends what was done to a direction.
-func (p *Proxy) Pass(d Direction) { p.treat(d, treatment{}) }
+// Pass ends the fault of a direction.
+func (p *Proxy) Pass(d Direction) { p.set(d, fault{}) }
 
-func (p *Proxy) treat(d Direction, t treatment) {
+func (p *Proxy) set(d Direction, f fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.treatments[d] = t
+	p.faults[d] = f
 	p.announce()
-	if t.kind == dropped {
+	if f.kind == dropped {
 		return
 	}
 	for l := range p.links {
@@ -95,23 +94,23 @@ func (p *Proxy) treat(d Direction, t treatment) {
 	}
 }
 
-// announce wakes the pipes to look at their treatment again; p.mu is held.
+// announce wakes the pipes that wait for a change. It is called with mu held.
 func (p *Proxy) announce() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// Cut closes every connection, as a server does that says goodbye. New ones are welcome.
+// Cut closes all connections in order, as a server does at its end. It accepts new ones.
 func (p *Proxy) Cut() { p.endAll(finish) }
 
-// Reset aborts every connection, as a crashed machine does once it is back. New ones are welcome.
+// Reset resets all connections, as a machine does after a crash and a restart. It accepts new ones.
 func (p *Proxy) Reset() { p.endAll(reset) }
 
-// Refuse resets every connection and refuses new ones until Heal.
+// Refuse resets all connections, and refuses new ones until Heal.
 func (p *Proxy) Refuse() {
 	p.mu.Lock()
 	if p.listener != nil {
-		_ = p.listener.Close() // nothing to be done about an error
+		_ = p.listener.Close() // an error would change nothing
 		p.listener = nil
 	}
 	p.mu.Unlock()
@@ -127,7 +126,7 @@ func (p *Proxy) endAll(how ending) {
 	p.announce()
 }
 
-// Heal ends all faults.
+// Heal ends all faults, including Refuse.
 func (p *Proxy) Heal() error {
 	p.Pass(Up)
 	p.Pass(Down)
@@ -145,7 +144,7 @@ func (p *Proxy) Heal() error {
 	return nil
 }
 
-// Close ends the proxy and returns when nothing of it runs any more.
+// Close ends the proxy and waits for its goroutines.
 func (p *Proxy) Close() {
 	p.Refuse()
 	p.handlers.Wait()
@@ -162,16 +161,16 @@ func (p *Proxy) accept(l net.Listener) {
 	}
 }
 
-// serve carries one connection.
+// serve forwards one connection, which from accepted.
 func (p *Proxy) serve(from net.Listener, client *net.TCPConn) {
 	server, err := net.DialTimeout(p.network, p.target, 5*time.Second)
 	if err != nil {
-		abort(client) // as near to a refused connection as an accepted one can be
+		abort(client) // the closest to a refused connection, once it is accepted
 		return
 	}
 	l := &link{client: client, server: server, over: make(chan struct{})}
 	p.mu.Lock()
-	if p.listener != from { // refused in the meantime
+	if p.listener != from { // Refuse was called in the meantime
 		l.end(reset)
 	}
 	p.links[l] = struct{}{}

@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// chunk is what one read brought.
+// chunk is the data of one read.
 type chunk struct {
 	data []byte
 	at   time.Time
 }
 
-// pipe carries one direction until its source ends, and then tells the
-// destination, behind the bytes that are still on their way.
+// pipe forwards one direction until its source ends. Then it closes that direction of the destination, after the bytes
+// that it still has to forward.
 func (p *Proxy) pipe(l *link, d Direction, from, to net.Conn) {
-	chunks := make(chan chunk, 2048) // what a held network has room for, and 50 ms of the fastest one
-	var waiting atomic.Int32         // chunks that are not written yet; the reader alone adds to them
+	chunks := make(chan chunk, 2048) // bounds what Hold keeps; enough for 50 ms of the fastest network
+	var waiting atomic.Int32         // chunks not written yet; only the reader adds to them
 	p.handlers.Go(func() {
 		defer close(chunks)
 		for buf := make([]byte, 16<<10); ; {
 			n, err := from.Read(buf)
 			switch {
 			case n == 0:
-			case waiting.Load() == 0 && p.passes(l, d): // by the shortest way: a benchmark counts its microseconds
+			case waiting.Load() == 0 && p.passes(l, d): // without a second goroutine, whose delay a benchmark would measure
 				if _, err := to.Write(buf[:n]); err != nil {
 					return
 				}
 			default:
 				waiting.Add(1)
 				select {
-				// A copy: what waits takes no more room than it is long.
+				// A copy, so that a waiting chunk takes no more memory than its bytes.
 				case chunks <- chunk{bytes.Clone(buf[:n]), time.Now()}:
 				case <-l.over:
 					return
@@ -45,32 +45,32 @@ func (p *Proxy) pipe(l *link, d Direction, from, to net.Conn) {
 	for c := range chunks {
 		if p.admit(l, d, c.at) {
 			if _, err := to.Write(c.data); err != nil {
-				break // the other pipe learns of it by itself
+				break // the other pipe finds out by itself
 			}
 		}
 		waiting.Add(-1)
 	}
 	if !p.admit(l, d, time.Now()) {
-		<-l.over // the end of a stream is lost like its bytes
+		<-l.over // the end of a stream is dropped like its bytes
 	}
 	if half, ok := to.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite() // it may be closed already
 	}
 }
 
-// passes reports whether bytes may go on without further ado.
+// passes reports whether a direction has no fault and has lost no bytes.
 func (p *Proxy) passes(l *link, d Direction) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.treatments[d].kind == passed && !l.lossy[d]
+	return p.faults[d].kind == none && !l.lossy[d]
 }
 
-// admit waits until bytes that were read at some time may go on. It reports false when they are lost.
+// admit waits until bytes that were read at the given time may be forwarded. It returns false if they are lost.
 func (p *Proxy) admit(l *link, d Direction, at time.Time) bool {
 	for {
 		p.mu.Lock()
-		t, changed := p.treatments[d], p.changed
-		if t.kind == dropped {
+		f, changed := p.faults[d], p.changed
+		if f.kind == dropped {
 			l.lossy[d] = true
 		}
 		lost := l.lossy[d]
@@ -80,10 +80,10 @@ func (p *Proxy) admit(l *link, d Direction, at time.Time) bool {
 		switch {
 		case lost:
 			return false
-		case t.kind == passed:
+		case f.kind == none:
 			return true
-		case t.kind == delayed:
-			left := time.Until(at.Add(t.delay))
+		case f.kind == delayed:
+			left := time.Until(at.Add(f.delay))
 			if left <= 0 {
 				return true
 			}
@@ -103,7 +103,7 @@ func (p *Proxy) admit(l *link, d Direction, at time.Time) bool {
 type link struct {
 	client *net.TCPConn
 	server net.Conn
-	lossy  [2]bool       // by Direction: bytes are missing; protected by Proxy.mu
+	lossy  [2]bool       // by Direction: bytes were dropped; protected by Proxy.mu
 	ended  bool          // protected by Proxy.mu
 	over   chan struct{} // closed by end
 }
@@ -116,7 +116,7 @@ const (
 	reset  ending = true  // both sides get an error
 )
 
-// end ends the connection, once; Proxy.mu is held.
+// end ends the connection, once. It is called with Proxy.mu held.
 func (l *link) end(how ending) {
 	if l.ended {
 		return
@@ -128,11 +128,11 @@ func (l *link) end(how ending) {
 		abort(l.server)
 		return
 	}
-	_ = l.client.Close() // of no interest: it is over
+	_ = l.client.Close() // errors do not matter: the connection has ended
 	_ = l.server.Close()
 }
 
-// abort closes a connection with a reset instead of an orderly end.
+// abort closes a connection with a reset.
 func abort(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// event is a line of go test -json: see go doc test2json.
+// event is a line of go test -json, see go doc test2json.
 type event struct {
 	Action, Package, ImportPath, Test, Output string
 }
 
-// test is one top-level test, with what it and its subtests have printed.
+// test is a top-level test, with the output of it and its subtests.
 type test struct {
 	pkg, name string
 	output    []string
@@ -23,33 +23,33 @@ type test struct {
 
 func (t *test) String() string { return t.pkg + "." + t.name }
 
-// final is what no package that prints it is run again for.
+// final matches output of failures that are never repeated.
 var final = regexp.MustCompile(`SAFETY VIOLATION|DATA RACE|race detected during execution|^panic: |^fatal error: `)
 
 // gate judges runs of go test.
 type gate struct {
-	run   func(args []string, read func(io.Reader) error) (ok bool, err error)
-	out   io.Writer
-	again *regexp.Regexp // which tests may be run a second time
-	none  bool           // none may
+	run        func(args []string, read func(io.Reader) error) (ok bool, err error)
+	out        io.Writer
+	repeatable *regexp.Regexp // the tests that may be run a second time
+	noRepeats  bool           // no test may
 
-	flaky []string // those that failed, and passed the second time
+	flaky []string // the tests that failed, and passed the second time
 }
 
-// judge runs the tests, and those that failed and may be once more. It reports whether all is well.
+// judge runs the tests, and once more those that failed and may be repeated. It reports whether all passed.
 func (g *gate) judge(args []string) bool {
 	flags := args[:slices.IndexFunc(append(args, "."), func(a string) bool { return !strings.HasPrefix(a, "-") })]
 	first := g.watch(args)
 	if first.ok {
 		return true
 	}
-	if why := g.unfit(first); why != "" {
+	if why := g.notRepeatable(first); why != "" {
 		fmt.Fprintf(g.out, "FAIL: %s\n", why)
 		return false
 	}
 	for _, t := range first.failed {
 		fmt.Fprintf(g.out, "=== once more, by itself: %s\n", t)
-		// The last -run and -count count.
+		// The last -run and -count override earlier ones.
 		second := g.watch(append(slices.Clone(flags), "-run=^"+regexp.QuoteMeta(t.name)+"$", "-count=1", t.pkg))
 		if !second.ok || second.passed == 0 {
 			fmt.Fprintf(g.out, "FAIL: %s failed twice\n", t)
@@ -63,35 +63,35 @@ func (g *gate) judge(args []string) bool {
 	return true
 }
 
-// unfit says why what has failed may not be run again, or nothing.
-func (g *gate) unfit(r result) string {
+// notRepeatable returns why a failed run may not be repeated, or "".
+func (g *gate) notRepeatable(r result) string {
 	if r.broken != "" {
 		return r.broken
 	}
 	for _, t := range r.failed {
-		if g.none || !g.again.MatchString(t.String()) {
+		if g.noRepeats || !g.repeatable.MatchString(t.String()) {
 			return t.String()
 		}
 	}
 	if len(r.failed) == 0 {
-		return "no test says what has failed"
+		return "it failed, but no test did"
 	}
 	return ""
 }
 
-// result is what one run of go test came to.
+// result is the result of one run of go test.
 type result struct {
 	ok     bool
 	passed int // top-level tests
 	failed []*test
-	broken string // what has failed and is no test, or no test that may be run again
+	broken string // a failure that is not a test's, or is never repeated; "": none
 }
 
-// watch runs go test, and prints what go test would.
+// watch runs go test, and prints what go test would print.
 func (g *gate) watch(args []string) (r result) {
-	tests := map[string]*test{}       // that run
-	packages := map[string][]string{} // what they print beside their tests
-	fatal := map[string]string{}      // by package: what it printed that is final
+	tests := map[string]*test{}       // the running ones
+	packages := map[string][]string{} // by package: its output outside tests
+	fatal := map[string]string{}      // by package: its output that matches final
 	ok, err := g.run(args, func(in io.Reader) error {
 		for events := json.NewDecoder(in); ; {
 			var e event
@@ -117,7 +117,7 @@ func (g *gate) watch(args []string) (r result) {
 						r.broken = e.Package + ": never run again: " + what
 					}
 				}
-				g.aboutPackage(e, packages, &r)
+				g.packageEvent(e, packages, &r)
 			case tests[key] == nil:
 				tests[key] = &test{pkg: e.Package, name: top}
 				fallthrough
@@ -150,21 +150,19 @@ func (g *gate) watch(args []string) (r result) {
 	return r
 }
 
-// unfinished blames the package for tests that had no end: a panic or a time-out ended them all, and those that were to
-// follow.
+// unfinished marks the run as broken if tests of a package have not ended: a panic or a time-out ended the package.
 func (g *gate) unfinished(pkg string, tests map[string]*test, r *result) {
 	for key, t := range tests {
 		if t.pkg == pkg {
 			fmt.Fprint(g.out, strings.Join(t.output, ""))
-			r.broken = t.String() + " has no end"
+			r.broken = t.String() + " has not ended"
 			delete(tests, key)
 		}
 	}
 }
 
-// aboutPackage prints the line that says how a package did, and for one that failed all that it printed beside its
-// tests.
-func (g *gate) aboutPackage(e event, packages map[string][]string, r *result) {
+// packageEvent prints a package's result, and all of its output outside tests if it failed.
+func (g *gate) packageEvent(e event, packages map[string][]string, r *result) {
 	switch e.Action {
 	case "output":
 		packages[e.Package] = append(packages[e.Package], e.Output)

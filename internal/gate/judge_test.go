@@ -79,7 +79,7 @@ func TestJudge(t *testing.T) {
 		"killed behind a failure": {
 			runs: []string{said(begins, complains, failsA, beginsB,
 				`{"Action":"output","Package":"m/p","Output":"signal: killed\n"}`, failed)},
-			print: "m/p.TestB has no end",
+			print: "m/p.TestB has not ended",
 		},
 		"does not build": {
 			runs: []string{said(`{"ImportPath":"m/p","Action":"build-output","Output":"a.go:1:1: no\n"}`,
@@ -102,7 +102,7 @@ func TestJudge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
 			var asked [][]string
-			g := gate{out: &out, again: regexp.MustCompile(`m/p\.TestA$`), none: c.none}
+			g := gate{out: &out, repeatable: regexp.MustCompile(`m/p\.TestA$`), noRepeats: c.none}
 			g.run = func(args []string, read func(io.Reader) error) (bool, error) {
 				text := c.runs[len(asked)]
 				asked = append(asked, args)
@@ -152,7 +152,7 @@ func TestOther(t *testing.T) {}
 	}
 	t.Setenv("GOFLAGS", "")
 	var out strings.Builder
-	g := gate{run: command(context.Background(), dir), out: &out, again: regexp.MustCompile("First")}
+	g := gate{run: command(context.Background(), dir), out: &out, repeatable: regexp.MustCompile("First")}
 	if !g.judge([]string{"-shuffle=on", "./..."}) || !slices.Equal(g.flaky, []string{"m.TestFirst"}) {
 		t.Errorf("got flaky %q; it printed:\n%s", g.flaky, out.String())
 	}
@@ -161,7 +161,7 @@ func TestOther(t *testing.T) {}
 			t.Errorf("want %q in:\n%s", want, out.String())
 		}
 	}
-	g.none, g.flaky = true, nil
+	g.noRepeats, g.flaky = true, nil
 	if err := os.Remove(filepath.Join(dir, "been")); err != nil {
 		t.Fatal(err)
 	}

@@ -1,14 +1,14 @@
-// Command gate runs go test for make, and decides what a failure means.
+// Command gate runs go test for make, and repeats failed tests that may have failed because of the machine.
 //
 //	go run ./internal/gate [-C dir] [-repeat regexp] [go test flags, each with its value behind =] packages
 //
-// Tests against real servers and the real clock may fail because a machine that others use, too, stood still. A test
-// whose name matches -repeat, as package.Test, and that has failed is therefore run once more by itself. If it passes
-// then, the run goes on and ends with a list of such tests, FLAKY, which the next change is to make empty. Never
-// repeated are violations of safety – tests say these words, see fleet.Unsafe –, data races, panics, time-outs of the
-// whole package, and what does not build.
+// Tests against real servers and the real clock may fail because a shared machine stood still. So a failed test whose
+// name, as package.Test, matches -repeat is run once more by itself. If it passes then, the run goes on, and ends with
+// a list of such tests, FLAKY, which the next change must make empty. Some failures are never repeated: safety
+// violations (tests print these words, see fleet.Unsafe), data races, panics, time-outs of a whole package, and build
+// failures.
 //
-// gotestsum repeats tests as well, but has no way to tell which must not be.
+// Not gotestsum: it repeats tests as well, but cannot be told which failures must not be repeated.
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 	defer stop()
 	dir := flag.String("C", ".", "the module's directory")
 	repeat := flag.String("repeat", "",
-		"regular expression for package.Test: which may be run a second time; none if empty")
+		"regular expression for package.Test: the tests that may be run a second time; none if empty")
 	own, args := split(os.Args[1:])
 	if err := flag.CommandLine.Parse(own); err != nil {
 		os.Exit(2)
@@ -39,7 +39,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "gate:", err)
 		os.Exit(2)
 	}
-	g := gate{run: command(ctx, *dir), out: os.Stdout, again: again, none: *repeat == ""}
+	g := gate{run: command(ctx, *dir), out: os.Stdout, repeatable: again, noRepeats: *repeat == ""}
 	ok := g.judge(args)
 	if report := os.Getenv("GATE_REPORT"); report != "" && len(g.flaky) > 0 {
 		if err := note(report, g.flaky); err != nil {
@@ -52,7 +52,7 @@ func main() {
 	}
 }
 
-// split separates our own flags from those of go test and the packages.
+// split separates gate's own flags from those of go test and the packages.
 func split(args []string) (own, rest []string) {
 	for len(args) >= 2 && (args[0] == "-C" || args[0] == "-repeat") {
 		own, args = append(own, args[:2]...), args[2:]
@@ -60,7 +60,7 @@ func split(args []string) (own, rest []string) {
 	return own, args
 }
 
-// note appends the names to a file, for whoever prints the end of several runs.
+// note appends the names to a file. The script that makes several runs prints it at its end.
 func note(file string, names []string) error {
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -73,7 +73,8 @@ func note(file string, names []string) error {
 	return err
 }
 
-// command returns what runs go test in a directory and gives its events to read. It reports whether that went well.
+// command returns a gate's run: it runs go test in a directory, passes its events to read, and reports whether it
+// passed.
 func command(ctx context.Context, dir string) func(args []string, read func(io.Reader) error) (bool, error) {
 	return func(args []string, read func(io.Reader) error) (bool, error) {
 		args = append([]string{"test", "-json"}, args...)
@@ -87,9 +88,9 @@ func command(ctx context.Context, dir string) func(args []string, read func(io.R
 			return false, err
 		}
 		failed := read(out)
-		_, _ = io.Copy(io.Discard, out) // else it would not end
+		_, _ = io.Copy(io.Discard, out) // go test would not end while its output is not read
 		if err := c.Wait(); err != nil && failed == nil {
-			return false, nil // the events say what has failed
+			return false, nil // the events contain the failures
 		}
 		return failed == nil, failed
 	}

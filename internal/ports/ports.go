@@ -1,6 +1,6 @@
-// Package ports keeps TCP ports for servers of a test, also while they are down.
+// Package ports reserves TCP ports for a test's servers, also while the servers are down.
 //
-// It knows how the kernel gives ports away. It must not know what listens on them.
+// It knows how the kernel assigns ports. It must not know what listens on them.
 package ports
 
 import (
@@ -9,19 +9,18 @@ import (
 	"strings"
 )
 
-// Port is a port on 127.0.0.1 that was chosen by the kernel. It stays the test's own until Release: a server that is
-// killed and started again finds it free, although hundreds of clients are dialling and other tests start
-// servers in the meantime.
+// Port is a port on 127.0.0.1 that the kernel chose. It stays reserved until Release: a server that is killed finds it
+// free when it is started again, although hundreds of clients dial and other tests start servers in the meantime.
 type Port struct {
 	Number  int
 	release func()
 }
 
-// Serve keeps a port and starts a server on it. Where somebody else was faster to take that port, it tries another one,
-// three in all. A port whose server does not start is released.
+// Serve reserves a port and starts a server on it. If another process took that port first, it tries another one, three
+// in all. It releases a port whose server does not start.
 func Serve(start func(p Port) error) error {
 	for attempt := 1; ; attempt++ {
-		p, err := Keep()
+		p, err := Reserve()
 		if err != nil {
 			return err
 		}
@@ -29,7 +28,7 @@ func Serve(start func(p Port) error) error {
 			return nil
 		}
 		p.Release()
-		said := strings.ToLower(err.Error()) // the kernel's, or what redis-server or a Docker engine says
+		said := strings.ToLower(err.Error()) // from the kernel, redis-server or a Docker engine
 		taken := strings.Contains(said, "address already in use") || strings.Contains(said, "port is already allocated")
 		if !taken || attempt == 3 {
 			return err
@@ -40,5 +39,5 @@ func Serve(start func(p Port) error) error {
 // Addr returns host:port.
 func (p Port) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.Number)) }
 
-// Release gives the port back. Nothing of the test may use it any more.
+// Release gives the port back. The test must not use it any more.
 func (p Port) Release() { p.release() }

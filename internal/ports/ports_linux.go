@@ -6,18 +6,18 @@ import (
 	"syscall"
 )
 
-// Keep chooses a port and keeps it, by a socket that is bound to it and does not listen. Servers can bind it as well,
-// since they set SO_REUSEADDR as that socket does; the kernel gives it to nobody who asks for any port, and takes it
-// for no outgoing connection.
-func Keep() (Port, error) {
+// Reserve reserves a port, by a socket that is bound to it and does not listen. Servers can bind the port as well,
+// since they set SO_REUSEADDR as this socket does. But the kernel neither assigns it to a process that asks for any
+// port, nor uses it for an outgoing connection.
+func Reserve() (Port, error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return Port{}, fmt.Errorf("keep a port: %w", err)
+		return Port{}, fmt.Errorf("reserve a port: %w", err)
 	}
 	number, err := bind(fd)
 	if err != nil {
 		_ = syscall.Close(fd)
-		return Port{}, fmt.Errorf("keep a port: %w", err)
+		return Port{}, fmt.Errorf("reserve a port: %w", err)
 	}
 	return Port{number, sync.OnceFunc(func() { _ = syscall.Close(fd) })}, nil
 }

@@ -9,7 +9,7 @@ import (
 
 // A port that is kept is there for a server again and again, and for nobody who asks for any port.
 func TestAPortIsKept(t *testing.T) {
-	p, err := Keep()
+	p, err := Reserve()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,8 +4,8 @@ package ports
 
 import "net"
 
-// Keep chooses a port. It cannot keep it here: whoever binds it should be ready to ask for another.
-func Keep() (Port, error) {
+// Reserve chooses a port. It cannot reserve it on this system, so another process may take the port: see Serve.
+func Reserve() (Port, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return Port{}, err

@@ -11,7 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Version returns what a binary says that it is: "Redis server v=7.0.15".
+// Version returns the version that a binary prints: "Redis server v=7.0.15".
 func Version(binary string) (string, error) {
 	out, err := exec.Command(binary, "--version").Output()
 	if err != nil {
@@ -21,8 +21,8 @@ func Version(binary string) (string, error) {
 	return version, nil
 }
 
-// Await returns when a server answers over the connections that dial makes: one that still loads its data does not. It
-// fails, with the server's log, when ctx is done or when the server has exited: none will answer then.
+// Await returns when a server answers PING over a connection that dial makes; a server that loads its data does not. It
+// fails, with the server's log, when ctx is done or the server has exited.
 func Await(
 	ctx context.Context, dial func(context.Context) (redis.Conn, error), exited func() bool, log func() string,
 ) error {
@@ -30,7 +30,7 @@ func Await(
 		c, err := dial(ctx)
 		if err == nil {
 			_, err = c.Do("PING")
-			_ = c.Close() // the answer is what counts
+			_ = c.Close() // only the reply matters
 		}
 		if err == nil {
 			return nil
@@ -57,8 +57,8 @@ func Info(c redis.Conn, section string) (map[string]string, error) {
 	return fields, nil
 }
 
-// CommandStats returns how often each command was called since the start or
-// the last CONFIG RESETSTAT; names are in lower case.
+// CommandStats returns how often each command was called since the start or the last CONFIG RESETSTAT. The names are in
+// lower case.
 func CommandStats(c redis.Conn) (map[string]int, error) {
 	fields, err := Info(c, "commandstats")
 	if err != nil {

@@ -2,7 +2,7 @@ package redisserver
 
 import "syscall"
 
-// diesWithParent keeps a process that panics or is killed from leaving servers behind.
+// diesWithParent makes the kernel kill the server when this process ends, also by a panic or a signal.
 func diesWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

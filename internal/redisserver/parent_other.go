@@ -4,6 +4,5 @@ package redisserver
 
 import "syscall"
 
-// diesWithParent is nothing where the kernel offers nothing of the kind: a
-// process that is killed leaves its servers behind.
+// diesWithParent does nothing, since this kernel cannot do it: a process that is killed leaves its servers behind.
 func diesWithParent() *syscall.SysProcAttr { return nil }

@@ -1,11 +1,10 @@
 //go:build unix
 
-// Package redisserver runs redis-server processes, and breaks them: killed, stopped, frozen, started again with what
-// they kept or without. A server's address stays the same all the while, and it is gone when this process is.
+// Package redisserver runs redis-server processes, and makes them fail: it kills, stops and freezes them, and starts
+// them again with or without their data. A server keeps its address all the while, and ends when this process ends.
 //
-// It knows processes and their directories, and as much of Redis as it takes to see that a server answers and to count
-// what it was asked. It must not know locks, nor several servers that belong together, nor any other way to run one:
-// containers are integration/masters' business.
+// It knows processes and their directories, and enough of Redis to see that a server answers and to count its commands.
+// It must not know locks, nor fleets of servers, nor any other way to run one: integration/masters runs containers.
 package redisserver
 
 import (
@@ -28,19 +27,19 @@ import (
 	"github.com/quorumlock/redlock/internal/ports"
 )
 
-// Config says how a server differs from the default, which is: no password, no TLS, nothing kept on disk.
+// Config says how a server differs from the default, which is: no password, no TLS, no persistence.
 type Config struct {
-	// Binary is the server to run; empty: what [Find] finds.
+	// Binary is the server to run; empty: the one that [Find] finds.
 	Binary string
-	// Args are the server's own, see [Args].
+	// Args are the server's own arguments, see [Args].
 	Args []string
-	// Files are put into the server's directory before its first start.
+	// Files are written to the server's directory before its first start.
 	Files map[string]string
-	// User and Password are for asking whether the server answers. They configure nothing: that is what Args are for.
+	// User and Password are used to see whether the server answers. Args, not these, configure the server.
 	User, Password string
 }
 
-// Server is one redis-server on 127.0.0.1, and its directory. It may be used by several goroutines.
+// Server is one redis-server on 127.0.0.1, and its directory. Several goroutines may use it.
 type Server struct {
 	config Config
 	args   []string
@@ -52,7 +51,7 @@ type Server struct {
 	gone  chan struct{} // closed by the goroutine that started the child, after Wait
 }
 
-// Find returns the path of redis-server, or of what REDLOCK_REDIS_SERVER names: a Valkey server, for example.
+// Find returns the path of redis-server, or of the binary that REDLOCK_REDIS_SERVER names, for example a Valkey server.
 func Find() (binary string, err error) {
 	if binary, err = exec.LookPath(cmp.Or(os.Getenv("REDLOCK_REDIS_SERVER"), "redis-server")); err != nil {
 		err = fmt.Errorf("install redis-server (Debian: apt-get install redis-server) or set REDLOCK_REDIS_SERVER: %w", err)
@@ -60,7 +59,7 @@ func Find() (binary string, err error) {
 	return binary, err
 }
 
-// Args returns a command line for redis-server: the defaults, then own, which win over them. In own, "{dir}" stands
+// Args returns a command line for redis-server: the defaults, then own, which overrides them. In own, "{dir}" stands
 // for the server's directory, and "{port}" for its port.
 func Args(bind string, port int, dir string, own []string) []string {
 	number := strconv.Itoa(port)
@@ -75,7 +74,7 @@ func Args(bind string, port int, dir string, own []string) []string {
 	return args
 }
 
-// Launch starts a new server and returns when it answers. Remove ends it.
+// Launch starts a new server and returns when it answers. The caller must call Remove.
 func Launch(ctx context.Context, c Config) (s *Server, err error) {
 	if c.Binary == "" {
 		if c.Binary, err = Find(); err != nil {
@@ -114,7 +113,7 @@ func (s *Server) Addr() string { return s.port.Addr() }
 // Socket returns the path of the server's unix socket.
 func (s *Server) Socket() string { return filepath.Join(s.dir, "socket") }
 
-// PID returns the number of the server's process; 0: it has none.
+// PID returns the server's process ID; 0: it does not run.
 func (s *Server) PID() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,13 +129,13 @@ func (s *Server) Log() string {
 	return string(text)
 }
 
-// Start starts the server again after Kill or Stop, with what its disk has, and returns when it answers. With the
-// default arguments, the disk has nothing.
+// Start starts the server again after Kill or Stop, with the data on its disk, and returns when it answers. With the
+// default arguments there is no data.
 func (s *Server) Start(ctx context.Context) error {
 	if err := s.spawn(); err != nil {
 		return err
 	}
-	// It is asked where nobody else can answer: another server may have been faster to take the port.
+	// PING goes to the unix socket, which is this server's own: another server may have taken the port first.
 	dial := func(ctx context.Context) (redis.Conn, error) {
 		return redis.DialContext(ctx, "unix", s.Socket(), redis.DialReadTimeout(time.Second),
 			redis.DialUsername(s.config.User), redis.DialPassword(s.config.Password))
@@ -148,7 +147,7 @@ func (s *Server) spawn() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.child != nil {
-		return errors.New("runs already")
+		return errors.New("the server is running already")
 	}
 	output, err := os.Create(filepath.Join(s.dir, "log"))
 	if err != nil {
@@ -161,14 +160,14 @@ func (s *Server) spawn() error {
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = diesWithParent()
 	go func() {
-		// "Parent" is the thread that forked, not the process: the thread has
-		// to live as long as the child, else the runtime may end both.
+		// The kernel takes the thread that forked for the parent, not the process. So this thread must live as long as the
+		// child: the runtime may end an idle thread, and the kernel would kill the child.
 		runtime.LockOSThread()
 		defer close(gone)
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // killed, most likely: no news
+			_ = cmd.Wait() // its error says no more than that the server was killed
 		}
 	}()
 	if err := <-started; err != nil {
@@ -189,7 +188,7 @@ func (s *Server) exited() bool {
 	}
 }
 
-// Kill ends the server as a power failure does: what it had not written to disk is gone. It may be frozen, or dead.
+// Kill ends the server as a power failure does: writes that are not on disk are lost. It may be frozen, or have ended.
 func (s *Server) Kill(ctx context.Context) error { return s.end(ctx, syscall.SIGKILL) }
 
 // Stop ends the server as an operator does.
@@ -209,14 +208,14 @@ func (s *Server) end(ctx context.Context, sig os.Signal) error {
 		s.child = nil
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("still there after %v: %w", sig, ctx.Err())
+		return fmt.Errorf("the server still runs after %v: %w", sig, ctx.Err())
 	}
 }
 
-// Pause freezes the server: the kernel goes on accepting connections and bytes for it, and nobody answers.
+// Pause freezes the server: the kernel still accepts connections and bytes for it, but no reply comes.
 func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
 
-// Resume ends a Pause. What was sent meanwhile is carried out now.
+// Resume ends a Pause. The server executes now what it was sent meanwhile.
 func (s *Server) Resume() error { return s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(sig os.Signal) error {
@@ -228,7 +227,7 @@ func (s *Server) signal(sig os.Signal) error {
 	return s.child.Signal(sig)
 }
 
-// Wipe deletes what the server has written, as the loss of the disk does. It is for a server that is down.
+// Wipe deletes the files that the server has written, as the loss of its disk does. The server must not run.
 func (s *Server) Wipe() error {
 	entries, err := os.ReadDir(s.dir)
 	for _, e := range entries {
@@ -239,7 +238,7 @@ func (s *Server) Wipe() error {
 	return err
 }
 
-// Remove ends the server and deletes all that it has left. Its port is free then.
+// Remove ends the server, deletes its directory and releases its port.
 func (s *Server) Remove(ctx context.Context) error {
 	defer s.port.Release()
 	return errors.Join(s.Kill(ctx), os.RemoveAll(s.dir))
