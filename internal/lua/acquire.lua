@@ -1,12 +1,11 @@
--- acquire: take locks that are nobody's, each with a fencing token that must be
--- larger than any that this node has accepted for the lock before.
--- KEYS[i] a lock key, all different   KEYS[n+1] the set of tokens
+-- acquire: take locks that are free, and propose a token for each. The node accepts a token if it is larger than all
+-- that it has accepted for the lock before.
+-- KEYS[i] a lock key, all distinct   KEYS[n+1] the set of tokens
 -- ARGV[i] our owner   ARGV[n+2i-1] the token, ARGV[n+2i] the key again, as ZADD wants them
 -- ARGV[3n+1] the TTL in ms for all, or ARGV[3n+i] for each
--- Replies n where all n were given and their tokens accepted, else for each:
--- {1} given and accepted · {2, token known here} given, token not accepted ·
--- {0, the holder's owner, its remaining ms} taken. A negative time: no TTL; no
--- owner: the key is no lock.
+-- Reply: n if all n were granted and their tokens accepted, otherwise for each:
+-- {1} granted, token accepted · {2, token known here} granted, token not accepted ·
+-- {0, the holder's owner, its remaining ms} taken. No owner: the key is no lock; a negative time: it has no TTL.
 local n, call = #KEYS - 1, redis.call
 local tokens, ttl, own_ttls, taken = KEYS[n + 1], ARGV[3 * n + 1], #ARGV > 3 * n + 1, nil
 for i = 1, n do
@@ -22,7 +21,7 @@ if not taken then
   if accepted == n then return n end
 end
 
--- Not as usual.
+-- Not the usual result.
 local given, pairs = {}, {}
 for i = 1, n do
   if not (taken and taken[i]) then
@@ -33,9 +32,8 @@ for i = 1, n do
 end
 accepted = accepted or #given > 0 and call('ZADD', tokens, 'GT', 'CH', unpack(pairs)) or 0
 
--- Tokens only grow, so a score above ours was not accepted. One equal to ours was, unless
--- somebody proposed the same number before: the count tells whether that has
--- happened, and then no equal one counts.
+-- Tokens only grow, so our token was not accepted where the score is larger. Where it is equal, it was, unless another
+-- client proposed the same number before. The count shows whether that has happened; if so, no equal score counts.
 local replies, above = {}, 0
 for _, i in ipairs(given) do
   local known = call('ZSCORE', tokens, KEYS[i])

@@ -1,15 +1,13 @@
--- acquire_all: take several locks at once, all of them or none, for each of those that ask for
--- some; each with the same fencing token, which must be larger than any that this node has
--- accepted for the lock before.
--- KEYS[i] a lock key, all different, those of one after those of another   KEYS[n+1] the set of tokens
--- ARGV, for each that asks: the owner, the TTL in ms, the token or '', how many locks,
--- as many or 0, and then so many owners that the locks may be taken over from; without, each must be nobody's
--- Replies n where all asked for were given and the tokens accepted for all, else for each lock:
--- {1} given · {2, token known here} given, token not accepted for all that belong together ·
--- {0, the holder's owner, its remaining ms} taken, so that none of them was given · {3} not given for that
+-- acquire_all: for each request, take several locks, all or none, and propose one token for all of them.
+-- KEYS[i] a lock key, all distinct, request after request   KEYS[n+1] the set of tokens
+-- ARGV, for each request: our owner, the TTL in ms, the token or '', the number of its locks, and 0 (each must be free)
+-- or the same number again, followed by that many former owners (each must be free or its former owner's)
+-- Reply: n if all n were granted and their tokens accepted, otherwise for each lock:
+-- {1} granted, tokens accepted · {2, token known here} granted, token not accepted for all of the request ·
+-- {0, the holder's owner, its remaining ms} taken, so none of the request was granted · {3} not granted for that reason
 local n, call = #KEYS - 1, redis.call
 local tokens, replies, usual = KEYS[n + 1], {}, 0
-local before, a = 0, 1 -- keys of those who asked before; where the arguments begin
+local before, a = 0, 1 -- how many keys earlier requests have; where this one's arguments begin
 while before < n do
   local owner, ttl, token, own, former = ARGV[a], ARGV[a + 1], ARGV[a + 2], tonumber(ARGV[a + 3]), tonumber(ARGV[a + 4])
   local first, last, taken = before + 1, before + own, false
@@ -36,8 +34,8 @@ while before < n do
     if token == '' or call('ZADD', tokens, 'GT', 'CH', unpack(pairs)) == own then
       usual = usual + own
     else
-      -- Somebody was ahead, with one of them at least. A score equal to ours may be ours or another's:
-      -- neither counts, and all need a larger one.
+      -- At least one token was not accepted. An equal score may be ours or another client's, so it does not count: all
+      -- need a larger token.
       for i = first, last do replies[i] = { 2, call('ZSCORE', tokens, KEYS[i]) } end
     end
   end

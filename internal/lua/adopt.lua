@@ -1,10 +1,8 @@
--- adopt: take over locks from the owners that handed them over, each with a
--- larger token.
--- KEYS[i] a lock key, all different   KEYS[n+1] the set of tokens
--- ARGV[4i-3] our owner   ARGV[4i-2] the TTL in ms   ARGV[4i-1] the token, or ''
--- ARGV[4i] the former owner
--- Replies n where all n were given and their tokens accepted, else for each:
--- {1} given and accepted · {2, token known here} given, token not accepted ·
+-- adopt: take over locks from the owners that handed them over, and propose a token for each.
+-- KEYS[i] a lock key, all distinct   KEYS[n+1] the set of tokens
+-- ARGV[4i-3] our owner   ARGV[4i-2] the TTL in ms   ARGV[4i-1] the token, or ''   ARGV[4i] the former owner
+-- Reply: n if all n were granted and their tokens accepted, otherwise for each:
+-- {1} granted, token accepted · {2, token known here} granted, token not accepted ·
 -- {0, the holder's owner, its remaining ms} not the former owner's
 local n, call = #KEYS - 1, redis.call
 local tokens, holders, usual, replies = KEYS[n + 1], call('MGET', unpack(KEYS, 1, n)), 0, {}

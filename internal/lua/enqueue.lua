@@ -1,10 +1,9 @@
--- enqueue: take locks that are nobody's or were handed over to us, or wait for
--- them in the queue. Asking again is how a waiter makes sure that nothing was missed.
--- KEYS[i] a lock key, all different   KEYS[n+1] the set of tokens
--- ARGV[4i-3] our owner   ARGV[4i-2] the TTL in ms   ARGV[4i-1] the token, or ''
--- ARGV[4i] our member of the queue
--- Replies n where all n were given and their tokens accepted, else for each:
--- {1} given and accepted · {2, token known here} given, token not accepted ·
+-- enqueue: take locks that are free or were handed over to us, otherwise wait in their queues. A waiter repeats it, in
+-- case it has missed a notification.
+-- KEYS[i] a lock key, all distinct   KEYS[n+1] the set of tokens
+-- ARGV[4i-3] our owner   ARGV[4i-2] the TTL in ms   ARGV[4i-1] the token, or ''   ARGV[4i] our member of the queue
+-- Reply: n if all n were granted and their tokens accepted, otherwise for each:
+-- {1} granted, token accepted · {2, token known here} granted, token not accepted ·
 -- {0, the holder's owner, its remaining ms, how many wait before us} taken
 local n, call = #KEYS - 1, redis.call
 local holders, usual, replies = call('MGET', unpack(KEYS, 1, n)), 0, {}
@@ -13,8 +12,8 @@ for i = 1, n do
   local holder = holders[i]
   if holder == owner then
     call('PEXPIRE', key, ttl)
-  elseif not holder and call('EXISTS', key) == 0 then -- a key of another type has no holder, and is not ours to take
-    -- Free without a release: expired, deleted, or never held. Who is older goes first.
+  elseif not holder and call('EXISTS', key) == 0 then -- a key of another type has no holder, but is not free
+    -- Free without a release: expired, deleted, or never held. Older waiters go first.
     local first = call('ZRANGE', queue(key), 0, 0)[1]
     while first and first < member and not holder do
       holder = hand_over(key)
@@ -32,7 +31,7 @@ for i = 1, n do
       replies[i] = { 1 }
     end
   else
-    if holder == marker then readers(key).claim(ttl) end
+    if holder == marker then readers(key).announce_writer(ttl) end
     replies[i] = { 0, holder or '', call('PTTL', key), stand(key, member, ttl) }
   end
 end

@@ -1,9 +1,8 @@
--- extend: give locks that are ours a new TTL; set them again where they are gone.
+-- extend: set a new TTL for locks that are ours, and repair those that are gone.
 -- KEYS[i] a lock key   KEYS[n+1] the set of tokens
 -- ARGV[3i-2] our owner   ARGV[3i-1] the TTL in ms   ARGV[3i] our token, or ''
--- Replies n where all n were ours, else for each: 1 extended · 2 repaired: it was
--- nobody's and is ours again · 0 it is somebody else's, or was since: a
--- larger token is known here
+-- Reply: n if all n were ours, otherwise for each: 1 extended · 2 repaired: it was free and is ours again ·
+-- 0 another owner has it, or had it since: a larger token is known here
 local n, call, usual, codes = #KEYS - 1, redis.call, 0, {}
 local tokens, holders = KEYS[n + 1], call('MGET', unpack(KEYS, 1, n))
 for i = 1, n do

@@ -1,7 +1,7 @@
--- inspect: tell what is known of names. It changes nothing.
+-- inspect: report what is known of names. It changes nothing.
 -- KEYS[i] a lock key   KEYS[n+1] the set of tokens
--- Replies for each: {the holder's owner or '', its remaining ms, the largest token accepted of late or '', how
--- many wait, the register or '', its remaining ms, {who reads, where the holder is the marker, with what stands for others}}
+-- Reply for each: {the holder's owner or '', its remaining ms, the largest token that the node remembers or '', how
+-- many wait, the register or '', its remaining ms, {the set of readers' members, if the holder is the marker}}
 local call, replies = redis.call, {}
 for i = 1, #KEYS - 1 do
   local key = KEYS[i]

@@ -1,18 +1,18 @@
--- keep_reading: give reads that are ours a new TTL; begin them again where they are gone and nobody has the lock alone.
+-- keep_reading: extend our leases, and repair those that are gone, unless a writer has the lock.
 -- KEYS[i] a lock key   KEYS[n+1] the set of tokens
 -- ARGV[2i-1] our owner   ARGV[2i] the TTL in ms
--- Replies n where all n were ours, else for each: 1 extended · 2 repaired: it was
--- gone and is ours again · 0 it is somebody else's
+-- Reply: n if all n leases were there, otherwise for each: 1 extended · 2 repaired: it was gone and is there again ·
+-- 0 a writer has the lock, or the key is no lock
 local n, call, usual, codes = #KEYS - 1, redis.call, 0, {}
 local holders = call('MGET', unpack(KEYS, 1, n))
 for i = 1, n do
   local key, owner, ttl = KEYS[i], ARGV[2 * i - 1], ARGV[2 * i]
   if holders[i] == marker then
-    local of = readers(key)
-    codes[i] = of.has(owner) and 1 or 2
-    of.lend(owner, ttl)
+    local leases = readers(key)
+    codes[i] = leases.has(owner) and 1 or 2
+    leases.add(owner, ttl)
   elseif not holders[i] and call('SET', key, marker, 'NX', 'PX', ttl) then
-    readers(key, true).lend(owner, ttl)
+    readers(key, true).add(owner, ttl)
     codes[i] = 2
   else
     codes[i] = 0 -- a writer's, or a key of another type

@@ -1,16 +1,17 @@
-// Package lua holds the scripts that run on the nodes: decisions that must be taken there, atomically. The head of
-// each file is its contract: keys, arguments, replies. Every script takes any number of locks at once.
+// Package lua embeds the scripts that run on the nodes: decisions that must be atomic. The head of each script is its
+// contract: name, keys, arguments, reply. A script takes any number of locks in one call. Some files are parts that
+// precede scripts. Their heads have no name and colon, because the simulation recognizes a script by these.
 //
-// It knows the scripts' texts and their names for EVALSHA. It knows nothing of who sends them, or why.
+// It knows the scripts' texts and SHAs. It must not know which code sends them, or why.
 package lua
 
 import (
-	"crypto/sha1" //nolint:gosec // the name that Redis gives a script; no secret
+	"crypto/sha1" //nolint:gosec // Redis's digest of a script; no secret
 	"embed"
 	"encoding/hex"
 )
 
-// Script is a text for EVAL and its name for EVALSHA.
+// Script is a text for EVAL, and its digest for EVALSHA.
 type Script struct {
 	Source string
 	SHA    string
@@ -19,7 +20,7 @@ type Script struct {
 //go:embed *.lua
 var files embed.FS
 
-// Load returns the script made of the named files, one after the other, without their ".lua".
+// Load returns the script that consists of the named files, in that order. A name has no ".lua".
 func Load(names ...string) *Script {
 	var source []byte
 	for _, name := range names {

@@ -1,12 +1,11 @@
--- once: write registers of runs, each unless a newer hold than the writer's may have read it.
--- KEYS[i] a lock key, all different   KEYS[n+1] the set of tokens
--- ARGV[4i-3] the writer's owner, who must have the lock here; or '' for what a majority has already: that was
--- read by every newer hold, so it may be written whatever was accepted here since
+-- once: write jobs' registers, each unless a newer hold than the writer's may have read it.
+-- KEYS[i] a lock key, all distinct   KEYS[n+1] the set of tokens
+-- ARGV[4i-3] the writer's owner, which must hold the lock here; or '' for a text that a majority has already: every
+-- newer hold has read that, so larger tokens do not matter
 -- ARGV[4i-2] the text, with the writer's token   ARGV[4i-1] its TTL in ms
 -- ARGV[4i] when it ends at the latest, in ms of this node's time
--- Replies n where all were written, else for each: 1 written · 0 refused: a
--- larger token was accepted here, or a later text stands · 2 refused: the lock is not
--- the writer's here · 3 refused: it has ended
+-- Reply: n if all were written, otherwise for each: 1 written · 0 refused: a larger token was accepted here, or the
+-- node has a later text · 2 refused: the writer does not hold the lock here · 3 refused: the text has ended
 local n, call, usual, codes, time = #KEYS - 1, redis.call, 0, {}, redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 for i = 1, n do

@@ -1,8 +1,8 @@
 -- raise: propose larger tokens for locks that are ours.
--- KEYS[i] a lock key, all different   KEYS[n+1] the set of tokens
+-- KEYS[i] a lock key, all distinct   KEYS[n+1] the set of tokens
 -- ARGV[3i-2] our owner   ARGV[3i-1] not used   ARGV[3i] the token
--- Replies n where all n were accepted, else for each: {1} accepted · {2, token
--- known here} not accepted · {0} the lock is not ours
+-- Reply: n if all n tokens were accepted, otherwise for each: {1} accepted · {2, token known here} not accepted ·
+-- {0} the lock is not ours
 local n, call = #KEYS - 1, redis.call
 local tokens, holders, usual, replies = KEYS[n + 1], call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do

@@ -1,33 +1,33 @@
--- read: join the readers of locks that are nobody's or the readers', or wait for that in the queue.
--- Where a writer waits, nobody passes it by.
--- KEYS[i] a lock key, all different   KEYS[n+1] the set of tokens
+-- read: join the readers of locks that are free or read already, otherwise wait in their queues. A new reader does not
+-- overtake a writer that waits.
+-- KEYS[i] a lock key, all distinct   KEYS[n+1] the set of tokens
 -- ARGV[3i-2] our owner   ARGV[3i-1] the TTL in ms   ARGV[3i] our member of the queue, or '': do not wait
--- Replies n where all n were given, else for each: {1} given ·
+-- Reply: n if all n were granted, otherwise for each: {1} granted ·
 -- {0, the holder's owner or the marker, its remaining ms[, how many wait before us]} taken, or a writer waits
 local n, call = #KEYS - 1, redis.call
 local holders, usual, replies = call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do
   local key, owner, ttl, member = KEYS[i], ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i]
-  local holder, of, ours = holders[i], nil, false
-  local function passes_by()
+  local holder, leases, ours = holders[i], nil, false
+  local function overtakes()
     local first = call('ZRANGE', queue(key), 0, 0)[1]
     return first and (member == '' or first < member)
   end
   if not holder and call('EXISTS', key) == 0 then
-    -- Free without a release: expired, deleted, or never held. Who is older goes first.
-    holder = passes_by() and hand_over(key)
+    -- Free without a release: expired, deleted, or never held. Older waiters go first.
+    holder = overtakes() and hand_over(key)
     if not holder then
       call('SET', key, marker, 'PX', ttl)
-      of, ours = readers(key, true), true
+      leases, ours = readers(key, true), true
     end
   end
   if holder == marker then
-    of = readers(key)
-    if not of.has(owner) then hand_over(key, of) end -- from here on, who is first in the queue is a writer
-    ours = of.has(owner) or not (passes_by() and of.claimed())
+    leases = readers(key)
+    if not leases.has(owner) then hand_over(key, leases) end -- after this, the first in the queue is a writer
+    ours = leases.has(owner) or not (overtakes() and leases.writer_waits())
   end
   if ours then
-    of.lend(owner, ttl)
+    leases.add(owner, ttl)
     if member ~= '' then leave(key, member) end
     usual = usual + 1
     replies[i] = { 1 }

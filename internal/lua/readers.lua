@@ -1,16 +1,16 @@
--- The readers of a lock, on this node. While somebody reads, the key is the marker, which is no owner, and a
--- sorted set holds who reads: each member is an owner, its score the end of its lease, in ms of this node's
--- clock. Key and set live until the last of these ends. What a set says is void once its key is no longer
--- the marker: whoever makes a key the marker begins with an empty set.
--- Two members are no owners: 'unknown' stands for those whose set was deleted, up to the end that the key had
--- then; 'writer' says until when a writer counts as waiting, so that one which is gone keeps nobody out for longer.
+-- The readers of a lock on this node. While the lock is read, the key holds the marker, which is no owner, and a
+-- sorted set holds the leases: a member is a reader's owner, its score the lease's end, in ms of this node's clock. Key
+-- and set live until the last lease ends. The set is void if the key does not hold the marker: code that sets the
+-- marker begins with an empty set.
+-- Two members are no owners: 'unknown' stands for readers whose set was deleted, until the key's end; 'writer' says
+-- until when a writer counts as waiting, so that a dead one keeps readers out no longer.
 local base = string.sub(KEYS[#KEYS], 1, -7) -- "…redlock:"
 local marker = 'readers'
 
--- readers returns what can be done with the readers of a key that is the marker. begun: it has just become that.
--- It makes its functions when they are needed, since most releases need none of them.
+-- readers returns functions on the leases of a key that holds the marker. begun: the marker was just set. The functions
+-- are made here, since most releases need none of them.
 local function readers(key, begun)
-  local call, set, time, of = redis.call, base .. 'read:' .. key, redis.call('TIME'), {}
+  local call, set, time, leases = redis.call, base .. 'read:' .. key, redis.call('TIME'), {}
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
   if begun then
     call('DEL', set)
@@ -20,10 +20,10 @@ local function readers(key, begun)
     call('ZREMRANGEBYSCORE', set, '-inf', now)
   end
 
-  function of.has(owner) return call('ZSCORE', set, owner) end
+  function leases.has(owner) return call('ZSCORE', set, owner) end
 
-  -- keep lets key and set live as long as the longest lease. Returns false where nobody reads any more.
-  function of.keep()
+  -- update_expiry makes key and set live as long as the last lease. It returns false if there is none.
+  function leases.update_expiry()
     local last = call('ZREVRANGE', set, 0, 1, 'WITHSCORES')
     local till = last[last[1] == 'writer' and 4 or 2]
     if not till then
@@ -35,22 +35,22 @@ local function readers(key, begun)
     return true
   end
 
-  -- lend adds a reader, or begins its lease anew.
-  function of.lend(owner, ttl)
+  -- add adds a lease, or begins it anew.
+  function leases.add(owner, ttl)
     call('ZADD', set, now + ttl, owner)
-    of.keep()
+    leases.update_expiry()
   end
 
-  -- drop takes a reader out: 1, or 0 where it was none.
-  function of.drop(owner) return call('ZREM', set, owner) end
+  -- remove removes a lease. It returns 1, or 0 if there was none.
+  function leases.remove(owner) return call('ZREM', set, owner) end
 
-  -- claim says that a writer waits; claimed asks.
-  function of.claim(ttl)
+  -- announce_writer notes that a writer waits; writer_waits reports it.
+  function leases.announce_writer(ttl)
     call('ZADD', set, 'GT', now + ttl, 'writer')
-    of.keep()
+    leases.update_expiry()
   end
-  function of.claimed() return call('ZSCORE', set, 'writer') end
+  function leases.writer_waits() return call('ZSCORE', set, 'writer') end
 
-  return of
+  return leases
 end
 

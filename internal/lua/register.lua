@@ -1,7 +1,7 @@
--- The register of a name's runs, on this node: a string
---   token (16 digits) ' ' how many runs have begun ' ' how the last one stands
--- where the token is that of the hold which wrote it and the stand is begun, done or failed. So of
--- two texts the later one is the larger one, byte by byte.
+-- The register of a job on this node is a string:
+--   token (16 digits) ' ' how many runs have begun ' ' the last run's state
+-- The token is that of the hold which wrote it; the state is begun, done or failed. So the later of two texts is the
+-- larger one, byte by byte.
 local tokens = KEYS[#KEYS]
 local base = string.sub(tokens, 1, -7) -- "…redlock:"
 

@@ -1,11 +1,10 @@
--- release: let go of locks that are ours, or of our places in their queues.
--- KEYS[i] a lock key, all different   KEYS[n+1] the set of tokens
+-- release: release locks that are ours, and our places in their queues.
+-- KEYS[i] a lock key, all distinct   KEYS[n+1] the set of tokens
 -- ARGV[1] our owners, with blanks between them
--- ARGV[i+1] our member of the queue, or ''; there is none where all are '' and no token follows
--- ARGV[n+i+1] our token and a half, or ''; there is none where all are ''. It becomes known unless the lock is somebody
--- else's, so that an extension of ours which lands behind this, off a connection that broke, is refused.
--- Replies n where all n were ours, else for each: 1 it was ours · 0 it was
--- nobody's · 2 it is somebody else's
+-- ARGV[i+1] our member of the queue, or ''; omitted if all are '' and no token follows
+-- ARGV[n+i+1] our token and a half, or ''; omitted if all are ''. It becomes known unless another owner has the lock:
+-- then an extension of ours that arrives later, over a connection that broke, is refused.
+-- Reply: n if all n were ours, otherwise for each: 1 it was ours · 0 it was free · 2 another owner has it
 local n, call = #KEYS - 1, redis.call
 local holders, usual, codes, free = call('MGET', unpack(KEYS, 1, n)), 0, {}, {}
 local waited, owners = call('EXISTS', waiting) == 1, {}

@@ -1,6 +1,6 @@
--- revert: undo an adoption, so that another can be tried.
+-- revert: undo an adoption, so that it can be tried again.
 -- KEYS[i] a lock key   ARGV[2i-1] the owner that adopted   ARGV[2i] the former owner
--- Replies n
+-- Reply: n
 for i = 1, #KEYS do
   if redis.call('MGET', KEYS[i])[1] == ARGV[2 * i - 1] then
     redis.call('SET', KEYS[i], ARGV[2 * i], 'KEEPTTL')

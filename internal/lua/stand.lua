@@ -1,5 +1,5 @@
--- stand puts a member into the queue, or keeps it there. Waiters ask again within half of their TTL. What nobody asks about any more
--- goes away, as fast as the lock itself would. Returns how many wait before it.
+-- stand adds a member to the queue, or keeps it there, and returns how many wait before it. Waiters ask again within
+-- half of their TTL, so a queue ends one TTL after the last waiter asked, as fast as a lock.
 local function stand(key, member, ttl)
   redis.call('ZADD', queue(key), 0, member)
   redis.call('SADD', waiting, key)

@@ -1,8 +1,7 @@
--- survey: which slots of a semaphore are taken, and how many wait for each.
+-- survey: report which slots of semaphores are taken, and how many wait for each.
 -- KEYS[i] the slots' keys without their numbers   KEYS[n+1] the set of tokens
--- ARGV[i] how many slots there are
--- Replies for each, slot by slot: how long it is taken still in ms, -2 where it
--- is free and -1 where it has no TTL, and how many wait for it
+-- ARGV[i] the number of slots
+-- Reply for each, slot by slot: its remaining ms, -2 if it is free, -1 if it has no TTL; and how many wait for it
 local call, anybody, replies = redis.call, redis.call('EXISTS', waiting) == 1, {}
 for i = 1, #KEYS - 1 do
   local slots = {}

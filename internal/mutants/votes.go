@@ -15,7 +15,7 @@ var inVotes = []mutant{
 	{
 		name: "a repaired reader votes", test: "TestARepairedReaderDoesNotVoteInThatRound",
 		why: "300 seeds did not show it", changes: []change{{
-			"internal/lua/keep_reading.lua", `codes[i] = of.has(owner) and 1 or 2`, `codes[i] = 1`,
+			"internal/lua/keep_reading.lua", `codes[i] = leases.has(owner) and 1 or 2`, `codes[i] = 1`,
 		}},
 	},
 	{name: "a node that abstains votes", changes: []change{{
