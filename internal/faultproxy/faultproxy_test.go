@@ -14,10 +14,10 @@ import (
 	"github.com/quorumlock/redlock/internal/faultproxy"
 )
 
-// soon is how long a test waits for what should happen at once: longer than any machine is busy with something else.
+// soon is how long a test waits for something that should happen at once, on a machine that may be busy.
 const soon = 30 * time.Second
 
-// server answers every line with the same line, and remembers what it saw.
+// server answers every line with the same line, and records it.
 type server struct {
 	mu   sync.Mutex // protects seen
 	seen []string

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// said is what go test -json says of one package with a test that behaves.
+// said is the output of go test -json for one package with one test.
 func said(output ...string) string {
 	var b strings.Builder
 	for _, o := range output {
@@ -42,8 +42,8 @@ func prints(text string) string {
 
 func TestJudge(t *testing.T) {
 	for name, c := range map[string]struct {
-		runs  []string // what go test says, one time after the other
-		none  bool     // nothing may be repeated
+		runs  []string // the outputs of go test, one for each run
+		none  bool     // no test may be repeated
 		ok    bool
 		flaky bool
 		print string
@@ -125,7 +125,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A real go test is understood: in a module of its own, a test that fails the first time alone.
+// With a real go test, in a module of its own: a test that fails only the first time.
 func TestARealRun(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

@@ -15,14 +15,14 @@ import (
 	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
-// node answers the commands of a check as a master does that has been up for an hour, unless a test says otherwise.
+// node answers the commands of a probe like a master that has been up for an hour, unless a test says otherwise.
 type node struct {
 	asked   []string
-	replies map[string]any // to commands that begin so
+	replies map[string]any // by the prefix of the command
 	info    map[string]string
 	record  string
-	known   string // the script of ours that it knows, by its SHA
-	down    error  // it cannot be asked
+	known   string // the SHA of the script that it has
+	down    error  // it cannot be probed
 	before  func() // nil, or run before each EVAL
 }
 
@@ -86,7 +86,7 @@ func (n *node) reply(text string, command []any) any {
 	return nil
 }
 
-// rules are those of most tests.
+// rules are the Rules of most tests.
 func rules() Rules {
 	return Rules{Period: period, Late: time.Second, Prefix: "p:", Explain: func(err error, command string) error {
 		if err == nil || command == "" {
@@ -96,13 +96,12 @@ func rules() Rules {
 	}}
 }
 
-// newGuard returns a guard for whom time stands still, and who claims everything.
+// newGuard returns a guard whose clock stands still, and whose claim accepts everything.
 func newGuard(r Rules) *Guard {
 	return New(r, func() time.Time { return now }, func(...string) error { return nil })
 }
 
-// One look at a node is one round trip, and the time comes before the record, which must not seem to be from the
-// future.
+// A probe that writes no record is one round trip, and TIME comes before the record.
 func TestWhatANodeIsAsked(t *testing.T) {
 	n, r := newNode(), rules()
 	r.WithoutInfo = true
@@ -131,11 +130,11 @@ func TestWhatANodeIsAsked(t *testing.T) {
 		t.Errorf("asked again\n\t%s\n%v", strings.Join(n.asked, "\n\t"), err)
 	}
 	if other := (&Rules{Prefix: "q:"}).recordScript(); other.SHA == r.recordScript().SHA {
-		t.Error("two prefixes share a script, so that who sees to the one record seems to have seen to the other")
+		t.Error("two prefixes share a script, so that a node with the one record seems to have the other as well")
 	}
 }
 
-// What becomes of a node that refuses some of what it is asked.
+// A node that refuses a command is unfit, unreachable or less known.
 func TestRefusals(t *testing.T) {
 	no := redis.Error("NOPERM no")
 	readOnly := redis.Error("READONLY You can't write against a read only replica.")
@@ -260,7 +259,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// A node that answers is told apart from the one that answered before.
+// Another incarnation is an error over the same connection, and is probed over a new one.
 func TestLearningAgain(t *testing.T) {
 	n := newNode()
 	g := newGuard(rules())
@@ -282,7 +281,7 @@ func TestLearningAgain(t *testing.T) {
 	}
 }
 
-// Clients that trust durable nodes go by what they knew of one that has restarted.
+// A client that trusts durable nodes goes by what it knew of one that has restarted.
 func TestLearningOfADurableNode(t *testing.T) {
 	for _, trusting := range []bool{true, false} {
 		n, r := newNode(), rules()
@@ -301,7 +300,7 @@ func TestLearningOfADurableNode(t *testing.T) {
 	}
 }
 
-// The node's identity is claimed before it may vote, and a refusal is the end of it.
+// The node's identity is claimed before it may vote, and a refusal ends the probe.
 func TestClaim(t *testing.T) {
 	twin := errors.New("the same server as h")
 	n := newNode()
@@ -322,7 +321,7 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// What a node tells of tokens and of scripts is a help, and never a reason to refuse it.
+// No reply about the floor or the script is a reason to refuse the node.
 func TestFloorAndScripts(t *testing.T) {
 	for _, c := range []struct {
 		floor, script any
@@ -344,7 +343,7 @@ func TestFloorAndScripts(t *testing.T) {
 	}
 }
 
-// Where INFO is refused, the node counts a guard period after it was first met, also for those that connect anew.
+// A node that refuses INFO counts one guard period after the first probe, also over later connections.
 func TestLearningWithoutInfo(t *testing.T) {
 	n, r := newNode(), rules()
 	r.WithoutInfo = true
@@ -365,7 +364,7 @@ func TestLearningWithoutInfo(t *testing.T) {
 	}
 }
 
-// Between reading the node record and writing it somebody else may have noticed what we have not.
+// Another client may write the node record after this one has read it, and may know more.
 func TestWhoWasFasterWithTheRecordKnowsBetter(t *testing.T) {
 	theirs := record{epoch("a"), ago(5 * time.Second), false}
 	n := newNode()
@@ -377,7 +376,7 @@ func TestWhoWasFasterWithTheRecordKnowsBetter(t *testing.T) {
 	if got := now.Sub(g.known.since); got != 5*time.Second || g.known.record != theirs || g.known.reason != reasonNoted {
 		t.Errorf("got an age of %v (%s), record %s; want theirs", got, g.known.reason, g.known.record)
 	}
-	// Where INFO is refused, a record that was made meanwhile stands: it is of this process, as the script is.
+	// If INFO is refused, a record that was written meanwhile stays: it is of this process, as the script is.
 	n, r := newNode(), rules()
 	n.replies["INFO"], r.WithoutInfo = redis.Error("NOPERM no"), true
 	theirs = record{unknownEpoch, ago(time.Minute), false}
@@ -385,7 +384,7 @@ func TestWhoWasFasterWithTheRecordKnowsBetter(t *testing.T) {
 	if _, err := newGuard(r).Learn(n.do, true); err != nil || n.record != theirs.String() {
 		t.Errorf("got %v, record %s; want theirs", err, n.record)
 	}
-	// Nobody goes on about it for ever.
+	// Clients that disagree stop after three attempts.
 	n, g = newNode(), newGuard(rules())
 	writes := 0
 	n.before = func() {
@@ -397,7 +396,7 @@ func TestWhoWasFasterWithTheRecordKnowsBetter(t *testing.T) {
 	}
 }
 
-// What was learnt over an earlier connection, and comes late, changes nothing.
+// A late probe over an earlier connection changes nothing.
 func TestWhatWasLearntBeforeIsNotBelieved(t *testing.T) {
 	n := newNode()
 	g := newGuard(rules())
@@ -416,7 +415,7 @@ func TestWhatWasLearntBeforeIsNotBelieved(t *testing.T) {
 	}
 }
 
-// Without a guard period nobody needs the record, so it is left alone.
+// Without a guard period the record is not needed, so it is not written.
 func TestNoGuardWritesNoRecord(t *testing.T) {
 	n, r := newNode(), rules()
 	r.Period = 0
@@ -446,7 +445,7 @@ func TestMicros(t *testing.T) {
 	}
 }
 
-// What Status returns is never changed afterwards: it is read without the mutex.
+// The Info that Status returns never changes: callers read it without the mutex.
 func TestStatusWhileTheNodeIsAsked(t *testing.T) {
 	n, g := newNode(), newGuard(rules())
 	read := make(chan struct{})

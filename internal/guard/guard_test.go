@@ -10,7 +10,7 @@ import (
 
 const period = 30 * time.Second
 
-// Whose word counts while the node abstains, by why it does and by what rests on the answer.
+// Which votes of an abstaining node count, by its reason and by the command's trust.
 func TestAbstention(t *testing.T) {
 	now := time.Now()
 	restarted := &Abstention{reason: reasonRestart, since: now, Until: now.Add(period)}
@@ -63,8 +63,8 @@ func TestAbstention(t *testing.T) {
 	}
 }
 
-// A node abstains for the guard period after it may have forgotten, and a little longer for answers that are on their
-// way. Whoever finds that it is over may end it.
+// A node abstains for the guard period after it may have forgotten votes, and a little longer because of late answers.
+// Absolve ends exactly the abstention that was found to be over.
 func TestAnAbstentionEnds(t *testing.T) {
 	at := now
 	g := newGuard(rules())
@@ -98,8 +98,7 @@ func TestAnAbstentionEnds(t *testing.T) {
 	}
 }
 
-// A clock that is off the others' keeps the node from voting until it is right; one that was set forward, for a guard
-// period.
+// A node with a wrong clock abstains until the clock is right; one whose clock jumped forward, for the guard period.
 func TestSetClock(t *testing.T) {
 	n := newNode()
 	at := now
@@ -137,7 +136,7 @@ func TestSetClock(t *testing.T) {
 			t.Errorf("%s: %s ahead, want %s", c.name, ahead, c.ahead)
 		}
 	}
-	// The next look at the node makes it known to all.
+	// The next probe writes it to the record, for all clients.
 	at = now.Add(time.Second)
 	_, err := g.Learn(n.do, false)
 	if err != nil || g.jump != (jump{}) || g.known.record != (record{epoch("a"), ago(0), false}) {
@@ -148,7 +147,7 @@ func TestSetClock(t *testing.T) {
 	}
 }
 
-// A clock may be set forward while the node is asked: what it answers is of before, so the jump stays to be seen to.
+// The clock may jump during a probe. The replies may be older, so the jump stays for the next probe.
 func TestAClockThatIsSetWhileTheNodeIsAsked(t *testing.T) {
 	n := newNode()
 	g := newGuard(rules())
@@ -158,7 +157,7 @@ func TestAClockThatIsSetWhileTheNodeIsAsked(t *testing.T) {
 	}
 }
 
-// A subscription has a connection of its own, which may lead to another node than the one that we know.
+// A subscription has a connection of its own, which may be to another incarnation than the known one.
 func TestKnowsWhoSpeaks(t *testing.T) {
 	n := newNode()
 	g := newGuard(rules())

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The scenarios of testdata/incarnation.txt: what a node tells, what this client knew of it, and how long ago the node
-// forgot last.
+// The scenarios of testdata/incarnation.txt: what a node says, what this client knew of it, and since when the
+// node has forgotten nothing.
 func TestReconcile(t *testing.T) {
 	for _, s := range scenarios(t, "testdata/incarnation.txt") {
 		t.Run(s.name, func(t *testing.T) {
@@ -28,13 +28,13 @@ func TestReconcile(t *testing.T) {
 			if next.record != leaves || next.record == (record{}) {
 				t.Errorf("leaves the record %q, want %q", next.record, leaves)
 			}
-			// Whoever comes next, with what this one has written, must not think better of the node.
+			// The next client, which reads the record that this one has written, must not trust the node more.
 			after := *said
 			after.record = next.record
 			if other := (incarnation{}).reconcile(&after, now); other.since.Before(next.since.Add(-uptimeError)) {
 				t.Errorf("the next one believes in an age of %v, we in %v", now.Sub(other.since), want)
 			}
-			// And nothing changes by looking again.
+			// A second probe changes nothing.
 			after.hasScript = true
 			if again := next.reconcile(&after, now); !again.since.Equal(next.since) || again.record != next.record {
 				t.Errorf("looking again makes %+v of %+v", again, next)
@@ -56,7 +56,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// A record that is understood is written as it was read.
+// A record that can be parsed is written as it was read.
 func FuzzRecord(f *testing.F) {
 	for _, seed := range []string{
 		"", "0123456789abcdef 1766620800172208", "0123456789abcdef 1766620800172208 durable", "- 0", "a 1 b", "a  1",
@@ -74,7 +74,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// Whatever INFO says, it is understood or refused.
+// Whatever INFO says, it is parsed, or the node is refused.
 func FuzzInfo(f *testing.F) {
 	f.Add("redis_version:7.0.15\r\nredis_mode:standalone\r\nrole:master\r\nrun_id:a\r\nuptime_in_seconds:5\r\n"+
 		"master_replid:0123456789012345678901234567890123456789\r\nmaster_replid2:"+noReplID+"\r\n"+

@@ -10,7 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// told is what a healthy master says, with changes as "key:value", or "key" where it does not tell.
+// told is the INFO of a healthy master, with changes: "key:value", or "key" for a field that it lacks.
 func told(changes ...string) map[string]string {
 	all := newNode().info
 	all["redis_version"], all["redis_mode"] = "7.0.15", "standalone"
@@ -23,7 +23,7 @@ func told(changes ...string) map[string]string {
 	return all
 }
 
-// What makes a node unfit to vote, and what its owner is told.
+// What makes a node unfit to vote, and the error that says so.
 func TestUnfit(t *testing.T) {
 	blind, lax := Rules{WithoutInfo: true}, Rules{MayEvict: true}
 	replica := told("role:slave", "master_host:h", "master_port:1")
@@ -62,7 +62,7 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
-// How a node keeps its data, and whether that makes it durable.
+// How a node persists its data, and whether that is durable.
 func TestPersistence(t *testing.T) {
 	aof := told("aof_enabled:1")
 	fsync := func(always, lazy string) map[string]string {
@@ -94,7 +94,7 @@ func TestPersistence(t *testing.T) {
 	}
 }
 
-// What else there is to know.
+// The remaining fields.
 func TestParseInfo(t *testing.T) {
 	promoted := "master_replid2:" + strings.Repeat("c", 40)
 	i := parseInfo(told("used_memory:7", "maxmemory:9", "maxmemory_policy:x", promoted), nil)

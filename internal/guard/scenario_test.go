@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// scenario is a block of lines in a file under testdata: its name, and indented below it fields, each a word and what
-// there is about it.
+// scenario is a block of lines in a file under testdata: its name, and below it, indented, its fields, each a word and
+// a value.
 type scenario struct {
 	name   string
 	fields map[string]string
 }
 
-// scenarios reads a file. Lines that begin with # are comments, and empty ones are passed over.
+// scenarios reads a file. It skips empty lines, and comments, which begin with #.
 func scenarios(t *testing.T, file string) (all []scenario) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -43,16 +43,16 @@ func scenarios(t *testing.T, file string) (all []scenario) {
 	return all
 }
 
-// now is when the scenarios take place, by our own clock and by the node's.
+// now is the time of all scenarios, by our own clock and by the node's.
 var now = time.Unix(1_766_620_800, 0)
 
-// span reads a time before now.
+// span parses how long before now a time is.
 func span(text string) (time.Duration, error) { return time.ParseDuration(text) }
 
-// ago is a reading of the node's clock.
+// ago is the node's time d before now.
 func ago(d time.Duration) int64 { return now.Add(-d).UnixMicro() }
 
-// epoch is the epoch that the scenarios call by a letter.
+// epoch is the epoch that the scenarios name by a letter.
 func epoch(letter string) string {
 	if letter == unknownEpoch {
 		return unknownEpoch
@@ -60,7 +60,7 @@ func epoch(letter string) string {
 	return strings.Repeat(letter, 16)
 }
 
-// said reads what a node says.
+// said parses what the node says.
 func (s scenario) said() (*Info, error) {
 	i := &Info{Role: "master", replID: strings.Repeat("a", 40), micros: ago(0)}
 	for word := range strings.SplitSeq(s.fields["says"], ", ") {
@@ -94,7 +94,7 @@ func (s scenario) said() (*Info, error) {
 	return i, err
 }
 
-// record reads the record that a field begins with, and returns the rest of the field.
+// record parses the record that a field begins with, and returns the rest of the field.
 func (s scenario) record(field string) (r record, more []string, err error) {
 	if s.fields[field] == "" {
 		return r, nil, nil
@@ -116,7 +116,7 @@ func (s scenario) record(field string) (r record, more []string, err error) {
 	return r, more, err
 }
 
-// knew reads how the client last saw the node.
+// knew parses what the client knew of the node.
 func (s scenario) knew() (incarnation, error) {
 	r, more, err := s.record("knew")
 	if err != nil || r == (record{}) {
@@ -145,13 +145,13 @@ func (s scenario) knew() (incarnation, error) {
 	return old, nil
 }
 
-// reasons are the words for the reasons.
+// reasons are the words that scenarios use.
 var reasons = map[string]reason{
 	"restarted": reasonRestart, "unproven": reasonUnproven, "promoted": reasonPromoted, "emptied": reasonEmptied,
 	"noted": reasonNoted, "unknown": reasonUnknown, "jumped": jump{by: time.Hour}.reason(),
 }
 
-// proven reads what is to come of it.
+// proven parses the wanted outcome.
 func (s scenario) proven() (age time.Duration, why reason, err error) {
 	text, word, _ := strings.Cut(s.fields["proven"], " ")
 	age, err = span(text)

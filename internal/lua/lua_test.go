@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/redlock/internal/lua"
 )
 
-// The name is what a server calls the script: the hexadecimal SHA-1 of its source.
+// The SHA is the server's name for a script: the hexadecimal SHA-1 of its source.
 func TestNew(t *testing.T) {
 	s := lua.New("return 1")
 	if want := "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"; s.SHA != want {
@@ -31,7 +31,7 @@ func TestLoadJoinsTheFiles(t *testing.T) {
 	}
 }
 
-// A newcomer reads the head of a script to learn what it is sent and what it replies.
+// The head of a script says what it is sent and what it replies.
 func TestEveryScriptBeginsWithItsContract(t *testing.T) {
 	files, err := filepath.Glob("*.lua")
 	if err != nil || len(files) < 20 {

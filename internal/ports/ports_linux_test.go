@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A port that is kept is there for a server again and again, and for nobody who asks for any port.
+// Servers can use a reserved port again and again; the kernel assigns it to nothing else.
 func TestAPortIsKept(t *testing.T) {
 	p, err := Reserve()
 	if err != nil {
@@ -50,7 +50,7 @@ func TestAPortIsKept(t *testing.T) {
 	p.Release()
 }
 
-// A server whose port is taken is started on another one; one that fails otherwise is not.
+// If a server's port is taken, Serve tries another one; after any other failure it does not.
 func TestServeTriesAnotherPortWhereOneIsTaken(t *testing.T) {
 	for _, of := range []struct {
 		says     string

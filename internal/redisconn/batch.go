@@ -168,7 +168,7 @@ func (f *groups) push(g *group) {
 
 func (f *groups) at(i int) *group { return f.ring[(f.head+i)&(len(f.ring)-1)] }
 
-// peek returns the oldest group, nil where there is none.
+// peek returns the oldest group, nil if there is none.
 func (f *groups) peek() *group {
 	if f.n == 0 {
 		return nil

@@ -52,7 +52,7 @@ func sorted(asked []*Request) (list []*group) {
 	return list
 }
 
-// Whatever is sent together, what concerns one key keeps its order.
+// Requests about one key keep their order, whatever else is in the batch.
 func TestABatchKeepsTheOrderOfEachKey(t *testing.T) {
 	asked := []*Request{
 		about(first, "a"), about(second, "b"), about(third, "a", "c"), about(second, "d"), about(first, "a", "c"),
@@ -83,7 +83,7 @@ func TestABatchKeepsTheOrderOfEachKey(t *testing.T) {
 	}
 }
 
-// One reply answers all requests of a group: each gets what is said about its own keys.
+// One reply answers all requests of a group: each gets the part about its own keys.
 func TestAReplyIsDividedAmongTheRequestsOfAGroup(t *testing.T) {
 	list := sorted([]*Request{about(first, "a"), about(first, "b", "c", "d"), about(first, "e"), about(first, "f", "g")})
 	if len(list) != 1 || list[0].keys != 7 {
@@ -92,7 +92,7 @@ func TestAReplyIsDividedAmongTheRequestsOfAGroup(t *testing.T) {
 	seven := []any{int64(1), "b", nil, []any{}, int64(5), int64(6), int64(7)}
 	for _, c := range []struct {
 		reply any
-		want  [4]any // nil: as usual; an error: for all
+		want  [4]any // nil: the usual result; a text: an error for all
 	}{
 		{seven, [4]any{seven[:1], seven[1:4], seven[4:5], seven[5:7]}},
 		{int64(7), [4]any{}},
@@ -118,7 +118,7 @@ func TestAReplyIsDividedAmongTheRequestsOfAGroup(t *testing.T) {
 	}
 }
 
-// How long a script runs is bounded by its keys, not by its requests.
+// The keys of a group are bounded, not its requests: they decide how long a script runs.
 func TestAGroupHasABoundedNumberOfKeys(t *testing.T) {
 	var asked []*Request
 	keys := 0
@@ -168,7 +168,7 @@ func TestGroupsAreARing(t *testing.T) {
 	}
 }
 
-// A set knows what was added since it was emptied, and nothing else.
+// A set has what was added since it was cleared, and nothing else.
 func TestKeySet(t *testing.T) {
 	s := keySet{generation: math.MaxUint32 - 3}
 	collide := uint64(len(s.slots)) // hashes that far apart share a slot

@@ -19,7 +19,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// A new connection is one of the user that the URL names, to its database, with the scripts.
+// A new connection authenticates as the URL's user, selects its database, and loads the scripts.
 func TestConnecting(t *testing.T) {
 	for _, c := range []struct {
 		url  string
@@ -44,7 +44,7 @@ func TestConnecting(t *testing.T) {
 			client := start(t, c.url, config)
 			synctest.Wait()
 			f.wants(t, append(c.want, "ECHO a", "ECHO 1", "SCRIPT LOAD first", "SCRIPT LOAD third")...)
-			time.Sleep(time.Hour) // nothing is asked, and that is no reason to give it up
+			time.Sleep(time.Hour) // an idle connection stays
 			if up, err := client.State(); !up || err != nil || f.attempts() != 1 {
 				t.Errorf("connected %t, %v, %d connections", up, err, f.attempts())
 			}
@@ -52,7 +52,7 @@ func TestConnecting(t *testing.T) {
 	}
 }
 
-// A server that cannot be used is refused with the reason, and tried again.
+// State says why a server cannot be used, and the Conn tries again.
 func TestConnectingFails(t *testing.T) {
 	wanted := errors.New("wanted a better one")
 	answers := func(command, reply string) func(*fake, *Config) {
@@ -112,7 +112,7 @@ func TestConnectingFails(t *testing.T) {
 	}
 }
 
-// A user who may not load scripts may use them all the same.
+// A user that has no permission to load scripts can still use them.
 func TestScriptsThatMayNotBeLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -129,7 +129,7 @@ func TestScriptsThatMayNotBeLoaded(t *testing.T) {
 	})
 }
 
-// Below, real sockets. eventually waits for what must come some time.
+// The tests below use real sockets. eventually waits until is returns true.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(time.Millisecond) {
@@ -143,7 +143,7 @@ func patient() Config {
 	return Config{Timeout: 20 * time.Second, ConnectTimeout: 20 * time.Second, Now: time.Now}
 }
 
-// TLS with whom it should be, and errors that name it where one side speaks it and the other does not.
+// TLS with a known server works; if only one side speaks TLS, the error says so.
 func TestTLS(t *testing.T) {
 	web := httptest.NewTLSServer(nil) // for its certificate
 	web.Close()
@@ -213,7 +213,7 @@ func TestUnixSocket(t *testing.T) {
 	}
 }
 
-// Over sockets that break again and again, whoever sends is told once, and all undos arrive.
+// Over sockets that break again and again, each request gets one reply, and all undos arrive.
 func TestManyCallersShareAConnection(t *testing.T) {
 	f := newFake()
 	config := patient()
@@ -256,7 +256,7 @@ func TestManyCallersShareAConnection(t *testing.T) {
 	}
 }
 
-// The first word of an error reply, wherever it stands.
+// The error code of an error reply, wherever it stands.
 func TestCode(t *testing.T) {
 	for _, c := range []struct {
 		err  error

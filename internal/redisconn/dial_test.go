@@ -33,7 +33,7 @@ func TestParseServer(t *testing.T) {
 	}
 }
 
-// An error of a URL says what is wrong with it, and nothing of a password.
+// The error for a bad URL says what is wrong, and quotes no part of a password.
 func TestBadURLs(t *testing.T) {
 	const secret = "hunter2"
 	for url, want := range map[string]string{
@@ -77,8 +77,7 @@ func FuzzParseServer(f *testing.F) {
 	})
 }
 
-// A connection that is given up is reset, so that nothing which the kernel still has to send arrives later; one that is
-// closed in order delivers everything.
+// abort resets a connection, so that bytes which the kernel has not sent yet never arrive; close delivers everything.
 func TestADroppedConnectionIsReset(t *testing.T) {
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()

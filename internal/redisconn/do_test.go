@@ -80,7 +80,7 @@ func TestEval(t *testing.T) {
 	})
 }
 
-// Ask waits for nothing: what it is asked is sent among all else, in order.
+// Ask does not wait: its commands are sent in order with all other requests.
 func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// fake is a Redis server that a test scripts. It notes the commands that it gets and answers as the test says, or else
-// as a server that finds nothing unusual.
+// fake is a Redis server that a test scripts. It records the commands that it gets and answers as the test
+// says, otherwise with the usual result.
 type fake struct {
 	gate chan struct{} // full while nothing is read
 
@@ -31,13 +31,13 @@ type fake struct {
 	sessions []*session
 }
 
-// answer is what commands that begin so are answered.
+// answer is the reply to commands with a prefix.
 type answer struct {
 	command, reply string
 	times          int // for how many of them; negative: all
 }
 
-// Replies of a kind of their own.
+// Replies that are none.
 const (
 	silence = ""
 	hangUp  = "hang up"
@@ -59,7 +59,7 @@ type session struct {
 
 func newFake() *fake { return &fake{gate: make(chan struct{}, 1)} }
 
-// answer has the next commands that begin so answered with these replies, one each.
+// answer sets the replies to the next commands with that prefix, one each.
 func (f *fake) answer(command string, replies ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,28 +68,28 @@ func (f *fake) answer(command string, replies ...string) {
 	}
 }
 
-// answerAll has all commands that begin so answered with the reply, until recover is called.
+// answerAll sets the reply to all commands with that prefix, until recover is called.
 func (f *fake) answerAll(command, reply string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.plan = append(f.plan, answer{command, reply, -1})
 }
 
-// recover has everything answered as usual.
+// recover makes the fake answer everything with the usual result.
 func (f *fake) recover() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.plan = nil
 }
 
-// say sends something unasked over the newest connection.
+// say sends a reply without a request, over the newest connection.
 func (f *fake) say(reply string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sessions[len(f.sessions)-1].out <- reply
 }
 
-// refuse has connections refused from now on, or accepted again.
+// refuse makes the fake refuse connections from now on, or accept them again.
 func (f *fake) refuse(down bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,12 +105,12 @@ func (f *fake) cut() {
 	}
 }
 
-// pause has the server read nothing more, so that whoever writes is stuck.
+// pause makes the server read nothing more, so that writes block.
 func (f *fake) pause() { f.gate <- struct{}{} }
 
 func (f *fake) resume() { <-f.gate }
 
-// received returns the commands that came since it was called last.
+// received returns the commands since its last call.
 func (f *fake) received() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,7 +125,7 @@ func (f *fake) attempts() int {
 	return f.dialled
 }
 
-// wants checks what came since the last look.
+// wants checks the commands since the last check.
 func (f *fake) wants(t *testing.T, commands ...string) {
 	t.Helper()
 	if got := f.received(); !slices.Equal(got, commands) {
@@ -147,13 +147,13 @@ func (f *fake) dial(context.Context, string, string) (net.Conn, error) {
 	return &counted{ours, f}, nil
 }
 
-// nobody is a Config.Dial that leads nowhere.
+// nobody is a Config.Dial that never connects.
 func nobody(ctx context.Context, _, _ string) (net.Conn, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-// accept serves a connection. Called with mu held.
+// accept serves a connection. It is called with mu held.
 func (f *fake) accept(conn net.Conn, from io.Reader) {
 	s := &session{conn, make(chan string, 1<<16)}
 	f.sessions = append(f.sessions, s)
@@ -180,7 +180,7 @@ func (f *fake) accept(conn net.Conn, from io.Reader) {
 			switch reply := f.react(command); reply {
 			case silence:
 			case hangUp:
-				time.Sleep(time.Millisecond) // the client waits for the reply by now: a pipe tells others something else
+				time.Sleep(time.Millisecond) // until the client reads: a pipe returns another error to a later read
 				return
 			case reset:
 				_ = s.Conn.(*net.TCPConn).SetLinger(0)
@@ -194,7 +194,7 @@ func (f *fake) accept(conn net.Conn, from io.Reader) {
 	}()
 }
 
-// listen serves on a socket, over TLS where there is a config, and returns its address.
+// listen serves on a socket, over TLS if there is a config, and returns its address.
 func (f *fake) listen(t *testing.T, config *tls.Config) string {
 	t.Helper()
 	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -236,8 +236,8 @@ func (c *counted) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// gated reads no more than a byte while the gate is full. On a pipe that is the beginning of a write, which is stuck
-// then.
+// gated reads no more than a byte while the gate is full. On a pipe that is the beginning of a write, which
+// blocks then.
 type gated struct {
 	net.Conn
 	gate chan struct{}
@@ -281,7 +281,7 @@ func readCommand(r *bufio.Reader) ([]string, error) {
 	return command, nil
 }
 
-// named has the names of the tests' scripts in place of their sources and digests.
+// named replaces sources and SHAs of the tests' scripts by their names.
 var named = func() *strings.Replacer {
 	var pairs []string
 	for name, k := range map[string]*Command{
@@ -292,7 +292,7 @@ var named = func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }()
 
-// react notes a command and returns what to reply.
+// react records a command and returns the reply.
 func (f *fake) react(command []string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -310,7 +310,7 @@ func (f *fake) react(command []string) string {
 		}
 	}
 	switch command[0] {
-	case "EVALSHA", "EVAL": // all keys went as usual
+	case "EVALSHA", "EVAL": // every key has the usual result
 		keys, _ := strconv.Atoi(command[2])
 		if slices.Contains(command[3:3+keys], "extra") {
 			keys--
@@ -319,7 +319,7 @@ func (f *fake) react(command []string) string {
 	case "SUBSCRIBE":
 		return fmt.Sprintf("*3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:1\r\n", len(command[1]), command[1])
 	case "PING":
-		if len(command) > 1 { // as subscribers are answered
+		if len(command) > 1 { // the form for subscribers
 			return "*2\r\n$4\r\npong\r\n$0\r\n\r\n"
 		}
 		return "+PONG\r\n"
@@ -328,7 +328,7 @@ func (f *fake) react(command []string) string {
 	}
 }
 
-// client is a Conn to a fake, and all that is sent over it.
+// client is a Conn to a fake, and the requests sent over it.
 type client struct {
 	*Conn
 	t      *testing.T
@@ -337,27 +337,27 @@ type client struct {
 }
 
 // round is the Round of one request. It fails the test where the Conn breaks a promise: one Reply for each request; one
-// Done for it and one for each Hold, the last of them behind the Reply; no mutex held during either.
+// Done for it and one for each Hold, the last of them after the Reply; no mutex held during either.
 type round struct {
 	Request
 	of *client
 
 	mu         sync.Mutex
 	over       bool
-	said       string // what it was told
+	said       string // the reply or the error
 	err        error
 	replies    int
 	held, done int
 }
 
-// config is that of most tests.
+// config is the Config of most tests.
 func (f *fake) config() Config {
 	return Config{
 		Timeout: 250 * time.Millisecond, ConnectTimeout: time.Second, Dial: f.dial, Now: time.Now, ExtraKey: "extra",
 	}
 }
 
-// start returns a client that begins to connect, and sees to its end.
+// start returns a client that begins to connect, and that the test's cleanup ends.
 func start(t *testing.T, url string, config Config) *client {
 	t.Helper()
 	c := &client{Conn: must(New(url, config))(t), t: t}
@@ -379,8 +379,8 @@ func connect(t *testing.T, change ...func(*Config)) (*fake, *client) {
 	return f, c
 }
 
-// end closes the client, and checks that each request has had its reply and is done with, but for undos that the Conn
-// kept to the end.
+// end closes the client, and checks that each request has had its Reply and Done. Undos that the Conn kept to the end
+// have had no Done.
 func (c *client) end() {
 	c.Close()
 	open := 0
@@ -403,7 +403,7 @@ func (c *client) send(k *Command, keys ...string) *round {
 	return r
 }
 
-// offer is send, with what Send returns.
+// offer is send, and returns the result of Send.
 func (c *client) offer(k *Command, keys ...string) (_ *round, taken bool) {
 	c.mu.Lock()
 	r := &round{Request: *about(k, keys...), of: c}
@@ -416,9 +416,9 @@ func (c *client) offer(k *Command, keys ...string) (_ *round, taken bool) {
 	return r, c.Send(&r.Request)
 }
 
-// Reply is Round's.
+// Reply implements Round.
 func (r *round) Reply(node int, reply any, err error) {
-	r.of.State() // which would wait for ever if the mutex were held
+	r.of.State() // it would wait for ever if the mutex were held
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.replies++; r.replies > 1 || r.done == 1+r.held || node != r.Node {
@@ -431,14 +431,14 @@ func (r *round) Reply(node int, reply any, err error) {
 	}
 }
 
-// Over is Round's.
+// Over implements Round.
 func (r *round) Over() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.over
 }
 
-// Hold is Round's.
+// Hold implements Round.
 func (r *round) Hold() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -447,7 +447,7 @@ func (r *round) Hold() {
 	}
 }
 
-// Done is Round's.
+// Done implements Round.
 func (r *round) Done() {
 	r.of.State()
 	r.mu.Lock()
@@ -457,14 +457,14 @@ func (r *round) Done() {
 	}
 }
 
-// end says that nobody waits for the request, or that it has nothing left to undo.
+// end makes the round over: no caller waits for it, or nothing is left to undo.
 func (r *round) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.over = true
 }
 
-// wants checks what the request was told so far: a reply, an error, or "".
+// wants checks what the request has had so far: a reply, an error, or "".
 func (r *round) wants(said string) {
 	r.of.t.Helper()
 	r.mu.Lock()
@@ -484,14 +484,14 @@ func (r *round) fails(reason error) {
 	}
 }
 
-// isDone reports whether the Conn has let go of the request.
+// isDone reports whether the Conn has released the request.
 func (r *round) isDone() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.done == 1+r.held
 }
 
-// isTold reports whether the request has its reply.
+// isTold reports whether the request has had its Reply.
 func (r *round) isTold() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// What is to be undone on a server that is away is kept for it, as long as there is something to undo.
+// Undos are kept for a server that is away, as long as they have something to undo.
 func TestAnUndoWaitsForTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
@@ -29,7 +29,7 @@ func TestAnUndoWaitsForTheServer(t *testing.T) {
 			t.Errorf("%d are kept, want one undo", c.Backlog())
 		}
 		late := c.send(undo, "d")
-		late.end() // before anybody has noticed
+		late.end() // before the Conn has noticed
 		f.refuse(false)
 		time.Sleep(time.Second)
 		f.wants(t, "EVALSHA undo 1 a #0")
@@ -39,8 +39,8 @@ func TestAnUndoWaitsForTheServer(t *testing.T) {
 	})
 }
 
-// When the connection breaks nobody can tell what was carried out. Undos are sent again, which do no harm twice; others
-// fail, whether they were written or not.
+// When the connection breaks, nobody can tell what the server executed. Undos are sent again, since they are
+// idempotent; other requests fail, whether they were written or not.
 func TestNothingIsSentAgainButUndos(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
@@ -69,7 +69,7 @@ func TestNothingIsSentAgainButUndos(t *testing.T) {
 	})
 }
 
-// Of commands that were sent together, those that have been answered stay answered.
+// Of commands that were sent together, only the unanswered ones fail.
 func TestWhatIsAnsweredDoesNotFailLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
@@ -85,7 +85,7 @@ func TestWhatIsAnsweredDoesNotFailLater(t *testing.T) {
 	})
 }
 
-// Attempts come soon, and then about once a second.
+// The first attempts follow soon, later ones about once a second.
 func TestReconnecting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
@@ -112,7 +112,7 @@ func TestReconnecting(t *testing.T) {
 	})
 }
 
-// Attend runs beside each connection, and may give it up.
+// Attend runs beside each connection, and may end it.
 func TestAttend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		enough := make(chan error)
@@ -153,7 +153,7 @@ func TestAttend(t *testing.T) {
 	})
 }
 
-// Lost and Changed are told of every connection and every attempt, until Close.
+// Lost and Changed are called for every connection and every attempt, until Close.
 func TestLostAndChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -213,7 +213,7 @@ func TestLostAndChanged(t *testing.T) {
 	})
 }
 
-// Drain returns when all that was sent is answered. Meanwhile undos are taken, and nothing else.
+// Drain returns when all requests are answered. Meanwhile only undos are accepted.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
@@ -242,7 +242,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// What is postponed is sent once more.
+// Drain sends postponed undos once more.
 func TestDrainSendsWhatIsPostponed(t *testing.T) {
 	for _, recovers := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -265,7 +265,7 @@ func TestDrainSendsWhatIsPostponed(t *testing.T) {
 	}
 }
 
-// Nobody waits longer for a server that does not answer than ctx allows.
+// With an unresponsive server, Drain waits no longer than its ctx, and Close does not wait.
 func TestDrainingAndClosingAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
@@ -286,7 +286,7 @@ func TestDrainingAndClosingAreBounded(t *testing.T) {
 		}
 		r.fails(ErrDown)
 		u.fails(ErrDown)
-		c.Drain(t.Context()) // of what is closed
+		c.Drain(t.Context()) // after Close
 	})
 	synctest.Test(t, func(t *testing.T) { // a connection that breaks leaves nothing to wait for
 		f, c := connect(t)
@@ -319,7 +319,7 @@ func TestDrainingAndClosingAreBounded(t *testing.T) {
 	}
 }
 
-// What was written reaches a server that reads slowly, and what was not fails.
+// Close delivers what was written to a server that reads slowly, and fails the rest.
 func TestCloseWhileTheServerReadsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)

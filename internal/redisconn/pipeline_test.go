@@ -12,14 +12,15 @@ import (
 	"time"
 )
 
-// stuck has a request written that the server does not read on, so that what is sent until f.resume is one batch.
+// stuck blocks the writer with a request that the server does not read, so that all requests until f.resume are one
+// batch.
 func stuck(f *fake, c *client) {
 	f.pause()
 	c.send(native)
 	synctest.Wait()
 }
 
-// What is sent together is written together, and the requests of one script are one call of it.
+// A batch is one write, and the requests of one script are one call of it.
 func TestABatchIsOneWriteAndOneCallOfEachScript(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
@@ -46,7 +47,7 @@ func TestABatchIsOneWriteAndOneCallOfEachScript(t *testing.T) {
 	})
 }
 
-// Whatever is sent together, the server gets what is about one key in the order in which it was sent.
+// The server gets requests about one key in the order in which they were sent, whatever else is in the batch.
 func TestTheServerGetsWhatIsAboutAKeyInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
@@ -76,7 +77,7 @@ func TestTheServerGetsWhatIsAboutAKeyInOrder(t *testing.T) {
 	})
 }
 
-// An undo takes effect behind what it undoes, even where the server has not read that yet.
+// An undo follows the request that it undoes, even if the server has not read that request yet.
 func TestAnUndoStandsBehindWhatItUndoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
@@ -90,7 +91,7 @@ func TestAnUndoStandsBehindWhatItUndoes(t *testing.T) {
 	})
 }
 
-// A server that has not got a script is sent its source, once.
+// A server that lacks a script is sent its source, once.
 func TestNoScript(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
@@ -113,7 +114,7 @@ func TestNoScript(t *testing.T) {
 	})
 }
 
-// What is over is not sent again: its undo may be on its way already, and must stay behind what it undoes.
+// A request that is over is not sent again: its undo may have been sent already, and must stay behind it.
 func TestWhatIsOverIsNotSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
@@ -137,7 +138,7 @@ func TestWhatIsOverIsNotSentAgain(t *testing.T) {
 	})
 }
 
-// One reply that no request waits for, and nobody knows whose the next ones are.
+// After a reply without a request, nobody knows which requests the next replies answer.
 func TestAReplyThatNobodyAskedForEndsTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
@@ -155,7 +156,7 @@ func TestAReplyThatNobodyAskedForEndsTheConnection(t *testing.T) {
 	})
 }
 
-// A connection outlives the server's being a master, and what was learnt in the handshake is void then.
+// When a server becomes a replica, its connections stay open, but their handshake is void.
 func TestAReplicaIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
@@ -177,7 +178,7 @@ func TestAReplicaIsGivenUp(t *testing.T) {
 	})
 }
 
-// A script's reply that is not one for each key says nothing.
+// A script's reply that does not fit the number of keys is an error.
 func TestAReplyThatIsNoneIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
@@ -193,8 +194,7 @@ func TestAReplyThatIsNoneIsAnError(t *testing.T) {
 	})
 }
 
-// What cannot be answered fails at once: nobody waits for a server that is away, silent or overloaded. Undos are taken
-// all the same.
+// Requests to a server that is away, unresponsive or overloaded fail at once. Undos are accepted all the same.
 func TestWhatCannotBeAnsweredFailsAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name string

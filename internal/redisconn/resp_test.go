@@ -16,7 +16,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// said is a connection on which the other side has said all that it will ever say.
+// said is a connection on which the other side has sent all that it will ever send.
 type said struct {
 	net.Conn
 	bytes.Reader
@@ -79,7 +79,7 @@ func TestRepliesAreReadAsRedigoReadsThem(t *testing.T) {
 	}
 }
 
-// What has come is taken together, and nothing that has not come whole is waited for.
+// take takes all complete replies that have come, and does not wait for an incomplete one.
 func TestRepliesThatHaveComeAreTakenTogether(t *testing.T) {
 	ours, theirs := io.Pipe()
 	go func() { _, _ = theirs.Write([]byte("+OK\r\n$-1\r\n:7\r\n-ERR no\r\n+OK\r")) }()
@@ -98,7 +98,7 @@ func TestRepliesThatHaveComeAreTakenTogether(t *testing.T) {
 	}
 }
 
-// A node that has been taken over cannot make its clients allocate what it announces.
+// A malicious node cannot make its clients allocate what it announces.
 func TestAReplyIsBounded(t *testing.T) {
 	for _, wire := range []string{
 		"$536870913\r\n", "*524289\r\n", "$9999999999999999999\r\n", "*-2\r\n", "$-2\r\n",
@@ -112,7 +112,8 @@ func TestAReplyIsBounded(t *testing.T) {
 	}
 }
 
-// The value of somebody's key may be large, and is told as the holder's owner: that must not end the connection.
+// The value of another application's key may be long, and is reported as the holder's owner: that must not end the
+// connection.
 func TestALongValueIsCutShort(t *testing.T) {
 	long := strings.Repeat("x", 3<<20)
 	all, err := newDecoder(strings.NewReader("*2\r\n$3145728\r\n" + long + "\r\n:7\r\n+OK\r\n")).take(nil)
@@ -121,7 +122,7 @@ func TestALongValueIsCutShort(t *testing.T) {
 	}
 }
 
-// Whatever a server sends, it is read or refused: no panic, and no memory for what is only announced.
+// Whatever a server sends, the decoder reads or rejects it: no panic, and no memory for bytes that are only announced.
 func FuzzDecoder(f *testing.F) {
 	for _, seed := range []string{
 		"+OK\r\n", ":1\r\n", "$-1\r\n", "*1\r\n*2\r\n:2\r\n$16\r\n1766620800172208\r\n", "-NOSCRIPT No matching script\r\n",

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// listener is what a subscription has told.
+// listener records what a subscription has called.
 type listener struct {
 	messages []string
 	denied   int
@@ -47,7 +47,7 @@ func subscribe(t *testing.T, f *fake) *listener {
 	}()
 	t.Cleanup(func() {
 		cancel()
-		<-ended // at once: time does not go on for it
+		<-ended // without any passing of virtual time
 	})
 	synctest.Wait()
 	return l
@@ -57,7 +57,7 @@ func message(text string) string {
 	return fmt.Sprintf("*3\r\n$7\r\nmessage\r\n$4\r\nwake\r\n$%d\r\n%s\r\n", len(text), text)
 }
 
-// Messages are passed on in order, also after the connection was lost.
+// Messages are passed on in order, also over a new connection.
 func TestSubscribe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -85,8 +85,8 @@ func TestSubscribe(t *testing.T) {
 	})
 }
 
-// A server that does not permit it is asked once a minute; one that is not ready, or has no room for more clients,
-// about once a second.
+// If the user has no permission, the next attempt follows in a minute; if the server is not ready or has too many
+// clients, in about a second.
 func TestSubscribeThatFails(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -127,7 +127,7 @@ func TestSubscribeThatFails(t *testing.T) {
 	})
 }
 
-// A connection that leads nowhere is given up within two time limits, while somebody minds.
+// A half-open connection is closed within two time limits, while a caller waits for a message.
 func TestAHalfOpenSubscriptionIsReplaced(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -137,7 +137,7 @@ func TestAHalfOpenSubscriptionIsReplaced(t *testing.T) {
 		pings  bool
 	}{
 		{"all is well", true, func(*fake) {}, 1, true},
-		{"nobody minds", false, func(f *fake) { f.answerAll("PING", silence) }, 1, false},
+		{"no caller waits", false, func(f *fake) { f.answerAll("PING", silence) }, 1, false},
 		{"it says nothing", true, func(f *fake) { f.answerAll("PING", silence) }, 2, true},
 		{"it does not even read", true, func(f *fake) { f.pause() }, 2, false},
 	} {
@@ -157,7 +157,7 @@ func TestAHalfOpenSubscriptionIsReplaced(t *testing.T) {
 			}
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // a message is an answer, too
+	synctest.Test(t, func(t *testing.T) { // a message answers a ping, too
 		f := newFake()
 		l := subscribe(t, f)
 		l.needed.Store(true)

@@ -11,7 +11,7 @@ import (
 
 const ms = time.Millisecond
 
-// A request is told of its time-out, once; the reply that comes later is nobody's, and shows that the server is back.
+// A request times out once. The reply that comes later is dropped, and shows that the server responds again.
 func TestAReplyMayComeTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var changes atomic.Int32
@@ -45,7 +45,7 @@ func TestAReplyMayComeTooLate(t *testing.T) {
 	})
 }
 
-// Native commands have a reply each, and each of these may be late by itself.
+// Each native command has a reply of its own, and each may time out by itself.
 func TestANativeCommandsReplyMayComeTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
@@ -65,7 +65,7 @@ func TestANativeCommandsReplyMayComeTooLate(t *testing.T) {
 	})
 }
 
-// What is sent again for want of the script has no more time than before.
+// A request that is sent again with its script gets no more time.
 func TestWhatIsSentAgainMayTimeOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
@@ -80,8 +80,8 @@ func TestWhatIsSentAgainMayTimeOut(t *testing.T) {
 	})
 }
 
-// A server that stays silent gets a new connection: what was lost on the way would be sent again by TCP at ever longer
-// intervals.
+// A server that stays unresponsive gets a new connection: over the old one, TCP would repeat lost segments at ever
+// longer intervals.
 func TestASilentServerGetsANewConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
@@ -105,7 +105,7 @@ func TestASilentServerGetsANewConnection(t *testing.T) {
 	})
 }
 
-// A watchdog that fires late was probably not let run, and neither was the reader: answers may wait to be read.
+// If the watchdog fires late, the reader was probably not scheduled either: replies may wait to be read.
 func TestAWatchdogThatIsLateWaitsForTheReader(t *testing.T) {
 	for _, answered := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestAWatchdogThatIsLateWaitsForTheReader(t *testing.T) {
 				return
 			}
 			r.wants("as usual")
-			// The next one may be late as well.
+			// The next request may be late as well.
 			r = c.send(first, "a")
 			slept.Add(int64(time.Minute))
 			time.Sleep(250 * ms)
@@ -142,7 +142,7 @@ func TestAWatchdogThatIsLateWaitsForTheReader(t *testing.T) {
 	}
 }
 
-// An undo that is refused for the time being is sent again, four times a second, until there is nothing left to undo.
+// An undo that fails with a transient error is sent again, four times a second, until nothing is left to undo.
 func TestAnUndoThatIsRefusedIsSentAgain(t *testing.T) {
 	for _, c := range []struct {
 		command *Command
@@ -187,7 +187,7 @@ func TestAnUndoThatIsRefusedIsSentAgain(t *testing.T) {
 	}
 }
 
-// A server that is busy is not kept busy: what it refuses is sent again together, and no more than so much.
+// The undos that a busy server refuses are sent again together, up to a limit, so that they do not keep it busy.
 func TestPostponedUndosAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
@@ -208,7 +208,7 @@ func TestPostponedUndosAreBounded(t *testing.T) {
 	})
 }
 
-// Of what may be missing, a server that is away gets no more than so much when it is back.
+// A server that is away is kept no more than a limited number of spare undos.
 func TestSpareUndosAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A test that is killed, or that panics at its timeout, removes nothing: the kernel has to.
+// A test that is killed, or that panics at its time-out, cannot clean up: the kernel has to.
 func TestAServerDiesWithItsParent(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), acting+"=parent", "TMPDIR="+t.TempDir())
@@ -33,7 +33,7 @@ func TestAServerDiesWithItsParent(t *testing.T) {
 	}
 }
 
-// running reports whether there is such a process; one that has ended and that nobody has asked about yet is none.
+// running reports whether the process runs; a zombie does not.
 func running(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false

@@ -22,8 +22,8 @@ import (
 	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
-// The servers here are this test's own binary, which acts as one where the environment says so: the unit tests need no
-// redis-server. What a real one does with all this is tested in integration/masters.
+// The servers here are this test's own binary, which acts as a server if the environment says so: the unit tests need
+// no redis-server. integration/masters has the tests with a real one.
 const acting = "REDLOCK_TEST_ACTING"
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// act is a server that knows PING and INFO, and does what some arguments of its own say.
+// act is a server that knows PING and INFO, and obeys some arguments of the tests.
 func act(args []string) {
 	if args[0] == "--version" {
 		fmt.Println("Redis server v=7.0.15 sha=00000000:0 malloc=libc")
@@ -92,7 +92,7 @@ func answer(l net.Listener, loaded time.Time) {
 	}
 }
 
-// parent starts a server, says its number, and waits to be killed.
+// parent starts a server, prints the server's process ID, and waits to be killed.
 func parent() {
 	must := func(err error) {
 		if err != nil {
@@ -106,7 +106,7 @@ func parent() {
 	select {}
 }
 
-// launch starts a server for the length of a test.
+// launch starts a server that the test's cleanup removes.
 func launch(t *testing.T, c redisserver.Config) *redisserver.Server {
 	t.Helper()
 	s, err := try(t, c)
@@ -129,7 +129,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// soon is how long a test waits for what should happen at once: longer than any machine is busy with something else.
+// soon is how long a test waits for something that should happen at once, on a machine that may be busy.
 const soon = 30 * time.Second
 
 func ping(network, address string) error { return pingWithin(soon, network, address) }

@@ -177,8 +177,8 @@ const (
 	maxRereads = 3
 )
 
-// Poor returns the nodes whose clocks whoever begins to wait should have read again. The answers on which a new
-// client's idea of the time rests may all have been late.
+// Poor returns the nodes whose clocks should be read again before this client begins to wait: all replies that a new
+// client has had may have been late.
 func (c *Clock) Poor() (nodes []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -69,7 +69,7 @@ func TestProposalsGrowWhateverTheClocksDo(t *testing.T) {
 	propose(5000, "a node has dropped a larger one")
 }
 
-// The limit is one second ahead of the nodes' time, or of what nodes have dropped.
+// The limit is one second ahead of the nodes' time, or of a floor.
 func TestTooFarAhead(t *testing.T) {
 	for _, c := range []struct {
 		token, floor int64
@@ -89,7 +89,7 @@ func TestTooFarAhead(t *testing.T) {
 	}
 }
 
-// The best reading stays, while it is not contradicted.
+// The best reading stays until another one contradicts it.
 func TestTheBestReadingStays(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -109,7 +109,7 @@ func TestTheBestReadingStays(t *testing.T) {
 	}
 }
 
-// A clock whose readings have all been late is to be read again, three times at most.
+// A clock whose readings were all late is read again, three times at most.
 func TestPoorReadings(t *testing.T) {
 	clock := New(3, wall, 0)
 	clock.Measured(0, wall, 0, 20_000)
@@ -161,10 +161,10 @@ func TestOffsets(t *testing.T) {
 	}
 }
 
-// A clock has leapt where it goes forward, more than its reading may be wrong, and the others do not.
+// A clock has jumped if it goes forward by more than the reading's error, and the others do not.
 func TestLeaps(t *testing.T) {
 	const hour, ms, nodes = time.Hour, time.Millisecond, 3
-	// read has a node's clock read, which is ahead by off, with the answer late by trip.
+	// read is a reading of a node's clock, which is ahead by off, over a round trip of trip.
 	type read struct {
 		node      int
 		off, trip time.Duration
@@ -200,7 +200,7 @@ func TestLeaps(t *testing.T) {
 			[]read{{2, hour, 0}, {2, hour, 0}, {1, hour, 0}, {0, hour, 0}, {2, hour, 0}},
 			nil,
 		},
-		{"nobody to compare with yet", []read{{0, hour, 0}, {0, hour, 0}}, nil},
+		{"no clock to compare with yet", []read{{0, hour, 0}, {0, hour, 0}}, nil},
 	} {
 		clock, now := New(nodes, wall, 0), int64(0)
 		got := map[int]time.Duration{}
@@ -224,13 +224,13 @@ func TestLeaps(t *testing.T) {
 		}
 		for node := range nodes {
 			if off := got[node] - c.want[node]; off.Abs() > time.Millisecond {
-				t.Errorf("%s: node %d has leapt by %v, want %v", c.name, node, got[node], c.want[node])
+				t.Errorf("%s: node %d has jumped by %v, want %v", c.name, node, got[node], c.want[node])
 			}
 		}
 	}
 }
 
-// With two clocks that disagree there is nobody to ask which is right, and none has leapt.
+// If two clocks disagree, no third one shows which is right, so no jump is reported.
 func TestTwoClocksDoNotLeap(t *testing.T) {
 	clock := New(2, wall, 0)
 	for i, off := range []int64{0, 0, 3600 * second, 0, 3600 * second} {
