@@ -22,19 +22,6 @@ import (
 	"time"
 )
 
-// Rules say which nodes a client accepts, and when their votes count.
-type Rules struct {
-	Period      time.Duration // the guard period; 0: nodes that may have forgotten votes count as well
-	Late        time.Duration // how late a node's answer may come
-	Prefix      string        // of all keys, see RecordKey and FloorKey
-	WithoutInfo bool          // accept nodes that refuse INFO
-	MayEvict    bool          // accept nodes that may evict locks to save memory
-	Durable     bool          // believe a node that reports durable persistence
-
-	// Explain turns an error reply into the type that users see. command is the refused command.
-	Explain func(err error, command string) error
-}
-
 // Guard watches one node.
 type Guard struct {
 	rules    Rules

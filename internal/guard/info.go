@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -107,40 +106,6 @@ func parseInfo(info, config map[string]string) *Info {
 	}
 	return i
 }
-
-// ErrRefused means that a node answers but is not fit to vote. The error's text says what to change.
-var ErrRefused = errors.New("refused")
-
-// unfit returns why the node must not vote, or nil.
-func (i *Info) unfit(r *Rules) error {
-	refuse := func(format string, args ...any) error {
-		return fmt.Errorf("%w: %s", ErrRefused, fmt.Sprintf(format, args...))
-	}
-	switch {
-	case i.Refused != "" && !r.WithoutInfo:
-		return refuse("it must answer INFO, for its role, uptime and eviction policy: %s; allow it (ACL SETUSER … +info), "+
-			"or see WithoutNodeInfo", i.Refused)
-	case i.Refused != "":
-		return nil
-	case i.loading:
-		return redis.Error("LOADING the node is loading its data")
-	case i.mode == "cluster":
-		return refuse("it runs in cluster mode (cluster-enabled yes) and may move keys to other nodes; " +
-			"use a standalone master")
-	case i.Role != "master" && i.master != "":
-		return refuse("it is a replica of %s: use its master, or make it one (REPLICAOF NO ONE)", i.master)
-	case i.Role != "master":
-		return refuse("its role is %s, not master", i.Role)
-	case i.Evicts() && !r.MayEvict:
-		return refuse("maxmemory-policy %s may evict locks: CONFIG SET maxmemory-policy noeviction, "+
-			"or see WithEvictionAllowed", i.Policy)
-	default:
-		return nil
-	}
-}
-
-// Evicts reports whether the node may evict locks to save memory.
-func (i *Info) Evicts() bool { return i.MaxMemory > 0 && i.Policy != "noeviction" && i.Policy != "" }
 
 // Persistence describes how the node persists its data, for humans; "": unknown.
 func (i *Info) Persistence() string {

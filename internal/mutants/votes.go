@@ -73,14 +73,14 @@ var inGuard = []mutant{
 		name: "who was slower with the node record knows better",
 		test: "internal/guard.TestWhoWasFasterWithTheRecordKnowsBetter",
 		why:  "two must notice the same within one round trip, and disagree", changes: []change{{
-			"internal/guard/check.go", "		next = old.reconcile(said, next.at)\n", "",
+			"internal/guard/probe.go", "		next = old.reconcile(said, next.at)\n", "",
 		}},
 	},
 	{
 		name: "what was learnt over an earlier connection is believed",
 		test: "internal/guard.TestWhatWasLearntBeforeIsNotBelieved",
 		why:  "an answer must be slower than a new connection to the same node", changes: []change{{
-			"internal/guard/check.go", `stale := now.Before(old.at)`, `stale := now.Before(old.at) && false`,
+			"internal/guard/probe.go", `stale := now.Before(old.at)`, `stale := now.Before(old.at) && false`,
 		}},
 	},
 	{

@@ -173,24 +173,6 @@ func (c *Conn) prepare(l *link) error {
 	return c.explain(c.loadScripts(l), "script")
 }
 
-// loadScripts makes EVALSHA work. If the user may not use SCRIPT LOAD, the first call of each script sends its source.
-func (c *Conn) loadScripts(l *link) error {
-	load := make([][]any, len(c.config.Scripts))
-	for i, s := range c.config.Scripts {
-		load[i] = []any{"SCRIPT", "LOAD", s.Source}
-	}
-	replies, err := l.do(load...)
-	if err != nil {
-		return err
-	}
-	for _, r := range replies {
-		if err, refused := r.(redis.Error); refused && Code(err) != "NOPERM" {
-			return err
-		}
-	}
-	return nil
-}
-
 // do is a Do over a connection that takes no requests yet.
 func (l *link) do(commands ...[]any) ([]any, error) {
 	for _, command := range commands {

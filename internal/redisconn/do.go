@@ -5,8 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/gomodule/redigo/redis"
-
-	"github.com/quorumlock/redlock/internal/lua"
 )
 
 // native is the Command of all that Ask sends: requests with one Command stay in order.
@@ -15,6 +13,10 @@ var native = &Command{}
 // Ask sends commands together with all other requests, and does not wait. It calls then with the results of Do when the
 // last reply has come, in any goroutine; then must not block.
 func (c *Conn) Ask(then func(replies []any, err error), commands ...[]any) {
+	if len(commands) == 0 {
+		then(nil, nil)
+		return
+	}
 	a := &askRound{then: then, replies: make([]any, len(commands)), failures: make([]error, len(commands))}
 	a.left.Store(int32(len(commands)))
 	asked := c.config.Now()
@@ -42,26 +44,6 @@ func (c *Conn) Do(ctx context.Context, commands ...[]any) ([]any, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-}
-
-// Eval runs a script and waits for its reply. Its error may be an error reply.
-func (c *Conn) Eval(ctx context.Context, script *lua.Script, keys []string, args ...any) (any, error) {
-	tail := []any{len(keys)}
-	for _, key := range keys {
-		tail = append(tail, key)
-	}
-	tail = append(tail, args...)
-	replies, err := c.Do(ctx, append([]any{"EVALSHA", script.SHA}, tail...))
-	if err == nil && Code(asError(replies[0])) == "NOSCRIPT" {
-		replies, err = c.Do(ctx, append([]any{"EVAL", script.Source}, tail...))
-	}
-	if err == nil {
-		err = asError(replies[0])
-	}
-	if err != nil {
-		return nil, err
-	}
-	return replies[0], nil
 }
 
 // asError returns an error reply as an error, and nil for any other reply.

@@ -25,6 +25,9 @@ func TestDo(t *testing.T) {
 			t.Errorf("got %v, %v, want %v", got, err, want)
 		}
 		f.wants(t, "GET a", "GET b", "GET 3", "GET 1s 4")
+		if got, err = c.Do(t.Context()); got != nil || err != nil {
+			t.Errorf("no commands: got %v, %v", got, err)
+		}
 
 		f.answer("GET", "+OK\r\n", hangUp)
 		if got, err = c.Do(t.Context(), []any{"GET", "a"}, []any{"GET", "b"}); got != nil || !errors.Is(err, ErrDown) {

@@ -193,7 +193,7 @@ func (c *Conn) divide(g *group, r reply, due []delivery) []delivery {
 	}
 	details, err := g.details(r)
 	for _, to := range g.requests {
-		if err != nil && Code(err) == "NOSCRIPT" && c.resend(to) {
+		if err != nil && c.resend(to, err) {
 			continue
 		}
 		d := delivery{to: to, first: !to.replied, err: err}
@@ -205,19 +205,6 @@ func (c *Conn) divide(g *group, r reply, due []delivery) []delivery {
 	}
 	g.answered = len(g.requests)
 	return due
-}
-
-// resend queues a request again, with the script's source, unless that was done before. The server lacks the script
-// after SCRIPT FLUSH, or when a proxy has changed the server behind it. A request that is over is not sent again: its
-// undo may have been sent already, and must stay behind it. For the same reason mu is held from the call of Over until
-// the append.
-func (c *Conn) resend(r *Request) bool {
-	if r.eval || r.Round.Over() {
-		return false
-	}
-	r.eval = true
-	c.queue = append(c.queue, r)
-	return true
 }
 
 // deliver calls Reply and Done for each delivery. It is called without mu.

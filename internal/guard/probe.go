@@ -15,12 +15,6 @@ import (
 
 // The probe of a node: with each new connection, and periodically.
 
-// FloorKey is the key at which a node keeps the largest token that it has dropped.
-func (r *Rules) FloorKey() string { return r.Prefix + "redlock:floor" }
-
-// RecordKey is the key at which a node keeps its record.
-func (r *Rules) RecordKey() string { return r.Prefix + "redlock:node" }
-
 // recordScript writes the record. Each prefix has a script of its own, and EVAL loads it and writes the record in one
 // step: a node that knows the script has had a record with that prefix since it started.
 func (r *Rules) recordScript() *lua.Script {

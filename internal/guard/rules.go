@@ -1,0 +1,62 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Rules say which nodes a client accepts, and when their votes count.
+type Rules struct {
+	Period      time.Duration // the guard period; 0: nodes that may have forgotten votes count as well
+	Late        time.Duration // how late a node's answer may come
+	Prefix      string        // of all keys, see RecordKey and FloorKey
+	WithoutInfo bool          // accept nodes that refuse INFO
+	MayEvict    bool          // accept nodes that may evict locks to save memory
+	Durable     bool          // believe a node that reports durable persistence
+
+	// Explain turns an error reply into the type that users see. command is the refused command.
+	Explain func(err error, command string) error
+}
+
+// FloorKey is the key at which a node keeps the largest token that it has dropped.
+func (r *Rules) FloorKey() string { return r.Prefix + "redlock:floor" }
+
+// RecordKey is the key at which a node keeps its record.
+func (r *Rules) RecordKey() string { return r.Prefix + "redlock:node" }
+
+// ErrRefused means that a node answers but is not fit to vote. The error's text says what to change.
+var ErrRefused = errors.New("refused")
+
+// unfit returns why the node must not vote, or nil.
+func (i *Info) unfit(r *Rules) error {
+	refuse := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", ErrRefused, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case i.Refused != "" && !r.WithoutInfo:
+		return refuse("it must answer INFO, for its role, uptime and eviction policy: %s; allow it (ACL SETUSER … +info), "+
+			"or see WithoutNodeInfo", i.Refused)
+	case i.Refused != "":
+		return nil
+	case i.loading:
+		return redis.Error("LOADING the node is loading its data")
+	case i.mode == "cluster":
+		return refuse("it runs in cluster mode (cluster-enabled yes) and may move keys to other nodes; " +
+			"use a standalone master")
+	case i.Role != "master" && i.master != "":
+		return refuse("it is a replica of %s: use its master, or make it one (REPLICAOF NO ONE)", i.master)
+	case i.Role != "master":
+		return refuse("its role is %s, not master", i.Role)
+	case i.Evicts() && !r.MayEvict:
+		return refuse("maxmemory-policy %s may evict locks: CONFIG SET maxmemory-policy noeviction, "+
+			"or see WithEvictionAllowed", i.Policy)
+	default:
+		return nil
+	}
+}
+
+// Evicts reports whether the node may evict locks to save memory.
+func (i *Info) Evicts() bool { return i.MaxMemory > 0 && i.Policy != "noeviction" && i.Policy != "" }
