@@ -212,7 +212,7 @@ var (
 	once    = script(command{read: readOnce}, rows(4), "register", "once")
 	deliver = func() *command {
 		k := *once
-		k.Undo, k.Spare, k.trust = true, true, guard.TrustAll
+		k.Undo, k.BestEffort, k.trust = true, true, guard.TrustAll
 		return &k
 	}()
 )

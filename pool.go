@@ -83,7 +83,7 @@ func (n *node) connConfig() redisconn.Config {
 	return redisconn.Config{
 		Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout(), Dial: o.dialer, TLS: o.tls, Now: o.clock.local,
 		Scripts: append([]*lua.Script{trim}, scripts...), ExtraKey: o.prefix + tokensName,
-		Handshake: n.handshake, Lost: n.unclaim, Attend: n.probe, Changed: n.stateChanged, Explain: explained,
+		Handshake: n.handshake, OnDisconnect: n.unclaim, Monitor: n.probe, OnChange: n.stateChanged, Explain: explained,
 	}
 }
 
@@ -232,7 +232,7 @@ func readClock(replies []any, err error) (int64, error) {
 
 // readInfo has the guard read the node info and record it, and notes the node's floor. fresh: the connection is new.
 func (n *node) readInfo(do redisconn.Do, fresh bool) error {
-	info, err := n.guard.Learn(do, fresh)
+	info, err := n.guard.Probe(do, fresh)
 	if info != nil {
 		n.tokens.Dropped(info.Floor)
 	}
@@ -260,7 +260,7 @@ func (n *node) abstention(asked time.Time) *guard.Abstention {
 	case a == nil:
 	case !a.Over(asked):
 		return a
-	case n.guard.Absolve(a):
+	case n.guard.EndAbstention(a):
 		n.announce()
 	}
 	return nil
@@ -302,7 +302,7 @@ func (n *node) probe(ctx context.Context) error {
 		if err := n.rereadInfo(ctx); err != nil {
 			return err
 		}
-		if n.opts.fencing && n.tokens.KnowsMost() { // a floor must not follow the clock of a single node
+		if n.opts.fencing && n.tokens.KnowsMajority() { // a floor must not follow the clock of a single node
 			n.trim(ctx)
 		}
 	}
@@ -343,9 +343,9 @@ func (n *node) measureSoon() {
 func (n *node) measured(micros int64, asked, now instant) {
 	n.tokens.Measured(n.index, micros, n.tokens.micros(asked), n.tokens.micros(now))
 	offsets := n.tokens.Offsets()
-	leaps, strayed := n.tokens.Leaps()
+	jumps, strayed := n.tokens.Jumps()
 	for _, m := range n.peers.nodes {
-		strayed = m.guard.SetClock(offsets[m.index].Ahead, offsets[m.index].Wrong, leaps[m.index]) || strayed
+		strayed = m.guard.SetClock(offsets[m.index].Ahead, offsets[m.index].Wrong, jumps[m.index]) || strayed
 		m.announce()
 	}
 	roundTrip := now.local.Sub(asked.local)

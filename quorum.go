@@ -257,8 +257,8 @@ func (r *round) voted(v vote) (nodes []NodeError) {
 	return nodes
 }
 
-// Hold implements redisconn.Round: it adds a reference.
-func (r *round) Hold() { r.refs.Add(1) }
+// Retain implements redisconn.Round: it adds a reference.
+func (r *round) Retain() { r.refs.Add(1) }
 
 // Done implements redisconn.Round: it drops a reference. The last one returns the round to the pool.
 func (r *round) Done() {

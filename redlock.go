@@ -161,7 +161,7 @@ func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*ho
 	// the allowance for clock drift.
 	won := err == nil && votes.verdict(len(l.nodes), l.need) == verdictWon
 	if won && h.left(l.opts.clock.now()) >= leastValidity(o.ttl, o.minValidity, o.maxHold) {
-		l.tokens.See(h.token)
+		l.tokens.Observe(h.token)
 		r.Done()
 		if w.observed != nil {
 			w.observed.attempt(h.start, nil)

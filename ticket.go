@@ -97,7 +97,7 @@ func (l *Locker) Adopt(ctx context.Context, text string, opts ...Option) (*Lock,
 	if err != nil {
 		return nil, &opError{op: "adopt", reason: err}
 	}
-	l.tokens.See(min(t.token, l.tokens.time(l.opts.clock.now())+token.MaxAhead.Microseconds()))
+	l.tokens.Observe(min(t.token, l.tokens.time(l.opts.clock.now())+token.MaxAhead.Microseconds()))
 	w := acquireRequest{op: "adopt", name: t.name, key: key, from: t.owner.String()}
 	return l.call(ctx, &w, opts, func(o *options) (*hold, error) {
 		h, err := l.attempt(ctx, w, o)

@@ -21,7 +21,7 @@ func (l *Locker) raiseToken(ctx context.Context, h *hold, r *round, votes tally)
 	bounded, cancel := context.WithDeadline(ctx, h.start.local.Add(l.opts.nodeTimeout))
 	defer cancel()
 	votes, err = raised.wait(bounded)
-	l.tokens.See(h.token) // nodes may know it, whatever becomes of the attempt
+	l.tokens.Observe(h.token) // nodes may know it, whatever becomes of the attempt
 	if ctx.Err() == nil {
 		err = nil // the wait ended at the node timeout, not at the caller's: the missing votes show that
 	}
@@ -43,7 +43,7 @@ func (l *Locker) askToRaise(h *hold, highest int64, to nodeSet) (*round, error) 
 	if l.outdated(h.token) {
 		h.token = max(h.token, l.tokens.propose(now))
 	}
-	l.tokens.See(highest)
+	l.tokens.Observe(highest)
 	r := l.askFor(raise, h)
 	r.send(l.nodes, to, l.need, now.local)
 	return r, nil

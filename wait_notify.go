@@ -126,7 +126,7 @@ func (n *node) listen(ctx context.Context, channel string, needed func() bool, r
 		Handshake: func(do redisconn.Do) error {
 			replies, err := do([]any{"INFO", "replication"})
 			if err == nil {
-				n.guard.Heard(replies[0])
+				n.guard.SetSubscribed(replies[0])
 			}
 			return err
 		},
@@ -141,7 +141,7 @@ func (n *node) listen(ctx context.Context, channel string, needed func() bool, r
 // that the last handshake identified.
 func (n *node) discountNotification(said *answer) {
 	connected, _ := n.conn.State()
-	known := n.guard.KnowsWhoSpeaks()
+	known := n.guard.SubscribedToKnown()
 	now := n.opts.clock.local()
 	if a := n.guard.Abstention(); a != nil && !a.Over(now) {
 		discount(a, guard.TrustOld, said, n.opts.clock.local)

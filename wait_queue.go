@@ -270,7 +270,7 @@ func (w *waiter) promote(ctx context.Context, v waiterVotes, asked instant) (*ho
 		h.since = began
 		return nil, errAskAgain // the next request restarts the TTL on the nodes
 	}
-	l.tokens.See(h.token)
+	l.tokens.Observe(h.token)
 	return h, nil
 }
 

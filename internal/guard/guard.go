@@ -91,8 +91,8 @@ func (a *Abstention) Counts(t Trust) bool { return t == TrustAll || t == TrustOu
 // Abstention returns why the node's votes do not count, or nil.
 func (g *Guard) Abstention() *Abstention { return g.abstains.Load() }
 
-// Absolve ends an abstention that is over. It returns false if another abstention has replaced it, or none.
-func (g *Guard) Absolve(a *Abstention) bool { return g.abstains.CompareAndSwap(a, nil) }
+// EndAbstention ends an abstention that is over. It returns false if another abstention has replaced it, or none.
+func (g *Guard) EndAbstention(a *Abstention) bool { return g.abstains.CompareAndSwap(a, nil) }
 
 // abstention returns the abstention of a node with that incarnation, or nil. It outlasts its end by r.Late, since an
 // answer to a request that was asked before the end may still come.
@@ -144,9 +144,9 @@ func (g *Guard) Status() (info *Info, at time.Time, ahead time.Duration) {
 	return &own, g.at, g.ahead
 }
 
-// Heard takes the reply to INFO replication of the node that the subscription is connected to. It may be an error
+// SetSubscribed takes the reply to INFO replication of the node that the subscription is connected to. It may be an error
 // reply.
-func (g *Guard) Heard(reply any) {
+func (g *Guard) SetSubscribed(reply any) {
 	said := make(map[string]string)
 	_ = parseFields(reply, said) // after an error the epoch is unknown
 	of := Info{replID: said["master_replid"]}
@@ -155,9 +155,9 @@ func (g *Guard) Heard(reply any) {
 	g.mu.Unlock()
 }
 
-// KnowsWhoSpeaks reports whether the subscription is connected to the known incarnation of the node. It has a
+// SubscribedToKnown reports whether the subscription is connected to the known incarnation of the node. It has a
 // connection of its own, which may be established before the other.
-func (g *Guard) KnowsWhoSpeaks() bool {
+func (g *Guard) SubscribedToKnown() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.subscribedEpoch == g.known.epoch && g.subscribedEpoch != unknownEpoch

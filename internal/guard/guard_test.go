@@ -64,7 +64,7 @@ func TestAbstention(t *testing.T) {
 }
 
 // A node abstains for the guard period after it may have forgotten votes, and a little longer because of late answers.
-// Absolve ends exactly the abstention that was found to be over.
+// EndAbstention ends exactly the abstention that was found to be over.
 func TestAnAbstentionEnds(t *testing.T) {
 	at := now
 	g := newGuard(rules())
@@ -89,11 +89,11 @@ func TestAnAbstentionEnds(t *testing.T) {
 	at = until
 	g.SetClock(0, false, 0)
 	a := g.Abstention()
-	if !g.Absolve(a) || g.Abstention() != nil || g.Absolve(a) {
+	if !g.EndAbstention(a) || g.Abstention() != nil || g.EndAbstention(a) {
 		t.Error("it is ended twice, or not at all")
 	}
 	g.SetClock(time.Hour, true, 0)
-	if g.Absolve(a) || g.Abstention() == nil {
+	if g.EndAbstention(a) || g.Abstention() == nil {
 		t.Error("another abstention is ended in its place")
 	}
 }
@@ -104,7 +104,7 @@ func TestSetClock(t *testing.T) {
 	at := now
 	g := newGuard(rules())
 	g.now = func() time.Time { return at }
-	if _, err := g.Learn(n.do, true); err != nil || g.Abstention() != nil {
+	if _, err := g.Probe(n.do, true); err != nil || g.Abstention() != nil {
 		t.Fatalf("got %v, %+v", err, g.Abstention())
 	}
 	const forward = "had its clock set forward by 1m0s, noticed 1 s ago: keys expired early"
@@ -138,7 +138,7 @@ func TestSetClock(t *testing.T) {
 	}
 	// The next probe writes it to the record, for all clients.
 	at = now.Add(time.Second)
-	_, err := g.Learn(n.do, false)
+	_, err := g.Probe(n.do, false)
 	if err != nil || g.jump != (jump{}) || g.known.record != (record{epoch("a"), ago(0), false}) {
 		t.Errorf("got %v, jump %+v, record %s", err, g.jump, g.known.record)
 	}
@@ -152,16 +152,16 @@ func TestAClockThatIsSetWhileTheNodeIsAsked(t *testing.T) {
 	n := newNode()
 	g := newGuard(rules())
 	n.before = func() { g.SetClock(0, false, time.Minute) }
-	if _, err := g.Learn(n.do, true); err != nil || g.jump == (jump{}) || g.Abstention() == nil {
+	if _, err := g.Probe(n.do, true); err != nil || g.jump == (jump{}) || g.Abstention() == nil {
 		t.Errorf("got %v, jump %+v, %+v", err, g.jump, g.Abstention())
 	}
 }
 
 // A subscription has a connection of its own, which may be to another incarnation than the known one.
-func TestKnowsWhoSpeaks(t *testing.T) {
+func TestSubscribedToKnown(t *testing.T) {
 	n := newNode()
 	g := newGuard(rules())
-	if _, err := g.Learn(n.do, true); err != nil {
+	if _, err := g.Probe(n.do, true); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -174,12 +174,12 @@ func TestKnowsWhoSpeaks(t *testing.T) {
 		{"refused", redis.Error("NOPERM no"), false},
 		{"nothing", nil, false},
 	} {
-		if g.Heard(c.reply); g.KnowsWhoSpeaks() != c.want {
-			t.Errorf("%s: known %t, want %t", c.name, g.KnowsWhoSpeaks(), c.want)
+		if g.SetSubscribed(c.reply); g.SubscribedToKnown() != c.want {
+			t.Errorf("%s: known %t, want %t", c.name, g.SubscribedToKnown(), c.want)
 		}
 	}
 	g.known.epoch = unknownEpoch
-	if g.Heard(nil); g.KnowsWhoSpeaks() {
+	if g.SetSubscribed(nil); g.SubscribedToKnown() {
 		t.Error("two unknown ones are taken for one")
 	}
 }

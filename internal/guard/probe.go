@@ -135,10 +135,10 @@ func (e UnreachableError) Unwrap() error { return e.error }
 // ErrChanged means that another incarnation of the node answers over an old connection, so the handshake is void.
 var ErrChanged = errors.New("its role or identity has changed")
 
-// Learn probes the node and decides whether it may vote, and from when on. fresh means that the connection is new; over
+// Probe asks the node and decides whether it may vote, and from when on. fresh means that the connection is new; over
 // an old one, another incarnation is an error. After any error but an [UnreachableError] the caller must close the
 // connection.
-func (g *Guard) Learn(do redisconn.Do, fresh bool) (*Info, error) {
+func (g *Guard) Probe(do redisconn.Do, fresh bool) (*Info, error) {
 	info, err := g.rules.ask(do)
 	if err != nil {
 		return nil, UnreachableError{err}

@@ -107,7 +107,7 @@ func TestWhatANodeIsAsked(t *testing.T) {
 	r.WithoutInfo = true
 	trips := 0
 	g := newGuard(r)
-	info, err := g.Learn(func(commands ...[]any) ([]any, error) {
+	info, err := g.Probe(func(commands ...[]any) ([]any, error) {
 		trips++
 		return n.do(commands...)
 	}, true)
@@ -126,7 +126,7 @@ func TestWhatANodeIsAsked(t *testing.T) {
 		t.Error("no record was written")
 	}
 	n.asked = nil
-	if _, err = g.Learn(n.do, false); err != nil || !slices.Equal(n.asked, want[:len(want)-1]) {
+	if _, err = g.Probe(n.do, false); err != nil || !slices.Equal(n.asked, want[:len(want)-1]) {
 		t.Errorf("asked again\n\t%s\n%v", strings.Join(n.asked, "\n\t"), err)
 	}
 	if other := (&Rules{Prefix: "q:"}).recordScript(); other.SHA == r.recordScript().SHA {
@@ -221,7 +221,7 @@ func TestRefusals(t *testing.T) {
 			n, r := newNode(), rules()
 			c.get(n, &r)
 			g := newGuard(r)
-			info, err := g.Learn(n.do, true)
+			info, err := g.Probe(n.do, true)
 			matches := strings.Contains(text(err), c.want) && (err != nil) == (c.want != "")
 			if !matches || c.is != nil && !errors.Is(err, c.is) {
 				t.Errorf("got %v, want %q (%v)", err, c.want, c.is)
@@ -263,17 +263,17 @@ func text(err error) string {
 func TestLearningAgain(t *testing.T) {
 	n := newNode()
 	g := newGuard(rules())
-	if _, err := g.Learn(n.do, true); err != nil {
+	if _, err := g.Probe(n.do, true); err != nil {
 		t.Fatal(err)
 	}
 	n.info["master_replid"] = strings.Repeat("b", 40)
-	if _, err := g.Learn(n.do, false); !errors.Is(err, ErrChanged) {
+	if _, err := g.Probe(n.do, false); !errors.Is(err, ErrChanged) {
 		t.Errorf("over the same connection: got %v, want ErrChanged", err)
 	}
 	if a := g.Abstention(); a != nil {
 		t.Errorf("what is void is believed: %+v", a)
 	}
-	if _, err := g.Learn(n.do, true); err != nil {
+	if _, err := g.Probe(n.do, true); err != nil {
 		t.Errorf("over a new connection: %v", err)
 	}
 	if a := g.Abstention(); a == nil || a.reason != reasonRestart && a.reason != reasonNoted {
@@ -290,11 +290,11 @@ func TestLearningOfADurableNode(t *testing.T) {
 			[]byte("appendfsync"), []byte("always"), []byte("no-appendfsync-on-rewrite"), []byte("no"),
 		}
 		g := newGuard(r)
-		if _, err := g.Learn(n.do, true); err != nil {
+		if _, err := g.Probe(n.do, true); err != nil {
 			t.Fatal(err)
 		}
 		n.info["master_replid"], n.info["uptime_in_seconds"] = strings.Repeat("b", 40), "2"
-		if _, err := g.Learn(n.do, true); err != nil || (g.Abstention() == nil) != trusting {
+		if _, err := g.Probe(n.do, true); err != nil || (g.Abstention() == nil) != trusting {
 			t.Errorf("trusting %t: got %v, %+v", trusting, err, g.Abstention())
 		}
 	}
@@ -309,14 +309,14 @@ func TestClaim(t *testing.T) {
 		claimed = append(claimed, ids...)
 		return twin
 	})
-	if _, err := g.Learn(n.do, true); !errors.Is(err, twin) || g.known != (incarnation{}) || n.record != "" {
+	if _, err := g.Probe(n.do, true); !errors.Is(err, twin) || g.known != (incarnation{}) || n.record != "" {
 		t.Errorf("got %v, known as %+v, record %q", err, g.known, n.record)
 	}
 	if want := []string{n.info["run_id"], n.info["master_replid"]}; !slices.Equal(claimed, want) {
 		t.Errorf("claimed %q, want %q", claimed, want)
 	}
 	n.info["role"] = "slave"
-	if _, err := g.Learn(n.do, true); !errors.Is(err, ErrRefused) || len(claimed) > 2 {
+	if _, err := g.Probe(n.do, true); !errors.Is(err, ErrRefused) || len(claimed) > 2 {
 		t.Errorf("unfit: got %v, and claimed %q", err, claimed)
 	}
 }
@@ -336,7 +336,7 @@ func TestFloorAndScripts(t *testing.T) {
 		n, r := newNode(), rules()
 		r.WithoutInfo = true
 		n.replies["GET p:redlock:floor"], n.replies["SCRIPT"] = c.floor, c.script
-		info, err := newGuard(r).Learn(n.do, true)
+		info, err := newGuard(r).Probe(n.do, true)
 		if err != nil || info.Floor != c.want || info.hasScript != c.hasScript {
 			t.Errorf("%v, %v: got %d, %t, %v", c.floor, c.script, info.Floor, info.hasScript, err)
 		}
@@ -349,17 +349,17 @@ func TestLearningWithoutInfo(t *testing.T) {
 	r.WithoutInfo = true
 	n.replies["INFO"] = redis.Error("NOPERM no")
 	g := newGuard(r)
-	if _, err := g.Learn(n.do, true); err != nil || g.Abstention() == nil || g.Abstention().reason != reasonUnknown {
+	if _, err := g.Probe(n.do, true); err != nil || g.Abstention() == nil || g.Abstention().reason != reasonUnknown {
 		t.Errorf("first met: got %v, %+v", err, g.Abstention())
 	}
 	n.known = r.recordScript().SHA // by that EVAL
 	later := now.Add(period + r.Late)
 	g.now = func() time.Time { return later }
-	if _, err := g.Learn(n.do, true); err != nil || g.Abstention() != nil {
+	if _, err := g.Probe(n.do, true); err != nil || g.Abstention() != nil {
 		t.Errorf("met again: got %v, %+v", err, g.Abstention())
 	}
 	n.known = "" // it was restarted, with its data
-	if _, err := g.Learn(n.do, true); err != nil || g.Abstention() == nil || !g.Abstention().since.Equal(later) {
+	if _, err := g.Probe(n.do, true); err != nil || g.Abstention() == nil || !g.Abstention().since.Equal(later) {
 		t.Errorf("restarted: got %v, %+v", err, g.Abstention())
 	}
 }
@@ -370,7 +370,7 @@ func TestWhoWasFasterWithTheRecordKnowsBetter(t *testing.T) {
 	n := newNode()
 	n.before = func() { n.record = theirs.String() }
 	g := newGuard(rules())
-	if _, err := g.Learn(n.do, true); err != nil {
+	if _, err := g.Probe(n.do, true); err != nil {
 		t.Fatal(err)
 	}
 	if got := now.Sub(g.known.since); got != 5*time.Second || g.known.record != theirs || g.known.reason != reasonNoted {
@@ -381,7 +381,7 @@ func TestWhoWasFasterWithTheRecordKnowsBetter(t *testing.T) {
 	n.replies["INFO"], r.WithoutInfo = redis.Error("NOPERM no"), true
 	theirs = record{unknownEpoch, ago(time.Minute), false}
 	n.before = func() { n.record = theirs.String() }
-	if _, err := newGuard(r).Learn(n.do, true); err != nil || n.record != theirs.String() {
+	if _, err := newGuard(r).Probe(n.do, true); err != nil || n.record != theirs.String() {
 		t.Errorf("got %v, record %s; want theirs", err, n.record)
 	}
 	// Clients that disagree stop after three attempts.
@@ -391,7 +391,7 @@ func TestWhoWasFasterWithTheRecordKnowsBetter(t *testing.T) {
 		writes++
 		n.record = record{epoch("b"), ago(0), writes%2 == 0}.String()
 	}
-	if _, err := g.Learn(n.do, true); err != nil || writes != 3 {
+	if _, err := g.Probe(n.do, true); err != nil || writes != 3 {
 		t.Errorf("written %d times, %v", writes, err)
 	}
 }
@@ -400,14 +400,14 @@ func TestWhoWasFasterWithTheRecordKnowsBetter(t *testing.T) {
 func TestWhatWasLearntBeforeIsNotBelieved(t *testing.T) {
 	n := newNode()
 	g := newGuard(rules())
-	if _, err := g.Learn(n.do, true); err != nil {
+	if _, err := g.Probe(n.do, true); err != nil {
 		t.Fatal(err)
 	}
 	known, info := g.known, g.info
 	g.now = func() time.Time { return now.Add(-time.Millisecond) }
 	n.info["uptime_in_seconds"], n.record = "5", ""
 	n.asked = nil
-	if _, err := g.Learn(n.do, true); err != nil || g.known != known || g.info != info {
+	if _, err := g.Probe(n.do, true); err != nil || g.known != known || g.info != info {
 		t.Errorf("got %v, %+v, want what was known before: %+v", err, g.known, known)
 	}
 	if last := n.asked[len(n.asked)-1]; strings.HasPrefix(last, "EVAL") {
@@ -421,7 +421,7 @@ func TestNoGuardWritesNoRecord(t *testing.T) {
 	r.Period = 0
 	n.info["uptime_in_seconds"], n.record = "0", "x 1"
 	g := newGuard(r)
-	if info, err := g.Learn(n.do, true); err != nil || info.Unkept != nil || n.record != "x 1" || g.Abstention() != nil {
+	if info, err := g.Probe(n.do, true); err != nil || info.Unkept != nil || n.record != "x 1" || g.Abstention() != nil {
 		t.Errorf("got %v, record %q, %+v", err, n.record, g.Abstention())
 	}
 }
@@ -459,7 +459,7 @@ func TestStatusWhileTheNodeIsAsked(t *testing.T) {
 		}
 	}()
 	for range 200 {
-		if _, err := g.Learn(n.do, true); err != nil {
+		if _, err := g.Probe(n.do, true); err != nil {
 			t.Fatal(err)
 		}
 		runtime.Gosched()

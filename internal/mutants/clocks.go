@@ -9,7 +9,7 @@ var inClocks = []mutant{
 		}},
 	},
 	{
-		name: "a pause of our own machine taken for a leap of the nodes' clocks", test: "internal/token.TestLeaps",
+		name: "a pause of our own machine taken for a leap of the nodes' clocks", test: "internal/token.TestJumps",
 		why: "virtual time goes on for all", changes: []change{{
 			"internal/token/token.go", `if read < c.majority() {`, `if false {`,
 		}},

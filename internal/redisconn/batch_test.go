@@ -20,7 +20,7 @@ var (
 	third   = &Command{Script: lua.New("return 3"), Args: numbers, ExtraKey: true}
 	undo    = &Command{Script: lua.New("return 'undo'"), Args: numbers, Undo: true}
 	another = &Command{Script: lua.New("return 'another'"), Args: numbers, Undo: true}
-	spare   = &Command{Script: lua.New("return 'spare'"), Args: numbers, Undo: true, Spare: true}
+	spare   = &Command{Script: lua.New("return 'spare'"), Args: numbers, Undo: true, BestEffort: true}
 )
 
 func numbers(all []*Request, e *Encoder) {

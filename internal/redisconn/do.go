@@ -87,8 +87,8 @@ func (a *askRound) Reply(i int, reply any, err error) {
 // Over implements Round. A native command is never sent again.
 func (a *askRound) Over() bool { return false }
 
-// Hold implements Round. An askRound is never reused, so nothing is counted.
-func (a *askRound) Hold() {}
+// Retain implements Round. An askRound is never reused, so nothing is counted.
+func (a *askRound) Retain() {}
 
 // Done implements Round.
 func (a *askRound) Done() {}

@@ -438,8 +438,8 @@ func (r *round) Over() bool {
 	return r.over
 }
 
-// Hold implements Round.
-func (r *round) Hold() {
+// Retain implements Round.
+func (r *round) Retain() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.held++; r.done >= r.held {

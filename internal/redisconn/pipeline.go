@@ -13,7 +13,7 @@ import (
 func (c *Conn) Send(r *Request) bool {
 	k := r.Command
 	c.mu.Lock()
-	undo := k.Undo && !(k.Spare && len(c.queue) >= maxPostponed)
+	undo := k.Undo && !(k.BestEffort && len(c.queue) >= maxPostponed)
 	refusal := c.refusal(undo)
 	if refusal != nil && !undo {
 		c.mu.Unlock()

@@ -33,7 +33,7 @@ func reconnectDelay(failures int) time.Duration {
 	return limit/2 + chance.Duration(limit/2)
 }
 
-// serve runs the connection's writer and reader, and Attend, until the first of them fails.
+// serve runs the connection's writer and reader, and Monitor, until the first of them fails.
 func (c *Conn) serve(l *link) error {
 	g, ctx := errgroup.WithContext(c.ctx)
 	stop := context.AfterFunc(ctx, func() {
@@ -45,8 +45,8 @@ func (c *Conn) serve(l *link) error {
 	defer stop()
 	g.Go(func() error { return c.write(ctx, l) })
 	g.Go(func() error { return c.read(l) })
-	if c.config.Attend != nil {
-		g.Go(func() error { return c.config.Attend(ctx) })
+	if c.config.Monitor != nil {
+		g.Go(func() error { return c.config.Monitor(ctx) })
 	}
 	err := g.Wait()
 	l.close()
@@ -67,8 +67,8 @@ func (c *Conn) connected(l *link) {
 // disconnected fails all unanswered requests: the server may have executed them or not. Only undos are sent again,
 // since they are idempotent.
 func (c *Conn) disconnected(err error) {
-	if c.config.Lost != nil {
-		c.config.Lost()
+	if c.config.OnDisconnect != nil {
+		c.config.OnDisconnect()
 	}
 	var unanswered, over []*Request
 	c.mu.Lock()
@@ -77,7 +77,7 @@ func (c *Conn) disconnected(err error) {
 	c.eachUnanswered(func(r *Request) {
 		if !r.replied {
 			r.replied = true
-			r.Round.Hold()
+			r.Round.Retain()
 			unanswered = append(unanswered, r)
 		}
 		if r.Command.Undo && !r.Round.Over() {
@@ -114,8 +114,8 @@ func callDone(requests []*Request) {
 
 // changed calls Config.Changed. It is called without mu, because Changed may call State.
 func (c *Conn) changed() {
-	if c.config.Changed != nil && c.ctx.Err() == nil {
-		c.config.Changed()
+	if c.config.OnChange != nil && c.ctx.Err() == nil {
+		c.config.OnChange()
 	}
 }
 

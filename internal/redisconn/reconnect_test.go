@@ -112,13 +112,13 @@ func TestReconnecting(t *testing.T) {
 	})
 }
 
-// Attend runs beside each connection, and may end it.
-func TestAttend(t *testing.T) {
+// Monitor runs beside each connection, and may end it.
+func TestMonitor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		enough := make(chan error)
 		var running, begun atomic.Int32
 		f, c := connect(t, func(config *Config) {
-			config.Attend = func(ctx context.Context) error {
+			config.Monitor = func(ctx context.Context) error {
 				begun.Add(1)
 				running.Add(1)
 				defer running.Add(-1)
@@ -166,9 +166,9 @@ func TestLostAndChanged(t *testing.T) {
 			defer mu.Unlock()
 			told = append(told, what)
 		}
-		config.Lost = func() { tell("lost") }
+		config.OnDisconnect = func() { tell("lost") }
 		var c *client
-		config.Changed = func() {
+		config.OnChange = func() {
 			up, err := c.State()
 			switch {
 			case up && err == nil:

@@ -47,12 +47,12 @@ type Config struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Handshake runs with each new connection before the connection takes requests. An error refuses the server.
 	Handshake func(do Do) error
-	// Attend runs beside each connection until ctx is done. An error closes the connection.
-	Attend func(ctx context.Context) error
-	// Lost runs after each connection that ended and after each failed attempt to connect.
-	Lost func()
-	// Changed runs after each change of State. Its first run tells the outcome of the first attempt to connect.
-	Changed func()
+	// Monitor runs beside each connection until ctx is done. An error closes the connection.
+	Monitor func(ctx context.Context) error
+	// OnDisconnect runs after each connection that ended and after each failed attempt to connect.
+	OnDisconnect func()
+	// OnChange runs after each change of State. Its first run tells the outcome of the first attempt to connect.
+	OnChange func()
 	// Explain turns an error reply into the type that users see. command is the refused command, "" if unknown.
 	Explain func(err error, command string) error
 }
@@ -72,8 +72,8 @@ type Command struct {
 	// server is away, is sent again if nobody can tell whether the server executed it, and is repeated after a transient
 	// error.
 	Undo bool
-	// Spare: an Undo that is not kept for a server that is away while the queue is long already.
-	Spare bool
+	// BestEffort: an Undo that is not kept for a server that is away while the queue is long already.
+	BestEffort bool
 }
 
 // Message is what several servers are sent in the same bytes. It is written before the first Send, then read-only.
@@ -102,8 +102,8 @@ type Round interface {
 	Reply(node int, reply any, err error)
 	// Over reports that a request need not be sent again: no caller waits for it, or nothing is left to undo.
 	Over() bool
-	// Hold announces one more call of Done.
-	Hold()
+	// Retain announces one more call of Done.
+	Retain()
 	// Done says that the Conn has released the request. It is called once for each request sent, after Reply, and once
 	// for each Hold.
 	Done()

@@ -28,7 +28,7 @@ func (c *Conn) expire() {
 			sooner(deadline)
 		default:
 			r.replied = true
-			r.Round.Hold() // until fail: the reply may come meanwhile, and with it the request's own Done
+			r.Round.Retain() // until fail: the reply may come meanwhile, and with it the request's own Done
 			late = append(late, r)
 		}
 	})

@@ -15,7 +15,7 @@ const ms = time.Millisecond
 func TestAReplyMayComeTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var changes atomic.Int32
-		f, c := connect(t, func(config *Config) { config.Changed = func() { changes.Add(1) } })
+		f, c := connect(t, func(config *Config) { config.OnChange = func() { changes.Add(1) } })
 		f.answer("EVALSHA", silence, silence)
 		r := c.send(first, "a")
 		time.Sleep(100 * ms)
@@ -209,7 +209,7 @@ func TestPostponedUndosAreBounded(t *testing.T) {
 }
 
 // A server that is away is kept no more than a limited number of spare undos.
-func TestSpareUndosAreBounded(t *testing.T) {
+func TestBestEffortUndosAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
 		f.refuse(true)

@@ -83,8 +83,8 @@ func (c *Clock) Propose(now int64) int64 {
 	return max(c.Time(now), c.seen.Load()+1, c.floor.Load()+1)
 }
 
-// See records a token: later proposals are larger.
-func (c *Clock) See(token int64) { raiseTo(&c.seen, token) }
+// Observe records a token: later proposals are larger.
+func (c *Clock) Observe(token int64) { raiseTo(&c.seen, token) }
 
 // Dropped records a node's floor: later proposals are larger.
 func (c *Clock) Dropped(floor int64) { raiseTo(&c.floor, floor) }
@@ -138,11 +138,11 @@ func (c *Clock) Measured(node int, micros, asked, now int64) {
 	}
 }
 
-// Leaps returns by how much clocks jumped forward, by node. It returns each jump once. Which clock jumped is unknown
+// Jumps returns by how much clocks jumped forward, by node. It returns each jump once. Which clock jumped is unknown
 // until a majority was read again: it may have been our own, which stops while this machine is paused. found means that
 // the last reading was the first one to show a jump, so the other clocks should be read soon. With fewer than three
 // nodes there is nothing to compare with.
-func (c *Clock) Leaps() (by []time.Duration, found bool) {
+func (c *Clock) Jumps() (by []time.Duration, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	by = make([]time.Duration, len(c.offsets))
@@ -220,8 +220,8 @@ func (c *Clock) Offsets() []Offset {
 	return all
 }
 
-// KnowsMost reports whether a majority of the nodes' clocks was read.
-func (c *Clock) KnowsMost() bool {
+// KnowsMajority reports whether a majority of the nodes' clocks was read.
+func (c *Clock) KnowsMajority() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.countKnown() >= c.majority()

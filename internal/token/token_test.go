@@ -48,7 +48,7 @@ func TestProposalsGrowWhateverTheClocksDo(t *testing.T) {
 		if got >= 1<<53 || got < 1e15 {
 			t.Errorf("%s: %d has not 16 digits", why, got)
 		}
-		c.See(got)
+		c.Observe(got)
 		last = got
 	}
 	propose(0, "at first")
@@ -59,10 +59,10 @@ func TestProposalsGrowWhateverTheClocksDo(t *testing.T) {
 		c.Measured(node, wall, 0, 0)
 	}
 	propose(2000, "set back by 30 s")
-	c.See(last + 500_000)
+	c.Observe(last + 500_000)
 	last += 500_000
 	propose(3000, "a larger one was seen")
-	c.See(1)
+	c.Observe(1)
 	propose(4000, "an old one was seen")
 	c.Dropped(last + 40*second)
 	last += 40 * second
@@ -162,7 +162,7 @@ func TestOffsets(t *testing.T) {
 }
 
 // A clock has jumped if it goes forward by more than the reading's error, and the others do not.
-func TestLeaps(t *testing.T) {
+func TestJumps(t *testing.T) {
 	const hour, ms, nodes = time.Hour, time.Millisecond, 3
 	// read is a reading of a node's clock, which is ahead by off, over a round trip of trip.
 	type read struct {
@@ -209,7 +209,7 @@ func TestLeaps(t *testing.T) {
 			asked := now
 			now += r.trip.Microseconds()
 			clock.Measured(r.node, wall+now+(r.off-r.trip/2).Microseconds(), asked, now)
-			by, _ := clock.Leaps()
+			by, _ := clock.Jumps()
 			for node, d := range by {
 				if d > 0 {
 					got[node] += d
@@ -236,7 +236,7 @@ func TestTwoClocksDoNotLeap(t *testing.T) {
 	for i, off := range []int64{0, 0, 3600 * second, 0, 3600 * second} {
 		now := int64(i) * second
 		clock.Measured(i%2, wall+now+off, now, now)
-		if by, _ := clock.Leaps(); by[0] != 0 || by[1] != 0 {
+		if by, _ := clock.Jumps(); by[0] != 0 || by[1] != 0 {
 			t.Errorf("reading %d: %v", i, by)
 		}
 	}
