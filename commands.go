@@ -38,9 +38,9 @@ var (
 	adopt        = script(command{read: readAcquire}, rows(4), "adopt")
 	revert       = undo(command{}, rows(2), "revert")
 	acquireAll   = script(command{read: readAcquire}, rowForAll(3), "acquire_all")
-	enqueue      = script(command{read: readAcquire, reader: read}, rows(4), "readers", "queue", "stand", "enqueue")
+	enqueue      = script(command{read: readAcquire, reader: read}, rows(4), "readers", "queue", "join", "enqueue")
 
-	read        = script(command{read: readAcquire}, rows(3), "readers", "queue", "stand", "read")
+	read        = script(command{read: readAcquire}, rows(3), "readers", "queue", "join", "read")
 	keepReading = script(command{read: readExtend, trust: guard.TrustOurs}, rows(2), "readers", "keep_reading")
 	stopReading = undo(command{read: readRelease}, rows(2), "readers", "queue", "stop_reading")
 )

@@ -32,7 +32,7 @@ for i = 1, n do
     end
   else
     if holder == marker then readers(key).announce_writer(ttl) end
-    replies[i] = { 0, holder or '', call('PTTL', key), stand(key, member, ttl) }
+    replies[i] = { 0, holder or '', call('PTTL', key), join(key, member, ttl) }
   end
 end
 return usual == n and n or replies

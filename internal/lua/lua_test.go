@@ -19,14 +19,14 @@ func TestNew(t *testing.T) {
 
 func TestLoadJoinsTheFiles(t *testing.T) {
 	want := ""
-	for _, name := range []string{"readers", "queue", "stand", "read"} {
+	for _, name := range []string{"readers", "queue", "join", "read"} {
 		text, err := os.ReadFile(name + ".lua")
 		if err != nil {
 			t.Fatal(err)
 		}
 		want += string(text)
 	}
-	if s := lua.Load("readers", "queue", "stand", "read"); s.Source != want {
+	if s := lua.Load("readers", "queue", "join", "read"); s.Source != want {
 		t.Errorf("got %d bytes, want the %d of the files in order", len(s.Source), len(want))
 	}
 }

@@ -11,10 +11,10 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 for i = 1, n do
   local key, owner, text = KEYS[i], ARGV[4 * i - 3], ARGV[4 * i - 2]
   local left, token = math.min(tonumber(ARGV[4 * i - 1]), tonumber(ARGV[4 * i]) - now), tonumber(string.sub(text, 1, 16))
-  local stands, known = call('MGET', key, register(key)), owner ~= '' and call('ZSCORE', tokens, key)
-  if known and tonumber(known) > token or (stands[2] or '') > text then
+  local here, known = call('MGET', key, register(key)), owner ~= '' and call('ZSCORE', tokens, key)
+  if known and tonumber(known) > token or (here[2] or '') > text then
     codes[i] = 0
-  elseif owner ~= '' and stands[1] ~= owner then
+  elseif owner ~= '' and here[1] ~= owner then
     codes[i] = 2
   elseif left <= 0 then
     codes[i] = 3

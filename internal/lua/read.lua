@@ -33,7 +33,7 @@ for i = 1, n do
     replies[i] = { 1 }
   else
     replies[i] = { 0, holder or '', call('PTTL', key) }
-    if member ~= '' then replies[i][4] = stand(key, member, ttl) end
+    if member ~= '' then replies[i][4] = join(key, member, ttl) end
   end
 end
 return usual == n and n or replies

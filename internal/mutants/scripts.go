@@ -63,7 +63,7 @@ var inScripts = []mutant{
 	{
 		name: "a register takes a success from whoever had the lock", test: "TestOnceLateSuccessDoesNotCount",
 		why: noJobs, changes: []change{{
-			"internal/lua/once.lua", `elseif owner ~= '' and stands[1] ~= owner then`, `elseif false then`,
+			"internal/lua/once.lua", `elseif owner ~= '' and here[1] ~= owner then`, `elseif false then`,
 		}},
 	},
 	{

@@ -61,7 +61,7 @@ var inQueue = []mutant{
 		"ticket.go", `			h.locker.listeners.handOver(h.owner.String(), h.end())`,
 		`			h.locker.listeners.forget(h.owner.String())`,
 	}}},
-	{name: "who asks once stands in line", changes: []change{{
+	{name: "a caller that asks once joins the local queue", changes: []change{{
 		"redlock.go", `wait := wait && o.maxAttempts != 1`, `wait := wait`,
 	}}},
 	{

@@ -9,8 +9,8 @@ import (
 // begunBy names the files that are put before others, as the library does.
 var begunBy = map[string][]string{
 	"release":      {"free", "readers", "queue"},
-	"enqueue":      {"readers", "queue", "stand"},
-	"read":         {"readers", "queue", "stand"},
+	"enqueue":      {"readers", "queue", "join"},
+	"read":         {"readers", "queue", "join"},
 	"keep_reading": {"readers"},
 	"stop_reading": {"readers", "queue"},
 	"survey":       {"readers", "queue"},

@@ -1,6 +1,6 @@
--- stand adds a member to the queue, or keeps it there, and returns how many wait before it. Waiters ask again within
+-- join adds a member to the queue, or keeps it there, and returns how many wait before it. Waiters ask again within
 -- half of their TTL, so a queue ends one TTL after the last waiter asked, as fast as a lock.
-local function stand(key, member, ttl)
+local function join(key, member, ttl)
   redis.call('ZADD', queue(key), 0, member)
   redis.call('SADD', waiting, key)
   for _, mine in ipairs({ queue(key), waiting }) do
