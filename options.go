@@ -270,7 +270,8 @@ func (o *options) check() error {
 	case o.drift.validity(o.ttl, 0) <= 0:
 		return invalid("TTL %s: the drift allowance of %s leaves nothing of it", o.ttl, o.drift.allowance(o.ttl))
 	case o.drift.validity(o.ttl, 0) <= leastValidity(o.ttl, o.minValidity, o.maxHold):
-		return invalid("TTL %s: less than the minimum validity %s is left after drift", o.ttl, leastValidity(o.ttl, o.minValidity, o.maxHold))
+		return invalid("TTL %s: less than the minimum validity %s is left after drift",
+			o.ttl, leastValidity(o.ttl, o.minValidity, o.maxHold))
 	case o.nodeTimeout <= 0:
 		return invalid("node timeout %s is not positive", o.nodeTimeout)
 	case o.maxAttempts < 0:

@@ -77,7 +77,7 @@ func (w *waiter) signal() {
 // queue waits in the nodes' queues until the lock is held. Its first request counts as part of the attempt that failed
 // before, if there was one.
 func (l *Locker) queue(ctx context.Context, want acquireRequest, o *options, last error) (*hold, error) {
-	l.listeners.listen(l.ctx, l.returnGrant)
+	l.listeners.listen(l.ctx, l.returnGrant) //nolint:contextcheck // until Close, not until the caller leaves
 	l.listeners.waiting.Add(1)
 	defer l.listeners.waiting.Add(-1)
 	for _, i := range l.tokens.Poor() {

@@ -144,8 +144,8 @@ func (g *Guard) Status() (info *Info, at time.Time, ahead time.Duration) {
 	return &own, g.at, g.ahead
 }
 
-// SetSubscribed takes the reply to INFO replication of the node that the subscription is connected to. It may be an error
-// reply.
+// SetSubscribed takes the reply to INFO replication of the node that the subscription is connected to, which may be an
+// error reply.
 func (g *Guard) SetSubscribed(reply any) {
 	said := make(map[string]string)
 	_ = parseFields(reply, said) // after an error the epoch is unknown

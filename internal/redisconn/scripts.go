@@ -28,8 +28,8 @@ func (c *Conn) loadScripts(l *link) error {
 
 // resend queues a request again, with the script's source, if the server has refused it for lack of the script, once. A
 // server loses its scripts by SCRIPT FLUSH, and a proxy may change the server behind it. A request that is over is not
-// sent again: its undo may have been sent already, and must stay behind it. For the same reason mu is held from the call
-// of Over until the append.
+// sent again: its undo may have been sent already, and must stay behind it. For the same reason mu is held from Over to
+// the append.
 func (c *Conn) resend(r *Request, refusal error) bool {
 	if Code(refusal) != "NOSCRIPT" || r.eval || r.Round.Over() {
 		return false
