@@ -7,28 +7,28 @@ var inBetween = []mutant{
 		"hold.go", `limit.Before(end) {`, `limit.Before(end) && false {`,
 	}}},
 	{
-		name: "what is to be asked again of a node is not", test: "TestARefusedReleaseIsRetried",
+		name: "a postponed undo is not sent again", test: "TestARefusedReleaseIsRetried",
 		why: "one TTL later it makes no difference", changes: []change{{
 			"internal/redisconn/timeout.go", "		c.retry.Reset(undoRetryDelay)\n", "",
 		}},
 	},
 	{
-		name: "an undo that a busy node refuses is done with", test: "TestARefusedReleaseIsRetried",
+		name: "an undo that a busy node refuses is given up", test: "TestARefusedReleaseIsRetried",
 		why: "one TTL later it makes no difference", changes: []change{{
-			"internal/redisconn/redisconn.go", `"BUSY", `, ``,
+			"internal/redisconn/redisconn.go", `"BUSY", "LOADING"`, `"LOADING"`,
 		}},
 	},
 	{name: "two requests for one key in a batch", changes: []change{{
 		"internal/redisconn/batch.go", ` || slices.ContainsFunc(hashes, b.keys.has)`, ``,
 	}}},
 	{
-		name: "the places and tokens of all that release are the first one's",
+		name: "all releases in a batch use the places and tokens of the first",
 		test: "TestReleasesInOneBatchLeaveTheirOwnTokens",
 		why:  "its clients release one at a time", changes: []change{{
 			"commands.go", `e.Add(q.args[1+arg])`, `e.Add(of(all[0]).args[1+arg])`,
 		}},
 	},
-	{name: "of several locks the first owner is handed over from", changes: []change{{
+	{name: "several locks are all handed over from the first one's owner", changes: []change{{
 		"commands.go", "			for _, owner := range q.names.from {\n				e.Add(owner)\n",
 		"			for range q.names.from {\n				e.Add(q.names.from[0])\n",
 	}}},
@@ -49,7 +49,7 @@ var inBetween = []mutant{
 			`len(there) > 2 && bytes`,
 		}},
 	},
-	{name: "a tenure keeps what it had", changes: []change{{
+	{name: "a tenure keeps the fields of its last hold", changes: []change{{
 		"hold.go", "	*t = tenure{} // all fields: the pool must keep nothing alive, and the next hold must find nothing\n", "",
 	}}},
 	{name: "the end of a hold is not kept behind its unlock", changes: []change{{

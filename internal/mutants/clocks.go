@@ -21,19 +21,19 @@ var inClocks = []mutant{
 		}},
 	},
 	{
-		name: "a node does not note what it drops", test: "TestNewTokensAreLargerThanDroppedOnes",
+		name: "a node does not note the largest token it drops", test: "TestNewTokensAreLargerThanDroppedOnes",
 		why: "it takes clocks that are set back by more than the retention", changes: []change{{
 			"internal/lua/trim.lua", `redis.pcall('SET', KEYS[1], floor)`, ``,
 		}},
 	},
 	{
-		name: "what a node has dropped is not read", test: "TestNewTokensAreLargerThanDroppedOnes",
+		name: "the largest token a node has dropped is not read", test: "TestNewTokensAreLargerThanDroppedOnes",
 		why: "it takes clocks that are set back by more than the retention", changes: []change{{
 			"pool.go", "		n.tokens.Dropped(info.Floor)\n", "",
 		}},
 	},
 	{
-		name: "what a node has dropped is too far ahead", test: "TestNewTokensAreLargerThanDroppedOnes",
+		name: "the largest token a node has dropped counts as too far ahead", test: "TestNewTokensAreLargerThanDroppedOnes",
 		why: "no clocks of the simulation are set back by more than the retention", changes: []change{{
 			"internal/token/token.go", `token > max(c.Time(now), c.floor.Load())+`, `token > c.Time(now)+`,
 		}},
@@ -45,7 +45,7 @@ var inClocks = []mutant{
 		}},
 	},
 	{
-		name: "a node's own clock does not delay what it drops", test: "TestANodesClockDelaysDropping",
+		name: "a node's own clock does not delay the dropping of tokens", test: "TestANodesClockDelaysDropping",
 		why: "it takes a clock that is wrong by minutes", changes: []change{{
 			"internal/lua/trim.lua", `math.min(theirs, math.max(mine[1] * 1000000 + mine[2], theirs - 3600000000))`, `theirs`,
 		}},

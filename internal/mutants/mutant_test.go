@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +29,51 @@ func TestEveryMutantAppliesToTheSources(t *testing.T) {
 		if dir, test := m.where(); m.test != "" && !hasTest(t, dir, test) {
 			t.Errorf("%s: there is no test %s in %s", m.name, test, dir)
 		}
+	}
+}
+
+// docs/proof.md has a table of the mutants that the simulation catches, and one of those that a test catches.
+func TestProofListsEveryMutant(t *testing.T) {
+	var bySimulation, byTest []string
+	for _, m := range mutants() {
+		if m.test == "" {
+			bySimulation = append(bySimulation, m.name)
+		} else {
+			byTest = append(byTest, fmt.Sprintf("%s | `%s` | %s", m.name, m.test, m.why))
+		}
+	}
+	page, err := os.ReadFile("../../docs/proof.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## The mutants\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	tables := strings.Split(section, "| mutant | caught by |")
+	if len(tables) != 3 {
+		t.Fatalf("docs/proof.md has %d tables of mutants, want 2", len(tables)-1)
+	}
+	seeds := regexp.MustCompile(`(?m)^\| (.*) \| [a-z ]+ \| \d+ \|$`)
+	compareRows(t, seeds.FindAllStringSubmatch(tables[1], -1), bySimulation)
+	compareRows(t, regexp.MustCompile("(?m)^\\| (.* \\| `.*) \\|$").FindAllStringSubmatch(tables[2], -1), byTest)
+	if all := fmt.Sprintf("\nAll %d were caught.\n", len(mutants())); !strings.Contains(section, all) {
+		t.Errorf("docs/proof.md does not say %q", all)
+	}
+}
+
+func compareRows(t *testing.T, found [][]string, want []string) {
+	t.Helper()
+	var got []string
+	for _, row := range found {
+		got = append(got, row[1])
+	}
+	for i, row := range want {
+		if i >= len(got) || got[i] != row {
+			t.Errorf("docs/proof.md: the table lacks %q as row %d", row, i+1)
+			return
+		}
+	}
+	if len(got) > len(want) {
+		t.Errorf("docs/proof.md has rows of no mutants: %q", got[len(want):])
 	}
 }
 

@@ -14,7 +14,7 @@ var inScripts = []mutant{
 	{name: "raise says yes whatever the node knows", changes: []change{{
 		"internal/lua/raise.lua", `replies[i] = { 2, call('ZSCORE', tokens, KEYS[i]) }`, `replies[i] = { 1 }`,
 	}}},
-	{name: "extend overwrites somebody else's key", changes: []change{{
+	{name: "extend overwrites another owner's key", changes: []change{{
 		"internal/lua/extend.lua", "  elseif holders[i] then\n    codes[i] = 0\n",
 		"  elseif holders[i] then\n    call('SET', key, owner, 'PX', ttl)\n    codes[i] = 1\n",
 	}}},
@@ -31,7 +31,7 @@ var inScripts = []mutant{
 		"internal/lua/queue.lua", `token == reading and reading or propose(token, key)`,
 		`token == reading and reading or false`,
 	}}},
-	{name: "enqueue takes what is somebody else's", changes: []change{{
+	{name: "enqueue takes a key that another owner has", changes: []change{{
 		"internal/lua/enqueue.lua", `  elseif not holder and call('EXISTS', key) == 0 then`, `  elseif true then
     call('DEL', key)
     holder = false`,
@@ -46,22 +46,22 @@ var inScripts = []mutant{
 		"internal/lua/release.lua", `if above ~= '' and`, `if false and`,
 	}}},
 	{
-		name: "one TTL for all locks that are asked for together", test: "TestLocksInOneBatchKeepTheirOwnTTL",
+		name: "one TTL for all locks requested together", test: "TestLocksInOneBatchKeepTheirOwnTTL",
 		why: "all holds of a simulation have the same", changes: []change{{
 			"commands.go", `same = same && q.args[1] == ttl`, `same = true`,
 		}},
 	},
-	{name: "adopt from whoever holds it", changes: []change{{
+	{name: "adopt takes the lock from any holder", changes: []change{{
 		"internal/lua/adopt.lua", `if holders[i] ~= ARGV[4 * i] then`, `if not holders[i] then`,
 	}}},
 	{
-		name: "a register takes what a newer holder cannot have read", test: "TestOnceRefusesASmallerToken",
+		name: "a register accepts a text that a newer holder cannot have read", test: "TestOnceRefusesASmallerToken",
 		why: noJobs + ", and where somebody else had the lock since, it is not the writer's any more", changes: []change{{
 			"internal/lua/once.lua", `if known and tonumber(known) > token or`, `if`,
 		}},
 	},
 	{
-		name: "a register takes a success from whoever had the lock", test: "TestOnceLateSuccessDoesNotCount",
+		name: "a register accepts a success from an owner that no longer has the lock", test: "TestOnceLateSuccessDoesNotCount",
 		why: noJobs, changes: []change{{
 			"internal/lua/once.lua", `elseif owner ~= '' and here[1] ~= owner then`, `elseif false then`,
 		}},
@@ -74,13 +74,13 @@ var inScripts = []mutant{
 		}},
 	},
 	{
-		name: "a register refuses what a majority has while others wait", test: "TestOnceSuccessIsDeliveredDespiteWaiters",
+		name: "a register refuses a text that a majority has while others wait", test: "TestOnceSuccessIsDeliveredDespiteWaiters",
 		why: noJobs, changes: []change{{
 			"internal/lua/once.lua", `owner ~= '' and call('ZSCORE', tokens, key)`, `call('ZSCORE', tokens, key)`,
 		}},
 	},
 	{
-		name: "a run begins on what nodes say that have promised nothing",
+		name: "a run begins on answers of nodes that have promised nothing",
 		test: "TestOnceCountsOnlyNodesThatRefuseEarlierHolders",
 		why:  noJobs, changes: []change{{
 			"once_run.go", `r, err = j.read(ctx, lock.Token())`, `r, err = j.read(ctx, 0)`,

@@ -123,7 +123,7 @@ var inOrder = []mutant{
 			"internal/redisconn/pipeline.go", `if refusal != nil && !undo {`, `if refusal != nil {`,
 		}},
 	},
-	{name: "Close does not wait for what is to be undone", changes: []change{{
+	{name: "Close does not wait for undos", changes: []change{{
 		"pool.go", "		n.conn.Drain(ctx)\n", "		_ = n\n",
 	}}},
 }

@@ -8,7 +8,7 @@ var inTokens = []mutant{
 	{name: "a waiter's raise counted blindly", changes: []change{{
 		"wait_queue.go", `votes.verdict(len(l.nodes), l.need) != verdictWon {`, `false {`,
 	}}},
-	{name: "a grant counts for whatever token", changes: []change{{
+	{name: "a grant counts for any token", changes: []change{{
 		"wait_votes.go", `if n.accepted[i] == want && (a.vote == voteGranted || a.token == want) {`,
 		`if a.vote == voteGranted {`,
 	}}},
@@ -38,7 +38,7 @@ var inQueue = []mutant{
 		"wait_queue.go", "	start := h.since\n", "	start := l.opts.clock.now()\n",
 	}}},
 	{
-		name: "what was told counts as answered just now", test: "TestNotifiedVotesKeepTheirAge",
+		name: "votes known by notification count as fresh answers", test: "TestNotifiedVotesKeepTheirAge",
 		why: "it took 1,319 seeds", changes: []change{{
 			"wait_queue.go", `if v.fresh >= l.need {`, `if v.given >= l.need {`,
 		}},
@@ -52,7 +52,7 @@ var inQueue = []mutant{
 	{name: "an outdated token not raised", changes: []change{{
 		"wait_queue.go", `(v.granted < l.need || l.outdated(h.token))`, `v.granted < l.need`,
 	}}},
-	{name: "the longest hold counts the wait", changes: []change{{
+	{name: "the maximum hold time counts the wait", changes: []change{{
 		"wait_queue.go", `	h.start, h.since = start, now
 `, `	h.start = start
 `,
@@ -65,13 +65,13 @@ var inQueue = []mutant{
 		"redlock.go", `wait := wait && o.maxAttempts != 1`, `wait := wait`,
 	}}},
 	{
-		name: "a token too far ahead is somebody else's", test: "TestTokenTooFarAheadIsNoQuorumForAWaiter",
+		name: "a token too far ahead is taken for another owner's", test: "TestTokenTooFarAheadIsNoQuorumForAWaiter",
 		why: "it judges no reasons", changes: []change{{
 			"wait_queue.go", `if errors.Is(err, errTokenAhead) {`, `if false {`,
 		}},
 	},
 	{
-		name: "votes that were told grow younger", test: "TestNotifiedVotesKeepTheirAge",
+		name: "votes known by notification grow younger", test: "TestNotifiedVotesKeepTheirAge",
 		why: "120 seeds did not show it", changes: []change{{
 			"wait_queue.go", "		h.since = began\n", "		_ = began\n",
 		}},
@@ -90,7 +90,7 @@ var inQueue = []mutant{
 		}},
 	},
 	{
-		name: "who has waited longest never gives way", test: "TestWaiterThatOneNodeCannotNotifyBlocksNobody",
+		name: "the oldest waiter never gives way", test: "TestWaiterThatOneNodeCannotNotifyBlocksNobody",
 		why: "it takes a connection that one node refuses for good", changes: []change{{
 			"wait_votes.go", "	stuck := p.partial > stuckAfter && v.deadlocked(need)\n", "	stuck := false\n",
 		}},
@@ -102,14 +102,14 @@ var inQueue = []mutant{
 		}},
 	},
 	{
-		name: "who gives up waiting leaves its places", test: "TestCancelledWaitLeavesNothing",
+		name: "a waiter that gives up leaves its places behind", test: "TestCancelledWaitLeavesNothing",
 		why: "one TTL later they have gone by themselves", changes: []change{{
 			"hold.go", "	h.locker.listeners.forget(h.owner.String())\n	h.locker.undo(h, h.asked)\n",
 			"	h.locker.listeners.forget(h.owner.String())\n",
 		}},
 	},
 	{
-		name: "what is handed to somebody who has given up is kept", test: "TestHandOverToAnUnknownOwnerIsReturned",
+		name: "a lock handed over to a waiter that has given up is kept", test: "TestHandOverToAnUnknownOwnerIsReturned",
 		why: "one TTL later it has gone by itself", changes: []change{{
 			"wait_notify.go", `owner, err := uuid.Parse(parts[0]); err == nil {`,
 			`owner, err := uuid.Parse(parts[0]); err != nil {`,

@@ -51,33 +51,33 @@ var inGuard = []mutant{
 		}},
 	},
 	{
-		name: "a vote counts that was asked for while the node abstained",
+		name: "a vote requested while the node abstained counts",
 		test: "TestAVoteRequestedWhileAbstainingDoesNotCount",
 		why:  "the answer must be under way when the guard's period ends", changes: []change{{
 			"pool.go", `case !a.Over(asked):`, `case !a.Over(n.opts.clock.local()):`,
 		}},
 	},
 	{
-		name: "an abstention ends for what was asked for during it", test: "TestAVoteRequestedWhileAbstainingDoesNotCount",
+		name: "an abstention ends for requests sent during it", test: "TestAVoteRequestedWhileAbstainingDoesNotCount",
 		why: "the answer must be under way when the guard's period ends, and a probe be faster", changes: []change{{
 			"internal/guard/guard.go", `!now.Before(until.Add(r.Late))`, `!now.Before(until)`,
 		}},
 	},
 	{
-		name: "what a node that abstains says of another holder counts for that one", test: "TestDiscount",
+		name: "an abstaining node's vote for another holder counts for that holder", test: "TestDiscount",
 		why: "it makes waiters keep votes that they should give back, for a while", changes: []change{{
 			"quorum.go", `a.uncounted = true`, `a.uncounted = false`,
 		}},
 	},
 	{
-		name: "who was slower with the node record knows better",
+		name: "a client that is slower to write the node record ignores the faster one's record",
 		test: "internal/guard.TestWhoWasFasterWithTheRecordKnowsBetter",
 		why:  "two must notice the same within one round trip, and disagree", changes: []change{{
 			"internal/guard/probe.go", "		next = old.reconcile(said, next.at)\n", "",
 		}},
 	},
 	{
-		name: "what was learnt over an earlier connection is believed",
+		name: "a slow answer from an earlier connection is believed",
 		test: "internal/guard.TestWhatWasLearntBeforeIsNotBelieved",
 		why:  "an answer must be slower than a new connection to the same node", changes: []change{{
 			"internal/guard/probe.go", `stale := now.Before(old.at)`, `stale := now.Before(old.at) && false`,
