@@ -5,7 +5,7 @@
 //	go run ./internal/mutants -only raise  those whose name matches
 //
 // The bugs are replacements of text in the sources as they are (mutant.go), which the compiler is given in place of the
-// files. The list is in votes.go, time.go and the other files beside this one.
+// files. The list is in bugs/*.txt; bugs/README.md describes its notation.
 package main
 
 import (
@@ -43,8 +43,12 @@ func run(ctx context.Context, only string, seeds seedRange, jobs int) error {
 	if err != nil {
 		return err
 	}
+	all, err := mutants()
+	if err != nil {
+		return err
+	}
 	var chosen []mutant
-	for _, m := range mutants() {
+	for _, m := range all {
 		if wanted.MatchString(m.name) {
 			chosen = append(chosen, m)
 		}

@@ -29,15 +29,6 @@ func (m mutant) where() (dir, test string) {
 // change replaces a text that stands in a file exactly once.
 type change struct{ file, before, after string }
 
-// mutants returns all of them, in the order of docs/proof.md.
-func mutants() []mutant {
-	var all []mutant
-	for _, list := range [][]mutant{inTime, inOrder, inVotes, inGuard, inTokens, inQueue, inScripts, inClocks, inBetween} {
-		all = append(all, list...)
-	}
-	return all
-}
-
 // overlay writes the changed files into dir and returns the file that tells the compiler of them.
 func (m mutant) overlay(root, dir string) (string, error) {
 	texts := map[string]string{}
