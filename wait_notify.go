@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -79,11 +78,10 @@ func (s *listeners) forget(owner string) {
 // handOver ensures that grants to the owner are not returned before until: they are for the process that adopts its
 // hold, even if a node's notification of them is still to come.
 func (s *listeners) handOver(owner string, until time.Time) {
-	now := s.now()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.of, func(_ string, at listener) bool { return at.notify == nil && at.until.Before(now) })
 	s.of[owner] = listener{until: until}
+	s.mu.Unlock()
+	time.AfterFunc(until.Sub(s.now()), func() { s.forget(owner) })
 }
 
 // receive takes a node's message, "owner known key". known is empty if the node accepted the waiter's token, the larger

@@ -21,6 +21,8 @@ func (r *Rules) recordScript() *lua.Script {
 	return lua.New(fmt.Sprintf("%s-- %q\n", nodeScript.Source, r.Prefix))
 }
 
+// nodeScript must stay as it is, comments included. Clients of two versions would take each other's for a sign that the
+// node has lost its scripts, and with them its data.
 var nodeScript = lua.Load("node")
 
 // infoSections are read one at a time: several in one command need Redis 7.

@@ -466,3 +466,12 @@ func TestStatusWhileTheNodeIsAsked(t *testing.T) {
 	}
 	<-read
 }
+
+// A client that may not use INFO knows by this script that a node has not been restarted: clients of all versions must
+// use the same.
+func TestTheRecordScriptStaysTheSame(t *testing.T) {
+	const want = "df74273e45e147f20996572448af3708f5784bb5"
+	if got := (&Rules{}).recordScript().SHA; got != want {
+		t.Errorf("got SHA %s, want %s", got, want)
+	}
+}
