@@ -110,7 +110,7 @@ func TestManySurveysInOneReply(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 64 {
 			s := l.Semaphore(fmt.Sprint("s", i), 1000)
-			s.hot = time.Now().Add(time.Hour) // so that it begins with a survey
+			s.contendedUntil = time.Now().Add(time.Hour) // so that it begins with a survey
 			all.Go(func() {
 				if _, err := s.TryAcquire(t.Context()); err != nil {
 					t.Error(err)

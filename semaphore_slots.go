@@ -20,9 +20,9 @@ import (
 
 // slots is what a Semaphore knows about its slots without asking the nodes.
 type slots struct {
-	mu  sync.Mutex
-	all []slot
-	hot time.Time // until when permits count as contended; guarded by mu
+	mu             sync.Mutex
+	all            []slot
+	contendedUntil time.Time // guarded by mu
 }
 
 // slot is one slot. It is guarded by slots.mu, except name and key, which never change.
@@ -46,7 +46,7 @@ type slotState struct {
 func (s *slots) guess(now time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now.Before(s.hot) {
+	if now.Before(s.contendedUntil) {
 		return -1
 	}
 	unknown, first := -1, random(len(s.all))
@@ -75,7 +75,7 @@ func (s *slots) addCallers(i, n int) {
 // setContended marks permits as contended, for contendedFor.
 func (s *slots) setContended(now time.Time) {
 	s.mu.Lock()
-	s.hot = now.Add(contendedFor)
+	s.contendedUntil = now.Add(contendedFor)
 	s.mu.Unlock()
 }
 

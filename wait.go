@@ -21,10 +21,10 @@ func (l *Locker) wait(ctx context.Context, w acquireRequest, o *options, last er
 			defer turn.Release(1)
 		}
 	}
-	if ended != nil && last == nil {
-		last = l.notFirst(w.op, w.name)
-	}
 	if ended != nil {
+		if last == nil {
+			last = l.notFirst(w.op, w.name)
+		}
 		return nil, waitEnded(last, ended)
 	}
 	return l.queue(ctx, w, o, last)

@@ -27,14 +27,12 @@ type listeners struct {
 	waiting atomic.Int64   // callers that wait
 
 	mu sync.Mutex
-	of map[string]listener // by owner; guarded by mu
+	of map[string]listener // by owner, while it waits and while it has a hold; guarded by mu
 }
 
-// listener is the receiver of one owner's notifications. It stays while the owner waits and while it has a hold.
-type listener struct {
-	notify func(node int, a answer) // nil: the hold was given away by ticket; grants are for the process that adopts it
-	until  time.Time                // when the hold that was given away ends
-}
+// listener takes an owner's notifications. nil: the hold was given away by ticket, and grants are for the process that
+// adopts it.
+type listener func(node int, a answer)
 
 // returnGrant undoes a node's grant to an owner that no longer waits.
 type returnGrant func(node int, key string, owner uuid.UUID, shared bool)
@@ -63,9 +61,9 @@ func (s *listeners) close() {
 	_ = s.group.Wait()
 }
 
-func (s *listeners) add(owner string, notify func(node int, a answer)) {
+func (s *listeners) add(owner string, notify listener) {
 	s.mu.Lock()
-	s.of[owner] = listener{notify: notify}
+	s.of[owner] = notify
 	s.mu.Unlock()
 }
 
@@ -79,7 +77,7 @@ func (s *listeners) forget(owner string) {
 // hold, even if a node's notification of them is still to come.
 func (s *listeners) handOver(owner string, until time.Time) {
 	s.mu.Lock()
-	s.of[owner] = listener{until: until}
+	s.of[owner] = nil
 	s.mu.Unlock()
 	time.AfterFunc(until.Sub(s.now()), func() { s.forget(owner) })
 }
@@ -103,13 +101,13 @@ func (s *listeners) receive(node int, message string, undo returnGrant) {
 	}
 	s.nodes[node].discountNotification(&a)
 	s.mu.Lock()
-	at, known := s.of[parts[0]]
+	notify, known := s.of[parts[0]]
 	s.mu.Unlock()
 	switch {
-	case at.notify != nil:
-		at.notify(node, a)
+	case notify != nil:
+		notify(node, a)
 		return
-	case known && !at.until.Before(s.now()):
+	case known:
 		return
 	}
 	if owner, err := uuid.Parse(parts[0]); err == nil {

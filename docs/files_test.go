@@ -3,6 +3,7 @@ package docs_test
 import (
 	"fmt"
 	"go/ast"
+	"go/build"
 	"go/importer"
 	"go/parser"
 	"go/token"
@@ -70,6 +71,7 @@ func usesBetweenFiles(t *testing.T, dir string) map[[2]string][]string {
 		}
 		files = append(files, file)
 	}
+	build.Default.CgoEnabled = false // the importer would need a C compiler
 	info := types.Info{Uses: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
 	config := types.Config{Importer: importer.ForCompiler(fset, "source", nil)}
 	pkg, err := config.Check("github.com/quorumlock/redlock", fset, files, &info)
