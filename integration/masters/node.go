@@ -13,8 +13,9 @@ import (
 	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
-// patience bounds everything that is asked of a node or of its engine.
-const patience = 20 * time.Second
+// patience bounds each call to a node or its engine. An engine that starts many containers on a busy machine takes half
+// a minute for one of them.
+const patience = 2 * time.Minute
 
 // host is what a provider does with a master that it runs.
 type host interface {
