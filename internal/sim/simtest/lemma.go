@@ -24,9 +24,10 @@ import (
 //   - false yes: whoever is told yes has the key there at that moment, and the token it proposed stands there; or is
 //     among the readers who have the key.
 //   - support: as long as a holder trusts its hold, a majority of the nodes has its key, or has it among the readers;
-//     and when it is granted, its token is the largest on a majority, so that whoever was granted earlier, and had its
-//     own accepted on one of these nodes, has a smaller one. The two majorities need not be the same: a node that
-//     accepted the token may have lost the key since.
+//     and when it is granted, a majority has accepted its token as the largest, so that whoever was granted earlier, and
+//     had its own accepted on one of these nodes, has a smaller one. The two majorities need not be the same: on a node
+//     that accepted the token the key may have expired since, and another may have taken it, with a larger token. That
+//     one is not granted meanwhile, for want of a majority of keys.
 
 // shape says where in a script's arguments for each lock the owner and the token stand, and how many there are.
 type shape struct {
@@ -102,9 +103,25 @@ func (w *world) check(c sim.Command, before []string, after sim.Data) {
 	if len(c.Args) == 3 && c.Args[0] == "script" {
 		recognise(c.Args[2]) // SCRIPT LOAD
 	} else if s := scriptOf(c); s.name != "" && len(c.Args) > 3 {
+		w.noteTokens(c, after)
 		w.inOrder(c, s, before, after)
 		if !s.undo {
 			w.answers(c, s, after)
+		}
+	}
+}
+
+// acceptance is a token that has stood on a node for a key.
+type acceptance struct {
+	node, key string
+	token     int64
+}
+
+func (w *world) noteTokens(c sim.Command, after sim.Data) {
+	keys, _ := keysAndArguments(c)
+	for _, key := range keys {
+		if token, stands := after.Score("redlock:tokens", key); stands {
+			w.accepted.Store(acceptance{c.Node, key, int64(token)}, true)
 		}
 	}
 }
@@ -210,7 +227,7 @@ func (w *worker) supported(lock *redlock.Lock, when moment) {
 		if !slices.ContainsFunc(names, func(name string) bool { return !has(n, name, lock) }) {
 			held++
 		}
-		if !slices.ContainsFunc(names, func(name string) bool { return !knows(n, name, lock) }) {
+		if !slices.ContainsFunc(names, func(name string) bool { return !w.knows(n, name, lock) }) {
 			known++
 		}
 	}
@@ -219,7 +236,7 @@ func (w *worker) supported(lock *redlock.Lock, when moment) {
 			w.label, lock.Name(), lock.Token(), when, since(time.Now()), held, len(w.nodes))
 	}
 	if when == granted && known <= len(w.nodes)/2 {
-		w.blame("support", "when %s's hold of %s, token %d, %s at %v, the token stood on %d of %d nodes",
+		w.blame("support", "when %s's hold of %s, token %d, %s at %v, %d of %d nodes had accepted the token",
 			w.label, lock.Name(), lock.Token(), when, since(time.Now()), known, len(w.nodes))
 	}
 }
@@ -243,9 +260,8 @@ func has(n *sim.Node, name string, lock *redlock.Lock) bool {
 		lock.Token() == 0 && holder == marker && n.Do("ZSCORE", readersOf(name), lock.Owner()) != nil
 }
 
-// knows reports whether the token that stands there for the name is the hold's.
-func knows(n *sim.Node, name string, lock *redlock.Lock) bool {
-	score, _ := n.Do("ZSCORE", "redlock:tokens", name).(string)
-	token, err := strconv.ParseFloat(score, 64)
-	return lock.Token() == 0 || err == nil && int64(token) == lock.Token()
+// knows reports whether the node has accepted the hold's token for the name.
+func (w *world) knows(n *sim.Node, name string, lock *redlock.Lock) bool {
+	_, accepted := w.accepted.Load(acceptance{n.Addr(), name, lock.Token()})
+	return lock.Token() == 0 || accepted
 }

@@ -100,6 +100,7 @@ type world struct {
 	ending   time.Time   // of faults, and of what workers begin
 	keys     []string    // what the lemmas are checked for
 	undone   undone
+	accepted sync.Map // acceptance: the tokens that stood on a node after some script
 	tickets  tickets
 
 	mu sync.Mutex // protects result.events and result.Violations
