@@ -25,9 +25,9 @@ import (
 //     among the readers who have the key.
 //   - support: as long as a holder trusts its hold, a majority of the nodes has its key, or has it among the readers;
 //     and when it is granted, a majority has accepted its token as the largest, so that whoever was granted earlier,
-//     and had its own accepted on one of these nodes, has a smaller one. The two majorities need not be the same: on a node
-//     that accepted the token the key may have expired since, and another may have taken it, with a larger token. That
-//     one is not granted meanwhile, for want of a majority of keys.
+//     and had its own accepted on one of these nodes, has a smaller one. The two majorities need not be the same: on a
+//     node that accepted the token the key may have expired since, and another may have taken it, with a larger token.
+//     That one is not granted meanwhile, for want of a majority of keys.
 
 // shape says where in a script's arguments for each lock the owner and the token stand, and how many there are.
 type shape struct {
