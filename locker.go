@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // Locker acquires locks on a fixed set of nodes. Any number of goroutines may use it at once.
@@ -23,6 +25,7 @@ type Locker struct {
 	ctx       context.Context // done when the Locker is closed; ends all waits
 	cancel    context.CancelFunc
 	calls     inFlight
+	asking    singleflight.Group // of Nodes
 	closing   sync.Once
 }
 

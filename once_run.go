@@ -275,7 +275,7 @@ func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may no
 	}
 	for i, n := range l.nodes {
 		if votes.voted(i) && errors.Is(r.answers[i].err, errStale) {
-			n.probeSoon() // this client's estimate of the nodes' time may be wrong
+			n.conn.CheckSoon() // this client's estimate of the nodes' time may be wrong
 		}
 	}
 	may = sent &^ r.voters(votes, voteTaken) &^ r.voters(votes, voteAbsent)

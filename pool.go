@@ -10,7 +10,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/redlock/internal/chance"
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/lua"
 	"github.com/quorumlock/redlock/internal/redisconn"
@@ -28,7 +27,6 @@ type node struct {
 	events *events
 	peers  *peers
 
-	probeNow     chan struct{} // asks for a probe at once
 	attempted    atomic.Bool   // the first attempt to connect has ended
 	firstAttempt chan struct{} // closed after the outcome of the first attempt was announced
 
@@ -56,8 +54,7 @@ func openNodes(urls []string, o *options, tk *tokens, e *events) ([]*node, error
 	first := make(map[string]int)
 	for i, url := range urls {
 		n := &node{
-			index: i, opts: o, tokens: tk, events: e, peers: p,
-			probeNow: make(chan struct{}, 1), firstAttempt: make(chan struct{}),
+			index: i, opts: o, tokens: tk, events: e, peers: p, firstAttempt: make(chan struct{}),
 		}
 		conn, err := redisconn.New(url, n.connConfig())
 		if err != nil {
@@ -83,7 +80,8 @@ func (n *node) connConfig() redisconn.Config {
 	return redisconn.Config{
 		Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout(), Dial: o.dialer, TLS: o.tls, Now: o.clock.local,
 		Scripts: append([]*lua.Script{trim}, scripts...), ExtraKey: o.prefix + tokensName,
-		Handshake: n.handshake, OnDisconnect: n.unclaim, Monitor: n.probe, OnChange: n.stateChanged, Explain: explained,
+		Handshake: n.handshake, OnDisconnect: n.unclaim, OnChange: n.stateChanged, Explain: explained,
+		Check: n.check, CheckEvery: probeEvery,
 	}
 }
 
@@ -208,7 +206,7 @@ func (n *node) handshake(do redisconn.Do) error {
 			asked, now, micros = sent, received, nodeTime
 		}
 	}
-	if err := n.readInfo(do, true); err != nil {
+	if err := n.probe(do, guard.FirstProbe, nil); err != nil {
 		return err
 	}
 	n.measured(micros, asked, now)
@@ -230,19 +228,34 @@ func readClock(replies []any, err error) (int64, error) {
 	return micros, nil
 }
 
-// readInfo has the guard read the node info and record it, and notes the node's floor. fresh: the connection is new.
-func (n *node) readInfo(do redisconn.Do, fresh bool) error {
-	info, err := n.guard.Probe(do, fresh)
+// probe has the guard read the node info and record it, and notes the node's floor. clock gets the node's clock.
+func (n *node) probe(do redisconn.Do, kind guard.ProbeKind, clock func(micros int64)) error {
+	info, err := n.guard.Probe(do, kind, clock)
 	if info != nil {
 		n.tokens.Dropped(info.Floor)
 	}
 	return err
 }
 
-// rereadInfo reads the node info again over a connection in use. An error means that the connection must be given up:
-// what was read over it before is void.
-func (n *node) rereadInfo(ctx context.Context) error {
-	err := n.readInfo(func(commands ...[]any) ([]any, error) { return n.conn.Do(ctx, commands...) }, false)
+// reprobe probes the node again over a connection in use. also is nil, or one more command that is sent with the first
+// ones; then gets its reply. An error means that the connection must be given up: what was read over it before is void.
+func (n *node) reprobe(ctx context.Context, kind guard.ProbeKind, also []any, then func(reply any)) error {
+	var asked, now instant
+	do := func(commands ...[]any) ([]any, error) {
+		own := len(commands)
+		if also != nil {
+			commands, also = append(commands, also), nil
+		}
+		asked = n.opts.clock.now()
+		replies, err := n.conn.Do(ctx, commands...)
+		now = n.opts.clock.now()
+		if err == nil && len(replies) > own {
+			then(replies[own])
+			replies = replies[:own]
+		}
+		return replies, err
+	}
+	err := n.probe(do, kind, func(micros int64) { n.measured(micros, asked, now) })
 	if errors.As(err, new(guard.UnreachableError)) {
 		return nil // the connection reconnects by itself
 	}
@@ -277,59 +290,43 @@ func (n *node) abstaining(asked time.Time) error {
 // probeEvery is the mean interval between two probes of a node; it varies at random between half and 1.5 times that.
 const probeEvery = 10 * time.Second
 
-// probeSoon asks for a probe at once, for example because the nodes' clocks seem to be off.
-func (n *node) probeSoon() {
-	select {
-	case n.probeNow <- struct{}{}:
-	default:
-	}
-}
-
-// probe reads the node's clock and node info and trims its tokens, at intervals around probeEvery. It returns when ctx
-// is done, or with an error if the connection must be given up.
-func (n *node) probe(ctx context.Context) error {
-	for {
-		t := time.NewTimer(probeEvery/2 + chance.Duration(probeEvery))
-		select {
-		case <-t.C:
-		case <-n.probeNow:
-		case <-ctx.Done():
-			t.Stop()
-			return nil
-		}
-		t.Stop()
-		n.measure(ctx)
-		if err := n.rereadInfo(ctx); err != nil {
-			return err
-		}
-		if n.opts.fencing && n.tokens.KnowsMajority() { // a floor must not follow the clock of a single node
-			n.trim(ctx)
-		}
-	}
-}
-
 var trim = lua.Load("trim")
 
-// trim makes the node drop the tokens that are older than the retention, and notes its floor.
-func (n *node) trim(ctx context.Context) {
-	now := n.tokens.time(n.opts.clock.now())
+// check is run by the connection now and then. It probes the node, and makes it drop the tokens that are older than the
+// retention.
+func (n *node) check(ctx context.Context) error {
+	if !n.opts.fencing || !n.tokens.KnowsMajority() { // a floor must not follow the clock of a single node
+		return n.reprobe(ctx, guard.QuickProbe, nil, nil)
+	}
 	keys := []string{n.rules.FloorKey(), n.opts.prefix + tokensName}
-	reply, err := redis.Strings(n.conn.Eval(ctx, trim, keys, now, n.opts.retention.Microseconds()))
-	if err == nil && len(reply) == 1 {
-		floor, _ := token.Parse(reply[0]) // 0 if the node has none
+	now, retention := n.tokens.time(n.opts.clock.now()), n.opts.retention.Microseconds()
+	noScript := false
+	trimmed := func(reply any) {
+		refusal, _ := reply.(redis.Error)
+		noScript = redisconn.Code(refusal) == "NOSCRIPT"
+		n.noteFloor(reply)
+	}
+	command := []any{"EVALSHA", trim.SHA, len(keys), keys[0], keys[1], now, retention}
+	if err := n.reprobe(ctx, guard.QuickProbe, command, trimmed); err != nil {
+		return err
+	}
+	if noScript {
+		if reply, err := n.conn.Eval(ctx, trim, keys, now, retention); err == nil {
+			n.noteFloor(reply)
+		}
+	}
+	return nil
+}
+
+// noteFloor reads the reply to trim.
+func (n *node) noteFloor(reply any) {
+	if said, err := redis.Strings(reply, nil); err == nil && len(said) == 1 {
+		floor, _ := token.Parse(said[0]) // 0 if the node has none
 		n.tokens.Dropped(floor)
 	}
 }
 
-// measure reads the node's clock.
-func (n *node) measure(ctx context.Context) {
-	asked := n.opts.clock.now()
-	if micros, err := readClock(n.conn.Do(ctx, []any{"TIME"})); err == nil {
-		n.measured(micros, asked, n.opts.clock.now())
-	}
-}
-
-// measureSoon is measure without waiting for the answer.
+// measureSoon reads the node's clock, and does not wait for the answer.
 func (n *node) measureSoon() {
 	asked := n.opts.clock.now()
 	n.conn.Ask(func(replies []any, err error) {
@@ -357,7 +354,7 @@ func (n *node) measured(micros int64, asked, now instant) {
 		// This machine may have been suspended: read all clocks anew. If instead a node's clock was set forward, the probe
 		// writes that into the node's record.
 		for _, m := range n.peers.nodes {
-			m.probeSoon()
+			m.conn.CheckSoon()
 		}
 	}
 }

@@ -49,27 +49,42 @@ const (
 )
 
 // Nodes asks every connected node for its state and returns what is known about all nodes, in the order in which they
-// were given to New. It returns within the node timeout, or when ctx is done.
+// were given to New. It returns within the node timeout, or when ctx is done. Calls at the same time share the answers.
 func (l *Locker) Nodes(ctx context.Context) []NodeStatus {
-	ctx, cancel := context.WithTimeout(ctx, l.opts.nodeTimeout)
-	defer cancel()
-	var asking sync.WaitGroup
-	for _, n := range l.nodes {
-		if up, _ := n.conn.State(); up {
-			asking.Go(func() {
-				n.measure(ctx)
-				if n.rereadInfo(ctx) != nil {
-					n.probeSoon() // the probe gives the connection up
-				}
-			})
-		}
+	answered := l.asking.DoChan("", func() (any, error) { //nolint:contextcheck // not until this caller leaves
+		l.probeAll()
+		return nil, nil
+	})
+	select {
+	case <-answered:
+	case <-ctx.Done():
 	}
-	asking.Wait()
 	list := make([]NodeStatus, len(l.nodes))
 	for i, n := range l.nodes {
 		list[i] = n.status()
 	}
 	return list
+}
+
+// probeAll probes all connected nodes and returns within the node timeout.
+func (l *Locker) probeAll() {
+	if l.begin(l.ctx) != nil {
+		return
+	}
+	defer l.calls.end()
+	ctx, cancel := context.WithTimeout(l.ctx, l.opts.nodeTimeout)
+	defer cancel()
+	var probes sync.WaitGroup
+	for _, n := range l.nodes {
+		if up, _ := n.conn.State(); up {
+			probes.Go(func() {
+				if n.reprobe(ctx, guard.FullProbe, nil, nil) != nil {
+					n.conn.CheckSoon() // the check gives the connection up
+				}
+			})
+		}
+	}
+	probes.Wait()
 }
 
 func (n *node) status() NodeStatus {

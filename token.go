@@ -33,7 +33,7 @@ func (l *Locker) askToRaise(h *hold, highest int64, to nodeSet) (*round, error) 
 	now := l.opts.clock.now()
 	if l.tokens.TooFarAhead(highest+1, l.tokens.micros(now)) {
 		for _, n := range l.nodes {
-			n.probeSoon() // our reading of the nodes' clocks may be the one that is wrong
+			n.conn.CheckSoon() // our reading of the nodes' clocks may be the one that is wrong
 		}
 		return nil, errTokenAhead
 	}

@@ -395,6 +395,7 @@ func TestTokenTooFarAheadIsNoQuorumForAWaiter(t *testing.T) {
 				!strings.Contains(fmt.Sprint(err), "a node knows a token") {
 				t.Errorf("got %v, want ErrNoQuorum for a token that is too far ahead", err)
 			}
+			settleNetwork() // the votes are given back
 		}
 		settleNetwork()
 		if left := fl.leftovers(); len(left) > 0 {

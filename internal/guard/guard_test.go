@@ -104,7 +104,7 @@ func TestSetClock(t *testing.T) {
 	at := now
 	g := newGuard(rules())
 	g.now = func() time.Time { return at }
-	if _, err := g.Probe(n.do, true); err != nil || g.Abstention() != nil {
+	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil || g.Abstention() != nil {
 		t.Fatalf("got %v, %+v", err, g.Abstention())
 	}
 	const forward = "had its clock set forward by 1m0s, noticed 1 s ago: keys expired early"
@@ -138,7 +138,7 @@ func TestSetClock(t *testing.T) {
 	}
 	// The next probe writes it to the record, for all clients.
 	at = now.Add(time.Second)
-	_, err := g.Probe(n.do, false)
+	_, err := g.Probe(n.do, FullProbe, nil)
 	if err != nil || g.jump != (jump{}) || g.known.record != (record{epoch("a"), ago(0), false}) {
 		t.Errorf("got %v, jump %+v, record %s", err, g.jump, g.known.record)
 	}
@@ -152,7 +152,7 @@ func TestAClockThatIsSetWhileTheNodeIsAsked(t *testing.T) {
 	n := newNode()
 	g := newGuard(rules())
 	n.before = func() { g.SetClock(0, false, time.Minute) }
-	if _, err := g.Probe(n.do, true); err != nil || g.jump == (jump{}) || g.Abstention() == nil {
+	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil || g.jump == (jump{}) || g.Abstention() == nil {
 		t.Errorf("got %v, jump %+v, %+v", err, g.jump, g.Abstention())
 	}
 }
@@ -161,7 +161,7 @@ func TestAClockThatIsSetWhileTheNodeIsAsked(t *testing.T) {
 func TestSubscribedToKnown(t *testing.T) {
 	n := newNode()
 	g := newGuard(rules())
-	if _, err := g.Probe(n.do, true); err != nil {
+	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

@@ -86,7 +86,7 @@ func FuzzInfo(f *testing.F) {
 		if err := parseFields([]byte(text), info); err != nil {
 			t.Fatal(err)
 		}
-		said := parseInfo(info, map[string]string{"appendfsync": fsync, "no-appendfsync-on-rewrite": lazy})
+		said := parseInfo(info, map[string]string{"appendfsync": fsync, "no-appendfsync-on-rewrite": lazy}, true)
 		if said.epoch() == "" {
 			t.Errorf("%q: no epoch", text)
 		}

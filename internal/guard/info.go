@@ -1,15 +1,16 @@
 package guard
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
 
-// Info is the node info: what a probe reads.
+// Info is the node info: what a probe reads. After a quick probe only the role, the identity, the clock, the record and
+// the floor are known.
 type Info struct {
 	Refused string // why INFO cannot be used, and most other fields are unknown; "": it can
 	Blind   string // why CONFIG GET cannot be used; "": it can
@@ -49,7 +50,21 @@ func (i *Info) epoch() string {
 // durable reports whether the node reports durable persistence: it replies to a write only when the write is on disk.
 func (i *Info) durable() bool { return i.AOF && i.Fsync == "always" && i.Lazy == "no" }
 
-// parseFields parses the lines of INFO or the pairs of CONFIG GET.
+// infoFields are the fields of INFO that are read: most of its text is of no use.
+var infoFields = func() map[string]bool {
+	wanted := make(map[string]bool)
+	for _, field := range []string{
+		"redis_version", "valkey_version", "redis_mode", "server_mode", "role", "run_id", "master_replid",
+		"master_replid2", "master_host", "master_port", "uptime_in_seconds", "loading", "async_loading", "aof_enabled",
+		"used_memory", "maxmemory", "maxmemory_policy",
+	} {
+		wanted[field] = true
+	}
+	return wanted
+}()
+
+// parseFields parses the lines of INFO or the pairs of CONFIG GET. It copies what it keeps, so that the whole text does
+// not stay in memory.
 func parseFields(reply any, into map[string]string) error {
 	if pairs, ok := reply.([]any); ok {
 		all, err := redis.Strings(pairs, nil)
@@ -61,13 +76,19 @@ func parseFields(reply any, into map[string]string) error {
 		}
 		return nil
 	}
-	text, err := redis.String(reply, nil)
-	if err != nil {
+	var text []byte
+	switch v := reply.(type) {
+	case []byte:
+		text = v
+	case string:
+		text = []byte(v)
+	default:
 		return fmt.Errorf("unexpected reply %v", reply)
 	}
-	for line := range strings.Lines(text) {
-		if key, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok {
-			into[key] = value
+	for line := range bytes.Lines(text) {
+		key, value, ok := bytes.Cut(bytes.TrimRight(line, "\r\n"), []byte(":"))
+		if ok && infoFields[string(key)] {
+			into[string(key)] = string(value)
 		}
 	}
 	return nil
@@ -75,8 +96,8 @@ func parseFields(reply any, into map[string]string) error {
 
 const noReplID = "0000000000000000000000000000000000000000"
 
-// parseInfo reads the node info from the fields of INFO and CONFIG.
-func parseInfo(info, config map[string]string) *Info {
+// parseInfo reads the node info from the fields of INFO and CONFIG. full: of all sections.
+func parseInfo(info, config map[string]string, full bool) *Info {
 	number := func(key string) int64 {
 		n, _ := strconv.ParseInt(info[key], 10, 64) // 0 where it is missing
 		return n
@@ -101,7 +122,8 @@ func parseInfo(info, config map[string]string) *Info {
 		i.master = info["master_host"] + ":" + info["master_port"]
 	}
 	i.Promoted = info["master_replid2"] != noReplID
-	if _, err := strconv.Atoi(info["uptime_in_seconds"]); err != nil || len(i.replID) != len(noReplID) || i.Role == "" {
+	_, err := strconv.Atoi(info["uptime_in_seconds"])
+	if full && err != nil || len(i.replID) != len(noReplID) || i.Role == "" {
 		i.Refused = "INFO lacks role, replid or uptime"
 	}
 	return i

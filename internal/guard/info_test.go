@@ -44,7 +44,7 @@ func TestPersistence(t *testing.T) {
 		{told("aof_enabled:0"), fsync("always", "no"), "", "none", false},
 		{nil, map[string]string{"appendfsync": "always"}, "", "", false},
 	} {
-		i := parseInfo(c.told, c.config)
+		i := parseInfo(c.told, c.config, true)
 		i.Blind = c.blind
 		if got := i.Persistence(); got != c.want || i.durable() != c.durable {
 			t.Errorf("%v: got %q, durable %t, want %q, %t", c.config, got, i.durable(), c.want, c.durable)
@@ -55,7 +55,7 @@ func TestPersistence(t *testing.T) {
 // The remaining fields.
 func TestParseInfo(t *testing.T) {
 	promoted := "master_replid2:" + strings.Repeat("c", 40)
-	i := parseInfo(told("used_memory:7", "maxmemory:9", "maxmemory_policy:x", promoted), nil)
+	i := parseInfo(told("used_memory:7", "maxmemory:9", "maxmemory_policy:x", promoted), nil, true)
 	want := Info{
 		Product: "Redis", Version: "7.0.15", mode: "standalone", Role: "master",
 		runID: strings.Repeat("r", 40), replID: strings.Repeat("a", 40), Promoted: true, Uptime: time.Hour,
@@ -67,7 +67,7 @@ func TestParseInfo(t *testing.T) {
 	if i.epoch() != strings.Repeat("a", 16) || i.age() != time.Hour-time.Second {
 		t.Errorf("epoch %s, age %s", i.epoch(), i.age())
 	}
-	i = parseInfo(told("valkey_version:8.1.0", "uptime_in_seconds:0"), nil)
+	i = parseInfo(told("valkey_version:8.1.0", "uptime_in_seconds:0"), nil, true)
 	if i.Product != "Valkey" || i.Version != "8.1.0" || i.Promoted || i.age() != 0 {
 		t.Errorf("got %+v", i)
 	}
@@ -81,10 +81,10 @@ func TestFields(t *testing.T) {
 		reply any
 		want  map[string]string // nil: an error
 	}{
-		{[]byte("# Server\r\nrole:master\r\nconfig_file:C:\\x\r\nempty:\r\n\r\nnone\r\n"), map[string]string{
-			"role": "master", "config_file": `C:\x`, "empty": "",
+		{[]byte("# Server\r\nrole:master\r\nmaster_host:::1\r\nmaxmemory_policy:\r\n\r\nnone\r\n"), map[string]string{
+			"role": "master", "master_host": "::1", "maxmemory_policy": "",
 		}},
-		{"a:1\nb:2", map[string]string{"a": "1", "b": "2"}},
+		{"run_id:1\nconfig_file:x\nloading:0", map[string]string{"run_id": "1", "loading": "0"}},
 		{[]any{[]byte("save"), []byte("900 1"), []byte("x"), []byte("")}, map[string]string{"save": "900 1", "x": ""}},
 		{[]any{}, map[string]string{}},
 		{[]any{[]byte("save")}, nil},

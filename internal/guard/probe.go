@@ -25,32 +25,44 @@ func (r *Rules) recordScript() *lua.Script {
 // node has lost its scripts, and with them its data.
 var nodeScript = lua.Load("node")
 
-// infoSections are read one at a time: several in one command need Redis 7.
-var infoSections = []string{"server", "replication", "persistence", "memory"}
+// A full probe reads everything. infoSections are read one at a time: several in one command need Redis 7, as several
+// names in one CONFIG GET do. Each name is exact, since a pattern costs the node ten times as much.
+var (
+	infoSections = []string{"replication", "server", "persistence", "memory"}
+	configNames  = []string{"appendfsync", "no-appendfsync-on-rewrite", "save"}
+)
 
-// configPatterns cover what INFO lacks.
-var configPatterns = []string{"*appendfsync*", "save"}
+// sections is how many of infoSections a probe reads: a quick one the first alone.
+func sections(full bool) int {
+	if full {
+		return len(infoSections)
+	}
+	return 1
+}
 
 // commands returns the commands of a probe. TIME comes before the record, so that a record written after this probe has
 // read it is not dated before the probe.
-func (r *Rules) commands() [][]any {
-	var all [][]any
-	for _, section := range infoSections {
+func (r *Rules) commands(full bool) [][]any {
+	all := [][]any{{"TIME"}, {"GET", r.RecordKey()}, {"GET", r.FloorKey()}}
+	for _, section := range infoSections[:sections(full)] {
 		all = append(all, []any{"INFO", section})
 	}
-	for _, pattern := range configPatterns {
-		all = append(all, []any{"CONFIG", "GET", pattern})
+	if !full {
+		return all
 	}
-	all = append(all, []any{"TIME"}, []any{"GET", r.RecordKey()}, []any{"GET", r.FloorKey()})
+	for _, name := range configNames {
+		all = append(all, []any{"CONFIG", "GET", name})
+	}
 	if r.WithoutInfo {
 		all = append(all, []any{"SCRIPT", "EXISTS", r.recordScript().SHA})
 	}
 	return all
 }
 
-// ask sends the commands of a probe and reads the replies. An error means that the node cannot be probed at present.
-func (r *Rules) ask(do redisconn.Do) (*Info, error) {
-	replies, err := do(r.commands()...)
+// ask sends the commands of a probe and reads the replies. clock, if it is not nil, gets the node's clock. An error
+// means that the node cannot be probed at present.
+func (r *Rules) ask(do redisconn.Do, full bool, clock func(micros int64)) (*Info, error) {
+	replies, err := do(r.commands(full)...)
 	if err != nil {
 		return nil, err
 	}
@@ -79,37 +91,43 @@ func (r *Rules) ask(do redisconn.Do) (*Info, error) {
 		}
 		return said, lacks, nil
 	}
-	sections, refused, err := fields(len(infoSections), "info")
-	if err != nil {
-		return nil, err
-	}
-	config, blind, err := fields(len(configPatterns), "config")
-	if err != nil {
-		return nil, err
-	}
-	i := parseInfo(sections, config)
-	if refused != "" {
-		i = &Info{Refused: refused}
-	}
-	i.Blind, i.trusted = blind, r.Durable
 	reply, err := next()
+	var micros int64
 	if err == nil {
-		i.micros, err = Micros(reply)
+		micros, err = Micros(reply)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("TIME: %w", r.Explain(err, "time"))
 	}
-	reply, err = next()
-	if err == nil && reply != nil {
-		i.recordText, err = redis.String(reply, nil)
+	if clock != nil {
+		clock(micros)
 	}
-	i.Unkept, i.record = err, parseRecord(i.recordText)
+	recordText, unkept := "", error(nil)
+	if reply, unkept = next(); unkept == nil && reply != nil {
+		recordText, unkept = redis.String(reply, nil)
+	}
 	floor, _ := redis.String(next()) // 0 if it is refused or missing
-	i.Floor, _ = token.Parse(floor)
-	if r.WithoutInfo {
-		known, _ := redis.Ints(next())
-		i.hasScript = len(known) == 1 && known[0] == 1
+	info, refused, err := fields(sections(full), "info")
+	if err != nil {
+		return nil, err
 	}
+	config, blind, hasScript := map[string]string(nil), "", false
+	if full {
+		if config, blind, err = fields(len(configNames), "config"); err != nil {
+			return nil, err
+		}
+		if r.WithoutInfo {
+			known, _ := redis.Ints(next())
+			hasScript = len(known) == 1 && known[0] == 1
+		}
+	}
+	i := parseInfo(info, config, full)
+	if refused != "" {
+		i = &Info{Refused: refused}
+	}
+	i.Blind, i.trusted, i.hasScript = blind, r.Durable, hasScript
+	i.micros, i.Unkept, i.recordText, i.record = micros, unkept, recordText, parseRecord(recordText)
+	i.Floor, _ = token.Parse(floor)
 	return i, nil
 }
 
@@ -137,15 +155,76 @@ func (e UnreachableError) Unwrap() error { return e.error }
 // ErrChanged means that another incarnation of the node answers over an old connection, so the handshake is void.
 var ErrChanged = errors.New("its role or identity has changed")
 
-// Probe asks the node and decides whether it may vote, and from when on. fresh means that the connection is new; over
-// an old one, another incarnation is an error. After any error but an [UnreachableError] the caller must close the
-// connection.
-func (g *Guard) Probe(do redisconn.Do, fresh bool) (*Info, error) {
-	info, err := g.rules.ask(do)
+// ProbeKind says how much a probe reads.
+type ProbeKind uint8
+
+// The kinds of probes.
+const (
+	// FirstProbe reads everything over a new connection.
+	FirstProbe ProbeKind = iota
+	// FullProbe reads everything over a connection in use, where another incarnation is an error.
+	FullProbe
+	// QuickProbe reads the clock, the role, the identity and the record, which say whether the node has restarted, was
+	// emptied, demoted or replaced. If anything has changed, or by every sixth time, it becomes a FullProbe: that notices
+	// other settings of the node.
+	QuickProbe
+)
+
+// fullEvery is which quick probe becomes a full one.
+const fullEvery = 6
+
+// Probe asks the node and decides whether it may vote, and from when on. clock, if it is not nil, gets the node's
+// clock, in µs since 1970, before the node is judged. After any error but an [UnreachableError] the caller must close
+// the connection.
+func (g *Guard) Probe(do redisconn.Do, kind ProbeKind, clock func(micros int64)) (*Info, error) {
+	if kind == QuickProbe && g.mayBeQuick() {
+		info, err := g.rules.ask(do, false, clock)
+		if err != nil {
+			return nil, UnreachableError{err}
+		}
+		if g.confirm(info, g.now()) {
+			return info, nil
+		}
+	}
+	info, err := g.rules.ask(do, true, clock)
 	if err != nil {
 		return nil, UnreachableError{err}
 	}
-	return info, g.apply(info, g.now(), fresh, do)
+	return info, g.apply(info, g.now(), kind == FirstProbe, do)
+}
+
+// mayBeQuick reports whether the next probe may leave out what rarely changes. Never for a node with durable
+// persistence: for as long as the append-only file was switched off, its votes are not in the file.
+func (g *Guard) mayBeQuick() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := g.info
+	if i == nil || i.Refused != "" || g.confirmed >= fullEvery-1 {
+		return false
+	}
+	return !g.rules.Durable && !i.durable() && !g.known.record.durable
+}
+
+// confirm reports whether a quick probe, whose replies were read before now, found the node as it was. Then it notes
+// that the node has forgotten nothing until now.
+func (g *Guard) confirm(said *Info, now time.Time) bool {
+	g.sem <- struct{}{}
+	defer func() { <-g.sem }()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	was, known := g.info, &g.known
+	same := said.Refused == "" && said.Unkept == nil && g.jump == (jump{}) &&
+		said.epoch() == known.epoch && said.record == known.record && said.recordText == known.record.String() &&
+		said.Role == was.Role && said.master == was.master && said.Promoted == was.Promoted
+	if !same {
+		return false
+	}
+	if !now.Before(known.at) { // otherwise a later probe was faster
+		known.micros, known.at = said.micros, now
+		g.confirmed++
+		g.updateAbstention()
+	}
+	return true
 }
 
 // apply judges the node by its info, which was read before now, and updates its record.
@@ -160,6 +239,7 @@ func (g *Guard) apply(info *Info, now time.Time, fresh bool, do redisconn.Do) er
 	stale := now.Before(old.at) // a later connection's probe was faster
 	if !stale {
 		g.info, g.at = info, now
+		g.confirmed = fullEvery // unless the node is fit
 	}
 	g.mu.Unlock()
 	if stale {
@@ -186,6 +266,9 @@ func (g *Guard) apply(info *Info, now time.Time, fresh bool, do redisconn.Do) er
 	g.mu.Lock()
 	info.Unkept = unkept
 	g.known = next
+	if !readOnly && unkept == nil {
+		g.confirmed = 0
+	}
 	if g.jump == old.jump {
 		g.jump = jump{} // known accounts for it
 	}

@@ -110,13 +110,15 @@ func TestWhatANodeIsAsked(t *testing.T) {
 	info, err := g.Probe(func(commands ...[]any) ([]any, error) {
 		trips++
 		return n.do(commands...)
-	}, true)
+	}, FirstProbe, nil)
 	if err != nil || info.Refused != "" || info.Blind != "" || info.Unkept != nil {
 		t.Fatalf("got %+v, %v", info, err)
 	}
 	want := []string{
-		"INFO server", "INFO replication", "INFO persistence", "INFO memory", "CONFIG GET *appendfsync*", "CONFIG GET save",
-		"TIME", "GET p:redlock:node", "GET p:redlock:floor", "SCRIPT EXISTS " + r.recordScript().SHA,
+		"TIME", "GET p:redlock:node", "GET p:redlock:floor",
+		"INFO replication", "INFO server", "INFO persistence", "INFO memory",
+		"CONFIG GET appendfsync", "CONFIG GET no-appendfsync-on-rewrite", "CONFIG GET save",
+		"SCRIPT EXISTS " + r.recordScript().SHA,
 		`EVAL p:redlock:node "" "` + record{epoch("a"), ago(time.Hour - time.Second), false}.String() + `"`,
 	}
 	if !slices.Equal(n.asked, want) || trips != 2 {
@@ -126,7 +128,7 @@ func TestWhatANodeIsAsked(t *testing.T) {
 		t.Error("no record was written")
 	}
 	n.asked = nil
-	if _, err = g.Probe(n.do, false); err != nil || !slices.Equal(n.asked, want[:len(want)-1]) {
+	if _, err = g.Probe(n.do, FullProbe, nil); err != nil || !slices.Equal(n.asked, want[:len(want)-1]) {
 		t.Errorf("asked again\n\t%s\n%v", strings.Join(n.asked, "\n\t"), err)
 	}
 	if other := (&Rules{Prefix: "q:"}).recordScript(); other.SHA == r.recordScript().SHA {
@@ -221,7 +223,7 @@ func TestRefusals(t *testing.T) {
 			n, r := newNode(), rules()
 			c.get(n, &r)
 			g := newGuard(r)
-			info, err := g.Probe(n.do, true)
+			info, err := g.Probe(n.do, FirstProbe, nil)
 			matches := strings.Contains(text(err), c.want) && (err != nil) == (c.want != "")
 			if !matches || c.is != nil && !errors.Is(err, c.is) {
 				t.Errorf("got %v, want %q (%v)", err, c.want, c.is)
@@ -263,21 +265,130 @@ func text(err error) string {
 func TestLearningAgain(t *testing.T) {
 	n := newNode()
 	g := newGuard(rules())
-	if _, err := g.Probe(n.do, true); err != nil {
+	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
 		t.Fatal(err)
 	}
 	n.info["master_replid"] = strings.Repeat("b", 40)
-	if _, err := g.Probe(n.do, false); !errors.Is(err, ErrChanged) {
+	if _, err := g.Probe(n.do, FullProbe, nil); !errors.Is(err, ErrChanged) {
 		t.Errorf("over the same connection: got %v, want ErrChanged", err)
 	}
 	if a := g.Abstention(); a != nil {
 		t.Errorf("what is void is believed: %+v", a)
 	}
-	if _, err := g.Probe(n.do, true); err != nil {
+	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
 		t.Errorf("over a new connection: %v", err)
 	}
 	if a := g.Abstention(); a == nil || a.reason != reasonRestart && a.reason != reasonNoted {
 		t.Errorf("another one answers, and counts: %+v", a)
+	}
+}
+
+// A quick probe reads little, and becomes a full one if anything has changed, by every sixth time, and always where it
+// could miss something.
+func TestQuickProbe(t *testing.T) {
+	quick := []string{"TIME", "GET p:redlock:node", "GET p:redlock:floor", "INFO replication"}
+	for _, c := range []struct {
+		name string
+		get  func(n *node, g *Guard) // changes the node before the quick probe
+		full bool
+		is   error // nil: the node is fit
+	}{
+		{"nothing has changed", func(*node, *Guard) {}, false, nil},
+		{"it was emptied", func(n *node, _ *Guard) { n.record = "" }, true, nil},
+		{"another client has dated it anew", func(n *node, _ *Guard) {
+			n.record = record{epoch("a"), now.UnixMicro(), false}.String()
+		}, true, nil},
+		{"the record is none", func(n *node, _ *Guard) { n.record = "x" }, true, nil},
+		{"it is durable now, says the record", func(n *node, _ *Guard) { n.record += " durable" }, true, nil},
+		{"the record is refused", func(n *node, _ *Guard) {
+			n.replies["GET p:redlock:node"] = redis.Error("ERR no")
+		}, true, nil},
+		{"it was demoted", func(n *node, _ *Guard) { n.info["role"] = "slave" }, true, ErrRefused},
+		{"it was promoted", func(n *node, _ *Guard) { n.info["master_replid2"] = strings.Repeat("b", 40) }, true, nil},
+		{"another process answers", func(n *node, _ *Guard) {
+			n.info["master_replid"] = strings.Repeat("b", 40)
+		}, true, ErrChanged},
+		{"INFO is refused", func(n *node, _ *Guard) { n.replies["INFO"] = redis.Error("NOPERM no") }, true, ErrRefused},
+		{"its clock was set", func(_ *node, g *Guard) { g.SetClock(0, false, time.Minute) }, true, nil},
+		{"this client trusts durable nodes", func(_ *node, g *Guard) { g.rules.Durable = true }, true, nil},
+		{"it was durable", func(_ *node, g *Guard) {
+			g.info.AOF, g.info.Fsync, g.info.Lazy = true, "always", "no"
+		}, true, nil},
+		{"its record could not be written", func(_ *node, g *Guard) { g.confirmed = fullEvery }, true, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n, g := newNode(), newGuard(rules())
+			if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
+				t.Fatal(err)
+			}
+			c.get(n, g)
+			n.asked = nil
+			var clocks []int64
+			_, err := g.Probe(n.do, QuickProbe, func(micros int64) { clocks = append(clocks, micros) })
+			if !errors.Is(err, c.is) {
+				t.Errorf("got %v, want %v", err, c.is)
+			}
+			if full := slices.Contains(n.asked, "INFO memory"); full != c.full || !full && !slices.Equal(n.asked, quick) {
+				t.Errorf("asked\n\t%s\nfull %t, want %t", strings.Join(n.asked, "\n\t"), full, c.full)
+			}
+			if len(clocks) == 0 || clocks[0] != now.UnixMicro() {
+				t.Errorf("its clock: got %v", clocks)
+			}
+		})
+	}
+}
+
+// By every sixth time a quick probe is a full one, and so is the next one after the node was found unfit: it may be so
+// by a setting that a quick probe does not read.
+func TestEverySixthProbeIsFull(t *testing.T) {
+	n, g := newNode(), newGuard(rules())
+	probe := func(kind ProbeKind) (full bool, _ error) {
+		n.asked = nil
+		_, err := g.Probe(n.do, kind, nil)
+		return slices.Contains(n.asked, "INFO memory"), err
+	}
+	if _, err := probe(FirstProbe); err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i <= 2*fullEvery; i++ {
+		if full, err := probe(QuickProbe); err != nil || full != (i%fullEvery == 0) {
+			t.Errorf("probe %d: full %t, %v", i, full, err)
+		}
+	}
+	n.info["maxmemory"], n.info["maxmemory_policy"] = "1", "allkeys-lru"
+	if _, err := probe(FullProbe); !errors.Is(err, ErrRefused) {
+		t.Errorf("it evicts: got %v", err)
+	}
+	if full, err := probe(QuickProbe); !full || !errors.Is(err, ErrRefused) {
+		t.Errorf("it still evicts: full %t, %v", full, err)
+	}
+	delete(n.info, "maxmemory")
+	if full, err := probe(QuickProbe); !full || err != nil {
+		t.Errorf("it evicts no more: full %t, %v", full, err)
+	}
+	if full, err := probe(QuickProbe); full || err != nil {
+		t.Errorf("fit again: full %t, %v", full, err)
+	}
+}
+
+// What a quick probe confirms counts as known: a node that loses its record afterwards has lost it since then.
+func TestWhatAQuickProbeConfirms(t *testing.T) {
+	n, g := newNode(), newGuard(rules())
+	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
+		t.Fatal(err)
+	}
+	was := g.known
+	later := now.Add(10 * time.Second)
+	g.now = func() time.Time { return later }
+	if _, err := g.Probe(n.do, QuickProbe, nil); err != nil || !g.known.at.Equal(later) {
+		t.Errorf("got %v, known at %s, want %s", err, g.known.at, later)
+	}
+	if g.known.at = was.at; g.known != was {
+		t.Errorf("got %+v, want %+v", g.known, was)
+	}
+	g.now = func() time.Time { return now.Add(-time.Second) } // its replies were read before the first probe's
+	if _, err := g.Probe(n.do, QuickProbe, nil); err != nil || g.known != was {
+		t.Errorf("late: got %v, %+v, want %+v", err, g.known, was)
 	}
 }
 
@@ -290,11 +401,11 @@ func TestLearningOfADurableNode(t *testing.T) {
 			[]byte("appendfsync"), []byte("always"), []byte("no-appendfsync-on-rewrite"), []byte("no"),
 		}
 		g := newGuard(r)
-		if _, err := g.Probe(n.do, true); err != nil {
+		if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
 			t.Fatal(err)
 		}
 		n.info["master_replid"], n.info["uptime_in_seconds"] = strings.Repeat("b", 40), "2"
-		if _, err := g.Probe(n.do, true); err != nil || (g.Abstention() == nil) != trusting {
+		if _, err := g.Probe(n.do, FirstProbe, nil); err != nil || (g.Abstention() == nil) != trusting {
 			t.Errorf("trusting %t: got %v, %+v", trusting, err, g.Abstention())
 		}
 	}
@@ -309,14 +420,14 @@ func TestClaim(t *testing.T) {
 		claimed = append(claimed, ids...)
 		return twin
 	})
-	if _, err := g.Probe(n.do, true); !errors.Is(err, twin) || g.known != (incarnation{}) || n.record != "" {
+	if _, err := g.Probe(n.do, FirstProbe, nil); !errors.Is(err, twin) || g.known != (incarnation{}) || n.record != "" {
 		t.Errorf("got %v, known as %+v, record %q", err, g.known, n.record)
 	}
 	if want := []string{n.info["run_id"], n.info["master_replid"]}; !slices.Equal(claimed, want) {
 		t.Errorf("claimed %q, want %q", claimed, want)
 	}
 	n.info["role"] = "slave"
-	if _, err := g.Probe(n.do, true); !errors.Is(err, ErrRefused) || len(claimed) > 2 {
+	if _, err := g.Probe(n.do, FirstProbe, nil); !errors.Is(err, ErrRefused) || len(claimed) > 2 {
 		t.Errorf("unfit: got %v, and claimed %q", err, claimed)
 	}
 }
@@ -336,7 +447,7 @@ func TestFloorAndScripts(t *testing.T) {
 		n, r := newNode(), rules()
 		r.WithoutInfo = true
 		n.replies["GET p:redlock:floor"], n.replies["SCRIPT"] = c.floor, c.script
-		info, err := newGuard(r).Probe(n.do, true)
+		info, err := newGuard(r).Probe(n.do, FirstProbe, nil)
 		if err != nil || info.Floor != c.want || info.hasScript != c.hasScript {
 			t.Errorf("%v, %v: got %d, %t, %v", c.floor, c.script, info.Floor, info.hasScript, err)
 		}
@@ -349,17 +460,19 @@ func TestLearningWithoutInfo(t *testing.T) {
 	r.WithoutInfo = true
 	n.replies["INFO"] = redis.Error("NOPERM no")
 	g := newGuard(r)
-	if _, err := g.Probe(n.do, true); err != nil || g.Abstention() == nil || g.Abstention().reason != reasonUnknown {
+	_, err := g.Probe(n.do, FirstProbe, nil)
+	if err != nil || g.Abstention() == nil || g.Abstention().reason != reasonUnknown {
 		t.Errorf("first met: got %v, %+v", err, g.Abstention())
 	}
 	n.known = r.recordScript().SHA // by that EVAL
 	later := now.Add(period + r.Late)
 	g.now = func() time.Time { return later }
-	if _, err := g.Probe(n.do, true); err != nil || g.Abstention() != nil {
+	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil || g.Abstention() != nil {
 		t.Errorf("met again: got %v, %+v", err, g.Abstention())
 	}
 	n.known = "" // it was restarted, with its data
-	if _, err := g.Probe(n.do, true); err != nil || g.Abstention() == nil || !g.Abstention().since.Equal(later) {
+	_, err = g.Probe(n.do, FirstProbe, nil)
+	if err != nil || g.Abstention() == nil || !g.Abstention().since.Equal(later) {
 		t.Errorf("restarted: got %v, %+v", err, g.Abstention())
 	}
 }
@@ -370,7 +483,7 @@ func TestWhoWasFasterWithTheRecordKnowsBetter(t *testing.T) {
 	n := newNode()
 	n.before = func() { n.record = theirs.String() }
 	g := newGuard(rules())
-	if _, err := g.Probe(n.do, true); err != nil {
+	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := now.Sub(g.known.since); got != 5*time.Second || g.known.record != theirs || g.known.reason != reasonNoted {
@@ -381,7 +494,7 @@ func TestWhoWasFasterWithTheRecordKnowsBetter(t *testing.T) {
 	n.replies["INFO"], r.WithoutInfo = redis.Error("NOPERM no"), true
 	theirs = record{unknownEpoch, ago(time.Minute), false}
 	n.before = func() { n.record = theirs.String() }
-	if _, err := newGuard(r).Probe(n.do, true); err != nil || n.record != theirs.String() {
+	if _, err := newGuard(r).Probe(n.do, FirstProbe, nil); err != nil || n.record != theirs.String() {
 		t.Errorf("got %v, record %s; want theirs", err, n.record)
 	}
 	// Clients that disagree stop after three attempts.
@@ -391,7 +504,7 @@ func TestWhoWasFasterWithTheRecordKnowsBetter(t *testing.T) {
 		writes++
 		n.record = record{epoch("b"), ago(0), writes%2 == 0}.String()
 	}
-	if _, err := g.Probe(n.do, true); err != nil || writes != 3 {
+	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil || writes != 3 {
 		t.Errorf("written %d times, %v", writes, err)
 	}
 }
@@ -400,14 +513,14 @@ func TestWhoWasFasterWithTheRecordKnowsBetter(t *testing.T) {
 func TestWhatWasLearntBeforeIsNotBelieved(t *testing.T) {
 	n := newNode()
 	g := newGuard(rules())
-	if _, err := g.Probe(n.do, true); err != nil {
+	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
 		t.Fatal(err)
 	}
 	known, info := g.known, g.info
 	g.now = func() time.Time { return now.Add(-time.Millisecond) }
 	n.info["uptime_in_seconds"], n.record = "5", ""
 	n.asked = nil
-	if _, err := g.Probe(n.do, true); err != nil || g.known != known || g.info != info {
+	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil || g.known != known || g.info != info {
 		t.Errorf("got %v, %+v, want what was known before: %+v", err, g.known, known)
 	}
 	if last := n.asked[len(n.asked)-1]; strings.HasPrefix(last, "EVAL") {
@@ -421,7 +534,8 @@ func TestNoGuardWritesNoRecord(t *testing.T) {
 	r.Period = 0
 	n.info["uptime_in_seconds"], n.record = "0", "x 1"
 	g := newGuard(r)
-	if info, err := g.Probe(n.do, true); err != nil || info.Unkept != nil || n.record != "x 1" || g.Abstention() != nil {
+	info, err := g.Probe(n.do, FirstProbe, nil)
+	if err != nil || info.Unkept != nil || n.record != "x 1" || g.Abstention() != nil {
 		t.Errorf("got %v, record %q, %+v", err, n.record, g.Abstention())
 	}
 }
@@ -459,7 +573,7 @@ func TestStatusWhileTheNodeIsAsked(t *testing.T) {
 		}
 	}()
 	for range 200 {
-		if _, err := g.Probe(n.do, true); err != nil {
+		if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
 			t.Fatal(err)
 		}
 		runtime.Gosched()

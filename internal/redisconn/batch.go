@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 )
 
 // group is requests of one command that are sent together: as one call of a script, which gets one reply, or as native
@@ -11,8 +12,9 @@ import (
 type group struct {
 	command  *Command
 	requests []*Request
-	keys     int // of all requests
-	answered int // requests; guarded by Conn.mu
+	keys     int   // of all requests
+	answered int   // requests; guarded by Conn.mu
+	replies  []any // to the next request, if it has several; guarded by Conn.mu
 }
 
 const maxGroup = 128 // keys: bounds how long a script runs, and how much Lua has to unpack
@@ -22,8 +24,11 @@ const maxGroup = 128 // keys: bounds how long a script runs, and how much Lua ha
 type batch struct {
 	open []*group // one for each command
 	free []*group // to be reused
-	keys keySet   // of all requests since the last close
+	keys *keySet  // of all requests since the last close; nil: none
 }
+
+// keySets are shared by all connections, since one needs its set only while it sorts a batch.
+var keySets = sync.Pool{New: func() any { return new(keySet) }}
 
 // add puts r into a group and appends the groups that are complete to out.
 func (b *batch) add(r *Request, out *groups) {
@@ -49,6 +54,9 @@ func (b *batch) add(r *Request, out *groups) {
 
 // addKeys adds the keys to the set. It adds none and returns false if one is in the set already, or if the set is full.
 func (b *batch) addKeys(hashes []uint64) bool {
+	if b.keys == nil {
+		b.keys = keySets.Get().(*keySet)
+	}
 	if !b.keys.hasRoom(len(hashes)) || slices.ContainsFunc(hashes, b.keys.has) {
 		return false
 	}
@@ -71,7 +79,11 @@ func (b *batch) close(out *groups) {
 	}
 	clear(b.open)
 	b.open = b.open[:0]
-	b.keys.clear()
+	if b.keys != nil {
+		b.keys.clear()
+		keySets.Put(b.keys)
+		b.keys = nil
+	}
 }
 
 func (b *batch) newGroup(k *Command) *group {
@@ -88,7 +100,7 @@ func (b *batch) newGroup(k *Command) *group {
 // recycle keeps an answered group for reuse.
 func (b *batch) recycle(g *group) {
 	clear(g.requests)
-	g.requests, g.keys, g.answered = g.requests[:0], 0, 0
+	g.requests, g.keys, g.answered, g.replies = g.requests[:0], 0, 0, nil
 	if len(b.free) < 16 {
 		b.free = append(b.free, g)
 	}

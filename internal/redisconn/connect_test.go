@@ -43,7 +43,8 @@ func TestConnecting(t *testing.T) {
 			}
 			client := start(t, c.url, config)
 			synctest.Wait()
-			f.wants(t, append(c.want, "ECHO a", "ECHO 1", "SCRIPT LOAD first", "SCRIPT LOAD third")...)
+			f.wants(t, append(c.want, "ECHO a", "ECHO 1",
+				"SCRIPT EXISTS first third", "SCRIPT LOAD first", "SCRIPT LOAD third")...)
 			time.Sleep(time.Hour) // an idle connection stays
 			if up, err := client.State(); !up || err != nil || f.attempts() != 1 {
 				t.Errorf("connected %t, %v, %d connections", up, err, f.attempts())
@@ -118,15 +119,39 @@ func TestScriptsThatMayNotBeLoaded(t *testing.T) {
 		f := newFake()
 		config := f.config()
 		config.Scripts = append(config.Scripts, first.Script, second.Script)
-		f.answer("SCRIPT", noPerm, noPerm)
+		f.answer("SCRIPT", noPerm, noPerm, noPerm)
 		f.answer("EVALSHA", noScript)
 		c := start(t, "redis://fake", config)
 		synctest.Wait()
 		r := c.send(first, "a")
 		synctest.Wait()
 		r.wants("as usual")
-		f.wants(t, "SCRIPT LOAD first", "SCRIPT LOAD second", "EVALSHA first 1 a #0", "EVAL first 1 a #0")
+		f.wants(t, "SCRIPT EXISTS first second", "SCRIPT LOAD first", "SCRIPT LOAD second",
+			"EVALSHA first 1 a #0", "EVAL first 1 a #0")
 	})
+}
+
+// A server gets only the scripts that it does not have. One that cannot say gets all.
+func TestScriptsThatTheServerHas(t *testing.T) {
+	for reply, want := range map[string][]string{
+		"*2\r\n:1\r\n:0\r\n": {"SCRIPT LOAD third"},
+		"*2\r\n:1\r\n:1\r\n": nil,
+		"*1\r\n:1\r\n":       {"SCRIPT LOAD third"},
+		"-ERR no\r\n":        {"SCRIPT LOAD first", "SCRIPT LOAD third"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			config := f.config()
+			config.Scripts = append(config.Scripts, first.Script, third.Script)
+			f.answer("SCRIPT", reply)
+			c := start(t, "redis://fake", config)
+			synctest.Wait()
+			if up, err := c.State(); !up || err != nil {
+				t.Errorf("%q: connected %t, %v", reply, up, err)
+			}
+			f.wants(t, append([]string{"SCRIPT EXISTS first third"}, want...)...)
+		})
+	}
 }
 
 // The tests below use real sockets. eventually waits until is returns true.

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -88,10 +89,21 @@ func parseServer(raw string) (server, error) {
 
 // link is one established connection.
 type link struct {
-	redigo  redis.Conn // for the handshake, and for subscriptions
+	redigo  redis.Conn // for the handshake, and for subscriptions; nil: the link takes requests
 	net     net.Conn   // the same connection, for requests
-	encoder Encoder    // owned by the writer
 	decoder *decoder   // owned by the reader
+	encoder Encoder    // owned by the writer, like batch
+	batch   []*group   // what the writer sends next
+
+	users  sync.WaitGroup  // the writer and the check; to add to it needs Conn.mu, and that ended is not set
+	ctx    context.Context // of the check
+	cancel context.CancelFunc
+
+	// Guarded by Conn.mu:
+	writing  bool  // there is a writer, or writing has failed
+	checking bool  // there is a check
+	ended    bool  // no writer and no check may begin
+	failure  error // of the writer or the check; nil: the reader's error ends the link
 }
 
 // connect opens a connection that is ready for requests.
@@ -110,7 +122,9 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 	// The handshake has read all replies to its commands, so redigo has nothing left in its buffer. From now on the
 	// watchdog finds an unresponsive server, so no deadline is needed.
 	_ = l.net.SetDeadline(time.Time{})
+	l.redigo = nil // its buffers are not needed any more
 	l.decoder = newDecoder(l.net)
+	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l, nil
 }
 

@@ -2,32 +2,29 @@ package redisconn
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/gomodule/redigo/redis"
 )
 
-// native is the Command of all that Ask sends: requests with one Command stay in order.
+// native is the Command of all that Ask sends.
 var native = &Command{}
 
-// Ask sends commands together with all other requests, and does not wait. It calls then with the results of Do when the
-// last reply has come, in any goroutine; then must not block.
+// Ask sends commands, one directly behind the other, together with all other requests, and does not wait. It calls then
+// with the results of Do when the last reply has come, in any goroutine; then must not block.
 func (c *Conn) Ask(then func(replies []any, err error), commands ...[]any) {
 	if len(commands) == 0 {
 		then(nil, nil)
 		return
 	}
-	a := &askRound{then: then, replies: make([]any, len(commands)), failures: make([]error, len(commands))}
-	a.left.Store(int32(len(commands)))
-	asked := c.config.Now()
-	for i, command := range commands {
-		e := &Encoder{}
+	e := &Encoder{}
+	for _, command := range commands {
 		for _, arg := range command {
 			e.Add(arg)
 		}
 		e.end()
-		c.Send(&Request{Message: &Message{Command: native, Asked: asked, Native: e.buf}, Round: a, Node: i})
 	}
+	m := &Message{Command: native, Asked: c.config.Now(), Native: e.buf, Replies: len(commands)}
+	c.Send(&Request{Message: m, Round: &askRound{then, len(commands)}})
 }
 
 // Do is Ask for a caller that waits: until ctx is done, and no longer than the time-out.
@@ -54,34 +51,24 @@ func asError(reply any) error {
 	return nil
 }
 
-// askRound is the Round of an Ask. A request's Node is its index among the commands.
+// askRound is the Round of an Ask.
 type askRound struct {
-	then     func([]any, error)
-	left     atomic.Int32 // replies to come
-	replies  []any
-	failures []error
+	then     func(replies []any, err error)
+	commands int
 }
 
 // Reply implements Round.
-func (a *askRound) Reply(i int, reply any, err error) {
+func (a *askRound) Reply(_ int, reply any, err error) {
 	switch {
-	case err == nil:
-		a.replies[i] = reply
-	case isErrorReply(err):
-		a.replies[i] = err
+	case err != nil && !isErrorReply(err):
+		a.then(nil, err)
+	case a.commands > 1:
+		a.then(reply.([]any), nil)
+	case err != nil:
+		a.then([]any{err}, nil)
 	default:
-		a.failures[i] = err
+		a.then([]any{reply}, nil)
 	}
-	if a.left.Add(-1) > 0 {
-		return
-	}
-	for _, err := range a.failures {
-		if err != nil {
-			a.then(nil, err)
-			return
-		}
-	}
-	a.then(a.replies, nil)
 }
 
 // Over implements Round. A native command is never sent again.

@@ -1,7 +1,6 @@
 package redisconn
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -25,16 +24,13 @@ func (c *Conn) Send(r *Request) bool {
 	// may be about to read it.
 	r.replied, r.eval = refusal != nil, false
 	c.queue = append(c.queue, r)
-	first := len(c.queue) == 1
 	deadline := r.Asked.Add(c.config.Timeout)
 	if refusal == nil && (c.nextDeadline.IsZero() || deadline.Before(c.nextDeadline)) {
 		c.nextDeadline = deadline
 		c.watchdog.Reset(c.config.Timeout)
 	}
+	c.startWriter()
 	c.mu.Unlock()
-	if first {
-		c.wakeWriter()
-	}
 	if refusal != nil {
 		// The undo may have been sent, answered and released meanwhile. The caller still has the Round.
 		r.Round.Reply(r.Node, nil, refusal)
@@ -58,33 +54,35 @@ func (c *Conn) refusal(undo bool) error {
 	}
 }
 
-func (c *Conn) wakeWriter() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
+// startWriter starts a writer if the queue needs one and there is none. It is called with mu held.
+func (c *Conn) startWriter() {
+	l := c.link
+	if l == nil || l.ended || l.writing || len(c.queue) == 0 {
+		return
 	}
+	l.writing = true
+	l.users.Add(1)
+	go c.write(l)
 }
 
-// write sends the queue, a batch at a time.
-func (c *Conn) write(ctx context.Context, l *link) error {
-	var out []*group
+// write sends the queue, a batch at a time, until it is empty: an idle connection needs no writer.
+func (c *Conn) write(l *link) {
+	defer l.users.Done()
 	for {
-		select {
-		case <-c.wake:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 		// Yield, so that callers that are ready to run join the batch: under load this makes the difference between a system
 		// call for each request and one for dozens. Yield twice: the scheduler runs the goroutine that was woken last next,
 		// and with one yield, one of five writers sent three times as many batches as the others.
 		runtime.Gosched()
 		runtime.Gosched()
-		out = c.takeQueue(out[:0])
-		for _, g := range out {
+		if !c.takeQueue(l) {
+			return
+		}
+		for _, g := range l.batch {
 			g.encode(&l.encoder, c.config.ExtraKey)
 		}
 		if err := l.flush(); err != nil {
-			return err
+			c.fail(l, err)
+			return
 		}
 	}
 }
@@ -103,10 +101,15 @@ func (l *link) flush() error {
 	return err
 }
 
-// takeQueue moves the queue to inFlight and returns the new groups.
-func (c *Conn) takeQueue(out []*group) []*group {
+// takeQueue moves the queue to inFlight and the link's batch. It returns false if the queue is empty: then the writer
+// must return, and the next request starts another one.
+func (c *Conn) takeQueue(l *link) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if len(c.queue) == 0 {
+		l.writing = false
+		return false
+	}
 	before := c.inFlight.n
 	for _, r := range c.queue {
 		c.batch.add(r, &c.inFlight)
@@ -114,10 +117,11 @@ func (c *Conn) takeQueue(out []*group) []*group {
 	c.batch.close(&c.inFlight)
 	clear(c.queue)
 	c.queue = c.queue[:0]
+	l.batch = l.batch[:0]
 	for i := before; i < c.inFlight.n; i++ {
-		out = append(out, c.inFlight.at(i))
+		l.batch = append(l.batch, c.inFlight.at(i))
 	}
-	return out
+	return true
 }
 
 // read delivers replies, all that have come at a time.
@@ -125,7 +129,10 @@ func (c *Conn) read(l *link) error {
 	var got []reply
 	var due []delivery
 	for {
-		var err error
+		err := l.decoder.wait()
+		if err != nil {
+			return err
+		}
 		if got, err = l.decoder.take(got[:0]); err != nil {
 			return err
 		}
@@ -156,7 +163,6 @@ func (c *Conn) match(got []reply, due []delivery) (_ []delivery, recovered bool,
 	defer c.mu.Unlock()
 	recovered = !c.unresponsive.IsZero()
 	c.unresponsive = time.Time{}
-	queued := len(c.queue)
 	for _, r := range got {
 		g := c.inFlight.peek()
 		if g == nil {
@@ -173,9 +179,7 @@ func (c *Conn) match(got []reply, due []delivery) (_ []delivery, recovered bool,
 			err = fmt.Errorf("no longer a master: %w", c.explain(r.err, ""))
 		}
 	}
-	if len(c.queue) > queued {
-		c.wakeWriter()
-	}
+	c.startWriter() // for requests that are sent again
 	if c.draining {
 		c.checkDrained()
 	}
@@ -186,6 +190,16 @@ func (c *Conn) match(got []reply, due []delivery) (_ []delivery, recovered bool,
 func (c *Conn) divide(g *group, r reply, due []delivery) []delivery {
 	if g.command.Script == nil {
 		to := g.requests[g.answered]
+		if to.Replies > 1 {
+			if r.err != nil {
+				r.value = r.err
+			}
+			if g.replies = append(g.replies, r.value); len(g.replies) < to.Replies {
+				return due
+			}
+			r = reply{value: g.replies}
+			g.replies = nil
+		}
 		g.answered++
 		due = append(due, delivery{to, !to.replied, r.value, r.err})
 		to.replied = true

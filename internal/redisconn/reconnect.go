@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/quorumlock/redlock/internal/chance"
 )
 
@@ -33,24 +31,37 @@ func reconnectDelay(failures int) time.Duration {
 	return limit/2 + chance.Duration(limit/2)
 }
 
-// serve runs the connection's writer and reader, and Monitor, until the first of them fails.
+// serve reads from the connection until it ends, and returns when nothing uses it any more. Writers and checks run
+// beside it, each only while it has something to do: an idle connection is one goroutine, which reads.
 func (c *Conn) serve(l *link) error {
-	g, ctx := errgroup.WithContext(c.ctx)
-	stop := context.AfterFunc(ctx, func() {
-		if c.ctx.Err() == nil { // not at Stop: what was written before it must reach the server
-			l.abort()
-		}
-		l.close()
-	})
+	stop := context.AfterFunc(c.ctx, l.close)
 	defer stop()
-	g.Go(func() error { return c.write(ctx, l) })
-	g.Go(func() error { return c.read(l) })
-	if c.config.Monitor != nil {
-		g.Go(func() error { return c.config.Monitor(ctx) })
+	err := c.read(l)
+	c.mu.Lock()
+	l.ended = true
+	if l.failure != nil {
+		err = l.failure
 	}
-	err := g.Wait()
+	c.mu.Unlock()
+	l.cancel()
+	if c.ctx.Err() == nil { // not at Stop: what was written before it must reach the server
+		l.abort()
+	}
 	l.close()
+	l.users.Wait()
 	return err
+}
+
+// fail ends a connection because its writer or its check failed. It makes the reader return.
+func (c *Conn) fail(l *link, err error) {
+	c.mu.Lock()
+	if l.failure == nil {
+		l.failure = err
+	}
+	c.mu.Unlock()
+	if c.ctx.Err() == nil {
+		l.abort()
+	}
 }
 
 func (c *Conn) connected(l *link) {
@@ -58,9 +69,10 @@ func (c *Conn) connected(l *link) {
 	c.link, c.down, c.unresponsive = l, nil, time.Time{}
 	kept, over := filterOver(c.queue) // only undos are queued while the server is away
 	c.queue = kept
+	c.startWriter()
+	c.setCheck()
 	c.mu.Unlock()
 	callDone(over)
-	c.wakeWriter()
 	c.changed()
 }
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,47 +107,6 @@ func TestReconnecting(t *testing.T) {
 		time.Sleep(30 * ms)
 		if f.attempts() != before+1 {
 			t.Error("the first attempt after a success is late")
-		}
-	})
-}
-
-// Monitor runs beside each connection, and may end it.
-func TestMonitor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		enough := make(chan error)
-		var running, begun atomic.Int32
-		f, c := connect(t, func(config *Config) {
-			config.Monitor = func(ctx context.Context) error {
-				begun.Add(1)
-				running.Add(1)
-				defer running.Add(-1)
-				select {
-				case err := <-enough:
-					return err
-				case <-ctx.Done():
-					return nil
-				}
-			}
-		})
-		enough <- nil // it may also end by itself
-		synctest.Wait()
-		if up, _ := c.State(); !up || running.Load() != 0 {
-			t.Errorf("connected %t, %d run", up, running.Load())
-		}
-		f.cut()
-		time.Sleep(time.Second)
-		enough <- errors.New("another one answers")
-		synctest.Wait()
-		if up, err := c.State(); up || err == nil || !strings.Contains(err.Error(), "not connected: another one answers") {
-			t.Errorf("connected %t, %v", up, err)
-		}
-		time.Sleep(time.Second)
-		if up, _ := c.State(); !up || begun.Load() != 3 || f.attempts() != 3 {
-			t.Errorf("connected %t, begun %d times over %d connections", up, begun.Load(), f.attempts())
-		}
-		c.Close()
-		if running.Load() != 0 {
-			t.Error("it runs after Close")
 		}
 	})
 }

@@ -47,8 +47,12 @@ type Config struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Handshake runs with each new connection before the connection takes requests. An error refuses the server.
 	Handshake func(do Do) error
-	// Monitor runs beside each connection until ctx is done. An error closes the connection.
-	Monitor func(ctx context.Context) error
+	// Check looks now and then whether the server is still the one of the handshake: see CheckSoon. It runs in a goroutine
+	// of its own, only while there is a connection, and never twice at a time. An error closes the connection. ctx is done
+	// when the connection has ended. Check may be nil.
+	Check func(ctx context.Context) error
+	// CheckEvery is the mean interval between two checks; it varies at random between half and 1.5 times that.
+	CheckEvery time.Duration
 	// OnDisconnect runs after each connection that ended and after each failed attempt to connect.
 	OnDisconnect func()
 	// OnChange runs after each change of State. Its first run tells the outcome of the first attempt to connect.
@@ -82,7 +86,8 @@ type Message struct {
 	Asked   time.Time // the time-out counts from here
 	Hashes  []uint64  // of the keys. Requests about one key stay in order; others may change places within a batch
 	Keys    []byte    // script: the keys, encoded
-	Native  []byte    // native: the whole command, encoded
+	Native  []byte    // native: the whole command, encoded, or several commands in a row
+	Replies int       // native: how many replies that makes; 0: one
 }
 
 // Request is a message to one server.
@@ -97,8 +102,9 @@ type Request struct {
 
 // Round receives the replies to requests. Its methods must not block; see Conn.mu for the mutex held during a call.
 type Round interface {
-	// Reply is called once for each request: with the reply of a native command; for a script with nil if every key had
-	// the usual result, otherwise with a []any that has an element for each key of the request; or with an error.
+	// Reply is called once for each request: with the reply of a native command, or a []any of the replies to several;
+	// for a script with nil if every key had the usual result, otherwise with a []any that has an element for each key of
+	// the request; or with an error.
 	Reply(node int, reply any, err error)
 	// Over reports that a request need not be sent again: no caller waits for it, or nothing is left to undo.
 	Over() bool
@@ -115,7 +121,7 @@ type Conn struct {
 	config   Config
 	watchdog *time.Timer        // runs expire; set under mu
 	retry    *time.Timer        // runs retryUndos; set under mu
-	wake     chan struct{}      // holds a value when the queue may have something for the writer
+	check    *time.Timer        // runs runCheck; set under mu
 	stopped  chan struct{}      // closed by run when it returns
 	ctx      context.Context    // ends run
 	cancel   context.CancelFunc // ends ctx
@@ -134,6 +140,7 @@ type Conn struct {
 	nextDeadline time.Time     // when the watchdog will fire; zero: it is not set
 	draining     bool          // only undos are accepted
 	drained      chan struct{} // closed when draining and nothing is queued or in flight, or the connection is lost
+	checkDue     bool          // a check was asked for, and none has begun since
 }
 
 // maxQueue bounds the unanswered requests. Undos are exempt: at most one follows each accepted request.
@@ -148,14 +155,18 @@ func New(url string, config Config) (*Conn, error) {
 	}
 	c := &Conn{
 		server: at, config: config, down: errConnecting,
-		wake: make(chan struct{}, 1), stopped: make(chan struct{}), drained: make(chan struct{}),
+		stopped: make(chan struct{}), drained: make(chan struct{}),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.watchdog = time.AfterFunc(time.Hour, c.expire)
-	c.watchdog.Stop()
-	c.retry = time.AfterFunc(time.Hour, c.retryUndos)
-	c.retry.Stop()
+	c.watchdog, c.retry, c.check = idleTimer(c.expire), idleTimer(c.retryUndos), idleTimer(c.runCheck)
 	return c, nil
+}
+
+// idleTimer returns a timer that runs f each time it was set.
+func idleTimer(f func()) *time.Timer {
+	t := time.AfterFunc(time.Hour, f)
+	t.Stop()
+	return t
 }
 
 var errConnecting = fmt.Errorf("%w yet", ErrDown)
@@ -190,9 +201,9 @@ func (c *Conn) Drain(ctx context.Context) {
 	c.draining = true
 	over := c.requeuePostponed() // for the last time
 	c.checkDrained()
+	c.startWriter()
 	c.mu.Unlock()
 	callDone(over)
-	c.wakeWriter()
 	select {
 	case <-c.drained:
 	case <-ctx.Done():
@@ -215,6 +226,7 @@ func (c *Conn) Close() {
 	<-c.stopped
 	c.watchdog.Stop()
 	c.retry.Stop()
+	c.check.Stop()
 }
 
 // Code returns the error code of an error reply, its first word: NOPERM, OOM …, or ERR; "" if err is no error reply.

@@ -83,8 +83,19 @@ func appendHead(b []byte, kind byte, n int) []byte {
 // Not redigo's decoder: each lock has ten replies, so this one takes all that have come at a time; and a server must
 // not make a client allocate more than maxReply.
 type decoder struct {
-	r *bufio.Reader
+	r      *bufio.Reader
+	from   io.Reader
+	filled bool // a read has filled the buffer since take began: there was more
+	full   int  // how many more calls of take filled the buffer than did not
 }
+
+// The sizes of the decoder's buffer. It grows if the replies often fill it: thousands of idle connections need little
+// memory, and a busy one needs few system calls.
+const (
+	smallBuffer = 1 << 11
+	largeBuffer = 1 << 14
+	growAfter   = 8 // see decoder.full
+)
 
 // reply is one reply. An error reply has err, and no value.
 type reply struct {
@@ -107,7 +118,25 @@ const maxAnnounced = 512 << 20
 // maxDepth bounds nested arrays. Expected replies have a depth of two.
 const maxDepth = 8
 
-func newDecoder(r io.Reader) *decoder { return &decoder{bufio.NewReaderSize(r, 1<<14)} }
+func newDecoder(r io.Reader) *decoder {
+	d := &decoder{from: r}
+	d.r = bufio.NewReaderSize(d, smallBuffer)
+	return d
+}
+
+// Read implements io.Reader for the decoder's buffer.
+func (d *decoder) Read(p []byte) (int, error) {
+	n, err := d.from.Read(p)
+	d.filled = d.filled || n == len(p)
+	return n, err
+}
+
+// wait waits for the beginning of a reply. The goroutine of an idle connection waits here and not deeper in the
+// decoder: its stack can then have half the size.
+func (d *decoder) wait() error {
+	_, err := d.r.Peek(1)
+	return err
+}
 
 // take waits for a reply, and appends it to all, together with the replies that have come already. An error ends the
 // connection.
@@ -120,8 +149,20 @@ func (d *decoder) take(all []reply) ([]reply, error) {
 		}
 		all = append(all, reply{value, err})
 		if !d.ready() {
+			d.adapt()
 			return all, nil
 		}
+	}
+}
+
+// adapt gives the decoder a larger buffer if it needs one.
+func (d *decoder) adapt() {
+	if d.full++; !d.filled {
+		d.full = max(0, d.full-2)
+	}
+	d.filled = false
+	if d.full >= growAfter && d.r.Size() < largeBuffer && d.r.Buffered() == 0 {
+		d.r = bufio.NewReaderSize(d, largeBuffer)
 	}
 }
 

@@ -8,14 +8,28 @@ import (
 	"github.com/quorumlock/redlock/internal/lua"
 )
 
-// loadScripts makes EVALSHA work. If the user may not use SCRIPT LOAD, the first call of each script sends its source.
+// loadScripts makes EVALSHA work: it loads the scripts that the server does not have. If the user may not use SCRIPT
+// LOAD, the first call of each script sends its source.
 func (c *Conn) loadScripts(l *link) error {
-	load := make([][]any, len(c.config.Scripts))
-	for i, s := range c.config.Scripts {
-		load[i] = []any{"SCRIPT", "LOAD", s.Source}
+	if len(c.config.Scripts) == 0 {
+		return nil
 	}
-	replies, err := l.do(load...)
+	ask := []any{"SCRIPT", "EXISTS"}
+	for _, s := range c.config.Scripts {
+		ask = append(ask, s.SHA)
+	}
+	replies, err := l.do(ask)
 	if err != nil {
+		return err
+	}
+	known, err := redis.Ints(replies[0], asError(replies[0]))
+	var load [][]any
+	for i, s := range c.config.Scripts {
+		if err != nil || i >= len(known) || known[i] == 0 {
+			load = append(load, []any{"SCRIPT", "LOAD", s.Source})
+		}
+	}
+	if replies, err = l.do(load...); err != nil {
 		return err
 	}
 	for _, r := range replies {

@@ -97,9 +97,9 @@ func (c *Conn) postpone(r *Request) bool {
 func (c *Conn) retryUndos() {
 	c.mu.Lock()
 	over := c.requeuePostponed()
+	c.startWriter()
 	c.mu.Unlock()
 	callDone(over)
-	c.wakeWriter()
 }
 
 // requeuePostponed queues the postponed undos again, and returns those that have nothing left to undo. It is called

@@ -1,0 +1,56 @@
+package redisconn
+
+import (
+	"time"
+
+	"github.com/quorumlock/redlock/internal/chance"
+)
+
+// checkGrain is the distance of the moments at which checks begin. A process with many connections then wakes up once
+// for many checks, and not once for each.
+const checkGrain = 100 * time.Millisecond
+
+// CheckSoon asks for a check at once, or as soon as there is a connection.
+func (c *Conn) CheckSoon() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.checkDue = true
+	c.setCheck()
+}
+
+// setCheck sets the timer for the next check. It is called with mu held.
+func (c *Conn) setCheck() {
+	l := c.link
+	if c.config.Check == nil || l == nil || l.ended || l.checking {
+		return // the next connection will set it, or the end of the check
+	}
+	if c.checkDue {
+		c.check.Reset(0)
+		return
+	}
+	now := c.config.Now()
+	next := now.Add(c.config.CheckEvery/2 + chance.Duration(c.config.CheckEvery))
+	c.check.Reset(next.Sub(now) + checkGrain - time.Duration(next.UnixNano())%checkGrain)
+}
+
+// runCheck is run by the check timer.
+func (c *Conn) runCheck() {
+	c.mu.Lock()
+	l := c.link
+	if l == nil || l.ended || l.checking {
+		c.mu.Unlock()
+		return
+	}
+	l.checking, c.checkDue = true, false
+	l.users.Add(1)
+	c.mu.Unlock()
+	defer l.users.Done()
+	if err := c.config.Check(l.ctx); err != nil {
+		c.fail(l, err)
+		return
+	}
+	c.mu.Lock()
+	l.checking = false
+	c.setCheck()
+	c.mu.Unlock()
+}
