@@ -94,6 +94,7 @@ type link struct {
 	decoder *decoder   // owned by the reader
 	encoder Encoder    // owned by the writer, like batch
 	batch   []*group   // what the writer sends next
+	write   func()     // the writer; made once, so that starting it allocates nothing
 
 	users  sync.WaitGroup  // the writer and the check; to add to it needs Conn.mu, and that ended is not set
 	ctx    context.Context // of the check
@@ -124,6 +125,7 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 	_ = l.net.SetDeadline(time.Time{})
 	l.redigo = nil // its buffers are not needed any more
 	l.decoder = newDecoder(l.net)
+	l.write = func() { c.write(l) }
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l, nil
 }

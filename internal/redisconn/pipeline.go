@@ -62,7 +62,7 @@ func (c *Conn) startWriter() {
 	}
 	l.writing = true
 	l.users.Add(1)
-	go c.write(l)
+	go l.write()
 }
 
 // write sends the queue, a batch at a time, until it is empty: an idle connection needs no writer.
