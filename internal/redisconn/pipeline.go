@@ -137,11 +137,15 @@ func (c *Conn) read(l *link) error {
 			return err
 		}
 		recovered := false
-		due, recovered, err = c.match(got, due[:0])
+		var draining bool
+		due, recovered, draining, err = c.match(got, due[:0])
 		if recovered {
 			c.changed()
 		}
 		c.deliver(due)
+		if draining {
+			c.checkDrained()
+		}
 		if err != nil {
 			return err
 		}
@@ -157,8 +161,8 @@ type delivery struct {
 }
 
 // match appends replies to due, with the requests that they answer. It reports whether the server had been
-// unresponsive. An error ends the connection.
-func (c *Conn) match(got []reply, due []delivery) (_ []delivery, recovered bool, err error) {
+// unresponsive, and whether Drain waits. An error ends the connection.
+func (c *Conn) match(got []reply, due []delivery) (_ []delivery, recovered, draining bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	recovered = !c.unresponsive.IsZero()
@@ -180,10 +184,7 @@ func (c *Conn) match(got []reply, due []delivery) (_ []delivery, recovered bool,
 		}
 	}
 	c.startWriter() // for requests that are sent again
-	if c.draining {
-		c.checkDrained()
-	}
-	return due, recovered, err
+	return due, recovered, c.draining, err
 }
 
 // divide divides the next reply to a group among its requests, and appends the parts to due. It is called with mu held.

@@ -99,13 +99,13 @@ func (c *Conn) disconnected(err error) {
 		}
 	})
 	c.inFlight, c.queue = groups{}, undos
-	if c.draining {
-		c.checkDrained()
-	}
-	down := c.down
+	down, draining := c.down, c.draining
 	c.mu.Unlock()
 	fail(unanswered, down)
 	callDone(over)
+	if draining {
+		c.checkDrained()
+	}
 	c.changed()
 }
 

@@ -200,18 +200,20 @@ func (c *Conn) Drain(ctx context.Context) {
 	c.mu.Lock()
 	c.draining = true
 	over := c.requeuePostponed() // for the last time
-	c.checkDrained()
 	c.startWriter()
 	c.mu.Unlock()
 	callDone(over)
+	c.checkDrained()
 	select {
 	case <-c.drained:
 	case <-ctx.Done():
 	}
 }
 
-// checkDrained is called with mu held while draining.
+// checkDrained ends Drain if nothing is left. It is called while draining, after the Rounds have their replies.
 func (c *Conn) checkDrained() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if (c.link == nil || len(c.queue)+c.inFlight.total == 0) && !isClosed(c.drained) {
 		close(c.drained)
 	}
