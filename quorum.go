@@ -96,7 +96,7 @@ type round struct {
 	nodes     []*node
 	need      int           // how many nodes must grant
 	everyone  bool          // the outcome is certain only when all nodes have answered
-	wake      chan struct{} // gets a value at the outcome
+	wake      chan struct{} // gets a value at the outcome; a waiter's, also after each later vote
 	answers   []answer      // by node
 	requests  []redisconn.Request
 }
@@ -181,18 +181,20 @@ func discount(why *guard.Abstention, t guard.Trust, a *answer, now func() time.T
 }
 
 // cast counts a node's vote. The vote that makes the outcome certain runs then or wakes the caller; later votes are
-// only counted.
+// only counted, but wake a waiter, whose pause depends on them.
 func (r *round) cast(node int, v vote) {
 	b := ballot(node, v)
 	after := tally(r.votes.Add(uint64(b)))
-	if !r.certain(after) || r.certain(after-b) {
-		return
-	}
-	if r.then != nil {
+	switch {
+	case !r.certain(after) || r.certain(after-b) && !r.waits:
+	case r.then != nil:
 		r.then(r)
-		return
+	default:
+		select {
+		case r.wake <- struct{}{}:
+		default: // a waiter has not yet taken the last value
+		}
 	}
-	r.wake <- struct{}{}
 }
 
 // certain reports whether the missing votes cannot change the outcome.

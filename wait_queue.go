@@ -100,12 +100,10 @@ func (l *Locker) queue(ctx context.Context, want acquireRequest, o *options, las
 		} else {
 			want.observed.attempt(asked, last)
 		}
-		final := attempts == o.maxAttempts
-		var pause time.Duration
-		if !final {
-			pause = v.pause(o, attempts, seen.partial, l.need)
+		pause, final := newPause(o, attempts, seen.partial), attempts == o.maxAttempts
+		if final {
+			pause = noPause
 		}
-		seen.record(&v)
 		h, err := w.await(ctx, r, asked, pause)
 		if err != nil && !errors.Is(err, errAskAgain) {
 			if errors.Is(err, errTokenAhead) { // a majority gave the lock, but it cannot be held without a token
@@ -120,6 +118,7 @@ func (l *Locker) queue(ctx context.Context, want acquireRequest, o *options, las
 		if h != nil {
 			return h, nil
 		}
+		seen.record(&v)
 		if final {
 			w.hold.withdraw()
 			return nil, last
@@ -187,16 +186,16 @@ func (w *waiter) awaitOutcome(ctx context.Context, r *round) error {
 var errAskAgain = errors.New("ask again")
 
 // await returns the hold as soon as there is one, errAskAgain when it is time for the next request, or the reason why
-// the wait has ended.
-func (w *waiter) await(ctx context.Context, r *round, asked instant, pause time.Duration) (*hold, error) {
+// the wait has ended. It counts the votes anew with each answer and each notification, and chooses the pause by all of
+// them: it begins at the outcome, which may be certain before the waiter's own votes have come.
+func (w *waiter) await(ctx context.Context, r *round, asked instant, p pause) (*hold, error) {
 	l := w.locker
-	// An answer after the outcome does not wake the waiter, so it counts the votes once more after 2 ms or less.
-	look := min(pause, 2*time.Millisecond)
-	timer := time.NewTimer(look)
+	begun := l.opts.clock.now()
+	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	woken := false
-	for {
-		if v := w.votes(r); v.given >= l.need {
+	for woken := false; ; {
+		v := w.votes(r)
+		if v.given >= l.need {
 			h, err := w.promote(ctx, v, asked)
 			// Votes that are too old, or whose nodes did not accept the raised token, need a new request: at once after a
 			// notification, otherwise after the pause, since their nodes may be out of reach.
@@ -204,21 +203,35 @@ func (w *waiter) await(ctx context.Context, r *round, asked instant, pause time.
 				return h, err
 			}
 		}
-		if pause <= 0 {
+		left := p.length(&v, l.need) - l.opts.clock.now().since(begun)
+		if left <= 0 {
+			// A notification that came meanwhile is not left for the next request, which would take it for an answer.
+			if woken = w.takeWake(); woken {
+				continue
+			}
 			return nil, errAskAgain
 		}
+		timer.Reset(left)
 		select {
 		case <-w.wake:
 			woken = true
+		case <-r.wake: // one more answer
 		case <-timer.C:
-			pause -= look
-			look = pause
-			timer.Reset(pause)
 		case <-ctx.Done():
 			return nil, l.ended(ctx)
 		case <-l.ctx.Done():
 			return nil, ErrClosed
 		}
+	}
+}
+
+// takeWake reports whether a notification has come that was not looked at.
+func (w *waiter) takeWake() bool {
+	select {
+	case <-w.wake:
+		return true
+	default:
+		return false
 	}
 }
 

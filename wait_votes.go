@@ -218,19 +218,38 @@ func (p *patience) decide(v *waiterVotes, shared bool, owner string, need int) d
 	return giveBack
 }
 
-// pause returns how long to wait before the next request. If the waiter has some votes: 2 to 3 ms, doubled for each
+// pause is the time between the outcome of a request and the next request. Its random parts are drawn once, and its
+// length follows from the votes, which still come in.
+type pause struct {
+	backoff time.Duration // 0: no pause
+	short   time.Duration // if the waiter has some votes
+	place   int           // waiters ahead beyond this number do not make the pause longer
+	longest time.Duration
+}
+
+// noPause follows the last request.
+var noPause pause
+
+// newPause draws the pause after a number of requests, of which the last ones in a row, partial, found some votes.
+func newPause(o *options, attempts, partial int) pause {
+	p := pause{backoff: o.backoff(attempts), longest: o.ttl / 2} // the nodes keep the waiter's place for one TTL
+	p.short = min(p.backoff, (2*time.Millisecond+chance.Duration(time.Millisecond))<<min(partial, 6))
+	if o.maxAttempts == 0 {
+		p.place = 128
+	}
+	return p
+}
+
+// length returns how long to wait before the next request. If the waiter has some votes: 2 to 3 ms, doubled for each
 // request in a row that found some, six times at most, and never more than the back-off. Otherwise: the back-off,
 // longer the more waiters are ahead, but no longer than until the holder's keys expire.
-func (v *waiterVotes) pause(o *options, attempts, partial, need int) time.Duration {
-	pause := o.backoff(attempts)
+func (p pause) length(v *waiterVotes, need int) time.Duration {
 	if v.given > 0 {
-		return min(pause, (2*time.Millisecond+chance.Duration(time.Millisecond))<<min(partial, 6))
+		return p.short
 	}
-	if o.maxAttempts == 0 {
-		pause += pause * time.Duration(min(v.ahead, 128)) / 4
-	}
+	long := p.backoff + p.backoff*time.Duration(min(v.ahead, p.place))/4
 	if slices.Sort(v.remaining); len(v.remaining) >= need {
-		pause = min(pause, v.remaining[need-1]+time.Millisecond)
+		long = min(long, v.remaining[need-1]+time.Millisecond)
 	}
-	return min(pause, o.ttl/2) // the nodes keep the waiter's place for one TTL
+	return min(long, p.longest)
 }
