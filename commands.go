@@ -31,12 +31,13 @@ type command struct {
 // once_run.go.
 var (
 	acquirePlain = &command{form: setForm, read: readSet, reader: read}
-	acquire      = script(command{read: readAcquire}, columns, "acquire")
+	acquire      = script(command{read: readAcquire}, columns, "acquire", "readers", "queue", "join", "refused")
 	raise        = script(command{read: readAcquire}, rows(3), "raise")
 	extend       = script(command{read: readExtend, trust: guard.TrustOurs, reader: keepReading}, rows(3), "extend")
 	release      = undo(command{read: readRelease, reader: stopReading}, toRelease, "free", "readers", "queue", "release")
 	adopt        = script(command{read: readAcquire}, rows(4), "adopt")
 	revert       = undo(command{}, rows(2), "revert")
+	stand        = &command{Command: acquire.Command, read: acquire.read} // acquire, with a channel
 	acquireAll   = script(command{read: readAcquire}, rowForAll(3), "acquire_all")
 	enqueue      = script(command{read: readAcquire, reader: read}, rows(4), "readers", "queue", "join", "enqueue")
 
@@ -210,7 +211,8 @@ func rowForAll(n int) func([]*redisconn.Request, *redisconn.Encoder) {
 	}
 }
 
-// columns encodes all owners, then each token with its key, then the TTLs: a single one if all are the same.
+// columns encodes all owners, then each token with its key, then the TTLs, a single one if all are the same, and the
+// channel of the waiters.
 func columns(all []*redisconn.Request, e *redisconn.Encoder) {
 	for _, r := range all {
 		e.AddEncoded(of(r).ownerForm[:], 1)
@@ -222,13 +224,12 @@ func columns(all []*redisconn.Request, e *redisconn.Encoder) {
 		e.AddEncoded(q.Keys, 1)
 		same = same && q.args[1] == ttl
 	}
-	if same {
-		e.Add(ttl)
-		return
+	for i, r := range all {
+		if i == 0 || !same {
+			e.Add(of(r).args[1])
+		}
 	}
-	for _, r := range all {
-		e.Add(of(r).args[1])
-	}
+	e.Add(of(all[0]).args[3])
 }
 
 // toRelease encodes one argument with all owners; then, if any request has a place or a token, the places of all; then,

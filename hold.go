@@ -102,7 +102,7 @@ func (h *hold) finish(cause error, releaseNodes bool) {
 		h.observed.released(h.owner, h.token, h.since, err)
 	}
 	if h.place != nowhere {
-		h.locker.listeners.forget(h.owner.String())
+		h.locker.listeners.forget(h.owner)
 	}
 	if releaseNodes {
 		h.locker.undo(h, h.asked)
@@ -125,7 +125,7 @@ func (h *hold) discard() {
 // withdraw gives up a hold that was not handed out, whether or not it has a majority: it leaves the queues on the nodes
 // and gives back the votes that it has.
 func (h *hold) withdraw() {
-	h.locker.listeners.forget(h.owner.String())
+	h.locker.listeners.forget(h.owner)
 	h.locker.undo(h, h.asked)
 }
 
@@ -162,7 +162,7 @@ func (h *hold) leave() error {
 func (h *hold) release(r *round, t *tenure, now time.Time) error {
 	l := h.locker
 	if t.former != uuid.Nil {
-		l.undoOwner(t.key, t.former, false, t.opts.ttl, t.asked)
+		l.undoOwner(release, t.key, t.former, nowhere, t.opts.ttl, t.asked)
 	}
 	defer r.Done()
 	r.expires = now.Add(t.opts.ttl)
@@ -288,6 +288,7 @@ type acquireRequest struct {
 	names    *names       // instead of key; nil: one lock
 	observed *observation // nil: there is no observer, or the hold is a step of LockAll
 	shared   bool         // with other readers: askFor chooses the commands accordingly
+	stands   bool         // nodes that refuse it put it into their queues: see standing
 
 	joins      bool  // a hold that the context carries may be joined
 	waitsSince int64 // when the wait for it began, in µs of the nodes' time; 0: it begins now
@@ -386,6 +387,10 @@ func (l *Locker) askFor(k *command, h *hold) *round {
 		r.args[3] = h.place
 	case revert:
 		r.args[1] = h.from
+	case acquire:
+		r.args[3] = nowhere
+	case stand:
+		r.args[3] = l.listeners.channelArg
 	}
 	if k.form != nil {
 		r.Native = k.form(&r.request, r.Native[:0])
@@ -400,6 +405,8 @@ func (l *Locker) askToAcquire(h *hold) *round {
 		return l.askFor(adopt, h)
 	case h.names != nil:
 		return l.askFor(acquireAll, h)
+	case h.stands:
+		return l.askFor(stand, h)
 	case h.opts.fencing:
 		return l.askFor(acquire, h)
 	default:
@@ -424,16 +431,12 @@ func (l *Locker) undo(h *hold, nodes nodeSet) {
 	r.Done()
 }
 
-// undoOwner releases a key on the nodes under an owner that has no hold in this process, and does not wait. After ttl
-// the release is not sent any more, since the key has then expired.
-func (l *Locker) undoOwner(key string, owner uuid.UUID, shared bool, ttl time.Duration, nodes nodeSet) {
-	k := release
-	if shared {
-		k = k.reader
-	}
+// undoOwner releases, by k, a key and a place in its queue under an owner that has no hold in this process, and does
+// not wait. After ttl the release is not sent any more, since the key has then expired.
+func (l *Locker) undoOwner(k *command, key string, owner uuid.UUID, place any, ttl time.Duration, nodes nodeSet) {
 	r := l.rounds.Get().(*round)
 	r.set(k, key, owner, 0)
-	r.args[1], r.args[2] = nowhere, noToken
+	r.args[1], r.args[2] = place, noToken
 	now := l.opts.clock.local()
 	r.expires = now.Add(ttl)
 	r.send(l.nodes, nodes, l.need, now)

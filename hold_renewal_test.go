@@ -375,7 +375,7 @@ func TestManyHoldsNeedFewGoroutines(t *testing.T) {
 func TestAHoldThatIsWonDuringCloseEnds(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		h, err := l.attempt(t.Context(), acquireRequest{op: "lock", name: "job", key: "job"}, l.opts)
+		h, _, err := l.attempt(t.Context(), acquireRequest{op: "lock", name: "job", key: "job"}, l.opts)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -94,7 +94,7 @@ func (l *Locker) waitAll(ctx context.Context, w acquireRequest, o *options) (*ho
 	var last error
 	for attempts := 1; ; attempts++ {
 		var h *hold
-		if h, last = l.attempt(ctx, w, o); last == nil || attempts == o.maxAttempts {
+		if h, _, last = l.attempt(ctx, w, o); last == nil || attempts == o.maxAttempts {
 			return h, last
 		}
 		if err := l.ended(ctx); err != nil {
@@ -133,7 +133,7 @@ func (l *Locker) acquireInOrder(ctx context.Context, w acquireRequest, o *option
 		to := all.firstTaken(next, last)
 		var h *hold
 		if to > next {
-			if h, last = l.attempt(ctx, all.request(next, to), &stepOpts); last != nil {
+			if h, _, last = l.attempt(ctx, all.request(next, to), &stepOpts); last != nil {
 				if err := l.ended(ctx); err != nil {
 					return nil, waitEnded(last, err)
 				}
@@ -143,7 +143,7 @@ func (l *Locker) acquireInOrder(ctx context.Context, w acquireRequest, o *option
 			to = next + 1
 			one := all.request(next, to)
 			var err error
-			if h, err = l.wait(ctx, one, &stepOpts, last); err != nil {
+			if h, err = l.wait(ctx, one, &stepOpts, last, nil); err != nil {
 				return nil, aboutAll(err, w.name, one.name)
 			}
 			last = nil
@@ -155,7 +155,7 @@ func (l *Locker) acquireInOrder(ctx context.Context, w acquireRequest, o *option
 		}
 	}
 	w.names = &takeover
-	h, _ := l.attempt(ctx, w, o)
+	h, _, _ := l.attempt(ctx, w, o)
 	return h, nil
 }
 

@@ -105,7 +105,8 @@ func TestClose(t *testing.T) {
 func TestAHoldWonDuringCloseEndsWithIt(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		won := must(l.attempt(t.Context(), acquireRequest{op: "lock", name: "job", key: "job"}, l.opts))(t)
+		won, _, err := l.attempt(t.Context(), acquireRequest{op: "lock", name: "job", key: "job"}, l.opts)
+		must(won, err)(t)
 		_ = l.Close()
 		lock := l.handOut(won)
 		select {

@@ -96,6 +96,8 @@ type round struct {
 	nodes     []*node
 	need      int           // how many nodes must grant
 	everyone  bool          // the outcome is certain only when all nodes have answered
+	entered   *hold         // what this round acquired, if nodes that refused it have queued it: see leaveQueues
+	sent      nodeSet       // of entered: the nodes that may have queued it
 	wake      chan struct{} // gets a value at the outcome; a waiter's, also after each later vote
 	answers   []answer      // by node
 	requests  []redisconn.Request
@@ -275,7 +277,7 @@ func (r *round) Done() {
 	default:
 	}
 	r.request.clear()
-	r.then, r.onDone, r.nodes, r.everyone = nil, nil, nil, false
+	r.then, r.onDone, r.nodes, r.everyone, r.entered = nil, nil, nil, false, nil
 	r.pool.Put(r)
 }
 

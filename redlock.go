@@ -87,13 +87,16 @@ func (l *Locker) lock(ctx context.Context, w acquireRequest, wait bool, opts []O
 	return l.call(ctx, &w, opts, func(o *options) (*hold, error) {
 		wait := wait && o.maxAttempts != 1
 		var last error
+		var first *standing
 		if !wait || w.shared || l.local.size.Load() == 0 || !l.local.contended(w.key) {
+			w.stands = wait && o.fencing && !w.shared
 			var h *hold
-			if h, last = l.attempt(ctx, w, o); last == nil || !wait {
+			if h, first, last = l.attempt(ctx, w, o); last == nil || !wait {
 				return h, last
 			}
 		}
-		return l.wait(ctx, w, o, last)
+		w.stands = false
+		return l.wait(ctx, w, o, last, first)
 	})
 }
 
@@ -141,19 +144,26 @@ func (l *Locker) handOut(h *hold) *Lock {
 	return k
 }
 
-// attempt asks all nodes for the lock once.
-func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*hold, error) {
+// attempt asks all nodes for the lock once. A failed attempt is undone, unless it stands: then the caller must go on
+// with that or withdraw it.
+func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*hold, *standing, error) {
 	// 1. Draw an owner, and read the clock before anything is sent: the nodes count the TTL from a later moment.
 	h := l.newHold(w, o, 0)
 
 	// 2. Ask all nodes at once to set the key to the owner unless it exists, and to accept the token.
 	r := l.askToAcquire(h)
+	if w.stands {
+		h.enter(r)
+	}
 	h.asked = r.send(l.nodes, l.all, l.need, h.start.local)
 
 	// 3. Wait until it is certain whether a majority grants, and no longer. If a majority gave the lock but some of its
 	// nodes know larger tokens, propose a larger one.
 	votes, err := r.wait(ctx)
 	for err == nil && votes.verdict(len(l.nodes), l.need) == verdictShort {
+		if w.stands && h.place == nowhere {
+			h.place = h.queuedAs(o.ttlArg) // with the token that the nodes have
+		}
 		r, votes, err = l.raiseToken(ctx, h, r, votes)
 	}
 
@@ -162,19 +172,33 @@ func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*ho
 	won := err == nil && votes.verdict(len(l.nodes), l.need) == verdictWon
 	if won && h.left(l.opts.clock.now()) >= leastValidity(o.ttl, o.minValidity, o.maxHold) {
 		l.tokens.Observe(h.token)
+		if w.stands && h.place == nowhere {
+			h.entered(r)
+		}
 		r.Done()
 		if w.observed != nil {
 			w.observed.attempt(h.start, nil)
 		}
-		return h, nil
+		return h, nil, nil
 	}
 
 	// 5. If not, undo it on every node that may have granted or may still do so. The undo follows the acquire on the same
 	// connection, so even a slow node executes them in this order.
 	failure := r.notHeld(ctx, w.op, w.name, votes, err, won)
+	w.observed.attempt(h.start, failure)
+	if w.stands {
+		if err == nil && h.place == nowhere {
+			return nil, &standing{h, r, h.start}, failure
+		}
+		r.abandon()
+		if h.place == nowhere {
+			h.place = h.queuedAs(o.ttlArg)
+		}
+		h.withdraw()
+		return nil, nil, failure
+	}
 	undo := h.asked &^ r.refusers(votes)
 	r.abandon()
 	l.undo(h, undo)
-	w.observed.attempt(h.start, failure)
-	return nil, failure
+	return nil, nil, failure
 }

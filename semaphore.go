@@ -180,7 +180,7 @@ func (s *Semaphore) try(ctx context.Context, a *acquisition) (h *hold, seen *sur
 func (s *Semaphore) attempt(ctx context.Context, i int, a *acquisition) (*hold, error) {
 	s.addCallers(i, 1)
 	defer s.addCallers(i, -1)
-	h, err := s.locker.attempt(ctx, a.of(&s.all[i]), a.opts)
+	h, _, err := s.locker.attempt(ctx, a.of(&s.all[i]), a.opts)
 	s.record(i, h)
 	return h, err
 }

@@ -64,7 +64,7 @@ func (s *Semaphore) waitOn(ctx context.Context, i int, a *acquisition, last erro
 	queued, end := context.WithCancel(ctx)
 	defer end()
 	go func() { // every return below waits for its outcome
-		h, err := l.queue(queued, a.of(&s.all[i]), a.opts, last)
+		h, err := l.queue(queued, a.of(&s.all[i]), a.opts, last, nil)
 		got <- outcome{h, err}
 		end() // a survey in flight is not needed any more
 	}()

@@ -40,7 +40,7 @@ func (k *Lock) Ticket() (string, error) {
 		return "", h.over("ticket", ended)
 	} else if ended == nil {
 		if h.place != nowhere {
-			h.locker.listeners.handOver(h.owner.String(), h.end())
+			h.locker.listeners.handOver(h.owner, h.end())
 			h.place = nowhere
 		}
 		h.finish(ErrHandedOver, false)
@@ -100,7 +100,7 @@ func (l *Locker) Adopt(ctx context.Context, text string, opts ...Option) (*Lock,
 	l.tokens.Observe(min(t.token, l.tokens.time(l.opts.clock.now())+token.MaxAhead.Microseconds()))
 	w := acquireRequest{op: "adopt", name: t.name, key: key, from: t.owner.String()}
 	return l.call(ctx, &w, opts, func(o *options) (*hold, error) {
-		h, err := l.attempt(ctx, w, o)
+		h, _, err := l.attempt(ctx, w, o)
 		if err == nil {
 			// From now on it is a hold like any other, except that release also releases what the former owner has.
 			h.from, h.former = nil, t.owner

@@ -10,36 +10,39 @@ import (
 )
 
 // wait waits until the lock is held: first in this process's local queue, then, at the head of that, in the nodes'
-// queues. last is the error of the attempt that failed before, or nil. More attempts would not help: after a split vote
-// every client gives way to the oldest, while in a queue each waits its turn.
-func (l *Locker) wait(ctx context.Context, w acquireRequest, o *options, last error) (*hold, error) {
+// queues. last is the error of the attempt that failed before, or nil, and first is what stands of it, or nil. More
+// attempts would not help: after a split vote every client gives way to the oldest, while in a queue each waits its turn.
+func (l *Locker) wait(ctx context.Context, w acquireRequest, o *options, last error, first *standing) (*hold, error) {
 	ended := l.ended(ctx)
 	if !w.shared && ended == nil { // readers get the lock together, so each reader joins the nodes' queues itself
 		turn := l.local.join(w.key)
 		defer l.local.leave(w.key)
-		if ended = l.takeTurn(ctx, turn); ended == nil {
+		if !turn.TryAcquire(1) {
+			first.withdraw() // while it waited here, it could not use votes that the nodes hand it
+			first, ended = nil, l.takeTurn(ctx, turn)
+		}
+		if ended == nil {
 			defer turn.Release(1)
 		}
 	}
 	if ended != nil {
+		first.withdraw()
 		if last == nil {
 			last = l.notFirst(w.op, w.name)
 		}
 		return nil, waitEnded(last, ended)
 	}
-	return l.queue(ctx, w, o, last)
+	return l.queue(ctx, w, o, last, first)
 }
 
 // takeTurn waits for the caller's turn in a local queue, or returns why the wait ended before it came. The caller must
 // release a turn that it got.
 func (l *Locker) takeTurn(ctx context.Context, turn *semaphore.Weighted) error {
-	if !turn.TryAcquire(1) {
-		waiting, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(l.ctx, cancel)() //nolint:contextcheck // Close ends all waits
-		if turn.Acquire(waiting, 1) != nil {
-			return l.ended(ctx)
-		}
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.ctx, cancel)() //nolint:contextcheck // Close ends all waits
+	if turn.Acquire(waiting, 1) != nil {
+		return l.ended(ctx)
 	}
 	ended := l.ended(ctx)
 	if ended != nil { // the turn may be free only because the caller ahead had the same deadline

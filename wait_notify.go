@@ -19,27 +19,38 @@ import (
 // The connections are opened when a caller waits for the first time. Waiting never depends on them: a waiter that gets
 // no notification asks again.
 type listeners struct {
-	channel string // of this Locker alone
-	nodes   []*node
-	now     func() time.Time
-	start   sync.Once
-	group   errgroup.Group // ends with the Locker's context
-	waiting atomic.Int64   // callers that wait
+	channel    string // of this Locker alone
+	channelArg any    // string: the channel
+	nodes      []*node
+	now        func() time.Time
+	start      sync.Once
+	group      errgroup.Group // ends with the Locker's context
+	waiting    atomic.Int64   // callers that wait
 
-	mu sync.Mutex
-	of map[string]listener // by owner, while it waits and while it has a hold; guarded by mu
+	mu    sync.Mutex
+	of    map[uuid.UUID]listener // by owner, while it may be in a queue and while it has a hold; guarded by mu
+	early map[uuid.UUID][]grant  // for owners whose listener is nil; guarded by mu
 }
 
-// listener takes an owner's notifications. nil: the hold was given away by ticket, and grants are for the process that
-// adopts it.
+// listener takes an owner's notifications. nil: the owner's first request has no outcome yet, or was won; or the hold
+// was given away by ticket, and grants are for the process that adopts it.
 type listener func(node int, a answer)
+
+// grant is a notification that nobody has taken yet.
+type grant struct {
+	node int
+	answer
+}
 
 // returnGrant undoes a node's grant to an owner that no longer waits.
 type returnGrant func(node int, key string, owner uuid.UUID, shared bool)
 
 func newListeners(prefix string, nodes []*node, now func() time.Time) listeners {
 	channel := prefix + "redlock:wake:" + uuid.NewString()
-	return listeners{channel: channel, nodes: nodes, now: now, of: make(map[string]listener)}
+	return listeners{
+		channel: channel, channelArg: channel, nodes: nodes, now: now,
+		of: make(map[uuid.UUID]listener), early: make(map[uuid.UUID][]grant),
+	}
 }
 
 // listen subscribes on all nodes until ctx is done. Calls after the first do nothing.
@@ -61,24 +72,35 @@ func (s *listeners) close() {
 	_ = s.group.Wait()
 }
 
-func (s *listeners) add(owner string, notify listener) {
+// expect keeps the owner's notifications for the listener that add sets.
+func (s *listeners) expect(owner uuid.UUID) {
 	s.mu.Lock()
-	s.of[owner] = notify
+	s.of[owner] = nil
 	s.mu.Unlock()
 }
 
-func (s *listeners) forget(owner string) {
+func (s *listeners) add(owner uuid.UUID, notify listener) {
+	s.mu.Lock()
+	s.of[owner] = notify
+	early := s.early[owner]
+	delete(s.early, owner)
+	s.mu.Unlock()
+	for _, g := range early {
+		notify(g.node, g.answer)
+	}
+}
+
+func (s *listeners) forget(owner uuid.UUID) {
 	s.mu.Lock()
 	delete(s.of, owner)
+	delete(s.early, owner)
 	s.mu.Unlock()
 }
 
 // handOver ensures that grants to the owner are not returned before until: they are for the process that adopts its
 // hold, even if a node's notification of them is still to come.
-func (s *listeners) handOver(owner string, until time.Time) {
-	s.mu.Lock()
-	s.of[owner] = nil
-	s.mu.Unlock()
+func (s *listeners) handOver(owner uuid.UUID, until time.Time) {
+	s.expect(owner)
 	time.AfterFunc(until.Sub(s.now()), func() { s.forget(owner) })
 }
 
@@ -99,18 +121,21 @@ func (s *listeners) receive(node int, message string, undo returnGrant) {
 		}
 		a = answer{vote: voteOutbid, token: known}
 	}
+	owner, err := uuid.Parse(parts[0])
+	if err != nil {
+		return
+	}
 	s.nodes[node].discountNotification(&a)
 	s.mu.Lock()
-	notify, known := s.of[parts[0]]
+	notify, known := s.of[owner]
+	if known && notify == nil {
+		s.early[owner] = append(s.early[owner], grant{node, a})
+	}
 	s.mu.Unlock()
 	switch {
 	case notify != nil:
 		notify(node, a)
-		return
-	case known:
-		return
-	}
-	if owner, err := uuid.Parse(parts[0]); err == nil {
+	case !known:
 		undo(node, parts[2], owner, shared)
 	}
 }

@@ -38,18 +38,27 @@ type waiter struct {
 
 // newWaiter creates a waiter whose place in the queues counts from since, in µs of the nodes' time.
 func (l *Locker) newWaiter(want acquireRequest, o *options, since int64) *waiter {
-	h := l.newHold(want, o, since)
+	return l.waiterFor(l.newHold(want, o, since))
+}
+
+// waiterFor creates a waiter for a hold that no majority has given yet.
+func (l *Locker) waiterFor(h *hold) *waiter {
 	w := &waiter{
-		locker: l, hold: h, queuedToken: h.token, owner: h.owner.String(), wake: make(chan struct{}, 1),
-		notified: newNotifications(len(l.nodes)),
+		locker: l, hold: h, queuedToken: h.token, askedToken: h.token, owner: h.owner.String(),
+		wake: make(chan struct{}, 1), notified: newNotifications(len(l.nodes)),
 	}
+	h.place = h.queuedAs(h.opts.ttlArg)
+	l.listeners.add(h.owner, w.notify)
+	return w
+}
+
+// queuedAs returns the hold's member of the nodes' queues, with the TTL in ms.
+func (h *hold) queuedAs(ttl any) string {
 	token := fmt.Sprintf("%016d", h.token)
-	if want.shared {
+	if h.shared {
 		token = readerToken
 	}
-	h.place = fmt.Sprintf("%s %s %013d %s", w.owner, token, o.ttl.Milliseconds(), l.listeners.channel)
-	l.listeners.add(w.owner, w.notify)
-	return w
+	return fmt.Sprintf("%s %s %013d %s", h.owner, token, ttl, h.locker.listeners.channel)
 }
 
 // notify takes a node's notification.
@@ -75,36 +84,39 @@ func (w *waiter) signal() {
 }
 
 // queue waits in the nodes' queues until the lock is held. Its first request counts as part of the attempt that failed
-// before, if there was one.
-func (l *Locker) queue(ctx context.Context, want acquireRequest, o *options, last error) (*hold, error) {
+// before, if there was one. What stands of that attempt is its first request.
+func (l *Locker) queue(
+	ctx context.Context, want acquireRequest, o *options, last error, first *standing,
+) (*hold, error) {
 	l.listeners.listen(l.ctx, l.returnGrant) //nolint:contextcheck // until Close, not until the caller leaves
 	l.listeners.waiting.Add(1)
 	defer l.listeners.waiting.Add(-1)
 	for _, i := range l.tokens.Poor() {
 		l.nodes[i].measureSoon()
 	}
-	var w *waiter
-	since := cmp.Or(want.waitsSince, l.tokens.time(o.clock.now()))
-	var seen patience
+	w, r, asked := first.become()
+	since := cmp.Or(want.waitsSince, l.tokens.time(cmp.Or(asked, o.clock.now())))
+	seen := patience{stands: w != nil}
 	for attempts := 1; ; attempts++ {
 		if w == nil {
 			w = l.newWaiter(want, o, since)
 		}
-		r, asked := w.ask()
-		if err := w.awaitOutcome(ctx, r); err == nil || last == nil {
-			last = r.failure(want.op, want.name, ErrTaken, tally(r.votes.Load()), nil)
+		if r == nil {
+			r, asked = w.ask()
+			if err := w.awaitOutcome(ctx, r); err == nil || last == nil {
+				last = r.failure(want.op, want.name, ErrTaken, tally(r.votes.Load()), nil)
+			}
+			if v := w.votes(r); v.given >= l.need {
+				want.observed.attempt(asked, nil)
+			} else {
+				want.observed.attempt(asked, last)
+			}
 		}
-		v := w.votes(r)
-		if v.given >= l.need {
-			want.observed.attempt(asked, nil)
-		} else {
-			want.observed.attempt(asked, last)
+		pause, final := noPause, attempts == o.maxAttempts
+		if !final {
+			pause = newPause(o, attempts, seen.partial)
 		}
-		pause, final := newPause(o, attempts, seen.partial), attempts == o.maxAttempts
-		if final {
-			pause = noPause
-		}
-		h, err := w.await(ctx, r, asked, pause)
+		h, err := w.await(ctx, r, asked, pause, &seen)
 		if err != nil && !errors.Is(err, errAskAgain) {
 			if errors.Is(err, errTokenAhead) { // a majority gave the lock, but it cannot be held without a token
 				last, err = r.notHeld(ctx, want.op, want.name, tally(r.votes.Load()), err, false), nil
@@ -113,8 +125,9 @@ func (l *Locker) queue(ctx context.Context, want acquireRequest, o *options, las
 			w.hold.withdraw()
 			return nil, waitEnded(last, err)
 		}
-		v = w.votes(r)
+		v := w.votes(r)
 		r.abandon()
+		r = nil
 		if h != nil {
 			return h, nil
 		}
@@ -123,7 +136,9 @@ func (l *Locker) queue(ctx context.Context, want acquireRequest, o *options, las
 			w.hold.withdraw()
 			return nil, last
 		}
-		switch seen.decide(&v, want.shared, w.owner, l.need) {
+		decided := seen.decide(&v, want.shared, w.owner, l.need)
+		seen.stands = false
+		switch decided {
 		case keepVotes:
 			continue
 		case requeue:
@@ -144,7 +159,11 @@ func (l *Locker) queue(ctx context.Context, want acquireRequest, o *options, las
 
 // returnGrant undoes a node's grant to a waiter that has given up.
 func (l *Locker) returnGrant(node int, key string, owner uuid.UUID, shared bool) {
-	l.undoOwner(key, owner, shared, l.opts.ttl, nodeSet(0).with(node))
+	k := release
+	if shared {
+		k = k.reader
+	}
+	l.undoOwner(k, key, owner, nowhere, l.opts.ttl, nodeSet(0).with(node))
 }
 
 // rest returns nil after d, or earlier with the reason why the wait has ended.
@@ -188,7 +207,7 @@ var errAskAgain = errors.New("ask again")
 // await returns the hold as soon as there is one, errAskAgain when it is time for the next request, or the reason why
 // the wait has ended. It counts the votes anew with each answer and each notification, and chooses the pause by all of
 // them: it begins at the outcome, which may be certain before the waiter's own votes have come.
-func (w *waiter) await(ctx context.Context, r *round, asked instant, p pause) (*hold, error) {
+func (w *waiter) await(ctx context.Context, r *round, asked instant, p pause, seen *patience) (*hold, error) {
 	l := w.locker
 	begun := l.opts.clock.now()
 	timer := time.NewTimer(time.Hour)
@@ -202,6 +221,9 @@ func (w *waiter) await(ctx context.Context, r *round, asked instant, p pause) (*
 			if h != nil || !errors.Is(err, errAskAgain) || woken {
 				return h, err
 			}
+		}
+		if seen.stands && v.shouldYield(w.hold.shared, w.owner, l.need, false) {
+			return nil, errAskAgain
 		}
 		left := p.length(&v, l.need) - l.opts.clock.now().since(begun)
 		if left <= 0 {

@@ -117,7 +117,7 @@ func TestEndedContextBeforeTheLocalQueueReportsTaken(t *testing.T) {
 		l := fl.locker("a")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := l.wait(ctx, acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, nil)
+		_, err := l.wait(ctx, acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, nil, nil)
 		if !errors.Is(err, ErrTaken) || !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want ErrTaken and the context's error", err)
 		}

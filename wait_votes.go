@@ -173,9 +173,10 @@ const (
 
 // patience counts what a waiter's requests found.
 type patience struct {
-	partial  int // requests in a row that found some votes
-	split    int // requests in a row after which there was a reason to give votes back
-	gaveBack int // how often the waiter gave votes back, in all
+	partial  int  // requests in a row that found some votes
+	split    int  // requests in a row after which there was a reason to give votes back
+	gaveBack int  // how often the waiter gave votes back, in all
+	stands   bool // the last request was the first of all, by which the waiter stands
 }
 
 // lateAfter is how many requests in a row, about half a second, a waiter keeps votes that are less than a majority
@@ -205,7 +206,7 @@ func (p *patience) decide(v *waiterVotes, shared bool, owner string, need int) d
 		return keepVotes
 	}
 	p.split++
-	if p.split == 1 && (shared || v.fresh == 0 || v.ahead == 0) {
+	if p.split == 1 && !p.stands && (shared || v.fresh == 0 || v.ahead == 0) {
 		// A single split may be a release that has not reached all nodes yet. It is not if one node answered that it is
 		// the waiter's turn, and another that a waiter is ahead of it.
 		return keepVotes

@@ -1,13 +1,15 @@
 -- acquire: take locks that are free, and propose a token for each. The node accepts a token if it is larger than all
--- that it has accepted for the lock before.
+-- that it has accepted for the lock before. With a channel, join the queues of those that are taken: the member is made
+-- here, so that it costs nothing while locks are free.
 -- KEYS[i] a lock key, all distinct   KEYS[n+1] the set of tokens
 -- ARGV[i] our owner   ARGV[n+2i-1] the token, ARGV[n+2i] the key again, as ZADD wants them
--- ARGV[3n+1] the TTL in ms for all, or ARGV[3n+i] for each
+-- ARGV[3n+1] the TTL in ms for all, or ARGV[3n+i] for each   ARGV[#ARGV] our channel, or '': do not wait
 -- Reply: n if all n were granted and their tokens accepted, otherwise for each:
 -- {1} granted, token accepted · {2, token known here} granted, token not accepted ·
--- {0, the holder's owner, its remaining ms} taken. No owner: the key is no lock; a negative time: it has no TTL.
+-- {0, the holder's owner, its remaining ms[, how many wait before us]} taken. No owner: the key is no lock; a negative
+-- time: it has no TTL.
 local n, call = #KEYS - 1, redis.call
-local tokens, ttl, own_ttls, taken = KEYS[n + 1], ARGV[3 * n + 1], #ARGV > 3 * n + 1, nil
+local ttl, own_ttls, taken = ARGV[3 * n + 1], #ARGV > 3 * n + 2, nil
 for i = 1, n do
   if own_ttls then ttl = ARGV[3 * n + i] end
   if not call('SET', KEYS[i], ARGV[i], 'NX', 'PX', ttl) then
@@ -17,37 +19,7 @@ for i = 1, n do
 end
 local accepted
 if not taken then
-  accepted = call('ZADD', tokens, 'GT', 'CH', unpack(ARGV, n + 1, 3 * n))
+  accepted = call('ZADD', KEYS[n + 1], 'GT', 'CH', unpack(ARGV, n + 1, 3 * n))
   if accepted == n then return n end
 end
 
--- Not the usual result.
-local given, pairs = {}, {}
-for i = 1, n do
-  if not (taken and taken[i]) then
-    given[#given + 1] = i
-    pairs[#pairs + 1] = ARGV[n + 2 * i - 1]
-    pairs[#pairs + 1] = KEYS[i]
-  end
-end
-accepted = accepted or #given > 0 and call('ZADD', tokens, 'GT', 'CH', unpack(pairs)) or 0
-
--- Tokens only grow, so our token was not accepted where the score is larger. Where it is equal, it was, unless another
--- client proposed the same number before. The count shows whether that has happened; if so, no equal score counts.
-local replies, above = {}, 0
-for _, i in ipairs(given) do
-  local known = call('ZSCORE', tokens, KEYS[i])
-  if tonumber(known) > tonumber(ARGV[n + 2 * i - 1]) then above = above + 1 end
-  replies[i] = { 2, known }
-end
-for _, i in ipairs(given) do
-  if accepted + above == #given and tonumber(replies[i][2]) == tonumber(ARGV[n + 2 * i - 1]) then
-    replies[i] = { 1 }
-  end
-end
-for i = 1, n do
-  if not replies[i] then
-    replies[i] = { 0, call('MGET', KEYS[i])[1] or '', call('PTTL', KEYS[i]) }
-  end
-end
-return replies

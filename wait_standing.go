@@ -1,0 +1,71 @@
+package redlock
+
+import "errors"
+
+// Standing in the queue. The first request of a caller that will wait has the nodes that refuse it put it into their
+// queues at once: so nobody who comes later is served before it, and it needs no second request to wait. It costs
+// nothing while the lock is free, since the node makes the member of the queue itself, when it refuses.
+
+// standing is such a request that did not get the lock. The caller goes on as a waiter, with the votes and the places that
+// it has, or withdraws.
+type standing struct {
+	hold  *hold
+	round *round
+	asked instant
+}
+
+// become makes it a waiter. Nothing becomes of nothing.
+func (s *standing) become() (*waiter, *round, instant) {
+	if s == nil {
+		return nil, nil, instant{}
+	}
+	return s.hold.locker.waiterFor(s.hold), s.round, s.asked
+}
+
+// withdraw gives up the votes and the places, if there are any.
+func (s *standing) withdraw() {
+	if s == nil {
+		return
+	}
+	s.round.abandon()
+	s.hold.place = s.hold.queuedAs(s.hold.opts.ttlArg)
+	s.hold.withdraw()
+}
+
+// enter prepares the request r: a node that refuses it may hand over the lock a moment later.
+func (h *hold) enter(r *round) {
+	r.waits = true
+	h.locker.listeners.expect(h.owner)
+}
+
+// entered follows the request r, which got the lock, until all nodes have answered.
+func (h *hold) entered(r *round) {
+	r.entered, r.sent, r.onDone = h, h.asked, (*round).leaveQueues
+}
+
+// leaveQueues is run when all nodes have answered a request that stands, after it got the lock. If all granted, the
+// hold is in no queue. Otherwise it leaves the queues at its end, as a hold does that was waited for: until then, a node
+// that hands it the lock gives it one more vote. That vote must not be returned: an extension may have counted it.
+func (r *round) leaveQueues() {
+	h := r.entered
+	l := h.locker
+	votes := tally(r.votes.Load())
+	queued := r.sent & (r.voters(votes, voteTaken) | r.voters(votes, voteFailed))
+	if queued == 0 {
+		l.listeners.forget(h.owner)
+		return
+	}
+	place := h.queuedAs(r.args[1])
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch ended := h.ended(); {
+	case ended == nil:
+		h.place = place
+	case errors.Is(ended, ErrHandedOver): // grants are for the process that adopts it
+		l.listeners.handOver(h.owner, h.until())
+	case errors.Is(ended, ErrClosed):
+	default:
+		l.listeners.forget(h.owner)
+		l.undoOwner(release, l.opts.prefix+h.name, h.owner, place, l.opts.ttl, queued)
+	}
+}
