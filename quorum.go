@@ -88,6 +88,7 @@ type round struct {
 	request              // written before the first node gets it, then read-only
 	then    func(*round) // runs at the outcome and takes over the caller's reference; nil: the caller waits
 	onDone  func(*round) // runs when the last reference is gone; may be nil
+	about   any          // onDone: what it is about
 
 	pool      *sync.Pool
 	votes     atomic.Uint64 // a tally
@@ -95,9 +96,8 @@ type round struct {
 	abandoned atomic.Bool   // the caller no longer waits for the outcome
 	nodes     []*node
 	need      int           // how many nodes must grant
+	sentTo    nodeSet       // the nodes whose connection accepted the request
 	everyone  bool          // the outcome is certain only when all nodes have answered
-	entered   *hold         // what this round acquired, if nodes that refused it have queued it: see leaveQueues
-	sent      nodeSet       // of entered: the nodes that may have queued it
 	wake      chan struct{} // gets a value at the outcome; a waiter's, also after each later vote
 	answers   []answer      // by node
 	requests  []redisconn.Request
@@ -141,6 +141,7 @@ func (r *round) send(nodes []*node, to nodeSet, need int, asked time.Time) (acce
 			accepted = accepted.with(i)
 		}
 	}
+	r.sentTo = accepted
 	return accepted
 }
 
@@ -277,7 +278,7 @@ func (r *round) Done() {
 	default:
 	}
 	r.request.clear()
-	r.then, r.onDone, r.nodes, r.everyone, r.entered = nil, nil, nil, false, nil
+	r.then, r.onDone, r.nodes, r.everyone, r.about = nil, nil, nil, false, nil
 	r.pool.Put(r)
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -52,13 +51,12 @@ func (l *Locker) waiterFor(h *hold) *waiter {
 	return w
 }
 
-// queuedAs returns the hold's member of the nodes' queues, with the TTL in ms.
-func (h *hold) queuedAs(ttl any) string {
-	token := fmt.Sprintf("%016d", h.token)
-	if h.shared {
-		token = readerToken
+// goOn makes a waiter of what stands, if anything does.
+func (l *Locker) goOn(s *standing) (*waiter, *round, instant) {
+	if s == nil {
+		return nil, nil, instant{}
 	}
-	return fmt.Sprintf("%s %s %013d %s", h.owner, token, ttl, h.locker.listeners.channel)
+	return l.waiterFor(s.hold), s.round, s.asked
 }
 
 // notify takes a node's notification.
@@ -94,7 +92,7 @@ func (l *Locker) queue(
 	for _, i := range l.tokens.Poor() {
 		l.nodes[i].measureSoon()
 	}
-	w, r, asked := first.become()
+	w, r, asked := l.goOn(first)
 	since := cmp.Or(want.waitsSince, l.tokens.time(cmp.Or(asked, o.clock.now())))
 	seen := patience{stands: w != nil}
 	for attempts := 1; ; attempts++ {
@@ -206,10 +204,12 @@ var errAskAgain = errors.New("ask again")
 
 // await returns the hold as soon as there is one, errAskAgain when it is time for the next request, or the reason why
 // the wait has ended. It counts the votes anew with each answer and each notification, and chooses the pause by all of
-// them: it begins at the outcome, which may be certain before the waiter's own votes have come.
+// them: the outcome may be certain before the waiter's own votes have come. The pause begins at the outcome, or when the
+// first of these votes comes after it: the others may be on their way.
 func (w *waiter) await(ctx context.Context, r *round, asked instant, p pause, seen *patience) (*hold, error) {
 	l := w.locker
-	begun := l.opts.clock.now()
+	begun, none := l.opts.clock.now(), true
+	p.took = begun.since(asked)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for woken := false; ; {
@@ -225,7 +225,11 @@ func (w *waiter) await(ctx context.Context, r *round, asked instant, p pause, se
 		if seen.stands && v.shouldYield(w.hold.shared, w.owner, l.need, false) {
 			return nil, errAskAgain
 		}
-		left := p.length(&v, l.need) - l.opts.clock.now().since(begun)
+		now := l.opts.clock.now()
+		if none && v.given > 0 {
+			begun, none = now, false
+		}
+		left := p.length(&v, l.need) - now.since(begun)
 		if left <= 0 {
 			// A notification that came meanwhile is not left for the next request, which would take it for an answer.
 			if woken = w.takeWake(); woken {

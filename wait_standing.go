@@ -1,6 +1,9 @@
 package redlock
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Standing in the queue. The first request of a caller that will wait has the nodes that refuse it put it into their
 // queues at once: so nobody who comes later is served before it, and it needs no second request to wait. It costs
@@ -12,14 +15,6 @@ type standing struct {
 	hold  *hold
 	round *round
 	asked instant
-}
-
-// become makes it a waiter. Nothing becomes of nothing.
-func (s *standing) become() (*waiter, *round, instant) {
-	if s == nil {
-		return nil, nil, instant{}
-	}
-	return s.hold.locker.waiterFor(s.hold), s.round, s.asked
 }
 
 // withdraw gives up the votes and the places, if there are any.
@@ -40,17 +35,17 @@ func (h *hold) enter(r *round) {
 
 // entered follows the request r, which got the lock, until all nodes have answered.
 func (h *hold) entered(r *round) {
-	r.entered, r.sent, r.onDone = h, h.asked, (*round).leaveQueues
+	r.about, r.onDone = h, (*round).leaveQueues
 }
 
 // leaveQueues is run when all nodes have answered a request that stands, after it got the lock. If all granted, the
 // hold is in no queue. Otherwise it leaves the queues at its end, as a hold does that was waited for: until then, a node
 // that hands it the lock gives it one more vote. That vote must not be returned: an extension may have counted it.
 func (r *round) leaveQueues() {
-	h := r.entered
+	h := r.about.(*hold)
 	l := h.locker
 	votes := tally(r.votes.Load())
-	queued := r.sent & (r.voters(votes, voteTaken) | r.voters(votes, voteFailed))
+	queued := r.sentTo & (r.voters(votes, voteTaken) | r.voters(votes, voteFailed))
 	if queued == 0 {
 		l.listeners.forget(h.owner)
 		return
@@ -68,4 +63,13 @@ func (r *round) leaveQueues() {
 		l.listeners.forget(h.owner)
 		l.undoOwner(release, l.opts.prefix+h.name, h.owner, place, l.opts.ttl, queued)
 	}
+}
+
+// queuedAs returns the hold's member of the nodes' queues, with the TTL in ms.
+func (h *hold) queuedAs(ttl any) string {
+	token := fmt.Sprintf("%016d", h.token)
+	if h.shared {
+		token = readerToken
+	}
+	return fmt.Sprintf("%s %s %013d %s", h.owner, token, ttl, h.locker.listeners.channel)
 }

@@ -224,6 +224,7 @@ func (p *patience) decide(v *waiterVotes, shared bool, owner string, need int) d
 type pause struct {
 	backoff time.Duration // 0: no pause
 	short   time.Duration // if the waiter has some votes
+	took    time.Duration // how long the request took
 	place   int           // waiters ahead beyond this number do not make the pause longer
 	longest time.Duration
 }
@@ -234,7 +235,7 @@ var noPause pause
 // newPause draws the pause after a number of requests, of which the last ones in a row, partial, found some votes.
 func newPause(o *options, attempts, partial int) pause {
 	p := pause{backoff: o.backoff(attempts), longest: o.ttl / 2} // the nodes keep the waiter's place for one TTL
-	p.short = min(p.backoff, (2*time.Millisecond+chance.Duration(time.Millisecond))<<min(partial, 6))
+	p.short = (2*time.Millisecond + chance.Duration(time.Millisecond)) << min(partial, 6)
 	if o.maxAttempts == 0 {
 		p.place = 128
 	}
@@ -242,11 +243,12 @@ func newPause(o *options, attempts, partial int) pause {
 }
 
 // length returns how long to wait before the next request. If the waiter has some votes: 2 to 3 ms, doubled for each
-// request in a row that found some, six times at most, and never more than the back-off. Otherwise: the back-off,
-// longer the more waiters are ahead, but no longer than until the holder's keys expire.
+// request in a row that found some, six times at most, and as long as the request took, but never more than the
+// back-off. Otherwise: the back-off, longer the more waiters are ahead, but no longer than until the holder's keys
+// expire.
 func (p pause) length(v *waiterVotes, need int) time.Duration {
 	if v.given > 0 {
-		return p.short
+		return min(p.backoff, p.short+p.took)
 	}
 	long := p.backoff + p.backoff*time.Duration(min(v.ahead, p.place))/4
 	if slices.Sort(v.remaining); len(v.remaining) >= need {

@@ -1,0 +1,179 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+// A waiter stands in the queues with its first request: it is handed the lock although it never asks again.
+func TestAWaiterAsksOnce(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		holder := must(fl.locker("holder").Lock(t.Context(), "job"))(t)
+		attempts := 0
+		l := fl.locker("a", WithBackoff(never), WithObserver(func(e Event) {
+			if e.Kind == EventAttempt {
+				attempts++
+			}
+		}))
+		time.AfterFunc(100*ms, func() { must(0, holder.Unlock(t.Context()))(t) })
+		within(t, 110*ms, "the hand-over", func() { must(l.Lock(t.Context(), "job"))(t) })
+		must(0, l.Close())(t)
+		if attempts != 1 {
+			t.Errorf("the waiter made %d attempts, want 1", attempts)
+		}
+	})
+}
+
+// A request that stands leaves no place behind, whether it wins or not, and however late a node refuses it.
+func TestAStandingRequestLeavesNoPlace(t *testing.T) {
+	const late = 50 * ms
+	for name, f := range map[string]func(t *testing.T, l *Locker, refused func()){
+		"the hold ends after the last answer": func(t *testing.T, l *Locker, _ func()) {
+			k := must(l.Lock(t.Context(), "job"))(t)
+			time.Sleep(2 * late)
+			must(0, k.Unlock(t.Context()))(t)
+		},
+		"the hold ends before it": func(t *testing.T, l *Locker, _ func()) {
+			must(0, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+		},
+		"the hold is given away before it": func(t *testing.T, l *Locker, _ func()) {
+			ticket := must(must(l.Lock(t.Context(), "job"))(t).Ticket())(t)
+			time.Sleep(2 * late)
+			k := must(l.Adopt(t.Context(), ticket))(t)
+			time.Sleep(l.opts.ttl) // for the place of the former owner
+			must(0, k.Unlock(t.Context()))(t)
+		},
+		"the caller gives up": func(t *testing.T, l *Locker, refused func()) {
+			refused()
+			ctx, cancel := context.WithTimeout(t.Context(), late/2)
+			defer cancel()
+			if _, err := l.Lock(ctx, "job"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+		},
+		"the attempts are used up": func(t *testing.T, l *Locker, refused func()) {
+			refused()
+			if _, err := l.Lock(t.Context(), "job", WithMaxAttempts(2)); !errors.Is(err, ErrTaken) {
+				t.Errorf("got %v", err)
+			}
+		},
+		"it waits behind another goroutine": func(t *testing.T, l *Locker, refused func()) {
+			refused()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*late)
+			defer cancel()
+			for range 3 {
+				go func() { _, _ = l.Lock(ctx, "job") }()
+			}
+			<-ctx.Done()
+		},
+		"the Locker is closed": func(t *testing.T, l *Locker, refused func()) {
+			refused()
+			time.AfterFunc(late/2, func() { _ = l.Close() })
+			if _, err := l.Lock(t.Context(), "job"); !errors.Is(err, ErrClosed) {
+				t.Errorf("got %v", err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 5, func(t *testing.T, fl *fleet) {
+				l := fl.locker("a")
+				refuse := func(nodes ...int) {
+					for _, i := range nodes {
+						fl.nodes[i].Do("SET", "job", uuid.NewString(), "PX", 150)
+					}
+				}
+				refuse(3, 4)
+				for _, i := range []int{3, 4} {
+					fl.net.SetDelay(link0("a", i), sim.Down, sim.Delay{Min: late, Max: late + ms})
+				}
+				f(t, l, func() { refuse(0, 1, 2) })
+				time.Sleep(200 * ms)
+				settleNetwork()
+				if left := fl.leftovers(); len(left) > 0 {
+					t.Errorf("left: %v", left)
+				}
+				l.listeners.mu.Lock()
+				defer l.listeners.mu.Unlock()
+				if n := len(l.listeners.of) + len(l.listeners.early); n > 0 && l.ctx.Err() == nil {
+					t.Errorf("%d owners are still listened for", n)
+				}
+			})
+		})
+	}
+}
+
+// A hold has a bare majority, and stands in the queues of the other nodes. When these hand it the lock, it keeps their
+// votes: an extension may count them, so they must not be given back as if nobody had waited for them.
+func TestAGrantToALiveHoldIsKept(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		l.listeners.listen(l.ctx, l.returnGrant)
+		other, key := uuid.New(), "job"
+		for _, i := range []int{3, 4} {
+			fl.nodes[i].Do("SET", key, other.String(), "PX", 10_000)
+		}
+		time.Sleep(10 * ms) // for the subscriptions
+		k := must(l.Lock(t.Context(), key))(t)
+		time.Sleep(10 * ms)
+		b := fl.locker("b")
+		b.undoOwner(release, key, other, nowhere, time.Second, nodeSet(0).with(3).with(4))
+		time.Sleep(10 * ms)
+		for i, n := range fl.nodes {
+			if got := n.Do("GET", key); got != k.Owner() {
+				t.Errorf("node %d is %v's, want the holder's", i, got)
+			}
+		}
+		must(0, k.Unlock(t.Context()))(t)
+		settleNetwork()
+		if left := fl.leftovers(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+// A grant may be told before the outcome of the request by which the waiter stands.
+func TestAGrantBeforeTheOutcomeCounts(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		h := l.newHold(acquireRequest{op: "lock", name: "job", key: "job", stands: true}, l.opts, 0)
+		l.listeners.expect(h.owner)
+		l.listeners.receive(2, h.owner.String()+"  job", l.returnGrant)
+		w := l.waiterFor(h)
+		if !w.notified.last[2].received || len(l.listeners.early) > 0 {
+			t.Error("the waiter does not know of the grant")
+		}
+	})
+}
+
+// The first three answers of five say taken, and are from a lock that is about to be released. The last two gave the
+// lock, so the waiter asks again soon, and not after the back-off.
+func TestAVoteAfterTheOutcomeShortensThePause(t *testing.T) {
+	for _, stands := range []bool{true, false} {
+		bubble(t, 5, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a", WithBackoff(func(int) time.Duration { return 200 * ms }))
+			if !stands { // it then enters the queue without an attempt
+				l.local.join("job")
+			}
+			for i, n := range fl.nodes {
+				if i < 3 {
+					n.Do("SET", "job", uuid.NewString(), "PX", 5000)
+					time.AfterFunc(12*ms, func() { n.Do("DEL", "job") })
+				} else {
+					fl.net.SetDelay(link0("a", i), sim.Down, sim.Delay{Min: 10 * ms, Max: 11 * ms})
+				}
+			}
+			if !stands {
+				l.local.leave("job")
+			}
+			synctest.Wait()
+			within(t, 60*ms, "the lock", func() { must(l.Lock(t.Context(), "job"))(t) })
+		})
+	}
+}
