@@ -29,7 +29,7 @@ INTEGRATION ?= ./...
 # How many schedules of the simulation are part of make test.
 UNIT_SEEDS ?= 60
 
-.PHONY: test verify check unit swarm nested integration containers bounds versions masters bench soak simulate mutants history fuzz coverage proof modelcheck alerts demo lint help
+.PHONY: test verify check unit swarm nested integration containers bounds versions masters bench crowd soak simulate mutants history fuzz coverage proof modelcheck alerts demo lint help
 
 test: masters ## everything, against real Redis masters, in minutes
 	@scripts/steps check unit nested integration
@@ -91,6 +91,15 @@ versions: masters ## integration against several Redis and Valkey versions, from
 
 bench: masters ## this library against its peers
 	$(GO) run -C bench .
+
+BENCHMARKS := ../docs/benchmarks
+
+crowd: masters ## a thousand clients on five masters, for docs/scale.md: on a machine that has nothing else to do
+	@file=$$(mktemp) && \
+	$(GO) run -C bench . -scenario crowd -json "$$file" -plots $(BENCHMARKS) && \
+	$(GO) run -C bench . -from "$(BENCHMARKS)/results.json,$$file" -json $(BENCHMARKS)/results.json \
+		-markdown $(BENCHMARKS)/tables.md -page ../docs/scale.md >/dev/null && \
+	rm "$$file"
 
 # How long make soak runs at least, and how much it does; SOAK_FLAGS: see integration/soak.
 SOAK_MINUTES ?= 10

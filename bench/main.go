@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -17,7 +18,8 @@ import (
 
 type bench struct {
 	cluster *cluster
-	rounds  int
+	rounds  int // 0: each scenario's own, or 5
+	plan    *crowdPlan
 	warmup  time.Duration // contestants run, the clock does not
 	settle  time.Duration // after a fault of afterWarmup
 	quiet   time.Duration // before orphans are counted
@@ -39,15 +41,17 @@ func main() {
 		goroutinesFlag = flag.String("goroutines", "1,16,64,256",
 			"how many goroutines (contenders, in contended scenarios); some scenarios have other defaults")
 		duration = flag.Duration("duration", time.Second, "length of a round")
-		rounds   = flag.Int("rounds", 5, "rounds of each contestant, interleaved with the others'")
+		rounds   = flag.Int("rounds", 5, "rounds of each contestant, interleaved with the others'; crowd has one by default")
 		jsonFile = flag.String("json", "", "write every sample to this file")
 		mdFile   = flag.String("markdown", "", "write the tables to this file, too")
 		plotDir  = flag.String("plots", "", "write SVG plots into this directory")
+		page     = flag.String("page", "", "bring the tables in this page up to date: docs/scale.md")
 		from     = flag.String("from", "", "measure nothing: tables and plots from -json files of earlier runs, "+
 			"separated by commas; a scenario that stands in several is taken from the last")
 		cpuProfile = flag.String("cpuprofile", "", "write a CPU profile, labelled by contestant and goroutines")
 		memProfile = flag.String("memprofile", "", "write a profile of every allocation")
 		list       = flag.Bool("list", false, "list the scenarios")
+		plan       = crowdFlags()
 	)
 	flag.Parse()
 	if *list {
@@ -70,12 +74,16 @@ func main() {
 		counts, err := numbers(*goroutinesFlag)
 		fatal(err)
 		stop := profile(*cpuProfile, *memProfile)
-		goroutinesGiven := false
-		flag.Visit(func(f *flag.Flag) { goroutinesGiven = goroutinesGiven || f.Name == "goroutines" })
-		if !goroutinesGiven {
+		given := map[string]bool{}
+		flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+		if !given["goroutines"] {
 			counts = nil
 		}
-		r = measure(chosen, counts, *duration, *rounds)
+		b := &bench{plan: plan}
+		if given["rounds"] {
+			b.rounds = *rounds
+		}
+		r = b.measure(chosen, counts, *duration, *rounds)
 		stop()
 	}
 	if *jsonFile != "" {
@@ -89,13 +97,16 @@ func main() {
 	if *plotDir != "" {
 		fatal(r.plot(*plotDir))
 	}
+	if *page != "" {
+		fatal(r.update(*page))
+	}
 }
 
 // measure runs the scenarios and prints each table as soon as it is complete. counts nil: each scenario's own.
-func measure(chosen []scenario, counts []int, duration time.Duration, rounds int) *report {
+func (b *bench) measure(chosen []scenario, counts []int, duration time.Duration, rounds int) *report {
 	raiseFileLimit()
 	const ms = time.Millisecond
-	b := &bench{rounds: rounds, warmup: 200 * ms, settle: 1500 * ms, quiet: 150 * ms}
+	b.warmup, b.settle, b.quiet = 200*ms, 1500*ms, 150*ms
 	if info, err := os.Stderr.Stat(); err == nil {
 		b.terminal = info.Mode()&os.ModeCharDevice != 0
 	}
@@ -149,20 +160,21 @@ func (b *bench) run(sc scenario, counts []int, duration time.Duration) (*result,
 	if sc.measure == nil {
 		sc.measure = (*bench).round
 	}
+	rounds := cmp.Or(b.rounds, sc.rounds, 5)
 	res := &result{Name: sc.name, About: sc.about, Began: time.Now().UTC().Truncate(time.Second), Load: loadAverage()}
 	for _, n := range counts {
 		rows := make([]*row, len(sc.contestants))
 		for i, c := range sc.contestants {
 			rows[i] = &row{Contestant: c.name, Nodes: c.nodes, Goroutines: n}
 		}
-		for round := range b.rounds {
+		for round := range rounds {
 			for i := range sc.contestants {
 				// Another one begins each round.
 				i = (i + round) % len(sc.contestants)
 				if rows[i].hung() {
 					continue // it would hang again, and what it left running disturbs the others
 				}
-				b.progress("%s, %d goroutines, round %d of %d: %s", sc.name, n, round+1, b.rounds, sc.contestants[i].name)
+				b.progress("%s, %d goroutines, round %d of %d: %s", sc.name, n, round+1, rounds, sc.contestants[i].name)
 				s, err := sc.measure(b, sc, sc.contestants[i], n, duration*time.Duration(max(1, sc.longer)))
 				if err != nil {
 					return nil, err
@@ -227,7 +239,7 @@ func numbers(list string) (n []int, err error) {
 	return n, nil
 }
 
-// raiseFileLimit makes room for pools of 256 connections to five masters.
+// raiseFileLimit makes room for pools of 256 connections to five masters, and for a crowd.
 func raiseFileLimit() {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"image/color"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -26,6 +27,12 @@ func (r *report) plot(dir string) error {
 		if res.renewals() {
 			continue // their rate is set
 		}
+		if res.crowds() {
+			if err := res.drawCrowd(dir); err != nil {
+				return err
+			}
+			continue
+		}
 		rate, late, what := "cycles/s", "p99 of lock + unlock, ms", "goroutines"
 		p99 := func(s sample) float64 { return s.P99 / 1000 }
 		if res.contended() {
@@ -47,47 +54,70 @@ func (r *report) plot(dir string) error {
 	return nil
 }
 
+// A series is one line of a plot.
+type series struct {
+	name   string
+	points plotter.XYs
+	shade  color.Color
+	dashes []vg.Length
+}
+
+// draw has a line for each contestant.
 func (res *result) draw(file, ylabel, xlabel string, of func(sample) float64) error {
-	var names []string
-	lines := map[string]plotter.XYs{}
+	var all []*series
+	for _, r := range res.Rows {
+		i := slices.IndexFunc(all, func(s *series) bool { return s.name == r.Contestant })
+		if i < 0 {
+			i = len(all)
+			all = append(all, &series{name: r.Contestant})
+			all[i].shade, all[i].dashes = look(r.Contestant)
+		}
+		all[i].add(r, of)
+	}
+	return drawLines(file, res.Name, ylabel, xlabel, all)
+}
+
+func (s *series) add(r *row, of func(sample) float64) {
+	if y := r.mid(of); y > 0 { // a logarithmic axis has no place for nothing
+		s.points = append(s.points, plotter.XY{X: float64(r.Goroutines), Y: y})
+	}
+}
+
+func drawLines(file, title, ylabel, xlabel string, all []*series) error {
 	counts := map[int]bool{}
 	low, high := math.Inf(1), 0.0
-	for _, r := range res.Rows {
-		y := r.mid(of)
-		if y <= 0 { // a logarithmic axis has no place for nothing
-			continue
+	for _, s := range all {
+		for _, point := range s.points {
+			counts[int(point.X)] = true
+			low, high = min(low, point.Y), max(high, point.Y)
 		}
-		if lines[r.Contestant] == nil {
-			names = append(names, r.Contestant)
-		}
-		lines[r.Contestant] = append(lines[r.Contestant], plotter.XY{X: float64(r.Goroutines), Y: y})
-		counts[r.Goroutines] = true
-		low, high = min(low, y), max(high, y)
 	}
 	if len(counts) < 2 {
 		return nil
 	}
 	p := plot.New()
-	p.Title.Text = res.Name
+	p.Title.Text = title
 	p.X.Label.Text, p.Y.Label.Text = xlabel, ylabel
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	var ticks plot.ConstantTicks
-	for n := range counts {
+	for _, n := range slices.Sorted(maps.Keys(counts)) { // in order, so that the same figures give the same file
 		ticks = append(ticks, plot.Tick{Value: float64(n), Label: strconv.Itoa(n)})
 	}
 	p.X.Tick.Marker = ticks
 	p.Y.Tick.Marker = plot.LogTicks{Prec: -1}
 	p.Add(plotter.NewGrid())
-	for _, name := range names {
-		line, points, err := plotter.NewLinePoints(lines[name])
+	for _, s := range all {
+		if len(s.points) == 0 {
+			continue
+		}
+		line, points, err := plotter.NewLinePoints(s.points)
 		if err != nil {
 			return err
 		}
-		shade, dashes := look(name)
-		line.Color, line.Width, line.Dashes = shade, vg.Points(1.5), dashes
-		points.Color, points.Radius = shade, vg.Points(2.5)
+		line.Color, line.Width, line.Dashes = s.shade, vg.Points(1.5), s.dashes
+		points.Color, points.Radius = s.shade, vg.Points(2.5)
 		p.Add(line, points)
-		p.Legend.Add(name, line, points)
+		p.Legend.Add(s.name, line, points)
 	}
 	// The whole decades around the lines; the legend beneath nothing of them.
 	p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(low))), math.Pow(10, math.Ceil(math.Log10(high)))
@@ -98,24 +128,25 @@ func (res *result) draw(file, ylabel, xlabel string, of func(sample) float64) er
 	return save(p, file)
 }
 
-// look gives a contestant the same line in every plot. The colours are told apart
-// with colour-blind eyes, too (Krzywinski's twelve and fifteen); limits, and those for whom there is no
+// The colours are told apart with colour-blind eyes, too (Krzywinski's twelve and fifteen).
+var palette = []color.RGBA{
+	{0, 0, 0, 255},
+	{102, 102, 102, 255},
+	{213, 94, 0, 255},
+	{230, 159, 0, 255},
+	{0, 114, 178, 255},
+	{86, 180, 233, 255},
+	{0, 73, 73, 255},
+	{146, 0, 0, 255},
+	{255, 109, 182, 255},
+	{0, 158, 115, 255},
+	{73, 0, 146, 255},
+	{146, 73, 0, 255},
+}
+
+// look gives a contestant the same line in every plot; limits, and those for whom there is no
 // colour left, are dashed.
 func look(name string) (shade color.Color, dashes []vg.Length) {
-	palette := []color.RGBA{
-		{0, 0, 0, 255},
-		{102, 102, 102, 255},
-		{213, 94, 0, 255},
-		{230, 159, 0, 255},
-		{0, 114, 178, 255},
-		{86, 180, 233, 255},
-		{0, 73, 73, 255},
-		{146, 0, 0, 255},
-		{255, 109, 182, 255},
-		{0, 158, 115, 255},
-		{73, 0, 146, 255},
-		{146, 73, 0, 255},
-	}
 	var names []string
 	for _, c := range all {
 		names = append(names, c.name)

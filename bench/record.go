@@ -88,6 +88,8 @@ type sample struct {
 
 	Wait *waits `json:"wait,omitempty"` // of contended scenarios
 	Held *held  `json:"held,omitempty"` // of renewals
+
+	Crowd *crowd `json:"crowd,omitempty"`
 }
 
 func (s *sample) fill(recs []*recorder, before, after usage) {

@@ -139,6 +139,11 @@ func (res *result) renewals() bool {
 	return len(res.Rows) > 0 && len(res.Rows[0].Samples) > 0 && res.Rows[0].Samples[0].Held != nil
 }
 
+// crowds: the samples are of crowds.
+func (res *result) crowds() bool {
+	return len(res.Rows) > 0 && len(res.Rows[0].Samples) > 0 && res.Rows[0].Samples[0].Crowd != nil
+}
+
 func (r *row) hung() bool {
 	return slices.ContainsFunc(r.Samples, func(s sample) bool { return s.Hung })
 }

@@ -15,6 +15,7 @@ type scenario struct {
 	goroutines  []int // nil: those of the flag
 	measure     measurement
 	longer      int  // rounds are so many times as long; 0: not
+	rounds      int  // 0: those of the flag
 	fresh       bool // no name comes twice
 	shared      int  // all goroutines use the same names, so many; 0: each its own
 	serverArgs  []string
@@ -152,6 +153,15 @@ var scenarios = []scenario{
 		goroutines:  []int{1000, 10000},
 		measure:     (*bench).renew,
 		longer:      10,
+	},
+	{
+		name: "crowd",
+		about: "So many clients, each a Locker of its own in one process: at rest, with a hold each, locking, waiting; " +
+			"one of the five masters is killed and started again; all want one name.",
+		contestants: []contestant{redlockFenced5},
+		goroutines:  []int{1, 10, 100, 1000},
+		measure:     (*bench).crowd, // goroutines are clients
+		rounds:      1,
 	},
 	{
 		name:        "contended-slow",

@@ -39,7 +39,7 @@ func startServers(n int, args ...string) (servers []*server, err error) {
 		}
 		s := &server{Server: process}
 		servers = append(servers, s)
-		if s.ctl, err = redis.Dial("tcp", s.Addr(), redis.DialReadTimeout(5*time.Second)); err != nil {
+		if err := s.control(); err != nil {
 			return servers, err
 		}
 	}
@@ -64,6 +64,23 @@ func (s *server) pause() {
 func (s *server) resume() {
 	s.paused = false
 	_ = s.Resume()
+}
+
+// revive starts the server again after it was killed.
+func (s *server) revive() error {
+	s.ctl.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := s.Start(ctx); err != nil {
+		return err
+	}
+	return s.control()
+}
+
+// control opens the bench's own connection.
+func (s *server) control() (err error) {
+	s.ctl, err = redis.Dial("tcp", s.Addr(), redis.DialReadTimeout(5*time.Second))
+	return err
 }
 
 // cpu is the CPU time of all of the server's threads so far. schedstat counts

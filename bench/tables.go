@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -34,6 +35,8 @@ func (res *result) markdown() string {
 		res.contendedTable(&b)
 	case res.renewals():
 		res.renewalsTable(&b)
+	case res.crowds():
+		b.WriteString(res.crowdTables())
 	default:
 		res.table(&b)
 	}
@@ -48,11 +51,17 @@ func (res *result) rounds() (n int) {
 	return n
 }
 
-// head writes the head of a table. All columns are of numbers, but for the lock's.
+// texts are the columns that are of words.
+var texts = []string{
+	"lock", "what they do", "state of the masters", "a thousand", "*on paper*: ten thousand", "grows",
+	"half a core is taken by",
+}
+
+// head writes the head of a table. All columns are of numbers, but for texts.
 func head(b *strings.Builder, columns ...string) {
 	b.WriteString("| " + strings.Join(columns, " | ") + " |\n|")
 	for _, c := range columns {
-		if c == "lock" {
+		if slices.Contains(texts, c) {
 			b.WriteString("-|")
 		} else {
 			b.WriteString("-:|")

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/redlock"
+)
+
+// holds lets each client keep a hold, measures that, and kills a master for a moment; then again with the next TTL.
+func (g *gathering) holds(c *crowd) error {
+	var failures []error
+	for i, ttl := range crowdTTLs {
+		c.Returns[i].TTL = ttl.Seconds()
+		err := g.awaitGuard()
+		holds, failure := g.takeHolds(ttl)
+		if i == 0 && failure == nil {
+			c.Holds, failure = g.watch(g.load, g.renewed)
+		}
+		failures = append(failures, err, failure, g.comeback(&c.Returns[i], holds, ttl))
+		// Of those that are lost, this says so once more.
+		_ = together(len(holds), func(i int) error { return holds[i].Unlock(context.Background()) })
+	}
+	return errors.Join(failures...)
+}
+
+// renewed counts what one master, on the mean, has extended.
+func (g *gathering) renewed() (n int) {
+	for _, s := range g.cluster.servers {
+		n += s.count("pexpire")
+	}
+	return n / len(g.cluster.servers)
+}
+
+// takeHolds takes a hold for each client. They are spread over the time between two renewals, as if they had come one
+// by one.
+func (g *gathering) takeHolds(ttl time.Duration) ([]*redlock.Lock, error) {
+	holds := make([]*redlock.Lock, len(g.lockers))
+	name, gap := g.nextName("held"), min(ttl/3, g.load)/time.Duration(len(holds))
+	err := together(len(holds), func(i int) (err error) {
+		time.Sleep(time.Duration(i) * gap)
+		holds[i], err = g.lockers[i].Lock(context.Background(), name+strconv.Itoa(i), redlock.WithTTL(ttl))
+		return err
+	})
+	return slices.DeleteFunc(holds, func(held *redlock.Lock) bool { return held == nil }), err
+}
+
+// comeback kills a master, starts it again and watches what becomes of the holds, and of an outsider's calls.
+func (g *gathering) comeback(back *comeback, holds []*redlock.Lock, ttl time.Duration) error {
+	var dead, stop atomic.Bool
+	var group sync.WaitGroup
+	name, ctx := g.nextName("outside"), context.Background()
+	group.Go(func() {
+		for !stop.Load() {
+			worst := &back.Before
+			if dead.Load() {
+				worst = &back.Worst
+			}
+			began := time.Now()
+			lock, err := g.outsider.Lock(ctx, name, redlock.WithTTL(ttl))
+			if err == nil {
+				err = lock.Unlock(ctx)
+			}
+			*worst = max(*worst, us(time.Since(began))/1000)
+			if back.Calls++; err != nil {
+				back.Failed++
+			}
+			time.Sleep(2 * time.Millisecond)
+		}
+	})
+	time.Sleep(g.away())
+	dead.Store(true)
+	victim := g.cluster.servers[len(g.cluster.servers)-1]
+	err := victim.Kill(ctx)
+	time.Sleep(g.away())
+	if err == nil {
+		err = victim.revive()
+	}
+	time.Sleep(g.load)
+	stop.Store(true)
+	group.Wait()
+	for _, lock := range holds {
+		if lock.Err() != nil {
+			back.Lost++
+		}
+	}
+	return err
+}
+
+// cycles lets the clients lock and unlock names of their own at a pace, one after the other.
+func (g *gathering) cycles(c *crowd) (err error) {
+	var done atomic.Int64
+	var group sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	failures := make(chan error, 1) // the first of them
+	name, every := g.nextName("cycle"), time.Second*time.Duration(len(g.lockers))/time.Duration(g.rate)
+	for i, l := range g.lockers {
+		group.Go(func() {
+			time.Sleep(every / time.Duration(len(g.lockers)) * time.Duration(i))
+			for pace := time.NewTicker(every); ctx.Err() == nil; {
+				lock, err := l.Lock(context.Background(), name+strconv.Itoa(i))
+				if err == nil {
+					err = lock.Unlock(context.Background())
+				}
+				if err == nil {
+					done.Add(1)
+				} else {
+					select {
+					case failures <- err:
+					default:
+					}
+				}
+				select {
+				case <-pace.C:
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	time.Sleep(g.load / 4)
+	c.Cycles, err = g.watch(g.load, func() int { return int(done.Load()) })
+	cancel()
+	group.Wait()
+	close(failures)
+	return errors.Join(err, <-failures)
+}
+
+// waiters lets all clients wait for a name that is held all the time.
+func (g *gathering) waiters(c *crowd) (err error) {
+	name := g.nextName("wait")
+	held, err := g.outsider.Lock(context.Background(), name)
+	if err != nil {
+		return err
+	}
+	var group sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	for _, l := range g.lockers {
+		group.Go(func() {
+			if lock, err := l.Lock(ctx, name); err == nil { // the outsider lost it
+				_ = lock.Unlock(context.Background())
+			}
+		})
+	}
+	time.Sleep(g.load / 2) // subscriptions, and the first questions
+	c.Waiters, err = g.watch(g.load, nil)
+	cancel()
+	group.Wait()
+	time.Sleep(g.load / 4) // the masters have a crowd to take out of their queues
+	c.MemoryWaited, c.GoroutinesWaited = g.ofEach()
+	return errors.Join(err, held.Unlock(context.Background()))
+}
+
+// rushes lets all clients want one name at one moment, for each TTL.
+func (g *gathering) rushes(c *crowd) error {
+	for i, ttl := range crowdTTLs {
+		r := &c.Hot[i]
+		r.TTL = ttl.Seconds()
+		name := g.nextName("hot")
+		ctx, cancel := context.WithTimeout(context.Background(), g.deadline)
+		var inside, served, overlaps, failed atomic.Int32
+		began := time.Now()
+		_ = together(len(g.lockers), func(i int) error { // what fails is counted
+			lock, err := g.lockers[i].Lock(ctx, name, redlock.WithTTL(ttl))
+			if err != nil {
+				if !errors.Is(err, context.DeadlineExceeded) {
+					failed.Add(1)
+				}
+				return err
+			}
+			if inside.Add(1) > 1 {
+				overlaps.Add(1)
+			}
+			served.Add(1)
+			inside.Add(-1)
+			return lock.Unlock(context.Background())
+		})
+		cancel()
+		r.Took = min(time.Since(began), g.deadline).Seconds()
+		r.Served, r.Overlaps, r.Failed = int(served.Load()), int(overlaps.Load()), int(failed.Load())
+	}
+	return nil
+}
+
+// newcomers start together at one name, several times, while the crowd rests: with all masters well, and with one late.
+func (g *gathering) newcomers(c *crowd) (err error) {
+	if c.Starts, err = g.start(g.together, g.cluster.nodes); err != nil {
+		return err
+	}
+	nodes := slices.Clone(g.cluster.nodes)
+	last := &nodes[len(nodes)-1]
+	late, err := startProxy(*last, 50*time.Millisecond)
+	if err != nil {
+		return err
+	}
+	defer late.stop()
+	*last = late.addr
+	c.Late, err = g.start(min(8, g.together), nodes)
+	return err
+}
+
+// start lets clients begin at one moment. Each has just been opened, and takes turns of a millisecond until all have
+// had one.
+func (g *gathering) start(clients int, nodes []string) (start, error) {
+	s := start{Clients: clients, Starts: g.starts}
+	var worst []float64
+	for range g.starts {
+		lockers, _, err := g.open(clients, nodes)
+		if err != nil {
+			return s, err
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), g.deadline)
+		var without atomic.Int32
+		without.Store(int32(clients))
+		first := make([]time.Duration, clients)
+		name := g.nextName("start")
+		err = together(clients, func(i int) error {
+			for began := time.Now(); without.Load() > 0; {
+				lock, err := lockers[i].Lock(ctx, name)
+				if err != nil {
+					return err
+				}
+				if first[i] == 0 {
+					first[i] = time.Since(began)
+					without.Add(-1)
+				}
+				time.Sleep(hold)
+				if err := lock.Unlock(context.Background()); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		cancel()
+		if err != nil {
+			s.Failed++
+		}
+		worst = append(worst, us(slices.Max(first))/1000)
+		closeAll(lockers)
+	}
+	m := median(worst)
+	s.Median, s.Worst = m.median, m.high
+	return s, nil
+}
