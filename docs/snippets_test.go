@@ -117,6 +117,25 @@ func TestSnippets(t *testing.T) {
 	}
 }
 
+var indentation = regexp.MustCompile(`(?m)^\t+`)
+
+// What a page quotes from an example is what the example says.
+func TestQuotedExamples(t *testing.T) {
+	r := read(t)
+	for page, example := range map[string]string{"docs/scale.md": "example_scale_test.go"} {
+		blocks := goBlock.FindAllStringSubmatch(r.texts[page], -1)
+		if len(blocks) == 0 {
+			t.Errorf("%s quotes nothing", page)
+		}
+		source := indentation.ReplaceAllString(r.gos[example], "")
+		for _, m := range blocks {
+			if !strings.Contains(source, indentation.ReplaceAllString(m[1], "")) {
+				t.Errorf("%s: this is not in %s:\n%s", page, example, m[1])
+			}
+		}
+	}
+}
+
 // vet compiles a file as if it stood in this module.
 func vet(t *testing.T, page, source string) {
 	t.Helper()
