@@ -33,7 +33,7 @@ var (
 	acquirePlain = &command{form: setForm, read: readSet, reader: read}
 	acquire      = script(command{read: readAcquire}, columns, "acquire", "readers", "queue", "join", "refused")
 	raise        = script(command{read: readAcquire}, rows(3), "raise")
-	extend       = script(command{read: readExtend, trust: guard.TrustOurs, reader: keepReading}, rows(3), "extend")
+	extend       = urgent(script(command{read: readExtend, trust: guard.TrustOurs, reader: keepReading}, rows(3), "extend"))
 	release      = undo(command{read: readRelease, reader: stopReading}, toRelease, "free", "readers", "queue", "release")
 	adopt        = script(command{read: readAcquire}, rows(4), "adopt")
 	revert       = undo(command{}, rows(2), "revert")
@@ -42,7 +42,7 @@ var (
 	enqueue      = script(command{read: readAcquire, reader: read}, rows(4), "readers", "queue", "join", "enqueue")
 
 	read        = script(command{read: readAcquire}, rows(3), "readers", "queue", "join", "read")
-	keepReading = script(command{read: readExtend, trust: guard.TrustOurs}, rows(2), "readers", "keep_reading")
+	keepReading = urgent(script(command{read: readExtend, trust: guard.TrustOurs}, rows(2), "readers", "keep_reading"))
 	stopReading = undo(command{read: readRelease}, rows(2), "readers", "queue", "stop_reading")
 )
 
@@ -54,6 +54,12 @@ func script(k command, args func([]*redisconn.Request, *redisconn.Encoder), file
 	k.Script, k.Args, k.ExtraKey = lua.Load(files...), args, true
 	scripts = append(scripts, k.Script)
 	return &k
+}
+
+// urgent marks what holds depend on: it goes before what others wait for.
+func urgent(k *command) *command {
+	k.Urgent = true
+	return k
 }
 
 // undo returns a script that must reach every node that may have executed what the script undoes. Since its votes grant

@@ -1,10 +1,12 @@
--- join adds a member to the queue, or keeps it there, and returns how many wait before it. Waiters ask again within
--- half of their TTL, so a queue ends one TTL after the last waiter asked, as fast as a lock.
+-- join adds a member to the queue, or keeps it there, and returns how many wait before it. A queue that nobody asks
+-- about ends after 30 s, or a TTL that is longer: twice as long as any waiter pauses. A dead waiter is not kept by that:
+-- it is passed over, because nobody listens.
 local function join(key, member, ttl)
   redis.call('ZADD', queue(key), 0, member)
   redis.call('SADD', waiting, key)
+  ttl = math.max(ttl, 30000)
   for _, mine in ipairs({ queue(key), waiting }) do
-    if redis.call('PTTL', mine) < tonumber(ttl) then redis.call('PEXPIRE', mine, ttl) end
+    if redis.call('PTTL', mine) < ttl then redis.call('PEXPIRE', mine, ttl) end
   end
   return redis.call('ZRANK', queue(key), member)
 end

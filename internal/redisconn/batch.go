@@ -72,10 +72,15 @@ func (b *batch) complete(at int, out *groups) {
 	b.open = slices.Delete(b.open, at, at+1)
 }
 
-// close moves all open groups to out and forgets the keys.
+// close moves all open groups to out, the urgent ones first, and forgets the keys. No two of these groups have a key in
+// common, so that their order does not matter.
 func (b *batch) close(out *groups) {
-	for _, g := range b.open {
-		out.push(g)
+	for _, urgent := range []bool{true, false} {
+		for _, g := range b.open {
+			if g.command.Urgent == urgent {
+				out.push(g)
+			}
+		}
 	}
 	clear(b.open)
 	b.open = b.open[:0]

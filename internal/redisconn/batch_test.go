@@ -192,3 +192,18 @@ func TestKeySet(t *testing.T) {
 		s.clear()
 	}
 }
+
+// What is urgent goes before the rest of its batch, but not before what is about the same key.
+func TestUrgentRequestsGoFirst(t *testing.T) {
+	urgent := &Command{Script: lua.New("return 'urgent'"), Args: numbers, Urgent: true}
+	var got []string
+	for _, g := range sorted([]*Request{
+		about(first, "a"), about(urgent, "b"), about(second, "c"), about(urgent, "d"), about(urgent, "c"), about(first, "e"),
+	}) {
+		name := map[*Command]string{first: "first", second: "second", urgent: "urgent"}[g.command]
+		got = append(got, fmt.Sprint(name, len(g.requests)))
+	}
+	if want := []string{"urgent2", "first1", "second1", "urgent1", "first1"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

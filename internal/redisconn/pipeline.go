@@ -166,7 +166,7 @@ func (c *Conn) match(got []reply, due []delivery) (_ []delivery, recovered, drai
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	recovered = !c.unresponsive.IsZero()
-	c.unresponsive = time.Time{}
+	c.unresponsive, c.starved = time.Time{}, 0
 	for _, r := range got {
 		g := c.inFlight.peek()
 		if g == nil {

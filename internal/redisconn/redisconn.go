@@ -76,6 +76,8 @@ type Command struct {
 	// server is away, is sent again if nobody can tell whether the server executed it, and is repeated after a transient
 	// error.
 	Undo bool
+	// Urgent: it goes before the other requests of its batch.
+	Urgent bool
 	// BestEffort: an Undo that is not kept for a server that is away while the queue is long already.
 	BestEffort bool
 }
@@ -137,6 +139,7 @@ type Conn struct {
 	down         error         // why not connected
 	unresponsive time.Time     // since when: a request timed out then, and no reply has come since; zero: it responds
 	grace        bool          // the watchdog fired late, and will fire again
+	starved      int           // how often in a row it fired late, and no reply has come since
 	nextDeadline time.Time     // when the watchdog will fire; zero: it is not set
 	draining     bool          // only undos are accepted
 	drained      chan struct{} // closed when draining and nothing is queued or in flight, or the connection is lost

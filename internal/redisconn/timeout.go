@@ -5,11 +5,12 @@ import "time"
 // A server that does not answer, or that answers with a transient error.
 
 // expire is run by the watchdog. It fails requests that are older than the time-out. If there are any, the server
-// counts as unresponsive until its next reply. A server that stays unresponsive gets a new connection: over the old
-// one, TCP would repeat lost segments at ever longer intervals.
+// counts as unresponsive until its next reply, unless it is this process that was not scheduled. A server that stays
+// unresponsive gets a new connection: over the old one, TCP would repeat lost segments at ever longer intervals.
 func (c *Conn) expire() {
 	now := c.config.Now()
-	if c.firedLate(now) {
+	again, starved := c.firedLate(now)
+	if again {
 		return
 	}
 	var late []*Request
@@ -33,8 +34,13 @@ func (c *Conn) expire() {
 		}
 	})
 	var dead *link
-	newlyUnresponsive := len(late) > 0 && c.unresponsive.IsZero()
-	if newlyUnresponsive {
+	if !starved {
+		c.starved = 0
+	} else if c.starved++; c.starved > maxStarved {
+		starved = false // a server that is silent all the while
+	}
+	newlyUnresponsive := len(late) > 0 && c.unresponsive.IsZero() && !starved
+	if newlyUnresponsive || starved && !c.unresponsive.IsZero() { // its silence counts from now
 		c.unresponsive = now
 	}
 	if !c.unresponsive.IsZero() && c.link != nil {
@@ -57,18 +63,25 @@ func (c *Conn) expire() {
 	fail(late, ErrTimeout)
 }
 
+// maxStarved is how often in a row the watchdog may fire late before a server that has not replied meanwhile counts as
+// unresponsive all the same.
+const maxStarved = 3
+
 // firedLate reports whether the watchdog fired so late that this process was probably not scheduled. Replies may then
-// wait to be read, so the watchdog is set again, once, to give the reader a moment.
-func (c *Conn) firedLate(now time.Time) bool {
+// wait to be read, so the watchdog is set to fire again, once, to give the reader a moment; starved is true then.
+func (c *Conn) firedLate(now time.Time) (again, starved bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.nextDeadline.IsZero() || now.Sub(c.nextDeadline) < c.config.Timeout/8 || c.grace {
+	if starved = c.grace; starved {
 		c.grace = false
-		return false
+		return false, true
+	}
+	if c.nextDeadline.IsZero() || now.Sub(c.nextDeadline) < c.config.Timeout/8 {
+		return false, false
 	}
 	c.grace = true
 	c.watchdog.Reset(c.config.Timeout / 16)
-	return true
+	return true, false
 }
 
 // An undo that fails with a transient error is sent again until nothing is left to undo. Its Round has the error by

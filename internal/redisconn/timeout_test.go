@@ -142,6 +142,40 @@ func TestAWatchdogThatIsLateWaitsForTheReader(t *testing.T) {
 	}
 }
 
+// Where this process is not scheduled for a while, again and again, the server is not to blame: it keeps its connection
+// and gets requests. But its silence is noticed all the same.
+func TestAStarvedClientDoesNotBlameTheServer(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			var slept atomic.Int64
+			f, c := connect(t, func(config *Config) {
+				config.Now = func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }
+			})
+			f.answerAll("EVALSHA", silence)
+			for i := range 2 * maxStarved {
+				r := c.send(first, "a")
+				slept.Add(int64(500 * ms))
+				time.Sleep(250*ms + 250*ms/16)
+				synctest.Wait()
+				_, err := c.State()
+				if silent := !answers && i >= maxStarved; silent != errors.Is(err, ErrTimeout) {
+					t.Errorf("answers %t, after %d time-outs: %v", answers, i+1, err)
+				}
+				r.fails(ErrTimeout)
+				if answers {
+					f.say(":1\r\n")
+					synctest.Wait()
+				}
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if got := f.attempts(); got > 1 == answers {
+				t.Errorf("answers %t: %d connections", answers, got)
+			}
+		})
+	}
+}
+
 // An undo that fails with a transient error is sent again, four times a second, until nothing is left to undo.
 func TestAnUndoThatIsRefusedIsSentAgain(t *testing.T) {
 	for _, c := range []struct {

@@ -22,7 +22,9 @@ func (s *Scenario) settle() time.Duration {
 // history. back is by how much the nodes' clocks were set in all, which keeps keys that much longer.
 func (w *world) aftermath(back time.Duration) {
 	time.Sleep(w.scenario.settle() + w.scenario.TTL + back)
-	w.leftovers("one TTL after the last fault")
+	w.leftovers("one TTL after the last fault", "redlock:wait")
+	time.Sleep(placeLives)
+	w.leftovers("a while after the last fault", "")
 	for _, c := range w.clients {
 		w.progress(c, "free", c.locker.Load().TryLock)
 		w.quiet()
@@ -38,7 +40,7 @@ func (w *world) aftermath(back time.Duration) {
 	for _, c := range w.clients {
 		_ = c.locker.Load().Close()
 	}
-	w.leftovers("after Close, without faults")
+	w.leftovers("after Close, without faults", "")
 	w.result.Violations = append(w.result.Violations,
 		w.history.Check(sim.Assume{Clocks: w.scenario.Sound, Emptied: w.emptied})...)
 	w.admitted()
@@ -108,10 +110,15 @@ func (w *world) contest() {
 // kept are the keys that stay on the nodes.
 var kept = []string{"redlock:tokens", "redlock:node", "redlock:floor"}
 
-// leftovers: what nobody holds or waits for is not on the nodes.
-func (w *world) leftovers(when string) {
+// placeLives is how long a node keeps the places of waiters that are gone, if nobody asks there.
+const placeLives = 30 * time.Second
+
+// leftovers: what nobody holds or waits for is not on the nodes, except for keys that begin with late, if that is not
+// empty.
+func (w *world) leftovers(when, late string) {
 	for _, v := range sim.Leftovers(w.nodes, func(key string) bool {
-		return slices.Contains(kept, key) || strings.HasPrefix(key, "redlock:once:")
+		return slices.Contains(kept, key) || strings.HasPrefix(key, "redlock:once:") ||
+			late != "" && strings.HasPrefix(key, late)
 	}) {
 		w.blame(v.Invariant, "%s: %s", when, v.Text)
 	}
