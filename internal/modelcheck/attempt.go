@@ -21,12 +21,37 @@ func (c *config) begin(s *state, a int, proposal uint8) {
 	}
 }
 
+// askAgain sends the second question to every node, with a new proposal. Answers to the first no longer count, and
+// whether the node's vote on the second abstains is settled now, also where the first is still on the wire.
+func (c *config) askAgain(s *state, a int, proposal uint8) {
+	at := &s.attempt[a]
+	at.again, at.token = true, proposal
+	for n := range s.node {
+		on := &s.node[n].conn[a]
+		abstains := s.node[n].abstains(s.now) && !c.lateGuard
+		switch {
+		case on.onWire() && abstains:
+			on.at = askedNoVote
+		case on.onWire():
+			on.at = asked
+		case c.flaw == bothRounds && on.at == toldAccepted:
+		case abstains:
+			*on = conn{askedAgainNoVote, proposal}
+		default:
+			*on = conn{askedAgain, proposal}
+		}
+	}
+}
+
 // isVote reports whether an answer to the acquire is a vote for the attempt's token as it is now.
 func (c *config) isVote(s *state, a int, answer conn) bool {
 	if !answer.gaveLock() {
 		return false
 	}
-	if c.flaw == atLeast {
+	if c.flaw == bothRounds && answer.at == toldAccepted {
+		return true
+	}
+	if c.flaw == atLeast || c.flaw == oldToken && s.attempt[a].again {
 		return answer.value >= s.attempt[a].token
 	}
 	return answer.at == toldAccepted && answer.value == s.attempt[a].token
@@ -158,9 +183,22 @@ func (c *config) finish(s *state, a int, end phase) {
 		mayRaise = mayRaise || on.at == raiseAsked
 	}
 	at.phase, at.start, at.after = end, 0, 0
-	if end == lost && !mayRaise {
+	if !s.firstOnWire(a) {
+		at.again = false
+	}
+	if end == lost && !mayRaise && !at.again {
 		at.token = 0
 	}
+}
+
+// firstOnWire reports whether a first question of the attempt may still be executed.
+func (s *state) firstOnWire(a int) bool {
+	for n := range s.node {
+		if at := s.node[n].conn[a].at; at == asked || at == askedNoVote {
+			return true
+		}
+	}
+	return false
 }
 
 // giveUpIfHopeless ends an attempt that cannot reach a majority any more.
@@ -169,11 +207,14 @@ func (c *config) giveUpIfHopeless(s *state, a int) {
 	if at.phase != acquiring && at.phase != raising && at.phase != lost {
 		return
 	}
+	if c.asksAgain && at.phase == acquiring && !at.again {
+		return // every node can be asked again
+	}
 	possible := 0
 	for n := range s.node {
 		on := s.node[n].conn[a]
 		switch on.at {
-		case asked, set, addedAccepted, addedKnown:
+		case asked, set, addedAccepted, addedKnown, askedAgain:
 			if at.phase == acquiring || c.raiseAll || c.form == counter {
 				possible++
 			}

@@ -21,6 +21,9 @@ var cleanChecks = []check{
 		config{attempts: 2, proposals: 2, entries: anyEntries, handOver: true, repair: true},
 		20_000,
 	},
+	{"script, asks again", config{attempts: 2, proposals: 2, entries: []uint8{0, 1}, asksAgain: true}, 25_000},
+	{"script, asks again, raise to all", config{attempts: 2, proposals: 2, asksAgain: true, raiseAll: true}, 5_000},
+	{"script, asks again, repair", config{attempts: 2, proposals: 1, asksAgain: true, repair: true}, 5_000},
 	{"pipeline", config{form: pipeline, attempts: 2, proposals: 2, entries: []uint8{0, 1}}, 20_000},
 	{
 		"pipeline, raise to all",

@@ -6,6 +6,7 @@ import "testing"
 func TestAbstentionAndClockOutrunALoss(t *testing.T) {
 	wantClean(t, []check{
 		{"D=0 G=1", config{attempts: 2, horizon: 2, skew: 0, losses: 1, guard: 1}, 10_000},
+		{"D=0 G=1, asks again", config{attempts: 2, horizon: 2, skew: 0, losses: 1, guard: 1, asksAgain: true}, 10_000},
 		{"D=1 G=2", config{attempts: 2, horizon: 3, skew: 1, losses: 1, guard: 2}, 50_000},
 		{
 			"D=0 L=1 G=2, late guard",
@@ -23,6 +24,11 @@ func TestAbstentionAndClockOutrunALoss(t *testing.T) {
 			"D=0 L=1 G=1, late guard",
 			config{attempts: 2, horizon: 3, skew: 0, lifetime: 1, losses: 1, guard: 1, lateGuard: true},
 			"unique", 10,
+		},
+		{
+			"D=0 G=1, asks again without the clock",
+			config{attempts: 2, horizon: 2, skew: 0, losses: 1, guard: 1, asksAgain: true, flaw: staleAgain},
+			"order", 13,
 		},
 		{"loss unnoticed", config{attempts: 2, horizon: 3, skew: 1, losses: 1, guard: 2, silentLoss: true}, "unique", 9},
 	})

@@ -1,5 +1,7 @@
 package modelcheck
 
+import "slices"
+
 // config says which protocol runs in which world. The zero value of every switch is the protocol as it is shipped and a
 // world without the fault; each flaw is one of the naive variants that must be found broken.
 type config struct {
@@ -30,6 +32,11 @@ type config struct {
 
 	trim      bool  // entries older than retention may be removed, by the fastest of the clocks
 	retention uint8 // in ticks
+
+	// asksAgain lets an attempt ask every node a second time, under the same owner and with a larger token, as the oldest
+	// of those that split the votes does (docs/algorithm.md): the node gives what is free or the attempt's own. Only in
+	// the form script. Here any attempt may do so at any moment before it has decided.
+	asksAgain bool
 
 	handOver bool // a release may set the key to a waiting attempt's owner (DESIGN.md section 7)
 	repair   bool // a holder may set its key and token again where they are gone (DESIGN.md section 6)
@@ -63,6 +70,9 @@ const (
 	recreate      flaw = "A2: raise creates a lost entry anew"
 	torn          flaw = "SET and ZADD without the last GET"
 	hastyHandOver flaw = "hand-over to an owner whose SET, ZADD, GET are under way"
+	bothRounds    flaw = "votes of the first question count for the second one's token"
+	oldToken      flaw = "the second question has the first one's token, and knowing it counts as acceptance"
+	staleAgain    flaw = "the second question's token is one above the first one's, whatever the time is"
 	clientClock   flaw = "the client's clock alone"
 )
 
@@ -83,4 +93,24 @@ func (c *config) proposed(now uint8) []uint8 {
 		list = append(list, (now+1+skew)*tokensPerTick)
 	}
 	return list
+}
+
+// proposedAgain lists what an attempt may propose with its second question: larger tokens than its first, and with a
+// clock, what the time is then.
+func (c *config) proposedAgain(first, now uint8) []uint8 {
+	if c.flaw == oldToken {
+		return []uint8{first}
+	}
+	if c.horizon == 0 || c.flaw == staleAgain {
+		list := []uint8{first + 1}
+		for token := first + 2; int(token) <= c.proposals; token++ {
+			list = append(list, token)
+		}
+		return list
+	}
+	list := c.proposed(now)
+	for i := range list {
+		list[i] = max(list[i], first+1)
+	}
+	return slices.Compact(list)
 }

@@ -22,6 +22,12 @@ var deepChecks = []check{
 	{"script, 3 attempts", config{attempts: 3, proposals: 3}, 3_000_000},
 	{"script, 3 attempts, raise to all", config{attempts: 3, proposals: 3, raiseAll: true}, 1_000_000},
 	{"script, 3 attempts, hand-over, repair", config{attempts: 3, proposals: 2, handOver: true, repair: true}, 5_000_000},
+	{"script, 3 attempts, asks again", config{attempts: 3, proposals: 1, asksAgain: true}, 10_000_000},
+	{
+		"asks again, a loss, D=1 G=2",
+		config{attempts: 2, horizon: 3, skew: 1, losses: 1, guard: 2, asksAgain: true},
+		5_000_000,
+	},
 	{"pipeline, 3 attempts", config{form: pipeline, attempts: 3, proposals: 1}, 3_000_000},
 	{"pipeline, 3 attempts, 2 proposals", config{form: pipeline, attempts: 3, proposals: 2}, 15_000_000},
 	{"pipeline, 2 attempts", config{form: pipeline, attempts: 2, proposals: 3, entries: anyEntries}, 100_000},

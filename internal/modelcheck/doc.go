@@ -10,6 +10,11 @@
 // accepted exactly that. The node's part comes in three forms (config.go): one script, the pipeline SET·ZADD·GET, and
 // the counter protocol, the fall-back of DESIGN.md.
 //
+// An attempt that lost to a split vote may ask every node once more, under its owner and with a larger token
+// (config.asksAgain): the node gives what is free or the attempt's own, and only answers to this question count. With a
+// clock, the new token is the time of the second question: one drawn from the first breaks the order where a node
+// forgot in between (the checker shows so).
+//
 // Without a clock an attempt may propose anything. With a clock (config.horizon) a proposal is the time plus what the
 // clocks disagree by, nodes may restart without their data, and old entries may be trimmed.
 //
@@ -53,8 +58,7 @@
 //
 // Five nodes; more than three attempts, except as the entries that nodes have to begin with; more than one raise for an
 // attempt; the highest-seen floor (proposals are arbitrary, which includes it); a majority that forgets within one
-// guard period (nothing is promised then); an acquire tried twice under one owner, except as a hand-over before its
-// first; clocks that run at different rates.
+// guard period (nothing is promised then); a third question under one owner; clocks that run at different rates.
 //
 // The tests explore the small bounds; go test ./internal/modelcheck -run Deep -deep -v -timeout 30m the wide ones.
 // Both print states and seconds.

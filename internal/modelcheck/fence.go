@@ -13,6 +13,7 @@ type kind uint8
 
 const (
 	begins kind = iota
+	asksAgain
 	decides
 	executes
 	refuses
@@ -86,6 +87,13 @@ func (c *config) attemptSteps(s *state, a int, emit func(event, *state, string))
 			emit(event{kind: begins, attempt: a, token: token}, &t, "")
 		}
 	case acquiring, raising:
+		if c.asksAgain && s.attempt[a].phase == acquiring && !s.attempt[a].again {
+			for _, token := range c.proposedAgain(s.attempt[a].token, s.now) {
+				t := *s
+				c.askAgain(&t, a, token)
+				emit(event{kind: asksAgain, attempt: a, token: token}, &t, "")
+			}
+		}
 		answered := c.answered(s, a)
 		for arrived := nodeSet(1); arrived <= allNodes; arrived++ {
 			if arrived&^answered != 0 {
@@ -109,7 +117,7 @@ func (c *config) attemptSteps(s *state, a int, emit func(event, *state, string))
 // step by itself; the tests compare.
 func (c *config) wireStep(s *state, a, n int, emit func(event, *state, string)) {
 	before := &s.node[n]
-	acquires := before.conn[a].at == asked || before.conn[a].at == askedNoVote
+	acquires := before.conn[a].acquires()
 	taken := acquires && before.taken(a)
 	joined := !c.unreduced && !c.handOver && !c.silentLoss
 	emitUnlessIdle := func(kind kind, t *state) {

@@ -23,7 +23,7 @@ func (c *config) execute(s *state, a, n int) {
 	node := &s.node[n]
 	at := &node.conn[a]
 	switch at.at {
-	case asked, askedNoVote:
+	case asked, askedNoVote, askedAgain, askedAgainNoVote:
 		node.owner = owner(a)
 		switch {
 		case c.form != pipeline:
@@ -62,6 +62,19 @@ func (c *config) refuse(s *state, a, n int) {
 	if c.form == pipeline {
 		at.at = setNoVote
 	} else {
+		c.goOn(s, a, n)
+	}
+}
+
+// goOn follows an acquire that earned no vote: with the second question, if that stands behind it.
+func (c *config) goOn(s *state, a, n int) {
+	at := &s.node[n].conn[a]
+	switch {
+	case s.attempt[a].again && at.at == asked:
+		*at = conn{askedAgain, s.attempt[a].token}
+	case s.attempt[a].again && at.at == askedNoVote:
+		*at = conn{askedAgainNoVote, s.attempt[a].token}
+	default:
 		*at = conn{at: noVote}
 	}
 }
@@ -70,7 +83,7 @@ func (c *config) refuse(s *state, a, n int) {
 func (c *config) acquire(s *state, a, n int) {
 	node := &s.node[n]
 	at := &node.conn[a]
-	counts := at.at == asked
+	counts := at.at == asked || at.at == askedAgain
 	accepted, value := true, at.value
 	switch {
 	case c.flaw == clientClock: // the nodes keep no tokens
@@ -81,8 +94,8 @@ func (c *config) acquire(s *state, a, n int) {
 		accepted = node.zaddGT(at.value)
 		value = node.score
 	}
-	if !counts {
-		*at = conn{at: noVote}
+	if !counts || at.at == asked && s.attempt[a].again {
+		c.goOn(s, a, n) // an answer to the first question no longer counts
 		return
 	}
 	c.answer(s, a, n, accepted, value)

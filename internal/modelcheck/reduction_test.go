@@ -9,6 +9,7 @@ func TestReductionKeepsVerdicts(t *testing.T) {
 		{"script, raise to all", config{attempts: 2, proposals: 2, raiseAll: true}, 0},
 		{"script, hand-over, repair", config{attempts: 2, proposals: 1, handOver: true, repair: true}, 0},
 		{"script, no order by grant", config{attempts: 2, proposals: 2, beyondValidity: true}, 0},
+		{"script, asks again", config{attempts: 2, proposals: 1, asksAgain: true}, 0},
 		{"counter", config{form: counter, attempts: 2, proposals: 1, entries: anyEntries}, 0},
 		{"a node forgets", config{attempts: 2, horizon: 1, losses: 1, guard: 1}, 0},
 		{"a node forgets unnoticed", config{attempts: 2, horizon: 1, losses: 1, silentLoss: true}, 0},

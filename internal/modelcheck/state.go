@@ -30,6 +30,7 @@ type attempt struct {
 	token uint8 // what it proposes now; when it won, its fencing token
 	start uint8 // the tick at which it began
 	after uint8 // bit set of the attempts that had won before this one began
+	again bool  // it has asked a second time: what is asked on the wire has the second question behind it
 }
 
 type phase uint8
@@ -54,25 +55,32 @@ type conn struct {
 type stage uint8
 
 const (
-	unsent        stage = iota
-	asked               // the acquire is on the wire
-	askedNoVote         // the same, to a node that abstains: it is obeyed, not counted
-	set                 // native form: SET gave the lock, ZADD is next
-	setNoVote           // native form: ZADD is still to come although no vote can come of it
-	addedAccepted       // native form: ZADD accepted, GET is next
-	addedKnown          // native form: ZADD refused, GET is next
-	toldAccepted        // answered: the lock is given, the token value accepted
-	toldKnown           // answered: the lock is given, but a token value ≥ the proposal is known
-	raiseAsked          // the raise to attempt.token is on the wire
-	raised              // answered: exactly attempt.token accepted
-	noVote              // answered no, abstained, died with a connection, or no longer of interest
+	unsent           stage = iota
+	asked                  // the acquire is on the wire
+	askedNoVote            // the same, to a node that abstains: it is obeyed, not counted
+	set                    // native form: SET gave the lock, ZADD is next
+	setNoVote              // native form: ZADD is still to come although no vote can come of it
+	addedAccepted          // native form: ZADD accepted, GET is next
+	addedKnown             // native form: ZADD refused, GET is next
+	toldAccepted           // answered: the lock is given, the token value accepted
+	toldKnown              // answered: the lock is given, but a token value ≥ the proposal is known
+	raiseAsked             // the raise to attempt.token is on the wire
+	raised                 // answered: exactly attempt.token accepted
+	noVote                 // answered no, abstained, died with a connection, or no longer of interest
+	askedAgain             // the second question is on the wire, with nothing before it
+	askedAgainNoVote       // the same, to a node that abstains
 )
 
 func (c conn) gaveLock() bool { return c.at == toldAccepted || c.at == toldKnown }
 
+// acquires reports whether the next command asks for the lock.
+func (c conn) acquires() bool {
+	return c.at == asked || c.at == askedNoVote || c.at == askedAgain || c.at == askedAgainNoVote
+}
+
 // onWire reports whether commands of this connection may still be executed.
 func (c conn) onWire() bool {
-	return c.at >= asked && c.at <= addedKnown || c.at == raiseAsked
+	return c.at >= asked && c.at <= addedKnown || c.at == raiseAsked || c.at == askedAgain || c.at == askedAgainNoVote
 }
 
 // pack writes the state into three words, one per node, each with a third of the rest above the node's 41 bits. The
@@ -96,5 +104,10 @@ func (s *state) pack() key {
 	}
 	k[0] |= uint64(s.now) << 56
 	k[1] |= uint64(s.losses) << 56
+	for i := range s.attempt {
+		if s.attempt[i].again {
+			k[2] |= 1 << (56 + i)
+		}
+	}
 	return k
 }

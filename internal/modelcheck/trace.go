@@ -48,6 +48,8 @@ func (c *config) describe(st *step[state, event]) string {
 			return who + " asks every node"
 		}
 		return fmt.Sprintf("%s proposes %d to every node", who, st.act.token)
+	case asksAgain:
+		return fmt.Sprintf("%s asks every node again and proposes %d", who, st.act.token)
 	case decides:
 		if after.phase == won {
 			return fmt.Sprintf("%s has heard %s and wins with token %d", who, st.act.arrived, after.token)
@@ -82,7 +84,7 @@ func (c *config) describeCommand(st *step[state, event]) string {
 	n, was := &st.after.node[st.act.node], &st.before.node[st.act.node]
 	before, after := was.conn[st.act.attempt], n.conn[st.act.attempt]
 	switch before.at {
-	case asked, askedNoVote:
+	case asked, askedNoVote, askedAgain, askedAgainNoVote:
 		gives := "gives " + who + " the lock"
 		if was.taken(st.act.attempt) {
 			gives = fmt.Sprintf("(%s's key is gone) %s", name(int(was.owner)-1), gives)
@@ -90,7 +92,7 @@ func (c *config) describeCommand(st *step[state, event]) string {
 		switch {
 		case c.form == pipeline, c.flaw == clientClock:
 			return gives
-		case before.at == askedNoVote:
+		case before.at == askedNoVote, before.at == askedAgainNoVote:
 			return gives + ", but abstains"
 		case n.score == was.score:
 			return fmt.Sprintf("%s and knows %d", gives, n.score)

@@ -57,6 +57,8 @@ var naive = []breach{
 	},
 	{"torn", config{form: pipeline, attempts: 2, proposals: 2, flaw: torn}, "order", 12},
 	{"client's clock", config{attempts: 2, proposals: 2, flaw: clientClock}, "unique", 8},
+	{"asks again, both rounds count", config{attempts: 2, proposals: 2, asksAgain: true, flaw: bothRounds}, "unique", 9},
+	{"asks again with the old token", config{attempts: 2, proposals: 2, asksAgain: true, flaw: oldToken}, "order", 11},
 	{
 		"hasty hand-over",
 		config{form: pipeline, attempts: 2, proposals: 2, handOver: true, flaw: hastyHandOver},
