@@ -200,13 +200,19 @@ func rows(n int) func([]*redisconn.Request, *redisconn.Encoder) {
 }
 
 // rowForAll encodes, for each request, its first n arguments, the number of its keys, the number of owners to take over
-// from, and these owners.
+// from, and these owners. A request with a single key is the second about it: it takes over from its own owner.
 func rowForAll(n int) func([]*redisconn.Request, *redisconn.Encoder) {
 	return func(all []*redisconn.Request, e *redisconn.Encoder) {
 		for _, r := range all {
 			q := of(r)
 			for _, arg := range q.args[:n] {
 				e.Add(arg)
+			}
+			if q.names == nil {
+				e.Add(1)
+				e.Add(1)
+				e.Add(q.ownerArg)
+				continue
 			}
 			e.Add(len(q.names.keys))
 			e.Add(len(q.names.from))

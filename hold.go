@@ -290,6 +290,7 @@ type acquireRequest struct {
 	shared   bool         // with other readers: askFor chooses the commands accordingly
 	stands   bool         // nodes that refuse it put it into their queues: see standing
 
+	breaksTies bool  // the caller does not wait: it may ask again to break a tie
 	joins      bool  // a hold that the context carries may be joined
 	waitsSince int64 // when the wait for it began, in µs of the nodes' time; 0: it begins now
 }

@@ -239,6 +239,9 @@ func (r *round) refusers(votes tally) (refused nodeSet) {
 	if r.command == raise {
 		return 0 // with several names, a node that refuses may have given some of them
 	}
+	if r.command == acquireAll && r.names == nil {
+		return 0 // the request of an earlier round may still be under way, on a connection that broke since
+	}
 	return r.voters(votes, voteTaken)
 }
 

@@ -41,6 +41,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Lock waits until it gets the lock and returns the hold. ctx bounds only the wait, not the hold. If ctx carries a hold
@@ -57,7 +58,8 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, 
 }
 
 // TryLock makes one attempt. It returns the hold, or an error as from [Locker.Lock], within the node timeout (see
-// [WithNodeTimeout]).
+// [WithNodeTimeout]). If several callers try a free lock at one moment and their votes split, the oldest of them asks
+// again, so that one of them gets it.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
 	return l.lock(ctx, acquireRequest{op: "lock", name: name, joins: true}, false, opts)
 }
@@ -86,6 +88,7 @@ func (l *Locker) lock(ctx context.Context, w acquireRequest, wait bool, opts []O
 	}
 	return l.call(ctx, &w, opts, func(o *options) (*hold, error) {
 		wait := wait && o.maxAttempts != 1
+		w.breaksTies = !wait && !w.shared
 		var last error
 		var first *standing
 		if !wait || w.shared || l.local.size.Load() == 0 || !l.local.contended(w.key) {
@@ -144,8 +147,8 @@ func (l *Locker) handOut(h *hold) *Lock {
 	return k
 }
 
-// attempt asks all nodes for the lock once. A failed attempt is undone, unless it stands: then the caller must go on
-// with that or withdraw it.
+// attempt asks all nodes for the lock: once, unless a token must be raised or a tie broken. A failed attempt is undone,
+// unless it stands: then the caller must go on with that or withdraw it.
 func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*hold, *standing, error) {
 	// 1. Draw an owner, and read the clock before anything is sent: the nodes count the TTL from a later moment.
 	h := l.newHold(w, o, 0)
@@ -157,12 +160,16 @@ func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*ho
 	}
 	h.asked = r.send(l.nodes, l.all, l.need, h.start.local)
 
-	// 3. Wait until it is certain whether a majority grants, and no longer. If a majority gave the lock but some of its
-	// nodes know larger tokens, propose a larger one.
+	// 3. Wait until it is certain whether a majority grants, and no longer. If callers that do not wait have split the
+	// votes, the oldest of them asks again. If a majority gave the lock but some of its nodes know larger tokens, propose
+	// a larger one.
 	votes, err := r.wait(ctx)
+	if err == nil && w.breaksTies && votes.verdict(len(l.nodes), l.need) == verdictLost {
+		r, votes, err = l.breakTie(ctx, h, r, votes)
+	}
 	for err == nil && votes.verdict(len(l.nodes), l.need) == verdictShort {
-		if w.stands && h.place == nowhere {
-			h.place = h.queuedAs(o.ttlArg) // with the token that the nodes have
+		if w.stands {
+			h.setPlace() // with the token that the nodes have
 		}
 		r, votes, err = l.raiseToken(ctx, h, r, votes)
 	}
@@ -187,18 +194,70 @@ func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*ho
 	failure := r.notHeld(ctx, w.op, w.name, votes, err, won)
 	w.observed.attempt(h.start, failure)
 	if w.stands {
-		if err == nil && h.place == nowhere {
-			return nil, &standing{h, r, h.start}, failure
-		}
-		r.abandon()
-		if h.place == nowhere {
-			h.place = h.queuedAs(o.ttlArg)
-		}
-		h.withdraw()
-		return nil, nil, failure
+		return nil, h.stand(r, err), failure
 	}
 	undo := h.asked &^ r.refusers(votes)
 	r.abandon()
 	l.undo(h, undo)
 	return nil, nil, failure
+}
+
+// breakTie asks again after a round that was lost, if this caller wins the tie, and returns the round to continue with.
+// It takes over the caller's reference to r. All rounds together have one node timeout.
+//
+// What makes a second question under one owner safe: no undo has been sent, so nothing can overtake one; on each
+// connection the question stands behind the first, and the undo, if it comes to that, behind both. Only the votes of
+// the last round count, each for its own token, which is as young as the question. The validity counts from the first
+// reading of the clock.
+func (l *Locker) breakTie(ctx context.Context, h *hold, r *round, votes tally) (*round, tally, error) {
+	owner, asked := h.owner.String(), h.start
+	if winsTie(votes, r.answers, owner, l.need) == beaten {
+		return r, votes, nil // as always where somebody holds the lock: that needs no deadline
+	}
+	bounded, cancel := context.WithDeadline(ctx, h.start.local.Add(l.opts.nodeTimeout))
+	defer cancel()
+	for named, pauses := false, 0; pauses < tiePauses; {
+		role := winsTie(votes, r.answers, owner, l.need)
+		if role == oldest {
+			pauses++
+		} else if role == beaten || named {
+			return r, votes, nil
+		}
+		named = true // acquire_all tells the owners
+		now := l.opts.clock.now()
+		pause, again := tiePause(role, now.since(asked), now.since(h.start), l.opts.nodeTimeout)
+		if again {
+			votes, again = l.pauseInTie(bounded, r, owner, pause)
+		}
+		if !again {
+			return r, votes, ctx.Err()
+		}
+		r.abandon()
+		if asked = l.opts.clock.now(); h.token > 0 {
+			h.token = max(h.token+1, l.tokens.propose(asked)) // a node accepts no token twice
+		}
+		r = l.askFor(acquireAll, h) // of this one name: free, or ours since the round before
+		h.asked |= r.send(l.nodes, l.all, l.need, asked.local)
+		var err error
+		if votes, err = r.wait(bounded); err != nil {
+			return r, votes, ctx.Err() // nil at the node timeout: the missing votes show that
+		}
+		if votes.verdict(len(l.nodes), l.need) != verdictLost {
+			return r, votes, nil
+		}
+	}
+	return r, votes, nil
+}
+
+// pauseInTie pauses between two rounds. It returns the votes of r as they are then, and whether to ask again: not if a
+// straggler's answer shows that this caller has lost the tie, or if the time is up.
+func (l *Locker) pauseInTie(ctx context.Context, r *round, owner string, pause time.Duration) (tally, bool) {
+	votes, again := tally(r.votes.Load()), true
+	look := max(pause/8, time.Millisecond) // no timer is better than a millisecond
+	for ; again && pause > 0; pause -= look {
+		again = l.rest(ctx, min(pause, look)) == nil
+		votes = tally(r.votes.Load())
+		again = again && winsTie(votes, r.answers, owner, l.need) != beaten
+	}
+	return votes, again
 }

@@ -23,7 +23,7 @@ func (s *standing) withdraw() {
 		return
 	}
 	s.round.abandon()
-	s.hold.place = s.hold.queuedAs(s.hold.opts.ttlArg)
+	s.hold.setPlace()
 	s.hold.withdraw()
 }
 
@@ -31,6 +31,24 @@ func (s *standing) withdraw() {
 func (h *hold) enter(r *round) {
 	r.waits = true
 	h.locker.listeners.expect(h.owner)
+}
+
+// stand returns what stands of the request r, which did not get the lock: nothing if err ended it, or if the nodes have
+// been told another token since.
+func (h *hold) stand(r *round, err error) *standing {
+	s := &standing{h, r, h.start}
+	if err == nil && h.place == nowhere {
+		return s
+	}
+	s.withdraw()
+	return nil
+}
+
+// setPlace sets the hold's place, unless that was done before the token was raised.
+func (h *hold) setPlace() {
+	if h.place == nowhere {
+		h.place = h.queuedAs(h.opts.ttlArg)
+	}
 }
 
 // entered follows the request r, which got the lock, until all nodes have answered.

@@ -133,7 +133,7 @@ func TestAJobIsRunOnceATick(t *testing.T) {
 			if want := []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}; late > 0 && !slices.Equal(ticks, want) {
 				w.Errorf("late by %v: run in the ticks %v, want %v", late, ticks, want)
 			}
-			// At the very same instant votes may split, and then nobody has the tick; never both.
+			// At the very same instant votes may split, and if the older asks again in vain, nobody has the tick; never both.
 			if len(slices.Compact(slices.Clone(ticks))) != len(ticks) {
 				w.Errorf("late by %v: run in the ticks %v: twice in one", late, ticks)
 			}

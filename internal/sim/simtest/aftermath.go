@@ -35,6 +35,7 @@ func (w *world) aftermath(back time.Duration) {
 	w.handedOn()
 	w.late()
 	w.contest()
+	w.races()
 	// The last: Close is to wait for what it undoes.
 	w.progress(w.clients[0], contested, w.clients[0].locker.Load().TryLock)
 	for _, c := range w.clients {

@@ -104,6 +104,9 @@ func (w *world) check(c sim.Command, before []string, after sim.Data) {
 		recognise(c.Args[2]) // SCRIPT LOAD
 	} else if s := scriptOf(c); s.name != "" && len(c.Args) > 3 {
 		w.noteTokens(c, after)
+		if keys, argv := keysAndArguments(c); s.name == "acquire_all" && len(keys) == 1 && argv[0] == argv[len(argv)-1] {
+			w.result.Again.Add(1)
+		}
 		w.inOrder(c, s, before, after)
 		if !s.undo {
 			w.answers(c, s, after)

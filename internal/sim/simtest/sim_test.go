@@ -52,8 +52,9 @@ func run(t *testing.T, s simtest.Scenario) (r *simtest.Result) {
 
 func TestSimulation(t *testing.T) {
 	sum := swarm(t, simtest.NewScenario)
-	t.Logf("%d seeds: %d calls, %d holds of a name, %d of these to read, %d holds of several, %d faults, %d commands",
-		sum.seeds, sum.calls, sum.grants, sum.reads, sum.several, sum.faults, sum.commands)
+	t.Logf("%d seeds: %d calls, %d holds of a name, %d of these to read, %d holds of several, %d second questions, "+
+		"%d faults, %d commands",
+		sum.seeds, sum.calls, sum.grants, sum.reads, sum.several, sum.again, sum.faults, sum.commands)
 	// A simulation in which nothing happens proves nothing.
 	if !t.Failed() &&
 		(sum.grants < 10*sum.seeds || sum.reads < sum.seeds || sum.several < sum.seeds/4 || sum.faults < 5*sum.seeds) {
@@ -91,7 +92,7 @@ func TestJobs(t *testing.T) {
 }
 
 // sums are what a number of runs came to.
-type sums struct{ seeds, calls, grants, reads, several, faults, commands, runs, over int64 }
+type sums struct{ seeds, calls, grants, reads, several, again, faults, commands, runs, over int64 }
 
 // swarm runs the seeds that the flags say, and reports violations. With -seed it prints that one's trace and skips the
 // rest of the test.
@@ -125,6 +126,7 @@ func swarm(t *testing.T, scenario func(seed uint64) simtest.Scenario) (sum sums)
 				sum.grants += int64(r.Grants)
 				sum.reads += r.Reads.Load()
 				sum.several += r.Several.Load()
+				sum.again += r.Again.Load()
 				sum.faults += int64(r.Faults)
 				sum.commands += r.Commands
 				sum.runs += int64(r.Runs)

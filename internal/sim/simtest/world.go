@@ -23,6 +23,7 @@ type Result struct {
 	Calls      atomic.Int64 // of Lock, TryLock and LockAll, and for readers
 	Reads      atomic.Int64 // holds that readers got
 	Several    atomic.Int64 // holds of several names
+	Again      atomic.Int64 // second questions that nodes got, to break ties
 	Commands   int64        // that the nodes executed
 	Attempts   int64        // executions of acquire, on the node that had most
 	Grants     int

@@ -1,0 +1,357 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+func TestRolesInATie(t *testing.T) {
+	const older, us, younger, youngest = "0190", "0191", "0192", "0193"
+	answers := map[string]answer{
+		"ours": {vote: voteGranted}, "outbid": {vote: voteOutbid}, "old": {vote: voteTaken, owner: older},
+		"young": {vote: voteTaken, owner: younger}, "young2": {vote: voteTaken, owner: youngest},
+		"aside": {vote: voteTaken, owner: younger, uncounted: true}, "reads": {vote: voteTaken, owner: marker},
+		"other": {vote: voteTaken}, "alien": {vote: voteTaken, err: errNoLock}, "-": {vote: voteFailed},
+	}
+	roles := map[string]tieRole{"beaten": beaten, "oldest": oldest, "unknown": unknown}
+	for at, line := range scenarios(t, "testdata/tie.txt") {
+		nodes, outcome, _ := strings.Cut(line, "|")
+		want, ok := roles[strings.TrimSpace(outcome)]
+		var votes tally
+		var said []answer
+		for i, word := range strings.Fields(nodes) {
+			a, voted := answers[word]
+			if voted {
+				votes += ballot(i, a.vote)
+			}
+			said = append(said, a)
+			ok = ok && (voted || word == ".")
+		}
+		if !ok || len(said) != 5 {
+			t.Errorf("%s: bad line: %s", at, line)
+		} else if got := winsTie(votes, said, us, 3); got != want {
+			t.Errorf("%s: %s: got %d, want %d", at, line, got, want)
+		}
+	}
+}
+
+// The pause and another round must fit into the node timeout.
+func TestTiePause(t *testing.T) {
+	for _, c := range []struct {
+		round, spent, limit time.Duration
+		ok                  bool
+	}{
+		{ms / 5, ms / 5, 250 * ms, true},
+		{62 * ms, 62 * ms, 250 * ms, true},
+		{63 * ms, 63 * ms, 250 * ms, false}, // a round this slow is no race
+		{50 * ms, 150 * ms, 250 * ms, false},
+		{20 * ms, 150 * ms, 250 * ms, true},
+		{ms / 5, ms / 5, ms, false},
+	} {
+		for range 100 {
+			pause, ok := tiePause(oldest, c.round, c.spent, c.limit)
+			least := max(c.round, ms)
+			if pause < least || pause >= 2*least {
+				t.Fatalf("%+v: pause %v, want 1 to 2 times %v", c, pause, least)
+			}
+			if ok != c.ok && !(c.spent == 150*ms && c.round == 50*ms) {
+				t.Fatalf("%+v: got %v", c, ok)
+			}
+			if ok && c.spent+pause+c.round > c.limit {
+				t.Fatalf("%+v: pause %v leaves no time for a round", c, pause)
+			}
+		}
+	}
+}
+
+// near and far are the ways from a client to the nodes: it gets the lock from those that are near.
+const near, far = ms, 8 * ms
+
+// racers returns one Locker for each entry, to which the nodes in the entry are near and all others far. So if all ask
+// within far - near, each gets the lock from the nodes that are near to it.
+func (fl *fleet) racers(entries [][]int, opts ...Option) (lockers []*Locker) {
+	for i, close := range entries {
+		client := string(rune('a' + i))
+		lockers = append(lockers, fl.locker(client, opts...))
+		for n := range fl.nodes {
+			fl.net.SetDelay(link0(client, n), sim.Both, sim.Delay{Min: far, Max: far})
+		}
+		for _, n := range close {
+			fl.net.SetDelay(link0(client, n), sim.Up, sim.Delay{Min: near, Max: near})
+		}
+	}
+	settleNetwork()
+	return lockers
+}
+
+// again counts the second questions that the nodes get from now on: acquire_all is for several names otherwise.
+func (fl *fleet) again() func() int {
+	var mu sync.Mutex
+	count := 0
+	for _, n := range fl.nodes {
+		n.Observe(func(c sim.Command) {
+			if len(c.Args) > 1 && c.Args[0] == "evalsha" && c.Args[1] == acquireAll.Script.SHA {
+				mu.Lock()
+				count++
+				mu.Unlock()
+			}
+		})
+	}
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return count
+	}
+}
+
+// Three callers split the votes of five nodes. The oldest gets the lock, whichever votes it had, and its validity
+// counts from its first reading of the clock.
+func TestTheOldestBreaksTheTie(t *testing.T) {
+	for _, entries := range [][][]int{{{0, 1}, {2, 3}, {4}}, {{4}, {0, 1}, {2, 3}}, {{2, 3}, {4}, {0, 1}}} {
+		modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
+			lockers := fl.racers(entries, opts...)
+			var racers sync.WaitGroup
+			for i, l := range lockers {
+				racers.Go(func() {
+					begun, micros := time.Now(), l.tokens.time(l.opts.clock.now())
+					k, err := l.TryLock(t.Context(), "job")
+					switch {
+					case i > 0 && !errors.Is(err, ErrTaken):
+						t.Errorf("racer %d: got %v, want ErrTaken", i, err)
+					case i > 0:
+						return
+					case err != nil:
+						t.Errorf("the oldest: %v", err)
+						return
+					}
+					if want := begun.Add(l.opts.drift.validity(l.opts.ttl, 0)); !k.Until().Equal(want) {
+						t.Errorf("valid until %v, want %v after the beginning", k.Until().Sub(begun), want.Sub(begun))
+					}
+					// The token is as young as the last question: in between, a node may have forgotten a larger one than the first.
+					if pauseEnds := micros + (2*far + far/2).Microseconds(); l.opts.fencing && k.Token() < pauseEnds {
+						t.Errorf("token %d, want at least the time after the pause, %d", k.Token(), pauseEnds)
+					}
+					settleNetwork()
+					for n, node := range fl.nodes {
+						if got := node.Do("GET", "job"); got != k.Owner() {
+							t.Errorf("node %d has %v, want the winner", n, got)
+						}
+					}
+					must(0, k.Extend(t.Context()))(t)
+					must(0, k.Unlock(t.Context()))(t)
+				})
+				time.Sleep(ms) // so that the first is the oldest, whatever the nodes' clocks seem to be
+			}
+			racers.Wait()
+			settleNetwork()
+			if left := fl.leftovers(); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
+	}
+}
+
+// The winner's token is larger than those that the losers proposed, and the next holder's is larger still.
+func TestTokensGrowAcrossATie(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		lockers := fl.racers([][]int{{0, 1}, {2, 3}, {4}})
+		last := int64(0)
+		for range 20 {
+			var racers sync.WaitGroup
+			for _, l := range lockers {
+				racers.Go(func() {
+					k, err := l.TryLock(t.Context(), "job")
+					if err != nil {
+						return
+					}
+					accepted := 0
+					for _, n := range fl.nodes {
+						if n.Do("ZSCORE", tokensName, "job") == fmt.Sprint(k.Token()) {
+							accepted++
+						}
+					}
+					if k.Token() <= last || accepted < 3 {
+						t.Errorf("token %d after %d, known to %d nodes", k.Token(), last, accepted)
+					}
+					last = k.Token()
+					must(0, k.Unlock(t.Context()))(t)
+				})
+				time.Sleep(ms)
+			}
+			racers.Wait()
+			settleNetwork()
+		}
+		if last == 0 {
+			t.Error("nobody ever won")
+		}
+	})
+}
+
+// A caller that is refused asks no second time: neither where a holder has all nodes, nor where it has a bare majority
+// and began later.
+func TestARefusedCallerAsksOnce(t *testing.T) {
+	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
+		a, b := fl.locker("a", opts...), fl.locker("b", opts...)
+		k := must(a.Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		again := fl.again()
+		for range 20 {
+			if _, err := b.TryLock(t.Context(), "job"); !errors.Is(err, ErrTaken) {
+				t.Errorf("got %v, want ErrTaken", err)
+			}
+			settleNetwork()
+		}
+		if n := again(); n > 0 {
+			t.Errorf("%d second questions", n)
+		}
+		must(0, k.Unlock(t.Context()))(t)
+	})
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		for _, n := range fl.nodes[:3] {
+			n.Do("SET", "job", youngOwner, "PX", "60000")
+		}
+		again := fl.again()
+		if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrTaken) {
+			t.Errorf("got %v, want ErrTaken", err)
+		}
+		if settleNetwork(); again() > 0 {
+			t.Errorf("%d second questions", again())
+		}
+	})
+}
+
+// youngOwner and youngOwner2 began after everybody else.
+const (
+	youngOwner  = "ffffffff-ffff-7fff-bfff-fffffffffff1"
+	youngOwner2 = "ffffffff-ffff-7fff-bfff-fffffffffff2"
+)
+
+// deadlock gives three of five nodes to two owners that are younger than everybody and never undo anything.
+func (fl *fleet) deadlock() {
+	for i, n := range fl.nodes[2:] {
+		n.Do("SET", "job", []string{youngOwner, youngOwner, youngOwner2}[i], "PX", "60000")
+	}
+}
+
+// Whoever joins the queues, reads, wants several names or a permit does not ask again.
+func TestOnlyATryLockBreaksTies(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		l, once := fl.locker("a"), WithMaxAttempts(1)
+		fl.deadlock()
+		again := fl.again()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
+		defer cancel()
+		for what, call := range map[string]func() (*Lock, error){
+			"Lock":     func() (*Lock, error) { return l.Lock(ctx, "job") },
+			"TryRLock": func() (*Lock, error) { return l.RWMutex("job").TryRLock(t.Context()) },
+		} {
+			if _, err := call(); !errors.Is(err, ErrTaken) || again() > 0 {
+				t.Errorf("%s: %v, %d second questions", what, err, again())
+			}
+			settleNetwork()
+		}
+		for what, call := range map[string]func() (*Lock, error){
+			"TryLock":   func() (*Lock, error) { return l.TryLock(t.Context(), "job") },
+			"Lock once": func() (*Lock, error) { return l.Lock(t.Context(), "job", once) },
+		} {
+			before := again()
+			within(t, 250*ms, what, func() {
+				if _, err := call(); !errors.Is(err, ErrTaken) {
+					t.Errorf("%s: got %v, want ErrTaken", what, err)
+				}
+			})
+			if settleNetwork(); again() != before+10 {
+				t.Errorf("%s: %d second questions, want two to each node", what, again()-before)
+			}
+			if left := fl.holding("job"); left != 3 {
+				t.Errorf("%s: the lock is left on %d nodes", what, left-3)
+			}
+		}
+	})
+}
+
+// A node gave the lock in the first round and is away in the second. It is told of the undo when it is back.
+func TestATieIsUndoneOnTheNodesOfAllRounds(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		l := fl.racers([][]int{{0, 1, 2, 3, 4}}, WithTTL(30*time.Second))[0]
+		fl.deadlock()
+		time.AfterFunc(near+far+3*ms, func() { // in the pause
+			fl.net.Refuse(link0("a", 0))
+			fl.net.Reset(link0("a", 0))
+		})
+		_, err := l.TryLock(t.Context(), "job")
+		var q *QuorumError
+		if !errors.As(err, &q) || q.Nodes[0].Outcome != OutcomeFailed {
+			t.Errorf("got %v, want a node that failed in the second round", err)
+		}
+		if settleNetwork(); fl.nodes[0].Do("EXISTS", "job") != int64(1) {
+			t.Error("the node has not got the lock: this proves nothing")
+		}
+		fl.net.Accept(link0("a", 0))
+		time.Sleep(5 * time.Second)
+		if left := fl.holding("job"); left != 3 {
+			t.Errorf("the lock is left on %d nodes", left-3)
+		}
+	})
+}
+
+// The caller or the Locker may end in the pause, or while the second question is under way. Nothing is left.
+func TestACallThatEndsInATieLeavesNothing(t *testing.T) {
+	for _, after := range []time.Duration{near + far + 3*ms, 2*(near+far) + 10*ms} {
+		modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
+			l := fl.racers([][]int{{0, 1, 2, 3, 4}}, opts...)[0]
+			fl.deadlock()
+			ctx, cancel := context.WithTimeout(t.Context(), after)
+			defer cancel()
+			within(t, after+ms, "TryLock", func() {
+				if _, err := l.TryLock(ctx, "job"); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v, want DeadlineExceeded", err)
+				}
+			})
+			time.Sleep(100 * ms)
+			synctest.Wait()
+			if left := fl.holding("job"); left != 3 {
+				t.Errorf("cancelled: the lock is left on %d nodes", left-3)
+			}
+			time.AfterFunc(after, func() { _ = l.Close() })
+			if _, err := l.TryLock(t.Context(), "job"); err == nil {
+				t.Error("got the lock")
+			}
+			time.Sleep(500 * ms)
+			synctest.Wait()
+			if left := fl.holding("job"); left != 3 {
+				t.Errorf("closed: the lock is left on %d nodes", left-3)
+			}
+		})
+	}
+}
+
+// A node that restarts empty between the rounds gives its vote to the second question, but that does not count.
+func TestANodeThatForgetsInATieAbstains(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		l := fl.racers([][]int{{0, 1, 2, 3, 4}})[0]
+		fl.deadlock()
+		time.AfterFunc(near+far+ms, func() {
+			fl.net.SetDelay(link0("a", 4), sim.Both, sim.Delay{}) // it is met again before the second question
+			fl.nodes[4].Crash(false)
+			fl.nodes[4].Restart()
+		})
+		_, err := l.TryLock(t.Context(), "job")
+		var q *QuorumError
+		if !errors.As(err, &q) {
+			t.Fatalf("got %v: a vote of a node that forgot counts", err)
+		}
+		if got := q.Nodes[4].Outcome; got != OutcomeAbstained {
+			t.Errorf("node 4: got %v, want that it gives the lock and abstains", got)
+		}
+	})
+}
