@@ -8,24 +8,22 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/redisconn"
 	"github.com/quorumlock/redlock/internal/token"
 )
 
-// listeners receives the nodes' notifications that a waiter was handed a lock, over one subscribed connection per node.
-// The connections are opened when a caller waits for the first time. Waiting never depends on them: a waiter that gets
-// no notification asks again.
+// listeners receives the nodes' notifications that a waiter was handed a lock. It subscribes on all nodes when a caller
+// waits for the first time. Waiting never depends on that: a waiter that gets no notification asks again.
 type listeners struct {
 	channel    string // of this Locker alone
 	channelArg any    // string: the channel
 	nodes      []*node
 	now        func() time.Time
 	start      sync.Once
-	group      errgroup.Group // ends with the Locker's context
-	waiting    atomic.Int64   // callers that wait
+	ended      []func()     // wait for the ends of the subscriptions, which end with the Locker's context; set by start
+	waiting    atomic.Int64 // callers that wait
 
 	mu    sync.Mutex
 	of    map[uuid.UUID]listener // by owner, while it may be in a queue and while it has a hold; guarded by mu
@@ -53,15 +51,15 @@ func newListeners(prefix string, nodes []*node, now func() time.Time) listeners 
 	}
 }
 
-// listen subscribes on all nodes until ctx is done. Calls after the first do nothing.
+// listen subscribes on all nodes until ctx is done. Calls after the first do nothing. Where the node's connection
+// speaks RESP3, the subscription goes ahead of the caller's place in the queue, so no notification is missed.
 func (s *listeners) listen(ctx context.Context, undo returnGrant) {
 	s.start.Do(func() {
 		for _, n := range s.nodes {
-			s.group.Go(func() error {
-				needed := func() bool { return s.waiting.Load() > 0 }
-				n.listen(ctx, s.channel, needed, func(message string) { s.receive(n.index, message, undo) })
-				return nil
-			})
+			needed := func() bool { return s.waiting.Load() > 0 }
+			s.ended = append(s.ended, n.listen(ctx, s.channel, needed, func(message string, main bool) {
+				s.receive(n.index, message, main, undo)
+			}))
 		}
 	})
 }
@@ -69,7 +67,9 @@ func (s *listeners) listen(ctx context.Context, undo returnGrant) {
 // close waits until the subscriptions have ended. The Locker's context must be done.
 func (s *listeners) close() {
 	s.start.Do(func() {}) // from now on listen does nothing
-	_ = s.group.Wait()
+	for _, wait := range s.ended {
+		wait()
+	}
 }
 
 // expect keeps the owner's notifications for the listener that add sets.
@@ -104,10 +104,10 @@ func (s *listeners) handOver(owner uuid.UUID, until time.Time) {
 	time.AfterFunc(until.Sub(s.now()), func() { s.forget(owner) })
 }
 
-// receive takes a node's message, "owner known key". known is empty if the node accepted the waiter's token, the larger
-// token that the node knows if not, or readerToken if the waiter is a reader. If the waiter has given up and its undo
-// reached the node too late, the grant is returned.
-func (s *listeners) receive(node int, message string, undo returnGrant) {
+// receive takes a node's message, "owner known key". main: it came over the main connection. known is empty if the node
+// accepted the waiter's token, the larger token that the node knows if not, or readerToken if the waiter is a reader.
+// If the waiter has given up and its undo reached the node too late, the grant is returned.
+func (s *listeners) receive(node int, message string, main bool, undo returnGrant) {
 	parts := strings.SplitN(message, " ", 3)
 	if len(parts) != 3 {
 		return
@@ -125,7 +125,7 @@ func (s *listeners) receive(node int, message string, undo returnGrant) {
 	if err != nil {
 		return
 	}
-	s.nodes[node].discountNotification(&a)
+	s.nodes[node].discountNotification(&a, main)
 	s.mu.Lock()
 	notify, known := s.of[owner]
 	if known && notify == nil {
@@ -140,9 +140,11 @@ func (s *listeners) receive(node int, message string, undo returnGrant) {
 	}
 }
 
-// listen keeps a subscription to the channel until ctx is done.
-func (n *node) listen(ctx context.Context, channel string, needed func() bool, receive func(message string)) {
-	n.conn.Subscribe(ctx, redisconn.Subscription{
+// listen keeps a subscription to the channel until ctx is done. ended waits for that.
+func (n *node) listen(
+	ctx context.Context, channel string, needed func() bool, receive func(message string, main bool),
+) (ended func()) {
+	return n.conn.Subscribe(ctx, redisconn.Subscription{
 		Channel: channel, Needed: needed, Message: receive,
 		Handshake: func(do redisconn.Do) error {
 			replies, err := do([]any{"INFO", "replication"})
@@ -159,10 +161,11 @@ func (n *node) listen(ctx context.Context, channel string, needed func() bool, r
 }
 
 // discountNotification turns a notified grant into an abstention if the node abstains, or if it may not be the node
-// that the last handshake identified.
-func (n *node) discountNotification(said *answer) {
+// that the last handshake identified. What comes over the main connection is from that node: its handshake was over
+// before it subscribed.
+func (n *node) discountNotification(said *answer, main bool) {
 	connected, _ := n.conn.State()
-	known := n.guard.SubscribedToKnown()
+	known := main || n.guard.SubscribedToKnown()
 	now := n.opts.clock.local()
 	if a := n.guard.Abstention(); a != nil && !a.Over(now) {
 		discount(a, guard.TrustOld, said, n.opts.clock.local)

@@ -16,10 +16,72 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
+// withoutRESP3 makes all nodes ignorant of HELLO, so that each Locker needs a second connection to wait.
+func (fl *fleet) withoutRESP3() {
+	for _, n := range fl.nodes {
+		n.Disable("hello")
+	}
+}
+
+// eitherWay runs f with nodes that speak RESP3, and with nodes that do not.
+func eitherWay(t *testing.T, f func(t *testing.T, fl *fleet)) {
+	t.Helper()
+	bubble(t, 3, f)
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		fl.withoutRESP3()
+		f(t, fl)
+	})
+}
+
+// Whoever waits has one connection to each node, or two if the node does not speak RESP3. Either way it is notified.
+func TestWaitingOverOneConnection(t *testing.T) {
+	for _, connections := range []int{1, 2} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			if connections == 2 {
+				fl.withoutRESP3()
+			}
+			held := must(fl.locker("b").Lock(t.Context(), "job"))(t)
+			l := fl.locker("a", WithBackoff(never))
+			waiting := make(chan *Lock, 1)
+			go func() { waiting <- must(l.Lock(t.Context(), "job"))(t) }()
+			settleNetwork()
+			for i, n := range fl.nodes {
+				if got := fl.net.Open(link0("a", i)); got != connections {
+					t.Errorf("%d connections to %s, want %d", got, n.Addr(), connections)
+				}
+			}
+			_ = held.Unlock(t.Context())
+			within(t, 20*ms, "the hand-over", func() { <-waiting })
+			_ = l.Close()
+		})
+	}
+}
+
+// A connection that is lost while a caller waits subscribes again as soon as it is back.
+func TestReconnectingWhileWaitingSubscribesAgain(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		held := must(fl.locker("b").Lock(t.Context(), "job"))(t)
+		l := fl.locker("a")
+		waiting := make(chan *Lock, 1)
+		go func() { waiting <- must(l.Lock(t.Context(), "job"))(t) }()
+		settleNetwork()
+		fl.net.Reset(sim.Link{Client: "a"})
+		time.Sleep(time.Second)
+		for _, n := range fl.nodes {
+			if got := n.Do("PUBLISH", l.listeners.channel, ""); got != int64(1) {
+				t.Errorf("%s reaches %v subscribers, want one", n.Addr(), got)
+			}
+		}
+		_ = held.Unlock(t.Context())
+		within(t, 20*ms, "the hand-over", func() { <-waiting })
+		_ = l.Close()
+	})
+}
+
 // The node has closed the connection of a subscription, but the close never reached the client. The node would then
 // skip the oldest waiter at each release: in the simulation it did so for ever.
 func TestDeadSubscriptionIsReplacedWhileWaiting(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
+	eitherWay(t, func(t *testing.T, fl *fleet) {
 		must(fl.locker("b").Lock(t.Context(), "job"))(t)
 		l := fl.locker("a")
 		go func() { _, _ = l.Lock(t.Context(), "job") }()
@@ -46,7 +108,7 @@ func TestDeadSubscriptionIsReplacedWhileWaiting(t *testing.T) {
 
 // A healthy subscription is kept. It is pinged only while a caller waits.
 func TestHealthySubscriptionIsKept(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
+	eitherWay(t, func(t *testing.T, fl *fleet) {
 		held := must(fl.locker("b").Lock(t.Context(), "job"))(t)
 		l := fl.locker("a")
 		waiting := make(chan *Lock, 1)
@@ -77,6 +139,7 @@ func TestWaiterThatOneNodeCannotNotifyBlocksNobody(t *testing.T) {
 		fl.nodes[2].Crash(false)
 		fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Max: 60 * ms})
 		held := must(fl.locker("holder").Lock(t.Context(), "job"))(t)
+		fl.withoutRESP3()
 		dial, dials := fl.net.Dialer("deaf"), 0
 		deaf := fl.locker("deaf", WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 			if address == fl.nodes[1].Addr() {
@@ -127,7 +190,7 @@ func TestNotificationBeforeTheHandshakeAbstains(t *testing.T) {
 		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
 		fl.nodes[1].Crash(false)
 		settleNetwork()
-		l.listeners.receive(1, w.owner+"  job", l.returnGrant)
+		l.listeners.receive(1, w.owner+"  job", true, l.returnGrant)
 		if got := w.notified.last[1].vote; got != voteAbstained {
 			t.Errorf("got vote %d, want an abstention", got)
 		}
@@ -144,11 +207,11 @@ func TestNotificationOfAnAbstainingNodeAbstains(t *testing.T) {
 		fl.nodes[1].Crash(false)
 		fl.nodes[1].Restart()
 		time.Sleep(2 * time.Second) // both connections are back
-		l.listeners.receive(1, w.owner+"  job", l.returnGrant)
+		l.listeners.receive(1, w.owner+"  job", true, l.returnGrant)
 		if got := w.notified.last[1]; got.vote != voteAbstained || errors.Is(got.err, errNoHandshake) {
 			t.Errorf("got vote %d, %v, want an abstention because of the restart", got.vote, got.err)
 		}
-		l.listeners.receive(0, w.owner+"  job", l.returnGrant)
+		l.listeners.receive(0, w.owner+"  job", true, l.returnGrant)
 		if got := w.notified.last[0].vote; got != voteGranted {
 			t.Errorf("the healthy node: got vote %d", got)
 		}
@@ -176,7 +239,7 @@ func FuzzReceive(f *testing.F) {
 		w.mu.Lock()
 		w.notified.last[1] = notification{}
 		w.mu.Unlock()
-		l.listeners.receive(1, strings.Replace(message, "me", w.owner, 1), l.returnGrant)
+		l.listeners.receive(1, strings.Replace(message, "me", w.owner, 1), true, l.returnGrant)
 		w.mu.Lock()
 		said := w.notified.last[1]
 		w.mu.Unlock()

@@ -144,7 +144,7 @@ func TestAGrantBeforeTheOutcomeCounts(t *testing.T) {
 		l := fl.locker("a")
 		h := l.newHold(acquireRequest{op: "lock", name: "job", key: "job", stands: true}, l.opts, 0)
 		l.listeners.expect(h.owner)
-		l.listeners.receive(2, h.owner.String()+"  job", l.returnGrant)
+		l.listeners.receive(2, h.owner.String()+"  job", true, l.returnGrant)
 		w := l.waiterFor(h)
 		if !w.notified.last[2].received || len(l.listeners.early) > 0 {
 			t.Error("the waiter does not know of the grant")

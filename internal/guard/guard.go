@@ -39,7 +39,7 @@ type Guard struct {
 	jump            jump          // a clock jump since known was reconciled; zero: none
 	clockWrong      bool          // the node's clock is too far off the others'
 	ahead           time.Duration // of the other nodes' clocks
-	subscribedEpoch string        // of the node that the subscription is connected to
+	subscribedEpoch string        // of the node that the second connection leads to
 }
 
 // New returns the guard of one node. claim gets the node's identity before the node may vote, and may refuse it.
@@ -145,8 +145,8 @@ func (g *Guard) Status() (info *Info, at time.Time, ahead time.Duration) {
 	return &own, g.at, g.ahead
 }
 
-// SetSubscribed takes the reply to INFO replication of the node that the subscription is connected to, which may be an
-// error reply.
+// SetSubscribed takes the reply to INFO replication of the node that a subscription's own connection leads to. It may
+// be an error reply. A subscription over the connection that was probed needs no such call.
 func (g *Guard) SetSubscribed(reply any) {
 	said := make(map[string]string)
 	_ = parseFields(reply, said) // after an error the epoch is unknown
@@ -156,8 +156,8 @@ func (g *Guard) SetSubscribed(reply any) {
 	g.mu.Unlock()
 }
 
-// SubscribedToKnown reports whether the subscription is connected to the known incarnation of the node. It has a
-// connection of its own, which may be established before the other.
+// SubscribedToKnown reports whether a subscription's own connection leads to the known incarnation of the node. It may
+// be established before the other.
 func (g *Guard) SubscribedToKnown() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

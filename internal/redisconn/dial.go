@@ -89,12 +89,13 @@ func parseServer(raw string) (server, error) {
 
 // link is one established connection.
 type link struct {
-	redigo  redis.Conn // for the handshake, and for subscriptions; nil: the link takes requests
+	redigo  redis.Conn // for the handshake, and for the second connection; nil: the handshake is over
 	net     net.Conn   // the same connection, for requests
 	decoder *decoder   // owned by the reader
 	encoder Encoder    // owned by the writer, like batch
 	batch   []*group   // what the writer sends next
 	write   func()     // the writer; made once, so that starting it allocates nothing
+	resp3   bool       // the protocol; false: RESP2
 
 	users  sync.WaitGroup  // the writer and the check; to add to it needs Conn.mu, and that ended is not set
 	ctx    context.Context // of the check
@@ -105,6 +106,9 @@ type link struct {
 	checking bool  // there is a check
 	ended    bool  // no writer and no check may begin
 	failure  error // of the writer or the check; nil: the reader's error ends the link
+
+	subscribing subscribing
+	refusal     error // of the last SUBSCRIBE
 }
 
 // connect opens a connection that is ready for requests.
@@ -120,11 +124,6 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 		l.close()
 		return nil, c.causeOf(ctx, err)
 	}
-	// The handshake has read all replies to its commands, so redigo has nothing left in its buffer. From now on the
-	// watchdog finds an unresponsive server, so no deadline is needed.
-	_ = l.net.SetDeadline(time.Time{})
-	l.redigo = nil // its buffers are not needed any more
-	l.decoder = newDecoder(l.net)
 	l.write = func() { c.write(l) }
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l, nil
@@ -176,7 +175,8 @@ func (c *Conn) explain(err error, command string) error {
 	return c.config.Explain(err, command)
 }
 
-// prepare runs the handshake on a new connection, which may refuse the server, and loads the scripts.
+// prepare runs the handshake on a new connection, which may refuse the server, chooses the protocol, and loads the
+// scripts.
 func (c *Conn) prepare(l *link) error {
 	if c.config.Handshake != nil {
 		if err := c.config.Handshake(l.do); err != nil {
@@ -186,10 +186,15 @@ func (c *Conn) prepare(l *link) error {
 			return err
 		}
 	}
+	// The handshake has read all replies to its commands, so redigo has nothing left in its buffer. It knows no RESP3.
+	// Its time limits are over; from the first request on, the watchdog finds an unresponsive server.
+	_ = l.net.SetDeadline(time.Time{})
+	l.redigo = nil
+	l.decoder = newDecoder(l.net)
 	return c.explain(c.loadScripts(l), "script")
 }
 
-// do is a Do over a connection that takes no requests yet.
+// do is a Do over a connection that redigo reads.
 func (l *link) do(commands ...[]any) ([]any, error) {
 	for _, command := range commands {
 		if err := l.redigo.Send(command[0].(string), command[1:]...); err != nil {

@@ -26,6 +26,7 @@ type fake struct {
 	got      []string // commands, in order
 	plan     []answer
 	down     bool // refuses connections
+	modern   bool // speaks RESP3, otherwise it does not know HELLO
 	dialled  int  // how often
 	writes   int  // system calls of its clients, after the first PING
 	sessions []*session
@@ -45,6 +46,7 @@ const (
 )
 
 const (
+	pong     = "*2\r\n$4\r\npong\r\n$0\r\n\r\n"
 	noScript = "-NOSCRIPT No matching script. Please use EVAL.\r\n"
 	busy     = "-BUSY Redis is busy running a script.\r\n"
 	readOnly = "-READONLY You can't write against a read only replica.\r\n"
@@ -54,7 +56,8 @@ const (
 // session is one connection to the fake.
 type session struct {
 	net.Conn
-	out chan string
+	out    chan string
+	modern bool // speaks RESP3
 }
 
 func newFake() *fake { return &fake{gate: make(chan struct{}, 1)} }
@@ -87,6 +90,13 @@ func (f *fake) say(reply string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sessions[len(f.sessions)-1].out <- reply
+}
+
+// upgrade makes the fake speak RESP3 from the next connection on, or not any more.
+func (f *fake) upgrade(modern bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.modern = modern
 }
 
 // refuse makes the fake refuse connections from now on, or accept them again.
@@ -155,7 +165,7 @@ func nobody(ctx context.Context, _, _ string) (net.Conn, error) {
 
 // accept serves a connection. It is called with mu held.
 func (f *fake) accept(conn net.Conn, from io.Reader) {
-	s := &session{conn, make(chan string, 1<<16)}
+	s := &session{Conn: conn, out: make(chan string, 1<<16)}
 	f.sessions = append(f.sessions, s)
 	go func() {
 		for reply := range s.out {
@@ -177,7 +187,7 @@ func (f *fake) accept(conn net.Conn, from io.Reader) {
 			if err != nil {
 				return
 			}
-			switch reply := f.react(command); reply {
+			switch reply := f.react(s, command); reply {
 			case silence:
 			case hangUp:
 				time.Sleep(time.Millisecond) // until the client reads: a pipe returns another error to a later read
@@ -293,11 +303,13 @@ var named = func() *strings.Replacer {
 }()
 
 // react records a command and returns the reply.
-func (f *fake) react(command []string) string {
+func (f *fake) react(s *session, command []string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	text := named.Replace(strings.Join(command, " "))
-	f.got = append(f.got, text)
+	if f.modern || command[0] != "HELLO" {
+		f.got = append(f.got, text)
+	}
 	for i := range f.plan {
 		if a := &f.plan[i]; strings.HasPrefix(text, a.command) {
 			if reply := a.reply; a.times > 1 || a.times < 0 {
@@ -316,11 +328,21 @@ func (f *fake) react(command []string) string {
 			keys--
 		}
 		return fmt.Sprintf(":%d\r\n", keys)
+	case "HELLO":
+		if f.modern {
+			s.modern = true
+			return "%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$5\r\nproto\r\n:3\r\n"
+		}
+		return "-ERR unknown command 'HELLO', with args beginning with: '3' \r\n"
 	case "SUBSCRIBE":
-		return fmt.Sprintf("*3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:1\r\n", len(command[1]), command[1])
+		list := "*"
+		if s.modern {
+			list = ">"
+		}
+		return list + fmt.Sprintf("3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:1\r\n", len(command[1]), command[1])
 	case "PING":
 		if len(command) > 1 { // the form for subscribers
-			return "*2\r\n$4\r\npong\r\n$0\r\n\r\n"
+			return pong
 		}
 		return "+PONG\r\n"
 	default:

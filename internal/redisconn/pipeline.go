@@ -1,7 +1,6 @@
 package redisconn
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -23,12 +22,7 @@ func (c *Conn) Send(r *Request) bool {
 	// An undo is queued even if the server cannot answer now: the server may have executed the request that it undoes, or
 	// may be about to read it.
 	r.replied, r.eval = refusal != nil, false
-	c.queue = append(c.queue, r)
-	deadline := r.Asked.Add(c.config.Timeout)
-	if refusal == nil && (c.nextDeadline.IsZero() || deadline.Before(c.nextDeadline)) {
-		c.nextDeadline = deadline
-		c.watchdog.Reset(c.config.Timeout)
-	}
+	c.enqueue(r)
 	c.startWriter()
 	c.mu.Unlock()
 	if refusal != nil {
@@ -36,6 +30,16 @@ func (c *Conn) Send(r *Request) bool {
 		r.Round.Reply(r.Node, nil, refusal)
 	}
 	return true
+}
+
+// enqueue queues a request, and sets the watchdog unless its Round has a reply already. It is called with mu held.
+func (c *Conn) enqueue(r *Request) {
+	c.queue = append(c.queue, r)
+	deadline := r.Asked.Add(c.config.Timeout)
+	if !r.replied && (c.nextDeadline.IsZero() || deadline.Before(c.nextDeadline)) {
+		c.nextDeadline = deadline
+		c.watchdog.Reset(c.config.Timeout)
+	}
 }
 
 // refusal returns why a request fails at once, nil if it can be sent. It is called with mu held.
@@ -152,10 +156,10 @@ func (c *Conn) read(l *link) error {
 	}
 }
 
-// delivery is the part of a reply that is about one request.
+// delivery is the part of a reply that is about one request, or a message.
 type delivery struct {
-	to    *Request
-	first bool // its Round has had no Reply yet
+	to    *Request // nil: reply is a message
+	first bool     // its Round has had no Reply yet
 	reply any
 	err   error
 }
@@ -169,9 +173,21 @@ func (c *Conn) match(got []reply, due []delivery) (_ []delivery, recovered, drai
 	c.unresponsive, c.starved = time.Time{}, 0
 	for _, r := range got {
 		g := c.inFlight.peek()
+		if p, ok := r.value.(push); ok && !isReply(p, g) {
+			if message, ok := c.heard(p); ok && err == nil {
+				due = append(due, delivery{reply: message})
+			}
+			continue
+		}
 		if g == nil {
-			err = errors.New("a reply without a request")
+			err = errUnasked
 			break
+		}
+		if g.command == subscribe {
+			if broken := c.confirm(g, r); broken != nil {
+				err = broken
+				break
+			}
 		}
 		due = c.divide(g, r, due)
 		if g.answered == len(g.requests) {
@@ -226,6 +242,10 @@ func (c *Conn) divide(g *group, r reply, due []delivery) []delivery {
 func (c *Conn) deliver(due []delivery) {
 	for i := range due {
 		d := &due[i]
+		if d.to == nil {
+			c.hear(d.reply.(string))
+			continue
+		}
 		if d.first {
 			d.to.Round.Reply(d.to.Node, d.reply, d.err)
 		}

@@ -69,11 +69,25 @@ func (c *Conn) connected(l *link) {
 	c.link, c.down, c.unresponsive = l, nil, time.Time{}
 	kept, over := filterOver(c.queue) // only undos are queued while the server is away
 	c.queue = kept
+	c.changeProtocol(l)
 	c.startWriter()
 	c.setCheck()
 	c.mu.Unlock()
 	callDone(over)
 	c.changed()
+}
+
+// changeProtocol makes the subscription follow to a new link. It is called with mu held.
+func (c *Conn) changeProtocol(l *link) {
+	c.protocol = resp2
+	if l.resp3 {
+		c.protocol = resp3
+		if c.endSecond != nil {
+			c.endSecond()
+		}
+	}
+	c.sendSubscribe()
+	c.tellSubscriber()
 }
 
 // disconnected fails all unanswered requests: the server may have executed them or not. Only undos are sent again,
@@ -85,6 +99,9 @@ func (c *Conn) disconnected(err error) {
 	var unanswered, over []*Request
 	c.mu.Lock()
 	c.link, c.down, c.unresponsive = nil, fmt.Errorf("%w: %w", ErrDown, err), time.Time{}
+	if oldest := c.inFlight.peek(); oldest != nil && oldest.command == subscribe {
+		c.avoidRESP3() // all before SUBSCRIBE is answered, so it may be what has broken the connection
+	}
 	undos := make([]*Request, 0, len(c.queue))
 	c.eachUnanswered(func(r *Request) {
 		if !r.replied {

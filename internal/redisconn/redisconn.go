@@ -127,6 +127,13 @@ type Conn struct {
 	stopped  chan struct{}      // closed by run when it returns
 	ctx      context.Context    // ends run
 	cancel   context.CancelFunc // ends ctx
+	news     chan struct{}      // wakes follow; its buffer has room for one
+
+	plainUntil time.Time // until then no HELLO is sent; owned by run
+
+	// hearing guards message, and is held while it is called. It is locked before mu, if both are.
+	hearing sync.Mutex
+	message func(message string, main bool) // Subscription.Message; nil: nobody listens
 
 	// mu guards the fields below. While it is held, Over and Hold are the only methods of a Round that may be called:
 	// Reply and Done run callers' code, which may lock a mutex of its own, and call Send.
@@ -144,6 +151,10 @@ type Conn struct {
 	draining     bool          // only undos are accepted
 	drained      chan struct{} // closed when draining and nothing is queued or in flight, or the connection is lost
 	checkDue     bool          // a check was asked for, and none has begun since
+
+	channel   string             // that Subscribe listens to; "": none
+	protocol  protocol           // of the last link
+	endSecond context.CancelFunc // ends the second connection of Subscribe; nil: there was none
 }
 
 // maxQueue bounds the unanswered requests. Undos are exempt: at most one follows each accepted request.
@@ -158,7 +169,7 @@ func New(url string, config Config) (*Conn, error) {
 	}
 	c := &Conn{
 		server: at, config: config, down: errConnecting,
-		stopped: make(chan struct{}), drained: make(chan struct{}),
+		stopped: make(chan struct{}), drained: make(chan struct{}), news: make(chan struct{}, 1),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.watchdog, c.retry, c.check = idleTimer(c.expire), idleTimer(c.retryUndos), idleTimer(c.runCheck)

@@ -80,8 +80,10 @@ func appendHead(b []byte, kind byte, n int) []byte {
 
 // decoder decodes replies in RESP (https://redis.io/docs/latest/develop/reference/protocol-spec/), to the types that
 // redigo uses: int64, string, []byte, nil and []any of these, and [redis.Error], which may be an element of an array.
-// Not redigo's decoder: each lock has ten replies, so this one takes all that have come at a time; and a server must
-// not make a client allocate more than maxReply.
+// What RESP3 adds becomes what the server would have said in RESP2, so that callers need not know the protocol; only
+// ZRANGE WITHSCORES and its like, which nests in RESP3, differs. A push is a push. Not redigo's decoder: each lock has
+// ten replies, so this one takes all that have come at a time; and a server must not make a client allocate more than
+// maxReply.
 type decoder struct {
 	r      *bufio.Reader
 	from   io.Reader
@@ -96,6 +98,9 @@ const (
 	largeBuffer = 1 << 14
 	growAfter   = 8 // see decoder.full
 )
+
+// push is what RESP3 sends out of turn.
+type push []any
 
 // reply is one reply. An error reply has err, and no value.
 type reply struct {
@@ -170,7 +175,16 @@ func (d *decoder) adapt() {
 // might have to wait for its rest.
 func (d *decoder) ready() bool {
 	there, _ := d.r.Peek(d.r.Buffered()) // cannot fail
-	return len(there) > 2 && (there[0] != '*' && there[0] != '$' || there[1] == '-') && bytes.IndexByte(there, '\n') > 0
+	return len(there) > 2 && (!isLong(there[0]) || there[1] == '-') && bytes.IndexByte(there, '\n') > 0
+}
+
+// isLong reports whether a reply of this type goes on after its first line.
+func isLong(first byte) bool {
+	switch first {
+	case '*', '$', '%', '~', '>', '|', '=', '!':
+		return true
+	}
+	return false
 }
 
 var errBadReply = errors.New("bad reply: the node does not speak the Redis protocol")
@@ -195,6 +209,8 @@ func (d *decoder) next(budget *int, depth int) (any, error) {
 		return string(text), nil
 	case '-':
 		return nil, redis.Error(text)
+	case '_', ',', '(', '#':
+		return scalar(first, text)
 	}
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	switch {
@@ -202,9 +218,7 @@ func (d *decoder) next(budget *int, depth int) (any, error) {
 		return nil, errBadReply
 	case first == ':':
 		return n, nil
-	case first != '$' && first != '*':
-		return nil, errBadReply
-	case n == -1:
+	case n == -1 && (first == '$' || first == '*'):
 		return nil, nil
 	case n < 0:
 		return nil, errBadReply
@@ -212,6 +226,58 @@ func (d *decoder) next(budget *int, depth int) (any, error) {
 		return d.bulk(int(n), budget)
 	case first == '*' && n <= int64(*budget) && depth > 0:
 		return d.array(int(n), budget, depth-1)
+	}
+	return d.long3(first, n, budget, depth)
+}
+
+// scalar reads the types of one line that RESP3 adds.
+func scalar(first byte, text []byte) (any, error) {
+	switch {
+	case first == '_' && len(text) == 0:
+		return nil, nil
+	case first == '#' && string(text) == "t":
+		return int64(1), nil
+	case first == '#' && string(text) == "f":
+		return int64(0), nil
+	case (first == ',' || first == '(') && len(text) > 0:
+		return bytes.Clone(text), nil
+	}
+	return nil, errBadReply
+}
+
+// long3 reads the types of several lines that RESP3 adds.
+func (d *decoder) long3(first byte, n int64, budget *int, depth int) (any, error) {
+	switch {
+	case (first == '=' || first == '!') && n <= maxAnnounced:
+		value, err := d.bulk(int(n), budget)
+		if err != nil {
+			return nil, err
+		}
+		said := value.([]byte)
+		switch {
+		case first == '!':
+			return nil, redis.Error(said)
+		case len(said) < 4 || said[3] != ':':
+			return nil, errBadReply
+		}
+		return said[4:], nil // without the format, such as txt:
+	case depth == 0 || n > int64(*budget)/2:
+		return nil, errBadReply
+	case first == '~':
+		return d.array(int(n), budget, depth-1)
+	case first == '%':
+		return d.array(2*int(n), budget, depth-1)
+	case first == '>' && depth == maxDepth: // not within another reply
+		list, err := d.array(int(n), budget, depth-1)
+		if err != nil {
+			return nil, err
+		}
+		return push(list.([]any)), nil
+	case first == '|': // attributes, which the reply follows
+		if _, err := d.array(2*int(n), budget, depth-1); err != nil {
+			return nil, err
+		}
+		return d.next(budget, depth-1)
 	}
 	return nil, errBadReply
 }

@@ -79,6 +79,47 @@ func TestRepliesAreReadAsRedigoReadsThem(t *testing.T) {
 	}
 }
 
+// What RESP3 says differently becomes what RESP2 says.
+func TestRESP3IsReadAsRESP2(t *testing.T) {
+	for wire, plain := range map[string]string{
+		"_\r\n": "$-1\r\n", "#t\r\n": ":1\r\n", "#f\r\n": ":0\r\n",
+		",1.5\r\n": "$3\r\n1.5\r\n", ",inf\r\n": "$3\r\ninf\r\n", ",-1.7e+15\r\n": "$8\r\n-1.7e+15\r\n",
+		"(12345678901234567890\r\n":             "$20\r\n12345678901234567890\r\n",
+		"=8\r\ntxt:a\r\nb\r\n":                  "$4\r\na\r\nb\r\n",
+		"=4\r\nmkd:\r\n":                        "$0\r\n\r\n",
+		"!10\r\nNOPERM a b\r\n":                 "-NOPERM a b\r\n",
+		"%0\r\n":                                "*0\r\n",
+		"%2\r\n+a\r\n:1\r\n+b\r\n_\r\n":         "*4\r\n+a\r\n:1\r\n+b\r\n$-1\r\n",
+		"~2\r\n$1\r\na\r\n%1\r\n:1\r\n#t\r\n":   "*2\r\n$1\r\na\r\n*2\r\n:1\r\n:1\r\n",
+		"*2\r\n_\r\n!3\r\nOOM\r\n":              "*2\r\n$-1\r\n-OOM\r\n",
+		"|1\r\n+ttl\r\n:3\r\n:7\r\n":            ":7\r\n",
+		"*1\r\n|1\r\n+ttl\r\n:3\r\n+QUEUED\r\n": "*1\r\n+QUEUED\r\n",
+	} {
+		want, _ := newDecoder(strings.NewReader(plain)).take(nil)
+		for _, in := range []io.Reader{strings.NewReader(wire), iotest.OneByteReader(strings.NewReader(wire))} {
+			if got, err := newDecoder(in).take(nil); err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%q: got %v, %v, want %v", wire, got, err, want)
+			}
+		}
+	}
+}
+
+// A push is told from a reply, and never part of one.
+func TestPushes(t *testing.T) {
+	d := newDecoder(strings.NewReader(":1\r\n>2\r\n+a\r\n*1\r\n_\r\n:2\r\n>0\r\n"))
+	var got []reply
+	for len(got) < 4 {
+		var err error
+		if got, err = d.take(got); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []reply{{value: int64(1)}, {value: push{"a", []any{nil}}}, {value: int64(2)}, {value: push{}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 // take takes all complete replies that have come, and does not wait for an incomplete one.
 func TestRepliesThatHaveComeAreTakenTogether(t *testing.T) {
 	ours, theirs := io.Pipe()
@@ -104,6 +145,10 @@ func TestAReplyIsBounded(t *testing.T) {
 		"$536870913\r\n", "*524289\r\n", "$9999999999999999999\r\n", "*-2\r\n", "$-2\r\n",
 		strings.Repeat("*1\r\n", maxDepth+1) + ":1\r\n", "+" + strings.Repeat("x", 1<<15) + "\r\n",
 		"*200\r\n" + strings.Repeat("$99999\r\n"+strings.Repeat("x", 99999)+"\r\n", 200),
+		"%262145\r\n", "~524289\r\n", ">524289\r\n", "|262145\r\n", "=536870913\r\n", "!536870913\r\n",
+		"%4611686018427387905\r\n", "%-1\r\n", "~-1\r\n", ">-1\r\n", "|-1\r\n", "=-1\r\n", "!-1\r\n", "=3\r\ntxt\r\n",
+		"=4\r\ntext\r\n", "_x\r\n", "#x\r\n", "#\r\n", ",\r\n", "(\r\n", "*1\r\n>0\r\n", "$?\r\n", "*?\r\n",
+		strings.Repeat("|0\r\n", maxDepth+1) + ":1\r\n", strings.Repeat("%1\r\n:1\r\n", maxDepth+1) + ":1\r\n",
 		"*60000\r\n" + strings.Repeat("-ERR "+strings.Repeat("x", 1000)+"\r\n", 60000),
 	} {
 		if got, err := newDecoder(strings.NewReader(wire)).take(nil); !errors.Is(err, errBadReply) {
@@ -126,6 +171,8 @@ func TestALongValueIsCutShort(t *testing.T) {
 func FuzzDecoder(f *testing.F) {
 	for _, seed := range []string{
 		"+OK\r\n", ":1\r\n", "$-1\r\n", "*1\r\n*2\r\n:2\r\n$16\r\n1766620800172208\r\n", "-NOSCRIPT No matching script\r\n",
+		"_\r\n,1.5\r\n#t\r\n(1\r\n", "=7\r\ntxt:abc\r\n", "%1\r\n+a\r\n~1\r\n:1\r\n", "|1\r\n+a\r\n:1\r\n!3\r\nERR\r\n",
+		">3\r\n+message\r\n$1\r\na\r\n$1\r\nb\r\n:1\r\n",
 		"$160866208001722\r\n", "*-1\r\n", "*2\r\n-OOM no\r\n+OK\r\n:7\r\n", "$3\r\nabc\r\n+OK\r",
 	} {
 		f.Add(seed)

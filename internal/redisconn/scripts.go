@@ -9,16 +9,17 @@ import (
 )
 
 // loadScripts makes EVALSHA work: it loads the scripts that the server does not have. If the user may not use SCRIPT
-// LOAD, the first call of each script sends its source.
+// LOAD, the first call of each script sends its source. The question which ones it has carries the greeting.
 func (c *Conn) loadScripts(l *link) error {
 	if len(c.config.Scripts) == 0 {
-		return nil
+		_, err := c.greet(l)
+		return err
 	}
 	ask := []any{"SCRIPT", "EXISTS"}
 	for _, s := range c.config.Scripts {
 		ask = append(ask, s.SHA)
 	}
-	replies, err := l.do(ask)
+	replies, err := c.greet(l, ask)
 	if err != nil {
 		return err
 	}
@@ -29,7 +30,10 @@ func (c *Conn) loadScripts(l *link) error {
 			load = append(load, []any{"SCRIPT", "LOAD", s.Source})
 		}
 	}
-	if replies, err = l.do(load...); err != nil {
+	if len(load) == 0 {
+		return nil
+	}
+	if replies, err = l.exchange(c.config.ConnectTimeout, load...); err != nil {
 		return err
 	}
 	for _, r := range replies {

@@ -2,174 +2,282 @@ package redisconn
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// listener records what a subscription has called.
-type listener struct {
-	messages []string
-	denied   int
-	needed   atomic.Bool
-	met      atomic.Int32
-	refuses  atomic.Bool // in the handshake
-}
-
-// subscribe listens over a connection of its own until the test ends.
-func subscribe(t *testing.T, f *fake) *listener {
+// modern returns a fake that speaks RESP3, and a client that is connected to it, in virtual time.
+func modern(t *testing.T) (*fake, *client) {
 	t.Helper()
-	c := must(New("redis://fake", f.config()))(t) // only to subscribe: it is not started
-	l := &listener{}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		c.Subscribe(ctx, Subscription{
-			Channel: "wake", Message: func(message string) { l.messages = append(l.messages, message) },
-			Needed: l.needed.Load, Denied: func(error) { l.denied++ },
-			Handshake: func(do Do) error {
-				l.met.Add(1)
-				if replies, err := do([]any{"ECHO", "hello"}); err != nil || replies[0] != "OK" {
-					return fmt.Errorf("%v, %w", replies, err)
-				}
-				if l.refuses.Load() {
-					return errors.New("somebody else")
-				}
-				return nil
-			},
-		})
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-ended // without any passing of virtual time
-	})
+	f := newFake()
+	f.modern = true
+	c := start(t, "redis://fake", f.config())
 	synctest.Wait()
-	return l
+	return f, c
 }
 
-func message(text string) string {
-	return fmt.Sprintf("*3\r\n$7\r\nmessage\r\n$4\r\nwake\r\n$%d\r\n%s\r\n", len(text), text)
-}
+func pushed(text string) string { return ">" + message(text)[1:] }
 
-// Messages are passed on in order, also over a new connection.
-func TestSubscribe(t *testing.T) {
+// One connection takes requests and messages, and the next one after it subscribes by itself.
+func TestMessagesComeOverTheMainConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
-		l := subscribe(t, f)
-		f.wants(t, "ECHO hello", "SUBSCRIBE wake")
-		f.say(message("one") + message("two"))
+		f, c := modern(t)
+		f.wants(t, "HELLO 3")
+		l := listenTo(t, c.Conn)
+		f.wants(t, "SUBSCRIBE wake", "PING")
+		f.answer("ECHO #0", pushed("one")+"+OK\r\n"+pushed("two"))
+		r := c.send(native)
 		synctest.Wait()
+		r.wants("OK")
 		f.cut()
 		time.Sleep(100 * ms)
-		f.wants(t, "ECHO hello", "SUBSCRIBE wake")
-		f.say(message("three"))
+		f.wants(t, "ECHO #0", "HELLO 3", "SUBSCRIBE wake", "PING")
+		f.say(pushed("three"))
 		synctest.Wait()
-		f.refuse(true)
-		f.cut()
-		time.Sleep(time.Minute)
-		f.refuse(false)
-		time.Sleep(time.Second)
-		f.cut()
-		time.Sleep(20 * ms) // the first attempt after a success comes soon
-		synctest.Wait()
-		f.wants(t, "ECHO hello", "SUBSCRIBE wake", "ECHO hello", "SUBSCRIBE wake")
-		if !slices.Equal(l.messages, []string{"one", "two", "three"}) || l.met.Load() != 4 || l.denied != 0 {
-			t.Errorf("got %v, met %d times, denied %d times", l.messages, l.met.Load(), l.denied)
+		want := []string{"main: one", "main: two", "main: three"}
+		if !slices.Equal(l.messages, want) || f.attempts() != 2 || l.met.Load() != 0 {
+			t.Errorf("got %q, %d connections", l.messages, f.attempts())
 		}
 	})
 }
 
-// If the user has no permission, the next attempt follows in a minute; if the server is not ready or has too many
-// clients, in about a second.
-func TestSubscribeThatFails(t *testing.T) {
+// SUBSCRIBE goes ahead of what is sent after Subscribe.
+func TestSubscribeGoesAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := modern(t)
+		f.received()
+		ended := c.Subscribe(t.Context(), Subscription{Channel: "wake"})
+		c.send(native)
+		synctest.Wait()
+		f.wants(t, "SUBSCRIBE wake", "PING", "ECHO #0")
+		c.Close()
+		t.Cleanup(ended)
+	})
+}
+
+// The subscription follows when the server, or the proxy in front of it, speaks another protocol from the next
+// connection on.
+func TestASubscriptionFollowsTheProtocol(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := connect(t)
+		l := listenTo(t, c.Conn)
+		f.wants(t, "ECHO hello", "SUBSCRIBE wake")
+		f.upgrade(true)
+		c.fail(c.link, errUnasked) // the second connection is left alone
+		time.Sleep(100 * ms)
+		f.wants(t, "HELLO 3", "SUBSCRIBE wake", "PING")
+		if f.sessions[1].SetDeadline(time.Time{}) == nil {
+			if _, err := f.sessions[1].Write([]byte("x")); err == nil {
+				t.Error("the second connection is still open")
+			}
+		}
+		f.say(pushed("one"))
+		synctest.Wait()
+		f.upgrade(false)
+		f.cut()
+		time.Sleep(100 * ms)
+		f.wants(t, "ECHO hello", "SUBSCRIBE wake")
+		f.say(message("two"))
+		synctest.Wait()
+		if !slices.Equal(l.messages, []string{"main: one", "two"}) || f.attempts() != 5 {
+			t.Errorf("got %q, %d connections", l.messages, f.attempts())
+		}
+	})
+}
+
+// If there is no connection yet, nothing is subscribed to: which protocol it will be is not known.
+func TestSubscribeBeforeTheFirstConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.modern = true
+		f.refuse(true)
+		c := start(t, "redis://fake", f.config())
+		l := listenTo(t, c.Conn)
+		time.Sleep(time.Second)
+		f.refuse(false)
+		time.Sleep(time.Second)
+		f.wants(t, "HELLO 3", "SUBSCRIBE wake", "PING")
+		if l.met.Load() != 0 {
+			t.Error("a second connection")
+		}
+	})
+}
+
+// A refusal is an error reply, in order with all others. If the user has no permission, the next attempt follows in a
+// minute; if the server is not ready, within a second.
+func TestARefusedSubscriptionIsTriedAgain(t *testing.T) {
 	for _, c := range []struct {
-		name        string
-		get         func(f *fake)
+		reply       string
 		denied      int
 		least, most int // attempts in three minutes and a half
 	}{
-		{"not permitted", func(f *fake) { f.answerAll("SUBSCRIBE", noPerm) }, 4, 4, 4},
-		{"refused", func(f *fake) { f.answerAll("SUBSCRIBE", "-LOADING no\r\n") }, 0, 200, 430},
-		{"hung up on", func(f *fake) { f.answerAll("ECHO", hangUp) }, 0, 200, 430},
-		{"cannot be reached", func(f *fake) { f.refuse(true) }, 0, 200, 430},
+		{noPerm, 4, 4, 4},
+		{"-LOADING no\r\n", 0, 200, 430},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f := newFake()
-			c.get(f)
-			l := subscribe(t, f)
-			for began := time.Now(); time.Since(began) < 210*time.Second && f.attempts() <= c.most; {
+			f, cl := modern(t)
+			f.answerAll("SUBSCRIBE", c.reply)
+			f.received()
+			l := listenTo(t, cl.Conn)
+			for range 210 {
 				time.Sleep(time.Second)
+				r := cl.send(native)
+				synctest.Wait()
+				r.wants("OK")
 			}
+			got := strings.Count(strings.Join(f.received(), " "), "SUBSCRIBE")
+			if got < c.least || got > c.most || l.denied != c.denied || f.attempts() != 1 {
+				t.Errorf("%q: %d attempts, denied %d times, %d connections", c.reply, got, l.denied, f.attempts())
+			}
+			f.recover()
+			time.Sleep(time.Minute)
+			f.say(pushed("at last"))
 			synctest.Wait()
-			if got := f.attempts(); got < c.least || got > c.most || l.denied != c.denied || len(l.messages) > 0 {
-				t.Errorf("%s: %d attempts, denied %d times", c.name, got, l.denied)
+			if !slices.Equal(l.messages, []string{"main: at last"}) {
+				t.Errorf("%q: got %q", c.reply, l.messages)
 			}
 		})
 	}
+}
+
+// A refusal is not overlooked, even if it comes before anybody waits for it.
+func TestAnEarlyRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := modern(t)
+		f.answer("SUBSCRIBE", "-LOADING no\r\n")
+		f.received()
+		c.mu.Lock()
+		c.channel = "wake"
+		c.sendSubscribe()
+		c.startWriter()
+		c.mu.Unlock()
+		synctest.Wait()
+		<-c.news
+		listenTo(t, c.Conn)
+		time.Sleep(100 * ms)
+		f.wants(t, "SUBSCRIBE wake", "PING", "SUBSCRIBE wake", "PING")
+	})
+}
+
+// Messages that nothing was subscribed for do not count, nor do other pushes and messages of other channels.
+func TestUnaskedMessagesDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
-		l := subscribe(t, f)
-		l.refuses.Store(true)
-		f.cut()
-		time.Sleep(100 * ms)
-		l.refuses.Store(false)
-		time.Sleep(200 * ms)
-		got := strings.Join(f.received(), ", ")
-		if l.met.Load() < 3 || !strings.HasSuffix(got, "ECHO hello, ECHO hello, SUBSCRIBE wake") {
-			t.Errorf("met %d times: %s", l.met.Load(), got)
+		f.modern = true
+		f.answer("HELLO", pushed("before HELLO")+"%1\r\n+proto\r\n:3\r\n"+pushed("before connected"))
+		c := start(t, "redis://fake", f.config())
+		synctest.Wait()
+		f.answer("SUBSCRIBE", pushed("before SUBSCRIBE"))
+		f.answer("PING", silence)
+		l := listenTo(t, c.Conn)
+		f.say(">3\r\n+subscribe\r\n+wake\r\n:1\r\n+PONG\r\n")
+		f.say(">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n" + ">0\r\n" + ">3\r\n+message\r\n+other\r\n+x\r\n")
+		f.say(">3\r\n+subscribe\r\n+wake\r\n:1\r\n" + pushed("counts"))
+		r := c.send(native)
+		synctest.Wait()
+		r.wants("OK")
+		f.say(readOnly + pushed("from a replica"))
+		synctest.Wait()
+		if !slices.Equal(l.messages, []string{"main: counts"}) {
+			t.Errorf("got %q", l.messages)
 		}
 	})
 }
 
-// A half-open connection is closed within two time limits, while a caller waits for a message.
-func TestAHalfOpenSubscriptionIsReplaced(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		needed bool
-		get    func(f *fake)
-		want   int // connections
-		pings  bool
-	}{
-		{"all is well", true, func(*fake) {}, 1, true},
-		{"no caller waits", false, func(f *fake) { f.answerAll("PING", silence) }, 1, false},
-		{"it says nothing", true, func(f *fake) { f.answerAll("PING", silence) }, 2, true},
-		{"it does not even read", true, func(f *fake) { f.pause() }, 2, false},
+// A server that speaks RESP3 and takes no commands on a subscribed connection gets two connections. What it refused
+// meanwhile fails, and undos are sent again.
+func TestAServerThatTakesNoCommandsOnceSubscribed(t *testing.T) {
+	cannot := "-ERR Can't execute 'evalsha': only (P)SUBSCRIBE / PING / QUIT are allowed in this context\r\n"
+	for name, get := range map[string]func(f *fake){
+		"it answers as to subscribers": func(f *fake) { f.answer("PING", pong); f.answer("EVALSHA", cannot, cannot) },
+		"it pushes the answer":         func(f *fake) { f.answer("PING", ">"+pong[1:]); f.answer("EVALSHA", cannot, cannot) },
+		"it confirms as in RESP2":      func(f *fake) { f.answer("SUBSCRIBE", "*"+pushed("x")[1:]) },
+		"it hangs up":                  func(f *fake) { f.answer("SUBSCRIBE", hangUp) },
+		"it falls silent": func(f *fake) {
+			f.answer("SUBSCRIBE", silence)
+			f.answer("PING", silence)
+			f.answer("EVALSHA", silence, silence)
+		},
 	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, c := modern(t)
+				get(f)
+				c.mu.Lock()
+				c.channel = "wake"
+				c.sendSubscribe() // ahead of both, in one batch
+				c.mu.Unlock()
+				r, u := c.send(first, "a"), c.send(undo, "b")
+				l := listenTo(t, c.Conn)
+				time.Sleep(2 * time.Second)
+				r.mu.Lock()
+				if r.err == nil {
+					t.Error("a request has a reply")
+				}
+				r.mu.Unlock()
+				if !u.isDone() {
+					t.Error("the undo was dropped")
+				}
+				got := f.received()
+				if n := len(got); n < 3 || !slices.Equal(slices.Sorted(slices.Values(got[n-3:])),
+					[]string{"ECHO hello", "EVALSHA undo 1 b #1", "SUBSCRIBE wake"}) {
+					t.Errorf("the server got %q", got)
+				}
+				if f.attempts() != 3 || l.met.Load() != 1 {
+					t.Errorf("%d connections, met %d times", f.attempts(), l.met.Load())
+				}
+				time.Sleep(plainFor)
+				f.received()
+				f.cut()
+				time.Sleep(time.Second)
+				// The second connection may have come back for a moment before.
+				if got := strings.Join(f.received(), ", "); !strings.HasSuffix(got, "HELLO 3, SUBSCRIBE wake, PING") {
+					t.Errorf("an hour later the server got %s", got)
+				}
+			})
+		})
+	}
+}
+
+// While a caller waits for a message, a half-open connection is found out.
+func TestAHalfOpenMainConnectionIsReplacedWhileAMessageIsNeeded(t *testing.T) {
+	for _, needed := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			f := newFake()
-			l := subscribe(t, f)
-			l.needed.Store(c.needed)
-			c.get(f)
-			time.Sleep(2*time.Second + 100*ms)
-			if len(f.gate) > 0 {
-				f.resume()
-			}
-			time.Sleep(100 * ms)
-			pinged := slices.ContainsFunc(f.received(), func(command string) bool { return strings.HasPrefix(command, "PING") })
-			if got := f.attempts(); got != c.want || pinged != c.pings {
-				t.Errorf("%s: %d connections, want %d; pinged %t", c.name, got, c.want, pinged)
+			f, c := modern(t)
+			l := listenTo(t, c.Conn)
+			l.needed.Store(needed)
+			f.received()
+			f.answerAll("PING", silence)
+			time.Sleep(3 * time.Second)
+			if got := f.attempts() > 1; got != needed {
+				t.Errorf("needed %t, replaced %t", needed, got)
 			}
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // a message answers a ping, too
-		f := newFake()
-		l := subscribe(t, f)
-		l.needed.Store(true)
-		f.answerAll("PING", silence)
-		for range 10 {
-			time.Sleep(time.Second - 1)
-			f.say(message("x"))
-			time.Sleep(time.Nanosecond)
-		}
+}
+
+// After the end of a subscription no message comes.
+func TestNoMessageAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := modern(t)
+		heard := 0
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ended := c.Subscribe(ctx, Subscription{
+			Channel: "wake", Needed: func() bool { return true }, Message: func(string, bool) { heard++ },
+		})
 		synctest.Wait()
-		if f.attempts() != 1 || len(l.messages) != 10 {
-			t.Errorf("%d connections, %d messages", f.attempts(), len(l.messages))
+		f.say(pushed("x"))
+		synctest.Wait()
+		cancel()
+		ended()
+		f.say(pushed("y"))
+		synctest.Wait()
+		if heard != 1 {
+			t.Errorf("heard %d messages, want one", heard)
 		}
 	})
 }

@@ -1,0 +1,183 @@
+package redisconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// listener records what a subscription has called.
+type listener struct {
+	messages []string
+	denied   int
+	needed   atomic.Bool
+	met      atomic.Int32
+	refuses  atomic.Bool // in the handshake
+}
+
+// listenTo listens until the test ends.
+func listenTo(t *testing.T, c *Conn) *listener {
+	t.Helper()
+	l := &listener{}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := c.Subscribe(ctx, Subscription{
+		Channel: "wake", Needed: l.needed.Load, Denied: func(error) { l.denied++ },
+		Message: func(message string, main bool) {
+			if main {
+				message = "main: " + message
+			}
+			l.messages = append(l.messages, message)
+		},
+		Handshake: func(do Do) error {
+			l.met.Add(1)
+			if replies, err := do([]any{"ECHO", "hello"}); err != nil || replies[0] != "OK" {
+				return fmt.Errorf("%v, %w", replies, err)
+			}
+			if l.refuses.Load() {
+				return errors.New("somebody else")
+			}
+			return nil
+		},
+	})
+	t.Cleanup(func() {
+		cancel()
+		ended() // without any passing of virtual time
+	})
+	synctest.Wait()
+	return l
+}
+
+// listenBySecond listens over a second connection until the test ends. There is no first one.
+func listenBySecond(t *testing.T, f *fake) *listener {
+	t.Helper()
+	c := must(New("redis://fake", f.config()))(t)
+	c.protocol = resp2
+	return listenTo(t, c)
+}
+
+func message(text string) string {
+	return fmt.Sprintf("*3\r\n$7\r\nmessage\r\n$4\r\nwake\r\n$%d\r\n%s\r\n", len(text), text)
+}
+
+// Messages are passed on in order, also over a new connection.
+func TestSubscribe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		l := listenBySecond(t, f)
+		f.wants(t, "ECHO hello", "SUBSCRIBE wake")
+		f.say(message("one") + message("two"))
+		synctest.Wait()
+		f.cut()
+		time.Sleep(100 * ms)
+		f.wants(t, "ECHO hello", "SUBSCRIBE wake")
+		f.say(message("three"))
+		synctest.Wait()
+		f.refuse(true)
+		f.cut()
+		time.Sleep(time.Minute)
+		f.refuse(false)
+		time.Sleep(time.Second)
+		f.cut()
+		time.Sleep(20 * ms) // the first attempt after a success comes soon
+		synctest.Wait()
+		f.wants(t, "ECHO hello", "SUBSCRIBE wake", "ECHO hello", "SUBSCRIBE wake")
+		if !slices.Equal(l.messages, []string{"one", "two", "three"}) || l.met.Load() != 4 || l.denied != 0 {
+			t.Errorf("got %v, met %d times, denied %d times", l.messages, l.met.Load(), l.denied)
+		}
+	})
+}
+
+// If the user has no permission, the next attempt follows in a minute; if the server is not ready or has too many
+// clients, in about a second.
+func TestSubscribeThatFails(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		get         func(f *fake)
+		denied      int
+		least, most int // attempts in three minutes and a half
+	}{
+		{"not permitted", func(f *fake) { f.answerAll("SUBSCRIBE", noPerm) }, 4, 4, 4},
+		{"refused", func(f *fake) { f.answerAll("SUBSCRIBE", "-LOADING no\r\n") }, 0, 200, 430},
+		{"hung up on", func(f *fake) { f.answerAll("ECHO", hangUp) }, 0, 200, 430},
+		{"cannot be reached", func(f *fake) { f.refuse(true) }, 0, 200, 430},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			c.get(f)
+			l := listenBySecond(t, f)
+			for began := time.Now(); time.Since(began) < 210*time.Second && f.attempts() <= c.most; {
+				time.Sleep(time.Second)
+			}
+			synctest.Wait()
+			if got := f.attempts(); got < c.least || got > c.most || l.denied != c.denied || len(l.messages) > 0 {
+				t.Errorf("%s: %d attempts, denied %d times", c.name, got, l.denied)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		l := listenBySecond(t, f)
+		l.refuses.Store(true)
+		f.cut()
+		time.Sleep(100 * ms)
+		l.refuses.Store(false)
+		time.Sleep(200 * ms)
+		got := strings.Join(f.received(), ", ")
+		if l.met.Load() < 3 || !strings.HasSuffix(got, "ECHO hello, ECHO hello, SUBSCRIBE wake") {
+			t.Errorf("met %d times: %s", l.met.Load(), got)
+		}
+	})
+}
+
+// A half-open connection is closed within two time limits, while a caller waits for a message.
+func TestAHalfOpenSubscriptionIsReplaced(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		needed bool
+		get    func(f *fake)
+		want   int // connections
+		pings  bool
+	}{
+		{"all is well", true, func(*fake) {}, 1, true},
+		{"no caller waits", false, func(f *fake) { f.answerAll("PING", silence) }, 1, false},
+		{"it says nothing", true, func(f *fake) { f.answerAll("PING", silence) }, 2, true},
+		{"it does not even read", true, func(f *fake) { f.pause() }, 2, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			l := listenBySecond(t, f)
+			l.needed.Store(c.needed)
+			c.get(f)
+			time.Sleep(2*time.Second + 100*ms)
+			if len(f.gate) > 0 {
+				f.resume()
+			}
+			time.Sleep(100 * ms)
+			pinged := slices.ContainsFunc(f.received(), func(command string) bool { return strings.HasPrefix(command, "PING") })
+			if got := f.attempts(); got != c.want || pinged != c.pings {
+				t.Errorf("%s: %d connections, want %d; pinged %t", c.name, got, c.want, pinged)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // a message answers a ping, too
+		f := newFake()
+		l := listenBySecond(t, f)
+		l.needed.Store(true)
+		f.answerAll("PING", silence)
+		for range 10 {
+			time.Sleep(time.Second - 1)
+			f.say(message("x"))
+			time.Sleep(time.Nanosecond)
+		}
+		synctest.Wait()
+		if f.attempts() != 1 || len(l.messages) != 10 {
+			t.Errorf("%d connections, %d messages", f.attempts(), len(l.messages))
+		}
+	})
+}
