@@ -79,6 +79,9 @@ func (id *identity) install(store *miniredis.Miniredis) error {
 					strconv.Itoa(now.Nanosecond() / 1000),
 				})
 			})
+		case "HELLO":
+			// miniredis takes no commands on a subscribed connection, which RESP3 is for.
+			p.WriteError("NOPROTO unsupported protocol version")
 		default:
 			return false
 		}

@@ -21,6 +21,7 @@ type client struct {
 	authed  bool
 	db      int
 	name    string
+	proto   int64    // 3: RESP3
 	subs    []string // channels, in the order of subscribing
 	pending []byte   // replies not yet written
 	closing bool     // QUIT: close once the reply is written
@@ -64,14 +65,7 @@ func (c *client) handle(args []string, flush bool) bool {
 	if c.gone {
 		return false
 	}
-	reply := n.execute(c, args)
-	if many, ok := reply.(replies); ok {
-		for _, r := range many {
-			c.pending = appendReply(c.pending, r)
-		}
-	} else {
-		c.pending = appendReply(c.pending, reply)
-	}
+	c.answer(args, n.execute(c, args))
 	if flush || c.closing {
 		c.flush()
 	}
@@ -80,6 +74,29 @@ func (c *client) handle(args []string, flush bool) bool {
 		return false
 	}
 	return true
+}
+
+// answer appends the reply to a command to those pending.
+func (c *client) answer(args []string, reply any) {
+	many, ok := reply.(replies)
+	switch {
+	case !ok && c.proto == 3:
+		c.pending = appendReply3(c.pending, inRESP3(args, reply))
+	case !ok:
+		c.pending = appendReply(c.pending, reply)
+	}
+	for _, r := range many {
+		c.append(r)
+	}
+}
+
+// append appends what comes out of turn to the pending replies.
+func (c *client) append(message any) {
+	if list, ok := message.([]any); ok && c.proto == 3 {
+		c.pending = appendReply3(c.pending, pushed(list))
+	} else {
+		c.pending = appendReply(c.pending, message)
+	}
 }
 
 // flush writes the pending replies. Caller holds node.mu.
@@ -92,7 +109,7 @@ func (c *client) flush() {
 
 // push sends a message out of turn. Caller holds node.mu.
 func (c *client) push(message any) {
-	c.pending = appendReply(c.pending, message)
+	c.append(message)
 	c.flush()
 }
 

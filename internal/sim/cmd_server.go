@@ -11,7 +11,7 @@ func cmdPing(x *call) any {
 	switch {
 	case len(x.args) > 2:
 		return wrongArgs(x.args[0])
-	case len(x.client.subs) > 0:
+	case len(x.client.subs) > 0 && x.client.proto != 3:
 		return []any{"pong", strings.Join(x.args[1:], "")}
 	case len(x.args) == 2:
 		return x.args[1]
@@ -56,16 +56,29 @@ func cmdSelect(x *call) any {
 	return OK
 }
 
-// cmdHello refuses every protocol but RESP2, which it need not be asked for.
+// cmdHello knows no options.
 func cmdHello(x *call) any {
-	if len(x.args) > 1 && x.args[1] == "2" {
-		return []any{
-			"server", "redis", "version", version, "proto", int64(2), "id", x.client.id, "mode", "standalone", "role", x.role(),
-			"modules",
-			[]any{},
+	if len(x.args) > 1 {
+		proto, ok := parseInt(x.args[1])
+		switch {
+		case !ok:
+			return Error("ERR Protocol version is not an integer or out of range")
+		case proto != 2 && proto != 3:
+			return Error("NOPROTO unsupported protocol version")
+		case len(x.args) > 2:
+			return Error("ERR Syntax error in HELLO option '" + x.args[2] + "'")
+		case !x.client.authed:
+			return Error("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> " +
+				"AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at " +
+				"the same time")
 		}
+		x.client.proto = proto
 	}
-	return Error("NOPROTO unsupported protocol version")
+	return []any{
+		"server", "redis", "version", version, "proto", max(2, x.client.proto), "id", x.client.id, "mode", "standalone",
+		"role", x.role(), "modules",
+		[]any{},
+	}
 }
 
 func cmdClient(x *call) any {

@@ -68,7 +68,7 @@ func (n *Node) execute(c *client, args []string) any {
 func (x *call) dispatch(script bool) any {
 	name := strings.ToLower(x.args[0])
 	cmd, ok := commands[name]
-	if !ok {
+	if !ok || x.disabled[name] {
 		if script {
 			return Error("ERR Unknown Redis command called from script")
 		}
@@ -124,7 +124,7 @@ func (x *call) refuse(name string, flags flag, script bool) Error {
 		return errNoReplica
 	case flags&flagWrite != 0 && x.master != "":
 		return errReadOnly
-	case !script && len(x.client.subs) > 0 && flags&flagSub == 0:
+	case !script && len(x.client.subs) > 0 && x.client.proto != 3 && flags&flagSub == 0:
 		return Error(fmt.Sprintf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET "+
 			"are allowed in this context", name))
 	case x.noMaster && x.master != "" && flags&flagStale == 0:

@@ -124,6 +124,16 @@ func (n *Node) SetPassword(password string) {
 	n.mu.Unlock()
 }
 
+// Disable makes the node not know the commands, like rename-command in its configuration.
+func (n *Node) Disable(commands ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.disabled = map[string]bool{}
+	for _, c := range commands {
+		n.disabled[strings.ToLower(c)] = true
+	}
+}
+
 // Deny makes the ACL refuse the commands; Deny() allows everything again.
 func (n *Node) Deny(commands ...string) {
 	n.mu.Lock()

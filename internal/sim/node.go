@@ -8,7 +8,8 @@ import (
 )
 
 // A Node is the model of one Redis 7.0 master: one command at a time, keys that expire by the node's own clock,
-// scripts, and the ways in which a server dies. All methods may be called from any goroutine of the bubble.
+// scripts, both protocols, and the ways in which a server dies. All methods may be called from any goroutine of the
+// bubble.
 type Node struct {
 	addr string
 	seed uint64
@@ -23,6 +24,7 @@ type Node struct {
 	config   map[string]string
 	password string          // of the default user; "": none
 	denied   map[string]bool // commands that the ACL refuses, lower case
+	disabled map[string]bool // commands that it does not know, lower case
 	faults   []*injection
 	calls    map[string]int64
 	observe  func(Command)

@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"context"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,4 +122,20 @@ func scriptError(from string) conformance.Exception {
 
 func allDigits(text string) conformance.Exception {
 	return conformance.Exception{Why: "gopher-lua prints all digits of a number, Lua 5.1 prints 14", Want: text}
+}
+
+func TestModelSpeaksRESP3(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := sim.NewNode("n0:6379", 1)
+		nw := sim.NewNetwork(1)
+		nw.Attach(node)
+		t.Cleanup(node.Close)
+		conformance.RESP3(t, func() net.Conn {
+			conn, err := nw.Dial(context.Background(), "test", "n0:6379")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return conn
+		})
+	})
 }

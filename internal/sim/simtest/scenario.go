@@ -36,10 +36,24 @@ type Scenario struct {
 	Hurry   bool      // see hurry
 	Jobs    bool      // workers carry out jobs, once each, in place of locking
 	Delay   sim.Delay // of all links, faults apart
+	// PlainNodes speak RESP2 alone, so that clients need a second connection to each. Bit i is for node i.
+	PlainNodes uint
 	// DoneTTL is for how long jobs are remembered.
 	DoneTTL time.Duration
 	// Sound: the faults keep the assumptions under which holds exclude each other.
 	Sound bool
+}
+
+// drawPlainNodes returns no nodes, all, or some. It draws apart, so that it changes nothing else about a seed.
+func drawPlainNodes(seed uint64) uint {
+	r := rand.New(rand.NewPCG(seed, 0x4e1103))
+	switch r.IntN(3) {
+	case 0:
+		return 0
+	case 1:
+		return math.MaxUint
+	}
+	return r.Uint()
 }
 
 // NewScenario derives a scenario from a seed. It draws not only what happens but also what can happen: a run in which
@@ -56,6 +70,7 @@ func NewScenario(seed uint64) Scenario {
 	if r.IntN(3) == 0 {
 		s.Names = 2 + r.IntN(len(names)-1)
 	}
+	s.PlainNodes = drawPlainNodes(seed)
 	s.Faults = drawFaults(r)
 	// Everything scales with the TTL, and delays, faults and time-outs may be as long as it: what matters happens at its
 	// end.

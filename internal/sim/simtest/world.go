@@ -136,6 +136,9 @@ func Run(s Scenario) *Result {
 			n.SetConfig("appendonly", "yes")
 			n.SetConfig("appendfsync", "always")
 		}
+		if s.PlainNodes&(1<<i) != 0 {
+			n.Disable("hello")
+		}
 		n.Observe(w.observe)
 		w.watch(n)
 		w.nodes = append(w.nodes, n)
