@@ -4,6 +4,7 @@ package conformance_test
 
 import (
 	"maps"
+	"net"
 	"strings"
 	"testing"
 
@@ -32,6 +33,17 @@ func TestServer(t *testing.T) {
 		},
 		Except: exceptions(t, node.Addr()),
 	}, scripts)
+}
+
+func TestServerSpeaksRESP3(t *testing.T) {
+	node := fleet.Start(t, 1).Nodes[0]
+	conformance.RESP3(t, func() net.Conn {
+		conn, err := net.Dial("tcp", node.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	})
 }
 
 // exceptions returns what is not so at this server.

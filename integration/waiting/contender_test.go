@@ -2,7 +2,6 @@ package waiting_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -10,10 +9,10 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,8 +61,7 @@ func say(what string, token int64, until time.Time) {
 	fmt.Printf("%s %d %d %d\n", what, time.Now().UnixNano(), token, until.UnixNano())
 }
 
-// lossyDialer dials connections that lose some of what comes after a SUBSCRIBE.
-// The node believes that it was received.
+// lossyDialer dials connections that lose some of the messages. The node believes that they were received.
 func lossyDialer(loss int) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
@@ -73,31 +71,25 @@ func lossyDialer(loss int) func(context.Context, string, string) (net.Conn, erro
 
 type lossyConn struct {
 	net.Conn
-	loss       int
-	subscribed atomic.Bool
-	confirmed  bool // owned by the reader
+	loss int
 }
 
-func (c *lossyConn) Write(b []byte) (int, error) {
-	if bytes.Contains(b, []byte("SUBSCRIBE")) {
-		c.subscribed.Store(true)
-	}
-	return c.Conn.Write(b)
-}
+// aMessage is a message on a connection that takes commands, too, or on one for messages alone. No lock's name here has
+// a line break.
+var aMessage = regexp.MustCompile(`[>*]3\r\n\$7\r\nmessage\r\n\$\d+\r\n[^\r]*\r\n\$\d+\r\n[^\r]*\r\n`)
 
-// Read loses whole messages: a node writes each in one piece, and they are far apart.
+// Read loses whole messages: a node writes each in one piece.
 func (c *lossyConn) Read(b []byte) (int, error) {
 	for {
 		n, err := c.Conn.Read(b)
-		if err != nil || !c.subscribed.Load() {
-			return n, err
-		}
-		if !c.confirmed {
-			c.confirmed = true
-			return n, nil
-		}
-		if rand.IntN(100) >= c.loss {
-			return n, nil
+		kept := aMessage.ReplaceAllFunc(b[:n], func(message []byte) []byte {
+			if rand.IntN(100) < c.loss {
+				return nil
+			}
+			return message
+		})
+		if len(kept) > 0 || err != nil {
+			return copy(b, kept), err
 		}
 	}
 }
