@@ -31,7 +31,7 @@ type command struct {
 // once_run.go.
 var (
 	acquirePlain = &command{form: setForm, read: readSet, reader: read}
-	acquire      = script(command{read: readAcquire}, columns, "acquire", "readers", "queue", "join", "refused")
+	acquire      = script(command{read: readAcquire}, columns, "usual", "readers", "queue", "join", "acquire")
 	raise        = script(command{read: readAcquire}, rows(3), "raise")
 	extend       = urgent(script(command{read: readExtend, trust: guard.TrustOurs, reader: keepReading}, rows(3), "extend"))
 	release      = undo(command{read: readRelease, reader: stopReading}, toRelease, "free", "readers", "queue", "release")

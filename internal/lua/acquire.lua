@@ -8,18 +8,40 @@
 -- {1} granted, token accepted · {2, token known here} granted, token not accepted ·
 -- {0, the holder's owner, its remaining ms[, how many wait before us]} taken. No owner: the key is no lock; a negative
 -- time: it has no TTL.
-local n, call = #KEYS - 1, redis.call
-local ttl, own_ttls, taken = ARGV[3 * n + 1], #ARGV > 3 * n + 2, nil
+local given, pairs = {}, {}
 for i = 1, n do
-  if own_ttls then ttl = ARGV[3 * n + i] end
-  if not call('SET', KEYS[i], ARGV[i], 'NX', 'PX', ttl) then
-    taken = taken or {}
-    taken[i] = true
+  if not (taken and taken[i]) then
+    given[#given + 1] = i
+    pairs[#pairs + 1] = ARGV[n + 2 * i - 1]
+    pairs[#pairs + 1] = KEYS[i]
   end
 end
-local accepted
-if not taken then
-  accepted = call('ZADD', KEYS[n + 1], 'GT', 'CH', unpack(ARGV, n + 1, 3 * n))
-  if accepted == n then return n end
-end
+accepted = accepted or #given > 0 and call('ZADD', tokens, 'GT', 'CH', unpack(pairs)) or 0
 
+-- Tokens only grow, so our token was not accepted where the score is larger. Where it is equal, it was, unless another
+-- client proposed the same number before. The count shows whether that has happened; if so, no equal score counts.
+local replies, above = {}, 0
+for _, i in ipairs(given) do
+  local known = call('ZSCORE', tokens, KEYS[i])
+  if tonumber(known) > tonumber(ARGV[n + 2 * i - 1]) then above = above + 1 end
+  replies[i] = { 2, known }
+end
+for _, i in ipairs(given) do
+  if accepted + above == #given and tonumber(replies[i][2]) == tonumber(ARGV[n + 2 * i - 1]) then
+    replies[i] = { 1 }
+  end
+end
+local channel = ARGV[#ARGV]
+for i = 1, n do
+  if not replies[i] then
+    local key, holder = KEYS[i], call('MGET', KEYS[i])[1] or ''
+    replies[i] = { 0, holder, call('PTTL', key) }
+    if channel ~= '' then
+      if own_ttls then ttl = ARGV[3 * n + i] end
+      if holder == marker then readers(key).announce_writer(ttl) end
+      local padded = string.rep('0', 13 - #ttl) .. ttl
+      replies[i][4] = join(key, ARGV[i] .. ' ' .. ARGV[n + 2 * i - 1] .. ' ' .. padded .. ' ' .. channel, ttl)
+    end
+  end
+end
+return replies

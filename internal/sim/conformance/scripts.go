@@ -13,6 +13,7 @@ var begunBy = map[string][]string{
 	"read":         {"readers", "queue", "join"},
 	"keep_reading": {"readers"},
 	"stop_reading": {"readers", "queue"},
+	"acquire":      {"usual", "readers", "queue", "join"},
 	"survey":       {"readers", "queue"},
 	"once":         {"register"},
 	"inspect":      {"register"},
