@@ -98,7 +98,7 @@ type round struct {
 	need      int           // how many nodes must grant
 	sentTo    nodeSet       // the nodes whose connection accepted the request
 	everyone  bool          // the outcome is certain only when all nodes have answered
-	wake      chan struct{} // gets a value at the outcome; a waiter's, also after each later vote
+	wake      chan struct{} // gets a value at the outcome; a waiter's, also after other votes: see cast
 	answers   []answer      // by node
 	requests  []redisconn.Request
 }
@@ -183,13 +183,14 @@ func discount(why *guard.Abstention, t guard.Trust, a *answer, now func() time.T
 	}
 }
 
-// cast counts a node's vote. The vote that makes the outcome certain runs then or wakes the caller; later votes are
-// only counted, but wake a waiter, whose pause depends on them.
+// cast counts a node's vote. The vote that makes the outcome certain runs then or wakes the caller; other votes are only
+// counted. But where a lock is taken, each vote wakes a waiter: what it does next depends on all of them.
 func (r *round) cast(node int, v vote) {
 	b := ballot(node, v)
 	after := tally(r.votes.Add(uint64(b)))
+	outcome := r.certain(after) && !r.certain(after-b)
 	switch {
-	case !r.certain(after) || r.certain(after-b) && !r.waits:
+	case !outcome && !(r.waits && after.count(voteTaken) > 0):
 	case r.then != nil:
 		r.then(r)
 	default:
@@ -208,7 +209,8 @@ func (r *round) certain(votes tally) bool {
 	return votes.verdict(len(r.answers), r.need) != verdictPending
 }
 
-// wait returns when the outcome is certain or ctx is done. The connections cast every vote within the node timeout.
+// wait returns when the outcome is certain or ctx is done; for a waiter also after other votes. The connections cast
+// every vote within the node timeout.
 func (r *round) wait(ctx context.Context) (tally, error) {
 	select {
 	case <-r.wake:
@@ -325,6 +327,8 @@ func (r *round) failure(op, name string, refused error, votes tally, ended error
 	// A majority refused if the nodes that did not refuse are too few for a majority of grants.
 	if votes.count(voteTaken)+votes.count(voteAbsent) > len(r.nodes)-r.need {
 		e.reason, e.refused = refused, true
+	} else if r.waits && votes.count(voteTaken) > 0 && !r.certain(votes) {
+		e.reason = refused // the waiter gives way to an older one, and does not wait for the outcome
 	}
 	return e
 }

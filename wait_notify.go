@@ -14,8 +14,9 @@ import (
 	"github.com/quorumlock/redlock/internal/token"
 )
 
-// listeners receives the nodes' notifications that a waiter was handed a lock. It subscribes on all nodes when a caller
-// waits for the first time. Waiting never depends on that: a waiter that gets no notification asks again.
+// listeners receives the nodes' notifications that a waiter was handed a lock. It subscribes at once where the node's
+// connection serves for that, too, and elsewhere when a caller waits for the first time. Waiting never depends on that: a
+// waiter that gets no notification asks again.
 type listeners struct {
 	channel    string // of this Locker alone
 	channelArg any    // string: the channel
@@ -51,15 +52,19 @@ func newListeners(prefix string, nodes []*node, now func() time.Time) listeners 
 	}
 }
 
-// listen subscribes on all nodes until ctx is done. Calls after the first do nothing. Where the node's connection
-// speaks RESP3, the subscription goes ahead of the caller's place in the queue, so no notification is missed.
+// hear listens where that takes no second connection: where the connection that is there speaks RESP3. So the first
+// request that puts a caller into a queue finds it listening.
+func (s *listeners) hear(undo returnGrant) {
+	for _, n := range s.nodes {
+		n.conn.Hear(s.subscription(n, undo))
+	}
+}
+
+// listen subscribes on all nodes until ctx is done. Calls after the first do nothing.
 func (s *listeners) listen(ctx context.Context, undo returnGrant) {
 	s.start.Do(func() {
 		for _, n := range s.nodes {
-			needed := func() bool { return s.waiting.Load() > 0 }
-			s.ended = append(s.ended, n.listen(ctx, s.channel, needed, func(message string, main bool) {
-				s.receive(n.index, message, main, undo)
-			}))
+			s.ended = append(s.ended, n.conn.Subscribe(ctx, s.subscription(n, undo)))
 		}
 	})
 }
@@ -140,12 +145,11 @@ func (s *listeners) receive(node int, message string, main bool, undo returnGran
 	}
 }
 
-// listen keeps a subscription to the channel until ctx is done. ended waits for that.
-func (n *node) listen(
-	ctx context.Context, channel string, needed func() bool, receive func(message string, main bool),
-) (ended func()) {
-	return n.conn.Subscribe(ctx, redisconn.Subscription{
-		Channel: channel, Needed: needed, Message: receive,
+func (s *listeners) subscription(n *node, undo returnGrant) *redisconn.Subscription {
+	return &redisconn.Subscription{
+		Channel: s.channel,
+		Message: func(message string, main bool) { s.receive(n.index, message, main, undo) },
+		Needed:  func() bool { return s.waiting.Load() > 0 },
 		Handshake: func(do redisconn.Do) error {
 			replies, err := do([]any{"INFO", "replication"})
 			if err == nil {
@@ -157,7 +161,7 @@ func (n *node) listen(
 			n.opts.logger.Warn("no permission to subscribe: waiters poll instead of being notified",
 				"node", n.addr(), "error", err)
 		},
-	})
+	}
 }
 
 // discountNotification turns a notified grant into an abstention if the node abstains, or if it may not be the node

@@ -46,7 +46,7 @@ func (l *Locker) waiterFor(h *hold) *waiter {
 		locker: l, hold: h, queuedToken: h.token, askedToken: h.token, owner: h.owner.String(),
 		wake: make(chan struct{}, 1), notified: newNotifications(len(l.nodes)),
 	}
-	h.place = h.queuedAs(h.opts.ttlArg)
+	h.setPlace()
 	l.listeners.add(h.owner, w.notify)
 	return w
 }
@@ -56,7 +56,10 @@ func (l *Locker) goOn(s *standing) (*waiter, *round, instant) {
 	if s == nil {
 		return nil, nil, instant{}
 	}
-	return l.waiterFor(s.hold), s.round, s.asked
+	if s.waiting == nil {
+		s.waiting = l.waiterFor(s.hold)
+	}
+	return s.waiting, s.round, s.asked
 }
 
 // notify takes a node's notification.
@@ -72,6 +75,15 @@ func (w *waiter) votes(r *round) waiterVotes {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.notified.count(tally(r.votes.Load()), r.answers, w.askedToken, w.hold.token)
+}
+
+// yields reports whether the waiter should give its votes back, as far as the answers and notifications say.
+func (w *waiter) yields(r *round, stands bool) bool {
+	v := w.votes(r)
+	if stands {
+		v.pending = 0
+	}
+	return v.shouldYield(w.hold.shared, w.owner, w.locker.need, false)
 }
 
 func (w *waiter) signal() {
@@ -101,7 +113,7 @@ func (l *Locker) queue(
 		}
 		if r == nil {
 			r, asked = w.ask()
-			if err := w.awaitOutcome(ctx, r); err == nil || last == nil {
+			if err := w.awaitOutcome(ctx, r, false); err == nil || last == nil {
 				last = r.failure(want.op, want.name, ErrTaken, tally(r.votes.Load()), nil)
 			}
 			if v := w.votes(r); v.given >= l.need {
@@ -178,26 +190,38 @@ func (l *Locker) rest(ctx context.Context, d time.Duration) error {
 }
 
 // awaitOutcome returns when the outcome of the round is certain, or as soon as answers and notifications together give
-// the waiter a majority: the answer that the round still waits for may be that of a slow node.
-func (w *waiter) awaitOutcome(ctx context.Context, r *round) error {
-	notified := false
+// the waiter a majority: the answer that the round still waits for may be that of a slow node. For the same reason, a
+// waiter that should give its votes back does not wait much longer for the outcome than it has waited for the answers
+// that say so: the older waiter needs these votes.
+func (w *waiter) awaitOutcome(ctx context.Context, r *round, stands bool) error {
+	l, notified := w.locker, false
 	defer func() {
 		if notified {
 			w.signal() // again, for await
 		}
 	}()
-	for {
+	var late <-chan time.Time
+	for !r.certain(tally(r.votes.Load())) {
+		v := w.votes(r)
+		if v.given >= l.need {
+			return nil
+		}
+		if late == nil && w.yields(r, stands) {
+			timer := time.NewTimer(2*time.Millisecond + l.opts.clock.local().Sub(r.Asked))
+			defer timer.Stop()
+			late = timer.C
+		}
 		select {
 		case <-r.wake:
-			return nil
 		case <-w.wake:
-			if notified = true; w.votes(r).given >= w.locker.need {
-				return nil
-			}
+			notified = true
+		case <-late:
+			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+	return nil
 }
 
 var errAskAgain = errors.New("ask again")
@@ -222,7 +246,7 @@ func (w *waiter) await(ctx context.Context, r *round, asked instant, p pause, se
 				return h, err
 			}
 		}
-		if seen.stands && v.shouldYield(w.hold.shared, w.owner, l.need, false) {
+		if seen.stands && w.yields(r, true) {
 			return nil, errAskAgain
 		}
 		now := l.opts.clock.now()

@@ -12,9 +12,10 @@ import (
 // standing is such a request that did not get the lock. The caller goes on as a waiter, with the votes and the places that
 // it has, or withdraws.
 type standing struct {
-	hold  *hold
-	round *round
-	asked instant
+	hold    *hold
+	waiting *waiter // nil: not yet
+	round   *round
+	asked   instant
 }
 
 // withdraw gives up the votes and the places, if there are any.
@@ -35,16 +36,16 @@ func (h *hold) enter(r *round) {
 
 // stand returns what stands of the request r, which did not get the lock: nothing if err ended it, or if the nodes have
 // been told another token since.
-func (h *hold) stand(r *round, err error) *standing {
-	s := &standing{h, r, h.start}
-	if err == nil && h.place == nowhere {
+func (h *hold) stand(waiting *waiter, r *round, err error) *standing {
+	s := &standing{h, waiting, r, h.start}
+	if err == nil && r.command == stand {
 		return s
 	}
 	s.withdraw()
 	return nil
 }
 
-// setPlace sets the hold's place, unless that was done before the token was raised.
+// setPlace sets the hold's place, unless that was done before: the token may have been raised since.
 func (h *hold) setPlace() {
 	if h.place == nowhere {
 		h.place = h.queuedAs(h.opts.ttlArg)

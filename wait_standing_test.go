@@ -1,8 +1,11 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -175,5 +178,49 @@ func TestAVoteAfterTheOutcomeShortensThePause(t *testing.T) {
 			synctest.Wait()
 			within(t, 60*ms, "the lock", func() { must(l.Lock(t.Context(), "job"))(t) })
 		})
+	}
+}
+
+// Of clients that begin at one moment, one has the lock soon, also where a node is late.
+func TestOfNewcomersOneIsServedAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		clients, runs int
+		late, most    time.Duration
+	}{{64, sized(6, 1), 0, 50 * ms}, {8, sized(30, 5), 50 * ms, 100 * ms}} {
+		for run := range c.runs {
+			bubble(t, 5, func(t *testing.T, fl *fleet) {
+				lockers := make([]*Locker, c.clients)
+				for i := range lockers {
+					client := fmt.Sprint(i)
+					lockers[i] = fl.locker(client)
+					delay := sim.Delay{Min: 100 * time.Microsecond, Max: 300*time.Microsecond + time.Duration(run)*20*time.Microsecond}
+					for node := range fl.nodes {
+						fl.net.SetDelay(link0(client, node), sim.Up, delay)
+						fl.net.SetDelay(link0(client, node), sim.Down, delay)
+					}
+					if c.late > 0 {
+						fl.net.SetDelay(link0(client, 4), sim.Down, sim.Delay{Min: c.late, Max: c.late + ms})
+					}
+				}
+				var first time.Duration
+				var served sync.Mutex
+				var all sync.WaitGroup
+				begun := time.Now()
+				for _, l := range lockers {
+					all.Go(func() {
+						k := must(l.Lock(t.Context(), "job"))(t)
+						served.Lock()
+						first = cmp.Or(first, time.Since(begun))
+						served.Unlock()
+						must(0, k.Unlock(t.Context()))(t)
+					})
+				}
+				all.Wait()
+				if first > c.most {
+					t.Errorf("%d clients, one node %s late: the first had the lock after %s, want %s at most",
+						c.clients, c.late, first, c.most)
+				}
+			})
+		}
 	}
 }

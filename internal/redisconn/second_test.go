@@ -26,7 +26,7 @@ func listenTo(t *testing.T, c *Conn) *listener {
 	t.Helper()
 	l := &listener{}
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := c.Subscribe(ctx, Subscription{
+	ended := c.Subscribe(ctx, &Subscription{
 		Channel: "wake", Needed: l.needed.Load, Denied: func(error) { l.denied++ },
 		Message: func(message string, main bool) {
 			if main {

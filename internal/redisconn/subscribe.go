@@ -45,7 +45,22 @@ var subscribe = &Command{}
 // second one. It follows when the connection is lost and another one replaces it. It may be called once. If there is a
 // connection, SUBSCRIBE goes ahead of the requests that are sent after Subscribe has returned. ended waits for the end,
 // after which Message is not called any more.
-func (c *Conn) Subscribe(ctx context.Context, s Subscription) (ended func()) {
+func (c *Conn) Subscribe(ctx context.Context, s *Subscription) (ended func()) {
+	c.Hear(s)
+	var running sync.WaitGroup
+	running.Go(func() {
+		c.follow(ctx, s)
+		c.hearing.Lock()
+		c.message = nil
+		c.hearing.Unlock()
+	})
+	return running.Wait
+}
+
+// Hear listens over the connection that all requests use, each time that it speaks RESP3. That costs next to nothing, so
+// it may be done before anybody waits for a message. What else it takes is left to Subscribe: a second connection, and
+// to ask again after a refusal.
+func (c *Conn) Hear(s *Subscription) {
 	c.hearing.Lock()
 	c.message = s.Message
 	c.hearing.Unlock()
@@ -54,14 +69,6 @@ func (c *Conn) Subscribe(ctx context.Context, s Subscription) (ended func()) {
 	c.sendSubscribe()
 	c.startWriter()
 	c.mu.Unlock()
-	var running sync.WaitGroup
-	running.Go(func() {
-		c.follow(ctx, &s)
-		c.hearing.Lock()
-		c.message = nil
-		c.hearing.Unlock()
-	})
-	return running.Wait
 }
 
 // follow keeps the subscription on the right connection until ctx is done.

@@ -49,7 +49,7 @@ func TestSubscribeGoesAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := modern(t)
 		f.received()
-		ended := c.Subscribe(t.Context(), Subscription{Channel: "wake"})
+		ended := c.Subscribe(t.Context(), &Subscription{Channel: "wake"})
 		c.send(native)
 		synctest.Wait()
 		f.wants(t, "SUBSCRIBE wake", "PING", "ECHO #0")
@@ -266,7 +266,7 @@ func TestNoMessageAfterTheEnd(t *testing.T) {
 		heard := 0
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		ended := c.Subscribe(ctx, Subscription{
+		ended := c.Subscribe(ctx, &Subscription{
 			Channel: "wake", Needed: func() bool { return true }, Message: func(string, bool) { heard++ },
 		})
 		synctest.Wait()
