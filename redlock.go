@@ -90,7 +90,7 @@ func (l *Locker) lock(ctx context.Context, w acquireRequest, wait bool, opts []O
 		wait := wait && o.maxAttempts != 1
 		w.breaksTies = !wait && !w.shared
 		var last error
-		var first *standing
+		var first *waiter
 		if !wait || w.shared || l.local.size.Load() == 0 || !l.local.contended(w.key) {
 			w.stands = wait && o.fencing && !w.shared
 			var h *hold
@@ -148,8 +148,8 @@ func (l *Locker) handOut(h *hold) *Lock {
 }
 
 // attempt asks all nodes for the lock: once, unless a token must be raised or a tie broken. A failed attempt is undone,
-// unless it stands: then the caller must go on with that or withdraw it.
-func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*hold, *standing, error) {
+// unless a waiter stands by it: then the caller must go on with that or withdraw it.
+func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*hold, *waiter, error) {
 	// 1. Draw an owner, and read the clock before anything is sent: the nodes count the TTL from a later moment.
 	h := l.newHold(w, o, 0)
 

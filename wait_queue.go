@@ -30,6 +30,7 @@ type waiter struct {
 	askedToken  int64 // the token of the last request; owned by the waiting goroutine
 	owner       string
 	wake        chan struct{} // holds a value after a notification
+	standing    *round        // the request by which it stands; nil: it has not asked yet, or has asked again
 
 	mu       sync.Mutex
 	notified notifications // guarded by mu
@@ -51,15 +52,27 @@ func (l *Locker) waiterFor(h *hold) *waiter {
 	return w
 }
 
-// goOn makes a waiter of what stands, if anything does.
-func (l *Locker) goOn(s *standing) (*waiter, *round, instant) {
-	if s == nil {
-		return nil, nil, instant{}
+// stand returns the waiter of a request r that stands and did not get the lock, and creates it if w is nil: none if err
+// ended the request, or if the nodes have been told another token since.
+func (h *hold) stand(w *waiter, r *round, err error) *waiter {
+	if w == nil {
+		w = h.locker.waiterFor(h)
 	}
-	if s.waiting == nil {
-		s.waiting = l.waiterFor(s.hold)
+	w.standing = r
+	if err == nil && r.command == stand {
+		return w
 	}
-	return s.waiting, s.round, s.asked
+	w.withdraw()
+	return nil
+}
+
+// withdraw gives up the votes and the places of a waiter that stands, if there is one.
+func (w *waiter) withdraw() {
+	if w == nil {
+		return
+	}
+	w.standing.abandon()
+	w.hold.withdraw()
 }
 
 // notify takes a node's notification.
@@ -94,9 +107,9 @@ func (w *waiter) signal() {
 }
 
 // queue waits in the nodes' queues until the lock is held. Its first request counts as part of the attempt that failed
-// before, if there was one. What stands of that attempt is its first request.
+// before, if there was one; if w is not nil, it stands by that attempt.
 func (l *Locker) queue(
-	ctx context.Context, want acquireRequest, o *options, last error, first *standing,
+	ctx context.Context, want acquireRequest, o *options, last error, w *waiter,
 ) (*hold, error) {
 	l.listeners.listen(l.ctx, l.returnGrant) //nolint:contextcheck // until Close, not until the caller leaves
 	l.listeners.waiting.Add(1)
@@ -104,7 +117,11 @@ func (l *Locker) queue(
 	for _, i := range l.tokens.Poor() {
 		l.nodes[i].measureSoon()
 	}
-	w, r, asked := l.goOn(first)
+	var r *round
+	var asked instant
+	if w != nil {
+		r, asked, w.standing = w.standing, w.hold.start, nil
+	}
 	since := cmp.Or(want.waitsSince, l.tokens.time(cmp.Or(asked, o.clock.now())))
 	seen := patience{stands: w != nil}
 	for attempts := 1; ; attempts++ {

@@ -9,40 +9,10 @@ import (
 // queues at once: so nobody who comes later is served before it, and it needs no second request to wait. It costs
 // nothing while the lock is free, since the node makes the member of the queue itself, when it refuses.
 
-// standing is such a request that did not get the lock. The caller goes on as a waiter, with the votes and the places that
-// it has, or withdraws.
-type standing struct {
-	hold    *hold
-	waiting *waiter // nil: not yet
-	round   *round
-	asked   instant
-}
-
-// withdraw gives up the votes and the places, if there are any.
-func (s *standing) withdraw() {
-	if s == nil {
-		return
-	}
-	s.round.abandon()
-	s.hold.setPlace()
-	s.hold.withdraw()
-}
-
 // enter prepares the request r: a node that refuses it may hand over the lock a moment later.
 func (h *hold) enter(r *round) {
 	r.waits = true
 	h.locker.listeners.expect(h.owner)
-}
-
-// stand returns what stands of the request r, which did not get the lock: nothing if err ended it, or if the nodes have
-// been told another token since.
-func (h *hold) stand(waiting *waiter, r *round, err error) *standing {
-	s := &standing{h, waiting, r, h.start}
-	if err == nil && r.command == stand {
-		return s
-	}
-	s.withdraw()
-	return nil
 }
 
 // setPlace sets the hold's place, unless that was done before: the token may have been raised since.
