@@ -209,14 +209,17 @@ func (r *round) certain(votes tally) bool {
 	return votes.verdict(len(r.answers), r.need) != verdictPending
 }
 
-// wait returns when the outcome is certain or ctx is done; for a waiter also after other votes. The connections cast
-// every vote within the node timeout.
+// wait returns when the outcome is certain or ctx is done. The connections cast every vote within the node timeout.
 func (r *round) wait(ctx context.Context) (tally, error) {
-	select {
-	case <-r.wake:
-		return tally(r.votes.Load()), nil
-	case <-ctx.Done():
-		return tally(r.votes.Load()), ctx.Err()
+	for {
+		select {
+		case <-r.wake:
+			if votes := tally(r.votes.Load()); !r.waits || r.certain(votes) {
+				return votes, nil
+			}
+		case <-ctx.Done():
+			return tally(r.votes.Load()), ctx.Err()
+		}
 	}
 }
 
@@ -327,8 +330,6 @@ func (r *round) failure(op, name string, refused error, votes tally, ended error
 	// A majority refused if the nodes that did not refuse are too few for a majority of grants.
 	if votes.count(voteTaken)+votes.count(voteAbsent) > len(r.nodes)-r.need {
 		e.reason, e.refused = refused, true
-	} else if r.waits && votes.count(voteTaken) > 0 && !r.certain(votes) {
-		e.reason = refused // the waiter gives way to an older one, and does not wait for the outcome
 	}
 	return e
 }

@@ -164,12 +164,6 @@ func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*ho
 	// votes, the oldest of them asks again. If a majority gave the lock but some of its nodes know larger tokens, propose
 	// a larger one.
 	votes, err := r.wait(ctx)
-	var waiting *waiter
-	if err == nil && votes.verdict(len(l.nodes), l.need) == verdictPending {
-		waiting = l.waiterFor(h)
-		err = waiting.awaitOutcome(ctx, r, true)
-		votes = tally(r.votes.Load())
-	}
 	if err == nil && w.breaksTies && votes.verdict(len(l.nodes), l.need) == verdictLost {
 		r, votes, err = l.breakTie(ctx, h, r, votes)
 	}
@@ -200,7 +194,7 @@ func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*ho
 	failure := r.notHeld(ctx, w.op, w.name, votes, err, won)
 	w.observed.attempt(h.start, failure)
 	if w.stands {
-		return nil, h.stand(waiting, r, err), failure
+		return nil, h.stand(r, err), failure
 	}
 	undo := h.asked &^ r.refusers(votes)
 	r.abandon()

@@ -52,12 +52,10 @@ func (l *Locker) waiterFor(h *hold) *waiter {
 	return w
 }
 
-// stand returns the waiter of a request r that stands and did not get the lock, and creates it if w is nil: none if err
-// ended the request, or if the nodes have been told another token since.
-func (h *hold) stand(w *waiter, r *round, err error) *waiter {
-	if w == nil {
-		w = h.locker.waiterFor(h)
-	}
+// stand returns the waiter of a request r that stands and did not get the lock: none if err ended the request, or if the
+// nodes have been told another token since.
+func (h *hold) stand(r *round, err error) *waiter {
+	w := h.locker.waiterFor(h)
 	w.standing = r
 	if err == nil && r.command == stand {
 		return w
@@ -88,15 +86,6 @@ func (w *waiter) votes(r *round) waiterVotes {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.notified.count(tally(r.votes.Load()), r.answers, w.askedToken, w.hold.token)
-}
-
-// yields reports whether the waiter should give its votes back, as far as the answers and notifications say.
-func (w *waiter) yields(r *round, stands bool) bool {
-	v := w.votes(r)
-	if stands {
-		v.pending = 0
-	}
-	return v.shouldYield(w.hold.shared, w.owner, w.locker.need, false)
 }
 
 func (w *waiter) signal() {
@@ -130,7 +119,7 @@ func (l *Locker) queue(
 		}
 		if r == nil {
 			r, asked = w.ask()
-			if err := w.awaitOutcome(ctx, r, false); err == nil || last == nil {
+			if err := w.awaitOutcome(ctx, r); err == nil || last == nil {
 				last = r.failure(want.op, want.name, ErrTaken, tally(r.votes.Load()), nil)
 			}
 			if v := w.votes(r); v.given >= l.need {
@@ -207,33 +196,19 @@ func (l *Locker) rest(ctx context.Context, d time.Duration) error {
 }
 
 // awaitOutcome returns when the outcome of the round is certain, or as soon as answers and notifications together give
-// the waiter a majority: the answer that the round still waits for may be that of a slow node. For the same reason, a
-// waiter that should give its votes back does not wait much longer for the outcome than it has waited for the answers
-// that say so: the older waiter needs these votes.
-func (w *waiter) awaitOutcome(ctx context.Context, r *round, stands bool) error {
-	l, notified := w.locker, false
+// the waiter a majority: the answer that the round still waits for may be that of a slow node.
+func (w *waiter) awaitOutcome(ctx context.Context, r *round) error {
+	notified := false
 	defer func() {
 		if notified {
 			w.signal() // again, for await
 		}
 	}()
-	var late <-chan time.Time
-	for !r.certain(tally(r.votes.Load())) {
-		v := w.votes(r)
-		if v.given >= l.need {
-			return nil
-		}
-		if late == nil && w.yields(r, stands) {
-			timer := time.NewTimer(2*time.Millisecond + l.opts.clock.local().Sub(r.Asked))
-			defer timer.Stop()
-			late = timer.C
-		}
+	for !r.certain(tally(r.votes.Load())) && w.votes(r).given < w.locker.need {
 		select {
 		case <-r.wake:
 		case <-w.wake:
 			notified = true
-		case <-late:
-			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -263,8 +238,8 @@ func (w *waiter) await(ctx context.Context, r *round, asked instant, p pause, se
 				return h, err
 			}
 		}
-		if seen.stands && w.yields(r, true) {
-			return nil, errAskAgain
+		if seen.stands && v.shouldYield(w.hold.shared, w.owner, l.need, false) {
+			return nil, errAskAgain // as an attempt is undone at once that does not wait
 		}
 		now := l.opts.clock.now()
 		if none && v.given > 0 {

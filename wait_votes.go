@@ -18,7 +18,6 @@ type waiterVotes struct {
 	others       map[string]int  // votes by other owner; marker: readers; "": an unknown owner
 	remaining    []time.Duration // the remaining TTLs of other owners' keys
 	ahead        int             // the most waiters that are ahead on any node
-	pending      int             // nodes that have said nothing yet
 }
 
 // notifications are the nodes' notifications to one waiter, by node.
@@ -65,8 +64,6 @@ func (n *notifications) count(votes tally, answers []answer, askedToken, want in
 		a, fresh := answer{vote: voteFailed}, votes.voted(i)
 		if fresh {
 			a = answers[i]
-		} else if !n.last[i].received {
-			v.pending++
 		}
 		switch last := &n.last[i]; {
 		case !last.received:
@@ -116,8 +113,7 @@ func (n *notifications) count(votes tally, answers []answer, askedToken, want in
 // shouldYield reports whether the votes are split and the waiter should give its own back: it has some, no owner has a
 // majority, and an older owner has some too. The oldest keeps its votes, so one of them makes progress. What looks like
 // a majority to this waiter may be less to the owner that has it, if a node abstains for that owner and not for this
-// waiter: so if late, the waiter gives its votes back in that case, too. An owner that may have a majority, by what
-// pending nodes will say, counts as having it.
+// waiter: so if late, the waiter gives its votes back in that case, too.
 //
 // A reader gives way to every writer. It does not give way to other readers, whose votes do not exclude its own; but if
 // a node refuses it although readers have the lock there, a writer waits on that node. A writer never gives way to
@@ -129,7 +125,7 @@ func (v *waiterVotes) shouldYield(shared bool, owner string, need int, late bool
 	yields := false
 	for other, votes := range v.others {
 		readers := other == marker
-		if votes+v.pending >= need && !late && !(shared && readers) {
+		if votes >= need && !late && !(shared && readers) {
 			return false
 		}
 		yields = yields || other != "" && (shared || !readers && other < owner)
@@ -203,9 +199,6 @@ func (p *patience) record(v *waiterVotes) {
 
 // decide returns what to do next. It must be called once after each request.
 func (p *patience) decide(v *waiterVotes, shared bool, owner string, need int) decision {
-	if p.stands {
-		v.pending = 0 // the others have begun at the same moment, or the lock is being released: one must go on
-	}
 	stuck := p.partial > stuckAfter && v.deadlocked(need)
 	blocks := p.gaveBack < 3 && v.blocksOlder(shared, need) // at most three times: the older waiter may be gone
 	if !stuck && !blocks && !v.shouldYield(shared, owner, need, p.partial > lateAfter) {
