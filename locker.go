@@ -74,7 +74,6 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	l.calls.idle = make(chan struct{})
 	l.local = localQueues{clock: o.clock, of: make(map[string]*localQueue)}
 	l.listeners = newListeners(o.prefix, l.nodes, o.clock.local)
-	l.listeners.hear(l.returnGrant)
 	awaitNodes(l.nodes, l.need, o)
 	if err := duplicateNodes(l.nodes); err != nil {
 		_ = l.Close()

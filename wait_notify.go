@@ -14,15 +14,16 @@ import (
 	"github.com/quorumlock/redlock/internal/token"
 )
 
-// listeners receives the nodes' notifications that a waiter was handed a lock. It subscribes at once where the node's
-// connection serves for that, too, and elsewhere when a caller waits for the first time. Waiting never depends on that: a
-// waiter that gets no notification asks again.
+// listeners receives the nodes' notifications that a waiter was handed a lock. It subscribes before a caller that
+// will wait asks for the first time, where the node's connection serves for that, too, and elsewhere when a caller waits
+// for the first time. Waiting never depends on that: a waiter that gets no notification asks again.
 type listeners struct {
 	channel    string // of this Locker alone
 	channelArg any    // string: the channel
 	nodes      []*node
 	now        func() time.Time
-	start      sync.Once
+	heard      sync.Once    // hear was called
+	start      sync.Once    // listen was called
 	ended      []func()     // wait for the ends of the subscriptions, which end with the Locker's context; set by start
 	waiting    atomic.Int64 // callers that wait
 
@@ -52,12 +53,14 @@ func newListeners(prefix string, nodes []*node, now func() time.Time) listeners 
 	}
 }
 
-// hear listens where that takes no second connection: where the connection that is there speaks RESP3. So the first
-// request that puts a caller into a queue finds it listening.
+// hear listens where that takes no second connection: where the connection that is there speaks RESP3. So the request
+// that follows, which may put its caller into a queue, finds it listening. Calls after the first do nothing.
 func (s *listeners) hear(undo returnGrant) {
-	for _, n := range s.nodes {
-		n.conn.Hear(s.subscription(n, undo))
-	}
+	s.heard.Do(func() {
+		for _, n := range s.nodes {
+			n.conn.Hear(s.subscription(n, undo))
+		}
+	})
 }
 
 // listen subscribes on all nodes until ctx is done. Calls after the first do nothing.

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"sync"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // Waiting. A client that finds a lock taken joins the queue that each node keeps for it. On a release, each node hands
@@ -173,15 +171,6 @@ func (l *Locker) queue(
 	}
 }
 
-// returnGrant undoes a node's grant to a waiter that has given up.
-func (l *Locker) returnGrant(node int, key string, owner uuid.UUID, shared bool) {
-	k := release
-	if shared {
-		k = k.reader
-	}
-	l.undoOwner(k, key, owner, nowhere, l.opts.ttl, nodeSet(0).with(node))
-}
-
 // rest returns nil after d, or earlier with the reason why the wait has ended.
 func (l *Locker) rest(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
@@ -204,16 +193,21 @@ func (w *waiter) awaitOutcome(ctx context.Context, r *round) error {
 			w.signal() // again, for await
 		}
 	}()
-	for !r.certain(tally(r.votes.Load())) && w.votes(r).given < w.locker.need {
+	for {
 		select {
 		case <-r.wake:
+			if r.certain(tally(r.votes.Load())) {
+				return nil
+			}
 		case <-w.wake:
-			notified = true
+			// Only now: older notifications alone were not enough before, and would not be without an answer.
+			if notified = true; w.votes(r).given >= w.locker.need {
+				return nil
+			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	return nil
 }
 
 var errAskAgain = errors.New("ask again")

@@ -3,6 +3,8 @@ package redlock
 import (
 	"errors"
 	"fmt"
+
+	"github.com/google/uuid"
 )
 
 // Standing in the queue. The first request of a caller that will wait has the nodes that refuse it put it into their
@@ -11,8 +13,10 @@ import (
 
 // enter prepares the request r: a node that refuses it may hand over the lock a moment later.
 func (h *hold) enter(r *round) {
+	l := h.locker
 	r.waits = true
-	h.locker.listeners.expect(h.owner)
+	l.listeners.hear(l.returnGrant)
+	l.listeners.expect(h.owner)
 }
 
 // setPlace sets the hold's place, unless that was done before: the token may have been raised since.
@@ -52,6 +56,15 @@ func (r *round) leaveQueues() {
 		l.listeners.forget(h.owner)
 		l.undoOwner(release, l.opts.prefix+h.name, h.owner, place, l.opts.ttl, queued)
 	}
+}
+
+// returnGrant undoes a node's grant to a waiter that has given up.
+func (l *Locker) returnGrant(node int, key string, owner uuid.UUID, shared bool) {
+	k := release
+	if shared {
+		k = k.reader
+	}
+	l.undoOwner(k, key, owner, nowhere, l.opts.ttl, nodeSet(0).with(node))
 }
 
 // queuedAs returns the hold's member of the nodes' queues, with the TTL in ms.
