@@ -33,7 +33,7 @@ var (
 	acquirePlain = &command{form: setForm, read: readSet, reader: read}
 	acquire      = script(command{read: readAcquire}, columns, "usual", "readers", "queue", "join", "acquire")
 	raise        = script(command{read: readAcquire}, rows(3), "raise")
-	extend       = urgent(script(command{read: readExtend, trust: guard.TrustOurs, reader: keepReading}, rows(3), "extend"))
+	extend       = urgent(command{read: readExtend, trust: guard.TrustOurs, reader: keepReading}, rows(3), "extend")
 	release      = undo(command{read: readRelease, reader: stopReading}, toRelease, "free", "readers", "queue", "release")
 	adopt        = script(command{read: readAcquire}, rows(4), "adopt")
 	revert       = undo(command{}, rows(2), "revert")
@@ -42,7 +42,7 @@ var (
 	enqueue      = script(command{read: readAcquire, reader: read}, rows(4), "readers", "queue", "join", "enqueue")
 
 	read        = script(command{read: readAcquire}, rows(3), "readers", "queue", "join", "read")
-	keepReading = urgent(script(command{read: readExtend, trust: guard.TrustOurs}, rows(2), "readers", "keep_reading"))
+	keepReading = urgent(command{read: readExtend, trust: guard.TrustOurs}, rows(2), "readers", "keep_reading")
 	stopReading = undo(command{read: readRelease}, rows(2), "readers", "queue", "stop_reading")
 )
 
@@ -56,10 +56,10 @@ func script(k command, args func([]*redisconn.Request, *redisconn.Encoder), file
 	return &k
 }
 
-// urgent marks what holds depend on: it goes before what others wait for.
-func urgent(k *command) *command {
+// urgent returns a script that holds depend on: it goes before what others wait for.
+func urgent(k command, args func([]*redisconn.Request, *redisconn.Encoder), files ...string) *command {
 	k.Urgent = true
-	return k
+	return script(k, args, files...)
 }
 
 // undo returns a script that must reach every node that may have executed what the script undoes. Since its votes grant

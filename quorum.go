@@ -183,8 +183,8 @@ func discount(why *guard.Abstention, t guard.Trust, a *answer, now func() time.T
 	}
 }
 
-// cast counts a node's vote. The vote that makes the outcome certain runs then or wakes the caller; other votes are only
-// counted. But where a lock is taken, each vote wakes a waiter: what it does next depends on all of them.
+// cast counts a node's vote. The vote that makes the outcome certain runs then or wakes the caller; other votes are
+// only counted. But where a lock is taken, each vote wakes a waiter: what it does next depends on all of them.
 func (r *round) cast(node int, v vote) {
 	b := ballot(node, v)
 	after := tally(r.votes.Add(uint64(b)))

@@ -10,8 +10,9 @@ import (
 )
 
 // wait waits until the lock is held: first in this process's local queue, then, at the head of that, in the nodes'
-// queues. last is the error of the attempt that failed before, or nil, and first the waiter that stands by it, or nil. More
-// attempts would not help: after a split vote every client gives way to the oldest, while in a queue each waits its turn.
+// queues. last is the error of the attempt that failed before, or nil, and first the waiter that stands by it, or
+// nil. More attempts would not help: after a split vote every client gives way to the oldest, while in a queue each
+// waits its turn.
 func (l *Locker) wait(ctx context.Context, w acquireRequest, o *options, last error, first *waiter) (*hold, error) {
 	ended := l.ended(ctx)
 	if !w.shared && ended == nil { // readers get the lock together, so each reader joins the nodes' queues itself

@@ -15,8 +15,8 @@ import (
 )
 
 // listeners receives the nodes' notifications that a waiter was handed a lock. It subscribes before a caller that
-// will wait asks for the first time, where the node's connection serves for that, too, and elsewhere when a caller waits
-// for the first time. Waiting never depends on that: a waiter that gets no notification asks again.
+// will wait asks for the first time, where the node's connection serves for that, too, and elsewhere when a caller
+// waits for the first time. Waiting never depends on that: a waiter that gets no notification asks again.
 type listeners struct {
 	channel    string // of this Locker alone
 	channelArg any    // string: the channel

@@ -50,8 +50,8 @@ func (l *Locker) waiterFor(h *hold) *waiter {
 	return w
 }
 
-// stand returns the waiter of a request r that stands and did not get the lock: none if err ended the request, or if the
-// nodes have been told another token since.
+// stand returns the waiter of a request r that stands and did not get the lock: none if err ended the request, or if
+// the nodes have been told another token since.
 func (h *hold) stand(r *round, err error) *waiter {
 	w := h.locker.waiterFor(h)
 	w.standing = r
@@ -213,9 +213,9 @@ func (w *waiter) awaitOutcome(ctx context.Context, r *round) error {
 var errAskAgain = errors.New("ask again")
 
 // await returns the hold as soon as there is one, errAskAgain when it is time for the next request, or the reason why
-// the wait has ended. It counts the votes anew with each answer and each notification, and chooses the pause by all of
-// them: the outcome may be certain before the waiter's own votes have come. The pause begins at the outcome, or when the
-// first of these votes comes after it: the others may be on their way.
+// the wait has ended. It counts the votes anew with each answer and each notification, and chooses the pause by all
+// of them: the outcome may be certain before the waiter's own votes have come. The pause begins at the outcome, or
+// when the first of these votes comes after it: the others may be on their way.
 func (w *waiter) await(ctx context.Context, r *round, asked instant, p pause, seen *patience) (*hold, error) {
 	l := w.locker
 	begun, none := l.opts.clock.now(), true

@@ -32,8 +32,9 @@ func (h *hold) entered(r *round) {
 }
 
 // leaveQueues is run when all nodes have answered a request that stands, after it got the lock. If all granted, the
-// hold is in no queue. Otherwise it leaves the queues at its end, as a hold does that was waited for: until then, a node
-// that hands it the lock gives it one more vote. That vote must not be returned: an extension may have counted it.
+// hold is in no queue. Otherwise it leaves the queues at its end, as a hold does that was waited for: until then, a
+// node that hands it the lock gives it one more vote. That vote must not be returned: an extension may have counted
+// it.
 func (r *round) leaveQueues() {
 	h := r.about.(*hold)
 	l := h.locker

@@ -181,8 +181,8 @@ func TestAVoteAfterTheOutcomeShortensThePause(t *testing.T) {
 	}
 }
 
-// Of clients that begin at one moment, one has the lock soon, also where a node is late, and where the nodes do not speak
-// RESP3: then no client listens yet.
+// Of clients that begin at one moment, one has the lock soon, also where a node is late, and where the nodes do not
+// speak RESP3: then no client listens yet.
 func TestOfNewcomersOneIsServedAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		clients, runs int

@@ -229,9 +229,9 @@ type pause struct {
 	longest time.Duration
 }
 
-// placeLives is how long the nodes keep a queue that nobody asks about, if the waiters' TTL is not longer: join.lua. It is
-// more than a short TTL, so that clients that are slow for a while, because there are many of them, do not lose their
-// places and ask for new ones.
+// placeLives is how long the nodes keep a queue that nobody asks about, if the waiters' TTL is not longer: join.lua.
+// It is more than a short TTL, so that clients that are slow for a while, because there are many of them, do not lose
+// their places and ask for new ones.
 const placeLives = 30 * time.Second
 
 // noPause follows the last request.
@@ -248,13 +248,13 @@ func newPause(o *options, attempts, partial int) pause {
 }
 
 // length returns how long to wait before the next request. If the waiter has some votes: 2 to 3 ms, doubled for each
-// request in a row that found some, six times at most, and as long as the request took, but never more than the
-// back-off. Otherwise: the back-off, longer the more waiters are ahead, and at least twice as long as the request took,
-// so that clients and nodes that are overloaded get less to do. But it ends when the holder's keys expire: the first in
-// the queue asks then, and the others after it, in case that it is gone.
+// request in a row that found some, six times at most, and as much again if the request took as long, but never more
+// than the back-off. Otherwise: the back-off, longer the more waiters are ahead, and at least twice as long as the
+// request took, so that clients and nodes that are overloaded get less to do. But it ends when the holder's keys
+// expire: the first in the queue asks then, and the others after it, in case that it is gone.
 func (p pause) length(v *waiterVotes, need int) time.Duration {
 	if v.given > 0 {
-		return min(p.backoff, p.short+p.took)
+		return min(p.backoff, p.short+min(p.took, p.short))
 	}
 	long := max(p.backoff+p.backoff*time.Duration(min(v.ahead, p.place))/4, 2*p.took)
 	if slices.Sort(v.remaining); len(v.remaining) >= need {

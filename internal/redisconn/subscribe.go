@@ -57,9 +57,9 @@ func (c *Conn) Subscribe(ctx context.Context, s *Subscription) (ended func()) {
 	return running.Wait
 }
 
-// Hear listens over the connection that all requests use, each time that it speaks RESP3. That costs next to nothing, so
-// it may be done before anybody waits for a message. What else it takes is left to Subscribe: a second connection, and
-// to ask again after a refusal.
+// Hear listens over the connection that all requests use, each time that it speaks RESP3. That costs next to nothing,
+// so it may be done before anybody waits for a message. What else it takes is left to Subscribe: a second connection,
+// and to ask again after a refusal.
 func (c *Conn) Hear(s *Subscription) {
 	c.hearing.Lock()
 	c.message = s.Message
