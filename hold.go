@@ -288,7 +288,7 @@ type acquireRequest struct {
 	names    *names       // instead of key; nil: one lock
 	observed *observation // nil: there is no observer, or the hold is a step of LockAll
 	shared   bool         // with other readers: askFor chooses the commands accordingly
-	stands   bool         // nodes that refuse it put it into their queues: see standing
+	stands   bool         // nodes that refuse it put it into their queues: see wait_standing.go
 
 	breaksTies bool  // the caller does not wait: it may ask again to break a tie
 	joins      bool  // a hold that the context carries may be joined

@@ -202,7 +202,7 @@ func (g *gathering) open(n int, nodes []string) (lockers []*redlock.Locker, fail
 		if lockers[i], err = redlock.New(urls, options...); err != nil {
 			return err
 		}
-		// Not Lock: who waits opens a second connection to each master, and keeps it.
+		// Not Lock: who waits has one goroutine more for each master, and keeps it.
 		for patience, pause := time.Now().Add(time.Minute), redlock.Jitter(50*time.Millisecond, time.Second); ; {
 			lock, err := lockers[i].TryLock(context.Background(), prefix+strconv.Itoa(i))
 			if err == nil {

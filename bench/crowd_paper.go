@@ -52,7 +52,7 @@ func (res *result) perThousand() []perThousand {
 	return []perThousand{
 		{"clients at rest", "with the clients", atRest},
 		{"holds, TTL 10 s", "with the holds ÷ the TTL: 3 renewals in each", holds},
-		{"waiters, TTL 10 s", "with the waiters: each asks at least every half TTL", waiters},
+		{"waiters, TTL 10 s", "with the waiters: each asks about once in a TTL", waiters},
 		{"cycles/s", "with the cycles", cycles},
 	}
 }

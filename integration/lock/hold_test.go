@@ -303,7 +303,7 @@ func TestATicketRightAfterAWaitKeepsAllNodes(t *testing.T) {
 			for _, n := range f.Nodes {
 				size, err := redis.Int(n.Do("ZCARD", "redlock:wait:"+name))
 				told, err2 := redis.Strings(n.Do("PUBSUB", "CHANNELS", "redlock:wake:*"))
-				if err == nil && err2 == nil && size == 1 && len(told) == 1 {
+				if err == nil && err2 == nil && size == 1 && len(told) > 0 {
 					standing++
 				}
 			}
