@@ -110,6 +110,7 @@ func TestSubscribeThatFails(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFake()
 			c.get(f)
+			t.Cleanup(func() { time.Sleep(10 * ms) }) // runs last: the server may be about to hang up
 			l := listenBySecond(t, f)
 			for began := time.Now(); time.Since(began) < 210*time.Second && f.attempts() <= c.most; {
 				time.Sleep(time.Second)
