@@ -2,6 +2,7 @@ package redisconn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -100,7 +101,11 @@ func (c *Conn) disconnected(err error) {
 	c.mu.Lock()
 	c.link, c.down, c.unresponsive = nil, fmt.Errorf("%w: %w", ErrDown, err), time.Time{}
 	if oldest := c.inFlight.peek(); oldest != nil && oldest.command == subscribe {
-		c.avoidRESP3() // all before SUBSCRIBE is answered, so it may be what has broken the connection
+		// All before SUBSCRIBE is answered, so it may be what has broken the connection: not by chance, if it did twice.
+		if c.brokeAtSubscribe || errors.Is(err, errNoCommands) {
+			c.avoidRESP3()
+		}
+		c.brokeAtSubscribe = !c.brokeAtSubscribe
 	}
 	undos := make([]*Request, 0, len(c.queue))
 	c.eachUnanswered(func(r *Request) {

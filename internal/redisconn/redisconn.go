@@ -152,9 +152,10 @@ type Conn struct {
 	drained      chan struct{} // closed when draining and nothing is queued or in flight, or the connection is lost
 	checkDue     bool          // a check was asked for, and none has begun since
 
-	channel   string             // that Subscribe listens to; "": none
-	protocol  protocol           // of the last link
-	endSecond context.CancelFunc // ends the second connection of Subscribe; nil: there was none
+	channel          string             // of Hear and Subscribe; "": none
+	protocol         protocol           // of the last link
+	endSecond        context.CancelFunc // ends the second connection of Subscribe; nil: there was none
+	brokeAtSubscribe bool               // the connection before ended with SUBSCRIBE unanswered
 }
 
 // maxQueue bounds the unanswered requests. Undos are exempt: at most one follows each accepted request.

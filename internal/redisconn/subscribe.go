@@ -185,6 +185,7 @@ func (c *Conn) confirm(g *group, r reply) error {
 		if pushed || list {
 			return errNoCommands
 		}
+		c.brokeAtSubscribe = false
 		return nil
 	case r.err != nil:
 		l.subscribing, l.refusal = refused, r.err

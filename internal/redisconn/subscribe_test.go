@@ -195,12 +195,6 @@ func TestAServerThatTakesNoCommandsOnceSubscribed(t *testing.T) {
 		"it answers as to subscribers": func(f *fake) { f.answer("PING", pong); f.answer("EVALSHA", cannot, cannot) },
 		"it pushes the answer":         func(f *fake) { f.answer("PING", ">"+pong[1:]); f.answer("EVALSHA", cannot, cannot) },
 		"it confirms as in RESP2":      func(f *fake) { f.answer("SUBSCRIBE", "*"+pushed("x")[1:]) },
-		"it hangs up":                  func(f *fake) { f.answer("SUBSCRIBE", hangUp) },
-		"it falls silent": func(f *fake) {
-			f.answer("SUBSCRIBE", silence)
-			f.answer("PING", silence)
-			f.answer("EVALSHA", silence, silence)
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -237,6 +231,47 @@ func TestAServerThatTakesNoCommandsOnceSubscribed(t *testing.T) {
 				if got := strings.Join(f.received(), ", "); !strings.HasSuffix(got, "HELLO 3, SUBSCRIBE wake, PING") {
 					t.Errorf("an hour later the server got %s", got)
 				}
+			})
+		})
+	}
+}
+
+// A connection that is lost before SUBSCRIBE is answered may be lost by chance: RESP3 is given up if that happens to the
+// next one, too.
+func TestTwoConnectionsInARowAreLostAtSubscribe(t *testing.T) {
+	for name, get := range map[string]func(f *fake, times int){
+		"it hangs up":             func(f *fake, times int) { f.answer("SUBSCRIBE", slices.Repeat([]string{hangUp}, times)...) },
+		"it hangs up at the PING": func(f *fake, times int) { f.answer("PING", slices.Repeat([]string{hangUp}, times)...) },
+		"it falls silent": func(f *fake, times int) {
+			f.answer("SUBSCRIBE", slices.Repeat([]string{silence}, times)...)
+			f.answer("PING", slices.Repeat([]string{silence}, times)...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, c := modern(t)
+				wants := func(when string, resp3 bool) {
+					t.Helper()
+					time.Sleep(5 * time.Second)
+					if up, err := c.State(); !up || err != nil {
+						t.Errorf("%s: connected %t, %v", when, up, err)
+					}
+					if got := strings.Join(f.received(), ", "); strings.HasSuffix(got, "HELLO 3, SUBSCRIBE wake, PING") != resp3 {
+						t.Errorf("%s: RESP3 should be %t; the server got %s", when, resp3, got)
+					}
+				}
+				get(f, 1)
+				listenTo(t, c.Conn)
+				wants("lost once", true)
+				get(f, 1)
+				f.cut()
+				wants("lost once more, after one that was well", true)
+				get(f, 2)
+				f.cut()
+				wants("lost twice in a row", false)
+				time.Sleep(plainFor)
+				f.cut()
+				wants("an hour later", true)
 			})
 		})
 	}
