@@ -98,7 +98,6 @@ func (l *Locker) lock(ctx context.Context, w acquireRequest, wait bool, opts []O
 				return h, last
 			}
 		}
-		w.stands = false
 		return l.wait(ctx, w, o, last, first)
 	})
 }
@@ -194,7 +193,7 @@ func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*ho
 	failure := r.notHeld(ctx, w.op, w.name, votes, err, won)
 	w.observed.attempt(h.start, failure)
 	if w.stands {
-		return nil, h.stand(r, err), failure
+		return nil, h.standBy(r, err), failure
 	}
 	undo := h.asked &^ r.refusers(votes)
 	r.abandon()

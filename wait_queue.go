@@ -50,9 +50,9 @@ func (l *Locker) waiterFor(h *hold) *waiter {
 	return w
 }
 
-// stand returns the waiter of a request r that stands and did not get the lock: none if err ended the request, or if
+// standBy returns the waiter of a request r that stands and did not get the lock: none if err ended the request, or if
 // the nodes have been told another token since.
-func (h *hold) stand(r *round, err error) *waiter {
+func (h *hold) standBy(r *round, err error) *waiter {
 	w := h.locker.waiterFor(h)
 	w.standing = r
 	if err == nil && r.command == stand {

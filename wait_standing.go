@@ -39,11 +39,11 @@ func (r *round) leaveQueues() {
 	h := r.about.(*hold)
 	l := h.locker
 	votes := tally(r.votes.Load())
-	queued := r.sentTo & (r.voters(votes, voteTaken) | r.voters(votes, voteFailed))
-	if queued == 0 {
+	if votes.count(voteTaken)+votes.count(voteFailed) == 0 {
 		l.listeners.forget(h.owner)
 		return
 	}
+	queued := r.sentTo & (r.voters(votes, voteTaken) | r.voters(votes, voteFailed))
 	place := h.queuedAs(r.args[1])
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,7 +55,7 @@ func (r *round) leaveQueues() {
 	case errors.Is(ended, ErrClosed):
 	default:
 		l.listeners.forget(h.owner)
-		l.undoOwner(release, l.opts.prefix+h.name, h.owner, place, l.opts.ttl, queued)
+		l.undoOwner(release, l.opts.prefix+h.name, h.owner, place, max(l.opts.ttl, placeLives), queued)
 	}
 }
 
@@ -65,7 +65,7 @@ func (l *Locker) returnGrant(node int, key string, owner uuid.UUID, shared bool)
 	if shared {
 		k = k.reader
 	}
-	l.undoOwner(k, key, owner, nowhere, l.opts.ttl, nodeSet(0).with(node))
+	l.undoOwner(k, key, owner, nowhere, max(l.opts.ttl, placeLives), nodeSet(0).with(node))
 }
 
 // queuedAs returns the hold's member of the nodes' queues, with the TTL in ms.
