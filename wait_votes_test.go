@@ -151,3 +151,45 @@ func TestNotificationIsConfirmedOrDropped(t *testing.T) {
 		}
 	}
 }
+
+// A waiter that has votes asks again soon. Others ask the less, the more waiters are ahead and the later the answers
+// come, but they look when the holder's keys expire, and before the nodes forget their queue.
+func TestPauseLength(t *testing.T) {
+	taken := func(ahead int, left ...time.Duration) waiterVotes { return waiterVotes{ahead: ahead, remaining: left} }
+	some := waiterVotes{given: 1, ahead: 3}
+	usual := pause{backoff: 100 * ms, short: 2 * ms, took: ms, place: 128, longest: 15 * time.Second}
+	with := func(change func(*pause)) pause {
+		p := usual
+		change(&p)
+		return p
+	}
+	slow := with(func(p *pause) { p.took = time.Second })
+	for _, c := range []struct {
+		what  string
+		pause pause
+		votes waiterVotes
+		want  time.Duration
+	}{
+		{"first in line", usual, taken(0), 100 * ms},
+		{"eight ahead", usual, taken(8), 300 * ms},
+		{"128 ahead", usual, taken(128), 3300 * ms},
+		{"a thousand ahead", usual, taken(1000), 3300 * ms},
+		{"few attempts: the place does not count", with(func(p *pause) { p.place = 0 }), taken(8), 100 * ms},
+		{"slow answers", slow, taken(0), 2 * time.Second},
+		{"slow answers, 128 ahead", slow, taken(128), 3300 * ms},
+		{"very slow answers", with(func(p *pause) { p.took = time.Minute }), taken(0), 15 * time.Second},
+		{"the holder's keys expire", usual, taken(0, 30*ms, 10*ms, 20*ms), 31 * ms},
+		{"the holder's keys expire, two ahead", usual, taken(2, 30*ms, 10*ms, 20*ms), 35 * ms},
+		{"the holder's keys expire, slow answers", slow, taken(0, 30*ms, 10*ms, 20*ms), 31 * ms},
+		{"few nodes know the holder", usual, taken(0, 30*ms, 10*ms), 100 * ms},
+		{"they expire later", usual, taken(0, 30*ms, 200*ms, 200*ms), 100 * ms},
+		{"some votes", usual, some, 3 * ms},
+		{"some votes, slow answers", slow, some, 4 * ms},
+		{"some votes, a short back-off", with(func(p *pause) { p.backoff = ms }), some, ms},
+		{"the last request", noPause, taken(8, ms, ms, ms), 0},
+	} {
+		if got := c.pause.length(&c.votes, 3); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.what, got, c.want)
+		}
+	}
+}

@@ -63,6 +63,23 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
+// Fifty clients want one name, and most of them wait for it. It takes the time of forty other scenarios, so there is one
+// for every ten seeds.
+func TestFiftyClientsWantOneName(t *testing.T) {
+	notRaced(t)
+	sum := swarmOf(t, 1+*seeds/10, func(seed uint64) simtest.Scenario {
+		s := simtest.NewScenario(seed)
+		s.Clients, s.Workers, s.Names = 50, 1, 1
+		s.Habits.Try /= 4
+		return s
+	})
+	t.Logf("%d seeds: %d calls, %d holds, %d second questions, %d faults, %d commands",
+		sum.seeds, sum.calls, sum.grants, sum.again, sum.faults, sum.commands)
+	if !t.Failed() && (sum.grants < 20*sum.seeds || sum.faults < 5*sum.seeds) {
+		t.Errorf("too little happened: want at least 20 holds and 5 faults a seed")
+	}
+}
+
 // There are never more holders than permits: each permit is a slot, and no two hold a slot at a time.
 func TestSemaphores(t *testing.T) {
 	sum := swarm(t, func(seed uint64) simtest.Scenario {
@@ -94,9 +111,15 @@ func TestJobs(t *testing.T) {
 // sums are what a number of runs came to.
 type sums struct{ seeds, calls, grants, reads, several, again, faults, commands, runs, over int64 }
 
-// swarm runs the seeds that the flags say, and reports violations. With -seed it prints that one's trace and skips the
-// rest of the test.
+// swarm runs the seeds that the flags say: see swarmOf.
 func swarm(t *testing.T, scenario func(seed uint64) simtest.Scenario) (sum sums) {
+	t.Helper()
+	return swarmOf(t, *seeds, scenario)
+}
+
+// swarmOf runs so many seeds, and reports violations. With -seed it prints that one's trace and skips the rest of the
+// test.
+func swarmOf(t *testing.T, seeds uint64, scenario func(seed uint64) simtest.Scenario) (sum sums) {
 	t.Helper()
 	if *seed != 0 {
 		r := run(t, scenario(*seed))
@@ -113,7 +136,7 @@ func swarm(t *testing.T, scenario func(seed uint64) simtest.Scenario) (sum sums)
 		wg.Go(func() {
 			for {
 				s := uint64(next.Add(1))
-				if s-*first >= *seeds || bad.Load() >= *most {
+				if s-*first >= seeds || bad.Load() >= *most {
 					return
 				}
 				r := run(t, scenario(s))
