@@ -73,13 +73,16 @@ type rush struct {
 	Failed   int     `json:"failed"` // calls that ended with another error than the deadline's
 }
 
-// start is how long newcomers that begin at one moment wait for their first turn: the longest of each start.
+// start is how long newcomers that begin at one moment wait for their first turn: the longest of each start, and the
+// shortest, after which it goes in turn.
 type start struct {
-	Clients int     `json:"clients"`
-	Starts  int     `json:"starts"`
-	Median  float64 `json:"median_ms"`
-	Worst   float64 `json:"worst_ms"`
-	Failed  int     `json:"failed"`
+	Clients     int     `json:"clients"`
+	Starts      int     `json:"starts"`
+	Median      float64 `json:"median_ms"`
+	Worst       float64 `json:"worst_ms"`
+	FirstMedian float64 `json:"first_median_ms"`
+	FirstWorst  float64 `json:"first_worst_ms"`
+	Failed      int     `json:"failed"`
 }
 
 // crowdPlan says how long the parts of the scenario take.
@@ -137,7 +140,7 @@ func (b *bench) crowd(_ scenario, _ contestant, clients int, _ time.Duration) (s
 	if err = g.awaitGuard(); err != nil {
 		return s, err
 	}
-	parts := []func(*crowd) error{g.holds, g.cycles, g.waiters, g.rushes, g.newcomers}
+	parts := []func(*crowd) error{g.holds, g.cycles, g.waiters, g.newcomers}
 	if err = g.gather(c, clients); err != nil {
 		s.Errors, s.Example, parts = 1, err.Error(), nil
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/quorumlock/redlock"
 )
 
-// holds lets each client keep a hold, measures that, and kills a master for a moment; then again with the next TTL.
+// holds lets each client keep a hold, measures that, kills a master for a moment, and when it is back lets all clients
+// want one name; then again with the next TTL.
 func (g *gathering) holds(c *crowd) error {
 	var failures []error
 	for i, ttl := range crowdTTLs {
@@ -25,6 +26,7 @@ func (g *gathering) holds(c *crowd) error {
 		failures = append(failures, err, failure, g.comeback(&c.Returns[i], holds, ttl))
 		// Of those that are lost, this says so once more.
 		_ = together(len(holds), func(i int) error { return holds[i].Unlock(context.Background()) })
+		failures = append(failures, g.rush(&c.Hot[i], ttl))
 	}
 	return errors.Join(failures...)
 }
@@ -155,35 +157,35 @@ func (g *gathering) waiters(c *crowd) (err error) {
 	return errors.Join(err, held.Unlock(context.Background()))
 }
 
-// rushes lets all clients want one name at one moment, for each TTL.
-func (g *gathering) rushes(c *crowd) error {
-	for i, ttl := range crowdTTLs {
-		r := &c.Hot[i]
-		r.TTL = ttl.Seconds()
-		name := g.nextName("hot")
-		ctx, cancel := context.WithTimeout(context.Background(), g.deadline)
-		var inside, served, overlaps, failed atomic.Int32
-		began := time.Now()
-		_ = together(len(g.lockers), func(i int) error { // what fails is counted
-			lock, err := g.lockers[i].Lock(ctx, name, redlock.WithTTL(ttl))
-			if err != nil {
-				if !errors.Is(err, context.DeadlineExceeded) {
-					failed.Add(1)
-				}
-				return err
-			}
+// rush lets all clients want one name at one moment. It returns one of the errors other than the deadline's.
+func (g *gathering) rush(r *rush, ttl time.Duration) error {
+	r.TTL = ttl.Seconds()
+	name := g.nextName("hot")
+	ctx, cancel := context.WithTimeout(context.Background(), g.deadline)
+	defer cancel()
+	var inside, served, overlaps, failed atomic.Int32
+	began := time.Now()
+	err := together(len(g.lockers), func(i int) error {
+		lock, err := g.lockers[i].Lock(ctx, name, redlock.WithTTL(ttl))
+		if err == nil {
 			if inside.Add(1) > 1 {
 				overlaps.Add(1)
 			}
 			served.Add(1)
 			inside.Add(-1)
-			return lock.Unlock(context.Background())
-		})
-		cancel()
-		r.Took = min(time.Since(began), g.deadline).Seconds()
-		r.Served, r.Overlaps, r.Failed = int(served.Load()), int(overlaps.Load()), int(failed.Load())
-	}
-	return nil
+			err = lock.Unlock(context.Background())
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil
+		}
+		if err != nil {
+			failed.Add(1)
+		}
+		return err
+	})
+	r.Took = min(time.Since(began), g.deadline).Seconds()
+	r.Served, r.Overlaps, r.Failed = int(served.Load()), int(overlaps.Load()), int(failed.Load())
+	return err
 }
 
 // newcomers start together at one name, several times, while the crowd rests: with all masters well, and with one late.
@@ -207,7 +209,7 @@ func (g *gathering) newcomers(c *crowd) (err error) {
 // had one.
 func (g *gathering) start(clients int, nodes []string) (start, error) {
 	s := start{Clients: clients, Starts: g.starts}
-	var worst []float64
+	var last, first []float64
 	for range g.starts {
 		lockers, _, err := g.open(clients, nodes)
 		if err != nil {
@@ -216,7 +218,7 @@ func (g *gathering) start(clients int, nodes []string) (start, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), g.deadline)
 		var without atomic.Int32
 		without.Store(int32(clients))
-		first := make([]time.Duration, clients)
+		waits := make([]time.Duration, clients)
 		name := g.nextName("start")
 		err = together(clients, func(i int) error {
 			for began := time.Now(); without.Load() > 0; {
@@ -224,8 +226,8 @@ func (g *gathering) start(clients int, nodes []string) (start, error) {
 				if err != nil {
 					return err
 				}
-				if first[i] == 0 {
-					first[i] = time.Since(began)
+				if waits[i] == 0 {
+					waits[i] = time.Since(began)
 					without.Add(-1)
 				}
 				time.Sleep(hold)
@@ -239,10 +241,11 @@ func (g *gathering) start(clients int, nodes []string) (start, error) {
 		if err != nil {
 			s.Failed++
 		}
-		worst = append(worst, us(slices.Max(first))/1000)
+		first = append(first, us(slices.Min(waits))/1000)
+		last = append(last, us(slices.Max(waits))/1000)
 		closeAll(lockers)
 	}
-	m := median(worst)
-	s.Median, s.Worst = m.median, m.high
+	m, f := median(last), median(first)
+	s.Median, s.Worst, s.FirstMedian, s.FirstWorst = m.median, m.high, f.median, f.high
 	return s, nil
 }

@@ -106,7 +106,8 @@ func (res *result) crowdEvents() string {
 	}
 	b.WriteString("\n")
 	head(&b, "clients at rest beside them", "newcomers at one moment", "state of the masters", "starts",
-		"longest wait for a first turn ms, median", "of the worst start", "starts with an error")
+		"until the first has it ms, median", "of the worst start",
+		"until the last has had it ms, median", "of the worst start", "starts with an error")
 	for _, r := range res.Rows {
 		for _, st := range []struct {
 			masters string
@@ -116,8 +117,10 @@ func (res *result) crowdEvents() string {
 			{"one 50 ms late", func(c *crowd) *start { return &c.Late }},
 		} {
 			one := st.of(r.Samples[0].Crowd)
-			fmt.Fprintf(&b, "| %d | %d | %s | %.0f | %s | %s | %.0f |\n", r.Goroutines, one.Clients, st.masters,
+			fmt.Fprintf(&b, "| %d | %d | %s | %.0f | %s | %s | %s | %s | %.0f |\n", r.Goroutines, one.Clients, st.masters,
 				r.total(func(s sample) float64 { return float64(st.of(s.Crowd).Starts) }),
+				r.of()(func(c *crowd) float64 { return st.of(c).FirstMedian }),
+				number(r.spread(func(s sample) float64 { return st.of(s.Crowd).FirstWorst }).high),
 				r.of()(func(c *crowd) float64 { return st.of(c).Median }),
 				number(r.spread(func(s sample) float64 { return st.of(s.Crowd).Worst }).high),
 				r.total(func(s sample) float64 { return float64(st.of(s.Crowd).Failed) }))
