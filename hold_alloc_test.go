@@ -14,10 +14,15 @@ func TestACycleAllocatesAHoldAndAHandle(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithAsyncUnlock())
 		settleNetwork()
-		w := acquireRequest{op: "lock", name: "job", key: "job"}
+		w := acquireRequest{op: "lock", name: "job", key: "job", stands: true}
 		ctx := t.Context()
 		cycle := func() {
-			if err := l.handOut(l.newHold(w, l.opts, 0)).Unlock(ctx); err != nil {
+			h := l.newHold(w, l.opts, 0)
+			r := l.askToAcquire(h)
+			h.enter(r)
+			h.entered(r)
+			r.Done()
+			if err := l.handOut(h).Unlock(ctx); err != nil {
 				t.Error(err)
 			}
 		}

@@ -42,8 +42,11 @@ type grant struct {
 	answer
 }
 
-// returnGrant undoes a node's grant to an owner that no longer waits.
-type returnGrant func(node int, key string, owner uuid.UUID, shared bool)
+// grantee takes the grants to owners that no longer wait: the Locker, which undoes them. A function value of its method
+// would be allocated by each Lock.
+type grantee interface {
+	returnGrant(node int, key string, owner uuid.UUID, shared bool)
+}
 
 func newListeners(prefix string, nodes []*node, now func() time.Time) listeners {
 	channel := prefix + "redlock:wake:" + uuid.NewString()
@@ -55,19 +58,19 @@ func newListeners(prefix string, nodes []*node, now func() time.Time) listeners 
 
 // hear listens where that takes no second connection: where the connection that is there speaks RESP3. So the request
 // that follows, which may put its caller into a queue, finds it listening. Calls after the first do nothing.
-func (s *listeners) hear(undo returnGrant) {
+func (s *listeners) hear(others grantee) {
 	s.heard.Do(func() {
 		for _, n := range s.nodes {
-			n.conn.Hear(s.subscription(n, undo))
+			n.conn.Hear(s.subscription(n, others))
 		}
 	})
 }
 
 // listen subscribes on all nodes until ctx is done. Calls after the first do nothing.
-func (s *listeners) listen(ctx context.Context, undo returnGrant) {
+func (s *listeners) listen(ctx context.Context, others grantee) {
 	s.start.Do(func() {
 		for _, n := range s.nodes {
-			s.ended = append(s.ended, n.conn.Subscribe(ctx, s.subscription(n, undo)))
+			s.ended = append(s.ended, n.conn.Subscribe(ctx, s.subscription(n, others)))
 		}
 	})
 }
@@ -115,7 +118,7 @@ func (s *listeners) handOver(owner uuid.UUID, until time.Time) {
 // receive takes a node's message, "owner known key". main: it came over the main connection. known is empty if the node
 // accepted the waiter's token, the larger token that the node knows if not, or readerToken if the waiter is a reader.
 // If the waiter has given up and its undo reached the node too late, the grant is returned.
-func (s *listeners) receive(node int, message string, main bool, undo returnGrant) {
+func (s *listeners) receive(node int, message string, main bool, others grantee) {
 	parts := strings.SplitN(message, " ", 3)
 	if len(parts) != 3 {
 		return
@@ -144,14 +147,14 @@ func (s *listeners) receive(node int, message string, main bool, undo returnGran
 	case notify != nil:
 		notify(node, a)
 	case !known:
-		undo(node, parts[2], owner, shared)
+		others.returnGrant(node, parts[2], owner, shared)
 	}
 }
 
-func (s *listeners) subscription(n *node, undo returnGrant) *redisconn.Subscription {
+func (s *listeners) subscription(n *node, others grantee) *redisconn.Subscription {
 	return &redisconn.Subscription{
 		Channel: s.channel,
-		Message: func(message string, main bool) { s.receive(n.index, message, main, undo) },
+		Message: func(message string, main bool) { s.receive(n.index, message, main, others) },
 		Needed:  func() bool { return s.waiting.Load() > 0 },
 		Handshake: func(do redisconn.Do) error {
 			replies, err := do([]any{"INFO", "replication"})

@@ -192,7 +192,7 @@ func TestNotificationBeforeTheHandshakeAbstains(t *testing.T) {
 		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
 		fl.nodes[1].Crash(false)
 		settleNetwork()
-		l.listeners.receive(1, w.owner+"  job", true, l.returnGrant)
+		l.listeners.receive(1, w.owner+"  job", true, l)
 		if got := w.notified.last[1].vote; got != voteAbstained {
 			t.Errorf("got vote %d, want an abstention", got)
 		}
@@ -204,16 +204,16 @@ func TestNotificationBeforeTheHandshakeAbstains(t *testing.T) {
 func TestNotificationOfAnAbstainingNodeAbstains(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		l.listeners.listen(l.ctx, l.returnGrant)
+		l.listeners.listen(l.ctx, l)
 		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
 		fl.nodes[1].Crash(false)
 		fl.nodes[1].Restart()
 		time.Sleep(2 * time.Second) // both connections are back
-		l.listeners.receive(1, w.owner+"  job", true, l.returnGrant)
+		l.listeners.receive(1, w.owner+"  job", true, l)
 		if got := w.notified.last[1]; got.vote != voteAbstained || errors.Is(got.err, errNoHandshake) {
 			t.Errorf("got vote %d, %v, want an abstention because of the restart", got.vote, got.err)
 		}
-		l.listeners.receive(0, w.owner+"  job", true, l.returnGrant)
+		l.listeners.receive(0, w.owner+"  job", true, l)
 		if got := w.notified.last[0].vote; got != voteGranted {
 			t.Errorf("the healthy node: got vote %d", got)
 		}
@@ -241,7 +241,7 @@ func FuzzReceive(f *testing.F) {
 		w.mu.Lock()
 		w.notified.last[1] = notification{}
 		w.mu.Unlock()
-		l.listeners.receive(1, strings.Replace(message, "me", w.owner, 1), true, l.returnGrant)
+		l.listeners.receive(1, strings.Replace(message, "me", w.owner, 1), true, l)
 		w.mu.Lock()
 		said := w.notified.last[1]
 		w.mu.Unlock()

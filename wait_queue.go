@@ -98,7 +98,7 @@ func (w *waiter) signal() {
 func (l *Locker) queue(
 	ctx context.Context, want acquireRequest, o *options, last error, w *waiter,
 ) (*hold, error) {
-	l.listeners.listen(l.ctx, l.returnGrant) //nolint:contextcheck // until Close, not until the caller leaves
+	l.listeners.listen(l.ctx, l) //nolint:contextcheck // until Close, not until the caller leaves
 	l.listeners.waiting.Add(1)
 	defer l.listeners.waiting.Add(-1)
 	for _, i := range l.tokens.Poor() {

@@ -162,7 +162,7 @@ func TestHandOverToAnUnknownOwnerIsReturned(t *testing.T) {
 		l := fl.locker("a")
 		owner := newOwner(1).String()
 		fl.nodes[1].Do("SET", "job", owner, "PX", 10_000)
-		l.listeners.receive(1, owner+"  job", true, l.returnGrant)
+		l.listeners.receive(1, owner+"  job", true, l)
 		settleNetwork()
 		if got := fl.nodes[1].Do("GET", "job"); got != nil {
 			t.Errorf("the key still has the owner %v", got)

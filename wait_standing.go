@@ -15,7 +15,7 @@ import (
 func (h *hold) enter(r *round) {
 	l := h.locker
 	r.waits = true
-	l.listeners.hear(l.returnGrant)
+	l.listeners.hear(l)
 	l.listeners.expect(h.owner)
 }
 

@@ -117,7 +117,7 @@ func TestAStandingRequestLeavesNoPlace(t *testing.T) {
 func TestAGrantToALiveHoldIsKept(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		l.listeners.listen(l.ctx, l.returnGrant)
+		l.listeners.listen(l.ctx, l)
 		other, key := uuid.New(), "job"
 		for _, i := range []int{3, 4} {
 			fl.nodes[i].Do("SET", key, other.String(), "PX", 10_000)
@@ -147,7 +147,7 @@ func TestAGrantBeforeTheOutcomeCounts(t *testing.T) {
 		l := fl.locker("a")
 		h := l.newHold(acquireRequest{op: "lock", name: "job", key: "job", stands: true}, l.opts, 0)
 		l.listeners.expect(h.owner)
-		l.listeners.receive(2, h.owner.String()+"  job", true, l.returnGrant)
+		l.listeners.receive(2, h.owner.String()+"  job", true, l)
 		w := l.waiterFor(h)
 		if !w.notified.last[2].received || len(l.listeners.early) > 0 {
 			t.Error("the waiter does not know of the grant")
