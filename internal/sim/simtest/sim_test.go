@@ -63,8 +63,8 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// Fifty clients want one name, and most of them wait for it. It takes the time of forty other scenarios, so there is one
-// for every ten seeds.
+// Fifty clients want one name, and most of them wait for it. That takes the time of forty other scenarios, so there is
+// one for every ten seeds.
 func TestFiftyClientsWantOneName(t *testing.T) {
 	notRaced(t)
 	sum := swarmOf(t, 1+*seeds/10, func(seed uint64) simtest.Scenario {
