@@ -170,6 +170,25 @@ func TestHandOverToAnUnknownOwnerIsReturned(t *testing.T) {
 	})
 }
 
+// The waiter may have had a longer TTL than the Locker has by default, so what returns the grant is not given up after
+// that.
+func TestAGrantIsReturnedToANodeThatIsAwayForLong(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithTTL(time.Second))
+		owner := newOwner(1).String()
+		fl.nodes[1].Do("SET", "job", owner, "PX", 30_000)
+		fl.nodes[1].Crash(true)
+		settleNetwork()
+		l.listeners.receive(1, owner+"  job", true, l)
+		time.Sleep(5 * time.Second)
+		fl.nodes[1].Restart()
+		time.Sleep(2 * time.Second)
+		if got := fl.nodes[1].Do("GET", "job"); got != nil {
+			t.Errorf("the key still has the owner %v", got)
+		}
+	})
+}
+
 func TestDeadWaitersDelayNobody(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		holder := must(fl.locker("holder").Lock(t.Context(), "job"))(t)

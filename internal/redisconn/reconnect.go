@@ -102,10 +102,11 @@ func (c *Conn) disconnected(err error) {
 	c.link, c.down, c.unresponsive = nil, fmt.Errorf("%w: %w", ErrDown, err), time.Time{}
 	if oldest := c.inFlight.peek(); oldest != nil && oldest.command == subscribe {
 		// All before SUBSCRIBE is answered, so it may be what has broken the connection: not by chance, if it did twice.
-		if c.brokeAtSubscribe || errors.Is(err, errNoCommands) {
+		blamed := c.brokeAtSubscribe || errors.Is(err, errNoCommands)
+		if blamed {
 			c.avoidRESP3()
 		}
-		c.brokeAtSubscribe = !c.brokeAtSubscribe
+		c.brokeAtSubscribe = !blamed
 	}
 	undos := make([]*Request, 0, len(c.queue))
 	c.eachUnanswered(func(r *Request) {
