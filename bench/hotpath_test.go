@@ -21,20 +21,37 @@ func BenchmarkCycle(b *testing.B) {
 	for _, c := range []contestant{redlockFenced5, redlockPlain5, redlockFenced1, redlockPlain1} {
 		for _, goroutines := range []int{1, 64, 256} {
 			b.Run(fmt.Sprintf("lock=%s/goroutines=%d", c.name, goroutines), func(b *testing.B) {
-				benchmarkCycle(b, c, addrs(servers)[:c.nodes], servers, goroutines)
+				benchmarkCycle(b, c, addrs(servers)[:c.nodes], servers, goroutines, usualNames)
 			})
 		}
 	}
 }
 
-func benchmarkCycle(b *testing.B, c contestant, nodes []string, servers []*server, goroutines int) {
+// BenchmarkAgain is BenchmarkCycle where each goroutine has one name: its acquire follows the release of its last cycle,
+// and with WithAsyncUnlock they meet in a batch.
+func BenchmarkAgain(b *testing.B) {
+	servers, err := startServers(5)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer stopServers(servers)
+	for _, c := range []contestant{redlockFenced5, redlockPlain5, redlockAsync5, redlockBoth5} {
+		for _, goroutines := range []int{1, 16, 64} {
+			b.Run(fmt.Sprintf("lock=%s/goroutines=%d", c.name, goroutines), func(b *testing.B) {
+				benchmarkCycle(b, c, addrs(servers), servers, goroutines, 1)
+			})
+		}
+	}
+}
+
+func benchmarkCycle(b *testing.B, c contestant, nodes []string, servers []*server, goroutines, each int) {
 	b.Helper()
 	cl, err := c.open(nodes, goroutines)
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer cl.close()
-	names := namesFor(namePrefix, goroutines, false)
+	names := namesFor(namePrefix, goroutines, each)
 	workers := make([]worker, goroutines)
 	for i := range workers {
 		if workers[i], err = cl.worker(); err != nil {

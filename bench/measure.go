@@ -34,7 +34,7 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 	var phase atomic.Int32
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	names := namesFor(b.prefix(), goroutines, sc.fresh)
+	names := namesFor(b.prefix(), goroutines, sc.namesOfEach(goroutines))
 	for i := range names {
 		if sc.shared > 0 {
 			names[i] = names[0][:sc.shared]
@@ -170,13 +170,8 @@ func (b *bench) prefix() string {
 	return b.current
 }
 
-// namesFor gives each goroutine names of its own: 64 in turn, or so many that none comes twice
-// in a round.
-func namesFor(prefix string, goroutines int, fresh bool) [][]string {
-	each := 64
-	if fresh {
-		each = max(64, 400_000/goroutines)
-	}
+// namesFor gives each goroutine so many names of its own.
+func namesFor(prefix string, goroutines, each int) [][]string {
 	names := make([][]string, goroutines)
 	for g := range names {
 		names[g] = make([]string, each)

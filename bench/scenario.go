@@ -17,6 +17,7 @@ type scenario struct {
 	longer      int  // rounds are so many times as long; 0: not
 	rounds      int  // 0: those of the flag
 	fresh       bool // no name comes twice
+	again       bool // each goroutine has one name
 	shared      int  // all goroutines use the same names, so many; 0: each its own
 	serverArgs  []string
 	delay       [5]time.Duration // of each node's answers
@@ -52,6 +53,13 @@ var scenarios = []scenario{
 		contestants: []contestant{limitTogether, redlockFenced5, redlockPlain5, redsyncRedigo5, bsmGoRedis1},
 		goroutines:  []int{64},
 		fresh:       true,
+	},
+	{
+		name:        "again",
+		about:       "Each goroutine locks and unlocks one name of its own: the same name again.",
+		contestants: []contestant{redlockFenced5, redlockPlain5, redlockAsync5, redlockBoth5},
+		goroutines:  []int{1, 16, 64, 256},
+		again:       true,
 	},
 	{
 		name:        "lockall",
@@ -181,6 +189,20 @@ var scenarios = []scenario{
 		longer:      3,
 		afterWarmup: func(c *cluster) { c.servers[4].pause() },
 	},
+}
+
+const usualNames = 64
+
+// namesOfEach returns how many names each goroutine has, to use in turn.
+func (sc scenario) namesOfEach(goroutines int) int {
+	switch {
+	case sc.fresh:
+		return max(usualNames, 400_000/goroutines)
+	case sc.again:
+		return 1
+	default:
+		return usualNames
+	}
 }
 
 func healthy(c contestant) contestant {

@@ -20,70 +20,71 @@ type group struct {
 const maxGroup = 128 // keys: bounds how long a script runs, and how much Lua has to unpack
 
 // batch sorts requests into groups. Groups are sent one after the other, and requests about one key must stay in order:
-// an undo behind the request that it undoes. So a key that comes a second time closes all open groups.
+// an undo behind the request that it undoes. So each group is on a level: the first request about a key is on level 0,
+// the second on level 1, and so on. The levels are sent in order; within a level, no key comes twice.
 type batch struct {
-	open []*group // one for each command
-	free []*group // to be reused
-	keys *keySet  // of all requests since the last close; nil: none
+	levels []level  // the queue since the last close
+	free   []*group // to be reused
+	keys   *keySet  // of all requests since the last close; nil: none
 }
+
+// level is groups without a key in common, so that their order does not matter.
+type level []*group
 
 // keySets are shared by all connections, since one needs its set only while it sorts a batch.
 var keySets = sync.Pool{New: func() any { return new(keySet) }}
 
-// add puts r into a group and appends the groups that are complete to out.
+// add puts r into a group. If there is no room for its keys, it moves the groups so far to out.
 func (b *batch) add(r *Request, out *groups) {
-	if !b.addKeys(r.Hashes) {
-		b.close(out)
-		b.addKeys(r.Hashes)
-	}
-	at := slices.IndexFunc(b.open, func(g *group) bool { return g.command == r.Command })
-	if at >= 0 && b.open[at].keys+len(r.Hashes) > maxGroup {
-		b.complete(at, out)
-		at = -1
-	}
-	if at < 0 {
-		at = len(b.open)
-		b.open = append(b.open, b.newGroup(r.Command))
-	}
-	g := b.open[at]
-	g.requests = append(g.requests, r)
-	if g.keys += len(r.Hashes); g.keys == maxGroup {
-		b.complete(at, out)
-	}
-}
-
-// addKeys adds the keys to the set. It adds none and returns false if one is in the set already, or if the set is full.
-func (b *batch) addKeys(hashes []uint64) bool {
 	if b.keys == nil {
 		b.keys = keySets.Get().(*keySet)
 	}
-	if !b.keys.hasRoom(len(hashes)) || slices.ContainsFunc(hashes, b.keys.has) {
-		return false
+	if !b.keys.hasRoom(len(r.Hashes)) {
+		b.close(out)
+		b.keys = keySets.Get().(*keySet)
 	}
-	for _, h := range hashes {
-		b.keys.add(h)
+	at := b.keys.add(r.Hashes)
+	if at == len(b.levels) {
+		b.levels = slices.Grow(b.levels, 1)[:at+1]
 	}
-	return true
+	g := b.levels[at].groupFor(r)
+	if g == nil {
+		g = b.newGroup(r.Command)
+		b.levels[at] = append(b.levels[at], g)
+	}
+	g.requests = append(g.requests, r)
+	g.keys += len(r.Hashes)
 }
 
-// complete moves an open group to out.
-func (b *batch) complete(at int, out *groups) {
-	out.push(b.open[at])
-	b.open = slices.Delete(b.open, at, at+1)
-}
-
-// close moves all open groups to out, the urgent ones first, and forgets the keys. No two of these groups have a key in
-// common, so that their order does not matter.
-func (b *batch) close(out *groups) {
-	for _, urgent := range []bool{true, false} {
-		for _, g := range b.open {
-			if g.command.Urgent == urgent {
-				out.push(g)
+// groupFor returns the last group of a request's command, nil if it has no room or if there is none.
+func (l level) groupFor(r *Request) *group {
+	for _, g := range slices.Backward(l) {
+		if g.command == r.Command {
+			if g.keys+len(r.Hashes) > maxGroup {
+				return nil
 			}
+			return g
 		}
 	}
-	clear(b.open)
-	b.open = b.open[:0]
+	return nil
+}
+
+// close moves all groups to out, level by level, the urgent ones of each first, and forgets the keys.
+func (b *batch) close(out *groups) {
+	for i, l := range b.levels {
+		for _, urgent := range []bool{true, false} {
+			for _, g := range l {
+				if g.command.Urgent == urgent {
+					out.push(g)
+				}
+			}
+		}
+		clear(l)
+		b.levels[i] = l[:0]
+	}
+	if b.levels = b.levels[:0]; cap(b.levels) > 64 {
+		b.levels = nil // a rare queue for one key is not kept in memory
+	}
 	if b.keys != nil {
 		b.keys.clear()
 		keySets.Put(b.keys)
@@ -200,8 +201,8 @@ func (f *groups) pop() {
 	f.n--
 }
 
-// keySet is a set of keys, by their hashes: two keys with one hash count as one. To clear it costs nothing. The zero
-// value is empty.
+// keySet says how often keys were added, by their hashes: two keys with one hash count as one. To clear it costs
+// nothing. The zero value is empty.
 type keySet struct {
 	slots      [1 << 10]keySlot
 	generation uint32 // a slot of another generation is empty
@@ -211,35 +212,38 @@ type keySet struct {
 type keySlot struct {
 	hash       uint64
 	generation uint32 // when it was filled, plus one
+	next       uint32 // the level of the key's next request
 }
 
 // hasRoom reports whether n more keys may be added. Half of the slots stay empty, which keeps searches short.
 func (s *keySet) hasRoom(n int) bool { return s.n+n <= len(s.slots)/2 }
 
-// slot returns the hash's slot, or the empty slot where it belongs.
-func (s *keySet) slot(hash uint64) (at *keySlot, in bool) {
+// slot returns the hash's slot, which is new if the hash was not in the set.
+func (s *keySet) slot(hash uint64) *keySlot {
 	for i := hash; ; i++ {
-		at = &s.slots[i%uint64(len(s.slots))]
+		at := &s.slots[i%uint64(len(s.slots))]
 		if at.generation != s.generation+1 {
-			return at, false
+			*at = keySlot{hash: hash, generation: s.generation + 1}
+			s.n++
+			return at
 		}
 		if at.hash == hash {
-			return at, true
+			return at
 		}
 	}
 }
 
-func (s *keySet) has(hash uint64) bool {
-	_, in := s.slot(hash)
-	return in
-}
-
-func (s *keySet) add(hash uint64) {
-	at, in := s.slot(hash)
-	if !in {
-		*at = keySlot{hash, s.generation + 1}
-		s.n++
+// add adds the keys of a request and returns its level, which is above the levels of all earlier requests about one of
+// these keys.
+func (s *keySet) add(hashes []uint64) int {
+	var level uint32
+	for _, h := range hashes {
+		level = max(level, s.slot(h).next)
 	}
+	for _, h := range hashes {
+		s.slot(h).next = level + 1
+	}
+	return int(level)
 }
 
 func (s *keySet) clear() {

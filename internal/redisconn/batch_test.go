@@ -168,28 +168,69 @@ func TestGroupsAreARing(t *testing.T) {
 	}
 }
 
-// A set has what was added since it was cleared, and nothing else.
+// A set counts what was added since it was cleared, and nothing else.
 func TestKeySet(t *testing.T) {
 	s := keySet{generation: math.MaxUint32 - 3}
 	collide := uint64(len(s.slots)) // hashes that far apart share a slot
 	for round := range 6 {
-		for i := uint64(0); s.hasRoom(1); i++ {
-			for _, h := range []uint64{i, i + collide} {
-				if s.has(h) {
-					t.Fatalf("round %d: %d is in before it was added", round, h)
-				}
-				before := s.n
-				s.add(h)
-				s.add(h)
-				if !s.has(h) || s.n != before+1 {
-					t.Fatalf("round %d: %d is not in, or twice, once it was added", round, h)
-				}
+		for i := uint64(0); s.hasRoom(2); i++ {
+			before := s.n
+			one, two := []uint64{i}, []uint64{i + collide}
+			levels := []int{s.add(one), s.add(two), s.add(two), s.add(append(one, two...)), s.add(one), s.add(two)}
+			if want := []int{0, 0, 1, 2, 3, 3}; !slices.Equal(levels, want) || s.n != before+2 {
+				t.Fatalf("round %d: levels %v, want %v; %d keys more, want 2", round, levels, want, s.n-before)
 			}
 		}
 		if s.n < len(s.slots)/2 {
 			t.Fatalf("round %d: full with %d", round, s.n)
 		}
 		s.clear()
+	}
+}
+
+// Two requests about each key, as where a released lock is acquired again, make two groups and not one for each key.
+func TestKeysThatComeAgainAreOneLevelHigher(t *testing.T) {
+	var asked []*Request
+	for i := range 60 {
+		asked = append(asked, about(undo, fmt.Sprint(i)), about(first, fmt.Sprint(i)))
+	}
+	list := sorted(asked)
+	if len(list) != 2 || list[0].command != undo || list[1].command != first || list[1].keys != 60 {
+		t.Errorf("%d groups, want the 60 undos in one and what follows them in another", len(list))
+	}
+}
+
+// However many keys are in a queue, and however often they come, none is lost or overtaken.
+func TestAQueueOfManyKeys(t *testing.T) {
+	var b batch
+	for range 3 { // it is reused
+		var out groups
+		var asked []*Request
+		for i := range 2000 {
+			asked = append(asked, about([]*Command{first, second}[i%2], fmt.Sprint(i%700), fmt.Sprint("of all", i%3)))
+		}
+		for _, r := range asked {
+			b.add(r, &out)
+		}
+		b.close(&out)
+		at := map[*Request]int{}
+		for out.peek() != nil {
+			for _, r := range out.peek().requests {
+				at[r] = len(at)
+			}
+			b.recycle(out.peek())
+			out.pop()
+		}
+		last := map[uint64]int{}
+		for i, r := range asked {
+			place, sent := at[r]
+			for _, h := range r.Hashes {
+				if before, ok := last[h]; !sent || ok && place < before {
+					t.Fatalf("request %d is lost, or goes before an earlier one about the same key", i)
+				}
+				last[h] = place
+			}
+		}
 	}
 }
 
@@ -203,7 +244,7 @@ func TestUrgentRequestsGoFirst(t *testing.T) {
 		name := map[*Command]string{first: "first", second: "second", urgent: "urgent"}[g.command]
 		got = append(got, fmt.Sprint(name, len(g.requests)))
 	}
-	if want := []string{"urgent2", "first1", "second1", "urgent1", "first1"}; !slices.Equal(got, want) {
+	if want := []string{"urgent2", "first2", "second1", "urgent1"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
