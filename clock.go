@@ -29,7 +29,10 @@ type suspension struct {
 	epoch     time.Time
 	wall      func(time.Time) int64 // a reading of local by the wall clock, in ns since 1970
 	bootAhead atomic.Int64          // time since boot minus time since epoch, at least, in ns; 0: unknown
-	wallAhead atomic.Int64          // wallAheadAt when the time since boot was read last
+
+	// From just before the time since boot was read last. They are written after bootAhead.
+	wallAhead atomic.Int64 // wallAheadAt
+	readAt    atomic.Int64 // time since epoch, in ns
 }
 
 // wallAheadAt returns by how much the wall clock is ahead of the monotonic clock, which counts from epoch, in ns.
@@ -41,30 +44,52 @@ func newClock(local func() time.Time, boot func() time.Duration) clock {
 	return clock{local, boot, &suspension{epoch: local(), wall: time.Time.UnixNano}}
 }
 
+// The time since boot costs a system call, so a reading of it serves for a while.
+const (
+	bootServes  = 100 * time.Millisecond
+	wallMayMove = time.Millisecond // against the monotonic clock, unless the machine was suspended
+)
+
+// now computes the time since boot from its last reading, unless that is older than bootServes or the wall clock has
+// moved against the monotonic clock since. It does so in a suspension: the kernel adds the same time to the wall clock
+// and to the time since boot, and it corrects the rates of the wall clock and of the monotonic clock alike.
+//
+// Only if the wall clock is set back by as much as a suspension took, at that moment, does now not notice it, until the
+// last reading is older than bootServes: for 100 ms of running time. Meanwhile the suspension is missing in the age of a
+// hold that began before it, which may be trusted for so long after its end. A hold that begins meanwhile is safe: it
+// seems to begin earlier than it did.
 func (c clock) now() instant {
-	boot := c.boot() // before local, so that bootAhead is never too large
-	now := instant{local: c.local(), boot: boot}
-	if boot != 0 {
-		if ahead := int64(boot - now.local.Sub(c.suspension.epoch)); ahead > c.suspension.bootAhead.Load() {
-			c.suspension.bootAhead.Store(ahead)
-		}
-		c.suspension.wallAhead.Store(c.suspension.wallAheadAt(now.local))
+	s := c.suspension
+	ahead := s.bootAhead.Load()
+	now := instant{local: c.local()}
+	mono := now.local.Sub(s.epoch)
+	age, moved := mono-time.Duration(s.readAt.Load()), s.wallAheadAt(now.local)-s.wallAhead.Load()
+	// The second look at bootAhead notices that another goroutine has read the clocks since the first: they may be from
+	// before a suspension, and the reading of local from after it.
+	if ahead == 0 || age > bootServes || time.Duration(moved).Abs() > wallMayMove || s.bootAhead.Load() != ahead {
+		return c.read()
 	}
+	now.boot = mono + time.Duration(ahead)
 	return now
 }
 
-// begin is now for the beginning of a hold. It computes the time since boot instead of paying the system call for it,
-// unless the wall clock has moved against the monotonic clock since the last call, as it does in a suspension. If the
-// wall clock was set back by as much at that moment, the suspension goes unnoticed. The beginning then seems earlier
-// than it was, so one hold is trusted for too short a time; none is ever trusted for too long.
-func (c clock) begin() instant {
-	const tolerated = time.Millisecond // clocks that are being corrected run at slightly different rates
-	now, ahead := instant{local: c.local()}, time.Duration(c.suspension.bootAhead.Load())
-	moved := c.suspension.wallAheadAt(now.local) - c.suspension.wallAhead.Load()
-	if ahead == 0 || time.Duration(moved).Abs() > tolerated {
-		return c.now()
+// read reads all clocks. The wall clock's lead is from before the time since boot, so a suspension between two of the
+// readings is noticed by the next now.
+func (c clock) read() instant {
+	s := c.suspension
+	before := c.local()
+	wallAhead := s.wallAheadAt(before)
+	boot := c.boot() // before local, so that bootAhead is never too large
+	now := instant{local: c.local(), boot: boot}
+	if boot == 0 {
+		return now
 	}
-	now.boot = now.local.Sub(c.suspension.epoch) + ahead
+	ahead := int64(boot - now.local.Sub(s.epoch))
+	for known := s.bootAhead.Load(); ahead > known && !s.bootAhead.CompareAndSwap(known, ahead); {
+		known = s.bootAhead.Load()
+	}
+	s.wallAhead.Store(wallAhead)
+	s.readAt.Store(int64(before.Sub(s.epoch)))
 	return now
 }
 

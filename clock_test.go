@@ -1,53 +1,136 @@
 package redlock
 
 import (
+	"sync"
 	"testing"
 	"time"
 )
 
-// begin never returns a time later than now, so no hold is trusted for too long. After a suspension that only the boot
-// clock shows, it returns an earlier time once.
-func TestBeginIsNeverTooLate(t *testing.T) {
-	local, boot, asked, suspended := time.Now(), time.Hour, 0, time.Duration(0)
-	c := newClock(func() time.Time { return local }, func() time.Duration { asked++; return boot })
-	pass := func(d time.Duration) { local, boot = local.Add(d), boot+d }
-	check := func(what string, want time.Duration) {
-		t.Helper()
-		began, really := c.begin(), boot
-		pass(time.Second)
-		if age := c.now().since(began); began.boot > really || age != want {
-			t.Errorf("%s: age %s after one second, began at %s instead of %s; want age %s",
-				what, age, began.boot, really, want)
+// testClock is a clock whose three readings the test sets.
+type testClock struct {
+	clock
+	mono, boot, wallAhead time.Duration
+	asked                 int // how often the time since boot was read
+}
+
+func newTestClock() *testClock {
+	t, start := &testClock{boot: time.Hour}, time.Now()
+	t.clock = newClock(
+		func() time.Time { return start.Add(t.mono) },
+		func() time.Duration { t.asked++; return t.boot },
+	)
+	t.suspension.wall = func(now time.Time) int64 { return now.Add(t.wallAhead).UnixNano() }
+	return t
+}
+
+func (t *testClock) pass(d time.Duration) { t.mono, t.boot = t.mono+d, t.boot+d }
+
+// suspend lets time pass that the monotonic clock does not count.
+func (t *testClock) suspend(d time.Duration) { t.boot, t.wallAhead = t.boot+d, t.wallAhead+d }
+
+func TestTheTimeSinceBootIsReadOnlyNowAndThen(t *testing.T) {
+	c := newTestClock()
+	for range 1000 {
+		c.pass(time.Millisecond)
+		if now := c.now(); now.boot != c.boot {
+			t.Fatalf("after %s: %s since boot, want %s", c.mono, now.boot, c.boot)
 		}
 	}
-	check("first call", time.Second)
-	asked = 0
-	check("later call", time.Second)
-	if asked != 1 {
-		t.Errorf("begin and now read the boot clock %d times, want once", asked)
+	if c.asked < 9 || c.asked > 11 {
+		t.Errorf("read %d times in a second, want every 100 ms", c.asked)
 	}
-	boot += time.Minute // a suspension that the wall clock does not show
-	check("first call after a suspension that the wall clock does not show", time.Minute+time.Second)
-	check("next call", time.Second)
+}
 
-	c.suspension.wall = func(now time.Time) int64 { return now.UnixNano() + int64(suspended) }
-	boot, suspended = boot+time.Minute, suspended+time.Minute
-	check("first call after a suspension", time.Second)
-	check("next call", time.Second)
-
-	began := c.begin()
-	boot += time.Minute // suspended while held
-	pass(time.Second)
-	if age := c.now().since(began); age != time.Minute+time.Second {
-		t.Errorf("suspended for a minute while held: age %s, want 1m1s", age)
+// A suspension is noticed at once, since the wall clock has moved; without it, by the next reading of the time since
+// boot. A hold seems too young until then, and none ever seems too young that began after the suspension.
+func TestASuspensionIsNoticed(t *testing.T) {
+	for what, change := range map[string]struct {
+		wall    time.Duration // what the suspension of a minute does to the wall clock
+		noticed bool
+	}{
+		"the wall clock goes on":        {time.Minute, true},
+		"it is set back a little, too":  {time.Minute - time.Second, true},
+		"it is set back by as much":     {0, false},
+		"it is set back by a day, too":  {time.Minute - 24*time.Hour, true},
+		"it is set ahead by a day, too": {time.Minute + 24*time.Hour, true},
+	} {
+		c := newTestClock()
+		before := c.now()
+		c.boot, c.wallAhead = c.boot+time.Minute, c.wallAhead+change.wall
+		c.pass(time.Millisecond)
+		after := c.now()
+		if noticed := after.boot-before.boot == time.Minute+time.Millisecond; noticed != change.noticed {
+			t.Errorf("%s: noticed %v, want %v: %s since boot, want %s", what, noticed, change.noticed, after.boot, c.boot)
+		}
+		c.pass(bootServes)
+		if now := c.now(); now.boot != c.boot || now.boot-after.boot < bootServes {
+			t.Errorf("%s: 100 ms later %s since boot, want %s; and %s at the resumption", what, now.boot, c.boot, after.boot)
+		}
 	}
+}
+
+// Suspensions that are too short to be noticed one by one are noticed together.
+func TestShortSuspensionsAreNoticed(t *testing.T) {
+	c := newTestClock()
+	c.now()
+	for range 100 {
+		c.suspend(wallMayMove / 2)
+		c.pass(time.Microsecond)
+		if missing := c.boot - c.now().boot; missing > wallMayMove {
+			t.Fatalf("%s are missing", missing)
+		}
+	}
+}
+
+// A suspension in the middle of a reading of the clocks is noticed by the next one.
+func TestASuspensionWhileTheClocksAreRead(t *testing.T) {
+	for step := range 4 {
+		c := newTestClock()
+		begun := c.now()
+		c.pass(time.Second)
+		local, boot, steps := c.local, c.clock.boot, 0
+		here := func() {
+			if steps++; steps == step+1 {
+				c.suspend(time.Minute)
+			}
+		}
+		c.local = func() time.Time { here(); return local() }
+		c.clock.boot = func() time.Duration { here(); return boot() }
+		c.now()
+		if age := c.now().boot - begun.boot; step < steps && age != time.Minute+time.Second {
+			t.Errorf("before step %d: age %s, want 1m1s", step, age)
+		}
+	}
+}
+
+// The time since boot that is computed never lies ahead, whoever else reads the clocks.
+func TestReadingsOfManyGoroutines(t *testing.T) {
+	c := systemClock()
+	if c.now().boot == 0 {
+		t.Skip("no clock counts the time since boot")
+	}
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			last := c.now()
+			for range 20_000 {
+				now := c.now()
+				if really := c.boot(); now.boot > really || now.boot < last.boot {
+					t.Errorf("%s since boot after %s, want at most %s", now.boot, last.boot, really)
+					return
+				}
+				last = now
+			}
+		})
+	}
+	group.Wait()
 }
 
 // Without a boot clock, the other clocks decide.
 func TestNoBootClock(t *testing.T) {
 	local := time.Now()
 	c := newClock(func() time.Time { return local }, func() time.Duration { return 0 })
-	began := c.begin()
+	began := c.now()
 	local = local.Add(time.Second)
 	if age := c.now().since(began); age != time.Second || began.boot != 0 {
 		t.Errorf("got %s after a second, began at %s", age, began.boot)

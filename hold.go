@@ -301,7 +301,7 @@ var tenures = sync.Pool{New: func() any { return new(tenure) }}
 // newHold begins an acquisition: it reads the clock, draws an owner and proposes a token. since is when the caller
 // began to wait, in µs of the nodes' time, which the owner tells the nodes; 0: now.
 func (l *Locker) newHold(w acquireRequest, o *options, since int64) *hold {
-	now := o.clock.begin()
+	now := o.clock.now()
 	t := tenures.Get().(*tenure)
 	t.opts, t.acquireRequest, t.place = o, w, nowhere
 	t.since, t.start, t.validity = now, now, o.drift.validity(o.ttl, 0)

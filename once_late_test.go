@@ -87,15 +87,17 @@ func TestOnceWritesNothingAfterTheHold(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithoutRenewal())
 		var stopped atomic.Bool
-		l.opts.clock.boot = func() time.Duration {
+		suspended := func() time.Duration {
 			if calledBy("succeed") {
 				stopped.Store(true)
 			}
 			if stopped.Load() {
 				return time.Hour
 			}
-			return time.Second
+			return 0
 		}
+		l.opts.clock.boot = func() time.Duration { return time.Second + suspended() }
+		l.opts.clock.suspension.wall = func(now time.Time) int64 { return now.Add(suspended()).UnixNano() }
 		err := l.Once(t.Context(), "job", succeed)
 		if !errors.Is(err, ErrLost) {
 			t.Errorf("got %v, want ErrLost", err)
