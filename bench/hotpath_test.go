@@ -13,7 +13,7 @@ import (
 //	go test -C bench -run '^$' -bench Cycle -count 10 > new.txt
 //	benchstat old.txt new.txt
 func BenchmarkCycle(b *testing.B) {
-	servers, err := startServers(5)
+	servers, err := startServers()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -27,10 +27,10 @@ func BenchmarkCycle(b *testing.B) {
 	}
 }
 
-// BenchmarkAgain is BenchmarkCycle where each goroutine has one name: its acquire follows the release of its last cycle,
-// and with WithAsyncUnlock they meet in a batch.
+// BenchmarkAgain is BenchmarkCycle where each goroutine has one name: with WithAsyncUnlock, a release and the next
+// acquire of that name meet in a batch.
 func BenchmarkAgain(b *testing.B) {
-	servers, err := startServers(5)
+	servers, err := startServers()
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 // The lock key is what the Redis documentation describes, so redsync and redlock
 // exclude each other on the same name, in both directions and both modes.
 func TestRedsyncAndRedlockExcludeEachOther(t *testing.T) {
-	servers, err := startServers(5)
+	servers, err := startServers()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -221,7 +221,7 @@ type cluster struct {
 }
 
 func newCluster(sc scenario) (*cluster, error) {
-	servers, err := startServers(5, sc.serverArgs...)
+	servers, err := startServers(sc.serverArgs...)
 	if err != nil {
 		return nil, err
 	}

@@ -23,8 +23,8 @@ type server struct {
 	paused bool
 }
 
-// startServers starts n servers that keep nothing on disk unless args say so.
-func startServers(n int, args ...string) (servers []*server, err error) {
+// startServers starts five servers that keep nothing on disk unless args say so.
+func startServers(args ...string) (servers []*server, err error) {
 	defer func() {
 		if err != nil {
 			stopServers(servers)
@@ -32,7 +32,7 @@ func startServers(n int, args ...string) (servers []*server, err error) {
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	for range n {
+	for range 5 {
 		process, err := redisserver.Launch(ctx, redisserver.Config{Args: args})
 		if err != nil {
 			return servers, err
