@@ -44,18 +44,18 @@ func newClock(local func() time.Time, boot func() time.Duration) clock {
 	return clock{local, boot, &suspension{epoch: local(), wall: time.Time.UnixNano}}
 }
 
-// The time since boot costs a system call, so a reading of it serves for a while.
+// The time since boot costs a system call, so it is computed from its last reading, within these limits.
 const (
-	bootServes  = 100 * time.Millisecond
-	wallMayMove = time.Millisecond // against the monotonic clock, unless the machine was suspended
+	maxBootAge   = 100 * time.Millisecond // of the reading
+	maxWallShift = time.Millisecond       // of the wall clock against the monotonic clock since then
 )
 
-// now computes the time since boot from its last reading, unless that is older than bootServes or the wall clock has
+// now computes the time since boot from its last reading, unless that is older than maxBootAge or the wall clock has
 // moved against the monotonic clock since. It does so in a suspension: the kernel adds the same time to the wall clock
 // and to the time since boot, and it corrects the rates of the wall clock and of the monotonic clock alike.
 //
 // Only if the wall clock is set back by as much as a suspension took, at that moment, does now not notice it, until the
-// last reading is older than bootServes: for 100 ms of running time. Meanwhile the suspension is missing in the age of
+// last reading is older than maxBootAge: for 100 ms of running time. Meanwhile the suspension is missing in the age of
 // a hold that began before it, which may be trusted for so long after its end. A hold that begins meanwhile is safe: it
 // seems to begin earlier than it did.
 func (c clock) now() instant {
@@ -66,7 +66,7 @@ func (c clock) now() instant {
 	age, moved := mono-time.Duration(s.readAt.Load()), s.wallAheadAt(now.local)-s.wallAhead.Load()
 	// The second look at bootAhead notices that another goroutine has read the clocks since the first: they may be from
 	// before a suspension, and the reading of local from after it.
-	if ahead == 0 || age > bootServes || time.Duration(moved).Abs() > wallMayMove || s.bootAhead.Load() != ahead {
+	if ahead == 0 || age > maxBootAge || time.Duration(moved).Abs() > maxWallShift || s.bootAhead.Load() != ahead {
 		return c.read()
 	}
 	now.boot = mono + time.Duration(ahead)

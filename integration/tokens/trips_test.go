@@ -47,8 +47,8 @@ func settled(t *testing.T, nodes []*masters.Node) map[string]int {
 
 // A token costs no round trip: each lock and each unlock is one EVALSHA on each node, and at most one write. There
 // may be fewer of both: to the nodes that are not waited for, an unlock and the next lock may go together, and
-// so may two locks of different names. But each lock is a SET, and whoever asks a node that knows a larger
-// token makes it look for that with ZSCORE.
+// so may two locks of different names. But no lock is more than one SET on a node, nor less on a majority, and
+// whoever asks a node that knows a larger token makes it look for that with ZSCORE.
 func TestAnUncontendedAcquireIsOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	cycles := sized(2000, 50_000)
@@ -74,7 +74,8 @@ func TestAnUncontendedAcquireIsOneRoundTrip(t *testing.T) {
 					conn, err := new(net.Dialer).DialContext(ctx, network, address)
 					return counting{conn, &writes}, err
 				}
-				lockers = append(lockers, f.Locker(t, redlock.WithDialer(dial)))
+				// No renewal, whose script looks for tokens, too.
+				lockers = append(lockers, f.Locker(t, redlock.WithDialer(dial), redlock.WithoutRenewal()))
 			}
 			before, wrote := settled(t, f.Nodes), writes.Load()
 			for i := range cycles {
@@ -102,8 +103,8 @@ func TestAnUncontendedAcquireIsOneRoundTrip(t *testing.T) {
 			if written > 1.01 {
 				t.Errorf("%.4f writes, want 1.00 at most", written)
 			}
-			if calls("set") != cycles*nodes {
-				t.Errorf("%d locks were asked for, want %d", calls("set"), cycles*nodes)
+			if least, most := cycles*(nodes/2+1), cycles*nodes; calls("set") < least || calls("set") > most {
+				t.Errorf("locks were asked for %d times, want %d to %d", calls("set"), least, most)
 			}
 			if calls("zscore") != 0 || calls("eval") != 0 {
 				t.Errorf("%d tokens too small and %d scripts sent again, want none", calls("zscore"), calls("eval"))

@@ -52,7 +52,7 @@ func TestEveryMutantAppliesToTheSources(t *testing.T) {
 	}
 }
 
-// A mutant that does not compile proves nothing either: it was caught by no test.
+// A mutant that does not compile proves nothing either: no test has caught it.
 func TestEveryMutantCompiles(t *testing.T) {
 	compiler := newCompiler(t)
 	for _, m := range allMutants(t) {
