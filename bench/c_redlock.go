@@ -23,10 +23,14 @@ var (
 )
 
 func openRedlock(opts ...redlock.Option) func(nodes []string, goroutines int) (client, error) {
+	return openRedlockAt("redis://", opts...)
+}
+
+func openRedlockAt(scheme string, opts ...redlock.Option) func(nodes []string, goroutines int) (client, error) {
 	return func(nodes []string, _ int) (client, error) {
 		urls := make([]string, len(nodes))
 		for i, node := range nodes {
-			urls[i] = "redis://" + node
+			urls[i] = scheme + node
 		}
 		// No restart guard: the masters have just been started.
 		l, err := redlock.New(urls, append(opts, redlock.WithTTL(lockTTL), redlock.WithRestartGuard(0))...)

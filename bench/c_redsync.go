@@ -55,13 +55,14 @@ type redsyncClient struct {
 
 type openPool func(node string) (rsredis.Pool, func() error, error)
 
-func redigoPool(goroutines int) openPool {
+func redigoPool(goroutines int, opts ...redis.DialOption) openPool {
+	opts = append(opts, redis.DialConnectTimeout(peerTimeout),
+		redis.DialReadTimeout(peerTimeout), redis.DialWriteTimeout(peerTimeout))
 	return func(node string) (rsredis.Pool, func() error, error) {
 		p := &redis.Pool{
 			MaxIdle: goroutines, IdleTimeout: time.Minute,
 			DialContext: func(ctx context.Context) (redis.Conn, error) {
-				return redis.DialContext(ctx, "tcp", node, redis.DialConnectTimeout(peerTimeout),
-					redis.DialReadTimeout(peerTimeout), redis.DialWriteTimeout(peerTimeout))
+				return redis.DialContext(ctx, "tcp", node, opts...)
 			},
 		}
 		return rsredigo.NewPool(p), p.Close, nil

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
 // BenchmarkCycle is one lock and unlock on real masters, in the form that benchstat reads:
@@ -13,7 +15,7 @@ import (
 //	go test -C bench -run '^$' -bench Cycle -count 10 > new.txt
 //	benchstat old.txt new.txt
 func BenchmarkCycle(b *testing.B) {
-	servers, err := startServers()
+	servers, err := startServers(redisserver.Config{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -30,7 +32,7 @@ func BenchmarkCycle(b *testing.B) {
 // BenchmarkAgain is BenchmarkCycle where each goroutine has one name: with WithAsyncUnlock, a release and the next
 // acquire of that name meet in a batch.
 func BenchmarkAgain(b *testing.B) {
-	servers, err := startServers()
+	servers, err := startServers(redisserver.Config{})
 	if err != nil {
 		b.Fatal(err)
 	}

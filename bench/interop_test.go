@@ -12,12 +12,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
 // The lock key is what the Redis documentation describes, so redsync and redlock
 // exclude each other on the same name, in both directions and both modes.
 func TestRedsyncAndRedlockExcludeEachOther(t *testing.T) {
-	servers, err := startServers()
+	servers, err := startServers(redisserver.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

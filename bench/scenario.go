@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/ports"
+	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
 // A scenario is a state of the world in which the contestants are compared.
@@ -20,6 +21,7 @@ type scenario struct {
 	again       bool // each goroutine has one name
 	shared      int  // all goroutines use the same names, so many; 0: each its own
 	serverArgs  []string
+	tls         bool             // the masters speak TLS only
 	delay       [5]time.Duration // of each node's answers
 	refused     int              // so many of the last nodes refuse connections
 
@@ -126,6 +128,13 @@ var scenarios = []scenario{
 		serverArgs:  []string{"--appendonly", "yes", "--appendfsync", "always"},
 	},
 	{
+		name:        "tls",
+		about:       "The masters and their clients speak TLS.",
+		contestants: []contestant{redlockTLS5, redlockPlainTLS5, redsyncRedigoTLS5},
+		goroutines:  []int{1, 64, 256},
+		tls:         true,
+	},
+	{
 		name:        "contended",
 		about:       "Contenders, each with a client of its own, hold one name for 1 ms in turn.",
 		contestants: []contestant{redlockFenced5, redsyncRedigo5, rueidislock1, bsmGoRedis1},
@@ -221,7 +230,11 @@ type cluster struct {
 }
 
 func newCluster(sc scenario) (*cluster, error) {
-	servers, err := startServers(sc.serverArgs...)
+	config := redisserver.Config{Args: sc.serverArgs}
+	if sc.tls {
+		config.Args, config.Files = append(authority().Args(), config.Args...), authority().Files()
+	}
+	servers, err := startServers(config)
 	if err != nil {
 		return nil, err
 	}

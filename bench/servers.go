@@ -23,8 +23,8 @@ type server struct {
 	paused bool
 }
 
-// startServers starts five servers that keep nothing on disk unless args say so.
-func startServers(args ...string) (servers []*server, err error) {
+// startServers starts five servers, with the defaults unless config says otherwise.
+func startServers(config redisserver.Config) (servers []*server, err error) {
 	defer func() {
 		if err != nil {
 			stopServers(servers)
@@ -33,7 +33,7 @@ func startServers(args ...string) (servers []*server, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	for range 5 {
-		process, err := redisserver.Launch(ctx, redisserver.Config{Args: args})
+		process, err := redisserver.Launch(ctx, config)
 		if err != nil {
 			return servers, err
 		}
@@ -77,9 +77,9 @@ func (s *server) revive() error {
 	return s.control()
 }
 
-// control opens the bench's own connection.
+// control opens the bench's own connection. It never needs TLS.
 func (s *server) control() (err error) {
-	s.ctl, err = redis.Dial("tcp", s.Addr(), redis.DialReadTimeout(5*time.Second))
+	s.ctl, err = redis.Dial("unix", s.Socket(), redis.DialReadTimeout(5*time.Second))
 	return err
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
 const secret = "s3cret+/ß%&"
@@ -82,7 +83,7 @@ func TestUnixSocket(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	authority, err := masters.NewAuthority()
+	authority, err := redisserver.NewAuthority()
 	fleet.Must(t, err)
 	f := fleet.StartSpec(t, 3, masters.Spec{TLS: authority})
 	k := lock(t, f.Locker(t, redlock.WithTTL(long), redlock.WithTLSConfig(authority.ClientConfig())), "n")

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
+
+	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
 // The values of REDLOCK_PROVIDER.
@@ -43,7 +45,7 @@ type Spec struct {
 	// clients that may do less than the admin connection.
 	ClientUser, ClientPassword string
 	// TLS makes the master speak TLS only, with certificates of this authority.
-	TLS *Authority
+	TLS *redisserver.Authority
 }
 
 // Choose returns the provider that REDLOCK_PROVIDER names. Unset, it is containers where a Docker engine answers and
@@ -75,11 +77,7 @@ func (s Spec) args() []string {
 	if s.TLS == nil {
 		return s.Args
 	}
-	return append([]string{
-		"--port", "0", "--tls-port", "{port}", "--tls-auth-clients", "no",
-		"--tls-ca-cert-file", "{dir}/" + caFile, "--tls-cert-file", "{dir}/" + certFile,
-		"--tls-key-file", "{dir}/" + keyFile,
-	}, s.Args...)
+	return append(s.TLS.Args(), s.Args...)
 }
 
 // files are all the files that a master needs before its first start.
@@ -87,7 +85,7 @@ func (s Spec) files() map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, s.Files)
 	if s.TLS != nil {
-		maps.Copy(all, s.TLS.serverFiles)
+		maps.Copy(all, s.TLS.Files())
 	}
 	return all
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
 var provider masters.Provider
@@ -154,7 +155,7 @@ func TestCommandStatsAndCPUTime(t *testing.T) {
 }
 
 func TestPasswordACLAndTLS(t *testing.T) {
-	authority, err := masters.NewAuthority()
+	authority, err := redisserver.NewAuthority()
 	must(t, err)
 	for name, spec := range map[string]masters.Spec{
 		"password": {Args: []string{"--requirepass", "sesame"}, Password: "sesame"},

@@ -1,4 +1,6 @@
-package masters
+//go:build unix
+
+package redisserver
 
 import (
 	"crypto/ecdsa"
@@ -14,7 +16,7 @@ import (
 	"time"
 )
 
-// Names of the files that a master with TLS reads.
+// Names of the files that a server with TLS reads.
 const (
 	caFile   = "ca.pem"
 	certFile = "server.pem"
@@ -23,12 +25,11 @@ const (
 
 // Authority is a certificate authority that nobody trusts but the tests that made it.
 type Authority struct {
-	pool        *x509.CertPool
-	serverFiles map[string]string
+	pool  *x509.CertPool
+	files map[string]string
 }
 
-// NewAuthority makes an authority and one server certificate, for 127.0.0.1
-// and localhost, that all its masters share.
+// NewAuthority makes an authority and one certificate, for 127.0.0.1 and localhost, that all its servers share.
 func NewAuthority() (*Authority, error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -48,7 +49,7 @@ func NewAuthority() (*Authority, error) {
 		return nil, err
 	}
 	server := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "redlock test master"},
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "redlock test server"},
 		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
@@ -64,7 +65,7 @@ func NewAuthority() (*Authority, error) {
 	caPEM := armour("CERTIFICATE", caDER)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(caPEM))
-	return &Authority{pool: pool, serverFiles: map[string]string{
+	return &Authority{pool: pool, files: map[string]string{
 		caFile: caPEM, certFile: armour("CERTIFICATE", serverDER), keyFile: armour("EC PRIVATE KEY", keyDER),
 	}}, nil
 }
@@ -72,6 +73,18 @@ func NewAuthority() (*Authority, error) {
 func armour(kind string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
+
+// Args are the arguments of a server that speaks TLS only: see [Args].
+func (a *Authority) Args() []string {
+	return []string{
+		"--port", "0", "--tls-port", "{port}", "--tls-auth-clients", "no",
+		"--tls-ca-cert-file", "{dir}/" + caFile, "--tls-cert-file", "{dir}/" + certFile,
+		"--tls-key-file", "{dir}/" + keyFile,
+	}
+}
+
+// Files are the files that such a server reads: see [Config].
+func (a *Authority) Files() map[string]string { return a.files }
 
 // ClientConfig returns a configuration that trusts this authority and no other.
 func (a *Authority) ClientConfig() *tls.Config {

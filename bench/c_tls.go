@@ -1,0 +1,41 @@
+package main
+
+import (
+	"sync"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/redisserver"
+)
+
+// The same over TLS.
+var (
+	redlockTLS5 = contestant{
+		name: "redlock", nodes: 5, waits: true,
+		open: func(nodes []string, goroutines int) (client, error) {
+			return openRedlockAt("rediss://", redlock.WithTLSConfig(authority().ClientConfig()))(nodes, goroutines)
+		},
+	}
+	redlockPlainTLS5 = contestant{
+		name: "redlock plain", nodes: 5, waits: true,
+		open: func(nodes []string, goroutines int) (client, error) {
+			trust := redlock.WithTLSConfig(authority().ClientConfig())
+			return openRedlockAt("rediss://", redlock.WithoutFencing(), trust)(nodes, goroutines)
+		},
+	}
+	redsyncRedigoTLS5 = contestant{
+		name: "redsync+redigo", nodes: 5, waits: true, native: []string{"set"},
+		open: func(nodes []string, goroutines int) (client, error) {
+			trust := redis.DialTLSConfig(authority().ClientConfig())
+			return openRedsync(nodes, redigoPool(goroutines, redis.DialUseTLS(true), trust))
+		},
+	}
+)
+
+// authority signs the masters' certificates.
+var authority = sync.OnceValue(func() *redisserver.Authority {
+	a, err := redisserver.NewAuthority()
+	fatal(err)
+	return a
+})
