@@ -237,14 +237,21 @@ var replyAdvice = map[string]string{
 // explained turns a node's error reply into a *ReplyError; it returns other errors as they are. command is the refused
 // command, or "" if that is not known.
 func explained(err error, command string) error {
-	var said redis.Error
-	var already *ReplyError
 	switch {
-	case err == nil, errors.As(err, &already), errors.Is(err, ErrNodeDown):
+	case err == nil, errors.Is(err, ErrNodeTimeout), errors.Is(err, ErrNodeDown), errors.Is(err, ErrNodeBusy):
 		return err
 	case errors.Is(err, redisconn.ErrClosed):
 		return ErrClosed
-	case !errors.As(err, &said):
+	default:
+		return explainedReply(err, command)
+	}
+}
+
+// explainedReply is explained for what may be an error reply. It is apart since it allocates.
+func explainedReply(err error, command string) error {
+	var said redis.Error
+	var already *ReplyError
+	if errors.As(err, &already) || !errors.As(err, &said) {
 		return err
 	}
 	e := &ReplyError{Code: redisconn.Code(said), Reply: string(said)}

@@ -31,19 +31,19 @@ func (h *hold) entered(r *round) {
 	r.about, r.onDone = h, (*round).leaveQueues
 }
 
-// leaveQueues is run when all nodes have answered a request that stands, after it got the lock. If all granted, the
-// hold is in no queue. Otherwise it leaves the queues at its end, as a hold does that was waited for: until then, a
-// node that hands it the lock gives it one more vote. That vote must not be returned: an extension may have counted
-// it.
+// leaveQueues is run when all nodes have answered a request that stands, after it got the lock. If all that were asked
+// granted, the hold is in no queue. Otherwise it leaves the queues at its end, as a hold does that was waited for:
+// until then, a node that hands it the lock gives it one more vote. That vote must not be returned: an extension may
+// have counted it.
 func (r *round) leaveQueues() {
 	h := r.about.(*hold)
 	l := h.locker
 	votes := tally(r.votes.Load())
-	if votes.count(voteTaken)+votes.count(voteFailed) == 0 {
+	queued := r.sentTo & (r.voters(votes, voteTaken) | r.voters(votes, voteFailed))
+	if queued == 0 {
 		l.listeners.forget(h.owner)
 		return
 	}
-	queued := r.sentTo & (r.voters(votes, voteTaken) | r.voters(votes, voteFailed))
 	place := h.queuedAs(r.args[1])
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -230,3 +230,29 @@ func TestOfNewcomersOneIsServedAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// A node that was not asked, since it is known to be silent, has put nobody into its queue: there is nothing to leave,
+// and a release need not carry a place.
+func TestAHoldHasNoPlaceOnANodeThatWasNotAsked(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		fl.nodes[0].Pause()
+		k := must(l.Lock(t.Context(), "job"))(t)
+		time.Sleep(2 * time.Second) // the connection has been given up
+		if k.hold.place == nowhere {
+			t.Error("the node has been asked and may have put the hold into its queue, but the hold has no place to leave")
+		}
+		must(0, k.Unlock(t.Context()))(t)
+		k = must(l.Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		if k.hold.place != nowhere {
+			t.Errorf("the hold has the place %q", k.hold.place)
+		}
+		l.listeners.mu.Lock()
+		_, expected := l.listeners.of[k.hold.owner]
+		l.listeners.mu.Unlock()
+		if expected {
+			t.Error("a hand-over is expected all the same")
+		}
+	})
+}
