@@ -3,6 +3,9 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -178,6 +181,42 @@ func TestAReleaseWaitsForANodeThatIsAway(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if got := fl.holding("job"); got != 0 {
 			t.Errorf("left on %d nodes", got)
+		}
+	})
+}
+
+// While a node is silent, what is kept for it does not grow with what the others do: the requests of its last node
+// timeout, and an undo for each.
+func TestWhatIsKeptForASilentNodeIsBounded(t *testing.T) {
+	const workers, cycles = 8, 1500
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		fl.nodes[0].Pause()
+		var most atomic.Int64
+		var running sync.WaitGroup
+		for i := range workers {
+			running.Go(func() {
+				for range cycles {
+					k := must(l.Lock(t.Context(), fmt.Sprint("job", i)))(t)
+					time.Sleep(ms)
+					if err := k.Unlock(t.Context()); err != nil {
+						t.Error(err)
+					}
+					most.Store(max(most.Load(), int64(l.nodes[0].conn.Backlog())))
+				}
+			})
+		}
+		running.Wait()
+		if limit := workers * l.opts.nodeTimeout.Milliseconds(); most.Load() > limit { // a cycle takes a millisecond at least
+			t.Errorf("%d requests waited for the silent node, want %d at most", most.Load(), limit)
+		}
+		fl.nodes[0].Resume()
+		time.Sleep(2 * time.Second)
+		if got := l.nodes[0].conn.Backlog(); got != 0 {
+			t.Errorf("%d requests are kept after the node has answered", got)
+		}
+		if left := fl.leftovers(); len(left) > 0 {
+			t.Errorf("left: %v", left)
 		}
 	})
 }
