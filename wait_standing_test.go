@@ -236,17 +236,22 @@ func TestOfNewcomersOneIsServedAtOnce(t *testing.T) {
 func TestAHoldHasNoPlaceOnANodeThatWasNotAsked(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
+		placeOf := func(h *hold) any {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return h.place
+		}
 		fl.nodes[0].Pause()
 		k := must(l.Lock(t.Context(), "job"))(t)
 		time.Sleep(2 * time.Second) // the connection has been given up
-		if k.hold.place == nowhere {
+		if placeOf(k.hold) == nowhere {
 			t.Error("the node has been asked and may have put the hold into its queue, but the hold has no place to leave")
 		}
 		must(0, k.Unlock(t.Context()))(t)
 		k = must(l.Lock(t.Context(), "job"))(t)
 		settleNetwork()
-		if k.hold.place != nowhere {
-			t.Errorf("the hold has the place %q", k.hold.place)
+		if place := placeOf(k.hold); place != nowhere {
+			t.Errorf("the hold has the place %q", place)
 		}
 		l.listeners.mu.Lock()
 		_, expected := l.listeners.of[k.hold.owner]
