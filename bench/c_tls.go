@@ -11,18 +11,10 @@ import (
 
 // The same over TLS.
 var (
-	redlockTLS5 = contestant{
-		name: "redlock", nodes: 5, waits: true,
-		open: func(nodes []string, goroutines int) (client, error) {
-			return openRedlockAt("rediss://", redlock.WithTLSConfig(authority().ClientConfig()))(nodes, goroutines)
-		},
-	}
+	redlockTLS5      = contestant{name: "redlock", nodes: 5, waits: true, open: openRedlockTLS()}
 	redlockPlainTLS5 = contestant{
 		name: "redlock plain", nodes: 5, waits: true,
-		open: func(nodes []string, goroutines int) (client, error) {
-			trust := redlock.WithTLSConfig(authority().ClientConfig())
-			return openRedlockAt("rediss://", redlock.WithoutFencing(), trust)(nodes, goroutines)
-		},
+		open: openRedlockTLS(redlock.WithoutFencing()),
 	}
 	redsyncRedigoTLS5 = contestant{
 		name: "redsync+redigo", nodes: 5, waits: true, native: []string{"set"},
@@ -32,6 +24,13 @@ var (
 		},
 	}
 )
+
+func openRedlockTLS(opts ...redlock.Option) func(nodes []string, goroutines int) (client, error) {
+	return func(nodes []string, goroutines int) (client, error) {
+		trust := redlock.WithTLSConfig(authority().ClientConfig())
+		return openRedlockAt("rediss://", append(opts, trust)...)(nodes, goroutines)
+	}
+}
 
 // authority signs the masters' certificates.
 var authority = sync.OnceValue(func() *redisserver.Authority {

@@ -3,7 +3,8 @@
 // Package redisserver runs redis-server processes, and makes them fail: it kills, stops and freezes them, and starts
 // them again with or without their data. A server keeps its address all the while, and ends when this process ends.
 //
-// It knows processes and their directories, and enough of Redis to see that a server answers and to count its commands.
+// It knows processes and their directories, the certificates of servers that speak TLS, and enough of Redis to see that
+// a server answers and to count its commands.
 // It must not know locks, nor fleets of servers, nor any other way to run one: integration/masters runs containers.
 package redisserver
 
