@@ -89,4 +89,9 @@ func TestExplained(t *testing.T) {
 	if err := explained(redisconn.ErrClosed, ""); !errors.Is(err, ErrClosed) {
 		t.Errorf("got %v, want ErrClosed", err)
 	}
+	for _, usual := range []error{nil, ErrNodeTimeout, gone, ErrNodeBusy} { // of a sick node in every round
+		if n := testing.AllocsPerRun(100, func() { _ = explained(usual, "") }); n > 0 {
+			t.Errorf("%v: %.0f allocations", usual, n)
+		}
+	}
 }
