@@ -308,6 +308,7 @@ func (l *Locker) newHold(w acquireRequest, o *options, since int64) *hold {
 	h := &hold{locker: l, tenure: t, name: w.name, names: w.names, shared: w.shared}
 	h.owner = newOwner(cmp.Or(since, l.tokens.time(now)))
 	if o.fencing {
+		l.trimmer.trim(now)
 		h.token = l.tokens.propose(now)
 	}
 	return h

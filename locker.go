@@ -18,6 +18,7 @@ type Locker struct {
 	opts      *options
 	rounds    *sync.Pool // of *round
 	tokens    tokens
+	trimmer   trimmer
 	schedule  schedule
 	local     localQueues
 	listeners listeners
@@ -69,6 +70,7 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 		l.events.close(context.Background())
 		return nil, &opError{op: "New", reason: err}
 	}
+	l.trimmer.nodes = l.nodes
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.schedule.start(o.clock)
 	l.calls.idle = make(chan struct{})
@@ -79,6 +81,7 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 		_ = l.Close()
 		return nil, &opError{op: "New", reason: err}
 	}
+	l.trimmer.trim(o.clock.now())
 	return l, nil
 }
 

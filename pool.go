@@ -290,39 +290,75 @@ func (n *node) abstaining(asked time.Time) error {
 // probeEvery is the mean interval between two probes of a node; it varies at random between half and 1.5 times that.
 const probeEvery = 10 * time.Second
 
-var trim = lua.Load("trim")
-
 // check is run by the connection now and then. It probes the node, and makes it drop the tokens that are older than the
 // retention.
 func (n *node) check(ctx context.Context) error {
-	if !n.opts.fencing || !n.tokens.KnowsMajority() { // a floor must not follow the clock of a single node
+	if !n.trims() {
 		return n.reprobe(ctx, guard.QuickProbe, nil, nil)
 	}
-	keys := []string{n.rules.FloorKey(), n.opts.prefix + tokensName}
-	now, retention := n.tokens.time(n.opts.clock.now()), n.opts.retention.Microseconds()
-	noScript := false
-	trimmed := func(reply any) {
-		refusal, _ := reply.(redis.Error)
-		noScript = redisconn.Code(refusal) == "NOSCRIPT"
-		n.noteFloor(reply)
-	}
-	command := []any{"EVALSHA", trim.SHA, len(keys), keys[0], keys[1], now, retention}
-	if err := n.reprobe(ctx, guard.QuickProbe, command, trimmed); err != nil {
-		return err
-	}
-	if noScript {
-		if reply, err := n.conn.Eval(ctx, trim, keys, now, retention); err == nil {
-			n.noteFloor(reply)
-		}
-	}
-	return nil
+	return n.reprobe(ctx, guard.QuickProbe, n.trimCommand("EVALSHA", trim.SHA, 2*probeEvery), n.trimmed(2*probeEvery))
 }
 
-// noteFloor reads the reply to trim.
-func (n *node) noteFloor(reply any) {
-	if said, err := redis.Strings(reply, nil); err == nil && len(said) == 1 {
-		floor, _ := token.Parse(said[0]) // 0 if the node has none
-		n.tokens.Dropped(floor)
+// What the nodes keep of tokens. Each client has them drop what is older than the retention: when it begins, with each
+// check, and before it proposes tokens. A client that lives too briefly for a check would otherwise leave its tokens for
+// ever.
+
+var trim = lua.Load("trim")
+
+// trimEvery is how often a client that proposes tokens has the nodes trim theirs. The script relies on it.
+const trimEvery = time.Second
+
+// trimmer has the nodes trim their tokens before new ones are proposed.
+type trimmer struct {
+	nodes []*node
+	last  atomic.Int64 // when it did so last, in µs of tokens.micros; 0: never
+}
+
+// trim has the nodes trim their tokens, if that was not done within the last second. On each connection this goes ahead
+// of the tokens that are proposed next, so the set that gets them lives for the retention.
+func (t *trimmer) trim(now instant) {
+	at, last := t.nodes[0].tokens.micros(now), t.last.Load()
+	if last != 0 && at-last < trimEvery.Microseconds() || !t.last.CompareAndSwap(last, max(at, 1)) {
+		return
+	}
+	for _, n := range t.nodes {
+		if up, _ := n.conn.State(); up && n.trims() {
+			n.trimSoon("EVALSHA", trim.SHA, 2*trimEvery)
+		}
+	}
+}
+
+// trims reports whether the node is to trim its tokens. A floor must not follow the clock of a single node.
+func (n *node) trims() bool { return n.opts.fencing && n.tokens.KnowsMajority() }
+
+// trimCommand returns the command that trims the node's tokens. The set of tokens lives for the retention and extra.
+func (n *node) trimCommand(eval, script string, extra time.Duration) []any {
+	retention := n.opts.retention
+	return []any{
+		eval, script, 2, n.rules.FloorKey(), n.rules.TokensKey(),
+		n.tokens.time(n.opts.clock.now()), retention.Microseconds(), (retention + extra).Milliseconds(),
+	}
+}
+
+// trimSoon has the node trim its tokens, and does not wait for the answer.
+func (n *node) trimSoon(eval, script string, extra time.Duration) {
+	read := n.trimmed(extra)
+	n.conn.Ask(func(replies []any, err error) {
+		if err == nil {
+			read(replies[0])
+		}
+	}, n.trimCommand(eval, script, extra))
+}
+
+// trimmed returns what reads the reply to trim. If the node does not know the script, it gets the text.
+func (n *node) trimmed(extra time.Duration) func(reply any) {
+	return func(reply any) {
+		if refusal, _ := reply.(redis.Error); redisconn.Code(refusal) == "NOSCRIPT" {
+			n.trimSoon("EVAL", trim.Source, extra)
+		} else if said, err := redis.Strings(reply, nil); err == nil && len(said) == 1 {
+			floor, _ := token.Parse(said[0]) // 0 if the node has none
+			n.tokens.Dropped(floor)
+		}
 	}
 }
 

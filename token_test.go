@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -51,6 +52,59 @@ func TestNewTokensAreLargerThanDroppedOnes(t *testing.T) {
 		k = must(b.TryLock(t.Context(), "job"))(t) // by now the time has caught up
 		if k.Token() <= dropped {
 			t.Errorf("an hour later: token %d after %d", k.Token(), dropped)
+		}
+	})
+}
+
+// Clients that live too briefly for a check leave no tokens behind, and still no later token is smaller.
+func TestShortLivedClientsLeaveNoTokens(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		var last int64
+		for i := range 300 {
+			l := fl.locker("a")
+			k := must(l.Lock(t.Context(), fmt.Sprint("file:", i)))(t)
+			last = max(last, k.Token())
+			must(0, k.Unlock(t.Context()))(t)
+			_ = l.Close()
+			time.Sleep(10 * ms)
+		}
+		for _, n := range fl.nodes {
+			if kept := n.Do("ZCARD", tokensName); kept != int64(300) {
+				t.Fatalf("%v tokens within the retention, want 300", kept)
+			}
+		}
+		time.Sleep(time.Minute + 2*time.Second)
+		for _, n := range fl.nodes {
+			if kept := n.Do("ZCARD", tokensName); kept != int64(0) {
+				t.Errorf("%v tokens after a minute's pause", kept)
+			}
+			n.Step(-time.Hour)
+		}
+		l := fl.locker("b")
+		for _, name := range []string{"file:299", "file:0"} {
+			if k := must(l.Lock(t.Context(), name))(t); k.Token() <= last {
+				t.Errorf("%s: token %d after %d", name, k.Token(), last)
+			}
+		}
+	})
+}
+
+// A set of tokens that is in use lives on, also where hand-overs alone propose tokens.
+func TestTokensInUseAreKeptForTheRetention(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a"), fl.locker("b")
+		holder := must(a.Lock(t.Context(), "job"))(t)
+		next := make(chan *Lock)
+		go func() { next <- must(b.Lock(t.Context(), "job"))(t) }()
+		time.Sleep(50 * time.Second)
+		must(0, holder.Unlock(t.Context()))(t)
+		handed := <-next
+		_, _ = a.Close(), b.Close()
+		time.Sleep(40 * time.Second) // the first acquires are 90 s ago
+		for _, n := range fl.nodes {
+			if known := n.Do("ZSCORE", tokensName, "job"); known != fmt.Sprint(handed.Token()) {
+				t.Errorf("token %d of 40 s ago: the node knows %v", handed.Token(), known)
+			}
 		}
 	})
 }

@@ -50,6 +50,7 @@ func (r *Rules) commands(full bool) [][]any {
 	if !full {
 		return all
 	}
+	all = append(all, []any{"EXISTS", r.TokensKey()})
 	for _, name := range configNames {
 		all = append(all, []any{"CONFIG", "GET", name})
 	}
@@ -111,8 +112,10 @@ func (r *Rules) ask(do redisconn.Do, full bool, clock func(micros int64)) (*Info
 	if err != nil {
 		return nil, err
 	}
-	config, blind, hasScript := map[string]string(nil), "", false
+	config, blind, hasScript, noTokens := map[string]string(nil), "", false, false
 	if full {
+		exists, err := redis.Int(next())
+		noTokens = err == nil && exists == 0
 		if config, blind, err = fields(len(configNames), "config"); err != nil {
 			return nil, err
 		}
@@ -127,7 +130,7 @@ func (r *Rules) ask(do redisconn.Do, full bool, clock func(micros int64)) (*Info
 	}
 	i.Blind, i.trusted, i.hasScript = blind, r.Durable, hasScript
 	i.micros, i.Unkept, i.recordText, i.record = micros, unkept, recordText, parseRecord(recordText)
-	i.Floor, _ = token.Parse(floor)
+	i.Floor = token.ParseFloor(floor, noTokens, micros)
 	return i, nil
 }
 

@@ -116,7 +116,7 @@ func TestWhatANodeIsAsked(t *testing.T) {
 	}
 	want := []string{
 		"TIME", "GET p:redlock:node", "GET p:redlock:floor",
-		"INFO replication", "INFO server", "INFO persistence", "INFO memory",
+		"INFO replication", "INFO server", "INFO persistence", "INFO memory", "EXISTS p:redlock:tokens",
 		"CONFIG GET appendfsync", "CONFIG GET no-appendfsync-on-rewrite", "CONFIG GET save",
 		"SCRIPT EXISTS " + r.recordScript().SHA,
 		`EVAL p:redlock:node "" "` + record{epoch("a"), ago(time.Hour - time.Second), false}.String() + `"`,
@@ -435,18 +435,24 @@ func TestClaim(t *testing.T) {
 // No reply about the floor or the script is a reason to refuse the node.
 func TestFloorAndScripts(t *testing.T) {
 	for _, c := range []struct {
-		floor, script any
-		want          int64
-		hasScript     bool
+		floor, tokens, script any
+		want                  int64
+		hasScript             bool
 	}{
-		{[]byte("1766620800172208"), []any{int64(1)}, 1766620800172208, true},
-		{nil, []any{int64(0)}, 0, false},
-		{[]byte("x"), []any{}, 0, false},
-		{redis.Error("NOPERM no"), redis.Error("NOPERM no"), 0, false},
+		{[]byte("1766620800172208"), int64(1), []any{int64(1)}, 1766620800172208, true},
+		{[]byte("5 8 9999999999999999"), int64(1), []any{int64(0)}, 5, false},
+		{[]byte("5 8 9999999999999999"), int64(0), []any{int64(0)}, 8, false},
+		{[]byte("5 8 9999999999999999"), redis.Error("NOPERM no"), []any{int64(0)}, 5, false},
+		{[]byte("5 8 1"), int64(1), []any{int64(0)}, 8, false},
+		{[]byte("5 8"), int64(0), []any{int64(0)}, 5, false},
+		{[]byte("5 x 1"), int64(0), []any{int64(0)}, 5, false},
+		{nil, int64(0), []any{int64(0)}, 0, false},
+		{[]byte("x"), int64(0), []any{}, 0, false},
+		{redis.Error("NOPERM no"), int64(0), redis.Error("NOPERM no"), 0, false},
 	} {
 		n, r := newNode(), rules()
 		r.WithoutInfo = true
-		n.replies["GET p:redlock:floor"], n.replies["SCRIPT"] = c.floor, c.script
+		n.replies["GET p:redlock:floor"], n.replies["EXISTS"], n.replies["SCRIPT"] = c.floor, c.tokens, c.script
 		info, err := newGuard(r).Probe(n.do, FirstProbe, nil)
 		if err != nil || info.Floor != c.want || info.hasScript != c.hasScript {
 			t.Errorf("%v, %v: got %d, %t, %v", c.floor, c.script, info.Floor, info.hasScript, err)

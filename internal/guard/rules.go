@@ -12,7 +12,7 @@ import (
 type Rules struct {
 	Period      time.Duration // the guard period; 0: nodes that may have forgotten votes count as well
 	Late        time.Duration // how late a node's answer may come
-	Prefix      string        // of all keys, see RecordKey and FloorKey
+	Prefix      string        // of all keys, see RecordKey
 	WithoutInfo bool          // accept nodes that refuse INFO
 	MayEvict    bool          // accept nodes that may evict locks to save memory
 	Durable     bool          // believe a node that reports durable persistence
@@ -23,6 +23,9 @@ type Rules struct {
 
 // FloorKey is the key at which a node keeps the largest token that it has dropped.
 func (r *Rules) FloorKey() string { return r.Prefix + "redlock:floor" }
+
+// TokensKey is the key at which a node keeps tokens. While it is gone, a larger floor counts.
+func (r *Rules) TokensKey() string { return r.Prefix + "redlock:tokens" }
 
 // RecordKey is the key at which a node keeps its record.
 func (r *Rules) RecordKey() string { return r.Prefix + "redlock:node" }

@@ -1,19 +1,42 @@
 -- trim: drop the tokens that are older than the retention, and keep the largest that was ever dropped, the floor.
 -- They must be older by the client's clock and by the node's, since either may have been set forward. But the node's
 -- clock delays this by no more than an hour: one that is years behind must not keep all tokens for years.
+-- The set also gets a time to live, for when no client comes any more. Nobody can note a floor then, so it is noted now:
+-- behind the floor, the one that counts when the set is gone, and from when on it is gone, in us of this clock.
 -- KEYS[1] the floor   KEYS[2] the set of tokens
 -- ARGV[1] the client's estimate of the nodes' time in us   ARGV[2] the retention in us
+-- ARGV[3] for how long the set must live from now on, in ms. The client comes again before it proposes tokens that are
+-- more than a second above its estimate.
 -- Reply: {the floor, or ''}
 local call = redis.call
 local theirs, mine = tonumber(ARGV[1]), call('TIME')
-local now = math.min(theirs, math.max(mine[1] * 1000000 + mine[2], theirs - 3600000000))
-local oldest, floor = string.format('%.0f', now - ARGV[2]), call('GET', KEYS[1]) or ''
-local last = call('ZRANGE', KEYS[2], oldest, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
-if last then
-  if tonumber(last) > (tonumber(floor) or 0) then
-    floor = last
-    redis.pcall('SET', KEYS[1], floor) -- refused if memory is short; to drop tokens frees some
-  end
-  call('ZREMRANGEBYSCORE', KEYS[2], '-inf', oldest)
+mine = mine[1] * 1000000 + mine[2]
+local now = math.min(theirs, math.max(mine, theirs - 3600000000))
+local text = call('GET', KEYS[1]) or ''
+local floor, later, from = string.match(text, '^([%d%.]+) ?(%d*) ?(%d*)$')
+floor, later = tonumber(floor) or 0, tonumber(later) or 0
+local noted, gone = floor, call('EXISTS', KEYS[2]) == 0 -- gone: although the clock may have been set back since
+if gone or mine >= (tonumber(from) or math.huge) then floor = math.max(floor, later) end
+
+local function highest(below)
+  local found = call('ZRANGE', KEYS[2], below, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
+  return tonumber(found[2])
 end
-return { floor }
+local function whole(n) return string.format('%.0f', math.floor(n)) end
+
+local oldest = whole(now - ARGV[2])
+local drops = highest(oldest)
+floor = math.max(floor, drops or 0)
+local last, ttl = highest('+inf'), call('PTTL', KEYS[2])
+local lives, words = last and last > now - ARGV[2], { whole(floor) }
+if lives then
+  ttl = math.max(ttl, tonumber(ARGV[3]))
+  words[2] = whole(math.max(floor, later, last, now + 1000000))
+  words[3] = whole(mine - mine % 1000 + ttl * 1000)
+end
+if lives or floor > noted then
+  local set = redis.pcall('SET', KEYS[1], table.concat(words, ' ')) -- refused if memory is short; dropping frees some
+  if lives and not set.err then call('PEXPIRE', KEYS[2], ttl) end
+end
+if drops then call('ZREMRANGEBYSCORE', KEYS[2], '-inf', oldest) end
+return { floor > 0 and whole(floor) or '' }

@@ -51,38 +51,6 @@ func TestDo(t *testing.T) {
 	})
 }
 
-func TestEval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
-		for _, e := range []struct {
-			replies []string
-			want    any
-			err     string
-			sent    string
-		}{
-			{[]string{"$1\r\nx\r\n"}, []byte("x"), "", "EVALSHA"},
-			{[]string{noScript, "$1\r\nx\r\n"}, []byte("x"), "", "EVALSHA EVAL"},
-			{[]string{noScript, "-OOM no\r\n"}, nil, "OOM no", "EVALSHA EVAL"},
-			{[]string{"-OOM no\r\n"}, nil, "OOM no", "EVALSHA"},
-			{[]string{hangUp}, nil, "not connected", "EVALSHA"},
-			{[]string{noScript, hangUp}, nil, "not connected", "EVALSHA EVAL"},
-		} {
-			f.answer("EVAL", e.replies...)
-			got, err := c.Eval(t.Context(), first.Script, []string{"a", "b"}, 7, "y")
-			failed := err != nil && e.err != "" && strings.Contains(err.Error(), e.err)
-			if !reflect.DeepEqual(got, e.want) || !failed && (err != nil || e.err != "") {
-				t.Errorf("%q: got %v, %v, want %v, %s", e.replies, got, err, e.want, e.err)
-			}
-			var want []string
-			for name := range strings.FieldsSeq(e.sent) {
-				want = append(want, name+" first 2 a b 7 y")
-			}
-			f.wants(t, want...)
-			time.Sleep(time.Second)
-		}
-	})
-}
-
 // Ask does not wait: its commands are sent in order with all other requests.
 func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

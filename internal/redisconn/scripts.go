@@ -1,12 +1,6 @@
 package redisconn
 
-import (
-	"context"
-
-	"github.com/gomodule/redigo/redis"
-
-	"github.com/quorumlock/redlock/internal/lua"
-)
+import "github.com/gomodule/redigo/redis"
 
 // loadScripts makes EVALSHA work: it loads the scripts that the server does not have. If the user may not use SCRIPT
 // LOAD, the first call of each script sends its source. The question which ones it has carries the greeting.
@@ -55,24 +49,4 @@ func (c *Conn) resend(r *Request, refusal error) bool {
 	r.eval = true
 	c.queue = append(c.queue, r)
 	return true
-}
-
-// Eval runs a script and waits for its reply. Its error may be an error reply.
-func (c *Conn) Eval(ctx context.Context, script *lua.Script, keys []string, args ...any) (any, error) {
-	tail := []any{len(keys)}
-	for _, key := range keys {
-		tail = append(tail, key)
-	}
-	tail = append(tail, args...)
-	replies, err := c.Do(ctx, append([]any{"EVALSHA", script.SHA}, tail...))
-	if err == nil && Code(asError(replies[0])) == "NOSCRIPT" {
-		replies, err = c.Do(ctx, append([]any{"EVAL", script.Source}, tail...))
-	}
-	if err == nil {
-		err = asError(replies[0])
-	}
-	if err != nil {
-		return nil, err
-	}
-	return replies[0], nil
 }

@@ -29,6 +29,7 @@ package token
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -250,6 +251,21 @@ func median(offsets []offset) int64 {
 	}
 	slices.Sort(known)
 	return known[(len(known)-1)/2]
+}
+
+// ParseFloor parses a floor as the script trim keeps it, with the larger one that counts when the set of tokens is gone.
+// It returns 0 if there is no floor.
+func ParseFloor(text string, gone bool, nodeTime int64) int64 {
+	words := strings.Split(text, " ")
+	floor, _ := Parse(words[0])
+	if len(words) == 3 {
+		later, known := Parse(words[1])
+		from, err := strconv.ParseInt(words[2], 10, 64)
+		if known && err == nil && (gone || nodeTime >= from) {
+			floor = max(floor, later)
+		}
+	}
+	return floor
 }
 
 // Parse parses a token as a node replies it: a score of a sorted set, which may have an exponent. A negative number is

@@ -45,7 +45,10 @@ func valueOf(conn Conn, key string) (string, error) {
 	switch typ {
 	case "string":
 		v, err := conn.Do("GET", key)
-		return strings.Join(texts([]any{v}), ""), err
+		if err != nil {
+			return "", err
+		}
+		return relativeWords(conn, strings.Join(texts([]any{v}), ""))
 	case "zset":
 		v, err := read("ZRANGE", 0, -1, "WITHSCORES")
 		if err == nil {
@@ -82,6 +85,25 @@ func relative(conn Conn, v []string) error {
 		v[i] = seconds(int64(score) - now)
 	}
 	return nil
+}
+
+// relativeWords rewrites the words of a text that are times in us, a day from now at most.
+func relativeWords(conn Conn, text string) (string, error) {
+	words := strings.Split(text, " ")
+	for i, word := range words {
+		micros, err := strconv.ParseInt(word, 10, 64)
+		if err != nil {
+			continue
+		}
+		now, err := timeOf(conn)
+		if err != nil {
+			return "", err
+		}
+		if left := micros/1000 - now; left > -86_400_000 && left < 86_400_000 {
+			words[i] = seconds(left)
+		}
+	}
+	return strings.Join(words, " "), nil
 }
 
 func texts(reply any) []string {
