@@ -31,17 +31,17 @@ type command struct {
 // once_run.go.
 var (
 	acquirePlain = &command{form: setForm, read: readSet, reader: read}
-	acquire      = script(command{read: readAcquire}, columns, "usual", "readers", "queue", "join", "acquire")
+	acquire      = script(command{read: readAcquire}, columns, "usual", "label", "readers", "queue", "join", "acquire")
 	raise        = script(command{read: readAcquire}, rows(3), "raise")
 	extend       = urgent(command{read: readExtend, trust: guard.TrustOurs, reader: keepReading}, rows(3), "extend")
 	release      = undo(command{read: readRelease, reader: stopReading}, toRelease, "free", "readers", "queue", "release")
-	adopt        = script(command{read: readAcquire}, rows(4), "adopt")
+	adopt        = script(command{read: readAcquire}, rows(4), "label", "adopt")
 	revert       = undo(command{}, rows(2), "revert")
 	stand        = &command{Command: acquire.Command, read: acquire.read} // acquire, with a channel
-	acquireAll   = script(command{read: readAcquire}, rowForAll(3), "acquire_all")
-	enqueue      = script(command{read: readAcquire, reader: read}, rows(4), "readers", "queue", "join", "enqueue")
+	acquireAll   = script(command{read: readAcquire}, rowForAll(3), "label", "acquire_all")
+	enqueue      = script(command{read: readAcquire, reader: read}, rows(4), "label", "readers", "queue", "join", "enqueue")
 
-	read        = script(command{read: readAcquire}, rows(3), "readers", "queue", "join", "read")
+	read        = script(command{read: readAcquire}, rows(3), "label", "readers", "queue", "join", "read")
 	keepReading = urgent(command{read: readExtend, trust: guard.TrustOurs}, rows(2), "readers", "keep_reading")
 	stopReading = undo(command{read: readRelease}, rows(2), "readers", "queue", "stop_reading")
 )
@@ -283,6 +283,7 @@ func toRelease(all []*redisconn.Request, e *redisconn.Encoder) {
 type answer struct {
 	vote      vote
 	owner     string        // voteTaken: the holder's owner, if known
+	label     string        // voteTaken: what the holder's client calls itself, if known
 	remaining time.Duration // voteTaken: for how long the node keeps the key, if known
 	token     int64         // the token that the node knows, if it said so
 	place     int           // voteTaken: how many waiters are ahead of this one in the queue
@@ -353,8 +354,12 @@ func readAcquire(reply any) answer {
 			owner, _ := parts[1].([]byte)
 			ms, _ := parts[2].(int64)
 			a.owner, a.remaining = string(owner), time.Duration(ms)*time.Millisecond
-			if len(parts) == 4 {
-				place, _ := parts[3].(int64)
+			if len(parts) >= 4 {
+				label, _ := parts[3].([]byte)
+				a.label = string(label)
+			}
+			if len(parts) == 5 {
+				place, _ := parts[4].(int64)
 				a.place = int(place)
 			}
 			switch {

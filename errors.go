@@ -76,6 +76,7 @@ type NodeError struct {
 	Outcome   Outcome       // what the node said
 	Name      string        // OutcomeTaken, with LockAll: the first of the names that is taken
 	Owner     string        // OutcomeTaken: the owner that holds the lock there, if known
+	Label     string        // OutcomeTaken: what that owner's client calls itself, if known: see [WithOwnerLabel]
 	Remaining time.Duration // OutcomeTaken: for how long at most, unless the hold is extended; 0: not known
 	Err       error         // OutcomeFailed, OutcomeAbstained: why
 }

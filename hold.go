@@ -3,8 +3,6 @@ package redlock
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
@@ -306,7 +304,7 @@ func (l *Locker) newHold(w acquireRequest, o *options, since int64) *hold {
 	t.opts, t.acquireRequest, t.place = o, w, nowhere
 	t.since, t.start, t.validity = now, now, o.drift.validity(o.ttl, 0)
 	h := &hold{locker: l, tenure: t, name: w.name, names: w.names, shared: w.shared}
-	h.owner = newOwner(cmp.Or(since, l.tokens.time(now)))
+	h.owner = l.label.owner(cmp.Or(since, l.tokens.time(now)))
 	if o.fencing {
 		l.trimmer.trim(now)
 		h.token = l.tokens.propose(now)
@@ -349,15 +347,6 @@ func (t *tenure) end() time.Time {
 		}
 	}
 	return end
-}
-
-// newOwner draws an owner: a UUID of version 7 (RFC 9562), whose first 60 bits tell the time and whose last 62 bits are
-// random. The time is the nodes' time, so owners of all machines sort in the order in which they began.
-func newOwner(micros int64) (id uuid.UUID) {
-	_, _ = rand.Read(id[8:]) // crypto/rand.Read never fails
-	binary.BigEndian.PutUint64(id[:8], uint64(micros/1000)<<16|0x7<<12|uint64(micros%1000)<<12/1000)
-	id[8] = id[8]&0x3f | 0x80
-	return id
 }
 
 // askFor returns a round that is filled in with the command k for a hold.

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,8 +19,12 @@ type Inspection struct {
 	// Owner is the owner to which a majority of the nodes has given the lock; "": there is none. It is what [Lock.Owner]
 	// returns to the holder, or "readers" if readers hold the lock (see [RWMutex]): then Readers has the owner of each,
 	// sorted.
-	Owner     string
-	Readers   []string
+	Owner   string
+	Label   string // what that owner's client calls itself; "": not known (see [WithOwnerLabel])
+	Readers []string
+	// ReaderLabels is what the clients of Readers call themselves, in the order of Readers.
+	ReaderLabels []string
+
 	Token     int64         // the owner's fencing token; 0: not known, or forgotten (see [WithFenceRetention])
 	Remaining time.Duration // for how long a majority keeps the lock, unless it is extended
 	Waiting   int           // how many waiters the nodes know; all of one process count as one
@@ -37,10 +42,14 @@ type Runs struct {
 
 // NodeInspection is what one node knows about a name.
 type NodeInspection struct {
-	Addr      string
-	Err       error // a [NodeError]: why there is no answer, or why it does not count; nil: it counts
-	Owner     string
-	Readers   []string      // 1000 at most; not all if the node's list of readers was deleted
+	Addr    string
+	Err     error // a [NodeError]: why there is no answer, or why it does not count; nil: it counts
+	Owner   string
+	Label   string   // of the owner
+	Readers []string // 1000 at most; not all if the node's list of readers was deleted
+	// ReaderLabels is what the clients of Readers call themselves, in the order of Readers.
+	ReaderLabels []string
+
 	Token     int64         // the largest that the node has accepted for the name, of any owner; 0: it remembers none
 	Remaining time.Duration // for how long the node keeps the lock; less than 0: for ever, so it is not a lock
 	Waiting   int
@@ -75,12 +84,14 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Inspection, error) {
 // conclude fills in what a majority agrees on.
 func (i *Inspection) conclude(need int) {
 	remains, tokens, readers := make(map[string][]time.Duration), make(map[string]map[int64]int), make(map[string]int)
+	labels := make(map[string]string) // by owner
 	for _, n := range i.Nodes {
 		if n.Err != nil {
 			continue
 		}
 		i.Waiting = max(i.Waiting, n.Waiting)
-		for _, owner := range n.Readers {
+		for r, owner := range n.Readers {
+			labels[owner] = cmp.Or(labels[owner], n.ReaderLabels[r])
 			if readers[owner]++; readers[owner] == need {
 				i.Readers = append(i.Readers, owner)
 			}
@@ -88,6 +99,7 @@ func (i *Inspection) conclude(need int) {
 		if n.Owner == "" {
 			continue
 		}
+		labels[n.Owner] = cmp.Or(labels[n.Owner], n.Label)
 		remains[n.Owner] = append(remains[n.Owner], n.Remaining)
 		if tokens[n.Owner] == nil {
 			tokens[n.Owner] = make(map[int64]int)
@@ -95,12 +107,15 @@ func (i *Inspection) conclude(need int) {
 		tokens[n.Owner][n.Token]++
 	}
 	slices.Sort(i.Readers)
+	for _, owner := range i.Readers {
+		i.ReaderLabels = append(i.ReaderLabels, labels[owner])
+	}
 	for owner, list := range remains {
 		if len(list) < need {
 			continue
 		}
 		slices.Sort(list)
-		i.Owner, i.Remaining = owner, list[len(list)-need]
+		i.Owner, i.Label, i.Remaining = owner, labels[owner], list[len(list)-need]
 		for token, nodes := range tokens[owner] {
 			if nodes >= need && owner != marker { // readers have no token
 				i.Token = token
@@ -114,7 +129,9 @@ type nodeState struct {
 	said    bool       // the node has answered what follows
 	failed  *NodeError // why the answer does not count, or nil
 	owner   string
+	label   string
 	readers []string
+	labels  []string // of the readers
 	left    time.Duration
 	token   int64
 	waiting int
@@ -123,7 +140,8 @@ type nodeState struct {
 
 func (s *nodeState) inspection(addr string) NodeInspection {
 	n := NodeInspection{
-		Addr: addr, Owner: s.owner, Readers: s.readers, Token: s.token, Remaining: s.left, Waiting: s.waiting,
+		Addr: addr, Owner: s.owner, Label: s.label, Readers: s.readers, ReaderLabels: s.labels,
+		Token: s.token, Remaining: s.left, Waiting: s.waiting,
 		Runs: Runs{s.entry.runs, s.entry.state, s.entry.token, s.entry.left},
 	}
 	if s.failed != nil {
@@ -149,11 +167,11 @@ func readings(all []nodeState) reading {
 	return r
 }
 
-var inspect = script(command{read: readInspect}, rows(0), "register", "inspect")
+var inspect = script(command{read: readInspect}, rows(0), "register", "label", "inspect")
 
 func readInspect(reply any) answer {
 	parts, _ := reply.([]any)
-	if len(parts) != 7 {
+	if len(parts) != 9 {
 		return badReply(reply)
 	}
 	text := func(i int) string {
@@ -170,7 +188,7 @@ func readInspect(reply any) answer {
 		}
 		return time.Duration(number(i)) * time.Millisecond
 	}
-	s := nodeState{said: true, owner: text(0), left: left(1), waiting: int(number(3))}
+	s := nodeState{said: true, owner: text(0), left: left(1), waiting: int(number(3)), label: text(7)}
 	if s.owner == "" && s.left != 0 {
 		return answer{vote: voteFailed, err: errNoLock}
 	}
@@ -182,9 +200,14 @@ func readInspect(reply any) answer {
 		s.token = int64(known)
 	}
 	reading, _ := parts[6].([]any)
-	for _, r := range reading {
+	labels, _ := parts[8].([]any)
+	if len(labels) != len(reading) {
+		return badReply(reply)
+	}
+	for i, r := range reading {
 		if owner, _ := r.([]byte); len(owner) == ownerLen {
-			s.readers = append(s.readers, string(owner))
+			label, _ := labels[i].([]byte)
+			s.readers, s.labels = append(s.readers, string(owner)), append(s.labels, string(label))
 		}
 	}
 	var ok bool

@@ -19,6 +19,7 @@ type Locker struct {
 	rounds    *sync.Pool // of *round
 	tokens    tokens
 	trimmer   trimmer
+	label     *label
 	schedule  schedule
 	local     localQueues
 	listeners listeners
@@ -60,13 +61,14 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 		return nil, &opError{op: "New", reason: err}
 	}
 	l := &Locker{all: allNodes(len(nodes)), need: majority(len(nodes)), opts: o, rounds: newRounds(len(nodes))}
+	l.label = newLabel(o)
 	maxApart := o.retention / 2 // between two clocks: with more, tokens could be dropped too early; 0: no limit
 	if !o.fencing {
 		maxApart = 0
 	}
 	l.tokens = newTokens(len(nodes), o.clock, maxApart)
 	l.events = startEvents(o.observer, o.logger, o.clock)
-	if l.nodes, err = openNodes(nodes, o, &l.tokens, l.events); err != nil {
+	if l.nodes, err = openNodes(nodes, o, &l.tokens, l.label, l.events); err != nil {
 		l.events.close(context.Background())
 		return nil, &opError{op: "New", reason: err}
 	}

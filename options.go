@@ -29,6 +29,7 @@ type options struct {
 	// Only for New.
 	nodeTimeout time.Duration
 	prefix      string
+	label       string
 	dialer      func(ctx context.Context, network, address string) (net.Conn, error)
 	tls         *tls.Config
 	logger      *slog.Logger
@@ -63,6 +64,7 @@ func defaults() options {
 		maxRuns:     3,
 		retention:   time.Minute,
 		guard:       30 * time.Second,
+		label:       defaultLabel(),
 		logger:      slog.New(slog.DiscardHandler),
 		clock:       systemClock(),
 	}
@@ -297,6 +299,9 @@ func (o *options) check() error {
 		return invalid("the back-off is nil")
 	case o.logger == nil:
 		return invalid("the logger is nil")
+	}
+	if err := checkLabel(o.label); err != nil {
+		return err
 	}
 	o.ttlArg = o.ttl.Milliseconds()
 	return nil

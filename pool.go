@@ -32,6 +32,7 @@ type node struct {
 
 	mu        sync.Mutex    // guards the fields below
 	roundTrip time.Duration // of the last reading of the node's clock
+	labelled  time.Time     // when the node last got the Locker's label
 	logged    string        // the codes of the findings that were logged last
 
 	announcing sync.Mutex // guards announced
@@ -44,13 +45,14 @@ func (n *node) addr() string { return n.conn.Addr() }
 // peers is what the nodes of one Locker share.
 type peers struct {
 	nodes  []*node // set before any is connected
+	label  *label
 	mu     sync.Mutex
 	claims map[string]*node // by run_id and replid: the node that is connected to that server; guarded by mu
 }
 
 // openNodes parses the URLs, refuses duplicates, and begins to connect to all nodes.
-func openNodes(urls []string, o *options, tk *tokens, e *events) ([]*node, error) {
-	p := &peers{claims: make(map[string]*node)}
+func openNodes(urls []string, o *options, tk *tokens, who *label, e *events) ([]*node, error) {
+	p := &peers{label: who, claims: make(map[string]*node)}
 	first := make(map[string]int)
 	for i, url := range urls {
 		n := &node{
@@ -181,6 +183,9 @@ func duplicateNodes(nodes []*node) error {
 func (n *node) stateChanged() {
 	connected, err := n.conn.State()
 	first := !n.attempted.Swap(true)
+	if connected && err == nil {
+		n.leaveLabel(0)
+	}
 	if connected && err != nil {
 		n.announce()
 	} else {
@@ -293,10 +298,25 @@ const probeEvery = 10 * time.Second
 // check is run by the connection now and then. It probes the node, and makes it drop the tokens that are older than the
 // retention.
 func (n *node) check(ctx context.Context) error {
+	n.leaveLabel(n.peers.label.kept / 4)
 	if !n.trims() {
 		return n.reprobe(ctx, guard.QuickProbe, nil, nil)
 	}
 	return n.reprobe(ctx, guard.QuickProbe, n.trimCommand("EVALSHA", trim.SHA, 2*probeEvery), n.trimmed(2*probeEvery))
+}
+
+// leaveLabel sends the Locker's label, unless that was done within the time given, and does not wait.
+func (n *node) leaveLabel(within time.Duration) {
+	who, now := n.peers.label, n.opts.clock.local()
+	n.mu.Lock()
+	due := who.text != "" && now.Sub(n.labelled) >= within
+	if due {
+		n.labelled = now
+	}
+	n.mu.Unlock()
+	if due {
+		n.conn.Ask(func([]any, error) {}, who.command(n.opts.prefix)) // without a label, locks are as good
+	}
 }
 
 // What the nodes keep of tokens. Each client has them drop what is older than the retention: when it begins, with each

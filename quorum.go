@@ -318,7 +318,8 @@ func (r *round) failure(op, name string, refused error, votes tally, ended error
 		part := NodeError{Addr: n.addr(), Outcome: OutcomeLate}
 		if votes.voted(i) {
 			a := &r.answers[i]
-			part.Outcome, part.Owner, part.Remaining, part.Err = outcomes[a.vote], a.owner, a.remaining, a.err
+			part.Outcome, part.Owner, part.Label = outcomes[a.vote], a.owner, a.label
+			part.Remaining, part.Err = a.remaining, a.err
 			if r.names != nil && a.vote == voteTaken {
 				part.Name = r.names.list[a.which]
 			}

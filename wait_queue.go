@@ -158,6 +158,7 @@ func (l *Locker) queue(
 		case requeue:
 			since = l.tokens.time(o.clock.now())
 		case giveBack:
+			since++ // no owner of this wait may be that of another attempt, whose undo may still be on its way
 		}
 		// The node hands each returned vote to its oldest waiter. If it cannot notify that waiter, the waiter must find
 		// the lock free with its next request: so this one pauses before it asks again.

@@ -21,7 +21,8 @@ func never(int) time.Duration { return time.Hour }
 func (fl *fleet) leftovers() (keys []string) {
 	for _, n := range fl.nodes {
 		for _, key := range n.Keys() {
-			if key != tokensName && key != "redlock:node" && key != "redlock:floor" {
+			own := key == tokensName || key == "redlock:node" || key == "redlock:floor"
+			if !own && !strings.HasPrefix(key, "redlock:label:") {
 				keys = append(keys, n.Addr()+" "+key)
 			}
 		}
@@ -160,7 +161,7 @@ func TestHandOverToAWaiterThatGivesUp(t *testing.T) {
 func TestHandOverToAnUnknownOwnerIsReturned(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		owner := newOwner(1).String()
+		owner := new(label).owner(1).String()
 		fl.nodes[1].Do("SET", "job", owner, "PX", 10_000)
 		l.listeners.receive(1, owner+"  job", true, l)
 		settleNetwork()
@@ -175,7 +176,7 @@ func TestHandOverToAnUnknownOwnerIsReturned(t *testing.T) {
 func TestAGrantIsReturnedToANodeThatIsAwayForLong(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithTTL(time.Second))
-		owner := newOwner(1).String()
+		owner := new(label).owner(1).String()
 		fl.nodes[1].Do("SET", "job", owner, "PX", 30_000)
 		fl.nodes[1].Crash(true)
 		settleNetwork()
@@ -380,7 +381,7 @@ func TestSplitVotesAreResolved(t *testing.T) {
 func TestOwnersSortByTime(t *testing.T) {
 	last := ""
 	for micros := int64(1_700_000_000_000_000); micros < 1_700_000_000_003_000; micros++ {
-		id := newOwner(micros)
+		id := newLabel(new(options)).owner(micros)
 		if id.Version() != 7 || id.Variant().String() != "RFC4122" {
 			t.Fatalf("%s is not a UUID of version 7", id)
 		}

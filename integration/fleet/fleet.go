@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"strings"
 	"testing"
 	"time"
 
@@ -214,7 +215,8 @@ func (f Fleet) Leftovers(t *testing.T) []string {
 			t.Fatalf("KEYS at %s: %v", n.Addr(), err)
 		}
 		for _, k := range keys {
-			if k != "redlock:tokens" && k != "redlock:node" && k != "redlock:floor" {
+			own := k == "redlock:tokens" || k == "redlock:node" || k == "redlock:floor"
+			if !own && !strings.HasPrefix(k, "redlock:label:") {
 				left = append(left, n.Addr()+" "+k)
 			}
 		}

@@ -6,7 +6,7 @@
 -- ARGV[3n+1] the TTL in ms for all, or ARGV[3n+i] for each   ARGV[#ARGV] our channel, or '': do not wait
 -- Reply: n if all n were granted and their tokens accepted, otherwise for each:
 -- {1} granted, token accepted · {2, token known here} granted, token not accepted ·
--- {0, the holder's owner, its remaining ms[, how many wait before us]} taken. No owner: the key is no lock; a negative
+-- {0, the holder's owner, its remaining ms, its label[, how many wait before us]} taken. No owner: the key is no lock; a negative
 -- time: it has no TTL.
 local given, pairs = {}, {}
 for i = 1, n do
@@ -35,12 +35,12 @@ local channel = ARGV[#ARGV]
 for i = 1, n do
   if not replies[i] then
     local key, holder = KEYS[i], call('MGET', KEYS[i])[1] or ''
-    replies[i] = { 0, holder, call('PTTL', key) }
+    replies[i] = { 0, holder, call('PTTL', key), label(holder) }
     if channel ~= '' then
       if own_ttls then ttl = ARGV[3 * n + i] end
       if holder == marker then readers(key).announce_writer(ttl) end
       local padded = string.rep('0', 13 - #ttl) .. ttl
-      replies[i][4] = join(key, ARGV[i] .. ' ' .. ARGV[n + 2 * i - 1] .. ' ' .. padded .. ' ' .. channel, ttl)
+      replies[i][5] = join(key, ARGV[i] .. ' ' .. ARGV[n + 2 * i - 1] .. ' ' .. padded .. ' ' .. channel, ttl)
     end
   end
 end

@@ -4,7 +4,7 @@
 -- or the same number again, followed by that many former owners (each must be free or its former owner's)
 -- Reply: n if all n were granted and their tokens accepted, otherwise for each lock:
 -- {1} granted, tokens accepted · {2, token known here} granted, token not accepted for all of the request ·
--- {0, the holder's owner, its remaining ms} taken, so none of the request was granted · {3} not granted for that reason
+-- {0, the holder's owner, its remaining ms, its label} taken, so none of the request was granted · {3} not granted for that reason
 local n, call = #KEYS - 1, redis.call
 local tokens, replies, usual = KEYS[n + 1], {}, 0
 local before, a = 0, 1 -- how many keys earlier requests have; where this one's arguments begin
@@ -17,7 +17,7 @@ while before < n do
       local key, holder = KEYS[before + i], holders[i]
       local ours = former > 0 and holder and holder == ARGV[a + 4 + i]
       if not ours and call('EXISTS', key) == 1 then
-        replies[before + i] = { 0, holder or '', call('PTTL', key) }
+        replies[before + i] = { 0, holder or '', call('PTTL', key), label(holder or '') }
         taken = true
       end
     end

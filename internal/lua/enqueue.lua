@@ -4,7 +4,7 @@
 -- ARGV[4i-3] our owner   ARGV[4i-2] the TTL in ms   ARGV[4i-1] the token, or ''   ARGV[4i] our member of the queue
 -- Reply: n if all n were granted and their tokens accepted, otherwise for each:
 -- {1} granted, token accepted · {2, token known here} granted, token not accepted ·
--- {0, the holder's owner, its remaining ms, how many wait before us} taken
+-- {0, the holder's owner, its remaining ms, its label, how many wait before us} taken
 local n, call = #KEYS - 1, redis.call
 local holders, usual, replies = call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do
@@ -32,7 +32,7 @@ for i = 1, n do
     end
   else
     if holder == marker then readers(key).announce_writer(ttl) end
-    replies[i] = { 0, holder or '', call('PTTL', key), join(key, member, ttl) }
+    replies[i] = { 0, holder or '', call('PTTL', key), label(holder or ''), join(key, member, ttl) }
   end
 end
 return usual == n and n or replies

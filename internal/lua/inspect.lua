@@ -1,19 +1,22 @@
 -- inspect: report what is known of names. It changes nothing.
 -- KEYS[i] a lock key   KEYS[n+1] the set of tokens
 -- Reply for each: {the holder's owner or '', its remaining ms, the largest token that the node remembers or '', how
--- many wait, the register or '', its remaining ms, {the set of readers' members, if the holder is the marker}}
+-- many wait, the register or '', its remaining ms, {the set of readers' members, if the holder is the marker}, the
+-- holder's label, {the members' labels}}
 local call, replies = redis.call, {}
 for i = 1, #KEYS - 1 do
   local key = KEYS[i]
-  local known, reading = call('MGET', key, register(key)), {}
+  local known, reading, labels = call('MGET', key, register(key)), {}, {}
   if known[1] == 'readers' then
     local time = call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
     reading = call('ZRANGE', base .. 'read:' .. key, now + 1, '+inf', 'BYSCORE', 'LIMIT', 0, 1000)
+    for r, owner in ipairs(reading) do labels[r] = label(owner) end
   end
   replies[i] = {
     known[1] or '', call('PTTL', key), call('ZSCORE', tokens, key) or '',
     call('ZCARD', base .. 'wait:' .. key), known[2] or '', call('PTTL', register(key)), reading,
+    label(known[1] or ''), labels,
   }
 end
 return replies

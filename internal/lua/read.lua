@@ -3,7 +3,7 @@
 -- KEYS[i] a lock key, all distinct   KEYS[n+1] the set of tokens
 -- ARGV[3i-2] our owner   ARGV[3i-1] the TTL in ms   ARGV[3i] our member of the queue, or '': do not wait
 -- Reply: n if all n were granted, otherwise for each: {1} granted ·
--- {0, the holder's owner or the marker, its remaining ms[, how many wait before us]} taken, or a writer waits
+-- {0, the holder's owner or the marker, its remaining ms, its label[, how many wait before us]} taken, or a writer waits
 local n, call = #KEYS - 1, redis.call
 local holders, usual, replies = call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do
@@ -32,8 +32,8 @@ for i = 1, n do
     usual = usual + 1
     replies[i] = { 1 }
   else
-    replies[i] = { 0, holder or '', call('PTTL', key) }
-    if member ~= '' then replies[i][4] = join(key, member, ttl) end
+    replies[i] = { 0, holder or '', call('PTTL', key), label(holder or '') }
+    if member ~= '' then replies[i][5] = join(key, member, ttl) end
   end
 end
 return usual == n and n or replies

@@ -9,14 +9,16 @@ import (
 // begunBy names the files that are put before others, as the library does.
 var begunBy = map[string][]string{
 	"release":      {"free", "readers", "queue"},
-	"enqueue":      {"readers", "queue", "join"},
-	"read":         {"readers", "queue", "join"},
+	"enqueue":      {"label", "readers", "queue", "join"},
+	"read":         {"label", "readers", "queue", "join"},
 	"keep_reading": {"readers"},
 	"stop_reading": {"readers", "queue"},
-	"acquire":      {"usual", "readers", "queue", "join"},
+	"acquire":      {"usual", "label", "readers", "queue", "join"},
 	"survey":       {"readers", "queue"},
 	"once":         {"register"},
-	"inspect":      {"register"},
+	"inspect":      {"register", "label"},
+	"acquire_all":  {"label"},
+	"adopt":        {"label"},
 }
 
 // ReadScripts returns the sources of the scripts in a directory by their names without the ending.

@@ -119,6 +119,7 @@ const placeLives = 30 * time.Second
 func (w *world) leftovers(when, late string) {
 	for _, v := range sim.Leftovers(w.nodes, func(key string) bool {
 		return slices.Contains(kept, key) || strings.HasPrefix(key, "redlock:once:") ||
+			strings.HasPrefix(key, "redlock:label:") ||
 			late != "" && strings.HasPrefix(key, late)
 	}) {
 		w.blame(v.Invariant, "%s: %s", when, v.Text)

@@ -1,0 +1,85 @@
+package redlock
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+)
+
+// label says who a Locker is. The nodes keep its text under the id, which is part of all owners of the Locker. So it
+// costs a lock nothing: it is sent with each new connection, and again now and then.
+type label struct {
+	id   [4]byte // bytes 8 to 11 of every owner
+	text string  // "": none
+	kept time.Duration
+}
+
+// maxLabel is the longest label in bytes: every refusal contains the holder's label.
+const maxLabel = 64
+
+// WithOwnerLabel sets the text by which people recognize who holds a lock: errors, [Locker.Inspect] and the command
+// show it beside the owner. The default is the host's name, a slash and the process id: "web-3/812". It has 64 bytes at
+// most, all printable; "" is no label. The nodes keep it while the Locker is connected and for two minutes after, or
+// twice the restart guard if that is longer. Only for New.
+func WithOwnerLabel(text string) Option {
+	return Option{name: "WithOwnerLabel", newOnly: true, apply: func(o *options) { o.label = text }}
+}
+
+// defaultLabel returns host/pid, shortened if the host's name is very long.
+func defaultLabel() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "?"
+	}
+	pid := fmt.Sprintf("/%d", os.Getpid())
+	text := host[:min(len(host), maxLabel-len(pid))] + pid
+	if checkLabel(text) != nil {
+		return "?" + pid
+	}
+	return text
+}
+
+func checkLabel(text string) error {
+	if len(text) > maxLabel {
+		return invalid("the owner label has %d bytes: at most %d", len(text), maxLabel)
+	}
+	if !utf8.ValidString(text) {
+		return invalid("the owner label %q is not UTF-8", text)
+	}
+	for _, r := range text {
+		if !unicode.IsPrint(r) {
+			return invalid("the owner label %q has a character that cannot be printed", text)
+		}
+	}
+	return nil
+}
+
+// newLabel draws the id of a Locker. The nodes must keep the label for longer than a lock of a Locker that has crashed.
+func newLabel(o *options) *label {
+	l := &label{text: o.label, kept: max(2*time.Minute, 2*o.guard)}
+	_, _ = rand.Read(l.id[:]) // crypto/rand.Read never fails
+	l.id[0] = l.id[0]&0x3f | 0x80
+	return l
+}
+
+// command returns the command that leaves the label on a node.
+func (l *label) command(prefix string) []any {
+	key := fmt.Sprintf("%s%slabel:%x-%x", prefix, ownNames, l.id[:2], l.id[2:])
+	return []any{"SET", key, l.text, "PX", l.kept.Milliseconds()}
+}
+
+// owner draws an owner: a UUID of version 7 (RFC 9562). Its first 60 bits tell the time, then 30 bits the Locker, and
+// the last 32 bits are random. The time is the nodes' time in µs, so owners of all machines sort in the order in which
+// they began.
+func (l *label) owner(micros int64) (id uuid.UUID) {
+	binary.BigEndian.PutUint64(id[:8], uint64(micros/1000)<<16|0x7<<12|uint64(micros%1000)<<12/1000)
+	copy(id[8:], l.id[:])
+	_, _ = rand.Read(id[12:])
+	return id
+}
