@@ -55,101 +55,6 @@ var (
 	ErrNodeRefused = guard.ErrRefused
 )
 
-// Outcome is what one node contributed to a call.
-type Outcome string
-
-// The outcomes, as they appear in error texts.
-const (
-	OutcomeGranted   Outcome = "granted"
-	OutcomeOutbid    Outcome = "granted, but knows a larger token"
-	OutcomeAbsent    Outcome = "not held here"
-	OutcomeTaken     Outcome = "taken"
-	OutcomeAbstained Outcome = "abstained"
-	OutcomeFailed    Outcome = "failed"
-	OutcomeAnswered  Outcome = "answered"       // of a request that asks for no grant, such as that of Inspect
-	OutcomeLate      Outcome = "not waited for" // the outcome of the call was certain before the node answered
-)
-
-// NodeError is one node's part in a QuorumError.
-type NodeError struct {
-	Addr      string        // the node's address, without user and password
-	Outcome   Outcome       // what the node said
-	Name      string        // OutcomeTaken, with LockAll: the first of the names that is taken
-	Owner     string        // OutcomeTaken: the owner that holds the lock there, if known
-	Label     string        // OutcomeTaken: what that owner's client calls itself, if known: see [WithOwnerLabel]
-	Remaining time.Duration // OutcomeTaken: for how long at most, unless the hold is extended; 0: not known
-	Err       error         // OutcomeFailed, OutcomeAbstained: why
-}
-
-// Error returns the node's address and its part in a few words.
-func (e NodeError) Error() string {
-	var b strings.Builder
-	b.WriteString(e.Addr)
-	if e.Name != "" {
-		fmt.Fprintf(&b, " %q", e.Name)
-	}
-	fmt.Fprintf(&b, " %s", e.Outcome)
-	if e.Owner != "" {
-		fmt.Fprintf(&b, " by %s", e.Owner)
-	}
-	if e.Remaining > 0 {
-		fmt.Fprintf(&b, " for %s", e.Remaining.Round(time.Millisecond))
-	}
-	if e.Err != nil {
-		fmt.Fprintf(&b, ": %v", e.Err)
-	}
-	return b.String()
-}
-
-// Unwrap returns why the node failed or abstained.
-func (e NodeError) Unwrap() error { return e.Err }
-
-// QuorumError says that no majority of nodes granted a request, and what each node answered. It satisfies errors.Is for
-// [ErrTaken], [ErrNoQuorum] or [ErrLost], and for the error of the caller's context if that ended a wait; never for an
-// error of a single node, since one node's timeout is not the caller's.
-type QuorumError struct {
-	Op      string // "lock", "read-lock", "acquire", "adopt", "extend", "unlock", "once" or "inspect"
-	Name    string // of the lock; of several locks: as Lock.Name returns it; of a semaphore or of its slot
-	Need    int    // how many nodes must grant the request
-	Granted int    // how many did
-	Nodes   []NodeError
-
-	reason  error  // ErrTaken, ErrNoQuorum or ErrLost
-	refused bool   // the reason is that a majority refused
-	detail  string // added to the text, or ""
-	ctx     error  // what ended the wait, or nil
-}
-
-// Error returns the reason and every node's part in it.
-func (e *QuorumError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "redlock: %s %q: %s", e.Op, e.Name, strings.TrimPrefix(e.reason.Error(), "redlock: "))
-	if e.ctx != nil {
-		fmt.Fprintf(&b, " until %v", e.ctx)
-	}
-	fmt.Fprintf(&b, " (%d of %d nodes granted, %d needed)", e.Granted, len(e.Nodes), e.Need)
-	if e.detail != "" {
-		fmt.Fprintf(&b, "; %s", e.detail)
-	}
-	for i, n := range e.Nodes {
-		sep := "; "
-		if i == 0 {
-			sep = ": "
-		}
-		b.WriteString(sep)
-		b.WriteString(n.Error())
-	}
-	return b.String()
-}
-
-// Unwrap returns the reason, and the context's error if that ended the wait.
-func (e *QuorumError) Unwrap() []error {
-	if e.ctx != nil {
-		return []error{e.reason, e.ctx}
-	}
-	return []error{e.reason}
-}
-
 // invalid returns an error for an unacceptable argument or option.
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
@@ -166,14 +71,27 @@ type opError struct {
 
 // failed returns the error of an operation on a name.
 func failed(op, name string, reason error) *opError {
-	return &opError{op: op + " " + strconv.Quote(name), reason: reason}
+	return &opError{op: op + " " + shown(name), reason: reason}
+}
+
+// inner returns the text of an error for use inside another one: the package's name stands only at the front.
+func inner(err error) string {
+	return strings.ReplaceAll(strings.TrimPrefix(err.Error(), "redlock: "), ": redlock: ", ": ")
+}
+
+// shown returns a name for use in a text: as it is if that can be read, otherwise quoted.
+func shown(name string) string {
+	if quoted := strconv.Quote(name); quoted != `"`+name+`"` || strings.TrimSpace(name) != name {
+		return quoted
+	}
+	return name
 }
 
 // Error returns the text of all parts, with the package's name only at the front.
 func (e *opError) Error() string {
-	text := "redlock: " + e.op + ": " + strings.TrimPrefix(e.reason.Error(), "redlock: ") + e.detail
+	text := "redlock: " + e.op + ": " + inner(e.reason) + e.detail
 	if e.cause != nil {
-		text += ": " + strings.TrimPrefix(e.cause.Error(), "redlock: ")
+		text += ": " + inner(e.cause)
 	}
 	return text
 }
@@ -184,18 +102,6 @@ func (e *opError) Unwrap() []error {
 		return []error{e.reason, e.cause}
 	}
 	return []error{e.reason}
-}
-
-// waitEnded returns the error of a wait that was ended: that of the last attempt if it is a *QuorumError, with the
-// reason why there is no further attempt.
-func waitEnded(last, ended error) error {
-	var q *QuorumError
-	if !errors.As(last, &q) {
-		return ended
-	}
-	with := *q
-	with.ctx = ended
-	return &with
 }
 
 // endOf adds to err, the error of ctx, the cause with which ctx was cancelled, if there is one.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/redlock"
@@ -67,6 +68,29 @@ func ExampleNodeError() {
 	}
 	// Output:
 	// true 20s
+}
+
+// An error says who holds the lock. Without the option it is the host's name and the process id.
+func ExampleWithOwnerLabel() {
+	masters, stop := fiveMasters()
+	defer stop()
+	a, _ := redlock.New(masters.URLs(), patient, redlock.WithOwnerLabel("billing on web-3"))
+	defer a.Close()
+	b, _ := redlock.New(masters.URLs(), patient)
+	defer b.Close()
+	ctx := context.Background()
+
+	lock, err := a.Lock(ctx, "report")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx)
+
+	_, err = b.TryLock(ctx, "report")
+	who, _, _ := strings.Cut(err.Error(), " for ") // 10.0 s (3 of 5)
+	fmt.Println(who)
+	// Output:
+	// redlock: lock report: taken by billing on web-3
 }
 
 // Nodes says whether the masters are fit for locks; the command redlock doctor prints it.

@@ -77,7 +77,7 @@ func ExampleWithMaxRuns() {
 	// Output:
 	// false no paper
 	// false no paper
-	// true redlock: once "report": exhausted: 2 of 2 runs have begun and none succeeded
+	// true redlock: once report: exhausted: 2 of 2 runs have begun and none succeeded
 }
 
 // Inspect says which owner holds a lock, and how the last run of a job ended.

@@ -82,7 +82,7 @@ func ExampleSemaphore_TryAcquire() {
 	// false
 	// false
 	// true
-	// true redlock: acquire "encoder": invalid: 0 permits: want 1 to 1000
+	// true redlock: acquire encoder: invalid: 0 permits: want 1 to 1000
 }
 
 // Mutex is for code that takes a sync.Locker. It panics with the errors that a sync.Locker cannot return.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,3 +114,6 @@ func within(t *testing.T, d time.Duration, what string, f func()) {
 func link0(client string, node int) sim.Link {
 	return sim.Link{Client: client, Node: fmt.Sprintf("n%d:6379", node)}
 }
+
+// says reports whether an error, with its nodes, contains a text.
+func says(err error, part string) bool { return strings.Contains(fmt.Sprintf("%+v", err), part) }

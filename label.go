@@ -23,14 +23,6 @@ type label struct {
 // maxLabel is the longest label in bytes: every refusal contains the holder's label.
 const maxLabel = 64
 
-// WithOwnerLabel sets the text by which people recognize who holds a lock: errors, [Locker.Inspect] and the command
-// show it beside the owner. The default is the host's name, a slash and the process id: "web-3/812". It has 64 bytes at
-// most, all printable; "" is no label. The nodes keep it while the Locker is connected and for two minutes after, or
-// twice the restart guard if that is longer. Only for New.
-func WithOwnerLabel(text string) Option {
-	return Option{name: "WithOwnerLabel", newOnly: true, apply: func(o *options) { o.label = text }}
-}
-
 // defaultLabel returns host/pid, shortened if the host's name is very long.
 func defaultLabel() string {
 	host, err := os.Hostname()
@@ -61,16 +53,16 @@ func checkLabel(text string) error {
 }
 
 // newLabel draws the id of a Locker. The nodes must keep the label for longer than a lock of a Locker that has crashed.
-func newLabel(o *options) *label {
-	l := &label{text: o.label, kept: max(2*time.Minute, 2*o.guard)}
+func newLabel(text string, guard time.Duration) *label {
+	l := &label{text: text, kept: max(2*time.Minute, 2*guard)}
 	_, _ = rand.Read(l.id[:]) // crypto/rand.Read never fails
 	l.id[0] = l.id[0]&0x3f | 0x80
 	return l
 }
 
-// command returns the command that leaves the label on a node.
+// command returns the command that leaves the label on a node. prefix is that of the library's own keys.
 func (l *label) command(prefix string) []any {
-	key := fmt.Sprintf("%s%slabel:%x-%x", prefix, ownNames, l.id[:2], l.id[2:])
+	key := fmt.Sprintf("%slabel:%x-%x", prefix, l.id[:2], l.id[2:])
 	return []any{"SET", key, l.text, "PX", l.kept.Milliseconds()}
 }
 

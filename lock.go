@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -34,8 +35,8 @@ func (k *Lock) Names() []string {
 	return []string{k.hold.name}
 }
 
-// Owner returns the value that marks this hold on the nodes: a UUID of version 7, the nodes' time followed by 62 random
-// bits.
+// Owner returns the value that marks this hold on the nodes: a UUID of version 7, the nodes' time, 30 bits that all owners
+// of the Locker share, and 32 random bits.
 func (k *Lock) Owner() string { return k.hold.owner.String() }
 
 // Token returns the fencing token: a number larger than the token of every earlier hold of the name, or of each of the
@@ -44,6 +45,31 @@ func (k *Lock) Owner() string { return k.hold.owner.String() }
 // (docs/fencing.md). Tokens are positive and below 2^53; they are not consecutive. The token is 0 with
 // [WithoutFencing], and for readers.
 func (k *Lock) Token() int64 { return k.hold.token }
+
+// String says what is held and for how long: "stock:4711, token 1766617310017481, until 15:04:05.250". It does not
+// contain the owner, with which any client could release the lock.
+func (k *Lock) String() string {
+	text := shown(k.Name())
+	if token := k.Token(); token > 0 {
+		text += fmt.Sprintf(", token %d", token)
+	}
+	if err := k.Err(); err != nil {
+		return text + ", " + inner(err)
+	}
+	return text + ", until " + k.Until().Format("15:04:05.000")
+}
+
+// LogValue implements slog.LogValuer: name, token, and until when the hold lasts, or how it ended.
+func (k *Lock) LogValue() slog.Value {
+	attrs := []slog.Attr{slog.String("name", k.Name())}
+	if token := k.Token(); token > 0 {
+		attrs = append(attrs, slog.Int64("token", token))
+	}
+	if err := k.Err(); err != nil {
+		return slog.GroupValue(append(attrs, slog.String("ended", inner(err)))...)
+	}
+	return slog.GroupValue(append(attrs, slog.Time("until", k.Until()))...)
+}
 
 // Until returns when the hold ends if it is not extended: the end of the TTL, less the time that acquiring took and the
 // drift allowance, or the limit of [WithMaxHold] if that comes first. It is for people; a program selects on Done.

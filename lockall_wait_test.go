@@ -103,7 +103,7 @@ func TestCancelledLockAllLeavesNothing(t *testing.T) {
 				var q *QuorumError
 				if !errors.Is(err, ErrTaken) || !errors.Is(err, context.Canceled) && !errors.Is(err, ErrClosed) ||
 					!errors.As(err, &q) || q.Name != strings.Join(ten, ", ") ||
-					!strings.Contains(err.Error(), `"a7" taken by `+holder.Owner()) {
+					!says(err, " a7 taken by ") || !says(err, " ("+holder.Owner()+") for ") {
 					t.Errorf("got %v, want the owner of a7", err)
 				}
 				settleNetwork()

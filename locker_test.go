@@ -177,7 +177,7 @@ func TestNewDoesNotWaitForAMinority(t *testing.T) {
 		within(t, 100*ms, "New", func() {
 			l := fl.locker("a", WithRestartGuard(0))
 			if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) ||
-				!strings.Contains(err.Error(), "refused") {
+				!says(err, "refused") {
 				t.Errorf("got %v, want ErrNoQuorum that says why", err)
 			}
 			for _, n := range fl.nodes {

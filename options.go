@@ -174,6 +174,14 @@ func WithPrefix(prefix string) Option {
 	return Option{name: "WithPrefix", newOnly: true, apply: func(o *options) { o.prefix = prefix }}
 }
 
+// WithOwnerLabel sets the text by which people recognize who holds a lock: errors, [Locker.Inspect] and the command
+// show it beside the owner. The default is the host's name, a slash and the process id: "web-3/812". It has 64 bytes at
+// most, all printable; "" is no label. The nodes keep it while the Locker is connected and for two minutes after, or
+// twice the restart guard if that is longer. Only for New.
+func WithOwnerLabel(text string) Option {
+	return Option{name: "WithOwnerLabel", newOnly: true, apply: func(o *options) { o.label = text }}
+}
+
 // WithDialer replaces the function that connects to nodes, for example to ask a Sentinel or to use a tunnel. TLS and
 // authentication run over the connection that it returns. The default is that of package net. Only for New.
 func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {

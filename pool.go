@@ -315,7 +315,7 @@ func (n *node) leaveLabel(within time.Duration) {
 	}
 	n.mu.Unlock()
 	if due {
-		n.conn.Ask(func([]any, error) {}, who.command(n.opts.prefix)) // without a label, locks are as good
+		n.conn.Ask(func([]any, error) {}, who.command(n.opts.prefix+ownNames)) // without a label, locks are as good
 	}
 }
 

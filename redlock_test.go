@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -146,7 +145,7 @@ func TestTheCallersDeadlineIsNotANodesTimeout(t *testing.T) {
 				silent++
 			}
 		}
-		if silent < 2 || q.Need != 2 || q.Granted != 0 || !strings.Contains(err.Error(), "n0:6379 ") {
+		if silent < 2 || q.Need != 2 || q.Granted != 0 || !says(err, "n0:6379 ") {
 			t.Errorf("got %v", err)
 		}
 		done, over := context.WithCancel(t.Context())

@@ -160,7 +160,7 @@ func (s *Semaphore) try(ctx context.Context, a *acquisition) (h *hold, seen *sur
 			soonest := slices.MinFunc(seen.slots, func(a, b slotState) int { return cmp.Compare(a.remaining, b.remaining) })
 			return nil, seen, &QuorumError{
 				Op: "acquire", Name: s.name, Need: l.need, Nodes: seen.nodes, reason: ErrTaken,
-				detail: fmt.Sprintf("all %d permits are taken, the next for another %s", len(s.all), soonest.remaining),
+				detail: fmt.Sprintf("all %d permits, the next for another %s", len(s.all), brief(soonest.remaining)),
 			}
 		}
 		for _, i := range free {

@@ -56,7 +56,7 @@ func (l *Locker) takeTurn(ctx context.Context, turn *semaphore.Weighted) error {
 func (l *Locker) notFirst(op, name string) *QuorumError {
 	e := &QuorumError{Op: op, Name: name, Need: l.need, reason: ErrTaken, detail: "behind other callers in this process"}
 	for _, n := range l.nodes {
-		e.Nodes = append(e.Nodes, NodeError{Addr: n.addr(), Outcome: OutcomeLate})
+		e.Nodes = append(e.Nodes, NodeError{Addr: n.addr(), Outcome: OutcomeUnasked})
 	}
 	return e
 }

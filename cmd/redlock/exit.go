@@ -81,7 +81,7 @@ var inOurWords = strings.NewReplacer(
 	"WithRestartGuard", "--restart-guard",
 	"WithEvictionAllowed", "--allow-eviction",
 	"WithoutNodeInfo", "--without-node-info",
-	" until context deadline exceeded", " until the wait was over",
+	"; context deadline exceeded", "; the wait is over",
 )
 
 // complaint is the one line that stderr gets, without the "redlock: " in front, or "" for none.
@@ -96,23 +96,13 @@ func complaint(err error) string {
 func unfolded(err error) string {
 	text := complaint(err)
 	var q *redlock.QuorumError
-	if !errors.As(err, &q) {
-		return text
-	}
-	for _, n := range q.Nodes {
-		part := inOurWords.Replace(n.Error())
-		for _, separator := range []string{": ", "; "} {
-			if before, after, found := strings.Cut(text, separator+part); found {
-				text = before + "\n  " + part + after
-				break
-			}
+	if errors.As(err, &q) {
+		for _, n := range q.Nodes {
+			text += "\n  " + inOurWords.Replace(n.Error())
 		}
 	}
 	return text
 }
 
 // summed is the complaint without the nodes' parts, where they are shown anyway.
-func summed(err error) error {
-	head, _, _ := strings.Cut(unfolded(err), "\n")
-	return &failure{code: codeOf(err), text: head}
-}
+func summed(err error) error { return &failure{code: codeOf(err), text: complaint(err)} }

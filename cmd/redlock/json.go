@@ -48,6 +48,7 @@ type reportNode struct {
 	Addr      string  `json:"addr"`
 	Outcome   string  `json:"outcome"`
 	Owner     string  `json:"owner,omitempty"`
+	Label     string  `json:"label,omitempty"`
 	Remaining float64 `json:"remaining_seconds,omitempty"`
 	Error     string  `json:"error,omitempty"`
 }
@@ -69,9 +70,10 @@ func reportOn(err error) report {
 	r.Outcome = cmp.Or(r.Outcome, outcomes[r.ExitCode], "signal") // the last one ended the waiting
 	var q *redlock.QuorumError
 	if errors.As(err, &q) {
-		r.Error = summed(err).Error()
 		for _, n := range q.Nodes {
-			v := reportNode{Addr: n.Addr, Outcome: string(n.Outcome), Owner: n.Owner, Remaining: n.Remaining.Seconds()}
+			v := reportNode{
+				Addr: n.Addr, Outcome: string(n.Outcome), Owner: n.Owner, Label: n.Label, Remaining: n.Remaining.Seconds(),
+			}
 			if n.Err != nil {
 				v.Error = n.Err.Error()
 			}
@@ -168,7 +170,9 @@ type nameObject struct {
 	Known     bool             `json:"known"` // a majority has answered
 	Held      bool             `json:"held"`
 	Owner     string           `json:"owner,omitempty"`
+	Label     string           `json:"label,omitempty"` // what the owner's client calls itself
 	Readers   []string         `json:"readers,omitempty"`
+	Labels    []string         `json:"reader_labels,omitempty"` // in the order of the readers
 	Token     int64            `json:"token,omitempty"`
 	Remaining float64          `json:"remaining_seconds"`
 	Waiting   int              `json:"waiting"`
@@ -189,6 +193,7 @@ type nodeViewObject struct {
 	Counts    bool        `json:"counts"`
 	Error     string      `json:"error,omitempty"`
 	Owner     string      `json:"owner,omitempty"`
+	Label     string      `json:"label,omitempty"`
 	Token     int64       `json:"token,omitempty"`
 	Remaining float64     `json:"remaining_seconds"`
 	Waiting   int         `json:"waiting"`
@@ -204,12 +209,13 @@ func inspectionObject(i redlock.Inspection, unknown error) nameObject {
 		return &runsObject{r.Begun, string(r.Last), r.Token, max(r.Remaining, 0).Seconds()}
 	}
 	o := nameObject{
-		Name: i.Name, Known: unknown == nil, Held: i.Owner != "", Owner: i.Owner, Readers: i.Readers, Token: i.Token,
+		Name: i.Name, Known: unknown == nil, Held: i.Owner != "", Owner: i.Owner, Label: i.Label,
+		Readers: i.Readers, Labels: i.ReaderLabels, Token: i.Token,
 		Remaining: i.Remaining.Seconds(), Waiting: i.Waiting, Runs: runs(i.Runs), Nodes: []nodeViewObject{},
 	}
 	for _, n := range i.Nodes {
 		v := nodeViewObject{
-			Addr: n.Addr, Counts: n.Err == nil, Owner: n.Owner, Token: n.Token, Remaining: n.Remaining.Seconds(),
+			Addr: n.Addr, Counts: n.Err == nil, Owner: n.Owner, Label: n.Label, Token: n.Token, Remaining: n.Remaining.Seconds(),
 			Waiting: n.Waiting, Runs: runs(n.Runs),
 		}
 		if n.Err != nil {

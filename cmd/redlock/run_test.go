@@ -76,7 +76,7 @@ func TestRunTaken(t *testing.T) {
 		s := begin(t, c, append(append([]string{"run"}, flags...), "name", "echo", "must not run")...)
 		code := s.code()
 		said := s.stderr.String()
-		if code != exitTaken || !strings.HasPrefix(said, `redlock: lock "name": taken`) || strings.Count(said, "\n") != 1 {
+		if code != exitTaken || !strings.HasPrefix(said, "redlock: lock name: taken by ") || strings.Count(said, "\n") != 1 {
 			t.Errorf("%s: got %d, %q, want 75 and one line that says taken", flags, code, said)
 		}
 		s.expect("(end of output)")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,8 +63,8 @@ func printStatus(p terminal.Printer, i redlock.Inspection, unknown error) error 
 	if i.Owner != "" {
 		add("left: %s, unless renewed", left(i.Remaining))
 	}
-	for _, owner := range i.Readers {
-		add("reader: %s", owner)
+	for r, owner := range i.Readers {
+		add("reader: %s", known(owner, i.ReaderLabels[r]))
 	}
 	if i.Waiting > 0 {
 		add("waiting: %d", i.Waiting)
@@ -82,7 +83,7 @@ func printStatus(p terminal.Printer, i redlock.Inspection, unknown error) error 
 			counts = fmt.Sprintf("no: %v", part.Err)
 		}
 		rows = append(rows, []string{
-			n.Addr, brief(n.Owner), token(n.Token), left(n.Remaining), strconv.Itoa(n.Waiting), runs, counts,
+			n.Addr, cmp.Or(n.Label, brief(n.Owner)), token(n.Token), left(n.Remaining), strconv.Itoa(n.Waiting), runs, counts,
 		})
 	}
 	return errors.Join(p.Print(append(lines, "")...), p.Table(rows))
@@ -95,8 +96,16 @@ func holder(i redlock.Inspection, unknown error) string {
 	case i.Owner == "":
 		return "nobody holds it"
 	default:
-		return "held by " + i.Owner
+		return "held by " + known(i.Owner, i.Label)
 	}
+}
+
+// known names an owner by what its client calls itself, if that is known.
+func known(owner, label string) string {
+	if label == "" {
+		return owner
+	}
+	return label + " (" + owner + ")"
 }
 
 // runsInWords says what has become of a job, from the state of its last run and whether somebody holds the lock.

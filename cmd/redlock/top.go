@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,7 +116,7 @@ func (v *view) lines(width int, c terminal.Colours) []string {
 	}
 	names := [][]string{{"HOLDER", "TOKEN", "LEFT", "NODES", "WAITING", "NAME"}}
 	for k, i := range v.names {
-		who, on := brief(i.Owner), 0
+		who, on := cmp.Or(i.Label, brief(i.Owner)), 0
 		if v.known[k] != nil {
 			who = "not known"
 		}

@@ -218,7 +218,7 @@ func inspected(c *sim.Command) (tokens []int64) {
 	all, _ := c.Reply.([]any)
 	for _, one := range all {
 		parts, _ := one.([]any)
-		if len(parts) != 7 {
+		if len(parts) != 9 {
 			return nil
 		}
 		text, _ := parts[2].(string)

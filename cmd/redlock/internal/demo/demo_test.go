@@ -128,7 +128,7 @@ func TestExplain(t *testing.T) {
 		"             ✓ 1  n1:1 granted\n" +
 		"             ✗ 2  n2:2 failed: not connected at all at all at all at all at all\n" +
 		"                  at all at all at all\n" +
-		"             · 3  n3:3 not waited for\n"
+		"             · 3  n3:3 no answer yet\n"
 	if got := out.String(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}

@@ -1,0 +1,301 @@
+package redlock
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/guard"
+)
+
+// Outcome is what one node contributed to a call.
+type Outcome string
+
+// The outcomes, as they appear in error texts.
+const (
+	OutcomeGranted   Outcome = "granted"
+	OutcomeOutbid    Outcome = "granted, but knows a larger token"
+	OutcomeAbsent    Outcome = "not held here"
+	OutcomeTaken     Outcome = "taken"
+	OutcomeAbstained Outcome = "abstained"
+	OutcomeFailed    Outcome = "failed"
+	OutcomeAnswered  Outcome = "answered"      // of a request that asks for no grant, such as that of Inspect
+	OutcomeLate      Outcome = "no answer yet" // the outcome of the call was certain before the node answered
+	OutcomeUnasked   Outcome = "not asked"     // other callers in this process were ahead
+)
+
+// NodeError is one node's part in a QuorumError.
+type NodeError struct {
+	Addr      string        // the node's address, without user and password
+	Outcome   Outcome       // what the node said
+	Name      string        // OutcomeTaken, with LockAll: the first of the names that is taken
+	Owner     string        // OutcomeTaken: the owner that holds the lock there, if known
+	Label     string        // OutcomeTaken: what that owner's client calls itself, if known: see [WithOwnerLabel]
+	Remaining time.Duration // OutcomeTaken: for how long at most, unless the hold is extended; 0: not known
+	Err       error         // OutcomeFailed, OutcomeAbstained: why
+}
+
+// Error returns the node's address and its part in a few words.
+func (e NodeError) Error() string { return e.Addr + " " + e.part() }
+
+// part returns the text without the address.
+func (e NodeError) part() string {
+	var b strings.Builder
+	if e.Name != "" {
+		b.WriteString(shown(e.Name) + " ")
+	}
+	b.WriteString(string(e.Outcome))
+	if e.Owner != "" {
+		b.WriteString(" by " + cmp.Or(e.Label, e.Owner))
+		if e.Label != "" {
+			b.WriteString(" (" + e.Owner + ")")
+		}
+	}
+	if e.Remaining > 0 {
+		b.WriteString(" for " + brief(e.Remaining))
+	}
+	if e.Err != nil {
+		b.WriteString(": " + inner(e.Err))
+	}
+	return b.String()
+}
+
+// Unwrap returns why the node failed or abstained.
+func (e NodeError) Unwrap() error { return e.Err }
+
+// short says in a word why the node has no vote, or returns "" if it has voted. remedy is what else there is to say if
+// somebody has to change something, or "".
+func (e NodeError) short() (word, remedy string) {
+	var abstains *AbstainError
+	var refusal *ReplyError
+	switch e.Outcome {
+	case OutcomeLate, OutcomeUnasked:
+		return string(e.Outcome), ""
+	case OutcomeAbstained, OutcomeFailed:
+	default:
+		return "", ""
+	}
+	switch err := e.Err; {
+	case err == nil:
+		return "no answer", ""
+	case errors.As(err, &abstains) && !abstains.Until.IsZero():
+		return "abstaining for " + guard.Seconds(abstains.Remaining), ""
+	case errors.As(err, &abstains):
+		return "abstaining", abstains.Reason
+	case errors.As(err, &refusal):
+		return refusal.Code, strings.TrimPrefix(refusal.Error(), refusal.Code+" ")
+	case errors.Is(err, ErrNodeRefused):
+		return "refused", strings.TrimPrefix(unwrapDown(err), ErrNodeRefused.Error()+": ")
+	case errors.Is(err, ErrNodeTimeout):
+		return "silent", ""
+	case errors.Is(err, ErrNodeBusy):
+		return "busy", ""
+	case errors.Is(err, ErrNodeDown):
+		return "unreachable", ""
+	default:
+		return string(e.Outcome), inner(err)
+	}
+}
+
+// QuorumError says that no majority of nodes granted a request, and what each node answered. It satisfies errors.Is for
+// [ErrTaken], [ErrNoQuorum] or [ErrLost], and for the error of the caller's context if that ended a wait; never for an
+// error of a single node, since one node's timeout is not the caller's.
+//
+// Its text is one line. With %+v, a line for each node follows. A structured log gets a group: the line as text, and
+// nodes by address.
+type QuorumError struct {
+	Op      string // "lock", "read-lock", "acquire", "adopt", "extend", "unlock", "once" or "inspect"
+	Name    string // of the lock; of several locks: as Lock.Name returns it; of a semaphore or of its slot
+	Need    int    // how many nodes must grant the request
+	Granted int    // how many did
+	Nodes   []NodeError
+
+	reason  error  // ErrTaken, ErrNoQuorum or ErrLost
+	refused bool   // the reason is that a majority refused
+	detail  string // added to the text, or ""
+	ctx     error  // what ended the wait, or nil
+}
+
+// Error says in one line who holds the lock, or how many nodes voted and why the others did not, and what ended the
+// wait.
+func (e *QuorumError) Error() string {
+	text := "redlock: " + e.Op
+	if e.Name != "" {
+		text += " " + shown(e.Name)
+	}
+	text += ": " + inner(e.reason)
+	words := ": " + e.votesInWords()
+	switch {
+	case errors.Is(e.reason, ErrTaken):
+		words = e.takenInWords()
+	case errors.Is(e.reason, ErrLost):
+		words = fmt.Sprintf(": %d of %d do not have it", e.count(OutcomeTaken, OutcomeAbsent), len(e.Nodes))
+	}
+	switch {
+	case e.detail != "" && words == "":
+		words = ": " + e.detail
+	case e.detail != "":
+		words += "; " + e.detail
+	}
+	text += words
+	if e.ctx != nil {
+		text += "; " + inner(e.ctx)
+	}
+	return text
+}
+
+// Format implements fmt.Formatter: %+v adds a line for each node.
+func (e *QuorumError) Format(f fmt.State, verb rune) {
+	text := e.Error()
+	switch {
+	case verb == 'q':
+		text = fmt.Sprintf("%q", text)
+	case verb == 'v' && f.Flag('+'):
+		for _, n := range e.Nodes {
+			text += "\n  " + n.Error()
+		}
+	}
+	_, _ = io.WriteString(f, text) // a fmt.State keeps the error
+}
+
+// LogValue implements slog.LogValuer.
+func (e *QuorumError) LogValue() slog.Value {
+	nodes := make([]slog.Attr, len(e.Nodes))
+	for i, n := range e.Nodes {
+		nodes[i] = slog.String(n.Addr, n.part())
+	}
+	return slog.GroupValue(
+		slog.String("text", e.Error()), slog.Attr{Key: "nodes", Value: slog.GroupValue(nodes...)})
+}
+
+// Unwrap returns the reason, and the context's error if that ended the wait.
+func (e *QuorumError) Unwrap() []error {
+	if e.ctx != nil {
+		return []error{e.reason, e.ctx}
+	}
+	return []error{e.reason}
+}
+
+// waitEnded returns the error of a wait that was ended: that of the last attempt if it is a *QuorumError, with the
+// reason why there is no further attempt.
+func waitEnded(last, ended error) error {
+	var q *QuorumError
+	if !errors.As(last, &q) {
+		return ended
+	}
+	with := *q
+	with.ctx = ended
+	return &with
+}
+
+// count returns how many nodes had one of the outcomes.
+func (e *QuorumError) count(outcomes ...Outcome) (n int) {
+	for i := range e.Nodes {
+		if slices.Contains(outcomes, e.Nodes[i].Outcome) {
+			n++
+		}
+	}
+	return n
+}
+
+// takenInWords says who has the lock: " by web-3/812 for 4.1 s (3 of 5)".
+func (e *QuorumError) takenInWords() string {
+	type holder struct {
+		name, who string // who: " by …", ": " and an error, or nothing
+		nodes     int
+		remaining time.Duration
+	}
+	var holders []*holder
+	for i := range e.Nodes {
+		n := &e.Nodes[i]
+		if n.Outcome != OutcomeTaken {
+			continue
+		}
+		who := cmp.Or(n.Label, n.Owner)
+		switch {
+		case n.Err != nil:
+			who = ": " + inner(n.Err)
+		case who != "":
+			who = " by " + who
+		}
+		at := slices.IndexFunc(holders, func(h *holder) bool { return h.name == n.Name && h.who == who })
+		if at < 0 {
+			at, holders = len(holders), append(holders, &holder{name: n.Name, who: who})
+		}
+		h := holders[at]
+		h.nodes++
+		h.remaining = max(h.remaining, n.Remaining)
+	}
+	slices.SortStableFunc(holders, func(a, b *holder) int { return cmp.Compare(b.nodes, a.nodes) })
+	var all []string
+	for _, h := range holders {
+		text := h.who
+		if h.name != "" {
+			text = ": " + shown(h.name) + text
+		}
+		if h.remaining > 0 {
+			text += " for " + brief(h.remaining)
+		}
+		all = append(all, fmt.Sprintf("%s (%d of %d)", text, h.nodes, len(e.Nodes)))
+	}
+	const most = 3
+	if more := len(all) - most; more > 0 {
+		all = append(all[:most], fmt.Sprintf("and %d more", more))
+	}
+	for i := 1; i < len(all); i++ {
+		all[i] = " " + strings.TrimLeft(all[i], ": ")
+	}
+	text := strings.Join(all, ",")
+	if absent := e.count(OutcomeAbsent); text == "" && absent > 0 {
+		text = fmt.Sprintf(": %d of %d do not have it", absent, len(e.Nodes))
+	}
+	return text
+}
+
+// votesInWords says who has not voted, and why: "2 of 5 voted, r3:6379 r4:6379 unreachable".
+func (e *QuorumError) votesInWords() string {
+	type reason struct{ word, remedy string }
+	var reasons []reason
+	nodes := make(map[reason][]string)
+	voted := 0
+	for i := range e.Nodes {
+		n := &e.Nodes[i]
+		word, remedy := n.short()
+		if word == "" {
+			voted++
+			continue
+		}
+		why := reason{word, remedy}
+		if nodes[why] == nil {
+			reasons = append(reasons, why)
+		}
+		nodes[why] = append(nodes[why], n.Addr)
+	}
+	text := fmt.Sprintf("%d of %d voted", voted, len(e.Nodes))
+	if taken := e.takenInWords(); taken != "" && e.count(OutcomeTaken) > 0 {
+		text += ", taken" + taken
+	}
+	for _, why := range reasons {
+		if why.word == string(OutcomeLate) && len(reasons) > 1 && e.ctx == nil {
+			continue // they were not needed: the others say why
+		}
+		text += ", " + strings.Join(nodes[why], " ") + " " + why.word
+		if why.remedy != "" && len(reasons) == 1 {
+			text += ": " + why.remedy
+		}
+	}
+	return text
+}
+
+// brief returns a duration as people say it: 4.1 s, 250 ms.
+func brief(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%d ms", max(d, 0).Milliseconds())
+	}
+	return fmt.Sprintf("%.1f s", d.Seconds())
+}

@@ -1,0 +1,294 @@
+package redlock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/guard"
+)
+
+// The text of a QuorumError is one short line.
+func TestQuorumErrorInOneLine(t *testing.T) {
+	taken := func(by string, left time.Duration, at ...string) (nodes []NodeError) {
+		for _, addr := range at {
+			nodes = append(nodes, NodeError{Addr: addr, Outcome: OutcomeTaken, Owner: "0190…", Label: by, Remaining: left})
+		}
+		return nodes
+	}
+	bad := func(err error, at ...string) (nodes []NodeError) {
+		for _, addr := range at {
+			nodes = append(nodes, NodeError{Addr: addr, Outcome: OutcomeFailed, Err: err})
+		}
+		return nodes
+	}
+	plain := func(outcome Outcome, at ...string) (nodes []NodeError) {
+		for _, addr := range at {
+			nodes = append(nodes, NodeError{Addr: addr, Outcome: outcome})
+		}
+		return nodes
+	}
+	join := func(parts ...[]NodeError) (nodes []NodeError) {
+		for _, part := range parts {
+			nodes = append(nodes, part...)
+		}
+		return nodes
+	}
+	down := fmt.Errorf("%w: %w", ErrNodeDown, errors.New("dial tcp: connection refused"))
+	replica := fmt.Errorf("%w: %w: it is a replica of r9:1: use its master", ErrNodeDown, guard.ErrRefused)
+	wrongPass := fmt.Errorf("%w: %w", ErrNodeDown, explained(redis.Error("WRONGPASS invalid username-password pair"), ""))
+	restarted := &AbstainError{Reason: "restarted", Until: time.Now(), Remaining: 11500 * ms}
+	lost := fmt.Errorf("%w: %w", context.Canceled, failed("hold", "outer job", ErrLost))
+	for _, c := range []struct {
+		e    QuorumError
+		want string
+	}{
+		{
+			QuorumError{Name: "stock:4711", reason: ErrTaken, Nodes: join(
+				taken("web-3/812", 4100*ms, "r1", "r2"), taken("web-3/812", 3*time.Second, "r3"), plain(OutcomeLate, "r4", "r5"))},
+			"redlock: lock stock:4711: taken by web-3/812 for 4.1 s (3 of 5)",
+		},
+		{
+			QuorumError{Name: "x", reason: ErrTaken, ctx: context.DeadlineExceeded, Nodes: join(
+				taken("b", 0, "r1"), taken("a", 250*ms, "r2", "r3"))},
+			"redlock: lock x: taken by a for 250 ms (2 of 3), by b (1 of 3); context deadline exceeded",
+		},
+		{
+			QuorumError{Name: "x", reason: ErrTaken, Nodes: join(
+				taken("a", 0, "r1"), taken("b", 0, "r2"), taken("c", 0, "r3"), taken("d", 0, "r4"), taken("e", 0, "r5"))},
+			"redlock: lock x: taken by a (1 of 5), by b (1 of 5), by c (1 of 5), and 2 more",
+		},
+		{
+			QuorumError{Name: "x", reason: ErrTaken, Nodes: []NodeError{
+				{Addr: "r1", Outcome: OutcomeTaken}, {Addr: "r2", Outcome: OutcomeTaken, Owner: "readers"},
+			}},
+			"redlock: lock x: taken (1 of 2), by readers (1 of 2)",
+		},
+		{
+			QuorumError{Name: "a, b", reason: ErrTaken, Nodes: []NodeError{
+				{Addr: "r1", Outcome: OutcomeTaken, Name: "a", Label: "w"}, {Addr: "r2", Outcome: OutcomeTaken, Name: "b c"},
+			}},
+			"redlock: lock a, b: taken: a by w (1 of 2), b c (1 of 2)",
+		},
+		{
+			QuorumError{Name: "list", reason: ErrTaken, Nodes: []NodeError{{Addr: "r1", Outcome: OutcomeTaken, Err: errNoLock}}},
+			"redlock: lock list: taken: the key is not a string, so it is not a lock (1 of 1)",
+		},
+		{
+			QuorumError{Op: "adopt", Name: "x", reason: ErrTaken, Nodes: plain(OutcomeAbsent, "r1", "r2", "r3")},
+			"redlock: adopt x: taken: 3 of 3 do not have it",
+		},
+		{
+			QuorumError{Name: "x", reason: ErrTaken, detail: "behind other callers in this process",
+				ctx: context.Canceled, Nodes: plain(OutcomeUnasked, "r1")},
+			"redlock: lock x: taken: behind other callers in this process; context canceled",
+		},
+		{
+			QuorumError{Op: "extend", Name: "x", reason: ErrLost, Nodes: join(plain(OutcomeAbsent, "r1"), taken("", 0, "r2"),
+				plain(OutcomeGranted, "r3"))},
+			"redlock: extend x: lost: 2 of 3 do not have it",
+		},
+		{
+			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(plain(OutcomeGranted, "r1", "r2"), bad(down, "r3:6379"),
+				bad(ErrNodeTimeout, "r4"), bad(ErrNodeBusy, "r5"))},
+			"redlock: lock x: no quorum: 2 of 5 voted, r3:6379 unreachable, r4 silent, r5 busy",
+		},
+		{
+			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(bad(down, "r1", "r2"), plain(OutcomeLate, "r3"))},
+			"redlock: lock x: no quorum: 0 of 3 voted, r1 r2 unreachable",
+		},
+		{
+			QuorumError{Name: "x", reason: ErrNoQuorum, ctx: lost, Nodes: join(bad(down, "r1"), plain(OutcomeLate, "r2", "r3"))},
+			"redlock: lock x: no quorum: 0 of 3 voted, r1 unreachable, r2 r3 no answer yet; " +
+				"context canceled: hold outer job: lost",
+		},
+		{
+			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(plain(OutcomeGranted, "r1", "r2"), taken("a", time.Second, "r3", "r4"),
+				[]NodeError{{Addr: "r5", Outcome: OutcomeAbstained, Err: restarted}})},
+			"redlock: lock x: no quorum: 4 of 5 voted, taken by a for 1.0 s (2 of 5), r5 abstaining for 12 s",
+		},
+		{
+			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: bad(replica, "r1", "r2")},
+			"redlock: lock x: no quorum: 0 of 2 voted, r1 r2 refused: it is a replica of r9:1: use its master",
+		},
+		{
+			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: bad(wrongPass, "r1")},
+			"redlock: lock x: no quorum: 0 of 1 voted, r1 WRONGPASS: invalid username-password pair",
+		},
+		{
+			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(bad(replica, "r1"), bad(wrongPass, "r2"))},
+			"redlock: lock x: no quorum: 0 of 2 voted, r1 refused, r2 WRONGPASS",
+		},
+		{
+			QuorumError{Name: "x", reason: ErrNoQuorum, detail: "a majority came too late", Nodes: plain(OutcomeGranted, "r1")},
+			"redlock: lock x: no quorum: 1 of 1 voted; a majority came too late",
+		},
+		{
+			QuorumError{Name: "two\nlines", reason: ErrTaken, Nodes: taken("a", 0, "r1")},
+			`redlock: lock "two\nlines": taken by a (1 of 1)`,
+		},
+	} {
+		if c.e.Op == "" {
+			c.e.Op = "lock"
+		}
+		if got := c.e.Error(); got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+		full := fmt.Sprintf("%+v", &c.e)
+		if lines := strings.Split(full, "\n  "); lines[0] != c.want || len(lines) != 1+len(c.e.Nodes) {
+			t.Errorf("in full: %s", full)
+		}
+	}
+}
+
+// With %+v, and in a log, each node has a line of its own.
+func TestQuorumErrorInFull(t *testing.T) {
+	e := &QuorumError{Op: "lock", Name: "x", reason: ErrTaken, Nodes: []NodeError{
+		{Addr: "r1:1", Outcome: OutcomeTaken, Owner: "0190", Label: "web-3/812", Remaining: 4100 * ms},
+		{Addr: "r2:1", Outcome: OutcomeFailed, Err: fmt.Errorf("%w: %w", ErrNodeDown, errors.New("refused"))},
+		{Addr: "r3:1", Outcome: OutcomeLate},
+	}}
+	const want = "redlock: lock x: taken by web-3/812 for 4.1 s (1 of 3)\n" +
+		"  r1:1 taken by web-3/812 (0190) for 4.1 s\n  r2:1 failed: not connected: refused\n  r3:1 no answer yet"
+	if got := fmt.Sprintf("%+v", e); got != want {
+		t.Errorf("got %s", got)
+	}
+	if got := fmt.Sprintf("%s|%v|%q", e, e, e); got != e.Error()+"|"+e.Error()+`|"`+e.Error()+`"` {
+		t.Errorf("got %s", got)
+	}
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("no", "error", e)
+	for _, part := range []string{
+		`"error":{"text":"redlock: lock x: taken by web-3/812 for 4.1 s (1 of 3)","nodes":{"r1:1":"taken by web-3/812 (0190) for 4.1 s",`,
+		`"r2:1":"failed: not connected: refused","r3:1":"no answer yet"}`,
+	} {
+		if !strings.Contains(log.String(), part) {
+			t.Errorf("%s\nlacks %s", log.String(), part)
+		}
+	}
+}
+
+// A Lock in a text or a log shows no internals, and not the owner.
+func TestALockInWords(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		k := must(fl.locker("a").Lock(t.Context(), "stock:4711"))(t)
+		var log bytes.Buffer
+		logger := slog.New(slog.NewTextHandler(&log, nil))
+		logger.Info("held", "lock", k)
+		text := fmt.Sprintf("%v %+v %s", k, k, k)
+		want := fmt.Sprintf("stock:4711, token %d, until %s", k.Token(), k.Until().Format("15:04:05.000"))
+		if text != want+" "+want+" "+want {
+			t.Errorf("got %s, want three times %s", text, want)
+		}
+		must(0, k.Unlock(t.Context()))(t)
+		if want := fmt.Sprintf("stock:4711, token %d, unlocked", k.Token()); k.String() != want {
+			t.Errorf("got %s, want %s", k, want)
+		}
+		logger.Info("ended", "lock", k)
+		for _, part := range []string{"lock.name=stock:4711", fmt.Sprintf("lock.token=%d", k.Token()), "lock.until=", "lock.ended=unlocked"} {
+			if !strings.Contains(log.String(), part) {
+				t.Errorf("%s\nlacks %s", log.String(), part)
+			}
+		}
+		if strings.Contains(log.String()+text, k.Owner()) {
+			t.Error("the owner is shown")
+		}
+	})
+}
+
+// Refusals, Inspect and its readers show who the holder is.
+func TestLabels(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a", WithOwnerLabel("web-3/812")), fl.locker("b", WithOwnerLabel(""))
+		k := must(a.Lock(t.Context(), "job"))(t)
+		wants := func(err error, who string) {
+			t.Helper()
+			var q *QuorumError
+			if !errors.As(err, &q) || !errors.Is(err, ErrTaken) || !strings.Contains(err.Error(), "taken"+who+" (") &&
+				!strings.Contains(err.Error(), "taken"+who+" for ") {
+				t.Errorf("got %v, want taken%s", err, who)
+			}
+		}
+		_, err := b.TryLock(t.Context(), "job")
+		wants(err, " by web-3/812")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = b.Lock(ctx, "job")
+		wants(err, " by web-3/812")
+		_, err = b.LockAll(t.Context(), []string{"job", "other"}, WithMaxAttempts(1))
+		wants(err, ": job by web-3/812")
+		_, err = b.TryLock(t.Context(), "job", WithoutFencing())
+		wants(err, "") // SET does not say who has it
+		i := must(b.Inspect(t.Context(), "job"))(t)
+		if i.Label != "web-3/812" || i.Nodes[0].Label != "web-3/812" || i.Owner != k.Owner() {
+			t.Errorf("got %+v", i)
+		}
+		ticket := must(k.Ticket())(t)
+		adopted := must(b.Adopt(t.Context(), ticket))(t)
+		_, err = a.TryLock(t.Context(), "job")
+		wants(err, " by "+adopted.Owner()) // b has no label
+		must(0, adopted.Unlock(t.Context()))(t)
+
+		reader := must(a.RWMutex("doc").RLock(t.Context()))(t)
+		i = must(b.Inspect(t.Context(), "doc"))(t)
+		if len(i.Readers) != 1 || i.Readers[0] != reader.Owner() || i.ReaderLabels[0] != "web-3/812" {
+			t.Errorf("readers: got %+v", i)
+		}
+		_, err = b.TryLock(t.Context(), "doc")
+		wants(err, " by readers")
+	})
+}
+
+// A label stays as long as its Locker is there, and outlives a lock of a Locker that has crashed, but not by much.
+func TestLabelsAreKeptAndGo(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a", WithOwnerLabel("web-3/812")), fl.locker("b", WithOwnerLabel(""))
+		label := func() string {
+			t.Helper()
+			return must(b.Inspect(t.Context(), "job"))(t).Label
+		}
+		k := must(a.Lock(t.Context(), "job", WithTTL(30*time.Second)))(t)
+		defer runtime.KeepAlive(k) // or it would not be renewed
+		for range 10 {
+			if time.Sleep(time.Minute); label() != "web-3/812" {
+				t.Error("the label is gone while its Locker is there")
+			}
+		}
+		for _, n := range fl.nodes {
+			n.Do("DEL", a.label.command(ownNames)[1])
+		}
+		if time.Sleep(time.Minute); label() != "web-3/812" {
+			t.Error("a label that was deleted has not come back")
+		}
+		_ = a.Close() // which leaves the lock, as a crash does
+		if time.Sleep(19 * time.Second); label() != "web-3/812" {
+			t.Error("the label went before the lock")
+		}
+		time.Sleep(2 * time.Minute)
+		if left := fl.nodes[0].Do("EXISTS", a.label.command(ownNames)[1]); left != int64(0) {
+			t.Error("the label stays")
+		}
+	})
+}
+
+func TestLabelsAreChecked(t *testing.T) {
+	for text, want := range map[string]string{
+		strings.Repeat("x", 65): "65 bytes: at most 64", "a\nb": "cannot be printed", "\xff": "not UTF-8",
+	} {
+		if _, err := New([]string{"redis://127.0.0.1:1"}, WithOwnerLabel(text)); !errors.Is(err, ErrInvalid) ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+	if err := checkLabel(defaultLabel()); err != nil || defaultLabel() == "" {
+		t.Errorf("the default %q: %v", defaultLabel(), err)
+	}
+}
