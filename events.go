@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -75,31 +75,44 @@ const (
 	EventNodeMeasured EventKind = "node measured"
 )
 
-// maxEvents is how many events may be queued for the observer.
-const maxEvents = 1024
+// maxEvents is how many events may be queued for the observer. Thousands of holds can fail in one moment, with two
+// events each. Events of nodes may be nodeEvents more, so that the log does not miss a change.
+const (
+	maxEvents  = 16384
+	nodeEvents = 1024
+)
 
 // events passes events to the observer and to the log. It never blocks the caller, which may be a node's reader or hold
-// a mutex. A nil *events emits nothing; observe, measured and close accept it.
+// a mutex. A nil *events emits nothing; observe, measured, watch, settled, ending and close
+// accept it.
 type events struct {
 	observer func(Event) // may be nil
-	logger   *slog.Logger
-	detail   bool // emit also what succeeds, not only failures
+	log      *eventLog   // nil: nothing is logged. Only run uses it, except for watch
+	detail   bool        // emit also what succeeds, not only failures
 	clock    clock
-	queue    chan Event
-	dropped  atomic.Int64  // events dropped since the last one that was queued
+	wake     chan struct{} // gets a value when the queue is no longer empty
 	stop     chan struct{} // closed to end run
 	stopped  chan struct{} // closed by run
+
+	mu      sync.Mutex // guards the fields below; no other mutex is taken while it is held
+	queue   []Event    // those from head on are queued. It grows when it is needed: most Lockers have few events at a time
+	head    int
+	limit   int // maxEvents
+	dropped int // events dropped since the last one that was queued
 }
 
 // startEvents returns nil if there is no observer and the logger logs nothing.
 func startEvents(observer func(Event), logger *slog.Logger, c clock) *events {
-	if observer == nil && !logger.Enabled(context.Background(), slog.LevelError) {
-		return nil
-	}
 	e := &events{
-		observer: observer, logger: logger, clock: c,
+		observer: observer, clock: c, limit: maxEvents,
 		detail: observer != nil || logger.Enabled(context.Background(), slog.LevelDebug),
-		queue:  make(chan Event, maxEvents), stop: make(chan struct{}), stopped: make(chan struct{}),
+		wake:   make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	if logger.Enabled(context.Background(), slog.LevelError) {
+		e.log = newEventLog(logger, c)
+	}
+	if e.observer == nil && e.log == nil {
+		return nil
 	}
 	go e.run() // until e.close
 	return e
@@ -107,38 +120,104 @@ func startEvents(observer func(Event), logger *slog.Logger, c clock) *events {
 
 func (e *events) emit(ev Event) {
 	ev.Time = e.clock.local()
-	ev.Dropped = int(e.dropped.Swap(0))
-	select {
-	case e.queue <- ev:
-	default:
-		e.dropped.Add(int64(ev.Dropped) + 1)
+	e.mu.Lock()
+	queued, limit := len(e.queue)-e.head, e.limit
+	if ev.Name == "" && ev.Kind != EventNodeMeasured {
+		limit += nodeEvents
 	}
+	if queued >= limit {
+		e.dropped++
+		e.mu.Unlock()
+		return
+	}
+	if len(e.queue) == cap(e.queue) && e.head > queued {
+		e.queue = append(e.queue[:0], e.queue[e.head:]...)
+		clear(e.queue[queued : queued+e.head])
+		e.head = 0
+	}
+	ev.Dropped, e.dropped = e.dropped, 0
+	e.queue = append(e.queue, ev)
+	e.mu.Unlock()
+	if queued == 0 {
+		select {
+		case e.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// keepQueue is how many places the memory of an empty queue may have.
+const keepQueue = 256
+
+// next takes the oldest event from the queue.
+func (e *events) next() (ev Event, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.head == len(e.queue) {
+		e.queue, e.head = e.queue[:0], 0
+		if cap(e.queue) > keepQueue {
+			e.queue = nil
+		}
+		return Event{}, false
+	}
+	ev, e.queue[e.head] = e.queue[e.head], Event{}
+	e.head++
+	return ev, true
 }
 
 func (e *events) run() {
 	defer close(e.stopped)
+	timer := time.NewTimer(time.Hour) // of the log
+	defer timer.Stop()
 	for {
-		select {
-		case ev := <-e.queue:
-			e.deliver(ev)
-			continue
-		case <-e.stop:
+		e.deliver()
+		var due <-chan time.Time
+		if in, pending := e.log.next(); pending {
+			timer.Reset(in)
+			due = timer.C
 		}
-		for {
-			select {
-			case ev := <-e.queue:
-				e.deliver(ev)
-			default:
-				return
-			}
+		select {
+		case <-e.wake:
+		case <-due:
+			e.log.flush(e.clock.local(), false)
+		case <-e.stop:
+			e.deliver()
+			e.log.flush(e.clock.local(), true)
+			return
 		}
 	}
 }
 
-func (e *events) deliver(ev Event) {
-	e.log(&ev)
-	if e.observer != nil {
-		e.observer(ev)
+// deliver passes on what is queued.
+func (e *events) deliver() {
+	for ev, ok := e.next(); ok; ev, ok = e.next() {
+		e.log.see(&ev)
+		if e.observer != nil && ev.Kind != eventSettled {
+			e.observer(ev)
+		}
+	}
+}
+
+// watch tells the log the nodes. It is called before the first of them is connected.
+func (e *events) watch(nodes []voter) {
+	if e != nil && e.log != nil {
+		e.log.nodes = nodes
+	}
+}
+
+// eventSettled says to the log, and to nobody else, that the first attempts to connect have ended.
+const eventSettled EventKind = "settled"
+
+func (e *events) settled() {
+	if e != nil && e.log != nil {
+		e.emit(Event{Kind: eventSettled})
+	}
+}
+
+// ending says that the nodes are about to be disconnected, which is no loss of a majority.
+func (e *events) ending() {
+	if e != nil && e.log != nil {
+		e.log.ending.Store(true)
 	}
 }
 
@@ -152,49 +231,6 @@ func (e *events) close(ctx context.Context) {
 	case <-e.stopped:
 	case <-ctx.Done():
 	}
-}
-
-// log logs an event. Nodes' problems are logged with their findings: see node.report.
-func (e *events) log(ev *Event) {
-	level := slog.LevelDebug
-	switch ev.Kind {
-	case EventNodeMeasured:
-		return
-	case EventLost:
-		level = slog.LevelError
-	case EventNotRenewed:
-		level = slog.LevelWarn
-	case EventReleased:
-		if isQuorumError(ev.Err) {
-			level = slog.LevelWarn
-		}
-	case EventNodeUp:
-		level = slog.LevelInfo
-	default:
-	}
-	ctx := ev.Context
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	if !e.logger.Enabled(ctx, level) {
-		return
-	}
-	var attrs []slog.Attr
-	if ev.Node != "" {
-		attrs = append(attrs, slog.String("node", ev.Node))
-	} else {
-		attrs = append(attrs, slog.String("name", ev.Name))
-	}
-	if ev.Token != 0 {
-		attrs = append(attrs, slog.Int64("token", ev.Token))
-	}
-	if ev.Duration != 0 {
-		attrs = append(attrs, slog.Duration("duration", ev.Duration))
-	}
-	if ev.Err != nil {
-		attrs = append(attrs, slog.Any("error", ev.Err))
-	}
-	e.logger.LogAttrs(ctx, level, string(ev.Kind), attrs...)
 }
 
 // observe begins to observe a call.

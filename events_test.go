@@ -374,8 +374,16 @@ func TestEventsOfSeveralNames(t *testing.T) {
 	})
 }
 
+// setLimit sets how many events may be queued.
+func (e *events) setLimit(places int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.limit = places
+}
+
 // An observer that blocks delays no call, and Close only for a moment. The events that it misses are counted.
 func TestASlowObserver(t *testing.T) {
+	const places = 1000
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		var seen, dropped int
 		stuck := make(chan struct{})
@@ -383,6 +391,7 @@ func TestASlowObserver(t *testing.T) {
 			<-stuck
 			seen, dropped = seen+1, dropped+ev.Dropped
 		}))
+		l.events.setLimit(places)
 		kept := must(l.Lock(t.Context(), "kept"))(t)
 		const cycles = 1000 // of three events each
 		for range cycles {
@@ -400,9 +409,9 @@ func TestASlowObserver(t *testing.T) {
 		within(t, 250*ms, "Close", func() { _ = l.Close() })
 		close(stuck)
 		synctest.Wait()
-		if seen != maxEvents+1 || dropped != 0 {
+		if seen != places+1 || dropped != 0 {
 			t.Errorf("got %d events, %d dropped among them, want the %d that were queued and the one that it blocked in",
-				seen, dropped, maxEvents)
+				seen, dropped, places)
 		}
 	})
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
@@ -412,6 +421,7 @@ func TestASlowObserver(t *testing.T) {
 			<-stuck
 			seen, dropped = seen+1, dropped+ev.Dropped
 		}))
+		l.events.setLimit(places)
 		cycle := func() {
 			if err := must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()); err != nil {
 				t.Fatal(err)
@@ -425,7 +435,7 @@ func TestASlowObserver(t *testing.T) {
 		before := seen + dropped
 		cycle()
 		synctest.Wait()
-		if seen != maxEvents+1+3 || before+3 > seen+dropped || seen+dropped < 3*501 {
+		if seen != places+1+3 || before+3 > seen+dropped || seen+dropped < 3*501 {
 			t.Errorf("got %d events and %d dropped, want all of 501 cycles in one or the other", seen, dropped)
 		}
 	})
@@ -477,9 +487,10 @@ func TestAnObserverThatPanics(t *testing.T) {
 func TestLogLevels(t *testing.T) {
 	for level, want := range map[slog.Level]string{
 		slog.LevelError: "lost",
-		slog.LevelWarn:  "lost, node, not renewed",
-		slog.LevelInfo:  "lost, node, node up, not renewed",
-		slog.LevelDebug: "acquired, attempt, lost, node, node down, node up, not acquired, not renewed, released, renewed",
+		slog.LevelWarn:  "lost, no majority, node, not renewed",
+		slog.LevelInfo:  "lost, no majority, node, node up, not renewed",
+		slog.LevelDebug: "acquired, attempt, lost, no majority, node, node down, node up, not acquired, not renewed, " +
+			"released, renewed",
 	} {
 		t.Run(level.String(), func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, fl *fleet) {

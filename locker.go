@@ -84,6 +84,7 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 		return nil, &opError{op: "New", reason: err}
 	}
 	l.trimmer.trim(o.clock.now())
+	l.events.settled()
 	return l, nil
 }
 
@@ -95,6 +96,7 @@ func (l *Locker) Close() error {
 	l.closing.Do(func() {
 		l.calls.refuse() // first: a caller that learns of the end from one call must not be able to begin another
 		l.cancel()
+		l.events.ending()
 		l.calls.wait(l.opts.nodeTimeout)
 		l.listeners.close()
 		l.schedule.close()

@@ -195,9 +195,12 @@ func WithTLSConfig(config *tls.Config) Option {
 }
 
 // WithLogger sets the logger. The default logs nothing. The levels are: Error for holds that were lost; Warn for
-// renewals and unlocks that failed, for holds that the program dropped without Unlock, and for what is wrong with a
-// node and what to do about it; Info for nodes whose votes count (again); Debug for every attempt, hold and end. The
-// log contains no secrets: no passwords, and owners only in errors. Only for New.
+// renewals and unlocks that failed, for holds that the program dropped without Unlock, for the loss of the majority,
+// and for what is wrong with a node and what to do about it; Info for nodes whose votes count (again), and for a
+// majority that is there again; Debug for every attempt, hold and end. Where many holds fail, the first are logged in
+// full, and the others summed up: after a second, and then after pauses that double up to 30 s. At level Debug, each
+// has a line as well. Close logs what is pending. The log contains no secrets: no passwords, and owners only in errors.
+// Only for New.
 func WithLogger(l *slog.Logger) Option {
 	return Option{name: "WithLogger", newOnly: true, apply: func(o *options) {
 		o.logger = l
@@ -336,7 +339,7 @@ func Jitter(shortest, longest time.Duration) Backoff {
 
 // WithObserver calls f for every event: for metrics, traces and tests. A goroutine that does nothing else calls f for
 // one event after the other, in the order in which they happened, so f may take its time and may use the Locker. If f
-// falls behind, 1024 events are queued and further ones dropped; the next event that is queued says in Dropped how
+// falls behind, 16384 events are queued and further ones dropped; the next event that is queued says in Dropped how
 // many. [Locker.Close] lets f see the queued events, for the node timeout at most. A panic of f is not recovered. The
 // default is no observer, which costs nothing. Only for New.
 func WithObserver(f func(Event)) Option {

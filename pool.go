@@ -54,6 +54,7 @@ type peers struct {
 func openNodes(urls []string, o *options, tk *tokens, who *label, e *events) ([]*node, error) {
 	p := &peers{label: who, claims: make(map[string]*node)}
 	first := make(map[string]int)
+	var voters []voter
 	for i, url := range urls {
 		n := &node{
 			index: i, opts: o, tokens: tk, events: e, peers: p, firstAttempt: make(chan struct{}),
@@ -70,7 +71,9 @@ func openNodes(urls []string, o *options, tk *tokens, who *label, e *events) ([]
 		n.rules = o.rules()
 		n.guard = guard.New(*n.rules, o.clock.local, n.claim)
 		p.nodes = append(p.nodes, n)
+		voters = append(voters, n)
 	}
+	e.watch(voters)
 	for _, n := range p.nodes {
 		n.conn.Start() // until closeNodes
 	}

@@ -186,6 +186,17 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 	return list
 }
 
+// vote returns whether the node's votes count at present, as the kind of the event that says so, and why not.
+func (n *node) vote(now time.Time) (EventKind, error) {
+	if _, down := n.conn.State(); down != nil {
+		return EventNodeDown, down
+	}
+	if why := n.abstaining(now); why != nil {
+		return EventNodeAbstaining, why
+	}
+	return EventNodeUp, nil
+}
+
 // announce emits an event if the node's state has changed. Called without its mutexes.
 func (n *node) announce() {
 	if n.events == nil || !n.attempted.Load() {
@@ -193,12 +204,7 @@ func (n *node) announce() {
 	}
 	n.announcing.Lock() // before reading the state, so that the last event has the latest state
 	defer n.announcing.Unlock()
-	state, err := EventNodeUp, error(nil)
-	if _, down := n.conn.State(); down != nil {
-		state, err = EventNodeDown, down
-	} else if why := n.abstaining(n.opts.clock.local()); why != nil {
-		state, err = EventNodeAbstaining, why
-	}
+	state, err := n.vote(n.opts.clock.local())
 	if state != n.announced {
 		n.announced = state
 		n.events.emit(Event{Kind: state, Node: n.addr(), Err: err})

@@ -1,0 +1,297 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// eventLog writes events to the log. When many holds fail, most of them because a majority of the nodes is gone, it
+// writes a line for each of the first, and then sums up: a log that buries its reader helps nobody. At level Debug it
+// writes a line for each event all the same. Nodes' problems are logged with their findings: see node.report.
+//
+// Only the goroutine of events uses it. A nil *eventLog logs nothing.
+type eventLog struct {
+	logger *slog.Logger
+	clock  clock
+	nodes  []voter     // set before the first event
+	ending atomic.Bool // the Locker is being closed
+
+	quorum    quorumState
+	since     time.Time // quorumGone: since when
+	isSettled bool      // the first attempts to connect have ended
+
+	notRenewed, lost, notUnlocked digest
+}
+
+// voter is a node, as the log sees it.
+type voter interface {
+	addr() string
+	vote(now time.Time) (state EventKind, whyNot error)
+}
+
+// quorumState says whether the log has spoken of a majority.
+type quorumState uint8
+
+// From quorumUnknown on, a majority that is there is not worth a line: the nodes' lines have said so.
+const (
+	quorumUnknown quorumState = iota
+	quorumThere
+	quorumGone
+)
+
+func newEventLog(logger *slog.Logger, c clock) *eventLog {
+	return &eventLog{
+		logger: logger, clock: c,
+		// A renewal is tried again and again, so one line is enough, and a pause between two tries is no calm.
+		notRenewed:  digest{level: slog.LevelWarn, inFull: 1, calm: 10 * time.Second},
+		lost:        digest{level: slog.LevelError, inFull: 3, calm: firstPace},
+		notUnlocked: digest{level: slog.LevelWarn, inFull: 3, calm: firstPace},
+	}
+}
+
+// see logs an event, or takes it down to be summed up.
+func (l *eventLog) see(ev *Event) {
+	if l == nil {
+		return
+	}
+	l.flush(ev.Time, false) // here too, since the queue may never be empty
+	level, of := slog.LevelDebug, (*digest)(nil)
+	switch ev.Kind {
+	case EventNodeMeasured:
+		return
+	case eventSettled:
+		l.isSettled = true
+		l.countVotes(ev.Time)
+		return
+	case EventLost:
+		of = &l.lost
+		delete(l.notRenewed.holds, ev.Owner)
+	case EventNotRenewed:
+		of = &l.notRenewed
+	case EventReleased:
+		if isQuorumError(ev.Err) {
+			of = &l.notUnlocked
+		}
+	case EventNodeUp:
+		level = slog.LevelInfo
+	default:
+	}
+	if of != nil && of.admit(ev) {
+		level = of.level
+	}
+	l.write(ev, level)
+	if ev.Kind == EventNodeUp || ev.Kind == EventNodeDown || ev.Kind == EventNodeAbstaining {
+		l.countVotes(ev.Time)
+	}
+}
+
+// write writes an event's own line.
+func (l *eventLog) write(ev *Event, level slog.Level) {
+	ctx := ev.Context
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	if !l.logger.Enabled(ctx, level) {
+		return
+	}
+	var attrs []slog.Attr
+	if ev.Node != "" {
+		attrs = append(attrs, slog.String("node", ev.Node))
+	} else {
+		attrs = append(attrs, slog.String("name", ev.Name))
+	}
+	if ev.Token != 0 {
+		attrs = append(attrs, slog.Int64("token", ev.Token))
+	}
+	if ev.Duration != 0 {
+		attrs = append(attrs, slog.Duration("duration", ev.Duration))
+	}
+	if ev.Err != nil {
+		attrs = append(attrs, slog.Any("error", ev.Err))
+	}
+	l.logger.LogAttrs(ctx, level, string(ev.Kind), attrs...)
+}
+
+// countVotes says when the majority is lost, and when it is there again. It asks the nodes and does not count events,
+// since these may lag behind: New returns while the last nodes are being announced. While the first nodes connect, one
+// by one, nothing is lost yet.
+func (l *eventLog) countVotes(now time.Time) {
+	if l.ending.Load() {
+		return
+	}
+	votes, missing := 0, []string(nil)
+	for _, n := range l.nodes {
+		if _, why := n.vote(now); why == nil {
+			votes++
+		} else {
+			missing = append(missing, n.addr()+": "+shorten(unwrapDown(why), maxReason))
+		}
+	}
+	if l.ending.Load() {
+		return // again: what was read may be the end of the connections
+	}
+	attrs := []slog.Attr{
+		slog.Int("votes", votes), slog.Int("nodes", len(l.nodes)), slog.Int("needed", majority(len(l.nodes))),
+	}
+	switch there := votes >= majority(len(l.nodes)); {
+	case there && l.quorum == quorumGone:
+		l.flush(now, true)
+		attrs = append(attrs, slog.Duration("after", now.Sub(l.since)))
+		l.logger.LogAttrs(context.Background(), slog.LevelInfo, "majority again", attrs...)
+		l.quorum = quorumThere
+	case there:
+		l.quorum = quorumThere
+	case l.quorum == quorumThere, l.quorum == quorumUnknown && l.isSettled:
+		attrs = append(attrs, slog.String("missing", strings.Join(missing, "; ")))
+		l.logger.LogAttrs(context.Background(), slog.LevelWarn, "no majority: nobody can lock", attrs...)
+		l.quorum, l.since = quorumGone, now
+	}
+}
+
+// next returns when flush is due, if anything is pending.
+func (l *eventLog) next() (in time.Duration, pending bool) {
+	if l == nil {
+		return 0, false
+	}
+	var due time.Time
+	for _, d := range l.digests() {
+		if d.pace > 0 && (due.IsZero() || d.due.Before(due)) {
+			due = d.due
+		}
+	}
+	return due.Sub(l.clock.local()), !due.IsZero()
+}
+
+func (l *eventLog) digests() [3]*digest { return [3]*digest{&l.notRenewed, &l.lost, &l.notUnlocked} }
+
+// flush writes the sums that are due. all: also those that are not, and what comes next is logged in full again.
+func (l *eventLog) flush(now time.Time, all bool) {
+	if l == nil {
+		return
+	}
+	for _, d := range l.digests() {
+		if d.pace == 0 || !all && now.Before(d.due) {
+			continue
+		}
+		if len(d.holds) > 0 {
+			l.sumUp(d, now)
+		}
+		d.turn(now, all)
+	}
+}
+
+// sumUp writes one line for all holds of a digest.
+func (l *eventLog) sumUp(d *digest, now time.Time) {
+	ctx := context.Background()
+	if !l.logger.Enabled(ctx, d.level) {
+		return
+	}
+	more, holds := "", "holds"
+	if d.inFull > 1 {
+		more = "more " // than those that were logged in full
+	}
+	if len(d.holds) == 1 {
+		holds = "hold"
+	}
+	holds = fmt.Sprintf("%d %s%s", len(d.holds), more, holds)
+	down := 0
+	for _, n := range l.nodes {
+		if state, _ := n.vote(now); state == EventNodeDown {
+			down++
+		}
+	}
+	nodes := ""
+	if down > 0 && !l.ending.Load() {
+		nodes = fmt.Sprintf(", %d of %d nodes down", down, len(l.nodes))
+	}
+	text := ""
+	switch d {
+	case &l.notRenewed:
+		text = "not renewed: " + holds + nodes
+		first := time.Time{}
+		for _, until := range d.holds {
+			if first.IsZero() || until.Before(first) {
+				first = until
+			}
+		}
+		if left := first.Sub(now); left > 0 {
+			text += fmt.Sprintf(", first ends in %.1f s", left.Seconds())
+		}
+	case &l.lost:
+		text = "lost: " + holds + nodes
+	case &l.notUnlocked:
+		text = "not unlocked: " + holds + nodes + ": nodes may keep them for the rest of the TTL"
+	}
+	l.logger.LogAttrs(ctx, d.level, text, slog.Int("holds", len(d.holds)), slog.Any("names", d.names))
+}
+
+// The pace of sums: the first comes after firstPace, and each pause is twice the one before, up to lastPace. A line has
+// sumNames names at most.
+const (
+	firstPace = time.Second
+	lastPace  = 30 * time.Second
+	sumNames  = 5
+)
+
+// maxReason bounds what is said of each node that is missing for a majority, in bytes.
+const maxReason = 100
+
+// digest sums up failures of one kind. The first are logged in full, and at once.
+type digest struct {
+	level  slog.Level
+	inFull int           // how many are logged in full
+	calm   time.Duration // after so long without a failure, the next is logged in full again
+
+	pace  time.Duration        // between the last line and the next; 0: there was no failure for a while
+	due   time.Time            // when the next line is due
+	last  time.Time            // when the last failure came
+	full  int                  // how many were logged in full
+	holds map[string]time.Time // those that failed since the last line, by owner, and when they end
+	names []string             // of the first of them
+}
+
+// admit reports whether a failure is to be logged in full. If not, it goes into the next sum.
+func (d *digest) admit(ev *Event) bool {
+	if d.pace == 0 {
+		d.pace, d.due = firstPace, ev.Time.Add(firstPace)
+	}
+	d.last = ev.Time
+	if d.full < d.inFull {
+		d.full++
+		return true
+	}
+	if d.holds == nil {
+		d.holds = make(map[string]time.Time)
+	}
+	if _, known := d.holds[ev.Owner]; !known && len(d.names) < sumNames {
+		d.names = append(d.names, ev.Name)
+	}
+	d.holds[ev.Owner] = ev.Until
+	return false
+}
+
+// turn begins the time until the next sum. over: there is none, and the next failure is logged in full.
+func (d *digest) turn(now time.Time, over bool) {
+	switch empty := len(d.holds) == 0; {
+	case over, empty && now.Sub(d.last) >= d.calm:
+		d.pace, d.full = 0, 0
+	case empty:
+		d.due = d.last.Add(d.calm)
+	default:
+		d.pace = min(2*d.pace, lastPace)
+		d.due = now.Add(d.pace)
+	}
+	d.holds, d.names = nil, nil
+}
+
+// shorten cuts a text after at most n bytes.
+func shorten(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "") + "…"
+}
