@@ -58,19 +58,23 @@ func ExampleWithPrefix() {
 	// report report
 }
 
-// The guard is at least as long as the longest TTL in use, and the same for all clients that lock these names.
+// The guard is at least as long as the longest TTL in use, and the same for all clients that lock these names. A TTL
+// that is given to New makes it as long; one that is given to a call does not.
 func ExampleWithRestartGuard() {
 	masters, stop := fiveMasters()
 	defer stop()
-	_, err := redlock.New(masters.URLs(), patient, redlock.WithTTL(50*time.Second))
-	fmt.Println(errors.Is(err, redlock.ErrInvalid))
-	locker, err := redlock.New(masters.URLs(), patient, redlock.WithTTL(50*time.Second),
-		redlock.WithRestartGuard(50*time.Second))
-	fmt.Println(err)
+	locker, err := redlock.New(masters.URLs(), patient, redlock.WithRestartGuard(50*time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer locker.Close()
+	_, err = locker.Lock(context.Background(), "report", redlock.WithTTL(50*time.Second))
+	fmt.Println(err)
+	_, err = locker.Lock(context.Background(), "report", redlock.WithTTL(time.Minute))
+	fmt.Println(errors.Is(err, redlock.ErrInvalid))
 	// Output:
-	// true
 	// <nil>
+	// true
 }
 
 // An observer receives events: here those of locks; there are events of nodes, too.

@@ -3,8 +3,11 @@ package redlock
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
+	"math"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/redlock/internal/chance"
@@ -38,6 +41,8 @@ type options struct {
 	retention   time.Duration // how long nodes keep tokens
 	guard       time.Duration // how long a node that may have forgotten abstains; 0: not at all
 	durable     bool          // trust nodes that say that they flush every change to disk
+
+	retentionSet, guardSet bool // by an option; otherwise they follow the TTL
 
 	evictionAllowed bool
 	withoutInfo     bool // accept nodes that refuse INFO
@@ -83,9 +88,13 @@ type Option struct {
 	apply    func(*options)
 }
 
-// WithTTL sets for how long the nodes keep a lock that is not extended, in whole milliseconds. The default is 10 s. It
-// may not exceed the restart guard ([WithRestartGuard]), which is 30 s by default. The TTL bounds how long a crashed
-// holder blocks other clients. It does not limit how long the work may take, because the hold is renewed.
+// WithTTL sets for how long the nodes keep a lock that is not extended, in whole milliseconds. The default is 10 s. The
+// TTL bounds how long a crashed holder blocks other clients. It does not limit how long the work may take, because the
+// hold is renewed.
+//
+// Given to New, a TTL above 30 s makes the restart guard as long as itself ([WithRestartGuard]) and the retention of
+// tokens twice as long ([WithFenceRetention]), unless these are set. A call returns [ErrInvalid] for a TTL that is
+// longer than its Locker's restart guard or, with tokens, than its retention less 2 s.
 func WithTTL(ttl time.Duration) Option {
 	return Option{name: "WithTTL", apply: func(o *options) { o.ttl = ttl }}
 }
@@ -143,9 +152,12 @@ func WithAsyncUnlock() Option {
 }
 
 // WithFenceRetention sets for how long the nodes remember the token of a name that is no longer locked. The default is
-// one minute. It must be at least 2 s longer than any TTL in use. Only for New.
+// one minute, or twice the TTL that is given to New if that is longer. It must be at least 2 s longer than any TTL in
+// use, and all clients that lock the same names should set the same. Only for New.
 func WithFenceRetention(d time.Duration) Option {
-	return Option{name: "WithFenceRetention", newOnly: true, apply: func(o *options) { o.retention = d }}
+	return Option{name: "WithFenceRetention", newOnly: true, apply: func(o *options) {
+		o.retention, o.retentionSet = d, true
+	}}
 }
 
 // WithDoneTTL sets for how long after a successful run of [Locker.Once] no client begins another, and for how long a
@@ -210,12 +222,12 @@ func WithLogger(l *slog.Logger) Option {
 
 // WithRestartGuard sets for how long the votes of a node do not count after it may have forgotten its earlier votes:
 // after a restart, whatever it keeps on disk (but see [WithDurableNodes]), after the promotion of a replica, after
-// FLUSHALL, and after its clock was set forward. The default is 30 s. So masters that have just been started grant
-// nothing for that long. No TTL may be longer, and all clients that lock the same names must set the same. 0 turns the
-// guard off, for development: then two clients can hold one lock if a majority of the nodes restart within a TTL. Only
-// for New.
+// FLUSHALL, and after its clock was set forward. The default is 30 s, or the TTL that is given to New if that is
+// longer. So masters that have just been started grant nothing for that long. No TTL may be longer, and all clients
+// that lock the same names must set the same: [NodeStatus] tells of clients that do not. 0 turns the guard off, for
+// development: then two clients can hold one lock if a majority of the nodes restart within a TTL. Only for New.
 func WithRestartGuard(d time.Duration) Option {
-	return Option{name: "WithRestartGuard", newOnly: true, apply: func(o *options) { o.guard = d }}
+	return Option{name: "WithRestartGuard", newOnly: true, apply: func(o *options) { o.guard, o.guardSet = d, true }}
 }
 
 // WithDurableNodes trusts what nodes keep on disk. It applies to a node that is set to flush every change before it
@@ -263,10 +275,43 @@ func applyOptions(base *options, call bool, opts []Option) (*options, error) {
 		}
 		opt.apply(&o)
 	}
+	if !call {
+		o.followTTL()
+	}
 	if err := o.check(); err != nil {
 		return nil, err
 	}
 	return &o, nil
+}
+
+// followTTL makes the restart guard and the retention fit a long TTL, unless they are set: the guard is then the least
+// that is safe, and the retention is twice the guard, as by default.
+func (o *options) followTTL() {
+	if !o.guardSet {
+		o.guard = max(o.guard, o.ttl)
+	}
+	if !o.retentionSet && o.ttl <= math.MaxInt64/2 {
+		o.retention = max(o.retention, 2*o.ttl)
+	}
+}
+
+// conflicts returns an error that names every setting that is too short for the TTL, and what it must be.
+func (o *options) conflicts() error {
+	var why, set []string
+	if o.guard > 0 && o.ttl > o.guard {
+		why = append(why, fmt.Sprintf("longer than the restart guard of %s, so a node could forget the lock and count again "+
+			"before it ends", o.guard))
+		set = append(set, fmt.Sprintf("WithRestartGuard to %s or more", o.ttl))
+	}
+	const room = 2 * token.MaxAhead
+	if o.fencing && (o.retention < room || o.retention-room < o.ttl) { // o.ttl+room could overflow
+		why = append(why, fmt.Sprintf("tokens are kept for %s, which must be %s longer than any TTL", o.retention, room))
+		set = append(set, fmt.Sprintf("WithFenceRetention to %s or more", o.ttl+room))
+	}
+	if why == nil {
+		return nil
+	}
+	return invalid("TTL %s: %s: for New, set %s", o.ttl, strings.Join(why, "; and "), strings.Join(set, ", and "))
 }
 
 // check validates the options, and boxes the TTL so that sending it allocates nothing.
@@ -293,15 +338,9 @@ func (o *options) check() error {
 		return invalid("the maximum hold %s is negative", o.maxHold)
 	case o.maxHold > 0 && o.maxHold <= o.minValidity:
 		return invalid("the maximum hold %s is not longer than the minimum validity %s", o.maxHold, o.minValidity)
-	case o.fencing && o.retention < o.ttl+2*token.MaxAhead:
-		return invalid("TTL %s: tokens are kept for %s, which must be %s longer than any TTL (WithFenceRetention)",
-			o.ttl, o.retention, 2*token.MaxAhead)
 	case o.guard < 0, o.guard > 0 && o.guard < 2*token.MaxAhead:
 		return invalid("restart guard %s: less than %s cannot outlast the difference of the nodes' clocks; 0 turns it off",
 			o.guard, 2*token.MaxAhead)
-	case o.guard > 0 && o.ttl > o.guard:
-		return invalid("TTL %s: longer than the restart guard %s (WithRestartGuard), so a node could forget the lock and "+
-			"count again before it ends", o.ttl, o.guard)
 	case o.doneTTL < time.Millisecond:
 		return invalid("done TTL %s: Redis counts in milliseconds, 1ms is the least", o.doneTTL)
 	case o.maxRuns < 0:
@@ -312,6 +351,9 @@ func (o *options) check() error {
 		return invalid("the logger is nil")
 	}
 	if err := checkLabel(o.label); err != nil {
+		return err
+	}
+	if err := o.conflicts(); err != nil {
 		return err
 	}
 	o.ttlArg = o.ttl.Milliseconds()

@@ -65,6 +65,93 @@ func TestBadCallsAreRefused(t *testing.T) {
 	})
 }
 
+// One option is enough for a long TTL; what is set is not changed.
+func TestGuardAndRetentionFollowTheTTL(t *testing.T) {
+	ttl, guard, kept := WithTTL, WithRestartGuard, WithFenceRetention
+	const s = time.Second
+	for _, c := range []struct {
+		opts        []Option
+		guard, kept time.Duration
+	}{
+		{nil, 30 * s, 60 * s},
+		{[]Option{ttl(time.Second)}, 30 * s, 60 * s},
+		{[]Option{ttl(30 * s)}, 30 * s, 60 * s},
+		{[]Option{ttl(45 * s)}, 45 * s, 90 * s},
+		{[]Option{ttl(time.Hour), ttl(10 * s)}, 30 * s, 60 * s},
+		{[]Option{ttl(45 * s), guard(0)}, 0, 90 * s},
+		{[]Option{guard(0), ttl(45 * s)}, 0, 90 * s},
+		{[]Option{ttl(45 * s), guard(50 * s)}, 50 * s, 90 * s},
+		{[]Option{guard(50 * s), ttl(45 * s)}, 50 * s, 90 * s},
+		{[]Option{kept(47 * s), ttl(45 * s)}, 45 * s, 47 * s},
+		{[]Option{ttl(45 * s), kept(47 * s)}, 45 * s, 47 * s},
+		{[]Option{ttl(45 * s), WithoutFencing(), kept(s)}, 45 * s, s},
+		{[]Option{ttl(s), guard(2 * s), kept(3 * s)}, 2 * s, 3 * s},
+	} {
+		base := defaults()
+		o, err := applyOptions(&base, false, c.opts)
+		if err != nil {
+			t.Errorf("%v: %v", c, err)
+		} else if o.guard != c.guard || o.retention != c.kept {
+			t.Errorf("TTL %s: got a guard of %s and a retention of %s, want %s and %s", o.ttl, o.guard, o.retention,
+				c.guard, c.kept)
+		}
+	}
+}
+
+// One error names all settings that are too short for a TTL, and what they must be.
+func TestConflictsWithTheTTLAreNamedTogether(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		try := func(opts ...Option) error {
+			_, err := l.TryLock(t.Context(), "job", opts...)
+			return err
+		}
+		open := func(opts ...Option) error {
+			_, err := New(fl.urls, append(opts, WithDialer(fl.net.Dialer("b")))...)
+			return err
+		}
+		const guard, kept = "WithRestartGuard to ", "WithFenceRetention to "
+		for _, c := range []struct {
+			err    error
+			want   []string
+			reject []string
+		}{
+			{
+				open(WithTTL(45*time.Second), WithRestartGuard(30*time.Second), WithFenceRetention(30*time.Second)),
+				[]string{"TTL 45s", guard + "45s", kept + "47s", "for New"}, nil,
+			},
+			{
+				open(WithFenceRetention(30*time.Second), WithRestartGuard(30*time.Second), WithTTL(45*time.Second)),
+				[]string{"TTL 45s", guard + "45s", kept + "47s", "for New"}, nil,
+			},
+			{open(WithTTL(45*time.Second), WithFenceRetention(46*time.Second)), []string{kept + "47s"}, []string{guard}},
+			{try(WithTTL(45 * time.Second)), []string{"TTL 45s", "guard of 30s", guard + "45s", "for New"}, []string{kept}},
+			{try(WithTTL(90 * time.Second)), []string{"TTL 1m30s", guard + "1m30s", kept + "1m32s", "for New"}, nil},
+			{try(WithTTL(90*time.Second), WithoutFencing()), []string{guard + "1m30s"}, []string{kept}},
+		} {
+			if !errors.Is(c.err, ErrInvalid) {
+				t.Errorf("got %v, want ErrInvalid", c.err)
+				continue
+			}
+			for _, text := range c.want {
+				if strings.Count(c.err.Error(), text) != 1 {
+					t.Errorf("got %v, want %q", c.err, text)
+				}
+			}
+			for _, text := range c.reject {
+				if strings.Contains(c.err.Error(), text) {
+					t.Errorf("got %v, which must not have %q", c.err, text)
+				}
+			}
+		}
+		long := fl.locker("c", WithTTL(45*time.Second))
+		k := must(long.TryLock(t.Context(), "job"))(t)
+		if left := time.Until(k.Until()); left < 44*time.Second || left > 45*time.Second {
+			t.Errorf("valid for %s, want almost 45s", left)
+		}
+	})
+}
+
 func TestJitter(t *testing.T) {
 	const ms = time.Millisecond
 	for attempts := -1; attempts < 100; attempts++ {

@@ -251,7 +251,7 @@ func TestTTLsBeyondTheGuardAreRefused(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		if _, err := l.TryLock(t.Context(), "job", WithTTL(31*time.Second)); !errors.Is(err, ErrInvalid) ||
-			!says(err, "restart guard 30s") {
+			!says(err, "restart guard of 30s") {
 			t.Errorf("got %v", err)
 		}
 		if _, err := l.TryLock(t.Context(), "job", WithTTL(30*time.Second)); err != nil {

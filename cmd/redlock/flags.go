@@ -30,12 +30,12 @@ func lockerFlags() []cli.Flag {
 		&cli.DurationFlag{
 			Name:        "restart-guard",
 			Usage:       "do not count the vote of a node that may have forgotten others for `DURATION`; no TTL may be longer",
-			DefaultText: "30s",
+			DefaultText: "30s, or --ttl if longer",
 		},
 		&cli.DurationFlag{
 			Name:        "fence-retention",
 			Usage:       "have the nodes keep tokens for `DURATION`, which must be 2s longer than any TTL",
-			DefaultText: "1m",
+			DefaultText: "1m, or twice --ttl",
 		},
 		&cli.DurationFlag{
 			Name:        "node-timeout",
