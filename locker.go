@@ -44,6 +44,7 @@ const maxName = 512
 // server; if that turns out later, the second node is refused. Its error satisfies errors.Is for [ErrInvalid].
 func New(nodes []string, opts ...Option) (*Locker, error) {
 	base := defaults()
+	base.longestTTL = new(atomic.Int64)
 	o, err := applyOptions(&base, false, opts)
 	if err == nil {
 		err = o.check()

@@ -51,6 +51,7 @@ func TestBadCallsAreRefused(t *testing.T) {
 			{strings.Repeat("x", 513), nil, "513 bytes"},
 			{tokensName, nil, "used by the library"},
 			{"redlock:node", nil, "used by the library"},
+			{"redlock:settings", nil, "used by the library"},
 			{"redlock:floor", nil, "used by the library"},
 			{"redlock:once:a", nil, "used by the library"},
 			{"a", []Option{WithTTL(0)}, "TTL 0s"},

@@ -27,6 +27,8 @@ type node struct {
 	events *events
 	peers  *peers
 
+	settings agreement // with other clients
+
 	attempted    atomic.Bool   // the first attempt to connect has ended
 	firstAttempt chan struct{} // closed after the outcome of the first attempt was announced
 
@@ -58,6 +60,7 @@ func openNodes(urls []string, o *options, tk *tokens, who *label, e *events) ([]
 	for i, url := range urls {
 		n := &node{
 			index: i, opts: o, tokens: tk, events: e, peers: p, firstAttempt: make(chan struct{}),
+			settings: agreement{opts: o},
 		}
 		conn, err := redisconn.New(url, n.connConfig())
 		if err != nil {
@@ -84,7 +87,7 @@ func (n *node) connConfig() redisconn.Config {
 	o := n.opts
 	return redisconn.Config{
 		Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout(), Dial: o.dialer, TLS: o.tls, Now: o.clock.local,
-		Scripts: append([]*lua.Script{trim}, scripts...), ExtraKey: o.prefix + tokensName,
+		Scripts: append([]*lua.Script{trim, noteSettings}, scripts...), ExtraKey: o.prefix + tokensName,
 		Handshake: n.handshake, OnDisconnect: n.unclaim, OnChange: n.stateChanged, Explain: explained,
 		Check: n.check, CheckEvery: probeEvery,
 	}
@@ -214,7 +217,7 @@ func (n *node) handshake(do redisconn.Do) error {
 			asked, now, micros = sent, received, nodeTime
 		}
 	}
-	if err := n.probe(do, guard.FirstProbe, nil); err != nil {
+	if err := n.probe(n.settings.behind(do, true), guard.FirstProbe, nil); err != nil {
 		return err
 	}
 	n.measured(micros, asked, now)
@@ -263,7 +266,7 @@ func (n *node) reprobe(ctx context.Context, kind guard.ProbeKind, also []any, th
 		}
 		return replies, err
 	}
-	err := n.probe(do, kind, func(micros int64) { n.measured(micros, asked, now) })
+	err := n.probe(n.settings.behind(do, false), kind, func(micros int64) { n.measured(micros, asked, now) })
 	if errors.As(err, new(guard.UnreachableError)) {
 		return nil // the connection reconnects by itself
 	}

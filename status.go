@@ -179,6 +179,13 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 			"appendfsync %s loses the last moments before a crash, so that the node counts as one that forgets "+
 				"when it restarts", i.Fsync)
 	}
+	switch unsafe, text, remedy := n.settings.disagreement(); {
+	case !connected || text == "":
+	case unsafe:
+		add(SeverityUnsafe, "settings", remedy, "%s", text)
+	default:
+		add(SeverityDegraded, "settings", remedy, "%s", text)
+	}
 	if i.Promoted && i.Role == "master" {
 		add(SeverityNote, "promoted", "none needed; masters without replicas are what Redlock wants",
 			"the node has been a replica, or has had one")

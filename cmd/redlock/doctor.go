@@ -88,7 +88,7 @@ func diagnose(nodes []redlock.NodeStatus) *diagnosis {
 	d := &diagnosis{nodes: nodes, voting: voting(nodes)}
 	for _, n := range nodes {
 		for _, f := range n.Findings {
-			f.Text = inOurWords.Replace(f.Text)
+			f.Text, f.Remedy = inOurWords.Replace(f.Text), inOurWords.Replace(f.Remedy)
 			d.findings = append(d.findings, numbered{n.Addr, f})
 		}
 	}

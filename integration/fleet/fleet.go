@@ -205,6 +205,9 @@ func (f Fleet) Grants(t *testing.T, l *redlock.Locker) int {
 	return f.Holders(t, k.Name(), k.Owner())
 }
 
+// kept are the library's own keys that stay on a node.
+var kept = []string{"redlock:tokens", "redlock:node", "redlock:floor", "redlock:settings"}
+
 // Leftovers returns what is on the nodes and is no key of the library's own.
 func (f Fleet) Leftovers(t *testing.T) []string {
 	t.Helper()
@@ -215,8 +218,7 @@ func (f Fleet) Leftovers(t *testing.T) []string {
 			t.Fatalf("KEYS at %s: %v", n.Addr(), err)
 		}
 		for _, k := range keys {
-			own := k == "redlock:tokens" || k == "redlock:node" || k == "redlock:floor"
-			if !own && !strings.HasPrefix(k, "redlock:label:") {
+			if !slices.Contains(kept, k) && !strings.HasPrefix(k, "redlock:label:") {
 				left = append(left, n.Addr()+" "+k)
 			}
 		}

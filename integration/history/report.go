@@ -46,7 +46,8 @@ func (r *running) report(b *breaking, began, first, last time.Time) (report, err
 				return found, err
 			}
 			found.left = append(found.left, slices.DeleteFunc(keys, func(k string) bool {
-				return k == "redlock:tokens" || k == "redlock:node" || k == "redlock:floor" || strings.HasPrefix(k, "redlock:label:")
+				return k == "redlock:tokens" || k == "redlock:node" || k == "redlock:floor" || k == "redlock:settings" ||
+					strings.HasPrefix(k, "redlock:label:")
 			})...)
 		}
 		if len(found.left) == 0 || time.Now().After(deadline) {

@@ -1,0 +1,183 @@
+package redlock
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/lua"
+	"github.com/quorumlock/redlock/internal/redisconn"
+)
+
+// Clients that lock the same names must agree on some settings, and nobody compares their configurations. So each tells
+// every node its settings, at connect and with every probe, and learns from the node which others are in use.
+
+// settings are what other clients rely on.
+type settings struct {
+	guard     time.Duration // 0: off
+	retention time.Duration // 0: without tokens, so it drops none
+	ttl       time.Duration // the longest that the client uses
+}
+
+func (o *options) settings() settings {
+	s := settings{guard: o.guard, ttl: o.ttl}
+	if o.fencing {
+		s.retention = o.retention
+	}
+	if o.longestTTL != nil {
+		s.ttl = max(s.ttl, time.Duration(o.longestTTL.Load()))
+	}
+	return s
+}
+
+const settingsFormat = "guard=%d retention=%d ttl=%d" // in ms
+
+// String returns the settings as nodes keep them.
+func (s settings) String() string {
+	return fmt.Sprintf(settingsFormat, s.guard.Milliseconds(), s.retention.Milliseconds(), s.ttl.Milliseconds())
+}
+
+// parseSettings reads what String has written. What it cannot read may come from another version.
+func parseSettings(text string) (s settings, ok bool) {
+	var guard, retention, ttl int64
+	n, err := fmt.Sscanf(text, settingsFormat, &guard, &retention, &ttl)
+	const most = int64(1<<63-1) / int64(time.Millisecond)
+	if err != nil || n != 3 || min(guard, retention, ttl) < 0 || max(guard, retention, ttl) > most {
+		return settings{}, false
+	}
+	ms := time.Millisecond
+	return settings{time.Duration(guard) * ms, time.Duration(retention) * ms, time.Duration(ttl) * ms}, true
+}
+
+// agreement exchanges settings with one node.
+type agreement struct {
+	opts *options
+
+	mu     sync.Mutex // guards the fields below
+	known  []string   // the settings in use, also this client's, as the node said last
+	source bool       // the node lacks the script
+}
+
+var noteSettings = lua.Load("settings")
+
+// behind returns a Do that sends the settings behind the first commands, so that they cost no round trip of their own.
+// source: send the script, which a node may not have at connect.
+func (a *agreement) behind(do redisconn.Do, source bool) redisconn.Do {
+	sent := false
+	return func(commands ...[]any) ([]any, error) {
+		if sent {
+			return do(commands...)
+		}
+		sent = true
+		a.mu.Lock()
+		source = source || a.source
+		a.mu.Unlock()
+		call := []any{"EVALSHA", noteSettings.SHA}
+		if source {
+			call = []any{"EVAL", noteSettings.Source}
+		}
+		call = append(call, 1, a.opts.prefix+ownNames+"settings", a.opts.settings().String())
+		own := len(commands)
+		replies, err := do(append(slices.Clone(commands), call)...)
+		if err == nil && len(replies) > own {
+			a.heard(replies[own])
+			replies = replies[:own]
+		}
+		return replies, err
+	}
+}
+
+// heard notes the reply to the settings. A node that refuses them, for lack of rights or memory, tells nothing.
+func (a *agreement) heard(reply any) {
+	refusal, refused := reply.(redis.Error)
+	list, _ := redis.Strings(reply, nil)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.source = refused && redisconn.Code(refusal) == "NOSCRIPT"
+	if !a.source {
+		a.known = list
+	}
+}
+
+// disagreement describes how the settings of other clients differ from this one's; text is "" if they do not.
+func (a *agreement) disagreement() (unsafe bool, text, remedy string) {
+	a.mu.Lock()
+	known := a.known
+	a.mu.Unlock()
+	var others []settings
+	for _, member := range known {
+		if s, ok := parseSettings(member); ok {
+			others = append(others, s)
+		}
+	}
+	return a.opts.settings().compare(others)
+}
+
+// compare describes how the settings of others differ from s, which is how this client is set. unsafe: two can hold one
+// lock.
+//
+// Two clients can hold one lock if the TTL of one is longer than the guard of the other: a node forgets the lock, and
+// the other counts its vote again before the lock has ended. As long as no TTL in use is so long, a difference is only
+// a trap for the first one that is. A retention cannot lead to two holders: that of the client with the shortest one
+// drops tokens for all, and the floor keeps them growing.
+func (s settings) compare(others []settings) (unsafe bool, text, remedy string) {
+	var guards, retentions []time.Duration
+	var unprotected time.Duration // the longest TTL that is longer than some client's guard
+	for _, other := range others {
+		if other.guard != s.guard {
+			guards = append(guards, other.guard)
+			if s.ttl > other.guard {
+				unprotected = max(unprotected, s.ttl)
+			}
+			if other.ttl > s.guard {
+				unprotected = max(unprotected, other.ttl)
+			}
+		}
+		if other.retention != s.retention && min(other.retention, s.retention) > 0 {
+			retentions = append(retentions, other.retention)
+		}
+	}
+	var parts, options []string
+	if guards != nil {
+		parts = append(parts, fmt.Sprintf("other clients use %s, this one %s",
+			listed("a restart guard of ", "no restart guard", guards), listed("", "none", []time.Duration{s.guard})))
+		options = append(options, "WithRestartGuard")
+	}
+	if retentions != nil {
+		parts = append(parts, fmt.Sprintf("other clients keep tokens for %s, this one for %s",
+			listed("", "", retentions), listed("", "", []time.Duration{s.retention})))
+		options = append(options, "WithFenceRetention")
+	}
+	if parts == nil {
+		return false, "", ""
+	}
+	text = strings.Join(parts, "; ")
+	if unprotected > 0 {
+		text += fmt.Sprintf(": a lock with the TTL of %s that is in use can be granted twice after nodes restart",
+			inSeconds(unprotected))
+	}
+	remedy = "give all clients the same " + strings.Join(options, " and ") + ", long enough for the longest TTL"
+	return unprotected > 0, text, remedy
+}
+
+// listed lists durations, the shortest first, each once, after the words of. Zero is called none.
+func listed(of, none string, list []time.Duration) string {
+	slices.Sort(list)
+	var words []string
+	for _, d := range slices.Compact(list) {
+		if d == 0 {
+			words = append(words, none)
+			continue
+		}
+		words = append(words, of+inSeconds(d))
+		of = ""
+	}
+	return strings.Join(words, " and ")
+}
+
+// inSeconds does not round, unlike guard.Seconds: two settings that differ must not look the same.
+func inSeconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }

@@ -1,0 +1,175 @@
+package redlock
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestCompareSettings(t *testing.T) {
+	const s = time.Second
+	usual := settings{30 * s, 60 * s, 10 * s}
+	for name, c := range map[string]struct {
+		ours   settings
+		others []settings
+		unsafe bool
+		text   string
+	}{
+		"alone":                   {usual, nil, false, ""},
+		"the same":                {usual, []settings{usual, usual}, false, ""},
+		"another TTL":             {usual, []settings{{30 * s, 60 * s, 29 * s}}, false, ""},
+		"both off":                {settings{0, 60 * s, s}, []settings{{0, 60 * s, 50 * s}}, false, ""},
+		"no tokens":               {settings{30 * s, 0, s}, []settings{usual}, false, ""},
+		"others without tokens":   {usual, []settings{{30 * s, 0, s}}, false, ""},
+		"a longer guard, unused":  {usual, []settings{{45 * s, 60 * s, 30 * s}}, false, "of 45 s, this one 30 s"},
+		"a shorter guard, enough": {usual, []settings{{10 * s, 60 * s, 10 * s}}, false, "of 10 s, this one 30 s"},
+		"a TTL beyond our guard": {
+			usual, []settings{{45 * s, 60 * s, 31 * s}}, true, "45 s, this one 30 s: a lock with the TTL of 31 s",
+		},
+		"our TTL beyond their guard": {
+			settings{45 * s, 60 * s, 45 * s}, []settings{{30 * s, 60 * s, s}, {1500 * ms, 60 * s, s}}, true,
+			"other clients use a restart guard of 1.5 s and 30 s, this one 45 s: a lock with the TTL of 45 s",
+		},
+		"theirs is off": {
+			usual, []settings{{0, 60 * s, s}}, true, "other clients use no restart guard, this one 30 s",
+		},
+		"ours is off": {
+			settings{0, 60 * s, s}, []settings{usual, {0, 60 * s, 20 * s}}, true,
+			"a restart guard of 30 s, this one none: a lock with the TTL of 10 s",
+		},
+		"a TTL that only its own, longer guard covers": {
+			usual, []settings{usual, {90 * s, 180 * s, 90 * s}, {45 * s, 60 * s, 40 * s}}, true,
+			"a restart guard of 45 s and 90 s, this one 30 s; other clients keep tokens for 180 s, this one for 60 s: " +
+				"a lock with the TTL of 90 s",
+		},
+		"retention": {
+			usual, []settings{{30 * s, 90 * s, s}, {30 * s, 20 * s, s}}, false,
+			"other clients keep tokens for 20 s and 90 s, this one for 60 s",
+		},
+	} {
+		unsafe, text, remedy := c.ours.compare(c.others)
+		if unsafe != c.unsafe || !strings.Contains(text, c.text) || (text == "") != (c.text == "") ||
+			(remedy == "") != (c.text == "") {
+			t.Errorf("%s: got %t, %q and %q, want %t and %q", name, unsafe, text, remedy, c.unsafe, c.text)
+		}
+		if strings.Contains(text, "twice") != c.unsafe {
+			t.Errorf("%s: the text %q does not say why it is unsafe, or says so of what is safe", name, text)
+		}
+	}
+}
+
+func TestParseSettings(t *testing.T) {
+	for _, s := range []settings{{}, {30 * time.Second, time.Minute, 10 * time.Second}, {ms, 2 * ms, 3 * ms}} {
+		if got, ok := parseSettings(s.String()); !ok || got != s {
+			t.Errorf("%v: got %v", s, got)
+		}
+	}
+	for _, text := range []string{
+		"", "guard=1", "guard=-1 retention=1 ttl=1", "guard=1 retention=1 ttl=9223372036854775807",
+		"guard=x retention=1 ttl=1",
+	} {
+		if got, ok := parseSettings(text); ok {
+			t.Errorf("%q: got %v", text, got)
+		}
+	}
+}
+
+// settingsFindings returns the severities and texts of the findings about settings, as the Locker knows them already.
+func settingsFindings(l *Locker) (list []Finding) {
+	for _, n := range l.nodes {
+		for _, f := range n.status().Findings {
+			if f.Code == "settings" {
+				list = append(list, f)
+			}
+		}
+	}
+	return list
+}
+
+// Both clients learn that they disagree, and forget it when the other one has been gone for a minute.
+func TestClientsThatDisagreeAreFound(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		var log journal
+		a := fl.locker("a", log.logging(slog.LevelWarn))
+		same := fl.locker("same", WithTTL(20*time.Second))
+		elsewhere := fl.locker("elsewhere", WithPrefix("app:"), WithRestartGuard(time.Hour))
+		time.Sleep(time.Minute)
+		for name, l := range map[string]*Locker{"a": a, "same": same, "elsewhere": elsewhere} {
+			if found := settingsFindings(l); found != nil {
+				t.Errorf("%s: nothing differs, and it found %+v", name, found)
+			}
+		}
+		b := fl.locker("b", WithTTL(45*time.Second))
+		if found := settingsFindings(b); len(found) != 3 || found[0].Severity != SeverityUnsafe ||
+			!strings.HasPrefix(found[0].Text, "other clients use a restart guard of 30 s, this one 45 s; other clients keep "+
+				"tokens for 60 s, this one for 90 s: a lock with the TTL of 45 s that is in use") ||
+			!strings.Contains(found[0].Remedy, "WithRestartGuard and WithFenceRetention") {
+			t.Errorf("at connect: got %+v", found)
+		}
+		time.Sleep(20 * time.Second)
+		if found := settingsFindings(a); len(found) != 3 || found[0].Severity != SeverityUnsafe ||
+			!strings.HasPrefix(found[0].Text, "other clients use a restart guard of 45 s, this one 30 s") {
+			t.Errorf("after a probe: got %+v", found)
+		}
+		time.Sleep(5 * time.Minute)
+		expectLines(t, log.take(), map[string]int{"finding=settings": 3}) // once for each node
+		fl.nodes[0].Do("SCRIPT", "FLUSH")
+		time.Sleep(time.Minute)
+		if found := settingsFindings(a); len(found) != 3 {
+			t.Errorf("after minutes: got %+v", found)
+		}
+		_ = b.Close()
+		time.Sleep(40 * time.Second)
+		if found := settingsFindings(a); len(found) != 3 {
+			t.Errorf("after half a minute: got %+v", found)
+		}
+		time.Sleep(65 * time.Second)
+		if found := settingsFindings(a); found != nil {
+			t.Errorf("when it is gone: got %+v", found)
+		}
+		for _, l := range []*Locker{a, same, elsewhere} {
+			_ = l.Close()
+		}
+		time.Sleep(6 * time.Minute)
+		for _, n := range fl.nodes {
+			if n.Do("EXISTS", "redlock:settings", "app:redlock:settings") != int64(0) {
+				t.Errorf("%s keeps the settings of clients that are gone", n.Addr())
+			}
+		}
+	})
+}
+
+// What counts is the longest TTL that a client has used, also in a call.
+func TestTheTTLOfACallCountsAmongTheSettings(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, fl *fleet) {
+		long := fl.locker("long", WithRestartGuard(45*time.Second))
+		short := fl.locker("short")
+		if found := settingsFindings(short); len(found) != 1 || found[0].Severity != SeverityDegraded {
+			t.Errorf("no TTL is too long: got %+v", found)
+		}
+		_ = must(long.TryLock(t.Context(), "job", WithTTL(40*time.Second)))(t).Unlock(t.Context())
+		if _, err := long.TryLock(t.Context(), "job", WithTTL(50*time.Second)); err == nil {
+			t.Error("a TTL beyond the guard is accepted")
+		}
+		time.Sleep(35 * time.Second)
+		if found := settingsFindings(short); len(found) != 1 || found[0].Severity != SeverityUnsafe ||
+			!strings.Contains(found[0].Text, "the TTL of 40 s") {
+			t.Errorf("one is: got %+v", found)
+		}
+	})
+}
+
+// A node that refuses to keep settings is as good as before.
+func TestSettingsThatCannotBeKept(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, fl *fleet) {
+		fl.nodes[0].Do("SET", "redlock:settings", "foreign")
+		l := fl.locker("a")
+		fl.locker("b", WithTTL(45*time.Second))
+		time.Sleep(time.Minute)
+		if found := l.Nodes(t.Context())[0].Findings; found != nil {
+			t.Errorf("got %+v", found)
+		}
+		_ = must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context())
+	})
+}
