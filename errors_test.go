@@ -27,7 +27,7 @@ func TestErrorRepliesAreTyped(t *testing.T) {
 	} {
 		bubble(t, 1, func(t *testing.T, fl *fleet) {
 			l := fl.locker("a")
-			settleNetwork()
+			use(t, l) // the first call also tells the nodes the settings
 			fl.nodes[0].Fail("evalsha", reply, 1)
 			_, err := l.TryLock(t.Context(), "job")
 			var q *QuorumError

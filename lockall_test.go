@@ -17,7 +17,7 @@ var ten = []string{"a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8", "a9"}
 func TestAllNamesAreHeldByOneHold(t *testing.T) {
 	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
 		l := fl.locker("a", append(opts, WithPrefix("app:"))...)
-		settleNetwork()
+		use(t, l) // the first call also tells the nodes the settings
 		before := fl.nodes[0].Calls("evalsha")
 		k := must(l.LockAll(t.Context(), []string{"c", "a", "b"}))(t)
 		settleNetwork()

@@ -109,6 +109,21 @@ func (l *Locker) Close() error {
 	return nil
 }
 
+// tellSettings tells the nodes of a call whose TTL is longer than all before: the first call, in most programs. It does
+// not wait.
+func (l *Locker) tellSettings(o *options) {
+	if !o.noteTTL() {
+		return
+	}
+	for _, n := range l.nodes {
+		n.conn.Ask(func(replies []any, err error) {
+			if err == nil {
+				n.settings.heard(replies[0])
+			}
+		}, n.settings.command(false))
+	}
+}
+
 // key returns the name's key on the nodes.
 func (l *Locker) key(name string) (string, error) {
 	switch {

@@ -43,7 +43,7 @@ type options struct {
 	guard       time.Duration // how long a node that may have forgotten abstains; 0: not at all
 	durable     bool          // trust nodes that say that they flush every change to disk
 
-	longestTTL *atomic.Int64 // the longest TTL of the Locker or of a call, in ns; nil: not set by New
+	longestTTL *atomic.Int64 // the longest TTL of a call of the Locker, in ns; 0: no lock was asked for yet
 
 	retentionSet, guardSet bool // by an option; otherwise they follow the TTL
 
@@ -284,21 +284,7 @@ func applyOptions(base *options, call bool, opts []Option) (*options, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	o.noteTTL()
 	return &o, nil
-}
-
-// noteTTL keeps the longest TTL in use, which other clients are told.
-func (o *options) noteTTL() {
-	if o.longestTTL == nil {
-		return
-	}
-	for ttl := int64(o.ttl); ; {
-		longest := o.longestTTL.Load()
-		if ttl <= longest || o.longestTTL.CompareAndSwap(longest, ttl) {
-			return
-		}
-	}
 }
 
 // followTTL makes the restart guard and the retention fit a long TTL, unless they are set: the guard is then the least

@@ -119,11 +119,13 @@ func TestConflictsWithTheTTLAreNamedTogether(t *testing.T) {
 		}{
 			{
 				open(WithTTL(45*time.Second), WithRestartGuard(30*time.Second), WithFenceRetention(30*time.Second)),
-				[]string{"TTL 45s", guard + "45s", kept + "47s", "for New"}, nil,
+				[]string{"TTL 45s", guard + "45s", kept + "47s", "for New"},
+				nil,
 			},
 			{
 				open(WithFenceRetention(30*time.Second), WithRestartGuard(30*time.Second), WithTTL(45*time.Second)),
-				[]string{"TTL 45s", guard + "45s", kept + "47s", "for New"}, nil,
+				[]string{"TTL 45s", guard + "45s", kept + "47s", "for New"},
+				nil,
 			},
 			{open(WithTTL(45*time.Second), WithFenceRetention(46*time.Second)), []string{kept + "47s"}, []string{guard}},
 			{try(WithTTL(45 * time.Second)), []string{"TTL 45s", "guard of 30s", guard + "45s", "for New"}, []string{kept}},

@@ -125,6 +125,9 @@ func (l *Locker) call(
 	h, err := (*hold)(nil), l.begin(ctx)
 	if err == nil {
 		defer l.calls.end()
+		if int64(o.ttl) > o.longestTTL.Load() {
+			l.tellSettings(o)
+		}
 		h, err = acquire(o)
 	} else {
 		err = failed(w.op, w.name, err)

@@ -14,22 +14,21 @@ import (
 )
 
 // Clients that lock the same names must agree on some settings, and nobody compares their configurations. So each tells
-// every node its settings, at connect and with every probe, and learns from the node which others are in use.
+// every node its settings, and learns from the node which others are in use. It does so when it connects and with every
+// probe, but tells nothing before it asks for a lock: a client that only looks, like redlock doctor, is no danger to
+// anybody, and must not alarm those that work.
 
 // settings are what other clients rely on.
 type settings struct {
 	guard     time.Duration // 0: off
 	retention time.Duration // 0: without tokens, so it drops none
-	ttl       time.Duration // the longest that the client uses
+	ttl       time.Duration // the longest that the client has used; 0: none yet
 }
 
 func (o *options) settings() settings {
-	s := settings{guard: o.guard, ttl: o.ttl}
+	s := settings{guard: o.guard, ttl: time.Duration(o.longestTTL.Load())}
 	if o.fencing {
 		s.retention = o.retention
-	}
-	if o.longestTTL != nil {
-		s.ttl = max(s.ttl, time.Duration(o.longestTTL.Load()))
 	}
 	return s
 }
@@ -76,18 +75,38 @@ func (a *agreement) behind(do redisconn.Do, source bool) redisconn.Do {
 		a.mu.Lock()
 		source = source || a.source
 		a.mu.Unlock()
-		call := []any{"EVALSHA", noteSettings.SHA}
-		if source {
-			call = []any{"EVAL", noteSettings.Source}
-		}
-		call = append(call, 1, a.opts.prefix+ownNames+"settings", a.opts.settings().String())
 		own := len(commands)
-		replies, err := do(append(slices.Clone(commands), call)...)
+		replies, err := do(append(slices.Clone(commands), a.command(source))...)
 		if err == nil && len(replies) > own {
 			a.heard(replies[own])
 			replies = replies[:own]
 		}
 		return replies, err
+	}
+}
+
+// command tells the settings and asks for those of others.
+func (a *agreement) command(source bool) []any {
+	how, script, told := "EVALSHA", noteSettings.SHA, ""
+	if source {
+		how, script = "EVAL", noteSettings.Source
+	}
+	if s := a.opts.settings(); s.ttl > 0 {
+		told = s.String()
+	}
+	return []any{how, script, 1, a.opts.prefix + ownNames + "settings", told}
+}
+
+// noteTTL notes the TTL of a call. It reports whether that is longer than all before, so that the nodes should be told.
+func (o *options) noteTTL() bool {
+	for ttl := int64(o.ttl); ; {
+		longest := o.longestTTL.Load()
+		if ttl <= longest {
+			return false
+		}
+		if o.longestTTL.CompareAndSwap(longest, ttl) {
+			return true
+		}
 	}
 }
 
@@ -120,22 +139,20 @@ func (a *agreement) disagreement() (unsafe bool, text, remedy string) {
 // compare describes how the settings of others differ from s, which is how this client is set. unsafe: two can hold one
 // lock.
 //
-// Two clients can hold one lock if the TTL of one is longer than the guard of the other: a node forgets the lock, and
-// the other counts its vote again before the lock has ended. As long as no TTL in use is so long, a difference is only
-// a trap for the first one that is. A retention cannot lead to two holders: that of the client with the shortest one
-// drops tokens for all, and the floor keeps them growing.
+// They can if the TTL of one client is longer than the guard of another: a node forgets the lock, and the other counts
+// its vote again before the lock has ended. This client need not be one of the two. As long as no TTL in use is so
+// long, a difference is only a trap for the first one that is. A retention cannot lead to two holders: that of the
+// client with the shortest one drops tokens for all, and the floor keeps them growing.
 func (s settings) compare(others []settings) (unsafe bool, text, remedy string) {
 	var guards, retentions []time.Duration
-	var unprotected time.Duration // the longest TTL that is longer than some client's guard
+	longest, shortest := s.ttl, s.guard // TTL and guard, of the clients that lock
+	if s.ttl == 0 && len(others) > 0 {
+		shortest = others[0].guard
+	}
 	for _, other := range others {
+		longest, shortest = max(longest, other.ttl), min(shortest, other.guard)
 		if other.guard != s.guard {
 			guards = append(guards, other.guard)
-			if s.ttl > other.guard {
-				unprotected = max(unprotected, s.ttl)
-			}
-			if other.ttl > s.guard {
-				unprotected = max(unprotected, other.ttl)
-			}
 		}
 		if other.retention != s.retention && min(other.retention, s.retention) > 0 {
 			retentions = append(retentions, other.retention)
@@ -156,12 +173,12 @@ func (s settings) compare(others []settings) (unsafe bool, text, remedy string) 
 		return false, "", ""
 	}
 	text = strings.Join(parts, "; ")
-	if unprotected > 0 {
+	if unsafe = guards != nil && longest > shortest; unsafe {
 		text += fmt.Sprintf(": a lock with the TTL of %s that is in use can be granted twice after nodes restart",
-			inSeconds(unprotected))
+			inSeconds(longest))
 	}
 	remedy = "give all clients the same " + strings.Join(options, " and ") + ", long enough for the longest TTL"
-	return unprotected > 0, text, remedy
+	return unsafe, text, remedy
 }
 
 // listed lists durations, the shortest first, each once, after the words of. Zero is called none.

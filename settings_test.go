@@ -28,23 +28,37 @@ func TestCompareSettings(t *testing.T) {
 			usual, []settings{{45 * s, 60 * s, 31 * s}}, true, "45 s, this one 30 s: a lock with the TTL of 31 s",
 		},
 		"our TTL beyond their guard": {
-			settings{45 * s, 60 * s, 45 * s}, []settings{{30 * s, 60 * s, s}, {1500 * ms, 60 * s, s}}, true,
+			settings{45 * s, 60 * s, 45 * s},
+			[]settings{{30 * s, 60 * s, s}, {1500 * ms, 60 * s, s}},
+			true,
 			"other clients use a restart guard of 1.5 s and 30 s, this one 45 s: a lock with the TTL of 45 s",
 		},
 		"theirs is off": {
 			usual, []settings{{0, 60 * s, s}}, true, "other clients use no restart guard, this one 30 s",
 		},
 		"ours is off": {
-			settings{0, 60 * s, s}, []settings{usual, {0, 60 * s, 20 * s}}, true,
-			"a restart guard of 30 s, this one none: a lock with the TTL of 10 s",
+			settings{0, 60 * s, s},
+			[]settings{usual, {0, 60 * s, 20 * s}},
+			true,
+			"a restart guard of 30 s, this one none: a lock with the TTL of 20 s",
 		},
 		"a TTL that only its own, longer guard covers": {
-			usual, []settings{usual, {90 * s, 180 * s, 90 * s}, {45 * s, 60 * s, 40 * s}}, true,
+			usual,
+			[]settings{usual, {90 * s, 180 * s, 90 * s}, {45 * s, 60 * s, 40 * s}},
+			true,
 			"a restart guard of 45 s and 90 s, this one 30 s; other clients keep tokens for 180 s, this one for 60 s: " +
 				"a lock with the TTL of 90 s",
 		},
+		"only looks": {
+			settings{30 * s, 60 * s, 0}, []settings{{45 * s, 60 * s, 45 * s}}, false, "of 45 s, this one 30 s",
+		},
+		"only looks at others that disagree": {
+			usual, []settings{{45 * s, 60 * s, 45 * s}, {40 * s, 60 * s, 5 * s}}, true, "40 s and 45 s, this one 30 s: a lock",
+		},
 		"retention": {
-			usual, []settings{{30 * s, 90 * s, s}, {30 * s, 20 * s, s}}, false,
+			usual,
+			[]settings{{30 * s, 90 * s, s}, {30 * s, 20 * s, s}},
+			false,
 			"other clients keep tokens for 20 s and 90 s, this one for 60 s",
 		},
 	} {
@@ -87,25 +101,45 @@ func settingsFindings(l *Locker) (list []Finding) {
 	return list
 }
 
+// use locks once.
+func use(t *testing.T, l *Locker, opts ...Option) {
+	t.Helper()
+	if err := must(l.TryLock(t.Context(), "used", opts...))(t).Unlock(t.Context()); err != nil {
+		t.Error(err)
+	}
+	settleNetwork()
+}
+
 // Both clients learn that they disagree, and forget it when the other one has been gone for a minute.
 func TestClientsThatDisagreeAreFound(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		var log journal
 		a := fl.locker("a", log.logging(slog.LevelWarn))
 		same := fl.locker("same", WithTTL(20*time.Second))
-		elsewhere := fl.locker("elsewhere", WithPrefix("app:"), WithRestartGuard(time.Hour))
+		elsewhere := fl.locker("elsewhere", WithPrefix("app:"), WithRestartGuard(50*time.Minute))
+		for _, l := range []*Locker{a, same, elsewhere} {
+			use(t, l)
+		}
+		looks := fl.locker("looks", WithRestartGuard(50*time.Minute))
 		time.Sleep(time.Minute)
+		if found := settingsFindings(looks); len(found) != 3 || found[0].Severity != SeverityDegraded {
+			t.Errorf("a client that only looks found %+v", found)
+		}
 		for name, l := range map[string]*Locker{"a": a, "same": same, "elsewhere": elsewhere} {
 			if found := settingsFindings(l); found != nil {
 				t.Errorf("%s: nothing differs, and it found %+v", name, found)
 			}
 		}
 		b := fl.locker("b", WithTTL(45*time.Second))
+		if found := settingsFindings(b); len(found) != 3 || found[0].Severity != SeverityDegraded {
+			t.Errorf("at connect: got %+v", found)
+		}
+		use(t, b)
 		if found := settingsFindings(b); len(found) != 3 || found[0].Severity != SeverityUnsafe ||
 			!strings.HasPrefix(found[0].Text, "other clients use a restart guard of 30 s, this one 45 s; other clients keep "+
 				"tokens for 60 s, this one for 90 s: a lock with the TTL of 45 s that is in use") ||
 			!strings.Contains(found[0].Remedy, "WithRestartGuard and WithFenceRetention") {
-			t.Errorf("at connect: got %+v", found)
+			t.Errorf("after the first lock: got %+v", found)
 		}
 		time.Sleep(20 * time.Second)
 		if found := settingsFindings(a); len(found) != 3 || found[0].Severity != SeverityUnsafe ||
@@ -120,15 +154,15 @@ func TestClientsThatDisagreeAreFound(t *testing.T) {
 			t.Errorf("after minutes: got %+v", found)
 		}
 		_ = b.Close()
-		time.Sleep(40 * time.Second)
+		time.Sleep(20 * time.Second)
 		if found := settingsFindings(a); len(found) != 3 {
-			t.Errorf("after half a minute: got %+v", found)
+			t.Errorf("after 20 s: got %+v", found)
 		}
-		time.Sleep(65 * time.Second)
+		time.Sleep(80 * time.Second) // a minute, and a probe
 		if found := settingsFindings(a); found != nil {
 			t.Errorf("when it is gone: got %+v", found)
 		}
-		for _, l := range []*Locker{a, same, elsewhere} {
+		for _, l := range []*Locker{a, same, elsewhere, looks} {
 			_ = l.Close()
 		}
 		time.Sleep(6 * time.Minute)
@@ -144,15 +178,17 @@ func TestClientsThatDisagreeAreFound(t *testing.T) {
 func TestTheTTLOfACallCountsAmongTheSettings(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		long := fl.locker("long", WithRestartGuard(45*time.Second))
+		use(t, long)
 		short := fl.locker("short")
+		use(t, short)
 		if found := settingsFindings(short); len(found) != 1 || found[0].Severity != SeverityDegraded {
 			t.Errorf("no TTL is too long: got %+v", found)
 		}
-		_ = must(long.TryLock(t.Context(), "job", WithTTL(40*time.Second)))(t).Unlock(t.Context())
+		use(t, long, WithTTL(40*time.Second))
 		if _, err := long.TryLock(t.Context(), "job", WithTTL(50*time.Second)); err == nil {
 			t.Error("a TTL beyond the guard is accepted")
 		}
-		time.Sleep(35 * time.Second)
+		time.Sleep(16 * time.Second)
 		if found := settingsFindings(short); len(found) != 1 || found[0].Severity != SeverityUnsafe ||
 			!strings.Contains(found[0].Text, "the TTL of 40 s") {
 			t.Errorf("one is: got %+v", found)
@@ -165,11 +201,11 @@ func TestSettingsThatCannotBeKept(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		fl.nodes[0].Do("SET", "redlock:settings", "foreign")
 		l := fl.locker("a")
-		fl.locker("b", WithTTL(45*time.Second))
+		use(t, fl.locker("b", WithTTL(45*time.Second)))
 		time.Sleep(time.Minute)
 		if found := l.Nodes(t.Context())[0].Findings; found != nil {
 			t.Errorf("got %+v", found)
 		}
-		_ = must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context())
+		use(t, l)
 	})
 }

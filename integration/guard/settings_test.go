@@ -33,12 +33,17 @@ func TestClientsThatDisagreeAreFound(t *testing.T) {
 	}
 	b, err := redlock.New(masters.URLs(f.Nodes), redlock.WithTTL(45*time.Second), redlock.WithNodeTimeout(5*time.Second))
 	fleet.Must(t, err)
+	// A client tells its settings when it asks for a lock, whatever comes of that: these masters have just been started.
+	for _, l := range []*redlock.Locker{a, b} {
+		_, _ = l.TryLock(t.Context(), "job")
+	}
+	const uses = "other clients use a restart guard of "
 	for name, c := range map[string]struct {
 		l    *redlock.Locker
 		text string
 	}{
-		"a": {a, "other clients use a restart guard of 45 s, this one 30 s; other clients keep tokens for 90 s, this one for 60 s"},
-		"b": {b, "other clients use a restart guard of 30 s, this one 45 s; other clients keep tokens for 60 s, this one for 90 s"},
+		"a": {a, uses + "45 s, this one 30 s; other clients keep tokens for 90 s, this one for 60 s"},
+		"b": {b, uses + "30 s, this one 45 s; other clients keep tokens for 60 s, this one for 90 s"},
 	} {
 		list := found(c.l)
 		if len(list) != len(f.Nodes) {

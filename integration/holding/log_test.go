@@ -81,7 +81,9 @@ func TestTheLogOfAThousandLosses(t *testing.T) {
 	if dropped > 0 {
 		t.Errorf("%d events were dropped", dropped)
 	}
-	for _, want := range []string{`msg="no majority: nobody can lock"`, `msg="not renewed" name=held-`, "msg=lost name=held-"} {
+	for _, want := range []string{
+		`msg="no majority: nobody can lock"`, `msg="not renewed" name=held-`, "msg=lost name=held-",
+	} {
 		if !bytes.Contains(log.text.Bytes(), []byte(want)) {
 			t.Errorf("the log lacks %s", want)
 		}

@@ -1,12 +1,12 @@
 -- settings: note which settings a client has, and tell which ones are in use. Settings that were confirmed within the
 -- last 15 s are not written again: of a thousand clients that agree, one writes, and the others read.
 -- KEYS[1] the sorted set of settings: a member and when a client last confirmed it, in ms by the node's clock
--- ARGV[1] this client's settings
+-- ARGV[1] this client's settings; '': it only asks
 -- Reply: the settings that were confirmed within the last minute, a hundred at most; this client's may be missing
 local call = redis.call
 local time, minute = call('TIME'), 60000
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local live, confirmed = {}, false
+local live, confirmed = {}, ARGV[1] == ''
 local all = call('ZREVRANGE', KEYS[1], 0, 99, 'WITHSCORES')
 for i = 1, #all, 2 do
   local age = now - all[i + 1] -- less than zero if the clock was set back
