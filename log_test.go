@@ -136,7 +136,7 @@ func TestManyFailuresAreSummedUp(t *testing.T) {
 			t.Errorf("got %d lines, want at most 20:\n%s", len(lines), strings.Join(lines, "\n"))
 		}
 		expectLines(t, lines, map[string]int{
-			`msg="not renewed" `: 1, "msg=lost ": 3, "unreachable": 3, "no majority": 1, "missing=": 1,
+			`msg="not renewed" `: 1, "msg=lost ": 3, "finding=unreachable": 3, "no majority": 1, "missing=": 1,
 			fmt.Sprintf("not renewed: %d holds, 3 of 5 nodes down, first ends in", many):                  2,
 			fmt.Sprintf("level=ERROR msg=\"lost: %d more holds, 3 of 5 nodes down\" holds=%[1]d", many-3): 1,
 		})
