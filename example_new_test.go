@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/redlock"
@@ -153,6 +154,36 @@ func ExampleWithTLSConfig() {
 		log.Fatal(err)
 	}
 	defer locker.Close()
+}
+
+// A function that reads the password when a node is connected: something else may rotate it meanwhile.
+func ExampleWithCredentials() {
+	masters, stop := fiveMasters()
+	defer stop()
+	file, err := os.CreateTemp("", "redis-password-") // empty, since these masters want no password
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.Remove(file.Name())
+
+	locker, err := redlock.New(masters.URLs(), patient, redlock.WithCredentials(
+		func(context.Context, string) (user, password string, err error) {
+			secret, err := os.ReadFile(file.Name())
+			return "app", strings.TrimSpace(string(secret)), err
+		}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close()
+
+	err = locker.Do(context.Background(), "report", func(context.Context) error {
+		fmt.Println("connected and locked")
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// connected and locked
+	// <nil>
 }
 
 // The retention must be much longer than the difference between the nodes' clocks.

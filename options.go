@@ -36,6 +36,8 @@ type options struct {
 	label       string
 	dialer      func(ctx context.Context, network, address string) (net.Conn, error)
 	tls         *tls.Config
+	credentials credentials // nil: those of the URLs
+	asks        bool        // WithCredentials was given
 	logger      *slog.Logger
 	warns       bool // the logger logs warnings
 	observer    func(Event)
@@ -53,6 +55,9 @@ type options struct {
 
 	ttlArg any // the TTL in ms, boxed for the wire
 }
+
+// credentials returns the user and the password for a node: see WithCredentials.
+type credentials func(ctx context.Context, addr string) (user, password string, err error)
 
 // The library's own keys on the nodes, after the prefix. No lock's name may begin with ownNames.
 const (
@@ -209,6 +214,22 @@ func WithTLSConfig(config *tls.Config) Option {
 	return Option{name: "WithTLSConfig", newOnly: true, apply: func(o *options) { o.tls = config }}
 }
 
+// WithCredentials sets a function that is asked for the user and the password each time a node is connected, so that
+// they can change while the Locker is in use: passwords that are rotated, tokens that expire. addr is the node's
+// address as in [NodeStatus], without user and password. An empty user means the nodes' default user, an empty password
+// no authentication. A connection in use stays as it is until it is lost.
+//
+// Several goroutines may call the function at once, one or two for each node. It must return when ctx is done, which is
+// four node timeouts after the attempt to connect began, but at least 1 s, or at Close. If it fails, the node is down
+// for that reason, its error shows in errors and logs, and connecting is tried again as always, first after some 10 ms
+// and then about once a second.
+//
+// URLs must then have neither user nor password: New returns an error that satisfies errors.Is for [ErrInvalid]. By
+// default the URLs have both. Only for New.
+func WithCredentials(f func(ctx context.Context, addr string) (user, password string, err error)) Option {
+	return Option{name: "WithCredentials", newOnly: true, apply: func(o *options) { o.credentials, o.asks = f, true }}
+}
+
 // WithLogger sets the logger. The default logs nothing. The levels are: Error for holds that were lost; Warn for
 // renewals and unlocks that failed, for holds that the program dropped without Unlock, for the loss of the majority,
 // and for what is wrong with a node and what to do about it; Info for nodes whose votes count (again), and for a
@@ -352,6 +373,8 @@ func (o *options) check() error {
 		return invalid("the back-off is nil")
 	case o.logger == nil:
 		return invalid("the logger is nil")
+	case o.asks && o.credentials == nil:
+		return invalid("the function for credentials is nil")
 	}
 	if err := checkLabel(o.label); err != nil {
 		return err

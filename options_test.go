@@ -27,6 +27,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		{WithFenceRetention(time.Second), "WithFenceRetention"},
 		{WithBackoff(nil), "back-off"},
 		{WithLogger(nil), "logger"},
+		{WithCredentials(nil), "credentials"},
 		{Option{}, "zero Option"},
 	} {
 		l, err := New([]string{"redis://127.0.0.1:1"}, c.opt)

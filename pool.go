@@ -87,7 +87,8 @@ func (n *node) connConfig() redisconn.Config {
 	o := n.opts
 	return redisconn.Config{
 		Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout(), Dial: o.dialer, TLS: o.tls, Now: o.clock.local,
-		Scripts: append([]*lua.Script{trim, noteSettings}, scripts...), ExtraKey: o.prefix + tokensName,
+		Credentials: o.credentials,
+		Scripts:     append([]*lua.Script{trim, noteSettings}, scripts...), ExtraKey: o.prefix + tokensName,
 		Handshake: n.handshake, OnDisconnect: n.unclaim, OnChange: n.stateChanged, Explain: explained,
 		Check: n.check, CheckEvery: probeEvery,
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/guard"
+	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
 // NodeStatus is what the Locker knows about one node.
@@ -135,6 +136,8 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 		add(SeverityUnsafe, "twice", "give each URL a master of its own", "%s", unwrapDown(err))
 	case errors.Is(err, ErrNodeRefused):
 		add(SeverityDegraded, "refused", "", "%s", unwrapDown(err))
+	case errors.As(err, new(redisconn.CredentialsError)):
+		add(SeverityDegraded, "credentials", "mend the function of WithCredentials", "%s", unwrapDown(err))
 	case errors.As(err, &refusal):
 		add(SeverityDegraded, "reply-"+strings.ToLower(refusal.Code), "see the code in docs/operations.md", "%s", refusal)
 	case !connected:

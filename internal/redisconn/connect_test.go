@@ -113,6 +113,119 @@ func TestConnectingFails(t *testing.T) {
 	}
 }
 
+// The function for credentials is asked at each attempt to connect, so that a password may change. While it fails, its
+// error is the reason why there is no connection.
+func TestCredentials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sealed := errors.New("the vault is sealed")
+		var mu sync.Mutex // guards the next two lines
+		user, password, failure := "ann", "one", sealed
+		asked := 0
+		// becomes sets what the function returns, and returns how often it was asked since the last change.
+		becomes := func(nextUser, nextPassword string) int {
+			mu.Lock()
+			defer mu.Unlock()
+			before := asked
+			user, password, failure, asked = nextUser, nextPassword, nil, 0
+			return before
+		}
+		f := newFake()
+		config := f.config()
+		config.Explain = func(err error, _ string) error { return fmt.Errorf("explained: %w", err) }
+		config.Credentials = func(ctx context.Context, addr string) (string, string, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked++
+			if end, ok := ctx.Deadline(); addr != "fake:6379" || !ok || time.Until(end) != config.ConnectTimeout {
+				t.Errorf("asked for %s, until %v", addr, end)
+			}
+			return user, password, failure
+		}
+		c := start(t, "redis://fake", config)
+		synctest.Wait()
+		up, err := c.State()
+		if up || !errors.Is(err, ErrDown) || !errors.Is(err, sealed) || !errors.As(err, new(CredentialsError)) ||
+			err.Error() != "not connected: credentials: the vault is sealed" || f.attempts() != 0 {
+			t.Errorf("connected %t, %v, %d connections", up, err, f.attempts())
+		}
+		time.Sleep(time.Minute)
+		if got := becomes("ann", "one"); got < 60 || got > 140 {
+			t.Errorf("asked %d times in a minute, want about once a second", got)
+		}
+		time.Sleep(time.Second)
+		f.wants(t, "AUTH ann one")
+		for _, next := range []struct{ user, password, want string }{
+			{"ann", "two", "AUTH ann two"}, {"", "three", "AUTH three"}, {"ann", "", "PING"},
+		} {
+			becomes(next.user, next.password)
+			f.cut()
+			time.Sleep(100 * ms)
+			if _, err := c.Do(t.Context(), []any{"PING"}); err != nil {
+				t.Errorf("%+v: %v", next, err)
+			}
+			if got := becomes(next.user, next.password); got != 1 {
+				t.Errorf("%+v: asked %d times", next, got)
+			}
+			if got := f.received(); len(got) == 0 || got[0] != next.want {
+				t.Errorf("%+v: got %q", next, got)
+			}
+		}
+	})
+}
+
+// The second connection asks, too.
+func TestCredentialsOfTheSecondConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		config := f.config()
+		config.Credentials = func(context.Context, string) (string, string, error) { return "ann", "one", nil }
+		c := must(New("redis://fake", config))(t)
+		c.protocol = resp2
+		listenTo(t, c)
+		f.wants(t, "AUTH ann one", "ECHO hello", "SUBSCRIBE wake")
+	})
+}
+
+// A function for credentials that takes too long ends with the time-out for connecting, which is no deadline of a
+// caller's; and it does not delay the end.
+func TestCredentialsThatTakeTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		config := f.config()
+		config.Credentials = func(ctx context.Context, _ string) (string, string, error) {
+			<-ctx.Done()
+			return "", "", fmt.Errorf("ask the vault: %w", ctx.Err())
+		}
+		c := start(t, "redis://fake", config)
+		time.Sleep(config.ConnectTimeout)
+		synctest.Wait()
+		if _, err := c.State(); !errors.Is(err, ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want ErrTimeout", err)
+		}
+		time.Sleep(100 * ms) // in the middle of the next attempt
+		begun := time.Now()
+		c.Close()
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("Close took %s", took)
+		}
+	})
+}
+
+// There must be one source of credentials.
+func TestCredentialsBesideThoseOfTheURL(t *testing.T) {
+	config := Config{Credentials: func(context.Context, string) (string, string, error) { return "", "", nil }}
+	for url, fits := range map[string]bool{
+		"redis://fake": true, "unix:///fake": true,
+		"redis://hunter2@fake": false, "redis://:hunter2@fake": false, "redis://hunter2:@fake": false,
+		"unix://ann:hunter2@/fake": false,
+	} {
+		_, err := New(url, config)
+		if (err == nil) != fits || err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: got %v", url, err)
+		}
+	}
+}
+
 // A user that has no permission to load scripts can still use them.
 func TestScriptsThatMayNotBeLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

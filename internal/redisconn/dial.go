@@ -134,6 +134,10 @@ func (c *Conn) open(ctx context.Context) (*link, error) {
 	timeout := c.config.ConnectTimeout
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, ErrTimeout)
 	defer cancel()
+	user, password, err := c.credentials(ctx)
+	if err != nil {
+		return nil, err
+	}
 	l := &link{}
 	conn, err := redis.DialContext(ctx, c.server.network, c.server.address,
 		redis.DialContextFunc(func(ctx context.Context, network, address string) (_ net.Conn, err error) {
@@ -142,8 +146,8 @@ func (c *Conn) open(ctx context.Context) (*link, error) {
 		}),
 		redis.DialReadTimeout(timeout),
 		redis.DialWriteTimeout(timeout),
-		redis.DialUsername(c.server.username),
-		redis.DialPassword(c.server.password),
+		redis.DialUsername(user),
+		redis.DialPassword(password),
 		redis.DialDatabase(c.server.db),
 	)
 	if err != nil {
@@ -152,6 +156,30 @@ func (c *Conn) open(ctx context.Context) (*link, error) {
 	l.redigo = conn
 	return l, nil
 }
+
+// credentials returns the user and the password for one attempt to connect.
+func (c *Conn) credentials(ctx context.Context) (user, password string, err error) {
+	if c.config.Credentials == nil {
+		return c.server.username, c.server.password, nil
+	}
+	user, password, err = c.config.Credentials(ctx, c.Addr())
+	switch {
+	case err == nil:
+		return user, password, nil
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		err = context.Cause(ctx) // no deadline of a caller's
+	}
+	return "", "", CredentialsError{err}
+}
+
+// CredentialsError means that Config.Credentials failed, so that no connection was tried.
+type CredentialsError struct{ err error }
+
+// Error returns the function's own text.
+func (e CredentialsError) Error() string { return "credentials: " + e.err.Error() }
+
+// Unwrap returns the function's error.
+func (e CredentialsError) Unwrap() error { return e.err }
 
 // causeOf replaces the network's various time-out errors by ErrTimeout, or by ctx's cause if ctx is done.
 func (c *Conn) causeOf(ctx context.Context, err error) error {

@@ -45,6 +45,9 @@ type Config struct {
 
 	// Dial replaces the net package's dialer. It may be nil.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Credentials is asked for user and password at each attempt to connect, in place of the URL, which must have none. An
+	// empty password means no authentication. ctx ends with the ConnectTimeout, or at Stop. It may be nil.
+	Credentials func(ctx context.Context, addr string) (user, password string, err error)
 	// Handshake runs with each new connection before the connection takes requests. An error refuses the server.
 	Handshake func(do Do) error
 	// Check looks now and then whether the server is still the one of the handshake: see CheckSoon. It runs in a goroutine
@@ -167,6 +170,9 @@ func New(url string, config Config) (*Conn, error) {
 	at, err := parseServer(url)
 	if err != nil {
 		return nil, err
+	}
+	if config.Credentials != nil && (at.username != "" || at.password != "") {
+		return nil, errors.New("the URL has a user or a password, and so would WithCredentials: leave them out of the URL")
 	}
 	c := &Conn{
 		server: at, config: config, down: errConnecting,
