@@ -8,6 +8,7 @@ import (
 	"log"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -16,6 +17,21 @@ import (
 )
 
 // The options that only New takes.
+
+// A host, with a port or without, is enough. What is special in a user or password must be percent-encoded.
+func ExampleNew_urls() {
+	node := url.URL{Scheme: "rediss", User: url.UserPassword("app", "p@ss/wo#rd"), Host: "10.0.0.1:6380", Path: "/2"}
+	fmt.Println(node.String())
+
+	_, err := redlock.New([]string{"10.0.0.1", "10.0.0.1:6379"})
+	fmt.Println(err)
+	_, err = redlock.New([]string{"rediss://app:p@ss/wo#rd@10.0.0.1:6380/2"})
+	fmt.Println(errors.Is(err, redlock.ErrInvalid), strings.Contains(err.Error(), "percent-encode"))
+	// Output:
+	// rediss://app:p%40ss%2Fwo%23rd@10.0.0.1:6380/2
+	// redlock: New: invalid: nodes 1 and 2 are the same server 10.0.0.1:6379: it would have two votes
+	// true true
+}
 
 // A frozen node costs one node timeout, once; then calls skip it until it answers.
 func ExampleWithNodeTimeout() {

@@ -244,8 +244,9 @@ func TestBadNodesAreRefusedWithoutTheirSecrets(t *testing.T) {
 	}{
 		{nil, "no nodes"},
 		{[]string{""}, "node 1: not a URL"},
-		{[]string{"localhost:6379"}, "not a URL"},
-		{[]string{"redis://h:1", "h:" + secret + "@2"}, "node 2: not a URL"},
+		{[]string{"localhost:6379", "redis://localhost"}, "nodes 1 and 2 are the same server localhost:6379"},
+		{[]string{"redis://h:1", "h:" + secret + "/@2"}, "node 2: not a URL"},
+		{[]string{"redis://:p@" + secret + "/wo#rd@h:6379"}, "percent-encode"},
 		{[]string{"redis://u:" + secret + "@h:99999"}, "port"},
 		{[]string{"redis://u:" + secret + "@h:" + secret}, "not a URL"},
 		{[]string{"redis://u:" + secret + "@"}, "no host"},

@@ -97,13 +97,7 @@ func withLocker(cmd *cli.Command, use func(*redlock.Locker) error) error {
 	return use(locker)
 }
 
-// parseNodes splits at commas and white space, and takes what has no scheme for the host of a redis:// URL.
+// parseNodes splits at commas and white space.
 func parseNodes(text string) []string {
-	nodes := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(", \t\n\r", r) })
-	for i, n := range nodes {
-		if !strings.Contains(n, "://") {
-			nodes[i] = "redis://" + n
-		}
-	}
-	return nodes
+	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(", \t\n\r", r) })
 }

@@ -20,7 +20,7 @@ func TestParseNodes(t *testing.T) {
 		"redis://a,redis://b":               {"redis://a", "redis://b"},
 		"redis://a redis://b\tredis://c\n":  {"redis://a", "redis://b", "redis://c"},
 		"redis://a, rediss://u:p@b:6380/2,": {"redis://a", "rediss://u:p@b:6380/2"},
-		"a,b:6380":                          {"redis://a", "redis://b:6380"},
+		"a,b:6380":                          {"a", "b:6380"},
 		"unix:///run/redis.sock":            {"unix:///run/redis.sock"},
 	} {
 		if got := parseNodes(text); !slices.Equal(got, want) {

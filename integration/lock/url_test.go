@@ -67,6 +67,23 @@ func TestDatabase(t *testing.T) {
 	unlock(t, k)
 }
 
+func TestAddressesWithoutAScheme(t *testing.T) {
+	f := fleet.StartSpec(t, 3, masters.Spec{})
+	var urls []string
+	for i, n := range f.Nodes {
+		at := n.Addr()
+		if i == 2 {
+			_, err := n.Do("ACL", "SETUSER", "ann", "on", ">"+secret, "~*", "&*", "+@all")
+			fleet.Must(t, err)
+			at = url.UserPassword("ann", secret).String() + "@" + at
+		}
+		urls = append(urls, at)
+	}
+	k := lock(t, fleet.Locker(t, urls, redlock.WithTTL(long)), "n")
+	fleet.Eventually(t, "all nodes have granted", func() bool { return f.Holders(t, "n", k.Owner()) == 3 })
+	unlock(t, k)
+}
+
 func TestUnixSocket(t *testing.T) {
 	// Sockets do not leave a container: these masters are always processes.
 	p, err := masters.NewProcesses()

@@ -33,11 +33,31 @@ func (s server) String() string {
 	return s.address
 }
 
-// parseServer parses redis://, rediss:// and unix:// URLs. Its errors quote nothing that may be part of a password.
+var (
+	errNoURL = errors.New("not a URL such as redis://user:password@host:6379/0, and not host:port")
+	// errUnescaped is for a text in which an @ is left over. A password with a slash in it ends the host there, and one
+	// with a question mark or a number sign, too.
+	errUnescaped = errors.New("not a URL such as redis://user:password@host:6379/0: percent-encode what is special in " +
+		"user and password, such as @ / # ? % (as %40 %2F %23 %3F %25)")
+)
+
+// parseServer parses redis://, rediss:// and unix:// URLs. What has no scheme is the rest of a redis:// URL, for example
+// host:port. Its errors quote nothing that may be part of a password.
 func parseServer(raw string) (server, error) {
+	if raw == "" {
+		return server{}, errNoURL
+	}
+	if !strings.Contains(raw, "://") {
+		raw = "redis://" + raw
+	}
 	u, err := url.Parse(raw)
-	if err != nil || u.Opaque != "" || u.Scheme == "" || !strings.Contains(raw, "://") {
-		return server{}, errors.New("not a URL such as redis://user:password@host:6379/0")
+	switch {
+	case err != nil && strings.Contains(raw, "@"):
+		return server{}, errUnescaped
+	case err != nil || u.Opaque != "" || u.Scheme == "":
+		return server{}, errNoURL
+	case strings.Contains(u.RawQuery+u.Fragment, "@"), strings.Contains(u.Path, "@") && !isSocket(u):
+		return server{}, errUnescaped
 	}
 	s := server{network: "tcp"}
 	if u.User != nil {
@@ -71,6 +91,9 @@ func parseServer(raw string) (server, error) {
 		if host == "" {
 			return server{}, errors.New("no host")
 		}
+		if strings.Contains(host, ":") && u.Host[0] != '[' {
+			return server{}, errors.New("an IPv6 address needs brackets, as in redis://[::1]:6379")
+		}
 		if port == "" {
 			port = "6379"
 		}
@@ -86,6 +109,9 @@ func parseServer(raw string) (server, error) {
 	}
 	return s, nil
 }
+
+// isSocket reports whether the URL names a socket, by a path that may contain any character.
+func isSocket(u *url.URL) bool { return u.Scheme == "unix" && u.Host == "" }
 
 // link is one established connection.
 type link struct {

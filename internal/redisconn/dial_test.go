@@ -23,6 +23,15 @@ func TestParseServer(t *testing.T) {
 		{"rediss://h:1", server{network: "tcp", address: "h:1", tls: true}},
 		{"valkey://h:1", server{network: "tcp", address: "h:1"}},
 		{"redis://[::1]:7", server{network: "tcp", address: "[::1]:7"}},
+		{"h", server{network: "tcp", address: "h:6379"}},
+		{"h:7001", server{network: "tcp", address: "h:7001"}},
+		{"h:7001/3", server{network: "tcp", address: "h:7001", db: 3}},
+		{"u:p@h:7001", server{network: "tcp", address: "h:7001", username: "u", password: "p"}},
+		{"10.0.0.1:7001", server{network: "tcp", address: "10.0.0.1:7001"}},
+		{"[::1]:7001", server{network: "tcp", address: "[::1]:7001"}},
+		{"[::1]", server{network: "tcp", address: "[::1]:6379"}},
+		{"redis://u:p@ss@h", server{network: "tcp", address: "h:6379", username: "u", password: "p@ss"}},
+		{"unix:///run/r@1.sock", server{network: "unix", address: "/run/r@1.sock"}},
 		{"unix:///run/r.sock", server{network: "unix", address: "/run/r.sock"}},
 		{"unix://u:p@/run/r.sock?db=2", server{network: "unix", address: "/run/r.sock", username: "u", password: "p", db: 2}},
 	} {
@@ -37,19 +46,38 @@ func TestParseServer(t *testing.T) {
 func TestBadURLs(t *testing.T) {
 	const secret = "hunter2"
 	for url, want := range map[string]string{
-		"":                                         "not a URL",
-		"localhost:6379":                           "not a URL",
-		"h:" + secret + "@2":                       "not a URL",
-		"redis://u:%zz" + secret + "@h":            "not a URL",
-		"redis://u:" + secret + "@h:" + secret:     "not a URL",
-		"redis://u:" + secret + "@h:99999":         "port",
-		"redis://u:" + secret + "@":                "no host",
-		"redis://u:" + secret + "@h/" + secret:     "database",
-		"redis://u:" + secret + "@h/-1":            "database",
-		"redis://u:" + secret + "@h/0?t=" + secret: "query",
-		"http://u:" + secret + "@h":                `scheme "http"`,
-		"unix://run/r.sock":                        "three slashes",
-		"unix:///r.sock?database=" + secret:        "query",
+		"":                                          "not a URL",
+		" ":                                         "not a URL",
+		"::1":                                       "needs brackets",
+		"localhost:port":                            "and not host:port",
+		"/run/r.sock":                               "no host",
+		"h:" + secret + "@":                         "no host",
+		"redis://u:%zz" + secret + "@h":             "percent-encode",
+		"redis://u:" + secret + "@h:" + secret:      "percent-encode",
+		"redis://:p@" + secret + "/wo#rd@h:6379":    "percent-encode",
+		"redis://u:" + secret + "/w@h":              "percent-encode",
+		"redis://u:" + secret + "#w@h":              "percent-encode",
+		"redis://u:" + secret + "?w@h":              "percent-encode",
+		"redis://u:" + secret + "%@h":               "percent-encode",
+		"redis://" + secret + "/w@h":                "percent-encode",
+		"redis://" + secret + "#w@h":                "percent-encode",
+		"redis://" + secret + "?w@h":                "percent-encode",
+		"redis://u:12/" + secret + "@h":             "percent-encode",
+		"redis://u:12?" + secret + "@h":             "percent-encode",
+		"redis://u:12#" + secret + "@h":             "percent-encode",
+		"redis://u:12/" + secret + "%40@h":          "percent-encode",
+		"u:" + secret + "/w@h:6379":                 "percent-encode",
+		"unix://u:" + secret + "/w@/run/r.sock":     "percent-encode",
+		"unix://u:12/" + secret + "@/run/r.sock":    "percent-encode",
+		"unix://u:p@/run/r.sock?db=" + secret + "@": "percent-encode",
+		"redis://u:" + secret + "@h:99999":          "port",
+		"redis://u:" + secret + "@":                 "no host",
+		"redis://u:" + secret + "@h/" + secret:      "database",
+		"redis://u:" + secret + "@h/-1":             "database",
+		"redis://u:" + secret + "@h/0?t=" + secret:  "query",
+		"http://u:" + secret + "@h":                 `scheme "http"`,
+		"unix://run/r.sock":                         "three slashes",
+		"unix:///r.sock?database=" + secret:         "query",
 	} {
 		_, err := New(url, Config{})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
@@ -59,7 +87,9 @@ func TestBadURLs(t *testing.T) {
 }
 
 func FuzzParseServer(f *testing.F) {
-	for _, seed := range []string{"redis://u:p@h:1/2", "unix:///a?db=1", "rediss://[::1]", "h:1", "redis://%", ""} {
+	for _, seed := range []string{"redis://u:p@h:1/2", "unix:///a?db=1", "rediss://[::1]", "h:1", "redis://%", "",
+		"redis://:p@ss/wo#rd@host:6379", "[::1]:6379", "unix:///a@b",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
