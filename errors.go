@@ -44,9 +44,11 @@ var (
 // [errors.Is].
 var (
 	// ErrNodeTimeout says that the node did not answer within the node timeout, or has not answered an earlier request for
-	// that long. It is not a context.DeadlineExceeded: that is the caller's own deadline.
+	// that long, so that its connection was replaced; or that connecting took too long. It is not a
+	// context.DeadlineExceeded: that is the caller's own deadline.
 	ErrNodeTimeout = redisconn.ErrTimeout
-	// ErrNodeDown says that there is no connection to the node.
+	// ErrNodeDown says that there is no connection to the node. If the node accepts connections but does not answer, the
+	// error satisfies errors.Is for ErrNodeTimeout as well.
 	ErrNodeDown = redisconn.ErrDown
 	// ErrNodeBusy says that too many requests to the node are unanswered.
 	ErrNodeBusy = redisconn.ErrBusy

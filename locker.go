@@ -37,7 +37,8 @@ const maxName = 512
 // New returns a Locker for the nodes at the given URLs: redis://user:password@host:port/db, rediss://… for TLS, or
 // unix:///path?db=n; valkey and valkeys mean the same as redis and rediss, and redis://secret@host has only a password.
 // What has no scheme, such as host:port or host, is the rest of a redis:// URL. The default port is 6379, the default
-// database 0. In a user or password, percent-encode what is special in URLs: @ / # ? %. Use an odd number of masters that fail independently, 31 at most; five is usual. One makes a plain single-node lock.
+// database 0. In a user or password, percent-encode what is special in URLs: @ / # ? %. Use an odd number of masters
+// that fail independently, 31 at most; five is usual. One makes a plain single-node lock.
 //
 // New connects to all nodes at once. It returns when every first attempt has ended, or when a majority is connected and
 // the node timeout has passed. It does not fail because nodes are unreachable: it keeps connecting in the background,

@@ -140,6 +140,8 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 		add(SeverityDegraded, "credentials", "mend the function of WithCredentials", "%s", unwrapDown(err))
 	case errors.As(err, &refusal):
 		add(SeverityDegraded, "reply-"+strings.ToLower(refusal.Code), "see the code in docs/operations.md", "%s", refusal)
+	case errors.As(err, new(redisconn.SilentError)):
+		add(SeverityDegraded, "silent", "check the node's load and the network", "%s", unwrapDown(err))
 	case !connected:
 		add(SeverityDegraded, "unreachable", "check the address, the network and whether the node runs",
 			"%s", unwrapDown(err))

@@ -1,10 +1,45 @@
 package redlock
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 )
+
+// A frozen node is said to be silent, before its connection is replaced and after that: its address is right.
+func TestAFrozenNodeIsSilent(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		fl.nodes[0].Pause()
+		_, _ = l.TryLock(t.Context(), "job")
+		for after := range 40 {
+			time.Sleep(500 * ms)
+			synctest.Wait()
+			st := l.nodes[0].status()
+			if !errors.Is(st.Err, ErrNodeTimeout) || len(st.Findings) != 1 || st.Findings[0].Code != "silent" ||
+				!strings.Contains(st.Findings[0].Remedy, "load") || strings.Contains(st.Findings[0].Text, "closed") {
+				t.Fatalf("after %d × 500 ms: got %v, %+v", after+1, st.Err, st.Findings)
+			}
+			if !st.Connected && !errors.Is(st.Err, ErrNodeDown) {
+				t.Errorf("not connected: got %v", st.Err)
+			}
+		}
+		if st := l.nodes[0].status(); st.Connected {
+			t.Error("its connection was not replaced")
+		}
+		_, err := l.TryLock(t.Context(), "job")
+		var q *QuorumError
+		if err == nil || !errors.As(err, &q) {
+			t.Fatalf("got %v, want the job taken", err)
+		}
+		if of := q.Nodes[0].Err; !errors.Is(of, ErrNodeTimeout) || !errors.Is(of, ErrNodeDown) {
+			t.Errorf("the call's error for the node: got %v", of)
+		}
+		fl.nodes[0].Resume()
+	})
+}
 
 func TestNodes(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {

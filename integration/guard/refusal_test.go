@@ -25,6 +25,35 @@ func split(t *testing.T, addr string) (host, port string) {
 
 func contains(err error, text string) bool { return strings.Contains(err.Error(), text) }
 
+// A master that is frozen is said not to answer, also when its connection has been replaced: nothing is wrong with its
+// address.
+func TestAFrozenMasterIsNotUnreachable(t *testing.T) {
+	f := fleet.StartSpec(t, 3, masters.Spec{})
+	l := f.Locker(t, redlock.WithNodeTimeout(250*time.Millisecond))
+	n := f.Nodes[0]
+	fleet.Must(t, n.Pause())
+	defer func() { fleet.Must(t, n.Resume()) }()
+	texts := map[string]bool{}
+	fleet.Eventually(t, "the node is silent, its connection replaced, and the next one silent as well", func() bool {
+		_, _ = l.TryLock(t.Context(), "job", redlock.WithTTL(time.Second), redlock.WithoutRenewal())
+		for _, s := range l.Nodes(t.Context()) {
+			if s.Addr != n.Addr() || s.Err == nil {
+				continue
+			}
+			if !errors.Is(s.Err, redlock.ErrNodeTimeout) || s.Connected == errors.Is(s.Err, redlock.ErrNodeDown) {
+				t.Errorf("connected %t, %v", s.Connected, s.Err)
+			}
+			if s.Findings[0].Code != "silent" {
+				t.Errorf("got the finding %+v, want silent", s.Findings[0])
+			}
+			text, _, _ := strings.Cut(s.Err.Error(), " for ")
+			texts[text] = true
+		}
+		return texts["no answer within the node timeout"] && texts["not connected: no answer"] &&
+			texts["not connected: it accepts connections, but did not answer"]
+	})
+}
+
 // Every way in which a server refuses work gives an error that says which node refused
 // what, within the node timeout; and when it ends, so does the trouble.
 func TestRefusals(t *testing.T) {

@@ -41,8 +41,8 @@ var (
 		"user and password, such as @ / # ? % (as %40 %2F %23 %3F %25)")
 )
 
-// parseServer parses redis://, rediss:// and unix:// URLs. What has no scheme is the rest of a redis:// URL, for example
-// host:port. Its errors quote nothing that may be part of a password.
+// parseServer parses redis://, rediss:// and unix:// URLs. What has no scheme, such as host:port, is the rest of a
+// redis:// URL. Its errors quote nothing that may be part of a password.
 func parseServer(raw string) (server, error) {
 	if raw == "" {
 		return server{}, errNoURL
@@ -148,7 +148,7 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 	stop()
 	if err != nil {
 		l.close()
-		return nil, c.causeOf(ctx, err)
+		return nil, c.causeOf(ctx, err, true)
 	}
 	l.write = func() { c.write(l) }
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -177,7 +177,7 @@ func (c *Conn) open(ctx context.Context) (*link, error) {
 		redis.DialDatabase(c.server.db),
 	)
 	if err != nil {
-		return nil, c.causeOf(ctx, err)
+		return nil, c.causeOf(ctx, err, l.net != nil)
 	}
 	l.redigo = conn
 	return l, nil
@@ -192,8 +192,10 @@ func (c *Conn) credentials(ctx context.Context) (user, password string, err erro
 	switch {
 	case err == nil:
 		return user, password, nil
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		err = context.Cause(ctx) // no deadline of a caller's
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()): // no deadline of a caller's
+		if err = context.Cause(ctx); errors.Is(err, ErrTimeout) {
+			err = timeoutError{"no answer within " + seconds(c.config.ConnectTimeout)}
+		}
 	}
 	return "", "", CredentialsError{err}
 }
@@ -207,19 +209,20 @@ func (e CredentialsError) Error() string { return "credentials: " + e.err.Error(
 // Unwrap returns the function's error.
 func (e CredentialsError) Unwrap() error { return e.err }
 
-// causeOf replaces the network's various time-out errors by ErrTimeout, or by ctx's cause if ctx is done.
-func (c *Conn) causeOf(ctx context.Context, err error) error {
+// causeOf replaces the network's various time-out errors by an ErrTimeout that says what took too long, or by ctx's
+// cause if ctx was cancelled. accepted: the connection itself had been made.
+func (c *Conn) causeOf(ctx context.Context, err error, accepted bool) error {
 	var timeout net.Error
-	if errors.Is(err, ErrTimeout) {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(err, ErrTimeout):
 		return err // it says more
+	case cause != nil && !errors.Is(cause, ErrTimeout):
+		return cause
+	case cause != nil, errors.As(err, &timeout) && timeout.Timeout():
+		return c.noAnswer(accepted)
+	default:
+		return c.explain(err, "")
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if errors.As(err, &timeout) && timeout.Timeout() {
-		return ErrTimeout
-	}
-	return c.explain(err, "")
 }
 
 func (c *Conn) explain(err error, command string) error {
@@ -290,7 +293,7 @@ func (c *Conn) dial(ctx context.Context, network, address string) (net.Conn, err
 	secure := tls.Client(conn, config)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
-		return nil, fmt.Errorf("TLS handshake (does the node speak TLS?): %w", c.causeOf(ctx, err))
+		return nil, fmt.Errorf("TLS handshake (does the node speak TLS?): %w", c.causeOf(ctx, err, true))
 	}
 	return secure, nil
 }

@@ -87,7 +87,8 @@ func TestBadURLs(t *testing.T) {
 }
 
 func FuzzParseServer(f *testing.F) {
-	for _, seed := range []string{"redis://u:p@h:1/2", "unix:///a?db=1", "rediss://[::1]", "h:1", "redis://%", "",
+	for _, seed := range []string{
+		"redis://u:p@h:1/2", "unix:///a?db=1", "rediss://[::1]", "h:1", "redis://%", "",
 		"redis://:p@ss/wo#rd@host:6379", "[::1]:6379", "unix:///a@b",
 	} {
 		f.Add(seed)

@@ -84,7 +84,7 @@ func (l *link) exchange(limit time.Duration, commands ...[]any) ([]any, error) {
 	}
 	switch {
 	case !timer.Stop():
-		return replies, ErrTimeout
+		return replies, silent("it accepts connections, but did not answer for " + seconds(limit))
 	case err == nil && len(replies) > len(commands):
 		err = errUnasked
 	}

@@ -53,7 +53,7 @@ func (c *Conn) serve(l *link) error {
 	return err
 }
 
-// fail ends a connection because its writer or its check failed. It makes the reader return.
+// fail ends a connection because its writer or its check failed, or because nothing comes. It makes the reader return.
 func (c *Conn) fail(l *link, err error) {
 	c.mu.Lock()
 	if l.failure == nil {

@@ -1,8 +1,48 @@
 package redisconn
 
-import "time"
+import (
+	"errors"
+	"strconv"
+	"time"
+)
 
 // A server that does not answer, or that answers with a transient error.
+
+// SilentError is why there is no connection to a server that can be reached and does not answer, because it is frozen,
+// overloaded or behind a network that loses most of what it is given. It satisfies errors.Is for ErrTimeout.
+type SilentError struct{ timeoutError }
+
+// timeoutError is an ErrTimeout that says what took too long.
+type timeoutError struct{ text string }
+
+func (e timeoutError) Error() string { return e.text }
+
+// Unwrap returns ErrTimeout.
+func (timeoutError) Unwrap() error { return ErrTimeout }
+
+func silent(text string) error { return SilentError{timeoutError{text}} }
+
+// noAnswer returns the error of an attempt to connect that took too long. accepted: the server's machine had accepted
+// the connection.
+func (c *Conn) noAnswer(accepted bool) error {
+	limit := seconds(c.config.ConnectTimeout)
+	if accepted {
+		return silent("it accepts connections, but did not answer for " + limit)
+	}
+	// The kernel accepts connections for a frozen server until its backlog is full.
+	if _, before := c.State(); errors.As(before, new(SilentError)) {
+		return silent("no connection within " + limit + ", after it had stopped answering")
+	}
+	return timeoutError{"no connection within " + limit}
+}
+
+// seconds formats a duration for humans, to a tenth of a second if it is that long.
+func seconds(d time.Duration) string {
+	if d < time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	return strconv.FormatFloat(d.Round(100*time.Millisecond).Seconds(), 'f', -1, 64) + " s"
+}
 
 // expire is run by the watchdog. It fails requests that are older than the time-out. If there are any, the server
 // counts as unresponsive until its next reply, unless it is this process that was not scheduled. A server that stays
@@ -34,6 +74,7 @@ func (c *Conn) expire() {
 		}
 	})
 	var dead *link
+	var silence time.Duration // of the dead link
 	if !starved {
 		c.starved = 0
 	} else if c.starved++; c.starved > maxStarved {
@@ -47,7 +88,7 @@ func (c *Conn) expire() {
 		if giveUp := c.unresponsive.Add(c.config.ConnectTimeout); now.Before(giveUp) {
 			sooner(giveUp)
 		} else {
-			dead = c.link
+			dead, silence = c.link, now.Sub(c.unresponsive)
 		}
 	}
 	if c.nextDeadline = next; !next.IsZero() {
@@ -58,7 +99,7 @@ func (c *Conn) expire() {
 		c.changed()
 	}
 	if dead != nil {
-		dead.abort()
+		c.fail(dead, silent("no answer for "+seconds(silence)+"; connection replaced"))
 	}
 	fail(late, ErrTimeout)
 }

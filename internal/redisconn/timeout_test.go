@@ -1,7 +1,9 @@
 package redisconn
 
 import (
+	"context"
 	"errors"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -101,6 +103,69 @@ func TestASilentServerGetsANewConnection(t *testing.T) {
 		f.wants(t, "EVALSHA undo 1 b #1")
 		if u.fails(ErrTimeout); !u.isDone() {
 			t.Error("the undo is not done with")
+		}
+	})
+}
+
+// What a server that is frozen for long is said to do, at each stage: it does not answer, and it is not the address or
+// the network that is to blame.
+func TestTheReasonForASilentServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		config := f.config()
+		config.Handshake = func(do Do) error {
+			_, err := do([]any{"ECHO", "hello"})
+			return err
+		}
+		var full atomic.Bool
+		config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if full.Load() {
+				return nobody(ctx, network, address)
+			}
+			return f.dial(ctx, network, address)
+		}
+		c := start(t, "redis://fake", config)
+		wants := func(text string) {
+			t.Helper()
+			synctest.Wait()
+			up, err := c.State()
+			if up || err == nil || err.Error() != "not connected: "+text ||
+				!errors.Is(err, ErrTimeout) || !errors.Is(err, ErrDown) || !errors.As(err, new(SilentError)) {
+				t.Errorf("connected %t, %v, want %s", up, err, text)
+			}
+		}
+		synctest.Wait()
+		f.answerAll("E", silence)
+		r := c.send(first, "a")
+		time.Sleep(250*ms + time.Second)
+		wants("no answer for 1 s; connection replaced")
+		r.fails(ErrTimeout)
+		time.Sleep(1100 * ms) // the attempts to connect that follow
+		wants("it accepts connections, but did not answer for 1 s")
+		time.Sleep(10 * time.Second)
+		wants("it accepts connections, but did not answer for 1 s")
+		full.Store(true)
+		time.Sleep(5 * time.Second)
+		wants("no connection within 1 s, after it had stopped answering")
+		full.Store(false)
+		f.recover()
+		time.Sleep(3 * time.Second)
+		if up, err := c.State(); !up || err != nil {
+			t.Errorf("connected %t, %v", up, err)
+		}
+	})
+}
+
+// A server that never accepted a connection is not said to be silent: its address may be wrong.
+func TestTheReasonForAServerThatIsNotThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := newFake().config()
+		config.Dial = nobody
+		c := start(t, "redis://fake", config)
+		time.Sleep(5 * time.Second)
+		if _, err := c.State(); !errors.Is(err, ErrTimeout) || errors.As(err, new(SilentError)) ||
+			err.Error() != "not connected: no connection within 1 s" {
+			t.Errorf("got %v", err)
 		}
 	})
 }
