@@ -29,6 +29,9 @@ var (
 	ErrHandedOver = errors.New("redlock: handed over")
 	// ErrMaxHold says that a hold was ended at the limit set by WithMaxHold.
 	ErrMaxHold = errors.New("redlock: held for the longest time allowed")
+	// ErrMaxWait says that a call waited for the lock for as long as WithMaxWait allows. The error says as well what the
+	// last attempt found: ErrTaken or ErrNoQuorum.
+	ErrMaxWait = errors.New("redlock: waited for the longest time allowed")
 	// ErrDone says that a run of Once has succeeded within the done TTL.
 	ErrDone = errors.New("redlock: done")
 	// ErrExhausted says that the largest allowed number of runs of Once has begun within the done TTL (see [WithMaxRuns]),
@@ -106,13 +109,24 @@ func (e *opError) Unwrap() []error {
 	return []error{e.reason}
 }
 
-// endOf adds to err, the error of ctx, the cause with which ctx was cancelled, if there is one.
+// endOf adds to err, the error of ctx, the cause with which ctx was cancelled, if there is one. If the longest wait
+// allowed was over, it returns ErrMaxWait instead.
 func endOf(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+	cause := context.Cause(ctx)
+	switch {
+	case err == nil, cause == nil:
+		return err
+	case cause == errMaxWaitOver: //nolint:errorlint // the cause itself: a caller's may wrap an ErrMaxWait
+		return ErrMaxWait
+	case errors.Is(err, cause):
+		return err
+	default:
 		return fmt.Errorf("%w: %w", err, cause)
 	}
-	return err
 }
+
+// errMaxWaitOver is the cause with which call ends a context. No user sees it, so no context of theirs has it.
+var errMaxWaitOver = errors.New("the longest wait allowed is over")
 
 // ReplyError is the error reply with which a node refused a command. Test the Err of a [NodeError] with errors.As. The
 // node stays in use, and gets further requests.

@@ -86,6 +86,32 @@ func ExampleWithMaxAttempts() {
 	// true 3
 }
 
+// The wait may take 50 ms, and the work as long as it takes.
+func ExampleWithMaxWait() {
+	locker, stop := lockerOnFiveMasters()
+	defer stop()
+	ctx := context.Background()
+
+	lock, err := locker.Lock(ctx, "import")
+	if err != nil {
+		log.Fatal(err)
+	}
+	work := func(ctx context.Context) error {
+		_, bounded := ctx.Deadline()
+		fmt.Println("bounded:", bounded)
+		return nil
+	}
+	err = locker.Do(ctx, "import", work, redlock.WithMaxWait(50*time.Millisecond))
+	fmt.Println(errors.Is(err, redlock.ErrMaxWait)) // and ErrTaken, as the last attempt found
+
+	_ = lock.Unlock(ctx)
+	fmt.Println(locker.Do(ctx, "import", work, redlock.WithMaxWait(5*time.Second)))
+	// Output:
+	// true
+	// bounded: false
+	// <nil>
+}
+
 // Jitter draws each pause at random from a range that grows up to a limit.
 func ExampleJitter() {
 	backoff := redlock.Jitter(10*time.Millisecond, 100*time.Millisecond)

@@ -36,7 +36,9 @@ func (l *Locker) LockAll(ctx context.Context, names []string, opts ...Option) (*
 	}
 	w := all.request(0, len(names))
 	w.joins = true
-	return l.call(ctx, &w, opts, func(o *options) (*hold, error) { return l.waitAll(ctx, w, o) })
+	return l.call(ctx, &w, true, opts, func(ctx context.Context, o *options) (*hold, error) {
+		return l.waitAll(ctx, w, o)
+	})
 }
 
 // sortNames checks the names, and returns them sorted, with their keys.

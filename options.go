@@ -23,6 +23,7 @@ type options struct {
 	drift       drift
 	backoff     Backoff
 	maxAttempts int           // 0: no limit
+	maxWait     time.Duration // 0: no limit
 	renew       bool          // extend the hold until it is unlocked
 	maxHold     time.Duration // 0: no limit
 	fencing     bool          // hand out tokens
@@ -128,9 +129,20 @@ func WithBackoff(b Backoff) Option {
 
 // WithMaxAttempts limits how often Lock asks the nodes before it gives up with the last attempt's error. With 1, Lock
 // does not wait at all, like TryLock. With more, the time that Lock spends in the local queue, behind other goroutines
-// of the process that wait for the name, is limited only by the context. The default, 0, sets no limit.
+// of the process that wait for the name, is limited only by the context and by [WithMaxWait]. The default, 0, sets no
+// limit.
 func WithMaxAttempts(n int) Option {
 	return Option{name: "WithMaxAttempts", apply: func(o *options) { o.maxAttempts = n }}
+}
+
+// WithMaxWait limits how long a call waits for a lock, apart from the work: a deadline of ctx bounds both in
+// [Locker.Do] and [Locker.Once], so that a function that got its lock late is cut off. It applies to all calls that
+// wait; for [Locker.LockAll], and for a Mutex with all its goroutines, to the whole wait. When d has passed, the call
+// withdraws as at the end of ctx, and returns the error of the last attempt, which then satisfies errors.Is for
+// [ErrMaxWait] as well, and not for [context.DeadlineExceeded]. The hold, its events and the context of the function
+// that runs are not bounded by d. The default, 0, sets no limit but that of ctx.
+func WithMaxWait(d time.Duration) Option {
+	return Option{name: "WithMaxWait", apply: func(o *options) { o.maxWait = d }}
 }
 
 // WithoutRenewal lets the hold end with its TTL. By default it is extended every third of the TTL until it is unlocked.
@@ -358,6 +370,8 @@ func (o *options) check() error {
 		return invalid("node timeout %s is not positive", o.nodeTimeout)
 	case o.maxAttempts < 0:
 		return invalid("the maximum of %d attempts is negative", o.maxAttempts)
+	case o.maxWait < 0:
+		return invalid("the maximum wait %s is negative", o.maxWait)
 	case o.maxHold < 0:
 		return invalid("the maximum hold %s is negative", o.maxHold)
 	case o.maxHold > 0 && o.maxHold <= o.minValidity:

@@ -24,6 +24,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		{WithNodeTimeout(0), "node timeout"},
 		{WithMaxAttempts(-1), "attempts"},
 		{WithMaxHold(-1), "maximum hold"},
+		{WithMaxWait(-1), "maximum wait"},
 		{WithFenceRetention(time.Second), "WithFenceRetention"},
 		{WithBackoff(nil), "back-off"},
 		{WithLogger(nil), "logger"},

@@ -103,8 +103,8 @@ func (e NodeError) short() (word, remedy string) {
 }
 
 // QuorumError says that no majority of nodes granted a request, and what each node answered. It satisfies errors.Is for
-// [ErrTaken], [ErrNoQuorum] or [ErrLost], and for the error of the caller's context if that ended a wait; never for an
-// error of a single node, since one node's timeout is not the caller's.
+// [ErrTaken], [ErrNoQuorum] or [ErrLost], and for the error of the caller's context or [ErrMaxWait] if that ended a
+// wait; never for an error of a single node, since one node's timeout is not the caller's.
 //
 // Its text is one line. With %+v, a line for each node follows. A structured log gets a group: the line as text, and
 // nodes by address.
@@ -118,7 +118,7 @@ type QuorumError struct {
 	reason  error  // ErrTaken, ErrNoQuorum or ErrLost
 	refused bool   // the reason is that a majority refused
 	detail  string // added to the text, or ""
-	ctx     error  // what ended the wait, or nil
+	ctx     error  // what ended the wait, or nil: the error of the caller's context, ErrMaxWait or ErrClosed
 }
 
 // Error says in one line who holds the lock, or how many nodes voted and why the others did not, and what ended the

@@ -51,8 +51,8 @@ import (
 // Waiters get the lock in the order in which they began to wait, across all processes (docs/waiting.md).
 //
 // The error is usually a [*QuorumError]. It satisfies errors.Is for [ErrTaken] if another holder has the lock, for
-// [ErrNoQuorum] if too few nodes answered, and also for ctx.Err() if ctx ended the wait. A failed call leaves nothing
-// on the nodes.
+// [ErrNoQuorum] if too few nodes answered, and also for ctx.Err() if ctx ended the wait, or for [ErrMaxWait] if
+// [WithMaxWait] did. A failed call leaves nothing on the nodes.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
 	return l.lock(ctx, acquireRequest{op: "lock", name: name, joins: true}, true, opts)
 }
@@ -66,8 +66,9 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Loc
 
 // Do waits for the lock as [Locker.Lock] does, runs fn while holding it, and unlocks when fn returns or panics. The
 // context given to fn carries the hold (see [FromContext]) and ends, with the cause, when ctx or the hold ends: fn must
-// then stop, because another client may get the lock. Do waits for fn and joins its error with that of [Lock.Unlock].
-// If Do does not get the lock, it does not call fn and returns an error as from Lock.
+// then stop, because another client may get the lock. [WithMaxWait] bounds the wait alone. Do waits for fn and joins
+// its error with that of [Lock.Unlock]. If Do does not get the lock, it does not call fn and returns an error as from
+// Lock.
 func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context) error, opts ...Option) (err error) {
 	lock, err := l.Lock(ctx, name, opts...)
 	if err != nil {
@@ -86,7 +87,7 @@ func (l *Locker) lock(ctx context.Context, w acquireRequest, wait bool, opts []O
 	if w.key, err = l.key(w.name); err != nil {
 		return nil, &opError{op: w.op, reason: err}
 	}
-	return l.call(ctx, &w, opts, func(o *options) (*hold, error) {
+	return l.call(ctx, &w, wait, opts, func(ctx context.Context, o *options) (*hold, error) {
 		wait := wait && o.maxAttempts != 1
 		w.breaksTies = !wait && !w.shared
 		var last error
@@ -103,9 +104,11 @@ func (l *Locker) lock(ctx context.Context, w acquireRequest, wait bool, opts []O
 }
 
 // call does what all calls that acquire have in common: it applies the options, joins the hold that ctx carries if
-// there is one, else runs acquire, and returns a handle.
+// there is one, else runs acquire, and returns a handle. If the call may wait, the context that acquire gets ends with
+// the longest wait allowed; it is for acquire alone, as everything that outlives the wait belongs to the caller's.
 func (l *Locker) call(
-	ctx context.Context, w *acquireRequest, opts []Option, acquire func(*options) (*hold, error),
+	ctx context.Context, w *acquireRequest, wait bool, opts []Option,
+	acquire func(context.Context, *options) (*hold, error),
 ) (*Lock, error) {
 	o := l.opts
 	if len(opts) > 0 {
@@ -128,7 +131,13 @@ func (l *Locker) call(
 		if int64(o.ttl) > o.longestTTL.Load() {
 			l.tellSettings(o)
 		}
-		h, err = acquire(o)
+		waiting := ctx
+		if wait && o.maxWait > 0 {
+			bounded, cancel := context.WithTimeoutCause(ctx, o.maxWait, errMaxWaitOver)
+			defer cancel()
+			waiting = bounded
+		}
+		h, err = acquire(waiting, o)
 	} else {
 		err = failed(w.op, w.name, err)
 	}

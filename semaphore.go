@@ -100,7 +100,7 @@ func (s *Semaphore) acquire(ctx context.Context, wait bool, opts []Option) (*Loc
 		return nil, failed("acquire", s.name, s.err)
 	}
 	w := acquireRequest{op: "acquire", name: s.name}
-	return s.locker.call(ctx, &w, opts, func(o *options) (h *hold, err error) {
+	return s.locker.call(ctx, &w, wait, opts, func(ctx context.Context, o *options) (h *hold, err error) {
 		w.waitsSince = s.locker.tokens.time(o.clock.now())
 		a := &acquisition{acquireRequest: w, opts: o}
 		if wait {

@@ -99,7 +99,7 @@ func (l *Locker) Adopt(ctx context.Context, text string, opts ...Option) (*Lock,
 	}
 	l.tokens.Observe(min(t.token, l.tokens.time(l.opts.clock.now())+token.MaxAhead.Microseconds()))
 	w := acquireRequest{op: "adopt", name: t.name, key: key, from: t.owner.String()}
-	return l.call(ctx, &w, opts, func(o *options) (*hold, error) {
+	return l.call(ctx, &w, false, opts, func(ctx context.Context, o *options) (*hold, error) {
 		h, _, err := l.attempt(ctx, w, o)
 		if err == nil {
 			// From now on it is a hold like any other, except that release also releases what the former owner has.

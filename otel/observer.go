@@ -132,6 +132,8 @@ func outcome(err error) string {
 		return "canceled"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "deadline_exceeded"
+	case errors.Is(err, redlock.ErrMaxWait):
+		return "max_wait"
 	case errors.Is(err, redlock.ErrClosed):
 		return "closed"
 	case errors.Is(err, redlock.ErrLost):

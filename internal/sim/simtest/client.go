@@ -241,6 +241,7 @@ func kindOf(err error) string {
 		{redlock.ErrLost, "lost"},
 		{redlock.ErrUnlocked, "unlocked"},
 		{redlock.ErrMaxHold, "limit"},
+		{redlock.ErrMaxWait, "waited"},
 		{redlock.ErrHandedOver, "handed over"},
 		{redlock.ErrClosed, "closed"},
 		{redlock.ErrDone, "done"},

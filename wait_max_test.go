@@ -1,0 +1,283 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+// waits are the calls that wait for the lock "job", or for a permit of the semaphore "job".
+var waits = map[string]func(ctx context.Context, l *Locker, opts ...Option) error{
+	"Lock": func(ctx context.Context, l *Locker, opts ...Option) error {
+		_, err := l.Lock(ctx, "job", opts...)
+		return err
+	},
+	"LockAll": func(ctx context.Context, l *Locker, opts ...Option) error {
+		_, err := l.LockAll(ctx, []string{"another", "job", "last"}, opts...)
+		return err
+	},
+	"LockAll of one": func(ctx context.Context, l *Locker, opts ...Option) error {
+		_, err := l.LockAll(ctx, []string{"job"}, opts...)
+		return err
+	},
+	"Do": func(ctx context.Context, l *Locker, opts ...Option) error {
+		return l.Do(ctx, "job", func(context.Context) error { return errors.New("ran") }, opts...)
+	},
+	"RLock": func(ctx context.Context, l *Locker, opts ...Option) error {
+		_, err := l.RWMutex("job").RLock(ctx, opts...)
+		return err
+	},
+	"RWMutex.Lock": func(ctx context.Context, l *Locker, opts ...Option) error {
+		_, err := l.RWMutex("job").Lock(ctx, opts...)
+		return err
+	},
+	"Mutex": func(ctx context.Context, l *Locker, opts ...Option) error {
+		return panicOf(l.Mutex(ctx, "job", opts...).Lock)
+	},
+	"Acquire": func(ctx context.Context, l *Locker, opts ...Option) error {
+		_, err := l.Semaphore("job", 2).Acquire(ctx, opts...)
+		return err
+	},
+	"Once": func(ctx context.Context, l *Locker, opts ...Option) error {
+		return l.Once(ctx, "job", func(context.Context) error { return errors.New("ran") }, opts...)
+	},
+}
+
+// holdAll makes a client hold what the waits wait for.
+func holdAll(t *testing.T, l *Locker) (release func()) {
+	t.Helper()
+	var held []*Lock
+	held = append(held, must(l.Lock(t.Context(), "job"))(t))
+	for range 2 {
+		held = append(held, must(l.Semaphore("job", 2).Acquire(t.Context()))(t))
+	}
+	return func() {
+		for _, k := range held {
+			must(0, k.Unlock(t.Context()))(t)
+		}
+	}
+}
+
+// wantMaxWait checks the error of a wait that WithMaxWait has ended.
+func wantMaxWait(t *testing.T, what string, err, reason error) {
+	t.Helper()
+	var q *QuorumError
+	if !errors.Is(err, ErrMaxWait) || !errors.Is(err, reason) || !errors.As(err, &q) || q.Nodes == nil ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		t.Errorf("%s: got %v, want a *QuorumError with ErrMaxWait and %v", what, err, reason)
+	}
+}
+
+// Every call that waits ends when the longest wait is over, whether that was given to New or to the call, and whatever
+// it was doing at that moment. Nothing is left on the nodes, and who waits on gets the lock.
+func TestMaxWaitEndsEveryWait(t *testing.T) {
+	for what, wait := range waits {
+		for i := range sized(12, 4) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				release := holdAll(t, fl.locker("holder"))
+				limit := time.Duration(1+i*i) * 13 * ms
+				l := fl.locker("a", WithMaxWait(limit))
+				fl.net.SetDelay(sim.Link{Client: "a"}, sim.Down, sim.Delay{Min: ms, Max: 12 * ms})
+				if what == "Once" { // it asks for the register before it waits
+					fl.net.SetDelay(sim.Link{Client: "a"}, sim.Down, sim.Delay{})
+				}
+				var all sync.WaitGroup
+				for n := range 3 { // in the local queue, too
+					opts := []Option(nil)
+					if n == 1 {
+						opts = []Option{WithMaxWait(limit / 2)}
+					}
+					all.Go(func() {
+						begun := time.Now()
+						err := wait(t.Context(), l, opts...)
+						reason := ErrTaken
+						if limit < 40*ms && errors.Is(err, ErrNoQuorum) { // the first answers were not there yet
+							reason = ErrNoQuorum
+						}
+						wantMaxWait(t, what, err, reason)
+						if took := time.Since(begun); len(opts) == 0 && (took < limit || took > limit+20*ms) {
+							t.Errorf("%s: took %s, want %s", what, took, limit)
+						}
+					})
+				}
+				patient := fl.locker("patient")
+				all.Go(func() {
+					k := must(patient.Lock(t.Context(), "job"))(t)
+					must(0, k.Unlock(t.Context()))(t)
+				})
+				time.Sleep(limit + 50*ms)
+				synctest.Wait()
+				within(t, 100*ms, what+": the others, after the release", func() { release(); all.Wait() })
+				settleNetwork()
+				left := slices.DeleteFunc(fl.leftovers(), func(key string) bool { return strings.Contains(key, "once:") })
+				if len(left) > 0 {
+					t.Errorf("%s, after %s: left on the nodes: %v", what, limit, left)
+				}
+			})
+		}
+	}
+}
+
+// Without a majority, the error is ErrNoQuorum as well.
+func TestMaxWaitWithoutAMajority(t *testing.T) {
+	for what, wait := range waits {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a")
+			fl.nodes[0].Crash(false)
+			fl.nodes[1].Crash(false)
+			settleNetwork()
+			within(t, time.Second+300*ms, what, func() {
+				wantMaxWait(t, what, wait(t.Context(), l, WithMaxWait(time.Second)), ErrNoQuorum)
+			})
+		})
+	}
+}
+
+// The end of the caller's own context is what it always was, also if its cause is such an error of another call.
+func TestMaxWaitIsNotTheCallersDeadline(t *testing.T) {
+	for what, wait := range waits {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			release := holdAll(t, fl.locker("holder"))
+			defer release()
+			l := fl.locker("a")
+			ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
+			defer cancel()
+			if err := wait(ctx, l, WithMaxWait(time.Second)); !errors.Is(err, context.DeadlineExceeded) ||
+				errors.Is(err, ErrMaxWait) {
+				t.Errorf("%s: got %v, want DeadlineExceeded alone", what, err)
+			}
+			if what == "LockAll" {
+				return
+			}
+			because, cancelBecause := context.WithCancelCause(t.Context())
+			time.AfterFunc(100*ms, func() { cancelBecause(fmt.Errorf("gave up: %w", ErrMaxWait)) })
+			if err := wait(because, l, WithMaxWait(time.Second)); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: got %v, want Canceled", what, err)
+			}
+			_ = l.Close()
+			if err := wait(t.Context(), l, WithMaxWait(time.Second)); !errors.Is(err, ErrClosed) {
+				t.Errorf("%s: got %v, want ErrClosed", what, err)
+			}
+		})
+	}
+}
+
+// The work may take longer than the wait: the function's context, the hold and the events have nothing to do with it.
+func TestMaxWaitDoesNotBoundTheWork(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l, w := fl.witnessed("a", WithMaxWait(time.Second))
+		work := func(ctx context.Context) error {
+			if _, bounded := ctx.Deadline(); bounded {
+				t.Error("the function's context has a deadline")
+			}
+			time.Sleep(15 * time.Second)
+			return ctx.Err()
+		}
+		for what, run := range map[string]func() error{
+			"Do":   func() error { return l.Do(t.Context(), "job", work) },
+			"Once": func() error { return l.Once(t.Context(), "job", work) },
+			"Acquire": func() error {
+				k, err := l.Semaphore("job", 2).Acquire(t.Context())
+				if err == nil {
+					held, cancel := k.Context(t.Context())
+					defer cancel()
+					err = errors.Join(work(held), k.Unlock(t.Context()))
+				}
+				return err
+			},
+			"LockAll": func() error {
+				k, err := l.LockAll(t.Context(), []string{"another", "job"})
+				if err == nil {
+					held, cancel := k.Context(t.Context())
+					defer cancel()
+					err = errors.Join(work(held), k.Unlock(t.Context()))
+				}
+				return err
+			},
+		} {
+			release := holdAll(t, fl.locker("holder"))
+			time.AfterFunc(800*ms, release) // late, but in time
+			if err := run(); err != nil {
+				t.Errorf("%s: got %v", what, err)
+			}
+		}
+		for _, ev := range w.take() {
+			if ev.Context == nil {
+				continue
+			}
+			if _, bounded := ev.Context.Deadline(); bounded || ev.Context.Err() != nil {
+				t.Errorf("%s: the event's context has a deadline, or has ended", ev.Kind)
+			}
+		}
+	})
+}
+
+// Calls that do not wait for a holder have no longest wait.
+func TestMaxWaitDoesNotConcernATry(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithMaxWait(1))
+		k := must(l.TryLock(t.Context(), "job"))(t)
+		must(0, k.Unlock(t.Context()))(t)
+		k = must(l.Semaphore("job", 2).TryAcquire(t.Context()))(t)
+		must(0, k.Unlock(t.Context()))(t)
+		k = must(l.RWMutex("job").TryRLock(t.Context()))(t)
+		must(0, k.Unlock(t.Context()))(t)
+		if _, err := l.Lock(t.Context(), "job"); !errors.Is(err, ErrMaxWait) {
+			t.Errorf("Lock: got %v, want ErrMaxWait", err)
+		}
+	})
+}
+
+// The goroutines that share a Mutex wait for each other and for the lock within one longest wait.
+func TestMaxWaitOfAMutex(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		m := fl.locker("a").Mutex(t.Context(), "job", WithMaxWait(time.Second))
+		m.Lock()
+		begun := time.Now()
+		wantMaxWait(t, "behind a goroutine", panicOf(m.Lock), ErrTaken)
+		if took := time.Since(begun); took != time.Second {
+			t.Errorf("took %s, want 1s", took)
+		}
+		m.Unlock()
+
+		must(fl.locker("b").Lock(t.Context(), "job"))(t)
+		var both sync.WaitGroup
+		begun = time.Now()
+		for range 2 {
+			both.Go(func() { wantMaxWait(t, "one behind the other", panicOf(m.Lock), ErrTaken) })
+		}
+		both.Wait()
+		if took := time.Since(begun); took < time.Second || took > time.Second+10*ms {
+			t.Errorf("took %s, want 1s", took)
+		}
+	})
+}
+
+// It costs the uncontended path nothing.
+func TestMaxWaitCostsNothingUnlessSet(t *testing.T) {
+	for _, c := range []struct {
+		opts []Option
+		want bool // a context of its own
+	}{{nil, false}, {[]Option{WithMaxWait(time.Second)}, true}} {
+		bubble(t, 1, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a", c.opts...)
+			ctx, w := t.Context(), acquireRequest{op: "lock", name: "job"}
+			got := false
+			_, err := l.call(ctx, &w, true, nil, func(inner context.Context, _ *options) (*hold, error) {
+				got = inner != ctx
+				return nil, ErrTaken
+			})
+			if got != c.want || !errors.Is(err, ErrTaken) {
+				t.Errorf("%v: got a context of its own %t, %v", c.opts, got, err)
+			}
+		})
+	}
+}
