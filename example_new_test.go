@@ -8,6 +8,8 @@ import (
 	"log"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"strings"
@@ -31,6 +33,36 @@ func ExampleNew_urls() {
 	// rediss://app:p%40ss%2Fwo%23rd@10.0.0.1:6380/2
 	// redlock: New: invalid: nodes 1 and 2 are the same server 10.0.0.1:6379: it would have two votes
 	// true true
+}
+
+// A readiness probe answers by the present state, since the probe's own interval is the pace at which it is repeated. A
+// program that starts can wait instead, with a longer deadline.
+func ExampleLocker_Ready() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, err := redlock.New(masters.URLs(), patient)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close()
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	fmt.Println("at the start:", locker.Ready(ctx))
+
+	probe := func(w http.ResponseWriter, r *http.Request) {
+		now, cancel := context.WithCancel(r.Context())
+		cancel() // Ready does not wait then
+		if err := locker.Ready(now); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	}
+	answer := httptest.NewRecorder()
+	probe(answer, httptest.NewRequest(http.MethodGet, "/ready", nil))
+	fmt.Println(answer.Code)
+	// Output:
+	// at the start: <nil>
+	// 200
 }
 
 // A frozen node costs one node timeout, once; then calls skip it until it answers.

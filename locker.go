@@ -187,6 +187,9 @@ func (u *inFlight) refuse() {
 	}
 }
 
+// refused reports whether no call may begin any more.
+func (u *inFlight) refused() bool { return u.state.Load() >= closing }
+
 // wait returns when the calls in flight have ended, but after limit at the latest. It is called after refuse.
 func (u *inFlight) wait(limit time.Duration) {
 	timer := time.NewTimer(limit)

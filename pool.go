@@ -48,8 +48,35 @@ func (n *node) addr() string { return n.conn.Addr() }
 type peers struct {
 	nodes  []*node // set before any is connected
 	label  *label
+	states states
 	mu     sync.Mutex
 	claims map[string]*node // by run_id and replid: the node that is connected to that server; guarded by mu
+}
+
+// states tells everybody who waits for it that the state of a node has changed.
+type states struct {
+	mu      sync.Mutex    // guards changed; nothing is locked while it is held
+	changed chan struct{} // closed by the next change; nil: nobody waits
+}
+
+// next returns a channel that the next change closes.
+func (s *states) next() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return s.changed
+}
+
+// change wakes those who wait.
+func (s *states) change() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
 }
 
 // openNodes parses the URLs, refuses duplicates, and begins to connect to all nodes.

@@ -25,6 +25,7 @@ const (
 	OutcomeAbstained Outcome = "abstained"
 	OutcomeFailed    Outcome = "failed"
 	OutcomeAnswered  Outcome = "answered"      // of a request that asks for no grant, such as that of Inspect
+	OutcomeVotes     Outcome = "votes"         // of Ready: the node's vote counts
 	OutcomeLate      Outcome = "no answer yet" // the outcome of the call was certain before the node answered
 	OutcomeUnasked   Outcome = "not asked"     // other callers in this process were ahead
 )
@@ -109,8 +110,8 @@ func (e NodeError) short() (word, remedy string) {
 // Its text is one line. With %+v, a line for each node follows. A structured log gets a group: the line as text, and
 // nodes by address.
 type QuorumError struct {
-	Op      string // "lock", "read-lock", "acquire", "adopt", "extend", "unlock", "once" or "inspect"
-	Name    string // of the lock; of several locks: as Lock.Name returns it; of a semaphore or of its slot
+	Op      string // "lock", "read-lock", "acquire", "adopt", "extend", "unlock", "once", "inspect" or "ready"
+	Name    string // of the lock; of several locks: as Lock.Name returns it; of a semaphore or of its slot; "": of none
 	Need    int    // how many nodes must grant the request
 	Granted int    // how many did
 	Nodes   []NodeError

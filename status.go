@@ -209,8 +209,10 @@ func (n *node) vote(now time.Time) (EventKind, error) {
 	return EventNodeUp, nil
 }
 
-// announce emits an event if the node's state has changed. Called without its mutexes.
+// announce wakes those who wait for a change of the node's state, and emits an event if that has changed. Called
+// without its mutexes.
 func (n *node) announce() {
+	n.peers.states.change()
 	if n.events == nil || !n.attempted.Load() {
 		return
 	}

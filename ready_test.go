@@ -1,0 +1,267 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// readyIn returns what Ready returns, and after how much virtual time.
+func readyIn(t *testing.T, l *Locker, limit time.Duration) (time.Duration, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	begun := time.Now()
+	err := l.Ready(ctx)
+	return time.Since(begun), err
+}
+
+// wantParts checks the outcome of each node in Ready's error.
+func wantParts(t *testing.T, err error, want ...Outcome) *QuorumError {
+	t.Helper()
+	var q *QuorumError
+	if !errors.As(err, &q) || !errors.Is(err, ErrNoQuorum) || q.Op != "ready" || q.Name != "" ||
+		len(q.Nodes) != len(want) {
+		t.Fatalf("got %#v, want a *QuorumError about %d nodes", err, len(want))
+	}
+	votes := 0
+	for i, n := range q.Nodes {
+		if n.Outcome != want[i] || (n.Err == nil) != (want[i] == OutcomeVotes) {
+			t.Errorf("node %d: got %v, want %s", i, n, want[i])
+		}
+		if n.Outcome == OutcomeVotes {
+			votes++
+		}
+	}
+	if q.Granted != votes || q.Need != len(want)/2+1 {
+		t.Errorf("got %d of %d, want %d", q.Granted, q.Need, votes)
+	}
+	return q
+}
+
+// Ready goes by the present state: if a majority votes, it is nil at once, even if ctx is done already.
+func TestReady(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		cancelled, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 3 {
+			if err := l.Ready(cancelled); err != nil {
+				t.Errorf("got %v, want nil", err)
+			}
+		}
+		fl.nodes[0].Crash(false)
+		fl.nodes[3].Crash(false)
+		settleNetwork()
+		if took, err := readyIn(t, l, time.Hour); err != nil || took > 0 {
+			t.Errorf("three of five: got %v after %s", err, took)
+		}
+		fl.nodes[4].Crash(false)
+		settleNetwork()
+		err := l.Ready(cancelled)
+		q := wantParts(t, err, OutcomeFailed, OutcomeVotes, OutcomeVotes, OutcomeFailed, OutcomeFailed)
+		text := "redlock: ready: no quorum until context canceled (2 of 5 nodes vote, 3 needed): n0:"
+		if !errors.Is(err, context.Canceled) || !errors.Is(q.Nodes[0].Err, ErrNodeDown) ||
+			!strings.HasPrefix(err.Error(), text) {
+			t.Errorf("got %v, want %s…", err, text)
+		}
+	})
+}
+
+// After a cold start, Ready returns at the moment at which the third node's vote counts.
+func TestReadyAwaitsTheEndOfAbstentions(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		for i, n := range fl.nodes {
+			n.SetUptime(time.Duration(1+2*i) * time.Second) // they count after 30, 28, 26, 24 and 22 s
+		}
+		l := fl.locker("a")
+		early, err := readyIn(t, l, 10*time.Second)
+		if early != 10*time.Second || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v after %s, want DeadlineExceeded after 10s", err, early)
+		}
+		of := func(i int) *AbstainError {
+			q := wantParts(t, err, OutcomeAbstained, OutcomeAbstained, OutcomeAbstained, OutcomeAbstained, OutcomeAbstained)
+			var why *AbstainError
+			if !errors.As(q.Nodes[i].Err, &why) {
+				t.Fatalf("node %d: got %v, want an AbstainError", i, q.Nodes[i].Err)
+			}
+			return why
+		}
+		third := of(2).Until
+		if left := of(2).Remaining; left != time.Until(third) || left < 10*time.Second || left > 20*time.Second {
+			t.Errorf("got %s until %s", left, third)
+		}
+		if _, err := readyIn(t, l, time.Hour); err != nil || !time.Now().Equal(third) {
+			t.Errorf("got %v at %s, want nil at %s", err, time.Now(), third)
+		}
+		k := must(l.TryLock(t.Context(), "job"))(t)
+		_ = k.Unlock(t.Context())
+	})
+}
+
+// Ready wakes up when a node comes back, and when one whose clock was wrong counts again: no request is needed.
+func TestReadyAwaitsNodes(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil, mend func(fl *fleet)
+		limit       time.Duration // until the client notices that by itself
+		want        Outcome
+	}{
+		"down": {
+			func(fl *fleet) { fl.nodes[0].Crash(false); fl.nodes[1].Crash(false) },
+			func(fl *fleet) { fl.nodes[1].Restart() }, 1100 * ms, OutcomeFailed,
+		},
+		"loading": {
+			func(fl *fleet) {
+				for _, n := range fl.nodes[:2] {
+					n.SetLoading(true)
+					fl.net.Reset(link0("a", 0))
+					fl.net.Reset(link0("a", 1))
+				}
+			},
+			func(fl *fleet) { fl.nodes[1].SetLoading(false) }, 1100 * ms, OutcomeFailed,
+		},
+		"silent": {
+			func(fl *fleet) { fl.nodes[0].Pause(); fl.nodes[1].Pause(); time.Sleep(20 * time.Second) },
+			func(fl *fleet) { fl.nodes[0].Resume(); fl.nodes[1].Resume() }, 1100 * ms, OutcomeFailed,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				l := fl.locker("a", WithRestartGuard(0))
+				c.spoil(fl)
+				settleNetwork()
+				if took, err := readyIn(t, l, 5*time.Second); took != 5*time.Second {
+					t.Errorf("got %v after %s", err, took)
+				} else {
+					wantParts(t, err, c.want, c.want, OutcomeVotes)
+				}
+				ready := make(chan error, 1)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				go func() { ready <- l.Ready(ctx) }()
+				time.Sleep(3 * time.Second)
+				synctest.Wait()
+				c.mend(fl)
+				within(t, c.limit, "Ready, after a node is well again", func() {
+					if err := <-ready; err != nil {
+						t.Error(err)
+					}
+				})
+			})
+		})
+	}
+}
+
+// If nodes are refused until somebody changes something, there is nothing to wait for; unless the others suffice.
+func TestReadyDoesNotWaitInVain(t *testing.T) {
+	evict := func(n interface{ SetConfig(name, value string) }) {
+		n.SetConfig("maxmemory", "1000000000")
+		n.SetConfig("maxmemory-policy", "volatile-lru")
+	}
+	for name, c := range map[string]struct {
+		spoil   func(fl *fleet)
+		atOnce  bool
+		refused int
+	}{
+		"replicas": {func(fl *fleet) { fl.nodes[0].Demote("x:1"); fl.nodes[1].Demote("x:1") }, true, 2},
+		"evict":    {func(fl *fleet) { evict(fl.nodes[0]); evict(fl.nodes[1]) }, true, 2},
+		"no right": {func(fl *fleet) { fl.nodes[0].Deny("time"); fl.nodes[1].Deny("time") }, true, 2},
+		"one of each": {func(fl *fleet) {
+			fl.nodes[0].Demote("x:1")
+			evict(fl.nodes[1])
+		}, true, 2},
+		"one refused, one down": {func(fl *fleet) { evict(fl.nodes[0]); fl.nodes[1].Crash(false) }, false, 1},
+		"loading":               {func(fl *fleet) { fl.nodes[0].SetLoading(true); fl.nodes[1].SetLoading(true) }, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				c.spoil(fl)
+				l := fl.locker("a")
+				took, err := readyIn(t, l, time.Minute)
+				if c.atOnce != (took == 0) || c.atOnce == errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v after %s", err, took)
+				}
+				refused := 0
+				for _, n := range wantParts(t, err, OutcomeFailed, OutcomeFailed, OutcomeVotes).Nodes {
+					var reply *ReplyError
+					if errors.Is(n.Err, ErrNodeRefused) || errors.As(n.Err, &reply) && reply.Code == "NOPERM" {
+						refused++
+					}
+				}
+				if refused != c.refused {
+					t.Errorf("got %d refused nodes, want %d: %v", refused, c.refused, err)
+				}
+			})
+		})
+	}
+	bubble(t, 3, func(t *testing.T, fl *fleet) { // two addresses of one server, which turns out later
+		dial, attached := fl.net.Dialer("a"), atomic.Bool{}
+		l := must(New([]string{fl.urls[0], "redis://n7:6379", "redis://n8:6379"}, WithDialer(
+			func(ctx context.Context, network, address string) (net.Conn, error) {
+				if !attached.Load() && !strings.HasPrefix(address, "n0") {
+					return nil, errors.New("not yet")
+				}
+				return dial(ctx, network, fl.nodes[0].Addr())
+			})))(t)
+		defer l.Close()
+		attached.Store(true)
+		took, err := readyIn(t, l, time.Minute)
+		if took > 2*time.Second {
+			t.Errorf("got %v after %s", err, took)
+		}
+		wantParts(t, err, OutcomeVotes, OutcomeFailed, OutcomeFailed)
+	})
+}
+
+func TestReadyAndClose(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		fl.nodes[0].Crash(false)
+		fl.nodes[1].Crash(false)
+		l := fl.locker("a")
+		waiting := make(chan error, 1)
+		go func() { waiting <- l.Ready(t.Context()) }()
+		time.Sleep(time.Second)
+		within(t, 250*ms, "Close", func() { _ = l.Close() })
+		for _, err := range []error{<-waiting, l.Ready(t.Context())} {
+			if !errors.Is(err, ErrClosed) {
+				t.Errorf("got %v, want ErrClosed", err)
+			}
+		}
+	})
+}
+
+// counted counts the looks at a context: Ready takes one for each look at the nodes.
+type counted struct {
+	context.Context
+	looks atomic.Int32
+}
+
+func (c *counted) Err() error {
+	c.looks.Add(1)
+	return c.Context.Err()
+}
+
+// Ready looks at the nodes when something may have changed, and not now and then. In 20 s each of three nodes is probed
+// four times at most, and each probe may change the states of all.
+func TestReadyDoesNotPoll(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		for _, n := range fl.nodes {
+			n.SetUptime(0)
+		}
+		l := fl.locker("a")
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		c := &counted{Context: ctx}
+		if err := l.Ready(c); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want DeadlineExceeded", err)
+		}
+		if got := c.looks.Load(); got > 3*4*4+5 {
+			t.Errorf("looked at the nodes %d times", got)
+		}
+	})
+}
