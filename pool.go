@@ -369,7 +369,7 @@ type trimmer struct {
 }
 
 // trim has the nodes trim their tokens, if that was not done within the last second. On each connection this goes ahead
-// of the tokens that are proposed next, so the set that gets them lives for the retention.
+// of the tokens that are proposed next, so the set that gets them lives for the retention, less a second at most.
 func (t *trimmer) trim(now instant) {
 	at, last := t.nodes[0].tokens.micros(now), t.last.Load()
 	if last != 0 && at-last < trimEvery.Microseconds() || !t.last.CompareAndSwap(last, max(at, 1)) {
@@ -377,7 +377,7 @@ func (t *trimmer) trim(now instant) {
 	}
 	for _, n := range t.nodes {
 		if up, _ := n.conn.State(); up && n.trims() {
-			n.trimSoon("EVALSHA", trim.SHA, 2*trimEvery)
+			n.trimSoon("EVALSHA", trim.SHA, 0)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/guard"
+	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
 // Outcome is what one node contributed to a call.
@@ -88,6 +89,8 @@ func (e NodeError) short() (word, remedy string) {
 		return "abstaining for " + guard.Seconds(abstains.Remaining), ""
 	case errors.As(err, &abstains):
 		return "abstaining", abstains.Reason
+	case errors.As(err, new(redisconn.CredentialsError)):
+		return "without credentials", unwrapDown(err)
 	case errors.As(err, &refusal):
 		return refusal.Code, strings.TrimPrefix(refusal.Error(), refusal.Code+" ")
 	case errors.Is(err, ErrNodeRefused):
