@@ -31,7 +31,7 @@ type command struct {
 // once_run.go.
 var (
 	acquirePlain = &command{form: setForm, read: readSet, reader: read}
-	acquire      = script(command{read: readAcquire}, columns, "usual", "label", "readers", "queue", "join", "acquire")
+	acquire      = script(command{read: readAcquire}, columns, append([]string{"usual"}, queueing("acquire")...)...)
 	raise        = script(command{read: readAcquire}, rows(3), "raise")
 	extend       = urgent(command{read: readExtend, trust: guard.TrustOurs, reader: keepReading}, rows(3), "extend")
 	release      = undo(command{read: readRelease, reader: stopReading}, toRelease, "free", "readers", "queue", "release")
@@ -39,12 +39,15 @@ var (
 	revert       = undo(command{}, rows(2), "revert")
 	stand        = &command{Command: acquire.Command, read: acquire.read} // acquire, with a channel
 	acquireAll   = script(command{read: readAcquire}, rowForAll(3), "label", "acquire_all")
-	enqueue      = script(command{read: readAcquire, reader: read}, rows(4), "label", "readers", "queue", "join", "enqueue")
+	enqueue      = script(command{read: readAcquire, reader: read}, rows(4), queueing("enqueue")...)
 
-	read        = script(command{read: readAcquire}, rows(3), "label", "readers", "queue", "join", "read")
+	read        = script(command{read: readAcquire}, rows(3), queueing("read")...)
 	keepReading = urgent(command{read: readExtend, trust: guard.TrustOurs}, rows(2), "readers", "keep_reading")
 	stopReading = undo(command{read: readRelease}, rows(2), "readers", "queue", "stop_reading")
 )
+
+// queueing returns the files of a script that may put its caller into a queue.
+func queueing(name string) []string { return []string{"label", "readers", "queue", "join", name} }
 
 // scripts are the scripts of all commands. Each new connection loads them.
 var scripts []*lua.Script
@@ -355,8 +358,7 @@ func readAcquire(reply any) answer {
 			ms, _ := parts[2].(int64)
 			a.owner, a.remaining = string(owner), time.Duration(ms)*time.Millisecond
 			if len(parts) >= 4 {
-				label, _ := parts[3].([]byte)
-				a.label = string(label)
+				a.label = readLabel(parts[3])
 			}
 			if len(parts) == 5 {
 				place, _ := parts[4].(int64)

@@ -188,7 +188,7 @@ func readInspect(reply any) answer {
 		}
 		return time.Duration(number(i)) * time.Millisecond
 	}
-	s := nodeState{said: true, owner: text(0), left: left(1), waiting: int(number(3)), label: text(7)}
+	s := nodeState{said: true, owner: text(0), left: left(1), waiting: int(number(3)), label: readLabel(parts[7])}
 	if s.owner == "" && s.left != 0 {
 		return answer{vote: voteFailed, err: errNoLock}
 	}
@@ -206,8 +206,7 @@ func readInspect(reply any) answer {
 	}
 	for i, r := range reading {
 		if owner, _ := r.([]byte); len(owner) == ownerLen {
-			label, _ := labels[i].([]byte)
-			s.readers, s.labels = append(s.readers, string(owner)), append(s.labels, string(label))
+			s.readers, s.labels = append(s.readers, string(owner)), append(s.labels, readLabel(labels[i]))
 		}
 	}
 	var ok bool

@@ -75,3 +75,13 @@ func (l *label) owner(micros int64) (id uuid.UUID) {
 	_, _ = rand.Read(id[12:])
 	return id
 }
+
+// readLabel reads a label in a reply. What could not have been set as a label, and might garble a terminal or a log, is
+// none.
+func readLabel(reply any) string {
+	text, _ := reply.([]byte)
+	if checkLabel(string(text)) != nil {
+		return ""
+	}
+	return string(text)
+}

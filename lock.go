@@ -35,8 +35,8 @@ func (k *Lock) Names() []string {
 	return []string{k.hold.name}
 }
 
-// Owner returns the value that marks this hold on the nodes: a UUID of version 7, the nodes' time, 30 bits that all owners
-// of the Locker share, and 32 random bits.
+// Owner returns the value that marks this hold on the nodes: a UUID of version 7, the nodes' time, 30 bits that all
+// owners of the Locker share, and 32 random bits.
 func (k *Lock) Owner() string { return k.hold.owner.String() }
 
 // Token returns the fencing token: a number larger than the token of every earlier hold of the name, or of each of the

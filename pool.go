@@ -354,8 +354,8 @@ func (n *node) leaveLabel(within time.Duration) {
 }
 
 // What the nodes keep of tokens. Each client has them drop what is older than the retention: when it begins, with each
-// check, and before it proposes tokens. A client that lives too briefly for a check would otherwise leave its tokens for
-// ever.
+// check, and before it proposes tokens. A client that lives too briefly for a check would otherwise leave its tokens
+// for ever.
 
 var trim = lua.Load("trim")
 

@@ -53,9 +53,9 @@ func (e NodeError) part() string {
 	}
 	b.WriteString(string(e.Outcome))
 	if e.Owner != "" {
-		b.WriteString(" by " + cmp.Or(e.Label, e.Owner))
+		b.WriteString(" by " + shown(cmp.Or(e.Label, e.Owner)))
 		if e.Label != "" {
-			b.WriteString(" (" + e.Owner + ")")
+			b.WriteString(" (" + shown(e.Owner) + ")")
 		}
 	}
 	if e.Remaining > 0 {
@@ -132,12 +132,12 @@ func (e *QuorumError) Error() string {
 	if e.Name != "" {
 		text += " " + shown(e.Name)
 	}
-	text += ": " + inner(e.reason)
+	text += ": " + inner(e.why())
 	words := ": " + e.votesInWords()
 	switch {
-	case errors.Is(e.reason, ErrTaken):
+	case errors.Is(e.why(), ErrTaken):
 		words = e.takenInWords()
-	case errors.Is(e.reason, ErrLost):
+	case errors.Is(e.why(), ErrLost):
 		words = fmt.Sprintf(": %d of %d do not have it", e.count(OutcomeTaken, OutcomeAbsent), len(e.Nodes))
 	}
 	switch {
@@ -180,10 +180,13 @@ func (e *QuorumError) LogValue() slog.Value {
 // Unwrap returns the reason, and the context's error if that ended the wait.
 func (e *QuorumError) Unwrap() []error {
 	if e.ctx != nil {
-		return []error{e.reason, e.ctx}
+		return []error{e.why(), e.ctx}
 	}
-	return []error{e.reason}
+	return []error{e.why()}
 }
+
+// why returns the reason. An error that a program's test has made has none.
+func (e *QuorumError) why() error { return cmp.Or(e.reason, ErrNoQuorum) }
 
 // waitEnded returns the error of a wait that was ended: that of the last attempt if it is a *QuorumError, with the
 // reason why there is no further attempt.
@@ -220,12 +223,12 @@ func (e *QuorumError) takenInWords() string {
 		if n.Outcome != OutcomeTaken {
 			continue
 		}
-		who := cmp.Or(n.Label, n.Owner)
-		switch {
+		who := ""
+		switch by := cmp.Or(n.Label, n.Owner); {
 		case n.Err != nil:
 			who = ": " + inner(n.Err)
-		case who != "":
-			who = " by " + who
+		case by != "":
+			who = " by " + shown(by)
 		}
 		at := slices.IndexFunc(holders, func(h *holder) bool { return h.name == n.Name && h.who == who })
 		if at < 0 {
@@ -280,20 +283,21 @@ func (e *QuorumError) votesInWords() string {
 		}
 		nodes[why] = append(nodes[why], n.Addr)
 	}
-	text := fmt.Sprintf("%d of %d voted", voted, len(e.Nodes))
-	if taken := e.takenInWords(); taken != "" && e.count(OutcomeTaken) > 0 {
-		text += ", taken" + taken
+	parts := []string{fmt.Sprintf("%d of %d voted", voted, len(e.Nodes))}
+	if e.count(OutcomeTaken) > 0 {
+		parts = append(parts, "taken"+e.takenInWords())
 	}
 	for _, why := range reasons {
 		if why.word == string(OutcomeLate) && len(reasons) > 1 && e.ctx == nil {
 			continue // they were not needed: the others say why
 		}
-		text += ", " + strings.Join(nodes[why], " ") + " " + why.word
+		part := strings.Join(nodes[why], " ") + " " + why.word
 		if why.remedy != "" && len(reasons) == 1 {
-			text += ": " + why.remedy
+			part += ": " + why.remedy
 		}
+		parts = append(parts, part)
 	}
-	return text
+	return strings.Join(parts, ", ")
 }
 
 // brief returns a duration as people say it: 4.1 s, 250 ms.

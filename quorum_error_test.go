@@ -87,8 +87,10 @@ func TestQuorumErrorInOneLine(t *testing.T) {
 			"redlock: adopt x: taken: 3 of 3 do not have it",
 		},
 		{
-			QuorumError{Name: "x", reason: ErrTaken, detail: "behind other callers in this process",
-				ctx: context.Canceled, Nodes: plain(OutcomeUnasked, "r1")},
+			QuorumError{
+				Name: "x", reason: ErrTaken, detail: "behind other callers in this process",
+				ctx: context.Canceled, Nodes: plain(OutcomeUnasked, "r1"),
+			},
 			"redlock: lock x: taken: behind other callers in this process; context canceled",
 		},
 		{
@@ -111,7 +113,8 @@ func TestQuorumErrorInOneLine(t *testing.T) {
 				"context canceled: hold outer job: lost",
 		},
 		{
-			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(plain(OutcomeGranted, "r1", "r2"), taken("a", time.Second, "r3", "r4"),
+			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(
+				plain(OutcomeGranted, "r1", "r2"), taken("a", time.Second, "r3", "r4"),
 				[]NodeError{{Addr: "r5", Outcome: OutcomeAbstained, Err: restarted}})},
 			"redlock: lock x: no quorum: 4 of 5 voted, taken by a for 1.0 s (2 of 5), r5 abstaining for 12 s",
 		},
@@ -167,7 +170,8 @@ func TestQuorumErrorInFull(t *testing.T) {
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("no", "error", e)
 	for _, part := range []string{
-		`"error":{"text":"redlock: lock x: taken by web-3/812 for 4.1 s (1 of 3)","nodes":{"r1:1":"taken by web-3/812 (0190) for 4.1 s",`,
+		`"error":{"text":"redlock: lock x: taken by web-3/812 for 4.1 s (1 of 3)","nodes":{`,
+		`{"r1:1":"taken by web-3/812 (0190) for 4.1 s",`,
 		`"r2:1":"failed: not connected: refused","r3:1":"no answer yet"}`,
 	} {
 		if !strings.Contains(log.String(), part) {
@@ -193,7 +197,8 @@ func TestALockInWords(t *testing.T) {
 			t.Errorf("got %s, want %s", k, want)
 		}
 		logger.Info("ended", "lock", k)
-		for _, part := range []string{"lock.name=stock:4711", fmt.Sprintf("lock.token=%d", k.Token()), "lock.until=", "lock.ended=unlocked"} {
+		token := fmt.Sprintf("lock.token=%d", k.Token())
+		for _, part := range []string{"lock.name=stock:4711", token, "lock.until=", "lock.ended=unlocked"} {
 			if !strings.Contains(log.String(), part) {
 				t.Errorf("%s\nlacks %s", log.String(), part)
 			}
@@ -290,5 +295,39 @@ func TestLabelsAreChecked(t *testing.T) {
 	}
 	if err := checkLabel(defaultLabel()); err != nil || defaultLabel() == "" {
 		t.Errorf("the default %q: %v", defaultLabel(), err)
+	}
+}
+
+// What somebody else has written under a label's key, or as an owner, garbles no terminal and no log.
+func TestForeignLabelsAreHarmless(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a"), fl.locker("b")
+		k := must(a.Lock(t.Context(), "job"))(t)
+		key := a.label.command(ownNames)[1]
+		for _, write := range [][]any{
+			{"SET", key, "red\x1b[31m\nlock lost"}, {"SET", key, strings.Repeat("x", 1000)}, {"DEL", key}, {"LPUSH", key, "x"},
+		} {
+			for _, n := range fl.nodes {
+				n.Do(write...)
+			}
+			_, err := b.TryLock(t.Context(), "job")
+			if !errors.Is(err, ErrTaken) || !strings.HasPrefix(err.Error(), "redlock: lock job: taken by "+k.Owner()+" for ") {
+				t.Errorf("%q: got %v", write, err)
+			}
+			if i, err := b.Inspect(t.Context(), "job"); err != nil || i.Label != "" || i.Owner != k.Owner() {
+				t.Errorf("%q: got %+v, %v", write, i, err)
+			}
+		}
+		for _, n := range fl.nodes {
+			n.Do("SET", "other", "two\nlines", "PX", 5000)
+		}
+		_, err := b.TryLock(t.Context(), "other")
+		if text := err.Error(); !strings.HasPrefix(text, `redlock: lock other: taken by "two\nlines" for `) {
+			t.Errorf("got %s", text)
+		}
+	})
+	zero := new(QuorumError)
+	if text := fmt.Sprintf("%v %+v %v", zero, zero, zero.LogValue()); !errors.Is(zero, ErrNoQuorum) || text == "" {
+		t.Errorf("got %s", text)
 	}
 }

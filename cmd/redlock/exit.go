@@ -95,14 +95,14 @@ func complaint(err error) string {
 
 // unfolded is the complaint for a person at a terminal: each node has a line of its own.
 func unfolded(err error) string {
-	text := complaint(err)
+	lines := []string{complaint(err)}
 	var q *redlock.QuorumError
 	if errors.As(err, &q) {
 		for _, n := range q.Nodes {
-			text += "\n  " + inOurWords.Replace(n.Error())
+			lines = append(lines, inOurWords.Replace(n.Error()))
 		}
 	}
-	return text
+	return strings.Join(lines, "\n  ")
 }
 
 // summed is the complaint without the nodes' parts, where they are shown anyway.

@@ -63,7 +63,8 @@ func TestStatus(t *testing.T) {
 	if err := json.Unmarshal([]byte(text.String()), &said); err != nil || code != 0 {
 		t.Fatalf("got %d, %v in %s", code, err, text.String())
 	}
-	if !said.Known || !said.Held || said.Owner != owner || said.Label != label || said.Nodes[0].Label != label || said.Remaining <= 0 || said.Remaining > 10 ||
+	if !said.Known || !said.Held || said.Owner != owner || said.Label != label ||
+		said.Nodes[0].Label != label || said.Remaining <= 0 || said.Remaining > 10 ||
 		len(said.Nodes) != 5 || said.Nodes[1].Counts {
 		t.Errorf("got %+v", said)
 	}

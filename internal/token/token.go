@@ -253,8 +253,8 @@ func median(offsets []offset) int64 {
 	return known[(len(known)-1)/2]
 }
 
-// ParseFloor parses a floor as the script trim keeps it, with the larger one that counts when the set of tokens is gone.
-// It returns 0 if there is no floor.
+// ParseFloor parses a floor as the script trim keeps it: with the larger one that counts when the set of tokens is
+// gone. It returns 0 if there is no floor.
 func ParseFloor(text string, gone bool, nodeTime int64) int64 {
 	words := strings.Split(text, " ")
 	floor, _ := Parse(words[0])

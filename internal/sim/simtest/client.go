@@ -60,6 +60,7 @@ type worker struct {
 	label string
 	r     *rand.Rand
 	apart *rand.Rand // decides what came later: the others of a seed's draws stay what they were
+	waits int        // how many waits it has begun
 	mu    sync.Mutex // guards r in backoff: a semaphore waits with two goroutines
 }
 
@@ -114,6 +115,11 @@ func (w *worker) once() {
 		patience = scaled(w.scenario.TTL, w.apart, 1./32, 1./2)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	if w.waits++; w.scenario.Habits.MaxWait && w.waits%2 == 0 {
+		opts = append(opts, redlock.WithMaxWait(patience))
+		cancel()
+		ctx, cancel = context.WithCancel(context.Background())
+	}
 	defer cancel()
 	locker := w.locker.Load()
 	verb := "Lock"
@@ -156,7 +162,8 @@ func (w *worker) once() {
 	}
 	if err != nil {
 		w.log(w.label, "%s %s: %s", verb, name, kindOf(err))
-		if ctx.Err() != nil && asked.Add(patience).After(w.ending.Add(w.scenario.settle())) {
+		ended := ctx.Err() != nil || errors.Is(err, redlock.ErrMaxWait)
+		if ended && asked.Add(patience).After(w.ending.Add(w.scenario.settle())) {
 			w.blame("progress", "%s: %s %s got nothing in %v, long after the last fault: %v", w.label, verb, name, took, err)
 		}
 		return

@@ -22,6 +22,7 @@ type Habits struct {
 	Limit   float64       // holds with WithMaxHold
 	Hand    float64       // holds that are handed to another worker, with a ticket
 	Hasty   float64       // waits that are given up soon, most of them while a question is under way
+	MaxWait bool          // WithMaxWait bounds every other wait, in place of the context
 	Share   bool          // the workers of a client have one Semaphore for each name
 }
 
@@ -47,6 +48,7 @@ func newHabits(r *rand.Rand, ttl time.Duration) Habits {
 	if apart := rand.New(rand.NewPCG(uint64(h.Stay), 0x71c4e7)); apart.IntN(3) == 0 {
 		h.Hand = apart.Float64()
 	}
+	h.MaxWait = rand.New(rand.NewPCG(uint64(h.Stay), 0x3a817)).IntN(3) == 0
 	h.Share = rand.New(rand.NewPCG(uint64(h.Stay), 0x5a4ed)).IntN(2) == 0 || h.Once > 0
 	return h
 }
@@ -55,6 +57,9 @@ func (h Habits) String() string {
 	unlocks := ""
 	if h.Async {
 		unlocks = ", unlocks not waited for"
+	}
+	if h.MaxWait {
+		unlocks += ", waits bounded by themselves"
 	}
 	return fmt.Sprintf("%.0f %% try, %.0f %% once, %.0f %% read, %.0f %% several, %.0f %% renew, %.0f %% extend, "+
 		"%.0f %% last, %.0f %% limited, %.0f %% handed on, holds of %v, rests up to %v%s",
