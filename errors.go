@@ -81,8 +81,13 @@ func failed(op, name string, reason error) *opError {
 
 // inner returns the text of an error for use inside another one: the package's name stands only at the front.
 func inner(err error) string {
-	return strings.ReplaceAll(strings.TrimPrefix(err.Error(), "redlock: "), ": redlock: ", ": ")
+	return inline(strings.TrimPrefix(err.Error(), "redlock: "))
 }
+
+// inline makes a text fit for the inside of another one: on one line.
+func inline(text string) string { return inlined.Replace(text) }
+
+var inlined = strings.NewReplacer(": redlock: ", ": ", "\nredlock: ", "; ", "\n", "; ", "\r", "")
 
 // shown returns a name for use in a text: as it is if that can be read, otherwise quoted.
 func shown(name string) string {

@@ -76,9 +76,10 @@ const (
 )
 
 // maxEvents is how many events may be queued for the observer. Thousands of holds can fail in one moment, with two
-// events each. Events of nodes may be nodeEvents more, so that the log does not miss a change.
+// events each. Losses, and events of nodes, have room of their own behind these, so that the log does not miss them.
 const (
 	maxEvents  = 16384
+	lossEvents = 16384
 	nodeEvents = 1024
 )
 
@@ -122,8 +123,11 @@ func (e *events) emit(ev Event) {
 	ev.Time = e.clock.local()
 	e.mu.Lock()
 	queued, limit := len(e.queue)-e.head, e.limit
-	if ev.Name == "" && ev.Kind != EventNodeMeasured {
-		limit += nodeEvents
+	switch {
+	case ev.Kind == EventLost:
+		limit += lossEvents
+	case ev.Name == "" && ev.Kind != EventNodeMeasured:
+		limit += lossEvents + nodeEvents
 	}
 	if queued >= limit {
 		e.dropped++
@@ -182,6 +186,7 @@ func (e *events) run() {
 			e.log.flush(e.clock.local(), false)
 		case <-e.stop:
 			e.deliver()
+			e.log.noteDropped(e.takeDropped())
 			e.log.flush(e.clock.local(), true)
 			return
 		}
@@ -196,6 +201,14 @@ func (e *events) deliver() {
 			e.observer(ev)
 		}
 	}
+}
+
+// takeDropped returns how many events were dropped since the last one that was queued.
+func (e *events) takeDropped() (n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n, e.dropped = e.dropped, 0
+	return n
 }
 
 // watch tells the log the nodes. It is called before the first of them is connected.
@@ -249,6 +262,7 @@ type observation struct {
 	ctx      context.Context
 	op, name string
 	begun    instant
+	failing  bool // the hold's last extension failed; guarded by hold.mu
 }
 
 // under returns the observation of the same call under another name.
@@ -296,9 +310,10 @@ func (o *observation) notAcquired(err error) {
 
 // extended emits the outcome of an extension that was sent at asked; failure is nil if a majority has extended.
 func (o *observation) extended(owner uuid.UUID, token int64, asked instant, until time.Time, failure error) {
-	if o == nil || failure == nil && !o.events.detail {
+	if o == nil || failure == nil && !o.events.detail && !o.failing {
 		return
 	}
+	o.failing = failure != nil // what went wrong is not to be counted for longer than it lasts
 	ev := Event{Kind: EventRenewed, Op: "extend", Owner: owner.String(), Token: token, Until: until, Err: failure}
 	if failure != nil {
 		ev.Kind = EventNotRenewed
@@ -320,7 +335,7 @@ func (o *observation) released(owner uuid.UUID, token int64, held instant, err e
 	case o == nil:
 	case errors.Is(err, ErrLost):
 		o.emit(Event{Kind: EventLost, Owner: owner.String(), Token: token, Err: err}, held)
-	case err != nil || o.events.detail:
+	case err != nil || o.events.detail || o.failing:
 		o.emit(Event{Kind: EventReleased, Owner: owner.String(), Token: token, Err: err}, held)
 	}
 }

@@ -52,9 +52,10 @@ func checkLabel(text string) error {
 	return nil
 }
 
-// newLabel draws the id of a Locker. The nodes must keep the label for longer than a lock of a Locker that has crashed.
-func newLabel(text string, guard time.Duration) *label {
-	l := &label{text: text, kept: max(2*time.Minute, 2*guard)}
+// newLabel draws the id of a Locker. The nodes keep the label for longer than a lock of a Locker that has crashed: no
+// TTL is longer than the guard, unless that is off.
+func newLabel(text string, guard, ttl time.Duration) *label {
+	l := &label{text: text, kept: max(2*time.Minute, 2*guard, 2*ttl)}
 	_, _ = rand.Read(l.id[:]) // crypto/rand.Read never fails
 	l.id[0] = l.id[0]&0x3f | 0x80
 	return l

@@ -64,7 +64,7 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 		return nil, &opError{op: "New", reason: err}
 	}
 	l := &Locker{all: allNodes(len(nodes)), need: majority(len(nodes)), opts: o, rounds: newRounds(len(nodes))}
-	l.label = newLabel(o.label, o.guard)
+	l.label = newLabel(o.label, o.guard, o.ttl)
 	maxApart := o.retention / 2 // between two clocks: with more, tokens could be dropped too early; 0: no limit
 	if !o.fencing {
 		maxApart = 0

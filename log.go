@@ -59,6 +59,7 @@ func (l *eventLog) see(ev *Event) {
 		return
 	}
 	l.flush(ev.Time, false) // here too, since the queue may never be empty
+	l.noteDropped(ev.Dropped)
 	level, of := slog.LevelDebug, (*digest)(nil)
 	switch ev.Kind {
 	case EventNodeMeasured:
@@ -72,7 +73,10 @@ func (l *eventLog) see(ev *Event) {
 		delete(l.notRenewed.holds, ev.Owner)
 	case EventNotRenewed:
 		of = &l.notRenewed
+	case EventRenewed:
+		delete(l.notRenewed.holds, ev.Owner)
 	case EventReleased:
+		delete(l.notRenewed.holds, ev.Owner)
 		if isQuorumError(ev.Err) {
 			of = &l.notUnlocked
 		}
@@ -86,6 +90,14 @@ func (l *eventLog) see(ev *Event) {
 	l.write(ev, level)
 	if ev.Kind == EventNodeUp || ev.Kind == EventNodeDown || ev.Kind == EventNodeAbstaining {
 		l.countVotes(ev.Time)
+	}
+}
+
+// noteDropped says that events were dropped, since holds may have been lost among them.
+func (l *eventLog) noteDropped(events int) {
+	if l != nil && events > 0 {
+		l.logger.LogAttrs(context.Background(), slog.LevelWarn,
+			"the observer is slow: events were dropped, so the log lacks them, too", slog.Int("events", events))
 	}
 }
 

@@ -274,3 +274,49 @@ func TestTheLogOfAStartWithoutAMajority(t *testing.T) {
 		expectLines(t, log.take(), map[string]int{"majority": 0, "node up": 5})
 	})
 }
+
+// Holds that were renewed after all, or unlocked, are in no sum of those that were not renewed.
+func TestSumsLeaveOutWhatIsRenewedAgain(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		var log journal
+		l := fl.locker("a", log.logging(slog.LevelWarn), WithTTL(9*time.Second))
+		held := fl.holdMany(l, 10)
+		time.Sleep(2900 * ms)
+		for _, n := range fl.nodes[:2] {
+			n.Fail("EVALSHA", "MISCONF no disk", 1000)
+		}
+		time.Sleep(200 * ms)
+		for _, n := range fl.nodes[:2] {
+			n.Recover()
+		}
+		time.Sleep(5 * time.Second)
+		lines := log.take()
+		if count(lines, `msg="not renewed" `) != 1 || count(lines, "not renewed: ") != 0 {
+			t.Errorf("got %q, want the first failure alone", lines)
+		}
+		runtime.KeepAlive(held)
+	})
+}
+
+// An observer that is so slow that events are dropped costs the log no loss, and the log says that it lacks others.
+func TestASlowObserverHidesNoLoss(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		var log journal
+		gate := make(chan struct{})
+		l := fl.locker("a", log.logging(slog.LevelInfo), WithObserver(func(Event) { <-gate }))
+		k := must(l.Lock(t.Context(), "precious"))(t)
+		for i := range maxEvents/3 + 1000 { // three events for each
+			must(0, must(l.TryLock(t.Context(), fmt.Sprint("n", i)))(t).Unlock(t.Context()))(t)
+		}
+		for _, n := range fl.nodes {
+			n.Do("SET", "precious", "other", "PX", 100000)
+		}
+		<-k.Done()
+		close(gate)
+		time.Sleep(time.Second)
+		lines := log.take()
+		if count(lines, "msg=lost name=precious") != 1 || count(lines, "events were dropped") != 1 {
+			t.Errorf("got %.2000q, want the loss, and that events were dropped", lines)
+		}
+	})
+}

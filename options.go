@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -326,7 +325,7 @@ func (o *options) followTTL() {
 	if !o.guardSet {
 		o.guard = max(o.guard, o.ttl)
 	}
-	if !o.retentionSet && o.ttl <= math.MaxInt64/2 {
+	if !o.retentionSet && o.ttl <= maxTTL {
 		o.retention = max(o.retention, 2*o.ttl)
 	}
 }
@@ -350,10 +349,16 @@ func (o *options) conflicts() error {
 	return invalid("TTL %s: %s: for New, set %s", o.ttl, strings.Join(why, "; and "), strings.Join(set, ", and "))
 }
 
+// maxTTL keeps sums of times from overflowing.
+const maxTTL = 366 * 24 * time.Hour
+
 // check validates the options, and boxes the TTL so that sending it allocates nothing.
 func (o *options) check() error {
 	if o.ttl < time.Millisecond {
 		return invalid("TTL %s: Redis counts in milliseconds, 1ms is the least", o.ttl)
+	}
+	if o.ttl > maxTTL {
+		return invalid("TTL %s: the most is a year", o.ttl)
 	}
 	o.ttl = o.ttl.Truncate(time.Millisecond)
 	switch {

@@ -336,7 +336,8 @@ func (n *node) check(ctx context.Context) error {
 	if !n.trims() {
 		return n.reprobe(ctx, guard.QuickProbe, nil, nil)
 	}
-	return n.reprobe(ctx, guard.QuickProbe, n.trimCommand("EVALSHA", trim.SHA, 2*probeEvery), n.trimmed(2*probeEvery))
+	return n.reprobe(ctx, guard.QuickProbe, n.trimCommand("EVALSHA", trim.SHA, 2*probeEvery, ""),
+		n.trimmed(2*probeEvery, ""))
 }
 
 // leaveLabel sends the Locker's label, unless that was done within the time given, and does not wait.
@@ -377,7 +378,7 @@ func (t *trimmer) trim(now instant) {
 	}
 	for _, n := range t.nodes {
 		if up, _ := n.conn.State(); up && n.trims() {
-			n.trimSoon("EVALSHA", trim.SHA, 0)
+			n.trimSoon("EVALSHA", trim.SHA, 0, "1")
 		}
 	}
 }
@@ -385,30 +386,31 @@ func (t *trimmer) trim(now instant) {
 // trims reports whether the node is to trim its tokens. A floor must not follow the clock of a single node.
 func (n *node) trims() bool { return n.opts.fencing && n.tokens.KnowsMajority() }
 
-// trimCommand returns the command that trims the node's tokens. The set of tokens lives for the retention and extra.
-func (n *node) trimCommand(eval, script string, extra time.Duration) []any {
+// trimCommand returns the command that trims the node's tokens. The set of tokens lives for the retention and extra;
+// begin is '1' if it is to be made, else ”.
+func (n *node) trimCommand(eval, script string, extra time.Duration, begin string) []any {
 	retention := n.opts.retention
 	return []any{
 		eval, script, 2, n.rules.FloorKey(), n.rules.TokensKey(),
-		n.tokens.time(n.opts.clock.now()), retention.Microseconds(), (retention + extra).Milliseconds(),
+		n.tokens.time(n.opts.clock.now()), retention.Microseconds(), (retention + extra).Milliseconds(), begin,
 	}
 }
 
 // trimSoon has the node trim its tokens, and does not wait for the answer.
-func (n *node) trimSoon(eval, script string, extra time.Duration) {
-	read := n.trimmed(extra)
+func (n *node) trimSoon(eval, script string, extra time.Duration, begin string) {
+	read := n.trimmed(extra, begin)
 	n.conn.Ask(func(replies []any, err error) {
 		if err == nil {
 			read(replies[0])
 		}
-	}, n.trimCommand(eval, script, extra))
+	}, n.trimCommand(eval, script, extra, begin))
 }
 
 // trimmed returns what reads the reply to trim. If the node does not know the script, it gets the text.
-func (n *node) trimmed(extra time.Duration) func(reply any) {
+func (n *node) trimmed(extra time.Duration, begin string) func(reply any) {
 	return func(reply any) {
 		if refusal, _ := reply.(redis.Error); redisconn.Code(refusal) == "NOSCRIPT" {
-			n.trimSoon("EVAL", trim.Source, extra)
+			n.trimSoon("EVAL", trim.Source, extra, begin)
 		} else if said, err := redis.Strings(reply, nil); err == nil && len(said) == 1 {
 			floor, _ := token.Parse(said[0]) // 0 if the node has none
 			n.tokens.Dropped(floor)

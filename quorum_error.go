@@ -75,6 +75,7 @@ func (e NodeError) Unwrap() error { return e.Err }
 func (e NodeError) short() (word, remedy string) {
 	var abstains *AbstainError
 	var refusal *ReplyError
+	var credentials redisconn.CredentialsError
 	switch e.Outcome {
 	case OutcomeLate, OutcomeUnasked:
 		return string(e.Outcome), ""
@@ -89,12 +90,12 @@ func (e NodeError) short() (word, remedy string) {
 		return "abstaining for " + guard.Seconds(abstains.Remaining), ""
 	case errors.As(err, &abstains):
 		return "abstaining", abstains.Reason
-	case errors.As(err, new(redisconn.CredentialsError)):
-		return "without credentials", unwrapDown(err)
+	case errors.As(err, &credentials):
+		return "without credentials", inner(credentials.Unwrap())
 	case errors.As(err, &refusal):
 		return refusal.Code, strings.TrimPrefix(refusal.Error(), refusal.Code+" ")
 	case errors.Is(err, ErrNodeRefused):
-		return "refused", strings.TrimPrefix(unwrapDown(err), ErrNodeRefused.Error()+": ")
+		return "refused", inline(strings.TrimPrefix(unwrapDown(err), ErrNodeRefused.Error()+": "))
 	case errors.Is(err, ErrNodeTimeout):
 		return "silent", ""
 	case errors.Is(err, ErrNodeBusy):
@@ -287,10 +288,10 @@ func (e *QuorumError) votesInWords() string {
 	if e.count(OutcomeTaken) > 0 {
 		parts = append(parts, "taken"+e.takenInWords())
 	}
+	if len(reasons) > 1 && e.ctx == nil { // who has not answered was not needed: the others say why
+		reasons = slices.DeleteFunc(reasons, func(r reason) bool { return r.word == string(OutcomeLate) })
+	}
 	for _, why := range reasons {
-		if why.word == string(OutcomeLate) && len(reasons) > 1 && e.ctx == nil {
-			continue // they were not needed: the others say why
-		}
 		part := strings.Join(nodes[why], " ") + " " + why.word
 		if why.remedy != "" && len(reasons) == 1 {
 			part += ": " + why.remedy

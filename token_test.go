@@ -31,7 +31,7 @@ func TestNewTokensAreLargerThanDroppedOnes(t *testing.T) {
 		must(0, k.Unlock(t.Context()))(t)
 		time.Sleep(90 * time.Second)
 		for _, n := range fl.nodes {
-			if n.Do("ZCARD", tokensName) != int64(0) {
+			if n.Do("ZSCORE", tokensName, "job") != nil {
 				t.Fatal("the token has not been dropped: this proves nothing")
 			}
 			n.Step(-time.Hour)
@@ -69,8 +69,8 @@ func TestShortLivedClientsLeaveNoTokens(t *testing.T) {
 			time.Sleep(10 * ms)
 		}
 		for _, n := range fl.nodes {
-			if kept := n.Do("ZCARD", tokensName); kept != int64(300) {
-				t.Fatalf("%v tokens within the retention, want 300", kept)
+			if kept := n.Do("ZCARD", tokensName); kept != int64(301) { // and a member that is none
+				t.Fatalf("%v tokens within the retention, want 300 and one", kept)
 			}
 		}
 		time.Sleep(time.Minute)
@@ -87,6 +87,69 @@ func TestShortLivedClientsLeaveNoTokens(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Also on nodes that have no token yet.
+func TestAFirstClientThatIsBriefLeavesNoToken(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		for _, name := range []string{"x", "y", "z"} {
+			must(0, must(l.Lock(t.Context(), name))(t).Unlock(t.Context()))(t)
+		}
+		_ = l.Close()
+		time.Sleep(time.Minute)
+		for i, n := range fl.nodes {
+			if kept := n.Do("EXISTS", tokensName); kept != int64(0) {
+				t.Errorf("node %d: tokens are left, for %v ms", i, n.Do("PTTL", tokensName))
+			}
+		}
+	})
+}
+
+// Clocks that were set back make tokens go on as a count. What expires then is noted, too.
+func TestTokensThatCountGrowWhenTheirSetHasExpired(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		var last int64
+		for round := range 4 {
+			l := fl.locker(string(rune('a' + round)))
+			for range 5 {
+				k := must(l.Lock(t.Context(), "job"))(t)
+				if k.Token() <= last {
+					t.Errorf("round %d: token %d after %d", round, k.Token(), last)
+				}
+				last = k.Token()
+				must(0, k.Unlock(t.Context()))(t)
+				time.Sleep(50 * ms)
+			}
+			_ = l.Close()
+			time.Sleep(2 * time.Minute)
+			for _, n := range fl.nodes {
+				n.Step(-15 * time.Minute)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// A client whose reading of the nodes' time is older than a step back proposes what is ahead of their clocks.
+func TestTokensAheadOfTheClocksGrowWhenTheirSetHasExpired(t *testing.T) {
+	for _, back := range []time.Duration{10 * time.Second, 70 * time.Second, 10 * time.Minute} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			a := fl.locker("a")
+			time.Sleep(2 * time.Second)
+			for _, n := range fl.nodes {
+				n.Step(-back)
+			}
+			k := must(a.Lock(t.Context(), "job"))(t)
+			must(0, k.Unlock(t.Context()))(t)
+			_ = a.Close()
+			time.Sleep(2 * time.Minute)
+			later, err := fl.locker("b").Lock(t.Context(), "job")
+			if err == nil && later.Token() <= k.Token() || err != nil && !errors.Is(err, ErrNoQuorum) {
+				t.Errorf("clocks set back by %s: %v, token %v after %d", back, err, later, k.Token())
+			}
+		})
+	}
 }
 
 // A set of tokens that is in use lives on, also where hand-overs alone propose tokens.
@@ -133,7 +196,7 @@ func TestTheSlowerOfTwoClocksIsNotTheTime(t *testing.T) {
 			} else if !errors.Is(err, ErrNoQuorum) {
 				t.Fatal(err)
 			}
-			dropped := func() bool { return fl.nodes[1].Do("ZCARD", tokensName) == int64(0) }
+			dropped := func() bool { return fl.nodes[1].Do("ZSCORE", tokensName, "job") == nil }
 			if time.Sleep(time.Second); !dropped() {
 				time.Sleep(30 * time.Second)
 				for !dropped() {
@@ -159,7 +222,7 @@ func TestANodesClockDelaysDropping(t *testing.T) {
 			l := fl.locker("a")
 			must(0, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
 			fl.nodes[0].Step(-behind)
-			kept := func(node int) bool { return fl.nodes[node].Do("ZCARD", tokensName) == int64(1) }
+			kept := func(node int) bool { return fl.nodes[node].Do("ZSCORE", tokensName, "job") != nil }
 			time.Sleep(want - time.Second)
 			if !kept(0) {
 				t.Errorf("clock %v behind: dropped within %v", behind, want)

@@ -68,11 +68,20 @@ func trouble(n redlock.NodeStatus) string {
 
 // brief is enough of an owner to tell it from others, and to see that the nodes agree.
 func brief(owner string) string {
+	owner = printable(owner)
 	const digits = 8 // the last ones are random
 	if len(owner) <= digits+4 {
 		return cmp.Or(owner, "-")
 	}
 	return "…" + owner[len(owner)-digits:]
+}
+
+// printable quotes what could garble the terminal: a holder of another library may call itself anything.
+func printable(owner string) string {
+	if quoted := strconv.Quote(owner); quoted != `"`+owner+`"` {
+		return quoted
+	}
+	return owner
 }
 
 func token(t int64) string {

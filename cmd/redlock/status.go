@@ -103,9 +103,9 @@ func holder(i redlock.Inspection, unknown error) string {
 // known names an owner by what its client calls itself, if that is known.
 func known(owner, label string) string {
 	if label == "" {
-		return owner
+		return printable(owner)
 	}
-	return label + " (" + owner + ")"
+	return label + " (" + printable(owner) + ")"
 }
 
 // runsInWords says what has become of a job, from the state of its last run and whether somebody holds the lock.

@@ -5,8 +5,10 @@
 -- behind the floor, the one that counts when the set is gone, and from when on it is gone, in us of this clock.
 -- KEYS[1] the floor   KEYS[2] the set of tokens
 -- ARGV[1] the client's estimate of the nodes' time in us   ARGV[2] the retention in us
--- ARGV[3] for how long the set must live from now on, in ms. The client comes again before it proposes tokens that are
--- more than a second above its estimate.
+-- ARGV[3] for how long the set must live from now on, in ms
+-- ARGV[4] '1': the client is about to propose tokens, so the set is made if it does not exist: only what exists can
+-- expire. The member '' is no lock's key. Before the client proposes tokens in a second from now, it comes again. Until
+-- then its tokens are its time, or one more than the largest that is known, so that this grows by less than a second.
 -- Reply: {the floor, or ''}
 local call = redis.call
 local theirs, mine = tonumber(ARGV[1]), call('TIME')
@@ -28,15 +30,19 @@ local oldest = whole(now - ARGV[2])
 local drops = highest(oldest)
 floor = math.max(floor, drops or 0)
 local last, ttl = highest('+inf'), call('PTTL', KEYS[2])
-local lives, words = last and last > now - ARGV[2], { whole(floor) }
+local lives, words = ARGV[4] == '1' or last and last > now - ARGV[2], { whole(floor) }
 if lives then
   ttl = math.max(ttl, tonumber(ARGV[3]))
-  words[2] = whole(math.max(floor, later, last, now + 1000000))
+  words[2] = whole(math.max(later, math.max(floor, last or 0, theirs) + 1000000))
   words[3] = whole(mine - mine % 1000 + ttl * 1000)
 end
+local kept = true
 if lives or floor > noted then
-  local set = redis.pcall('SET', KEYS[1], table.concat(words, ' ')) -- refused if memory is short; dropping frees some
-  if lives and not set.err then call('PEXPIRE', KEYS[2], ttl) end
+  kept = not redis.pcall('SET', KEYS[1], table.concat(words, ' ')).err -- refused if memory is short; dropping frees some
 end
 if drops then call('ZREMRANGEBYSCORE', KEYS[2], '-inf', oldest) end
+if lives and kept then
+  if ARGV[4] == '1' then redis.pcall('ZADD', KEYS[2], 'NX', whole(now), '') end
+  call('PEXPIRE', KEYS[2], ttl)
+end
 return { floor > 0 and whole(floor) or '' }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -79,7 +80,11 @@ func parseServer(raw string) (server, error) {
 			return server{}, errors.New("a unix URL needs three slashes and a path: unix:///run/redis.sock")
 		}
 	default:
-		return server{}, fmt.Errorf("unknown scheme %q: use redis, rediss (TLS) or unix", u.Scheme)
+		unknown := "unknown scheme"
+		if slices.Contains([]string{"http", "https", "ftp", "tcp", "tls", "ssl"}, u.Scheme) {
+			unknown += " " + strconv.Quote(u.Scheme) // any other may be the beginning of a password
+		}
+		return server{}, errors.New(unknown + ": use redis, rediss (TLS) or unix")
 	}
 	for key := range u.Query() {
 		if s.network != "unix" || key != "db" {
@@ -177,7 +182,7 @@ func (c *Conn) open(ctx context.Context) (*link, error) {
 		redis.DialDatabase(c.server.db),
 	)
 	if err != nil {
-		return nil, c.causeOf(ctx, err, l.net != nil)
+		return nil, c.causeOf(ctx, redacted(err, user, password), l.net != nil)
 	}
 	l.redigo = conn
 	return l, nil
@@ -198,6 +203,25 @@ func (c *Conn) credentials(ctx context.Context) (user, password string, err erro
 		}
 	}
 	return "", "", CredentialsError{err}
+}
+
+// redacted hides what a reply quotes of user and password: a server that does not know AUTH quotes what came with it.
+func redacted(err error, user, password string) error {
+	var said redis.Error
+	if password == "" || !errors.As(err, &said) {
+		return err
+	}
+	text, _, quoted := strings.Cut(string(said), ", with args beginning with")
+	switch code := Code(said); {
+	case quoted:
+		return redis.Error(text)
+	case code == "WRONGPASS", code == "NOAUTH", code == "NOPERM": // whose texts are known
+		return err
+	case strings.Contains(text, password), user != "" && strings.Contains(text, user):
+		return redis.Error(code + " (the reply to AUTH quotes what was sent, so it is not shown)")
+	default:
+		return err
+	}
 }
 
 // CredentialsError means that Config.Credentials failed, so that no connection was tried.

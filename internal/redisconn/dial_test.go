@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/gomodule/redigo/redis"
 )
 
 func TestParseServer(t *testing.T) {
@@ -48,6 +50,7 @@ func TestBadURLs(t *testing.T) {
 	for url, want := range map[string]string{
 		"":                                          "not a URL",
 		" ":                                         "not a URL",
+		secret + "://rest@h:6379":                   "unknown scheme: use redis",
 		"::1":                                       "needs brackets",
 		"localhost:port":                            "and not host:port",
 		"/run/r.sock":                               "no host",
@@ -144,5 +147,29 @@ func must[T any](v T, err error) func(testing.TB) T {
 			t.Fatal(err)
 		}
 		return v
+	}
+}
+
+// A server that does not know AUTH quotes what came with it. Nobody may see that.
+func TestRepliesToAUTHAreRedacted(t *testing.T) {
+	const hidden = " (the reply to AUTH quotes what was sent, so it is not shown)"
+	for reply, want := range map[string]string{
+		"ERR unknown command 'AUTH', with args beginning with: 'app' 'S3CRET' ": "ERR unknown command 'AUTH'",
+		"ERR unknown command `AUTH`, with args beginning with: `S3CR":           "ERR unknown command `AUTH`",
+		"DENIED nobody is called S3CRET":                                        "DENIED" + hidden,
+		"ERR no such user: app":                                                 "ERR" + hidden,
+		"WRONGPASS invalid username-password pair or user is disabled.":         "",
+		"ERR DB index is out of range":                                          "",
+	} {
+		if want == "" {
+			want = reply
+		}
+		if got := redacted(redis.Error(reply), "app", "S3CRET"); got.Error() != want {
+			t.Errorf("%s: got %s, want %s", reply, got, want)
+		}
+	}
+	network := errors.New("dial tcp: S3CRET.example: no such host") // the user's own address
+	if got := redacted(network, "", "S3CRET"); !errors.Is(got, network) {
+		t.Errorf("got %v", got)
 	}
 }
