@@ -101,7 +101,11 @@ func (e NodeError) short() (word, remedy string) {
 	case errors.Is(err, ErrNodeBusy):
 		return "busy", ""
 	case errors.Is(err, ErrNodeDown):
-		return "unreachable", ""
+		why := inline(unwrapDown(err))
+		if strings.HasPrefix(why, "dial ") { // and then address and reason, of which %+v has more
+			why = ""
+		}
+		return "unreachable", why
 	default:
 		return string(e.Outcome), inner(err)
 	}
@@ -267,9 +271,11 @@ func (e *QuorumError) takenInWords() string {
 
 // votesInWords says who has not voted, and why: "2 of 5 voted, r3:6379 r4:6379 unreachable".
 func (e *QuorumError) votesInWords() string {
-	type reason struct{ word, remedy string }
-	var reasons []reason
-	nodes := make(map[reason][]string)
+	type reason struct {
+		word, remedy string // remedy: "" if not all nodes need the same
+		nodes        []string
+	}
+	var reasons []*reason
 	voted := 0
 	for i := range e.Nodes {
 		n := &e.Nodes[i]
@@ -278,21 +284,25 @@ func (e *QuorumError) votesInWords() string {
 			voted++
 			continue
 		}
-		why := reason{word, remedy}
-		if nodes[why] == nil {
-			reasons = append(reasons, why)
+		at := slices.IndexFunc(reasons, func(r *reason) bool { return r.word == word })
+		if at < 0 {
+			at, reasons = len(reasons), append(reasons, &reason{word: word, remedy: remedy})
 		}
-		nodes[why] = append(nodes[why], n.Addr)
+		why := reasons[at]
+		why.nodes = append(why.nodes, n.Addr)
+		if why.remedy != remedy {
+			why.remedy = ""
+		}
 	}
 	parts := []string{fmt.Sprintf("%d of %d voted", voted, len(e.Nodes))}
 	if e.count(OutcomeTaken) > 0 {
 		parts = append(parts, "taken"+e.takenInWords())
 	}
 	if len(reasons) > 1 && e.ctx == nil { // who has not answered was not needed: the others say why
-		reasons = slices.DeleteFunc(reasons, func(r reason) bool { return r.word == string(OutcomeLate) })
+		reasons = slices.DeleteFunc(reasons, func(r *reason) bool { return r.word == string(OutcomeLate) })
 	}
 	for _, why := range reasons {
-		part := strings.Join(nodes[why], " ") + " " + why.word
+		part := strings.Join(why.nodes, " ") + " " + why.word
 		if why.remedy != "" && len(reasons) == 1 {
 			part += ": " + why.remedy
 		}

@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"strings"
@@ -23,7 +24,7 @@ func split(t *testing.T, addr string) (host, port string) {
 	return host, port
 }
 
-func contains(err error, text string) bool { return strings.Contains(err.Error(), text) }
+func contains(err error, text string) bool { return strings.Contains(fmt.Sprintf("%+v", err), text) }
 
 // A master that is frozen is said not to answer, also when its connection has been replaced: nothing is wrong with its
 // address.
