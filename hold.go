@@ -304,9 +304,9 @@ func (l *Locker) newHold(w acquireRequest, o *options, since int64) *hold {
 	t.opts, t.acquireRequest, t.place = o, w, nowhere
 	t.since, t.start, t.validity = now, now, o.drift.validity(o.ttl, 0)
 	h := &hold{locker: l, tenure: t, name: w.name, names: w.names, shared: w.shared}
-	h.owner = l.label.owner(cmp.Or(since, l.tokens.time(now)))
+	h.owner = l.peers.label.owner(cmp.Or(since, l.tokens.time(now)))
 	if o.fencing {
-		l.trimmer.trim(now)
+		l.peers.trim(now)
 		h.token = l.tokens.propose(now)
 	}
 	return h

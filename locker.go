@@ -18,8 +18,7 @@ type Locker struct {
 	opts      *options
 	rounds    *sync.Pool // of *round
 	tokens    tokens
-	trimmer   trimmer
-	label     *label
+	peers     *peers
 	schedule  schedule
 	local     localQueues
 	listeners listeners
@@ -64,18 +63,17 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 		return nil, &opError{op: "New", reason: err}
 	}
 	l := &Locker{all: allNodes(len(nodes)), need: majority(len(nodes)), opts: o, rounds: newRounds(len(nodes))}
-	l.label = newLabel(o.label, o.guard, o.ttl)
 	maxApart := o.retention / 2 // between two clocks: with more, tokens could be dropped too early; 0: no limit
 	if !o.fencing {
 		maxApart = 0
 	}
 	l.tokens = newTokens(len(nodes), o.clock, maxApart)
 	l.events = startEvents(o.observer, o.logger, o.clock)
-	if l.nodes, err = openNodes(nodes, o, &l.tokens, l.label, l.events); err != nil {
+	if l.nodes, err = openNodes(nodes, o, &l.tokens, l.events); err != nil {
 		l.events.close(context.Background())
 		return nil, &opError{op: "New", reason: err}
 	}
-	l.trimmer.nodes = l.nodes
+	l.peers = l.nodes[0].peers
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.schedule.start(o.clock)
 	l.calls.idle = make(chan struct{})
@@ -86,7 +84,9 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 		_ = l.Close()
 		return nil, &opError{op: "New", reason: err}
 	}
-	l.trimmer.trim(o.clock.now())
+	if o.fencing {
+		l.peers.trim(o.clock.now())
+	}
 	l.events.settled()
 	return l, nil
 }

@@ -231,7 +231,7 @@ func (l *eventLog) sumUp(d *digest, now time.Time) {
 			}
 		}
 		if left := first.Sub(now); left > 0 {
-			text += fmt.Sprintf(", first ends in %.1f s", left.Seconds())
+			text += ", first ends in " + brief(left)
 		}
 	case &l.lost:
 		text = "lost: " + holds + nodes

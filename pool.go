@@ -49,6 +49,9 @@ type peers struct {
 	nodes  []*node // set before any is connected
 	label  *label
 	states states
+
+	trimmedAt atomic.Int64 // when trim sent its last calls, in µs of tokens.micros; 0: some node has not got one
+
 	mu     sync.Mutex
 	claims map[string]*node // by run_id and replid: the node that is connected to that server; guarded by mu
 }
@@ -80,8 +83,8 @@ func (s *states) change() {
 }
 
 // openNodes parses the URLs, refuses duplicates, and begins to connect to all nodes.
-func openNodes(urls []string, o *options, tk *tokens, who *label, e *events) ([]*node, error) {
-	p := &peers{label: who, claims: make(map[string]*node)}
+func openNodes(urls []string, o *options, tk *tokens, e *events) ([]*node, error) {
+	p := &peers{label: newLabel(o.label, o.guard, o.ttl), claims: make(map[string]*node)}
 	first := make(map[string]int)
 	var voters []voter
 	for i, url := range urls {
@@ -219,6 +222,7 @@ func (n *node) stateChanged() {
 	first := !n.attempted.Swap(true)
 	if connected && err == nil {
 		n.leaveLabel(0)
+		n.peers.trimmedAt.Store(0)
 	}
 	if connected && err != nil {
 		n.announce()
@@ -333,11 +337,11 @@ const probeEvery = 10 * time.Second
 // retention.
 func (n *node) check(ctx context.Context) error {
 	n.leaveLabel(n.peers.label.kept / 4)
-	if !n.trims() {
+	if !n.opts.fencing || !n.tokens.KnowsMajority() { // a floor must not follow the clock of a single node
 		return n.reprobe(ctx, guard.QuickProbe, nil, nil)
 	}
-	return n.reprobe(ctx, guard.QuickProbe, n.trimCommand("EVALSHA", trim.SHA, 2*probeEvery, ""),
-		n.trimmed(2*probeEvery, ""))
+	t := trimCall{n, 2 * probeEvery, ""}
+	return n.reprobe(ctx, guard.QuickProbe, t.command("EVALSHA", trim.SHA), t.read)
 }
 
 // leaveLabel sends the Locker's label, unless that was done within the time given, and does not wait.
@@ -363,58 +367,54 @@ var trim = lua.Load("trim")
 // trimEvery is how often a client that proposes tokens has the nodes trim theirs. The script relies on it.
 const trimEvery = time.Second
 
-// trimmer has the nodes trim their tokens before new ones are proposed.
-type trimmer struct {
-	nodes []*node
-	last  atomic.Int64 // when it did so last, in µs of tokens.micros; 0: never
-}
-
-// trim has the nodes trim their tokens, if that was not done within the last second. On each connection this goes ahead
-// of the tokens that are proposed next, so the set that gets them lives for the retention, less a second at most.
-func (t *trimmer) trim(now instant) {
-	at, last := t.nodes[0].tokens.micros(now), t.last.Load()
-	if last != 0 && at-last < trimEvery.Microseconds() || !t.last.CompareAndSwap(last, max(at, 1)) {
+// trim has the nodes trim their tokens, unless that was done within the last second. It is called before tokens are
+// proposed: on each connection it goes ahead of them, so the set that gets them lives for the retention, less a second
+// at most.
+func (p *peers) trim(now instant) {
+	tk := p.nodes[0].tokens
+	at, last := tk.micros(now), p.trimmedAt.Load()
+	if last != 0 && at-last < trimEvery.Microseconds() || !tk.KnowsMajority() {
 		return
 	}
-	for _, n := range t.nodes {
-		if up, _ := n.conn.State(); up && n.trims() {
-			n.trimSoon("EVALSHA", trim.SHA, 0, "1")
-		}
+	if !p.trimmedAt.CompareAndSwap(last, max(at, 1)) {
+		return // another caller does it
+	}
+	for _, n := range p.nodes {
+		trimCall{n, 0, "1"}.send("EVALSHA", trim.SHA)
 	}
 }
 
-// trims reports whether the node is to trim its tokens. A floor must not follow the clock of a single node.
-func (n *node) trims() bool { return n.opts.fencing && n.tokens.KnowsMajority() }
+// trimCall is a call of the script trim.
+type trimCall struct {
+	node  *node
+	extra time.Duration // for how much longer than the retention the set of tokens lives
+	begin string        // "1": make the set, so that it can expire; or ""
+}
 
-// trimCommand returns the command that trims the node's tokens. The set of tokens lives for the retention and extra;
-// begin is '1' if it is to be made, else ”.
-func (n *node) trimCommand(eval, script string, extra time.Duration, begin string) []any {
-	retention := n.opts.retention
+func (t trimCall) command(eval, script string) []any {
+	n, retention := t.node, t.node.opts.retention
 	return []any{
 		eval, script, 2, n.rules.FloorKey(), n.rules.TokensKey(),
-		n.tokens.time(n.opts.clock.now()), retention.Microseconds(), (retention + extra).Milliseconds(), begin,
+		n.tokens.time(n.opts.clock.now()), retention.Microseconds(), (retention + t.extra).Milliseconds(), t.begin,
 	}
 }
 
-// trimSoon has the node trim its tokens, and does not wait for the answer.
-func (n *node) trimSoon(eval, script string, extra time.Duration, begin string) {
-	read := n.trimmed(extra, begin)
-	n.conn.Ask(func(replies []any, err error) {
+// send does not wait for the reply.
+func (t trimCall) send(eval, script string) {
+	t.node.conn.Ask(func(replies []any, err error) {
 		if err == nil {
-			read(replies[0])
+			t.read(replies[0])
 		}
-	}, n.trimCommand(eval, script, extra, begin))
+	}, t.command(eval, script))
 }
 
-// trimmed returns what reads the reply to trim. If the node does not know the script, it gets the text.
-func (n *node) trimmed(extra time.Duration, begin string) func(reply any) {
-	return func(reply any) {
-		if refusal, _ := reply.(redis.Error); redisconn.Code(refusal) == "NOSCRIPT" {
-			n.trimSoon("EVAL", trim.Source, extra, begin)
-		} else if said, err := redis.Strings(reply, nil); err == nil && len(said) == 1 {
-			floor, _ := token.Parse(said[0]) // 0 if the node has none
-			n.tokens.Dropped(floor)
-		}
+// read reads the reply. If the node does not know the script, it gets the text.
+func (t trimCall) read(reply any) {
+	if refusal, _ := reply.(redis.Error); redisconn.Code(refusal) == "NOSCRIPT" {
+		t.send("EVAL", trim.Source)
+	} else if said, err := redis.Strings(reply, nil); err == nil && len(said) == 1 {
+		floor, _ := token.Parse(said[0]) // 0 if the node has none
+		t.node.tokens.Dropped(floor)
 	}
 }
 

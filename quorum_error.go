@@ -70,9 +70,9 @@ func (e NodeError) part() string {
 // Unwrap returns why the node failed or abstained.
 func (e NodeError) Unwrap() error { return e.Err }
 
-// short says in a word why the node has no vote, or returns "" if it has voted. remedy is what else there is to say if
-// somebody has to change something, or "".
-func (e NodeError) short() (word, remedy string) {
+// short says in a word why the node has no vote, or returns "" if it has voted. more is what else fits into a line, or
+// "".
+func (e NodeError) short() (word, more string) {
 	var abstains *AbstainError
 	var refusal *ReplyError
 	var credentials redisconn.CredentialsError
@@ -272,26 +272,26 @@ func (e *QuorumError) takenInWords() string {
 // votesInWords says who has not voted, and why: "2 of 5 voted, r3:6379 r4:6379 unreachable".
 func (e *QuorumError) votesInWords() string {
 	type reason struct {
-		word, remedy string // remedy: "" if not all nodes need the same
-		nodes        []string
+		word, more string // more: "" if it is not the same for all nodes
+		nodes      []string
 	}
 	var reasons []*reason
 	voted := 0
 	for i := range e.Nodes {
 		n := &e.Nodes[i]
-		word, remedy := n.short()
+		word, more := n.short()
 		if word == "" {
 			voted++
 			continue
 		}
 		at := slices.IndexFunc(reasons, func(r *reason) bool { return r.word == word })
 		if at < 0 {
-			at, reasons = len(reasons), append(reasons, &reason{word: word, remedy: remedy})
+			at, reasons = len(reasons), append(reasons, &reason{word: word, more: more})
 		}
 		why := reasons[at]
 		why.nodes = append(why.nodes, n.Addr)
-		if why.remedy != remedy {
-			why.remedy = ""
+		if why.more != more {
+			why.more = ""
 		}
 	}
 	parts := []string{fmt.Sprintf("%d of %d voted", voted, len(e.Nodes))}
@@ -303,8 +303,8 @@ func (e *QuorumError) votesInWords() string {
 	}
 	for _, why := range reasons {
 		part := strings.Join(why.nodes, " ") + " " + why.word
-		if why.remedy != "" && len(reasons) == 1 {
-			part += ": " + why.remedy
+		if why.more != "" && len(reasons) == 1 {
+			part += ": " + why.more
 		}
 		parts = append(parts, part)
 	}

@@ -268,7 +268,7 @@ func TestLabelsAreKeptAndGo(t *testing.T) {
 			}
 		}
 		for _, n := range fl.nodes {
-			n.Do("DEL", a.label.command(ownNames)[1])
+			n.Do("DEL", a.peers.label.command(ownNames)[1])
 		}
 		if time.Sleep(time.Minute); label() != "web-3/812" {
 			t.Error("a label that was deleted has not come back")
@@ -278,7 +278,7 @@ func TestLabelsAreKeptAndGo(t *testing.T) {
 			t.Error("the label went before the lock")
 		}
 		time.Sleep(2 * time.Minute)
-		if left := fl.nodes[0].Do("EXISTS", a.label.command(ownNames)[1]); left != int64(0) {
+		if left := fl.nodes[0].Do("EXISTS", a.peers.label.command(ownNames)[1]); left != int64(0) {
 			t.Error("the label stays")
 		}
 	})
@@ -303,7 +303,7 @@ func TestForeignLabelsAreHarmless(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a"), fl.locker("b")
 		k := must(a.Lock(t.Context(), "job"))(t)
-		key := a.label.command(ownNames)[1]
+		key := a.peers.label.command(ownNames)[1]
 		for _, write := range [][]any{
 			{"SET", key, "red\x1b[31m\nlock lost"}, {"SET", key, strings.Repeat("x", 1000)}, {"DEL", key}, {"LPUSH", key, "x"},
 		} {

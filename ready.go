@@ -23,7 +23,7 @@ func (l *Locker) Ready(ctx context.Context) error {
 		if l.calls.refused() {
 			return &opError{op: "ready", reason: ErrClosed}
 		}
-		changed := l.nodes[0].peers.states.next() // before the states are read
+		changed := l.peers.states.next() // before the states are read
 		now := l.opts.clock.local()
 		seen := l.readiness(now)
 		switch {

@@ -106,6 +106,31 @@ func TestAFirstClientThatIsBriefLeavesNoToken(t *testing.T) {
 	})
 }
 
+// Also on a node that is connected late, when the others were just told.
+func TestANodeThatIsConnectedLateKeepsNoToken(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		fl.net.Refuse(link0("a", 2))
+		l := fl.locker("a")
+		fl.net.Accept(link0("a", 2))
+		for begun := time.Now(); ; time.Sleep(ms) {
+			if up, _ := l.nodes[2].conn.State(); up {
+				break
+			} else if time.Since(begun) > 500*ms {
+				t.Fatal("not within the second in which nothing is trimmed: this proves nothing")
+			}
+		}
+		must(0, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+		settleNetwork()
+		if fl.nodes[2].Do("ZSCORE", tokensName, "job") == nil {
+			t.Fatal("node 2 knows no token: this proves nothing")
+		}
+		_ = l.Close()
+		if time.Sleep(time.Minute); fl.nodes[2].Do("EXISTS", tokensName) != int64(0) {
+			t.Error("the token stays")
+		}
+	})
+}
+
 // Clocks that were set back make tokens go on as a count. What expires then is noted, too.
 func TestTokensThatCountGrowWhenTheirSetHasExpired(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -192,4 +194,31 @@ func TestPauseLength(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", c.what, got, c.want)
 		}
 	}
+}
+
+// A waiter that gives its votes back goes on under another owner, whose time is another one, too: that no two owners of
+// a wait are the same is then certain and not only likely. An undo that arrives late releases by the owner.
+func TestOwnersOfOneWaitDiffer(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithOwnerLabel(""))
+		for i, n := range fl.nodes[:4] { // votes that are split between two who are older, and never come back
+			n.Do("SET", "job", new(label).owner(int64(1+i/2)).String(), "PX", 3_600_000)
+		}
+		go func() { _, _ = l.Lock(t.Context(), "job") }()
+		times := make(map[string]uuid.UUID) // by the first 60 bits
+		for range 60_000 {
+			time.Sleep(ms)
+			l.listeners.mu.Lock()
+			for owner := range l.listeners.of {
+				if before, known := times[owner.String()[:18]]; known && before != owner {
+					t.Errorf("%s and %s have the same time", before, owner)
+				}
+				times[owner.String()[:18]] = owner
+			}
+			l.listeners.mu.Unlock()
+		}
+		if len(times) < 5 {
+			t.Errorf("%d owners: this proves nothing", len(times))
+		}
+	})
 }

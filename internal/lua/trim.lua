@@ -7,8 +7,9 @@
 -- ARGV[1] the client's estimate of the nodes' time in us   ARGV[2] the retention in us
 -- ARGV[3] for how long the set must live from now on, in ms
 -- ARGV[4] '1': the client is about to propose tokens, so the set is made if it does not exist: only what exists can
--- expire. The member '' is no lock's key. Before the client proposes tokens in a second from now, it comes again. Until
--- then its tokens are its time, or one more than the largest that is known, so that this grows by less than a second.
+-- expire. The member '' is no lock's key. The client calls this again before it proposes tokens later than a second from
+-- now. Until then its tokens are its time, or one more than the largest that is known, which then grows by less than a
+-- second.
 -- Reply: {the floor, or ''}
 local call = redis.call
 local theirs, mine = tonumber(ARGV[1]), call('TIME')

@@ -72,6 +72,10 @@ func TestConnectingFails(t *testing.T) {
 		},
 		{"dial takes too long", "redis://fake", func(_ *fake, c *Config) { c.Dial = nobody }, ErrTimeout, ""},
 		{"AUTH refused", "redis://:p@fake", answers("AUTH", "-WRONGPASS no\r\n"), nil, `(explained ""): WRONGPASS no`},
+		{
+			"AUTH not known", "redis://:hunter2@fake", answers("AUTH",
+				"-ERR unknown command 'AUTH', with args beginning with: 'hunter2' \r\n"), nil, "ERR unknown command 'AUTH'",
+		},
 		{"AUTH takes too long", "redis://:p@fake", answers("AUTH", silence), ErrTimeout, ""},
 		{"SELECT refused", "redis://fake/5", answers("SELECT", "-ERR no\r\n"), nil, `(explained ""): ERR no`},
 		{"unfit", "redis://fake", func(_ *fake, c *Config) { c.Handshake = func(Do) error { return wanted } }, wanted, ""},
@@ -96,7 +100,8 @@ func TestConnectingFails(t *testing.T) {
 			time.Sleep(config.ConnectTimeout)
 			synctest.Wait()
 			up, err := client.State()
-			if up || !errors.Is(err, ErrDown) || c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.want) {
+			if up || !errors.Is(err, ErrDown) || c.is != nil && !errors.Is(err, c.is) ||
+				!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%s: connected %t, %v", c.name, up, err)
 			}
 			if len(f.gate) > 0 {

@@ -205,7 +205,8 @@ func (c *Conn) credentials(ctx context.Context) (user, password string, err erro
 	return "", "", CredentialsError{err}
 }
 
-// redacted hides what a reply quotes of user and password: a server that does not know AUTH quotes what came with it.
+// redacted hides what a reply to AUTH quotes of user and password: a server that does not know the command quotes what
+// came with it. The user "default" is no secret, and Redis's own texts name it.
 func redacted(err error, user, password string) error {
 	var said redis.Error
 	if password == "" || !errors.As(err, &said) {
@@ -217,7 +218,7 @@ func redacted(err error, user, password string) error {
 		return redis.Error(text)
 	case code == "WRONGPASS", code == "NOAUTH", code == "NOPERM": // whose texts are known
 		return err
-	case strings.Contains(text, password), user != "" && strings.Contains(text, user):
+	case strings.Contains(text, password), user != "" && user != "default" && strings.Contains(text, user):
 		return redis.Error(code + " (the reply to AUTH quotes what was sent, so it is not shown)")
 	default:
 		return err

@@ -152,6 +152,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 
 // A server that does not know AUTH quotes what came with it. Nobody may see that.
 func TestRepliesToAUTHAreRedacted(t *testing.T) {
+	const usual = "ERR AUTH <password> called without any password configured for the default user."
 	const hidden = " (the reply to AUTH quotes what was sent, so it is not shown)"
 	for reply, want := range map[string]string{
 		"ERR unknown command 'AUTH', with args beginning with: 'app' 'S3CRET' ": "ERR unknown command 'AUTH'",
@@ -166,6 +167,9 @@ func TestRepliesToAUTHAreRedacted(t *testing.T) {
 		}
 		if got := redacted(redis.Error(reply), "app", "S3CRET"); got.Error() != want {
 			t.Errorf("%s: got %s, want %s", reply, got, want)
+		}
+		if got := redacted(redis.Error(usual), "default", "S3CRET"); got.Error() != usual {
+			t.Errorf("got %s, want %s", got, usual)
 		}
 	}
 	network := errors.New("dial tcp: S3CRET.example: no such host") // the user's own address
