@@ -80,21 +80,23 @@ func ExampleWithMaxRuns() {
 	// true redlock: once report: exhausted: 2 of 2 runs have begun and none succeeded
 }
 
-// Inspect says which owner holds a lock, and how the last run of a job ended.
-func ExampleLocker_Inspect() {
-	locker, stop := lockerOnFiveMasters()
+// A job has failed as often as it may. When the cause is mended, its runs are forgotten, and it begins anew.
+func ExampleLocker_Forget() {
+	masters, stop := fiveMasters()
 	defer stop()
+	locker, _ := redlock.New(masters.URLs(), patient, redlock.WithMaxRuns(1))
+	defer locker.Close()
 
 	ctx := context.Background()
-	lock, _ := locker.Lock(ctx, "report")
-	i, err := locker.Inspect(ctx, "report")
-	fmt.Println(i.Owner == lock.Owner(), i.Token == lock.Token(), i.Waiting, len(i.Nodes), err)
-	_ = lock.Unlock(ctx)
+	_ = locker.Once(ctx, "report", func(context.Context) error { return errors.New("the disk is full") })
+	again := func(context.Context) error { return nil }
+	fmt.Println(errors.Is(locker.Once(ctx, "report", again), redlock.ErrExhausted))
 
-	_ = locker.Once(ctx, "report", func(context.Context) error { return nil })
-	i, _ = locker.Inspect(ctx, "report")
-	fmt.Println(i.Runs.Begun, i.Runs.Last == redlock.RunDone)
+	runs, err := locker.Forget(ctx, "report")
+	fmt.Println(runs.Begun, runs.Last, err)
+	fmt.Println(locker.Once(ctx, "report", again))
 	// Output:
-	// true true 0 5 <nil>
-	// 1 true
+	// true
+	// 1 failed <nil>
+	// <nil>
 }

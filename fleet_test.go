@@ -115,5 +115,11 @@ func link0(client string, node int) sim.Link {
 	return sim.Link{Client: client, Node: fmt.Sprintf("n%d:6379", node)}
 }
 
+// unreachable cuts a node off from a client, for good.
+func (fl *fleet) unreachable(client string, node int) {
+	fl.net.Refuse(link0(client, node))
+	fl.net.Cut(link0(client, node))
+}
+
 // says reports whether an error, with its nodes, contains a text.
 func says(err error, part string) bool { return strings.Contains(fmt.Sprintf("%+v", err), part) }

@@ -32,14 +32,6 @@ type Inspection struct {
 	Nodes     []NodeInspection
 }
 
-// Runs is what is known about a name's runs; see [Locker.Once].
-type Runs struct {
-	Begun     int           // how many have begun, the last one included
-	Last      RunState      // the state of the last one
-	Token     int64         // the token of the hold that wrote this last
-	Remaining time.Duration // for how long the nodes keep this
-}
-
 // NodeInspection is what one node knows about a name.
 type NodeInspection struct {
 	Addr    string
@@ -76,7 +68,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Inspection, error) {
 	i.conclude(l.need)
 	if err == nil {
 		r := readings(all)
-		i.Runs = Runs{r.runs, r.state, r.token, r.left}
+		i.Runs = r.known()
 	}
 	return i, err
 }
@@ -142,7 +134,7 @@ func (s *nodeState) inspection(addr string) NodeInspection {
 	n := NodeInspection{
 		Addr: addr, Owner: s.owner, Label: s.label, Readers: s.readers, ReaderLabels: s.labels,
 		Token: s.token, Remaining: s.left, Waiting: s.waiting,
-		Runs: Runs{s.entry.runs, s.entry.state, s.entry.token, s.entry.left},
+		Runs: s.entry.known(),
 	}
 	if s.failed != nil {
 		n.Err = *s.failed

@@ -40,7 +40,7 @@ import (
 // nodes lose their data: see docs/scheduled-jobs.md. Once returns an error that satisfies errors.Is for [ErrInvalid]
 // with [WithoutFencing], since it needs the fencing token, and inside a hold of the same name.
 func (l *Locker) Once(ctx context.Context, name string, fn func(context.Context) error, opts ...Option) error {
-	j, opts, err := l.newJob(ctx, name, opts)
+	j, opts, err := l.newJob(ctx, "once", name, opts)
 	if err != nil {
 		return failed("once", name, err)
 	}

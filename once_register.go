@@ -38,6 +38,18 @@ const (
 	RunFailed RunState = "failed" // has returned an error, or has panicked
 )
 
+// runsForgotten is the state in an entry that was written in place of all runs before it, by [Locker.Forget]. It says
+// what a missing entry says; but a missing one would let an older one, on a node that was out of reach, count again.
+const runsForgotten RunState = "forgotten"
+
+// Runs is what is known about a name's runs; see [Locker.Once].
+type Runs struct {
+	Begun     int           // how many have begun, the last one included
+	Last      RunState      // the state of the last one
+	Token     int64         // the token of the hold that wrote this last
+	Remaining time.Duration // for how long the nodes keep this
+}
+
 // entry is one node's register. A later entry has a greater text: entries of the same token have the same number of
 // runs, and the name of a state sorts before those of the states that may follow it.
 type entry struct {
@@ -64,10 +76,25 @@ func parseEntry(text string, left time.Duration) (entry, bool) {
 	token, err1 := strconv.ParseInt(parts[0], 10, 64)
 	runs, err2 := strconv.Atoi(parts[1])
 	state := RunState(parts[2])
-	if err1 != nil || err2 != nil || runs < 1 || state != RunBegun && state != RunDone && state != RunFailed {
+	if err1 != nil || err2 != nil {
 		return entry{}, false
 	}
-	return entry{text, token, runs, state, left}, true
+	switch state {
+	case RunBegun, RunDone, RunFailed:
+		return entry{text, token, runs, state, left}, runs >= 1
+	case runsForgotten:
+		return entry{text: text, token: token, left: left}, runs == 0
+	default:
+		return entry{}, false
+	}
+}
+
+// known returns what the entry says of runs.
+func (e *entry) known() Runs {
+	if e.runs == 0 {
+		return Runs{}
+	}
+	return Runs{e.runs, e.state, e.token, e.left}
 }
 
 // reading is the result of reading the registers of a majority.

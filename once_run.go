@@ -13,8 +13,9 @@ import (
 	"github.com/quorumlock/redlock/internal/token"
 )
 
-// job is one call of Once.
+// job is one call of Once or Forget.
 type job struct {
+	op     string // for errors
 	locker *Locker
 	opts   *options
 	name   string
@@ -30,7 +31,7 @@ func (j *job) setEntry(lock *Lock, state RunState) {
 }
 
 // newJob validates the options, and returns those for the lock.
-func (l *Locker) newJob(ctx context.Context, name string, opts []Option) (*job, []Option, error) {
+func (l *Locker) newJob(ctx context.Context, op, name string, opts []Option) (*job, []Option, error) {
 	all := slices.Clone(opts)
 	for i := range all {
 		all[i].onceOnly = false
@@ -49,7 +50,7 @@ func (l *Locker) newJob(ctx context.Context, name string, opts []Option) (*job, 
 	// A run inside a hold of the same name would have the hold's token, and could not be distinguished from other such
 	// runs.
 	carried, _ := ctx.Value(heldKey{}).(*held)
-	if outer, err := l.join(carried, &acquireRequest{op: "once", name: name}); outer != nil || err != nil {
+	if outer, err := l.join(carried, &acquireRequest{op: op, name: name}); outer != nil || err != nil {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -57,7 +58,7 @@ func (l *Locker) newJob(ctx context.Context, name string, opts []Option) (*job, 
 		return nil, nil, invalid("called inside a hold of the same name")
 	}
 	opts = slices.DeleteFunc(slices.Clone(opts), func(o Option) bool { return o.onceOnly })
-	return &job{locker: l, opts: o, name: name, key: key}, opts, nil
+	return &job{op: op, locker: l, opts: o, name: name, key: key}, opts, nil
 }
 
 func (o *options) checkOnce() error {
@@ -75,7 +76,7 @@ func (o *options) checkOnce() error {
 // read reads the registers. Only nodes count that know a token of at least least.
 func (j *job) read(ctx context.Context, least int64) (reading, error) {
 	at := j.opts.clock.now()
-	all, err := j.locker.quorumRead(ctx, "once", j.name, j.key, least)
+	all, err := j.locker.quorumRead(ctx, j.op, j.name, j.key, least)
 	r := readings(all)
 	r.at = at
 	return r, err
@@ -193,7 +194,7 @@ func (j *job) notLocked(ctx context.Context, err error) error {
 		with.ctx = ctx.Err()
 		return &with
 	default:
-		return fmt.Errorf("redlock: once %q: %w", j.name, ctx.Err())
+		return fmt.Errorf("redlock: %s %q: %w", j.op, j.name, ctx.Err())
 	}
 }
 
@@ -279,7 +280,7 @@ func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may no
 		}
 	}
 	may = sent &^ r.voters(votes, voteTaken) &^ r.voters(votes, voteAbsent)
-	return may, r.failure("once", j.name, ErrLost, votes, err)
+	return may, r.failure(j.op, j.name, ErrLost, votes, err)
 }
 
 // awaitAllVotes waits, for the node timeout at most, for the answers that no longer change the verdict: a node that
@@ -315,7 +316,7 @@ func (j *job) deliver(text string, to nodeSet, now instant, left time.Duration) 
 // valid returns an error if the hold is over.
 func (j *job) valid(lock *Lock) error {
 	if err := lock.Err(); err != nil {
-		return lock.hold.over("once", err)
+		return lock.hold.over(j.op, err)
 	}
 	return nil
 }

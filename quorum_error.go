@@ -39,6 +39,7 @@ type NodeError struct {
 	Owner     string        // OutcomeTaken: the owner that holds the lock there, if known
 	Label     string        // OutcomeTaken: what that owner's client calls itself, if known: see [WithOwnerLabel]
 	Remaining time.Duration // OutcomeTaken: for how long at most, unless the hold is extended; 0: not known
+	Ahead     int           // OutcomeTaken, of a call that waits: how many waiters are ahead of it in the node's queue
 	Err       error         // OutcomeFailed, OutcomeAbstained: why
 }
 
@@ -118,7 +119,7 @@ func (e NodeError) short() (word, more string) {
 // Its text is one line. With %+v, a line for each node follows. A structured log gets a group: the line as text, and
 // nodes by address.
 type QuorumError struct {
-	Op      string // "lock", "read-lock", "acquire", "adopt", "extend", "unlock", "once", "inspect" or "ready"
+	Op      string // "lock", "read-lock", "acquire", "adopt", "extend", "unlock", "once" …: what was called
 	Name    string // of the lock; of several locks: as Lock.Name returns it; of a semaphore or of its slot; "": of none
 	Need    int    // how many nodes must grant the request
 	Granted int    // how many did

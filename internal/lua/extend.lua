@@ -2,7 +2,7 @@
 -- KEYS[i] a lock key   KEYS[n+1] the set of tokens
 -- ARGV[3i-2] our owner   ARGV[3i-1] the TTL in ms   ARGV[3i] our token, or ''
 -- Reply: n if all n were ours, otherwise for each: 1 extended · 2 repaired: it was free and is ours again ·
--- 0 another owner has it, or had it since: a larger token is known here
+-- 0 another owner has it, or had it since, as a larger token shows, or it was revoked
 local n, call, usual, codes = #KEYS - 1, redis.call, 0, {}
 local tokens, holders = KEYS[n + 1], call('MGET', unpack(KEYS, 1, n))
 for i = 1, n do
@@ -15,7 +15,7 @@ for i = 1, n do
     codes[i] = 0
   else
     local known = token ~= '' and call('ZSCORE', tokens, key)
-    if known and tonumber(known) > tonumber(token) then
+    if known and tonumber(known) > tonumber(token) or call('EXISTS', string.sub(tokens, 1, -7) .. 'revoked:' .. owner) == 1 then
       codes[i] = 0
     elseif call('SET', key, owner, 'NX', 'PX', ttl) then
       if token ~= '' then call('ZADD', tokens, 'GT', token, key) end

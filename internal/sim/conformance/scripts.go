@@ -19,6 +19,7 @@ var begunBy = map[string][]string{
 	"inspect":      {"register", "label"},
 	"acquire_all":  {"label"},
 	"adopt":        {"label"},
+	"revoke":       {"readers", "queue"},
 }
 
 // ReadScripts returns the sources of the scripts in a directory by their names without the ending.

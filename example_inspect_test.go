@@ -1,0 +1,72 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/quorumlock/redlock"
+)
+
+// Inspect says which owner holds a lock, and how the last run of a job ended.
+func ExampleLocker_Inspect() {
+	locker, stop := lockerOnFiveMasters()
+	defer stop()
+
+	ctx := context.Background()
+	lock, _ := locker.Lock(ctx, "report")
+	i, err := locker.Inspect(ctx, "report")
+	fmt.Println(i.Owner == lock.Owner(), i.Token == lock.Token(), i.Waiting, len(i.Nodes), err)
+	_ = lock.Unlock(ctx)
+
+	_ = locker.Once(ctx, "report", func(context.Context) error { return nil })
+	i, _ = locker.Inspect(ctx, "report")
+	fmt.Println(i.Runs.Begun, i.Runs.Last == redlock.RunDone)
+	// Output:
+	// true true 0 5 <nil>
+	// 1 true
+}
+
+// Who holds what: an inventory.
+func ExampleLocker_Locks() {
+	masters, stop := fiveMasters()
+	defer stop()
+	locker, _ := redlock.New(masters.URLs(), patient, redlock.WithOwnerLabel("web-3"))
+	defer locker.Close()
+
+	ctx := context.Background()
+	_, _ = locker.Lock(ctx, "deploy:web")
+	_, _ = locker.Lock(ctx, "deploy:api")
+	_, _ = locker.Lock(ctx, "report")
+	for lock, err := range locker.Locks(ctx, "deploy:") {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(lock.Name, "is held by", lock.Label)
+	}
+	// Output:
+	// deploy:api is held by web-3
+	// deploy:web is held by web-3
+}
+
+// A process hangs and goes on renewing its lock. An administrator who knows that it does no harm takes the lock away.
+func ExampleLocker_ForceUnlock() {
+	masters, stop := fiveMasters()
+	defer stop()
+	hangs, _ := redlock.New(masters.URLs(), patient)
+	defer hangs.Close()
+	admin, _ := redlock.New(masters.URLs(), patient)
+	defer admin.Close()
+
+	ctx := context.Background()
+	stuck, _ := hangs.Lock(ctx, "report")
+	held, _ := admin.Inspect(ctx, "report")
+	fmt.Println(admin.ForceUnlock(ctx, "report", held.Owner))
+
+	// The former holder notices within its TTL. A resource that checks tokens refuses it from now on.
+	next, err := admin.TryLock(ctx, "report")
+	fmt.Println(next.Token() > stuck.Token(), err)
+	// Output:
+	// <nil>
+	// true <nil>
+}

@@ -1,0 +1,10 @@
+-- list: one step of a walk over the keys of this node. It changes nothing.
+-- KEYS[1] the set of tokens
+-- ARGV[1] the cursor   ARGV[2] the pattern   ARGV[3] how many keys to look at, about
+-- Reply: {the next cursor, {the keys that may be locks: short texts that expire}}
+local call, found = redis.call, {}
+local step = call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3], 'TYPE', 'string')
+for _, key in ipairs(step[2]) do
+  if call('PTTL', key) > 0 and call('STRLEN', key) <= 128 then found[#found + 1] = key end
+end
+return { step[1], found }

@@ -1,0 +1,120 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestForget(t *testing.T) {
+	fails := func(context.Context) error { return errors.New("no") }
+	works := func(context.Context) error { return nil }
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		a, admin := fl.locker("a"), fl.locker("admin")
+		for range 3 {
+			_ = a.Once(t.Context(), "job", fails)
+		}
+		if err := a.Once(t.Context(), "job", works); !errors.Is(err, ErrExhausted) {
+			t.Fatalf("after three failures: %v", err)
+		}
+		was := must(admin.Forget(t.Context(), "job"))(t)
+		if was.Begun != 3 || was.Last != RunFailed || was.Token == 0 {
+			t.Errorf("what was forgotten: %+v", was)
+		}
+		if i := must(admin.Inspect(t.Context(), "job"))(t); i.Runs != (Runs{}) || i.Owner != "" {
+			t.Errorf("afterwards: %+v", i)
+		}
+		if was = must(admin.Forget(t.Context(), "job"))(t); was != (Runs{}) {
+			t.Errorf("twice: %+v", was)
+		}
+		if err := a.Once(t.Context(), "job", works); err != nil {
+			t.Errorf("the first run again: %v", err)
+		}
+		if i := must(admin.Inspect(t.Context(), "job"))(t); i.Runs.Begun != 1 || i.Runs.Last != RunDone {
+			t.Errorf("runs: %+v", i.Runs)
+		}
+		if err := a.Once(t.Context(), "job", works); !errors.Is(err, ErrDone) {
+			t.Errorf("done: %v", err)
+		}
+		must(admin.Forget(t.Context(), "job"))(t)
+		if err := a.Once(t.Context(), "job", works); err != nil {
+			t.Errorf("done again: %v", err)
+		}
+	})
+}
+
+// A node that was out of reach has an older entry: it counts no more, whichever nodes are read.
+func TestForgetCountsOnNodesOutOfReach(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		a, admin := fl.locker("a"), fl.locker("admin")
+		if err := a.Once(t.Context(), "job", func(context.Context) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		settleNetwork()
+		for i := range 2 {
+			fl.unreachable("admin", i)
+		}
+		must(admin.Forget(t.Context(), "job"))(t)
+		_ = admin.Close()
+		for i := range 2 {
+			if text := fl.nodes[i].Do("GET", "redlock:once:job"); text == nil {
+				t.Errorf("node %d was to keep the entry", i)
+			}
+		}
+		time.Sleep(time.Hour)
+		fl.unreachable("c", 4) // so that the old entries are among those that are read
+		ran := false
+		if err := fl.locker("c").Once(t.Context(), "job", func(context.Context) error {
+			ran = true
+			return nil
+		}); err != nil || !ran {
+			t.Errorf("ran %t, %v", ran, err)
+		}
+	})
+}
+
+func TestForgetWhatIsNotKnownLeavesNothing(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		if was := must(fl.locker("a").Forget(t.Context(), "typo"))(t); was != (Runs{}) {
+			t.Errorf("got %+v", was)
+		}
+		settleNetwork()
+		if n := fl.holding("redlock:once:typo") + fl.holding("typo"); n != 0 {
+			t.Errorf("%d keys are left", n)
+		}
+	})
+}
+
+// A run that is in progress cannot be forgotten; nor is a job without a majority.
+func TestForgetIsRefused(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, admin := fl.locker("a"), fl.locker("admin")
+		_ = a.Once(t.Context(), "job", func(ctx context.Context) error {
+			_, err := admin.Forget(ctx, "job")
+			if !errors.Is(err, ErrTaken) || !strings.HasPrefix(err.Error(), "redlock: forget job: taken by ") {
+				t.Errorf("while it runs: %v", err)
+			}
+			if _, err := a.Forget(ctx, "job"); !errors.Is(err, ErrInvalid) {
+				t.Errorf("inside of it: %v, want ErrInvalid", err)
+			}
+			return nil
+		})
+		if _, err := admin.Forget(t.Context(), ""); !errors.Is(err, ErrInvalid) {
+			t.Errorf("no name: %v", err)
+		}
+		if _, err := admin.Forget(t.Context(), "job", WithoutFencing()); !errors.Is(err, ErrInvalid) {
+			t.Errorf("without tokens: %v", err)
+		}
+		for i := range 2 {
+			fl.unreachable("admin", i)
+		}
+		if _, err := admin.Forget(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) {
+			t.Errorf("without a majority: %v", err)
+		}
+		if err := a.Once(t.Context(), "job", func(context.Context) error { return nil }); !errors.Is(err, ErrDone) {
+			t.Errorf("nothing was to be forgotten: %v", err)
+		}
+	})
+}
