@@ -26,6 +26,7 @@ type command struct {
 	signals   chan os.Signal
 	killAfter time.Duration
 	warn      func(format string, args ...any)
+	attempts  attempts // to get the lock
 
 	ran   bool  // the command was started
 	token int64 // of the hold under which it was
@@ -33,20 +34,16 @@ type command struct {
 
 // commandFlags are the flags of every verb that runs a command.
 func commandFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.DurationFlag{
-			Name:        "wait",
-			Usage:       "give up when the lock is not held after `DURATION`; 0s is --no-wait",
-			DefaultText: "wait for ever",
-		},
-		&cli.BoolFlag{Name: "no-wait", Usage: "ask once and give up if the lock is taken"},
+	return append(
+		waitFlags("give up when the lock is not held after `DURATION`; 0s is --no-wait",
+			"ask once and give up if the lock is taken"),
 		&cli.DurationFlag{
 			Name:  "kill-after",
 			Usage: "how long a command whose lock is lost may take to end before it is killed, as `DURATION`",
 			Value: 5 * time.Second,
 		},
 		jsonFlag("end standard error with one JSON object that tells how it went"),
-	}
+	)
 }
 
 // underLock is the action of a verb that runs a command under a lock; do takes the lock and runs it.
@@ -55,7 +52,9 @@ func underLock(do func(context.Context, *cli.Command, *redlock.Locker, *command)
 		command, err := newCommand(cmd)
 		if err == nil {
 			defer signal.Stop(command.signals)
-			err = withLocker(cmd, func(locker *redlock.Locker) error { return do(ctx, cmd, locker, command) })
+			err = withLocker(cmd, func(locker *redlock.Locker) error {
+				return do(ctx, cmd, locker, command)
+			}, redlock.WithObserver(command.attempts.observe))
 		}
 		if !cmd.Bool("json") {
 			return err
@@ -74,6 +73,9 @@ func underLock(do func(context.Context, *cli.Command, *redlock.Locker, *command)
 // lock is let go. The caller calls signal.Stop.
 func newCommand(cmd *cli.Command) (*command, error) {
 	args := cmd.Args().Slice()
+	if _, _, err := waitLimit(cmd); err != nil {
+		return nil, err
+	}
 	switch {
 	case len(args) == 0:
 		return nil, usagef(`no lock name; see "%s --help"`, cmd.FullName())
@@ -81,10 +83,6 @@ func newCommand(cmd *cli.Command) (*command, error) {
 		return nil, usagef("no command to run while %q is held", args[0])
 	case strings.HasPrefix(args[1], "-"):
 		return nil, usagef("%q after the lock name: flags stand before it", args[1])
-	case cmd.IsSet("wait") && cmd.Bool("no-wait"): // both on the command line; see settle
-		return nil, usagef("--wait and --no-wait exclude each other")
-	case cmd.Duration("wait") < 0:
-		return nil, usagef("--wait %s is negative", cmd.Duration("wait"))
 	case cmd.Duration("kill-after") < 0:
 		return nil, usagef("--kill-after %s is negative", cmd.Duration("kill-after"))
 	}
@@ -145,7 +143,7 @@ func (c *command) run(lock *redlock.Lock) (ending, error) {
 		select {
 		case <-lost:
 			lost, end.lost = nil, lock.Err()
-			c.warn("lock %q is lost: ending the command", c.name)
+			c.warn("lock %s is lost: ending the command", printable(c.name))
 			p.terminate()
 			kill = time.After(c.killAfter)
 		case <-kill:

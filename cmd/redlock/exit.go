@@ -17,7 +17,7 @@ type exitCode int
 
 const (
 	exitOK          exitCode = 0
-	exitFailure     exitCode = 1  // demo: something was oversold under the lock
+	exitFailure     exitCode = 1  // demo: something was oversold under the lock; unlock: not confirmed
 	exitUsage       exitCode = 64 // EX_USAGE: flags, names or nodes that make no sense
 	exitNoQuorum    exitCode = 69 // EX_UNAVAILABLE: too few nodes answered
 	exitInternal    exitCode = 70 // EX_SOFTWARE: anything else that went wrong in redlock
@@ -83,6 +83,7 @@ var inOurWords = strings.NewReplacer(
 	"WithEvictionAllowed", "--allow-eviction",
 	"WithoutNodeInfo", "--without-node-info",
 	"; context deadline exceeded", "; the wait is over",
+	"; context canceled", "",
 )
 
 // complaint is the one line that stderr gets, without the "redlock: " in front, or "" for none.

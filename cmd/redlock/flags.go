@@ -84,12 +84,12 @@ func lockerOf(cmd *cli.Command) (nodes []string, opts []redlock.Option, err erro
 }
 
 // withLocker has a Locker used that is made of what lockerFlags say, and closes it.
-func withLocker(cmd *cli.Command, use func(*redlock.Locker) error) error {
+func withLocker(cmd *cli.Command, use func(*redlock.Locker) error, more ...redlock.Option) error {
 	nodes, opts, err := lockerOf(cmd)
 	if err != nil {
 		return err
 	}
-	locker, err := redlock.New(nodes, opts...)
+	locker, err := redlock.New(nodes, append(opts, more...)...)
 	if err != nil {
 		return err
 	}

@@ -187,6 +187,14 @@ type runsObject struct {
 	Remaining float64 `json:"remaining_seconds"`
 }
 
+// runsOf is nil if no run has begun.
+func runsOf(r redlock.Runs) *runsObject {
+	if r.Begun == 0 {
+		return nil
+	}
+	return &runsObject{r.Begun, string(r.Last), r.Token, max(r.Remaining, 0).Seconds()}
+}
+
 // nodeViewObject is what one node knows of a name.
 type nodeViewObject struct {
 	Addr      string      `json:"addr"`
@@ -202,21 +210,15 @@ type nodeViewObject struct {
 
 // inspectionObject says the same as printStatus; unknown is why a majority's word is not known, or nil.
 func inspectionObject(i redlock.Inspection, unknown error) nameObject {
-	runs := func(r redlock.Runs) *runsObject {
-		if r.Begun == 0 {
-			return nil
-		}
-		return &runsObject{r.Begun, string(r.Last), r.Token, max(r.Remaining, 0).Seconds()}
-	}
 	o := nameObject{
 		Name: i.Name, Known: unknown == nil, Held: i.Owner != "", Owner: i.Owner, Label: i.Label,
 		Readers: i.Readers, Labels: i.ReaderLabels, Token: i.Token,
-		Remaining: i.Remaining.Seconds(), Waiting: i.Waiting, Runs: runs(i.Runs), Nodes: []nodeViewObject{},
+		Remaining: i.Remaining.Seconds(), Waiting: i.Waiting, Runs: runsOf(i.Runs), Nodes: []nodeViewObject{},
 	}
 	for _, n := range i.Nodes {
 		v := nodeViewObject{
 			Addr: n.Addr, Counts: n.Err == nil, Owner: n.Owner, Label: n.Label, Token: n.Token, Remaining: n.Remaining.Seconds(),
-			Waiting: n.Waiting, Runs: runs(n.Runs),
+			Waiting: n.Waiting, Runs: runsOf(n.Runs),
 		}
 		if n.Err != nil {
 			v.Error = complaint(n.Err)

@@ -1,8 +1,8 @@
 // Command redlock uses locks on a majority of Redis masters from the shell. "redlock demo" shows what they
 // do, "redlock run" holds one while a command runs. docs/cli.md describes it in full.
 //
-// Each verb has a file of its name. All share flags.go, settings.go, exit.go and json.go; run and once share wait.go,
-// command.go and process_*.go; doctor, top and status share columns.go.
+// Each verb has a file of its name. All share flags.go, settings.go, exit.go and json.go; run, once and wait share
+// waiting.go; run and once share command.go and process_*.go; doctor, top, status, ls and unlock share columns.go.
 package main
 
 import (
@@ -50,7 +50,8 @@ func newApp(stdout, stderr io.Writer) *cli.Command {
 Start with "redlock demo": it needs nothing installed and takes ten seconds.
 "redlock VERB --help" describes a verb, its exit codes and examples.`),
 		Commands: []*cli.Command{
-			demoVerb(), runVerb(), onceVerb(), statusVerb(), topVerb(), doctorVerb(), versionVerb(),
+			demoVerb(), runVerb(), onceVerb(), waitVerb(), lsVerb(), statusVerb(), topVerb(), doctorVerb(), unlockVerb(),
+			forgetVerb(), versionVerb(),
 		},
 		StopOnNthArg: &one, // what follows a verb that does not exist are not our flags
 		Action: func(_ context.Context, cmd *cli.Command) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -82,14 +81,13 @@ func runOnce(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, comm
 		return usagef("--done-code %d: want 0 to 255", n)
 	}
 	var (
-		ended   syscall.Signal // what ended the waiting, or 0
-		end     ending         // how it ended
-		started error          // why not
+		end     ending // how it ended
+		started error  // why not
 	)
-	w := command.await(ctx, cmd)
+	w := command.await(ctx, cmd, locker)
 	opts := append(w.options, redlock.WithDoneTTL(cmd.Duration("done-ttl")), redlock.WithMaxRuns(cmd.Int("max-runs")))
 	err := locker.Once(w.ctx, command.name, func(ctx context.Context) error {
-		if ended = w.end(); ended != 0 {
+		if w.over().signal != 0 {
 			return errors.New("a signal came first")
 		}
 		lock, _ := redlock.FromContext(ctx)
@@ -101,21 +99,23 @@ func runOnce(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, comm
 		}
 		return nil
 	}, opts...)
-	if ended = w.end(); ended != 0 {
-		return command.givenUp(ended, err)
-	}
+	waited := w.over()
 	switch {
+	case waited.signal != 0:
+		return command.givenUp(waited.signal, err)
 	case started != nil:
 		return started
 	case !command.ran && errors.Is(err, redlock.ErrDone):
 		return &failure{code: exitCode(cmd.Int("done-code")), outcome: "done"}
+	case !command.ran && err != nil && waited.refusal != nil:
+		return waited.refusal
 	case !command.ran:
 		return err
 	case end.lost != nil:
 		return &failure{code: exitLost} // said when it happened
 	case errors.Is(err, redlock.ErrLost) && end.code == exitOK:
-		const text = "lock %q was lost before it could be known that the command has succeeded: %v"
-		return failf(exitLost, text, command.name, err)
+		const text = "lock %s was lost before it could be known that the command has succeeded: %v"
+		return failf(exitLost, text, printable(command.name), err)
 	case errors.Is(err, redlock.ErrNoQuorum) && end.code == exitOK:
 		const text = "the command has succeeded, but may be run again, since too few nodes know it: %s"
 		return failf(exitNoQuorum, text, complaint(err))

@@ -124,7 +124,7 @@ func TestOnceEndsTheCommandWhenTheLockIsLost(t *testing.T) {
 		"sh", "-c", "trap 'echo TERM; exit 0' TERM; echo ready; while :; do sleep 0.02; done")
 	s.expect("ready")
 	c.Kill(0, 2, 4)
-	s.end(exitLost, "TERM\n", "redlock: lock \"report\" is lost: ending the command\n")
+	s.end(exitLost, "TERM\n", "redlock: lock report is lost: ending the command\n")
 }
 
 func TestOnceSignals(t *testing.T) {

@@ -92,7 +92,7 @@ func runCommand(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, c
 	case end.lost != nil:
 		return &failure{code: exitLost} // said when it happened
 	case errors.Is(unlockErr, redlock.ErrLost):
-		return failf(exitLost, "lock %q was lost before the command ended: %v", command.name, unlockErr)
+		return failf(exitLost, "lock %s was lost before the command ended: %v", printable(command.name), unlockErr)
 	case unlockErr != nil:
 		command.warn("the command has ended, but its lock may stay until the TTL is over: %s", complaint(unlockErr))
 	}
@@ -101,13 +101,16 @@ func runCommand(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, c
 
 // acquire gets the lock as the flags say. A signal that would end a program ends the wait.
 func acquire(ctx context.Context, locker *redlock.Locker, cmd *cli.Command, command *command) (*redlock.Lock, error) {
-	w := command.await(ctx, cmd)
+	w := command.await(ctx, cmd, locker)
 	lock, err := locker.Lock(w.ctx, command.name, w.options...)
-	if ended := w.end(); ended != 0 {
+	switch end := w.over(); {
+	case end.signal != 0:
 		if err == nil { // the lock came with the signal
 			err = lock.Unlock(ctx)
 		}
-		return nil, command.givenUp(ended, err)
+		return nil, command.givenUp(end.signal, err)
+	case err != nil && end.refusal != nil:
+		return nil, end.refusal
 	}
 	return lock, err
 }

@@ -65,7 +65,7 @@ func TestLostOnATerminal(t *testing.T) {
 			shell.press("there\n")
 			shell.await("there\r\nthere\r\n")
 			c.Kill(0, 2, 4)
-			shell.await("redlock: lock \"name\" is lost: ending the command\r\n")
+			shell.await("redlock: lock name is lost: ending the command\r\n")
 			shell.await("code=79")
 			shell.press("echo al\"\"ive\n")
 			shell.await("alive")

@@ -162,7 +162,7 @@ func TestRunEndsTheCommandWhenTheLockIsLost(t *testing.T) {
 			if got := s.code(); got != exitLost {
 				t.Errorf("got %d, want %d", got, exitLost)
 			}
-			want := "redlock: lock \"name\" is lost: ending the command\n"
+			want := "redlock: lock name is lost: ending the command\n"
 			if len(e.flags) > 0 {
 				want += fmt.Sprintf("redlock: not ended within %s: killing it\n", e.flags[1])
 			}

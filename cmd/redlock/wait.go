@@ -2,73 +2,56 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"sync"
-	"syscall"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/quorumlock/redlock"
 )
 
-// wait is how long and how often to ask for a lock.
-type wait struct {
-	ctx     context.Context // ends with the signal or at the time that ends the waiting
-	options []redlock.Option
-	end     func() syscall.Signal // ends it, and returns the signal that did so before, or 0
+func waitVerb() *cli.Command {
+	return &cli.Command{
+		Name:      "wait",
+		Usage:     "wait until locks can be taken",
+		UsageText: "redlock wait [flags]",
+		Description: strings.TrimSpace(`
+Ends as soon as a majority of the nodes votes: for what is started together
+with them. Nothing is locked. It does not wait for what no time mends: a wrong
+password, or nodes that are unfit to vote.
+
+EXIT CODES
+   0     a majority votes
+   64    wrong usage: flags, settings or nodes
+   69    no majority votes: --wait is over, or one is not possible until
+         somebody changes something` + settingsHelp),
+		Flags: append(append(lockerFlags(),
+			waitFlags("give up when no majority votes after `DURATION`; 0s is --no-wait", "look once")...),
+			jsonFlag("say what there is to say as JSON objects")),
+		Action: settled(waitAction),
+	}
 }
 
-// await begins to wait as the flags say, and to look out for a signal that would end a program: it ends the wait.
-func (c *command) await(ctx context.Context, cmd *cli.Command) wait {
-	var w wait
-	limit := cmd.Duration("wait")
-	if cmd.Bool("no-wait") || cmd.IsSet("wait") && limit == 0 {
-		w.options = append(w.options, redlock.WithMaxAttempts(1))
+func waitAction(ctx context.Context, cmd *cli.Command) error {
+	if cmd.Args().Present() {
+		return usagef(`wait takes no arguments, got %q; "redlock run NAME" waits for a lock`, cmd.Args().First())
 	}
-	var cancel context.CancelFunc
-	if limit > 0 {
-		w.ctx, cancel = context.WithTimeout(ctx, limit)
-	} else {
-		w.ctx, cancel = context.WithCancel(ctx)
+	limit, once, err := waitLimit(cmd)
+	if err != nil {
+		return err
 	}
-	over := make(chan struct{})
-	stop := sync.OnceFunc(func() { close(over) })
-	var ended syscall.Signal
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		for {
-			select {
-			case <-over:
-				return
-			case sig := <-c.signals:
-				if n, ok := sig.(syscall.Signal); ok && endsWaiting(n) {
-					ended = n
-					cancel()
-					return
-				}
-			}
+	return withLocker(cmd, func(locker *redlock.Locker) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		switch {
+		case once:
+			cancel() // Ready then answers by the present state
+		case limit > 0:
+			ctx, cancel = context.WithTimeout(ctx, limit)
+			defer cancel()
 		}
-	})
-	w.end = func() syscall.Signal {
+		now, stop := context.WithCancel(ctx)
 		stop()
-		watching.Wait()
-		cancel()
-		return ended
-	}
-	return w
-}
-
-// givenUp ends redlock when a signal ended the waiting. err is what the wait came to.
-func (c *command) givenUp(by syscall.Signal, err error) error {
-	f := &failure{code: exitSignal + exitCode(by)}
-	if by == syscall.SIGINT && ownsTerminal() {
-		f.last = func() { dieOfInterrupt(false) } // who has pressed the key needs no words
-		return f
-	}
-	f.text = fmt.Sprintf("lock %q: %s ended the waiting", c.name, by)
-	if errors.Is(err, redlock.ErrNoQuorum) || errors.Is(err, redlock.ErrTaken) {
-		f.text += ": " + complaint(err)
-	}
-	return f
+		defer reports(cmd, func() error { return named(locker.Ready(now), "wait", "") })()
+		return named(locker.Ready(ctx), "wait", "")
+	})
 }

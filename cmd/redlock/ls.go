@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
+)
+
+func lsVerb() *cli.Command {
+	return &cli.Command{
+		Name:      "ls",
+		Usage:     "list the locks that are held, and who holds them",
+		UsageText: "redlock ls [flags] [PREFIX]",
+		Description: strings.TrimSpace(`
+Lists the locks that a majority of the nodes knows as held, all or those whose
+names begin with PREFIX: the holder, its fencing token, for how long the nodes
+keep the lock unless it is renewed, and how many wait. A semaphore's permits
+are locks, too. It takes no lock and changes nothing. It looks at all keys of
+each node, in small steps.
+
+EXIT CODES
+   0     listed, whether or not there are any
+   64    wrong usage: flags, settings or nodes
+   69    no quorum: too few nodes answered` + settingsHelp),
+		Flags:  append(lockerFlags(), jsonFlag("print one JSON object")),
+		Action: settled(lsAction),
+	}
+}
+
+func lsAction(ctx context.Context, cmd *cli.Command) error {
+	if n := cmd.Args().Len(); n > 1 {
+		return usagef(`want one prefix, got %d; see "redlock ls --help"`, n)
+	}
+	prefix := cmd.Args().First()
+	return withLocker(cmd, func(locker *redlock.Locker) error {
+		var locks []redlock.Inspection
+		for i, err := range locker.Locks(ctx, prefix) {
+			if err != nil {
+				return err
+			}
+			locks = append(locks, i)
+		}
+		out := cmd.Root().Writer
+		if cmd.Bool("json") {
+			o := listObject{Locks: []nameObject{}}
+			for _, i := range locks {
+				o.Locks = append(o.Locks, inspectionObject(i, nil))
+			}
+			return printObject(out, o)
+		}
+		if len(locks) == 0 { // beside the list, which is empty
+			text := "no lock is held"
+			if prefix != "" {
+				text = fmt.Sprintf("no lock is held whose name begins with %q", prefix)
+			}
+			_, err := fmt.Fprintf(cmd.Root().ErrWriter, "redlock: %s\n", text)
+			return err
+		}
+		rows := [][]string{{"NAME", "HOLDER", "TOKEN", "LEFT", "WAITING"}}
+		for _, i := range locks {
+			rows = append(rows, []string{
+				printable(i.Name), holders(i), token(i.Token), left(i.Remaining), strconv.Itoa(i.Waiting),
+			})
+		}
+		return terminal.NewPrinter(out).Table(rows)
+	})
+}
+
+// listObject is what ls prints with --json.
+type listObject struct {
+	Locks []nameObject `json:"locks"`
+}
+
+// holders is who holds a lock, in a column: of readers the first, and how many there are.
+func holders(i redlock.Inspection) string {
+	switch {
+	case len(i.Readers) == 0:
+		return labelOr(i.Label, i.Owner)
+	case len(i.Readers) == 1:
+		return labelOr(i.ReaderLabels[0], i.Readers[0]) + " reads"
+	default:
+		return fmt.Sprintf("%s and %d more read", labelOr(i.ReaderLabels[0], i.Readers[0]), len(i.Readers)-1)
+	}
+}
+
+func labelOr(label, owner string) string {
+	if label != "" {
+		return label
+	}
+	return brief(owner)
+}

@@ -1,0 +1,60 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/quorumlock/redlock/redlocktest"
+)
+
+func TestLs(t *testing.T) {
+	c := redlocktest.New(t, 5)
+	begin(t, c, "ls").end(exitOK, "", "redlock: no lock is held\n")
+	var holders []*session
+	for _, name := range []string{"job:b", "job:a", "odd\tname", "other"} {
+		s := begin(t, c, append([]string{"run", name}, ready...)...)
+		s.expect("ready")
+		holders = append(holders, s)
+	}
+	s := begin(t, c, "ls", "job:")
+	if got := strings.Fields(s.next()); strings.Join(got, " ") != "NAME HOLDER TOKEN LEFT WAITING" {
+		t.Errorf("head: %q", got)
+	}
+	host, _ := os.Hostname()
+	for i, name := range []string{"job:a", "job:b"} {
+		holder := fmt.Sprintf("%s/%d", host, holders[1-i].cmd.Process.Pid)
+		if got := strings.Fields(s.next()); len(got) != 5 || got[0] != name || got[1] != holder || got[4] != "0" {
+			t.Errorf("got %q, want %s held by %s", got, name, holder)
+		}
+	}
+	s.end(exitOK, "", "")
+	begin(t, c, "ls", "none").end(exitOK, "", "redlock: no lock is held whose name begins with \"none\"\n")
+
+	s = begin(t, c, "ls", "--json")
+	s.code()
+	var text strings.Builder
+	for line := range s.lines {
+		text.WriteString(line)
+	}
+	var said struct {
+		Locks []struct {
+			Name  string
+			Held  bool
+			Label string
+		}
+	}
+	if err := json.Unmarshal([]byte(text.String()), &said); err != nil {
+		t.Fatal(err)
+	}
+	if len(said.Locks) != 4 || said.Locks[2].Name != "odd\tname" || !said.Locks[2].Held || said.Locks[2].Label == "" {
+		t.Errorf("got %+v", said)
+	}
+	begin(t, c, "ls", "a", "b").end(exitUsage, "", "redlock: want one prefix, got 2")
+	c.Kill(0, 1, 2)
+	begin(t, c, "ls").end(exitNoQuorum, "", "redlock: list: no quorum: 2 of 5 voted, ")
+}

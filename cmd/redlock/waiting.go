@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
+)
+
+// Waiting for a lock: for how long, what ends it, and what is said meanwhile.
+
+// waitFlags are the flags of every verb that waits.
+func waitFlags(limit, once string) []cli.Flag {
+	return []cli.Flag{
+		&cli.DurationFlag{Name: "wait", Usage: limit, DefaultText: "wait for ever"},
+		&cli.BoolFlag{Name: "no-wait", Usage: once},
+		&cli.BoolFlag{Name: "quiet", Usage: "do not say what is waited for"},
+	}
+}
+
+// waitLimit returns for how long to wait; 0: without end. once: do not wait at all.
+func waitLimit(cmd *cli.Command) (limit time.Duration, once bool, err error) {
+	limit = cmd.Duration("wait")
+	switch {
+	case cmd.IsSet("wait") && cmd.Bool("no-wait"): // both on the command line; see settle
+		return 0, false, usagef("--wait and --no-wait exclude each other")
+	case limit < 0:
+		return 0, false, usagef("--wait %s is negative", limit)
+	default:
+		return limit, cmd.Bool("no-wait") || cmd.IsSet("wait") && limit == 0, nil
+	}
+}
+
+// A wait is told of for the first time when a person begins to wonder; where nobody looks on, as in cron's mail, when
+// it is long.
+const (
+	firstReport   = 2 * time.Second
+	reportEvery   = time.Minute
+	checksRefused = time.Minute
+)
+
+// reports says what is waited for until the returned function is called: find returns why the wait is not over.
+func reports(cmd *cli.Command, find func() error) (stop func()) {
+	if cmd.Bool("quiet") {
+		return func() {}
+	}
+	out := cmd.Root().ErrWriter
+	person := terminal.Is(out) && !cmd.Bool("json")
+	over := make(chan struct{})
+	var reporting sync.WaitGroup
+	reporting.Go(func() {
+		begun, next := time.Now(), reportEvery
+		if person {
+			next = firstReport
+		}
+		for first := true; ; first = false {
+			select {
+			case <-time.After(next):
+			case <-over:
+				return
+			}
+			why := find()
+			text := complaint(why)
+			if person && first && errors.Is(why, redlock.ErrNoQuorum) {
+				text = unfolded(why)
+			}
+			next = reportEvery
+			if cmd.Bool("json") {
+				printJSON(out, map[string]string{"waiting": text})
+				continue
+			}
+			fmt.Fprintf(out, "redlock: waiting for %s: %s\n", span(time.Since(begun).Round(time.Second)), text)
+		}
+	})
+	return func() {
+		close(over)
+		reporting.Wait()
+	}
+}
+
+// attempts keeps what the last attempt to get a lock has found. It is a Locker's observer.
+type attempts struct {
+	mu   sync.Mutex
+	last error // nil: no attempt has ended yet
+}
+
+func (a *attempts) observe(ev redlock.Event) {
+	if ev.Kind == redlock.EventAttempt {
+		a.mu.Lock()
+		a.last = ev.Err
+		a.mu.Unlock()
+	}
+}
+
+// found says who has the lock and how many wait for it before this one, or why there is no majority.
+func (a *attempts) found() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var q *redlock.QuorumError
+	switch {
+	case a.last == nil:
+		return errors.New("no answer yet")
+	case !errors.Is(a.last, redlock.ErrTaken) || !errors.As(a.last, &q):
+		return a.last
+	}
+	ahead := 0
+	for _, n := range q.Nodes {
+		ahead = max(ahead, n.Ahead)
+	}
+	if ahead == 0 {
+		return fmt.Errorf("%w; the next in the queue", a.last)
+	}
+	return fmt.Errorf("%w; %d wait before this one", a.last, ahead)
+}
+
+// wait is how long and how often to ask for a lock.
+type wait struct {
+	ctx     context.Context // ends with the signal, the time or the refusal that ends the waiting
+	options []redlock.Option
+	over    func() outcome // ends it, and returns what has ended it before
+}
+
+// outcome is what ended a wait, other than the lock and the time.
+type outcome struct {
+	signal  syscall.Signal // 0: none
+	refusal error          // why no majority is possible until somebody changes something, or nil
+}
+
+// await begins to wait as the flags say. A signal that would end a program ends the wait, and so does a majority of
+// nodes that refuse this client. Meanwhile, what is waited for is told.
+func (c *command) await(ctx context.Context, cmd *cli.Command, locker *redlock.Locker) wait {
+	var w wait
+	limit, once, _ := waitLimit(cmd) // which newCommand has checked
+	if once {
+		w.options = append(w.options, redlock.WithMaxAttempts(1))
+	}
+	var cancel context.CancelFunc
+	if limit > 0 {
+		w.ctx, cancel = context.WithTimeout(ctx, limit)
+	} else {
+		w.ctx, cancel = context.WithCancel(ctx)
+	}
+	var end outcome
+	var watching sync.WaitGroup
+	done := make(chan struct{})
+	watching.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case sig := <-c.signals:
+				if n, ok := sig.(syscall.Signal); ok && endsWaiting(n) {
+					end.signal = n
+					cancel()
+					return
+				}
+			}
+		}
+	})
+	stopReports := func() {}
+	if !once {
+		stopReports = reports(cmd, c.attempts.found)
+		watching.Go(func() {
+			if end.refusal = untilRefused(w.ctx, done, locker); end.refusal != nil {
+				cancel()
+			}
+		})
+	}
+	w.over = sync.OnceValue(func() outcome {
+		close(done)
+		stopReports()
+		cancel()
+		watching.Wait()
+		if end.refusal != nil {
+			end.refusal = named(end.refusal, "lock", c.name)
+		}
+		return end
+	})
+	return w
+}
+
+// untilRefused returns why no majority is possible until somebody changes something, or nil when ctx or the wait ends.
+func untilRefused(ctx context.Context, done <-chan struct{}, locker *redlock.Locker) error {
+	for {
+		switch err := locker.Ready(ctx); {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		}
+		select {
+		case <-time.After(checksRefused):
+		case <-done:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// named returns the error of Ready as that of what the user has called.
+func named(err error, op, name string) error {
+	var q *redlock.QuorumError
+	if !errors.As(err, &q) {
+		return err
+	}
+	own := *q
+	own.Op, own.Name = op, name
+	return &own
+}
+
+// givenUp ends redlock when a signal ended the waiting. err is what the wait came to.
+func (c *command) givenUp(by syscall.Signal, err error) error {
+	f := &failure{code: exitSignal + exitCode(by)}
+	if by == syscall.SIGINT && ownsTerminal() {
+		f.last = func() { dieOfInterrupt(false) } // who has pressed the key needs no words
+		return f
+	}
+	f.text = fmt.Sprintf("lock %s: %s ended the waiting", printable(c.name), by)
+	if errors.Is(err, redlock.ErrNoQuorum) || errors.Is(err, redlock.ErrTaken) {
+		f.text += ": " + complaint(err)
+	}
+	return f
+}

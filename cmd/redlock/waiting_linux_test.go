@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/quorumlock/redlock/redlocktest"
+)
+
+// A person learns within seconds what is waited for.
+func TestWaitingOnATerminal(t *testing.T) {
+	t.Parallel()
+	c := redlocktest.New(t, 5)
+	holder := begin(t, c, append([]string{"run", "name"}, ready...)...)
+	holder.expect("ready")
+	host, _ := os.Hostname()
+	for _, verb := range []string{"run", "once"} {
+		s := openTerminal(t, nodesOf(c), binary, verb, "name", "echo", "held")
+		s.await(fmt.Sprintf("redlock: waiting for 2s: lock name: taken by %s/%d for ", host, holder.cmd.Process.Pid))
+		s.await(" of 5); the next in the queue\r\n")
+		s.press(ctrlC)
+		s.code()
+	}
+	s := openTerminal(t, nodesOf(c), binary, "run", "--quiet", "--wait=3s", "name", "echo", "held")
+	if got := s.code(); got != int(exitTaken) {
+		t.Errorf("got %d, want 75", got)
+	}
+	if text := s.text(); len(text) < 10 || text[:len("redlock: lock")] != "redlock: lock" {
+		t.Errorf("--quiet: got %q", text)
+	}
+}
+
+// All nodes are down: nothing is taken for something that ends by itself soon.
+func TestWaitingForAMajorityOnATerminal(t *testing.T) {
+	t.Parallel()
+	c := redlocktest.New(t, 3)
+	c.Kill(0, 1, 2)
+	for _, args := range [][]string{{"run", "name", "echo", "held"}, {"once", "name", "echo", "held"}, {"wait"}} {
+		s := openTerminal(t, nodesOf(c), binary, args...)
+		s.await("redlock: waiting for 2s: ")
+		s.await("no quorum: 0 of 3 voted, ")
+		s.await("\r\n  " + c.Addr(0) + " failed: not connected")
+		s.await("\r\n  " + c.Addr(2) + " failed: not connected")
+		s.press(ctrlC)
+		s.code()
+	}
+}

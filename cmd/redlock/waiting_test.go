@@ -1,0 +1,153 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/urfave/cli/v3"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/redlocktest"
+)
+
+// Where nobody looks on, a wait is told of once a minute.
+func TestReportsOnceAMinute(t *testing.T) {
+	for args, want := range map[string]string{
+		"": "redlock: waiting for 1m0s: lock x: taken; the next in the queue\n" +
+			"redlock: waiting for 2m0s: lock x: taken; 7 wait before this one\n" +
+			"redlock: waiting for 3m0s: lock x: no quorum: 0 of 0 voted\n",
+		"--quiet": "",
+		"--json": `{"waiting":"lock x: taken; the next in the queue"}` + "\n" +
+			`{"waiting":"lock x: taken; 7 wait before this one"}` + "\n" +
+			`{"waiting":"lock x: no quorum: 0 of 0 voted"}` + "\n",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var out bytes.Buffer
+			cmd := &cli.Command{
+				Name: "redlock", ErrWriter: &out,
+				Flags: append(waitFlags("", ""), jsonFlag("")),
+				Action: func(_ context.Context, cmd *cli.Command) error {
+					finds := []string{"lock x: taken; the next in the queue", "lock x: taken; 7 wait before this one", "no quorum"}
+					stop := reports(cmd, func() error {
+						next := finds[0]
+						if finds = finds[1:]; next == "no quorum" {
+							return &redlock.QuorumError{Op: "lock", Name: "x"}
+						}
+						return errors.New(next)
+					})
+					time.Sleep(3*time.Minute + time.Second)
+					stop()
+					time.Sleep(time.Hour)
+					return nil
+				},
+			}
+			if err := cmd.Run(t.Context(), strings.Fields("redlock "+args)); err != nil {
+				t.Fatal(err)
+			}
+			if got := out.String(); got != want {
+				t.Errorf("%q: got %q, want %q", args, got, want)
+			}
+		})
+	}
+}
+
+func TestWhatAnAttemptHasFound(t *testing.T) {
+	var a attempts
+	if got := complaint(a.found()); got != "no answer yet" {
+		t.Errorf("before the first: %q", got)
+	}
+	c := redlocktest.New(t, 3)
+	holder, err := redlock.New(c.URLs(), redlock.WithOwnerLabel("web-3/812"), redlock.WithNodeTimeout(patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close()
+	if _, err := holder.Lock(t.Context(), "job"); err != nil {
+		t.Fatal(err)
+	}
+	locker, err := redlock.New(c.URLs(), redlock.WithObserver(a.observe), redlock.WithNodeTimeout(patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locker.Close()
+	for i := range 3 { // one process waits as one; these are three
+		l := locker
+		if i < 2 {
+			if l, err = redlock.New(c.URLs(), redlock.WithNodeTimeout(patience)); err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+		}
+		go func() { _, _ = l.Lock(t.Context(), "job") }()
+		eventually(t, fmt.Sprintf("%d wait", i+1), func() bool {
+			s, err := holder.Inspect(t.Context(), "job")
+			return err == nil && s.Waiting == i+1
+		})
+	}
+	eventually(t, "its place is known", func() bool {
+		got := complaint(a.found())
+		return strings.HasPrefix(got, "lock job: taken by web-3/812 for ") &&
+			strings.HasSuffix(got, " of 3); 2 wait before this one")
+	})
+}
+
+// lockedOut returns nodes that refuse the password.
+func lockedOut(t *testing.T) string {
+	t.Helper()
+	var urls []string
+	for range 3 {
+		m := miniredis.RunT(t)
+		m.RequireUserAuth("app", "right")
+		urls = append(urls, "redis://app:wrong-secret@"+m.Addr())
+	}
+	return "--nodes=" + strings.Join(urls, ",")
+}
+
+// No time mends a wrong password: nothing waits for that.
+func TestARefusedMajorityEndsAtOnce(t *testing.T) {
+	nodes := lockedOut(t)
+	for _, args := range [][]string{{"run", nodes, "name", "true"}, {"once", nodes, "name", "true"}, {"wait", nodes}} {
+		s := begin(t, nil, args...)
+		if got := s.code(); got != exitNoQuorum {
+			t.Errorf("%s: got %d, want 69", args[0], got)
+		}
+		said := s.stderr.String()
+		for _, want := range []string{
+			"no quorum: 0 of 3 voted, ", " WRONGPASS: ", "no majority is possible until somebody changes that",
+		} {
+			if !strings.Contains(said, want) {
+				t.Errorf("%s: no %q in %q", args[0], want, said)
+			}
+		}
+		if strings.Contains(said, "wrong-secret") || strings.Count(said, "\n") != 1 {
+			t.Errorf("%s: got %q", args[0], said)
+		}
+	}
+}
+
+func TestWait(t *testing.T) {
+	c := redlocktest.New(t, 3)
+	begin(t, c, "wait").end(exitOK, "", "")
+	c.Kill(0, 1)
+	begin(t, c, "wait", "--no-wait").end(exitNoQuorum, "",
+		"redlock: wait: no quorum: 1 of 3 voted, "+c.Addr(0)+" "+c.Addr(1)+" unreachable\n")
+	s := begin(t, c, "wait", "--wait=100ms", "--json")
+	if got := s.code(); got != exitNoQuorum || !strings.Contains(s.stderr.String(), "unreachable; the wait is over") {
+		t.Errorf("got %d, %q", got, s.stderr.String())
+	}
+	s = begin(t, c, "wait", "--restart-guard=2s", "--ttl=1s")
+	if err := c.Revive(0, 1); err != nil {
+		t.Fatal(err)
+	}
+	s.end(exitOK, "", "")
+	begin(t, c, "wait", "name").end(exitUsage, "", "redlock: wait takes no arguments")
+}
