@@ -223,7 +223,8 @@ func TestNewReturnsInTimeOverSlowLinks(t *testing.T) {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: c.trip / 2, Max: c.trip / 2})
 			var l *Locker
-			within(t, c.limit+ms, fmt.Sprintf("New with round trips of %s and a node timeout of %s", c.trip, c.timeout), func() {
+			what := fmt.Sprintf("New with round trips of %s and a node timeout of %s", c.trip, c.timeout)
+			within(t, c.limit+c.limit/16, what, func() {
 				l = fl.locker("a", WithNodeTimeout(c.timeout))
 			})
 			if c.trip > c.timeout {

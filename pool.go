@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,9 +133,10 @@ func (o *options) rules() *guard.Rules {
 }
 
 // awaitNodes returns when every first attempt to connect has ended, or when a majority is connected and the node
-// timeout has passed, but after the connect timeout at the latest. Over slow links an attempt can take longer.
+// timeout has passed, but soon after the connect timeout at the latest. Over slow links an attempt can take longer.
 func awaitNodes(nodes []*node, need int, o *options) {
-	grace, limit := time.NewTimer(o.nodeTimeout), time.NewTimer(o.connectTimeout())
+	// A little longer than an attempt can take: why it failed should be known then.
+	grace, limit := time.NewTimer(o.nodeTimeout), time.NewTimer(o.connectTimeout()+o.connectTimeout()/16)
 	defer grace.Stop()
 	defer limit.Stop()
 	for _, n := range nodes {
@@ -242,6 +244,9 @@ func (n *node) handshake(do redisconn.Do) error {
 	for try := range 3 {
 		sent := n.opts.clock.now()
 		nodeTime, err := readClock(do([]any{"TIME"}))
+		if errors.As(err, new(*ReplyError)) {
+			return cmp.Or(n.rules.NoMaster(do), err)
+		}
 		if err != nil {
 			return err
 		}

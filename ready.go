@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
 // Ready returns nil as soon as the votes of a majority of the nodes count, so that a free lock can be acquired: at
@@ -16,8 +18,9 @@ import (
 // vote counts, and if not, why: [OutcomeVotes], [OutcomeAbstained] with an [*AbstainError] that says until when, or
 // [OutcomeFailed]. Ready returns it when ctx is done; then it satisfies errors.Is for ctx.Err() as well. Ready does not
 // wait for ctx if there can be no majority before somebody changes something: if too many nodes refuse the password or
-// the user (NOAUTH, WRONGPASS, NOPERM; not with [WithCredentials], which is asked anew), or are refused themselves
-// ([ErrNodeRefused]). The error satisfies errors.Is for [ErrClosed] after [Locker.Close].
+// the user (NOAUTH, WRONGPASS, NOPERM; not with [WithCredentials], which is asked anew), are refused themselves
+// ([ErrNodeRefused]), have a certificate that is not accepted, or are no Redis servers. The error satisfies errors.Is
+// for [ErrClosed] after [Locker.Close].
 func (l *Locker) Ready(ctx context.Context) error {
 	for {
 		if l.calls.refused() {
@@ -75,9 +78,12 @@ func (l *Locker) readiness(now time.Time) readiness {
 // lasting reports whether a node is down for a reason that no time and no further attempt to connect removes.
 func lasting(down error, o *options) bool {
 	var refusal *ReplyError
+	var mismatch redisconn.MismatchError
 	switch {
 	case errors.Is(down, ErrNodeRefused):
 		return true
+	case errors.As(down, &mismatch):
+		return mismatch.Lasting()
 	case o.credentials != nil || !errors.As(down, &refusal):
 		return false
 	default:

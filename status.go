@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 // NodeStatus is what the Locker knows about one node.
 type NodeStatus struct {
 	Addr      string // without user and password
+	TLS       bool   // the URL is rediss://
 	Connected bool
 	Err       error // why it is not connected, or why its votes do not count; nil: they count
 
@@ -44,9 +46,10 @@ type Severity int
 
 // The severities.
 const (
-	SeverityNote     Severity = iota // as intended, but good to know
-	SeverityDegraded                 // locks are safe, with less to spare
-	SeverityUnsafe                   // locks may be granted twice, or not at all
+	SeverityNote        Severity = iota // as intended, but good to know
+	SeverityDegraded                    // locks are safe, with less to spare
+	SeverityUnavailable                 // no majority votes, so no lock can be granted
+	SeverityUnsafe                      // a lock may be granted twice
 )
 
 // Nodes asks every connected node for its state and returns what is known about all nodes, in the order in which they
@@ -93,7 +96,9 @@ func (n *node) status() NodeStatus {
 	now := n.opts.clock.local()
 	info, learnt, ahead := n.guard.Status()
 	n.mu.Lock()
-	st := NodeStatus{Addr: n.addr(), Connected: connected, Err: down, ClockOffset: ahead, RoundTrip: n.roundTrip}
+	st := NodeStatus{
+		Addr: n.addr(), TLS: n.conn.TLS(), Connected: connected, Err: down, ClockOffset: ahead, RoundTrip: n.roundTrip,
+	}
 	n.mu.Unlock()
 	if i := info; i != nil {
 		st.Product, st.Version, st.Role, st.EvictionPolicy, st.MaxMemory = i.Product, i.Version, i.Role, i.Policy, i.MaxMemory
@@ -126,8 +131,12 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 	}
 	var why *AbstainError
 	var refusal *ReplyError
+	var mismatch redisconn.MismatchError
 	switch {
 	case err == nil:
+	case errors.As(err, &mismatch):
+		code, remedy := mismatchInWords(mismatch.Kind)
+		add(SeverityDegraded, code, remedy, "%s", unwrapDown(err))
 	case errors.As(err, &why) && why.Until.IsZero():
 		add(SeverityDegraded, "clock", "run chrony or ntpd on the node and let it slew", "%s", why.Reason)
 	case errors.As(err, &why):
@@ -138,6 +147,8 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 		add(SeverityDegraded, "refused", "", "%s", unwrapDown(err))
 	case errors.As(err, new(redisconn.CredentialsError)):
 		add(SeverityDegraded, "credentials", "mend the function of WithCredentials", "%s", unwrapDown(err))
+	case errors.As(err, &refusal) && slices.Contains([]string{"NOAUTH", "WRONGPASS"}, refusal.Code):
+		add(SeverityDegraded, "reply-"+strings.ToLower(refusal.Code), "check user and password of the node", "%s", refusal)
 	case errors.As(err, &refusal):
 		add(SeverityDegraded, "reply-"+strings.ToLower(refusal.Code), "see the code in docs/operations.md", "%s", refusal)
 	case errors.As(err, new(redisconn.SilentError)):
@@ -159,7 +170,7 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 		add(SeverityNote, "config-refused", "ACL SETUSER … +config|get",
 			"CONFIG GET is refused, so the node counts as one that forgets when it restarts: %s", i.Blind)
 	}
-	if i.Unkept != nil {
+	if i.Unkept != nil && !errors.Is(err, ErrNodeRefused) {
 		add(SeverityDegraded, "record", "allow GET, SET and EVAL on the key, or make it a string",
 			"the node record %s cannot be kept, so FLUSHALL goes unnoticed: %v", n.rules.RecordKey(), i.Unkept)
 	}
@@ -196,6 +207,22 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 			"the node has been a replica, or has had one")
 	}
 	return list
+}
+
+// mismatchInWords returns the code of the finding about what answers in place of a node, and the remedy.
+func mismatchInWords(kind redisconn.MismatchKind) (code, remedy string) {
+	switch kind {
+	case redisconn.NotRedis:
+		return "not-redis", ""
+	case redisconn.Certificate:
+		return "certificate", "set RootCAs or ServerName by WithTLSConfig, or mend the node's certificate"
+	case redisconn.OurCertificate:
+		return "certificate", "set Certificates by WithTLSConfig"
+	case redisconn.NoTLS, redisconn.PerhapsNoTLS, redisconn.PerhapsTLS:
+		return "tls", ""
+	default:
+		return "unreachable", ""
+	}
 }
 
 // vote returns whether the node's votes count at present, as the kind of the event that says so, and why not.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/redlock"
@@ -30,6 +31,18 @@ func votes(n redlock.NodeStatus) string {
 		return "in " + span(time.Until(n.AbstainsUntil)+time.Second)
 	default:
 		return "no"
+	}
+}
+
+// withScheme is a node's address and whether it is to speak TLS.
+func withScheme(n redlock.NodeStatus) string {
+	switch {
+	case strings.Contains(n.Addr, "://"):
+		return n.Addr
+	case n.TLS:
+		return "rediss://" + n.Addr
+	default:
+		return "redis://" + n.Addr
 	}
 }
 

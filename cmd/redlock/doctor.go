@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -14,10 +15,11 @@ import (
 	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
 )
 
-// Doctor's verdicts are the exit codes that monitoring systems expect of a check: fine, warning, critical.
+// Doctor's verdicts are exit codes that monitoring systems know of a check: fine, warning, critical, unknown.
 const (
-	exitDegraded exitCode = 1
-	exitUnsafe   exitCode = 2
+	exitDegraded    exitCode = 1
+	exitUnsafe      exitCode = 2
+	exitUnavailable exitCode = 3
 )
 
 func doctorVerb() *cli.Command {
@@ -34,7 +36,9 @@ EXIT CODES
    0     healthy: every node votes
    1     degraded: locks are safe, but a node does not vote, or something
          ought to be changed
-   2     unsafe: a lock may be granted twice, or no majority votes
+   2     unsafe: a lock may be granted twice
+   3     unavailable: no majority votes, so no lock can be taken. Masters
+         that have just been started will, after the restart guard
    64    wrong usage: flags, settings or nodes` + settingsHelp),
 		Flags:  append(lockerFlags(), jsonFlag("print one JSON object")),
 		Action: settled(doctorAction),
@@ -62,8 +66,8 @@ func doctorAction(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	if d.code != exitOK {
-		return &failure{code: d.code}
+	if code := verdicts[d.worst].code; code != exitOK {
+		return &failure{code: code}
 	}
 	return nil
 }
@@ -73,7 +77,8 @@ type diagnosis struct {
 	nodes    []redlock.NodeStatus
 	voting   int
 	findings []numbered
-	code     exitCode
+	worst    redlock.Severity
+	soon     time.Duration // until a majority votes by itself; 0: not known, or it does
 }
 
 // numbered is a finding and the node it concerns; "" for all.
@@ -82,7 +87,16 @@ type numbered struct {
 	redlock.Finding
 }
 
-var verdicts = map[exitCode]string{exitOK: "healthy", exitDegraded: "degraded", exitUnsafe: "unsafe"}
+var verdicts = map[redlock.Severity]struct {
+	word   string
+	colour string
+	code   exitCode
+}{
+	redlock.SeverityNote:        {"healthy", terminal.Green, exitOK},
+	redlock.SeverityDegraded:    {"degraded", terminal.Yellow, exitDegraded},
+	redlock.SeverityUnavailable: {"unavailable", terminal.Red, exitUnavailable},
+	redlock.SeverityUnsafe:      {"unsafe", terminal.Red, exitUnsafe},
+}
 
 func diagnose(nodes []redlock.NodeStatus) *diagnosis {
 	d := &diagnosis{nodes: nodes, voting: voting(nodes)}
@@ -96,12 +110,18 @@ func diagnose(nodes []redlock.NodeStatus) *diagnosis {
 		f := redlock.Finding{Code: code, Severity: s, Text: fmt.Sprintf(format, args...), Remedy: remedy}
 		d.findings = append(d.findings, numbered{"", f})
 	}
-	const mend = "mend the nodes named above, or wait for those that abstain"
+	const mend = "mend the nodes named above"
 	need := len(nodes)/2 + 1
-	if d.voting < need {
-		all("no-majority", redlock.SeverityUnsafe, mend,
-			"%d of %d nodes vote, %d are needed: no lock can be taken", d.voting, len(nodes), need)
-	} else if d.voting < len(nodes) && d.voting == need {
+	d.soon = untilMajority(nodes, need)
+	switch {
+	case d.voting < need && d.soon > 0:
+		all("waiting", redlock.SeverityUnavailable, "wait",
+			"%s, a majority is %d: no lock can be taken for %s", d.inWords(), need, span(d.soon))
+	case d.voting < need:
+		all("no-majority", redlock.SeverityUnavailable, mend, "%s, a majority is %d: no lock can be taken", d.inWords(), need)
+	case len(nodes) == 1:
+		all("no-spare", redlock.SeverityNote, "use three or five", "there is one node: when it fails, no lock can be taken")
+	case d.voting < len(nodes) && d.voting == need:
 		all("no-spare", redlock.SeverityDegraded, mend, "just a majority votes: the next failure stops all locking")
 	}
 	if len(nodes)%2 == 0 {
@@ -109,20 +129,44 @@ func diagnose(nodes []redlock.NodeStatus) *diagnosis {
 			"%d nodes bear no more failures than %d", len(nodes), len(nodes)-1)
 	}
 	if d.voting < len(nodes) {
-		d.code = exitDegraded
+		d.worst = redlock.SeverityDegraded
 	}
-	codes := map[redlock.Severity]exitCode{redlock.SeverityDegraded: exitDegraded, redlock.SeverityUnsafe: exitUnsafe}
 	for _, f := range d.findings {
-		d.code = max(d.code, codes[f.Severity]) // a note is nothing to worry about
+		d.worst = max(d.worst, f.Severity)
 	}
 	return d
+}
+
+// inWords says how many nodes vote.
+func (d *diagnosis) inWords() string {
+	if len(d.nodes) == 1 {
+		return fmt.Sprintf("%d of 1 node votes", d.voting)
+	}
+	return fmt.Sprintf("%d of %d nodes vote", d.voting, len(d.nodes))
+}
+
+// untilMajority returns when enough of those that abstain will vote, or 0 where that is not enough or not known.
+func untilMajority(nodes []redlock.NodeStatus, need int) time.Duration {
+	var begins []time.Duration // of the votes of each node
+	for _, n := range nodes {
+		if n.Err == nil {
+			begins = append(begins, 0)
+		} else if !n.AbstainsUntil.IsZero() {
+			begins = append(begins, max(0, time.Until(n.AbstainsUntil))+time.Second) // rounded up
+		}
+	}
+	if len(begins) < need {
+		return 0
+	}
+	slices.Sort(begins)
+	return begins[need-1]
 }
 
 func (d *diagnosis) print(p terminal.Printer) error {
 	rows := [][]string{{"NODE", "VOTES", "ROLE", "UP", "CLOCK", "TRIP", "EVICTION", "SERVER", "KEEPS"}}
 	for _, n := range d.nodes {
 		rows = append(rows, []string{
-			n.Addr, votes(n), role(n), span(n.Uptime), clock(n), trip(n), cmp.Or(n.EvictionPolicy, "-"),
+			withScheme(n), votes(n), role(n), span(n.Uptime), clock(n), trip(n), cmp.Or(n.EvictionPolicy, "-"),
 			cmp.Or(strings.TrimSpace(n.Product+" "+n.Version), "-"), cmp.Or(n.Persistence, "-"),
 		})
 	}
@@ -139,20 +183,20 @@ func (d *diagnosis) print(p terminal.Printer) error {
 	if len(d.findings) > 0 {
 		errs = append(errs, p.Print(""))
 	}
-	verdict := p.Paint(verdictColours[d.code], verdicts[d.code])
-	errs = append(errs, p.Print(fmt.Sprintf("%s: %d of %d nodes vote", verdict, d.voting, len(d.nodes))))
+	verdict := verdicts[d.worst]
+	text := p.Paint(verdict.colour, verdict.word) + ": " + d.inWords()
+	if d.voting < len(d.nodes)/2+1 && d.soon > 0 {
+		text += "; a majority will in " + span(d.soon)
+	}
+	errs = append(errs, p.Print(text))
 	return errors.Join(errs...)
 }
 
 // Colours say at a glance what matters.
-var (
-	severityColours = map[redlock.Severity]string{
-		redlock.SeverityNote: terminal.Dim, redlock.SeverityDegraded: terminal.Yellow, redlock.SeverityUnsafe: terminal.Red,
-	}
-	verdictColours = map[exitCode]string{
-		exitOK: terminal.Green, exitDegraded: terminal.Yellow, exitUnsafe: terminal.Red,
-	}
-)
+var severityColours = map[redlock.Severity]string{
+	redlock.SeverityNote: terminal.Dim, redlock.SeverityDegraded: terminal.Yellow,
+	redlock.SeverityUnavailable: terminal.Red, redlock.SeverityUnsafe: terminal.Red,
+}
 
 // askAll asks every node how it is. Where two URLs lead to one server, New returns no Locker; but doctor is to tell of
 // all that is wrong at once. So the second URL is left out, and told of beside the others.

@@ -22,10 +22,10 @@ func TestDoctorOnATerminal(t *testing.T) {
 	s.await("1. \x1b[33m[unreachable]\x1b[0m " + c.Addr(1))
 	s.await("3. \x1b[33m[unreachable]\x1b[0m " + c.Addr(3))
 	s.await("check the address")
-	s.await("4. \x1b[31m[no-majority]\x1b[0m all nodes: 2 of 5 nodes vote, 3 are needed")
-	s.await("\x1b[31munsafe\x1b[0m: 2 of 5 nodes vote")
-	if got := s.code(); got != int(exitUnsafe) {
-		t.Errorf("got %d, want 2", got)
+	s.await("4. \x1b[31m[no-majority]\x1b[0m all nodes: 2 of 5 nodes vote, a majority is 3")
+	s.await("\x1b[31munavailable\x1b[0m: 2 of 5 nodes vote")
+	if got := s.code(); got != int(exitUnavailable) {
+		t.Errorf("got %d, want 3", got)
 	}
 	s.narrow()
 	if n := strings.Count(s.text(), "check the address"); n != 1 {
@@ -34,7 +34,7 @@ func TestDoctorOnATerminal(t *testing.T) {
 
 	s = openTerminal(t, append(nodesOf(c), "NO_COLOR=1"), binary, "doctor")
 	s.await("1. [unreachable] " + c.Addr(1))
-	s.await("unsafe: 2 of 5 nodes vote")
+	s.await("unavailable: 2 of 5 nodes vote")
 	s.code()
 	if strings.Contains(s.text(), "\x1b") {
 		t.Errorf("colours with NO_COLOR: %q", s.text())

@@ -27,7 +27,7 @@ func TestDoctor(t *testing.T) {
 		{nil, exitOK, []string{"healthy: 5 of 5 nodes vote", "Redis 7.4.0", "master", "noeviction"}},
 		{[]int{1}, exitDegraded, []string{"1. [unreachable] " + c.Addr(1), "degraded: 4 of 5"}},
 		{[]int{2}, exitDegraded, []string{"[no-spare] all nodes", "degraded: 3 of 5"}},
-		{[]int{3}, exitUnsafe, []string{"[no-majority] all nodes", "unsafe: 2 of 5"}},
+		{[]int{3}, exitUnavailable, []string{"[no-majority] all nodes: 2 of 5 nodes vote, a maj", "unavailable: 2 of 5"}},
 	} {
 		c.Kill(step.kill...)
 		code, out, complaint := doctor(t, nodes)
@@ -57,7 +57,7 @@ func TestDoctor(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &said); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	if code != exitUnsafe || said.Verdict != "unsafe" || said.Voting != 2 || len(said.Nodes) != 5 ||
+	if code != exitUnavailable || said.Verdict != "unavailable" || said.Voting != 2 || len(said.Nodes) != 5 ||
 		!said.Nodes[0].Votes || said.Nodes[1].Abstain == "" || len(said.Findings) != 4 ||
 		said.Findings[0].Code != "abstains" {
 		t.Errorf("three have just been started: got %d, %+v", code, said)

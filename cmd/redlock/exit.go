@@ -81,7 +81,9 @@ var inOurWords = strings.NewReplacer(
 	"WithFenceRetention", "--fence-retention",
 	"WithRestartGuard", "--restart-guard",
 	"WithEvictionAllowed", "--allow-eviction",
-	"WithoutNodeInfo", "--without-node-info",
+	"WithoutNodeInfo", "--no-node-info",
+	"set RootCAs or ServerName by WithTLSConfig", "set --ca or --server-name",
+	"set Certificates by WithTLSConfig", "set --cert and --key",
 	"; context deadline exceeded", "; the wait is over",
 	"; context canceled", "",
 )

@@ -11,7 +11,7 @@ import (
 
 // lockerFlags are the flags of every verb that talks to nodes.
 func lockerFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.StringFlag{
 			Name: "nodes",
 			Usage: "the Redis masters: `URL,URL,…` of the forms redis://[user:password@]host[:port][/db], " +
@@ -43,19 +43,22 @@ func lockerFlags() []cli.Flag {
 			DefaultText: "250ms",
 		},
 		&cli.BoolFlag{
-			Name:  "without-node-info",
+			Name:  "no-node-info",
 			Usage: "accept nodes that refuse INFO; each start then waits for the restart guard",
 		},
 		&cli.BoolFlag{
 			Name:  "allow-eviction",
 			Usage: "accept nodes that may evict locks which are held: then two can hold one",
 		},
-	}
+		&cli.StringFlag{
+			Name: "label", Usage: "be called `TEXT` where others see who holds a lock", DefaultText: "host/pid",
+		},
+	}, tlsFlags()...)
 }
 
 // concessions are the flags for nodes that are refused otherwise. They are about a fleet, like those with a value.
 var concessions = map[string]func() redlock.Option{
-	"without-node-info": redlock.WithoutNodeInfo, "allow-eviction": redlock.WithEvictionAllowed,
+	"no-node-info": redlock.WithoutNodeInfo, "allow-eviction": redlock.WithEvictionAllowed,
 }
 
 // lockerOf returns what lockerFlags say.
@@ -80,7 +83,11 @@ func lockerOf(cmd *cli.Command) (nodes []string, opts []redlock.Option, err erro
 	if cmd.IsSet("prefix") {
 		opts = append(opts, redlock.WithPrefix(cmd.String("prefix")))
 	}
-	return nodes, opts, nil
+	if cmd.IsSet("label") {
+		opts = append(opts, redlock.WithOwnerLabel(cmd.String("label")))
+	}
+	secure, err := tlsOf(cmd, nodes)
+	return nodes, append(opts, secure...), err
 }
 
 // withLocker has a Locker used that is made of what lockerFlags say, and closes it.

@@ -47,7 +47,7 @@ func TestAllowEviction(t *testing.T) {
 	nodes := "--nodes=" + strings.Join(c.URLs(), ",")
 	evicts := "maxmemory-policy allkeys-lru may evict locks"
 	code, out, _ := doctor(t, nodes)
-	if code != exitUnsafe || strings.Count(out, "[refused]") != 3 ||
+	if code != exitUnavailable || strings.Count(out, "[refused]") != 3 ||
 		!strings.Contains(out, evicts+": CONFIG SET maxmemory-policy noeviction, or see --allow-eviction") {
 		t.Errorf("without: got %d,\n%s", code, out)
 	}
@@ -70,15 +70,15 @@ func TestWithoutNodeInfo(t *testing.T) {
 	c := redlocktest.New(t, 1)
 	nodes := "--nodes=" + withoutInfo(t, c.Addr(0))
 	code, out, _ := doctor(t, nodes)
-	if code != exitUnsafe || !strings.Contains(out, "[refused]") || !strings.Contains(out, "or see --without-node-info") {
+	if code != exitUnavailable || !strings.Contains(out, "[refused]") || !strings.Contains(out, "or see --no-node-info") {
 		t.Errorf("without: got %d,\n%s", code, out)
 	}
-	code, out, _ = doctor(t, nodes, "--without-node-info")
-	if code != exitUnsafe || !strings.Contains(out, "[abstains]") || !strings.Contains(out, "[info-refused]") {
-		t.Errorf("with --without-node-info: got %d,\n%s", code, out)
+	code, out, _ = doctor(t, nodes, "--no-node-info")
+	if code != exitUnavailable || !strings.Contains(out, "[abstains]") || !strings.Contains(out, "[info-refused]") {
+		t.Errorf("with --no-node-info: got %d,\n%s", code, out)
 	}
-	code, out, _ = doctor(t, nodes, "--without-node-info", "--restart-guard=0s")
-	if code != exitDegraded || !strings.Contains(out, "degraded: 1 of 1 nodes vote") {
+	code, out, _ = doctor(t, nodes, "--no-node-info", "--restart-guard=0s")
+	if code != exitDegraded || !strings.Contains(out, "degraded: 1 of 1 node votes") {
 		t.Errorf("with no guard either: got %d,\n%s", code, out)
 	}
 }

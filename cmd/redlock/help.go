@@ -20,7 +20,7 @@ const settingsHelp = `
 
 SETTINGS
    The environment can stand in for a flag with a value: REDLOCK_NODE_TIMEOUT
-   for --node-timeout; and for two without: REDLOCK_WITHOUT_NODE_INFO=true
+   for --node-timeout; and for two without: REDLOCK_NO_NODE_INFO=true
    and REDLOCK_ALLOW_EVICTION=true. So can a file of lines such as
    REDLOCK_TTL=20s, which --config or REDLOCK_CONFIG names. Flags go before
    the environment, and that before the file. Keep passwords out of flags:

@@ -19,7 +19,7 @@ func TestHelp(t *testing.T) {
 		{"demo --help", []string{"flash sale", "EXIT CODES"}},
 		{"run --help", []string{
 			"--nodes", "--ttl", "--prefix", "--wait", "--no-wait", "--kill-after", "--node-timeout",
-			"--without-node-info", "--allow-eviction", "REDLOCK_ALLOW_EVICTION",
+			"--no-node-info", "--allow-eviction", "REDLOCK_ALLOW_EVICTION",
 			"REDLOCK_NODES", "REDLOCK_NAME", "REDLOCK_OWNER", "REDLOCK_TOKEN", "EXAMPLES",
 			"64", "69", "70", "75", "79", "126", "127",
 		}},
@@ -58,13 +58,12 @@ func TestHelpIsNarrow(t *testing.T) {
 // A shell asks with what has been typed so far, and gets a word on each line, with a colon before what it means.
 func TestCompletion(t *testing.T) {
 	for typed, want := range map[string][]string{
-		"":                {"demo", "run", "once", "status", "top", "doctor", "version", "completion"},
-		"run --no":        {"--nodes", "--node-timeout", "--no-wait"},
+		"":                {"demo", "run", "once", "wait", "ls", "status", "top", "doctor", "unlock", "forget", "version"},
+		"run --no":        {"--nodes", "--node-timeout", "--no-wait", "--no-node-info"},
 		"once --max":      {"--max-runs"},
 		"top --o":         {"--once"},
 		"doctor --js":     {"--json"},
 		"status --allow":  {"--allow-eviction"},
-		"run --without":   {"--without-node-info"},
 		"completion":      {"bash", "zsh", "fish", "pwsh"},
 		"run name cat":    nil, // the shell's own business
 		"run name -- cat": nil,

@@ -105,6 +105,7 @@ func silent(err error) error {
 // nodeObject is a node as doctor and top see it.
 type nodeObject struct {
 	Addr          string     `json:"addr"`
+	TLS           bool       `json:"tls"`
 	Votes         bool       `json:"votes"`
 	Error         string     `json:"error,omitempty"`
 	Server        string     `json:"server,omitempty"`
@@ -123,7 +124,8 @@ func nodeObjects(nodes []redlock.NodeStatus) []nodeObject {
 	list := make([]nodeObject, len(nodes))
 	for i, n := range nodes {
 		o := nodeObject{
-			Addr: n.Addr, Votes: n.Err == nil, Server: n.Product, Version: n.Version, Role: n.Role, Uptime: n.Uptime.Seconds(),
+			Addr: n.Addr, TLS: n.TLS, Votes: n.Err == nil, Server: n.Product, Version: n.Version, Role: n.Role,
+			Uptime:      n.Uptime.Seconds(),
 			Persistence: n.Persistence, Eviction: n.EvictionPolicy, MaxMemory: n.MaxMemory,
 			ClockOffset: n.ClockOffset.Seconds(), RoundTrip: n.RoundTrip.Seconds(),
 		}
@@ -155,9 +157,10 @@ type findingObject struct {
 
 func (d *diagnosis) object() diagnosisObject {
 	severities := map[redlock.Severity]string{
-		redlock.SeverityNote: "note", redlock.SeverityDegraded: "degraded", redlock.SeverityUnsafe: "unsafe",
+		redlock.SeverityNote: "note", redlock.SeverityDegraded: "degraded",
+		redlock.SeverityUnavailable: "unavailable", redlock.SeverityUnsafe: "unsafe",
 	}
-	o := diagnosisObject{verdicts[d.code], d.voting, nodeObjects(d.nodes), []findingObject{}}
+	o := diagnosisObject{verdicts[d.worst].word, d.voting, nodeObjects(d.nodes), []findingObject{}}
 	for _, f := range d.findings {
 		o.Findings = append(o.Findings, findingObject{f.node, f.Code, severities[f.Severity], f.Text, f.Remedy})
 	}

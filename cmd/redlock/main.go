@@ -56,7 +56,8 @@ Start with "redlock demo": it needs nothing installed and takes ten seconds.
 		StopOnNthArg: &one, // what follows a verb that does not exist are not our flags
 		Action: func(_ context.Context, cmd *cli.Command) error {
 			if verb := cmd.Args().First(); verb != "" {
-				return usagef(`no verb %q; "redlock --help" lists them`, verb)
+				near := suggestion(verb, cli.SuggestCommand(cmd.Commands, verb))
+				return usagef(`no verb %q%s; "redlock --help" lists them`, verb, near)
 			}
 			return cli.ShowRootCommandHelp(cmd)
 		},
@@ -72,7 +73,8 @@ Start with "redlock demo": it needs nothing installed and takes ten seconds.
 	}
 	for _, cmd := range append(app.Commands, app) {
 		cmd.OnUsageError = func(_ context.Context, cmd *cli.Command, err error, _ bool) error {
-			return usagef(`%s; see "%s --help"`, inPlainWords.Replace(err.Error()), cmd.FullName())
+			text := inPlainWords.Replace(err.Error())
+			return usagef(`%s%s; see "%s --help"`, text, meant(cmd, text), cmd.FullName())
 		}
 	}
 	return app

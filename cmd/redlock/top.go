@@ -58,7 +58,7 @@ func topAction(ctx context.Context, cmd *cli.Command) error {
 			return nil
 		}
 		if n, need := voting(v.nodes), len(v.nodes)/2+1; err == nil && n < need {
-			return failf(exitNoQuorum, "%d of %d nodes vote, %d are needed", n, len(v.nodes), need)
+			return failf(exitNoQuorum, "%d of %d nodes vote, a majority is %d", n, len(v.nodes), need)
 		}
 		return err
 	})

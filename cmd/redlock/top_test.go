@@ -66,7 +66,7 @@ func TestTop(t *testing.T) {
 
 	c.Kill(2, 3)
 	s = begin(t, c, "top", "backup")
-	if code := s.code(); code != exitNoQuorum || s.stderr.String() != "redlock: 2 of 5 nodes vote, 3 are needed\n" {
+	if code := s.code(); code != exitNoQuorum || s.stderr.String() != "redlock: 2 of 5 nodes vote, a majority is 3\n" {
 		t.Errorf("three dead: got %d, %q", code, s.stderr.String())
 	}
 	begin(t, c, "top", "").end(exitUsage, "", "redlock: ")

@@ -189,10 +189,7 @@ func (c *command) await(ctx context.Context, cmd *cli.Command, locker *redlock.L
 // untilRefused returns why no majority is possible until somebody changes something, or nil when ctx or the wait ends.
 func untilRefused(ctx context.Context, done <-chan struct{}, locker *redlock.Locker) error {
 	for {
-		switch err := locker.Ready(ctx); {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
+		if err := locker.Ready(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
 		select {

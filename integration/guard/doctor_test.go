@@ -43,7 +43,7 @@ func TestDoctorOnAMisconfiguredFleet(t *testing.T) {
 			": refused: maxmemory-policy allkeys-lru may evict locks: CONFIG SET maxmemory-policy noeviction",
 		"[abstains] " + restarted.Addr() + ": restarted ",
 		"[twice] " + twin.Proxies[0].Addr() + ": the same server as " + sound.Addr() + ": it would have two votes",
-		"[no-majority] all nodes: 1 of 5 nodes vote, 3 are needed",
+		"[no-majority] all nodes: 1 of 5 nodes vote, a majority is 3",
 		"unsafe: 1 of 5 nodes vote",
 	} {
 		if !strings.Contains(said, want) {
@@ -74,9 +74,8 @@ func patientlyUntil(text string) func(string) bool {
 	return func(said string) bool { return strings.Contains(said, text) }
 }
 
-// doctorBinary builds the command and returns a function that runs its doctor until it says what is wanted. The guard
-// is long enough for a node that has just been restarted to be caught abstaining.
-func doctorBinary(t *testing.T) func(t *testing.T, enough func(string) bool, urls []string) (int, string) {
+// buildCommand builds the command and returns its path.
+func buildCommand(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "redlock")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cmd/redlock")
@@ -84,6 +83,14 @@ func doctorBinary(t *testing.T) func(t *testing.T, enough func(string) bool, url
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
+	return binary
+}
+
+// doctorBinary builds the command and returns a function that runs its doctor until it says what is wanted. The guard
+// is long enough for a node that has just been restarted to be caught abstaining.
+func doctorBinary(t *testing.T) func(t *testing.T, enough func(string) bool, urls []string) (int, string) {
+	t.Helper()
+	binary := buildCommand(t)
 	return func(t *testing.T, enough func(string) bool, urls []string) (int, string) {
 		t.Helper()
 		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {

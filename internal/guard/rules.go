@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
 // Rules say which nodes a client accepts, and when their votes count.
@@ -59,6 +61,19 @@ func (i *Info) unfit(r *Rules) error {
 	default:
 		return nil
 	}
+}
+
+// NoMaster returns why a server that does not know TIME is not fit to vote, if INFO tells. A Sentinel is one.
+func (r *Rules) NoMaster(do redisconn.Do) error {
+	said := make(map[string]string)
+	replies, err := do([]any{"INFO", "server"})
+	if err == nil {
+		err = parseFields(replies[0], said)
+	}
+	if err == nil && said["redis_mode"] == "sentinel" {
+		return fmt.Errorf("%w: it is a Sentinel, which keeps no data: name the masters that it watches", ErrRefused)
+	}
+	return nil
 }
 
 // Evicts reports whether the node may evict locks to save memory.

@@ -4,15 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -121,6 +118,7 @@ func isSocket(u *url.URL) bool { return u.Scheme == "unix" && u.Host == "" }
 // link is one established connection.
 type link struct {
 	redigo  redis.Conn // for the handshake, and for the second connection; nil: the handshake is over
+	first   firstBytes // of the same connection
 	net     net.Conn   // the same connection, for requests
 	decoder *decoder   // owned by the reader
 	encoder Encoder    // owned by the writer, like batch
@@ -172,8 +170,11 @@ func (c *Conn) open(ctx context.Context) (*link, error) {
 	l := &link{}
 	conn, err := redis.DialContext(ctx, c.server.network, c.server.address,
 		redis.DialContextFunc(func(ctx context.Context, network, address string) (_ net.Conn, err error) {
-			l.net, err = c.dial(ctx, network, address)
-			return l.net, err
+			if l.net, err = c.dial(ctx, network, address); err != nil {
+				return nil, err
+			}
+			l.first.Conn = l.net
+			return &l.first, nil
 		}),
 		redis.DialReadTimeout(timeout),
 		redis.DialWriteTimeout(timeout),
@@ -182,6 +183,9 @@ func (c *Conn) open(ctx context.Context) (*link, error) {
 		redis.DialDatabase(c.server.db),
 	)
 	if err != nil {
+		if l.net != nil {
+			err = l.mismatch(err, c.server.tls)
+		}
 		return nil, c.causeOf(ctx, redacted(err, user, password), l.net != nil)
 	}
 	l.redigo = conn
@@ -239,7 +243,7 @@ func (e CredentialsError) Unwrap() error { return e.err }
 func (c *Conn) causeOf(ctx context.Context, err error, accepted bool) error {
 	var timeout net.Error
 	switch cause := context.Cause(ctx); {
-	case errors.Is(err, ErrTimeout):
+	case errors.Is(err, ErrTimeout), errors.As(err, new(MismatchError)):
 		return err // it says more
 	case cause != nil && !errors.Is(cause, ErrTimeout):
 		return cause
@@ -262,10 +266,7 @@ func (c *Conn) explain(err error, command string) error {
 func (c *Conn) prepare(l *link) error {
 	if c.config.Handshake != nil {
 		if err := c.config.Handshake(l.do); err != nil {
-			if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
-				return fmt.Errorf("closed at the first command (a node that speaks TLS wants rediss://): %w", err)
-			}
-			return err
+			return l.mismatch(err, c.server.tls)
 		}
 	}
 	// The handshake has read all replies to its commands, so redigo has nothing left in its buffer. It knows no RESP3.
@@ -318,7 +319,7 @@ func (c *Conn) dial(ctx context.Context, network, address string) (net.Conn, err
 	secure := tls.Client(conn, config)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
-		return nil, fmt.Errorf("TLS handshake (does the node speak TLS?): %w", c.causeOf(ctx, err, true))
+		return nil, c.tlsError(c.causeOf(ctx, err, true))
 	}
 	return secure, nil
 }

@@ -252,6 +252,9 @@ func (c *Conn) Close() {
 	c.check.Stop()
 }
 
+// TLS reports whether the server is to speak TLS.
+func (c *Conn) TLS() bool { return c.server.tls }
+
 // Code returns the error code of an error reply, its first word: NOPERM, OOM …, or ERR; "" if err is no error reply.
 // MAXCLIENTS stands for "max number of clients reached", which has no code of its own. Before Redis 7, the error that a
 // script fails with is quoted inside an ERR.

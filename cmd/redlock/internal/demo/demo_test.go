@@ -124,7 +124,7 @@ func TestExplain(t *testing.T) {
 		{Addr: "n2:2", Outcome: redlock.OutcomeFailed, Err: fmt.Errorf("not connected%s", strings.Repeat(" at all", 8))},
 		{Addr: "n3:3", Outcome: redlock.OutcomeLate},
 	}})
-	const want = "           no quorum: 1 of 3 nodes granted it, 2 are needed\n" +
+	const want = "           no quorum: 1 of 3 nodes granted it, a majority is 2\n" +
 		"             ✓ 1  n1:1 granted\n" +
 		"             ✗ 2  n2:2 failed: not connected at all at all at all at all at all\n" +
 		"                  at all at all at all\n" +

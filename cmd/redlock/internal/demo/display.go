@@ -107,7 +107,7 @@ func (d *demo) explain(err error) {
 	if errors.Is(err, redlock.ErrTaken) {
 		reason = "taken"
 	}
-	d.detail("%s: %d of %d nodes granted it, %d are needed",
+	d.detail("%s: %d of %d nodes granted it, a majority is %d",
 		d.Paint(terminal.Red, reason), q.Granted, len(q.Nodes), q.Need)
 	for i, n := range q.Nodes {
 		mark := terminal.Bad

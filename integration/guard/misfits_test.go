@@ -1,0 +1,211 @@
+package guard_test
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/integration/fleet"
+	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/ports"
+	"github.com/quorumlock/redlock/internal/redisserver"
+)
+
+// Whatever a URL leads to in place of a master that is fit, doctor says what it is in one sentence, which is right, and
+// ends with the code of a fleet in which nobody can lock.
+func TestDoctorKnowsEachMisfit(t *testing.T) {
+	if os.Getenv("REDLOCK_PROVIDER") == masters.Containers {
+		t.Skip("these servers are processes")
+	}
+	binary, err := redisserver.Find()
+	fleet.Must(t, err)
+	doctor := buildCommand(t)
+	authority, err := redisserver.NewAuthority()
+	fleet.Must(t, err)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	for name, text := range authority.Files() {
+		if strings.Contains(name, "ca") {
+			fleet.Must(t, os.WriteFile(ca, []byte(text), 0o600))
+		}
+	}
+	launch := func(c redisserver.Config) *redisserver.Server {
+		s, err := redisserver.Launch(t.Context(), c)
+		fleet.Must(t, err)
+		t.Cleanup(func() { _ = s.Remove(context.Background()) })
+		return s
+	}
+	web := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(web.Close)
+	server := web.Listener.Addr().String()
+	sound := launch(redisserver.Config{}).Addr()
+	secret := launch(redisserver.Config{Args: []string{"--requirepass", "right"}, Password: "right"}).Addr()
+	secure := launch(redisserver.Config{Args: authority.Args(), Files: authority.Files()}).Addr()
+	strict := launch(redisserver.Config{
+		Args: append(authority.Args(), "--tls-auth-clients", "yes"), Files: authority.Files(),
+	}).Addr()
+	evicting := launch(redisserver.Config{
+		Args: []string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"},
+	}).Addr()
+	cluster := launch(redisserver.Config{Args: []string{"--cluster-enabled", "yes"}}).Addr()
+	replica := launch(redisserver.Config{Args: []string{"--replicaof", strings.Replace(sound, ":", " ", 1)}}).Addr()
+	gone, err := ports.Reserve()
+	fleet.Must(t, err)
+	t.Cleanup(gone.Release)
+	sentinel := startSentinel(t, binary, sound)
+
+	const tlsWanted = "it closes the connection at the first command (a node that speaks TLS wants rediss://)"
+	const noTLS = "no answer to the TLS handshake (a node that does not speak TLS wants redis://): "
+	for name, c := range map[string]struct {
+		url, addr, says string
+		flags           []string
+	}{
+		"replica": {
+			url: "redis://", addr: replica,
+			says: "[refused] ADDR: refused: it is a replica of " + sound + ": use its master",
+		},
+		"LRU": {
+			url: "redis://", addr: evicting,
+			says: "[refused] ADDR: refused: maxmemory-policy allkeys-lru may evict locks: " +
+				"CONFIG SET maxmemory-policy noeviction",
+		},
+		"just restarted": {
+			url: "redis://", addr: sound, says: "unavailable: 0 of 1 node votes; a majority will in ",
+			flags: []string{"--restart-guard=1h"},
+		},
+		"wrong password": {
+			url: "redis://:hunter2@", addr: secret,
+			says: "[reply-wrongpass] ADDR: WRONGPASS invalid username-password",
+		},
+		"no password": {
+			url: "redis://", addr: secret,
+			says: "[reply-noauth] ADDR: NOAUTH Authentication required.",
+		},
+		"plain against TLS": {
+			url: "redis://", addr: secure,
+			says: "[tls] ADDR: " + tlsWanted + "\n",
+		},
+		"plain against TLS with a password": {
+			url: "redis://:hunter2@", addr: secure, says: "[tls] ADDR: " + tlsWanted + "\n",
+		},
+		"TLS against plain": {url: "rediss://", addr: sound, says: "[tls] ADDR: " + noTLS},
+		"unknown authority": {
+			url: "rediss://", addr: secure,
+			says: "[certificate] ADDR: its certificate is not accepted: " +
+				"certificate signed by unknown authority\n   set --ca or --server-name",
+		},
+		"another name": {
+			url: "rediss://", addr: secure, flags: []string{"--ca=" + ca, "--server-name=other.example"},
+			says: "[certificate] ADDR: its certificate is not accepted: certificate is ",
+		},
+		"certificate wanted": {
+			url: "rediss://", addr: strict, flags: []string{"--ca=" + ca},
+			says: "[certificate] ADDR: it does not accept the TLS handshake: certificate required\n   set --cert and --key",
+		},
+		"unreachable": {
+			url: "redis://", addr: gone.Addr(),
+			says: "[unreachable] ADDR: dial tcp ADDR: connect: connection refused",
+		},
+		"Sentinel": {
+			url: "redis://", addr: sentinel,
+			says: "[refused] ADDR: refused: it is a Sentinel, which keeps no data",
+		},
+		"cluster": {
+			url: "redis://", addr: cluster,
+			says: "[refused] ADDR: refused: it runs in cluster mode (cluster-enabled yes)",
+		},
+		"HTTP": {
+			url: "redis://", addr: server,
+			says: "[not-redis] ADDR: it is no Redis server, but answers HTTP",
+		},
+		"HTTP with a password": {
+			url: "redis://:hunter2@", addr: server,
+			says: "[not-redis] ADDR: it is no Redis",
+		},
+		"HTTP in place of TLS": {
+			url: "rediss://", addr: server,
+			says: "[tls] ADDR: it does not speak TLS: write redis",
+		},
+		"all right, with --ca": {
+			url: "rediss://", addr: secure, flags: []string{"--ca=" + ca},
+			says: "healthy: 1 of 1 node votes\n",
+		},
+		"all right, with scheme": {
+			url: "rediss://", addr: secure, flags: []string{"--ca=" + ca}, says: "\nrediss://ADDR  yes ",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := strings.ReplaceAll(c.says, "ADDR", c.addr)
+			args := append([]string{"doctor", "--node-timeout=1s", "--restart-guard=0s"}, c.flags...)
+			for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+				var out bytes.Buffer
+				cmd := exec.CommandContext(t.Context(), doctor, args...)
+				cmd.Env = append(cmd.Environ(), "REDLOCK_NODES="+c.url+c.addr)
+				cmd.Stdout, cmd.Stderr = &out, &out
+				_ = cmd.Run() // the exit code says it
+				code := cmd.ProcessState.ExitCode()
+				said := out.String()
+				if strings.Contains(said, "hunter2") {
+					t.Fatalf("the password is shown:\n%s", said)
+				}
+				if strings.Contains(said, want) {
+					if fit := strings.HasPrefix(name, "all right"); fit != (code == 0) || !fit && code != 3 {
+						t.Errorf("got exit code %d:\n%s", code, said)
+					}
+					if n := strings.Count(said, "] "+c.addr+": "); n > 1 {
+						t.Errorf("%d sentences about one node:\n%s", n, said)
+					}
+					return
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("doctor does not say %q; at last:\n%s", want, said)
+				}
+			}
+		})
+	}
+}
+
+// startSentinel starts a Sentinel that watches a master, and returns its address.
+func startSentinel(t *testing.T, binary, master string) string {
+	t.Helper()
+	addr := ""
+	fleet.Must(t, ports.Serve(func(p ports.Port) error {
+		dir := t.TempDir()
+		conf := filepath.Join(dir, "sentinel.conf")
+		text := "port " + strconv.Itoa(p.Number) + "\nbind 127.0.0.1\ndir " + dir + "\n" +
+			"sentinel monitor main " + strings.Replace(master, ":", " ", 1) + " 1\n"
+		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+			return err
+		}
+		cmd := exec.Command(binary, conf, "--sentinel")
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait() // killed
+		})
+		addr = p.Addr()
+		fleet.Eventually(t, "the Sentinel answers", func() bool {
+			conn, err := redis.Dial("tcp", addr)
+			if err != nil {
+				return false
+			}
+			defer conn.Close()
+			_, err = conn.Do("PING")
+			return err == nil
+		})
+		return nil
+	}))
+	return addr
+}

@@ -1,0 +1,108 @@
+package redisconn
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+)
+
+// What answers at an address is not what its URL says: no Redis server, no TLS, or a certificate that is not accepted.
+
+// MismatchError says what answers in place of the server that the URL names.
+type MismatchError struct {
+	Kind MismatchKind
+	text string
+	err  error // nil: the text says all
+}
+
+// MismatchKind is what does not match.
+type MismatchKind uint8
+
+// The kinds of mismatches.
+const (
+	// NotRedis: what answers does not speak Redis's protocol.
+	NotRedis MismatchKind = iota
+	// NoTLS: the URL says TLS, and what answers does not speak it.
+	NoTLS
+	// PerhapsNoTLS: the URL says TLS, and nothing answers the handshake.
+	PerhapsNoTLS
+	// PerhapsTLS: the URL says no TLS, and the server ends the connection as one does that speaks TLS.
+	PerhapsTLS
+	// Certificate: the server's certificate is not accepted.
+	Certificate
+	// OurCertificate: the server does not accept the TLS handshake of this client: its certificate, in general.
+	OurCertificate
+)
+
+// Error says what answers, and what to write instead.
+func (e MismatchError) Error() string {
+	if e.err == nil || e.Kind == PerhapsTLS { // how it was closed does not matter
+		return e.text
+	}
+	return e.text + ": " + strings.TrimPrefix(strings.TrimPrefix(e.err.Error(), "x509: "), "tls: ")
+}
+
+// Unwrap returns the error on which the conclusion rests, or nil.
+func (e MismatchError) Unwrap() error { return e.err }
+
+// Lasting reports whether no time removes the mismatch: it is certain, and somebody has to change something.
+func (e MismatchError) Lasting() bool { return e.Kind != PerhapsNoTLS && e.Kind != PerhapsTLS }
+
+// tlsError says what is wrong where a TLS handshake has failed.
+func (c *Conn) tlsError(err error) error {
+	var record tls.RecordHeaderError
+	var refused *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &record), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return MismatchError{Kind: NoTLS, text: "it does not speak TLS: write redis://, or check the port"}
+	case errors.As(err, &refused):
+		return MismatchError{Certificate, "its certificate is not accepted", refused.Err}
+	case errors.Is(err, ErrTimeout):
+		const text = "no answer to the TLS handshake (a node that does not speak TLS wants redis://)"
+		return MismatchError{PerhapsNoTLS, text, err}
+	default:
+		return alert(err)
+	}
+}
+
+// alert explains the alert by which a server ends a TLS connection. It may come at the first command.
+func alert(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "remote error" {
+		return MismatchError{OurCertificate, "it does not accept the TLS handshake", op.Err}
+	}
+	return err
+}
+
+// firstBytes remembers how the first reply begins.
+type firstBytes struct {
+	net.Conn
+	seen []byte
+}
+
+func (f *firstBytes) Read(b []byte) (int, error) {
+	n, err := f.Conn.Read(b)
+	if have := len(f.seen); have < 8 {
+		f.seen = append(f.seen, b[:min(n, 8-have)]...)
+	}
+	return n, err
+}
+
+// mismatch explains an error before or in the handshake, if it shows what answers in place of the server.
+func (l *link) mismatch(err error, secure bool) error {
+	ended := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrUnexpectedEOF)
+	switch first := string(l.first.seen); {
+	case strings.HasPrefix(first, "HTTP/"), strings.HasPrefix(first, "<"):
+		return MismatchError{Kind: NotRedis, text: "it is no Redis server, but answers HTTP: check host and port"}
+	case first != "" && !strings.ContainsAny(first[:1], "+-:$*_#,(!=%~>|"):
+		return MismatchError{Kind: NotRedis, text: "it is no Redis server: check host and port"}
+	case first == "" && ended && !secure:
+		const text = "it closes the connection at the first command (a node that speaks TLS wants rediss://)"
+		return MismatchError{PerhapsTLS, text, err}
+	default:
+		return alert(err)
+	}
+}
