@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -80,21 +81,31 @@ func alert(err error) error {
 // firstBytes remembers how the first reply begins.
 type firstBytes struct {
 	net.Conn
+
+	mu   sync.Mutex // guards seen: redigo may still read when its DialContext has returned because ctx is done
 	seen []byte
 }
 
 func (f *firstBytes) Read(b []byte) (int, error) {
 	n, err := f.Conn.Read(b)
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if have := len(f.seen); have < 8 {
 		f.seen = append(f.seen, b[:min(n, 8-have)]...)
 	}
 	return n, err
 }
 
+func (f *firstBytes) String() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return string(f.seen)
+}
+
 // mismatch explains an error before or in the handshake, if it shows what answers in place of the server.
 func (l *link) mismatch(err error, secure bool) error {
 	ended := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrUnexpectedEOF)
-	switch first := string(l.first.seen); {
+	switch first := l.first.String(); {
 	case strings.HasPrefix(first, "HTTP/"), strings.HasPrefix(first, "<"):
 		return MismatchError{Kind: NotRedis, text: "it is no Redis server, but answers HTTP: check host and port"}
 	case first != "" && !strings.ContainsAny(first[:1], "+-:$*_#,(!=%~>|"):
