@@ -144,6 +144,7 @@ func (d *demo) summary() error {
 	if d.early == 0 {
 		line(terminal.Good, "without majority", "no lock granted; again %s after it came back",
 			d.again.Round(time.Millisecond))
+		d.Print(d.Paint(terminal.Dim, fmt.Sprintf("%23s(a real fleet's restart guard makes that 30 s)", "")))
 	} else {
 		line(terminal.Bad, "without majority", "%d locks granted: THAT MUST NOT BE", d.early)
 	}

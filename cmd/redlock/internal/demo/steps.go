@@ -52,7 +52,12 @@ func (d *demo) withLock(ctx context.Context) error {
 			return nil
 		}
 		d.outage = time.Since(gone)
-		return d.revive(1, 3)
+		if err := d.revive(1, 3); err != nil {
+			return err
+		}
+		d.detail("They vote at once: the demo runs without the restart guard.")
+		d.detail("A real fleet sells on with three, and counts these again after 30 s.")
+		return nil
 	})
 	err := s.open(ctx, d.guarded)
 	shut()
@@ -124,6 +129,9 @@ func (d *demo) withoutMajority(ctx context.Context) error {
 	if err := d.revive(0, 2, 4); err != nil {
 		return err
 	}
+	// Whoever has seen this expects it of a real fleet, and would look for a fault there.
+	d.detail("Again without the restart guard. A real fleet locks nothing for 30 s:")
+	d.detail("these masters may have forgotten who holds it (docs/safety.md).")
 	if until(waits, func() bool { return granted.Load() > d.early }) {
 		d.again = time.Since(back)
 		d.say(terminal.Good, "a till holds the lock, %s after the majority came back", d.again.Round(time.Millisecond))
