@@ -2,8 +2,7 @@ package main
 
 import (
 	"context"
-	"os"
-	"os/signal"
+	"errors"
 	"strings"
 	"syscall"
 
@@ -27,7 +26,7 @@ is not a terminal or NO_COLOR is set.
 EXIT CODES
    0     the lock held: exactly 100 units were sold under it
    1     it did not: oversold, or granted without a majority
-   130   interrupted by Ctrl-C`),
+   130   interrupted by Ctrl-C; 128+n by signal n`),
 		Action: demoAction,
 	}
 }
@@ -36,11 +35,12 @@ func demoAction(ctx context.Context, cmd *cli.Command) error {
 	if cmd.Args().Present() {
 		return usagef("demo takes no arguments, got %q", cmd.Args().First())
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignalled(ctx)
 	defer stop()
 	err := demo.Run(ctx, cmd.Root().Writer)
-	if ctx.Err() != nil {
-		return failf(exitSignal+exitCode(syscall.SIGINT), "demo interrupted")
+	var end signalled
+	if errors.As(context.Cause(ctx), &end) {
+		return failf(exitSignal+exitCode(end.by.(syscall.Signal)), "demo interrupted")
 	}
 	return err
 }

@@ -5,12 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -66,12 +63,12 @@ func topAction(ctx context.Context, cmd *cli.Command) error {
 
 // watch shows the latest view until a signal comes, and leaves it on the screen.
 func watch(ctx context.Context, locker *redlock.Locker, names []string, screen *terminal.Screen, first *view) {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignalled(ctx)
 	defer stop()
 	var latest atomic.Pointer[view]
 	latest.Store(first)
 	draw := func(width int) []string { return latest.Load().lines(width, screen.Colours) }
-	defer screen.HeedStops()()
+	defer screen.HeedStops(ctx)()
 	end := screen.Animate(draw)
 	for ctx.Err() == nil {
 		select {

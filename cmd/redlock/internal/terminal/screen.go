@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -21,10 +22,11 @@ type Screen struct {
 	// Live is whether lines can change in place. Set by NewScreen; it may be cleared before anything is printed.
 	Live bool
 
-	mu    sync.Mutex // guards the fields below, and is held while we are stopped
-	out   io.Writer
-	below func(width int) []string // draws the lines that change; nil: there are none
-	drawn int                      // how many of them stand on the screen now
+	mu     sync.Mutex // guards the fields below, and is held while we are stopped
+	out    io.Writer
+	below  func(width int) []string // draws the lines that change; nil: there are none
+	drawn  int                      // how many of them stand on the screen now
+	hidden bool                     // the cursor, since the first of them was drawn
 }
 
 // NewScreen returns a Screen that writes to out, and is live where out is a terminal that can do it.
@@ -52,7 +54,6 @@ func (s *Screen) Print(lines ...string) {
 func (s *Screen) Animate(below func(width int) []string) (stop func()) {
 	s.mu.Lock()
 	s.below = below
-	io.WriteString(s.out, hideCursor)
 	s.mu.Unlock()
 	end := Repeat(func() { s.Print() })
 	return func() {
@@ -61,7 +62,7 @@ func (s *Screen) Animate(below func(width int) []string) (stop func()) {
 		defer s.mu.Unlock()
 		s.below = nil
 		s.draw(nil)
-		io.WriteString(s.out, showCursor)
+		s.showCursor()
 	}
 }
 
@@ -88,8 +89,8 @@ func Repeat(do func()) (stop func()) {
 }
 
 // HeedStops has Ctrl-Z stop us with the cursor shown, until the returned function is called. That should be last: once
-// caught, Ctrl-Z does nothing by itself.
-func (s *Screen) HeedStops() (end func()) {
+// caught, Ctrl-Z does nothing by itself. What ends ctx ends us, and is not stopped any more.
+func (s *Screen) HeedStops(ctx context.Context) (end func()) {
 	if !s.Live {
 		return func() {}
 	}
@@ -98,7 +99,7 @@ func (s *Screen) HeedStops() (end func()) {
 	var heeding sync.WaitGroup
 	heeding.Go(func() {
 		for range stops {
-			s.suspend()
+			s.suspend(ctx)
 		}
 	})
 	return func() {
@@ -108,18 +109,25 @@ func (s *Screen) HeedStops() (end func()) {
 	}
 }
 
-// suspend gives the terminal to the shell, and goes on below what was written there meanwhile.
-func (s *Screen) suspend() {
+// suspend gives the terminal to the shell, and goes on below what was written there meanwhile. The cursor is hidden with
+// the next lines that are drawn, and not here: what has continued us may be about to end us.
+func (s *Screen) suspend(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.below != nil {
-		io.WriteString(s.out, showCursor)
-	}
+	s.showCursor()
 	if Suspend() {
 		s.drawn = 0
+		if tty, ok := s.out.(*os.File); ok {
+			awaitForeground(ctx, tty)
+		}
 	}
-	if s.below != nil {
-		io.WriteString(s.out, hideCursor)
+}
+
+// showCursor gives the cursor back. The caller has s.mu.
+func (s *Screen) showCursor() {
+	if s.hidden {
+		io.WriteString(s.out, showCursor)
+		s.hidden = false
 	}
 }
 
@@ -127,6 +135,10 @@ func (s *Screen) suspend() {
 // s.mu.
 func (s *Screen) draw(lines []string) {
 	var b strings.Builder
+	if s.below != nil && !s.hidden {
+		b.WriteString(hideCursor)
+		s.hidden = true
+	}
 	if s.drawn > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA\r\x1b[J", s.drawn)
 		s.drawn = 0

@@ -54,7 +54,7 @@ func TestRepeat(t *testing.T) {
 func TestScreenElsewhere(t *testing.T) {
 	var out bytes.Buffer
 	s := NewScreen(&out)
-	defer s.HeedStops()()
+	defer s.HeedStops(t.Context())()
 	s.Print("one", "two  ")
 	if got := out.String(); s.Live || got != "one\ntwo\n" || strings.Contains(got, "\x1b") {
 		t.Errorf("got %q", got)
