@@ -29,7 +29,7 @@ INTEGRATION ?= ./...
 # How many schedules of the simulation are part of make test.
 UNIT_SEEDS ?= 60
 
-.PHONY: test verify check unit swarm nested integration containers bounds versions masters bench crowd soak simulate mutants history fuzz coverage proof modelcheck alerts demo lint help
+.PHONY: test verify check unit swarm nested integration containers bounds versions masters bench crowd soak simulate mutants history fuzz coverage proof modelcheck alerts demo dist lint help
 
 test: masters ## everything, against real Redis masters, in minutes
 	@scripts/steps check unit nested integration
@@ -162,6 +162,11 @@ alerts: ## the alert rules in docs/observability, checked and played by promtool
 
 demo: ## five masters in this process, two of them killed
 	$(GO) run ./cmd/redlock demo
+
+dist: ## what a release consists of, into dist/: binaries, Debian packages, checksums; and a check of it
+	@scripts/dist
+	@scripts/check-dist
+	@ls -l dist | awk 'NR > 1 { print $$5, $$9 }'
 
 lint: ## golangci-lint, all modules
 	@scripts/lint

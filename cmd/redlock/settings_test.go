@@ -187,3 +187,20 @@ func TestSettingsAreDocumented(t *testing.T) {
 		}
 	}
 }
+
+// The example of a file can be used as it stands, and so can each setting in it that is commented out.
+func TestSettingsExample(t *testing.T) {
+	text, err := os.ReadFile("../../docs/deploy/redlock.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, example := range []string{string(text), strings.ReplaceAll(string(text), "\n#REDLOCK_", "\nREDLOCK_")} {
+		nodes := func(cmd *cli.Command) []string { return strings.Fields(cmd.String("nodes")) }
+		for _, verb := range []string{"once", "status"} {
+			got, err := settledValue(t, nodes, verb, "--config", writeFile(t, example))
+			if err != nil || len(got) != 5 {
+				t.Errorf("%s: got %q, %v, want five nodes", verb, got, err)
+			}
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 )
@@ -59,6 +60,15 @@ func printVersion(cmd *cli.Command) error {
 	if cmd.Bool("json") {
 		return printObject(out, b)
 	}
-	_, err := fmt.Fprintf(out, "redlock version %s, %s, %s/%s\n", b.Version, b.Go, b.OS, b.Arch)
+	_, err := fmt.Fprintln(out, b)
 	return err
+}
+
+// String says the revision where the version, that of a tag, does not.
+func (b build) String() string {
+	text := "redlock version " + b.Version
+	if short := b.Revision[:min(12, len(b.Revision))]; !strings.Contains(b.Version, short) {
+		text += ", revision " + short
+	}
+	return fmt.Sprintf("%s, %s, %s/%s", text, b.Go, b.OS, b.Arch)
 }
