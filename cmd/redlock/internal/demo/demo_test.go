@@ -17,7 +17,8 @@ import (
 // told is what the demo must tell, in this order, wherever it is shown.
 var told = []string{
 	"1  Without a lock", "✗ sold 300 of 100 units",
-	"2  With the lock", "masters 2 and 4 are killed", "masters 2 and 4 are back", "without the restart guard", "after 30 s",
+	"2  With the lock", "masters 2 and 4 are killed", "masters 2 and 4 are back",
+	"without the restart guard", "after 30 s",
 	"✓ sold 100 of 100 units",
 	"3  Without a majority", "masters 1, 3 and 5 are killed", "no quorum", "not connected",
 	"✓ after one second nobody holds it", "masters 1, 3 and 5 are back", "without the restart guard", "for 30 s",

@@ -109,7 +109,7 @@ func (s *Screen) HeedStops(ctx context.Context) (end func()) {
 	}
 }
 
-// suspend gives the terminal to the shell, and goes on below what was written there meanwhile. The cursor is hidden with
+// suspend gives the terminal to the shell, and goes on below what was written there meanwhile. The cursor is hidden by
 // the next lines that are drawn, and not here: what has continued us may be about to end us.
 func (s *Screen) suspend(ctx context.Context) {
 	s.mu.Lock()
