@@ -218,7 +218,7 @@ func mismatchInWords(kind redisconn.MismatchKind) (code, remedy string) {
 		return "certificate", "set RootCAs or ServerName by WithTLSConfig, or mend the node's certificate"
 	case redisconn.OurCertificate:
 		return "certificate", "set Certificates by WithTLSConfig"
-	case redisconn.NoTLS, redisconn.PerhapsNoTLS, redisconn.PerhapsTLS:
+	case redisconn.NoTLS, redisconn.PerhapsNoTLS, redisconn.PerhapsTLS, redisconn.Alert:
 		return "tls", ""
 	default:
 		return "unreachable", ""

@@ -122,7 +122,7 @@ func TestARefusedMajorityEndsAtOnce(t *testing.T) {
 		}
 		said := s.stderr.String()
 		for _, want := range []string{
-			"no quorum: 0 of 3 voted, ", " WRONGPASS: ", "no majority is possible until somebody changes that",
+			"no quorum: 0 of 3 voted, ", "WRONGPASS", "no majority is possible until somebody changes that",
 		} {
 			if !strings.Contains(said, want) {
 				t.Errorf("%s: no %q in %q", args[0], want, said)

@@ -319,7 +319,7 @@ func (c *Conn) dial(ctx context.Context, network, address string) (net.Conn, err
 	secure := tls.Client(conn, config)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
-		return nil, c.tlsError(c.causeOf(ctx, err, true))
+		return nil, tlsError(c.causeOf(ctx, err, true))
 	}
 	return secure, nil
 }

@@ -28,19 +28,22 @@ const (
 	NotRedis MismatchKind = iota
 	// NoTLS: the URL says TLS, and what answers does not speak it.
 	NoTLS
-	// PerhapsNoTLS: the URL says TLS, and nothing answers the handshake.
+	// PerhapsNoTLS: the URL says TLS, and nothing answers the handshake, or the server ends the connection in it, as a
+	// proxy does whose server is down.
 	PerhapsNoTLS
 	// PerhapsTLS: the URL says no TLS, and the server ends the connection as one does that speaks TLS.
 	PerhapsTLS
 	// Certificate: the server's certificate is not accepted.
 	Certificate
-	// OurCertificate: the server does not accept the TLS handshake of this client: its certificate, in general.
+	// OurCertificate: the server does not accept the certificate of this client, or wants one.
 	OurCertificate
+	// Alert: the server ends the TLS handshake for another reason, which may be its own.
+	Alert
 )
 
 // Error says what answers, and what to write instead.
 func (e MismatchError) Error() string {
-	if e.err == nil || e.Kind == PerhapsTLS { // how it was closed does not matter
+	if e.err == nil || hungUp(e.err) { // how it was closed does not matter
 		return e.text
 	}
 	return e.text + ": " + strings.TrimPrefix(strings.TrimPrefix(e.err.Error(), "x509: "), "tls: ")
@@ -50,15 +53,25 @@ func (e MismatchError) Error() string {
 func (e MismatchError) Unwrap() error { return e.err }
 
 // Lasting reports whether no time removes the mismatch: it is certain, and somebody has to change something.
-func (e MismatchError) Lasting() bool { return e.Kind != PerhapsNoTLS && e.Kind != PerhapsTLS }
+func (e MismatchError) Lasting() bool {
+	switch e.Kind {
+	case NotRedis, NoTLS, Certificate, OurCertificate:
+		return true
+	default:
+		return false
+	}
+}
 
 // tlsError says what is wrong where a TLS handshake has failed.
-func (c *Conn) tlsError(err error) error {
+func tlsError(err error) error {
 	var record tls.RecordHeaderError
 	var refused *tls.CertificateVerificationError
 	switch {
-	case errors.As(err, &record), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+	case errors.As(err, &record):
 		return MismatchError{Kind: NoTLS, text: "it does not speak TLS: write redis://, or check the port"}
+	case hungUp(err):
+		const text = "it closes the connection in the TLS handshake (a node that does not speak TLS wants redis://)"
+		return MismatchError{PerhapsNoTLS, text, err}
 	case errors.As(err, &refused):
 		return MismatchError{Certificate, "its certificate is not accepted", refused.Err}
 	case errors.Is(err, ErrTimeout):
@@ -72,10 +85,19 @@ func (c *Conn) tlsError(err error) error {
 // alert explains the alert by which a server ends a TLS connection. It may come at the first command.
 func alert(err error) error {
 	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "remote error" {
-		return MismatchError{OurCertificate, "it does not accept the TLS handshake", op.Err}
+	if !errors.As(err, &op) || op.Op != "remote error" {
+		return err
 	}
-	return err
+	kind := Alert
+	if strings.Contains(op.Err.Error(), "certificate") {
+		kind = OurCertificate
+	}
+	return MismatchError{kind, "it does not accept the TLS handshake", op.Err}
+}
+
+// hungUp reports whether err says that the other side has closed the connection.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // firstBytes remembers how the first reply begins.
@@ -104,13 +126,12 @@ func (f *firstBytes) String() string {
 
 // mismatch explains an error before or in the handshake, if it shows what answers in place of the server.
 func (l *link) mismatch(err error, secure bool) error {
-	ended := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrUnexpectedEOF)
 	switch first := l.first.String(); {
 	case strings.HasPrefix(first, "HTTP/"), strings.HasPrefix(first, "<"):
 		return MismatchError{Kind: NotRedis, text: "it is no Redis server, but answers HTTP: check host and port"}
 	case first != "" && !strings.ContainsAny(first[:1], "+-:$*_#,(!=%~>|"):
 		return MismatchError{Kind: NotRedis, text: "it is no Redis server: check host and port"}
-	case first == "" && ended && !secure:
+	case first == "" && hungUp(err) && !secure:
 		const text = "it closes the connection at the first command (a node that speaks TLS wants rediss://)"
 		return MismatchError{PerhapsTLS, text, err}
 	default:
