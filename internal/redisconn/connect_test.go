@@ -308,7 +308,7 @@ func TestTLS(t *testing.T) {
 		{"both", "rediss", theirs, ours, nil, ""},
 		{"neither", "redis", nil, nil, nil, ""},
 		{"with a stranger", "rediss", theirs, nil, nil, "its certificate is not accepted: certificate signed by unknown"},
-		{"the client alone", "rediss", nil, ours, nil, "in the TLS handshake (a node that does not speak TLS wants redis://)"},
+		{"the client alone", "rediss", nil, ours, nil, "TLS handshake (a node that does not speak TLS wants redis://)"},
 		{"the server alone", "redis", theirs, nil, nil, "it closes the connection at the first command (a node that speaks"},
 		{"reset", "redis", nil, nil, func(f *fake) { f.answerAll("ECHO", reset) }, "it closes the connection at the first"},
 	} {
