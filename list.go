@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quorumlock/redlock/internal/lua"
@@ -15,7 +16,8 @@ import (
 
 // Locks returns the locks that a majority of the nodes knows as held and whose names begin with prefix, each as
 // [Locker.Inspect] reports it, in the order of their names. Slots of semaphores are among them if the semaphore's name
-// begins with prefix. Locks that are taken or released meanwhile may be missing. It takes and changes nothing.
+// begins with prefix. Locks that are taken or released meanwhile may be missing, and so are those whose owner is no
+// UUID, as every owner of this library's is. It takes and changes nothing.
 //
 // It is for people and for inventories: it walks over all keys of each node, a hundred at a time, so that locks are
 // hardly delayed (SCAN), and keeps all names in memory. Each step, and each lock, has a node timeout. The user of the
@@ -39,7 +41,7 @@ func (l *Locker) Locks(ctx context.Context, prefix string) iter.Seq2[Inspection,
 			}
 			asking.Wait()
 			for i := range chunk {
-				if errs[i] == nil && found[i].Owner == "" {
+				if errs[i] == nil && !isLock(&found[i]) {
 					continue
 				}
 				if !yield(found[i], errs[i]) || errs[i] != nil {
@@ -48,6 +50,13 @@ func (l *Locker) Locks(ctx context.Context, prefix string) iter.Seq2[Inspection,
 			}
 		}
 	}
+}
+
+// isLock reports whether the value of a key that expires is an owner: what else is there may be a record of a Locker
+// with a longer prefix, or another program's secret, which must not be shown.
+func isLock(i *Inspection) bool {
+	_, err := uuid.Parse(i.Owner)
+	return err == nil || len(i.Readers) > 0
 }
 
 // namesOnNodes returns, sorted, the names under which some node has what may be a lock. A lock that a majority has is

@@ -38,8 +38,19 @@ func TestLocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		must(fl.locker("c").Lock(t.Context(), "without the prefix"))(t)
+		// Records of a longer prefix begin with this one.
+		longer := fl.locker("d", WithPrefix("p:longer:"), WithOwnerLabel("web-4"))
+		lock := must(longer.Lock(t.Context(), "held"))(t)
+		if err := longer.ForceUnlock(t.Context(), "held", lock.Owner()); err != nil {
+			t.Fatal(err)
+		}
+		if err := longer.Once(t.Context(), "done", func(context.Context) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
 		for _, n := range fl.nodes {
 			n.Do("SET", "p:text", "of another program")
+			n.Do("SET", "p:code", "1234567", "PX", "100000") // a secret, perhaps
+			n.Do("SET", "p:session", "f1bde82ce1bd66ae2ab1d32b7a03b5ba1fe0", "PX", "100000")
 			n.Do("HSET", "p:hash", "f", "v", "EX", "100")
 		}
 		fl.nodes[0].Do("SET", "p:lonely", "aaaaaaaa-aaaa-7aaa-8aaa-aaaaaaaaaaaa", "PX", "100000") // no majority has it

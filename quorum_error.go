@@ -77,9 +77,14 @@ func (e NodeError) short() (word, more string) {
 	var abstains *AbstainError
 	var refusal *ReplyError
 	var credentials redisconn.CredentialsError
+	var mismatch redisconn.MismatchError
 	switch e.Outcome {
-	case OutcomeLate, OutcomeUnasked:
+	case OutcomeUnasked:
 		return string(e.Outcome), ""
+	case OutcomeLate:
+		if e.Err == nil {
+			return string(e.Outcome), ""
+		}
 	case OutcomeAbstained, OutcomeFailed:
 	default:
 		return "", ""
@@ -97,6 +102,8 @@ func (e NodeError) short() (word, more string) {
 		return refusal.Code, strings.TrimPrefix(refusal.Error(), refusal.Code+" ")
 	case errors.Is(err, ErrNodeRefused):
 		return "refused", inline(strings.TrimPrefix(unwrapDown(err), ErrNodeRefused.Error()+": "))
+	case errors.As(err, &mismatch):
+		return "unreachable", inner(mismatch)
 	case errors.Is(err, ErrNodeTimeout):
 		return "silent", ""
 	case errors.Is(err, ErrNodeBusy):
@@ -270,7 +277,7 @@ func (e *QuorumError) takenInWords() string {
 	return text
 }
 
-// votesInWords says who has not voted, and why: "2 of 5 voted, r3:6379 r4:6379 unreachable".
+// votesInWords says who has not voted, and why: "2 of 5 voted, r3:6379 r4:6379 unreachable, r5:6379 silent".
 func (e *QuorumError) votesInWords() string {
 	type reason struct {
 		word, more string // more: "" if it is not the same for all nodes
@@ -295,12 +302,19 @@ func (e *QuorumError) votesInWords() string {
 			why.more = ""
 		}
 	}
-	parts := []string{fmt.Sprintf("%d of %d voted", voted, len(e.Nodes))}
+	late := func(r *reason) bool { return r.word == string(OutcomeLate) }
+	have := "voted"
+	if at := slices.IndexFunc(reasons, late); at >= 0 {
+		could := voted + len(reasons[at].nodes)
+		if could < cmp.Or(e.Need, len(e.Nodes)/2+1) { // without the others, nobody waited for them
+			voted, have, reasons = could, "can vote", slices.DeleteFunc(reasons, late)
+		} else if len(reasons) > 1 && e.ctx == nil { // who has not answered was not needed: the others say why
+			reasons = slices.DeleteFunc(reasons, late)
+		}
+	}
+	parts := []string{fmt.Sprintf("%d of %d %s", voted, len(e.Nodes), have)}
 	if e.count(OutcomeTaken) > 0 {
 		parts = append(parts, "taken"+e.takenInWords())
-	}
-	if len(reasons) > 1 && e.ctx == nil { // who has not answered was not needed: the others say why
-		reasons = slices.DeleteFunc(reasons, func(r *reason) bool { return r.word == string(OutcomeLate) })
 	}
 	for _, why := range reasons {
 		part := strings.Join(why.nodes, " ") + " " + why.word

@@ -105,7 +105,21 @@ func TestQuorumErrorInOneLine(t *testing.T) {
 		},
 		{
 			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(bad(down, "r1", "r2"), plain(OutcomeLate, "r3"))},
-			"redlock: lock x: no quorum: 0 of 3 voted, r1 r2 unreachable",
+			"redlock: lock x: no quorum: 1 of 3 can vote, r1 r2 unreachable",
+		},
+		{
+			QuorumError{Name: "x", reason: ErrNoQuorum, ctx: ErrMaxWait, Need: 3, Nodes: join(
+				bad(down, "r1", "r2"), bad(ErrNodeTimeout, "r3"), plain(OutcomeLate, "r4", "r5"))},
+			"redlock: lock x: no quorum: 2 of 5 can vote, r1 r2 unreachable, r3 silent; waited for the longest time allowed",
+		},
+		{
+			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(
+				bad(down, "r1", "r2"), []NodeError{{Addr: "r3", Outcome: OutcomeLate, Err: restarted}})},
+			"redlock: lock x: no quorum: 0 of 3 voted, r1 r2 unreachable, r3 abstaining for 12 s",
+		},
+		{
+			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(bad(down, "r1"), plain(OutcomeLate, "r2", "r3"))},
+			"redlock: lock x: no quorum: 0 of 3 voted, r1 unreachable",
 		},
 		{
 			QuorumError{Name: "x", reason: ErrNoQuorum, ctx: lost, Nodes: join(bad(down, "r1"), plain(OutcomeLate, "r2", "r3"))},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v3"
@@ -55,6 +56,15 @@ func describeFlag(flag cli.Flag) string {
 		words = append(words, fmt.Sprintf("(default: %s)", value)) // kept together
 	}
 	return head + "\t" + strings.Join(terminal.Wrap(words, helpWidth-flagWidth), "\n   \t")
+}
+
+// helpAsFlag returns "redlock help" and "redlock help VERB" as people mean them, and other arguments as they are. A
+// verb "help" of the library's would take the place of a lock of that name: redlock run help -- ….
+func helpAsFlag(args []string) []string {
+	if len(args) < 2 || args[1] != "help" {
+		return args
+	}
+	return slices.Concat(args[:1], args[2:], []string{"--help"})
 }
 
 // inPlainWords says what the flags' parser has to complain about.

@@ -16,6 +16,8 @@ func TestHelp(t *testing.T) {
 	}{
 		{"", []string{"demo", "run", "--version"}},
 		{"--help", []string{"demo", "run", "--version"}},
+		{"help", []string{"demo", "run", "--version"}},
+		{"help run", []string{"redlock run [flags]", "EXIT CODES"}},
 		{"demo --help", []string{"flash sale", "EXIT CODES"}},
 		{"run --help", []string{
 			"--nodes", "--ttl", "--prefix", "--wait", "--no-wait", "--kill-after", "--node-timeout",

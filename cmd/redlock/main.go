@@ -25,7 +25,7 @@ func main() {
 
 // run is main with its surroundings as arguments.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) exitCode {
-	err := newApp(stdout, stderr).Run(ctx, args)
+	err := newApp(stdout, stderr).Run(ctx, helpAsFlag(args))
 	text := complaint(err)
 	if terminal.Is(stderr) {
 		text = unfolded(err)

@@ -55,7 +55,7 @@ func statusAction(ctx context.Context, cmd *cli.Command) error {
 
 // printStatus prints what the nodes said; unknown is why a majority's word is not known, or nil.
 func printStatus(p terminal.Printer, i redlock.Inspection, unknown error) error {
-	lines := []string{fmt.Sprintf("%s: %s", i.Name, holder(i, unknown))}
+	lines := []string{fmt.Sprintf("%s: %s", printable(i.Name), holder(i, unknown))}
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if i.Token > 0 {
 		add("token: %d", i.Token)

@@ -79,6 +79,21 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// A name cannot garble the terminal.
+func TestStatusOfAnOddName(t *testing.T) {
+	c := redlocktest.New(t, 1)
+	const name, shown = "n\x1b[2J", `"n\x1b[2J"`
+	begin(t, c, "status", name).expect(shown + ": nobody holds it")
+	s := begin(t, c, "top", "--once", name)
+	last := ""
+	for line := range s.lines {
+		last = line
+	}
+	if !strings.HasSuffix(last, shown) {
+		t.Errorf("got %q", last)
+	}
+}
+
 // Readers hold a name together; each is told of.
 func TestStatusOfReaders(t *testing.T) {
 	c := redlocktest.New(t, 5)

@@ -124,7 +124,7 @@ func (v *view) lines(width int, c terminal.Colours) []string {
 		}
 		names = append(names, []string{
 			who, token(i.Token), left(i.Remaining), fmt.Sprintf("%d/%d", on, len(i.Nodes)),
-			strconv.Itoa(i.Waiting), i.Name,
+			strconv.Itoa(i.Waiting), printable(i.Name),
 		})
 	}
 	lines := append([]string{head, ""}, terminal.Align(nodes)...)

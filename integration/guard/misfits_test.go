@@ -1,7 +1,6 @@
 package guard_test
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"net/http/httptest"
@@ -67,6 +66,7 @@ func TestDoctorKnowsEachMisfit(t *testing.T) {
 	const noTLS = "no answer to the TLS handshake (a node that does not speak TLS wants redis://): "
 	for name, c := range map[string]struct {
 		url, addr, says string
+		short           string // what "wait" says in its one line
 		flags           []string
 	}{
 		"replica": {
@@ -97,7 +97,10 @@ func TestDoctorKnowsEachMisfit(t *testing.T) {
 		"plain against TLS with a password": {
 			url: "redis://:hunter2@", addr: secure, says: "[tls] ADDR: " + tlsWanted + "\n",
 		},
-		"TLS against plain": {url: "rediss://", addr: sound, says: "[tls] ADDR: " + noTLS},
+		"TLS against plain": {
+			url: "rediss://", addr: sound, says: "[tls] ADDR: " + noTLS,
+			short: "no quorum: 0 of 1 voted, ADDR unreachable: " + noTLS,
+		},
 		"unknown authority": {
 			url: "rediss://", addr: secure,
 			says: "[certificate] ADDR: its certificate is not accepted: " +
@@ -117,7 +120,8 @@ func TestDoctorKnowsEachMisfit(t *testing.T) {
 		},
 		"Sentinel": {
 			url: "redis://", addr: sentinel,
-			says: "[refused] ADDR: refused: it is a Sentinel, which keeps no data",
+			says:  "[refused] ADDR: refused: it is a Sentinel, which keeps no data",
+			short: "no quorum: 0 of 1 voted, ADDR refused: it is a Sentinel, which keeps no data",
 		},
 		"cluster": {
 			url: "redis://", addr: cluster,
@@ -125,7 +129,8 @@ func TestDoctorKnowsEachMisfit(t *testing.T) {
 		},
 		"HTTP": {
 			url: "redis://", addr: server,
-			says: "[not-redis] ADDR: it is no Redis server, but answers HTTP",
+			says:  "[not-redis] ADDR: it is no Redis server, but answers HTTP",
+			short: "no quorum: 0 of 1 voted, ADDR unreachable: it is no Redis server, but answers HTTP",
 		},
 		"HTTP with a password": {
 			url: "redis://:hunter2@", addr: server,
@@ -145,31 +150,34 @@ func TestDoctorKnowsEachMisfit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			want := strings.ReplaceAll(c.says, "ADDR", c.addr)
-			args := append([]string{"doctor", "--node-timeout=1s", "--restart-guard=0s"}, c.flags...)
-			for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
-				var out bytes.Buffer
-				cmd := exec.CommandContext(t.Context(), doctor, args...)
-				cmd.Env = append(cmd.Environ(), "REDLOCK_NODES="+c.url+c.addr)
-				cmd.Stdout, cmd.Stderr = &out, &out
-				_ = cmd.Run() // the exit code says it
-				code := cmd.ProcessState.ExitCode()
-				said := out.String()
-				if strings.Contains(said, "hunter2") {
-					t.Fatalf("the password is shown:\n%s", said)
-				}
-				if strings.Contains(said, want) {
-					if fit := strings.HasPrefix(name, "all right"); fit != (code == 0) || !fit && code != 3 {
-						t.Errorf("got exit code %d:\n%s", code, said)
+			// run returns what a verb says and its exit code, once it says what is wanted: an address may be new.
+			run := func(want string, args ...string) (string, int) {
+				want = strings.ReplaceAll(want, "ADDR", c.addr)
+				for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+					cmd := exec.CommandContext(t.Context(), doctor, append(args, "--node-timeout=1s")...)
+					cmd.Env = append(cmd.Environ(), "REDLOCK_NODES="+c.url+c.addr)
+					out, _ := cmd.CombinedOutput() // the exit code says it
+					said := string(out)
+					if strings.Contains(said, "hunter2") {
+						t.Fatalf("the password is shown:\n%s", said)
 					}
-					if n := strings.Count(said, "] "+c.addr+": "); n > 1 {
-						t.Errorf("%d sentences about one node:\n%s", n, said)
+					if strings.Contains(said, want) {
+						return said, cmd.ProcessState.ExitCode()
 					}
-					return
+					if time.Now().After(deadline) {
+						t.Fatalf("%s does not say %q; at last:\n%s", args[0], want, said)
+					}
 				}
-				if time.Now().After(deadline) {
-					t.Fatalf("doctor does not say %q; at last:\n%s", want, said)
-				}
+			}
+			said, code := run(c.says, append([]string{"doctor", "--restart-guard=0s"}, c.flags...)...)
+			if fit := strings.HasPrefix(name, "all right"); fit != (code == 0) || !fit && code != 3 {
+				t.Errorf("got exit code %d:\n%s", code, said)
+			}
+			if n := strings.Count(said, "] "+c.addr+": "); n > 1 {
+				t.Errorf("%d sentences about one node:\n%s", n, said)
+			}
+			if said, code := run(c.short, "wait", "--no-wait"); c.short != "" && code != 69 {
+				t.Errorf("got exit code %d:\n%s", code, said)
 			}
 		})
 	}
