@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,7 +14,7 @@ func TestAFrozenNodeIsSilent(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		fl.nodes[0].Pause()
-		_, _ = l.TryLock(t.Context(), "job")
+		held := must(l.TryLock(t.Context(), "job"))(t)
 		for after := range 40 {
 			time.Sleep(500 * ms)
 			synctest.Wait()
@@ -34,6 +35,7 @@ func TestAFrozenNodeIsSilent(t *testing.T) {
 		if err == nil || !errors.As(err, &q) {
 			t.Fatalf("got %v, want the job taken", err)
 		}
+		runtime.KeepAlive(held) // or it would not be renewed
 		if of := q.Nodes[0].Err; !errors.Is(of, ErrNodeTimeout) || !errors.Is(of, ErrNodeDown) {
 			t.Errorf("the call's error for the node: got %v", of)
 		}
