@@ -3,11 +3,8 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
-
-	"gonum.org/v1/plot/vg"
 )
 
 // crowdTables are all that was measured of crowds.
@@ -127,41 +124,6 @@ func (res *result) crowdEvents() string {
 		}
 	}
 	return b.String()
-}
-
-// drawCrowd draws the CPU at rest, and the times.
-func (res *result) drawCrowd(dir string) error {
-	type line struct {
-		name string
-		of   func(*crowd) float64
-	}
-	draw := func(file, title, ylabel string, lines ...line) error {
-		var all []*series
-		for i, l := range lines {
-			s := &series{name: l.name, shade: palette[(2*i+2)%len(palette)]}
-			if strings.Contains(l.name, "2 s") {
-				s.dashes = []vg.Length{vg.Points(4), vg.Points(3)}
-			}
-			for _, r := range res.Rows {
-				s.add(r, func(s sample) float64 { return l.of(s.Crowd) })
-			}
-			all = append(all, s)
-		}
-		return drawLines(filepath.Join(dir, file), title, ylabel, "clients", all)
-	}
-	err := draw("crowd-rest.svg", "crowd, at rest", "CPU, % of a core",
-		line{"all clients", func(c *crowd) float64 { return c.Rest.Client }},
-		line{"a master, mean", func(c *crowd) float64 { return c.Rest.Master }},
-		line{"the busiest master", func(c *crowd) float64 { return c.Rest.Busiest }})
-	if err != nil {
-		return err
-	}
-	return draw("crowd-times.svg", "crowd, times", "s",
-		line{"opening", func(c *crowd) float64 { return c.Opening }},
-		line{"one name, TTL 10 s", func(c *crowd) float64 { return c.Hot[0].Took }},
-		line{"one name, TTL 2 s", func(c *crowd) float64 { return c.Hot[1].Took }},
-		line{"master's return, TTL 10 s", func(c *crowd) float64 { return c.Returns[0].Worst / 1000 }},
-		line{"master's return, TTL 2 s", func(c *crowd) float64 { return c.Returns[1].Worst / 1000 }})
 }
 
 // generated are the parts of a page between two marks that name what stands there.

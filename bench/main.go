@@ -44,9 +44,9 @@ func main() {
 		rounds   = flag.Int("rounds", 5, "rounds of each contestant, interleaved with the others'; crowd has one by default")
 		jsonFile = flag.String("json", "", "write every sample to this file")
 		mdFile   = flag.String("markdown", "", "write the tables to this file, too")
-		plotDir  = flag.String("plots", "", "write SVG plots into this directory")
+		plotDir  = flag.String("plots", "", "write the charts of the pages (SVG) into this directory")
 		page     = flag.String("page", "", "bring the tables in this page up to date: docs/scale.md")
-		from     = flag.String("from", "", "measure nothing: tables and plots from -json files of earlier runs, "+
+		from     = flag.String("from", "", "measure nothing: tables and charts from -json files of earlier runs, "+
 			"separated by commas; a scenario that stands in several is taken from the last")
 		cpuProfile = flag.String("cpuprofile", "", "write a CPU profile, labelled by contestant and goroutines")
 		memProfile = flag.String("memprofile", "", "write a profile of every allocation")
@@ -95,7 +95,7 @@ func main() {
 		fatal(os.WriteFile(*mdFile, []byte(r.markdown()), 0o644))
 	}
 	if *plotDir != "" {
-		fatal(r.plot(*plotDir))
+		fatal(r.draw(*plotDir))
 	}
 	if *page != "" {
 		fatal(r.update(*page))

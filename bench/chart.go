@@ -1,0 +1,306 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// The charts of the pages. Each answers the one question that its title asks, and is a row of the table below; its
+// figures are the medians of a report. How a chart looks is in chart_draw.go, what it consists of in chart_svg.go.
+type chart struct {
+	file     string
+	question string
+	about    string // what was measured, beneath the question
+	scenario string
+	kind     kind
+	at       int    // bars and dots: with so many goroutines
+	counts   string // lines: what goes from left to right
+	masters  bool   // the labels say how many masters each uses
+	values   axis
+	of       func(sample) float64
+	series   []series
+}
+
+type kind int
+
+const (
+	bars  kind = iota // a row for each series, from zero
+	dots              // the same on a logarithmic axis: it has no zero, so the length of a bar would say nothing
+	lines             // against the number of goroutines, contenders or clients
+)
+
+// An axis is of values; what lines are drawn against is always logarithmic.
+type axis struct {
+	title string
+	log   bool
+	unit  unit
+}
+
+// A series is a bar, a dot or a line.
+type series struct {
+	contestant string
+	label      string // "": the contestant's name
+	note       string // beneath the label
+	color      hue    // a contestant has the same one in all charts
+	of         func(sample) float64
+	baseline   bool // dots: what the others are to be compared with
+}
+
+var charts = []chart{
+	{
+		file:     "uncontended.svg",
+		question: "How fast is an uncontended lock?",
+		about:    "Each of 64 goroutines locks and unlocks names of its own.",
+		scenario: "uncontended", kind: bars, at: 64, masters: true,
+		values: axis{title: "cycles of lock + unlock per second", unit: plain}, of: perSecond,
+		series: uncontended,
+	},
+	{
+		file:     "goroutines.svg",
+		question: "How does the rate grow with goroutines?",
+		about:    "Each goroutine locks and unlocks names of its own.",
+		scenario: "uncontended", kind: lines, counts: "goroutines", masters: true,
+		values: axis{title: "cycles of lock + unlock per second", log: true, unit: plain}, of: perSecond,
+		series: uncontended,
+	},
+	{
+		file:     "silent.svg",
+		question: "What does one silent master cost?",
+		about:    "One of five masters never answers; 16 goroutines.",
+		scenario: "silent", kind: dots, at: 16,
+		values: axis{title: "p99 of lock + unlock", log: true, unit: milliseconds}, of: p99,
+		series: sick("read timeout of 1 s", "read timeout of 3 s"),
+	},
+	{
+		file:     "slow.svg",
+		question: "What does one master that is 50 ms late cost?",
+		about:    "One of five masters answers 50 ms late; 16 goroutines.",
+		scenario: "slow", kind: dots, at: 16,
+		values: axis{title: "p99 of lock + unlock", log: true, unit: milliseconds}, of: p99,
+		series: sick("", ""),
+	},
+	{
+		file:     "contended.svg",
+		question: "How long does the unluckiest in a hundred wait for one name?",
+		about:    "Each has a client of its own and holds the lock for 1 ms.",
+		scenario: "contended", kind: lines, counts: "contenders", masters: true,
+		values: axis{title: "p99 of the wait", log: true, unit: milliseconds}, of: p99Wait,
+		series: []series{
+			{contestant: "redlock", color: blue},
+			{contestant: "redsync+redigo", color: orange},
+			{contestant: "rueidislock", color: purple},
+			{contestant: "bsm/redislock", color: green},
+		},
+	},
+	{
+		file:     "crowd-rest.svg",
+		question: "How much CPU do clients at rest take?",
+		about:    "They lock nothing, and ask each of five masters every 5 to 15 s how it is.",
+		scenario: "crowd", kind: lines, counts: "clients",
+		values: axis{title: "% of one core", log: true, unit: percent},
+		series: []series{
+			{
+				contestant: "redlock", label: "all clients together", color: blue,
+				of: ofCrowd(func(c *crowd) float64 { return c.Rest.Client }),
+			},
+			{
+				contestant: "redlock", label: "the busiest master", color: orange,
+				of: ofCrowd(func(c *crowd) float64 { return c.Rest.Busiest }),
+			},
+		},
+	},
+	{
+		file:     "crowd-times.svg",
+		question: "How long does the unluckiest client wait in a crowd?",
+		about:    "TTL 10 s; clients and masters share the machine.",
+		scenario: "crowd", kind: lines, counts: "clients",
+		values: axis{title: "the longest wait of any client", log: true, unit: milliseconds},
+		series: []series{
+			{
+				contestant: "redlock", label: "all open at one moment", note: "until each has had its first lock", color: blue,
+				of: ofCrowd(func(c *crowd) float64 { return c.Opening * 1000 }),
+			},
+			{
+				contestant: "redlock", label: "all want one name", note: "until each has had it", color: pink,
+				of: ofCrowd(func(c *crowd) float64 { return c.Hot[0].Took * 1000 }),
+			},
+			{
+				contestant: "redlock", label: "a master dies and returns", note: "one more client's worst cycle",
+				color: orange,
+				of:    ofCrowd(func(c *crowd) float64 { return c.Returns[0].Worst }),
+			},
+		},
+	},
+}
+
+// On five masters, then on one: a weaker promise, with which users compare.
+var uncontended = []series{
+	{contestant: "redlock plain", note: "no tokens", color: teal},
+	{contestant: "redlock", label: "redlock (fenced)", color: blue},
+	{contestant: "redsync+rueidis fail-fast", color: pink},
+	{contestant: "redsync+redigo", color: orange},
+	{contestant: "rueidislock", color: purple},
+	{contestant: "bsm/redislock", color: green},
+}
+
+// sick are the series of scenarios with a sick master, with notes on what two of them wait for. Only this library was
+// measured with all masters well in the same rounds, and rates and times of different minutes do not compare.
+func sick(redigo, goredis string) []series {
+	return []series{
+		{contestant: "redlock, all masters well", color: gray, baseline: true},
+		{contestant: "redlock", label: "redlock (fenced)", color: blue},
+		{contestant: "redlock plain", color: teal},
+		{contestant: "redsync+redigo fail-fast", color: ochre},
+		{contestant: "redsync+redigo", note: redigo, color: orange},
+		{contestant: "redsync+go-redis", note: goredis, color: red},
+	}
+}
+
+func p99(s sample) float64 { return s.P99 / 1000 }
+
+func p99Wait(s sample) float64 {
+	if s.Wait == nil {
+		return 0
+	}
+	return s.Wait.P99 / 1000
+}
+
+func ofCrowd(of func(*crowd) float64) func(sample) float64 {
+	return func(s sample) float64 {
+		if s.Crowd == nil {
+			return 0
+		}
+		return of(s.Crowd)
+	}
+}
+
+// plotted is a series with its figures.
+type plotted struct {
+	series
+	nodes  int
+	points []point // of lines, by their number; of bars and dots, one
+	stuck  bool    // no cycle ended while the clock ran: the figures are the least that it can be
+}
+
+type point struct {
+	n int // goroutines, contenders or clients
+	spread
+}
+
+var errNotMeasured = errors.New("not measured")
+
+// of returns the result of a scenario; nil: there is none.
+func (r *report) of(scenario string) *result {
+	i := slices.IndexFunc(r.Scenarios, func(res *result) bool { return res.Name == scenario })
+	if i < 0 {
+		return nil
+	}
+	return r.Scenarios[i]
+}
+
+// figures finds what the chart shows, and of how many rounds it is the median.
+func (c *chart) figures(r *report) (all []plotted, rounds int, err error) {
+	res := r.of(c.scenario)
+	if res == nil {
+		return nil, 0, fmt.Errorf("scenario %s: %w", c.scenario, errNotMeasured)
+	}
+	for _, s := range c.series {
+		var rows []*row
+		for _, r := range res.Rows {
+			if r.Contestant == s.contestant && (c.kind == lines || r.Goroutines == c.at) && !r.hung() {
+				rows = append(rows, r)
+			}
+		}
+		if len(rows) == 0 || c.kind == lines && len(rows) == 1 {
+			return nil, 0, fmt.Errorf("scenario %s: %s: %w", c.scenario, s.contestant, errNotMeasured)
+		}
+		p, err := c.plot(s, rows)
+		if err != nil {
+			return nil, 0, fmt.Errorf("scenario %s: %s: %w", c.scenario, s.contestant, err)
+		}
+		all = append(all, p)
+	}
+	return all, res.rounds(), nil
+}
+
+func (c *chart) plot(s series, rows []*row) (plotted, error) {
+	p := plotted{series: s, nodes: rows[0].Nodes}
+	p.label = cmp.Or(s.label, s.contestant)
+	if p.of == nil {
+		p.of = c.of
+	}
+	for _, r := range rows {
+		p.points = append(p.points, point{r.Goroutines, r.spread(p.of)})
+	}
+	slices.SortFunc(p.points, func(a, b point) int { return cmp.Compare(a.n, b.n) })
+	if c.values.log && slices.ContainsFunc(p.points, func(p point) bool { return p.low <= 0 }) {
+		return p, errors.New("a logarithmic axis has no place for nothing")
+	}
+	p.note = strings.Join(c.notes(&p, rows), ", ")
+	return p, nil
+}
+
+// notes are the definition's, and what the figures themselves say against a contestant.
+func (c *chart) notes(p *plotted, rows []*row) (notes []string) {
+	if c.masters {
+		notes = append(notes, plural(p.nodes, "master"))
+	}
+	if p.note != "" {
+		notes = append(notes, p.note)
+	}
+	total := func(of func(sample) float64) (sum float64) {
+		for _, r := range rows {
+			sum += r.total(of)
+		}
+		return sum
+	}
+	if total(func(s sample) float64 { return float64(s.Orphans) }) > 0 {
+		notes = append(notes, "leaves keys behind")
+	}
+	if c.kind != dots {
+		return notes
+	}
+	longest := rows[0].spread(func(s sample) float64 { return s.Max / 1000 }).high
+	if p.stuck = total(func(s sample) float64 { return float64(s.Cycles) }) == 0; p.stuck {
+		notes = append(notes, "no cycle ended")
+	} else if longest > 100*p.points[0].median { // its p99 hides what happens to the last percent
+		notes = append(notes, "longest cycle "+c.values.unit.figure(longest))
+	}
+	return notes
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// draw writes each chart that the report has the figures for into a directory.
+func (r *report) draw(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, c := range charts {
+		if r.of(c.scenario) == nil {
+			continue
+		}
+		s, err := c.draw(r)
+		if errors.Is(err, errNotMeasured) { // -contestant or -goroutines left it out, or it hung
+			fmt.Fprintf(os.Stderr, "bench: no %s: %v\n", c.file, err)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.file, err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, c.file), s.bytes(), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
