@@ -29,7 +29,7 @@ INTEGRATION ?= ./...
 # How many schedules of the simulation are part of make test.
 UNIT_SEEDS ?= 60
 
-.PHONY: test verify check unit swarm nested integration containers bounds versions masters bench crowd soak simulate mutants history fuzz coverage proof modelcheck alerts demo dist lint help
+.PHONY: test verify check unit swarm nested integration containers bounds versions masters bench peers crowd soak simulate mutants history fuzz coverage proof modelcheck alerts manifests demo dist lint help
 
 test: masters ## everything, against real Redis masters, in minutes
 	@scripts/steps check unit nested integration
@@ -91,6 +91,9 @@ versions: masters ## integration against several Redis and Valkey versions, from
 
 bench: masters ## this library against its peers
 	$(GO) run -C bench .
+
+peers: masters ## what other libraries do under the same faults, beside this one
+	$(GO) run -C bench ./peers
 
 BENCHMARKS := ../docs/benchmarks
 
@@ -159,6 +162,10 @@ modelcheck: ## the token's protocol, explored in depth: minutes, gigabytes
 
 alerts: ## the alert rules in docs/observability, checked and played by promtool
 	@scripts/alerts
+
+manifests: ## the manifests for Kubernetes, checked by the code that its API server runs
+	$(GO) vet -C integration/kubernetes ./...
+	$(GO) test -C integration/kubernetes -shuffle=on ./...
 
 demo: ## five masters in this process, two of them killed
 	$(GO) run ./cmd/redlock demo

@@ -1,0 +1,106 @@
+// Command peers shows on real masters what other lock libraries do when something breaks, and beside each what this
+// library does when the same breaks. It starts its own masters, and takes about three minutes in all:
+//
+//	go run -C bench ./peers [-list] [-run regexp] [-markdown file]
+//
+// Each library is used as its documentation says, at the version in bench/go.mod. Where a time-out is missing by
+// default, it is shown with one as well.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"time"
+)
+
+func main() {
+	var (
+		list     = flag.Bool("list", false, "list the faults, and the libraries that meet them; run nothing")
+		run      = flag.String("run", "", "run only faults whose name matches this regular expression")
+		markdown = flag.String("markdown", "", "write a table to this file, too")
+	)
+	flag.Parse()
+	chosen, err := choose(*run)
+	if err == nil && *list {
+		for _, f := range chosen {
+			f.list(os.Stdout)
+		}
+		return
+	}
+	if err == nil {
+		err = play(chosen, *markdown)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "peers:", err)
+		os.Exit(1)
+	}
+}
+
+func choose(pattern string) (chosen []fault, err error) {
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range faults {
+		if re.MatchString(f.name) {
+			chosen = append(chosen, f)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("no fault matches %q; -list names them", pattern)
+	}
+	return chosen, nil
+}
+
+// play runs the faults one after the other. A peer may do what it likes; it is an error if a run fails to show
+// anything, or if this library does not do what is expected.
+func play(chosen []fault, markdown string) error {
+	began := time.Now()
+	about, err := surroundings()
+	if err != nil {
+		return err
+	}
+	fmt.Println(about)
+	var failed error
+	var played []result
+	for _, f := range chosen {
+		fmt.Println()
+		w := f.head(os.Stdout)
+		r := result{fault: f}
+		for _, s := range f.subjects() {
+			o, err := s.meet()
+			if err != nil {
+				o = outcome{seen: "not run: " + err.Error()}
+				failed = errors.Join(failed, fmt.Errorf("%s, %s: %w", f.name, s.library, err))
+			} else if s.module == ourModule && !o.expected {
+				failed = errors.Join(failed, fmt.Errorf("%s: redlock does not do what is expected: %s", f.name, o.seen))
+			}
+			w.row(s, o)
+			r.outcomes = append(r.outcomes, o)
+		}
+		played = append(played, r)
+	}
+	fmt.Printf("\n%s in all.\n", time.Since(began).Round(time.Second))
+	if markdown != "" {
+		failed = errors.Join(failed, os.WriteFile(markdown, []byte(table(about, played)), 0o644))
+	}
+	return failed
+}
+
+// meet runs the subject with masters of its own.
+func (s subject) meet() (outcome, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	defer cancel()
+	m, err := startMasters(ctx, s.masters)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer m.stop()
+	// Whatever does not know of ctx ends with the masters.
+	defer time.AfterFunc(longest, m.kill).Stop()
+	return s.run(ctx, m)
+}
