@@ -122,7 +122,9 @@ var indentation = regexp.MustCompile(`(?m)^\t+`)
 // What a page quotes from an example is what the example says.
 func TestQuotedExamples(t *testing.T) {
 	r := read(t)
-	for page, example := range map[string]string{"docs/scale.md": "example_scale_test.go"} {
+	for page, example := range map[string]string{
+		"docs/scale.md": "example_scale_test.go", "docs/sentinel.md": "example_sentinel_test.go",
+	} {
 		blocks := goBlock.FindAllStringSubmatch(r.texts[page], -1)
 		if len(blocks) == 0 {
 			t.Errorf("%s quotes nothing", page)

@@ -11,7 +11,9 @@ require (
 	github.com/moby/moby/client v0.5.0
 	github.com/quorumlock/redlock v0.0.0-00010101000000-000000000000
 	github.com/testcontainers/testcontainers-go v0.44.0
+	golang.org/x/net v0.56.0
 	golang.org/x/sync v0.22.0
+	gopkg.in/yaml.v3 v3.0.1
 )
 
 require (
@@ -63,5 +65,4 @@ require (
 	go.opentelemetry.io/otel/trace v1.44.0 // indirect
 	golang.org/x/crypto v0.54.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
-	gopkg.in/yaml.v3 v3.0.1 // indirect
 )

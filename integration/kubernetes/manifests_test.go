@@ -1,0 +1,148 @@
+// Package kubernetes_test checks the manifests of docs/deploy/kubernetes with the code that an API server runs. It is a
+// module of its own, since that code is 50 MB of other modules: what tries the manifests on real masters
+// (integration/deploy) does without.
+package kubernetes_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/apis/apps"
+	_ "k8s.io/kubernetes/pkg/apis/apps/install"
+	appsvalidation "k8s.io/kubernetes/pkg/apis/apps/validation"
+	"k8s.io/kubernetes/pkg/apis/batch"
+	_ "k8s.io/kubernetes/pkg/apis/batch/install"
+	batchvalidation "k8s.io/kubernetes/pkg/apis/batch/validation"
+	"k8s.io/kubernetes/pkg/apis/core"
+	_ "k8s.io/kubernetes/pkg/apis/core/install"
+	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
+	"k8s.io/kubernetes/pkg/apis/networking"
+	_ "k8s.io/kubernetes/pkg/apis/networking/install"
+	networkingvalidation "k8s.io/kubernetes/pkg/apis/networking/validation"
+	"k8s.io/kubernetes/pkg/apis/policy"
+	_ "k8s.io/kubernetes/pkg/apis/policy/install"
+	policyvalidation "k8s.io/kubernetes/pkg/apis/policy/validation"
+)
+
+// directory has the manifests.
+const directory = "../../docs/deploy/kubernetes"
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// manifest is one object, in the version in which it is written, with the API server's defaults.
+type manifest struct {
+	file   string
+	object runtime.Object
+	meta   metav1.Object
+}
+
+func (m manifest) String() string {
+	return fmt.Sprintf("%s: %T %s", m.file, m.object, m.meta.GetName())
+}
+
+// read returns all manifests of the documentation.
+func read(t *testing.T) []manifest {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(directory, "*.yaml"))
+	must(t, err)
+	var all []manifest
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		must(t, err)
+		some, err := parse(filepath.Base(file), text)
+		must(t, err)
+		all = append(all, some...)
+	}
+	return all
+}
+
+// parse reads and validates manifests as an API server of Kubernetes 1.35 does when it is told to create them:
+// strictly, with its defaults, and by its own rules. What the server rejects is an error.
+func parse(file string, text []byte) ([]manifest, error) {
+	strict := serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, legacyscheme.Scheme, legacyscheme.Scheme,
+		serializer.SerializerOptions{Yaml: true, Strict: true})
+	var all []manifest
+	for documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text))); ; {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		object, kind, err := strict.Decode(document, nil, nil)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if err := validate(object, kind); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		all = append(all, manifest{file, object, object.(metav1.Object)})
+	}
+}
+
+// selectOwnPods does what the server does to a Job before it validates it.
+func selectOwnPods(job *batch.Job) {
+	job.UID = "c0ffee"
+	own := map[string]string{batch.ControllerUidLabel: string(job.UID)}
+	job.Spec.Selector = &metav1.LabelSelector{MatchLabels: own}
+	if job.Spec.Template.Labels == nil {
+		job.Spec.Template.Labels = map[string]string{}
+	}
+	maps.Copy(job.Spec.Template.Labels, map[string]string{
+		batch.ControllerUidLabel: string(job.UID), batch.LegacyControllerUidLabel: string(job.UID),
+		batch.JobNameLabel: job.Name, batch.LegacyJobNameLabel: job.Name,
+	})
+}
+
+// validate returns why an API server rejects the object.
+func validate(object runtime.Object, kind *schema.GroupVersionKind) error {
+	legacyscheme.Scheme.Default(object)
+	internal, err := legacyscheme.Scheme.UnsafeConvertToVersion(object, runtime.InternalGroupVersioner)
+	if err != nil {
+		return err
+	}
+	var found field.ErrorList
+	switch o := internal.(type) {
+	case *core.Namespace:
+		found = corevalidation.ValidateNamespace(o)
+	case *core.Service:
+		o.Spec.ClusterIPs = []string{o.Spec.ClusterIP} // as the server does before it validates
+		found = corevalidation.ValidateServiceCreate(o)
+	case *core.ConfigMap:
+		found = corevalidation.ValidateConfigMap(o)
+	case *core.Secret:
+		found = corevalidation.ValidateSecret(o)
+	case *apps.StatefulSet:
+		found = appsvalidation.ValidateStatefulSet(o, corevalidation.PodValidationOptions{})
+	case *batch.Job:
+		selectOwnPods(o)
+		found = batchvalidation.ValidateJob(o, batchvalidation.JobValidationOptions{RequirePrefixedLabels: true})
+	case *networking.NetworkPolicy:
+		found = networkingvalidation.ValidateNetworkPolicy(o, networkingvalidation.NetworkPolicyValidationOptions{})
+	case *policy.PodDisruptionBudget:
+		found = policyvalidation.ValidatePodDisruptionBudget(o, policyvalidation.PodDisruptionBudgetValidationOptions{})
+	default:
+		return fmt.Errorf("%s: this test does not know its rules", kind)
+	}
+	return found.ToAggregate()
+}
