@@ -13,17 +13,16 @@ import (
 
 const onceHelp = `
 Runs COMMAND, unless that has been done: for a job that several machines
-start and one is to carry out. While a run is under way elsewhere, redlock
-waits for what comes of it. When it succeeds – COMMAND ends with 0 – nobody
+start and only one should carry out. While a run is under way elsewhere,
+redlock waits for the result. When it succeeds – COMMAND ends with 0 – nobody
 runs the job again for --done-ttl. When it fails, crashes or loses its hold,
 the next one tries, until --max-runs have begun. Flags stand before NAME.
 COMMAND, its environment and signals, and what happens when the hold is lost
 are as for "redlock run".
 
---done-ttl must be longer than the starts of one job lie apart on the
-machines, and shorter than the pause until the next; or put the date or the
-hour into NAME, and keep the 2 hours. All that start the job must say the
-same.
+--done-ttl must be longer than the differences between the machines' starts,
+and shorter than the pause until the next start; or put the date or the hour
+into NAME, and keep the 2 hours. All machines must use the same.
 
 EXIT CODES
    0     this run succeeded; or the job was done before, and nothing was run
@@ -57,7 +56,7 @@ func onceVerb() *cli.Command {
 	one := 1
 	return &cli.Command{
 		Name:        "once",
-		Usage:       "run a command that many machines start and one is to carry out",
+		Usage:       "run a command that many machines start, on one of them",
 		UsageText:   "redlock once [flags] NAME [--] COMMAND [ARGUMENT…]",
 		Description: strings.TrimSpace(onceHelp),
 		// What follows NAME belongs to the command, flags included.

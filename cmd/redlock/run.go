@@ -12,7 +12,7 @@ import (
 
 const runHelp = `
 Waits until the lock NAME is held on a majority of the nodes, runs COMMAND
-while it is held, and lets it go. Like flock(1), but across machines. Flags
+while it is held, and unlocks. Like flock(1), but across machines. Flags
 stand before NAME; what follows it is the command, with or without the "--".
 No shell is involved: for pipes and redirections, run sh -c '…'.
 
@@ -23,11 +23,11 @@ THE COMMAND
      REDLOCK_TOKEN   the fencing token, a number that grows from hold to hold
                      of NAME: a store that keeps the largest it has seen can
                      refuse a command that went on after its hold was lost
-   It gets every INT, TERM, HUP, QUIT, ALRM, USR1 and USR2 that redlock is
-   sent, and runs in a process group of its own, in the terminal's foreground
-   if redlock was: Ctrl-C reaches it once, Ctrl-Z stops both.
-   The lock is let go when the command ends; what it left in the background
-   is not waited for.
+   redlock passes INT, TERM, HUP, QUIT, ALRM, USR1 and USR2 on to it. It has
+   a process group of its own, in the terminal's foreground if redlock was:
+   Ctrl-C reaches it once, Ctrl-Z stops both.
+   redlock unlocks when the command ends, and does not wait for what it left
+   in the background.
 
 WHEN THE HOLD IS LOST
    because too few nodes could renew it in time, or somebody else took it

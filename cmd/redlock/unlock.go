@@ -21,13 +21,13 @@ func unlockVerb() *cli.Command {
 		Usage:     "take a lock from a holder that is stuck",
 		UsageText: "redlock unlock --force [flags] NAME",
 		Description: strings.TrimSpace(`
-Takes the lock NAME from whoever holds it, and hands it to the client that has
+Takes the lock NAME from its holder, and hands it to the client that has
 waited longest. It shows the holder and asks first. The lock of a holder that
 has crashed needs no such help: it is free when its TTL is over.
 
 The holder notices at its next renewal, at the latest after its TTL. Until
 then it works on beside the next holder: end it first if you can. The next
-hold has a larger fencing token, so a resource that checks tokens refuses the
+hold has a larger fencing token, so a resource that checks tokens rejects the
 former holder from then on. Nothing protects any other resource.
 
 EXIT CODES
@@ -36,7 +36,7 @@ EXIT CODES
    64    wrong usage: flags, settings, name or nodes; or nobody to ask
    69    no quorum: too few nodes answered` + settingsHelp),
 		Flags: append(lockerFlags(),
-			&cli.BoolFlag{Name: "force", Usage: "must be given: a lock is its holder's"},
+			&cli.BoolFlag{Name: "force", Usage: "must be given: only its holder may release a lock"},
 			&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
 			jsonFlag("print one JSON object; needs --yes")),
 		Action: settled(unlockAction),
@@ -49,7 +49,7 @@ func unlockAction(ctx context.Context, cmd *cli.Command) error {
 	case n != 1:
 		return usagef(`want one lock name, got %d; see "redlock unlock --help"`, n)
 	case !cmd.Bool("force"):
-		return usagef("a lock is let go by its holder; to take it from one that is stuck, add --force")
+		return usagef("only its holder may release a lock; to take it from a holder that is stuck, add --force")
 	case asks && (cmd.Bool("json") || !terminal.Is(os.Stdin)):
 		return usagef("no terminal to ask on; add --yes if you are sure")
 	}
@@ -112,7 +112,7 @@ func confirm(p terminal.Printer, i redlock.Inspection) error {
 	}
 	const effect = "The holder notices at its next renewal, at the latest after its TTL. Until then it works on beside " +
 		"the next holder: end it first if you can. The next hold has a larger token, so a resource that checks tokens " +
-		"refuses the former holder then. Nothing protects any other resource."
+		"rejects the former holder then. Nothing protects any other resource."
 	if err := errors.Join(p.Print(text), p.Item("   ", effect)); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 func TestUnlock(t *testing.T) {
 	c := redlocktest.New(t, 5)
 	begin(t, c, "unlock", "name").end(exitUsage, "",
-		"redlock: a lock is let go by its holder; to take it from one that is stuck, add --force\n")
+		"redlock: only its holder may release a lock; to take it from a holder that is stuck, add --force\n")
 	begin(t, c, "unlock", "--force", "name").end(exitUsage, "",
 		"redlock: no terminal to ask on; add --yes if you are sure\n")
 	begin(t, c, "unlock", "--force", "--yes", "name").end(exitOK, "name: nobody held it\n", "")
