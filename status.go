@@ -146,7 +146,7 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 	case errors.Is(err, ErrNodeRefused):
 		add(SeverityDegraded, "refused", "", "%s", unwrapDown(err))
 	case errors.As(err, new(redisconn.CredentialsError)):
-		add(SeverityDegraded, "credentials", "mend the function of WithCredentials", "%s", unwrapDown(err))
+		add(SeverityDegraded, "credentials", "fix the function of WithCredentials", "%s", unwrapDown(err))
 	case errors.As(err, &refusal) && slices.Contains([]string{"NOAUTH", "WRONGPASS"}, refusal.Code):
 		add(SeverityDegraded, "reply-"+strings.ToLower(refusal.Code), "check user and password of the node", "%s", refusal)
 	case errors.As(err, &refusal):
@@ -215,7 +215,7 @@ func mismatchInWords(kind redisconn.MismatchKind) (code, remedy string) {
 	case redisconn.NotRedis:
 		return "not-redis", ""
 	case redisconn.Certificate:
-		return "certificate", "set RootCAs or ServerName by WithTLSConfig, or mend the node's certificate"
+		return "certificate", "set RootCAs or ServerName by WithTLSConfig, or replace the node's certificate"
 	case redisconn.OurCertificate:
 		return "certificate", "set Certificates by WithTLSConfig"
 	case redisconn.NoTLS, redisconn.PerhapsNoTLS, redisconn.PerhapsTLS, redisconn.Alert:

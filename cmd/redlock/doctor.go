@@ -110,7 +110,7 @@ func diagnose(nodes []redlock.NodeStatus) *diagnosis {
 		f := redlock.Finding{Code: code, Severity: s, Text: fmt.Sprintf(format, args...), Remedy: remedy}
 		d.findings = append(d.findings, numbered{"", f})
 	}
-	const mend = "mend the nodes named above"
+	const fix = "fix the nodes named above"
 	need := len(nodes)/2 + 1
 	d.soon = untilMajority(nodes, need)
 	switch {
@@ -118,11 +118,11 @@ func diagnose(nodes []redlock.NodeStatus) *diagnosis {
 		all("waiting", redlock.SeverityUnavailable, "wait",
 			"%s, a majority is %d: no lock can be taken for %s", d.inWords(), need, span(d.soon))
 	case d.voting < need:
-		all("no-majority", redlock.SeverityUnavailable, mend, "%s, a majority is %d: no lock can be taken", d.inWords(), need)
+		all("no-majority", redlock.SeverityUnavailable, fix, "%s, a majority is %d: no lock can be taken", d.inWords(), need)
 	case len(nodes) == 1:
 		all("no-spare", redlock.SeverityNote, "use three or five", "there is one node: when it fails, no lock can be taken")
 	case d.voting < len(nodes) && d.voting == need:
-		all("no-spare", redlock.SeverityDegraded, mend, "just a majority votes: the next failure stops all locking")
+		all("no-spare", redlock.SeverityDegraded, fix, "just a majority votes: the next failure stops all locking")
 	}
 	if len(nodes)%2 == 0 {
 		all("even", redlock.SeverityDegraded, "use one node more or one less",
