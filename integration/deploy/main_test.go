@@ -1,5 +1,5 @@
-// Package deploy_test tries on real masters what docs/kubernetes.md, docs/managed-redis.md and docs/sentinel.md say: the
-// configuration of the manifests, nodes that refuse what managed services refuse, and failovers.
+// Package deploy_test tries on real masters what docs/kubernetes.md, docs/managed-redis.md and docs/sentinel.md say:
+// the configuration of the manifests, nodes that refuse what managed services refuse, and failovers.
 package deploy_test
 
 import (

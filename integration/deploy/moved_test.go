@@ -79,8 +79,9 @@ func (n *nameServer) set(name string, addr [4]byte) {
 	n.addrs[name+"."] = addr
 }
 
-// serve makes this process ask the name server for each name until the test ends.
-func (n *nameServer) serve(t *testing.T) {
+// serve answers until the test ends. The dialer that it returns asks for each name, as net.Dialer does by default; the
+// resolver of the whole process stays as it is.
+func (n *nameServer) serve(t *testing.T) *net.Dialer {
 	t.Helper()
 	conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
 	fleet.Must(t, err)
@@ -97,15 +98,14 @@ func (n *nameServer) serve(t *testing.T) {
 			}
 		}
 	})
-	usual := net.DefaultResolver
-	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "udp", conn.LocalAddr().String())
-	}}
 	t.Cleanup(func() {
-		net.DefaultResolver = usual
 		_ = conn.Close()
 		answering.Wait()
 	})
+	ask := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", conn.LocalAddr().String())
+	}
+	return &net.Dialer{Resolver: &net.Resolver{PreferGo: true, Dial: ask}}
 }
 
 func (n *nameServer) answer(question []byte) ([]byte, error) {
@@ -172,9 +172,8 @@ func forward(t *testing.T, addr, to string) (at string, stop func(), err error) 
 
 // A pod that is rescheduled keeps its name and gets another address. A Locker asks for the address whenever it
 // connects, so it finds the new master, which abstains; a hold outlives this.
-//
-// Not parallel to any other test, as it replaces the resolver of the whole process.
-func TestAMasterThatMovesIsFoundByItsName(t *testing.T) { //nolint:paralleltest // see above
+func TestAMasterThatMovesIsFoundByItsName(t *testing.T) {
+	t.Parallel()
 	const name = "redis-0.redis.locks.svc"
 	f := fleet.StartSpec(t, 4, masters.Spec{})
 	var port string
@@ -194,11 +193,12 @@ func TestAMasterThatMovesIsFoundByItsName(t *testing.T) { //nolint:paralleltest 
 	}
 	names := &nameServer{addrs: map[string][4]byte{}}
 	names.set(name, [4]byte{127, 0, 0, 1})
-	names.serve(t)
+	dialer := names.serve(t)
 	node := net.JoinHostPort(name, port)
 	var h history
 	l := fleet.Locker(t, []string{node, f.Nodes[1].URL(), f.Nodes[2].URL()},
-		redlock.WithRestartGuard(period), redlock.WithTTL(period), redlock.WithObserver(h.observe))
+		redlock.WithRestartGuard(period), redlock.WithTTL(period), redlock.WithObserver(h.observe),
+		redlock.WithDialer(dialer.DialContext))
 	fleet.Eventually(t, "three healthy nodes", func() bool { return healthy(t, l) })
 	k, err := l.Lock(t.Context(), "job")
 	fleet.Must(t, err)
