@@ -213,8 +213,9 @@ func WithOwnerLabel(text string) Option {
 	return Option{name: "WithOwnerLabel", newOnly: true, apply: func(o *options) { o.label = text }}
 }
 
-// WithDialer replaces the function that connects to nodes, for example to ask a Sentinel or to use a tunnel. TLS and
-// authentication run over the connection that it returns. The default is that of package net. Only for New.
+// WithDialer replaces the function that connects to nodes, for example to use a tunnel, or to ask a Sentinel, about
+// which docs/sentinel.md says what is not promised. TLS and authentication run over the connection that it returns. The
+// default is that of package net. Only for New.
 func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
 	return Option{name: "WithDialer", newOnly: true, apply: func(o *options) { o.dialer = dial }}
 }
