@@ -99,7 +99,7 @@ BENCHMARKS := ../docs/benchmarks
 
 crowd: masters ## a thousand clients on five masters, for docs/scale.md: on a machine that has nothing else to do
 	@file=$$(mktemp) && \
-	$(GO) run -C bench . -scenario crowd -json "$$file" -plots $(BENCHMARKS) && \
+	$(GO) run -C bench . -scenario crowd -goroutines 10,100,1000 -json "$$file" -plots $(BENCHMARKS) && \
 	$(GO) run -C bench . -from "$(BENCHMARKS)/results.json,$$file" -json $(BENCHMARKS)/results.json \
 		-markdown $(BENCHMARKS)/tables.md -page ../docs/scale.md >/dev/null && \
 	rm "$$file"
