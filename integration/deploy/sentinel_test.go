@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,57 +12,20 @@ import (
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
-	"github.com/quorumlock/redlock/internal/ports"
-	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
-// startSentinel starts a Sentinel that watches the master under that name, and returns its address.
+// startSentinel starts a Sentinel that knows the master's replica.
 func startSentinel(t *testing.T, name, master string) string {
 	t.Helper()
-	binary, err := redisserver.Find()
-	fleet.Must(t, err)
-	addr := ""
-	fleet.Must(t, ports.Serve(func(p ports.Port) error {
-		dir := t.TempDir()
-		conf := filepath.Join(dir, "sentinel.conf")
-		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor %s %s 1\n",
-			p.Number, dir, name, strings.Replace(master, ":", " ", 1))
-		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-			return err
-		}
-		cmd := exec.Command(binary, conf, "--sentinel")
-		if err := cmd.Start(); err != nil {
-			return err
-		}
-		t.Cleanup(func() {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait() // killed
-		})
-		addr = p.Addr()
-		fleet.Eventually(t, "the Sentinel answers", func() bool {
-			_, err := asked(addr, "PING")
-			return err == nil
-		})
-		// It asks a master for its role every 10 s, and thinks for 8 s before it makes the former one a replica. Redis 7 can
-		// be told to be quicker, for tests.
-		_, _ = asked(addr, "SENTINEL", "DEBUG", "info-period", 500, "publish-period", 250)
-		fleet.Eventually(t, "the Sentinel knows a replica", func() bool {
-			replicas, err := redis.Values(asked(addr, "SENTINEL", "REPLICAS", name))
-			return err == nil && len(replicas) == 1
-		})
-		return nil
-	}))
+	addr := fleet.StartSentinel(t, name, master)
+	// It asks a master for its role every 10 s, and thinks for 8 s before it makes the former one a replica. Redis 7 can
+	// be told to be quicker, for tests.
+	_, _ = fleet.Ask(addr, "SENTINEL", "DEBUG", "info-period", 500, "publish-period", 250)
+	fleet.Eventually(t, "the Sentinel knows a replica", func() bool {
+		replicas, err := redis.Values(fleet.Ask(addr, "SENTINEL", "REPLICAS", name))
+		return err == nil && len(replicas) == 1
+	})
 	return addr
-}
-
-// asked sends one command to a server.
-func asked(addr, command string, args ...any) (any, error) {
-	c, err := redis.Dial("tcp", addr)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	return c.Do(command, args...)
 }
 
 // follow is the dialer of docs/sentinel.md: the host of a URL is the name of a master, which the Sentinel watches.
@@ -110,11 +70,11 @@ func TestALockerFollowsAFailoverOfSentinel(t *testing.T) {
 	const node = "group-0:6379"
 	before, _ := h.since(0, node)
 	fleet.Eventually(t, "the Sentinel begins the failover", func() bool {
-		_, err := asked(sentinels["group-0"], "SENTINEL", "FAILOVER", "group-0")
+		_, err := fleet.Ask(sentinels["group-0"], "SENTINEL", "FAILOVER", "group-0")
 		return err == nil
 	})
 	h.wantOtherMaster(t, before, node, "is a promoted replica")
-	at, err := redis.Strings(asked(sentinels["group-0"], "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "group-0"))
+	at, err := redis.Strings(fleet.Ask(sentinels["group-0"], "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "group-0"))
 	if want := groups[0].replica.Addr(); err != nil || strings.Join(at, ":") != want {
 		t.Errorf("got the master %v, %v; want %s", at, err, want)
 	}

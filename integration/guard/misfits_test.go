@@ -7,12 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
@@ -26,8 +23,6 @@ func TestDoctorKnowsEachMisfit(t *testing.T) {
 	if os.Getenv("REDLOCK_PROVIDER") == masters.Containers {
 		t.Skip("these servers are processes")
 	}
-	binary, err := redisserver.Find()
-	fleet.Must(t, err)
 	doctor := buildCommand(t)
 	authority, err := redisserver.NewAuthority()
 	fleet.Must(t, err)
@@ -60,7 +55,7 @@ func TestDoctorKnowsEachMisfit(t *testing.T) {
 	gone, err := ports.Reserve()
 	fleet.Must(t, err)
 	t.Cleanup(gone.Release)
-	sentinel := startSentinel(t, binary, sound)
+	sentinel := fleet.StartSentinel(t, "main", sound)
 
 	const tlsWanted = "it closes the connection at the first command (a node that speaks TLS wants rediss://)"
 	const noTLS = "no answer to the TLS handshake (a node that does not speak TLS wants redis://): "
@@ -181,39 +176,4 @@ func TestDoctorKnowsEachMisfit(t *testing.T) {
 			}
 		})
 	}
-}
-
-// startSentinel starts a Sentinel that watches a master, and returns its address.
-func startSentinel(t *testing.T, binary, master string) string {
-	t.Helper()
-	addr := ""
-	fleet.Must(t, ports.Serve(func(p ports.Port) error {
-		dir := t.TempDir()
-		conf := filepath.Join(dir, "sentinel.conf")
-		text := "port " + strconv.Itoa(p.Number) + "\nbind 127.0.0.1\ndir " + dir + "\n" +
-			"sentinel monitor main " + strings.Replace(master, ":", " ", 1) + " 1\n"
-		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-			return err
-		}
-		cmd := exec.Command(binary, conf, "--sentinel")
-		if err := cmd.Start(); err != nil {
-			return err
-		}
-		t.Cleanup(func() {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait() // killed
-		})
-		addr = p.Addr()
-		fleet.Eventually(t, "the Sentinel answers", func() bool {
-			conn, err := redis.Dial("tcp", addr)
-			if err != nil {
-				return false
-			}
-			defer conn.Close()
-			_, err = conn.Do("PING")
-			return err == nil
-		})
-		return nil
-	}))
-	return addr
 }
