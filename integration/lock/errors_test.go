@@ -101,8 +101,17 @@ func TestAMinorityThatNeverGrantedDoesNotMakeAHoldLost(t *testing.T) {
 	nw := f.Network(t)
 	l := nw.Locker(t, redlock.WithTTL(long), redlock.WithNodeTimeout(400*time.Millisecond), redlock.WithoutRenewal())
 	fleet.Put(t, "n", "somebody", long, f.Nodes[2])
-	k := lock(t, l, "n")
-	fleet.Eventually(t, "the other nodes have granted", func() bool { return f.Holders(t, "n", k.Owner()) == 4 })
+	// With so short a node timeout, a node that the machine keeps from answering is not asked, and three grants are
+	// enough: then once more.
+	var k *redlock.Lock
+	fleet.Eventually(t, "the other nodes have granted", func() bool {
+		k = lock(t, l, "n")
+		if f.Holders(t, "n", k.Owner()) == 4 {
+			return true
+		}
+		_ = k.Unlock(t.Context())
+		return false
+	})
 	for _, p := range nw.Proxies[:2] {
 		p.Hold(faultproxy.Up)
 	}
