@@ -41,10 +41,10 @@ func (l *Locker) ForceUnlock(ctx context.Context, name, owner string) error {
 	r.set(revoke, key, uuid.Nil, 0)
 	r.args[0], r.args[1] = owner, l.revokedFor().Milliseconds()
 	r.everyone = true // the other nodes should not keep it longer than need be
-	r.send(l.nodes, l.all, l.need, l.opts.clock.local())
+	r.send(l.nodes, l.electorate.all, l.opts.clock.local())
 	votes, err := r.wait(ctx)
 	defer r.abandon()
-	if votes.verdict(len(l.nodes), l.need) == verdictWon {
+	if l.electorate.verdict(votes) == verdictWon {
 		return nil
 	}
 	if err != nil {

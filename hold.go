@@ -164,13 +164,13 @@ func (h *hold) release(r *round, t *tenure, now time.Time) error {
 	}
 	defer r.Done()
 	r.expires = now.Add(t.opts.ttl)
-	r.send(l.nodes, t.asked, l.need, now)
+	r.send(l.nodes, t.asked, now)
 	if t.opts.async {
 		return nil
 	}
 	<-r.wake // after the node timeout at the latest: see round.wait
 	votes := tally(r.votes.Load())
-	if votes.verdict(len(l.nodes), l.need) == verdictWon {
+	if l.electorate.verdict(votes) == verdictWon {
 		return nil
 	}
 	return r.failure("unlock", h.name, ErrLost, votes, nil)
@@ -203,7 +203,7 @@ func (h *hold) sendExtension(then func(extension)) (extension, error) {
 		r.onDone = func(*round) { observed.repaired(h.owner, h.token, x.begun, r.voted(voteAbsent)) }
 	}
 	h.extended = true
-	h.asked |= r.send(l.nodes, l.all, l.need, x.begun.local)
+	h.asked |= r.send(l.nodes, l.electorate.all, x.begun.local)
 	return x, nil
 }
 
@@ -217,7 +217,7 @@ func (h *hold) concludeExtension(x extension, votes tally, waitErr error) error 
 	if ended := h.ended(); ended != nil {
 		return h.over("extend", ended)
 	}
-	if votes.verdict(len(l.nodes), l.need) == verdictWon {
+	if l.electorate.verdict(votes) == verdictWon {
 		if x.begun.since(h.start) > 0 {
 			h.start, h.validity = x.begun, h.opts.drift.validity(h.opts.ttl, 0)
 		}
@@ -418,7 +418,7 @@ func (l *Locker) undo(h *hold, nodes nodeSet) {
 	r := l.askFor(k, h)
 	now := l.opts.clock.local()
 	r.expires = now.Add(h.opts.ttl)
-	r.send(l.nodes, nodes, l.need, now)
+	r.send(l.nodes, nodes, now)
 	r.Done()
 }
 
@@ -430,6 +430,6 @@ func (l *Locker) undoOwner(k *command, key string, owner uuid.UUID, place any, t
 	r.args[1], r.args[2] = place, noToken
 	now := l.opts.clock.local()
 	r.expires = now.Add(ttl)
-	r.send(l.nodes, nodes, l.need, now)
+	r.send(l.nodes, nodes, now)
 	r.Done()
 }

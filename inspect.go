@@ -65,7 +65,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Inspection, error) {
 	for n, s := range all {
 		i.Nodes = append(i.Nodes, s.inspection(l.nodes[n].addr()))
 	}
-	i.conclude(l.need)
+	i.conclude(l.electorate)
 	if err == nil {
 		r := readings(all)
 		i.Runs = r.known()
@@ -73,47 +73,67 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Inspection, error) {
 	return i, err
 }
 
-// conclude fills in what a majority agrees on.
-func (i *Inspection) conclude(need int) {
-	remains, tokens, readers := make(map[string][]time.Duration), make(map[string]map[int64]int), make(map[string]int)
+// conclude fills in what a majority agrees on. While the nodes are being changed, a majority of one list is enough: the
+// owner may be that of a client that has this list alone.
+func (i *Inspection) conclude(e *electorate) {
+	had, readers := make(map[string]nodeSet), make(map[string]nodeSet)
 	labels := make(map[string]string) // by owner
-	for _, n := range i.Nodes {
+	for at, n := range i.Nodes {
 		if n.Err != nil {
 			continue
 		}
 		i.Waiting = max(i.Waiting, n.Waiting)
 		for r, owner := range n.Readers {
 			labels[owner] = cmp.Or(labels[owner], n.ReaderLabels[r])
-			if readers[owner]++; readers[owner] == need {
-				i.Readers = append(i.Readers, owner)
-			}
+			readers[owner] = readers[owner].with(at)
 		}
-		if n.Owner == "" {
-			continue
+		if n.Owner != "" {
+			labels[n.Owner] = cmp.Or(labels[n.Owner], n.Label)
+			had[n.Owner] = had[n.Owner].with(at)
 		}
-		labels[n.Owner] = cmp.Or(labels[n.Owner], n.Label)
-		remains[n.Owner] = append(remains[n.Owner], n.Remaining)
-		if tokens[n.Owner] == nil {
-			tokens[n.Owner] = make(map[int64]int)
+	}
+	for owner, nodes := range readers {
+		if e.mayHold(nodes) {
+			i.Readers = append(i.Readers, owner)
 		}
-		tokens[n.Owner][n.Token]++
 	}
 	slices.Sort(i.Readers)
 	for _, owner := range i.Readers {
 		i.ReaderLabels = append(i.ReaderLabels, labels[owner])
 	}
-	for owner, list := range remains {
-		if len(list) < need {
-			continue
-		}
-		slices.Sort(list)
-		i.Owner, i.Label, i.Remaining = owner, labels[owner], list[len(list)-need]
-		for token, nodes := range tokens[owner] {
-			if nodes >= need && owner != marker { // readers have no token
-				i.Token = token
-			}
+	for owner, nodes := range had {
+		// Each of two owners can have a majority of one list: the one that waits for the votes of the other has fewer.
+		if e.mayHold(nodes) && (i.Owner == "" || cmp.Or(cmp.Compare(nodes.size(), had[i.Owner].size()),
+			cmp.Compare(i.Owner, owner)) > 0) {
+			i.Owner, i.Label = owner, labels[owner]
 		}
 	}
+	if i.Owner != "" {
+		i.Remaining, i.Token = i.held(e, had[i.Owner])
+	}
+}
+
+// held returns for how long a majority of a list keeps the lock, of the nodes that have it, and the token that a
+// majority has.
+func (i *Inspection) held(e *electorate, nodes nodeSet) (remaining time.Duration, token int64) {
+	by := make(map[int64]nodeSet)
+	for _, l := range e.lists {
+		var keeps []time.Duration
+		for at, n := range i.Nodes {
+			if !(nodes & l.nodes).has(at) {
+				continue
+			}
+			keeps = append(keeps, n.Remaining)
+			if by[n.Token] = by[n.Token].with(at); i.Owner != marker && e.mayHold(by[n.Token]) { // readers have no token
+				token = n.Token
+			}
+		}
+		if len(keeps) >= l.need {
+			slices.Sort(keeps)
+			remaining = max(remaining, keeps[len(keeps)-l.need])
+		}
+	}
+	return remaining, token
 }
 
 // nodeState is one node's answer about a name.
@@ -217,13 +237,15 @@ func (l *Locker) quorumRead(ctx context.Context, op, name, key string, least int
 	r := l.rounds.Get().(*round)
 	r.set(inspect, key, uuid.Nil, 0)
 	r.everyone = true
-	r.send(l.nodes, l.all, l.need, l.opts.clock.local())
+	r.send(l.nodes, l.electorate.all, l.opts.clock.local())
 	votes, ended := r.wait(ctx)
 	defer r.abandon()
 	all := make([]nodeState, len(l.nodes))
-	failure := &QuorumError{Op: op, Name: name, Need: l.need, reason: ErrNoQuorum}
+	failure := &QuorumError{Op: op, Name: name, reason: ErrNoQuorum}
+	var counts nodeSet
 	for i, n := range l.nodes {
-		part := NodeError{Addr: n.addr(), Outcome: OutcomeFailed} // of a node that has not answered
+		part := NodeError{Addr: n.addr(), List: l.electorate.membership(i)}
+		part.Outcome = OutcomeFailed // of a node that has not answered
 		if votes.voted(i) {
 			a := &r.answers[i]
 			all[i], _ = a.reply.(nodeState)
@@ -237,11 +259,11 @@ func (l *Locker) quorumRead(ctx context.Context, op, name, key string, least int
 			all[i].failed = &part
 		default:
 			part.Outcome = OutcomeAnswered
-			failure.Granted++
+			counts = counts.with(i)
 		}
 		failure.Nodes = append(failure.Nodes, part)
 	}
-	if failure.Granted >= l.need {
+	if failure.measure(l.electorate, counts); l.electorate.suffice(counts) {
 		return all, nil
 	}
 	if ended != nil {

@@ -241,10 +241,10 @@ func TestLatestRegister(t *testing.T) {
 		{[]*entry{e(now, 2, RunFailed), none, none}, entryText(now, 2, RunFailed), 1, 0b110, hasExhausted, unclear},
 	} {
 		r := latest(c.of)
-		if r.text != c.text || r.have != c.have || r.lack != c.lack {
-			t.Errorf("%v: got %q on %d, %b lack it; want %q, %d, %b", c.of, r.text, r.have, r.lack, c.text, c.have, c.lack)
+		if r.text != c.text || r.have.size() != c.have || r.lack != c.lack {
+			t.Errorf("%v: got %q on %b, %b lack it; want %q, %d, %b", c.of, r.text, r.have, r.lack, c.text, c.have, c.lack)
 		}
-		if held, free := r.judge(true, 2, 2), r.judge(false, 2, 2); held != c.held || free != c.free {
+		if held, free := r.judge(true, oneList(3), 2), r.judge(false, oneList(3), 2); held != c.held || free != c.free {
 			t.Errorf("%q: got %d and %d, want %d and %d", r.text, held, free, c.held, c.free)
 		}
 	}

@@ -68,12 +68,12 @@ func (l *Locker) namesOnNodes(ctx context.Context, prefix string) ([]string, err
 	defer l.calls.end()
 	var mu sync.Mutex // guards names
 	names := make(map[string]bool)
-	failure := &QuorumError{Op: "list", Need: len(l.nodes) - l.need + 1, reason: ErrNoQuorum}
+	failure := &QuorumError{Op: "list", reason: ErrNoQuorum}
 	failure.Nodes = make([]NodeError, len(l.nodes))
 	var walking errgroup.Group
 	for i, n := range l.nodes {
 		walking.Go(func() error {
-			part := NodeError{Addr: n.addr(), Outcome: OutcomeAnswered}
+			part := NodeError{Addr: n.addr(), List: l.electorate.membership(i), Outcome: OutcomeAnswered}
 			if err := n.abstaining(l.opts.clock.local()); err != nil { // it may have forgotten locks
 				part.Outcome, part.Err = OutcomeAbstained, err
 			} else if err := l.walk(ctx, n, prefix, func(name string) {
@@ -88,7 +88,14 @@ func (l *Locker) namesOnNodes(ctx context.Context, prefix string) ([]string, err
 		})
 	}
 	_ = walking.Wait()
-	if failure.Granted = failure.count(OutcomeAnswered); failure.Granted < failure.Need {
+	var walked nodeSet
+	for i := range failure.Nodes {
+		if failure.Nodes[i].Outcome == OutcomeAnswered {
+			walked = walked.with(i)
+		}
+	}
+	if l.electorate.mayHold(l.electorate.all &^ walked) {
+		failure.measure(l.electorate, walked)
 		failure.ctx = l.ended(ctx)
 		return nil, failure
 	}

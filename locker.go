@@ -12,22 +12,21 @@ import (
 
 // Locker acquires locks on a fixed set of nodes. Any number of goroutines may use it at once.
 type Locker struct {
-	nodes     []*node
-	all       nodeSet
-	need      int // a majority of the nodes
-	opts      *options
-	rounds    *sync.Pool // of *round
-	tokens    tokens
-	peers     *peers
-	schedule  schedule
-	local     localQueues
-	listeners listeners
-	events    *events
-	ctx       context.Context // done when the Locker is closed; ends all waits
-	cancel    context.CancelFunc
-	calls     inFlight
-	asking    singleflight.Group // of Nodes
-	closing   sync.Once
+	nodes      []*node
+	electorate *electorate
+	opts       *options
+	rounds     *sync.Pool // of *round
+	tokens     tokens
+	peers      *peers
+	schedule   schedule
+	local      localQueues
+	listeners  listeners
+	events     *events
+	ctx        context.Context // done when the Locker is closed; ends all waits
+	cancel     context.CancelFunc
+	calls      inFlight
+	asking     singleflight.Group // of Nodes
+	closing    sync.Once
 }
 
 // maxName is the longest name in bytes: every message contains the name.
@@ -53,33 +52,28 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	if err != nil {
 		return nil, &opError{op: "New", reason: err}
 	}
-	switch {
-	case len(nodes) == 0:
-		err = invalid("no nodes")
-	case len(nodes) > maxNodes:
-		err = invalid("%d nodes: at most %d", len(nodes), maxNodes)
+	lists := [][]string{nodes}
+	if o.migrates {
+		lists = append(lists, o.migrateTo)
 	}
-	if err != nil {
+	l := &Locker{opts: o}
+	if l.peers, l.electorate, err = newNodes(lists, o); err != nil {
 		return nil, &opError{op: "New", reason: err}
 	}
-	l := &Locker{all: allNodes(len(nodes)), need: majority(len(nodes)), opts: o, rounds: newRounds(len(nodes))}
+	l.nodes, l.rounds = l.peers.nodes, newRounds(l.electorate)
 	maxApart := o.retention / 2 // between two clocks: with more, tokens could be dropped too early; 0: no limit
 	if !o.fencing {
 		maxApart = 0
 	}
-	l.tokens = newTokens(len(nodes), o.clock, maxApart)
+	l.tokens = newTokens(len(l.nodes), o.clock, maxApart)
 	l.events = startEvents(o.observer, o.logger, o.clock)
-	if l.nodes, err = openNodes(nodes, o, &l.tokens, l.events); err != nil {
-		l.events.close(context.Background())
-		return nil, &opError{op: "New", reason: err}
-	}
-	l.peers = l.nodes[0].peers
+	l.peers.open(&l.tokens, l.events, l.electorate)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.schedule.start(o.clock)
 	l.calls.idle = make(chan struct{})
 	l.local = localQueues{clock: o.clock, of: make(map[string]*localQueue)}
 	l.listeners = newListeners(o.prefix, l.nodes, o.clock.local)
-	awaitNodes(l.nodes, l.need, o)
+	awaitNodes(l.nodes, l.electorate, o)
 	if err := duplicateNodes(l.nodes); err != nil {
 		_ = l.Close()
 		return nil, &opError{op: "New", reason: err}

@@ -17,7 +17,8 @@ import (
 type eventLog struct {
 	logger *slog.Logger
 	clock  clock
-	nodes  []voter     // set before the first event
+	nodes  []voter // set before the first event, as voters is
+	voters *electorate
 	ending atomic.Bool // the Locker is being closed
 
 	quorum    quorumState
@@ -135,10 +136,10 @@ func (l *eventLog) countVotes(now time.Time) {
 	if l.ending.Load() {
 		return
 	}
-	votes, missing := 0, []string(nil)
-	for _, n := range l.nodes {
+	votes, missing := nodeSet(0), []string(nil)
+	for i, n := range l.nodes {
 		if _, why := n.vote(now); why == nil {
-			votes++
+			votes = votes.with(i)
 		} else {
 			missing = append(missing, n.addr()+": "+shorten(unwrapDown(why), maxReason))
 		}
@@ -146,10 +147,11 @@ func (l *eventLog) countVotes(now time.Time) {
 	if l.ending.Load() {
 		return // again: what was read may be the end of the connections
 	}
+	list, granted := l.voters.worst(votes)
 	attrs := []slog.Attr{
-		slog.Int("votes", votes), slog.Int("nodes", len(l.nodes)), slog.Int("needed", majority(len(l.nodes))),
+		slog.Int("votes", granted), slog.Int("nodes", list.size), slog.Int("needed", list.need),
 	}
-	switch there := votes >= majority(len(l.nodes)); {
+	switch there := l.voters.suffice(votes); {
 	case there && l.quorum == quorumGone:
 		l.flush(now, true)
 		attrs = append(attrs, slog.Duration("after", now.Sub(l.since)))

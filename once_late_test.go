@@ -244,7 +244,7 @@ func TestOnceDeliveriesDoNotPileUp(t *testing.T) {
 		waiting := l.nodes[2].conn.Backlog
 		j := &job{locker: l, opts: l.opts, name: "job", key: "job"}
 		for range 2 * most {
-			j.deliver(entryText(5, 1, RunDone), l.all, l.opts.clock.now(), time.Minute)
+			j.deliver(entryText(5, 1, RunDone), l.electorate.all, l.opts.clock.now(), time.Minute)
 		}
 		if got := waiting(); got != most {
 			t.Errorf("%d deliveries wait for the node, want %d", got, most)

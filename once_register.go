@@ -100,7 +100,7 @@ func (e *entry) known() Runs {
 // reading is the result of reading the registers of a majority.
 type reading struct {
 	entry         // the latest
-	have  int     // how many nodes have exactly this entry
+	have  nodeSet // the nodes that have exactly this entry
 	lack  nodeSet // the other nodes that were read
 	at    instant // just before the read
 }
@@ -116,7 +116,7 @@ func latest(of []*entry) (r reading) {
 		switch {
 		case e == nil:
 		case e.text == r.text:
-			r.have++
+			r.have = r.have.with(i)
 			r.left = max(r.left, e.left)
 		default:
 			r.lack = r.lack.with(i)
@@ -138,11 +138,11 @@ const (
 
 // judge returns whether another run may begin. held: the registers were read under the lock, so no run is in progress.
 // limit is the maximum number of runs, 0 for no limit.
-func (r *reading) judge(held bool, need, limit int) judgement {
+func (r *reading) judge(held bool, e *electorate, limit int) judgement {
 	switch {
 	case r.state == RunNone:
 		return mayRun
-	case !held && (r.have < need || r.state == RunBegun):
+	case !held && (!e.suffice(r.have) || r.state == RunBegun):
 		return unclear
 	case r.state == RunDone:
 		return isDone

@@ -88,7 +88,7 @@ func (j *job) refusal(r reading, held bool) error {
 	if left > time.Minute {
 		left = left.Truncate(time.Second)
 	}
-	switch r.judge(held, j.locker.need, j.opts.maxRuns) {
+	switch r.judge(held, j.locker.electorate, j.opts.maxRuns) {
 	case isDone:
 		e := failed("once", j.name, ErrDone)
 		e.detail = fmt.Sprintf(": run %d succeeded; another may begin in %s", r.runs, left)
@@ -120,7 +120,7 @@ func (j *job) begin(ctx context.Context, lock *Lock) error {
 	case refused == nil:
 		j.runs = r.runs + 1
 		j.setEntry(lock, RunBegun)
-	case r.have >= j.locker.need && r.state != RunBegun:
+	case j.locker.electorate.suffice(r.have) && r.state != RunBegun:
 		j.repair(r)
 		return refused
 	default:
@@ -260,12 +260,12 @@ func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may no
 	r := j.ask(once, j.text, now, left, token.MaxAhead)
 	r.setOwner(lock.hold.owner)
 	r.args[0] = r.ownerArg
-	sent := r.send(l.nodes, l.all, l.need, now.local)
+	sent := r.send(l.nodes, l.electorate.all, now.local)
 	defer r.abandon()
 	votes, err := r.wait(ctx)
-	if votes.verdict(len(l.nodes), l.need) == verdictWon {
+	if l.electorate.verdict(votes) == verdictWon {
 		if j.state != RunBegun {
-			j.deliver(j.text, l.all&^r.voters(votes, voteGranted), now, left)
+			j.deliver(j.text, l.electorate.all&^r.who(votes, voteGranted), now, left)
 		}
 		return 0, nil
 	}
@@ -279,7 +279,7 @@ func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may no
 			n.conn.CheckSoon() // this client's estimate of the nodes' time may be wrong
 		}
 	}
-	may = sent &^ r.voters(votes, voteTaken) &^ r.voters(votes, voteAbsent)
+	may = sent &^ r.who(votes, voteTaken) &^ r.who(votes, voteAbsent)
 	return may, r.failure(j.op, j.name, ErrLost, votes, err)
 }
 
@@ -287,7 +287,7 @@ func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may no
 // answers may turn out not to have accepted the entry.
 func (j *job) awaitAllVotes(ctx context.Context, r *round, votes tally) tally {
 	latest := r.Asked.Add(j.opts.nodeTimeout)
-	for pause := time.Millisecond; !votes.complete(len(r.answers)); pause *= 2 {
+	for pause := time.Millisecond; votes.voters() != r.electorate.all; pause *= 2 {
 		left := latest.Sub(j.opts.clock.local())
 		if left <= 0 || sleep(ctx, min(pause, left)) != nil {
 			break
@@ -309,7 +309,7 @@ func (j *job) deliver(text string, to nodeSet, now instant, left time.Duration) 
 	}
 	r := j.ask(deliver, text, now, left, 0)
 	r.expires = now.local.Add(left)
-	r.send(j.locker.nodes, to, j.locker.need, j.opts.clock.local())
+	r.send(j.locker.nodes, to, j.opts.clock.local())
 	r.Done()
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -44,6 +45,9 @@ type options struct {
 	retention   time.Duration // how long nodes keep tokens
 	guard       time.Duration // how long a node that may have forgotten abstains; 0: not at all
 	durable     bool          // trust nodes that say that they flush every change to disk
+
+	migrates  bool     // WithMigration was given
+	migrateTo []string // the URLs of the nodes that replace those of New
 
 	longestTTL *atomic.Int64 // the longest TTL of a call of the Locker, in ns; 0: no lock was asked for yet
 
@@ -278,6 +282,21 @@ func WithRestartGuard(d time.Duration) Option {
 // at once instead of after the restart guard's 30 s. Only for New.
 func WithDurableNodes() Option {
 	return Option{name: "WithDurableNodes", newOnly: true, apply: func(o *options) { o.durable = true }}
+}
+
+// WithMigration changes the nodes while locks are in use. nodes of New is the old list, to the new one. A call then
+// needs a majority of the old list and a majority of the new one: to acquire, to have its token accepted, to extend and
+// to unlock. A node that is in both lists, under the same URL, has one connection and votes in both.
+//
+// Clients with the old list alone and clients with both lists exclude each other, as do clients with both lists and
+// those with the new list alone; the first and the last do not. So change the configuration of all clients to both
+// lists, wait until none is left that has the old one alone, and only then change it to the new list
+// (docs/changing-nodes.md). Holds that are taken before a step stay valid through it, and each step can be taken back.
+// Together the lists may have 31 nodes. The default is one list. Only for New.
+func WithMigration(to []string) Option {
+	return Option{name: "WithMigration", newOnly: true, apply: func(o *options) {
+		o.migrates, o.migrateTo = true, slices.Clone(to)
+	}}
 }
 
 // WithEvictionAllowed accepts nodes that have a memory limit and an eviction policy other than noeviction. Such a node

@@ -83,35 +83,66 @@ func (s *states) change() {
 	}
 }
 
-// openNodes parses the URLs, refuses duplicates, and begins to connect to all nodes.
-func openNodes(urls []string, o *options, tk *tokens, e *events) ([]*node, error) {
+// newNodes makes the nodes of the lists, which are URLs, and refuses duplicates within a list. A node that is in both
+// lists is made once.
+func newNodes(urls [][]string, o *options) (*peers, *electorate, error) {
 	p := &peers{label: newLabel(o.label, o.guard, o.ttl), claims: make(map[string]*node)}
-	first := make(map[string]int)
+	in := [...]string{"", " of the new list"} // for errors
+	first := make(map[string]*node)
+	var lists []nodeSet
+	for which, list := range urls {
+		switch {
+		case len(list) == 0:
+			return nil, nil, invalid("no nodes%s", in[which])
+		case len(list) > maxNodes:
+			return nil, nil, invalid("%d nodes%s: at most %d", len(list), in[which], maxNodes)
+		}
+		var nodes nodeSet
+		place := make(map[*node]int)
+		for i, url := range list {
+			n := &node{index: len(p.nodes), opts: o, peers: p, firstAttempt: make(chan struct{}), settings: agreement{opts: o}}
+			var err error
+			if n.conn, err = redisconn.New(url, n.connConfig()); err != nil {
+				return nil, nil, invalid("node %d%s: %v", i+1, in[which], err)
+			}
+			switch known := first[n.addr()]; {
+			case known == nil:
+				first[n.addr()] = n
+				p.nodes = append(p.nodes, n)
+			case nodes.has(known.index):
+				return nil, nil, invalid("nodes %d and %d%s are the same server %s: it would have two votes",
+					place[known], i+1, in[which], n.addr())
+			case !n.conn.SameURL(known.conn):
+				return nil, nil, invalid("the server %s is in both lists with different URLs: give both the same", n.addr())
+			default:
+				n = known
+			}
+			nodes, place[n] = nodes.with(n.index), i+1
+		}
+		lists = append(lists, nodes)
+	}
+	switch {
+	case len(p.nodes) > maxNodes:
+		return nil, nil, invalid("%d nodes in both lists together: at most %d", len(p.nodes), maxNodes)
+	case len(lists) == 2 && lists[0] == lists[1]:
+		lists = lists[:1] // nothing is to be changed any more
+	}
+	return p, newElectorate(lists...), nil
+}
+
+// open begins to connect to all nodes.
+func (p *peers) open(tk *tokens, ev *events, by *electorate) {
 	var voters []voter
-	for i, url := range urls {
-		n := &node{
-			index: i, opts: o, tokens: tk, events: e, peers: p, firstAttempt: make(chan struct{}),
-			settings: agreement{opts: o},
-		}
-		conn, err := redisconn.New(url, n.connConfig())
-		if err != nil {
-			return nil, invalid("node %d: %v", i+1, err)
-		}
-		if j, duplicate := first[conn.Addr()]; duplicate {
-			return nil, invalid("nodes %d and %d are the same server %s: it would have two votes", j+1, i+1, conn.Addr())
-		}
-		first[conn.Addr()] = i
-		n.conn = conn
-		n.rules = o.rules()
-		n.guard = guard.New(*n.rules, o.clock.local, n.claim)
-		p.nodes = append(p.nodes, n)
+	for _, n := range p.nodes {
+		n.tokens, n.events = tk, ev
+		n.rules = n.opts.rules()
+		n.guard = guard.New(*n.rules, n.opts.clock.local, n.claim)
 		voters = append(voters, n)
 	}
-	e.watch(voters)
+	ev.watch(voters, by)
 	for _, n := range p.nodes {
 		n.conn.Start() // until closeNodes
 	}
-	return p.nodes, nil
 }
 
 func (n *node) connConfig() redisconn.Config {
@@ -134,7 +165,7 @@ func (o *options) rules() *guard.Rules {
 
 // awaitNodes returns when every first attempt to connect has ended, or when a majority is connected and the node
 // timeout has passed, but soon after the connect timeout at the latest. Over slow links an attempt can take longer.
-func awaitNodes(nodes []*node, need int, o *options) {
+func awaitNodes(nodes []*node, e *electorate, o *options) {
 	// A little longer than an attempt can take: why it failed should be known then.
 	grace, limit := time.NewTimer(o.nodeTimeout), time.NewTimer(o.connectTimeout()+o.connectTimeout()/16)
 	defer grace.Stop()
@@ -145,13 +176,13 @@ func awaitNodes(nodes []*node, need int, o *options) {
 			continue
 		case <-grace.C:
 		}
-		connected := 0
+		connected := nodeSet(0)
 		for _, m := range nodes {
 			if up, _ := m.conn.State(); up {
-				connected++
+				connected = connected.with(m.index)
 			}
 		}
-		if connected >= need {
+		if e.suffice(connected) {
 			return
 		}
 		select {

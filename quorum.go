@@ -11,75 +11,9 @@ import (
 	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
-// majority returns the smallest size of a set of n nodes such that any two sets of that size share a node.
-func majority(n int) int { return n/2 + 1 }
-
-// vote is one node's answer to one request, as it is counted.
-type vote uint8
-
-// The votes, from good to bad. Only voteGranted counts towards a majority of grants.
-const (
-	voteGranted   vote = iota // yes
-	voteOutbid                // the node gave us the lock, but knows a larger token
-	voteAbsent                // no owner has the key there
-	voteTaken                 // another owner has the key there
-	voteAbstained             // the node answered, but its vote does not count at present
-	voteFailed                // an error, or no answer in time
-	voteKinds
-)
-
 var outcomes = [voteKinds]Outcome{
 	voteGranted: OutcomeGranted, voteOutbid: OutcomeOutbid, voteAbsent: OutcomeAbsent,
 	voteTaken: OutcomeTaken, voteAbstained: OutcomeAbstained, voteFailed: OutcomeFailed,
-}
-
-// verdict is the outcome of a round, as far as the votes so far decide it.
-type verdict uint8
-
-// The verdicts. No other verdict ever turns back into verdictPending, and verdictWon and verdictLost are final.
-const (
-	verdictPending verdict = iota
-	verdictWon             // a majority granted
-	verdictShort           // a majority gave the lock, but fewer accepted the token
-	verdictLost            // a majority of grants has become impossible
-)
-
-// maxNodes is the number of nodes that fit into a tally. Five nodes are usual.
-const maxNodes = 31
-
-// tally packs all votes of one round into a word: a count of 5 bits for each kind of vote, above them a bit for each
-// node that has voted. So a vote is one atomic addition, and a reader always sees a consistent state.
-type tally uint64
-
-const (
-	countBits = 5
-	maskShift = countBits * uint(voteKinds)
-)
-
-// ballot is the tally of a single vote.
-func ballot(node int, v vote) tally {
-	return 1<<(countBits*uint(v)) | 1<<(maskShift+uint(node))
-}
-
-func (t tally) count(v vote) int    { return int(t>>(countBits*uint(v))) & (1<<countBits - 1) }
-func (t tally) voted(node int) bool { return t>>(maskShift+uint(node))&1 == 1 }
-
-// verdict decides as soon as no missing vote can change the outcome. verdictShort comes even earlier: see below.
-func (t tally) verdict(n, need int) verdict {
-	granted, given := t.count(voteGranted), t.count(voteGranted)+t.count(voteOutbid)
-	refused := t.count(voteAbsent) + t.count(voteTaken) + t.count(voteAbstained) + t.count(voteFailed)
-	switch {
-	case granted >= need:
-		return verdictWon
-	case given >= need:
-		// A straggler's grant might still complete a majority of grants, but waiting for it means waiting for the slowest
-		// node.
-		return verdictShort
-	case refused > n-need:
-		return verdictLost
-	default:
-		return verdictPending
-	}
 }
 
 // round is one command to every node at once, and the count of their votes. Rounds are pooled. A round returns to the
@@ -90,25 +24,27 @@ type round struct {
 	onDone  func(*round) // runs when the last reference is gone; may be nil
 	about   any          // onDone: what it is about
 
-	pool      *sync.Pool
-	votes     atomic.Uint64 // a tally
-	refs      atomic.Int32  // the caller and each node hold a reference
-	abandoned atomic.Bool   // the caller no longer waits for the outcome
-	nodes     []*node
-	need      int           // how many nodes must grant
-	sentTo    nodeSet       // the nodes whose connection accepted the request
-	everyone  bool          // the outcome is certain only when all nodes have answered
-	wake      chan struct{} // gets a value at the outcome; a waiter's, also after other votes: see cast
-	answers   []answer      // by node
-	requests  []redisconn.Request
+	electorate *electorate // set once
+	pool       *sync.Pool
+	votes      atomic.Uint64 // a tally
+	refs       atomic.Int32  // the caller and each node hold a reference
+	abandoned  atomic.Bool   // the caller no longer waits for the outcome
+	nodes      []*node
+	sentTo     nodeSet       // the nodes whose connection accepted the request
+	everyone   bool          // the outcome is certain only when all nodes have answered
+	wake       chan struct{} // gets a value at the outcome; a waiter's, also after other votes: see cast
+	answers    []answer      // by node
+	requests   []redisconn.Request
 }
 
-// newRounds returns a pool of rounds for n nodes.
-func newRounds(n int) *sync.Pool {
+// newRounds returns a pool of rounds for an electorate.
+func newRounds(e *electorate) *sync.Pool {
+	n := e.size
 	pool := &sync.Pool{}
 	pool.New = func() any {
 		r := &round{
-			pool: pool, wake: make(chan struct{}, 1), answers: make([]answer, n), requests: make([]redisconn.Request, n),
+			electorate: e, pool: pool, wake: make(chan struct{}, 1),
+			answers: make([]answer, n), requests: make([]redisconn.Request, n),
 		}
 		for i := range r.requests {
 			r.requests[i] = redisconn.Request{Message: &r.Message, Round: r, Node: i}
@@ -121,8 +57,8 @@ func newRounds(n int) *sync.Pool {
 
 // send sends the request to the nodes in the set and returns those whose connection accepted it, which may execute it
 // sooner or later. It never blocks.
-func (r *round) send(nodes []*node, to nodeSet, need int, asked time.Time) (accepted nodeSet) {
-	r.nodes, r.need, r.Asked = nodes, need, asked
+func (r *round) send(nodes []*node, to nodeSet, asked time.Time) (accepted nodeSet) {
+	r.nodes, r.Asked = nodes, asked
 	r.votes.Store(0)
 	r.refs.Store(int32(len(nodes)) + 1)
 	r.abandoned.Store(false)
@@ -186,11 +122,11 @@ func discount(why *guard.Abstention, t guard.Trust, a *answer, now func() time.T
 // cast counts a node's vote. The vote that makes the outcome certain runs then or wakes the caller; other votes are
 // only counted. But where a lock is taken, each vote wakes a waiter: what it does next depends on all of them.
 func (r *round) cast(node int, v vote) {
-	b := ballot(node, v)
+	b := r.electorate.ballot(node, v)
 	after := tally(r.votes.Add(uint64(b)))
 	outcome := r.certain(after) && !r.certain(after-b)
 	switch {
-	case !outcome && !(r.waits && after.count(voteTaken) > 0):
+	case !outcome && !(r.waits && after.taken() > 0):
 	case r.then != nil:
 		r.then(r)
 	default:
@@ -204,9 +140,9 @@ func (r *round) cast(node int, v vote) {
 // certain reports whether the missing votes cannot change the outcome.
 func (r *round) certain(votes tally) bool {
 	if r.everyone {
-		return votes.complete(len(r.answers))
+		return votes.voters() == r.electorate.all
 	}
-	return votes.verdict(len(r.answers), r.need) != verdictPending
+	return r.electorate.verdict(votes) != verdictPending
 }
 
 // wait returns when the outcome is certain or ctx is done. The connections cast every vote within the node timeout.
@@ -247,11 +183,11 @@ func (r *round) refusers(votes tally) (refused nodeSet) {
 	if r.command == acquireAll && r.names == nil {
 		return 0 // the request of an earlier round may still be under way, on a connection that broke since
 	}
-	return r.voters(votes, voteTaken)
+	return r.who(votes, voteTaken)
 }
 
-// voters returns the nodes that cast v, according to the tally.
-func (r *round) voters(votes tally, v vote) (nodes nodeSet) {
+// who returns the nodes that cast v, according to the tally.
+func (r *round) who(votes tally, v vote) (nodes nodeSet) {
 	for i := range r.answers {
 		if votes.voted(i) && r.answers[i].vote == v {
 			nodes = nodes.with(i)
@@ -290,9 +226,6 @@ func (r *round) Done() {
 	r.pool.Put(r)
 }
 
-// complete reports whether all n nodes have voted.
-func (t tally) complete(n int) bool { return nodeSet(t>>maskShift) == allNodes(n) }
-
 // notHeld describes a failed attempt: err ended it, or it was won too late, or too few nodes granted.
 func (r *round) notHeld(ctx context.Context, op, name string, votes tally, err error, won bool) *QuorumError {
 	failure := r.failure(op, name, ErrTaken, votes, nil)
@@ -313,9 +246,10 @@ var errTokenAhead = errors.New("a node knows a token of this name that is over a
 // ErrLost for a hold that was ours. ended is what ended the caller's wait, or nil. The error must not change after it
 // is returned: observers read it in another goroutine.
 func (r *round) failure(op, name string, refused error, votes tally, ended error) *QuorumError {
-	e := &QuorumError{Op: op, Name: name, Need: r.need, Granted: votes.count(voteGranted), reason: ErrNoQuorum, ctx: ended}
+	e := &QuorumError{Op: op, Name: name, reason: ErrNoQuorum, ctx: ended}
+	e.measure(r.electorate, r.who(votes, voteGranted))
 	for i, n := range r.nodes {
-		part := NodeError{Addr: n.addr(), Outcome: OutcomeLate}
+		part := NodeError{Addr: n.addr(), List: r.electorate.membership(i), Outcome: OutcomeLate}
 		if votes.voted(i) {
 			a := &r.answers[i]
 			part.Outcome, part.Owner, part.Label = outcomes[a.vote], a.owner, a.label
@@ -329,15 +263,8 @@ func (r *round) failure(op, name string, refused error, votes tally, ended error
 		e.Nodes = append(e.Nodes, part)
 	}
 	// A majority refused if the nodes that did not refuse are too few for a majority of grants.
-	if votes.count(voteTaken)+votes.count(voteAbsent) > len(r.nodes)-r.need {
+	if r.electorate.block(r.who(votes, voteTaken) | r.who(votes, voteAbsent)) {
 		e.reason, e.refused = refused, true
 	}
 	return e
 }
-
-// nodeSet is a set of nodes by their index.
-type nodeSet uint32
-
-func allNodes(n int) nodeSet         { return 1<<uint(n) - 1 }
-func (s nodeSet) has(i int) bool     { return s>>uint(i)&1 == 1 }
-func (s nodeSet) with(i int) nodeSet { return s | 1<<uint(i) }

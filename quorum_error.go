@@ -34,6 +34,7 @@ const (
 // NodeError is one node's part in a QuorumError.
 type NodeError struct {
 	Addr      string        // the node's address, without user and password
+	List      Membership    // in which list the node is; "" without [WithMigration]
 	Outcome   Outcome       // what the node said
 	Name      string        // OutcomeTaken, with LockAll: the first of the names that is taken
 	Owner     string        // OutcomeTaken: the owner that holds the lock there, if known
@@ -49,6 +50,9 @@ func (e NodeError) Error() string { return e.Addr + " " + e.part() }
 // part returns the text without the address.
 func (e NodeError) part() string {
 	var b strings.Builder
+	if e.List != "" {
+		b.WriteString("(" + string(e.List) + ") ")
+	}
 	if e.Name != "" {
 		b.WriteString(shown(e.Name) + " ")
 	}
@@ -128,14 +132,20 @@ func (e NodeError) short() (word, more string) {
 type QuorumError struct {
 	Op      string // "lock", "read-lock", "acquire", "adopt", "extend", "unlock", "once" …: what was called
 	Name    string // of the lock; of several locks: as Lock.Name returns it; of a semaphore or of its slot; "": of none
-	Need    int    // how many nodes must grant the request
-	Granted int    // how many did
+	Need    int    // how many nodes must grant the request; with WithMigration, of the list that lacks the most
+	Granted int    // how many did; of the same list
 	Nodes   []NodeError
 
 	reason  error  // ErrTaken, ErrNoQuorum or ErrLost
 	refused bool   // the reason is that a majority refused
 	detail  string // added to the text, or ""
 	ctx     error  // what ended the wait, or nil: the error of the caller's context, ErrMaxWait or ErrClosed
+}
+
+// measure notes how many nodes are needed, and how many of them the given ones are.
+func (e *QuorumError) measure(by *electorate, granted nodeSet) {
+	list, has := by.worst(granted)
+	e.Need, e.Granted = list.need, has
 }
 
 // Error says in one line who holds the lock, or how many nodes voted and why the others did not, and what ended the
@@ -284,12 +294,10 @@ func (e *QuorumError) votesInWords() string {
 		nodes      []string
 	}
 	var reasons []*reason
-	voted := 0
 	for i := range e.Nodes {
 		n := &e.Nodes[i]
 		word, more := n.short()
 		if word == "" {
-			voted++
 			continue
 		}
 		at := slices.IndexFunc(reasons, func(r *reason) bool { return r.word == word })
@@ -303,16 +311,22 @@ func (e *QuorumError) votesInWords() string {
 		}
 	}
 	late := func(r *reason) bool { return r.word == string(OutcomeLate) }
-	have := "voted"
-	if at := slices.IndexFunc(reasons, late); at >= 0 {
-		could := voted + len(reasons[at].nodes)
-		if could < cmp.Or(e.Need, len(e.Nodes)/2+1) { // without the others, nobody waited for them
-			voted, have, reasons = could, "can vote", slices.DeleteFunc(reasons, late)
+	tallies := e.tallies()
+	if slices.ContainsFunc(reasons, late) {
+		tooFew := func(l listTally) bool { return l.voted+l.late < l.need }
+		if slices.ContainsFunc(tallies, tooFew) { // without the others, nobody waited for them
+			reasons = slices.DeleteFunc(reasons, late)
+			for i := range tallies {
+				tallies[i].voted, tallies[i].have = tallies[i].voted+tallies[i].late, "can vote"
+			}
 		} else if len(reasons) > 1 && e.ctx == nil { // who has not answered was not needed: the others say why
 			reasons = slices.DeleteFunc(reasons, late)
 		}
 	}
-	parts := []string{fmt.Sprintf("%d of %d %s", voted, len(e.Nodes), have)}
+	var parts []string
+	for _, l := range tallies {
+		parts = append(parts, fmt.Sprintf("%s%d of %d %s", l.name, l.voted, l.size, l.have))
+	}
 	if e.count(OutcomeTaken) > 0 {
 		parts = append(parts, "taken"+e.takenInWords())
 	}
@@ -324,6 +338,46 @@ func (e *QuorumError) votesInWords() string {
 		parts = append(parts, part)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// listTally is how the nodes of one list voted.
+type listTally struct {
+	name       string // with a space behind it; "" if there is only one list
+	size, need int
+	voted      int
+	late       int // nodes whose answers are still to come
+	have       string
+}
+
+// tallies returns a tally for each list.
+func (e *QuorumError) tallies() []listTally {
+	all := []listTally{{have: "voted"}}
+	if slices.ContainsFunc(e.Nodes, func(n NodeError) bool { return n.List != "" }) {
+		all = []listTally{{name: "old list ", have: "voted"}, {name: "new list ", have: "voted"}}
+	}
+	for i := range e.Nodes {
+		n := &e.Nodes[i]
+		word, _ := n.short()
+		for l, isIn := range n.List.lists() {
+			if !isIn || l >= len(all) {
+				continue
+			}
+			all[l].size++
+			switch word {
+			case "":
+				all[l].voted++
+			case string(OutcomeLate):
+				all[l].late++
+			}
+		}
+	}
+	for l := range all {
+		all[l].need = majority(all[l].size)
+	}
+	if len(all) == 1 {
+		all[0].need = cmp.Or(e.Need, all[0].need)
+	}
+	return all
 }
 
 // brief returns a duration as people say it: 4.1 s, 250 ms.

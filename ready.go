@@ -30,9 +30,9 @@ func (l *Locker) Ready(ctx context.Context) error {
 		now := l.opts.clock.local()
 		seen := l.readiness(now)
 		switch {
-		case seen.failure.Granted >= l.need:
+		case l.electorate.suffice(seen.votes):
 			return nil
-		case len(l.nodes)-seen.refused < l.need:
+		case l.electorate.block(seen.refused):
 			seen.failure.detail = "no majority is possible until somebody changes that"
 			return seen.failure
 		case ctx.Err() != nil:
@@ -46,21 +46,22 @@ func (l *Locker) Ready(ctx context.Context) error {
 // readiness is what Ready has seen of the nodes.
 type readiness struct {
 	failure *QuorumError
-	refused int       // how many nodes are refused until somebody changes something
+	votes   nodeSet   // the nodes whose votes count
+	refused nodeSet   // those that are refused until somebody changes something
 	until   time.Time // when the first abstention ends; zero: there is none whose end is known
 }
 
 func (l *Locker) readiness(now time.Time) readiness {
-	seen := readiness{failure: &QuorumError{Op: "ready", Need: l.need, reason: ErrNoQuorum}}
-	for _, n := range l.nodes {
-		part := NodeError{Addr: n.addr(), Outcome: OutcomeVotes}
+	seen := readiness{failure: &QuorumError{Op: "ready", reason: ErrNoQuorum}}
+	for i, n := range l.nodes {
+		part := NodeError{Addr: n.addr(), List: l.electorate.membership(i), Outcome: OutcomeVotes}
 		_, down := n.conn.State()
 		a := n.guard.Abstention()
 		switch {
 		case down != nil:
 			part.Outcome, part.Err = OutcomeFailed, down
 			if lasting(down, n.opts) {
-				seen.refused++
+				seen.refused = seen.refused.with(i)
 			}
 		case a != nil && !a.Over(now):
 			part.Outcome, part.Err = OutcomeAbstained, abstainError(a, now)
@@ -68,10 +69,11 @@ func (l *Locker) readiness(now time.Time) readiness {
 				seen.until = a.Until
 			}
 		default:
-			seen.failure.Granted++
+			seen.votes = seen.votes.with(i)
 		}
 		seen.failure.Nodes = append(seen.failure.Nodes, part)
 	}
+	seen.failure.measure(l.electorate, seen.votes)
 	return seen
 }
 

@@ -169,16 +169,16 @@ func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*ho
 	if w.stands {
 		h.enter(r)
 	}
-	h.asked = r.send(l.nodes, l.all, l.need, h.start.local)
+	h.asked = r.send(l.nodes, l.electorate.all, h.start.local)
 
 	// 3. Wait until it is certain whether a majority grants, and no longer. If callers that do not wait have split the
 	// votes, the oldest of them asks again. If a majority gave the lock but some of its nodes know larger tokens, propose
 	// a larger one.
 	votes, err := r.wait(ctx)
-	if err == nil && w.breaksTies && votes.verdict(len(l.nodes), l.need) == verdictLost {
+	if err == nil && w.breaksTies && l.electorate.verdict(votes) == verdictLost {
 		r, votes, err = l.breakTie(ctx, h, r, votes)
 	}
-	for err == nil && votes.verdict(len(l.nodes), l.need) == verdictShort {
+	for err == nil && l.electorate.verdict(votes) == verdictShort {
 		if w.stands {
 			h.setPlace() // with the token that the nodes have
 		}
@@ -187,7 +187,7 @@ func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*ho
 
 	// 4. The lock is held if a majority granted it and enough of the TTL is left after subtracting the elapsed time and
 	// the allowance for clock drift.
-	won := err == nil && votes.verdict(len(l.nodes), l.need) == verdictWon
+	won := err == nil && l.electorate.verdict(votes) == verdictWon
 	if won && h.left(l.opts.clock.now()) >= leastValidity(o.ttl, o.minValidity, o.maxHold) {
 		l.tokens.Observe(h.token)
 		if w.stands && h.place == nowhere {
@@ -222,13 +222,13 @@ func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*ho
 // reading of the clock.
 func (l *Locker) breakTie(ctx context.Context, h *hold, r *round, votes tally) (*round, tally, error) {
 	owner, asked := h.owner.String(), h.start
-	if winsTie(votes, r.answers, owner, l.need) == beaten {
+	if winsTie(votes, r.answers, owner, l.electorate) == beaten {
 		return r, votes, nil // as always where somebody holds the lock: that needs no deadline
 	}
 	bounded, cancel := context.WithDeadline(ctx, h.start.local.Add(l.opts.nodeTimeout))
 	defer cancel()
 	for named, pauses := false, 0; pauses < tiePauses; {
-		role := winsTie(votes, r.answers, owner, l.need)
+		role := winsTie(votes, r.answers, owner, l.electorate)
 		if role == oldest {
 			pauses++
 		} else if role == beaten || named {
@@ -248,12 +248,12 @@ func (l *Locker) breakTie(ctx context.Context, h *hold, r *round, votes tally) (
 			h.token = max(h.token+1, l.tokens.propose(asked)) // a node accepts no token twice
 		}
 		r = l.askFor(acquireAll, h) // of this one name: free, or ours since the round before
-		h.asked |= r.send(l.nodes, l.all, l.need, asked.local)
+		h.asked |= r.send(l.nodes, l.electorate.all, asked.local)
 		var err error
 		if votes, err = r.wait(bounded); err != nil {
 			return r, votes, ctx.Err() // nil at the node timeout: the missing votes show that
 		}
-		if votes.verdict(len(l.nodes), l.need) != verdictLost {
+		if l.electorate.verdict(votes) != verdictLost {
 			return r, votes, nil
 		}
 	}
@@ -268,7 +268,7 @@ func (l *Locker) pauseInTie(ctx context.Context, r *round, owner string, pause t
 	for ; again && pause > 0; pause -= look {
 		again = l.rest(ctx, min(pause, look)) == nil
 		votes = tally(r.votes.Load())
-		again = again && winsTie(votes, r.answers, owner, l.need) != beaten
+		again = again && winsTie(votes, r.answers, owner, l.electorate) != beaten
 	}
 	return votes, again
 }

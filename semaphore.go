@@ -155,13 +155,15 @@ func (s *Semaphore) try(ctx context.Context, a *acquisition) (h *hold, seen *sur
 		if seen, failure = s.survey(ctx); failure != nil {
 			return nil, nil, failure
 		}
-		free := s.free(seen, len(l.nodes)-l.need)
+		free := s.free(seen, l.electorate)
 		if len(free) == 0 {
 			soonest := slices.MinFunc(seen.slots, func(a, b slotState) int { return cmp.Compare(a.remaining, b.remaining) })
-			return nil, seen, &QuorumError{
-				Op: "acquire", Name: s.name, Need: l.need, Nodes: seen.nodes, reason: ErrTaken,
+			failure := &QuorumError{
+				Op: "acquire", Name: s.name, Nodes: seen.nodes, reason: ErrTaken,
 				detail: fmt.Sprintf("all %d permits, the next for another %s", len(s.all), brief(soonest.remaining)),
 			}
+			failure.measure(l.electorate, 0)
+			return nil, seen, failure
 		}
 		for _, i := range free {
 			if enough() {
@@ -191,14 +193,14 @@ func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
 	r := l.rounds.Get().(*round)
 	r.set(surveySlots, s.base, uuid.Nil, 0)
 	r.args[0] = s.count
-	r.send(l.nodes, l.all, l.need, l.opts.clock.local())
+	r.send(l.nodes, l.electorate.all, l.opts.clock.local())
 	votes, err := r.wait(ctx)
 	defer r.abandon()
 	failure := r.failure("acquire", s.name, ErrTaken, votes, endOf(ctx, err))
-	if err != nil || votes.verdict(len(l.nodes), l.need) != verdictWon {
+	if err != nil || l.electorate.verdict(votes) != verdictWon {
 		return nil, failure
 	}
-	var replies [][]int64
+	replies, answered := make([][]int64, len(l.nodes)), nodeSet(0)
 	for i := range r.answers {
 		if !votes.voted(i) || r.answers[i].vote != voteGranted {
 			continue
@@ -208,13 +210,13 @@ func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
 			failure.Nodes[i].Outcome, failure.Nodes[i].Err = OutcomeFailed, unexpected(numbers)
 			continue
 		}
-		replies = append(replies, numbers)
+		replies[i], answered = numbers, answered.with(i)
 		failure.Nodes[i].Outcome = OutcomeTaken
 	}
-	if len(replies) < l.need {
+	if !l.electorate.suffice(answered) {
 		return nil, failure
 	}
-	return &survey{slots: slotStates(replies, len(s.all), l.need), nodes: failure.Nodes}, nil
+	return &survey{slots: slotStates(replies, len(s.all), l.electorate), nodes: failure.Nodes}, nil
 }
 
 // slotTaken reports whether an attempt failed because of its slot, so that another slot may be free, and not because

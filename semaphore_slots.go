@@ -35,8 +35,8 @@ type slot struct {
 
 // slotState is what the nodes replied about one slot.
 type slotState struct {
-	taken     int           // nodes that have the key
-	remaining time.Duration // until enough keys expire that a majority of nodes is free, if none is extended
+	taken     nodeSet       // nodes that have the key
+	remaining time.Duration // until enough keys expire that a majority of each list is free, if none is extended
 	waiters   int           // the longest queue on any node
 }
 
@@ -96,24 +96,28 @@ type survey struct {
 
 var surveySlots = script(command{read: readSurvey}, rows(1), "readers", "queue", "survey")
 
-// slotStates combines the nodes' replies: two numbers for each slot, see internal/lua/survey.lua.
-func slotStates(replies [][]int64, slots, need int) []slotState {
+// slotStates combines the nodes' replies: two numbers for each slot, see internal/lua/survey.lua. nil: the node has not
+// replied.
+func slotStates(replies [][]int64, slots int, e *electorate) []slotState {
 	seen, remaining := make([]slotState, slots), make([]time.Duration, len(replies))
 	for i := range seen {
 		at := &seen[i]
 		for n, reply := range replies {
+			if reply == nil {
+				remaining[n] = noReply
+				continue
+			}
 			ms, waiters := reply[2*i], reply[2*i+1]
 			remaining[n] = time.Duration(max(ms, 0)) * time.Millisecond
 			if ms == -1 {
 				remaining[n] = time.Hour // the key has no TTL
 			}
 			if ms != -2 {
-				at.taken++
+				at.taken = at.taken.with(n)
 			}
 			at.waiters = max(at.waiters, int(waiters))
 		}
-		slices.Sort(remaining)
-		at.remaining = remaining[need-1]
+		at.remaining, _ = e.majorityBy(remaining)
 	}
 	return seen
 }
@@ -134,20 +138,21 @@ func readSurvey(reply any) answer {
 	return answer{vote: voteGranted, reply: numbers}
 }
 
-// free returns the slots that are taken on at most spare nodes, so that a majority is free, and that no caller of this
-// Semaphore is at: those taken on the fewest nodes first, otherwise in random order. If a slot is taken on a few nodes
-// only, another client is just acquiring it, or its release has not reached those nodes.
-func (s *slots) free(seen *survey, spare int) []int {
+// free returns the slots that are taken on so few nodes that a majority of each list is free, and that no caller of
+// this Semaphore is at: those taken on the fewest nodes first, otherwise in random order. If a slot is taken on a few
+// nodes only, another client is just acquiring it, or its release has not reached those nodes.
+func (s *slots) free(seen *survey, e *electorate) []int {
 	var free []int
 	s.mu.Lock()
 	for i, at := range seen.slots {
-		if at.taken <= spare && s.all[i].callers == 0 {
+		if !e.block(at.taken) && s.all[i].callers == 0 {
 			free = append(free, i)
 		}
 	}
 	s.mu.Unlock()
 	shuffle(free)
-	slices.SortStableFunc(free, func(a, b int) int { return cmp.Compare(seen.slots[a].taken, seen.slots[b].taken) })
+	taken := func(i int) int { return seen.slots[i].taken.size() }
+	slices.SortStableFunc(free, func(a, b int) int { return cmp.Compare(taken(a), taken(b)) })
 	return free
 }
 

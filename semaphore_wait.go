@@ -100,7 +100,7 @@ func (s *Semaphore) waitOn(ctx context.Context, i int, a *acquisition, last erro
 // tryFree attempts the slot that is most likely free, if any is.
 func (s *Semaphore) tryFree(ctx context.Context, a *acquisition, seen *survey) *hold {
 	l := s.locker
-	free := s.free(seen, len(l.nodes)-l.need)
+	free := s.free(seen, l.electorate)
 	if len(free) == 0 {
 		return nil
 	}

@@ -27,29 +27,36 @@ const (
 //
 // It need not know of everybody. If two take themselves for the oldest, one of them at most gets a majority: nodes give
 // what is free or the caller's own, and nothing that another has.
-func winsTie(votes tally, answers []answer, owner string, need int) tieRole {
-	given := votes.count(voteGranted) + votes.count(voteOutbid)
-	taken, pending, unnamed := votes.count(voteTaken), 0, false
+func winsTie(votes tally, answers []answer, owner string, e *electorate) tieRole {
+	pending := e.all &^ votes.voters()
+	var given, taken nodeSet
+	unnamed := false
 	for i := range answers {
-		if !votes.voted(i) {
-			pending++
-		} else if a := &answers[i]; a.vote == voteTaken {
+		if pending.has(i) {
+			continue
+		}
+		switch a := &answers[i]; a.vote {
+		case voteGranted, voteOutbid:
+			given = given.with(i)
+		case voteTaken:
+			taken = taken.with(i)
 			switch {
 			case a.err != nil, a.owner == marker: // no lock of ours, or readers: they stay
 				return beaten
 			case a.owner == "":
 				unnamed = true
-			case a.owner < owner, votesFor(a.owner, votes, answers) >= need:
+			case a.owner < owner, e.suffice(votesFor(a.owner, votes, answers)):
 				return beaten
 			}
+		case voteAbsent, voteAbstained, voteFailed, voteKinds:
 		}
 	}
 	switch {
-	case taken == 0, given+taken+pending < need: // nothing that another's undo could add
+	case taken == 0, !e.suffice(given | taken | pending): // nothing that another's undo could add
 		return beaten
-	case unnamed && given > 0:
+	case unnamed && given != 0:
 		return unknown
-	case unnamed, given+pending == 0:
+	case unnamed, given|pending == 0:
 		// Whoever has no vote leaves it to those who have some. A vote that may be on its way counts as one: the others see
 		// it, and give way to it.
 		return beaten
@@ -57,14 +64,14 @@ func winsTie(votes tally, answers []answer, owner string, need int) tieRole {
 	return oldest
 }
 
-// votesFor counts the nodes that have answered that the lock is another owner's.
-func votesFor(owner string, votes tally, answers []answer) (count int) {
+// votesFor returns the nodes that have answered that the lock is another owner's.
+func votesFor(owner string, votes tally, answers []answer) (nodes nodeSet) {
 	for i := range answers {
 		if a := &answers[i]; votes.voted(i) && a.vote == voteTaken && !a.uncounted && a.owner == owner {
-			count++
+			nodes = nodes.with(i)
 		}
 	}
-	return count
+	return nodes
 }
 
 // tiePauses is how often a caller pauses and asks again at most: a second time if the undos took longer than the pause.

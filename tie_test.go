@@ -30,14 +30,14 @@ func TestRolesInATie(t *testing.T) {
 		for i, word := range strings.Fields(nodes) {
 			a, voted := answers[word]
 			if voted {
-				votes += ballot(i, a.vote)
+				votes += oneList(5).ballot(i, a.vote)
 			}
 			said = append(said, a)
 			ok = ok && (voted || word == ".")
 		}
 		if !ok || len(said) != 5 {
 			t.Errorf("%s: bad line: %s", at, line)
-		} else if got := winsTie(votes, said, us, 3); got != want {
+		} else if got := winsTie(votes, said, us, oneList(5)); got != want {
 			t.Errorf("%s: %s: got %d, want %d", at, line, got, want)
 		}
 	}

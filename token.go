@@ -45,7 +45,7 @@ func (l *Locker) askToRaise(h *hold, highest int64, to nodeSet) (*round, error) 
 	}
 	l.tokens.Observe(highest)
 	r := l.askFor(raise, h)
-	r.send(l.nodes, to, l.need, now.local)
+	r.send(l.nodes, to, now.local)
 	return r, nil
 }
 

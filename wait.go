@@ -54,9 +54,10 @@ func (l *Locker) takeTurn(ctx context.Context, turn *semaphore.Weighted) error {
 
 // notFirst returns the error of a caller that never sent a request, because other callers in this process were ahead.
 func (l *Locker) notFirst(op, name string) *QuorumError {
-	e := &QuorumError{Op: op, Name: name, Need: l.need, reason: ErrTaken, detail: "behind other callers in this process"}
-	for _, n := range l.nodes {
-		e.Nodes = append(e.Nodes, NodeError{Addr: n.addr(), Outcome: OutcomeUnasked})
+	e := &QuorumError{Op: op, Name: name, reason: ErrTaken, detail: "behind other callers in this process"}
+	e.measure(l.electorate, 0)
+	for i, n := range l.nodes {
+		e.Nodes = append(e.Nodes, NodeError{Addr: n.addr(), List: l.electorate.membership(i), Outcome: OutcomeUnasked})
 	}
 	return e
 }

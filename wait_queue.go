@@ -120,7 +120,7 @@ func (l *Locker) queue(
 			if err := w.awaitOutcome(ctx, r); err == nil || last == nil {
 				last = r.failure(want.op, want.name, ErrTaken, tally(r.votes.Load()), nil)
 			}
-			if v := w.votes(r); v.given >= l.need {
+			if v := w.votes(r); l.electorate.suffice(v.given) {
 				want.observed.attempt(asked, nil)
 			} else {
 				want.observed.attempt(asked, last)
@@ -150,7 +150,7 @@ func (l *Locker) queue(
 			w.hold.withdraw()
 			return nil, last
 		}
-		decided := seen.decide(&v, want.shared, w.owner, l.need)
+		decided := seen.decide(&v, want.shared, w.owner, l.electorate)
 		seen.stands = false
 		switch decided {
 		case keepVotes:
@@ -202,7 +202,7 @@ func (w *waiter) awaitOutcome(ctx context.Context, r *round) error {
 			}
 		case <-w.wake:
 			// Only now: older notifications alone were not enough before, and would not be without an answer.
-			if notified = true; w.votes(r).given >= w.locker.need {
+			if notified = true; w.locker.electorate.suffice(w.votes(r).given) {
 				return nil
 			}
 		case <-ctx.Done():
@@ -225,7 +225,7 @@ func (w *waiter) await(ctx context.Context, r *round, asked instant, p pause, se
 	defer timer.Stop()
 	for woken := false; ; {
 		v := w.votes(r)
-		if v.given >= l.need {
+		if l.electorate.suffice(v.given) {
 			h, err := w.promote(ctx, v, asked)
 			// Votes that are too old, or whose nodes did not accept the raised token, need a new request: at once after a
 			// notification, otherwise after the pause, since their nodes may be out of reach.
@@ -233,14 +233,14 @@ func (w *waiter) await(ctx context.Context, r *round, asked instant, p pause, se
 				return h, err
 			}
 		}
-		if seen.stands && v.shouldYield(w.hold.shared, w.owner, l.need, false) {
+		if seen.stands && v.shouldYield(w.hold.shared, w.owner, l.electorate, false) {
 			return nil, errAskAgain // as an attempt is undone at once that does not wait
 		}
 		now := l.opts.clock.now()
-		if none && v.given > 0 {
+		if none && v.given != 0 {
 			begun, none = now, false
 		}
-		left := p.length(&v, l.need) - now.since(begun)
+		left := p.length(&v, l.electorate) - now.since(begun)
 		if left <= 0 {
 			// A notification that came meanwhile is not left for the next request, which would take it for an answer.
 			if woken = w.takeWake(); woken {
@@ -283,7 +283,7 @@ func (w *waiter) ask() (*round, instant) {
 	r.waits = true
 	w.askedToken = w.hold.token
 	asked := l.opts.clock.now()
-	w.hold.asked |= r.send(l.nodes, l.all, l.need, asked.local)
+	w.hold.asked |= r.send(l.nodes, l.electorate.all, asked.local)
 	return r, asked
 }
 
@@ -294,12 +294,12 @@ func (w *waiter) promote(ctx context.Context, v waiterVotes, asked instant) (*ho
 	// The TTL of a vote in answer to the last request began after that request was sent. The TTL of a vote known by
 	// notification may have begun at any time since the waiter drew its owner, at h.since.
 	start := h.since
-	if v.fresh >= l.need {
+	if l.electorate.suffice(v.fresh) {
 		start = asked
 		v.granted = v.freshGranted // votes known by notification may have expired since
 	}
-	if h.token > 0 && (v.granted < l.need || l.outdated(h.token)) {
-		r, err := l.askToRaise(h, max(h.token, v.highest), l.all)
+	if h.token > 0 && (!l.electorate.suffice(v.granted) || l.outdated(h.token)) {
+		r, err := l.askToRaise(h, max(h.token, v.highest), l.electorate.all)
 		if err != nil {
 			return nil, err
 		}
@@ -309,7 +309,7 @@ func (w *waiter) promote(ctx context.Context, v waiterVotes, asked instant) (*ho
 		if err != nil {
 			return nil, l.ended(ctx)
 		}
-		if votes.verdict(len(l.nodes), l.need) != verdictWon {
+		if l.electorate.verdict(votes) != verdictWon {
 			return nil, errAskAgain
 		}
 	}

@@ -506,8 +506,9 @@ func TestWinOnFreshAnswersNeedsFreshAcceptance(t *testing.T) {
 		for _, n := range fl.nodes {
 			n.Do("SET", "job", w.owner, "PX", 10_000)
 		}
-		w.hold.asked = l.all
-		h, err := w.promote(t.Context(), waiterVotes{given: 3, granted: 2, fresh: 2, freshGranted: 1}, l.opts.clock.now())
+		w.hold.asked = l.electorate.all
+		votes := waiterVotes{given: 0b111, granted: 0b011, fresh: 0b011, freshGranted: 0b001}
+		h, err := w.promote(t.Context(), votes, l.opts.clock.now())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -39,7 +39,7 @@ func (r *round) leaveQueues() {
 	h := r.about.(*hold)
 	l := h.locker
 	votes := tally(r.votes.Load())
-	queued := r.sentTo & (r.voters(votes, voteTaken) | r.voters(votes, voteFailed))
+	queued := r.sentTo & (r.who(votes, voteTaken) | r.who(votes, voteFailed))
 	if queued == 0 {
 		l.listeners.forget(h.owner)
 		return

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"slices"
 	"time"
 
 	"github.com/quorumlock/redlock/internal/chance"
@@ -10,14 +9,14 @@ import (
 // waiterVotes counts the votes for one waiter and for its rivals: by the answers to the waiter's last request, and by
 // notifications.
 type waiterVotes struct {
-	given        int             // nodes that gave the waiter the lock
-	granted      int             // of these, nodes that accepted its token
-	fresh        int             // nodes that gave the lock in answer to the last request
-	freshGranted int             // of these, nodes that accepted the token
-	highest      int64           // the highest token known to a node that gave the lock without accepting the token
-	others       map[string]int  // votes by other owner; marker: readers; "": an unknown owner
-	remaining    []time.Duration // the remaining TTLs of other owners' keys
-	ahead        int             // the most waiters that are ahead on any node
+	given        nodeSet            // nodes that gave the waiter the lock
+	granted      nodeSet            // of these, nodes that accepted its token
+	fresh        nodeSet            // nodes that gave the lock in answer to the last request
+	freshGranted nodeSet            // of these, nodes that accepted the token
+	highest      int64              // the highest token known to a node that gave the lock without accepting the token
+	others       map[string]nodeSet // votes by other owner; marker: readers; "": an unknown owner
+	remaining    []time.Duration    // by node: the remaining TTL of another owner's key, or noReply
+	ahead        int                // the most waiters that are ahead on any node
 }
 
 // notifications are the nodes' notifications to one waiter, by node.
@@ -59,8 +58,9 @@ func (n *notifications) age() {
 // count counts the votes by the answers to the last request and by the notifications. askedToken is the token in that
 // request, and want the token that the waiter needs now.
 func (n *notifications) count(votes tally, answers []answer, askedToken, want int64) (v waiterVotes) {
-	v.others = make(map[string]int)
+	v.others, v.remaining = make(map[string]nodeSet), make([]time.Duration, len(answers))
 	for i := range answers {
+		v.remaining[i] = noReply
 		a, fresh := answer{vote: voteFailed}, votes.voted(i)
 		if fresh {
 			a = answers[i]
@@ -78,9 +78,9 @@ func (n *notifications) count(votes tally, answers []answer, askedToken, want in
 		}
 		switch a.vote {
 		case voteGranted, voteOutbid:
-			v.given++
+			v.given = v.given.with(i)
 			if fresh {
-				v.fresh++
+				v.fresh = v.fresh.with(i)
 				if a.vote == voteGranted {
 					n.accept(i, askedToken)
 				}
@@ -88,20 +88,20 @@ func (n *notifications) count(votes tally, answers []answer, askedToken, want in
 			// A grant counts for one token only: it may be for a lower token than the waiter has now, and a node that
 			// "knows" the waiter's token may have it from another client.
 			if n.accepted[i] == want && (a.vote == voteGranted || a.token == want) {
-				v.granted++
+				v.granted = v.granted.with(i)
 				if fresh {
-					v.freshGranted++
+					v.freshGranted = v.freshGranted.with(i)
 				}
 			} else {
 				v.highest = max(v.highest, a.token)
 			}
 		case voteTaken:
-			if v.others[a.owner] += 0; !a.uncounted { // an uncounted vote adds its owner with no vote
-				v.others[a.owner]++
+			if v.others[a.owner] |= 0; !a.uncounted { // an uncounted vote adds its owner with no vote
+				v.others[a.owner] = v.others[a.owner].with(i)
 			}
 			v.ahead = max(v.ahead, a.place)
 			if a.remaining > 0 {
-				v.remaining = append(v.remaining, a.remaining)
+				v.remaining[i] = a.remaining
 			}
 		case voteAbsent, voteAbstained, voteFailed, voteKinds:
 			// does not say which owner has the lock
@@ -111,21 +111,22 @@ func (n *notifications) count(votes tally, answers []answer, askedToken, want in
 }
 
 // shouldYield reports whether the votes are split and the waiter should give its own back: it has some, no owner has a
-// majority, and an older owner has some too. The oldest keeps its votes, so one of them makes progress. What looks like
-// a majority to this waiter may be less to the owner that has it, if a node abstains for that owner and not for this
-// waiter: so if late, the waiter gives its votes back in that case, too.
+// majority of any list, and an older owner has some too. The oldest keeps its votes, so one of them makes progress.
+// What looks like a majority to this waiter may be less to the owner that has it, if a node abstains for that owner and
+// not for this waiter, or if that owner needs a majority of another list as well: so if late, the waiter gives its
+// votes back in that case, too.
 //
 // A reader gives way to every writer. It does not give way to other readers, whose votes do not exclude its own; but if
 // a node refuses it although readers have the lock there, a writer waits on that node. A writer never gives way to
 // readers. So the oldest writer keeps its votes, and all other waiters give theirs back.
-func (v *waiterVotes) shouldYield(shared bool, owner string, need int, late bool) bool {
-	if v.given == 0 || v.given >= need {
+func (v *waiterVotes) shouldYield(shared bool, owner string, e *electorate, late bool) bool {
+	if v.given == 0 || e.suffice(v.given) {
 		return false
 	}
 	yields := false
 	for other, votes := range v.others {
 		readers := other == marker
-		if votes >= need && !late && !(shared && readers) {
+		if e.mayHold(votes) && !late && !(shared && readers) {
 			return false
 		}
 		yields = yields || other != "" && (shared || !readers && other < owner)
@@ -136,12 +137,12 @@ func (v *waiterVotes) shouldYield(shared bool, owner string, need int, late bool
 // blocksOlder reports whether the waiter has some votes while another owner holds the lock and an older waiter is in
 // the queue. The older waiter is next: without this waiter's votes it needs all other nodes, and so waits for the
 // slowest of them. A reader keeps its votes, since they exclude no other reader.
-func (v *waiterVotes) blocksOlder(shared bool, need int) bool {
-	if shared || v.fresh == 0 || v.given >= need || v.ahead == 0 {
+func (v *waiterVotes) blocksOlder(shared bool, e *electorate) bool {
+	if shared || v.fresh == 0 || e.suffice(v.given) || v.ahead == 0 {
 		return false
 	}
 	for _, votes := range v.others {
-		if votes >= need {
+		if e.mayHold(votes) {
 			return true
 		}
 	}
@@ -149,12 +150,12 @@ func (v *waiterVotes) blocksOlder(shared bool, need int) bool {
 }
 
 // deadlocked reports whether both the waiter and other owners have votes, and none has a majority.
-func (v *waiterVotes) deadlocked(need int) bool {
-	if v.given == 0 || v.given >= need || len(v.others) == 0 {
+func (v *waiterVotes) deadlocked(e *electorate) bool {
+	if v.given == 0 || e.suffice(v.given) || len(v.others) == 0 {
 		return false
 	}
 	for _, votes := range v.others {
-		if votes >= need {
+		if e.mayHold(votes) {
 			return false
 		}
 	}
@@ -198,10 +199,10 @@ func (p *patience) record(v *waiterVotes) {
 }
 
 // decide returns what to do next. It must be called once after each request.
-func (p *patience) decide(v *waiterVotes, shared bool, owner string, need int) decision {
-	stuck := p.partial > stuckAfter && v.deadlocked(need)
-	blocks := p.gaveBack < 3 && v.blocksOlder(shared, need) // at most three times: the older waiter may be gone
-	if !stuck && !blocks && !v.shouldYield(shared, owner, need, p.partial > lateAfter) {
+func (p *patience) decide(v *waiterVotes, shared bool, owner string, e *electorate) decision {
+	stuck := p.partial > stuckAfter && v.deadlocked(e)
+	blocks := p.gaveBack < 3 && v.blocksOlder(shared, e) // at most three times: the older waiter may be gone
+	if !stuck && !blocks && !v.shouldYield(shared, owner, e, p.partial > lateAfter) {
 		p.split = 0
 		return keepVotes
 	}
@@ -252,13 +253,13 @@ func newPause(o *options, attempts, partial int) pause {
 // than the back-off. Otherwise: the back-off, longer the more waiters are ahead, and at least twice as long as the
 // request took, so that clients and nodes that are overloaded get less to do. But it ends when the holder's keys
 // expire: the first in the queue asks then, and the others after it, in case that it is gone.
-func (p pause) length(v *waiterVotes, need int) time.Duration {
-	if v.given > 0 {
+func (p pause) length(v *waiterVotes, e *electorate) time.Duration {
+	if v.given != 0 {
 		return min(p.backoff, p.short+min(p.took, p.short))
 	}
 	long := max(p.backoff+p.backoff*time.Duration(min(v.ahead, p.place))/4, 2*p.took)
-	if slices.Sort(v.remaining); len(v.remaining) >= need {
-		long = min(long, v.remaining[need-1]+time.Millisecond+2*time.Millisecond*time.Duration(v.ahead))
+	if expiry, known := e.majorityBy(v.remaining); known {
+		long = min(long, expiry+time.Millisecond+2*time.Millisecond*time.Duration(v.ahead))
 	}
 	return min(long, p.longest)
 }

@@ -58,22 +58,21 @@ func TestWaiterDecisions(t *testing.T) {
 			t.Fatalf("%s: bad line: %s", at, line)
 		}
 		shared := strings.TrimSpace(parts[0]) == "reader"
-		v := &waiterVotes{others: map[string]int{}, ahead: must(strconv.Atoi(strings.TrimSpace(parts[2])))(t)}
-		for node := range strings.FieldsSeq(parts[1]) {
+		v := &waiterVotes{others: map[string]nodeSet{}, ahead: must(strconv.Atoi(strings.TrimSpace(parts[2])))(t)}
+		for i, node := range strings.Fields(parts[1]) {
 			switch node {
 			case "ours":
-				v.given++
-				v.fresh++
+				v.given, v.fresh = v.given.with(i), v.fresh.with(i)
 			case "notif":
-				v.given++
+				v.given = v.given.with(i)
 			case "old":
-				v.others[before]++
+				v.others[before] = v.others[before].with(i)
 			case "young":
-				v.others[after]++
+				v.others[after] = v.others[after].with(i)
 			case "reads":
-				v.others[marker]++
+				v.others[marker] = v.others[marker].with(i)
 			case "other":
-				v.others[""]++
+				v.others[""] = v.others[""].with(i)
 			case "-":
 			default:
 				t.Fatalf("%s: unknown vote %s", at, node)
@@ -90,7 +89,7 @@ func TestWaiterDecisions(t *testing.T) {
 			for range n {
 				requests++
 				seen.record(v)
-				got := [...]string{keepVotes: "keep", giveBack: "give", requeue: "requeue"}[seen.decide(v, shared, us, 3)]
+				got := [...]string{keepVotes: "keep", giveBack: "give", requeue: "requeue"}[seen.decide(v, shared, us, oneList(5))]
 				if got != want {
 					t.Errorf("%s: %s: request %d: got %s, want %s", at, line, requests, got, want)
 				}
@@ -105,8 +104,8 @@ func TestGrantCountsForOneTokenOnly(t *testing.T) {
 	token, said := first, newNotifications(3)
 	granted := func(when string, want int) {
 		t.Helper()
-		if v := said.count(0, make([]answer, 3), first, token); v.given != 2 || v.granted != want {
-			t.Errorf("%s: given %d, granted %d, want 2 and %d", when, v.given, v.granted, want)
+		if v := said.count(0, make([]answer, 3), first, token); v.given.size() != 2 || v.granted.size() != want {
+			t.Errorf("%s: given %b, granted %b, want 2 and %d", when, v.given, v.granted, want)
 		}
 	}
 	said.receive(0, answer{vote: voteGranted}, first)
@@ -147,8 +146,8 @@ func TestNotificationIsConfirmedOrDropped(t *testing.T) {
 		answers := make([]answer, 3)
 		answers[2].vote = c.vote
 		for range 2 { // the second count must not bring it back
-			if v := said.count(ballot(2, c.vote), answers, 1, 1); v.given != c.given {
-				t.Errorf("%v, stale %v: got %d votes, want %d", c.vote, c.stale, v.given, c.given)
+			if v := said.count(oneList(3).ballot(2, c.vote), answers, 1, 1); v.given.size() != c.given {
+				t.Errorf("%v, stale %v: got %b, want %d", c.vote, c.stale, v.given, c.given)
 			}
 		}
 	}
@@ -190,7 +189,7 @@ func TestPauseLength(t *testing.T) {
 		{"some votes, a short back-off", with(func(p *pause) { p.backoff = ms }), some, ms},
 		{"the last request", noPause, taken(8, ms, ms, ms), 0},
 	} {
-		if got := c.pause.length(&c.votes, 3); got != c.want {
+		if got := c.pause.length(&c.votes, oneList(5)); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.what, got, c.want)
 		}
 	}

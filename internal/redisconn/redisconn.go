@@ -195,6 +195,9 @@ var errConnecting = fmt.Errorf("%w yet", ErrDown)
 // Addr names the server for humans, without user and password.
 func (c *Conn) Addr() string { return c.server.String() }
 
+// SameURL reports whether both were made with URLs that say the same.
+func (c *Conn) SameURL(other *Conn) bool { return c.server == other.server }
+
 // Start connects, and connects again whenever the connection is lost, until Close.
 func (c *Conn) Start() { go c.run() }
 

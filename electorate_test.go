@@ -1,0 +1,284 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// change is a change of nodes: the members of the old list and of the new one, as indices into a fleet.
+type change struct {
+	name     string
+	old, new []int
+}
+
+var changes = []change{
+	{"replace one", []int{0, 1, 2, 3, 4}, []int{0, 1, 2, 3, 5}},
+	{"move all", []int{0, 1, 2}, []int{3, 4, 5}},
+	{"three to five", []int{0, 1, 2}, []int{0, 1, 2, 3, 4}},
+	{"five to three", []int{0, 1, 2, 3, 4}, []int{2, 3, 4}},
+}
+
+// kinds are the clients of a change in the order in which they are rolled out: neighbours may be out at once.
+var kinds = []string{"old", "both", "new"}
+
+func (c change) size() (n int) {
+	for _, list := range [][]int{c.old, c.new} {
+		for _, i := range list {
+			n = max(n, i+1)
+		}
+	}
+	return n
+}
+
+func (c change) locker(fl *fleet, kind, client string, opts ...Option) *Locker {
+	fl.t.Helper()
+	urls := func(list []int) (all []string) {
+		for _, i := range list {
+			all = append(all, fl.urls[i])
+		}
+		return all
+	}
+	first := urls(c.old)
+	switch kind {
+	case "both":
+		opts = append(opts, WithMigration(urls(c.new)))
+	case "new":
+		first = urls(c.new)
+	}
+	l, err := New(first, append([]Option{WithDialer(fl.net.Dialer(client))}, opts...)...)
+	if err != nil {
+		fl.t.Fatal(err)
+	}
+	fl.t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// neighbours runs f for each change and each two kinds of clients that may be out at once, either way round.
+func neighbours(t *testing.T, f func(t *testing.T, fl *fleet, a, b *Locker)) {
+	t.Helper()
+	for _, c := range changes {
+		for _, pair := range [][2]string{
+			{"old", "both"}, {"both", "old"}, {"both", "both"}, {"both", "new"}, {"new", "both"},
+		} {
+			t.Run(fmt.Sprintf("%s/%s and %s", c.name, pair[0], pair[1]), func(t *testing.T) {
+				bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+					f(t, fl, c.locker(fl, pair[0], "a"), c.locker(fl, pair[1], "b"))
+				})
+			})
+		}
+	}
+}
+
+func TestNeighboursExcludeEachOther(t *testing.T) {
+	neighbours(t, func(t *testing.T, fl *fleet, a, b *Locker) {
+		ctx := t.Context()
+		k := must(a.Lock(ctx, "job"))(t)
+		if _, err := b.TryLock(ctx, "job"); !errors.Is(err, ErrTaken) {
+			t.Errorf("the lock is held, got %v", err)
+		}
+		if _, err := b.LockAll(ctx, []string{"job", "more"}, WithMaxAttempts(1)); !errors.Is(err, ErrTaken) {
+			t.Errorf("one of the names is held, got %v", err)
+		}
+		if _, err := b.RWMutex("job").TryRLock(ctx); !errors.Is(err, ErrTaken) {
+			t.Errorf("a writer has it, got %v", err)
+		}
+		if i := must(b.Inspect(ctx, "job"))(t); i.Owner != k.Owner() || i.Token != k.Token() || i.Remaining == 0 {
+			t.Errorf("inspect: got %q, token %d, %s; want %q, token %d", i.Owner, i.Token, i.Remaining, k.Owner(), k.Token())
+		}
+		time.Sleep(15 * time.Second) // and more than one TTL
+		if err := k.Extend(ctx); err != nil {
+			t.Error(err)
+		}
+		waited := make(chan *Lock)
+		go func() { waited <- must(b.Lock(ctx, "job"))(t) }()
+		time.Sleep(time.Second)
+		must(0, k.Unlock(ctx))(t)
+		within(t, 500*time.Millisecond, "the hand-over", func() {
+			next := <-waited
+			if next.Token() <= k.Token() {
+				t.Errorf("token %d after %d", next.Token(), k.Token())
+			}
+			must(0, next.Unlock(ctx))(t)
+		})
+		settleNetwork()
+		if left := fl.leftovers(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+func TestNeighboursSharePermitsAndReaders(t *testing.T) {
+	neighbours(t, func(t *testing.T, fl *fleet, a, b *Locker) {
+		ctx := t.Context()
+		p := must(a.Semaphore("pool", 1).Acquire(ctx))(t)
+		if _, err := b.Semaphore("pool", 1).TryAcquire(ctx); !errors.Is(err, ErrTaken) {
+			t.Errorf("the only permit is held, got %v", err)
+		}
+		must(0, p.Unlock(ctx))(t)
+		must(0, must(b.Semaphore("pool", 1).Acquire(ctx))(t).Unlock(ctx))(t)
+
+		reader := must(a.RWMutex("page").RLock(ctx))(t)
+		other := must(b.RWMutex("page").RLock(ctx))(t)
+		if _, err := b.TryLock(ctx, "page"); !errors.Is(err, ErrTaken) {
+			t.Errorf("readers have it, got %v", err)
+		}
+		must(0, reader.Unlock(ctx))(t)
+		must(0, other.Unlock(ctx))(t)
+		must(0, must(b.LockAll(ctx, []string{"page", "pool", "x"}))(t).Unlock(ctx))(t)
+		settleNetwork()
+		if left := fl.leftovers(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+// A run that one of two neighbours has done is done for the other.
+func TestNeighboursCountRuns(t *testing.T) {
+	neighbours(t, func(t *testing.T, _ *fleet, a, b *Locker) {
+		runs := 0
+		run := func(context.Context) error { runs++; return nil }
+		must(0, a.Once(t.Context(), "nightly", run))(t)
+		if err := b.Once(t.Context(), "nightly", run); !errors.Is(err, ErrDone) || runs != 1 {
+			t.Errorf("got %v after %d runs, want ErrDone after 1", err, runs)
+		}
+	})
+}
+
+// A hold can be handed over to a client with other lists if the nodes in common are a majority of each of its lists.
+// Otherwise the ticket stays what it was.
+func TestTicketsBetweenNeighbours(t *testing.T) {
+	neighbours(t, func(t *testing.T, _ *fleet, a, b *Locker) {
+		ctx := t.Context()
+		k := must(a.Lock(ctx, "job"))(t)
+		ticket := must(k.Ticket())(t)
+		adopted, err := b.Adopt(ctx, ticket)
+		var common nodeSet
+		for _, n := range b.nodes {
+			if slices.ContainsFunc(a.nodes, func(m *node) bool { return m.addr() == n.addr() }) {
+				common = common.with(n.index)
+			}
+		}
+		if !b.electorate.suffice(common) {
+			if !errors.Is(err, ErrTaken) {
+				t.Errorf("too few nodes in common: got %v, want ErrTaken", err)
+			}
+			settleNetwork()
+			adopted, err = a.Adopt(ctx, ticket)
+		}
+		if must(0, err)(t); adopted.Token() <= k.Token() {
+			t.Errorf("token %d after %d", adopted.Token(), k.Token())
+		}
+		must(0, adopted.Unlock(ctx))(t)
+	})
+}
+
+// A run that was done under the old list is done under the new one, if a client with both lists has looked at it.
+func TestRunsGoAlong(t *testing.T) {
+	for _, c := range changes {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+				for i, kind := range kinds {
+					l := c.locker(fl, kind, kind)
+					err := l.Once(t.Context(), "nightly", func(context.Context) error { return nil })
+					if i == 0 && err != nil || i > 0 && !errors.Is(err, ErrDone) {
+						t.Errorf("%s list: got %v", kind, err)
+					}
+					must(0, l.Close())(t)
+				}
+			})
+		})
+	}
+}
+
+// With one majority of two there is no lock, and the error says which list lacks votes.
+func TestEachListNeedsAMajority(t *testing.T) {
+	c := changes[1]
+	for down, want := range map[string]string{
+		"0 1": "old list 1 of 3 can vote, new list 3 of 3 can vote, n0:6379 n1:6379 unreachable",
+		"3 5": "old list 3 of 3 can vote, new list 1 of 3 can vote, n3:6379 n5:6379 unreachable",
+		"0 5": "",
+	} {
+		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+			for word := range strings.FieldsSeq(down) {
+				fl.unreachable("a", int(word[0]-'0'))
+			}
+			l := c.locker(fl, "both", "a")
+			k, err := l.TryLock(t.Context(), "job")
+			if want == "" {
+				must(0, err)(t)
+				must(0, k.Unlock(t.Context()))(t)
+				return
+			}
+			var q *QuorumError
+			if !errors.As(err, &q) || err.Error() != "redlock: lock job: no quorum: "+want || q.Need != 2 {
+				t.Errorf("got %+v, want %s", err, want)
+			} else if q.Nodes[0].List != InOldList || q.Nodes[5].List != InNewList {
+				t.Errorf("lists: %+v", q.Nodes)
+			}
+			settleNetwork()
+			if left := fl.leftovers(); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
+	}
+}
+
+// A hold that a majority of one list does not have any more is lost, whatever the other list says.
+func TestEitherListLosesAHold(t *testing.T) {
+	for _, c := range changes {
+		for _, side := range []string{"old", "new"} {
+			t.Run(c.name+"/"+side, func(t *testing.T) {
+				bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+					l := c.locker(fl, "both", "a")
+					k := must(l.Lock(t.Context(), "job"))(t)
+					taken := c.old
+					if side == "new" {
+						taken = c.new
+					}
+					for _, i := range taken[:majority(len(taken))] {
+						fl.nodes[i].Do("SET", "job", "somebody", "PX", 60_000)
+					}
+					if err := k.Extend(t.Context()); !errors.Is(err, ErrLost) {
+						t.Errorf("got %v, want ErrLost", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestBadMigrations(t *testing.T) {
+	many := make([]string, 32)
+	for i := range many {
+		many[i] = fmt.Sprintf("m%d", i)
+	}
+	for _, c := range []struct {
+		old, to []string
+		want    string
+	}{
+		{[]string{"a"}, nil, "no nodes of the new list"},
+		{nil, []string{"a"}, "no nodes"},
+		{[]string{"a", "b"}, []string{"a", "c", "c"}, "nodes 2 and 3 of the new list are the same server c:6379"},
+		{[]string{"a", "redis://secret@b"}, []string{"b", "c"}, "b:6379 is in both lists with different URLs"},
+		{[]string{"a", "b"}, []string{"redis://b/1"}, "b:6379 is in both lists with different URLs"},
+		{[]string{"a"}, []string{"b", "http://c"}, "node 2 of the new list: "},
+		{many[:16], many[16:], "32 nodes in both lists together: at most 31"},
+	} {
+		_, err := New(c.old, WithMigration(c.to))
+		if !errors.Is(err, ErrInvalid) || !says(err, c.want) || says(err, "secret") {
+			t.Errorf("%q to %q: got %v, want ErrInvalid with %q", c.old, c.to, err, c.want)
+		}
+	}
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithMigration([]string{fl.urls[2], fl.urls[0], fl.urls[1]})) // nothing is to be changed
+		if _, err := l.TryLock(t.Context(), "job", WithMigration(fl.urls)); !errors.Is(err, ErrInvalid) {
+			t.Errorf("a call with WithMigration: got %v", err)
+		}
+		must(l.TryLock(t.Context(), "job"))(t)
+	})
+}
