@@ -37,6 +37,9 @@ var (
 	// ErrExhausted says that the largest allowed number of runs of Once has begun within the done TTL (see [WithMaxRuns]),
 	// and that none has succeeded.
 	ErrExhausted = errors.New("redlock: exhausted")
+	// ErrListConflict says that clients are at work whose lists of nodes and this Locker's do not exclude each other. The
+	// error is a [*ListConflictError].
+	ErrListConflict = errors.New("redlock: conflicting lists of nodes")
 	// ErrClosed says that the Locker is closed.
 	ErrClosed = errors.New("redlock: closed")
 	// ErrInvalid says that an argument or option is not acceptable.

@@ -168,8 +168,8 @@ func (s *schedule) start(c clock) {
 	go s.run() // until close, which waits for it
 }
 
-// close ends run, and abandons the sleepers that are still in the heap.
-func (s *schedule) close() {
+// close ends run, and abandons the sleepers that are still in the heap. It returns how many these are.
+func (s *schedule) close() int {
 	close(s.stop)
 	<-s.stopped
 	s.mu.Lock()
@@ -179,6 +179,7 @@ func (s *schedule) close() {
 	for _, item := range left {
 		item.sleeper.abandon()
 	}
+	return len(left)
 }
 
 // set schedules the sleeper for the time due, which replaces the time that was set before. It returns false, and does

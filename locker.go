@@ -74,7 +74,11 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	l.local = localQueues{clock: o.clock, of: make(map[string]*localQueue)}
 	l.listeners = newListeners(o.prefix, l.nodes, o.clock.local)
 	awaitNodes(l.nodes, l.electorate, o)
-	if err := duplicateNodes(l.nodes); err != nil {
+	err = duplicateNodes(l.nodes)
+	if err == nil {
+		err = l.peers.registry.open()
+	}
+	if err != nil {
 		_ = l.Close()
 		return nil, &opError{op: "New", reason: err}
 	}
@@ -96,7 +100,7 @@ func (l *Locker) Close() error {
 		l.events.ending()
 		l.calls.wait(l.opts.nodeTimeout)
 		l.listeners.close()
-		l.schedule.close()
+		l.peers.registry.close(l.schedule.close())
 		ctx, cancel := context.WithTimeout(context.Background(), l.opts.nodeTimeout)
 		defer cancel()
 		closeNodes(ctx, l.nodes)

@@ -165,7 +165,7 @@ func TestNewDoesNotWaitForAMinority(t *testing.T) {
 		fl.nodes[0].Pause()
 		fl.nodes[1].Crash(false)
 		var l *Locker
-		within(t, 250*ms, "New", func() { l = fl.locker("a") })
+		within(t, 255*ms, "New", func() { l = fl.locker("a") }) // the node timeout, and a round trip to register
 		k := must(l.Lock(t.Context(), "job"))(t)
 		_ = k.Unlock(t.Context())
 		fl.nodes[0].Resume()

@@ -45,6 +45,7 @@ type options struct {
 	retention   time.Duration // how long nodes keep tokens
 	guard       time.Duration // how long a node that may have forgotten abstains; 0: not at all
 	durable     bool          // trust nodes that say that they flush every change to disk
+	onlyLooks   bool          // WithoutLocking
 
 	migrates  bool     // WithMigration was given
 	migrateTo []string // the URLs of the nodes that replace those of New
@@ -297,6 +298,14 @@ func WithMigration(to []string) Option {
 	return Option{name: "WithMigration", newOnly: true, apply: func(o *options) {
 		o.migrates, o.migrateTo = true, slices.Clone(to)
 	}}
+}
+
+// WithoutLocking makes a Locker that only looks: for monitoring, and for administrators. It can [Locker.Inspect] and
+// list locks, watch nodes, and [Locker.ForceUnlock]; calls that acquire a lock return [ErrInvalid]. The nodes do not
+// count it among the clients, and New does not refuse it if its lists of nodes conflict with those of clients that are
+// at work: [NodeStatus] tells of that. Only for New.
+func WithoutLocking() Option {
+	return Option{name: "WithoutLocking", newOnly: true, apply: func(o *options) { o.onlyLooks = true }}
 }
 
 // WithEvictionAllowed accepts nodes that have a memory limit and an eviction policy other than noeviction. Such a node

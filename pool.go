@@ -45,11 +45,15 @@ type node struct {
 // addr returns the node's address without user and password.
 func (n *node) addr() string { return n.conn.Addr() }
 
+// membership says in which list the node is.
+func (n *node) membership() Membership { return n.peers.registry.voters.membership(n.index) }
+
 // peers is what the nodes of one Locker share.
 type peers struct {
-	nodes  []*node // set before any is connected
-	label  *label
-	states states
+	nodes    []*node   // set before any is connected
+	registry *registry // likewise
+	label    *label
+	states   states
 
 	trimmedAt atomic.Int64 // when trim sent its last calls, in µs of tokens.micros; 0: some node has not got one
 
@@ -133,12 +137,17 @@ func newNodes(urls [][]string, o *options) (*peers, *electorate, error) {
 // open begins to connect to all nodes.
 func (p *peers) open(tk *tokens, ev *events, by *electorate) {
 	var voters []voter
+	var conns []*redisconn.Conn
 	for _, n := range p.nodes {
 		n.tokens, n.events = tk, ev
 		n.rules = n.opts.rules()
 		n.guard = guard.New(*n.rules, n.opts.clock.local, n.claim)
-		voters = append(voters, n)
+		voters, conns = append(voters, n), append(conns, n.conn)
 	}
+	p.registry = newRegistry(p.nodes[0].opts, conns, by, func(node int) {
+		p.states.change()
+		p.nodes[node].report()
+	})
 	ev.watch(voters, by)
 	for _, n := range p.nodes {
 		n.conn.Start() // until closeNodes
@@ -150,7 +159,7 @@ func (n *node) connConfig() redisconn.Config {
 	return redisconn.Config{
 		Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout(), Dial: o.dialer, TLS: o.tls, Now: o.clock.local,
 		Credentials: o.credentials,
-		Scripts:     append([]*lua.Script{trim, noteSettings}, scripts...), ExtraKey: o.prefix + tokensName,
+		Scripts:     append([]*lua.Script{trim, noteSettings, noteLists}, scripts...), ExtraKey: o.prefix + tokensName,
 		Handshake: n.handshake, OnDisconnect: n.unclaim, OnChange: n.stateChanged, Explain: explained,
 		Check: n.check, CheckEvery: probeEvery,
 	}
@@ -267,6 +276,21 @@ func (n *node) stateChanged() {
 	}
 }
 
+// exchanges returns the commands by which clients learn of each other. handshake: over a new connection. What has been
+// exchanged a moment ago is left out.
+func (n *node) exchanges(kind guard.ProbeKind) []extra {
+	switch mode := n.peers.registry.due(n.index); {
+	case kind == guard.FirstProbe:
+		return []extra{n.settings.exchange(true), n.peers.registry.exchange(n.index, modeAsk, true)}
+	case kind == guard.FullProbe:
+		return []extra{n.settings.exchange(false), n.peers.registry.exchange(n.index, modeCount, false)}
+	case mode != "":
+		return []extra{n.settings.exchange(false), n.peers.registry.exchange(n.index, mode, false)}
+	default:
+		return nil
+	}
+}
+
 // handshake reads the clock and the node info over a new connection, and refuses a node that is not fit to vote.
 func (n *node) handshake(do redisconn.Do) error {
 	// Take the quickest of three answers: on a new connection a single one is often late.
@@ -285,7 +309,7 @@ func (n *node) handshake(do redisconn.Do) error {
 			asked, now, micros = sent, received, nodeTime
 		}
 	}
-	if err := n.probe(n.settings.behind(do, true), guard.FirstProbe, nil); err != nil {
+	if err := n.probe(behind(do, n.exchanges(guard.FirstProbe)...), guard.FirstProbe, nil); err != nil {
 		return err
 	}
 	n.measured(micros, asked, now)
@@ -334,7 +358,7 @@ func (n *node) reprobe(ctx context.Context, kind guard.ProbeKind, also []any, th
 		}
 		return replies, err
 	}
-	err := n.probe(n.settings.behind(do, false), kind, func(micros int64) { n.measured(micros, asked, now) })
+	err := n.probe(behind(do, n.exchanges(kind)...), kind, func(micros int64) { n.measured(micros, asked, now) })
 	if errors.As(err, new(guard.UnreachableError)) {
 		return nil // the connection reconnects by itself
 	}

@@ -19,8 +19,9 @@ import (
 // [OutcomeFailed]. Ready returns it when ctx is done; then it satisfies errors.Is for ctx.Err() as well. Ready does not
 // wait for ctx if there can be no majority before somebody changes something: if too many nodes refuse the password or
 // the user (NOAUTH, WRONGPASS, NOPERM; not with [WithCredentials], which is asked anew), are refused themselves
-// ([ErrNodeRefused]), have a certificate that is not accepted, or are no Redis servers. The error satisfies errors.Is
-// for [ErrClosed] after [Locker.Close].
+// ([ErrNodeRefused]), have a certificate that is not accepted, or are no Redis servers. While this Locker is refused
+// because of other clients' lists of nodes, Ready waits, too, and its error is a [*ListConflictError]. The error
+// satisfies errors.Is for [ErrClosed] after [Locker.Close].
 func (l *Locker) Ready(ctx context.Context) error {
 	for {
 		if l.calls.refused() {
@@ -29,7 +30,11 @@ func (l *Locker) Ready(ctx context.Context) error {
 		changed := l.peers.states.next() // before the states are read
 		now := l.opts.clock.local()
 		seen := l.readiness(now)
+		conflict := l.peers.registry.refusal.Load()
 		switch {
+		case conflict != nil && ctx.Err() != nil:
+			return &opError{op: "ready", reason: conflict, cause: endOf(ctx, ctx.Err())}
+		case conflict != nil: // it ends when the other clients have ended
 		case l.electorate.suffice(seen.votes):
 			return nil
 		case l.electorate.block(seen.refused):

@@ -125,7 +125,10 @@ func (l *Locker) call(
 	if l.events != nil {
 		w.observed = l.events.observe(ctx, w.op, w.name)
 	}
-	h, err := (*hold)(nil), l.begin(ctx)
+	h, err := (*hold)(nil), l.mayLock()
+	if err == nil {
+		err = l.begin(ctx)
+	}
 	if err == nil {
 		defer l.calls.end()
 		if int64(o.ttl) > o.longestTTL.Load() {
@@ -146,6 +149,17 @@ func (l *Locker) call(
 		return nil, err
 	}
 	return l.handOut(h), nil
+}
+
+// mayLock returns why this Locker may acquire nothing, or nil.
+func (l *Locker) mayLock() error {
+	if l.opts.onlyLooks {
+		return invalid("WithoutLocking: this Locker only looks")
+	}
+	if conflict := l.peers.registry.refusal.Load(); conflict != nil {
+		return conflict
+	}
+	return nil
 }
 
 // handOut returns the first handle of a new hold and schedules its renewal or its end.

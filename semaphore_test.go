@@ -260,7 +260,7 @@ func TestAcquireEndsWithItsContextAndLeavesNothing(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		settleNetwork()
+		time.Sleep(4 * time.Second) // a renewal repairs a slot that a node had given to the other caller for a moment
 		if got := fl.leftovers(); len(got) != 3*2 {
 			t.Errorf("on the nodes are %v, want the two slots", got)
 		}

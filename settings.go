@@ -52,6 +52,31 @@ func parseSettings(text string) (s settings, ok bool) {
 	return settings{time.Duration(guard) * ms, time.Duration(retention) * ms, time.Duration(ttl) * ms}, true
 }
 
+// extra is a command that is sent behind others, so that it costs no round trip of its own.
+type extra struct {
+	command []any
+	heard   func(reply any)
+}
+
+// behind returns a Do that sends the extras behind the first commands.
+func behind(do redisconn.Do, extras ...extra) redisconn.Do {
+	return func(commands ...[]any) ([]any, error) {
+		own, sent := len(commands), extras
+		extras = nil
+		for _, x := range sent {
+			commands = append(slices.Clip(commands), x.command)
+		}
+		replies, err := do(commands...)
+		if err != nil || len(replies) != own+len(sent) {
+			return replies, err
+		}
+		for i, x := range sent {
+			x.heard(replies[own+i])
+		}
+		return replies[:own], nil
+	}
+}
+
 // agreement exchanges settings with one node.
 type agreement struct {
 	opts *options
@@ -63,26 +88,13 @@ type agreement struct {
 
 var noteSettings = lua.Load("settings")
 
-// behind returns a Do that sends the settings behind the first commands, so that they cost no round trip of their own.
+// exchange returns the command that tells the settings and asks for those of others, and the reader of the reply.
 // source: send the script, which a node may not have at connect.
-func (a *agreement) behind(do redisconn.Do, source bool) redisconn.Do {
-	sent := false
-	return func(commands ...[]any) ([]any, error) {
-		if sent {
-			return do(commands...)
-		}
-		sent = true
-		a.mu.Lock()
-		source = source || a.source
-		a.mu.Unlock()
-		own := len(commands)
-		replies, err := do(append(slices.Clone(commands), a.command(source))...)
-		if err == nil && len(replies) > own {
-			a.heard(replies[own])
-			replies = replies[:own]
-		}
-		return replies, err
-	}
+func (a *agreement) exchange(source bool) extra {
+	a.mu.Lock()
+	source = source || a.source
+	a.mu.Unlock()
+	return extra{a.command(source), a.heard}
 }
 
 // command tells the settings and asks for those of others.

@@ -141,7 +141,7 @@ func TestClientsThatDisagreeAreFound(t *testing.T) {
 			!strings.Contains(found[0].Remedy, "WithRestartGuard and WithFenceRetention") {
 			t.Errorf("after the first lock: got %+v", found)
 		}
-		time.Sleep(20 * time.Second)
+		time.Sleep(40 * time.Second) // settings are exchanged every 20 to 35 s
 		if found := settingsFindings(a); len(found) != 3 || found[0].Severity != SeverityUnsafe ||
 			!strings.HasPrefix(found[0].Text, "other clients use a restart guard of 45 s, this one 30 s") {
 			t.Errorf("after a probe: got %+v", found)
@@ -158,7 +158,7 @@ func TestClientsThatDisagreeAreFound(t *testing.T) {
 		if found := settingsFindings(a); len(found) != 3 {
 			t.Errorf("after 20 s: got %+v", found)
 		}
-		time.Sleep(80 * time.Second) // a minute, and a probe
+		time.Sleep(100 * time.Second) // a minute, and an exchange
 		if found := settingsFindings(a); found != nil {
 			t.Errorf("when it is gone: got %+v", found)
 		}
@@ -188,7 +188,7 @@ func TestTheTTLOfACallCountsAmongTheSettings(t *testing.T) {
 		if _, err := long.TryLock(t.Context(), "job", WithTTL(50*time.Second)); err == nil {
 			t.Error("a TTL beyond the guard is accepted")
 		}
-		time.Sleep(16 * time.Second)
+		time.Sleep(40 * time.Second)
 		if found := settingsFindings(short); len(found) != 1 || found[0].Severity != SeverityUnsafe ||
 			!strings.Contains(found[0].Text, "the TTL of 40 s") {
 			t.Errorf("one is: got %+v", found)

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,8 @@ type NodeStatus struct {
 	MaxMemory        int64         // bytes; 0: no limit
 	ClockOffset      time.Duration // how far its clock is ahead of the median of the nodes
 	RoundTrip        time.Duration // of the last reading of its clock
+	List             Membership    // in which list it is; "" without [WithMigration]
+	Clients          []NodeClients // which clients vote with it, as it says
 	Findings         []Finding
 }
 
@@ -113,6 +116,8 @@ func (n *node) status() NodeStatus {
 			st.Err = abstainError(a, now)
 		}
 	}
+	st.List = n.membership()
+	st.Clients, _ = n.peers.registry.clients(n.index)
 	st.Findings = n.findings(info, st.Err, connected)
 	return st
 }
@@ -202,11 +207,41 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 	default:
 		add(SeverityDegraded, "settings", remedy, "%s", text)
 	}
+	if connected {
+		n.addListFinding(add)
+	}
 	if i.Promoted && i.Role == "master" {
 		add(SeverityNote, "promoted", "none needed; masters without replicas are what Redlock wants",
 			"the node has been a replica, or has had one")
 	}
 	return list
+}
+
+// addListFinding adds a finding if clients are at work whose lists of nodes do not exclude each other, or if this
+// Locker's and theirs do not.
+func (n *node) addListFinding(add func(severity Severity, code, remedy, format string, args ...any)) {
+	clients, clash := n.peers.registry.clients(n.index)
+	var lists []string
+	other := ""
+	for _, c := range clients {
+		lists = append(lists, listsInWords(c.Lists))
+		if c.Conflict {
+			other = cmp.Or(other, lists[len(lists)-1])
+		}
+	}
+	const remedy = "stop the clients with the wrong list; to change nodes, use WithMigration (docs/changing-nodes.md)"
+	switch {
+	case clash:
+		add(SeverityUnsafe, "lists", remedy, "clients with lists of nodes that do not exclude each other are at work, so "+
+			"two can hold one lock: %s", strings.Join(lists, "; and "))
+	case other != "":
+		add(SeverityDegraded, "lists", remedy, "other clients use %s: a client with this list is refused as long as they do",
+			other)
+	}
+	if err := n.peers.registry.refused(n.index); err != nil {
+		add(SeverityNote, "lists-refused", "allow the commands in docs/deploy/users.acl",
+			"which clients use which list of nodes is not known: %v", err)
+	}
 }
 
 // mismatchInWords returns the code of the finding about what answers in place of a node, and the remedy.
@@ -270,7 +305,11 @@ func (n *node) report() {
 	}
 	for _, f := range st.Findings {
 		if f.Severity > SeverityNote {
-			n.opts.logger.Warn("node: "+f.Text, "node", st.Addr, "finding", f.Code, "remedy", f.Remedy)
+			write := n.opts.logger.Warn
+			if f.Severity == SeverityUnsafe {
+				write = n.opts.logger.Error
+			}
+			write("node: "+f.Text, "node", st.Addr, "finding", f.Code, "remedy", f.Remedy)
 		}
 	}
 }

@@ -21,7 +21,8 @@ func never(int) time.Duration { return time.Hour }
 func (fl *fleet) leftovers() (keys []string) {
 	for _, n := range fl.nodes {
 		for _, key := range n.Keys() {
-			own := key == tokensName || key == "redlock:node" || key == "redlock:floor" || key == "redlock:settings"
+			own := key == tokensName || key == "redlock:node" || key == "redlock:floor" || key == "redlock:settings" ||
+				key == "redlock:lists" || key == "redlock:clients"
 			if !own && !strings.HasPrefix(key, "redlock:label:") {
 				keys = append(keys, n.Addr()+" "+key)
 			}

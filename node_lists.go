@@ -1,0 +1,169 @@
+package redlock
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// All clients that lock a name must vote with lists of nodes that exclude each other: a client with the nodes a b c d e
+// and one with a b c d f can each have a majority, c d e and a b f, and share no node. So each client tells the nodes
+// its lists, and learns from them which others are in use. This file judges; registration.go asks.
+
+// nodeLists are the lists with which a client votes: one, or two while the nodes are being changed.
+type nodeLists [][]listedNode
+
+// listedNode is one node of a list, as a client knows it.
+type listedNode struct {
+	id   string // what the node calls itself, whatever its address; "": the client has not met it yet
+	addr string
+}
+
+// unmet stands for the id of a node that the client has not met yet.
+const unmet = "?"
+
+// String returns the lists as nodes keep them: "id@address id@address|id@address …", the nodes of a list in order.
+func (l nodeLists) String() string {
+	var lists []string
+	for _, list := range l {
+		var nodes []string
+		for _, n := range list {
+			id := n.id
+			if id == "" {
+				id = unmet
+			}
+			nodes = append(nodes, id+"@"+addrEscaper.Replace(n.addr))
+		}
+		slices.Sort(nodes)
+		lists = append(lists, strings.Join(nodes, " "))
+	}
+	return strings.Join(lists, "|")
+}
+
+// The path of a Unix socket may have any character in it.
+var (
+	addrEscaper   = strings.NewReplacer("%", "%25", " ", "%20", "|", "%7C", "\n", "%0A", "\r", "%0D")
+	addrUnescaper = strings.NewReplacer("%25", "%", "%20", " ", "%7C", "|", "%0A", "\n", "%0D", "\r")
+)
+
+// parseNodeLists reads what String has written. What it cannot read may come from another version.
+func parseNodeLists(text string) (l nodeLists, ok bool) {
+	for part := range strings.SplitSeq(text, "|") {
+		var list []listedNode
+		for word := range strings.FieldsSeq(part) {
+			id, addr, found := strings.Cut(word, "@")
+			if !found || id == "" || addr == "" {
+				return nil, false
+			}
+			if id == unmet {
+				id = ""
+			}
+			list = append(list, listedNode{id, addrUnescaper.Replace(addr)})
+		}
+		if len(list) == 0 || len(list) > maxNodes {
+			return nil, false
+		}
+		l = append(l, list)
+	}
+	return l, len(l) <= 2
+}
+
+// addresses returns the lists for people.
+func (l nodeLists) addresses() [][]string {
+	all := make([][]string, len(l))
+	for i, list := range l {
+		for _, n := range list {
+			all[i] = append(all[i], n.addr)
+		}
+		slices.Sort(all[i])
+	}
+	return all
+}
+
+// shapeLen is the length of a shape.
+const shapeLen = 12
+
+// shape is a short text that is the same for all clients with the same addresses in their lists.
+func (l nodeLists) shape() string {
+	sum := sha256.Sum256(fmt.Append(nil, l.addresses()))
+	return hex.EncodeToString(sum[:])[:shapeLen]
+}
+
+// exclude reports whether two clients with these lists exclude each other: some list of one and some list of the other
+// are such that every majority of the one shares a node with every majority of the other. Both clients need a majority
+// of these two.
+func (l nodeLists) exclude(other nodeLists) bool {
+	for _, ours := range l {
+		for _, theirs := range other {
+			if majoritiesMeet(len(ours), len(theirs), common(ours, theirs)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// majoritiesMeet reports whether every majority of n nodes shares a node with every majority of m nodes, if the two
+// lists have some nodes in common. It is not enough that these are many: two lists of five with four in common have
+// majorities that do not meet.
+func majoritiesMeet(n, m, common int) bool {
+	// A majority that avoids the common nodes as far as it can has this many of them. If that is more than there are,
+	// for both together, they meet.
+	avoiding := func(size int) int { return max(0, majority(size)-(size-common)) }
+	return avoiding(n)+avoiding(m) > common
+}
+
+// common returns how many nodes two lists have in common. Two entries are the same node if their ids agree or their
+// addresses do: a node may have several addresses, and gets another id when it loses its data. An entry that its client
+// has not met yet may be any node: a client is not refused for what it cannot know.
+func common(a, b []listedNode) int {
+	same, unmetA, unmetB := 0, 0, 0
+	rest := slices.Clone(b)
+	for _, n := range a {
+		at := slices.IndexFunc(rest, func(m listedNode) bool {
+			return n.addr == m.addr || n.id != "" && n.id == m.id
+		})
+		switch {
+		case at >= 0:
+			same++
+			rest = slices.Delete(rest, at, at+1)
+		case n.id == "":
+			unmetA++
+		}
+	}
+	for _, m := range rest {
+		if m.id == "" {
+			unmetB++
+		}
+	}
+	return same + min(len(a)-same, len(rest), unmetA+unmetB)
+}
+
+// ListConflictError says that clients are at work whose lists of nodes and this Locker's do not exclude each other: two
+// of them could hold one lock. It satisfies errors.Is for [ErrListConflict].
+type ListConflictError struct {
+	Node  string     // the address of the node that says so
+	Own   [][]string // the addresses of this Locker's nodes: one list, or the old and the new one (see [WithMigration])
+	Other [][]string // those of the other clients
+}
+
+// Error shows both lists, and how to change nodes.
+func (e *ListConflictError) Error() string {
+	return fmt.Sprintf("%s: other clients use %s, this one %s (as %s says): each could hold the lock without the other; "+
+		"to change nodes, use WithMigration (docs/changing-nodes.md)",
+		ErrListConflict, listsInWords(e.Other), listsInWords(e.Own), e.Node)
+}
+
+// Unwrap returns ErrListConflict.
+func (e *ListConflictError) Unwrap() error { return ErrListConflict }
+
+// listsInWords shows lists of addresses: "a b c", or "a b c to a b d".
+func listsInWords(lists [][]string) string {
+	var words []string
+	for _, list := range lists {
+		words = append(words, strings.Join(list, " "))
+	}
+	return strings.Join(words, " to ")
+}

@@ -1,0 +1,342 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/bits"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// For all pairs of lists of up to five of seven nodes, majoritiesMeet says what trying all majorities finds.
+func TestMajoritiesMeetExhaustively(t *testing.T) {
+	majorities := make(map[nodeSet][]nodeSet)
+	for list := nodeSet(1); list < 1<<7; list++ {
+		if list.size() > 5 {
+			continue
+		}
+		for sub := list; sub > 0; sub = (sub - 1) & list {
+			if sub.size() == majority(list.size()) {
+				majorities[list] = append(majorities[list], sub)
+			}
+		}
+	}
+	pairs := 0
+	for a, ofA := range majorities {
+		for b, ofB := range majorities {
+			want := true
+			for _, m := range ofA {
+				for _, n := range ofB {
+					want = want && m&n != 0
+				}
+			}
+			pairs++
+			if got := majoritiesMeet(a.size(), b.size(), bits.OnesCount32(uint32(a&b))); got != want {
+				t.Fatalf("%b and %b: got %t, want %t", a, b, got, want)
+			}
+		}
+	}
+	t.Logf("%d pairs of lists", pairs)
+}
+
+func TestWhichListsExcludeEachOther(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"1@a 2@b 3@c", "1@a 2@b 3@c", true},
+		{"1@a 2@b 3@c", "3@c 1@a 2@b", true},
+		{"1@a 2@b 3@c 4@d 5@e", "1@a 2@b 3@c 4@d 6@f", false}, // many in common, and not enough
+		{"1@a 2@b 3@c", "1@a 2@b 3@c 4@d", true},              // one more than an odd number
+		{"1@a 2@b 3@c", "1@a 2@b 3@c 4@d 5@e", false},
+		{"1@a 2@b 3@c 4@d", "1@a 2@b 3@c 4@d 5@e", true},
+		{"1@a", "2@b", false},
+		{"1@a 2@b 3@c|1@a 2@b 4@d", "1@a 2@b 3@c", true},
+		{"1@a 2@b 3@c|1@a 2@b 4@d", "1@a 2@b 4@d", true},
+		{"1@a 2@b 3@c|1@a 2@b 4@d", "1@a 2@b 5@e", false},
+		{"1@a 2@b 3@c|1@a 2@b 4@d", "1@a 2@b 4@d|1@a 2@b 5@e", true},
+		// A node may have several addresses, and another id after it has lost its data.
+		{"1@a 2@b 3@c", "1@x 2@y 3@z", true},
+		{"1@a 2@b 3@c", "7@a 2@b 3@c", true},
+		{"1@a 2@b 3@c", "1@x 2@b 3@z", true},
+		{"1@a 2@b 3@c", "1@x 2@b 4@z", false},
+		// What a client has not met may be any node.
+		{"1@a 2@b ?@c", "1@a 2@b ?@d", true},
+		{"1@a 2@b ?@c", "1@a 2@b 3@d", true},
+		{"1@a ?@b ?@c", "?@d ?@e 3@f", true},
+		{"1@a 2@b ?@c", "3@d 4@e 5@f", false},
+	} {
+		a, okA := parseNodeLists(c.a)
+		b, okB := parseNodeLists(c.b)
+		if !okA || !okB || a.exclude(b) != c.want || b.exclude(a) != c.want {
+			t.Errorf("%s beside %s: got %t and %t, want %t", c.a, c.b, a.exclude(b), b.exclude(a), c.want)
+		}
+	}
+}
+
+func TestNodeListsAsText(t *testing.T) {
+	lists := nodeLists{{{"2", "b:1"}, {"", "unix:///tmp/a b|c%20"}}, {{"1", "a@x:1"}}}
+	text := lists.String()
+	if want := "2@b:1 ?@unix:///tmp/a%20b%7Cc%2520|1@a@x:1"; text != want {
+		t.Errorf("got %q, want %q", text, want)
+	}
+	parsed, ok := parseNodeLists(text)
+	if !ok || parsed.String() != text || parsed[0][1].addr != "unix:///tmp/a b|c%20" || parsed.shape() != lists.shape() {
+		t.Errorf("parsed: %q", parsed)
+	}
+	for _, bad := range []string{"", "|", "x", "@a", "1@", "1@a||2@b", "1@a|2@b|3@c"} {
+		if l, ok := parseNodeLists(bad); ok {
+			t.Errorf("%q was parsed as %q", bad, l)
+		}
+	}
+}
+
+// listFindings returns the findings about lists, by the nodes' answers of now.
+func listFindings(t *testing.T, l *Locker) (all []Finding) {
+	t.Helper()
+	for _, n := range l.Nodes(t.Context()) {
+		for _, f := range n.Findings {
+			if f.Code == "lists" {
+				all = append(all, f)
+			}
+		}
+	}
+	return all
+}
+
+func TestAClientWithAnotherListIsRefused(t *testing.T) {
+	c := changes[0]
+	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+		urls := func(list []int) (all []string) {
+			for _, i := range list {
+				all = append(all, fl.urls[i])
+			}
+			return all
+		}
+		open := func(client string, list []int, opts ...Option) (*Locker, error) {
+			return New(urls(list), append(opts, WithDialer(fl.net.Dialer(client)))...)
+		}
+		var log journal
+		a := c.locker(fl, "old", "a", log.logging(slog.LevelWarn))
+		k := must(a.Lock(t.Context(), "job"))(t)
+		begun := time.Now()
+		_, err := open("b", c.new)
+		var conflict *ListConflictError
+		if !errors.Is(err, ErrListConflict) || !errors.As(err, &conflict) || time.Since(begun) > time.Second {
+			t.Fatalf("got %v after %s, want ErrListConflict at once", err, time.Since(begun))
+		}
+		want := "redlock: New: conflicting lists of nodes: other clients use n0:6379 n1:6379 n2:6379 n3:6379 n4:6379, " +
+			"this one n0:6379 n1:6379 n2:6379 n3:6379 n5:6379 (as n0:6379 says): each could hold the lock without the other; " +
+			"to change nodes, use WithMigration (docs/changing-nodes.md)"
+		if err.Error() != want {
+			t.Errorf("got %q, want %q", err, want)
+		}
+		// The client that works has not been disturbed, and a monitor tells of the list that would be refused.
+		if found := listFindings(t, a); found != nil {
+			t.Errorf("the working client found %+v", found)
+		}
+		looks := must(open("looks", c.new, WithoutLocking()))(t)
+		defer looks.Close()
+		if found := listFindings(t, looks); len(found) != 4 || found[0].Severity != SeverityDegraded {
+			t.Errorf("the monitor found %+v", found)
+		}
+		if _, err := looks.Lock(t.Context(), "job"); !errors.Is(err, ErrInvalid) {
+			t.Errorf("the monitor locks: %v", err)
+		}
+		if seen := looks.Nodes(t.Context())[0].Clients; len(seen) != 1 || seen[0].Clients != 1 || !seen[0].Conflict {
+			t.Errorf("the monitor counts %+v", seen)
+		}
+		// A client with both lists is welcome, and the next one with the new list alone only when a is gone.
+		both := c.locker(fl, "both", "both")
+		if _, err := open("b", c.new); !errors.Is(err, ErrListConflict) {
+			t.Errorf("beside a and both: got %v", err)
+		}
+		must(0, k.Unlock(t.Context()))(t)
+		must(0, a.Close())(t)
+		b := must(open("b", c.new))(t)
+		must(0, must(b.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+		must(0, both.Close())(t)
+		must(0, b.Close())(t)
+		expectLines(t, log.take(), map[string]int{})
+	})
+}
+
+// A client that ended without Close counts for a minute, and so does one that was closed with a hold.
+func TestARegistrationEndsWithItsClient(t *testing.T) {
+	c := changes[0]
+	for _, end := range []string{"closed", "closed with a hold", "crashed"} {
+		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+			a := c.locker(fl, "old", "a")
+			if end == "closed with a hold" {
+				must(a.Lock(t.Context(), "job"))(t)
+			}
+			if end == "crashed" {
+				for i := range fl.nodes {
+					fl.unreachable("a", i)
+				}
+			} else {
+				must(0, a.Close())(t)
+			}
+			settleNetwork()
+			opts := []Option{WithDialer(fl.net.Dialer("b"))}
+			urls := []string{fl.urls[0], fl.urls[1], fl.urls[2], fl.urls[3], fl.urls[5]}
+			b, err := New(urls, opts...)
+			if (err == nil) != (end == "closed") {
+				t.Errorf("%s: got %v", end, err)
+			}
+			if err != nil {
+				time.Sleep(61 * time.Second)
+				b = must(New(urls, opts...))(t)
+			}
+			must(0, b.Close())(t)
+			time.Sleep(6 * time.Minute)
+			for _, n := range fl.nodes[:4] {
+				if n.Do("EXISTS", "redlock:lists", "redlock:clients") != int64(0) {
+					t.Errorf("%s keeps lists of clients that are gone", n.Addr())
+				}
+			}
+		})
+	}
+}
+
+// A client that could not look when it was made is refused as soon as it can, and works when the others are gone.
+func TestALateConflictIsNoticed(t *testing.T) {
+	c := changes[0]
+	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+		a := c.locker(fl, "old", "a")
+		for i := range fl.nodes {
+			fl.unreachable("b", i)
+		}
+		var log journal
+		b := c.locker(fl, "new", "b", log.logging(slog.LevelWarn))
+		for i := range fl.nodes {
+			fl.net.Accept(link0("b", i))
+		}
+		time.Sleep(3 * time.Second)
+		if _, err := b.Lock(t.Context(), "job"); !errors.Is(err, ErrListConflict) ||
+			!strings.HasPrefix(err.Error(), "redlock: lock job: conflicting lists of nodes: other clients use ") {
+			t.Errorf("got %v, want ErrListConflict", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := b.Ready(ctx); !errors.Is(err, ErrListConflict) {
+			t.Errorf("ready: got %v, want ErrListConflict", err)
+		}
+		if found := listFindings(t, a); found != nil {
+			t.Errorf("a client that is refused alarms others: %+v", found)
+		}
+		must(0, a.Close())(t)
+		within(t, 30*time.Second, "the return", func() { must(0, b.Ready(t.Context()))(t) })
+		must(0, must(b.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+	})
+}
+
+// Two clients that did not see each other and then do both work on, and say so.
+func TestWorkingClientsThatConflictSaySo(t *testing.T) {
+	c := changes[0]
+	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+		for _, i := range []int{0, 1} {
+			fl.unreachable("a", i)
+		}
+		for _, i := range []int{2, 3} {
+			fl.unreachable("b", i)
+		}
+		var log journal
+		a := c.locker(fl, "old", "a", log.logging(slog.LevelError))
+		b := c.locker(fl, "new", "b")
+		for i := range 4 {
+			fl.net.Accept(link0("a", i))
+			fl.net.Accept(link0("b", i))
+		}
+		time.Sleep(time.Minute)
+		for _, l := range []*Locker{a, b} {
+			must(0, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+			if found := listFindings(t, l); len(found) != 4 || found[0].Severity != SeverityUnsafe {
+				t.Errorf("found %+v", found)
+			}
+		}
+		lines := log.take()
+		if !slices.ContainsFunc(lines, func(s string) bool { return strings.Contains(s, "finding=lists") }) {
+			t.Errorf("logged %q", lines)
+		}
+		must(0, b.Close())(t)
+		time.Sleep(2 * time.Minute)
+		if found := listFindings(t, a); found != nil {
+			t.Errorf("b is gone, and a finds %+v", found)
+		}
+	})
+}
+
+// A client that was cut off for so long that the nodes have forgotten it is a newcomer when it comes back.
+func TestAClientThatWasAwayComesBackAsANewcomer(t *testing.T) {
+	c := changes[0]
+	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+		a := c.locker(fl, "old", "a")
+		must(0, must(a.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+		for i := range fl.nodes {
+			fl.unreachable("a", i)
+		}
+		time.Sleep(2 * time.Minute)
+		b := c.locker(fl, "new", "b")
+		for i := range fl.nodes {
+			fl.net.Accept(link0("a", i))
+		}
+		time.Sleep(5 * time.Second)
+		if _, err := a.TryLock(t.Context(), "job"); !errors.Is(err, ErrListConflict) {
+			t.Errorf("got %v, want ErrListConflict", err)
+		}
+		must(0, must(b.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+	})
+}
+
+// Clients that know the nodes by other addresses, or restarted nodes, do not conflict.
+func TestAnIdentityOutlivesAddresses(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a := fl.locker("a")
+		dial := fl.net.Dialer("b")
+		var other []string
+		for _, n := range fl.nodes {
+			other = append(other, "redis://other-"+n.Addr())
+		}
+		b, err := New(other, WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return dial(ctx, network, strings.TrimPrefix(addr, "other-"))
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		for _, n := range fl.nodes {
+			n.Crash(false)
+			n.Restart()
+			time.Sleep(40 * time.Second)
+			for _, l := range []*Locker{a, b} {
+				if found := listFindings(t, l); found != nil {
+					t.Errorf("after a restart: %+v", found)
+				}
+			}
+			c, err := New(fl.urls, WithDialer(fl.net.Dialer("c")))
+			must(0, err)(t)
+			must(0, c.Close())(t)
+		}
+	})
+}
+
+// A node that refuses the exchange is as good as before; which clients use it is not known.
+func TestRegistrationThatIsRefused(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		for _, n := range fl.nodes {
+			n.Do("SET", "redlock:lists", "foreign")
+		}
+		l := fl.locker("a")
+		must(0, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+		for _, n := range l.Nodes(t.Context()) {
+			if len(n.Findings) != 1 || n.Findings[0].Code != "lists-refused" || n.Findings[0].Severity != SeverityNote {
+				t.Errorf("found %+v", n.Findings)
+			}
+		}
+	})
+}
