@@ -16,6 +16,7 @@ func TestDeep(t *testing.T) {
 	wantClean(t, deepChecks)
 	wantTightGuard(t, 3)
 	t.Run("permits", func(t *testing.T) { wantPermits(t, deepPermitChecks) })
+	t.Run("migration", func(t *testing.T) { wantMigrationClean(t, deepMigrationChecks) })
 }
 
 var deepChecks = []check{
