@@ -54,11 +54,19 @@
 // exclusion.go is a smaller model with TTLs: holds do not overlap exactly if outage + guard ≥ TTL. permits.go is one of
 // semaphores: k slots let k in, a counter of k on each node lets in more.
 //
+// migration.go is a change of the list of nodes, on up to six of them: clients with the old list, with both lists and
+// with the new list come, go and crash, in any order in which old alone and new alone are never out at once. Exclusion
+// holds throughout. Order holds between any two holds that share a list. Between the old list alone and the new one
+// alone only the clock orders tokens: D + 1 ticks between the last client of one and the first of the other are enough,
+// and D are not. Old beside new breaks exclusion (testdata/two_lists.txt), unless every majority of one list meets
+// every majority of the other; the tests check that rule against brute force, and the protocol against the rule.
+//
 // # Not modelled
 //
-// Five nodes; more than three attempts, except as the entries that nodes have to begin with; more than one raise for an
-// attempt; the highest-seen floor (proposals are arbitrary, which includes it); a majority that forgets within one
-// guard period (nothing is promised then); a third question under one owner; clocks that run at different rates.
+// Five nodes, but for a change of the list; more than three attempts, except as the entries that nodes have to begin
+// with; more than one raise for an attempt; the highest-seen floor (proposals are arbitrary, which includes it); a
+// majority that forgets within one guard period (nothing is promised then); a third question under one owner; clocks
+// that run at different rates; nodes that forget, and tickets, while the list changes.
 //
 // The tests explore the small bounds; go test ./internal/modelcheck -run Deep -deep -v -timeout 30m the wide ones.
 // Both print states and seconds.
