@@ -23,6 +23,58 @@ func voting(nodes []redlock.NodeStatus) int {
 	return count
 }
 
+// nodeList is one list of nodes: the only one, or the old or the new one while the nodes are being changed.
+type nodeList struct {
+	name  string // with a colon and a space behind it; "": there is only one
+	nodes []redlock.NodeStatus
+}
+
+func (l nodeList) need() int      { return len(l.nodes)/2 + 1 }
+func (l nodeList) majority() bool { return voting(l.nodes) >= l.need() }
+
+// listsOf returns the lists in which the nodes are.
+func listsOf(nodes []redlock.NodeStatus) []nodeList {
+	lists := []nodeList{{name: "old list: "}, {name: "new list: "}}
+	for _, n := range nodes {
+		switch n.List {
+		case "":
+			return []nodeList{{"", nodes}}
+		case redlock.InOldList:
+			lists[0].nodes = append(lists[0].nodes, n)
+		case redlock.InNewList:
+			lists[1].nodes = append(lists[1].nodes, n)
+		case redlock.InBothLists:
+			lists[0].nodes, lists[1].nodes = append(lists[0].nodes, n), append(lists[1].nodes, n)
+		}
+	}
+	return lists
+}
+
+// votesInWords says how many nodes vote, of each list.
+func votesInWords(nodes []redlock.NodeStatus) string {
+	var parts []string
+	for _, l := range listsOf(nodes) {
+		parts = append(parts, l.inWords())
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (l nodeList) inWords() string {
+	verb := "nodes vote"
+	if len(l.nodes) == 1 {
+		verb = "node votes"
+	}
+	return fmt.Sprintf("%s%d of %d %s", l.name, voting(l.nodes), len(l.nodes), verb)
+}
+
+// withList is a node's address, and in which list it is where there are two.
+func withList(n redlock.NodeStatus, addr string) string {
+	if n.List == "" {
+		return addr
+	}
+	return fmt.Sprintf("%s (%s)", addr, n.List)
+}
+
 func votes(n redlock.NodeStatus) string {
 	switch {
 	case n.Err == nil:

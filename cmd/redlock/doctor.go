@@ -75,7 +75,9 @@ func doctorAction(ctx context.Context, cmd *cli.Command) error {
 // diagnosis is what doctor has to say.
 type diagnosis struct {
 	nodes    []redlock.NodeStatus
+	lists    []nodeList
 	voting   int
+	clients  []redlock.NodeClients
 	findings []numbered
 	worst    redlock.Severity
 	soon     time.Duration // until a majority votes by itself; 0: not known, or it does
@@ -111,23 +113,29 @@ func diagnose(nodes []redlock.NodeStatus) *diagnosis {
 		d.findings = append(d.findings, numbered{"", f})
 	}
 	const fix = "fix the nodes named above"
-	need := len(nodes)/2 + 1
-	d.soon = untilMajority(nodes, need)
-	switch {
-	case d.voting < need && d.soon > 0:
-		all("waiting", redlock.SeverityUnavailable, "wait",
-			"%s, a majority is %d: no lock can be taken for %s", d.inWords(), need, span(d.soon))
-	case d.voting < need:
-		all("no-majority", redlock.SeverityUnavailable, fix, "%s, a majority is %d: no lock can be taken", d.inWords(), need)
-	case len(nodes) == 1:
-		all("no-spare", redlock.SeverityNote, "use three or five", "there is one node: when it fails, no lock can be taken")
-	case d.voting < len(nodes) && d.voting == need:
-		all("no-spare", redlock.SeverityDegraded, fix, "just a majority votes: the next failure stops all locking")
+	d.lists = listsOf(nodes)
+	d.soon = untilMajorities(d.lists)
+	for _, l := range d.lists {
+		votes, need, size := voting(l.nodes), l.need(), len(l.nodes)
+		switch {
+		case votes < need && d.soon > 0:
+			all("waiting", redlock.SeverityUnavailable, "wait",
+				"%s, a majority is %d: no lock can be taken for %s", l.inWords(), need, span(d.soon))
+		case votes < need:
+			all("no-majority", redlock.SeverityUnavailable, fix, "%s, a majority is %d: no lock can be taken", l.inWords(), need)
+		case size == 1:
+			all("no-spare", redlock.SeverityNote, "use three or five",
+				"%sthere is one node: when it fails, no lock can be taken", l.name)
+		case votes < size && votes == need:
+			all("no-spare", redlock.SeverityDegraded, fix,
+				"%sjust a majority votes: the next failure stops all locking", l.name)
+		}
+		if size%2 == 0 {
+			all("even", redlock.SeverityDegraded, "use one node more or one less",
+				"%s%d nodes bear no more failures than %d", l.name, size, size-1)
+		}
 	}
-	if len(nodes)%2 == 0 {
-		all("even", redlock.SeverityDegraded, "use one node more or one less",
-			"%d nodes bear no more failures than %d", len(nodes), len(nodes)-1)
-	}
+	d.clients = clientsOf(nodes)
 	if d.voting < len(nodes) {
 		d.worst = redlock.SeverityDegraded
 	}
@@ -137,12 +145,32 @@ func diagnose(nodes []redlock.NodeStatus) *diagnosis {
 	return d
 }
 
-// inWords says how many nodes vote.
-func (d *diagnosis) inWords() string {
-	if len(d.nodes) == 1 {
-		return fmt.Sprintf("%d of 1 node votes", d.voting)
+// clientsOf sums up what the nodes said of their clients: by the clients' lists, the largest number that any node saw.
+func clientsOf(nodes []redlock.NodeStatus) (all []redlock.NodeClients) {
+	for _, n := range nodes {
+		for _, c := range n.Clients {
+			same := func(known redlock.NodeClients) bool { return slices.EqualFunc(known.Lists, c.Lists, slices.Equal) }
+			if at := slices.IndexFunc(all, same); at >= 0 {
+				all[at].Clients = max(all[at].Clients, c.Clients)
+			} else {
+				all = append(all, c)
+			}
+		}
 	}
-	return fmt.Sprintf("%d of %d nodes vote", d.voting, len(d.nodes))
+	slices.SortStableFunc(all, func(a, b redlock.NodeClients) int { return cmp.Compare(b.Clients, a.Clients) })
+	return all
+}
+
+// untilMajorities returns when every list has a majority, or 0 where that is not known.
+func untilMajorities(lists []nodeList) (soon time.Duration) {
+	for _, l := range lists {
+		until := untilMajority(l.nodes, l.need())
+		if until == 0 && !l.majority() {
+			return 0
+		}
+		soon = max(soon, until)
+	}
+	return soon
 }
 
 // untilMajority returns when enough of those that abstain will vote, or 0 where that is not enough or not known.
@@ -166,11 +194,19 @@ func (d *diagnosis) print(p terminal.Printer) error {
 	rows := [][]string{{"NODE", "VOTES", "ROLE", "UP", "CLOCK", "TRIP", "EVICTION", "SERVER", "KEEPS"}}
 	for _, n := range d.nodes {
 		rows = append(rows, []string{
-			withScheme(n), votes(n), role(n), span(n.Uptime), clock(n), trip(n), cmp.Or(n.EvictionPolicy, "-"),
+			withList(n, withScheme(n)), votes(n), role(n), span(n.Uptime), clock(n), trip(n), cmp.Or(n.EvictionPolicy, "-"),
 			cmp.Or(strings.TrimSpace(n.Product+" "+n.Version), "-"), cmp.Or(n.Persistence, "-"),
 		})
 	}
-	errs := []error{p.Table(rows), p.Print("")}
+	errs := []error{p.Table(rows)}
+	for i, c := range d.clients {
+		head := "clients: "
+		if i > 0 {
+			head = "         "
+		}
+		errs = append(errs, p.Item(head, fmt.Sprintf("%d with %s", c.Clients, listsInWords(c.Lists))))
+	}
+	errs = append(errs, p.Print(""))
 	for i, f := range d.findings {
 		code := p.Paint(severityColours[f.Severity], "["+f.Code+"]")
 		where := cmp.Or(f.node, "all nodes")
@@ -184,12 +220,21 @@ func (d *diagnosis) print(p terminal.Printer) error {
 		errs = append(errs, p.Print(""))
 	}
 	verdict := verdicts[d.worst]
-	text := p.Paint(verdict.colour, verdict.word) + ": " + d.inWords()
-	if d.voting < len(d.nodes)/2+1 && d.soon > 0 {
+	text := p.Paint(verdict.colour, verdict.word) + ": " + votesInWords(d.nodes)
+	if slices.ContainsFunc(d.lists, func(l nodeList) bool { return !l.majority() }) && d.soon > 0 {
 		text += "; a majority will in " + span(d.soon)
 	}
 	errs = append(errs, p.Print(text))
 	return errors.Join(errs...)
+}
+
+// listsInWords shows lists of addresses: "a b c", or "a b c to a b d".
+func listsInWords(lists [][]string) string {
+	var words []string
+	for _, l := range lists {
+		words = append(words, strings.Join(l, " "))
+	}
+	return strings.Join(words, " to ")
 }
 
 // Colours say at a glance what matters.
@@ -208,7 +253,7 @@ func askAll(ctx context.Context, urls []string, opts []redlock.Option) ([]redloc
 	var distinct []string
 	duplicates := make(map[int]redlock.NodeStatus) // by index in urls
 	for i, url := range urls {
-		locker, clash := redlock.New(append(distinct, url), opts...)
+		locker, clash := redlock.New(append(distinct, url), slices.Concat(opts, []redlock.Option{redlock.WithoutLocking()})...)
 		if clash == nil {
 			locker.Close()
 			distinct = append(distinct, url)
@@ -249,7 +294,7 @@ func duplicateFinding(n redlock.NodeStatus, rest []redlock.NodeStatus) redlock.F
 }
 
 func ask(ctx context.Context, urls []string, opts []redlock.Option) ([]redlock.NodeStatus, error) {
-	locker, err := redlock.New(urls, opts...)
+	locker, err := redlock.New(urls, slices.Concat(opts, []redlock.Option{redlock.WithoutLocking()})...)
 	if err != nil {
 		return nil, err
 	}

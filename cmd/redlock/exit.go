@@ -59,7 +59,7 @@ func codeOf(err error) exitCode {
 	case errors.Is(err, redlock.ErrExhausted):
 		return exitExhausted
 	// A hold that was lost may be what ended a wait, and is named then beside what the wait was for.
-	case errors.Is(err, redlock.ErrNoQuorum):
+	case errors.Is(err, redlock.ErrNoQuorum), errors.Is(err, redlock.ErrListConflict):
 		return exitNoQuorum
 	case errors.Is(err, redlock.ErrTaken):
 		return exitTaken
@@ -82,6 +82,7 @@ var inOurWords = strings.NewReplacer(
 	"WithRestartGuard", "--restart-guard",
 	"WithEvictionAllowed", "--allow-eviction",
 	"WithoutNodeInfo", "--no-node-info",
+	"use WithMigration", "use --to",
 	"set RootCAs or ServerName by WithTLSConfig", "set --ca or --server-name",
 	"set Certificates by WithTLSConfig", "set --cert and --key",
 	"; context deadline exceeded", "; the wait is over",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,11 @@ func lockerFlags() []cli.Flag {
 			Name: "nodes",
 			Usage: "the Redis masters: `URL,URL,…` of the forms redis://[user:password@]host[:port][/db], " +
 				"rediss://… (TLS), unix:///path, or host:port",
+		},
+		&cli.StringFlag{
+			Name: "to",
+			Usage: "change the nodes to `URL,URL,…`: each lock then needs a majority of --nodes and one of these; " +
+				"see docs/changing-nodes.md",
 		},
 		&cli.StringFlag{
 			Name: configFlag, TakesFile: true,
@@ -83,10 +89,15 @@ func lockerOf(cmd *cli.Command) (nodes []string, opts []redlock.Option, err erro
 	if cmd.IsSet("prefix") {
 		opts = append(opts, redlock.WithPrefix(cmd.String("prefix")))
 	}
+	all := nodes
+	if cmd.IsSet("to") {
+		to := parseNodes(cmd.String("to"))
+		opts, all = append(opts, redlock.WithMigration(to)), slices.Concat(nodes, to)
+	}
 	if cmd.IsSet("label") {
 		opts = append(opts, redlock.WithOwnerLabel(cmd.String("label")))
 	}
-	secure, err := tlsOf(cmd, nodes)
+	secure, err := tlsOf(cmd, all)
 	return nodes, append(opts, secure...), err
 }
 

@@ -105,6 +105,7 @@ func silent(err error) error {
 // nodeObject is a node as doctor and top see it.
 type nodeObject struct {
 	Addr          string     `json:"addr"`
+	List          string     `json:"list,omitempty"` // with --to: "old list", "new list" or "both lists"
 	TLS           bool       `json:"tls"`
 	Votes         bool       `json:"votes"`
 	Error         string     `json:"error,omitempty"`
@@ -124,7 +125,7 @@ func nodeObjects(nodes []redlock.NodeStatus) []nodeObject {
 	list := make([]nodeObject, len(nodes))
 	for i, n := range nodes {
 		o := nodeObject{
-			Addr: n.Addr, TLS: n.TLS, Votes: n.Err == nil, Server: n.Product, Version: n.Version, Role: n.Role,
+			Addr: n.Addr, List: string(n.List), TLS: n.TLS, Votes: n.Err == nil, Server: n.Product, Version: n.Version, Role: n.Role,
 			Uptime:      n.Uptime.Seconds(),
 			Persistence: n.Persistence, Eviction: n.EvictionPolicy, MaxMemory: n.MaxMemory,
 			ClockOffset: n.ClockOffset.Seconds(), RoundTrip: n.RoundTrip.Seconds(),
@@ -144,7 +145,15 @@ type diagnosisObject struct {
 	Verdict  string          `json:"verdict"`
 	Voting   int             `json:"voting"`
 	Nodes    []nodeObject    `json:"nodes"`
+	Clients  []clientsObject `json:"clients"`
 	Findings []findingObject `json:"findings"`
+}
+
+// clientsObject is how many clients were seen in the last minute with which lists of nodes.
+type clientsObject struct {
+	Lists    [][]string `json:"lists"`
+	Clients  int        `json:"clients"`
+	Conflict bool       `json:"conflict"` // with the lists that were given
 }
 
 type findingObject struct {
@@ -160,7 +169,10 @@ func (d *diagnosis) object() diagnosisObject {
 		redlock.SeverityNote: "note", redlock.SeverityDegraded: "degraded",
 		redlock.SeverityUnavailable: "unavailable", redlock.SeverityUnsafe: "unsafe",
 	}
-	o := diagnosisObject{verdicts[d.worst].word, d.voting, nodeObjects(d.nodes), []findingObject{}}
+	o := diagnosisObject{verdicts[d.worst].word, d.voting, nodeObjects(d.nodes), []clientsObject{}, []findingObject{}}
+	for _, c := range d.clients {
+		o.Clients = append(o.Clients, clientsObject{c.Lists, c.Clients, c.Conflict})
+	}
 	for _, f := range d.findings {
 		o.Findings = append(o.Findings, findingObject{f.node, f.Code, severities[f.Severity], f.Text, f.Remedy})
 	}

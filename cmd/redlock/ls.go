@@ -69,7 +69,7 @@ func lsAction(ctx context.Context, cmd *cli.Command) error {
 			})
 		}
 		return terminal.NewPrinter(out).Table(rows)
-	})
+	}, redlock.WithoutLocking())
 }
 
 // listObject is what ls prints with --json.

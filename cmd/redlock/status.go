@@ -50,7 +50,7 @@ func statusAction(ctx context.Context, cmd *cli.Command) error {
 			return errors.Join(summed(err), printStatus(terminal.NewPrinter(out), i, err))
 		}
 		return printStatus(terminal.NewPrinter(out), i, nil)
-	})
+	}, redlock.WithoutLocking())
 }
 
 // printStatus prints what the nodes said; unknown is why a majority's word is not known, or nil.

@@ -54,11 +54,13 @@ func topAction(ctx context.Context, cmd *cli.Command) error {
 			watch(ctx, locker, names, screen, v)
 			return nil
 		}
-		if n, need := voting(v.nodes), len(v.nodes)/2+1; err == nil && n < need {
-			return failf(exitNoQuorum, "%d of %d nodes vote, a majority is %d", n, len(v.nodes), need)
+		for _, l := range listsOf(v.nodes) {
+			if err == nil && !l.majority() {
+				err = failf(exitNoQuorum, "%s, a majority is %d", votesInWords(v.nodes), l.need())
+			}
 		}
 		return err
-	})
+	}, redlock.WithoutLocking())
 }
 
 // watch shows the latest view until a signal comes, and leaves it on the screen.
@@ -106,10 +108,10 @@ func look(ctx context.Context, locker *redlock.Locker, names []string) (*view, e
 
 // lines draws the view, cut at width; 0: no limit. Whole lines are in colour: columns are aligned by what is seen.
 func (v *view) lines(width int, c terminal.Colours) []string {
-	head := fmt.Sprintf("%s  %d of %d nodes vote", v.at.Format(time.TimeOnly), voting(v.nodes), len(v.nodes))
+	head := fmt.Sprintf("%s  %s", v.at.Format(time.TimeOnly), votesInWords(v.nodes))
 	nodes := [][]string{{"NODE", "VOTES", "ROLE", "UP", "CLOCK", "TRIP", "TROUBLE"}}
 	for _, n := range v.nodes {
-		nodes = append(nodes, []string{n.Addr, votes(n), role(n), span(n.Uptime), clock(n), trip(n), trouble(n)})
+		nodes = append(nodes, []string{withList(n, n.Addr), votes(n), role(n), span(n.Uptime), clock(n), trip(n), trouble(n)})
 	}
 	names := [][]string{{"HOLDER", "TOKEN", "LEFT", "NODES", "WAITING", "NAME"}}
 	for k, i := range v.names {

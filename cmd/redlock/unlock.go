@@ -79,7 +79,7 @@ func unlockAction(ctx context.Context, cmd *cli.Command) error {
 		}
 		text := fmt.Sprintf("%s: taken from %s; now %s", printable(name), holders(held), holder(now, err))
 		return errors.Join(err, p.Print(text))
-	})
+	}, redlock.WithoutLocking())
 }
 
 // unlockObject is what unlock prints with --json.

@@ -206,7 +206,9 @@ func (f Fleet) Grants(t *testing.T, l *redlock.Locker) int {
 }
 
 // kept are the library's own keys that stay on a node.
-var kept = []string{"redlock:tokens", "redlock:node", "redlock:floor", "redlock:settings"}
+var kept = []string{
+	"redlock:tokens", "redlock:node", "redlock:floor", "redlock:settings", "redlock:lists", "redlock:clients",
+}
 
 // Leftovers returns what is on the nodes and is no key of the library's own.
 func (f Fleet) Leftovers(t *testing.T) []string {

@@ -109,7 +109,9 @@ func (w *world) contest() {
 }
 
 // kept are the keys that stay on the nodes.
-var kept = []string{"redlock:tokens", "redlock:node", "redlock:floor", "redlock:settings"}
+var kept = []string{
+	"redlock:tokens", "redlock:node", "redlock:floor", "redlock:settings", "redlock:lists", "redlock:clients",
+}
 
 // placeLives is how long a node keeps the places of waiters that are gone, if nobody asks there.
 const placeLives = 30 * time.Second
