@@ -113,9 +113,9 @@ type tokens struct {
 	epoch instant // zero of the time passed to token.Clock
 }
 
-func newTokens(nodes int, c clock, apart time.Duration) tokens {
+func newTokens(e *electorate, c clock, apart time.Duration) tokens {
 	t := tokens{epoch: c.now()}
-	t.Clock = token.New(nodes, t.epoch.local.UnixMicro(), apart)
+	t.Clock = token.New(e.size, e.least(), t.epoch.local.UnixMicro(), apart)
 	return t
 }
 

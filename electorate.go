@@ -95,6 +95,17 @@ func (e *electorate) majorityBy(times []time.Duration) (d time.Duration, known b
 	return d, known
 }
 
+// least returns the smallest number of nodes that suffice. Nodes in both lists count in both, so it may be less than a
+// majority of all.
+func (e *electorate) least() int {
+	if len(e.lists) == 1 {
+		return e.lists[0].need
+	}
+	a, b := e.lists[0], e.lists[1]
+	both := min((a.nodes & b.nodes).size(), max(a.need, b.need))
+	return both + max(0, a.need-both) + max(0, b.need-both)
+}
+
 // worst returns the list that lacks the most votes.
 func (e *electorate) worst(votes nodeSet) (l nodeList, granted int) {
 	for i, list := range e.lists {

@@ -282,3 +282,43 @@ func TestBadMigrations(t *testing.T) {
 		must(l.TryLock(t.Context(), "job"))(t)
 	})
 }
+
+// Three of six nodes can be a majority of both lists. Then their clocks are compared as those of three of five are: a
+// node whose clock was set forward may have let locks expire, so it must not vote.
+func TestClocksAreComparedByThoseThatDecide(t *testing.T) {
+	c := changes[0]
+	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+		for _, i := range []int{3, 4, 5} {
+			fl.nodes[i].Crash(false)
+		}
+		l := c.locker(fl, "both", "a")
+		must(0, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+		time.Sleep(20 * time.Second)
+		fl.nodes[0].Step(10 * time.Second)
+		time.Sleep(20 * time.Second)
+		_, err := l.TryLock(t.Context(), "job")
+		if !errors.Is(err, ErrNoQuorum) || !says(err, "n0:6379 (both lists) abstained: its clock is ") {
+			t.Errorf("got %+v, want an abstention of the node whose clock is wrong", err)
+		}
+	})
+}
+
+func TestTheLeastThatSuffices(t *testing.T) {
+	for a := nodeSet(1); a < 1<<5; a++ {
+		for b := nodeSet(1); b < 1<<5; b++ {
+			e := newElectorate(a, b)
+			least := e.size
+			for set := nodeSet(0); set <= e.all; set++ {
+				if set&^e.all == 0 && e.suffice(set) {
+					least = min(least, set.size())
+				}
+			}
+			if got := e.least(); got != least {
+				t.Fatalf("%b and %b: got %d, want %d", a, b, got, least)
+			}
+		}
+	}
+	if got := oneList(5).least(); got != 3 {
+		t.Errorf("five nodes: got %d, want 3", got)
+	}
+}

@@ -65,7 +65,7 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	if !o.fencing {
 		maxApart = 0
 	}
-	l.tokens = newTokens(len(l.nodes), o.clock, maxApart)
+	l.tokens = newTokens(l.electorate, o.clock, maxApart)
 	l.events = startEvents(o.observer, o.logger, o.clock)
 	l.peers.open(&l.tokens, l.events, l.electorate)
 	l.ctx, l.cancel = context.WithCancel(context.Background())

@@ -12,7 +12,7 @@ import (
 func TestNodesTimeIgnoresTheWallClock(t *testing.T) {
 	start := time.Now()
 	now := instant{local: start, boot: time.Hour}
-	tk := tokens{token.New(3, start.UnixMicro(), 0), now}
+	tk := tokens{token.New(3, 2, start.UnixMicro(), 0), now}
 	for node, off := range []time.Duration{-2 * time.Second, 0, 40 * time.Minute} {
 		tk.Measured(node, start.Add(off).UnixMicro(), tk.micros(now), tk.micros(now))
 	}

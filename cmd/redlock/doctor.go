@@ -53,7 +53,7 @@ func doctorAction(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	statuses, err := askAll(ctx, nodes, opts)
+	statuses, err := askAll(ctx, nodes, append(opts, redlock.WithoutLocking()))
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,13 @@ func diagnose(nodes []redlock.NodeStatus) *diagnosis {
 	for _, n := range nodes {
 		for _, f := range n.Findings {
 			f.Text, f.Remedy = inOurWords.Replace(f.Text), inOurWords.Replace(f.Remedy)
-			d.findings = append(d.findings, numbered{n.Addr, f})
+			found := numbered{n.Addr, f}
+			if f.Code == "lists" {
+				found.node = "" // each node may say so, and it is about all of them
+			}
+			if !slices.Contains(d.findings, found) {
+				d.findings = append(d.findings, found)
+			}
 		}
 	}
 	all := func(code string, s redlock.Severity, remedy, format string, args ...any) {
@@ -253,7 +259,7 @@ func askAll(ctx context.Context, urls []string, opts []redlock.Option) ([]redloc
 	var distinct []string
 	duplicates := make(map[int]redlock.NodeStatus) // by index in urls
 	for i, url := range urls {
-		locker, clash := redlock.New(append(distinct, url), slices.Concat(opts, []redlock.Option{redlock.WithoutLocking()})...)
+		locker, clash := redlock.New(append(distinct, url), opts...)
 		if clash == nil {
 			locker.Close()
 			distinct = append(distinct, url)
@@ -294,7 +300,7 @@ func duplicateFinding(n redlock.NodeStatus, rest []redlock.NodeStatus) redlock.F
 }
 
 func ask(ctx context.Context, urls []string, opts []redlock.Option) ([]redlock.NodeStatus, error) {
-	locker, err := redlock.New(urls, slices.Concat(opts, []redlock.Option{redlock.WithoutLocking()})...)
+	locker, err := redlock.New(urls, opts...)
 	if err != nil {
 		return nil, err
 	}

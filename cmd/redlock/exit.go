@@ -77,6 +77,7 @@ func codeOf(err error) exitCode {
 var inOurWords = strings.NewReplacer(
 	"\n", "; ",
 	"New: invalid: ", "",
+	"New: conflicting", "conflicting",
 	"for New, set ", "set ",
 	"WithFenceRetention", "--fence-retention",
 	"WithRestartGuard", "--restart-guard",

@@ -125,7 +125,8 @@ func nodeObjects(nodes []redlock.NodeStatus) []nodeObject {
 	list := make([]nodeObject, len(nodes))
 	for i, n := range nodes {
 		o := nodeObject{
-			Addr: n.Addr, List: string(n.List), TLS: n.TLS, Votes: n.Err == nil, Server: n.Product, Version: n.Version, Role: n.Role,
+			Addr: n.Addr, List: string(n.List), TLS: n.TLS, Votes: n.Err == nil,
+			Server: n.Product, Version: n.Version, Role: n.Role,
 			Uptime:      n.Uptime.Seconds(),
 			Persistence: n.Persistence, Eviction: n.EvictionPolicy, MaxMemory: n.MaxMemory,
 			ClockOffset: n.ClockOffset.Seconds(), RoundTrip: n.RoundTrip.Seconds(),

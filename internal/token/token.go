@@ -49,6 +49,8 @@ type Clock struct {
 	// tokens that are larger than the other's time. 0: unlimited.
 	maxSkew time.Duration
 
+	enough int // how many clocks must be known for a comparison: as many nodes as decide
+
 	mu       sync.Mutex // guards the fields below
 	offsets  []offset   // by node
 	readings int        // how often a clock was read
@@ -67,11 +69,11 @@ type offset struct {
 	jumpedAt int   // the number of the reading that found a jump forward, which no drift explains; 0: none
 }
 
-// New returns the clock for so many nodes. wall is the wall clock's time when now is 0: the nodes' time is taken from
-// it until a node's clock was read. maxSkew bounds by how much one clock may be ahead of the only other one that is
-// known; 0: unlimited, since no tokens are handed out.
-func New(nodes int, wall int64, maxSkew time.Duration) *Clock {
-	c := &Clock{offsets: make([]offset, nodes), maxSkew: maxSkew}
+// New returns the clock for so many nodes. enough is how many can decide together: a majority. wall is the wall clock's
+// time when now is 0: the nodes' time is taken from it until a node's clock was read. maxSkew bounds by how much one
+// clock may be ahead of the only other one that is known; 0: unlimited, since no tokens are handed out.
+func New(nodes, enough int, wall int64, maxSkew time.Duration) *Clock {
+	c := &Clock{offsets: make([]offset, nodes), enough: enough, maxSkew: maxSkew}
 	c.offset.Store(wall)
 	return c
 }
@@ -158,7 +160,7 @@ func (c *Clock) Jumps() (by []time.Duration, found bool) {
 				read++
 			}
 		}
-		if read < c.majority() {
+		if read < c.enough {
 			found = found || o.jumpedAt == c.readings
 			continue
 		}
@@ -204,7 +206,7 @@ func (c *Clock) Offsets() []Offset {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all, known := make([]Offset, len(c.offsets)), c.countKnown()
-	compared := known >= max(3, c.majority())
+	compared := known >= max(3, c.enough)
 	for i, o := range c.offsets {
 		if !o.known {
 			continue
@@ -221,14 +223,12 @@ func (c *Clock) Offsets() []Offset {
 	return all
 }
 
-// KnowsMajority reports whether a majority of the nodes' clocks was read.
+// KnowsMajority reports whether the clocks of enough nodes were read.
 func (c *Clock) KnowsMajority() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.countKnown() >= c.majority()
+	return c.countKnown() >= c.enough
 }
-
-func (c *Clock) majority() int { return len(c.offsets)/2 + 1 }
 
 // countKnown counts the clocks that were read. It is called with mu held.
 func (c *Clock) countKnown() (n int) {

@@ -38,7 +38,7 @@ const (
 )
 
 func TestProposalsGrowWhateverTheClocksDo(t *testing.T) {
-	c := New(3, wall, 0)
+	c := New(3, 2, wall, 0)
 	last := int64(0)
 	propose := func(now int64, why string) {
 		got := c.Propose(now)
@@ -81,7 +81,7 @@ func TestTooFarAhead(t *testing.T) {
 		{wall + 10*second, wall + 9*second, false},
 		{wall + 10*second + 1, wall + 9*second, true},
 	} {
-		clock := New(3, wall, 0)
+		clock := New(3, 2, wall, 0)
 		clock.Dropped(c.floor)
 		if got := clock.TooFarAhead(c.token, 0); got != c.want {
 			t.Errorf("%+v: got %v", c, got)
@@ -100,7 +100,7 @@ func TestTheBestReadingStays(t *testing.T) {
 		{"a quicker one", wall + second + 20, 10, 15},
 		{"a slower one that shows another time", wall + 5*second, 1000, 4*second - 500},
 	} {
-		clock := New(1, 0, 0)
+		clock := New(1, 1, 0, 0)
 		clock.Measured(0, wall+50, 0, 100)
 		clock.Measured(0, c.micros, second, second+c.trip)
 		if got := clock.Time(0) - wall; got != c.want {
@@ -111,7 +111,7 @@ func TestTheBestReadingStays(t *testing.T) {
 
 // A clock whose readings were all late is read again, three times at most.
 func TestPoorReadings(t *testing.T) {
-	clock := New(3, wall, 0)
+	clock := New(3, 2, wall, 0)
 	clock.Measured(0, wall, 0, 20_000)
 	clock.Measured(1, wall, 0, 1000)
 	for i := range maxRereads {
@@ -143,7 +143,7 @@ func TestOffsets(t *testing.T) {
 		{"three of seven are no majority", 5 * time.Second, []int64{0, 2, 0, unread, unread, unread, unread}, nil},
 		{"two of five", 0, []int64{-30, 0, 0, 40, 0}, []int{0, 3}},
 	} {
-		clock := New(len(c.ahead), wall, c.apart)
+		clock := New(len(c.ahead), len(c.ahead)/2+1, wall, c.apart)
 		for node, ahead := range c.ahead {
 			if ahead != unread {
 				clock.Measured(node, wall+ahead*second, 0, 0)
@@ -202,7 +202,7 @@ func TestJumps(t *testing.T) {
 		},
 		{"no clock to compare with yet", []read{{0, hour, 0}, {0, hour, 0}}, nil},
 	} {
-		clock, now := New(nodes, wall, 0), int64(0)
+		clock, now := New(nodes, nodes/2+1, wall, 0), int64(0)
 		got := map[int]time.Duration{}
 		look := func(r read) {
 			now += second
@@ -232,7 +232,7 @@ func TestJumps(t *testing.T) {
 
 // If two clocks disagree, no third one shows which is right, so no jump is reported.
 func TestTwoClocksDoNotLeap(t *testing.T) {
-	clock := New(2, wall, 0)
+	clock := New(2, 2, wall, 0)
 	for i, off := range []int64{0, 0, 3600 * second, 0, 3600 * second} {
 		now := int64(i) * second
 		clock.Measured(i%2, wall+now+off, now, now)
