@@ -28,7 +28,7 @@ func (w *world) aftermath(back time.Duration) {
 	for _, c := range w.clients {
 		w.progress(c, "free", c.locker.Load().TryLock)
 		w.quiet()
-		w.progress(c, "free", toRead(c.locker.Load(), "TryLock"))
+		w.progress(c, "free", toRead(c.locker.Load().Locker, "TryLock"))
 		w.quiet()
 	}
 	w.limited()
@@ -54,6 +54,7 @@ func (w *world) aftermath(back time.Duration) {
 		w.jobs.check(w.blame)
 	}
 	w.result.Runs, w.result.Over = w.jobs.count()
+	w.result.Rollout = w.rollout.sum
 	w.result.Grants = len(w.history.Holds())
 	for _, n := range w.nodes {
 		w.result.Attempts = max(w.result.Attempts, n.Calls("evalsha")+n.Calls("eval"))
@@ -94,7 +95,7 @@ func (w *world) contest() {
 					return c.locker.Load().LockAll(ctx, []string{name, names[0]}, append(opts, redlock.WithMaxAttempts(1))...)
 				}
 			case w.scenario.Habits.Read > 0:
-				try = toRead(c.locker.Load(), "TryLock")
+				try = toRead(c.locker.Load().Locker, "TryLock")
 			}
 			wg.Go(func() {
 				lock, err := try(context.Background(), contested)

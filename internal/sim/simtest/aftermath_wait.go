@@ -131,7 +131,7 @@ func (w *world) await(how way, c *client, after time.Duration, opts ...redlock.O
 	patience := after + 4*w.scenario.TTL + 4*w.scenario.Timeout
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	lock, err := how.wait(ctx, c.locker.Load(), opts...)
+	lock, err := how.wait(ctx, c.locker.Load().Locker, opts...)
 	if err != nil {
 		w.blame("progress", "%s of %s got nothing within %v after the faults, for what was free after %v: %v",
 			how.name, c.name, patience, after, err)

@@ -10,16 +10,36 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/sim"
 )
 
 // client is one Locker, used by several workers.
 type client struct {
 	*world
-	name   string
-	locker atomic.Pointer[redlock.Locker] // replaced when the client is restarted
+	name     string
+	locker   atomic.Pointer[instance] // replaced when the client is restarted
+	changing chan struct{}            // a mutex for that: a channel, since whoever has it waits in virtual time
 
 	mu      sync.Mutex // protects the field below
 	permits map[permits]*redlock.Semaphore
+}
+
+// instance is a Locker, and what kind of client it makes.
+type instance struct {
+	*redlock.Locker
+	kind *kind
+}
+
+// kind is which lists of nodes a client votes with.
+type kind struct {
+	name  string
+	lists [][]*sim.Node // one, or two while nodes are changed
+}
+
+// held is a lock, and what kind of client got it.
+type held struct {
+	*redlock.Lock
+	kind *kind
 }
 
 // permits names a Semaphore of one of the client's Lockers.
@@ -48,8 +68,11 @@ func (c *client) semaphore(locker *redlock.Locker, name string) *redlock.Semapho
 // restart closes the client's Locker under whatever the workers are doing with it, and makes another one: a process
 // that was deployed anew. The new one knows nothing, and may at first reach other nodes than the old one did.
 func (w *worker) restart() {
+	w.changing <- struct{}{}
+	defer func() { <-w.changing }()
 	w.log(w.label, "restarts its client")
-	old := w.locker.Swap(w.connect(w.name))
+	old := w.locker.Load()
+	w.locker.Store(w.connect(w.name, old.kind))
 	_ = old.Close()
 	w.log(w.label, "has restarted its client")
 }
@@ -121,7 +144,8 @@ func (w *worker) once() {
 		ctx, cancel = context.WithCancel(context.Background())
 	}
 	defer cancel()
-	locker := w.locker.Load()
+	instance := w.locker.Load()
+	locker := instance.Locker
 	verb := "Lock"
 	switch {
 	case w.inclined(w.scenario.Habits.Try):
@@ -171,7 +195,7 @@ func (w *worker) once() {
 	if w.scenario.Permits > 0 {
 		wanted = []string{lock.Name()} // the slot's: it excludes like any lock, so there are as many holders as slots at most
 	}
-	w.has(verb, wanted, lock, reads)
+	w.has(verb, wanted, held{lock, instance.kind}, reads)
 }
 
 // forEver is longer than anybody can have to wait: the others of the run end what they do when it is over, and the
@@ -189,8 +213,10 @@ func (w *worker) limit() time.Duration {
 }
 
 // has is what a worker does with what it was granted: it keeps it for a while, and lets go, or hands it on.
-func (w *worker) has(verb string, wanted []string, lock *redlock.Lock, reads bool) {
+func (w *worker) has(verb string, wanted []string, lock held, reads bool) {
 	hold := w.granted(wanted, lock, reads)
+	w.rollout.granted(lock)
+	begun := time.Now()
 	w.supported(lock, granted)
 	w.log(w.label, "%s %s: token %d until %v", verb, strings.Join(wanted, " "), lock.Token(), since(lock.Until()))
 	watched := make(chan struct{})
@@ -208,6 +234,7 @@ func (w *worker) has(verb string, wanted []string, lock *redlock.Lock, reads boo
 		w.end(lock, hold)
 	}
 	<-watched
+	w.rollout.ended(lock, begun, w.scenario.TTL)
 }
 
 // lockCall is Lock or TryLock, or what is called in its place.

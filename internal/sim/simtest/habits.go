@@ -23,6 +23,7 @@ type Habits struct {
 	Hand    float64       // holds that are handed to another worker, with a ticket
 	Hasty   float64       // waits that are given up soon, most of them while a question is under way
 	MaxWait bool          // WithMaxWait bounds every other wait, in place of the context
+	Long    float64       // holds that are kept for several TTLs, extended all the time
 	Share   bool          // the workers of a client have one Semaphore for each name
 }
 

@@ -12,7 +12,7 @@ import (
 // holds are what one lock is in the history: a hold of each of its names, so that each is judged by itself.
 type holds []*sim.Hold
 
-func (w *worker) granted(wanted []string, lock *redlock.Lock, reads bool) (all holds) {
+func (w *worker) granted(wanted []string, lock held, reads bool) (all holds) {
 	start, until := startOf(lock, w.scenario.TTL), lock.Until()
 	switch {
 	case reads:
@@ -34,7 +34,7 @@ func (all holds) each(record func(*sim.Hold)) {
 }
 
 // watch records the end of the hold at the instant at which the holder is told.
-func (w *worker) watch(lock *redlock.Lock, hold holds) {
+func (w *worker) watch(lock held, hold holds) {
 	<-lock.Done()
 	err := lock.Err()
 	if errors.Is(err, redlock.ErrUnlocked) || errors.Is(err, redlock.ErrHandedOver) {
@@ -59,13 +59,17 @@ func (w *worker) backoff(attempts int) time.Duration {
 
 // startOf returns when the winning attempt was begun: the end of validity is counted from there. It is earlier than
 // that where the hold has a limit, which ends it before.
-func startOf(lock *redlock.Lock, ttl time.Duration) time.Time {
+func startOf(lock held, ttl time.Duration) time.Time {
 	ttl = ttl.Truncate(time.Millisecond)
 	return lock.Until().Add(-ttl + ttl/100 + 2*time.Millisecond)
 }
 
 // keep holds the lock for a while, now and then extending it, or until it is lost.
-func (w *worker) keep(lock *redlock.Lock, hold holds) {
+func (w *worker) keep(lock held, hold holds) {
+	if w.minded(w.scenario.Habits.Long) {
+		w.keepOn(lock, hold)
+		return
+	}
 	mean, extend := float64(w.scenario.Habits.Stay), w.scenario.Habits.Extend
 	if w.inclined(w.scenario.Habits.Last) { // most that can go wrong goes wrong in the end
 		mean, extend = 6*float64(w.scenario.TTL), 0
@@ -78,20 +82,37 @@ func (w *worker) keep(lock *redlock.Lock, hold holds) {
 			return
 		case <-stay.C:
 		}
-		if !w.inclined(extend) {
-			continue
-		}
-		err := lock.Extend(context.Background())
-		// Until is not told: a renewal that was answered at the same instant may or may not have moved it further.
-		w.log(w.label, "Extend %s token %d: %s", lock.Name(), lock.Token(), kindOf(err))
-		if err == nil {
-			hold.each(func(h *sim.Hold) { w.history.Extended(h, lock.Until()) })
+		if w.inclined(extend) {
+			w.extend(lock, hold)
 		}
 	}
 }
 
+// keepOn holds the lock for several TTLs, extending it all the time.
+func (w *worker) keepOn(lock held, hold holds) {
+	for end := time.Now().Add(scaled(w.scenario.TTL, w.apart, 2, 16)); time.Now().Before(end); {
+		stay := time.NewTimer(scaled(w.scenario.TTL, w.apart, 1./4, 2./3))
+		select {
+		case <-lock.Done():
+			stay.Stop()
+			return
+		case <-stay.C:
+		}
+		w.extend(lock, hold)
+	}
+}
+
+func (w *worker) extend(lock held, hold holds) {
+	err := lock.Extend(context.Background())
+	// Until is not told: a renewal that was answered at the same instant may or may not have moved it further.
+	w.log(w.label, "Extend %s token %d: %s", lock.Name(), lock.Token(), kindOf(err))
+	if err == nil {
+		hold.each(func(h *sim.Hold) { w.history.Extended(h, lock.Until()) })
+	}
+}
+
 // end lets go.
-func (w *worker) end(lock *redlock.Lock, hold holds) {
+func (w *worker) end(lock held, hold holds) {
 	if lock.Err() == nil {
 		w.supported(lock, givenBack)
 	}

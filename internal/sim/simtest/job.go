@@ -315,8 +315,10 @@ func (w *worker) job() {
 	var watching sync.WaitGroup
 	call := &jobCall{name: name, who: w.label, client: w.name, asked: time.Now()}
 	w.jobs.add(call)
-	err := w.locker.Load().Once(ctx, name, func(ctx context.Context) error {
-		lock, _ := redlock.FromContext(ctx)
+	instance := w.locker.Load()
+	err := instance.Once(ctx, name, func(ctx context.Context) error {
+		running, _ := redlock.FromContext(ctx)
+		lock := held{running, instance.kind}
 		hold := w.history.Granted("run of "+name, w.label, lock.Token(), call.asked, lock.Until())
 		w.jobs.note(func() { call.begun, call.token = time.Now(), lock.Token() })
 		w.log(w.label, "begins %s: token %d", name, lock.Token())
@@ -358,7 +360,7 @@ func (w *worker) outcome(c *jobCall, err error) told {
 var errWork = errors.New("failed")
 
 // work is a run. It may ignore that its hold has ended, may fail, and its client may be killed under it.
-func (w *worker) work(ctx context.Context, call *jobCall, lock *redlock.Lock, hold *sim.Hold) error {
+func (w *worker) work(ctx context.Context, call *jobCall, lock held, hold *sim.Hold) error {
 	stay := time.NewTimer(min(time.Duration(w.r.ExpFloat64()*float64(w.scenario.Habits.Stay)), 4*w.scenario.TTL) +
 		time.Duration(w.r.IntN(1000)))
 	defer stay.Stop()

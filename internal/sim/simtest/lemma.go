@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -23,7 +22,7 @@ import (
 //     else; what stands there for readers, by one of them that stops.
 //   - false yes: whoever is told yes has the key there at that moment, and the token it proposed stands there; or is
 //     among the readers who have the key.
-//   - support: as long as a holder trusts its hold, a majority of the nodes has its key, or has it among the readers;
+//   - support: as long as a holder trusts its hold, a majority of its nodes has its key, or has it among the readers;
 //     and when it is granted, a majority has accepted its token as the largest, so that whoever was granted earlier,
 //     and had its own accepted on one of these nodes, has a smaller one. The two majorities need not be the same: on a
 //     node that accepted the token the key may have expired since, and another may have taken it, with a larger token.
@@ -220,27 +219,33 @@ func saysYes(reply any, i, n int) bool {
 }
 
 // supported is called by a holder that has trusted its hold up to this instant.
-func (w *worker) supported(lock *redlock.Lock, when moment) {
+func (w *worker) supported(lock held, when moment) {
 	if !w.scenario.Sound || w.scenario.Forgets() {
 		return
 	}
-	held, known := 0, 0
-	for _, n := range w.nodes {
+	for _, list := range lock.kind.lists {
+		w.supportedBy(list, lock, when)
+	}
+}
+
+func (w *worker) supportedBy(list []*sim.Node, lock held, when moment) {
+	has, known := 0, 0
+	for _, n := range list {
 		names := lock.Names()
-		if !slices.ContainsFunc(names, func(name string) bool { return !has(n, name, lock) }) {
-			held++
+		if !slices.ContainsFunc(names, func(name string) bool { return !keeps(n, name, lock) }) {
+			has++
 		}
 		if !slices.ContainsFunc(names, func(name string) bool { return !w.knows(n, name, lock) }) {
 			known++
 		}
 	}
-	if held <= len(w.nodes)/2 {
+	if has <= len(list)/2 {
 		w.blame("support", "when %s's hold of %s, token %d, %s at %v, %d of %d nodes had its key",
-			w.label, lock.Name(), lock.Token(), when, since(time.Now()), held, len(w.nodes))
+			w.label, lock.Name(), lock.Token(), when, since(time.Now()), has, len(list))
 	}
-	if when == granted && known <= len(w.nodes)/2 {
+	if when == granted && known <= len(list)/2 {
 		w.blame("support", "when %s's hold of %s, token %d, %s at %v, %d of %d nodes had accepted the token",
-			w.label, lock.Name(), lock.Token(), when, since(time.Now()), known, len(w.nodes))
+			w.label, lock.Name(), lock.Token(), when, since(time.Now()), known, len(list))
 	}
 }
 
@@ -256,15 +261,15 @@ const (
 	notAdopted moment = "was to be adopted"
 )
 
-// has reports whether the node has the name for the hold.
-func has(n *sim.Node, name string, lock *redlock.Lock) bool {
+// keeps reports whether the node has the name for the hold.
+func keeps(n *sim.Node, name string, lock held) bool {
 	holder := n.Do("GET", name)
 	return holder == lock.Owner() ||
 		lock.Token() == 0 && holder == marker && n.Do("ZSCORE", readersOf(name), lock.Owner()) != nil
 }
 
 // knows reports whether the node has accepted the hold's token for the name.
-func (w *world) knows(n *sim.Node, name string, lock *redlock.Lock) bool {
+func (w *world) knows(n *sim.Node, name string, lock held) bool {
 	_, accepted := w.accepted.Load(acceptance{n.Addr(), name, lock.Token()})
 	return lock.Token() == 0 || accepted
 }

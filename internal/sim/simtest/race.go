@@ -31,7 +31,7 @@ func Races(seed uint64, racers, rounds int, opts ...redlock.Option) (sum Tally) 
 	w.net.SetDelay(sim.Link{}, sim.Both, sim.LAN)
 	var lockers []*redlock.Locker
 	for i := range racers {
-		lockers = append(lockers, w.connect(fmt.Sprintf("c%d", i)))
+		lockers = append(lockers, w.connect(fmt.Sprintf("c%d", i), &kind{lists: [][]*sim.Node{w.nodes}}).Locker)
 	}
 	for round := range rounds {
 		time.Sleep(50 * time.Millisecond)
@@ -81,7 +81,7 @@ func race(lockers []*redlock.Locker, name string, opts ...redlock.Option) (holds
 func (w *world) races() {
 	var lockers []*redlock.Locker
 	for _, c := range w.clients {
-		lockers = append(lockers, c.locker.Load())
+		lockers = append(lockers, c.locker.Load().Locker)
 	}
 	for range 5 {
 		holds := race(lockers, contested)

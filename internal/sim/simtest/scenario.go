@@ -40,6 +40,8 @@ type Scenario struct {
 	PlainNodes uint
 	// DoneTTL is for how long jobs are remembered.
 	DoneTTL time.Duration
+	// Change is of nodes, or nil.
+	Change *Change
 	// Sound: the faults keep the assumptions under which holds exclude each other.
 	Sound bool
 }
@@ -187,8 +189,12 @@ func (s Scenario) String() string {
 	for i, f := range kinds {
 		names[i] = f.name
 	}
+	change := ""
+	if s.Change != nil {
+		change = fmt.Sprintf(", %d permits, change of nodes: %v", s.Permits, s.Change)
+	}
 	return fmt.Sprintf("seed %d: %d nodes, %d clients × %d, %d names, TTL %v, node timeout %v, guard %v, durable %v, "+
-		"trusted %v, delay up to %v, %v, %v long, a fault every %v for %v of [%s], assumptions kept: %v",
+		"trusted %v, delay up to %v, %v, %v long, a fault every %v for %v of [%s], assumptions kept: %v%s",
 		s.Seed, s.Nodes, s.Clients, s.Workers, s.Names, s.TTL, s.Timeout, s.Guard, s.Durable,
-		s.Trusted, s.Delay.Max, s.Habits, s.Length, s.Pace, s.Strain, strings.Join(names, " "), s.Sound)
+		s.Trusted, s.Delay.Max, s.Habits, s.Length, s.Pace, s.Strain, strings.Join(names, " "), s.Sound, change)
 }

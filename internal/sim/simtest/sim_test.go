@@ -109,7 +109,10 @@ func TestJobs(t *testing.T) {
 }
 
 // sums are what a number of runs came to.
-type sums struct{ seeds, calls, grants, reads, several, again, faults, commands, runs, over int64 }
+type sums struct {
+	seeds, calls, grants, reads, several, again, faults, commands, runs, over int64
+	changes                                                                   simtest.Rollout
+}
 
 // swarm runs the seeds that the flags say: see swarmOf.
 func swarm(t *testing.T, scenario func(seed uint64) simtest.Scenario) (sum sums) {
@@ -154,6 +157,7 @@ func swarmOf(t *testing.T, seeds uint64, scenario func(seed uint64) simtest.Scen
 				sum.commands += r.Commands
 				sum.runs += int64(r.Runs)
 				sum.over += int64(r.Over)
+				sum.changes.Add(r.Rollout)
 				mu.Unlock()
 			}
 		})

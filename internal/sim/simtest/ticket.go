@@ -9,7 +9,7 @@ import (
 )
 
 // handOn ends a hold with a ticket, and has somebody go on with it, of the same client or of another; or nobody.
-func (w *worker) handOn(wanted []string, lock *redlock.Lock, hold holds) {
+func (w *worker) handOn(wanted []string, lock held, hold holds) {
 	if lock.Err() == nil {
 		w.supported(lock, handedOver)
 	}
@@ -43,20 +43,21 @@ func (w *worker) handOn(wanted []string, lock *redlock.Lock, hold holds) {
 }
 
 // adopt goes on with a hold.
-func (w *worker) adopt(c *client, lock *redlock.Lock, text string) (*redlock.Lock, error) {
+func (w *worker) adopt(c *client, lock held, text string) (held, error) {
 	opts := []redlock.Option{redlock.WithMinValidity(w.scenario.Habits.Least)}
 	if w.apart.IntN(2) == 0 {
 		opts = append(opts, redlock.WithoutRenewal())
 	}
 	asked := time.Now()
-	adopted, err := c.locker.Load().Adopt(context.Background(), text, opts...)
+	by := c.locker.Load()
+	adopted, err := by.Adopt(context.Background(), text, opts...)
 	if took := time.Since(asked); took > w.scenario.Timeout+time.Millisecond {
 		w.blame("bounded", "%s: Adopt took %v, the node timeout is %v", w.label, took, w.scenario.Timeout)
 	}
 	if err != nil {
 		w.log(w.label, "Adopt %s: %s", lock.Name(), kindOf(err))
-		return nil, err
+		return held{}, err
 	}
 	w.tickets.adopted(lock.Owner())
-	return adopted, nil
+	return held{adopted, by.kind}, nil
 }

@@ -29,6 +29,7 @@ type Result struct {
 	Grants     int
 	Faults     int
 	Runs, Over int // of jobs
+	Rollout    Rollout
 	Violations []sim.Violation
 	events     []event
 }
@@ -103,6 +104,8 @@ type world struct {
 	undone   undone
 	accepted sync.Map // acceptance: the tokens that stood on a node after some script
 	tickets  tickets
+	kinds    []*kind // of clients: one, but for where the nodes are changed
+	rollout  rollout
 
 	mu sync.Mutex // protects result.events and result.Violations
 }
@@ -145,9 +148,13 @@ func Run(s Scenario) *Result {
 	}
 	w.net.Attach(w.nodes...)
 	w.net.SetDelay(sim.Link{}, sim.Both, s.Delay)
+	w.kinds = []*kind{{lists: [][]*sim.Node{w.nodes}}}
+	if s.Change != nil {
+		w.kinds = s.Change.kinds(w.nodes)
+	}
 	for i := range s.Clients {
-		c := &client{world: w, name: fmt.Sprintf("c%d", i)}
-		c.locker.Store(w.connect(c.name))
+		c := &client{world: w, name: fmt.Sprintf("c%d", i), changing: make(chan struct{}, 1)}
+		c.locker.Store(w.connect(c.name, w.kinds[0]))
 		w.clients = append(w.clients, c)
 	}
 	end := time.Now().Add(s.Length)
@@ -162,6 +169,10 @@ func Run(s Scenario) *Result {
 			wg.Go(func() { k.run(end) })
 		}
 	}
+	if s.Change != nil {
+		wg.Go(w.roll)
+		w.startNewNodes(&wg)
+	}
 	f := &faults{world: w, r: rand.New(rand.NewPCG(s.Seed, 0xfa017)), forgets: time.Now().Add(-time.Hour)}
 	if len(s.Faults) > 0 {
 		f.run(end)
@@ -172,11 +183,7 @@ func Run(s Scenario) *Result {
 }
 
 // connect makes a Locker. Several clients may do so at once.
-func (w *world) connect(name string) *redlock.Locker {
-	urls := make([]string, len(w.nodes))
-	for i, n := range w.nodes {
-		urls[i] = "redis://" + n.Addr()
-	}
+func (w *world) connect(name string, k *kind) *instance {
 	opts := []redlock.Option{
 		redlock.WithTTL(w.scenario.TTL), redlock.WithNodeTimeout(w.scenario.Timeout),
 		redlock.WithRestartGuard(w.scenario.Guard),
@@ -185,9 +192,19 @@ func (w *world) connect(name string) *redlock.Locker {
 	if w.scenario.Trusted {
 		opts = append(opts, redlock.WithDurableNodes())
 	}
-	locker, err := redlock.New(urls, opts...)
+	if len(k.lists) > 1 {
+		opts = append(opts, redlock.WithMigration(urls(k.lists[1])))
+	}
+	locker, err := redlock.New(urls(k.lists[0]), opts...)
 	if err != nil {
 		panic(err)
 	}
-	return locker
+	return &instance{locker, k}
+}
+
+func urls(nodes []*sim.Node) (all []string) {
+	for _, n := range nodes {
+		all = append(all, "redis://"+n.Addr())
+	}
+	return all
 }

@@ -1,0 +1,307 @@
+package simtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+// This file has worlds in which the nodes are changed while clients work, as a rolling deployment does it: one process
+// after the other is stopped or crashes, and another one with other lists of nodes takes its place.
+
+// Change is a change of nodes.
+type Change struct {
+	Shape    string
+	Old, New []int // nodes by index
+	Plan     string
+	Steps    []Step
+	Fresh    bool          // nodes of the new list alone are started, empty, while all clients have the old one
+	First    time.Duration // how long all clients have the old list, before the steps
+	Span     time.Duration // within which the clients of a step are changed
+	Pause    time.Duration // between the steps
+}
+
+// Step changes clients to one kind: one after the other, in random order.
+type Step struct {
+	To   int
+	Most int // how many clients; the others stay what they are
+}
+
+// The kinds of clients, in the order in which they are rolled out: neighbours may be out at once, the first and the
+// last may not.
+const (
+	withOld = iota
+	withBoth
+	withNew
+)
+
+var kindNames = []string{withOld: "old", withBoth: "both", withNew: "new"}
+
+// Shapes are what changes of nodes look like: how many nodes are in the old list alone, in both, in the new one alone.
+var Shapes = []Shape{
+	{"replace one of five", 1, 4, 1},
+	{"replace one of three", 1, 2, 1},
+	{"three to five", 0, 3, 2},
+	{"five to three", 2, 3, 0},
+	{"move all three", 3, 0, 3},
+}
+
+// Shape is one of the Shapes.
+type Shape struct {
+	Name           string
+	Old, Both, New int
+}
+
+// ChangeScenario derives a change of nodes from a seed, under the faults that keep the assumptions of exclusion. Jobs
+// are left out: their registers must be looked at while clients have both lists.
+func ChangeScenario(seed uint64) Scenario {
+	r := rand.New(rand.NewPCG(seed, 0xc4a96e))
+	return changeScenario(seed, Shapes[r.IntN(len(Shapes))], r)
+}
+
+// WithoutMiddle is a change of this shape in which half of the clients are changed from the old list to the new one,
+// without both in between.
+func WithoutMiddle(seed uint64, shape Shape) Scenario {
+	s := changeScenario(seed, shape, rand.New(rand.NewPCG(seed, 0xb1ade)))
+	s.Change.Plan, s.Change.Steps = "no middle", []Step{{withNew, s.Clients / 2}}
+	s.Change.Pause = 5 * s.Change.Span
+	s.Names, s.Habits.Several, s.Habits.Long = 1, 0, 0.1 // all want the same, and it changes hands often
+	s.Length = s.Change.length()
+	return s
+}
+
+func changeScenario(seed uint64, shape Shape, r *rand.Rand) Scenario {
+	s := NewScenario(seed)
+	s.Faults = slices.DeleteFunc(s.Faults, func(f fault) bool { return f.class == unsound })
+	s.Sound = true
+	// A step must be short in comparison with what a hold can last, and long in comparison with what clocks differ by.
+	if least := 300 * time.Millisecond; s.TTL < least {
+		s.stretch(1 + int(least/s.TTL))
+	}
+	s.Guard = max(s.TTL, 2*time.Second)
+	s.Clients, s.Names = 3+r.IntN(3), 2+r.IntN(2)
+	if s.Workers = 1 + r.IntN(2); s.Clients > 3 {
+		s.Workers = 1
+	}
+	s.Habits.Long = 0.3 + 0.5*r.Float64()
+	if r.IntN(5) == 0 {
+		s.Permits, s.Habits.Read = 1+r.IntN(2), 0
+		if s.Habits.Once > 0 { // there is no line in a process of fewer
+			s.Workers = s.Permits + 1
+		}
+	}
+	s.Change = newChange(shape, s, r)
+	s.Nodes, s.Length = shape.Old+shape.Both+shape.New, s.Change.length()
+	return s
+}
+
+// stretch makes everything that scales with the TTL so many times as long.
+func (s *Scenario) stretch(times int) {
+	for _, d := range []*time.Duration{
+		&s.TTL, &s.Timeout, &s.Pace, &s.Strain, &s.Habits.Stay, &s.Habits.Rest, &s.Habits.Least,
+	} {
+		*d *= time.Duration(times)
+	}
+}
+
+func newChange(shape Shape, s Scenario, r *rand.Rand) *Change {
+	nodes := r.Perm(shape.Old + shape.Both + shape.New)
+	c := &Change{
+		Shape: shape.Name, Old: nodes[:shape.Old+shape.Both], New: slices.Clone(nodes[shape.Old:]),
+		Fresh: r.IntN(2) == 0,
+		First: 2*s.TTL + 500*time.Millisecond,
+		Span:  max(2*time.Second, 3*s.TTL),
+		// Between a hold of the old list and one of the new list alone, only the nodes' clocks order the tokens.
+		Pause: 3*time.Second + time.Duration(r.Int64N(int64(2*time.Second))),
+	}
+	r.Shuffle(len(c.New), func(i, j int) { c.New[i], c.New[j] = c.New[j], c.New[i] })
+	if c.Fresh || s.Forgets() { // a new node is out of the vote for the guard's period
+		c.First += s.Guard
+	}
+	some, all := 1+r.IntN(s.Clients), s.Clients
+	switch r.IntN(6) {
+	case 0:
+		c.Plan, c.Steps = "back from both", []Step{{withBoth, some}, {withOld, all}}
+	case 1:
+		c.Plan, c.Steps = "back from new", []Step{{withBoth, all}, {withNew, some}, {withBoth, all}, {withOld, all}}
+	default:
+		c.Plan, c.Steps = "through", []Step{{withBoth, all}, {withNew, all}}
+	}
+	return c
+}
+
+// length is how long the change takes, with what comes before and after it.
+func (c *Change) length() time.Duration {
+	return c.First + time.Duration(len(c.Steps))*(c.Span+c.Pause)
+}
+
+func (c *Change) String() string {
+	return fmt.Sprintf("%s, %s, from %v to %v, new nodes started late %v, steps of %v after %v with pauses of %v",
+		c.Shape, c.Plan, c.Old, c.New, c.Fresh, c.Span, c.First, c.Pause)
+}
+
+// kinds returns the kinds of clients.
+func (c *Change) kinds(nodes []*sim.Node) (all []*kind) {
+	pick := func(list []int) (some []*sim.Node) {
+		for _, i := range list {
+			some = append(some, nodes[i])
+		}
+		return some
+	}
+	before, after := pick(c.Old), pick(c.New)
+	for i, lists := range [][][]*sim.Node{withOld: {before}, withBoth: {before, after}, withNew: {after}} {
+		all = append(all, &kind{kindNames[i], lists})
+	}
+	return all
+}
+
+// Rollout is what came of a change of nodes.
+type Rollout struct {
+	Steps   int    // in which a changed client got a lock while holds from before the step were to live on
+	Changed int    // clients
+	Crashed int    // of these, by a crash of their process
+	Holds   [3]int // by kind of client
+	// Through: holds of clients that were yet to be changed, granted before a step began and extended after a changed
+	// client had got a lock.
+	Through int
+}
+
+// Add adds those of another run.
+func (r *Rollout) Add(other Rollout) {
+	r.Steps += other.Steps
+	r.Changed += other.Changed
+	r.Crashed += other.Crashed
+	r.Through += other.Through
+	for i, n := range other.Holds {
+		r.Holds[i] += n
+	}
+}
+
+// rollout is a change under way.
+type rollout struct {
+	mu    sync.Mutex // protects all of the below
+	steps []*stepTaken
+	sum   Rollout
+}
+
+// stepTaken is a step that has begun.
+type stepTaken struct {
+	to           string
+	begun, first time.Time // first: when a client that it changed was first granted something; zero: none was
+}
+
+// granted notes a hold.
+func (o *rollout) granted(lock held) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if i := slices.Index(kindNames, lock.kind.name); i >= 0 {
+		o.sum.Holds[i]++
+	}
+	if len(o.steps) > 0 {
+		if last := o.steps[len(o.steps)-1]; last.to == lock.kind.name && last.first.IsZero() {
+			last.first = time.Now()
+			o.sum.Steps++
+		}
+	}
+}
+
+// ended notes whether a hold was extended through a step.
+func (o *rollout) ended(lock held, granted time.Time, ttl time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	extended := startOf(lock, ttl) // the last extension that succeeded was begun then
+	if slices.ContainsFunc(o.steps, func(s *stepTaken) bool {
+		return s.to != lock.kind.name && granted.Before(s.begun) && !s.first.IsZero() && extended.After(s.first)
+	}) {
+		o.sum.Through++
+	}
+}
+
+// roll takes the steps of the change.
+func (w *world) roll() {
+	c, r := w.scenario.Change, rand.New(rand.NewPCG(w.scenario.Seed, 0x5011))
+	time.Sleep(c.First)
+	for _, step := range c.Steps {
+		to, begun := w.kinds[step.To], time.Now()
+		w.log("rollout", "to the %s list", to.name)
+		w.rollout.mu.Lock()
+		w.rollout.steps = append(w.rollout.steps, &stepTaken{to: to.name, begun: begun})
+		w.rollout.mu.Unlock()
+		var order []*client
+		for _, i := range r.Perm(len(w.clients)) {
+			if w.clients[i].locker.Load().kind != to && len(order) < step.Most {
+				order = append(order, w.clients[i])
+			}
+		}
+		var at []time.Time
+		for range order {
+			at = append(at, begun.Add(time.Duration(r.Int64N(int64(c.Span)))))
+		}
+		slices.SortFunc(at, time.Time.Compare)
+		for i, client := range order {
+			sleepUntil(at[i])
+			w.change(client, to, r)
+		}
+		sleepUntil(begun.Add(c.Span))
+		time.Sleep(c.Pause)
+	}
+}
+
+// change replaces a client's process by one of another kind.
+func (w *world) change(c *client, to *kind, r *rand.Rand) {
+	c.changing <- struct{}{}
+	defer func() { <-c.changing }()
+	old := c.locker.Load()
+	how := []string{"stops, then starts", "starts, then stops", "crashes, loses what it sent", "crashes"}[r.IntN(4)]
+	w.log(c.name, "%s: from %s to %s", how, old.kind.name, to.name)
+	all := sim.Link{Client: c.name}
+	switch how {
+	case "starts, then stops":
+		c.locker.Store(w.connect(c.name, to))
+		_ = old.Close()
+	case "stops, then starts":
+		_ = old.Close()
+		c.locker.Store(w.connect(c.name, to))
+	default: // nothing that the old process does from now on reaches a node
+		w.net.Refuse(all)
+		if how == "crashes" {
+			w.net.Cut(all)
+		} else {
+			w.net.Reset(all)
+		}
+		_ = old.Close()
+		w.net.Accept(all)
+		c.locker.Store(w.connect(c.name, to))
+	}
+	w.log(c.name, "is changed to %s", to.name)
+	w.rollout.mu.Lock()
+	defer w.rollout.mu.Unlock()
+	w.rollout.sum.Changed++
+	if how == "crashes" || how == "crashes, loses what it sent" {
+		w.rollout.sum.Crashed++
+	}
+}
+
+// startNewNodes has nodes that only the new list has begin late, if that is so: without data, and out of the vote for
+// the guard's period, like any node that has just started.
+func (w *world) startNewNodes(wg *sync.WaitGroup) {
+	c, r := w.scenario.Change, rand.New(rand.NewPCG(w.scenario.Seed, 0xf4e54))
+	if !c.Fresh {
+		return
+	}
+	for _, i := range c.New {
+		if slices.Contains(c.Old, i) {
+			continue
+		}
+		late := time.Duration(r.Int64N(int64(c.First - w.scenario.Guard)))
+		w.nodes[i].Crash(false)
+		wg.Go(func() {
+			time.Sleep(late)
+			w.nodes[i].Restart()
+		})
+	}
+}

@@ -1,0 +1,46 @@
+package simtest_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/quorumlock/redlock/internal/sim/simtest"
+)
+
+// The nodes are changed under the clients, one process after the other, also back again, while other clients hold locks
+// and extend them: nothing is different for those who lock. Seven seeds for each of -seeds; 300 of these are the long
+// form.
+func TestChangeOfNodes(t *testing.T) {
+	sum := swarmOf(t, 7**seeds, simtest.ChangeScenario)
+	c := sum.changes
+	t.Logf("%d seeds: %d calls, %d holds (%d by clients with the old list, %d with both, %d with the new), "+
+		"%d clients changed, %d of these by a crash, %d steps, %d holds extended through one, %d faults, %d commands",
+		sum.seeds, sum.calls, sum.grants, c.Holds[0], c.Holds[1], c.Holds[2],
+		c.Changed, c.Crashed, c.Steps, c.Through, sum.faults, sum.commands)
+	n := int(sum.seeds)
+	if !t.Failed() && (min(c.Holds[0], c.Holds[1], c.Holds[2]) < 5*n || c.Changed < 5*n || c.Crashed < n ||
+		c.Steps < n || c.Through < n/2 || sum.faults < 5*sum.seeds) {
+		t.Errorf("too little happened: want at least 5 holds of each kind of clients, 5 changed clients, 1 crashed one, " +
+			"1 step and 5 faults a seed, and a hold extended through a step in every other")
+	}
+}
+
+// Clients with the old list beside clients with the new one, without those that have both in between: the same worlds
+// show holds that overlap. So it is the middle phase that they are safe by.
+func TestWithoutTheMiddlePhaseHoldsOverlap(t *testing.T) {
+	notRaced(t)
+	const most = 30
+	for _, shape := range simtest.Shapes {
+		t.Run(strings.ReplaceAll(shape.Name, " ", "_"), func(t *testing.T) {
+			for s := uint64(1); s <= most; s++ {
+				for _, v := range run(t, simtest.WithoutMiddle(s, shape)).Violations {
+					if v.Invariant == "exclusion" && strings.Contains(v.Text, "while held") {
+						t.Logf("seed %d: %s", s, v)
+						return
+					}
+				}
+			}
+			t.Errorf("%d seeds, and no harm without a middle phase: they prove nothing", most)
+		})
+	}
+}
