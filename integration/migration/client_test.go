@@ -1,0 +1,158 @@
+package migration_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/integration/tokens"
+)
+
+// clientVariable makes this program a client. It is the client's job, in JSON.
+const clientVariable = "REDLOCK_TEST_MIGRATION_CLIENT"
+
+// job is what a client is told.
+type job struct {
+	From, To []string // the lists of URLs; no To: the client has one list
+	Keeps    bool     // it also holds one name as long as it lives
+}
+
+// The names that clients lock: some for a moment, some for so long that the hold is extended, through several clients'
+// restarts, and one by the client that keeps it.
+const (
+	briefNames = 3
+	longNames  = 2
+	keptName   = briefNames + longNames
+)
+
+// long reports whether holds of the name last.
+func long(name int32) bool { return name >= briefNames }
+
+// line is what a client prints, in JSON.
+type line struct {
+	Did  string
+	Hold tokens.Hold
+	Why  string `json:",omitempty"`
+}
+
+// What a client did.
+const (
+	acquired = "acquired" // printed before anything comes of the hold
+	released = "released" // printed before Unlock
+	lost     = "lost"
+	failed   = "failed" // something that never should, or New
+)
+
+// client is one process: it locks and unlocks until it gets SIGTERM, or until its standard input ends because the test
+// has died.
+type client struct {
+	locker *redlock.Locker
+	mu     sync.Mutex // guards out
+	out    *json.Encoder
+}
+
+// runClient is main of a client.
+func runClient(text string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	go func() { _, _ = io.Copy(io.Discard, os.Stdin); stop() }()
+	c := &client{out: json.NewEncoder(os.Stdout)}
+	if err := c.run(ctx, text); err != nil {
+		c.say(line{Did: failed, Why: err.Error()})
+		return 1
+	}
+	return 0
+}
+
+func (c *client) run(ctx context.Context, text string) (err error) {
+	var j job
+	if err := json.Unmarshal([]byte(text), &j); err != nil {
+		return err
+	}
+	opts := []redlock.Option{
+		redlock.WithTTL(ttl), redlock.WithRestartGuard(guard), redlock.WithNodeTimeout(5 * time.Second),
+	}
+	if j.To != nil {
+		opts = append(opts, redlock.WithMigration(j.To))
+	}
+	if c.locker, err = redlock.New(j.From, opts...); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.locker.Close()) }()
+	var workers sync.WaitGroup
+	work := func(pause time.Duration, next func() (name int32, rest time.Duration)) {
+		workers.Go(func() {
+			for ctx.Err() == nil {
+				name, rest := next()
+				c.hold(ctx, name, rest)
+				sleep(ctx, rand.N(pause))
+			}
+		})
+	}
+	work(60*time.Millisecond, func() (int32, time.Duration) {
+		return rand.Int32N(briefNames), rand.N(3 * time.Millisecond)
+	})
+	work(time.Second, func() (int32, time.Duration) { return briefNames + rand.Int32N(longNames), ttl/2 + rand.N(ttl/2) })
+	if j.Keeps {
+		work(time.Millisecond, func() (int32, time.Duration) { return keptName, time.Hour })
+	}
+	workers.Wait()
+	return nil
+}
+
+// hold waits for the name, holds it for some time, or until the client is to end, and lets go.
+func (c *client) hold(ctx context.Context, name int32, rest time.Duration) {
+	h := tokens.Hold{Name: name, Asked: now()}
+	k, err := c.locker.Lock(ctx, fmt.Sprint("name ", name))
+	h.Granted = now()
+	if err != nil {
+		if ctx.Err() == nil {
+			c.say(line{Did: failed, Hold: h, Why: err.Error()})
+		}
+		return
+	}
+	h.Token = k.Token()
+	c.say(line{Did: acquired, Hold: h})
+	holding, cancel := k.Context(ctx)
+	sleep(holding, rest)
+	cancel()
+	h.Ended = min(now(), now()+time.Until(k.Until()))
+	end := line{Did: released, Hold: h}
+	if err := k.Err(); err != nil {
+		end.Did, end.Why = lost, err.Error()
+	}
+	c.say(end)
+	err = k.Unlock(context.WithoutCancel(ctx))
+	switch {
+	case err == nil || end.Did == lost:
+	case errors.Is(err, redlock.ErrLost):
+		c.say(line{Did: lost, Hold: h, Why: err.Error()})
+	default:
+		c.say(line{Did: failed, Hold: h, Why: err.Error()})
+	}
+}
+
+// say prints a line at once: a client may be killed at any time.
+func (c *client) say(l line) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.out.Encode(l); err != nil {
+		fmt.Fprintln(os.Stderr, "client:", err)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,177 @@
+package migration_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/redlock/integration/fleet"
+	"github.com/quorumlock/redlock/integration/tokens"
+)
+
+// lists are those of a client, by the masters' numbers.
+type lists struct {
+	from, to []int // no to: one list
+}
+
+// during returns what a client has while one list is replaced by another.
+func during(from, to []int) lists { return lists{from, to} }
+
+func only(list []int) lists { return lists{from: list} }
+
+func (l lists) String() string {
+	if l.to == nil {
+		return fmt.Sprint(l.from)
+	}
+	return fmt.Sprint(l.from, "+", l.to)
+}
+
+// history is what all clients have told.
+type history struct {
+	mu      sync.Mutex // guards the following fields
+	holds   []tokens.Hold
+	latest  map[string]time.Duration // when clients with these lists last acquired
+	counts  map[string]int           // how often
+	mishaps map[string][]string      // what was lost and what failed
+}
+
+func newHistory() *history {
+	return &history{latest: map[string]time.Duration{}, counts: map[string]int{}, mishaps: map[string][]string{}}
+}
+
+// since reports whether clients with these lists have acquired after the time.
+func (h *history) since(l lists, at time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.latest[l.String()] > at
+}
+
+// process is a client as the test sees it.
+type process struct {
+	lists lists
+	cmd   *exec.Cmd
+	stdin io.Closer
+	said  chan struct{} // closed when all that it said has been read
+	all   *history
+
+	mu      sync.Mutex // guards the following fields
+	serving bool       // it has acquired
+	held    []tokens.Hold
+}
+
+// startClient starts a client. Nothing waits until it works.
+func startClient(t *testing.T, f fleet.Fleet, l lists, keeps bool, all *history) *process {
+	t.Helper()
+	urls := func(list []int) (urls []string) {
+		for _, i := range list {
+			urls = append(urls, f.Nodes[i].URL())
+		}
+		return urls
+	}
+	text, err := json.Marshal(job{From: urls(l.from), To: urls(l.to), Keeps: keeps})
+	fleet.Must(t, err)
+	self, err := os.Executable()
+	fleet.Must(t, err)
+	p := &process{lists: l, all: all, cmd: exec.CommandContext(t.Context(), self), said: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), clientVariable+"="+string(text))
+	p.cmd.Stderr = os.Stderr
+	p.stdin, err = p.cmd.StdinPipe()
+	fleet.Must(t, err)
+	out, err := p.cmd.StdoutPipe()
+	fleet.Must(t, err)
+	fleet.Must(t, p.cmd.Start())
+	go func() { // until the process ends, or the test does, which kills it
+		defer close(p.said)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			var l line
+			if json.Unmarshal(lines.Bytes(), &l) == nil { // a killed process may leave half a line
+				p.hear(l)
+			}
+		}
+	}()
+	return p
+}
+
+func (p *process) hear(l line) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	kind := p.lists.String()
+	switch l.Did {
+	case acquired:
+		p.serving = true
+		p.held = append(p.held, l.Hold)
+		p.all.counts[kind]++
+		p.all.latest[kind] = max(p.all.latest[kind], l.Hold.Granted)
+		return
+	case lost, failed:
+		p.all.mishaps[l.Did] = append(p.all.mishaps[l.Did], fmt.Sprintf("%s %+v: %s", kind, l.Hold, l.Why))
+	}
+	// What Unlock finds lost has been told as released.
+	if at := slices.IndexFunc(p.held, func(h tokens.Hold) bool { return h.Name == l.Hold.Name }); at >= 0 {
+		p.held = slices.Delete(p.held, at, at+1)
+		p.all.holds = append(p.all.holds, l.Hold)
+	}
+}
+
+// serves reports whether it has acquired.
+func (p *process) serves() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.serving
+}
+
+// holdsLong reports whether it has a hold that lasts.
+func (p *process) holdsLong() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.held, func(h tokens.Hold) bool { return long(h.Name) })
+}
+
+// stop lets it finish what it does, as a deployment would.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	fleet.Must(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	if err := p.reap(t); err != nil {
+		t.Errorf("a client with %s ended with: %v", p.lists, err)
+	}
+	if len(p.held) > 0 {
+		t.Errorf("a client with %s ended and did not let go of %+v", p.lists, p.held)
+	}
+}
+
+// kill is kill -9. What it held ended then; the nodes keep it longer. It returns how many holds that were.
+func (p *process) kill(t *testing.T) int {
+	t.Helper()
+	fleet.Must(t, p.cmd.Process.Kill())
+	_ = p.reap(t) // killed
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	for _, h := range p.held {
+		h.Ended = now()
+		p.all.holds = append(p.all.holds, h)
+	}
+	return len(p.held)
+}
+
+// reap waits for the end. After it, nothing changes any more.
+func (p *process) reap(t *testing.T) error {
+	t.Helper()
+	select {
+	case <-p.said:
+	case <-time.After(time.Minute):
+		t.Error("a client does not end")
+		_ = p.cmd.Process.Kill()
+		<-p.said
+	}
+	return p.cmd.Wait()
+}
