@@ -23,15 +23,16 @@ const clientVariable = "REDLOCK_TEST_MIGRATION_CLIENT"
 // job is what a client is told.
 type job struct {
 	From, To []string // the lists of URLs; no To: the client has one list
+	Lasting  bool     // it also has holds that last
 	Keeps    bool     // it also holds one name as long as it lives
 }
 
 // The names that clients lock: some for a moment, some for so long that the hold is extended, through several clients'
 // restarts, and one by the client that keeps it.
 const (
-	briefNames = 3
-	longNames  = 2
-	keptName   = briefNames + longNames
+	briefNames int32 = 3
+	longNames  int32 = 2
+	keptName         = briefNames + longNames
 )
 
 // long reports whether holds of the name last.
@@ -89,21 +90,25 @@ func (c *client) run(ctx context.Context, text string) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.locker.Close()) }()
 	var workers sync.WaitGroup
-	work := func(pause time.Duration, next func() (name int32, rest time.Duration)) {
+	// A name that a killed client has blocked keeps nobody from the others.
+	work := func(name int32, least, more, pause time.Duration) {
 		workers.Go(func() {
 			for ctx.Err() == nil {
-				name, rest := next()
-				c.hold(ctx, name, rest)
+				c.hold(ctx, name, least+rand.N(more))
 				sleep(ctx, rand.N(pause))
 			}
 		})
 	}
-	work(60*time.Millisecond, func() (int32, time.Duration) {
-		return rand.Int32N(briefNames), rand.N(3 * time.Millisecond)
-	})
-	work(time.Second, func() (int32, time.Duration) { return briefNames + rand.Int32N(longNames), ttl/2 + rand.N(ttl/2) })
+	for name := range keptName {
+		switch {
+		case !long(name):
+			work(name, 0, 3*time.Millisecond, 400*time.Millisecond)
+		case j.Lasting:
+			work(name, ttl/2, ttl/2, time.Second)
+		}
+	}
 	if j.Keeps {
-		work(time.Millisecond, func() (int32, time.Duration) { return keptName, time.Hour })
+		work(keptName, time.Hour, 1, 1)
 	}
 	workers.Wait()
 	return nil

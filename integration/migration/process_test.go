@@ -38,20 +38,31 @@ func (l lists) String() string {
 type history struct {
 	mu      sync.Mutex // guards the following fields
 	holds   []tokens.Hold
-	latest  map[string]time.Duration // when clients with these lists last acquired
-	counts  map[string]int           // how often
-	mishaps map[string][]string      // what was lost and what failed
+	latest  map[turn]time.Duration // the last grant
+	counts  map[string]int         // acquisitions by lists
+	mishaps map[string][]string    // what was lost and what failed
+}
+
+// turn is an acquisition of a name by any client with these lists.
+type turn struct {
+	lists string
+	name  int32
 }
 
 func newHistory() *history {
-	return &history{latest: map[string]time.Duration{}, counts: map[string]int{}, mishaps: map[string][]string{}}
+	return &history{latest: map[turn]time.Duration{}, counts: map[string]int{}, mishaps: map[string][]string{}}
 }
 
-// since reports whether clients with these lists have acquired after the time.
-func (h *history) since(l lists, at time.Duration) bool {
+// since returns how many of the names clients with these lists have acquired after the time.
+func (h *history) since(l lists, at time.Duration) (names int32) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.latest[l.String()] > at
+	for name := range keptName {
+		if h.latest[turn{l.String(), name}] > at {
+			names++
+		}
+	}
+	return names
 }
 
 // process is a client as the test sees it.
@@ -67,8 +78,8 @@ type process struct {
 	held    []tokens.Hold
 }
 
-// startClient starts a client. Nothing waits until it works.
-func startClient(t *testing.T, f fleet.Fleet, l lists, keeps bool, all *history) *process {
+// startClient starts a client with the lists, which it adds to the job. Nothing waits until it works.
+func startClient(t *testing.T, f fleet.Fleet, l lists, j job, all *history) *process {
 	t.Helper()
 	urls := func(list []int) (urls []string) {
 		for _, i := range list {
@@ -76,12 +87,14 @@ func startClient(t *testing.T, f fleet.Fleet, l lists, keeps bool, all *history)
 		}
 		return urls
 	}
-	text, err := json.Marshal(job{From: urls(l.from), To: urls(l.to), Keeps: keeps})
+	j.From, j.To = urls(l.from), urls(l.to)
+	text, err := json.Marshal(j)
 	fleet.Must(t, err)
 	self, err := os.Executable()
 	fleet.Must(t, err)
 	p := &process{lists: l, all: all, cmd: exec.CommandContext(t.Context(), self), said: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), clientVariable+"="+string(text))
+	// A child built with the race detector would wait for a second at its end.
+	p.cmd.Env = append(os.Environ(), clientVariable+"="+string(text), "GORACE=atexit_sleep_ms=10")
 	p.cmd.Stderr = os.Stderr
 	p.stdin, err = p.cmd.StdinPipe()
 	fleet.Must(t, err)
@@ -111,7 +124,8 @@ func (p *process) hear(l line) {
 		p.serving = true
 		p.held = append(p.held, l.Hold)
 		p.all.counts[kind]++
-		p.all.latest[kind] = max(p.all.latest[kind], l.Hold.Granted)
+		of := turn{kind, l.Hold.Name}
+		p.all.latest[of] = max(p.all.latest[of], l.Hold.Granted)
 		return
 	case lost, failed:
 		p.all.mishaps[l.Did] = append(p.all.mishaps[l.Did], fmt.Sprintf("%s %+v: %s", kind, l.Hold, l.Why))
