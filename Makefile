@@ -83,7 +83,7 @@ containers: ## the part of integration that proves the containers provider
 	REDLOCK_PROVIDER=containers REDLOCK_REDIS_IMAGE=host $(MAKE) integration INTEGRATION_FLAGS= INTEGRATION="./masters ./guard ./lock"
 
 bounds: masters ## bounds on the real clock, printed and judged: on a machine that has nothing else to do
-	set -o pipefail; REDLOCK_BOUNDS=1 $(GO) test -C integration -count=1 -p=1 -v -timeout 60m ./bounds ./guard ./holding ./lock ./tokens ./waiting | grep -v '^=== '
+	set -o pipefail; REDLOCK_BOUNDS=1 $(GO) test -C integration -count=1 -p=1 -v -timeout 60m ./bounds ./guard ./holding ./lock ./migration ./tokens ./waiting | grep -v '^=== '
 	REDLOCK_BOUNDS=1 $(GO) test ./internal/sim/simtest -run 'TestReplay$$' -count=1 -v
 
 versions: masters ## integration against several Redis and Valkey versions, from Debian

@@ -51,6 +51,8 @@ const (
 	released = "released" // printed before Unlock
 	lost     = "lost"
 	failed   = "failed" // something that never should, or New
+	// An Unlock found no majority. That is right where a master dies whose vote the hold had needed.
+	unanswered = "unanswered"
 )
 
 // client is one process: it locks and unlocks until it gets SIGTERM, or until its standard input ends because the test
@@ -102,7 +104,7 @@ func (c *client) run(ctx context.Context, text string) (err error) {
 	for name := range keptName {
 		switch {
 		case !long(name):
-			work(name, 0, 3*time.Millisecond, 400*time.Millisecond)
+			work(name, 0, 3*time.Millisecond, time.Second)
 		case j.Lasting:
 			work(name, ttl/2, ttl/2, time.Second)
 		}
@@ -139,6 +141,8 @@ func (c *client) hold(ctx context.Context, name int32, rest time.Duration) {
 	err = k.Unlock(context.WithoutCancel(ctx))
 	switch {
 	case err == nil || end.Did == lost:
+	case errors.Is(err, redlock.ErrNoQuorum):
+		c.say(line{Did: unanswered, Hold: h, Why: err.Error()})
 	case errors.Is(err, redlock.ErrLost):
 		c.say(line{Did: lost, Hold: h, Why: err.Error()})
 	default:

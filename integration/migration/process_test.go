@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -41,6 +42,8 @@ type history struct {
 	latest  map[turn]time.Duration // the last grant
 	counts  map[string]int         // acquisitions by lists
 	mishaps map[string][]string    // what was lost and what failed
+
+	unanswered int
 }
 
 // turn is an acquisition of a name by any client with these lists.
@@ -63,6 +66,17 @@ func (h *history) since(l lists, at time.Duration) (names int32) {
 		}
 	}
 	return names
+}
+
+// complain fails the test for what was lost and what failed, once.
+func (h *history) complain(t *testing.T) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for what, texts := range h.mishaps {
+		t.Errorf("%d %s, such as:\n  %s", len(texts), what, strings.Join(texts[:min(5, len(texts))], "\n  "))
+	}
+	clear(h.mishaps)
 }
 
 // process is a client as the test sees it.
@@ -127,6 +141,8 @@ func (p *process) hear(l line) {
 		of := turn{kind, l.Hold.Name}
 		p.all.latest[of] = max(p.all.latest[of], l.Hold.Granted)
 		return
+	case unanswered:
+		p.all.unanswered++
 	case lost, failed:
 		p.all.mishaps[l.Did] = append(p.all.mishaps[l.Did], fmt.Sprintf("%s %+v: %s", kind, l.Hold, l.Why))
 	}
@@ -154,7 +170,9 @@ func (p *process) holdsLong() bool {
 // stop lets it finish what it does, as a deployment would.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
-	fleet.Must(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
 	if err := p.reap(t); err != nil {
 		t.Errorf("a client with %s ended with: %v", p.lists, err)
 	}
