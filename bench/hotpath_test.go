@@ -53,24 +53,46 @@ func benchmarkCycle(b *testing.B, c contestant, nodes []string, servers []*serve
 		b.Fatal(err)
 	}
 	defer cl.close()
-	names := namesFor(namePrefix, goroutines, each)
-	workers := make([]worker, goroutines)
-	for i := range workers {
-		if workers[i], err = cl.worker(); err != nil {
-			b.Fatal(err)
-		}
-	}
-	var left atomic.Int64
-	left.Store(int64(b.N))
+	crew := newCrew(b, cl, goroutines, each)
 	b.ReportAllocs()
 	b.ResetTimer()
 	before := snapshot(servers)
+	crew.cycle(b, b.N)
+	after := snapshot(servers)
+	b.StopTimer()
+	b.ReportMetric(us(after.servers-before.servers)/float64(b.N), "server-µs/op")
+	b.ReportMetric(us(after.client-before.client)/float64(b.N), "client-µs/op")
+}
+
+// A crew is goroutines that share a client, each with names of its own.
+type crew struct {
+	workers []worker
+	names   [][]string
+}
+
+func newCrew(b *testing.B, cl client, goroutines, each int) crew {
+	b.Helper()
+	c := crew{make([]worker, goroutines), namesFor(namePrefix, goroutines, each)}
+	for i := range c.workers {
+		var err error
+		if c.workers[i], err = cl.worker(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return c
+}
+
+// cycle locks and unlocks n times in all.
+func (c crew) cycle(b *testing.B, n int) {
+	b.Helper()
+	var left atomic.Int64
+	left.Store(int64(n))
 	var group sync.WaitGroup
-	for g, w := range workers {
+	for g, w := range c.workers {
 		group.Go(func() {
 			ctx := context.Background()
 			for i := 0; left.Add(-1) >= 0; i++ {
-				if err := w.lock(ctx, names[g][i%len(names[g])]); err != nil {
+				if err := w.lock(ctx, c.names[g][i%len(c.names[g])]); err != nil {
 					b.Error(err)
 					return
 				}
@@ -82,8 +104,4 @@ func benchmarkCycle(b *testing.B, c contestant, nodes []string, servers []*serve
 		})
 	}
 	group.Wait()
-	after := snapshot(servers)
-	b.StopTimer()
-	b.ReportMetric(us(after.servers-before.servers)/float64(b.N), "server-µs/op")
-	b.ReportMetric(us(after.client-before.client)/float64(b.N), "client-µs/op")
 }

@@ -24,7 +24,9 @@ type server struct {
 }
 
 // startServers starts five servers, with the defaults unless config says otherwise.
-func startServers(config redisserver.Config) (servers []*server, err error) {
+func startServers(config redisserver.Config) ([]*server, error) { return startSome(5, config) }
+
+func startSome(n int, config redisserver.Config) (servers []*server, err error) {
 	defer func() {
 		if err != nil {
 			stopServers(servers)
@@ -32,7 +34,7 @@ func startServers(config redisserver.Config) (servers []*server, err error) {
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	for range 5 {
+	for range n {
 		process, err := redisserver.Launch(ctx, config)
 		if err != nil {
 			return servers, err

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/redisserver"
+)
+
+// BenchmarkMigration compares a cycle with two lists that share four of five nodes to one with the first list alone, in
+// turns, so that both meet the same machine. Its figures are medians over the turns: CPU time for each cycle, of the
+// client ("client") and of client and masters ("all").
+//
+//	go test -C bench -run '^$' -bench Migration -benchtime 20000x
+func BenchmarkMigration(b *testing.B) {
+	servers, err := startSome(6, redisserver.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer stopServers(servers)
+	nodes := addrs(servers)
+	var replaced []string
+	for _, node := range slices.Concat(nodes[:4], nodes[5:]) {
+		replaced = append(replaced, "redis://"+node)
+	}
+	for _, goroutines := range []int{1, 16, 64} {
+		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
+			kinds := []string{"one-list", "two-lists"}
+			var crews []crew
+			for _, opts := range [][]redlock.Option{nil, {redlock.WithMigration(replaced)}} {
+				cl, err := openRedlock(opts...)(nodes[:5], goroutines)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer cl.close()
+				crews = append(crews, newCrew(b, cl, goroutines, usualNames))
+			}
+			const each = 500 // cycles in a turn
+			client, all := make([][]float64, 2), make([][]float64, 2)
+			for turn := -1; turn*each < b.N; turn++ {
+				for i, c := range crews {
+					before := snapshot(servers)
+					c.cycle(b, each)
+					after := snapshot(servers)
+					if turn < 0 { // connects and loads scripts
+						continue
+					}
+					of := us(after.client - before.client)
+					client[i] = append(client[i], of/each)
+					all[i] = append(all[i], (of+us(after.servers-before.servers))/each)
+				}
+			}
+			for what, costs := range map[string][][]float64{"client": client, "all": all} {
+				var medians []float64
+				for i, kind := range kinds {
+					slices.Sort(costs[i])
+					medians = append(medians, costs[i][len(costs[i])/2])
+					b.ReportMetric(medians[i], kind+"-"+what+"-µs")
+				}
+				b.ReportMetric(medians[1]/medians[0], what+"-ratio")
+			}
+			b.ReportMetric(0, "ns/op") // of both
+		})
+	}
+}
