@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/redlocktest"
 )
 
 // The options that only New takes.
@@ -105,6 +106,69 @@ func ExampleWithPrefix() {
 	fmt.Println(a.Name(), b.Name())
 	// Output:
 	// report report
+}
+
+// The fifth master is replaced while locks are in use. Clients with both lists exclude those that have one of them, the
+// old or the new; and a client that has only the new one is refused until none is left that has only the old one.
+func ExampleWithMigration() {
+	masters, err := redlocktest.Start(6)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer masters.Close()
+	urls := masters.URLs()
+	before, after := urls[:5], append(urls[:4:4], urls[5])
+	old, _ := redlock.New(before, patient)
+	defer old.Close()
+	both, _ := redlock.New(before, patient, redlock.WithMigration(after))
+	defer both.Close()
+	ctx := context.Background()
+
+	lock, err := old.Lock(ctx, "report")
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = both.TryLock(ctx, "report")
+	fmt.Println("taken:", errors.Is(err, redlock.ErrTaken))
+	_, err = redlock.New(after, patient)
+	fmt.Println("refused:", errors.Is(err, redlock.ErrListConflict))
+
+	lock.Unlock(ctx)
+	old.Close() // it was the last one with the old list alone
+	next, err := redlock.New(after, patient)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer next.Close()
+	fmt.Println("welcome")
+	// Output:
+	// taken: true
+	// refused: true
+	// welcome
+}
+
+// A monitor counts the clients by their lists of nodes, and is none itself.
+func ExampleWithoutLocking() {
+	masters, stop := fiveMasters()
+	defer stop()
+	for range 3 {
+		client, err := redlock.New(masters.URLs(), patient)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer client.Close()
+	}
+	monitor, err := redlock.New(masters.URLs(), patient, redlock.WithoutLocking())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer monitor.Close()
+	for _, use := range monitor.Nodes(context.Background())[0].Clients {
+		fmt.Printf("%d clients with %d list of %d nodes; conflict: %t\n",
+			use.Clients, len(use.Lists), len(use.Lists[0]), use.Conflict)
+	}
+	// Output:
+	// 3 clients with 1 list of 5 nodes; conflict: false
 }
 
 // The guard is at least as long as the longest TTL in use, and the same for all clients that lock these names. A TTL
