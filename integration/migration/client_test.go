@@ -76,14 +76,18 @@ func runClient(text string) int {
 	return 0
 }
 
+func clientOptions() []redlock.Option {
+	return []redlock.Option{
+		redlock.WithTTL(ttl), redlock.WithRestartGuard(guard), redlock.WithNodeTimeout(5 * time.Second),
+	}
+}
+
 func (c *client) run(ctx context.Context, text string) (err error) {
 	var j job
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return err
 	}
-	opts := []redlock.Option{
-		redlock.WithTTL(ttl), redlock.WithRestartGuard(guard), redlock.WithNodeTimeout(5 * time.Second),
-	}
+	opts := clientOptions()
 	if j.To != nil {
 		opts = append(opts, redlock.WithMigration(j.To))
 	}

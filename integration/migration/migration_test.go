@@ -60,6 +60,7 @@ func TestClientsAreMovedToOtherMastersUnderLoad(t *testing.T) {
 					for i := range d.clients {
 						if s.clients == 0 || i < s.clients {
 							d.move(t, i, s.to)
+							d.wantCounted(t)
 						}
 					}
 					if s.breaks >= 0 {
@@ -82,6 +83,7 @@ type deployment struct {
 	began   time.Duration // the load: the first client has acquired
 	moves   int
 	killed  int // holds of clients that were killed
+	kills   int // clients that were killed
 }
 
 // deploy starts the clients, and returns when all have acquired. The last one keeps a name for as long as it lives.
@@ -97,6 +99,7 @@ func deploy(t *testing.T, clients int, l lists) *deployment {
 		return !slices.ContainsFunc(d.clients, func(p *process) bool { return !p.serves() })
 	})
 	d.began = now()
+	d.wantCounted(t)
 	return d
 }
 
@@ -136,6 +139,7 @@ func (d *deployment) breakSome(t *testing.T, n *masters.Node) {
 	})
 	l := d.clients[victim].lists
 	d.killed += d.clients[victim].kill(t)
+	d.kills++
 	began := now()
 	fleet.Must(t, n.Restart())
 	d.start(t, victim, l)

@@ -92,16 +92,21 @@ type process struct {
 	held    []tokens.Hold
 }
 
+// urlsOf returns the lists as URLs.
+func urlsOf(f fleet.Fleet, l lists) (from, to []string) {
+	for _, i := range l.from {
+		from = append(from, f.Nodes[i].URL())
+	}
+	for _, i := range l.to {
+		to = append(to, f.Nodes[i].URL())
+	}
+	return from, to
+}
+
 // startClient starts a client with the lists, which it adds to the job. Nothing waits until it works.
 func startClient(t *testing.T, f fleet.Fleet, l lists, j job, all *history) *process {
 	t.Helper()
-	urls := func(list []int) (urls []string) {
-		for _, i := range list {
-			urls = append(urls, f.Nodes[i].URL())
-		}
-		return urls
-	}
-	j.From, j.To = urls(l.from), urls(l.to)
+	j.From, j.To = urlsOf(f, l)
 	text, err := json.Marshal(j)
 	fleet.Must(t, err)
 	self, err := os.Executable()
