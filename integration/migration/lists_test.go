@@ -80,7 +80,7 @@ func (d *deployment) wantCounted(t *testing.T) {
 	})
 }
 
-// A client that is started with a list that conflicts with that of clients at work is refused, and these notice nothing.
+// A client with a list that conflicts with that of clients at work is refused, and these notice nothing.
 func TestAClientWithTheWrongListIsRefused(t *testing.T) {
 	if !fleet.Judging {
 		t.Parallel()
