@@ -25,6 +25,7 @@ type pseudoterminal struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	keys  *os.File
+	path  string // of what the program has open
 	ended chan struct{}
 
 	mu     sync.Mutex // guards screen
@@ -50,13 +51,14 @@ func openTerminal(t *testing.T, env []string, name string, args ...string) *pseu
 	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: terminalColumns}); err != nil {
 		t.Fatal(err)
 	}
-	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	path := fmt.Sprintf("/dev/pts/%d", number)
+	slave, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer slave.Close()
 
-	s := &pseudoterminal{t: t, cmd: exec.Command(name, args...), keys: master, ended: make(chan struct{})}
+	s := &pseudoterminal{t: t, cmd: exec.Command(name, args...), keys: master, path: path, ended: make(chan struct{})}
 	s.cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=")
 	s.cmd.Env = append(s.cmd.Env, env...)
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = slave, slave, slave

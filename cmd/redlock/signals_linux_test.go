@@ -1,12 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/quorumlock/redlock/redlocktest"
 )
@@ -114,12 +117,85 @@ func TestDrawingEndsWhileStopped(t *testing.T) {
 				t.Fatal(err)
 			}
 			shell.await("prompt> ")
-			eventually(t, "the cursor's return", shell.showsCursor) // what has started us may stop before we do
+			shell.cursorShown() // what has started us may stop before we do
 			shell.press("kill %1; fg; echo co\"\"de=$?\n")
 			shell.await("code=")
 			eventually(t, "end of the program", func() bool { return len(shell.redlocks()) == 0 })
 			shell.cursorShown()
 		}
+	}
+}
+
+// What continues and ends us may come after Ctrl-Z and before we have stopped. What has started us has ended by then,
+// so that nobody would continue us. The terminal holds its output back: Ctrl-Z is heard, and the cursor stays hidden.
+func TestDrawingEndsWhileStopping(t *testing.T) {
+	t.Parallel()
+	c := redlocktest.New(t, 5)
+	for _, d := range drawing {
+		shell := openShell(t, c)
+		shell.press("sh -c '$REDLOCK " + d.verb + "; exit $?'\n")
+		shell.await(hideCursor)
+		shell.await(d.shows)
+		pid := shell.redlocks()[0]
+		group, err := unix.Getpgid(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release := shell.holdOutput()
+		kill(t, -group, unix.SIGTSTP)
+		eventually(t, "a stopped parent", func() bool { return state(group) == "T" })
+		eventually(t, "a signal that is heard", func() bool { return !pending(t, pid, unix.SIGTSTP) })
+		kill(t, -group, unix.SIGTERM)
+		kill(t, -group, unix.SIGCONT)
+		eventually(t, "the parent's end", func() bool { return state(group) == "" })
+		release()
+		eventually(t, "end of the program", func() bool { return len(shell.redlocks()) == 0 })
+		shell.cursorShown()
+	}
+}
+
+// Where what could continue us has ended, a stop does nothing, as with any other program.
+func TestDrawingWithoutParentCannotBeStopped(t *testing.T) {
+	t.Parallel()
+	c := redlocktest.New(t, 5)
+	for _, d := range drawing {
+		shell := openShell(t, c)
+		shell.press("sh -c '$REDLOCK " + d.verb + " & read line'\n")
+		shell.await(hideCursor)
+		shell.await(d.shows)
+		pid := shell.redlocks()[0]
+		shell.press("\n")
+		shell.await("prompt> ")
+		kill(t, pid, unix.SIGTSTP)
+		shell.await(showCursor)
+		shell.await(hideCursor)
+		shell.await(d.shows)
+		kill(t, pid, unix.SIGTERM)
+		eventually(t, "end of the program", func() bool { return len(shell.redlocks()) == 0 })
+		shell.cursorShown()
+	}
+}
+
+// A program that watches what it has started – "redlock run", sudo – passes on Ctrl-Z, and takes other stops for
+// somebody else's doing, or for a wish to read.
+func TestDrawingIsStoppedAsByTheKey(t *testing.T) {
+	t.Parallel()
+	c := redlocktest.New(t, 5)
+	for _, d := range drawing {
+		shell := openShell(t, c)
+		shell.press("$REDLOCK run job -- $REDLOCK " + d.verb + "; echo co\"\"de=$?\n")
+		shell.await(hideCursor)
+		shell.await(d.shows)
+		shell.press(ctrlZ)
+		shell.await(showCursor)
+		shell.await("prompt> ")
+		shell.press("fg\n")
+		shell.await(hideCursor)
+		shell.await(d.shows)
+		shell.press(ctrlC)
+		shell.await("prompt> ")
+		eventually(t, "end of the program", func() bool { return len(shell.redlocks()) == 0 })
+		shell.cursorShown()
 	}
 }
 
@@ -143,10 +219,28 @@ func (s *pseudoterminal) showsCursor() bool {
 	return strings.LastIndex(text, showCursor) >= strings.LastIndex(text, hideCursor)
 }
 
+// cursorShown waits: what a program wrote last may reach the screen after it has gone.
 func (s *pseudoterminal) cursorShown() {
 	s.t.Helper()
-	if !s.showsCursor() {
-		s.t.Errorf("the cursor is hidden at the end of %q", s.text())
+	eventually(s.t, "the cursor's return", s.showsCursor)
+}
+
+// holdOutput has the terminal hold back what is written to it, as Ctrl-S does, until release. Other keys do not end it.
+func (s *pseudoterminal) holdOutput() (release func()) {
+	s.t.Helper()
+	slave, err := os.OpenFile(s.path, os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	flow := func(action int) {
+		if err := unix.IoctlSetInt(int(slave.Fd()), unix.TCXONC, action); err != nil {
+			s.t.Error(err)
+		}
+	}
+	flow(unix.TCOOFF)
+	return func() {
+		flow(unix.TCOON)
+		slave.Close()
 	}
 }
 
@@ -171,4 +265,37 @@ func (s *pseudoterminal) redlocks() (pids []int) {
 		pids = append(pids, pid)
 	}
 	return pids
+}
+
+// state is a process's, as ps shows it; "" once it has ended.
+func state(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, after, _ := strings.Cut(string(text), ") ")
+	state, _, _ := strings.Cut(after, " ")
+	if state == "Z" {
+		return ""
+	}
+	return state
+}
+
+// pending says whether a process was sent a signal and has yet to take it.
+func pending(t *testing.T, pid int, sig syscall.Signal) bool {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "\nShdPnd:")
+	set, err := strconv.ParseUint(strings.Fields(after)[0], 16, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set>>(sig-1)&1 == 1
+}
+
+func kill(t *testing.T, pid int, sig syscall.Signal) {
+	t.Helper()
+	if err := unix.Kill(pid, sig); err != nil {
+		t.Fatal(err)
+	}
 }

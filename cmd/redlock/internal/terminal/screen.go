@@ -94,33 +94,50 @@ func (s *Screen) HeedStops(ctx context.Context) (end func()) {
 	if !s.Live {
 		return func() {}
 	}
-	stops := make(chan os.Signal, 1)
-	catchStop(stops)
+	stops, continued := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	catchStop(stops, continued)
 	var heeding sync.WaitGroup
 	heeding.Go(func() {
-		for range stops {
-			s.suspend(ctx)
+		for {
+			select {
+			case <-continued: // from a stop that we could not hear of; the next one is not undone by it
+			case _, open := <-stops:
+				if !open {
+					return
+				}
+				if !s.suspend(ctx, continued) {
+					continue
+				}
+				select {
+				case <-stops: // another key, or another of our group that stopped it as we did: undone, too
+				default:
+				}
+			}
 		}
 	})
 	return func() {
 		signal.Stop(stops) // nothing is sent from now on
+		signal.Stop(continued)
 		close(stops)
 		heeding.Wait()
 	}
 }
 
 // suspend gives the terminal to the shell, and goes on below what was written there meanwhile. The cursor is hidden by
-// the next lines that are drawn, and not here: what has continued us may be about to end us.
-func (s *Screen) suspend(ctx context.Context) {
+// the next lines that are drawn, and not here: what has continued us may be about to end us. It returns false if
+// nothing has stopped us.
+func (s *Screen) suspend(ctx context.Context, continued <-chan os.Signal) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.showCursor()
-	if Suspend() {
-		s.drawn = 0
-		if tty, ok := s.out.(*os.File); ok {
-			awaitForeground(ctx, tty)
-		}
+	if !suspend(ctx, continued) {
+		return false
 	}
+	s.drawn = 0
+	if tty, ok := s.out.(*os.File); ok {
+		awaitForeground(ctx, continued, tty)
+	}
+	return true
 }
 
 // showCursor gives the cursor back. The caller has s.mu.

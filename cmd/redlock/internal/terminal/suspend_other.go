@@ -7,9 +7,11 @@ import (
 	"os"
 )
 
-func catchStop(chan<- os.Signal) {}
+func catchStop(_, _ chan<- os.Signal) {}
 
 // Suspend does nothing where no shell stops and continues jobs.
-func Suspend() bool { return false }
+func Suspend() {}
 
-func awaitForeground(context.Context, *os.File) {}
+func suspend(context.Context, <-chan os.Signal) bool { return false }
+
+func awaitForeground(context.Context, <-chan os.Signal, *os.File) {}
