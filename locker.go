@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// Locker acquires locks on a fixed set of nodes. Any number of goroutines may use it at once.
+// Locker acquires locks on a fixed list of nodes, or on two while nodes are replaced ([WithMigration]). Any number of
+// goroutines may use it at once.
 type Locker struct {
 	nodes      []*node
 	electorate *electorate
@@ -42,6 +43,11 @@ const maxName = 512
 // the node timeout has passed. It does not fail because nodes are unreachable: it keeps connecting in the background,
 // and the errors of calls name the nodes that are missing. It does fail if it notices that two URLs lead to the same
 // server; if that turns out later, the second node is refused. Its error satisfies errors.Is for [ErrInvalid].
+//
+// All clients that lock a name must use the same nodes. New fails with a [*ListConflictError], which satisfies
+// errors.Is for [ErrListConflict], if clients are at work whose nodes do not allow that. If that turns out later, calls
+// that acquire fail with it, until those clients have ended. Close the Locker that is not needed any more: one that
+// ends without Close counts for a minute.
 func New(nodes []string, opts ...Option) (*Locker, error) {
 	base := defaults()
 	base.longestTTL = new(atomic.Int64)

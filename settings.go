@@ -14,9 +14,9 @@ import (
 )
 
 // Clients that lock the same names must agree on some settings, and nobody compares their configurations. So each tells
-// every node its settings, and learns from the node which others are in use. It does so when it connects and with every
-// probe, but tells nothing before it asks for a lock: a client that only looks, like redlock doctor, is no danger to
-// anybody, and must not alarm those that work.
+// every node its settings, and learns from the node which others are in use. It does so when it connects and then every
+// 20 to 35 s, but tells nothing before it asks for a lock: a client that only looks, like redlock doctor, is no danger
+// to anybody, and must not alarm those that work.
 
 // settings are what other clients rely on.
 type settings struct {

@@ -174,3 +174,18 @@ func parseFragment(source string) (*ast.File, error) {
 	}
 	return parsed, err
 }
+
+// The counter-example in changing-nodes.md is the one that the model checker finds.
+func TestTheTraceOfTwoLists(t *testing.T) {
+	trace, err := os.ReadFile(filepath.Join(root, "internal/modelcheck/testdata/two_lists.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs/changing-nodes.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "```text\n"+strings.TrimSpace(string(trace))+"\n```") {
+		t.Error("changing-nodes.md does not quote internal/modelcheck/testdata/two_lists.txt")
+	}
+}

@@ -53,5 +53,5 @@ func waitAction(ctx context.Context, cmd *cli.Command) error {
 		stop()
 		defer reports(cmd, func() error { return named(locker.Ready(now), "wait", "") })()
 		return named(locker.Ready(ctx), "wait", "")
-	}, redlock.WithoutLocking())
+	})
 }
