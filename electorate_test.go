@@ -322,3 +322,29 @@ func TestTheLeastThatSuffices(t *testing.T) {
 		t.Errorf("five nodes: got %d, want 3", got)
 	}
 }
+
+// A token counts where a majority of each list accepted it. Here the clocks of one list are behind those of the other,
+// and so is the first proposal of a client with both.
+func TestATokenIsAcceptedInBothLists(t *testing.T) {
+	c := changes[1]
+	for _, ahead := range [][]int{c.old, c.new} {
+		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+			for _, i := range ahead {
+				fl.nodes[i].Step(400 * time.Millisecond)
+			}
+			kind := "old"
+			if ahead[0] == c.new[0] {
+				kind = "new"
+			}
+			one, both := c.locker(fl, kind, "a"), c.locker(fl, "both", "b")
+			first := must(one.TryLock(t.Context(), "job"))(t)
+			must(0, first.Unlock(t.Context()))(t)
+			settleNetwork()
+			k := must(both.TryLock(t.Context(), "job"))(t)
+			if k.Token() <= first.Token() {
+				t.Errorf("after a client with the %s list: token %d after %d", kind, k.Token(), first.Token())
+			}
+			must(0, k.Unlock(t.Context()))(t)
+		})
+	}
+}

@@ -20,6 +20,7 @@ type Change struct {
 	Plan     string
 	Steps    []Step
 	Fresh    bool          // nodes of the new list alone are started, empty, while all clients have the old one
+	Clocks   int           // 1: nodes of the old list alone are ahead of the others, -1: behind them; else neither
 	First    time.Duration // how long all clients have the old list, before the steps
 	Span     time.Duration // within which the clients of a step are changed
 	Pause    time.Duration // between the steps
@@ -112,7 +113,7 @@ func newChange(shape Shape, s Scenario, r *rand.Rand) *Change {
 	nodes := r.Perm(shape.Old + shape.Both + shape.New)
 	c := &Change{
 		Shape: shape.Name, Old: nodes[:shape.Old+shape.Both], New: slices.Clone(nodes[shape.Old:]),
-		Fresh: r.IntN(2) == 0,
+		Fresh: r.IntN(2) == 0, Clocks: r.IntN(4) - 1,
 		First: 2*s.TTL + 500*time.Millisecond,
 		Span:  max(2*time.Second, 3*s.TTL),
 		// Between a hold of the old list and one of the new list alone, only the nodes' clocks order the tokens.
@@ -134,14 +135,26 @@ func newChange(shape Shape, s Scenario, r *rand.Rand) *Change {
 	return c
 }
 
+// apart returns by how much a node's clock is wrong, given that of a node anywhere. Clients with different lists may
+// then have different ideas of the time, and so of tokens.
+func (c *Change) apart(node int, d time.Duration) time.Duration {
+	if c.Clocks != 1 && c.Clocks != -1 {
+		return d
+	}
+	if slices.Contains(c.New, node) {
+		return -d.Abs() * time.Duration(c.Clocks)
+	}
+	return d.Abs() * time.Duration(c.Clocks)
+}
+
 // length is how long the change takes, with what comes before and after it.
 func (c *Change) length() time.Duration {
 	return c.First + time.Duration(len(c.Steps))*(c.Span+c.Pause)
 }
 
 func (c *Change) String() string {
-	return fmt.Sprintf("%s, %s, from %v to %v, new nodes started late %v, steps of %v after %v with pauses of %v",
-		c.Shape, c.Plan, c.Old, c.New, c.Fresh, c.Span, c.First, c.Pause)
+	return fmt.Sprintf("%s, %s, from %v to %v, new nodes started late %v, clocks %d, steps of %v after %v with pauses of %v",
+		c.Shape, c.Plan, c.Old, c.New, c.Fresh, c.Clocks, c.Span, c.First, c.Pause)
 }
 
 // kinds returns the kinds of clients.

@@ -134,7 +134,11 @@ func Run(s Scenario) *Result {
 	r := rand.New(rand.NewPCG(s.Seed, 0x77011d))
 	for i := range s.Nodes {
 		n := sim.NewNode(fmt.Sprintf("n%d:6379", i), s.Seed)
-		n.Step(time.Duration(r.Int64N(int64(400*time.Millisecond))) - 200*time.Millisecond) // clocks never agree
+		apart := time.Duration(r.Int64N(int64(400*time.Millisecond))) - 200*time.Millisecond // clocks never agree
+		if s.Change != nil {
+			apart = s.Change.apart(i, apart)
+		}
+		n.Step(apart)
 		if s.Durable {
 			n.SetConfig("appendonly", "yes")
 			n.SetConfig("appendfsync", "always")
