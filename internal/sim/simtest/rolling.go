@@ -153,7 +153,7 @@ func (c *Change) length() time.Duration {
 }
 
 func (c *Change) String() string {
-	return fmt.Sprintf("%s, %s, from %v to %v, new nodes started late %v, clocks %d, steps of %v after %v with pauses of %v",
+	return fmt.Sprintf("%s, %s, from %v to %v, started late %v, clocks %d, steps of %v after %v with pauses of %v",
 		c.Shape, c.Plan, c.Old, c.New, c.Fresh, c.Clocks, c.Span, c.First, c.Pause)
 }
 
