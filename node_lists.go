@@ -116,29 +116,21 @@ func majoritiesMeet(n, m, common int) bool {
 }
 
 // common returns how many nodes two lists have in common. Two entries are the same node if their ids agree or their
-// addresses do: a node may have several addresses, and gets another id when it loses its data. An entry that its client
-// has not met yet may be any node: a client is not refused for what it cannot know.
-func common(a, b []listedNode) int {
-	same, unmetA, unmetB := 0, 0, 0
+// addresses do: a node may have several addresses, and gets another id when it loses its data. A node that its client
+// has not met yet is known by its address alone. It may be one that the other client knows by another address; but
+// often it is one that is down and is just being replaced, and then the lists must not be taken for the same.
+func common(a, b []listedNode) (same int) {
 	rest := slices.Clone(b)
 	for _, n := range a {
 		at := slices.IndexFunc(rest, func(m listedNode) bool {
 			return n.addr == m.addr || n.id != "" && n.id == m.id
 		})
-		switch {
-		case at >= 0:
+		if at >= 0 {
 			same++
 			rest = slices.Delete(rest, at, at+1)
-		case n.id == "":
-			unmetA++
 		}
 	}
-	for _, m := range rest {
-		if m.id == "" {
-			unmetB++
-		}
-	}
-	return same + min(len(a)-same, len(rest), unmetA+unmetB)
+	return same
 }
 
 // ListConflictError says that clients are at work whose lists of nodes and this Locker's do not exclude each other: two

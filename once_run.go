@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func (l *Locker) newJob(ctx context.Context, op, name string, opts []Option) (*j
 	}
 	o, err := applyOptions(l.opts, true, all)
 	if err == nil {
-		err = o.checkOnce()
+		err = cmp.Or(o.checkOnce(), l.mayLock())
 	}
 	if err != nil {
 		return nil, nil, err

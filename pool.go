@@ -264,6 +264,7 @@ func (n *node) stateChanged() {
 	first := !n.attempted.Swap(true)
 	if connected && err == nil {
 		n.leaveLabel(0)
+		n.peers.registry.connected(n.index)
 		n.peers.trimmedAt.Store(0)
 	}
 	if connected && err != nil {

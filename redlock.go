@@ -141,6 +141,11 @@ func (l *Locker) call(
 			waiting = bounded
 		}
 		h, err = acquire(waiting, o)
+		if conflict := l.mayLock(); conflict != nil && err == nil && w.from == nil {
+			// It was found while the call waited. Each node tells of it before it votes.
+			h.withdraw()
+			h, err = nil, failed(w.op, w.name, conflict)
+		}
 	} else {
 		err = failed(w.op, w.name, err)
 	}

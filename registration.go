@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -60,6 +61,7 @@ type registered struct {
 	counts    map[string]int // clients by the shape of their lists; nil: never counted
 	heard     time.Time      // when it said this; zero: never
 	noted     string         // the lists that it was told; "": none
+	former    string         // the lists that it was told before the client was refused
 	confirmed time.Time      // when it confirmed them last
 	source    bool           // the node lacks the script
 	refused   error          // why it does not answer, or nil
@@ -111,15 +113,29 @@ func (g *registry) exchange(node int, mode string, source bool) extra {
 			was = at.noted
 		}
 	case modeLeave:
-		text = at.noted
+		text = cmp.Or(at.noted, at.former)
 	}
-	candidate := at.candidate
-	g.mu.Unlock()
 	prefix := g.opts.prefix + ownNames
-	return extra{
-		command: []any{how, script, 2, prefix + "lists", prefix + "clients", mode, candidate, text, g.member, was},
-		heard:   func(reply any) { g.heard(node, mode, text, reply) },
+	command := []any{how, script, 2, prefix + "lists", prefix + "clients", mode, at.candidate, text, g.member, was}
+	if mode == modeLeave {
+		for _, same := range g.variants(node) {
+			command = append(command, same)
+		}
 	}
+	g.mu.Unlock()
+	return extra{command, func(reply any) { g.heard(node, mode, text, reply) }}
+}
+
+// variants returns the lists that a node knows with the same addresses as this client's: of clients that knew another
+// id of a node. The caller holds mu.
+func (g *registry) variants(node int) (all []string) {
+	shape := g.lists().shape()
+	for _, text := range g.at[node].live {
+		if l, ok := parseNodeLists(text); ok && l.shape() == shape {
+			all = append(all, text)
+		}
+	}
+	return all
 }
 
 // due returns what to ask a node with a probe; "": nothing. Between two registrations there are 20 s, and seldom more
@@ -127,14 +143,34 @@ func (g *registry) exchange(node int, mode string, source bool) extra {
 func (g *registry) due(node int) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	at := &g.at[node]
 	switch {
-	case g.opts.onlyLooks || !g.opened || g.refusal.Load() != nil:
+	case !g.mayRegister():
 		return modeAsk
-	case at.noted == "" || g.opts.clock.local().Sub(at.confirmed) >= 20*time.Second:
+	case g.lapses(node):
 		return modeVote
 	default:
 		return ""
+	}
+}
+
+// mayRegister reports whether the client may tell the nodes its lists. The caller holds mu.
+func (g *registry) mayRegister() bool {
+	return !g.opts.onlyLooks && g.opened && !g.closed && g.refusal.Load() == nil
+}
+
+// lapses reports whether a node should be told the lists again. The caller holds mu.
+func (g *registry) lapses(node int) bool {
+	at := &g.at[node]
+	return at.noted == "" || g.opts.clock.local().Sub(at.confirmed) >= 20*time.Second
+}
+
+// connected registers the client with a node to which there is a new connection. The handshake has asked.
+func (g *registry) connected(node int) {
+	g.mu.Lock()
+	due := g.mayRegister() && g.lapses(node)
+	g.mu.Unlock()
+	if due {
+		g.send(modeVote, nodeSet(0).with(node))
 	}
 }
 
@@ -164,14 +200,17 @@ func (g *registry) heard(node int, mode, text string, reply any) {
 	if mode == modeCount {
 		at.counts = counts
 	}
-	if mode == modeVote {
-		at.noted, at.confirmed = text, now
+	switch {
+	case mode == modeVote:
+		at.noted, at.former, at.confirmed = text, "", now
+	case !slices.Contains(live, at.noted):
+		at.noted = "" // the node has forgotten it
 	}
 	before := g.refusal.Load()
 	leave := g.judge(now)
 	after := g.refusal.Load()
 	tell := nodeSet(0)
-	if g.opened && !g.closed && !g.opts.onlyLooks && after == nil {
+	if g.mayRegister() {
 		for i := range g.at {
 			if moved || before != nil || i == node && at.noted == "" {
 				tell = tell.with(i)
@@ -224,8 +263,8 @@ func (g *registry) judge(now time.Time) (leave nodeSet) {
 		g.established = false
 		g.refusal.Store(conflict)
 		for i := range g.at {
-			if g.at[i].noted != "" {
-				g.at[i].noted, leave = "", leave.with(i)
+			if at := &g.at[i]; at.noted != "" {
+				at.noted, at.former, leave = "", at.noted, leave.with(i)
 			}
 		}
 	}

@@ -64,11 +64,12 @@ func TestWhichListsExcludeEachOther(t *testing.T) {
 		{"1@a 2@b 3@c", "7@a 2@b 3@c", true},
 		{"1@a 2@b 3@c", "1@x 2@b 3@z", true},
 		{"1@a 2@b 3@c", "1@x 2@b 4@z", false},
-		// What a client has not met may be any node.
-		{"1@a 2@b ?@c", "1@a 2@b ?@d", true},
-		{"1@a 2@b ?@c", "1@a 2@b 3@d", true},
-		{"1@a ?@b ?@c", "?@d ?@e 3@f", true},
-		{"1@a 2@b ?@c", "3@d 4@e 5@f", false},
+		// A node that a client has not met is known by its address alone: it may be the one that is being replaced.
+		{"1@a 2@b ?@c", "1@a 2@b ?@c", true},
+		{"1@a 2@b ?@c", "1@a 2@b 3@c", true},
+		{"1@a 2@b ?@c", "1@x 2@y 3@d", false},
+		{"1@a 2@b 3@c 4@d ?@e", "1@a 2@b 3@c 4@d 6@f", false},
+		{"?@a ?@b ?@c", "?@d ?@e ?@f", false},
 	} {
 		a, okA := parseNodeLists(c.a)
 		b, okB := parseNodeLists(c.b)

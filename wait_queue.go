@@ -131,6 +131,11 @@ func (l *Locker) queue(
 			pause = newPause(o, attempts, seen.partial)
 		}
 		h, err := w.await(ctx, r, asked, pause, &seen)
+		if conflict := l.mayLock(); conflict != nil { // found since the wait began
+			r.abandon()
+			w.hold.withdraw()
+			return nil, waitEnded(last, conflict)
+		}
 		if err != nil && !errors.Is(err, errAskAgain) {
 			if errors.Is(err, errTokenAhead) { // a majority gave the lock, but it cannot be held without a token
 				last, err = r.notHeld(ctx, want.op, want.name, tally(r.votes.Load()), err, false), nil

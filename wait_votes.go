@@ -202,7 +202,13 @@ func (p *patience) record(v *waiterVotes) {
 func (p *patience) decide(v *waiterVotes, shared bool, owner string, e *electorate) decision {
 	stuck := p.partial > stuckAfter && v.deadlocked(e)
 	blocks := p.gaveBack < 3 && v.blocksOlder(shared, e) // at most three times: the older waiter may be gone
-	if !stuck && !blocks && !v.shouldYield(shared, owner, e, p.partial > lateAfter) {
+	late := p.partial > lateAfter
+	if len(e.lists) > 1 {
+		// A rival with a majority of one list may hold the lock, or lack votes that this waiter has. So try the latter first,
+		// and then ever more seldom: behind a holder that has one list alone, the votes of the other are idle for long.
+		late = p.gaveBack == 0 || p.partial > lateAfter<<min(p.gaveBack, 5)
+	}
+	if !stuck && !blocks && !v.shouldYield(shared, owner, e, late) {
 		p.split = 0
 		return keepVotes
 	}

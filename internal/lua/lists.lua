@@ -5,6 +5,7 @@
 -- ARGV[1] 'vote': note the client · 'leave': forget it · 'ask' · 'count': ask, and count the clients
 -- ARGV[2] an identity for a node that has none, or ''   ARGV[3] the client's lists   ARGV[4] its member of the clients,
 -- whose last 12 characters are the same for all clients with the same nodes   ARGV[5] what its lists were before, or ''
+-- ARGV[6] … 'leave': other lists with the same nodes, to be forgotten with the last client that has these nodes
 -- Reply: {the node's identity or '', {the lists that were confirmed within the last minute, a hundred at most},
 -- {the end of a member, how many clients have it, … if they are counted}}
 local call, time, minute = redis.call, redis.call('TIME'), 60000
@@ -29,7 +30,7 @@ end
 if ARGV[5] ~= '' then call('ZREM', lists, ARGV[5]) end
 if mode == 'leave' then
   call('ZREM', clients, ARGV[4])
-  if not count()[string.sub(ARGV[4], -12)] then call('ZREM', lists, own) end
+  if not count()[string.sub(ARGV[4], -12)] then call('ZREM', lists, own, unpack(ARGV, 6)) end
 end
 local identity = call('ZRANGE', lists, 0, 0, 'BYSCORE')[1]
 if not identity and ARGV[2] ~= '' then
@@ -48,10 +49,10 @@ for i = 1, #all, 2 do
 end
 if mode == 'vote' then
   if not confirmed then
-    redis.pcall('ZADD', lists, string.format('%.0f', now), own)
+    call('ZADD', lists, string.format('%.0f', now), own)
     keep(lists)
   end
-  redis.pcall('ZADD', clients, string.format('%.0f', now), ARGV[4])
+  call('ZADD', clients, string.format('%.0f', now), ARGV[4])
   keep(clients)
 end
 local counted = {}

@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -200,6 +201,15 @@ func (w *world) connect(name string, k *kind) *instance {
 		opts = append(opts, redlock.WithMigration(urls(k.lists[1])))
 	}
 	locker, err := redlock.New(urls(k.lists[0]), opts...)
+	for try := 0; errors.Is(err, redlock.ErrListConflict) && try < 100; try++ {
+		// Crashed clients still count. Waiting until the nodes forget them takes longer than most scenarios. What such a
+		// client has sent may yet arrive.
+		for _, n := range w.nodes {
+			n.Do("DEL", "redlock:lists", "redlock:clients")
+		}
+		time.Sleep(time.Duration(try) * 100 * time.Millisecond)
+		locker, err = redlock.New(urls(k.lists[0]), opts...)
+	}
 	if err != nil {
 		panic(err)
 	}

@@ -1,0 +1,226 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+// What comes late to the comparison of lists: nodes, answers, clients. The lists are those of changes[0].
+
+// open is New for the client with nodes of the fleet.
+func (fl *fleet) open(client string, list []int, opts ...Option) (*Locker, error) {
+	var urls []string
+	for _, i := range list {
+		urls = append(urls, fl.urls[i])
+	}
+	l, err := New(urls, append(opts, WithDialer(fl.net.Dialer(client)))...)
+	if err == nil {
+		fl.t.Cleanup(func() { _ = l.Close() })
+	}
+	return l, err
+}
+
+func (fl *fleet) cut(client string, nodes ...int) {
+	for _, i := range nodes {
+		fl.unreachable(client, i)
+	}
+}
+
+func (fl *fleet) mend(client string, nodes ...int) {
+	for _, i := range nodes {
+		fl.net.Accept(link0(client, i))
+	}
+}
+
+// The one node that differs is down for the clients at work, or has never been met by the newcomer, or by anybody.
+func TestAListThatDiffersByAnUnmetNodeIsRefused(t *testing.T) {
+	c := changes[0]
+	for what, prepare := range map[string]func(fl *fleet){
+		"old node dead":  func(fl *fleet) { fl.nodes[4].Crash(false) },
+		"new node dead":  func(fl *fleet) { fl.nodes[5].Crash(false) },
+		"new node late":  func(fl *fleet) { fl.cut("b", 5) },
+		"new node fresh": func(*fleet) {},
+	} {
+		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+			prepare(fl)
+			must(fl.open("a", c.old))(t)
+			time.Sleep(time.Minute)
+			if _, err := fl.open("b", c.new); !errors.Is(err, ErrListConflict) {
+				t.Errorf("%s: got %v, want ErrListConflict", what, err)
+			}
+			if looks := must(fl.open("looks", c.new, WithoutLocking()))(t); len(listFindings(t, looks)) == 0 {
+				t.Errorf("%s: a monitor finds nothing", what)
+			}
+		})
+	}
+}
+
+// A call that waits when the conflict is found does not get the lock.
+func TestAWaiterOfARefusedClientGivesUp(t *testing.T) {
+	c := changes[0]
+	for what, wait := range map[string]func(ctx context.Context, l *Locker) error{
+		"Lock":    func(ctx context.Context, l *Locker) error { _, err := l.Lock(ctx, "job"); return err },
+		"LockAll": func(ctx context.Context, l *Locker) error { _, err := l.LockAll(ctx, []string{"a", "b"}); return err },
+		"Acquire": func(ctx context.Context, l *Locker) error { _, err := l.Semaphore("s", 2).Acquire(ctx); return err },
+		"RLock":   func(ctx context.Context, l *Locker) error { _, err := l.RWMutex("page").RLock(ctx); return err },
+	} {
+		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+			a := must(fl.open("a", c.old))(t)
+			fl.cut("a", c.old...)
+			time.Sleep(2 * time.Minute)
+			got := make(chan error, 1)
+			go func() { got <- wait(t.Context(), a) }()
+			must(fl.open("b", c.new))(t)
+			fl.mend("a", c.old...)
+			if err := <-got; !errors.Is(err, ErrListConflict) {
+				t.Errorf("%s: got %v, want ErrListConflict", what, err)
+			}
+			time.Sleep(time.Second)
+			if left := fl.leftovers(); len(left) > 0 {
+				t.Errorf("%s: left: %v", what, left)
+			}
+		})
+	}
+}
+
+// Of two that start at one moment, one works or both are refused. Who is refused leaves nothing that others see.
+func TestOfTwoThatStartAtOnceOneIsForgotten(t *testing.T) {
+	c := changes[0]
+	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+		worked := 0
+		for try := range 20 {
+			lists := [][]int{c.old, c.new}
+			var wg sync.WaitGroup
+			var errs [2]error
+			var ls [2]*Locker
+			for i, list := range lists {
+				wg.Go(func() { ls[i], errs[i] = fl.open(fmt.Sprint("c", i, try), list) })
+			}
+			wg.Wait()
+			settleNetwork()
+			for i, l := range ls {
+				if errs[i] != nil {
+					continue
+				}
+				worked++
+				if found := listFindings(t, l); found != nil {
+					t.Errorf("the one that works is told of the other: %+v", found)
+				}
+				if next, err := fl.open(fmt.Sprint("d", try), lists[i]); err != nil {
+					t.Errorf("a client with the list of the one that works: %v", err)
+				} else {
+					must(0, next.Close())(t)
+				}
+				must(0, l.Close())(t)
+			}
+		}
+		if worked == 0 {
+			t.Error("always both were refused")
+		}
+		t.Logf("of 20 pairs, %d had one that works", worked)
+	})
+}
+
+// Nodes that have lost the registrations get them again with the connection, not with the next probe.
+func TestRegistrationsComeBackAtOnce(t *testing.T) {
+	c := changes[0]
+	for what, lose := range map[string]func(fl *fleet, a *Locker){
+		"restart": func(fl *fleet, _ *Locker) {
+			for _, n := range fl.nodes {
+				n.Crash(false)
+				n.Restart()
+			}
+			time.Sleep(5 * time.Second)
+		},
+		"absence": func(fl *fleet, a *Locker) {
+			fl.cut("a", c.old...)
+			time.Sleep(2 * time.Minute)
+			fl.mend("a", c.old...)
+			must(0, a.Ready(fl.t.Context()))(fl.t)
+			time.Sleep(100 * time.Millisecond)
+		},
+	} {
+		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+			a := must(fl.open("a", c.old))(t)
+			time.Sleep(time.Second)
+			lose(fl, a)
+			if _, err := fl.open("b", c.new); !errors.Is(err, ErrListConflict) {
+				t.Errorf("%s: got %v, want ErrListConflict", what, err)
+			}
+		})
+	}
+	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+		must(fl.open("z", c.old))(t)
+		fl.cut("a", 4)
+		a := must(fl.open("a", c.old))(t)
+		time.Sleep(time.Second)
+		fl.mend("a", 4)
+		for up := false; !up; up, _ = a.nodes[4].conn.State() {
+			time.Sleep(10 * time.Millisecond)
+		}
+		settleNetwork()
+		if got := fl.nodes[4].Do("ZCARD", "redlock:clients"); got != int64(2) {
+			t.Errorf("the late node knows %v clients, want 2", got)
+		}
+	})
+}
+
+// The last client that leaves takes along what clients with the same nodes have left, who knew them by other ids.
+func TestTheLastOneLeavesNothing(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		five := []int{0, 1, 2, 3, 4}
+		fl.cut("x", 4)
+		x, y := must(fl.open("x", five))(t), must(fl.open("y", five))(t)
+		must(0, x.Close())(t)
+		time.Sleep(time.Minute / 2)
+		must(0, y.Close())(t)
+		settleNetwork()
+		if _, err := fl.open("w", []int{0, 1}); err != nil {
+			t.Errorf("nobody is left: %v", err)
+		}
+	})
+}
+
+// A Locker that only looks begins no run, and does not repair what is known of the last one either.
+func TestOnceWithoutLocking(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		nop := func(context.Context) error { return nil }
+		must(0, fl.locker("a").Once(t.Context(), "done", nop))(t)
+		fl.nodes[2].Do("DEL", "redlock:once:done")
+		looks := fl.locker("l", WithoutLocking())
+		if err := looks.Once(t.Context(), "done", nop); !errors.Is(err, ErrInvalid) {
+			t.Errorf("Once: got %v, want ErrInvalid", err)
+		}
+		if _, err := looks.Forget(t.Context(), "done"); !errors.Is(err, ErrInvalid) {
+			t.Errorf("Forget: got %v, want ErrInvalid", err)
+		}
+		settleNetwork()
+		if fl.nodes[2].Do("EXISTS", "redlock:once:done") == int64(1) {
+			t.Error("it has written")
+		}
+	})
+}
+
+// Of two waiters with both lists, each of which has a majority of one, the younger gives way at once.
+func TestWaitersWithAMajorityOfOneListEach(t *testing.T) {
+	c := changes[1]
+	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+		x, y := c.locker(fl, "both", "x"), c.locker(fl, "both", "y")
+		for try := range 50 {
+			time.Sleep(2 * time.Second)
+			var wg sync.WaitGroup
+			begun := time.Now()
+			for _, l := range []*Locker{x, y} {
+				wg.Go(func() { must(0, must(l.Lock(t.Context(), fmt.Sprint(try)))(t).Unlock(t.Context()))(t) })
+			}
+			wg.Wait()
+			if took := time.Since(begun); took > 100*time.Millisecond {
+				t.Errorf("try %d: %v for two short holds", try, took)
+			}
+		}
+	})
+}
