@@ -170,6 +170,17 @@ func (l *Locker) begin(ctx context.Context) error {
 	}
 }
 
+// mayLock returns why this Locker may acquire nothing, or nil.
+func (l *Locker) mayLock() error {
+	if l.opts.onlyLooks {
+		return invalid("WithoutLocking: this Locker only looks")
+	}
+	if conflict := l.peers.registry.refusal.Load(); conflict != nil {
+		return conflict
+	}
+	return nil
+}
+
 // ended returns why no call may wait any longer: ErrClosed, or ctx's error.
 func (l *Locker) ended(ctx context.Context) error {
 	if l.ctx.Err() != nil {

@@ -156,17 +156,6 @@ func (l *Locker) call(
 	return l.handOut(h), nil
 }
 
-// mayLock returns why this Locker may acquire nothing, or nil.
-func (l *Locker) mayLock() error {
-	if l.opts.onlyLooks {
-		return invalid("WithoutLocking: this Locker only looks")
-	}
-	if conflict := l.peers.registry.refusal.Load(); conflict != nil {
-		return conflict
-	}
-	return nil
-}
-
 // handOut returns the first handle of a new hold and schedules its renewal or its end.
 func (l *Locker) handOut(h *hold) *Lock {
 	k := &Lock{hold: h}
