@@ -36,7 +36,7 @@ type node struct {
 	mu        sync.Mutex    // guards the fields below
 	roundTrip time.Duration // of the last reading of the node's clock
 	labelled  time.Time     // when the node last got the Locker's label
-	logged    string        // the codes of the findings that were logged last
+	logged    string        // the codes and severities of the findings that were logged last
 
 	announcing sync.Mutex // guards announced
 	announced  EventKind  // the state in the last event

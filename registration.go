@@ -392,6 +392,13 @@ func (g *registry) clients(node int) (list []NodeClients, clash bool) {
 	return list, clash
 }
 
+// own returns this client's lists as addresses.
+func (g *registry) own() [][]string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.lists().addresses()
+}
+
 // refused returns why the node does not answer to registrations, or nil.
 func (g *registry) refused(node int) error {
 	g.mu.Lock()

@@ -230,8 +230,12 @@ func (n *node) addListFinding(add func(severity Severity, code, remedy, format s
 		}
 	}
 	const remedy = "stop the clients with the wrong list; to change nodes, use WithMigration (docs/changing-nodes.md)"
+	registered := !n.opts.onlyLooks && n.peers.registry.refusal.Load() == nil
 	switch {
-	case clash:
+	case clash, registered && other != "":
+		if !clash { // the node has yet to be told of this Locker
+			lists = append(lists, listsInWords(n.peers.registry.own()))
+		}
 		add(SeverityUnsafe, "lists", remedy, "clients with lists of nodes that do not exclude each other are at work, so "+
 			"two can hold one lock: %s", strings.Join(lists, "; and "))
 	case other != "":
@@ -293,7 +297,7 @@ func (n *node) report() {
 	st := n.status()
 	var codes []string
 	for _, f := range st.Findings {
-		codes = append(codes, f.Code)
+		codes = append(codes, fmt.Sprint(f.Code, f.Severity))
 	}
 	joined := strings.Join(codes, " ")
 	n.mu.Lock()
