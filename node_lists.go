@@ -116,21 +116,39 @@ func majoritiesMeet(n, m, common int) bool {
 }
 
 // common returns how many nodes two lists have in common. Two entries are the same node if their ids agree or their
-// addresses do: a node may have several addresses, and gets another id when it loses its data. A node that its client
-// has not met yet is known by its address alone. It may be one that the other client knows by another address; but
-// often it is one that is down and is just being replaced, and then the lists must not be taken for the same.
-func common(a, b []listedNode) (same int) {
+// addresses do: a node may have several addresses, and gets another id when it loses its data.
+//
+// A node that its client has not met yet is known by its address alone: it is often one that is down and is just being
+// replaced, and then the lists must not be taken for the same. But if the clients know no node by the same address, and
+// some by the same id, they reach the nodes in different ways, and an entry that is not met may be any: such a client
+// must be able to start while a node is down.
+func common(a, b []listedNode) int {
+	same, addrs, unmet := 0, 0, 0
 	rest := slices.Clone(b)
 	for _, n := range a {
 		at := slices.IndexFunc(rest, func(m listedNode) bool {
 			return n.addr == m.addr || n.id != "" && n.id == m.id
 		})
-		if at >= 0 {
+		switch {
+		case at >= 0:
 			same++
+			if rest[at].addr == n.addr {
+				addrs++
+			}
 			rest = slices.Delete(rest, at, at+1)
+		case n.id == "":
+			unmet++
 		}
 	}
-	return same
+	if addrs > 0 || same == 0 {
+		return same
+	}
+	for _, m := range rest {
+		if m.id == "" {
+			unmet++
+		}
+	}
+	return same + min(len(a)-same, len(rest), unmet)
 }
 
 // ListConflictError says that clients are at work whose lists of nodes and this Locker's do not exclude each other: two

@@ -67,9 +67,14 @@ func TestWhichListsExcludeEachOther(t *testing.T) {
 		// A node that a client has not met is known by its address alone: it may be the one that is being replaced.
 		{"1@a 2@b ?@c", "1@a 2@b ?@c", true},
 		{"1@a 2@b ?@c", "1@a 2@b 3@c", true},
-		{"1@a 2@b ?@c", "1@x 2@y 3@d", false},
+		{"1@a 2@b ?@c", "1@x 2@b 3@d", false},
 		{"1@a 2@b 3@c 4@d ?@e", "1@a 2@b 3@c 4@d 6@f", false},
 		{"?@a ?@b ?@c", "?@d ?@e ?@f", false},
+		// But clients that reach the nodes in different ways must be able to start while one is down.
+		{"1@a 2@b ?@c", "1@x 2@y 3@z", true},
+		{"1@a ?@b ?@c", "1@x 2@y ?@z", true},
+		{"1@a 2@b 3@c", "1@x ?@y ?@z", true},
+		{"1@a 2@b 3@c", "1@x ?@y 4@z", false},
 	} {
 		a, okA := parseNodeLists(c.a)
 		b, okB := parseNodeLists(c.b)
