@@ -116,39 +116,32 @@ func majoritiesMeet(n, m, common int) bool {
 }
 
 // common returns how many nodes two lists have in common. Two entries are the same node if their ids agree or their
-// addresses do: a node may have several addresses, and gets another id when it loses its data.
+// addresses do. A node that its client has not met yet is known by its address alone: it is often one that is down and
+// is just being replaced, and then the lists must not be taken for the same.
 //
-// A node that its client has not met yet is known by its address alone: it is often one that is down and is just being
-// replaced, and then the lists must not be taken for the same. But if the clients know no node by the same address, and
-// some by the same id, they reach the nodes in different ways, and an entry that is not met may be any: such a client
-// must be able to start while a node is down.
+// But if the clients know no node by the same address, and some by the same id, they reach the nodes in different ways.
+// Then ids are all there is, and a node has another one when it has lost its data, or none while it is down. A client
+// must be able to start then, so the entries that are left may be the same nodes: only the lists' sizes are compared.
 func common(a, b []listedNode) int {
-	same, addrs, unmet := 0, 0, 0
+	same, addrs := 0, 0
 	rest := slices.Clone(b)
 	for _, n := range a {
 		at := slices.IndexFunc(rest, func(m listedNode) bool {
 			return n.addr == m.addr || n.id != "" && n.id == m.id
 		})
-		switch {
-		case at >= 0:
-			same++
-			if rest[at].addr == n.addr {
-				addrs++
-			}
-			rest = slices.Delete(rest, at, at+1)
-		case n.id == "":
-			unmet++
+		if at < 0 {
+			continue
 		}
-	}
-	if addrs > 0 || same == 0 {
-		return same
-	}
-	for _, m := range rest {
-		if m.id == "" {
-			unmet++
+		same++
+		if rest[at].addr == n.addr {
+			addrs++
 		}
+		rest = slices.Delete(rest, at, at+1)
 	}
-	return same + min(len(a)-same, len(rest), unmet)
+	if addrs == 0 && same > 0 {
+		return min(len(a), len(b))
+	}
+	return same
 }
 
 // ListConflictError says that clients are at work whose lists of nodes and this Locker's do not exclude each other: two

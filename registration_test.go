@@ -70,11 +70,12 @@ func TestWhichListsExcludeEachOther(t *testing.T) {
 		{"1@a 2@b ?@c", "1@x 2@b 3@d", false},
 		{"1@a 2@b 3@c 4@d ?@e", "1@a 2@b 3@c 4@d 6@f", false},
 		{"?@a ?@b ?@c", "?@d ?@e ?@f", false},
-		// But clients that reach the nodes in different ways must be able to start while one is down.
+		// But clients that reach the nodes in different ways must be able to start while one is down or has lost its data.
 		{"1@a 2@b ?@c", "1@x 2@y 3@z", true},
 		{"1@a ?@b ?@c", "1@x 2@y ?@z", true},
-		{"1@a 2@b 3@c", "1@x ?@y ?@z", true},
-		{"1@a 2@b 3@c", "1@x ?@y 4@z", false},
+		{"1@a 2@b 3@c", "1@x ?@y 4@z", true},
+		{"1@a 2@b 3@c", "1@x 2@y 3@z 4@v 5@w", false},
+		{"1@a 2@b 3@c", "4@x 5@y 6@z", false},
 	} {
 		a, okA := parseNodeLists(c.a)
 		b, okB := parseNodeLists(c.b)
