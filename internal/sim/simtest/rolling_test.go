@@ -8,10 +8,10 @@ import (
 )
 
 // The nodes are changed under the clients, one process after the other, also back again, while other clients hold locks
-// and extend them: nothing is different for those who lock. Seven seeds for each of -seeds; 300 of these are the long
+// and extend them: nothing is different for those who lock. Three seeds for each of -seeds; 700 of these are the long
 // form.
 func TestChangeOfNodes(t *testing.T) {
-	sum := swarmOf(t, 7**seeds, simtest.ChangeScenario)
+	sum := swarmOf(t, 3**seeds, simtest.ChangeScenario)
 	c := sum.changes
 	t.Logf("%d seeds: %d calls, %d holds (%d by clients with the old list, %d with both, %d with the new), "+
 		"%d clients changed, %d of these by a crash, %d steps, %d holds extended through one, %d faults, %d commands",
