@@ -130,8 +130,11 @@ func TestAClientWithAnotherListIsRefused(t *testing.T) {
 		var log journal
 		a := c.locker(fl, "old", "a", log.logging(slog.LevelWarn))
 		k := must(a.Lock(t.Context(), "job"))(t)
-		begun := time.Now()
+		begun, written := time.Now(), fl.nodes[0].Calls("zadd")
 		_, err := open("b", c.new)
+		if got := fl.nodes[0].Calls("zadd"); got != written {
+			t.Error("the client that is refused has registered for a moment, and may have alarmed others")
+		}
 		var conflict *ListConflictError
 		if !errors.Is(err, ErrListConflict) || !errors.As(err, &conflict) || time.Since(begun) > time.Second {
 			t.Fatalf("got %v after %s, want ErrListConflict at once", err, time.Since(begun))
