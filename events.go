@@ -214,7 +214,7 @@ func (e *events) takeDropped() (n int) {
 // watch tells the log the nodes. It is called before the first of them is connected.
 func (e *events) watch(nodes []voter, by *electorate) {
 	if e != nil && e.log != nil {
-		e.log.nodes, e.log.voters = nodes, by
+		e.log.nodes, e.log.electorate = nodes, by
 	}
 }
 

@@ -15,11 +15,11 @@ import (
 //
 // Only the goroutine of events uses it. A nil *eventLog logs nothing.
 type eventLog struct {
-	logger *slog.Logger
-	clock  clock
-	nodes  []voter // set before the first event, as voters is
-	voters *electorate
-	ending atomic.Bool // the Locker is being closed
+	logger     *slog.Logger
+	clock      clock
+	nodes      []voter // set before the first event, as is the electorate
+	electorate *electorate
+	ending     atomic.Bool // the Locker is being closed
 
 	quorum    quorumState
 	since     time.Time // quorumGone: since when
@@ -147,11 +147,11 @@ func (l *eventLog) countVotes(now time.Time) {
 	if l.ending.Load() {
 		return // again: what was read may be the end of the connections
 	}
-	list, granted := l.voters.worst(votes)
+	list, granted := l.electorate.worst(votes)
 	attrs := []slog.Attr{
 		slog.Int("votes", granted), slog.Int("nodes", list.size), slog.Int("needed", list.need),
 	}
-	switch there := l.voters.suffice(votes); {
+	switch there := l.electorate.suffice(votes); {
 	case there && l.quorum == quorumGone:
 		l.flush(now, true)
 		attrs = append(attrs, slog.Duration("after", now.Sub(l.since)))

@@ -46,7 +46,7 @@ type node struct {
 func (n *node) addr() string { return n.conn.Addr() }
 
 // membership says in which list the node is.
-func (n *node) membership() Membership { return n.peers.registry.voters.membership(n.index) }
+func (n *node) membership() Membership { return n.peers.registry.electorate.membership(n.index) }
 
 // peers is what the nodes of one Locker share.
 type peers struct {

@@ -38,11 +38,11 @@ const registrationLives = time.Minute
 
 // registry compares this client's lists with those of others.
 type registry struct {
-	opts   *options
-	conns  []*redisconn.Conn // by node
-	voters *electorate
-	member string         // in the nodes' sets of clients
-	told   func(node int) // a node has said something outside of its probes
+	opts       *options
+	conns      []*redisconn.Conn // by node
+	electorate *electorate
+	member     string         // in the nodes' sets of clients
+	told       func(node int) // a node has said something outside of its probes
 
 	refusal atomic.Pointer[ListConflictError] // why no lock is given to this client; nil: none is known
 
@@ -67,8 +67,8 @@ type registered struct {
 	refused   error          // why it does not answer, or nil
 }
 
-func newRegistry(o *options, conns []*redisconn.Conn, voters *electorate, told func(node int)) *registry {
-	g := &registry{opts: o, conns: conns, voters: voters, told: told, at: make([]registered, len(conns))}
+func newRegistry(o *options, conns []*redisconn.Conn, e *electorate, told func(node int)) *registry {
+	g := &registry{opts: o, conns: conns, electorate: e, told: told, at: make([]registered, len(conns))}
 	draw := func() string {
 		var id [6]byte
 		_, _ = rand.Read(id[:]) // crypto/rand.Read never fails
@@ -86,7 +86,7 @@ func newRegistry(o *options, conns []*redisconn.Conn, voters *electorate, told f
 // lists returns the lists with the ids that are known. The caller holds mu, or is newRegistry.
 func (g *registry) lists() nodeLists {
 	var all nodeLists
-	for _, l := range g.voters.lists {
+	for _, l := range g.electorate.lists {
 		var list []listedNode
 		for i, conn := range g.conns {
 			if l.nodes.has(i) {
@@ -252,7 +252,7 @@ func (g *registry) judge(now time.Time) (leave nodeSet) {
 		}
 	}
 	conflict := g.conflict(now)
-	switch majority := g.voters.suffice(confirmed); {
+	switch majority := g.electorate.suffice(confirmed); {
 	case g.opts.onlyLooks:
 	case conflict == nil:
 		g.established = majority
