@@ -36,6 +36,7 @@ type options struct {
 	prefix      string
 	label       string
 	dialer      func(ctx context.Context, network, address string) (net.Conn, error)
+	dialerID    any // the same for Lockers with the same WithDialer; nil: none was given
 	tls         *tls.Config
 	credentials credentials // nil: those of the URLs
 	asks        bool        // WithCredentials was given
@@ -222,7 +223,8 @@ func WithOwnerLabel(text string) Option {
 // which docs/sentinel.md says what is not promised. TLS and authentication run over the connection that it returns. The
 // default is that of package net. Only for New.
 func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
-	return Option{name: "WithDialer", newOnly: true, apply: func(o *options) { o.dialer = dial }}
+	id := new(byte) // functions cannot be compared
+	return Option{name: "WithDialer", newOnly: true, apply: func(o *options) { o.dialer, o.dialerID = dial, id }}
 }
 
 // WithTLSConfig sets the TLS configuration for rediss:// nodes. The default verifies the server with the system's roots

@@ -117,14 +117,16 @@ func isSocket(u *url.URL) bool { return u.Scheme == "unix" && u.Host == "" }
 
 // link is one established connection.
 type link struct {
-	redigo  redis.Conn // for the handshake, and for the second connection; nil: the handshake is over
-	first   firstBytes // of the same connection
-	net     net.Conn   // the same connection, for requests
-	decoder *decoder   // owned by the reader
-	encoder Encoder    // owned by the writer, like batch
-	batch   []*group   // what the writer sends next
-	write   func()     // the writer; made once, so that starting it allocates nothing
-	resp3   bool       // the protocol; false: RESP2
+	redigo   redis.Conn  // for the handshake, and for the second connection; nil: the handshake is over
+	patience *patience   // of the handshake
+	unwatch  func() bool // ends that the link is closed with the handshake's context; false: it was closed
+	first    firstBytes  // of the same connection
+	net      net.Conn    // the same connection, for requests
+	decoder  *decoder    // owned by the reader
+	encoder  Encoder     // owned by the writer, like batch
+	batch    []*group    // what the writer sends next
+	write    func()      // the writer; made once, so that starting it allocates nothing
+	resp3    bool        // the protocol; false: RESP2
 
 	users  sync.WaitGroup  // the writer and the check; to add to it needs Conn.mu, and that ended is not set
 	ctx    context.Context // of the check
@@ -142,13 +144,20 @@ type link struct {
 
 // connect opens a connection that is ready for requests.
 func (c *Conn) connect(ctx context.Context) (*link, error) {
-	l, err := c.open(ctx)
+	if err := c.address.admit(ctx); err != nil {
+		return nil, err
+	}
+	defer c.address.dismiss()
+	ctx, p := c.newPatience(ctx)
+	defer p.end()
+	l, err := c.open(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, l.close) // so that an unresponsive server does not delay Close
 	err = c.prepare(l)
-	stop()
+	if !l.unwatch() && err == nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		l.close()
 		return nil, c.causeOf(ctx, err, true)
@@ -158,37 +167,37 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
-// open dials, authenticates and selects the database. Each command until connect returns has a time limit of its own.
-func (c *Conn) open(ctx context.Context) (*link, error) {
-	timeout := c.config.ConnectTimeout
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, ErrTimeout)
-	defer cancel()
+// open dials, authenticates and selects the database. The link is closed when ctx is done, until unwatch. Each command
+// until then has a time limit of its own: see patience.
+func (c *Conn) open(ctx context.Context, p *patience) (*link, error) {
 	user, password, err := c.credentials(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l := &link{}
+	l := &link{patience: p, unwatch: func() bool { return true }}
 	conn, err := redis.DialContext(ctx, c.server.network, c.server.address,
 		redis.DialContextFunc(func(ctx context.Context, network, address string) (_ net.Conn, err error) {
 			if l.net, err = c.dial(ctx, network, address); err != nil {
 				return nil, err
 			}
 			l.first.Conn = l.net
+			l.unwatch = context.AfterFunc(ctx, l.close) // an unresponsive server must not delay Close either
 			return &l.first, nil
 		}),
-		redis.DialReadTimeout(timeout),
-		redis.DialWriteTimeout(timeout),
+		redis.DialWriteTimeout(c.config.ConnectTimeout),
 		redis.DialUsername(user),
 		redis.DialPassword(password),
 		redis.DialDatabase(c.server.db),
 	)
 	if err != nil {
 		if l.net != nil {
+			l.unwatch()
 			err = l.mismatch(err, c.server.tls)
 		}
 		return nil, c.causeOf(ctx, redacted(err, user, password), l.net != nil)
 	}
 	l.redigo = conn
+	p.answered()
 	return l, nil
 }
 
@@ -197,6 +206,8 @@ func (c *Conn) credentials(ctx context.Context) (user, password string, err erro
 	if c.config.Credentials == nil {
 		return c.server.username, c.server.password, nil
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.config.ConnectTimeout, ErrTimeout)
+	defer cancel()
 	user, password, err = c.config.Credentials(ctx, c.Addr())
 	switch {
 	case err == nil:
@@ -270,8 +281,7 @@ func (c *Conn) prepare(l *link) error {
 		}
 	}
 	// The handshake has read all replies to its commands, so redigo has nothing left in its buffer. It knows no RESP3.
-	// Its time limits are over; from the first request on, the watchdog finds an unresponsive server.
-	_ = l.net.SetDeadline(time.Time{})
+	_ = l.net.SetWriteDeadline(time.Time{})
 	l.redigo = nil
 	l.decoder = newDecoder(l.net)
 	return c.explain(c.loadScripts(l), "script")
@@ -297,6 +307,7 @@ func (l *link) do(commands ...[]any) ([]any, error) {
 			replies[i] = err
 		}
 	}
+	l.patience.answered()
 	return replies, nil
 }
 

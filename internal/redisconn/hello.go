@@ -17,9 +17,9 @@ const plainFor = time.Hour
 // if the server refuses.
 func (c *Conn) greet(l *link, commands ...[]any) ([]any, error) {
 	if c.config.Now().Before(c.plainUntil) {
-		return l.exchange(c.config.ConnectTimeout, commands...)
+		return l.exchange(commands...)
 	}
-	replies, err := l.exchange(c.config.ConnectTimeout, append([][]any{{"HELLO", 3}}, commands...)...)
+	replies, err := l.exchange(append([][]any{{"HELLO", 3}}, commands...)...)
 	if len(replies) == 0 {
 		c.avoidRESP3()
 		return nil, fmt.Errorf("at HELLO 3: %w", err)
@@ -59,8 +59,7 @@ func text(value any) string {
 
 // exchange sends commands over a connection that redigo has left and that takes no requests yet, and returns the
 // replies. If it fails, it returns those that had come.
-func (l *link) exchange(limit time.Duration, commands ...[]any) ([]any, error) {
-	timer := time.AfterFunc(limit, l.close)
+func (l *link) exchange(commands ...[]any) ([]any, error) {
 	for _, command := range commands {
 		for _, arg := range command {
 			l.encoder.Add(arg)
@@ -82,11 +81,14 @@ func (l *link) exchange(limit time.Duration, commands ...[]any) ([]any, error) {
 			replies = append(replies, r.value)
 		}
 	}
-	switch {
-	case !timer.Stop():
-		return replies, silent("it accepts connections, but did not answer for " + seconds(limit))
-	case err == nil && len(replies) > len(commands):
+	if err == nil && len(replies) > len(commands) {
 		err = errUnasked
+	}
+	switch {
+	case err == nil:
+		l.patience.answered()
+	case l.patience.isOver():
+		err = l.patience.conn.noAnswer(true)
 	}
 	return replies, err
 }

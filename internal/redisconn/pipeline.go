@@ -14,6 +14,9 @@ func (c *Conn) Send(r *Request) bool {
 	undo := k.Undo && !(k.BestEffort && len(c.queue) >= maxPostponed)
 	refusal := c.refusal(undo)
 	if refusal != nil && !undo {
+		if c.link == nil {
+			c.Wanted()
+		}
 		c.mu.Unlock()
 		r.Round.Reply(r.Node, nil, refusal)
 		r.Round.Done()
@@ -171,6 +174,7 @@ func (c *Conn) match(got []reply, due []delivery) (_ []delivery, recovered, drai
 	defer c.mu.Unlock()
 	recovered = !c.unresponsive.IsZero()
 	c.unresponsive, c.starved = time.Time{}, 0
+	c.address.answers.Add(1)
 	for _, r := range got {
 		g := c.inFlight.peek()
 		if p, ok := r.value.(push); ok && !isReply(p, g) {

@@ -20,10 +20,47 @@ func (c *Conn) run() {
 			err = c.serve(l)
 		}
 		c.disconnected(err)
-		if sleep(c.ctx, reconnectDelay(failures)) != nil {
+		if c.rest(failures, failures > 0 && errors.Is(err, ErrTimeout)) != nil {
 			return
 		}
 	}
+}
+
+// rest pauses before the next attempt to connect. After an attempt that met with silence it pauses for longer, unless
+// somebody wants it: a thousand clients that nobody uses must not make one attempt after the other for as long as a server
+// is frozen or cut off.
+func (c *Conn) rest(failures int, silence bool) error {
+	select {
+	case <-c.wanted:
+	default:
+	}
+	err := sleep(c.ctx, reconnectDelay(failures))
+	if err != nil || !silence {
+		return err
+	}
+	longer := time.NewTimer(silenceDelay(failures))
+	defer longer.Stop()
+	select {
+	case <-longer.C:
+	case <-c.wanted:
+	case <-c.ctx.Done():
+	}
+	return c.ctx.Err()
+}
+
+// Wanted says that somebody needs the connection. If there is none, the next attempt comes within a second, even after
+// silence. A request that fails for lack of a connection says so, too.
+func (c *Conn) Wanted() {
+	select {
+	case c.wanted <- struct{}{}:
+	default:
+	}
+}
+
+// silenceDelay is how much longer to pause after silence: an exponential back-off up to 8 s, with jitter.
+func silenceDelay(failures int) time.Duration {
+	limit := min(8*time.Second, 500*time.Millisecond<<min(failures, 10))
+	return limit/2 + chance.Duration(limit/2)
 }
 
 // reconnectDelay is an exponential back-off up to a second. Its jitter spreads the attempts of many clients.

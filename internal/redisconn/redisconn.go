@@ -45,6 +45,8 @@ type Config struct {
 
 	// Dial replaces the net package's dialer. It may be nil.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// DialID is the same for Configs with the same Dial. What is nil for a Dial that is not is no other's.
+	DialID any
 	// Credentials is asked for user and password at each attempt to connect, in place of the URL, which must have none. An
 	// empty password means no authentication. ctx ends with the ConnectTimeout, or at Stop. It may be nil.
 	Credentials func(ctx context.Context, addr string) (user, password string, err error)
@@ -123,6 +125,7 @@ type Round interface {
 // Conn keeps a connection to one server.
 type Conn struct {
 	server   server
+	address  *address // set before run begins
 	config   Config
 	watchdog *time.Timer        // runs expire; set under mu
 	retry    *time.Timer        // runs retryUndos; set under mu
@@ -131,6 +134,7 @@ type Conn struct {
 	ctx      context.Context    // ends run
 	cancel   context.CancelFunc // ends ctx
 	news     chan struct{}      // wakes follow; its buffer has room for one
+	wanted   chan struct{}      // see Wanted; likewise
 
 	plainUntil time.Time // until then no HELLO is sent; owned by run
 
@@ -148,6 +152,8 @@ type Conn struct {
 	link         *link         // nil: not connected
 	down         error         // why not connected
 	unresponsive time.Time     // since when: a request timed out then, and no reply has come since; zero: it responds
+	giveUp       time.Time     // when an unresponsive server's connection is replaced
+	spared       spared        // of the unresponsive connection
 	grace        bool          // the watchdog fired late, and will fire again
 	starved      int           // how often in a row it fired late, and no reply has come since
 	nextDeadline time.Time     // when the watchdog will fire; zero: it is not set
@@ -175,7 +181,7 @@ func New(url string, config Config) (*Conn, error) {
 		return nil, errors.New("the URL has a user or a password, and so would WithCredentials: leave them out of the URL")
 	}
 	c := &Conn{
-		server: at, config: config, down: errConnecting,
+		server: at, config: config, address: newAddress(), down: errConnecting, wanted: make(chan struct{}, 1),
 		stopped: make(chan struct{}), drained: make(chan struct{}), news: make(chan struct{}, 1),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -199,7 +205,10 @@ func (c *Conn) Addr() string { return c.server.String() }
 func (c *Conn) SameURL(other *Conn) bool { return c.server == other.server }
 
 // Start connects, and connects again whenever the connection is lost, until Close.
-func (c *Conn) Start() { go c.run() }
+func (c *Conn) Start() {
+	c.joinAddress()
+	go c.run()
+}
 
 // State returns whether there is a connection, and why the server cannot answer at present; nil: it can.
 func (c *Conn) State() (connected bool, err error) {
@@ -250,6 +259,7 @@ func (c *Conn) Stop() { c.cancel() }
 func (c *Conn) Close() {
 	c.cancel()
 	<-c.stopped
+	c.leaveAddress()
 	c.watchdog.Stop()
 	c.retry.Stop()
 	c.check.Stop()

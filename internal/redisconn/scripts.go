@@ -27,7 +27,7 @@ func (c *Conn) loadScripts(l *link) error {
 	if len(load) == 0 {
 		return nil
 	}
-	if replies, err = l.exchange(c.config.ConnectTimeout, load...); err != nil {
+	if replies, err = l.exchange(load...); err != nil {
 		return err
 	}
 	for _, r := range replies {

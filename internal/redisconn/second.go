@@ -24,14 +24,12 @@ func (c *Conn) overSecond(ctx context.Context, s *Subscription) {
 	}
 	c.mu.Unlock()
 	for failures := 0; ctx.Err() == nil; failures++ {
-		l, err := c.open(ctx)
+		l, err := c.openSecond(ctx, s)
 		if err == nil {
 			stop := context.AfterFunc(ctx, l.close)
-			if err = s.Handshake(l.do); err == nil {
-				var subscribed bool
-				if subscribed, err = c.listen(l, s); subscribed {
-					failures = 0
-				}
+			var subscribed bool
+			if subscribed, err = c.listen(l, s); subscribed {
+				failures = 0
 			}
 			stop()
 			l.close()
@@ -40,6 +38,29 @@ func (c *Conn) overSecond(ctx context.Context, s *Subscription) {
 			return
 		}
 	}
+}
+
+// openSecond opens a second connection, and runs its handshake.
+func (c *Conn) openSecond(ctx context.Context, s *Subscription) (*link, error) {
+	if err := c.address.admit(ctx); err != nil {
+		return nil, err
+	}
+	defer c.address.dismiss()
+	ctx, p := c.newPatience(ctx)
+	defer p.end()
+	l, err := c.open(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	err = s.Handshake(l.do)
+	if !l.unwatch() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
 }
 
 // listen passes messages on until the connection breaks. It reports whether the server accepted the subscription.

@@ -46,14 +46,16 @@ func seconds(d time.Duration) string {
 
 // expire is run by the watchdog. It fails requests that are older than the time-out. If there are any, the server
 // counts as unresponsive until its next reply, unless it is this process that was not scheduled. A server that stays
-// unresponsive gets a new connection: over the old one, TCP would repeat lost segments at ever longer intervals.
+// unresponsive gets a new connection: over the old one, TCP would repeat lost segments at ever longer intervals. But not
+// while this process runs late, or the server answers over other connections: a new one would be as slow, and its
+// handshake would add to the work.
 func (c *Conn) expire() {
 	now := c.config.Now()
 	again, starved := c.firedLate(now)
 	if again {
 		return
 	}
-	var late []*Request
+	var overdue []*Request
 	var next time.Time // when the watchdog has to fire again
 	sooner := func(t time.Time) {
 		if next.IsZero() || t.Before(next) {
@@ -70,24 +72,30 @@ func (c *Conn) expire() {
 		default:
 			r.replied = true
 			r.Round.Retain() // until fail: the reply may come meanwhile, and with it the request's own Done
-			late = append(late, r)
+			overdue = append(overdue, r)
 		}
 	})
 	var dead *link
 	var silence time.Duration // of the dead link
+	late := starved
 	if !starved {
 		c.starved = 0
 	} else if c.starved++; c.starved > maxStarved {
 		starved = false // a server that is silent all the while
 	}
-	newlyUnresponsive := len(late) > 0 && c.unresponsive.IsZero() && !starved
+	newlyUnresponsive := len(overdue) > 0 && c.unresponsive.IsZero() && !starved
 	if newlyUnresponsive || starved && !c.unresponsive.IsZero() { // its silence counts from now
-		c.unresponsive = now
+		c.unresponsive, c.giveUp = now, now.Add(c.config.ConnectTimeout)
+		c.spared.begin(c.address)
 	}
 	if !c.unresponsive.IsZero() && c.link != nil {
-		if giveUp := c.unresponsive.Add(c.config.ConnectTimeout); now.Before(giveUp) {
-			sooner(giveUp)
-		} else {
+		switch {
+		case now.Before(c.giveUp):
+			sooner(c.giveUp)
+		case c.spared.excuse(c.address, late):
+			c.giveUp = now.Add(c.config.ConnectTimeout)
+			sooner(c.giveUp)
+		default:
 			dead, silence = c.link, now.Sub(c.unresponsive)
 		}
 	}
@@ -101,7 +109,7 @@ func (c *Conn) expire() {
 	if dead != nil {
 		c.fail(dead, silent("no answer for "+seconds(silence)+"; connection replaced"))
 	}
-	fail(late, ErrTimeout)
+	fail(overdue, ErrTimeout)
 }
 
 // maxStarved is how often in a row the watchdog may fire late before a server that has not replied meanwhile counts as
@@ -117,7 +125,7 @@ func (c *Conn) firedLate(now time.Time) (again, starved bool) {
 		c.grace = false
 		return false, true
 	}
-	if c.nextDeadline.IsZero() || now.Sub(c.nextDeadline) < c.config.Timeout/8 {
+	if c.nextDeadline.IsZero() || !c.isLate(now.Sub(c.nextDeadline)) {
 		return false, false
 	}
 	c.grace = true

@@ -145,11 +145,11 @@ func TestTheReasonForASilentServer(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		wants("it accepts connections, but did not answer for 1 s")
 		full.Store(true)
-		time.Sleep(5 * time.Second)
+		time.Sleep(11 * time.Second)
 		wants("no connection within 1 s, after it had stopped answering")
 		full.Store(false)
 		f.recover()
-		time.Sleep(3 * time.Second)
+		time.Sleep(10 * time.Second) // the longest pause, and the attempt
 		if up, err := c.State(); !up || err != nil {
 			t.Errorf("connected %t, %v", up, err)
 		}
@@ -232,7 +232,7 @@ func TestAStarvedClientDoesNotBlameTheServer(t *testing.T) {
 					synctest.Wait()
 				}
 			}
-			time.Sleep(time.Second)
+			time.Sleep(2 * time.Second)
 			synctest.Wait()
 			if got := f.attempts(); got > 1 == answers {
 				t.Errorf("answers %t: %d connections", answers, got)

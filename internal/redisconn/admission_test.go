@@ -1,0 +1,231 @@
+package redisconn
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// shared makes the Conns of one test share what there is about their addresses.
+func (f *fake) shared() Config {
+	config := f.config()
+	config.DialID = f
+	return config
+}
+
+// addressesLeft returns how many addresses of a fake are remembered.
+func (f *fake) addressesLeft() (n int) {
+	addresses.mu.Lock()
+	defer addresses.mu.Unlock()
+	for key := range addresses.of {
+		if key.dial == any(f) {
+			n++
+		}
+	}
+	return n
+}
+
+// However many connections are made at one moment, a bounded number of handshakes is under way, in the order in which
+// they came, and the time limit of each begins with it. Another address has handshakes of its own.
+func TestHandshakesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		var mu sync.Mutex
+		var order []int
+		var now, most int
+		config := f.shared()
+		config.Handshake = func(do Do) error {
+			mu.Lock()
+			now++
+			most = max(most, now)
+			mu.Unlock()
+			time.Sleep(900 * ms) // nearly the time limit
+			_, err := do([]any{"ECHO", "hello"})
+			mu.Lock()
+			now--
+			mu.Unlock()
+			return err
+		}
+		const clients = 5 * maxHandshakes
+		var all []*client
+		for i := range clients {
+			config.OnChange = func() {
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+			}
+			all = append(all, start(t, "redis://fake", config))
+			synctest.Wait()
+		}
+		other := config
+		other.OnChange = nil
+		free := start(t, "redis://other", other)
+		time.Sleep(901 * ms)
+		if up, err := free.State(); !up {
+			t.Errorf("a connection to another address waits: %v", err)
+		}
+		time.Sleep(5 * 901 * ms)
+		synctest.Wait()
+		for i, c := range all {
+			if up, err := c.State(); !up || err != nil {
+				t.Fatalf("client %d: connected %t, %v", i, up, err)
+			}
+		}
+		if most != maxHandshakes+1 || f.attempts() != clients+1 {
+			t.Errorf("%d handshakes at a time, want %d, one of them with the other address; %d connections, want %d",
+				most, maxHandshakes+1, f.attempts(), clients+1)
+		}
+		for turn := range clients / maxHandshakes {
+			part := slices.Sorted(slices.Values(order[turn*maxHandshakes : (turn+1)*maxHandshakes]))
+			if part[0] != turn*maxHandshakes || part[maxHandshakes-1] != (turn+1)*maxHandshakes-1 {
+				t.Errorf("turn %d had the clients %v", turn, part)
+			}
+		}
+		for _, c := range append(all, free) {
+			c.Close()
+		}
+		if left := f.addressesLeft(); left != 0 {
+			t.Errorf("%d addresses are remembered after Close", left)
+		}
+	})
+}
+
+// Close does not wait for a handshake's turn.
+func TestCloseEndsTheWaitForATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.answerAll("ECHO", silence)
+		config := f.shared()
+		config.Handshake = func(do Do) error {
+			_, err := do([]any{"ECHO", "hello"})
+			return err
+		}
+		for range maxHandshakes {
+			start(t, "redis://fake", config)
+		}
+		synctest.Wait()
+		last := start(t, "redis://fake", config)
+		synctest.Wait()
+		begun := time.Now()
+		last.Close()
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("Close took %s", took)
+		}
+	})
+}
+
+// A handshake is not given up while the server answers others, nor while this process runs late, but it is in the end.
+func TestASlowHandshakeIsSpared(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		answers, late bool
+		want          time.Duration // until it is given up
+	}{
+		{"the server is silent", false, false, time.Second},
+		{"the server answers others", true, false, (1 + maxSpared) * time.Second},
+		{"this process runs late", false, true, (1 + maxSpared) * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			var slow, over atomic.Bool
+			var skew atomic.Int64
+			config := f.shared()
+			begun := time.Now()
+			config.Now = func() time.Time { return time.Now().Add(time.Duration(skew.Load())) }
+			well := start(t, "redis://fake", config)
+			synctest.Wait()
+			config.Handshake = func(do Do) error {
+				slow.Store(true)
+				_, err := do([]any{"ECHO", "hello"})
+				return err
+			}
+			f.answerAll("ECHO", silence)
+			config.OnChange = func() { over.Store(true) }
+			config.Scripts = nil
+			start(t, "redis://fake", config)
+			synctest.Wait()
+			if !slow.Load() {
+				t.Fatal("no handshake")
+			}
+			for range 10 * 20 {
+				time.Sleep(50 * ms)
+				if c.answers {
+					well.Ask(func([]any, error) {}, []any{"PING"})
+				}
+				if c.late {
+					skew.Add(int64(10 * ms))
+				}
+				synctest.Wait()
+				if over.Load() {
+					break
+				}
+			}
+			if took := time.Since(begun); took < c.want-50*ms || took > c.want+100*ms {
+				t.Errorf("%s: given up after %s, want %s", c.name, took, c.want)
+			}
+		})
+	}
+}
+
+// Nor is an established connection over which nothing comes.
+func TestASilentConnectionIsSparedWhileOthersAreAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		config := f.shared()
+		silent := start(t, "redis://fake", config)
+		synctest.Wait()
+		well := start(t, "redis://fake", config)
+		synctest.Wait()
+		f.answer("EVALSHA", silence)
+		silent.send(first, "a")
+		for range 20 * 8 {
+			time.Sleep(50 * ms)
+			well.Ask(func([]any, error) {}, []any{"PING"})
+		}
+		synctest.Wait()
+		if _, err := silent.State(); f.attempts() != 2 || !errors.Is(err, ErrTimeout) {
+			t.Errorf("%d connections, %v; want two, and the one known to be silent", f.attempts(), err)
+		}
+		for range 20 * 2 {
+			time.Sleep(50 * ms)
+			well.Ask(func([]any, error) {}, []any{"PING"})
+		}
+		synctest.Wait()
+		if f.attempts() != 3 {
+			t.Errorf("%d connections, want a third: the one may be half-open", f.attempts())
+		}
+	})
+}
+
+// Where nobody answers, attempts become rare, unless somebody wants the connection.
+func TestPausesAfterSilence(t *testing.T) {
+	for _, c := range []struct {
+		wanted      bool
+		least, most int32
+	}{{false, 8, 16}, {true, 30, 60}} {
+		synctest.Test(t, func(t *testing.T) {
+			config := newFake().config()
+			var dials atomic.Int32
+			config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				dials.Add(1)
+				return nobody(ctx, network, address)
+			}
+			k := start(t, "redis://fake", config)
+			for range 600 {
+				time.Sleep(100 * ms)
+				if c.wanted {
+					k.send(first, "a")
+				}
+			}
+			if got := dials.Load(); got < c.least || got > c.most {
+				t.Errorf("wanted %t: %d attempts in a minute, want %d to %d", c.wanted, got, c.least, c.most)
+			}
+		})
+	}
+}
