@@ -84,8 +84,8 @@ const (
 )
 
 // events passes events to the observer and to the log. It never blocks the caller, which may be a node's reader or hold
-// a mutex. A nil *events emits nothing; observe, measured, watch, settled, ending and close
-// accept it.
+// a mutex. A nil *events emits nothing; observe, measured, watch, settled, ending, logs and
+// close accept it.
 type events struct {
 	observer func(Event) // may be nil
 	log      *eventLog   // nil: nothing is logged. Only run uses it, except for watch
@@ -98,8 +98,9 @@ type events struct {
 	mu      sync.Mutex // guards the fields below; no other mutex is taken while it is held
 	queue   []Event    // those from head on are queued. It grows when it is needed: most Lockers have few events at a time
 	head    int
-	limit   int // maxEvents
-	dropped int // events dropped since the last one that was queued
+	limit   int      // maxEvents
+	dropped int      // events dropped since the last one that was queued
+	looks   []func() // see look
 }
 
 // startEvents returns nil if there is no observer and the logger logs nothing.
@@ -148,6 +149,28 @@ func (e *events) emit(ev Event) {
 		default:
 		}
 	}
+}
+
+// logs reports whether there is a log.
+func (e *events) logs() bool { return e != nil && e.log != nil }
+
+// look has the goroutine of events run f, after the events that are queued.
+func (e *events) look(f func()) {
+	e.mu.Lock()
+	e.looks = append(e.looks, f)
+	e.mu.Unlock()
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// takeLooks returns what look was called with since the last call.
+func (e *events) takeLooks() (all []func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all, e.looks = e.looks, nil
+	return all
 }
 
 // keepQueue is how many places the memory of an empty queue may have.
@@ -200,6 +223,9 @@ func (e *events) deliver() {
 		if e.observer != nil && ev.Kind != eventSettled {
 			e.observer(ev)
 		}
+	}
+	for _, look := range e.takeLooks() {
+		look()
 	}
 }
 

@@ -26,6 +26,8 @@ type Locker struct {
 	ctx        context.Context // done when the Locker is closed; ends all waits
 	cancel     context.CancelFunc
 	calls      inFlight
+	opened     time.Time          // when New was called
+	futile     atomic.Int64       // how long after that a call last found no node connected, in ns; 0: none did
 	asking     singleflight.Group // of Nodes
 	closing    sync.Once
 }
@@ -62,7 +64,7 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	if o.migrates {
 		lists = append(lists, o.migrateTo)
 	}
-	l := &Locker{opts: o}
+	l := &Locker{opts: o, opened: o.clock.local()}
 	if l.peers, l.electorate, err = newNodes(lists, o); err != nil {
 		return nil, &opError{op: "New", reason: err}
 	}

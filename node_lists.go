@@ -1,11 +1,12 @@
 package redlock
 
 import (
-	"crypto/sha256"
+	"crypto/sha1" //nolint:gosec // see digestOf
 	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // All clients that lock a name must vote with lists of nodes that exclude each other: a client with the nodes a b c d e
@@ -82,15 +83,6 @@ func (l nodeLists) addresses() [][]string {
 	return all
 }
 
-// shapeLen is the length of a shape.
-const shapeLen = 12
-
-// shape is a short text that is the same for all clients with the same addresses in their lists.
-func (l nodeLists) shape() string {
-	sum := sha256.Sum256(fmt.Append(nil, l.addresses()))
-	return hex.EncodeToString(sum[:])[:shapeLen]
-}
-
 // exclude reports whether two clients with these lists exclude each other: some list of one and some list of the other
 // are such that every majority of the one shares a node with every majority of the other. Both clients need a majority
 // of these two.
@@ -142,6 +134,71 @@ func common(a, b []listedNode) int {
 		return min(len(a), len(b))
 	}
 	return same
+}
+
+// usedLists are the lists of which a node says that they are in use. They are the same for everybody who knows the
+// digest, and never change.
+type usedLists struct {
+	digest string
+	texts  []string
+	lists  []nodeLists // by text; nil: it may come from another version
+	clash  func() bool // reports whether two of them conflict
+}
+
+// digestOf returns the digest of lists, as lists.lua forms it.
+func digestOf(texts ...string) string {
+	sum := sha1.Sum([]byte(strings.Join(texts, "\n"))) //nolint:gosec // what scripts can compute; no secret
+	return hex.EncodeToString(sum[:])
+}
+
+// knownLists are the lists that this process has read lately, by their digest. So it parses what all its Lockers and all
+// nodes say once, and not each time that a node says it.
+var knownLists = listsCache{of: make(map[string]*usedLists)}
+
+type listsCache struct {
+	mu sync.Mutex
+	of map[string]*usedLists // guarded by mu
+}
+
+// find returns the lists with that digest, or nil.
+func (c *listsCache) find(digest string) *usedLists {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.of[digest]
+}
+
+// maxKnown is how many digests are kept: there are seldom more than two at a time.
+const maxKnown = 64
+
+// read returns the lists with these texts.
+func (c *listsCache) read(texts []string) *usedLists {
+	digest := digestOf(texts...)
+	if known := c.find(digest); known != nil {
+		return known
+	}
+	used := &usedLists{digest: digest, texts: texts, lists: make([]nodeLists, len(texts))}
+	for i, text := range texts {
+		if l, ok := parseNodeLists(text); ok {
+			used.lists[i] = l
+		}
+	}
+	used.clash = sync.OnceValue(func() bool {
+		for i, a := range used.lists {
+			for _, b := range used.lists[i+1:] {
+				if a != nil && b != nil && !a.exclude(b) {
+					return true
+				}
+			}
+		}
+		return false
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.of) >= maxKnown {
+		clear(c.of)
+	}
+	c.of[digest] = used
+	return used
 }
 
 // ListConflictError says that clients are at work whose lists of nodes and this Locker's do not exclude each other: two

@@ -34,9 +34,12 @@ type node struct {
 	firstAttempt chan struct{} // closed after the outcome of the first attempt was announced
 
 	mu        sync.Mutex    // guards the fields below
+	connected bool          // as peers.connected counts it
 	roundTrip time.Duration // of the last reading of the node's clock
 	labelled  time.Time     // when the node last got the Locker's label
-	logged    string        // the codes and severities of the findings that were logged last
+
+	reporting atomic.Bool // report was called, and the findings have not been looked at since
+	logged    string      // the codes and severities of the findings that were logged last; owned by events.run
 
 	announcing sync.Mutex // guards announced
 	announced  EventKind  // the state in the last event
@@ -54,6 +57,8 @@ type peers struct {
 	registry *registry // likewise
 	label    *label
 	states   states
+
+	connected atomic.Int32 // how many nodes are
 
 	trimmedAt atomic.Int64 // when trim sent its last calls, in µs of tokens.micros; 0: some node has not got one
 
@@ -157,9 +162,9 @@ func (p *peers) open(tk *tokens, ev *events, by *electorate) {
 func (n *node) connConfig() redisconn.Config {
 	o := n.opts
 	return redisconn.Config{
-		Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout(), Dial: o.dialer, TLS: o.tls, Now: o.clock.local,
-		Credentials: o.credentials,
-		Scripts:     append([]*lua.Script{trim, noteSettings, noteLists}, scripts...), ExtraKey: o.prefix + tokensName,
+		Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout(), Dial: o.dialer, DialID: o.dialerID, TLS: o.tls,
+		Now: o.clock.local, Credentials: o.credentials,
+		Scripts: append([]*lua.Script{trim, noteSettings, noteLists}, scripts...), ExtraKey: o.prefix + tokensName,
 		Handshake: n.handshake, OnDisconnect: n.unclaim, OnChange: n.stateChanged, Explain: explained,
 		Check: n.check, CheckEvery: probeEvery,
 	}
@@ -260,7 +265,7 @@ func duplicateNodes(nodes []*node) error {
 
 // stateChanged runs when the state of the connection has changed.
 func (n *node) stateChanged() {
-	connected, err := n.conn.State()
+	connected, err := n.countConnected()
 	first := !n.attempted.Swap(true)
 	if connected && err == nil {
 		n.leaveLabel(0)
@@ -277,15 +282,29 @@ func (n *node) stateChanged() {
 	}
 }
 
+// countConnected returns the state of the connection, and keeps count of those that there are.
+func (n *node) countConnected() (connected bool, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	connected, err = n.conn.State()
+	switch {
+	case connected && !n.connected:
+		n.peers.connected.Add(1)
+	case !connected && n.connected:
+		n.peers.connected.Add(-1)
+	}
+	n.connected = connected
+	return connected, err
+}
+
 // exchanges returns the commands by which clients learn of each other. handshake: over a new connection. What has been
 // exchanged a moment ago is left out.
 func (n *node) exchanges(kind guard.ProbeKind) []extra {
 	switch mode := n.peers.registry.due(n.index); {
 	case kind == guard.FirstProbe:
 		return []extra{n.settings.exchange(true), n.peers.registry.exchange(n.index, modeAsk, true)}
-	case kind == guard.FullProbe:
-		return []extra{n.settings.exchange(false), n.peers.registry.exchange(n.index, modeCount, false)}
-	case mode != "":
+	case mode != "" || kind == guard.FullProbe:
+		mode = cmp.Or(mode, modeAsk)
 		return []extra{n.settings.exchange(false), n.peers.registry.exchange(n.index, mode, false)}
 	default:
 		return nil

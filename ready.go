@@ -44,7 +44,32 @@ func (l *Locker) Ready(ctx context.Context) error {
 			seen.failure.ctx = endOf(ctx, ctx.Err())
 			return seen.failure
 		}
+		for _, n := range l.nodes {
+			n.conn.Wanted()
+		}
 		l.awaitStates(ctx, changed, seen.until, now)
+	}
+}
+
+// awaitConnection holds a caller that tries again at once while no node is connected, since all that it could do is
+// fail: until a node is connected, or until a node timeout after the last call that found none. It returns at once if
+// there was no such call, or if a majority refuses the connection for good.
+func (l *Locker) awaitConnection(ctx context.Context) {
+	now := l.opts.clock.local()
+	last := time.Duration(l.futile.Load())
+	defer func() { l.futile.Store(int64(l.opts.clock.local().Sub(l.opened))) }()
+	rest := l.opened.Add(last).Add(l.opts.nodeTimeout).Sub(now)
+	if last == 0 || rest <= 0 || l.electorate.block(l.readiness(now).refused) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, rest)
+	defer cancel()
+	for {
+		changed := l.peers.states.next() // before it is counted
+		if l.peers.connected.Load() > 0 || ctx.Err() != nil || l.ctx.Err() != nil {
+			return
+		}
+		l.awaitStates(ctx, changed, time.Time{}, now)
 	}
 }
 

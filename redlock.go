@@ -140,6 +140,9 @@ func (l *Locker) call(
 			defer cancel()
 			waiting = bounded
 		}
+		if l.peers.connected.Load() == 0 {
+			l.awaitConnection(waiting)
+		}
 		h, err = acquire(waiting, o)
 		if conflict := l.mayLock(); conflict != nil && err == nil && w.from == nil {
 			// It was found while the call waited. Each node tells of it before it votes.

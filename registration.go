@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/redlock/internal/chance"
 	"github.com/quorumlock/redlock/internal/lua"
 	"github.com/quorumlock/redlock/internal/redisconn"
 )
@@ -21,6 +22,9 @@ import (
 // finds a conflict gets no locks, unless a majority of each of its lists has had its registration for the last minute.
 // Such a client works on and says so, since stopping it would only add an outage to a danger that the newcomer causes.
 //
+// A thousand clients do this at one moment, so it costs each of them the same whatever the others have written: a node
+// tells a digest of the lists that are in use, and who does not know it reads them, once in a process.
+//
 // It is a net and no proof: two clients that can reach no node in common learn nothing of each other.
 
 var noteLists = lua.Load("lists")
@@ -28,13 +32,22 @@ var noteLists = lua.Load("lists")
 // What a registration asks of the nodes: see internal/lua/lists.lua.
 const (
 	modeAsk   = "ask"
-	modeCount = "count"
+	modeRead  = "read"
 	modeVote  = "vote"
 	modeLeave = "leave"
+	modeCount = "count"
 )
 
-// registrationLives is for how long a node counts a client that does not confirm its registration: see lists.lua.
-const registrationLives = time.Minute
+const (
+	// registrationLives is for how long a node counts a client that does not confirm its registration: see lists.lua.
+	registrationLives = time.Minute
+	// registerAgain is the age at which a registration is confirmed: with the next probe.
+	registerAgain = 20 * time.Second
+	// correctAfter is how long a client waits at least, and half of how long at most, before it registers anew because it
+	// has learnt the identity of a node. After a restart it learns several, and all clients do. If each registered at each
+	// step, a thousand clients would write dozens of texts, which all of them would then have to read.
+	correctAfter = 500 * time.Millisecond
+)
 
 // registry compares this client's lists with those of others.
 type registry struct {
@@ -46,19 +59,26 @@ type registry struct {
 
 	refusal atomic.Pointer[ListConflictError] // why no lock is given to this client; nil: none is known
 
-	mu          sync.Mutex // guards the fields below; nothing is locked and nothing is sent while it is held
+	mu          sync.Mutex               // guards the fields below; nothing is locked and nothing is sent while it is held
+	own         *usedLists               // this client's lists, with the identities that are known
+	lists       nodeLists                // the same
+	verdicts    map[*usedLists]nodeLists // of those in use, which conflict with them; nil: none do
 	at          []registered
 	opened      bool // New has seen what the nodes said, so the client may register
 	established bool // a majority of each list has the registration
 	closed      bool
+	correcting  bool        // correct is due
+	correction  *time.Timer // runs correct
 }
 
 // registered is what one node said last, and what it was told.
 type registered struct {
-	id        string // the node's; "": not known
-	candidate string // an id for a node that has none
-	live      []string
-	counts    map[string]int // clients by the shape of their lists; nil: never counted
+	id        string         // the node's; "": not known
+	candidate string         // an id for a node that has none
+	digest    string         // of the lists in use there; "": none are
+	used      *usedLists     // those lists; nil: none are, or they have not been read
+	reading   bool           // they are being read
+	counts    map[string]int // clients by their lists, at the last count
 	heard     time.Time      // when it said this; zero: never
 	noted     string         // the lists that it was told; "": none
 	former    string         // the lists that it was told before the client was refused
@@ -79,13 +99,16 @@ func newRegistry(o *options, conns []*redisconn.Conn, e *electorate, told func(n
 			g.at[i].candidate = draw()
 		}
 	}
-	g.member = draw() + " " + g.lists().shape()
+	g.member = draw()
+	g.describe()
+	g.correction = time.AfterFunc(time.Hour, g.correct)
+	g.correction.Stop()
 	return g
 }
 
-// lists returns the lists with the ids that are known. The caller holds mu, or is newRegistry.
-func (g *registry) lists() nodeLists {
-	var all nodeLists
+// describe brings own up to date. The caller holds mu, or is newRegistry.
+func (g *registry) describe() {
+	g.lists = nil
 	for _, l := range g.electorate.lists {
 		var list []listedNode
 		for i, conn := range g.conns {
@@ -93,49 +116,48 @@ func (g *registry) lists() nodeLists {
 				list = append(list, listedNode{g.at[i].id, conn.Addr()})
 			}
 		}
-		all = append(all, list)
+		g.lists = append(g.lists, list)
 	}
-	return all
+	g.own = knownLists.read([]string{g.lists.String()})
+	g.verdicts = nil
 }
 
 // exchange returns the command that asks a node, or registers with it, and the reader of the reply. source: send the
 // script, which a node may not have at connect.
 func (g *registry) exchange(node int, mode string, source bool) extra {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	at := &g.at[node]
 	how, script, text, was := "EVALSHA", noteLists.SHA, "", ""
 	if source || at.source {
 		how, script = "EVAL", noteLists.Source
 	}
+	prefix := g.opts.prefix + ownNames
+	keys := []any{prefix + "lists"}
+	key := func(text string) any { return prefix + "clients:" + digestOf(text)[:12] }
 	switch mode {
 	case modeVote:
-		if text = g.lists().String(); at.noted != "" && at.noted != text {
+		text = g.own.texts[0]
+		keys = append(keys, key(text))
+		if at.noted != "" && at.noted != text {
 			was = at.noted
+			keys = append(keys, key(was))
 		}
 	case modeLeave:
 		text = cmp.Or(at.noted, at.former)
-	}
-	prefix := g.opts.prefix + ownNames
-	command := []any{how, script, 2, prefix + "lists", prefix + "clients", mode, at.candidate, text, g.member, was}
-	if mode == modeLeave {
-		for _, same := range g.variants(node) {
-			command = append(command, same)
+		keys = append(keys, key(text))
+	case modeRead:
+		at.reading = true
+	case modeCount:
+		if at.used != nil {
+			for _, text := range at.used.texts {
+				keys = append(keys, key(text))
+			}
 		}
 	}
-	g.mu.Unlock()
+	command := append([]any{how, script, len(keys)}, keys...)
+	command = append(command, mode, at.candidate, text, g.member, was)
 	return extra{command, func(reply any) { g.heard(node, mode, text, reply) }}
-}
-
-// variants returns the lists that a node knows with the same addresses as this client's: of clients that knew another
-// id of a node. The caller holds mu.
-func (g *registry) variants(node int) (all []string) {
-	shape := g.lists().shape()
-	for _, text := range g.at[node].live {
-		if l, ok := parseNodeLists(text); ok && l.shape() == shape {
-			all = append(all, text)
-		}
-	}
-	return all
 }
 
 // due returns what to ask a node with a probe; "": nothing. Between two registrations there are 20 s, and seldom more
@@ -146,7 +168,7 @@ func (g *registry) due(node int) string {
 	switch {
 	case !g.mayRegister():
 		return modeAsk
-	case g.lapses(node):
+	case g.lapses(node) || !g.correcting && g.at[node].noted != g.own.texts[0]:
 		return modeVote
 	default:
 		return ""
@@ -161,7 +183,7 @@ func (g *registry) mayRegister() bool {
 // lapses reports whether a node should be told the lists again. The caller holds mu.
 func (g *registry) lapses(node int) bool {
 	at := &g.at[node]
-	return at.noted == "" || g.opts.clock.local().Sub(at.confirmed) >= 20*time.Second
+	return !g.correcting && (at.noted == "" || g.opts.clock.local().Sub(at.confirmed) >= registerAgain)
 }
 
 // connected registers the client with a node to which there is a new connection. The handshake has asked.
@@ -174,10 +196,51 @@ func (g *registry) connected(node int) {
 	}
 }
 
+// correct registers anew with the nodes that have been told other lists, or none. It is run by the timer.
+func (g *registry) correct() {
+	g.mu.Lock()
+	g.correcting = false
+	var to nodeSet
+	for i := range g.at {
+		if g.mayRegister() && g.at[i].noted != g.own.texts[0] {
+			to = to.with(i)
+		}
+	}
+	g.mu.Unlock()
+	g.send(modeVote, to)
+}
+
+// learn notes the identity of a node. The caller holds mu.
+func (g *registry) learn(node int, id string) {
+	if id == "" || id == g.at[node].id {
+		return
+	}
+	g.at[node].id = id
+	g.describe()
+	for i := range g.at {
+		g.at[i].used = g.find(g.at[i].digest, g.at[i].used)
+	}
+	if g.opened && !g.closed {
+		g.correcting = true
+		g.correction.Reset(correctAfter + chance.Duration(2*correctAfter))
+	}
+}
+
+// find returns the lists with that digest, or those given if they are not known. The caller holds mu.
+func (g *registry) find(digest string, otherwise *usedLists) *usedLists {
+	if digest == g.own.digest {
+		return g.own
+	}
+	return cmp.Or(knownLists.find(digest), otherwise)
+}
+
 // heard notes a node's reply to an exchange.
 func (g *registry) heard(node int, mode, text string, reply any) {
 	g.mu.Lock()
 	at := &g.at[node]
+	if mode == modeRead {
+		at.reading = false
+	}
 	refusal, refused := reply.(redis.Error)
 	if refused {
 		if at.source = redisconn.Code(refusal) == "NOSCRIPT"; !at.source {
@@ -186,74 +249,111 @@ func (g *registry) heard(node int, mode, text string, reply any) {
 		g.mu.Unlock()
 		return
 	}
-	id, live, counts, ok := readRegistration(reply)
+	said, ok := readRegistration(reply, mode)
 	if !ok || mode == modeLeave {
 		g.mu.Unlock()
 		return
 	}
 	now := g.opts.clock.local()
-	moved := id != at.id && id != ""
-	at.source, at.refused, at.live, at.heard = false, nil, live, now
-	if id != "" {
-		at.id = id
-	}
-	if mode == modeCount {
-		at.counts = counts
+	at.source, at.refused, at.heard = false, nil, now
+	g.learn(node, said.id)
+	if at.digest != said.digest {
+		at.digest, at.used = said.digest, g.find(said.digest, nil)
 	}
 	switch {
 	case mode == modeVote:
 		at.noted, at.former, at.confirmed = text, "", now
-	case !slices.Contains(live, at.noted):
+	case said.digest == "":
 		at.noted = "" // the node has forgotten it
+	}
+	switch mode {
+	case modeRead:
+		at.used = knownLists.read(said.texts)
+		for i := range g.at {
+			g.at[i].used = g.find(g.at[i].digest, g.at[i].used)
+		}
+	case modeCount:
+		g.count(node, said.counts)
 	}
 	before := g.refusal.Load()
 	leave := g.judge(now)
 	after := g.refusal.Load()
-	tell := nodeSet(0)
-	if g.mayRegister() {
-		for i := range g.at {
-			if moved || before != nil || i == node && at.noted == "" {
-				tell = tell.with(i)
-			}
+	var tell, read nodeSet
+	for i := range g.at {
+		if g.mayRegister() && (before != nil || i == node && at.noted == "" && g.lapses(i)) {
+			tell = tell.with(i)
 		}
+	}
+	if at.unread() && !at.reading {
+		read = read.with(node)
 	}
 	g.mu.Unlock()
 	g.send(modeLeave, leave)
+	g.send(modeRead, read)
 	g.send(modeVote, tell)
 	if (before == nil) != (after == nil) {
 		g.told(node)
 	}
 }
 
-// readRegistration reads a reply to an exchange.
-func readRegistration(reply any) (id string, live []string, counts map[string]int, ok bool) {
+// unread reports whether the lists that are in use at the node are not known.
+func (at *registered) unread() bool { return at.digest != "" && at.used == nil }
+
+// count notes how many clients have the lists that the node was asked about. The caller holds mu.
+func (g *registry) count(node int, counts []int) {
+	at := &g.at[node]
+	at.counts = nil
+	if at.used == nil || len(counts) != len(at.used.texts) {
+		return // the lists have changed meanwhile
+	}
+	at.counts = make(map[string]int)
+	for i, text := range at.used.texts {
+		at.counts[text] = counts[i]
+	}
+}
+
+// registration is a node's reply to an exchange.
+type registration struct {
+	id, digest string
+	texts      []string // if they were read
+	counts     []int    // if they were counted
+}
+
+func readRegistration(reply any, mode string) (r registration, ok bool) {
 	parts, _ := reply.([]any)
 	if len(parts) != 3 {
-		return "", nil, nil, false
+		return r, false
 	}
-	id, err := redis.String(parts[0], nil)
+	said, err := redis.Strings(parts[:2], nil)
 	if err != nil {
-		return "", nil, nil, false
+		return r, false
 	}
-	if live, err = redis.Strings(parts[1], nil); err != nil {
-		return "", nil, nil, false
+	r.id, r.digest = said[0], said[1]
+	switch mode {
+	case modeRead:
+		r.texts, err = redis.Strings(parts[2], nil)
+	case modeCount:
+		r.counts, err = redis.Ints(parts[2], nil)
 	}
-	counts, err = redis.IntMap(parts[2], nil)
-	return id, live, counts, err == nil
+	return r, err == nil
 }
 
 // judge decides anew whether this client is refused. It returns the nodes that must forget it if it is refused from now
 // on. The caller holds mu.
 func (g *registry) judge(now time.Time) (leave nodeSet) {
 	var confirmed nodeSet
+	unread := false
 	for i := range g.at {
-		if at := &g.at[i]; at.noted != "" && now.Sub(at.confirmed) < registrationLives {
+		at := &g.at[i]
+		if at.noted != "" && now.Sub(at.confirmed) < registrationLives {
 			confirmed = confirmed.with(i)
 		}
+		unread = unread || at.unread() && now.Sub(at.heard) < registrationLives
 	}
 	conflict := g.conflict(now)
 	switch majority := g.electorate.suffice(confirmed); {
 	case g.opts.onlyLooks:
+	case conflict == nil && unread: // what is not known may be one
 	case conflict == nil:
 		g.established = majority
 		g.refusal.Store(nil)
@@ -273,23 +373,45 @@ func (g *registry) judge(now time.Time) (leave nodeSet) {
 
 // conflict returns the first conflict of this client's lists with others. The caller holds mu.
 func (g *registry) conflict(now time.Time) *ListConflictError {
-	ours := g.lists()
 	for i, conn := range g.conns {
-		for _, text := range g.at[i].liveAt(now) {
-			if theirs, ok := parseNodeLists(text); ok && !ours.exclude(theirs) {
-				return &ListConflictError{Node: conn.Addr(), Own: ours.addresses(), Other: theirs.addresses()}
+		if used := g.at[i].usedAt(now); used != nil {
+			if theirs := g.verdict(used); theirs != nil {
+				return &ListConflictError{Node: conn.Addr(), Own: g.lists.addresses(), Other: theirs.addresses()}
 			}
 		}
 	}
 	return nil
 }
 
-// liveAt returns the lists that the node said are in use, unless that is long ago.
-func (at *registered) liveAt(now time.Time) []string {
+// verdict returns the first of some lists that conflicts with this client's, or nil. Each node says the same of them
+// again and again, so what was found is kept. The caller holds mu.
+func (g *registry) verdict(used *usedLists) nodeLists {
+	if used == g.own {
+		return nil
+	}
+	theirs, judged := g.verdicts[used]
+	if judged {
+		return theirs
+	}
+	for _, l := range used.lists {
+		if l != nil && !g.lists.exclude(l) {
+			theirs = l
+			break
+		}
+	}
+	if len(g.verdicts) >= 2*len(g.at) || g.verdicts == nil {
+		g.verdicts = make(map[*usedLists]nodeLists)
+	}
+	g.verdicts[used] = theirs
+	return theirs
+}
+
+// usedAt returns the lists that the node said are in use, unless that is long ago, or they are not known.
+func (at *registered) usedAt(now time.Time) *usedLists {
 	if now.Sub(at.heard) >= registrationLives {
 		return nil
 	}
-	return at.live
+	return at.used
 }
 
 // send asks nodes, and does not wait.
@@ -300,17 +422,73 @@ func (g *registry) send(mode string, to nodeSet) {
 		}
 		x := g.exchange(i, mode, false)
 		conn.Ask(func(replies []any, err error) {
-			if err == nil {
-				x.heard(replies[0])
-				g.told(i)
+			if err != nil {
+				g.unheard(i, mode)
+				return
 			}
+			x.heard(replies[0])
+			g.told(i)
 		}, x.command)
+	}
+}
+
+// unheard notes that an exchange had no reply.
+func (g *registry) unheard(node int, mode string) {
+	if mode == modeRead {
+		g.mu.Lock()
+		g.at[node].reading = false
+		g.mu.Unlock()
+	}
+}
+
+// ask is send for a caller that waits: it calls mode for the nodes that are connected, asks each of them what that
+// returns, if it is not "", and returns when all have answered or ctx is done. It reports whether it has asked any.
+func (g *registry) ask(ctx context.Context, mode func(node int) string) (asked bool) {
+	var answers sync.WaitGroup
+	for i, conn := range g.conns {
+		if up, _ := conn.State(); !up {
+			continue
+		}
+		g.mu.Lock()
+		what := mode(i)
+		g.mu.Unlock()
+		if what == "" {
+			continue
+		}
+		asked = true
+		answers.Go(func() {
+			x := g.exchange(i, what, false)
+			replies, err := conn.Do(ctx, x.command)
+			if err != nil {
+				g.unheard(i, what)
+				return
+			}
+			x.heard(replies[0])
+			g.told(i)
+		})
+	}
+	answers.Wait()
+	return asked
+}
+
+// unknown returns what to ask a node to learn which lists are in use there; "": that is known. The caller holds mu.
+func (g *registry) unknown(node int) string {
+	switch at := &g.at[node]; {
+	case at.heard.IsZero() && at.refused == nil:
+		return modeAsk
+	case at.unread():
+		return modeRead
+	default:
+		return ""
 	}
 }
 
 // open registers this client after its first attempts to connect, and waits for the answers, for the node timeout at
 // most. It returns why the client is refused, or nil.
 func (g *registry) open() error {
+	ctx, cancel := context.WithTimeout(context.Background(), g.opts.nodeTimeout)
+	defer cancel()
+	g.learnAll(ctx)
 	g.mu.Lock()
 	g.judge(g.opts.clock.local())
 	refusal := g.refusal.Load()
@@ -319,28 +497,40 @@ func (g *registry) open() error {
 	if g.opts.onlyLooks {
 		return nil
 	}
+	if refusal == nil {
+		g.ask(ctx, func(int) string { return modeVote })
+		g.learnAll(ctx)
+		refusal = g.refusal.Load()
+	}
 	if refusal != nil {
 		return refusal
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), g.opts.nodeTimeout)
-	defer cancel()
-	var answers sync.WaitGroup
-	for i, conn := range g.conns {
-		if up, _ := conn.State(); up {
-			answers.Go(func() {
-				x := g.exchange(i, modeVote, false)
-				if replies, err := conn.Do(ctx, x.command); err == nil {
-					x.heard(replies[0])
-					g.told(i)
-				}
-			})
+	return nil
+}
+
+// learnAll asks until it is known which lists are in use at each node that answers, or until ctx is done.
+func (g *registry) learnAll(ctx context.Context) {
+	for range 3 { // the lists of a crowd may change all the while
+		if ctx.Err() != nil || !g.ask(ctx, g.unknown) {
+			return
 		}
 	}
-	answers.Wait()
-	if refusal := g.refusal.Load(); refusal != nil {
-		return refusal
-	}
-	return nil
+}
+
+// countClients asks a node how many clients have which lists.
+func (g *registry) countClients(ctx context.Context, node int) {
+	g.ask(ctx, func(i int) string {
+		if i == node {
+			return g.unknown(i)
+		}
+		return ""
+	})
+	g.ask(ctx, func(i int) string {
+		if i == node && g.at[i].used != nil {
+			return modeCount
+		}
+		return ""
+	})
 }
 
 // close lets the nodes forget this client, unless holds are left: then conflicting clients must not come before the
@@ -348,6 +538,7 @@ func (g *registry) open() error {
 func (g *registry) close(holds int) {
 	g.mu.Lock()
 	g.closed = true
+	g.correction.Stop()
 	told := nodeSet(0)
 	for i := range g.at {
 		if g.at[i].noted != "" && holds == 0 {
@@ -366,37 +557,36 @@ type NodeClients struct {
 	Conflict bool
 }
 
-// clients returns what a node said of clients, by their lists, and whether any two of these lists conflict.
+// clients returns what a node said of clients, by the addresses in their lists, and whether any two lists conflict.
 func (g *registry) clients(node int) (list []NodeClients, clash bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	ours, at := g.lists(), &g.at[node]
-	var known []nodeLists
-	for _, text := range at.liveAt(g.opts.clock.local()) {
-		if l, ok := parseNodeLists(text); ok {
-			clash = clash || slices.ContainsFunc(known, func(other nodeLists) bool { return !l.exclude(other) })
-			known = append(known, l)
-		}
+	at := &g.at[node]
+	used := at.usedAt(g.opts.clock.local())
+	if used == nil {
+		return nil, false
 	}
-	seen := make(map[string]bool)
-	for _, l := range known {
-		shape := l.shape()
-		if seen[shape] {
-			continue // the same nodes, of which one has another id meanwhile
+	for i, l := range used.lists {
+		if l == nil {
+			continue
 		}
-		seen[shape] = true
-		c := NodeClients{Lists: l.addresses(), Clients: at.counts[shape], Conflict: !ours.exclude(l)}
-		list = append(list, c)
+		lists, n := l.addresses(), at.counts[used.texts[i]]
+		same := func(c NodeClients) bool { return slices.EqualFunc(c.Lists, lists, slices.Equal[[]string]) }
+		if at := slices.IndexFunc(list, same); at >= 0 { // one node has another id meanwhile
+			list[at].Clients += n
+		} else {
+			list = append(list, NodeClients{Lists: lists, Clients: n, Conflict: !g.lists.exclude(l)})
+		}
 	}
 	slices.SortFunc(list, func(a, b NodeClients) int { return slices.CompareFunc(a.Lists, b.Lists, slices.Compare) })
-	return list, clash
+	return list, used.clash()
 }
 
-// own returns this client's lists as addresses.
-func (g *registry) own() [][]string {
+// addresses returns this client's lists as addresses.
+func (g *registry) addresses() [][]string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.lists().addresses()
+	return g.lists.addresses()
 }
 
 // refused returns why the node does not answer to registrations, or nil.

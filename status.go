@@ -88,6 +88,7 @@ func (l *Locker) probeAll() {
 				if n.reprobe(ctx, guard.FullProbe, nil, nil) != nil {
 					n.conn.CheckSoon() // the check gives the connection up
 				}
+				n.peers.registry.countClients(ctx, n.index)
 			})
 		}
 	}
@@ -234,7 +235,7 @@ func (n *node) addListFinding(add func(severity Severity, code, remedy, format s
 	switch {
 	case clash, registered && other != "":
 		if !clash { // the node has yet to be told of this Locker
-			lists = append(lists, listsInWords(n.peers.registry.own()))
+			lists = append(lists, listsInWords(n.peers.registry.addresses()))
 		}
 		add(SeverityUnsafe, "lists", remedy, "clients with lists of nodes that do not exclude each other are at work, so "+
 			"two can hold one lock: %s", strings.Join(lists, "; and "))
@@ -291,22 +292,28 @@ func (n *node) announce() {
 	}
 }
 
-// report emits an event and logs the findings if they have changed.
+// report emits an event if the node's state has changed, and has the findings logged if they have changed. It is called
+// with every answer to a probe and more often, so it only notes that somebody has to look, if there is a log.
 func (n *node) report() {
 	n.announce()
+	if n.events.logs() && !n.reporting.Swap(true) {
+		n.events.look(n.logFindings)
+	}
+}
+
+// logFindings logs the findings if they have changed. It is run by the goroutine of events.
+func (n *node) logFindings() {
+	n.reporting.Store(false) // first: what changes from now on is looked at again
 	st := n.status()
 	var codes []string
 	for _, f := range st.Findings {
 		codes = append(codes, fmt.Sprint(f.Code, f.Severity))
 	}
 	joined := strings.Join(codes, " ")
-	n.mu.Lock()
-	unchanged := joined == n.logged
-	n.logged = joined
-	n.mu.Unlock()
-	if unchanged {
+	if joined == n.logged {
 		return
 	}
+	n.logged = joined
 	for _, f := range st.Findings {
 		if f.Severity > SeverityNote {
 			write := n.opts.logger.Warn

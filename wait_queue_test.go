@@ -22,8 +22,8 @@ func (fl *fleet) leftovers() (keys []string) {
 	for _, n := range fl.nodes {
 		for _, key := range n.Keys() {
 			own := key == tokensName || key == "redlock:node" || key == "redlock:floor" || key == "redlock:settings" ||
-				key == "redlock:lists" || key == "redlock:clients"
-			if !own && !strings.HasPrefix(key, "redlock:label:") {
+				key == "redlock:lists" || strings.HasPrefix(key, "redlock:clients:") || strings.HasPrefix(key, "redlock:label:")
+			if !own {
 				keys = append(keys, n.Addr()+" "+key)
 			}
 		}

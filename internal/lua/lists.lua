@@ -1,65 +1,71 @@
--- lists: note with which lists of nodes a client votes, and tell which ones are in use. Lists that were confirmed within
--- the last 15 s are not written again: of a thousand clients that agree, one writes, and the others read.
--- KEYS[1] the sorted set of lists: a member and when a client last confirmed it, in ms by the node's clock; and the
--- node's identity, a member with the score 0   KEYS[2] the sorted set of clients: a member, likewise
--- ARGV[1] 'vote': note the client · 'leave': forget it · 'ask' · 'count': ask, and count the clients
--- ARGV[2] an identity for a node that has none, or ''   ARGV[3] the client's lists   ARGV[4] its member of the clients,
--- whose last 12 characters are the same for all clients with the same nodes   ARGV[5] what its lists were before, or ''
--- ARGV[6] … 'leave': other lists with the same nodes, to be forgotten with the last client that has these nodes
--- Reply: {the node's identity or '', {the lists that were confirmed within the last minute, a hundred at most},
--- {the end of a member, how many clients have it, … if they are counted}}
+-- lists: note with which lists of nodes a client votes, and tell by a digest which ones are in use: a client reads them
+-- only where it does not know the digest. Lists that were confirmed within the last 15 s are not written again: of a
+-- thousand clients that agree, one writes. No call walks over the clients, nor over the lists unless these have changed.
+-- KEYS[1] the sorted set of lists: a member and when a client last confirmed it, in ms by the node's clock; the node's
+-- identity, a member with the score 0; and the digest of the others, with the score -1
+-- KEYS[2] the sorted set of the clients that have ARGV[3]: a member, likewise   KEYS[3] of those that have ARGV[5]
+-- ARGV[1] 'ask' · 'read': ask, and read the lists · 'vote': note the client · 'leave': forget it · 'count': ask, and
+-- count the clients in each of the sets from KEYS[2] on   ARGV[2] an identity for a node that has none, or ''
+-- ARGV[3] the client's lists   ARGV[4] its member of the clients   ARGV[5] what its lists were before, or ''
+-- Reply: {the node's identity or '', the digest or '': none are in use, {'read': the lists that were confirmed within
+-- the last minute, a hundred at most; 'count': the numbers of clients}}
 local call, time, minute = redis.call, redis.call('TIME'), 60000
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local lists, clients, mode, own = KEYS[1], KEYS[2], ARGV[1], ARGV[3]
+local lists, mode, own = KEYS[1], ARGV[1], ARGV[3]
 
-local function count()
-  local counts = {}
-  for _, member in ipairs(call('ZRANGE', clients, string.format('%.0f', now - minute), '+inf', 'BYSCORE')) do
-    local shape = string.sub(member, -12)
-    counts[shape] = (counts[shape] or 0) + 1
-  end
-  return counts
+local function at(ms) return string.format('%.0f', ms) end
+
+-- The clock may have been set back.
+local function prune(set)
+  local old = call('ZREMRANGEBYSCORE', set, '(0', '(' .. at(now - minute))
+  return old + call('ZREMRANGEBYSCORE', set, '(' .. at(now + minute), '+inf')
 end
 
-local function keep(set)
-  call('ZREMRANGEBYSCORE', set, '(0', string.format('(%.0f', now - minute))
-  call('ZREMRANGEBYSCORE', set, string.format('(%.0f', now + minute), '+inf')
-  call('PEXPIREAT', set, string.format('%.0f', now + 5 * minute)) -- nothing is left for good
-end
+local function keep(set) call('PEXPIREAT', set, at(now + 5 * minute)) end -- nothing is left for good
 
-if ARGV[5] ~= '' then call('ZREM', lists, ARGV[5]) end
-if mode == 'leave' then
+local changed = prune(lists) > 0
+
+-- What a client had leaves with the last client that has it.
+local function leave(clients, had)
   call('ZREM', clients, ARGV[4])
-  if not count()[string.sub(ARGV[4], -12)] then call('ZREM', lists, own, unpack(ARGV, 6)) end
+  if call('ZCOUNT', clients, at(now - minute), at(now + minute)) == 0 then
+    changed = call('ZREM', lists, had) > 0 or changed
+  end
 end
+
+if ARGV[5] ~= '' then leave(KEYS[3], ARGV[5]) end
+if mode == 'leave' then leave(KEYS[2], own) end
 local identity = call('ZRANGE', lists, 0, 0, 'BYSCORE')[1]
 if not identity and ARGV[2] ~= '' then
   redis.pcall('ZADD', lists, 0, ARGV[2]) -- refused if memory is short
   keep(lists)
   identity = call('ZRANGE', lists, 0, 0, 'BYSCORE')[1]
 end
-local live, confirmed = {}, false
-local all = call('ZREVRANGE', lists, 0, 99, 'WITHSCORES')
-for i = 1, #all, 2 do
-  local age = now - all[i + 1] -- less than zero if the clock was set back
-  if age >= -minute and age <= minute then
-    live[#live + 1] = all[i]
-    confirmed = confirmed or all[i] == own and age >= 0 and age < 15000
-  end
-end
 if mode == 'vote' then
-  if not confirmed then
-    call('ZADD', lists, string.format('%.0f', now), own)
+  local age = now - (call('ZSCORE', lists, own) or 0)
+  if age < 0 or age >= 15000 then
+    call('ZADD', lists, at(now), own)
     keep(lists)
+    prune(KEYS[2])
+    changed = true -- or another version of this script has added some
   end
-  call('ZADD', clients, string.format('%.0f', now), ARGV[4])
-  keep(clients)
+  call('ZADD', KEYS[2], at(now), ARGV[4])
+  keep(KEYS[2])
 end
-local counted = {}
+local digest, live = call('ZRANGE', lists, -1, -1, 'BYSCORE')[1], {}
+if changed or mode == 'read' or not digest and call('ZCOUNT', lists, '(0', '+inf') > 0 then
+  live = call('ZRANGE', lists, '+inf', '(0', 'BYSCORE', 'REV', 'LIMIT', 0, 100)
+  table.sort(live)
+  local is = #live > 0 and redis.sha1hex(table.concat(live, '\n')) or nil
+  if is ~= digest then
+    if digest then call('ZREM', lists, digest) end
+    if is then redis.pcall('ZADD', lists, -1, is) end
+    digest = is
+  end
+end
 if mode == 'count' then
-  for shape, clients in pairs(count()) do
-    counted[#counted + 1] = shape
-    counted[#counted + 1] = clients
-  end
+  for i = 2, #KEYS do live[i - 1] = call('ZCOUNT', KEYS[i], at(now - minute), at(now + minute)) end
+elseif mode ~= 'read' then
+  live = {}
 end
-return { identity or '', live, counted }
+return { identity or '', digest or '', live }

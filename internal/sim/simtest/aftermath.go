@@ -111,7 +111,7 @@ func (w *world) contest() {
 
 // kept are the keys that stay on the nodes.
 var kept = []string{
-	"redlock:tokens", "redlock:node", "redlock:floor", "redlock:settings", "redlock:lists", "redlock:clients",
+	"redlock:tokens", "redlock:node", "redlock:floor", "redlock:settings", "redlock:lists",
 }
 
 // placeLives is how long a node keeps the places of waiters that are gone, if nobody asks there.
@@ -122,7 +122,7 @@ const placeLives = 30 * time.Second
 func (w *world) leftovers(when, late string) {
 	for _, v := range sim.Leftovers(w.nodes, func(key string) bool {
 		return slices.Contains(kept, key) || strings.HasPrefix(key, "redlock:once:") ||
-			strings.HasPrefix(key, "redlock:label:") ||
+			strings.HasPrefix(key, "redlock:label:") || strings.HasPrefix(key, "redlock:clients:") ||
 			late != "" && strings.HasPrefix(key, late)
 	}) {
 		w.blame(v.Invariant, "%s: %s", when, v.Text)

@@ -205,7 +205,11 @@ func (w *world) connect(name string, k *kind) *instance {
 		// Crashed clients still count. Waiting until the nodes forget them takes longer than most scenarios. What such a
 		// client has sent may yet arrive.
 		for _, n := range w.nodes {
-			n.Do("DEL", "redlock:lists", "redlock:clients")
+			for _, key := range n.Keys() {
+				if key == "redlock:lists" || strings.HasPrefix(key, "redlock:clients:") {
+					n.Do("DEL", key)
+				}
+			}
 		}
 		time.Sleep(time.Duration(try) * 100 * time.Millisecond)
 		locker, err = redlock.New(urls(k.lists[0]), opts...)
