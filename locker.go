@@ -27,7 +27,7 @@ type Locker struct {
 	cancel     context.CancelFunc
 	calls      inFlight
 	opened     time.Time          // when New was called
-	futile     atomic.Int64       // how long after that a call last found no node connected, in ns; 0: none did
+	futile     atomic.Int64       // how long after that a call last found no majority connected, in ns; 0: none did
 	asking     singleflight.Group // of Nodes
 	closing    sync.Once
 }

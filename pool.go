@@ -34,7 +34,6 @@ type node struct {
 	firstAttempt chan struct{} // closed after the outcome of the first attempt was announced
 
 	mu        sync.Mutex    // guards the fields below
-	connected bool          // as peers.connected counts it
 	roundTrip time.Duration // of the last reading of the node's clock
 	labelled  time.Time     // when the node last got the Locker's label
 
@@ -58,7 +57,9 @@ type peers struct {
 	label    *label
 	states   states
 
-	connected atomic.Int32 // how many nodes are
+	connecting sync.Mutex  // guards connected
+	connected  nodeSet     // the nodes that are
+	enough     atomic.Bool // connected has a majority of each list
 
 	trimmedAt atomic.Int64 // when trim sent its last calls, in µs of tokens.micros; 0: some node has not got one
 
@@ -265,7 +266,7 @@ func duplicateNodes(nodes []*node) error {
 
 // stateChanged runs when the state of the connection has changed.
 func (n *node) stateChanged() {
-	connected, err := n.countConnected()
+	connected, err := n.noteConnected()
 	first := !n.attempted.Swap(true)
 	if connected && err == nil {
 		n.leaveLabel(0)
@@ -282,33 +283,27 @@ func (n *node) stateChanged() {
 	}
 }
 
-// countConnected returns the state of the connection, and keeps count of those that there are.
-func (n *node) countConnected() (connected bool, err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+// noteConnected returns the state of the connection, and keeps account of how many there are.
+func (n *node) noteConnected() (connected bool, err error) {
+	p := n.peers
+	p.connecting.Lock()
+	defer p.connecting.Unlock()
 	connected, err = n.conn.State()
-	switch {
-	case connected && !n.connected:
-		n.peers.connected.Add(1)
-	case !connected && n.connected:
-		n.peers.connected.Add(-1)
+	if p.connected &^= nodeSet(0).with(n.index); connected {
+		p.connected = p.connected.with(n.index)
 	}
-	n.connected = connected
+	p.enough.Store(p.registry.electorate.suffice(p.connected))
 	return connected, err
 }
 
-// exchanges returns the commands by which clients learn of each other. handshake: over a new connection. What has been
+// exchanges returns the commands by which clients learn of each other, to be sent behind a probe. What has been
 // exchanged a moment ago is left out.
 func (n *node) exchanges(kind guard.ProbeKind) []extra {
-	switch mode := n.peers.registry.due(n.index); {
-	case kind == guard.FirstProbe:
-		return []extra{n.settings.exchange(true), n.peers.registry.exchange(n.index, modeAsk, true)}
-	case mode != "" || kind == guard.FullProbe:
-		mode = cmp.Or(mode, modeAsk)
-		return []extra{n.settings.exchange(false), n.peers.registry.exchange(n.index, mode, false)}
-	default:
+	mode := n.peers.registry.due(n.index)
+	if mode == "" && kind == guard.QuickProbe {
 		return nil
 	}
+	return []extra{n.settings.exchange(), n.peers.registry.exchange(n.index, cmp.Or(mode, modeAsk))}
 }
 
 // handshake reads the clock and the node info over a new connection, and refuses a node that is not fit to vote.
@@ -316,9 +311,10 @@ func (n *node) handshake(do redisconn.Do) error {
 	// Take the quickest of three answers: on a new connection a single one is often late.
 	var asked, now instant
 	var micros int64
-	for try := range 3 {
+	first := behind(do, n.settings.exchange(), n.peers.registry.exchange(n.index, modeAsk))
+	for try, ask := range []redisconn.Do{first, do, do} {
 		sent := n.opts.clock.now()
-		nodeTime, err := readClock(do([]any{"TIME"}))
+		nodeTime, err := readClock(ask([]any{"TIME"}))
 		if errors.As(err, new(*ReplyError)) {
 			return cmp.Or(n.rules.NoMaster(do), err)
 		}
@@ -329,11 +325,23 @@ func (n *node) handshake(do redisconn.Do) error {
 			asked, now, micros = sent, received, nodeTime
 		}
 	}
-	if err := n.probe(behind(do, n.exchanges(guard.FirstProbe)...), guard.FirstProbe, nil); err != nil {
+	// A node that has just been started lacks the scripts. They are sent to it once more, by their texts.
+	if err := n.probe(behind(do, n.lacking()...), guard.FirstProbe, nil); err != nil {
 		return err
 	}
 	n.measured(micros, asked, now)
 	return nil
+}
+
+// lacking returns the exchanges that the node could not carry out, because it lacked the scripts.
+func (n *node) lacking() (list []extra) {
+	if x := n.settings.exchange(); x.command[0] == "EVAL" {
+		list = append(list, x)
+	}
+	if x := n.peers.registry.exchange(n.index, modeAsk); x.command[0] == "EVAL" {
+		list = append(list, x)
+	}
+	return list
 }
 
 // readClock reads the replies to TIME, in µs since 1970.

@@ -51,10 +51,10 @@ func (l *Locker) Ready(ctx context.Context) error {
 	}
 }
 
-// awaitConnection holds a caller that tries again at once while no node is connected, since all that it could do is
-// fail: until a node is connected, or until a node timeout after the last call that found none. It returns at once if
+// awaitMajority holds a caller that tries again at once while no majority is connected, since all that it could do is
+// fail: until there is a majority, or until a node timeout after the last call that found none. It returns at once if
 // there was no such call, or if a majority refuses the connection for good.
-func (l *Locker) awaitConnection(ctx context.Context) {
+func (l *Locker) awaitMajority(ctx context.Context) {
 	now := l.opts.clock.local()
 	last := time.Duration(l.futile.Load())
 	defer func() { l.futile.Store(int64(l.opts.clock.local().Sub(l.opened))) }()
@@ -65,8 +65,8 @@ func (l *Locker) awaitConnection(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, rest)
 	defer cancel()
 	for {
-		changed := l.peers.states.next() // before it is counted
-		if l.peers.connected.Load() > 0 || ctx.Err() != nil || l.ctx.Err() != nil {
+		changed := l.peers.states.next() // before the majority is looked for
+		if l.peers.enough.Load() || ctx.Err() != nil || l.ctx.Err() != nil {
 			return
 		}
 		l.awaitStates(ctx, changed, time.Time{}, now)

@@ -140,8 +140,8 @@ func (l *Locker) call(
 			defer cancel()
 			waiting = bounded
 		}
-		if l.peers.connected.Load() == 0 {
-			l.awaitConnection(waiting)
+		if !l.peers.enough.Load() {
+			l.awaitMajority(waiting)
 		}
 		h, err = acquire(waiting, o)
 		if conflict := l.mayLock(); conflict != nil && err == nil && w.from == nil {

@@ -122,14 +122,13 @@ func (g *registry) describe() {
 	g.verdicts = nil
 }
 
-// exchange returns the command that asks a node, or registers with it, and the reader of the reply. source: send the
-// script, which a node may not have at connect.
-func (g *registry) exchange(node int, mode string, source bool) extra {
+// exchange returns the command that asks a node, or registers with it, and the reader of the reply.
+func (g *registry) exchange(node int, mode string) extra {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	at := &g.at[node]
 	how, script, text, was := "EVALSHA", noteLists.SHA, "", ""
-	if source || at.source {
+	if at.source {
 		how, script = "EVAL", noteLists.Source
 	}
 	prefix := g.opts.prefix + ownNames
@@ -420,7 +419,7 @@ func (g *registry) send(mode string, to nodeSet) {
 		if !to.has(i) {
 			continue
 		}
-		x := g.exchange(i, mode, false)
+		x := g.exchange(i, mode)
 		conn.Ask(func(replies []any, err error) {
 			if err != nil {
 				g.unheard(i, mode)
@@ -457,7 +456,7 @@ func (g *registry) ask(ctx context.Context, mode func(node int) string) (asked b
 		}
 		asked = true
 		answers.Go(func() {
-			x := g.exchange(i, what, false)
+			x := g.exchange(i, what)
 			replies, err := conn.Do(ctx, x.command)
 			if err != nil {
 				g.unheard(i, what)

@@ -89,12 +89,10 @@ type agreement struct {
 var noteSettings = lua.Load("settings")
 
 // exchange returns the command that tells the settings and asks for those of others, and the reader of the reply.
-// source: send the script, which a node may not have at connect.
-func (a *agreement) exchange(source bool) extra {
+func (a *agreement) exchange() extra {
 	a.mu.Lock()
-	source = source || a.source
-	a.mu.Unlock()
-	return extra{a.command(source), a.heard}
+	defer a.mu.Unlock()
+	return extra{a.command(a.source), a.heard}
 }
 
 // command tells the settings and asks for those of others.
