@@ -175,6 +175,9 @@ func (b *bench) run(sc scenario, counts []int, duration time.Duration) (*result,
 					continue // it would hang again, and what it left running disturbs the others
 				}
 				b.progress("%s, %d goroutines, round %d of %d: %s", sc.name, n, round+1, rounds, sc.contestants[i].name)
+				if err := b.cluster.check(); err != nil {
+					return nil, err
+				}
 				s, err := sc.measure(b, sc, sc.contestants[i], n, duration*time.Duration(max(1, sc.longer)))
 				if err != nil {
 					return nil, err

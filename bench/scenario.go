@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"time"
 
@@ -227,6 +229,7 @@ type cluster struct {
 	proxies []*proxy
 	nodes   []string // where contestants connect
 	well    []string // where spared ones do: a late node's proxy costs CPU time, so theirs has one that is not late
+	trust   *tls.Config
 }
 
 func newCluster(sc scenario) (*cluster, error) {
@@ -239,6 +242,9 @@ func newCluster(sc scenario) (*cluster, error) {
 		return nil, err
 	}
 	c := &cluster{servers: servers, nodes: addrs(servers), well: addrs(servers)}
+	if sc.tls {
+		c.trust = authority().ClientConfig()
+	}
 	for i, d := range sc.delay {
 		if d == 0 {
 			continue
@@ -262,6 +268,15 @@ func newCluster(sc scenario) (*cluster, error) {
 		c.nodes[i] = port.Addr()
 	}
 	return c, nil
+}
+
+// check fails unless all masters answer: figures of a fleet with a dead one would be taken for those of a whole one.
+func (c *cluster) check() error {
+	var errs []error
+	for _, s := range c.servers {
+		errs = append(errs, s.check(c.trust))
+	}
+	return errors.Join(errs...)
 }
 
 // heal ends what a scenario did to the servers.

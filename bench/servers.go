@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,6 +84,36 @@ func (s *server) revive() error {
 // control opens the bench's own connection. It never needs TLS.
 func (s *server) control() (err error) {
 	s.ctl, err = redis.Dial("unix", s.Socket(), redis.DialReadTimeout(5*time.Second))
+	return err
+}
+
+// check fails unless the process that this server started answers at its address: another one may have taken the port.
+// trust is nil where the server does not speak TLS.
+func (s *server) check(trust *tls.Config) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("the master %s: %w", s.Addr(), err)
+		}
+	}()
+	const patience = 20 * time.Second
+	c, err := redis.Dial("tcp", s.Addr(), redis.DialConnectTimeout(patience), redis.DialReadTimeout(patience),
+		redis.DialUseTLS(trust != nil), redis.DialTLSConfig(trust))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if _, err := c.Do("PING"); err != nil {
+		return err
+	}
+	fields, err := redisserver.Info(c, "server")
+	if err != nil {
+		return err
+	}
+	if got, want := fields["process_id"], strconv.Itoa(s.PID()); got != want {
+		return fmt.Errorf("the process %s answers there, not %s", got, want)
+	}
+	// The master ends the connection itself, before it answers anybody else: what is counted next is without it.
+	_, err = c.Do("QUIT")
 	return err
 }
 
