@@ -123,7 +123,7 @@ var charts = []chart{
 		series: []series{
 			{
 				contestant: "redlock", label: "all open at one moment", note: "until each has had its first lock", color: blue,
-				of: ofCrowd(func(c *crowd) float64 { return c.Opening * 1000 }),
+				of: ofCrowd(func(c *crowd) float64 { return c.Open.took() * 1000 }),
 			},
 			{
 				contestant: "redlock", label: "all want one name", note: "until each has had it", color: pink,

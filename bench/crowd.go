@@ -1,14 +1,13 @@
 package main
 
 import (
-	"context"
+	"cmp"
 	"flag"
 	"fmt"
 	"runtime"
 	"slices"
 	"strconv"
-	"sync"
-	"sync/atomic"
+	"strings"
 	"syscall"
 	"time"
 
@@ -19,10 +18,14 @@ import (
 // A crowd is many processes that lock on the same masters. Here each is a Locker of its own in one process, so that
 // they share nothing but the CPU: no connection, and no batch.
 type crowd struct {
-	Opening    float64 `json:"opening_s"`      // until all had locked once, all opened at the same time
-	Failed     int     `json:"opening_failed"` // calls meanwhile
-	Memory     float64 `json:"memory_kib"`     // of a Locker at rest: heap and stacks in use after a collection
-	Goroutines float64 `json:"goroutines"`     // of a Locker at rest
+	Parts string `json:"parts,omitempty"` // what alone was measured; empty: all
+
+	Open      *arrival `json:"open,omitempty"`      // all open at the same time
+	Processes *arrival `json:"processes,omitempty"` // so do as many clients in ten processes
+	Restart   *arrival `json:"restart,omitempty"`   // all masters are killed and started again
+
+	Memory     float64 `json:"memory_kib"` // of a Locker at rest: heap and stacks in use after a collection
+	Goroutines float64 `json:"goroutines"` // of a Locker at rest
 
 	// Of a Locker that has waited once.
 	MemoryWaited     float64 `json:"memory_waited_kib"`
@@ -90,11 +93,12 @@ type crowdPlan struct {
 	idle     time.Duration // measured at rest, after a quarter of it to settle
 	load     time.Duration // measured in each other state, and after a master's return
 	guard    time.Duration // the restart guard, waited for before anything is asked of a master that was started
-	deadline time.Duration // of a rush
+	deadline time.Duration // of a rush, and of a first lock
 	rate     int           // cycles per second of the whole crowd
 	starts   int           // of newcomers
 	together int           // newcomers at one moment
-	options  []redlock.Option
+	parts    string        // separated by commas; empty: all
+	patience time.Duration // of a node; 0: the library's node timeout
 }
 
 // crowdFlags fill the plan. The full probes of a client are a minute apart: rest is measured for as long.
@@ -103,11 +107,26 @@ func crowdFlags() *crowdPlan {
 	flag.DurationVar(&p.idle, "crowd-idle", time.Minute, "crowd: how long rest is measured")
 	flag.DurationVar(&p.load, "crowd-load", 12*time.Second, "crowd: how long each other state is measured")
 	flag.DurationVar(&p.guard, "crowd-guard", 30*time.Second, "crowd: the restart guard; 0: off")
-	flag.DurationVar(&p.deadline, "crowd-deadline", time.Minute, "crowd: of all clients that want one name")
+	flag.DurationVar(&p.deadline, "crowd-deadline", time.Minute,
+		"crowd: of all clients that want one name, or a first lock each")
 	flag.IntVar(&p.rate, "crowd-rate", 500, "crowd: cycles per second, of all clients together")
 	flag.IntVar(&p.starts, "crowd-starts", 10, "crowd: how often newcomers start")
 	flag.IntVar(&p.together, "crowd-newcomers", 64, "crowd: how many newcomers start together")
+	flag.StringVar(&p.parts, "crowd-parts", "",
+		"crowd: only these, separated by commas: "+strings.Join(crowdParts, ", "))
 	return p
+}
+
+// crowdParts are the parts of the scenario, in their order. All but processes need an open crowd.
+var crowdParts = []string{"open", "rest", "holds", "cycles", "waiters", "newcomers", "restart", "processes"}
+
+// wants says whether a part is to be measured.
+func (p *crowdPlan) wants(part string) bool {
+	chosen := strings.Split(p.parts, ",")
+	if part == "open" {
+		return p.parts != "processes"
+	}
+	return p.parts == "" || slices.Contains(chosen, part)
 }
 
 // away is how long a dead master stays away.
@@ -119,10 +138,11 @@ var crowdTTLs = [2]time.Duration{10 * time.Second, 2 * time.Second}
 type gathering struct {
 	*bench
 	crowdPlan
+	clients  int
 	lockers  []*redlock.Locker
 	outsider *redlock.Locker
 	prefix   string
-	parts    int // names that have been given out
+	names    int // that have been given out
 
 	// In use before the crowd came.
 	memory     int64
@@ -131,22 +151,37 @@ type gathering struct {
 
 // crowd measures so many clients, each a Locker.
 func (b *bench) crowd(_ scenario, _ contestant, clients int, _ time.Duration) (s sample, err error) {
-	g := &gathering{bench: b, crowdPlan: *b.plan, prefix: b.prefix()}
-	c := &crowd{}
+	g := &gathering{bench: b, crowdPlan: *b.plan, prefix: b.prefix(), clients: clients}
+	for part := range strings.SplitSeq(cmp.Or(g.parts, crowdParts[0]), ",") {
+		if !slices.Contains(crowdParts, part) {
+			return s, fmt.Errorf("-crowd-parts: no part %q, but %s", part, strings.Join(crowdParts, ", "))
+		}
+	}
+	c := &crowd{Parts: g.parts}
 	s.Crowd = c
-	if c.Empty, err = g.watch(g.idle/2, nil); err != nil {
-		return s, err
+	if g.wants("rest") {
+		if c.Empty, err = g.watch(g.idle/2, nil); err != nil {
+			return s, err
+		}
 	}
 	if err = g.awaitGuard(); err != nil {
 		return s, err
 	}
-	parts := []func(*crowd) error{g.holds, g.cycles, g.waiters, g.newcomers}
-	if err = g.gather(c, clients); err != nil {
-		s.Errors, s.Example, parts = 1, err.Error(), nil
+	measure := map[string]func(*crowd) error{
+		"open": g.gather, "rest": g.rest, "holds": g.holds, "cycles": g.cycles, "waiters": g.waiters,
+		"newcomers": g.newcomers, "restart": g.restart, "processes": g.processes,
 	}
-	for _, part := range parts {
-		if err := part(c); err != nil { // the other parts can still be measured
-			s.Errors, s.Example = s.Errors+1, err.Error()
+	for _, part := range crowdParts {
+		open := c.Open != nil && c.Open.Served == clients
+		if !g.wants(part) || !open && part != "open" && part != "processes" {
+			continue
+		}
+		err := g.cluster.check()
+		if err == nil {
+			err = measure[part](c)
+		}
+		if err != nil { // the other parts can still be measured
+			s.Errors, s.Example = s.Errors+1, part+": "+err.Error()
 		}
 	}
 	closeAll(g.lockers)
@@ -157,19 +192,27 @@ func (b *bench) crowd(_ scenario, _ contestant, clients int, _ time.Duration) (s
 	return s, err
 }
 
-// gather opens the Lockers and measures them at rest.
-func (g *gathering) gather(c *crowd, clients int) error {
+// gather opens the Lockers.
+func (g *gathering) gather(c *crowd) error {
 	outsiders, _, err := g.open(1, g.cluster.nodes)
 	if err != nil {
 		return err
 	}
 	g.outsider = outsiders[0]
-	g.memory, g.goroutines = inUse(), runtime.NumGoroutine()
-	began := time.Now()
-	if g.lockers, c.Failed, err = g.open(clients, g.cluster.nodes); err != nil {
+	if err := g.connected(1); err != nil {
 		return err
 	}
-	c.Opening = time.Since(began).Seconds()
+	g.memory, g.goroutines = inUse(), runtime.NumGoroutine()
+	before, err := g.received()
+	if err != nil {
+		return err
+	}
+	g.lockers, c.Open, err = g.open(g.clients, g.cluster.nodes)
+	return g.made(c.Open, before, err)
+}
+
+// rest measures a crowd that has been open for a while.
+func (g *gathering) rest(c *crowd) (err error) {
 	time.Sleep(g.idle / 4)
 	c.Memory, c.Goroutines = g.ofEach()
 	c.Rest, err = g.watch(g.idle, nil)
@@ -191,70 +234,10 @@ func inUse() int64 {
 	return int64(m.HeapInuse + m.StackInuse)
 }
 
-// open opens so many Lockers at the same time, and returns when each has had a lock: then a majority counts for it.
-// failed is how many calls failed on the way there.
-func (g *gathering) open(n int, nodes []string) (lockers []*redlock.Locker, failed int, err error) {
-	urls := make([]string, len(nodes))
-	for i, node := range nodes {
-		urls[i] = "redis://" + node
-	}
-	lockers = make([]*redlock.Locker, n)
-	prefix, options := g.nextName("open"), append(slices.Clone(g.options), redlock.WithRestartGuard(g.guard))
-	var failures atomic.Int32
-	err = together(n, func(i int) (err error) {
-		if lockers[i], err = redlock.New(urls, options...); err != nil {
-			return err
-		}
-		// Not Lock: who waits has one goroutine more for each master, and keeps it.
-		for patience, pause := time.Now().Add(time.Minute), redlock.Jitter(50*time.Millisecond, time.Second); ; {
-			lock, err := lockers[i].TryLock(context.Background(), prefix+strconv.Itoa(i))
-			if err == nil {
-				err = lock.Unlock(context.Background())
-			}
-			if err == nil {
-				return nil
-			}
-			if failures.Add(1); time.Now().After(patience) {
-				return fmt.Errorf("a client of %d has no majority: %w", n, err)
-			}
-			time.Sleep(pause(3)) // between 50 and 400 ms: a thousand that ask all the time would keep each other from it
-		}
-	})
-	return slices.DeleteFunc(lockers, func(l *redlock.Locker) bool { return l == nil }), int(failures.Load()), err
-}
-
-// together calls f for 0 to n-1 at one moment, and returns one of the errors when all have ended.
-func together(n int, f func(i int) error) error {
-	var (
-		group  sync.WaitGroup
-		begin  = make(chan struct{})
-		errs   = make([]error, n)
-		failed error
-	)
-	for i := range n {
-		group.Go(func() {
-			<-begin
-			errs[i] = f(i)
-		})
-	}
-	close(begin)
-	group.Wait()
-	for _, err := range errs {
-		if err != nil {
-			failed = err
-		}
-	}
-	return failed
-}
-
-func closeAll(lockers []*redlock.Locker) {
-	_ = together(len(lockers), func(i int) error { return lockers[i].Close() })
-}
-
 // nextName is a name that no other part of the round has.
 func (g *gathering) nextName(part string) string {
-	g.parts++
-	return fmt.Sprintf("%s%s:%d:", g.prefix, part, g.parts)
+	g.names++
+	return fmt.Sprintf("%s%s:%d:", g.prefix, part, g.names)
 }
 
 // awaitGuard returns when the restart guard has passed on all masters.

@@ -199,7 +199,7 @@ func (g *gathering) newcomers(c *crowd) (err error) {
 	if err != nil {
 		return err
 	}
-	defer late.stop()
+	defer late.kill()
 	*last = late.addr
 	c.Late, err = g.start(min(8, g.together), nodes)
 	return err

@@ -1,15 +1,46 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-// crowdTables are all that was measured of crowds.
+// crowdTables are all that was measured of crowds. A table without a part that was measured is left out.
 func (res *result) crowdTables() string {
-	return res.crowdClients() + "\n" + res.crowdCosts() + "\n" + res.crowdEvents()
+	var b strings.Builder
+	only := res.onlyParts()
+	if only != "" {
+		fmt.Fprintf(&b, "Only %s; what belongs to other parts is 0.\n\n", only)
+	}
+	measured := &crowdPlan{parts: only}
+	b.WriteString(res.crowdStarts())
+	for _, table := range []struct {
+		write func() string
+		of    []string
+	}{
+		{res.crowdClients, []string{"rest", "waiters"}},
+		{res.crowdCosts, []string{"rest", "holds", "cycles", "waiters"}},
+		{res.crowdEvents, []string{"holds", "newcomers"}},
+	} {
+		if slices.ContainsFunc(table.of, measured.wants) {
+			b.WriteString("\n" + table.write())
+		}
+	}
+	return b.String()
+}
+
+// onlyParts are the parts of the scenario that were chosen; empty: all were measured.
+func (res *result) onlyParts() (parts string) {
+	for _, r := range res.Rows {
+		for _, s := range r.Samples {
+			parts = cmp.Or(parts, s.Crowd.Parts)
+		}
+	}
+	return parts
 }
 
 // of returns a function that shows the median of one of a crowd's figures.
@@ -19,16 +50,62 @@ func (r *row) of() func(func(*crowd) float64) string {
 	}
 }
 
+// starts are the ways in which a crowd comes to its first lock.
+var starts = []struct {
+	name string
+	of   func(*crowd) *arrival
+}{
+	{"all open, in one process", func(c *crowd) *arrival { return c.Open }},
+	{"all open, in ten processes", func(c *crowd) *arrival { return c.Processes }},
+	{"all masters are killed, and come back", func(c *crowd) *arrival { return c.Restart }},
+}
+
+// crowdStarts is how long crowds need for a first lock each. What was not measured has no row.
+func (res *result) crowdStarts() string {
+	var b strings.Builder
+	head(&b, "clients", "what happens", "had a lock then", "after s", "calls failed meanwhile",
+		"connections made for each that they want")
+	for _, r := range res.Rows {
+		for _, st := range starts {
+			var measured []arrival
+			for _, s := range r.Samples {
+				if a := st.of(s.Crowd); a != nil {
+					measured = append(measured, *a)
+				}
+			}
+			if len(measured) == 0 {
+				continue
+			}
+			mid := func(f func(arrival) float64) float64 {
+				var values []float64
+				for _, a := range measured {
+					values = append(values, f(a))
+				}
+				return median(values).median
+			}
+			made := mid(func(a arrival) float64 { return a.Made })
+			shown := "–" // an earlier version did not count them
+			if made > 0 {
+				shown = number(made)
+			}
+			fmt.Fprintf(&b, "| %d | %s | %.0f of %d | %s | %.0f | %s |\n", r.Goroutines, st.name,
+				mid(func(a arrival) float64 { return float64(a.Served) }), measured[0].Clients,
+				number(mid(func(a arrival) float64 { return a.Took })),
+				mid(func(a arrival) float64 { return float64(a.Failed) }), shown)
+		}
+	}
+	return b.String()
+}
+
 // crowdClients is what a client costs its own machine.
 func (res *result) crowdClients() string {
 	var b strings.Builder
-	head(&b, "clients", "all open after s", "calls failed meanwhile", "KiB of memory of each", "goroutines of each",
+	head(&b, "clients", "KiB of memory of each", "goroutines of each",
 		"KiB, once it has waited", "goroutines, once it has waited",
 		"CPU of all at rest, % of a core", "a master's CPU, %", "of the busiest", "keys left in the end")
 	for _, r := range res.Rows {
 		m := r.of()
-		fmt.Fprintf(&b, "| %d | %s | %.0f | %s | %s | %s | %s | %s | %s | %s | %.0f |\n", r.Goroutines,
-			m(func(c *crowd) float64 { return c.Opening }), r.total(func(s sample) float64 { return float64(s.Crowd.Failed) }),
+		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %s | %s | %s | %.0f |\n", r.Goroutines,
 			m(func(c *crowd) float64 { return c.Memory }), m(func(c *crowd) float64 { return c.Goroutines }),
 			m(func(c *crowd) float64 { return c.MemoryWaited }), m(func(c *crowd) float64 { return c.GoroutinesWaited }),
 			m(func(c *crowd) float64 { return c.Rest.Client }), m(func(c *crowd) float64 { return c.Rest.Master }),
@@ -147,8 +224,12 @@ func (r *report) updated(text string) (_ string, err error) {
 		if !res.crowds() {
 			continue
 		}
+		if only := res.onlyParts(); only != "" {
+			return text, fmt.Errorf("of the crowd only %s was measured", only)
+		}
 		parts := map[string]func() string{
-			"machine": func() string { return res.where(r) }, "clients": res.crowdClients, "events": res.crowdEvents,
+			"machine": func() string { return res.where(r) }, "starts": res.crowdStarts,
+			"clients": res.crowdClients, "events": res.crowdEvents,
 			"costs": res.onPaper, "limits": res.limits,
 		}
 		text = generated.ReplaceAllStringFunc(text, func(part string) string {

@@ -6,15 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
-// Proxies are processes of this binary.
+// Proxies and small crowds are processes of this binary.
 func TestMain(m *testing.M) {
-	if spec, ok := os.LookupEnv(proxyEnv); ok {
-		if err := proxyMain(spec); err != nil {
-			panic(err)
-		}
+	if child, err := asChild(); child {
+		fatal(err)
 		return
 	}
 	os.Exit(m.Run())
@@ -28,7 +26,7 @@ func TestACrowdIsMeasured(t *testing.T) {
 	}
 	b := &bench{plan: &crowdPlan{
 		idle: 200 * time.Millisecond, load: 200 * time.Millisecond, deadline: time.Minute, rate: 100, starts: 1, together: 3,
-		options: []redlock.Option{redlock.WithNodeTimeout(5 * time.Second)},
+		patience: 5 * time.Second,
 	}}
 	r, err := b.run(sc[0], []int{2}, 0)
 	if err != nil {
@@ -41,6 +39,13 @@ func TestACrowdIsMeasured(t *testing.T) {
 	c := s.Crowd
 	if s.Orphans != 0 || s.Errors != 0 {
 		t.Errorf("%d keys were left; %d errors: %s", s.Orphans, s.Errors, s.Example)
+	}
+	for name, a := range map[string]*arrival{"open": c.Open, "processes": c.Processes, "restart": c.Restart} {
+		if a == nil || a.Clients != 2 || a.Served != 2 || a.Took <= 0 || a.Guarded != 0 {
+			t.Errorf("%s: got %+v, want a lock for both clients, and no restart guard", name, a)
+		} else if a.Made < 1 {
+			t.Errorf("%s: got %v connections made for each that the clients have", name, a.Made)
+		}
 	}
 	if c.Goroutines < 5 {
 		t.Errorf("%v goroutines a client, want one for each connection at least", c.Goroutines)
@@ -59,6 +64,55 @@ func TestACrowdIsMeasured(t *testing.T) {
 	}
 	if c.Starts.Clients != 3 || c.Starts.Failed != 0 || c.Late.Failed != 0 || c.Starts.Worst == 0 || c.Late.Worst == 0 {
 		t.Errorf("newcomers: %+v, %+v", c.Starts, c.Late)
+	}
+}
+
+// Chosen parts are measured alone, and do not get into a page as if they were all.
+func TestPartsOfACrowdAreMeasuredAlone(t *testing.T) {
+	sc, err := choose("crowd", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := crowdPlan{deadline: time.Minute, patience: 5 * time.Second, parts: "processes"}
+	b := &bench{plan: &plan}
+	r, err := b.run(sc[0], []int{11}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := r.Rows[0].Samples[0]
+	if s.Errors != 0 || s.Orphans != 0 || s.Crowd.Open != nil || s.Crowd.Restart != nil {
+		t.Errorf("got %+v, %+v; want the ten processes alone", s, *s.Crowd)
+	}
+	if a := s.Crowd.Processes; a == nil || a.Clients != 11 || a.Served != 11 {
+		t.Errorf("got %+v, want a lock for each of eleven clients in ten processes", a)
+	}
+	if _, err := (&report{Scenarios: []*result{r}}).updated(""); err == nil || !strings.Contains(err.Error(), plan.parts) {
+		t.Errorf("a page: got %v, want an error that names the part", err)
+	}
+	plan.parts = "rest,restarts"
+	if _, err := b.run(sc[0], []int{1}, 0); err == nil || !strings.Contains(err.Error(), `"restarts"`) {
+		t.Errorf("a part that there is not: got %v, want an error that names it", err)
+	}
+}
+
+// A master that died in one part is named by the next, which does not measure the four others.
+func TestAPartOfACrowdNeedsAllMasters(t *testing.T) {
+	servers, err := startServers(redisserver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{
+		plan:    &crowdPlan{deadline: time.Minute, parts: "processes"},
+		cluster: &cluster{servers: servers, nodes: addrs(servers)},
+	}
+	defer b.cluster.stop()
+	if err := servers[3].Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := b.crowd(scenario{}, contestant{}, 1, 0)
+	if s.Errors != 1 || !strings.Contains(s.Example, servers[3].Addr()) || s.Crowd.Processes != nil {
+		t.Errorf("got %d errors: %q, and %+v; want one that names %s, and no figures (%v)",
+			s.Errors, s.Example, s.Crowd.Processes, servers[3].Addr(), err)
 	}
 }
 

@@ -31,8 +31,8 @@ type bench struct {
 }
 
 func main() {
-	if spec, ok := os.LookupEnv(proxyEnv); ok {
-		fatal(proxyMain(spec))
+	if child, err := asChild(); child {
+		fatal(err)
 		return
 	}
 	var (

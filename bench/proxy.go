@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"time"
 
@@ -16,36 +14,20 @@ import (
 // as a process of its own (this binary again), so that its CPU time is nobody's.
 type proxy struct {
 	addr string
-	cmd  *exec.Cmd
+	*child
 }
 
 const proxyEnv = "REDLOCK_BENCH_PROXY" // "delay target"
 
-func startProxy(target string, delay time.Duration) (*proxy, error) {
-	self, err := os.Executable()
-	if err != nil {
+func startProxy(target string, delay time.Duration) (p *proxy, err error) {
+	p = &proxy{}
+	if p.child, err = startChild(proxyEnv, delay.String()+" "+target); err != nil {
 		return nil, err
 	}
-	p := &proxy{cmd: exec.Command(self)}
-	p.cmd.Env = append(os.Environ(), proxyEnv+"="+delay.String()+" "+target)
-	if _, err := p.cmd.StdinPipe(); err != nil { // closed when this process ends, however it does
-		return nil, err
+	if p.addr, err = p.line(); err != nil {
+		p.kill()
 	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	p.addr = strings.TrimSpace(line)
 	return p, err
-}
-
-func (p *proxy) stop() {
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait()
 }
 
 // proxyMain is the child's main function. It returns when its parent has ended.

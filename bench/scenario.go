@@ -176,7 +176,7 @@ var scenarios = []scenario{
 	{
 		name: "crowd",
 		about: "So many clients, each a Locker of its own in one process: at rest, with a hold each, locking, waiting; " +
-			"one of the five masters is killed and started again; all want one name.",
+			"one of the five masters is killed and started again, then all; all want one name; ten processes open as many.",
 		contestants: []contestant{redlockFenced5},
 		goroutines:  []int{1, 10, 100, 1000},
 		measure:     (*bench).crowd, // goroutines are clients
@@ -288,7 +288,7 @@ func (c *cluster) heal() {
 
 func (c *cluster) stop() {
 	for _, p := range c.proxies {
-		p.stop()
+		p.kill()
 	}
 	stopServers(c.servers)
 }

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/redisserver"
+)
+
+// arrival is what became of clients that all wanted a first lock at one moment, each of a name of its own.
+type arrival struct {
+	Clients int     `json:"clients"`
+	Served  int     `json:"served"`            // had it before the deadline
+	Took    float64 `json:"took_s"`            // until all had had it, or until the deadline; without the restart guard
+	Failed  int     `json:"failed"`            // calls meanwhile
+	Guarded int     `json:"guarded,omitempty"` // calls within the restart guard, which has to make them fail
+	Made    float64 `json:"made,omitempty"`    // connections that the masters accepted, for each that the clients want
+}
+
+// took is Took, and 0 of what was not measured.
+func (a *arrival) took() float64 {
+	if a == nil {
+		return 0
+	}
+	return a.Took
+}
+
+// An opening is what clients do that arrive together. It travels to other processes of this binary as JSON.
+type opening struct {
+	Nodes    []string
+	Clients  int
+	Names    string // begins the names that they lock
+	Guard    time.Duration
+	Patience time.Duration // of a node; 0: the library's node timeout
+	Deadline time.Duration
+}
+
+// open opens all Lockers at the same time, and returns when each has had a lock: then a majority counts for it. It
+// returns those that were opened in any case.
+func (o opening) open() (lockers []*redlock.Locker, a *arrival, err error) {
+	urls := make([]string, len(o.Nodes))
+	for i, node := range o.Nodes {
+		urls[i] = "redis://" + node
+	}
+	options := []redlock.Option{redlock.WithRestartGuard(o.Guard)}
+	if o.Patience > 0 {
+		options = append(options, redlock.WithNodeTimeout(o.Patience))
+	}
+	lockers = make([]*redlock.Locker, o.Clients)
+	began := time.Now()
+	a, err = arrive(o.Clients, began, o.Deadline, func(i int, try try) (err error) {
+		if lockers[i], err = redlock.New(urls, options...); err != nil {
+			return err
+		}
+		return try(lockers[i], o.Names+strconv.Itoa(i))
+	})
+	return slices.DeleteFunc(lockers, func(l *redlock.Locker) bool { return l == nil }), a, err
+}
+
+// try tries until a client has had a lock of a name.
+type try func(l *redlock.Locker, name string) error
+
+// arrive lets so many clients, all at once, try until each has had a lock. The clock starts at a moment that may still
+// be to come, where the restart guard ends.
+func arrive(clients int, start time.Time, deadline time.Duration, client func(i int, try try) error) (*arrival, error) {
+	var served, failed, guarded atomic.Int32
+	try := func(l *redlock.Locker, name string) error {
+		// Not Lock: who waits has one goroutine more for each master, and keeps it.
+		for pause := redlock.Jitter(50*time.Millisecond, time.Second); ; {
+			began := time.Now()
+			lock, err := l.TryLock(context.Background(), name)
+			if err == nil {
+				err = lock.Unlock(context.Background())
+			}
+			if err == nil {
+				served.Add(1)
+				return nil
+			}
+			if began.Before(start) {
+				guarded.Add(1)
+			} else {
+				failed.Add(1)
+			}
+			if time.Since(start) > deadline {
+				return fmt.Errorf("a client of %d has no majority: %w", clients, err)
+			}
+			time.Sleep(pause(3)) // between 50 and 400 ms: a thousand that ask all the time would keep each other from it
+		}
+	}
+	err := together(clients, func(i int) error { return client(i, try) })
+	return &arrival{
+		Clients: clients, Took: max(0, time.Since(start).Seconds()),
+		Served: int(served.Load()), Failed: int(failed.Load()), Guarded: int(guarded.Load()),
+	}, err
+}
+
+// open opens so many Lockers of the crowd's kind.
+func (g *gathering) open(n int, nodes []string) ([]*redlock.Locker, *arrival, error) {
+	return g.opening(n, nodes).open()
+}
+
+func (g *gathering) opening(n int, nodes []string) opening {
+	return opening{
+		Nodes: nodes, Clients: n, Names: g.nextName("open"),
+		Guard: g.guard, Patience: g.patience, Deadline: g.deadline,
+	}
+}
+
+// together calls f for 0 to n-1 at one moment, and returns one of the errors when all have ended.
+func together(n int, f func(i int) error) error {
+	var (
+		group  sync.WaitGroup
+		begin  = make(chan struct{})
+		errs   = make([]error, n)
+		failed error
+	)
+	for i := range n {
+		group.Go(func() {
+			<-begin
+			errs[i] = f(i)
+		})
+	}
+	close(begin)
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+func closeAll(lockers []*redlock.Locker) {
+	_ = together(len(lockers), func(i int) error { return lockers[i].Close() })
+}
+
+// asked returns a number that each master tells about itself.
+func (g *gathering) asked(section, field string) (numbers []int, err error) {
+	for _, s := range g.cluster.servers {
+		fields, err := redisserver.Info(s.ctl, section)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Addr(), err)
+		}
+		n, err := strconv.Atoi(fields[field])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", s.Addr(), field, err)
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers, nil
+}
+
+// connected returns when so many clients, and no others, are connected to all masters. A lock takes a majority; the
+// other connections may come later, and those of clients that were closed may still have to go.
+func (g *gathering) connected(clients int) error {
+	for deadline := time.Now().Add(g.deadline); ; time.Sleep(20 * time.Millisecond) {
+		numbers, err := g.asked("clients", "connected_clients")
+		if err != nil {
+			return err
+		}
+		other := slices.IndexFunc(numbers, func(n int) bool { return n-1 != clients }) // one is the bench's own
+		if other < 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the master %s has %d connections, not those of %d clients",
+				g.cluster.servers[other].Addr(), numbers[other]-1, clients)
+		}
+	}
+}
+
+// received is how many connections all masters have accepted since they were started, the bench's own included.
+func (g *gathering) received() (sum int, err error) {
+	numbers, err := g.asked("stats", "total_connections_received")
+	for _, n := range numbers {
+		sum += n
+	}
+	return sum, err
+}
+
+// made counts the connections that an arrival has made, when each of its clients has all of its own. failed is what has
+// become of it: where that is an error, the connections will hardly come.
+func (g *gathering) made(a *arrival, before int, failed error) error {
+	if a == nil {
+		return failed
+	}
+	if failed == nil {
+		failed = g.connected(a.Clients + g.others())
+	}
+	after, err := g.received()
+	a.Made = float64(after-before) / float64(a.Clients*len(g.cluster.servers))
+	return errors.Join(failed, err)
+}
+
+// others is how many clients stay connected beside the crowd.
+func (g *gathering) others() int {
+	if g.outsider == nil {
+		return 0
+	}
+	return 1
+}
