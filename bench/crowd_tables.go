@@ -246,12 +246,16 @@ func (r *report) updated(text string) (_ string, err error) {
 	return text, fmt.Errorf("no crowd was measured")
 }
 
-// where says on which machine a result was measured, and when.
+// where says on which machine a result was measured, when, and of which library. A test of docs reads the commit.
 func (res *result) where(r *report) string {
 	machine := res.Machine
 	if machine == "" {
 		machine = r.Machine
 	}
-	return fmt.Sprintf("Measured on %s, with clients and masters on one machine; %s, load average %s.\n",
-		machine, res.Began.Format("2 January 2006, 15:04 UTC"), number(res.Load))
+	of := ""
+	if res.Commit != "" {
+		of = fmt.Sprintf("; measured at commit `%s`", res.Commit)
+	}
+	return fmt.Sprintf("Measured on %s, with clients and masters on one machine; %s, load average %s%s.\n",
+		machine, res.Began.Format("2 January 2006, 15:04 UTC"), number(res.Load), of)
 }

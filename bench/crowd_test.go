@@ -86,7 +86,8 @@ func TestPartsOfACrowdAreMeasuredAlone(t *testing.T) {
 	if a := s.Crowd.Processes; a == nil || a.Clients != 11 || a.Served != 11 {
 		t.Errorf("got %+v, want a lock for each of eleven clients in ten processes", a)
 	}
-	if _, err := (&report{Scenarios: []*result{r}}).updated(""); err == nil || !strings.Contains(err.Error(), plan.parts) {
+	_, err = (&report{Scenarios: []*result{r}}).updated("")
+	if err == nil || !strings.Contains(err.Error(), plan.parts) {
 		t.Errorf("a page: got %v, want an error that names the part", err)
 	}
 	plan.parts = "rest,restarts"

@@ -161,7 +161,9 @@ func (b *bench) run(sc scenario, counts []int, duration time.Duration) (*result,
 		sc.measure = (*bench).round
 	}
 	rounds := cmp.Or(b.rounds, sc.rounds, 5)
-	res := &result{Name: sc.name, About: sc.about, Began: time.Now().UTC().Truncate(time.Second), Load: loadAverage()}
+	res := &result{
+		Name: sc.name, About: sc.about, Began: time.Now().UTC().Truncate(time.Second), Load: loadAverage(), Commit: commit(),
+	}
 	for _, n := range counts {
 		rows := make([]*row, len(sc.contestants))
 		for i, c := range sc.contestants {

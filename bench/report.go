@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -28,7 +29,9 @@ type result struct {
 	About string    `json:"about"`
 	Began time.Time `json:"began,omitzero"`
 	Load  float64   `json:"load,omitempty"` // of the machine over the minute before
-	Rows  []*row    `json:"rows"`
+	// Commit is that of the library; with a "+", code was not committed. Empty: there was no git.
+	Commit string `json:"commit,omitempty"`
+	Rows   []*row `json:"rows"`
 
 	Machine string `json:"machine,omitempty"` // where it is not the report's
 }
@@ -72,6 +75,20 @@ func loadAverage() (load float64) {
 		_, _ = fmt.Sscan(string(text), &load)
 	}
 	return load
+}
+
+// commit is that of the working directory: go run builds what lies there. With a "+", some code there differs from it.
+func commit() string {
+	head, err := exec.Command("git", "rev-parse", "--short=7", "HEAD").Output()
+	if err != nil {
+		return ""
+	}
+	code := []string{":(top)*.go", ":(top)*.lua", ":(top)*go.mod", ":(top,exclude)*_test.go"}
+	changed, err := exec.Command("git", append([]string{"status", "--porcelain", "--"}, code...)...).Output()
+	if err != nil || len(changed) > 0 {
+		return strings.TrimSpace(string(head)) + "+"
+	}
+	return strings.TrimSpace(string(head))
 }
 
 // versions are those of the peers and the clients under them.

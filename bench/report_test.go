@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -52,5 +53,38 @@ func TestTheLastRunOfAScenarioCounts(t *testing.T) {
 	if other, same := r.Scenarios[0], r.Scenarios[1]; other.Machine != "second" || same.Machine != "" ||
 		!strings.Contains(r.markdown(), "On another machine: second.") {
 		t.Errorf("machines of %q and %q, want the second where it is not the report's", other.Machine, same.Machine)
+	}
+}
+
+// Whoever reads benchmarks.md learns of which library the figures are, also of the scenarios that were measured later.
+func TestThePageNamesTheCommits(t *testing.T) {
+	r, err := load("../docs/benchmarks/results.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../docs/benchmarks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, res := range r.Scenarios {
+		if res.Commit == "" || !strings.Contains(string(text), "`"+res.Commit+"`") {
+			t.Errorf("%s was measured at commit %q, and docs/benchmarks.md does not say so", res.Name, res.Commit)
+		}
+	}
+}
+
+func TestAReportNamesTheCommit(t *testing.T) {
+	if got := commit(); got != "" && !regexp.MustCompile(`^[0-9a-f]{7,40}\+?$`).MatchString(got) {
+		t.Errorf("commit() = %q, want a short hash, with a + where code is not committed, or nothing without git", got)
+	}
+	res := &result{Name: "crowd", Commit: "0123abc", Rows: []*row{{Samples: []sample{{Crowd: &crowd{}}}}}}
+	for what, text := range map[string]string{"a page": res.where(&report{}), "the tables": res.markdown()} {
+		if !strings.Contains(strings.ToLower(text), "measured at commit `0123abc`") {
+			t.Errorf("%s does not name it:\n%s", what, text)
+		}
+	}
+	res.Commit = ""
+	if text := res.where(&report{}); strings.Contains(text, "commit") {
+		t.Errorf("an earlier result, which names none: got\n%s", text)
 	}
 }

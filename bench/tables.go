@@ -26,6 +26,9 @@ func (res *result) markdown() string {
 	if !res.Began.IsZero() {
 		fmt.Fprintf(&b, " Began %s, load average %s.", res.Began.Format("15:04 UTC"), number(res.Load))
 	}
+	if res.Commit != "" {
+		fmt.Fprintf(&b, " Measured at commit `%s`.", res.Commit)
+	}
 	if res.Machine != "" {
 		fmt.Fprintf(&b, " On another machine: %s.", res.Machine)
 	}
