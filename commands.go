@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -49,8 +50,13 @@ var (
 // queueing returns the files of a script that may put its caller into a queue.
 func queueing(name string) []string { return []string{"label", "readers", "queue", "join", name} }
 
-// scripts are the scripts of all commands. Each new connection loads them.
+// scripts are the scripts of all commands.
 var scripts []*lua.Script
+
+// allScripts returns what each new connection loads.
+var allScripts = sync.OnceValue(func() []*lua.Script {
+	return append([]*lua.Script{trim, noteSettings, noteLists}, scripts...)
+})
 
 // script returns the command whose script is the files, one after the other. The set of tokens is its last key.
 func script(k command, args func([]*redisconn.Request, *redisconn.Encoder), files ...string) *command {

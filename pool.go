@@ -144,10 +144,10 @@ func newNodes(urls [][]string, o *options) (*peers, *electorate, error) {
 func (p *peers) open(tk *tokens, ev *events, by *electorate) {
 	var voters []voter
 	var conns []*redisconn.Conn
+	rules := p.nodes[0].opts.rules()
 	for _, n := range p.nodes {
-		n.tokens, n.events = tk, ev
-		n.rules = n.opts.rules()
-		n.guard = guard.New(*n.rules, n.opts.clock.local, n.claim)
+		n.tokens, n.events, n.rules = tk, ev, rules
+		n.guard = guard.New(rules, n.opts.clock.local, n.claim)
 		voters, conns = append(voters, n), append(conns, n.conn)
 	}
 	p.registry = newRegistry(p.nodes[0].opts, conns, by, func(node int) {
@@ -165,7 +165,7 @@ func (n *node) connConfig() redisconn.Config {
 	return redisconn.Config{
 		Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout(), Dial: o.dialer, DialID: o.dialerID, TLS: o.tls,
 		Now: o.clock.local, Credentials: o.credentials,
-		Scripts: append([]*lua.Script{trim, noteSettings, noteLists}, scripts...), ExtraKey: o.prefix + tokensName,
+		Scripts: allScripts(), ExtraKey: o.prefix + tokensName,
 		Handshake: n.handshake, OnDisconnect: n.unclaim, OnChange: n.stateChanged, Explain: explained,
 		Check: n.check, CheckEvery: probeEvery,
 	}

@@ -176,7 +176,7 @@ func TestMajoritiesShareANode(t *testing.T) {
 // While a node abstains, its grant does not count for the caller, and what it says of another holder does not count for
 // that holder.
 func TestDiscount(t *testing.T) {
-	g := guard.New(guard.Rules{}, time.Now, nil)
+	g := guard.New(&guard.Rules{}, time.Now, nil)
 	g.SetClock(time.Hour, true, 0)
 	for trust, abstains := range map[guard.Trust]bool{guard.TrustOld: true, guard.TrustOurs: true, guard.TrustAll: false} {
 		for v := range voteKinds {

@@ -42,7 +42,7 @@ const (
 	// registrationLives is for how long a node counts a client that does not confirm its registration: see lists.lua.
 	registrationLives = time.Minute
 	// registerAgain is the age at which a registration is confirmed: with the next probe.
-	registerAgain = 20 * time.Second
+	registerAgain = 30 * time.Second
 	// correctAfter is how long a client waits at least, and half of how long at most, before it registers anew because it
 	// has learnt the identity of a node. After a restart it learns several, and all clients do. If each registered at each
 	// step, a thousand clients would write dozens of texts, which all of them would then have to read.
@@ -159,8 +159,8 @@ func (g *registry) exchange(node int, mode string) extra {
 	return extra{command, func(reply any) { g.heard(node, mode, text, reply) }}
 }
 
-// due returns what to ask a node with a probe; "": nothing. Between two registrations there are 20 s, and seldom more
-// than 35.
+// due returns what to ask a node with a probe; "": nothing. Between two registrations there are 30 s, and seldom more
+// than 45.
 func (g *registry) due(node int) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -415,35 +415,33 @@ func (at *registered) usedAt(now time.Time) *usedLists {
 
 // send asks nodes, and does not wait.
 func (g *registry) send(mode string, to nodeSet) {
-	for i, conn := range g.conns {
-		if !to.has(i) {
-			continue
+	for i := range g.conns {
+		if to.has(i) {
+			g.ask(i, mode, func() {})
 		}
-		x := g.exchange(i, mode)
-		conn.Ask(func(replies []any, err error) {
-			if err != nil {
-				g.unheard(i, mode)
-				return
-			}
+	}
+}
+
+// ask asks a node, and does not wait. It calls then when the node has answered or failed to.
+func (g *registry) ask(node int, mode string, then func()) {
+	x := g.exchange(node, mode)
+	g.conns[node].Ask(func(replies []any, err error) {
+		defer then()
+		if err == nil {
 			x.heard(replies[0])
-			g.told(i)
-		}, x.command)
-	}
+			g.told(node)
+		} else if mode == modeRead {
+			g.mu.Lock()
+			g.at[node].reading = false
+			g.mu.Unlock()
+		}
+	}, x.command)
 }
 
-// unheard notes that an exchange had no reply.
-func (g *registry) unheard(node int, mode string) {
-	if mode == modeRead {
-		g.mu.Lock()
-		g.at[node].reading = false
-		g.mu.Unlock()
-	}
-}
-
-// ask is send for a caller that waits: it calls mode for the nodes that are connected, asks each of them what that
-// returns, if it is not "", and returns when all have answered or ctx is done. It reports whether it has asked any.
-func (g *registry) ask(ctx context.Context, mode func(node int) string) (asked bool) {
-	var answers sync.WaitGroup
+// askAll asks each node that is connected what mode returns for it, if that is not "", and returns when all have
+// answered or ctx is done. It reports whether it has asked any. mode is called with mu held.
+func (g *registry) askAll(ctx context.Context, mode func(node int) string) (asked bool) {
+	answers, wanted := make(chan struct{}, len(g.conns)), 0
 	for i, conn := range g.conns {
 		if up, _ := conn.State(); !up {
 			continue
@@ -451,23 +449,18 @@ func (g *registry) ask(ctx context.Context, mode func(node int) string) (asked b
 		g.mu.Lock()
 		what := mode(i)
 		g.mu.Unlock()
-		if what == "" {
-			continue
+		if what != "" {
+			g.ask(i, what, func() { answers <- struct{}{} })
+			wanted++
 		}
-		asked = true
-		answers.Go(func() {
-			x := g.exchange(i, what)
-			replies, err := conn.Do(ctx, x.command)
-			if err != nil {
-				g.unheard(i, what)
-				return
-			}
-			x.heard(replies[0])
-			g.told(i)
-		})
 	}
-	answers.Wait()
-	return asked
+	for range wanted {
+		select {
+		case <-answers:
+		case <-ctx.Done():
+		}
+	}
+	return wanted > 0
 }
 
 // unknown returns what to ask a node to learn which lists are in use there; "": that is known. The caller holds mu.
@@ -497,7 +490,7 @@ func (g *registry) open() error {
 		return nil
 	}
 	if refusal == nil {
-		g.ask(ctx, func(int) string { return modeVote })
+		g.askAll(ctx, func(int) string { return modeVote })
 		g.learnAll(ctx)
 		refusal = g.refusal.Load()
 	}
@@ -510,7 +503,7 @@ func (g *registry) open() error {
 // learnAll asks until it is known which lists are in use at each node that answers, or until ctx is done.
 func (g *registry) learnAll(ctx context.Context) {
 	for range 3 { // the lists of a crowd may change all the while
-		if ctx.Err() != nil || !g.ask(ctx, g.unknown) {
+		if ctx.Err() != nil || !g.askAll(ctx, g.unknown) {
 			return
 		}
 	}
@@ -518,13 +511,13 @@ func (g *registry) learnAll(ctx context.Context) {
 
 // countClients asks a node how many clients have which lists.
 func (g *registry) countClients(ctx context.Context, node int) {
-	g.ask(ctx, func(i int) string {
+	g.askAll(ctx, func(i int) string {
 		if i == node {
 			return g.unknown(i)
 		}
 		return ""
 	})
-	g.ask(ctx, func(i int) string {
+	g.askAll(ctx, func(i int) string {
 		if i == node && g.at[i].used != nil {
 			return modeCount
 		}

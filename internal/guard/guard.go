@@ -24,7 +24,7 @@ import (
 
 // Guard watches one node.
 type Guard struct {
-	rules    Rules
+	rules    *Rules // shared with the guards of other nodes
 	now      func() time.Time
 	claim    func(ids ...string) error  // refuses a second address of a server
 	abstains atomic.Pointer[Abstention] // nil: the votes count. Atomic, since it is read for every answer
@@ -43,7 +43,7 @@ type Guard struct {
 }
 
 // New returns the guard of one node. claim gets the node's identity before the node may vote, and may refuse it.
-func New(rules Rules, now func() time.Time, claim func(ids ...string) error) *Guard {
+func New(rules *Rules, now func() time.Time, claim func(ids ...string) error) *Guard {
 	return &Guard{rules: rules, now: now, claim: claim, sem: make(chan struct{}, 1)}
 }
 

@@ -248,7 +248,7 @@ func (g *Guard) apply(info *Info, now time.Time, fresh bool, do redisconn.Do) er
 	if stale {
 		return nil
 	}
-	if err := said.unfit(&g.rules); err != nil {
+	if err := said.unfit(g.rules); err != nil {
 		return g.rules.Explain(err, "")
 	}
 	if !fresh && old.epoch != said.epoch() {

@@ -98,7 +98,7 @@ func rules() Rules {
 
 // newGuard returns a guard whose clock stands still, and whose claim accepts everything.
 func newGuard(r Rules) *Guard {
-	return New(r, func() time.Time { return now }, func(...string) error { return nil })
+	return New(&r, func() time.Time { return now }, func(...string) error { return nil })
 }
 
 // A probe that writes no record is one round trip, and TIME comes before the record.
@@ -416,7 +416,8 @@ func TestClaim(t *testing.T) {
 	twin := errors.New("the same server as h")
 	n := newNode()
 	var claimed []string
-	g := New(rules(), time.Now, func(ids ...string) error {
+	r := rules()
+	g := New(&r, time.Now, func(ids ...string) error {
 		claimed = append(claimed, ids...)
 		return twin
 	})

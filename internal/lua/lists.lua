@@ -14,6 +14,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local lists, mode, own = KEYS[1], ARGV[1], ARGV[3]
 
 local function at(ms) return string.format('%.0f', ms) end
+local function keep(set) call('PEXPIREAT', set, at(now + 5 * minute)) end -- nothing is left for good
 
 -- The clock may have been set back.
 local function prune(set)
@@ -21,9 +22,21 @@ local function prune(set)
   return old + call('ZREMRANGEBYSCORE', set, '(' .. at(now + minute), '+inf')
 end
 
-local function keep(set) call('PEXPIREAT', set, at(now + 5 * minute)) end -- nothing is left for good
-
-local changed = prune(lists) > 0
+local changed = false
+if mode == 'vote' then
+  local age = now - (call('ZSCORE', lists, own) or 0)
+  local confirmed = age >= 0 and age < 15000
+  if call('ZADD', KEYS[2], at(now), ARGV[4]) == 1 or not confirmed then keep(KEYS[2]) end
+  if not confirmed then
+    prune(lists)
+    prune(KEYS[2])
+    call('ZADD', lists, at(now), own)
+    keep(lists)
+    changed = true -- or another version of this script has added some
+  end
+else
+  changed = prune(lists) > 0
+end
 
 -- What a client had leaves with the last client that has it.
 local function leave(clients, had)
@@ -35,24 +48,17 @@ end
 
 if ARGV[5] ~= '' then leave(KEYS[3], ARGV[5]) end
 if mode == 'leave' then leave(KEYS[2], own) end
-local identity = call('ZRANGE', lists, 0, 0, 'BYSCORE')[1]
+local identity, digest
+local said = call('ZRANGE', lists, -1, 0, 'BYSCORE', 'WITHSCORES')
+for i = 1, #said, 2 do
+  if said[i + 1] == '0' then identity = identity or said[i] else digest = said[i] end
+end
 if not identity and ARGV[2] ~= '' then
   redis.pcall('ZADD', lists, 0, ARGV[2]) -- refused if memory is short
   keep(lists)
   identity = call('ZRANGE', lists, 0, 0, 'BYSCORE')[1]
 end
-if mode == 'vote' then
-  local age = now - (call('ZSCORE', lists, own) or 0)
-  if age < 0 or age >= 15000 then
-    call('ZADD', lists, at(now), own)
-    keep(lists)
-    prune(KEYS[2])
-    changed = true -- or another version of this script has added some
-  end
-  call('ZADD', KEYS[2], at(now), ARGV[4])
-  keep(KEYS[2])
-end
-local digest, live = call('ZRANGE', lists, -1, -1, 'BYSCORE')[1], {}
+local live = {}
 if changed or mode == 'read' or not digest and call('ZCOUNT', lists, '(0', '+inf') > 0 then
   live = call('ZRANGE', lists, '+inf', '(0', 'BYSCORE', 'REV', 'LIMIT', 0, 100)
   table.sort(live)

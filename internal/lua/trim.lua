@@ -10,6 +10,7 @@
 -- expire. The member '' is no lock's key. The client calls this again before it proposes tokens later than a second from
 -- now. Until then its tokens are its time, or one more than the largest that is known, which then grows by less than a
 -- second.
+-- Each client calls this with each of its checks. What another one has written within the last 4 s is not written again.
 -- Reply: {the floor, or ''}
 local call = redis.call
 local theirs, mine = tonumber(ARGV[1]), call('TIME')
@@ -17,33 +18,44 @@ mine = mine[1] * 1000000 + mine[2]
 local now = math.min(theirs, math.max(mine, theirs - 3600000000))
 local text = call('GET', KEYS[1]) or ''
 local floor, later, from = string.match(text, '^([%d%.]+) ?(%d*) ?(%d*)$')
-floor, later = tonumber(floor) or 0, tonumber(later) or 0
+floor, later, from = tonumber(floor) or 0, tonumber(later) or 0, tonumber(from) or 0
 local noted, gone = floor, call('EXISTS', KEYS[2]) == 0 -- gone: although the clock may have been set back since
-if gone or mine >= (tonumber(from) or math.huge) then floor = math.max(floor, later) end
+local over = from > 0 and mine >= from
+if gone or over then floor = math.max(floor, later) end
+
+
+local function whole(n) return string.format('%.0f', math.floor(n)) end
+local function reply() return { floor > 0 and whole(floor) or '' } end
+if gone and floor == noted and ARGV[4] ~= '1' then return reply() end
 
 local function highest(below)
+  if gone then return nil end
   local found = call('ZRANGE', KEYS[2], below, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
   return tonumber(found[2])
 end
-local function whole(n) return string.format('%.0f', math.floor(n)) end
 
 local oldest = whole(now - ARGV[2])
 local drops = highest(oldest)
 floor = math.max(floor, drops or 0)
-local last, ttl = highest('+inf'), call('PTTL', KEYS[2])
-local lives, words = ARGV[4] == '1' or last and last > now - ARGV[2], { whole(floor) }
+local last = highest('+inf')
+local lives, words, renew = ARGV[4] == '1' or last and last > now - ARGV[2], { whole(floor) }, false
 if lives then
-  ttl = math.max(ttl, tonumber(ARGV[3]))
-  words[2] = whole(math.max(later, math.max(floor, last or 0, theirs) + 1000000))
-  words[3] = whole(mine - mine % 1000 + ttl * 1000)
+  local ttl = gone and -2 or call('PTTL', KEYS[2])
+  renew = ARGV[4] == '1' or from == 0 or over or later <= last or ttl < ARGV[3] - 4000
+  if renew then
+    ttl = math.max(ttl, tonumber(ARGV[3]))
+    later = math.max(later, math.max(floor, last or 0, theirs) + 1000000)
+    from = mine - mine % 1000 + ttl * 1000
+  end
+  words[2], words[3] = whole(later), whole(from)
 end
 local kept = true
-if lives or floor > noted then
+if renew or floor > noted then
   kept = not redis.pcall('SET', KEYS[1], table.concat(words, ' ')).err -- refused if memory is short; dropping frees some
 end
 if drops then call('ZREMRANGEBYSCORE', KEYS[2], '-inf', oldest) end
-if lives and kept then
+if renew and kept then
   if ARGV[4] == '1' then redis.pcall('ZADD', KEYS[2], 'NX', whole(now), '') end
-  call('PEXPIRE', KEYS[2], ttl)
+  call('PEXPIREAT', KEYS[2], string.format('%.0f', from / 1000))
 end
-return { floor > 0 and whole(floor) or '' }
+return reply()

@@ -51,13 +51,12 @@ func (c *Conn) joinAddress() {
 	}
 	addresses.mu.Lock()
 	defer addresses.mu.Unlock()
-	a := addresses.of[key]
-	if a == nil {
-		a = c.address
-		addresses.of[key] = a
+	if other := addresses.of[key]; other != nil {
+		c.address = other
+	} else {
+		addresses.of[key] = c.address
 	}
-	a.users++
-	c.address = a
+	c.address.users++
 }
 
 func (c *Conn) leaveAddress() {

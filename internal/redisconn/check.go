@@ -1,6 +1,7 @@
 package redisconn
 
 import (
+	"context"
 	"time"
 
 	"github.com/quorumlock/redlock/internal/chance"
@@ -41,16 +42,18 @@ func (c *Conn) runCheck() {
 		c.mu.Unlock()
 		return
 	}
-	l.checking, c.checkDue = true, false
+	ctx, cancel := context.WithCancel(context.Background())
+	l.checking, c.checkDue, l.endCheck = true, false, cancel
 	l.users.Add(1)
 	c.mu.Unlock()
 	defer l.users.Done()
-	if err := c.config.Check(l.ctx); err != nil {
+	defer cancel()
+	if err := c.config.Check(ctx); err != nil {
 		c.fail(l, err)
 		return
 	}
 	c.mu.Lock()
-	l.checking = false
+	l.checking, l.endCheck = false, nil
 	c.setCheck()
 	c.mu.Unlock()
 }

@@ -128,15 +128,14 @@ type link struct {
 	write    func()      // the writer; made once, so that starting it allocates nothing
 	resp3    bool        // the protocol; false: RESP2
 
-	users  sync.WaitGroup  // the writer and the check; to add to it needs Conn.mu, and that ended is not set
-	ctx    context.Context // of the check
-	cancel context.CancelFunc
+	users sync.WaitGroup // the writer and the check; to add to it needs Conn.mu, and that ended is not set
 
 	// Guarded by Conn.mu:
-	writing  bool  // there is a writer, or writing has failed
-	checking bool  // there is a check
-	ended    bool  // no writer and no check may begin
-	failure  error // of the writer or the check; nil: the reader's error ends the link
+	writing  bool               // there is a writer, or writing has failed
+	checking bool               // there is a check
+	endCheck context.CancelFunc // ends its context; nil: there is none
+	ended    bool               // no writer and no check may begin
+	failure  error              // of the writer or the check; nil: the reader's error ends the link
 
 	subscribing subscribing
 	refusal     error // of the last SUBSCRIBE
@@ -162,8 +161,8 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 		l.close()
 		return nil, c.causeOf(ctx, err, true)
 	}
+	l.patience, l.unwatch, l.encoder = nil, nil, Encoder{} // an idle connection keeps nothing of its handshake
 	l.write = func() { c.write(l) }
-	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l, nil
 }
 

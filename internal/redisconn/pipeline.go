@@ -13,10 +13,10 @@ func (c *Conn) Send(r *Request) bool {
 	c.mu.Lock()
 	undo := k.Undo && !(k.BestEffort && len(c.queue) >= maxPostponed)
 	refusal := c.refusal(undo)
+	if c.link == nil {
+		c.Wanted()
+	}
 	if refusal != nil && !undo {
-		if c.link == nil {
-			c.Wanted()
-		}
 		c.mu.Unlock()
 		r.Round.Reply(r.Node, nil, refusal)
 		r.Round.Done()

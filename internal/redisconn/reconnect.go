@@ -20,28 +20,23 @@ func (c *Conn) run() {
 			err = c.serve(l)
 		}
 		c.disconnected(err)
-		if c.rest(failures, failures > 0 && errors.Is(err, ErrTimeout)) != nil {
+		if c.rest(failures, errors.Is(err, ErrTimeout)) != nil {
 			return
 		}
 	}
 }
 
-// rest pauses before the next attempt to connect. After an attempt that met with silence it pauses for longer, unless
-// somebody wants it: a thousand clients that nobody uses must not make one attempt after the other for as long as a server
-// is frozen or cut off.
+// rest pauses before the next attempt to connect, and for longer than reconnectDelay unless somebody wants the
+// connection: a thousand clients that nobody uses must not make attempts all the while that a server is away.
 func (c *Conn) rest(failures int, silence bool) error {
-	select {
-	case <-c.wanted:
-	default:
-	}
-	err := sleep(c.ctx, reconnectDelay(failures))
-	if err != nil || !silence {
+	err, longer := sleep(c.ctx, reconnectDelay(failures)), idleDelay(failures, silence)
+	if err != nil || longer == 0 || c.Backlog() > 0 { // undos must get there
 		return err
 	}
-	longer := time.NewTimer(silenceDelay(failures))
-	defer longer.Stop()
+	timer := time.NewTimer(longer)
+	defer timer.Stop()
 	select {
-	case <-longer.C:
+	case <-timer.C:
 	case <-c.wanted:
 	case <-c.ctx.Done():
 	}
@@ -57,9 +52,16 @@ func (c *Conn) Wanted() {
 	}
 }
 
-// silenceDelay is how much longer to pause after silence: an exponential back-off up to 8 s, with jitter.
-func silenceDelay(failures int) time.Duration {
-	limit := min(8*time.Second, 500*time.Millisecond<<min(failures, 10))
+// idleDelay is how much longer to pause if nobody wants the connection: an exponential back-off up to 8 s, with jitter,
+// after attempts that met with silence, since such an attempt is expensive, and up to 2 s after others.
+func idleDelay(failures int, silence bool) time.Duration {
+	limit := min(2*time.Second, 10*time.Millisecond<<min(failures, 10))
+	switch {
+	case failures == 0: // there was a connection
+		return 0
+	case silence:
+		limit = min(8*time.Second, 250*time.Millisecond<<min(failures, 10))
+	}
 	return limit/2 + chance.Duration(limit/2)
 }
 
@@ -72,16 +74,19 @@ func reconnectDelay(failures int) time.Duration {
 // serve reads from the connection until it ends, and returns when nothing uses it any more. Writers and checks run
 // beside it, each only while it has something to do: an idle connection is one goroutine, which reads.
 func (c *Conn) serve(l *link) error {
-	stop := context.AfterFunc(c.ctx, l.close)
-	defer stop()
+	if c.ctx.Err() != nil { // Stop may have come before the link was known
+		l.close()
+	}
 	err := c.read(l)
 	c.mu.Lock()
 	l.ended = true
 	if l.failure != nil {
 		err = l.failure
 	}
+	if l.endCheck != nil {
+		l.endCheck()
+	}
 	c.mu.Unlock()
-	l.cancel()
 	if c.ctx.Err() == nil { // not at Stop: what was written before it must reach the server
 		l.abort()
 	}

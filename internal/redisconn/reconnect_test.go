@@ -3,6 +3,7 @@ package redisconn
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -84,21 +85,41 @@ func TestWhatIsAnsweredDoesNotFailLater(t *testing.T) {
 	})
 }
 
-// The first attempts follow soon, later ones about once a second.
+// The first attempts follow soon, later ones about once a second if somebody wants the connection, otherwise every two
+// or three seconds.
 func TestReconnecting(t *testing.T) {
+	for _, wanted := range []bool{true, false} {
+		t.Run(fmt.Sprintf("wanted %t", wanted), func(t *testing.T) { reconnect(t, wanted) })
+	}
+}
+
+func reconnect(t *testing.T, wanted bool) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
 		f.refuse(true)
 		f.cut()
-		time.Sleep(time.Minute)
-		if got := f.attempts(); got < 60 || got > 130 {
-			t.Errorf("%d attempts in a minute", got)
+		least, most, soon := 20, 45, 3*time.Second
+		if wanted {
+			least, most, soon = 60, 130, time.Second
+		}
+		time.Sleep(time.Second)
+		if got := f.attempts(); got < 6 {
+			t.Errorf("%d attempts in a second", got)
+		}
+		for range 10 * 60 {
+			time.Sleep(100 * ms)
+			if wanted {
+				c.Wanted()
+			}
+		}
+		if got := f.attempts(); got < least || got > most {
+			t.Errorf("%d attempts in a minute, want %d to %d", got, least, most)
 		}
 		if up, err := c.State(); up || !errors.Is(err, ErrDown) || !errors.Is(err, errRefused) {
 			t.Errorf("connected %t, %v", up, err)
 		}
 		f.refuse(false)
-		time.Sleep(time.Second)
+		time.Sleep(soon)
 		if up, err := c.State(); !up || err != nil {
 			t.Errorf("connected %t, %v", up, err)
 		}

@@ -253,11 +253,18 @@ func (c *Conn) checkDrained() {
 }
 
 // Stop begins to close the connection and does not wait.
-func (c *Conn) Stop() { c.cancel() }
+func (c *Conn) Stop() {
+	c.cancel()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link != nil {
+		c.link.close()
+	}
+}
 
 // Close closes the connection of a Conn that was started and waits for its goroutines.
 func (c *Conn) Close() {
-	c.cancel()
+	c.Stop()
 	<-c.stopped
 	c.leaveAddress()
 	c.watchdog.Stop()

@@ -94,7 +94,7 @@ type decoder struct {
 // The sizes of the decoder's buffer. It grows if the replies often fill it: thousands of idle connections need little
 // memory, and a busy one needs few system calls.
 const (
-	smallBuffer = 1 << 11
+	smallBuffer = 1 << 10
 	largeBuffer = 1 << 14
 	growAfter   = 8 // see decoder.full
 )

@@ -83,6 +83,7 @@ func (c *Conn) follow(ctx context.Context, s *Subscription) {
 		case resp2:
 			c.overSecond(ctx, s)
 		default: // which protocol it will be is not known yet
+			c.Wanted()
 			select {
 			case <-c.news:
 			case <-ctx.Done():
