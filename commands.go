@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -52,11 +51,6 @@ func queueing(name string) []string { return []string{"label", "readers", "queue
 
 // scripts are the scripts of all commands.
 var scripts []*lua.Script
-
-// allScripts returns what each new connection loads.
-var allScripts = sync.OnceValue(func() []*lua.Script {
-	return append([]*lua.Script{trim, noteSettings, noteLists}, scripts...)
-})
 
 // script returns the command whose script is the files, one after the other. The set of tokens is its last key.
 func script(k command, args func([]*redisconn.Request, *redisconn.Encoder), files ...string) *command {

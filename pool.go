@@ -160,6 +160,11 @@ func (p *peers) open(tk *tokens, ev *events, by *electorate) {
 	}
 }
 
+// allScripts returns what each new connection loads.
+var allScripts = sync.OnceValue(func() []*lua.Script {
+	return append([]*lua.Script{trim, noteSettings, noteLists}, scripts...)
+})
+
 func (n *node) connConfig() redisconn.Config {
 	o := n.opts
 	return redisconn.Config{
