@@ -427,3 +427,30 @@ func TestCode(t *testing.T) {
 		}
 	}
 }
+
+// A server that has too many clients says so in place of the first reply, and hangs up.
+func TestTheReasonOfAServerThatHangsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.answer("ECHO", "-ERR max number of clients reached\r\n", hangUp)
+		config := f.config()
+		config.Handshake = func(do Do) error {
+			_, err := do([]any{"ECHO", "a"}, []any{"ECHO", "b"})
+			return err
+		}
+		var reason error
+		var c *client
+		config.OnChange = func() {
+			if up, err := c.State(); !up && reason == nil {
+				reason = err
+			}
+		}
+		c = &client{Conn: must(New("redis://fake", config))(t), t: t}
+		c.Start()
+		t.Cleanup(c.end)
+		time.Sleep(5 * ms)
+		if Code(reason) != "MAXCLIENTS" {
+			t.Errorf("got %v, want what the server said", reason)
+		}
+	})
+}

@@ -300,6 +300,9 @@ func (l *link) do(commands ...[]any) ([]any, error) {
 	for i := range replies {
 		reply, err := l.redigo.Receive()
 		if err != nil && !isErrorReply(err) {
+			if i > 0 && asError(replies[i-1]) != nil {
+				err = asError(replies[i-1]) // the server said why it would hang up: too many clients
+			}
 			return nil, err
 		}
 		if replies[i] = reply; err != nil {
