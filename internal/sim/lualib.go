@@ -121,6 +121,7 @@ func (in *interpreter) call(l *lua.LState, raise bool) int {
 		x := *in.running
 		x.args = args
 		reply = x.dispatch(true)
+		x.values += values(reply)
 	}
 	v := toLua(reply)
 	if _, failed := reply.(Error); failed && raise {
@@ -128,4 +129,16 @@ func (in *interpreter) call(l *lua.LState, raise bool) int {
 	}
 	l.Push(v)
 	return 1
+}
+
+// values returns how many values a reply consists of.
+func values(reply any) (n int64) {
+	list, many := reply.([]any)
+	if !many {
+		return 1
+	}
+	for _, v := range list {
+		n += values(v)
+	}
+	return n
 }

@@ -27,6 +27,7 @@ type Node struct {
 	disabled map[string]bool // commands that it does not know, lower case
 	faults   []*injection
 	calls    map[string]int64
+	values   int64 // what scripts have got from the commands that they ran
 	observe  func(Command)
 	watch    *watch
 
@@ -153,6 +154,14 @@ func (n *Node) Calls(command string) int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.calls[command]
+}
+
+// ScriptValues returns how many values scripts have got from the commands that they ran: what a script walks through is
+// work that a count of commands does not show.
+func (n *Node) ScriptValues() int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.values
 }
 
 // Serve answers the requests of one connection until it ends or the node dies. It closes conn.
