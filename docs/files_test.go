@@ -51,6 +51,12 @@ func TestMutualFiles(t *testing.T) {
 	t.Logf("%d mutual pairs", len(got))
 }
 
+// What the importer has read of other packages serves all calls of usesBetweenFiles.
+var (
+	fset    = token.NewFileSet()
+	sources = importer.ForCompiler(fset, "source", nil)
+)
+
 // usesBetweenFiles returns, for each pair of files of the package in dir, what the first uses that the second declares:
 // functions, methods, types, variables. A field counts where it is declared, as it would not compile without that.
 func usesBetweenFiles(t *testing.T, dir string) map[[2]string][]string {
@@ -59,7 +65,6 @@ func usesBetweenFiles(t *testing.T, dir string) map[[2]string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fset := token.NewFileSet()
 	var files []*ast.File
 	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") {
@@ -73,7 +78,7 @@ func usesBetweenFiles(t *testing.T, dir string) map[[2]string][]string {
 	}
 	build.Default.CgoEnabled = false // the importer would need a C compiler
 	info := types.Info{Uses: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
-	config := types.Config{Importer: importer.ForCompiler(fset, "source", nil)}
+	config := types.Config{Importer: sources}
 	pkg, err := config.Check("github.com/quorumlock/redlock", fset, files, &info)
 	if err != nil {
 		t.Fatal(err)
