@@ -29,7 +29,7 @@ INTEGRATION ?= ./...
 # How many schedules of the simulation are part of make test.
 UNIT_SEEDS ?= 60
 
-.PHONY: test verify check unit swarm nested integration containers bounds versions masters bench peers crowd soak simulate mutants history fuzz coverage proof modelcheck alerts manifests demo dist lint help
+.PHONY: test verify check unit swarm nested integration containers budgets bounds versions masters bench peers crowd soak simulate mutants history fuzz coverage proof modelcheck alerts manifests demo dist lint help
 
 test: masters ## everything, against real Redis masters, in minutes
 	@scripts/steps check unit nested integration
@@ -81,6 +81,11 @@ containers: ## the part of integration that proves the containers provider
 		exit 1; \
 	}
 	REDLOCK_PROVIDER=containers REDLOCK_REDIS_IMAGE=host $(MAKE) integration INTEGRATION_FLAGS= INTEGRATION="./masters ./guard ./lock"
+
+budgets: ## counts that may not grow, judged and printed as a table: what, today's value, limit, the page that claims it
+	@printf '%-8s  %-80s %8s %8s  %s\n' section count today limit 'claimed in'
+	@set -o pipefail; $(GO) test -count=1 -v -run '^TestBudgets' . ./docs | \
+		sed -E '/^(=== |--- PASS|PASS|ok )/d; s/^ +[a-z_]+\.go:[0-9]+: //'
 
 bounds: masters ## bounds on the real clock, printed and judged: on a machine that has nothing else to do
 	set -o pipefail; REDLOCK_BOUNDS=1 $(GO) test -C integration -count=1 -p=1 -v -timeout 60m ./bounds ./guard ./holding ./lock ./migration ./tokens ./waiting | grep -v '^=== '
