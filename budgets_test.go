@@ -185,6 +185,49 @@ func (fl *fleet) listsKnown() float64 {
 	return float64(n)
 }
 
+// clientsKnown returns how many registered clients a new client finds on the first node.
+func (fl *fleet) clientsKnown() (n int) {
+	for _, same := range fl.locker("doctor").Nodes(fl.t.Context())[0].Clients {
+		n += same.Clients
+	}
+	return n
+}
+
+// foreign has the nodes know so many lists of other clients, which do not conflict: their nodes had other ids, or they
+// replace one of them.
+func (fl *fleet) foreign(texts int) {
+	for i := range texts {
+		list := nodeLists{nil}
+		for at, n := range fl.nodes {
+			list[0] = append(list[0], listedNode{fmt.Sprintf("%06x%06x", i, at), n.Addr()})
+		}
+		if i%2 == 1 {
+			list = append(list, slices.Clone(list[0]))
+			list[1][0] = listedNode{fmt.Sprintf("%012x", i), fmt.Sprintf("m%d:6379", i)}
+		}
+		for _, n := range fl.nodes {
+			n.Do("ZADD", defaults().prefix+ownNames+"lists", n.Now().UnixMilli(), list)
+		}
+	}
+}
+
+// crowd has clients register that do not take leave: the nodes count them for a minute.
+func (fl *fleet) crowd(clients int) {
+	const together = 50
+	for range clients / together {
+		lockers := fl.several(together, "crowd")
+		settleNetwork()
+		var all sync.WaitGroup
+		for i := range fl.nodes {
+			fl.net.Cut(link0("crowd", i))
+		}
+		for _, l := range lockers {
+			all.Go(func() { _ = l.Close() })
+		}
+		all.Wait()
+	}
+}
+
 func TestBudgetsOfStart(t *testing.T) {
 	got := map[string]float64{}
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
@@ -214,14 +257,32 @@ func TestBudgetsOfStart(t *testing.T) {
 		got["commands per connection after that"] = float64(m.commands.Load()) / float64(wanted)
 		got["connections that are missing then, or after that"] = float64(missing)
 	})
-	bubble(t, 5, func(_ *testing.T, fl *fleet) {
-		o := fl.opening()
-		got["commands per handshake"] = o.commands
-		got["bytes sent per handshake"] = o.sent
-		got["bytes received per handshake"] = o.received
-		got["allocations per handshake"] = o.allocations
-		got["values that scripts read per connection"] = o.scripts
-	})
+	var plain opening
+	for _, c := range []struct {
+		name             string // "": the rows of the others are how many times as much they are
+		foreign, clients int
+	}{
+		{"", 0, 0},
+		{"100 foreign lists", 100, 0},
+		{"1,000 registered clients", 0, 1000},
+	} {
+		bubble(t, 5, func(t *testing.T, fl *fleet) {
+			fl.crowd(c.clients)
+			fl.foreign(c.foreign)
+			o, by, end := fl.opening(), plain, ", times with "+c.name
+			if c.name == "" {
+				plain, by, end = o, opening{1, 1, 1, 1, 1}, ""
+			}
+			got["commands per handshake"+end] = o.commands / by.commands
+			got["bytes sent per handshake"+end] = o.sent / by.sent
+			got["bytes received per handshake"+end] = o.received / by.received
+			got["allocations per handshake"+end] = o.allocations / by.allocations
+			got["values that scripts read per connection"+end] = o.scripts / by.scripts
+			if lists, clients := fl.listsKnown(), fl.clientsKnown(); int(lists) < c.foreign || clients < c.clients {
+				t.Errorf("a node knows %v lists and %d clients: this proves nothing", lists, clients)
+			}
+		})
+	}
 	judge(t, "start", got)
 }
 
