@@ -141,8 +141,33 @@ func common(a, b []listedNode) int {
 type usedLists struct {
 	digest string
 	texts  []string
-	lists  []nodeLists // by text; nil: it may come from another version
+	lists  []nodeLists // by text; nil: it comes from another version
 	clash  func() bool // reports whether two of them conflict
+
+	mu       sync.Mutex
+	verdicts map[*usedLists]nodeLists // what conflict has returned; guarded by mu
+}
+
+// conflict returns the first of the lists that conflicts with a client's own ones, or nil. All Lockers of a process
+// with the same lists ask the same, again and again, so what was found is kept.
+func (u *usedLists) conflict(own *usedLists) nodeLists {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	conflict, judged := u.verdicts[own]
+	if judged {
+		return conflict
+	}
+	for _, l := range u.lists {
+		if l != nil && !own.lists[0].exclude(l) {
+			conflict = l
+			break
+		}
+	}
+	if u.verdicts == nil || len(u.verdicts) >= maxKnown {
+		u.verdicts = make(map[*usedLists]nodeLists)
+	}
+	u.verdicts[own] = conflict
+	return conflict
 }
 
 // digestOf returns the digest of lists, as lists.lua forms it.
@@ -151,8 +176,8 @@ func digestOf(texts ...string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// knownLists are the lists that this process has read lately, by their digest. So it parses what all its Lockers and all
-// nodes say once, and not each time that a node says it.
+// knownLists are the lists that this process has read lately, by their digest. So it parses once what all nodes say to
+// all its Lockers, again and again.
 var knownLists = listsCache{of: make(map[string]*usedLists)}
 
 type listsCache struct {

@@ -51,31 +51,6 @@ func (l *Locker) Ready(ctx context.Context) error {
 	}
 }
 
-// futileEvery is how often a call fails for lack of a majority that is connected.
-const futileEvery = 250 * time.Millisecond
-
-// awaitMajority holds a caller that tries again at once while no majority is connected, since all that it could do is
-// fail: until there is a majority, or for futileEvery since the last call that found none. It returns at once if there
-// was no such call, or if a majority refuses the connection for good.
-func (l *Locker) awaitMajority(ctx context.Context) {
-	now := l.opts.clock.local()
-	last := time.Duration(l.futile.Load())
-	defer func() { l.futile.Store(int64(l.opts.clock.local().Sub(l.opened))) }()
-	rest := l.opened.Add(last).Add(futileEvery).Sub(now)
-	if last == 0 || rest <= 0 || l.electorate.block(l.readiness(now).refused) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, rest)
-	defer cancel()
-	for {
-		changed := l.peers.states.next() // before the majority is looked for
-		if l.peers.enough.Load() || ctx.Err() != nil || l.ctx.Err() != nil {
-			return
-		}
-		l.awaitStates(ctx, changed, time.Time{}, now)
-	}
-}
-
 // readiness is what Ready has seen of the nodes.
 type readiness struct {
 	failure *QuorumError

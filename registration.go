@@ -59,16 +59,15 @@ type registry struct {
 
 	refusal atomic.Pointer[ListConflictError] // why no lock is given to this client; nil: none is known
 
-	mu          sync.Mutex               // guards the fields below; nothing is locked and nothing is sent while it is held
-	own         *usedLists               // this client's lists, with the identities that are known
-	lists       nodeLists                // the same
-	verdicts    map[*usedLists]nodeLists // of those in use, which conflict with them; nil: none do
+	mu          sync.Mutex // guards the fields below; nothing is locked and nothing is sent while it is held
+	own         *usedLists // this client's lists, with the identities that are known
+	lists       nodeLists  // the same
 	at          []registered
-	opened      bool // New has seen what the nodes said, so the client may register
+	opened      bool // New has seen what the nodes said, so the client may register, unless it is refused
 	established bool // a majority of each list has the registration
 	closed      bool
 	correcting  bool        // correct is due
-	correction  *time.Timer // runs correct
+	correction  *time.Timer // runs correct; nil: it never was due
 }
 
 // registered is what one node said last, and what it was told.
@@ -101,8 +100,6 @@ func newRegistry(o *options, conns []*redisconn.Conn, e *electorate, told func(n
 	}
 	g.member = draw()
 	g.describe()
-	g.correction = time.AfterFunc(time.Hour, g.correct)
-	g.correction.Stop()
 	return g
 }
 
@@ -119,7 +116,9 @@ func (g *registry) describe() {
 		g.lists = append(g.lists, list)
 	}
 	g.own = knownLists.read([]string{g.lists.String()})
-	g.verdicts = nil
+	for i := range g.at {
+		g.at[i].used = g.find(g.at[i].digest, g.at[i].used)
+	}
 }
 
 // exchange returns the command that asks a node, or registers with it, and the reader of the reply.
@@ -215,13 +214,17 @@ func (g *registry) learn(node int, id string) {
 		return
 	}
 	g.at[node].id = id
-	g.describe()
-	for i := range g.at {
-		g.at[i].used = g.find(g.at[i].digest, g.at[i].used)
+	if !g.opened {
+		return // open describes them all at once
 	}
-	if g.opened && !g.closed {
+	g.describe()
+	if !g.closed {
 		g.correcting = true
-		g.correction.Reset(correctAfter + chance.Duration(2*correctAfter))
+		if in := correctAfter + chance.Duration(2*correctAfter); g.correction == nil {
+			g.correction = time.AfterFunc(in, g.correct)
+		} else {
+			g.correction.Reset(in)
+		}
 	}
 }
 
@@ -275,9 +278,11 @@ func (g *registry) heard(node int, mode, text string, reply any) {
 		g.count(node, said.counts)
 	}
 	before := g.refusal.Load()
-	leave := g.judge(now)
+	var leave, tell, read nodeSet
+	if g.opened { // before that, open judges
+		leave = g.judge(now)
+	}
 	after := g.refusal.Load()
-	var tell, read nodeSet
 	for i := range g.at {
 		if g.mayRegister() && (before != nil || i == node && at.noted == "" && g.lapses(i)) {
 			tell = tell.with(i)
@@ -374,35 +379,12 @@ func (g *registry) judge(now time.Time) (leave nodeSet) {
 func (g *registry) conflict(now time.Time) *ListConflictError {
 	for i, conn := range g.conns {
 		if used := g.at[i].usedAt(now); used != nil {
-			if theirs := g.verdict(used); theirs != nil {
+			if theirs := used.conflict(g.own); theirs != nil {
 				return &ListConflictError{Node: conn.Addr(), Own: g.lists.addresses(), Other: theirs.addresses()}
 			}
 		}
 	}
 	return nil
-}
-
-// verdict returns the first of some lists that conflicts with this client's, or nil. Each node says the same of them
-// again and again, so what was found is kept. The caller holds mu.
-func (g *registry) verdict(used *usedLists) nodeLists {
-	if used == g.own {
-		return nil
-	}
-	theirs, judged := g.verdicts[used]
-	if judged {
-		return theirs
-	}
-	for _, l := range used.lists {
-		if l != nil && !g.lists.exclude(l) {
-			theirs = l
-			break
-		}
-	}
-	if len(g.verdicts) >= 2*len(g.at) || g.verdicts == nil {
-		g.verdicts = make(map[*usedLists]nodeLists)
-	}
-	g.verdicts[used] = theirs
-	return theirs
 }
 
 // usedAt returns the lists that the node said are in use, unless that is long ago, or they are not known.
@@ -482,9 +464,10 @@ func (g *registry) open() error {
 	defer cancel()
 	g.learnAll(ctx)
 	g.mu.Lock()
+	g.opened = true
+	g.describe()
 	g.judge(g.opts.clock.local())
 	refusal := g.refusal.Load()
-	g.opened = refusal == nil
 	g.mu.Unlock()
 	if g.opts.onlyLooks {
 		return nil
@@ -530,7 +513,9 @@ func (g *registry) countClients(ctx context.Context, node int) {
 func (g *registry) close(holds int) {
 	g.mu.Lock()
 	g.closed = true
-	g.correction.Stop()
+	if g.correction != nil {
+		g.correction.Stop()
+	}
 	told := nodeSet(0)
 	for i := range g.at {
 		if g.at[i].noted != "" && holds == 0 {

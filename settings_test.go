@@ -188,7 +188,7 @@ func TestTheTTLOfACallCountsAmongTheSettings(t *testing.T) {
 		if _, err := long.TryLock(t.Context(), "job", WithTTL(50*time.Second)); err == nil {
 			t.Error("a TTL beyond the guard is accepted")
 		}
-		time.Sleep(40 * time.Second)
+		time.Sleep(50 * time.Second)
 		if found := settingsFindings(short); len(found) != 1 || found[0].Severity != SeverityUnsafe ||
 			!strings.Contains(found[0].Text, "the TTL of 40 s") {
 			t.Errorf("one is: got %+v", found)

@@ -36,6 +36,39 @@ func (l *Locker) wait(ctx context.Context, w acquireRequest, o *options, last er
 	return l.queue(ctx, w, o, last, first)
 }
 
+// futileEvery is how often a call fails for lack of a majority that is connected.
+const futileEvery = 250 * time.Millisecond
+
+// awaitMajority holds a caller that tries again at once while no majority is connected, since all that it could do is
+// fail: until there is a majority, or for futileEvery since the last call that found none. It returns at once if there
+// was no such call.
+func (l *Locker) awaitMajority(ctx context.Context) {
+	now := l.opts.clock.local()
+	last := time.Duration(l.futile.Load())
+	defer func() { l.futile.Store(int64(l.opts.clock.local().Sub(l.opened))) }()
+	rest := l.opened.Add(last).Add(futileEvery).Sub(now)
+	if last == 0 || rest <= 0 {
+		return
+	}
+	over := time.NewTimer(rest)
+	defer over.Stop()
+	for {
+		changed := l.peers.states.next() // before the majority is looked for
+		if l.peers.enough.Load() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-over.C:
+			return
+		case <-ctx.Done():
+			return
+		case <-l.ctx.Done():
+			return
+		}
+	}
+}
+
 // takeTurn waits for the caller's turn in a local queue, or returns why the wait ended before it came. The caller must
 // release a turn that it got.
 func (l *Locker) takeTurn(ctx context.Context, turn *semaphore.Weighted) error {

@@ -37,37 +37,24 @@ var addresses = struct {
 
 func newAddress() *address { return &address{slots: make(chan struct{}, maxHandshakes)} }
 
-// addressKey returns the key of the Conn's address; shared is false if no other Conn can have the same.
-func (c *Conn) addressKey() (key addressKey, shared bool) {
-	shared = c.config.Dial == nil || c.config.DialID != nil
-	return addressKey{c.config.DialID, c.server.network, c.server.address}, shared
-}
-
-// joinAddress makes the Conn share what there is about its address, until leaveAddress.
-func (c *Conn) joinAddress() {
-	key, shared := c.addressKey()
-	if !shared {
-		return
-	}
+// join returns what the users of an address share, which is own if it is the first of them, until leave.
+func (k addressKey) join(own *address) *address {
 	addresses.mu.Lock()
 	defer addresses.mu.Unlock()
-	if other := addresses.of[key]; other != nil {
-		c.address = other
-	} else {
-		addresses.of[key] = c.address
+	a := addresses.of[k]
+	if a == nil {
+		a = own
+		addresses.of[k] = a
 	}
-	c.address.users++
+	a.users++
+	return a
 }
 
-func (c *Conn) leaveAddress() {
-	key, shared := c.addressKey()
-	if !shared {
-		return
-	}
+func (k addressKey) leave(a *address) {
 	addresses.mu.Lock()
 	defer addresses.mu.Unlock()
-	if c.address.users--; c.address.users == 0 {
-		delete(addresses.of, key)
+	if a.users--; a.users == 0 {
+		delete(addresses.of, k)
 	}
 }
 
@@ -83,7 +70,7 @@ func (a *address) admit(ctx context.Context) error {
 
 func (a *address) dismiss() { <-a.slots }
 
-// maxSpared is how many more times the ConnectTimeout a connection gets that is silent while this process runs late, or
+// maxSpared is how many more time limits a connection gets that is silent while this process runs late, or
 // while the server answers over others. It is bounded, since the one connection may be half-open.
 const maxSpared = 8
 
@@ -107,11 +94,15 @@ func (s *spared) excuse(a *address, late bool) bool {
 	return true
 }
 
-// patience ends an attempt to connect that makes no progress for the ConnectTimeout.
+// patience ends an attempt to connect that makes no progress for a while.
 type patience struct {
-	conn   *Conn
-	cancel context.CancelCauseFunc
-	timer  *time.Timer
+	address *address
+	now     func() time.Time
+	limit   time.Duration // for each step of the attempt
+	late    time.Duration // a timer that fires so much too late shows that this process was not scheduled
+	cause   error         // of the context's end
+	cancel  context.CancelCauseFunc
+	timer   *time.Timer
 
 	mu     sync.Mutex // guards the fields below
 	due    time.Time  // when the timer fires
@@ -119,48 +110,44 @@ type patience struct {
 	over   bool
 }
 
-// newPatience begins an attempt to connect. The context that it returns is done, with ErrTimeout as its cause, when the
-// patience is over. The caller must call end.
-func (c *Conn) newPatience(ctx context.Context) (context.Context, *patience) {
-	p := &patience{conn: c}
+// begin begins an attempt. The context that it returns is done when the patience is over. The caller must call end.
+func (p *patience) begin(ctx context.Context) context.Context {
 	ctx, p.cancel = context.WithCancelCause(ctx)
-	p.timer = idleTimer(p.check)
-	p.progress()
-	return ctx, p
-}
-
-// progress says that the server has answered, or that the attempt begins.
-func (p *patience) progress() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.spared.begin(p.conn.address)
-	p.wait()
+	p.spared.begin(p.address)
+	p.due = p.now().Add(p.limit)
+	p.timer = time.AfterFunc(p.limit, p.check)
+	return ctx
 }
 
 // answered says that the server has answered.
 func (p *patience) answered() {
-	p.conn.address.answers.Add(1)
-	p.progress()
+	p.address.answers.Add(1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.spared.begin(p.address)
+	p.wait()
 }
 
 // wait sets the timer. It is called with mu held.
 func (p *patience) wait() {
-	p.due = p.conn.config.Now().Add(p.conn.config.ConnectTimeout)
-	p.timer.Reset(p.conn.config.ConnectTimeout)
+	p.due = p.now().Add(p.limit)
+	p.timer.Reset(p.limit)
 }
 
 // check is run by the timer.
 func (p *patience) check() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	late := p.conn.config.Now().Sub(p.due)
+	late := p.now().Sub(p.due)
 	switch {
 	case late < 0: // set again meanwhile
-	case p.spared.excuse(p.conn.address, p.conn.isLate(late)):
+	case p.spared.excuse(p.address, late >= p.late):
 		p.wait()
 	default:
 		p.over = true
-		p.cancel(ErrTimeout)
+		p.cancel(p.cause)
 	}
 }
 
@@ -174,6 +161,3 @@ func (p *patience) end() {
 	p.timer.Stop()
 	p.cancel(nil)
 }
-
-// isLate reports whether a timer that fired so much too late shows that this process was not scheduled.
-func (c *Conn) isLate(by time.Duration) bool { return by >= c.config.Timeout/8 }

@@ -147,7 +147,8 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	defer c.address.dismiss()
-	ctx, p := c.newPatience(ctx)
+	p := c.newPatience()
+	ctx = p.begin(ctx)
 	defer p.end()
 	l, err := c.open(ctx, p)
 	if err != nil {
@@ -164,6 +165,12 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 	l.patience, l.unwatch, l.encoder = nil, nil, Encoder{} // an idle connection keeps nothing of its handshake
 	l.write = func() { c.write(l) }
 	return l, nil
+}
+
+func (c *Conn) newPatience() *patience {
+	return &patience{
+		address: c.address, now: c.config.Now, limit: c.config.ConnectTimeout, late: c.lateness(), cause: ErrTimeout,
+	}
 }
 
 // open dials, authenticates and selects the database. The link is closed when ctx is done, until unwatch. Each command

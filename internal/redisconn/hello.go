@@ -88,7 +88,7 @@ func (l *link) exchange(commands ...[]any) ([]any, error) {
 	case err == nil:
 		l.patience.answered()
 	case l.patience.isOver():
-		err = l.patience.conn.noAnswer(true)
+		err = noReply(l.patience.limit)
 	}
 	return replies, err
 }

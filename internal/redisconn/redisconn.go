@@ -206,8 +206,16 @@ func (c *Conn) SameURL(other *Conn) bool { return c.server == other.server }
 
 // Start connects, and connects again whenever the connection is lost, until Close.
 func (c *Conn) Start() {
-	c.joinAddress()
+	if key, shared := c.addressKey(); shared {
+		c.address = key.join(c.address)
+	}
 	go c.run()
+}
+
+// addressKey returns the key of the Conn's address; shared is false if no other Conn can have the same.
+func (c *Conn) addressKey() (key addressKey, shared bool) {
+	shared = c.config.Dial == nil || c.config.DialID != nil
+	return addressKey{c.config.DialID, c.server.network, c.server.address}, shared
 }
 
 // State returns whether there is a connection, and why the server cannot answer at present; nil: it can.
@@ -266,7 +274,9 @@ func (c *Conn) Stop() {
 func (c *Conn) Close() {
 	c.Stop()
 	<-c.stopped
-	c.leaveAddress()
+	if key, shared := c.addressKey(); shared {
+		key.leave(c.address)
+	}
 	c.watchdog.Stop()
 	c.retry.Stop()
 	c.check.Stop()

@@ -46,7 +46,8 @@ func (c *Conn) openSecond(ctx context.Context, s *Subscription) (*link, error) {
 		return nil, err
 	}
 	defer c.address.dismiss()
-	ctx, p := c.newPatience(ctx)
+	p := c.newPatience()
+	ctx = p.begin(ctx)
 	defer p.end()
 	l, err := c.open(ctx, p)
 	if err != nil {

@@ -27,13 +27,17 @@ func silent(text string) error { return SilentError{timeoutError{text}} }
 func (c *Conn) noAnswer(accepted bool) error {
 	limit := seconds(c.config.ConnectTimeout)
 	if accepted {
-		return silent("it accepts connections, but did not answer for " + limit)
+		return noReply(c.config.ConnectTimeout)
 	}
 	// The kernel accepts connections for a frozen server until its backlog is full.
 	if _, before := c.State(); errors.As(before, new(SilentError)) {
 		return silent("no connection within " + limit + ", after it had stopped answering")
 	}
 	return timeoutError{"no connection within " + limit}
+}
+
+func noReply(within time.Duration) error {
+	return silent("it accepts connections, but did not answer for " + seconds(within))
 }
 
 // seconds formats a duration for humans, to a tenth of a second if it is that long.
@@ -46,8 +50,8 @@ func seconds(d time.Duration) string {
 
 // expire is run by the watchdog. It fails requests that are older than the time-out. If there are any, the server
 // counts as unresponsive until its next reply, unless it is this process that was not scheduled. A server that stays
-// unresponsive gets a new connection: over the old one, TCP would repeat lost segments at ever longer intervals. But not
-// while this process runs late, or the server answers over other connections: a new one would be as slow, and its
+// unresponsive gets a new connection: over the old one, TCP would repeat lost segments at ever longer intervals. But
+// not while this process runs late, or the server answers over other connections: a new one would be as slow, and its
 // handshake would add to the work.
 func (c *Conn) expire() {
 	now := c.config.Now()
@@ -112,6 +116,9 @@ func (c *Conn) expire() {
 	fail(overdue, ErrTimeout)
 }
 
+// lateness is by how much a timer fires too late if this process was not scheduled.
+func (c *Conn) lateness() time.Duration { return c.config.Timeout / 8 }
+
 // maxStarved is how often in a row the watchdog may fire late before a server that has not replied meanwhile counts as
 // unresponsive all the same.
 const maxStarved = 3
@@ -125,7 +132,7 @@ func (c *Conn) firedLate(now time.Time) (again, starved bool) {
 		c.grace = false
 		return false, true
 	}
-	if c.nextDeadline.IsZero() || !c.isLate(now.Sub(c.nextDeadline)) {
+	if c.nextDeadline.IsZero() || now.Sub(c.nextDeadline) < c.lateness() {
 		return false, false
 	}
 	c.grace = true
