@@ -28,7 +28,21 @@ func judge(t *testing.T, section string, values map[string]float64) {
 }
 
 // traffic is what clients send and get.
-type traffic struct{ dials, made, in, out, commands atomic.Int64 }
+type traffic struct {
+	dials, made, in, out, commands atomic.Int64
+
+	processor chan struct{} // has a place for one; nil: the process is as fast as virtual time makes it
+	turn      time.Duration // for how long each read and each write needs the processor
+}
+
+// work waits for the processor, and uses it. Reads that are blocked do not have it.
+func (m *traffic) work() {
+	if m.processor != nil {
+		m.processor <- struct{}{}
+		time.Sleep(m.turn)
+		<-m.processor
+	}
+}
 
 // meter counts the traffic of a client, whose Lockers need the option. It counts for one client of a fleet at a time.
 func (fl *fleet) meter(client string) (*traffic, Option) {
@@ -59,11 +73,13 @@ type metered struct {
 
 func (m metered) Read(b []byte) (int, error) {
 	n, err := m.Conn.Read(b)
+	m.traffic.work()
 	m.traffic.in.Add(int64(n))
 	return n, err
 }
 
 func (m metered) Write(b []byte) (int, error) {
+	m.traffic.work()
 	m.traffic.out.Add(int64(len(b)))
 	return m.Conn.Write(b)
 }
@@ -284,6 +300,40 @@ func TestBudgetsOfStart(t *testing.T) {
 		})
 	}
 	judge(t, "start", got)
+}
+
+// A process that is short of processor time comes late to everything. What it gives up for that is done again, which
+// makes it later still: too many clients that start at one moment would never be ready.
+func TestBudgetsOfALateStart(t *testing.T) {
+	got := map[string]float64{}
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		const lockers = 200
+		m, option := fl.meter("a")
+		m.processor, m.turn = make(chan struct{}, 1), time.Millisecond
+		all := fl.several(lockers, "a", option)
+		wanted := lockers * len(fl.nodes)
+		// settled waits until all are connected, or will not be.
+		settled := func() {
+			for began := time.Now(); connected(all) < wanted && time.Since(began) < time.Minute; {
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		settled()
+		missing := wanted - connected(all)
+		got["dials per connection, 200 Lockers at one moment"] = float64(m.dials.Load()) / float64(wanted)
+		for _, n := range fl.nodes {
+			n.Crash(false)
+			n.Restart()
+		}
+		m.made.Store(0)
+		for connected(all) == wanted {
+			time.Sleep(time.Millisecond)
+		}
+		settled()
+		got["connections made per connection, all masters restarted empty"] = float64(m.made.Load()) / float64(wanted)
+		got["connections that are missing then, or after that"] = float64(missing + wanted - connected(all))
+	})
+	judge(t, "late", got)
 }
 
 func TestBudgetsAtRest(t *testing.T) {

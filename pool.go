@@ -271,9 +271,9 @@ func duplicateNodes(nodes []*node) error {
 
 // stateChanged runs when the state of the connection has changed.
 func (n *node) stateChanged() {
-	connected, err := n.noteConnected()
+	connected, fresh, err := n.noteConnected()
 	first := !n.attempted.Swap(true)
-	if connected && err == nil {
+	if fresh { // and not only an answer that was late: what is sent then would make the next one late
 		n.leaveLabel(0)
 		n.peers.registry.connected(n.index)
 		n.peers.trimmedAt.Store(0)
@@ -288,17 +288,19 @@ func (n *node) stateChanged() {
 	}
 }
 
-// noteConnected returns the state of the connection, and keeps account of how many there are.
-func (n *node) noteConnected() (connected bool, err error) {
+// noteConnected returns the state of the connection, and whether it is a new one. It keeps account of how many there
+// are.
+func (n *node) noteConnected() (connected, fresh bool, err error) {
 	p := n.peers
 	p.connecting.Lock()
 	defer p.connecting.Unlock()
 	connected, err = n.conn.State()
+	fresh = connected && !p.connected.has(n.index)
 	if p.connected &^= nodeSet(0).with(n.index); connected {
 		p.connected = p.connected.with(n.index)
 	}
 	p.enough.Store(p.registry.electorate.suffice(p.connected))
-	return connected, err
+	return connected, fresh, err
 }
 
 // exchanges returns the commands by which clients learn of each other, to be sent behind a probe. What has been
