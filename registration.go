@@ -43,9 +43,9 @@ const (
 	registrationLives = time.Minute
 	// registerAgain is the age at which a registration is confirmed: with the next probe.
 	registerAgain = 30 * time.Second
-	// correctAfter is how long a client waits at least, and half of how long at most, before it registers anew because it
-	// has learnt the identity of a node. After a restart it learns several, and all clients do. If each registered at each
-	// step, a thousand clients would write dozens of texts, which all of them would then have to read.
+	// correctAfter is how long a client waits at least, and a third of how long at most, before it registers anew because
+	// it has learnt the identity of a node. After a restart it learns several, and all clients do. If each registered at
+	// each step, a thousand clients would write dozens of texts, which all of them would then have to read.
 	correctAfter = 500 * time.Millisecond
 )
 
@@ -59,7 +59,7 @@ type registry struct {
 
 	refusal atomic.Pointer[ListConflictError] // why no lock is given to this client; nil: none is known
 
-	mu          sync.Mutex // guards the fields below; nothing is locked and nothing is sent while it is held
+	mu          sync.Mutex // guards the fields below; nothing is sent, and only mutexes of node_lists.go are locked
 	own         *usedLists // this client's lists, with the identities that are known
 	lists       nodeLists  // the same
 	at          []registered

@@ -57,7 +57,7 @@ func (c *Conn) Wanted() {
 func idleDelay(failures int, silence bool) time.Duration {
 	limit := min(2*time.Second, 10*time.Millisecond<<min(failures, 10))
 	switch {
-	case failures == 0: // there was a connection
+	case failures == 0: // there was a connection, or no attempt before
 		return 0
 	case silence:
 		limit = min(8*time.Second, 250*time.Millisecond<<min(failures, 10))
