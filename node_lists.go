@@ -193,7 +193,7 @@ func (c *listsCache) find(digest string) *usedLists {
 }
 
 // maxKnown is how many digests are kept: there are seldom more than two at a time.
-const maxKnown = 64
+const maxKnown = 16
 
 // read returns the lists with these texts.
 func (c *listsCache) read(texts []string) *usedLists {

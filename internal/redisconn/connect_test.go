@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -438,19 +439,19 @@ func TestTheReasonOfAServerThatHangsUp(t *testing.T) {
 			_, err := do([]any{"ECHO", "a"}, []any{"ECHO", "b"})
 			return err
 		}
-		var reason error
+		var reason atomic.Value
 		var c *client
 		config.OnChange = func() {
-			if up, err := c.State(); !up && reason == nil {
-				reason = err
+			if up, err := c.State(); !up {
+				reason.CompareAndSwap(nil, err)
 			}
 		}
 		c = &client{Conn: must(New("redis://fake", config))(t), t: t}
 		c.Start()
 		t.Cleanup(c.end)
 		time.Sleep(5 * ms)
-		if Code(reason) != "MAXCLIENTS" {
-			t.Errorf("got %v, want what the server said", reason)
+		if err, _ := reason.Load().(error); Code(err) != "MAXCLIENTS" {
+			t.Errorf("got %v, want what the server said", err)
 		}
 	})
 }

@@ -143,14 +143,15 @@ type link struct {
 
 // connect opens a connection that is ready for requests.
 func (c *Conn) connect(ctx context.Context) (*link, error) {
-	if err := c.address.admit(ctx); err != nil {
+	as, err := c.admission(ctx)
+	if err != nil {
 		return nil, err
 	}
 	defer c.address.dismiss()
 	p := c.newPatience()
 	ctx = p.begin(ctx)
 	defer p.end()
-	l, err := c.open(ctx, p)
+	l, err := c.open(ctx, as, p)
 	if err != nil {
 		return nil, err
 	}
@@ -167,6 +168,18 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
+// login is the user and the password for one attempt to connect.
+type login struct{ user, password string }
+
+// admission waits for the turn of a handshake. Before that it asks for the credentials, which may take long and must not
+// take other handshakes' turns. The caller must call dismiss.
+func (c *Conn) admission(ctx context.Context) (as login, err error) {
+	if as, err = c.credentials(ctx); err != nil {
+		return login{}, err
+	}
+	return as, c.address.admit(ctx)
+}
+
 func (c *Conn) newPatience() *patience {
 	return &patience{
 		address: c.address, now: c.config.Now, limit: c.config.ConnectTimeout, late: c.lateness(), cause: ErrTimeout,
@@ -175,11 +188,7 @@ func (c *Conn) newPatience() *patience {
 
 // open dials, authenticates and selects the database. The link is closed when ctx is done, until unwatch. Each command
 // until then has a time limit of its own: see patience.
-func (c *Conn) open(ctx context.Context, p *patience) (*link, error) {
-	user, password, err := c.credentials(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (c *Conn) open(ctx context.Context, as login, p *patience) (*link, error) {
 	l := &link{patience: p, unwatch: func() bool { return true }}
 	conn, err := redis.DialContext(ctx, c.server.network, c.server.address,
 		redis.DialContextFunc(func(ctx context.Context, network, address string) (_ net.Conn, err error) {
@@ -191,8 +200,8 @@ func (c *Conn) open(ctx context.Context, p *patience) (*link, error) {
 			return &l.first, nil
 		}),
 		redis.DialWriteTimeout(c.config.ConnectTimeout),
-		redis.DialUsername(user),
-		redis.DialPassword(password),
+		redis.DialUsername(as.user),
+		redis.DialPassword(as.password),
 		redis.DialDatabase(c.server.db),
 	)
 	if err != nil {
@@ -200,30 +209,29 @@ func (c *Conn) open(ctx context.Context, p *patience) (*link, error) {
 			l.unwatch()
 			err = l.mismatch(err, c.server.tls)
 		}
-		return nil, c.causeOf(ctx, redacted(err, user, password), l.net != nil)
+		return nil, c.causeOf(ctx, redacted(err, as.user, as.password), l.net != nil)
 	}
 	l.redigo = conn
 	p.answered()
 	return l, nil
 }
 
-// credentials returns the user and the password for one attempt to connect.
-func (c *Conn) credentials(ctx context.Context) (user, password string, err error) {
+func (c *Conn) credentials(ctx context.Context) (login, error) {
 	if c.config.Credentials == nil {
-		return c.server.username, c.server.password, nil
+		return login{c.server.username, c.server.password}, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.config.ConnectTimeout, ErrTimeout)
 	defer cancel()
-	user, password, err = c.config.Credentials(ctx, c.Addr())
+	user, password, err := c.config.Credentials(ctx, c.Addr())
 	switch {
 	case err == nil:
-		return user, password, nil
+		return login{user, password}, nil
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()): // no deadline of a caller's
 		if err = context.Cause(ctx); errors.Is(err, ErrTimeout) {
 			err = timeoutError{"no answer within " + seconds(c.config.ConnectTimeout)}
 		}
 	}
-	return "", "", CredentialsError{err}
+	return login{}, CredentialsError{err}
 }
 
 // redacted hides what a reply to AUTH quotes of user and password: a server that does not know the command quotes what

@@ -133,6 +133,7 @@ type Conn struct {
 	stopped  chan struct{}      // closed by run when it returns
 	ctx      context.Context    // ends run
 	cancel   context.CancelFunc // ends ctx
+	closing  sync.WaitGroup     // of Stop
 	news     chan struct{}      // wakes follow; its buffer has room for one
 	wanted   chan struct{}      // see Wanted; likewise
 
@@ -264,9 +265,10 @@ func (c *Conn) checkDrained() {
 func (c *Conn) Stop() {
 	c.cancel()
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.link != nil {
-		c.link.close()
+	l := c.link
+	c.mu.Unlock()
+	if l != nil {
+		c.closing.Go(l.close) // with TLS, it may wait for room for the last alert
 	}
 }
 
@@ -274,6 +276,7 @@ func (c *Conn) Stop() {
 func (c *Conn) Close() {
 	c.Stop()
 	<-c.stopped
+	c.closing.Wait()
 	if key, shared := c.addressKey(); shared {
 		key.leave(c.address)
 	}

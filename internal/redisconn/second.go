@@ -42,14 +42,15 @@ func (c *Conn) overSecond(ctx context.Context, s *Subscription) {
 
 // openSecond opens a second connection, and runs its handshake.
 func (c *Conn) openSecond(ctx context.Context, s *Subscription) (*link, error) {
-	if err := c.address.admit(ctx); err != nil {
+	as, err := c.admission(ctx)
+	if err != nil {
 		return nil, err
 	}
 	defer c.address.dismiss()
 	p := c.newPatience()
 	ctx = p.begin(ctx)
 	defer p.end()
-	l, err := c.open(ctx, p)
+	l, err := c.open(ctx, as, p)
 	if err != nil {
 		return nil, err
 	}
