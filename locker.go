@@ -42,7 +42,7 @@ const maxName = 512
 // that fail independently, 31 at most; five is usual. One makes a plain single-node lock.
 //
 // New connects to all nodes at once. It returns when every first attempt has ended, or when a majority is connected and
-// the node timeout has passed. It does not fail because nodes are unreachable: it keeps connecting in the background,
+// the node timeout has passed, but soon after four node timeouts, 1 s at least. It does not fail because nodes are unreachable: it keeps connecting in the background,
 // and the errors of calls name the nodes that are missing. It does fail if it notices that two URLs lead to the same
 // server; if that turns out later, the second node is refused. Its error satisfies errors.Is for [ErrInvalid].
 //

@@ -240,8 +240,8 @@ func WithTLSConfig(config *tls.Config) Option {
 //
 // Several goroutines may call the function at once, one or two for each node. It must return when ctx is done, which is
 // four node timeouts after the attempt to connect began, but at least 1 s, or at Close. If it fails, the node is down
-// for that reason, its error shows in errors and logs, and connecting is tried again as always, first after some 10 ms
-// and then about once a second.
+// for that reason, its error shows in errors and logs, and connecting is tried again as always: first after some 10 ms,
+// then about once a second while calls need the node, and less often while none does.
 //
 // URLs must then have neither user nor password: New returns an error that satisfies errors.Is for [ErrInvalid]. By
 // default the URLs have both. Only for New.

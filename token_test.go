@@ -230,7 +230,7 @@ func TestTheSlowerOfTwoClocksIsNotTheTime(t *testing.T) {
 			}
 		}
 		fl.net.Accept(link0("b", 2))
-		time.Sleep(2 * time.Second)
+		time.Sleep(4 * time.Second) // b's next attempt
 		k = must(b.TryLock(t.Context(), "job"))(t)
 		if k.Token() <= last {
 			t.Errorf("all clocks known: token %d after %d", k.Token(), last)
