@@ -288,9 +288,10 @@ type acquireRequest struct {
 	shared   bool         // with other readers: askFor chooses the commands accordingly
 	stands   bool         // nodes that refuse it put it into their queues: see wait_standing.go
 
-	breaksTies bool  // the caller does not wait: it may ask again to break a tie
-	joins      bool  // a hold that the context carries may be joined
-	waitsSince int64 // when the wait for it began, in µs of the nodes' time; 0: it begins now
+	breaksTies bool     // the caller does not wait: it may ask again to break a tie
+	joins      bool     // a hold that the context carries may be joined
+	waitsSince int64    // when the wait for it began, in µs of the nodes' time; 0: it begins now
+	begun      *instant // when the node timeout began, if the call was held before it asked; nil: when it asks
 }
 
 // tenures is the pool of those that belong to no hold. Their fields are zero.
@@ -303,6 +304,9 @@ func (l *Locker) newHold(w acquireRequest, o *options, since int64) *hold {
 	t := tenures.Get().(*tenure)
 	t.opts, t.acquireRequest, t.place = o, w, nowhere
 	t.since, t.start, t.validity = now, now, o.drift.validity(o.ttl, 0)
+	if w.begun != nil {
+		t.start = *w.begun
+	}
 	h := &hold{locker: l, tenure: t, name: w.name, names: w.names, shared: w.shared}
 	h.owner = l.peers.label.owner(cmp.Or(since, l.tokens.time(now)))
 	if o.fencing {

@@ -42,9 +42,10 @@ const maxName = 512
 // that fail independently, 31 at most; five is usual. One makes a plain single-node lock.
 //
 // New connects to all nodes at once. It returns when every first attempt has ended, or when a majority is connected and
-// the node timeout has passed, but soon after four node timeouts, 1 s at least. It does not fail because nodes are unreachable: it keeps connecting in the background,
-// and the errors of calls name the nodes that are missing. It does fail if it notices that two URLs lead to the same
-// server; if that turns out later, the second node is refused. Its error satisfies errors.Is for [ErrInvalid].
+// the node timeout has passed, but soon after four node timeouts, 1 s at least. It does not fail because nodes are
+// unreachable: it keeps connecting in the background, and the errors of calls name the nodes that are missing. It does
+// fail if it notices that two URLs lead to the same server; if that turns out later, the second node is refused. Its
+// error satisfies errors.Is for [ErrInvalid].
 //
 // All clients that lock a name must use the same nodes. New fails with a [*ListConflictError], which satisfies
 // errors.Is for [ErrListConflict], if clients are at work whose nodes do not allow that. If that turns out later, calls

@@ -36,35 +36,35 @@ func (l *Locker) wait(ctx context.Context, w acquireRequest, o *options, last er
 	return l.queue(ctx, w, o, last, first)
 }
 
-// futileEvery is how often a call fails for lack of a majority that is connected.
+// futileEvery is how often a call fails for lack of a majority that is connected, unless the node timeout is short.
 const futileEvery = 250 * time.Millisecond
 
 // awaitMajority holds a caller that tries again at once while no majority is connected, since all that it could do is
-// fail: until there is a majority, or for futileEvery since the last call that found none. It returns at once if there
-// was no such call.
-func (l *Locker) awaitMajority(ctx context.Context) {
-	now := l.opts.clock.local()
+// fail: until there is a majority, or for futileEvery since the last call that found none, but for half of the node
+// timeout at most. It returns at once, and nil, if there was no such call; otherwise, when the caller came.
+func (l *Locker) awaitMajority(ctx context.Context) *instant {
+	now := l.opts.clock.now()
 	last := time.Duration(l.futile.Load())
 	defer func() { l.futile.Store(int64(l.opts.clock.local().Sub(l.opened))) }()
-	rest := l.opened.Add(last).Add(futileEvery).Sub(now)
+	rest := min(l.opened.Add(last).Add(futileEvery).Sub(now.local), l.opts.nodeTimeout/2)
 	if last == 0 || rest <= 0 {
-		return
+		return nil
 	}
 	over := time.NewTimer(rest)
 	defer over.Stop()
 	for {
 		changed := l.peers.states.next() // before the majority is looked for
 		if l.peers.enough.Load() {
-			return
+			return &now
 		}
 		select {
 		case <-changed:
 		case <-over.C:
-			return
+			return &now
 		case <-ctx.Done():
-			return
+			return &now
 		case <-l.ctx.Done():
-			return
+			return &now
 		}
 	}
 }

@@ -41,7 +41,7 @@ func (c *Conn) enqueue(r *Request) {
 	deadline := r.Asked.Add(c.config.Timeout)
 	if !r.replied && (c.nextDeadline.IsZero() || deadline.Before(c.nextDeadline)) {
 		c.nextDeadline = deadline
-		c.watchdog.Reset(c.config.Timeout)
+		c.watchdog.Reset(deadline.Sub(c.config.Now())) // it may have been asked a while ago
 	}
 }
 

@@ -30,7 +30,7 @@ func (c *Conn) run() {
 // connection: a thousand clients that nobody uses must not make attempts all the while that a server is away.
 func (c *Conn) rest(failures int, silence bool) error {
 	err, longer := sleep(c.ctx, reconnectDelay(failures)), idleDelay(failures, silence)
-	if err != nil || longer == 0 || c.Backlog() > 0 { // undos must get there
+	if err != nil || longer == 0 || c.Backlog() > 0 || c.awaited.Load() { // undos must get there
 		return err
 	}
 	timer := time.NewTimer(longer)

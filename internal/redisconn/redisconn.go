@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -136,6 +137,7 @@ type Conn struct {
 	closing  sync.WaitGroup     // of Stop
 	news     chan struct{}      // wakes follow; its buffer has room for one
 	wanted   chan struct{}      // see Wanted; likewise
+	awaited  atomic.Bool        // a subscription waits for the first connection
 
 	plainUntil time.Time // until then no HELLO is sent; owned by run
 

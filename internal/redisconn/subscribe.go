@@ -83,11 +83,12 @@ func (c *Conn) follow(ctx context.Context, s *Subscription) {
 		case resp2:
 			c.overSecond(ctx, s)
 		default: // which protocol it will be is not known yet
-			c.Wanted()
+			c.awaited.Store(true)
 			select {
 			case <-c.news:
 			case <-ctx.Done():
 			}
+			c.awaited.Store(false)
 		}
 	}
 }
