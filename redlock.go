@@ -59,8 +59,8 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, 
 
 // TryLock makes one attempt. It returns the hold, or an error as from [Locker.Lock], within the node timeout (see
 // [WithNodeTimeout]). If several callers try a free lock at one moment and their votes split, the oldest of them asks
-// again, so that one of them gets it. While no majority is connected, a call that follows a failed one is held for half of the
-// node timeout before it fails.
+// again, so that one of them gets it. While no majority is connected, a call that follows a failed one is held for half
+// of the node timeout before it fails.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
 	return l.lock(ctx, acquireRequest{op: "lock", name: name, joins: true}, false, opts)
 }

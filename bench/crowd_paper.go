@@ -57,23 +57,14 @@ func (res *result) perThousand() []perThousand {
 	}
 }
 
-// onPaper is the table of what a thousand of each cost, and ten thousand.
-func (res *result) onPaper() string {
+// costs is the table of what a thousand of each cost.
+func (res *result) costs() string {
 	var b strings.Builder
 	head(&b, "a thousand", "commands/s", "CPU, % of a core", "KiB/s in", "KiB/s out", "memory MiB", "connections",
 		"grows")
-	parts := res.perThousand()
-	for _, p := range parts {
+	for _, p := range res.perThousand() {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %.0f | %s |\n", p.what, positive(p.Commands), positive(p.Master),
 			positive(p.In), positive(p.Out), positive(p.Memory/1024), p.Connections, p.grows)
-	}
-	b.WriteString("\n")
-	head(&b, "*on paper*: ten thousand", "commands/s", "CPU, % of a core", "KiB/s in", "KiB/s out", "memory MiB",
-		"connections", "CPU of the clients, cores")
-	for _, p := range parts {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %.0f | %s |\n", p.what,
-			positive(10*p.Commands), positive(10*p.Master), positive(10*p.In), positive(10*p.Out),
-			positive(10*p.Memory/1024), 10*p.Connections, positive(10*p.Client/100))
 	}
 	return b.String()
 }

@@ -190,6 +190,9 @@ func (g *gathering) rush(r *rush, ttl time.Duration) error {
 
 // newcomers start together at one name, several times, while the crowd rests: with all masters well, and with one late.
 func (g *gathering) newcomers(c *crowd) (err error) {
+	// They know one master by another address, and it may have come back empty a moment ago: until all clients have
+	// learnt its new identity, it is another master to them.
+	time.Sleep(5 * time.Second)
 	if c.Starts, err = g.start(g.together, g.cluster.nodes); err != nil {
 		return err
 	}

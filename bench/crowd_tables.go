@@ -230,7 +230,7 @@ func (r *report) updated(text string) (_ string, err error) {
 		parts := map[string]func() string{
 			"machine": func() string { return res.where(r) }, "starts": res.crowdStarts,
 			"clients": res.crowdClients, "events": res.crowdEvents,
-			"costs": res.onPaper, "limits": res.limits,
+			"costs": res.costs, "limits": res.limits,
 		}
 		text = generated.ReplaceAllStringFunc(text, func(part string) string {
 			m := generated.FindStringSubmatch(part)

@@ -56,7 +56,7 @@ func (res *result) rounds() (n int) {
 
 // texts are the columns that are of words.
 var texts = []string{
-	"lock", "what they do", "what happens", "state of the masters", "a thousand", "*on paper*: ten thousand", "grows",
+	"lock", "what they do", "what happens", "state of the masters", "a thousand", "grows",
 	"half a core is taken by",
 }
 

@@ -123,7 +123,7 @@ var indentation = regexp.MustCompile(`(?m)^\t+`)
 func TestQuotedExamples(t *testing.T) {
 	r := read(t)
 	for page, example := range map[string]string{
-		"docs/scale.md": "example_scale_test.go", "docs/sentinel.md": "example_sentinel_test.go",
+		"docs/sentinel.md": "example_sentinel_test.go",
 	} {
 		blocks := goBlock.FindAllStringSubmatch(r.texts[page], -1)
 		if len(blocks) == 0 {

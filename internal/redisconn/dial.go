@@ -171,8 +171,8 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 // login is the user and the password for one attempt to connect.
 type login struct{ user, password string }
 
-// admission waits for the turn of a handshake. Before that it asks for the credentials, which may take long and must not
-// take other handshakes' turns. The caller must call dismiss.
+// admission waits for the turn of a handshake. Before that it asks for the credentials, which may take long and must
+// not take other handshakes' turns. The caller must call dismiss.
 func (c *Conn) admission(ctx context.Context) (as login, err error) {
 	if as, err = c.credentials(ctx); err != nil {
 		return login{}, err
