@@ -154,11 +154,12 @@ coverage: ## the root package's tests at full size; COVERAGE per cent of the lib
 # The long forms. Each part has its size as a parameter.
 PROOF_SEEDS ?= 13000
 
-verify: ## the long forms of what make test does briefly: two hours and a half
+verify: ## the long forms of what make test does briefly: three hours
 	$(MAKE) bounds
 	$(MAKE) simulate SEEDS=$(PROOF_SEEDS)
 	$(GO) test ./internal/sim/simtest -run 'Semaphores|Jobs|JobOfTheHour' -seeds 300 -hours 72 -v -timeout 1h
 	$(GO) test ./internal/sim/simtest -run 'ChangeOfNodes' -seeds 700 -v -timeout 1h
+	GOGC=400 $(GO) test ./internal/sim/simtest -run 'Crowd' -crowds 3000 -v -timeout 3h
 	$(MAKE) mutants modelcheck fuzz history soak versions
 	REDLOCK_LONG=1 $(GO) test -C integration -count=1 -p 1 -v -timeout 60m ./holding ./permits ./rwmutex ./several ./tokens ./waiting
 	REDLOCK_PROVIDER=containers REDLOCK_REDIS_IMAGE=host $(MAKE) integration INTEGRATION_FLAGS=

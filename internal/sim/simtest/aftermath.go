@@ -13,9 +13,14 @@ import (
 
 // settle is how long Lockers may need to be well again after the last fault. A connection that became a black hole
 // while nothing was asked is noticed by the next probe, within 15 s; it is given up after four node timeouts of
-// silence, one second at least; and there may be a pause before the next.
+// silence, one second at least; and there may be a pause before the next. In a crowd, others are answered meanwhile, so
+// it is spared.
 func (s *Scenario) settle() time.Duration {
-	return 15*time.Second + max(time.Second, 4*s.Timeout) + 4*time.Second
+	silence := max(time.Second, 4*s.Timeout)
+	if s.Crowd != nil {
+		return 15*time.Second + 9*silence + 10*time.Second
+	}
+	return 15*time.Second + silence + 4*time.Second
 }
 
 // aftermath is run when all faults are mended and all workers have ended: it checks progress, cleanliness and the
@@ -25,23 +30,16 @@ func (w *world) aftermath(back time.Duration) {
 	w.leftovers("one TTL after the last fault", "redlock:wait")
 	time.Sleep(placeLives)
 	w.leftovers("a while after the last fault", "")
-	for _, c := range w.clients {
-		w.progress(c, "free", c.locker.Load().TryLock)
-		w.quiet()
-		w.progress(c, "free", toRead(c.locker.Load().Locker, "TryLock"))
-		w.quiet()
+	if w.crowd == nil {
+		w.trials()
 	}
-	w.limited()
-	w.handedOn()
-	w.late()
-	w.contest()
-	w.races()
-	// The last: Close is to wait for what it undoes.
-	w.progress(w.clients[0], contested, w.clients[0].locker.Load().TryLock)
 	for _, c := range w.clients {
 		_ = c.locker.Load().Close()
 	}
 	w.leftovers("after Close, without faults", "")
+	if w.crowd != nil {
+		w.dispersed()
+	}
 	w.result.Violations = append(w.result.Violations,
 		w.history.Check(sim.Assume{Clocks: w.scenario.Sound, Emptied: w.emptied})...)
 	w.admitted()
@@ -60,6 +58,23 @@ func (w *world) aftermath(back time.Duration) {
 		w.result.Attempts = max(w.result.Attempts, n.Calls("evalsha")+n.Calls("eval"))
 		n.Close()
 	}
+}
+
+// trials are what clients are told to do when all is in order.
+func (w *world) trials() {
+	for _, c := range w.clients {
+		w.progress(c, "free", c.locker.Load().TryLock)
+		w.quiet()
+		w.progress(c, "free", toRead(c.locker.Load().Locker, "TryLock"))
+		w.quiet()
+	}
+	w.limited()
+	w.handedOn()
+	w.late()
+	w.contest()
+	w.races()
+	// The last: Close is to wait for what it undoes.
+	w.progress(w.clients[0], contested, w.clients[0].locker.Load().TryLock)
 }
 
 // admitted: each slot is exclusive, as the history's check has it, so k of them are k holders at most.

@@ -3,6 +3,7 @@ package simtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -74,6 +75,9 @@ func (w *worker) restart() {
 	old := w.locker.Load()
 	w.locker.Store(w.connect(w.name, old.kind))
 	_ = old.Close()
+	if w.crowd != nil {
+		w.crowd.closed()
+	}
 	w.log(w.label, "has restarted its client")
 }
 
@@ -117,6 +121,9 @@ func (w *worker) minded(part float64) bool { return part > 0 && w.apart.Float64(
 // once makes one attempt at one lock, or at several, and, if it succeeds, holds it for a while.
 func (w *worker) once() {
 	wanted := []string{names[w.r.IntN(w.scenario.Names)]}
+	if w.crowd != nil && w.apart.IntN(3) > 0 { // else hardly anybody would have a lock
+		wanted[0] = fmt.Sprintf("mine:%s", w.name)
+	}
 	if n := w.scenario.Names; n > 1 && w.scenario.Permits == 0 && w.inclined(w.scenario.Habits.Several) {
 		wanted = nil
 		for _, i := range w.r.Perm(n)[:2+w.r.IntN(n-1)] { // in any order, and overlapping
@@ -185,6 +192,7 @@ func (w *worker) once() {
 		w.blame("bounded", "%s: %s took %v, the node timeout is %v", w.label, verb, took, w.scenario.Timeout)
 	}
 	if err != nil {
+		w.refused(w.label, err)
 		w.log(w.label, "%s %s: %s", verb, name, kindOf(err))
 		ended := ctx.Err() != nil || errors.Is(err, redlock.ErrMaxWait)
 		if ended && asked.Add(patience).After(w.ending.Add(w.scenario.settle())) {

@@ -38,6 +38,25 @@ func (o *owners) short(client, text string) string {
 	})
 }
 
+// labels are the keys of labels, which are drawn at random.
+var labels = regexp.MustCompile(`redlock:label:[0-9a-f-]+`)
+
+var drawn = regexp.MustCompile(`[0-9a-f]{12,40}`)
+
+// registration shows an exchange of lists, with names for what is drawn at random, and for digests of it.
+func (o *owners) registration(args []string, said any) string {
+	return drawn.ReplaceAllStringFunc(fmt.Sprint(args[2:], " → ", said), func(id string) string {
+		if o.names == nil {
+			return "id"
+		}
+		if o.names[id] == "" {
+			o.count[""]++
+			o.names[id] = fmt.Sprintf("id#%d", o.count[""])
+		}
+		return o.names[id]
+	})
+}
+
 // observe keeps a command for the trace. Most traces are never read, so it is written out only when one is.
 func (w *world) observe(c sim.Command) {
 	w.mu.Lock()
@@ -66,12 +85,16 @@ func (e event) write(o *owners) []string {
 	for i, a := range e.command.Args {
 		args[i] = o.short(e.command.Client, a)
 	}
+	if len(args) > 3 && args[3] == "redlock:lists" {
+		return []string{fmt.Sprintf("%s: %s", e.command.Client, o.registration(args, e.command.Reply))}
+	}
 	if args[0] == "evalsha" || args[0] == "eval" {
 		if lines := batch(e.command.Client, args, e.command.Reply, o); lines != nil {
 			return lines
 		}
 	}
-	return []string{fmt.Sprintf("%s: %s → %s", e.command.Client, request(args), reply(e.command.Reply, o))}
+	line := fmt.Sprintf("%s: %s → %s", e.command.Client, request(args), reply(e.command.Reply, o))
+	return []string{labels.ReplaceAllString(line, "redlock:label:")}
 }
 
 // batch takes a script's call apart, by the convention of the library's scripts: KEYS are the locks and then the set of

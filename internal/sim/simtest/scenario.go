@@ -42,6 +42,8 @@ type Scenario struct {
 	DoneTTL time.Duration
 	// Change is of nodes, or nil.
 	Change *Change
+	// Crowd is what happens to fifty Lockers of one process, or nil.
+	Crowd *Crowd
 	// Sound: the faults keep the assumptions under which holds exclude each other.
 	Sound bool
 }
@@ -174,7 +176,8 @@ func (s Scenario) kinds() (kinds []fault) {
 // Remembers reports whether nodes keep all that they know: what is kept for longer than the restart guard's period
 // rests on that.
 func (s Scenario) Remembers() bool {
-	return !slices.ContainsFunc(s.Faults, func(f fault) bool { return f.class == forgetful || f.name == "flushall" })
+	return s.Crowd == nil &&
+		!slices.ContainsFunc(s.Faults, func(f fault) bool { return f.class == forgetful || f.name == "flushall" })
 }
 
 // forgetsJobs reports whether jobs that are done are forgotten before the end.
@@ -182,7 +185,7 @@ func (s Scenario) forgetsJobs() bool { return s.DoneTTL < s.Length }
 
 // Forgets reports whether nodes lose what they know, so that exclusion rests on the restart guard.
 func (s Scenario) Forgets() bool {
-	return slices.ContainsFunc(s.Faults, func(f fault) bool { return f.class == forgetful })
+	return s.Crowd != nil || slices.ContainsFunc(s.Faults, func(f fault) bool { return f.class == forgetful })
 }
 
 func (s Scenario) String() string {
@@ -194,6 +197,9 @@ func (s Scenario) String() string {
 	change := ""
 	if s.Change != nil {
 		change = fmt.Sprintf(", %d permits, change of nodes: %v", s.Permits, s.Change)
+	}
+	if s.Crowd != nil {
+		change = fmt.Sprintf(", crowd: %v", s.Crowd)
 	}
 	return fmt.Sprintf("seed %d: %d nodes, %d clients × %d, %d names, TTL %v, node timeout %v, guard %v, durable %v, "+
 		"trusted %v, delay up to %v, %v, %v long, a fault every %v for %v of [%s], assumptions kept: %v%s",

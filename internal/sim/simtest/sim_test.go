@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/quorumlock/redlock/internal/sim/simtest"
 )
@@ -112,6 +113,8 @@ func TestJobs(t *testing.T) {
 type sums struct {
 	seeds, calls, grants, reads, several, again, faults, commands, runs, over int64
 	changes                                                                   simtest.Rollout
+	connections, wanted                                                       int // of crowds
+	back                                                                      time.Duration
 }
 
 // swarm runs the seeds that the flags say: see swarmOf.
@@ -158,6 +161,9 @@ func swarmOf(t *testing.T, seeds uint64, scenario func(seed uint64) simtest.Scen
 				sum.runs += int64(r.Runs)
 				sum.over += int64(r.Over)
 				sum.changes.Add(r.Rollout)
+				sum.connections += r.Connections
+				sum.wanted += r.Wanted
+				sum.back = max(sum.back, r.Back)
 				mu.Unlock()
 			}
 		})

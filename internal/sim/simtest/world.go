@@ -31,8 +31,11 @@ type Result struct {
 	Faults     int
 	Runs, Over int // of jobs
 	Rollout    Rollout
-	Violations []sim.Violation
-	events     []event
+	Back       time.Duration // until each client of a crowd had a lock of its own, after the last fault
+	// Connections that a crowd made, and as many as it had to.
+	Connections, Wanted int
+	Violations          []sim.Violation
+	events              []event
 }
 
 // event is one line of the trace: text, or a command.
@@ -107,6 +110,7 @@ type world struct {
 	tickets  tickets
 	kinds    []*kind // of clients: one, but for where the nodes are changed
 	rollout  rollout
+	crowd    *crowd
 
 	mu sync.Mutex // protects result.events and result.Violations
 }
@@ -159,8 +163,13 @@ func Run(s Scenario) *Result {
 	}
 	for i := range s.Clients {
 		c := &client{world: w, name: fmt.Sprintf("c%d", i), changing: make(chan struct{}, 1)}
-		c.locker.Store(w.connect(c.name, w.kinds[0]))
 		w.clients = append(w.clients, c)
+		if s.Crowd == nil {
+			c.locker.Store(w.connect(c.name, w.kinds[0]))
+		}
+	}
+	if s.Crowd != nil {
+		w.startCrowd()
 	}
 	end := time.Now().Add(s.Length)
 	w.ending = end
@@ -182,6 +191,10 @@ func Run(s Scenario) *Result {
 	if len(s.Faults) > 0 {
 		f.run(end)
 	}
+	if s.Crowd != nil {
+		w.disturb()
+		w.comeBack()
+	}
 	wg.Wait()
 	w.aftermath(f.back)
 	return w.result
@@ -192,11 +205,14 @@ func (w *world) connect(name string, k *kind) *instance {
 	opts := []redlock.Option{
 		redlock.WithTTL(w.scenario.TTL), redlock.WithNodeTimeout(w.scenario.Timeout),
 		redlock.WithRestartGuard(w.scenario.Guard),
-		redlock.WithDialer(w.net.Dialer(name)),
 	}
 	if w.scenario.Trusted {
 		opts = append(opts, redlock.WithDurableNodes())
 	}
+	if w.crowd != nil {
+		return w.connectCrowd(name, k, opts)
+	}
+	opts = append(opts, redlock.WithDialer(w.net.Dialer(name)))
 	if len(k.lists) > 1 {
 		opts = append(opts, redlock.WithMigration(urls(k.lists[1])))
 	}
