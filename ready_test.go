@@ -265,3 +265,45 @@ func TestReadyDoesNotPoll(t *testing.T) {
 		}
 	})
 }
+
+// A caller that tries again at once while no majority is connected is held: until there is one, and no longer.
+func TestACallerWithoutAMajorityIsHeld(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithRestartGuard(0))
+		for range 3 {
+			fl.nodes[0].Crash(false)
+			fl.nodes[1].Crash(false)
+			settleNetwork()
+			calls := 0
+			for begun := time.Now(); calls < 1000 && time.Since(begun) < 5*time.Second; calls++ {
+				if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) {
+					t.Fatal(err)
+				}
+			}
+			if calls > 21 {
+				t.Fatalf("%d calls in 5 s, want one in a node timeout", calls)
+			}
+			fl.nodes[1].Restart()
+			var up time.Time
+			got := make(chan time.Time)
+			go func() {
+				for {
+					if k, err := l.TryLock(t.Context(), "job"); err == nil {
+						got <- time.Now()
+						_ = k.Unlock(t.Context())
+						return
+					}
+				}
+			}()
+			for !l.peers.enough.Load() {
+				time.Sleep(ms)
+			}
+			up = time.Now()
+			if late := (<-got).Sub(up); late > 20*ms {
+				t.Errorf("the caller was held for %s although a majority was connected", late)
+			}
+			fl.nodes[0].Restart()
+			time.Sleep(5 * time.Second)
+		}
+	})
+}

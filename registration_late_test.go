@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
 )
 
 // What comes late to the comparison of lists: nodes, answers, clients. The lists are those of changes[0].
@@ -223,5 +228,91 @@ func TestWaitersWithAMajorityOfOneListEach(t *testing.T) {
 				t.Errorf("try %d: %v for two short holds", try, took)
 			}
 		}
+	})
+}
+
+// exchanged counts what clients ask of all nodes about lists, by mode.
+func exchanged(fl *fleet) func(mode string) int {
+	var mu sync.Mutex
+	counts := make(map[string]int)
+	for _, n := range fl.nodes {
+		n.Observe(func(c sim.Command) {
+			mu.Lock()
+			defer mu.Unlock()
+			if len(c.Args) > 3 && c.Args[3] == "redlock:lists" {
+				keys, _ := strconv.Atoi(c.Args[2])
+				counts[c.Args[3+keys]]++
+			}
+		})
+	}
+	return func(mode string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		n := counts[mode]
+		delete(counts, mode)
+		return n
+	}
+}
+
+// A client that learns the identities of nodes one after the other registers anew once, and reads no lists that it
+// knows.
+func TestWhatAClientAsksWhenNodesAreRestarted(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		asked := exchanged(fl)
+		must(0, fl.locker("a").Ready(t.Context()))(t)
+		fl.locker("b")
+		time.Sleep(time.Minute)
+		asked("vote")
+		asked("read")
+		for _, n := range fl.nodes {
+			n.Crash(false)
+			n.Restart()
+			time.Sleep(50 * ms)
+		}
+		time.Sleep(5 * time.Second)
+		if got := asked("vote"); got > 2*2*5 { // two clients, once when connected and once to correct
+			t.Errorf("%d registrations of two clients with five nodes after a restart, want 20 at most", got)
+		}
+		asked("read")
+		time.Sleep(5 * time.Minute)
+		if got := asked("read"); got > 0 {
+			t.Errorf("lists that are known were read %d times", got)
+		}
+	})
+}
+
+// Lists that are in use and were not read may be in conflict: nobody is established before they are known.
+func TestListsThatWereNotReadMayConflict(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		settleNetwork()
+		g := l.peers.registry
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.established, g.at[0].digest, g.at[0].used = false, "not read", nil
+		if g.judge(l.opts.clock.local()); g.established {
+			t.Error("established, and it is not known which lists are in use")
+		}
+		g.at[0].heard = g.at[0].heard.Add(-registrationLives) // that is long ago
+		if g.judge(l.opts.clock.local()); !g.established {
+			t.Error("not established")
+		}
+	})
+}
+
+// What was found of other lists is found anew when more is known of the own nodes.
+func TestAVerdictFollowsTheIdentities(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		fl.locker("a")
+		for i := 1; i < 3; i++ { // the first node is the first to answer
+			fl.net.SetDelay(link0("b", i), sim.Both, sim.Delay{Min: 10 * ms, Max: 20 * ms})
+		}
+		dial := fl.net.Dialer("b")
+		b, err := New([]string{fl.urls[0], "redis://other-n1:6379", "redis://other-n2:6379"}, WithDialer(
+			func(ctx context.Context, network, addr string) (net.Conn, error) {
+				return dial(ctx, network, strings.TrimPrefix(addr, "other-"))
+			}))
+		must(0, err)(t)
+		must(0, b.Close())(t)
 	})
 }

@@ -3,6 +3,8 @@ package redlock
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -193,6 +195,37 @@ func TestTokensInUseAreKeptForTheRetention(t *testing.T) {
 			if known := n.Do("ZSCORE", tokensName, "job"); known != fmt.Sprint(handed.Token()) {
 				t.Errorf("token %d of 40 s ago: the node knows %v", handed.Token(), known)
 			}
+		}
+	})
+}
+
+// A client spares the node what another one has just written, unless the set has got a larger token than was noted, or
+// lives too briefly by now.
+func TestASetOfTokensIsRenewed(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, fl *fleet) {
+		n := fl.nodes[0]
+		const floor = "redlock:floor"
+		call := func() (later float64, lives any) {
+			now := time.Now().UnixMicro()
+			n.Do("EVAL", trim.Source, "2", floor, tokensName, fmt.Sprint(now), "60000000", "80000", "")
+			words := strings.Fields(fmt.Sprint(n.Do("GET", floor)))
+			later, _ = strconv.ParseFloat(words[1], 64)
+			return later, n.Do("PTTL", tokensName)
+		}
+		token := float64(time.Now().UnixMicro())
+		n.Do("ZADD", tokensName, fmt.Sprintf("%.0f", token), "x")
+		call()
+		time.Sleep(2 * time.Second)
+		if _, lives := call(); lives != int64(78000) {
+			t.Errorf("the set was renewed after 2 s, and lives for %v ms", lives)
+		}
+		n.Do("ZADD", tokensName, fmt.Sprintf("%.0f", token+60e6), "y")
+		if later, _ := call(); later <= token+60e6 {
+			t.Errorf("%.0f is noted, and the set has %.0f", later, token+60e6)
+		}
+		time.Sleep(5 * time.Second)
+		if _, lives := call(); lives != int64(80000) {
+			t.Errorf("the set lives for %v ms, want 80000", lives)
 		}
 	})
 }

@@ -96,6 +96,46 @@ func TestHandshakesTakeTurns(t *testing.T) {
 	})
 }
 
+// While a handshake waits for its turn, no time limit runs.
+func TestATurnMayComeLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := newFake().shared()
+		config.Dial = nobody
+		var failed atomic.Int32
+		config.OnDisconnect = func() { failed.Add(1) }
+		for range 2 * maxHandshakes {
+			start(t, "redis://fake", config)
+		}
+		for _, want := range []int32{0, maxHandshakes, 2 * maxHandshakes} {
+			time.Sleep(990 * ms)
+			if got := failed.Load(); got != want {
+				t.Errorf("after %d s, %d attempts have failed, want %d", want/maxHandshakes, got, want)
+			}
+			time.Sleep(10 * ms)
+		}
+	})
+}
+
+// An attempt that fails gives its turn to the next.
+func TestAFailedAttemptEndsItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.refuse(true)
+		var all []*client
+		for range 2 * maxHandshakes {
+			all = append(all, start(t, "redis://fake", f.shared()))
+		}
+		time.Sleep(10 * time.Second)
+		f.refuse(false)
+		time.Sleep(4 * time.Second) // the longest pause
+		for i, c := range all {
+			if up, err := c.State(); !up {
+				t.Fatalf("client %d: %v", i, err)
+			}
+		}
+	})
+}
+
 // Close does not wait for a handshake's turn.
 func TestCloseEndsTheWaitForATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -203,12 +243,12 @@ func TestASilentConnectionIsSparedWhileOthersAreAnswered(t *testing.T) {
 	})
 }
 
-// Where nobody answers, attempts become rare, unless somebody wants the connection.
+// Where nobody answers, attempts become rare, unless somebody wants the connection, or something is to be undone.
 func TestPausesAfterSilence(t *testing.T) {
 	for _, c := range []struct {
-		wanted      bool
+		what        string
 		least, most int32
-	}{{false, 8, 16}, {true, 30, 60}} {
+	}{{"nothing", 8, 16}, {"wanted", 30, 60}, {"undo", 30, 60}} {
 		synctest.Test(t, func(t *testing.T) {
 			config := newFake().config()
 			var dials atomic.Int32
@@ -217,14 +257,17 @@ func TestPausesAfterSilence(t *testing.T) {
 				return nobody(ctx, network, address)
 			}
 			k := start(t, "redis://fake", config)
+			if c.what == "undo" {
+				k.send(undo, "a")
+			}
 			for range 600 {
 				time.Sleep(100 * ms)
-				if c.wanted {
+				if c.what == "wanted" {
 					k.send(first, "a")
 				}
 			}
 			if got := dials.Load(); got < c.least || got > c.most {
-				t.Errorf("wanted %t: %d attempts in a minute, want %d to %d", c.wanted, got, c.least, c.most)
+				t.Errorf("%s: %d attempts in a minute, want %d to %d", c.what, got, c.least, c.most)
 			}
 		})
 	}
