@@ -280,8 +280,8 @@ func TestACallerWithoutAMajorityIsHeld(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if calls > 21 {
-				t.Fatalf("%d calls in 5 s, want one in a node timeout", calls)
+			if calls > 41 {
+				t.Fatalf("%d calls in 5 s, want one in half of a node timeout", calls)
 			}
 			fl.nodes[1].Restart()
 			var up time.Time
