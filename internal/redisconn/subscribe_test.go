@@ -98,7 +98,7 @@ func TestSubscribeBeforeTheFirstConnection(t *testing.T) {
 		l := listenTo(t, c.Conn)
 		time.Sleep(time.Second)
 		f.refuse(false)
-		time.Sleep(time.Second)
+		time.Sleep(4 * time.Second) // the longest pause
 		f.wants(t, "HELLO 3", "SUBSCRIBE wake", "PING")
 		if l.met.Load() != 0 {
 			t.Error("a second connection")
