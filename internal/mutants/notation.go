@@ -12,7 +12,9 @@ import (
 var files embed.FS
 
 // groups are the files under bugs, in the order in which docs/proof.md lists their mutants.
-var groups = []string{"time", "undos", "votes", "guard", "tokens", "waiters", "scripts", "clocks", "between", "lists", "crowd"}
+var groups = []string{
+	"time", "undos", "votes", "guard", "tokens", "waiters", "scripts", "clocks", "between", "lists", "crowd",
+}
 
 // mutants returns all of them.
 func mutants() ([]mutant, error) { return readMutants(files, groups) }

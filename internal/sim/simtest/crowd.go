@@ -14,9 +14,9 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// This file has worlds with a crowd: fifty Lockers of one process, which start at one moment and share the function that
-// dials, so that their handshakes take turns, and each learns from the others that a master answers. Masters lose all
-// that they have under the clients that hold, wait and try, and Lockers are closed and opened anew meanwhile.
+// This file has worlds with a crowd: fifty Lockers of one process, which start at one moment and share the function
+// that dials, so that their handshakes take turns, and each learns from the others that a master answers. Masters lose
+// all that they have under the clients that hold, wait and try, and Lockers are closed and opened anew meanwhile.
 
 // crowdSize is how many Lockers a crowd has.
 const crowdSize = 50
