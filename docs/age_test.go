@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"errors"
 	"fmt"
 	"go/parser"
 	"go/token"
@@ -134,7 +135,8 @@ func git(args ...string) (string, error) {
 	cmd := exec.Command("git", args...)
 	cmd.Dir = root
 	out, err := cmd.Output()
-	if exit, ok := err.(*exec.ExitError); ok {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
 		err = fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(exit.Stderr)))
 	}
 	return strings.TrimSpace(string(out)), err
@@ -143,6 +145,7 @@ func git(args ...string) (string, error) {
 // libraryChanges returns a function that lists the commits since another that changed what the library consists of:
 // without tests, as they cost no user anything.
 func libraryChanges(t *testing.T) func(commit string) ([]string, error) {
+	t.Helper()
 	paths := []string{":(glob)*.go"}
 	for pkg := range libraryPackages(t) {
 		if pkg != "" {

@@ -94,6 +94,7 @@ func TestReconnecting(t *testing.T) {
 }
 
 func reconnect(t *testing.T, wanted bool) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
 		f.refuse(true)
