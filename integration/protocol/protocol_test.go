@@ -189,6 +189,15 @@ func TestAForeignClientNeedsAMajority(t *testing.T) {
 	fleet.Must(t, h.unlock())
 }
 
+// heldEverywhere waits until the holder has the lock on all nodes. A majority is enough for the holder, and where its
+// request is late, whoever asks next is granted the lock and not queued.
+func heldEverywhere(t *testing.T, f fleet.Fleet) {
+	t.Helper()
+	fleet.Eventually(t, "the lock is held on all nodes", func() bool {
+		return !slices.ContainsFunc(f.Nodes, func(n *masters.Node) bool { return fleet.Holder(t, n, name) == "" })
+	})
+}
+
 // queued waits until n wait on every node.
 func queued(t *testing.T, f fleet.Fleet, n int) {
 	t.Helper()
@@ -216,6 +225,7 @@ func TestALockerHandsOverToAForeignClient(t *testing.T) {
 	f := fleet.Start(t, 5)
 	k, err := f.Locker(t, redlock.WithTTL(fleet.Long)).Lock(t.Context(), name)
 	fleet.Must(t, err)
+	heldEverywhere(t, f)
 	c, got := foreign(t, f, fleet.Long), make(chan *hold, 1)
 	ctx := within(t, soon)
 	go func() { // until it is sent
@@ -248,6 +258,7 @@ func TestAForeignClientHandsOverToALocker(t *testing.T) {
 	f := fleet.Start(t, 5)
 	h, err := foreign(t, f, fleet.Long).lock(t.Context(), name)
 	fleet.Must(t, err)
+	heldEverywhere(t, f)
 	l, got := f.Locker(t, redlock.WithTTL(fleet.Long)), make(chan *redlock.Lock, 1)
 	ctx := within(t, soon)
 	go func() { // until it is sent
@@ -277,6 +288,7 @@ func TestAForeignClientGivesUp(t *testing.T) {
 	f := fleet.Start(t, 5)
 	k, err := f.Locker(t, redlock.WithTTL(fleet.Long)).Lock(t.Context(), name)
 	fleet.Must(t, err)
+	heldEverywhere(t, f)
 	c := foreign(t, f, fleet.Long)
 	ctx, giveUp := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -419,6 +431,7 @@ func TestAForeignClientIsKilled(t *testing.T) {
 	holder, waiter := foreign(t, f, ttl), foreign(t, f, ttl)
 	h, err := holder.tryLock(name)
 	fleet.Must(t, err)
+	heldEverywhere(t, f)
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { // until it is sent
