@@ -142,7 +142,7 @@ func (l *Locker) call(
 			waiting = bounded
 		}
 		if !l.peers.enough.Load() {
-			if begun := l.awaitMajority(waiting); !wait {
+			if begun := l.awaitMajority(waiting); !wait || o.maxAttempts == 1 {
 				w.begun = begun
 			}
 		}

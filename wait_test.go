@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
 )
 
 // When the deadline of the first caller in the local queue passes, the next caller gets the turn. If its deadline
@@ -122,4 +124,41 @@ func TestEndedContextBeforeTheLocalQueueReportsTaken(t *testing.T) {
 			t.Errorf("got %v, want ErrTaken and the context's error", err)
 		}
 	})
+}
+
+// A call that was held for want of a majority, and does not wait for the lock, has one node timeout for all that it
+// does.
+func TestACallThatWasHeldReturnsWithinTheNodeTimeout(t *testing.T) {
+	for what, try := range map[string]func(ctx context.Context, l *Locker) (*Lock, error){
+		"TryLock": func(ctx context.Context, l *Locker) (*Lock, error) { return l.TryLock(ctx, "job") },
+		"LockAll": func(ctx context.Context, l *Locker) (*Lock, error) {
+			return l.LockAll(ctx, []string{"a", "b"}, WithMaxAttempts(1))
+		},
+	} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 50 * ms, Max: 60 * ms})
+			l := fl.locker("a", WithRestartGuard(0))
+			for round := range 20 {
+				fl.nodes[0].Crash(true)
+				fl.nodes[1].Crash(true)
+				time.Sleep(time.Second)
+				fl.nodes[1].Restart()
+				// Until it is connected, n2 stops answering, which nobody knows before the next call has waited for it.
+				time.AfterFunc(time.Duration(round)*50*ms, fl.nodes[2].Pause)
+				for tried := time.Now(); time.Since(tried) < 2*time.Second; time.Sleep(ms) {
+					begun := time.Now()
+					lock, err := try(t.Context(), l)
+					if took := time.Since(begun); took > 250*ms {
+						t.Errorf("%s took %s, the node timeout is 250 ms", what, took)
+					}
+					if err == nil {
+						_ = lock.Unlock(t.Context())
+					}
+				}
+				fl.nodes[2].Resume()
+				fl.nodes[0].Restart()
+				time.Sleep(3 * time.Second)
+			}
+		})
+	}
 }
