@@ -182,6 +182,13 @@ func (s *schedule) close() int {
 	return len(left)
 }
 
+// waits reports whether there are sleepers.
+func (s *schedule) waits() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.heap) > 0
+}
+
 // set schedules the sleeper for the time due, which replaces the time that was set before. It returns false, and does
 // nothing, if the schedule is closed. A hold calls it with hold.mu held and only before it has ended: afterwards
 // nothing would remove it from the heap.

@@ -76,6 +76,7 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	}
 	l.tokens = newTokens(l.electorate, o.clock, maxApart)
 	l.events = startEvents(o.observer, o.logger, o.clock)
+	l.peers.busy = func() bool { return l.calls.state.Load() > 0 || l.schedule.waits() }
 	l.peers.open(&l.tokens, l.events, l.electorate)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.schedule.start(o.clock)

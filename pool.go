@@ -61,6 +61,7 @@ type peers struct {
 	connected  nodeSet     // the nodes that are
 	enough     atomic.Bool // connected has a majority of each list
 
+	busy      func() bool  // whether the Locker has calls in flight, or holds
 	trimmedAt atomic.Int64 // when trim sent its last calls, in µs of tokens.micros; 0: some node has not got one
 
 	mu     sync.Mutex
@@ -428,11 +429,15 @@ func (n *node) abstaining(asked time.Time) error {
 // probeEvery is the mean interval between two probes of a node; it varies at random between half and 1.5 times that.
 const probeEvery = 10 * time.Second
 
+// idleTrim is every how many checks an idle client has the node trim its tokens.
+const idleTrim = 6
+
 // check is run by the connection now and then. It probes the node, and makes it drop the tokens that are older than the
-// retention.
+// retention. An idle client seldom does: tokens that others write are theirs to trim, and end by themselves.
 func (n *node) check(ctx context.Context) error {
 	n.leaveLabel(n.peers.label.kept / 4)
-	if !n.opts.fencing || !n.tokens.KnowsMajority() { // a floor must not follow the clock of a single node
+	idle := !n.peers.busy() && n.conn.Idle()%idleTrim != 0
+	if idle || !n.opts.fencing || !n.tokens.KnowsMajority() { // a floor must not follow the clock of a single node
 		return n.reprobe(ctx, guard.QuickProbe, nil, nil)
 	}
 	t := trimCall{n, 2 * probeEvery, ""}
@@ -453,8 +458,8 @@ func (n *node) leaveLabel(within time.Duration) {
 	}
 }
 
-// What the nodes keep of tokens. Each client has them drop what is older than the retention: when it begins, with each
-// check, and before it proposes tokens. A client that lives too briefly for a check would otherwise leave its tokens
+// What the nodes keep of tokens. Each client has them drop what is older than the retention: when it begins, with its
+// checks, and before it proposes tokens. A client that lives too briefly for a check would otherwise leave its tokens
 // for ever.
 
 var trim = lua.Load("trim")

@@ -10,7 +10,7 @@
 -- expire. The member '' is no lock's key. The client calls this again before it proposes tokens later than a second from
 -- now. Until then its tokens are its time, or one more than the largest that is known, which then grows by less than a
 -- second.
--- Each client calls this with each of its checks. What another one has written within the last 4 s is not written again.
+-- Clients call this with their checks. What another one has written within the last 4 s is not written again.
 -- Reply: {the floor, or ''}
 local call = redis.call
 local theirs, mine = tonumber(ARGV[1]), call('TIME')

@@ -19,6 +19,14 @@ func (c *Conn) CheckSoon() {
 	c.setCheck()
 }
 
+// Idle returns how often it has been called since something was sent, apart from what was asked: 0 the first time.
+func (c *Conn) Idle() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.idle++
+	return c.idle - 1
+}
+
 // setCheck sets the timer for the next check. It is called with mu held.
 func (c *Conn) setCheck() {
 	l := c.link
