@@ -29,8 +29,8 @@ func TestLocksInOneBatchKeepTheirOwnTTL(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if calls := fl.nodes[0].Calls("evalsha") - before; calls > n/2 {
-			t.Errorf("%d calls for %d locks: they were not acquired in batches", calls, n)
+		if calls := fl.nodes[0].Calls("evalsha") - before; calls == n {
+			t.Error("no two locks were acquired in one batch: this proves nothing")
 		}
 		for i := range n {
 			left, _ := fl.nodes[0].Do("PTTL", fmt.Sprint(i)).(int64)
@@ -64,8 +64,8 @@ func TestReleasesInOneBatchLeaveTheirOwnTokens(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if calls := fl.nodes[0].Calls("evalsha") - before; calls > n/2 {
-			t.Errorf("%d calls for %d locks: they were not released in batches", calls, n)
+		if calls := fl.nodes[0].Calls("evalsha") - before; calls == n {
+			t.Error("no two locks were released in one batch: this proves nothing")
 		}
 		for i, k := range held {
 			want := fmt.Sprint(k.Token())
