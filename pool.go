@@ -429,14 +429,14 @@ func (n *node) abstaining(asked time.Time) error {
 // probeEvery is the mean interval between two probes of a node; it varies at random between half and 1.5 times that.
 const probeEvery = 10 * time.Second
 
-// idleTrim is every how many checks an idle client has the node trim its tokens.
+// idleTrim is every how many checks an idle client has the node trim its tokens, beginning with the first.
 const idleTrim = 6
 
 // check is run by the connection now and then. It probes the node, and makes it drop the tokens that are older than the
 // retention. An idle client seldom does: tokens that others write are theirs to trim, and end by themselves.
 func (n *node) check(ctx context.Context) error {
 	n.leaveLabel(n.peers.label.kept / 4)
-	idle := !n.peers.busy() && n.conn.Idle()%idleTrim != 0
+	idle := !n.peers.busy() && n.conn.IdleChecks()%idleTrim != 1
 	if idle || !n.opts.fencing || !n.tokens.KnowsMajority() { // a floor must not follow the clock of a single node
 		return n.reprobe(ctx, guard.QuickProbe, nil, nil)
 	}

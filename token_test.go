@@ -216,6 +216,21 @@ func TestASetOfTokensIsRenewedForAHold(t *testing.T) {
 	})
 }
 
+// So is what a client wrote between two of its checks, however long it was idle before.
+func TestASetOfTokensIsRenewedAfterAHold(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		time.Sleep(3 * time.Minute)
+		must(0, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+		time.Sleep(probeEvery*3/2 + time.Second)
+		for _, n := range fl.nodes {
+			if lives := n.Do("PTTL", tokensName); lives.(int64) < time.Minute.Milliseconds() {
+				t.Errorf("after the next check the set lives for %v ms, want a minute", lives)
+			}
+		}
+	})
+}
+
 // A client spares the node what another one has just written, unless the set has got a larger token than was noted, or
 // lives too briefly by now.
 func TestASetOfTokensIsRenewed(t *testing.T) {

@@ -19,12 +19,12 @@ func (c *Conn) CheckSoon() {
 	c.setCheck()
 }
 
-// Idle returns how often it has been called since something was sent, apart from what was asked: 0 the first time.
-func (c *Conn) Idle() int {
+// IdleChecks returns how many checks have begun, over this connection or an earlier one, since something was sent,
+// apart from what was asked.
+func (c *Conn) IdleChecks() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.idle++
-	return c.idle - 1
+	return c.idleChecks
 }
 
 // setCheck sets the timer for the next check. It is called with mu held.
@@ -52,6 +52,7 @@ func (c *Conn) runCheck() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.checking, c.checkDue, l.endCheck = true, false, cancel
+	c.idleChecks++
 	l.users.Add(1)
 	c.mu.Unlock()
 	defer l.users.Done()

@@ -12,7 +12,7 @@ func (c *Conn) Send(r *Request) bool {
 	k := r.Command
 	c.mu.Lock()
 	if k != native {
-		c.idle = 0
+		c.idleChecks = 0
 	}
 	undo := k.Undo && !(k.BestEffort && len(c.queue) >= maxPostponed)
 	refusal := c.refusal(undo)

@@ -163,7 +163,7 @@ type Conn struct {
 	draining     bool          // only undos are accepted
 	drained      chan struct{} // closed when draining and nothing is queued or in flight, or the connection is lost
 	checkDue     bool          // a check was asked for, and none has begun since
-	idle         int           // how often Idle was called since the last request, apart from Ask's
+	idleChecks   int           // how many have begun since the last request, apart from Ask's
 
 	channel          string             // of Hear and Subscribe; "": none
 	protocol         protocol           // of the last link
