@@ -5,6 +5,7 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"runtime"
 	"slices"
@@ -384,18 +385,20 @@ func TestBudgetsOfACycle(t *testing.T) {
 			}
 		}
 		collectWhenTold(t) // a garbage collection empties the pools
-		const cycles = 1000
-		var before, after runtime.MemStats
-		for range cycles {
-			cycle()
+		// The least of some turns: what else the process allocates comes on top, such as what a goroutine does not find in
+		// the pools when it goes on with another processor.
+		const turns, cycles = 6, 1000
+		got["allocations"], got["bytes"] = math.Inf(1), math.Inf(1)
+		for range turns {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for range cycles {
+				cycle()
+			}
+			runtime.ReadMemStats(&after)
+			got["allocations"] = min(got["allocations"], float64(after.Mallocs-before.Mallocs)/cycles)
+			got["bytes"] = min(got["bytes"], float64(after.TotalAlloc-before.TotalAlloc)/cycles)
 		}
-		runtime.ReadMemStats(&before)
-		for range cycles {
-			cycle()
-		}
-		runtime.ReadMemStats(&after)
-		got["allocations"] = float64(after.Mallocs-before.Mallocs) / cycles
-		got["bytes"] = float64(after.TotalAlloc-before.TotalAlloc) / cycles
 	})
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // else it is chance which requests the first batch has
