@@ -161,7 +161,9 @@ func (x *chaos) judge(m *fleet.Measurement) {
 			x.killedHolding, x.killedWaiting, v.Holds)
 	}
 	// A waiter that is killed just when a node hands the lock to it keeps it there for a TTL, and behind it in the queue
-	// may be one that was killed before. If all others have left by then, that place stays for 30 s unless somebody comes.
+	// may be one that was killed before. If all others have left by then, that place stays for 30 s unless somebody comes
+	// to this node after that TTL: a lock needs a majority of the nodes only, and does not wait for it.
+	time.Sleep(ttl)
 	last, err := x.fleet.Locker(t, redlock.WithTTL(ttl)).Lock(t.Context(), name)
 	fleet.Must(t, err)
 	fleet.Must(t, last.Unlock(t.Context()))
