@@ -296,7 +296,7 @@ func TestOnceReturnsLostOrNoQuorum(t *testing.T) {
 				fl.net.Refuse(link0("a", i))
 				fl.net.Reset(link0("a", i))
 			}
-			time.Sleep(ms)
+			time.Sleep(15 * ms) // until an attempt to connect was refused
 		}, ErrLost, "1 begun, 1 begun, 1 begun"},
 		{"one node takes it", func(fl *fleet) {
 			for _, n := range fl.nodes[1:] {

@@ -7,7 +7,8 @@ import (
 )
 
 // Send queues a request and reports whether the server may execute it. It never blocks: if the server cannot answer at
-// present, Send replies the error at once, so that no Round waits for a dial or for an unresponsive server.
+// present, Send replies the error at once, so that no Round waits for a server that is away or unresponsive. While a
+// connection that has just broken is being made anew, the request waits for that.
 func (c *Conn) Send(r *Request) bool {
 	k := r.Command
 	c.mu.Lock()
@@ -15,7 +16,7 @@ func (c *Conn) Send(r *Request) bool {
 		c.idleChecks = 0
 	}
 	undo := k.Undo && !(k.BestEffort && len(c.queue) >= maxPostponed)
-	refusal := c.refusal(undo)
+	refusal := c.refusal(k, undo)
 	if c.link == nil {
 		c.Wanted()
 	}
@@ -49,11 +50,12 @@ func (c *Conn) enqueue(r *Request) {
 }
 
 // refusal returns why a request fails at once, nil if it can be sent. It is called with mu held.
-func (c *Conn) refusal(undo bool) error {
+func (c *Conn) refusal(k *Command, undo bool) error {
+	waits := c.hope > 0 && k != native && (undo || !k.BestEffort) // what Ask sends is about a connection that there is
 	switch {
 	case c.draining && !undo:
 		return ErrClosed
-	case c.link == nil:
+	case c.link == nil && !waits:
 		return c.down
 	case !c.unresponsive.IsZero():
 		return ErrTimeout

@@ -201,7 +201,7 @@ func TestWhatCannotBeAnsweredFailsAtOnce(t *testing.T) {
 		get  func(ctx context.Context, f *fake, c *client)
 		want error
 	}{
-		{"away", func(_ context.Context, f *fake, _ *client) { f.refuse(true); f.cut(); synctest.Wait() }, ErrDown},
+		{"away", func(_ context.Context, f *fake, _ *client) { f.refuse(true); f.cut(); time.Sleep(15 * ms) }, ErrDown},
 		{"silent", func(_ context.Context, f *fake, c *client) {
 			f.answer("EVALSHA", silence)
 			c.send(first, "a")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"syscall"
 	"time"
 
 	"github.com/quorumlock/redlock/internal/chance"
@@ -19,8 +21,9 @@ func (c *Conn) run() {
 			c.connected(l)
 			err = c.serve(l)
 		}
-		c.disconnected(err)
+		c.disconnected(err, l != nil)
 		if c.rest(failures, errors.Is(err, ErrTimeout)) != nil {
+			c.abandonQueue()
 			return
 		}
 	}
@@ -108,14 +111,20 @@ func (c *Conn) fail(l *link, err error) {
 }
 
 func (c *Conn) connected(l *link) {
+	var unanswered []*Request
 	c.mu.Lock()
+	down := c.down
 	c.link, c.down, c.unresponsive = l, nil, time.Time{}
-	kept, over := filterOver(c.queue) // only undos are queued while the server is away
+	kept, over := filterOver(c.queue)
 	c.queue = kept
+	for _, r := range over {
+		unanswered = r.unanswered(unanswered)
+	}
 	c.changeProtocol(l)
 	c.startWriter()
 	c.setCheck()
 	c.mu.Unlock()
+	fail(unanswered, down)
 	callDone(over)
 	c.changed()
 }
@@ -133,15 +142,14 @@ func (c *Conn) changeProtocol(l *link) {
 	c.tellSubscriber()
 }
 
-// disconnected fails all unanswered requests: the server may have executed them or not. Only undos are sent again,
-// since they are idempotent.
-func (c *Conn) disconnected(err error) {
+// disconnected notes that a connection or an attempt to connect has ended. broke: it was a connection.
+func (c *Conn) disconnected(err error, broke bool) {
 	if c.config.OnDisconnect != nil {
 		c.config.OnDisconnect()
 	}
-	var unanswered, over []*Request
 	c.mu.Lock()
 	c.link, c.down, c.unresponsive = nil, fmt.Errorf("%w: %w", ErrDown, err), time.Time{}
+	c.hope = hopeAfter(err, broke, c.hope)
 	if oldest := c.inFlight.peek(); oldest != nil && oldest.command == subscribe {
 		// All before SUBSCRIBE is answered, so it may be what has broken the connection: not by chance, if it did twice.
 		blamed := c.brokeAtSubscribe || errors.Is(err, errNoCommands)
@@ -150,20 +158,58 @@ func (c *Conn) disconnected(err error) {
 		}
 		c.brokeAtSubscribe = !blamed
 	}
-	undos := make([]*Request, 0, len(c.queue))
-	c.eachUnanswered(func(r *Request) {
-		if !r.replied {
-			r.replied = true
-			r.Round.Retain()
-			unanswered = append(unanswered, r)
-		}
+	c.mu.Unlock()
+	c.loseRequests()
+	c.changed()
+}
+
+// hopeAfter returns how many attempts to connect may fail before requests are refused, given that number before. A
+// server that breaks connections and is well takes new ones at once, unless it breaks one during its handshake, too. A
+// refusal, or silence, is an outage: then no request should wait for the next attempt, which may come much later.
+func hopeAfter(err error, broke bool, before int) int {
+	hungUp := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	switch {
+	case broke && !errors.Is(err, ErrTimeout):
+		return 2
+	case hungUp:
+		return max(0, before-1)
+	default:
+		return 0
+	}
+}
+
+// abandonQueue fails the requests that wait for a connection, since there will be none.
+func (c *Conn) abandonQueue() {
+	c.mu.Lock()
+	c.hope = 0
+	c.mu.Unlock()
+	c.loseRequests()
+}
+
+// loseRequests fails the requests that were written and not answered: the server may have executed them or not. Only
+// undos are sent again, since they are idempotent. What was not written waits for the next connection if there is hope.
+func (c *Conn) loseRequests() {
+	var unanswered, over []*Request
+	c.mu.Lock()
+	kept := make([]*Request, 0, len(c.queue))
+	lose := func(r *Request) {
+		unanswered = r.unanswered(unanswered)
 		if r.Command.Undo && !r.Round.Over() {
-			undos = append(undos, r)
+			kept = append(kept, r)
 		} else {
 			over = append(over, r)
 		}
-	})
-	c.inFlight, c.queue = groups{}, undos
+	}
+	c.eachInFlight(lose)
+	for _, r := range c.queue {
+		if c.hope > 0 && !r.replied && r.Command != native && r.Command != subscribe {
+			kept = append(kept, r)
+		} else {
+			lose(r)
+		}
+	}
+	c.inFlight, c.queue = groups{}, kept
 	down, draining := c.down, c.draining
 	c.mu.Unlock()
 	fail(unanswered, down)
@@ -171,10 +217,19 @@ func (c *Conn) disconnected(err error) {
 	if draining {
 		c.checkDrained()
 	}
-	c.changed()
 }
 
-// fail replies an error to requests for which Hold was called.
+// unanswered appends a request to those that fail, unless its Round has a reply. It is called with Conn.mu held.
+func (r *Request) unanswered(to []*Request) []*Request {
+	if r.replied {
+		return to
+	}
+	r.replied = true
+	r.Round.Retain()
+	return append(to, r)
+}
+
+// fail replies an error to requests for which Retain was called.
 func fail(requests []*Request, err error) {
 	for _, r := range requests {
 		r.Round.Reply(r.Node, nil, err)
@@ -198,23 +253,27 @@ func (c *Conn) changed() {
 
 // eachUnanswered visits all unanswered requests, in order. It is called with mu held.
 func (c *Conn) eachUnanswered(visit func(*Request)) {
+	c.eachInFlight(visit)
+	for _, r := range c.queue {
+		visit(r)
+	}
+}
+
+func (c *Conn) eachInFlight(visit func(*Request)) {
 	for i := range c.inFlight.n {
 		g := c.inFlight.at(i)
 		for _, r := range g.requests[g.answered:] {
 			visit(r)
 		}
 	}
-	for _, r := range c.queue {
-		visit(r)
-	}
 }
 
-// filterOver filters a queue of undos in place, and returns those that have nothing left to undo. It is called with mu
-// held.
+// filterOver filters a queue in place, and returns the requests that are not sent any more: nobody waits for them, or
+// nothing is left to undo. It is called with mu held.
 func filterOver(queue []*Request) (kept, over []*Request) {
 	kept = queue[:0]
 	for _, r := range queue {
-		if r.Round.Over() {
+		if r.Round.Over() || r.replied && !r.Command.Undo {
 			over = append(over, r)
 		} else {
 			kept = append(kept, r)

@@ -18,7 +18,7 @@ func TestAnUndoWaitsForTheServer(t *testing.T) {
 		f, c := connect(t)
 		f.refuse(true)
 		f.cut()
-		synctest.Wait()
+		time.Sleep(15 * ms) // an attempt was refused
 		kept, over, lost := c.send(undo, "a"), c.send(undo, "b"), c.send(first, "c")
 		for _, r := range c.rounds {
 			r.fails(ErrDown)
@@ -39,8 +39,8 @@ func TestAnUndoWaitsForTheServer(t *testing.T) {
 	})
 }
 
-// When the connection breaks, nobody can tell what the server executed. Undos are sent again, since they are
-// idempotent; other requests fail, whether they were written or not.
+// When the connection breaks, nobody can tell what the server executed of what was being written. Undos are sent again,
+// since they are idempotent; other requests fail. What was not written waits for the next connection.
 func TestNothingIsSentAgainButUndos(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := connect(t)
@@ -51,6 +51,7 @@ func TestNothingIsSentAgainButUndos(t *testing.T) {
 		synctest.Wait()
 		over.end()
 		stuck(f, c)
+		written := len(c.rounds)
 		c.send(first, "d")
 		c.send(undo, "e")
 		f.received()
@@ -58,15 +59,108 @@ func TestNothingIsSentAgainButUndos(t *testing.T) {
 		f.cut()
 		f.resume()
 		synctest.Wait()
-		for _, r := range c.rounds {
+		for _, r := range c.rounds[:written] {
 			r.fails(ErrDown)
 		}
 		time.Sleep(time.Second)
-		f.wants(t, "EVALSHA undo 2 b e #1 #5")
+		f.wants(t, "EVALSHA undo 2 b e #1 #5", "EVALSHA first 1 d #4")
+		for _, r := range c.rounds[written:] {
+			r.wants("as usual")
+		}
 		if !over.isDone() || c.Backlog() != 0 {
 			t.Errorf("done with %t, %d are kept", over.isDone(), c.Backlog())
 		}
 	})
+}
+
+// A connection that breaks is made anew at once if the server is well. What is sent meanwhile waits for that: within
+// its time-out, in order, and for no outage.
+func TestARequestWaitsForTheNextConnection(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		breaks func(f *fake, c *client)
+		after  time.Duration // what is sent then was answered, or has failed
+		want   error         // nil: it was answered
+	}{
+		{"well", func(f *fake, _ *client) { f.cut() }, 15 * ms, nil},
+		{"broken once more in the handshake", func(f *fake, _ *client) {
+			f.answer("SCRIPT EXISTS", hangUp)
+			f.cut()
+		}, 60 * ms, nil},
+		{"broken twice in the handshake", func(f *fake, _ *client) {
+			f.answer("SCRIPT EXISTS", hangUp, hangUp)
+			f.cut()
+		}, 60 * ms, ErrDown},
+		{"refused", func(f *fake, _ *client) { f.refuse(true); f.cut() }, 15 * ms, ErrDown},
+		{"refused by its handshake", func(f *fake, _ *client) {
+			f.answer("SCRIPT EXISTS", "-NOAUTH Authentication required.\r\n")
+			f.answer("SCRIPT LOAD", "-NOAUTH Authentication required.\r\n")
+			f.cut()
+		}, 15 * ms, ErrDown},
+		{"silent in the handshake", func(f *fake, _ *client) {
+			f.answer("SCRIPT EXISTS", silence)
+			f.cut()
+		}, 250 * ms, ErrTimeout},
+		{"slow in the handshake", func(f *fake, _ *client) {
+			f.answer("SCRIPT EXISTS", silence)
+			time.AfterFunc(300*ms, func() { f.say("*1\r\n:1\r\n") })
+			f.cut()
+		}, 250 * ms, ErrTimeout},
+		{"closed", func(f *fake, c *client) { f.cut(); time.AfterFunc(ms, c.Stop) }, ms, ErrDown},
+		{"replaced for its silence", func(f *fake, c *client) {
+			f.answer("ECHO", silence)
+			c.send(native)
+			time.Sleep(250*ms + time.Second)
+		}, 0, ErrDown},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, client := connect(t, func(config *Config) { config.Scripts = append(config.Scripts, first.Script) })
+				c.breaks(f, client)
+				synctest.Wait()
+				f.received()
+				r, u := client.send(first, "a"), client.send(undo, "a")
+				asked := client.send(native)
+				asked.fails(ErrDown)
+				over := client.send(undo, "b")
+				over.end()
+				if time.Sleep(c.after); c.after > 0 {
+					synctest.Wait()
+				}
+				if c.want != nil {
+					r.fails(c.want)
+					u.fails(c.want)
+					over.fails(c.want)
+				} else {
+					r.wants("as usual")
+					u.wants("as usual")
+					over.fails(ErrDown)
+				}
+				f.recover()
+				f.refuse(false)
+				time.Sleep(10 * time.Second)
+				var got []string
+				for _, command := range f.received() {
+					if strings.HasPrefix(command, "EVALSHA") {
+						got = append(got, command)
+					}
+				}
+				want := []string{fmt.Sprint("EVALSHA undo 1 a #", u.Node)}
+				switch {
+				case c.name == "closed":
+					want = nil
+				case c.want == nil:
+					want = append([]string{"EVALSHA first 1 a #0"}, want...)
+				}
+				if !r.isDone() || !over.isDone() || c.name != "closed" && (!u.isDone() || client.Backlog() != 0) {
+					t.Errorf("done with %t, %t, %t", r.isDone(), u.isDone(), over.isDone())
+				}
+				if strings.Join(got, "\n") != strings.Join(want, "\n") {
+					t.Errorf("the server got %q, want %q", got, want)
+				}
+			})
+		})
+	}
 }
 
 // Of commands that were sent together, only the unanswered ones fail.

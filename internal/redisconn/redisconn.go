@@ -154,6 +154,7 @@ type Conn struct {
 	batch        batch         // sorts the queue into groups
 	link         *link         // nil: not connected
 	down         error         // why not connected
+	hope         int           // not connected: how many more attempts may fail before requests are refused
 	unresponsive time.Time     // since when: a request timed out then, and no reply has come since; zero: it responds
 	giveUp       time.Time     // when an unresponsive server's connection is replaced
 	spared       spared        // of the unresponsive connection

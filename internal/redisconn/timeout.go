@@ -74,9 +74,7 @@ func (c *Conn) expire() {
 		case now.Before(deadline):
 			sooner(deadline)
 		default:
-			r.replied = true
-			r.Round.Retain() // until fail: the reply may come meanwhile, and with it the request's own Done
-			overdue = append(overdue, r)
+			overdue = r.unanswered(overdue) // the reply may come before fail, and with it the request's own Done
 		}
 	})
 	var dead *link
@@ -87,7 +85,7 @@ func (c *Conn) expire() {
 	} else if c.starved++; c.starved > maxStarved {
 		starved = false // a server that is silent all the while
 	}
-	newlyUnresponsive := len(overdue) > 0 && c.unresponsive.IsZero() && !starved
+	newlyUnresponsive := len(overdue) > 0 && c.link != nil && c.unresponsive.IsZero() && !starved
 	if newlyUnresponsive || starved && !c.unresponsive.IsZero() { // its silence counts from now
 		c.unresponsive, c.giveUp = now, now.Add(c.config.ConnectTimeout)
 		c.spared.begin(c.address)
