@@ -291,7 +291,8 @@ type acquireRequest struct {
 	breaksTies bool     // the caller does not wait: it may ask again to break a tie
 	joins      bool     // a hold that the context carries may be joined
 	waitsSince int64    // when the wait for it began, in µs of the nodes' time; 0: it begins now
-	begun      *instant // when the node timeout began, if the call was held before it asked; nil: when it asks
+	begun      *instant // when the node timeout began, if that was before the attempt; nil: it begins with the attempt
+	breaks     int      // how many attempts have failed within it because connections broke
 }
 
 // tenures is the pool of those that belong to no hold. Their fields are zero.

@@ -196,6 +196,19 @@ func (r *round) who(votes tally, v vote) (nodes nodeSet) {
 	return nodes
 }
 
+// broke reports whether the round was lost because connections broke over which it had been sent, or was to be sent.
+// Another one may win: it waits for the new connections.
+func (r *round) broke(votes tally) bool {
+	lost := nodeSet(0)
+	for i := range r.answers {
+		if r.sentTo.has(i) && votes.voted(i) && errors.Is(r.answers[i].err, ErrNodeDown) {
+			lost = lost.with(i)
+		}
+	}
+	given := r.who(votes, voteGranted) | r.who(votes, voteOutbid)
+	return lost != 0 && !r.electorate.block(votes.voters()&^(given|lost))
+}
+
 // voted lists the nodes that cast v. All nodes must have voted.
 func (r *round) voted(v vote) (nodes []NodeError) {
 	for i, n := range r.nodes {

@@ -59,8 +59,9 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, 
 
 // TryLock makes one attempt. It returns the hold, or an error as from [Locker.Lock], within the node timeout (see
 // [WithNodeTimeout]). If several callers try a free lock at one moment and their votes split, the oldest of them asks
-// again, so that one of them gets it. While no majority is connected, a call that follows a failed one is held for half
-// of the node timeout before it fails.
+// again, so that one of them gets it. If connections break that can be made anew at once, the attempt waits for that,
+// and is made again, within the node timeout. While no majority is connected, a call that follows a failed one is held
+// for half of the node timeout before it fails.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
 	return l.lock(ctx, acquireRequest{op: "lock", name: name, joins: true}, false, opts)
 }
@@ -222,10 +223,20 @@ func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*ho
 		return nil, h.standBy(r, err), failure
 	}
 	undo := h.asked &^ r.refusers(votes)
+	again := err == nil && w.breaks < maxBreaks && r.broke(votes)
 	r.abandon()
 	l.undo(h, undo)
+	if begun := h.start; again && l.opts.clock.now().since(begun) < l.opts.nodeTimeout {
+		w.begun, w.breaks = &begun, w.breaks+1
+		return l.attempt(ctx, w, o)
+	}
 	return nil, nil, failure
 }
+
+// maxBreaks is how often an attempt is made again, under a new owner and within the same node timeout, because
+// connections broke under it. The first attempt after a pause may be the one that finds them closed by their nodes. It
+// is made a second time because not all need break at one moment.
+const maxBreaks = 2
 
 // breakTie asks again after a round that was lost, if this caller wins the tie, and returns the round to continue with.
 // It takes over the caller's reference to r. All rounds together have one node timeout.

@@ -1,0 +1,144 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+// oneAttempt are calls that do not wait for a holder.
+var oneAttempt = map[string]func(ctx context.Context, l *Locker) (*Lock, error){
+	"TryLock":    func(ctx context.Context, l *Locker) (*Lock, error) { return l.TryLock(ctx, "job") },
+	"TryRLock":   func(ctx context.Context, l *Locker) (*Lock, error) { return l.RWMutex("job").TryRLock(ctx) },
+	"TryAcquire": func(ctx context.Context, l *Locker) (*Lock, error) { return l.Semaphore("job", 2).TryAcquire(ctx) },
+	"Lock once": func(ctx context.Context, l *Locker) (*Lock, error) {
+		return l.Lock(ctx, "job", WithMaxAttempts(1))
+	},
+	"LockAll once": func(ctx context.Context, l *Locker) (*Lock, error) {
+		return l.LockAll(ctx, []string{"job", "other"}, WithMaxAttempts(1))
+	},
+	"without fencing": func(ctx context.Context, l *Locker) (*Lock, error) {
+		return l.TryLock(ctx, "job", WithoutFencing())
+	},
+}
+
+// All masters are well, and all connections break: before the call, while its request or the reply is on its way, or
+// during the handshakes of the new connections. A single attempt succeeds all the same, within the node timeout.
+func TestOneAttemptWhileConnectionsBreak(t *testing.T) {
+	breaks := map[string]func(fl *fleet){
+		"reset": func(fl *fleet) { fl.net.Reset(sim.Link{}) }, // what was on its way is lost
+		"cut":   func(fl *fleet) { fl.net.Cut(sim.Link{}) },   // it arrives
+		"one after the other": func(fl *fleet) {
+			for i := range fl.nodes {
+				fl.net.Reset(link0("a", i))
+				time.Sleep(200 * time.Microsecond)
+			}
+		},
+		"twice": func(fl *fleet) {
+			fl.net.Reset(sim.Link{})
+			time.Sleep(8 * ms)
+			fl.net.Reset(sim.Link{})
+		},
+	}
+	for what, try := range oneAttempt {
+		for how, cut := range breaks {
+			for _, nodes := range []int{3, 4, 5} {
+				t.Run(fmt.Sprintf("%s, %d nodes, %s", what, nodes, how), func(t *testing.T) {
+					bubble(t, nodes, func(t *testing.T, fl *fleet) {
+						l := fl.locker("a")
+						for at := -12 * ms; at < 3*ms; at += sized(590*time.Microsecond, 2300*time.Microsecond) {
+							broken := make(chan struct{})
+							time.AfterFunc(15*ms+at, func() { cut(fl); close(broken) })
+							time.Sleep(15 * ms)
+							begun := time.Now()
+							k, err := try(t.Context(), l)
+							if took := time.Since(begun); err != nil || took > 250*ms {
+								t.Fatalf("broken %s after it began: got %+v after %s", at, err, took)
+							}
+							<-broken
+							settleNetwork()
+							if err := k.Unlock(t.Context()); err != nil {
+								t.Errorf("broken %s after it began: Unlock: %v", at, err)
+							}
+							time.Sleep(10*time.Second + 300*ms) // what arrived late has expired
+							if left := fl.holding("job"); left > 0 {
+								t.Errorf("broken %s after it began: %d nodes have the lock still", at, left)
+							}
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// Extend and Unlock wait for connections that are made anew, if they begin then.
+func TestExtendAndUnlockWaitForNewConnections(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithoutRenewal())
+		for range 20 {
+			k := must(l.TryLock(t.Context(), "job"))(t)
+			settleNetwork()
+			fl.net.Reset(sim.Link{})
+			time.Sleep(ms)
+			if err := k.Extend(t.Context()); err != nil {
+				t.Errorf("Extend: %v", err)
+			}
+			fl.net.Reset(sim.Link{})
+			time.Sleep(ms)
+			if err := k.Unlock(t.Context()); err != nil {
+				t.Errorf("Unlock: %v", err)
+			}
+			if settleNetwork(); fl.holding("job") > 0 {
+				t.Errorf("%d nodes have the lock still", fl.holding("job"))
+			}
+		}
+	})
+}
+
+// In an outage, an attempt fails as soon as a new connection is refused, and within the node timeout where nothing is.
+func TestOneAttemptInAnOutage(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		get  func(fl *fleet)
+		most time.Duration // what the first attempt may take
+	}{
+		{"refused", func(fl *fleet) {
+			for _, n := range fl.nodes[1:] {
+				n.Crash(true)
+			}
+		}, 15 * ms},
+		{"silent", func(fl *fleet) {
+			for i := range fl.nodes[1:] {
+				fl.net.Drop(link0("a", i), sim.Both)
+				fl.net.Reset(link0("a", i))
+			}
+		}, 250 * ms},
+		{"each connection breaks at the first request", func(fl *fleet) {
+			for _, n := range fl.nodes[1:] {
+				n.Observe(func(c sim.Command) {
+					if c.Args[0] == "evalsha" {
+						go fl.net.Reset(sim.Link{Node: n.Addr()})
+					}
+				})
+			}
+		}, 250 * ms},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				l := fl.locker("a")
+				settleNetwork()
+				c.get(fl)
+				begun := time.Now()
+				_, err := l.TryLock(t.Context(), "job")
+				if took := time.Since(begun); !errors.Is(err, ErrNoQuorum) || took > c.most {
+					t.Errorf("got %v after %s", err, took)
+				}
+			})
+		})
+	}
+}
