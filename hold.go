@@ -100,7 +100,7 @@ func (h *hold) finish(cause error, releaseNodes bool) {
 		h.observed.released(h.owner, h.token, h.since, err)
 	}
 	if h.place != nowhere {
-		h.locker.listeners.forget(h.owner)
+		h.locker.listeners.leave(h.owner)
 	}
 	if releaseNodes {
 		h.locker.undo(h, h.asked)
@@ -123,7 +123,7 @@ func (h *hold) discard() {
 // withdraw gives up a hold that was not handed out, whether or not it has a majority: it leaves the queues on the nodes
 // and gives back the votes that it has.
 func (h *hold) withdraw() {
-	h.locker.listeners.forget(h.owner)
+	h.locker.listeners.leave(h.owner)
 	h.locker.undo(h, h.asked)
 }
 

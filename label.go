@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -18,6 +19,7 @@ type label struct {
 	id   [4]byte // bytes 8 to 11 of every owner
 	text string  // "": none
 	kept time.Duration
+	salt atomic.Uint32 // see season
 }
 
 // maxLabel is the longest label in bytes: every refusal contains the holder's label.
@@ -74,8 +76,15 @@ func (l *label) owner(micros int64) (id uuid.UUID) {
 	binary.BigEndian.PutUint64(id[:8], uint64(micros/1000)<<16|0x7<<12|uint64(micros%1000)<<12/1000)
 	copy(id[8:], l.id[:])
 	_, _ = rand.Read(id[12:])
+	binary.BigEndian.PutUint32(id[12:], binary.BigEndian.Uint32(id[12:])+l.salt.Load())
 	return id
 }
+
+// season makes the owners that are drawn from now on differ from those that a copy of this process draws, if a snapshot
+// of its machine is started twice: both then have the same id, may read the same random bits, and go on with waits that
+// began at one moment. A copy has no connection of its own, and a node shows no two connections the same time. The id
+// remains, since the labels of both are the same, and the nodes would have to be told of another one.
+func (l *label) season(micros int64) { l.salt.Add(uint32(micros)) }
 
 // readLabel reads a label in a reply. What could not have been set as a label, and might garble a terminal or a log, is
 // none.

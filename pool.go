@@ -338,6 +338,7 @@ func (n *node) handshake(do redisconn.Do) error {
 		return err
 	}
 	n.measured(micros, asked, now)
+	n.peers.label.season(micros)
 	return nil
 }
 

@@ -54,7 +54,6 @@ type registry struct {
 	opts       *options
 	conns      []*redisconn.Conn // by node
 	electorate *electorate
-	member     string         // in the nodes' sets of clients
 	told       func(node int) // a node has said something outside of its probes
 
 	refusal atomic.Pointer[ListConflictError] // why no lock is given to this client; nil: none is known
@@ -74,6 +73,7 @@ type registry struct {
 type registered struct {
 	id        string         // the node's; "": not known
 	candidate string         // an id for a node that has none
+	member    string         // in the node's set of clients: see connected
 	digest    string         // of the lists in use there; "": none are
 	used      *usedLists     // those lists; nil: none are, or they have not been read
 	reading   bool           // they are being read
@@ -88,19 +88,19 @@ type registered struct {
 
 func newRegistry(o *options, conns []*redisconn.Conn, e *electorate, told func(node int)) *registry {
 	g := &registry{opts: o, conns: conns, electorate: e, told: told, at: make([]registered, len(conns))}
-	draw := func() string {
-		var id [6]byte
-		_, _ = rand.Read(id[:]) // crypto/rand.Read never fails
-		return hex.EncodeToString(id[:])
-	}
 	if !o.onlyLooks {
 		for i := range g.at {
-			g.at[i].candidate = draw()
+			g.at[i].candidate, g.at[i].member = drawID(), drawID()
 		}
 	}
-	g.member = draw()
 	g.describe()
 	return g
+}
+
+func drawID() string {
+	var id [6]byte
+	_, _ = rand.Read(id[:]) // crypto/rand.Read never fails
+	return hex.EncodeToString(id[:])
 }
 
 // describe brings own up to date. The caller holds mu, or is newRegistry.
@@ -154,7 +154,7 @@ func (g *registry) exchange(node int, mode string) extra {
 		}
 	}
 	command := append([]any{how, script, len(keys)}, keys...)
-	command = append(command, mode, at.candidate, text, g.member, was)
+	command = append(command, mode, at.candidate, text, at.member, was)
 	return extra{command, func(reply any) { g.heard(node, mode, text, reply) }}
 }
 
@@ -184,10 +184,13 @@ func (g *registry) lapses(node int) bool {
 	return !g.correcting && (at.noted == "" || g.opts.clock.local().Sub(at.confirmed) >= registerAgain)
 }
 
-// connected registers the client with a node to which there is a new connection. The handshake has asked.
+// connected registers the client with a node to which there is a new connection. The handshake has asked. The member is
+// another one: what was told over the connection before may be the registration of another process, of which this one
+// is a copy, from a snapshot that was started twice. So the end of neither takes away what the other has told.
 func (g *registry) connected(node int) {
 	g.mu.Lock()
-	due := g.mayRegister() && g.lapses(node)
+	g.at[node].member = drawID()
+	due := g.mayRegister() && !g.correcting
 	g.mu.Unlock()
 	if due {
 		g.send(modeVote, nodeSet(0).with(node))
@@ -528,8 +531,10 @@ func (g *registry) close(holds int) {
 
 // NodeClients says with which lists of nodes clients vote, and how many do.
 type NodeClients struct {
-	Lists   [][]string // the addresses of the nodes, as those clients know them: one list, or the old and the new one
-	Clients int        // how many were seen in the last minute; one that ended without Close counts for so long
+	Lists [][]string // the addresses of the nodes, as those clients know them: one list, or the old and the new one
+	// Clients is how many were seen in the last minute. One that ended without Close, or has connected anew, counts once
+	// more for so long.
+	Clients int
 	// Conflict reports that two could hold one lock: a client with these lists and one with this Locker's.
 	Conflict bool
 }

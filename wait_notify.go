@@ -18,7 +18,7 @@ import (
 // will wait asks for the first time, where the node's connection serves for that, too, and elsewhere when a caller
 // waits for the first time. Waiting never depends on that: a waiter that gets no notification asks again.
 type listeners struct {
-	channel    string // of this Locker alone
+	channel    string // of this Locker, and of every copy of its process: see leave
 	channelArg any    // string: the channel
 	nodes      []*node
 	now        func() time.Time
@@ -30,10 +30,14 @@ type listeners struct {
 	mu    sync.Mutex
 	of    map[uuid.UUID]listener // by owner, while it may be in a queue and while it has a hold; guarded by mu
 	early map[uuid.UUID][]grant  // for owners whose listener is nil; guarded by mu
+	left  [2]map[uuid.UUID]bool  // the last owners for which leave was called: newer ones, older ones; guarded by mu
 }
 
-// listener takes an owner's notifications. nil: the owner's first request has no outcome yet, or was won; or the hold
-// was given away by ticket, and grants are for the process that adopts it.
+// rememberLeft is how many owners left keeps, or twice as many. A place that is not remembered may keep a lock that
+// nobody wants for one TTL.
+const rememberLeft = 4096
+
+// listener takes an owner's notifications. nil: the owner's first request has no outcome yet, or was won.
 type listener func(node int, a answer)
 
 // grant is a notification that nobody has taken yet.
@@ -108,11 +112,26 @@ func (s *listeners) forget(owner uuid.UUID) {
 	s.mu.Unlock()
 }
 
-// handOver ensures that grants to the owner are not returned before until: they are for the process that adopts its
-// hold, even if a node's notification of them is still to come.
+// leave forgets an owner that may still be in a queue, if the request that takes it out comes too late. Grants to it
+// are returned, and those to unknown owners are not: they are another process's. This one may be a copy of it, from a
+// snapshot that was started twice. The copy listens to the same channel, which cannot be drawn anew with each
+// connection, since it is part of the places that waiters have in the queues. So it hears whatever its original is
+// handed, and would give that back while the original works.
+func (s *listeners) leave(owner uuid.UUID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.of, owner)
+	delete(s.early, owner)
+	if len(s.left[0]) >= rememberLeft || s.left[0] == nil {
+		s.left[0], s.left[1] = make(map[uuid.UUID]bool), s.left[0]
+	}
+	s.left[0][owner] = true
+}
+
+// handOver leaves grants to the owner to the process that adopts its hold, until its end. They are returned after that.
 func (s *listeners) handOver(owner uuid.UUID, until time.Time) {
-	s.expect(owner)
-	time.AfterFunc(until.Sub(s.now()), func() { s.forget(owner) })
+	s.forget(owner)
+	time.AfterFunc(until.Sub(s.now()), func() { s.leave(owner) })
 }
 
 // receive takes a node's message, "owner known key". main: it came over the main connection. known is empty if the node
@@ -142,11 +161,12 @@ func (s *listeners) receive(node int, message string, main bool, others grantee)
 	if known && notify == nil {
 		s.early[owner] = append(s.early[owner], grant{node, a})
 	}
+	left := s.left[0][owner] || s.left[1][owner]
 	s.mu.Unlock()
 	switch {
 	case notify != nil:
 		notify(node, a)
-	case !known:
+	case left && !known:
 		others.returnGrant(node, parts[2], owner, shared)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -158,16 +160,48 @@ func TestHandOverToAWaiterThatGivesUp(t *testing.T) {
 	}
 }
 
+// gaveUp returns an owner under which l has waited for the lock, and waits no longer.
+func gaveUp(l *Locker) string {
+	w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, 0)
+	w.hold.withdraw()
+	return w.owner
+}
+
 // A notification may name an owner that no longer waits: its undo was executed before the hand-over.
-func TestHandOverToAnUnknownOwnerIsReturned(t *testing.T) {
+func TestHandOverToAWaiterThatHasGivenUpIsReturned(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		owner := new(label).owner(1).String()
-		fl.nodes[1].Do("SET", "job", owner, "PX", 10_000)
-		l.listeners.receive(1, owner+"  job", true, l)
-		settleNetwork()
-		if got := fl.nodes[1].Do("GET", "job"); got != nil {
-			t.Errorf("the key still has the owner %v", got)
+		other := "00000000-0000-7004-0000-000091cdc6c6"
+		for _, c := range []struct {
+			owner string
+			want  any
+		}{{gaveUp(l), nil}, {other, other}} {
+			fl.nodes[1].Do("SET", "job", c.owner, "PX", 10_000)
+			l.listeners.receive(1, c.owner+"  job", true, l)
+			settleNetwork()
+			if got := fl.nodes[1].Do("GET", "job"); got != c.want {
+				t.Errorf("after a hand-over to %s, the key has the owner %v, want %v", c.owner, got, c.want)
+			}
+		}
+	})
+}
+
+// However many waiters give up, the last of them are remembered, and not many more.
+func TestFewWaitersThatGaveUpAreRemembered(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		s := &fl.locker("a").listeners
+		owners := make([]uuid.UUID, 3*rememberLeft)
+		for i := range owners {
+			owners[i] = uuid.New()
+			s.leave(owners[i])
+		}
+		for i, owner := range owners[len(owners)-rememberLeft:] {
+			if !s.left[0][owner] && !s.left[1][owner] {
+				t.Fatalf("the last but %d is forgotten", rememberLeft-i-1)
+			}
+		}
+		if n := len(s.left[0]) + len(s.left[1]); n > 2*rememberLeft {
+			t.Errorf("%d are remembered, want %d at most", n, 2*rememberLeft)
 		}
 	})
 }
@@ -177,7 +211,7 @@ func TestHandOverToAnUnknownOwnerIsReturned(t *testing.T) {
 func TestAGrantIsReturnedToANodeThatIsAwayForLong(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithTTL(time.Second))
-		owner := new(label).owner(1).String()
+		owner := gaveUp(l)
 		fl.nodes[1].Do("SET", "job", owner, "PX", 30_000)
 		fl.nodes[1].Crash(true)
 		settleNetwork()

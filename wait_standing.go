@@ -54,7 +54,7 @@ func (r *round) leaveQueues() {
 		l.listeners.handOver(h.owner, h.until())
 	case errors.Is(ended, ErrClosed):
 	default:
-		l.listeners.forget(h.owner)
+		l.listeners.leave(h.owner)
 		l.undoOwner(release, l.opts.prefix+h.name, h.owner, place, max(l.opts.ttl, placeLives), queued)
 	}
 }

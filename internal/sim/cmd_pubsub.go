@@ -36,11 +36,27 @@ func cmdUnsubscribe(x *call) any {
 // cmdPublish writes to the subscribers at once; delivery takes each one's own delay.
 func cmdPublish(x *call) any {
 	var n int64
+	heard := ""
 	for _, c := range x.clients {
 		if slices.Contains(c.subs, x.args[1]) {
 			c.push([]any{"message", x.args[1], x.args[2]})
+			heard = c.from
+			n++
+		}
+	}
+	for _, c := range x.clients {
+		if copied := x.copies[heard]; copied != "" && c.from == copied && len(c.subs) > 0 {
+			c.push([]any{"message", c.subs[0], x.args[2]})
 			n++
 		}
 	}
 	return n
+}
+
+// Copy makes two clients of the network like a process and its copy, from a snapshot that was started twice: both
+// listen to one channel, so each hears what the other is told.
+func (n *Node) Copy(client, copied string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.copies = map[string]string{client: copied, copied: client}
 }

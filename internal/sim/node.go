@@ -29,6 +29,7 @@ type Node struct {
 	calls    map[string]int64
 	values   int64 // what scripts have got from the commands that they ran
 	observe  func(Command)
+	copies   map[string]string // clients that hear what others are told: see Copy
 	watch    *watch
 
 	up       bool

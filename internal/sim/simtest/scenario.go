@@ -42,6 +42,8 @@ type Scenario struct {
 	DoneTTL time.Duration
 	// Change is of nodes, or nil.
 	Change *Change
+	// Copied: the second client is a copy of the first, from a snapshot that was started twice.
+	Copied bool
 	// Crowd is what happens to fifty Lockers of one process, or nil.
 	Crowd *Crowd
 	// Sound: the faults keep the assumptions under which holds exclude each other.
@@ -113,7 +115,8 @@ func NewScenario(seed uint64) Scenario {
 			s.Length += 3 * s.Guard / 2
 		}
 	}
-	// A generator of its own: the rest of a seed stays what it was. Who trusts durable nodes assumes that none is started
+	s.Copied = rand.New(rand.NewPCG(seed, 0xc10e)).IntN(4) == 0
+	// Generators of their own: the rest of a seed stays what it was. Who trusts durable nodes assumes that none is started
 	// from a replica's file: after a failover that nobody has noticed yet, the next crash would do just that.
 	s.Trusted = s.Durable && rand.New(rand.NewPCG(seed, 0xd15c)).IntN(4) > 0 &&
 		!slices.ContainsFunc(s.Faults, func(f fault) bool { return f.name == "failover" })
@@ -200,6 +203,9 @@ func (s Scenario) String() string {
 	}
 	if s.Crowd != nil {
 		change = fmt.Sprintf(", crowd: %v", s.Crowd)
+	}
+	if s.Copied {
+		change += ", the second client a copy of the first"
 	}
 	return fmt.Sprintf("seed %d: %d nodes, %d clients × %d, %d names, TTL %v, node timeout %v, guard %v, durable %v, "+
 		"trusted %v, delay up to %v, %v, %v long, a fault every %v for %v of [%s], assumptions kept: %v%s",

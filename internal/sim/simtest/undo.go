@@ -19,6 +19,7 @@ import (
 //     so it is what somebody has sent again, and nobody would ever undo it.
 //   - brought back: nor does an extension that was under way on another connection set the key again, where the node
 //     knew the hold's token when it let go. It blocks a lock that nobody has.
+//   - not its own: nobody lets go of what another client has asked for, unless it was handed over.
 //   - handed on: whose hold was handed over with a ticket keeps what it has on the nodes, and what they still give it,
 //     until it is adopted or has run out: nobody lets go of it.
 //
@@ -79,6 +80,7 @@ func (w *world) inOrder(c sim.Command, s shape, before []string, after sim.Data)
 	w.undone.mu.Lock()
 	defer w.undone.mu.Unlock()
 	for i, own := range s.each(argv, len(keys)) {
+		w.askedBy.LoadOrStore(own[s.owner], c.Client)
 		at := w.undone.seen[part{c.Node, own[s.owner], keys[i]}]
 		if at == nil {
 			continue
@@ -105,12 +107,17 @@ const extendsToken = 2
 
 // letsGo notes that a node was told to let go.
 func (w *world) letsGo(c sim.Command, p part, known float64) {
-	if until, is := w.tickets.until(p.owner); is {
+	until, handed := w.tickets.until(p.owner)
+	if handed {
 		if c.At.Before(until) {
 			w.blame("handed on", "%v on %s: %s lets go of %s for %s, whose hold was handed over, until %v",
 				since(c.At), c.Node, c.Client, p.key, p.owner, since(until))
 		}
 		known = 0 // who lets go in the end, its adopter, does not know whether it was extended
+	}
+	if by, asked := w.askedBy.Load(p.owner); asked && !handed && by != c.Client {
+		w.blame("not its own", "%v on %s: %s lets go of %s for %s, for which %s has asked",
+			since(c.At), c.Node, c.Client, p.key, p.owner, by)
 	}
 	w.undone.mu.Lock()
 	defer w.undone.mu.Unlock()

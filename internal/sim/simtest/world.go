@@ -106,6 +106,7 @@ type world struct {
 	ending   time.Time   // of faults, and of what workers begin
 	keys     []string    // what the lemmas are checked for
 	undone   undone
+	askedBy  sync.Map // by owner: the client that asked for locks under it
 	accepted sync.Map // acceptance: the tokens that stood on a node after some script
 	tickets  tickets
 	kinds    []*kind // of clients: one, but for where the nodes are changed
@@ -150,6 +151,9 @@ func Run(s Scenario) *Result {
 		}
 		if s.PlainNodes&(1<<i) != 0 {
 			n.Disable("hello")
+		}
+		if s.Copied && s.Crowd == nil {
+			n.Copy("c0", "c1")
 		}
 		n.Observe(w.observe)
 		w.watch(n)

@@ -1,0 +1,106 @@
+package redlock
+
+import (
+	"crypto/rand"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+// cloneOf returns a Locker such as a snapshot of a's process makes it when it is started a second time: it knows what
+// a's knew then, and must connect anew.
+func (fl *fleet) cloneOf(a *Locker, client string) *Locker {
+	fl.t.Helper()
+	b := fl.locker(client)
+	b.listeners.channel, b.listeners.channelArg = a.listeners.channel, a.listeners.channelArg
+	b.peers.label.id = a.peers.label.id
+	b.peers.registry.send(modeLeave, b.electorate.all) // the snapshot has no registration of its own
+	settleNetwork()
+	for i := range b.nodes {
+		b.peers.registry.at[i].member = a.peers.registry.at[i].member
+	}
+	return b
+}
+
+// A copy of a process hears whatever its original is handed. It must give back nothing of that.
+func TestACloneLeavesTheOriginalsLocksAlone(t *testing.T) {
+	for _, reads := range []bool{false, true} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			a := fl.locker("a")
+			clone, other := fl.cloneOf(a, "clone"), fl.locker("b")
+			clone.listeners.listen(clone.ctx, clone)
+			held := must(other.Lock(t.Context(), "job"))(t)
+			got := make(chan *Lock)
+			go func() {
+				if reads {
+					got <- must(a.RWMutex("job").RLock(t.Context()))(t)
+				} else {
+					got <- must(a.Lock(t.Context(), "job"))(t)
+				}
+			}()
+			time.Sleep(time.Second)
+			must(0, held.Unlock(t.Context()))(t)
+			mine := <-got
+			settleNetwork()
+			if _, err := other.TryLock(t.Context(), "job"); !errors.Is(err, ErrTaken) || mine.Err() != nil {
+				t.Errorf("a second hold beside the first: got %v, want ErrTaken; the first: %v", err, mine.Err())
+			}
+			must(0, mine.Unlock(t.Context()))(t)
+		})
+	}
+}
+
+// The end of the copy takes nothing away that the original has told the nodes, nor that of the original what the copy
+// has.
+func TestACloneLeavesTheOriginalsRegistrationAlone(t *testing.T) {
+	for _, ends := range []string{"clone", "original"} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			original := fl.locker("a")
+			clone := fl.cloneOf(original, "clone")
+			fl.net.Reset(sim.Link{Client: "clone"}) // the connections of the snapshot are the original's
+			time.Sleep(time.Second)
+			if ends == "clone" {
+				original, clone = clone, original
+			}
+			_ = original.Close()
+			settleNetwork()
+			other, err := New(fl.urls[:1], WithDialer(fl.net.Dialer("c")))
+			if err == nil {
+				_ = other.Close()
+			}
+			if !errors.Is(err, ErrListConflict) || clone.mayLock() != nil {
+				t.Errorf("the %s ends. A client with another list: got %v, want ErrListConflict; the other copy: %v",
+					ends, err, clone.mayLock())
+			}
+		})
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
+
+// The copy may even read the same random bits, and go on with a wait that began when the original's did.
+func TestACloneDrawsOtherOwners(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		clone := fl.locker("a").peers.label
+		synctest.Wait()
+		from := rand.Reader
+		rand.Reader = zeros{}
+		original := clone.owner(1)
+		fl.net.Reset(sim.Link{Client: "a", Node: fl.nodes[0].Addr()})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		copied := clone.owner(1)
+		rand.Reader = from
+		if copied == original {
+			t.Errorf("both draw %s", copied)
+		}
+	})
+}
