@@ -19,8 +19,11 @@ import (
 
 // Registration: a client tells each node its lists of nodes (node_lists.go), and learns which others are in use. It
 // looks before it tells, so a client that is refused has alarmed nobody. Whoever comes later is refused: a client that
-// finds a conflict gets no locks, unless a majority of each of its lists has had its registration for the last minute.
-// Such a client works on and says so, since stopping it would only add an outage to a danger that the newcomer causes.
+// finds a conflict gets no locks, unless a majority of each of its lists has its registration, and has had it for so
+// long that all nodes within reach would have told of a conflict before. Such a client works on and says so, since
+// stopping it would only add an outage to a danger that the newcomer causes. Of two that begin at one moment, each may
+// learn of the other only when a majority has its registration. Then both are refused, and the first to ask again
+// works.
 //
 // A thousand clients do this at one moment, so it costs each of them the same whatever the others have written: a node
 // tells a digest of the lists that are in use, and who does not know it reads them, once in a process.
@@ -47,6 +50,9 @@ const (
 	// it has learnt the identity of a node. After a restart it learns several, and all clients do. If each registered at
 	// each step, a thousand clients would write dozens of texts, which all of them would then have to read.
 	correctAfter = 500 * time.Millisecond
+	// establishedAfter is for how long no node must tell of a conflict before the client takes any other for one that came
+	// later. Within that time nodes that are within reach are connected again, and every connection has been probed.
+	establishedAfter = 15 * time.Second
 )
 
 // registry compares this client's lists with those of others.
@@ -58,15 +64,15 @@ type registry struct {
 
 	refusal atomic.Pointer[ListConflictError] // why no lock is given to this client; nil: none is known
 
-	mu          sync.Mutex // guards the fields below; nothing is sent, and only mutexes of node_lists.go are locked
-	own         *usedLists // this client's lists, with the identities that are known
-	lists       nodeLists  // the same
-	at          []registered
-	opened      bool // New has seen what the nodes said, so the client may register, unless it is refused
-	established bool // a majority of each list has the registration
-	closed      bool
-	correcting  bool        // correct is due
-	correction  *time.Timer // runs correct; nil: it never was due
+	mu         sync.Mutex // guards the fields below; nothing is sent, and only mutexes of node_lists.go are locked
+	own        *usedLists // this client's lists, with the identities that are known
+	lists      nodeLists  // the same
+	at         []registered
+	opened     bool      // New has seen what the nodes said, so the client may register, unless it is refused
+	clear      time.Time // since when a majority of each list has the registration, and no conflict is known; or zero
+	closed     bool
+	correcting bool        // correct is due
+	correction *time.Timer // runs correct; nil: it never was due
 }
 
 // registered is what one node said last, and what it was told.
@@ -357,17 +363,20 @@ func (g *registry) judge(now time.Time) (leave nodeSet) {
 		}
 		unread = unread || at.unread() && now.Sub(at.heard) < registrationLives
 	}
+	majority := g.electorate.suffice(confirmed)
+	established := majority && !g.clear.IsZero() && now.Sub(g.clear) >= establishedAfter
 	conflict := g.conflict(now)
-	switch majority := g.electorate.suffice(confirmed); {
+	if !majority || !established && (conflict != nil || unread) {
+		g.clear = time.Time{}
+	} else if g.clear.IsZero() {
+		g.clear = now
+	}
+	switch {
 	case g.opts.onlyLooks:
 	case conflict == nil && unread: // what is not known may be one
-	case conflict == nil:
-		g.established = majority
-		g.refusal.Store(nil)
-	case g.established && majority: // whoever came later is refused
+	case conflict == nil, established: // whoever came later is refused
 		g.refusal.Store(nil)
 	default:
-		g.established = false
 		g.refusal.Store(conflict)
 		for i := range g.at {
 			if at := &g.at[i]; at.noted != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -126,6 +127,73 @@ func TestOfTwoThatStartAtOnceOneIsForgotten(t *testing.T) {
 		}
 		t.Logf("of 20 pairs, %d had one that works", worked)
 	})
+}
+
+// Of two that hear of each other late, because what both ask is far away or comes back later, never both work, and soon
+// one does.
+func TestOfTwoThatAreFarApartOneWorks(t *testing.T) {
+	c := changes[0]
+	near := map[string][]int{"a": {2, 3, 4}, "b": {0, 1, 5}}
+	lists := map[string][]int{"a": c.old, "b": c.new}
+	again := map[string]time.Duration{"a": 1100 * ms, "b": 1700 * ms}
+	for what, begin := range map[string]func(fl *fleet, client string){
+		"slow links": func(fl *fleet, client string) {
+			for i := range c.size() {
+				if !slices.Contains(near[client], i) {
+					fl.net.SetDelay(link0(client, i), sim.Both, sim.Delay{Min: 20 * ms, Max: 21 * ms})
+				}
+			}
+		},
+		"back after a break": func(fl *fleet, client string) {
+			fl.cut(client, lists[client]...)
+			time.AfterFunc(2*time.Minute, func() { fl.mend(client, near[client]...) })
+			time.AfterFunc(2*time.Minute+5*time.Second, func() { fl.mend(client, lists[client]...) })
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+				var wg sync.WaitGroup
+				var mu sync.Mutex
+				var ls []*Locker
+				begun := time.Now()
+				for client, list := range lists {
+					begin(fl, client)
+					wg.Go(func() {
+						l, err := fl.open(client, list)
+						for errors.Is(err, ErrListConflict) && time.Since(begun) < time.Minute { // as under a supervisor
+							time.Sleep(again[client])
+							l, err = fl.open(client, list)
+						}
+						if err == nil {
+							mu.Lock()
+							defer mu.Unlock()
+							ls = append(ls, l)
+						}
+					})
+				}
+				wg.Wait()
+				for time.Since(begun) < 3*time.Minute { // connections that nobody wants take longer to come back
+					time.Sleep(time.Second)
+					for _, l := range ls {
+						if k, err := l.TryLock(t.Context(), "other"); err == nil {
+							must(0, k.Unlock(t.Context()))(t)
+						}
+					}
+				}
+				works := 0
+				for _, l := range ls {
+					if _, err := l.Lock(t.Context(), "job", WithMaxWait(5*time.Second)); err == nil {
+						works++
+					} else if !errors.Is(err, ErrListConflict) {
+						t.Errorf("got %v, want ErrListConflict", err)
+					}
+				}
+				if works != 1 {
+					t.Errorf("%d of two clients with lists that conflict work, want 1", works)
+				}
+			})
+		})
+	}
 }
 
 // Nodes that have lost the registrations get them again with the connection, not with the next probe.
@@ -289,13 +357,13 @@ func TestListsThatWereNotReadMayConflict(t *testing.T) {
 		g := l.peers.registry
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.established, g.at[0].digest, g.at[0].used = false, "not read", nil
-		if g.judge(l.opts.clock.local()); g.established {
-			t.Error("established, and it is not known which lists are in use")
+		g.clear, g.at[0].digest, g.at[0].used = time.Time{}, "not read", nil
+		if g.judge(l.opts.clock.local()); !g.clear.IsZero() {
+			t.Error("it is not known which lists are in use, and they count as without a conflict")
 		}
 		g.at[0].heard = g.at[0].heard.Add(-registrationLives) // that is long ago
-		if g.judge(l.opts.clock.local()); !g.established {
-			t.Error("not established")
+		if g.judge(l.opts.clock.local()); g.clear.IsZero() {
+			t.Error("what a node said long ago counts")
 		}
 	})
 }

@@ -260,6 +260,7 @@ func TestWorkingClientsThatConflictSaySo(t *testing.T) {
 		var log journal
 		a := c.locker(fl, "old", "a", log.logging(slog.LevelError))
 		b := c.locker(fl, "new", "b")
+		time.Sleep(2 * establishedAfter)
 		for i := range 4 {
 			fl.net.Accept(link0("a", i))
 			fl.net.Accept(link0("b", i))
