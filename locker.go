@@ -50,7 +50,7 @@ const maxName = 512
 // All clients that lock a name must use the same nodes. New fails with a [*ListConflictError], which satisfies
 // errors.Is for [ErrListConflict], if clients are at work whose nodes do not allow that. If that turns out later, calls
 // that acquire fail with it, until those clients have ended. Close the Locker that is not needed any more: one that
-// ends without Close counts for a minute.
+// ends without Close counts for a minute, or for 45 s longer than its longest TTL, up to an hour.
 func New(nodes []string, opts ...Option) (*Locker, error) {
 	base := defaults()
 	base.longestTTL = new(atomic.Int64)
@@ -76,6 +76,7 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	}
 	l.tokens = newTokens(l.electorate, o.clock, maxApart)
 	l.events = startEvents(o.observer, o.logger, o.clock)
+	l.peers.holds = l.schedule.waits
 	l.peers.busy = func() bool { return l.calls.state.Load() > 0 || l.schedule.waits() }
 	l.peers.open(&l.tokens, l.events, l.electorate)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -120,7 +121,7 @@ func (l *Locker) Close() error {
 }
 
 // tellSettings tells the nodes of a call whose TTL is longer than all before: the first call, in most programs. It does
-// not wait.
+// not wait, but goes ahead of what the call sends.
 func (l *Locker) tellSettings(o *options) {
 	if !o.noteTTL() {
 		return
@@ -132,6 +133,7 @@ func (l *Locker) tellSettings(o *options) {
 			}
 		}, n.settings.command(false))
 	}
+	l.peers.registry.prolong()
 }
 
 // key returns the name's key on the nodes.

@@ -62,6 +62,7 @@ type peers struct {
 	enough     atomic.Bool // connected has a majority of each list
 
 	busy      func() bool  // whether the Locker has calls in flight, or holds
+	holds     func() bool  // whether it has holds
 	trimmedAt atomic.Int64 // when trim sent its last calls, in µs of tokens.micros; 0: some node has not got one
 
 	mu     sync.Mutex
@@ -154,7 +155,7 @@ func (p *peers) open(tk *tokens, ev *events, by *electorate) {
 	p.registry = newRegistry(p.nodes[0].opts, conns, by, func(node int) {
 		p.states.change()
 		p.nodes[node].report()
-	})
+	}, p.holds)
 	ev.watch(voters, by)
 	for _, n := range p.nodes {
 		n.conn.Start() // until closeNodes

@@ -42,8 +42,13 @@ const (
 )
 
 const (
-	// registrationLives is for how long a node counts a client that does not confirm its registration: see lists.lua.
+	// registrationLives is for how long a node counts a client that does not confirm its registration, at least: see
+	// registry.lives.
 	registrationLives = time.Minute
+	// longestLife bounds that. Where a clock is set back by more, what seems to be from the future goes: see lists.lua.
+	longestLife = time.Hour
+	// confirmsWithin is how old a registration gets, with some margin, before it is confirmed: by a probe.
+	confirmsWithin = registerAgain + 15*time.Second
 	// registerAgain is the age at which a registration is confirmed: with the next probe.
 	registerAgain = 30 * time.Second
 	// correctAfter is how long a client waits at least, and a third of how long at most, before it registers anew because
@@ -61,6 +66,9 @@ type registry struct {
 	conns      []*redisconn.Conn // by node
 	electorate *electorate
 	told       func(node int) // a node has said something outside of its probes
+	holds      func() bool    // whether this client has holds
+
+	ticketed atomic.Int64 // when the last hold ends that was handed over by a ticket, in ns since 1970
 
 	refusal atomic.Pointer[ListConflictError] // why no lock is given to this client; nil: none is known
 
@@ -88,12 +96,17 @@ type registered struct {
 	noted     string         // the lists that it was told; "": none
 	former    string         // the lists that it was told before the client was refused
 	confirmed time.Time      // when it confirmed them last
+	life      time.Duration  // for how long it keeps them from then on
 	source    bool           // the node lacks the script
 	refused   error          // why it does not answer, or nil
 }
 
-func newRegistry(o *options, conns []*redisconn.Conn, e *electorate, told func(node int)) *registry {
-	g := &registry{opts: o, conns: conns, electorate: e, told: told, at: make([]registered, len(conns))}
+func newRegistry(
+	o *options, conns []*redisconn.Conn, e *electorate, told func(node int), holds func() bool,
+) *registry {
+	g := &registry{
+		opts: o, conns: conns, electorate: e, told: told, holds: holds, at: make([]registered, len(conns)),
+	}
 	if !o.onlyLooks {
 		for i := range g.at {
 			g.at[i].candidate, g.at[i].member = drawID(), drawID()
@@ -161,8 +174,45 @@ func (g *registry) exchange(node int, mode string) extra {
 	}
 	command := append([]any{how, script, len(keys)}, keys...)
 	command = append(command, mode, at.candidate, text, at.member, was)
-	return extra{command, func(reply any) { g.heard(node, mode, text, reply) }}
+	life := g.lives()
+	if mode == modeVote && life > registrationLives {
+		command = append(command, life.Milliseconds())
+	}
+	return extra{command, func(reply any) { g.heard(node, mode, text, life, reply) }}
 }
+
+// lives returns for how long a node keeps the registration that it is told now, unless it is confirmed: for longer than
+// any hold that the client gets or extends before it confirms.
+func (g *registry) lives() time.Duration {
+	ttl := max(g.opts.ttl, time.Duration(g.opts.longestTTL.Load()))
+	return min(max(registrationLives, ttl+confirmsWithin), longestLife)
+}
+
+// prolong registers for longer, if a TTL is in use that is longer than all before. It does not wait: what is asked of a
+// node after that comes after it.
+func (g *registry) prolong() {
+	g.mu.Lock()
+	var to nodeSet
+	for i := range g.at {
+		if g.mayRegister() && g.at[i].noted != "" && g.at[i].life < g.lives() {
+			to = to.with(i)
+		}
+	}
+	g.mu.Unlock()
+	g.send(modeVote, to)
+}
+
+// handedOver notes until when a ticket can be adopted.
+func (g *registry) handedOver(until time.Time) {
+	for end := until.UnixNano(); ; {
+		if last := g.ticketed.Load(); end <= last || g.ticketed.CompareAndSwap(last, end) {
+			return
+		}
+	}
+}
+
+// ticketsOut reports whether a hold of this client may yet be adopted.
+func (g *registry) ticketsOut() bool { return g.opts.clock.local().UnixNano() < g.ticketed.Load() }
 
 // due returns what to ask a node with a probe; "": nothing. Between two registrations there are 30 s, and seldom more
 // than 45.
@@ -170,7 +220,7 @@ func (g *registry) due(node int) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case !g.mayRegister():
+	case !g.mayRegister() && !(g.at[node].noted != "" && g.lapses(node)): // refused, but with holds
 		return modeAsk
 	case g.lapses(node) || !g.correcting && g.at[node].noted != g.own.texts[0]:
 		return modeVote
@@ -187,7 +237,8 @@ func (g *registry) mayRegister() bool {
 // lapses reports whether a node should be told the lists again. The caller holds mu.
 func (g *registry) lapses(node int) bool {
 	at := &g.at[node]
-	return !g.correcting && (at.noted == "" || g.opts.clock.local().Sub(at.confirmed) >= registerAgain)
+	return !g.correcting &&
+		(at.noted == "" || at.life < g.lives() || g.opts.clock.local().Sub(at.confirmed) >= registerAgain)
 }
 
 // connected registers the client with a node to which there is a new connection. The handshake has asked. The member is
@@ -246,7 +297,7 @@ func (g *registry) find(digest string, otherwise *usedLists) *usedLists {
 }
 
 // heard notes a node's reply to an exchange.
-func (g *registry) heard(node int, mode, text string, reply any) {
+func (g *registry) heard(node int, mode, text string, life time.Duration, reply any) {
 	g.mu.Lock()
 	at := &g.at[node]
 	if mode == modeRead {
@@ -273,7 +324,7 @@ func (g *registry) heard(node int, mode, text string, reply any) {
 	}
 	switch {
 	case mode == modeVote:
-		at.noted, at.former, at.confirmed = text, "", now
+		at.noted, at.former, at.confirmed, at.life = text, "", now, life
 	case said.digest == "":
 		at.noted = "" // the node has forgotten it
 	}
@@ -358,10 +409,10 @@ func (g *registry) judge(now time.Time) (leave nodeSet) {
 	unread := false
 	for i := range g.at {
 		at := &g.at[i]
-		if at.noted != "" && now.Sub(at.confirmed) < registrationLives {
+		if at.noted != "" && now.Sub(at.confirmed) < at.life {
 			confirmed = confirmed.with(i)
 		}
-		unread = unread || at.unread() && now.Sub(at.heard) < registrationLives
+		unread = unread || at.unread() && now.Sub(at.heard) < g.lives()
 	}
 	majority := g.electorate.suffice(confirmed)
 	established := majority && !g.clear.IsZero() && now.Sub(g.clear) >= establishedAfter
@@ -378,8 +429,8 @@ func (g *registry) judge(now time.Time) (leave nodeSet) {
 		g.refusal.Store(nil)
 	default:
 		g.refusal.Store(conflict)
-		for i := range g.at {
-			if at := &g.at[i]; at.noted != "" {
+		for i := range g.at { // what it has on the nodes still counts against others
+			if at := &g.at[i]; at.noted != "" && !g.holds() && !g.ticketsOut() {
 				at.noted, at.former, leave = "", at.noted, leave.with(i)
 			}
 		}
@@ -390,7 +441,7 @@ func (g *registry) judge(now time.Time) (leave nodeSet) {
 // conflict returns the first conflict of this client's lists with others. The caller holds mu.
 func (g *registry) conflict(now time.Time) *ListConflictError {
 	for i, conn := range g.conns {
-		if used := g.at[i].usedAt(now); used != nil {
+		if used := g.usedAt(i, now); used != nil {
 			if theirs := used.conflict(g.own); theirs != nil {
 				return &ListConflictError{Node: conn.Addr(), Own: g.lists.addresses(), Other: theirs.addresses()}
 			}
@@ -399,12 +450,13 @@ func (g *registry) conflict(now time.Time) *ListConflictError {
 	return nil
 }
 
-// usedAt returns the lists that the node said are in use, unless that is long ago, or they are not known.
-func (at *registered) usedAt(now time.Time) *usedLists {
-	if now.Sub(at.heard) >= registrationLives {
+// usedAt returns the lists that the node said are in use, unless that is long ago, or they are not known. The caller
+// holds mu.
+func (g *registry) usedAt(node int, now time.Time) *usedLists {
+	if now.Sub(g.at[node].heard) >= g.lives() {
 		return nil
 	}
-	return at.used
+	return g.at[node].used
 }
 
 // send asks nodes, and does not wait.
@@ -520,9 +572,10 @@ func (g *registry) countClients(ctx context.Context, node int) {
 	})
 }
 
-// close lets the nodes forget this client, unless holds are left: then conflicting clients must not come before the
-// nodes have forgotten the registration by themselves.
+// close lets the nodes forget this client, unless holds or tickets are left: then conflicting clients must not come
+// before the nodes have forgotten the registration by themselves, which is later than the end of these.
 func (g *registry) close(holds int) {
+	keep := holds > 0 || g.ticketsOut()
 	g.mu.Lock()
 	g.closed = true
 	if g.correction != nil {
@@ -530,7 +583,7 @@ func (g *registry) close(holds int) {
 	}
 	told := nodeSet(0)
 	for i := range g.at {
-		if g.at[i].noted != "" && holds == 0 {
+		if g.at[i].noted != "" && !keep {
 			told = told.with(i)
 		}
 	}
@@ -541,8 +594,8 @@ func (g *registry) close(holds int) {
 // NodeClients says with which lists of nodes clients vote, and how many do.
 type NodeClients struct {
 	Lists [][]string // the addresses of the nodes, as those clients know them: one list, or the old and the new one
-	// Clients is how many were seen in the last minute. One that ended without Close, or has connected anew, counts once
-	// more for so long.
+	// Clients is how many were seen lately. One that ended without Close, or has connected anew, counts once more for a
+	// minute or longer: see New.
 	Clients int
 	// Conflict reports that two could hold one lock: a client with these lists and one with this Locker's.
 	Conflict bool
@@ -553,7 +606,7 @@ func (g *registry) clients(node int) (list []NodeClients, clash bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	at := &g.at[node]
-	used := at.usedAt(g.opts.clock.local())
+	used := g.usedAt(node, g.opts.clock.local())
 	if used == nil {
 		return nil, false
 	}

@@ -361,7 +361,7 @@ func TestListsThatWereNotReadMayConflict(t *testing.T) {
 		if g.judge(l.opts.clock.local()); !g.clear.IsZero() {
 			t.Error("it is not known which lists are in use, and they count as without a conflict")
 		}
-		g.at[0].heard = g.at[0].heard.Add(-registrationLives) // that is long ago
+		g.at[0].heard = g.at[0].heard.Add(-g.lives()) // that is long ago
 		if g.judge(l.opts.clock.local()); g.clear.IsZero() {
 			t.Error("what a node said long ago counts")
 		}

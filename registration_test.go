@@ -175,14 +175,18 @@ func TestAClientWithAnotherListIsRefused(t *testing.T) {
 	})
 }
 
-// A client that ended without Close counts for a minute, and so does one that was closed with a hold.
+// A client that ended without Close counts for a minute, and so does one that was closed with a hold, or with a ticket
+// that can be adopted.
 func TestARegistrationEndsWithItsClient(t *testing.T) {
 	c := changes[0]
-	for _, end := range []string{"closed", "closed with a hold", "crashed"} {
+	for _, end := range []string{"closed", "closed with a hold", "closed with a ticket", "crashed"} {
 		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
 			a := c.locker(fl, "old", "a")
-			if end == "closed with a hold" {
-				must(a.Lock(t.Context(), "job"))(t)
+			if strings.Contains(end, "with") {
+				k := must(a.Lock(t.Context(), "job"))(t)
+				if end == "closed with a ticket" {
+					must(k.Ticket())(t)
+				}
 			}
 			if end == "crashed" {
 				for i := range fl.nodes {
@@ -213,6 +217,74 @@ func TestARegistrationEndsWithItsClient(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A hold whose TTL is longer than a minute is protected from clients with a conflicting list until its end, also from
+// the moment at which its client has crashed.
+func TestARegistrationOutlivesLongHolds(t *testing.T) {
+	const ttl = 5 * time.Minute
+	c := changes[0]
+	for what, options := range map[string][2][]Option{
+		"of all calls": {{WithTTL(ttl)}},
+		"of one call":  {nil, {WithTTL(ttl)}},
+	} {
+		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+			time.Sleep(2 * ttl) // the nodes are older than the guard's period
+			opts := append(options[0], WithRestartGuard(ttl), WithFenceRetention(2*ttl))
+			a := c.locker(fl, "old", "a", opts...)
+			time.Sleep(time.Minute)
+			k := must(a.Lock(t.Context(), "job", options[1]...))(t)
+			if time.Sleep(time.Second); options[1] == nil {
+				time.Sleep(100 * time.Second)
+			}
+			for i := range fl.nodes {
+				fl.unreachable("a", i)
+			}
+			var b *Locker
+			var err error
+			for b == nil && k.Err() == nil {
+				time.Sleep(10 * time.Second)
+				if b, err = fl.open("b", c.new, WithRestartGuard(ttl)); b == nil && !errors.Is(err, ErrListConflict) {
+					t.Fatal(err)
+				}
+			}
+			if b != nil && k.Err() == nil {
+				_, err := b.TryLock(t.Context(), "job")
+				t.Errorf("%s: a client with a conflicting list is accepted while the hold is valid, and TryLock says %v", what, err)
+			}
+			time.Sleep(ttl/3 + confirmsWithin + 10*time.Second) // the last extension may be a third of the TTL old
+			must(fl.open("c", c.new, WithRestartGuard(ttl)))(t)
+		})
+	}
+}
+
+// A client that is refused after it got a hold stays registered until that has ended.
+func TestARefusedClientWithAHoldStaysRegistered(t *testing.T) {
+	c := changes[0]
+	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+		fl.cut("a", 0, 1)
+		fl.cut("b", 2, 3)
+		a, b := must(fl.open("a", c.old))(t), must(fl.open("b", c.new))(t)
+		k := must(a.TryLock(t.Context(), "job"))(t)
+		fl.mend("a", 0, 1)
+		fl.mend("b", 2, 3)
+		refused := func(l *Locker) bool {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			return errors.Is(l.Ready(ctx), ErrListConflict)
+		}
+		for range 40 { // b must not work before the hold of a has ended
+			time.Sleep(5 * time.Second)
+			if k.Err() != nil || !refused(b) {
+				t.Fatalf("the hold: %v; b is refused: %t", k.Err(), refused(b))
+			}
+		}
+		must(0, k.Unlock(t.Context()))(t)
+		time.Sleep(time.Minute)
+		if refused(a) == refused(b) {
+			t.Errorf("refused: a %t, b %t; want one of them", refused(a), refused(b))
+		}
+	})
 }
 
 // A client that could not look when it was made is refused as soon as it can, and works when the others are gone.

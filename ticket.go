@@ -43,6 +43,7 @@ func (k *Lock) Ticket() (string, error) {
 			h.locker.listeners.handOver(h.owner, h.end())
 			h.place = nowhere
 		}
+		h.locker.peers.registry.handedOver(h.end())
 		h.finish(ErrHandedOver, false)
 	}
 	deadline := h.until().UnixMilli()

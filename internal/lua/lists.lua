@@ -1,36 +1,43 @@
 -- lists: note with which lists of nodes a client votes, and tell by a digest which ones are in use: a client reads them
 -- only where it does not know the digest. Lists that were confirmed within the last 15 s are not written again: of a
 -- thousand clients that agree, one writes. No call walks over the clients, nor over the lists unless these have changed.
--- KEYS[1] the sorted set of lists: a member and when a client last confirmed it, in ms by the node's clock; the node's
--- identity, a member with the score 0; and the digest of the others, with the score -1
+-- KEYS[1] the sorted set of lists: a member and when a client last confirmed it, in ms by the node's clock, or later
+-- where it is to live for more than a minute; the node's identity, a member with the score 0; and the digest of the
+-- others, with the score -1
 -- KEYS[2] the sorted set of the clients that have ARGV[3]: a member, likewise   KEYS[3] of those that have ARGV[5]
 -- ARGV[1] 'ask' · 'read': ask, and read the lists · 'vote': note the client · 'leave': forget it · 'count': ask, and
 -- count the clients in each of the sets from KEYS[2] on   ARGV[2] an identity for a node that has none, or ''
 -- ARGV[3] the client's lists   ARGV[4] its member of the clients   ARGV[5] what its lists were before, or ''
+-- ARGV[6] 'vote': for how long the client is to count unless it confirms, in ms: a minute if missing, an hour at most
 -- Reply: {the node's identity or '', the digest or '': none are in use, {'read': the lists that were confirmed within
 -- the last minute, a hundred at most; 'count': the numbers of clients}}
-local call, time, minute = redis.call, redis.call('TIME'), 60000
+local call, time, minute, hour = redis.call, redis.call('TIME'), 60000, 3600000
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local more = math.max(0, (ARGV[6] or 0) - minute)
 local lists, mode, own = KEYS[1], ARGV[1], ARGV[3]
 
 local function at(ms) return string.format('%.0f', ms) end
-local function keep(set) call('PEXPIREAT', set, at(now + 5 * minute)) end -- nothing is left for good
+
+local function keep(set) -- nothing is left for good
+  local left, want = call('PTTL', set), more + 5 * minute
+  if left < want or left > hour + 5 * minute then call('PEXPIREAT', set, at(now + want)) end
+end
 
 -- The clock may have been set back.
 local function prune(set)
   local old = call('ZREMRANGEBYSCORE', set, '(0', '(' .. at(now - minute))
-  return old + call('ZREMRANGEBYSCORE', set, '(' .. at(now + minute), '+inf')
+  return old + call('ZREMRANGEBYSCORE', set, '(' .. at(now + hour), '+inf')
 end
 
 local changed = false
 if mode == 'vote' then
-  local age = now - (call('ZSCORE', lists, own) or 0)
-  local confirmed = age >= 0 and age < 15000
-  if call('ZADD', KEYS[2], at(now), ARGV[4]) == 1 or not confirmed then keep(KEYS[2]) end
+  local last = tonumber(call('ZSCORE', lists, own) or 0)
+  local confirmed = last > now + more - 15000 and last <= now + hour
+  if call('ZADD', KEYS[2], at(now + more), ARGV[4]) == 1 or not confirmed then keep(KEYS[2]) end
   if not confirmed then
     prune(lists)
     prune(KEYS[2])
-    call('ZADD', lists, at(now), own)
+    call('ZADD', lists, at(now + more), own)
     keep(lists)
     changed = true -- or another version of this script has added some
   end
@@ -41,7 +48,7 @@ end
 -- What a client had leaves with the last client that has it.
 local function leave(clients, had)
   call('ZREM', clients, ARGV[4])
-  if call('ZCOUNT', clients, at(now - minute), at(now + minute)) == 0 then
+  if call('ZCOUNT', clients, at(now - minute), at(now + hour)) == 0 then
     changed = call('ZREM', lists, had) > 0 or changed
   end
 end
@@ -70,7 +77,7 @@ if changed or mode == 'read' or not digest and call('ZCOUNT', lists, '(0', '+inf
   end
 end
 if mode == 'count' then
-  for i = 2, #KEYS do live[i - 1] = call('ZCOUNT', KEYS[i], at(now - minute), at(now + minute)) end
+  for i = 2, #KEYS do live[i - 1] = call('ZCOUNT', KEYS[i], at(now - minute), at(now + hour)) end
 elseif mode ~= 'read' then
   live = {}
 end
