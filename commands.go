@@ -31,23 +31,27 @@ type command struct {
 // once_run.go.
 var (
 	acquirePlain = &command{form: setForm, read: readSet, reader: read}
-	acquire      = script(command{read: readAcquire}, columns, append([]string{"usual"}, queueing("acquire")...)...)
-	raise        = script(command{read: readAcquire}, rows(3), "raise")
-	extend       = urgent(command{read: readExtend, trust: guard.TrustOurs, reader: keepReading}, rows(3), "extend")
-	release      = undo(command{read: readRelease, reader: stopReading}, toRelease, "free", "readers", "queue", "release")
-	adopt        = script(command{read: readAcquire}, rows(4), "label", "adopt")
-	revert       = undo(command{}, rows(2), "revert")
-	stand        = &command{Command: acquire.Command, read: acquire.read} // acquire, with a channel
-	acquireAll   = script(command{read: readAcquire}, rowForAll(3), "label", "acquire_all")
-	enqueue      = script(command{read: readAcquire, reader: read}, rows(4), queueing("enqueue")...)
+	acquire      = script(command{read: readAcquire}, columns,
+		"revoked", "usual", "label", "readers", "queue", "join", "acquire")
+	raise  = script(command{read: readAcquire}, rows(3), "raise")
+	extend = urgent(command{read: readExtend, trust: guard.TrustOurs, reader: keepReading}, rows(3),
+		"revoked", "extend")
+	release    = undo(command{read: readRelease, reader: stopReading}, toRelease, "free", "readers", "queue", "release")
+	adopt      = script(command{read: readAcquire}, rows(4), "revoked", "label", "adopt")
+	revert     = undo(command{}, rows(2), "revoked", "readers", "queue", "revert")
+	stand      = &command{Command: acquire.Command, read: acquire.read} // acquire, with a channel
+	acquireAll = script(command{read: readAcquire}, rowForAll(3), "revoked", "label", "acquire_all")
+	enqueue    = script(command{read: readAcquire, reader: read}, rows(4), queueing("enqueue")...)
 
 	read        = script(command{read: readAcquire}, rows(3), queueing("read")...)
-	keepReading = urgent(command{read: readExtend, trust: guard.TrustOurs}, rows(2), "readers", "keep_reading")
+	keepReading = urgent(command{read: readExtend, trust: guard.TrustOurs}, rows(2), "revoked", "readers", "keep_reading")
 	stopReading = undo(command{read: readRelease}, rows(2), "readers", "queue", "stop_reading")
 )
 
 // queueing returns the files of a script that may put its caller into a queue.
-func queueing(name string) []string { return []string{"label", "readers", "queue", "join", name} }
+func queueing(name string) []string {
+	return []string{"revoked", "label", "readers", "queue", "join", name}
+}
 
 // scripts are the scripts of all commands.
 var scripts []*lua.Script
@@ -351,6 +355,8 @@ func readAcquire(reply any) answer {
 		}
 	case int64(3):
 		return answer{vote: voteAbsent}
+	case int64(4):
+		return answer{vote: voteTaken, err: errRevoked}
 	case int64(0):
 		a := answer{vote: voteTaken}
 		if len(parts) >= 3 {
@@ -387,6 +393,8 @@ func readExtend(reply any) answer {
 		return answer{vote: voteAbsent}
 	case int64(0):
 		return answer{vote: voteTaken}
+	case int64(3):
+		return answer{vote: voteTaken, err: errRevoked}
 	}
 	return badReply(reply)
 }
@@ -404,6 +412,8 @@ func readRelease(reply any) answer {
 var (
 	errNoLock = errors.New("the key is not a string, so it is not a lock")
 	errNoTTL  = errors.New("the key has no TTL: it was not set by a lock and does not expire")
+	// errRevoked is also a waiter's cue to draw another owner.
+	errRevoked = errors.New("an administrator has taken it from this owner: see ForceUnlock")
 )
 
 func unexpected(reply any) error { return fmt.Errorf("unexpected reply %v", reply) }

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,16 +20,19 @@ import (
 // refuses the former holder as soon as it has seen the new holder's token, which is larger. Nothing protects any other
 // resource: make sure first that the holder does no harm.
 //
-// When ForceUnlock returns nil, a majority of the nodes does not have the lock under owner any more, and refuses to
-// extend it. Nodes that were out of reach keep it for the rest of its TTL, or for as long as the holder extends it
-// there; they are too few for a hold. If too few nodes answer, the error is a [*QuorumError] that satisfies errors.Is
-// for [ErrNoQuorum]: then the lock may be taken from owner all the same, if it had no more nodes than it needed. An
-// unsuitable name or owner is an [ErrInvalid].
+// When ForceUnlock returns nil, a majority of the nodes does not have the lock under owner any more. Unless they lose
+// their data, these nodes also give owner nothing more for a minute, or two periods of [WithRestartGuard] if that is
+// longer: no extension, no place in a queue, and no grant, even to a request that was under way. There is one
+// exception: a late request [WithoutFencing] may still set a key that is free, for its TTL; it is not extended. A
+// caller that only waited under owner goes on waiting, under a new one. Nodes that were out of reach keep the lock for
+// the rest of its TTL, or for as long as the holder extends it there; they are too few for a hold. If too few nodes
+// answer, the error is a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum]: then the lock may be taken from
+// owner all the same, if it had no more nodes than it needed. An unsuitable name or owner is an [ErrInvalid].
 func (l *Locker) ForceUnlock(ctx context.Context, name, owner string) error {
 	key, err := l.heldKey(name)
 	switch {
 	case err != nil:
-	case owner == "" || len(owner) > maxOwner || owner == marker:
+	case owner == "" || len(owner) > maxOwner || slices.Contains(noOwners, owner):
 		err = invalid("the owner %q: want what Inspect reports as Owner, or one of Readers", owner)
 	default:
 		err = l.begin(ctx)
@@ -53,11 +57,14 @@ func (l *Locker) ForceUnlock(ctx context.Context, name, owner string) error {
 	return r.failure("force-unlock", name, ErrNoQuorum, votes, err)
 }
 
+// noOwners are what nodes have in an owner's place while there are readers: see readers.lua.
+var noOwners = []string{marker, "unknown", "writer"}
+
 // maxOwner is the longest owner, in bytes. Ours have 36; other clients of the nodes may have others.
 const maxOwner = 128
 
 // revoke takes a lock from an owner. What it does is no vote on a hold, so it counts on abstaining nodes, too.
-var revoke = script(command{read: readRevoke, trust: guard.TrustAll}, rows(2), "readers", "queue", "revoke")
+var revoke = script(command{read: readRevoke, trust: guard.TrustAll}, rows(2), "revoked", "readers", "queue", "revoke")
 
 // readRevoke reads the reply: either way the node does not have the lock under that owner.
 func readRevoke(reply any) answer {
@@ -68,7 +75,7 @@ func readRevoke(reply any) answer {
 	return badReply(reply)
 }
 
-// revokedFor returns for how long the nodes refuse to extend a hold that was revoked: until its holder has learnt of
+// revokedFor returns for how long the nodes refuse an owner that was revoked: until its holder has learnt of
 // that, and nothing that it has sent before can be on its way. No TTL is longer than the guard, unless that is off.
 func (l *Locker) revokedFor() time.Duration {
 	return max(time.Minute, 2*l.opts.guard, 2*l.opts.ttl)

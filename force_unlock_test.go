@@ -3,10 +3,14 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
 )
 
 // A holder that is alive loses its lock, does not get it back by renewing it, and the next one has the larger token.
@@ -191,6 +195,297 @@ func TestForceUnlockRefusesNonsense(t *testing.T) {
 		synctest.Wait()
 		if err := l.ForceUnlock(t.Context(), "job", "x"); !errors.Is(err, ErrClosed) {
 			t.Errorf("closed: got %v", err)
+		}
+	})
+}
+
+// revoked tells, until the test ends, of each node that gives a key to an owner or keeps it there, from now on.
+func (fl *fleet) revoked(key, owner string, except ...int) {
+	for i, n := range fl.nodes {
+		if slices.Contains(except, i) {
+			continue
+		}
+		n.Watch([]string{key}, func(_ sim.Command, before []string, after sim.Data) {
+			_, was := after.Score("redlock:read:"+key, owner)
+			if had, has := before[0] == owner, after.Text(key) == owner; has && !had || was && after.Text(key) == marker {
+				fl.t.Errorf("n%d gave %s to the revoked owner", i, key)
+			}
+		})
+	}
+}
+
+// Of three nodes, one still has the former holder's key, so the next holder stands in its queue. That node is told of
+// the revocation, and then gets the former holder's release: it must not hand the lock to the revoked owner.
+func TestARevokedHoldGetsNoVotesFromAQueue(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, b, admin := fl.locker("a"), fl.locker("b"), fl.locker("admin")
+		former := must(b.Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		fl.net.Hold(link0("b", 2), sim.Both)
+		must(0, former.Unlock(t.Context()))(t)
+		stuck := must(a.Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		fl.unreachable("admin", 1)
+		must(0, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))(t)
+		fl.revoked("job", stuck.Owner(), 1)
+		fl.net.Release(link0("b", 2), sim.Both)
+		time.Sleep(30 * time.Second)
+		if err := stuck.Err(); !errors.Is(err, ErrLost) {
+			t.Errorf("three TTLs later: got %v, want ErrLost", err)
+		}
+		if n := fl.holding("job"); n != 0 {
+			t.Errorf("%d nodes have the lock", n)
+		}
+	})
+}
+
+// A waiter is cut off while it is handed the lock, and an administrator takes it. When the waiter is back, it goes on
+// waiting: what it gets in the end belongs to another owner.
+func TestARevokedWaiterWaitsUnderAnotherOwner(t *testing.T) {
+	for name, lock := range map[string]func(*Locker) (*Lock, error){
+		"exclusive":      func(l *Locker) (*Lock, error) { return l.Lock(context.Background(), "job") },
+		"without tokens": func(l *Locker) (*Lock, error) { return l.Lock(context.Background(), "job", WithoutFencing()) },
+		"read":           func(l *Locker) (*Lock, error) { return l.RWMutex("job").RLock(context.Background()) },
+		"several": func(l *Locker) (*Lock, error) {
+			return l.LockAll(context.Background(), []string{"job", "other"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				admin := fl.locker("admin")
+				former := must(fl.locker("a").Lock(t.Context(), "job"))(t)
+				got := make(chan *Lock)
+				go func() {
+					k, err := lock(fl.locker("b"))
+					if err != nil {
+						t.Error(err)
+					}
+					got <- k
+				}()
+				time.Sleep(12 * time.Second) // more than the TTL
+				fl.net.Hold(sim.Link{Client: "b"}, sim.Both)
+				must(0, former.Unlock(t.Context()))(t)
+				settleNetwork()
+				i := must(admin.Inspect(t.Context(), "job"))(t)
+				revoked := append(i.Readers, i.Owner)[0]
+				must(0, admin.ForceUnlock(t.Context(), "job", revoked))(t)
+				fl.revoked("job", revoked)
+				fl.net.Release(sim.Link{Client: "b"}, sim.Both)
+				k := <-got
+				if k == nil || k.Owner() == revoked {
+					t.Fatalf("got %v, want a hold of another owner than %s", k, revoked)
+				}
+				time.Sleep(time.Minute)
+				if err := k.Err(); err != nil {
+					t.Errorf("the hold that it got: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A place in the queue of the holder's own is taken away with the hold: the next one is another's.
+func TestForceUnlockTakesThePlaceInTheQueue(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a"), fl.locker("b")
+		fl.nodes[2].Do("SET", "job", "another", "PX", 60000)
+		stuck := must(a.Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		must(0, b.ForceUnlock(t.Context(), "job", stuck.Owner()))(t)
+		if got := fl.nodes[2].Do("ZCARD", "redlock:wait:job"); got != int64(0) {
+			t.Errorf("%v places are left", got)
+		}
+		if got := fl.nodes[2].Do("EXISTS", "redlock:waiting"); got != int64(0) {
+			t.Error("the node looks for queues")
+		}
+	})
+}
+
+// What an owner has sent before it is revoked may reach a node behind the revocation.
+func TestARequestBehindTheRevocationGetsNothing(t *testing.T) {
+	for name, lock := range map[string]func(*Locker) (*Lock, error){
+		"Lock":    func(l *Locker) (*Lock, error) { return l.Lock(context.Background(), "job") },
+		"TryLock": func(l *Locker) (*Lock, error) { return l.TryLock(context.Background(), "job") },
+		"RLock":   func(l *Locker) (*Lock, error) { return l.RWMutex("job").RLock(context.Background()) },
+		"LockAll": func(l *Locker) (*Lock, error) { return l.LockAll(context.Background(), []string{"job", "other"}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				a, admin := fl.locker("a"), fl.locker("admin")
+				settleNetwork()
+				fl.net.Hold(link0("a", 2), sim.Both)
+				stuck := must(lock(a))(t)
+				settleNetwork()
+				fl.unreachable("admin", 1)
+				must(0, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))(t)
+				fl.revoked("job", stuck.Owner(), 1)
+				fl.net.Release(link0("a", 2), sim.Both)
+				time.Sleep(30 * time.Second)
+				if err := stuck.Err(); !errors.Is(err, ErrLost) {
+					t.Errorf("three TTLs later: got %v, want ErrLost", err)
+				}
+			})
+		})
+	}
+}
+
+// An adoption that comes late gets nothing either, whichever of the two owners was revoked.
+func TestARevokedOwnerIsNotAdopted(t *testing.T) {
+	for _, former := range []bool{false, true} {
+		t.Run(fmt.Sprintf("former owner: %v", former), func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				a, b, admin := fl.locker("a", WithoutFencing()), fl.locker("b", WithoutFencing()), fl.locker("admin")
+				settleNetwork()
+				late := "b"
+				if former {
+					late = "a" // a SET, which looks at no mark
+					fl.net.Hold(link0(late, 2), sim.Both)
+				}
+				handed := must(a.Lock(t.Context(), "job"))(t)
+				settleNetwork()
+				ticket, revoked := must(handed.Ticket())(t), handed.Owner()
+				var adopted *Lock
+				if !former {
+					fl.net.Hold(link0(late, 2), sim.Both)
+					adopted = must(b.Adopt(t.Context(), ticket))(t)
+					revoked = adopted.Owner()
+				}
+				fl.unreachable("admin", 1)
+				must(0, admin.ForceUnlock(t.Context(), "job", revoked))(t)
+				if !former {
+					fl.revoked("job", revoked, 1)
+				}
+				fl.net.Release(link0(late, 2), sim.Both)
+				settleNetwork()
+				if former {
+					if k, err := b.Adopt(t.Context(), ticket); err == nil {
+						t.Errorf("adopted %v", k)
+					}
+					return
+				}
+				time.Sleep(30 * time.Second)
+				if err := adopted.Err(); !errors.Is(err, ErrLost) {
+					t.Errorf("three TTLs later: got %v, want ErrLost", err)
+				}
+			})
+		})
+	}
+}
+
+// A first request without a token is Redis's own SET, which looks at no mark. The node extends nothing for it.
+func TestARevokedHoldIsNotExtendedWhereItsRequestCameLate(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, admin := fl.locker("a"), fl.locker("admin")
+		settleNetwork()
+		fl.net.Hold(link0("a", 2), sim.Both)
+		stuck := must(a.Lock(t.Context(), "job", WithoutFencing()))(t)
+		fl.unreachable("admin", 1)
+		must(0, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))(t)
+		fl.net.Release(link0("a", 2), sim.Both)
+		time.Sleep(30 * time.Second)
+		if err := stuck.Err(); !errors.Is(err, ErrLost) {
+			t.Errorf("three TTLs later: got %v, want ErrLost", err)
+		}
+	})
+}
+
+// An adoption that has got one node of three fails, since the former owner is revoked meanwhile. To undo it must not
+// put that owner back: the lock goes to whoever waits.
+func TestARevokedOwnerIsNotPutBack(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, b, c, admin := fl.locker("a"), fl.locker("b"), fl.locker("c"), fl.locker("admin")
+		handed := must(a.Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		ticket := must(handed.Ticket())(t)
+		got := make(chan *Lock)
+		go func() {
+			k, _ := c.Lock(t.Context(), "job")
+			got <- k
+		}()
+		time.Sleep(time.Second)
+		for i := 1; i < 3; i++ {
+			fl.net.Hold(link0("b", i), sim.Both)
+		}
+		adopted := make(chan error)
+		go func() {
+			_, err := b.Adopt(t.Context(), ticket)
+			adopted <- err
+		}()
+		time.Sleep(20 * time.Millisecond)
+		must(0, admin.ForceUnlock(t.Context(), "job", handed.Owner()))(t)
+		fl.revoked("job", handed.Owner())
+		fl.net.Release(sim.Link{Client: "b"}, sim.Both)
+		if err := <-adopted; err == nil {
+			t.Error("the ticket of a revoked owner was adopted")
+		}
+		within(t, time.Second, "handing over", func() {
+			if k := <-got; k == nil {
+				t.Error("the waiter got nothing")
+			}
+		})
+		settleNetwork()
+		time.Sleep(time.Second)
+		if first, last := fl.nodes[0].Do("GET", "job"), fl.nodes[2].Do("GET", "job"); first != last {
+			t.Errorf("n0 has %v, n2 %v", first, last)
+		}
+	})
+}
+
+// The node that lacked the holder's key remembers the revocation for as long as the others.
+func TestARevokedHoldIsNotRepairedWhereItsKeyWasLost(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		stuck, admin := must(fl.locker("a").Lock(t.Context(), "job"))(t), fl.locker("admin")
+		settleNetwork()
+		fl.nodes[2].Do("DEL", "job")
+		fl.unreachable("admin", 1)
+		must(0, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))(t)
+		fl.revoked("job", stuck.Owner(), 1)
+		fl.unreachable("a", 0)
+		time.Sleep(30 * time.Second)
+		if err := stuck.Err(); !errors.Is(err, ErrLost) {
+			t.Errorf("three TTLs later: got %v, want ErrLost", err)
+		}
+	})
+}
+
+// While the nodes are being changed, it takes a majority of both lists to take a lock away: a holder may have either.
+func TestForceUnlockNeedsBothLists(t *testing.T) {
+	c := change{"replace two", []int{0, 1, 2}, []int{2, 3, 4}}
+	for name, away := range map[string][]int{"old": {0, 1}, "new": {3, 4}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+				stuck, admin := must(c.locker(fl, "both", "a").Lock(t.Context(), "job"))(t), c.locker(fl, "both", "admin")
+				settleNetwork()
+				for _, i := range away {
+					fl.unreachable("admin", i)
+				}
+				if err := admin.ForceUnlock(t.Context(), "job", stuck.Owner()); !errors.Is(err, ErrNoQuorum) {
+					t.Errorf("without the nodes %v: got %v, want ErrNoQuorum", away, err)
+				}
+			})
+		})
+	}
+}
+
+// The set of readers has two members that are no owners. To take them away would let a writer in beside live readers.
+func TestForceUnlockLeavesUnknownReadersAlone(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		reader, admin := must(fl.locker("a").RWMutex("job").RLock(t.Context()))(t), fl.locker("admin")
+		settleNetwork()
+		for _, n := range fl.nodes {
+			n.Do("DEL", "redlock:read:job")
+		}
+		_, _ = admin.TryLock(t.Context(), "job", WithMaxAttempts(1))
+		if _, err := admin.RWMutex("job").TryRLock(t.Context()); err != nil { // makes the set anew
+			t.Fatal(err)
+		}
+		for _, owner := range []string{"unknown", "writer"} {
+			if err := admin.ForceUnlock(t.Context(), "job", owner); !errors.Is(err, ErrInvalid) {
+				t.Errorf("%s: got %v, want ErrInvalid", owner, err)
+			}
+		}
+		if err := reader.Err(); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -230,6 +230,9 @@ func (w *waiter) await(ctx context.Context, r *round, asked instant, p pause, se
 	defer timer.Stop()
 	for woken := false; ; {
 		v := w.votes(r)
+		if v.revoked {
+			return nil, errAskAgain // under another owner
+		}
 		if l.electorate.suffice(v.given) {
 			h, err := w.promote(ctx, v, asked)
 			// Votes that are too old, or whose nodes did not accept the raised token, need a new request: at once after a

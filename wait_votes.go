@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"errors"
 	"time"
 
 	"github.com/quorumlock/redlock/internal/chance"
@@ -17,6 +18,7 @@ type waiterVotes struct {
 	others       map[string]nodeSet // votes by other owner; marker: readers; "": an unknown owner
 	remaining    []time.Duration    // by node: the remaining TTL of another owner's key, or noReply
 	ahead        int                // the most waiters that are ahead on any node
+	revoked      bool               // a node gives the waiter nothing any more: what it has is not to be used
 }
 
 // notifications are the nodes' notifications to one waiter, by node.
@@ -64,6 +66,7 @@ func (n *notifications) count(votes tally, answers []answer, askedToken, want in
 		a, fresh := answer{vote: voteFailed}, votes.voted(i)
 		if fresh {
 			a = answers[i]
+			v.revoked = v.revoked || errors.Is(a.err, errRevoked) // also if a notification from before it comes after it
 		}
 		switch last := &n.last[i]; {
 		case !last.received:
@@ -168,7 +171,7 @@ type decision uint8
 // The decisions.
 const (
 	keepVotes decision = iota // and ask again
-	giveBack                  // give the votes back to an older waiter, and keep the place in the queues
+	giveBack                  // give the votes back, and go on under a new owner that keeps the place in the queues
 	requeue                   // give the votes back, and go to the end of the queues: no waiter makes progress
 )
 
@@ -200,6 +203,9 @@ func (p *patience) record(v *waiterVotes) {
 
 // decide returns what to do next. It must be called once after each request.
 func (p *patience) decide(v *waiterVotes, shared bool, owner string, e *electorate) decision {
+	if v.revoked {
+		return giveBack
+	}
 	stuck := p.partial > stuckAfter && v.deadlocked(e)
 	blocks := p.gaveBack < 3 && v.blocksOlder(shared, e) // at most three times: the older waiter may be gone
 	late := p.partial > lateAfter

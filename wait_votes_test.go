@@ -73,6 +73,8 @@ func TestWaiterDecisions(t *testing.T) {
 				v.others[marker] = v.others[marker].with(i)
 			case "other":
 				v.others[""] = v.others[""].with(i)
+			case "revoked":
+				v.revoked = true
 			case "-":
 			default:
 				t.Fatalf("%s: unknown vote %s", at, node)

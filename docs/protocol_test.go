@@ -201,7 +201,7 @@ func texts(args []ast.Expr) (names []string, known bool) {
 				return nil, false
 			}
 			if callee(arg.Fun) == "queueing" {
-				names = append(names, "label", "readers", "queue", "join")
+				names = append(names, "revoked", "label", "readers", "queue", "join")
 			}
 			names = append(names, inner...)
 		default:

@@ -7,7 +7,7 @@
 -- Reply: n if all n were granted and their tokens accepted, otherwise for each:
 -- {1} granted, token accepted · {2, token known here} granted, token not accepted ·
 -- {0, the holder's owner, its remaining ms, its label[, how many wait before us]} taken. No owner: the key is no lock; a negative
--- time: it has no TTL.
+-- time: it has no TTL. {4} our owner was revoked
 local given, pairs = {}, {}
 for i = 1, n do
   if not (taken and taken[i]) then
@@ -33,7 +33,9 @@ for _, i in ipairs(given) do
 end
 local channel = ARGV[#ARGV]
 for i = 1, n do
-  if not replies[i] then
+  if not replies[i] and revoked(ARGV[i]) then
+    replies[i] = { 4 }
+  elseif not replies[i] then
     local key, holder = KEYS[i], call('MGET', KEYS[i])[1] or ''
     replies[i] = { 0, holder, call('PTTL', key), label(holder) }
     if channel ~= '' then

@@ -4,14 +4,17 @@
 -- or the same number again, followed by that many former owners (each must be free or its former owner's)
 -- Reply: n if all n were granted and their tokens accepted, otherwise for each lock:
 -- {1} granted, tokens accepted · {2, token known here} granted, token not accepted for all of the request ·
--- {0, the holder's owner, its remaining ms, its label} taken, so none of the request was granted · {3} not granted for that reason
+-- {0, the holder's owner, its remaining ms, its label} taken, or {4} our owner was revoked, so none of the request was
+-- granted · {3} not granted for that reason
 local n, call = #KEYS - 1, redis.call
 local tokens, replies, usual = KEYS[n + 1], {}, 0
 local before, a = 0, 1 -- how many keys earlier requests have; where this one's arguments begin
 while before < n do
   local owner, ttl, token, own, former = ARGV[a], ARGV[a + 1], ARGV[a + 2], tonumber(ARGV[a + 3]), tonumber(ARGV[a + 4])
-  local first, last, taken = before + 1, before + own, false
-  if call('EXISTS', unpack(KEYS, first, last)) > 0 then
+  local first, last, taken = before + 1, before + own, revoked(owner)
+  if taken then
+    replies[first] = { 4 }
+  elseif call('EXISTS', unpack(KEYS, first, last)) > 0 then
     local holders = call('MGET', unpack(KEYS, first, last))
     for i = 1, own do
       local key, holder = KEYS[before + i], holders[i]

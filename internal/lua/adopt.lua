@@ -3,12 +3,14 @@
 -- ARGV[4i-3] our owner   ARGV[4i-2] the TTL in ms   ARGV[4i-1] the token, or ''   ARGV[4i] the former owner
 -- Reply: n if all n were granted and their tokens accepted, otherwise for each:
 -- {1} granted, token accepted · {2, token known here} granted, token not accepted ·
--- {0, the holder's owner, its remaining ms, its label} not the former owner's
+-- {0, the holder's owner, its remaining ms, its label} not the former owner's · {4} either owner was revoked
 local n, call = #KEYS - 1, redis.call
 local tokens, holders, usual, replies = KEYS[n + 1], call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do
   local key, token = KEYS[i], ARGV[4 * i - 1]
-  if holders[i] ~= ARGV[4 * i] then
+  if revoked(ARGV[4 * i]) or revoked(ARGV[4 * i - 3]) then
+    replies[i] = { 4 }
+  elseif holders[i] ~= ARGV[4 * i] then
     replies[i] = { 0, holders[i] or '', call('PTTL', key), label(holders[i] or '') }
   else
     call('SET', key, ARGV[4 * i - 3], 'PX', ARGV[4 * i - 2])

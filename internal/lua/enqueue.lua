@@ -4,13 +4,16 @@
 -- ARGV[4i-3] our owner   ARGV[4i-2] the TTL in ms   ARGV[4i-1] the token, or ''   ARGV[4i] our member of the queue
 -- Reply: n if all n were granted and their tokens accepted, otherwise for each:
 -- {1} granted, token accepted · {2, token known here} granted, token not accepted ·
--- {0, the holder's owner, its remaining ms, its label, how many wait before us} taken
+-- {0, the holder's owner, its remaining ms, its label, how many wait before us} taken ·
+-- {4} our owner was revoked
 local n, call = #KEYS - 1, redis.call
 local holders, usual, replies = call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do
   local key, owner, ttl, member = KEYS[i], ARGV[4 * i - 3], ARGV[4 * i - 2], ARGV[4 * i]
   local holder = holders[i]
-  if holder == owner then
+  if revoked(owner) then
+    replies[i] = { 4 }
+  elseif holder == owner then
     call('PEXPIRE', key, ttl)
   elseif not holder and call('EXISTS', key) == 0 then -- a key of another type has no holder, but is not free
     -- Free without a release: expired, deleted, or never held. Older waiters go first.
@@ -21,7 +24,7 @@ for i = 1, n do
     end
     if not holder and call('SET', key, owner, 'NX', 'PX', ttl) then holder = owner end
   end
-  if holder == owner then
+  if holder == owner and not replies[i] then
     leave(key, member)
     local known = propose(ARGV[4 * i - 1] == '' and '0' or ARGV[4 * i - 1], key)
     if known then
@@ -30,7 +33,7 @@ for i = 1, n do
       usual = usual + 1
       replies[i] = { 1 }
     end
-  else
+  elseif not replies[i] then
     if holder == marker then readers(key).announce_writer(ttl) end
     replies[i] = { 0, holder or '', call('PTTL', key), label(holder or ''), join(key, member, ttl) }
   end

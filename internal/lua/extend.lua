@@ -2,12 +2,14 @@
 -- KEYS[i] a lock key   KEYS[n+1] the set of tokens
 -- ARGV[3i-2] our owner   ARGV[3i-1] the TTL in ms   ARGV[3i] our token, or ''
 -- Reply: n if all n were ours, otherwise for each: 1 extended · 2 repaired: it was free and is ours again ·
--- 0 another owner has it, or had it since, as a larger token shows, or it was revoked
+-- 0 another owner has it, or had it since, as a larger token shows · 3 our owner was revoked
 local n, call, usual, codes = #KEYS - 1, redis.call, 0, {}
 local tokens, holders = KEYS[n + 1], call('MGET', unpack(KEYS, 1, n))
 for i = 1, n do
   local key, owner, ttl, token = KEYS[i], ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i]
-  if holders[i] == owner then
+  if revoked(owner) then
+    codes[i] = 3
+  elseif holders[i] == owner then
     call('PEXPIRE', key, ttl)
     usual = usual + 1
     codes[i] = 1
@@ -15,7 +17,7 @@ for i = 1, n do
     codes[i] = 0
   else
     local known = token ~= '' and call('ZSCORE', tokens, key)
-    if known and tonumber(known) > tonumber(token) or call('EXISTS', string.sub(tokens, 1, -7) .. 'revoked:' .. owner) == 1 then
+    if known and tonumber(known) > tonumber(token) then
       codes[i] = 0
     elseif call('SET', key, owner, 'NX', 'PX', ttl) then
       if token ~= '' then call('ZADD', tokens, 'GT', token, key) end

@@ -2,17 +2,17 @@
 -- KEYS[i] a lock key   KEYS[n+1] the set of tokens
 -- ARGV[2i-1] our owner   ARGV[2i] the TTL in ms
 -- Reply: n if all n leases were there, otherwise for each: 1 extended · 2 repaired: it was gone and is there again ·
--- 0 a writer has the lock, or the key is no lock, or the lease was revoked
+-- 0 a writer has the lock, or the key is no lock · 3 our owner was revoked
 local n, call, usual, codes = #KEYS - 1, redis.call, 0, {}
 local holders = call('MGET', unpack(KEYS, 1, n))
 for i = 1, n do
   local key, owner, ttl = KEYS[i], ARGV[2 * i - 1], ARGV[2 * i]
   local leases = holders[i] == marker and readers(key)
-  if leases and leases.has(owner) then
+  if revoked(owner) then
+    codes[i] = 3
+  elseif leases and leases.has(owner) then
     codes[i] = 1
     leases.add(owner, ttl)
-  elseif call('EXISTS', base .. 'revoked:' .. owner) == 1 then
-    codes[i] = 0
   elseif leases then
     codes[i] = 2
     leases.add(owner, ttl)

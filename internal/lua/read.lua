@@ -3,7 +3,8 @@
 -- KEYS[i] a lock key, all distinct   KEYS[n+1] the set of tokens
 -- ARGV[3i-2] our owner   ARGV[3i-1] the TTL in ms   ARGV[3i] our member of the queue, or '': do not wait
 -- Reply: n if all n were granted, otherwise for each: {1} granted ·
--- {0, the holder's owner or the marker, its remaining ms, its label[, how many wait before us]} taken, or a writer waits
+-- {0, the holder's owner or the marker, its remaining ms, its label[, how many wait before us]} taken, or a writer waits ·
+-- {4} our owner was revoked
 local n, call = #KEYS - 1, redis.call
 local holders, usual, replies = call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do
@@ -13,7 +14,9 @@ for i = 1, n do
     local first = call('ZRANGE', queue(key), 0, 0)[1]
     return first and (member == '' or first < member)
   end
-  if not holder and call('EXISTS', key) == 0 then
+  if revoked(owner) then
+    replies[i] = { 4 }
+  elseif not holder and call('EXISTS', key) == 0 then
     -- Free without a release: expired, deleted, or never held. Older waiters go first.
     holder = overtakes() and hand_over(key)
     if not holder then
@@ -21,7 +24,7 @@ for i = 1, n do
       leases, ours = readers(key, true), true
     end
   end
-  if holder == marker then
+  if holder == marker and not replies[i] then
     leases = readers(key)
     if not leases.has(owner) then hand_over(key, leases) end -- after this, the first in the queue is a writer
     ours = leases.has(owner) or not (overtakes() and leases.writer_waits())
@@ -31,7 +34,7 @@ for i = 1, n do
     if member ~= '' then leave(key, member) end
     usual = usual + 1
     replies[i] = { 1 }
-  else
+  elseif not replies[i] then
     replies[i] = { 0, holder or '', call('PTTL', key), label(holder or '') }
     if member ~= '' then replies[i][5] = join(key, member, ttl) end
   end

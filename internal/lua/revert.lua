@@ -1,11 +1,16 @@
 -- revert: undo an adoption, so that it can be tried again.
--- KEYS[i] a lock key   KEYS[n+1] not used
--- ARGV[2i-1] the owner that adopted   ARGV[2i] the former owner
+-- KEYS[i] a lock key   KEYS[n+1] the set of tokens
+-- ARGV[2i-1] the owner that adopted   ARGV[2i] the former owner; if that was revoked, the lock goes to who waits
 -- Reply: n
 local n = #ARGV / 2
 for i = 1, n do
-  if redis.call('MGET', KEYS[i])[1] == ARGV[2 * i - 1] then
-    redis.call('SET', KEYS[i], ARGV[2 * i], 'KEEPTTL')
+  local key = KEYS[i]
+  if redis.call('MGET', key)[1] ~= ARGV[2 * i - 1] then
+    -- not adopted here
+  elseif not revoked(ARGV[2 * i]) then
+    redis.call('SET', key, ARGV[2 * i], 'KEEPTTL')
+  elseif not hand_over(key) then
+    redis.call('DEL', key)
   end
 end
 return n

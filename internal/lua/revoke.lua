@@ -1,15 +1,22 @@
--- revoke: take locks from owners that still hold them, for an administrator, and hand them over. The owners' later
--- extensions must not bring the locks back: a node that has the mark below repairs nothing for the owner.
+-- revoke: take locks from owners that still hold them, for an administrator, and hand them over. An owner loses its
+-- places in the queues, too, and is revoked: see revoked.lua.
 -- KEYS[i] a lock key   KEYS[n+1] the set of tokens
--- ARGV[2i-1] the owner   ARGV[2i] for how long to keep the mark at least, in ms
+-- ARGV[2i-1] the owner   ARGV[2i] for how long it stays revoked at least, in ms
 -- Reply: n if all n were theirs, otherwise for each: 1 it was the owner's · 0 it was not
 local n, call, usual, codes = #KEYS - 1, redis.call, 0, {}
+local time = call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+call('ZREMRANGEBYSCORE', revocations, '-inf', now)
 for i = 1, n do
   local key, owner = KEYS[i], ARGV[2 * i - 1]
   local holder = call('MGET', key)[1]
   -- Twice what is left of the TTL: the holder learns of it at its next renewal, a third of the TTL after the last one.
   local kept = math.max(tonumber(ARGV[2 * i]), 2 * call('PTTL', key))
-  call('SET', base .. 'revoked:' .. owner, '1', 'PX', kept)
+  call('ZADD', revocations, 'GT', now + kept, owner)
+  if call('PTTL', revocations) < kept then call('PEXPIRE', revocations, kept) end
+  for _, member in ipairs(call('ZRANGE', queue(key), 0, -1)) do
+    if string.sub(member, 1, #owner + 1) == owner .. ' ' then leave(key, member) end
+  end
   if holder == marker then
     local leases = readers(key)
     codes[i] = leases.remove(owner)

@@ -9,17 +9,19 @@ import (
 // begunBy names the files that are put before others, as the library does.
 var begunBy = map[string][]string{
 	"release":      {"free", "readers", "queue"},
-	"enqueue":      {"label", "readers", "queue", "join"},
-	"read":         {"label", "readers", "queue", "join"},
-	"keep_reading": {"readers"},
+	"enqueue":      {"revoked", "label", "readers", "queue", "join"},
+	"read":         {"revoked", "label", "readers", "queue", "join"},
+	"keep_reading": {"revoked", "readers"},
+	"extend":       {"revoked"},
+	"revert":       {"revoked", "readers", "queue"},
 	"stop_reading": {"readers", "queue"},
-	"acquire":      {"usual", "label", "readers", "queue", "join"},
+	"acquire":      {"revoked", "usual", "label", "readers", "queue", "join"},
 	"survey":       {"readers", "queue"},
 	"once":         {"register"},
 	"inspect":      {"register", "label"},
-	"acquire_all":  {"label"},
-	"adopt":        {"label"},
-	"revoke":       {"readers", "queue"},
+	"acquire_all":  {"revoked", "label"},
+	"adopt":        {"revoked", "label"},
+	"revoke":       {"revoked", "readers", "queue"},
 }
 
 // ReadScripts returns the sources of the scripts in a directory by their names without the ending.
