@@ -293,7 +293,7 @@ type answer struct {
 	label     string        // voteTaken: what the holder's client calls itself, if known
 	remaining time.Duration // voteTaken: for how long the node keeps the key, if known
 	token     int64         // the token that the node knows, if it said so
-	place     int           // voteTaken: how many waiters are ahead of this one in the queue
+	place     int           // how many waiters are ahead of this one in the queue; of a grant: 1 for some
 	which     int           // voteTaken: the index of the first of several locks that is taken
 	err       error         // voteFailed, voteAbstained: why
 	uncounted bool          // voteTaken: the node abstains, so the vote does not count for its holder either
@@ -345,12 +345,12 @@ func readAcquire(reply any) answer {
 	}
 	switch parts[0] {
 	case int64(1):
-		return answer{vote: voteGranted}
+		return answer{vote: voteGranted, place: readPlace(parts[1:])}
 	case int64(2):
-		if len(parts) == 2 {
+		if len(parts) >= 2 {
 			text, _ := parts[1].([]byte)
 			if known, ok := token.Parse(string(text)); ok {
-				return answer{vote: voteOutbid, token: known}
+				return answer{vote: voteOutbid, token: known, place: readPlace(parts[2:])}
 			}
 		}
 	case int64(3):
@@ -366,10 +366,7 @@ func readAcquire(reply any) answer {
 			if len(parts) >= 4 {
 				a.label = readLabel(parts[3])
 			}
-			if len(parts) == 5 {
-				place, _ := parts[4].(int64)
-				a.place = int(place)
-			}
+			a.place = readPlace(parts[min(4, len(parts)):])
 			switch {
 			case ms == -2:
 				return answer{vote: voteAbsent}
@@ -382,6 +379,15 @@ func readAcquire(reply any) answer {
 		return a
 	}
 	return badReply(reply)
+}
+
+// readPlace reads how many waiters are ahead, if the rest of an entry says so.
+func readPlace(rest []any) int {
+	if len(rest) == 0 {
+		return 0
+	}
+	place, _ := rest[0].(int64)
+	return int(place)
 }
 
 func readExtend(reply any) answer {

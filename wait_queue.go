@@ -241,7 +241,7 @@ func (w *waiter) await(ctx context.Context, r *round, asked instant, p pause, se
 				return h, err
 			}
 		}
-		if seen.stands && v.shouldYield(w.hold.shared, w.owner, l.electorate, false) {
+		if seen.stands && v.shouldYield(w.hold.shared, w.owner, l.electorate) {
 			return nil, errAskAgain // as an attempt is undone at once that does not wait
 		}
 		now := l.opts.clock.now()

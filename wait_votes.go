@@ -19,6 +19,7 @@ type waiterVotes struct {
 	remaining    []time.Duration    // by node: the remaining TTL of another owner's key, or noReply
 	ahead        int                // the most waiters that are ahead on any node
 	revoked      bool               // a node gives the waiter nothing any more: what it has is not to be used
+	wanted       bool               // an older waiter waits on a node that gave the waiter the lock
 }
 
 // notifications are the nodes' notifications to one waiter, by node.
@@ -82,6 +83,7 @@ func (n *notifications) count(votes tally, answers []answer, askedToken, want in
 		switch a.vote {
 		case voteGranted, voteOutbid:
 			v.given = v.given.with(i)
+			v.ahead, v.wanted = max(v.ahead, a.place), v.wanted || a.place > 0
 			if fresh {
 				v.fresh = v.fresh.with(i)
 				if a.vote == voteGranted {
@@ -115,21 +117,18 @@ func (n *notifications) count(votes tally, answers []answer, askedToken, want in
 
 // shouldYield reports whether the votes are split and the waiter should give its own back: it has some, no owner has a
 // majority of any list, and an older owner has some too. The oldest keeps its votes, so one of them makes progress.
-// What looks like a majority to this waiter may be less to the owner that has it, if a node abstains for that owner and
-// not for this waiter, or if that owner needs a majority of another list as well: so if late, the waiter gives its
-// votes back in that case, too.
 //
 // A reader gives way to every writer. It does not give way to other readers, whose votes do not exclude its own; but if
 // a node refuses it although readers have the lock there, a writer waits on that node. A writer never gives way to
 // readers. So the oldest writer keeps its votes, and all other waiters give theirs back.
-func (v *waiterVotes) shouldYield(shared bool, owner string, e *electorate, late bool) bool {
+func (v *waiterVotes) shouldYield(shared bool, owner string, e *electorate) bool {
 	if v.given == 0 || e.suffice(v.given) {
 		return false
 	}
 	yields := false
 	for other, votes := range v.others {
 		readers := other == marker
-		if e.mayHold(votes) && !late && !(shared && readers) {
+		if e.mayHold(votes) && !(shared && readers) {
 			return false
 		}
 		yields = yields || other != "" && (shared || !readers && other < owner)
@@ -137,11 +136,14 @@ func (v *waiterVotes) shouldYield(shared bool, owner string, e *electorate, late
 	return yields
 }
 
-// blocksOlder reports whether the waiter has some votes while another owner holds the lock and an older waiter is in
-// the queue. The older waiter is next: without this waiter's votes it needs all other nodes, and so waits for the
-// slowest of them. A reader keeps its votes, since they exclude no other reader.
-func (v *waiterVotes) blocksOlder(shared bool, e *electorate) bool {
-	if shared || v.fresh == 0 || e.suffice(v.given) || v.ahead == 0 {
+// blocksOlder reports whether another owner seems to hold the lock, and an older waiter waits on a node that gave this
+// one the lock. The older waiter is next, and may lack just these votes: because the others are those of slow nodes, or
+// because it is the owner that seems to hold the lock. What looks like a majority to this waiter is less to that owner
+// if it needs one of another list as well, or if a node abstains for it. Votes that nobody older waits for are kept:
+// behind a holder that has one list alone, the votes of the other are idle, and no waiter that gave them back would be
+// rid of them.
+func (v *waiterVotes) blocksOlder(e *electorate) bool {
+	if !v.wanted || e.suffice(v.given) {
 		return false
 	}
 	for _, votes := range v.others {
@@ -183,15 +185,11 @@ type patience struct {
 	stands   bool // the last request was the first of all, by which the waiter stands
 }
 
-// lateAfter is how many requests in a row, about half a second, a waiter keeps votes that are less than a majority
-// while another owner seems to have a majority.
-const lateAfter = 8
-
 // stuckAfter is how many requests in a row, about two seconds, the oldest waiter keeps its votes while no owner has a
 // majority. Then it goes to the end of the queues. Without this limit one node that cannot notify the oldest waiter
 // could block the lock for ever: that node skips the waiter at each release, while all other waiters give way to it on
 // the other nodes.
-const stuckAfter = 2 * lateAfter
+const stuckAfter = 16
 
 // record counts what a request found.
 func (p *patience) record(v *waiterVotes) {
@@ -207,21 +205,14 @@ func (p *patience) decide(v *waiterVotes, shared bool, owner string, e *electora
 		return giveBack
 	}
 	stuck := p.partial > stuckAfter && v.deadlocked(e)
-	blocks := p.gaveBack < 3 && v.blocksOlder(shared, e) // at most three times: the older waiter may be gone
-	late := p.partial > lateAfter
-	if len(e.lists) > 1 {
-		// A rival with a majority of one list may hold the lock, or lack votes that this waiter has. So try the latter first,
-		// and then ever more seldom: behind a holder that has one list alone, the votes of the other are idle for long.
-		late = p.gaveBack == 0 || p.partial > lateAfter<<min(p.gaveBack, 5)
-	}
-	if !stuck && !blocks && !v.shouldYield(shared, owner, e, late) {
+	if !stuck && !v.blocksOlder(e) && !v.shouldYield(shared, owner, e) {
 		p.split = 0
 		return keepVotes
 	}
 	p.split++
 	if p.split == 1 && !p.stands && (shared || v.fresh == 0 || v.ahead == 0) {
 		// A single split may be a release that has not reached all nodes yet. It is not if one node answered that it is
-		// the waiter's turn, and another that a waiter is ahead of it.
+		// the waiter's turn, and another, or the same, that a waiter is ahead of it.
 		return keepVotes
 	}
 	p.split = 0

@@ -63,6 +63,8 @@ func TestWaiterDecisions(t *testing.T) {
 			switch node {
 			case "ours":
 				v.given, v.fresh = v.given.with(i), v.fresh.with(i)
+			case "wanted":
+				v.given, v.fresh, v.wanted = v.given.with(i), v.fresh.with(i), true
 			case "notif":
 				v.given = v.given.with(i)
 			case "old":

@@ -247,7 +247,7 @@ func (c *client) lock(ctx context.Context, key string) (*hold, error) {
 		if partial++; given == 0 {
 			partial = 0
 		}
-		yields, stuck := r.decide(h.owner, given, partial, gaveBack)
+		yields, stuck := r.decide(h.owner, given, partial)
 		if split++; !yields && !stuck {
 			split = 0
 		}

@@ -28,7 +28,7 @@ type answer struct {
 	known     int64         // outbid: the token
 	owner     string        // taken: whose it is
 	left      time.Duration // taken: of the TTL
-	ahead     int           // taken: how many wait before us
+	ahead     int           // how many wait before us
 	uncounted bool          // the node abstains
 	reply     any           // of trim
 }
@@ -114,6 +114,11 @@ func (r *round) ahead() (most int) {
 	return most
 }
 
+// wanted reports whether an older one waits on a node that gave us the lock.
+func (r *round) wanted() bool {
+	return slices.ContainsFunc(r.answers, func(a answer) bool { return a.kind != taken && a.ahead > 0 })
+}
+
 // readAnswer reads the reply of a script about one lock, or its error.
 func readAnswer(script string, reply any) answer {
 	if err, is := reply.(error); is {
@@ -140,10 +145,10 @@ func readAnswer(script string, reply any) answer {
 	code, _ = entry[0].(int64)
 	switch {
 	case code == 1:
-		return answer{kind: granted}
+		return answer{kind: granted, ahead: len(entry) - 1}
 	case code == 2:
 		known, _ := redis.String(entry[1], nil)
-		return answer{kind: outbid, known: number(known)}
+		return answer{kind: outbid, known: number(known), ahead: len(entry) - 2}
 	case code == 3:
 		return answer{kind: absent}
 	case len(entry) < 4:
@@ -170,7 +175,7 @@ func backoff(questions int) time.Duration {
 }
 
 // decide returns whether to give votes back, and whether because nobody makes progress.
-func (r *round) decide(owner string, given, partial, gaveBack int) (yields, stuck bool) {
+func (r *round) decide(owner string, given, partial int) (yields, stuck bool) {
 	if given == 0 || given >= r.need {
 		return false, false
 	}
@@ -179,7 +184,7 @@ func (r *round) decide(owner string, given, partial, gaveBack int) (yields, stuc
 		majority = majority || votes >= r.need
 		older = older || other != "readers" && other != "" && other < owner
 	}
-	yields = older && (!majority || partial > 8) || majority && r.ahead() > 0 && gaveBack < 3
+	yields = older && !majority || majority && r.wanted()
 	return yields, !majority && len(owners) > 0 && partial > 16
 }
 

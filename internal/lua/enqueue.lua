@@ -3,21 +3,22 @@
 -- KEYS[i] a lock key, all distinct   KEYS[n+1] the set of tokens
 -- ARGV[4i-3] our owner   ARGV[4i-2] the TTL in ms   ARGV[4i-1] the token, or ''   ARGV[4i] our member of the queue
 -- Reply: n if all n were granted and their tokens accepted, otherwise for each:
--- {1} granted, token accepted · {2, token known here} granted, token not accepted ·
+-- {1[, 1]} granted, token accepted · {2, token known here[, 1]} granted, token not accepted; the last 1: an older one waits ·
 -- {0, the holder's owner, its remaining ms, its label, how many wait before us} taken ·
 -- {4} our owner was revoked
 local n, call = #KEYS - 1, redis.call
 local holders, usual, replies = call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do
   local key, owner, ttl, member = KEYS[i], ARGV[4 * i - 3], ARGV[4 * i - 2], ARGV[4 * i]
-  local holder = holders[i]
+  local holder, first = holders[i], nil
   if revoked(owner) then
     replies[i] = { 4 }
   elseif holder == owner then
     call('PEXPIRE', key, ttl)
+    first = call('ZRANGE', queue(key), 0, 0)[1]
   elseif not holder and call('EXISTS', key) == 0 then -- a key of another type has no holder, but is not free
     -- Free without a release: expired, deleted, or never held. Older waiters go first.
-    local first = call('ZRANGE', queue(key), 0, 0)[1]
+    first = call('ZRANGE', queue(key), 0, 0)[1]
     while first and first < member and not holder do
       holder = hand_over(key)
       first = call('ZRANGE', queue(key), 0, 0)[1]
@@ -27,11 +28,11 @@ for i = 1, n do
   if holder == owner and not replies[i] then
     leave(key, member)
     local known = propose(ARGV[4 * i - 1] == '' and '0' or ARGV[4 * i - 1], key)
-    if known then
-      replies[i] = { 2, known }
-    else
+    replies[i] = known and { 2, known } or { 1 }
+    if first and first < member then
+      table.insert(replies[i], 1)
+    elseif not known then
       usual = usual + 1
-      replies[i] = { 1 }
     end
   elseif not replies[i] then
     if holder == marker then readers(key).announce_writer(ttl) end

@@ -2,14 +2,14 @@
 -- overtake a writer that waits.
 -- KEYS[i] a lock key, all distinct   KEYS[n+1] the set of tokens
 -- ARGV[3i-2] our owner   ARGV[3i-1] the TTL in ms   ARGV[3i] our member of the queue, or '': do not wait
--- Reply: n if all n were granted, otherwise for each: {1} granted ·
+-- Reply: n if all n were granted, otherwise for each: {1[, 1]} granted; the second 1: an older writer waits ·
 -- {0, the holder's owner or the marker, its remaining ms, its label[, how many wait before us]} taken, or a writer waits ·
 -- {4} our owner was revoked
 local n, call = #KEYS - 1, redis.call
 local holders, usual, replies = call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do
   local key, owner, ttl, member = KEYS[i], ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i]
-  local holder, leases, ours = holders[i], nil, false
+  local holder, leases, ours, older = holders[i], nil, false, false
   local function overtakes()
     local first = call('ZRANGE', queue(key), 0, 0)[1]
     return first and (member == '' or first < member)
@@ -26,14 +26,19 @@ for i = 1, n do
   end
   if holder == marker and not replies[i] then
     leases = readers(key)
-    if not leases.has(owner) then hand_over(key, leases) end -- after this, the first in the queue is a writer
-    ours = leases.has(owner) or not (overtakes() and leases.writer_waits())
+    if leases.has(owner) then
+      local first = call('ZRANGE', queue(key), 0, 0)[1]
+      ours, older = true, first and first < member and string.sub(first, 38, 53) ~= reading
+    else
+      hand_over(key, leases) -- after this, the first in the queue is a writer
+      ours = leases.has(owner) or not (overtakes() and leases.writer_waits())
+    end
   end
   if ours then
     leases.add(owner, ttl)
     if member ~= '' then leave(key, member) end
-    usual = usual + 1
-    replies[i] = { 1 }
+    usual = usual + (older and 0 or 1)
+    replies[i] = { 1, older and 1 or nil }
   elseif not replies[i] then
     replies[i] = { 0, holder or '', call('PTTL', key), label(holder or '') }
     if member ~= '' then replies[i][5] = join(key, member, ttl) end

@@ -3,6 +3,8 @@ package simtest_test
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/quorumlock/redlock/internal/sim/simtest"
 )
@@ -43,4 +45,22 @@ func TestWithoutTheMiddlePhaseHoldsOverlap(t *testing.T) {
 			t.Errorf("%d seeds, and no harm without a middle phase: they prove nothing", most)
 		})
 	}
+}
+
+// Clients with both lists want a free name at the same moment, and each may get a majority of one list. Who gives way
+// is clear at once: the lock is not free for long while somebody waits for it.
+func TestContendersDuringAChangeOfNodes(t *testing.T) {
+	const limit = 200 * time.Millisecond
+	var longest time.Duration
+	n := 3 * *seeds
+	for seed := *first; seed < *first+n; seed++ {
+		var sum simtest.Contest
+		synctest.Test(t, func(*testing.T) { sum = simtest.Contend(seed, 10) })
+		longest = max(longest, sum.Idle)
+		if sum.Both > 0 || sum.Idle > limit {
+			t.Errorf("%s: free for %v while somebody waited, want %v at most; two had it in %d rounds",
+				sum.Text, sum.Idle, limit, sum.Both)
+		}
+	}
+	t.Logf("%d seeds: free for %v at most while somebody waited", n, longest)
 }

@@ -1,0 +1,138 @@
+package simtest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+// This file has contests: a few clients wait for one free name at the same moment, while the nodes are changed and
+// nothing is wrong. Then somebody has the lock soon, each time.
+
+// Contest is what came of a contest.
+type Contest struct {
+	Text string        // what was drawn
+	Idle time.Duration // the longest time for which nobody had the lock while somebody waited for it
+	Both int           // holds that were granted although another one excludes them
+}
+
+// contest is a round under way.
+type contest struct {
+	mu               sync.Mutex // protects all of the below
+	sum              *Contest
+	free             time.Time // since when nobody has the lock
+	writers, readers int
+}
+
+func (c *contest) granted(reads bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.writers > 0 || c.readers > 0 && !reads {
+		c.sum.Both++
+	}
+	if c.writers+c.readers == 0 {
+		c.sum.Idle = max(c.sum.Idle, time.Since(c.free))
+	}
+	c.count(reads, 1)
+}
+
+// gaveUp: for so long, one of the few others must have been done.
+func (c *contest) gaveUp() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sum.Idle = max(c.sum.Idle, time.Since(c.free))
+}
+
+func (c *contest) ends(reads bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count(reads, -1)
+	c.free = time.Now()
+}
+
+// count is called with mu held.
+func (c *contest) count(reads bool, n int) {
+	if reads {
+		c.readers += n
+	} else {
+		c.writers += n
+	}
+}
+
+// Contend has clients contend for a fresh name, round by round. The seed draws the change of nodes, how many clients
+// there are, and of which lists. It must be called in a synctest bubble.
+func Contend(seed uint64, rounds int) (sum Contest) {
+	r := rand.New(rand.NewPCG(seed, 0xc07e57))
+	s := Scenario{Seed: seed, Clients: 1, TTL: 10 * time.Second, Timeout: 250 * time.Millisecond, Guard: 30 * time.Second}
+	w := &world{scenario: s, net: sim.NewNetwork(seed), history: &sim.History{}, result: &Result{Scenario: s}}
+	shape := Shapes[r.IntN(len(Shapes))]
+	for i := range shape.Old + shape.Both + shape.New {
+		n := sim.NewNode(fmt.Sprintf("n%d:6379", i), seed)
+		w.watch(n)
+		w.nodes = append(w.nodes, n)
+	}
+	w.net.Attach(w.nodes...)
+	delay := sim.LAN
+	delay.Max *= time.Duration([]int{1, 4, 10}[r.IntN(3)])
+	w.net.SetDelay(sim.Link{}, sim.Both, delay)
+	kinds := newChange(shape, s, r).kinds(w.nodes)
+	contenders := []*kind{kinds[withBoth], kinds[withBoth]}
+	for range 1 + r.IntN(2) {
+		contenders = append(contenders, kinds[withBoth])
+	}
+	if r.IntN(3) == 0 {
+		contenders[0] = kinds[[]int{withOld, withNew}[r.IntN(2)]]
+	}
+	read := 0.
+	if r.IntN(4) == 0 {
+		read = 0.5
+	}
+	sum.Text = fmt.Sprintf("seed %d: %s, delay up to %v, %v of the calls read", seed, shape.Name, delay.Max, read)
+	var lockers []*redlock.Locker
+	for i, k := range contenders {
+		lockers = append(lockers, w.connect(fmt.Sprintf("c%d", i), k).Locker)
+		sum.Text += ", " + k.name
+	}
+	opts := []redlock.Option{redlock.WithMaxWait(time.Second)}
+	if r.IntN(3) == 0 {
+		opts = append(opts, redlock.WithAsyncUnlock())
+	}
+	for round := range rounds {
+		time.Sleep(time.Second)
+		c := &contest{sum: &sum, free: time.Now()}
+		name := fmt.Sprintf("round %d", round)
+		var wg sync.WaitGroup
+		for i, l := range lockers {
+			reads, stays := r.Float64() < read, time.Duration(1+r.IntN(4000))*time.Microsecond
+			lock := lockCall(l.Lock)
+			if reads {
+				lock = toRead(l, "Lock")
+			}
+			wg.Go(func() {
+				time.Sleep(time.Duration(i))
+				k, err := lock(context.Background(), name, opts...)
+				if err != nil {
+					c.gaveUp()
+					return
+				}
+				c.granted(reads)
+				time.Sleep(stays)
+				c.ends(reads)
+				_ = k.Unlock(context.Background())
+			})
+		}
+		wg.Wait()
+	}
+	for _, l := range lockers {
+		_ = l.Close()
+	}
+	for _, n := range w.nodes {
+		n.Close()
+	}
+	return sum
+}
