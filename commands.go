@@ -362,7 +362,7 @@ func readAcquire(reply any) answer {
 		if len(parts) >= 3 {
 			owner, _ := parts[1].([]byte)
 			ms, _ := parts[2].(int64)
-			a.owner, a.remaining = string(owner), time.Duration(ms)*time.Millisecond
+			a.owner, a.remaining = string(owner), readLeft(ms)
 			if len(parts) >= 4 {
 				a.label = readLabel(parts[3])
 			}
@@ -381,13 +381,20 @@ func readAcquire(reply any) answer {
 	return badReply(reply)
 }
 
-// readPlace reads how many waiters are ahead, if the rest of an entry says so.
+// readPlace reads how many waiters are ahead, if the rest of an entry says so. Whatever a node says, it is neither
+// negative nor so much that a pause, which grows with it, overflows.
 func readPlace(rest []any) int {
 	if len(rest) == 0 {
 		return 0
 	}
 	place, _ := rest[0].(int64)
-	return int(place)
+	return int(min(max(place, 0), 1<<20))
+}
+
+// readLeft converts what a node says is left of a key's TTL, in ms: it is -1 ms, for none, to 34 years, since a key that
+// others have set may have a TTL with which pauses overflow.
+func readLeft(ms int64) time.Duration {
+	return time.Duration(min(max(ms, -1), 1<<40)) * time.Millisecond
 }
 
 func readExtend(reply any) answer {

@@ -198,7 +198,7 @@ func readInspect(reply any) answer {
 		if number(i) == -2 { // PTTL: the key does not exist
 			return 0
 		}
-		return time.Duration(number(i)) * time.Millisecond
+		return readLeft(number(i))
 	}
 	s := nodeState{said: true, owner: text(0), left: left(1), waiting: int(number(3)), label: readLabel(parts[7])}
 	if s.owner == "" && s.left != 0 {

@@ -149,8 +149,10 @@ func (l *Locker) call(
 		}
 		h, err = acquire(waiting, o)
 		if conflict := l.mayLock(); conflict != nil && err == nil && w.from == nil {
-			// It was found while the call waited. Each node tells of it before it votes.
-			h.withdraw()
+			// It was found while the call waited. Each node tells of it before it votes. A node that has not answered yet may
+			// put the hold into its queue: so it ends as holds do. Nobody was told of it.
+			h.observed = nil
+			h.discard()
 			h, err = nil, failed(w.op, w.name, conflict)
 		}
 	} else {

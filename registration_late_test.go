@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,6 +87,40 @@ func TestAWaiterOfARefusedClientGivesUp(t *testing.T) {
 			time.Sleep(time.Second)
 			if left := fl.leftovers(); len(left) > 0 {
 				t.Errorf("%s: left: %v", what, left)
+			}
+		})
+	}
+}
+
+// A call whose first attempt is granted while the conflict is found does not get the lock either. It leaves nothing: not
+// even on a node that answers later, and has put it into its queue.
+func TestAConflictThatIsFoundDuringTheFirstAttempt(t *testing.T) {
+	for what, call := range map[string]func(ctx context.Context, l *Locker) error{
+		"Lock":    func(ctx context.Context, l *Locker) error { _, err := l.Lock(ctx, "job"); return err },
+		"TryLock": func(ctx context.Context, l *Locker) error { _, err := l.TryLock(ctx, "job"); return err },
+		"LockAll": func(ctx context.Context, l *Locker) error { _, err := l.LockAll(ctx, []string{"a", "b"}); return err },
+		"RLock":   func(ctx context.Context, l *Locker) error { _, err := l.RWMutex("job").RLock(ctx); return err },
+		"plain":   func(ctx context.Context, l *Locker) error { _, err := l.Lock(ctx, "job", WithoutFencing()); return err },
+	} {
+		bubble(t, 5, func(t *testing.T, fl *fleet) {
+			var ended atomic.Int64 // holds of which an observer would be told
+			l := fl.locker("a", WithObserver(func(ev Event) {
+				if ev.Kind == EventReleased || ev.Kind == EventLost {
+					ended.Add(1)
+				}
+			}))
+			const late = 100 * ms
+			fl.net.SetDelay(sim.Link{}, sim.Up, sim.Delay{Min: late / 5, Max: late / 5})
+			fl.net.SetDelay(link0("a", 4), sim.Up, sim.Delay{Min: late, Max: late})
+			fl.nodes[4].Do("SET", "job", new(label).owner(1).String(), "PX", 60_000)
+			time.AfterFunc(late/10, func() { l.peers.registry.refusal.Store(&ListConflictError{}) })
+			if err := call(t.Context(), l); !errors.Is(err, ErrListConflict) {
+				t.Errorf("%s: got %v, want ErrListConflict", what, err)
+			}
+			time.Sleep(3 * late)
+			fl.nodes[4].Do("DEL", "job")
+			if left := fl.leftovers(); len(left) > 0 || ended.Load() > 0 {
+				t.Errorf("%s: left: %v; %d holds are said to have ended", what, left, ended.Load())
 			}
 		})
 	}

@@ -108,7 +108,7 @@ func slotStates(replies [][]int64, slots int, e *electorate) []slotState {
 				continue
 			}
 			ms, waiters := reply[2*i], reply[2*i+1]
-			remaining[n] = time.Duration(max(ms, 0)) * time.Millisecond
+			remaining[n] = max(readLeft(ms), 0)
 			if ms == -1 {
 				remaining[n] = time.Hour // the key has no TTL
 			}

@@ -199,6 +199,30 @@ func TestPauseLength(t *testing.T) {
 	}
 }
 
+// Whatever a node answers, a waiter's pause is neither negative nor endless.
+func TestNoAnswerMakesAHotLoop(t *testing.T) {
+	for _, place := range []int64{0, 1, 1_000, 1 << 20, 1 << 40, 1<<63 - 1, -1, -1 << 62, -1 << 63} {
+		for _, left := range []int64{1, 5_000, 1 << 40, 9223372036854, 9223372036855, 18446744073710, 1<<63 - 1, -1 << 63} {
+			a := readAcquire([]any{int64(0), []byte("o"), left, nil, place})
+			r := newRounds(oneList(3)).Get().(*round)
+			var votes tally
+			for i := range r.answers {
+				r.answers[i] = a
+				votes += oneList(3).ballot(i, voteTaken)
+			}
+			said := newNotifications(3)
+			v := said.count(votes, r.answers, 1, 1)
+			o := &options{ttl: 10 * time.Second, backoff: Jitter(10*ms, 250*ms)}
+			for attempts := 1; attempts < 20; attempts++ {
+				p := newPause(o, attempts, 0)
+				if d := p.length(&v, oneList(3)); d < min(p.backoff, 2*ms) || d > 15*time.Second {
+					t.Fatalf("place %d, %d ms left: a pause of %s", place, left, d)
+				}
+			}
+		}
+	}
+}
+
 // A waiter that gives its votes back goes on under another owner, whose time is another one, too: that no two owners of
 // a wait are the same is then certain and not only likely. An undo that arrives late releases by the owner.
 func TestOwnersOfOneWaitDiffer(t *testing.T) {
