@@ -391,8 +391,8 @@ func readPlace(rest []any) int {
 	return int(min(max(place, 0), 1<<20))
 }
 
-// readLeft converts what a node says is left of a key's TTL, in ms: it is -1 ms, for none, to 34 years, since a key that
-// others have set may have a TTL with which pauses overflow.
+// readLeft converts what a node says is left of a key's TTL, in ms: it is -1 ms, for none, to 34 years. A key that
+// others have set may have a TTL with which pauses would overflow.
 func readLeft(ms int64) time.Duration {
 	return time.Duration(min(max(ms, -1), 1<<40)) * time.Millisecond
 }

@@ -92,7 +92,7 @@ func TestAWaiterOfARefusedClientGivesUp(t *testing.T) {
 	}
 }
 
-// A call whose first attempt is granted while the conflict is found does not get the lock either. It leaves nothing: not
+// A call whose first attempt is granted while the conflict is found does not get the lock either. It leaves nothing,
 // even on a node that answers later, and has put it into its queue.
 func TestAConflictThatIsFoundDuringTheFirstAttempt(t *testing.T) {
 	for what, call := range map[string]func(ctx context.Context, l *Locker) error{
