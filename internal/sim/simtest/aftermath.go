@@ -73,6 +73,7 @@ func (w *world) trials() {
 	w.late()
 	w.contest()
 	w.races()
+	w.broken()
 	// The last: Close is to wait for what it undoes.
 	w.progress(w.clients[0], contested, w.clients[0].locker.Load().TryLock)
 }

@@ -38,6 +38,7 @@ type Scenario struct {
 	Delay   sim.Delay // of all links, faults apart
 	// PlainNodes speak RESP2 alone, so that clients need a second connection to each. Bit i is for node i.
 	PlainNodes uint
+	Login      time.Duration // what credentials may take; 0: nodes want none
 	// DoneTTL is for how long jobs are remembered.
 	DoneTTL time.Duration
 	// Change is of nodes, or nil.
@@ -101,6 +102,7 @@ func NewScenario(seed uint64) Scenario {
 		s.Delay.Slow = 0.1
 	}
 	s.hurry()
+	s.refuse()
 	// Without faults an answer always comes within the node timeout.
 	s.Delay.Max = min(s.Delay.Max, s.Timeout/4)
 	s.Delay.SlowMax = max(s.Delay.Max, min(s.Delay.SlowMax, s.Timeout/3))

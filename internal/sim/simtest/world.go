@@ -217,6 +217,7 @@ func (w *world) connect(name string, k *kind) *instance {
 		return w.connectCrowd(name, k, opts)
 	}
 	opts = append(opts, redlock.WithDialer(w.net.Dialer(name)))
+	opts = append(opts, w.login(name)...)
 	if len(k.lists) > 1 {
 		opts = append(opts, redlock.WithMigration(urls(k.lists[1])))
 	}
