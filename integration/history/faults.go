@@ -40,23 +40,27 @@ var menu = []fault{
 		if time.Since(b.forgot) < guard+ttl+3*time.Second {
 			return nil, false
 		}
-		mend, ok := b.node(durable, nodes, (*masters.Node).Kill, (*masters.Node).StartEmpty)
+		mend, ok := b.node(durable, len(b.fleet), (*masters.Node).Kill, (*masters.Node).StartEmpty)
 		if ok {
 			b.forgot = time.Now()
 		}
 		return mend, ok
 	}},
 	{"master frozen", func(b *breaking) (func() error, bool) {
-		return b.node(0, nodes, (*masters.Node).Pause, (*masters.Node).Resume)
+		return b.node(0, len(b.fleet), (*masters.Node).Pause, (*masters.Node).Resume)
 	}},
 	{"master slow", func(b *breaking) (func() error, bool) {
-		return b.node(0, nodes, func(n *masters.Node) error {
-			_, err := n.Do("CLIENT", "PAUSE", 400, "ALL")
-			return err
-		}, func(*masters.Node) error { return nil }) // it ends by itself
+		return b.node(0, len(b.fleet), command("CLIENT", "PAUSE", 400, "ALL"),
+			func(*masters.Node) error { return nil }) // it ends by itself
+	}},
+	{"out of memory", func(b *breaking) (func() error, bool) {
+		return b.node(0, len(b.fleet), command("CONFIG", "SET", "maxmemory", 1), command("CONFIG", "SET", "maxmemory", 0))
+	}},
+	{"a replica for a while", func(b *breaking) (func() error, bool) {
+		return b.node(0, len(b.fleet), command("REPLICAOF", "127.0.0.1", 1), command("REPLICAOF", "NO", "ONE"))
 	}},
 	{"SCRIPT FLUSH", func(b *breaking) (func() error, bool) {
-		_, err := b.fleet[b.random.IntN(nodes)].Do("SCRIPT", "FLUSH")
+		_, err := b.fleet[b.random.IntN(len(b.fleet))].Do("SCRIPT", "FLUSH")
 		return nil, err == nil // not one that is down
 	}},
 	{"requests held", network(func(p *faultproxy.Proxy, _ time.Duration) { p.Hold(faultproxy.Up) })},
@@ -79,10 +83,37 @@ var menu = []fault{
 	}},
 }
 
+// command asks a master to do something.
+func command(name string, args ...any) func(*masters.Node) error {
+	return func(n *masters.Node) error {
+		_, err := n.Do(name, args...)
+		return err
+	}
+}
+
+// flush empties a master under its connections, when all is mended and each hold has had the time to be repaired on all
+// masters: a hold that only just has a majority would lose it, unnoticed.
+func (b *breaking) flush() error {
+	if err := b.mending.Wait(); err != nil {
+		return err
+	}
+	time.Sleep(2 * ttl)
+	err := command("FLUSHALL")(b.fleet[b.random.IntN(len(b.fleet))])
+	b.forgot = time.Now()
+	b.counts[flushed]++
+	return err
+}
+
+// flushed is a fault that needs a moment of its own, once in so many turns.
+const (
+	flushed    = "FLUSHALL"
+	flushAfter = 25
+)
+
 // network does something to the way between a client and a master, a client and all, or all clients and a master.
 func network(do func(p *faultproxy.Proxy, by time.Duration)) func(b *breaking) (func() error, bool) {
 	return func(b *breaking) (func() error, bool) {
-		client, node := b.random.IntN(len(b.processes)), b.random.IntN(nodes)
+		client, node := b.random.IntN(len(b.processes)), b.random.IntN(len(b.fleet))
 		width, by := b.random.IntN(4), time.Duration(1+b.random.IntN(60))*time.Millisecond
 		var chosen []*faultproxy.Proxy
 		for i, c := range b.processes {
@@ -115,7 +146,8 @@ func (b *breaking) node(from, to int, harm, mend func(*masters.Node) error) (fun
 // client breaks one of the client processes.
 func (b *breaking) client(harm, mend func(*process) error) (func() error, bool) {
 	i := b.random.IntN(len(b.processes))
-	return b.harm(nodes+i, 3, func() error { return harm(b.processes[i]) }, func() error { return mend(b.processes[i]) })
+	p := b.processes[i]
+	return b.harm(len(b.fleet)+i, 3, func() error { return harm(p) }, func() error { return mend(p) })
 }
 
 // harm breaks what is in order, unless too much is broken already.
@@ -137,9 +169,15 @@ func (b *breaking) harm(i, most int, harm, mend func() error) (func() error, boo
 // returns when all is mended.
 func (b *breaking) run(every, length time.Duration) error {
 	var deck []fault
+	turns := 0
 	began := time.Now() // what takes longer than a turn costs none
 	for at := time.Duration(0); (at < length || at < 6*length && b.quiet()) && b.ctx.Err() == nil; at += every {
 		time.Sleep(time.Until(began.Add(at)))
+		if turns++; turns%flushAfter == 0 {
+			if err := b.flush(); err != nil {
+				return err
+			}
+		}
 		for range 2 * len(menu) { // the next one that is possible
 			if len(deck) == 0 {
 				deck = slices.Clone(menu)
@@ -169,5 +207,6 @@ func (b *breaking) String() string {
 	for _, f := range menu {
 		parts = append(parts, fmt.Sprintf("%s %d", f.name, b.counts[f.name]))
 	}
+	parts = append(parts, fmt.Sprintf("%s %d", flushed, b.counts[flushed]))
 	return strings.Join(parts, ", ")
 }

@@ -113,6 +113,56 @@ func TestTheJudgesFindWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestAHoldThatWasTakenAwayEndsThen(t *testing.T) {
+	forced := []act{
+		{Client: "c", About: "x", Begun: ms(10)},
+		{Client: "c", About: "x", Begun: ms(10), Ended: ms(15), OK: true},
+		{Client: "c", About: "y", Begun: ms(20)}, // nobody knows how it ended
+	}
+	history := []record{
+		{Client: "a", Owner: "x", Granted: ms(1), Ended: ms(15) + int64(ttl)},
+		{Client: "b", Owner: "y", Granted: ms(1), Ended: ms(90_000)},
+		{Client: "b", Owner: "z", Granted: ms(1), Ended: ms(90_000)},
+	}
+	if wrong := cut(history, forced); len(wrong) > 0 {
+		t.Errorf("got %q", wrong)
+	}
+	for i, want := range []int64{ms(10), ms(20), ms(90_000)} {
+		if history[i].Ended != want {
+			t.Errorf("hold %d ended at %d, want %d", i, history[i].Ended, want)
+		}
+	}
+	late := []record{{Client: "a", Owner: "x", Granted: ms(1), Ended: ms(16) + int64(ttl)}}
+	if wrong := cut(late, forced); len(wrong) != 1 {
+		t.Errorf("it was trusted for too long: got %q", wrong)
+	}
+}
+
+func TestJobsThatAreDoneTwice(t *testing.T) {
+	done := func(at int64) act { return act{Client: "a", About: "job", Begun: ms(at), Ended: ms(at + 5), OK: true} }
+	forgot := func(begun, ended int64) act {
+		return act{Client: "c", About: "job", Begun: ms(begun), Ended: ms(ended)}
+	}
+	for name, c := range map[string]struct {
+		done, forgot []act
+		want         int
+	}{
+		"once":                        {[]act{done(10)}, nil, 0},
+		"twice":                       {[]act{done(30), done(10)}, nil, 1},
+		"twice, another forgotten":    {[]act{done(10), done(30)}, []act{{About: "other", Begun: ms(20), Ended: ms(21)}}, 1},
+		"forgotten in between":        {[]act{done(10), done(30)}, []act{forgot(20, 0), forgot(20, 21)}, 0},
+		"forgotten before":            {[]act{done(10), done(30)}, []act{forgot(5, 0), forgot(5, 6)}, 1},
+		"forgotten after":             {[]act{done(10), done(30)}, []act{forgot(40, 0), forgot(40, 41)}, 1},
+		"perhaps forgotten":           {[]act{done(10), done(30)}, []act{forgot(5, 0)}, 0},
+		"two jobs, done once each":    {[]act{done(10), {About: "other", Begun: ms(30)}}, nil, 0},
+		"three times, forgotten once": {[]act{done(10), done(30), done(50)}, []act{forgot(20, 0), forgot(20, 21)}, 1},
+	} {
+		if got := twice(c.done, c.forgot); len(got) != c.want {
+			t.Errorf("%s: got %q, want %d", name, got, c.want)
+		}
+	}
+}
+
 func TestRecoveryIsMeasuredFromTheLastFault(t *testing.T) {
 	last := time.Unix(1000, 0)
 	f := report{running: &running{config: config{calm: 3 * time.Second}}, calmly: 25}

@@ -18,11 +18,12 @@ import (
 // process is one client and the network between it and the masters. The network stays when the process is replaced.
 type process struct {
 	name    string
-	urls    []string
 	network []*faultproxy.Proxy // by node
 	take    func(line)
+	forces  bool
 
 	mu      sync.Mutex // guards the following fields
+	args    []string   // the nodes' URLs: see client.run
 	lives   int
 	command *exec.Cmd
 	input   io.Closer
@@ -38,8 +39,11 @@ func (p *process) start(ctx context.Context) error {
 		return err
 	}
 	p.lives++
-	p.command = exec.CommandContext(ctx, self, p.urls...) //nolint:gosec // this very program
+	p.command = exec.CommandContext(ctx, self, p.args...) //nolint:gosec // this very program
 	p.command.Env = append(os.Environ(), fmt.Sprintf("%s=%s#%d", clientVariable, p.name, p.lives))
+	if p.forces {
+		p.command.Env = append(p.command.Env, forceVariable+"=1")
+	}
 	p.command.Stderr = os.Stderr
 	if p.input, err = p.command.StdinPipe(); err != nil {
 		return err
@@ -76,6 +80,17 @@ func (p *process) replace(ctx context.Context) error {
 	p.mu.Lock()
 	<-p.reading
 	_ = p.command.Wait() // it was killed
+	p.mu.Unlock()
+	return p.start(ctx)
+}
+
+// move starts the process anew with other nodes.
+func (p *process) move(ctx context.Context, args []string) error {
+	if err := p.end(); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.args = args
 	p.mu.Unlock()
 	return p.start(ctx)
 }

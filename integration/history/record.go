@@ -14,6 +14,7 @@ import (
 // ns.
 type record struct {
 	Client  string `json:"client"` // process and goroutine
+	Owner   string `json:"owner,omitempty"`
 	Name    int32  `json:"name"`
 	Token   int64  `json:"token"`
 	Asked   int64  `json:"asked"`   // read before the call that acquired
@@ -23,10 +24,23 @@ type record struct {
 	Released int64 `json:"released"` // read after Unlock; the same as Ended where the hold was over before
 }
 
-// line is what a client prints: a hold, or why there is none.
+// line is what a client prints: a hold, or why there is none, or something else that it did.
 type line struct {
 	Hold   *record `json:"hold,omitempty"`
 	Failed string  `json:"failed,omitempty"`
+	Forced *act    `json:"forced,omitempty"` // about an owner
+	Forgot *act    `json:"forgot,omitempty"` // about a job
+	Done   *act    `json:"done,omitempty"`   // likewise, from the beginning of the run
+}
+
+// act is what a client did, from one moment to another. What may be cut short by a kill is printed twice: first without
+// an end.
+type act struct {
+	Client string `json:"client"`
+	About  string `json:"about"`
+	Begun  int64  `json:"begun"`
+	Ended  int64  `json:"ended,omitempty"`
+	OK     bool   `json:"ok,omitempty"` // the call returned nil
 }
 
 // valid reports whether the client ever held: who learns of a grant when it is over does not.

@@ -19,7 +19,8 @@ type report struct {
 	verdict tokens.Verdict
 	linear  linear
 	took    time.Duration
-	left    []string // keys that nobody uses, one TTL after the end
+	left    []string // keys that nobody uses, one TTL and 35 s after the end
+	wrong   []string // what was taken away and went on, and jobs that were done twice
 	calmly  float64  // holds in one back-off, before the faults
 	back    time.Duration
 	files   []string
@@ -38,7 +39,7 @@ func (r *running) report(b *breaking, began, first, last time.Time) (report, err
 	}
 	time.Sleep(ttl) // what an unreachable master could not be told goes with its TTL
 
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(100 * time.Millisecond) { // a busy master may be late
+	for deadline := time.Now().Add(35 * time.Second); ; time.Sleep(100 * time.Millisecond) { // places live for 30 s
 		found.left = nil
 		for _, n := range r.fleet {
 			keys, err := redis.Strings(n.Do("KEYS", "*"))
@@ -48,7 +49,7 @@ func (r *running) report(b *breaking, began, first, last time.Time) (report, err
 			found.left = append(found.left, slices.DeleteFunc(keys, func(k string) bool {
 				return k == "redlock:tokens" || k == "redlock:node" || k == "redlock:floor" || k == "redlock:settings" ||
 					k == "redlock:lists" || strings.HasPrefix(k, "redlock:clients:") ||
-					strings.HasPrefix(k, "redlock:label:")
+					strings.HasPrefix(k, "redlock:label:") || strings.HasPrefix(k, "redlock:revoked:")
 			})...)
 		}
 		if len(found.left) == 0 || time.Now().After(deadline) {
@@ -59,6 +60,7 @@ func (r *running) report(b *breaking, began, first, last time.Time) (report, err
 
 // judge asks both judges, and leaves a history that is wrong in files.
 func (f *report) judge() (err error) {
+	f.wrong = append(cut(f.history, f.forced), twice(f.done, f.forgot)...)
 	var holds []tokens.Hold
 	for _, h := range f.history {
 		holds = append(holds, h.hold())
@@ -107,7 +109,7 @@ func (f *report) recovery(last time.Time) time.Duration {
 // violations counts what must not be.
 func (f *report) violations() int {
 	v := f.verdict
-	return v.Duplicates + v.Inversions + v.LateGrants + v.Overlaps + f.linear.illegal
+	return v.Duplicates + v.Inversions + v.LateGrants + v.Overlaps + f.linear.illegal + len(f.wrong)
 }
 
 func (f report) String() string {
@@ -123,11 +125,26 @@ func (f report) String() string {
 	fmt.Fprintf(&b, "judged: %s\n", f.verdict)
 	fmt.Fprintf(&b, "porcupine: %d parts of up to %d holds: %d not linearizable, %d undecided\n",
 		f.linear.parts, part, f.linear.illegal, f.linear.unknown)
-	fmt.Fprintf(&b, "keys left behind after one TTL: %d %s\n", len(f.left), strings.Join(f.left, ", "))
+	fmt.Fprintf(&b, "taken away: %d locks; forgotten: %d jobs of %d done; lists changed: %d\n",
+		succeeded(f.forced), succeeded(f.forgot), len(f.done), f.moved)
+	for _, what := range f.wrong {
+		fmt.Fprintln(&b, "WRONG:", what)
+	}
+	fmt.Fprintf(&b, "keys left behind after one TTL and 35 s: %d %s\n", len(f.left), strings.Join(f.left, ", "))
 	fmt.Fprintf(&b, "throughput: %.0f/s before the faults, back %s after the last one\n",
 		f.calmly/backoff.Seconds(), f.back)
 	fmt.Fprintf(&b, "VIOLATIONS: %d\n", f.violations()+len(f.left))
 	return b.String()
+}
+
+// succeeded counts the calls that returned nil.
+func succeeded(acts []act) (n int) {
+	for _, a := range acts {
+		if a.OK {
+			n++
+		}
+	}
+	return n
 }
 
 // err says what is wrong with what was found, or with the run: one in which too little happens proves nothing.
@@ -148,6 +165,13 @@ func (f report) err() error {
 	for _, kind := range menu {
 		total += f.faults.counts[kind.name]
 		wants(kind.name, f.faults.counts[kind.name], seconds/60)
+	}
+	wants(flushed, f.faults.counts[flushed], seconds/60)
+	if f.full {
+		wants("locks taken away", succeeded(f.forced), seconds/30)
+		wants("jobs forgotten", succeeded(f.forgot), seconds/30)
+		wants("jobs done", len(f.done), seconds/2)
+		wants("changes of a list", f.moved, 2*f.clients)
 	}
 	wants("faults", total, 9*int(f.length/f.every)/10)
 	wants("holds", f.verdict.Holds, f.traffic())

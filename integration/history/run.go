@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ type config struct {
 	seed     uint64
 	out      string        // where a wrong history goes
 	patience time.Duration // how soon after the last fault the throughput must be back
+	full     bool          // locks are taken away, and one node is replaced in the list
 }
 
 // running is a run under way.
@@ -37,6 +39,10 @@ type running struct {
 	claims  map[int]bool
 	history []record
 	failed  map[string]int
+	forced  []act
+	forgot  []act
+	done    []act
+	moved   int // how often a client got another list
 }
 
 // traffic is how many holds a run must have to prove anything.
@@ -70,9 +76,16 @@ func (r *running) release(i int) {
 func (r *running) take(l line) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if l.Hold != nil {
+	switch {
+	case l.Hold != nil:
 		r.history = append(r.history, *l.Hold)
-	} else {
+	case l.Forced != nil:
+		r.forced = append(r.forced, *l.Forced)
+	case l.Forgot != nil:
+		r.forgot = append(r.forgot, *l.Forgot)
+	case l.Done != nil:
+		r.done = append(r.done, *l.Done)
+	default:
 		r.failed[l.Failed]++
 	}
 }
@@ -82,6 +95,9 @@ func (c config) run(ctx context.Context, provider masters.Provider, progress io.
 	r := &running{config: c, claims: map[int]bool{}, failed: map[string]int{}}
 	for _, kept := range []bool{true, false} {
 		spec, n := masters.Spec{}, nodes-durable
+		if c.full {
+			n++ // which is to take the place of the first, a durable one
+		}
 		if kept {
 			spec.Args, n = []string{"--appendonly", "yes", "--appendfsync", "always"}, durable
 		}
@@ -92,7 +108,7 @@ func (c config) run(ctx context.Context, provider masters.Provider, progress io.
 		r.fleet = append(r.fleet, fleet...)
 	}
 	defer func() { err = errors.Join(err, masters.Remove(r.fleet)) }()
-	fmt.Fprintf(progress, "masters: %d %s, %d of them durable; seed %d\n", nodes, provider, durable, c.seed)
+	fmt.Fprintf(progress, "masters: %d %s, %d of them durable; seed %d\n", len(r.fleet), provider, durable, c.seed)
 
 	for i := range c.clients {
 		p, err := r.process(fmt.Sprintf("c%d", i))
@@ -113,7 +129,11 @@ func (c config) run(ctx context.Context, provider masters.Provider, progress io.
 	}
 	first := time.Now()
 	b := &breaking{running: r, ctx: ctx, random: rand.New(rand.NewPCG(c.seed, 0)), counts: map[string]int{}}
-	err = b.run(c.every, c.length)
+	var changing errgroup.Group
+	if c.full {
+		changing.Go(func() error { return r.changeList(ctx) })
+	}
+	err = errors.Join(b.run(c.every, c.length), changing.Wait())
 	last := time.Now()
 	err = errors.Join(err, rest(ctx, c.calm))
 	for _, p := range r.processes {
@@ -130,15 +150,54 @@ func (c config) run(ctx context.Context, provider masters.Provider, progress io.
 
 // process makes a client with a network of its own.
 func (r *running) process(name string) (*process, error) {
-	p := &process{name: name, take: r.take}
+	p := &process{name: name, take: r.take, forces: r.full}
 	for _, n := range r.fleet {
 		proxy, err := faultproxy.New(n.Addr())
 		if err != nil {
 			return nil, err
 		}
-		p.network, p.urls = append(p.network, proxy), append(p.urls, n.URLAt(proxy.Addr()))
+		p.network = append(p.network, proxy)
 	}
+	p.args = r.urls(p)[:nodes]
 	return p, nil
+}
+
+// urls are those of all masters, as a client reaches them.
+func (r *running) urls(p *process) (all []string) {
+	for i, n := range r.fleet {
+		all = append(all, n.URLAt(p.network[i].Addr()))
+	}
+	return all
+}
+
+// changeList replaces the first master by the last in the list of each client, in two steps.
+func (r *running) changeList(ctx context.Context) error {
+	for step := range 2 {
+		if err := rest(ctx, r.length/4); err != nil {
+			return err
+		}
+		for i, p := range r.processes {
+			for !r.claim(len(r.fleet)+i, len(r.fleet)+i) { // else it may be stopped, or be started by others
+				if err := rest(ctx, 10*time.Millisecond); err != nil {
+					return err
+				}
+			}
+			urls := r.urls(p)
+			args := urls[1:]
+			if step == 0 {
+				args = slices.Concat(urls[:nodes], []string{toList}, urls[1:])
+			}
+			err := p.move(ctx, args)
+			r.release(len(r.fleet) + i)
+			if err != nil {
+				return err
+			}
+			r.mu.Lock()
+			r.moved++
+			r.mu.Unlock()
+		}
+	}
+	return nil
 }
 
 func rest(ctx context.Context, d time.Duration) error {
