@@ -76,6 +76,29 @@ func TestOneAttemptWhileConnectionsBreak(t *testing.T) {
 	}
 }
 
+// A survey of a semaphore's slots, too, is made again if connections break under it.
+func TestASurveyWhileConnectionsBreak(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		k := must(fl.locker("b").Semaphore("job", 2).TryAcquire(t.Context()))(t)
+		l := fl.locker("a")
+		for at := time.Duration(0); at < 3*ms; at += 90 * time.Microsecond {
+			for i := range 2 { // the slot that it tries first is taken in about every other case
+				s := l.Semaphore("job", 2)
+				time.AfterFunc(5*ms+at, func() { fl.net.Reset(sim.Link{Client: "a"}) })
+				time.Sleep(5 * ms)
+				mine, err := s.TryAcquire(t.Context())
+				if err != nil {
+					t.Fatalf("broken %s after it began, try %d: %+v", at, i, err)
+				}
+				time.Sleep(50 * ms)
+				must(0, mine.Unlock(t.Context()))(t)
+				settleNetwork()
+			}
+		}
+		must(0, k.Unlock(t.Context()))(t)
+	})
+}
+
 // Extend and Unlock wait for connections that are made anew, if they begin then.
 func TestExtendAndUnlockWaitForNewConnections(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {

@@ -187,14 +187,23 @@ func (s *Semaphore) attempt(ctx context.Context, i int, a *acquisition) (*hold, 
 	return h, err
 }
 
-// survey asks all nodes about all slots, in one round.
+// survey asks all nodes about all slots, in one round, and again if connections broke under it.
 func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
 	l := s.locker
-	r := l.rounds.Get().(*round)
-	r.set(surveySlots, s.base, uuid.Nil, 0)
-	r.args[0] = s.count
-	r.send(l.nodes, l.electorate.all, l.opts.clock.local())
-	votes, err := r.wait(ctx)
+	asked := l.opts.clock.local() // all rounds together have one node timeout
+	var r *round
+	var votes tally
+	var err error
+	for breaks := 0; ; breaks++ {
+		r = l.rounds.Get().(*round)
+		r.set(surveySlots, s.base, uuid.Nil, 0)
+		r.args[0] = s.count
+		r.send(l.nodes, l.electorate.all, asked)
+		if votes, err = r.wait(ctx); err != nil || breaks == maxBreaks || !r.broke(votes) {
+			break
+		}
+		r.abandon()
+	}
 	defer r.abandon()
 	failure := r.failure("acquire", s.name, ErrTaken, votes, endOf(ctx, err))
 	if err != nil || l.electorate.verdict(votes) != verdictWon {
