@@ -85,16 +85,29 @@ func (l nodeLists) addresses() [][]string {
 
 // exclude reports whether two clients with these lists exclude each other: some list of one and some list of the other
 // are such that every majority of the one shares a node with every majority of the other. Both clients need a majority
-// of these two.
-func (l nodeLists) exclude(other nodeLists) bool {
+// of these two. For lately see common.
+func (l nodeLists) exclude(other nodeLists, lately bool) bool {
 	for _, ours := range l {
 		for _, theirs := range other {
-			if majoritiesMeet(len(ours), len(theirs), common(ours, theirs)) {
+			if majoritiesMeet(len(ours), len(theirs), common(ours, theirs, lately)) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// apart returns the addresses that lead to different nodes: each client knows the id of its own.
+func (l nodeLists) apart(other nodeLists) (addrs []string) {
+	theirs := slices.Concat(other...)
+	for _, n := range slices.Concat(l...) {
+		if slices.ContainsFunc(theirs, func(m listedNode) bool {
+			return n.addr == m.addr && n.id != m.id && n.id != "" && m.id != ""
+		}) && !slices.Contains(addrs, n.addr) {
+			addrs = append(addrs, n.addr)
+		}
+	}
+	return addrs
 }
 
 // majoritiesMeet reports whether every majority of n nodes shares a node with every majority of m nodes, if the two
@@ -107,33 +120,67 @@ func majoritiesMeet(n, m, common int) bool {
 	return avoiding(n)+avoiding(m) > common
 }
 
-// common returns how many nodes two lists have in common. Two entries are the same node if their ids agree or their
-// addresses do. A node that its client has not met yet is known by its address alone: it is often one that is down and
-// is just being replaced, and then the lists must not be taken for the same.
+// common returns how many nodes two lists have in common. An entry stands for one node, so it has one counterpart at
+// most: the entry with the same id, whatever the addresses are. Entries without one are compared by address, if one of
+// the clients does not know the id, since it has not met the node. That is often one that is down and is just being
+// replaced: an entry with another address must not be taken for it.
 //
-// But if the clients know no node by the same address, and some by the same id, they reach the nodes in different ways.
-// Then ids are all there is, and a node has another one when it has lost its data, or none while it is down. A client
-// must be able to start then, so the entries that are left may be the same nodes: only the lists' sizes are compared.
-func common(a, b []listedNode) int {
-	same, addrs := 0, 0
-	rest := slices.Clone(b)
+// A node that has lost its data has another id. If that may have happened lately, one address is one node, whatever the
+// ids. Later, all clients that reach the node have told the others its new id, and two ids are two nodes.
+//
+// Where clients reach the nodes in different ways, addresses tell nothing: where they know no node by the same address,
+// and entries whose address leads the other client to a node that this one knows by another. Then ids are all there is.
+// As a client must be able to start while a node is down or has lost its data, what is left may be the same nodes.
+func common(a, b []listedNode, lately bool) int {
+	restA, restB, same := paired(a, b, func(n, m listedNode) bool { return n.id != "" && n.id == m.id })
+	metA, metB := without(a, restA), without(b, restB)
+	restA, restB, named := paired(restA, restB, func(n, m listedNode) bool {
+		return n.addr == m.addr && (lately || n.id == "" || m.id == "")
+	})
+	if same == 0 {
+		return named
+	}
+	disjoint := !slices.ContainsFunc(a, func(n listedNode) bool { return knows(b, n.addr) })
+	restA = slices.DeleteFunc(restA, func(n listedNode) bool { return !disjoint && !knows(metB, n.addr) })
+	restB = slices.DeleteFunc(restB, func(m listedNode) bool { return !disjoint && !knows(metA, m.addr) })
+	maybe := min(len(restA), len(restB))
+	if !lately { // of two that are the same, one is not known by its id
+		maybe = min(maybe, unmetOf(restA)+unmetOf(restB))
+	}
+	return same + named + maybe
+}
+
+// paired takes entries of a and b that are the same out of both, one for one. It returns the rest, and how many pairs
+// these are.
+func paired(a, b []listedNode, same func(n, m listedNode) bool) (restA, restB []listedNode, pairs int) {
+	restB = slices.Clone(b)
 	for _, n := range a {
-		at := slices.IndexFunc(rest, func(m listedNode) bool {
-			return n.addr == m.addr || n.id != "" && n.id == m.id
-		})
+		at := slices.IndexFunc(restB, func(m listedNode) bool { return same(n, m) })
 		if at < 0 {
+			restA = append(restA, n)
 			continue
 		}
-		same++
-		if rest[at].addr == n.addr {
-			addrs++
+		restB = slices.Delete(restB, at, at+1)
+		pairs++
+	}
+	return restA, restB, pairs
+}
+
+func without(list, rest []listedNode) []listedNode {
+	return slices.DeleteFunc(slices.Clone(list), func(n listedNode) bool { return slices.Contains(rest, n) })
+}
+
+func knows(list []listedNode, addr string) bool {
+	return slices.ContainsFunc(list, func(n listedNode) bool { return n.addr == addr })
+}
+
+func unmetOf(list []listedNode) (n int) {
+	for _, node := range list {
+		if node.id == "" {
+			n++
 		}
-		rest = slices.Delete(rest, at, at+1)
 	}
-	if addrs == 0 && same > 0 {
-		return min(len(a), len(b))
-	}
-	return same
+	return n
 }
 
 // usedLists are the lists of which a node says that they are in use. They are the same for everybody who knows the
@@ -145,29 +192,38 @@ type usedLists struct {
 	clash  func() bool // reports whether two of them conflict
 
 	mu       sync.Mutex
-	verdicts map[*usedLists]nodeLists // what conflict has returned; guarded by mu
+	verdicts map[*usedLists]listsVerdict // what judge has returned; guarded by mu
 }
 
-// conflict returns the first of the lists that conflicts with a client's own ones, or nil. All Lockers of a process
-// with the same lists ask the same, again and again, so what was found is kept.
-func (u *usedLists) conflict(own *usedLists) nodeLists {
+// listsVerdict is how lists that are in use go together with a client's own ones.
+type listsVerdict struct {
+	conflict nodeLists // the first that conflicts; nil: none does
+	doubtful []int     // by index: lists that conflict, too, unless a node has lost its data lately
+}
+
+// judge compares the lists with a client's own ones. All Lockers of a process with the same lists ask the same, again
+// and again, so what was found is kept.
+func (u *usedLists) judge(own *usedLists) listsVerdict {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	conflict, judged := u.verdicts[own]
+	v, judged := u.verdicts[own]
 	if judged {
-		return conflict
+		return v
 	}
-	for _, l := range u.lists {
-		if l != nil && !own.lists[0].exclude(l) {
-			conflict = l
-			break
+	for i, l := range u.lists {
+		switch {
+		case l == nil || own.lists[0].exclude(l, false):
+		case own.lists[0].exclude(l, true):
+			v.doubtful = append(v.doubtful, i)
+		case v.conflict == nil:
+			v.conflict = l
 		}
 	}
 	if u.verdicts == nil || len(u.verdicts) >= maxKnown {
-		u.verdicts = make(map[*usedLists]nodeLists)
+		u.verdicts = make(map[*usedLists]listsVerdict)
 	}
-	u.verdicts[own] = conflict
-	return conflict
+	u.verdicts[own] = v
+	return v
 }
 
 // digestOf returns the digest of lists, as lists.lua forms it.
@@ -210,7 +266,7 @@ func (c *listsCache) read(texts []string) *usedLists {
 	used.clash = sync.OnceValue(func() bool {
 		for i, a := range used.lists {
 			for _, b := range used.lists[i+1:] {
-				if a != nil && b != nil && !a.exclude(b) {
+				if a != nil && b != nil && !a.exclude(b, true) {
 					return true
 				}
 			}
@@ -232,13 +288,23 @@ type ListConflictError struct {
 	Node  string     // the address of the node that says so
 	Own   [][]string // the addresses of this Locker's nodes: one list, or the old and the new one (see [WithMigration])
 	Other [][]string // those of the other clients
+
+	apart []string // addresses by which they reach other masters than this Locker does
 }
 
 // Error shows both lists, and how to change nodes.
 func (e *ListConflictError) Error() string {
-	return fmt.Sprintf("%s: other clients use %s, this one %s (as %s says): each could hold the lock without the other; "+
-		"to change nodes, use WithMigration (docs/changing-nodes.md)",
-		ErrListConflict, listsInWords(e.Other), listsInWords(e.Own), e.Node)
+	return fmt.Sprintf("%s: other clients use %s%s, this one %s (as %s says): "+
+		"each could hold the lock without the other; to change nodes, use WithMigration (docs/changing-nodes.md)",
+		ErrListConflict, listsInWords(e.Other), apartInWords(e.apart), listsInWords(e.Own), e.Node)
+}
+
+// apartInWords says which addresses lead to different masters; "": none do.
+func apartInWords(addrs []string) string {
+	if addrs == nil {
+		return ""
+	}
+	return " (where " + strings.Join(addrs, " and ") + " is another master)"
 }
 
 // Unwrap returns ErrListConflict.

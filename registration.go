@@ -49,6 +49,10 @@ const (
 	longestLife = time.Hour
 	// confirmsWithin is how old a registration gets, with some margin, before it is confirmed: by a probe.
 	confirmsWithin = registerAgain + 15*time.Second
+	// restartExplains is for how much longer than a registration lives lists may be in use in which a node has another id
+	// than the one that the node itself has told. Some client has the old one: it has crashed, or learns the new one with
+	// its next registration, or it has lost the node and forgets the id after a minute.
+	restartExplains = 30 * time.Second
 	// registerAgain is the age at which a registration is confirmed: with the next probe.
 	registerAgain = 30 * time.Second
 	// correctAfter is how long a client waits at least, and a third of how long at most, before it registers anew because
@@ -79,8 +83,9 @@ type registry struct {
 	opened     bool      // New has seen what the nodes said, so the client may register, unless it is refused
 	clear      time.Time // since when a majority of each list has the registration, and no conflict is known; or zero
 	closed     bool
-	correcting bool        // correct is due
-	correction *time.Timer // runs correct; nil: it never was due
+	doubts     map[string]time.Time // lists that conflict unless a node has lost its data lately: when first heard of
+	correcting bool                 // correct is due
+	correction *time.Timer          // runs correct; nil: it never was due
 }
 
 // registered is what one node said last, and what it was told.
@@ -217,8 +222,15 @@ func (g *registry) ticketsOut() bool { return g.opts.clock.local().UnixNano() < 
 // due returns what to ask a node with a probe; "": nothing. Between two registrations there are 30 s, and seldom more
 // than 45.
 func (g *registry) due(node int) string {
+	var away nodeSet
+	for i, conn := range g.conns {
+		if up, _ := conn.State(); !up {
+			away = away.with(i)
+		}
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.forget(away)
 	switch {
 	case !g.mayRegister() && !(g.at[node].noted != "" && g.lapses(node)): // refused, but with holds
 		return modeAsk
@@ -285,6 +297,20 @@ func (g *registry) learn(node int, id string) {
 		} else {
 			g.correction.Reset(in)
 		}
+	}
+}
+
+// forget drops the ids of nodes that have been away for long: they may have lost their data meanwhile, and then others
+// know them by another id. The caller holds mu.
+func (g *registry) forget(away nodeSet) {
+	dropped, now := false, g.opts.clock.local()
+	for i := range g.at {
+		if at := &g.at[i]; away.has(i) && at.id != "" && now.Sub(at.heard) >= registrationLives {
+			at.id, dropped = "", true
+		}
+	}
+	if dropped && g.opened {
+		g.describe()
 	}
 }
 
@@ -416,8 +442,8 @@ func (g *registry) judge(now time.Time) (leave nodeSet) {
 	}
 	majority := g.electorate.suffice(confirmed)
 	established := majority && !g.clear.IsZero() && now.Sub(g.clear) >= establishedAfter
-	conflict := g.conflict(now)
-	if !majority || !established && (conflict != nil || unread) {
+	conflict, doubtful := g.conflict(now)
+	if !majority || !established && (conflict != nil || doubtful || unread) {
 		g.clear = time.Time{}
 	} else if g.clear.IsZero() {
 		g.clear = now
@@ -438,16 +464,49 @@ func (g *registry) judge(now time.Time) (leave nodeSet) {
 	return leave
 }
 
-// conflict returns the first conflict of this client's lists with others. The caller holds mu.
-func (g *registry) conflict(now time.Time) *ListConflictError {
+// conflict returns the first conflict of this client's lists with others, or nil, and whether some may turn out to be
+// one. The caller holds mu.
+func (g *registry) conflict(now time.Time) (first *ListConflictError, doubtful bool) {
 	for i, conn := range g.conns {
-		if used := g.usedAt(i, now); used != nil {
-			if theirs := used.conflict(g.own); theirs != nil {
-				return &ListConflictError{Node: conn.Addr(), Own: g.lists.addresses(), Other: theirs.addresses()}
+		used := g.usedAt(i, now)
+		if used == nil {
+			continue
+		}
+		v := used.judge(g.own)
+		theirs := v.conflict
+		for _, l := range v.doubtful {
+			if text := used.texts[l]; g.lasts(i, text) {
+				theirs = used.lists[l]
+			} else if doubtful = true; g.doubts[text].IsZero() {
+				g.doubt(text, now)
 			}
 		}
+		if theirs != nil {
+			return &ListConflictError{
+				Node: conn.Addr(), Own: g.lists.addresses(), Other: theirs.addresses(), apart: g.lists.apart(theirs),
+			}, true
+		}
 	}
-	return nil
+	return nil, doubtful
+}
+
+// doubt notes lists that conflict unless a node has lost its data lately. They are not forgotten when they are out of
+// use, since short-lived clients use them now and then. The caller holds mu.
+func (g *registry) doubt(text string, now time.Time) {
+	if g.doubts == nil || len(g.doubts) >= maxDoubts {
+		g.doubts = make(map[string]time.Time)
+	}
+	g.doubts[text] = now
+}
+
+// maxDoubts is how many lists are remembered: more than a node tells.
+const maxDoubts = 200
+
+// lasts reports whether lists have been in use for longer than a restart explains, as the node says. The caller holds
+// mu.
+func (g *registry) lasts(node int, text string) bool {
+	since := g.doubts[text]
+	return !since.IsZero() && g.at[node].heard.Sub(since) >= g.lives()+restartExplains
 }
 
 // usedAt returns the lists that the node said are in use, unless that is long ago, or they are not known. The caller
@@ -599,6 +658,8 @@ type NodeClients struct {
 	Clients int
 	// Conflict reports that two could hold one lock: a client with these lists and one with this Locker's.
 	Conflict bool
+
+	apart []string // addresses by which they reach other masters than this Locker does
 }
 
 // clients returns what a node said of clients, by the addresses in their lists, and whether any two lists conflict.
@@ -615,11 +676,18 @@ func (g *registry) clients(node int) (list []NodeClients, clash bool) {
 			continue
 		}
 		lists, n := l.addresses(), at.counts[used.texts[i]]
-		same := func(c NodeClients) bool { return slices.EqualFunc(c.Lists, lists, slices.Equal[[]string]) }
+		conflict := !g.lists.exclude(l, !g.lasts(node, used.texts[i]))
+		var apart []string
+		if conflict {
+			apart = g.lists.apart(l)
+		}
+		same := func(c NodeClients) bool {
+			return c.Conflict == conflict && slices.EqualFunc(c.Lists, lists, slices.Equal[[]string])
+		}
 		if at := slices.IndexFunc(list, same); at >= 0 { // one node has another id meanwhile
 			list[at].Clients += n
 		} else {
-			list = append(list, NodeClients{Lists: lists, Clients: n, Conflict: !g.lists.exclude(l)})
+			list = append(list, NodeClients{Lists: lists, Clients: n, Conflict: conflict, apart: apart})
 		}
 	}
 	slices.SortFunc(list, func(a, b NodeClients) int { return slices.CompareFunc(a.Lists, b.Lists, slices.Compare) })

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -384,6 +386,155 @@ func TestWhatAClientAsksWhenNodesAreRestarted(t *testing.T) {
 	})
 }
 
+// late opens a client with the new list that learns only after New that a conflicting client is at work.
+func (fl *fleet) late(c change) *Locker {
+	fl.cut("b", c.new...)
+	b := must(fl.open("b", c.new))(fl.t)
+	fl.mend("b", c.new...)
+	time.Sleep(10 * time.Second) // idle connections are made again after 8 s at most
+	if err := b.mayLock(); !errors.Is(err, ErrListConflict) {
+		fl.t.Fatalf("got %v, want ErrListConflict", err)
+	}
+	return b
+}
+
+// worksAgain waits until a client is not refused any more.
+func worksAgain(t *testing.T, l *Locker, patience time.Duration) {
+	t.Helper()
+	for begun := time.Now(); l.mayLock() != nil; time.Sleep(10 * ms) {
+		if time.Since(begun) > patience {
+			t.Fatalf("after %v: %v", patience, l.mayLock())
+		}
+	}
+}
+
+// A node that is gone says for a minute which lists are in use, and not for ever.
+func TestANodeThatIsGoneSaysNothing(t *testing.T) {
+	c := changes[0]
+	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+		a := must(fl.open("a", c.old))(t)
+		b := fl.late(c)
+		fl.cut("b", 0)
+		must(0, a.Close())(t)
+		time.Sleep(30 * time.Second)
+		if b.mayLock() == nil {
+			t.Error("what a node said half a minute ago does not count")
+		}
+		worksAgain(t, b, time.Minute)
+	})
+}
+
+// A client whose refusal ends is registered at once, and not with the next probes: another client with the former list
+// must not come before.
+func TestARefusalEndsWithARegistration(t *testing.T) {
+	c := changes[0]
+	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+		a := must(fl.open("a", c.old))(t)
+		b := fl.late(c)
+		must(0, a.Close())(t)
+		worksAgain(t, b, time.Minute)
+		settleNetwork()
+		for _, i := range c.new {
+			if lists := fl.nodes[i].Do("ZRANGEBYSCORE", "redlock:lists", "(0", "+inf").([]any); len(lists) != 1 {
+				t.Errorf("%s knows %q, want the lists of b", fl.nodes[i].Addr(), lists)
+			}
+		}
+	})
+}
+
+// A client that has learnt the identity of a node has one text on the nodes, and is counted once.
+func TestAClientHasOneTextAtATime(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		fl.cut("a", 2)
+		a := must(fl.open("a", []int{0, 1, 2}))(t)
+		fl.mend("a", 2)
+		must(0, a.Ready(t.Context()))(t)
+		for up := false; !up; up, _ = a.nodes[2].conn.State() {
+			time.Sleep(10 * ms)
+		}
+		time.Sleep(3 * correctAfter)
+		settleNetwork()
+		for _, n := range fl.nodes {
+			if lists := n.Do("ZRANGEBYSCORE", "redlock:lists", "(0", "+inf").([]any); len(lists) != 1 {
+				t.Errorf("%s knows %q, want one text", n.Addr(), lists)
+			}
+		}
+	})
+}
+
+// openElsewhere opens a client of the first nodes, to which the address of one of them leads to another one.
+func (fl *fleet) openElsewhere(client string, nodes, from, to int) (*Locker, error) {
+	dial := fl.net.Dialer(client)
+	return New(fl.urls[:nodes], WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if addr == fl.nodes[from].Addr() {
+			addr = fl.nodes[to].Addr()
+		}
+		return dial(ctx, network, addr)
+	}))
+}
+
+// One address that leads to two masters, as localhost does, or a name that has moved, is noticed when a restart no
+// longer explains it. The client that came later is refused, the other one goes on, and a client that ends before that
+// leaves a trace.
+func TestOneAddressOfTwoMastersIsNoticed(t *testing.T) {
+	bubble(t, 4, func(t *testing.T, fl *fleet) {
+		a := must(fl.open("a", []int{0, 1, 2}))(t)
+		time.Sleep(time.Minute)
+		b := must(fl.openElsewhere("b", 3, 2, 3))(t)
+		time.Sleep(3 * time.Minute)
+		must(0, must(a.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+		_, err := b.TryLock(t.Context(), "job")
+		if !errors.Is(err, ErrListConflict) || !says(err, "n0:6379 n1:6379 n2:6379 (where n2:6379 is another master), this") {
+			t.Errorf("got %v, want ErrListConflict that names n2", err)
+		}
+		if found := listFindings(t, a); found != nil {
+			t.Errorf("b is refused, and a finds %+v", found)
+		}
+		must(0, b.Close())(t)
+		b = must(fl.openElsewhere("b", 3, 2, 3))(t) // it cannot know
+		defer b.Close()
+		time.Sleep(confirmsWithin)
+		if found := listFindings(t, a); len(found) == 0 || !strings.Contains(found[0].Text, "n2:6379 is another master") {
+			t.Errorf("b is back, and a finds %+v", found)
+		}
+	})
+}
+
+// What a restart explains is no conflict, however long it lasts: one client has lost the node that lost its data, and
+// another one has crashed before it could learn that.
+func TestARestartIsNotTwoMasters(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		five := []int{0, 1, 2, 3, 4}
+		c := must(fl.open("c", five))(t) // the first: the nodes have their identities from it
+		a, b := must(fl.open("a", five))(t), must(fl.open("b", five))(t)
+		time.Sleep(time.Minute)
+		fl.cut("b", 4)
+		fl.cut("c", five...)
+		fl.nodes[4].Crash(false)
+		fl.nodes[4].Restart()
+		time.Sleep(10 * time.Second)
+		d := must(fl.open("d", five))(t)
+		for range 60 {
+			time.Sleep(5 * time.Second)
+			for _, l := range []*Locker{a, b, d} {
+				if err := l.mayLock(); err != nil {
+					t.Fatal(err)
+				}
+				if found := listFindings(t, l); found != nil {
+					t.Fatalf("found %+v", found)
+				}
+			}
+			must(0, must(fl.open("e", five))(t).Close())(t)
+		}
+		must(0, c.Close())(t)
+		fl.mend("b", 4)
+		time.Sleep(time.Minute)
+		if texts := fl.nodes[0].Do("ZRANGEBYSCORE", "redlock:lists", "(0", "+inf").([]any); len(texts) != 1 {
+			t.Errorf("when all is well, lists in use: %q", texts)
+		}
+	})
+}
+
 // Lists that are in use and were not read may be in conflict: nobody is established before they are known.
 func TestListsThatWereNotReadMayConflict(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
@@ -409,8 +560,8 @@ func TestAVerdictFollowsTheIdentities(t *testing.T) {
 	for _, order := range [][2]string{{unmet, met}, {met, unmet}} {
 		used := (&listsCache{of: make(map[string]*usedLists)}).read([]string{"a@n0 b@n1 c@n2"})
 		for _, own := range order {
-			if conflict := used.conflict(knownLists.read([]string{own})); (conflict != nil) != (own == unmet) {
-				t.Errorf("%s after %s: conflict with %v", own, order[0], conflict)
+			if v := used.judge(knownLists.read([]string{own})); (v.conflict != nil) != (own == unmet) {
+				t.Errorf("%s after %s: conflict with %v", own, order[0], v.conflict)
 			}
 		}
 	}

@@ -3,10 +3,12 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/bits"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -61,7 +63,6 @@ func TestWhichListsExcludeEachOther(t *testing.T) {
 		{"1@a 2@b 3@c|1@a 2@b 4@d", "1@a 2@b 4@d|1@a 2@b 5@e", true},
 		// A node may have several addresses, and another id after it has lost its data.
 		{"1@a 2@b 3@c", "1@x 2@y 3@z", true},
-		{"1@a 2@b 3@c", "7@a 2@b 3@c", true},
 		{"1@a 2@b 3@c", "1@x 2@b 3@z", true},
 		{"1@a 2@b 3@c", "1@x 2@b 4@z", false},
 		// A node that a client has not met is known by its address alone: it may be the one that is being replaced.
@@ -73,15 +74,79 @@ func TestWhichListsExcludeEachOther(t *testing.T) {
 		// But clients that reach the nodes in different ways must be able to start while one is down or has lost its data.
 		{"1@a 2@b ?@c", "1@x 2@y 3@z", true},
 		{"1@a ?@b ?@c", "1@x 2@y ?@z", true},
-		{"1@a 2@b 3@c", "1@x ?@y 4@z", true},
 		{"1@a 2@b 3@c", "1@x 2@y 3@z 4@v 5@w", false},
 		{"1@a 2@b 3@c", "4@x 5@y 6@z", false},
+		// One node has one counterpart, whatever the order and the addresses.
+		{"1@a 2@b 3@c", "1@b 2@a 3@c", true},
+		{"1@a 2@b 3@c", "1@b 2@c 3@a", true},
+		{"1@a 2@b 3@c", "?@a 1@b 2@d", false},
+		{"?@a 2@b 3@c", "2@a 1@b 3@c", true}, // a is 2 to the other, so it says nothing of the node that was not met
+		{"1@a 2@b 3@c", "1@b 2@a ?@d", false},
+		{"1@a 2@b 3@c", "1@b 2@a ?@c", true},
 	} {
-		a, okA := parseNodeLists(c.a)
-		b, okB := parseNodeLists(c.b)
-		if !okA || !okB || a.exclude(b) != c.want || b.exclude(a) != c.want {
-			t.Errorf("%s beside %s: got %t and %t, want %t", c.a, c.b, a.exclude(b), b.exclude(a), c.want)
+		wantExclusion(t, c.a, c.b, c.want, c.want)
+	}
+	// Lists that exclude each other only if a node has lost its data lately.
+	for _, c := range [][2]string{
+		{"1@a 2@b 3@c", "7@a 2@b 3@c"},
+		{"1@a 2@b 3@c", "1@x ?@y 4@z"},
+		{"1@a 2@b 3@c", "1@b 2@a 4@c"},
+	} {
+		wantExclusion(t, c[0], c[1], true, false)
+	}
+}
+
+func wantExclusion(t *testing.T, a, b string, lately, later bool) {
+	t.Helper()
+	ours, okA := parseNodeLists(a)
+	theirs, okB := parseNodeLists(b)
+	for was, want := range map[bool]bool{true: lately, false: later} {
+		got, back := ours.exclude(theirs, was), theirs.exclude(ours, was)
+		if !okA || !okB || got != want || back != want {
+			t.Errorf("%s beside %s, lately %t: got %t and %t, want %t", a, b, was, got, back, want)
 		}
+	}
+}
+
+// Clients that reach the same nodes by any permutation of the addresses exclude each other, also if one node is down,
+// so that one of them or both have not met it, and if it has lost its data.
+func TestPermutedAddressesAreNoConflict(t *testing.T) {
+	for _, size := range []int{3, 4, 5} {
+		order := make([]int, size)
+		for i := range order {
+			order[i] = i
+		}
+		var permute func(k int)
+		permute = func(k int) {
+			if k < size {
+				for i := k; i < size; i++ {
+					order[k], order[i] = order[i], order[k]
+					permute(k + 1)
+					order[k], order[i] = order[i], order[k]
+				}
+				return
+			}
+			text := func(down int, id string, addr func(i int) int) string {
+				var list []listedNode
+				for i := range size {
+					n := listedNode{strconv.Itoa(i), fmt.Sprint("n", addr(i))}
+					if i == down {
+						n.id = id
+					}
+					list = append(list, n)
+				}
+				return nodeLists{list}.String()
+			}
+			same, other := func(i int) int { return i }, func(i int) int { return order[i] }
+			wantExclusion(t, text(-1, "", same), text(-1, "", other), true, true)
+			for down := range size {
+				for _, ids := range [][2]string{{"", "9"}, {"9", ""}, {"", ""}} {
+					wantExclusion(t, text(down, ids[0], same), text(down, ids[1], other), true, true)
+				}
+				wantExclusion(t, text(down, "8", same), text(down, "9", other), true, size == 4) // four may lack one
+			}
+		}
+		permute(0)
 	}
 }
 

@@ -227,6 +227,7 @@ func (n *node) addListFinding(add func(severity Severity, code, remedy, format s
 	for _, c := range clients {
 		lists = append(lists, listsInWords(c.Lists))
 		if c.Conflict {
+			lists[len(lists)-1] += apartInWords(c.apart)
 			other = cmp.Or(other, lists[len(lists)-1])
 		}
 	}
