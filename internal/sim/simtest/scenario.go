@@ -47,6 +47,8 @@ type Scenario struct {
 	Copied bool
 	// Crowd is what happens to fifty Lockers of one process, or nil.
 	Crowd *Crowd
+	// Rivals is what happens to clients with lists of nodes that conflict, or nil.
+	Rivals *Rivals
 	// Sound: the faults keep the assumptions under which holds exclude each other.
 	Sound bool
 }
@@ -202,6 +204,9 @@ func (s Scenario) String() string {
 	change := ""
 	if s.Change != nil {
 		change = fmt.Sprintf(", %d permits, change of nodes: %v", s.Permits, s.Change)
+	}
+	if s.Rivals != nil {
+		change = fmt.Sprintf(", rivals: %v", s.Rivals)
 	}
 	if s.Crowd != nil {
 		change = fmt.Sprintf(", crowd: %v", s.Crowd)

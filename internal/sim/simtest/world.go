@@ -165,6 +165,15 @@ func Run(s Scenario) *Result {
 	if s.Change != nil {
 		w.kinds = s.Change.kinds(w.nodes)
 	}
+	if s.Rivals != nil {
+		w.kinds = (&Change{Old: s.Rivals.Old, New: s.Rivals.New}).kinds(w.nodes)
+		w.kinds = []*kind{w.kinds[withOld], w.kinds[withNew]}
+		w.rivals()
+		for _, n := range w.nodes {
+			n.Close()
+		}
+		return w.result
+	}
 	for i := range s.Clients {
 		c := &client{world: w, name: fmt.Sprintf("c%d", i), changing: make(chan struct{}, 1)}
 		w.clients = append(w.clients, c)
