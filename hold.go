@@ -288,11 +288,24 @@ type acquireRequest struct {
 	shared   bool         // with other readers: askFor chooses the commands accordingly
 	stands   bool         // nodes that refuse it put it into their queues: see wait_standing.go
 
-	breaksTies bool     // the caller does not wait: it may ask again to break a tie
-	joins      bool     // a hold that the context carries may be joined
-	waitsSince int64    // when the wait for it began, in µs of the nodes' time; 0: it begins now
-	begun      *instant // when the node timeout began, if that was before the attempt; nil: it begins with the attempt
-	breaks     int      // how many attempts have failed within it because connections broke
+	breaksTies bool           // the caller does not wait: it may ask again to break a tie
+	joins      bool           // a hold that the context carries may be joined
+	head       *verdictAtHead // gets what a wait finds, for the callers behind it in this process; nil: there are none
+	waitsSince int64          // when the wait for it began, in µs of the nodes' time; 0: it begins now
+	begun      *instant       // when the node timeout began, if before the attempt; nil: it begins with the attempt
+	breaks     int            // how many attempts have failed within it because connections broke
+}
+
+// verdictAtHead is why the last request of a caller at the head of a local queue failed; nil: it did not.
+type verdictAtHead = atomic.Pointer[QuorumError]
+
+// found tells the callers behind this one how its last request failed, or with nil that it did not.
+func (w *acquireRequest) found(err error) {
+	if w.head != nil {
+		var verdict *QuorumError
+		errors.As(err, &verdict)
+		w.head.Store(verdict)
+	}
 }
 
 // tenures is the pool of those that belong to no hold. Their fields are zero.

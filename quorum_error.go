@@ -233,12 +233,13 @@ func (e *QuorumError) count(outcomes ...Outcome) (n int) {
 	return n
 }
 
-// takenInWords says who has the lock: " by web-3/812 for 4.1 s (3 of 5)".
+// takenInWords says who has the lock, " by web-3/812 for 4.1 s (3 of 5)", and who has votes for it and cannot hold it.
 func (e *QuorumError) takenInWords() string {
 	type holder struct {
 		name, who string // who: " by …", ": " and an error, or nothing
 		nodes     int
 		remaining time.Duration
+		holds     bool
 	}
 	var holders []*holder
 	for i := range e.Nodes {
@@ -246,29 +247,40 @@ func (e *QuorumError) takenInWords() string {
 		if n.Outcome != OutcomeTaken {
 			continue
 		}
-		who := ""
+		who, holds := "", e.mayHold(n)
 		switch by := cmp.Or(n.Label, n.Owner); {
 		case n.Err != nil:
 			who = ": " + inner(n.Err)
-		case by != "":
+		case by != "" && holds:
 			who = " by " + shown(by)
+		case by != "":
+			who = ": votes for " + shown(by)
 		}
 		at := slices.IndexFunc(holders, func(h *holder) bool { return h.name == n.Name && h.who == who })
 		if at < 0 {
-			at, holders = len(holders), append(holders, &holder{name: n.Name, who: who})
+			at, holders = len(holders), append(holders, &holder{name: n.Name, who: who, holds: holds})
 		}
 		h := holders[at]
 		h.nodes++
 		h.remaining = max(h.remaining, n.Remaining)
 	}
-	slices.SortStableFunc(holders, func(a, b *holder) int { return cmp.Compare(b.nodes, a.nodes) })
+	slices.SortStableFunc(holders, func(a, b *holder) int {
+		switch {
+		case a.holds == b.holds:
+			return cmp.Compare(b.nodes, a.nodes)
+		case a.holds:
+			return -1
+		default:
+			return 1
+		}
+	})
 	var all []string
 	for _, h := range holders {
 		text := h.who
 		if h.name != "" {
 			text = ": " + shown(h.name) + text
 		}
-		if h.remaining > 0 {
+		if h.remaining > 0 && h.holds {
 			text += " for " + brief(h.remaining)
 		}
 		all = append(all, fmt.Sprintf("%s (%d of %d)", text, h.nodes, len(e.Nodes)))
@@ -285,6 +297,27 @@ func (e *QuorumError) takenInWords() string {
 		text = fmt.Sprintf(": %d of %d do not have it", absent, len(e.Nodes))
 	}
 	return text
+}
+
+// mayHold reports whether the owner that a node names can hold the lock: with the nodes that have not said who has it,
+// its nodes are a majority of a list. The votes of a waiter may be fewer, or those of a caller in a tie.
+func (e *QuorumError) mayHold(by *NodeError) bool {
+	var size, has [2]int
+	for i := range e.Nodes {
+		n := &e.Nodes[i]
+		another := n.Name == by.Name && n.Owner+n.Label != "" && (n.Owner != by.Owner || n.Label != by.Label)
+		known := n.Outcome == OutcomeGranted || n.Outcome == OutcomeOutbid || n.Outcome == OutcomeAbsent ||
+			n.Outcome == OutcomeTaken && another
+		for l, isIn := range n.List.lists() {
+			if isIn {
+				size[l]++
+			}
+			if isIn && !known {
+				has[l]++
+			}
+		}
+	}
+	return by.Owner+by.Label == "" || has[0] >= majority(size[0]) || has[1] >= majority(size[1])
 }
 
 // votesInWords says who has not voted, and why: "2 of 5 voted, r3:6379 r4:6379 unreachable, r5:6379 silent".

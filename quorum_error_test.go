@@ -59,12 +59,28 @@ func TestQuorumErrorInOneLine(t *testing.T) {
 		{
 			QuorumError{Name: "x", reason: ErrTaken, ctx: context.DeadlineExceeded, Nodes: join(
 				taken("b", 0, "r1"), taken("a", 250*ms, "r2", "r3"))},
-			"redlock: lock x: taken by a for 250 ms (2 of 3), by b (1 of 3); context deadline exceeded",
+			"redlock: lock x: taken by a for 250 ms (2 of 3), votes for b (1 of 3); context deadline exceeded",
+		},
+		{ // with both lists: b may hold the lock, with the new list alone; a and c have no majority of either
+			QuorumError{Name: "x", reason: ErrTaken, Nodes: []NodeError{
+				{Addr: "r1", List: InOldList, Outcome: OutcomeTaken, Owner: "a", Remaining: time.Second},
+				{Addr: "r2", List: InBothLists, Outcome: OutcomeTaken, Owner: "a", Remaining: time.Second},
+				{Addr: "r3", List: InOldList, Outcome: OutcomeTaken, Owner: "c"},
+				{Addr: "r4", List: InOldList, Outcome: OutcomeGranted}, {Addr: "r5", List: InOldList, Outcome: OutcomeGranted},
+				{Addr: "r6", List: InNewList, Outcome: OutcomeTaken, Owner: "b"},
+				{Addr: "r7", List: InNewList, Outcome: OutcomeTaken, Owner: "b"},
+			}},
+			"redlock: lock x: taken by b (2 of 7), votes for a (2 of 7), votes for c (1 of 7)",
+		},
+		{
+			QuorumError{Name: "x", reason: ErrTaken, Nodes: join(
+				taken("a", time.Second, "r1", "r2"), taken("b", 0, "r3"), plain(OutcomeLate, "r4"), plain(OutcomeGranted, "r5"))},
+			"redlock: lock x: taken by a for 1.0 s (2 of 5), votes for b (1 of 5)",
 		},
 		{
 			QuorumError{Name: "x", reason: ErrTaken, Nodes: join(
 				taken("a", 0, "r1"), taken("b", 0, "r2"), taken("c", 0, "r3"), taken("d", 0, "r4"), taken("e", 0, "r5"))},
-			"redlock: lock x: taken by a (1 of 5), by b (1 of 5), by c (1 of 5), and 2 more",
+			"redlock: lock x: taken: votes for a (1 of 5), votes for b (1 of 5), votes for c (1 of 5), and 2 more",
 		},
 		{
 			QuorumError{Name: "x", reason: ErrTaken, Nodes: []NodeError{

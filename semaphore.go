@@ -22,6 +22,7 @@ type Semaphore struct {
 	base   string              // the slots' keys without their numbers
 	count  any                 // string: the number of slots, as a command argument
 	turns  *semaphore.Weighted // one per slot: only a caller that has a turn competes on the nodes
+	head   verdictAtHead       // of any of these
 	slots
 }
 

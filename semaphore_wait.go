@@ -14,17 +14,22 @@ func (s *Semaphore) wait(ctx context.Context, a *acquisition) (*hold, error) {
 	}
 	l := s.locker
 	if ended := l.takeTurn(ctx, s.turns); ended != nil {
-		return nil, waitEnded(l.notFirst("acquire", s.name), ended)
+		return nil, waitEnded(l.notFirst("acquire", s.name, s.head.Load()), ended)
 	}
 	defer s.turns.Release(1)
 	h, seen, err := s.try(ctx, a)
+	a.head = &s.head
+	a.found(err)
 	if err == nil {
 		return h, nil
 	}
 	if ended := l.ended(ctx); ended != nil {
 		return nil, waitEnded(err, ended)
 	}
-	return s.queue(ctx, a, seen, err)
+	if h, err = s.queue(ctx, a, seen, err); h != nil {
+		a.found(nil)
+	}
+	return h, err
 }
 
 // queue waits in the queue of one slot after the other until it holds one. The place in each queue depends on when the

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,24 +17,32 @@ import (
 func (l *Locker) wait(ctx context.Context, w acquireRequest, o *options, last error, first *waiter) (*hold, error) {
 	ended := l.ended(ctx)
 	if !w.shared && ended == nil { // readers get the lock together, so each reader joins the nodes' queues itself
-		turn := l.local.join(w.key)
+		line := l.local.join(w.key)
 		defer l.local.leave(w.key)
-		if !turn.TryAcquire(1) {
+		if !line.turn.TryAcquire(1) {
 			first.withdraw() // while it waited here, it could not use votes that the nodes hand it
-			first, ended = nil, l.takeTurn(ctx, turn)
+			first, ended = nil, l.takeTurn(ctx, line.turn)
 		}
 		if ended == nil {
-			defer turn.Release(1)
+			defer line.turn.Release(1)
+			w.head = &line.verdict
+			if last != nil {
+				w.found(last)
+			}
 		}
 	}
 	if ended != nil {
 		first.withdraw()
 		if last == nil {
-			last = l.notFirst(w.op, w.name)
+			last = l.notFirst(w.op, w.name, l.local.verdict(w.key))
 		}
 		return nil, waitEnded(last, ended)
 	}
-	return l.queue(ctx, w, o, last, first)
+	h, err := l.queue(ctx, w, o, last, first)
+	if err == nil {
+		w.found(nil)
+	}
+	return h, err
 }
 
 // futileEvery is how often a call fails for lack of a majority that is connected, unless the node timeout is short.
@@ -86,8 +95,15 @@ func (l *Locker) takeTurn(ctx context.Context, turn *semaphore.Weighted) error {
 }
 
 // notFirst returns the error of a caller that never sent a request, because other callers in this process were ahead.
-func (l *Locker) notFirst(op, name string) *QuorumError {
-	e := &QuorumError{Op: op, Name: name, reason: ErrTaken, detail: "behind other callers in this process"}
+// It is what the one at the head was told last, head. If that is nil, then because one of them just got the lock.
+func (l *Locker) notFirst(op, name string, head *QuorumError) *QuorumError {
+	const behind = "behind other callers in this process"
+	if head != nil {
+		e := *head
+		e.Op, e.Name, e.ctx, e.detail = op, name, nil, strings.TrimPrefix(e.detail+"; "+behind, "; ")
+		return &e
+	}
+	e := &QuorumError{Op: op, Name: name, reason: ErrTaken, detail: behind}
 	e.measure(l.electorate, 0)
 	for i, n := range l.nodes {
 		e.Nodes = append(e.Nodes, NodeError{Addr: n.addr(), List: l.electorate.membership(i), Outcome: OutcomeUnasked})
@@ -105,11 +121,22 @@ type localQueues struct {
 	of map[string]*localQueue // by key; guarded by mu
 }
 
-// localQueue is the local queue for one key. Its fields are guarded by localQueues.mu, except turn.
+// localQueue is the local queue for one key. Its fields are guarded by localQueues.mu, except turn and verdict.
 type localQueue struct {
 	turn           *semaphore.Weighted // of weight 1, granted first come, first served
 	callers        int                 // callers that have the turn or wait for it
 	contendedUntil time.Time
+	verdict        verdictAtHead
+}
+
+// verdict returns what the caller at the head of the local queue for a key found last, or nil.
+func (s *localQueues) verdict(key string) *QuorumError {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q := s.of[key]; q != nil && q.callers > 0 {
+		return q.verdict.Load()
+	}
+	return nil
 }
 
 // contendedFor is how long a lock counts as contended after a wait for it. Meanwhile, callers join the queue at once:
@@ -125,8 +152,8 @@ func (s *localQueues) contended(key string) bool {
 	return q != nil && (q.callers > 0 || now.Before(q.contendedUntil))
 }
 
-// join adds the caller to the local queue for a key, and returns the queue's turn. The caller must call leave.
-func (s *localQueues) join(key string) *semaphore.Weighted {
+// join adds the caller to the local queue for a key, and returns the queue. The caller must call leave.
+func (s *localQueues) join(key string) *localQueue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.of[key]
@@ -137,7 +164,7 @@ func (s *localQueues) join(key string) *semaphore.Weighted {
 		s.size.Store(int32(len(s.of)))
 	}
 	q.callers++
-	return q.turn
+	return q
 }
 
 func (s *localQueues) leave(key string) {

@@ -119,6 +119,7 @@ func (l *Locker) queue(
 			r, asked = w.ask()
 			if err := w.awaitOutcome(ctx, r); err == nil || last == nil {
 				last = r.failure(want.op, want.name, ErrTaken, tally(r.votes.Load()), nil)
+				want.found(last)
 			}
 			if v := w.votes(r); l.electorate.suffice(v.given) {
 				want.observed.attempt(asked, nil)
