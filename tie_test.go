@@ -43,6 +43,35 @@ func TestRolesInATie(t *testing.T) {
 	}
 }
 
+// A majority of one of two lists is none: who asks again is decided by age, as with one list.
+func TestRolesInATieWithTwoLists(t *testing.T) {
+	const older, us, younger = "0190", "0191", "0192"
+	e := newElectorate(0b0111, 0b1011)
+	for _, c := range []struct {
+		owners [4]string
+		want   tieRole
+	}{
+		{[4]string{us, younger, us, younger}, oldest},
+		{[4]string{us, older, us, older}, beaten},
+		{[4]string{younger, younger, us, younger}, beaten}, // a majority of each
+		{[4]string{younger, younger, us, us}, beaten},
+	} {
+		var votes tally
+		var said []answer
+		for i, owner := range c.owners {
+			a := answer{vote: voteTaken, owner: owner}
+			if owner == us {
+				a = answer{vote: voteGranted}
+			}
+			votes += e.ballot(i, a.vote)
+			said = append(said, a)
+		}
+		if got := winsTie(votes, said, us, e); got != c.want {
+			t.Errorf("%v: got %d, want %d", c.owners, got, c.want)
+		}
+	}
+}
+
 // The pause and another round must fit into the node timeout.
 func TestTiePause(t *testing.T) {
 	for _, c := range []struct {

@@ -17,8 +17,8 @@ import (
 // notification was lost, takes over from a holder that crashed, and gets back a place that a node has lost.
 //
 // Votes may split between waiters if the nodes learnt of them in different orders. Then all of these waiters but the
-// oldest give their votes back. A waiter also gives its votes back if another client holds the lock and an older waiter
-// is in the queue.
+// oldest give their votes back. A waiter also gives its votes back if another owner seems to hold the lock and a node
+// says that an older waiter waits for one of them.
 
 // waiter is one wait for one lock under one owner.
 type waiter struct {
