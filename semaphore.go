@@ -216,7 +216,7 @@ func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
 			continue
 		}
 		numbers := r.answers[i].reply.([]int64)
-		if len(numbers) != 2*len(s.all) {
+		if len(numbers) != perSlot*len(s.all) {
 			failure.Nodes[i].Outcome, failure.Nodes[i].Err = OutcomeFailed, unexpected(numbers)
 			continue
 		}

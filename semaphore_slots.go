@@ -38,6 +38,8 @@ type slotState struct {
 	taken     nodeSet       // nodes that have the key
 	remaining time.Duration // until enough keys expire that a majority of each list is free, if none is extended
 	waiters   int           // the longest queue on any node
+	token     int64         // the largest that a node knows
+	turns     int           // how often the surveys of one wait have found a larger token
 }
 
 // guess returns a slot that may be free, without asking the nodes: one that this Semaphore held and released, or else
@@ -96,8 +98,10 @@ type survey struct {
 
 var surveySlots = script(command{read: readSurvey}, rows(1), "readers", "queue", "survey")
 
-// slotStates combines the nodes' replies: two numbers for each slot, see internal/lua/survey.lua. nil: the node has not
-// replied.
+// perSlot is how many numbers the nodes reply for each slot: see internal/lua/survey.lua.
+const perSlot = 3
+
+// slotStates combines the nodes' replies. nil: the node has not replied.
 func slotStates(replies [][]int64, slots int, e *electorate) []slotState {
 	seen, remaining := make([]slotState, slots), make([]time.Duration, len(replies))
 	for i := range seen {
@@ -107,7 +111,7 @@ func slotStates(replies [][]int64, slots int, e *electorate) []slotState {
 				remaining[n] = noReply
 				continue
 			}
-			ms, waiters := reply[2*i], reply[2*i+1]
+			ms, waiters, token := reply[perSlot*i], reply[perSlot*i+1], reply[perSlot*i+2]
 			remaining[n] = max(readLeft(ms), 0)
 			if ms == -1 {
 				remaining[n] = time.Hour // the key has no TTL
@@ -115,11 +119,40 @@ func slotStates(replies [][]int64, slots int, e *electorate) []slotState {
 			if ms != -2 {
 				at.taken = at.taken.with(n)
 			}
-			at.waiters = max(at.waiters, int(waiters))
+			at.waiters, at.token = max(at.waiters, int(waiters)), max(at.token, token)
 		}
 		at.remaining, _ = e.majorityBy(remaining)
 	}
 	return seen
+}
+
+// follow continues the count of turns from an earlier survey of the same wait, nil for none.
+func (v *survey) follow(before *survey) {
+	if before == nil {
+		return
+	}
+	for i := range v.slots {
+		at, was := &v.slots[i], &before.slots[i]
+		if at.turns = was.turns; at.token > was.token {
+			at.turns++
+		}
+		at.token = max(at.token, was.token)
+	}
+}
+
+// enoughTurns is how often another slot changes hands before a waiter moves, if its own has not. Where all holds are
+// about as long, each slot changes hands once or twice between two turns of another.
+const enoughTurns = 3
+
+// stuck reports whether slot i has not changed hands since the survey joined, while another one has time and again.
+func (v *survey) stuck(i int, joined *survey) bool {
+	since := func(n int) int { return v.slots[n].turns - joined.slots[n].turns }
+	for n := range v.slots {
+		if since(n) >= enoughTurns && since(i) == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // readSurvey reads a list of numbers. Its caller checks their count, since only the Semaphore knows how many slots it
@@ -163,8 +196,9 @@ func shuffle(list []int) {
 	}
 }
 
-// shortestQueue returns the slot to wait for: the one with the fewest waiters, and of those the one whose keys expire
-// first. It returns the slot except only if there is no other. seen is nil if there was no survey.
+// shortestQueue returns the slot to wait for: of those that change hands the one with the fewest waiters, and of those
+// the one whose keys expire first. It returns the slot except only if there is no other. seen is nil if there was no
+// survey.
 func (s *slots) shortestQueue(seen *survey, except int) int {
 	order := make([]int, 0, len(s.all))
 	for i := range s.all {
@@ -179,8 +213,10 @@ func (s *slots) shortestQueue(seen *survey, except int) int {
 		if seen == nil {
 			return cmp.Compare(s.all[a].callers, s.all[b].callers)
 		}
+		moves := func(i int) int { return min(seen.slots[i].turns, enoughTurns) }
 		// The survey may not show this Semaphore's own waiters yet.
 		return cmp.Or(
+			cmp.Compare(moves(b), moves(a)),
 			cmp.Compare(max(seen.slots[a].waiters, s.all[a].callers), max(seen.slots[b].waiters, s.all[b].callers)),
 			cmp.Compare(seen.slots[a].remaining, seen.slots[b].remaining))
 	})

@@ -39,7 +39,7 @@ func (s *Semaphore) queue(ctx context.Context, a *acquisition, seen *survey, las
 	for at := s.shortestQueue(seen, noSlot); ; at = s.shortestQueue(seen, at) {
 		var h *hold
 		var err error
-		if h, seen, err = s.waitOn(ctx, at, a, last); h != nil || seen == nil {
+		if h, seen, err = s.waitOn(ctx, at, a, seen, last); h != nil || seen == nil {
 			return h, err
 		}
 		if ended := s.locker.ended(ctx); ended != nil {
@@ -51,13 +51,16 @@ func (s *Semaphore) queue(ctx context.Context, a *acquisition, seen *survey, las
 // noSlot is no slot's index.
 const noSlot = -1
 
-// surveysPerSlot is after how many surveys, about a second, a waiter moves to the queue of another slot: a holder that
-// keeps one slot must not block that slot's waiters while the other slots change hands.
+// surveysPerSlot is after how many surveys, about a second, a waiter moves to the queue of another slot in any case:
+// stuck sees no turns of holds without a token.
 const surveysPerSlot = 8
 
-// waitOn waits in the queue of slot i. After each back-off it surveys the slots and takes one that has become free.
-// When it is time to wait for another slot, it returns no hold and the last survey.
-func (s *Semaphore) waitOn(ctx context.Context, i int, a *acquisition, last error) (*hold, *survey, error) {
+// waitOn waits in the queue of slot i, which it joins after the survey joined, nil for none. After each back-off it
+// surveys the slots and takes one that has become free. When it is time to wait for another slot, it returns no hold
+// and the last survey.
+func (s *Semaphore) waitOn(
+	ctx context.Context, i int, a *acquisition, joined *survey, last error,
+) (*hold, *survey, error) {
 	l := s.locker
 	s.addCallers(i, 1)
 	defer s.addCallers(i, -1)
@@ -73,7 +76,7 @@ func (s *Semaphore) waitOn(ctx context.Context, i int, a *acquisition, last erro
 		got <- outcome{h, err}
 		end() // a survey in flight is not needed any more
 	}()
-	var seen *survey
+	seen := joined
 	for surveys := 1; ; surveys++ {
 		pause := time.NewTimer(s.pause(a.opts, surveys, seen))
 		select {
@@ -84,7 +87,10 @@ func (s *Semaphore) waitOn(ctx context.Context, i int, a *acquisition, last erro
 		case <-pause.C:
 		}
 		if fresh, err := s.survey(queued); err == nil {
-			seen = fresh
+			fresh.follow(seen)
+			if seen = fresh; joined == nil {
+				joined = fresh
+			}
 			if other := s.tryFree(queued, a, seen); other != nil {
 				end()
 				if q := <-got; q.h != nil {
@@ -93,7 +99,9 @@ func (s *Semaphore) waitOn(ctx context.Context, i int, a *acquisition, last erro
 				return other, nil, nil
 			}
 		}
-		if surveys >= surveysPerSlot && seen != nil && len(s.all) > 1 && a.opts.maxAttempts == 0 {
+		// A holder that keeps one slot must not block that slot's waiters while the other slots change hands.
+		over := seen != nil && (surveys >= surveysPerSlot || seen.stuck(i, joined))
+		if over && len(s.all) > 1 && a.opts.maxAttempts == 0 {
 			end()
 			q := <-got
 			s.record(i, q.h)
