@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -251,7 +252,8 @@ func (c *client) lock(ctx context.Context, key string) (*hold, error) {
 		if split++; !yields && !stuck {
 			split = 0
 		}
-		if split > 0 && (split > 1 || first || given > 0 && r.ahead() > 0) {
+		revoked := slices.ContainsFunc(r.answers, func(a answer) bool { return a.revoked })
+		if revoked || split > 0 && (split > 1 || first || given > 0 && r.ahead() > 0) {
 			h.undo(time.Time{})
 			h, split = nil, 0
 			if gaveBack++; stuck {

@@ -56,10 +56,10 @@ const tokensKey = "redlock:tokens"
 
 // scripts are put together as the page says.
 var scripts = map[string]*redis.Script{
-	"acquire":  load(-1, "usual", "label", "readers", "queue", "join", "acquire"),
-	"enqueue":  load(-1, "label", "readers", "queue", "join", "enqueue"),
+	"acquire":  load(-1, "revoked", "usual", "label", "readers", "queue", "join", "acquire"),
+	"enqueue":  load(-1, "revoked", "label", "readers", "queue", "join", "enqueue"),
 	"raise":    load(-1, "raise"),
-	"extend":   load(-1, "extend"),
+	"extend":   load(-1, "revoked", "extend"),
 	"release":  load(-1, "free", "readers", "queue", "release"),
 	"trim":     load(-1, "trim"),
 	"settings": load(-1, "settings"),

@@ -30,6 +30,7 @@ type answer struct {
 	left      time.Duration // taken: of the TTL
 	ahead     int           // how many wait before us
 	uncounted bool          // the node abstains
+	revoked   bool          // taken: an administrator has taken it from our owner
 	reply     any           // of trim
 }
 
@@ -138,7 +139,9 @@ func readAnswer(script string, reply any) answer {
 	}
 	code, isNumber := entries[0].(int64)
 	if isNumber {
-		votes := map[string][3]kind{"extend": {taken, granted, absent}, "release": {granted, granted, taken}}
+		votes := map[string][4]kind{
+			"extend": {taken, granted, absent, taken}, "release": {granted, granted, taken},
+		}
 		return answer{kind: votes[script][code]}
 	}
 	entry, _ := entries[0].([]any)
@@ -152,7 +155,7 @@ func readAnswer(script string, reply any) answer {
 	case code == 3:
 		return answer{kind: absent}
 	case len(entry) < 4:
-		return answer{kind: taken}
+		return answer{kind: taken, revoked: code == 4}
 	}
 	ms, _ := redis.Int64(entry[2], nil)
 	a := answer{kind: taken, left: time.Duration(ms) * time.Millisecond}

@@ -4,7 +4,7 @@ local n, call = #KEYS - 1, redis.call
 local ttl, own_ttls, taken = ARGV[3 * n + 1], #ARGV > 3 * n + 2, nil
 for i = 1, n do
   if own_ttls then ttl = ARGV[3 * n + i] end
-  if revoked(ARGV[i]) or not call('SET', KEYS[i], ARGV[i], 'NX', 'PX', ttl) then
+  if any and revoked(ARGV[i]) or not call('SET', KEYS[i], ARGV[i], 'NX', 'PX', ttl) then
     taken = taken or {}
     taken[i] = true
   end
