@@ -72,13 +72,13 @@ func overlaps(holds []*Hold) []Violation { // sorted by Granted
 		if h.Reads {
 			other = written
 		}
-		if other != nil && h.Granted.Before(other.over()) && h.Granted.Before(h.over()) {
+		if other != nil && h.Granted.Before(other.excludes()) && h.Granted.Before(h.excludes()) {
 			found = append(found, Violation{"exclusion", fmt.Sprintf("%s\n\twhile held: %s", h, other)})
 		}
-		if longest == nil || h.over().After(longest.over()) {
+		if longest == nil || h.excludes().After(longest.excludes()) {
 			longest = h
 		}
-		if !h.Reads && (written == nil || h.over().After(written.over())) {
+		if !h.Reads && (written == nil || h.excludes().After(written.excludes())) {
 			written = h
 		}
 	}

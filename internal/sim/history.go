@@ -31,6 +31,7 @@ type Hold struct {
 	Granted time.Time // when Lock returned: from here on the holder trusts it
 	Until   time.Time // the last end of validity that the holder was shown
 	Ended   time.Time // when the holder asked for release, or Done was closed, whichever was first; zero while open
+	Revoked time.Time // when somebody set about taking it from the holder, who does not know; zero: nobody did
 	How     End
 	id      int
 }
@@ -41,6 +42,15 @@ func (h *Hold) over() time.Time {
 		return h.Ended
 	}
 	return h.Until
+}
+
+// excludes returns the instant from which the hold excludes others no more: nobody promises that of one that is taken
+// away, though its holder trusts it until it learns of that.
+func (h *Hold) excludes() time.Time {
+	if over := h.over(); h.Revoked.IsZero() || over.Before(h.Revoked) {
+		return over
+	}
+	return h.Revoked
 }
 
 func (h *Hold) String() string {
@@ -131,6 +141,13 @@ func (h *History) Unlocked(hold *Hold, asked time.Time, err error) {
 	if err == nil && !asked.Before(hold.Until) {
 		h.dishonest("unlock at %s reported success for a hold that was over: %s", clockTime(asked), hold)
 	}
+}
+
+// Revoked records that somebody sets about taking the hold from its holder.
+func (h *History) Revoked(hold *Hold) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	hold.Revoked = time.Now()
 }
 
 // Done records that the holder's Done was closed.

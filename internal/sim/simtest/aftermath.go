@@ -127,7 +127,7 @@ func (w *world) contest() {
 
 // kept are the keys that stay on the nodes.
 var kept = []string{
-	"redlock:tokens", "redlock:node", "redlock:floor", "redlock:settings", "redlock:lists",
+	"redlock:tokens", "redlock:node", "redlock:floor", "redlock:settings", "redlock:lists", "redlock:revoked",
 }
 
 // placeLives is how long a node keeps the places of waiters that are gone, if nobody asks there.

@@ -99,6 +99,8 @@ func (w *worker) run(end time.Time) {
 			return
 		case w.r.IntN(40) == 0:
 			w.restart()
+		case !w.scenario.Jobs && w.minded(w.scenario.Habits.Revoke):
+			w.revoke()
 		case w.scenario.Jobs:
 			w.job()
 		default:
@@ -223,6 +225,7 @@ func (w *worker) limit() time.Duration {
 // has is what a worker does with what it was granted: it keeps it for a while, and lets go, or hands it on.
 func (w *worker) has(verb string, wanted []string, lock held, reads bool) {
 	hold := w.granted(wanted, lock, reads)
+	w.revoked.granted(lock.Owner(), hold, w.history)
 	w.rollout.granted(lock)
 	begun := time.Now()
 	w.supported(lock, granted)

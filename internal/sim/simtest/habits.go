@@ -24,6 +24,7 @@ type Habits struct {
 	Hasty   float64       // waits that are given up soon, most of them while a question is under way
 	MaxWait bool          // WithMaxWait bounds every other wait, in place of the context
 	Long    float64       // holds that are kept for several TTLs, extended all the time
+	Revoke  float64       // in place of a lock of its own, a worker takes one from somebody
 	Share   bool          // the workers of a client have one Semaphore for each name
 }
 
@@ -49,6 +50,9 @@ func newHabits(r *rand.Rand, ttl time.Duration) Habits {
 	if apart := rand.New(rand.NewPCG(uint64(h.Stay), 0x71c4e7)); apart.IntN(3) == 0 {
 		h.Hand = apart.Float64()
 	}
+	if apart := rand.New(rand.NewPCG(uint64(h.Stay), 0x4e70ce)); apart.IntN(4) == 0 {
+		h.Revoke = 0.3 * apart.Float64()
+	}
 	h.MaxWait = rand.New(rand.NewPCG(uint64(h.Stay), 0x3a817)).IntN(3) == 0
 	h.Share = rand.New(rand.NewPCG(uint64(h.Stay), 0x5a4ed)).IntN(2) == 0 || h.Once > 0
 	return h
@@ -63,7 +67,7 @@ func (h Habits) String() string {
 		unlocks += ", waits bounded by themselves"
 	}
 	return fmt.Sprintf("%.0f %% try, %.0f %% once, %.0f %% read, %.0f %% several, %.0f %% renew, %.0f %% extend, "+
-		"%.0f %% last, %.0f %% limited, %.0f %% handed on, holds of %v, rests up to %v%s",
+		"%.0f %% last, %.0f %% limited, %.0f %% handed on, %.0f %% revoke, holds of %v, rests up to %v%s",
 		100*h.Try, 100*h.Once, 100*h.Read, 100*h.Several, 100*h.Renew, 100*h.Extend,
-		100*h.Last, 100*h.Limit, 100*h.Hand, h.Stay, h.Rest, unlocks)
+		100*h.Last, 100*h.Limit, 100*h.Hand, 100*h.Revoke, h.Stay, h.Rest, unlocks)
 }

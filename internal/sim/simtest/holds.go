@@ -40,6 +40,7 @@ func (w *worker) watch(lock held, hold holds) {
 	if errors.Is(err, redlock.ErrUnlocked) || errors.Is(err, redlock.ErrHandedOver) {
 		return // end has recorded it, or handOn
 	}
+	w.revokedOwner(lock, w.label)
 	until := lock.Until()
 	hold.each(func(h *sim.Hold) { w.history.Renewed(h, until) })
 	hold.each(w.history.Done)

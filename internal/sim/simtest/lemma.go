@@ -19,7 +19,7 @@ import (
 // of tokens are, and what a script's reply says; nothing of how scripts or Lockers come to their decisions.
 //
 //   - theft: what stands under a lock's key is taken away by its end or by a command that names it, and by nothing
-//     else; what stands there for readers, by one of them that stops.
+//     else; what stands there for readers, by one of them that stops or is revoked.
 //   - false yes: whoever is told yes has the key there at that moment, and the token it proposed stands there; or is
 //     among the readers who have the key.
 //   - support: as long as a holder trusts its hold, a majority of its nodes has its key, or has it among the readers;
@@ -48,6 +48,7 @@ var shapes = []shape{
 	{name: "extend", width: 3, token: -1},
 	{name: "read", width: 3, token: -1},
 	{name: "keep_reading", width: 2, token: -1},
+	{name: "revoke", width: 2, token: -1},
 	{name: "stop_reading", undo: true},
 	{name: "release", undo: true},
 }
@@ -92,8 +93,10 @@ func slotOf(name string, number int) string { return fmt.Sprintf("redlock:permit
 
 // check judges one command by what the keys held before it and what is there after it.
 func (w *world) check(c sim.Command, before []string, after sim.Data) {
+	s := scriptOf(c)
 	for i, key := range w.keys {
-		if was := before[i]; was != "" && after.Text(key) != was && !(was == marker && scriptOf(c).name == "stop_reading") &&
+		reader := s.name == "stop_reading" || s.name == "revoke"
+		if was := before[i]; was != "" && after.Text(key) != was && !(was == marker && reader) &&
 			!slices.ContainsFunc(c.Args, func(arg string) bool { return strings.Contains(arg, was) }) {
 			w.blame("theft", "%v on %s: %q became %q by a command of %s that does not name it: %s",
 				since(c.At), c.Node, was, after.Text(key), c.Client, request(c.Args))
@@ -101,16 +104,17 @@ func (w *world) check(c sim.Command, before []string, after sim.Data) {
 	}
 	if len(c.Args) == 3 && c.Args[0] == "script" {
 		recognise(c.Args[2]) // SCRIPT LOAD
-	} else if s := scriptOf(c); s.name != "" && len(c.Args) > 3 {
+	} else if s.name != "" && len(c.Args) > 3 {
 		w.noteTokens(c, after)
 		if keys, argv := keysAndArguments(c); s.name == "acquire_all" && len(keys) == 1 && argv[0] == argv[len(argv)-1] {
 			w.result.Again.Add(1)
 		}
 		w.inOrder(c, s, before, after)
-		if !s.undo {
+		if !s.undo && s.name != "revoke" {
 			w.answers(c, s, after)
 		}
 	}
+	w.checkRevoked(c, s, after)
 }
 
 // acceptance is a token that has stood on a node for a key.
@@ -220,7 +224,7 @@ func saysYes(reply any, i, n int) bool {
 
 // supported is called by a holder that has trusted its hold up to this instant.
 func (w *worker) supported(lock held, when moment) {
-	if !w.scenario.Sound || w.scenario.Forgets() {
+	if w.revokedOwner(lock, w.label) || !w.scenario.Sound || w.scenario.Forgets() {
 		return
 	}
 	for _, list := range lock.kind.lists {

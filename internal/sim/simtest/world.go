@@ -24,6 +24,7 @@ type Result struct {
 	Calls      atomic.Int64 // of Lock, TryLock and LockAll, and for readers
 	Reads      atomic.Int64 // holds that readers got
 	Several    atomic.Int64 // holds of several names
+	Revoked    atomic.Int64 // locks that were taken from their owners
 	Again      atomic.Int64 // second questions that nodes got, to break ties
 	Commands   int64        // that the nodes executed
 	Attempts   int64        // executions of acquire, on the node that had most
@@ -109,6 +110,7 @@ type world struct {
 	askedBy  sync.Map // by owner: the client that asked for locks under it
 	accepted sync.Map // acceptance: the tokens that stood on a node after some script
 	tickets  tickets
+	revoked  revocations
 	kinds    []*kind // of clients: one, but for where the nodes are changed
 	rollout  rollout
 	crowd    *crowd
@@ -136,7 +138,8 @@ func (w *world) blame(invariant, format string, args ...any) {
 
 // Run runs a scenario. It must be called in a synctest bubble.
 func Run(s Scenario) *Result {
-	w := &world{scenario: s, net: sim.NewNetwork(s.Seed), history: &sim.History{}, result: &Result{Scenario: s}}
+	w := &world{scenario: s, net: sim.NewNetwork(s.Seed), history: &sim.History{}, result: &Result{Scenario: s},
+		revoked: newRevocations()}
 	r := rand.New(rand.NewPCG(s.Seed, 0x77011d))
 	for i := range s.Nodes {
 		n := sim.NewNode(fmt.Sprintf("n%d:6379", i), s.Seed)
