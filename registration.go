@@ -231,8 +231,9 @@ func (g *registry) due(node int) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.forget(away)
+	stays := !g.closed && g.at[node].noted != "" // also if it is refused: its holds still count
 	switch {
-	case !g.mayRegister() && !(g.at[node].noted != "" && g.lapses(node)): // refused, but with holds
+	case !g.mayRegister() && !(stays && g.lapses(node)):
 		return modeAsk
 	case g.lapses(node) || !g.correcting && g.at[node].noted != g.own.texts[0]:
 		return modeVote
