@@ -136,22 +136,22 @@ func (v *waiterVotes) shouldYield(shared bool, owner string, e *electorate) bool
 	return yields
 }
 
-// blocksOlder reports whether another owner seems to hold the lock, and an older waiter waits on a node that gave this
-// one the lock. The older waiter is next, and may lack just these votes: because the others are those of slow nodes, or
-// because it is the owner that seems to hold the lock. What looks like a majority to this waiter is less to that owner
-// if it needs one of another list as well, or if a node abstains for it. Votes that nobody older waits for are kept:
-// behind a holder that has one list alone, the votes of the other are idle, and no waiter that gave them back would be
-// rid of them.
+// blocksOlder reports whether an older waiter waits on a node that gave this one the lock, while somebody seems to hold
+// it: another owner, or to the others this waiter. The older waiter is next, and may lack just these votes: because the
+// others are those of slow nodes, or because it is the owner that seems to hold the lock. What looks like a majority is
+// less to the owner that has it if it needs one of another list as well, or if a node abstains for it.
+//
+// Votes that nobody older waits for are kept: behind a holder that has one list alone, the votes of the other are idle,
+// and no waiter that gave them back would be rid of them.
 func (v *waiterVotes) blocksOlder(e *electorate) bool {
 	if !v.wanted || e.suffice(v.given) {
 		return false
 	}
+	holds := e.mayHold(v.given)
 	for _, votes := range v.others {
-		if e.mayHold(votes) {
-			return true
-		}
+		holds = holds || e.mayHold(votes)
 	}
-	return false
+	return holds
 }
 
 // deadlocked reports whether both the waiter and other owners have votes, and none has a majority.

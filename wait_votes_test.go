@@ -102,6 +102,23 @@ func TestWaiterDecisions(t *testing.T) {
 	}
 }
 
+// With two lists, a waiter can have a majority of one of them. To the others, which may have the other list alone, it
+// then seems to hold the lock, so none of them gives way to it: it must, to an older one, even to a reader.
+func TestAMajorityOfOneListGivesWayToAnOlderWaiter(t *testing.T) {
+	for _, wanted := range []bool{true, false} {
+		v := &waiterVotes{given: 0b0101, fresh: 0b0101, wanted: wanted, others: map[string]nodeSet{marker: 0b1000}, ahead: 1}
+		want := keepVotes
+		if wanted {
+			want = giveBack
+		}
+		var seen patience
+		seen.record(v)
+		if got := seen.decide(v, false, "0191", newElectorate(0b0111, 0b1011)); got != want {
+			t.Errorf("wanted %v: got %d, want %d", wanted, got, want)
+		}
+	}
+}
+
 // A grant counts for one token: after a raise it does not count for the new token.
 func TestGrantCountsForOneTokenOnly(t *testing.T) {
 	const first = int64(100)

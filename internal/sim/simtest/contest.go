@@ -98,6 +98,11 @@ func Contend(seed uint64, rounds int) (sum Contest) {
 		lockers = append(lockers, w.connect(fmt.Sprintf("c%d", i), k).Locker)
 		sum.Text += ", " + k.name
 	}
+	if rand.New(rand.NewPCG(seed, 0xdead)).IntN(3) == 0 {
+		dead := w.nodes[seed%uint64(len(w.nodes))]
+		dead.Crash(true)
+		sum.Text += ", without " + dead.Addr()
+	}
 	opts := []redlock.Option{redlock.WithMaxWait(time.Second)}
 	if r.IntN(3) == 0 {
 		opts = append(opts, redlock.WithAsyncUnlock())
