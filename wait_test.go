@@ -128,38 +128,26 @@ func TestEndedContextBeforeTheLocalQueueReportsTaken(t *testing.T) {
 
 // A caller behind others in this process gets the verdict of the one at the head, whatever ends its wait.
 func TestACallerBehindOthersGetsTheirVerdict(t *testing.T) {
-	call := func(lock func() (*Lock, error)) error {
-		_, err := lock()
-		return err
-	}
-	for what, acquire := range map[string]func(context.Context, *Locker, ...Option) error{
-		"Lock": func(ctx context.Context, l *Locker, opts ...Option) error {
-			return call(func() (*Lock, error) { return l.Lock(ctx, "job", opts...) })
+	for what, of := range map[string]func(l *Locker) func(context.Context, ...Option) (*Lock, error){
+		"Lock": func(l *Locker) func(context.Context, ...Option) (*Lock, error) {
+			return func(ctx context.Context, opts ...Option) (*Lock, error) { return l.Lock(ctx, "job", opts...) }
 		},
-		"Acquire": func() func(context.Context, *Locker, ...Option) error {
-			of := map[*Locker]*Semaphore{}
-			return func(ctx context.Context, l *Locker, opts ...Option) error {
-				if of[l] == nil {
-					of[l] = l.Semaphore("job", 1)
-				}
-				return call(func() (*Lock, error) { return of[l].Acquire(ctx, opts...) })
-			}
-		}(),
+		"Acquire": func(l *Locker) func(context.Context, ...Option) (*Lock, error) { return l.Semaphore("job", 1).Acquire },
 	} {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
-			must(0, acquire(t.Context(), fl.locker("holder")))(t)
-			l := fl.locker("a")
+			must(of(fl.locker("holder"))(t.Context()))(t)
+			acquire := of(fl.locker("a"))
 			first, leave := context.WithCancel(t.Context())
 			var head sync.WaitGroup
-			head.Go(func() { _ = acquire(first, l) })
+			head.Go(func() { _, _ = acquire(first) })
 			time.Sleep(time.Second)
 			behind := func(want error) {
 				t.Helper()
 				ctx, cancel := context.WithTimeout(t.Context(), 50*ms)
 				defer cancel()
-				for ended, err := range map[error]error{
-					context.DeadlineExceeded: acquire(ctx, l), ErrMaxWait: acquire(t.Context(), l, WithMaxWait(50*ms)),
-				} {
+				_, err := acquire(ctx)
+				_, waited := acquire(t.Context(), WithMaxWait(50*ms))
+				for ended, err := range map[error]error{context.DeadlineExceeded: err, ErrMaxWait: waited} {
 					if !errors.Is(err, want) || !errors.Is(err, ended) || !says(err, "behind other callers") {
 						t.Errorf("%s: got %v, want %v, %v, and that others are ahead", what, err, want, ended)
 					}
