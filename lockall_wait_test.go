@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -315,5 +316,43 @@ func TestLockAllInOneProcess(t *testing.T) {
 		}
 		within(t, time.Second, "100 holds", all.Wait)
 		synctest.Wait()
+	})
+}
+
+// A call may end only after Close has stopped waiting for it, here in a back-off that takes its time. What it has by
+// then is nobody's, so it is released all the same, as long as there is a connection.
+func TestNamesOfACallThatOutlastsCloseAreReleased(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		must(fl.locker("holder").Lock(t.Context(), "b"))(t)
+		var slow atomic.Bool
+		begun := make(chan struct{})
+		l := fl.locker("a", WithBackoff(func(int) time.Duration {
+			if slow.CompareAndSwap(true, false) {
+				close(begun)
+				time.Sleep(350 * ms)
+			}
+			return 10 * ms
+		}))
+		ended := make(chan error)
+		go func() {
+			_, err := l.LockAll(t.Context(), []string{"a", "b"})
+			ended <- err
+		}()
+		time.Sleep(time.Second)
+		if got := fl.holding("a"); got != 3 {
+			t.Fatalf("the first name is held on %d nodes, want 3", got)
+		}
+		slow.Store(true)
+		<-begun
+		fl.nodes[2].Pause()
+		must(l.TryLock(t.Context(), "c"))(t) // Close waits for the answer of the last node
+		_ = l.Close()
+		if err := <-ended; !errors.Is(err, ErrClosed) {
+			t.Errorf("got %v, want ErrClosed", err)
+		}
+		if got := fl.nodes[0].Do("GET", "a"); got != nil {
+			t.Errorf("the first name is still %v's", got)
+		}
+		fl.nodes[2].Resume()
 	})
 }

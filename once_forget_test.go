@@ -45,34 +45,49 @@ func TestForget(t *testing.T) {
 	})
 }
 
-// A node that was out of reach has an older entry: it counts no more, whichever nodes are read.
+// A node that was out of reach has an older entry: it counts no more, whichever nodes are read; nor if the others had
+// none, or if the note that there are no runs was to be kept for a shorter time than the entry.
 func TestForgetCountsOnNodesOutOfReach(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, fl *fleet) {
-		a, admin := fl.locker("a"), fl.locker("admin")
-		if err := a.Once(t.Context(), "job", func(context.Context) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
-		settleNetwork()
-		for i := range 2 {
-			fl.unreachable("admin", i)
-		}
-		must(admin.Forget(t.Context(), "job"))(t)
-		_ = admin.Close()
-		for i := range 2 {
-			if text := fl.nodes[i].Do("GET", "redlock:once:job"); text == nil {
-				t.Errorf("node %d was to keep the entry", i)
+	for name, c := range map[string]struct {
+		lost bool // by the nodes within reach
+		opts []Option
+	}{
+		"all have it":             {},
+		"a minority has it":       {lost: true},
+		"its done TTL is shorter": {opts: []Option{WithDoneTTL(time.Minute)}},
+	} {
+		bubble(t, 5, func(t *testing.T, fl *fleet) {
+			a, admin := fl.locker("a"), fl.locker("admin")
+			if err := a.Once(t.Context(), "job", func(context.Context) error { return nil }); err != nil {
+				t.Fatal(err)
 			}
-		}
-		time.Sleep(time.Hour)
-		fl.unreachable("c", 4) // so that the old entries are among those that are read
-		ran := false
-		if err := fl.locker("c").Once(t.Context(), "job", func(context.Context) error {
-			ran = true
-			return nil
-		}); err != nil || !ran {
-			t.Errorf("ran %t, %v", ran, err)
-		}
-	})
+			settleNetwork()
+			for i := range 2 {
+				fl.unreachable("admin", i)
+			}
+			for _, n := range fl.nodes[2:] {
+				if c.lost {
+					n.Do("DEL", "redlock:once:job")
+				}
+			}
+			must(admin.Forget(t.Context(), "job", c.opts...))(t)
+			_ = admin.Close()
+			for i := range 2 {
+				if text := fl.nodes[i].Do("GET", "redlock:once:job"); text == nil {
+					t.Errorf("%s: node %d was to keep the entry", name, i)
+				}
+			}
+			time.Sleep(time.Hour)
+			fl.unreachable("c", 4) // so that the old entries are among those that are read
+			ran := false
+			if err := fl.locker("c").Once(t.Context(), "job", func(context.Context) error {
+				ran = true
+				return nil
+			}); err != nil || !ran {
+				t.Errorf("%s: ran %t, %v", name, ran, err)
+			}
+		})
+	}
 }
 
 func TestForgetWhatIsNotKnownLeavesNothing(t *testing.T) {
