@@ -25,6 +25,7 @@ type Habits struct {
 	MaxWait bool          // WithMaxWait bounds every other wait, in place of the context
 	Long    float64       // holds that are kept for several TTLs, extended all the time
 	Revoke  float64       // in place of a lock of its own, a worker takes one from somebody
+	Forget  float64       // calls of Once with one of Forget before it
 	Share   bool          // the workers of a client have one Semaphore for each name
 }
 

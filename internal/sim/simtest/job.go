@@ -20,8 +20,19 @@ const jobRuns = 3
 
 // book is what is known of the jobs of a run, in true time.
 type book struct {
-	mu    sync.Mutex // protects the following fields
-	calls []*jobCall
+	mu      sync.Mutex // protects the following fields
+	calls   []*jobCall
+	forgets map[string][]forgetting // by job: calls of Forget that may have changed something
+}
+
+// forgetting is one call of Forget.
+type forgetting struct {
+	asked, returned time.Time
+	certain         bool // it returned nil
+}
+
+func (f forgetting) String() string {
+	return fmt.Sprintf("%v to %v, nil: %t", since(f.asked), since(f.returned), f.certain)
 }
 
 // jobCall is one call of Once.
@@ -94,6 +105,10 @@ func (b *book) byName() map[string][]*jobCall {
 // longer than the run lasts.
 func (b *book) check(blame func(invariant, format string, args ...any)) {
 	for name, calls := range b.byName() {
+		if forgets := b.forgets[name]; len(forgets) > 0 {
+			checkForgets(name, calls, forgets, blame)
+			continue
+		}
 		var over time.Time // when somebody was first told that it is done, or exhausted
 		worked, runs := false, 0
 		count := map[told]int{}
@@ -128,6 +143,46 @@ func (b *book) check(blame func(invariant, format string, args ...any)) {
 			blame("runs", "%s: nobody has done it", said)
 		case count[toldExhausted] > 0 && count[toldSucceeded]+count[toldDone] > 0:
 			blame("runs", "%s: both", said)
+		}
+	}
+}
+
+// checkForgets judges a job whose runs were forgotten now and then. Nobody is told that it is done or exhausted but by
+// what was not forgotten before; and without a call of Forget between them that may have changed something, no two runs
+// succeed, and no more begin than may.
+func checkForgets(
+	name string, calls []*jobCall, forgets []forgetting, blame func(invariant, format string, args ...any),
+) {
+	for _, c := range calls {
+		counts := 0 // calls that c may have been told of
+		for _, r := range calls {
+			forgotten := slices.ContainsFunc(forgets, func(f forgetting) bool {
+				return f.certain && !r.returned.After(f.asked) && !f.returned.After(c.asked)
+			})
+			switch {
+			case r == c || forgotten || !r.asked.Before(c.returned):
+			case c.told == toldDone && r.worked && r.told != toldFailed, c.told == toldExhausted:
+				counts++
+			default:
+			}
+		}
+		if c.told == toldDone && counts == 0 || c.told == toldExhausted && counts < jobRuns {
+			blame("forgotten", "%s: %v, which was forgotten before: %v", name, c, forgets)
+		}
+	}
+	runs := slices.DeleteFunc(slices.Clone(calls), func(c *jobCall) bool { return c.begun.IsZero() })
+	slices.SortFunc(runs, func(a, b *jobCall) int { return a.begun.Compare(b.begun) })
+	between := func(from, to time.Time) bool { // a call of Forget may have changed something then
+		return slices.ContainsFunc(forgets, func(f forgetting) bool { return f.asked.Before(to) && f.returned.After(from) })
+	}
+	for i, r := range runs {
+		for n, later := range runs[i+1:] {
+			if between(r.asked, later.begun) {
+				break
+			}
+			if r.told == toldSucceeded || n+1 >= jobRuns {
+				blame("runs", "%s: %v; then, with nothing forgotten between, %v", name, r, later)
+			}
 		}
 	}
 }
@@ -259,11 +314,15 @@ func (b *book) count() (runs, over int) {
 func JobScenario(seed uint64) Scenario {
 	s := NewScenario(seed)
 	s.Jobs, s.DoneTTL = true, time.Hour
+	if r := rand.New(rand.NewPCG(seed, 0xf0e6e7)); s.Remembers() && r.IntN(3) == 0 {
+		s.Habits.Forget = 0.3 * r.Float64()
+	}
 	if !s.Remembers() || !s.Sound {
 		return s
 	}
 	switch r := rand.New(rand.NewPCG(seed, 0xd0e)); r.IntN(5) {
 	case 0, 1:
+		s.Habits.Forget = 0
 		s.DoneTTL = max(2*s.TTL, 3*time.Second) + time.Duration(r.Int64N(int64(s.TTL)))
 		s.Length = 5 * s.DoneTTL
 		s.Strain = scaled(s.DoneTTL, r, 1./4, 2)
@@ -307,6 +366,9 @@ func (w *worker) job() {
 	if w.inclined(w.scenario.Habits.Try) {
 		opts = append(opts, redlock.WithMaxAttempts(1))
 	}
+	if w.minded(w.scenario.Habits.Forget) {
+		w.forget(name)
+	}
 	ctx, cancel := context.Background(), func() {}
 	if patience := w.r.IntN(4); patience > 0 {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(1+w.r.Int64N(int64(w.scenario.TTL)<<patience)))
@@ -333,6 +395,22 @@ func (w *worker) job() {
 	w.result.Calls.Add(1)
 	w.log(w.label, "Once %s: %s", name, kindOf(err))
 	w.jobs.note(func() { call.returned, call.told = time.Now(), w.outcome(call, err) })
+}
+
+// forget has the nodes forget the runs of a job.
+func (w *worker) forget(name string) {
+	asked := time.Now()
+	_, err := w.locker.Load().Forget(context.Background(), name, redlock.WithDoneTTL(w.scenario.DoneTTL))
+	w.log(w.label, "Forget %s: %s", name, kindOf(err))
+	if errors.Is(err, redlock.ErrTaken) {
+		return
+	}
+	w.jobs.note(func() {
+		if w.jobs.forgets == nil {
+			w.jobs.forgets = map[string][]forgetting{}
+		}
+		w.jobs.forgets[name] = append(w.jobs.forgets[name], forgetting{asked, time.Now(), err == nil})
+	})
 }
 
 // outcome says what a call was told.
