@@ -130,3 +130,34 @@ func TestNewWithoutMasters(t *testing.T) {
 	fleet.Must(t, f.Nodes[2].Start())
 	f.WantClean(t)
 }
+
+// A master that ends all its connections is well: no attempt fails for that, whatever of it was on its way.
+func TestNoAttemptFailsWhenConnectionsAreKilled(t *testing.T) {
+	f := fleet.Start(t, 3)
+	l := f.Locker(t, redlock.WithNodeTimeout(5*time.Second))
+	tries, failed := 0, 0
+	for round := range 20 {
+		var killing sync.WaitGroup
+		for _, n := range f.Nodes {
+			killing.Go(func() {
+				time.Sleep(time.Duration(round) * time.Millisecond)
+				if _, err := n.Do("CLIENT", "KILL", "TYPE", "normal"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for range 100 {
+			tries++
+			k, err := l.TryLock(t.Context(), fmt.Sprint("try ", tries)) // what arrives late is on nobody's way
+			if err == nil {
+				_ = k.Unlock(t.Context())
+			} else if failed++; failed == 1 {
+				t.Logf("%+v", err)
+			}
+		}
+		killing.Wait()
+	}
+	if failed > 0 {
+		t.Errorf("%d of %d attempts failed", failed, tries)
+	}
+}
