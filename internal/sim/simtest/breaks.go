@@ -17,7 +17,8 @@ import (
 // request is on its way or while that is, or while it connects again. All nodes are in order, so the attempt succeeds.
 func (w *world) broken() {
 	s := w.scenario
-	if s.Timeout < 20*time.Millisecond+30*s.Delay.SlowMax { // for pauses and round trips, until the client is connected
+	// The time for pauses and round trips, until the client is connected. Of the TTL, enough must be left then.
+	if connects := 20*time.Millisecond + 30*s.Delay.SlowMax; s.Timeout < connects || s.TTL < 2*connects {
 		return
 	}
 	r := rand.New(rand.NewPCG(s.Seed, 0xb40e))
