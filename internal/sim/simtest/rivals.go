@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,10 +25,11 @@ type Rivals struct {
 	Old, New []int         // nodes by index
 	Break    time.Duration // for how long all clients are cut off, once; 0: never
 	Calm     time.Duration // how long they go on when no more of them end
+	Sides    []int         // by node: which clients are near, those with the old list or those with the new one; or nil
 }
 
 func (r *Rivals) String() string {
-	return fmt.Sprintf("%s, %v beside %v, break of %v", r.Shape, r.Old, r.New, r.Break)
+	return fmt.Sprintf("%s, %v beside %v, near to %v, break of %v", r.Shape, r.Old, r.New, r.Sides, r.Break)
 }
 
 // RivalScenario derives clients whose lists conflict from a seed.
@@ -44,6 +46,11 @@ func RivalScenario(seed uint64) Scenario {
 	nodes := r.Perm(s.Nodes)
 	s.Rivals = &Rivals{
 		Shape: shape.Name, Old: nodes[:shape.Old+shape.Both], New: nodes[shape.Old:], Calm: 2*s.TTL + 150*time.Second,
+	}
+	if r.IntN(4) > 0 {
+		for range s.Nodes {
+			s.Rivals.Sides = append(s.Rivals.Sides, r.IntN(2))
+		}
 	}
 	if r.IntN(2) == 0 {
 		s.Rivals.Break = scaled(time.Minute, r, 1./2, 3)
@@ -84,9 +91,14 @@ func (w *world) rivals() {
 			world: w, kind: w.kinds[i%2], name: fmt.Sprintf("c%d", i), claims: c,
 			r: rand.New(rand.NewPCG(s.Seed, uint64(0x41000+i))),
 		}
-		for _, n := range w.nodes {
-			if v.r.IntN(2) == 0 {
-				far := 5*time.Millisecond + time.Duration(v.r.Int64N(int64(40*time.Millisecond)))
+		for j, n := range w.nodes {
+			isFar := v.r.IntN(2) == 0
+			if sides := s.Rivals.Sides; sides != nil {
+				isFar = sides[j] != i%2 && slices.Contains(s.Rivals.Old, j) && slices.Contains(s.Rivals.New, j)
+			}
+			if isFar {
+				// New does not wait for a handshake that takes longer than the node timeout.
+				far := 2*time.Millisecond + time.Duration(v.r.Int64N(int64(12*time.Millisecond)))
 				w.net.SetDelay(sim.Link{Client: v.name, Node: n.Addr()}, sim.Both, sim.Delay{Min: far, Max: far + time.Millisecond})
 			}
 		}
