@@ -77,6 +77,7 @@ type claims struct {
 
 type claim struct {
 	by    string
+	kind  *kind
 	valid func() bool
 }
 
@@ -112,6 +113,7 @@ func (w *world) rivals() {
 		w.breakOff(all)
 	}
 	wg.Wait()
+	w.result.Grants = len(c.all)
 	works := make(map[string]int)
 	for _, v := range all {
 		if v.works {
@@ -179,7 +181,9 @@ func (v *rival) open() bool {
 	if err != nil && !errors.Is(err, redlock.ErrListConflict) {
 		panic(err)
 	}
-	v.locker, v.works = locker, err == nil
+	if v.locker, v.works = locker, err == nil; v.works {
+		v.beside("is accepted", func(k claim) bool { return k.kind != v.kind })
+	}
 	return v.works
 }
 
@@ -210,7 +214,7 @@ func (v *rival) work() {
 		return
 	}
 	if held {
-		v.claims.add(claim{by, func() bool { return time.Now().Before(until) }})
+		v.claims.add(claim{by, v.kind, func() bool { return time.Now().Before(until) }})
 	}
 	v.log(v.name, "ends with %s", by)
 	all := sim.Link{Client: v.name}
@@ -227,15 +231,19 @@ func (v *rival) work() {
 
 // granted notes a hold. No other claim may be valid.
 func (v *rival) granted(lock *redlock.Lock) {
+	v.beside("got the lock", func(claim) bool { return lock.Err() == nil })
+	v.claims.add(claim{v.name, v.kind, func() bool { return lock.Err() == nil }})
+}
+
+// beside blames the client for what it got while another one's claim is valid.
+func (v *rival) beside(got string, counts func(claim) bool) {
 	v.claims.mu.Lock()
+	defer v.claims.mu.Unlock()
 	for _, other := range v.claims.all {
-		if v.scenario.Rivals.Break == 0 && other.valid() && lock.Err() == nil {
-			v.blame("exclusion", "%s got the lock at %v beside %s", v.name, since(time.Now()), other.by)
+		if v.scenario.Rivals.Break == 0 && other.valid() && counts(other) {
+			v.blame("exclusion", "%s %s at %v beside %s", v.name, got, since(time.Now()), other.by)
 		}
 	}
-	v.result.Grants++
-	v.claims.mu.Unlock()
-	v.claims.add(claim{v.name, func() bool { return lock.Err() == nil }})
 }
 
 func (c *claims) add(k claim) {
