@@ -29,8 +29,9 @@ end
 -- whose channel has no subscriber is gone, and loses its place. With a reader go the readers directly behind it, up to
 -- the next writer. If the key holds the marker, leases is the result of readers, and only readers are let in. It
 -- returns the new owner, or the marker, or false if no waiter got the lock.
+-- A waiter is told last, for it counts on what it is told: the node may refuse to write, and the script ends there.
 local function hand_over(key, leases)
-  local begun, first, ttl = not leases, nil, nil
+  local begun, written, first, ttl = not leases, false, nil, nil
   while true do
     first = redis.call('ZRANGE', queue(key), 0, 0)[1]
     if not first then break end
@@ -38,22 +39,24 @@ local function hand_over(key, leases)
     ttl = tonumber(string.sub(first, 55, 67))
     if leases and token ~= reading then break end
     leave(key, first)
-    local owner = string.sub(first, 1, 36)
-    local known = token == reading and reading or propose(token, key)
+    local owner, reads = string.sub(first, 1, 36), token == reading
+    local known = reads and reading or propose(token, key)
+    if not leases then
+      redis.call('SET', key, reads and marker or owner, 'PX', ttl)
+      leases, written = reads and readers(key, true), true
+    end
+    if reads then leases.add(owner, ttl) end
     local receivers = redis.pcall('PUBLISH', string.sub(first, 69), owner .. ' ' .. (known or '') .. ' ' .. key)
     if type(receivers) == 'number' and receivers > 0 then
-      if token ~= reading then
-        redis.call('SET', key, owner, 'PX', ttl)
-        return owner
-      elseif not leases then
-        redis.call('SET', key, marker, 'PX', ttl)
-        leases = readers(key, true)
-      end
-      leases.add(owner, ttl)
+      if not reads then return owner end
+    elseif reads then
+      leases.remove(owner)
+      if not leases.update_expiry() and begun then leases = nil end
     end
   end
   -- The writer behind them has not seen the marker yet, so it could not announce itself.
   if leases and begun and first then leases.announce_writer(ttl) end
+  if written and not leases then redis.call('DEL', key) end
   return leases and marker or false
 end
 

@@ -95,11 +95,10 @@ func (w *world) login(client string) (opts []redlock.Option) {
 	return opts
 }
 
-// refusal is a node that refuses a command, also within scripts, whose writes before it stay. It is none that a node
-// needs after it has told a waiter of a hand-over: a user who may do the one and not the other gets wrong votes.
+// refusal is a node that refuses a command, also within scripts, whose writes before it stay.
 var refusal = fault{"refused", harmless, func(f *faults) (string, func()) {
 	n := f.node()
-	command := []string{"evalsha", "zrem", "del", "publish", "script", "time", "info"}[f.r.IntN(7)]
+	command := refusable[f.r.IntN(len(refusable))]
 	if f.r.IntN(3) == 0 {
 		times := 1 + f.r.IntN(10)
 		n.Fail(command, "NOREPLICAS Not enough good replicas to write.", times)
@@ -108,6 +107,8 @@ var refusal = fault{"refused", harmless, func(f *faults) (string, func()) {
 	n.Deny(command)
 	return fmt.Sprintf("%s %s", n.Addr(), command), func() { n.Deny() }
 }}
+
+var refusable = []string{"evalsha", "set", "zadd", "zrem", "del", "pexpire", "publish", "script", "time", "info"}
 
 // refuse adds, in some scenarios, credentials that are slow or missing, and in some nodes that refuse commands. It
 // draws apart, so that the rest of a seed stays what it was.
