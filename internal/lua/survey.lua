@@ -5,13 +5,12 @@
 -- largest token that is known, 0 for none
 local call, waiters, replies = redis.call, redis.call('EXISTS', waiting) == 1, {}
 for i = 1, #KEYS - 1 do
-  local keys, slots = {}, {}
-  for slot = 0, tonumber(ARGV[i]) - 1 do keys[#keys + 1] = KEYS[i] .. slot end
-  local known = call('ZMSCORE', tokens, unpack(keys))
-  for slot, key in ipairs(keys) do
+  local slots = {}
+  for slot = 0, tonumber(ARGV[i]) - 1 do
+    local key = KEYS[i] .. slot
     slots[#slots + 1] = call('PTTL', key)
     slots[#slots + 1] = waiters and call('ZCARD', queue(key)) or 0
-    slots[#slots + 1] = tonumber(known[slot] or 0)
+    slots[#slots + 1] = tonumber(call('ZSCORE', tokens, key) or 0)
   end
   replies[i] = slots
 end
