@@ -51,8 +51,8 @@ const (
 	confirmsWithin = registerAgain + 15*time.Second
 	// restartExplains is for how much longer than a registration lives lists may be in use in which a node has another id
 	// than the one that the node itself has told. Some client has the old one: it has crashed, or learns the new one with
-	// its next registration, or it has lost the node and forgets the id after a minute.
-	restartExplains = 30 * time.Second
+	// its next registration, or it has lost the node and forgets the id after a minute; and the text may stay for another.
+	restartExplains = 90 * time.Second
 	// registerAgain is the age at which a registration is confirmed: with the next probe.
 	registerAgain = 30 * time.Second
 	// correctAfter is how long a client waits at least, and a third of how long at most, before it registers anew because

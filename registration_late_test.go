@@ -481,7 +481,7 @@ func TestOneAddressOfTwoMastersIsNoticed(t *testing.T) {
 		a := must(fl.open("a", []int{0, 1, 2}))(t)
 		time.Sleep(time.Minute)
 		b := must(fl.openElsewhere("b", 3, 2, 3))(t)
-		time.Sleep(3 * time.Minute)
+		time.Sleep(4 * time.Minute)
 		must(0, must(a.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
 		_, err := b.TryLock(t.Context(), "job")
 		if !errors.Is(err, ErrListConflict) || !says(err, "n0:6379 n1:6379 n2:6379 (where n2:6379 is another master), this") {
