@@ -69,7 +69,7 @@ func (c *contest) count(reads bool, n int) {
 func Contend(seed uint64, rounds int) (sum Contest) {
 	r := rand.New(rand.NewPCG(seed, 0xc07e57))
 	s := Scenario{Seed: seed, Clients: 1, TTL: 10 * time.Second, Timeout: 250 * time.Millisecond, Guard: 30 * time.Second}
-	w := &world{scenario: s, net: sim.NewNetwork(seed), history: &sim.History{}, result: &Result{Scenario: s}}
+	w := newWorld(s)
 	shape := Shapes[r.IntN(len(Shapes))]
 	for i := range shape.Old + shape.Both + shape.New {
 		n := sim.NewNode(fmt.Sprintf("n%d:6379", i), seed)

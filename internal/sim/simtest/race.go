@@ -21,8 +21,7 @@ type Tally struct {
 // synctest bubble.
 func Races(seed uint64, racers, rounds int, opts ...redlock.Option) (sum Tally) {
 	s := Scenario{Seed: seed, TTL: 10 * time.Second, Timeout: 250 * time.Millisecond, Guard: 30 * time.Second}
-	w := &world{scenario: s, net: sim.NewNetwork(seed), history: &sim.History{}, result: &Result{Scenario: s},
-		revoked: newRevocations()}
+	w := newWorld(s)
 	for i := range 5 {
 		n := sim.NewNode(fmt.Sprintf("n%d:6379", i), seed)
 		w.watch(n)

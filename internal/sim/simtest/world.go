@@ -136,10 +136,14 @@ func (w *world) blame(invariant, format string, args ...any) {
 	w.mu.Unlock()
 }
 
+func newWorld(s Scenario) *world {
+	return &world{scenario: s, net: sim.NewNetwork(s.Seed), history: &sim.History{}, result: &Result{Scenario: s},
+		revoked: newRevocations()}
+}
+
 // Run runs a scenario. It must be called in a synctest bubble.
 func Run(s Scenario) *Result {
-	w := &world{scenario: s, net: sim.NewNetwork(s.Seed), history: &sim.History{}, result: &Result{Scenario: s},
-		revoked: newRevocations()}
+	w := newWorld(s)
 	r := rand.New(rand.NewPCG(s.Seed, 0x77011d))
 	for i := range s.Nodes {
 		n := sim.NewNode(fmt.Sprintf("n%d:6379", i), s.Seed)
