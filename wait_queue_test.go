@@ -307,6 +307,40 @@ func TestWaitersDoNotDependOnMessages(t *testing.T) {
 	}
 }
 
+// A node may refuse to write what a hand-over needs, as its user may have to. It tells the waiter of nothing that it does
+// not have.
+func TestAWaiterIsToldOfWhatIsWritten(t *testing.T) {
+	for name, c := range map[string]struct {
+		deny string
+		lock func(ctx context.Context, l *Locker) (*Lock, error)
+	}{
+		"writer": {"set", func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job") }},
+		"reader": {"zadd", func(ctx context.Context, l *Locker) (*Lock, error) { return l.RWMutex("job").RLock(ctx) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				holder := must(fl.locker("holder", WithoutFencing()).Lock(t.Context(), "job"))(t)
+				l := fl.locker("a", WithoutFencing(), WithBackoff(never))
+				got := make(chan *Lock, 1)
+				go func() { got <- must(c.lock(t.Context(), l))(t) }()
+				time.Sleep(100 * ms)
+				fl.nodes[0].Deny(c.deny)
+				fl.nodes[1].Deny(c.deny)
+				_ = holder.Unlock(t.Context())
+				settleNetwork()
+				select {
+				case k := <-got:
+					t.Fatalf("two of three nodes could not give the waiter the lock, and it got %v", k)
+				default:
+				}
+				fl.nodes[0].Deny()
+				fl.nodes[1].Deny()
+				must(0, (<-got).Unlock(t.Context()))(t)
+			})
+		})
+	}
+}
+
 // The nodes cannot see that a waiter is cut off while its subscription stays open: the lock is handed to it, and is
 // free again after one TTL.
 func TestCutOffWaiterDelaysByOneTTL(t *testing.T) {
