@@ -307,8 +307,8 @@ func TestWaitersDoNotDependOnMessages(t *testing.T) {
 	}
 }
 
-// A node may refuse to write what a hand-over needs, as its user may have to. It tells the waiter of nothing that it does
-// not have.
+// A node may refuse to write what a hand-over needs, as its user may have to. It tells the waiter of nothing that it
+// has not written.
 func TestAWaiterIsToldOfWhatIsWritten(t *testing.T) {
 	for name, c := range map[string]struct {
 		deny string
