@@ -57,6 +57,7 @@ func TestContendersWithBothLists(t *testing.T) {
 
 // contend has all Lockers lock the name at once, and says how long each waited.
 func contend(t *testing.T, lockers []*redlock.Locker, name string, waited func(time.Duration)) {
+	t.Helper()
 	var all sync.WaitGroup
 	var inside atomic.Int32
 	for _, l := range lockers {

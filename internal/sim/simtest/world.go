@@ -137,8 +137,10 @@ func (w *world) blame(invariant, format string, args ...any) {
 }
 
 func newWorld(s Scenario) *world {
-	return &world{scenario: s, net: sim.NewNetwork(s.Seed), history: &sim.History{}, result: &Result{Scenario: s},
-		revoked: newRevocations()}
+	return &world{
+		scenario: s, net: sim.NewNetwork(s.Seed), history: &sim.History{}, result: &Result{Scenario: s},
+		revoked: newRevocations(),
+	}
 }
 
 // Run runs a scenario. It must be called in a synctest bubble.
