@@ -120,13 +120,15 @@ func discount(why *guard.Abstention, t guard.Trust, a *answer, now func() time.T
 }
 
 // cast counts a node's vote. The vote that makes the outcome certain runs then or wakes the caller; other votes are
-// only counted. But where a lock is taken, each vote wakes a waiter: what it does next depends on all of them.
+// only counted. But where a lock is taken, or the outcome has been certain before, each vote wakes a waiter: what it
+// does next depends on all of them.
 func (r *round) cast(node int, v vote) {
 	b := r.electorate.ballot(node, v)
 	after := tally(r.votes.Add(uint64(b)))
-	outcome := r.certain(after) && !r.certain(after-b)
+	before := r.certain(after - b)
+	outcome := r.certain(after) && !before
 	switch {
-	case !outcome && !(r.waits && after.taken() > 0):
+	case !outcome && !(r.waits && (before || after.taken() > 0)):
 	case r.then != nil:
 		r.then(r)
 	default:

@@ -19,9 +19,13 @@ func (l *Locker) wait(ctx context.Context, w acquireRequest, o *options, last er
 	if !w.shared && ended == nil { // readers get the lock together, so each reader joins the nodes' queues itself
 		line := l.local.join(w.key)
 		defer l.local.leave(w.key)
+		before := line.verdict.Load()
 		if !line.turn.TryAcquire(1) {
 			first.withdraw() // while it waited here, it could not use votes that the nodes hand it
 			first, ended = nil, l.takeTurn(ctx, line.turn)
+			if found := line.verdict.Load(); ended != nil && found != nil && found != before {
+				last = nil // since the caller's own attempt
+			}
 		}
 		if ended == nil {
 			defer line.turn.Release(1)

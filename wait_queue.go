@@ -18,7 +18,7 @@ import (
 //
 // Votes may split between waiters if the nodes learnt of them in different orders. Then all of these waiters but the
 // oldest give their votes back. A waiter also gives its votes back if another owner seems to hold the lock and a node
-// says that an older waiter waits for one of them.
+// says that an older waiter waits for one of them, or if so many nodes fail it that it could not use them.
 
 // waiter is one wait for one lock under one owner.
 type waiter struct {
@@ -163,13 +163,13 @@ func (l *Locker) queue(
 			continue
 		case requeue:
 			since = l.tokens.time(o.clock.now())
-		case giveBack:
+		case giveBack, retreat:
 			since++ // no owner of this wait may be that of another attempt, whose undo may still be on its way
 		}
 		// The node hands each returned vote to its oldest waiter. If it cannot notify that waiter, the waiter must find
 		// the lock free with its next request: so this one pauses before it asks again.
 		w.hold.withdraw()
-		if seen.gaveBack > 2 {
+		if decided == retreat || seen.gaveBack > 2 {
 			if err := l.rest(ctx, o.backoff(attempts)); err != nil {
 				return nil, waitEnded(last, err)
 			}

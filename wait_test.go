@@ -168,6 +168,31 @@ func TestACallerBehindOthersGetsTheirVerdict(t *testing.T) {
 	}
 }
 
+// Callers of one process that begin at one moment have each made an attempt before one of them is at the head of the
+// local queue. What that one finds later is true of the others, too.
+func TestACallerBehindOthersGetsTheVerdictSinceItsAttempt(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		must(fl.locker("holder").Lock(t.Context(), "job"))(t)
+		l := fl.locker("a")
+		got := make(chan error, 2)
+		for range cap(got) {
+			go func() {
+				_, err := l.Lock(t.Context(), "job", WithMaxWait(10*time.Second))
+				got <- err
+			}()
+		}
+		time.Sleep(time.Second)
+		for _, n := range fl.nodes {
+			n.Crash(true)
+		}
+		for range cap(got) {
+			if err := <-got; errors.Is(err, ErrTaken) || !errors.Is(err, ErrNoQuorum) {
+				t.Errorf("9 s after the masters have ended: got %v, want ErrNoQuorum", err)
+			}
+		}
+	})
+}
+
 // A call that was held for want of a majority, and does not wait for the lock, has one node timeout for all that it
 // does.
 func TestACallThatWasHeldReturnsWithinTheNodeTimeout(t *testing.T) {

@@ -20,6 +20,7 @@ type waiterVotes struct {
 	ahead        int                // the most waiters that are ahead on any node
 	revoked      bool               // a node gives the waiter nothing any more: what it has is not to be used
 	wanted       bool               // an older waiter waits on a node that gave the waiter the lock
+	lacking      nodeSet            // nodes that abstained or failed to answer
 }
 
 // notifications are the nodes' notifications to one waiter, by node.
@@ -108,7 +109,11 @@ func (n *notifications) count(votes tally, answers []answer, askedToken, want in
 			if a.remaining > 0 {
 				v.remaining[i] = a.remaining
 			}
-		case voteAbsent, voteAbstained, voteFailed, voteKinds:
+		case voteAbstained, voteFailed:
+			if fresh {
+				v.lacking = v.lacking.with(i)
+			}
+		case voteAbsent, voteKinds:
 			// does not say which owner has the lock
 		}
 	}
@@ -175,12 +180,14 @@ const (
 	keepVotes decision = iota // and ask again
 	giveBack                  // give the votes back, and go on under a new owner that keeps the place in the queues
 	requeue                   // give the votes back, and go to the end of the queues: no waiter makes progress
+	retreat                   // give the votes back, and come back later under a new owner that keeps the place
 )
 
 // patience counts what a waiter's requests found.
 type patience struct {
 	partial  int  // requests in a row that found some votes
 	split    int  // requests in a row after which there was a reason to give votes back
+	cutOff   int  // requests in a row that so many nodes failed that the others do not suffice
 	gaveBack int  // how often the waiter gave votes back, in all
 	stands   bool // the last request was the first of all, by which the waiter stands
 }
@@ -199,10 +206,25 @@ func (p *patience) record(v *waiterVotes) {
 	}
 }
 
+// useless reports whether the waiter has votes that it can do nothing with: so many nodes fail it, and not for a moment
+// only. Other waiters may reach those, or need fewer, so it must not keep them waiting. Its place depends on when its
+// wait began, so it loses nothing.
+func (p *patience) useless(v *waiterVotes, e *electorate) bool {
+	if p.cutOff++; !e.block(v.lacking) {
+		p.cutOff = 0
+	}
+	return p.cutOff > 1 && v.given != 0
+}
+
 // decide returns what to do next. It must be called once after each request.
 func (p *patience) decide(v *waiterVotes, shared bool, owner string, e *electorate) decision {
 	if v.revoked {
+		p.gaveBack++
 		return giveBack
+	}
+	if p.useless(v, e) {
+		p.split, p.partial = 0, 0
+		return retreat
 	}
 	stuck := p.partial > stuckAfter && v.deadlocked(e)
 	if !stuck && !v.blocksOlder(e) && !v.shouldYield(shared, owner, e) {

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"testing"
@@ -265,4 +266,93 @@ func TestOwnersOfOneWaitDiffer(t *testing.T) {
 			t.Errorf("%d owners: this proves nothing", len(times))
 		}
 	})
+}
+
+// A client waits for the lock without reaching enough nodes: of one list, or of one of two. It gets votes, since it is
+// the oldest waiter, but must not keep them from clients that can use them: they reach more nodes, or need fewer. It
+// keeps its place, and gets the lock when it reaches the nodes.
+func TestAWaiterThatCannotWinBlocksNobody(t *testing.T) {
+	type call func(ctx context.Context, l *Locker) (*Lock, error)
+	lock := func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job") }
+	read := func(ctx context.Context, l *Locker) (*Lock, error) { return l.RWMutex("job").RLock(ctx) }
+	permit := func(ctx context.Context, l *Locker) (*Lock, error) { return l.Semaphore("job", 1).Acquire(ctx) }
+	three := change{old: []int{0, 1, 2}}
+	for what, c := range map[string]struct {
+		change
+		dead, cut []int // for everybody, for the waiter
+		waits     call
+		others    call
+	}{
+		"one list":         {three, []int{2}, []int{1}, lock, lock},
+		"readers":          {three, []int{2}, []int{1}, read, lock},
+		"permits":          {three, []int{2}, []int{1}, permit, permit},
+		"new masters dead": {changes[1], []int{3, 4, 5}, nil, lock, lock},
+		"new masters cut":  {changes[1], nil, []int{3, 4, 5}, lock, lock},
+		"some cut":         {change{"", []int{0, 1, 2}, []int{2, 3, 4}}, nil, []int{3, 4}, lock, lock},
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+				kind := "old"
+				if c.new != nil {
+					kind = "both"
+				}
+				for _, i := range c.dead {
+					fl.nodes[i].Crash(true)
+				}
+				fl.cut("cut off", c.cut...)
+				waiter, other := c.locker(fl, kind, "cut off"), c.locker(fl, "old", "other")
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				waited := make(chan error, 1)
+				go func() {
+					_, err := c.waits(ctx, waiter)
+					waited <- err
+				}()
+				time.Sleep(time.Second)
+				for range 100 {
+					begun := time.Now()
+					k := must(c.others(ctx, other))(t)
+					if took := time.Since(begun); took > 20*ms {
+						t.Errorf("waited for %v", took)
+					}
+					time.Sleep(10 * ms)
+					must(0, k.Unlock(ctx))(t)
+				}
+				for _, i := range c.dead {
+					fl.nodes[i].Restart()
+				}
+				fl.mend("cut off", c.cut...)
+				if err := <-waited; err != nil {
+					t.Errorf("it reaches all nodes again: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// Most nodes fail at once, and the vote of another comes a little later: that is no reason to keep it for the back-off.
+func TestAVoteAfterAFailureShortensThePause(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		fl.nodes[2].Crash(true)
+		fl.cut("cut off", 1)
+		fl.net.SetDelay(link0("cut off", 0), sim.Down, sim.Delay{Min: 10 * ms, Max: 11 * ms})
+		waiter := fl.locker("cut off", WithBackoff(func(int) time.Duration { return 200 * ms }))
+		other := fl.locker("other")
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _, _ = waiter.Lock(ctx, "job") }()
+		for range 20 {
+			time.Sleep(130 * ms)
+			within(t, 60*ms, "the lock", func() { must(0, must(other.Lock(ctx, "job"))(t).Unlock(ctx))(t) })
+		}
+		cancel()
+		settleNetwork()
+	})
+}
+
+// A node that says of each owner that it is revoked makes no waiter ask without pause.
+func TestGivingBackWhatIsRevokedIsCounted(t *testing.T) {
+	var p patience
+	if p.decide(&waiterVotes{revoked: true}, false, "", oneList(3)); p.gaveBack != 1 {
+		t.Errorf("gave back %d times, want 1", p.gaveBack)
+	}
 }

@@ -64,6 +64,18 @@ func (c *contest) count(reads bool, n int) {
 	}
 }
 
+// cutOff may cut one client off from so many nodes that it cannot have the lock. It returns that client, or -1.
+func (w *world) cutOff(r *rand.Rand, client int) int {
+	if r.IntN(4) > 0 {
+		return -1
+	}
+	for _, i := range r.Perm(len(w.nodes))[:len(w.nodes)/2+1] {
+		w.net.Refuse(sim.Link{Client: fmt.Sprintf("c%d", client), Node: w.nodes[i].Addr()})
+		w.net.Reset(sim.Link{Client: fmt.Sprintf("c%d", client), Node: w.nodes[i].Addr()})
+	}
+	return client
+}
+
 // Contend has clients contend for a fresh name, round by round. The seed draws the change of nodes, how many clients
 // there are, and of which lists. It must be called in a synctest bubble.
 func Contend(seed uint64, rounds int) (sum Contest) {
@@ -103,6 +115,10 @@ func Contend(seed uint64, rounds int) (sum Contest) {
 		dead.Crash(true)
 		sum.Text += ", without " + dead.Addr()
 	}
+	cutOff := w.cutOff(rand.New(rand.NewPCG(seed, 0xc07)), len(lockers)-1)
+	if cutOff >= 0 {
+		sum.Text += fmt.Sprintf(", c%d cut off from most nodes", cutOff)
+	}
 	opts := []redlock.Option{redlock.WithMaxWait(time.Second)}
 	if r.IntN(3) == 0 {
 		opts = append(opts, redlock.WithAsyncUnlock())
@@ -122,7 +138,9 @@ func Contend(seed uint64, rounds int) (sum Contest) {
 				time.Sleep(time.Duration(i))
 				k, err := lock(context.Background(), name, opts...)
 				if err != nil {
-					c.gaveUp()
+					if i != cutOff {
+						c.gaveUp()
+					}
 					return
 				}
 				c.granted(reads)
