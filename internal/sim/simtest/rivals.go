@@ -16,7 +16,7 @@ import (
 // This file has worlds in which somebody has made the mistake: of a change of nodes, some clients have the old list
 // alone and others the new one alone, and all start at one moment. Links are short or long, so that each client hears
 // some nodes late. Clients are closed or crash with holds and tickets, are started again by what supervises them, and
-// are all cut off for a while. No two hold the lock, but after they have been cut off: then each may get a majority
+// are all cut off for a while; or those of one kind lack a node that both have, so that their holds lack it, too. No two hold the lock, but after they have been cut off: then each may get a majority
 // before it has a connection to a node that tells it of the other. In the end the clients with one of the lists work.
 
 // Rivals is what happens to clients whose lists conflict.
@@ -26,10 +26,12 @@ type Rivals struct {
 	Break    time.Duration // for how long all clients are cut off, once; 0: never
 	Calm     time.Duration // how long they go on when no more of them end
 	Sides    []int         // by node: which clients are near, those with the old list or those with the new one; or nil
+	Lacks    []int         // by kind of client: the node that it never reaches, or -1; nil: then nothing is far
 }
 
 func (r *Rivals) String() string {
-	return fmt.Sprintf("%s, %v beside %v, near to %v, break of %v", r.Shape, r.Old, r.New, r.Sides, r.Break)
+	return fmt.Sprintf("%s, %v beside %v, near to %v, lacking %v, break of %v",
+		r.Shape, r.Old, r.New, r.Sides, r.Lacks, r.Break)
 }
 
 // RivalScenario derives clients whose lists conflict from a seed.
@@ -55,6 +57,10 @@ func RivalScenario(seed uint64) Scenario {
 	if r.IntN(2) == 0 {
 		s.Rivals.Break = scaled(time.Minute, r, 1./2, 3)
 	}
+	if r.IntN(4) == 0 {
+		s.Rivals.Break, s.Rivals.Lacks = 0, []int{-1, -1}
+		s.Rivals.Lacks[r.IntN(2)] = nodes[shape.Old+r.IntN(shape.Both)]
+	}
 	return s
 }
 
@@ -62,6 +68,7 @@ func RivalScenario(seed uint64) Scenario {
 type rival struct {
 	*world
 	kind   *kind
+	side   int // 0: it has the old list; 1: the new one
 	name   string
 	r      *rand.Rand
 	claims *claims
@@ -89,7 +96,7 @@ func (w *world) rivals() {
 	var all []*rival
 	for i := range s.Clients {
 		v := &rival{
-			world: w, kind: w.kinds[i%2], name: fmt.Sprintf("c%d", i), claims: c,
+			world: w, kind: w.kinds[i%2], side: i % 2, name: fmt.Sprintf("c%d", i), claims: c,
 			r: rand.New(rand.NewPCG(s.Seed, uint64(0x41000+i))),
 		}
 		for j, n := range w.nodes {
@@ -97,12 +104,13 @@ func (w *world) rivals() {
 			if sides := s.Rivals.Sides; sides != nil {
 				isFar = sides[j] != i%2 && slices.Contains(s.Rivals.Old, j) && slices.Contains(s.Rivals.New, j)
 			}
-			if isFar {
+			if isFar && s.Rivals.Lacks == nil {
 				// New does not wait for a handshake that takes longer than the node timeout.
 				far := 2*time.Millisecond + time.Duration(v.r.Int64N(int64(12*time.Millisecond)))
 				w.net.SetDelay(sim.Link{Client: v.name, Node: n.Addr()}, sim.Both, sim.Delay{Min: far, Max: far + time.Millisecond})
 			}
 		}
+		v.reach()
 		all = append(all, v)
 	}
 	var wg sync.WaitGroup
@@ -225,8 +233,17 @@ func (v *rival) work() {
 		v.net.Cut(all)
 		_ = v.locker.Close()
 		v.net.Accept(all)
+		v.reach()
 	}
 	v.locker = nil
+	time.Sleep(scaled(5*time.Second, v.r, 1./64, 4)) // others may come first
+}
+
+// reach cuts the client off from the node that it lacks.
+func (v *rival) reach() {
+	if lacks := v.scenario.Rivals.Lacks; lacks != nil && lacks[v.side] >= 0 {
+		v.net.Refuse(sim.Link{Client: v.name, Node: v.nodes[lacks[v.side]].Addr()})
+	}
 }
 
 // granted notes a hold. No other claim may be valid.
