@@ -205,7 +205,7 @@ func TestACallThatWasHeldReturnsWithinTheNodeTimeout(t *testing.T) {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 50 * ms, Max: 60 * ms})
 			l := fl.locker("a", WithRestartGuard(0))
-			for round := range 20 {
+			for round := 0; round < 20; round += sized(1, 5) {
 				fl.nodes[0].Crash(true)
 				fl.nodes[1].Crash(true)
 				time.Sleep(time.Second)
