@@ -127,11 +127,7 @@ func (l *Locker) tellSettings(o *options) {
 		return
 	}
 	for _, n := range l.nodes {
-		n.conn.Ask(func(replies []any, err error) {
-			if err == nil {
-				n.settings.heard(replies[0])
-			}
-		}, n.settings.command(false))
+		n.tellSettings()
 	}
 	l.peers.registry.prolong()
 }

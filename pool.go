@@ -29,6 +29,7 @@ type node struct {
 	peers  *peers
 
 	settings agreement // with other clients
+	told     int64     // the longest TTL that the last handshake told; owned by handshake and connected
 
 	attempted    atomic.Bool   // the first attempt to connect has ended
 	firstAttempt chan struct{} // closed after the outcome of the first attempt was announced
@@ -63,7 +64,7 @@ type peers struct {
 
 	busy      func() bool  // whether the Locker has calls in flight, or holds
 	holds     func() bool  // whether it has holds
-	trimmedAt atomic.Int64 // when trim sent its last calls, in µs of tokens.micros; 0: some node has not got one
+	trimmedAt atomic.Int64 // when trim sent its last calls, in µs of tokens.micros; 0: a node may have missed them
 
 	mu     sync.Mutex
 	claims map[string]*node // by run_id and replid: the node that is connected to that server; guarded by mu
@@ -173,7 +174,7 @@ func (n *node) connConfig() redisconn.Config {
 		Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout(), Dial: o.dialer, DialID: o.dialerID, TLS: o.tls,
 		Now: o.clock.local, Credentials: o.credentials,
 		Scripts: allScripts(), ExtraKey: o.prefix + tokensName,
-		Handshake: n.handshake, OnDisconnect: n.unclaim, OnChange: n.stateChanged, Explain: explained,
+		Handshake: n.handshake, OnConnect: n.connected, OnDisconnect: n.unclaim, OnChange: n.stateChanged, Explain: explained,
 		Check: n.check, CheckEvery: probeEvery,
 	}
 }
@@ -271,13 +272,34 @@ func duplicateNodes(nodes []*node) error {
 	return nil
 }
 
+// connected runs when there is a new connection. It sends what must go ahead of requests, also of those that waited for
+// the connection: while there was none, nothing could be sent ahead of them.
+func (n *node) connected() {
+	n.leaveLabel(0)
+	n.peers.registry.connected(n.index)
+	if n.opts.longestTTL.Load() != n.told { // a call has begun since
+		n.tellSettings()
+	}
+	n.peers.trimmedAt.Store(0) // first, so that a call that begins after the look at busy trims by itself
+	if n.opts.fencing && n.tokens.KnowsMajority() && (n.peers.busy() || n.conn.Backlog() > 0) {
+		trimCall{n, 0, "1"}.send("EVALSHA", trim.SHA)
+	}
+}
+
+// tellSettings does not wait.
+func (n *node) tellSettings() {
+	n.conn.Ask(func(replies []any, err error) {
+		if err == nil {
+			n.settings.heard(replies[0])
+		}
+	}, n.settings.command(false))
+}
+
 // stateChanged runs when the state of the connection has changed.
 func (n *node) stateChanged() {
-	connected, fresh, err := n.noteConnected()
+	connected, err := n.noteConnected()
 	first := !n.attempted.Swap(true)
-	if fresh { // and not only an answer that was late: what is sent then would make the next one late
-		n.leaveLabel(0)
-		n.peers.registry.connected(n.index)
+	if connected && err == nil { // maybe after a silence, in which it was sent nothing
 		n.peers.trimmedAt.Store(0)
 	}
 	if connected && err != nil {
@@ -290,19 +312,17 @@ func (n *node) stateChanged() {
 	}
 }
 
-// noteConnected returns the state of the connection, and whether it is a new one. It keeps account of how many there
-// are.
-func (n *node) noteConnected() (connected, fresh bool, err error) {
+// noteConnected returns the state of the connection. It keeps account of how many there are.
+func (n *node) noteConnected() (connected bool, err error) {
 	p := n.peers
 	p.connecting.Lock()
 	defer p.connecting.Unlock()
 	connected, err = n.conn.State()
-	fresh = connected && !p.connected.has(n.index)
 	if p.connected &^= nodeSet(0).with(n.index); connected {
 		p.connected = p.connected.with(n.index)
 	}
 	p.enough.Store(p.registry.electorate.suffice(p.connected))
-	return connected, fresh, err
+	return connected, err
 }
 
 // exchanges returns the commands by which clients learn of each other, to be sent behind a probe. What has been
@@ -317,6 +337,7 @@ func (n *node) exchanges(kind guard.ProbeKind) []extra {
 
 // handshake reads the clock and the node info over a new connection, and refuses a node that is not fit to vote.
 func (n *node) handshake(do redisconn.Do) error {
+	n.told = n.opts.longestTTL.Load()
 	// Take the quickest of three answers: on a new connection a single one is often late.
 	var asked, now instant
 	var micros int64

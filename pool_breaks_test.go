@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,4 +166,82 @@ func TestOneAttemptInAnOutage(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A client that has long been idle writes the first token, over connections that were made anew meanwhile, or to a node
+// that did not answer for a moment. The token expires also where the client is closed right after.
+func TestTheFirstTokenAfterABreakExpires(t *testing.T) {
+	for name, disturb := range map[string]func(fl *fleet, l *Locker){
+		"broken": func(fl *fleet, _ *Locker) {
+			fl.net.Reset(link0("a", 0))
+			fl.net.Reset(link0("a", 1))
+			fl.net.Reset(link0("a", 2))
+			time.Sleep(ms)
+		},
+		"silent": func(fl *fleet, l *Locker) {
+			fl.net.Hold(link0("a", 2), sim.Both)
+			l.nodes[2].conn.CheckSoon()
+			time.Sleep(300 * ms)
+			must(0, must(l.TryLock(fl.t.Context(), "other"))(fl.t).Unlock(fl.t.Context()))(fl.t) // trims the others
+			fl.net.Release(link0("a", 2), sim.Both)
+			settleNetwork()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				l := fl.locker("a")
+				time.Sleep(5 * time.Minute)
+				if fl.holding(tokensName) > 0 {
+					t.Fatal("there are tokens: this proves nothing")
+				}
+				disturb(fl, l)
+				must(0, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+				settleNetwork()
+				for i, n := range fl.nodes {
+					if lives := n.Do("PTTL", tokensName).(int64); lives <= 0 {
+						t.Errorf("node %d: tokens live for %d ms", i, lives)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A call has a longer TTL than all before while the connections are made anew. The nodes are told before its request
+// comes, over whichever connection.
+func TestANewTTLIsToldAheadOfRequestsThatWait(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		var settings, lives string // of the last commands about them, at node 0
+		ttl := 20 * time.Second
+		fl.nodes[0].Observe(func(c sim.Command) {
+			if c.Args[0] != "evalsha" {
+				return
+			}
+			switch words := c.Args; words[1] {
+			case noteSettings.SHA:
+				settings = words[len(words)-1]
+			case noteLists.SHA:
+				if slices.Contains(words, modeVote) {
+					lives = words[len(words)-1]
+				}
+			case acquire.Script.SHA:
+				if want := fmt.Sprint("ttl=", ttl.Milliseconds()); !strings.HasSuffix(settings, want) {
+					t.Errorf("a request with %s came after %s", want, settings)
+				}
+				if want := fmt.Sprint((ttl + confirmsWithin).Milliseconds()); lives != want {
+					t.Errorf("a request with a TTL of %s came when the lists were registered for %s ms", ttl, lives)
+				}
+			}
+		})
+		l := fl.locker("a", WithRestartGuard(10*time.Minute))
+		for at := time.Duration(0); at < 15*ms; at += 290 * time.Microsecond {
+			ttl += time.Second / 2
+			fl.net.Reset(sim.Link{})
+			time.Sleep(at)
+			k := must(l.TryLock(t.Context(), "job", WithTTL(ttl)))(t)
+			settleNetwork()
+			must(0, k.Unlock(t.Context()))(t)
+			settleNetwork()
+		}
+	})
 }

@@ -20,6 +20,7 @@ var (
 	third   = &Command{Script: lua.New("return 3"), Args: numbers, ExtraKey: true}
 	undo    = &Command{Script: lua.New("return 'undo'"), Args: numbers, Undo: true}
 	another = &Command{Script: lua.New("return 'another'"), Args: numbers, Undo: true}
+	urgent  = &Command{Script: lua.New("return 'urgent'"), Args: numbers, Urgent: true}
 	spare   = &Command{Script: lua.New("return 'spare'"), Args: numbers, Undo: true, BestEffort: true}
 )
 
@@ -236,7 +237,6 @@ func TestAQueueOfManyKeys(t *testing.T) {
 
 // What is urgent goes before the rest of its batch, but not before what is about the same key.
 func TestUrgentRequestsGoFirst(t *testing.T) {
-	urgent := &Command{Script: lua.New("return 'urgent'"), Args: numbers, Urgent: true}
 	var got []string
 	for _, g := range sorted([]*Request{
 		about(first, "a"), about(urgent, "b"), about(second, "c"), about(urgent, "d"), about(urgent, "c"), about(first, "e"),

@@ -295,7 +295,7 @@ func readCommand(r *bufio.Reader) ([]string, error) {
 var named = func() *strings.Replacer {
 	var pairs []string
 	for name, k := range map[string]*Command{
-		"first": first, "second": second, "third": third, "undo": undo, "another": another, "spare": spare,
+		"first": first, "second": second, "third": third, "undo": undo, "another": another, "spare": spare, "urgent": urgent,
 	} {
 		pairs = append(pairs, k.Script.SHA, name, k.Script.Source, name)
 	}

@@ -3,6 +3,7 @@ package redisconn
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 )
 
@@ -41,7 +42,12 @@ func (c *Conn) Send(r *Request) bool {
 
 // enqueue queues a request, and sets the watchdog unless its Round has a reply already. It is called with mu held.
 func (c *Conn) enqueue(r *Request) {
-	c.queue = append(c.queue, r)
+	if c.goesAhead(r.Command) {
+		c.queue = slices.Insert(c.queue, c.ahead, r)
+		c.ahead++
+	} else {
+		c.queue = append(c.queue, r)
+	}
 	deadline := r.Asked.Add(c.config.Timeout)
 	if !r.replied && (c.nextDeadline.IsZero() || deadline.Before(c.nextDeadline)) {
 		c.nextDeadline = deadline
@@ -49,12 +55,20 @@ func (c *Conn) enqueue(r *Request) {
 	}
 }
 
+// ofLink reports whether what is sent is about a connection that there is, so that it waits for no other.
+func (k *Command) ofLink() bool { return k == native || k == subscribe }
+
+// goesAhead reports whether a request goes ahead of those that waited for the link. It is called with mu held.
+func (c *Conn) goesAhead(k *Command) bool { return c.opening && k.ofLink() }
+
 // refusal returns why a request fails at once, nil if it can be sent. It is called with mu held.
 func (c *Conn) refusal(k *Command, undo bool) error {
-	waits := c.hope > 0 && k != native && (undo || !k.BestEffort) // what Ask sends is about a connection that there is
+	waits := c.hope > 0 && !k.ofLink() && (undo || !k.BestEffort)
 	switch {
 	case c.draining && !undo:
 		return ErrClosed
+	case c.goesAhead(k): // even if one that waited has timed out just now
+		return nil
 	case c.link == nil && !waits:
 		return c.down
 	case !c.unresponsive.IsZero():
@@ -123,9 +137,13 @@ func (c *Conn) takeQueue(l *link) bool {
 		return false
 	}
 	before := c.inFlight.n
-	for _, r := range c.queue {
+	for i, r := range c.queue {
+		if i == c.ahead && i > 0 {
+			c.batch.close(&c.inFlight) // within a batch, an urgent request would overtake them
+		}
 		c.batch.add(r, &c.inFlight)
 	}
+	c.ahead = 0
 	c.batch.close(&c.inFlight)
 	clear(c.queue)
 	c.queue = c.queue[:0]

@@ -115,17 +115,26 @@ func (c *Conn) connected(l *link) {
 	c.mu.Lock()
 	down := c.down
 	c.link, c.down, c.unresponsive = l, nil, time.Time{}
+	// Nothing is written until what goes ahead of the queue is in it. Requests that come meanwhile must stay behind those
+	// that waited, since they may be their undos.
+	c.opening, l.writing = true, true
 	kept, over := filterOver(c.queue)
 	c.queue = kept
 	for _, r := range over {
 		unanswered = r.unanswered(unanswered)
 	}
 	c.changeProtocol(l)
-	c.startWriter()
-	c.setCheck()
 	c.mu.Unlock()
 	fail(unanswered, down)
 	callDone(over)
+	if c.config.OnConnect != nil && c.ctx.Err() == nil {
+		c.config.OnConnect()
+	}
+	c.mu.Lock()
+	c.opening, l.writing = false, false
+	c.startWriter()
+	c.setCheck()
+	c.mu.Unlock()
 	c.changed()
 }
 
@@ -203,13 +212,13 @@ func (c *Conn) loseRequests() {
 	}
 	c.eachInFlight(lose)
 	for _, r := range c.queue {
-		if c.hope > 0 && !r.replied && r.Command != native && r.Command != subscribe {
+		if c.hope > 0 && !r.replied && !r.Command.ofLink() {
 			kept = append(kept, r)
 		} else {
 			lose(r)
 		}
 	}
-	c.inFlight, c.queue = groups{}, kept
+	c.inFlight, c.queue, c.ahead = groups{}, kept, 0
 	down, draining := c.down, c.draining
 	c.mu.Unlock()
 	fail(unanswered, down)

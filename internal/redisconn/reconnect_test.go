@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,6 +160,50 @@ func TestARequestWaitsForTheNextConnection(t *testing.T) {
 					t.Errorf("the server got %q, want %q", got, want)
 				}
 			})
+		})
+	}
+}
+
+// What is asked when there is a new connection goes ahead of the requests that waited for it, however many, and of
+// those that come meanwhile. These stay in order.
+func TestWhatIsAskedAtConnectingGoesFirst(t *testing.T) {
+	for _, waiting := range []int{0, 1, maxQueue} {
+		synctest.Test(t, func(t *testing.T) {
+			var client atomic.Pointer[client]
+			f, c := connect(t, func(config *Config) {
+				config.OnConnect = func() {
+					c := client.Load()
+					if c == nil {
+						return // the first connection
+					}
+					c.send(native)
+					time.Sleep(ms)
+					c.send(undo, "a")
+					c.send(urgent, "b")
+					time.Sleep(ms)
+					c.send(native)
+				}
+			})
+			client.Store(c)
+			f.upgrade(true)
+			c.Hear(&Subscription{Channel: "wake"})
+			f.cut()
+			synctest.Wait()
+			for range waiting {
+				c.send(first, "a")
+			}
+			time.Sleep(50 * ms)
+			want := fmt.Sprintf("HELLO 3, SUBSCRIBE wake, PING, ECHO #%d, ECHO #%d, EVALSHA ", waiting, waiting+3)
+			if waiting < maxQueue {
+				want += "urgent"
+			}
+			got := f.received()
+			if all := strings.Join(got, ", "); !strings.HasPrefix(all, want) {
+				t.Errorf("%d wait: the server got %.200s, want %s", waiting, all, want)
+			}
+			if last := got[len(got)-1]; !strings.HasPrefix(last, "EVALSHA undo 1 a") {
+				t.Errorf("%d wait: the last that the server got is %s", waiting, last)
+			}
 		})
 	}
 }

@@ -61,6 +61,9 @@ type Config struct {
 	CheckEvery time.Duration
 	// OnDisconnect runs after each connection that ended and after each failed attempt to connect.
 	OnDisconnect func()
+	// OnConnect runs when there is a new connection, before OnChange. What it sends by Ask goes ahead of the requests that
+	// waited for the connection. It must not wait for an answer.
+	OnConnect func()
 	// OnChange runs after each change of State. Its first run tells the outcome of the first attempt to connect.
 	OnChange func()
 	// Explain turns an error reply into the type that users see. command is the refused command, "" if unknown.
@@ -153,6 +156,8 @@ type Conn struct {
 	postponed    []*Request    // undos that failed with a transient error and will be sent again
 	batch        batch         // sorts the queue into groups
 	link         *link         // nil: not connected
+	opening      bool          // OnConnect has not returned yet, and nothing is written
+	ahead        int           // so many requests, at the head of the queue, go ahead of those that waited for the link
 	down         error         // why not connected
 	hope         int           // not connected: how many more attempts may fail before requests are refused
 	unresponsive time.Time     // since when: a request timed out then, and no reply has come since; zero: it responds
@@ -233,11 +238,11 @@ func (c *Conn) State() (connected bool, err error) {
 	return c.link != nil, c.down
 }
 
-// Backlog returns how many requests wait to be sent or sent again.
+// Backlog returns how many requests wait to be sent or sent again, without what goes ahead of them: see OnConnect.
 func (c *Conn) Backlog() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.queue) + len(c.postponed)
+	return len(c.queue) - c.ahead + len(c.postponed)
 }
 
 // Drain stops accepting requests other than undos. It returns when all requests are answered, when the connection is
