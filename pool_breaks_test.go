@@ -168,6 +168,29 @@ func TestOneAttemptInAnOutage(t *testing.T) {
 	}
 }
 
+// A connection breaks, and the node does not answer any more: that delays one call by the node timeout.
+func TestASilentNodeAfterABreakDelaysOneCall(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		settleNetwork()
+		fl.net.Hold(link0("a", 2), sim.Both)
+		fl.net.Reset(link0("a", 2))
+		slow := 0
+		for range 60 { // until after the end of the attempt to connect, and the next
+			begun := time.Now()
+			_ = l.ForceUnlock(t.Context(), "job", "somebody") // which wants an answer of every node
+			if time.Since(begun) > 100*ms {
+				slow++
+			}
+			time.Sleep(50 * ms)
+		}
+		if slow != 1 {
+			t.Errorf("%d calls were delayed, want 1", slow)
+		}
+		fl.net.Release(link0("a", 2), sim.Both)
+	})
+}
+
 // A client that has long been idle writes the first token, over connections that were made anew meanwhile, or to a node
 // that did not answer for a moment. The token expires also where the client is closed right after.
 func TestTheFirstTokenAfterABreakExpires(t *testing.T) {

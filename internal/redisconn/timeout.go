@@ -85,6 +85,9 @@ func (c *Conn) expire() {
 	} else if c.starved++; c.starved > maxStarved {
 		starved = false // a server that is silent all the while
 	}
+	if len(overdue) > 0 && c.link == nil && !starved {
+		c.hope = 0 // the attempt to connect hangs, and delays no other request
+	}
 	newlyUnresponsive := len(overdue) > 0 && c.link != nil && c.unresponsive.IsZero() && !starved
 	if newlyUnresponsive || starved && !c.unresponsive.IsZero() { // its silence counts from now
 		c.unresponsive, c.giveUp = now, now.Add(c.config.ConnectTimeout)
