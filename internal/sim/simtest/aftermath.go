@@ -74,6 +74,7 @@ func (w *world) trials() {
 	w.contest()
 	w.races()
 	w.broken()
+	w.expire(w.clients[0])
 	// The last: Close is to wait for what it undoes.
 	w.progress(w.clients[0], contested, w.clients[0].locker.Load().TryLock)
 }
@@ -130,11 +131,14 @@ var kept = []string{
 	"redlock:tokens", "redlock:node", "redlock:floor", "redlock:settings", "redlock:lists", "redlock:revoked",
 }
 
+// lasting are those of them that have no time to live.
+var lasting = []string{"redlock:node", "redlock:floor"}
+
 // placeLives is how long a node keeps the places of waiters that are gone, if nobody asks there.
 const placeLives = 30 * time.Second
 
 // leftovers: what nobody holds or waits for is not on the nodes, except for keys that begin with late, if that is not
-// empty.
+// empty. What is kept goes by itself when all clients are gone.
 func (w *world) leftovers(when, late string) {
 	for _, v := range sim.Leftovers(w.nodes, func(key string) bool {
 		return slices.Contains(kept, key) || strings.HasPrefix(key, "redlock:once:") ||
@@ -142,6 +146,13 @@ func (w *world) leftovers(when, late string) {
 			late != "" && strings.HasPrefix(key, late)
 	}) {
 		w.blame(v.Invariant, "%s: %s", when, v.Text)
+	}
+	for _, n := range w.nodes {
+		for _, key := range n.Keys() {
+			if !slices.Contains(lasting, key) && n.Do("PTTL", key) == int64(-1) {
+				w.blame("clean", "%s: %s has %q for ever", when, n.Addr(), key)
+			}
+		}
 	}
 }
 

@@ -16,11 +16,10 @@ import (
 // broken breaks all connections of a client, one right behind the other, and has it make an attempt: then, before its
 // request is on its way or while that is, or while it connects again. All nodes are in order, so the attempt succeeds.
 func (w *world) broken() {
-	s := w.scenario
-	// The time for pauses and round trips, until the client is connected. Of the TTL, enough must be left then.
-	if connects := 20*time.Millisecond + 30*s.Delay.SlowMax; s.Timeout < connects || s.TTL < 2*connects {
+	if !w.connectsInTime() {
 		return
 	}
+	s := w.scenario
 	r := rand.New(rand.NewPCG(s.Seed, 0xb40e))
 	for _, c := range w.clients {
 		for i := range 4 {
@@ -32,10 +31,7 @@ func (w *world) broken() {
 			var breaking sync.WaitGroup
 			breaking.Go(func() {
 				time.Sleep(at)
-				for _, n := range w.nodes { // not at one instant, which no replay orders
-					w.net.Reset(sim.Link{Client: c.name, Node: n.Addr()})
-					time.Sleep(time.Microsecond)
-				}
+				w.reset(c)
 			})
 			time.Sleep(before + 1)
 			lock, err := c.locker.Load().TryLock(context.Background(), fmt.Sprintf("broken:%d", i))
@@ -49,6 +45,30 @@ func (w *world) broken() {
 			_ = lock.Unlock(context.Background())
 			w.quiet()
 		}
+	}
+}
+
+// connectsInTime reports whether an attempt can wait for new connections, for pauses and round trips: of the TTL,
+// enough must be left then.
+func (w *world) connectsInTime() bool {
+	connects := 20*time.Millisecond + 30*w.scenario.Delay.SlowMax
+	return w.scenario.Timeout >= connects && w.scenario.TTL >= 2*connects
+}
+
+// reset breaks all connections of a client.
+func (w *world) reset(c *client) {
+	for _, n := range w.nodes { // not at one instant, which no replay orders
+		w.net.Reset(sim.Link{Client: c.name, Node: n.Addr()})
+		time.Sleep(time.Microsecond)
+	}
+}
+
+// expire lets the nodes' tokens expire, and breaks the connections of a client that may wait for new ones: what it
+// sends next writes the first token.
+func (w *world) expire(c *client) {
+	if w.connectsInTime() {
+		time.Sleep(3 * time.Minute) // the retention, and the longest interval between the checks of an idle client
+		w.reset(c)
 	}
 }
 
