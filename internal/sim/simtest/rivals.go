@@ -14,10 +14,11 @@ import (
 )
 
 // This file has worlds in which somebody has made the mistake: of a change of nodes, some clients have the old list
-// alone and others the new one alone, and all start at one moment. Links are short or long, so that each client hears
-// some nodes late. Clients are closed or crash with holds and tickets, are started again by what supervises them, and
-// are all cut off for a while; or those of one kind lack a node that both have, so that their holds lack it, too. No two hold the lock, but after they have been cut off: then each may get a majority
-// before it has a connection to a node that tells it of the other. In the end the clients with one of the lists work.
+// alone and others the new one alone, and all start at one moment. Links are short or long, so that each client
+// hears some nodes late. Clients are closed or crash with holds and tickets, are started again by what supervises
+// them, and are all cut off for a while; or those of one kind lack a node that both have, so that their holds lack
+// it, too. No two hold the lock, but after they have been cut off: then each may get a majority before it has a
+// connection to a node that tells it of the other. In the end the clients with one of the lists work.
 
 // Rivals is what happens to clients whose lists conflict.
 type Rivals struct {
