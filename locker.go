@@ -111,6 +111,7 @@ func (l *Locker) Close() error {
 		l.events.ending()
 		l.calls.wait(l.opts.nodeTimeout)
 		l.listeners.close()
+		l.peers.registry.closing()
 		l.peers.registry.close(l.schedule.close())
 		ctx, cancel := context.WithTimeout(context.Background(), l.opts.nodeTimeout)
 		defer cancel()

@@ -457,7 +457,7 @@ func (g *registry) judge(now time.Time) (leave nodeSet) {
 	default:
 		g.refusal.Store(conflict)
 		for i := range g.at { // what it has on the nodes still counts against others
-			if at := &g.at[i]; at.noted != "" && !g.holds() && !g.ticketsOut() {
+			if at := &g.at[i]; at.noted != "" && !g.closed && !g.holds() && !g.ticketsOut() {
 				at.noted, at.former, leave = "", at.noted, leave.with(i)
 			}
 		}
@@ -632,15 +632,22 @@ func (g *registry) countClients(ctx context.Context, node int) {
 	})
 }
 
+// closing ends what the registry does by itself. It is called while the holds that are left still count: afterwards,
+// nobody but close, which knows of them, lets the nodes forget the client.
+func (g *registry) closing() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	if g.correction != nil {
+		g.correction.Stop()
+	}
+}
+
 // close lets the nodes forget this client, unless holds or tickets are left: then conflicting clients must not come
 // before the nodes have forgotten the registration by themselves, which is later than the end of these.
 func (g *registry) close(holds int) {
 	keep := holds > 0 || g.ticketsOut()
 	g.mu.Lock()
-	g.closed = true
-	if g.correction != nil {
-		g.correction.Stop()
-	}
 	told := nodeSet(0)
 	for i := range g.at {
 		if g.at[i].noted != "" && !keep {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
 )
 
 // For all pairs of lists of up to five of seven nodes, majoritiesMeet says what trying all majorities finds.
@@ -348,6 +350,39 @@ func TestARefusedClientWithAHoldStaysRegistered(t *testing.T) {
 		time.Sleep(time.Minute)
 		if refused(a) == refused(b) {
 			t.Errorf("refused: a %t, b %t; want one of them", refused(a), refused(b))
+		}
+	})
+}
+
+// So it does if it is closed, also when a node answers while Close waits for another one that is slow.
+func TestARefusedClientIsClosedWithAHold(t *testing.T) {
+	c := changes[0]
+	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+		fl.cut("a", 0, 1)
+		fl.cut("b", 2, 3)
+		a := must(fl.open("a", c.old))(t)
+		must(fl.open("b", c.new))(t)
+		must(a.TryLock(t.Context(), "job"))(t)
+		fl.mend("a", 0, 1)
+		for begun := time.Now(); a.mayLock() == nil && time.Since(begun) < establishedAfter; time.Sleep(100 * ms) {
+		}
+		if a.mayLock() == nil {
+			t.Fatal("it is not refused")
+		}
+		fl.net.SetDelay(sim.Link{Client: "a"}, sim.Up, sim.Delay{Min: 20 * ms, Max: 20 * ms})
+		fl.net.Hold(link0("a", 4), sim.Both)
+		a.undoOwner(release, "other", a.peers.label.owner(1), nowhere, time.Minute, nodeSet(0).with(4))
+		for i := range 4 {
+			a.nodes[i].conn.CheckSoon()
+		}
+		time.Sleep(ms)
+		must(0, a.Close())(t)
+		fl.net.Release(link0("a", 4), sim.Both)
+		settleNetwork()
+		for _, n := range fl.nodes[2:5] {
+			if n.Do("EXISTS", "job") != int64(1) || n.Do("ZCOUNT", "redlock:lists", "(0", "+inf") != int64(1) {
+				t.Errorf("%s has lost the hold or the registration of a client that was closed with it", n.Addr())
+			}
 		}
 	})
 }
