@@ -216,11 +216,11 @@ func (fl *fleet) foreign(texts int) {
 	for i := range texts {
 		list := nodeLists{nil}
 		for at, n := range fl.nodes {
-			list[0] = append(list[0], listedNode{fmt.Sprintf("%06x%06x", i, at), n.Addr()})
+			list[0] = append(list[0], listedNode{id: fmt.Sprintf("%06x%06x", i, at), addr: n.Addr()})
 		}
 		if i%2 == 1 {
 			list = append(list, slices.Clone(list[0]))
-			list[1][0] = listedNode{fmt.Sprintf("%012x", i), fmt.Sprintf("m%d:6379", i)}
+			list[1][0] = listedNode{id: fmt.Sprintf("%012x", i), addr: fmt.Sprintf("m%d:6379", i)}
 		}
 		for _, n := range fl.nodes {
 			n.Do("ZADD", defaults().prefix+ownNames+"lists", n.Now().UnixMilli(), list)

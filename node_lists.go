@@ -18,11 +18,15 @@ type nodeLists [][]listedNode
 
 // listedNode is one node of a list, as a client knows it.
 type listedNode struct {
-	id   string // what the node calls itself, whatever its address; "": the client has not met it yet
-	addr string
+	id    string // what the node calls itself, whatever its address; "": the client has not met it yet
+	addr  string
+	stale bool // the node has been away for so long that it may have lost its data, and the id with it
 }
 
-// unmet stands for the id of a node that the client has not met yet.
+// met reports whether the client knows by which id others know the node.
+func (n listedNode) met() bool { return n.id != "" && !n.stale }
+
+// unmet stands before the id of a node that the client has not met yet, or not lately.
 const unmet = "?"
 
 // String returns the lists as nodes keep them: "id@address id@address|id@address …", the nodes of a list in order.
@@ -31,11 +35,11 @@ func (l nodeLists) String() string {
 	for _, list := range l {
 		var nodes []string
 		for _, n := range list {
-			id := n.id
-			if id == "" {
-				id = unmet
+			word := n.id + "@" + addrEscaper.Replace(n.addr)
+			if !n.met() {
+				word = unmet + word
 			}
-			nodes = append(nodes, id+"@"+addrEscaper.Replace(n.addr))
+			nodes = append(nodes, word)
 		}
 		slices.Sort(nodes)
 		lists = append(lists, strings.Join(nodes, " "))
@@ -55,13 +59,11 @@ func parseNodeLists(text string) (l nodeLists, ok bool) {
 		var list []listedNode
 		for word := range strings.FieldsSeq(part) {
 			id, addr, found := strings.Cut(word, "@")
-			if !found || id == "" || addr == "" {
+			id, stale := strings.CutPrefix(id, unmet)
+			if !found || id == "" && !stale || addr == "" {
 				return nil, false
 			}
-			if id == unmet {
-				id = ""
-			}
-			list = append(list, listedNode{id, addrUnescaper.Replace(addr)})
+			list = append(list, listedNode{id, addrUnescaper.Replace(addr), stale && id != ""})
 		}
 		if len(list) == 0 || len(list) > maxNodes {
 			return nil, false
@@ -102,7 +104,7 @@ func (l nodeLists) apart(other nodeLists) (addrs []string) {
 	theirs := slices.Concat(other...)
 	for _, n := range slices.Concat(l...) {
 		if slices.ContainsFunc(theirs, func(m listedNode) bool {
-			return n.addr == m.addr && n.id != m.id && n.id != "" && m.id != ""
+			return n.addr == m.addr && n.id != m.id && n.met() && m.met()
 		}) && !slices.Contains(addrs, n.addr) {
 			addrs = append(addrs, n.addr)
 		}
@@ -121,9 +123,10 @@ func majoritiesMeet(n, m, common int) bool {
 }
 
 // common returns how many nodes two lists have in common. An entry stands for one node, so it has one counterpart at
-// most: the entry with the same id, whatever the addresses are. Entries without one are compared by address, if one of
-// the clients does not know the id, since it has not met the node. That is often one that is down and is just being
-// replaced: an entry with another address must not be taken for it.
+// most: the entry with the same id, whatever the addresses are, and also if a client has not met the node lately.
+// Entries without one are compared by address, if one of the clients does not know the id, since it has not met the
+// node, or not lately. That is often one that is down and is just being replaced: an entry with another address must
+// not be taken for it.
 //
 // A node that has lost its data has another id. If that may have happened lately, one address is one node, whatever the
 // ids. Later, all clients that reach the node have told the others its new id, and two ids are two nodes.
@@ -135,7 +138,7 @@ func common(a, b []listedNode, lately bool) int {
 	restA, restB, same := paired(a, b, func(n, m listedNode) bool { return n.id != "" && n.id == m.id })
 	metA, metB := without(a, restA), without(b, restB)
 	restA, restB, named := paired(restA, restB, func(n, m listedNode) bool {
-		return n.addr == m.addr && (lately || n.id == "" || m.id == "")
+		return n.addr == m.addr && (lately || !n.met() || !m.met())
 	})
 	if same == 0 {
 		return named
@@ -176,7 +179,7 @@ func knows(list []listedNode, addr string) bool {
 
 func unmetOf(list []listedNode) (n int) {
 	for _, node := range list {
-		if node.id == "" {
+		if !node.met() {
 			n++
 		}
 	}

@@ -51,7 +51,7 @@ const (
 	confirmsWithin = registerAgain + 15*time.Second
 	// restartExplains is for how much longer than a registration lives lists may be in use in which a node has another id
 	// than the one that the node itself has told. Some client has the old one: it has crashed, or learns the new one with
-	// its next registration, or it has lost the node and forgets the id after a minute; and the text may stay for another.
+	// its next registration, or it has lost the node and doubts the id after a minute; and the text may stay for another.
 	restartExplains = 90 * time.Second
 	// registerAgain is the age at which a registration is confirmed: with the next probe.
 	registerAgain = 30 * time.Second
@@ -91,6 +91,7 @@ type registry struct {
 // registered is what one node said last, and what it was told.
 type registered struct {
 	id        string         // the node's; "": not known
+	stale     bool           // it has been away since then: see listedNode
 	candidate string         // an id for a node that has none
 	member    string         // in the node's set of clients: see connected
 	digest    string         // of the lists in use there; "": none are
@@ -134,7 +135,7 @@ func (g *registry) describe() {
 		var list []listedNode
 		for i, conn := range g.conns {
 			if l.nodes.has(i) {
-				list = append(list, listedNode{g.at[i].id, conn.Addr()})
+				list = append(list, listedNode{g.at[i].id, conn.Addr(), g.at[i].stale})
 			}
 		}
 		g.lists = append(g.lists, list)
@@ -230,7 +231,7 @@ func (g *registry) due(node int) string {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.forget(away)
+	g.doubtIDs(away)
 	stays := !g.closed && g.at[node].noted != "" // also if it is refused: its holds still count
 	switch {
 	case !g.mayRegister() && !(stays && g.lapses(node)):
@@ -283,10 +284,11 @@ func (g *registry) correct() {
 
 // learn notes the identity of a node. The caller holds mu.
 func (g *registry) learn(node int, id string) {
-	if id == "" || id == g.at[node].id {
+	at := &g.at[node]
+	if id == "" || id == at.id && !at.stale {
 		return
 	}
-	g.at[node].id = id
+	at.id, at.stale = id, false
 	if !g.opened {
 		return // open describes them all at once
 	}
@@ -301,16 +303,16 @@ func (g *registry) learn(node int, id string) {
 	}
 }
 
-// forget drops the ids of nodes that have been away for long: they may have lost their data meanwhile, and then others
-// know them by another id. The caller holds mu.
-func (g *registry) forget(away nodeSet) {
-	dropped, now := false, g.opts.clock.local()
+// doubtIDs notes which nodes have been away for long: they may have lost their data meanwhile, and then others know
+// them by another id. The id is kept, for others may know the node by another address. The caller holds mu.
+func (g *registry) doubtIDs(away nodeSet) {
+	doubted, now := false, g.opts.clock.local()
 	for i := range g.at {
-		if at := &g.at[i]; away.has(i) && at.id != "" && now.Sub(at.heard) >= registrationLives {
-			at.id, dropped = "", true
+		if at := &g.at[i]; away.has(i) && at.id != "" && !at.stale && now.Sub(at.heard) >= registrationLives {
+			at.stale, doubted = true, true
 		}
 	}
-	if dropped && g.opened {
+	if doubted && g.opened {
 		g.describe()
 	}
 }

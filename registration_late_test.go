@@ -462,6 +462,39 @@ func TestAClientHasOneTextAtATime(t *testing.T) {
 	})
 }
 
+// A master that two clients know by different addresses, as while it is renamed, may be down for long, and so may the
+// network of one of them: they are the same clients as before. When it is back, all is known as before.
+func TestAMasterWithTwoNamesMayBeDown(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		dial := fl.net.Dialer("b")
+		a := must(fl.open("a", []int{0, 1, 2}))(t)
+		b := must(New([]string{fl.urls[0], fl.urls[1], "redis://m2:6379"},
+			WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+				return dial(ctx, network, strings.Replace(addr, "m2", "n2", 1))
+			})))(t)
+		defer b.Close()
+		time.Sleep(5 * time.Minute)
+		fl.nodes[2].Crash(true)
+		time.Sleep(2 * time.Minute) // it is back in time to have its identity still
+		fl.cut("b", 0, 1)
+		time.Sleep(90 * time.Second)
+		fl.mend("b", 0, 1)
+		time.Sleep(time.Minute / 2)
+		for name, l := range map[string]*Locker{"a": a, "b": b} {
+			if found := listFindings(t, l); found != nil || l.mayLock() != nil {
+				t.Errorf("%s is refused: %v, and finds %+v", name, l.mayLock(), found)
+			}
+		}
+		fl.nodes[2].Restart()
+		time.Sleep(time.Minute)
+		for _, text := range fl.nodes[0].Do("ZRANGEBYSCORE", "redlock:lists", "(0", "+inf").([]any) {
+			if strings.Contains(fmt.Sprintf("%s", text), unmet) {
+				t.Errorf("the master is back, and a list says %q", text)
+			}
+		}
+	})
+}
+
 // openElsewhere opens a client of the first nodes, to which the address of one of them leads to another one.
 func (fl *fleet) openElsewhere(client string, nodes, from, to int) (*Locker, error) {
 	dial := fl.net.Dialer(client)

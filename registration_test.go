@@ -85,6 +85,12 @@ func TestWhichListsExcludeEachOther(t *testing.T) {
 		{"?@a 2@b 3@c", "2@a 1@b 3@c", true}, // a is 2 to the other, so it says nothing of the node that was not met
 		{"1@a 2@b 3@c", "1@b 2@a ?@d", false},
 		{"1@a 2@b 3@c", "1@b 2@a ?@c", true},
+		// The id of a node that was not met lately tells which node is the same, and not which is another.
+		{"1@a 2@b ?3@c", "1@a 2@b ?3@d", true},
+		{"1@a 2@b ?3@c", "1@a 2@b 3@d", true},
+		{"1@a 2@b ?3@c", "1@a 2@b 4@c", true},
+		{"1@a 2@b ?3@c", "1@a 2@b 4@d", false},
+		{"1@a 2@b ?3@c", "1@x 2@y 4@z", true},
 	} {
 		wantExclusion(t, c.a, c.b, c.want, c.want)
 	}
@@ -131,7 +137,7 @@ func TestPermutedAddressesAreNoConflict(t *testing.T) {
 			text := func(down int, id string, addr func(i int) int) string {
 				var list []listedNode
 				for i := range size {
-					n := listedNode{strconv.Itoa(i), fmt.Sprint("n", addr(i))}
+					n := listedNode{id: strconv.Itoa(i), addr: fmt.Sprint("n", addr(i))}
 					if i == down {
 						n.id = id
 					}
@@ -153,7 +159,7 @@ func TestPermutedAddressesAreNoConflict(t *testing.T) {
 }
 
 func TestNodeListsAsText(t *testing.T) {
-	lists := nodeLists{{{"2", "b:1"}, {"", "unix:///tmp/a b|c%20"}}, {{"1", "a@x:1"}}}
+	lists := nodeLists{{{id: "2", addr: "b:1"}, {addr: "unix:///tmp/a b|c%20"}}, {{id: "1", addr: "a@x:1"}}}
 	text := lists.String()
 	if want := "2@b:1 ?@unix:///tmp/a%20b%7Cc%2520|1@a@x:1"; text != want {
 		t.Errorf("got %q, want %q", text, want)
