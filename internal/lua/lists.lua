@@ -8,7 +8,9 @@
 -- ARGV[1] 'ask' · 'read': ask, and read the lists · 'vote': note the client · 'leave': forget it · 'count': ask, and
 -- count the clients in each of the sets from KEYS[2] on   ARGV[2] an identity for a node that has none, or ''
 -- ARGV[3] the client's lists   ARGV[4] its member of the clients   ARGV[5] what its lists were before, or ''
--- ARGV[6] 'vote': for how long the client is to count unless it confirms, in ms: a minute if missing, an hour at most
+-- ARGV[6] 'vote': for how long the client is to count unless it confirms, in ms: a minute if missing, an hour at most.
+-- It is the same for all that have ARGV[3]
+-- ARGV[7] 'vote': a former member of the client, which goes; there may be more of them
 -- Reply: {the node's identity or '', the digest or '': none are in use, {'read': the lists that were confirmed within
 -- the last minute, a hundred at most; 'count': the numbers of clients}}
 local call, time, minute, hour = redis.call, redis.call('TIME'), 60000, 3600000
@@ -53,6 +55,9 @@ local function leave(clients, had)
   end
 end
 
+for i = 7, #ARGV do
+  for k = 2, #KEYS do call('ZREM', KEYS[k], ARGV[i]) end
+end
 if ARGV[5] ~= '' then leave(KEYS[3], ARGV[5]) end
 if mode == 'leave' then leave(KEYS[2], own) end
 local identity, digest
