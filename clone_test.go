@@ -20,7 +20,7 @@ func (fl *fleet) cloneOf(a *Locker, client string) *Locker {
 	b.peers.registry.send(modeLeave, b.electorate.all) // the snapshot has no registration of its own
 	settleNetwork()
 	for i := range b.nodes {
-		b.peers.registry.at[i].member = a.peers.registry.at[i].member
+		b.peers.registry.at[i].member, b.peers.registry.at[i].sent = a.peers.registry.at[i].member, true
 	}
 	return b
 }
@@ -54,26 +54,44 @@ func TestACloneLeavesTheOriginalsLocksAlone(t *testing.T) {
 }
 
 // The end of the copy takes nothing away that the original has told the nodes, nor that of the original what the copy
-// has.
+// has. If the copy ends before the original has confirmed its registration, the original notices that with any answer.
 func TestACloneLeavesTheOriginalsRegistrationAlone(t *testing.T) {
-	for _, ends := range []string{"clone", "original"} {
+	for _, c := range []struct {
+		ends   string
+		after  time.Duration
+		asks   bool
+		beside bool // a client with lists that do not conflict, so that the nodes know some
+	}{
+		{"original", time.Second, false, false},
+		{"clone", confirmsWithin, false, false},
+		{"clone", time.Second, true, false},
+		{"clone", time.Second, true, true},
+	} {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			original := fl.locker("a")
+			if c.beside {
+				fl.locker("b", WithMigration(fl.urls[:1]))
+			}
 			clone := fl.cloneOf(original, "clone")
 			fl.net.Reset(sim.Link{Client: "clone"}) // the connections of the snapshot are the original's
-			time.Sleep(time.Second)
-			if ends == "clone" {
+			time.Sleep(c.after)
+			if c.ends == "clone" {
 				original, clone = clone, original
 			}
 			_ = original.Close()
 			settleNetwork()
+			if c.asks {
+				clone.Nodes(t.Context())
+				settleNetwork()
+			}
 			other, err := New(fl.urls[:1], WithDialer(fl.net.Dialer("c")))
 			if err == nil {
 				_ = other.Close()
 			}
 			if !errors.Is(err, ErrListConflict) || clone.mayLock() != nil {
-				t.Errorf("the %s ends. A client with another list: got %v, want ErrListConflict; the other copy: %v",
-					ends, err, clone.mayLock())
+				t.Errorf("the %s ends after %v, beside another %t. "+
+					"A client with another list: got %v, want ErrListConflict; the other copy: %v",
+					c.ends, c.after, c.beside, err, clone.mayLock())
 			}
 		})
 	}

@@ -50,7 +50,8 @@ const maxName = 512
 // All clients that lock a name must use the same nodes. New fails with a [*ListConflictError], which satisfies
 // errors.Is for [ErrListConflict], if clients are at work whose nodes do not allow that. If that turns out later, calls
 // that acquire fail with it, until those clients have ended. Close the Locker that is not needed any more: one that
-// ends without Close counts for a minute, or for 45 s longer than its longest TTL, up to an hour.
+// ends without Close counts for a minute; with TTLs over 15 s for 2, 4, 8, 16, 32 or 60 minutes, the first of these
+// that is 45 s longer than its longest TTL.
 func New(nodes []string, opts ...Option) (*Locker, error) {
 	base := defaults()
 	base.longestTTL = new(atomic.Int64)

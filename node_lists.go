@@ -5,8 +5,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // All clients that lock a name must vote with lists of nodes that exclude each other: a client with the nodes a b c d e
@@ -26,10 +28,28 @@ type listedNode struct {
 // met reports whether the client knows by which id others know the node.
 func (n listedNode) met() bool { return n.id != "" && !n.stale }
 
+const (
+	// registrationLives is for how long a node counts a client that does not confirm its registration, at least (see
+	// registry.lives), and for how long a client may be silent without becoming a newcomer.
+	registrationLives = time.Minute
+	// longestLife bounds that. Where a clock is set back by more, what seems to be from the future goes: see lists.lua.
+	longestLife = time.Hour
+)
+
 // unmet stands before the id of a node that the client has not met yet, or not lately.
 const unmet = "?"
 
-// String returns the lists as nodes keep them: "id@address id@address|id@address …", the nodes of a list in order.
+// text returns the lists as nodes keep them: String, and behind it the life of the registration in minutes, if that is
+// not one: "id@address …|8". So everybody knows how long the text may stay after its last client has crashed, and
+// clients whose registrations live for less do not keep it.
+func (l nodeLists) text(life time.Duration) string {
+	if life == registrationLives {
+		return l.String()
+	}
+	return fmt.Sprintf("%s|%d", l, int(life.Minutes()))
+}
+
+// String returns the lists as "id@address id@address|id@address …", the nodes of a list in order.
 func (l nodeLists) String() string {
 	var lists []string
 	for _, list := range l {
@@ -53,24 +73,32 @@ var (
 	addrUnescaper = strings.NewReplacer("%25", "%", "%20", " ", "%7C", "|", "%0A", "\n", "%0D", "\r")
 )
 
-// parseNodeLists reads what String has written. What it cannot read may come from another version.
-func parseNodeLists(text string) (l nodeLists, ok bool) {
-	for part := range strings.SplitSeq(text, "|") {
+// parseNodeLists reads what text has written. What it cannot read may come from another version.
+func parseNodeLists(text string) (l nodeLists, life time.Duration, ok bool) {
+	parts, life := strings.Split(text, "|"), registrationLives
+	if last := len(parts) - 1; !strings.Contains(parts[last], "@") {
+		minutes, err := strconv.Atoi(parts[last])
+		if err != nil || minutes < 2 || minutes > int(longestLife.Minutes()) {
+			return nil, registrationLives, false
+		}
+		parts, life = parts[:last], time.Duration(minutes)*time.Minute
+	}
+	for _, part := range parts {
 		var list []listedNode
 		for word := range strings.FieldsSeq(part) {
 			id, addr, found := strings.Cut(word, "@")
 			id, stale := strings.CutPrefix(id, unmet)
 			if !found || id == "" && !stale || addr == "" {
-				return nil, false
+				return nil, registrationLives, false
 			}
 			list = append(list, listedNode{id, addrUnescaper.Replace(addr), stale && id != ""})
 		}
 		if len(list) == 0 || len(list) > maxNodes {
-			return nil, false
+			return nil, registrationLives, false
 		}
 		l = append(l, list)
 	}
-	return l, len(l) <= 2
+	return l, life, len(l) == 1 || len(l) == 2
 }
 
 // addresses returns the lists for people.
@@ -191,8 +219,9 @@ func unmetOf(list []listedNode) (n int) {
 type usedLists struct {
 	digest string
 	texts  []string
-	lists  []nodeLists // by text; nil: it comes from another version
-	clash  func() bool // reports whether two of them conflict
+	lists  []nodeLists     // by text; nil: it comes from another version
+	lives  []time.Duration // by text: for how long it counts after a client has confirmed it
+	clash  func() bool     // reports whether two of them conflict
 
 	mu       sync.Mutex
 	verdicts map[*usedLists]listsVerdict // what judge has returned; guarded by mu
@@ -200,8 +229,8 @@ type usedLists struct {
 
 // listsVerdict is how lists that are in use go together with a client's own ones.
 type listsVerdict struct {
-	conflict nodeLists // the first that conflicts; nil: none does
-	doubtful []int     // by index: lists that conflict, too, unless a node has lost its data lately
+	conflicts []int // by index: lists that conflict
+	doubtful  []int // by index: lists that conflict, too, unless a node has lost its data lately
 }
 
 // judge compares the lists with a client's own ones. All Lockers of a process with the same lists ask the same, again
@@ -218,8 +247,8 @@ func (u *usedLists) judge(own *usedLists) listsVerdict {
 		case l == nil || own.lists[0].exclude(l, false):
 		case own.lists[0].exclude(l, true):
 			v.doubtful = append(v.doubtful, i)
-		case v.conflict == nil:
-			v.conflict = l
+		default:
+			v.conflicts = append(v.conflicts, i)
 		}
 	}
 	if u.verdicts == nil || len(u.verdicts) >= maxKnown {
@@ -260,9 +289,12 @@ func (c *listsCache) read(texts []string) *usedLists {
 	if known := c.find(digest); known != nil {
 		return known
 	}
-	used := &usedLists{digest: digest, texts: texts, lists: make([]nodeLists, len(texts))}
+	used := &usedLists{
+		digest: digest, texts: texts, lists: make([]nodeLists, len(texts)), lives: make([]time.Duration, len(texts)),
+	}
 	for i, text := range texts {
-		if l, ok := parseNodeLists(text); ok {
+		l, life, ok := parseNodeLists(text)
+		if used.lives[i] = life; ok {
 			used.lists[i] = l
 		}
 	}

@@ -42,16 +42,11 @@ const (
 )
 
 const (
-	// registrationLives is for how long a node counts a client that does not confirm its registration, at least: see
-	// registry.lives.
-	registrationLives = time.Minute
-	// longestLife bounds that. Where a clock is set back by more, what seems to be from the future goes: see lists.lua.
-	longestLife = time.Hour
 	// confirmsWithin is how old a registration gets, with some margin, before it is confirmed: by a probe.
 	confirmsWithin = registerAgain + 15*time.Second
-	// restartExplains is for how much longer than a registration lives lists may be in use in which a node has another id
-	// than the one that the node itself has told. Some client has the old one: it has crashed, or learns the new one with
-	// its next registration, or it has lost the node and doubts the id after a minute; and the text may stay for another.
+	// restartExplains is for how much longer than they live lists may be in use in which a node has another id than the
+	// one that the node itself has told. Some client has the old one: it has crashed, or learns the new one with its next
+	// registration, or it has lost the node and doubts the id after a minute; and the text may stay for another life.
 	restartExplains = 90 * time.Second
 	// registerAgain is the age at which a registration is confirmed: with the next probe.
 	registerAgain = 30 * time.Second
@@ -77,7 +72,7 @@ type registry struct {
 	refusal atomic.Pointer[ListConflictError] // why no lock is given to this client; nil: none is known
 
 	mu         sync.Mutex // guards the fields below; nothing is sent, and only mutexes of node_lists.go are locked
-	own        *usedLists // this client's lists, with the identities that are known
+	own        *usedLists // this client's lists, with the identities that are known, and for how long they are to live
 	lists      nodeLists  // the same
 	at         []registered
 	opened     bool      // New has seen what the nodes said, so the client may register, unless it is refused
@@ -94,6 +89,8 @@ type registered struct {
 	stale     bool           // it has been away since then: see listedNode
 	candidate string         // an id for a node that has none
 	member    string         // in the node's set of clients: see connected
+	sent      bool           // it may be there
+	members   []string       // those of former connections that may be there still
 	digest    string         // of the lists in use there; "": none are
 	used      *usedLists     // those lists; nil: none are, or they have not been read
 	reading   bool           // they are being read
@@ -101,8 +98,8 @@ type registered struct {
 	heard     time.Time      // when it said this; zero: never
 	noted     string         // the lists that it was told; "": none
 	former    string         // the lists that it was told before the client was refused
+	forgot    time.Time      // when it was last found to have forgotten them; zero: never
 	confirmed time.Time      // when it confirmed them last
-	life      time.Duration  // for how long it keeps them from then on
 	source    bool           // the node lacks the script
 	refused   error          // why it does not answer, or nil
 }
@@ -140,7 +137,7 @@ func (g *registry) describe() {
 		}
 		g.lists = append(g.lists, list)
 	}
-	g.own = knownLists.read([]string{g.lists.String()})
+	g.own = knownLists.read([]string{g.lists.text(g.lives())})
 	for i := range g.at {
 		g.at[i].used = g.find(g.at[i].digest, g.at[i].used)
 	}
@@ -180,28 +177,40 @@ func (g *registry) exchange(node int, mode string) extra {
 	}
 	command := append([]any{how, script, len(keys)}, keys...)
 	command = append(command, mode, at.candidate, text, at.member, was)
-	life := g.lives()
-	if mode == modeVote && life > registrationLives {
-		command = append(command, life.Milliseconds())
+	if mode == modeVote {
+		at.sent = true
+		if life := g.own.lives[0]; life > registrationLives || at.members != nil {
+			command = append(command, life.Milliseconds())
+		}
+		for _, member := range at.members {
+			command = append(command, member)
+		}
 	}
-	return extra{command, func(reply any) { g.heard(node, mode, text, life, reply) }}
+	return extra{command, func(reply any) { g.heard(node, mode, text, reply) }}
 }
 
-// lives returns for how long a node keeps the registration that it is told now, unless it is confirmed: for longer than
-// any hold that the client gets or extends before it confirms.
+// lives returns for how long a node is to keep the registration, unless it is confirmed: for longer than any hold that
+// the client gets or extends before it confirms. That is rounded up, since each life makes another text.
 func (g *registry) lives() time.Duration {
 	ttl := max(g.opts.ttl, time.Duration(g.opts.longestTTL.Load()))
-	return min(max(registrationLives, ttl+confirmsWithin), longestLife)
+	life := registrationLives
+	for life < ttl+confirmsWithin && life < longestLife {
+		life *= 2
+	}
+	return min(life, longestLife)
 }
 
-// prolong registers for longer, if a TTL is in use that is longer than all before. It does not wait: what is asked of a
-// node after that comes after it.
+// prolong registers for longer, if a TTL is in use that needs it. It does not wait: what is asked of a node after that
+// comes after it.
 func (g *registry) prolong() {
 	g.mu.Lock()
 	var to nodeSet
-	for i := range g.at {
-		if g.mayRegister() && g.at[i].noted != "" && g.at[i].life < g.lives() {
-			to = to.with(i)
+	if g.own.lives[0] < g.lives() {
+		g.describe()
+		for i := range g.at {
+			if g.mayRegister() && g.at[i].noted != "" {
+				to = to.with(i)
+			}
 		}
 	}
 	g.mu.Unlock()
@@ -236,7 +245,7 @@ func (g *registry) due(node int) string {
 	switch {
 	case !g.mayRegister() && !(stays && g.lapses(node)):
 		return modeAsk
-	case g.lapses(node) || !g.correcting && g.at[node].noted != g.own.texts[0]:
+	case g.lapses(node):
 		return modeVote
 	default:
 		return ""
@@ -252,21 +261,34 @@ func (g *registry) mayRegister() bool {
 func (g *registry) lapses(node int) bool {
 	at := &g.at[node]
 	return !g.correcting &&
-		(at.noted == "" || at.life < g.lives() || g.opts.clock.local().Sub(at.confirmed) >= registerAgain)
+		(at.noted != g.own.texts[0] || g.opts.clock.local().Sub(at.confirmed) >= registerAgain)
 }
 
 // connected registers the client with a node to which there is a new connection. The handshake has asked. The member is
 // another one: what was told over the connection before may be the registration of another process, of which this one
 // is a copy, from a snapshot that was started twice. So the end of neither takes away what the other has told.
+//
+// The member before goes with the registration: a client is counted once, and leaves nothing behind that would keep a
+// former text alive. A copy may thereby take away that of its original. The text stays, for the copy has it, and the
+// original confirms it within 45 s. Should the copy end sooner, the original registers anew then, or as soon as it is
+// told that the node has forgotten it.
 func (g *registry) connected(node int) {
 	g.mu.Lock()
-	g.at[node].member = drawID()
+	at := &g.at[node]
+	if at.sent {
+		at.members = append(at.members[max(0, len(at.members)+1-maxMembers):], at.member)
+	}
+	at.member, at.sent = drawID(), false
 	due := g.mayRegister() && !g.correcting
 	g.mu.Unlock()
 	if due {
 		g.send(modeVote, nodeSet(0).with(node))
 	}
 }
+
+// maxMembers is how many former members are remembered until a node has taken them away: there are several only if
+// connections break before it answers.
+const maxMembers = 16
 
 // correct registers anew with the nodes that have been told other lists, or none. It is run by the timer.
 func (g *registry) correct() {
@@ -282,11 +304,15 @@ func (g *registry) correct() {
 	g.send(modeVote, to)
 }
 
-// learn notes the identity of a node. The caller holds mu.
+// learn notes the identity of a node. If that is another one than before, the node has lost its data, with what it was
+// told. Most answers are to registrations, which would hide that. The caller holds mu.
 func (g *registry) learn(node int, id string) {
 	at := &g.at[node]
 	if id == "" || id == at.id && !at.stale {
 		return
+	}
+	if at.id != "" && at.id != id {
+		at.forget(g.opts.clock.local())
 	}
 	at.id, at.stale = id, false
 	if !g.opened {
@@ -326,7 +352,7 @@ func (g *registry) find(digest string, otherwise *usedLists) *usedLists {
 }
 
 // heard notes a node's reply to an exchange.
-func (g *registry) heard(node int, mode, text string, life time.Duration, reply any) {
+func (g *registry) heard(node int, mode, text string, reply any) {
 	g.mu.Lock()
 	at := &g.at[node]
 	if mode == modeRead {
@@ -353,9 +379,9 @@ func (g *registry) heard(node int, mode, text string, life time.Duration, reply 
 	}
 	switch {
 	case mode == modeVote:
-		at.noted, at.former, at.confirmed, at.life = text, "", now, life
+		at.noted, at.former, at.confirmed, at.members = text, "", now, nil
 	case said.digest == "":
-		at.noted = "" // the node has forgotten it
+		at.forget(now)
 	}
 	switch mode {
 	case modeRead:
@@ -366,6 +392,14 @@ func (g *registry) heard(node int, mode, text string, life time.Duration, reply 
 	case modeCount:
 		g.count(node, said.counts)
 	}
+	lost := nodeSet(0).with(node)
+	for i := range g.at {
+		// What a node says in answer to a registration never leads to another: that might go on for ever.
+		if at := &g.at[i]; at.lacks(at.noted) && !(i == node && mode == modeVote) {
+			at.forget(now)
+			lost = lost.with(i)
+		}
+	}
 	before := g.refusal.Load()
 	var leave, tell, read nodeSet
 	if g.opened { // before that, open judges
@@ -373,7 +407,7 @@ func (g *registry) heard(node int, mode, text string, life time.Duration, reply 
 	}
 	after := g.refusal.Load()
 	for i := range g.at {
-		if g.mayRegister() && (before != nil || i == node && at.noted == "" && g.lapses(i)) {
+		if g.mayRegister() && (before != nil || lost.has(i) && g.at[i].noted == "" && g.lapses(i)) {
 			tell = tell.with(i)
 		}
 	}
@@ -391,6 +425,21 @@ func (g *registry) heard(node int, mode, text string, life time.Duration, reply 
 
 // unread reports whether the lists that are in use at the node are not known.
 func (at *registered) unread() bool { return at.digest != "" && at.used == nil }
+
+// maxTold is how many texts a node tells at most: see lists.lua.
+const maxTold = 100
+
+// lacks reports whether the node has forgotten a text: those in use there are known, and it is not among them.
+func (at *registered) lacks(text string) bool {
+	return text != "" && at.used != nil && len(at.used.texts) < maxTold && !slices.Contains(at.used.texts, text)
+}
+
+// forget notes that the node has forgotten the lists that it was told.
+func (at *registered) forget(now time.Time) {
+	if at.noted != "" {
+		at.noted, at.forgot = "", now
+	}
+}
 
 // count notes how many clients have the lists that the node was asked about. The caller holds mu.
 func (g *registry) count(node int, counts []int) {
@@ -434,17 +483,22 @@ func readRegistration(reply any, mode string) (r registration, ok bool) {
 // judge decides anew whether this client is refused. It returns the nodes that must forget it if it is refused from now
 // on. The caller holds mu.
 func (g *registry) judge(now time.Time) (leave nodeSet) {
-	var confirmed nodeSet
+	var confirmed, long nodeSet
 	unread := false
 	for i := range g.at {
 		at := &g.at[i]
-		if at.noted != "" && now.Sub(at.confirmed) < at.life {
+		if at.noted != "" && now.Sub(at.confirmed) < registrationLives { // whatever the text's life: who is away is late
 			confirmed = confirmed.with(i)
+			// One that had forgotten the client has not told newcomers of it. Others may have forgotten it, too: within this
+			// time all of them are asked.
+			if at.forgot.IsZero() || now.Sub(at.forgot) >= confirmsWithin {
+				long = long.with(i)
+			}
 		}
-		unread = unread || at.unread() && now.Sub(at.heard) < g.lives()
+		unread = unread || at.unread() && now.Sub(at.heard) < registrationLives
 	}
 	majority := g.electorate.suffice(confirmed)
-	established := majority && !g.clear.IsZero() && now.Sub(g.clear) >= establishedAfter
+	established := g.electorate.suffice(long) && !g.clear.IsZero() && now.Sub(g.clear) >= establishedAfter
 	conflict, doubtful := g.conflict(now)
 	if !majority || !established && (conflict != nil || doubtful || unread) {
 		g.clear = time.Time{}
@@ -471,17 +525,25 @@ func (g *registry) judge(now time.Time) (leave nodeSet) {
 // one. The caller holds mu.
 func (g *registry) conflict(now time.Time) (first *ListConflictError, doubtful bool) {
 	for i, conn := range g.conns {
-		used := g.usedAt(i, now)
+		used := g.at[i].used
 		if used == nil {
 			continue
 		}
 		v := used.judge(g.own)
-		theirs := v.conflict
-		for _, l := range v.doubtful {
-			if text := used.texts[l]; g.lasts(i, text) {
+		var theirs nodeLists
+		for _, l := range v.conflicts {
+			if theirs == nil && g.says(i, l, now) {
 				theirs = used.lists[l]
-			} else if doubtful = true; g.doubts[text].IsZero() {
-				g.doubt(text, now)
+			}
+		}
+		for _, l := range v.doubtful {
+			switch {
+			case !g.says(i, l, now):
+			case g.lasts(i, l):
+				theirs = used.lists[l]
+			default:
+				doubtful = true
+				g.doubt(used.texts[l], now)
 			}
 		}
 		if theirs != nil {
@@ -496,6 +558,9 @@ func (g *registry) conflict(now time.Time) (first *ListConflictError, doubtful b
 // doubt notes lists that conflict unless a node has lost its data lately. They are not forgotten when they are out of
 // use, since short-lived clients use them now and then. The caller holds mu.
 func (g *registry) doubt(text string, now time.Time) {
+	if !g.doubts[text].IsZero() {
+		return
+	}
 	if g.doubts == nil || len(g.doubts) >= maxDoubts {
 		g.doubts = make(map[string]time.Time)
 	}
@@ -505,20 +570,19 @@ func (g *registry) doubt(text string, now time.Time) {
 // maxDoubts is how many lists are remembered: more than a node tells.
 const maxDoubts = 200
 
-// lasts reports whether lists have been in use for longer than a restart explains, as the node says. The caller holds
-// mu.
-func (g *registry) lasts(node int, text string) bool {
-	since := g.doubts[text]
-	return !since.IsZero() && g.at[node].heard.Sub(since) >= g.lives()+restartExplains
+// lasts reports whether lists, by index, have been in use for longer than a restart explains, as the node says. That
+// depends on their life, for the client that confirmed them may have crashed. The caller holds mu.
+func (g *registry) lasts(node, index int) bool {
+	at := &g.at[node]
+	since := g.doubts[at.used.texts[index]]
+	return !since.IsZero() && at.heard.Sub(since) >= at.used.lives[index]+restartExplains
 }
 
-// usedAt returns the lists that the node said are in use, unless that is long ago, or they are not known. The caller
-// holds mu.
-func (g *registry) usedAt(node int, now time.Time) *usedLists {
-	if now.Sub(g.at[node].heard) >= g.lives() {
-		return nil
-	}
-	return g.at[node].used
+// says reports whether the node has said that the lists with that index are in use, and that is not longer ago than
+// they live. The caller holds mu.
+func (g *registry) says(node, index int, now time.Time) bool {
+	at := &g.at[node]
+	return now.Sub(at.heard) < at.used.lives[index]
 }
 
 // send asks nodes, and does not wait.
@@ -663,8 +727,7 @@ func (g *registry) close(holds int) {
 // NodeClients says with which lists of nodes clients vote, and how many do.
 type NodeClients struct {
 	Lists [][]string // the addresses of the nodes, as those clients know them: one list, or the old and the new one
-	// Clients is how many were seen lately. One that ended without Close, or has connected anew, counts once more for a
-	// minute or longer: see New.
+	// Clients is how many were seen lately. One that ended without Close counts for a minute or longer: see New.
 	Clients int
 	// Conflict reports that two could hold one lock: a client with these lists and one with this Locker's.
 	Conflict bool
@@ -676,17 +739,17 @@ type NodeClients struct {
 func (g *registry) clients(node int) (list []NodeClients, clash bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	at := &g.at[node]
-	used := g.usedAt(node, g.opts.clock.local())
+	at, now := &g.at[node], g.opts.clock.local()
+	used := at.used
 	if used == nil {
 		return nil, false
 	}
 	for i, l := range used.lists {
-		if l == nil {
+		if l == nil || !g.says(node, i, now) {
 			continue
 		}
 		lists, n := l.addresses(), at.counts[used.texts[i]]
-		conflict := !g.lists.exclude(l, !g.lasts(node, used.texts[i]))
+		conflict := !g.lists.exclude(l, !g.lasts(node, i))
 		var apart []string
 		if conflict {
 			apart = g.lists.apart(l)
@@ -694,14 +757,14 @@ func (g *registry) clients(node int) (list []NodeClients, clash bool) {
 		same := func(c NodeClients) bool {
 			return c.Conflict == conflict && slices.EqualFunc(c.Lists, lists, slices.Equal[[]string])
 		}
-		if at := slices.IndexFunc(list, same); at >= 0 { // one node has another id meanwhile
+		if at := slices.IndexFunc(list, same); at >= 0 { // one node has another id meanwhile, or the TTLs are longer
 			list[at].Clients += n
 		} else {
 			list = append(list, NodeClients{Lists: lists, Clients: n, Conflict: conflict, apart: apart})
 		}
 	}
 	slices.SortFunc(list, func(a, b NodeClients) int { return slices.CompareFunc(a.Lists, b.Lists, slices.Compare) })
-	return list, used.clash()
+	return list, now.Sub(at.heard) < registrationLives && used.clash()
 }
 
 // addresses returns this client's lists as addresses.

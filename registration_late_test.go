@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strconv"
@@ -387,9 +388,9 @@ func TestWhatAClientAsksWhenNodesAreRestarted(t *testing.T) {
 }
 
 // late opens a client with the new list that learns only after New that a conflicting client is at work.
-func (fl *fleet) late(c change) *Locker {
+func (fl *fleet) late(c change, opts ...Option) *Locker {
 	fl.cut("b", c.new...)
-	b := must(fl.open("b", c.new))(fl.t)
+	b := must(fl.open("b", c.new, opts...))(fl.t)
 	fl.mend("b", c.new...)
 	time.Sleep(10 * time.Second) // idle connections are made again after 8 s at most
 	if err := b.mayLock(); !errors.Is(err, ErrListConflict) {
@@ -408,19 +409,108 @@ func worksAgain(t *testing.T, l *Locker, patience time.Duration) {
 	}
 }
 
-// A node that is gone says for a minute which lists are in use, and not for ever.
+// A node that is gone says for as long as they live which lists are in use: for a minute, whatever the TTL of the
+// client that is refused, or for longer if that of another client was longer.
 func TestANodeThatIsGoneSaysNothing(t *testing.T) {
+	c, long := changes[0], WithTTL(5*time.Minute)
+	for what, lists := range map[string]struct {
+		others [][]Option
+		own    []Option
+		life   time.Duration
+	}{
+		"short":        {[][]Option{nil}, nil, time.Minute},
+		"its own long": {[][]Option{nil}, []Option{long}, time.Minute},
+		"others' long": {[][]Option{nil, {long}}, nil, 8 * time.Minute},
+	} {
+		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+			var others []*Locker
+			for _, opts := range lists.others {
+				others = append(others, must(fl.open("a", c.old, opts...))(t))
+			}
+			b := fl.late(c, lists.own...)
+			fl.cut("b", 0)
+			for _, a := range others {
+				must(0, a.Close())(t)
+			}
+			time.Sleep(lists.life - 30*time.Second)
+			if b.mayLock() == nil {
+				t.Errorf("%s: what a node said %v ago does not count", what, lists.life-30*time.Second)
+			}
+			worksAgain(t, b, time.Minute)
+		})
+	}
+}
+
+// A client that does not confirm its registration is a newcomer after a minute, however long its TTL is. The nodes that
+// have its registration do not help: a client with a list that conflicts may not have seen it.
+func TestAnAbsentClientWithALongTTLIsANewcomer(t *testing.T) {
+	c := changes[0]
+	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+		a := must(fl.open("a", c.old, WithRestartGuard(0), WithTTL(20*time.Minute)))(t)
+		time.Sleep(time.Minute)
+		fl.cut("a", c.old...)
+		for _, n := range fl.nodes[:2] { // they forget the registration
+			n.Crash(false)
+			n.Restart()
+		}
+		time.Sleep(5 * time.Second)
+		fl.cut("b", 2, 3) // where it is still
+		b := must(fl.open("b", c.new, WithRestartGuard(0)))(t)
+		time.Sleep(5 * time.Minute)
+		kb := must(b.TryLock(t.Context(), "job"))(t)
+		fl.mend("a", c.old...)
+		time.Sleep(time.Minute)
+		if _, err := a.TryLock(t.Context(), "job"); !errors.Is(err, ErrListConflict) || kb.Err() != nil {
+			t.Errorf("got %v, want ErrListConflict; the other's hold: %v", err, kb.Err())
+		}
+	})
+}
+
+// Nodes that have lost the registrations, with no connection broken, tell that by their identities. The client is not
+// established there any more: one with a list that conflicts may have come. It registers anew, and not for ever.
+func TestAClientNoticesThatItIsForgotten(t *testing.T) {
 	c := changes[0]
 	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
 		a := must(fl.open("a", c.old))(t)
-		b := fl.late(c)
-		fl.cut("b", 0)
-		must(0, a.Close())(t)
-		time.Sleep(30 * time.Second)
-		if b.mayLock() == nil {
-			t.Error("what a node said half a minute ago does not count")
+		time.Sleep(time.Minute)
+		for _, n := range fl.nodes {
+			n.Do("FLUSHALL")
 		}
-		worksAgain(t, b, time.Minute)
+		asked := exchanged(fl)
+		b := must(fl.open("b", c.new))(t)
+		time.Sleep(3 * time.Minute)
+		if a.mayLock() == nil && b.mayLock() == nil {
+			t.Error("both work")
+		}
+		time.Sleep(2 * time.Minute)
+		if (a.mayLock() == nil) == (b.mayLock() == nil) {
+			t.Errorf("one of two must be refused: got %v and %v", a.mayLock(), b.mayLock())
+		}
+		if votes := asked(modeVote); votes > 2*len(c.old)*(5*60/30+5) {
+			t.Errorf("%d registrations of two clients in five minutes", votes)
+		}
+	})
+}
+
+// Lists that a client with a long TTL has left say nothing to a newcomer with a short one: that client has the same
+// nodes, and crashed before one of these lost its data.
+func TestLongLivedListsAreExplainedByARestartForLonger(t *testing.T) {
+	five, guard := []int{0, 1, 2, 3, 4}, WithRestartGuard(20*time.Minute)
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		must(fl.open("x", five, guard, WithTTL(20*time.Minute)))(t)
+		must(fl.open("e", five, guard))(t)
+		time.Sleep(time.Minute)
+		fl.cut("x", five...)
+		fl.nodes[4].Crash(false)
+		fl.nodes[4].Restart()
+		time.Sleep(5 * time.Second)
+		n := must(fl.open("n", five, guard))(t)
+		for range 4 * 40 {
+			if err := n.mayLock(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(15 * time.Second)
+		}
 	})
 }
 
@@ -442,11 +532,12 @@ func TestARefusalEndsWithARegistration(t *testing.T) {
 	})
 }
 
-// A client that has learnt the identity of a node has one text on the nodes, and is counted once.
+// A client that has learnt the identity of a node, or whose TTL is longer, has one text on the nodes, and is counted
+// once.
 func TestAClientHasOneTextAtATime(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		fl.cut("a", 2)
-		a := must(fl.open("a", []int{0, 1, 2}))(t)
+		a := must(fl.open("a", []int{0, 1, 2}, WithRestartGuard(2*time.Minute), WithFenceRetention(4*time.Minute)))(t)
 		fl.mend("a", 2)
 		must(0, a.Ready(t.Context()))(t)
 		for up := false; !up; up, _ = a.nodes[2].conn.State() {
@@ -454,10 +545,41 @@ func TestAClientHasOneTextAtATime(t *testing.T) {
 		}
 		time.Sleep(3 * correctAfter)
 		settleNetwork()
-		for _, n := range fl.nodes {
-			if lists := n.Do("ZRANGEBYSCORE", "redlock:lists", "(0", "+inf").([]any); len(lists) != 1 {
-				t.Errorf("%s knows %q, want one text", n.Addr(), lists)
+		for _, ttl := range []time.Duration{0, 20 * time.Second, 2 * time.Minute} { // which live for 1, 2 and 4 minutes
+			if ttl > 0 {
+				must(0, must(a.TryLock(t.Context(), "job", WithTTL(ttl)))(t).Unlock(t.Context()))(t)
+				settleNetwork()
 			}
+			for _, n := range fl.nodes {
+				lists := n.Do("ZRANGEBYSCORE", "redlock:lists", "(0", "+inf").([]any)
+				if len(lists) != 1 || strings.HasSuffix(fmt.Sprintf("%s", lists[0]), "|4") != (ttl > time.Minute) {
+					t.Errorf("with %v, %s knows %q, want one text", ttl, n.Addr(), lists)
+				}
+			}
+		}
+	})
+}
+
+// A client whose connections break is one client, however often that is, and also if they break before its registration
+// arrives, or before that is answered.
+func TestAClientThatConnectsAnewIsCountedOnce(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a := must(fl.open("a", []int{0, 1, 2}, WithTTL(20*time.Minute)))(t)
+		looks := must(fl.open("looks", []int{0, 1, 2}, WithoutLocking()))(t)
+		fl.net.SetDelay(link0("a", 0), sim.Both, sim.Delay{Min: 10 * ms, Max: 10 * ms})
+		for range 100 {
+			fl.net.Reset(link0("a", 0))
+			for up := true; up; up, _ = a.nodes[0].conn.State() {
+				time.Sleep(ms)
+			}
+			for up := false; !up; up, _ = a.nodes[0].conn.State() {
+				time.Sleep(ms)
+			}
+			time.Sleep(rand.N(30 * ms))
+		}
+		time.Sleep(confirmsWithin)
+		if seen := looks.Nodes(t.Context())[0].Clients; len(seen) != 1 || seen[0].Clients != 1 {
+			t.Errorf("seen: %+v, want one client", seen)
 		}
 	})
 }
@@ -580,7 +702,7 @@ func TestListsThatWereNotReadMayConflict(t *testing.T) {
 		if g.judge(l.opts.clock.local()); !g.clear.IsZero() {
 			t.Error("it is not known which lists are in use, and they count as without a conflict")
 		}
-		g.at[0].heard = g.at[0].heard.Add(-g.lives()) // that is long ago
+		g.at[0].heard = g.at[0].heard.Add(-registrationLives) // that is long ago
 		if g.judge(l.opts.clock.local()); g.clear.IsZero() {
 			t.Error("what a node said long ago counts")
 		}
@@ -593,8 +715,8 @@ func TestAVerdictFollowsTheIdentities(t *testing.T) {
 	for _, order := range [][2]string{{unmet, met}, {met, unmet}} {
 		used := (&listsCache{of: make(map[string]*usedLists)}).read([]string{"a@n0 b@n1 c@n2"})
 		for _, own := range order {
-			if v := used.judge(knownLists.read([]string{own})); (v.conflict != nil) != (own == unmet) {
-				t.Errorf("%s after %s: conflict with %v", own, order[0], v.conflict)
+			if v := used.judge(knownLists.read([]string{own})); (v.conflicts != nil) != (own == unmet) {
+				t.Errorf("%s after %s: conflict with %v", own, order[0], v.conflicts)
 			}
 		}
 	}

@@ -91,6 +91,7 @@ func TestWhichListsExcludeEachOther(t *testing.T) {
 		{"1@a 2@b ?3@c", "1@a 2@b 4@c", true},
 		{"1@a 2@b ?3@c", "1@a 2@b 4@d", false},
 		{"1@a 2@b ?3@c", "1@x 2@y 4@z", true},
+		{"1@a 2@b 3@c|8", "1@a 2@b 3@c", true},
 	} {
 		wantExclusion(t, c.a, c.b, c.want, c.want)
 	}
@@ -106,8 +107,8 @@ func TestWhichListsExcludeEachOther(t *testing.T) {
 
 func wantExclusion(t *testing.T, a, b string, lately, later bool) {
 	t.Helper()
-	ours, okA := parseNodeLists(a)
-	theirs, okB := parseNodeLists(b)
+	ours, _, okA := parseNodeLists(a)
+	theirs, _, okB := parseNodeLists(b)
 	for was, want := range map[bool]bool{true: lately, false: later} {
 		got, back := ours.exclude(theirs, was), theirs.exclude(ours, was)
 		if !okA || !okB || got != want || back != want {
@@ -159,17 +160,25 @@ func TestPermutedAddressesAreNoConflict(t *testing.T) {
 }
 
 func TestNodeListsAsText(t *testing.T) {
-	lists := nodeLists{{{id: "2", addr: "b:1"}, {addr: "unix:///tmp/a b|c%20"}}, {{id: "1", addr: "a@x:1"}}}
-	text := lists.String()
-	if want := "2@b:1 ?@unix:///tmp/a%20b%7Cc%2520|1@a@x:1"; text != want {
-		t.Errorf("got %q, want %q", text, want)
+	lists := nodeLists{
+		{{id: "2", addr: "b:1"}, {addr: "unix:///tmp/a b|c%20"}, {id: "3", addr: "d:1", stale: true}},
+		{{id: "1", addr: "a@x:1"}},
 	}
-	parsed, ok := parseNodeLists(text)
-	if !ok || parsed.String() != text || parsed[0][1].addr != "unix:///tmp/a b|c%20" {
-		t.Errorf("parsed: %q", parsed)
+	const want = "2@b:1 ?3@d:1 ?@unix:///tmp/a%20b%7Cc%2520|1@a@x:1"
+	for life, want := range map[time.Duration]string{time.Minute: want, 8 * time.Minute: want + "|8"} {
+		text := lists.text(life)
+		if text != want {
+			t.Errorf("got %q, want %q", text, want)
+		}
+		parsed, lives, ok := parseNodeLists(text)
+		if !ok || lives != life || parsed.text(lives) != text || parsed[0][2].addr != "unix:///tmp/a b|c%20" {
+			t.Errorf("parsed: %q, %v", parsed, lives)
+		}
 	}
-	for _, bad := range []string{"", "|", "x", "@a", "1@", "1@a||2@b", "1@a|2@b|3@c"} {
-		if l, ok := parseNodeLists(bad); ok {
+	for _, bad := range []string{
+		"", "|", "x", "@a", "1@", "1@a||2@b", "1@a|2@b|3@c", "8", "1@a|1", "1@a|61", "1@a|8|2@b", "1@a|8|8",
+	} {
+		if l, _, ok := parseNodeLists(bad); ok {
 			t.Errorf("%q was parsed as %q", bad, l)
 		}
 	}
@@ -325,7 +334,7 @@ func TestARegistrationOutlivesLongHolds(t *testing.T) {
 				_, err := b.TryLock(t.Context(), "job")
 				t.Errorf("%s: a client with a conflicting list is accepted while the hold is valid, and TryLock says %v", what, err)
 			}
-			time.Sleep(ttl/3 + confirmsWithin + 10*time.Second) // the last extension may be a third of the TTL old
+			time.Sleep(8*time.Minute - ttl + ttl/3 + 10*time.Second) // the last extension may be a third of the TTL old
 			must(fl.open("c", c.new, WithRestartGuard(ttl)))(t)
 		})
 	}
