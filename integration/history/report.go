@@ -49,7 +49,7 @@ func (r *running) report(b *breaking, began, first, last time.Time) (report, err
 			found.left = append(found.left, slices.DeleteFunc(keys, func(k string) bool {
 				return k == "redlock:tokens" || k == "redlock:node" || k == "redlock:floor" || k == "redlock:settings" ||
 					k == "redlock:lists" || strings.HasPrefix(k, "redlock:clients:") ||
-					strings.HasPrefix(k, "redlock:label:") || strings.HasPrefix(k, "redlock:revoked:")
+					strings.HasPrefix(k, "redlock:label:") || k == "redlock:revoked"
 			})...)
 		}
 		if len(found.left) == 0 || time.Now().After(deadline) {
