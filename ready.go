@@ -44,10 +44,7 @@ func (l *Locker) Ready(ctx context.Context) error {
 			seen.failure.ctx = endOf(ctx, ctx.Err())
 			return seen.failure
 		}
-		for _, n := range l.nodes {
-			n.conn.Wanted()
-		}
-		l.awaitStates(ctx, changed, seen.until, now)
+		l.awaitStates(ctx, changed, seen)
 	}
 }
 
@@ -102,10 +99,13 @@ func lasting(down error, o *options) bool {
 }
 
 // awaitStates returns when the state of a node has changed, when the first abstention ends, or when the wait is over.
-func (l *Locker) awaitStates(ctx context.Context, changed <-chan struct{}, until, now time.Time) {
+func (l *Locker) awaitStates(ctx context.Context, changed <-chan struct{}, seen readiness) {
+	for _, n := range l.nodes {
+		n.conn.Wanted()
+	}
 	var end <-chan time.Time
-	if !until.IsZero() {
-		timer := time.NewTimer(max(time.Millisecond, until.Sub(now)))
+	if !seen.until.IsZero() {
+		timer := time.NewTimer(max(time.Millisecond, seen.until.Sub(l.opts.clock.local())))
 		defer timer.Stop()
 		end = timer.C
 	}

@@ -164,7 +164,7 @@ func (g *registry) exchange(node int, mode string) extra {
 			keys = append(keys, key(was))
 		}
 	case modeLeave:
-		text = cmp.Or(at.noted, at.former)
+		text = cmp.Or(at.noted, at.former, g.own.texts[0]) // or it may have that, without an answer so far
 		keys = append(keys, key(text))
 	case modeRead:
 		at.reading = true
@@ -177,8 +177,8 @@ func (g *registry) exchange(node int, mode string) extra {
 	}
 	command := append([]any{how, script, len(keys)}, keys...)
 	command = append(command, mode, at.candidate, text, at.member, was)
-	if mode == modeVote {
-		at.sent = true
+	if mode == modeVote || mode == modeLeave {
+		at.sent = at.sent || mode == modeVote
 		if life := g.own.lives[0]; life > registrationLives || at.members != nil {
 			command = append(command, life.Milliseconds())
 		}
@@ -207,10 +207,10 @@ func (g *registry) prolong() {
 	var to nodeSet
 	if g.own.lives[0] < g.lives() {
 		g.describe()
-		for i := range g.at {
-			if g.mayRegister() && g.at[i].noted != "" {
-				to = to.with(i)
-			}
+	}
+	for i := range g.at {
+		if at := &g.at[i]; g.mayRegister() && at.noted != g.own.texts[0] && (at.sent || at.noted != "") {
+			to = to.with(i)
 		}
 	}
 	g.mu.Unlock()
@@ -243,6 +243,8 @@ func (g *registry) due(node int) string {
 	g.doubtIDs(away)
 	stays := !g.closed && g.at[node].noted != "" // also if it is refused: its holds still count
 	switch {
+	case !g.mayRegister() && g.at[node].former != "": // the node was out of reach when it was told
+		return modeLeave
 	case !g.mayRegister() && !(stays && g.lapses(node)):
 		return modeAsk
 	case g.lapses(node):
@@ -367,6 +369,9 @@ func (g *registry) heard(node int, mode, text string, reply any) {
 		return
 	}
 	said, ok := readRegistration(reply, mode)
+	if ok && mode == modeLeave {
+		at.former, at.members = "", nil
+	}
 	if !ok || mode == modeLeave {
 		g.mu.Unlock()
 		return
@@ -716,7 +721,7 @@ func (g *registry) close(holds int) {
 	g.mu.Lock()
 	told := nodeSet(0)
 	for i := range g.at {
-		if g.at[i].noted != "" && !keep {
+		if at := &g.at[i]; !keep && (at.sent || at.noted != "" || at.former != "" || at.members != nil) {
 			told = told.with(i)
 		}
 	}

@@ -721,3 +721,74 @@ func TestAVerdictFollowsTheIdentities(t *testing.T) {
 		}
 	}
 }
+
+// A client is refused while a node that has its registration is out of its reach. The node is told when it is back.
+func TestARefusedClientLeavesNodesThatWereAway(t *testing.T) {
+	c := changes[0]
+	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+		a := must(fl.open("a", c.old))(t)
+		fl.cut("b", c.new...)
+		b := must(fl.open("b", c.new, WithTTL(20*time.Minute), WithRestartGuard(time.Hour)))(t)
+		fl.cut("a", 0)
+		fl.nodes[0].Do("FLUSHALL")
+		fl.mend("b", 0)
+		time.Sleep(15 * time.Second)
+		if fl.nodes[0].Do("ZCOUNT", "redlock:lists", "(0", "+inf") != int64(1) {
+			t.Fatal("b is not registered: this proves nothing")
+		}
+		fl.cut("b", 0)
+		time.Sleep(100 * ms)
+		fl.mend("b", 1, 2, 3, 5)
+		time.Sleep(15 * time.Second)
+		if !errors.Is(b.mayLock(), ErrListConflict) || a.mayLock() != nil {
+			t.Fatalf("b: %v, a: %v", b.mayLock(), a.mayLock())
+		}
+		fl.mend("b", 0)
+		fl.mend("a", 0)
+		time.Sleep(time.Minute)
+		must(fl.open("newcomer", c.old))(t)
+	})
+}
+
+// A client is closed soon after connections broke: while its registration is under way, or before it has registered
+// over the new connection.
+func TestAClientThatIsClosedLeavesNothing(t *testing.T) {
+	for what, before := range map[string]bool{"under way": false, "before": true} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			must(0, must(fl.open("first", []int{0, 1, 2}, WithRestartGuard(time.Hour)))(t).Close())(t)
+			l := must(fl.open("a", []int{0, 1, 2}, WithTTL(20*time.Minute), WithRestartGuard(time.Hour)))(t)
+			time.Sleep(time.Minute)
+			reset := func(node int, also func()) {
+				also()
+				fl.net.Reset(link0("a", node))
+				for _, want := range []bool{false, true} {
+					for up := !want; up != want; up, _ = l.nodes[node].conn.State() {
+						time.Sleep(ms)
+					}
+				}
+			}
+			if before { // it does not register while it waits for more to correct
+				reset(2, func() { fl.nodes[2].Crash(false); fl.nodes[2].Restart() })
+				time.Sleep(10 * ms)
+				reset(0, func() {})
+			} else {
+				fl.net.SetDelay(link0("a", 0), sim.Both, sim.Delay{Min: 30 * ms, Max: 30 * ms})
+				reset(0, func() { fl.nodes[0].Do("FLUSHALL") })
+				corrects := func() bool {
+					l.peers.registry.mu.Lock()
+					defer l.peers.registry.mu.Unlock()
+					return l.peers.registry.correcting
+				}
+				for corrects() {
+					time.Sleep(ms)
+				}
+			}
+			time.Sleep(ms)
+			must(0, l.Close())(t)
+			settleNetwork()
+			if left := fl.nodes[0].Do("ZCOUNT", "redlock:lists", "(0", "+inf"); left != int64(0) {
+				t.Errorf("%s: %d lists are left", what, left)
+			}
+		})
+	}
+}

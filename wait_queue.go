@@ -18,7 +18,8 @@ import (
 //
 // Votes may split between waiters if the nodes learnt of them in different orders. Then all of these waiters but the
 // oldest give their votes back. A waiter also gives its votes back if another owner seems to hold the lock and a node
-// says that an older waiter waits for one of them, or if so many nodes fail it that it could not use them.
+// says that an older waiter waits for one of them. If so many nodes fail it that it cannot get the lock, it leaves the
+// queues until they are back.
 
 // waiter is one wait for one lock under one owner.
 type waiter struct {
@@ -170,7 +171,11 @@ func (l *Locker) queue(
 		// the lock free with its next request: so this one pauses before it asks again.
 		w.hold.withdraw()
 		if decided == retreat || seen.gaveBack > 2 {
-			if err := l.rest(ctx, o.backoff(attempts)); err != nil {
+			err := l.rest(ctx, o.backoff(attempts))
+			if decided == retreat && err == nil {
+				err = l.restUntilReady(ctx)
+			}
+			if err != nil {
 				return nil, waitEnded(last, err)
 			}
 		}
@@ -189,6 +194,20 @@ func (l *Locker) rest(ctx context.Context, d time.Duration) error {
 	case <-l.ctx.Done():
 	}
 	return l.ended(ctx)
+}
+
+// restUntilReady returns nil when the votes of a majority count, as far as the Locker knows, or else the reason why the
+// wait has ended.
+func (l *Locker) restUntilReady(ctx context.Context) error {
+	for {
+		changed := l.peers.states.next() // before the states are read
+		now := l.opts.clock.local()
+		seen := l.readiness(now)
+		if ended := l.ended(ctx); ended != nil || l.electorate.suffice(seen.votes) {
+			return ended
+		}
+		l.awaitStates(ctx, changed, seen)
+	}
 }
 
 // awaitOutcome returns when the outcome of the round is certain, or as soon as answers and notifications together give

@@ -180,14 +180,14 @@ const (
 	keepVotes decision = iota // and ask again
 	giveBack                  // give the votes back, and go on under a new owner that keeps the place in the queues
 	requeue                   // give the votes back, and go to the end of the queues: no waiter makes progress
-	retreat                   // give the votes back, and come back later under a new owner that keeps the place
+	retreat                   // give votes and places back, and go on when a majority may vote
 )
 
 // patience counts what a waiter's requests found.
 type patience struct {
 	partial  int  // requests in a row that found some votes
 	split    int  // requests in a row after which there was a reason to give votes back
-	cutOff   int  // requests in a row that so many nodes failed that the others do not suffice
+	cutOff   int  // requests in a row that so many nodes failed that the others cannot suffice
 	gaveBack int  // how often the waiter gave votes back, in all
 	stands   bool // the last request was the first of all, by which the waiter stands
 }
@@ -206,14 +206,14 @@ func (p *patience) record(v *waiterVotes) {
 	}
 }
 
-// useless reports whether the waiter has votes that it can do nothing with: so many nodes fail it, and not for a moment
-// only. Other waiters may reach those, or need fewer, so it must not keep them waiting. Its place depends on when its
-// wait began, so it loses nothing.
-func (p *patience) useless(v *waiterVotes, e *electorate) bool {
+// isCutOff counts a request, and reports whether so many nodes fail the waiter, and not for a moment only, that it
+// cannot get the lock. Other waiters may reach those nodes, or need fewer, so it must not keep them waiting: by the
+// votes that it has, or by those that nodes would hand to it because it is the oldest.
+func (p *patience) isCutOff(v *waiterVotes, e *electorate) bool {
 	if p.cutOff++; !e.block(v.lacking) {
 		p.cutOff = 0
 	}
-	return p.cutOff > 1 && v.given != 0
+	return p.cutOff > 1
 }
 
 // decide returns what to do next. It must be called once after each request.
@@ -222,7 +222,7 @@ func (p *patience) decide(v *waiterVotes, shared bool, owner string, e *electora
 		p.gaveBack++
 		return giveBack
 	}
-	if p.useless(v, e) {
+	if p.isCutOff(v, e) {
 		p.split, p.partial = 0, 0
 		return retreat
 	}

@@ -21,6 +21,10 @@ func TestCheck(t *testing.T) {
 		}
 		return h
 	}
+	revoked := func(h Hold, ms int) Hold {
+		h.Revoked = at(ms)
+		return h
+	}
 	emptied := func(ms int) Assume { return Assume{Emptied: []time.Time{at(ms)}} }
 	cases := []struct {
 		name   string
@@ -49,6 +53,18 @@ func TestCheck(t *testing.T) {
 			"",
 		},
 		{"the same with good clocks", holds{hold(2, 0, 5, 10, 0), hold(1, 4, 11, 16, 0)}, Assume{Clocks: true}, "order"},
+		{
+			"the same, taken away before it was granted",
+			holds{hold(2, 0, 5, 10, 0), revoked(hold(1, 4, 11, 16, 0), 11)},
+			Assume{Clocks: true},
+			"",
+		},
+		{
+			"the same, taken away later",
+			holds{hold(2, 0, 5, 10, 0), revoked(hold(1, 4, 11, 16, 0), 12)},
+			Assume{Clocks: true},
+			"order",
+		},
 		{
 			"smaller than one before last",
 			holds{hold(5, 0, 1, 2, 0), hold(7, 2, 3, 4, 0), hold(6, 5, 6, 7, 0)},
