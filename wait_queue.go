@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
 // Waiting. A client that finds a lock taken joins the queue that each node keeps for it. On a release, each node hands
@@ -207,6 +210,75 @@ func (l *Locker) restUntilReady(ctx context.Context) error {
 			return ended
 		}
 		l.awaitStates(ctx, changed, seen)
+	}
+}
+
+// readiness is what the Locker knows of whether the nodes may vote.
+type readiness struct {
+	failure *QuorumError
+	votes   nodeSet   // the nodes whose votes count
+	refused nodeSet   // those that are refused until somebody changes something
+	until   time.Time // when the first abstention ends; zero: there is none whose end is known
+}
+
+func (l *Locker) readiness(now time.Time) readiness {
+	seen := readiness{failure: &QuorumError{Op: "ready", reason: ErrNoQuorum}}
+	for i, n := range l.nodes {
+		part := NodeError{Addr: n.addr(), List: l.electorate.membership(i), Outcome: OutcomeVotes}
+		_, down := n.conn.State()
+		a := n.guard.Abstention()
+		switch {
+		case down != nil:
+			part.Outcome, part.Err = OutcomeFailed, down
+			if lasting(down, n.opts) {
+				seen.refused = seen.refused.with(i)
+			}
+		case a != nil && !a.Over(now):
+			part.Outcome, part.Err = OutcomeAbstained, abstainError(a, now)
+			if !a.Until.IsZero() && (seen.until.IsZero() || a.Until.Before(seen.until)) {
+				seen.until = a.Until
+			}
+		default:
+			seen.votes = seen.votes.with(i)
+		}
+		seen.failure.Nodes = append(seen.failure.Nodes, part)
+	}
+	seen.failure.measure(l.electorate, seen.votes)
+	return seen
+}
+
+// lasting reports whether a node is down for a reason that no time and no further attempt to connect removes.
+func lasting(down error, o *options) bool {
+	var refusal *ReplyError
+	var mismatch redisconn.MismatchError
+	switch {
+	case errors.Is(down, ErrNodeRefused):
+		return true
+	case errors.As(down, &mismatch):
+		return mismatch.Lasting()
+	case o.credentials != nil || !errors.As(down, &refusal):
+		return false
+	default:
+		return slices.Contains([]string{"NOAUTH", "WRONGPASS", "NOPERM"}, refusal.Code)
+	}
+}
+
+// awaitStates returns when the state of a node has changed, when the first abstention ends, or when the wait is over.
+func (l *Locker) awaitStates(ctx context.Context, changed <-chan struct{}, seen readiness) {
+	for _, n := range l.nodes {
+		n.conn.Wanted()
+	}
+	var end <-chan time.Time
+	if !seen.until.IsZero() {
+		timer := time.NewTimer(max(time.Millisecond, seen.until.Sub(l.opts.clock.local())))
+		defer timer.Stop()
+		end = timer.C
+	}
+	select {
+	case <-changed:
+	case <-end:
+	case <-ctx.Done():
+	case <-l.ctx.Done():
 	}
 }
 
