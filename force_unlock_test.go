@@ -489,3 +489,30 @@ func TestForceUnlockLeavesUnknownReadersAlone(t *testing.T) {
 		}
 	})
 }
+
+// A script ends where a node refuses a command, and what it has written stays: but nothing without a TTL.
+func TestANodeThatRefusesATTLKeepsNothing(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, b, c := fl.locker("a"), fl.locker("b"), fl.locker("c")
+		k := must(a.Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		for _, n := range fl.nodes {
+			n.Deny("pexpire")
+		}
+		time.AfterFunc(5*ms, func() { fl.cut("b", 0, 1, 2) }) // before it gives up
+		if _, err := b.Lock(t.Context(), "job", WithMaxWait(time.Second)); err == nil {
+			t.Error("b got the lock")
+		}
+		if err := c.ForceUnlock(t.Context(), "job", k.Owner()); err == nil {
+			t.Error("the lock was taken away, and no node could note it")
+		}
+		for _, n := range fl.nodes {
+			n.Deny()
+			for _, key := range []string{"redlock:wait:job", "redlock:waiting", "redlock:revoked"} {
+				if n.Do("PTTL", key) == int64(-1) {
+					t.Errorf("%s has %s for ever", n.Addr(), key)
+				}
+			}
+		}
+	})
+}

@@ -6,7 +6,10 @@ local function join(key, member, ttl)
   redis.call('SADD', waiting, key)
   ttl = math.max(ttl, 30000)
   for _, mine in ipairs({ queue(key), waiting }) do
-    if redis.call('PTTL', mine) < ttl then redis.call('PEXPIRE', mine, ttl) end
+    if redis.call('PTTL', mine) < ttl and redis.pcall('PEXPIRE', mine, ttl) ~= 1 then
+      leave(key, member) -- the node refuses it, so this would stay for good
+      redis.call('PEXPIRE', mine, ttl)
+    end
   end
   return redis.call('ZRANK', queue(key), member)
 end

@@ -13,7 +13,10 @@ for i = 1, n do
   -- Twice what is left of the TTL: the holder learns of it at its next renewal, a third of the TTL after the last one.
   local kept = math.max(tonumber(ARGV[2 * i]), 2 * call('PTTL', key))
   call('ZADD', revocations, 'GT', now + kept, owner)
-  if call('PTTL', revocations) < kept then call('PEXPIRE', revocations, kept) end
+  if call('PTTL', revocations) < kept and redis.pcall('PEXPIRE', revocations, kept) ~= 1 then
+    call('ZREM', revocations, owner) -- the node refuses it, so this would stay for good
+    call('PEXPIRE', revocations, kept)
+  end
   for _, member in ipairs(call('ZRANGE', queue(key), 0, -1)) do
     if string.sub(member, 1, #owner + 1) == owner .. ' ' then leave(key, member) end
   end
