@@ -143,7 +143,7 @@ type ReplyError struct {
 	// …, or ERR. MAXCLIENTS means "max number of clients reached", for which nodes have no code.
 	Code    string
 	Command string // NOPERM: the command that the user may not run, if known
-	Reply   string // the whole reply
+	Reply   string // the reply, without the arguments and the place in a script that servers quote
 }
 
 // Error returns the reply, and advice if an administrator can remove the cause.
@@ -152,7 +152,11 @@ func (e *ReplyError) Error() string {
 	if e.Command != "" && !strings.Contains(strings.ToLower(text), e.Command) {
 		text += " (" + e.Command + ")"
 	}
-	if advice := replyAdvice[e.Code]; advice != "" {
+	advice := replyAdvice[e.Code]
+	if lower := strings.ToLower(text); strings.HasPrefix(lower, "err unknown ") && strings.Contains(lower, " command") {
+		advice = "the server lacks it, or renamed it: docs/operations.md has what is needed"
+	}
+	if advice != "" {
 		text += " (" + advice + ")"
 	}
 	return text
@@ -185,11 +189,20 @@ func explainedReply(err error, command string) error {
 	if errors.As(err, &already) || !errors.As(err, &said) {
 		return err
 	}
-	e := &ReplyError{Code: redisconn.Code(said), Reply: string(said)}
+	e := &ReplyError{Code: redisconn.Code(said), Reply: withoutQuotes(string(said))}
 	if e.Code == "NOPERM" {
 		e.Command = command
 	}
 	return e
+}
+
+// withoutQuotes takes away what a server quotes of a request: arguments, which may be the source of a script, and where
+// in a script it was.
+func withoutQuotes(reply string) string {
+	for _, quote := range []string{", with args beginning with", " script: "} {
+		reply, _, _ = strings.Cut(reply, quote)
+	}
+	return reply
 }
 
 // AbstainError says why a node's vote is not counted although the node answers. Test the Err of a [NodeError] with

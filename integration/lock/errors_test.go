@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
+	"github.com/quorumlock/redlock/integration/masters"
 	"github.com/quorumlock/redlock/internal/faultproxy"
 )
 
@@ -211,4 +212,14 @@ func TestAKeyOfAnotherTypeIsAClearError(t *testing.T) {
 			t.Errorf("the list is now %v, %v", kind, err)
 		}
 	}
+}
+
+// A server that does not know SCRIPT gets the source of a script with the first call of it.
+func TestServersWithoutScript(t *testing.T) {
+	t.Parallel()
+	f := fleet.StartSpec(t, 3, masters.Spec{Args: []string{"--rename-command", "SCRIPT", ""}})
+	k := lock(t, f.Locker(t, redlock.WithTTL(long)), "n")
+	fleet.Must(t, k.Extend(t.Context()))
+	fleet.Eventually(t, "all nodes have granted", func() bool { return f.Holders(t, "n", k.Owner()) == 3 })
+	unlock(t, k)
 }

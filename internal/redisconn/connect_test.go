@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -238,22 +239,32 @@ func TestCredentialsBesideThoseOfTheURL(t *testing.T) {
 	}
 }
 
-// A user that has no permission to load scripts can still use them.
+// A user that has no permission to load scripts can still use them, also where the server does not know SCRIPT.
 func TestScriptsThatMayNotBeLoaded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
-		config := f.config()
-		config.Scripts = append(config.Scripts, first.Script, second.Script)
-		f.answer("SCRIPT", noPerm, noPerm, noPerm)
-		f.answer("EVALSHA", noScript)
-		c := start(t, "redis://fake", config)
-		synctest.Wait()
-		r := c.send(first, "a")
-		synctest.Wait()
-		r.wants("as usual")
-		f.wants(t, "SCRIPT EXISTS first second", "SCRIPT LOAD first", "SCRIPT LOAD second",
-			"EVALSHA first 1 a #0", "EVAL first 1 a #0")
-	})
+	loads := []string{"SCRIPT LOAD first", "SCRIPT LOAD second"}
+	for _, c := range []struct {
+		refusal string
+		loads   []string
+	}{
+		{noPerm, loads},
+		{"-ERR unknown subcommand 'LOAD'. Try SCRIPT HELP.\r\n", loads},
+		{"-ERR unknown command 'SCRIPT', with args beginning with: 'EXISTS' \r\n", nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			config := f.config()
+			config.Scripts = append(config.Scripts, first.Script, second.Script)
+			f.answer("SCRIPT", c.refusal, c.refusal, c.refusal)
+			f.answer("EVALSHA", noScript)
+			client := start(t, "redis://fake", config)
+			synctest.Wait()
+			r := client.send(first, "a")
+			synctest.Wait()
+			r.wants("as usual")
+			f.wants(t, slices.Concat([]string{"SCRIPT EXISTS first second"}, c.loads,
+				[]string{"EVALSHA first 1 a #0", "EVAL first 1 a #0"})...)
+		})
+	}
 }
 
 // A server gets only the scripts that it does not have. One that cannot say gets all.

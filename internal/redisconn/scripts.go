@@ -1,9 +1,14 @@
 package redisconn
 
-import "github.com/gomodule/redigo/redis"
+import (
+	"strings"
 
-// loadScripts makes EVALSHA work: it loads the scripts that the server does not have. If the user may not use SCRIPT
-// LOAD, the first call of each script sends its source. The question which ones it has carries the greeting.
+	"github.com/gomodule/redigo/redis"
+)
+
+// loadScripts makes EVALSHA work: it loads the scripts that the server does not have. If the server refuses to, since
+// the user may not or it does not know SCRIPT, the first call of each script sends its source. The question which ones
+// it has carries the greeting.
 func (c *Conn) loadScripts(l *link) error {
 	if len(c.config.Scripts) == 0 {
 		_, err := c.greet(l)
@@ -18,6 +23,9 @@ func (c *Conn) loadScripts(l *link) error {
 		return err
 	}
 	known, err := redis.Ints(replies[0], asError(replies[0]))
+	if err != nil && unknownCommand(err) { // who may not ask may yet be allowed to load, but not here
+		return nil
+	}
 	var load [][]any
 	for i, s := range c.config.Scripts {
 		if err != nil || i >= len(known) || known[i] == 0 {
@@ -31,11 +39,17 @@ func (c *Conn) loadScripts(l *link) error {
 		return err
 	}
 	for _, r := range replies {
-		if err, refused := r.(redis.Error); refused && Code(err) != "NOPERM" {
-			return err
+		err, refused := r.(redis.Error)
+		if code := Code(err); refused && code != "NOPERM" && code != "ERR" {
+			return err // it refuses all
 		}
 	}
 	return nil
+}
+
+// unknownCommand reports whether the server does not know the command: rename-command takes one away.
+func unknownCommand(err error) bool {
+	return strings.HasPrefix(strings.ToLower(err.Error()), "err unknown command")
 }
 
 // resend queues a request again, with the script's source, if the server has refused it for lack of the script, once. A

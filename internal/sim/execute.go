@@ -143,7 +143,8 @@ func (x *call) unknown() Error {
 		}
 		fmt.Fprintf(&b, "'%.*s' ", 128-b.Len(), a)
 	}
-	return Error(fmt.Sprintf("ERR unknown command '%.128s', with args beginning with: %s", x.args[0], b.String()))
+	text := fmt.Sprintf("ERR unknown command '%.128s', with args beginning with: %s", x.args[0], b.String())
+	return Error(strings.NewReplacer("\r", " ", "\n", " ").Replace(text))
 }
 
 func wrongArgs(name string) Error {
