@@ -69,19 +69,18 @@ func (fl *fleet) underRefusal(t *testing.T) string {
 	k, err := a.TryLock(t.Context(), "job")
 	failed("lock", err)
 	if err == nil {
-		waited := make(chan struct{})
+		waited := make(chan error, 1)
 		go func() {
 			k, err := b.Lock(t.Context(), "job", WithMaxWait(3*time.Second))
 			if err == nil {
 				err = k.Unlock(t.Context())
 			}
-			failed("wait", err)
-			close(waited)
+			waited <- err
 		}()
 		time.Sleep(time.Second)
 		failed("extend", k.Extend(t.Context()))
 		failed("unlock", k.Unlock(t.Context()))
-		<-waited
+		failed("wait", <-waited)
 		settleNetwork()
 		if len(fl.leftovers()) > 0 {
 			fails = append(fails, "leftovers")
