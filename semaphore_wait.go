@@ -86,7 +86,7 @@ func (s *Semaphore) waitOn(
 			return q.h, nil, q.err
 		case <-pause.C:
 		}
-		_ = l.restUntilReady(queued) // before that, a survey shows nothing that could be had
+		_ = l.restUntilReady(queued) // before that, a survey shows nothing that could be had; queue may end it
 		if fresh, err := s.survey(queued); err == nil {
 			fresh.follow(seen)
 			if seen = fresh; joined == nil {

@@ -175,7 +175,7 @@ func (l *Locker) queue(
 		w.hold.withdraw()
 		if decided == retreat || seen.gaveBack > 2 {
 			err := l.rest(ctx, o.backoff(attempts))
-			if decided == retreat && err == nil {
+			if decided == retreat && err == nil && o.maxAttempts == 0 { // what limits attempts may be all that ends the wait
 				err = l.restUntilReady(ctx)
 			}
 			if err != nil {
@@ -199,14 +199,14 @@ func (l *Locker) rest(ctx context.Context, d time.Duration) error {
 	return l.ended(ctx)
 }
 
-// restUntilReady returns nil when the votes of a majority count, as far as the Locker knows, or else the reason why the
-// wait has ended.
+// restUntilReady returns nil when the votes of a majority count, as far as the Locker knows, or when the Locker is
+// refused, which the next request tells; or else the reason why the wait has ended.
 func (l *Locker) restUntilReady(ctx context.Context) error {
 	for {
 		changed := l.peers.states.next() // before the states are read
 		now := l.opts.clock.local()
 		seen := l.readiness(now)
-		if ended := l.ended(ctx); ended != nil || l.electorate.suffice(seen.votes) {
+		if ended := l.ended(ctx); ended != nil || l.electorate.suffice(seen.votes) || l.mayLock() != nil {
 			return ended
 		}
 		l.awaitStates(ctx, changed, seen)

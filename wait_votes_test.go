@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
@@ -342,6 +343,26 @@ func TestWaitersThatCannotWinBlockNobody(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A wait that only its attempts limit ends in an outage, too.
+func TestAttemptsAreLimitedInAnOutage(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		fl.nodes[0].Crash(true)
+		fl.nodes[1].Crash(true)
+		for what, lock := range map[string]func(context.Context, ...Option) (*Lock, error){
+			"Lock":    func(ctx context.Context, opts ...Option) (*Lock, error) { return l.Lock(ctx, "job", opts...) },
+			"Acquire": l.Semaphore("job", 2).Acquire,
+			"RLock":   l.RWMutex("job").RLock,
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			if _, err := lock(ctx, WithMaxAttempts(5)); !errors.Is(err, ErrNoQuorum) || ctx.Err() != nil {
+				t.Errorf("%s: got %v, want ErrNoQuorum after five attempts", what, err)
+			}
+			cancel()
+		}
+	})
 }
 
 // Most nodes fail at once, and the vote of another comes a little later: that is no reason to keep it for the back-off.
