@@ -369,10 +369,10 @@ func (g *registry) heard(node int, mode, text string, reply any) {
 		return
 	}
 	said, ok := readRegistration(reply, mode)
-	if ok && mode == modeLeave {
-		at.former, at.members = "", nil
-	}
 	if !ok || mode == modeLeave {
+		if ok {
+			at.former, at.members = "", nil
+		}
 		g.mu.Unlock()
 		return
 	}
@@ -488,7 +488,7 @@ func readRegistration(reply any, mode string) (r registration, ok bool) {
 // judge decides anew whether this client is refused. It returns the nodes that must forget it if it is refused from now
 // on. The caller holds mu.
 func (g *registry) judge(now time.Time) (leave nodeSet) {
-	var confirmed, long nodeSet
+	var confirmed, remembered nodeSet
 	unread := false
 	for i := range g.at {
 		at := &g.at[i]
@@ -497,13 +497,13 @@ func (g *registry) judge(now time.Time) (leave nodeSet) {
 			// One that had forgotten the client has not told newcomers of it. Others may have forgotten it, too: within this
 			// time all of them are asked.
 			if at.forgot.IsZero() || now.Sub(at.forgot) >= confirmsWithin {
-				long = long.with(i)
+				remembered = remembered.with(i)
 			}
 		}
 		unread = unread || at.unread() && now.Sub(at.heard) < registrationLives
 	}
 	majority := g.electorate.suffice(confirmed)
-	established := g.electorate.suffice(long) && !g.clear.IsZero() && now.Sub(g.clear) >= establishedAfter
+	established := g.electorate.suffice(remembered) && !g.clear.IsZero() && now.Sub(g.clear) >= establishedAfter
 	conflict, doubtful := g.conflict(now)
 	if !majority || !established && (conflict != nil || doubtful || unread) {
 		g.clear = time.Time{}

@@ -10,7 +10,7 @@
 -- ARGV[3] the client's lists   ARGV[4] its member of the clients   ARGV[5] what its lists were before, or ''
 -- ARGV[6] 'vote': for how long the client is to count unless it confirms, in ms: a minute if missing, an hour at most.
 -- It is the same for all that have ARGV[3]
--- ARGV[7] 'vote': a former member of the client, which goes; there may be more of them
+-- ARGV[7] 'vote', 'leave': a former member of the client, which goes; there may be more of them
 -- Reply: {the node's identity or '', the digest or '': none are in use, {'read': the lists that were confirmed within
 -- the last minute, a hundred at most; 'count': the numbers of clients}}
 local call, time, minute, hour = redis.call, redis.call('TIME'), 60000, 3600000
