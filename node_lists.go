@@ -163,17 +163,18 @@ func majoritiesMeet(n, m, common int) bool {
 // and entries whose address leads the other client to a node that this one knows by another. Then ids are all there is.
 // As a client must be able to start while a node is down or has lost its data, what is left may be the same nodes.
 func common(a, b []listedNode, lately bool) int {
-	restA, restB, same := paired(a, b, func(n, m listedNode) bool { return n.id != "" && n.id == m.id })
-	metA, metB := without(a, restA), without(b, restB)
-	restA, restB, named := paired(restA, restB, func(n, m listedNode) bool {
+	a, b = slices.Clone(a), slices.Clone(b)
+	same := pair(a, b, func(n, m listedNode) bool { return n.id != "" && n.id == m.id })
+	metA, restA, metB, restB := a[:same], a[same:], b[:same], b[same:]
+	named := pair(restA, restB, func(n, m listedNode) bool {
 		return n.addr == m.addr && (lately || !n.met() || !m.met())
 	})
 	if same == 0 {
 		return named
 	}
 	disjoint := !slices.ContainsFunc(a, func(n listedNode) bool { return knows(b, n.addr) })
-	restA = slices.DeleteFunc(restA, func(n listedNode) bool { return !disjoint && !knows(metB, n.addr) })
-	restB = slices.DeleteFunc(restB, func(m listedNode) bool { return !disjoint && !knows(metA, m.addr) })
+	restA = slices.DeleteFunc(restA[named:], func(n listedNode) bool { return !disjoint && !knows(metB, n.addr) })
+	restB = slices.DeleteFunc(restB[named:], func(m listedNode) bool { return !disjoint && !knows(metA, m.addr) })
 	maybe := min(len(restA), len(restB))
 	if !lately { // of two that are the same, one is not known by its id
 		maybe = min(maybe, unmetOf(restA)+unmetOf(restB))
@@ -181,24 +182,17 @@ func common(a, b []listedNode, lately bool) int {
 	return same + named + maybe
 }
 
-// paired takes entries of a and b that are the same out of both, one for one. It returns the rest, and how many pairs
-// these are.
-func paired(a, b []listedNode, same func(n, m listedNode) bool) (restA, restB []listedNode, pairs int) {
-	restB = slices.Clone(b)
-	for _, n := range a {
-		at := slices.IndexFunc(restB, func(m listedNode) bool { return same(n, m) })
-		if at < 0 {
-			restA = append(restA, n)
-			continue
+// pair moves entries of a and b that are the same to the front of both, one for one, and returns how many pairs these
+// are.
+func pair(a, b []listedNode, same func(n, m listedNode) bool) (pairs int) {
+	for i, n := range a {
+		if at := slices.IndexFunc(b[pairs:], func(m listedNode) bool { return same(n, m) }); at >= 0 {
+			a[i], a[pairs] = a[pairs], n
+			b[pairs], b[pairs+at] = b[pairs+at], b[pairs]
+			pairs++
 		}
-		restB = slices.Delete(restB, at, at+1)
-		pairs++
 	}
-	return restA, restB, pairs
-}
-
-func without(list, rest []listedNode) []listedNode {
-	return slices.DeleteFunc(slices.Clone(list), func(n listedNode) bool { return slices.Contains(rest, n) })
+	return pairs
 }
 
 func knows(list []listedNode, addr string) bool {

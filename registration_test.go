@@ -114,6 +114,11 @@ func wantExclusion(t *testing.T, a, b string, lately, later bool) {
 		if !okA || !okB || got != want || back != want {
 			t.Errorf("%s beside %s, lately %t: got %t and %t, want %t", a, b, was, got, back, want)
 		}
+		// A Locker may have to compare a hundred when it opens.
+		each := testing.AllocsPerRun(1, func() { ours.exclude(theirs, was) }) / float64(len(ours)*len(theirs))
+		if each > 2 {
+			t.Errorf("%s beside %s: %v allocations for each two lists, want 2", a, b, each)
+		}
 	}
 }
 
