@@ -130,6 +130,11 @@ func (t *tokens) micros(now instant) int64 {
 // time returns the nodes' time in µs: the median of their clocks.
 func (t *tokens) time(now instant) int64 { return t.Time(t.micros(now)) }
 
+// ahead returns by how much a token is ahead of the nodes' time, in whole seconds.
+func (t *tokens) ahead(of int64, now instant) time.Duration {
+	return (time.Duration(of-t.time(now)) * time.Microsecond).Round(time.Second)
+}
+
 func (t *tokens) propose(now instant) int64 { return t.Propose(t.micros(now)) }
 
 // sleep returns after d, or with ctx's error if ctx is done first.

@@ -31,6 +31,8 @@ type node struct {
 	settings agreement // with other clients
 	told     int64     // the longest TTL that the last handshake told; owned by handshake and connected
 
+	largestToken atomic.Int64 // that the node knew when Nodes was called last; 0: unknown
+
 	attempted    atomic.Bool   // the first attempt to connect has ended
 	firstAttempt chan struct{} // closed after the outcome of the first attempt was announced
 

@@ -67,6 +67,83 @@ func TestAMajorityThatForgetsDoesNotGrantTwice(t *testing.T) {
 	}
 }
 
+// Where nodes were started while their clocks were ahead, INFO's uptime is negative and no age. The first client that
+// meets them waits for the guard; those after it do not, and put nobody out.
+func TestANegativeUptimeIsNoAge(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		for _, n := range fl.nodes {
+			n.SetUptime(-time.Hour)
+		}
+		first := fl.locker("first")
+		_, err := first.TryLock(t.Context(), "job")
+		if !errors.Is(err, ErrNoQuorum) || !says(err, "its clock was ahead when it started") {
+			t.Errorf("met a moment ago: got %v", err)
+		}
+		time.Sleep(period)
+		for i := range 10 {
+			for _, l := range []*Locker{first, fl.locker(fmt.Sprint("other", i))} {
+				if k, err := l.TryLock(t.Context(), "job"); err != nil {
+					t.Errorf("%v after it was met first: %v", period+time.Duration(i)*7*time.Second, err)
+				} else {
+					_ = k.Unlock(t.Context())
+				}
+			}
+			time.Sleep(7 * time.Second)
+		}
+		if got := first.Nodes(t.Context())[0].Findings; len(got) != 1 || got[0].Code != "uptime" {
+			t.Errorf("findings: %v", got)
+		}
+	})
+}
+
+// All clocks were an hour ahead, and are right again. Clients that were at work go on. For a name that has a token from
+// then there is a way out, which keeps tokens in order: each node's finding tells it.
+func TestTokensThatAreAheadHaveAWayOut(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		step := func(by time.Duration) {
+			for _, n := range fl.nodes {
+				n.Step(by)
+			}
+		}
+		step(time.Hour)
+		worked := fl.locker("worked")
+		before := must(worked.Lock(t.Context(), "job"))(t)
+		_ = before.Unlock(t.Context())
+		step(-time.Hour)
+		time.Sleep(2 * period)
+		l := fl.locker("later")
+		_, err := l.TryLock(t.Context(), "job")
+		if !errors.Is(err, ErrNoQuorum) || !says(err, "a token of this name that is 59m") || !says(err, "doctor") {
+			t.Errorf("got %v", err)
+		}
+		for i, st := range l.Nodes(t.Context()) {
+			var remedy []any
+			for _, f := range st.Findings {
+				if f.Code == "token-ahead" {
+					command, _, _ := strings.Cut(f.Remedy, ",")
+					for word := range strings.FieldsSeq(command) {
+						remedy = append(remedy, word)
+					}
+				}
+			}
+			if len(remedy) != 3 {
+				t.Fatalf("%s: findings %v", st.Addr, st.Findings)
+			}
+			fl.nodes[i].Do(remedy...)
+		}
+		time.Sleep(15 * time.Second) // the next probe
+		last := before.Token()
+		for _, l := range []*Locker{l, worked, fl.locker("new")} {
+			k := must(l.TryLock(t.Context(), "job"))(t)
+			if k.Token() <= last {
+				t.Errorf("got token %d after %d", k.Token(), last)
+			}
+			last = k.Token()
+			_ = k.Unlock(t.Context())
+		}
+	})
+}
+
 // The guard's period begins when the node's process starts, as INFO reports it in whole seconds.
 func TestColdStart(t *testing.T) {
 	for up := range 40 {

@@ -255,7 +255,7 @@ func (r *round) notHeld(ctx context.Context, op, name string, votes tally, err e
 	return failure
 }
 
-var errTokenAhead = errors.New("a node knows a token of this name that is over a second ahead of the nodes' clocks")
+var errTokenAhead = errors.New("a node knows a token of this name that is")
 
 // failure describes a round without a majority of grants. refused is the reason if a majority refused: ErrTaken, or
 // ErrLost for a hold that was ours. ended is what ended the caller's wait, or nil. The error must not change after it

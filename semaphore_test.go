@@ -403,8 +403,11 @@ func TestStuckSlots(t *testing.T) {
 		if got := seen.stuck(0, joined); got != c.stuck {
 			t.Errorf("%s: stuck: got %t", name, got)
 		}
-		if got := s.shortestQueue(seen, 0); c.moveTo > 0 && got != c.moveTo {
-			t.Errorf("%s: moves to slot %d, want %d", name, got, c.moveTo)
+		for range 30 { // of two that are as good, one is drawn
+			if got := s.shortestQueue(seen, 0); c.moveTo > 0 && got != c.moveTo {
+				t.Errorf("%s: moves to slot %d, want %d", name, got, c.moveTo)
+				break
+			}
 		}
 	}
 }

@@ -10,8 +10,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/redisconn"
+	"github.com/quorumlock/redlock/internal/token"
 )
 
 // NodeStatus is what the Locker knows about one node.
@@ -85,7 +88,8 @@ func (l *Locker) probeAll() {
 	for _, n := range l.nodes {
 		if up, _ := n.conn.State(); up {
 			probes.Go(func() {
-				if n.reprobe(ctx, guard.FullProbe, nil, nil) != nil {
+				largest := []any{"ZRANGE", n.rules.TokensKey(), -1, -1, "WITHSCORES"}
+				if n.reprobe(ctx, guard.FullProbe, largest, n.noteLargestToken) != nil {
 					n.conn.CheckSoon() // the check gives the connection up
 				}
 				n.peers.registry.countClients(ctx, n.index)
@@ -210,6 +214,7 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 	}
 	if connected {
 		n.addListFinding(add)
+		n.addClockFindings(i, add)
 	}
 	if i.Promoted && i.Role == "master" {
 		add(SeverityNote, "promoted", "none needed; masters without replicas are what Redlock wants",
@@ -247,6 +252,35 @@ func (n *node) addListFinding(add func(severity Severity, code, remedy, format s
 	if err := n.peers.registry.refused(n.index); err != nil {
 		add(SeverityNote, "lists-refused", "allow the commands in docs/deploy/users.acl",
 			"which clients use which list of nodes is not known: %v", err)
+	}
+}
+
+// noteLargestToken takes the reply to ZRANGE.
+func (n *node) noteLargestToken(reply any) {
+	pair, _ := redis.Values(reply, nil)
+	if len(pair) == 1 { // RESP3 has pairs where RESP2 has one after the other
+		pair, _ = redis.Values(pair[0], nil)
+	}
+	largest := int64(0)
+	if len(pair) == 2 {
+		score, _ := redis.String(pair[1], nil)
+		largest, _ = token.Parse(score)
+	}
+	n.largestToken.Store(largest)
+}
+
+// addClockFindings adds what is left of a time when the node's clock, or all clocks, were ahead.
+func (n *node) addClockFindings(i *guard.Info, add func(severity Severity, code, remedy, format string, args ...any)) {
+	if i.Uptime < 0 {
+		add(SeverityNote, "uptime", "none needed; a restart gives it another uptime",
+			"its clock was at least %s ahead when it started: clients go by what they have seen of it", -i.Uptime)
+	}
+	largest, now := n.largestToken.Load(), n.opts.clock.now()
+	if n.opts.fencing && n.tokens.TooFarAhead(largest, n.tokens.micros(now)) {
+		add(SeverityDegraded, "token-ahead",
+			fmt.Sprintf("SET %s %d, if the clocks are right now", n.rules.FloorKey(), largest),
+			"its largest token is %s ahead of the nodes' clocks: names with such tokens cannot be locked before",
+			n.tokens.ahead(largest, now))
 	}
 }
 

@@ -1,6 +1,9 @@
 package redlock
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // raiseToken proposes a token above all that the nodes have reported, to the nodes that have given the lock or may
 // still do so: the request follows the first one on the same connection. It takes over the caller's reference to r and
@@ -35,7 +38,8 @@ func (l *Locker) askToRaise(h *hold, highest int64, to nodeSet) (*round, error) 
 		for _, n := range l.nodes {
 			n.conn.CheckSoon() // our reading of the nodes' clocks may be the one that is wrong
 		}
-		return nil, errTokenAhead
+		return nil, fmt.Errorf("%w %s ahead of the nodes' clocks (doctor says what to do)", errTokenAhead,
+			l.tokens.ahead(highest, now))
 	}
 	// Only one above: a waiter behind us has proposed the time at which it began to wait, and should not need a second
 	// round as well.

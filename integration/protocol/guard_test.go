@@ -15,9 +15,10 @@ import (
 
 // incarnation is what the client knows of a node since the last probe.
 type incarnation struct {
-	epoch, record string
-	micros        int64 // its clock
-	at, since     time.Time
+	epoch, run, record string
+	uptime             time.Duration
+	micros             int64 // its clock
+	at, since          time.Time
 }
 
 // ask is a probe, over a new connection or one in use.
@@ -117,27 +118,44 @@ func (n *node) reconcile(info map[string]string, record string, micros int64, no
 		return nil
 	}
 	const second = time.Second
-	next := incarnation{epoch: info["master_replid"][:16], micros: micros, at: now}
-	if !fresh && old.epoch != next.epoch {
+	uptime := time.Duration(number(info["uptime_in_seconds"])) * second
+	promoted := info["master_replid2"] != strings.Repeat("0", 40)
+	next := incarnation{epoch: info["master_replid"][:16], run: info["run_id"], uptime: uptime, micros: micros, at: now}
+	goesOn := !promoted && old.run == next.run && uptime >= old.uptime
+	if !fresh && old.epoch != next.epoch && !goesOn {
 		return errors.New("another server answers")
 	}
+	formerly := old.epoch
+	if goesOn {
+		old.record = strings.Replace(old.record, formerly+" ", next.epoch+" ", 1)
+		old.epoch = next.epoch
+	}
 	durable := info["aof_enabled"] == "1" && info["appendfsync"] == "always" && info["no-appendfsync-on-rewrite"] == "no"
-	promoted := info["master_replid2"] != strings.Repeat("0", 40)
-	uptime := time.Duration(number(info["uptime_in_seconds"])) * second
 	for range 3 {
-		words := append(strings.Fields(record), "", "")
+		words := append(strings.Fields(record), "", "", "")[:3]
 		stored, _ := strconv.ParseInt(words[1], 10, 64)
-		current := words[0] == next.epoch
+		future := stored > micros+second.Microseconds()
+		ofThisLife := !promoted && uptime >= 0 && words[0] != "" && words[0] != "-" && !future &&
+			stored >= micros-(uptime+2*second).Microseconds()
+		if goesOn && words[0] == formerly || ofThisLife {
+			words[0] = next.epoch
+		}
+		read, current := strings.TrimSpace(strings.Join(words, " ")), words[0] == next.epoch
 		written := now.Add(-time.Duration(max(0, micros-stored)) * time.Microsecond)
 		itself := now.Add(-max(0, uptime-second))
 		started := itself
+		noUptime := promoted || uptime < 0
+		dated := noUptime
 		switch {
-		case promoted && current, current && written.After(itself.Add(second)):
-			itself = written
-		case promoted:
+		case noUptime && current, current && written.After(itself.Add(second)):
+			itself, dated = written, true
+		case noUptime:
 			itself = now
 		}
-		writtenSince := record != old.record && current && stored >= old.micros
+		_, was, _ := strings.Cut(old.record, " ")
+		before, _, _ := strings.Cut(was, " ")
+		writtenSince := read != old.record && current &&
+			(stored >= old.micros || dated && number(before) > micros+second.Microseconds())
 		switch {
 		case jumpedAt.After(old.at) && !writtenSince:
 			next.since = now
@@ -145,14 +163,14 @@ func (n *node) reconcile(info map[string]string, record string, micros int64, no
 			next.since = itself
 		case old.epoch != next.epoch:
 			next.since = latest(itself, old.at)
-		case record == old.record:
+		case read == old.record:
 			next.since = old.since
 		case writtenSince:
 			next.since = latest(itself, old.since)
 		default:
 			next.since = now
 		}
-		keep := current && (next.since.Equal(old.since) || !next.since.After(written.Add(2*second))) ||
+		keep := !future && current && (next.since.Equal(old.since) || !next.since.After(written.Add(2*second))) ||
 			!current && durable && words[2] == "durable" && next.since.Equal(started)
 		if !keep {
 			stored = micros - now.Sub(next.since).Microseconds()

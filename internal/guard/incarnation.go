@@ -9,7 +9,9 @@ import (
 // incarnation is what this client knows of a node since the last probe: above all, since when the node has forgotten
 // nothing. It outlives connections, so a network fault alone makes no node abstain.
 type incarnation struct {
-	epoch   string    // of the node's process and role; "": never probed
+	epoch   string // of the node's process and role; "": never probed
+	run     string // of the process
+	uptime  time.Duration
 	record  record    // the node's record after the probe
 	durable bool      // the node reported durable persistence
 	micros  int64     // the node's clock at the probe
@@ -43,6 +45,7 @@ const (
 	reasonEmptied  reason = "lost its data at least %s ago"
 	reasonNoted    reason = "lost its data or had its clock set forward %s ago, as another client noted"
 	reasonUnknown  reason = "was first seen %s ago, and its uptime is unknown (INFO is refused)"
+	reasonClock    reason = "was first seen %s ago, and its uptime is negative: its clock was ahead when it started"
 )
 
 // record is the text that a node keeps at {prefix}redlock:node. FLUSHALL deletes it, which INFO does not report. And
@@ -87,13 +90,20 @@ const unknownEpoch = "-"
 // reconcile returns the node's incarnation, from the old one and what the node said. Its record is the one that the
 // node should have now. Every uncertainty makes since later. now was read after the node's replies.
 func (old incarnation) reconcile(said *Info, now time.Time) incarnation {
-	next := incarnation{epoch: said.epoch(), micros: said.micros, at: now}
-	stored := said.record
-	current := stored.epoch == next.epoch
+	next := incarnation{epoch: said.epoch(), run: said.runID, uptime: said.Uptime, micros: said.micros, at: now}
 	// ourTime converts the node's time to ours. The node's clock may have been set, so a time in the future counts as now.
 	ourTime := func(micros int64) time.Time {
 		return now.Add(-time.Duration(max(0, said.micros-micros)) * time.Microsecond)
 	}
+	stored := said.record
+	if said.continues(old) {
+		stored, old.record = stored.renamed(old.epoch, next.epoch), old.record.renamed(old.epoch, next.epoch)
+		old.epoch = next.epoch
+	}
+	if said.wrote(stored) {
+		stored.epoch = next.epoch
+	}
+	current := stored.epoch == next.epoch
 
 	switch {
 	case said.Refused != "":
@@ -108,8 +118,11 @@ func (old incarnation) reconcile(said *Info, now time.Time) incarnation {
 			}
 		}
 		return next
-	case said.Promoted:
+	case said.Promoted || said.Uptime < 0:
 		next.since, next.reason = now, reasonPromoted
+		if !said.Promoted {
+			next.reason = reasonClock
+		}
 		if current {
 			next.since = ourTime(stored.since)
 		}
@@ -131,6 +144,8 @@ func (old incarnation) reconcile(said *Info, now time.Time) incarnation {
 	next.durable = said.durable()
 	next.record = record{next.epoch, said.micros - now.Sub(next.since).Microseconds(), said.durable()}
 	switch {
+	case stored.after(said.micros):
+		// The node's clock was set back. By that text, whoever meets the node would take it for one that was just emptied.
 	case current && (next.since.Equal(old.since) || !next.since.After(ourTime(stored.since).Add(2*uptimeError))), survived:
 		// The stored time is the same moment, measured when it was fresh. age subtracts uptimeError, but the uptime may err
 		// the other way: a client that wrote a later time would tell all others that the node was emptied.
@@ -141,6 +156,33 @@ func (old incarnation) reconcile(said *Info, now time.Time) incarnation {
 		next.record.since = stored.since
 	}
 	return next
+}
+
+// renamed returns a record of one epoch as one of another.
+func (r record) renamed(from, to string) record {
+	if r.epoch == from {
+		r.epoch = to
+	}
+	return r
+}
+
+// after reports whether the record is from the future, by the node's clock.
+func (r record) after(micros int64) bool { return r.since > micros+uptimeError.Microseconds() }
+
+// continues reports whether the node is the process that this client knew, with the data that it had then, although
+// another epoch may say otherwise: a master takes a new replication id when its first replica comes, as which a backup
+// counts (redis-cli --rdb), and when the last one has been gone for repl-backlog-ttl. As it does when it is promoted,
+// but that shows for at least as long. Whether data were replaced meanwhile, the record tells.
+func (i *Info) continues(old incarnation) bool {
+	return i.Refused == "" && !i.Promoted && old.run != "" && old.run == i.runID && i.Uptime >= old.uptime
+}
+
+// wrote reports whether the record was written while the node's process ran, in whatever epoch. Then it counts: it can
+// only make the node's memory shorter than the uptime does.
+func (i *Info) wrote(r record) bool {
+	started := i.micros - (i.Uptime + 2*uptimeError).Microseconds()
+	return i.Refused == "" && !i.Promoted && i.Uptime >= 0 && r.epoch != "" && r.epoch != unknownEpoch &&
+		r.since >= started && !r.after(i.micros)
 }
 
 // dataSurvived reports whether the node restarted with all the data of the old incarnation.
@@ -154,7 +196,9 @@ func (i *Info) dataSurvived(old incarnation) bool {
 // before. stored is the node's record.
 func (old incarnation) remembersSince(next incarnation, stored record, survived bool) (time.Time, reason) {
 	same := stored.epoch == old.record.epoch && stored.since == old.record.since
-	noted := !same && stored.epoch == next.epoch && stored.since >= old.micros
+	byUptime := next.reason == reasonRestart || next.reason == reasonUnproven
+	noted := !same && stored.epoch == next.epoch && (stored.since >= old.micros ||
+		old.record.after(next.micros) && !byUptime) // dated anew after the clock was set back, by one who knew it
 	switch {
 	case survived:
 		return old.since, old.reason
@@ -168,7 +212,7 @@ func (old incarnation) remembersSince(next incarnation, stored record, survived 
 	case same:
 		return old.since, old.reason // nothing has happened
 	case noted:
-		// The node was emptied, or its clock set forward. The client that noticed it has dated it.
+		// The node was emptied, or its clock set. The client that noticed it has dated it.
 		return later(next.since, old.since), next.reason
 	default:
 		// The record is gone; or a client has written a new one that knew of none.

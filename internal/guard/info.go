@@ -19,8 +19,8 @@ type Info struct {
 	Product, Version   string
 	mode, Role, master string
 	runID, replID      string
-	Promoted           bool // has been a replica, or has loaded a file that a master with replicas wrote
-	Uptime             time.Duration
+	Promoted           bool          // has been a replica, or has loaded a file that a master with replicas wrote
+	Uptime             time.Duration // negative if its clock was set back by more
 	loading            bool
 
 	AOF         bool
@@ -39,7 +39,8 @@ type Info struct {
 	trusted bool // Rules.Durable
 }
 
-// epoch identifies the process and its role: unlike run_id it also changes when a replica is promoted.
+// epoch identifies the process and its role: unlike run_id it also changes when a replica is promoted. It may change
+// without such a reason: see continues.
 func (i *Info) epoch() string {
 	if i.Refused != "" || len(i.replID) < 16 {
 		return unknownEpoch

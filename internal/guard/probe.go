@@ -218,7 +218,8 @@ func (g *Guard) confirm(said *Info, now time.Time) bool {
 	was, known := g.info, &g.known
 	same := said.Refused == "" && said.Unkept == nil && g.jump == (jump{}) &&
 		said.epoch() == known.epoch && said.record == known.record && said.recordText == known.record.String() &&
-		said.Role == was.Role && said.master == was.master && said.Promoted == was.Promoted
+		said.Role == was.Role && said.master == was.master && said.Promoted == was.Promoted &&
+		!known.record.after(said.micros)
 	if !same {
 		return false
 	}
@@ -251,7 +252,8 @@ func (g *Guard) apply(info *Info, now time.Time, fresh bool, do redisconn.Do) er
 	if err := said.unfit(g.rules); err != nil {
 		return g.rules.Explain(err, "")
 	}
-	if !fresh && old.epoch != said.epoch() {
+	continues := old.epoch == said.epoch() || said.continues(old)
+	if !fresh && !continues {
 		return ErrChanged
 	}
 	if err := g.claim(said.runID, said.replID); err != nil {
@@ -268,6 +270,9 @@ func (g *Guard) apply(info *Info, now time.Time, fresh bool, do redisconn.Do) er
 	unkept = g.rules.Explain(unkept, command)
 	g.mu.Lock()
 	info.Unkept = unkept
+	if continues && g.subscribedEpoch == old.epoch {
+		g.subscribedEpoch = next.epoch
+	}
 	g.known = next
 	if !readOnly && unkept == nil {
 		g.confirmed = 0

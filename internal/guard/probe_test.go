@@ -268,7 +268,7 @@ func TestLearningAgain(t *testing.T) {
 	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
 		t.Fatal(err)
 	}
-	n.info["master_replid"] = strings.Repeat("b", 40)
+	n.info["run_id"], n.info["master_replid"] = strings.Repeat("s", 40), strings.Repeat("b", 40)
 	if _, err := g.Probe(n.do, FullProbe, nil); !errors.Is(err, ErrChanged) {
 		t.Errorf("over the same connection: got %v, want ErrChanged", err)
 	}
@@ -280,6 +280,43 @@ func TestLearningAgain(t *testing.T) {
 	}
 	if a := g.Abstention(); a == nil || a.reason != reasonRestart && a.reason != reasonNoted {
 		t.Errorf("another one answers, and counts: %+v", a)
+	}
+}
+
+// A node that takes another replication id, as a master does when its first replica comes, is the node that it was,
+// over the same connections. Clients that meet it then, and those that know it, date it alike.
+func TestAFirstReplicaChangesNothing(t *testing.T) {
+	n, g := newNode(), newGuard(rules())
+	must := func(g *Guard, kind ProbeKind) {
+		t.Helper()
+		if _, err := g.Probe(n.do, kind, nil); err != nil {
+			t.Fatal(err)
+		}
+		if a := g.Abstention(); a != nil {
+			t.Errorf("abstains: %s", a.Reason(now))
+		}
+	}
+	must(g, FirstProbe)
+	g.SetSubscribed([]byte("master_replid:" + n.info["master_replid"]))
+	for _, first := range []bool{true, false} { // is it the one that knows it?
+		if n.info["master_replid"] = strings.Repeat("b", 40); !first {
+			n.info["master_replid"] = strings.Repeat("c", 40)
+			must(newGuard(rules()), FirstProbe)
+		}
+		must(g, QuickProbe)
+		must(newGuard(rules()), FirstProbe)
+		if !g.SubscribedToKnown() {
+			t.Error("what comes over the second connection is not believed any more")
+		}
+	}
+	n.record, n.replies["TIME"] = "", []any{[]byte(fmt.Sprint(now.Unix())), []byte("1")} // FLUSHALL
+	n.info["master_replid"] = strings.Repeat("d", 40)
+	must(newGuard(rules()), FirstProbe)
+	if _, err := g.Probe(n.do, QuickProbe, nil); err != nil {
+		t.Fatal(err)
+	}
+	if a := g.Abstention(); a == nil || a.reason != reasonEmptied {
+		t.Errorf("emptied meanwhile, and counts: %+v", a)
 	}
 }
 
@@ -306,8 +343,15 @@ func TestQuickProbe(t *testing.T) {
 		{"it was demoted", func(n *node, _ *Guard) { n.info["role"] = "slave" }, true, ErrRefused},
 		{"it was promoted", func(n *node, _ *Guard) { n.info["master_replid2"] = strings.Repeat("b", 40) }, true, nil},
 		{"another process answers", func(n *node, _ *Guard) {
-			n.info["master_replid"] = strings.Repeat("b", 40)
+			n.info["run_id"], n.info["master_replid"] = strings.Repeat("s", 40), strings.Repeat("b", 40)
 		}, true, ErrChanged},
+		{"a first replica has come", func(n *node, _ *Guard) {
+			n.info["master_replid"] = strings.Repeat("b", 40)
+		}, true, nil},
+		{"its clock was set back, to before its record", func(n *node, g *Guard) {
+			future := record{epoch("a"), now.Add(time.Hour).UnixMicro(), false}
+			n.record, g.known.record, g.info.record = future.String(), future, future
+		}, true, nil},
 		{"INFO is refused", func(n *node, _ *Guard) { n.replies["INFO"] = redis.Error("NOPERM no") }, true, ErrRefused},
 		{"its clock was set", func(_ *node, g *Guard) { g.SetClock(0, false, time.Minute) }, true, nil},
 		{"this client trusts durable nodes", func(_ *node, g *Guard) { g.rules.Durable = true }, true, nil},

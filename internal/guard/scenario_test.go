@@ -62,7 +62,7 @@ func epoch(letter string) string {
 
 // said parses what the node says.
 func (s scenario) said() (*Info, error) {
-	i := &Info{Role: "master", replID: strings.Repeat("a", 40), micros: ago(0)}
+	i := &Info{Role: "master", replID: strings.Repeat("a", 40), runID: "ours", micros: ago(0)}
 	for word := range strings.SplitSeq(s.fields["says"], ", ") {
 		switch kind, rest, _ := strings.Cut(word, " "); kind {
 		case "up":
@@ -134,6 +134,18 @@ func (s scenario) knew() (incarnation, error) {
 				return old, err
 			}
 			old.at, old.micros = now.Add(-d), ago(d)
+		case "up":
+			d, err := span(rest)
+			if err != nil {
+				return old, err
+			}
+			old.run, old.uptime = "ours", d
+		case "first":
+			d, err := span(rest)
+			if err != nil {
+				return old, err
+			}
+			old.since = now.Add(-d)
 		case "unwritten":
 			old.record.durable = !old.durable
 		case "jumped":
@@ -148,7 +160,7 @@ func (s scenario) knew() (incarnation, error) {
 // reasons are the words that scenarios use.
 var reasons = map[string]reason{
 	"restarted": reasonRestart, "unproven": reasonUnproven, "promoted": reasonPromoted, "emptied": reasonEmptied,
-	"noted": reasonNoted, "unknown": reasonUnknown, "jumped": jump{by: time.Hour}.reason(),
+	"noted": reasonNoted, "unknown": reasonUnknown, "clock": reasonClock, "jumped": jump{by: time.Hour}.reason(),
 }
 
 // proven parses the wanted outcome.

@@ -96,6 +96,17 @@ func (n *Node) Promote() {
 	n.replID2, n.replID = n.replID, hexID(mix(n.seed+2, n.lives))
 }
 
+// BackUp gives a master another replication id, as the first replica that comes does, or a backup: it makes a backlog.
+// A node that was promoted has one.
+func (n *Node) BackUp() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.replID2 == noReplID {
+		n.lives++
+		n.replID = hexID(mix(n.seed+3, n.lives))
+	}
+}
+
 // Load replaces the data set without a restart, as a full resynchronisation does.
 func (n *Node) Load(s Snapshot) {
 	n.mu.Lock()

@@ -68,6 +68,7 @@ func (w *world) trials() {
 		w.progress(c, "free", toRead(c.locker.Load().Locker, "TryLock"))
 		w.quiet()
 	}
+	w.backedUp()
 	w.limited()
 	w.handedOn()
 	w.late()
@@ -77,6 +78,21 @@ func (w *world) trials() {
 	w.expire(w.clients[0])
 	// The last: Close is to wait for what it undoes.
 	w.progress(w.clients[0], contested, w.clients[0].locker.Load().TryLock)
+}
+
+// backedUp: a backup of all masters is in nobody's way, once clients have seen it.
+func (w *world) backedUp() {
+	if w.scenario.Seed%4 != 0 {
+		return
+	}
+	for _, n := range w.nodes {
+		n.BackUp()
+	}
+	time.Sleep(16 * time.Second) // the next probe
+	for _, c := range w.clients {
+		w.progress(c, "free", c.locker.Load().TryLock)
+		w.quiet()
+	}
 }
 
 // admitted: each slot is exclusive, as the history's check has it, so k of them are k holders at most.

@@ -163,6 +163,11 @@ var menu = []fault{
 		n.Do("SCRIPT", "FLUSH")
 		return n.Addr(), nil
 	}},
+	{"backup", harmless, func(f *faults) (string, func()) {
+		n := f.node()
+		n.BackUp()
+		return n.Addr(), nil
+	}},
 	{"busy", harmless, func(f *faults) (string, func()) {
 		n, times := f.node(), 1+f.r.IntN(10)
 		n.Fail("*", "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", times)

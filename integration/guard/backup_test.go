@@ -1,0 +1,103 @@
+package guard_test
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/integration/fleet"
+	"github.com/quorumlock/redlock/integration/masters"
+)
+
+// A backup, as redis-cli --rdb makes it, is a replica to the master: the first one changes its replication id, and so
+// does its end, once repl-backlog-ttl has passed. It is still the process that it was, with its data, so it votes: for
+// those that know it, and for those that meet it then.
+func TestABackupStopsNobody(t *testing.T) {
+	t.Parallel()
+	f := fleet.StartSpec(t, 3, masters.Spec{
+		Args: []string{"--repl-backlog-ttl", "1", "--repl-diskless-sync-delay", "0"},
+	})
+	opts := []redlock.Option{redlock.WithRestartGuard(period), redlock.WithTTL(ttl)}
+	l := f.Locker(t, opts...)
+	fleet.Eventually(t, "the masters have been up for longer than the guard", func() bool {
+		return !slices.ContainsFunc(l.Nodes(t.Context()), func(n redlock.NodeStatus) bool {
+			return n.Uptime < period+2*time.Second
+		})
+	})
+	locks := func(when string, l *redlock.Locker) {
+		t.Helper()
+		for range 2 {
+			if k, err := l.TryLock(t.Context(), "job"); err != nil {
+				t.Errorf("%s: %v", when, err)
+			} else {
+				fleet.Must(t, k.Unlock(t.Context()))
+			}
+			for _, n := range l.Nodes(t.Context()) { // has each node probed
+				if n.Err != nil {
+					t.Errorf("%s: %s: %v", when, n.Addr, n.Err)
+				}
+			}
+		}
+	}
+	known := make([]string, 2)
+	for i, n := range f.Nodes[:2] {
+		before := replicationID(t, n)
+		backUp(t, n)
+		if known[i] = replicationID(t, n); known[i] == before {
+			t.Fatalf("%s has the replication id that it had: this proves nothing", n.Addr())
+		}
+	}
+	locks("after a backup", l)
+	locks("after a backup, met then", f.Locker(t, opts...))
+	locks("after somebody else has met it", l)
+	for i, n := range f.Nodes[:2] {
+		fleet.Eventually(t, "the backlog is freed", func() bool { return replicationID(t, n) != known[i] })
+	}
+	locks("without a backlog, met then", f.Locker(t, opts...))
+	locks("without a backlog", l)
+
+	backUp(t, f.Nodes[0])
+	_, err := f.Nodes[0].Do("FLUSHALL")
+	fleet.Must(t, err)
+	f.Locker(t, opts...).Nodes(t.Context()) // cannot tell: it goes by the uptime
+	if n := l.Nodes(t.Context())[0]; n.AbstainsUntil.IsZero() {
+		fleet.Unsafe(t, "a master that was emptied after a backup votes (%v)", n.Err)
+	}
+}
+
+func replicationID(t *testing.T, n *masters.Node) string {
+	t.Helper()
+	info, err := redis.String(n.Do("INFO", "replication"))
+	fleet.Must(t, err)
+	_, id, _ := strings.Cut(info, "master_replid:")
+	return id[:40]
+}
+
+// backUp takes the master's data as a replica would, and leaves.
+func backUp(t *testing.T, n *masters.Node) {
+	t.Helper()
+	conn, err := net.Dial("tcp", n.Addr())
+	fleet.Must(t, err)
+	defer conn.Close() //nolint:errcheck // nothing depends on it
+	_, err = conn.Write([]byte("SYNC\r\n"))
+	fleet.Must(t, err)
+	fleet.Must(t, conn.SetReadDeadline(time.Now().Add(30*time.Second)))
+	b := make([]byte, 64)
+	for {
+		k, err := conn.Read(b)
+		if err != nil {
+			t.Fatal(errors.Join(errors.New("no backup"), err))
+		}
+		for _, c := range b[:k] {
+			if c == '$' {
+				return
+			}
+		}
+	}
+}
