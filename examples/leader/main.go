@@ -37,8 +37,12 @@ func candidate(ctx context.Context, name string, masters *redlocktest.Cluster, e
 			fmt.Println("a leader has lost the lock and steps down")
 		case ctx.Err() != nil:
 			return
-		default:
+		default: // what waiting does not mend, such as another client's list of nodes that conflicts
 			fmt.Println("no election:", err)
+			select {
+			case <-time.After(5 * time.Second):
+			case <-ctx.Done():
+			}
 		}
 	}
 }
