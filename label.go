@@ -80,6 +80,12 @@ func (l *label) owner(micros int64) (id uuid.UUID) {
 	return id
 }
 
+// drew reports whether an owner is one of the Locker's.
+func (l *label) drew(owner string) bool {
+	id, err := uuid.Parse(owner)
+	return err == nil && [4]byte(id[8:12]) == l.id
+}
+
 // season makes the owners that are drawn from now on differ from those that a copy of this process draws, if a snapshot
 // of its machine is started twice: both then have the same id, may read the same random bits, and go on with waits that
 // began at one moment. A copy has no connection of its own, and a node shows no two connections the same time. The id

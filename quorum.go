@@ -268,6 +268,7 @@ func (r *round) failure(op, name string, refused error, votes tally, ended error
 		if votes.voted(i) {
 			a := &r.answers[i]
 			part.Outcome, part.Owner, part.Label = outcomes[a.vote], a.owner, a.label
+			part.ours = n.peers.label.drew(a.owner)
 			part.Remaining, part.Ahead, part.Err = a.remaining, a.place, a.err
 			if r.names != nil && a.vote == voteTaken {
 				part.Name = r.names.list[a.which]

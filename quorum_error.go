@@ -42,6 +42,16 @@ type NodeError struct {
 	Remaining time.Duration // OutcomeTaken: for how long at most, unless the hold is extended; 0: not known
 	Ahead     int           // OutcomeTaken, of a call that waits: how many waiters are ahead of it in the node's queue
 	Err       error         // OutcomeFailed, OutcomeAbstained: why
+
+	ours bool // the owner is one of the Locker's
+}
+
+// by returns who has the lock, in words; "": unknown.
+func (e *NodeError) by() string {
+	if e.ours {
+		return "this process"
+	}
+	return shown(cmp.Or(e.Label, e.Owner))
 }
 
 // Error returns the node's address and its part in a few words.
@@ -58,8 +68,8 @@ func (e NodeError) part() string {
 	}
 	b.WriteString(string(e.Outcome))
 	if e.Owner != "" {
-		b.WriteString(" by " + shown(cmp.Or(e.Label, e.Owner)))
-		if e.Label != "" {
+		b.WriteString(" by " + e.by())
+		if e.Label != "" || e.ours {
 			b.WriteString(" (" + shown(e.Owner) + ")")
 		}
 	}
@@ -248,13 +258,13 @@ func (e *QuorumError) takenInWords() string {
 			continue
 		}
 		who, holds := "", e.mayHold(n)
-		switch by := cmp.Or(n.Label, n.Owner); {
+		switch by := n.by(); {
 		case n.Err != nil:
 			who = ": " + inner(n.Err)
 		case by != "" && holds:
-			who = " by " + shown(by)
+			who = " by " + by
 		case by != "":
-			who = ": votes for " + shown(by)
+			who = ": votes for " + by
 		}
 		at := slices.IndexFunc(holders, func(h *holder) bool { return h.name == n.Name && h.who == who })
 		if at < 0 {

@@ -16,6 +16,20 @@ import (
 	"github.com/quorumlock/redlock/internal/guard"
 )
 
+// What a Locker's other calls hold is "this process", whatever its label: two processes may have one label.
+func TestTakenByThisProcess(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a", WithOwnerLabel("worker")), fl.locker("b", WithOwnerLabel("worker"))
+		_ = must(a.Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		for l, want := range map[*Locker]string{a: "taken by this process for ", b: "taken by worker for "} {
+			if _, err := l.TryLock(t.Context(), "job"); !says(err, want) || !errors.Is(err, ErrTaken) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+		}
+	})
+}
+
 // The text of a QuorumError is one short line.
 func TestQuorumErrorInOneLine(t *testing.T) {
 	taken := func(by string, left time.Duration, at ...string) (nodes []NodeError) {

@@ -14,12 +14,16 @@ import (
 	"github.com/quorumlock/redlock"
 )
 
+// prefix is what the names of the adapters' locks begin with, so that a job may lock its own name.
+const prefix = "gocron:"
+
 // Locker is a gocron.Locker: each run of a job is that of the scheduler which is first. Give it to
-// gocron.WithDistributedLocker, and give the job the same name on all machines (gocron.WithName).
+// gocron.WithDistributedLocker, and give the job the same name on all machines (gocron.WithName). The lock is "gocron:"
+// and that name.
 //
 // A run that outlives its hold, because too few masters could be reached, is not told, since gocron has no way to; what
 // must stop then should take a lock of its own inside the job (redlock.Locker.Do). A run that must succeed once, with
-// others trying when it fails, is what redlock.Locker.Once is for.
+// others trying when it fails, is what redlock.Locker.Once is for, without this: the others would not try.
 type Locker struct {
 	locker *redlock.Locker
 	splay  time.Duration
@@ -40,7 +44,7 @@ func NewLocker(l *redlock.Locker, splay time.Duration, opts ...redlock.Option) *
 // gocron.AfterLockError gets it. It is as from redlock.Locker.TryLock: usually redlock.ErrTaken, and
 // redlock.ErrNoQuorum where too few masters answered, so that perhaps nobody runs the job.
 func (l *Locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
-	lock, err := l.locker.TryLock(ctx, job, l.opts...)
+	lock, err := l.locker.TryLock(ctx, prefix+job, l.opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +85,8 @@ type Elector struct {
 
 var _ gocron.Elector = (*Elector)(nil)
 
-// NewElector returns a gocron.Elector for the leadership of the given name. The options are those of
-// redlock.Locker.TryLock.
+// NewElector returns a gocron.Elector for the leadership of the given name. The lock is "gocron:" and that name, and the
+// options are those of redlock.Locker.TryLock.
 func NewElector(l *redlock.Locker, name string, opts ...redlock.Option) *Elector {
 	return &Elector{locker: l, name: name, opts: opts}
 }
@@ -99,7 +103,7 @@ func (e *Elector) IsLeader(ctx context.Context) error {
 	if e.lock != nil && e.lock.Err() == nil {
 		return nil
 	}
-	lock, err := e.locker.TryLock(ctx, e.name, e.opts...)
+	lock, err := e.locker.TryLock(ctx, prefix+e.name, e.opts...)
 	if err != nil {
 		return err
 	}

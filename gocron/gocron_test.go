@@ -189,6 +189,24 @@ func TestALockOutlivesAShortRun(t *testing.T) {
 	})
 }
 
+// A job, and what the leader runs, may lock the name of the job, or of the leadership.
+func TestAJobMayLockItsOwnName(t *testing.T) {
+	bubble(t, func(w *world) {
+		l := w.locker("a")
+		if _, err := redlockgocron.NewLocker(l, time.Second).Lock(w.Context(), "report"); err != nil {
+			w.Fatal(err)
+		}
+		if err := redlockgocron.NewElector(l, "leader").IsLeader(w.Context()); err != nil {
+			w.Fatal(err)
+		}
+		for _, name := range []string{"report", "leader"} {
+			if _, err := l.TryLock(w.Context(), name); err != nil {
+				w.Error(err)
+			}
+		}
+	})
+}
+
 // One leader runs everything. When its hold ends it knows so by itself, and another follows.
 func TestOneLeader(t *testing.T) {
 	const every = 10 * time.Second
