@@ -63,15 +63,18 @@ func (l *Locker) newJob(ctx context.Context, op, name string, opts []Option) (*j
 }
 
 func (o *options) checkOnce() error {
-	switch {
-	case !o.fencing:
+	if !o.fencing {
 		return invalid("WithoutFencing: runs are counted by their tokens")
-	case o.doneTTL < 2*o.ttl:
+	}
+	return o.checkDoneTTL()
+}
+
+func (o *options) checkDoneTTL() error {
+	if o.doneTTL < 2*o.ttl {
 		return invalid("done TTL %s: less than twice the TTL %s, so a crashed run could be forgotten before its lock is free",
 			o.doneTTL, o.ttl)
-	default:
-		return nil
 	}
+	return nil
 }
 
 // read reads the registers. Only nodes count that know a token of at least least.

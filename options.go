@@ -99,6 +99,7 @@ type Option struct {
 	name     string
 	newOnly  bool
 	onceOnly bool // only New and Once accept it
+	waits    bool // calls that ask once refuse it
 	apply    func(*options)
 }
 
@@ -127,17 +128,17 @@ func WithDrift(factor float64, slack time.Duration) Option {
 
 // WithBackoff sets when a waiting Lock asks the nodes again if no node notifies it that its turn has come. The default
 // is Jitter(10*time.Millisecond, 250*time.Millisecond). Lock asks less often while it is far back in the queue, and
-// earlier when the holder's TTL ends or when it has some of the votes.
+// earlier when the holder's TTL ends or when it has some of the votes. Calls that ask once refuse it.
 func WithBackoff(b Backoff) Option {
-	return Option{name: "WithBackoff", apply: func(o *options) { o.backoff = b }}
+	return Option{name: "WithBackoff", waits: true, apply: func(o *options) { o.backoff = b }}
 }
 
 // WithMaxAttempts limits how often Lock asks the nodes before it gives up with the last attempt's error. With 1, Lock
 // does not wait at all, like TryLock. With more, the time that Lock spends in the local queue, behind other goroutines
 // of the process that wait for the name, is limited only by the context and by [WithMaxWait]. The default, 0, sets no
-// limit.
+// limit. Calls that ask once refuse it.
 func WithMaxAttempts(n int) Option {
-	return Option{name: "WithMaxAttempts", apply: func(o *options) { o.maxAttempts = n }}
+	return Option{name: "WithMaxAttempts", waits: true, apply: func(o *options) { o.maxAttempts = n }}
 }
 
 // WithMaxWait limits how long a call waits for a lock, apart from the work: a deadline of ctx bounds both in
@@ -145,9 +146,9 @@ func WithMaxAttempts(n int) Option {
 // wait; for [Locker.LockAll], and for a Mutex with all its goroutines, to the whole wait. When d has passed, the call
 // withdraws as at the end of ctx, and returns the error of the last attempt, which then satisfies errors.Is for
 // [ErrMaxWait] as well, and not for [context.DeadlineExceeded]. The hold, its events and the context of the function
-// that runs are not bounded by d. The default, 0, sets no limit but that of ctx.
+// that runs are not bounded by d. The default, 0, sets no limit but that of ctx. Calls that ask once refuse it.
 func WithMaxWait(d time.Duration) Option {
-	return Option{name: "WithMaxWait", apply: func(o *options) { o.maxWait = d }}
+	return Option{name: "WithMaxWait", waits: true, apply: func(o *options) { o.maxWait = d }}
 }
 
 // WithoutRenewal lets the hold end with its TTL. By default it is extended every third of the TTL until it is unlocked.
@@ -347,7 +348,33 @@ func applyOptions(base *options, call bool, opts []Option) (*options, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	if !call {
+		return &o, o.unusable()
+	}
 	return &o, nil
+}
+
+// unusable returns why no call of Once with the options of New could succeed, or nil: the default is nobody's mistake.
+func (o *options) unusable() error {
+	usual := defaults()
+	if o.nodeTimeout > max(o.ttl, usual.nodeTimeout) {
+		o.logger.Warn("the node timeout is longer than the TTL: an attempt may take longer than a lock lasts",
+			"timeout", o.nodeTimeout, "ttl", o.ttl)
+	}
+	if o.doneTTL < usual.doneTTL {
+		return o.checkDoneTTL()
+	}
+	return nil
+}
+
+// onlyOnce returns an error if calls that ask once were given options for those that wait.
+func onlyOnce(opts []Option) error {
+	for _, o := range opts {
+		if o.waits {
+			return invalid("%s is for calls that wait, and this one asks once", o.name)
+		}
+	}
+	return nil
 }
 
 // followTTL makes the restart guard and the retention fit a long TTL, unless they are set: the guard is then the least

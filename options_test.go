@@ -157,6 +157,38 @@ func TestConflictsWithTheTTLAreNamedTogether(t *testing.T) {
 	})
 }
 
+// What no call can use is refused before the first one is made.
+func TestWhatNoCallCanUseIsRefused(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		_, bad := New([]string{"n0:6379,n1:6379,n2:6379"})
+		_, forgotten := New([]string{"n0"}, WithDoneTTL(15*time.Second))
+		for what, c := range map[string]struct {
+			err  error
+			want string
+		}{
+			"several nodes in one text": {bad, "more than one node"},
+			"jobs that are forgotten":   {forgotten, "twice the TTL"},
+			"TryLock, WithMaxWait":      {second(l.TryLock(t.Context(), "job", WithMaxWait(time.Second))), "asks once"},
+			"TryRLock, WithBackoff": {
+				second(l.RWMutex("job").TryRLock(t.Context(), WithBackoff(Jitter(1, 2)))), "asks once",
+			},
+			"TryAcquire, WithMaxAttempts": {
+				second(l.Semaphore("gpu", 2).TryAcquire(t.Context(), WithMaxAttempts(2))), "asks once",
+			},
+		} {
+			if !errors.Is(c.err, ErrInvalid) || !says(c.err, c.want) {
+				t.Errorf("%s: got %v, want ErrInvalid and %q", what, c.err, c.want)
+			}
+		}
+		if left := fl.leftovers(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
+
 func TestJitter(t *testing.T) {
 	const ms = time.Millisecond
 	for attempts := -1; attempts < 100; attempts++ {

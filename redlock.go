@@ -115,7 +115,10 @@ func (l *Locker) call(
 	o := l.opts
 	if len(opts) > 0 {
 		var err error
-		if o, err = applyOptions(l.opts, true, opts); err != nil {
+		if o, err = applyOptions(l.opts, true, opts); err == nil && !wait {
+			err = onlyOnce(opts)
+		}
+		if err != nil {
 			return nil, failed(w.op, w.name, err)
 		}
 	}

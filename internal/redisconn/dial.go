@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -39,6 +40,16 @@ var (
 		"user and password, such as @ / # ? % (as %40 %2F %23 %3F %25)")
 )
 
+// isList reports whether a text is several URLs, separated by commas or blanks. A password may have either, so each part
+// must be one.
+func isList(raw string) bool {
+	parts := strings.FieldsFunc(raw, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	return len(parts) > 1 && !slices.ContainsFunc(parts, func(part string) bool {
+		_, err := parseServer(part)
+		return err != nil
+	})
+}
+
 // parseServer parses redis://, rediss:// and unix:// URLs. What has no scheme, such as host:port, is the rest of a
 // redis:// URL. Its errors quote nothing that may be part of a password.
 func parseServer(raw string) (server, error) {
@@ -50,6 +61,8 @@ func parseServer(raw string) (server, error) {
 	}
 	u, err := url.Parse(raw)
 	switch {
+	case (err != nil || strings.ContainsAny(u.Host+u.Path, ", ")) && isList(raw):
+		return server{}, errors.New("this is more than one node: give New each as an element of its own (strings.Split)")
 	case err != nil && strings.Contains(raw, "@"):
 		return server{}, errUnescaped
 	case err != nil || u.Opaque != "" || u.Scheme == "":

@@ -79,6 +79,11 @@ func TestBadURLs(t *testing.T) {
 		"redis://u:" + secret + "@h/-1":             "database",
 		"redis://u:" + secret + "@h/0?t=" + secret:  "query",
 		"http://u:" + secret + "@h":                 `scheme "http"`,
+		"a,b,c":                                     "more than one node",
+		"a:1 b:2":                                   "more than one node",
+		"redis://u:" + secret + "@a/0,b":            "more than one node",
+		"u:" + secret + "@a, u:" + secret + "@b":    "more than one node",
+		"redis://a:6379,redis://b:6379":             "more than one node",
 		"unix://run/r.sock":                         "three slashes",
 		"unix:///r.sock?database=" + secret:         "query",
 	} {
