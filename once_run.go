@@ -69,14 +69,6 @@ func (o *options) checkOnce() error {
 	return o.checkDoneTTL()
 }
 
-func (o *options) checkDoneTTL() error {
-	if o.doneTTL < 2*o.ttl {
-		return invalid("done TTL %s: less than twice the TTL %s, so a crashed run could be forgotten before its lock is free",
-			o.doneTTL, o.ttl)
-	}
-	return nil
-}
-
 // read reads the registers. Only nodes count that know a token of at least least.
 func (j *job) read(ctx context.Context, least int64) (reading, error) {
 	at := j.opts.clock.now()

@@ -367,6 +367,14 @@ func (o *options) unusable() error {
 	return nil
 }
 
+func (o *options) checkDoneTTL() error {
+	if o.doneTTL < 2*o.ttl {
+		return invalid("done TTL %s: less than twice the TTL %s, so a crashed run could be forgotten before its lock is free",
+			o.doneTTL, o.ttl)
+	}
+	return nil
+}
+
 // onlyOnce returns an error if calls that ask once were given options for those that wait.
 func onlyOnce(opts []Option) error {
 	for _, o := range opts {

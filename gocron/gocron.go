@@ -85,7 +85,7 @@ type Elector struct {
 
 var _ gocron.Elector = (*Elector)(nil)
 
-// NewElector returns a gocron.Elector for the leadership of the given name. The lock is "gocron:" and that name, and the
+// NewElector returns a gocron.Elector for the leadership of the given name: the lock is "gocron:" and that name. The
 // options are those of redlock.Locker.TryLock.
 func NewElector(l *redlock.Locker, name string, opts ...redlock.Option) *Elector {
 	return &Elector{locker: l, name: name, opts: opts}

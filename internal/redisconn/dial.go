@@ -40,8 +40,8 @@ var (
 		"user and password, such as @ / # ? % (as %40 %2F %23 %3F %25)")
 )
 
-// isList reports whether a text is several URLs, separated by commas or blanks. A password may have either, so each part
-// must be one.
+// isList reports whether a text is several URLs, separated by commas or blanks. A password may have either, so each
+// part must be one.
 func isList(raw string) bool {
 	parts := strings.FieldsFunc(raw, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 	return len(parts) > 1 && !slices.ContainsFunc(parts, func(part string) bool {
