@@ -156,10 +156,25 @@ func (e *ReplyError) Error() string {
 	if lower := strings.ToLower(text); strings.HasPrefix(lower, "err unknown ") && strings.Contains(lower, " command") {
 		advice = "the server lacks it, or renamed it: docs/operations.md has what is needed"
 	}
+	if e.hasNoPassword() {
+		text, advice = "ERR the server has no password", "leave it out, or name the user: default:PASSWORD@ works before and "+
+			"after one is set"
+	}
 	if advice != "" {
 		text += " (" + advice + ")"
 	}
 	return text
+}
+
+// hasNoPassword reports whether the node got a password without a user, and has none. From Redis 6 on, any password does
+// for the user default of such a node.
+func (e *ReplyError) hasNoPassword() bool {
+	return strings.Contains(e.Reply, "without any password configured") || strings.Contains(e.Reply, "no password is set")
+}
+
+// refusesLogin reports whether user or password are wrong, or lack.
+func (e *ReplyError) refusesLogin() bool {
+	return e.Code == "NOAUTH" || e.Code == "WRONGPASS" || e.hasNoPassword()
 }
 
 var replyAdvice = map[string]string{

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -157,7 +156,7 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 		add(SeverityDegraded, "refused", "", "%s", unwrapDown(err))
 	case errors.As(err, new(redisconn.CredentialsError)):
 		add(SeverityDegraded, "credentials", "fix the function of WithCredentials", "%s", unwrapDown(err))
-	case errors.As(err, &refusal) && slices.Contains([]string{"NOAUTH", "WRONGPASS"}, refusal.Code):
+	case errors.As(err, &refusal) && refusal.refusesLogin():
 		add(SeverityDegraded, "reply-"+strings.ToLower(refusal.Code), "check user and password of the node", "%s", refusal)
 	case errors.As(err, &refusal):
 		add(SeverityDegraded, "reply-"+strings.ToLower(refusal.Code), "see the code in docs/operations.md", "%s", refusal)

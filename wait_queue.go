@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -259,7 +258,7 @@ func lasting(down error, o *options) bool {
 	case o.credentials != nil || !errors.As(down, &refusal):
 		return false
 	default:
-		return slices.Contains([]string{"NOAUTH", "WRONGPASS", "NOPERM"}, refusal.Code)
+		return refusal.refusesLogin() || refusal.Code == "NOPERM"
 	}
 }
 

@@ -81,6 +81,11 @@ func TestDoctorKnowsEachMisfit(t *testing.T) {
 			url: "redis://:hunter2@", addr: secret,
 			says: "[reply-wrongpass] ADDR: WRONGPASS invalid username-password",
 		},
+		"a password, and the server has none": {
+			url: "redis://:hunter2@", addr: sound,
+			says:  "[reply-err] ADDR: ERR the server has no password (leave it out, or name the user: default:PASSWORD@ works",
+			short: "no quorum: 0 of 1 voted, ADDR ERR: the server has no password",
+		},
 		"no password": {
 			url: "redis://", addr: secret,
 			says: "[reply-noauth] ADDR: NOAUTH Authentication required.",

@@ -33,6 +33,7 @@ func TestReadyReportsWhatOnlyAnAdministratorCanChange(t *testing.T) {
 	}{
 		"a wrong password": {as("app:wrong"), "WRONGPASS"},
 		"a right missing":  {as("app:secret"), "NOPERM"},
+		"no password set":  {as(":secret"), "ERR"},
 	} {
 		l := fleet.Locker(t, c.urls)
 		err := l.Ready(context.Background()) // which never ends
@@ -49,10 +50,14 @@ func TestReadyReportsWhatOnlyAnAdministratorCanChange(t *testing.T) {
 		}
 	}
 
+	before := fleet.Locker(t, as("default:secret")) // clients first: this user's password is any until one is set
+	fleet.Must(t, before.Ready(t.Context()))
 	for _, n := range f.Nodes[1:] {
 		_, err := n.Do("CONFIG", "SET", "requirepass", "secret")
 		fleet.Must(t, err)
 	}
+	fleet.Must(t, fleet.Locker(t, as("default:secret")).Ready(t.Context()))
+	fleet.Must(t, before.Ready(t.Context()))
 	err := fleet.Locker(t, urls).Ready(context.Background())
 	wantIs(t, err, redlock.ErrNoQuorum)
 }
