@@ -157,8 +157,8 @@ func (e *ReplyError) Error() string {
 		advice = "the server lacks it, or renamed it: docs/operations.md has what is needed"
 	}
 	if e.hasNoPassword() {
-		text, advice = "ERR the server has no password", "leave it out, or name the user: default:PASSWORD@ works before and "+
-			"after one is set"
+		text = "ERR the server has no password"
+		advice = "leave it out, or name the user: default:PASSWORD@ works before and after one is set"
 	}
 	if advice != "" {
 		text += " (" + advice + ")"
@@ -166,8 +166,8 @@ func (e *ReplyError) Error() string {
 	return text
 }
 
-// hasNoPassword reports whether the node got a password without a user, and has none. From Redis 6 on, any password does
-// for the user default of such a node.
+// hasNoPassword reports whether the node got a password without a user, and has none. From Redis 6 on, any password
+// does for the user default of such a node.
 func (e *ReplyError) hasNoPassword() bool {
 	return strings.Contains(e.Reply, "without any password configured") || strings.Contains(e.Reply, "no password is set")
 }

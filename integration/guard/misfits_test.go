@@ -83,7 +83,7 @@ func TestDoctorKnowsEachMisfit(t *testing.T) {
 		},
 		"a password, and the server has none": {
 			url: "redis://:hunter2@", addr: sound,
-			says:  "[reply-err] ADDR: ERR the server has no password (leave it out, or name the user: default:PASSWORD@ works",
+			says:  "[reply-err] ADDR: ERR the server has no password (leave it out, or name the user: default:PASSWORD@",
 			short: "no quorum: 0 of 1 voted, ADDR ERR: the server has no password",
 		},
 		"no password": {
