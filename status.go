@@ -271,8 +271,8 @@ func (n *node) noteLargestToken(reply any) {
 // addClockFindings adds what is left of a time when the node's clock, or all clocks, were ahead.
 func (n *node) addClockFindings(i *guard.Info, add func(severity Severity, code, remedy, format string, args ...any)) {
 	if i.Uptime < 0 {
-		add(SeverityNote, "uptime", "none needed; a restart gives it another uptime",
-			"its clock was at least %s ahead when it started: clients go by what they have seen of it", -i.Uptime)
+		add(SeverityNote, "uptime", "none needed if its clock is right now",
+			"its clock was %s ahead when it started, at least, or is behind: clients go by what they have seen of it", -i.Uptime)
 	}
 	largest, now := n.largestToken.Load(), n.opts.clock.now()
 	if n.opts.fencing && n.tokens.TooFarAhead(largest, n.tokens.micros(now)) {

@@ -16,12 +16,12 @@ import (
 )
 
 // A backup, as redis-cli --rdb makes it, is a replica to the master: the first one changes its replication id, and so
-// does its end, once repl-backlog-ttl has passed. It is still the process that it was, with its data, so it votes: for
-// those that know it, and for those that meet it then.
+// does its end, once repl-backlog-ttl has passed, which is longer than the guard. It is still the process that it was,
+// with its data, so it votes: for those that know it, and for those that meet it then.
 func TestABackupStopsNobody(t *testing.T) {
 	t.Parallel()
 	f := fleet.StartSpec(t, 3, masters.Spec{
-		Args: []string{"--repl-backlog-ttl", "1", "--repl-diskless-sync-delay", "0"},
+		Args: []string{"--repl-backlog-ttl", "5", "--repl-diskless-sync-delay", "0"},
 	})
 	opts := []redlock.Option{redlock.WithRestartGuard(period), redlock.WithTTL(ttl)}
 	l := f.Locker(t, opts...)

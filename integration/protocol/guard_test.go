@@ -80,6 +80,9 @@ func (n *node) unfit(info map[string]string) error {
 			return errors.New("two addresses of one server")
 		}
 	}
+	if info["role"] != "master" {
+		n.known.run = "" // it may get the data of another
+	}
 	mode := info["redis_mode"] + info["server_mode"]
 	switch {
 	case info["loading"] == "1" || info["async_loading"] == "1", mode == "cluster", info["role"] != "master",
@@ -108,6 +111,20 @@ func number(text string) int64 {
 	return int64(score)
 }
 
+// readRecord returns the epoch and the time.
+func readRecord(text string) (epoch string, since int64) {
+	words := append(strings.Fields(text), "", "")
+	since, _ = strconv.ParseInt(words[1], 10, 64)
+	return words[0], since
+}
+
+// keepsBacklog reports whether a master that was promoted shows it for as long as the guard's period.
+func (n *node) keepsBacklog() bool {
+	said, err := redis.StringMap(n.conn.Do("CONFIG", "GET", "repl-backlog-ttl"))
+	seconds, bad := strconv.Atoi(said["repl-backlog-ttl"])
+	return err == nil && bad == nil && (seconds == 0 || time.Duration(seconds)*time.Second >= n.client.guard)
+}
+
 // reconcile finds out since when the node has forgotten nothing, and notes it in its record.
 func (n *node) reconcile(info map[string]string, record string, micros int64, now time.Time, fresh bool) error {
 	c := n.client
@@ -121,41 +138,37 @@ func (n *node) reconcile(info map[string]string, record string, micros int64, no
 	uptime := time.Duration(number(info["uptime_in_seconds"])) * second
 	promoted := info["master_replid2"] != strings.Repeat("0", 40)
 	next := incarnation{epoch: info["master_replid"][:16], run: info["run_id"], uptime: uptime, micros: micros, at: now}
-	goesOn := !promoted && old.run == next.run && uptime >= old.uptime
+	goesOn := !promoted && old.run != "" && old.run == next.run && uptime >= old.uptime
+	if goesOn && old.epoch != next.epoch {
+		goesOn = n.keepsBacklog()
+	}
 	if !fresh && old.epoch != next.epoch && !goesOn {
 		return errors.New("another server answers")
 	}
+	durable := info["aof_enabled"] == "1" && info["appendfsync"] == "always" && info["no-appendfsync-on-rewrite"] == "no"
+	_, known := readRecord(old.record)
 	formerly := old.epoch
 	if goesOn {
-		old.record = strings.Replace(old.record, formerly+" ", next.epoch+" ", 1)
 		old.epoch = next.epoch
 	}
-	durable := info["aof_enabled"] == "1" && info["appendfsync"] == "always" && info["no-appendfsync-on-rewrite"] == "no"
 	for range 3 {
-		words := append(strings.Fields(record), "", "", "")[:3]
-		stored, _ := strconv.ParseInt(words[1], 10, 64)
-		future := stored > micros+second.Microseconds()
-		ofThisLife := !promoted && uptime >= 0 && words[0] != "" && words[0] != "-" && !future &&
-			stored >= micros-(uptime+2*second).Microseconds()
-		if goesOn && words[0] == formerly || ofThisLife {
-			words[0] = next.epoch
-		}
-		read, current := strings.TrimSpace(strings.Join(words, " ")), words[0] == next.epoch
+		epoch, stored := readRecord(record)
 		written := now.Add(-time.Duration(max(0, micros-stored)) * time.Microsecond)
-		itself := now.Add(-max(0, uptime-second))
-		started := itself
-		noUptime := promoted || uptime < 0
-		dated := noUptime
+		byUptime := now.Add(-max(0, uptime-second))
+		older := epoch == next.epoch && uptime >= 0 && written.Before(byUptime)
+		outlived := !promoted && uptime >= 0 && epoch != "" && epoch != "-" && stored <= micros &&
+			stored >= micros-(uptime+2*second).Microseconds()
+		current := epoch == next.epoch || goesOn && (epoch == formerly || stored == known) ||
+			(old.epoch == "" || old.epoch == next.epoch) && outlived
+		itself, noUptime := byUptime, promoted || uptime < 0
 		switch {
-		case noUptime && current, current && written.After(itself.Add(second)):
-			itself, dated = written, true
+		case noUptime && current, current && written.After(byUptime.Add(second)):
+			itself = written
 		case noUptime:
 			itself = now
 		}
-		_, was, _ := strings.Cut(old.record, " ")
-		before, _, _ := strings.Cut(was, " ")
-		writtenSince := read != old.record && current &&
-			(stored >= old.micros || dated && number(before) > micros+second.Microseconds())
+		setBack := noUptime && known > micros-now.Sub(old.at).Microseconds()
+		writtenSince := stored != known && current && (stored >= old.micros || setBack)
 		switch {
 		case jumpedAt.After(old.at) && !writtenSince:
 			next.since = now
@@ -163,15 +176,19 @@ func (n *node) reconcile(info map[string]string, record string, micros int64, no
 			next.since = itself
 		case old.epoch != next.epoch:
 			next.since = latest(itself, old.at)
-		case read == old.record:
+		case stored == known:
 			next.since = old.since
 		case writtenSince:
 			next.since = latest(itself, old.since)
 		default:
 			next.since = now
 		}
-		keep := !future && current && (next.since.Equal(old.since) || !next.since.After(written.Add(2*second))) ||
-			!current && durable && words[2] == "durable" && next.since.Equal(started)
+		keep := current && (next.since.Equal(old.since) || !next.since.After(written.Add(2*second))) ||
+			older && old.epoch == "" ||
+			!current && durable && strings.HasSuffix(record, " durable") && next.since.Equal(byUptime)
+		if uptime < 0 && stored > micros && old.epoch == next.epoch && now.Sub(next.since) >= c.guard {
+			keep = false
+		}
 		if !keep {
 			stored = micros - now.Sub(next.since).Microseconds()
 		}

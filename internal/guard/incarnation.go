@@ -10,7 +10,7 @@ import (
 // nothing. It outlives connections, so a network fault alone makes no node abstain.
 type incarnation struct {
 	epoch   string // of the node's process and role; "": never probed
-	run     string // of the process
+	run     string // of the process; "": it has been a replica since, or is not known
 	uptime  time.Duration
 	record  record    // the node's record after the probe
 	durable bool      // the node reported durable persistence
@@ -45,7 +45,8 @@ const (
 	reasonEmptied  reason = "lost its data at least %s ago"
 	reasonNoted    reason = "lost its data or had its clock set forward %s ago, as another client noted"
 	reasonUnknown  reason = "was first seen %s ago, and its uptime is unknown (INFO is refused)"
-	reasonClock    reason = "was first seen %s ago, and its uptime is negative: its clock was ahead when it started"
+	reasonClock    reason = "was first seen %s ago, and its uptime is negative: its clock was ahead when it started, " +
+		"or is behind"
 )
 
 // record is the text that a node keeps at {prefix}redlock:node. FLUSHALL deletes it, which INFO does not report. And
@@ -96,11 +97,14 @@ func (old incarnation) reconcile(said *Info, now time.Time) incarnation {
 		return now.Add(-time.Duration(max(0, said.micros-micros)) * time.Microsecond)
 	}
 	stored := said.record
+	older := stored.epoch == next.epoch && said.Uptime >= 0 && ourTime(stored.since).Before(now.Add(-said.age()))
 	if said.continues(old) {
-		stored, old.record = stored.renamed(old.epoch, next.epoch), old.record.renamed(old.epoch, next.epoch)
+		if stored.epoch == old.epoch || stored.since == old.record.since {
+			stored.epoch = next.epoch
+		}
 		old.epoch = next.epoch
 	}
-	if said.wrote(stored) {
+	if (old.epoch == "" || old.epoch == next.epoch) && said.outlived(stored) {
 		stored.epoch = next.epoch
 	}
 	current := stored.epoch == next.epoch
@@ -144,8 +148,12 @@ func (old incarnation) reconcile(said *Info, now time.Time) incarnation {
 	next.durable = said.durable()
 	next.record = record{next.epoch, said.micros - now.Sub(next.since).Microseconds(), said.durable()}
 	switch {
-	case stored.after(said.micros):
-		// The node's clock was set back. By that text, whoever meets the node would take it for one that was just emptied.
+	case said.Uptime < 0 && stored.since > said.micros && old.epoch == next.epoch && now.Sub(next.since) >= said.period:
+		// The clock was set back: whoever meets the node would take it for one that was just emptied. What is dated anew is
+		// so old that it does not matter if the clock is set forward again.
+	case current && older && old.epoch == "":
+		// The clock was behind the start of the process. Those that know the node go by that time, this client does not.
+		next.record.since = stored.since
 	case current && (next.since.Equal(old.since) || !next.since.After(ourTime(stored.since).Add(2*uptimeError))), survived:
 		// The stored time is the same moment, measured when it was fresh. age subtracts uptimeError, but the uptime may err
 		// the other way: a client that wrote a later time would tell all others that the node was emptied.
@@ -158,31 +166,19 @@ func (old incarnation) reconcile(said *Info, now time.Time) incarnation {
 	return next
 }
 
-// renamed returns a record of one epoch as one of another.
-func (r record) renamed(from, to string) record {
-	if r.epoch == from {
-		r.epoch = to
-	}
-	return r
-}
-
-// after reports whether the record is from the future, by the node's clock.
-func (r record) after(micros int64) bool { return r.since > micros+uptimeError.Microseconds() }
-
-// continues reports whether the node is the process that this client knew, with the data that it had then, although
+// continues reports whether the node is the process that this client knew, and has been a master since, although
 // another epoch may say otherwise: a master takes a new replication id when its first replica comes, as which a backup
-// counts (redis-cli --rdb), and when the last one has been gone for repl-backlog-ttl. As it does when it is promoted,
-// but that shows for at least as long. Whether data were replaced meanwhile, the record tells.
+// counts (redis-cli --rdb), and when the last one has been gone for repl-backlog-ttl. When it is promoted it does so,
+// too, and that shows for as long: see apply.
 func (i *Info) continues(old incarnation) bool {
 	return i.Refused == "" && !i.Promoted && old.run != "" && old.run == i.runID && i.Uptime >= old.uptime
 }
 
-// wrote reports whether the record was written while the node's process ran, in whatever epoch. Then it counts: it can
-// only make the node's memory shorter than the uptime does.
-func (i *Info) wrote(r record) bool {
-	started := i.micros - (i.Uptime + 2*uptimeError).Microseconds()
+// outlived reports whether a record, of whatever epoch, is no older than the node's process, but for the error of the
+// uptime. To a client that goes by the uptime it can only say that the node has forgotten something since.
+func (i *Info) outlived(r record) bool {
 	return i.Refused == "" && !i.Promoted && i.Uptime >= 0 && r.epoch != "" && r.epoch != unknownEpoch &&
-		r.since >= started && !r.after(i.micros)
+		r.since >= i.micros-(i.Uptime+2*uptimeError).Microseconds() && r.since <= i.micros
 }
 
 // dataSurvived reports whether the node restarted with all the data of the old incarnation.
@@ -195,10 +191,12 @@ func (i *Info) dataSurvived(old incarnation) bool {
 // remembersSince corrects next's since and reason, which come from the node's replies alone, by what this client knew
 // before. stored is the node's record.
 func (old incarnation) remembersSince(next incarnation, stored record, survived bool) (time.Time, reason) {
-	same := stored.epoch == old.record.epoch && stored.since == old.record.since
-	byUptime := next.reason == reasonRestart || next.reason == reasonUnproven
-	noted := !same && stored.epoch == next.epoch && (stored.since >= old.micros ||
-		old.record.after(next.micros) && !byUptime) // dated anew after the clock was set back, by one who knew it
+	same := stored.since == old.record.since
+	// Where the uptime is no age, nobody dates a node earlier than when it was seen. So if the clock was set back, the
+	// record that this client knew is from the future, and was dated anew.
+	set := old.record.since > next.micros-next.at.Sub(old.at).Microseconds() &&
+		(next.reason == reasonClock || next.reason == reasonPromoted)
+	noted := !same && stored.epoch == next.epoch && (stored.since >= old.micros || set)
 	switch {
 	case survived:
 		return old.since, old.reason

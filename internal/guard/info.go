@@ -36,7 +36,8 @@ type Info struct {
 	hasScript  bool   // INFO is refused: the node still has recordScript
 	Floor      int64  // the largest token that the node has dropped; 0: none, or unknown
 
-	trusted bool // Rules.Durable
+	trusted bool          // Rules.Durable
+	period  time.Duration // Rules.Period
 }
 
 // epoch identifies the process and its role: unlike run_id it also changes when a replica is promoted. It may change

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -128,7 +129,7 @@ func (r *Rules) ask(do redisconn.Do, full bool, clock func(micros int64)) (*Info
 	if refused != "" {
 		i = &Info{Refused: refused}
 	}
-	i.Blind, i.trusted, i.hasScript = blind, r.Durable, hasScript
+	i.Blind, i.trusted, i.hasScript, i.period = blind, r.Durable, hasScript, r.Period
 	i.micros, i.Unkept, i.recordText, i.record = micros, unkept, recordText, parseRecord(recordText)
 	i.Floor = token.ParseFloor(floor, noTokens, micros)
 	return i, nil
@@ -219,7 +220,7 @@ func (g *Guard) confirm(said *Info, now time.Time) bool {
 	same := said.Refused == "" && said.Unkept == nil && g.jump == (jump{}) &&
 		said.epoch() == known.epoch && said.record == known.record && said.recordText == known.record.String() &&
 		said.Role == was.Role && said.master == was.master && said.Promoted == was.Promoted &&
-		!known.record.after(said.micros)
+		(known.record.since <= said.micros || was.Uptime >= 0)
 	if !same {
 		return false
 	}
@@ -250,7 +251,15 @@ func (g *Guard) apply(info *Info, now time.Time, fresh bool, do redisconn.Do) er
 		return nil
 	}
 	if err := said.unfit(g.rules); err != nil {
+		if said.Role != "master" { // it may get the data of another
+			g.mu.Lock()
+			g.known.run = ""
+			g.mu.Unlock()
+		}
 		return g.rules.Explain(err, "")
+	}
+	if old.epoch != said.epoch() && said.continues(old) && !g.rules.showsPromotion(do) {
+		old.run = ""
 	}
 	continues := old.epoch == said.epoch() || said.continues(old)
 	if !fresh && !continues {
@@ -286,6 +295,18 @@ func (g *Guard) apply(info *Info, now time.Time, fresh bool, do redisconn.Do) er
 		return unkept
 	}
 	return nil
+}
+
+// showsPromotion reports whether a master that was promoted shows it for the guard's period, at least: it does until it
+// frees its backlog.
+func (r *Rules) showsPromotion(do redisconn.Do) bool {
+	said := make(map[string]string)
+	replies, err := do([]any{"CONFIG", "GET", "repl-backlog-ttl"})
+	if err != nil || parseFields(replies[0], said) != nil {
+		return false
+	}
+	seconds, err := strconv.Atoi(said["repl-backlog-ttl"])
+	return err == nil && (seconds == 0 || time.Duration(seconds)*time.Second >= r.Period) // 0: it never does
 }
 
 // writeRecord writes next's record to the node. If another client was faster, it reconciles again with that record. It

@@ -23,11 +23,13 @@ type node struct {
 	record  string
 	known   string // the SHA of the script that it has
 	down    error  // it cannot be probed
-	before  func() // nil, or run before each EVAL
+
+	backlogTTL string
+	before     func() // nil, or run before each EVAL
 }
 
 func newNode() *node {
-	return &node{replies: map[string]any{}, info: map[string]string{
+	return &node{backlogTTL: "3600", replies: map[string]any{}, info: map[string]string{
 		"run_id": strings.Repeat("r", 40), "uptime_in_seconds": "3600",
 		"role": "master", "master_replid": strings.Repeat("a", 40), "master_replid2": noReplID,
 	}}
@@ -68,6 +70,9 @@ func (n *node) reply(text string, command []any) any {
 		}
 		return []byte(all)
 	case "CONFIG":
+		if command[2] == "repl-backlog-ttl" {
+			return []any{[]byte("repl-backlog-ttl"), []byte(n.backlogTTL)}
+		}
 		return []any{[]byte("appendfsync"), []byte("no")}
 	case "TIME":
 		return []any{[]byte(fmt.Sprint(now.Unix())), []byte("0")}
@@ -320,6 +325,36 @@ func TestAFirstReplicaChangesNothing(t *testing.T) {
 	}
 }
 
+// What a master that was a replica in between has got from elsewhere may be its own record, too: from its former
+// replica. That shows, unless its backlog was freed early; and who has seen it as a replica goes by that.
+func TestAMasterThatWasAReplicaIsAnother(t *testing.T) {
+	for name, get := range map[string]func(n *node, g *Guard){
+		"it shows that it was promoted": func(n *node, _ *Guard) { n.info["master_replid2"] = strings.Repeat("e", 40) },
+		"its backlog is freed early":    func(n *node, _ *Guard) { n.backlogTTL = "29" },
+		"nobody tells when it is freed": func(n *node, _ *Guard) { n.replies["CONFIG"] = redis.Error("NOPERM no") },
+		"it was seen as a replica": func(n *node, g *Guard) {
+			n.info["role"] = "slave"
+			if _, err := g.Probe(n.do, QuickProbe, nil); !errors.Is(err, ErrRefused) {
+				t.Errorf("a replica: got %v", err)
+			}
+			n.info["role"] = "master"
+		},
+	} {
+		n, g := newNode(), newGuard(rules())
+		if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
+			t.Fatal(err)
+		}
+		get(n, g)
+		n.info["master_replid"] = strings.Repeat("b", 40)
+		if _, err := g.Probe(n.do, FullProbe, nil); !errors.Is(err, ErrChanged) {
+			t.Errorf("%s: got %v, want ErrChanged", name, err)
+		}
+		if _, err := g.Probe(n.do, FirstProbe, nil); err != nil || g.Abstention() == nil {
+			t.Errorf("%s: it votes, %v", name, err)
+		}
+	}
+}
+
 // A quick probe reads little, and becomes a full one if anything has changed, by every sixth time, and always where it
 // could miss something.
 func TestQuickProbe(t *testing.T) {
@@ -350,7 +385,7 @@ func TestQuickProbe(t *testing.T) {
 		}, true, nil},
 		{"its clock was set back, to before its record", func(n *node, g *Guard) {
 			future := record{epoch("a"), now.Add(time.Hour).UnixMicro(), false}
-			n.record, g.known.record, g.info.record = future.String(), future, future
+			n.record, g.known.record, g.info.Uptime = future.String(), future, -time.Hour
 		}, true, nil},
 		{"INFO is refused", func(n *node, _ *Guard) { n.replies["INFO"] = redis.Error("NOPERM no") }, true, ErrRefused},
 		{"its clock was set", func(_ *node, g *Guard) { g.SetClock(0, false, time.Minute) }, true, nil},

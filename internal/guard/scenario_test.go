@@ -62,7 +62,7 @@ func epoch(letter string) string {
 
 // said parses what the node says.
 func (s scenario) said() (*Info, error) {
-	i := &Info{Role: "master", replID: strings.Repeat("a", 40), runID: "ours", micros: ago(0)}
+	i := &Info{Role: "master", replID: strings.Repeat("a", 40), runID: "ours", micros: ago(0), period: 10 * time.Second}
 	for word := range strings.SplitSeq(s.fields["says"], ", ") {
 		switch kind, rest, _ := strings.Cut(word, " "); kind {
 		case "up":

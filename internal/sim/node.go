@@ -67,7 +67,7 @@ func NewNode(addr string, seed uint64) *Node {
 	n.denied = map[string]bool{}
 	n.config = map[string]string{
 		"maxmemory": "0", "maxmemory-policy": "noeviction", "appendonly": "no", "appendfsync": "everysec",
-		"no-appendfsync-on-rewrite": "no", "save": "", "min-replicas-to-write": "0",
+		"no-appendfsync-on-rewrite": "no", "save": "", "min-replicas-to-write": "0", "repl-backlog-ttl": "3600",
 	}
 	n.start()
 	n.started = n.clock.now().Add(-time.Hour)

@@ -31,7 +31,7 @@ func TestChangeOfNodes(t *testing.T) {
 // show holds that overlap. So it is the middle phase that they are safe by.
 func TestWithoutTheMiddlePhaseHoldsOverlap(t *testing.T) {
 	notRaced(t)
-	const most = 30
+	const most = 200 // one of ten shows it, or of thirty
 	for _, shape := range simtest.Shapes {
 		t.Run(strings.ReplaceAll(shape.Name, " ", "_"), func(t *testing.T) {
 			for s := uint64(1); s <= most; s++ {
