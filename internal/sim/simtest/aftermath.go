@@ -30,6 +30,9 @@ func (w *world) aftermath(back time.Duration) {
 	w.leftovers("one TTL after the last fault", "redlock:wait")
 	time.Sleep(placeLives)
 	w.leftovers("a while after the last fault", "")
+	if len(w.rollout.steps) > 0 {
+		time.Sleep(placeLives) // a minute in all: so long counts the list of a client that crashed
+	}
 	if w.crowd == nil {
 		w.trials()
 	}
