@@ -146,7 +146,7 @@ func TestCredentials(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			asked++
-			if end, ok := ctx.Deadline(); addr != "fake:6379" || !ok || time.Until(end) != config.ConnectTimeout {
+			if end, ok := ctx.Deadline(); addr != "fake:6379" || !ok || time.Until(end) != credentialsTimeout {
 				t.Errorf("asked for %s, until %v", addr, end)
 			}
 			return user, password, failure
@@ -199,29 +199,65 @@ func TestCredentialsOfTheSecondConnection(t *testing.T) {
 	})
 }
 
-// A function for credentials that takes too long ends with the time-out for connecting, which is no deadline of a
-// caller's; and it does not delay the end.
-func TestCredentialsThatTakeTooLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
-		config := f.config()
-		config.Credentials = func(ctx context.Context, _ string) (string, string, error) {
-			<-ctx.Done()
-			return "", "", fmt.Errorf("ask the vault: %w", ctx.Err())
+// A function for credentials may take longer than a connection. Meanwhile, and when it has taken too long, which is no
+// deadline of a caller's, the state names it. It need not obey its context: what it returns late is for the next
+// attempt, and it does not delay the end.
+func TestCredentialsThatTakeLong(t *testing.T) {
+	obeys := func(ctx context.Context, d time.Duration) error {
+		select {
+		case <-time.After(d):
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("ask the vault: %w", ctx.Err())
 		}
-		c := start(t, "redis://fake", config)
-		time.Sleep(config.ConnectTimeout)
-		synctest.Wait()
-		if _, err := c.State(); !errors.Is(err, ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v, want ErrTimeout", err)
-		}
-		time.Sleep(100 * ms) // in the middle of the next attempt
-		begun := time.Now()
-		c.Close()
-		if took := time.Since(begun); took > 0 {
-			t.Errorf("Close took %s", took)
-		}
-	})
+	}
+	ignores := func(_ context.Context, d time.Duration) error { time.Sleep(d); return nil }
+	for _, c := range []struct {
+		name   string
+		takes  time.Duration
+		within func(ctx context.Context, d time.Duration) error
+		up     time.Duration // 0: never
+		asked  int           // until then, or within 25 s
+	}{
+		{"longer than a connection", 1500 * ms, obeys, 1500 * ms, 1},
+		{"too long", time.Hour, obeys, 0, 3},
+		{"too long, and it obeys nobody", 12 * time.Second, ignores, 12 * time.Second, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			config := f.config()
+			var asked atomic.Int32
+			config.Credentials = func(ctx context.Context, _ string) (string, string, error) {
+				asked.Add(1)
+				return "ann", "one", c.within(ctx, c.takes)
+			}
+			conn := start(t, "redis://fake", config)
+			for begun := time.Now(); time.Since(begun) < 25*time.Second; time.Sleep(50 * ms) {
+				up, err := conn.State()
+				switch after := time.Since(begun); {
+				case up && (c.up == 0 || after < c.up):
+					t.Errorf("%s: connected after %v", c.name, after)
+				case !up && c.up > 0 && after > c.up+time.Second:
+					t.Errorf("%s: not connected after %v: %v", c.name, after, err)
+				case !up && after > config.ConnectTimeout && (!errors.As(err, new(CredentialsError)) ||
+					!errors.Is(err, ErrTimeout) || errors.Is(err, context.DeadlineExceeded)):
+					t.Errorf("%s: after %v got %v, want a CredentialsError and ErrTimeout", c.name, after, err)
+				}
+				if up {
+					break
+				}
+				conn.Wanted()
+			}
+			if got := int(asked.Load()); got != c.asked {
+				t.Errorf("%s: asked %d times, want %d", c.name, got, c.asked)
+			}
+			begun := time.Now()
+			conn.Close()
+			if took := time.Since(begun); took > 0 {
+				t.Errorf("%s: Close took %s", c.name, took)
+			}
+		})
+	}
 }
 
 // There must be one source of credentials.

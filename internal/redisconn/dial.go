@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"slices"
@@ -229,22 +230,87 @@ func (c *Conn) open(ctx context.Context, as login, p *patience) (*link, error) {
 	return l, nil
 }
 
+// credentialsTimeout is how long Config.Credentials may take: longer than an attempt to connect, since it may ask a
+// service that is far away.
+const credentialsTimeout = 10 * time.Second
+
+// inquiry is a call of Config.Credentials.
+type inquiry struct {
+	over chan struct{} // closed when the fields below are set
+	as   login
+	err  error
+}
+
+// credentials returns user and password for an attempt to connect. What Config.Credentials returns too late for one is
+// the next one's.
 func (c *Conn) credentials(ctx context.Context) (login, error) {
 	if c.config.Credentials == nil {
 		return login{c.server.username, c.server.password}, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, c.config.ConnectTimeout, ErrTimeout)
-	defer cancel()
-	user, password, err := c.config.Credentials(ctx, c.Addr())
-	switch {
-	case err == nil:
-		return login{user, password}, nil
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()): // no deadline of a caller's
-		if err = context.Cause(ctx); errors.Is(err, ErrTimeout) {
-			err = timeoutError{"no answer within " + seconds(c.config.ConnectTimeout)}
+	q := c.inquire()
+	slow, limit := time.NewTimer(c.config.ConnectTimeout), time.NewTimer(credentialsTimeout)
+	defer slow.Stop()
+	defer limit.Stop()
+	for {
+		select {
+		case <-q.over:
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if c.inquiry == q {
+				c.inquiry = nil
+			}
+			return q.as, q.err
+		case <-slow.C:
+			c.mu.Lock()
+			if c.link == nil { // nobody who looks meanwhile should blame the server
+				c.down = fmt.Errorf("%w: %w", ErrDown, noCredentials(c.config.ConnectTimeout))
+			}
+			c.mu.Unlock()
+		case <-limit.C:
+			return login{}, noCredentials(credentialsTimeout)
+		case <-ctx.Done():
+			return login{}, context.Cause(ctx)
 		}
 	}
-	return login{}, CredentialsError{err}
+}
+
+// inquire returns the inquiry that is under way, or has ended well and is nobody's, or begins another.
+func (c *Conn) inquire() *inquiry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if q := c.inquiry; q != nil {
+		select {
+		case <-q.over:
+			if q.err == nil {
+				return q
+			}
+		default:
+			return q
+		}
+	}
+	q := &inquiry{over: make(chan struct{})}
+	c.inquiry = q
+	go func() {
+		defer close(q.over)
+		ctx, cancel := context.WithTimeoutCause(c.ctx, credentialsTimeout, ErrTimeout)
+		defer cancel()
+		var err error
+		q.as.user, q.as.password, err = c.config.Credentials(ctx, c.Addr())
+		switch {
+		case err == nil:
+		case ctx.Err() == nil || !errors.Is(err, ctx.Err()):
+			q.err = CredentialsError{err}
+		case errors.Is(context.Cause(ctx), ErrTimeout): // no deadline of a caller's
+			q.err = noCredentials(credentialsTimeout)
+		default:
+			q.err = context.Cause(ctx)
+		}
+	}()
+	return q
+}
+
+func noCredentials(within time.Duration) error {
+	return CredentialsError{timeoutError{"no answer within " + seconds(within)}}
 }
 
 // redacted hides what a reply to AUTH quotes of user and password: a server that does not know the command quotes what

@@ -49,7 +49,7 @@ type Config struct {
 	// DialID is the same for Configs with the same Dial. What is nil for a Dial that is not is no other's.
 	DialID any
 	// Credentials is asked for user and password at each attempt to connect, in place of the URL, which must have none. An
-	// empty password means no authentication. ctx ends with the ConnectTimeout, or at Stop. It may be nil.
+	// empty password means no authentication. ctx ends after credentialsTimeout, or at Stop. It may be nil.
 	Credentials func(ctx context.Context, addr string) (user, password string, err error)
 	// Handshake runs with each new connection before the connection takes requests. An error refuses the server.
 	Handshake func(do Do) error
@@ -159,6 +159,7 @@ type Conn struct {
 	opening      bool          // OnConnect has not returned yet, and nothing is written
 	ahead        int           // so many requests, at the head of the queue, go ahead of those that waited for the link
 	down         error         // why not connected
+	inquiry      *inquiry      // for credentials, under way or not used yet; nil: none
 	hope         int           // not connected: how many more attempts may fail before requests are refused
 	unresponsive time.Time     // since when: a request timed out then, and no reply has come since; zero: it responds
 	giveUp       time.Time     // when an unresponsive server's connection is replaced
