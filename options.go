@@ -239,10 +239,10 @@ func WithTLSConfig(config *tls.Config) Option {
 // address as in [NodeStatus], without user and password. An empty user means the nodes' default user, an empty password
 // no authentication. A connection in use stays as it is until it is lost.
 //
-// Several goroutines may call the function at once, one for each node. It should return when ctx is done, which is after
-// 10 s, or at Close; what it returns later is for the next attempt. If it fails, the node is down for that reason, its
-// error shows in errors and logs, and connecting is tried again as always: first after some 10 ms, then about once a
-// second while calls need the node, and less often while none does.
+// Several goroutines may call the function at once, one for each node. It should return when ctx is done, which is
+// after 10 s, or at Close; what it returns later is for the next attempt. If it fails, the node is down for that
+// reason, its error shows in errors and logs, and connecting is tried again as always: first after some 10 ms, then
+// about once a second while calls need the node, and less often while none does.
 //
 // URLs must then have neither user nor password: New returns an error that satisfies errors.Is for [ErrInvalid]. By
 // default the URLs have both. Only for New.
@@ -354,7 +354,7 @@ func applyOptions(base *options, call bool, opts []Option) (*options, error) {
 	return &o, nil
 }
 
-// unusable returns why no call of Once with the options of New could succeed, or nil: the default is nobody's mistake.
+// unusable returns why no call of Once with the options of New could succeed, or nil. The default is nobody's mistake.
 func (o *options) unusable() error {
 	usual := defaults()
 	if o.nodeTimeout > max(o.ttl, usual.nodeTimeout) {

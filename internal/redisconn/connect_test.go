@@ -186,6 +186,22 @@ func TestCredentials(t *testing.T) {
 	})
 }
 
+// What is asked before the first attempt to connect has ended waits for it, and fails with its reason.
+func TestTheFirstErrorHasTheReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sealed := errors.New("the vault is sealed")
+		config := newFake().config()
+		config.Credentials = func(ctx context.Context, _ string) (string, string, error) {
+			_ = sleep(ctx, config.Timeout/2)
+			return "", "", sealed
+		}
+		c := start(t, "redis://fake", config)
+		r := c.send(first, "job")
+		time.Sleep(config.Timeout)
+		r.fails(sealed)
+	})
+}
+
 // The second connection asks, too.
 func TestCredentialsOfTheSecondConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

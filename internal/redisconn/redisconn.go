@@ -192,7 +192,7 @@ func New(url string, config Config) (*Conn, error) {
 		return nil, errors.New("the URL has a user or a password, and so would WithCredentials: leave them out of the URL")
 	}
 	c := &Conn{
-		server: at, config: config, address: newAddress(), down: errConnecting, wanted: make(chan struct{}, 1),
+		server: at, config: config, address: newAddress(), down: errConnecting, hope: 1, wanted: make(chan struct{}, 1),
 		stopped: make(chan struct{}), drained: make(chan struct{}), news: make(chan struct{}, 1),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
