@@ -94,10 +94,8 @@ func backUp(t *testing.T, n *masters.Node) {
 		if err != nil {
 			t.Fatal(errors.Join(errors.New("no backup"), err))
 		}
-		for _, c := range b[:k] {
-			if c == '$' {
-				return
-			}
+		if slices.Contains(b[:k], '$') {
+			return
 		}
 	}
 }

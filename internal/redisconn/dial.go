@@ -247,7 +247,7 @@ func (c *Conn) credentials(ctx context.Context) (login, error) {
 	if c.config.Credentials == nil {
 		return login{c.server.username, c.server.password}, nil
 	}
-	q := c.inquire()
+	q := c.inquire() //nolint:contextcheck // it outlives this attempt
 	slow, limit := time.NewTimer(c.config.ConnectTimeout), time.NewTimer(credentialsTimeout)
 	defer slow.Stop()
 	defer limit.Stop()
