@@ -428,6 +428,7 @@ func TestANodeThatIsGoneSaysNothing(t *testing.T) {
 				others = append(others, must(fl.open("a", c.old, opts...))(t))
 			}
 			b := fl.late(c, lists.own...)
+			b.Nodes(t.Context()) // has it read what the node says: a majority of the others is enough to refuse it
 			fl.cut("b", 0)
 			for _, a := range others {
 				must(0, a.Close())(t)
