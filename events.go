@@ -66,7 +66,8 @@ const (
 const (
 	// EventNodeUp: the node's votes count, for the first time or again.
 	EventNodeUp EventKind = "node up"
-	// EventNodeDown: the node is not connected, or does not answer. Err says why.
+	// EventNodeDown: the node is not connected, or does not answer. Err says why. It is none if a server closes a
+	// connection and takes a new one at once, as with an idle timeout.
 	EventNodeDown EventKind = "node down"
 	// EventNodeAbstaining: the node answers, but its votes do not count. Err is an *AbstainError.
 	EventNodeAbstaining EventKind = "node abstaining"

@@ -299,9 +299,10 @@ func mismatchInWords(kind redisconn.MismatchKind) (code, remedy string) {
 	}
 }
 
-// vote returns whether the node's votes count at present, as the kind of the event that says so, and why not.
+// vote returns whether the node's votes count at present, as the kind of the event that says so, and why not. That a
+// server closes an idle connection, and takes a new one at once, is no outage.
 func (n *node) vote(now time.Time) (EventKind, error) {
-	if _, down := n.conn.State(); down != nil {
+	if _, down := n.conn.State(); down != nil && !n.conn.Returns() {
 		return EventNodeDown, down
 	}
 	if why := n.abstaining(now); why != nil {
@@ -338,6 +339,9 @@ func (n *node) report() {
 // logFindings logs the findings if they have changed. It is run by the goroutine of events.
 func (n *node) logFindings() {
 	n.reporting.Store(false) // first: what changes from now on is looked at again
+	if n.conn.Returns() {
+		return
+	}
 	st := n.status()
 	var codes []string
 	for _, f := range st.Findings {

@@ -5,11 +5,17 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
+	"github.com/quorumlock/redlock/integration/masters"
 )
 
 // journal is a log that is written by several goroutines.
@@ -88,4 +94,46 @@ func TestTheLogOfAThousandLosses(t *testing.T) {
 			t.Errorf("the log lacks %s", want)
 		}
 	}
+}
+
+// A server that closes idle connections, and takes new ones at once, is no outage: nothing is said of it. One that is
+// killed is.
+func TestIdleConnectionsThatServersCloseAreNoOutage(t *testing.T) {
+	t.Parallel()
+	f := fleet.StartSpec(t, 3, masters.Spec{Args: []string{"--timeout", "1"}})
+	var log journal
+	l := f.Locker(t, redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	fleet.Must(t, l.Ready(t.Context()))
+	warnings := func() int {
+		log.mu.Lock()
+		defer log.mu.Unlock()
+		return bytes.Count(log.text.Bytes(), []byte("level=WARN"))
+	}
+	before := connectionsReceived(t, f)
+	time.Sleep(4 * time.Second)
+	if n := connectionsReceived(t, f) - before - 3; n < 3 { // 3 are this test's own
+		t.Fatalf("%d connections were made again: this proves nothing", n)
+	}
+	k, err := l.TryLock(t.Context(), "job")
+	fleet.Must(t, err)
+	fleet.Must(t, k.Unlock(t.Context()))
+	if n := warnings(); n > 0 {
+		t.Errorf("%d warnings:\n%s", n, &log.text)
+	}
+	fleet.Must(t, f.Nodes[0].Kill())
+	fleet.Eventually(t, "the log says that a node is down", func() bool { return warnings() > 0 })
+}
+
+func connectionsReceived(t *testing.T, f fleet.Fleet) (n int) {
+	t.Helper()
+	for _, node := range f.Nodes {
+		info, err := redis.String(node.Do("INFO", "stats"))
+		fleet.Must(t, err)
+		_, rest, _ := strings.Cut(info, "total_connections_received:")
+		text, _, _ := strings.Cut(rest, "\r")
+		got, err := strconv.Atoi(text)
+		fleet.Must(t, err)
+		n += got
+	}
+	return n
 }

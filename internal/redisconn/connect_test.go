@@ -202,6 +202,38 @@ func TestTheFirstErrorHasTheReason(t *testing.T) {
 	})
 }
 
+// A connection that lasted for a while and was closed is about to return. One that is broken at once, again and again,
+// is an outage, and so is one that is refused.
+func TestWhatReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		var mu sync.Mutex
+		var returned []bool
+		config := f.config()
+		var c *client
+		config.OnChange = func() {
+			mu.Lock()
+			defer mu.Unlock()
+			if up, _ := c.State(); !up {
+				returned = append(returned, c.Returns())
+			}
+		}
+		c = &client{Conn: must(New("redis://fake", config))(t), t: t}
+		c.Start()
+		t.Cleanup(c.end)
+		for _, lasted := range []time.Duration{2 * time.Second, 500 * ms} {
+			time.Sleep(lasted)
+			f.cut()
+			time.Sleep(50 * ms)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if !slices.Equal(returned, []bool{true, false}) {
+			t.Errorf("got %v, want true, and false", returned)
+		}
+	})
+}
+
 // The second connection asks, too.
 func TestCredentialsOfTheSecondConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

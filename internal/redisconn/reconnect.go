@@ -114,7 +114,7 @@ func (c *Conn) connected(l *link) {
 	var unanswered []*Request
 	c.mu.Lock()
 	down := c.down
-	c.link, c.down, c.unresponsive = l, nil, time.Time{}
+	c.link, c.since, c.down, c.unresponsive = l, c.config.Now(), nil, time.Time{}
 	// Nothing is written until what goes ahead of the queue is in it. Requests that come meanwhile must stay behind those
 	// that waited, since they may be their undos.
 	c.opening, l.writing = true, true
@@ -159,6 +159,9 @@ func (c *Conn) disconnected(err error, broke bool) {
 	c.mu.Lock()
 	c.link, c.down, c.unresponsive = nil, fmt.Errorf("%w: %w", ErrDown, err), time.Time{}
 	c.hope = hopeAfter(err, broke, c.hope)
+	if broke {
+		c.brief = c.config.Now().Sub(c.since) < time.Second
+	}
 	if oldest := c.inFlight.peek(); oldest != nil && oldest.command == subscribe {
 		// All before SUBSCRIBE is answered, so it may be what has broken the connection: not by chance, if it did twice.
 		blamed := c.brokeAtSubscribe || errors.Is(err, errNoCommands)

@@ -160,6 +160,8 @@ type Conn struct {
 	ahead        int           // so many requests, at the head of the queue, go ahead of those that waited for the link
 	down         error         // why not connected
 	inquiry      *inquiry      // for credentials, under way or not used yet; nil: none
+	since        time.Time     // when the last link was made
+	brief        bool          // it lasted for less than a second
 	hope         int           // not connected: how many more attempts may fail before requests are refused
 	unresponsive time.Time     // since when: a request timed out then, and no reply has come since; zero: it responds
 	giveUp       time.Time     // when an unresponsive server's connection is replaced
@@ -237,6 +239,14 @@ func (c *Conn) State() (connected bool, err error) {
 		return true, ErrTimeout
 	}
 	return c.link != nil, c.down
+}
+
+// Returns reports whether there is no connection, and will be one soon, for all that is known: the server has broken
+// the last one, which had lasted for a while, and has neither refused the next nor been silent.
+func (c *Conn) Returns() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.link == nil && c.hope > 0 && !c.brief
 }
 
 // Backlog returns how many requests wait to be sent or sent again, without what goes ahead of them: see OnConnect.

@@ -85,7 +85,11 @@ func (c *Conn) expire() {
 	} else if c.starved++; c.starved > maxStarved {
 		starved = false // a server that is silent all the while
 	}
+	gaveUp := false
 	if len(overdue) > 0 && c.link == nil && !starved {
+		// Of the first attempt, the outcome is awaited.
+		gaveUp = c.hope > 0 && !errors.Is(c.down, errConnecting)
+
 		c.hope = 0 // the attempt to connect hangs, and delays no other request
 	}
 	newlyUnresponsive := len(overdue) > 0 && c.link != nil && c.unresponsive.IsZero() && !starved
@@ -108,7 +112,7 @@ func (c *Conn) expire() {
 		c.watchdog.Reset(next.Sub(now))
 	}
 	c.mu.Unlock()
-	if newlyUnresponsive {
+	if newlyUnresponsive || gaveUp {
 		c.changed()
 	}
 	if dead != nil {
