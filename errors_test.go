@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -58,6 +59,24 @@ func TestSecretsStayOutOfErrors(t *testing.T) {
 		if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "someone") {
 			t.Errorf("the error has a secret: %v", err)
 		}
+	})
+}
+
+// While a function for credentials takes its time, errors name it, and blame no node.
+func TestSlowCredentialsAreNamed(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithCredentials(func(context.Context, string) (user, password string, err error) {
+			time.Sleep(3 * time.Second) // whatever its context says
+			return "", "", nil
+		}))
+		for range 3 {
+			_, err := l.TryLock(t.Context(), "job")
+			if !errors.Is(err, ErrNoQuorum) || !says(err, "credentials") || says(err, "silent") {
+				t.Errorf("got %v, want ErrNoQuorum for want of credentials", err)
+			}
+		}
+		time.Sleep(3 * time.Second)
+		use(t, l)
 	})
 }
 

@@ -236,9 +236,10 @@ const credentialsTimeout = 10 * time.Second
 
 // inquiry is a call of Config.Credentials.
 type inquiry struct {
-	over chan struct{} // closed when the fields below are set
-	as   login
-	err  error
+	over  chan struct{} // closed when the fields below are set
+	ended time.Time
+	as    login
+	err   error
 }
 
 // credentials returns user and password for an attempt to connect. What Config.Credentials returns too late for one is
@@ -274,14 +275,14 @@ func (c *Conn) credentials(ctx context.Context) (login, error) {
 	}
 }
 
-// inquire returns the inquiry that is under way, or has ended well and is nobody's, or begins another.
+// inquire returns the inquiry that is under way, or has ended well just now and is nobody's, or begins another.
 func (c *Conn) inquire() *inquiry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if q := c.inquiry; q != nil {
 		select {
 		case <-q.over:
-			if q.err == nil {
+			if q.err == nil && c.config.Now().Sub(q.ended) < credentialsTimeout {
 				return q
 			}
 		default:
@@ -305,6 +306,7 @@ func (c *Conn) inquire() *inquiry {
 		default:
 			q.err = context.Cause(ctx)
 		}
+		q.ended = c.config.Now()
 	}()
 	return q
 }

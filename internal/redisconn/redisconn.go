@@ -242,7 +242,8 @@ func (c *Conn) State() (connected bool, err error) {
 }
 
 // Returns reports whether there is no connection, and will be one soon, for all that is known: the server has broken
-// the last one, which had lasted for a while, and has neither refused the next nor been silent.
+// the last one, which had lasted for a while, and has neither refused the next nor been silent. Likewise before the
+// first attempt to connect has ended.
 func (c *Conn) Returns() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -85,7 +85,10 @@ func (c *Conn) expire() {
 	} else if c.starved++; c.starved > maxStarved {
 		starved = false // a server that is silent all the while
 	}
-	gaveUp := false
+	gaveUp, why := false, error(ErrTimeout)
+	if errors.As(c.down, new(CredentialsError)) {
+		why = c.down // the server was not asked
+	}
 	if len(overdue) > 0 && c.link == nil && !starved {
 		// Of the first attempt, the outcome is awaited.
 		gaveUp = c.hope > 0 && !errors.Is(c.down, errConnecting)
@@ -118,7 +121,7 @@ func (c *Conn) expire() {
 	if dead != nil {
 		c.fail(dead, silent("no answer for "+seconds(silence)+"; connection replaced"))
 	}
-	fail(overdue, ErrTimeout)
+	fail(overdue, why)
 }
 
 // lateness is by how much a timer fires too late if this process was not scheduled.
