@@ -325,6 +325,9 @@ func (l *Locker) newHold(w acquireRequest, o *options, since int64) *hold {
 	h.owner = l.peers.label.owner(cmp.Or(since, l.tokens.time(now)))
 	if o.fencing {
 		l.peers.trim(now)
+		if !l.peers.proposed.Load() { // a store each time would have all processors wait for it
+			l.peers.proposed.Store(true)
+		}
 		h.token = l.tokens.propose(now)
 	}
 	return h

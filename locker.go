@@ -114,6 +114,7 @@ func (l *Locker) Close() error {
 		l.listeners.close()
 		l.peers.registry.closing()
 		l.peers.registry.close(l.schedule.close())
+		l.peers.trimLast()
 		ctx, cancel := context.WithTimeout(context.Background(), l.opts.nodeTimeout)
 		defer cancel()
 		closeNodes(ctx, l.nodes)

@@ -67,6 +67,7 @@ type peers struct {
 	busy      func() bool  // whether the Locker has calls in flight, or holds
 	holds     func() bool  // whether it has holds
 	trimmedAt atomic.Int64 // when trim sent its last calls, in µs of tokens.micros; 0: a node may have missed them
+	proposed  atomic.Bool  // whether a token was proposed
 
 	mu     sync.Mutex
 	claims map[string]*node // by run_id and replid: the node that is connected to that server; guarded by mu
@@ -506,6 +507,17 @@ func (p *peers) trim(now instant) {
 	}
 	for _, n := range p.nodes {
 		trimCall{n, 0, "1"}.send("EVALSHA", trim.SHA)
+	}
+}
+
+// trimLast is called behind the last request. A node that was emptied since trim has a set without a time to live, and
+// there may be no other client that would give it one.
+func (p *peers) trimLast() {
+	if !p.proposed.Load() {
+		return
+	}
+	for _, n := range p.nodes {
+		trimCall{n, 0, ""}.send("EVALSHA", trim.SHA)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/sim"
 	"github.com/quorumlock/redlock/internal/token"
 )
 
@@ -229,6 +230,42 @@ func TestASetOfTokensIsRenewedAfterAHold(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A node that is emptied under a client has no set of tokens that could expire. What the client adds then ends, too,
+// even if it closes at once and no other client comes.
+func TestASetOfTokensExpiresOnAnEmptiedNode(t *testing.T) {
+	for what, add := range map[string]func(t *testing.T, l *Locker, n *sim.Node){
+		"lock": func(t *testing.T, l *Locker, n *sim.Node) {
+			must(0, must(l.TryLock(t.Context(), "other"))(t).Unlock(t.Context()))(t)
+			n.Do("FLUSHALL")
+			must(0, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+		},
+		"unlock": func(t *testing.T, l *Locker, n *sim.Node) {
+			k := must(l.TryLock(t.Context(), "job"))(t)
+			must(0, k.Extend(t.Context()))(t)
+			n.Do("FLUSHALL")
+			must(0, k.Unlock(t.Context()))(t)
+		},
+		"extend": func(t *testing.T, l *Locker, n *sim.Node) {
+			k := must(l.TryLock(t.Context(), "job"))(t)
+			n.Do("FLUSHALL")
+			must(0, k.Extend(t.Context()))(t)
+		},
+	} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a")
+			add(t, l, fl.nodes[0])
+			_ = l.Close()
+			settleNetwork()
+			if fl.nodes[0].Do("ZCARD", tokensName) == int64(0) {
+				t.Errorf("%s: no set, so this proves nothing", what)
+			}
+			if lives := fl.nodes[0].Do("PTTL", tokensName); lives.(int64) < 0 {
+				t.Errorf("%s: the set stays for ever (%v)", what, lives)
+			}
+		})
+	}
 }
 
 // A client spares the node what another one has just written, unless the set has got a larger token than was noted, or
