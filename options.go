@@ -69,6 +69,8 @@ type credentials func(ctx context.Context, addr string) (user, password string, 
 const (
 	ownNames   = "redlock:"
 	tokensName = ownNames + "tokens"
+	// The channels have no keys, but the same beginning.
+	ownChannels = ownNames + "wake:"
 )
 
 func defaults() options {

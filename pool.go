@@ -31,7 +31,7 @@ type node struct {
 	settings agreement // with other clients
 	told     int64     // the longest TTL that the last handshake told; owned by handshake and connected
 
-	largestToken atomic.Int64 // that the node knew when Nodes was called last; 0: unknown
+	trial atomic.Pointer[tried] // what Nodes found last; nil: it was not called
 
 	attempted    atomic.Bool   // the first attempt to connect has ended
 	firstAttempt chan struct{} // closed after the outcome of the first attempt was announced

@@ -42,6 +42,28 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Some servers refuse that scripts use keys which they do not declare. Dragonfly does not if the script asks for it.
+func TestUndeclaredKeys(t *testing.T) {
+	for _, c := range []struct {
+		honoured string
+		some     int
+		want     string
+	}{
+		{"", 1, "finding undeclared"},
+		{"", 3, "finding undeclared, lock"},
+		{"--!df flags=allow-undeclared-keys\n", 3, "-"},
+	} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			for _, n := range fl.nodes[:c.some] {
+				n.Strict(c.honoured)
+			}
+			if got := fl.underRefusal(t); got != c.want {
+				t.Errorf("%d nodes, honoured %q: got %q, want %q", c.some, c.honoured, got, c.want)
+			}
+		})
+	}
+}
+
 // underRefusal says what does not work.
 func (fl *fleet) underRefusal(t *testing.T) string {
 	t.Helper()

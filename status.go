@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock/internal/guard"
+	"github.com/quorumlock/redlock/internal/lua"
 	"github.com/quorumlock/redlock/internal/redisconn"
 	"github.com/quorumlock/redlock/internal/token"
 )
@@ -23,7 +24,7 @@ type NodeStatus struct {
 	Connected bool
 	Err       error // why it is not connected, or why its votes do not count; nil: they count
 
-	Product, Version string // "Redis" or "Valkey"; empty: not known
+	Product, Version string // "Redis", "Valkey" …; empty: not known
 	Role             string // "master", or what it is instead
 	Uptime           time.Duration
 	AbstainsUntil    time.Time // zero: it does not abstain, or the end is not known (see Err)
@@ -87,8 +88,8 @@ func (l *Locker) probeAll() {
 	for _, n := range l.nodes {
 		if up, _ := n.conn.State(); up {
 			probes.Go(func() {
-				largest := []any{"ZRANGE", n.rules.TokensKey(), -1, -1, "WITHSCORES"}
-				if n.reprobe(ctx, guard.FullProbe, largest, n.noteLargestToken) != nil {
+				try := []any{"EVAL", trial.Source, 1, n.rules.TokensKey(), n.opts.prefix + ownChannels}
+				if n.reprobe(ctx, guard.FullProbe, try, n.noteTrial) != nil {
 					n.conn.CheckSoon() // the check gives the connection up
 				}
 				n.peers.registry.countClients(ctx, n.index)
@@ -212,6 +213,7 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 		add(SeverityDegraded, "settings", remedy, "%s", text)
 	}
 	if connected {
+		n.addTrialFinding(add)
 		n.addListFinding(add)
 		n.addClockFindings(i, add)
 	}
@@ -254,18 +256,44 @@ func (n *node) addListFinding(add func(severity Severity, code, remedy, format s
 	}
 }
 
-// noteLargestToken takes the reply to ZRANGE.
-func (n *node) noteLargestToken(reply any) {
-	pair, _ := redis.Values(reply, nil)
-	if len(pair) == 1 { // RESP3 has pairs where RESP2 has one after the other
-		pair, _ = redis.Values(pair[0], nil)
+// trial finds out whether scripts may do what locks need: else calls fail half-way.
+var trial = lua.Load("trial")
+
+// tried is what trial found.
+type tried struct {
+	largest    int64       // the largest token that the node knows; 0: unknown
+	refusal    *ReplyError // nil: scripts may do all
+	undeclared bool        // the refusal: scripts may not use keys that they do not declare
+}
+
+// noteTrial takes the reply to trial.
+func (n *node) noteTrial(reply any) {
+	t := &tried{}
+	said, err := redis.Strings(reply, nil)
+	switch {
+	case err != nil || len(said) != 4:
+		errors.As(explained(err, "eval"), &t.refusal)
+	case said[1] != "":
+		errors.As(explained(redis.Error(said[2]), ""), &t.refusal)
+		t.refusal.Command, t.undeclared = strings.ToLower(said[1]), said[3] != ""
+	default:
+		t.largest, _ = token.Parse(said[0])
 	}
-	largest := int64(0)
-	if len(pair) == 2 {
-		score, _ := redis.String(pair[1], nil)
-		largest, _ = token.Parse(score)
+	n.trial.Store(t)
+}
+
+// addTrialFinding adds what a script may not do.
+func (n *node) addTrialFinding(add func(severity Severity, code, remedy, format string, args ...any)) {
+	switch t := n.trial.Load(); {
+	case t == nil || t.refusal == nil:
+	case t.undeclared:
+		const remedy = "lua-strict-key-accessing no (Kvrocks); --default_lua_flags=allow-undeclared-keys (Dragonfly)"
+		add(SeverityDegraded, "undeclared-keys", remedy,
+			"scripts may not use keys that they do not declare, so no lock can be taken or released there: %s", t.refusal)
+	default:
+		add(SeverityDegraded, "reply-"+strings.ToLower(t.refusal.Code), "see the code in docs/operations.md",
+			"scripts may not do all that locks need: %s", t.refusal)
 	}
-	n.largestToken.Store(largest)
 }
 
 // addClockFindings adds what is left of a time when the node's clock, or all clocks, were ahead.
@@ -274,12 +302,12 @@ func (n *node) addClockFindings(i *guard.Info, add func(severity Severity, code,
 		add(SeverityNote, "uptime", "none needed if its clock is right now",
 			"its clock was %s ahead when it started, at least, or is behind: clients go by what they have seen of it", -i.Uptime)
 	}
-	largest, now := n.largestToken.Load(), n.opts.clock.now()
-	if n.opts.fencing && n.tokens.TooFarAhead(largest, n.tokens.micros(now)) {
+	t, now := n.trial.Load(), n.opts.clock.now()
+	if n.opts.fencing && t != nil && n.tokens.TooFarAhead(t.largest, n.tokens.micros(now)) {
 		add(SeverityDegraded, "token-ahead",
-			fmt.Sprintf("SET %s %d, if the clocks are right now", n.rules.FloorKey(), largest),
+			fmt.Sprintf("SET %s %d, if the clocks are right now", n.rules.FloorKey(), t.largest),
 			"its largest token is %s ahead of the nodes' clocks: names with such tokens cannot be locked before",
-			n.tokens.ahead(largest, now))
+			n.tokens.ahead(t.largest, now))
 	}
 }
 

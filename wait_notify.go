@@ -53,7 +53,7 @@ type grantee interface {
 }
 
 func newListeners(prefix string, nodes []*node, now func() time.Time) listeners {
-	channel := prefix + "redlock:wake:" + uuid.NewString()
+	channel := prefix + ownChannels + uuid.NewString()
 	return listeners{
 		channel: channel, channelArg: channel, nodes: nodes, now: now,
 		of: make(map[uuid.UUID]listener), early: make(map[uuid.UUID][]grant),

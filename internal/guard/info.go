@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -52,15 +53,24 @@ func (i *Info) epoch() string {
 // durable reports whether the node reports durable persistence: it replies to a write only when the write is on disk.
 func (i *Info) durable() bool { return i.AOF && i.Fsync == "always" && i.Lazy == "no" }
 
+// otherProducts tell their names and versions beside a version of Redis.
+var otherProducts = []string{"Valkey", "Dragonfly", "Kvrocks", garnet}
+
+// garnet may run other clients' commands in the middle of a script.
+const garnet = "Garnet"
+
 // infoFields are the fields of INFO that are read: most of its text is of no use.
 var infoFields = func() map[string]bool {
 	wanted := make(map[string]bool)
 	for _, field := range []string{
-		"redis_version", "valkey_version", "redis_mode", "server_mode", "role", "run_id", "master_replid",
+		"redis_version", "redis_mode", "server_mode", "role", "run_id", "master_replid",
 		"master_replid2", "master_host", "master_port", "uptime_in_seconds", "loading", "async_loading", "aof_enabled",
 		"used_memory", "maxmemory", "maxmemory_policy",
 	} {
 		wanted[field] = true
+	}
+	for _, product := range otherProducts {
+		wanted[strings.ToLower(product)+"_version"] = true
 	}
 	return wanted
 }()
@@ -114,8 +124,10 @@ func parseInfo(info, config map[string]string, full bool) *Info {
 		Fsync:   config["appendfsync"], Lazy: config["no-appendfsync-on-rewrite"], Save: config["save"],
 		UsedMemory: number("used_memory"), MaxMemory: number("maxmemory"), Policy: info["maxmemory_policy"],
 	}
-	if v := info["valkey_version"]; v != "" {
-		i.Product, i.Version = "Valkey", v
+	for _, product := range otherProducts {
+		if v := info[strings.ToLower(product)+"_version"]; v != "" {
+			i.Product, i.Version = product, v
+		}
 	}
 	if i.mode == "" {
 		i.mode = info["server_mode"]
@@ -123,7 +135,8 @@ func parseInfo(info, config map[string]string, full bool) *Info {
 	if info["master_host"] != "" {
 		i.master = info["master_host"] + ":" + info["master_port"]
 	}
-	i.Promoted = info["master_replid2"] != noReplID
+	former := info["master_replid2"]
+	i.Promoted = former != "" && former != noReplID // others than Redis may not tell
 	_, err := strconv.Atoi(info["uptime_in_seconds"])
 	if full && err != nil || len(i.replID) != len(noReplID) || i.Role == "" {
 		i.Refused = "INFO lacks role, replid or uptime"

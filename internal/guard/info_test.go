@@ -71,6 +71,9 @@ func TestParseInfo(t *testing.T) {
 	if i.Product != "Valkey" || i.Version != "8.1.0" || i.Promoted || i.age() != 0 {
 		t.Errorf("got %+v", i)
 	}
+	if i := parseInfo(told("kvrocks_version:2.13.0", "master_replid2"), nil, true); i.Product != "Kvrocks" || i.Promoted {
+		t.Errorf("got %+v", i)
+	}
 	if i.Refused = "NOPERM"; i.epoch() != unknownEpoch {
 		t.Errorf("epoch %s", i.epoch())
 	}

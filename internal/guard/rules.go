@@ -41,6 +41,8 @@ func (i *Info) unfit(r *Rules) error {
 		return fmt.Errorf("%w: %s", ErrRefused, fmt.Sprintf(format, args...))
 	}
 	switch {
+	case i.Product == garnet:
+		return refuse("it is Garnet, whose scripts are not atomic: two clients could hold one lock; use Redis or Valkey")
 	case i.Refused != "" && !r.WithoutInfo:
 		return refuse("it must answer INFO, for its role, uptime and eviction policy: %s; allow it (ACL SETUSER … +info), "+
 			"or see WithoutNodeInfo", i.Refused)

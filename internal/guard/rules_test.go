@@ -23,6 +23,8 @@ func TestUnfit(t *testing.T) {
 		{"a master", told(), Rules{}, "", nil},
 		{"a replica", replica, Rules{}, "it is a replica of h:1: use its master", ErrRefused},
 		{"a replica, though it need not tell", replica, blind, "it is a replica of h:1", ErrRefused},
+		{"Garnet", told("garnet_version:1.0.84"), Rules{}, "it is Garnet, whose scripts are not atomic", ErrRefused},
+		{"Garnet, which tells no more", map[string]string{"garnet_version": "1"}, blind, "it is Garnet", ErrRefused},
 		{"a sentinel", told("role:sentinel"), Rules{}, "its role is sentinel, not master", ErrRefused},
 		{"a cluster", told("redis_mode:cluster"), Rules{}, "it runs in cluster mode", ErrRefused},
 		{"a cluster of Valkey", told("redis_mode", "server_mode:cluster"), Rules{}, "it runs in cluster mode", ErrRefused},

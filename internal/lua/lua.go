@@ -9,6 +9,7 @@ import (
 	"crypto/sha1" //nolint:gosec // Redis's digest of a script; no secret
 	"embed"
 	"encoding/hex"
+	"slices"
 )
 
 // Script is a text for EVAL, and its digest for EVALSHA.
@@ -20,9 +21,19 @@ type Script struct {
 //go:embed *.lua
 var files embed.FS
 
-// Load returns the script that consists of the named files, in that order. A name has no ".lua".
+// flags has Dragonfly let a script use keys that it does not declare. It must be the first line. Most keys are named by
+// the scripts themselves: those of a queue follow from the lock's, a label's from its holder.
+const flags = "--!df flags=allow-undeclared-keys\n"
+
+// declared are the scripts that use only the keys which they are told.
+var declared = []string{"trim", "settings", "lists", "node"}
+
+// Load returns the script that consists of the named files, in that order, behind its flags. A name has no ".lua".
 func Load(names ...string) *Script {
 	var source []byte
+	if !slices.Contains(declared, names[len(names)-1]) {
+		source = append(source, flags...)
+	}
 	for _, name := range names {
 		part, err := files.ReadFile(name + ".lua")
 		if err != nil {

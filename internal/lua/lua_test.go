@@ -18,7 +18,7 @@ func TestNew(t *testing.T) {
 }
 
 func TestLoadJoinsTheFiles(t *testing.T) {
-	want := ""
+	want := "--!df flags=allow-undeclared-keys\n"
 	for _, name := range []string{"readers", "queue", "join", "read"} {
 		text, err := os.ReadFile(name + ".lua")
 		if err != nil {

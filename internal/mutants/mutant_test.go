@@ -150,15 +150,13 @@ func (c *compiler) parse(dir string) (map[string]*ast.File, error) {
 	return all, nil
 }
 
-// docs/proof.md has a table of the mutants that the simulation catches, and one of those that a test catches.
+// docs/proof.md has a table of the mutants that the simulation catches; the others' tests stand with them.
 func TestProofListsEveryMutant(t *testing.T) {
 	all := allMutants(t)
-	var bySimulation, byTest []string
+	var bySimulation []string
 	for _, m := range all {
 		if m.test == "" {
 			bySimulation = append(bySimulation, m.name)
-		} else {
-			byTest = append(byTest, fmt.Sprintf("%s | `%s`", m.name, m.test))
 		}
 	}
 	page, err := os.ReadFile("../../docs/proof.md")
@@ -167,13 +165,8 @@ func TestProofListsEveryMutant(t *testing.T) {
 	}
 	_, section, _ := strings.Cut(string(page), "\n## The mutants\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	tables := strings.Split(section, "| mutant | caught by |")
-	if len(tables) != 3 {
-		t.Fatalf("docs/proof.md has %d tables of mutants, want 2", len(tables)-1)
-	}
 	seeds := regexp.MustCompile(`(?m)^\| (.*) \| [a-z ]+ \| \d+ \|$`)
-	compareRows(t, seeds.FindAllStringSubmatch(tables[1], -1), bySimulation)
-	compareRows(t, regexp.MustCompile("(?m)^\\| (.* \\| `.*`) \\|$").FindAllStringSubmatch(tables[2], -1), byTest)
+	compareRows(t, seeds.FindAllStringSubmatch(section, -1), bySimulation)
 	if sum := fmt.Sprintf("\nAll %d were caught.\n", len(all)); !strings.Contains(section, sum) {
 		t.Errorf("docs/proof.md does not say %q", sum)
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -89,6 +90,9 @@ func (x *call) dispatch(script bool) any {
 			return refused
 		}
 	}
+	if script && x.strict && x.undeclared() {
+		return Error("ERR script tried accessing undeclared key")
+	}
 	x.calls[name]++
 	if script && cmd.flags&flagWrite != 0 {
 		x.lua.dirty = true
@@ -133,6 +137,22 @@ func (x *call) refuse(name string, flags flag, script bool) Error {
 		return errLoading
 	}
 	return ""
+}
+
+// undeclared reports whether a script's command uses a key that the script may not use: see Strict.
+func (x *call) undeclared() bool {
+	if x.honoured != "" && strings.HasPrefix(x.lua.program.source, x.honoured) {
+		return false
+	}
+	var keys []string
+	switch x.args[0] {
+	case "time", "publish", "scan":
+	case "mget", "del", "exists":
+		keys = x.args[1:]
+	default:
+		keys = x.args[1:2]
+	}
+	return slices.ContainsFunc(keys, func(key string) bool { return !slices.Contains(x.lua.keys, key) })
 }
 
 func (x *call) unknown() Error {

@@ -155,6 +155,14 @@ func (n *Node) Deny(commands ...string) {
 	}
 }
 
+// Strict makes the node refuse that scripts use keys which they do not declare, unless they begin with honoured, if
+// that is not empty.
+func (n *Node) Strict(honoured string) {
+	n.mu.Lock()
+	n.strict, n.honoured = true, honoured
+	n.mu.Unlock()
+}
+
 // SetConfig sets a parameter of CONFIG. maxmemory of 1 makes every write that may need memory fail with OOM.
 func (n *Node) SetConfig(name, value string) {
 	n.mu.Lock()

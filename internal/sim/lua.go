@@ -9,7 +9,10 @@ import (
 )
 
 // program is a compiled script. It is immutable and shared by all nodes of the process.
-type program struct{ proto *lua.FunctionProto }
+type program struct {
+	proto  *lua.FunctionProto
+	source string
+}
 
 // programs remembers compiled scripts by SHA1, for the life of the process: thousands of simulated nodes load the same
 // few.
@@ -29,15 +32,17 @@ func compile(sha, source string) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, _ := programs.LoadOrStore(sha, &program{proto})
+	p, _ := programs.LoadOrStore(sha, &program{proto, source})
 	return p.(*program), nil
 }
 
 // interpreter is a node's Lua. Like Redis it has one state for all scripts, and scripts cannot leave globals behind.
 type interpreter struct {
 	state   *lua.LState
-	running *call // the EVAL under way
-	dirty   bool  // it has written
+	running *call    // the EVAL under way
+	dirty   bool     // it has written
+	program *program // which is run
+	keys    []string // that it declares
 }
 
 func newInterpreter() *interpreter {
@@ -50,7 +55,7 @@ func newInterpreter() *interpreter {
 
 // run executes a script for the call and turns its result into a reply.
 func (in *interpreter) run(x *call, sha string, p *program, keys, args []string) any {
-	in.running, in.dirty = x, false
+	in.running, in.dirty, in.program, in.keys = x, false, p, keys
 	defer func() { in.running = nil }()
 	l := in.state
 	globals := l.G.Global

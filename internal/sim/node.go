@@ -24,6 +24,8 @@ type Node struct {
 	config   map[string]string
 	password string          // of the default user; "": none
 	denied   map[string]bool // commands that the ACL refuses, lower case
+	strict   bool            // see Strict
+	honoured string          // likewise
 	disabled map[string]bool // commands that it does not know, lower case
 	faults   []*injection
 	calls    map[string]int64

@@ -130,10 +130,10 @@ func batch(client string, args []string, result any, o *owners) []string {
 	return lines
 }
 
-// scriptNamed returns the first word of a script's comment where it is given in full, else the beginning of its hash.
+// scriptNamed returns a script's name where it is given in full, else the beginning of its hash.
 func scriptNamed(text string) string {
-	if name, _, ok := strings.Cut(strings.TrimPrefix(text, "-- "), ":"); ok && len(name) < 20 {
-		return name
+	if found := heads.FindStringSubmatch(text); found != nil {
+		return found[1]
 	}
 	return text[:min(6, len(text))]
 }
