@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -318,5 +319,59 @@ func TestASlowObserverHidesNoLoss(t *testing.T) {
 		if count(lines, "msg=lost name=precious") != 1 || count(lines, "events were dropped") != 1 {
 			t.Errorf("got %.2000q, want the loss, and that events were dropped", lines)
 		}
+	})
+}
+
+// A day, if a short one, of a service that locks now and then: servers close idle connections every ten minutes, one
+// master restarts, and the password is changed twice, the second time before the clients learn of it. The log has what
+// somebody has to know, and nothing that is not so.
+func TestTheLogOfADay(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		password := "first"
+		for _, n := range fl.nodes {
+			n.SetPassword(password)
+		}
+		var j journal
+		l := fl.locker("a", j.logging(slog.LevelInfo), WithCredentials(
+			func(context.Context, string) (string, string, error) { return "", password, nil }))
+		closeIdle := func() {
+			for i := range fl.nodes {
+				fl.net.Reset(link0("a", i))
+			}
+		}
+		change := func(to string) {
+			for _, n := range fl.nodes {
+				n.SetPassword(to)
+			}
+		}
+		hour := sized(30, 6) // in minutes
+		for minute := range 24 * hour {
+			switch {
+			case minute == 3*hour:
+				fl.nodes[1].Crash(false)
+				time.Sleep(5 * time.Second)
+				fl.nodes[1].Restart()
+				fl.nodes[1].SetPassword(password)
+			case minute == 9*hour:
+				change("second")
+				password = "second"
+			case minute == 15*hour:
+				change("third")
+				closeIdle()
+				time.Sleep(20 * time.Second)
+				password = "third"
+			case minute%10 == 9:
+				closeIdle()
+			}
+			if minute%15 == 7 {
+				must(0, must(l.Lock(t.Context(), "job", WithMaxWait(time.Minute)))(t).Unlock(t.Context()))(t)
+			}
+			time.Sleep(time.Minute)
+		}
+		lines := j.take()
+		expectLines(t, lines, map[string]int{
+			`msg="node up"`: 3 + 1 + 3, "connection refused": 1, "finding=abstains": 1, `msg="node: WRONGPASS`: 3,
+			"no majority": 1, "majority again": 1, "level=": 14,
+		})
 	})
 }
