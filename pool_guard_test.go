@@ -207,6 +207,65 @@ func TestFlushIsNoticed(t *testing.T) {
 	})
 }
 
+// An administrator makes a majority evict while clients run. Their next probes notice, whichever of the two settings
+// comes last, and also where CONFIG is refused.
+func TestEvictionThatIsSwitchedOnIsNoticed(t *testing.T) {
+	const window = 3*probeEvery/2 + time.Second
+	limit, none := [2]string{"maxmemory", "1000000000"}, [2]string{"maxmemory", "0"}
+	evict, keep := [2]string{"maxmemory-policy", "volatile-ttl"}, [2]string{"maxmemory-policy", "noeviction"}
+	for name, c := range map[string]struct {
+		first, then, back [2]string // settings and their values
+		secret            bool      // CONFIG is refused
+	}{
+		"policy":         {limit, evict, keep, false},
+		"limit":          {evict, limit, none, false},
+		"policy, secret": {limit, evict, keep, true},
+		"limit, secret":  {evict, limit, none, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				set := func(to [2]string) {
+					for _, n := range fl.nodes[:2] {
+						n.SetConfig(to[0], to[1])
+					}
+				}
+				set(c.first)
+				for _, n := range fl.nodes {
+					if c.secret {
+						n.Deny("config")
+					}
+				}
+				l := fl.locker("a")
+				try := func() error {
+					k, err := l.TryLock(t.Context(), "job")
+					if err == nil {
+						err = k.Unlock(t.Context())
+					}
+					return err
+				}
+				late := 0
+				for round := range sized(40, 10) {
+					time.Sleep(time.Minute + time.Duration(round)*1300*ms) // in all phases of the schedule
+					if err := try(); err != nil {
+						t.Fatalf("round %d, before: %v", round, err)
+					}
+					set(c.then)
+					time.Sleep(window)
+					if err := try(); err == nil {
+						late++
+					} else if !errors.Is(err, ErrNoQuorum) || !says(err, "may evict locks") {
+						t.Errorf("round %d: got %v", round, err)
+					}
+					set(c.back)
+				}
+				if late > 0 {
+					t.Errorf("in %d rounds a lock was granted %v later", late, window)
+				}
+			})
+		})
+	}
+}
+
 // makeDurable configures nodes to flush every change to disk before they answer.
 func makeDurable(nodes ...*sim.Node) {
 	for _, n := range nodes {

@@ -262,6 +262,15 @@ func TestEvictionIsRefused(t *testing.T) {
 	k, err := l.Lock(ctx, "job")
 	fleet.Must(t, err)
 	fleet.Must(t, k.Unlock(t.Context()))
+	_, err = f.Nodes[0].Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	fleet.Must(t, err)
+	fleet.Eventually(t, "a probe notices that it evicts again", func() bool {
+		k, err := l.TryLock(t.Context(), "job")
+		if err == nil {
+			fleet.Must(t, k.Unlock(t.Context()))
+		}
+		return err != nil && contains(err, "maxmemory-policy allkeys-lru may evict locks")
+	})
 }
 
 func TestOneServerUnderTwoURLs(t *testing.T) {

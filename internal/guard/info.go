@@ -10,8 +10,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Info is the node info: what a probe reads. After a quick probe only the role, the identity, the clock, the record and
-// the floor are known.
+// Info is the node info: what a probe reads. After a quick probe only the role, the identity, the clock, the record,
+// the floor, and what would let the node evict are known.
 type Info struct {
 	Refused string // why INFO cannot be used, and most other fields are unknown; "": it can
 	Blind   string // why CONFIG GET cannot be used; "": it can

@@ -32,6 +32,7 @@ func newNode() *node {
 	return &node{backlogTTL: "3600", replies: map[string]any{}, info: map[string]string{
 		"run_id": strings.Repeat("r", 40), "uptime_in_seconds": "3600",
 		"role": "master", "master_replid": strings.Repeat("a", 40), "master_replid2": noReplID,
+		"maxmemory": "0", "maxmemory_policy": "noeviction",
 	}}
 }
 
@@ -63,17 +64,22 @@ func (n *node) reply(text string, command []any) any {
 	switch command[0] {
 	case "INFO":
 		all := "# " + command[1].(string) + "\r\n"
-		if command[1] == "replication" {
-			for key, value := range n.info {
+		for key, value := range n.info {
+			memory := strings.HasPrefix(key, "maxmemory")
+			if memory && command[1] == "memory" || !memory && command[1] == "replication" {
 				all += key + ":" + value + "\r\n"
 			}
 		}
 		return []byte(all)
 	case "CONFIG":
-		if command[2] == "repl-backlog-ttl" {
-			return []any{[]byte("repl-backlog-ttl"), []byte(n.backlogTTL)}
+		values := map[string]string{
+			"repl-backlog-ttl": n.backlogTTL, "appendfsync": "no",
+			"maxmemory": n.info["maxmemory"], "maxmemory-policy": n.info["maxmemory_policy"],
 		}
-		return []any{[]byte("appendfsync"), []byte("no")}
+		if value := values[command[2].(string)]; value != "" {
+			return []any{[]byte(command[2].(string)), []byte(value)}
+		}
+		return []any{}
 	case "TIME":
 		return []any{[]byte(fmt.Sprint(now.Unix())), []byte("0")}
 	case "SCRIPT":
@@ -87,6 +93,16 @@ func (n *node) reply(text string, command []any) any {
 		if command[1] == "p:redlock:node" && n.record != "" {
 			return []byte(n.record)
 		}
+	case "MGET":
+		var all []any
+		for _, key := range command[1:] {
+			value := n.reply(fmt.Sprint("GET ", key), []any{"GET", key})
+			if _, wrongType := value.(redis.Error); wrongType {
+				value = nil
+			}
+			all = append(all, value)
+		}
+		return all
 	}
 	return nil
 }
@@ -358,7 +374,9 @@ func TestAMasterThatWasAReplicaIsAnother(t *testing.T) {
 // A quick probe reads little, and becomes a full one if anything has changed, by every sixth time, and always where it
 // could miss something.
 func TestQuickProbe(t *testing.T) {
-	quick := []string{"TIME", "GET p:redlock:node", "GET p:redlock:floor", "INFO replication"}
+	quick := []string{
+		"TIME", "MGET p:redlock:node p:redlock:floor", "INFO replication", "CONFIG GET maxmemory-policy",
+	}
 	for _, c := range []struct {
 		name string
 		get  func(n *node, g *Guard) // changes the node before the quick probe
@@ -372,9 +390,21 @@ func TestQuickProbe(t *testing.T) {
 		}, true, nil},
 		{"the record is none", func(n *node, _ *Guard) { n.record = "x" }, true, nil},
 		{"it is durable now, says the record", func(n *node, _ *Guard) { n.record += " durable" }, true, nil},
-		{"the record is refused", func(n *node, _ *Guard) {
-			n.replies["GET p:redlock:node"] = redis.Error("ERR no")
+		{"the record is of another type", func(n *node, _ *Guard) {
+			n.replies["GET p:redlock:node"] = redis.Error("WRONGTYPE no")
 		}, true, nil},
+		{"the record is refused", func(n *node, _ *Guard) { n.replies["MGET"] = redis.Error("NOPERM no") }, true, nil},
+		{"it evicts", func(n *node, _ *Guard) {
+			n.info["maxmemory"], n.info["maxmemory_policy"] = "1", "allkeys-lru"
+		}, true, ErrRefused},
+		{"it would evict if it had a limit", func(n *node, _ *Guard) { n.info["maxmemory_policy"] = "x" }, true, nil},
+		{"it has a limit, and does not evict", func(n *node, _ *Guard) { n.info["maxmemory"] = "1" }, false, nil},
+		{"another probe has found another policy meanwhile", func(_ *node, g *Guard) {
+			own := *g.info
+			own.Policy, g.now = "x", func() time.Time { g.info = &own; return now }
+		}, true, nil},
+		{"CONFIG is refused", func(n *node, _ *Guard) { n.replies["CONFIG"] = redis.Error("NOPERM no") }, true, nil},
+		{"CONFIG tells nothing", func(n *node, _ *Guard) { n.replies["CONFIG"] = []any{} }, true, nil},
 		{"it was demoted", func(n *node, _ *Guard) { n.info["role"] = "slave" }, true, ErrRefused},
 		{"it was promoted", func(n *node, _ *Guard) { n.info["master_replid2"] = strings.Repeat("b", 40) }, true, nil},
 		{"another process answers", func(n *node, _ *Guard) {
@@ -441,12 +471,65 @@ func TestEverySixthProbeIsFull(t *testing.T) {
 	if full, err := probe(QuickProbe); !full || !errors.Is(err, ErrRefused) {
 		t.Errorf("it still evicts: full %t, %v", full, err)
 	}
-	delete(n.info, "maxmemory")
+	n.info["maxmemory"] = "0"
 	if full, err := probe(QuickProbe); !full || err != nil {
 		t.Errorf("it evicts no more: full %t, %v", full, err)
 	}
 	if full, err := probe(QuickProbe); full || err != nil {
 		t.Errorf("fit again: full %t, %v", full, err)
+	}
+}
+
+// Two settings make a node evict. A quick probe reads the one that keeps it from that, or both by INFO if CONFIG GET,
+// which is asked once, does not tell.
+func TestWhatKeepsANodeFromEvicting(t *testing.T) {
+	no := redis.Error("NOPERM no")
+	for _, c := range []struct {
+		limit, policy string
+		config        any // the reply; nil: as it is
+		asked         string
+		change, to    string
+	}{
+		{"0", "noeviction", nil, "CONFIG GET maxmemory-policy", "", ""},
+		{"9", "noeviction", nil, "CONFIG GET maxmemory-policy", "maxmemory_policy", "volatile-lru"},
+		{"0", "volatile-lru", nil, "CONFIG GET maxmemory", "maxmemory", "9"},
+		{"0", "", nil, "CONFIG GET maxmemory", "", ""},
+		{"9", "noeviction", no, "INFO memory", "maxmemory_policy", "volatile-lru"},
+		{"0", "volatile-lru", no, "INFO memory", "maxmemory", "9"},
+		{"0", "volatile-lru", []any{}, "INFO memory", "maxmemory", "9"},
+		{"0", "volatile-lru", []any{[]byte("maxmemory"), []byte("none")}, "INFO memory", "maxmemory", "9"},
+		{"0", "", no, "INFO memory", "", ""},
+	} {
+		n, g := newNode(), newGuard(rules())
+		n.info["maxmemory"], n.info["maxmemory_policy"] = c.limit, c.policy
+		if c.config != nil {
+			n.replies["CONFIG"] = c.config
+		}
+		for _, kind := range []ProbeKind{FirstProbe, QuickProbe, QuickProbe, QuickProbe} {
+			n.asked = nil
+			if _, err := g.Probe(n.do, kind, nil); err != nil {
+				t.Fatalf("%+v: %v", c, err)
+			}
+		}
+		if len(n.asked) != 4 || n.asked[3] != c.asked {
+			t.Errorf("%+v: asked %q", c, n.asked)
+		}
+		if c.change == "" {
+			continue
+		}
+		n.info[c.change] = c.to
+		if _, err := g.Probe(n.do, QuickProbe, nil); !errors.Is(err, ErrRefused) {
+			t.Errorf("%+v: it evicts now: got %v", c, err)
+		}
+	}
+	// A node that cannot answer at present is not taken for one that never does.
+	n, g := newNode(), newGuard(rules())
+	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
+		t.Fatal(err)
+	}
+	n.replies["CONFIG"] = redis.Error("BUSY no")
+	if _, err := g.Probe(n.do, QuickProbe, nil); !errors.As(err, new(UnreachableError)) || g.secretive {
+		t.Errorf("it is busy: got %v, secretive %t", err, g.secretive)
 	}
 }
 

@@ -1,8 +1,10 @@
 package guard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -80,3 +82,27 @@ func (r *Rules) NoMaster(do redisconn.Do) error {
 
 // Evicts reports whether the node may evict locks to save memory.
 func (i *Info) Evicts() bool { return i.MaxMemory > 0 && i.Policy != "noeviction" && i.Policy != "" }
+
+// safeguard names the parameter that keeps the node from evicting: its policy, or else that it has no limit. As long as
+// that one is as it was, the other does not matter.
+func (i *Info) safeguard() string {
+	if i.Policy == "noeviction" {
+		return "maxmemory-policy"
+	}
+	return "maxmemory"
+}
+
+// readSafeguard takes that parameter from the reply to CONFIG GET, and the other from what was known.
+func (i *Info) readSafeguard(config map[string]string, was *Info) {
+	i.Policy, i.MaxMemory = was.Policy, was.MaxMemory
+	value, told := config[was.safeguard()]
+	if was.Policy == "noeviction" {
+		i.Policy = value
+	} else {
+		limit, err := strconv.ParseInt(value, 10, 64)
+		i.MaxMemory, told = limit, told && err == nil
+	}
+	if !told {
+		i.Blind = cmp.Or(i.Blind, "CONFIG GET does not tell")
+	}
+}
