@@ -31,7 +31,9 @@ type node struct {
 	settings agreement // with other clients
 	told     int64     // the longest TTL that the last handshake told; owned by handshake and connected
 
-	trial atomic.Pointer[tried] // what Nodes found last; nil: it was not called
+	// What the node said when Nodes was called last.
+	trial       atomic.Pointer[tried] // nil: it was not called
+	idleTimeout atomic.Int64          // after how many seconds it closes an idle connection; 0: never, or unknown
 
 	attempted    atomic.Bool   // the first attempt to connect has ended
 	firstAttempt chan struct{} // closed after the outcome of the first attempt was announced
@@ -402,25 +404,18 @@ func (n *node) probe(do redisconn.Do, kind guard.ProbeKind, clock func(micros in
 	return err
 }
 
-// reprobe probes the node again over a connection in use. also is nil, or one more command that is sent with the first
-// ones; then gets its reply. An error means that the connection must be given up: what was read over it before is void.
-func (n *node) reprobe(ctx context.Context, kind guard.ProbeKind, also []any, then func(reply any)) error {
+// reprobe probes the node again over a connection in use, and also sends the extras. An error means that the connection
+// must be given up: what was read over it before is void.
+func (n *node) reprobe(ctx context.Context, kind guard.ProbeKind, also ...extra) error {
 	var asked, now instant
 	do := func(commands ...[]any) ([]any, error) {
-		own := len(commands)
-		if also != nil {
-			commands, also = append(commands, also), nil
-		}
 		asked = n.opts.clock.now()
 		replies, err := n.conn.Do(ctx, commands...)
 		now = n.opts.clock.now()
-		if err == nil && len(replies) > own {
-			then(replies[own])
-			replies = replies[:own]
-		}
 		return replies, err
 	}
-	err := n.probe(behind(do, n.exchanges(kind)...), kind, func(micros int64) { n.measured(micros, asked, now) })
+	extras := append(n.exchanges(kind), also...)
+	err := n.probe(behind(do, extras...), kind, func(micros int64) { n.measured(micros, asked, now) })
 	if errors.As(err, new(guard.UnreachableError)) {
 		return nil // the connection reconnects by itself
 	}
@@ -455,6 +450,9 @@ func (n *node) abstaining(asked time.Time) error {
 // probeEvery is the mean interval between two probes of a node; it varies at random between half and 1.5 times that.
 const probeEvery = 10 * time.Second
 
+// longestPause is the longest between two probes, but for some milliseconds.
+const longestPause = 3 * probeEvery / 2
+
 // idleTrim is every how many checks an idle client has the node trim its tokens, beginning with the first.
 const idleTrim = 6
 
@@ -464,10 +462,10 @@ func (n *node) check(ctx context.Context) error {
 	n.leaveLabel(n.peers.label.kept / 4)
 	idle := !n.peers.busy() && n.conn.IdleChecks()%idleTrim != 1
 	if idle || !n.opts.fencing || !n.tokens.KnowsMajority() { // a floor must not follow the clock of a single node
-		return n.reprobe(ctx, guard.QuickProbe, nil, nil)
+		return n.reprobe(ctx, guard.QuickProbe)
 	}
 	t := trimCall{n, 2 * probeEvery, ""}
-	return n.reprobe(ctx, guard.QuickProbe, t.command("EVALSHA", trim.SHA), t.read)
+	return n.reprobe(ctx, guard.QuickProbe, extra{t.command("EVALSHA", trim.SHA), t.read})
 }
 
 // leaveLabel sends the Locker's label, unless that was done within the time given, and does not wait.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -88,8 +89,10 @@ func (l *Locker) probeAll() {
 	for _, n := range l.nodes {
 		if up, _ := n.conn.State(); up {
 			probes.Go(func() {
-				try := []any{"EVAL", trial.Source, 1, n.rules.TokensKey(), n.opts.prefix + ownChannels}
-				if n.reprobe(ctx, guard.FullProbe, try, n.noteTrial) != nil {
+				if n.reprobe(ctx, guard.FullProbe,
+					extra{[]any{"EVAL", trial.Source, 1, n.rules.TokensKey(), n.opts.prefix + ownChannels}, n.noteTrial},
+					extra{[]any{"CONFIG", "GET", "timeout"}, n.noteIdleTimeout},
+				) != nil {
 					n.conn.CheckSoon() // the check gives the connection up
 				}
 				n.peers.registry.countClients(ctx, n.index)
@@ -205,6 +208,11 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 			"appendfsync %s loses the last moments before a crash, so that the node counts as one that forgets "+
 				"when it restarts", i.Fsync)
 	}
+	if t := n.idleTimeout.Load(); t > 0 && t <= int64(longestPause/time.Second) {
+		add(SeverityNote, "timeout", "CONFIG SET timeout 0, or at least 20",
+			"it closes connections that are idle for %d s, and probes are up to %s apart: each is made again, at the price of "+
+				"a handshake", t, guard.Seconds(longestPause))
+	}
 	switch unsafe, text, remedy := n.settings.disagreement(); {
 	case !connected || text == "":
 	case unsafe:
@@ -294,6 +302,13 @@ func (n *node) addTrialFinding(add func(severity Severity, code, remedy, format 
 		add(SeverityDegraded, "reply-"+strings.ToLower(t.refusal.Code), "see the code in docs/operations.md",
 			"scripts may not do all that locks need: %s", t.refusal)
 	}
+}
+
+// noteIdleTimeout takes the reply to CONFIG GET.
+func (n *node) noteIdleTimeout(reply any) {
+	said, _ := redis.StringMap(reply, nil)
+	seconds, _ := strconv.ParseInt(said["timeout"], 10, 64) // 0 if it is refused
+	n.idleTimeout.Store(seconds)
 }
 
 // addClockFindings adds what is left of a time when the node's clock, or all clocks, were ahead.

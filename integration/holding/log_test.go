@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -96,8 +97,8 @@ func TestTheLogOfAThousandLosses(t *testing.T) {
 	}
 }
 
-// A server that closes idle connections, and takes new ones at once, is no outage: nothing is said of it. One that is
-// killed is.
+// A server that closes idle connections, and takes new ones at once, is no outage: nothing is logged of it, and a note
+// says what to set. One that is killed is.
 func TestIdleConnectionsThatServersCloseAreNoOutage(t *testing.T) {
 	t.Parallel()
 	f := fleet.StartSpec(t, 3, masters.Spec{Args: []string{"--timeout", "2"}})
@@ -121,6 +122,16 @@ func TestIdleConnectionsThatServersCloseAreNoOutage(t *testing.T) {
 	if n := warnings(); n > 0 {
 		t.Errorf("%d warnings:\n%s", n, &log.text)
 	}
+	fleet.Eventually(t, "the finding says what to set", func() bool { // at any moment, a node may not be connected
+		for _, n := range l.Nodes(t.Context()) {
+			if !slices.ContainsFunc(n.Findings, func(f redlock.Finding) bool {
+				return f.Code == "timeout" && f.Severity == redlock.SeverityNote
+			}) {
+				return false
+			}
+		}
+		return true
+	})
 	fleet.Must(t, f.Nodes[0].Kill())
 	fleet.Eventually(t, "the log says that a node is down", func() bool { return warnings() > 0 })
 }
