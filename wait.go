@@ -121,8 +121,9 @@ type localQueues struct {
 	clock clock
 	size  atomic.Int32 // len(of): contended takes no mutex while there is no local queue
 
-	mu sync.Mutex
-	of map[string]*localQueue // by key; guarded by mu
+	mu      sync.Mutex             // guards the fields below
+	of      map[string]*localQueue // by key
+	pruneAt int                    // prune does nothing while there are fewer queues
 }
 
 // localQueue is the local queue for one key. Its fields are guarded by localQueues.mu, except turn and verdict.
@@ -180,9 +181,13 @@ func (s *localQueues) leave(key string) {
 	q.callers--
 }
 
-// prune deletes unused queues when there are many. Called with mu held.
+// manyQueues is how many local queues are kept, used or not.
+const manyQueues = 1024
+
+// prune deletes unused queues when there are many, and again when there are twice as many as it has left. So it looks
+// at no more than two for each that was made, however many of them are in use. Called with mu held.
 func (s *localQueues) prune() {
-	if len(s.of) < 1024 {
+	if len(s.of) < max(s.pruneAt, manyQueues) {
 		return
 	}
 	now := s.clock.local()
@@ -191,4 +196,5 @@ func (s *localQueues) prune() {
 			delete(s.of, key)
 		}
 	}
+	s.pruneAt = 2 * len(s.of)
 }
