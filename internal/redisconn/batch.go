@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 )
 
 // group is requests of one command that are sent together: as one call of a script, which gets one reply, or as native
@@ -12,9 +13,10 @@ import (
 type group struct {
 	command  *Command
 	requests []*Request
-	keys     int   // of all requests
-	answered int   // requests; guarded by Conn.mu
-	replies  []any // to the next request, if it has several; guarded by Conn.mu
+	keys     int       // of all requests
+	sent     time.Time // when the writer took it
+	answered int       // requests; guarded by Conn.mu
+	replies  []any     // to the next request, if it has several; guarded by Conn.mu
 }
 
 const maxGroup = 128 // keys: bounds how long a script runs, and how much Lua has to unpack

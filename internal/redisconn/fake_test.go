@@ -354,6 +354,7 @@ func (f *fake) react(s *session, command []string) string {
 type client struct {
 	*Conn
 	t      *testing.T
+	ago    time.Duration // for how long the time-out of a request has run when it is sent
 	mu     sync.Mutex
 	rounds []*round
 }
@@ -429,7 +430,7 @@ func (c *client) send(k *Command, keys ...string) *round {
 func (c *client) offer(k *Command, keys ...string) (_ *round, taken bool) {
 	c.mu.Lock()
 	r := &round{Request: *about(k, keys...), of: c}
-	r.Round, r.Node, r.Asked = r, len(c.rounds), c.config.Now()
+	r.Round, r.Node, r.Asked = r, len(c.rounds), c.config.Now().Add(-c.ago)
 	if k.Script == nil {
 		r.Native = AppendBulk([]byte("*2\r\n$4\r\nECHO\r\n"), fmt.Sprint("#", r.Node))
 	}

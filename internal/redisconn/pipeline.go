@@ -73,7 +73,7 @@ func (c *Conn) refusal(k *Command, undo bool) error {
 		return c.down
 	case !c.unresponsive.IsZero():
 		return ErrTimeout
-	case !undo && len(c.queue)+c.inFlight.total >= maxQueue:
+	case !undo && len(c.queue)+c.inFlight.total >= MaxQueue:
 		return ErrBusy
 	default:
 		return nil
@@ -132,10 +132,12 @@ func (l *link) flush() error {
 func (c *Conn) takeQueue(l *link) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	l.took = time.Time{}
 	if len(c.queue) == 0 {
 		l.writing = false
 		return false
 	}
+	l.took = c.config.Now()
 	before := c.inFlight.n
 	for i, r := range c.queue {
 		if i == c.ahead && i > 0 {
@@ -149,7 +151,9 @@ func (c *Conn) takeQueue(l *link) bool {
 	c.queue = c.queue[:0]
 	l.batch = l.batch[:0]
 	for i := before; i < c.inFlight.n; i++ {
-		l.batch = append(l.batch, c.inFlight.at(i))
+		g := c.inFlight.at(i)
+		g.sent = l.took
+		l.batch = append(l.batch, g)
 	}
 	return true
 }

@@ -209,7 +209,7 @@ func TestWhatCannotBeAnsweredFailsAtOnce(t *testing.T) {
 		}, ErrTimeout},
 		{"overloaded", func(_ context.Context, f *fake, c *client) {
 			stuck(f, c)
-			for range maxQueue - 1 {
+			for range MaxQueue - 1 {
 				c.send(native)
 			}
 		}, ErrBusy},

@@ -213,7 +213,7 @@ func (c *Conn) loseRequests() {
 			over = append(over, r)
 		}
 	}
-	c.eachInFlight(lose)
+	c.eachInFlight(func(r *Request, _ time.Time) { lose(r) })
 	for _, r := range c.queue {
 		if c.hope > 0 && !r.replied && !r.Command.ofLink() {
 			kept = append(kept, r)
@@ -263,19 +263,20 @@ func (c *Conn) changed() {
 	}
 }
 
-// eachUnanswered visits all unanswered requests, in order. It is called with mu held.
-func (c *Conn) eachUnanswered(visit func(*Request)) {
+// eachUnanswered visits all unanswered requests, in order, with the time when each was sent; zero: it was not. It is
+// called with mu held.
+func (c *Conn) eachUnanswered(visit func(r *Request, sent time.Time)) {
 	c.eachInFlight(visit)
 	for _, r := range c.queue {
-		visit(r)
+		visit(r, time.Time{})
 	}
 }
 
-func (c *Conn) eachInFlight(visit func(*Request)) {
+func (c *Conn) eachInFlight(visit func(r *Request, sent time.Time)) {
 	for i := range c.inFlight.n {
 		g := c.inFlight.at(i)
 		for _, r := range g.requests[g.answered:] {
-			visit(r)
+			visit(r, g.sent)
 		}
 	}
 }

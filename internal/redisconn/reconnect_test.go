@@ -167,7 +167,7 @@ func TestARequestWaitsForTheNextConnection(t *testing.T) {
 // What is asked when there is a new connection goes ahead of the requests that waited for it, however many, and of
 // those that come meanwhile. These stay in order.
 func TestWhatIsAskedAtConnectingGoesFirst(t *testing.T) {
-	for _, waiting := range []int{0, 1, maxQueue} {
+	for _, waiting := range []int{0, 1, MaxQueue} {
 		synctest.Test(t, func(t *testing.T) {
 			var client atomic.Pointer[client]
 			f, c := connect(t, func(config *Config) {
@@ -194,7 +194,7 @@ func TestWhatIsAskedAtConnectingGoesFirst(t *testing.T) {
 			}
 			time.Sleep(50 * ms)
 			want := fmt.Sprintf("HELLO 3, SUBSCRIBE wake, PING, ECHO #%d, ECHO #%d, EVALSHA ", waiting, waiting+3)
-			if waiting < maxQueue {
+			if waiting < MaxQueue {
 				want += "urgent"
 			}
 			got := f.received()

@@ -33,6 +33,8 @@ var (
 	ErrDown    = errors.New("not connected")
 	ErrBusy    = errors.New("too many unanswered requests")
 	ErrClosed  = errors.New("closed")
+	// ErrLate is an ErrTimeout of which the server is innocent: this process sent the request, or reads, too late.
+	ErrLate error = timeoutError{"no answer within the node timeout: this process was late to ask or to read"}
 )
 
 // Config says how to reach the server and what to do with a new connection.
@@ -180,8 +182,8 @@ type Conn struct {
 	brokeAtSubscribe bool               // the connection before ended with SUBSCRIBE unanswered
 }
 
-// maxQueue bounds the unanswered requests. Undos are exempt: at most one follows each accepted request.
-const maxQueue = 1 << 13
+// MaxQueue bounds the unanswered requests. Undos are exempt: at most one follows each accepted request.
+const MaxQueue = 1 << 14
 
 // New returns a Conn to the server at a URL: redis://, rediss:// or unix://. Start connects it. The error quotes
 // nothing that may be part of a password.

@@ -2,6 +2,7 @@ package redisconn
 
 import (
 	"errors"
+	"runtime"
 	"strconv"
 	"time"
 )
@@ -54,36 +55,44 @@ func seconds(d time.Duration) string {
 // not while this process runs late, or the server answers over other connections: a new one would be as slow, and its
 // handshake would add to the work.
 func (c *Conn) expire() {
+	// A timer overtakes the goroutines that are ready to run, among which may be the reader: with twenty thousand of them,
+	// it waits for a tenth of a second. So the watchdog queues up, and where that takes long, it fires late.
+	runtime.Gosched()
 	now := c.config.Now()
 	again, starved := c.firedLate(now)
 	if again {
 		return
 	}
-	var overdue []*Request
-	var next time.Time // when the watchdog has to fire again
+	var overdue, late []*Request // late: not for the server's sake
+	var next time.Time           // when the watchdog has to fire again
 	sooner := func(t time.Time) {
 		if next.IsZero() || t.Before(next) {
 			next = t
 		}
 	}
 	c.mu.Lock()
-	c.eachUnanswered(func(r *Request) {
+	c.eachUnanswered(func(r *Request, sent time.Time) {
 		deadline := r.Asked.Add(c.config.Timeout)
-		switch {
+		switch { // the reply may come before fail, and with it the request's own Done
 		case r.replied:
 		case now.Before(deadline):
 			sooner(deadline)
+		case c.sentLate(r, sent, now):
+			late = r.unanswered(late)
 		default:
-			overdue = r.unanswered(overdue) // the reply may come before fail, and with it the request's own Done
+			overdue = r.unanswered(overdue)
 		}
 	})
 	var dead *link
 	var silence time.Duration // of the dead link
-	late := starved
+	excused := starved
 	if !starved {
 		c.starved = 0
 	} else if c.starved++; c.starved > maxStarved {
 		starved = false // a server that is silent all the while
+	}
+	if starved && c.link != nil {
+		overdue, late = nil, append(late, overdue...)
 	}
 	gaveUp, why := false, error(ErrTimeout)
 	if errors.As(c.down, new(CredentialsError)) {
@@ -95,7 +104,11 @@ func (c *Conn) expire() {
 
 		c.hope = 0 // the attempt to connect hangs, and delays no other request
 	}
-	newlyUnresponsive := len(overdue) > 0 && c.link != nil && c.unresponsive.IsZero() && !starved
+	blamed := len(overdue) > 0
+	if oldest := c.inFlight.peek(); len(late) > 0 && oldest != nil { // else, where all are late, nobody would notice
+		blamed = blamed || now.Sub(oldest.sent) >= c.config.Timeout
+	}
+	newlyUnresponsive := blamed && c.link != nil && c.unresponsive.IsZero() && !starved
 	if newlyUnresponsive || starved && !c.unresponsive.IsZero() { // its silence counts from now
 		c.unresponsive, c.giveUp = now, now.Add(c.config.ConnectTimeout)
 		c.spared.begin(c.address)
@@ -104,7 +117,7 @@ func (c *Conn) expire() {
 		switch {
 		case now.Before(c.giveUp):
 			sooner(c.giveUp)
-		case c.spared.excuse(c.address, late):
+		case c.spared.excuse(c.address, excused):
 			c.giveUp = now.Add(c.config.ConnectTimeout)
 			sooner(c.giveUp)
 		default:
@@ -122,6 +135,22 @@ func (c *Conn) expire() {
 		c.fail(dead, silent("no answer for "+seconds(silence)+"; connection replaced"))
 	}
 	fail(overdue, why)
+	fail(late, ErrLate)
+}
+
+// sentLate reports whether the server had less than half of the time-out for a request, because this process was late
+// to send it, at the time sent; zero: it has not been sent. It is not where the server does not read, where it has
+// answered that the request must be sent again, or where there was no connection to it. It is called with mu held.
+func (c *Conn) sentLate(r *Request, sent, now time.Time) bool {
+	if c.link == nil || r.eval || r.Asked.Before(c.since) {
+		return false
+	}
+	if sent.IsZero() {
+		if sent = c.link.took; sent.IsZero() {
+			return true
+		}
+	}
+	return now.Sub(sent) < c.config.Timeout/2
 }
 
 // lateness is by how much a timer fires too late if this process was not scheduled.
@@ -152,7 +181,7 @@ func (c *Conn) firedLate(now time.Time) (again, starved bool) {
 // then, so no caller waits for the undo.
 const (
 	undoRetryDelay = 250 * time.Millisecond
-	maxPostponed   = maxQueue / 8 // more would add to the load of a server that is busy already
+	maxPostponed   = 1 << 10 // more would add to the load of a server that is busy already
 )
 
 // postpone keeps an undo that failed with a transient error. It returns false if the request is not kept, and the

@@ -226,7 +226,9 @@ func TestAStarvedClientDoesNotBlameTheServer(t *testing.T) {
 				if silent := !answers && i >= maxStarved; silent != errors.Is(err, ErrTimeout) {
 					t.Errorf("answers %t, after %d time-outs: %v", answers, i+1, err)
 				}
-				r.fails(ErrTimeout)
+				if r.fails(ErrTimeout); errors.Is(r.err, ErrLate) != (answers || i < maxStarved) {
+					t.Errorf("answers %t, after %d time-outs: the request got %v", answers, i+1, r.err)
+				}
 				if answers {
 					f.say(":1\r\n")
 					synctest.Wait()
@@ -324,6 +326,76 @@ func TestBestEffortUndosAreBounded(t *testing.T) {
 		}
 		if _, ok := c.offer(undo); !ok || taken != maxPostponed || c.Backlog() != maxPostponed+1 {
 			t.Errorf("%d are taken, %d kept, want %d and another that is not spare", taken, c.Backlog(), maxPostponed)
+		}
+	})
+}
+
+// laggard is a command for which this process needs a while before it writes: as if it were not scheduled.
+func laggard(lag time.Duration) *Command {
+	return &Command{Script: first.Script, Args: func([]*Request, *Encoder) { time.Sleep(lag) }}
+}
+
+// A request that this process sends late, or not at all, is not one to which the server is silent: it says so, and the
+// server goes on getting requests.
+func TestARequestThatIsSentLateDoesNotBlameTheServer(t *testing.T) {
+	for _, c := range []struct {
+		lag  time.Duration // of the request before
+		late bool
+	}{
+		{100 * ms, false}, // it had more than half of the time-out
+		{200 * ms, true},
+		{240 * ms, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, client := connect(t)
+			f.answer("EVALSHA", ":1\r\n") // to the request before
+			f.answer("EVALSHA", silence)
+			client.send(laggard(c.lag), "a")
+			time.Sleep(time.Millisecond)
+			r := client.send(second, "b")
+			time.Sleep(250 * ms)
+			synctest.Wait()
+			r.fails(ErrTimeout)
+			if _, err := client.State(); errors.Is(r.err, ErrLate) != c.late || (err == nil) != c.late {
+				t.Errorf("after %v: got %v, then %v; late %t", c.lag, r.err, err, c.late)
+			}
+			f.say(":1\r\n")
+			synctest.Wait()
+		})
+	}
+}
+
+// A server that does not read is silent, also to what has not been sent.
+func TestAServerThatDoesNotReadIsSilentToWhatIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := connect(t)
+		stuck(f, c)
+		time.Sleep(200 * ms)
+		r := c.send(first, "a")
+		time.Sleep(250 * ms)
+		synctest.Wait()
+		if _, err := c.State(); !errors.Is(r.err, ErrTimeout) || errors.Is(r.err, ErrLate) || !errors.Is(err, ErrTimeout) {
+			t.Errorf("got %v, then %v", r.err, err)
+		}
+		f.resume()
+	})
+}
+
+// Where this process sends every request late, a server that is silent is noticed all the same.
+func TestASilentServerIsNoticedByALateProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := connect(t)
+		time.Sleep(time.Second)
+		f.answerAll("EVALSHA", silence)
+		c.ago = 200 * ms
+		for i := range 10 {
+			r := c.send(first, "a")
+			time.Sleep(50 * ms)
+			synctest.Wait()
+			_, err := c.State()
+			if silent := i >= 4; !errors.Is(r.err, ErrTimeout) || silent != errors.Is(err, ErrTimeout) {
+				t.Errorf("request %d: got %v, then %v", i, r.err, err)
+			}
 		}
 	})
 }
