@@ -288,6 +288,7 @@ type acquireRequest struct {
 	shared   bool         // with other readers: askFor chooses the commands accordingly
 	stands   bool         // nodes that refuse it put it into their queues: see wait_standing.go
 
+	admitted   bool           // has a turn to ask: see admit
 	breaksTies bool           // the caller does not wait: it may ask again to break a tie
 	joins      bool           // a hold that the context carries may be joined
 	head       *verdictAtHead // gets what a wait finds, for the callers behind it in this process; nil: there are none

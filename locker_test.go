@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -272,4 +274,56 @@ func TestBadNodesAreRefusedWithoutTheirSecrets(t *testing.T) {
 			t.Errorf("%q: the error tells the secret: %v", c.nodes, err)
 		}
 	}
+}
+
+// burst makes n calls of TryLock at one moment, each for a name of its own, and returns their errors.
+func burst(t *testing.T, l *Locker, n int) (failures []error) {
+	t.Helper()
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range errs {
+		all.Go(func() { _, errs[i] = l.TryLock(t.Context(), strconv.Itoa(i)) })
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			failures = append(failures, err)
+		}
+	}
+	return failures
+}
+
+// More calls at one moment than the connections take requests wait for their turn, and do not fail.
+func TestABurstOfCallsTakesTurns(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithTTL(time.Minute))
+		if failures := burst(t, l, sized(2*maxAsking, maxAsking)+1000); len(failures) > 0 {
+			t.Errorf("%d fail: %v", len(failures), failures[0])
+		}
+	})
+}
+
+// A call whose turn does not come says that it is this process that was late, and what is let in gets its lock.
+func TestACallWhoseTurnDoesNotComeBlamesNoNode(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithTTL(time.Minute))
+		fl.net.SetDelay(sim.Link{}, sim.Down, sim.Delay{Min: 200 * time.Millisecond, Max: 200 * time.Millisecond})
+		const surplus = 100
+		var failures []error
+		within(t, l.opts.nodeTimeout, "a burst", func() { failures = burst(t, l, maxAsking+surplus) })
+		if len(failures) != surplus {
+			t.Fatalf("%d fail, want %d: %v", len(failures), surplus, failures)
+		}
+		const want = "redlock: lock NAME: no quorum: 0 of 3 voted, n0:6379 n1:6379 n2:6379 not asked; " +
+			"this process was late: too many of its calls were ahead"
+		for _, err := range failures {
+			var q *QuorumError
+			if !errors.As(err, &q) || !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrTaken) {
+				t.Fatalf("got %v", err)
+			}
+			if q.Name = "NAME"; q.Error() != want {
+				t.Fatalf("got %v, want %s", q, want)
+			}
+		}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/redisconn"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -234,35 +235,23 @@ func TestALostConnectionIsErrNodeDown(t *testing.T) {
 	})
 }
 
+// A node that does not answer while a majority does has a bounded number of requests to answer.
 func TestTheRequestQueueIsBounded(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a")
-		fl.net.Hold(sim.Link{}, sim.Both)
-		results := make(chan error, 1<<13+100)
-		for i := range cap(results) {
-			go func() {
-				_, err := l.TryLock(t.Context(), fmt.Sprint(i))
-				results <- err
-			}()
-		}
-		synctest.Wait()
-		busy := len(results)
-		for range busy {
-			err := <-results
-			var q *QuorumError
-			if !errors.As(err, &q) || !errors.Is(q.Nodes[0], ErrNodeBusy) {
-				t.Fatalf("got %v, want ErrNodeBusy", err)
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithTTL(time.Minute))
+		fl.net.Hold(link0("a", 0), sim.Both)
+		const surplus = 100
+		within(t, l.opts.nodeTimeout-1, "a burst", func() { // later, the node is silent, and is asked nothing
+			if failures := burst(t, l, redisconn.MaxQueue+surplus); len(failures) > 0 {
+				t.Errorf("%d fail: %v", len(failures), failures[0])
 			}
-		}
-		if busy < 50 || busy > 150 {
-			t.Errorf("%d requests were refused, want about 100", busy)
-		}
-		fl.net.Release(sim.Link{}, sim.Both)
-		synctest.Wait()
+		})
+		fl.net.Release(link0("a", 0), sim.Both)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if left := len(fl.nodes[0].Keys()); left > 1<<13+5 { // five of them are the library's own
-			t.Errorf("%d keys", left)
+		const own = 5 // keys of the library's
+		if got := len(fl.nodes[0].Keys()) - own; got > redisconn.MaxQueue || got < redisconn.MaxQueue-surplus {
+			t.Errorf("the node has got %d requests, want about %d", got, redisconn.MaxQueue)
 		}
 	})
 }

@@ -281,6 +281,20 @@ func (r *round) failure(op, name string, refused error, votes tally, ended error
 	// A majority refused if the nodes that did not refuse are too few for a majority of grants.
 	if r.electorate.block(r.who(votes, voteTaken) | r.who(votes, voteAbsent)) {
 		e.reason, e.refused = refused, true
+	} else if missed := r.missed(votes); missed != 0 {
+		e.late = r.electorate.block(missed | r.who(votes, voteTaken) | r.who(votes, voteAbsent))
 	}
 	return e
+}
+
+// missed returns the nodes that have not voted although they may be well: they have requests of this process to answer
+// first, or this process was late to ask them or to read.
+func (r *round) missed(votes tally) (nodes nodeSet) {
+	for i := range r.answers {
+		err := r.answers[i].err
+		if votes.voted(i) && (errors.Is(err, redisconn.ErrLate) || errors.Is(err, ErrNodeBusy)) {
+			nodes = nodes.with(i)
+		}
+	}
+	return nodes
 }

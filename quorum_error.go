@@ -118,6 +118,8 @@ func (e NodeError) short() (word, more string) {
 		return "refused", inline(strings.TrimPrefix(unwrapDown(err), ErrNodeRefused.Error()+": "))
 	case errors.As(err, &mismatch):
 		return "unreachable", inner(mismatch)
+	case errors.Is(err, redisconn.ErrLate):
+		return "not heard in time (this process was late)", ""
 	case errors.Is(err, ErrNodeTimeout):
 		return "silent", ""
 	case errors.Is(err, ErrNodeBusy):
@@ -148,6 +150,7 @@ type QuorumError struct {
 
 	reason  error  // ErrTaken, ErrNoQuorum or ErrLost
 	refused bool   // the reason is that a majority refused
+	late    bool   // it is none, and may have been one if this process had not been late: see round.missed
 	detail  string // added to the text, or ""
 	ctx     error  // what ended the wait, or nil: the error of the caller's context, ErrMaxWait or ErrClosed
 }

@@ -181,6 +181,15 @@ func (l *Locker) handOut(h *hold) *Lock {
 // attempt asks all nodes for the lock: once, unless a token must be raised or a tie broken. A failed attempt is undone,
 // unless a waiter stands by it: then the caller must go on with that or withdraw it.
 func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*hold, *waiter, error) {
+	if !w.admitted {
+		begun, admitted := l.admit(ctx, w.begun)
+		if !admitted {
+			return nil, nil, l.notAsked(w.op, w.name, l.ended(ctx))
+		}
+		defer l.turns.Release(1)
+		w.begun, w.admitted = begun, true
+	}
+
 	// 1. Draw an owner, and read the clock before anything is sent: the nodes count the TTL from a later moment.
 	h := l.newHold(w, o, 0)
 

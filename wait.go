@@ -82,22 +82,6 @@ func (l *Locker) awaitMajority(ctx context.Context) *instant {
 	}
 }
 
-// takeTurn waits for the caller's turn in a local queue, or returns why the wait ended before it came. The caller must
-// release a turn that it got.
-func (l *Locker) takeTurn(ctx context.Context, turn *semaphore.Weighted) error {
-	waiting, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(l.ctx, cancel)() //nolint:contextcheck // Close ends all waits
-	if turn.Acquire(waiting, 1) != nil {
-		return l.ended(ctx)
-	}
-	ended := l.ended(ctx)
-	if ended != nil { // the turn may be free only because the caller ahead had the same deadline
-		turn.Release(1)
-	}
-	return ended
-}
-
 // notFirst returns the error of a caller that never sent a request, because other callers in this process were ahead.
 // It is what the one at the head was told last, head. If that is nil, then because one of them just got the lock.
 func (l *Locker) notFirst(op, name string, head *QuorumError) *QuorumError {

@@ -119,15 +119,29 @@ func (l *Locker) queue(
 			w = l.newWaiter(want, o, since)
 		}
 		if r == nil {
+			if ended := l.takeTurn(ctx, l.turns); ended != nil {
+				w.hold.withdraw()
+				if last == nil {
+					last = l.notAsked(want.op, want.name, nil)
+				}
+				return nil, waitEnded(last, ended)
+			}
 			r, asked = w.ask()
-			if err := w.awaitOutcome(ctx, r); err == nil || last == nil {
-				last = r.failure(want.op, want.name, ErrTaken, tally(r.votes.Load()), nil)
-				want.found(last)
+			err := w.awaitOutcome(ctx, r)
+			l.turns.Release(1)
+			found := last
+			if err == nil || last == nil {
+				failure := r.failure(want.op, want.name, ErrTaken, tally(r.votes.Load()), nil)
+				// Where this process was late, it has found out nothing: what a majority said last still is what is known.
+				if found = failure; !failure.late || !errors.Is(last, ErrTaken) {
+					last = failure
+					want.found(last)
+				}
 			}
 			if v := w.votes(r); l.electorate.suffice(v.given) {
 				want.observed.attempt(asked, nil)
 			} else {
-				want.observed.attempt(asked, last)
+				want.observed.attempt(asked, found)
 			}
 		}
 		pause, final := noPause, attempts == o.maxAttempts

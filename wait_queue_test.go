@@ -631,3 +631,45 @@ func TestWaitersLeaveForeignKeysAlone(t *testing.T) {
 		}
 	}
 }
+
+// A process that is late to its later requests knows of a name what a majority said before: that it is taken.
+func TestALateWaiterSaysWhatAMajoritySaidLast(t *testing.T) {
+	for _, late := range []bool{true, false} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			must(fl.locker("holder", WithTTL(time.Minute)).Lock(t.Context(), "job"))(t)
+			var mu sync.Mutex
+			attempts, ahead := []string{}, time.Duration(0)
+			c := systemClock()
+			c.local = func() time.Time {
+				mu.Lock()
+				defer mu.Unlock()
+				return time.Now().Add(ahead)
+			}
+			l := fl.locker("waiter", WithBackoff(func(int) time.Duration { return 100 * time.Millisecond }),
+				WithObserver(func(e Event) {
+					if e.Kind == EventAttempt {
+						mu.Lock()
+						defer mu.Unlock()
+						attempts = append(attempts, e.Err.Error())
+					}
+				}),
+				Option{name: "clock", newOnly: true, apply: func(o *options) { o.clock = c }})
+			time.AfterFunc(50*time.Millisecond, func() { fl.net.Hold(sim.Link{Client: "waiter"}, sim.Both) })
+			time.AfterFunc(300*time.Millisecond, func() {
+				mu.Lock()
+				defer mu.Unlock()
+				if late {
+					ahead = 50 * time.Millisecond // the timers of what is under way come so much too late
+				}
+			})
+			_, err := l.Lock(t.Context(), "job", WithMaxWait(450*time.Millisecond))
+			_ = l.Close() // the observer has seen all
+			if !errors.Is(err, ErrMaxWait) || errors.Is(err, ErrTaken) != late || len(attempts) != 2 {
+				t.Errorf("late %t: got %v after %q", late, err, attempts)
+			}
+			if found := attempts[len(attempts)-1]; strings.Contains(found, "this process was late") != late {
+				t.Errorf("late %t: the last attempt found %q", late, found)
+			}
+		})
+	}
+}
