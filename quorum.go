@@ -281,8 +281,9 @@ func (r *round) failure(op, name string, refused error, votes tally, ended error
 	// A majority refused if the nodes that did not refuse are too few for a majority of grants.
 	if r.electorate.block(r.who(votes, voteTaken) | r.who(votes, voteAbsent)) {
 		e.reason, e.refused = refused, true
-	} else if missed := r.missed(votes); missed != 0 {
-		e.late = r.electorate.block(missed | r.who(votes, voteTaken) | r.who(votes, voteAbsent))
+	} else if may := r.missed(votes); may != 0 { // and those that nobody waited for may have refused, too
+		may |= r.who(votes, voteTaken) | r.who(votes, voteAbsent) | r.electorate.all&^votes.voters()
+		e.late = r.electorate.block(may)
 	}
 	return e
 }

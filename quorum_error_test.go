@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock/internal/guard"
+	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
 // What a Locker's other calls hold is "this process", whatever its label: two processes may have one label.
@@ -375,4 +376,45 @@ func TestForeignLabelsAreHarmless(t *testing.T) {
 	if text := fmt.Sprintf("%v %+v %v", zero, zero, zero.LogValue()); !errors.Is(zero, ErrNoQuorum) || text == "" {
 		t.Errorf("got %s", text)
 	}
+}
+
+// A failure is this process's where a majority may have refused if the process had not been late.
+func TestWhoseFailureIsIt(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		for _, c := range []struct {
+			nodes string // each node's vote: taken, late, busy, silent, unanswered
+			late  bool
+		}{
+			{"LLL..", true},
+			{"LBL..", true},
+			{"TLSS.", true},
+			{"TTLSS", true},
+			{"TLSSS", false},
+			{"SSS..", false},
+			{"TTSSS", false},
+			{"TTT..", false}, // a majority did refuse
+		} {
+			r := l.rounds.Get().(*round)
+			r.command, r.nodes = acquire, l.nodes
+			var votes tally
+			for i, vote := range c.nodes {
+				err, said := map[rune]error{
+					'L': redisconn.ErrLate, 'B': ErrNodeBusy, 'S': ErrNodeTimeout, 'T': nil,
+				}[vote]
+				switch {
+				case !said:
+					continue
+				case err == nil:
+					r.answers[i] = answer{vote: voteTaken}
+				default:
+					r.answers[i] = answer{vote: voteFailed, err: err}
+				}
+				votes += l.electorate.ballot(i, r.answers[i].vote)
+			}
+			if e := r.failure("lock", "job", ErrTaken, votes, nil); e.late != c.late {
+				t.Errorf("%s: late %t, want %t: %v", c.nodes, e.late, c.late, e)
+			}
+		}
+	})
 }
