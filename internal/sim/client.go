@@ -65,7 +65,17 @@ func (c *client) handle(args []string, flush bool) bool {
 	if c.gone {
 		return false
 	}
-	c.answer(args, n.execute(c, args))
+	reply := n.execute(c, args)
+	if n.alter != nil {
+		instead, other, late := n.alter(Command{Node: n.addr, Args: args})
+		if other {
+			args, reply = []string{""}, instead // as it is in RESP3, too
+		}
+		if late > 0 && !c.wait(late) {
+			return false
+		}
+	}
+	c.answer(args, reply)
 	if flush || c.closing {
 		c.flush()
 	}
@@ -74,6 +84,15 @@ func (c *client) handle(args []string, flush bool) bool {
 		return false
 	}
 	return true
+}
+
+// wait lets others have the node for a while, once what is pending is written. False: the connection has ended.
+func (c *client) wait(d time.Duration) bool {
+	c.flush()
+	c.node.mu.Unlock()
+	time.Sleep(d)
+	c.node.mu.Lock()
+	return !c.gone
 }
 
 // answer appends the reply to a command to those pending.

@@ -31,6 +31,7 @@ type Node struct {
 	calls    map[string]int64
 	values   int64 // what scripts have got from the commands that they ran
 	observe  func(Command)
+	alter    func(Command) (reply any, other bool, late time.Duration)
 	copies   map[string]string // clients that hear what others are told: see Copy
 	watch    *watch
 
@@ -130,6 +131,14 @@ func (n *Node) Rate() float64 {
 func (n *Node) Observe(f func(Command)) {
 	n.mu.Lock()
 	n.observe = f
+	n.mu.Unlock()
+}
+
+// Alter lets f decide what connections get for a command that was executed: another reply, or one that comes late. Nil
+// ends that. f must not call the node.
+func (n *Node) Alter(f func(Command) (reply any, other bool, late time.Duration)) {
+	n.mu.Lock()
+	n.alter = f
 	n.mu.Unlock()
 }
 
