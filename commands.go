@@ -23,6 +23,7 @@ type command struct {
 	redisconn.Command
 	form   func(q *request, b []byte) []byte // native commands: appends the whole command, encoded
 	read   func(reply any) answer            // reads the reply about one key; nil: the script has no reply to read
+	tells  bool                              // the script has something to tell about each key: there is no usual result
 	trust  guard.Trust                       // which nodes' grants count
 	reader *command                          // sent instead for a hold that is shared with other readers
 }
@@ -305,20 +306,24 @@ type answer struct {
 func (q *request) read(reply any, err error) answer {
 	k := q.command
 	switch {
+	case err != nil && errors.As(err, new(redisconn.UnexpectedError)):
+		return answer{vote: voteFailed, err: fmt.Errorf("%s: %w", k.name(), err)}
 	case err != nil:
 		return answer{vote: voteFailed, err: explained(err, "")}
 	case k.Script == nil:
-		return k.read(reply)
+		return k.readOne(reply)
+	case reply == nil && k.tells:
+		return answer{vote: voteFailed, err: k.unexpected(int64(len(q.Hashes)))}
 	case reply == nil:
 		return answer{vote: voteGranted}
 	case k.read == nil:
-		return badReply(reply)
+		return answer{vote: voteFailed, err: k.unexpected(reply)}
 	}
 	list := reply.([]any)
-	worst := k.read(list[0])
+	worst := k.readOne(list[0])
 	highest := worst.token
 	for i, reply := range list[1:] {
-		a := k.read(reply)
+		a := k.readOne(reply)
 		highest = max(highest, a.token)
 		if a.vote > worst.vote {
 			worst, worst.which = a, i+1
@@ -328,6 +333,31 @@ func (q *request) read(reply any, err error) answer {
 	return worst
 }
 
+// badReply is what a reader returns for a reply that is not of its command's kind.
+var badReply = answer{vote: voteFailed}
+
+// readOne reads the reply about one key.
+func (k *command) readOne(reply any) answer {
+	a := k.read(reply)
+	if a.vote == voteFailed && a.err == nil {
+		a.err = k.unexpected(reply)
+	}
+	return a
+}
+
+// unexpected returns the error for a reply that is not of the command's kind.
+func (k *command) unexpected(reply any) error {
+	return fmt.Errorf("%s: %w", k.name(), redisconn.Unexpected(reply))
+}
+
+// name names the command for people.
+func (k *command) name() string {
+	if k.Script == nil {
+		return "SET"
+	}
+	return "script " + k.Script.Name
+}
+
 func readSet(reply any) answer {
 	switch reply {
 	case "OK":
@@ -335,19 +365,21 @@ func readSet(reply any) answer {
 	case nil:
 		return answer{vote: voteTaken}
 	}
-	return badReply(reply)
+	return badReply
 }
 
 func readAcquire(reply any) answer {
 	parts, _ := reply.([]any)
 	if len(parts) == 0 {
-		return badReply(reply)
+		return badReply
 	}
 	switch parts[0] {
 	case int64(1):
-		return answer{vote: voteGranted, place: readPlace(parts[1:])}
+		if endsWithPlace(parts[1:]) {
+			return answer{vote: voteGranted, place: readPlace(parts[1:])}
+		}
 	case int64(2):
-		if len(parts) >= 2 {
+		if len(parts) >= 2 && endsWithPlace(parts[2:]) {
 			text, _ := parts[1].([]byte)
 			if known, ok := token.Parse(string(text)); ok {
 				return answer{vote: voteOutbid, token: known, place: readPlace(parts[2:])}
@@ -360,8 +392,11 @@ func readAcquire(reply any) answer {
 	case int64(0):
 		a := answer{vote: voteTaken}
 		if len(parts) >= 3 {
-			owner, _ := parts[1].([]byte)
-			ms, _ := parts[2].(int64)
+			owner, isText := parts[1].([]byte)
+			ms, isNumber := parts[2].(int64)
+			if !isText || !isNumber {
+				return badReply
+			}
 			a.owner, a.remaining = string(owner), readLeft(ms)
 			if len(parts) >= 4 {
 				a.label = readLabel(parts[3])
@@ -378,7 +413,16 @@ func readAcquire(reply any) answer {
 		}
 		return a
 	}
-	return badReply(reply)
+	return badReply
+}
+
+// endsWithPlace reports whether the rest of a granting entry is a place or nothing.
+func endsWithPlace(rest []any) bool {
+	if len(rest) == 0 {
+		return true
+	}
+	_, isNumber := rest[0].(int64)
+	return isNumber && len(rest) == 1
 }
 
 // readPlace reads how many waiters are ahead, if the rest of an entry says so. Whatever a node says, it is neither
@@ -409,7 +453,7 @@ func readExtend(reply any) answer {
 	case int64(3):
 		return answer{vote: voteTaken, err: errRevoked}
 	}
-	return badReply(reply)
+	return badReply
 }
 
 func readRelease(reply any) answer {
@@ -419,7 +463,7 @@ func readRelease(reply any) answer {
 	case int64(2):
 		return answer{vote: voteTaken}
 	}
-	return badReply(reply)
+	return badReply
 }
 
 var (
@@ -428,7 +472,3 @@ var (
 	// errRevoked is also a waiter's cue to draw another owner.
 	errRevoked = errors.New("an administrator has taken it from this owner: see ForceUnlock")
 )
-
-func unexpected(reply any) error { return fmt.Errorf("unexpected reply %v", reply) }
-
-func badReply(reply any) answer { return answer{vote: voteFailed, err: unexpected(reply)} }

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -171,4 +173,77 @@ func FuzzReplies(f *testing.F) {
 			t.Errorf("command %d, %q: outbid by %d, which is no token", which, wire, a.token)
 		}
 	})
+}
+
+// Whatever a node replies, no reader panics, takes for a grant what is none, or shows more than the beginning.
+func TestNoOddReplyIsAGrant(t *testing.T) {
+	number, text, list := int64(1), []byte(strings.Repeat("7", 1000)), []any{int64(1)}
+	few := []any{nil, number, int64(2), []byte("7"), list}
+	more := append(few, int64(-1), int64(0), int64(3), int64(4), int64(5), "OK", []byte(nil), text, []any{})
+	lists := [][]any{{}}
+	replies := slices.Clone(more)
+	for n := range sized(5, 3) {
+		var longer [][]any
+		for _, l := range lists {
+			for _, last := range [...][]any{more, few, few}[n/2] {
+				longer = append(longer, append(slices.Clip(l), last))
+			}
+		}
+		for lists = longer; len(longer) > 0; longer = longer[1:] {
+			replies = append(replies, longer[0])
+		}
+	}
+	codes := map[*command][]any{
+		acquirePlain: {"OK"}, extend: {number}, keepReading: {number}, release: {number, int64(0)},
+		stopReading: {number, int64(0)}, once: {number}, revoke: {number, int64(0)},
+	}
+	for _, k := range []*command{
+		acquirePlain, acquire, raise, extend, release, adopt, acquireAll, enqueue, read, keepReading, stopReading, once,
+		revoke, inspect, surveySlots, revert,
+	} {
+		q := &request{command: k}
+		q.Hashes = q.hash[:]
+		granted := 0
+		for _, reply := range replies {
+			whole := reply
+			if k.Script != nil {
+				whole = []any{reply}
+			}
+			a := q.read(whole, nil)
+			l, _ := reply.([]any)
+			_, place := at(l, len(l)-1).(int64)
+			ok := slices.ContainsFunc(codes[k], func(code any) bool { return reflect.DeepEqual(reply, code) })
+			switch {
+			case k == surveySlots:
+				ok = len(l) > 0 && !slices.ContainsFunc(l, func(v any) bool { _, is := v.(int64); return !is })
+			case codes[k] == nil && k.read != nil && k != inspect:
+				ok = at(l, 0) == any(number) && (len(l) == 1 || len(l) == 2 && place) ||
+					at(l, 0) == any(int64(2)) && reflect.DeepEqual(at(l, 1), any([]byte("7"))) && (len(l) == 2 || len(l) == 3 && place)
+			}
+			if is := a.vote == voteGranted || a.vote == voteOutbid; is != ok {
+				t.Fatalf("%s: %v is a grant: %t", k.name(), reply, is)
+			} else if is {
+				granted++
+			}
+			if a.vote != voteFailed || errors.Is(a.err, errNoLock) || errors.Is(a.err, errStale) {
+				continue
+			}
+			if said := a.err.Error(); !strings.Contains(said, "unexpected reply") || len(said) > 150 {
+				t.Fatalf("%s: %v: %v", k.name(), reply, a.err)
+			}
+		}
+		if counted := q.read(nil, nil).vote == voteGranted; k.Script != nil && counted == (k == inspect || k == surveySlots) {
+			t.Errorf("%s: a count is a grant: %t", k.name(), counted)
+		}
+		if (granted == 0) != (k == inspect || k == revert) {
+			t.Errorf("%s: %d grants of %d replies", k.name(), granted, len(replies))
+		}
+	}
+}
+
+func at(l []any, i int) any {
+	if i < 0 || i >= len(l) {
+		return nil
+	}
+	return l[i]
 }

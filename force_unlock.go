@@ -72,7 +72,7 @@ func readRevoke(reply any) answer {
 	case int64(1), int64(0):
 		return answer{vote: voteGranted}
 	}
-	return badReply(reply)
+	return badReply
 }
 
 // revokedFor returns for how long the nodes refuse an owner that was revoked: until its holder has learnt of

@@ -179,19 +179,22 @@ func readings(all []nodeState) reading {
 	return r
 }
 
-var inspect = script(command{read: readInspect}, rows(0), "register", "label", "inspect")
+var inspect = script(command{read: readInspect, tells: true}, rows(0), "register", "label", "inspect")
 
 func readInspect(reply any) answer {
 	parts, _ := reply.([]any)
 	if len(parts) != 9 {
-		return badReply(reply)
+		return badReply
 	}
+	kinds := true // what is of another kind must not pass for nothing: a register, say, for a job that never ran
 	text := func(i int) string {
-		b, _ := parts[i].([]byte)
+		b, is := parts[i].([]byte)
+		kinds = kinds && is
 		return string(b)
 	}
 	number := func(i int) int64 {
-		n, _ := parts[i].(int64)
+		n, is := parts[i].(int64)
+		kinds = kinds && is
 		return n
 	}
 	left := func(i int) time.Duration {
@@ -207,14 +210,15 @@ func readInspect(reply any) answer {
 	if t := text(2); t != "" {
 		known, err := strconv.ParseFloat(t, 64)
 		if err != nil {
-			return badReply(reply)
+			return badReply
 		}
 		s.token = int64(known)
 	}
-	reading, _ := parts[6].([]any)
+	reading, isList := parts[6].([]any)
 	labels, _ := parts[8].([]any)
-	if len(labels) != len(reading) {
-		return badReply(reply)
+	register, runsLeft := text(4), left(5)
+	if !kinds || !isList || len(labels) != len(reading) {
+		return badReply
 	}
 	for i, r := range reading {
 		if owner, _ := r.([]byte); len(owner) == ownerLen {
@@ -222,8 +226,8 @@ func readInspect(reply any) answer {
 		}
 	}
 	var ok bool
-	if s.entry, ok = parseEntry(text(4), left(5)); !ok {
-		err := fmt.Errorf("the register of runs says %q, which this library does not write", text(4))
+	if s.entry, ok = parseEntry(register, runsLeft); !ok {
+		err := fmt.Errorf("the register of runs says %.60q, which this library does not write", register)
 		return answer{vote: voteFailed, err: err}
 	}
 	return answer{vote: voteGranted, reply: s}

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quorumlock/redlock/internal/lua"
+	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
 // Locks returns the locks that a majority of the nodes knows as held and whose names begin with prefix, each as
@@ -125,10 +127,15 @@ func (l *Locker) walk(ctx context.Context, n *node, prefix string, found func(na
 			if err != nil {
 				return explained(err, "")
 			}
-			var keys []string
-			if cursor, keys, err = readWalk(replies[0]); err != nil {
+			next, keys, err := readWalk(replies[0])
+			if err == nil && next == cursor && next != "0" {
+				err = oddWalk(replies[0]) // the walk would never end
+			}
+			n.heard("script list", err)
+			if err != nil {
 				return err
 			}
+			cursor = next
 			for _, key := range keys {
 				name := strings.TrimPrefix(key, l.opts.prefix)
 				if _, err := l.heldKey(name); err == nil {
@@ -143,20 +150,22 @@ func (l *Locker) walk(ctx context.Context, n *node, prefix string, found func(na
 // globEscaper makes a pattern of a text that stands for itself.
 var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
+func oddWalk(reply any) error { return fmt.Errorf("script list: %w", redisconn.Unexpected(reply)) }
+
 func readWalk(reply any) (cursor string, keys []string, _ error) {
 	if refusal, refused := reply.(redis.Error); refused {
 		return "", nil, explained(refusal, "scan")
 	}
 	parts, _ := reply.([]any)
 	if len(parts) != 2 {
-		return "", nil, unexpected(reply)
+		return "", nil, oddWalk(reply)
 	}
 	cursor, err := redis.String(parts[0], nil)
 	if err == nil {
 		keys, err = redis.Strings(parts[1], nil)
 	}
 	if err != nil || cursor == "" {
-		return "", nil, unexpected(reply)
+		return "", nil, oddWalk(reply)
 	}
 	return cursor, keys, nil
 }

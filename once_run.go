@@ -225,7 +225,7 @@ func readOnce(reply any) answer {
 	case int64(3):
 		return answer{vote: voteFailed, err: errStale}
 	}
-	return badReply(reply)
+	return badReply
 }
 
 var errStale = errors.New("the entry arrived after its end, by the node's clock")

@@ -32,8 +32,9 @@ type node struct {
 	told     int64     // the longest TTL that the last handshake told; owned by handshake and connected
 
 	// What the node said when Nodes was called last.
-	trial       atomic.Pointer[tried] // nil: it was not called
-	idleTimeout atomic.Int64          // after how many seconds it closes an idle connection; 0: never, or unknown
+	trial       atomic.Pointer[tried]    // nil: it was not called
+	idleTimeout atomic.Int64             // after how many seconds it closes an idle connection; 0: never, or unknown
+	odd         atomic.Pointer[oddReply] // the last one over this connection, until that command has its usual reply
 
 	attempted    atomic.Bool   // the first attempt to connect has ended
 	firstAttempt chan struct{} // closed after the outcome of the first attempt was announced
@@ -54,6 +55,22 @@ func (n *node) addr() string { return n.conn.Addr() }
 
 // membership says in which list the node is.
 func (n *node) membership() Membership { return n.peers.registry.electorate.membership(n.index) }
+
+// oddReply says that a reply was not of the kind that its command has.
+type oddReply struct {
+	command string
+	err     error
+}
+
+// heard notes whether the node's reply to a command was of its kind. err: why the command failed, or nil.
+func (n *node) heard(command string, err error) {
+	switch odd := n.odd.Load(); {
+	case errors.As(err, new(redisconn.UnexpectedError)):
+		n.odd.Store(&oddReply{command, err})
+	case err == nil && odd != nil && odd.command == command:
+		n.odd.CompareAndSwap(odd, nil)
+	}
+}
 
 // peers is what the nodes of one Locker share.
 type peers struct {
@@ -118,7 +135,8 @@ func newNodes(urls [][]string, o *options) (*peers, *electorate, error) {
 		var nodes nodeSet
 		place := make(map[*node]int)
 		for i, url := range list {
-			n := &node{index: len(p.nodes), opts: o, peers: p, firstAttempt: make(chan struct{}), settings: agreement{opts: o}}
+			n := &node{index: len(p.nodes), opts: o, peers: p, firstAttempt: make(chan struct{})}
+			n.settings.opts, n.settings.judge = o, n.heard
 			var err error
 			if n.conn, err = redisconn.New(url, n.connConfig()); err != nil {
 				return nil, nil, invalid("node %d%s: %v", i+1, in[which], err)
@@ -342,6 +360,7 @@ func (n *node) exchanges(kind guard.ProbeKind) []extra {
 
 // handshake reads the clock and the node info over a new connection, and refuses a node that is not fit to vote.
 func (n *node) handshake(do redisconn.Do) error {
+	n.odd.Store(nil)
 	n.told = n.opts.longestTTL.Load()
 	// Take the quickest of three answers: on a new connection a single one is often late.
 	var asked, now instant
@@ -545,11 +564,22 @@ func (t trimCall) send(eval, script string) {
 
 // read reads the reply. If the node does not know the script, it gets the text.
 func (t trimCall) read(reply any) {
-	if refusal, _ := reply.(redis.Error); redisconn.Code(refusal) == "NOSCRIPT" {
+	refusal, refused := reply.(redis.Error)
+	said, err := redis.Strings(reply, nil)
+	switch {
+	case refused && redisconn.Code(refusal) == "NOSCRIPT":
 		t.send("EVAL", trim.Source)
-	} else if said, err := redis.Strings(reply, nil); err == nil && len(said) == 1 {
-		floor, _ := token.Parse(said[0]) // 0 if the node has none
-		t.node.tokens.Dropped(floor)
+	case refused:
+	case err == nil && len(said) == 1:
+		floor, known := token.Parse(said[0])
+		if known || said[0] == "" {
+			t.node.tokens.Dropped(floor) // 0 if the node has none
+			t.node.heard("script trim", nil)
+			return
+		}
+		fallthrough
+	default:
+		t.node.heard("script trim", fmt.Errorf("script trim: %w", redisconn.Unexpected(reply)))
 	}
 }
 

@@ -93,8 +93,11 @@ func (r *round) unasked(n *node) error {
 
 // Reply implements redisconn.Round: it counts a node's reply.
 func (r *round) Reply(node int, reply any, err error) {
-	a := r.read(reply, err)
-	if n := r.nodes[node]; err == nil && n.guard.Abstention() != nil {
+	a, n := r.read(reply, err), r.nodes[node]
+	if a.err != nil || n.odd.Load() != nil {
+		n.heard(r.command.name(), a.err)
+	}
+	if err == nil && n.guard.Abstention() != nil {
 		if why := n.abstention(r.Asked); why != nil {
 			discount(why, r.command.trust, &a, n.opts.clock.local)
 		}

@@ -118,6 +118,8 @@ func (e NodeError) short() (word, more string) {
 		return "refused", inline(strings.TrimPrefix(unwrapDown(err), ErrNodeRefused.Error()+": "))
 	case errors.As(err, &mismatch):
 		return "unreachable", inner(mismatch)
+	case errors.As(err, new(redisconn.UnexpectedError)):
+		return string(OutcomeFailed), inline(unwrapDown(err))
 	case errors.Is(err, redisconn.ErrLate):
 		return "not heard in time (this process was late)", ""
 	case errors.Is(err, ErrNodeTimeout):

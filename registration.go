@@ -372,6 +372,8 @@ func (g *registry) heard(node int, mode, text string, reply any) {
 	if !ok || mode == modeLeave {
 		if ok {
 			at.former, at.members = "", nil
+		} else {
+			at.refused = redisconn.Unexpected(reply)
 		}
 		g.mu.Unlock()
 		return

@@ -217,7 +217,7 @@ func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
 		}
 		numbers := r.answers[i].reply.([]int64)
 		if len(numbers) != perSlot*len(s.all) {
-			failure.Nodes[i].Outcome, failure.Nodes[i].Err = OutcomeFailed, unexpected(numbers)
+			failure.Nodes[i].Outcome, failure.Nodes[i].Err = OutcomeFailed, surveySlots.unexpected(numbers)
 			continue
 		}
 		replies[i], answered = numbers, answered.with(i)

@@ -96,7 +96,7 @@ type survey struct {
 	nodes []NodeError // for the error if all slots are taken
 }
 
-var surveySlots = script(command{read: readSurvey}, rows(1), "readers", "queue", "survey")
+var surveySlots = script(command{read: readSurvey, tells: true}, rows(1), "readers", "queue", "survey")
 
 // perSlot is how many numbers the nodes reply for each slot: see internal/lua/survey.lua.
 const perSlot = 3
@@ -166,7 +166,7 @@ func readSurvey(reply any) answer {
 		ok = ok && is
 	}
 	if !ok || len(parts) == 0 {
-		return badReply(reply)
+		return badReply
 	}
 	return answer{vote: voteGranted, reply: numbers}
 }

@@ -79,7 +79,8 @@ func behind(do redisconn.Do, extras ...extra) redisconn.Do {
 
 // agreement exchanges settings with one node.
 type agreement struct {
-	opts *options
+	opts  *options
+	judge func(command string, err error) // see node.heard
 
 	mu     sync.Mutex // guards the fields below
 	known  []string   // the settings in use, also this client's, as the node said last
@@ -123,7 +124,11 @@ func (o *options) noteTTL() bool {
 // heard notes the reply to the settings. A node that refuses them, for lack of rights or memory, tells nothing.
 func (a *agreement) heard(reply any) {
 	refusal, refused := reply.(redis.Error)
-	list, _ := redis.Strings(reply, nil)
+	list, err := redis.Strings(reply, nil)
+	if err != nil && !refused {
+		err = fmt.Errorf("script settings: %w", redisconn.Unexpected(reply))
+	}
+	a.judge("script settings", err)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.source = refused && redisconn.Code(refusal) == "NOSCRIPT"

@@ -135,6 +135,8 @@ func unwrapDown(err error) string {
 	return strings.TrimPrefix(err.Error(), ErrNodeDown.Error()+": ")
 }
 
+const oddRemedy = "check host and port, and what is between"
+
 // findings lists the findings about a node. err is why its votes do not count at present, or nil.
 func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 	var list []Finding
@@ -154,6 +156,8 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 		add(SeverityDegraded, "clock", "run chrony or ntpd on the node and let it slew", "%s", why.Reason)
 	case errors.As(err, &why):
 		add(SeverityDegraded, "abstains", "wait; restart one node at a time, further apart than the restart guard", "%s", why)
+	case errors.As(err, new(redisconn.UnexpectedError)):
+		add(SeverityDegraded, "not-redis", oddRemedy, "it does not answer as Redis does: %s", unwrapDown(err))
 	case errors.Is(err, errDuplicate):
 		add(SeverityUnsafe, "twice", "give each URL a master of its own", "%s", unwrapDown(err))
 	case errors.Is(err, ErrNodeRefused):
@@ -171,6 +175,9 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 			"%s", unwrapDown(err))
 	default:
 		add(SeverityDegraded, "silent", "check the node's load and the network", "%s", err)
+	}
+	if odd := n.odd.Load(); connected && odd != nil {
+		add(SeverityDegraded, "not-redis", oddRemedy, "it does not always answer as Redis does: %s", odd.err)
 	}
 	if i == nil {
 		return list
@@ -277,15 +284,19 @@ type tried struct {
 // noteTrial takes the reply to trial.
 func (n *node) noteTrial(reply any) {
 	t := &tried{}
+	refusal, refused := reply.(redis.Error)
 	said, err := redis.Strings(reply, nil)
-	switch {
-	case err != nil || len(said) != 4:
-		errors.As(explained(err, "eval"), &t.refusal)
+	switch odd := err != nil || len(said) != 4; {
+	case refused:
+		errors.As(explained(refusal, "eval"), &t.refusal)
+	case odd:
+		n.heard("script trial", fmt.Errorf("script trial: %w", redisconn.Unexpected(reply)))
 	case said[1] != "":
 		errors.As(explained(redis.Error(said[2]), ""), &t.refusal)
 		t.refusal.Command, t.undeclared = strings.ToLower(said[1]), said[3] != ""
 	default:
 		t.largest, _ = token.Parse(said[0])
+		n.heard("script trial", nil)
 	}
 	n.trial.Store(t)
 }

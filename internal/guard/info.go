@@ -2,12 +2,13 @@ package guard
 
 import (
 	"bytes"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
 // Info is the node info: what a probe reads. After a quick probe only the role, the identity, the clock, the record,
@@ -81,7 +82,7 @@ func parseFields(reply any, into map[string]string) error {
 	if pairs, ok := reply.([]any); ok {
 		all, err := redis.Strings(pairs, nil)
 		if err != nil || len(all)%2 != 0 {
-			return fmt.Errorf("unexpected reply %v", reply)
+			return redisconn.Unexpected(reply)
 		}
 		for n := 0; n < len(all); n += 2 {
 			into[all[n]] = all[n+1]
@@ -95,7 +96,7 @@ func parseFields(reply any, into map[string]string) error {
 	case string:
 		text = []byte(v)
 	default:
-		return fmt.Errorf("unexpected reply %v", reply)
+		return redisconn.Unexpected(reply)
 	}
 	for line := range bytes.Lines(text) {
 		key, value, ok := bytes.Cut(bytes.TrimRight(line, "\r\n"), []byte(":"))

@@ -126,7 +126,7 @@ func (r *Rules) ask(do redisconn.Do, clock func(micros int64)) (*Info, error) {
 	recordText := ""
 	reply, unkept := a.next()
 	if unkept == nil && reply != nil {
-		recordText, unkept = redis.String(reply, nil)
+		recordText, unkept = textOf(reply)
 	}
 	floor, _ := redis.String(a.next()) // 0 if it is refused or missing
 	info, refused, err := a.fields(len(infoSections), "info")
@@ -189,6 +189,15 @@ func (r *Rules) askQuickly(do redisconn.Do, was *Info, secretive bool, clock fun
 	return i, nil
 }
 
+// textOf returns a reply that is a text.
+func textOf(reply any) (string, error) {
+	text, err := redis.String(reply, nil)
+	if err != nil {
+		return "", redisconn.Unexpected(reply)
+	}
+	return text, nil
+}
+
 // isUnavailable reports whether the error says that the node serves no client at present.
 func isUnavailable(err error) bool {
 	transient := []string{"NOAUTH", "LOADING", "BUSY", "MAXCLIENTS", "MASTERDOWN", "DENIED"}
@@ -199,7 +208,7 @@ func isUnavailable(err error) bool {
 func Micros(reply any) (int64, error) {
 	parts, err := redis.Int64s(reply, nil)
 	if err != nil || len(parts) != 2 {
-		return 0, fmt.Errorf("unexpected reply %v", reply)
+		return 0, redisconn.Unexpected(reply)
 	}
 	return parts[0]*1e6 + parts[1], nil
 }
@@ -383,7 +392,7 @@ func (g *Guard) writeRecord(said *Info, old, next incarnation, do redisconn.Do) 
 		if refusal, refused := replies[0].(redis.Error); refused {
 			return next, refusal
 		}
-		stored, err := redis.String(replies[0], nil)
+		stored, err := textOf(replies[0])
 		if err != nil {
 			return next, err
 		}

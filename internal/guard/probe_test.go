@@ -218,12 +218,12 @@ func TestRefusals(t *testing.T) {
 		{name: "to read the record", get: func(n *node, _ *Rules) { n.replies["GET"] = no }, unkept: "get: NOPERM no"},
 		{
 			name: "the record is none", get: func(n *node, _ *Rules) { n.replies["GET p:redlock:node"] = int64(1) },
-			unkept: "get: redigo: ",
+			unkept: "get: unexpected reply 1",
 		},
 		{name: "to write the record", get: func(n *node, _ *Rules) { n.replies["EVAL"] = no }, unkept: "eval: NOPERM no"},
 		{
 			name: "the script's reply is none", get: func(n *node, _ *Rules) { n.replies["EVAL"] = []any{} },
-			unkept: "eval: redigo: ",
+			unkept: "eval: unexpected reply []",
 		},
 		{
 			name: "to go on", get: func(n *node, _ *Rules) { n.before = func() { n.down = redisconn.ErrTimeout } },

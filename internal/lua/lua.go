@@ -14,6 +14,7 @@ import (
 
 // Script is a text for EVAL, and its digest for EVALSHA.
 type Script struct {
+	Name   string // of its last file; "": it has none
 	Source string
 	SHA    string
 }
@@ -41,11 +42,13 @@ func Load(names ...string) *Script {
 		}
 		source = append(source, part...)
 	}
-	return New(string(source))
+	s := New(string(source))
+	s.Name = names[len(names)-1]
+	return s
 }
 
 // New returns the script with that source.
 func New(source string) *Script {
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // see above
-	return &Script{source, hex.EncodeToString(sum[:])}
+	return &Script{Source: source, SHA: hex.EncodeToString(sum[:])}
 }

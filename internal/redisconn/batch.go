@@ -1,7 +1,6 @@
 package redisconn
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -163,7 +162,7 @@ func (g *group) details(r reply) ([]any, error) {
 			return all, nil
 		}
 	}
-	return nil, fmt.Errorf("unexpected reply %v", r.value)
+	return nil, Unexpected(r.value)
 }
 
 // groups is a queue of groups in a ring.
