@@ -295,8 +295,10 @@ func (r *round) failure(op, name string, refused error, votes tally, ended error
 // first, or this process was late to ask them or to read.
 func (r *round) missed(votes tally) (nodes nodeSet) {
 	for i := range r.answers {
-		err := r.answers[i].err
-		if votes.voted(i) && (errors.Is(err, redisconn.ErrLate) || errors.Is(err, ErrNodeBusy)) {
+		if !votes.voted(i) {
+			continue // the answer may be written meanwhile
+		}
+		if err := r.answers[i].err; errors.Is(err, redisconn.ErrLate) || errors.Is(err, ErrNodeBusy) {
 			nodes = nodes.with(i)
 		}
 	}
