@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -327,21 +328,20 @@ func TestASlowObserverHidesNoLoss(t *testing.T) {
 // somebody has to know, and nothing that is not so.
 func TestTheLogOfADay(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		password := "first"
-		for _, n := range fl.nodes {
-			n.SetPassword(password)
-		}
-		var j journal
-		l := fl.locker("a", j.logging(slog.LevelInfo), WithCredentials(
-			func(context.Context, string) (string, string, error) { return "", password, nil }))
-		closeIdle := func() {
-			for i := range fl.nodes {
-				fl.net.Reset(link0("a", i))
-			}
-		}
+		var password atomic.Value // that the client knows
 		change := func(to string) {
 			for _, n := range fl.nodes {
 				n.SetPassword(to)
+			}
+		}
+		change("first")
+		password.Store("first")
+		var j journal
+		l := fl.locker("a", j.logging(slog.LevelInfo), WithCredentials(
+			func(context.Context, string) (string, string, error) { return "", password.Load().(string), nil }))
+		closeIdle := func() {
+			for i := range fl.nodes {
+				fl.net.Reset(link0("a", i))
 			}
 		}
 		hour := sized(30, 6) // in minutes
@@ -351,15 +351,15 @@ func TestTheLogOfADay(t *testing.T) {
 				fl.nodes[1].Crash(false)
 				time.Sleep(5 * time.Second)
 				fl.nodes[1].Restart()
-				fl.nodes[1].SetPassword(password)
+				fl.nodes[1].SetPassword("first")
 			case minute == 9*hour:
 				change("second")
-				password = "second"
+				password.Store("second")
 			case minute == 15*hour:
 				change("third")
 				closeIdle()
 				time.Sleep(20 * time.Second)
-				password = "third"
+				password.Store("third")
 			case minute%10 == 9:
 				closeIdle()
 			}
