@@ -530,7 +530,7 @@ func (p *peers) trim(now instant) {
 // trimLast is called behind the last request. A node that was emptied since trim has a set without a time to live, and
 // there may be no other client that would give it one.
 func (p *peers) trimLast() {
-	if !p.proposed.Load() {
+	if !p.proposed.Load() || !p.nodes[0].tokens.KnowsMajority() { // see check
 		return
 	}
 	for _, n := range p.nodes {

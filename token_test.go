@@ -268,6 +268,31 @@ func TestASetOfTokensExpiresOnAnEmptiedNode(t *testing.T) {
 	}
 }
 
+// A client that knows a single clock, which is ahead, does not have its node drop tokens by that when it closes.
+func TestAClientThatKnowsOneClockDropsNothingAtClose(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		n, b := fl.nodes[0], fl.locker("b")
+		must(0, must(b.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+		time.Sleep(3*probeEvery/2 + time.Second) // with its check, b has the set of tokens live longer
+		_ = b.Close()
+		n.Step(50 * time.Second)
+		fl.unreachable("a", 1)
+		fl.unreachable("a", 2)
+		a := fl.locker("a")
+		if _, err := a.TryLock(t.Context(), "other"); !errors.Is(err, ErrNoQuorum) {
+			t.Errorf("got %v", err)
+		}
+		if n.Do("ZSCORE", tokensName, "job") == nil {
+			t.Error("the token has expired, so this proves nothing")
+		}
+		_ = a.Close()
+		settleNetwork()
+		if n.Do("ZSCORE", tokensName, "job") == nil {
+			t.Errorf("a token of %v ago was dropped", 3*probeEvery/2)
+		}
+	})
+}
+
 // A client spares the node what another one has just written, unless the set has got a larger token than was noted, or
 // lives too briefly by now.
 func TestASetOfTokensIsRenewed(t *testing.T) {

@@ -250,7 +250,7 @@ func (g *Guard) Probe(do redisconn.Do, kind ProbeKind, clock func(micros int64))
 			if err != nil {
 				return nil, UnreachableError{err}
 			}
-			if g.confirm(info, g.now()) {
+			if g.confirm(info, was, g.now()) {
 				return info, nil
 			}
 		}
@@ -275,16 +275,16 @@ func (g *Guard) mayBeQuick() (was *Info, secretive bool) {
 	return i, g.secretive
 }
 
-// confirm reports whether a quick probe, whose replies were read before now, found the node as it was. Then it notes
-// that the node has forgotten nothing until now.
-func (g *Guard) confirm(said *Info, now time.Time) bool {
+// confirm reports whether a quick probe, whose replies were read before now, found the node as it was when the probe
+// began. Then it notes that the node has forgotten nothing until now.
+func (g *Guard) confirm(said, was *Info, now time.Time) bool {
 	g.sem <- struct{}{}
 	defer func() { <-g.sem }()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	was, known := g.info, &g.known
+	known := &g.known
 	g.secretive = g.secretive || said.Blind != ""
-	same := said.Refused == "" && said.Blind == "" && said.Unkept == nil && g.jump == (jump{}) &&
+	same := g.info == was && said.Refused == "" && said.Blind == "" && said.Unkept == nil && g.jump == (jump{}) &&
 		said.epoch() == known.epoch && said.record == known.record && said.recordText == known.record.String() &&
 		said.Role == was.Role && said.master == was.master && said.Promoted == was.Promoted &&
 		said.Policy == was.Policy && (said.MaxMemory > 0) == (was.MaxMemory > 0) &&

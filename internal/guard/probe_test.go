@@ -533,6 +533,30 @@ func TestWhatKeepsANodeFromEvicting(t *testing.T) {
 	}
 }
 
+// A full probe that overtakes a quick one has read what the quick one does not ask. What both have seen change must not
+// hide what has changed since.
+func TestAFullProbeOvertakesAQuickOne(t *testing.T) {
+	n, g := newNode(), newGuard(rules())
+	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
+		t.Fatal(err)
+	}
+	first := true
+	_, err := g.Probe(func(commands ...[]any) ([]any, error) {
+		if first {
+			first = false
+			n.info["maxmemory_policy"] = "volatile-lru"
+			if _, err := g.Probe(n.do, FullProbe, nil); err != nil {
+				t.Errorf("without a limit: got %v", err)
+			}
+			n.info["maxmemory"] = "9"
+		}
+		return n.do(commands...)
+	}, QuickProbe, nil)
+	if !errors.Is(err, ErrRefused) {
+		t.Errorf("it evicts now: got %v", err)
+	}
+}
+
 // What a quick probe confirms counts as known: a node that loses its record afterwards has lost it since then.
 func TestWhatAQuickProbeConfirms(t *testing.T) {
 	n, g := newNode(), newGuard(rules())
