@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/quorumlock/redlock/internal/sim"
@@ -201,6 +202,12 @@ func TestTheFirstTokenAfterABreakExpires(t *testing.T) {
 			fl.net.Reset(link0("a", 1))
 			fl.net.Reset(link0("a", 2))
 			time.Sleep(ms)
+		},
+		"broken when the call begins": func(fl *fleet, _ *Locker) {
+			for i := range fl.nodes {
+				fl.net.Reset(link0("a", i))
+			}
+			synctest.Wait()
 		},
 		"silent": func(fl *fleet, l *Locker) {
 			fl.net.Hold(link0("a", 2), sim.Both)
