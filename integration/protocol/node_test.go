@@ -7,6 +7,7 @@ import (
 	mathrand "math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -94,7 +95,10 @@ func newClient(urls []string, o config) *client {
 }
 
 func source(files ...string) string {
-	text := ""
+	text := "--!df flags=allow-undeclared-keys\n"
+	if slices.Contains([]string{"trim", "settings", "lists", "node"}, files[len(files)-1]) {
+		text = ""
+	}
 	for _, f := range files {
 		part, err := os.ReadFile("../../internal/lua/" + f + ".lua")
 		if err != nil {

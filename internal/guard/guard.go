@@ -36,8 +36,8 @@ type Guard struct {
 	info            *Info         // nil: the node was never asked
 	at              time.Time     // when info was read
 	confirmed       int           // quick probes since then; fullEvery: the next one must be a full one
-	secretive       bool          // CONFIG GET does not tell what a quick probe asks, so that INFO is asked instead
 	jump            jump          // a clock jump since known was reconciled; zero: none
+	secretive       bool          // CONFIG GET does not tell what a quick probe asks, so that INFO is asked instead
 	clockWrong      bool          // the node's clock is too far off the others'
 	ahead           time.Duration // of the other nodes' clocks
 	subscribedEpoch string        // of the node that the second connection leads to

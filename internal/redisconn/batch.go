@@ -12,10 +12,10 @@ import (
 type group struct {
 	command  *Command
 	requests []*Request
-	keys     int       // of all requests
-	sent     time.Time // when the writer took it
-	answered int       // requests; guarded by Conn.mu
-	replies  []any     // to the next request, if it has several; guarded by Conn.mu
+	keys     int32         // of all requests
+	answered int32         // requests; guarded by Conn.mu
+	sent     time.Duration // when the writer took it: after Conn.since
+	replies  []any         // to the next request, if it has several; guarded by Conn.mu
 }
 
 const maxGroup = 128 // keys: bounds how long a script runs, and how much Lua has to unpack
@@ -54,14 +54,14 @@ func (b *batch) add(r *Request, out *groups) {
 		b.levels[at] = append(b.levels[at], g)
 	}
 	g.requests = append(g.requests, r)
-	g.keys += len(r.Hashes)
+	g.keys += int32(len(r.Hashes))
 }
 
 // groupFor returns the last group of a request's command, nil if it has no room or if there is none.
 func (l level) groupFor(r *Request) *group {
 	for _, g := range slices.Backward(l) {
 		if g.command == r.Command {
-			if g.keys+len(r.Hashes) > maxGroup {
+			if int(g.keys)+len(r.Hashes) > maxGroup {
 				return nil
 			}
 			return g
@@ -122,7 +122,7 @@ func (g *group) encode(e *Encoder, extraKey string) {
 		}
 		return
 	}
-	eval, n := false, g.keys
+	eval, n := false, int64(g.keys)
 	for _, r := range g.requests {
 		eval = eval || r.eval
 	}
@@ -136,7 +136,7 @@ func (g *group) encode(e *Encoder, extraKey string) {
 	if k.ExtraKey {
 		n++
 	}
-	e.AddInt(int64(n))
+	e.AddInt(n)
 	for _, r := range g.requests {
 		e.AddEncoded(r.Keys, len(r.Hashes))
 	}
@@ -158,7 +158,7 @@ func (g *group) details(r reply) ([]any, error) {
 			return nil, nil
 		}
 	case []any:
-		if len(all) == g.keys {
+		if len(all) == int(g.keys) {
 			return all, nil
 		}
 	}

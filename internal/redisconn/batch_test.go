@@ -136,7 +136,7 @@ func TestAGroupHasABoundedNumberOfKeys(t *testing.T) {
 		if g.keys > maxGroup {
 			t.Errorf("group %d has %d keys", i, g.keys)
 		}
-		sum += g.keys
+		sum += int(g.keys)
 	}
 	if sum != keys {
 		t.Errorf("%d keys in all groups, want %d", sum, keys)

@@ -146,7 +146,7 @@ type link struct {
 
 	// Guarded by Conn.mu:
 	writing  bool               // there is a writer, or writing has failed
-	took     time.Time          // when the writer took the batch that it is writing; zero: it is not writing any
+	took     time.Duration      // when the writer took the batch that it is writing: after Conn.since; 0: it writes none
 	checking bool               // there is a check
 	endCheck context.CancelFunc // ends its context; nil: there is none
 	ended    bool               // no writer and no check may begin

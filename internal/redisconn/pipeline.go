@@ -132,12 +132,12 @@ func (l *link) flush() error {
 func (c *Conn) takeQueue(l *link) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l.took = time.Time{}
+	l.took = 0
 	if len(c.queue) == 0 {
 		l.writing = false
 		return false
 	}
-	l.took = c.config.Now()
+	l.took = max(1, c.config.Now().Sub(c.since))
 	before := c.inFlight.n
 	for i, r := range c.queue {
 		if i == c.ahead && i > 0 {
@@ -221,7 +221,7 @@ func (c *Conn) match(got []reply, due []delivery) (_ []delivery, recovered, drai
 			}
 		}
 		due = c.divide(g, r, due)
-		if g.answered == len(g.requests) {
+		if int(g.answered) == len(g.requests) {
 			c.inFlight.pop()
 			c.batch.recycle(g)
 		}
@@ -265,7 +265,7 @@ func (c *Conn) divide(g *group, r reply, due []delivery) []delivery {
 		due = append(due, d)
 		to.replied = true
 	}
-	g.answered = len(g.requests)
+	g.answered = int32(len(g.requests))
 	return due
 }
 

@@ -276,7 +276,7 @@ func (c *Conn) eachInFlight(visit func(r *Request, sent time.Time)) {
 	for i := range c.inFlight.n {
 		g := c.inFlight.at(i)
 		for _, r := range g.requests[g.answered:] {
-			visit(r, g.sent)
+			visit(r, c.since.Add(g.sent))
 		}
 	}
 }

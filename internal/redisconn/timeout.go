@@ -106,7 +106,7 @@ func (c *Conn) expire() {
 	}
 	blamed := len(overdue) > 0
 	if oldest := c.inFlight.peek(); len(late) > 0 && oldest != nil { // else, where all are late, nobody would notice
-		blamed = blamed || now.Sub(oldest.sent) >= c.config.Timeout
+		blamed = blamed || now.Sub(c.since.Add(oldest.sent)) >= c.config.Timeout
 	}
 	newlyUnresponsive := blamed && c.link != nil && c.unresponsive.IsZero() && !starved
 	if newlyUnresponsive || starved && !c.unresponsive.IsZero() { // its silence counts from now
@@ -146,9 +146,10 @@ func (c *Conn) sentLate(r *Request, sent, now time.Time) bool {
 		return false
 	}
 	if sent.IsZero() {
-		if sent = c.link.took; sent.IsZero() {
+		if c.link.took == 0 {
 			return true
 		}
+		sent = c.since.Add(c.link.took)
 	}
 	return now.Sub(sent) < c.config.Timeout/2
 }
