@@ -267,7 +267,7 @@ func TestEvictionIsRefused(t *testing.T) {
 	fleet.Eventually(t, "a probe notices that it evicts again", func() bool {
 		k, err := l.TryLock(t.Context(), "job")
 		if err == nil {
-			fleet.Must(t, k.Unlock(t.Context()))
+			err = k.Unlock(t.Context()) // the probe may come between the two
 		}
 		return err != nil && contains(err, "maxmemory-policy allkeys-lru may evict locks")
 	})
