@@ -60,7 +60,8 @@ const (
 )
 
 // Nodes asks every connected node for its state and returns what is known about all nodes, in the order in which they
-// were given to New. It returns within the node timeout, or when ctx is done. Calls at the same time share the answers.
+// were given to New. Each node tries, in one script that leaves nothing behind, what locks need. Nodes returns within
+// the node timeout, or when ctx is done. Calls at the same time share the answers.
 func (l *Locker) Nodes(ctx context.Context) []NodeStatus {
 	answered := l.asking.DoChan("", func() (any, error) { //nolint:contextcheck // not until this caller leaves
 		l.probeAll()
