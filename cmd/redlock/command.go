@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -118,8 +120,7 @@ type ending struct {
 	lost        error // why the lock was lost while the command ran, or nil
 }
 
-// run starts the command and stays with it while the lock is held. It returns when the command has ended and, if the
-// lock was lost, nothing is left of its process group. The error says that the command could not be started.
+// run starts the command and stays with it. The error says that the command could not be started.
 func (c *command) run(lock *redlock.Lock) (ending, error) {
 	p, err := start(&exec.Cmd{
 		Path: c.path, Args: c.argv, Env: environment(lock),
@@ -131,49 +132,172 @@ func (c *command) run(lock *redlock.Lock) (ending, error) {
 	defer p.close()
 	c.ran, c.token = true, lock.Token()
 
+	return c.stayWith(p, lock), nil
+}
+
+// child is a running command as a platform knows it: a process, except in tests.
+type child interface {
+	news() (changes <-chan change, orphans <-chan os.Signal)
+	reap()                                                 // what has ended, of what the command has left to us
+	forward(sig syscall.Signal, trusted func() bool) error // what the system says where nobody may be signalled
+	stopped(by syscall.Signal, trusted func() bool)        // follows the command into a stop
+	terminate()                                            // asks the command, and all it has started, to end
+	kill()                                                 // ends them
+	left() []remnant                                       // which of them live
+	gone() bool                                            // whether none does, once the command itself has ended
+	interrupted(c change) bool
+}
+
+// hold is what a command needs to know of its lock.
+type hold interface {
+	Done() <-chan struct{}
+	Err() error
+}
+
+// A supervisor such as systemd may send TERM to every process of a service, to redlock and to the command: if redlock
+// passed it on at once, the command would hear it twice, and many programs give up a second time in a hurry. The system
+// does not tell which signals another process has had. So a command gets a moment to end by the signal of its own.
+const heldBack = time.Second
+
+// What a lost lock's command has left behind is looked for at once, and then less and less often; once a minute it is
+// said what still runs.
+const (
+	firstPoll   = 10 * time.Millisecond
+	lastPoll    = time.Second
+	remindEvery = time.Minute
+)
+
+// stayWith returns when the command has ended and, if the lock was lost, nothing is left of what it has started.
+func (c *command) stayWith(p child, lock hold) ending {
 	var (
-		end   ending
-		ended bool
-		lost  = lock.Done()
-		kill  <-chan time.Time // set while a lost lock's command may still end by itself
-		poll  <-chan time.Time // set while we wait for what a lost lock's command left behind
+		end    ending
+		ended  bool
+		lost   = lock.Done()
+		held   <-chan time.Time // set while TERM is held back
+		kill   <-chan time.Time // set while a lost lock's command may still end by itself
+		remind <-chan time.Time // set, as the following are, once the lock is lost
+		poll   <-chan time.Time
+		since  time.Time
+		pause  = 10 * time.Millisecond // until the next poll
+		killed bool
 	)
+	changes, orphans := p.news()
 	trusted := func() bool { return lock.Err() == nil }
+	forward := func(sig syscall.Signal) {
+		if err := p.forward(sig, trusted); err != nil {
+			c.warn("%s cannot be passed on: %s", signalName(sig), cmp.Or(listed(refusing(p.left())), err.Error()))
+		}
+	}
 	for {
 		select {
 		case <-lost:
 			lost, end.lost = nil, lock.Err()
+			held = nil // it is sent now
 			c.warn("lock %s is lost: ending the command", printable(c.name))
 			p.terminate()
-			kill = time.After(c.killAfter)
+			since, kill, poll = time.Now(), time.After(c.killAfter), time.After(pause)
+			reminder := time.NewTicker(remindEvery)
+			defer reminder.Stop()
+			remind = reminder.C
+			c.warnOfRefusal(refusing(p.left()))
 		case <-kill:
-			kill = nil
-			c.warn("not ended within %s: killing it", c.killAfter)
-			p.kill()
-			if ended {
-				return end, nil
+			kill, killed, pause = nil, true, firstPoll
+			poll = time.After(pause)
+			left := p.left()
+			refusing := refusing(left)
+			if len(left) == 0 || len(refusing) < len(left) {
+				c.warn("not ended within %s: killing it", c.killAfter)
+				p.kill()
+				c.warnOfRefusal(refusing)
+			} else {
+				c.warn("not ended within %s, and cannot be killed: %s", c.killAfter, listed(refusing))
 			}
-		case sig := <-c.signals:
-			p.forward(sig.(syscall.Signal), trusted)
+		case <-remind:
+			left := p.left()
+			if !killed {
+				left = refusing(left) // the others may take their time
+			}
+			if len(left) > 0 {
+				c.warn("still running %s after the lock was lost: %s", span(time.Since(since)), listed(left))
+			}
 		case <-poll:
-		case change := <-p.changes:
+			if killed {
+				p.kill() // what has been started since
+			}
+			pause = min(2*pause, lastPoll)
+			poll = time.After(pause)
+		case <-orphans:
+			p.reap()
+		case sig := <-c.signals:
+			switch sig := sig.(syscall.Signal); {
+			case held == nil && end.lost == nil && maySignalAll(sig):
+				held = time.After(heldBack)
+			default:
+				forward(sig)
+			}
+		case <-held:
+			held = nil
+			forward(syscall.SIGTERM)
+		case change := <-changes:
 			if change.exited {
-				ended = true
+				ended, pause = true, firstPoll
+				if poll != nil {
+					poll = time.After(pause)
+				}
 				end.code, end.interrupted = change.code, p.interrupted(change)
 			} else {
 				p.stopped(change.signal, trusted)
 			}
 		}
-		if ended {
-			switch {
-			case end.lost == nil, p.gone():
-				return end, nil
-			case poll == nil:
-				ticker := time.NewTicker(10 * time.Millisecond)
-				defer ticker.Stop()
-				poll = ticker.C
-			}
+		if ended && (end.lost == nil || p.gone()) {
+			return end
 		}
+	}
+}
+
+// remnant is a process that is left of a command.
+type remnant struct {
+	pid     int
+	name    string // of its program, or ""
+	user    string // or ""
+	refuses bool   // we may not signal it
+}
+
+func (r remnant) String() string {
+	text := fmt.Sprintf("process %d", r.pid)
+	if r.name != "" {
+		text += fmt.Sprintf(" (%s)", printable(r.name))
+	}
+	if r.user != "" {
+		text += " of user " + printable(r.user)
+	}
+	if r.refuses {
+		text += ": operation not permitted"
+	}
+	return text
+}
+
+// refusing are those that we may not signal: they, or what has started them, have become another user.
+func refusing(all []remnant) []remnant {
+	return slices.DeleteFunc(slices.Clone(all), func(r remnant) bool { return !r.refuses })
+}
+
+func listed(all []remnant) string {
+	const most = 4
+	var texts []string
+	for i, r := range all {
+		if i == most {
+			texts = append(texts, fmt.Sprintf("and %d more", len(all)-most))
+			break
+		}
+		texts = append(texts, r.String())
+	}
+	return strings.Join(texts, ", ")
+}
+
+func (c *command) warnOfRefusal(refusing []remnant) {
+	if len(refusing) > 0 {
+		c.warn("cannot end %s; waiting until that has ended", listed(refusing))
 	}
 }
 

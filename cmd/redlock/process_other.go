@@ -38,12 +38,18 @@ func start(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-func (p *process) close()                              {}
-func (p *process) forward(syscall.Signal, func() bool) {}
-func (p *process) terminate()                          { p.kill() }
-func (p *process) kill()                               { p.cmd.Process.Kill() } // it may have ended
-func (p *process) gone() bool                          { return true }
-func (p *process) stopped(syscall.Signal, func() bool) {}
-func (p *process) interrupted(change) bool             { return false }
-func ownsTerminal() bool                               { return false }
-func dieOfInterrupt(bool)                              {}
+func (p *process) news() (<-chan change, <-chan os.Signal) { return p.changes, nil }
+
+func (p *process) close()                                    {}
+func (p *process) reap()                                     {}
+func (p *process) forward(syscall.Signal, func() bool) error { return nil }
+func (p *process) left() []remnant                           { return nil }
+func maySignalAll(syscall.Signal) bool                       { return false }
+func signalName(sig syscall.Signal) string                   { return sig.String() }
+func (p *process) terminate()                                { p.kill() }
+func (p *process) kill()                                     { p.cmd.Process.Kill() } // it may have ended
+func (p *process) gone() bool                                { return true }
+func (p *process) stopped(syscall.Signal, func() bool)       {}
+func (p *process) interrupted(change) bool                   { return false }
+func ownsTerminal() bool                                     { return false }
+func dieOfInterrupt(bool)                                    {}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -49,6 +50,10 @@ type process struct {
 	pid     int
 	tty     *os.File // the controlling terminal, or nil
 	changes chan change
+	orphans chan os.Signal // says that something has ended whose parent we may be
+	adopts  bool           // what the command leaves behind is left to us, and nothing else is: see adopt
+	killed  bool
+	empty   bool // the process group has ended: its number may become another's
 }
 
 // change is what wait(2) reports.
@@ -59,7 +64,9 @@ type change struct {
 }
 
 func start(cmd *exec.Cmd) (*process, error) {
-	p := &process{changes: make(chan change)}
+	p := &process{changes: make(chan change), orphans: make(chan os.Signal, 1)}
+	p.adopts = adopt()
+	signal.Notify(p.orphans, unix.SIGCHLD)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	endWithUs(cmd.SysProcAttr)
 	// Opening /dev/tty fails where there is no controlling terminal, as under cron.
@@ -105,8 +112,12 @@ func (p *process) wait() {
 	}
 }
 
-// close gives the terminal back to our own process group.
+func (p *process) news() (<-chan change, <-chan os.Signal) { return p.changes, p.orphans }
+
+// close gives the terminal back to our own process group. What the command has left to us, the system's first process
+// gets when we end.
 func (p *process) close() {
+	signal.Stop(p.orphans)
 	if p.tty == nil {
 		return
 	}
@@ -116,12 +127,26 @@ func (p *process) close() {
 	p.tty.Close()
 }
 
-func (p *process) send(sig syscall.Signal) {
-	unix.Kill(-p.pid, sig) // a group that has gone needs no signal
+// send signals the process group. The error says that none of it may be signalled; one that has gone needs no signal.
+func (p *process) send(sig syscall.Signal) error {
+	if p.empty {
+		return nil
+	}
+	err := unix.Kill(-p.pid, sig)
+	if errors.Is(err, unix.EPERM) {
+		return err
+	}
+	return nil
 }
 
+// maySignalAll says whether a supervisor may send a signal to the command as well as to us. Who sends one to the first
+// process of a container stands outside, and sends it to that one only.
+func maySignalAll(sig syscall.Signal) bool { return sig == unix.SIGTERM && os.Getpid() != 1 }
+
+func signalName(sig syscall.Signal) string { return strings.TrimPrefix(unix.SignalName(sig), "SIG") }
+
 // forward passes a signal on to the command. A stopped command goes on only while its lock is trusted.
-func (p *process) forward(sig syscall.Signal, trusted func() bool) {
+func (p *process) forward(sig syscall.Signal, trusted func() bool) error {
 	switch sig {
 	case unix.SIGPIPE:
 	case unix.SIGCONT:
@@ -129,20 +154,56 @@ func (p *process) forward(sig syscall.Signal, trusted func() bool) {
 			p.resume()
 		}
 	default:
-		p.send(sig)
+		return p.send(sig)
+	}
+	return nil
+}
+
+// terminate asks all to end. Who is stopped must run to hear of it.
+func (p *process) terminate() {
+	ask := func(m member) {
+		m.signal(unix.SIGTERM) // left says who may not be signalled
+		m.signal(unix.SIGCONT)
+	}
+	told := make(map[int]bool)
+	p.outside(told, ask) // before: when the command ends, and others get its orphans, they are not found any more
+	p.send(unix.SIGTERM)
+	p.send(unix.SIGCONT)
+	p.outside(told, ask)
+}
+
+// kill ends all that can be found now. What is forked meanwhile is left to the next call.
+func (p *process) kill() {
+	p.killed = true
+	p.send(unix.SIGKILL)
+	p.outside(make(map[int]bool), func(m member) { m.signal(unix.SIGKILL) })
+}
+
+// outside calls do for each process, not yet in seen, that the command has started and that has left its process group.
+// It looks until it has found nobody new twice: who is missed by one look, because it was just born or became ours when
+// its parent ended, is there for the next. Who forks without end does not keep us for ever.
+func (p *process) outside(seen map[int]bool, do func(member)) {
+	for calm, looks := 0, 0; calm < 2 && looks < 100; calm, looks = calm+1, looks+1 {
+		p.visit(func(m member) {
+			group, err := unix.Getpgid(m.pid)
+			if err == nil && group != p.pid && !seen[m.pid] {
+				seen[m.pid], calm = true, -1
+				do(m)
+			}
+		})
 	}
 }
 
-// terminate asks the command to end. A stopped one must run to hear of it.
-func (p *process) terminate() {
-	p.send(unix.SIGTERM)
-	p.send(unix.SIGCONT)
+// gone says whether nothing is left that can be waited for. Where others get the command's orphans, they may take
+// their time to wait for those that we have killed: a process group exists until then.
+func (p *process) gone() bool {
+	p.empty = p.empty || errors.Is(unix.Kill(-p.pid, 0), unix.ESRCH)
+	if !p.adopts {
+		return p.empty || p.killed
+	}
+	p.reap()
+	return p.empty && !p.orphaned()
 }
-
-func (p *process) kill() { p.send(unix.SIGKILL) }
-
-// gone says whether nothing is left of the command's process group.
-func (p *process) gone() bool { return errors.Is(unix.Kill(-p.pid, 0), unix.ESRCH) }
 
 // stopped follows a command that the terminal has stopped: the shell that started us waits for us to stop, too.
 // While we are stopped nothing is renewed; trusted tells afterwards whether the command may go on.

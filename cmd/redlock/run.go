@@ -23,18 +23,21 @@ THE COMMAND
      REDLOCK_TOKEN   the fencing token, a number that grows from hold to hold
                      of NAME: a store that keeps the largest it has seen can
                      refuse a command that went on after its hold was lost
-   redlock passes INT, TERM, HUP, QUIT, ALRM, USR1 and USR2 on to it. It has
-   a process group of its own, in the terminal's foreground if redlock was:
-   Ctrl-C reaches it once, Ctrl-Z stops both.
+   redlock passes INT, TERM, HUP, QUIT, ALRM, USR1 and USR2 on to it; TERM
+   after a second, since systemd may have sent it to the command, too: write
+   KillMode=mixed. It has a process group of its own, in the terminal's
+   foreground if redlock was: Ctrl-C reaches it once, Ctrl-Z stops both.
    redlock unlocks when the command ends, and does not wait for what it left
    in the background.
 
 WHEN THE HOLD IS LOST
    because too few nodes could renew it in time, or somebody else took it
    over: the command and its process group get TERM, and KILL after
-   --kill-after. The exit code is then 79, whatever the command's was: its
-   work may have run unprotected. If redlock itself is killed by KILL, the
-   command gets TERM (Linux).
+   --kill-after; on Linux so does what has left the group. redlock says what
+   it may not signal, since it runs as another user, and waits for it. The
+   exit code is then 79, whatever the command's was: its work may have run
+   unprotected. If redlock itself is killed by KILL, the command gets TERM
+   (Linux).
 
 EXIT CODES
    the command's own, or 128+n if signal n ended it; and of redlock itself

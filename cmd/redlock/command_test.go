@@ -1,0 +1,200 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// played is a command without a process: it notes what it hears, and when.
+type played struct {
+	begun   time.Time
+	changes chan change
+	heard   []string
+	remain  []remnant // live until then
+	until   time.Duration
+}
+
+func (p *played) note(format string, args ...any) {
+	p.heard = append(p.heard, fmt.Sprintf("%.1fs ", time.Since(p.begun).Seconds())+fmt.Sprintf(format, args...))
+}
+
+func (p *played) news() (<-chan change, <-chan os.Signal) { return p.changes, nil }
+func (p *played) reap()                                   {}
+func (p *played) terminate()                              { p.note("terminate") }
+func (p *played) gone() bool                              { return len(p.left()) == 0 }
+func (p *played) stopped(syscall.Signal, func() bool)     {}
+func (p *played) interrupted(change) bool                 { return false }
+
+func (p *played) left() []remnant {
+	if time.Since(p.begun) >= p.until {
+		return nil
+	}
+	return p.remain
+}
+
+func (p *played) kill() {
+	if n := len(p.heard); n == 0 || !strings.HasSuffix(p.heard[n-1], "kill") { // again and again
+		p.note("kill")
+	}
+}
+
+func (p *played) forward(sig syscall.Signal, _ func() bool) error {
+	p.note("%s", signalName(sig))
+	if len(refusing(p.left())) > 0 {
+		return syscall.EPERM
+	}
+	return nil
+}
+
+// loss is a hold that can be lost.
+type loss struct{ done chan struct{} }
+
+func (l loss) Done() <-chan struct{} { return l.done }
+
+func (l loss) Err() error {
+	select {
+	case <-l.done:
+		return errors.New("lost")
+	default:
+		return nil
+	}
+}
+
+// events are what happens when.
+type events map[time.Duration]func(*played, *command, loss)
+
+// play has a command run for a time, while events happen in virtual time; it returns what it heard and was said.
+func play(t *testing.T, remain []remnant, runs time.Duration, when events) (
+	heard, said []string, end ending,
+) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := &played{begun: time.Now(), changes: make(chan change), remain: remain, until: runs}
+		lock := loss{make(chan struct{})}
+		c := &command{name: "name", signals: make(chan os.Signal, 16), killAfter: 5 * time.Second}
+		c.warn = func(format string, args ...any) {
+			said = append(said, fmt.Sprintf("%.1fs ", time.Since(p.begun).Seconds())+fmt.Sprintf(format, args...))
+		}
+		for at, event := range when {
+			time.AfterFunc(at, func() { event(p, c, lock) })
+		}
+		time.AfterFunc(runs, func() { p.changes <- change{exited: true, code: 3} })
+		end = c.stayWith(p, lock)
+		heard = p.heard
+		if end.code != 3 {
+			t.Errorf("got the code %d, want the command's 3", end.code)
+		}
+	})
+	return heard, said, end
+}
+
+func send(sig syscall.Signal) func(*played, *command, loss) {
+	return func(_ *played, c *command, _ loss) { c.signals <- sig }
+}
+
+func lose(_ *played, _ *command, lock loss) { close(lock.done) }
+
+// A supervisor that signals every process of a service has told the command already: it hears TERM from us only if it
+// does not end by that. Other signals, and a TERM on which somebody insists, are passed on at once.
+func TestTermIsHeldBack(t *testing.T) {
+	const ms = time.Millisecond
+	term, interrupt := send(syscall.SIGTERM), send(syscall.SIGINT)
+	for name, c := range map[string]struct {
+		runs time.Duration
+		when events
+		want string
+	}{
+		"it ends":        {700 * ms, events{100 * ms: term}, ""},
+		"it goes on":     {9000 * ms, events{100 * ms: term}, "1.1s TERM"},
+		"others":         {900 * ms, events{100 * ms: send(syscall.SIGHUP), 200 * ms: interrupt}, "0.1s HUP, 0.2s INT"},
+		"twice":          {9000 * ms, events{100 * ms: term, 300 * ms: term}, "0.3s TERM, 1.1s TERM"},
+		"twice, later":   {9000 * ms, events{0: term, 3000 * ms: term}, "1.0s TERM, 4.0s TERM"},
+		"lost meanwhile": {4000 * ms, events{100 * ms: term, 500 * ms: lose}, "0.5s terminate"},
+		"lost before":    {4000 * ms, events{100 * ms: lose, 500 * ms: term}, "0.1s terminate, 0.5s TERM"},
+	} {
+		heard, _, _ := play(t, nil, c.runs, c.when)
+		if got := strings.Join(heard, ", "); got != c.want {
+			t.Errorf("%s: heard %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// What cannot be ended is said: at once, and then once a minute, until it has ended. So is what KILL does not end.
+func TestWhatCannotBeEndedIsSaid(t *testing.T) {
+	root := remnant{pid: 7, name: "h", user: "root", refuses: true}
+	ours := remnant{pid: 8, name: "dd"}
+	for name, c := range map[string]struct {
+		remain      []remnant
+		want, heard string
+	}{
+		"refused": {[]remnant{root}, `
+1.0s lock name is lost: ending the command
+1.0s cannot end process 7 (h) of user root: operation not permitted; waiting until that has ended
+3.0s HUP cannot be passed on: process 7 (h) of user root: operation not permitted
+6.0s not ended within 5s, and cannot be killed: process 7 (h) of user root: operation not permitted
+61.0s still running 1m0s after the lock was lost: process 7 (h) of user root: operation not permitted
+121.0s still running 2m0s after the lock was lost: process 7 (h) of user root: operation not permitted
+`, "1.0s terminate, 3.0s HUP, 6.0s kill"},
+		"one of two": {[]remnant{ours, root}, `
+1.0s lock name is lost: ending the command
+1.0s cannot end process 7 (h) of user root: operation not permitted; waiting until that has ended
+3.0s HUP cannot be passed on: process 7 (h) of user root: operation not permitted
+6.0s not ended within 5s: killing it
+6.0s cannot end process 7 (h) of user root: operation not permitted; waiting until that has ended
+61.0s still running 1m0s after the lock was lost: process 8 (dd), process 7 (h) of user root: operation not permitted
+121.0s still running 2m0s after the lock was lost: process 8 (dd), process 7 (h) of user root: operation not permitted
+`, "1.0s terminate, 3.0s HUP, 6.0s kill"},
+		"it does not end": {[]remnant{ours}, `
+1.0s lock name is lost: ending the command
+6.0s not ended within 5s: killing it
+61.0s still running 1m0s after the lock was lost: process 8 (dd)
+121.0s still running 2m0s after the lock was lost: process 8 (dd)
+`, "1.0s terminate, 3.0s HUP, 6.0s kill"},
+	} {
+		heard, said, end := play(t, c.remain, 150*time.Second, events{
+			time.Second: lose, 3 * time.Second: send(syscall.SIGHUP),
+		})
+		if got := "\n" + strings.Join(said, "\n") + "\n"; got != c.want {
+			t.Errorf("%s: said %s, want %s", name, got, c.want)
+		}
+		if got := strings.Join(heard, ", "); got != c.heard || end.code != 3 {
+			t.Errorf("%s: heard %q, want %q; code %d", name, got, c.heard, end.code)
+		}
+	}
+}
+
+// The command has ended, what it has started has not: it is waited for.
+func TestTheEndOfWhatIsLeftIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		play := &played{begun: begun, changes: make(chan change), remain: []remnant{{pid: 7}}, until: 100 * time.Second}
+		lock := loss{make(chan struct{})}
+		c := &command{signals: make(chan os.Signal), killAfter: time.Second, warn: func(string, ...any) {}}
+		close(lock.done)
+		time.AfterFunc(2*time.Second, func() { play.changes <- change{exited: true} })
+		c.stayWith(play, lock)
+		if took := time.Since(begun); took < 100*time.Second || took > 100*time.Second+lastPoll {
+			t.Errorf("it took %s, want 100s and at most %s", took, lastPoll)
+		}
+	})
+}
+
+func TestRemnants(t *testing.T) {
+	if !errors.Is(syscall.EPERM, os.ErrPermission) || syscall.EPERM.Error() != "operation not permitted" {
+		t.Errorf("EPERM is %q here", syscall.EPERM)
+	}
+	strange := remnant{pid: 2, name: "a\x1b[1m"}
+	all := []remnant{{pid: 1}, strange, {pid: 3, user: "u", refuses: true}, {pid: 4}, {pid: 5}, {pid: 6}}
+	const want = `process 1, process 2 ("a\x1b[1m"), process 3 of user u: operation not permitted, process 4, and 2 more`
+	if got := listed(all); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
