@@ -39,6 +39,11 @@ func commandFlags() []cli.Flag {
 	return append(
 		waitFlags("give up when the lock is not held after `DURATION`; 0s is --no-wait",
 			"ask once and give up if the lock is taken"),
+		&cli.IntFlag{
+			Name:  "taken-code",
+			Usage: "end with exit code `N` when another holder has the lock; 0 says nothing, either",
+			Value: int(exitTaken),
+		},
 		&cli.DurationFlag{
 			Name:  "kill-after",
 			Usage: "how long a command whose lock is lost may take to end before it is killed, as `DURATION`",
@@ -58,7 +63,11 @@ func underLock(do func(context.Context, *cli.Command, *redlock.Locker, *command)
 				return do(ctx, cmd, locker, command)
 			}, redlock.WithObserver(command.attempts.observe))
 		}
+		err = taken(cmd, command, err)
 		if !cmd.Bool("json") {
+			if codeOf(err) == exitOK {
+				return silent(err)
+			}
 			return err
 		}
 		r := reportOn(err)
@@ -69,6 +78,17 @@ func underLock(do func(context.Context, *cli.Command, *redlock.Locker, *command)
 		printJSON(cmd.Root().ErrWriter, r)
 		return silent(err)
 	})
+}
+
+// taken gives the error of a lock that another holder has the exit code that is wanted for it. A command that ended
+// with 75 is another matter, and so is a wait that was over before anybody had said who holds the lock.
+func taken(cmd *cli.Command, command *command, err error) error {
+	if command == nil || command.ran || codeOf(err) != exitTaken || !errors.Is(err, redlock.ErrTaken) {
+		return err
+	}
+	return &failure{
+		code: exitCode(cmd.Int("taken-code")), text: complaint(err), outcome: outcomes[exitTaken], cause: err,
+	}
 }
 
 // newCommand reads what is to be run under which lock. It catches signals from now on: they must not end us before the
@@ -87,6 +107,8 @@ func newCommand(cmd *cli.Command) (*command, error) {
 		return nil, usagef("%q after the lock name: flags stand before it", args[1])
 	case cmd.Duration("kill-after") < 0:
 		return nil, usagef("--kill-after %s is negative", cmd.Duration("kill-after"))
+	case cmd.Int("taken-code") < 0 || cmd.Int("taken-code") > 255:
+		return nil, usagef("--taken-code %d: want 0 to 255", cmd.Int("taken-code"))
 	}
 	path, err := lookUp(args[1]) // before the lock: nobody should wait for a typing error
 	if err != nil {

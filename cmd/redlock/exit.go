@@ -35,10 +35,12 @@ type failure struct {
 	code    exitCode
 	text    string
 	outcome string // for --json; "": what the code stands for
+	cause   error  // what is said in text, with its nodes, or nil
 	last    func() // what is done when all is said and closed, or nil
 }
 
 func (f *failure) Error() string { return f.text }
+func (f *failure) Unwrap() error { return f.cause }
 
 func failf(code exitCode, format string, args ...any) error {
 	return &failure{code: code, text: fmt.Sprintf(format, args...)}

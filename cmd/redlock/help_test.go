@@ -26,7 +26,8 @@ func TestHelp(t *testing.T) {
 			"64", "69", "70", "75", "79", "126", "127",
 		}},
 		{"once --help", []string{
-			"--done-ttl", "--max-runs", "--done-code", "--wait", "--kill-after", "EXAMPLES", "64", "69", "75", "79", "80",
+			"--done-ttl", "--max-runs", "--done-code", "--taken-code", "--wait", "--kill-after", "EXAMPLES",
+			"64", "69", "75", "79", "80",
 		}},
 		{"status --help", []string{"--json", "EXIT CODES", "69"}},
 		{"--version", []string{"redlock version "}},

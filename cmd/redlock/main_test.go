@@ -81,6 +81,8 @@ func TestUsage(t *testing.T) {
 		{"once " + nodes + " name", `no command to run while "name" is held`},
 		{"once " + nodes + " name --max-runs 2 -- true", `"--max-runs" after the lock name`},
 		{"once --done-code 256 " + nodes + " name true", "--done-code 256: want 0 to 255"},
+		{"once --taken-code 256 " + nodes + " name true", "--taken-code 256: want 0 to 255"},
+		{"run --taken-code -1 " + nodes + " name true", "--taken-code -1: want 0 to 255"},
 		{"once --max-runs -1 " + nodes + " name true", "-1 runs"},
 		{"once --done-ttl 15s " + nodes + " name true", "less than twice the TTL"},
 		{"status " + nodes, "want one lock name, got 0"},

@@ -33,7 +33,7 @@ EXIT CODES
      69    no quorum: too few nodes answered
      70    something else went wrong in redlock
      75    taken: a run is under way elsewhere (--no-wait), or was until
-           --wait was over
+           --wait was over (--taken-code changes this)
      79    lost: the hold ended while the command ran
      80    exhausted: --max-runs runs have begun and none succeeded
      126   the command cannot be executed
@@ -43,7 +43,8 @@ EXIT CODES
 
 EXAMPLES
    A nightly report, started by cron on every machine, run by one, and by
-   another if that one fails (crontab):
+   another if that one fails (crontab; cron's own PATH lacks /usr/local/bin):
+     PATH=/usr/local/bin:/usr/bin:/bin
      REDLOCK_NODES=redis-1,redis-2,redis-3,redis-4,redis-5
      0 3 * * *  redlock once report -- /usr/local/bin/report
    Every hour; the hour is part of the name, since the job may take long (in

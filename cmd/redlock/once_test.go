@@ -70,6 +70,7 @@ func TestOnceWhileARunIsUnderWay(t *testing.T) {
 	for _, flag := range []string{"--no-wait", "--wait=2s"} {
 		begin(t, c, "once", flag, "report", "echo", "again").end(exitTaken, "", "redlock: lock report: taken by ")
 	}
+	begin(t, c, "once", "--no-wait", "--taken-code=0", "report", "echo", "again").end(0, "", "")
 	if got := status(t, c, "report"); got != "runs: the 1st is under way, or has crashed and its lock remains" {
 		t.Errorf("status: %s", got)
 	}

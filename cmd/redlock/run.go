@@ -45,7 +45,7 @@ EXIT CODES
      69    no quorum: too few nodes answered
      70    something else went wrong in redlock
      75    taken: somebody else holds the lock (--no-wait), or did until
-           --wait was over
+           --wait was over (--taken-code changes this)
      79    lost: the hold ended while the command ran
      126   the command cannot be executed
      127   the command was not found
@@ -54,10 +54,13 @@ EXIT CODES
    from the command's: its "outcome" is "ended" for the latter.` + settingsHelp + `
 
 EXAMPLES
-   One backup at a time, wherever it is started; give up if it runs elsewhere
-   (crontab):
-     REDLOCK_NODES=redis-1,redis-2,redis-3,redis-4,redis-5
-     0 3 * * *  redlock run --no-wait backup -- /usr/local/bin/backup --full
+   A nightly job that several machines start and one should carry out is for
+   "redlock once". Under run the next machine would begin when the first one
+   has finished:
+     0 3 * * *  redlock once backup -- /usr/local/bin/backup --full
+   Every five minutes, unless the last one is still at it on some machine; no
+   mail from cron about that:
+     */5 * * * *  redlock run --no-wait --taken-code 0 sync -- /opt/bin/sync
    Wait at most a minute to deploy:
      redlock run --wait 1m deploy:web -- ./deploy.sh
    Tell "taken" from failure:

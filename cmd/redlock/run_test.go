@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -81,6 +82,13 @@ func TestRunTaken(t *testing.T) {
 		}
 		s.expect("(end of output)")
 	}
+
+	// Only this outcome has another code, and only 0 is quiet.
+	begin(t, c, "run", "--no-wait", "--taken-code=0", "name", "echo", "must not run").end(0, "", "")
+	begin(t, c, "run", "--wait=1s", "--taken-code=9", "name", "true").end(9, "", "redlock: lock name: taken by ")
+	setting := exec.Command("env", "REDLOCK_TAKEN_CODE=0", binary, "run", "--no-wait", "name", "echo", "must not run")
+	beginCmd(t, c, setting).end(0, "", "")
+	begin(t, c, "run", "--taken-code=0", "other", "sh", "-c", "exit 75").end(75, "", "")
 
 	waiting := begin(t, c, "run", "name", "echo", "my turn")
 	holder.stdin.Close()
