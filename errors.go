@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -98,6 +99,14 @@ func shown(name string) string {
 		return quoted
 	}
 	return name
+}
+
+// logged returns a name for a field of its own: quoted only if it is not UTF-8, which a log in JSON cannot hold.
+func logged(name string) string {
+	if utf8.ValidString(name) {
+		return name
+	}
+	return shown(name)
 }
 
 // Error returns the text of all parts, with the package's name only at the front.

@@ -61,7 +61,7 @@ func (k *Lock) String() string {
 
 // LogValue implements slog.LogValuer: name, token, and until when the hold lasts, or how it ended.
 func (k *Lock) LogValue() slog.Value {
-	attrs := []slog.Attr{slog.String("name", k.Name())}
+	attrs := []slog.Attr{slog.String("name", logged(k.Name()))}
 	if token := k.Token(); token > 0 {
 		attrs = append(attrs, slog.Int64("token", token))
 	}

@@ -115,7 +115,7 @@ func (l *eventLog) write(ev *Event, level slog.Level) {
 	if ev.Node != "" {
 		attrs = append(attrs, slog.String("node", ev.Node))
 	} else {
-		attrs = append(attrs, slog.String("name", ev.Name))
+		attrs = append(attrs, slog.String("name", logged(ev.Name)))
 	}
 	if ev.Token != 0 {
 		attrs = append(attrs, slog.Int64("token", ev.Token))
@@ -282,7 +282,7 @@ func (d *digest) admit(ev *Event) bool {
 		d.holds = make(map[string]time.Time)
 	}
 	if _, known := d.holds[ev.Owner]; !known && len(d.names) < sumNames {
-		d.names = append(d.names, ev.Name)
+		d.names = append(d.names, logged(ev.Name))
 	}
 	d.holds[ev.Owner] = ev.Until
 	return false

@@ -375,3 +375,17 @@ func TestTheLogOfADay(t *testing.T) {
 		})
 	})
 }
+
+// Two names that are not UTF-8 are two names in a log that can hold nothing else, too.
+func TestTheLogTellsNamesApart(t *testing.T) {
+	var out strings.Builder
+	l := newEventLog(slog.New(slog.NewJSONHandler(&out, nil)), clock{})
+	for _, name := range []string{"job\xff", "odd\tname"} {
+		l.write(&Event{Kind: EventLost, Name: name}, slog.LevelError)
+	}
+	for _, want := range []string{`"name":"\"job\\xff\""`, `"name":"odd\tname"`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got %s, want %s in it", out.String(), want)
+		}
+	}
+}

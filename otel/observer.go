@@ -14,6 +14,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -105,7 +106,7 @@ func (o *observer) observe(ev redlock.Event) {
 // lock returns the attributes of a lock's metrics.
 func (o *observer) lock(ev redlock.Event, attrs ...attribute.KeyValue) metric.MeasurementOption {
 	if o.group != nil {
-		attrs = append(attrs, attribute.String("redlock.group", o.group(ev.Name)))
+		attrs = append(attrs, attribute.String("redlock.group", named(o.group(ev.Name))))
 	}
 	return metric.WithAttributes(attrs...)
 }
@@ -118,10 +119,22 @@ func server(addr string) []attribute.KeyValue {
 	host, port, err := net.SplitHostPort(addr)
 	number, wrong := strconv.Atoi(port)
 	if err != nil || wrong != nil {
-		return []attribute.KeyValue{attribute.String("server.address", strings.TrimPrefix(addr, "unix://"))}
+		return []attribute.KeyValue{attribute.String("server.address", named(strings.TrimPrefix(addr, "unix://")))}
 	}
-	return []attribute.KeyValue{attribute.String("server.address", host), attribute.Int("server.port", number)}
+	return []attribute.KeyValue{attribute.String("server.address", named(host)), attribute.Int("server.port", number)}
 }
+
+// named returns a name as an attribute can hold it. One that is not UTF-8, which the protocol refuses together with all
+// else in the batch, is quoted as the command and errors quote it.
+func named(name string) string {
+	if utf8.ValidString(name) {
+		return name
+	}
+	return strconv.Quote(name)
+}
+
+// text returns an error's text as an attribute can hold it: what a node or a program says may be any bytes.
+func text(err error) string { return strings.ToValidUTF8(err.Error(), "\uFFFD") }
 
 // outcome returns one of a few words for how a call ended.
 func outcome(err error) string {

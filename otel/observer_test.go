@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -214,5 +215,47 @@ func TestSpans(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A name and what an error quotes may be any bytes; the protocol refuses a batch in which a text is not UTF-8.
+func TestAttributesAreUTF8(t *testing.T) {
+	const name = "job\xff\xc0"
+	r := record(t, redlockotel.WithGroups(func(name string) string { return name }))
+	ctx := t.Context()
+	lock, err := r.Lock(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.TryLock(ctx, name); !errors.Is(err, redlock.ErrTaken) {
+		t.Fatalf("got %v, want ErrTaken", err)
+	}
+	if err := lock.Unlock(ctx); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	for series := range r.series(t) {
+		if !utf8.ValidString(series) {
+			t.Errorf("the series %q", series)
+		}
+	}
+	spans := r.spans.Ended()
+	if len(spans) == 0 {
+		t.Error("no spans")
+	}
+	for _, s := range spans {
+		attrs := s.Attributes()
+		for _, e := range s.Events() {
+			attrs = append(attrs, e.Attributes...)
+		}
+		for _, a := range attrs {
+			value := a.Value.String()
+			if !utf8.ValidString(value) || a.Key == "redlock.name" && value != `"job\xff\xc0"` {
+				t.Errorf("%s: %s is %q", s.Name(), a.Key, value)
+			}
+		}
+		if text := s.Status().Description; !utf8.ValidString(text) {
+			t.Errorf("%s: the status %q", s.Name(), text)
+		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 // made at once with both its times. It is internal: the requests to the nodes are batched with
 // those of others, and are no calls of this one's own.
 func (o *observer) span(ctx context.Context, name string, ev redlock.Event) {
-	attrs := []attribute.KeyValue{attribute.String("redlock.name", ev.Name)}
+	attrs := []attribute.KeyValue{attribute.String("redlock.name", named(ev.Name))}
 	if ev.Token != 0 {
 		attrs = append(attrs, attribute.Int64("redlock.token", ev.Token))
 	}
@@ -27,11 +27,11 @@ func (o *observer) span(ctx context.Context, name string, ev redlock.Event) {
 		return
 	}
 	s.SetAttributes(attribute.String("error.type", outcome(ev.Err)))
-	s.SetStatus(codes.Error, ev.Err.Error())
+	s.SetStatus(codes.Error, text(ev.Err))
 	for _, n := range ev.Nodes {
 		said := append(server(n.Addr), attribute.String("redlock.outcome", string(n.Outcome)))
 		if n.Err != nil {
-			said = append(said, attribute.String("exception.message", n.Err.Error()))
+			said = append(said, attribute.String("exception.message", text(n.Err)))
 		}
 		s.AddEvent("redlock.node", trace.WithTimestamp(ev.Time), trace.WithAttributes(said...))
 	}

@@ -72,6 +72,7 @@ func underLock(do func(context.Context, *cli.Command, *redlock.Locker, *command)
 		}
 		r := reportOn(err)
 		r.Name, r.Ran = cmd.Args().First(), new(bool)
+		r.Bytes = bytesOf(r.Name)
 		if command != nil {
 			*r.Ran, r.Token = command.ran, command.token
 		}

@@ -45,7 +45,7 @@ func forgetAction(ctx context.Context, cmd *cli.Command) error {
 			return err
 		}
 		if out := cmd.Root().Writer; cmd.Bool("json") {
-			return printObject(out, forgetObject{name, runsOf(runs)})
+			return printObject(out, forgetObject{name, bytesOf(name), runsOf(runs)})
 		}
 		return terminal.NewPrinter(cmd.Root().Writer).Print(printable(name) + ": " + forgotten(runs))
 	})
@@ -54,7 +54,8 @@ func forgetAction(ctx context.Context, cmd *cli.Command) error {
 // forgetObject is what forget prints with --json.
 type forgetObject struct {
 	Name      string      `json:"name"`
-	Forgotten *runsObject `json:"forgotten"` // null: no run was known
+	Bytes     []byte      `json:"name_base64,omitempty"` // see bytesOf
+	Forgotten *runsObject `json:"forgotten"`             // null: no run was known
 }
 
 func forgotten(r redlock.Runs) string {

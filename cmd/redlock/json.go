@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"time"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v3"
 
@@ -17,6 +18,15 @@ import (
 
 // jsonFlag is the flag of every verb that has something to tell.
 func jsonFlag(usage string) cli.Flag { return &cli.BoolFlag{Name: "json", Usage: usage} }
+
+// bytesOf returns a name that is not UTF-8, for a field beside its text: JSON has none for it. Other names have no such
+// field.
+func bytesOf(name string) []byte {
+	if utf8.ValidString(name) {
+		return nil
+	}
+	return []byte(name)
+}
 
 // printJSON prints one object on one line.
 func printJSON(out io.Writer, v any) {
@@ -38,8 +48,9 @@ type report struct {
 	Outcome  string       `json:"outcome"`
 	ExitCode exitCode     `json:"exit_code"`
 	Name     string       `json:"name,omitempty"`
-	Ran      *bool        `json:"ran,omitempty"`   // run and once: whether the command was started
-	Token    int64        `json:"token,omitempty"` // run and once: of the hold
+	Bytes    []byte       `json:"name_base64,omitempty"` // see bytesOf
+	Ran      *bool        `json:"ran,omitempty"`         // run and once: whether the command was started
+	Token    int64        `json:"token,omitempty"`       // run and once: of the hold
 	Error    string       `json:"error,omitempty"`
 	Nodes    []reportNode `json:"nodes,omitempty"`
 }
@@ -183,7 +194,8 @@ func (d *diagnosis) object() diagnosisObject {
 // nameObject is a name as status and top see it.
 type nameObject struct {
 	Name      string           `json:"name"`
-	Known     bool             `json:"known"` // a majority has answered
+	Bytes     []byte           `json:"name_base64,omitempty"` // see bytesOf
+	Known     bool             `json:"known"`                 // a majority has answered
 	Held      bool             `json:"held"`
 	Owner     string           `json:"owner,omitempty"`
 	Label     string           `json:"label,omitempty"` // what the owner's client calls itself
@@ -227,7 +239,7 @@ type nodeViewObject struct {
 // inspectionObject says the same as printStatus; unknown is why a majority's word is not known, or nil.
 func inspectionObject(i redlock.Inspection, unknown error) nameObject {
 	o := nameObject{
-		Name: i.Name, Known: unknown == nil, Held: i.Owner != "", Owner: i.Owner, Label: i.Label,
+		Name: i.Name, Bytes: bytesOf(i.Name), Known: unknown == nil, Held: i.Owner != "", Owner: i.Owner, Label: i.Label,
 		Readers: i.Readers, Labels: i.ReaderLabels, Token: i.Token,
 		Remaining: i.Remaining.Seconds(), Waiting: i.Waiting, Runs: runsOf(i.Runs), Nodes: []nodeViewObject{},
 	}

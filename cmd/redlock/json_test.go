@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -116,5 +117,67 @@ func TestErrorsAsObjects(t *testing.T) {
 	var b build
 	if err := json.Unmarshal([]byte(text.String()), &b); err != nil || b.Version == "" || !strings.HasPrefix(b.Go, "go") {
 		t.Errorf("version: got %s, %v", text.String(), err)
+	}
+}
+
+// A name that is not UTF-8 is no text that JSON could have: its bytes stand beside it, and only then.
+func TestNamesOfBytes(t *testing.T) {
+	c := redlocktest.New(t, 3)
+	type named struct {
+		Name  string
+		Bytes []byte `json:"name_base64"`
+	}
+	for _, name := range []string{"job", "job\xff\xc0"} {
+		holder := begin(t, c, append([]string{"run", "--json", name}, ready...)...)
+		holder.expect("ready")
+		var want []byte
+		if name != "job" {
+			want = []byte(name)
+		}
+		check := func(what string, got named) {
+			if !bytes.Equal(got.Bytes, want) || got.Name != strings.ToValidUTF8(name, "\uFFFD\uFFFD") {
+				t.Errorf("%s of %q: got %q and %q", what, name, got.Name, got.Bytes)
+			}
+		}
+		var said struct {
+			named
+			Locks, Names []named
+			Now          named
+		}
+		for _, verb := range []string{"status", "top", "ls", "unlock", "forget"} {
+			said.Locks, said.Names, said.named, said.Now = nil, nil, named{}, named{}
+			args := []string{verb, "--json", name}
+			switch verb {
+			case "ls":
+				args[2] = "job" // miniredis takes no pattern that is not UTF-8
+			case "unlock":
+				args = append(args, "--yes", "--force")
+			}
+			s := begin(t, c, args...)
+			s.code()
+			var text strings.Builder
+			for line := range s.lines {
+				text.WriteString(line)
+			}
+			if err := json.Unmarshal([]byte(text.String()), &said); err != nil {
+				t.Fatalf("%s: %v in %q, %s", verb, err, text.String(), s.stderr.String())
+			}
+			switch {
+			case len(said.Locks)+len(said.Names) == 1:
+				check(verb, append(said.Locks, said.Names...)[0])
+			case verb == "unlock":
+				check(verb, said.Now)
+			default:
+				check(verb, said.named)
+			}
+		}
+		holder.stdin.Close()
+		holder.code()
+		lines := strings.Split(strings.TrimSpace(holder.stderr.String()), "\n")
+		var report named
+		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &report); err != nil {
+			t.Fatal(err)
+		}
+		check("run", report)
 	}
 }
