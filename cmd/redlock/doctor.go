@@ -39,8 +39,8 @@ EXIT CODES
    2     unsafe: a lock may be granted twice
    3     unavailable: no majority votes, so no lock can be taken. Masters
          that have just been started will, after the restart guard
-   64    wrong usage: flags, settings or nodes` + settingsHelp),
-		Flags:  append(lockerFlags(), jsonFlag("print one JSON object")),
+   64    wrong usage: flags, settings or nodes`),
+		Flags:  withNodes(jsonFlag("print one JSON object")),
 		Action: settled(doctorAction),
 	}
 }

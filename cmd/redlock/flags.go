@@ -10,6 +10,15 @@ import (
 	"github.com/quorumlock/redlock"
 )
 
+// withNodes returns a verb's own flags and, behind them, those of every verb that talks to nodes.
+func withNodes(own ...cli.Flag) []cli.Flag {
+	shared := lockerFlags()
+	for _, flag := range shared {
+		flag.(cli.CategorizableFlag).SetCategory(nodesTopic)
+	}
+	return append(own, shared...)
+}
+
 // lockerFlags are the flags of every verb that talks to nodes.
 func lockerFlags() []cli.Flag {
 	return append([]cli.Flag{
@@ -73,6 +82,9 @@ func lockerOf(cmd *cli.Command) (nodes []string, opts []redlock.Option, err erro
 	if len(nodes) == 0 {
 		return nil, nil, usagef("no nodes: give --nodes or set %s", settingOf("nodes"))
 	}
+	if slices.ContainsFunc(parseNodes(cmd.String("nodes")+","+cmd.String("to")), hasSemicolon) {
+		return nil, nil, usagef(`separate the nodes by commas, not by ";"`)
+	}
 	for flag, option := range map[string]func(time.Duration) redlock.Option{
 		"ttl": redlock.WithTTL, "node-timeout": redlock.WithNodeTimeout,
 		"restart-guard": redlock.WithRestartGuard, "fence-retention": redlock.WithFenceRetention,
@@ -113,6 +125,13 @@ func withLocker(cmd *cli.Command, use func(*redlock.Locker) error, more ...redlo
 	}
 	defer locker.Close()
 	return use(locker)
+}
+
+// hasSemicolon says whether a node is two, with a semicolon between them. There may be one in a password or a path.
+func hasSemicolon(node string) bool {
+	last := node[strings.LastIndexByte(node, ';')+1:]
+	isURL, hasUser := strings.Contains(last, "://"), strings.Contains(last, "@")
+	return last != node && !strings.HasPrefix(node, "unix:") && (isURL || !hasUser)
 }
 
 // parseNodes splits at commas and white space.

@@ -26,8 +26,8 @@ EXIT CODES
    0     forgotten; or no run was known
    64    wrong usage: flags, settings, name or nodes
    69    no quorum: too few nodes answered
-   75    taken: a run is under way` + settingsHelp),
-		Flags: append(lockerFlags(),
+   75    taken: a run is under way`),
+		Flags: withNodes(
 			&cli.DurationFlag{Name: "done-ttl", Usage: "the job's own, as `DURATION`", Value: 2 * time.Hour},
 			jsonFlag("print one JSON object")),
 		Action: settled(forgetAction),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,8 +17,34 @@ const (
 	flagWidth = 31 // of "   --fence-retention DURATION  ", the widest
 )
 
-// settingsHelp is what every verb's help says that has settings.
-const settingsHelp = `
+// nodesTopic is what "redlock help nodes" is about: the flags that most verbs share. Their own help leaves them out, or
+// it would be mostly that.
+const nodesTopic = "nodes"
+
+// A flag of another category than the verb's, which has none, belongs to a topic.
+const helpTemplate = `NAME:
+   {{if .Category}}redlock help {{.Name}} - {{.Usage}}{{else}}{{template "helpNameTemplate" .}}{{end}}
+
+USAGE:
+   {{template "usageTemplate" .}}
+
+OPTIONS:{{$more := false}}{{range .VisibleFlags}}{{if ne .GetCategory $.Category}}{{$more = true}}{{else}}
+   {{wrap .String 6}}{{end}}{{end}}{{if and $more (not .Category)}}
+
+   For --nodes, --ttl, settings and the like see "redlock help nodes".{{end}}{{if .Description}}
+
+DESCRIPTION:
+   {{template "descriptionTemplate" .}}{{end}}
+`
+
+// nodesHelp is a verb that only has help.
+func nodesHelp() *cli.Command {
+	return &cli.Command{
+		Name: nodesTopic, Category: nodesTopic, Hidden: true,
+		Usage:     "the flags that verbs share, and settings",
+		UsageText: "redlock VERB [flags] …",
+		Description: strings.TrimSpace(`
+All verbs have them but demo, version and completion, which ask no node.
 
 SETTINGS
    The environment can stand in for a flag with a value: REDLOCK_NODE_TIMEOUT
@@ -25,9 +52,16 @@ SETTINGS
    and REDLOCK_ALLOW_EVICTION=true. So can a file of lines such as
    REDLOCK_TTL=20s, which --config or REDLOCK_CONFIG names. Flags go before
    the environment, and that before the file. Keep passwords out of flags:
-   others see those.`
+   others see those.`),
+		Flags:  withNodes(),
+		Action: func(_ context.Context, cmd *cli.Command) error { return noVerb(cmd.Root(), cmd.Name) },
+	}
+}
 
-func init() { cli.FlagStringer = describeFlag }
+func init() {
+	cli.FlagStringer = describeFlag
+	cli.CommandHelpTemplate, cli.SubcommandHelpTemplate = helpTemplate, helpTemplate
+}
 
 // describeFlag is a flag's name and argument, a tab, and what it is for. The library aligns what stands behind tabs.
 func describeFlag(flag cli.Flag) string {
@@ -67,16 +101,34 @@ func helpAsFlag(args []string) []string {
 	return slices.Concat(args[:1], args[2:], []string{"--help"})
 }
 
-// inPlainWords says what the flags' parser has to complain about.
-var inPlainWords = strings.NewReplacer(
-	"flag provided but not defined: -", "no flag --",
-	" for flag -", " for --",
-	": time: invalid duration", ": invalid duration",
-)
-
-// showCompletion has the help list the verb that prints scripts for shells.
-func showCompletion(cmd *cli.Command) {
+// likeOurs makes a verb of the one that prints scripts for shells, which is the library's.
+func likeOurs(cmd *cli.Command) {
 	cmd.Hidden = false
 	cmd.Usage = "print a script with which a shell completes flags"
 	cmd.UsageText = "redlock completion bash|zsh|fish|pwsh"
+	cmd.Description = strings.TrimSpace(`
+In ~/.bashrc, with the package bash-completion; in ~/.zshrc, after compinit:
+  source <(redlock completion bash)
+  source <(redlock completion zsh)
+Once, for fish; and for PowerShell, whose profile must then run the script:
+  redlock completion fish > ~/.config/fish/completions/redlock.fish
+  redlock completion pwsh > redlock.ps1
+
+EXIT CODES
+   0     printed
+   64    wrong usage`)
+	cmd.OnUsageError = misused
+	cmd.Action = func(context.Context, *cli.Command) error {
+		return usagef(`want one shell: bash, zsh, fish or pwsh; see "redlock completion --help"`)
+	}
+	for _, shell := range cmd.Commands {
+		script := shell.Action
+		shell.OnUsageError = misused
+		shell.Action = func(ctx context.Context, cmd *cli.Command) error {
+			if cmd.Args().Present() {
+				return usagef("completion takes one argument, got %q as well", cmd.Args().First())
+			}
+			return script(ctx, cmd)
+		}
+	}
 }

@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/urfave/cli/v3"
 )
 
 func TestHelp(t *testing.T) {
@@ -19,9 +22,13 @@ func TestHelp(t *testing.T) {
 		{"help", []string{"demo", "run", "--version"}},
 		{"help run", []string{"redlock run [flags]", "EXIT CODES"}},
 		{"demo --help", []string{"flash sale", "EXIT CODES"}},
+		{"help nodes", []string{
+			"--nodes", "--to", "--config", "--ttl", "--prefix", "--node-timeout", "--no-node-info", "--allow-eviction",
+			"--server-name", "REDLOCK_NODES", "REDLOCK_ALLOW_EVICTION", "redlock VERB [flags]",
+		}},
+		{"help completion", []string{"redlock completion bash|zsh|fish|pwsh", "EXIT CODES", "64"}},
 		{"run --help", []string{
-			"--nodes", "--ttl", "--prefix", "--wait", "--no-wait", "--kill-after", "--node-timeout",
-			"--no-node-info", "--allow-eviction", "REDLOCK_ALLOW_EVICTION",
+			"--wait", "--no-wait", "--kill-after", "--nodes, --ttl", `"redlock help nodes"`,
 			"REDLOCK_NODES", "REDLOCK_NAME", "REDLOCK_OWNER", "REDLOCK_TOKEN", "EXAMPLES",
 			"64", "69", "70", "75", "79", "126", "127",
 		}},
@@ -45,9 +52,24 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// A verb's own flags come before all else that is said of it, and no flag that others share is among them.
+func TestHelpBeginsWithTheVerbsOwnFlags(t *testing.T) {
+	for _, verb := range newApp(io.Discard, io.Discard).VisibleCommands() {
+		var out bytes.Buffer
+		run(t.Context(), []string{"redlock", verb.Name, "--help"}, &out, &out)
+		head, _, _ := strings.Cut(out.String(), "\nDESCRIPTION:\n")
+		for _, flag := range verb.Flags {
+			shared := flag.(cli.CategorizableFlag).GetCategory() == nodesTopic
+			if name := "\n   --" + flag.Names()[0] + " "; shared == strings.Contains(head, name) {
+				t.Errorf("redlock %s --help: %s is not where it belongs", verb.Name, name)
+			}
+		}
+	}
+}
+
 // Help is read on terminals of 80 columns.
 func TestHelpIsNarrow(t *testing.T) {
-	for _, verb := range []string{"", "demo", "run", "once", "status", "top", "doctor", "version", "completion"} {
+	for _, verb := range []string{"", "demo", "run", "once", "status", "top", "doctor", "version", "completion", "nodes"} {
 		var out bytes.Buffer
 		run(t.Context(), append([]string{"redlock"}, append(strings.Fields(verb), "--help")...), &out, &out)
 		for line := range strings.Lines(out.String()) {

@@ -27,8 +27,8 @@ each node, in small steps.
 EXIT CODES
    0     listed, whether or not there are any
    64    wrong usage: flags, settings or nodes
-   69    no quorum: too few nodes answered` + settingsHelp),
-		Flags:  append(lockerFlags(), jsonFlag("print one JSON object")),
+   69    no quorum: too few nodes answered`),
+		Flags:  withNodes(jsonFlag("print one JSON object")),
 		Action: settled(lsAction),
 	}
 }
@@ -68,7 +68,7 @@ func lsAction(ctx context.Context, cmd *cli.Command) error {
 				printable(i.Name), holders(i), token(i.Token), left(i.Remaining), strconv.Itoa(i.Waiting),
 			})
 		}
-		return terminal.NewPrinter(out).Table(rows)
+		return terminal.NewPrinter(out).Table(rows, 0, 1)
 	}, redlock.WithoutLocking())
 }
 

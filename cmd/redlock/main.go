@@ -49,16 +49,16 @@ func newApp(stdout, stderr io.Writer) *cli.Command {
 		Version: thisBuild().Version,
 		Description: strings.TrimSpace(`
 Start with "redlock demo": it needs nothing installed and takes ten seconds.
-"redlock VERB --help" describes a verb, its exit codes and examples.`),
+"redlock VERB --help" describes a verb, its exit codes and examples;
+"redlock help nodes" the flags that verbs share, and settings.`),
 		Commands: []*cli.Command{
 			demoVerb(), runVerb(), onceVerb(), waitVerb(), lsVerb(), statusVerb(), topVerb(), doctorVerb(), unlockVerb(),
-			forgetVerb(), versionVerb(),
+			forgetVerb(), versionVerb(), nodesHelp(),
 		},
 		StopOnNthArg: &one, // what follows a verb that does not exist are not our flags
 		Action: func(_ context.Context, cmd *cli.Command) error {
 			if verb := cmd.Args().First(); verb != "" {
-				near := suggestion(verb, cli.SuggestCommand(cmd.Commands, verb))
-				return usagef(`no verb %q%s; "redlock --help" lists them`, verb, near)
+				return noVerb(cmd, verb)
 			}
 			return cli.ShowRootCommandHelp(cmd)
 		},
@@ -66,17 +66,14 @@ Start with "redlock demo": it needs nothing installed and takes ten seconds.
 		HideHelpCommand: true,
 		// "redlock completion bash" and the like print a script that has the shell ask us what may come next.
 		EnableShellCompletion:           true,
-		ConfigureShellCompletionCommand: showCompletion,
+		ConfigureShellCompletionCommand: likeOurs,
 		Writer:                          stdout,
 		ErrWriter:                       stderr,
 		// Errors are printed and turned into exit codes in one place: run.
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},
 	}
 	for _, cmd := range append(app.Commands, app) {
-		cmd.OnUsageError = func(_ context.Context, cmd *cli.Command, err error, _ bool) error {
-			text := inPlainWords.Replace(err.Error())
-			return usagef(`%s%s; see "%s --help"`, text, meant(cmd, text), cmd.FullName())
-		}
+		cmd.OnUsageError = misused
 	}
 	return app
 }

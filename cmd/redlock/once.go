@@ -39,7 +39,7 @@ EXIT CODES
      126   the command cannot be executed
      127   the command was not found
      128+n signal n ended the waiting
-   With --json, standard error ends with an object that tells these apart.` + settingsHelp + `
+   With --json, standard error ends with an object that tells these apart.
 
 EXAMPLES
    A nightly report, started by cron on every machine, run by one, and by
@@ -62,7 +62,7 @@ func onceVerb() *cli.Command {
 		Description: strings.TrimSpace(onceHelp),
 		// What follows NAME belongs to the command, flags included.
 		StopOnNthArg: &one,
-		Flags: append(append(lockerFlags(), commandFlags()...),
+		Flags: withNodes(append(commandFlags(),
 			&cli.DurationFlag{
 				Name:  "done-ttl",
 				Usage: "run nothing for `DURATION` after a run has succeeded, and remember those that failed for so long",
@@ -70,7 +70,7 @@ func onceVerb() *cli.Command {
 			},
 			&cli.IntFlag{Name: "max-runs", Usage: "let at most `N` runs begin until one succeeds; 0: no limit", Value: 3},
 			&cli.IntFlag{Name: "done-code", Usage: "end with exit code `N` when the job was done before", Value: 0},
-		),
+		)...),
 		Action: underLock(runOnce),
 	}
 }

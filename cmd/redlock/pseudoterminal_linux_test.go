@@ -123,6 +123,36 @@ func (s *pseudoterminal) press(keys string) {
 	}
 }
 
+// modes are the terminal's.
+func (s *pseudoterminal) modes() unix.Termios {
+	s.t.Helper()
+	modes, err := unix.IoctlGetTermios(int(s.keys.Fd()), unix.TCGETS)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return *modes
+}
+
+// signal sends a signal to what is in the foreground.
+func (s *pseudoterminal) signal(sig syscall.Signal) {
+	s.t.Helper()
+	group, err := unix.IoctlGetInt(int(s.keys.Fd()), unix.TIOCGPGRP)
+	if err == nil {
+		err = syscall.Kill(-group, sig)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *pseudoterminal) resize(rows, columns uint16) {
+	s.t.Helper()
+	size := unix.Winsize{Row: rows, Col: columns}
+	if err := unix.IoctlSetWinsize(int(s.keys.Fd()), unix.TIOCSWINSZ, &size); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 func (s *pseudoterminal) code() int {
 	s.t.Helper()
 	eventually(s.t, "end of the program", func() bool {

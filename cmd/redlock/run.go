@@ -51,7 +51,7 @@ EXIT CODES
      127   the command was not found
      128+n signal n ended the waiting
    With --json, standard error ends with an object that tells redlock's own
-   from the command's: its "outcome" is "ended" for the latter.` + settingsHelp + `
+   from the command's: its "outcome" is "ended" for the latter.
 
 EXAMPLES
    A nightly job that several machines start and one should carry out is for
@@ -78,7 +78,7 @@ func runVerb() *cli.Command {
 		Description: strings.TrimSpace(runHelp),
 		// What follows NAME belongs to the command, flags included.
 		StopOnNthArg: &one,
-		Flags:        append(lockerFlags(), commandFlags()...),
+		Flags:        withNodes(commandFlags()...),
 		Action:       underLock(runCommand),
 	}
 }

@@ -27,8 +27,8 @@ of its runs under "redlock once". It takes no lock, and changes nothing.
 EXIT CODES
    0     the nodes have answered, whether or not somebody holds the lock
    64    wrong usage: flags, settings, name or nodes
-   69    no quorum: too few nodes answered; what the others said is printed` + settingsHelp),
-		Flags:  append(lockerFlags(), jsonFlag("print one JSON object")),
+   69    no quorum: too few nodes answered; what the others said is printed`),
+		Flags:  withNodes(jsonFlag("print one JSON object")),
 		Action: settled(statusAction),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -23,14 +24,15 @@ func topVerb() *cli.Command {
 		UsageText: "redlock top [flags] [NAME…]",
 		Description: strings.TrimSpace(`
 Shows every node and, for each NAME, who holds the lock: once a second until
-Ctrl-C on a terminal, elsewhere once. TROUBLE is a code that "redlock doctor"
-explains; NODES is how many gave the lock to the holder. It takes no lock.
+q or Ctrl-C on a terminal, elsewhere once. Locks that do not fit are counted.
+TROUBLE is a code that "redlock doctor" explains; NODES is how many gave the
+lock to the holder. It takes no lock.
 
 EXIT CODES
    0     shown
    64    wrong usage: flags, settings, names or nodes
-   69    shown once, and too few nodes vote for any lock to be taken` + settingsHelp),
-		Flags: append(lockerFlags(),
+   69    shown once, and too few nodes vote for any lock to be taken`),
+		Flags: withNodes(
 			&cli.BoolFlag{Name: "once", Usage: "show it once, also on a terminal"},
 			jsonFlag("print one JSON object")),
 		Action: settled(topAction),
@@ -49,7 +51,7 @@ func topAction(ctx context.Context, cmd *cli.Command) error {
 		case cmd.Bool("json"):
 			err = printObject(out, v.object())
 		case cmd.Bool("once") || !screen.Live:
-			_, err = fmt.Fprintln(out, strings.Join(v.lines(0, screen.Colours), "\n"))
+			_, err = fmt.Fprintln(out, strings.Join(v.lines(0, 0, screen.Colours), "\n"))
 		default:
 			watch(ctx, locker, names, screen, v)
 			return nil
@@ -63,14 +65,17 @@ func topAction(ctx context.Context, cmd *cli.Command) error {
 	}, redlock.WithoutLocking())
 }
 
-// watch shows the latest view until a signal comes, and leaves it on the screen.
+// watch shows the latest view until a signal or the key q comes, and leaves it on the screen.
 func watch(ctx context.Context, locker *redlock.Locker, names []string, screen *terminal.Screen, first *view) {
 	ctx, stop := untilSignalled(ctx)
 	defer stop()
+	ctx, quit := context.WithCancel(ctx)
+	defer quit()
 	var latest atomic.Pointer[view]
 	latest.Store(first)
-	draw := func(width int) []string { return latest.Load().lines(width, screen.Colours) }
+	draw := func(width, height int) []string { return latest.Load().lines(width, height, screen.Colours) }
 	defer screen.HeedStops(ctx)()
+	screen.OnKey(os.Stdin, 'q', quit)
 	end := screen.Animate(draw)
 	for ctx.Err() == nil {
 		select {
@@ -82,7 +87,7 @@ func watch(ctx context.Context, locker *redlock.Locker, names []string, screen *
 		}
 	}
 	end()
-	screen.Print(draw(screen.Width())...)
+	screen.Print(draw(screen.Room())...)
 }
 
 // view is what top shows at one moment.
@@ -106,8 +111,9 @@ func look(ctx context.Context, locker *redlock.Locker, names []string) (*view, e
 	return v, nil
 }
 
-// lines draws the view, cut at width; 0: no limit. Whole lines are in colour: columns are aligned by what is seen.
-func (v *view) lines(width int, c terminal.Colours) []string {
+// lines draws the view, cut at width and height; 0: no limit. Whole lines are in colour: columns are aligned by what is
+// seen.
+func (v *view) lines(width, height int, c terminal.Colours) []string {
 	head := fmt.Sprintf("%s  %s", v.at.Format(time.TimeOnly), votesInWords(v.nodes))
 	nodes := [][]string{{"NODE", "VOTES", "ROLE", "UP", "CLOCK", "TRIP", "TROUBLE"}}
 	for _, n := range v.nodes {
@@ -129,11 +135,10 @@ func (v *view) lines(width int, c terminal.Colours) []string {
 			strconv.Itoa(i.Waiting), printable(i.Name),
 		})
 	}
-	lines := append([]string{head, ""}, terminal.Align(nodes)...)
-	if len(v.names) > 0 {
-		lines = append(append(lines, ""), terminal.Align(names)...)
-	}
+	lines := append([]string{head, ""}, terminal.Align(terminal.Narrow(nodes, width, 0))...)
+	below := append([]string{""}, terminal.Align(terminal.Narrow(names, width, 0, 5))...)
 	terminal.Clip(lines, width)
+	terminal.Clip(below, width)
 	lines[0] = c.Paint(terminal.Bold, lines[0])
 	for i, n := range v.nodes {
 		switch at := 3 + i; { // behind the table's head
@@ -144,5 +149,17 @@ func (v *view) lines(width int, c terminal.Colours) []string {
 			lines[at] = c.Paint(terminal.Yellow, lines[at])
 		}
 	}
-	return lines
+	lines = cutAt(height, lines, 3)
+	if len(v.names) == 0 || height > 0 && height == len(lines) {
+		return lines
+	}
+	return append(lines, cutAt(max(height-len(lines), 0), below, 2)...)
+}
+
+// cutAt cuts a table, of which some lines are its head, at a height, and says how many rows are missing; 0: no limit.
+func cutAt(height int, lines []string, head int) []string {
+	if height == 0 || len(lines) <= height {
+		return lines
+	}
+	return append(lines[:height-1:height-1], fmt.Sprintf("and %d more", len(lines)-max(height-1, head)))
 }

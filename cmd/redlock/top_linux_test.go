@@ -1,8 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"strings"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/quorumlock/redlock/redlocktest"
 )
@@ -51,5 +55,97 @@ func TestTopOnATerminal(t *testing.T) {
 	s.code()
 	if strings.Contains(s.text(), "\x1b[3") {
 		t.Errorf("colours with NO_COLOR: %q", s.text())
+	}
+}
+
+// Top reads keys while it runs in the foreground, and leaves the terminal as it was whatever ends or stops it.
+func TestTopReadsKeys(t *testing.T) {
+	t.Parallel()
+	c := redlocktest.New(t, 3)
+	s := openShell(t, c)
+	was := s.modes()
+	top := func(args string) {
+		t.Helper()
+		s.press("$REDLOCK top name" + args + "; echo co\"\"de=$?\n")
+		s.await(hideCursor)
+		s.await("3 of 3 nodes vote")
+	}
+	reads := func() { eventually(t, "keys are read", func() bool { return s.modes().Lflag&unix.ICANON == 0 }) }
+	restored := func(what string) {
+		t.Helper()
+		s.await(showCursor)
+		s.await("code=0")
+		s.await("prompt> ")
+		if got := s.modes(); got != was {
+			t.Errorf("%s: the terminal's modes are %+v, want %+v", what, got, was)
+		}
+	}
+	for what, end := range map[string]func(){
+		"q":      func() { s.press("q") },
+		"Ctrl-C": func() { s.press(ctrlC) },
+		"TERM":   func() { s.signal(syscall.SIGTERM) },
+		"HUP":    func() { s.signal(syscall.SIGHUP) },
+	} {
+		top("")
+		reads()
+		end()
+		restored(what)
+	}
+
+	top("")
+	reads()
+	s.press(ctrlZ)
+	s.await(showCursor)
+	s.await("prompt> ")
+	if got := s.modes(); got != was {
+		t.Errorf("stopped: the terminal's modes are %+v, want %+v", got, was)
+	}
+	s.press("fg; echo co\"\"de=$?\n")
+	s.await(hideCursor)
+	reads()
+	s.signal(syscall.SIGSTOP) // of which we cannot hear
+	s.await("prompt> ")
+	s.press("stty icanon echo; fg; echo co\"\"de=$?\n")
+	s.await("3 of 3 nodes vote")
+	reads()
+	s.press("q")
+	restored("q after fg")
+
+	// Keys of another program's input are not ours.
+	top(" </dev/null")
+	holder := begin(t, c, append([]string{"run", "name"}, ready...)...)
+	holder.expect("ready")
+	s.await("3/3") // a look later
+	if got := s.modes(); got != was {
+		t.Errorf("without input: the terminal's modes are %+v, want %+v", got, was)
+	}
+	holder.stdin.Close()
+	s.press(ctrlC)
+	restored("without input")
+}
+
+// Whatever the terminal's size is and becomes, the nodes stay on it, and what does not fit is counted.
+func TestTopHeedsTheSize(t *testing.T) {
+	t.Parallel()
+	c := redlocktest.New(t, 3)
+	args := []string{"top"}
+	for i := range 40 {
+		args = append(args, fmt.Sprintf("job:%d", i))
+	}
+	s := openTerminal(t, nodesOf(c), binary, args...)
+	s.await("job:28\r\nand 11 more\r\n") // 40 rows, of which one is empty and one the cursor's
+	s.resize(20, terminalColumns)
+	s.await("\x1b[H\x1b[J") // what stood there has scrolled away
+	s.await("3 of 3 nodes vote")
+	s.await(c.Addr(2))
+	s.await("job:8\r\nand 31 more\r\n")
+	s.resize(60, terminalColumns)
+	s.await("job:39\r\n")
+	s.resize(60, 50)
+	s.await("\x1b[H\x1b[J")
+	s.await("job:39\r\n")
+	s.press("q")
+	if got := s.code(); got != 0 {
+		t.Errorf("got %d, want 0", got)
 	}
 }

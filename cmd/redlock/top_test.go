@@ -4,9 +4,11 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
@@ -70,4 +72,32 @@ func TestTop(t *testing.T) {
 		t.Errorf("three dead: got %d, %q", code, s.stderr.String())
 	}
 	begin(t, c, "top", "").end(exitUsage, "", "redlock: ")
+}
+
+// The nodes come first, and what does not fit below them is counted.
+func TestTopFitsTheTerminal(t *testing.T) {
+	v := &view{nodes: make([]redlock.NodeStatus, 3)}
+	for i := range 12 {
+		name := fmt.Sprintf("job:with-a-name-that-is-as-long-as-names-can-be-on-a-bad-day:%d", i)
+		v.names, v.known = append(v.names, redlock.Inspection{Name: name, Token: 1795486216634825}), append(v.known, nil)
+	}
+	for height, want := range map[int]string{
+		0: "", 20: "", 19: "and 2 more", 12: "and 9 more", 9: "and 12 more", 8: "and 12 more", 7: "and 12 more",
+		6: "", 5: "and 2 more", 4: "and 3 more", 1: "and 3 more",
+	} {
+		for _, width := range []int{0, 70, 100} {
+			lines := v.lines(width, height, false)
+			last, rows := lines[len(lines)-1], height
+			if height == 0 {
+				rows = 20
+			}
+			if len(lines) != rows || strings.HasPrefix(last, "and ") != (want != "") || want != "" && last != want {
+				t.Errorf("height %d: got %d lines, the last one %q, want %q", height, len(lines), last, want)
+			}
+			if height > 9 && (!strings.Contains(lines[0], "3 of 3 nodes vote") ||
+				width == 70 && !strings.HasSuffix(lines[8], "  -     0/0    0        job:with-a-…-bad-day:0")) {
+				t.Errorf("width %d: got %q and %q", width, lines[0], lines[8])
+			}
+		}
+	}
 }

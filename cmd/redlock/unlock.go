@@ -34,8 +34,8 @@ EXIT CODES
    0     the lock was taken from its holder; or nobody held it
    1     not confirmed: nothing was changed
    64    wrong usage: flags, settings, name or nodes; or nobody to ask
-   69    no quorum: too few nodes answered` + settingsHelp),
-		Flags: append(lockerFlags(),
+   69    no quorum: too few nodes answered`),
+		Flags: withNodes(
 			&cli.BoolFlag{Name: "force", Usage: "must be given: only its holder may release a lock"},
 			&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
 			jsonFlag("print one JSON object; needs --yes")),

@@ -23,10 +23,10 @@ EXIT CODES
    0     a majority votes
    64    wrong usage: flags, settings or nodes
    69    no majority votes: --wait is over, or one is not possible until
-         somebody changes something` + settingsHelp),
-		Flags: append(append(lockerFlags(),
-			waitFlags("give up when no majority votes after `DURATION`; 0s is --no-wait", "look once")...),
-			jsonFlag("say what there is to say as JSON objects")),
+         somebody changes something`),
+		Flags: withNodes(append(
+			waitFlags("give up when no majority votes after `DURATION`; 0s is --no-wait", "look once"),
+			jsonFlag("say what there is to say as JSON objects"))...),
 		Action: settled(waitAction),
 	}
 }

@@ -103,7 +103,7 @@ func TestState(t *testing.T) {
 	} {
 		c.Kill(step.kill...)
 		for _, width := range []int{40, 80, 200} {
-			lines := d.state(width)
+			lines := d.state(width, 0)
 			if got := lines[0]; got != "  masters  "+step.state {
 				t.Errorf("width %d: got %q, want %q", width, got, step.state)
 			}

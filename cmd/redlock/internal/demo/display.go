@@ -55,7 +55,7 @@ func (d *demo) showState() (stop func()) {
 }
 
 // state draws masters and sale.
-func (d *demo) state(width int) []string {
+func (d *demo) state(width, _ int) []string {
 	marks, alive := d.masters()
 	for i := range marks {
 		marks[i] += " " + d.Paint(terminal.Dim, strconv.Itoa(i+1))

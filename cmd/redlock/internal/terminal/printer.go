@@ -1,7 +1,9 @@
 package terminal
 
 import (
+	"cmp"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
@@ -17,7 +19,8 @@ type Printer struct {
 
 // NewPrinter returns a Printer that writes to out.
 func NewPrinter(out io.Writer) Printer {
-	return Printer{Colours: coloursOn(out), out: out, width: columns(out)}
+	width, _ := size(out)
+	return Printer{Colours: coloursOn(out), out: out, width: width}
 }
 
 // Print prints lines as they are.
@@ -26,8 +29,14 @@ func (p Printer) Print(lines ...string) error {
 	return err
 }
 
-// Table prints rows with their columns aligned; what matters least should stand last.
-func (p Printer) Table(rows [][]string) error { return p.Print(Clip(Align(rows), p.width)...) }
+// Table prints rows with their columns aligned. Where they are too wide, the columns that are named are cut. If none
+// is, lines are: what matters least should stand last.
+func (p Printer) Table(rows [][]string, names ...int) error {
+	if len(names) > 0 {
+		return p.Print(Align(Narrow(rows, p.width, names...))...)
+	}
+	return p.Print(Clip(Align(rows), p.width)...)
+}
 
 // Item prints a sentence behind its mark; further lines are indented.
 func (p Printer) Item(mark, text string) error {
@@ -38,15 +47,52 @@ func (p Printer) Item(mark, text string) error {
 	return p.Print(mark + text)
 }
 
+const gap = 2 // between two columns
+
 // Align makes a line of each row, with the columns aligned.
 func Align(rows [][]string) []string {
 	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(&b, 0, 0, gap, ' ', 0)
 	for _, cells := range rows {
 		_, _ = io.WriteString(w, strings.Join(cells, "\t")+"\n") // into memory
 	}
 	_ = w.Flush()
 	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+}
+
+// Narrow cuts names in some columns in the middle, those of the widest first, until rows fit, in place. What cannot be
+// said shorter, such as a number, stands in the others. 0: no limit.
+func Narrow(rows [][]string, width int, names ...int) [][]string {
+	const least = 3
+	widths, total := make([]int, len(rows[0])), -gap
+	for c := range widths {
+		for _, cells := range rows {
+			widths[c] = max(widths[c], utf8.RuneCountInString(cells[c]))
+		}
+		total += widths[c] + gap
+	}
+	for ; width > 0 && total > width; total-- {
+		widest := slices.MaxFunc(names, func(a, b int) int { return cmp.Compare(widths[a], widths[b]) })
+		if widths[widest] <= least {
+			break
+		}
+		widths[widest]--
+	}
+	for _, cells := range rows {
+		for _, c := range names {
+			cells[c] = shorten(cells[c], widths[c])
+		}
+	}
+	return rows
+}
+
+// shorten cuts a name in the middle: its beginning says what it is about, and its end which one it is.
+func shorten(name string, width int) string {
+	runes := []rune(name)
+	if len(runes) <= width {
+		return name
+	}
+	return string(runes[:width/2]) + "…" + string(runes[len(runes)-(width-1-width/2):])
 }
 
 // Clip cuts lines that a terminal of this width would break, in place. 0: no limit.

@@ -57,3 +57,19 @@ func TestWrap(t *testing.T) {
 		}
 	}
 }
+
+// Names give way before anything else is cut, the longest first, and keep both ends.
+func TestNarrow(t *testing.T) {
+	for width, want := range map[int]string{
+		0:  "NAME           TOKEN  HOLDER|job:long-name  1234   web-1/93",
+		30: "NAME           TOKEN  HOLDER|job:long-name  1234   web-1/93",
+		26: "NAME       TOKEN  HOLDER|job:…name  1234   web-1/93",
+		23: "NAME     TOKEN  HOLDER|job…ame  1234   web…/93",
+		5:  "N…E  TOKEN  H…R|j…e  1234   w…3",
+	} {
+		rows := [][]string{{"NAME", "TOKEN", "HOLDER"}, {"job:long-name", "1234", "web-1/93"}}
+		if got := strings.Join(Align(Narrow(rows, width, 0, 2)), "|"); got != want {
+			t.Errorf("width %d: got\n%s, want\n%s", width, got, want)
+		}
+	}
+}

@@ -22,12 +22,20 @@ type Screen struct {
 	// Live is whether lines can change in place. Set by NewScreen; it may be cleared before anything is printed.
 	Live bool
 
+	key     byte
+	pressed func() // is called when key is, with mu held
+
 	mu     sync.Mutex // guards the fields below, and is held while we are stopped
+	keys   *keys      // nil: none is read
 	out    io.Writer
-	below  func(width int) []string // draws the lines that change; nil: there are none
-	drawn  int                      // how many of them stand on the screen now
-	hidden bool                     // the cursor, since the first of them was drawn
+	below  Drawing
+	drawn  int  // how many of its lines stand on the screen now
+	width  int  // for which they were drawn
+	hidden bool // the cursor, since the first of them was drawn
 }
+
+// Drawing draws lines that change. nil: there are none.
+type Drawing func(width, height int) []string
 
 // NewScreen returns a Screen that writes to out, and is live where out is a terminal that can do it.
 func NewScreen(out io.Writer) *Screen {
@@ -36,10 +44,21 @@ func NewScreen(out io.Writer) *Screen {
 
 // Width is that of the terminal, or what is usual where there is none.
 func (s *Screen) Width() int {
-	if width := columns(s.out); width > 0 {
-		return width
+	width, _ := s.Room()
+	return width
+}
+
+// Room is what there is for lines that change: above them is an empty line, and below them the cursor.
+func (s *Screen) Room() (width, height int) {
+	if width, height = size(s.out); width == 0 {
+		width, height = usualWidth, usualHeight
 	}
-	return usual
+	return width, max(height-2, 1)
+}
+
+// OnKey has do called when a key is pressed while lines change, if in is a terminal. It comes before Animate.
+func (s *Screen) OnKey(in *os.File, key byte, do func()) {
+	s.keys, s.key, s.pressed = keysOf(in), key, do
 }
 
 // Print prints lines that stay, above those that change.
@@ -51,16 +70,23 @@ func (s *Screen) Print(lines ...string) {
 
 // Animate shows what below draws, and draws it again and again until the returned function is called, which removes
 // it. The screen must be live.
-func (s *Screen) Animate(below func(width int) []string) (stop func()) {
+func (s *Screen) Animate(below Drawing) (stop func()) {
 	s.mu.Lock()
 	s.below = below
 	s.mu.Unlock()
-	end := Repeat(func() { s.Print() })
+	end := Repeat(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.draw(nil); s.keys.pressed(s.key) {
+			s.pressed()
+		}
+	})
 	return func() {
 		end()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.below = nil
+		s.keys.restore()
 		s.draw(nil)
 		s.showCursor()
 	}
@@ -130,6 +156,7 @@ func (s *Screen) suspend(ctx context.Context, continued <-chan os.Signal) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.showCursor()
+	s.keys.restore()
 	if !suspend(ctx, continued) {
 		return false
 	}
@@ -156,15 +183,20 @@ func (s *Screen) draw(lines []string) {
 		b.WriteString(hideCursor)
 		s.hidden = true
 	}
-	if s.drawn > 0 {
+	width, height := s.Room()
+	switch {
+	case s.drawn == 0:
+	case width < s.width, height+1 < s.drawn:
+		b.WriteString("\x1b[H\x1b[J") // the terminal may have broken them, or scrolled: nobody knows where they begin
+	default:
 		fmt.Fprintf(&b, "\x1b[%dA\r\x1b[J", s.drawn)
-		s.drawn = 0
 	}
+	s.drawn, s.width = 0, width
 	for _, line := range lines {
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	if s.below != nil {
-		below := append([]string{""}, s.below(s.Width())...)
+		below := append([]string{""}, s.below(width, height)...)
 		for _, line := range below {
 			b.WriteString(line + "\n")
 		}

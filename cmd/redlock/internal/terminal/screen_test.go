@@ -15,9 +15,9 @@ func TestAnimate(t *testing.T) {
 		var out bytes.Buffer
 		s := &Screen{Live: true, out: &out}
 		count := 0
-		stop := s.Animate(func(width int) []string {
+		stop := s.Animate(func(width, height int) []string {
 			count++
-			return []string{fmt.Sprintf("%d of %d columns", count, width)}
+			return []string{fmt.Sprintf("%d of %d×%d", count, width, height)}
 		})
 		s.Print("one   ")
 		time.Sleep(61 * time.Millisecond)
@@ -26,8 +26,8 @@ func TestAnimate(t *testing.T) {
 		stop()
 		s.Print("four")
 		const back = "\x1b[2A\r\x1b[J" // two lines up: an empty one stands above what changes
-		want := hideCursor + "one\n\n1 of 80 columns\n" + back + "\n2 of 80 columns\n" +
-			back + "two\nthree\n\n3 of 80 columns\n" + back + showCursor + "four\n"
+		want := hideCursor + "one\n\n1 of 80×22\n" + back + "\n2 of 80×22\n" +
+			back + "two\nthree\n\n3 of 80×22\n" + back + showCursor + "four\n"
 		if got := out.String(); got != want {
 			t.Errorf("got\n%q, want\n%q", got, want)
 		}

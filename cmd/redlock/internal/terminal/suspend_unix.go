@@ -51,11 +51,7 @@ func suspend(ctx context.Context, continued <-chan os.Signal) bool {
 // shell's "kill" continues us, too, so that we hear of it: therefore ctx, whose end ends the wait.
 func awaitForeground(ctx context.Context, continued <-chan os.Signal, tty *os.File) {
 	const hearing = 250 * time.Millisecond // until ctx has ended for a signal that came with what continued us
-	for {
-		group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
-		if err != nil || group <= 0 || group == unix.Getpgrp() {
-			return // or it is no terminal of ours, or its owner cannot be seen from here
-		}
+	for !foreground(tty) {
 		select {
 		case <-ctx.Done():
 			return

@@ -25,19 +25,23 @@ func Is(out io.Writer) bool {
 // rewrites says whether what is written to out can be taken back: it understands escape sequences.
 func rewrites(out io.Writer) bool { return os.Getenv("TERM") != "dumb" && Is(out) }
 
-// columns is the width of the terminal that out is, read anew each time: it may be resized. 0: out is none.
-func columns(out io.Writer) int {
+// size is that of the terminal that out is, read anew each time: it may be resized. 0, 0: out is none.
+func size(out io.Writer) (width, height int) {
 	if !Is(out) {
-		return 0
+		return 0, 0
 	}
-	if width, _, err := term.GetSize(int(out.(*os.File).Fd())); err == nil && width > 0 {
-		return width
+	width, height, err := term.GetSize(int(out.(*os.File).Fd()))
+	if err != nil || width <= 0 {
+		width = usualWidth
 	}
-	return usual
+	if err != nil || height <= 0 {
+		height = usualHeight
+	}
+	return width, height
 }
 
-// usual is the width of a terminal that does not tell its own.
-const usual = 80
+// The size of a terminal that does not tell its own.
+const usualWidth, usualHeight = 80, 24
 
 // Colours is whether to write in colour: on a terminal, unless NO_COLOR is set (no-color.org).
 type Colours bool

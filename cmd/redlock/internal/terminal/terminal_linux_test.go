@@ -15,11 +15,15 @@ func TestTerminal(t *testing.T) {
 	}
 	defer f.Close()
 	for columns, want := range map[uint16]int{0: 80, 80: 80, 123: 123} { // 0: it does not know
-		if err := unix.IoctlSetWinsize(int(f.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: columns}); err != nil {
+		at := unix.Winsize{Row: columns / 2, Col: columns}
+		if err := unix.IoctlSetWinsize(int(f.Fd()), unix.TIOCSWINSZ, &at); err != nil {
 			t.Fatal(err)
 		}
 		if got := NewScreen(f).Width(); got != want {
 			t.Errorf("%d columns: got %d, want %d", columns, got, want)
+		}
+		if _, got := NewScreen(f).Room(); got != max(int(at.Row), 24)-2 {
+			t.Errorf("%d rows: got %d", at.Row, got)
 		}
 		if got := NewPrinter(f).width; got != want {
 			t.Errorf("%d columns: a printer's width: got %d, want %d", columns, got, want)

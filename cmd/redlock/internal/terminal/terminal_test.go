@@ -51,7 +51,7 @@ func TestElsewhere(t *testing.T) {
 	}
 	defer r.Close()
 	defer w.Close()
-	if Is(w) || Is(&bytes.Buffer{}) || columns(w) != 0 || bool(coloursOn(w)) || NewScreen(w).Live {
+	if Is(w) || Is(&bytes.Buffer{}) || NewPrinter(w).width != 0 || bool(coloursOn(w)) || NewScreen(w).Live {
 		t.Error("a pipe or memory is taken for a terminal")
 	}
 	if got := NewScreen(w).Width(); got != 80 {
