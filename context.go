@@ -16,22 +16,24 @@ type held struct {
 	outer *held
 }
 
-// heldContext is a context that ends with a hold.
+// heldContext is a context that ends with a hold. It and all contexts derived from it refer to the handle, so that the
+// hold is renewed for as long as somebody has one of them: work often has its context and nothing else. One with a
+// cancel function of its own counts until it is cancelled, since its parent refers to it.
 type heldContext struct {
 	context.Context
-	hold *hold
+	lock *Lock
 }
 
 func (c heldContext) Err() error {
-	_ = c.hold.check()
+	_ = c.lock.hold.check()
 	return c.Context.Err()
 }
 
 // Done must not lock the hold's mutex while the hold is ending: finish holds it when it cancels contexts, and a context
 // that is cancelled calls Done of its parent, which may be a heldContext.
 func (c heldContext) Done() <-chan struct{} {
-	if !c.hold.ending.Load() {
-		_ = c.hold.check()
+	if h := c.lock.hold; !h.ending.Load() {
+		_ = h.check()
 	}
 	return c.Context.Done()
 }
@@ -56,8 +58,9 @@ func FromContext(ctx context.Context) (*Lock, bool) {
 }
 
 // Context returns a context that also ends when the hold does, with the reason as its [context.Cause]. Its Err and Done
-// read the clock, like [Lock.Err]: after a pause of the process they report the end even before any timer has run. Call
-// the CancelFunc when the work is done.
+// read the clock, like [Lock.Err]: after a pause of the process they report the end even before any timer has run.
+// While the context, or one derived from it, is in use, the hold is renewed, as it is while the Lock is. Call the
+// CancelFunc when the work is done.
 func (k *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(parent)
 	h := k.hold
@@ -67,7 +70,7 @@ func (k *Lock) Context(parent context.Context) (context.Context, context.CancelF
 		end(ended)
 		return ctx, func() {}
 	}
-	held := heldContext{ctx, h}
+	held := heldContext{ctx, k}
 	if h.ends == nil {
 		h.ends = make(map[*context.CancelCauseFunc]struct{})
 	}

@@ -28,7 +28,7 @@ var (
 	ErrUnlocked = errors.New("redlock: unlocked")
 	// ErrHandedOver says that a hold was ended by Ticket, for another process to adopt.
 	ErrHandedOver = errors.New("redlock: handed over")
-	// ErrMaxHold says that a hold was ended at the limit set by WithMaxHold.
+	// ErrMaxHold says that a hold was ended at the limit set by WithMaxHold. The nodes keep the lock for work that stops.
 	ErrMaxHold = errors.New("redlock: held for the longest time allowed")
 	// ErrMaxWait says that a call waited for the lock for as long as WithMaxWait allows. The error says as well what the
 	// last attempt found: ErrTaken or ErrNoQuorum.

@@ -58,7 +58,7 @@ const (
 	// EventLost: the hold has ended before it was unlocked. Err says how, and Duration how long it was held.
 	EventLost EventKind = "lost"
 	// EventReleased: the hold has ended as intended, after Duration. Err is nil after an Unlock that a majority confirmed,
-	// else a *QuorumError, ErrHandedOver, ErrMaxHold or ErrClosed.
+	// else a *QuorumError, ErrHandedOver, ErrClosed or, at the limit and not when Unlock then releases it, ErrMaxHold.
 	EventReleased EventKind = "released"
 )
 

@@ -340,6 +340,7 @@ func TestEventsOfEveryEnd(t *testing.T) {
 		if err := seen[2].Err; err != ErrMaxHold { //nolint:errorlint // it must be the sentinel itself
 			t.Errorf("max hold: got %v", err)
 		}
+		_ = limited.Unlock(t.Context()) // releases it, and is no second end
 		must(l.Lock(t.Context(), "closed"))(t)
 		w.expect(t, EventAttempt, EventAcquired)
 		_ = l.Close()

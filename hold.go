@@ -39,12 +39,16 @@ func (h *hold) ended() error {
 	return h.cause
 }
 
-// isOver reports whether finish has ended the hold. It does not read the clock: see check.
+// isOver reports whether finish has ended the hold, and the nodes do not keep it any more. It does not read the clock:
+// see check.
 func (h *hold) isOver() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.ended() != nil
+	return h.ended() != nil && !h.isKept()
 }
+
+// isKept reports whether the hold has ended at its maximum and the nodes keep it nevertheless. The caller holds mu.
+func (h *hold) isKept() bool { return h.tenure != nil && h.kept }
 
 // until returns when the hold ends unless it is extended, also after its end. The caller holds mu.
 func (h *hold) until() time.Time {
@@ -65,21 +69,56 @@ func (h *hold) check() error {
 
 // expireAt ends the hold if its time is up at now. The caller holds mu.
 func (h *hold) expireAt(now instant) {
-	if h.ended() != nil || h.left(now) > 0 {
-		return
-	}
-	if h.opts.maxHold > 0 && now.since(h.since) >= h.opts.maxHold {
-		h.finish(ErrMaxHold, true)
-	} else {
-		h.detail = fmt.Sprintf(": its validity ended %s ago", -h.left(now))
+	switch {
+	case h.ended() != nil || h.left(now) > 0:
+	case !h.atMaximum(now):
+		// What forgotten has said of the reason comes before this.
+		h.detail = cmp.Or(h.detail, fmt.Sprintf(": its validity ended %s ago", -h.left(now)))
 		h.finish(ErrLost, true)
+	case h.valid(now) <= 0:
+		h.finish(ErrMaxHold, true)
+	default:
+		h.keep()
+	}
+}
+
+// keep ends the hold at its maximum and leaves it on the nodes. The work has just been told and needs a moment to stop:
+// released now, the lock would be the next holder's within milliseconds, beside it. The nodes keep the hold until the
+// last handle is unlocked, or else until the validity ends by itself. Nothing extends it meanwhile. The caller holds
+// mu.
+func (h *hold) keep() {
+	h.kept = true
+	h.finish(ErrMaxHold, false)
+	if !h.locker.schedule.set(h, h.validUntil()) {
+		h.letGo() // the Locker is being closed
+	}
+}
+
+// unkeep ends what keep began, for a caller that then releases the hold. It reports false if that has happened before.
+// The caller holds mu.
+func (h *hold) unkeep() bool {
+	if !h.isKept() {
+		return false
+	}
+	h.kept = false
+	h.locker.schedule.remove(h)
+	if h.place != nowhere {
+		h.locker.listeners.leave(h.owner)
+	}
+	return true
+}
+
+// letGo releases a hold that the nodes keep beyond its end, and does not wait. The caller holds mu.
+func (h *hold) letGo() {
+	if h.unkeep() {
+		h.locker.undo(h, h.asked)
 	}
 }
 
 // finish ends the hold: it closes Done, cancels the contexts and stops renewal. With releaseNodes it also releases what
-// the nodes still keep, since nothing uses it any more. releaseNodes is false in three cases: Unlock sends the release
+// the nodes still keep, since nothing uses it any more. releaseNodes is false in four cases: Unlock sends the release
 // itself; after Close, the nodes protect work that is still running for the rest of the TTL; after Ticket, they keep
-// the lock for the process that adopts it. The caller holds mu. Called once.
+// the lock for the process that adopts it; at the maximum, see keep. The caller holds mu. Called once.
 func (h *hold) finish(cause error, releaseNodes bool) {
 	h.ending.Store(true)
 	h.cause = cause
@@ -99,7 +138,7 @@ func (h *hold) finish(cause error, releaseNodes bool) {
 		}
 		h.observed.released(h.owner, h.token, h.since, err)
 	}
-	if h.place != nowhere {
+	if h.place != nowhere && !h.kept { // else a node's late grant would be given back while it is to be kept
 		h.locker.listeners.leave(h.owner)
 	}
 	if releaseNodes {
@@ -127,13 +166,14 @@ func (h *hold) withdraw() {
 	h.locker.undo(h, h.asked)
 }
 
-// leave gives back one handle; the last one unlocks.
+// leave gives back one handle; the last one unlocks, also if the hold has ended at its maximum and is kept since.
 func (h *hold) leave() error {
 	l := h.locker
 	now := l.opts.clock.now()
 	h.mu.Lock()
 	h.expireAt(now)
-	if ended := h.ended(); ended != nil {
+	ended := h.ended()
+	if ended != nil && !h.isKept() {
 		h.mu.Unlock()
 		if errors.Is(ended, ErrHandedOver) {
 			return nil
@@ -142,9 +182,19 @@ func (h *hold) leave() error {
 	}
 	if h.handles--; h.handles > 0 {
 		h.mu.Unlock()
+		if ended != nil {
+			return h.over("unlock", ended)
+		}
 		return nil
 	}
 	r := l.askFor(release, h)
+	if ended != nil {
+		h.unkeep()
+		t := h.tenure // which stays, and does not change any more
+		h.mu.Unlock()
+		_ = h.release(r, t, now.local) // what it is to say is that the hold had ended before
+		return h.over("unlock", ended)
+	}
 	t := h.take()
 	h.mu.Unlock()
 	err := h.release(r, t, now.local)
@@ -270,6 +320,7 @@ type tenure struct {
 	extended bool                                  // an extension was sent, and may arrive late
 	handles  int                                   // Locks that have not been unlocked
 	cause    error                                 // why the hold ended; nil while it may be trusted: see hold.ended
+	kept     bool                                  // it has ended, and the nodes keep it: see hold.keep
 	detail   string                                // how it was lost, for the end of error texts
 	done     chan struct{}                         // closed when the hold ends; nil: Done was not called
 	ends     map[*context.CancelCauseFunc]struct{} // cancel the contexts that end with the hold
@@ -353,16 +404,27 @@ func (t *tenure) recycle() {
 
 // left returns for how long the hold may still be trusted; zero or less: its time is up.
 func (t *tenure) left(now instant) time.Duration {
-	left := t.validity - now.since(t.start)
+	left := t.valid(now)
 	if t.opts.maxHold > 0 {
 		left = min(left, t.opts.maxHold-now.since(t.since))
 	}
 	return left
 }
 
+// valid returns how much is left of the validity, which the maximum hold does not bound.
+func (t *tenure) valid(now instant) time.Duration { return t.validity - now.since(t.start) }
+
+// validUntil returns when the validity ends.
+func (t *tenure) validUntil() time.Time { return t.start.local.Add(t.validity) }
+
+// atMaximum reports whether the hold has reached the maximum.
+func (t *tenure) atMaximum(now instant) bool {
+	return t.opts.maxHold > 0 && now.since(t.since) >= t.opts.maxHold
+}
+
 // end returns when the hold ends unless it is extended.
 func (t *tenure) end() time.Time {
-	end := t.start.local.Add(t.validity)
+	end := t.validUntil()
 	if t.opts.maxHold > 0 {
 		if limit := t.since.local.Add(t.opts.maxHold); limit.Before(end) {
 			end = limit

@@ -42,14 +42,15 @@ func (h *hold) renewed(x extension) {
 	h.locker.schedule.set(h, h.next(h.start.local))
 }
 
-// forgotten is run when the handle was garbage collected, so that nothing can unlock it. Renewal stops, and the hold
-// ends with its validity.
+// forgotten is run when the handle was garbage collected, and with it all contexts that end with the hold, so that
+// nothing can unlock it. Renewal stops, and the hold ends with its validity.
 func (h *hold) forgotten() {
 	h.mu.Lock()
 	over := h.ended() != nil || h.renewal.stopped
 	var caller callers
 	if !over {
 		h.renewal.stopped, caller = true, h.caller
+		h.detail = ": its handle was garbage collected without Unlock"
 	}
 	h.mu.Unlock()
 	if over {
@@ -82,6 +83,7 @@ func (h *hold) abandon() {
 	if h.ended() == nil {
 		h.finish(ErrClosed, false)
 	}
+	h.letGo()
 }
 
 func (h *hold) position() *int32 { return &h.scheduled }
@@ -122,6 +124,9 @@ func (h *hold) wake() {
 	h.mu.Lock()
 	h.expireAt(now)
 	if h.ended() != nil {
+		if h.isKept() && h.valid(now) <= 0 { // else it is in the schedule: it was kept after it had become due
+			h.letGo()
+		}
 		h.mu.Unlock()
 		return
 	}
@@ -190,8 +195,8 @@ func (s *schedule) waits() bool {
 }
 
 // set schedules the sleeper for the time due, which replaces the time that was set before. It returns false, and does
-// nothing, if the schedule is closed. A hold calls it with hold.mu held and only before it has ended: afterwards
-// nothing would remove it from the heap.
+// nothing, if the schedule is closed. A hold calls it with hold.mu held, and only before it has ended or to be kept:
+// otherwise nothing would remove it from the heap.
 func (s *schedule) set(p sleeper, due time.Time) bool {
 	s.mu.Lock()
 	if s.closed {

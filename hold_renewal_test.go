@@ -52,30 +52,6 @@ func TestWithoutRenewalTheHoldEnds(t *testing.T) {
 	})
 }
 
-func TestMaxHold(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a")
-		begun := time.Now()
-		k := must(l.Lock(t.Context(), "job", WithTTL(time.Second), WithMaxHold(5*time.Second)))(t)
-		ctx, cancel := k.Context(t.Context())
-		defer cancel()
-		<-ctx.Done()
-		if held := time.Since(begun); held > 5*time.Second || held < 4999*ms {
-			t.Errorf("held for %v", held)
-		}
-		if !errors.Is(context.Cause(ctx), ErrMaxHold) || !errors.Is(k.Err(), ErrMaxHold) {
-			t.Errorf("got %v and %v, want ErrMaxHold", context.Cause(ctx), k.Err())
-		}
-		settleNetwork()
-		if got := fl.holding("job"); got != 0 {
-			t.Errorf("left on %d nodes", got)
-		}
-		if err := k.Unlock(t.Context()); !errors.Is(err, ErrLost) || !errors.Is(err, ErrMaxHold) {
-			t.Errorf("Unlock: got %v, want ErrLost and ErrMaxHold", err)
-		}
-	})
-}
-
 func TestRollingRestartKeepsAHold(t *testing.T) {
 	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
 		l := fl.locker("a", append(opts, WithTTL(3*time.Second))...)
@@ -344,6 +320,91 @@ func TestAForgottenHandleIsNotRenewedForEver(t *testing.T) {
 			t.Errorf("logged %q, want one warning that names this file", got)
 		}
 		runtime.KeepAlive(kept)
+	})
+}
+
+// Work often has the context of its hold and nothing else of it: while that, or one derived from it, is reachable, the
+// hold is renewed. When all are gone, the end of the hold says why.
+func TestAContextKeepsItsHold(t *testing.T) {
+	type key struct{}
+	derive := map[string]func(ctx context.Context) (context.Context, context.CancelFunc){
+		"itself": func(ctx context.Context) (context.Context, context.CancelFunc) { return ctx, func() {} },
+		"WithValue": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithValue(ctx, key{}, 1), func() {}
+		},
+		"WithCancel": context.WithCancel,
+		"WithTimeout": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 24*time.Hour)
+		},
+		"WithoutCancel": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithoutCancel(ctx), func() {}
+		},
+		"a value of a value": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(context.WithValue(ctx, key{}, 1))
+			return context.WithValue(ctx, key{}, 2), cancel
+		},
+	}
+	collectWhenTold(t)
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l, w := fl.witnessed("a", WithTTL(3*time.Second))
+		kept := map[string]context.Context{}
+		var cancels []context.CancelFunc
+		for name, derive := range derive {
+			func() {
+				ctx, _ := must(l.Lock(t.Context(), name))(t).Context(t.Context())
+				ctx, cancel := derive(ctx)
+				kept[name], cancels = ctx, append(cancels, cancel) //nolint:fatcontext // each has a hold of its own
+			}()
+			func() { _, _ = must(l.Lock(t.Context(), "without "+name))(t).Context(t.Context()) }()
+		}
+		time.Sleep(10 * time.Second)
+		collected := func(names ...string) (all bool) {
+			for range 100 { // one is enough, but for cleanups, which run in real time
+				runtime.GC()
+				time.Sleep(time.Second)
+				synctest.Wait()
+				all = true
+				for _, name := range names {
+					all = all && fl.holding(name) == 0
+				}
+				if all {
+					return true
+				}
+			}
+			return false
+		}
+		var with, without []string
+		for name := range derive {
+			with, without = append(with, name), append(without, "without "+name)
+		}
+		if !collected(without...) {
+			t.Error("holds of which nobody has the context are still renewed: this proves nothing")
+		}
+		for name, ctx := range kept {
+			if name != "WithoutCancel" && ctx.Err() != nil || fl.holding(name) != 3 {
+				t.Errorf("%s: it is reachable, and the hold is on %d nodes: %v", name, fl.holding(name), context.Cause(ctx))
+			}
+		}
+		clear(kept)
+		for _, cancel := range cancels {
+			cancel()
+		}
+		cancels = nil
+		if !collected(with...) {
+			t.Error("holds are renewed after their contexts were collected")
+		}
+		settleNetwork()
+		lost := map[string]error{}
+		for _, ev := range w.take() {
+			if ev.Kind == EventLost {
+				lost[ev.Name] = ev.Err
+			}
+		}
+		for _, name := range append(with, without...) {
+			if err := lost[name]; !errors.Is(err, ErrLost) || !says(err, "its handle was garbage collected without Unlock") {
+				t.Errorf("%s was lost because of %v, want that its handle was collected", name, err)
+			}
+		}
 	})
 }
 

@@ -278,6 +278,7 @@ func TestMaxHoldDoesNotCountTheWait(t *testing.T) {
 				if err := k.Err(); !errors.Is(err, ErrMaxHold) {
 					t.Errorf("it ended with %v, want ErrMaxHold", err)
 				}
+				_ = k.Unlock(ctx)
 				after := must(c.Lock(ctx, "job"))(t)
 				if waited := time.Since(began); waited > 8*time.Second {
 					t.Errorf("the next waiter got the lock after %s, want 7 s", waited)

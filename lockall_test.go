@@ -223,22 +223,6 @@ func TestLosingOneNameLosesAll(t *testing.T) {
 	})
 }
 
-func TestLockAllWithMaxHold(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a")
-		begun := time.Now()
-		k := must(l.LockAll(t.Context(), ten, WithTTL(time.Second), WithMaxHold(5*time.Second)))(t)
-		<-k.Done()
-		if took := time.Since(begun); !errors.Is(k.Err(), ErrMaxHold) || took > 5*time.Second+ms {
-			t.Errorf("ended after %v with %v", took, k.Err())
-		}
-		settleNetwork()
-		if left := fl.leftovers(); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
-	})
-}
-
 func TestLockAllUndoesAMajorityThatComesTooLate(t *testing.T) {
 	modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
 		l := fl.locker("a", append(opts, WithTTL(200*ms), WithMaxAttempts(1))...)

@@ -1,0 +1,358 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+func TestMaxHold(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		begun := time.Now()
+		k := must(l.Lock(t.Context(), "job", WithTTL(time.Second), WithMaxHold(5*time.Second)))(t)
+		ctx, cancel := k.Context(t.Context())
+		defer cancel()
+		<-ctx.Done()
+		until := k.Until()
+		if held := time.Since(begun); held > 5*time.Second || held < 4999*ms || !until.Equal(begun.Add(5*time.Second)) {
+			t.Errorf("held for %v, until %v", held, until)
+		}
+		if !errors.Is(context.Cause(ctx), ErrMaxHold) || !errors.Is(k.Err(), ErrMaxHold) {
+			t.Errorf("got %v and %v, want ErrMaxHold", context.Cause(ctx), k.Err())
+		}
+		settleNetwork()
+		if got := fl.holding("job"); got != 3 {
+			t.Errorf("before Unlock it is on %d nodes, want 3", got)
+		}
+		now := must(l.Inspect(t.Context(), "job"))(t)
+		if now.Owner != k.Owner() || now.Token != k.Token() || now.Remaining <= 0 || now.Remaining > time.Second {
+			t.Errorf("Inspect says %+v", now)
+		}
+		extended := fl.nodes[0].Calls("pexpire")
+		if err := k.Extend(t.Context()); !errors.Is(err, ErrLost) || !errors.Is(err, ErrMaxHold) {
+			t.Errorf("Extend: got %v, want ErrLost and ErrMaxHold", err)
+		}
+		if _, err := k.Ticket(); !errors.Is(err, ErrMaxHold) {
+			t.Errorf("Ticket: got %v, want ErrMaxHold", err)
+		}
+		if _, err := l.Lock(NewContext(t.Context(), k), "job"); !errors.Is(err, ErrMaxHold) {
+			t.Errorf("Lock inside it: got %v, want ErrMaxHold", err)
+		}
+		for range 2 {
+			asked := fl.nodes[0].Calls("evalsha")
+			err := k.Unlock(t.Context())
+			if !errors.Is(err, ErrLost) || !errors.Is(err, ErrMaxHold) {
+				t.Errorf("Unlock: got %v, want ErrLost and ErrMaxHold", err)
+			}
+			settleNetwork()
+			if got := fl.holding("job"); got != 0 {
+				t.Errorf("after Unlock it is on %d nodes", got)
+			}
+			if again := fl.nodes[0].Calls("evalsha") - asked; asked > 0 && again > 1 {
+				t.Errorf("%d requests, want one for the release", again)
+			}
+		}
+		if more := fl.nodes[0].Calls("pexpire") - extended; more != 0 || !k.Until().Equal(until) {
+			t.Errorf("extended %d times beyond the maximum, until %v", more, k.Until())
+		}
+	})
+}
+
+// longWork is a hold with a maximum, and work that goes on for a moment when the hold is over.
+type longWork struct {
+	name  string
+	begin func(ctx context.Context, l *Locker, over time.Duration, opts ...Option) (stopped <-chan time.Time)
+	next  func(ctx context.Context, l *Locker) (*Lock, error) // gets it after that
+}
+
+// goesOn is work that stops a moment after its hold has ended. It returns when.
+func goesOn(done <-chan struct{}, over time.Duration) time.Time {
+	<-done
+	time.Sleep(over)
+	return time.Now()
+}
+
+// longWorks returns all recipes. t is failed from their goroutines.
+func longWorks(t *testing.T) []longWork {
+	t.Helper()
+	held := func(lock func(context.Context, *Locker, ...Option) (*Lock, error)) func(
+		context.Context, *Locker, time.Duration, ...Option) <-chan time.Time {
+		return func(ctx context.Context, l *Locker, over time.Duration, opts ...Option) <-chan time.Time {
+			stopped := make(chan time.Time, 1)
+			k, err := lock(ctx, l, opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				stopped <- goesOn(k.Done(), over)
+				if err := k.Unlock(ctx); !errors.Is(err, ErrMaxHold) || !errors.Is(err, ErrLost) {
+					t.Errorf("Unlock: got %v, want ErrMaxHold and ErrLost", err)
+				}
+			}()
+			return stopped
+		}
+	}
+	inside := func(do func(context.Context, *Locker, func(context.Context) error, ...Option) error) func(
+		context.Context, *Locker, time.Duration, ...Option) <-chan time.Time {
+		return func(ctx context.Context, l *Locker, over time.Duration, opts ...Option) <-chan time.Time {
+			stopped, begun := make(chan time.Time, 1), make(chan struct{})
+			go func() {
+				if err := do(ctx, l, func(ctx context.Context) error {
+					close(begun)
+					stopped <- goesOn(ctx.Done(), over)
+					return nil
+				}, opts...); !errors.Is(err, ErrMaxHold) || !errors.Is(err, ErrLost) {
+					t.Errorf("got %v, want ErrMaxHold and ErrLost", err)
+				}
+			}()
+			<-begun
+			return stopped
+		}
+	}
+	toLock := func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job") }
+	return []longWork{{
+		"Lock", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+			return l.Lock(ctx, "job", opts...)
+		}), toLock,
+	}, {
+		"Lock with WithAsyncUnlock", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+			return l.Lock(ctx, "job", append(opts, WithAsyncUnlock())...)
+		}), toLock,
+	}, {
+		"Lock without a token", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+			return l.Lock(ctx, "job", append(opts, WithoutFencing())...)
+		}), toLock,
+	}, {
+		"Lock, after a wait", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+			before, err := l.Lock(ctx, "job")
+			if err != nil {
+				return nil, err
+			}
+			time.AfterFunc(100*ms, func() { _ = before.Unlock(ctx) })
+			return l.Lock(ctx, "job", opts...)
+		}), toLock,
+	}, {
+		"Lock of a handle that joined", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+			outer, err := l.Lock(ctx, "job", opts...)
+			if err != nil {
+				return nil, err
+			}
+			inner, err := l.Lock(NewContext(ctx, outer), "job")
+			if err == nil {
+				go func() { // the outer one is unlocked at the maximum, and the inner one later
+					<-outer.Done()
+					if err := outer.Unlock(ctx); !errors.Is(err, ErrMaxHold) {
+						t.Errorf("Unlock of the outer handle: got %v, want ErrMaxHold", err)
+					}
+				}()
+			}
+			return inner, err
+		}), toLock,
+	}, {
+		"Adopt", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+			before, err := l.Lock(ctx, "job")
+			if err != nil {
+				return nil, err
+			}
+			text, err := before.Ticket()
+			if err != nil {
+				return nil, err
+			}
+			return l.Adopt(ctx, text, opts...)
+		}), toLock,
+	}, {
+		"LockAll", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+			return l.LockAll(ctx, []string{"job", "other"}, opts...)
+		}), func(ctx context.Context, l *Locker) (*Lock, error) { return l.LockAll(ctx, []string{"more", "other"}) },
+	}, {
+		"RLock before a writer", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+			return l.RWMutex("job").RLock(ctx, opts...)
+		}), toLock,
+	}, {
+		"Lock before a reader", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+			return l.RWMutex("job").Lock(ctx, opts...)
+		}), func(ctx context.Context, l *Locker) (*Lock, error) { return l.RWMutex("job").RLock(ctx) },
+	}, {
+		"Acquire", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+			return l.Semaphore("job", 1).Acquire(ctx, opts...)
+		}), func(ctx context.Context, l *Locker) (*Lock, error) { return l.Semaphore("job", 1).Acquire(ctx) },
+	}, {
+		"Do", inside(func(ctx context.Context, l *Locker, fn func(context.Context) error, opts ...Option) error {
+			return l.Do(ctx, "job", fn, opts...)
+		}), toLock,
+	}, {
+		"Do inside Do", inside(func(ctx context.Context, l *Locker, fn func(context.Context) error, opts ...Option) error {
+			return l.Do(ctx, "job", func(ctx context.Context) error {
+				return errors.Join(
+					l.Do(ctx, "job", func(ctx context.Context) error {
+						<-ctx.Done()
+						return nil
+					}),
+					fn(ctx))
+			}, opts...)
+		}), toLock,
+	}, {
+		"Once", inside(func(ctx context.Context, l *Locker, fn func(context.Context) error, opts ...Option) error {
+			return l.Once(ctx, "job", fn, opts...)
+		}), toLock,
+	}}
+}
+
+// At the maximum the work is told, and needs a moment to stop. The nodes keep the lock until then, and give it to the
+// next holder at once when it has stopped.
+func TestWorkThatIsOverItsMaximumEndsBeforeTheNextBegins(t *testing.T) {
+	for _, maximum := range []time.Duration{500 * ms, 7 * time.Second} { // within the first TTL, and after renewals
+		for _, w := range longWorks(t) {
+			t.Run(fmt.Sprintf("%s, %v", w.name, maximum), func(t *testing.T) {
+				bubble(t, 3, func(t *testing.T, fl *fleet) {
+					a, b := fl.locker("a"), fl.locker("b")
+					stopped := w.begin(t.Context(), a, 600*ms, WithTTL(3*time.Second), WithMaxHold(maximum))
+					next := must(w.next(t.Context(), b))(t)
+					select {
+					case at := <-stopped:
+						if late := time.Since(at); late > 20*ms {
+							t.Errorf("the next holder got it %v after the work had stopped, want at once", late)
+						}
+					default:
+						t.Error("the next holder got it while the work went on")
+					}
+					must(0, next.Unlock(t.Context()))(t)
+					settleNetwork()
+					if left := fl.leftovers(); len(left) > 0 && w.name != "Once" { // which leaves its register
+						t.Errorf("left: %v", left)
+					}
+					if a.schedule.waits() {
+						t.Error("a hold that is over is in the schedule")
+					}
+				})
+			})
+		}
+	}
+}
+
+// Work that does not stop keeps nobody out for longer than its validity, which nothing extends at the maximum.
+func TestAHoldThatIsOverItsMaximumEndsOnTheNodesWithItsValidity(t *testing.T) {
+	const ttl = 3 * time.Second
+	for _, maximum := range []time.Duration{500 * ms, 20 * time.Second} {
+		for _, w := range longWorks(t) {
+			t.Run(fmt.Sprintf("%s, %v", w.name, maximum), func(t *testing.T) {
+				bubble(t, 3, func(t *testing.T, fl *fleet) {
+					a, b := fl.locker("a"), fl.locker("b")
+					begun := time.Now()
+					stopped := w.begin(t.Context(), a, time.Minute, WithTTL(ttl), WithMaxHold(maximum))
+					next := must(w.next(t.Context(), b))(t)
+					least, most := ttl-50*ms, ttl // before the TTL, with which the key expires: it was released, and handed over
+					if maximum > ttl {
+						least, most = maximum+ttl/2, maximum+ttl
+					}
+					if took := time.Since(begun); took < least || took >= most {
+						t.Errorf("the next holder got it after %v; the maximum is %v, the TTL %v", took, maximum, ttl)
+					}
+					if a.schedule.waits() {
+						t.Error("the hold is in the schedule still")
+					}
+					// A release that comes too late is none of the next holder's.
+					<-stopped
+					settleNetwork()
+					must(0, next.Err())(t)
+					must(0, next.Unlock(t.Context()))(t)
+				})
+			})
+		}
+	}
+}
+
+// A process that was stopped until the validity, too, had ended releases the hold as soon as it notices.
+func TestTheMaximumIsNoticedAfterTheValidity(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		var slept time.Duration
+		l := fl.locker("a")
+		l.opts.clock.boot = func() time.Duration { return slept }
+		k := must(l.Lock(t.Context(), "job", WithMaxHold(time.Second)))(t)
+		settleNetwork()
+		slept = time.Minute
+		if err := k.Err(); !errors.Is(err, ErrMaxHold) {
+			t.Errorf("got %v, want ErrMaxHold", err)
+		}
+		settleNetwork()
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("left on %d nodes", got)
+		}
+	})
+}
+
+// Close releases what was kept for work that is over its maximum: nothing could release it afterwards.
+func TestCloseReleasesAHoldThatIsOverItsMaximum(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		k := must(l.Lock(t.Context(), "job", WithMaxHold(time.Second)))(t)
+		other := must(l.Lock(t.Context(), "other"))(t)
+		<-k.Done()
+		_ = l.Close()
+		if got := fl.holding("job"); got != 0 {
+			t.Errorf("left on %d nodes", got)
+		}
+		if got := fl.holding("other"); got != 3 || !errors.Is(other.Err(), ErrClosed) {
+			t.Errorf("a hold that was valid: on %d nodes, %v", got, other.Err())
+		}
+		if err := k.Unlock(t.Context()); !errors.Is(err, ErrMaxHold) {
+			t.Errorf("Unlock: got %v, want ErrMaxHold", err)
+		}
+	})
+}
+
+// A node's grant may come late, after the maximum. It is a part of what the nodes keep, and is given back after the
+// release only.
+func TestALateGrantIsKeptWithTheHold(t *testing.T) {
+	eitherWay(t, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a"), fl.locker("b")
+		first := must(a.Lock(t.Context(), "job"))(t)
+		time.AfterFunc(time.Second, func() {
+			fl.net.SetDelay(link0("b", 2), sim.Down, sim.Delay{Min: 800 * ms, Max: 800 * ms}) // not yet a lost connection
+			_ = first.Unlock(context.Background())
+		})
+		k := must(b.Lock(t.Context(), "job", WithMaxHold(300*ms)))(t)
+		<-k.Done()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := fl.holding("job"); got != 3 {
+			t.Errorf("kept on %d nodes, want 3", got)
+		}
+		_ = k.Unlock(t.Context())
+		time.Sleep(3 * time.Second)
+		if left := fl.leftovers(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+		b.listeners.mu.Lock()
+		defer b.listeners.mu.Unlock()
+		if _, known := b.listeners.of[k.hold.owner]; known {
+			t.Error("the Locker still expects grants to a hold that was released")
+		}
+	})
+}
+
+// A slot of a semaphore that is kept is not free for its own process either.
+func TestAPermitThatIsOverItsMaximumIsTaken(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		s := fl.locker("a").Semaphore("job", 2)
+		k := must(s.Acquire(t.Context(), WithMaxHold(time.Second)))(t)
+		other := must(s.Acquire(t.Context()))(t)
+		<-k.Done()
+		if _, err := s.TryAcquire(t.Context()); !errors.Is(err, ErrTaken) {
+			t.Errorf("while the work of the first goes on: got %v, want ErrTaken", err)
+		}
+		if i := s.guess(s.locker.opts.clock.local().Add(time.Minute)); i >= 0 {
+			t.Errorf("slot %d is believed to be free", i)
+		}
+		_ = k.Unlock(t.Context())
+		again := must(s.TryAcquire(t.Context()))(t)
+		_ = again.Unlock(t.Context())
+		_ = other.Unlock(t.Context())
+	})
+}
