@@ -31,6 +31,7 @@ type Hold struct {
 	Granted time.Time // when Lock returned: from here on the holder trusts it
 	Until   time.Time // the last end of validity that the holder was shown
 	Ended   time.Time // when the holder asked for release, or Done was closed, whichever was first; zero while open
+	Works   time.Time // until when it is kept for work that goes on after its end; zero: there was none
 	Revoked time.Time // when somebody set about taking it from the holder, who does not know; zero: nobody did
 	How     End
 	id      int
@@ -44,11 +45,15 @@ func (h *Hold) over() time.Time {
 	return h.Until
 }
 
-// excludes returns the instant from which the hold excludes others no more: nobody promises that of one that is taken
-// away, though its holder trusts it until it learns of that.
+// excludes returns the instant from which the hold excludes others no more: later than its end, if its work goes on.
+// Nobody promises it of a hold that is taken away, though its holder trusts it until it learns of that.
 func (h *Hold) excludes() time.Time {
-	if over := h.over(); h.Revoked.IsZero() || over.Before(h.Revoked) {
-		return over
+	last := h.over()
+	if h.Works.After(last) {
+		last = h.Works
+	}
+	if h.Revoked.IsZero() || last.Before(h.Revoked) {
+		return last
 	}
 	return h.Revoked
 }
@@ -133,6 +138,14 @@ func (h *History) Renewed(hold *Hold, until time.Time) {
 // Releasing records that the holder asks for release: it trusts the hold no longer. It must have been told of an end
 // before.
 func (h *History) Releasing(hold *Hold) { h.leave(hold, Released) }
+
+// WorkedOn records that work went on after the holder was told of the end, and until when the hold was to be kept for
+// it.
+func (h *History) WorkedOn(hold *Hold, until time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	hold.Works = until
+}
 
 // Unlocked records the outcome of a release that was asked for at the given instant.
 func (h *History) Unlocked(hold *Hold, asked time.Time, err error) {

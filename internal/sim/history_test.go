@@ -25,6 +25,10 @@ func TestCheck(t *testing.T) {
 		h.Revoked = at(ms)
 		return h
 	}
+	working := func(h Hold, ms int) Hold {
+		h.Works = at(ms)
+		return h
+	}
 	emptied := func(ms int) Assume { return Assume{Emptied: []time.Time{at(ms)}} }
 	cases := []struct {
 		name   string
@@ -37,6 +41,18 @@ func TestCheck(t *testing.T) {
 		{"granted at the instant of expiry", holds{hold(1, 0, 1, 10, 0), hold(2, 4, 10, 16, 0)}, Assume{Clocks: true}, ""},
 		{"overlap", holds{hold(1, 0, 1, 10, 0), hold(2, 4, 6, 16, 0)}, Assume{Clocks: true}, "exclusion"},
 		{"overlap with broken clocks", holds{hold(1, 0, 1, 10, 0), hold(2, 4, 6, 16, 0)}, Assume{}, ""},
+		{
+			"overlap with work that went on after its hold",
+			holds{working(hold(1, 0, 1, 10, 5), 7), hold(2, 4, 6, 16, 0)}, Assume{Clocks: true}, "exclusion",
+		},
+		{
+			"granted at the instant at which that work stopped",
+			holds{working(hold(1, 0, 1, 10, 5), 6), hold(2, 4, 6, 16, 0)}, Assume{Clocks: true}, "",
+		},
+		{
+			"overlap with such work, whose lock was taken away",
+			holds{revoked(working(hold(1, 0, 1, 10, 5), 7), 6), hold(2, 4, 6, 16, 0)}, Assume{Clocks: true}, "",
+		},
 		{
 			"overlap with one before last",
 			holds{hold(1, 0, 1, 30, 0), hold(2, 2, 3, 4, 0), hold(3, 5, 6, 16, 0)},

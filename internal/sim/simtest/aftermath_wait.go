@@ -41,7 +41,7 @@ var (
 )
 
 // limited has somebody wait for longer than it may then hold what it waits for. It must get that, and somebody else
-// must get it when the limit is reached.
+// must get it when the limit is reached and the validity has ended, for the first does not let go before that.
 func (w *world) limited() {
 	r := rand.New(rand.NewPCG(w.scenario.Seed, 0x3a175))
 	limit := scaled(w.scenario.TTL, r, 1./4, 1)
@@ -56,7 +56,7 @@ func (w *world) limited() {
 	if left := time.Until(lock.Until()); left > limit {
 		w.blame("honesty", "a hold limited to %v is valid for %v", limit, left)
 	}
-	if next := w.await(held, w.clients[len(w.clients)-1], limit); next != nil {
+	if next := w.await(held, w.clients[len(w.clients)-1], limit+w.scenario.TTL); next != nil {
 		w.gaveBack(next)
 	}
 	if err := lock.Err(); !errors.Is(err, redlock.ErrMaxHold) {

@@ -28,7 +28,15 @@ type client struct {
 // instance is a Locker, and what kind of client it makes.
 type instance struct {
 	*redlock.Locker
-	kind *kind
+	kind    *kind
+	closing atomic.Pointer[time.Time] // when close was called; nil: it was not
+}
+
+// close closes the Locker.
+func (i *instance) close() {
+	now := time.Now()
+	i.closing.CompareAndSwap(nil, &now)
+	_ = i.Close()
 }
 
 // kind is which lists of nodes a client votes with.
@@ -41,6 +49,20 @@ type kind struct {
 type held struct {
 	*redlock.Lock
 	kind *kind
+	most *maximum // nil: the hold has none
+}
+
+// maximum is of a hold with WithMaxHold: it is kept beyond that for work that goes on, until the end of its validity.
+type maximum struct {
+	by    *instance
+	valid time.Time // until when it is valid for sure; Until shows no more than the maximum
+}
+
+// outlasts notes that the validity of a hold counts from an instant that is not before this one.
+func (m *maximum) outlasts(begun time.Time, ttl time.Duration) {
+	if until := begun.Add(validity(ttl)); m != nil && until.After(m.valid) {
+		m.valid = until
+	}
 }
 
 // permits names a Semaphore of one of the client's Lockers.
@@ -74,7 +96,7 @@ func (w *worker) restart() {
 	w.log(w.label, "restarts its client")
 	old := w.locker.Load()
 	w.locker.Store(w.connect(w.name, old.kind))
-	_ = old.Close()
+	old.close()
 	if w.crowd != nil {
 		w.crowd.closed()
 	}
@@ -164,8 +186,9 @@ func (w *worker) once() {
 		verb = "Lock once"
 		opts = append(opts, redlock.WithMaxAttempts(1))
 	}
+	var most *maximum
 	if limit := w.limit(); limit > 0 {
-		opts = append(opts, redlock.WithMaxHold(limit))
+		opts, most = append(opts, redlock.WithMaxHold(limit)), &maximum{by: instance}
 	}
 	reads := len(wanted) == 1 && w.scenario.Habits.Read > 0 && w.inclined(w.scenario.Habits.Read)
 	acquire, bound := locker.Lock, w.scenario.Timeout
@@ -205,7 +228,8 @@ func (w *worker) once() {
 	if w.scenario.Permits > 0 {
 		wanted = []string{lock.Name()} // the slot's: it excludes like any lock, so there are as many holders as slots at most
 	}
-	w.has(verb, wanted, held{lock, instance.kind}, reads)
+	most.outlasts(asked, w.scenario.TTL)
+	w.has(verb, wanted, held{lock, instance.kind, most}, reads)
 }
 
 // forEver is longer than anybody can have to wait: the others of the run end what they do when it is over, and the
@@ -238,6 +262,7 @@ func (w *worker) has(verb string, wanted []string, lock held, reads bool) {
 	hands := len(wanted) == 1 && !reads && w.minded(w.scenario.Habits.Hand)
 	if !hands || w.apart.IntN(2) == 0 { // a hand-over may still be under way when the hold is handed on at once
 		w.keep(lock, hold)
+		w.workOn(lock, hold)
 	}
 	if hands {
 		w.handOn(wanted, lock, hold)

@@ -151,7 +151,7 @@ func (w *world) connectCrowd(name string, k *kind, opts []redlock.Option) *insta
 	if took > limit+time.Millisecond {
 		w.blame("bounded", "%s was opened after %v, the node timeout is %v", name, took, w.scenario.Timeout)
 	}
-	return &instance{locker, k}
+	return &instance{Locker: locker, kind: k}
 }
 
 // startCrowd opens all Lockers at one moment; the nanoseconds keep their events apart.
@@ -238,7 +238,7 @@ func (w *world) reopen(c *client, i int) {
 	defer func() { <-c.changing }()
 	time.Sleep(time.Duration(i))
 	w.log(c.name, "is closed")
-	_ = c.locker.Load().Close()
+	c.locker.Load().close()
 	w.crowd.closed()
 	c.locker.Store(w.connect(c.name, w.kinds[0]))
 	w.log(c.name, "is opened again")

@@ -60,9 +60,32 @@ func (w *worker) backoff(attempts int) time.Duration {
 
 // startOf returns when the winning attempt was begun: the end of validity is counted from there. It is earlier than
 // that where the hold has a limit, which ends it before.
-func startOf(lock held, ttl time.Duration) time.Time {
+func startOf(lock held, ttl time.Duration) time.Time { return lock.Until().Add(-validity(ttl)) }
+
+// validity is for how long a hold is valid, from the beginning of the attempt or the extension.
+func validity(ttl time.Duration) time.Duration {
 	ttl = ttl.Truncate(time.Millisecond)
-	return lock.Until().Add(-ttl + ttl/100 + 2*time.Millisecond)
+	return ttl - ttl/100 - 2*time.Millisecond
+}
+
+// workOn goes on with the work of a hold that has ended at its maximum, as work does that was told of it a moment ago.
+// It may do so for longer than the hold is kept for it.
+func (w *worker) workOn(lock held, hold holds) {
+	if lock.most == nil || !errors.Is(lock.Err(), redlock.ErrMaxHold) {
+		return
+	}
+	until := lock.most.valid
+	time.Sleep(scaled(w.scenario.TTL, w.apart, 1./100, 1))
+	if closing := lock.most.by.closing.Load(); closing != nil {
+		until = earlier(until, *closing) // Close releases it
+	}
+	if time.Now().Before(until) {
+		until = time.Now()
+		w.supported(lock, workedOn)
+	}
+	hold.each(func(h *sim.Hold) { w.history.WorkedOn(h, until) })
+	w.result.Overtime.Add(1)
+	w.log(w.label, "works on after the maximum of %s token %d", lock.Name(), lock.Token())
 }
 
 // keep holds the lock for a while, now and then extending it, or until it is lost.
@@ -104,10 +127,12 @@ func (w *worker) keepOn(lock held, hold holds) {
 }
 
 func (w *worker) extend(lock held, hold holds) {
+	asked := time.Now()
 	err := lock.Extend(context.Background())
 	// Until is not told: a renewal that was answered at the same instant may or may not have moved it further.
 	w.log(w.label, "Extend %s token %d: %s", lock.Name(), lock.Token(), kindOf(err))
 	if err == nil {
+		lock.most.outlasts(asked, w.scenario.TTL)
 		hold.each(func(h *sim.Hold) { w.history.Extended(h, lock.Until()) })
 	}
 }

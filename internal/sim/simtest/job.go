@@ -366,6 +366,11 @@ func (w *worker) job() {
 	if w.inclined(w.scenario.Habits.Try) {
 		opts = append(opts, redlock.WithMaxAttempts(1))
 	}
+	instance := w.locker.Load()
+	var most *maximum
+	if limit := w.limit(); limit > 0 {
+		opts, most = append(opts, redlock.WithMaxHold(limit)), &maximum{by: instance}
+	}
 	if w.minded(w.scenario.Habits.Forget) {
 		w.forget(name)
 	}
@@ -377,15 +382,16 @@ func (w *worker) job() {
 	var watching sync.WaitGroup
 	call := &jobCall{name: name, who: w.label, client: w.name, asked: time.Now()}
 	w.jobs.add(call)
-	instance := w.locker.Load()
+	most.outlasts(call.asked, w.scenario.TTL)
 	err := instance.Once(ctx, name, func(ctx context.Context) error {
 		running, _ := redlock.FromContext(ctx)
-		lock := held{running, instance.kind}
+		lock := held{running, instance.kind, most}
 		hold := w.history.Granted("run of "+name, w.label, lock.Token(), call.asked, lock.Until())
 		w.jobs.note(func() { call.begun, call.token = time.Now(), lock.Token() })
 		w.log(w.label, "begins %s: token %d", name, lock.Token())
 		watching.Go(func() { w.watch(lock, holds{hold}) })
 		err := w.work(ctx, call, lock, hold)
+		w.workOn(lock, holds{hold})
 		w.jobs.note(func() { call.ended = time.Now() })
 		w.history.Renewed(hold, lock.Until())
 		w.history.Releasing(hold)

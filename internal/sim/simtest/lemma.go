@@ -263,6 +263,7 @@ const (
 
 	handedOver moment = "was handed over"
 	notAdopted moment = "was to be adopted"
+	workedOn   moment = "was to be kept for its work"
 )
 
 // keeps reports whether the node has the name for the hold.

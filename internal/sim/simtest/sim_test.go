@@ -54,12 +54,13 @@ func run(t *testing.T, s simtest.Scenario) (r *simtest.Result) {
 func TestSimulation(t *testing.T) {
 	sum := swarm(t, simtest.NewScenario)
 	t.Logf("%d seeds: %d calls, %d holds of a name, %d of these to read, %d holds of several, "+
-		"%d revoked, %d second questions, %d faults, %d commands",
-		sum.seeds, sum.calls, sum.grants, sum.reads, sum.several, sum.revoked, sum.again, sum.faults, sum.commands)
+		"%d revoked, %d works beyond their maximum, %d second questions, %d faults, %d commands",
+		sum.seeds, sum.calls, sum.grants, sum.reads, sum.several, sum.revoked, sum.overtime, sum.again, sum.faults,
+		sum.commands)
 	// A simulation in which nothing happens proves nothing.
 	if !t.Failed() &&
 		(sum.grants < 10*sum.seeds || sum.reads < sum.seeds/2 || sum.several < sum.seeds/4 || sum.revoked < sum.seeds/10 ||
-			sum.faults < 5*sum.seeds) {
+			sum.overtime < sum.seeds/4 || sum.faults < 5*sum.seeds) {
 		t.Errorf("too little happened: want at least 10 holds and 5 faults a seed, " +
 			"one to read in two, and one of several names in four")
 	}
@@ -112,10 +113,11 @@ func TestJobs(t *testing.T) {
 
 // sums are what a number of runs came to.
 type sums struct {
-	seeds, calls, grants, reads, several, revoked, again, faults, commands, runs, over int64
-	changes                                                                            simtest.Rollout
-	connections, wanted                                                                int // of crowds
-	back                                                                               time.Duration
+	seeds, calls, grants, reads, several, revoked, overtime, again, faults, commands, runs, over int64
+
+	changes             simtest.Rollout
+	connections, wanted int // of crowds
+	back                time.Duration
 }
 
 // swarm runs the seeds that the flags say: see swarmOf.
@@ -157,6 +159,7 @@ func swarmOf(t *testing.T, seeds uint64, scenario func(seed uint64) simtest.Scen
 				sum.reads += r.Reads.Load()
 				sum.several += r.Several.Load()
 				sum.revoked += r.Revoked.Load()
+				sum.overtime += r.Overtime.Load()
 				sum.again += r.Again.Load()
 				sum.faults += int64(r.Faults)
 				sum.commands += r.Commands

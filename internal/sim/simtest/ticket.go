@@ -59,5 +59,5 @@ func (w *worker) adopt(c *client, lock held, text string) (held, error) {
 		return held{}, err
 	}
 	w.tickets.adopted(lock.Owner())
-	return held{adopted, by.kind}, nil
+	return held{adopted, by.kind, nil}, nil
 }

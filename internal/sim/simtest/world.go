@@ -25,6 +25,7 @@ type Result struct {
 	Reads      atomic.Int64 // holds that readers got
 	Several    atomic.Int64 // holds of several names
 	Revoked    atomic.Int64 // locks that were taken from their owners
+	Overtime   atomic.Int64 // works that went on after the maximum of their holds
 	Again      atomic.Int64 // second questions that nodes got, to break ties
 	Commands   int64        // that the nodes executed
 	Attempts   int64        // executions of acquire, on the node that had most
@@ -256,7 +257,7 @@ func (w *world) connect(name string, k *kind) *instance {
 	if err != nil {
 		panic(err)
 	}
-	return &instance{locker, k}
+	return &instance{Locker: locker, kind: k}
 }
 
 func urls(nodes []*sim.Node) (all []string) {
