@@ -270,6 +270,7 @@ func TestARevokedWaiterWaitsUnderAnotherOwner(t *testing.T) {
 				revoked := append(i.Readers, i.Owner)[0]
 				must(0, admin.ForceUnlock(t.Context(), "job", revoked))(t)
 				fl.revoked("job", revoked)
+				time.Sleep(time.Second) // the lease; of a hold by it, the waiter would learn with its first extension
 				fl.net.Release(sim.Link{Client: "b"}, sim.Both)
 				k := <-got
 				if k == nil || k.Owner() == revoked {

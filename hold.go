@@ -50,6 +50,13 @@ func (h *hold) isOver() bool {
 // isKept reports whether the hold has ended at its maximum and the nodes keep it nevertheless. The caller holds mu.
 func (h *hold) isKept() bool { return h.tenure != nil && h.kept }
 
+// leased reports whether the hold rests on a lease: an extension makes its time whole.
+func (h *hold) leased() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ended() == nil && h.term < h.opts.ttl
+}
+
 // until returns when the hold ends unless it is extended, also after its end. The caller holds mu.
 func (h *hold) until() time.Time {
 	if h.tenure == nil {
@@ -269,7 +276,8 @@ func (h *hold) concludeExtension(x extension, votes tally, waitErr error) error 
 	}
 	if l.electorate.verdict(votes) == verdictWon {
 		if x.begun.since(h.start) > 0 {
-			h.start, h.validity = x.begun, h.opts.drift.validity(h.opts.ttl, 0)
+			h.start = x.begun
+			h.setTerm(h.opts.ttl)
 		}
 		h.observed.extended(h.owner, h.token, x.begun, h.end(), nil)
 		return nil
@@ -315,6 +323,7 @@ type tenure struct {
 	former uuid.UUID // the owner that Adopt replaced: a concurrent Adopt that failed may have restored it on some nodes
 
 	start    instant                               // when the request on which the validity rests was begun
+	term     time.Duration                         // for how long the nodes keep it then: the TTL, or a lease
 	validity time.Duration                         // how long after start the hold may be trusted
 	asked    nodeSet                               // the nodes that may have the key
 	extended bool                                  // an extension was sent, and may arrive late
@@ -369,7 +378,8 @@ func (l *Locker) newHold(w acquireRequest, o *options, since int64) *hold {
 	now := o.clock.now()
 	t := tenures.Get().(*tenure)
 	t.opts, t.acquireRequest, t.place = o, w, nowhere
-	t.since, t.start, t.validity = now, now, o.drift.validity(o.ttl, 0)
+	t.since, t.start = now, now
+	t.setTerm(o.ttl)
 	if w.begun != nil {
 		t.start = *w.begun
 	}
@@ -400,6 +410,11 @@ func (h *hold) take() *tenure {
 func (t *tenure) recycle() {
 	*t = tenure{} // all fields: the pool must keep nothing alive, and the next hold must find nothing
 	tenures.Put(t)
+}
+
+// setTerm sets for how long after start the nodes keep the lock.
+func (t *tenure) setTerm(term time.Duration) {
+	t.term, t.validity = term, t.opts.drift.validity(term, 0)
 }
 
 // left returns for how long the hold may still be trusted; zero or less: its time is up.

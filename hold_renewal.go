@@ -19,10 +19,12 @@ type renewal struct {
 }
 
 // renewAfter returns the pause between renewals: a third of the TTL, so that two may fail before the hold is in danger.
-func (o *options) renewAfter() time.Duration { return o.ttl / 3 }
+func (t *tenure) renewAfter() time.Duration { return t.term / 3 }
 
 // retryAfter returns the pause after a failed renewal.
-func (o *options) retryAfter() time.Duration { return max(o.ttl/20, time.Millisecond) }
+func (t *tenure) retryAfter() time.Duration { return retryAfter(t.term) }
+
+func retryAfter(ttl time.Duration) time.Duration { return max(ttl/20, time.Millisecond) }
 
 // renewed is run when the outcome of a renewal is certain.
 func (h *hold) renewed(x extension) {
@@ -35,9 +37,9 @@ func (h *hold) renewed(x extension) {
 	}
 	h.renewal.pending = false
 	if now := h.opts.clock.local(); err == nil {
-		h.renewal.at = h.start.local.Add(h.opts.renewAfter())
+		h.renewal.at = h.start.local.Add(h.renewAfter())
 	} else {
-		h.renewal.at = now.Add(h.opts.retryAfter())
+		h.renewal.at = now.Add(h.retryAfter())
 	}
 	h.locker.schedule.set(h, h.next(h.start.local))
 }
@@ -98,7 +100,7 @@ func (h *hold) watch(k *Lock) {
 		if h.opts.warns {
 			h.caller.record()
 		}
-		h.renewal.at = h.start.local.Add(h.opts.renewAfter())
+		h.renewal.at = h.start.local.Add(h.renewAfter())
 		h.renewal.handle = k
 	}
 	if !h.locker.schedule.set(h, h.next(h.start.local)) {

@@ -72,7 +72,9 @@ func (k *Lock) LogValue() slog.Value {
 }
 
 // Until returns when the hold ends if it is not extended: the end of the TTL, less the time that acquiring took and the
-// drift allowance, or the limit of [WithMaxHold] if that comes first. It is for people; a program selects on Done.
+// drift allowance, or the limit of [WithMaxHold] if that comes first. A hold that is renewed may begin with a second,
+// if a holder handed the lock over; the rest comes with its first extension. It is for people; a program selects on
+// Done.
 func (k *Lock) Until() time.Time {
 	h := k.hold
 	h.mu.Lock()

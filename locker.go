@@ -88,7 +88,7 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	l.schedule.start(o.clock)
 	l.calls.idle, l.turns = make(chan struct{}), semaphore.NewWeighted(maxAsking)
 	l.local = localQueues{clock: o.clock, of: make(map[string]*localQueue)}
-	l.listeners = newListeners(o.prefix, l.nodes, o.clock.local)
+	l.listeners = newListeners(o, l.nodes)
 	awaitNodes(l.nodes, l.electorate, o)
 	err = duplicateNodes(l.nodes)
 	if err == nil {

@@ -103,7 +103,7 @@ func (j *job) succeed(ctx context.Context, lock *Lock) error {
 		default:
 			return j.unknownOutcome(caller, last, err)
 		}
-		if sleep(held, j.opts.retryAfter()) != nil && ctx.Err() != nil {
+		if sleep(held, retryAfter(j.opts.ttl)) != nil && ctx.Err() != nil {
 			return j.unknownOutcome(caller, last, nil)
 		} // if only the hold is over, the next write returns ErrLost
 	}

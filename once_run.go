@@ -151,7 +151,7 @@ func (j *job) retry(ctx context.Context, lock *Lock, try func(context.Context) e
 		if err == nil || !errors.Is(err, ErrNoQuorum) {
 			return err
 		}
-		if sleep(held, j.opts.retryAfter()) != nil {
+		if sleep(held, retryAfter(j.opts.ttl)) != nil {
 			return j.noQuorum(ctx, err, "the hold ended before there was a majority")
 		}
 		if age := j.locker.tokens.time(j.opts.clock.now()) - lock.Token(); age > j.opts.retention.Microseconds() {

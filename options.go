@@ -95,6 +95,25 @@ func defaults() options {
 // before its connection is replaced.
 func (o *options) connectTimeout() time.Duration { return max(time.Second, 4*o.nodeTimeout) }
 
+// lease is for how long a node that hands a lock over keeps it until the waiter asks or extends: so one that is stopped
+// or cut off does not block the lock for its TTL. It is enough for a message and a request that takes the node timeout.
+func (o *options) lease() time.Duration { return max(time.Second, 4*o.nodeTimeout) }
+
+// leastLeft returns how much must be left of the term of a hold that was waited for. A lease suffices only if an
+// extension follows in good time.
+func (o *options) leastLeft(term time.Duration) time.Duration {
+	switch {
+	case term >= o.ttl:
+		return leastValidity(o.ttl, o.minValidity, o.maxHold)
+	case !o.renew:
+		return term
+	case o.maxHold > 0:
+		return max(min(term, o.maxHold)/2, o.minValidity)
+	default:
+		return max(term/2, o.minValidity)
+	}
+}
+
 // Option changes one setting: for all calls of the Locker if given to [New], or for one call. A call returns
 // [ErrInvalid] for an option that only New accepts.
 type Option struct {

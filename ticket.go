@@ -32,6 +32,9 @@ func (k *Lock) Ticket() (string, error) {
 	case h.shared:
 		return "", failed("ticket", h.name, invalid("a read hold cannot be handed over"))
 	}
+	if h.leased() {
+		_ = k.Extend(context.Background()) // else there would be a second to adopt it; without a majority, that is all
+	}
 	now := h.locker.opts.clock.now()
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,8 +38,9 @@ type listeners struct {
 // nobody wants for one TTL.
 const rememberLeft = 4096
 
-// listener takes an owner's notifications. nil: the owner's first request has no outcome yet, or was won.
-type listener func(node int, a answer)
+// listener takes an owner's notifications. main: this one came over the connection that answers requests, so in the
+// order in which the node did things. nil: the owner's first request has no outcome yet, or was won.
+type listener func(node int, a answer, main bool)
 
 // grant is a notification that nobody has taken yet.
 type grant struct {
@@ -52,10 +54,10 @@ type grantee interface {
 	returnGrant(node int, key string, owner uuid.UUID, shared bool)
 }
 
-func newListeners(prefix string, nodes []*node, now func() time.Time) listeners {
-	channel := prefix + ownChannels + uuid.NewString()
+func newListeners(o *options, nodes []*node) listeners {
+	channel := fmt.Sprintf("%s%s%s:%d", o.prefix, ownChannels, uuid.NewString(), o.lease().Milliseconds())
 	return listeners{
-		channel: channel, channelArg: channel, nodes: nodes, now: now,
+		channel: channel, channelArg: channel, nodes: nodes, now: o.clock.local,
 		of: make(map[uuid.UUID]listener), early: make(map[uuid.UUID][]grant),
 	}
 }
@@ -101,7 +103,7 @@ func (s *listeners) add(owner uuid.UUID, notify listener) {
 	delete(s.early, owner)
 	s.mu.Unlock()
 	for _, g := range early {
-		notify(g.node, g.answer)
+		notify(g.node, g.answer, false) // the order is not known any more
 	}
 }
 
@@ -165,7 +167,7 @@ func (s *listeners) receive(node int, message string, main bool, others grantee)
 	s.mu.Unlock()
 	switch {
 	case notify != nil:
-		notify(node, a)
+		notify(node, a, main)
 	case left && !known:
 		others.returnGrant(node, parts[2], owner, shared)
 	}

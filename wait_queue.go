@@ -35,6 +35,7 @@ type waiter struct {
 
 	mu       sync.Mutex
 	notified notifications // guarded by mu
+	asking   *round        // the last request, until it is abandoned; guarded by mu
 }
 
 // newWaiter creates a waiter whose place in the queues counts from since, in µs of the nodes' time.
@@ -58,6 +59,7 @@ func (l *Locker) waiterFor(h *hold) *waiter {
 func (h *hold) standBy(r *round, err error) *waiter {
 	w := h.locker.waiterFor(h)
 	w.standing = r
+	w.follow(r)
 	if err == nil && r.command == stand {
 		return w
 	}
@@ -70,16 +72,31 @@ func (w *waiter) withdraw() {
 	if w == nil {
 		return
 	}
-	w.standing.abandon()
+	w.drop(w.standing)
 	w.hold.withdraw()
 }
 
 // notify takes a node's notification.
-func (w *waiter) notify(node int, a answer) {
+func (w *waiter) notify(node int, a answer, main bool) {
 	w.mu.Lock()
-	w.notified.receive(node, a, w.queuedToken)
+	r := w.asking
+	behind := main && r != nil && tally(r.votes.Load()).voted(node) && r.answers[node].vote == voteTaken
+	w.notified.receive(node, a, w.queuedToken, behind)
 	w.mu.Unlock()
 	w.signal()
+}
+
+// follow has notify compare notifications with the answers to a request.
+func (w *waiter) follow(r *round) {
+	w.mu.Lock()
+	w.asking = r
+	w.mu.Unlock()
+}
+
+// drop abandons a request that the waiter follows.
+func (w *waiter) drop(r *round) {
+	w.follow(nil)
+	r.abandon()
 }
 
 // votes counts the votes by the answers so far and the notifications.
@@ -150,7 +167,7 @@ func (l *Locker) queue(
 		}
 		h, err := w.await(ctx, r, asked, pause, &seen)
 		if conflict := l.mayLock(); conflict != nil { // found since the wait began
-			r.abandon()
+			w.drop(r)
 			w.hold.withdraw()
 			return nil, waitEnded(last, conflict)
 		}
@@ -158,12 +175,12 @@ func (l *Locker) queue(
 			if errors.Is(err, errTokenAhead) { // a majority gave the lock, but it cannot be held without a token
 				last, err = r.notHeld(ctx, want.op, want.name, tally(r.votes.Load()), err, false), nil
 			}
-			r.abandon()
+			w.drop(r)
 			w.hold.withdraw()
 			return nil, waitEnded(last, err)
 		}
 		v := w.votes(r)
-		r.abandon()
+		w.drop(r)
 		r = nil
 		if h != nil {
 			return h, nil
@@ -397,6 +414,7 @@ func (w *waiter) ask() (*round, instant) {
 	w.askedToken = w.hold.token
 	asked := l.opts.clock.now()
 	w.hold.asked |= r.send(l.nodes, l.electorate.all, asked.local)
+	w.follow(r)
 	return r, asked
 }
 
@@ -404,12 +422,17 @@ func (w *waiter) ask() (*round, instant) {
 // of the TTL is left, and another error if the wait is over.
 func (w *waiter) promote(ctx context.Context, v waiterVotes, asked instant) (*hold, error) {
 	l, h := w.locker, w.hold
-	// The TTL of a vote in answer to the last request began after that request was sent. The TTL of a vote known by
-	// notification may have begun at any time since the waiter drew its owner, at h.since.
-	start := h.since
-	if l.electorate.suffice(v.fresh) {
-		start = asked
+	// The TTL of a vote in answer to the last request began after that request was sent, and so did the lease of a vote
+	// that was handed over after the node had answered. The lease of another vote known by notification may have begun at
+	// any time since the waiter drew its owner, at h.since.
+	start, term := h.since, min(l.opts.lease(), h.opts.ttl)
+	switch handed := v.fresh | v.handed; {
+	case l.electorate.suffice(v.fresh):
+		start, term = asked, h.opts.ttl
 		v.granted = v.freshGranted // votes known by notification may have expired since
+	case l.electorate.suffice(handed):
+		start = asked
+		v.granted &= handed // for the same reason
 	}
 	if h.token > 0 && (!l.electorate.suffice(v.granted) || l.outdated(h.token)) {
 		r, err := l.askToRaise(h, max(h.token, v.highest), l.electorate.all)
@@ -429,7 +452,8 @@ func (w *waiter) promote(ctx context.Context, v waiterVotes, asked instant) (*ho
 	// The maximum hold time (WithMaxHold) counts from here, not from the beginning of the wait.
 	now, began := l.opts.clock.now(), h.since
 	h.start, h.since = start, now
-	if o := h.opts; h.left(now) < leastValidity(o.ttl, o.minValidity, o.maxHold) {
+	h.setTerm(term)
+	if o := h.opts; h.left(now) < o.leastLeft(term) {
 		h.since = began
 		return nil, errAskAgain // the next request restarts the TTL on the nodes
 	}

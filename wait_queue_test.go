@@ -341,29 +341,116 @@ func TestAWaiterIsToldOfWhatIsWritten(t *testing.T) {
 	}
 }
 
-// The nodes cannot see that a waiter is cut off while its subscription stays open: the lock is handed to it, and is
-// free again after one TTL.
-func TestCutOffWaiterDelaysByOneTTL(t *testing.T) {
-	const ttl = 2 * time.Second
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		holder := must(fl.locker("holder", WithTTL(ttl)).Lock(t.Context(), "job"))(t)
-		gone := fl.locker("gone", WithTTL(ttl))
-		go func() { _, _ = gone.Lock(t.Context(), "job") }()
-		time.Sleep(50 * ms)
-		l := fl.locker("a", WithTTL(ttl))
-		got := make(chan *Lock)
-		go func() { got <- must(l.Lock(t.Context(), "job"))(t) }()
-		time.Sleep(50 * ms)
-		fl.net.Drop(sim.Link{Client: "gone"}, sim.Both)
-		if err := holder.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
-		within(t, ttl+500*ms, "the hand-over", func() {
-			if err := (<-got).Unlock(t.Context()); err != nil {
-				t.Error(err)
+// The nodes cannot see that a waiter is stopped or cut off while its connection stays open. The lock is handed to it
+// for a lease of a second, and then to the next one.
+func TestAStoppedWaiterCostsALease(t *testing.T) {
+	for name, lock := range map[string]func(context.Context, *Locker) (*Lock, error){
+		"Lock":  func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job") },
+		"RLock": func(ctx context.Context, l *Locker) (*Lock, error) { return l.RWMutex("job").RLock(ctx) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			const stopped = 5
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				holder := must(fl.locker("holder").Lock(t.Context(), "job"))(t)
+				for i := range stopped {
+					l := fl.locker(fmt.Sprintf("stopped%d", i))
+					go func() { _, _ = lock(t.Context(), l) }()
+					time.Sleep(50 * ms)
+				}
+				a := fl.locker("a")
+				got := make(chan *Lock)
+				go func() { got <- must(a.Lock(t.Context(), "job"))(t) }()
+				time.Sleep(50 * ms)
+				for i := range stopped {
+					fl.net.Drop(sim.Link{Client: fmt.Sprintf("stopped%d", i)}, sim.Both)
+				}
+				must(0, holder.Unlock(t.Context()))(t)
+				within(t, stopped*time.Second+750*ms, "the hand-over", func() { must(0, (<-got).Unlock(t.Context()))(t) })
+				fl.net.Calm()
+			})
+		})
+	}
+}
+
+// What was handed over for a lease is whole soon after, and at once where nothing would extend it: for a hold that is
+// not renewed, or must have more left than a lease has, and for a ticket.
+func TestALeaseBecomesWhole(t *testing.T) {
+	handed := func(t *testing.T, opts []Option, f func(t *testing.T, fl *fleet, l *Locker, k *Lock)) {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			holder := must(fl.locker("holder").Lock(t.Context(), "job"))(t)
+			l := fl.locker("a")
+			got := make(chan *Lock)
+			go func() { got <- must(l.Lock(t.Context(), "job", opts...))(t) }()
+			time.Sleep(50 * ms)
+			must(0, holder.Unlock(t.Context()))(t)
+			f(t, fl, l, <-got)
+		})
+	}
+	left := func(k *Lock) time.Duration { return time.Until(k.Until()).Round(time.Second) }
+	t.Run("by the first extension", func(t *testing.T) {
+		handed(t, nil, func(t *testing.T, fl *fleet, _ *Locker, k *Lock) {
+			if got := left(k); got != time.Second {
+				t.Errorf("handed over for %v, want 1 s", got)
+			}
+			time.Sleep(time.Second / 2)
+			if got := left(k); got != 10*time.Second {
+				t.Errorf("half a second later: %v left, want 10 s", got)
+			}
+			time.Sleep(time.Minute)
+			if err := k.Err(); err != nil || fl.holding("job") != 3 {
+				t.Errorf("a minute later: %v on %d nodes, want nil on 3", err, fl.holding("job"))
 			}
 		})
-		fl.net.Calm()
+	})
+	for name, o := range map[string]Option{
+		"WithoutRenewal": WithoutRenewal(), "WithMinValidity": WithMinValidity(5 * time.Second),
+	} {
+		t.Run(name, func(t *testing.T) {
+			handed(t, []Option{o}, func(t *testing.T, _ *fleet, _ *Locker, k *Lock) {
+				if got := left(k); got != 10*time.Second {
+					t.Errorf("handed over for %v, want 10 s", got)
+				}
+			})
+		})
+	}
+	t.Run("Ticket", func(t *testing.T) {
+		handed(t, nil, func(t *testing.T, fl *fleet, _ *Locker, k *Lock) {
+			ticket := must(k.Ticket())(t)
+			time.Sleep(8 * time.Second)
+			must(fl.locker("heir").Adopt(t.Context(), ticket))(t)
+		})
+	})
+}
+
+// A lease counts from the waiter's last question only if the node handed the lock over after it had answered: what was
+// under way when the waiter asked may be older.
+func TestALeaseCountsFromBeforeTheHandOver(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
+		must(fl.locker("holder").Lock(t.Context(), "job"))(t)
+		time.Sleep(5 * time.Second)
+		r, asked := w.ask()
+		w.notify(0, answer{vote: voteGranted}, true)
+		must(0, w.awaitOutcome(t.Context(), r))(t)
+		settleNetwork()
+		w.notify(1, answer{vote: voteGranted}, true)
+		w.notify(2, answer{vote: voteGranted}, false)
+		if v := w.votes(r); v.given != 7 || v.handed != 2 {
+			t.Errorf("given %b, handed over since the answer %b, want 111 and 10", v.given, v.handed)
+		}
+		w.notify(2, answer{vote: voteGranted}, true)
+		v := w.votes(r)
+		v.granted = v.given
+		h := must(w.promote(t.Context(), v, asked))(t)
+		if end := asked.local.Add(l.opts.drift.validity(time.Second, 0)); !h.end().Equal(end) {
+			t.Errorf("the hold ends at %v, want %v: a second after the question, less the drift", h.end(), end)
+		}
+		w.drop(r)
+		if w.notify(0, answer{vote: voteGranted}, true); w.notified.last[0].behind {
+			t.Error("a hand-over counts as one behind an answer that nobody refers to any more")
+		}
+		w.hold.withdraw()
 	})
 }
 

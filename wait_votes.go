@@ -14,6 +14,7 @@ type waiterVotes struct {
 	granted      nodeSet            // of these, nodes that accepted its token
 	fresh        nodeSet            // nodes that gave the lock in answer to the last request
 	freshGranted nodeSet            // of these, nodes that accepted the token
+	handed       nodeSet            // nodes that handed the lock over after they had refused the last request
 	highest      int64              // the highest token known to a node that gave the lock without accepting the token
 	others       map[string]nodeSet // votes by other owner; marker: readers; "": an unknown owner
 	remaining    []time.Duration    // by node: the remaining TTL of another owner's key, or noReply
@@ -34,6 +35,7 @@ type notification struct {
 	answer
 	received bool
 	stale    bool // received before the last request: that request's answer takes precedence
+	behind   bool // the node sent it after it had refused the last request
 }
 
 func newNotifications(nodes int) notifications {
@@ -41,8 +43,8 @@ func newNotifications(nodes int) notifications {
 }
 
 // receive records a notification. A grant means that the node accepted the token in the waiter's place in the queue.
-func (n *notifications) receive(node int, a answer, queuedToken int64) {
-	n.last[node] = notification{answer: a, received: true}
+func (n *notifications) receive(node int, a answer, queuedToken int64, behind bool) {
+	n.last[node] = notification{answer: a, received: true, behind: behind}
 	if a.vote == voteGranted {
 		n.accept(node, queuedToken)
 	}
@@ -70,7 +72,8 @@ func (n *notifications) count(votes tally, answers []answer, askedToken, want in
 			a = answers[i]
 			v.revoked = v.revoked || errors.Is(a.err, errRevoked) // also if a notification from before it comes after it
 		}
-		switch last := &n.last[i]; {
+		last := &n.last[i]
+		switch {
 		case !last.received:
 		case fresh && last.stale && (a.vote == voteFailed || a.vote == voteAbstained):
 			*last = notification{} // the node has not confirmed the vote, and may have lost it since
@@ -80,6 +83,9 @@ func (n *notifications) count(votes tally, answers []answer, askedToken, want in
 			*last = notification{} // the waiter had the vote and has lost it
 		case a.vote == voteTaken:
 			a, fresh = last.answer, false // the waiter got the vote after the answer
+			if last.behind {
+				v.handed = v.handed.with(i)
+			}
 		}
 		switch a.vote {
 		case voteGranted, voteOutbid:

@@ -131,18 +131,18 @@ func TestGrantCountsForOneTokenOnly(t *testing.T) {
 			t.Errorf("%s: given %b, granted %b, want 2 and %d", when, v.given, v.granted, want)
 		}
 	}
-	said.receive(0, answer{vote: voteGranted}, first)
-	said.receive(1, answer{vote: voteGranted}, first)
+	said.receive(0, answer{vote: voteGranted}, first, true)
+	said.receive(1, answer{vote: voteGranted}, first, true)
 	granted("handed over", 2)
 	token++
 	granted("after a raise that no node answered", 0)
 	said.accept(1, token)
 	granted("after a raise that one node accepted", 1)
-	said.receive(0, answer{vote: voteOutbid, token: token}, first)
+	said.receive(0, answer{vote: voteOutbid, token: token}, first, true)
 	granted("a node knows an equal token from another client", 1)
-	said.receive(1, answer{vote: voteOutbid, token: token}, first)
+	said.receive(1, answer{vote: voteOutbid, token: token}, first, true)
 	granted("a node knows the token from this waiter", 1)
-	said.receive(1, answer{vote: voteOutbid, token: token + 1}, first)
+	said.receive(1, answer{vote: voteOutbid, token: token + 1}, first, true)
 	granted("a node knows a larger token by now", 0)
 }
 
@@ -162,7 +162,7 @@ func TestNotificationIsConfirmedOrDropped(t *testing.T) {
 		{voteGranted, true, 1},
 	} {
 		said := newNotifications(3)
-		said.receive(2, answer{vote: voteGranted}, 1)
+		said.receive(2, answer{vote: voteGranted}, 1, true)
 		if c.stale {
 			said.age()
 		}

@@ -25,6 +25,7 @@ import (
 const (
 	contenderNodes = "REDLOCK_TEST_CONTENDER_NODES"
 	contenderLoss  = "REDLOCK_TEST_CONTENDER_LOSS" // how many of 100 messages to lose
+	contenderLimit = "REDLOCK_TEST_CONTENDER_NODE_TIMEOUT"
 )
 
 // runContender is main of a process that acquires and releases until its
@@ -32,8 +33,9 @@ const (
 // comes of it: an "ask" before Lock, a "free" before Unlock.
 func runContender() int {
 	loss, _ := strconv.Atoi(os.Getenv(contenderLoss))
+	limit, _ := time.ParseDuration(os.Getenv(contenderLimit))
 	l, err := redlock.New(strings.Split(os.Getenv(contenderNodes), ","), redlock.WithTTL(ttl),
-		redlock.WithNodeTimeout(2*time.Second), redlock.WithRestartGuard(0), redlock.WithDialer(lossyDialer(loss)))
+		redlock.WithNodeTimeout(limit), redlock.WithRestartGuard(0), redlock.WithDialer(lossyDialer(loss)))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -112,13 +114,13 @@ type contender struct {
 	until   time.Time // of the present hold
 }
 
-func startContender(t *testing.T, nodes []*masters.Node, loss int) *contender {
+func startContender(t *testing.T, nodes []*masters.Node, loss int, nodeTimeout time.Duration) *contender {
 	t.Helper()
 	self, err := os.Executable()
 	fleet.Must(t, err)
 	c := &contender{cmd: exec.CommandContext(t.Context(), self), said: make(chan struct{})}
 	c.cmd.Env = append(os.Environ(), contenderNodes+"="+strings.Join(masters.URLs(nodes), ","),
-		contenderLoss+"="+strconv.Itoa(loss))
+		contenderLoss+"="+strconv.Itoa(loss), contenderLimit+"="+nodeTimeout.String())
 	c.cmd.Stderr = os.Stderr
 	c.stdin, err = c.cmd.StdinPipe()
 	fleet.Must(t, err)
