@@ -97,7 +97,7 @@ func (h *hold) keep() {
 	h.kept = true
 	h.finish(ErrMaxHold, false)
 	if !h.locker.schedule.set(h, h.validUntil()) {
-		h.letGo() // the Locker is being closed
+		h.unkeep() // the Locker is being closed: see abandon
 	}
 }
 

@@ -85,7 +85,7 @@ func (h *hold) abandon() {
 	if h.ended() == nil {
 		h.finish(ErrClosed, false)
 	}
-	h.letGo()
+	h.unkeep() // as with a hold that is valid, what the nodes have protects work that is still running
 }
 
 func (h *hold) position() *int32 { return &h.scheduled }

@@ -107,8 +107,8 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 
 // Close ends all waits and renewals and closes the connections. Before that it lets the calls in flight return and the
 // nodes execute their undos, as far as the nodes answer within the node timeout. It takes two node timeouts at most.
-// Holds that are not unlocked end with [ErrClosed]; the nodes keep them for the rest of the TTL, but release those that
-// had ended at the limit of [WithMaxHold]. Calls after Close fail with [ErrClosed]. Close returns nil.
+// Holds that are not unlocked end with [ErrClosed]; the nodes keep them for the rest of the TTL. Calls after Close fail
+// with [ErrClosed]. Close returns nil.
 func (l *Locker) Close() error {
 	l.closing.Do(func() {
 		l.calls.refuse() // first: a caller that learns of the end from one call must not be able to begin another

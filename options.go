@@ -180,8 +180,8 @@ func WithoutRenewal() Option {
 // WithMaxHold ends a hold with [ErrMaxHold] at the latest d after the attempt that acquired it began, or after it was
 // acquired if Lock waited for it, however often it is extended. Done and the contexts then tell the work to stop, and
 // until it has stopped, the nodes keep the lock: until Unlock, which returns an error as after any end, or until the
-// function of Do or Once has returned. They do so for the rest of the validity at most, which nothing extends any more,
-// and not after Close. The default, 0, sets no limit.
+// function of Do or Once has returned. They do so for the rest of the validity at most, which nothing extends any more.
+// The default, 0, sets no limit.
 func WithMaxHold(d time.Duration) Option {
 	return Option{name: "WithMaxHold", apply: func(o *options) { o.maxHold = d }}
 }

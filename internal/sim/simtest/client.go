@@ -28,15 +28,7 @@ type client struct {
 // instance is a Locker, and what kind of client it makes.
 type instance struct {
 	*redlock.Locker
-	kind    *kind
-	closing atomic.Pointer[time.Time] // when close was called; nil: it was not
-}
-
-// close closes the Locker.
-func (i *instance) close() {
-	now := time.Now()
-	i.closing.CompareAndSwap(nil, &now)
-	_ = i.Close()
+	kind *kind
 }
 
 // kind is which lists of nodes a client votes with.
@@ -54,7 +46,6 @@ type held struct {
 
 // maximum is of a hold with WithMaxHold: it is kept beyond that for work that goes on, until the end of its validity.
 type maximum struct {
-	by    *instance
 	valid time.Time // until when it is valid for sure; Until shows no more than the maximum
 }
 
@@ -96,7 +87,7 @@ func (w *worker) restart() {
 	w.log(w.label, "restarts its client")
 	old := w.locker.Load()
 	w.locker.Store(w.connect(w.name, old.kind))
-	old.close()
+	_ = old.Close()
 	if w.crowd != nil {
 		w.crowd.closed()
 	}
@@ -188,7 +179,7 @@ func (w *worker) once() {
 	}
 	var most *maximum
 	if limit := w.limit(); limit > 0 {
-		opts, most = append(opts, redlock.WithMaxHold(limit)), &maximum{by: instance}
+		opts, most = append(opts, redlock.WithMaxHold(limit)), &maximum{}
 	}
 	reads := len(wanted) == 1 && w.scenario.Habits.Read > 0 && w.inclined(w.scenario.Habits.Read)
 	acquire, bound := locker.Lock, w.scenario.Timeout
@@ -228,7 +219,7 @@ func (w *worker) once() {
 	if w.scenario.Permits > 0 {
 		wanted = []string{lock.Name()} // the slot's: it excludes like any lock, so there are as many holders as slots at most
 	}
-	most.outlasts(asked, w.scenario.TTL)
+	most.outlasts(asked, w.scenario.lease())
 	w.has(verb, wanted, held{lock, instance.kind, most}, reads)
 }
 

@@ -238,7 +238,7 @@ func (w *world) reopen(c *client, i int) {
 	defer func() { <-c.changing }()
 	time.Sleep(time.Duration(i))
 	w.log(c.name, "is closed")
-	c.locker.Load().close()
+	_ = c.locker.Load().Close()
 	w.crowd.closed()
 	c.locker.Store(w.connect(c.name, w.kinds[0]))
 	w.log(c.name, "is opened again")

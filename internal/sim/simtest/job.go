@@ -369,7 +369,7 @@ func (w *worker) job() {
 	instance := w.locker.Load()
 	var most *maximum
 	if limit := w.limit(); limit > 0 {
-		opts, most = append(opts, redlock.WithMaxHold(limit)), &maximum{by: instance}
+		opts, most = append(opts, redlock.WithMaxHold(limit)), &maximum{}
 	}
 	if w.minded(w.scenario.Habits.Forget) {
 		w.forget(name)
@@ -382,7 +382,7 @@ func (w *worker) job() {
 	var watching sync.WaitGroup
 	call := &jobCall{name: name, who: w.label, client: w.name, asked: time.Now()}
 	w.jobs.add(call)
-	most.outlasts(call.asked, w.scenario.TTL)
+	most.outlasts(call.asked, w.scenario.lease())
 	err := instance.Once(ctx, name, func(ctx context.Context) error {
 		running, _ := redlock.FromContext(ctx)
 		lock := held{running, instance.kind, most}

@@ -275,9 +275,9 @@ func (w *world) change(c *client, to *kind, r *rand.Rand) {
 	switch how {
 	case "starts, then stops":
 		c.locker.Store(w.connect(c.name, to))
-		old.close()
+		_ = old.Close()
 	case "stops, then starts":
-		old.close()
+		_ = old.Close()
 		c.locker.Store(w.connect(c.name, to))
 	default: // nothing that the old process does from now on reaches a node
 		w.net.Refuse(all)
@@ -286,7 +286,7 @@ func (w *world) change(c *client, to *kind, r *rand.Rand) {
 		} else {
 			w.net.Reset(all)
 		}
-		old.close()
+		_ = old.Close()
 		w.net.Accept(all)
 		c.locker.Store(w.connect(c.name, to))
 	}
