@@ -3,9 +3,11 @@ package redlock
 import "context"
 
 // Ready returns nil as soon as the votes of a majority of the nodes count, so that a free lock can be acquired: at
-// once, or when enough nodes are connected and no longer abstain. It sends nothing: it goes by what the Locker knows of
-// the nodes, which it notices with each request, and by itself every 5 to 15 s. If ctx is done already, Ready answers
-// by the present state.
+// once, or when enough nodes are connected and no longer abstain. They then count for a client that starts now as well,
+// which is up to a second later than for a Locker that has seen the nodes start; but Ready answers for this Locker
+// alone where nodes refuse INFO, or have kept their data through a restart ([WithDurableNodes]). It sends nothing: it
+// goes by what the Locker knows of the nodes, which it notices with each request, and by itself every 5 to 15 s. If ctx
+// is done already, Ready answers by the present state.
 //
 // Otherwise the error is a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum] and says for each node whether its
 // vote counts, and if not, why: [OutcomeVotes], [OutcomeAbstained] with an [*AbstainError] that says until when, or
@@ -22,7 +24,7 @@ func (l *Locker) Ready(ctx context.Context) error {
 		}
 		changed := l.peers.states.next() // before the states are read
 		now := l.opts.clock.local()
-		seen := l.readiness(now)
+		seen := l.readiness(now, true)
 		conflict := l.peers.registry.refusal.Load()
 		switch {
 		case conflict != nil && ctx.Err() != nil:

@@ -104,6 +104,76 @@ func TestReadyAwaitsTheEndOfAbstentions(t *testing.T) {
 	})
 }
 
+// A client that has seen the nodes start counts their votes up to a second before one that comes then. So Ready and
+// Nodes wait for what that one counts, and the votes do not wait for Ready.
+func TestReadyMeansThatANewClientIsReady(t *testing.T) {
+	late := time.Duration(0)
+	for i := range 50 {
+		fraction, met := time.Duration(i%10)*100*ms, time.Duration(i/10)*350*ms
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			time.Sleep(fraction)
+			for _, n := range fl.nodes {
+				n.SetUptime(0)
+			}
+			time.Sleep(met)
+			l := fl.locker("old")
+			within(t, period+ms, "the votes for the Locker that was there", func() {
+				k := must(l.Lock(t.Context(), "job"))(t)
+				must(0, k.Unlock(t.Context()))(t)
+			})
+			took, err := readyIn(t, l, time.Minute)
+			if err != nil || took > time.Second {
+				t.Fatalf("Ready: got %v after another %s", err, took)
+			}
+			late = max(late, took)
+			for _, n := range l.Nodes(t.Context()) {
+				if n.Err != nil || !n.AbstainsUntil.IsZero() {
+					t.Errorf("ready, and %s is said to abstain until %s: %v", n.Addr, n.AbstainsUntil, n.Err)
+				}
+			}
+			k := must(fl.locker("new").TryLock(t.Context(), "job"))(t)
+			must(0, k.Unlock(t.Context()))(t)
+		})
+	}
+	if late < 900*ms {
+		t.Errorf("Ready was later than the votes by %s at most: this proves nothing", late)
+	}
+}
+
+// Where a client that comes now would not count a node at once, whenever that is, Ready answers for its own Locker.
+func TestReadyWhereEachClientDatesTheNodes(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		for _, n := range fl.nodes {
+			n.Deny("info")
+		}
+		l := fl.locker("a", WithoutNodeInfo())
+		if took, err := readyIn(t, l, time.Minute); err != nil || took > period || took < period-10*ms {
+			t.Errorf("INFO is refused: got %v after %s, want nil after %s", err, took, period)
+		}
+	})
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		makeDurable(fl.nodes...)
+		l := fl.locker("a", WithDurableNodes())
+		must(0, l.Ready(t.Context()))(t)
+		for _, n := range fl.nodes {
+			n.Crash(true)
+			n.Restart()
+		}
+		time.Sleep(2 * time.Second)
+		if took, err := readyIn(t, l, time.Minute); err != nil || took > 0 {
+			t.Errorf("restarted with their data: got %v after %s", err, took)
+		}
+	})
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		for _, n := range fl.nodes {
+			n.SetUptime(0)
+		}
+		if took, err := readyIn(t, fl.locker("a", WithRestartGuard(0)), time.Minute); err != nil || took > 0 {
+			t.Errorf("without a guard: got %v after %s", err, took)
+		}
+	})
+}
+
 // Ready wakes up when a node comes back, and when one whose clock was wrong counts again: no request is needed.
 func TestReadyAwaitsNodes(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -23,7 +23,7 @@ type NodeStatus struct {
 	Addr      string // without user and password
 	TLS       bool   // the URL is rediss://
 	Connected bool
-	Err       error // why it is not connected, or why its votes do not count; nil: they count
+	Err       error // why it is not connected, or why its votes do not count (as in Ready); nil: they count
 
 	Product, Version string // "Redis", "Valkey" …; empty: not known
 	Role             string // "master", or what it is instead
@@ -119,7 +119,7 @@ func (n *node) status() NodeStatus {
 			st.Uptime = i.Uptime + now.Sub(learnt).Truncate(time.Second)
 		}
 	}
-	if a := n.guard.Abstention(); connected && a != nil && !a.Over(now) {
+	if a := n.guard.Newcomer(now); connected && a != nil {
 		st.AbstainsUntil = a.Until
 		if st.Err == nil {
 			st.Err = abstainError(a, now)

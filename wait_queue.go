@@ -235,7 +235,7 @@ func (l *Locker) restUntilReady(ctx context.Context) error {
 	for {
 		changed := l.peers.states.next() // before the states are read
 		now := l.opts.clock.local()
-		seen := l.readiness(now)
+		seen := l.readiness(now, false)
 		if ended := l.ended(ctx); ended != nil || l.electorate.suffice(seen.votes) || l.mayLock() != nil {
 			return ended
 		}
@@ -251,12 +251,16 @@ type readiness struct {
 	until   time.Time // when the first abstention ends; zero: there is none whose end is known
 }
 
-func (l *Locker) readiness(now time.Time) readiness {
+// readiness goes by what this Locker counts, or forNew by what a client that starts now does, too.
+func (l *Locker) readiness(now time.Time, forNew bool) readiness {
 	seen := readiness{failure: &QuorumError{Op: "ready", reason: ErrNoQuorum}}
 	for i, n := range l.nodes {
 		part := NodeError{Addr: n.addr(), List: l.electorate.membership(i), Outcome: OutcomeVotes}
 		_, down := n.conn.State()
 		a := n.guard.Abstention()
+		if forNew {
+			a = n.guard.Newcomer(now)
+		}
 		switch {
 		case down != nil:
 			part.Outcome, part.Err = OutcomeFailed, down
