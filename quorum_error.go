@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -126,6 +127,8 @@ func (e NodeError) short() (word, more string) {
 		return "silent", ""
 	case errors.Is(err, ErrNodeBusy):
 		return "busy", ""
+	case errors.As(err, new(*net.DNSError)): // with the word: the other nodes may be unreachable for other reasons
+		return "unreachable: " + lookedUp(err), ""
 	case errors.Is(err, ErrNodeDown):
 		why := inline(unwrapDown(err))
 		if strings.HasPrefix(why, "dial ") { // and then address and reason, of which %+v has more
@@ -134,6 +137,24 @@ func (e NodeError) short() (word, more string) {
 		return "unreachable", why
 	default:
 		return string(e.Outcome), inner(err)
+	}
+}
+
+// unwrapDown returns the text of err without the words that the node is down.
+func unwrapDown(err error) string {
+	return strings.TrimPrefix(err.Error(), ErrNodeDown.Error()+": ")
+}
+
+// lookedUp says in a few words why the name of a host has no address.
+func lookedUp(err error) string {
+	var dns *net.DNSError
+	switch {
+	case !errors.As(err, &dns):
+		return ""
+	case dns.IsNotFound:
+		return "no such host"
+	default:
+		return "lookup: " + inline(dns.Err)
 	}
 }
 

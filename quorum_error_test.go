@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"runtime"
 	"strings"
 	"testing"
@@ -60,6 +61,11 @@ func TestQuorumErrorInOneLine(t *testing.T) {
 	down := fmt.Errorf("%w: %w", ErrNodeDown, errors.New("dial tcp: connection refused"))
 	replica := fmt.Errorf("%w: %w: it is a replica of r9:1: use its master", ErrNodeDown, guard.ErrRefused)
 	wrongPass := fmt.Errorf("%w: %w", ErrNodeDown, explained(redis.Error("WRONGPASS invalid username-password pair"), ""))
+	unknown := func(dns *net.DNSError) error {
+		return fmt.Errorf("%w: %w", ErrNodeDown, &net.OpError{Op: "dial", Err: dns})
+	}
+	noHost := unknown(&net.DNSError{Err: "no such host", Name: "r2", Server: "10.0.0.53:53", IsNotFound: true})
+	noDNS := unknown(&net.DNSError{Err: "server misbehaving", Name: "r5", Server: "10.0.0.53:53", IsTemporary: true})
 	restarted := &AbstainError{Reason: "restarted", Until: time.Now(), Remaining: 11500 * ms}
 	lost := fmt.Errorf("%w: %w", context.Canceled, failed("hold", "outer job", ErrLost))
 	for _, c := range []struct {
@@ -134,6 +140,16 @@ func TestQuorumErrorInOneLine(t *testing.T) {
 			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(plain(OutcomeGranted, "r1", "r2"), bad(down, "r3:6379"),
 				bad(ErrNodeTimeout, "r4"), bad(ErrNodeBusy, "r5"))},
 			"redlock: lock x: no quorum: 2 of 5 voted, r3:6379 unreachable, r4 silent, r5 busy",
+		},
+		{
+			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: bad(noHost, "r1", "r2", "r3")},
+			"redlock: lock x: no quorum: 0 of 3 voted, r1 r2 r3 unreachable: no such host",
+		},
+		{
+			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(bad(down, "r1", "r3"), bad(noHost, "r2", "r4"),
+				bad(noDNS, "r5"))},
+			"redlock: lock x: no quorum: 0 of 5 voted, r1 r3 unreachable, r2 r4 unreachable: no such host, " +
+				"r5 unreachable: lookup: server misbehaving",
 		},
 		{
 			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(bad(down, "r1", "r2"), plain(OutcomeLate, "r3"))},

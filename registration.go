@@ -13,6 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock/internal/chance"
+	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/lua"
 	"github.com/quorumlock/redlock/internal/redisconn"
 )
@@ -95,13 +96,16 @@ type registered struct {
 	used      *usedLists     // those lists; nil: none are, or they have not been read
 	reading   bool           // they are being read
 	counts    map[string]int // clients by their lists, at the last count
-	heard     time.Time      // when it said this; zero: never
-	noted     string         // the lists that it was told; "": none
-	former    string         // the lists that it was told before the client was refused
-	forgot    time.Time      // when it was last found to have forgotten them; zero: never
-	confirmed time.Time      // when it confirmed them last
-	source    bool           // the node lacks the script
-	refused   error          // why it does not answer, or nil
+	// seen is, by their lists, how long ago a client that conflicts was last seen, at most; 0: longer ago than clients are
+	// silent that are at work.
+	seen      map[string]time.Duration
+	heard     time.Time // when it said this; zero: never
+	noted     string    // the lists that it was told; "": none
+	former    string    // the lists that it was told before the client was refused
+	forgot    time.Time // when it was last found to have forgotten them; zero: never
+	confirmed time.Time // when it confirmed them last
+	source    bool      // the node lacks the script
+	refused   error     // why it does not answer, or nil
 }
 
 func newRegistry(
@@ -154,7 +158,7 @@ func (g *registry) exchange(node int, mode string) extra {
 	}
 	prefix := g.opts.prefix + ownNames
 	keys := []any{prefix + "lists"}
-	key := func(text string) any { return prefix + "clients:" + digestOf(text)[:12] }
+	key := func(text string) any { return g.clientsKey(text) }
 	switch mode {
 	case modeVote:
 		text = g.own.texts[0]
@@ -187,6 +191,11 @@ func (g *registry) exchange(node int, mode string) extra {
 		}
 	}
 	return extra{command, func(reply any) { g.heard(node, mode, text, reply) }}
+}
+
+// clientsKey is the key at which a node keeps the clients that have these lists.
+func (g *registry) clientsKey(text string) string {
+	return g.opts.prefix + ownNames + "clients:" + digestOf(text)[:12]
 }
 
 // lives returns for how long a node is to keep the registration, unless it is confirmed: for longer than any hold that
@@ -703,6 +712,64 @@ func (g *registry) countClients(ctx context.Context, node int) {
 		}
 		return ""
 	})
+	g.seeConflicts(ctx, node)
+}
+
+// seenWithin are the ages that are told apart when clients were last seen. Those that are at work are seen every 30 to
+// 45 s, so longer ago than the last of these is a client that has ended without a word.
+var seenWithin = []time.Duration{
+	10 * time.Second, 20 * time.Second, 30 * time.Second, 40 * time.Second, 50 * time.Second,
+}
+
+// seeConflicts asks a node when clients were last seen whose lists conflict with this client's. A node that does not
+// say so leaves that open.
+func (g *registry) seeConflicts(ctx context.Context, node int) {
+	g.mu.Lock()
+	var texts []string
+	var more []time.Duration
+	if used := g.at[node].used; used != nil {
+		for i, l := range used.lists {
+			if l != nil && !g.lists.exclude(l, !g.lasts(node, i)) {
+				texts, more = append(texts, used.texts[i]), append(more, used.lives[i]-registrationLives)
+			}
+		}
+	}
+	g.at[node].seen = nil
+	g.mu.Unlock()
+	if texts == nil {
+		return
+	}
+	said, err := g.conns[node].Do(ctx, []any{"TIME"})
+	if err != nil {
+		return
+	}
+	micros, err := guard.Micros(said[0])
+	if err != nil {
+		return
+	}
+	var commands [][]any
+	for i, text := range texts { // each is confirmed at its score less what its life is longer than the least one
+		for _, age := range seenWithin {
+			since := time.UnixMicro(micros).Add(more[i] - age).UnixMilli()
+			commands = append(commands, []any{"ZCOUNT", g.clientsKey(text), since, "+inf"})
+		}
+	}
+	counts, err := redis.Ints(g.conns[node].Do(ctx, commands...))
+	if err != nil || len(counts) != len(commands) {
+		return
+	}
+	seen := make(map[string]time.Duration)
+	for i, text := range texts {
+		of := counts[i*len(seenWithin):][:len(seenWithin)]
+		if at := slices.IndexFunc(of, func(n int) bool { return n > 0 }); at >= 0 {
+			seen[text] = seenWithin[at]
+		} else {
+			seen[text] = 0
+		}
+	}
+	g.mu.Lock()
+	g.at[node].seen = seen
+	g.mu.Unlock()
 }
 
 // closing ends what the registry does by itself. It is called while the holds that are left still count: afterwards,
@@ -740,6 +807,13 @@ type NodeClients struct {
 	Conflict bool
 
 	apart []string // addresses by which they reach other masters than this Locker does
+	seen  lastSeen
+}
+
+// lastSeen is when clients were last seen, if that is known.
+type lastSeen struct {
+	known  bool
+	within time.Duration // how long ago, at most; 0: longer ago than clients are silent that are at work
 }
 
 // clients returns what a node said of clients, by the addresses in their lists, and whether any two lists conflict.
@@ -764,10 +838,15 @@ func (g *registry) clients(node int) (list []NodeClients, clash bool) {
 		same := func(c NodeClients) bool {
 			return c.Conflict == conflict && slices.EqualFunc(c.Lists, lists, slices.Equal[[]string])
 		}
+		within, known := at.seen[used.texts[i]]
+		seen := lastSeen{known, within}
 		if at := slices.IndexFunc(list, same); at >= 0 { // one node has another id meanwhile, or the TTLs are longer
 			list[at].Clients += n
+			if seen.known && seen.within > 0 && (list[at].seen.within == 0 || seen.within < list[at].seen.within) {
+				list[at].seen = seen
+			}
 		} else {
-			list = append(list, NodeClients{Lists: lists, Clients: n, Conflict: conflict, apart: apart})
+			list = append(list, NodeClients{Lists: lists, Clients: n, Conflict: conflict, apart: apart, seen: seen})
 		}
 	}
 	slices.SortFunc(list, func(a, b NodeClients) int { return slices.CompareFunc(a.Lists, b.Lists, slices.Compare) })

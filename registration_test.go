@@ -238,8 +238,11 @@ func TestAClientWithAnotherListIsRefused(t *testing.T) {
 		}
 		looks := must(open("looks", c.new, WithoutLocking()))(t)
 		defer looks.Close()
-		if found := listFindings(t, looks); len(found) != 4 || found[0].Severity != SeverityDegraded {
-			t.Errorf("the monitor found %+v", found)
+		const text = "n5:6379 is in this list alone; others use n4:6379: " +
+			"a client with this list is refused as long as they do"
+		found := listFindings(t, looks)
+		if len(found) != 4 || found[0].Severity != SeverityUnavailable || found[0].Text != text {
+			t.Errorf("the monitor found %+v, want %q", found, text)
 		}
 		if _, err := looks.Lock(t.Context(), "job"); !errors.Is(err, ErrInvalid) {
 			t.Errorf("the monitor locks: %v", err)
@@ -260,6 +263,87 @@ func TestAClientWithAnotherListIsRefused(t *testing.T) {
 		must(0, b.Close())(t)
 		expectLines(t, log.take(), map[string]int{})
 	})
+}
+
+// What is said of a list that is refused: the first node that others do not have, and when they were last there.
+func TestWhichListIsRefused(t *testing.T) {
+	why := func(addr string) string { return map[string]string{"x": "no such host"}[addr] }
+	lists := func(texts ...string) (all [][]string) {
+		for _, text := range texts {
+			all = append(all, strings.Fields(text))
+		}
+		return all
+	}
+	now, gone := lastSeen{true, 10 * time.Second}, lastSeen{known: true}
+	for _, c := range []struct {
+		own, theirs [][]string
+		apart       []string
+		seen        lastSeen
+		want        string
+	}{
+		{lists("a b x"), lists("a b c"), nil, now, "x: no such host; others use c"},
+		{lists("a d x"), lists("a b c"), nil, now, "d is in this list alone; others use b c"},
+		{lists("a b"), lists("a b c d e"), nil, now, "this list lacks c; others use c d e"},
+		{lists("a b c d"), lists("a b c"), nil, now, "d is in this list alone; others use one node less"},
+		{lists("a b", "a c"), lists("c d"), nil, now, "a is in this list alone; others use d"},
+		{lists("a b c"), lists("a b c"), []string{"b"}, now, "other clients use a b c (where b is another master)"},
+		{lists("a b", "c d"), lists("a c", "b d"), nil, now, "other clients use a c to b d"},
+		{lists("a b x"), lists("a b c"), nil, lastSeen{}, "x: no such host; others use c"},
+		{
+			lists("x b"), lists("c b"), nil,
+			lastSeen{true, 40 * time.Second},
+			"x: no such host; others use c, or did up to 40 s ago",
+		},
+		{lists("x b"), lists("c b"), nil, gone, "x: no such host; others used c, over 50 s ago"},
+	} {
+		want := c.want + ": a client with this list is refused as long as they do"
+		if c.seen == gone {
+			want = c.want + ": a client with this list is refused until the nodes have forgotten them"
+		}
+		got := refusedInWords(c.own, NodeClients{Lists: c.theirs, apart: c.apart, seen: c.seen}, why)
+		if got != want {
+			t.Errorf("%q and %q: got %q, want %q", c.own, c.theirs, got, want)
+		}
+	}
+}
+
+// A list that is refused only because of a client that has crashed is told apart from one that others use.
+func TestTheOthersAreGone(t *testing.T) {
+	c := changes[0]
+	for _, ttl := range []time.Duration{10 * time.Second, 70 * time.Second} { // such a TTL is registered for 2 minutes
+		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+			a := must(New(fl.urls[:5], WithDialer(fl.net.Dialer("a")), WithTTL(ttl)))(t)
+			defer a.Close()
+			must(0, must(a.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+			urls := []string{fl.urls[0], fl.urls[1], fl.urls[2], fl.urls[3], fl.urls[5]}
+			looks := must(New(urls, WithDialer(fl.net.Dialer("looks")), WithoutLocking()))(t)
+			defer looks.Close()
+			said := func(want string) {
+				t.Helper()
+				for _, f := range listFindings(t, looks) {
+					if !strings.Contains(f.Text, want) || f.Severity != SeverityUnavailable {
+						t.Errorf("TTL %s: got %q, want %q", ttl, f.Text, want)
+					}
+				}
+			}
+			for range 20 {
+				time.Sleep(7 * time.Second)
+				said("; others use n4:6379")
+			}
+			if found := listFindings(t, looks); len(found) != 4 {
+				t.Errorf("TTL %s: found %+v, want what four nodes say", ttl, found)
+			}
+			for i := range fl.nodes {
+				fl.unreachable("a", i)
+			}
+			time.Sleep(51 * time.Second)
+			said("; others used n4:6379, over 50 s ago: ")
+			time.Sleep(2 * time.Minute)
+			if found := listFindings(t, looks); found != nil {
+				t.Errorf("TTL %s: forgotten, and still found: %+v", ttl, found)
+			}
+		})
+	}
 }
 
 // A client that ended without Close counts for a minute, and so does one that was closed with a hold, or with a ticket

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,7 +56,7 @@ type Severity int
 const (
 	SeverityNote        Severity = iota // as intended, but good to know
 	SeverityDegraded                    // locks are safe, with less to spare
-	SeverityUnavailable                 // no majority votes, so no lock can be granted
+	SeverityUnavailable                 // no lock can be granted: no majority votes, or other clients' lists conflict
 	SeverityUnsafe                      // a lock may be granted twice
 )
 
@@ -131,11 +132,6 @@ func (n *node) status() NodeStatus {
 	return st
 }
 
-// unwrapDown returns the text of err without the words that the node is down.
-func unwrapDown(err error) string {
-	return strings.TrimPrefix(err.Error(), ErrNodeDown.Error()+": ")
-}
-
 const oddRemedy = "check host and port, and what is between"
 
 // findings lists the findings about a node. err is why its votes do not count at present, or nil.
@@ -171,6 +167,9 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 		add(SeverityDegraded, "reply-"+strings.ToLower(refusal.Code), "see the code in docs/operations.md", "%s", refusal)
 	case errors.As(err, new(redisconn.SilentError)):
 		add(SeverityDegraded, "silent", "check the node's load and the network", "%s", unwrapDown(err))
+	case !connected && lookedUp(err) != "":
+		add(SeverityDegraded, "unreachable", "check the host's name, and what this machine asks for names",
+			"%s", unwrapDown(err))
 	case !connected:
 		add(SeverityDegraded, "unreachable", "check the address, the network and whether the node runs",
 			"%s", unwrapDown(err))
@@ -245,31 +244,87 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 func (n *node) addListFinding(add func(severity Severity, code, remedy, format string, args ...any)) {
 	clients, clash := n.peers.registry.clients(n.index)
 	var lists []string
-	other := ""
-	for _, c := range clients {
+	other := -1
+	for i, c := range clients {
 		lists = append(lists, listsInWords(c.Lists))
 		if c.Conflict {
 			lists[len(lists)-1] += apartInWords(c.apart)
-			other = cmp.Or(other, lists[len(lists)-1])
+			if other < 0 {
+				other = i
+			}
 		}
 	}
-	const remedy = "stop the clients with the wrong list; to change nodes, use WithMigration (docs/changing-nodes.md)"
 	registered := !n.opts.onlyLooks && n.peers.registry.refusal.Load() == nil
 	switch {
-	case clash, registered && other != "":
+	case clash, registered && other >= 0:
 		if !clash { // the node has yet to be told of this Locker
 			lists = append(lists, listsInWords(n.peers.registry.addresses()))
 		}
+		const remedy = "stop the clients with the wrong list; to change nodes, use WithMigration (docs/changing-nodes.md)"
 		add(SeverityUnsafe, "lists", remedy, "clients with lists of nodes that do not exclude each other are at work, so "+
 			"two can hold one lock: %s", strings.Join(lists, "; and "))
-	case other != "":
-		add(SeverityDegraded, "lists", remedy, "other clients use %s: a client with this list is refused as long as they do",
-			other)
+	case other >= 0:
+		const remedy = "correct the list that is wrong: this one, or the others'; to change nodes, use WithMigration " +
+			"(docs/changing-nodes.md)"
+		add(SeverityUnavailable, "lists", remedy, "%s",
+			refusedInWords(n.peers.registry.addresses(), clients[other], n.peers.whyDown))
 	}
 	if err := n.peers.registry.refused(n.index); err != nil {
 		add(SeverityNote, "lists-refused", "allow the commands in docs/deploy/users.acl",
 			"which clients use which list of nodes is not known: %v", err)
 	}
+}
+
+// whyDown says in a few words why there is no connection to the node of that address; "": there is one.
+func (p *peers) whyDown(addr string) string {
+	for _, n := range p.nodes {
+		if _, down := n.conn.State(); n.addr() == addr && down != nil {
+			word, more := NodeError{Outcome: OutcomeFailed, Err: down}.short()
+			return cmp.Or(lookedUp(down), more, word)
+		}
+	}
+	return ""
+}
+
+// refusedInWords says that clients with these lists are refused because of the others': which node of these lists comes
+// first that is not in theirs, and what it has, then what they use. whyDown says why a node cannot be reached.
+func refusedInWords(own [][]string, others NodeClients, whyDown func(addr string) string) string {
+	missing := func(all, in [][]string) (addrs []string) {
+		for _, addr := range slices.Concat(all...) {
+			if !slices.Contains(slices.Concat(in...), addr) && !slices.Contains(addrs, addr) {
+				addrs = append(addrs, addr)
+			}
+		}
+		return addrs
+	}
+	text, clients := "", "other clients"
+	ours, theirs := missing(own, others.Lists), missing(others.Lists, own)
+	switch {
+	case others.apart != nil, ours == nil && theirs == nil:
+		theirs = []string{listsInWords(others.Lists) + apartInWords(others.apart)}
+	case ours == nil:
+		text = "this list lacks " + theirs[0]
+	default:
+		if text = ours[0]; whyDown(ours[0]) != "" {
+			text += ": " + whyDown(ours[0])
+		} else {
+			text += " is in this list alone"
+		}
+	}
+	if text != "" {
+		text, clients = text+"; ", "others"
+	}
+	use := cmp.Or(strings.Join(theirs, " "), "one node less")
+	seen, longest := others.seen, seenWithin[len(seenWithin)-1]
+	switch {
+	case seen.known && seen.within == 0:
+		return fmt.Sprintf("%s%s used %s, over %s ago: "+
+			"a client with this list is refused until the nodes have forgotten them",
+			text, clients, use, guard.Seconds(longest))
+	case seen.known && seen.within > seenWithin[0]:
+		use += fmt.Sprintf(", or did up to %s ago", guard.Seconds(seen.within))
+	}
+	return fmt.Sprintf("%s%s use %s: a client with this list is refused as long as they do", text, clients, use)
 }
 
 // trial finds out whether scripts may do what locks need: else calls fail half-way.
@@ -347,8 +402,10 @@ func mismatchInWords(kind redisconn.MismatchKind) (code, remedy string) {
 		return "certificate", "set RootCAs or ServerName by WithTLSConfig, or replace the node's certificate"
 	case redisconn.OurCertificate:
 		return "certificate", "set Certificates by WithTLSConfig"
-	case redisconn.NoTLS, redisconn.PerhapsNoTLS, redisconn.PerhapsTLS, redisconn.Alert:
+	case redisconn.NoTLS, redisconn.PerhapsNoTLS, redisconn.Alert:
 		return "tls", ""
+	case redisconn.PerhapsTLS:
+		return "unreachable", "check whether the node runs, and what its port leads to"
 	default:
 		return "unreachable", ""
 	}

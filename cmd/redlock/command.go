@@ -61,7 +61,7 @@ func underLock(do func(context.Context, *cli.Command, *redlock.Locker, *command)
 			defer signal.Stop(command.signals)
 			err = withLocker(cmd, func(locker *redlock.Locker) error {
 				return do(ctx, cmd, locker, command)
-			}, redlock.WithObserver(command.attempts.observe))
+			}, command.watching()...)
 		}
 		err = taken(cmd, command, err)
 		if !cmd.Bool("json") {

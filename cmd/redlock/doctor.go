@@ -37,8 +37,9 @@ EXIT CODES
    1     degraded: locks are safe, but a node does not vote, or something
          ought to be changed
    2     unsafe: a lock may be granted twice
-   3     unavailable: no majority votes, so no lock can be taken. Masters
-         that have just been started will, after the restart guard
+   3     unavailable: no lock can be taken, since no majority votes or this
+         list of nodes is refused. Masters that have just been started will
+         vote after the restart guard
    64    wrong usage: flags, settings or nodes`),
 		Flags:  withNodes(jsonFlag("print one JSON object")),
 		Action: settled(doctorAction),
@@ -106,10 +107,14 @@ func diagnose(nodes []redlock.NodeStatus) *diagnosis {
 		for _, f := range n.Findings {
 			f.Text, f.Remedy = inOurWords.Replace(f.Text), inOurWords.Replace(f.Remedy)
 			found := numbered{n.Addr, f}
-			if f.Code == "lists" {
-				found.node = "" // each node may say so, and it is about all of them
+			known := slices.Contains(d.findings, found)
+			if f.Code == "lists" { // each node may say so, at its own time, and it is about all of them
+				found.node = ""
+				known = slices.ContainsFunc(d.findings, func(other numbered) bool {
+					return other.Code == f.Code && other.Severity >= f.Severity
+				})
 			}
-			if !slices.Contains(d.findings, found) {
+			if !known {
 				d.findings = append(d.findings, found)
 			}
 		}
@@ -227,6 +232,11 @@ func (d *diagnosis) print(p terminal.Printer) error {
 	}
 	verdict := verdicts[d.worst]
 	text := p.Paint(verdict.colour, verdict.word) + ": " + votesInWords(d.nodes)
+	if slices.ContainsFunc(d.findings, func(f numbered) bool {
+		return f.Code == "lists" && f.Severity == redlock.SeverityUnavailable
+	}) {
+		text += ", but not for clients with this list"
+	}
 	if slices.ContainsFunc(d.lists, func(l nodeList) bool { return !l.majority() }) && d.soon > 0 {
 		text += "; a majority will in " + span(d.soon)
 	}

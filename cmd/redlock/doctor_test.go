@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
@@ -97,6 +98,40 @@ func TestDoctorFindsDuplicates(t *testing.T) {
 			if !strings.Contains(out, want) {
 				t.Errorf("%s: no %q in\n%s", name, want, out)
 			}
+		}
+	}
+}
+
+// A list with which run would be refused is no mere warning, and the entry that differs is named first.
+func TestDoctorFindsAListThatIsRefused(t *testing.T) {
+	c := redlocktest.New(t, 3)
+	locker, err := redlock.New(c.URLs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locker.Close()
+	spare := redlocktest.New(t, 1)
+	list := func(last string) string { return "--nodes=" + strings.Join([]string{c.Addr(0), c.Addr(1), last}, ",") }
+	for last, differs := range map[string]string{
+		spare.Addr(0):            spare.Addr(0) + " is in this list alone; others use " + c.Addr(2),
+		"redis-2x.invalid:17000": "redis-2x.invalid:17000: no such host; others use " + c.Addr(2),
+	} {
+		code, out, _ := doctor(t, list(last), "--node-timeout=5s")
+		for _, want := range []string{
+			"1. [lists] all nodes: " + differs + ": a client with this list is refused as long as they do",
+			"correct the list that is wrong: this one, or the others'; to change nodes, use --to (",
+			"nodes vote, but not for clients with this list\n", "unavailable: ",
+		} {
+			if code != exitUnavailable || !strings.Contains(out, want) {
+				t.Errorf("%s: got %d, want 3 and %q in\n%s", last, code, want, out)
+			}
+		}
+		if strings.Count(out, "[lists]") != 1 {
+			t.Errorf("%s: said more than once:\n%s", last, out)
+		}
+		var said bytes.Buffer
+		if got := run(t.Context(), []string{"redlock", "wait", "--no-wait", list(last)}, &said, &said); got != exitNoQuorum {
+			t.Errorf("%s: wait: got %d, %s", last, got, said.String())
 		}
 	}
 }

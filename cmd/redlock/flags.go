@@ -85,8 +85,11 @@ func lockerOf(cmd *cli.Command) (nodes []string, opts []redlock.Option, err erro
 	if slices.ContainsFunc(parseNodes(cmd.String("nodes")+","+cmd.String("to")), hasSemicolon) {
 		return nil, nil, usagef(`separate the nodes by commas, not by ";"`)
 	}
+	if ttl, set := ttlOf(cmd); set {
+		opts = append(opts, redlock.WithTTL(ttl))
+	}
 	for flag, option := range map[string]func(time.Duration) redlock.Option{
-		"ttl": redlock.WithTTL, "node-timeout": redlock.WithNodeTimeout,
+		"node-timeout":  redlock.WithNodeTimeout,
 		"restart-guard": redlock.WithRestartGuard, "fence-retention": redlock.WithFenceRetention,
 	} {
 		if cmd.IsSet(flag) {
@@ -111,6 +114,29 @@ func lockerOf(cmd *cli.Command) (nodes []string, opts []redlock.Option, err erro
 	}
 	secure, err := tlsOf(cmd, all)
 	return nodes, append(opts, secure...), err
+}
+
+// ttlOf returns the TTL, and whether to set it. Verbs that take no lock have no use for it but that, if it is long, the
+// restart guard and the retention follow it. So to them one that is too long for those is not wrong, unless doctor, who
+// looks at settings, too, was given it.
+func ttlOf(cmd *cli.Command) (ttl time.Duration, set bool) {
+	ttl, set = cmd.Duration("ttl"), cmd.IsSet("ttl")
+	looks := slices.Contains([]string{"wait", "ls", "status", "top", "doctor", "unlock"}, cmd.Name)
+	if !looks || set && (ttl <= 0 || cmd.Name == "doctor") {
+		return ttl, set
+	}
+	const usual, room, least = 10 * time.Second, 2 * time.Second, 100 * time.Millisecond
+	if !set {
+		ttl = usual
+	}
+	fits := ttl
+	if guard := cmd.Duration("restart-guard"); guard > 0 {
+		fits = min(fits, guard)
+	}
+	if cmd.IsSet("fence-retention") {
+		fits = min(fits, cmd.Duration("fence-retention")-room)
+	}
+	return max(fits, min(ttl, least)), set || fits < ttl
 }
 
 // withLocker has a Locker used that is made of what lockerFlags say, and closes it.

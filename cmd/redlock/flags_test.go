@@ -121,3 +121,50 @@ func withoutInfo(t *testing.T, addr string) string {
 	}()
 	return ln.Addr().String()
 }
+
+// What takes no lock has no use for a TTL, so it does not refuse one that does not fit the other settings; nor the
+// default, which nobody gave. Doctor, which is asked about the settings, does refuse what it was given.
+func TestATTLThatIsNotUsed(t *testing.T) {
+	c := redlocktest.New(t, 3)
+	nodes := "--nodes=" + strings.Join(c.URLs(), ",")
+	verbs := [][]string{
+		{"ls"}, {"status", "x"}, {"top"}, {"wait", "--no-wait"}, {"unlock", "--force", "--yes", "x"}, {"doctor"},
+	}
+	settings := [][]string{
+		{"--restart-guard=5s"},
+		{"--fence-retention=5s"},
+		{"--restart-guard=2s", "--fence-retention=3s"},
+		{"--restart-guard=5s", "--ttl=20s"},
+		{"--fence-retention=2500ms", "--ttl=1s"},
+	}
+	for _, verb := range verbs {
+		for _, setting := range settings {
+			want := exitOK
+			if verb[0] == "doctor" && len(setting) > 1 && strings.HasPrefix(setting[1], "--ttl") {
+				want = exitUsage
+			}
+			var said bytes.Buffer
+			args := append(append([]string{"redlock", verb[0], nodes, "--node-timeout=5s"}, setting...), verb[1:]...)
+			if got := run(t.Context(), args, &said, &said); got != want {
+				t.Errorf("%q: got %d, want %d: %s", args, got, want, said.String())
+			}
+		}
+	}
+	for _, args := range [][]string{
+		{"redlock", "run", nodes, "--restart-guard=5s", "x", "true"},
+		{"redlock", "forget", nodes, "--restart-guard=5s", "x"},
+		{"redlock", "ls", nodes, "--ttl=0s"},
+		{"redlock", "ls", nodes, "--restart-guard=1s"},
+	} {
+		var said bytes.Buffer
+		if got := run(t.Context(), args, &said, &said); got != exitUsage {
+			t.Errorf("%q: got %d, want 64: %s", args, got, said.String())
+		}
+	}
+	// A long TTL makes the guard as long, also for what only looks.
+	args := []string{"redlock", "top", nodes, "--ttl=8000h", "--json"}
+	var said bytes.Buffer
+	if run(t.Context(), args, &said, &said); !strings.Contains(said.String(), `"abstains_until"`) {
+		t.Errorf("%q: nobody abstains: %s", args, said.String())
+	}
+}

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v3"
@@ -42,7 +44,11 @@ func settled(verb cli.ActionFunc) cli.ActionFunc {
 }
 
 func settle(cmd *cli.Command) error {
-	file, err := configOf(cmd)
+	known := knownSettings(cmd)
+	for _, warning := range misspelt(os.Environ(), known) {
+		warner(cmd)("%s", warning)
+	}
+	file, err := configOf(cmd, known)
 	if err != nil {
 		return err
 	}
@@ -85,7 +91,7 @@ type config struct {
 }
 
 // configOf reads the file that the command line or the environment names; none is named by default.
-func configOf(cmd *cli.Command) (config, error) {
+func configOf(cmd *cli.Command, known map[string]bool) (config, error) {
 	name := os.Getenv(settingOf(configFlag))
 	if cmd.IsSet(configFlag) {
 		name = cmd.String(configFlag)
@@ -97,6 +103,15 @@ func configOf(cmd *cli.Command) (config, error) {
 	if err != nil {
 		return config{}, usagef("settings: %v", err)
 	}
+	values, err := parseConfig(string(text), known)
+	if err != nil {
+		return config{}, usagef("%s: %v", name, err)
+	}
+	return config{name, values}, nil
+}
+
+// knownSettings returns the settings of all verbs, which may be in one file.
+func knownSettings(cmd *cli.Command) map[string]bool {
 	known := make(map[string]bool)
 	for _, verb := range cmd.Root().Commands {
 		for _, flag := range verb.Flags {
@@ -105,11 +120,40 @@ func configOf(cmd *cli.Command) (config, error) {
 			}
 		}
 	}
-	values, err := parseConfig(string(text), known)
-	if err != nil {
-		return config{}, usagef("%s: %v", name, err)
+	return known
+}
+
+// misspelt says which variables of the environment have no effect although they differ little from a setting. What is
+// near none may be somebody else's: in a pod beside a service that is called redlock, Kubernetes sets REDLOCK_PORT.
+func misspelt(environ []string, known map[string]bool) (warnings []string) {
+	settings := append(slices.Sorted(maps.Keys(known)), settingOf(configFlag))
+	used := append([]string{"REDLOCK_NAME", "REDLOCK_OWNER", "REDLOCK_TOKEN"}, settings...)
+	for _, entry := range environ {
+		key, value, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(key, settingOf("")) || value == "" || slices.Contains(used, key) {
+			continue
+		}
+		at := slices.IndexFunc(settings, func(setting string) bool { return slipped(key, setting) })
+		if at >= 0 {
+			warnings = append(warnings,
+				fmt.Sprintf("%s is no setting and has no effect (did you mean %s?)", key, settings[at]))
+		}
 	}
-	return config{name, values}, nil
+	return warnings
+}
+
+// slipped reports whether a setting may have been meant: a letter is wrong, too many or missing, two have changed
+// places, or two of many are wrong.
+func slipped(typed, setting string) bool {
+	letters := func(s string) []rune { return slices.Sorted(slices.Values([]rune(s))) }
+	switch length := len(setting) - len(settingOf("")); distance(typed, setting) {
+	case 1:
+		return length > 2
+	case 2:
+		return length > 5 || slices.Equal(letters(typed), letters(setting))
+	default:
+		return false
+	}
 }
 
 // parseConfig reads lines of the form KEY=VALUE, as systemd and Docker do. A key that is not known is an error: a

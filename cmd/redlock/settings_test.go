@@ -169,6 +169,48 @@ func TestWrongSettings(t *testing.T) {
 	}
 }
 
+// A variable that is nearly a setting is warned of, by every verb that reads settings, and its value is not shown. What
+// redlock sets for commands, and what is near no setting, is none of that.
+func TestMisspeltSettings(t *testing.T) {
+	known := knownSettings(newApp(io.Discard, io.Discard))
+	for typed, want := range map[string]string{
+		"REDLOCK_WIAT": "REDLOCK_WAIT", "REDLOCK_NODE": "REDLOCK_NODES", "REDLOCK_NODETIMEOUT": "REDLOCK_NODE_TIMEOUT",
+		"REDLOCK_TTLS": "REDLOCK_TTL", "REDLOCK_RESTART_GAURD": "REDLOCK_RESTART_GUARD", "REDLOCK_LABLE": "REDLOCK_LABEL",
+		"REDLOCK_CONFG": "REDLOCK_CONFIG", "REDLOCK_NAME": "", "REDLOCK_OWNER": "", "REDLOCK_TOKEN": "", "REDLOCK_CONFIG": "",
+		"REDLOCK_NODES": "", "REDLOCK_PORT": "", "REDLOCK_SERVICE_HOST": "", "REDLOCK_PORT_6379_TCP": "",
+		"REDLOCK_FOO": "", "REDLOCK_DB": "", "REDLOCK_PROVIDER": "", "MY_REDLOCK_WIAT": "", "REDLOCK_": "",
+	} {
+		got := strings.Join(misspelt([]string{"A", typed + "=s3cret"}, known), "\n")
+		if want != "" {
+			want = typed + " is no setting and has no effect (did you mean " + want + "?)"
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", typed, got, want)
+		}
+	}
+	if got := misspelt([]string{"REDLOCK_WIAT="}, known); got != nil {
+		t.Errorf("an empty one: got %q", got)
+	}
+	t.Setenv("REDLOCK_WIAT", "s3cret")
+	for _, verb := range newApp(io.Discard, io.Discard).Commands {
+		name := verb.Name
+		if name == "demo" || name == "version" || name == "completion" {
+			continue
+		}
+		for _, json := range []bool{false, true} {
+			var stdout, stderr bytes.Buffer
+			args, want := []string{"redlock", name}, "redlock: REDLOCK_WIAT is no setting and has no effect ("
+			if json {
+				args, want = append(args, "--json"), `{"warning":"REDLOCK_WIAT is no setting and has no effect (`
+			}
+			run(t.Context(), args, &stdout, &stderr) // there are no nodes
+			if got := stderr.String(); !strings.HasPrefix(got, want) || strings.Contains(got, "s3cret") || stdout.Len() > 0 {
+				t.Errorf("%q: got %q and %q, want %q", args, stdout.String(), got, want)
+			}
+		}
+	}
+}
+
 // The page lists every setting that there is.
 func TestSettingsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/cli.md")

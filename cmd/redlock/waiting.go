@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"syscall"
 	"time"
@@ -118,6 +119,15 @@ func (a *attempts) found() error {
 		return fmt.Errorf("%w; the next in the queue", a.last)
 	}
 	return fmt.Errorf("%w; %d wait before this one", a.last, ahead)
+}
+
+// watching are the options by which the command learns what its Locker has found.
+func (c *command) watching() []redlock.Option {
+	t := &troubles{warn: c.warn}
+	return []redlock.Option{redlock.WithLogger(slog.New(t)), redlock.WithObserver(func(ev redlock.Event) {
+		c.attempts.observe(ev)
+		t.observe(ev)
+	})}
 }
 
 // wait is how long and how often to ask for a lock.

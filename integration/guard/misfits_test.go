@@ -57,7 +57,8 @@ func TestDoctorKnowsEachMisfit(t *testing.T) {
 	t.Cleanup(gone.Release)
 	sentinel := fleet.StartSentinel(t, "main", sound)
 
-	const tlsWanted = "it closes the connection at the first command (a node that speaks TLS wants rediss://)"
+	const tlsWanted = "it accepts the connection and closes it without an answer, as a proxy does whose server is down, " +
+		"and a node that wants TLS (rediss://)"
 	const noTLS = "no answer to the TLS handshake (a node that does not speak TLS wants redis://): "
 	for name, c := range map[string]struct {
 		url, addr, says string
@@ -92,10 +93,10 @@ func TestDoctorKnowsEachMisfit(t *testing.T) {
 		},
 		"plain against TLS": {
 			url: "redis://", addr: secure,
-			says: "[tls] ADDR: " + tlsWanted + "\n",
+			says: "[unreachable] ADDR: " + tlsWanted + "\n",
 		},
 		"plain against TLS with a password": {
-			url: "redis://:hunter2@", addr: secure, says: "[tls] ADDR: " + tlsWanted + "\n",
+			url: "redis://:hunter2@", addr: secure, says: "[unreachable] ADDR: " + tlsWanted + "\n",
 		},
 		"TLS against plain": {
 			url: "rediss://", addr: sound, says: "[tls] ADDR: " + noTLS,

@@ -82,11 +82,11 @@ func TestConnectingFails(t *testing.T) {
 		{"SELECT refused", "redis://fake/5", answers("SELECT", "-ERR no\r\n"), nil, `(explained ""): ERR no`},
 		{"unfit", "redis://fake", func(_ *fake, c *Config) { c.Handshake = func(Do) error { return wanted } }, wanted, ""},
 		{"first command takes too long", "redis://fake", answers("ECHO", silence), ErrTimeout, ""},
-		{"hung up on", "redis://fake", answers("ECHO", hangUp), io.EOF, "wants rediss://"},
+		{"hung up on", "redis://fake", answers("ECHO", hangUp), io.EOF, "wants TLS (rediss://)"},
 		{"bad reply", "redis://fake", answers("ECHO", "hello\r\n"), nil, "it is no Redis server: check host and port"},
 		{"a web server", "redis://fake", answers("ECHO", "HTTP/1.1 400 Bad Request\r\n\r\n"), nil, "but answers HTTP"},
 		{"a web server, AUTH", "redis://:hunter2@fake", answers("AUTH", "HTTP/1.1 400 No\r\n\r\n"), nil, "but answers HTTP"},
-		{"hung up on at AUTH", "redis://:hunter2@fake", answers("AUTH", hangUp), io.EOF, "wants rediss://"},
+		{"hung up on at AUTH", "redis://:hunter2@fake", answers("AUTH", hangUp), io.EOF, "wants TLS (rediss://)"},
 		{"SCRIPT LOAD refused", "redis://fake", answers("SCRIPT", "-OOM no\r\n"), nil, `(explained "script"): OOM no`},
 		{"hung up on later", "redis://fake", answers("SCRIPT", hangUp), io.EOF, `(explained "script"): EOF`},
 		{"TLS takes too long", "rediss://fake", func(f *fake, _ *Config) { f.pause() }, ErrTimeout, "TLS handshake"},
@@ -408,8 +408,8 @@ func TestTLS(t *testing.T) {
 		{"neither", "redis", nil, nil, nil, ""},
 		{"with a stranger", "rediss", theirs, nil, nil, "its certificate is not accepted: certificate signed by unknown"},
 		{"the client alone", "rediss", nil, ours, nil, "TLS handshake (a node that does not speak TLS wants redis://)"},
-		{"the server alone", "redis", theirs, nil, nil, "it closes the connection at the first command (a node that speaks"},
-		{"reset", "redis", nil, nil, func(f *fake) { f.answerAll("ECHO", reset) }, "it closes the connection at the first"},
+		{"the server alone", "redis", theirs, nil, nil, "closes it without an answer, as a proxy does"},
+		{"reset", "redis", nil, nil, func(f *fake) { f.answerAll("ECHO", reset) }, "closes it without an answer, as a proxy"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFake()

@@ -35,7 +35,8 @@ const (
 	// PerhapsNoTLS: the URL says TLS, and nothing answers the handshake, or the server ends the connection in it, as a
 	// proxy does whose server is down.
 	PerhapsNoTLS
-	// PerhapsTLS: the URL says no TLS, and the server ends the connection as one does that speaks TLS.
+	// PerhapsTLS: the URL says no TLS, and what accepts the connection closes it without an answer. A server that speaks
+	// TLS does so, and so does a proxy whose server is down: nothing tells which.
 	PerhapsTLS
 	// Certificate: the server's certificate is not accepted.
 	Certificate
@@ -136,7 +137,8 @@ func (l *link) mismatch(err error, secure bool) error {
 	case first != "" && !strings.ContainsAny(first[:1], "+-:$*_#,(!=%~>|"):
 		return MismatchError{Kind: NotRedis, text: "it is no Redis server: check host and port"}
 	case first == "" && hungUp(err) && !secure:
-		const text = "it closes the connection at the first command (a node that speaks TLS wants rediss://)"
+		const text = "it accepts the connection and closes it without an answer, as a proxy does whose server is down, " +
+			"and a node that wants TLS (rediss://)"
 		return MismatchError{PerhapsTLS, text, err}
 	default:
 		return alert(err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // What ends a TLS handshake is told apart: only what is certain, and what nobody but a person mends, ends a wait.
@@ -66,4 +67,33 @@ func TestWhatEndsATLSHandshake(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What closes a connection before it has said anything may be a proxy without a server: that it wants TLS is a guess,
+// and time may mend it.
+func TestAcceptThenClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := newFake().config()
+		config.Handshake = func(do Do) error {
+			_, err := do([]any{"ECHO", "a"})
+			return err
+		}
+		config.Dial = func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go func() {
+				_, _ = theirs.Read(make([]byte, 4096)) // a pipe that is closed before would say so, as a socket does not
+				theirs.Close()
+			}()
+			return ours, nil
+		}
+		client := start(t, "redis://fake", config)
+		time.Sleep(time.Second) // it is tried again without HELLO, which some proxies do not know
+		synctest.Wait()
+		_, err := client.State()
+		var got MismatchError
+		if !errors.As(err, &got) || got.Kind != PerhapsTLS || got.Lasting() ||
+			!strings.Contains(err.Error(), "closes it without an answer, as a proxy does whose server is down") {
+			t.Errorf("got %v (kind %d, lasting %t)", err, got.Kind, got.Lasting())
+		}
+	})
 }
