@@ -253,7 +253,12 @@ func WithDialer(dial func(ctx context.Context, network, address string) (net.Con
 }
 
 // WithTLSConfig sets the TLS configuration for rediss:// nodes. The default verifies the server with the system's roots
-// and requires TLS 1.2. Only for New.
+// and requires TLS 1.2.
+//
+// The functions of the configuration are called each time a node is connected, so that certificates can change while
+// the Locker is in use. If one fails, the node is down for that reason, and connecting is tried again as always.
+// VerifyConnection gets the node's host (or ServerName) as the ServerName of its argument, an IP address, too, which
+// crypto/tls leaves out: so it can verify the node with authorities that change. Only for New.
 func WithTLSConfig(config *tls.Config) Option {
 	return Option{name: "WithTLSConfig", newOnly: true, apply: func(o *options) { o.tls = config }}
 }

@@ -14,9 +14,10 @@ import "context"
 // [OutcomeFailed]. Ready returns it when ctx is done; then it satisfies errors.Is for ctx.Err() as well. Ready does not
 // wait for ctx if there can be no majority before somebody changes something: if too many nodes refuse the password or
 // the user (NOAUTH, WRONGPASS, NOPERM; not with [WithCredentials], which is asked anew), are refused themselves
-// ([ErrNodeRefused]), have a certificate that is not accepted, or are no Redis servers. While this Locker is refused
-// because of other clients' lists of nodes, Ready waits, too, and its error is a [*ListConflictError]. The error
-// satisfies errors.Is for [ErrClosed] after [Locker.Close].
+// ([ErrNodeRefused]), have a certificate that is not accepted or do not accept this client's (not where a function of
+// [WithTLSConfig] decides, which is asked anew), or are no Redis servers. While this Locker is refused because of other
+// clients' lists of nodes, Ready waits, too, and its error is a [*ListConflictError]. The error satisfies errors.Is for
+// [ErrClosed] after [Locker.Close].
 func (l *Locker) Ready(ctx context.Context) error {
 	for {
 		if l.calls.refused() {

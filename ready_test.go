@@ -2,13 +2,18 @@ package redlock
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
 // readyIn returns what Ready returns, and after how much virtual time.
@@ -286,6 +291,36 @@ func TestReadyDoesNotWaitInVain(t *testing.T) {
 		}
 		wantParts(t, err, OutcomeVotes, OutcomeFailed, OutcomeFailed)
 	})
+}
+
+// What a function decides at each connect may be another thing the next time: Ready waits for it.
+func TestCertificatesThatMayChangeDoNotLast(t *testing.T) {
+	get := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return new(tls.Certificate), nil }
+	verify := func(tls.ConnectionState) error { return nil }
+	peer := func([][]byte, [][]*x509.Certificate) error { return nil }
+	const theirs, ours, noTLS = redisconn.Certificate, redisconn.OurCertificate, redisconn.NoTLS
+	for _, c := range []struct {
+		name  string
+		tls   *tls.Config
+		kind  redisconn.MismatchKind
+		lasts bool
+	}{
+		{"the system's roots", nil, theirs, true},
+		{"no certificate", nil, ours, true},
+		{"fixed roots", &tls.Config{}, theirs, true},
+		{"a fixed certificate", &tls.Config{}, ours, true},
+		{"roots that change", &tls.Config{VerifyConnection: verify}, theirs, false},
+		{"rules that change", &tls.Config{VerifyPeerCertificate: peer}, theirs, false},
+		{"a certificate that changes", &tls.Config{GetClientCertificate: get}, ours, false},
+		{"another's certificate changes", &tls.Config{GetClientCertificate: get}, theirs, true},
+		{"other roots change", &tls.Config{VerifyConnection: verify}, ours, true},
+		{"no TLS", &tls.Config{VerifyConnection: verify, GetClientCertificate: get}, noTLS, true},
+	} {
+		down := fmt.Errorf("%w: %w", ErrNodeDown, redisconn.MismatchError{Kind: c.kind})
+		if got := lasting(down, &options{tls: c.tls}); got != c.lasts {
+			t.Errorf("%s: got %t", c.name, got)
+		}
+	}
 }
 
 func TestReadyAndClose(t *testing.T) {

@@ -160,7 +160,8 @@ func (n *node) findings(i *guard.Info, err error, connected bool) []Finding {
 	case errors.Is(err, ErrNodeRefused):
 		add(SeverityDegraded, "refused", "", "%s", unwrapDown(err))
 	case errors.As(err, new(redisconn.CredentialsError)):
-		add(SeverityDegraded, "credentials", "fix the function of WithCredentials", "%s", unwrapDown(err))
+		add(SeverityDegraded, "credentials", "fix the function of WithCredentials or WithTLSConfig",
+			"%s", unwrapDown(err))
 	case errors.As(err, &refusal) && refusal.refusesLogin():
 		add(SeverityDegraded, "reply-"+strings.ToLower(refusal.Code), "check user and password of the node", "%s", refusal)
 	case errors.As(err, &refusal):

@@ -289,11 +289,24 @@ func lasting(down error, o *options) bool {
 	case errors.Is(down, ErrNodeRefused):
 		return true
 	case errors.As(down, &mismatch):
-		return mismatch.Lasting()
+		return mismatch.Lasting() && !o.certifiesAnew(mismatch.Kind)
 	case o.credentials != nil || !errors.As(down, &refusal):
 		return false
 	default:
 		return refusal.refusesLogin() || refusal.Code == "NOPERM"
+	}
+}
+
+// certifiesAnew reports whether a function decides about a certificate: it may say something else at the next attempt
+// to connect.
+func (o *options) certifiesAnew(kind redisconn.MismatchKind) bool {
+	switch {
+	case o.tls == nil:
+		return false
+	case kind == redisconn.OurCertificate:
+		return o.tls.GetClientCertificate != nil
+	default:
+		return kind == redisconn.Certificate && (o.tls.VerifyConnection != nil || o.tls.VerifyPeerCertificate != nil)
 	}
 }
 

@@ -440,6 +440,68 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// The functions of a TLS configuration are asked at each connect. What they fail with is told for what it is: no file
+// of the client is the server's fault. One that verifies the server learns which host it should be, an IP address, too.
+func TestCertificatesThatChange(t *testing.T) {
+	web := httptest.NewTLSServer(nil) // for its certificate, for 127.0.0.1 and example.com
+	web.Close()
+	f := newFake()
+	addr := f.listen(t, &tls.Config{
+		Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert,
+	})
+	var mu sync.Mutex // guards the next lines
+	var names []string
+	var refused, missing error
+	becomes := func(verdict, own error) {
+		mu.Lock()
+		defer mu.Unlock()
+		refused, missing = verdict, own
+	}
+	untrusted := x509.UnknownAuthorityError{}
+	becomes(untrusted, nil)
+	config := patient()
+	config.TLS = &tls.Config{
+		MinVersion: tls.VersionTLS12, InsecureSkipVerify: true,
+		VerifyConnection: func(state tls.ConnectionState) error {
+			mu.Lock()
+			defer mu.Unlock()
+			names = append(names, state.ServerName)
+			return refused
+		},
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return &web.TLS.Certificates[0], missing
+		},
+	}
+	client := start(t, "rediss://"+addr, config)
+	fails := func(want string, kind any) {
+		t.Helper()
+		eventually(t, want, func() bool {
+			_, err := client.State()
+			client.Wanted()
+			return err != nil && err.Error() == ErrDown.Error()+": "+want && errors.As(err, kind)
+		})
+	}
+	fails("its certificate is not accepted: certificate signed by unknown authority", new(MismatchError))
+	becomes(fmt.Errorf("read ca.pem: %w", io.ErrUnexpectedEOF), nil)
+	fails("its certificate is not accepted: read ca.pem: unexpected EOF", new(MismatchError))
+	becomes(nil, fmt.Errorf("read key.pem: %w", io.ErrUnexpectedEOF))
+	fails("credentials: read key.pem: unexpected EOF", new(CredentialsError))
+	becomes(nil, nil)
+	eventually(t, "a connection", func() bool { client.Wanted(); up, _ := client.State(); return up })
+	mu.Lock()
+	defer mu.Unlock()
+	for _, name := range names {
+		if name != "127.0.0.1" {
+			t.Errorf("asked to verify %q, want the IP address of the URL", name)
+		}
+	}
+	if config.TLS.ServerName != "" {
+		t.Errorf("the caller's configuration has changed: %q", config.TLS.ServerName)
+	}
+}
+
 func TestUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	f := newFake()

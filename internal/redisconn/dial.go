@@ -126,6 +126,25 @@ func parseServer(raw string) (server, error) {
 	return s, nil
 }
 
+// SplitURL returns the URL of a server without user and password, its address as Addr has it, and the two. Its errors
+// quote nothing that may be part of a password.
+func SplitURL(raw string) (bare, addr, user, password string, err error) {
+	at, err := parseServer(raw)
+	if err != nil {
+		return "", "", "", "", err
+	}
+	scheme, rest, found := strings.Cut(raw, "://")
+	if !found {
+		scheme, rest = "redis", raw
+	}
+	authority, path := rest, ""
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		authority, path = rest[:end], rest[end:]
+	}
+	host := authority[strings.LastIndex(authority, "@")+1:]
+	return scheme + "://" + host + path, at.String(), at.username, at.password, nil
+}
+
 // isSocket reports whether the URL names a socket, by a path that may contain any character.
 func isSocket(u *url.URL) bool { return u.Scheme == "unix" && u.Host == "" }
 
@@ -336,7 +355,8 @@ func redacted(err error, user, password string) error {
 	}
 }
 
-// CredentialsError means that Config.Credentials failed, so that no connection was tried.
+// CredentialsError means that Config.Credentials failed, so that no connection was tried, or that the function for the
+// client's certificate in Config.TLS did. The server is not to blame.
 type CredentialsError struct{ err error }
 
 // Error returns the function's own text.
@@ -426,12 +446,40 @@ func (c *Conn) dial(ctx context.Context, network, address string) (net.Conn, err
 	if config.ServerName == "" {
 		config.ServerName, _, _ = net.SplitHostPort(address)
 	}
+	ask(config)
 	secure := tls.Client(conn, config)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		return nil, tlsError(c.causeOf(ctx, err, true))
 	}
 	return secure, nil
+}
+
+// ask prepares the functions of a configuration, by which certificates can change while a client runs: what they fail
+// with is told apart from what the server does, and one that verifies the server learns whom to expect.
+func ask(config *tls.Config) {
+	if get := config.GetClientCertificate; get != nil {
+		config.GetClientCertificate = func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			own, err := get(info)
+			if err != nil {
+				err = CredentialsError{err}
+			}
+			return own, err
+		}
+	}
+	if verify := config.VerifyConnection; verify != nil {
+		name := config.ServerName
+		config.VerifyConnection = func(state tls.ConnectionState) error {
+			// It is empty for an IP address, which no server is told. A Verify without a DNSName would then accept whatever
+			// the authority has ever signed, as the one in the example of crypto/tls does.
+			state.ServerName = name
+			err := verify(state)
+			if err != nil && !errors.As(err, new(*tls.CertificateVerificationError)) {
+				err = &tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}
+			}
+			return err
+		}
+	}
 }
 
 // close may be called more than once, by any goroutine. Everything written still reaches the server.

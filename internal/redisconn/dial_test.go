@@ -44,6 +44,34 @@ func TestParseServer(t *testing.T) {
 	}
 }
 
+// Without user and password, a URL leads to the same server.
+func TestSplitURL(t *testing.T) {
+	for raw, want := range map[string][4]string{
+		"h":                             {"redis://h", "h:6379", "", ""},
+		"u:p@h:7001/3":                  {"redis://h:7001/3", "h:7001", "u", "p"},
+		"redis://h":                     {"redis://h", "h:6379", "", ""},
+		"rediss://u:p%40@H:1/":          {"rediss://H:1/", "h:1", "u", "p@"},
+		"redis://u:p@ss@[::1]:7":        {"redis://[::1]:7", "[::1]:7", "u", "p@ss"},
+		"redis://p@h":                   {"redis://h", "h:6379", "", "p"},
+		"redis://u:@h":                  {"redis://h", "h:6379", "u", ""},
+		"unix:///run/r@1.sock":          {"unix:///run/r@1.sock", "unix:///run/r@1.sock", "", ""},
+		"unix://u:p@/run/r@1.sock?db=2": {"unix:///run/r@1.sock?db=2", "unix:///run/r@1.sock", "u", "p"},
+	} {
+		bare, addr, user, password, err := SplitURL(raw)
+		if got := [4]string{bare, addr, user, password}; err != nil || got != want {
+			t.Errorf("%s: got %q, %v, want %q", raw, got, err, want)
+		}
+		of, _ := parseServer(raw)
+		of.username, of.password = "", ""
+		if got, err := parseServer(bare); err != nil || got != of {
+			t.Errorf("%s: %s leads to %+v, %v, want %+v", raw, bare, got, err, of)
+		}
+	}
+	if _, _, _, _, err := SplitURL("redis://u:p/w@h"); !errors.Is(err, errUnescaped) {
+		t.Errorf("got %v, want %v", err, errUnescaped)
+	}
+}
+
 // The error for a bad URL says what is wrong, and quotes no part of a password.
 func TestBadURLs(t *testing.T) {
 	const secret = "hunter2"

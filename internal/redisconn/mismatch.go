@@ -48,7 +48,7 @@ const (
 
 // Error says what answers, and what to write instead.
 func (e MismatchError) Error() string {
-	if e.err == nil || hungUp(e.err) { // how it was closed does not matter
+	if e.err == nil || e.Kind != Certificate && hungUp(e.err) { // how it was closed does not matter
 		return e.text
 	}
 	return e.text + ": " + strings.TrimPrefix(strings.TrimPrefix(e.err.Error(), "x509: "), "tls: ")
@@ -72,13 +72,15 @@ func tlsError(err error) error {
 	var record tls.RecordHeaderError
 	var refused *tls.CertificateVerificationError
 	switch {
+	case errors.As(err, new(CredentialsError)):
+		return err
+	case errors.As(err, &refused): // before what its cause may look like
+		return MismatchError{Certificate, "its certificate is not accepted", refused.Err}
 	case errors.As(err, &record):
 		return MismatchError{Kind: NoTLS, text: "it does not speak TLS: write redis://, or check the port"}
 	case hungUp(err):
 		const text = "it closes the connection in the TLS handshake (a node that does not speak TLS wants redis://)"
 		return MismatchError{PerhapsNoTLS, text, err}
-	case errors.As(err, &refused):
-		return MismatchError{Certificate, "its certificate is not accepted", refused.Err}
 	case errors.Is(err, ErrTimeout):
 		const text = "no answer to the TLS handshake (a node that does not speak TLS wants redis://)"
 		return MismatchError{PerhapsNoTLS, text, err}
