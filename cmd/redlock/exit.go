@@ -88,6 +88,7 @@ var inOurWords = strings.NewReplacer(
 	"use WithMigration", "use --to",
 	"set RootCAs or ServerName by WithTLSConfig", "set --ca or --server-name",
 	"set Certificates by WithTLSConfig", "set --cert and --key",
+	"fix the function of WithCredentials or WithTLSConfig", "mend what it names",
 	"; context deadline exceeded", "; the wait is over",
 	"; context canceled", "",
 )

@@ -34,7 +34,8 @@ func lockerFlags() []cli.Flag {
 		},
 		&cli.StringFlag{
 			Name: configFlag, TakesFile: true,
-			Usage: "read settings from `FILE`: lines such as REDLOCK_NODES=URL,URL,…",
+			Usage: "read settings from `FILE`: lines such as REDLOCK_NODES=URL,URL,…; users and passwords of these URLs " +
+				"are read anew whenever a node is connected",
 		},
 		&cli.DurationFlag{
 			Name:        "ttl",
@@ -68,6 +69,7 @@ func lockerFlags() []cli.Flag {
 		&cli.StringFlag{
 			Name: "label", Usage: "be called `TEXT` where others see who holds a lock", DefaultText: "host/pid",
 		},
+		passwordFlag(),
 	}, tlsFlags()...)
 }
 
@@ -104,15 +106,22 @@ func lockerOf(cmd *cli.Command) (nodes []string, opts []redlock.Option, err erro
 	if cmd.IsSet("prefix") {
 		opts = append(opts, redlock.WithPrefix(cmd.String("prefix")))
 	}
-	all := nodes
+	var to []string
 	if cmd.IsSet("to") {
-		to := parseNodes(cmd.String("to"))
-		opts, all = append(opts, redlock.WithMigration(to)), slices.Concat(nodes, to)
+		to = parseNodes(cmd.String("to"))
+	}
+	logins, err := loginsOf(cmd).option(cmd, nodes, to) // before New gets the lists, which may change them
+	if err != nil {
+		return nil, nil, err
+	}
+	opts = append(opts, logins...)
+	if cmd.IsSet("to") {
+		opts = append(opts, redlock.WithMigration(to))
 	}
 	if cmd.IsSet("label") {
 		opts = append(opts, redlock.WithOwnerLabel(cmd.String("label")))
 	}
-	secure, err := tlsOf(cmd, all)
+	secure, err := tlsOf(cmd, slices.Concat(nodes, to))
 	return nodes, append(opts, secure...), err
 }
 

@@ -1,9 +1,9 @@
 // Command redlock uses locks on a majority of Redis masters from the shell. "redlock demo" shows what they
 // do, "redlock run" holds one while a command runs. docs/cli.md describes it in full.
 //
-// Each verb has a file of its name. All share flags.go, settings.go, exit.go and json.go; run, once and wait share
-// waiting.go; run and once share command.go, troubles.go and process_*.go; doctor, top, status, ls and unlock share
-// columns.go; demo and top share signals.go.
+// Each verb has a file of its name. All share flags.go, settings.go, credentials.go, tls.go, exit.go and json.go; run,
+// once and wait share waiting.go; run and once share command.go, troubles.go and process_*.go; doctor, top, status, ls
+// and unlock share columns.go; demo and top share signals.go.
 package main
 
 import (

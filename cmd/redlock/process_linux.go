@@ -76,8 +76,8 @@ func (p *process) orphaned() bool {
 	return err != nil
 }
 
-// leftToUs says whether a child of ours is the command, or an orphan of its. Those of a command that asks for a
-// password are in our process group.
+// leftToUs says whether a child of ours is the command, or an orphan of its. What --password-command leaves behind, if
+// it does, counts as one, too: nobody else would end it.
 func (p *process) leftToUs(pid int) bool {
 	if pid == p.pid || !p.adopts {
 		return pid == p.pid

@@ -35,6 +35,9 @@ func settable(flag cli.Flag) bool {
 // and that before the default. An empty setting counts as none.
 func settled(verb cli.ActionFunc) cli.ActionFunc {
 	return func(ctx context.Context, cmd *cli.Command) error {
+		l := &logins{}
+		defer l.end()
+		cmd.Metadata[loginsKey] = l
 		err := settle(cmd)
 		if err == nil {
 			err = verb(ctx, cmd)
@@ -67,6 +70,10 @@ func settle(cmd *cli.Command) error {
 		}
 		if err := cmd.Set(name, value); err != nil { // which may cite the value
 			return usagef("%s: want %s", from, wanted(flag))
+		}
+		if from != key && (name == "nodes" || name == "to") {
+			l := loginsOf(cmd)
+			l.file, l.flags = file.name, append(l.flags, name)
 		}
 	}
 	return nil
@@ -156,8 +163,9 @@ func slipped(typed, setting string) bool {
 	}
 }
 
-// parseConfig reads lines of the form KEY=VALUE, as systemd and Docker do. A key that is not known is an error: a
-// misspelt TTL would be the default's, and nobody would notice. No error cites a line: it may have a password in it.
+// parseConfig reads lines of the form KEY=VALUE, as systemd and Docker do. A key that is not known is an error, unless
+// known is nil: a misspelt TTL would be the default's, and nobody would notice. No error cites a line: it may have a
+// password in it.
 func parseConfig(text string, known map[string]bool) (map[string]string, error) {
 	values := make(map[string]string)
 	number := 0
@@ -173,7 +181,7 @@ func parseConfig(text string, known map[string]bool) (map[string]string, error) 
 		switch {
 		case !ok || strings.ContainsFunc(key, notInKey):
 			return nil, fmt.Errorf("line %d: want SETTING=VALUE", number)
-		case !known[key]:
+		case known != nil && !known[key]:
 			return nil, fmt.Errorf("line %d: there is no setting %s", number, key)
 		case again:
 			return nil, fmt.Errorf("line %d: %s for the second time", number, key)

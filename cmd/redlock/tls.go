@@ -3,6 +3,8 @@ package main
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"fmt"
 	"os"
 	"strings"
 
@@ -39,24 +41,75 @@ func tlsOf(cmd *cli.Command, nodes []string) ([]redlock.Option, error) {
 	case !anySecure(nodes):
 		return nil, usagef("--ca, --cert, --key and --server-name are for TLS, and no node is rediss://…")
 	}
+	// The files are read now, so that a wrong one is told at once, and then at each connect: certificates are renewed
+	// while a command runs. What was good before does not stand in for a file that cannot be read: an authority that was
+	// taken out must not be trusted any longer, and the error is seen at once instead of at the next start.
 	if ca != "" {
-		pem, err := os.ReadFile(ca)
-		if err != nil {
-			return nil, usagef("--ca: %v", err)
+		if _, err := rootsIn(ca); err != nil {
+			return nil, usagef("%v", err)
 		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, usagef("--ca: no certificate in %s", ca)
+		config.InsecureSkipVerify = true // since VerifyConnection verifies, by the same rules
+		config.VerifyConnection = func(state tls.ConnectionState) error {
+			roots, err := rootsIn(ca)
+			if err != nil {
+				return err
+			}
+			return verify(state, roots)
 		}
 	}
 	if cert != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, usagef("--cert, --key: %s", strings.TrimPrefix(err.Error(), "tls: "))
+		if _, err := pairIn(cert, key); err != nil {
+			return nil, usagef("%v", err)
 		}
-		config.Certificates = []tls.Certificate{pair}
+		config.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, err := pairIn(cert, key)
+			if err == nil && asked.SupportsCertificate(&pair) != nil {
+				return new(tls.Certificate), nil // as crypto/tls does: the server may do without
+			}
+			return &pair, err
+		}
 	}
 	return []redlock.Option{redlock.WithTLSConfig(config)}, nil
+}
+
+func rootsIn(file string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("--ca: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("--ca: no certificate in %s", file)
+	}
+	return roots, nil
+}
+
+func pairIn(cert, key string) (tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	switch {
+	case err == nil:
+		return pair, nil
+	case errors.As(err, new(*os.PathError)): // which names the file
+		return pair, fmt.Errorf("--cert, --key: %w", err)
+	default:
+		return pair, fmt.Errorf("--cert, --key: %s, %s: %s", cert, key, strings.TrimPrefix(err.Error(), "tls: "))
+	}
+}
+
+// verify does what crypto/tls does with roots of its own: the chain must lead to one of them, be valid now and made for
+// servers, and name the host, which redlock puts into state.
+func verify(state tls.ConnectionState, roots *x509.CertPool) error {
+	if state.ServerName == "" || len(state.PeerCertificates) == 0 { // then nothing would be verified
+		return errors.New("there is nothing to verify")
+	}
+	between := x509.NewCertPool()
+	for _, c := range state.PeerCertificates[1:] {
+		between.AddCert(c)
+	}
+	_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: between, DNSName: state.ServerName,
+	})
+	return err
 }
 
 func anySecure(nodes []string) bool {

@@ -40,6 +40,9 @@ func waitAction(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	return withLocker(cmd, func(locker *redlock.Locker) error {
+		if err := refusedAtStart(locker); err != nil {
+			return named(err, "wait", "")
+		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		switch {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
+	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
 // Waiting for a lock: for how long, what ends it, and what is said meanwhile.
@@ -198,6 +201,9 @@ func (c *command) await(ctx context.Context, cmd *cli.Command, locker *redlock.L
 
 // untilRefused returns why no majority is possible until somebody changes something, or nil when ctx or the wait ends.
 func untilRefused(ctx context.Context, done <-chan struct{}, locker *redlock.Locker) error {
+	if err := refusedAtStart(locker); err != nil {
+		return err
+	}
 	for {
 		if err := locker.Ready(ctx); err != nil && ctx.Err() == nil {
 			return err
@@ -212,8 +218,61 @@ func untilRefused(ctx context.Context, done <-chan struct{}, locker *redlock.Loc
 	}
 }
 
+// refusedAtStart returns why no majority is possible until somebody changes something, or nil. What is read at each
+// connect may be right the next time, so that Ready waits for it. But what a majority refuses before anything has
+// worked is a mistake that no time mends, and a cron job should not wait for ever because of it.
+func refusedAtStart(locker *redlock.Locker) error {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	err := locker.Ready(now)
+	var q *redlock.QuorumError
+	switch {
+	case !errors.As(err, &q): // nothing is wrong, or nothing of this kind
+		return nil
+	case !errors.Is(err, context.Canceled): // Ready says so itself
+		return err
+	}
+	left := len(q.Nodes)
+	for _, n := range q.Nodes {
+		if refusesLogin(n.Err) {
+			left--
+		}
+	}
+	if left >= q.Need {
+		return nil
+	}
+	return refusal{err}
+}
+
+// refusesLogin reports whether a node refuses what it was shown: user and password, or a certificate.
+func refusesLogin(err error) bool {
+	var reply *redlock.ReplyError
+	var mismatch redisconn.MismatchError
+	switch {
+	case errors.As(err, &mismatch):
+		return mismatch.Lasting()
+	case !errors.As(err, &reply):
+		return false
+	default:
+		return slices.Contains([]string{"NOAUTH", "WRONGPASS", "NOPERM"}, reply.Code) ||
+			strings.Contains(reply.Error(), "the server has no password")
+	}
+}
+
+// refusal says that no majority is possible until somebody changes something, where Ready does not.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
+func (r refusal) Error() string {
+	return r.error.Error() + "; no majority is possible until somebody changes that"
+}
+
 // named returns the error of Ready as that of what the user has called.
 func named(err error, op, name string) error {
+	if r, ok := err.(refusal); ok { //nolint:errorlint // what it wraps is named
+		return refusal{named(r.error, op, name)}
+	}
 	var q *redlock.QuorumError
 	if !errors.As(err, &q) {
 		return err

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/redisconn"
+)
+
+// User and password of a node, as they are when it is connected: those of the URLs in the file of settings, which is
+// read anew each time, or what a command prints. What stands in a flag or in the environment cannot change.
+
+const passwordCommandFlag = "password-command"
+
+func passwordFlag() cli.Flag {
+	return &cli.StringFlag{
+		Name: passwordCommandFlag,
+		Usage: "whenever a node is connected, have sh -c run `COMMAND`, and take the first line that it prints for " +
+			"the password; URLs then have none",
+	}
+}
+
+// login is who connects to a node.
+type login struct{ user, password string }
+
+// logins knows who connects to each node. settled owns it, and keeps it in the command's Metadata.
+type logins struct {
+	file    string           // of settings; "": none
+	flags   []string         // those of the lists of nodes that the file has given
+	command *passwordCommand // nil: none
+
+	mu    sync.Mutex
+	known map[string]login // by address; guarded by mu
+}
+
+const loginsKey = "logins"
+
+func loginsOf(cmd *cli.Command) *logins {
+	l, _ := cmd.Metadata[loginsKey].(*logins)
+	return l
+}
+
+// end ends what may be under way when the verb has ended.
+func (l *logins) end() {
+	if l.command != nil {
+		l.command.end()
+	}
+}
+
+// option returns the option that provides what can change while redlock runs, if anything can, and takes users and
+// passwords out of the lists then.
+func (l *logins) option(cmd *cli.Command, lists ...[]string) ([]redlock.Option, error) {
+	if line := cmd.String(passwordCommandFlag); line != "" {
+		l.command = newPasswordCommand(line)
+	}
+	if l.flags == nil && l.command == nil {
+		return nil, nil
+	}
+	l.known = make(map[string]login)
+	for _, urls := range lists {
+		before := maps.Clone(l.known)
+		for i, url := range urls {
+			bare, addr, as, err := splitURL(url)
+			if err != nil {
+				return nil, nil //nolint:nilerr // New says what is wrong, and with which node
+			}
+			if other, both := before[addr]; both && other != as {
+				return nil, usagef("the server %s is in both lists with different URLs: give both the same", addr)
+			}
+			if err := l.learn(addr, as); err != nil {
+				return nil, usagef("%v", err)
+			}
+			urls[i] = bare
+		}
+	}
+	return []redlock.Option{redlock.WithCredentials(l.of)}, nil
+}
+
+func splitURL(url string) (bare, addr string, as login, err error) {
+	bare, addr, as.user, as.password, err = redisconn.SplitURL(url)
+	return bare, addr, as, err
+}
+
+func (l *logins) learn(addr string, as login) error {
+	if l.command != nil && as.password != "" { // and a user alone would be a password: redis://secret@host
+		return fmt.Errorf("--%s: the URL of %s has a password, too; write a user alone with a colon, redis://USER:@HOST",
+			passwordCommandFlag, addr)
+	}
+	l.known[addr] = as
+	return nil
+}
+
+// of returns user and password for a node that is about to be connected.
+func (l *logins) of(ctx context.Context, addr string) (user, password string, err error) {
+	as, err := l.read(addr)
+	if err == nil && l.command != nil {
+		as.password, err = l.command.password(ctx)
+	}
+	return as.user, as.password, err
+}
+
+// read reads the file anew, if there is one. Of its settings only the lists of nodes matter: a newer redlock may know
+// others. A node that has left the file, because the nodes are being changed, is who it was: this process began with
+// it, and stays with it.
+func (l *logins) read(addr string) (login, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.flags == nil {
+		return l.known[addr], nil
+	}
+	text, err := os.ReadFile(l.file)
+	if err != nil {
+		return login{}, fmt.Errorf("settings: %w", err)
+	}
+	values, err := parseConfig(string(text), nil)
+	if err != nil {
+		return login{}, fmt.Errorf("%s: %w", l.file, err)
+	}
+	for _, flag := range l.flags {
+		urls := parseNodes(values[settingOf(flag)])
+		if len(urls) == 0 && flag == "nodes" { // the file may be about to be written
+			return login{}, fmt.Errorf("%s: there is no %s any more", l.file, settingOf(flag))
+		}
+		for i, url := range urls {
+			_, addr, as, err := splitURL(url)
+			if err == nil {
+				err = l.learn(addr, as)
+			}
+			if err != nil {
+				return login{}, fmt.Errorf("%s: %s: node %d: %w", l.file, settingOf(flag), i+1, err)
+			}
+		}
+	}
+	return l.known[addr], nil
+}
+
+// A run of the command may take this long, which is less than the library waits for; and what it printed, or why it
+// failed, is the answer to all who ask within so long after it was started. So nodes that are connected at one moment
+// share a run, and a service that is down is asked once a second at most.
+const (
+	passwordLimit  = 8 * time.Second
+	passwordServes = time.Second
+)
+
+// passwordCommand gets the password of all nodes from a command.
+type passwordCommand struct {
+	line          string
+	limit, serves time.Duration
+	ctx           context.Context // of the runs, which serve several callers
+	stop          context.CancelFunc
+
+	mu   sync.Mutex // guards the fields below
+	last *passwordRun
+	runs sync.WaitGroup
+}
+
+// passwordRun is a run of the command.
+type passwordRun struct {
+	begun    time.Time
+	over     chan struct{} // closed when the fields below are set
+	password string
+	err      error
+}
+
+func newPasswordCommand(line string) *passwordCommand {
+	c := &passwordCommand{line: line, limit: passwordLimit, serves: passwordServes}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	return c
+}
+
+// end ends the run that may be under way, and waits for it. No run begins any more.
+func (c *passwordCommand) end() {
+	c.mu.Lock()
+	c.stop()
+	c.mu.Unlock()
+	c.runs.Wait()
+}
+
+func (c *passwordCommand) password(ctx context.Context) (string, error) {
+	r, err := c.run()
+	if err != nil {
+		return "", err
+	}
+	select {
+	case <-r.over:
+		return r.password, r.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// run returns the run that is to answer now, and starts it if there is none.
+func (c *passwordCommand) run() (*passwordRun, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.last; r != nil {
+		select {
+		case <-r.over:
+			if time.Since(r.begun) < c.serves {
+				return r, nil
+			}
+		default:
+			return r, nil
+		}
+	}
+	if c.ctx.Err() != nil {
+		return nil, c.ctx.Err()
+	}
+	r := &passwordRun{begun: time.Now(), over: make(chan struct{})}
+	c.last = r
+	c.runs.Go(func() {
+		defer close(r.over)
+		if r.password, r.err = c.ask(); r.err != nil {
+			r.err = fmt.Errorf("--%s: %w", passwordCommandFlag, r.err)
+		}
+	})
+	return r, nil
+}
+
+// ask runs the command. Its errors have what it says on standard error, and nothing of its output.
+func (c *passwordCommand) ask() (string, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, c.limit)
+	defer cancel()
+	var out, said beginning
+	cmd := exec.CommandContext(ctx, "sh", "-c", c.line)
+	cmd.Stdout, cmd.Stderr = &out, &said
+	cmd.WaitDelay = time.Second // what it has left in the background may hold its output open
+	inOwnGroup(cmd)
+	err := cmd.Run()
+	password, _, _ := strings.Cut(out.String(), "\n")
+	password = strings.TrimSuffix(password, "\r")
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		err = fmt.Errorf("not ended within %s", c.limit)
+	case err == nil, errors.Is(err, exec.ErrWaitDelay):
+		if password != "" {
+			return password, nil
+		}
+		err = errors.New("the first line that it prints is empty")
+	}
+	if line := said.lastLine(out.String()); line != "" {
+		err = fmt.Errorf("%w: %s", err, line)
+	}
+	return "", err
+}
+
+// beginning keeps the beginning of what is written to it.
+type beginning struct{ strings.Builder }
+
+func (b *beginning) Write(p []byte) (int, error) {
+	if room := 64<<10 - b.Len(); room > 0 {
+		b.Builder.Write(p[:min(len(p), room)])
+	}
+	return len(p), nil
+}
+
+// lastLine returns the last line that says something, so that it can stand in an error; "" if it has a line of secret
+// in it, as with sh -x.
+func (b *beginning) lastLine(secret string) string {
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	line := strings.TrimSpace(lines[len(lines)-1])
+	for part := range strings.SplitSeq(secret, "\n") {
+		if part = strings.TrimSpace(part); part != "" && strings.Contains(line, part) {
+			return ""
+		}
+	}
+	if runes := []rune(line); len(runes) > 200 {
+		line = string(runes[:199]) + "…"
+	}
+	return printable(line)
+}
