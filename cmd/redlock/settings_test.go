@@ -194,7 +194,7 @@ func TestMisspeltSettings(t *testing.T) {
 	t.Setenv("REDLOCK_WIAT", "s3cret")
 	for _, verb := range newApp(io.Discard, io.Discard).Commands {
 		name := verb.Name
-		if name == "demo" || name == "version" || name == "completion" {
+		if name == "demo" || name == "version" || name == "completion" || name == nodesTopic {
 			continue
 		}
 		for _, json := range []bool{false, true} {
