@@ -63,10 +63,10 @@ func tlsOf(cmd *cli.Command, nodes []string) ([]redlock.Option, error) {
 		}
 		config.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			pair, err := pairIn(cert, key)
-			if err == nil && asked.SupportsCertificate(&pair) != nil {
-				return new(tls.Certificate), nil // as crypto/tls does: the server may do without
+			if err != nil || asked.SupportsCertificate(&pair) == nil {
+				return &pair, err
 			}
-			return &pair, err
+			return new(tls.Certificate), nil // as crypto/tls does: the server may do without
 		}
 	}
 	return []redlock.Option{redlock.WithTLSConfig(config)}, nil

@@ -43,15 +43,21 @@ func TestCheck(t *testing.T) {
 		{"overlap with broken clocks", holds{hold(1, 0, 1, 10, 0), hold(2, 4, 6, 16, 0)}, Assume{}, ""},
 		{
 			"overlap with work that went on after its hold",
-			holds{working(hold(1, 0, 1, 10, 5), 7), hold(2, 4, 6, 16, 0)}, Assume{Clocks: true}, "exclusion",
+			holds{working(hold(1, 0, 1, 10, 5), 7), hold(2, 4, 6, 16, 0)},
+			Assume{Clocks: true},
+			"exclusion",
 		},
 		{
 			"granted at the instant at which that work stopped",
-			holds{working(hold(1, 0, 1, 10, 5), 6), hold(2, 4, 6, 16, 0)}, Assume{Clocks: true}, "",
+			holds{working(hold(1, 0, 1, 10, 5), 6), hold(2, 4, 6, 16, 0)},
+			Assume{Clocks: true},
+			"",
 		},
 		{
 			"overlap with such work, whose lock was taken away",
-			holds{revoked(working(hold(1, 0, 1, 10, 5), 7), 6), hold(2, 4, 6, 16, 0)}, Assume{Clocks: true}, "",
+			holds{revoked(working(hold(1, 0, 1, 10, 5), 7), 6), hold(2, 4, 6, 16, 0)},
+			Assume{Clocks: true},
+			"",
 		},
 		{
 			"overlap with one before last",
