@@ -105,10 +105,8 @@ func (o *options) leastLeft(term time.Duration) time.Duration {
 	switch {
 	case term >= o.ttl:
 		return leastValidity(o.ttl, o.minValidity, o.maxHold)
-	case !o.renew:
+	case !o.renew || o.maxHold > 0: // at its maximum, a hold is kept for the rest of what it has
 		return term
-	case o.maxHold > 0:
-		return max(min(term, o.maxHold)/2, o.minValidity)
 	default:
 		return max(term/2, o.minValidity)
 	}

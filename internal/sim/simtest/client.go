@@ -219,7 +219,7 @@ func (w *worker) once() {
 	if w.scenario.Permits > 0 {
 		wanted = []string{lock.Name()} // the slot's: it excludes like any lock, so there are as many holders as slots at most
 	}
-	most.outlasts(asked, w.scenario.lease())
+	most.outlasts(asked, w.scenario.TTL)
 	w.has(verb, wanted, held{lock, instance.kind, most}, reads)
 }
 

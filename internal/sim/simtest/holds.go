@@ -62,9 +62,6 @@ func (w *worker) backoff(attempts int) time.Duration {
 // that where the hold has a limit, which ends it before.
 func startOf(lock held, ttl time.Duration) time.Time { return lock.Until().Add(-validity(ttl)) }
 
-// lease is for how long the nodes keep what they hand over.
-func (s *Scenario) lease() time.Duration { return min(s.TTL, max(time.Second, 4*s.Timeout)) }
-
 // validity is for how long a hold is valid, from the beginning of the attempt or the extension.
 func validity(ttl time.Duration) time.Duration {
 	ttl = ttl.Truncate(time.Millisecond)

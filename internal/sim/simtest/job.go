@@ -382,7 +382,7 @@ func (w *worker) job() {
 	var watching sync.WaitGroup
 	call := &jobCall{name: name, who: w.label, client: w.name, asked: time.Now()}
 	w.jobs.add(call)
-	most.outlasts(call.asked, w.scenario.lease())
+	most.outlasts(call.asked, w.scenario.TTL)
 	err := instance.Once(ctx, name, func(ctx context.Context) error {
 		running, _ := redlock.FromContext(ctx)
 		lock := held{running, instance.kind, most}
