@@ -19,7 +19,16 @@ type renewal struct {
 }
 
 // renewAfter returns the pause between renewals: a third of the TTL, so that two may fail before the hold is in danger.
-func (t *tenure) renewAfter() time.Duration { return t.term / 3 }
+func (o *options) renewAfter() time.Duration { return o.ttl / 3 }
+
+// firstRenewal returns when a hold that was just acquired is to be extended. A lease has little to spare, so that is
+// soon; but most holds of a lock that many want are shorter, and need no extension.
+func (t *tenure) firstRenewal() time.Time {
+	if t.term < t.opts.ttl {
+		return t.opts.clock.local().Add(t.term / 10)
+	}
+	return t.start.local.Add(t.opts.renewAfter())
+}
 
 // retryAfter returns the pause after a failed renewal.
 func (t *tenure) retryAfter() time.Duration { return retryAfter(t.term) }
@@ -37,7 +46,7 @@ func (h *hold) renewed(x extension) {
 	}
 	h.renewal.pending = false
 	if now := h.opts.clock.local(); err == nil {
-		h.renewal.at = h.start.local.Add(h.renewAfter())
+		h.renewal.at = h.start.local.Add(h.opts.renewAfter())
 	} else {
 		h.renewal.at = now.Add(h.retryAfter())
 	}
@@ -100,7 +109,7 @@ func (h *hold) watch(k *Lock) {
 		if h.opts.warns {
 			h.caller.record()
 		}
-		h.renewal.at = h.start.local.Add(h.renewAfter())
+		h.renewal.at = h.firstRenewal()
 		h.renewal.handle = k
 	}
 	if !h.locker.schedule.set(h, h.next(h.start.local)) {

@@ -392,9 +392,9 @@ func TestALeaseBecomesWhole(t *testing.T) {
 			if got := left(k); got != time.Second {
 				t.Errorf("handed over for %v, want 1 s", got)
 			}
-			time.Sleep(time.Second / 2)
+			time.Sleep(200 * ms)
 			if got := left(k); got != 10*time.Second {
-				t.Errorf("half a second later: %v left, want 10 s", got)
+				t.Errorf("200 ms later: %v left, want 10 s", got)
 			}
 			time.Sleep(time.Minute)
 			if err := k.Err(); err != nil || fl.holding("job") != 3 {
