@@ -353,7 +353,11 @@ func lookUp(file string) (string, error) {
 
 func notRunnable(file string, err error) error {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-		return failf(exitNotFound, "%s: command not found", file)
+		meant := ""
+		if strings.ContainsAny(file, " =|&;<>*$`") { // the shell's business, in quotes: nobody else would read it
+			meant = didYouMean("sh -c '…'")
+		}
+		return failf(exitNotFound, "%s: command not found%s", file, meant)
 	}
 	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
 		err = inner // the errno alone: the name stands in front already

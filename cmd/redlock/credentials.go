@@ -122,7 +122,7 @@ func (l *logins) read(addr string) (login, error) {
 	if err != nil {
 		return login{}, fmt.Errorf("settings: %w", err)
 	}
-	values, err := parseConfig(string(text), nil)
+	values, err := parseConfig(string(text), nil, nil)
 	if err != nil {
 		return login{}, fmt.Errorf("%s: %w", l.file, err)
 	}

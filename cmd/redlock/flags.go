@@ -84,8 +84,12 @@ func lockerOf(cmd *cli.Command) (nodes []string, opts []redlock.Option, err erro
 	if len(nodes) == 0 {
 		return nil, nil, usagef("no nodes: give --nodes or set %s", settingOf("nodes"))
 	}
-	if slices.ContainsFunc(parseNodes(cmd.String("nodes")+","+cmd.String("to")), hasSemicolon) {
+	all := parseNodes(cmd.String("nodes") + "," + cmd.String("to"))
+	switch {
+	case slices.ContainsFunc(all, hasSemicolon):
 		return nil, nil, usagef(`separate the nodes by commas, not by ";"`)
+	case slices.ContainsFunc(all, func(node string) bool { return strings.ContainsAny(node[:1], `"'`) }):
+		return nil, nil, usagef("a node begins with a quote: write none around nodes (Docker's --env-file keeps them)")
 	}
 	if ttl, set := ttlOf(cmd); set {
 		opts = append(opts, redlock.WithTTL(ttl))

@@ -33,6 +33,7 @@ func TestRunReturnsTheCommandsCode(t *testing.T) {
 		{[]string{"sh", "-c", "kill -KILL $$"}, 137, ""},
 		{[]string{"--", "no-such-command"}, 127, "redlock: no-such-command: command not found\n"},
 		{[]string{"./no/such/command"}, 127, "redlock: ./no/such/command: command not found\n"},
+		{[]string{"echo a | cat"}, 127, "redlock: echo a | cat: command not found (did you mean sh -c '…'?)\n"},
 		{[]string{plain}, 126, "redlock: " + plain + ": permission denied\n"},
 		{[]string{filepath.Dir(plain)}, 126, "redlock: " + filepath.Dir(plain) + ": is a directory\n"},
 	} {

@@ -48,7 +48,7 @@ func settled(verb cli.ActionFunc) cli.ActionFunc {
 
 func settle(cmd *cli.Command) error {
 	known := knownSettings(cmd)
-	for _, warning := range misspelt(os.Environ(), known) {
+	for _, warning := range misspelt(os.Environ(), known, unsettable(cmd)) {
 		warner(cmd)("%s", warning)
 	}
 	file, err := configOf(cmd, known)
@@ -110,7 +110,7 @@ func configOf(cmd *cli.Command, known map[string]bool) (config, error) {
 	if err != nil {
 		return config{}, usagef("settings: %v", err)
 	}
-	values, err := parseConfig(string(text), known)
+	values, err := parseConfig(string(text), known, unsettable(cmd))
 	if err != nil {
 		return config{}, usagef("%s: %v", name, err)
 	}
@@ -130,9 +130,23 @@ func knownSettings(cmd *cli.Command) map[string]bool {
 	return known
 }
 
+// unsettable returns the flags of all verbs that are no settings, by what somebody may take for one.
+func unsettable(cmd *cli.Command) map[string]string {
+	flags := make(map[string]string)
+	for _, verb := range cmd.Root().VisibleCommands() {
+		for _, flag := range verb.VisibleFlags() {
+			if name := flag.Names()[0]; name != configFlag && !settable(flag) {
+				flags[settingOf(name)] = "--" + name
+				flags[settingOf(strings.ReplaceAll(name, "-", ""))] = "--" + name
+			}
+		}
+	}
+	return flags
+}
+
 // misspelt says which variables of the environment have no effect although they differ little from a setting. What is
 // near none may be somebody else's: in a pod beside a service that is called redlock, Kubernetes sets REDLOCK_PORT.
-func misspelt(environ []string, known map[string]bool) (warnings []string) {
+func misspelt(environ []string, known map[string]bool, flags map[string]string) (warnings []string) {
 	settings := append(slices.Sorted(maps.Keys(known)), settingOf(configFlag))
 	used := append([]string{"REDLOCK_NAME", "REDLOCK_OWNER", "REDLOCK_TOKEN"}, settings...)
 	for _, entry := range environ {
@@ -140,24 +154,32 @@ func misspelt(environ []string, known map[string]bool) (warnings []string) {
 		if !strings.HasPrefix(key, settingOf("")) || value == "" || slices.Contains(used, key) {
 			continue
 		}
-		at := slices.IndexFunc(settings, func(setting string) bool { return slipped(key, setting) })
-		if at >= 0 {
-			warnings = append(warnings,
-				fmt.Sprintf("%s is no setting and has no effect (did you mean %s?)", key, settings[at]))
+		if meant := meantBy(key, settings, flags); meant != "" {
+			warnings = append(warnings, fmt.Sprintf("%s is no setting and has no effect%s", key, meant))
 		}
 	}
 	return warnings
 }
 
+// meantBy suggests the setting that differs little from what was typed, or the flag that is none; or nothing.
+func meantBy(typed string, settings []string, flags map[string]string) string {
+	if at := slices.IndexFunc(settings, func(setting string) bool { return slipped(typed, setting) }); at >= 0 {
+		return didYouMean(settings[at])
+	}
+	if flag, ok := flags[typed]; ok {
+		return didYouMean(flag)
+	}
+	return ""
+}
+
 // slipped reports whether a setting may have been meant: a letter is wrong, too many or missing, two have changed
 // places, or two of many are wrong.
 func slipped(typed, setting string) bool {
-	letters := func(s string) []rune { return slices.Sorted(slices.Values([]rune(s))) }
 	switch length := len(setting) - len(settingOf("")); distance(typed, setting) {
 	case 1:
 		return length > 2
 	case 2:
-		return length > 5 || slices.Equal(letters(typed), letters(setting))
+		return length > 5 || sameLetters(typed, setting)
 	default:
 		return false
 	}
@@ -166,7 +188,7 @@ func slipped(typed, setting string) bool {
 // parseConfig reads lines of the form KEY=VALUE, as systemd and Docker do. A key that is not known is an error, unless
 // known is nil: a misspelt TTL would be the default's, and nobody would notice. No error cites a line: it may have a
 // password in it.
-func parseConfig(text string, known map[string]bool) (map[string]string, error) {
+func parseConfig(text string, known map[string]bool, flags map[string]string) (map[string]string, error) {
 	values := make(map[string]string)
 	number := 0
 	for line := range strings.Lines(text) {
@@ -182,7 +204,8 @@ func parseConfig(text string, known map[string]bool) (map[string]string, error) 
 		case !ok || strings.ContainsFunc(key, notInKey):
 			return nil, fmt.Errorf("line %d: want SETTING=VALUE", number)
 		case known != nil && !known[key]:
-			return nil, fmt.Errorf("line %d: there is no setting %s", number, key)
+			meant := meantBy(key, slices.Sorted(maps.Keys(known)), flags)
+			return nil, fmt.Errorf("line %d: there is no setting %s%s", number, key, meant)
 		case again:
 			return nil, fmt.Errorf("line %d: %s for the second time", number, key)
 		}

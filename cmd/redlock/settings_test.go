@@ -120,22 +120,24 @@ func TestConcessionsAreSettings(t *testing.T) {
 func TestParseConfig(t *testing.T) {
 	known := map[string]bool{"REDLOCK_NODES": true, "REDLOCK_TTL": true, "REDLOCK_PREFIX": true}
 	got, err := parseConfig("# comment\n\n REDLOCK_NODES = redis://u:p=q@a,b \r\n"+
-		"REDLOCK_TTL=\"20s\"\nREDLOCK_PREFIX='a b'", known)
+		"REDLOCK_TTL=\"20s\"\nREDLOCK_PREFIX='a b'", known, nil)
 	want := map[string]string{"REDLOCK_NODES": "redis://u:p=q@a,b", "REDLOCK_TTL": "20s", "REDLOCK_PREFIX": "a b"}
 	if err != nil || !maps.Equal(got, want) {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
+	flags := map[string]string{"REDLOCK_NO_WAIT": "--no-wait"}
 	for text, want := range map[string]string{
 		"REDLOCK_NODES":                             "line 1: want SETTING=VALUE",
 		"\nredis://u:s3cret@h":                      "line 2: want SETTING=VALUE",
 		"redis://u:s3cret@h?a=b":                    "line 1: want SETTING=VALUE",
-		"REDLOCK_NODE=redis://u:s3cret@h":           "line 1: there is no setting REDLOCK_NODE",
+		"REDLOCK_NODE=redis://u:s3cret@h":           "line 1: there is no setting REDLOCK_NODE (did you mean REDLOCK_NODES?)",
+		"REDLOCK_NO_WAIT=true":                      "line 1: there is no setting REDLOCK_NO_WAIT (did you mean --no-wait?)",
 		"REDLOCK_TTL=1s\nREDLOCK_TTL=2s":            "line 2: REDLOCK_TTL for the second time",
 		"PATH=/bin":                                 "line 1: there is no setting PATH",
 		"=s3cret":                                   "line 1: there is no setting ",
 		"export REDLOCK_NODES=redis://u:s3cret@h/0": "line 1: want SETTING=VALUE",
 	} {
-		if _, err := parseConfig(text, known); err == nil || err.Error() != want {
+		if _, err := parseConfig(text, known, flags); err == nil || err.Error() != want {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 	}
@@ -172,15 +174,17 @@ func TestWrongSettings(t *testing.T) {
 // A variable that is nearly a setting is warned of, by every verb that reads settings, and its value is not shown. What
 // redlock sets for commands, and what is near no setting, is none of that.
 func TestMisspeltSettings(t *testing.T) {
-	known := knownSettings(newApp(io.Discard, io.Discard))
+	app := newApp(io.Discard, io.Discard)
+	known, flags := knownSettings(app), unsettable(app)
 	for typed, want := range map[string]string{
 		"REDLOCK_WIAT": "REDLOCK_WAIT", "REDLOCK_NODE": "REDLOCK_NODES", "REDLOCK_NODETIMEOUT": "REDLOCK_NODE_TIMEOUT",
 		"REDLOCK_TTLS": "REDLOCK_TTL", "REDLOCK_RESTART_GAURD": "REDLOCK_RESTART_GUARD", "REDLOCK_LABLE": "REDLOCK_LABEL",
 		"REDLOCK_CONFG": "REDLOCK_CONFIG", "REDLOCK_NAME": "", "REDLOCK_OWNER": "", "REDLOCK_TOKEN": "", "REDLOCK_CONFIG": "",
 		"REDLOCK_NODES": "", "REDLOCK_PORT": "", "REDLOCK_SERVICE_HOST": "", "REDLOCK_PORT_6379_TCP": "",
+		"REDLOCK_NO_WAIT": "--no-wait", "REDLOCK_NOWAIT": "--no-wait", "REDLOCK_QUIET": "--quiet", "REDLOCK_YES": "--yes",
 		"REDLOCK_FOO": "", "REDLOCK_DB": "", "REDLOCK_PROVIDER": "", "MY_REDLOCK_WIAT": "", "REDLOCK_": "",
 	} {
-		got := strings.Join(misspelt([]string{"A", typed + "=s3cret"}, known), "\n")
+		got := strings.Join(misspelt([]string{"A", typed + "=s3cret"}, known, flags), "\n")
 		if want != "" {
 			want = typed + " is no setting and has no effect (did you mean " + want + "?)"
 		}
@@ -188,11 +192,11 @@ func TestMisspeltSettings(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", typed, got, want)
 		}
 	}
-	if got := misspelt([]string{"REDLOCK_WIAT="}, known); got != nil {
+	if got := misspelt([]string{"REDLOCK_WIAT="}, known, flags); got != nil {
 		t.Errorf("an empty one: got %q", got)
 	}
 	t.Setenv("REDLOCK_WIAT", "s3cret")
-	for _, verb := range newApp(io.Discard, io.Discard).Commands {
+	for _, verb := range app.VisibleCommands() {
 		name := verb.Name
 		if name == "demo" || name == "version" || name == "completion" || name == nodesTopic {
 			continue

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,7 +13,8 @@ import (
 // suggestion says which flag or verb may have been meant, or nothing. The library knows the nearest, which may be far.
 func suggestion(typed, nearest string) string {
 	a, b := strings.Trim(typed, "-"), strings.Trim(nearest, "-")
-	near := distance(a, b) <= 2 || len(a) > 3 && (strings.Contains(b, a) || strings.Contains(a, b))
+	near := distance(a, b) == 1 || distance(a, b) == 2 && (len(b) > 5 || sameLetters(a, b)) ||
+		min(len(a), len(b)) > 2 && len(a) > 3 && (strings.Contains(b, a) || strings.Contains(a, b))
 	if a == "" || b == "" || !near {
 		return ""
 	}
@@ -75,6 +77,12 @@ func flagOf(cmd *cli.Command, name string) cli.Flag {
 		}
 	}
 	return nil
+}
+
+// sameLetters reports whether a and b are the same but for the order.
+func sameLetters(a, b string) bool {
+	sorted := func(s string) []rune { return slices.Sorted(slices.Values([]rune(s))) }
+	return slices.Equal(sorted(a), sorted(b))
 }
 
 func didYouMean(this string) string { return " (did you mean " + this + "?)" }

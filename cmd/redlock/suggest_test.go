@@ -8,6 +8,7 @@ import (
 
 func TestSuggestions(t *testing.T) {
 	const ttl = `for --ttl: want a duration, such as 500ms, 10s or 1h30m`
+	const quoted = "a node begins with a quote: write none around nodes (Docker's --env-file keeps them)"
 	for typed, want := range map[string]string{
 		"run --nowait x true":            `no flag --nowait (did you mean --no-wait?); see "redlock run --help"`,
 		"run --node-timout=1s x true":    `no flag --node-timout (did you mean --node-timeout?); see "redlock run --help"`,
@@ -32,6 +33,10 @@ func TestSuggestions(t *testing.T) {
 		"run --json=maybe x true":        `invalid value "maybe" for --json: want true or false; see "redlock run --help"`,
 		"run --nodes a;b --no-wait x ls": `separate the nodes by commas, not by ";"`,
 		"status --nodes a --to b;c x":    `separate the nodes by commas, not by ";"`,
+		"run --nodes \"a,b\" x ls":       quoted,
+		"status --nodes a --to 'b,c' x":  quoted,
+		"exit":                           `no verb "exit"; "redlock --help" lists them`,
+		"--ashes":                        `no flag --ashes; see "redlock --help"`,
 		"completion":                     `want one shell: bash, zsh, fish or pwsh; see "redlock completion --help"`,
 		"completion tcsh":                `want one shell: bash, zsh, fish or pwsh; see "redlock completion --help"`,
 		"completion --bash":              `no flag --bash; see "redlock completion --help"`,
