@@ -98,7 +98,21 @@ func helpAsFlag(args []string) []string {
 	if len(args) < 2 || args[1] != "help" {
 		return args
 	}
+	if args[len(args)-1] == completionFlag { // "redlock help r" is completed as "redlock r"
+		return slices.Concat(args[:1], args[2:])
+	}
 	return slices.Concat(args[:1], args[2:], []string{"--help"})
+}
+
+// completionFlag is what shells add to a line that they want completed; the library's.
+const completionFlag = "--generate-shell-completion"
+
+// completesFlags completes the flags of a verb that runs a command, and nothing from the lock's name on: what follows
+// is the command.
+func completesFlags(ctx context.Context, cmd *cli.Command) {
+	if cmd.Args().Len() < 2 {
+		cli.DefaultCompleteWithFlags(ctx, cmd)
+	}
 }
 
 // likeOurs makes a verb of the one that prints scripts for shells, which is the library's.

@@ -90,8 +90,15 @@ func TestCompletion(t *testing.T) {
 		"doctor --js":     {"--json"},
 		"status --allow":  {"--allow-eviction"},
 		"completion":      {"bash", "zsh", "fish", "pwsh"},
+		"help":            {"run", "status", "doctor"},
+		"help un":         {"unlock"},
+		"run name --w":    nil, // a flag there would be wrong usage
+		"once name --":    nil,
 		"run name cat":    nil, // the shell's own business
 		"run name -- cat": nil,
+
+		"run --nodes a --w":          {"--wait"},
+		"run --nodes a name cat --n": nil,
 	} {
 		out, err := exec.Command(binary, append(strings.Fields(typed), "--generate-shell-completion")...).Output()
 		if err != nil {

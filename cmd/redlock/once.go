@@ -61,7 +61,7 @@ func onceVerb() *cli.Command {
 		UsageText:   "redlock once [flags] NAME [--] COMMAND [ARGUMENT…]",
 		Description: strings.TrimSpace(onceHelp),
 		// What follows NAME belongs to the command, flags included.
-		StopOnNthArg: &one,
+		StopOnNthArg: &one, ShellComplete: completesFlags,
 		Flags: withNodes(append(commandFlags(),
 			&cli.DurationFlag{
 				Name:  "done-ttl",

@@ -77,9 +77,9 @@ func runVerb() *cli.Command {
 		UsageText:   "redlock run [flags] NAME [--] COMMAND [ARGUMENT…]",
 		Description: strings.TrimSpace(runHelp),
 		// What follows NAME belongs to the command, flags included.
-		StopOnNthArg: &one,
-		Flags:        withNodes(commandFlags()...),
-		Action:       underLock(runCommand),
+		StopOnNthArg: &one, ShellComplete: completesFlags,
+		Flags:  withNodes(commandFlags()...),
+		Action: underLock(runCommand),
 	}
 }
 
