@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -149,11 +150,14 @@ func (v *view) lines(width, height int, c terminal.Colours) []string {
 			lines[at] = c.Paint(terminal.Yellow, lines[at])
 		}
 	}
-	lines = cutAt(height, lines, 3)
+	if len(v.names) > 0 && height > 0 && len(lines)+len(below) > height { // rather a lock than an empty line
+		lines, below = slices.Delete(lines, 1, 2), below[1:]
+	}
+	lines = cutAt(height, lines, len(lines)-len(v.nodes))
 	if len(v.names) == 0 || height > 0 && height == len(lines) {
 		return lines
 	}
-	return append(lines, cutAt(max(height-len(lines), 0), below, 2)...)
+	return append(lines, cutAt(max(height-len(lines), 0), below, len(below)-len(v.names))...)
 }
 
 // cutAt cuts a table, of which some lines are its head, at a height, and says how many rows are missing; 0: no limit.
