@@ -280,3 +280,21 @@ func TestWithoutPassword(t *testing.T) {
 	s.end(exitNoQuorum, "", "redlock: wait: no quorum: 0 of 1 voted, "+m.Addr()+
 		" without credentials: --password-command: exit status 9: sealed\n")
 }
+
+// A command that is not there is a mistake, too; one that fails may succeed the next time.
+func TestNoSuchPasswordCommand(t *testing.T) {
+	m := miniredis.RunT(t)
+	m.RequireAuth("right")
+	for _, verb := range []string{"run", "once", "wait"} {
+		args := []string{verb, "--nodes=" + m.Addr(), "--password-command=no-such-command secret"}
+		if verb != "wait" {
+			args = append(args, "name", "true")
+		}
+		s := begin(t, nil, args...)
+		code, said := s.code(), s.stderr.String()
+		if code != exitNoQuorum || !strings.Contains(said, " without credentials: --password-command: exit status 127: ") ||
+			!strings.HasSuffix(said, "; no majority is possible until somebody changes that\n") {
+			t.Errorf("%s: got %d, %q", verb, code, said)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -244,11 +245,15 @@ func refusedAtStart(locker *redlock.Locker) error {
 	return refusal{err}
 }
 
-// refusesLogin reports whether a node refuses what it was shown: user and password, or a certificate.
+// refusesLogin reports whether a node refuses what it was shown, user and password or a certificate, or cannot be shown
+// any, since sh does not find the command that prints the password, or cannot execute it.
 func refusesLogin(err error) bool {
 	var reply *redlock.ReplyError
 	var mismatch redisconn.MismatchError
+	var command *exec.ExitError
 	switch {
+	case errors.As(err, &command):
+		return slices.Contains([]int{int(exitNotRunnable), int(exitNotFound)}, command.ExitCode())
 	case errors.As(err, &mismatch):
 		return mismatch.Lasting()
 	case !errors.As(err, &reply):
