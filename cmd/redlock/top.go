@@ -150,7 +150,9 @@ func (v *view) lines(width, height int, c terminal.Colours) []string {
 			lines[at] = c.Paint(terminal.Yellow, lines[at])
 		}
 	}
-	if len(v.names) > 0 && height > 0 && len(lines)+len(below) > height { // rather a lock than an empty line
+	// Rather a lock than empty lines.
+	const least = 4 // lines, to show a lock and how many there are beside it
+	if len(v.names) > 0 && height > 0 && height < len(lines)+min(len(below), least) {
 		lines, below = slices.Delete(lines, 1, 2), below[1:]
 	}
 	lines = cutAt(height, lines, len(lines)-len(v.nodes))
