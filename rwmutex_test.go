@@ -476,3 +476,46 @@ func TestSplitVotesOfReadersAndWritersAreResolved(t *testing.T) {
 		})
 	}
 }
+
+// A reader still waits on a node on which an extension has given it a lease since. The next reader there lets it in:
+// that must not cut the lease, on which the hold counts, to that of a hand-over, nor end it where nobody is told.
+func TestAReadersHoldIsNotCutToALease(t *testing.T) {
+	for name, hears := range map[string]bool{"it is told": true, "it is not told": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, fl *fleet) {
+				a, b, c := fl.locker("a"), fl.locker("b"), fl.locker("c")
+				if !hears {
+					fl.nodes[2].Deny("subscribe")
+				}
+				fl.nodes[2].Do("SET", "job", "another", "PX", 3000)
+				former := must(c.Lock(t.Context(), "job"))(t)
+				got := make(chan *Lock)
+				go func() { got <- must(a.RWMutex("job").RLock(t.Context()))(t) }()
+				time.Sleep(100 * ms)
+				must(0, former.Unlock(t.Context()))(t)
+				k := <-got
+				settleNetwork()
+				if waits := fl.nodes[2].Do("ZCARD", "redlock:wait:job"); waits != int64(1) {
+					t.Fatalf("%v wait on the node that another owner has, want 1", waits)
+				}
+				time.Sleep(time.Second / 2) // the lease is whole by now
+				fl.unreachable("a", 0)
+				for fl.nodes[0].Do("EXISTS", "job") == int64(1) {
+					time.Sleep(100 * ms)
+				}
+				for k.Until().Sub(time.Now()) < 9*time.Second { // an extension that the last two nodes answer
+					time.Sleep(10 * ms)
+				}
+				other := must(b.RWMutex("job").RLock(t.Context()))(t)
+				must(0, other.Unlock(t.Context()))(t)
+				time.Sleep(1500 * ms)
+				w, err := c.TryLock(t.Context(), "job")
+				if reads := k.Err(); err == nil && reads == nil {
+					t.Errorf("%v beside a reader whose hold is valid until %v", w, k.Until())
+				} else if reads != nil || !errors.Is(err, ErrTaken) {
+					t.Errorf("the reader: %v; the writer: %v, want ErrTaken", reads, err)
+				}
+			})
+		})
+	}
+}

@@ -30,7 +30,8 @@ end
 -- the next writer. If the key holds the marker, leases is the result of readers, and only readers are let in. It
 -- returns the new owner, or the marker, or false if no waiter got the lock.
 -- A waiter is told last, for it counts on what it is told: the node may refuse to write, and the script ends there.
--- If its channel ends in a lease in ms, it gets the lock for so long at first: it may be stopped, or cut off.
+-- If its channel ends in a lease in ms, it gets the lock for so long at first: it may be stopped, or cut off. A reader
+-- that has a lease here, by an extension, keeps that as it is: its hold counts on it.
 local function hand_over(key, leases)
   local begun, written, first, ttl = not leases, false, nil, nil
   while true do
@@ -42,18 +43,20 @@ local function hand_over(key, leases)
     leave(key, first)
     local lease = math.min(ttl, tonumber(string.match(first, ':(%d+)$') or ttl))
     local owner, reads = string.sub(first, 1, 36), token == reading
-    local known = reads and reading or propose(token, key)
-    if not leases then
-      redis.call('SET', key, reads and marker or owner, 'PX', lease)
-      leases, written = reads and readers(key, true), true
-    end
-    if reads then leases.add(owner, lease) end
-    local receivers = redis.pcall('PUBLISH', string.sub(first, 69), owner .. ' ' .. (known or '') .. ' ' .. key)
-    if type(receivers) == 'number' and receivers > 0 then
-      if not reads then return owner end
-    elseif reads then
-      leases.remove(owner)
-      if not leases.update_expiry() and begun then leases = nil end
+    if not (leases and leases.has(owner)) then
+      local known = reads and reading or propose(token, key)
+      if not leases then
+        redis.call('SET', key, reads and marker or owner, 'PX', lease)
+        leases, written = reads and readers(key, true), true
+      end
+      if reads then leases.add(owner, lease) end
+      local receivers = redis.pcall('PUBLISH', string.sub(first, 69), owner .. ' ' .. (known or '') .. ' ' .. key)
+      if type(receivers) == 'number' and receivers > 0 then
+        if not reads then return owner end
+      elseif reads then
+        leases.remove(owner)
+        if not leases.update_expiry() and begun then leases = nil end
+      end
     end
   end
   -- The writer behind them has not seen the marker yet, so it could not announce itself.
