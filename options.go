@@ -97,7 +97,9 @@ func (o *options) connectTimeout() time.Duration { return max(time.Second, 4*o.n
 
 // lease is for how long a node that hands a lock over keeps it until the waiter asks or extends: so one that is stopped
 // or cut off does not block the lock for its TTL. It is enough for a message and a request that takes the node timeout.
-func (o *options) lease() time.Duration { return max(time.Second, 4*o.nodeTimeout) }
+func (o *options) lease() time.Duration {
+	return max(time.Second, (4 * o.nodeTimeout).Truncate(time.Millisecond)) // what the channel says
+}
 
 // leastLeft returns how much must be left of the term of a hold that was waited for. A lease suffices only if an
 // extension follows in good time.

@@ -422,6 +422,42 @@ func TestALeaseBecomesWhole(t *testing.T) {
 	})
 }
 
+// A node whose vote does not count, because it abstains by the time its message comes, does not stand in for one whose
+// vote counts and may be older than the question.
+func TestALeaseCountsOnlyWithItsVote(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithoutFencing())
+		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
+		must(fl.locker("holder").Lock(t.Context(), "job"))(t)
+		time.Sleep(5 * time.Second)
+		r, asked := w.ask()
+		must(0, w.awaitOutcome(t.Context(), r))(t)
+		settleNetwork()
+		for node, vote := range []vote{voteGranted, voteAbstained, voteAbstained} {
+			w.notify(node, answer{vote: vote}, true)
+		}
+		for _, node := range []int{3, 4} {
+			w.notify(node, answer{vote: voteGranted}, false)
+		}
+		v := w.votes(r)
+		if h, err := w.promote(t.Context(), v, asked); h != nil || !errors.Is(err, errAskAgain) {
+			t.Errorf("given %b, handed over since the answer %b: got %v, %v, want that it asks again", v.given, v.handed, h, err)
+		}
+		w.drop(r)
+		w.hold.withdraw()
+	})
+}
+
+// The nodes keep a lease for the whole milliseconds that the channel names, so it counts for no more here.
+func TestALeaseIsWhatTheNodesAreTold(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithNodeTimeout(300*ms+249*time.Microsecond))
+		if !strings.HasSuffix(l.listeners.channel, ":1200") || l.opts.lease() != 1200*ms {
+			t.Errorf("the channel %s, and a lease of %v, want 1200 ms twice", l.listeners.channel, l.opts.lease())
+		}
+	})
+}
+
 // A lease counts from the waiter's last question only if the node handed the lock over after it had answered: what was
 // under way when the waiter asked may be older.
 func TestALeaseCountsFromBeforeTheHandOver(t *testing.T) {

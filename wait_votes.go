@@ -14,7 +14,7 @@ type waiterVotes struct {
 	granted      nodeSet            // of these, nodes that accepted its token
 	fresh        nodeSet            // nodes that gave the lock in answer to the last request
 	freshGranted nodeSet            // of these, nodes that accepted the token
-	handed       nodeSet            // nodes that handed the lock over after they had refused the last request
+	handed       nodeSet            // nodes that gave the lock after they had refused the last request
 	highest      int64              // the highest token known to a node that gave the lock without accepting the token
 	others       map[string]nodeSet // votes by other owner; marker: readers; "": an unknown owner
 	remaining    []time.Duration    // by node: the remaining TTL of another owner's key, or noReply
@@ -123,6 +123,7 @@ func (n *notifications) count(votes tally, answers []answer, askedToken, want in
 			// does not say which owner has the lock
 		}
 	}
+	v.handed &= v.given // not those that abstain since
 	return v
 }
 
