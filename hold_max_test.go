@@ -341,6 +341,40 @@ func TestALateGrantIsKeptWithTheHold(t *testing.T) {
 	})
 }
 
+// The last answer to the first request may come after the maximum. What the nodes that had refused it have given since
+// belongs to what they keep: an extension may have counted it.
+func TestALateRefusalLeavesAKeptHoldAlone(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a", WithNodeTimeout(1400*ms)), fl.locker("b")
+		fl.nodes[2].Do("SET", "job", "another", "PX", 100)
+		fl.nodes[3].Do("SET", "job", "another", "PX", 1500)
+		fl.net.SetDelay(link0("a", 3), sim.Down, sim.Delay{Min: 1300 * ms, Max: 1300 * ms})
+		k := must(a.Lock(t.Context(), "job", WithTTL(1500*ms), WithMaxHold(1200*ms)))(t)
+		time.Sleep(600 * ms) // the first extension has repaired it on node 2, and the next counts that
+		fl.unreachable("a", 4)
+		<-k.Done()
+		time.Sleep(900 * ms) // the other two nodes are free then
+		if got := fl.holding("job"); got != 3 {
+			t.Errorf("kept on %d nodes, want 3", got)
+		}
+		if other, err := b.TryLock(t.Context(), "job"); !errors.Is(err, ErrTaken) {
+			t.Errorf("got %v, %v before Unlock, want ErrTaken", other, err)
+		}
+		if err := k.Unlock(t.Context()); !errors.Is(err, ErrMaxHold) {
+			t.Errorf("Unlock: got %v, want ErrMaxHold", err)
+		}
+		time.Sleep(3 * time.Second)
+		if left := fl.leftovers(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+		a.listeners.mu.Lock()
+		defer a.listeners.mu.Unlock()
+		if n := len(a.listeners.of) + len(a.listeners.early); n > 0 {
+			t.Errorf("%d owners are still listened for", n)
+		}
+	})
+}
+
 // A slot of a semaphore that is kept is not free for its own process either.
 func TestAPermitThatIsOverItsMaximumIsTaken(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {

@@ -48,7 +48,7 @@ func (r *round) leaveQueues() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch ended := h.ended(); {
-	case ended == nil:
+	case ended == nil || h.isKept():
 		h.place = place
 	case errors.Is(ended, ErrHandedOver): // grants are for the process that adopts it
 		l.listeners.handOver(h.owner, h.until())
