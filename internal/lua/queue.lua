@@ -41,7 +41,7 @@ local function hand_over(key, leases)
     ttl = tonumber(string.sub(first, 55, 67))
     if leases and token ~= reading then break end
     leave(key, first)
-    local lease = math.min(ttl, tonumber(string.match(first, ':(%d+)$') or ttl))
+    local lease = math.min(ttl, tonumber(string.match(first, ':([1-9]%d*)$') or ttl))
     local owner, reads = string.sub(first, 1, 36), token == reading
     if not (leases and leases.has(owner)) then
       local known = reads and reading or propose(token, key)
