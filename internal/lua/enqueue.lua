@@ -23,7 +23,11 @@ for i = 1, n do
       holder = hand_over(key)
       first = call('ZRANGE', queue(key), 0, 0)[1]
     end
-    if not holder and call('SET', key, owner, 'NX', 'PX', ttl) then holder = owner end
+    if not holder and call('SET', key, owner, 'NX', 'PX', ttl) then
+      holder = owner
+    elseif holder == owner then
+      call('PEXPIRE', key, ttl) -- we were next to those who are gone, and were handed a lease
+    end
   end
   if holder == owner and not replies[i] then
     leave(key, member)
