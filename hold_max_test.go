@@ -208,7 +208,8 @@ func longWorks(t *testing.T) []longWork {
 // At the maximum the work is told, and needs a moment to stop. The nodes keep the lock until then, and give it to the
 // next holder at once when it has stopped.
 func TestWorkThatIsOverItsMaximumEndsBeforeTheNextBegins(t *testing.T) {
-	for _, maximum := range []time.Duration{500 * ms, 7 * time.Second} { // within the first TTL, and after renewals
+	// Within the first TTL, and after renewals.
+	for _, maximum := range sized([]time.Duration{500 * ms, 7 * time.Second}, []time.Duration{500 * ms}) {
 		for _, w := range longWorks(t) {
 			t.Run(fmt.Sprintf("%s, %v", w.name, maximum), func(t *testing.T) {
 				bubble(t, 3, func(t *testing.T, fl *fleet) {
@@ -240,7 +241,7 @@ func TestWorkThatIsOverItsMaximumEndsBeforeTheNextBegins(t *testing.T) {
 // Work that does not stop keeps nobody out for longer than its validity, which nothing extends at the maximum.
 func TestAHoldThatIsOverItsMaximumEndsOnTheNodesWithItsValidity(t *testing.T) {
 	const ttl = 3 * time.Second
-	for _, maximum := range []time.Duration{500 * ms, 20 * time.Second} {
+	for _, maximum := range sized([]time.Duration{500 * ms, 20 * time.Second}, []time.Duration{500 * ms}) {
 		for _, w := range longWorks(t) {
 			t.Run(fmt.Sprintf("%s, %v", w.name, maximum), func(t *testing.T) {
 				bubble(t, 3, func(t *testing.T, fl *fleet) {
