@@ -503,7 +503,7 @@ func TestAReadersHoldIsNotCutToALease(t *testing.T) {
 				for fl.nodes[0].Do("EXISTS", "job") == int64(1) {
 					time.Sleep(100 * ms)
 				}
-				for k.Until().Sub(time.Now()) < 9*time.Second { // an extension that the last two nodes answer
+				for time.Until(k.Until()) < 9*time.Second { // an extension that the last two nodes answer
 					time.Sleep(10 * ms)
 				}
 				other := must(b.RWMutex("job").RLock(t.Context()))(t)
