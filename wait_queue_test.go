@@ -458,6 +458,29 @@ func TestALeaseIsWhatTheNodesAreTold(t *testing.T) {
 	})
 }
 
+// A waiter asks for a lock that has expired, and is next to older ones who are gone: the node hands it over by that
+// question, and its answer counts for a TTL, so the node must keep it for that.
+func TestWhatAQuestionHandsOverIsKeptForTheTTL(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		for _, n := range fl.nodes {
+			n.Do("SET", "job", "another", "PX", 300)
+			n.Do("ZADD", "redlock:wait:job", 0, "00000000-0000-7000-8000-000000000000 0000000000000001 0000000010000 nobody")
+			n.Do("SADD", "redlock:waiting", "job")
+		}
+		k := must(fl.locker("a").Lock(t.Context(), "job", WithoutRenewal()))(t)
+		settleNetwork() // a majority was enough
+		if got := fl.holding("job"); got < 2 {
+			t.Errorf("%d nodes have it", got)
+		}
+		for _, n := range fl.nodes {
+			// A node on which it had not expired yet may have no key now.
+			if left, _ := n.Do("PTTL", "job").(int64); left != -2 && left < 9000 {
+				t.Errorf("%s keeps it for %d ms, and it counts until %v", n.Addr(), left, time.Until(k.Until()))
+			}
+		}
+	})
+}
+
 // A lease counts from the waiter's last question only if the node handed the lock over after it had answered: what was
 // under way when the waiter asked may be older.
 func TestALeaseCountsFromBeforeTheHandOver(t *testing.T) {
