@@ -276,8 +276,7 @@ func (h *hold) concludeExtension(x extension, votes tally, waitErr error) error 
 	}
 	if l.electorate.verdict(votes) == verdictWon {
 		if x.begun.since(h.start) > 0 {
-			h.start = x.begun
-			h.setTerm(h.opts.ttl)
+			h.start, h.term = x.begun, h.opts.ttl
 		}
 		h.observed.extended(h.owner, h.token, x.begun, h.end(), nil)
 		return nil
@@ -324,7 +323,6 @@ type tenure struct {
 
 	start    instant                               // when the request on which the validity rests was begun
 	term     time.Duration                         // for how long the nodes keep it then: the TTL, or a lease
-	validity time.Duration                         // how long after start the hold may be trusted
 	asked    nodeSet                               // the nodes that may have the key
 	extended bool                                  // an extension was sent, and may arrive late
 	handles  int                                   // Locks that have not been unlocked
@@ -378,8 +376,7 @@ func (l *Locker) newHold(w acquireRequest, o *options, since int64) *hold {
 	now := o.clock.now()
 	t := tenures.Get().(*tenure)
 	t.opts, t.acquireRequest, t.place = o, w, nowhere
-	t.since, t.start = now, now
-	t.setTerm(o.ttl)
+	t.since, t.start, t.term = now, now, o.ttl
 	if w.begun != nil {
 		t.start = *w.begun
 	}
@@ -412,11 +409,6 @@ func (t *tenure) recycle() {
 	tenures.Put(t)
 }
 
-// setTerm sets for how long after start the nodes keep the lock.
-func (t *tenure) setTerm(term time.Duration) {
-	t.term, t.validity = term, t.opts.drift.validity(term, 0)
-}
-
 // left returns for how long the hold may still be trusted; zero or less: its time is up.
 func (t *tenure) left(now instant) time.Duration {
 	left := t.valid(now)
@@ -427,10 +419,12 @@ func (t *tenure) left(now instant) time.Duration {
 }
 
 // valid returns how much is left of the validity, which the maximum hold does not bound.
-func (t *tenure) valid(now instant) time.Duration { return t.validity - now.since(t.start) }
+func (t *tenure) valid(now instant) time.Duration {
+	return t.opts.drift.validity(t.term, now.since(t.start))
+}
 
 // validUntil returns when the validity ends.
-func (t *tenure) validUntil() time.Time { return t.start.local.Add(t.validity) }
+func (t *tenure) validUntil() time.Time { return t.start.local.Add(t.opts.drift.validity(t.term, 0)) }
 
 // atMaximum reports whether the hold has reached the maximum.
 func (t *tenure) atMaximum(now instant) bool {

@@ -31,8 +31,6 @@ func (t *tenure) firstRenewal() time.Time {
 }
 
 // retryAfter returns the pause after a failed renewal.
-func (t *tenure) retryAfter() time.Duration { return retryAfter(t.term) }
-
 func retryAfter(ttl time.Duration) time.Duration { return max(ttl/20, time.Millisecond) }
 
 // renewed is run when the outcome of a renewal is certain.
@@ -48,7 +46,7 @@ func (h *hold) renewed(x extension) {
 	if now := h.opts.clock.local(); err == nil {
 		h.renewal.at = h.start.local.Add(h.opts.renewAfter())
 	} else {
-		h.renewal.at = now.Add(h.retryAfter())
+		h.renewal.at = now.Add(retryAfter(h.term))
 	}
 	h.locker.schedule.set(h, h.next(h.start.local))
 }

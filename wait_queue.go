@@ -468,8 +468,7 @@ func (w *waiter) promote(ctx context.Context, v waiterVotes, asked instant) (*ho
 	}
 	// The maximum hold time (WithMaxHold) counts from here, not from the beginning of the wait.
 	now, began := l.opts.clock.now(), h.since
-	h.start, h.since = start, now
-	h.setTerm(term)
+	h.start, h.term, h.since = start, term, now
 	if o := h.opts; h.left(now) < o.leastLeft(term) {
 		h.since = began
 		return nil, errAskAgain // the next request restarts the TTL on the nodes

@@ -115,7 +115,7 @@ func TestLostEndsWhatHasLeftTheGroup(t *testing.T) {
 		"one that forks":        {"(setsid sh -c '" + forks + "' &) ; read line", kill, nil},
 		"a command of a daemon": {"(setsid sh -c 'setsid sh -c \"" + bare + "\"; :' &) ; read line", kill, nil},
 		"of a command that stays": {
-			"trap : TERM; setsid sh -c '" + obeys + "' & sleep 999; sleep 999", []string{"--kill-after=2s"}, []string{"TERM"},
+			"trap : TERM; setsid sh -c '" + obeys + "' & sleep 999; sleep 999", []string{"--kill-after=10s"}, []string{"TERM"},
 		},
 		"of a shell with job ctrl": {"set -m; sh -c '" + obeys + "' & wait", nil, []string{"TERM"}},
 	} {

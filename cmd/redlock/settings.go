@@ -163,26 +163,14 @@ func misspelt(environ []string, known map[string]bool, flags map[string]string) 
 
 // meantBy suggests the setting that differs little from what was typed, or the flag that is none; or nothing.
 func meantBy(typed string, settings []string, flags map[string]string) string {
-	if at := slices.IndexFunc(settings, func(setting string) bool { return slipped(typed, setting) }); at >= 0 {
+	own := func(setting string) string { return strings.TrimPrefix(setting, settingOf("")) }
+	if at := slices.IndexFunc(settings, func(setting string) bool { return slipped(own(typed), own(setting)) }); at >= 0 {
 		return didYouMean(settings[at])
 	}
 	if flag, ok := flags[typed]; ok {
 		return didYouMean(flag)
 	}
 	return ""
-}
-
-// slipped reports whether a setting may have been meant: a letter is wrong, too many or missing, two have changed
-// places, or two of many are wrong.
-func slipped(typed, setting string) bool {
-	switch length := len(setting) - len(settingOf("")); distance(typed, setting) {
-	case 1:
-		return length > 2
-	case 2:
-		return length > 5 || sameLetters(typed, setting)
-	default:
-		return false
-	}
 }
 
 // parseConfig reads lines of the form KEY=VALUE, as systemd and Docker do. A key that is not known is an error, unless

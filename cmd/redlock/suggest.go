@@ -13,7 +13,7 @@ import (
 // suggestion says which flag or verb may have been meant, or nothing. The library knows the nearest, which may be far.
 func suggestion(typed, nearest string) string {
 	a, b := strings.Trim(typed, "-"), strings.Trim(nearest, "-")
-	near := distance(a, b) == 1 || distance(a, b) == 2 && (len(b) > 5 || sameLetters(a, b)) ||
+	near := slipped(a, b) ||
 		min(len(a), len(b)) > 2 && len(a) > 3 && (strings.Contains(b, a) || strings.Contains(a, b))
 	if a == "" || b == "" || !near {
 		return ""
@@ -77,6 +77,19 @@ func flagOf(cmd *cli.Command, name string) cli.Flag {
 		}
 	}
 	return nil
+}
+
+// slipped reports whether b may have been typed as a: a letter is wrong, too many or missing, two have changed places,
+// or two of many are wrong.
+func slipped(a, b string) bool {
+	switch distance(a, b) {
+	case 1:
+		return len(b) > 2
+	case 2:
+		return len(b) > 5 || sameLetters(a, b)
+	default:
+		return false
+	}
 }
 
 // sameLetters reports whether a and b are the same but for the order.
