@@ -19,7 +19,7 @@ import (
 )
 
 // Each node is a master that Sentinels watch. The host of its URL is the name by which they know it, and the dialer
-// asks them, whenever the node is connected, where that master is. docs/sentinel.md says what is then not promised.
+// asks them, whenever the node is connected, where that master is. docs/operations.md says what is then not promised.
 func ExampleWithDialer_sentinel() {
 	masters, stop := sixMasters()
 	defer stop()

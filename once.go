@@ -10,7 +10,7 @@ import (
 // Once runs fn under the lock of the name, unless a run has succeeded already. It is for a job that several machines
 // start, or that is started repeatedly, and that should be done once. At most one run is in progress at a time. After a
 // run has succeeded, no client begins another for the done TTL ([WithDoneTTL], 2 h by default). After a run has failed,
-// another may begin, up to [WithMaxRuns] in all (3 by default). See docs/scheduled-jobs.md.
+// another may begin, up to [WithMaxRuns] in all (3 by default). See docs/recipes.md.
 //
 // While another client's run is in progress, Once waits as [Locker.Lock] does, and then reads that run's outcome. It
 // returns
@@ -37,7 +37,7 @@ import (
 //
 // The count and the success are kept for the done TTL after the end of the last run, by a majority of the nodes, and by
 // the other nodes as soon as they can be reached, if that is before the Locker is closed. They are lost if too many
-// nodes lose their data: see docs/scheduled-jobs.md. Once returns an error that satisfies errors.Is for [ErrInvalid]
+// nodes lose their data: see docs/recipes.md. Once returns an error that satisfies errors.Is for [ErrInvalid]
 // with [WithoutFencing], since it needs the fencing token, and inside a hold of the same name.
 func (l *Locker) Once(ctx context.Context, name string, fn func(context.Context) error, opts ...Option) error {
 	j, opts, err := l.newJob(ctx, "once", name, opts)

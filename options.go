@@ -213,7 +213,7 @@ func WithFenceRetention(d time.Duration) Option {
 // WithDoneTTL sets for how long after a successful run of [Locker.Once] no client begins another, and for how long a
 // failed run is remembered. The default is 2 h, the minimum twice the TTL. It should be longer than the time between
 // the first and the last machine's start of the same run, and shorter than the time to the next run, unless each run
-// has its own name (docs/scheduled-jobs.md). All clients that run the job must set the same. Only for New and Once.
+// has its own name (docs/recipes.md). All clients that run the job must set the same. Only for New and Once.
 func WithDoneTTL(d time.Duration) Option {
 	return Option{name: "WithDoneTTL", onceOnly: true, apply: func(o *options) { o.doneTTL = d }}
 }
@@ -245,8 +245,8 @@ func WithOwnerLabel(text string) Option {
 }
 
 // WithDialer replaces the function that connects to nodes, for example to use a tunnel, or to ask a Sentinel, about
-// which docs/sentinel.md says what is not promised. TLS and authentication run over the connection that it returns. The
-// default is that of package net. Only for New.
+// which docs/operations.md says what is not promised. TLS and authentication run over the connection that it returns.
+// The default is that of package net. Only for New.
 func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
 	id := new(byte) // functions cannot be compared
 	return Option{name: "WithDialer", newOnly: true, apply: func(o *options) { o.dialer, o.dialerID = dial, id }}

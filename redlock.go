@@ -48,7 +48,7 @@ import (
 // of the same name by the same Locker (see [Locker.Do] and [NewContext]), Lock joins that hold at once, whatever the
 // options.
 //
-// Waiters get the lock in the order in which they began to wait, across all processes (docs/waiting.md).
+// Waiters get the lock in the order in which they began to wait, across all processes (docs/algorithm.md).
 //
 // The error is usually a [*QuorumError]. It satisfies errors.Is for [ErrTaken] if another holder has the lock, for
 // [ErrNoQuorum] if too few nodes answered, and also for ctx.Err() if ctx ended the wait, or for [ErrMaxWait] if

@@ -82,7 +82,7 @@ const maxPermits = 1000
 // compared. Options are those of [Locker.Lock]. Acquire takes a new permit even inside a context that carries one.
 //
 // A waiter joins the queue of one slot, which is ordered by the time at which each wait began, and looks at the other
-// slots after each back-off (docs/permits.md).
+// slots after each back-off (docs/recipes.md).
 //
 // The error is usually a [*QuorumError], as from [Locker.Lock], about one slot or about all of them.
 func (s *Semaphore) Acquire(ctx context.Context, opts ...Option) (*Lock, error) {

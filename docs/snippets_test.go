@@ -123,9 +123,12 @@ var indentation = regexp.MustCompile(`(?m)^\t+`)
 func TestQuotedExamples(t *testing.T) {
 	r := read(t)
 	for page, example := range map[string]string{
-		"docs/sentinel.md": "example_sentinel_test.go",
+		"docs/operations.md## Sentinel": "example_sentinel_test.go",
 	} {
-		blocks := goBlock.FindAllStringSubmatch(r.texts[page], -1)
+		page, section, _ := strings.Cut(page, "#")
+		_, text, _ := strings.Cut(r.texts[page], "\n#"+section+"\n")
+		text, _, _ = strings.Cut(text, "\n## ")
+		blocks := goBlock.FindAllStringSubmatch(text, -1)
 		if len(blocks) == 0 {
 			t.Errorf("%s quotes nothing", page)
 		}

@@ -28,7 +28,7 @@ func startSentinel(t *testing.T, name, master string) string {
 	return addr
 }
 
-// follow is the dialer of docs/sentinel.md: the host of a URL is the name of a master, which the Sentinel watches.
+// follow is the dialer of docs/operations.md: the host of a URL is the name of a master, which the Sentinel watches.
 func follow(sentinels map[string]string) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		name, _, err := net.SplitHostPort(address)

@@ -122,7 +122,7 @@ func template(m manifest) *corev1.PodTemplateSpec {
 	}
 }
 
-// What docs/kubernetes.md says of the masters.
+// What docs/operations.md says of the masters.
 func TestTheManifestsKeepTheirPromises(t *testing.T) {
 	t.Parallel()
 	all := read(t)
