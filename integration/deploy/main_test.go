@@ -1,4 +1,4 @@
-// Package deploy_test tries on real masters what docs/operations.md, docs/operations.md and docs/operations.md say:
+// Package deploy_test tries on real masters what docs/operations.md says:
 // the configuration of the manifests, nodes that refuse what managed services refuse, and failovers.
 package deploy_test
 
