@@ -1,7 +1,6 @@
 package guard_test
 
 import (
-	"errors"
 	"slices"
 	"testing"
 
@@ -27,24 +26,5 @@ func TestTheDocumentedRightsSuffice(t *testing.T) {
 		if n.Err != nil || len(n.Findings) > 0 || n.Role != "master" {
 			t.Errorf("got %+v", n)
 		}
-	}
-}
-
-func TestWithoutInfoANodeIsRefused(t *testing.T) {
-	t.Parallel()
-	f := fleet.StartSpec(t, 1, fleet.Limited(t, masters.Spec{}))
-	_, err := f.Nodes[0].Do("ACL", "SETUSER", "redlock", "-info")
-	fleet.Must(t, err)
-	_, err = f.Locker(t).TryLock(t.Context(), "job")
-	if !errors.Is(err, redlock.ErrNoQuorum) || !contains(err, "+info") {
-		t.Errorf("got %v", err)
-	}
-	k, err := f.Locker(t, redlock.WithoutNodeInfo()).TryLock(t.Context(), "job")
-	fleet.Must(t, err)
-	fleet.Must(t, k.Unlock(t.Context()))
-	blind := f.Locker(t, redlock.WithoutNodeInfo(), redlock.WithRestartGuard(period), redlock.WithTTL(ttl))
-	_, err = blind.TryLock(t.Context(), "job")
-	if len(abstainers(t, err)) != 1 {
-		t.Errorf("got %v, want the node to abstain after the first contact", err)
 	}
 }

@@ -39,22 +39,6 @@ func connected(t *testing.T, l *redlock.Locker) bool {
 	return !slices.ContainsFunc(l.Nodes(t.Context()), func(n redlock.NodeStatus) bool { return !n.Connected })
 }
 
-// The hazard: without the guard, two hold one lock.
-func TestWithoutTheGuardAMajorityThatForgetsGrantsTwice(t *testing.T) {
-	t.Parallel()
-	f := fleet.StartSpec(t, 5, masters.Spec{})
-	opts := []redlock.Option{redlock.WithRestartGuard(0), redlock.WithTTL(fleet.Long), redlock.WithoutRenewal()}
-	a, b := f.Locker(t, opts...), f.Locker(t, opts...)
-	first, err := a.Lock(t.Context(), "job")
-	fleet.Must(t, err)
-	forget(t, f)
-	second, err := b.Lock(t.Context(), "job")
-	if err != nil || first.Err() != nil {
-		t.Fatalf("no harm was done (%v, %v): this proves nothing", err, first.Err())
-	}
-	t.Logf("two hold it: tokens %d and %d", first.Token(), second.Token())
-}
-
 // With it, nobody gets the lock before the first hold is over, and who waits is told why.
 func TestWithTheGuardItDoesNot(t *testing.T) {
 	t.Parallel()
@@ -181,29 +165,6 @@ func thirdOf(abstaining map[string]*redlock.AbstainError) time.Time {
 	return at[2]
 }
 
-// A hold that is renewed outlives the restart of every node, one after the other.
-func TestARollingRestartKeepsAHold(t *testing.T) {
-	t.Parallel()
-	f := fleet.StartSpec(t, 5, masters.Spec{})
-	l := f.Locker(t, redlock.WithRestartGuard(period), redlock.WithTTL(ttl))
-	k, err := l.Lock(t.Context(), "job")
-	fleet.Must(t, err)
-	// Three are enough for the hold. Two may have abstained still, and get it with the first renewal.
-	fleet.Eventually(t, "all nodes have the key", func() bool { return f.Holders(t, "job", k.Owner()) == len(f.Nodes) })
-	for _, n := range f.Nodes {
-		fleet.Must(t, n.RestartEmpty())
-		fleet.Eventually(t, "the node has the key again", func() bool {
-			fleet.Must(t, k.Err())
-			return fleet.Holder(t, n, "job") == k.Owner()
-		})
-		time.Sleep(ttl / 2) // a renewal later its vote counts for the hold, if not for others
-		if err := k.Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	fleet.Must(t, k.Unlock(t.Context()))
-}
-
 // durable masters answer only after the disk has what they answer.
 var durable = masters.Spec{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}}
 
@@ -272,42 +233,4 @@ func TestADurableMastersOldFileGrantsNothing(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 		}
 	})
-}
-
-func TestFlushAllIsNoticed(t *testing.T) {
-	t.Parallel()
-	f := fleet.StartSpec(t, 1, masters.Spec{})
-	l := f.Locker(t, redlock.WithRestartGuard(period), redlock.WithTTL(ttl))
-	_, err := l.Lock(t.Context(), "job", redlock.WithoutRenewal())
-	fleet.Must(t, err)
-	_, err = f.Nodes[0].Do("FLUSHALL")
-	fleet.Must(t, err)
-	if st := l.Nodes(t.Context())[0]; st.AbstainsUntil.IsZero() {
-		t.Errorf("got %+v, want a node that abstains", st)
-	}
-}
-
-func TestAPromotedReplicaAbstains(t *testing.T) {
-	t.Parallel()
-	f := fleet.StartSpec(t, 2, masters.Spec{})
-	l := fleet.Locker(t, []string{f.Nodes[0].URL()}, redlock.WithRestartGuard(period), redlock.WithTTL(ttl))
-	k, err := l.Lock(t.Context(), "job")
-	fleet.Must(t, err)
-	fleet.Must(t, k.Unlock(t.Context()))
-	host, port := split(t, f.Nodes[1].Addr())
-	_, err = f.Nodes[0].Do("REPLICAOF", host, port)
-	fleet.Must(t, err)
-	fleet.Eventually(t, "a replica is refused", func() bool {
-		_, err := l.TryLock(t.Context(), "job")
-		return err != nil && contains(err, "it is a replica of")
-	})
-	_, err = f.Nodes[0].Do("REPLICAOF", "NO", "ONE")
-	fleet.Must(t, err)
-	fleet.Eventually(t, "a promoted one abstains", func() bool {
-		_, err := l.TryLock(t.Context(), "job")
-		return err != nil && contains(err, "promoted replica")
-	})
-	k, err = l.Lock(t.Context(), "job")
-	fleet.Must(t, err)
-	fleet.Must(t, k.Unlock(t.Context()))
 }

@@ -4,7 +4,6 @@ package guard_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/quorumlock/redlock"
@@ -35,18 +34,4 @@ func wantIs(t *testing.T, err, want error) {
 	if !errors.Is(err, want) {
 		t.Errorf("got %v, want %v", err, want)
 	}
-}
-
-// reply returns what the only node of a fleet said.
-func reply(t *testing.T, err error) *redlock.ReplyError {
-	t.Helper()
-	var q *redlock.QuorumError
-	var said *redlock.ReplyError
-	if !errors.As(err, &q) || !errors.As(q.Nodes[0], &said) {
-		return nil
-	}
-	if !strings.Contains(err.Error(), q.Nodes[0].Addr) {
-		t.Errorf("the error does not name the node: %v", err)
-	}
-	return said
 }

@@ -183,3 +183,15 @@ func TestDoctorKnowsEachMisfit(t *testing.T) {
 		})
 	}
 }
+
+// buildCommand builds the command and returns its path.
+func buildCommand(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "redlock")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cmd/redlock")
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return binary
+}

@@ -1,11 +1,8 @@
 package guard_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -16,13 +13,6 @@ import (
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
 )
-
-func split(t *testing.T, addr string) (host, port string) {
-	t.Helper()
-	host, port, err := net.SplitHostPort(addr)
-	fleet.Must(t, err)
-	return host, port
-}
 
 func contains(err error, text string) bool { return strings.Contains(fmt.Sprintf("%+v", err), text) }
 
@@ -55,54 +45,65 @@ func TestAFrozenMasterIsNotUnreachable(t *testing.T) {
 	})
 }
 
-// Every way in which a server refuses work gives an error that says which node refused
-// what, within the node timeout; and when it ends, so does the trouble.
+// A trouble is a way in which a server refuses work. admin is an open connection to it.
+type trouble struct {
+	code       string // of its reply; "": the node is told apart by what it says
+	says       string
+	args       []string
+	begin, end func(t *testing.T, n *masters.Node, admin redis.Conn)
+}
+
+// Every way in which a server refuses work gives an error that says which node refused what, within the node timeout;
+// and when it ends, so does the trouble.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	set := func(name, value string) func(*testing.T, redis.Conn) {
-		return func(t *testing.T, admin redis.Conn) {
+	do := func(command string, args ...any) func(*testing.T, *masters.Node, redis.Conn) {
+		return func(t *testing.T, _ *masters.Node, admin redis.Conn) {
 			t.Helper()
-			_, err := admin.Do("CONFIG", "SET", name, value)
+			_, err := admin.Do(command, args...)
 			fleet.Must(t, err)
 		}
+	}
+	set := func(name, value string) func(*testing.T, *masters.Node, redis.Conn) {
+		return do("CONFIG", "SET", name, value)
 	}
 	// reconnect makes clients come back, as after any network fault.
-	reconnect := func(do func(*testing.T, redis.Conn)) func(*testing.T, redis.Conn) {
-		return func(t *testing.T, admin redis.Conn) {
+	reconnect := func(name, value string) func(*testing.T, *masters.Node, redis.Conn) {
+		return func(t *testing.T, n *masters.Node, admin redis.Conn) {
 			t.Helper()
-			do(t, admin)
-			_, err := admin.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-			fleet.Must(t, err)
+			set(name, value)(t, n, admin)
+			do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")(t, n, admin)
 		}
 	}
-	do := func(args ...any) func(*testing.T, redis.Conn) {
-		return func(t *testing.T, admin redis.Conn) {
-			t.Helper()
-			_, err := admin.Do(args[0].(string), args[1:]...)
-			fleet.Must(t, err)
-		}
-	}
-	for _, c := range []struct {
-		code       string
-		begin, end func(*testing.T, redis.Conn)
-	}{
-		{"OOM", set("maxmemory", "1"), set("maxmemory", "0")},
-		{"NOREPLICAS", set("min-replicas-to-write", "1"), set("min-replicas-to-write", "0")},
-		{"NOAUTH", reconnect(set("requirepass", "secret")), reconnect(set("requirepass", ""))},
-		{"NOPERM", do("ACL", "SETUSER", "default", "-evalsha"), do("ACL", "SETUSER", "default", "+@all")},
-		{"MAXCLIENTS", reconnect(set("maxclients", "1")), set("maxclients", "100")},
+	for _, c := range []trouble{
+		{code: "OOM", begin: set("maxmemory", "1"), end: set("maxmemory", "0")},
+		{code: "NOREPLICAS", begin: set("min-replicas-to-write", "1"), end: set("min-replicas-to-write", "0")},
+		{code: "NOAUTH", begin: reconnect("requirepass", "secret"), end: reconnect("requirepass", "")},
+		{
+			code: "NOPERM", begin: do("ACL", "SETUSER", "default", "-evalsha"), end: do("ACL", "SETUSER", "default", "+@all"),
+		},
+		{code: "MAXCLIENTS", begin: reconnect("maxclients", "1"), end: set("maxclients", "100")},
+		{
+			says: "it is a replica of", begin: do("REPLICAOF", "127.0.0.1", 1), end: do("REPLICAOF", "NO", "ONE"),
+		},
+		{code: "BUSY", args: []string{"--lua-time-limit", "50"}, begin: keepBusy, end: endScript},
+		{
+			code: "LOADING", begin: loadSlowly, end: func(*testing.T, *masters.Node, redis.Conn) {}, // by itself
+			args: []string{"--key-load-delay", "300", "--loading-process-events-interval-bytes", "1024"},
+		},
 	} {
-		t.Run(c.code, func(t *testing.T) {
+		t.Run(c.code+c.says, func(t *testing.T) {
 			t.Parallel()
 			// As the default user, whatever rights the suite runs with: these are what is taken away.
-			f := fleet.StartSpec(t, 1, masters.Spec{ClientUser: "default"})
-			admin, err := f.Nodes[0].Dial(t.Context(), 5*time.Second)
+			f := fleet.StartSpec(t, 1, masters.Spec{ClientUser: "default", Args: c.args})
+			n := f.Nodes[0]
+			admin, err := n.Dial(t.Context(), 20*time.Second)
 			fleet.Must(t, err)
 			defer func() { _ = admin.Close() }()
 			l := f.Locker(t, redlock.WithTTL(time.Second))
-			c.begin(t, admin)
-			refused(t, l, c.code)
-			c.end(t, admin)
+			c.begin(t, n, admin)
+			fleet.Eventually(t, "it is refused", func() bool { return c.refuses(t, l) })
+			c.end(t, n, admin)
 			fleet.Eventually(t, "it works again", func() bool {
 				k, err := l.TryLock(t.Context(), "job")
 				return err == nil && k.Unlock(t.Context()) == nil
@@ -111,177 +112,57 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// refused waits until the node refuses with the code; every call must return in time.
-func refused(t *testing.T, l *redlock.Locker, code string) {
+// refuses reports whether the only node of the Locker refuses so. Every call must return in time.
+func (c trouble) refuses(t *testing.T, l *redlock.Locker) bool {
 	t.Helper()
-	var last error
-	fleet.Eventually(t, "it is refused with "+code, func() bool {
-		begun := time.Now()
-		var k *redlock.Lock
-		if k, last = l.TryLock(t.Context(), "job"); last == nil {
-			_ = k.Unlock(t.Context())
-		}
-		if took := time.Since(begun); took > 25*time.Second {
-			t.Fatalf("a call took %v", took)
-		}
-		said := reply(t, last)
-		return said != nil && said.Code == code
-	})
-	if !errors.Is(last, redlock.ErrNoQuorum) {
-		t.Errorf("got %v, want ErrNoQuorum", last)
+	begun := time.Now()
+	k, err := l.TryLock(t.Context(), "job")
+	if took := time.Since(begun); took > 25*time.Second {
+		t.Fatalf("a call took %v", took)
 	}
-	t.Log(last)
+	if err == nil {
+		_ = k.Unlock(t.Context())
+		return false
+	}
+	wantIs(t, err, redlock.ErrNoQuorum)
+	var q *redlock.QuorumError
+	if !errors.As(err, &q) || !strings.Contains(err.Error(), q.Nodes[0].Addr) {
+		t.Fatalf("the error does not name the node: %v", err)
+	}
+	var said *redlock.ReplyError
+	if c.code == "" {
+		return strings.Contains(err.Error(), c.says)
+	}
+	return errors.As(q.Nodes[0], &said) && said.Code == c.code
 }
 
-func TestWrongPassword(t *testing.T) {
-	t.Parallel()
-	f := fleet.StartSpec(t, 1, masters.Spec{})
-	u, err := url.Parse(f.Nodes[0].URL())
+// keepBusy makes the master run a script that does not end.
+func keepBusy(t *testing.T, n *masters.Node, _ redis.Conn) {
+	t.Helper()
+	endless, err := n.Dial(t.Context(), 20*time.Second)
 	fleet.Must(t, err)
-	u.User = url.UserPassword("nobody", "hunter2")
-	l := fleet.Locker(t, []string{u.String()})
-	_, err = l.TryLock(t.Context(), "job")
-	if said := reply(t, err); said == nil || said.Code != "WRONGPASS" || contains(err, "hunter2") {
-		t.Errorf("got %v", err)
-	}
-	_, err = f.Nodes[0].Do("ACL", "SETUSER", "nobody", "on", ">hunter2", "+@all", "~*", "&*")
-	fleet.Must(t, err)
-	fleet.Eventually(t, "it is let in", func() bool {
-		k, err := l.TryLock(t.Context(), "job")
-		return err == nil && k.Unlock(t.Context()) == nil
-	})
-}
-
-func TestReadOnly(t *testing.T) {
-	t.Parallel()
-	f := fleet.StartSpec(t, 2, masters.Spec{})
-	l := fleet.Locker(t, []string{f.Nodes[0].URL()})
-	host, port := split(t, f.Nodes[1].Addr())
-	_, err := f.Nodes[0].Do("REPLICAOF", host, port)
-	fleet.Must(t, err)
-	_, err = l.TryLock(t.Context(), "job")
-	if err == nil || !contains(err, "it is a replica of") { // as a probe has found out already
-		if said := reply(t, err); said == nil || said.Code != "READONLY" {
-			t.Errorf("the first to notice: got %v", err)
-		}
-	}
-	fleet.Eventually(t, "then the node is refused", func() bool {
-		_, err := l.TryLock(t.Context(), "job")
-		return err != nil && contains(err, "it is a replica of")
-	})
-	_, err = f.Nodes[0].Do("REPLICAOF", "NO", "ONE")
-	fleet.Must(t, err)
-	fleet.Eventually(t, "it is used again", func() bool {
-		k, err := l.TryLock(t.Context(), "job")
-		return err == nil && k.Unlock(t.Context()) == nil
-	})
-}
-
-func TestBusy(t *testing.T) {
-	t.Parallel()
-	f := fleet.StartSpec(t, 1, masters.Spec{Args: []string{"--lua-time-limit", "50"}})
-	l := f.Locker(t, redlock.WithNodeTimeout(500*time.Millisecond), redlock.WithTTL(time.Second))
-	endless, err := f.Nodes[0].Dial(t.Context(), 20*time.Second)
-	fleet.Must(t, err)
-	defer func() { _ = endless.Close() }()
+	t.Cleanup(func() { _ = endless.Close() })
 	fleet.Must(t, endless.Send("EVAL", "while true do end", 0))
 	fleet.Must(t, endless.Flush())
-	refused(t, l, "BUSY")
+}
+
+func endScript(t *testing.T, _ *masters.Node, admin redis.Conn) {
+	t.Helper()
 	fleet.Eventually(t, "the script is killed", func() bool {
-		_, err := f.Nodes[0].Do("SCRIPT", "KILL")
+		_, err := admin.Do("SCRIPT", "KILL")
 		return err == nil
-	})
-	fleet.Eventually(t, "it works again", func() bool {
-		k, err := l.TryLock(t.Context(), "job")
-		return err == nil && k.Unlock(t.Context()) == nil
 	})
 }
 
-// A lock that is released while the node is busy is free soon after, and not when its TTL is over.
-func TestReleaseOfABusyNode(t *testing.T) {
-	t.Parallel()
-	f := fleet.StartSpec(t, 1, masters.Spec{Args: []string{"--lua-time-limit", "50"}})
-	k, err := f.Locker(t, redlock.WithTTL(fleet.Long)).Lock(t.Context(), "job")
+// loadSlowly restarts the master with a file that takes it a while to load.
+func loadSlowly(t *testing.T, n *masters.Node, admin redis.Conn) {
+	t.Helper()
+	_, err := admin.Do("EVAL", "for i = 1, 10000 do redis.call('SET', 'k' .. i, 'v') end", 0)
 	fleet.Must(t, err)
-	endless, err := f.Nodes[0].Dial(t.Context(), 20*time.Second)
+	_, err = admin.Do("SAVE")
 	fleet.Must(t, err)
-	defer func() { _ = endless.Close() }()
-	fleet.Must(t, endless.Send("EVAL", "while true do end", 0))
-	fleet.Must(t, endless.Flush())
-	fleet.Eventually(t, "it is busy", func() bool {
-		_, err := f.Nodes[0].Do("GET", "job")
-		return err != nil && contains(err, "BUSY")
-	})
-	if err := k.Unlock(t.Context()); err == nil || !contains(err, "BUSY") {
-		t.Errorf("got %v, want BUSY", err)
-	}
-	fleet.Eventually(t, "the script is killed", func() bool {
-		_, err := f.Nodes[0].Do("SCRIPT", "KILL")
-		return err == nil
-	})
-	fleet.Eventually(t, "the lock is free", func() bool {
-		n, err := redis.Int(f.Nodes[0].Do("EXISTS", "job"))
-		return err == nil && n == 0
-	})
-}
-
-func TestLoading(t *testing.T) {
-	t.Parallel()
-	f := fleet.StartSpec(t, 1, masters.Spec{Args: []string{
-		"--key-load-delay", "300", "--loading-process-events-interval-bytes", "1024", "--dbfilename", "slow.rdb",
-	}})
-	n := f.Nodes[0]
-	_, err := n.Do("EVAL", "for i = 1, 10000 do redis.call('SET', 'k' .. i, 'v') end", 0)
-	fleet.Must(t, err)
-	_, err = n.Do("SAVE")
-	fleet.Must(t, err)
-	l := f.Locker(t)
 	fleet.Must(t, n.Kill())
 	started := make(chan error, 1)
 	go func() { started <- n.Start() }() // returns when it has loaded
-	refused(t, l, "LOADING")
-	fleet.Must(t, <-started)
-	fleet.Eventually(t, "it works again", func() bool {
-		k, err := l.TryLock(t.Context(), "job")
-		return err == nil && k.Unlock(t.Context()) == nil
-	})
-}
-
-func TestEvictionIsRefused(t *testing.T) {
-	t.Parallel()
-	f := fleet.StartSpec(t, 1, masters.Spec{Args: []string{"--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru"}})
-	l := f.Locker(t)
-	_, err := l.TryLock(t.Context(), "job")
-	if !errors.Is(err, redlock.ErrNoQuorum) || !contains(err, "CONFIG SET maxmemory-policy noeviction") {
-		t.Errorf("got %v", err)
-	}
-	_, err = f.Nodes[0].Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
-	fleet.Must(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	k, err := l.Lock(ctx, "job")
-	fleet.Must(t, err)
-	fleet.Must(t, k.Unlock(t.Context()))
-	_, err = f.Nodes[0].Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-	fleet.Must(t, err)
-	fleet.Eventually(t, "a probe notices that it evicts again", func() bool {
-		k, err := l.TryLock(t.Context(), "job")
-		if err == nil {
-			err = k.Unlock(t.Context()) // the probe may come between the two
-		}
-		return err != nil && contains(err, "maxmemory-policy allkeys-lru may evict locks")
-	})
-}
-
-func TestOneServerUnderTwoURLs(t *testing.T) {
-	t.Parallel()
-	f := fleet.StartSpec(t, 2, masters.Spec{})
-	nw := f.Network(t)
-	l, err := redlock.New([]string{f.Nodes[0].URL(), nw.URLs[0], f.Nodes[1].URL()}, redlock.WithNodeTimeout(5*time.Second))
-	if err == nil {
-		fleet.Must(t, l.Close())
-	}
-	if !errors.Is(err, redlock.ErrInvalid) || !contains(err, f.Nodes[0].Addr()) || !contains(err, nw.Proxies[0].Addr()) {
-		t.Errorf("got %v, want ErrInvalid that names both", err)
-	}
+	t.Cleanup(func() { fleet.Must(t, <-started) })
 }
