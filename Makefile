@@ -32,7 +32,7 @@ INTEGRATION ?= ./...
 # How many schedules of the simulation are part of make test.
 UNIT_SEEDS ?= 60
 
-.PHONY: test verify check unit swarm nested integration containers budgets bounds versions masters bench peers crowd soak simulate mutants history fuzz coverage proof modelcheck alerts manifests demo dist lint help
+.PHONY: test verify check unit swarm nested integration containers budgets bounds versions masters bench peers crowd simulate mutants history fuzz coverage proof modelcheck alerts manifests demo dist lint help
 
 test: masters ## everything, against real Redis masters, in minutes
 	@scripts/steps check unit nested integration
@@ -113,13 +113,6 @@ crowd: masters ## a thousand clients on five masters, for docs/scale.md: on a ma
 		-markdown $(BENCHMARKS)/tables.md -page ../docs/scale.md >/dev/null && \
 	rm "$$file"
 
-# How long make soak runs at least, and how much it does; SOAK_FLAGS: see integration/soak.
-SOAK_MINUTES ?= 10
-SOAK_ACQUISITIONS ?= 1000000
-
-soak: masters ## a million acquisitions under faults, and every token judged
-	$(GO) run -C integration ./soak -minutes $(SOAK_MINUTES) -acquisitions $(SOAK_ACQUISITIONS) $(SOAK_FLAGS)
-
 # How many schedules, and the first of them.
 SEEDS ?= 1000
 SEED ?= 1
@@ -164,8 +157,9 @@ verify: ## the long forms of what make test does briefly: three hours
 	$(GO) test ./internal/sim/simtest -run 'Semaphores|Jobs|JobOfTheHour' -seeds 300 -hours 72 -v -timeout 1h
 	$(GO) test ./internal/sim/simtest -run 'ChangeOfNodes' -seeds 700 -v -timeout 1h
 	GOGC=400 $(GO) test ./internal/sim/simtest -run 'Crowd' -crowds 3000 -v -timeout 3h
-	$(MAKE) mutants modelcheck fuzz history soak versions
-	REDLOCK_LONG=1 $(GO) test -C integration -count=1 -p 1 -v -timeout 60m ./holding ./permits ./rwmutex ./several ./tokens ./waiting
+	$(MAKE) mutants modelcheck fuzz history versions
+	$(MAKE) history HISTORY_MINUTES=2 HISTORY_FLAGS='-guard 0'
+	REDLOCK_LONG=1 $(GO) test -C integration -count=1 -p 1 -v -timeout 60m ./holding ./tokens ./waiting
 	REDLOCK_PROVIDER=containers REDLOCK_REDIS_IMAGE=host $(MAKE) integration INTEGRATION_FLAGS=
 
 modelcheck: ## the token's protocol, explored in depth: minutes, gigabytes

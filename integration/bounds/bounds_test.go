@@ -79,6 +79,7 @@ func percentile(sorted []time.Duration, p int) time.Duration { return sorted[len
 
 // redsync: one of three nodes frozen, and TryLock still blocked after 15 s.
 func TestOneFrozenMasterCostsNothingAfterItsFirstTimeout(t *testing.T) {
+	fleet.OnlyBounds(t)
 	f := fleet.Start(t, 5)
 	l := f.Locker(t, redlock.WithNodeTimeout(nodeTimeout))
 	fleet.Measure(t, func(m *fleet.Measurement) {
@@ -98,6 +99,7 @@ func TestOneFrozenMasterCostsNothingAfterItsFirstTimeout(t *testing.T) {
 // Each operation returns within the node timeout: with one master frozen it
 // succeeds, with three it says that there is no quorum.
 func TestEveryOperationReturnsWithinTheNodeTimeout(t *testing.T) {
+	fleet.OnlyBounds(t)
 	f := fleet.Start(t, 5)
 	l := f.Locker(t, redlock.WithNodeTimeout(nodeTimeout), redlock.WithTTL(20*time.Second))
 	dead, cancel := context.WithCancel(t.Context())
@@ -137,6 +139,7 @@ func TestEveryOperationReturnsWithinTheNodeTimeout(t *testing.T) {
 }
 
 func TestTwoRefusingMastersCostNothing(t *testing.T) {
+	fleet.OnlyBounds(t)
 	f := fleet.Start(t, 5)
 	l := f.Locker(t, redlock.WithNodeTimeout(nodeTimeout))
 	fleet.Measure(t, func(m *fleet.Measurement) {

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -12,6 +13,24 @@ import (
 
 // Judging says whether bounds are judged: make bounds sets it.
 var Judging = os.Getenv("REDLOCK_BOUNDS") != ""
+
+// OnlyBounds skips a test that has nothing but bounds where they are not judged.
+func OnlyBounds(t *testing.T) {
+	t.Helper()
+	if !Judging && !*long {
+		t.Skip("it only measures how long things take: make bounds does that")
+	}
+}
+
+var long = flag.Bool("long", os.Getenv("REDLOCK_LONG") != "", "run at full size: minutes instead of seconds")
+
+// Sized returns the size of a measurement: short, or full with -long.
+func Sized[T any](short, full T) T {
+	if *long {
+		return full
+	}
+	return short
+}
 
 const (
 	// unquiet is by how much a timer of this process is late at most on a machine that has nothing else to do.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -205,27 +204,11 @@ func (f Fleet) Grants(t *testing.T, l *redlock.Locker) int {
 	return f.Holders(t, k.Name(), k.Owner())
 }
 
-// kept are the library's own keys that stay on a node.
-var kept = []string{
-	"redlock:tokens", "redlock:node", "redlock:floor", "redlock:settings", "redlock:lists",
-}
-
 // Leftovers returns what is on the nodes and is no key of the library's own.
 func (f Fleet) Leftovers(t *testing.T) []string {
 	t.Helper()
-	var left []string
-	for _, n := range f.Nodes {
-		keys, err := redis.Strings(n.Do("KEYS", "*"))
-		if err != nil {
-			t.Fatalf("KEYS at %s: %v", n.Addr(), err)
-		}
-		for _, k := range keys {
-			if !slices.Contains(kept, k) && !strings.HasPrefix(k, "redlock:label:") &&
-				!strings.HasPrefix(k, "redlock:clients:") {
-				left = append(left, n.Addr()+" "+k)
-			}
-		}
-	}
+	left, err := masters.Leftovers(f.Nodes)
+	Must(t, err)
 	return left
 }
 

@@ -1,72 +1,77 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/integration/child"
 )
 
-const (
-	clientVariable = "REDLOCK_HISTORY_CLIENT" // makes this program a client, whose name it is
-	forceVariable  = "REDLOCK_HISTORY_FORCE"  // set: the client takes locks away
-)
+// clientVariable makes this program a client. It is the client's settings, in JSON.
+const clientVariable = "REDLOCK_HISTORY_CLIENT"
+
+// settings are what a client is told.
+type settings struct {
+	Name        string
+	Nodes, To   []string // the URLs of the nodes, and of those to which they are being changed
+	Guard       time.Duration
+	NodeTimeout time.Duration
+	Forces      bool // it takes locks away
+}
 
 // What all clients must agree about, and how much each does.
 const (
 	ttl     = time.Second
-	guard   = 2 * time.Second // the least
-	names   = 4
 	workers = 3
+
+	hot, warm = 4, 200 // names that all want, and names that are wanted now and then
+	permits   = 3
 
 	jobEvery = 500 * time.Millisecond // a new job, which all clients try
 	doneTTL  = 12 * time.Second       // longer than anybody tries it
 )
 
-// toList stands between the nodes of a client and those to which they are being changed.
-const toList = "--"
-
 // client is one process: it locks and unlocks until its standard input ends, and prints a line for each attempt.
 type client struct {
-	name   string
+	settings
 	locker *redlock.Locker
 	mu     sync.Mutex // guards out
-	out    *bufio.Writer
+	out    *json.Encoder
 }
 
-func clientMain(nodes []string) int {
-	c := &client{name: os.Getenv(clientVariable), out: bufio.NewWriter(os.Stdout)}
-	if err := c.run(nodes); err != nil {
+func clientMain(told string) int {
+	c := &client{out: json.NewEncoder(os.Stdout)}
+	err := json.Unmarshal([]byte(told), &c.settings)
+	if err == nil {
+		err = c.run()
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "client:", err)
 		return 1
 	}
 	return 0
 }
 
-func (c *client) run(nodes []string) (err error) {
-	ctx, stop := context.WithCancel(context.Background())
-	go func() { // until the input ends
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		stop()
-	}()
-	opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithRestartGuard(guard), redlock.WithDurableNodes()}
-	if i := slices.Index(nodes, toList); i >= 0 {
-		opts = append(opts, redlock.WithMigration(nodes[i+1:]))
-		nodes = nodes[:i]
+func (c *client) run() (err error) {
+	ctx := child.UntilInputEnds()
+	opts := []redlock.Option{
+		redlock.WithTTL(ttl), redlock.WithRestartGuard(c.Guard), redlock.WithNodeTimeout(c.NodeTimeout),
+		redlock.WithDurableNodes(),
+	}
+	if c.To != nil {
+		opts = append(opts, redlock.WithMigration(c.To))
 	}
 	// The nodes remember the list of a client that was killed for a minute.
-	for c.locker, err = redlock.New(nodes, opts...); errors.Is(err, redlock.ErrListConflict) && ctx.Err() == nil; {
+	for c.locker, err = redlock.New(c.Nodes, opts...); errors.Is(err, redlock.ErrListConflict) && ctx.Err() == nil; {
 		time.Sleep(time.Second)
-		c.locker, err = redlock.New(nodes, opts...)
+		c.locker, err = redlock.New(c.Nodes, opts...)
 	}
 	switch {
 	case err == nil:
@@ -87,7 +92,7 @@ func (c *client) run(nodes []string) (err error) {
 	for i := range workers {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				c.turn(ctx, fmt.Sprintf("%s.%d", c.name, i))
+				c.turn(ctx, fmt.Sprintf("%s.%d", c.Name, i))
 				time.Sleep(rand.N(8 * time.Millisecond))
 			}
 		})
@@ -98,16 +103,43 @@ func (c *client) run(nodes []string) (err error) {
 
 // print writes a line at once: a client may be killed at any time.
 func (c *client) print(l line) {
-	text, err := json.Marshal(l)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err == nil {
-		_, _ = c.out.Write(append(text, '\n'))
-		err = c.out.Flush()
-	}
-	if err != nil {
+	if err := c.out.Encode(l); err != nil {
 		fmt.Fprintln(os.Stderr, "client:", err)
 	}
+}
+
+// lock waits for something by one of the library's ways to do so, or only tries. It returns which way that was.
+func (c *client) lock(ctx context.Context, try bool, opts []redlock.Option) (*redlock.Lock, string, error) {
+	attempt := c.locker.Lock
+	if try {
+		attempt = c.locker.TryLock
+		opts = append(opts, redlock.WithMaxAttempts(1))
+	}
+	switch dice := rand.IntN(10); {
+	case dice < 3:
+		k, err := attempt(ctx, fmt.Sprint("name ", rand.IntN(hot)), opts...)
+		return k, oneName, err
+	case dice < 6:
+		k, err := attempt(ctx, fmt.Sprint("name ", hot+rand.IntN(warm)), opts...)
+		return k, oneName, err
+	case dice < 7:
+		names := []string{fmt.Sprint("name ", hot+rand.IntN(warm))}
+		for _, i := range rand.Perm(hot)[:1+rand.IntN(hot)] {
+			names = append(names, fmt.Sprint("name ", i))
+		}
+		k, err := c.locker.LockAll(ctx, names, opts...)
+		return k, severalNames, err
+	case dice < 8:
+		k, err := c.locker.Semaphore("gpu", permits).Acquire(ctx, opts...)
+		return k, permit, err
+	case rand.IntN(6) == 0:
+		k, err := c.locker.RWMutex("book").Lock(ctx, opts...)
+		return k, writing, err
+	}
+	k, err := c.locker.RWMutex("book").RLock(ctx, opts...)
+	return k, reading, err
 }
 
 // turn makes one attempt, holds and lets go.
@@ -121,33 +153,31 @@ func (c *client) turn(ctx context.Context, who string) {
 		opts = append(opts, redlock.WithTTL(ttl/4), redlock.WithoutRenewal())
 		rest = ttl / 3
 	}
-	lock := c.locker.Lock
-	if rand.IntN(5) == 0 {
-		lock = c.locker.TryLock
+	longest := 5 * time.Second
+	if rand.IntN(10) == 0 { // it gives up in the middle of anything
+		longest = rand.N(60 * time.Millisecond)
 	}
-	waiting, cancel := context.WithTimeout(ctx, 5*time.Second)
+	waiting, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	r := record{Client: who, Name: rand.Int32N(names), Asked: time.Now().UnixNano()}
-	k, err := lock(waiting, fmt.Sprintf("name %d", r.Name), opts...)
+	r := record{Client: who, Asked: time.Now().UnixNano()}
+	k, kind, err := c.lock(waiting, rand.IntN(5) == 0, opts)
 	r.Granted = time.Now().UnixNano()
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
 		return
 	case errors.Is(err, redlock.ErrTaken):
-		c.print(line{Failed: "taken"})
+		c.print(line{Failed: taken})
 		return
 	default:
-		c.print(line{Failed: "no quorum"})
+		c.print(line{Failed: noQuorum})
 		return
 	}
-	timer := time.NewTimer(rest)
 	select {
-	case <-timer.C:
+	case <-time.After(rest):
 	case <-k.Done():
-		timer.Stop()
 	}
-	r.Token, r.Owner = k.Token(), k.Owner()
+	r.Kind, r.Token, r.Owner = kind, k.Token(), k.Owner()
 	r.Ended = min(time.Now().UnixNano(), k.Until().UnixNano())
 	over := k.Err() != nil
 	err = k.Unlock(context.Background())
@@ -155,12 +185,12 @@ func (c *client) turn(ctx context.Context, who string) {
 	if over || errors.Is(err, redlock.ErrLost) {
 		r.Released = r.Ended
 	}
-	c.print(line{Hold: &r})
+	c.print(line{Hold: &r, Names: k.Names()})
 }
 
 // act prints that something begins, does it, and prints how it ended.
 func (c *client) act(what func(*act) line, about string, do func() error) {
-	a := act{Client: c.name, About: about, Begun: time.Now().UnixNano()}
+	a := act{Client: c.Name, About: about, Begun: time.Now().UnixNano()}
 	c.print(what(&a))
 	err := do()
 	a.Ended, a.OK = time.Now().UnixNano(), err == nil
@@ -169,10 +199,10 @@ func (c *client) act(what func(*act) line, about string, do func() error) {
 
 // administer takes a lock from its holder now and then.
 func (c *client) administer(ctx context.Context) {
-	if os.Getenv(forceVariable) == "" || rand.IntN(40) > 0 {
+	if !c.Forces || rand.IntN(40) > 0 {
 		return
 	}
-	name := fmt.Sprintf("name %d", rand.IntN(names))
+	name := fmt.Sprint("name ", rand.IntN(hot))
 	found, err := c.locker.Inspect(ctx, name)
 	if err != nil || found.Owner == "" {
 		return
@@ -184,8 +214,7 @@ func (c *client) administer(ctx context.Context) {
 
 // job runs the job of the moment, or one of a moment ago, unless it is done, or has one forgotten.
 func (c *client) job(ctx context.Context) {
-	number := (time.Now().UnixNano()/int64(jobEvery) - rand.Int64N(4)) % 1_000_000
-	name := fmt.Sprintf("job %d", number)
+	name := fmt.Sprint("job ", time.Now().UnixNano()/int64(jobEvery)-rand.Int64N(4))
 	calling, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if rand.IntN(20) == 0 {
@@ -195,7 +224,7 @@ func (c *client) job(ctx context.Context) {
 		})
 		return
 	}
-	r := record{Client: c.name + ".job", Name: names + int32(number), Asked: time.Now().UnixNano()}
+	r := record{Client: c.Name + ".job", Kind: aRun, Asked: time.Now().UnixNano()}
 	err := c.locker.Once(calling, name, func(ctx context.Context) error {
 		k, ok := redlock.FromContext(ctx)
 		if !ok {
@@ -210,8 +239,8 @@ func (c *client) job(ctx context.Context) {
 		return
 	}
 	r.Released = time.Now().UnixNano()
-	c.print(line{Hold: &r})
+	c.print(line{Hold: &r, Names: []string{name}})
 	if err == nil {
-		c.print(line{Done: &act{Client: c.name, About: name, Begun: r.Granted, Ended: r.Released, OK: true}})
+		c.print(line{Done: &act{Client: c.Name, About: name, Begun: r.Granted, Ended: r.Released, OK: true}})
 	}
 }

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -25,7 +23,6 @@ type breaking struct {
 	ctx    context.Context
 	random *rand.Rand
 	forgot time.Time // when a master was last emptied: the next may only be when that one counts again
-	counts map[string]int
 }
 
 // The first durable masters keep everything on disk; the others forget when they are killed.
@@ -37,7 +34,7 @@ var menu = []fault{
 		return b.node(0, durable, (*masters.Node).Kill, (*masters.Node).Start)
 	}},
 	{"kill -9, back empty", func(b *breaking) (func() error, bool) {
-		if time.Since(b.forgot) < guard+ttl+3*time.Second {
+		if b.guard > 0 && time.Since(b.forgot) < b.guard+ttl+3*time.Second {
 			return nil, false
 		}
 		mend, ok := b.node(durable, len(b.fleet), (*masters.Node).Kill, (*masters.Node).StartEmpty)
@@ -100,7 +97,7 @@ func (b *breaking) flush() error {
 	time.Sleep(2 * ttl)
 	err := command("FLUSHALL")(b.fleet[b.random.IntN(len(b.fleet))])
 	b.forgot = time.Now()
-	b.counts[flushed]++
+	b.count(flushed)
 	return err
 }
 
@@ -171,7 +168,7 @@ func (b *breaking) run(every, length time.Duration) error {
 	var deck []fault
 	turns := 0
 	began := time.Now() // what takes longer than a turn costs none
-	for at := time.Duration(0); (at < length || at < 6*length && b.quiet()) && b.ctx.Err() == nil; at += every {
+	for at := time.Duration(0); (at < length || at < 6*length && b.lacks() != nil) && b.ctx.Err() == nil; at += every {
 		time.Sleep(time.Until(began.Add(at)))
 		if turns++; turns%flushAfter == 0 {
 			if err := b.flush(); err != nil {
@@ -185,28 +182,21 @@ func (b *breaking) run(every, length time.Duration) error {
 			}
 			f := deck[0]
 			deck = deck[1:]
-			if mend, ok := f.begin(b); ok {
-				b.counts[f.name]++
-				if mend != nil {
-					length := 200*time.Millisecond + time.Duration(b.random.Int64N(int64(1500*time.Millisecond)))
-					b.mending.Go(func() error {
-						time.Sleep(length)
-						return mend()
-					})
-				}
-				break
+			mend, ok := f.begin(b)
+			if !ok {
+				deck = append(deck, f) // its turn comes later
+				continue
 			}
+			b.count(f.name)
+			if mend != nil {
+				length := 200*time.Millisecond + time.Duration(b.random.Int64N(int64(1500*time.Millisecond)))
+				b.mending.Go(func() error {
+					time.Sleep(length)
+					return mend()
+				})
+			}
+			break
 		}
 	}
 	return b.mending.Wait()
-}
-
-// String is one line.
-func (b *breaking) String() string {
-	var parts []string
-	for _, f := range menu {
-		parts = append(parts, fmt.Sprintf("%s %d", f.name, b.counts[f.name]))
-	}
-	parts = append(parts, fmt.Sprintf("%s %d", flushed, b.counts[flushed]))
-	return strings.Join(parts, ", ")
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +16,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(clientVariable) != "" {
-		os.Exit(clientMain(os.Args[1:]))
+	if told := os.Getenv(clientVariable); told != "" {
+		os.Exit(clientMain(told))
 	}
 	flag.Parse()
 	os.Exit(m.Run())
@@ -27,18 +29,23 @@ func TestHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := config{
-		length: 10 * time.Second, calm: 2 * time.Second, every: 500 * time.Millisecond,
-		seed: rand.Uint64(), clients: 3, out: t.TempDir(),
-		patience: time.Hour, // when the throughput is back is judged by make history
-	}
-	r, err := c.run(t.Context(), provider, t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Log(r)
-	if err := r.err(); err != nil {
-		t.Error(err)
+	for what, guard := range map[string]time.Duration{"guarded": leastGuard, "without the guard": 0} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			c := config{
+				length: 8 * time.Second, calm: time.Second, every: 300 * time.Millisecond,
+				guard: guard, seed: rand.Uint64(), clients: 3, out: t.TempDir(),
+				patience: time.Hour, // when the throughput is back is judged by make history
+			}
+			r, err := c.run(t.Context(), provider, t.Output())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(r)
+			if err := r.err(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
@@ -50,7 +57,7 @@ func TestTheJudgesFindWhatIsWrong(t *testing.T) {
 		{Client: "a", Token: 10, Asked: ms(0), Granted: ms(1), Ended: ms(5), Released: ms(6)},
 		{Client: "b", Token: 20, Asked: ms(2), Granted: ms(6), Ended: ms(9), Released: ms(9)},
 		{Client: "a", Token: 30, Asked: ms(7), Granted: ms(10), Ended: ms(12), Released: ms(13)},
-		{Client: "b", Name: 1, Token: 5, Asked: ms(1), Granted: ms(2), Ended: ms(12), Released: ms(13)},
+		{Client: "b", Name: "another", Token: 5, Asked: ms(1), Granted: ms(2), Ended: ms(12), Released: ms(13)},
 	}
 	with := func(i int, change func(*record)) []record {
 		bad := append([]record(nil), good...)
@@ -78,8 +85,9 @@ func TestTheJudgesFindWhatIsWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := report{
-				running: &running{config: config{every: time.Second, out: t.TempDir()}, history: c.history},
-				faults:  &breaking{},
+				running: &running{
+					config: config{every: time.Second, guard: leastGuard, out: t.TempDir()}, history: c.history,
+				},
 			}
 			if err := f.judge(); err != nil {
 				t.Fatal(err)
@@ -99,7 +107,14 @@ func TestTheJudgesFindWhatIsWrong(t *testing.T) {
 			}
 			text, err := os.ReadFile(f.files[0])
 			var again []record
-			if err != nil || json.Unmarshal(text, &again) != nil || len(again) != len(c.history) || again[2] != c.history[2] {
+			for each := json.NewDecoder(bytes.NewReader(text)); each.More(); {
+				var r record
+				if err := each.Decode(&r); err != nil {
+					t.Fatal(err)
+				}
+				again = append(again, r)
+			}
+			if err != nil || !slices.Equal(again, c.history) {
 				t.Errorf("the file has %v, %v", again, err)
 			}
 			if view, err := os.ReadFile(f.files[1]); err != nil || !strings.Contains(string(view), "<html") {

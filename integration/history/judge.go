@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -21,7 +23,7 @@ func cut(history []record, forced []act) (wrong []string) {
 	for i := range history {
 		h := &history[i]
 		if at, known := ended[h.Owner]; known && h.Ended > at+int64(ttl) {
-			wrong = append(wrong, fmt.Sprintf("%s trusted its hold of name %d for %v after it had been taken away",
+			wrong = append(wrong, fmt.Sprintf("%s trusted its hold of %s for %v after it had been taken away",
 				h.Client, h.Name, time.Duration(h.Ended-at)))
 		}
 		if at, known := begun[h.Owner]; known {
@@ -66,4 +68,18 @@ func forgotten(forgot []act, first, second act) bool {
 		}
 	}
 	return false
+}
+
+// beyond returns which permits there are too many. Of each, the judges see that it has one holder at a time.
+func beyond(history []record) (wrong []string) {
+	held := map[string]bool{}
+	for _, h := range history {
+		if h.Kind == permit {
+			held[h.Name] = true
+		}
+	}
+	if len(held) > permits {
+		wrong = append(wrong, fmt.Sprintf("%d permits were held: %v", len(held), slices.Sorted(maps.Keys(held))))
+	}
+	return wrong
 }

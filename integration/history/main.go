@@ -1,7 +1,7 @@
-// Command history lets several client processes lock names on five real masters, breaks something every second, records
-// every hold, and judges the history: no two holds of a name were valid at once, every token was larger than those
-// before, and the lock was a linearizable register that tokens fence. Then every key must be gone, and the throughput
-// must be back.
+// Command history lets several client processes lock on five real masters, breaks something every second, records every
+// hold, and judges the history: no two holds that exclude each other were valid at once, every token was larger than
+// those before, and each lock was a linearizable register that tokens fence. Then every key must be gone, and the
+// throughput must be back.
 //
 //	go run -C integration ./history -minutes 10
 //
@@ -9,9 +9,12 @@
 // happened to prove anything. A wrong history is left in -out, as JSON and as porcupine's view of the part that cannot
 // be.
 //
-// Clients also take locks from each other (ForceUnlock), run jobs once and have some forgotten, and the list of nodes
-// is changed under them. A hold that was taken away counts until then alone; no job is done twice unless it was
-// forgotten.
+// Clients lock one name and several, read and write, and take permits. They take locks from each other, too
+// (ForceUnlock), run jobs once and have some forgotten, and the list of nodes is changed under them. A hold that was
+// taken away counts until then alone; no job is done twice unless it was forgotten.
+//
+// Without the restart guard (-guard 0), holds may overlap where masters have forgotten. Their tokens must be in order all
+// the same, and nothing else is judged.
 package main
 
 import (
@@ -27,19 +30,20 @@ import (
 )
 
 func main() {
-	if os.Getenv(clientVariable) != "" {
-		os.Exit(clientMain(os.Args[1:]))
+	if told := os.Getenv(clientVariable); told != "" {
+		os.Exit(clientMain(told))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	minutes := flag.Float64("minutes", 10, "for how long faults strike")
 	clients := flag.Int("clients", 12, "how many client processes")
+	guard := flag.Duration("guard", leastGuard, "the clients' restart guard; 0: none")
 	seed := flag.Uint64("seed", rand.Uint64(), "the order of faults")
 	out := flag.String("out", ".", "the directory for a history that is wrong")
 	flag.Parse()
 	c := config{
 		length: time.Duration(*minutes * float64(time.Minute)), calm: 5 * time.Second, every: time.Second,
-		seed: *seed, clients: *clients, out: *out, patience: backoff * time.Duration(max(1, *clients/3)), full: true,
+		guard: *guard, seed: *seed, clients: *clients, out: *out, patience: backoff * time.Duration(max(1, *clients/3)), full: true,
 	}
 	if err := run(ctx, c); err != nil {
 		fmt.Fprintln(os.Stderr, "history:", err)

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/quorumlock/redlock/integration/tokens"
@@ -15,7 +15,8 @@ import (
 type record struct {
 	Client  string `json:"client"` // process and goroutine
 	Owner   string `json:"owner,omitempty"`
-	Name    int32  `json:"name"`
+	Kind    string `json:"kind"`
+	Name    string `json:"name"` // of a hold of several names, there is a record for each
 	Token   int64  `json:"token"`
 	Asked   int64  `json:"asked"`   // read before the call that acquired
 	Granted int64  `json:"granted"` // read after it
@@ -24,13 +25,30 @@ type record struct {
 	Released int64 `json:"released"` // read after Unlock; the same as Ended where the hold was over before
 }
 
+// The kinds of holds.
+const (
+	oneName      = "one name"
+	severalNames = "several names"
+	permit       = "permit"
+	writing      = "write"
+	reading      = "read" // beside others that read
+	aRun         = "run"  // of a job
+)
+
+// Why there is no hold.
+const (
+	taken    = "taken"
+	noQuorum = "no quorum"
+)
+
 // line is what a client prints: a hold, or why there is none, or something else that it did.
 type line struct {
-	Hold   *record `json:"hold,omitempty"`
-	Failed string  `json:"failed,omitempty"`
-	Forced *act    `json:"forced,omitempty"` // about an owner
-	Forgot *act    `json:"forgot,omitempty"` // about a job
-	Done   *act    `json:"done,omitempty"`   // likewise, from the beginning of the run
+	Hold   *record  `json:"hold,omitempty"`
+	Names  []string `json:"names,omitempty"` // of the hold
+	Failed string   `json:"failed,omitempty"`
+	Forced *act     `json:"forced,omitempty"` // about an owner
+	Forgot *act     `json:"forgot,omitempty"` // about a job
+	Done   *act     `json:"done,omitempty"`   // likewise, from the beginning of the run
 }
 
 // act is what a client did, from one moment to another. What may be cut short by a kill is printed twice: first without
@@ -49,25 +67,20 @@ func (r record) valid() bool { return r.Granted < r.Ended }
 // hold is the record as the judge of tokens wants it.
 func (r record) hold() tokens.Hold {
 	at := func(ns int64) time.Duration { return time.Duration(ns) }
-	return tokens.Hold{Name: r.Name, Token: r.Token, Asked: at(r.Asked), Granted: at(r.Granted), Ended: at(r.Ended)}
+	return tokens.Hold{
+		Name: r.Name, Reads: r.Kind == reading, Token: r.Token,
+		Asked: at(r.Asked), Granted: at(r.Granted), Ended: at(r.Ended),
+	}
 }
 
-// save writes a history and returns the file's name.
+// save writes a history, a hold a line, and returns the file's name.
 func save(dir string, history []record) (string, error) {
-	var b strings.Builder
-	b.WriteString("[\n")
-	for i, r := range history {
-		text, err := json.Marshal(r)
-		if err != nil {
+	var text bytes.Buffer
+	for all := json.NewEncoder(&text); len(history) > 0; history = history[1:] {
+		if err := all.Encode(history[0]); err != nil {
 			return "", err
 		}
-		b.Write(text)
-		if i < len(history)-1 {
-			b.WriteByte(',')
-		}
-		b.WriteByte('\n')
 	}
-	b.WriteString("]\n")
-	file := filepath.Join(dir, "history.json")
-	return file, os.WriteFile(file, []byte(b.String()), 0o600)
+	file := filepath.Join(dir, "history.jsonl")
+	return file, os.WriteFile(file, text.Bytes(), 0o600)
 }

@@ -64,9 +64,9 @@ type linear struct {
 // linearize judges a history, name by name and part by part, and shows the first illegal part in dir.
 func linearize(history []record, dir string, patience time.Duration) (linear, error) {
 	var l linear
-	byName := map[int32][]record{}
+	byName := map[string][]record{}
 	for _, r := range history {
-		if r.valid() {
+		if r.valid() && r.Kind != reading {
 			byName[r.Name] = append(byName[r.Name], r)
 		}
 	}

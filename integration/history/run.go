@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -22,11 +21,15 @@ type config struct {
 	calm     time.Duration // before and after them
 	every    time.Duration // how often one strikes
 	clients  int
+	guard    time.Duration // 0: masters that forget are not kept out of the votes
 	seed     uint64
 	out      string        // where a wrong history goes
 	patience time.Duration // how soon after the last fault the throughput must be back
 	full     bool          // locks are taken away, and one node is replaced in the list
 }
+
+// leastGuard is the shortest restart guard under which holds with the clients' TTL exclude each other.
+const leastGuard = 2 * time.Second
 
 // running is a run under way.
 type running struct {
@@ -37,6 +40,9 @@ type running struct {
 
 	mu      sync.Mutex // guards the following fields
 	claims  map[int]bool
+	faults  map[string]int // how often each struck
+	kinds   map[string]int // how many holds there were of each
+	renewed int            // holds that lasted for more than a TTL
 	history []record
 	failed  map[string]int
 	forced  []act
@@ -45,14 +51,42 @@ type running struct {
 	moved   int // how often a client got another list
 }
 
-// traffic is how many holds a run must have to prove anything.
-func (c config) traffic() int { return 20 * int(c.length/time.Second) }
-
-// quiet reports whether there have been too few holds so far.
-func (r *running) quiet() bool {
+// count counts a fault.
+func (r *running) count(fault string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.history) < r.traffic()
+	r.faults[fault]++
+}
+
+// lacks says of what there has been too little to prove anything so far.
+func (r *running) lacks() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var missing []error
+	wants := func(what string, got, want int) {
+		if got < want {
+			missing = append(missing, fmt.Errorf("too little to prove anything: %d %s, want %d", got, what, want))
+		}
+	}
+	seconds, total := int(r.length/time.Second), 0
+	for _, kind := range menu {
+		total += r.faults[kind.name]
+		wants(kind.name, r.faults[kind.name], max(1, seconds/60))
+	}
+	wants(flushed, r.faults[flushed], max(1, seconds/60))
+	wants("faults", total, 9*int(r.length/r.every)/10)
+	wants("holds", len(r.history), 20*seconds)
+	for _, kind := range []string{oneName, severalNames, permit, writing, reading} {
+		wants("holds of the kind "+kind, r.kinds[kind], seconds/2)
+	}
+	wants("holds beyond a TTL", r.renewed, 1+seconds/10)
+	if r.full {
+		wants("locks taken away", succeeded(r.forced), seconds/30)
+		wants("jobs forgotten", succeeded(r.forgot), seconds/30)
+		wants("jobs done", len(r.done), seconds/2)
+		wants("changes of a list", r.moved, 2*r.clients)
+	}
+	return errors.Join(missing...)
 }
 
 // claim marks a master or a client as broken, unless it is or too many are.
@@ -78,7 +112,13 @@ func (r *running) take(l line) {
 	defer r.mu.Unlock()
 	switch {
 	case l.Hold != nil:
-		r.history = append(r.history, *l.Hold)
+		r.kinds[l.Hold.Kind]++
+		if l.Hold.Ended-l.Hold.Granted > int64(ttl) {
+			r.renewed++
+		}
+		for _, l.Hold.Name = range l.Names {
+			r.history = append(r.history, *l.Hold)
+		}
 	case l.Forced != nil:
 		r.forced = append(r.forced, *l.Forced)
 	case l.Forgot != nil:
@@ -92,7 +132,9 @@ func (r *running) take(l line) {
 
 // run runs and judges. The error is of the machinery; what was found stands in the report.
 func (c config) run(ctx context.Context, provider masters.Provider, progress io.Writer) (_ report, err error) {
-	r := &running{config: c, claims: map[int]bool{}, failed: map[string]int{}}
+	r := &running{
+		config: c, claims: map[int]bool{}, failed: map[string]int{}, faults: map[string]int{}, kinds: map[string]int{},
+	}
 	for _, kept := range []bool{true, false} {
 		spec, n := masters.Spec{}, nodes-durable
 		if c.full {
@@ -111,7 +153,7 @@ func (c config) run(ctx context.Context, provider masters.Provider, progress io.
 	fmt.Fprintf(progress, "masters: %d %s, %d of them durable; seed %d\n", len(r.fleet), provider, durable, c.seed)
 
 	for i := range c.clients {
-		p, err := r.process(fmt.Sprintf("c%d", i))
+		p, err := r.process(i)
 		if err != nil {
 			return report{}, err
 		}
@@ -120,7 +162,7 @@ func (c config) run(ctx context.Context, provider masters.Provider, progress io.
 			return report{}, err
 		}
 	}
-	if err := rest(ctx, guard+2*time.Second); err != nil { // the masters are new and abstain
+	if err := rest(ctx, c.guard+2*time.Second); err != nil { // the masters are new and abstain
 		return report{}, err
 	}
 	began := time.Now()
@@ -128,7 +170,7 @@ func (c config) run(ctx context.Context, provider masters.Provider, progress io.
 		return report{}, err
 	}
 	first := time.Now()
-	b := &breaking{running: r, ctx: ctx, random: rand.New(rand.NewPCG(c.seed, 0)), counts: map[string]int{}}
+	b := &breaking{running: r, ctx: ctx, random: rand.New(rand.NewPCG(c.seed, 0))}
 	var changing errgroup.Group
 	if c.full {
 		changing.Go(func() error { return r.changeList(ctx) })
@@ -145,12 +187,18 @@ func (c config) run(ctx context.Context, provider masters.Provider, progress io.
 	if err != nil {
 		return report{}, err
 	}
-	return r.report(b, began, first, last)
+	return r.report(began, first, last)
 }
 
-// process makes a client with a network of its own.
-func (r *running) process(name string) (*process, error) {
-	p := &process{name: name, take: r.take, forces: r.full}
+// process makes a client with a network of its own. Every third one has little patience, so that what it asks for often
+// comes when it no longer waits for it.
+func (r *running) process(i int) (*process, error) {
+	p := &process{take: r.take, told: settings{
+		Name: fmt.Sprint("c", i), Guard: r.guard, NodeTimeout: 250 * time.Millisecond, Forces: r.full,
+	}}
+	if i%3 == 2 {
+		p.told.NodeTimeout = 50 * time.Millisecond
+	}
 	for _, n := range r.fleet {
 		proxy, err := faultproxy.New(n.Addr())
 		if err != nil {
@@ -158,7 +206,7 @@ func (r *running) process(name string) (*process, error) {
 		}
 		p.network = append(p.network, proxy)
 	}
-	p.args = r.urls(p)[:nodes]
+	p.told.Nodes = r.urls(p)[:nodes]
 	return p, nil
 }
 
@@ -183,11 +231,11 @@ func (r *running) changeList(ctx context.Context) error {
 				}
 			}
 			urls := r.urls(p)
-			args := urls[1:]
+			from, to := urls[1:], []string(nil)
 			if step == 0 {
-				args = slices.Concat(urls[:nodes], []string{toList}, urls[1:])
+				from, to = urls[:nodes], urls[1:]
 			}
-			err := p.move(ctx, args)
+			err := p.move(ctx, from, to)
 			r.release(len(r.fleet) + i)
 			if err != nil {
 				return err

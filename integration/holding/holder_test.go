@@ -1,29 +1,24 @@
 package holding_test
 
 import (
-	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/integration/child"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
 )
 
-// What the holder's process is told, by its environment.
-const (
-	holderNodes = "REDLOCK_TEST_HOLDER_NODES"
-	holderStore = "REDLOCK_TEST_HOLDER_STORE"
-)
+// holderNodes makes this program the holder: these are the nodes' URLs.
+const holderNodes = "REDLOCK_TEST_HOLDER_NODES"
 
 const (
 	holderName = "stock"
@@ -33,63 +28,31 @@ const (
 // register is the demo resource: a value that refuses whoever comes with a
 // token smaller than the largest it has seen.
 type register struct {
-	mu      sync.Mutex // protects the following fields
 	token   int64
 	value   string
 	refused int
 }
 
-func (r *register) write(token int64, value string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *register) write(token int64, value string) {
 	if token < r.token {
 		r.refused++
-		return false
+		return
 	}
 	r.token, r.value = token, value
-	return true
-}
-
-func (r *register) read() (int64, string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.token, r.value
 }
 
 // message is what the holder's process says: a write to the register, or how its hold ended.
 type message struct {
-	kind  string    // "write": through its context; "late": in spite of it; "end"
-	token int64     //
-	at    time.Time // when it was sure, a moment before it looked at its context
-	text  string    // "end": why
-}
-
-func (m message) String() string {
-	return fmt.Sprintf("%s %d %d %s\n", m.kind, m.token, m.at.UnixNano(), strings.ReplaceAll(m.text, " ", "_"))
-}
-
-// remote is the register at the other end of a connection.
-type remote struct {
-	conn    net.Conn
-	replies *bufio.Reader
-}
-
-// send sends a message unless ctx is done, as everything does that takes a context.
-func (r remote) send(ctx context.Context, m message) (accepted bool, err error) {
-	m.at = time.Now()
-	if ctx.Err() != nil {
-		return false, context.Cause(ctx)
-	}
-	if _, err := fmt.Fprint(r.conn, m); err != nil {
-		return false, err
-	}
-	reply, err := r.replies.ReadString('\n')
-	return reply == "ok\n", err
+	Kind  string // "write": through its context; "late": in spite of it; "end"
+	Token int64
+	At    time.Time // when it was sure, a moment before it looked at its context
+	Why   string    // "end"
 }
 
 // runHolder is main of the process that is going to be stopped: it writes
 // through lock.Context as long as that lets it, and then once more.
 func runHolder() int {
+	say := json.NewEncoder(os.Stdout).Encode
 	err := func() error {
 		// No restart guard: the masters have just been started.
 		l, err := redlock.New(strings.Split(os.Getenv(holderNodes), ","), redlock.WithTTL(holderTTL),
@@ -97,81 +60,30 @@ func runHolder() int {
 		if err != nil {
 			return err
 		}
-		conn, err := net.Dial("tcp", os.Getenv(holderStore))
-		if err != nil {
-			return err
-		}
-		store := remote{conn, bufio.NewReader(conn)}
 		k, err := l.Lock(context.Background(), holderName)
 		if err != nil {
 			return err
 		}
 		ctx, cancel := k.Context(context.Background())
 		defer cancel()
-		for {
-			_, err := store.send(ctx, message{kind: "write", token: k.Token()})
-			if errors.Is(err, redlock.ErrLost) {
+		for ; ; time.Sleep(time.Millisecond) {
+			write := message{Kind: "write", Token: k.Token(), At: time.Now()}
+			if ctx.Err() != nil { // as everything looks that takes a context
 				break
 			}
-			if err != nil {
+			if err := say(write); err != nil {
 				return err
 			}
-			time.Sleep(time.Millisecond)
 		}
 		<-k.Done() // else it hangs, and the test fails
-		ignoring := context.Background()
-		if _, err := store.send(ignoring, message{kind: "late", token: k.Token()}); err != nil {
-			return err
-		}
-		_, err = store.send(ignoring, message{kind: "end", token: k.Token(), text: context.Cause(ctx).Error()})
-		return err
+		return errors.Join(say(message{Kind: "late", Token: k.Token()}),
+			say(message{Kind: "end", Token: k.Token(), Why: context.Cause(ctx).Error()}))
 	}()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
-}
-
-// holderProcess is a process that holds the lock and writes to the register.
-type holderProcess struct {
-	*exec.Cmd
-	messages chan message // closed when the process has said all
-}
-
-// startHolder starts one. What it writes goes to the register.
-func startHolder(t *testing.T, nodes []*masters.Node, r *register) holderProcess {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	fleet.Must(t, err)
-	self, err := os.Executable()
-	fleet.Must(t, err)
-	p := holderProcess{exec.CommandContext(t.Context(), self), make(chan message, 1<<16)}
-	p.Env = append(os.Environ(), holderNodes+"="+strings.Join(masters.URLs(nodes), ","), holderStore+"="+l.Addr().String())
-	p.Stderr = os.Stderr
-	fleet.Must(t, p.Start())
-	go func() { // until the process ends, or the test does, which kills it
-		defer close(p.messages)
-		defer func() { _ = l.Close() }()
-		conn, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer func() { _ = conn.Close() }()
-		for lines := bufio.NewScanner(conn); lines.Scan(); {
-			var m message
-			var at int64
-			_, _ = fmt.Sscan(lines.Text(), &m.kind, &m.token, &at, &m.text) // only "end" has a text
-			m.at = time.Unix(0, at)
-			reply := "ok\n"
-			if m.kind != "end" && !r.write(m.token, m.kind) {
-				reply = "refused\n"
-			}
-			p.messages <- m
-			_, _ = fmt.Fprint(conn, reply)
-		}
-	}()
-	return p
 }
 
 // The scenario of the literature, with the process really stopped: nothing in
@@ -181,60 +93,66 @@ func TestAStoppedHolderWritesNothingAfterItsEnd(t *testing.T) {
 	t.Parallel()
 	f := fleet.Start(t, 5)
 	through, inFlight, late := 0, 0, 0
-	rounds := sized(3, 50)
+	rounds := fleet.Sized(3, 50)
 	for range rounds {
-		r := &register{}
-		p := startHolder(t, f.Nodes, r)
-		first := <-p.messages
+		said := make(chan message, 1<<16)
+		env := []string{holderNodes + "=" + strings.Join(masters.URLs(f.Nodes), ",")}
+		p, err := child.Start(t.Context(), "", env, nil, func(line []byte) {
+			var m message
+			if err := json.Unmarshal(line, &m); err != nil {
+				t.Errorf("the holder said %q: %v", line, err)
+			}
+			said <- m
+		})
+		fleet.Must(t, err)
+		var r register
+		var first message
 		for range 20 {
-			if m := <-p.messages; m.kind != "write" {
-				t.Fatalf("the holder said %q before it was stopped: did the machine stand still for its TTL?", m)
+			first = <-said
+			if r.write(first.Token, first.Kind); first.Kind != "write" {
+				t.Fatalf("the holder said %+v before it was stopped: did the machine stand still for its TTL?", first)
 			}
 		}
-		stopped := time.Now()
-		fleet.Must(t, p.Process.Signal(syscall.SIGSTOP))
+		fleet.Must(t, p.Signal(syscall.SIGSTOP))
 
-		l := f.Locker(t)
-		k := lock(t, l, holderName) // after the TTL: the stopped holder renews nothing
-		if k.Token() <= first.token {
-			fleet.Unsafe(t, "the successor's token is %d, the stopped holder's %d", k.Token(), first.token)
+		k := lock(t, f.Locker(t), holderName) // after the TTL: the stopped holder renews nothing
+		if k.Token() <= first.Token {
+			fleet.Unsafe(t, "the successor's token is %d, the stopped holder's %d", k.Token(), first.Token)
 		}
-		for drained := false; !drained; { // what it had said before
-			select {
-			case <-p.messages:
-			case <-time.After(20 * time.Millisecond):
-				drained = true
-			}
+		for len(said) > 0 { // what it had said before
+			m := <-said
+			r.write(m.Token, m.Kind)
 		}
-		if !r.write(k.Token(), "successor") {
-			t.Error("the successor is refused")
-		}
+		r.write(k.Token(), "successor")
 		resumed := time.Now()
-		fleet.Must(t, p.Process.Signal(syscall.SIGCONT))
+		fleet.Must(t, p.Signal(syscall.SIGCONT))
+		fleet.Must(t, p.Wait())
+		close(said)
 
 		ended := false
-		for m := range p.messages {
+		for m := range said {
 			switch {
-			case m.kind == "late":
-				late++
-			case m.kind == "end":
+			case m.Kind == "end":
 				ended = true
-				if !strings.Contains(m.text, "lost") {
-					t.Errorf("the hold ended with %q, want %v", m.text, redlock.ErrLost)
+				if !strings.Contains(m.Why, "lost") {
+					t.Errorf("the hold ended with %q, want %v", m.Why, redlock.ErrLost)
 				}
-			case m.at.Before(resumed):
+				continue
+			case m.Kind == "late":
+				late++
+			case m.At.Before(resumed):
 				inFlight++ // it had looked before it was stopped: nothing but the token helps
 			default:
 				through++
-				fleet.Unsafe(t, "a write went through lock.Context %v after the process was resumed", m.at.Sub(resumed))
+				fleet.Unsafe(t, "a write went through lock.Context %v after the process was resumed", m.At.Sub(resumed))
 			}
+			r.write(m.Token, m.Kind)
 		}
-		fleet.Must(t, p.Wait())
-		if !ended || stopped.After(resumed) {
+		if !ended {
 			t.Error("the holder does not say how its hold ended")
 		}
-		if token, value := r.read(); value != "successor" || token != k.Token() {
-			fleet.Unsafe(t, "the register has %q with token %d: the successor's work was overwritten", value, token)
+		if r.value != "successor" || r.token != k.Token() {
+			fleet.Unsafe(t, "the register has %q with token %d: the successor's work was overwritten", r.value, r.token)
 		}
 		if r.refused == 0 {
 			t.Error("the register refused nothing")

@@ -5,7 +5,6 @@ package holding_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"os"
 	"testing"
 	"time"
@@ -13,17 +12,6 @@ import (
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
 )
-
-// The sizes that the issue asks for take minutes; what runs always is smaller.
-var long = flag.Bool("long", os.Getenv("REDLOCK_LONG") != "", "run at full size: minutes instead of seconds")
-
-// sized returns the size of a measurement.
-func sized[T any](short, full T) T {
-	if *long {
-		return full
-	}
-	return short
-}
 
 // TestMain is also main of the processes that the tests start.
 func TestMain(m *testing.M) {

@@ -42,13 +42,14 @@ func costs(t *testing.T, nodes []*masters.Node) (c cost) {
 
 // Held locks need no goroutines of their own, and little else.
 func TestManyHoldsAreRenewedAndCostLittle(t *testing.T) {
+	fleet.OnlyBounds(t)
 	fleet.Measure(t, manyHolds)
 }
 
 func manyHolds(m *fleet.Measurement) {
 	const ttl = 10 * time.Second // the default
 	t := m.T
-	holds, length := sized(2000, 10_000), sized(5*time.Second, time.Minute)
+	holds, length := fleet.Sized(2000, 10_000), fleet.Sized(5*time.Second, time.Minute)
 	f := fleet.StartSpec(t, 5, masters.Spec{})
 	l := f.Locker(t, redlock.WithTTL(ttl))
 	lock(t, l, "warm") // connections and what else is made once

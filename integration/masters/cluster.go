@@ -3,8 +3,11 @@ package masters
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/gomodule/redigo/redis"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -68,4 +71,26 @@ func URLs(nodes []*Node) []string {
 		urls[i] = n.URL()
 	}
 	return urls
+}
+
+// kept are the library's own keys that stay on a node, or the beginnings of their names.
+var kept = []string{
+	"redlock:tokens", "redlock:node", "redlock:floor", "redlock:settings", "redlock:lists", "redlock:revoked",
+	"redlock:label:", "redlock:clients:",
+}
+
+// Leftovers returns what is on the nodes, each with its address, and is no key of the library's own.
+func Leftovers(nodes []*Node) (left []string, err error) {
+	for _, n := range nodes {
+		keys, err := redis.Strings(n.Do("KEYS", "*"))
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range keys {
+			if !slices.ContainsFunc(kept, func(own string) bool { return strings.HasPrefix(k, own) }) {
+				left = append(left, n.addr+" "+k)
+			}
+		}
+	}
+	return left, nil
 }

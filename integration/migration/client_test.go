@@ -5,15 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/integration/child"
 	"github.com/quorumlock/redlock/integration/tokens"
 )
 
@@ -29,14 +30,13 @@ type job struct {
 
 // The names that clients lock: some for a moment, some for so long that the hold is extended, through several clients'
 // restarts, and one by the client that keeps it.
-const (
-	briefNames int32 = 3
-	longNames  int32 = 2
-	keptName         = briefNames + longNames
+var (
+	briefNames = []string{"brief 0", "brief 1", "brief 2"}
+	longNames  = []string{"long 0", "long 1"}
+	turnNames  = slices.Concat(briefNames, longNames) // those that all clients take turns at
 )
 
-// long reports whether holds of the name last.
-func long(name int32) bool { return name >= briefNames }
+const keptName = "kept"
 
 // line is what a client prints, in JSON.
 type line struct {
@@ -67,7 +67,7 @@ type client struct {
 func runClient(text string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	go func() { _, _ = io.Copy(io.Discard, os.Stdin); stop() }()
+	context.AfterFunc(child.UntilInputEnds(), stop)
 	c := &client{out: json.NewEncoder(os.Stdout)}
 	if err := c.run(ctx, text); err != nil {
 		c.say(line{Did: failed, Why: err.Error()})
@@ -97,7 +97,7 @@ func (c *client) run(ctx context.Context, text string) (err error) {
 	defer func() { err = errors.Join(err, c.locker.Close()) }()
 	var workers sync.WaitGroup
 	// A name that a killed client has blocked keeps nobody from the others.
-	work := func(name int32, least, more, pause time.Duration) {
+	work := func(name string, least, more, pause time.Duration) {
 		workers.Go(func() {
 			for ctx.Err() == nil {
 				c.hold(ctx, name, least+rand.N(more))
@@ -105,11 +105,11 @@ func (c *client) run(ctx context.Context, text string) (err error) {
 			}
 		})
 	}
-	for name := range keptName {
-		switch {
-		case !long(name):
-			work(name, 0, 3*time.Millisecond, time.Second)
-		case j.Lasting:
+	for _, name := range briefNames {
+		work(name, 0, 3*time.Millisecond, time.Second)
+	}
+	if j.Lasting {
+		for _, name := range longNames {
 			work(name, ttl/2, ttl/2, time.Second)
 		}
 	}
@@ -121,9 +121,9 @@ func (c *client) run(ctx context.Context, text string) (err error) {
 }
 
 // hold waits for the name, holds it for some time, or until the client is to end, and lets go.
-func (c *client) hold(ctx context.Context, name int32, rest time.Duration) {
+func (c *client) hold(ctx context.Context, name string, rest time.Duration) {
 	h := tokens.Hold{Name: name, Asked: now()}
-	k, err := c.locker.Lock(ctx, fmt.Sprint("name ", name))
+	k, err := c.locker.Lock(ctx, name)
 	h.Granted = now()
 	if err != nil {
 		if ctx.Err() == nil {

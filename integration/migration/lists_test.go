@@ -1,10 +1,8 @@
 package migration_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/quorumlock/redlock"
@@ -77,44 +75,5 @@ func (d *deployment) wantCounted(t *testing.T) {
 			}
 		}
 		return true
-	})
-}
-
-// A client with a list that conflicts with that of clients at work is refused, and these notice nothing.
-func TestAClientWithTheWrongListIsRefused(t *testing.T) {
-	if !fleet.Judging {
-		t.Parallel()
-	}
-	fleet.Measure(t, func(m *fleet.Measurement) {
-		right, wrong := only([]int{0, 1, 2, 3, 4}), only([]int{0, 1, 2, 3, 5})
-		d := deploy(m.T, 3, right)
-		d.wantCounted(m.T)
-		for range 5 {
-			of, _ := urlsOf(d.fleet, wrong)
-			began := now()
-			_, err := redlock.New(of, clientOptions()...)
-			took := now() - began
-			var conflict *redlock.ListConflictError
-			if !errors.As(err, &conflict) || shown([][]string{conflict.Own[0]}) != wrong.addresses(d.fleet) ||
-				shown([][]string{conflict.Other[0]}) != right.addresses(d.fleet) {
-				m.Fatalf("got %v, want an error with both lists", err)
-			}
-			m.Bound(took.Seconds() <= 1, "refused after %v, want at most a second", took)
-		}
-		told := newHistory()
-		p := startClient(m.T, d.fleet, wrong, job{}, told)
-		<-p.said
-		told.mu.Lock()
-		said := strings.Join(told.mishaps[failed], "; ")
-		told.mishaps = nil
-		told.mu.Unlock()
-		if !strings.Contains(said, "conflicting lists of nodes: other clients use ") {
-			m.Errorf("the process said %q", said)
-		}
-		m.Log(said)
-		began := now()
-		d.awaitAll(m.T, began, d.clients[0])
-		d.wantCounted(m.T)
-		d.end(m)
 	})
 }

@@ -1,12 +1,9 @@
 package migration_test
 
 import (
-	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/redlock/integration/child"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/tokens"
 )
@@ -48,8 +46,7 @@ type history struct {
 
 // turn is an acquisition of a name by any client with these lists.
 type turn struct {
-	lists string
-	name  int32
+	lists, name string
 }
 
 func newHistory() *history {
@@ -57,10 +54,10 @@ func newHistory() *history {
 }
 
 // since returns how many of the names clients with these lists have acquired after the time.
-func (h *history) since(l lists, at time.Duration) (names int32) {
+func (h *history) since(l lists, at time.Duration) (names int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for name := range keptName {
+	for _, name := range turnNames {
 		if h.latest[turn{l.String(), name}] > at {
 			names++
 		}
@@ -81,10 +78,8 @@ func (h *history) complain(t *testing.T) {
 
 // process is a client as the test sees it.
 type process struct {
+	*child.Process
 	lists lists
-	cmd   *exec.Cmd
-	stdin io.Closer
-	said  chan struct{} // closed when all that it said has been read
 	all   *history
 
 	mu      sync.Mutex // guards the following fields
@@ -109,26 +104,14 @@ func startClient(t *testing.T, f fleet.Fleet, l lists, j job, all *history) *pro
 	j.From, j.To = urlsOf(f, l)
 	text, err := json.Marshal(j)
 	fleet.Must(t, err)
-	self, err := os.Executable()
-	fleet.Must(t, err)
-	p := &process{lists: l, all: all, cmd: exec.CommandContext(t.Context(), self), said: make(chan struct{})}
-	// A child built with the race detector would wait for a second at its end.
-	p.cmd.Env = append(os.Environ(), clientVariable+"="+string(text), "GORACE=atexit_sleep_ms=10")
-	p.cmd.Stderr = os.Stderr
-	p.stdin, err = p.cmd.StdinPipe()
-	fleet.Must(t, err)
-	out, err := p.cmd.StdoutPipe()
-	fleet.Must(t, err)
-	fleet.Must(t, p.cmd.Start())
-	go func() { // until the process ends, or the test does, which kills it
-		defer close(p.said)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			var l line
-			if json.Unmarshal(lines.Bytes(), &l) == nil { // a killed process may leave half a line
-				p.hear(l)
-			}
+	p := &process{lists: l, all: all}
+	p.Process, err = child.Start(t.Context(), "", []string{clientVariable + "=" + string(text)}, nil, func(text []byte) {
+		var l line
+		if json.Unmarshal(text, &l) == nil { // a killed process may leave half a line
+			p.hear(l)
 		}
-	}()
+	})
+	fleet.Must(t, err)
 	return p
 }
 
@@ -169,16 +152,13 @@ func (p *process) serves() bool {
 func (p *process) holdsLong() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.ContainsFunc(p.held, func(h tokens.Hold) bool { return long(h.Name) })
+	return slices.ContainsFunc(p.held, func(h tokens.Hold) bool { return slices.Contains(longNames, h.Name) })
 }
 
 // stop lets it finish what it does, as a deployment would.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
-	if err := p.reap(t); err != nil {
+	if err := errors.Join(p.Signal(syscall.SIGTERM), p.Wait()); err != nil {
 		t.Errorf("a client with %s ended with: %v", p.lists, err)
 	}
 	if len(p.held) > 0 {
@@ -189,8 +169,7 @@ func (p *process) stop(t *testing.T) {
 // kill is kill -9. What it held ended then; the nodes keep it longer. It returns how many holds that were.
 func (p *process) kill(t *testing.T) int {
 	t.Helper()
-	fleet.Must(t, p.cmd.Process.Kill())
-	_ = p.reap(t) // killed
+	fleet.Must(t, p.Kill())
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
 	for _, h := range p.held {
@@ -198,17 +177,4 @@ func (p *process) kill(t *testing.T) int {
 		p.all.holds = append(p.all.holds, h)
 	}
 	return len(p.held)
-}
-
-// reap waits for the end. After it, nothing changes any more.
-func (p *process) reap(t *testing.T) error {
-	t.Helper()
-	select {
-	case <-p.said:
-	case <-time.After(time.Minute):
-		t.Error("a client does not end")
-		_ = p.cmd.Process.Kill()
-		<-p.said
-	}
-	return p.cmd.Wait()
 }

@@ -1,13 +1,11 @@
 package tokens
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -24,6 +22,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/integration/child"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
 	"github.com/quorumlock/redlock/internal/redisserver"
@@ -108,9 +107,9 @@ func record(ctx context.Context, lockers []atomic.Pointer[redlock.Locker], names
 	for i := range histories {
 		workers.Go(func() {
 			for ctx.Err() == nil {
-				h := Hold{Name: int32(rand.IntN(names)), Asked: time.Since(start)}
+				h := Hold{Name: fmt.Sprint(rand.IntN(names)), Asked: time.Since(start)}
 				waiting, cancel := context.WithTimeout(ctx, 3*time.Second)
-				k, err := lockers[i%len(lockers)].Load().Lock(waiting, fmt.Sprint(h.Name))
+				k, err := lockers[i%len(lockers)].Load().Lock(waiting, h.Name)
 				cancel()
 				if err != nil {
 					continue // what counts is who gets it
@@ -136,7 +135,7 @@ func TestTokensGrowWhenANodesClockIsSet(t *testing.T) {
 	nodes, set := startShifted(t, 5)
 	f := fleet.Fleet{Nodes: nodes}
 	// A client measures the clocks every 5 to 15 s: in the full size it does in each step.
-	length := sized(time.Second, 17*time.Second)
+	length := fleet.Sized(time.Second, 17*time.Second)
 	lockers := make([]atomic.Pointer[redlock.Locker], 3)
 	for i := range lockers {
 		lockers[i].Store(f.Locker(t, redlock.WithTTL(time.Second)))
@@ -193,46 +192,35 @@ func TestTokensGrowWhenAClientsWallClockIsSet(t *testing.T) {
 	t.Parallel()
 	binary := buildShifted(t)
 	f := fleet.StartSpec(t, 5, masters.Spec{})
-	length := sized(time.Second, 17*time.Second)
-	const clients = 2 // the first one's clock is set, the other's is right
+	length := fleet.Sized(time.Second, 17*time.Second)
 	var holds []Hold
-	var mu sync.Mutex // protects holds and the following fields
+	var mu sync.Mutex // protects holds and offs
 	offs := map[time.Duration]int{}
 	var clocks []string
-	var inputs []io.Closer
-	var readers sync.WaitGroup
-	var processes []*exec.Cmd
+	var clients []*child.Process
 	start := time.Now()
-	for i := range clients {
+	for i := range 2 { // the first one's clock is set, the other's is right
 		clocks = append(clocks, filepath.Join(t.TempDir(), "clock"))
 		setClock(t, clocks[i], 0)
-		p := exec.CommandContext(t.Context(), binary, masters.URLs(f.Nodes)...)
-		p.Env = append(os.Environ(), "REDLOCK_TEST_CLOCK="+clocks[i])
-		p.Stderr = os.Stderr
-		in, err := p.StdinPipe()
-		fleet.Must(t, err)
-		out, err := p.StdoutPipe()
-		fleet.Must(t, err)
-		fleet.Must(t, p.Start())
-		processes, inputs = append(processes, p), append(inputs, in)
-		readers.Go(func() {
-			for lines := bufio.NewScanner(out); lines.Scan(); {
+		p, err := child.Start(t.Context(), binary, []string{"REDLOCK_TEST_CLOCK=" + clocks[i]}, masters.URLs(f.Nodes),
+			func(line []byte) {
 				var h Hold
 				var at [4]int64
-				if _, err := fmt.Sscan(lines.Text(), &h.Name, &h.Token, &at[0], &at[1], &at[2], &at[3]); err != nil {
+				if _, err := fmt.Sscan(string(line), &h.Name, &h.Token, &at[0], &at[1], &at[2], &at[3]); err != nil {
 					t.Error(err)
 					return
 				}
 				since := func(at int64) time.Duration { return time.Duration(at - start.UnixNano()) }
 				h.Asked, h.Granted, h.Ended = since(at[0]), since(at[1]), since(at[2])
 				mu.Lock()
+				defer mu.Unlock()
 				holds = append(holds, h)
 				if i == 0 {
 					offs[time.Duration(at[3]).Round(30*time.Second)]++
 				}
-				mu.Unlock()
-			}
-		})
+			})
+		fleet.Must(t, err)
+		clients = append(clients, p)
 	}
 	for _, off := range steps {
 		seen := func() int {
@@ -245,12 +233,8 @@ func TestTokensGrowWhenAClientsWallClockIsSet(t *testing.T) {
 		time.Sleep(length)
 		fleet.Eventually(t, "30 holds while the clock was off", func() bool { return seen()-before >= 30 })
 	}
-	for _, in := range inputs {
-		fleet.Must(t, in.Close())
-	}
-	readers.Wait()
-	for _, p := range processes {
-		fleet.Must(t, p.Wait())
+	for _, p := range clients {
+		fleet.Must(t, p.End())
 	}
 	var seen []string
 	for _, off := range []time.Duration{-30 * time.Second, 0, 30 * time.Second} {

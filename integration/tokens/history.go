@@ -4,7 +4,9 @@
 package tokens
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +15,8 @@ import (
 // Hold is one hold as its client saw it. The times are those of one monotonic
 // clock for the whole history.
 type Hold struct {
-	Name    int32
+	Name    string
+	Reads   bool // beside others that read; without a token
 	Token   int64
 	Asked   time.Duration // read before the call that acquired
 	Granted time.Duration // read after it
@@ -32,13 +35,18 @@ type Verdict struct {
 	// granted before, though perhaps while this one was asked for. It is
 	// none as long as holds exclude each other.
 	LateGrants int
-	// Overlaps counts holds that were granted before an earlier one had ended.
+	// Overlaps counts holds that were granted before an earlier one that excludes them had ended.
 	Overlaps int
+	// Shared counts holds that were granted before an earlier one had ended, when both only read.
+	Shared int
 	// Compared is the number of holds that had an earlier hold of the name to be compared with.
 	Compared int
 	// Examples are the first few that should not be.
 	Examples []string
 }
+
+// Violations counts what must not be as long as holds exclude each other.
+func (v Verdict) Violations() int { return v.Duplicates + v.Inversions + v.LateGrants + v.Overlaps }
 
 // Ordered reports whether tokens are unique and increase in the order of real time.
 func (v Verdict) Ordered() bool { return v.Duplicates == 0 && v.Inversions == 0 }
@@ -64,32 +72,24 @@ func (v *Verdict) example(what string, a, b Hold) {
 func Judge(holds []Hold) Verdict {
 	v := Verdict{Holds: len(holds)}
 	slices.SortFunc(holds, func(a, b Hold) int {
-		if a.Name != b.Name {
-			return int(a.Name - b.Name)
-		}
-		switch {
-		case a.Token < b.Token:
-			return -1
-		case a.Token > b.Token:
-			return 1
-		}
-		return int(a.Granted - b.Granted)
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Token, b.Token), cmp.Compare(a.Granted, b.Granted))
 	})
 	for len(holds) > 0 {
 		n := 1
 		for n < len(holds) && holds[n].Name == holds[0].Name {
 			n++
 		}
-		v.judgeName(holds[:n])
+		v.Names++
+		v.Compared += n - 1
+		v.judgeTokens(slices.DeleteFunc(slices.Clone(holds[:n]), func(h Hold) bool { return h.Reads }))
+		v.judgeIntervals(holds[:n])
 		holds = holds[n:]
 	}
 	return v
 }
 
-// judgeName judges the holds of one name, in the order of their tokens.
-func (v *Verdict) judgeName(holds []Hold) {
-	v.Names++
-	v.Compared += len(holds) - 1
+// judgeTokens judges the holds of one name, in the order of their tokens.
+func (v *Verdict) judgeTokens(holds []Hold) {
 	for i := range len(holds) - 1 {
 		if holds[i].Token == holds[i+1].Token {
 			v.Duplicates++
@@ -98,8 +98,7 @@ func (v *Verdict) judgeName(holds []Hold) {
 	}
 	// Downwards, with the earliest grant among the larger tokens: nothing that
 	// has a smaller token may have been asked for after that.
-	earliest := holds[len(holds)-1]
-	for i := len(holds) - 2; i >= 0; i-- {
+	for i, earliest := len(holds)-1, (Hold{Granted: math.MaxInt64}); i >= 0; i-- {
 		h := holds[i]
 		if h.Token < earliest.Token && earliest.Granted < h.Asked {
 			v.Inversions++
@@ -109,27 +108,47 @@ func (v *Verdict) judgeName(holds []Hold) {
 			earliest = h
 		}
 	}
+}
 
-	// Who learnt of the grant when it was over did not hold then.
-	byGrant := slices.DeleteFunc(slices.Clone(holds), func(h Hold) bool { return h.Ended < h.Granted })
-	if len(byGrant) == 0 {
-		return
-	}
-	slices.SortStableFunc(byGrant, func(a, b Hold) int { return int(a.Granted - b.Granted) })
-	last, highest := byGrant[0], byGrant[0]
-	for _, h := range byGrant[1:] {
+// judgeIntervals judges the holds of one name in the order of their grants, which it sorts them by.
+func (v *Verdict) judgeIntervals(holds []Hold) {
+	slices.SortStableFunc(holds, func(a, b Hold) int { return cmp.Compare(a.Granted, b.Granted) })
+	var highest Hold
+	lastWrite := Hold{Ended: math.MinInt64}
+	lastRead := lastWrite
+	for _, h := range holds {
+		if h.Ended < h.Granted {
+			continue // who learnt of the grant when it was over did not hold then
+		}
+		if h.Granted < lastWrite.Ended {
+			v.Overlaps++
+			v.example("overlap", lastWrite, h)
+		}
+		if h.Reads {
+			if h.Granted < lastRead.Ended {
+				v.Shared++
+			}
+			lastRead = later(lastRead, h)
+			continue
+		}
+		if h.Granted < lastRead.Ended {
+			v.Overlaps++
+			v.example("overlap", lastRead, h)
+		}
+		lastWrite = later(lastWrite, h)
 		if h.Token < highest.Token {
 			v.LateGrants++
 			v.example("granted out of order", highest, h)
 		} else {
 			highest = h
 		}
-		if h.Granted < last.Ended {
-			v.Overlaps++
-			v.example("overlap", last, h)
-		}
-		if h.Ended > last.Ended {
-			last = h
-		}
 	}
+}
+
+// later returns the hold that ends later.
+func later(a, b Hold) Hold {
+	if b.Ended > a.Ended {
+		return b
+	}
+	return a
 }

@@ -38,6 +38,7 @@ func use(t *testing.T, nodes []*masters.Node) (u usage) {
 // Redisson keeps the token of every name for ever, which fills the master.
 // Here a node has the names of the last while, and none that are older.
 func TestMemoryIsBoundedByRateAndRetention(t *testing.T) {
+	fleet.OnlyBounds(t)
 	t.Parallel()
 	fleet.Measure(t, memoryIsBounded)
 }
@@ -48,12 +49,9 @@ func memoryIsBounded(m *fleet.Measurement) {
 		trimmedEvery = 15 * time.Second // at least that often, by each client
 		lockers      = 4
 	)
-	names := sized(10_000, 1_000_000) // too few to show the bound: all that is wanted is that nothing stays for good
-	if fleet.Judging && !*long {
-		names = 50_000
-	}
-	rate := sized(2500, 10_000) // names in a second, at most
-	ttl, retention := sized(500*time.Millisecond, 5*time.Second), sized(2600*time.Millisecond, 15*time.Second)
+	names := fleet.Sized(50_000, 1_000_000)
+	rate := fleet.Sized(2500, 10_000) // names in a second, at most
+	ttl, retention := fleet.Sized(500*time.Millisecond, 5*time.Second), fleet.Sized(2600*time.Millisecond, 15*time.Second)
 
 	f := fleet.StartSpec(t, 5, masters.Spec{})
 	var ls []*redlock.Locker
@@ -106,7 +104,7 @@ func memoryIsBounded(m *fleet.Measurement) {
 		most.tokens, most.bytes = max(most.tokens, u.tokens), max(most.bytes, u.bytes)
 		return u
 	}
-	tick := time.NewTicker(sized(2*time.Second, 5*time.Second))
+	tick := time.NewTicker(fleet.Sized(2*time.Second, 5*time.Second))
 	defer tick.Stop()
 	for busy := true; busy; {
 		select {
@@ -130,9 +128,7 @@ func memoryIsBounded(m *fleet.Measurement) {
 		names, ran.Round(time.Second), again.Load(), most.tokens, float64(most.bytes-empty.bytes)/(1<<20),
 		float64(empty.bytes)/(1<<20), float64(most.bytes-empty.bytes)/float64(most.tokens), trimmedEvery, bound)
 	m.Bound(most.tokens <= bound*11/10, "%d tokens on a node, want at most %d", most.tokens, bound)
-	if fleet.Judging {
-		m.Bound(bound < names, "the bound is %d, with %d names", bound, names)
-	}
+	m.Bound(bound < names, "the bound is %d, with %d names", bound, names)
 	if at.tokens != 0 {
 		t.Errorf("%d tokens are still there, long after their time", at.tokens)
 	}

@@ -85,7 +85,7 @@ func (x *chaos) add(t *testing.T) {
 // for some time and until that was often enough to prove something.
 func (x *chaos) run(ctx context.Context, t *testing.T) {
 	t.Helper()
-	least := time.Now().Add(sized(2500*time.Millisecond, 30*time.Second))
+	least := time.Now().Add(fleet.Sized(2500*time.Millisecond, 30*time.Second))
 	nextHolder := time.Now().Add(ttl / 3)
 	for ctx.Err() == nil && (time.Now().Before(least) || !x.enough()) {
 		time.Sleep(time.Duration(50+x.random.IntN(200)) * time.Millisecond)
@@ -109,7 +109,7 @@ func (x *chaos) run(ctx context.Context, t *testing.T) {
 
 // enough reports whether contenders were killed as often as the test wants at least.
 func (x *chaos) enough() bool {
-	want := sized(1, 8)
+	want := fleet.Sized(1, 8)
 	return x.killedHolding >= want && x.killedWaiting >= 2*want
 }
 
@@ -151,12 +151,12 @@ func (x *chaos) judge(m *fleet.Measurement) {
 	longest, stall := all.longest()
 	t.Logf("%d killed while holding, %d while waiting; longest stall %v, longest wait %v; %v",
 		x.killedHolding, x.killedWaiting, stall.Round(time.Millisecond), longest.Round(time.Millisecond), v)
-	if v.Overlaps+v.Duplicates+v.Inversions+v.LateGrants > 0 {
+	if v.Violations() > 0 {
 		fleet.Unsafe(t, "holds are not in order: %v", v)
 	}
 	m.Bound(stall <= ttl+backoff+slack, "nobody held the lock for %v while somebody waited, want at most %v",
 		stall, ttl+backoff+slack)
-	if !x.enough() || v.Holds < sized(4, 32) {
+	if !x.enough() || v.Holds < fleet.Sized(4, 32) {
 		t.Errorf("too little to prove anything: %d killed while holding, %d while waiting, %d holds",
 			x.killedHolding, x.killedWaiting, v.Holds)
 	}
@@ -194,7 +194,7 @@ func forbidMessages(t *testing.T, f fleet.Fleet) {
 // the one case in which a waiter costs those behind it anything.
 func TestAWaiterThatIsCutOffCostsALease(t *testing.T) {
 	f := fleet.Start(t, 5)
-	for _, cut := range sized([]int{2}, []int{1, 2, 3}) {
+	for _, cut := range fleet.Sized([]int{2}, []int{1, 2, 3}) {
 		fleet.Measure(t, func(m *fleet.Measurement) {
 			holder := f.Locker(t, redlock.WithTTL(ttl))
 			k, err := holder.Lock(t.Context(), name)
@@ -206,7 +206,7 @@ func TestAWaiterThatIsCutOffCostsALease(t *testing.T) {
 				fleet.Eventually(t, "it waits", func() bool { _, waits := c.doing(); return waits })
 				fleet.Eventually(t, "it is in the queue of each node, and subscribed",
 					func() bool { return queued(t, f, len(frozen)) })
-				fleet.Must(t, c.cmd.Process.Signal(syscall.SIGSTOP))
+				fleet.Must(t, c.Signal(syscall.SIGSTOP))
 			}
 			next := f.Locker(t, redlock.WithTTL(ttl))
 			got := make(chan error, 1)

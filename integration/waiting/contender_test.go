@@ -1,14 +1,11 @@
 package waiting_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,6 +14,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/integration/child"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
 )
@@ -40,8 +38,7 @@ func runContender() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	go func() { _, _ = io.Copy(io.Discard, os.Stdin); stop() }()
+	ctx := child.UntilInputEnds()
 	for ctx.Err() == nil {
 		say("ask", 0, time.Time{})
 		k, err := l.Lock(ctx, name)
@@ -104,9 +101,7 @@ type wait struct {
 
 // contender is a process that contends.
 type contender struct {
-	cmd   *exec.Cmd
-	stdin io.Closer
-	said  chan struct{} // closed when all that it said has been read
+	*child.Process
 
 	mu      sync.Mutex // guards the fields below
 	waits   []wait     // the last one is the present one
@@ -116,23 +111,13 @@ type contender struct {
 
 func startContender(t *testing.T, nodes []*masters.Node, loss int, nodeTimeout time.Duration) *contender {
 	t.Helper()
-	self, err := os.Executable()
+	c := &contender{}
+	var err error
+	c.Process, err = child.Start(t.Context(), "", []string{
+		contenderNodes + "=" + strings.Join(masters.URLs(nodes), ","), contenderLoss + "=" + strconv.Itoa(loss),
+		contenderLimit + "=" + nodeTimeout.String(),
+	}, nil, func(line []byte) { c.hear(string(line)) })
 	fleet.Must(t, err)
-	c := &contender{cmd: exec.CommandContext(t.Context(), self), said: make(chan struct{})}
-	c.cmd.Env = append(os.Environ(), contenderNodes+"="+strings.Join(masters.URLs(nodes), ","),
-		contenderLoss+"="+strconv.Itoa(loss), contenderLimit+"="+nodeTimeout.String())
-	c.cmd.Stderr = os.Stderr
-	c.stdin, err = c.cmd.StdinPipe()
-	fleet.Must(t, err)
-	out, err := c.cmd.StdoutPipe()
-	fleet.Must(t, err)
-	fleet.Must(t, c.cmd.Start())
-	go func() { // until the process ends, or the test does, which kills it
-		defer close(c.said)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			c.hear(lines.Text())
-		}
-	}()
 	return c
 }
 
@@ -191,8 +176,7 @@ func (c *contender) granted() (last time.Time) {
 // kill is kill -9. It returns what the process was doing.
 func (c *contender) kill(t *testing.T) (held, waited bool) {
 	t.Helper()
-	fleet.Must(t, c.cmd.Process.Kill())
-	_ = c.reap(t) // killed
+	fleet.Must(t, c.Kill())
 	held, waited = c.doing()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -205,20 +189,7 @@ func (c *contender) kill(t *testing.T) (held, waited bool) {
 // stop lets it give up its wait, and end.
 func (c *contender) stop(t *testing.T) {
 	t.Helper()
-	_ = c.stdin.Close() // it may be dead
-	if err := c.reap(t); err != nil {
+	if err := c.End(); err != nil {
 		t.Errorf("a contender did not contend: %v", err)
 	}
-}
-
-func (c *contender) reap(t *testing.T) error {
-	t.Helper()
-	select {
-	case <-c.said:
-	case <-time.After(time.Minute):
-		t.Error("a contender does not end")
-		_ = c.cmd.Process.Kill()
-		<-c.said
-	}
-	return c.cmd.Wait()
 }

@@ -15,6 +15,7 @@ import (
 // A Locker whose first answers came late has an idea of the nodes' time that is
 // behind the others'. That must not make it first in every queue.
 func TestAClockThatIsBehindGetsNoMoreTurns(t *testing.T) {
+	fleet.OnlyBounds(t)
 	f := fleet.Start(t, 5)
 	fleet.Measure(t, func(m *fleet.Measurement) {
 		nw := f.Network(t)

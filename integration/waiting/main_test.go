@@ -3,24 +3,12 @@
 package waiting_test
 
 import (
-	"flag"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/quorumlock/redlock/integration/fleet"
 )
-
-// What runs always takes half a minute.
-var long = flag.Bool("long", os.Getenv("REDLOCK_LONG") != "", "run at full size: minutes instead of seconds")
-
-// sized returns the size of a measurement.
-func sized[T any](short, full T) T {
-	if *long {
-		return full
-	}
-	return short
-}
 
 const (
 	name = "turn"

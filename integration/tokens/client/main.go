@@ -9,14 +9,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/integration/child"
 )
 
 func main() {
@@ -35,18 +34,13 @@ func run(nodes []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	var stop atomic.Bool
-	go func() { // until the input ends
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		stop.Store(true)
-	}()
-
+	ctx := child.UntilInputEnds()
 	out := bufio.NewWriter(os.Stdout)
 	var mu sync.Mutex // protects out
 	var all sync.WaitGroup
 	for range workers {
 		all.Go(func() {
-			for !stop.Load() {
+			for ctx.Err() == nil {
 				hold(l, rand.IntN(names), func(line string) {
 					mu.Lock()
 					defer mu.Unlock()
