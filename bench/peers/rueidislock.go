@@ -36,7 +36,7 @@ var partitionedHolder = fault{
 			partitioned(rueidislock.LockerOption{ClientOption: rueidis.ClientOption{ConnWriteTimeout: time.Second}})),
 	},
 	ours:  ours(3, partitionedOurs),
-	tests: []string{"TestAPartitionedHolderLosesItsHoldInTime", "TestPartitionedHolderIsToldBeforeTheKeysExpire"},
+	tests: []string{"TestAPartitionedHolderLosesItsHoldInTime", "TestAPartitionedHolderIsToldBeforeAnybodyElseHolds"},
 }
 
 func partitioned(opts rueidislock.LockerOption) func(context.Context, *masters) (outcome, error) {

@@ -13,8 +13,8 @@
 // (ForceUnlock), run jobs once and have some forgotten, and the list of nodes is changed under them. A hold that was
 // taken away counts until then alone; no job is done twice unless it was forgotten.
 //
-// Without the restart guard (-guard 0), holds may overlap where masters have forgotten. Their tokens must be in order all
-// the same, and nothing else is judged.
+// Without the restart guard (-guard 0), holds may overlap where masters have forgotten. Their tokens must be in order
+// all the same, and nothing else is judged.
 package main
 
 import (
@@ -43,7 +43,8 @@ func main() {
 	flag.Parse()
 	c := config{
 		length: time.Duration(*minutes * float64(time.Minute)), calm: 5 * time.Second, every: time.Second,
-		guard: *guard, seed: *seed, clients: *clients, out: *out, patience: backoff * time.Duration(max(1, *clients/3)), full: true,
+		guard: *guard, seed: *seed, clients: *clients, out: *out, full: true,
+		patience: backoff * time.Duration(max(1, *clients/3)),
 	}
 	if err := run(ctx, c); err != nil {
 		fmt.Fprintln(os.Stderr, "history:", err)

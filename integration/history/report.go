@@ -164,7 +164,7 @@ func (f report) err() error {
 		wrong = append(wrong, fmt.Errorf("SAFETY VIOLATION: %d keys left behind", len(f.left)))
 	}
 	if want := 10 * int(f.length/time.Second); f.verdict.Compared < want {
-		wrong = append(wrong, fmt.Errorf("only %d holds were compared with an earlier one, want %d", f.verdict.Compared, want))
+		wrong = append(wrong, fmt.Errorf("only %d holds follow an earlier one, want %d", f.verdict.Compared, want))
 	}
 	wrong = append(wrong, f.lacks())
 	if f.linear.unknown > 0 {

@@ -42,8 +42,8 @@ func TestCancelledMidAcquireLeavesNoKeyOnAnyNode(t *testing.T) {
 	}
 }
 
-// redsync, fail-fast: a straggling SET landed after Unlock; 19 of 20 were orphaned. Also where the straggler's connection
-// breaks in the middle of it: what it was told and did not answer must be undone, too.
+// redsync, fail-fast: a straggling SET landed after Unlock; 19 of 20 were orphaned. Also where the straggler's
+// connection breaks in the middle of it: what it was told and did not answer must be undone, too.
 func TestStragglersLeaveNoOrphans(t *testing.T) {
 	for name, c := range map[string]struct {
 		way    faultproxy.Direction

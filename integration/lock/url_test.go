@@ -83,8 +83,8 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// Where the certificate is not trusted, or one side speaks TLS and the other does not, the error says so. It does when a
-// connection has been tried: a busy machine may take longer for that than a call waits.
+// Where the certificate is not trusted, or one side speaks TLS and the other does not, the error says so. It does when
+// a connection has been tried: a busy machine may take longer for that than a call waits.
 func TestTLSThatFails(t *testing.T) {
 	t.Parallel()
 	authority, err := redisserver.NewAuthority()
