@@ -222,8 +222,7 @@ func (f Fleet) WantClean(t *testing.T) {
 // take to get there.
 func (f Fleet) WantCleanAfter(t *testing.T, ttl time.Duration) {
 	t.Helper()
-	time.Sleep(ttl)
-	f.wantClean(t, 5*time.Second)
+	f.wantClean(t, ttl+5*time.Second)
 }
 
 func (f Fleet) wantClean(t *testing.T, in time.Duration) {

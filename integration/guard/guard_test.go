@@ -116,8 +116,8 @@ func TestColdStart(t *testing.T) {
 		f := fleet.StartSpec(t, 5, masters.Spec{})
 		var l *redlock.Locker
 		var abstaining map[string]*redlock.AbstainError
-		// A busy machine takes seconds to start five containers. The period must be longer: all are to abstain.
-		for period := 8 * time.Second; ; period *= 2 {
+		// All are to abstain, so the period must be longer than a busy machine takes to start them.
+		for period := period; ; period *= 2 {
 			l = f.Locker(t, redlock.WithRestartGuard(period), redlock.WithTTL(ttl))
 			fleet.Eventually(t, "all nodes are connected", func() bool { return connected(t, l) })
 			k, err := l.TryLock(t.Context(), "job")
@@ -170,7 +170,6 @@ var durable = masters.Spec{Args: []string{"--appendonly", "yes", "--appendfsync"
 
 func TestDurableMastersCountAtOnceForThoseWhoKnewThem(t *testing.T) {
 	t.Parallel()
-	const period = 10 * time.Second // longer than a busy machine takes to start three containers
 	f := fleet.StartSpec(t, 3, durable)
 	l := f.Locker(t, redlock.WithRestartGuard(period), redlock.WithTTL(ttl), redlock.WithDurableNodes())
 	k, err := l.Lock(t.Context(), "job")

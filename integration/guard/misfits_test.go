@@ -20,6 +20,7 @@ import (
 // Whatever a URL leads to in place of a master that is fit, doctor says what it is in one sentence, which is right, and
 // ends with the code of a fleet in which nobody can lock.
 func TestDoctorKnowsEachMisfit(t *testing.T) {
+	t.Parallel()
 	if os.Getenv("REDLOCK_PROVIDER") == masters.Containers {
 		t.Skip("these servers are processes")
 	}

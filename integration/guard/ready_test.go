@@ -12,6 +12,7 @@ import (
 
 // Where too many masters refuse the password, the user or the client's conditions, Ready does not wait.
 func TestReadyReportsWhatOnlyAnAdministratorCanChange(t *testing.T) {
+	t.Parallel()
 	f := fleet.StartSpec(t, 3, masters.Spec{})
 	var urls []string
 	for i, n := range f.Nodes {

@@ -19,6 +19,7 @@ func contains(err error, text string) bool { return strings.Contains(fmt.Sprintf
 // A master that is frozen is said not to answer, also when its connection has been replaced: nothing is wrong with its
 // address.
 func TestAFrozenMasterIsNotUnreachable(t *testing.T) {
+	t.Parallel()
 	f := fleet.StartSpec(t, 3, masters.Spec{})
 	l := f.Locker(t, redlock.WithNodeTimeout(250*time.Millisecond))
 	n := f.Nodes[0]

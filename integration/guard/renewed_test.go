@@ -179,6 +179,7 @@ func (h *holding) end(t *testing.T) {
 // connections are lost: it goes on with the files as they are, and keeps the lock. A file that is broken at first is
 // read again.
 func TestRenewedCertificatesKeepTheLock(t *testing.T) {
+	t.Parallel()
 	binary, dir := buildCommand(t), t.TempDir()
 	files := map[string]string{}
 	var authorities []*redisserver.Authority
@@ -228,6 +229,7 @@ func TestRenewedCertificatesKeepTheLock(t *testing.T) {
 // While redlock holds a lock, the password is changed on all servers and then where redlock gets it from, and all
 // connections are lost. Nothing that is said shows a password.
 func TestRotatedPasswordsKeepTheLock(t *testing.T) {
+	t.Parallel()
 	binary := buildCommand(t)
 	for name, c := range map[string]struct {
 		conf string // %NODES% and %FILE% stand for the URLs, and for a file with the password
@@ -244,6 +246,7 @@ func TestRotatedPasswordsKeepTheLock(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			list := launch(t, 3, redisserver.Config{})
 			conf, file := filepath.Join(t.TempDir(), "conf"), filepath.Join(t.TempDir(), "password")
 			put := func(password string) {

@@ -37,7 +37,11 @@ var menu = []fault{
 		if b.guard > 0 && time.Since(b.forgot) < b.guard+ttl+3*time.Second {
 			return nil, false
 		}
-		mend, ok := b.node(durable, len(b.fleet), (*masters.Node).Kill, (*masters.Node).StartEmpty)
+		kill, start := (*masters.Node).Kill, (*masters.Node).StartEmpty
+		if b.random.IntN(2) == 0 { // at once, when what it has forgotten may still be valid
+			kill, start = (*masters.Node).RestartEmpty, func(*masters.Node) error { return nil }
+		}
+		mend, ok := b.node(durable, len(b.fleet), kill, start)
 		if ok {
 			b.forgot = time.Now()
 		}

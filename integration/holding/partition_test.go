@@ -36,7 +36,7 @@ func TestAPartitionedHolderIsToldBeforeAnybodyElseHolds(t *testing.T) {
 		ttl     = 2 * time.Second
 		promise = 20 * time.Millisecond
 	)
-	rounds, each := fleet.Sized(2, 20), fleet.Sized(25, 50)
+	rounds, each := fleet.Sized(1, 20), fleet.Sized(25, 50)
 	f := fleet.StartSpec(t, 5, masters.Spec{})
 	nw := f.Network(t)
 	a := nw.Locker(t, redlock.WithTTL(ttl))

@@ -21,6 +21,7 @@ func TestCancelledMidAcquireLeavesNoKeyOnAnyNode(t *testing.T) {
 		"answers never come": func(p *faultproxy.Proxy) { p.Drop(faultproxy.Down) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f := fleet.Start(t, 3)
 			nw := f.Network(t)
 			// Its end is the only thing that can make Lock return.

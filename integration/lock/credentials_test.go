@@ -69,6 +69,7 @@ func (v *vault) locker(t *testing.T, f fleet.Fleet) *redlock.Locker {
 // While the passwords of all nodes are rotated, node by node and several times, no call fails, and each rotation costs
 // each node one attempt to connect.
 func TestRotatedCredentials(t *testing.T) {
+	t.Parallel()
 	const cycles, workers, rotations = 1000, 8, 3
 	f := fleet.StartSpec(t, 5, masters.Spec{})
 	v := newVault(t, f)

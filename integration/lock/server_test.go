@@ -37,6 +37,7 @@ func TestAHoldOutlivesTheRestartOfPersistentMasters(t *testing.T) {
 
 // A master that ends all its connections is well: no attempt fails for that, whatever of it was on its way.
 func TestNoAttemptFailsWhenConnectionsAreKilled(t *testing.T) {
+	t.Parallel()
 	f := fleet.Start(t, 3)
 	l := f.Locker(t)
 	tries, failed := 0, 0

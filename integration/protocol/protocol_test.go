@@ -49,6 +49,45 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
+// held is a hold, whoever has it.
+type held struct {
+	owner  string
+	token  int64
+	unlock func() error
+}
+
+// A contender locks the name that all want.
+type contender func(context.Context) (held, error)
+
+func byLocker(l *redlock.Locker) contender {
+	return func(ctx context.Context) (held, error) {
+		k, err := l.Lock(ctx, name)
+		if err != nil {
+			return held{}, err
+		}
+		return held{k.Owner(), k.Token(), func() error { return k.Unlock(ctx) }}, nil
+	}
+}
+
+func (c *client) contend(ctx context.Context) (held, error) {
+	h, err := c.lock(ctx, name)
+	if err != nil {
+		return held{}, err
+	}
+	return held{h.owner, h.token, h.unlock}, nil
+}
+
+func (c *client) contendByTrying(ctx context.Context) (held, error) {
+	for ; ; time.Sleep(4 * time.Millisecond) {
+		if h, err := c.tryLock(name); err == nil {
+			return held{h.owner, h.token, h.unlock}, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return held{}, err
+		}
+	}
+}
+
 // Lockers and foreign clients take turns, some of them by trying. Nobody holds beside another, and each token is larger
 // than the one before.
 func TestTurns(t *testing.T) {
@@ -69,52 +108,29 @@ func TestTurns(t *testing.T) {
 		holding.Add(-1)
 	}
 	var all sync.WaitGroup
-	contend := func(who string, lock func(context.Context) (token int64, unlock func() error, err error)) {
+	contend := func(who string, lock contender) {
 		ctx := within(t, 4*soon)
 		all.Go(func() {
 			for n := range each {
-				token, unlock, err := lock(ctx)
+				h, err := lock(ctx)
 				if err != nil {
 					t.Errorf("%s, turn %d: %v", who, n, err)
 					return
 				}
-				turn(who, token)
-				if err := unlock(); err != nil {
+				turn(who, h.token)
+				if err := h.unlock(); err != nil {
 					t.Errorf("%s, unlock: %v", who, err)
 				}
 			}
 		})
 	}
 	for _, behind := range []time.Duration{0, 500 * time.Millisecond} { // the second proposes what is too small, always
-		l := f.Locker(t)
-		contend("a Locker", func(ctx context.Context) (int64, func() error, error) {
-			k, err := l.Lock(ctx, name)
-			if err != nil {
-				return 0, nil, err
-			}
-			return k.Token(), func() error { return k.Unlock(ctx) }, nil
-		})
+		contend("a Locker", byLocker(f.Locker(t)))
 		c := foreign(t, f, 10*time.Second)
 		c.behind = behind.Microseconds()
-		contend("a foreign client", func(ctx context.Context) (int64, func() error, error) {
-			h, err := c.lock(ctx, name)
-			if err != nil {
-				return 0, nil, err
-			}
-			return h.token, h.unlock, nil
-		})
+		contend("a foreign client", c.contend)
 	}
-	c := foreign(t, f, 10*time.Second)
-	contend("one that tries", func(ctx context.Context) (int64, func() error, error) {
-		for ; ; time.Sleep(4 * time.Millisecond) {
-			if h, err := c.tryLock(name); err == nil {
-				return h.token, h.unlock, nil
-			}
-			if err := ctx.Err(); err != nil {
-				return 0, nil, err
-			}
-		}
-	})
+	contend("one that tries", foreign(t, f, 10*time.Second).contendByTrying)
 	all.Wait()
 	f.WantClean(t)
 }
@@ -209,77 +225,52 @@ func queued(t *testing.T, f fleet.Fleet, n int) {
 	})
 }
 
-// wantHandedOver fails the test if the lock is free on a node: a release hands it over while somebody waits.
-func wantHandedOver(t *testing.T, f fleet.Fleet) {
-	t.Helper()
-	for _, n := range f.Nodes {
-		if fleet.Holder(t, n, name) == "" {
-			t.Errorf("%s: the lock is free although somebody waits", n.Addr())
-		}
+// What a Locker releases is handed to a foreign client that waits, and the reverse: it is not free in between.
+func TestHandOvers(t *testing.T) {
+	for what, who := range map[string]func(t *testing.T, f fleet.Fleet) (holder, waiter contender){
+		"from a Locker": func(t *testing.T, f fleet.Fleet) (holder, waiter contender) {
+			return byLocker(f.Locker(t, redlock.WithTTL(fleet.Long))), foreign(t, f, fleet.Long).contend
+		},
+		"to a Locker": func(t *testing.T, f fleet.Fleet) (holder, waiter contender) {
+			return foreign(t, f, fleet.Long).contend, byLocker(f.Locker(t, redlock.WithTTL(fleet.Long)))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			f := fleet.Start(t, 5)
+			holder, waiter := who(t, f)
+			first, err := holder(t.Context())
+			fleet.Must(t, err)
+			heldEverywhere(t, f)
+			ctx, got := within(t, soon), make(chan held, 1)
+			go func() { // until it is sent
+				h, err := waiter(ctx)
+				if err != nil {
+					t.Error(err)
+				}
+				got <- h
+			}()
+			queued(t, f, 1)
+			fleet.Must(t, first.unlock())
+			for _, n := range f.Nodes {
+				if fleet.Holder(t, n, name) == "" {
+					t.Errorf("%s: the lock is free although somebody waits", n.Addr())
+				}
+			}
+			next := <-got
+			if next.unlock == nil {
+				t.FailNow()
+			}
+			if next.token <= first.token {
+				fleet.Unsafe(t, "got token %d after %d", next.token, first.token)
+			}
+			if n := f.Holders(t, name, next.owner); n < 3 {
+				fleet.Unsafe(t, "got the lock on %d nodes", n)
+			}
+			fleet.Must(t, next.unlock())
+			f.WantClean(t)
+		})
 	}
-}
-
-// What a Locker releases is handed to a foreign client that waits.
-func TestALockerHandsOverToAForeignClient(t *testing.T) {
-	t.Parallel()
-	f := fleet.Start(t, 5)
-	k, err := f.Locker(t, redlock.WithTTL(fleet.Long)).Lock(t.Context(), name)
-	fleet.Must(t, err)
-	heldEverywhere(t, f)
-	c, got := foreign(t, f, fleet.Long), make(chan *hold, 1)
-	ctx := within(t, soon)
-	go func() { // until it is sent
-		h, err := c.lock(ctx, name)
-		if err != nil {
-			t.Error(err)
-		}
-		got <- h
-	}()
-	queued(t, f, 1)
-	fleet.Must(t, k.Unlock(t.Context()))
-	wantHandedOver(t, f)
-	h := <-got
-	if h == nil {
-		t.FailNow()
-	}
-	if h.token <= k.Token() {
-		fleet.Unsafe(t, "got token %d after %d", h.token, k.Token())
-	}
-	if n := f.Holders(t, name, h.owner); n < 3 {
-		fleet.Unsafe(t, "got the lock on %d nodes", n)
-	}
-	fleet.Must(t, h.unlock())
-	f.WantClean(t)
-}
-
-// What a foreign client releases is handed to a Locker that waits.
-func TestAForeignClientHandsOverToALocker(t *testing.T) {
-	t.Parallel()
-	f := fleet.Start(t, 5)
-	h, err := foreign(t, f, fleet.Long).lock(t.Context(), name)
-	fleet.Must(t, err)
-	heldEverywhere(t, f)
-	l, got := f.Locker(t, redlock.WithTTL(fleet.Long)), make(chan *redlock.Lock, 1)
-	ctx := within(t, soon)
-	go func() { // until it is sent
-		k, err := l.Lock(ctx, name)
-		if err != nil {
-			t.Error(err)
-		}
-		got <- k
-	}()
-	queued(t, f, 1)
-	fleet.Must(t, h.unlock())
-	wantHandedOver(t, f)
-	k := <-got
-	if k == nil {
-		t.FailNow()
-	}
-	if k.Token() <= h.token {
-		fleet.Unsafe(t, "got token %d after %d", k.Token(), h.token)
-	}
-	fleet.Must(t, k.Unlock(t.Context()))
-	f.WantClean(t)
 }
 
 // A foreign client that gives up leaves the queue.

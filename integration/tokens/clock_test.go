@@ -135,7 +135,7 @@ func TestTokensGrowWhenANodesClockIsSet(t *testing.T) {
 	nodes, set := startShifted(t, 5)
 	f := fleet.Fleet{Nodes: nodes}
 	// A client measures the clocks every 5 to 15 s: in the full size it does in each step.
-	length := fleet.Sized(time.Second, 17*time.Second)
+	length := fleet.Sized(300*time.Millisecond, 17*time.Second)
 	lockers := make([]atomic.Pointer[redlock.Locker], 3)
 	for i := range lockers {
 		lockers[i].Store(f.Locker(t, redlock.WithTTL(time.Second)))
@@ -192,7 +192,7 @@ func TestTokensGrowWhenAClientsWallClockIsSet(t *testing.T) {
 	t.Parallel()
 	binary := buildShifted(t)
 	f := fleet.StartSpec(t, 5, masters.Spec{})
-	length := fleet.Sized(time.Second, 17*time.Second)
+	length := fleet.Sized(300*time.Millisecond, 17*time.Second)
 	var holds []Hold
 	var mu sync.Mutex // protects holds and offs
 	offs := map[time.Duration]int{}

@@ -28,7 +28,8 @@ func TestJudgeFindsWhatIsPlanted(t *testing.T) {
 		{"an overlap", []Hold{in("a", 6, 0, 1, 4), in("a", 7, 2, 3, 5)}, [4]int{0, 0, 0, 1}},
 		{
 			"an overlap with one long ago",
-			[]Hold{in("a", 1, 0, 1, 9), in("a", 2, 2, 3, 4), in("a", 3, 5, 6, 7)}, [4]int{0, 0, 0, 2},
+			[]Hold{in("a", 1, 0, 1, 9), in("a", 2, 2, 3, 4), in("a", 3, 5, 6, 7)},
+			[4]int{0, 0, 0, 2},
 		},
 		{"readers", []Hold{reads(0, 9), reads(1, 2), in("a", 5, 7, 9, 10), reads(10, 11)}, [4]int{}},
 		{"a writer beside a reader", []Hold{reads(0, 9), reads(1, 2), in("a", 5, 7, 8, 10)}, [4]int{0, 0, 0, 1}},

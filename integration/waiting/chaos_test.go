@@ -193,6 +193,9 @@ func forbidMessages(t *testing.T, f fleet.Fleet) {
 // nodes: the lock is handed to it, and given on when a second has passed. This is
 // the one case in which a waiter costs those behind it anything.
 func TestAWaiterThatIsCutOffCostsALease(t *testing.T) {
+	if !fleet.Judging {
+		t.Parallel()
+	}
 	f := fleet.Start(t, 5)
 	for _, cut := range fleet.Sized([]int{2}, []int{1, 2, 3}) {
 		fleet.Measure(t, func(m *fleet.Measurement) {

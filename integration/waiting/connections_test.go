@@ -53,6 +53,7 @@ func TestWhoeverWaitsHasOneConnection(t *testing.T) {
 		"SUBSCRIBE is forbidden": {masters.Spec{}, 2, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f := fleet.StartSpec(t, 3, c.spec)
 			if c.subscribed == 0 {
 				forbid(t, f, "subscribe")
