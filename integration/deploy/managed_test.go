@@ -30,7 +30,7 @@ func TestWithoutConfigEverythingWorks(t *testing.T) {
 			t.Parallel()
 			f := fleet.StartSpec(t, 5, c.spec)
 			l := f.Locker(t, redlock.WithRestartGuard(period), redlock.WithTTL(period))
-			fleet.Eventually(t, "five nodes vote", func() bool { return allVote(t, l) })
+			fleet.Eventually(t, "five nodes vote", func() bool { return fleet.AllVote(t, l) })
 			for _, n := range l.Nodes(t.Context()) {
 				var codes []string
 				for _, finding := range n.Findings {
@@ -88,7 +88,7 @@ func TestWithoutInfoAnOptionIsNeeded(t *testing.T) {
 				t.Errorf("got %v, want %q", err, want)
 			}
 			l := f.Locker(t, append(opts, redlock.WithoutNodeInfo())...)
-			fleet.Eventually(t, "five nodes vote", func() bool { return allVote(t, l) })
+			fleet.Eventually(t, "five nodes vote", func() bool { return fleet.AllVote(t, l) })
 			for _, n := range l.Nodes(t.Context()) {
 				if len(n.Findings) != 1 || n.Findings[0].Code != "info-refused" || n.Role != "" {
 					t.Errorf("got %+v", n)

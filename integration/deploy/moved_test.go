@@ -199,7 +199,7 @@ func TestAMasterThatMovesIsFoundByItsName(t *testing.T) {
 	l := fleet.Locker(t, []string{node, f.Nodes[1].URL(), f.Nodes[2].URL()},
 		redlock.WithRestartGuard(period), redlock.WithTTL(period), redlock.WithObserver(h.observe),
 		redlock.WithDialer(dialer.DialContext))
-	fleet.Eventually(t, "three healthy nodes", func() bool { return healthy(t, l) })
+	fleet.Eventually(t, "three healthy nodes", func() bool { return fleet.Healthy(t, l) })
 	k, err := l.Lock(t.Context(), "job")
 	fleet.Must(t, err)
 
@@ -209,7 +209,7 @@ func TestAMasterThatMovesIsFoundByItsName(t *testing.T) {
 	names.set(name, [4]byte{127, 0, 0, 2})
 	h.wantOtherMaster(t, before, node, "restarted ")
 	fleet.Must(t, k.Extend(t.Context()))
-	fleet.Eventually(t, "three healthy nodes again", func() bool { return healthy(t, l) })
+	fleet.Eventually(t, "three healthy nodes again", func() bool { return fleet.Healthy(t, l) })
 	if got := fleet.Holder(t, f.Nodes[3], "job"); got != k.Owner() {
 		t.Errorf("the new master has the owner %q, want the hold's %q", got, k.Owner())
 	}

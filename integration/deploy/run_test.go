@@ -118,20 +118,6 @@ func startAsInPods(t *testing.T, all manifests) fleet.Fleet {
 	})
 }
 
-// healthy reports whether there is nothing to say about any node.
-func healthy(t *testing.T, l *redlock.Locker) bool {
-	t.Helper()
-	return !slices.ContainsFunc(l.Nodes(t.Context()), func(n redlock.NodeStatus) bool {
-		return n.Err != nil || len(n.Findings) > 0
-	})
-}
-
-// allVote reports whether the votes of all nodes count.
-func allVote(t *testing.T, l *redlock.Locker) bool {
-	t.Helper()
-	return !slices.ContainsFunc(l.Nodes(t.Context()), func(n redlock.NodeStatus) bool { return n.Err != nil })
-}
-
 // Masters with the manifests' configuration, and a client with doctor's user and password: nothing is to be mended, and
 // the lock outlives a master that comes back empty.
 func TestTheManifestsRun(t *testing.T) {
@@ -146,7 +132,7 @@ func TestTheManifestsRun(t *testing.T) {
 		urls = append(urls, u.String())
 	}
 	l := fleet.Locker(t, urls, redlock.WithRestartGuard(period), redlock.WithTTL(period))
-	fleet.Eventually(t, "five healthy nodes", func() bool { return healthy(t, l) })
+	fleet.Eventually(t, "five healthy nodes", func() bool { return fleet.Healthy(t, l) })
 	for _, n := range l.Nodes(t.Context()) {
 		if n.Persistence != "none" || n.EvictionPolicy != "noeviction" || n.MaxMemory != 256<<20 {
 			t.Errorf("got %+v", n)
@@ -156,7 +142,7 @@ func TestTheManifestsRun(t *testing.T) {
 	fleet.Must(t, err)
 	fleet.Must(t, f.Nodes[4].Restart())
 	fleet.Must(t, k.Extend(t.Context()))
-	fleet.Eventually(t, "five healthy nodes again", func() bool { return healthy(t, l) })
+	fleet.Eventually(t, "five healthy nodes again", func() bool { return fleet.Healthy(t, l) })
 	fleet.Must(t, k.Unlock(t.Context()))
 }
 

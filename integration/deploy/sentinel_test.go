@@ -63,7 +63,7 @@ func TestALockerFollowsAFailoverOfSentinel(t *testing.T) {
 	var h history
 	l := fleet.Locker(t, urls, redlock.WithDialer(follow(sentinels)), redlock.WithObserver(h.observe),
 		redlock.WithRestartGuard(period), redlock.WithTTL(period))
-	fleet.Eventually(t, "all nodes vote", func() bool { return allVote(t, l) })
+	fleet.Eventually(t, "all nodes vote", func() bool { return fleet.AllVote(t, l) })
 	k, err := l.Lock(t.Context(), "job")
 	fleet.Must(t, err)
 

@@ -129,6 +129,31 @@ func Locker(t *testing.T, urls []string, opts ...redlock.Option) *redlock.Locker
 	return l
 }
 
+// Lock acquires a name that nobody holds. It may take several attempts where a test wants a short node timeout and the
+// machine is busy.
+func Lock(t *testing.T, l *redlock.Locker, name string, opts ...redlock.Option) *redlock.Lock {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	k, err := l.Lock(ctx, name, opts...)
+	Must(t, err)
+	return k
+}
+
+// AllVote reports whether the votes of all nodes count.
+func AllVote(t *testing.T, l *redlock.Locker) bool {
+	t.Helper()
+	return !slices.ContainsFunc(l.Nodes(t.Context()), func(n redlock.NodeStatus) bool { return n.Err != nil })
+}
+
+// Healthy reports whether there is nothing to say about any node.
+func Healthy(t *testing.T, l *redlock.Locker) bool {
+	t.Helper()
+	return !slices.ContainsFunc(l.Nodes(t.Context()), func(n redlock.NodeStatus) bool {
+		return n.Err != nil || len(n.Findings) > 0
+	})
+}
+
 // Network is one client's way to the masters: a fault proxy in front of each.
 type Network struct {
 	Proxies []*faultproxy.Proxy

@@ -1,7 +1,6 @@
 package guard_test
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/quorumlock/redlock"
@@ -19,9 +18,7 @@ func TestTheDocumentedRightsSuffice(t *testing.T) {
 	fleet.Must(t, err)
 	fleet.Must(t, k.Extend(t.Context()))
 	fleet.Must(t, k.Unlock(t.Context()))
-	fleet.Eventually(t, "all nodes vote", func() bool {
-		return !slices.ContainsFunc(l.Nodes(t.Context()), func(n redlock.NodeStatus) bool { return n.Err != nil })
-	})
+	fleet.Eventually(t, "all nodes vote", func() bool { return fleet.AllVote(t, l) })
 	for _, n := range l.Nodes(t.Context()) {
 		if n.Err != nil || len(n.Findings) > 0 || n.Role != "master" {
 			t.Errorf("got %+v", n)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"testing"
 
 	"github.com/quorumlock/redlock"
@@ -33,12 +32,7 @@ func TestTheComposeFileRuns(t *testing.T) {
 		urls = append(urls, fmt.Sprintf("redis://redlock:CHANGE-ME@127.0.0.1:%d", port))
 	}
 	l := fleet.Locker(t, urls, redlock.WithRestartGuard(period), redlock.WithTTL(ttl))
-	healthy := func() bool {
-		return !slices.ContainsFunc(l.Nodes(t.Context()), func(n redlock.NodeStatus) bool {
-			return n.Err != nil || len(n.Findings) > 0
-		})
-	}
-	fleet.Eventually(t, "five healthy nodes", healthy)
+	fleet.Eventually(t, "five healthy nodes", func() bool { return fleet.Healthy(t, l) })
 	k, err := l.Lock(t.Context(), "job")
 	fleet.Must(t, err)
 	if out, err := compose("kill", "redis-1"); err != nil {
@@ -48,7 +42,7 @@ func TestTheComposeFileRuns(t *testing.T) {
 	if out, err := compose("start", "redis-1"); err != nil {
 		t.Errorf("start: %v\n%s", err, out)
 	}
-	fleet.Eventually(t, "five healthy nodes again", healthy)
+	fleet.Eventually(t, "five healthy nodes again", func() bool { return fleet.Healthy(t, l) })
 	fleet.Must(t, k.Unlock(t.Context()))
 }
 

@@ -73,7 +73,7 @@ func TestWithTheGuardItDoesNot(t *testing.T) {
 						return false // not connected yet
 					}
 				}
-				wantIs(t, err, redlock.ErrNoQuorum)
+				fleet.WantIs(t, err, redlock.ErrNoQuorum)
 				t.Log(err)
 				return true
 			})
@@ -87,7 +87,7 @@ func TestWithTheGuardItDoesNot(t *testing.T) {
 		defer cancel()
 		second, err := b.Lock(ctx, "job")
 		if err != nil {
-			wantIs(t, err, context.DeadlineExceeded)
+			fleet.WantIs(t, err, context.DeadlineExceeded)
 			second, err = b.Lock(t.Context(), "job")
 			fleet.Must(t, err)
 		}

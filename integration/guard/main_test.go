@@ -28,10 +28,3 @@ func abstainers(t *testing.T, err error) map[string]*redlock.AbstainError {
 	}
 	return found
 }
-
-func wantIs(t *testing.T, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("got %v, want %v", err, want)
-	}
-}

@@ -36,7 +36,7 @@ func TestReadyReportsWhatOnlyAnAdministratorCanChange(t *testing.T) {
 	} {
 		l := fleet.Locker(t, c.urls)
 		err := l.Ready(context.Background()) // which never ends
-		wantIs(t, err, redlock.ErrNoQuorum)
+		fleet.WantIs(t, err, redlock.ErrNoQuorum)
 		var q *redlock.QuorumError
 		if !errors.As(err, &q) || q.Nodes[0].Outcome != redlock.OutcomeVotes {
 			t.Fatalf("%s: got %v, want a *QuorumError in which the first node votes", what, err)
@@ -58,5 +58,5 @@ func TestReadyReportsWhatOnlyAnAdministratorCanChange(t *testing.T) {
 	fleet.Must(t, fleet.Locker(t, as("default:secret")).Ready(t.Context()))
 	fleet.Must(t, before.Ready(t.Context()))
 	err := fleet.Locker(t, urls).Ready(context.Background())
-	wantIs(t, err, redlock.ErrNoQuorum)
+	fleet.WantIs(t, err, redlock.ErrNoQuorum)
 }

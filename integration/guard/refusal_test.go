@@ -125,7 +125,7 @@ func (c trouble) refuses(t *testing.T, l *redlock.Locker) bool {
 		_ = k.Unlock(t.Context())
 		return false
 	}
-	wantIs(t, err, redlock.ErrNoQuorum)
+	fleet.WantIs(t, err, redlock.ErrNoQuorum)
 	var q *redlock.QuorumError
 	if !errors.As(err, &q) || !strings.Contains(err.Error(), q.Nodes[0].Addr) {
 		t.Fatalf("the error does not name the node: %v", err)

@@ -94,7 +94,7 @@ func TestEveryEndHasItsErrors(t *testing.T) {
 			f := fleet.StartSpec(t, 5, masters.Spec{})
 			nw := f.Network(t)
 			l := nw.Locker(t, redlock.WithTTL(c.ttl), redlock.WithNodeTimeout(time.Second))
-			w := world{f, nw, l, lock(t, l, name, c.opts...)}
+			w := world{f, nw, l, fleet.Lock(t, l, name, c.opts...)}
 			ctx, cancel := w.k.Context(t.Context())
 			defer cancel()
 			fleet.Must(t, w.k.Err())
@@ -137,7 +137,7 @@ func TestEveryEndHasItsErrors(t *testing.T) {
 	t.Run("the caller's context ends, the hold does not", func(t *testing.T) {
 		t.Parallel()
 		f := fleet.StartSpec(t, 3, masters.Spec{})
-		k := lock(t, f.Locker(t), name)
+		k := fleet.Lock(t, f.Locker(t), name)
 		why := errors.New("enough")
 		parent, cancel := context.WithCancelCause(t.Context())
 		ctx, done := k.Context(parent)

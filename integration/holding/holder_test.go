@@ -115,7 +115,7 @@ func TestAStoppedHolderWritesNothingAfterItsEnd(t *testing.T) {
 		}
 		fleet.Must(t, p.Signal(syscall.SIGSTOP))
 
-		k := lock(t, f.Locker(t), holderName) // after the TTL: the stopped holder renews nothing
+		k := fleet.Lock(t, f.Locker(t), holderName) // after the TTL: the stopped holder renews nothing
 		if k.Token() <= first.Token {
 			fleet.Unsafe(t, "the successor's token is %d, the stopped holder's %d", k.Token(), first.Token)
 		}

@@ -3,13 +3,10 @@
 package holding_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"testing"
-	"time"
 
-	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
 )
 
@@ -19,18 +16,6 @@ func TestMain(m *testing.M) {
 		os.Exit(runHolder())
 	}
 	fleet.Main(m)
-}
-
-// lock acquires a name, which may take several attempts.
-func lock(t *testing.T, l *redlock.Locker, name string, opts ...redlock.Option) *redlock.Lock {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	k, err := l.Lock(ctx, name, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
 }
 
 // wantIs fails the test unless the error is one of its kind; a nil kind is no error.

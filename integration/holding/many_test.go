@@ -52,7 +52,7 @@ func manyHolds(m *fleet.Measurement) {
 	holds, length := fleet.Sized(2000, 10_000), fleet.Sized(5*time.Second, time.Minute)
 	f := fleet.StartSpec(t, 5, masters.Spec{})
 	l := f.Locker(t, redlock.WithTTL(ttl))
-	lock(t, l, "warm") // connections and what else is made once
+	fleet.Lock(t, l, "warm") // connections and what else is made once
 	names := make([]string, holds)
 	for i := range names {
 		names[i] = fmt.Sprintf("held-%d", i)

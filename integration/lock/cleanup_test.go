@@ -34,10 +34,10 @@ func TestCancelledMidAcquireLeavesNoKeyOnAnyNode(t *testing.T) {
 			if took := time.Since(before); took > 25*time.Second {
 				t.Errorf("Lock returned %v after it began, as if its ctx had not been cancelled", took)
 			}
-			wantIs(t, err, context.Canceled)
+			fleet.WantIs(t, err, context.Canceled)
 			nw.Heal(t)
 			// Nothing may be late: wait until the nodes hear from us again.
-			_ = lock(t, l, "m").Unlock(t.Context()) // WantClean is not taken in
+			_ = fleet.Lock(t, l, "m").Unlock(t.Context()) // WantClean is not taken in
 			f.WantClean(t)
 		})
 	}
@@ -89,13 +89,13 @@ func TestLateRequestsAreUndoneAndDisturbNobody(t *testing.T) {
 			nw.Each(func(p *faultproxy.Proxy) { p.Hold(faultproxy.Up) })
 			for _, name := range []string{"n", "free"} { // the other one will have "n"
 				_, err := late.TryLock(t.Context(), name)
-				wantIs(t, err, redlock.ErrNoQuorum)
+				fleet.WantIs(t, err, redlock.ErrNoQuorum)
 			}
-			k := lock(t, other, "n")
+			k := fleet.Lock(t, other, "n")
 			time.Sleep(silence)
 			nw.Heal(t)
-			l := lock(t, late, "m")   // so the late requests have been carried out
-			_ = l.Unlock(t.Context()) // a busy machine is late; WantClean is not taken in
+			l := fleet.Lock(t, late, "m") // so the late requests have been carried out
+			_ = l.Unlock(t.Context())     // a busy machine is late; WantClean is not taken in
 			fleet.Must(t, k.Extend(t.Context()))
 			if got := f.Holders(t, "n", k.Owner()); got != 3 {
 				t.Errorf("the other's hold is on %d nodes, want 3", got)

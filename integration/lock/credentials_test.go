@@ -136,9 +136,9 @@ func TestCredentialsThatAreWrongForAWhile(t *testing.T) {
 	v.mu.Unlock()
 	l := v.locker(t, f)
 	_, err := l.TryLock(t.Context(), "job")
-	wantIs(t, err, redlock.ErrNoQuorum)
+	fleet.WantIs(t, err, redlock.ErrNoQuorum)
 	st := l.Nodes(t.Context())[0]
-	wantIs(t, st.Err, v.sealed)
+	fleet.WantIs(t, st.Err, v.sealed)
 	if len(st.Findings) != 1 || st.Findings[0].Code != "credentials" {
 		t.Errorf("got the findings %+v, want that about credentials", st.Findings)
 	}
@@ -157,5 +157,5 @@ func TestCredentialsThatAreWrongForAWhile(t *testing.T) {
 	v.mu.Lock()
 	v.password[n.Addr()] = "first"
 	v.mu.Unlock()
-	fleet.Must(t, lock(t, l, "job").Unlock(t.Context()))
+	fleet.Must(t, fleet.Lock(t, l, "job").Unlock(t.Context()))
 }

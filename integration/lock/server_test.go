@@ -15,7 +15,7 @@ import (
 func TestServersWithoutScript(t *testing.T) {
 	t.Parallel()
 	f := fleet.StartSpec(t, 3, masters.Spec{Args: []string{"--rename-command", "SCRIPT", ""}})
-	k := lock(t, f.Locker(t, redlock.WithTTL(fleet.Long)), "n")
+	k := fleet.Lock(t, f.Locker(t, redlock.WithTTL(fleet.Long)), "n")
 	fleet.Must(t, k.Extend(t.Context()))
 	fleet.Eventually(t, "all nodes have granted", func() bool { return f.Holders(t, "n", k.Owner()) == 3 })
 	fleet.Must(t, k.Unlock(t.Context()))
@@ -25,7 +25,7 @@ func TestAHoldOutlivesTheRestartOfPersistentMasters(t *testing.T) {
 	t.Parallel()
 	f := fleet.StartSpec(t, 3, masters.Spec{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
 	l := f.Locker(t, redlock.WithTTL(fleet.Long))
-	k := lock(t, l, "n")
+	k := fleet.Lock(t, l, "n")
 	fleet.Eventually(t, "all nodes have granted", func() bool { return f.Holders(t, "n", k.Owner()) == 3 })
 	for _, n := range f.Nodes {
 		fleet.Must(t, n.Restart())
@@ -71,7 +71,7 @@ func TestNoAttemptFailsWhenConnectionsAreKilled(t *testing.T) {
 func TestAHoldMayBeUsedByManyAtOnce(t *testing.T) {
 	f := fleet.Start(t, 3)
 	l := f.Locker(t, redlock.WithTTL(300*time.Millisecond))
-	k := lock(t, l, "n")
+	k := fleet.Lock(t, l, "n")
 	var users sync.WaitGroup
 	for range 8 {
 		users.Go(func() {

@@ -15,7 +15,7 @@ func TestAForeignKeyOnAMinorityDoesNotBlock(t *testing.T) {
 	f := fleet.Start(t, 3)
 	l := f.Locker(t, redlock.WithTTL(fleet.Long))
 	fleet.Put(t, "n", "somebody", fleet.Long, f.Nodes[0])
-	k := lock(t, l, "n")
+	k := fleet.Lock(t, l, "n")
 	fleet.Must(t, k.Unlock(t.Context()))
 	if got := fleet.Holder(t, f.Nodes[0], "n"); got != "somebody" {
 		t.Errorf("the foreign key is now %q", got)
@@ -31,9 +31,9 @@ func TestOwnKeysOfAFailedAttemptDoNotBlockTheNext(t *testing.T) {
 		p.Refuse()
 	}
 	_, err := l.TryLock(t.Context(), "n")
-	wantIs(t, err, redlock.ErrNoQuorum)
+	fleet.WantIs(t, err, redlock.ErrNoQuorum)
 	nw.Heal(t)
-	k := lock(t, l, "n")
+	k := fleet.Lock(t, l, "n")
 	fleet.Must(t, k.Unlock(t.Context()))
 	f.WantClean(t)
 }
@@ -46,14 +46,14 @@ func TestAnOwnerThatIsAPrefixOfAnotherStealsNothing(t *testing.T) {
 		"longer":  func(owner string) string { return owner + "2" },
 		"shorter": func(owner string) string { return owner[:len(owner)-1] },
 	} {
-		k := lock(t, l, what)
+		k := fleet.Lock(t, l, what)
 		fleet.Eventually(t, "all nodes have granted", func() bool { return f.Holders(t, what, k.Owner()) == 3 })
 		other := foreign(k.Owner())
 		fleet.Put(t, what, other, fleet.Long, f.Nodes...)
-		wantIs(t, k.Extend(t.Context()), redlock.ErrLost)
+		fleet.WantIs(t, k.Extend(t.Context()), redlock.ErrLost)
 		_ = k.Unlock(t.Context()) // lost, as Extend said
 		_, err := l.TryLock(t.Context(), what)
-		wantIs(t, err, redlock.ErrTaken)
+		fleet.WantIs(t, err, redlock.ErrTaken)
 		if got := f.Holders(t, what, other); got != 3 {
 			t.Errorf("%s: the other owner has %d nodes, want 3", what, got)
 		}
@@ -66,7 +66,7 @@ func TestTakenIsNotUnreachable(t *testing.T) {
 	l := nw.Locker(t)
 	fleet.Put(t, "n", "somebody", fleet.Long, f.Nodes...)
 	_, err := l.TryLock(t.Context(), "n")
-	wantIs(t, err, redlock.ErrTaken)
+	fleet.WantIs(t, err, redlock.ErrTaken)
 	if errors.Is(err, redlock.ErrNoQuorum) {
 		t.Errorf("taken, but also %v", redlock.ErrNoQuorum)
 	}
@@ -74,13 +74,13 @@ func TestTakenIsNotUnreachable(t *testing.T) {
 		p.Refuse()
 	}
 	_, err = l.TryLock(t.Context(), "m")
-	wantIs(t, err, redlock.ErrNoQuorum)
+	fleet.WantIs(t, err, redlock.ErrNoQuorum)
 	if errors.Is(err, redlock.ErrTaken) {
 		t.Errorf("unreachable, but also %v", redlock.ErrTaken)
 	}
 	// Taken wherever one can look, and too few to look at: nobody knows.
 	_, err = l.TryLock(t.Context(), "n")
-	wantIs(t, err, redlock.ErrNoQuorum)
+	fleet.WantIs(t, err, redlock.ErrNoQuorum)
 }
 
 // One node was never ours and two are silent now: the other two confirm, and
@@ -94,7 +94,7 @@ func TestAMinorityThatNeverGrantedDoesNotMakeAHoldLost(t *testing.T) {
 	// enough: then once more.
 	var k *redlock.Lock
 	fleet.Eventually(t, "the other nodes have granted", func() bool {
-		k = lock(t, l, "n")
+		k = fleet.Lock(t, l, "n")
 		if f.Holders(t, "n", k.Owner()) == 4 {
 			return true
 		}

@@ -63,7 +63,7 @@ func TestURLs(t *testing.T) {
 					urls[i] = c.url(n)
 				}
 			}
-			k := lock(t, fleet.Locker(t, urls, append(c.opts, redlock.WithTTL(fleet.Long))...), "n")
+			k := fleet.Lock(t, fleet.Locker(t, urls, append(c.opts, redlock.WithTTL(fleet.Long))...), "n")
 			for _, n := range f.Nodes {
 				conn, err := n.Dial(t.Context(), 5*time.Second)
 				fleet.Must(t, err)
@@ -101,7 +101,7 @@ func TestTLSThatFails(t *testing.T) {
 			var err error
 			if !fleet.Soon(func() bool {
 				_, err = l.TryLock(t.Context(), "n")
-				wantIs(t, err, redlock.ErrNoQuorum)
+				fleet.WantIs(t, err, redlock.ErrNoQuorum)
 				return err == nil || strings.Contains(err.Error(), c.want)
 			}) {
 				t.Errorf("got %v, want an error that mentions %q", err, c.want)
