@@ -68,6 +68,7 @@ func TestStragglersLeaveNoOrphans(t *testing.T) {
 					nw.Proxies[4].Reset()
 				}
 			}
+			fleet.Must(t, l.Close()) // which forgets nothing that is to be undone
 			f.WantClean(t)
 		})
 	}
