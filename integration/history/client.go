@@ -24,12 +24,12 @@ type settings struct {
 	Guard       time.Duration
 	NodeTimeout time.Duration
 	Forces      bool // it takes locks away
+	Goroutines  int
 }
 
 // What all clients must agree about, and how much each does.
 const (
-	ttl     = time.Second
-	workers = 3
+	ttl = time.Second
 
 	hot, warm = 4, 200 // names that all want, and names that are wanted now and then
 	permits   = 3
@@ -89,7 +89,7 @@ func (c *client) run() (err error) {
 			time.Sleep(rand.N(jobEvery / 2))
 		}
 	})
-	for i := range workers {
+	for i := range c.Goroutines {
 		all.Go(func() {
 			for ctx.Err() == nil {
 				c.turn(ctx, fmt.Sprintf("%s.%d", c.Name, i))

@@ -34,7 +34,7 @@ func TestHistory(t *testing.T) {
 			t.Parallel()
 			c := config{
 				length: 8 * time.Second, calm: time.Second, every: 300 * time.Millisecond,
-				guard: guard, seed: rand.Uint64(), clients: 3, out: t.TempDir(),
+				guard: guard, seed: rand.Uint64(), clients: 3, workers: 3, out: t.TempDir(),
 				patience: time.Hour, // when the throughput is back is judged by make history
 			}
 			r, err := c.run(t.Context(), provider, t.Output())

@@ -37,13 +37,14 @@ func main() {
 	defer stop()
 	minutes := flag.Float64("minutes", 10, "for how long faults strike")
 	clients := flag.Int("clients", 12, "how many client processes")
+	goroutines := flag.Int("goroutines", 3, "how many goroutines of each lock")
 	guard := flag.Duration("guard", leastGuard, "the clients' restart guard; 0: none")
 	seed := flag.Uint64("seed", rand.Uint64(), "the order of faults")
 	out := flag.String("out", ".", "the directory for a history that is wrong")
 	flag.Parse()
 	c := config{
 		length: time.Duration(*minutes * float64(time.Minute)), calm: 5 * time.Second, every: time.Second,
-		guard: *guard, seed: *seed, clients: *clients, out: *out, full: true,
+		guard: *guard, seed: *seed, clients: *clients, workers: *goroutines, out: *out, full: true,
 		patience: backoff * time.Duration(max(1, *clients/3)),
 	}
 	if err := run(ctx, c); err != nil {

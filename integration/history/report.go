@@ -116,7 +116,7 @@ func (f report) String() string {
 		total += n
 	}
 	fmt.Fprintf(&b, "\n%d clients × %d goroutines, TTL %s, restart guard %s; %d faults in %s\n",
-		f.clients, workers, ttl, f.guard, total, f.took.Round(time.Second))
+		f.clients, f.workers, ttl, f.guard, total, f.took.Round(time.Second))
 	fmt.Fprintf(&b, "faults: %s\n", inWords(f.faults))
 	fmt.Fprintf(&b, "holds: %s; %d beyond a TTL\n", inWords(f.kinds), f.renewed)
 	fmt.Fprintf(&b, "asked in vain: %s\n", inWords(f.failed))

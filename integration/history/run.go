@@ -20,7 +20,8 @@ type config struct {
 	length   time.Duration // of the faults
 	calm     time.Duration // before and after them
 	every    time.Duration // how often one strikes
-	clients  int
+	clients  int           // processes
+	workers  int           // goroutines of each
 	guard    time.Duration // 0: masters that forget are not kept out of the votes
 	seed     uint64
 	out      string        // where a wrong history goes
@@ -194,7 +195,7 @@ func (c config) run(ctx context.Context, provider masters.Provider, progress io.
 // comes when it no longer waits for it.
 func (r *running) process(i int) (*process, error) {
 	p := &process{take: r.take, told: settings{
-		Name: fmt.Sprint("c", i), Guard: r.guard, NodeTimeout: 250 * time.Millisecond, Forces: r.full,
+		Name: fmt.Sprint("c", i), Guard: r.guard, NodeTimeout: 250 * time.Millisecond, Forces: r.full, Goroutines: r.workers,
 	}}
 	if i%3 == 2 {
 		p.told.NodeTimeout = 50 * time.Millisecond
