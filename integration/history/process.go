@@ -19,7 +19,7 @@ type process struct {
 	mu    sync.Mutex // guards the following fields
 	told  settings   // but for the name, to which a number is added in each life
 	lives int
-	*child.Process
+	life  *child.Process // the present one
 }
 
 // start starts the process, which is this program under another main.
@@ -33,7 +33,7 @@ func (p *process) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.Process, err = child.Start(ctx, "", []string{clientVariable + "=" + string(text)}, nil, func(text []byte) {
+	p.life, err = child.Start(ctx, "", []string{clientVariable + "=" + string(text)}, nil, func(text []byte) {
 		var l line
 		if json.Unmarshal(text, &l) == nil { // a killed process may leave half a line
 			p.take(l)
@@ -46,13 +46,13 @@ func (p *process) start(ctx context.Context) error {
 func (p *process) signal(s syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.Signal(s)
+	return p.life.Signal(s)
 }
 
 // replace starts another process where one was killed. It knows nothing.
 func (p *process) replace(ctx context.Context) error {
 	p.mu.Lock()
-	_ = p.Wait() // it was killed
+	_ = p.life.Wait() // it was killed
 	p.mu.Unlock()
 	return p.start(ctx)
 }
@@ -72,5 +72,5 @@ func (p *process) move(ctx context.Context, nodes, to []string) error {
 func (p *process) end() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.End()
+	return p.life.End()
 }

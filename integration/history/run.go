@@ -45,6 +45,7 @@ type running struct {
 	kinds   map[string]int // how many holds there were of each
 	renewed int            // holds that lasted for more than a TTL
 	history []record
+	names   map[string]bool // of all holds
 	failed  map[string]int
 	forced  []act
 	forgot  []act
@@ -77,6 +78,7 @@ func (r *running) lacks() error {
 	wants(flushed, r.faults[flushed], max(1, seconds/60))
 	wants("faults", total, 9*int(r.length/r.every)/10)
 	wants("holds", len(r.history), 20*seconds)
+	wants("holds that follow an earlier one", len(r.history)-len(r.names), 10*seconds)
 	for _, kind := range []string{oneName, severalNames, permit, writing, reading} {
 		wants("holds of the kind "+kind, r.kinds[kind], seconds/2)
 	}
@@ -119,6 +121,7 @@ func (r *running) take(l line) {
 		}
 		for _, l.Hold.Name = range l.Names {
 			r.history = append(r.history, *l.Hold)
+			r.names[l.Hold.Name] = true
 		}
 	case l.Forced != nil:
 		r.forced = append(r.forced, *l.Forced)
@@ -134,7 +137,8 @@ func (r *running) take(l line) {
 // run runs and judges. The error is of the machinery; what was found stands in the report.
 func (c config) run(ctx context.Context, provider masters.Provider, progress io.Writer) (_ report, err error) {
 	r := &running{
-		config: c, claims: map[int]bool{}, failed: map[string]int{}, faults: map[string]int{}, kinds: map[string]int{},
+		config: c, claims: map[int]bool{}, faults: map[string]int{}, kinds: map[string]int{},
+		names: map[string]bool{}, failed: map[string]int{},
 	}
 	for _, kept := range []bool{true, false} {
 		spec, n := masters.Spec{}, nodes-durable
