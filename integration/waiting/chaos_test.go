@@ -44,7 +44,7 @@ func TestNobodyIsStuck(t *testing.T) {
 		{name: "subscribers are disconnected", spec: withoutHello, disturb: disconnectSubscribers},
 		{name: "half of the messages are lost", loss: 50},
 		{name: "all messages are lost", loss: 100},
-		{name: "publish and subscribe are forbidden", prepare: forbidMessages},
+		{name: "publish and subscribe are forbidden", spec: asDefault, prepare: forbidMessages},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if !fleet.Judging {
