@@ -22,6 +22,14 @@ func OnlyBounds(t *testing.T) {
 	}
 }
 
+// ParallelUnlessJudged runs a test that has bounds beside others, unless it is to be judged.
+func ParallelUnlessJudged(t *testing.T) {
+	t.Helper()
+	if !Judging {
+		t.Parallel()
+	}
+}
+
 var long = flag.Bool("long", os.Getenv("REDLOCK_LONG") != "", "run at full size: minutes instead of seconds")
 
 // Sized returns the size of a measurement: short, or full with -long.

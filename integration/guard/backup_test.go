@@ -21,8 +21,9 @@ import (
 // with its data, so it votes: for those that know it, and for those that meet it then.
 func TestABackupStopsNobody(t *testing.T) {
 	t.Parallel()
+	const period, ttl = 2 * time.Second, 2 * time.Second
 	f := fleet.StartSpec(t, 3, masters.Spec{
-		Args: []string{"--repl-backlog-ttl", "5", "--repl-diskless-sync-delay", "0"},
+		Args: []string{"--repl-backlog-ttl", "3", "--repl-diskless-sync-delay", "0"},
 	})
 	opts := []redlock.Option{redlock.WithRestartGuard(period), redlock.WithTTL(ttl)}
 	l := f.Locker(t, opts...)

@@ -15,6 +15,7 @@ import (
 // Every way in which a hold can end, and what its owner is told by each of the
 // ways to ask.
 func TestEveryEndHasItsErrors(t *testing.T) {
+	t.Parallel()
 	const name = "n"
 	type world struct {
 		f  fleet.Fleet

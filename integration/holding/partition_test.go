@@ -32,6 +32,7 @@ type loss struct {
 // Overlaps, tokens and ends that come too early are always judged. When a timer tells is a bound: the TTL is such that
 // the drift allowance, 22 ms, is more than the 20 ms that telling may take.
 func TestAPartitionedHolderIsToldBeforeAnybodyElseHolds(t *testing.T) {
+	fleet.ParallelUnlessJudged(t)
 	const (
 		ttl     = 2 * time.Second
 		promise = 20 * time.Millisecond

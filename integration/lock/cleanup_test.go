@@ -13,6 +13,7 @@ import (
 
 // redsync: clean-up ran on the caller's dead ctx, and the keys stayed for the whole TTL.
 func TestCancelledMidAcquireLeavesNoKeyOnAnyNode(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]func(*faultproxy.Proxy){
 		"answers are held":   func(p *faultproxy.Proxy) { p.Hold(faultproxy.Down) },
 		"answers are slow":   func(p *faultproxy.Proxy) { p.Delay(faultproxy.Down, 80*time.Millisecond) },
@@ -46,6 +47,7 @@ func TestCancelledMidAcquireLeavesNoKeyOnAnyNode(t *testing.T) {
 // redsync, fail-fast: a straggling SET landed after Unlock; 19 of 20 were orphaned. Also where the straggler's
 // connection breaks in the middle of it: what it was told and did not answer must be undone, too.
 func TestStragglersLeaveNoOrphans(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		way    faultproxy.Direction
 		by     time.Duration
@@ -77,6 +79,7 @@ func TestStragglersLeaveNoOrphans(t *testing.T) {
 // Requests that the network delivers long after their sender gave up are undone by the release that travels behind
 // them, and disturb nobody in the meantime; also when the client has replaced its connection by then.
 func TestLateRequestsAreUndoneAndDisturbNobody(t *testing.T) {
+	t.Parallel()
 	for name, silence := range map[string]time.Duration{
 		"over the same connection":     0,
 		"over an abandoned connection": 1500 * time.Millisecond, // longer than a node may be silent before it is replaced

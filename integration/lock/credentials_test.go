@@ -128,6 +128,7 @@ func TestRotatedCredentials(t *testing.T) {
 
 // A password that is rotated a moment too late, and a function that fails, keep the node out until the next attempt.
 func TestCredentialsThatAreWrongForAWhile(t *testing.T) {
+	t.Parallel()
 	f := fleet.StartSpec(t, 1, masters.Spec{})
 	n := f.Nodes[0]
 	v := newVault(t, f)

@@ -69,6 +69,7 @@ func TestNoAttemptFailsWhenConnectionsAreKilled(t *testing.T) {
 
 // redsync: value and until are raced by a renewer. The race detector judges.
 func TestAHoldMayBeUsedByManyAtOnce(t *testing.T) {
+	t.Parallel()
 	f := fleet.Start(t, 3)
 	l := f.Locker(t, redlock.WithTTL(300*time.Millisecond))
 	k := fleet.Lock(t, l, "n")

@@ -12,6 +12,7 @@ import (
 
 // rueidislock: one foreign key of three blocked the lock.
 func TestAForeignKeyOnAMinorityDoesNotBlock(t *testing.T) {
+	t.Parallel()
 	f := fleet.Start(t, 3)
 	l := f.Locker(t, redlock.WithTTL(fleet.Long))
 	fleet.Put(t, "n", "somebody", fleet.Long, f.Nodes[0])
@@ -24,6 +25,7 @@ func TestAForeignKeyOnAMinorityDoesNotBlock(t *testing.T) {
 
 // node-redlock: no release between tries, so that its own key blocked it.
 func TestOwnKeysOfAFailedAttemptDoNotBlockTheNext(t *testing.T) {
+	t.Parallel()
 	f := fleet.Start(t, 5)
 	nw := f.Network(t)
 	l := nw.Locker(t, redlock.WithTTL(fleet.Long))
@@ -40,6 +42,7 @@ func TestOwnKeysOfAFailedAttemptDoNotBlockTheNext(t *testing.T) {
 
 // bsm/redislock: owners were compared up to the shorter one's length, so that worker-1 released worker-12's lock.
 func TestAnOwnerThatIsAPrefixOfAnotherStealsNothing(t *testing.T) {
+	t.Parallel()
 	f := fleet.Start(t, 3)
 	l := f.Locker(t, redlock.WithTTL(fleet.Long), redlock.WithoutRenewal())
 	for what, foreign := range map[string]func(string) string{
@@ -61,6 +64,7 @@ func TestAnOwnerThatIsAPrefixOfAnotherStealsNothing(t *testing.T) {
 }
 
 func TestTakenIsNotUnreachable(t *testing.T) {
+	t.Parallel()
 	f := fleet.Start(t, 5)
 	nw := f.Network(t)
 	l := nw.Locker(t)
@@ -86,6 +90,7 @@ func TestTakenIsNotUnreachable(t *testing.T) {
 // One node was never ours and two are silent now: the other two confirm, and
 // nobody can say that a majority has been lost.
 func TestAMinorityThatNeverGrantedDoesNotMakeAHoldLost(t *testing.T) {
+	t.Parallel()
 	f := fleet.Start(t, 5)
 	nw := f.Network(t)
 	l := nw.Locker(t, redlock.WithTTL(fleet.Long), redlock.WithNodeTimeout(400*time.Millisecond), redlock.WithoutRenewal())

@@ -26,6 +26,7 @@ var acl = masters.Spec{
 
 // Each way to write a node's URL leads to it, and to the database that it names.
 func TestURLs(t *testing.T) {
+	t.Parallel()
 	authority, err := redisserver.NewAuthority()
 	fleet.Must(t, err)
 	for name, c := range map[string]struct {
@@ -112,6 +113,7 @@ func TestTLSThatFails(t *testing.T) {
 
 // Whatever goes wrong, errors and logs never tell the password.
 func TestThePasswordNeverAppears(t *testing.T) {
+	t.Parallel()
 	const wrong = "hunter2-hunter2"
 	f := fleet.StartSpec(t, 3, acl)
 	var log fleet.Journal

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
 	"github.com/quorumlock/redlock/internal/redisserver"
 )
@@ -35,17 +36,8 @@ func start(t *testing.T, spec masters.Spec) *masters.Node {
 func do(t *testing.T, n *masters.Node, command string, args ...any) any {
 	t.Helper()
 	reply, err := n.Do(command, args...)
-	if err != nil {
-		t.Fatalf("%s %v at %s: %v", command, args, n.Addr(), err)
-	}
+	fleet.Must(t, err)
 	return reply
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestFiveMastersAreUpSoonAndIndependent(t *testing.T) {
@@ -68,12 +60,12 @@ func TestFiveMastersAreUpSoonAndIndependent(t *testing.T) {
 func TestKillForgetsAndKeepsTheAddress(t *testing.T) {
 	n := start(t, masters.Spec{})
 	do(t, n, "SET", "k", "v")
-	must(t, n.Kill())
+	fleet.Must(t, n.Kill())
 	if _, err := n.Do("PING"); err == nil {
 		t.Fatal("a killed master answers")
 	}
-	must(t, n.Kill()) // a second time is no error
-	must(t, n.Start())
+	fleet.Must(t, n.Kill()) // a second time is no error
+	fleet.Must(t, n.Start())
 	if got := do(t, n, "GET", "k"); got != nil {
 		t.Errorf("after a restart without persistence: got %q, want nothing", got)
 	}
@@ -82,11 +74,11 @@ func TestKillForgetsAndKeepsTheAddress(t *testing.T) {
 func TestAppendOnlyFileSurvivesKillButNotStartEmpty(t *testing.T) {
 	n := start(t, masters.Spec{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
 	do(t, n, "SET", "k", "v")
-	must(t, n.Restart())
+	fleet.Must(t, n.Restart())
 	if got, err := redis.String(n.Do("GET", "k")); err != nil || got != "v" {
 		t.Errorf("after kill -9 and start: got %q, %v; want v", got, err)
 	}
-	must(t, n.RestartEmpty())
+	fleet.Must(t, n.RestartEmpty())
 	if got := do(t, n, "GET", "k"); got != nil {
 		t.Errorf("after the loss of the disk: got %q, want nothing", got)
 	}
@@ -94,46 +86,39 @@ func TestAppendOnlyFileSurvivesKillButNotStartEmpty(t *testing.T) {
 
 func TestStopAndStart(t *testing.T) {
 	n := start(t, masters.Spec{})
-	must(t, n.Stop())
-	must(t, n.Start())
+	fleet.Must(t, n.Stop())
+	fleet.Must(t, n.Start())
 	do(t, n, "PING")
 }
 
 func TestPauseHoldsRequestsUntilResume(t *testing.T) {
 	n := start(t, masters.Spec{})
 	c, err := n.Dial(t.Context(), 5*time.Second)
-	must(t, err)
+	fleet.Must(t, err)
 	defer func() { _ = c.Close() }() // it repeats the timeout below
 	if _, err := c.Do("PING"); err != nil {
 		t.Fatal(err)
 	}
-	must(t, n.Pause())
-	must(t, c.Send("SET", "k", "late"))
-	must(t, c.Flush())
+	fleet.Must(t, n.Pause())
+	fleet.Must(t, c.Send("SET", "k", "late"))
+	fleet.Must(t, c.Flush())
 	if _, err := redis.ReceiveWithTimeout(c, 100*time.Millisecond); err == nil {
 		t.Fatal("a paused master answers")
 	}
-	must(t, n.Resume())
+	fleet.Must(t, n.Resume())
 	// The connection's own reader has given up; the server has not.
-	deadline := time.Now().Add(5 * time.Second)
-	for {
+	fleet.Eventually(t, "what was sent is carried out after resume", func() bool {
 		got, err := redis.String(n.Do("GET", "k"))
-		if err == nil && got == "late" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after resume: got %q, %v; want late", got, err)
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return err == nil && got == "late"
+	})
 }
 
 func TestKillAndRemoveAPausedMaster(t *testing.T) {
 	n := start(t, masters.Spec{})
-	must(t, n.Pause())
-	must(t, n.Kill())
-	must(t, n.Start())
-	must(t, n.Pause()) // and removed while paused
+	fleet.Must(t, n.Pause())
+	fleet.Must(t, n.Kill())
+	fleet.Must(t, n.Start())
+	fleet.Must(t, n.Pause()) // and removed while paused
 }
 
 func TestCommandStatsAndCPUTime(t *testing.T) {
@@ -143,12 +128,12 @@ func TestCommandStatsAndCPUTime(t *testing.T) {
 		do(t, n, "SET", "k", "v")
 	}
 	stats, err := n.CommandStats()
-	must(t, err)
+	fleet.Must(t, err)
 	if stats["set"] != 7 {
 		t.Errorf("SETs: got %d, want 7 (of %v)", stats["set"], stats)
 	}
 	used, err := n.CPUTime()
-	must(t, err)
+	fleet.Must(t, err)
 	if used <= 0 || used > time.Minute {
 		t.Errorf("CPU time: got %v", used)
 	}
@@ -156,7 +141,7 @@ func TestCommandStatsAndCPUTime(t *testing.T) {
 
 func TestPasswordACLAndTLS(t *testing.T) {
 	authority, err := redisserver.NewAuthority()
-	must(t, err)
+	fleet.Must(t, err)
 	for name, spec := range map[string]masters.Spec{
 		"password": {Args: []string{"--requirepass", "sesame"}, Password: "sesame"},
 		"ACL": {
@@ -169,10 +154,10 @@ func TestPasswordACLAndTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := start(t, spec)
 			do(t, n, "SET", "k", "v")
-			must(t, n.RestartEmpty()) // the files are there again
+			fleet.Must(t, n.RestartEmpty()) // the files are there again
 			do(t, n, "SET", "k", "v")
 			open, err := redis.Dial("tcp", n.Addr(), redis.DialReadTimeout(time.Second))
-			must(t, err)
+			fleet.Must(t, err)
 			defer func() { _ = open.Close() }() // it repeats the refusal
 			if _, err := open.Do("PING"); err == nil {
 				t.Error("the master lets everybody in")
@@ -190,14 +175,14 @@ func TestSocket(t *testing.T) {
 		return
 	}
 	c, err := net.Dial("unix", n.Socket())
-	must(t, err)
-	must(t, c.Close())
+	fleet.Must(t, err)
+	fleet.Must(t, c.Close())
 }
 
 func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 	n, err := provider.Launch(t.Context(), masters.Spec{Args: []string{"--no-such-directive", "1"}})
 	if err == nil {
-		must(t, n.Remove())
+		fleet.Must(t, n.Remove())
 		t.Fatal("a server with a bad argument starts")
 	}
 	if !strings.Contains(err.Error(), "no-such-directive") {
@@ -211,9 +196,9 @@ func TestAServerWhosePortIsTakenDoesNotStart(t *testing.T) {
 		t.Skip("a container whose port is taken is refused by Docker")
 	}
 	n := start(t, masters.Spec{})
-	must(t, n.Kill())
+	fleet.Must(t, n.Kill())
 	other, err := net.Listen("tcp", n.Addr())
-	must(t, err)
+	fleet.Must(t, err)
 	defer func() { _ = other.Close() }()
 	go func() { // until the listener is closed
 		for {

@@ -50,9 +50,7 @@ func TestClientsAreMovedToOtherMastersUnderLoad(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if !fleet.Judging {
-				t.Parallel()
-			}
+			fleet.ParallelUnlessJudged(t)
 			fleet.Measure(t, func(m *fleet.Measurement) {
 				d := deploy(t, c.clients, c.first)
 				for _, s := range c.steps {

@@ -33,6 +33,7 @@ const contenders = 8
 // Contenders are killed with SIGKILL, while they hold the lock and while they are queued,
 // and on top of that the messages fail on which a quick hand-over rests.
 func TestNobodyIsStuck(t *testing.T) {
+	fleet.ParallelUnlessJudged(t)
 	for _, c := range []struct {
 		name    string
 		spec    masters.Spec
@@ -47,9 +48,7 @@ func TestNobodyIsStuck(t *testing.T) {
 		{name: "publish and subscribe are forbidden", spec: asDefault, prepare: forbidMessages},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if !fleet.Judging {
-				t.Parallel()
-			}
+			fleet.ParallelUnlessJudged(t)
 			fleet.Measure(t, func(m *fleet.Measurement) {
 				f := fleet.StartSpec(t, 5, c.spec) // forbidMessages outlives a FLUSHALL
 				if c.prepare != nil {
@@ -193,9 +192,7 @@ func forbidMessages(t *testing.T, f fleet.Fleet) {
 // nodes: the lock is handed to it, and given on when a second has passed. This is
 // the one case in which a waiter costs those behind it anything.
 func TestAWaiterThatIsCutOffCostsALease(t *testing.T) {
-	if !fleet.Judging {
-		t.Parallel()
-	}
+	fleet.ParallelUnlessJudged(t)
 	f := fleet.Start(t, 5)
 	for _, cut := range fleet.Sized([]int{2}, []int{1, 2, 3}) {
 		fleet.Measure(t, func(m *fleet.Measurement) {

@@ -48,6 +48,7 @@ var withoutHello = masters.Spec{Args: []string{"--rename-command", "HELLO", ""}}
 // Whoever waits is notified over the connection that it has to each master. Where HELLO is unknown it opens a second
 // one; where SUBSCRIBE is forbidden, it asks. A connection that is lost meanwhile comes back subscribed.
 func TestWhoeverWaitsHasOneConnection(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		spec            masters.Spec
 		all, subscribed int // to each master, of a holder that never had to wait and of a waiter
