@@ -1,6 +1,4 @@
-// Package bounds_test measures the library's promises about time, with masters that are sick. That all goes well is
-// always wanted; how fast is judged by make bounds alone, without the race detector.
-package bounds_test
+package lock_test
 
 import (
 	"context"
@@ -18,7 +16,8 @@ import (
 	"github.com/quorumlock/redlock/integration/masters"
 )
 
-func TestMain(m *testing.M) { fleet.Main(m) }
+// The library's promises about time, with masters that are sick: make bounds alone judges them, without the race
+// detector.
 
 const (
 	nodeTimeout = 250 * time.Millisecond
