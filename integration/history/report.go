@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/quorumlock/redlock/integration/masters"
 	"github.com/quorumlock/redlock/integration/tokens"
 )
@@ -43,12 +45,24 @@ func (r *running) report(began, first, last time.Time) (report, error) {
 		if found.left, err = masters.Leftovers(r.fleet); err != nil {
 			return found, err
 		}
-		// What is known of a job stays for its time.
-		found.left = slices.DeleteFunc(found.left, func(k string) bool { return strings.Contains(k, " redlock:once:job ") })
+		found.left = slices.DeleteFunc(found.left, r.goesByItself)
 		if len(found.left) == 0 || time.Now().After(deadline) {
 			return found, nil
 		}
 	}
+}
+
+// goesByItself reports whether a key stays for its time and no longer: what is known of a job and, where the run is too
+// short to wait for it, the queue in which a client was killed.
+func (r *running) goesByItself(left string) bool {
+	addr, key, _ := strings.Cut(left, " ")
+	if !strings.HasPrefix(key, "redlock:once:job ") && (r.full || !strings.HasPrefix(key, "redlock:wait:")) {
+		return false
+	}
+	at := slices.IndexFunc(r.fleet, func(n *masters.Node) bool { return n.Addr() == addr })
+	ms, err := redis.Int(r.fleet[at].Do("PTTL", key))
+	const noTTL = -1
+	return err == nil && ms != noTTL
 }
 
 // judge asks both judges, and leaves a history that is wrong in files.

@@ -196,7 +196,7 @@ func TestAWaiterThatIsCutOffCostsALease(t *testing.T) {
 	f := fleet.Start(t, 5)
 	for _, cut := range fleet.Sized([]int{2}, []int{1, 2, 3}) {
 		fleet.Measure(t, func(m *fleet.Measurement) {
-			holder := f.Locker(t, redlock.WithTTL(ttl))
+			holder := f.Locker(t, redlock.WithTTL(fleet.Long)) // which no standstill ends
 			k, err := holder.Lock(t.Context(), name)
 			fleet.Must(t, err)
 			var frozen []*contender
