@@ -104,14 +104,8 @@ bench: masters ## this library against its peers
 peers: masters ## what other libraries do under the same faults, beside this one
 	$(GO) run -C bench ./peers
 
-BENCHMARKS := ../docs/benchmarks
-
 crowd: masters ## a thousand clients on five masters, for docs/scale.md: on a machine that has nothing else to do
-	@file=$$(mktemp) && \
-	$(GO) run -C bench . -scenario crowd -goroutines 10,100,1000 -json "$$file" -plots $(BENCHMARKS) && \
-	$(GO) run -C bench . -from "$(BENCHMARKS)/results.json,$$file" -json $(BENCHMARKS)/results.json \
-		-markdown $(BENCHMARKS)/tables.md -page ../docs/scale.md >/dev/null && \
-	rm "$$file"
+	$(GO) run -C bench . -scenario crowd -goroutines 10,100,1000 -publish ../docs
 
 # How many schedules, and the first of them.
 SEEDS ?= 1000

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -20,13 +19,10 @@ import (
 // of all callers sending together, and of two halves, one of which is being answered while the
 // other is written. With tokens it sends one ZADD for each batch, too.
 var (
-	limitTogether = contestant{name: "limit", nodes: 5, open: openLimit(limitClient{each: 1})}
-	limitHalves   = contestant{name: "limit, two halves", nodes: 5, open: openLimit(limitClient{each: 1, halves: true})}
-	limitTokens   = contestant{name: "limit with tokens", nodes: 5, open: openLimit(limitClient{each: 1, tokens: true})}
-	limitTen      = contestant{
-		name: "limit with tokens, 10 names", nodes: 5,
-		open: openLimit(limitClient{each: 10, tokens: true}),
-	}
+	limitTogether = limit("limit", limitClient{each: 1})
+	limitHalves   = limit("limit, two halves", limitClient{each: 1, halves: true})
+	limitTokens   = limit("limit with tokens", limitClient{each: 1, tokens: true})
+	limitTen      = limit("limit with tokens"+tenNames, limitClient{each: 10, tokens: true})
 )
 
 type limitClient struct {
@@ -36,33 +32,35 @@ type limitClient struct {
 	sha            string
 }
 
-func openLimit(form limitClient) func(nodes []string, _ int) (client, error) {
-	return func(nodes []string, _ int) (client, error) {
-		c := &form
-		c.conns = nil
+func limit(name string, form limitClient) contestant {
+	return contestant{name: name, nodes: 5, open: func(nodes []string, _ int) (*client, error) {
+		c := form
 		for _, node := range nodes {
-			conn, err := net.Dial("tcp", node)
-			if err != nil {
+			if err := c.connect(node); err != nil {
 				return nil, err
 			}
-			c.conns = append(c.conns, conn)
-			if _, err := conn.Write(command(nil, "SCRIPT", "LOAD", releaseAllScript)); err != nil {
-				return nil, err
-			}
-			r := bufio.NewReader(conn)
-			if _, err := r.ReadString('\n'); err != nil { // $40
-				return nil, err
-			}
-			if c.sha, err = r.ReadString('\n'); err != nil {
-				return nil, err
-			}
-			c.sha = strings.TrimSpace(c.sha)
 		}
-		return c, nil
-	}
+		return &client{run: c.run, close: c.close}, nil
+	}}
 }
 
-func (c *limitClient) worker() (worker, error) { return nil, fmt.Errorf("the limit has no workers") }
+func (c *limitClient) connect(node string) error {
+	conn, err := net.Dial("tcp", node)
+	if err != nil {
+		return err
+	}
+	c.conns = append(c.conns, conn)
+	if _, err := conn.Write(command(nil, "SCRIPT", "LOAD", releaseAllScript)); err != nil {
+		return err
+	}
+	r := bufio.NewReader(conn)
+	if _, err := r.ReadString('\n'); err != nil { // $40
+		return err
+	}
+	sha, err := r.ReadString('\n')
+	c.sha = strings.TrimSpace(sha)
+	return err
+}
 
 func (c *limitClient) close() {
 	for _, conn := range c.conns {
@@ -72,15 +70,11 @@ func (c *limitClient) close() {
 
 // command appends one command in the protocol's form.
 func command(b []byte, args ...string) []byte {
-	b = append(b, '*')
-	b = strconv.AppendInt(b, int64(len(args)), 10)
-	b = append(b, '\r', '\n')
+	line := func(kind byte, n int) { b = append(strconv.AppendInt(append(b, kind), int64(n), 10), '\r', '\n') }
+	line('*', len(args))
 	for _, arg := range args {
-		b = append(b, '$')
-		b = strconv.AppendInt(b, int64(len(arg)), 10)
-		b = append(b, '\r', '\n')
-		b = append(b, arg...)
-		b = append(b, '\r', '\n')
+		line('$', len(arg))
+		b = append(append(b, arg...), '\r', '\n')
 	}
 	return b
 }
@@ -107,8 +101,10 @@ type batch struct {
 }
 
 func (c *limitClient) run(ctx context.Context, inFlight int, names [][]string, rec *recorder) error {
-	for i := range names {
-		names[i] = c.expand(names[i])
+	if c.each > 1 {
+		for i := range names {
+			names[i] = expand(names[i], c.each)
+		}
 	}
 	first := inFlight
 	if c.halves {
@@ -196,19 +192,6 @@ func countReplies(conn net.Conn, queue <-chan *batch) {
 			b.from.done <- struct{}{}
 		}
 	}
-}
-
-// expand makes several names of each, where a lock has several.
-func (c *limitClient) expand(names []string) (all []string) {
-	if c.each == 1 {
-		return names
-	}
-	for _, name := range names {
-		for i := range c.each {
-			all = append(all, name+":"+strconv.Itoa(i))
-		}
-	}
-	return all
 }
 
 // encode writes what the half sends next, and returns how many lines answer its acquire.

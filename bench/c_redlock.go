@@ -2,55 +2,217 @@ package main
 
 import (
 	"context"
+	"errors"
+	"strconv"
+	"sync"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
 // This library with its defaults, but for the TTL that all contestants share.
 var (
-	redlockFenced5 = contestant{name: "redlock", nodes: 5, waits: true, open: openRedlock()}
-	redlockPlain5  = contestant{name: "redlock plain", nodes: 5, waits: true, open: openRedlock(redlock.WithoutFencing())}
-	redlockAsync5  = contestant{name: "redlock async", nodes: 5, waits: true, open: openRedlock(redlock.WithAsyncUnlock())}
-	redlockBoth5   = contestant{
-		name: "redlock plain async", nodes: 5, waits: true,
-		open: openRedlock(redlock.WithoutFencing(), redlock.WithAsyncUnlock()),
-	}
-	redlockFenced1 = contestant{name: "redlock (1 node)", nodes: 1, waits: true, open: openRedlock()}
-	redlockPlain1  = contestant{
-		name: "redlock plain (1 node)", nodes: 1, waits: true,
-		open: openRedlock(redlock.WithoutFencing()),
-	}
+	redlockFenced5 = ours("redlock", 5, openRedlock(locks))
+	redlockPlain5  = ours("redlock plain", 5, openRedlock(locks, redlock.WithoutFencing()))
+	redlockAsync5  = ours("redlock async", 5, openRedlock(locks, redlock.WithAsyncUnlock()))
+	redlockBoth5   = ours("redlock plain async", 5,
+		openRedlock(locks, redlock.WithoutFencing(), redlock.WithAsyncUnlock()))
+	redlockFenced1 = ours("redlock (1 node)", 1, openRedlock(locks))
+	redlockPlain1  = ours("redlock plain (1 node)", 1, openRedlock(locks, redlock.WithoutFencing()))
+
+	redlockTLS5      = ours("redlock", 5, openTLS())
+	redlockPlainTLS5 = ours("redlock plain", 5, openTLS(redlock.WithoutFencing()))
+
+	redlockTen5     = ours("redlock"+tenNames, 5, openRedlock(tenAtOnce))
+	redlockReaders5 = ours("redlock rw", 5, openRedlock(readMostly))
+	redlockOnce5    = ours("redlock once, a run", 5, openRedlock(runs))
+	redlockDone5    = ours("redlock once, done before", 5, openRedlock(finds))
+
+	redlockPermit5 = ours("redlock permit", 5, openPermits(0, false))
+	redlockLast5   = ours("redlock permit, 7 of 8 taken", 5, openPermits(permits-1, false))
+	redlockFind5   = ours("redlock permit, 7 of 8 taken, new each time", 5, openPermits(permits-1, true))
 )
 
-func openRedlock(opts ...redlock.Option) func(nodes []string, goroutines int) (client, error) {
-	return openRedlockAt("redis://", opts...)
+func ours(name string, nodes int, open opener) contestant {
+	return contestant{name: name, nodes: nodes, open: open}
 }
 
-func openRedlockAt(scheme string, opts ...redlock.Option) func(nodes []string, goroutines int) (client, error) {
-	return func(nodes []string, _ int) (client, error) {
-		urls := make([]string, len(nodes))
-		for i, node := range nodes {
-			urls[i] = scheme + node
-		}
-		// No restart guard: the masters have just been started.
-		l, err := redlock.New(urls, append(opts, redlock.WithTTL(lockTTL), redlock.WithRestartGuard(0))...)
-		return redlockClient{l}, err
+// A way is how a worker comes to a hold. It returns nil if there is nothing to unlock.
+type way func(ctx context.Context, name string) (*redlock.Lock, error)
+
+// openRedlock opens a Locker, to which each worker has a way of its own.
+func openRedlock(each func(*redlock.Locker) way, opts ...redlock.Option) opener {
+	return func(nodes []string, _ int) (*client, error) {
+		return openLocker("redis://", nodes, each, opts)
 	}
 }
 
-type redlockClient struct{ l *redlock.Locker }
-
-func (c redlockClient) worker() (worker, error) { return &redlockWorker{c: c}, nil }
-func (c redlockClient) close()                  { _ = c.l.Close() }
-
-type redlockWorker struct {
-	c    redlockClient
-	held *redlock.Lock
+// openTLS is openRedlock for masters that speak TLS only.
+func openTLS(opts ...redlock.Option) opener {
+	return func(nodes []string, _ int) (*client, error) {
+		trust := redlock.WithTLSConfig(authority().ClientConfig())
+		return openLocker("rediss://", nodes, locks, append(opts, trust))
+	}
 }
 
-func (w *redlockWorker) lock(ctx context.Context, name string) (err error) {
-	w.held, err = w.c.l.Lock(ctx, name)
-	return err
+// authority signs the masters' certificates.
+var authority = sync.OnceValue(func() *redisserver.Authority {
+	a, err := redisserver.NewAuthority()
+	fatal(err)
+	return a
+})
+
+func openLocker(scheme string, nodes []string, each func(*redlock.Locker) way, opts []redlock.Option) (*client, error) {
+	// No restart guard: the masters have just been started.
+	l, err := redlock.New(urls(scheme, nodes), append(opts, redlock.WithTTL(lockTTL), redlock.WithRestartGuard(0))...)
+	if err != nil {
+		return nil, err
+	}
+	return &client{
+		worker: func() (worker, error) {
+			var held *redlock.Lock
+			acquire := each(l)
+			return worker{
+				lock: func(ctx context.Context, name string) (err error) { held, err = acquire(ctx, name); return err },
+				unlock: func(ctx context.Context) error {
+					if held == nil {
+						return nil
+					}
+					return held.Unlock(ctx)
+				},
+				hold: func() *redlock.Lock { return held },
+			}, nil
+		},
+		close: func() { _ = l.Close() },
+	}, nil
 }
 
-func (w *redlockWorker) unlock(ctx context.Context) error { return w.held.Unlock(ctx) }
+func urls(scheme string, nodes []string) []string {
+	list := make([]string, len(nodes))
+	for i, node := range nodes {
+		list[i] = scheme + node
+	}
+	return list
+}
+
+func locks(l *redlock.Locker) way {
+	return func(ctx context.Context, name string) (*redlock.Lock, error) { return l.Lock(ctx, name) }
+}
+
+const tenNames = ", 10 names"
+
+// tenAtOnce: each name that is asked for stands for ten. They are made once, so that this is not measured.
+func tenAtOnce(l *redlock.Locker) way {
+	made := map[string][]string{}
+	return func(ctx context.Context, name string) (*redlock.Lock, error) {
+		if made[name] == nil {
+			made[name] = expand([]string{name}, 10)
+		}
+		return l.LockAll(ctx, made[name])
+	}
+}
+
+// expand makes several names of each.
+func expand(names []string, each int) (all []string) {
+	for _, name := range names {
+		for i := range each {
+			all = append(all, name+":"+strconv.Itoa(i))
+		}
+	}
+	return all
+}
+
+// readMostly locks to read, and to write once in twenty cycles.
+func readMostly(l *redlock.Locker) way {
+	cycles := 0
+	return func(ctx context.Context, name string) (*redlock.Lock, error) {
+		if cycles++; cycles%20 == 0 {
+			return l.Lock(ctx, name)
+		}
+		return l.RWMutex(name).RLock(ctx)
+	}
+}
+
+func once(ctx context.Context, l *redlock.Locker, name string) error {
+	return l.Once(ctx, name, func(context.Context) error { return nil })
+}
+
+// runs runs a job that nobody has run before and that has nothing to do.
+func runs(l *redlock.Locker) way {
+	return func(ctx context.Context, name string) (*redlock.Lock, error) { return nil, once(ctx, l, name) }
+}
+
+// finds runs a job once, and then finds it done.
+func finds(l *redlock.Locker) way {
+	job := ""
+	return func(ctx context.Context, name string) (*redlock.Lock, error) {
+		if job == "" {
+			job = name
+			return nil, once(ctx, l, job)
+		}
+		if err := once(ctx, l, job); !errors.Is(err, redlock.ErrDone) {
+			return nil, errors.Join(errors.New("it was not done"), err)
+		}
+		return nil, nil
+	}
+}
+
+// Permits of semaphores with eight, all of them free or all but one taken by another process. Each goroutine has a
+// semaphore of its own: that of the first name it is given. Who keeps a Semaphore remembers the slot that it found
+// free; who makes a new one each time, as a process that has just begun, has to look for it.
+const permits = 8
+
+func openPermits(taken int, anew bool) opener {
+	return func(nodes []string, goroutines int) (*client, error) {
+		var (
+			other *redlock.Locker // the other process
+			mu    sync.Mutex
+			holds []*redlock.Lock // of the other process; guarded by mu
+		)
+		occupy := func(ctx context.Context, name string) error {
+			s := other.Semaphore(name, permits)
+			for range taken {
+				held, err := s.Acquire(ctx)
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				holds = append(holds, held)
+				mu.Unlock()
+			}
+			return nil
+		}
+		c, err := openRedlock(func(l *redlock.Locker) way {
+			var own string
+			var s *redlock.Semaphore
+			return func(ctx context.Context, name string) (*redlock.Lock, error) {
+				if own == "" {
+					if err := occupy(ctx, name); err != nil {
+						return nil, err
+					}
+					own = name
+				}
+				if s == nil || anew {
+					s = l.Semaphore(own, permits)
+				}
+				return s.Acquire(ctx)
+			}
+		})(nodes, goroutines)
+		if err != nil {
+			return nil, err
+		}
+		if other, err = redlock.New(urls("redis://", nodes),
+			redlock.WithTTL(lockTTL), redlock.WithRestartGuard(0)); err != nil {
+			return nil, err
+		}
+		closeOurs := c.close
+		c.close = func() {
+			for _, held := range holds {
+				_ = held.Unlock(context.Background())
+			}
+			_ = other.Close()
+			closeOurs()
+		}
+		return c, nil
+	}
+}

@@ -12,68 +12,87 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// redsync with its defaults, but for the expiry, and with pools large enough that nobody
-// waits for a connection.
+// redsync with its defaults, but for the expiry, and with pools large enough that nobody waits for a connection.
 var (
-	redsyncRedigo5 = contestant{
-		name: "redsync+redigo", nodes: 5, waits: true, native: []string{"set"},
-		open: func(nodes []string, goroutines int) (client, error) {
-			return openRedsync(nodes, redigoPool(goroutines))
-		},
-	}
-	redsyncGoRedis5 = contestant{
-		name: "redsync+go-redis", nodes: 5, waits: true, native: []string{"set"},
-		open: func(nodes []string, goroutines int) (client, error) {
-			return openRedsync(nodes, goRedisPool(goroutines))
-		},
-	}
-	redsyncFailFast5 = contestant{
-		name: "redsync+redigo fail-fast", nodes: 5, waits: true, native: []string{"set"},
-		open: func(nodes []string, goroutines int) (client, error) {
-			return openRedsync(nodes, redigoPool(goroutines), redsync.WithFailFast(true))
-		},
-	}
-	redsyncGoRedisFast5 = contestant{
-		name: "redsync+go-redis fail-fast", nodes: 5, waits: true, native: []string{"set"},
-		open: func(nodes []string, goroutines int) (client, error) {
-			return openRedsync(nodes, goRedisPool(goroutines), redsync.WithFailFast(true))
-		},
-	}
+	redsyncRedigo5      = redsyncOver("redigo", redigoPool, false)
+	redsyncFailFast5    = redsyncOver("redigo", redigoPool, true)
+	redsyncGoRedis5     = redsyncOver("go-redis", goRedisPool, false)
+	redsyncGoRedisFast5 = redsyncOver("go-redis", goRedisPool, true)
+	redsyncRueidis5     = redsyncOver("rueidis", rueidisPool, false)
+	redsyncRueidisFast5 = redsyncOver("rueidis", rueidisPool, true)
+	redsyncRedigoTLS5   = redsyncOver("redigo", redigoTLSPool, false)
 )
 
-func init() { goredis.SetLogger(silent{}) } // else a line for each refused connection
+// An openPool opens a pool of connections to one node for so many goroutines.
+type openPool func(node string, goroutines int) (pool rsredis.Pool, closePool func() error, err error)
 
-type silent struct{}
-
-func (silent) Printf(context.Context, string, ...any) {}
-
-type redsyncClient struct {
-	rs      *redsync.Redsync
-	opts    []redsync.Option
-	closers []func() error
+func redsyncOver(library string, open openPool, failFast bool) contestant {
+	name, opts := "redsync+"+library, []redsync.Option{redsync.WithExpiry(lockTTL)}
+	if failFast {
+		name, opts = name+" fail-fast", append(opts, redsync.WithFailFast(true))
+	}
+	return contestant{
+		name: name, nodes: 5, native: []string{"set"},
+		open: func(nodes []string, goroutines int) (*client, error) {
+			return openRedsync(nodes, goroutines, open, opts)
+		},
+	}
 }
 
-type openPool func(node string) (rsredis.Pool, func() error, error)
+func openRedsync(nodes []string, goroutines int, open openPool, opts []redsync.Option) (*client, error) {
+	var pools []rsredis.Pool
+	var closers []func() error
+	closeAll := func() {
+		for _, closePool := range closers {
+			_ = closePool()
+		}
+	}
+	for _, node := range nodes {
+		pool, closePool, err := open(node, goroutines)
+		if err != nil {
+			closeAll()
+			return nil, err
+		}
+		pools, closers = append(pools, pool), append(closers, closePool)
+	}
+	rs := redsync.New(pools...)
+	return &client{
+		worker: func() (worker, error) {
+			var held *redsync.Mutex
+			return worker{
+				lock: func(ctx context.Context, name string) error {
+					held = rs.NewMutex(name, opts...)
+					return held.LockContext(ctx)
+				},
+				unlock: func(ctx context.Context) error { _, err := held.UnlockContext(ctx); return err },
+			}, nil
+		},
+		close: closeAll,
+	}, nil
+}
 
-func redigoPool(goroutines int, opts ...redis.DialOption) openPool {
+func redigoPool(node string, goroutines int) (rsredis.Pool, func() error, error) {
+	return redigoPoolWith(node, goroutines)
+}
+
+func redigoTLSPool(node string, goroutines int) (rsredis.Pool, func() error, error) {
+	return redigoPoolWith(node, goroutines,
+		redis.DialUseTLS(true), redis.DialTLSConfig(authority().ClientConfig()))
+}
+
+func redigoPoolWith(node string, goroutines int, opts ...redis.DialOption) (rsredis.Pool, func() error, error) {
 	opts = append(opts, redis.DialConnectTimeout(peerTimeout),
 		redis.DialReadTimeout(peerTimeout), redis.DialWriteTimeout(peerTimeout))
-	return func(node string) (rsredis.Pool, func() error, error) {
-		p := &redis.Pool{
-			MaxIdle: goroutines, IdleTimeout: time.Minute,
-			DialContext: func(ctx context.Context) (redis.Conn, error) {
-				return redis.DialContext(ctx, "tcp", node, opts...)
-			},
-		}
-		return rsredigo.NewPool(p), p.Close, nil
+	p := &redis.Pool{
+		MaxIdle: goroutines, IdleTimeout: time.Minute,
+		DialContext: func(ctx context.Context) (redis.Conn, error) { return redis.DialContext(ctx, "tcp", node, opts...) },
 	}
+	return rsredigo.NewPool(p), p.Close, nil
 }
 
-func goRedisPool(goroutines int) openPool {
-	return func(node string) (rsredis.Pool, func() error, error) {
-		c := goRedis(node, goroutines)
-		return rsgoredis.NewPool(c), c.Close, nil
-	}
+func goRedisPool(node string, goroutines int) (rsredis.Pool, func() error, error) {
+	c := goRedis(node, goroutines)
+	return rsgoredis.NewPool(c), c.Close, nil
 }
 
 // goRedis has go-redis's defaults (3 s read, 3 retries), but for the size of the pool.
@@ -81,41 +100,8 @@ func goRedis(node string, goroutines int) *goredis.Client {
 	return goredis.NewClient(&goredis.Options{Addr: node, PoolSize: max(goroutines, 10)})
 }
 
-func openRedsync(nodes []string, open openPool, opts ...redsync.Option) (client, error) {
-	c := &redsyncClient{opts: append(opts, redsync.WithExpiry(lockTTL))}
-	var pools []rsredis.Pool
-	for _, node := range nodes {
-		p, closer, err := open(node)
-		if err != nil {
-			c.close()
-			return nil, err
-		}
-		pools = append(pools, p)
-		c.closers = append(c.closers, closer)
-	}
-	c.rs = redsync.New(pools...)
-	return c, nil
-}
+func init() { goredis.SetLogger(silent{}) } // else a line for each refused connection
 
-func (c *redsyncClient) worker() (worker, error) { return &redsyncWorker{c: c}, nil }
+type silent struct{}
 
-func (c *redsyncClient) close() {
-	for _, closer := range c.closers {
-		_ = closer()
-	}
-}
-
-type redsyncWorker struct {
-	c *redsyncClient
-	m *redsync.Mutex
-}
-
-func (w *redsyncWorker) lock(ctx context.Context, name string) error {
-	w.m = w.c.rs.NewMutex(name, w.c.opts...)
-	return w.m.LockContext(ctx)
-}
-
-func (w *redsyncWorker) unlock(ctx context.Context) error {
-	_, err := w.m.UnlockContext(ctx)
-	return err
-}
+func (silent) Printf(context.Context, string, ...any) {}

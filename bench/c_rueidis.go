@@ -6,39 +6,23 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-redsync/redsync/v4"
 	rsredis "github.com/go-redsync/redsync/v4/redis"
 	"github.com/redis/rueidis"
 )
 
-// redsync over rueidis: one connection for all goroutines, pipelined. redsync's own adapter goes through
-// rueidis's layer for go-redis's interface; this one asks rueidis itself, which leaves that work out.
-var (
-	redsyncRueidis5 = contestant{
-		name: "redsync+rueidis", nodes: 5, waits: true, native: []string{"set"},
-		open: openRueidis(),
+// rueidisPool is one connection for all goroutines, pipelined. redsync's own adapter goes through rueidis's layer for
+// go-redis's interface; this one asks rueidis itself, which leaves that work out.
+func rueidisPool(node string, _ int) (rsredis.Pool, func() error, error) {
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{node}})
+	if err != nil {
+		return nil, nil, err
 	}
-	redsyncRueidisFast5 = contestant{
-		name: "redsync+rueidis fail-fast", nodes: 5, waits: true, native: []string{"set"},
-		open: openRueidis(redsync.WithFailFast(true)),
-	}
-)
-
-func openRueidis(opts ...redsync.Option) func(nodes []string, _ int) (client, error) {
-	return func(nodes []string, _ int) (client, error) {
-		return openRedsync(nodes, func(node string) (rsredis.Pool, func() error, error) {
-			c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{node}})
-			if err != nil {
-				return nil, nil, err
-			}
-			return rueidisPool{c}, func() error { c.Close(); return nil }, nil
-		}, opts...)
-	}
+	return overRueidis{c}, func() error { c.Close(); return nil }, nil
 }
 
-type rueidisPool struct{ c rueidis.Client }
+type overRueidis struct{ c rueidis.Client }
 
-func (p rueidisPool) Get(ctx context.Context) (rsredis.Conn, error) {
+func (p overRueidis) Get(ctx context.Context) (rsredis.Conn, error) {
 	if ctx == nil {
 		ctx = context.Background()
 	}

@@ -22,7 +22,8 @@ type chart struct {
 	counts   string // lines: what goes from left to right
 	masters  bool   // the labels say how many masters each uses
 	values   axis
-	of       func(sample) float64
+	of       string  // the figure, if the series has none of its own
+	per      float64 // what a unit of the axis is in those of the figure; 0: the same
 	series   []series
 }
 
@@ -47,8 +48,8 @@ type series struct {
 	label      string // "": the contestant's name
 	note       string // beneath the label
 	color      hue    // a contestant has the same one in all charts
-	of         func(sample) float64
-	baseline   bool // dots: what the others are to be compared with
+	of         string // "": the chart's figure
+	baseline   bool   // dots: what the others are to be compared with
 }
 
 var charts = []chart{
@@ -57,7 +58,7 @@ var charts = []chart{
 		question: "How fast is an uncontended lock?",
 		about:    "Each of 64 goroutines locks and unlocks names of its own.",
 		scenario: "uncontended", kind: bars, at: 64, masters: true,
-		values: axis{title: "cycles of lock + unlock per second", unit: plain}, of: perSecond,
+		values: axis{title: "cycles of lock + unlock per second", unit: plain}, of: rate,
 		series: uncontended,
 	},
 	{
@@ -65,7 +66,7 @@ var charts = []chart{
 		question: "How does the rate grow with goroutines?",
 		about:    "Each goroutine locks and unlocks names of its own.",
 		scenario: "uncontended", kind: lines, counts: "goroutines", masters: true,
-		values: axis{title: "cycles of lock + unlock per second", log: true, unit: plain}, of: perSecond,
+		values: axis{title: "cycles of lock + unlock per second", log: true, unit: plain}, of: rate,
 		series: uncontended,
 	},
 	{
@@ -73,7 +74,7 @@ var charts = []chart{
 		question: "What does one silent master cost?",
 		about:    "One of five masters never answers; 16 goroutines.",
 		scenario: "silent", kind: dots, at: 16,
-		values: axis{title: "p99 of lock + unlock", log: true, unit: milliseconds}, of: p99,
+		values: axis{title: "p99 of lock + unlock", log: true, unit: milliseconds}, of: p99, per: 1000,
 		series: sick("read timeout of 1 s", "read timeout of 3 s"),
 	},
 	{
@@ -81,7 +82,7 @@ var charts = []chart{
 		question: "What does one master that is 50 ms late cost?",
 		about:    "One of five masters answers 50 ms late; 16 goroutines.",
 		scenario: "slow", kind: dots, at: 16,
-		values: axis{title: "p99 of lock + unlock", log: true, unit: milliseconds}, of: p99,
+		values: axis{title: "p99 of lock + unlock", log: true, unit: milliseconds}, of: p99, per: 1000,
 		series: sick("", ""),
 	},
 	{
@@ -89,7 +90,7 @@ var charts = []chart{
 		question: "How long does the unluckiest in a hundred wait for one name?",
 		about:    "Each has a client of its own and holds the lock for 1 ms.",
 		scenario: "contended", kind: lines, counts: "contenders", masters: true,
-		values: axis{title: "p99 of the wait", log: true, unit: milliseconds}, of: p99Wait,
+		values: axis{title: "p99 of the wait", log: true, unit: milliseconds}, of: p99, per: 1000,
 		series: []series{
 			{contestant: "redlock", color: blue},
 			{contestant: "redsync+redigo", color: orange},
@@ -104,14 +105,8 @@ var charts = []chart{
 		scenario: "crowd", kind: lines, counts: "clients",
 		values: axis{title: "% of one core", log: true, unit: percent},
 		series: []series{
-			{
-				contestant: "redlock", label: "all clients together", color: blue,
-				of: ofCrowd(func(c *crowd) float64 { return c.Rest.Client }),
-			},
-			{
-				contestant: "redlock", label: "the busiest master", color: orange,
-				of: ofCrowd(func(c *crowd) float64 { return c.Rest.Busiest }),
-			},
+			{contestant: atRest, label: "all clients together", color: blue, of: clientShare},
+			{contestant: atRest, label: "the busiest master", color: orange, of: busiestShare},
 		},
 	},
 	{
@@ -122,17 +117,16 @@ var charts = []chart{
 		values: axis{title: "the longest wait of any client", log: true, unit: milliseconds},
 		series: []series{
 			{
-				contestant: "redlock", label: "all open at one moment", note: "until each has had its first lock", color: blue,
-				of: ofCrowd(func(c *crowd) float64 { return c.Open.took() * 1000 }),
+				contestant: allOpen, label: "all open at one moment", note: "until each has had its first lock",
+				color: blue, of: took,
 			},
 			{
-				contestant: "redlock", label: "all want one name", note: "until each has had it", color: pink,
-				of: ofCrowd(func(c *crowd) float64 { return c.Hot[0].Took * 1000 }),
+				contestant: oneName + ttlOf(crowdTTLs[0]), label: "all want one name", note: "until each has had it",
+				color: pink, of: took,
 			},
 			{
-				contestant: "redlock", label: "a master dies and returns", note: "one more client's worst cycle",
-				color: orange,
-				of:    ofCrowd(func(c *crowd) float64 { return c.Returns[0].Worst }),
+				contestant: masterReturns + ttlOf(crowdTTLs[0]), label: "a master dies and returns",
+				note: "one more client's worst cycle", color: orange, of: "worst ms",
 			},
 		},
 	},
@@ -161,24 +155,6 @@ func sick(redigo, goredis string) []series {
 	}
 }
 
-func p99(s sample) float64 { return s.P99 / 1000 }
-
-func p99Wait(s sample) float64 {
-	if s.Wait == nil {
-		return 0
-	}
-	return s.Wait.P99 / 1000
-}
-
-func ofCrowd(of func(*crowd) float64) func(sample) float64 {
-	return func(s sample) float64 {
-		if s.Crowd == nil {
-			return 0
-		}
-		return of(s.Crowd)
-	}
-}
-
 // plotted is a series with its figures.
 type plotted struct {
 	series
@@ -188,31 +164,22 @@ type plotted struct {
 }
 
 type point struct {
-	n int // goroutines, contenders or clients
-	spread
+	n                 int // goroutines, contenders or clients
+	low, middle, high float64
 }
 
 var errNotMeasured = errors.New("not measured")
 
-// of returns the result of a scenario; nil: there is none.
-func (r *report) of(scenario string) *result {
-	i := slices.IndexFunc(r.Scenarios, func(res *result) bool { return res.Name == scenario })
-	if i < 0 {
-		return nil
-	}
-	return r.Scenarios[i]
-}
-
 // figures finds what the chart shows, and of how many rounds it is the median.
-func (c *chart) figures(r *report) (all []plotted, rounds int, err error) {
-	res := r.of(c.scenario)
-	if res == nil {
+func (c *chart) figures(r *results) (all []plotted, rounds int, err error) {
+	one := r.of(c.scenario)
+	if one == nil {
 		return nil, 0, fmt.Errorf("scenario %s: %w", c.scenario, errNotMeasured)
 	}
 	for _, s := range c.series {
 		var rows []*row
-		for _, r := range res.Rows {
-			if r.Contestant == s.contestant && (c.kind == lines || r.Goroutines == c.at) && !r.hung() {
+		for _, r := range r.rows {
+			if r.scenario == c.scenario && r.lock == s.contestant && (c.kind == lines || r.n == c.at) && r.figures[hung] == 0 {
 				rows = append(rows, r)
 			}
 		}
@@ -225,19 +192,22 @@ func (c *chart) figures(r *report) (all []plotted, rounds int, err error) {
 		}
 		all = append(all, p)
 	}
-	return all, res.rounds(), nil
+	return all, one.rounds, nil
 }
 
 func (c *chart) plot(s series, rows []*row) (plotted, error) {
-	p := plotted{series: s, nodes: rows[0].Nodes}
+	p := plotted{series: s, nodes: rows[0].masters}
 	p.label = cmp.Or(s.label, s.contestant)
-	if p.of == nil {
-		p.of = c.of
-	}
+	name, per := cmp.Or(s.of, c.of), cmp.Or(c.per, 1)
 	for _, r := range rows {
-		p.points = append(p.points, point{r.Goroutines, r.spread(p.of)})
+		middle := r.figures[name] / per
+		at := point{r.n, middle, middle, middle}
+		if low, ok := r.figures[leastOf(name)]; ok {
+			at.low, at.high = low/per, r.figures[mostOf(name)]/per
+		}
+		p.points = append(p.points, at)
 	}
-	slices.SortFunc(p.points, func(a, b point) int { return cmp.Compare(a.n, b.n) })
+	slices.SortFunc(p.points, func(a, b point) int { return a.n - b.n })
 	if c.values.log && slices.ContainsFunc(p.points, func(p point) bool { return p.low <= 0 }) {
 		return p, errors.New("a logarithmic axis has no place for nothing")
 	}
@@ -247,49 +217,33 @@ func (c *chart) plot(s series, rows []*row) (plotted, error) {
 
 // notes are the definition's, and what the figures themselves say against a contestant.
 func (c *chart) notes(p *plotted, rows []*row) (notes []string) {
-	if c.masters {
-		notes = append(notes, plural(p.nodes, "master"))
+	switch {
+	case c.masters && p.nodes == 1:
+		notes = append(notes, "1 master")
+	case c.masters:
+		notes = append(notes, fmt.Sprintf("%d masters", p.nodes))
 	}
 	if p.note != "" {
 		notes = append(notes, p.note)
 	}
-	total := func(of func(sample) float64) (sum float64) {
-		for _, r := range rows {
-			sum += r.total(of)
-		}
-		return sum
-	}
-	if total(func(s sample) float64 { return float64(s.Orphans) }) > 0 {
+	if slices.ContainsFunc(rows, func(r *row) bool { return r.figures[orphans] > 0 }) {
 		notes = append(notes, "leaves keys behind")
 	}
 	if c.kind != dots {
 		return notes
 	}
-	longest := rows[0].spread(func(s sample) float64 { return s.Max / 1000 }).high
-	if p.stuck = total(func(s sample) float64 { return float64(s.Cycles) }) == 0; p.stuck {
+	worst := rows[0].figures[longest] / c.per
+	if p.stuck = rows[0].figures[mostOf(rate)] == 0; p.stuck {
 		notes = append(notes, "no cycle ended")
-	} else if longest > 100*p.points[0].median { // its p99 hides what happens to the last percent
-		notes = append(notes, "longest cycle "+c.values.unit.figure(longest))
+	} else if worst > 100*p.points[0].middle { // its p99 hides what happens to the last percent
+		notes = append(notes, "longest cycle "+c.values.unit.figure(worst))
 	}
 	return notes
 }
 
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// draw writes each chart that the report has the figures for into a directory.
-func (r *report) draw(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
+// draw writes each chart that there are figures for into a directory.
+func (r *results) draw(dir string) error {
 	for _, c := range charts {
-		if r.of(c.scenario) == nil {
-			continue
-		}
 		s, err := c.draw(r)
 		if errors.Is(err, errNotMeasured) { // -contestant or -goroutines left it out, or it hung
 			fmt.Fprintf(os.Stderr, "bench: no %s: %v\n", c.file, err)

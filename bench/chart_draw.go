@@ -21,7 +21,7 @@ const (
 )
 
 // draw lays the chart out, with the figures of a report.
-func (c *chart) draw(r *report) (*sheet, error) {
+func (c *chart) draw(r *results) (*sheet, error) {
 	all, rounds, err := c.figures(r)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (c *chart) drawRows(s *sheet, all []plotted) {
 			s.write(margin, middle-3, ink, strong, p.label)
 			s.write(margin, middle+13, soft, small, p.note)
 		}
-		low, at, high := values.at(v.low), values.at(v.median), values.at(v.high)
+		low, at, high := values.at(v.low), values.at(v.middle), values.at(v.high)
 		if c.kind == bars {
 			s.bar(p.color, from, middle-barWidth/2, at-from, barWidth)
 			s.whisker(ink, low, high, middle)
@@ -167,7 +167,7 @@ func (c *chart) drawRows(s *sheet, all []plotted) {
 
 // figure is the text of a row's median.
 func (c *chart) figure(p plotted) string {
-	text := c.values.unit.figure(p.points[0].median)
+	text := c.values.unit.figure(p.points[0].middle)
 	if p.stuck {
 		return "≥ " + text
 	}
@@ -211,7 +211,7 @@ func (c *chart) drawLines(s *sheet, all []plotted) {
 		var through []float64
 		for _, at := range p.points {
 			x := across.at(float64(at.n))
-			through = append(through, x, values.at(at.median))
+			through = append(through, x, values.at(at.middle))
 			s.path(p.color, "w", x, values.at(at.low), x, values.at(at.high))
 		}
 		s.path(p.color, "l", through...)
@@ -245,10 +245,10 @@ func (c *chart) across(s *sheet, all []plotted, from, to, bottom float64) scale 
 // names writes the names of lines beside their ends, in the lines' colours.
 func (s *sheet) names(all []plotted, across, values scale) {
 	last := func(p plotted) point { return p.points[len(p.points)-1] }
-	slices.SortStableFunc(all, func(a, b plotted) int { return cmp.Compare(last(b).median, last(a).median) })
+	slices.SortStableFunc(all, func(a, b plotted) int { return cmp.Compare(last(b).middle, last(a).middle) })
 	ends, tall := make([]float64, len(all)), make([]float64, len(all))
 	for i, p := range all {
-		ends[i], tall[i] = values.at(last(p).median), 20
+		ends[i], tall[i] = values.at(last(p).middle), 20
 		if p.note != "" {
 			tall[i] = 35
 		}
@@ -317,12 +317,4 @@ func (u unit) figure(v float64) string {
 		return thousands(v) + suffix
 	}
 	return number(v) + suffix
-}
-
-func thousands(v float64) string {
-	text := strconv.Itoa(int(v + .5))
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }

@@ -15,17 +15,17 @@ import (
 
 const chartDir = "../docs/benchmarks"
 
-func lastRun(t *testing.T) *report {
+func lastRuns(t *testing.T) *results {
 	t.Helper()
-	r, err := load(filepath.Join(chartDir, "results.json"))
-	if err != nil {
-		t.Fatal(err)
+	r, err := load(chartDir)
+	if err != nil || len(r.runs) == 0 {
+		t.Fatalf("%d runs, %v", len(r.runs), err)
 	}
 	return r
 }
 
 func TestAChartAnswersOneQuestion(t *testing.T) {
-	r := lastRun(t)
+	r := lastRuns(t)
 	files := map[string]bool{}
 	for _, c := range charts {
 		if !strings.HasSuffix(c.question, "?") || strings.Count(c.question, "?") != 1 {
@@ -53,8 +53,8 @@ func TestAChartAnswersOneQuestion(t *testing.T) {
 }
 
 // The charts show the last run: the same figures give the same bytes.
-func TestTheChartsShowTheLastRun(t *testing.T) {
-	r := lastRun(t)
+func TestTheChartsShowTheLastRuns(t *testing.T) {
+	r := lastRuns(t)
 	for _, c := range charts {
 		s, err := c.draw(r)
 		if err != nil {
@@ -65,8 +65,7 @@ func TestTheChartsShowTheLastRun(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		} else if string(got) != string(s.bytes()) {
-			t.Errorf("%s is behind results.json or the code: go run -C bench . -from %s/results.json -plots %[2]s",
-				c.file, chartDir)
+			t.Errorf("%s is behind the CSV files or the code: go run -C bench . -scenario none -publish ../docs", c.file)
 		}
 	}
 }
@@ -122,7 +121,7 @@ func TestEveryChartIsShown(t *testing.T) {
 }
 
 func TestALogarithmicAxisSaysSo(t *testing.T) {
-	r := lastRun(t)
+	r := lastRuns(t)
 	for _, c := range charts {
 		s, err := c.draw(r)
 		if err != nil {
@@ -149,7 +148,7 @@ func TestALogarithmicAxisSaysSo(t *testing.T) {
 
 // The boxes are estimates for a wide font. They stand a little apart, and within the picture.
 func TestNoTextIsClippedOrOverlapsAnother(t *testing.T) {
-	r := lastRun(t)
+	r := lastRuns(t)
 	for _, c := range charts {
 		s, err := c.draw(r)
 		if err != nil {
@@ -247,38 +246,38 @@ func luminance(t *testing.T, color string) (sum float64) {
 // What speaks against a contestant stands beside it, and what has not been measured is not drawn.
 func TestNotesComeFromTheFigures(t *testing.T) {
 	c := chart{
-		scenario: "s", kind: dots, at: 16, masters: true, values: axis{log: true, unit: milliseconds}, of: p99,
+		scenario: "s", kind: dots, at: 16, masters: true, values: axis{log: true, unit: milliseconds}, of: p99, per: 1000,
 		series: []series{{contestant: "a", note: "given"}},
 	}
-	figures := func(s sample) (plotted, error) {
-		res := &result{Name: "s", Rows: []*row{
-			{Contestant: "a", Nodes: 5, Goroutines: 1, Samples: []sample{{Orphans: 9}}},
-			{Contestant: "a", Nodes: 5, Goroutines: 16, Samples: []sample{s}},
-		}}
-		all, _, err := c.figures(&report{Scenarios: []*result{res}})
+	draw := func(figures map[string]float64) (plotted, error) {
+		all, _, err := c.figures(&results{runs: []run{{scenario: "s"}}, rows: []*row{
+			{scenario: "s", lock: "a", masters: 5, n: 1, figures: map[string]float64{orphans: 9}},
+			{scenario: "s", lock: "a", masters: 5, n: 16, figures: figures},
+		}})
 		if err != nil {
 			return plotted{}, err
 		}
 		return all[0], nil
 	}
+	type figures = map[string]float64
 	for _, of := range []struct {
-		sample       sample
+		figures      figures
 		note, figure string
 	}{
-		{sample{Cycles: 1, P99: 1138, Max: 9000}, "5 masters, given", "1.14 ms"},
-		{sample{Cycles: 1, P99: 1138, Max: 9e6}, "5 masters, given, longest cycle 9.00 s", "1.14 ms"},
-		{sample{Cycles: 1, P99: 1138, Orphans: 1}, "5 masters, given, leaves keys behind", "1.14 ms"},
-		{sample{P99: 8489e3, Max: 8500e3}, "5 masters, given, no cycle ended", "≥ 8.49 s"},
+		{figures{mostOf(rate): 1, p99: 1138, longest: 9000}, "5 masters, given", "1.14 ms"},
+		{figures{mostOf(rate): 1, p99: 1138, longest: 9e6}, "5 masters, given, longest cycle 9.00 s", "1.14 ms"},
+		{figures{mostOf(rate): 1, p99: 1138, orphans: 1}, "5 masters, given, leaves keys behind", "1.14 ms"},
+		{figures{p99: 8489e3, longest: 8500e3}, "5 masters, given, no cycle ended", "≥ 8.49 s"},
 	} {
-		p, err := figures(of.sample)
+		p, err := draw(of.figures)
 		if err != nil || p.note != of.note || c.figure(p) != of.figure {
 			t.Errorf("got %q, %q, %v; want %q, %q", p.note, c.figure(p), err, of.note, of.figure)
 		}
 	}
-	if _, err := figures(sample{Hung: true}); !errors.Is(err, errNotMeasured) {
+	if _, err := draw(figures{hung: 1}); !errors.Is(err, errNotMeasured) {
 		t.Errorf("hung: got %v, want %v", err, errNotMeasured)
 	}
-	if _, err := figures(sample{}); err == nil {
+	if _, err := draw(figures{}); err == nil {
 		t.Error("0 on a logarithmic axis: want an error")
 	}
 }

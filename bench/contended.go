@@ -3,32 +3,13 @@ package main
 import (
 	"context"
 	"runtime"
-	"runtime/pprof"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
 const hold = time.Millisecond
-
-// waits is what contenders for one name saw. Times are in µs.
-type waits struct {
-	P50    float64 `json:"wait_p50_us"`
-	P99    float64 `json:"wait_p99_us"`
-	Max    float64 `json:"wait_max_us"`
-	GapP50 float64 `json:"gap_p50_us"` // from the call of unlock to the next hold
-	GapP99 float64 `json:"gap_p99_us"`
-	// p99 of how often others got it during a wait: with a fair queue, one less than there are contenders.
-	Others   float64 `json:"others_p99"`
-	Fewest   int     `json:"fewest"` // acquisitions of one contender
-	Most     int     `json:"most"`
-	Jain     float64 `json:"jain"`     // 1: all got the same; 1/n: one got all
-	Overlaps int     `json:"overlaps"` // two holders at once: must be 0
-	Requests float64 `json:"requests"` // for each acquisition and node: what the client sent, a script being one
-	Commands float64 `json:"commands"` // for each acquisition and node, those within scripts included
-}
 
 // A contender has its own client, as another process would.
 type contender struct {
@@ -41,27 +22,24 @@ type contender struct {
 }
 
 // contend lets contenders take one name in turn.
-func (b *bench) contend(sc scenario, c contestant, contenders int, duration time.Duration) (s sample, err error) {
+func (b *bench) contend(sc scenario, c contestant, contenders int, duration time.Duration) ([]sample, error) {
 	nodes, err := b.nodesFor(c)
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	runtime.GC()
 	defer b.cluster.heal()
-	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(),
-		pprof.Labels("contestant", c.name, "contenders", strconv.Itoa(contenders))))
-	defer pprof.SetGoroutineLabels(context.Background())
 	all := make([]*contender, contenders)
-	var clients []client
+	var clients []*client
 	for i := range all {
 		cl, err := c.open(nodes, 1)
 		if err != nil {
-			return s, err
+			return nil, err
 		}
 		clients = append(clients, cl)
 		all[i] = &contender{}
 		if all[i].w, err = cl.worker(); err != nil {
-			return s, err
+			return nil, err
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -129,45 +107,50 @@ func (b *bench) contend(sc scenario, c contestant, contenders int, duration time
 	demandAfter := b.demand(c)
 	phase.Store(stopping)
 	cancel()
-	if s.Hung = !b.end(&group); s.Hung {
-		s.Orphans, err = b.orphans(true, clients...)
-		return s, err
+	s := sample{who: c.name, figures: map[string]float64{hung: 1}}
+	if b.end(&group) {
+		s.figures, s.example = contention(all, before, after)
+		f := s.figures
+		f["overlaps"] = float64(overlaps.Load()) // two holders at once: must be 0
+		f["gap p50 µs"], f["gap p99 µs"] = us(gaps.quantile(.5)), us(gaps.quantile(.99))
+		// For each acquisition and node that answers.
+		n := max(f[rate]*after.at.Sub(before.at).Seconds(), 1) * float64(max(demandAfter.nodes, 1))
+		f["requests/node"] = float64(demandAfter.requests-demandBefore.requests) / n
+		f["commands/node"] = float64(demandAfter.commands-demandBefore.commands) / n
 	}
+	err = b.conclude(&s, clients...)
+	return []sample{s}, err
+}
 
+// contention is what all contenders saw.
+func contention(all []*contender, before, after usage) (f map[string]float64, example error) {
 	var wait hist
-	w := &waits{
-		Fewest: all[0].got, Overlaps: int(overlaps.Load()),
-		GapP50: us(gaps.quantile(.5)), GapP99: us(gaps.quantile(.99)),
-	}
-	var sum, squares float64
 	var others []int
+	var got, squares float64
+	errs, fewest, most := 0, all[0].got, 0
 	for _, c := range all {
 		wait.merge(&c.wait)
 		others = append(others, c.others...)
-		s.Cycles += c.got
-		s.Errors += c.errs
-		if c.err != nil {
-			s.Example = c.err.Error()
+		if errs += c.errs; c.err != nil {
+			example = c.err
 		}
-		w.Fewest, w.Most = min(w.Fewest, c.got), max(w.Most, c.got)
-		sum += float64(c.got)
+		fewest, most = min(fewest, c.got), max(most, c.got)
+		got += float64(c.got)
 		squares += float64(c.got) * float64(c.got)
 	}
+	f = perCycle(int(got), before, after)
+	f["fewest"], f["most"], f[failed] = float64(fewest), float64(most), float64(errs)
+	f["p50 µs"], f[p99], f[longest] = us(wait.quantile(.5)), us(wait.quantile(.99)), us(wait.longest)
+	// In turns of all contenders, a turn being the mean time from one acquisition to the next. A queue that is fair, and
+	// moves steadily, gives 1.
+	f["p99 in turns"] = f[p99] / 1e6 * f[rate] / float64(len(all))
 	if squares > 0 {
-		w.Jain = sum * sum / (float64(contenders) * squares)
+		f["Jain"] = got * got / (float64(len(all)) * squares) // 1: all got the same; 1/n: one got all
 	}
-	w.P50, w.P99, w.Max = us(wait.quantile(.5)), us(wait.quantile(.99)), us(wait.longest)
 	if slices.Sort(others); len(others) > 0 {
-		w.Others = float64(others[len(others)*99/100])
+		f["others p99"] = float64(others[len(others)*99/100]) // with a fair queue, one less than there are contenders
 	}
-	answering := float64(max(demandAfter.nodes, 1))
-	n := float64(max(s.Cycles, 1)) * answering
-	w.Requests = float64(demandAfter.requests-demandBefore.requests) / n
-	w.Commands = float64(demandAfter.commands-demandBefore.commands) / n
-	s.Wait = w
-	s.perCycle(before, after)
-	s.Orphans, err = b.orphans(false, clients...)
-	return s, err
+	return f, example
 }
 
 // demand is what the nodes of a contestant have been asked so far.

@@ -3,14 +3,15 @@ package main
 import (
 	"context"
 	"time"
+
+	"github.com/quorumlock/redlock"
 )
 
 // What every contestant is asked to do: the same TTL, and names of one shape.
 const (
 	lockTTL    = 10 * time.Second
 	namePrefix = "bench:"
-	// For clients that have no limit of their own (redigo: a frozen node would stop them
-	// for good).
+	// For clients that have no limit of their own (redigo: a frozen node would stop them for good).
 	peerTimeout = time.Second
 )
 
@@ -18,28 +19,28 @@ const (
 type contestant struct {
 	name   string
 	nodes  int  // how many of the five masters it uses
-	waits  bool // its lock waits for a taken name: it can take part under contention
 	spared bool // from what the scenario does to the masters: what it would be without
-	open   func(nodes []string, goroutines int) (client, error)
+	open   opener
 	// Commands that it sends by themselves and never from within a script: with EVAL and EVALSHA, all that it asks.
 	native []string
 }
 
-// A client is what one process would have: shared by its goroutines.
-type client interface {
-	// worker is called once for each goroutine, before the clock starts.
-	worker() (worker, error)
-	close()
+// An opener opens what one process would have, for so many goroutines.
+type opener func(nodes []string, goroutines int) (*client, error)
+
+// A client is shared by the goroutines of a process.
+type client struct {
+	worker func() (worker, error) // called once for each goroutine, before the clock starts
+	close  func()
+	// run drives the client instead of goroutines that call workers (the limit); nil: they do.
+	run func(ctx context.Context, inFlight int, names [][]string, rec *recorder) error
 }
 
-// A worker locks and unlocks for one goroutine: one lock at a time, kept by the
-// worker between the two calls so that the interface adds no allocation.
-type worker interface {
-	lock(ctx context.Context, name string) error
-	unlock(ctx context.Context) error
-}
-
-// A pipeliner drives itself instead of being called by goroutines (the limit).
-type pipeliner interface {
-	run(ctx context.Context, inFlight int, names [][]string, rec *recorder) error
+// A worker locks and unlocks for one goroutine: one lock at a time, which it keeps between the two calls, so that
+// calling it allocates nothing.
+type worker struct {
+	lock   func(ctx context.Context, name string) error
+	unlock func(ctx context.Context) error
+	close  func()               // nil: there is nothing to close
+	hold   func() *redlock.Lock // of this library's
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/quorumlock/redlock"
@@ -17,76 +16,50 @@ import (
 
 // A crowd is many processes that lock on the same masters. Here each is a Locker of its own in one process, so that
 // they share nothing but the CPU: no connection, and no batch.
-type crowd struct {
-	Parts string `json:"parts,omitempty"` // what alone was measured; empty: all
+//
+// What it does, and what happens to it, are rows of the results under these names, with the figures of
+// the second part of the list in figures.go. CPU is in % of a core, and what is of a master is the mean of five.
+const (
+	crowdScenario = "crowd"
 
-	Open      *arrival `json:"open,omitempty"`      // all open at the same time
-	Processes *arrival `json:"processes,omitempty"` // so do as many clients in ten processes
-	Restart   *arrival `json:"restart,omitempty"`   // all masters are killed and started again
+	allOpen      = "all open, in one process"
+	tenProcesses = "all open, in ten processes"
+	allRestart   = "all masters are killed, and come back"
 
-	Memory     float64 `json:"memory_kib"` // of a Locker at rest: heap and stacks in use after a collection
-	Goroutines float64 `json:"goroutines"` // of a Locker at rest
+	nobody    = "nobody is there"
+	atRest    = "at rest"
+	allHold   = "each keeps a hold, TTL 10 s" // an event is a renewal
+	allCycle  = "each locks and unlocks at a pace"
+	allWait   = "all wait for one name"
+	newcomers = "newcomers, " // and the state of the masters
 
-	// Of a Locker that has waited once.
-	MemoryWaited     float64 `json:"memory_waited_kib"`
-	GoroutinesWaited float64 `json:"goroutines_waited"`
+	newcomersWell = newcomers + "all well"
+	newcomersLate = newcomers + "one 50 ms late"
 
-	// What the process and the masters are busy with. Rest is in each state that follows it.
-	Empty   cost `json:"empty"`   // before the crowd comes
-	Rest    cost `json:"rest"`    // connected, and nothing else
-	Holds   cost `json:"holds"`   // each has a hold with a TTL of 10 s; an event is a renewal
-	Cycles  cost `json:"cycles"`  // each locks and unlocks a name of its own, at a pace; an event is a cycle
-	Waiters cost `json:"waiters"` // all wait for a name that an outsider holds
+	// And the TTL.
+	masterReturns = "a master returns, TTL "
+	oneName       = "one name at once, TTL "
+)
 
-	Returns [2]comeback `json:"returns"` // of a master, for each TTL
-	Hot     [2]rush     `json:"hot"`     // all want one name at once, for each TTL
-	Starts  start       `json:"starts"`  // of newcomers
-	Late    start       `json:"late"`    // of eight newcomers while a master is 50 ms late
-}
+const (
+	served   = "served"     // had a lock before the deadline
+	took     = "took ms"    // until all had had it, or until the deadline; without the restart guard
+	failures = "failed"     // calls meanwhile; of newcomers, starts
+	guarded  = "guarded"    // calls within the restart guard, which has to make them fail
+	made     = "made"       // connections that the masters accepted, for each that the clients want
+	events   = "events/s"   // renewals or cycles
+	commands = "commands/s" // those within scripts included
 
-// cost is what a state of the crowd costs: CPU in % of a core, the other figures of one master (the mean of five).
-type cost struct {
-	Client      float64 `json:"client_pct"`
-	Master      float64 `json:"master_pct"`
-	Busiest     float64 `json:"busiest_pct"`
-	Events      float64 `json:"events_per_s"`
-	Commands    float64 `json:"commands_per_s"` // those within scripts included
-	In          float64 `json:"in_kib_per_s"`
-	Out         float64 `json:"out_kib_per_s"`
-	Memory      float64 `json:"used_memory_kib"`
-	Connections float64 `json:"connections"` // without the bench's own
-}
+	// Of each client: heap and stacks in use after a collection.
+	memoryOfEach     = "KiB"
+	goroutinesOfEach = "goroutines"
 
-// comeback is what a master's death and its return a few seconds later did.
-type comeback struct {
-	TTL    float64 `json:"ttl_s"`
-	Lost   int     `json:"lost"`   // of one hold each
-	Failed int     `json:"failed"` // calls of an outsider that locks and unlocks a name of its own all the time
-	Calls  int     `json:"calls"`
-	Before float64 `json:"worst_before_ms"` // lock and unlock of the outsider, while all masters were well
-	Worst  float64 `json:"worst_ms"`        // from the master's death on
-}
-
-// rush is what became of a crowd that wanted one name.
-type rush struct {
-	TTL      float64 `json:"ttl_s"`
-	Served   int     `json:"served"` // had it before the deadline
-	Took     float64 `json:"took_s"` // until all had had it, or until the deadline
-	Overlaps int     `json:"overlaps"`
-	Failed   int     `json:"failed"` // calls that ended with another error than the deadline's
-}
-
-// start is how long newcomers that begin at one moment wait for their first turn: the longest of each start, and the
-// shortest, after which it goes in turn.
-type start struct {
-	Clients     int     `json:"clients"`
-	Starts      int     `json:"starts"`
-	Median      float64 `json:"median_ms"`
-	Worst       float64 `json:"worst_ms"`
-	FirstMedian float64 `json:"first_median_ms"`
-	FirstWorst  float64 `json:"first_worst_ms"`
-	Failed      int     `json:"failed"`
-}
+	clientShare  = "client %"
+	masterShare  = "master %"
+	busiestShare = "busiest %"
+	usedMemory   = "memory KiB"
+	connections  = "connections" // without the bench's own
+)
 
 // crowdPlan says how long the parts of the scenario take.
 type crowdPlan struct {
@@ -134,66 +107,79 @@ func (p *crowdPlan) away() time.Duration { return min(3*time.Second, p.load/4) }
 
 var crowdTTLs = [2]time.Duration{10 * time.Second, 2 * time.Second}
 
+func ttlOf(ttl time.Duration) string { return fmt.Sprintf("%.0f s", ttl.Seconds()) }
+
 // A gathering is the crowd of one round, and an outsider: a client that is no part of what is measured.
 type gathering struct {
 	*bench
 	crowdPlan
 	clients  int
 	lockers  []*redlock.Locker
+	complete bool // each Locker has had a lock
 	outsider *redlock.Locker
 	prefix   string
 	names    int // that have been given out
+	shown    []sample
 
 	// In use before the crowd came.
 	memory     int64
 	goroutines int
 }
 
+// show records what was measured of the crowd.
+func (g *gathering) show(what string, figures map[string]float64) {
+	if figures != nil {
+		g.shown = append(g.shown, sample{who: what, figures: figures})
+	}
+}
+
 // crowd measures so many clients, each a Locker.
-func (b *bench) crowd(_ scenario, _ contestant, clients int, _ time.Duration) (s sample, err error) {
+func (b *bench) crowd(_ scenario, c contestant, clients int, _ time.Duration) ([]sample, error) {
 	g := &gathering{bench: b, crowdPlan: *b.plan, prefix: b.prefix(), clients: clients}
 	for part := range strings.SplitSeq(cmp.Or(g.parts, crowdParts[0]), ",") {
 		if !slices.Contains(crowdParts, part) {
-			return s, fmt.Errorf("-crowd-parts: no part %q, but %s", part, strings.Join(crowdParts, ", "))
+			return nil, fmt.Errorf("-crowd-parts: no part %q, but %s", part, strings.Join(crowdParts, ", "))
 		}
 	}
-	c := &crowd{Parts: g.parts}
-	s.Crowd = c
 	if g.wants("rest") {
-		if c.Empty, err = g.watch(g.idle/2, nil); err != nil {
-			return s, err
+		empty, err := g.watch(g.idle/2, nil)
+		if err != nil {
+			return nil, err
 		}
+		g.show(nobody, empty)
 	}
-	if err = g.awaitGuard(); err != nil {
-		return s, err
+	if err := g.awaitGuard(); err != nil {
+		return nil, err
 	}
-	measure := map[string]func(*crowd) error{
+	measure := map[string]func() error{
 		"open": g.gather, "rest": g.rest, "holds": g.holds, "cycles": g.cycles, "waiters": g.waiters,
 		"newcomers": g.newcomers, "restart": g.restart, "processes": g.processes,
 	}
+	all := sample{who: c.name, figures: map[string]float64{failed: 0}}
 	for _, part := range crowdParts {
-		open := c.Open != nil && c.Open.Served == clients
-		if !g.wants(part) || !open && part != "open" && part != "processes" {
+		if !g.wants(part) || !g.complete && part != "open" && part != "processes" {
 			continue
 		}
 		err := g.cluster.check()
 		if err == nil {
-			err = measure[part](c)
+			err = measure[part]()
 		}
 		if err != nil { // the other parts can still be measured
-			s.Errors, s.Example = s.Errors+1, part+": "+err.Error()
+			all.figures[failed]++
+			all.example = fmt.Errorf("%s: %w", part, err)
 		}
 	}
 	closeAll(g.lockers)
 	if g.outsider != nil {
 		_ = g.outsider.Close()
 	}
-	s.Orphans, err = b.orphans(false)
-	return s, err
+	left, err := b.orphans(false)
+	all.figures[orphans] = float64(left)
+	return append(g.shown, all), err
 }
 
 // gather opens the Lockers.
-func (g *gathering) gather(c *crowd) error {
+func (g *gathering) gather() error {
 	outsiders, _, err := g.open(1, g.cluster.nodes)
 	if err != nil {
 		return err
@@ -207,15 +193,20 @@ func (g *gathering) gather(c *crowd) error {
 	if err != nil {
 		return err
 	}
-	g.lockers, c.Open, err = g.open(g.clients, g.cluster.nodes)
-	return g.made(c.Open, before, err)
+	lockers, a, err := g.open(g.clients, g.cluster.nodes)
+	g.lockers, g.complete = lockers, a.Served == g.clients
+	return g.arrived(allOpen, a, before, err)
 }
 
 // rest measures a crowd that has been open for a while.
-func (g *gathering) rest(c *crowd) (err error) {
+func (g *gathering) rest() error {
 	time.Sleep(g.idle / 4)
-	c.Memory, c.Goroutines = g.ofEach()
-	c.Rest, err = g.watch(g.idle, nil)
+	memory, goroutines := g.ofEach()
+	rest, err := g.watch(g.idle, nil)
+	if err == nil {
+		rest[memoryOfEach], rest[goroutinesOfEach] = memory, goroutines
+		g.show(atRest, rest)
+	}
 	return err
 }
 
@@ -302,43 +293,43 @@ func (g *gathering) spent(m *mark) {
 	for _, s := range g.cluster.servers {
 		m.masters = append(m.masters, s.cpu())
 	}
-	var r syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
-	m.client, m.at = time.Duration(r.Utime.Nano()+r.Stime.Nano()), time.Now()
+	m.client, m.at = ownCPU(), time.Now()
 }
 
-// watch measures what goes on for a while. events, if it is not nil, counts what has happened so far.
-func (g *gathering) watch(d time.Duration, events func() int) (l cost, err error) {
+// watch measures what goes on for a while. happened, if it is not nil, counts events so far.
+func (g *gathering) watch(d time.Duration, happened func() int) (map[string]float64, error) {
 	var a, b mark
-	if err = g.tell(&a); err != nil {
-		return l, err
+	if err := g.tell(&a); err != nil {
+		return nil, err
 	}
-	happened := 0
-	if events != nil {
-		happened = events()
+	n := 0
+	if happened != nil {
+		n = happened()
 	}
 	g.spent(&a)
 	time.Sleep(d)
 	g.spent(&b)
-	if events != nil {
-		happened = events() - happened
+	if happened != nil {
+		n = happened() - n
 	}
-	if err = g.tell(&b); err != nil {
-		return l, err
+	if err := g.tell(&b); err != nil {
+		return nil, err
 	}
 	seconds, masters := b.at.Sub(a.at).Seconds(), float64(len(b.masters))
-	l.Client = 100 * (b.client - a.client).Seconds() / seconds
-	l.Events = float64(happened) / seconds
+	l := map[string]float64{
+		clientShare: 100 * (b.client - a.client).Seconds() / seconds,
+		events:      float64(n) / seconds,
+	}
 	for i := range b.masters {
 		busy := 100 * (b.masters[i] - a.masters[i]).Seconds() / seconds
-		l.Master += busy / masters
-		l.Busiest = max(l.Busiest, busy)
-		l.Commands += float64(b.commands[i]-a.commands[i]) / seconds / masters
+		l[masterShare] += busy / masters
+		l[busiestShare] = max(l[busiestShare], busy)
+		l[commands] += float64(b.commands[i]-a.commands[i]) / seconds / masters
 		grown := func(name string) float64 { return float64(b.told[i][name]-a.told[i][name]) / 1024 / seconds / masters }
-		l.In += grown("total_net_input_bytes")
-		l.Out += grown("total_net_output_bytes")
-		l.Memory += float64(b.told[i]["used_memory"]) / 1024 / masters
-		l.Connections += float64(b.told[i]["connected_clients"]-1) / masters
+		l["in KiB/s"] += grown("total_net_input_bytes")
+		l["out KiB/s"] += grown("total_net_output_bytes")
+		l[usedMemory] += float64(b.told[i]["used_memory"]) / 1024 / masters
+		l[connections] += float64(b.told[i]["connected_clients"]-1) / masters
 	}
 	return l, nil
 }

@@ -16,20 +16,8 @@ import (
 
 // arrival is what became of clients that all wanted a first lock at one moment, each of a name of its own.
 type arrival struct {
-	Clients int     `json:"clients"`
-	Served  int     `json:"served"`            // had it before the deadline
-	Took    float64 `json:"took_s"`            // until all had had it, or until the deadline; without the restart guard
-	Failed  int     `json:"failed"`            // calls meanwhile
-	Guarded int     `json:"guarded,omitempty"` // calls within the restart guard, which has to make them fail
-	Made    float64 `json:"made,omitempty"`    // connections that the masters accepted, for each that the clients want
-}
-
-// took is Took, and 0 of what was not measured.
-func (a *arrival) took() float64 {
-	if a == nil {
-		return 0
-	}
-	return a.Took
+	Clients, Served, Failed, Guarded int // see the figures of these names
+	Took                             time.Duration
 }
 
 // An opening is what clients do that arrive together. It travels to other processes of this binary as JSON.
@@ -45,10 +33,6 @@ type opening struct {
 // open opens all Lockers at the same time, and returns when each has had a lock: then a majority counts for it. It
 // returns those that were opened in any case.
 func (o opening) open() (lockers []*redlock.Locker, a *arrival, err error) {
-	urls := make([]string, len(o.Nodes))
-	for i, node := range o.Nodes {
-		urls[i] = "redis://" + node
-	}
 	options := []redlock.Option{redlock.WithRestartGuard(o.Guard)}
 	if o.Patience > 0 {
 		options = append(options, redlock.WithNodeTimeout(o.Patience))
@@ -56,7 +40,7 @@ func (o opening) open() (lockers []*redlock.Locker, a *arrival, err error) {
 	lockers = make([]*redlock.Locker, o.Clients)
 	began := time.Now()
 	a, err = arrive(o.Clients, began, o.Deadline, func(i int, try try) (err error) {
-		if lockers[i], err = redlock.New(urls, options...); err != nil {
+		if lockers[i], err = redlock.New(urls("redis://", o.Nodes), options...); err != nil {
 			return err
 		}
 		return try(lockers[i], o.Names+strconv.Itoa(i))
@@ -96,7 +80,7 @@ func arrive(clients int, start time.Time, deadline time.Duration, client func(i 
 	}
 	err := together(clients, func(i int) error { return client(i, try) })
 	return &arrival{
-		Clients: clients, Took: max(0, time.Since(start).Seconds()),
+		Clients: clients, Took: max(0, time.Since(start)),
 		Served: int(served.Load()), Failed: int(failed.Load()), Guarded: int(guarded.Load()),
 	}, err
 }
@@ -185,18 +169,18 @@ func (g *gathering) received() (sum int, err error) {
 	return sum, err
 }
 
-// made counts the connections that an arrival has made, when each of its clients has all of its own. failed is what has
-// become of it: where that is an error, the connections will hardly come.
-func (g *gathering) made(a *arrival, before int, failed error) error {
-	if a == nil {
-		return failed
+// arrived shows what became of clients, with the connections that they have made when each has all of its own. err is
+// what has become of it: where that is an error, the connections will hardly come.
+func (g *gathering) arrived(how string, a *arrival, before int, err error) error {
+	if err == nil {
+		err = g.connected(a.Clients + g.others())
 	}
-	if failed == nil {
-		failed = g.connected(a.Clients + g.others())
-	}
-	after, err := g.received()
-	a.Made = float64(after-before) / float64(a.Clients*len(g.cluster.servers))
-	return errors.Join(failed, err)
+	after, bad := g.received()
+	g.show(how, map[string]float64{
+		served: float64(a.Served), took: us(a.Took) / 1000, failures: float64(a.Failed), guarded: float64(a.Guarded),
+		made: float64(after-before) / float64(a.Clients*len(g.cluster.servers)),
+	})
+	return errors.Join(err, bad)
 }
 
 // others is how many clients stay connected beside the crowd.
@@ -205,4 +189,24 @@ func (g *gathering) others() int {
 		return 0
 	}
 	return 1
+}
+
+// restart kills all masters under the crowd, starts them again at once, and waits until each client has had a lock
+// again. Nobody can have one before the restart guard is over; the clock starts then.
+func (g *gathering) restart() error {
+	servers, ctx := g.cluster.servers, context.Background()
+	if err := together(len(servers), func(i int) error { return servers[i].Kill(ctx) }); err != nil {
+		return err
+	}
+	if err := together(len(servers), func(i int) error { return servers[i].revive() }); err != nil {
+		return err
+	}
+	// A master's count begins with its start. The first two are ours: the one that saw it answer, and the control.
+	ours, name := 2*len(servers), g.nextName("back")
+	a, err := arrive(len(g.lockers), time.Now().Add(g.guard), g.deadline,
+		func(i int, try try) error {
+			return try(g.lockers[i], name+strconv.Itoa(i))
+		})
+	// The outsider comes back, too.
+	return g.arrived(allRestart, a, ours+g.others()*len(servers), err)
 }

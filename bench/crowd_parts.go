@@ -14,21 +14,22 @@ import (
 
 // holds lets each client keep a hold, measures that, kills a master for a moment, and when it is back lets all clients
 // want one name; then again with the next TTL.
-func (g *gathering) holds(c *crowd) error {
-	var failures []error
+func (g *gathering) holds() error {
+	var errs []error
 	for i, ttl := range crowdTTLs {
-		c.Returns[i].TTL = ttl.Seconds()
 		err := g.awaitGuard()
 		holds, failure := g.takeHolds(ttl)
 		if i == 0 && failure == nil {
-			c.Holds, failure = g.watch(g.load, g.renewed)
+			var holding map[string]float64
+			holding, failure = g.watch(g.load, g.renewed)
+			g.show(allHold, holding)
 		}
-		failures = append(failures, err, failure, g.comeback(&c.Returns[i], holds, ttl))
+		errs = append(errs, err, failure, g.comeback(holds, ttl))
 		// Of those that are lost, this says so once more.
 		_ = together(len(holds), func(i int) error { return holds[i].Unlock(context.Background()) })
-		failures = append(failures, g.rush(&c.Hot[i], ttl))
+		errs = append(errs, g.rush(ttl))
 	}
-	return errors.Join(failures...)
+	return errors.Join(errs...)
 }
 
 // renewed counts what one master, on the mean, has extended.
@@ -53,24 +54,30 @@ func (g *gathering) takeHolds(ttl time.Duration) ([]*redlock.Lock, error) {
 }
 
 // comeback kills a master, starts it again and watches what becomes of the holds, and of an outsider's calls.
-func (g *gathering) comeback(back *comeback, holds []*redlock.Lock, ttl time.Duration) error {
+func (g *gathering) comeback(holds []*redlock.Lock, ttl time.Duration) error {
+	back := map[string]float64{
+		"lost":   0,             // of one hold each
+		failures: 0, "calls": 0, // of the outsider
+		"before ms": 0, // its worst lock and unlock while all masters were well
+		"worst ms":  0, // from the master's death on
+	}
 	var dead, stop atomic.Bool
 	var group sync.WaitGroup
 	name, ctx := g.nextName("outside"), context.Background()
 	group.Go(func() {
 		for !stop.Load() {
-			worst := &back.Before
+			worst := "before ms"
 			if dead.Load() {
-				worst = &back.Worst
+				worst = "worst ms"
 			}
 			began := time.Now()
 			lock, err := g.outsider.Lock(ctx, name, redlock.WithTTL(ttl))
 			if err == nil {
 				err = lock.Unlock(ctx)
 			}
-			*worst = max(*worst, us(time.Since(began))/1000)
-			if back.Calls++; err != nil {
-				back.Failed++
+			back[worst] = max(back[worst], us(time.Since(began))/1000)
+			if back["calls"]++; err != nil {
+				back[failures]++
 			}
 			time.Sleep(2 * time.Millisecond)
 		}
@@ -88,18 +95,19 @@ func (g *gathering) comeback(back *comeback, holds []*redlock.Lock, ttl time.Dur
 	group.Wait()
 	for _, lock := range holds {
 		if lock.Err() != nil {
-			back.Lost++
+			back["lost"]++
 		}
 	}
+	g.show(masterReturns+ttlOf(ttl), back)
 	return err
 }
 
 // cycles lets the clients lock and unlock names of their own at a pace, one after the other.
-func (g *gathering) cycles(c *crowd) (err error) {
+func (g *gathering) cycles() error {
 	var done atomic.Int64
 	var group sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
-	failures := make(chan error, 1) // the first of them
+	errs := make(chan error, 1) // the first of them
 	name, every := g.nextName("cycle"), time.Second*time.Duration(len(g.lockers))/time.Duration(g.rate)
 	for i, l := range g.lockers {
 		group.Go(func() {
@@ -113,7 +121,7 @@ func (g *gathering) cycles(c *crowd) (err error) {
 					done.Add(1)
 				} else {
 					select {
-					case failures <- err:
+					case errs <- err:
 					default:
 					}
 				}
@@ -125,15 +133,16 @@ func (g *gathering) cycles(c *crowd) (err error) {
 		})
 	}
 	time.Sleep(g.load / 4)
-	c.Cycles, err = g.watch(g.load, func() int { return int(done.Load()) })
+	cycling, err := g.watch(g.load, func() int { return int(done.Load()) })
+	g.show(allCycle, cycling)
 	cancel()
 	group.Wait()
-	close(failures)
-	return errors.Join(err, <-failures)
+	close(errs)
+	return errors.Join(err, <-errs)
 }
 
 // waiters lets all clients wait for a name that is held all the time.
-func (g *gathering) waiters(c *crowd) (err error) {
+func (g *gathering) waiters() error {
 	name := g.nextName("wait")
 	held, err := g.outsider.Lock(context.Background(), name)
 	if err != nil {
@@ -149,21 +158,23 @@ func (g *gathering) waiters(c *crowd) (err error) {
 		})
 	}
 	time.Sleep(g.load / 2) // subscriptions, and the first questions
-	c.Waiters, err = g.watch(g.load, nil)
+	waiting, err := g.watch(g.load, nil)
 	cancel()
 	group.Wait()
 	time.Sleep(g.load / 4) // the masters have a crowd to take out of their queues
-	c.MemoryWaited, c.GoroutinesWaited = g.ofEach()
+	if err == nil {
+		waiting[memoryOfEach], waiting[goroutinesOfEach] = g.ofEach()
+		g.show(allWait, waiting)
+	}
 	return errors.Join(err, held.Unlock(context.Background()))
 }
 
 // rush lets all clients want one name at one moment. It returns one of the errors other than the deadline's.
-func (g *gathering) rush(r *rush, ttl time.Duration) error {
-	r.TTL = ttl.Seconds()
+func (g *gathering) rush(ttl time.Duration) error {
 	name := g.nextName("hot")
 	ctx, cancel := context.WithTimeout(context.Background(), g.deadline)
 	defer cancel()
-	var inside, served, overlaps, failed atomic.Int32
+	var inside, had, overlaps, bad atomic.Int32
 	began := time.Now()
 	err := together(len(g.lockers), func(i int) error {
 		lock, err := g.lockers[i].Lock(ctx, name, redlock.WithTTL(ttl))
@@ -171,7 +182,7 @@ func (g *gathering) rush(r *rush, ttl time.Duration) error {
 			if inside.Add(1) > 1 {
 				overlaps.Add(1)
 			}
-			served.Add(1)
+			had.Add(1)
 			inside.Add(-1)
 			err = lock.Unlock(context.Background())
 		}
@@ -179,21 +190,23 @@ func (g *gathering) rush(r *rush, ttl time.Duration) error {
 			return nil
 		}
 		if err != nil {
-			failed.Add(1)
+			bad.Add(1)
 		}
 		return err
 	})
-	r.Took = min(time.Since(began), g.deadline).Seconds()
-	r.Served, r.Overlaps, r.Failed = int(served.Load()), int(overlaps.Load()), int(failed.Load())
+	g.show(oneName+ttlOf(ttl), map[string]float64{
+		served: float64(had.Load()), took: us(min(time.Since(began), g.deadline)) / 1000,
+		"overlaps": float64(overlaps.Load()), failures: float64(bad.Load()), // with another error than the deadline's
+	})
 	return err
 }
 
 // newcomers start together at one name, several times, while the crowd rests: with all masters well, and with one late.
-func (g *gathering) newcomers(c *crowd) (err error) {
+func (g *gathering) newcomers() error {
 	// They know one master by another address, and it may have come back empty a moment ago: until all clients have
 	// learnt its new identity, it is another master to them.
 	time.Sleep(5 * time.Second)
-	if c.Starts, err = g.start(g.together, g.cluster.nodes); err != nil {
+	if err := g.start(newcomersWell, g.together, g.cluster.nodes); err != nil {
 		return err
 	}
 	nodes := slices.Clone(g.cluster.nodes)
@@ -204,19 +217,19 @@ func (g *gathering) newcomers(c *crowd) (err error) {
 	}
 	defer late.kill()
 	*last = late.addr
-	c.Late, err = g.start(min(8, g.together), nodes)
-	return err
+	return g.start(newcomersLate, min(8, g.together), nodes)
 }
 
 // start lets clients begin at one moment. Each has just been opened, and takes turns of a millisecond until all have
-// had one.
-func (g *gathering) start(clients int, nodes []string) (start, error) {
-	s := start{Clients: clients, Starts: g.starts}
+// had one. How long they wait for their first is shown: the longest of each start, and the shortest, after which it
+// goes in turn.
+func (g *gathering) start(what string, clients int, nodes []string) error {
 	var last, first []float64
+	bad := 0
 	for range g.starts {
 		lockers, _, err := g.open(clients, nodes)
 		if err != nil {
-			return s, err
+			return err
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), g.deadline)
 		var without atomic.Int32
@@ -242,13 +255,15 @@ func (g *gathering) start(clients int, nodes []string) (start, error) {
 		})
 		cancel()
 		if err != nil {
-			s.Failed++
+			bad++
 		}
 		first = append(first, us(slices.Min(waits))/1000)
 		last = append(last, us(slices.Max(waits))/1000)
 		closeAll(lockers)
 	}
-	m, f := median(last), median(first)
-	s.Median, s.Worst, s.FirstMedian, s.FirstWorst = m.median, m.high, f.median, f.high
-	return s, nil
+	g.show(what, map[string]float64{
+		"newcomers": float64(clients), "starts": float64(g.starts), failures: float64(bad),
+		"first ms": median(first), "first worst ms": most(first), "last ms": median(last), "last worst ms": most(last),
+	})
+	return nil
 }

@@ -26,7 +26,7 @@ type processReport struct {
 }
 
 // processes lets as many clients as the crowd has come from several processes, all at one moment. The crowd goes first.
-func (g *gathering) processes(c *crowd) error {
+func (g *gathering) processes() error {
 	closeAll(g.lockers)
 	g.lockers = nil
 	if err := errors.Join(g.awaitGuard(), g.connected(g.others())); err != nil {
@@ -59,7 +59,6 @@ func (g *gathering) processes(c *crowd) error {
 	}
 	start := time.Now().Add(200 * time.Millisecond) // enough for all to learn of it
 	a := &arrival{Clients: g.clients}
-	c.Processes = a
 	reports := make([]processReport, n)
 	err = together(n, func(i int) error {
 		if _, err := fmt.Fprintln(children[i].in, start.UnixNano()); err != nil {
@@ -77,12 +76,12 @@ func (g *gathering) processes(c *crowd) error {
 	for _, r := range reports {
 		a.Served += r.Arrival.Served
 		a.Failed += r.Arrival.Failed
-		a.Took = max(a.Took, time.Unix(0, r.Ended).Sub(start).Seconds())
+		a.Took = max(a.Took, time.Unix(0, r.Ended).Sub(start))
 		if r.Error != "" {
 			err = errors.New(r.Error)
 		}
 	}
-	err = g.made(a, before, err)
+	err = g.arrived(tenProcesses, a, before, err)
 	return errors.Join(err, together(n, func(i int) error { return children[i].end() }))
 }
 

@@ -24,74 +24,89 @@ func TestACrowdIsMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{plan: &crowdPlan{
+	b := &bench{counts: []int{2}, plan: &crowdPlan{
 		idle: 200 * time.Millisecond, load: 200 * time.Millisecond, deadline: time.Minute, rate: 100, starts: 1, together: 3,
 		patience: 5 * time.Second,
 	}}
-	r, err := b.run(sc[0], []int{2}, 0)
+	_, rows, err := b.run(sc[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Rows) != 1 || len(r.Rows[0].Samples) != 1 {
-		t.Fatalf("got %+v, want one sample", r.Rows)
+	shown := map[string]map[string]float64{}
+	for _, r := range rows {
+		if len(r.samples) != 1 || r.n != 2 {
+			t.Errorf("%s: got %d samples of %d clients, want one of two", r.lock, len(r.samples), r.n)
+		}
+		if r.samples[0].example != nil {
+			t.Error(r.samples[0].example)
+		}
+		shown[r.lock] = r.figures
 	}
-	s := r.Rows[0].Samples[0]
-	c := s.Crowd
-	if s.Orphans != 0 || s.Errors != 0 {
-		t.Errorf("%d keys were left; %d errors: %s", s.Orphans, s.Errors, s.Example)
-	}
-	for name, a := range map[string]*arrival{"open": c.Open, "processes": c.Processes, "restart": c.Restart} {
-		if a == nil || a.Clients != 2 || a.Served != 2 || a.Took <= 0 || a.Guarded != 0 {
-			t.Errorf("%s: got %+v, want a lock for both clients, and no restart guard", name, a)
-		} else if a.Made < 1 {
-			t.Errorf("%s: got %v connections made for each that the clients have", name, a.Made)
+	want := func(what, figure string, want float64) {
+		t.Helper()
+		if got, ok := shown[what][figure]; !ok || got != want {
+			t.Errorf("%s: %s: got %v (%t), want %v", what, figure, got, ok, want)
 		}
 	}
-	if c.Goroutines < 5 {
-		t.Errorf("%v goroutines a client, want one for each connection at least", c.Goroutines)
-	}
-	if c.Empty.Connections != 0 || c.Rest.Connections != 3 {
-		t.Errorf("%v connections of an empty master, and %v at rest; want 0, and 3: two clients and the outsider",
-			c.Empty.Connections, c.Rest.Connections)
-	}
-	if c.Cycles.Events == 0 {
-		t.Error("no cycles")
-	}
-	for i, hot := range c.Hot {
-		if hot.Served != 2 || hot.Overlaps != 0 || hot.Failed != 0 {
-			t.Errorf("one name, TTL %s: %+v, want both served, one after the other", crowdTTLs[i], hot)
+	atLeast := func(what, figure string, least float64) {
+		t.Helper()
+		if got := shown[what][figure]; got < least {
+			t.Errorf("%s: %s: got %v, want %v at least", what, figure, got, least)
 		}
 	}
-	if c.Starts.Clients != 3 || c.Starts.Failed != 0 || c.Late.Failed != 0 || c.Starts.Worst == 0 || c.Late.Worst == 0 {
-		t.Errorf("newcomers: %+v, %+v", c.Starts, c.Late)
+	want("redlock", orphans, 0)
+	want("redlock", failed, 0)
+	for _, how := range []string{allOpen, tenProcesses, allRestart} {
+		want(how, served, 2)
+		want(how, guarded, 0)
+		atLeast(how, took, 1e-9)
+		atLeast(how, made, 1)
+	}
+	atLeast(atRest, goroutinesOfEach, 5) // one for each connection
+	want(nobody, connections, 0)
+	want(atRest, connections, 3) // two clients and the outsider
+	atLeast(allCycle, events, 1e-9)
+	for _, ttl := range crowdTTLs {
+		want(oneName+ttlOf(ttl), served, 2)
+		want(oneName+ttlOf(ttl), "overlaps", 0)
+		want(oneName+ttlOf(ttl), failures, 0)
+		atLeast(masterReturns+ttlOf(ttl), "calls", 1)
+	}
+	want(newcomersWell, "newcomers", 3)
+	for _, who := range []string{newcomersWell, newcomersLate} {
+		want(who, failures, 0)
+		atLeast(who, "last worst ms", 1e-9)
+	}
+	// All that the page shows is there.
+	r := &results{}
+	r.put(newRun(crowdScenario, 1, 0), rows)
+	for name, write := range pages["scale.md"] {
+		if text := write(r); text == "" || strings.Contains(text, "|  |") {
+			t.Errorf("%s: a figure is missing:\n%s", name, text)
+		}
 	}
 }
 
-// Chosen parts are measured alone, and do not get into a page as if they were all.
+// Chosen parts are measured alone.
 func TestPartsOfACrowdAreMeasuredAlone(t *testing.T) {
 	sc, err := choose("crowd", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	plan := crowdPlan{deadline: time.Minute, patience: 5 * time.Second, parts: "processes"}
-	b := &bench{plan: &plan}
-	r, err := b.run(sc[0], []int{11}, 0)
+	b := &bench{plan: &plan, counts: []int{11}}
+	_, rows, err := b.run(sc[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := r.Rows[0].Samples[0]
-	if s.Errors != 0 || s.Orphans != 0 || s.Crowd.Open != nil || s.Crowd.Restart != nil {
-		t.Errorf("got %+v, %+v; want the ten processes alone", s, *s.Crowd)
+	if len(rows) != 2 || rows[0].lock != tenProcesses || rows[1].lock != "redlock" {
+		t.Fatalf("got\n%s\nwant the ten processes alone", tables(rows))
 	}
-	if a := s.Crowd.Processes; a == nil || a.Clients != 11 || a.Served != 11 {
-		t.Errorf("got %+v, want a lock for each of eleven clients in ten processes", a)
-	}
-	_, err = (&report{Scenarios: []*result{r}}).updated("")
-	if err == nil || !strings.Contains(err.Error(), plan.parts) {
-		t.Errorf("a page: got %v, want an error that names the part", err)
+	if rows[0].figures[served] != 11 || rows[1].figures[failed]+rows[1].figures[orphans] != 0 {
+		t.Errorf("got\n%s\nwant a lock for each of eleven clients", tables(rows))
 	}
 	plan.parts = "rest,restarts"
-	if _, err := b.run(sc[0], []int{1}, 0); err == nil || !strings.Contains(err.Error(), `"restarts"`) {
+	if _, _, err := b.run(sc[0]); err == nil || !strings.Contains(err.Error(), `"restarts"`) {
 		t.Errorf("a part that there is not: got %v, want an error that names it", err)
 	}
 }
@@ -110,67 +125,37 @@ func TestAPartOfACrowdNeedsAllMasters(t *testing.T) {
 	if err := servers[3].Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s, err := b.crowd(scenario{}, contestant{}, 1, 0)
-	if s.Errors != 1 || !strings.Contains(s.Example, servers[3].Addr()) || s.Crowd.Processes != nil {
-		t.Errorf("got %d errors: %q, and %+v; want one that names %s, and no figures (%v)",
-			s.Errors, s.Example, s.Crowd.Processes, servers[3].Addr(), err)
-	}
-}
-
-// The page shows what the last run has found.
-func TestThePageShowsTheLastRun(t *testing.T) {
-	r, err := load("../docs/benchmarks/results.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile("../docs/scale.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := r.updated(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(text) {
-		t.Error("docs/scale.md is behind docs/benchmarks/results.json: see docs/benchmarks.md for the command")
-	}
-	if n := strings.Count(got, "<!-- bench: end -->"); n < 4 {
-		t.Errorf("the page has %d tables of the bench's", n)
-	}
-}
-
-func TestAPageNamesATableThatNobodyKnows(t *testing.T) {
-	crowds := &report{Scenarios: []*result{{Name: "crowd", Rows: []*row{{Samples: []sample{{Crowd: &crowd{}}}}}}}}
-	if _, err := crowds.updated("<!-- bench: nothing -->\n<!-- bench: end -->"); err == nil {
-		t.Error("want an error")
-	}
-	if _, err := (&report{}).updated(""); err == nil {
-		t.Error("a report without a crowd: want an error")
+	shown, err := b.crowd(scenario{}, contestant{name: "redlock"}, 1, 0)
+	if len(shown) != 1 || shown[0].figures[failed] != 1 || !strings.Contains(shown[0].example.Error(), servers[3].Addr()) {
+		t.Errorf("got %+v; want one error, which names %s, and no figures (%v)", shown, servers[3].Addr(), err)
 	}
 }
 
 // Costs are those of the largest crowd, less what its clients cost at rest, and at rest less an empty master's.
 func TestWhatAThousandCost(t *testing.T) {
-	small := &row{Goroutines: 1, Samples: []sample{{Crowd: &crowd{
-		Rest: cost{Master: 99}, Cycles: cost{Master: 109, Memory: 1, Events: 1000}, // the large one does not keep this pace
-	}}}}
-	large := &row{Goroutines: 500, Samples: []sample{{Crowd: &crowd{
-		Empty:  cost{Master: 1, Memory: 100},
-		Rest:   cost{Master: 2, Memory: 200, Connections: 500},
-		Holds:  cost{Master: 5, Memory: 200, Connections: 500},
-		Cycles: cost{Master: 4, Memory: 400, Connections: 500, Events: 200},
-	}}}}
-	got := map[string]cost{}
-	for _, p := range (&result{Rows: []*row{small, large}}).perThousand() {
+	r := &results{}
+	add := func(n int, state string, master, memory, connected, happened float64) {
+		r.rows = append(r.rows, &row{scenario: crowdScenario, n: n, lock: state, figures: map[string]float64{
+			masterShare: master, usedMemory: memory, connections: connected, events: happened,
+		}})
+	}
+	add(1, atRest, 99, 0, 0, 0)
+	add(1, allCycle, 109, 1, 0, 1000) // the large one does not keep this pace
+	add(500, nobody, 1, 100, 0, 0)
+	add(500, atRest, 2, 200, 500, 0)
+	add(500, allHold, 5, 200, 500, 0)
+	add(500, allCycle, 4, 400, 500, 200)
+	got := map[string]map[string]float64{}
+	for _, p := range r.perThousand() {
 		got[p.what] = p.cost
 	}
-	for what, want := range map[string]cost{
-		"clients at rest": {Master: 2, Memory: 200, Connections: 1000},
-		"holds, TTL 10 s": {Master: 6},
-		"cycles/s":        {Master: 10, Memory: 1000}, // of the small one; the memory is its client's
+	for what, want := range map[string][3]float64{ // of the master, memory, connections
+		"clients at rest": {2, 200, 1000},
+		"holds, TTL 10 s": {6, 0, 0},
+		"cycles/s":        {10, 1000, 0}, // of the small one; the memory is its client's
 	} {
-		if got[what] != want {
-			t.Errorf("%s: got %+v, want %+v", what, got[what], want)
+		if c := got[what]; [3]float64{c[masterShare], c[usedMemory], c[connections]} != want {
+			t.Errorf("%s: got %v, want %v", what, c, want)
 		}
 	}
 }

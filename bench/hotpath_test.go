@@ -70,7 +70,7 @@ type crew struct {
 	names   [][]string
 }
 
-func newCrew(b *testing.B, cl client, goroutines, each int) crew {
+func newCrew(b *testing.B, cl *client, goroutines, each int) crew {
 	b.Helper()
 	c := crew{make([]worker, goroutines), namesFor(namePrefix, goroutines, each)}
 	for i := range c.workers {

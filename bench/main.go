@@ -4,12 +4,12 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"runtime"
-	"runtime/pprof"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,8 +18,10 @@ import (
 
 type bench struct {
 	cluster *cluster
-	rounds  int // 0: each scenario's own, or 5
 	plan    *crowdPlan
+	rounds  int           // 0: each scenario's own, or 5
+	length  time.Duration // of a round
+	counts  []int         // of goroutines; nil: each scenario's own
 	warmup  time.Duration // contestants run, the clock does not
 	settle  time.Duration // after a fault of afterWarmup
 	quiet   time.Duration // before orphans are counted
@@ -35,24 +37,21 @@ func main() {
 		fatal(err)
 		return
 	}
+	const ms = time.Millisecond
+	b := &bench{warmup: 200 * ms, settle: 1500 * ms, quiet: 150 * ms, plan: crowdFlags()}
 	var (
-		scenarioFlag   = flag.String("scenario", "uncontended", "scenarios, separated by commas, or all; see -list")
-		contestantFlag = flag.String("contestant", "", "only contestants whose name contains one of these, comma-separated")
-		goroutinesFlag = flag.String("goroutines", "1,16,64,256",
-			"how many goroutines (contenders, in contended scenarios); some scenarios have other defaults")
-		duration = flag.Duration("duration", time.Second, "length of a round")
-		rounds   = flag.Int("rounds", 5, "rounds of each contestant, interleaved with the others'; crowd has one by default")
-		jsonFile = flag.String("json", "", "write every sample to this file")
-		mdFile   = flag.String("markdown", "", "write the tables to this file, too")
-		plotDir  = flag.String("plots", "", "write the charts of the pages (SVG) into this directory")
-		page     = flag.String("page", "", "bring the tables in this page up to date: docs/scale.md")
-		from     = flag.String("from", "", "measure nothing: tables and charts from -json files of earlier runs, "+
-			"separated by commas; a scenario that stands in several is taken from the last")
-		cpuProfile = flag.String("cpuprofile", "", "write a CPU profile, labelled by contestant and goroutines")
-		memProfile = flag.String("memprofile", "", "write a profile of every allocation")
-		list       = flag.Bool("list", false, "list the scenarios")
-		plan       = crowdFlags()
+		scenarioFlag   = flag.String("scenario", "uncontended", "scenarios, separated by commas, or all, or none; see -list")
+		contestantFlag = flag.String("contestant", "",
+			"only contestants whose name contains one of these, separated by commas; =name wants the whole name")
+		goroutinesFlag = flag.String("goroutines", "",
+			"how many goroutines, contenders, holds or clients; the default is the scenario's own, or 1,16,64,256")
+		samples = flag.String("samples", "", "write the figures of each round to this CSV file")
+		publish = flag.String("publish", "", "bring this directory up to date, which is docs or like it: its "+
+			"benchmarks/*.csv by the scenarios that were measured, then charts, and tables in pages, by all of its CSV files")
+		list = flag.Bool("list", false, "list the scenarios")
 	)
+	flag.DurationVar(&b.length, "duration", time.Second, "length of a round")
+	flag.IntVar(&b.rounds, "rounds", 0, "rounds of each contestant, in turn with the others; the default is 5, of crowd 1")
 	flag.Parse()
 	if *list {
 		for _, sc := range scenarios {
@@ -60,137 +59,99 @@ func main() {
 		}
 		return
 	}
-	var (
-		r   *report
-		err error
-	)
-	if *from != "" {
-		r, err = load(*from)
-		fatal(err)
-		fmt.Print(r.markdown())
-	} else {
-		chosen, err := choose(*scenarioFlag, *contestantFlag)
-		fatal(err)
-		counts, err := numbers(*goroutinesFlag)
-		fatal(err)
-		stop := profile(*cpuProfile, *memProfile)
-		given := map[string]bool{}
-		flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
-		if !given["goroutines"] {
-			counts = nil
-		}
-		b := &bench{plan: plan}
-		if given["rounds"] {
-			b.rounds = *rounds
-		}
-		r = b.measure(chosen, counts, *duration, *rounds)
-		stop()
+	chosen, err := choose(*scenarioFlag, *contestantFlag)
+	fatal(err)
+	b.counts, err = numbers(*goroutinesFlag)
+	fatal(err)
+	if *publish != "" && b.plan.parts != "" {
+		fatal(errors.New("-publish: parts of a crowd alone would be taken for all of it"))
 	}
-	if *jsonFile != "" {
-		text, err := json.MarshalIndent(r, "", "\t")
-		fatal(err)
-		fatal(os.WriteFile(*jsonFile, append(text, '\n'), 0o644))
+	measured := b.measure(chosen)
+	if *samples != "" {
+		fatal(writeCSV(*samples, measured.samples()))
 	}
-	if *mdFile != "" {
-		fatal(os.WriteFile(*mdFile, []byte(r.markdown()), 0o644))
-	}
-	if *plotDir != "" {
-		fatal(r.draw(*plotDir))
-	}
-	if *page != "" {
-		fatal(r.update(*page))
+	if *publish != "" {
+		fatal(measured.publish(*publish))
 	}
 }
 
-// measure runs the scenarios and prints each table as soon as it is complete. counts nil: each scenario's own.
-func (b *bench) measure(chosen []scenario, counts []int, duration time.Duration, rounds int) *report {
+// measure runs the scenarios and prints their tables as soon as they are complete.
+func (b *bench) measure(chosen []scenario) *results {
 	raiseFileLimit()
-	const ms = time.Millisecond
-	b.warmup, b.settle, b.quiet = 200*ms, 1500*ms, 150*ms
 	if info, err := os.Stderr.Stat(); err == nil {
 		b.terminal = info.Mode()&os.ModeCharDevice != 0
 	}
-	r := newReport(duration, rounds)
-	fmt.Println(r.Machine)
+	measured := &results{}
 	for _, sc := range chosen {
-		n := counts
-		if n == nil {
-			n = sc.goroutines
-		}
-		if n == nil {
-			n = []int{1, 16, 64, 256}
-		}
-		res, err := b.run(sc, n, duration)
+		one, rows, err := b.run(sc)
 		fatal(err)
-		r.Scenarios = append(r.Scenarios, res)
-		fmt.Print(res.markdown())
+		measured.put(one, rows)
+		fmt.Printf("\n%s: %s\n%s\n%s%s", one.scenario, sc.about, one, tables(rows), remarks(rows))
 	}
-	return r
+	return measured
 }
 
-// profile starts the profiles that have a file name.
-func profile(cpu, mem string) (stop func()) {
-	if cpu != "" {
-		f, err := os.Create(cpu)
-		fatal(err)
-		fatal(pprof.StartCPUProfile(f))
-	}
-	if mem != "" {
-		runtime.MemProfileRate = 1
-	}
-	return func() {
-		pprof.StopCPUProfile()
-		if mem == "" {
-			return
+// remarks are an example of each contestant's errors.
+func remarks(rows []*row) (text string) {
+	said := map[string]bool{}
+	for _, r := range rows {
+		for _, s := range r.samples {
+			if s.example != nil && !said[r.lock] {
+				said[r.lock] = true
+				text += fmt.Sprintf("\n%s, an error: %.300s\n", r.lock, strings.ReplaceAll(s.example.Error(), "\n", " "))
+			}
 		}
-		f, err := os.Create(mem)
-		fatal(err)
-		fatal(pprof.Lookup("allocs").WriteTo(f, 0))
-		fatal(f.Close())
 	}
+	return text
 }
 
 // run lets all contestants take turns: what disturbs the machine disturbs them alike.
-func (b *bench) run(sc scenario, counts []int, duration time.Duration) (*result, error) {
-	var err error
+func (b *bench) run(sc scenario) (one run, rows []*row, err error) {
 	if b.cluster, err = newCluster(sc); err != nil {
-		return nil, err
+		return one, nil, err
 	}
 	defer b.cluster.stop()
-	if sc.measure == nil {
-		sc.measure = (*bench).round
+	measure := sc.measure
+	if measure == nil {
+		measure = (*bench).round
 	}
-	rounds := cmp.Or(b.rounds, sc.rounds, 5)
-	res := &result{
-		Name: sc.name, About: sc.about, Began: time.Now().UTC().Truncate(time.Second), Load: loadAverage(), Commit: commit(),
-	}
-	for _, n := range counts {
-		rows := make([]*row, len(sc.contestants))
-		for i, c := range sc.contestants {
-			rows[i] = &row{Contestant: c.name, Nodes: c.nodes, Goroutines: n}
-		}
-		for round := range rounds {
+	length := b.length * time.Duration(max(1, sc.longer))
+	one = newRun(sc.name, cmp.Or(b.rounds, sc.rounds, 5), length)
+	counts := [][]int{b.counts, sc.goroutines, {1, 16, 64, 256}}
+	for _, n := range counts[slices.IndexFunc(counts, func(n []int) bool { return n != nil })] {
+		of := map[string]*row{}
+		for round := range one.rounds {
 			for i := range sc.contestants {
 				// Another one begins each round.
-				i = (i + round) % len(sc.contestants)
-				if rows[i].hung() {
+				c := sc.contestants[(i+round)%len(sc.contestants)]
+				if r := of[c.name]; r != nil && r.hung() {
 					continue // it would hang again, and what it left running disturbs the others
 				}
-				b.progress("%s, %d goroutines, round %d of %d: %s", sc.name, n, round+1, rounds, sc.contestants[i].name)
+				b.progress("%s, %d goroutines, round %d of %d: %s", sc.name, n, round+1, one.rounds, c.name)
 				if err := b.cluster.check(); err != nil {
-					return nil, err
+					return one, nil, err
 				}
-				s, err := sc.measure(b, sc, sc.contestants[i], n, duration*time.Duration(max(1, sc.longer)))
+				shown, err := measure(b, sc, c, n, length)
 				if err != nil {
-					return nil, err
+					return one, nil, err
 				}
-				rows[i].Samples = append(rows[i].Samples, s)
+				for _, s := range shown {
+					r := of[s.who]
+					if r == nil {
+						r = &row{scenario: sc.name, n: n, lock: s.who, masters: c.nodes}
+						of[s.who], rows = r, append(rows, r)
+					}
+					r.samples = append(r.samples, s)
+				}
 			}
 		}
-		res.Rows = append(res.Rows, rows...)
 	}
 	b.progress("")
-	return res, nil
+	for _, r := range rows {
+		r.condense()
+	}
+	compare(rows)
+	return one, rows, nil
 }
 
 // progress overwrites one line of a terminal.
@@ -202,7 +163,7 @@ func (b *bench) progress(format string, args ...any) {
 
 func choose(names, contestants string) (chosen []scenario, err error) {
 	for name := range strings.SplitSeq(names, ",") {
-		found := false
+		found := name == "none"
 		for _, sc := range scenarios {
 			if name != "all" && name != sc.name {
 				continue
@@ -223,7 +184,6 @@ func choose(names, contestants string) (chosen []scenario, err error) {
 func filter(all []contestant, parts string) (kept []contestant) {
 	for _, c := range all {
 		for part := range strings.SplitSeq(parts, ",") {
-			// "=name" wants the whole name.
 			if whole, ok := strings.CutPrefix(part, "="); ok && c.name == whole || !ok && strings.Contains(c.name, part) {
 				kept = append(kept, c)
 				break
@@ -234,6 +194,9 @@ func filter(all []contestant, parts string) (kept []contestant) {
 }
 
 func numbers(list string) (n []int, err error) {
+	if list == "" {
+		return nil, nil
+	}
 	for text := range strings.SplitSeq(list, ",") {
 		i, err := strconv.Atoi(text)
 		if err != nil || i < 1 {
@@ -242,6 +205,26 @@ func numbers(list string) (n []int, err error) {
 		n = append(n, i)
 	}
 	return n, nil
+}
+
+// publish puts what was measured into a directory of pages, and makes its charts and tables of all that is known there.
+func (r *results) publish(docs string) error {
+	dir := filepath.Join(docs, "benchmarks")
+	all, err := load(dir)
+	if err != nil {
+		return err
+	}
+	for _, one := range r.runs {
+		rows := slices.DeleteFunc(slices.Clone(r.rows), func(r *row) bool { return r.scenario != one.scenario })
+		all.put(one, rows)
+	}
+	if err := all.write(dir); err != nil {
+		return err
+	}
+	if all, err = load(dir); err != nil { // what is drawn is what stands there
+		return err
+	}
+	return errors.Join(all.draw(dir), all.update(docs))
 }
 
 // raiseFileLimit makes room for pools of 256 connections to five masters, and for a crowd.

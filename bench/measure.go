@@ -4,31 +4,25 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"runtime/pprof"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // round lets one contestant work with one number of goroutines, once.
-func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.Duration) (s sample, err error) {
+func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.Duration) ([]sample, error) {
 	nodes, err := b.nodesFor(c)
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	runtime.GC()
 	if c.spared {
 		sc.afterWarmup, sc.midway = nil, nil
 	}
 	defer b.cluster.heal()
-	// Goroutines inherit the labels: those that the client starts, too.
-	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(),
-		pprof.Labels("contestant", c.name, "goroutines", strconv.Itoa(goroutines))))
-	defer pprof.SetGoroutineLabels(context.Background())
 	cl, err := c.open(nodes, goroutines)
 	if err != nil {
-		return s, fmt.Errorf("%s: %w", c.name, err)
+		return nil, fmt.Errorf("%s: %w", c.name, err)
 	}
 
 	var phase atomic.Int32
@@ -48,22 +42,24 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 		recs = append(recs, rec)
 		group.Go(func() { run(rec) })
 	}
-	if p, ok := cl.(pipeliner); ok {
+	if cl.run != nil {
 		start(func(rec *recorder) {
-			if err := p.run(ctx, goroutines, names, rec); err != nil {
+			if err := cl.run(ctx, goroutines, names, rec); err != nil {
 				failure.Store(err)
 			}
 		})
 	} else {
-		for i := range goroutines {
-			w, err := cl.worker()
-			if err != nil {
-				cl.close()
-				return s, fmt.Errorf("%s: %w", c.name, err)
+		workers, err := cl.workers(goroutines)
+		for _, w := range workers {
+			if w.close != nil {
+				defer w.close()
 			}
-			if closer, ok := w.(interface{ close() }); ok {
-				defer closer.close()
-			}
+		}
+		if err != nil {
+			cl.close()
+			return nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+		for i, w := range workers {
 			start(func(rec *recorder) { work(w, names[i], rec) })
 		}
 	}
@@ -86,16 +82,35 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 	phase.Store(stopping)
 	cancel()
 
-	s.Hung = !b.end(&group)
+	ended := b.end(&group)
 	if err, ok := failure.Load().(error); ok {
-		return s, fmt.Errorf("%s: %w", c.name, err)
+		return nil, fmt.Errorf("%s: %w", c.name, err)
 	}
-	if s.Hung {
-		recs = nil // still being written
+	s := sample{who: c.name, figures: map[string]float64{hung: 1}}
+	if ended { // else they are still being written
+		s.figures, s.example = figuresOf(recs, before, after)
 	}
-	s.fill(recs, before, after)
-	s.Orphans, err = b.orphans(s.Hung, cl)
-	return s, err
+	err = b.conclude(&s, cl)
+	return []sample{s}, err
+}
+
+// workers makes so many workers, and returns those that it has made in any case.
+func (c *client) workers(n int) (all []worker, err error) {
+	for len(all) < n {
+		w, err := c.worker()
+		if err != nil {
+			return all, err
+		}
+		all = append(all, w)
+	}
+	return all, nil
+}
+
+// conclude ends the clients of a round, and counts the keys that they leave.
+func (b *bench) conclude(s *sample, clients ...*client) error {
+	n, err := b.orphans(s.figures[hung] > 0, clients...)
+	s.figures[orphans] = float64(n)
+	return err
 }
 
 // end waits for the goroutines of a round, a second time with the masters healed, and
@@ -117,7 +132,7 @@ func (b *bench) end(group *sync.WaitGroup) bool {
 
 // orphans counts what is left on the masters once late commands have had time to
 // arrive and the clients are closed.
-func (b *bench) orphans(hung bool, clients ...client) (sum int, err error) {
+func (b *bench) orphans(hung bool, clients ...*client) (sum int, err error) {
 	time.Sleep(b.quiet)
 	for _, c := range clients {
 		if hung {

@@ -61,62 +61,48 @@ func snapshot(servers []*server) usage {
 	for _, s := range servers {
 		u.servers += s.cpu()
 	}
-	var r syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
-	u.client = time.Duration(r.Utime.Nano() + r.Stime.Nano())
-	u.at = time.Now()
+	u.client, u.at = ownCPU(), time.Now()
 	return u
 }
 
-// A sample is one round of one contestant. Times are in µs, CPU and memory are for each cycle.
-type sample struct {
-	Cycles     int     `json:"cycles"`
-	PerSecond  float64 `json:"cycles_per_s"`
-	P50        float64 `json:"p50_us"`
-	P99        float64 `json:"p99_us"`
-	P999       float64 `json:"p999_us"`
-	Max        float64 `json:"max_us"`
-	AcquireP50 float64 `json:"acquire_p50_us"`
-	Allocs     float64 `json:"allocs"`
-	Bytes      float64 `json:"bytes"`
-	ClientCPU  float64 `json:"client_cpu_us"`
-	ServerCPU  float64 `json:"server_cpu_us"`
-	Orphans    int     `json:"orphans"`
-	Errors     int     `json:"errors"`
-	Example    string  `json:"error_example,omitempty"`
-	Hung       bool    `json:"hung,omitempty"`
-
-	Wait *waits `json:"wait,omitempty"` // of contended scenarios
-	Held *held  `json:"held,omitempty"` // of renewals
-
-	Crowd *crowd `json:"crowd,omitempty"`
+// ownCPU is what this process has used of processors so far.
+func ownCPU() time.Duration {
+	var r syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-func (s *sample) fill(recs []*recorder, before, after usage) {
+// figuresOf a round are those of its recorders.
+func figuresOf(recs []*recorder, before, after usage) (f map[string]float64, example error) {
 	var cycle, acquire hist
+	done, errs := 0, 0
 	for _, r := range recs {
-		s.Cycles += r.done
-		s.Errors += r.errors
+		done += r.done
+		errs += r.errors
 		if r.example != nil {
-			s.Example = r.example.Error()
+			example = r.example
 		}
 		cycle.merge(&r.cycle)
 		acquire.merge(&r.acquire)
 	}
-	s.P50, s.P99, s.P999 = us(cycle.quantile(.5)), us(cycle.quantile(.99)), us(cycle.quantile(.999))
-	s.Max = us(cycle.longest)
-	s.AcquireP50 = us(acquire.quantile(.5))
-	s.perCycle(before, after)
+	f = perCycle(done, before, after)
+	f["p50 µs"], f[p99], f["p99.9 µs"] = us(cycle.quantile(.5)), us(cycle.quantile(.99)), us(cycle.quantile(.999))
+	f[longest] = us(cycle.longest)
+	f["acquire p50 µs"] = us(acquire.quantile(.5))
+	f[failed] = float64(errs)
+	return f, example
 }
 
 // perCycle works out what a cycle has cost.
-func (s *sample) perCycle(before, after usage) {
-	n := float64(max(s.Cycles, 1))
-	s.PerSecond = float64(s.Cycles) / after.at.Sub(before.at).Seconds()
-	s.Allocs = float64(after.mallocs-before.mallocs) / n
-	s.Bytes = float64(after.bytes-before.bytes) / n
-	s.ClientCPU = us(after.client-before.client) / n
-	s.ServerCPU = us(after.servers-before.servers) / n
+func perCycle(cycles int, before, after usage) map[string]float64 {
+	n := float64(max(cycles, 1))
+	return map[string]float64{
+		rate:      float64(cycles) / after.at.Sub(before.at).Seconds(),
+		"allocs":  float64(after.mallocs-before.mallocs) / n,
+		"bytes":   float64(after.bytes-before.bytes) / n,
+		clientCPU: us(after.client-before.client) / n,
+		serverCPU: us(after.servers-before.servers) / n,
+	}
 }
 
 func us(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -2,50 +2,27 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"runtime"
-	"runtime/pprof"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
 
-// held is what became of holds that were kept and renewed.
-type held struct {
-	Lost  int     `json:"lost"`
-	Least float64 `json:"least_validity_ms"` // of those that were left at the end
-}
-
-// A keeper's holds are renewed by the client. It can say how one is.
-type keeper interface {
-	left() (validity time.Duration, lost bool)
-}
-
-func (w *redlockWorker) left() (time.Duration, bool) {
-	return time.Until(w.held.Until()), w.held.Err() != nil
-}
-
 // renew takes so many locks, and then lets them be renewed. A cycle is a renewal.
-func (b *bench) renew(_ scenario, c contestant, holds int, duration time.Duration) (s sample, err error) {
+func (b *bench) renew(_ scenario, c contestant, holds int, duration time.Duration) ([]sample, error) {
 	nodes, err := b.nodesFor(c)
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	runtime.GC()
-	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(),
-		pprof.Labels("contestant", c.name, "holds", strconv.Itoa(holds))))
-	defer pprof.SetGoroutineLabels(context.Background())
 	cl, err := c.open(nodes, holds)
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	prefix := b.prefix()
-	workers := make([]worker, holds)
-	for i := range workers {
-		if workers[i], err = cl.worker(); err != nil {
-			return s, err
-		}
+	workers, err := cl.workers(holds)
+	if err != nil {
+		return nil, err
 	}
 	// Spread over the time between two renewals of one hold: as if they had come one by one.
 	began, gap := time.Now(), lockTTL/3/time.Duration(holds)
@@ -54,7 +31,7 @@ func (b *bench) renew(_ scenario, c contestant, holds int, duration time.Duratio
 		return w.lock(context.Background(), prefix+strconv.Itoa(i))
 	})
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	time.Sleep(b.settle)
 
@@ -62,22 +39,21 @@ func (b *bench) renew(_ scenario, c contestant, holds int, duration time.Duratio
 	before := snapshot(b.cluster.servers)
 	time.Sleep(duration)
 	after := snapshot(b.cluster.servers)
-	s.Cycles = (b.renewals(c) - renewed) / c.nodes
-	s.perCycle(before, after)
-	s.Held = &held{Least: us(lockTTL) / 1000}
+	s := sample{who: c.name, figures: perCycle((b.renewals(c)-renewed)/c.nodes, before, after)}
+	lost, left := 0, lockTTL
 	for _, w := range workers {
-		validity, lost := w.(keeper).left()
-		if lost {
-			s.Held.Lost++
-			continue
+		if held := w.hold(); held.Err() != nil {
+			lost++
+		} else {
+			left = min(left, time.Until(held.Until()))
 		}
-		s.Held.Least = min(s.Held.Least, us(validity)/1000)
 	}
+	s.figures["lost"], s.figures["least validity ms"], s.figures[failed] = float64(lost), us(left)/1000, 0
 	if err := each(workers, func(_ int, w worker) error { return w.unlock(context.Background()) }); err != nil {
-		s.Errors, s.Example = 1, err.Error()
+		s.figures[failed], s.example = 1, err
 	}
-	s.Orphans, err = b.orphans(false, cl)
-	return s, err
+	err = b.conclude(&s, cl)
+	return []sample{s}, err
 }
 
 // renewals counts the extensions that the contestant's nodes have carried out.
@@ -105,25 +81,4 @@ func each(workers []worker, f func(i int, w worker) error) error {
 	group.Wait()
 	close(failures)
 	return <-failures
-}
-
-func (res *result) renewalsTable(b *strings.Builder) {
-	head(b,
-		"holds", "lock", "masters", "renewals/s (least–most)", "client CPU µs a renewal",
-		"server CPU µs a renewal, all masters", "client, % of a core", "all masters, % of a core", "allocs",
-		"bytes", "least validity left ms", "lost", "orphans", "errors")
-	for _, r := range res.Rows {
-		rate := r.spread(perSecond)
-		m := func(of func(sample) float64) string { return number(r.mid(of)) }
-		fmt.Fprintf(b, "| %d | %s | %d | %s (%s–%s) | %s | %s | %s | %s | %s | %s | %s | %.0f | %.0f | %.0f |\n",
-			r.Goroutines, r.Contestant, r.Nodes, number(rate.median), number(rate.low), number(rate.high),
-			m(func(s sample) float64 { return s.ClientCPU }), m(func(s sample) float64 { return s.ServerCPU }),
-			m(func(s sample) float64 { return s.ClientCPU * s.PerSecond / 1e4 }),
-			m(func(s sample) float64 { return s.ServerCPU * s.PerSecond / 1e4 }),
-			m(func(s sample) float64 { return s.Allocs }), m(func(s sample) float64 { return s.Bytes }),
-			number(r.spread(func(s sample) float64 { return s.Held.Least }).low),
-			r.total(func(s sample) float64 { return float64(s.Held.Lost) }),
-			r.total(func(s sample) float64 { return float64(s.Orphans) }),
-			r.total(func(s sample) float64 { return float64(s.Errors) }))
-	}
 }

@@ -32,7 +32,7 @@ type scenario struct {
 }
 
 // A measurement lets one contestant work once. nil: goroutines cycle, each with names of its own. n is how many.
-type measurement func(b *bench, sc scenario, c contestant, n int, duration time.Duration) (sample, error)
+type measurement func(b *bench, sc scenario, c contestant, n int, duration time.Duration) ([]sample, error)
 
 var all = []contestant{
 	limitTogether, limitHalves, redlockFenced5, redlockPlain5, redlockAsync5, redlockBoth5,
