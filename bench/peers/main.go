@@ -1,7 +1,7 @@
 // Command peers shows on real masters what other lock libraries do when something breaks, and beside each what this
 // library does when the same breaks. It starts its own masters, and takes about three minutes in all:
 //
-//	go run -C bench ./peers [-list] [-run regexp] [-markdown file]
+//	go run -C bench ./peers [-list] [-run regexp]
 //
 // Each library is used as its documentation says, at the version in bench/go.mod. Where a time-out is missing by
 // default, it is shown with one as well.
@@ -19,20 +19,22 @@ import (
 
 func main() {
 	var (
-		list     = flag.Bool("list", false, "list the faults, and the libraries that meet them; run nothing")
-		run      = flag.String("run", "", "run only faults whose name matches this regular expression")
-		markdown = flag.String("markdown", "", "write a table to this file, too")
+		list = flag.Bool("list", false, "list the faults, and the libraries that meet them; run nothing")
+		run  = flag.String("run", "", "run only faults whose name matches this regular expression")
 	)
 	flag.Parse()
 	chosen, err := choose(*run)
 	if err == nil && *list {
 		for _, f := range chosen {
-			f.list(os.Stdout)
+			fmt.Print(f.head())
+			for _, s := range f.subjects() {
+				fmt.Println("  " + s.String())
+			}
 		}
 		return
 	}
 	if err == nil {
-		err = play(chosen, *markdown)
+		err = play(chosen)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
@@ -58,7 +60,7 @@ func choose(pattern string) (chosen []fault, err error) {
 
 // play runs the faults one after the other. A peer may do what it likes; it is an error if a run fails to show
 // anything, or if this library does not do what is expected.
-func play(chosen []fault, markdown string) error {
+func play(chosen []fault) error {
 	began := time.Now()
 	about, err := surroundings()
 	if err != nil {
@@ -66,33 +68,25 @@ func play(chosen []fault, markdown string) error {
 	}
 	fmt.Println(about)
 	var failed error
-	var played []result
 	for _, f := range chosen {
-		fmt.Println()
-		w := f.head(os.Stdout)
-		r := result{fault: f}
+		fmt.Print("\n" + f.head())
 		for _, s := range f.subjects() {
-			o, err := s.meet()
+			o, err := f.play(s)
 			if err != nil {
 				o = outcome{seen: "not run: " + err.Error()}
 				failed = errors.Join(failed, fmt.Errorf("%s, %s: %w", f.name, s.library, err))
 			} else if s.module == ourModule && !o.expected {
 				failed = errors.Join(failed, fmt.Errorf("%s: redlock does not do what is expected: %s", f.name, o.seen))
 			}
-			w.row(s, o)
-			r.outcomes = append(r.outcomes, o)
+			fmt.Printf("  %-3s  %s:\n       %s\n", map[bool]string{true: "yes", false: "no"}[o.expected], s, o.seen)
 		}
-		played = append(played, r)
 	}
 	fmt.Printf("\n%s in all.\n", time.Since(began).Round(time.Second))
-	if markdown != "" {
-		failed = errors.Join(failed, os.WriteFile(markdown, []byte(table(about, played)), 0o644))
-	}
 	return failed
 }
 
-// meet runs the subject with masters of its own.
-func (s subject) meet() (outcome, error) {
+// play lets a subject meet the fault, with masters of its own.
+func (f fault) play(s subject) (outcome, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()
 	m, err := startMasters(ctx, s.masters)
@@ -102,5 +96,5 @@ func (s subject) meet() (outcome, error) {
 	defer m.stop()
 	// Whatever does not know of ctx ends with the masters.
 	defer time.AfterFunc(longest, m.kill).Stop()
-	return s.run(ctx, m)
+	return f.meet(ctx, m, s)
 }
