@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -81,7 +82,6 @@ func command(b []byte, args ...string) []byte {
 
 // A half is a set of callers that send together: all of them, or half of them.
 type half struct {
-	size    int
 	names   [][]string
 	round   int
 	holding bool
@@ -106,14 +106,6 @@ func (c *limitClient) run(ctx context.Context, inFlight int, names [][]string, r
 			names[i] = expand(names[i], c.each)
 		}
 	}
-	first := inFlight
-	if c.halves {
-		first = (inFlight + 1) / 2
-	}
-	halves := []*half{{size: first, names: names[:first]}}
-	if first < inFlight {
-		halves = append(halves, &half{size: inFlight - first, names: names[first:]})
-	}
 	queues := make([]chan *batch, len(c.conns)) // under way on each connection, in order
 	var readers sync.WaitGroup
 	for i, conn := range c.conns {
@@ -136,11 +128,18 @@ func (c *limitClient) run(ctx context.Context, inFlight int, names [][]string, r
 		}
 		return nil
 	}
-	for _, h := range halves {
-		h.done = make(chan struct{}, 1)
+	first := inFlight
+	if c.halves {
+		first = (inFlight + 1) / 2
 	}
-	for stopped := 0; stopped < len(halves); {
-		for _, h := range halves {
+	var halves []*half
+	for _, names := range [][][]string{names[:first], names[first:inFlight]} {
+		if len(names) > 0 {
+			halves = append(halves, &half{names: names, done: make(chan struct{}, 1)})
+		}
+	}
+	for len(halves) > 0 { // until all have stopped
+		for i, h := range slices.Backward(halves) {
 			if h.round > 0 {
 				<-h.done
 			}
@@ -154,12 +153,10 @@ func (c *limitClient) run(ctx context.Context, inFlight int, names [][]string, r
 				continue
 			}
 			if h.round > 0 {
-				rec.cycles(now.Sub(h.began), h.size)
+				rec.cycles(now.Sub(h.began), len(h.names))
 			}
 			if ctx.Err() != nil {
-				h.done <- struct{}{} // for the next look at it, while the other half ends
-				h.round = max(h.round, 1)
-				stopped++
+				halves = slices.Delete(halves, i, i+1)
 				continue
 			}
 			lines := h.encode(c)
@@ -196,7 +193,7 @@ func countReplies(conn net.Conn, queue <-chan *batch) {
 
 // encode writes what the half sends next, and returns how many lines answer its acquire.
 func (h *half) encode(c *limitClient) (lines int) {
-	keys := h.size * c.each
+	keys := len(h.names) * c.each
 	acquire, release, owners := h.bytes[1][:0], h.args[:0], h.owners[:0]
 	release = append(release, "EVALSHA", c.sha, strconv.Itoa(keys))
 	for _, names := range h.names {

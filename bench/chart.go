@@ -11,45 +11,29 @@ import (
 )
 
 // The charts of the pages. Each answers the one question that its title asks, and is a row of the table below; its
-// figures are the medians of a report. How a chart looks is in chart_draw.go, what it consists of in chart_svg.go.
+// figures are the medians of results. Bars begin at zero; lines are on logarithmic axes. How both look is in plot.go.
 type chart struct {
 	file     string
 	question string
 	about    string // what was measured, beneath the question
 	scenario string
-	kind     kind
-	at       int    // bars and dots: with so many goroutines
-	counts   string // lines: what goes from left to right
+	at       int    // bars, with so many goroutines; 0: lines, against the number of what follows
+	counts   string // what goes from left to right
 	masters  bool   // the labels say how many masters each uses
-	values   axis
+	values   string // what their axis says
+	unit     unit
 	of       string  // the figure, if the series has none of its own
 	per      float64 // what a unit of the axis is in those of the figure; 0: the same
 	series   []series
 }
 
-type kind int
-
-const (
-	bars  kind = iota // a row for each series, from zero
-	dots              // the same on a logarithmic axis: it has no zero, so the length of a bar would say nothing
-	lines             // against the number of goroutines, contenders or clients
-)
-
-// An axis is of values; what lines are drawn against is always logarithmic.
-type axis struct {
-	title string
-	log   bool
-	unit  unit
-}
-
-// A series is a bar, a dot or a line.
+// A series is a bar or a line.
 type series struct {
 	contestant string
 	label      string // "": the contestant's name
 	note       string // beneath the label
 	color      hue    // a contestant has the same one in all charts
 	of         string // "": the chart's figure
-	baseline   bool   // dots: what the others are to be compared with
 }
 
 var charts = []chart{
@@ -57,40 +41,24 @@ var charts = []chart{
 		file:     "uncontended.svg",
 		question: "How fast is an uncontended lock?",
 		about:    "Each of 64 goroutines locks and unlocks names of its own.",
-		scenario: "uncontended", kind: bars, at: 64, masters: true,
-		values: axis{title: "cycles of lock + unlock per second", unit: plain}, of: rate,
+		scenario: "uncontended", at: 64, masters: true,
+		values: "cycles of lock + unlock per second", unit: plain, of: rate,
 		series: uncontended,
 	},
 	{
 		file:     "goroutines.svg",
 		question: "How does the rate grow with goroutines?",
 		about:    "Each goroutine locks and unlocks names of its own.",
-		scenario: "uncontended", kind: lines, counts: "goroutines", masters: true,
-		values: axis{title: "cycles of lock + unlock per second", log: true, unit: plain}, of: rate,
+		scenario: "uncontended", counts: "goroutines", masters: true,
+		values: "cycles of lock + unlock per second", unit: plain, of: rate,
 		series: uncontended,
-	},
-	{
-		file:     "silent.svg",
-		question: "What does one silent master cost?",
-		about:    "One of five masters never answers; 16 goroutines.",
-		scenario: "silent", kind: dots, at: 16,
-		values: axis{title: "p99 of lock + unlock", log: true, unit: milliseconds}, of: p99, per: 1000,
-		series: sick("read timeout of 1 s", "read timeout of 3 s"),
-	},
-	{
-		file:     "slow.svg",
-		question: "What does one master that is 50 ms late cost?",
-		about:    "One of five masters answers 50 ms late; 16 goroutines.",
-		scenario: "slow", kind: dots, at: 16,
-		values: axis{title: "p99 of lock + unlock", log: true, unit: milliseconds}, of: p99, per: 1000,
-		series: sick("", ""),
 	},
 	{
 		file:     "contended.svg",
 		question: "How long does the unluckiest in a hundred wait for one name?",
 		about:    "Each has a client of its own and holds the lock for 1 ms.",
-		scenario: "contended", kind: lines, counts: "contenders", masters: true,
-		values: axis{title: "p99 of the wait", log: true, unit: milliseconds}, of: p99, per: 1000,
+		scenario: "contended", counts: "contenders", masters: true,
+		values: "p99 of the wait", unit: milliseconds, of: p99, per: 1000,
 		series: []series{
 			{contestant: "redlock", color: blue},
 			{contestant: "redsync+redigo", color: orange},
@@ -102,8 +70,8 @@ var charts = []chart{
 		file:     "crowd-rest.svg",
 		question: "How much CPU do clients at rest take?",
 		about:    "They lock nothing, and ask each of five masters every 5 to 15 s how it is.",
-		scenario: "crowd", kind: lines, counts: "clients",
-		values: axis{title: "% of one core", log: true, unit: percent},
+		scenario: "crowd", counts: "clients",
+		values: "% of one core", unit: percent,
 		series: []series{
 			{contestant: atRest, label: "all clients together", color: blue, of: clientShare},
 			{contestant: atRest, label: "the busiest master", color: orange, of: busiestShare},
@@ -113,8 +81,8 @@ var charts = []chart{
 		file:     "crowd-times.svg",
 		question: "How long does the unluckiest client wait in a crowd?",
 		about:    "TTL 10 s; clients and masters share the machine.",
-		scenario: "crowd", kind: lines, counts: "clients",
-		values: axis{title: "the longest wait of any client", log: true, unit: milliseconds},
+		scenario: "crowd", counts: "clients",
+		values: "the longest wait of any client", unit: milliseconds,
 		series: []series{
 			{
 				contestant: allOpen, label: "all open at one moment", note: "until each has had its first lock",
@@ -142,25 +110,11 @@ var uncontended = []series{
 	{contestant: "bsm/redislock", color: green},
 }
 
-// sick are the series of scenarios with a sick master, with notes on what two of them wait for. Only this library was
-// measured with all masters well in the same rounds, and rates and times of different minutes do not compare.
-func sick(redigo, goredis string) []series {
-	return []series{
-		{contestant: "redlock, all masters well", color: gray, baseline: true},
-		{contestant: "redlock", label: "redlock (fenced)", color: blue},
-		{contestant: "redlock plain", color: teal},
-		{contestant: "redsync+redigo fail-fast", color: ochre},
-		{contestant: "redsync+redigo", note: redigo, color: orange},
-		{contestant: "redsync+go-redis", note: goredis, color: red},
-	}
-}
-
 // plotted is a series with its figures.
 type plotted struct {
 	series
 	nodes  int
-	points []point // of lines, by their number; of bars and dots, one
-	stuck  bool    // no cycle ended while the clock ran: the figures are the least that it can be
+	points []point // of lines, by their number; of bars, one
 }
 
 type point struct {
@@ -171,28 +125,28 @@ type point struct {
 var errNotMeasured = errors.New("not measured")
 
 // figures finds what the chart shows, and of how many rounds it is the median.
-func (c *chart) figures(r *results) (all []plotted, rounds int, err error) {
+func (c *chart) figures(r *results) (all []plotted, rounds string, err error) {
 	one := r.of(c.scenario)
 	if one == nil {
-		return nil, 0, fmt.Errorf("scenario %s: %w", c.scenario, errNotMeasured)
+		return nil, "", fmt.Errorf("scenario %s: %w", c.scenario, errNotMeasured)
 	}
 	for _, s := range c.series {
 		var rows []*row
 		for _, r := range r.rows {
-			if r.scenario == c.scenario && r.lock == s.contestant && (c.kind == lines || r.n == c.at) && r.figures[hung] == 0 {
+			if r.scenario == c.scenario && r.lock == s.contestant && (c.at == 0 || r.n == c.at) && r.figures[hung] == 0 {
 				rows = append(rows, r)
 			}
 		}
-		if len(rows) == 0 || c.kind == lines && len(rows) == 1 {
-			return nil, 0, fmt.Errorf("scenario %s: %s: %w", c.scenario, s.contestant, errNotMeasured)
+		if len(rows) == 0 || c.at == 0 && len(rows) == 1 {
+			return nil, "", fmt.Errorf("scenario %s: %s: %w", c.scenario, s.contestant, errNotMeasured)
 		}
 		p, err := c.plot(s, rows)
 		if err != nil {
-			return nil, 0, fmt.Errorf("scenario %s: %s: %w", c.scenario, s.contestant, err)
+			return nil, "", fmt.Errorf("scenario %s: %s: %w", c.scenario, s.contestant, err)
 		}
 		all = append(all, p)
 	}
-	return all, one.rounds, nil
+	return all, one["rounds"], nil
 }
 
 func (c *chart) plot(s series, rows []*row) (plotted, error) {
@@ -208,7 +162,7 @@ func (c *chart) plot(s series, rows []*row) (plotted, error) {
 		p.points = append(p.points, at)
 	}
 	slices.SortFunc(p.points, func(a, b point) int { return a.n - b.n })
-	if c.values.log && slices.ContainsFunc(p.points, func(p point) bool { return p.low <= 0 }) {
+	if c.at == 0 && slices.ContainsFunc(p.points, func(p point) bool { return p.low <= 0 }) {
 		return p, errors.New("a logarithmic axis has no place for nothing")
 	}
 	p.note = strings.Join(c.notes(&p, rows), ", ")
@@ -228,15 +182,6 @@ func (c *chart) notes(p *plotted, rows []*row) (notes []string) {
 	}
 	if slices.ContainsFunc(rows, func(r *row) bool { return r.figures[orphans] > 0 }) {
 		notes = append(notes, "leaves keys behind")
-	}
-	if c.kind != dots {
-		return notes
-	}
-	worst := rows[0].figures[longest] / c.per
-	if p.stuck = rows[0].figures[mostOf(rate)] == 0; p.stuck {
-		notes = append(notes, "no cycle ended")
-	} else if worst > 100*p.points[0].middle { // its p99 hides what happens to the last percent
-		notes = append(notes, "longest cycle "+c.values.unit.figure(worst))
 	}
 	return notes
 }

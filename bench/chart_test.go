@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -24,164 +23,104 @@ func lastRuns(t *testing.T) *results {
 	return r
 }
 
-func TestAChartAnswersOneQuestion(t *testing.T) {
+// Each chart answers one question, shows the last runs, to the byte, and can be read.
+func TestCharts(t *testing.T) {
 	r := lastRuns(t)
 	files := map[string]bool{}
 	for _, c := range charts {
-		if !strings.HasSuffix(c.question, "?") || strings.Count(c.question, "?") != 1 {
-			t.Errorf("%s: %q is no question", c.file, c.question)
-		}
-		if files[c.file] {
-			t.Errorf("%s: two charts", c.file)
-		}
-		files[c.file] = true
-		if len(c.series) == 0 || len(c.series) > 6 {
-			t.Errorf("%s: %d series, want six at most", c.file, len(c.series))
-		}
-		var used []hue
-		for _, s := range c.series {
-			if slices.Contains(used, s.color) || s.color <= rule {
-				t.Errorf("%s: %s: another series, or the text, is %s, too", c.file, s.contestant, hues[s.color].name)
+		t.Run(c.file, func(t *testing.T) {
+			if strings.Index(c.question, "?") != len(c.question)-1 || files[c.file] {
+				t.Errorf("want one question in a file of its own, got %q", c.question)
 			}
-			used = append(used, s.color)
-		}
-		all, _, err := c.figures(r)
-		if err != nil || len(all) != len(c.series) {
-			t.Errorf("%s: %d of %d series have figures: %v", c.file, len(all), len(c.series), err)
-		}
+			files[c.file] = true
+			if len(c.series) == 0 || len(c.series) > 6 {
+				t.Errorf("%d series, want six at most", len(c.series))
+			}
+			var used []hue
+			for _, s := range c.series {
+				if slices.Contains(used, s.color) || s.color <= rule {
+					t.Errorf("%s: another series, or the text, is %s, too", s.contestant, hues[s.color].name)
+				}
+				used = append(used, s.color)
+			}
+			s, err := c.draw(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := os.ReadFile(filepath.Join(chartDir, c.file))
+			if err != nil || string(got) != string(s.bytes()) {
+				t.Errorf("it is behind the CSV files or the code: go run -C bench . -scenario none -publish ../docs (%v)", err)
+			}
+			want := []string{}
+			if c.at == 0 {
+				want = append(want, c.values+logScale, c.counts+logScale)
+			}
+			checkTexts(t, s, want)
+		})
 	}
 }
 
-// The charts show the last run: the same figures give the same bytes.
-func TestTheChartsShowTheLastRuns(t *testing.T) {
-	r := lastRuns(t)
-	for _, c := range charts {
-		s, err := c.draw(r)
-		if err != nil {
-			t.Errorf("%s: %v", c.file, err)
-			continue
+// checkTexts sees that none is clipped or overlaps another, and which say that an axis is logarithmic. The boxes are
+// estimates for a wide font. They stand a little apart, and within the picture.
+func checkTexts(t *testing.T, s *sheet, logarithmic []string) {
+	t.Helper()
+	if len(s.texts) < 10 {
+		t.Errorf("only %d texts: this checks nothing", len(s.texts))
+	}
+	said := []string{}
+	for i, a := range s.texts {
+		if strings.HasSuffix(a.text, logScale) {
+			said = append(said, a.text)
 		}
-		got, err := os.ReadFile(filepath.Join(chartDir, c.file))
-		if err != nil {
-			t.Error(err)
-		} else if string(got) != string(s.bytes()) {
-			t.Errorf("%s is behind the CSV files or the code: go run -C bench . -scenario none -publish ../docs", c.file)
+		if a.left < margin/2 || a.top < 0 || a.right > sheetWidth-margin/2 || a.bottom > s.height {
+			t.Errorf("%+v is not within %d × %v", a, sheetWidth, s.height)
 		}
+		for _, b := range s.texts[:i] {
+			if a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom {
+				t.Errorf("%q and %q overlap", a.text, b.text)
+			}
+		}
+	}
+	if !slices.Equal(said, logarithmic) {
+		t.Errorf("log scale: got %q, want %q", said, logarithmic)
 	}
 }
 
-// A chart that no page shows is deleted, and a page shows none that nobody draws.
+// A chart that no page shows is deleted. That what pages show is there is a test of docs.
 func TestEveryChartIsShown(t *testing.T) {
-	drawn := map[string]bool{}
-	for _, c := range charts {
-		drawn[filepath.Join(chartDir, c.file)] = true
-	}
-	image := regexp.MustCompile(`!\[[^\]]+\]\(([^()\s]+\.svg)\)|<img [^>]*src="([^"]+\.svg)"`)
-	shown := map[string]bool{}
-	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	var pages string
+	for _, pattern := range []string{"../*.md", "../docs/*.md"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
 		}
-		if d.IsDir() && d.Name() == ".git" {
-			return fs.SkipDir
-		}
-		if filepath.Ext(name) != ".md" {
-			return nil
-		}
-		text, err := os.ReadFile(name)
-		for _, m := range image.FindAllStringSubmatch(string(text), -1) {
-			to := filepath.Join(filepath.Dir(name), m[1]+m[2])
-			shown[to] = true
-			if filepath.Dir(to) == filepath.Clean(chartDir) && !drawn[to] {
-				t.Errorf("%s shows %s, which nobody draws", name, to)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
 			}
+			pages += string(text)
 		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(chartDir, "*.svg"))
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(files) != len(charts) {
+		t.Errorf("got the charts %q, %v; want %d", files, err, len(charts))
 	}
-	for _, file := range files {
-		if !drawn[file] {
-			t.Errorf("%s: nobody draws it", file)
-		}
-	}
-	for file := range drawn {
-		if !slices.Contains(files, file) {
-			t.Errorf("%s has not been drawn", file)
-		}
-		if !shown[file] {
-			t.Errorf("%s: no page shows it", file)
-		}
-	}
-}
-
-func TestALogarithmicAxisSaysSo(t *testing.T) {
-	r := lastRuns(t)
 	for _, c := range charts {
-		s, err := c.draw(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, b := range s.texts {
-			if title, ok := strings.CutSuffix(b.text, ", log scale"); ok {
-				got = append(got, title)
-			}
-		}
-		var want []string
-		if c.values.log {
-			want = append(want, c.values.title)
-		}
-		if c.kind == lines {
-			want = append(want, c.counts)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: log scale at %q, want %q", c.file, got, want)
-		}
-	}
-}
-
-// The boxes are estimates for a wide font. They stand a little apart, and within the picture.
-func TestNoTextIsClippedOrOverlapsAnother(t *testing.T) {
-	r := lastRuns(t)
-	for _, c := range charts {
-		s, err := c.draw(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(s.texts) < 2+2*len(c.series) {
-			t.Errorf("%s: only %d texts: this checks nothing", c.file, len(s.texts))
-		}
-		for i, a := range s.texts {
-			if a.left < margin/2 || a.top < 0 || a.right > sheetWidth-margin/2 || a.bottom > s.height {
-				t.Errorf("%s: %+v is not within %d × %v", c.file, a, sheetWidth, s.height)
-			}
-			for _, b := range s.texts[:i] {
-				if a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom {
-					t.Errorf("%s: %q and %q overlap", c.file, a.text, b.text)
-				}
-			}
+		if !strings.Contains(pages, "benchmarks/"+c.file+")") {
+			t.Errorf("%s: no page shows it", c.file)
 		}
 	}
 }
 
 func TestTextsAreLargeEnoughToRead(t *testing.T) {
-	sizes := regexp.MustCompile(`(\d+)px`).FindAllStringSubmatch(styleSheet, -1)
 	var got []float64
-	for _, m := range sizes {
+	for _, m := range regexp.MustCompile(`(\d+)px`).FindAllStringSubmatch(styleSheet, -1) {
 		v, _ := strconv.ParseFloat(m[1], 64)
 		got = append(got, v)
 	}
-	if want := []float64{textSize, titleSize, smallSize}; !slices.Equal(got, want) {
-		t.Errorf("sizes in the style sheet: got %v, want those that texts are measured with, %v", got, want)
-	}
-	if slices.Min(got) < 12 {
-		t.Errorf("got %v px, want 12 at least", slices.Min(got))
+	if want := []float64{normal.size, titled.size, small.size}; !slices.Equal(got, want) || slices.Min(got) < 12 {
+		t.Errorf("sizes in the style sheet: got %v, want those that texts are measured with, %v, and 12 at least", got, want)
 	}
 }
 
@@ -246,64 +185,61 @@ func luminance(t *testing.T, color string) (sum float64) {
 // What speaks against a contestant stands beside it, and what has not been measured is not drawn.
 func TestNotesComeFromTheFigures(t *testing.T) {
 	c := chart{
-		scenario: "s", kind: dots, at: 16, masters: true, values: axis{log: true, unit: milliseconds}, of: p99, per: 1000,
+		scenario: "s", counts: "goroutines", masters: true, unit: milliseconds, of: p99, per: 1000,
 		series: []series{{contestant: "a", note: "given"}},
 	}
-	draw := func(figures map[string]float64) (plotted, error) {
-		all, _, err := c.figures(&results{runs: []run{{scenario: "s"}}, rows: []*row{
-			{scenario: "s", lock: "a", masters: 5, n: 1, figures: map[string]float64{orphans: 9}},
-			{scenario: "s", lock: "a", masters: 5, n: 16, figures: figures},
+	draw := func(left, of float64) ([]plotted, error) {
+		all, _, err := c.figures(&results{runs: []run{{"scenario": "s"}}, rows: []*row{
+			{scenario: "s", lock: "a", masters: 5, n: 1, figures: map[string]float64{orphans: left, p99: 1138}},
+			{scenario: "s", lock: "a", masters: 5, n: 16, figures: map[string]float64{p99: of}},
+			{scenario: "s", lock: "a", masters: 5, n: 64, figures: map[string]float64{hung: 1}},
 		}})
-		if err != nil {
-			return plotted{}, err
-		}
-		return all[0], nil
+		return all, err
 	}
-	type figures = map[string]float64
-	for _, of := range []struct {
-		figures      figures
-		note, figure string
-	}{
-		{figures{mostOf(rate): 1, p99: 1138, longest: 9000}, "5 masters, given", "1.14 ms"},
-		{figures{mostOf(rate): 1, p99: 1138, longest: 9e6}, "5 masters, given, longest cycle 9.00 s", "1.14 ms"},
-		{figures{mostOf(rate): 1, p99: 1138, orphans: 1}, "5 masters, given, leaves keys behind", "1.14 ms"},
-		{figures{p99: 8489e3, longest: 8500e3}, "5 masters, given, no cycle ended", "≥ 8.49 s"},
-	} {
-		p, err := draw(of.figures)
-		if err != nil || p.note != of.note || c.figure(p) != of.figure {
-			t.Errorf("got %q, %q, %v; want %q, %q", p.note, c.figure(p), err, of.note, of.figure)
+	for left, want := range map[float64]string{0: "5 masters, given", 9: "5 masters, given, leaves keys behind"} {
+		all, err := draw(left, 8489e3)
+		if err != nil || len(all) != 1 || all[0].note != want || len(all[0].points) != 2 {
+			t.Errorf("got %+v, %v; want two points, and the note %q", all, err, want)
+			continue
+		}
+		for i, want := range []string{"1.14 ms", "8.49 s"} {
+			if got := c.unit.figure(all[0].points[i].middle); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
 		}
 	}
-	if _, err := draw(figures{hung: 1}); !errors.Is(err, errNotMeasured) {
+	if _, err := draw(0, 0); err == nil || errors.Is(err, errNotMeasured) {
+		t.Errorf("0 on a logarithmic axis: got %v, want an error", err)
+	}
+	c.at = 64
+	if _, err := draw(0, 1); !errors.Is(err, errNotMeasured) {
 		t.Errorf("hung: got %v, want %v", err, errNotMeasured)
-	}
-	if _, err := draw(figures{}); err == nil {
-		t.Error("0 on a logarithmic axis: want an error")
 	}
 }
 
 func TestScales(t *testing.T) {
 	for _, of := range []struct {
-		axis      axis
-		low, high float64
-		marks     string
-		middle    float64 // what is half-way
+		scale  scale
+		unit   unit
+		marks  string
+		middle float64 // what is half-way
 	}{
-		{axis{unit: plain}, 5, 84952, "0 20,000 40,000 60,000 80,000", 42476},
-		{axis{log: true, unit: plain}, 2000, 120000, "2,000 5,000 10,000 20,000 50,000 100,000 200,000", 20000},
-		{axis{log: true, unit: milliseconds}, .4, 4000, "1 ms 10 ms 100 ms 1 s", math.Sqrt(.2 * 5000)},
-		{axis{log: true, unit: percent}, .14, 3.5, "0.1 % 0.2 % 0.5 % 1 % 2 % 5 %", math.Sqrt(.5)},
+		{linear(84952, 100, 200), plain, "0 20,000 40,000 60,000 80,000", 42476},
+		{
+			logarithmic(2000, 120000, 100, 200), plain, "2,000 5,000 10,000 20,000 50,000 100,000 200,000", 20000,
+		},
+		{logarithmic(.4, 4000, 100, 200), milliseconds, "1 ms 10 ms 100 ms 1 s", math.Sqrt(.2 * 5000)},
+		{logarithmic(.14, 3.5, 100, 200), percent, "0.1 % 0.2 % 0.5 % 1 % 2 % 5 %", math.Sqrt(.5)},
 	} {
-		s := of.axis.scale(of.low, of.high, 100, 200)
 		var marks []string
-		for _, v := range s.marks {
-			marks = append(marks, of.axis.unit.mark(v))
+		for _, v := range of.scale.marks {
+			marks = append(marks, of.unit.mark(v))
 		}
 		if got := strings.Join(marks, " "); got != of.marks {
-			t.Errorf("%v to %v: got marks %q, want %q", of.low, of.high, got, of.marks)
+			t.Errorf("got marks %q, want %q", got, of.marks)
 		}
-		if got := s.at(of.middle); math.Abs(got-150) > .01 {
-			t.Errorf("%v to %v: %v is at %v, want it half-way", of.low, of.high, of.middle, got)
+		if got := of.scale.at(of.middle); math.Abs(got-150) > .01 {
+			t.Errorf("%s: %v is at %v, want it half-way", of.marks, of.middle, got)
 		}
 	}
 }

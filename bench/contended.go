@@ -94,18 +94,10 @@ func (b *bench) contend(sc scenario, c contestant, contenders int, duration time
 		group.Go(func() { contend(c) })
 	}
 	// Long enough for all to have had a turn: what they wait at the start, when all come at once, is another matter.
-	time.Sleep(b.warmup + time.Duration(contenders)*5*time.Millisecond)
-	if sc.afterWarmup != nil {
-		sc.afterWarmup(b.cluster)
-		time.Sleep(b.settle)
-	}
+	b.warm(sc, b.warmup+time.Duration(contenders)*5*time.Millisecond)
 	demandBefore := b.demand(c)
-	before := snapshot(b.cluster.servers)
-	phase.Store(running)
-	time.Sleep(duration)
-	after := snapshot(b.cluster.servers)
+	before, after := b.clock(sc, &phase, duration)
 	demandAfter := b.demand(c)
-	phase.Store(stopping)
 	cancel()
 	s := sample{who: c.name, figures: map[string]float64{hung: 1}}
 	if b.end(&group) {

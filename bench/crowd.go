@@ -1,13 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"flag"
 	"fmt"
 	"runtime"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/quorumlock/redlock"
@@ -22,19 +19,14 @@ import (
 const (
 	crowdScenario = "crowd"
 
-	allOpen      = "all open, in one process"
-	tenProcesses = "all open, in ten processes"
-	allRestart   = "all masters are killed, and come back"
+	allOpen    = "all open, in one process"
+	allRestart = "all masters are killed, and come back"
 
-	nobody    = "nobody is there"
-	atRest    = "at rest"
-	allHold   = "each keeps a hold, TTL 10 s" // an event is a renewal
-	allCycle  = "each locks and unlocks at a pace"
-	allWait   = "all wait for one name"
-	newcomers = "newcomers, " // and the state of the masters
-
-	newcomersWell = newcomers + "all well"
-	newcomersLate = newcomers + "one 50 ms late"
+	nobody   = "nobody is there"
+	atRest   = "at rest"
+	allHold  = "each keeps a hold, TTL 10 s" // an event is a renewal
+	allCycle = "each locks and unlocks at a pace"
+	allWait  = "all wait for one name"
 
 	// And the TTL.
 	masterReturns = "a master returns, TTL "
@@ -44,7 +36,7 @@ const (
 const (
 	served   = "served"     // had a lock before the deadline
 	took     = "took ms"    // until all had had it, or until the deadline; without the restart guard
-	failures = "failed"     // calls meanwhile; of newcomers, starts
+	failures = "failed"     // calls meanwhile
 	guarded  = "guarded"    // calls within the restart guard, which has to make them fail
 	made     = "made"       // connections that the masters accepted, for each that the clients want
 	events   = "events/s"   // renewals or cycles
@@ -68,38 +60,16 @@ type crowdPlan struct {
 	guard    time.Duration // the restart guard, waited for before anything is asked of a master that was started
 	deadline time.Duration // of a rush, and of a first lock
 	rate     int           // cycles per second of the whole crowd
-	starts   int           // of newcomers
-	together int           // newcomers at one moment
-	parts    string        // separated by commas; empty: all
 	patience time.Duration // of a node; 0: the library's node timeout
 }
 
 // crowdFlags fill the plan. The full probes of a client are a minute apart: rest is measured for as long.
 func crowdFlags() *crowdPlan {
-	p := &crowdPlan{}
+	p := &crowdPlan{deadline: time.Minute, rate: 500}
 	flag.DurationVar(&p.idle, "crowd-idle", time.Minute, "crowd: how long rest is measured")
 	flag.DurationVar(&p.load, "crowd-load", 12*time.Second, "crowd: how long each other state is measured")
 	flag.DurationVar(&p.guard, "crowd-guard", 30*time.Second, "crowd: the restart guard; 0: off")
-	flag.DurationVar(&p.deadline, "crowd-deadline", time.Minute,
-		"crowd: of all clients that want one name, or a first lock each")
-	flag.IntVar(&p.rate, "crowd-rate", 500, "crowd: cycles per second, of all clients together")
-	flag.IntVar(&p.starts, "crowd-starts", 10, "crowd: how often newcomers start")
-	flag.IntVar(&p.together, "crowd-newcomers", 64, "crowd: how many newcomers start together")
-	flag.StringVar(&p.parts, "crowd-parts", "",
-		"crowd: only these, separated by commas: "+strings.Join(crowdParts, ", "))
 	return p
-}
-
-// crowdParts are the parts of the scenario, in their order. All but processes need an open crowd.
-var crowdParts = []string{"open", "rest", "holds", "cycles", "waiters", "newcomers", "restart", "processes"}
-
-// wants says whether a part is to be measured.
-func (p *crowdPlan) wants(part string) bool {
-	chosen := strings.Split(p.parts, ",")
-	if part == "open" {
-		return p.parts != "processes"
-	}
-	return p.parts == "" || slices.Contains(chosen, part)
 }
 
 // away is how long a dead master stays away.
@@ -136,37 +106,29 @@ func (g *gathering) show(what string, figures map[string]float64) {
 // crowd measures so many clients, each a Locker.
 func (b *bench) crowd(_ scenario, c contestant, clients int, _ time.Duration) ([]sample, error) {
 	g := &gathering{bench: b, crowdPlan: *b.plan, prefix: b.prefix(), clients: clients}
-	for part := range strings.SplitSeq(cmp.Or(g.parts, crowdParts[0]), ",") {
-		if !slices.Contains(crowdParts, part) {
-			return nil, fmt.Errorf("-crowd-parts: no part %q, but %s", part, strings.Join(crowdParts, ", "))
-		}
-	}
-	if g.wants("rest") {
-		empty, err := g.watch(g.idle/2, nil)
-		if err != nil {
-			return nil, err
-		}
+	empty, err := g.watch(g.idle/2, nil)
+	if err == nil {
 		g.show(nobody, empty)
+		err = g.awaitGuard()
 	}
-	if err := g.awaitGuard(); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	measure := map[string]func() error{
-		"open": g.gather, "rest": g.rest, "holds": g.holds, "cycles": g.cycles, "waiters": g.waiters,
-		"newcomers": g.newcomers, "restart": g.restart, "processes": g.processes,
-	}
 	all := sample{who: c.name, figures: map[string]float64{failed: 0}}
-	for _, part := range crowdParts {
-		if !g.wants(part) || !g.complete && part != "open" && part != "processes" {
+	for _, p := range []part{
+		{"open", g.gather},
+		{"rest", g.rest},
+		{"holds", g.holds},
+		{"cycles", g.cycles},
+		{"waiters", g.waiters},
+		{"restart", g.restart},
+	} {
+		if !g.complete && p.name != "open" {
 			continue
 		}
-		err := g.cluster.check()
-		if err == nil {
-			err = measure[part]()
-		}
-		if err != nil { // the other parts can still be measured
+		if err := g.measure(p); err != nil { // the other parts can still be measured
 			all.figures[failed]++
-			all.example = fmt.Errorf("%s: %w", part, err)
+			all.example = err
 		}
 	}
 	closeAll(g.lockers)
@@ -178,9 +140,27 @@ func (b *bench) crowd(_ scenario, c contestant, clients int, _ time.Duration) ([
 	return append(g.shown, all), err
 }
 
+// A part of the scenario.
+type part struct {
+	name string
+	run  func() error
+}
+
+// measure measures a part, unless a master is missing.
+func (g *gathering) measure(p part) error {
+	err := g.cluster.check()
+	if err == nil {
+		err = p.run()
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", p.name, err)
+	}
+	return err
+}
+
 // gather opens the Lockers.
 func (g *gathering) gather() error {
-	outsiders, _, err := g.open(1, g.cluster.nodes)
+	outsiders, _, err := g.open(1)
 	if err != nil {
 		return err
 	}
@@ -193,8 +173,8 @@ func (g *gathering) gather() error {
 	if err != nil {
 		return err
 	}
-	lockers, a, err := g.open(g.clients, g.cluster.nodes)
-	g.lockers, g.complete = lockers, a.Served == g.clients
+	lockers, a, err := g.open(g.clients)
+	g.lockers, g.complete = lockers, a.served == g.clients
 	return g.arrived(allOpen, a, before, err)
 }
 
@@ -251,85 +231,66 @@ func (g *gathering) awaitGuard() error {
 	return nil
 }
 
-// mark is what has been used up to a moment.
-type mark struct {
-	at       time.Time
-	client   time.Duration
-	masters  []time.Duration
-	told     []map[string]int64
-	commands []int64
-}
-
-// What a master tells about itself. The CPU times are read nearest to what is measured, so that telling costs nothing.
+// What a master tells about itself, by section.
 var told = map[string][]string{
 	"clients": {"connected_clients"},
 	"memory":  {"used_memory"},
 	"stats":   {"total_net_input_bytes", "total_net_output_bytes"},
 }
 
-func (g *gathering) tell(m *mark) error {
-	m.told, m.commands = nil, nil
+// tell returns what each master tells, and how many commands it has carried out.
+func (g *gathering) tell() (all []map[string]float64, err error) {
 	for _, s := range g.cluster.servers {
-		values := map[string]int64{}
+		_, n := s.calls(nil)
+		values := map[string]float64{commands: float64(n)}
 		for section, names := range told {
 			fields, err := redisserver.Info(s.ctl, section)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			for _, name := range names {
-				if values[name], err = strconv.ParseInt(fields[name], 10, 64); err != nil {
-					return err
+				if values[name], err = strconv.ParseFloat(fields[name], 64); err != nil {
+					return nil, err
 				}
 			}
 		}
-		_, commands := s.calls(nil)
-		m.told, m.commands = append(m.told, values), append(m.commands, commands)
+		all = append(all, values)
 	}
-	return nil
+	return all, nil
 }
 
-func (g *gathering) spent(m *mark) {
-	m.masters = nil
-	for _, s := range g.cluster.servers {
-		m.masters = append(m.masters, s.cpu())
-	}
-	m.client, m.at = ownCPU(), time.Now()
-}
-
-// watch measures what goes on for a while. happened, if it is not nil, counts events so far.
+// watch measures what goes on for a while. happened, if it is not nil, counts events so far. The CPU times are read
+// nearest to what is measured, so that telling costs nothing.
 func (g *gathering) watch(d time.Duration, happened func() int) (map[string]float64, error) {
-	var a, b mark
-	if err := g.tell(&a); err != nil {
+	if happened == nil {
+		happened = func() int { return 0 }
+	}
+	toldBefore, err := g.tell()
+	if err != nil {
 		return nil, err
 	}
-	n := 0
-	if happened != nil {
-		n = happened()
-	}
-	g.spent(&a)
+	n, before := happened(), snapshot(g.cluster.servers)
 	time.Sleep(d)
-	g.spent(&b)
-	if happened != nil {
-		n = happened() - n
-	}
-	if err := g.tell(&b); err != nil {
+	after := snapshot(g.cluster.servers)
+	n = happened() - n
+	toldAfter, err := g.tell()
+	if err != nil {
 		return nil, err
 	}
-	seconds, masters := b.at.Sub(a.at).Seconds(), float64(len(b.masters))
-	l := map[string]float64{
-		clientShare: 100 * (b.client - a.client).Seconds() / seconds,
+	seconds, masters := after.at.Sub(before.at).Seconds(), float64(len(g.cluster.servers))
+	cost := map[string]float64{
+		clientShare: 100 * (after.client - before.client).Seconds() / seconds,
+		masterShare: 100 * after.since(before).Seconds() / seconds / masters,
 		events:      float64(n) / seconds,
 	}
-	for i := range b.masters {
-		busy := 100 * (b.masters[i] - a.masters[i]).Seconds() / seconds
-		l[masterShare] += busy / masters
-		l[busiestShare] = max(l[busiestShare], busy)
-		l[commands] += float64(b.commands[i]-a.commands[i]) / seconds / masters
-		grown := func(name string) float64 { return float64(b.told[i][name]-a.told[i][name]) / 1024 / seconds / masters }
-		l["in KiB/s"] += grown("total_net_input_bytes")
-		l["out KiB/s"] += grown("total_net_output_bytes")
-		l[usedMemory] += float64(b.told[i]["used_memory"]) / 1024 / masters
-		l[connections] += float64(b.told[i]["connected_clients"]-1) / masters
+	for i, told := range toldAfter {
+		cost[busiestShare] = max(cost[busiestShare], 100*(after.servers[i]-before.servers[i]).Seconds()/seconds)
+		grown := func(name string) float64 { return (told[name] - toldBefore[i][name]) / seconds / masters }
+		cost[commands] += grown(commands)
+		cost["in KiB/s"] += grown("total_net_input_bytes") / 1024
+		cost["out KiB/s"] += grown("total_net_output_bytes") / 1024
+		cost[usedMemory] += told["used_memory"] / 1024 / masters
+		cost[connections] += (told["connected_clients"] - 1) / masters
 	}
-	return l, nil
+	return cost, nil
 }

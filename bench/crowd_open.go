@@ -16,34 +16,24 @@ import (
 
 // arrival is what became of clients that all wanted a first lock at one moment, each of a name of its own.
 type arrival struct {
-	Clients, Served, Failed, Guarded int // see the figures of these names
-	Took                             time.Duration
+	clients, served, failed, guarded int // see the figures of these names
+	took                             time.Duration
 }
 
-// An opening is what clients do that arrive together. It travels to other processes of this binary as JSON.
-type opening struct {
-	Nodes    []string
-	Clients  int
-	Names    string // begins the names that they lock
-	Guard    time.Duration
-	Patience time.Duration // of a node; 0: the library's node timeout
-	Deadline time.Duration
-}
-
-// open opens all Lockers at the same time, and returns when each has had a lock: then a majority counts for it. It
+// open opens so many Lockers at the same time, and returns when each has had a lock: then a majority counts for it. It
 // returns those that were opened in any case.
-func (o opening) open() (lockers []*redlock.Locker, a *arrival, err error) {
-	options := []redlock.Option{redlock.WithRestartGuard(o.Guard)}
-	if o.Patience > 0 {
-		options = append(options, redlock.WithNodeTimeout(o.Patience))
+func (g *gathering) open(n int) (lockers []*redlock.Locker, a *arrival, err error) {
+	options := []redlock.Option{redlock.WithRestartGuard(g.guard)}
+	if g.patience > 0 {
+		options = append(options, redlock.WithNodeTimeout(g.patience))
 	}
-	lockers = make([]*redlock.Locker, o.Clients)
-	began := time.Now()
-	a, err = arrive(o.Clients, began, o.Deadline, func(i int, try try) (err error) {
-		if lockers[i], err = redlock.New(urls("redis://", o.Nodes), options...); err != nil {
+	lockers = make([]*redlock.Locker, n)
+	nodes, name := urls("redis://", g.cluster.nodes), g.nextName("open")
+	a, err = arrive(n, time.Now(), g.deadline, func(i int, try try) (err error) {
+		if lockers[i], err = redlock.New(nodes, options...); err != nil {
 			return err
 		}
-		return try(lockers[i], o.Names+strconv.Itoa(i))
+		return try(lockers[i], name+strconv.Itoa(i))
 	})
 	return slices.DeleteFunc(lockers, func(l *redlock.Locker) bool { return l == nil }), a, err
 }
@@ -80,21 +70,9 @@ func arrive(clients int, start time.Time, deadline time.Duration, client func(i 
 	}
 	err := together(clients, func(i int) error { return client(i, try) })
 	return &arrival{
-		Clients: clients, Took: max(0, time.Since(start)),
-		Served: int(served.Load()), Failed: int(failed.Load()), Guarded: int(guarded.Load()),
+		clients: clients, took: max(0, time.Since(start)),
+		served: int(served.Load()), failed: int(failed.Load()), guarded: int(guarded.Load()),
 	}, err
-}
-
-// open opens so many Lockers of the crowd's kind.
-func (g *gathering) open(n int, nodes []string) ([]*redlock.Locker, *arrival, error) {
-	return g.opening(n, nodes).open()
-}
-
-func (g *gathering) opening(n int, nodes []string) opening {
-	return opening{
-		Nodes: nodes, Clients: n, Names: g.nextName("open"),
-		Guard: g.guard, Patience: g.patience, Deadline: g.deadline,
-	}
 }
 
 // together calls f for 0 to n-1 at one moment, and returns one of the errors when all have ended.
@@ -173,22 +151,14 @@ func (g *gathering) received() (sum int, err error) {
 // what has become of it: where that is an error, the connections will hardly come.
 func (g *gathering) arrived(how string, a *arrival, before int, err error) error {
 	if err == nil {
-		err = g.connected(a.Clients + g.others())
+		err = g.connected(a.clients + 1) // and the outsider
 	}
 	after, bad := g.received()
 	g.show(how, map[string]float64{
-		served: float64(a.Served), took: us(a.Took) / 1000, failures: float64(a.Failed), guarded: float64(a.Guarded),
-		made: float64(after-before) / float64(a.Clients*len(g.cluster.servers)),
+		served: float64(a.served), took: us(a.took) / 1000, failures: float64(a.failed), guarded: float64(a.guarded),
+		made: float64(after-before) / float64(a.clients*len(g.cluster.servers)),
 	})
 	return errors.Join(err, bad)
-}
-
-// others is how many clients stay connected beside the crowd.
-func (g *gathering) others() int {
-	if g.outsider == nil {
-		return 0
-	}
-	return 1
 }
 
 // restart kills all masters under the crowd, starts them again at once, and waits until each client has had a lock
@@ -208,5 +178,5 @@ func (g *gathering) restart() error {
 			return try(g.lockers[i], name+strconv.Itoa(i))
 		})
 	// The outsider comes back, too.
-	return g.arrived(allRestart, a, ours+g.others()*len(servers), err)
+	return g.arrived(allRestart, a, ours+len(servers), err)
 }

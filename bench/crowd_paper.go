@@ -15,11 +15,11 @@ type perThousand struct {
 
 // perThousand works out the costs from the largest crowd.
 func (r *results) perThousand() []perThousand {
-	lines := r.ofCrowd("")
-	if len(lines) == 0 {
+	sizes := r.crowds()
+	if len(sizes) == 0 {
 		return nil
 	}
-	n := lines[len(lines)-1].n
+	n := sizes[len(sizes)-1]
 	figure := func(n int, state, name string) float64 {
 		if row := r.find(crowdScenario, state, n); row != nil {
 			return row.figures[name]
@@ -41,9 +41,9 @@ func (r *results) perThousand() []perThousand {
 	}
 	// Cycles are those of the crowd that did most of them: on a busy machine the largest does not keep the pace.
 	busiest := n
-	for _, l := range lines {
-		if figure(l.n, allCycle, events) > figure(busiest, allCycle, events) {
-			busiest = l.n
+	for _, other := range sizes {
+		if figure(other, allCycle, events) > figure(busiest, allCycle, events) {
+			busiest = other
 		}
 	}
 	return []perThousand{

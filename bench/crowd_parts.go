@@ -35,7 +35,7 @@ func (g *gathering) holds() error {
 // renewed counts what one master, on the mean, has extended.
 func (g *gathering) renewed() (n int) {
 	for _, s := range g.cluster.servers {
-		n += s.count("pexpire")
+		n += s.commands()["pexpire"]
 	}
 	return n / len(g.cluster.servers)
 }
@@ -199,71 +199,4 @@ func (g *gathering) rush(ttl time.Duration) error {
 		"overlaps": float64(overlaps.Load()), failures: float64(bad.Load()), // with another error than the deadline's
 	})
 	return err
-}
-
-// newcomers start together at one name, several times, while the crowd rests: with all masters well, and with one late.
-func (g *gathering) newcomers() error {
-	// They know one master by another address, and it may have come back empty a moment ago: until all clients have
-	// learnt its new identity, it is another master to them.
-	time.Sleep(5 * time.Second)
-	if err := g.start(newcomersWell, g.together, g.cluster.nodes); err != nil {
-		return err
-	}
-	nodes := slices.Clone(g.cluster.nodes)
-	last := &nodes[len(nodes)-1]
-	late, err := startProxy(*last, 50*time.Millisecond)
-	if err != nil {
-		return err
-	}
-	defer late.kill()
-	*last = late.addr
-	return g.start(newcomersLate, min(8, g.together), nodes)
-}
-
-// start lets clients begin at one moment. Each has just been opened, and takes turns of a millisecond until all have
-// had one. How long they wait for their first is shown: the longest of each start, and the shortest, after which it
-// goes in turn.
-func (g *gathering) start(what string, clients int, nodes []string) error {
-	var last, first []float64
-	bad := 0
-	for range g.starts {
-		lockers, _, err := g.open(clients, nodes)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), g.deadline)
-		var without atomic.Int32
-		without.Store(int32(clients))
-		waits := make([]time.Duration, clients)
-		name := g.nextName("start")
-		err = together(clients, func(i int) error {
-			for began := time.Now(); without.Load() > 0; {
-				lock, err := lockers[i].Lock(ctx, name)
-				if err != nil {
-					return err
-				}
-				if waits[i] == 0 {
-					waits[i] = time.Since(began)
-					without.Add(-1)
-				}
-				time.Sleep(hold)
-				if err := lock.Unlock(context.Background()); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		cancel()
-		if err != nil {
-			bad++
-		}
-		first = append(first, us(slices.Min(waits))/1000)
-		last = append(last, us(slices.Max(waits))/1000)
-		closeAll(lockers)
-	}
-	g.show(what, map[string]float64{
-		"newcomers": float64(clients), "starts": float64(g.starts), failures: float64(bad),
-		"first ms": median(first), "first worst ms": most(first), "last ms": median(last), "last worst ms": most(last),
-	})
-	return nil
 }

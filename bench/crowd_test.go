@@ -9,9 +9,9 @@ import (
 	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
-// Proxies and small crowds are processes of this binary.
+// Proxies are processes of this binary.
 func TestMain(m *testing.M) {
-	if child, err := asChild(); child {
+	if proxy, err := asProxy(); proxy {
 		fatal(err)
 		return
 	}
@@ -25,7 +25,7 @@ func TestACrowdIsMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &bench{counts: []int{2}, plan: &crowdPlan{
-		idle: 200 * time.Millisecond, load: 200 * time.Millisecond, deadline: time.Minute, rate: 100, starts: 1, together: 3,
+		idle: 200 * time.Millisecond, load: 200 * time.Millisecond, deadline: time.Minute, rate: 100,
 		patience: 5 * time.Second,
 	}}
 	_, rows, err := b.run(sc[0])
@@ -56,7 +56,7 @@ func TestACrowdIsMeasured(t *testing.T) {
 	}
 	want("redlock", orphans, 0)
 	want("redlock", failed, 0)
-	for _, how := range []string{allOpen, tenProcesses, allRestart} {
+	for _, how := range []string{allOpen, allRestart} {
 		want(how, served, 2)
 		want(how, guarded, 0)
 		atLeast(how, took, 1e-9)
@@ -72,11 +72,6 @@ func TestACrowdIsMeasured(t *testing.T) {
 		want(oneName+ttlOf(ttl), failures, 0)
 		atLeast(masterReturns+ttlOf(ttl), "calls", 1)
 	}
-	want(newcomersWell, "newcomers", 3)
-	for _, who := range []string{newcomersWell, newcomersLate} {
-		want(who, failures, 0)
-		atLeast(who, "last worst ms", 1e-9)
-	}
 	// All that the page shows is there.
 	r := &results{}
 	r.put(newRun(crowdScenario, 1, 0), rows)
@@ -87,47 +82,21 @@ func TestACrowdIsMeasured(t *testing.T) {
 	}
 }
 
-// Chosen parts are measured alone.
-func TestPartsOfACrowdAreMeasuredAlone(t *testing.T) {
-	sc, err := choose("crowd", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan := crowdPlan{deadline: time.Minute, patience: 5 * time.Second, parts: "processes"}
-	b := &bench{plan: &plan, counts: []int{11}}
-	_, rows, err := b.run(sc[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(rows) != 2 || rows[0].lock != tenProcesses || rows[1].lock != "redlock" {
-		t.Fatalf("got\n%s\nwant the ten processes alone", tables(rows))
-	}
-	if rows[0].figures[served] != 11 || rows[1].figures[failed]+rows[1].figures[orphans] != 0 {
-		t.Errorf("got\n%s\nwant a lock for each of eleven clients", tables(rows))
-	}
-	plan.parts = "rest,restarts"
-	if _, _, err := b.run(sc[0]); err == nil || !strings.Contains(err.Error(), `"restarts"`) {
-		t.Errorf("a part that there is not: got %v, want an error that names it", err)
-	}
-}
-
 // A master that died in one part is named by the next, which does not measure the four others.
 func TestAPartOfACrowdNeedsAllMasters(t *testing.T) {
 	servers, err := startServers(redisserver.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{
-		plan:    &crowdPlan{deadline: time.Minute, parts: "processes"},
-		cluster: &cluster{servers: servers, nodes: addrs(servers)},
-	}
+	b := &bench{cluster: &cluster{servers: servers, nodes: addrs(servers)}}
 	defer b.cluster.stop()
 	if err := servers[3].Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	shown, err := b.crowd(scenario{}, contestant{name: "redlock"}, 1, 0)
-	if len(shown) != 1 || shown[0].figures[failed] != 1 || !strings.Contains(shown[0].example.Error(), servers[3].Addr()) {
-		t.Errorf("got %+v; want one error, which names %s, and no figures (%v)", shown, servers[3].Addr(), err)
+	g, measured := &gathering{bench: b}, false
+	err = g.measure(part{"rest", func() error { measured = true; return nil }})
+	if err == nil || !strings.Contains(err.Error(), servers[3].Addr()) || measured {
+		t.Errorf("got %v, measured %t; want an error that names %s, and no figures", err, measured, servers[3].Addr())
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -13,13 +12,6 @@ type sample struct {
 	who     string
 	figures map[string]float64
 	example error // one of the errors that there were
-}
-
-// A figure is a column of the tables and of the CSV files.
-type figure struct {
-	name   string
-	rounds func([]float64) float64 // what stands for all rounds; nil: the median
-	spread bool                    // the least and the most of the rounds are kept, too
 }
 
 const (
@@ -42,28 +34,26 @@ const (
 	p99ToWell     = "p99 ÷ all masters well"
 )
 
-// figures are all of them, in the order of the columns. Crowds have those of the second part.
-var figures = []figure{
-	{name: rate, spread: true}, {name: "acquire p50 µs"}, {name: "p50 µs"}, {name: p99, spread: true}, {name: "p99.9 µs"},
-	{name: longest, rounds: most},
-	{name: "allocs"}, {name: "bytes"}, {name: clientCPU}, {name: serverCPU},
-	{name: "p99 in turns"}, {name: "others p99"}, {name: "gap p50 µs"}, {name: "gap p99 µs"},
-	{name: "fewest"}, {name: "most"}, {name: "Jain"}, {name: "requests/node"}, {name: "commands/node"},
-	{name: "least validity ms", rounds: least}, {name: "lost", rounds: sum},
-	{name: rateToRedsync, spread: true}, {name: rateToQuorum, spread: true}, {name: rateToSingle},
-	{name: rateToLimit}, {name: rateToLock}, {name: rateToOne},
-	{name: p99ToRedsync}, {name: p99ToWell, spread: true},
+// figures are all of them, in the order of the columns: those of cycles, of contention and holds, ratios, those of
+// crowds, and those of all.
+var figures = []string{
+	rate, "acquire p50 µs", "p50 µs", p99, "p99.9 µs", longest, "allocs", "bytes", clientCPU, serverCPU,
+	"p99 in turns", "others p99", "gap p50 µs", "gap p99 µs", "fewest", "most", "Jain", "requests/node", "commands/node",
+	"least validity ms", "lost",
+	rateToRedsync, rateToQuorum, rateToSingle, rateToLimit, rateToLock, rateToOne, p99ToRedsync, p99ToWell,
+	served, took, failures, guarded, made, memoryOfEach, goroutinesOfEach,
+	clientShare, masterShare, busiestShare, events, commands, "in KiB/s", "out KiB/s", usedMemory, connections,
+	"calls", "before ms", "worst ms",
+	"overlaps", orphans, failed, hung,
+}
 
-	{name: "served"}, {name: "took ms"}, {name: "failed", rounds: sum}, {name: "guarded"},
-	{name: "made"},
-	{name: "KiB"}, {name: "goroutines"},
-	{name: "client %"}, {name: "master %"}, {name: "busiest %"}, {name: "events/s"}, {name: "commands/s"},
-	{name: "in KiB/s"}, {name: "out KiB/s"}, {name: "memory KiB"}, {name: "connections"},
-	{name: "calls", rounds: sum}, {name: "before ms", rounds: most}, {name: "worst ms", rounds: most},
-	{name: "newcomers"}, {name: "starts", rounds: sum}, {name: "first ms"}, {name: "first worst ms", rounds: most},
-	{name: "last ms"}, {name: "last worst ms", rounds: most},
+// Of these the least and the most of the rounds are kept, too.
+var spreads = []string{rate, p99, rateToRedsync, rateToQuorum, p99ToWell}
 
-	{name: "overlaps", rounds: sum}, {name: orphans, rounds: sum}, {name: failed, rounds: sum}, {name: hung, rounds: sum},
+// What stands for all rounds, where it is not the median.
+var rounds = map[string]func([]float64) float64{
+	longest: most, "least validity ms": least, "before ms": most, "worst ms": most,
+	"lost": sum, failures: sum, "calls": sum, "overlaps": sum, orphans: sum, failed: sum, hung: sum,
 }
 
 func least(v []float64) float64 { return slices.Min(v) }
@@ -99,28 +89,28 @@ func mostOf(name string) string  { return name + " most" }
 // condense makes a row's figures of its samples.
 func (r *row) condense() {
 	r.figures = map[string]float64{}
-	for _, f := range figures {
+	for _, name := range figures {
 		var values []float64
 		for _, s := range r.samples {
-			if v, ok := s.figures[f.name]; ok {
+			if v, ok := s.figures[name]; ok {
 				values = append(values, v)
 			}
 		}
-		r.set(f, values)
+		r.set(name, values)
 	}
 }
 
-func (r *row) set(f figure, values []float64) {
+func (r *row) set(name string, values []float64) {
 	if len(values) == 0 {
 		return
 	}
-	rounds := f.rounds
-	if rounds == nil {
-		rounds = median
+	if of := rounds[name]; of != nil {
+		r.figures[name] = of(values)
+	} else {
+		r.figures[name] = median(values)
 	}
-	r.figures[f.name] = rounds(values)
-	if f.spread {
-		r.figures[leastOf(f.name)], r.figures[mostOf(f.name)] = least(values), most(values)
+	if slices.Contains(spreads, name) {
+		r.figures[leastOf(name)], r.figures[mostOf(name)] = least(values), most(values)
 	}
 }
 
@@ -178,8 +168,7 @@ func compare(rows []*row) {
 					ratios = append(ratios, v/base)
 				}
 			}
-			i := slices.IndexFunc(figures, func(f figure) bool { return f.name == ref.name })
-			r.set(figures[i], ratios)
+			r.set(ref.name, ratios)
 		}
 	}
 }
@@ -204,57 +193,6 @@ func table(head []string, rows [][]string) string {
 		line(cells)
 	}
 	return b.String()
-}
-
-// tables show rows with all their figures: those that begin with the same figure have a table together.
-func tables(rows []*row) string {
-	var b strings.Builder
-	for len(rows) > 0 {
-		kind := firstFigure(rows[0])
-		var same, rest []*row
-		for _, r := range rows {
-			if firstFigure(r) == kind {
-				same = append(same, r)
-			} else {
-				rest = append(rest, r)
-			}
-		}
-		b.WriteString("\n" + tableOf(same))
-		rows = rest
-	}
-	return b.String()
-}
-
-func firstFigure(r *row) string {
-	i := slices.IndexFunc(figures, func(f figure) bool { _, ok := r.figures[f.name]; return ok })
-	if i < 0 {
-		return ""
-	}
-	return figures[i].name
-}
-
-func tableOf(rows []*row) string {
-	head, cells := []string{"n", "lock", "masters"}, make([][]string, len(rows))
-	for i, r := range rows {
-		cells[i] = []string{strconv.Itoa(r.n), r.lock, strconv.Itoa(r.masters)}
-	}
-	for _, f := range figures {
-		if !slices.ContainsFunc(rows, func(r *row) bool { _, ok := r.figures[f.name]; return ok }) {
-			continue
-		}
-		head = append(head, f.name)
-		for i, r := range rows {
-			text := ""
-			if v, ok := r.figures[f.name]; ok {
-				text = number(v)
-				if f.spread {
-					text = fmt.Sprintf("%s (%s–%s)", text, number(r.figures[leastOf(f.name)]), number(r.figures[mostOf(f.name)]))
-				}
-			}
-			cells[i] = append(cells[i], text)
-		}
-	}
-	return table(head, cells)
 }
 
 // number shows three digits that matter, and from ten thousand on all, with the thousands apart.

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"text/tabwriter"
 	"time"
 )
 
@@ -33,7 +34,7 @@ type bench struct {
 }
 
 func main() {
-	if child, err := asChild(); child {
+	if proxy, err := asProxy(); proxy {
 		fatal(err)
 		return
 	}
@@ -63,9 +64,6 @@ func main() {
 	fatal(err)
 	b.counts, err = numbers(*goroutinesFlag)
 	fatal(err)
-	if *publish != "" && b.plan.parts != "" {
-		fatal(errors.New("-publish: parts of a crowd alone would be taken for all of it"))
-	}
 	measured := b.measure(chosen)
 	if *samples != "" {
 		fatal(writeCSV(*samples, measured.samples()))
@@ -86,23 +84,28 @@ func (b *bench) measure(chosen []scenario) *results {
 		one, rows, err := b.run(sc)
 		fatal(err)
 		measured.put(one, rows)
-		fmt.Printf("\n%s: %s\n%s\n%s%s", one.scenario, sc.about, one, tables(rows), remarks(rows))
+		fmt.Printf("\n%s: %s %s\n", sc.name, sc.about, one)
+		show(rows)
 	}
 	return measured
 }
 
-// remarks are an example of each contestant's errors.
-func remarks(rows []*row) (text string) {
+// show prints rows, and an example of each contestant's errors.
+func show(rows []*row) {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, line := range linesOf(rows) {
+		fmt.Fprintln(w, strings.Join(line[1:], "\t")+"\t")
+	}
+	fatal(w.Flush())
 	said := map[string]bool{}
 	for _, r := range rows {
 		for _, s := range r.samples {
 			if s.example != nil && !said[r.lock] {
 				said[r.lock] = true
-				text += fmt.Sprintf("\n%s, an error: %.300s\n", r.lock, strings.ReplaceAll(s.example.Error(), "\n", " "))
+				fmt.Printf("\n%s, an error: %.300s\n", r.lock, strings.ReplaceAll(s.example.Error(), "\n", " "))
 			}
 		}
 	}
-	return text
 }
 
 // run lets all contestants take turns: what disturbs the machine disturbs them alike.
@@ -116,18 +119,19 @@ func (b *bench) run(sc scenario) (one run, rows []*row, err error) {
 		measure = (*bench).round
 	}
 	length := b.length * time.Duration(max(1, sc.longer))
-	one = newRun(sc.name, cmp.Or(b.rounds, sc.rounds, 5), length)
+	rounds := cmp.Or(b.rounds, sc.rounds, 5)
+	one = newRun(sc.name, rounds, length)
 	counts := [][]int{b.counts, sc.goroutines, {1, 16, 64, 256}}
 	for _, n := range counts[slices.IndexFunc(counts, func(n []int) bool { return n != nil })] {
 		of := map[string]*row{}
-		for round := range one.rounds {
+		for round := range rounds {
 			for i := range sc.contestants {
 				// Another one begins each round.
 				c := sc.contestants[(i+round)%len(sc.contestants)]
 				if r := of[c.name]; r != nil && r.hung() {
 					continue // it would hang again, and what it left running disturbs the others
 				}
-				b.progress("%s, %d goroutines, round %d of %d: %s", sc.name, n, round+1, one.rounds, c.name)
+				b.progress("%s, %d goroutines, round %d of %d: %s", sc.name, n, round+1, rounds, c.name)
 				if err := b.cluster.check(); err != nil {
 					return one, nil, err
 				}
@@ -161,7 +165,15 @@ func (b *bench) progress(format string, args ...any) {
 	}
 }
 
+// choose finds scenarios by their names, and of each the contestants that are wanted: by parts of their names, or by
+// =name.
 func choose(names, contestants string) (chosen []scenario, err error) {
+	wanted := func(c contestant) bool {
+		return slices.ContainsFunc(strings.Split(contestants, ","), func(part string) bool {
+			whole, ok := strings.CutPrefix(part, "=")
+			return ok && c.name == whole || !ok && strings.Contains(c.name, part)
+		})
+	}
 	for name := range strings.SplitSeq(names, ",") {
 		found := name == "none"
 		for _, sc := range scenarios {
@@ -169,7 +181,7 @@ func choose(names, contestants string) (chosen []scenario, err error) {
 				continue
 			}
 			found = true
-			sc.contestants = filter(sc.contestants, contestants)
+			sc.contestants = slices.DeleteFunc(slices.Clone(sc.contestants), func(c contestant) bool { return !wanted(c) })
 			if len(sc.contestants) > 0 {
 				chosen = append(chosen, sc)
 			}
@@ -179,18 +191,6 @@ func choose(names, contestants string) (chosen []scenario, err error) {
 		}
 	}
 	return chosen, nil
-}
-
-func filter(all []contestant, parts string) (kept []contestant) {
-	for _, c := range all {
-		for part := range strings.SplitSeq(parts, ",") {
-			if whole, ok := strings.CutPrefix(part, "="); ok && c.name == whole || !ok && strings.Contains(c.name, part) {
-				kept = append(kept, c)
-				break
-			}
-		}
-	}
-	return kept
 }
 
 func numbers(list string) (n []int, err error) {
@@ -215,7 +215,7 @@ func (r *results) publish(docs string) error {
 		return err
 	}
 	for _, one := range r.runs {
-		rows := slices.DeleteFunc(slices.Clone(r.rows), func(r *row) bool { return r.scenario != one.scenario })
+		rows := slices.DeleteFunc(slices.Clone(r.rows), func(r *row) bool { return r.scenario != one["scenario"] })
 		all.put(one, rows)
 	}
 	if err := all.write(dir); err != nil {

@@ -64,24 +64,9 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 		}
 	}
 
-	time.Sleep(b.warmup)
-	if sc.afterWarmup != nil {
-		sc.afterWarmup(b.cluster)
-		time.Sleep(b.settle)
-	}
-	before := snapshot(b.cluster.servers)
-	phase.Store(running)
-	if sc.midway != nil {
-		time.Sleep(duration / 3)
-		sc.midway(b.cluster)
-		time.Sleep(duration - duration/3)
-	} else {
-		time.Sleep(duration)
-	}
-	after := snapshot(b.cluster.servers)
-	phase.Store(stopping)
+	b.warm(sc, b.warmup)
+	before, after := b.clock(sc, &phase, duration)
 	cancel()
-
 	ended := b.end(&group)
 	if err, ok := failure.Load().(error); ok {
 		return nil, fmt.Errorf("%s: %w", c.name, err)
@@ -92,6 +77,29 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 	}
 	err = b.conclude(&s, cl)
 	return []sample{s}, err
+}
+
+// warm lets contestants run for a while without the clock, and then does to the masters what the scenario says.
+func (b *bench) warm(sc scenario, d time.Duration) {
+	time.Sleep(d)
+	if sc.afterWarmup != nil {
+		sc.afterWarmup(b.cluster)
+		time.Sleep(b.settle)
+	}
+}
+
+// clock runs for a round.
+func (b *bench) clock(sc scenario, phase *atomic.Int32, duration time.Duration) (before, after usage) {
+	before = snapshot(b.cluster.servers)
+	phase.Store(running)
+	time.Sleep(duration / 3)
+	if sc.midway != nil {
+		sc.midway(b.cluster)
+	}
+	time.Sleep(duration - duration/3)
+	after = snapshot(b.cluster.servers)
+	phase.Store(stopping)
+	return before, after
 }
 
 // workers makes so many workers, and returns those that it has made in any case.

@@ -49,7 +49,7 @@ func BenchmarkMigration(b *testing.B) {
 					}
 					of := us(after.client - before.client)
 					client[i] = append(client[i], of/each)
-					all[i] = append(all[i], (of+us(after.servers-before.servers))/each)
+					all[i] = append(all[i], (of+us(after.since(before)))/each)
 				}
 			}
 			for what, costs := range map[string][][]float64{"client": client, "all": all} {

@@ -48,7 +48,7 @@ func (r *recorder) failed(err error) {
 type usage struct {
 	at      time.Time
 	client  time.Duration
-	servers time.Duration
+	servers []time.Duration
 	mallocs uint64
 	bytes   uint64
 }
@@ -59,17 +59,20 @@ func snapshot(servers []*server) usage {
 	runtime.ReadMemStats(&mem)
 	u.mallocs, u.bytes = mem.Mallocs, mem.TotalAlloc
 	for _, s := range servers {
-		u.servers += s.cpu()
+		u.servers = append(u.servers, s.cpu())
 	}
-	u.client, u.at = ownCPU(), time.Now()
+	var r syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
+	u.client, u.at = time.Duration(r.Utime.Nano()+r.Stime.Nano()), time.Now()
 	return u
 }
 
-// ownCPU is what this process has used of processors so far.
-func ownCPU() time.Duration {
-	var r syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+// since is the CPU time of all servers since an earlier moment.
+func (u usage) since(before usage) (sum time.Duration) {
+	for i, cpu := range u.servers {
+		sum += cpu - before.servers[i]
+	}
+	return sum
 }
 
 // figuresOf a round are those of its recorders.
@@ -101,7 +104,7 @@ func perCycle(cycles int, before, after usage) map[string]float64 {
 		"allocs":  float64(after.mallocs-before.mallocs) / n,
 		"bytes":   float64(after.bytes-before.bytes) / n,
 		clientCPU: us(after.client-before.client) / n,
-		serverCPU: us(after.servers-before.servers) / n,
+		serverCPU: us(after.since(before)) / n,
 	}
 }
 

@@ -59,7 +59,7 @@ func (b *bench) renew(_ scenario, c contestant, holds int, duration time.Duratio
 // renewals counts the extensions that the contestant's nodes have carried out.
 func (b *bench) renewals(c contestant) (n int) {
 	for _, s := range b.cluster.servers[:c.nodes] {
-		n += s.count("pexpire")
+		n += s.commands()["pexpire"]
 	}
 	return n
 }

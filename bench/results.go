@@ -25,21 +25,20 @@ type results struct {
 	rows []*row
 }
 
-// A run says when, where and of which library a scenario was measured.
-type run struct {
-	scenario string
-	began    time.Time
-	load     float64 // of the machine over the minute before
-	commit   string  // of the library; with a "+", code was not committed. Empty: there was no git
-	rounds   int
-	length   time.Duration // of a round
-	machine  string
-}
+// A run says of a scenario when, where and of which library it was measured: a line of the file, by column.
+type run map[string]string
+
+// load is the average over the minute before. commit is that of the library; with a "+", code was not committed; empty:
+// there was no git. round is the length of one.
+var runColumns = []string{"scenario", "began", "load", "commit", "rounds", "round", "machine"}
 
 const runsFile = "runs.csv"
 
 // The files of rows have the columns that their rows have.
-var rowFiles = []string{"cycles.csv", "contended.csv", "crowd.csv"}
+var (
+	rowFiles   = []string{"cycles.csv", "contended.csv", "crowd.csv"}
+	rowColumns = []string{"scenario", "n", "lock", "masters"} // and figures
+)
 
 func fileOf(r *row) string {
 	kind, _, _ := strings.Cut(r.scenario, "-")
@@ -49,20 +48,12 @@ func fileOf(r *row) string {
 	return rowFiles[0]
 }
 
-var (
-	runColumns = []string{"scenario", "began", "load", "commit", "rounds", "round", "machine"}
-	rowColumns = []string{"scenario", "n", "lock", "masters"} // and figures
-)
-
 // load reads the results in a directory: none, if there are no files.
 func load(dir string) (*results, error) {
 	r := &results{}
-	lines, err := readCSV(filepath.Join(dir, runsFile))
-	for _, line := range lines {
-		var one run
-		one, bad := parseRun(line)
-		err = cmp.Or(err, bad)
-		r.runs = append(r.runs, one)
+	runs, err := readCSV(filepath.Join(dir, runsFile))
+	for _, line := range runs {
+		r.runs = append(r.runs, line)
 	}
 	for _, file := range rowFiles {
 		lines, bad := readCSV(filepath.Join(dir, file))
@@ -74,16 +65,6 @@ func load(dir string) (*results, error) {
 		}
 	}
 	return r, err
-}
-
-func parseRun(line map[string]string) (r run, err error) {
-	r = run{scenario: line["scenario"], commit: line["commit"], machine: line["machine"]}
-	var errs [4]error
-	r.began, errs[0] = time.Parse(time.RFC3339, line["began"])
-	r.load, errs[1] = strconv.ParseFloat(line["load"], 64)
-	r.rounds, errs[2] = strconv.Atoi(line["rounds"])
-	r.length, errs[3] = time.ParseDuration(line["round"])
-	return r, cmp.Or(errs[:]...)
 }
 
 func parseRow(line map[string]string) (r *row, err error) {
@@ -133,10 +114,11 @@ func readCSV(file string) (lines []map[string]string, err error) {
 func (r *results) write(dir string) error {
 	lines := [][]string{runColumns}
 	for _, one := range r.runs {
-		lines = append(lines, []string{
-			one.scenario, one.began.Format(time.RFC3339), strconv.FormatFloat(one.load, 'g', -1, 64), one.commit,
-			strconv.Itoa(one.rounds), one.length.String(), one.machine,
-		})
+		var line []string
+		for _, name := range runColumns {
+			line = append(line, one[name])
+		}
+		lines = append(lines, line)
 	}
 	if err := writeCSV(filepath.Join(dir, runsFile), lines); err != nil {
 		return err
@@ -153,7 +135,7 @@ func (r *results) write(dir string) error {
 func linesOf(rows []*row) [][]string {
 	var columns []string
 	for _, f := range figures {
-		for _, name := range []string{f.name, leastOf(f.name), mostOf(f.name)} {
+		for _, name := range []string{f, leastOf(f), mostOf(f)} {
 			if slices.ContainsFunc(rows, func(r *row) bool { _, ok := r.figures[name]; return ok }) {
 				columns = append(columns, name)
 			}
@@ -206,23 +188,23 @@ func (r *results) samples() [][]string {
 
 // put replaces what there is of a scenario: rows of different runs are not to be compared.
 func (r *results) put(one run, rows []*row) {
-	r.runs = slices.DeleteFunc(r.runs, func(old run) bool { return old.scenario == one.scenario })
-	r.rows = slices.DeleteFunc(r.rows, func(old *row) bool { return old.scenario == one.scenario })
+	r.runs = slices.DeleteFunc(r.runs, func(old run) bool { return old["scenario"] == one["scenario"] })
+	r.rows = slices.DeleteFunc(r.rows, func(old *row) bool { return old.scenario == one["scenario"] })
 	r.runs, r.rows = append(r.runs, one), append(r.rows, rows...)
 	place := func(name string) int {
 		return slices.IndexFunc(scenarios, func(sc scenario) bool { return sc.name == name })
 	}
-	slices.SortStableFunc(r.runs, func(a, b run) int { return place(a.scenario) - place(b.scenario) })
+	slices.SortStableFunc(r.runs, func(a, b run) int { return place(a["scenario"]) - place(b["scenario"]) })
 	slices.SortStableFunc(r.rows, func(a, b *row) int { return place(a.scenario) - place(b.scenario) })
 }
 
 // of returns the run of a scenario; nil: there was none.
-func (r *results) of(scenario string) *run {
-	i := slices.IndexFunc(r.runs, func(one run) bool { return one.scenario == scenario })
+func (r *results) of(scenario string) run {
+	i := slices.IndexFunc(r.runs, func(one run) bool { return one["scenario"] == scenario })
 	if i < 0 {
 		return nil
 	}
-	return &r.runs[i]
+	return r.runs[i]
 }
 
 // find returns a row; nil: it was not measured.
@@ -236,19 +218,20 @@ func (r *results) find(scenario, lock string, n int) *row {
 
 func newRun(scenario string, rounds int, length time.Duration) run {
 	return run{
-		scenario: scenario, began: time.Now().UTC().Truncate(time.Second), load: loadAverage(), commit: commit(),
-		rounds: rounds, length: length, machine: machine(),
+		"scenario": scenario, "began": time.Now().UTC().Format(time.RFC3339), "load": loadAverage(), "commit": commit(),
+		"rounds": strconv.Itoa(rounds), "round": length.String(), "machine": machine(),
 	}
 }
 
 // String is a sentence for pages. A test of docs reads the commit.
 func (one run) String() string {
 	of := ""
-	if one.commit != "" {
-		of = fmt.Sprintf("; measured at commit `%s`", one.commit)
+	if one["commit"] != "" {
+		of = fmt.Sprintf("; measured at commit `%s`", one["commit"])
 	}
+	began, _ := time.Parse(time.RFC3339, one["began"]) // as it was written
 	return fmt.Sprintf("Measured on %s, with clients and masters on one machine; %s, load average %s%s.",
-		one.machine, one.began.Format("2 January 2006, 15:04 UTC"), number(one.load), of)
+		one["machine"], began.Format("2 January 2006, 15:04 UTC"), one["load"], of)
 }
 
 func machine() string {
@@ -273,10 +256,9 @@ func machine() string {
 }
 
 // loadAverage is how many processes wanted to run over the last minute.
-func loadAverage() (load float64) {
-	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
-		_, _ = fmt.Sscan(string(text), &load)
-	}
+func loadAverage() string {
+	text, _ := os.ReadFile("/proc/loadavg") // none on other systems
+	load, _, _ := strings.Cut(string(text), " ")
 	return load
 }
 

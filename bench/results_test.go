@@ -2,12 +2,12 @@ package main
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // A scenario that was measured again replaces the earlier one whole; the others stay, in the scenarios' order. What was
@@ -21,8 +21,10 @@ func TestTheLastRunOfAScenarioCounts(t *testing.T) {
 		return rows
 	}
 	of := func(scenario, commit string) run {
-		began := time.Date(2026, 11, 23, 18, 50, 0, 0, time.UTC)
-		return run{scenario, began, .58, commit, 3, 3 * time.Second, "2 × CPU, linux"}
+		return run{
+			"scenario": scenario, "began": "2026-11-23T18:50:42Z", "load": "0.58", "commit": commit, "rounds": "3",
+			"round": "3s", "machine": "2 × CPU, linux",
+		}
 	}
 	first := &results{}
 	first.put(of("tls", "1"), rows("tls", 1.25, "x"))
@@ -44,7 +46,7 @@ func TestTheLastRunOfAScenarioCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []run{of("uncontended", "2"), of("tls", "1"), of("contended-slow", "1")}
-	if !slices.Equal(r.runs, want) {
+	if !slices.EqualFunc(r.runs, want, maps.Equal[run, run]) {
 		t.Errorf("got the runs %v, want %v", r.runs, want)
 	}
 	for _, of := range []struct {
@@ -94,14 +96,17 @@ func TestWhatTheRoundsComeTo(t *testing.T) {
 // What stands in the files is what the code knows.
 func TestEveryFigureIsDeclared(t *testing.T) {
 	known := map[string]bool{}
-	for _, f := range figures {
-		if known[f.name] {
-			t.Errorf("two figures %q", f.name)
+	for _, name := range figures {
+		if known[name] {
+			t.Errorf("two figures %q", name)
 		}
-		known[f.name] = true
-		if f.spread {
-			known[leastOf(f.name)], known[mostOf(f.name)] = true, true
+		known[name] = true
+	}
+	for _, name := range slices.Concat(spreads, slices.Collect(maps.Keys(rounds))) {
+		if !known[name] {
+			t.Errorf("%s is no figure", name)
 		}
+		known[leastOf(name)], known[mostOf(name)] = true, true
 	}
 	for _, r := range lastRuns(t).rows {
 		for name := range r.figures {
@@ -151,8 +156,8 @@ func TestThePageNamesTheCommits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, one := range lastRuns(t).runs {
-		if one.commit == "" || !strings.Contains(string(text), "`"+one.commit+"`") {
-			t.Errorf("%s was measured at commit %q, and docs/benchmarks.md does not say so", one.scenario, one.commit)
+		if commit := one["commit"]; commit == "" || !strings.Contains(string(text), "`"+commit+"`") {
+			t.Errorf("%s was measured at commit %q, and docs/benchmarks.md does not say so", one["scenario"], commit)
 		}
 	}
 }
@@ -161,11 +166,11 @@ func TestARunNamesTheCommit(t *testing.T) {
 	if got := commit(); got != "" && !regexp.MustCompile(`^[0-9a-f]{7,40}\+?$`).MatchString(got) {
 		t.Errorf("commit() = %q, want a short hash, with a + where code is not committed, or nothing without git", got)
 	}
-	one := run{scenario: "crowd", commit: "0123abc"}
+	one := run{"scenario": "crowd", "commit": "0123abc"}
 	if text := one.String(); !strings.Contains(text, "measured at commit `0123abc`") {
 		t.Errorf("got %q", text)
 	}
-	if one.commit = ""; strings.Contains(one.String(), "commit") {
+	if one["commit"] = ""; strings.Contains(one.String(), "commit") {
 		t.Errorf("one that names none: got %q", one)
 	}
 }

@@ -20,7 +20,6 @@ type scenario struct {
 	longer      int  // rounds are so many times as long; 0: not
 	rounds      int  // 0: those of the flag
 	fresh       bool // no name comes twice
-	again       bool // each goroutine has one name
 	shared      int  // all goroutines use the same names, so many; 0: each its own
 	serverArgs  []string
 	tls         bool             // the masters speak TLS only
@@ -50,20 +49,6 @@ var scenarios = []scenario{
 		name:        "uncontended",
 		about:       "Each goroutine locks and unlocks 64 names of its own, in turn.",
 		contestants: all,
-	},
-	{
-		name:        "fresh",
-		about:       "No name is used twice in a round.",
-		contestants: []contestant{limitTogether, redlockFenced5, redlockPlain5, redsyncRedigo5, bsmGoRedis1},
-		goroutines:  []int{64},
-		fresh:       true,
-	},
-	{
-		name:        "again",
-		about:       "Each goroutine locks and unlocks one name of its own: the same name again.",
-		contestants: []contestant{redlockFenced5, redlockPlain5, redlockAsync5, redlockBoth5},
-		goroutines:  []int{1, 16, 64, 256},
-		again:       true,
 	},
 	{
 		name:        "lockall",
@@ -102,18 +87,11 @@ var scenarios = []scenario{
 		refused:     2,
 	},
 	{
-		name:        "wan1",
-		about:       "All five masters are 1 ms away.",
-		contestants: append([]contestant{limitTogether}, quorums[1:]...),
-		goroutines:  []int{1, 64, 256},
-		delay:       everywhere(time.Millisecond),
-	},
-	{
 		name:        "wan10",
 		about:       "All five masters are 10 ms away.",
 		contestants: append([]contestant{limitTogether}, quorums[1:]...),
 		goroutines:  []int{1, 64, 256},
-		delay:       everywhere(10 * time.Millisecond),
+		delay:       [5]time.Duration{far, far, far, far, far},
 	},
 	{
 		name:        "aof-everysec",
@@ -176,7 +154,7 @@ var scenarios = []scenario{
 	{
 		name: "crowd",
 		about: "So many clients, each a Locker of its own in one process: at rest, with a hold each, locking, waiting; " +
-			"one of the five masters is killed and started again, then all; all want one name; ten processes open as many.",
+			"one of the five masters is killed and started again, then all; all want one name.",
 		contestants: []contestant{redlockFenced5},
 		goroutines:  []int{1, 10, 100, 1000},
 		measure:     (*bench).crowd, // goroutines are clients
@@ -202,26 +180,23 @@ var scenarios = []scenario{
 	},
 }
 
-const usualNames = 64
+const (
+	usualNames = 64
+	far        = 10 * time.Millisecond
+)
 
 // namesOfEach returns how many names each goroutine has, to use in turn.
 func (sc scenario) namesOfEach(goroutines int) int {
-	switch {
-	case sc.fresh:
+	if sc.fresh {
 		return max(usualNames, 400_000/goroutines)
-	case sc.again:
-		return 1
-	default:
-		return usualNames
 	}
+	return usualNames
 }
 
 func healthy(c contestant) contestant {
 	c.name, c.spared = c.name+", all masters well", true
 	return c
 }
-
-func everywhere(d time.Duration) [5]time.Duration { return [5]time.Duration{d, d, d, d, d} }
 
 // A cluster is the five masters of a scenario and what stands before them.
 type cluster struct {

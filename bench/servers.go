@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -117,31 +115,16 @@ func (s *server) check(trust *tls.Config) (err error) {
 	return err
 }
 
-// cpu is the CPU time of all of the server's threads so far. schedstat counts
-// nanoseconds; the ticks of /proc/PID/stat (10 ms) are the fall-back.
-func (s *server) cpu() time.Duration {
-	pid := strconv.Itoa(s.PID())
-	var sum time.Duration
-	threads, _ := filepath.Glob("/proc/" + pid + "/task/*/schedstat")
+// cpu is the CPU time of all of the server's threads so far.
+func (s *server) cpu() (sum time.Duration) {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", s.PID()))
 	for _, file := range threads {
-		if text, err := os.ReadFile(file); err == nil {
-			ns, _, _ := strings.Cut(string(text), " ")
-			n, _ := strconv.ParseInt(ns, 10, 64)
-			sum += time.Duration(n)
-		}
+		text, _ := os.ReadFile(file) // none of a thread that has just ended
+		ns, _, _ := strings.Cut(string(text), " ")
+		n, _ := strconv.ParseInt(ns, 10, 64)
+		sum += time.Duration(n)
 	}
-	if sum > 0 {
-		return sum
-	}
-	text, err := os.ReadFile("/proc/" + pid + "/stat")
-	if err != nil {
-		return 0
-	}
-	// Fields 14 and 15, counted after the command name, which may hold spaces.
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	user, _ := strconv.Atoi(string(fields[11]))
-	system, _ := strconv.Atoi(string(fields[12]))
-	return time.Duration(user+system) * 10 * time.Millisecond
+	return sum
 }
 
 // left lists the keys that the bench's locks left behind. The node's own records (the token set) are none of them.
@@ -196,9 +179,6 @@ func (s *server) calls(native []string) (requests, commands int64) {
 	return requests, commands
 }
 
-// count returns how often one command has been carried out.
-func (s *server) count(command string) int { return s.commands()[command] }
-
 // commands returns how often each command has been carried out.
 func (s *server) commands() map[string]int {
 	counts, _ := redisserver.CommandStats(s.ctl) // none from a server that does not answer
@@ -212,5 +192,3 @@ func addrs(servers []*server) []string {
 	}
 	return list
 }
-
-var errNoOwner = errors.New("the key was not ours")
