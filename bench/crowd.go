@@ -28,9 +28,8 @@ const (
 	allCycle = "each locks and unlocks at a pace"
 	allWait  = "all wait for one name"
 
-	// And the TTL.
-	masterReturns = "a master returns, TTL "
-	oneName       = "one name at once, TTL "
+	masterReturns = "a master returns, TTL 10 s"
+	oneName       = "one name at once, TTL 10 s"
 )
 
 const (
@@ -74,10 +73,6 @@ func crowdFlags() *crowdPlan {
 
 // away is how long a dead master stays away.
 func (p *crowdPlan) away() time.Duration { return min(3*time.Second, p.load/4) }
-
-var crowdTTLs = [2]time.Duration{10 * time.Second, 2 * time.Second}
-
-func ttlOf(ttl time.Duration) string { return fmt.Sprintf("%.0f s", ttl.Seconds()) }
 
 // A gathering is the crowd of one round, and an outsider: a client that is no part of what is measured.
 type gathering struct {
@@ -173,9 +168,9 @@ func (g *gathering) gather() error {
 	if err != nil {
 		return err
 	}
-	lockers, a, err := g.open(g.clients)
-	g.lockers, g.complete = lockers, a.served == g.clients
-	return g.arrived(allOpen, a, before, err)
+	lockers, arrival, err := g.open(g.clients)
+	g.lockers, g.complete = lockers, err == nil
+	return g.arrived(allOpen, arrival, before, err)
 }
 
 // rest measures a crowd that has been open for a while.

@@ -14,37 +14,32 @@ import (
 	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
-// arrival is what became of clients that all wanted a first lock at one moment, each of a name of its own.
-type arrival struct {
-	clients, served, failed, guarded int // see the figures of these names
-	took                             time.Duration
-}
-
 // open opens so many Lockers at the same time, and returns when each has had a lock: then a majority counts for it. It
 // returns those that were opened in any case.
-func (g *gathering) open(n int) (lockers []*redlock.Locker, a *arrival, err error) {
+func (g *gathering) open(n int) (lockers []*redlock.Locker, arrival map[string]float64, err error) {
 	options := []redlock.Option{redlock.WithRestartGuard(g.guard)}
 	if g.patience > 0 {
 		options = append(options, redlock.WithNodeTimeout(g.patience))
 	}
 	lockers = make([]*redlock.Locker, n)
 	nodes, name := urls("redis://", g.cluster.nodes), g.nextName("open")
-	a, err = arrive(n, time.Now(), g.deadline, func(i int, try try) (err error) {
+	arrival, err = arrive(n, time.Now(), g.deadline, func(i int, try try) (err error) {
 		if lockers[i], err = redlock.New(nodes, options...); err != nil {
 			return err
 		}
 		return try(lockers[i], name+strconv.Itoa(i))
 	})
-	return slices.DeleteFunc(lockers, func(l *redlock.Locker) bool { return l == nil }), a, err
+	return slices.DeleteFunc(lockers, func(l *redlock.Locker) bool { return l == nil }), arrival, err
 }
 
 // try tries until a client has had a lock of a name.
 type try func(l *redlock.Locker, name string) error
 
-// arrive lets so many clients, all at once, try until each has had a lock. The clock starts at a moment that may still
-// be to come, where the restart guard ends.
-func arrive(clients int, start time.Time, deadline time.Duration, client func(i int, try try) error) (*arrival, error) {
-	var served, failed, guarded atomic.Int32
+// arrive lets so many clients, all at once, try until each has had a lock of a name of its own. The clock starts at a
+// moment that may still be to come, where the restart guard ends.
+func arrive(clients int, start time.Time, deadline time.Duration, client func(i int, try try) error,
+) (map[string]float64, error) {
+	var had, failed, early atomic.Int32
 	try := func(l *redlock.Locker, name string) error {
 		// Not Lock: who waits has one goroutine more for each master, and keeps it.
 		for pause := redlock.Jitter(50*time.Millisecond, time.Second); ; {
@@ -54,11 +49,11 @@ func arrive(clients int, start time.Time, deadline time.Duration, client func(i 
 				err = lock.Unlock(context.Background())
 			}
 			if err == nil {
-				served.Add(1)
+				had.Add(1)
 				return nil
 			}
 			if began.Before(start) {
-				guarded.Add(1)
+				early.Add(1)
 			} else {
 				failed.Add(1)
 			}
@@ -69,9 +64,9 @@ func arrive(clients int, start time.Time, deadline time.Duration, client func(i 
 		}
 	}
 	err := together(clients, func(i int) error { return client(i, try) })
-	return &arrival{
-		clients: clients, took: max(0, time.Since(start)),
-		served: int(served.Load()), failed: int(failed.Load()), guarded: int(guarded.Load()),
+	return map[string]float64{
+		took:   us(max(0, time.Since(start))) / 1000,
+		served: float64(had.Load()), failures: float64(failed.Load()), guarded: float64(early.Load()),
 	}, err
 }
 
@@ -147,17 +142,15 @@ func (g *gathering) received() (sum int, err error) {
 	return sum, err
 }
 
-// arrived shows what became of clients, with the connections that they have made when each has all of its own. err is
-// what has become of it: where that is an error, the connections will hardly come.
-func (g *gathering) arrived(how string, a *arrival, before int, err error) error {
+// arrived shows what became of the crowd, with the connections that it has made when each client has all of its own.
+// err is what has become of it: where that is an error, the connections will hardly come.
+func (g *gathering) arrived(how string, arrival map[string]float64, before int, err error) error {
 	if err == nil {
-		err = g.connected(a.clients + 1) // and the outsider
+		err = g.connected(g.clients + 1) // and the outsider
 	}
 	after, bad := g.received()
-	g.show(how, map[string]float64{
-		served: float64(a.served), took: us(a.took) / 1000, failures: float64(a.failed), guarded: float64(a.guarded),
-		made: float64(after-before) / float64(a.clients*len(g.cluster.servers)),
-	})
+	arrival[made] = float64(after-before) / float64(g.clients*len(g.cluster.servers))
+	g.show(how, arrival)
 	return errors.Join(err, bad)
 }
 
@@ -173,10 +166,10 @@ func (g *gathering) restart() error {
 	}
 	// A master's count begins with its start. The first two are ours: the one that saw it answer, and the control.
 	ours, name := 2*len(servers), g.nextName("back")
-	a, err := arrive(len(g.lockers), time.Now().Add(g.guard), g.deadline,
+	arrival, err := arrive(g.clients, time.Now().Add(g.guard), g.deadline,
 		func(i int, try try) error {
 			return try(g.lockers[i], name+strconv.Itoa(i))
 		})
 	// The outsider comes back, too.
-	return g.arrived(allRestart, a, ours+len(servers), err)
+	return g.arrived(allRestart, arrival, ours+len(servers), err)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -13,23 +12,18 @@ import (
 )
 
 // holds lets each client keep a hold, measures that, kills a master for a moment, and when it is back lets all clients
-// want one name; then again with the next TTL.
+// want one name.
 func (g *gathering) holds() error {
-	var errs []error
-	for i, ttl := range crowdTTLs {
-		err := g.awaitGuard()
-		holds, failure := g.takeHolds(ttl)
-		if i == 0 && failure == nil {
-			var holding map[string]float64
-			holding, failure = g.watch(g.load, g.renewed)
-			g.show(allHold, holding)
-		}
-		errs = append(errs, err, failure, g.comeback(holds, ttl))
-		// Of those that are lost, this says so once more.
-		_ = together(len(holds), func(i int) error { return holds[i].Unlock(context.Background()) })
-		errs = append(errs, g.rush(ttl))
+	holds, err := g.takeHolds()
+	if err != nil {
+		return err
 	}
-	return errors.Join(errs...)
+	holding, err := g.watch(g.load, g.renewed)
+	g.show(allHold, holding)
+	err = errors.Join(err, g.comeback(holds))
+	// Of those that are lost, this says so once more.
+	_ = together(len(holds), func(i int) error { return holds[i].Unlock(context.Background()) })
+	return errors.Join(err, g.rush())
 }
 
 // renewed counts what one master, on the mean, has extended.
@@ -42,19 +36,19 @@ func (g *gathering) renewed() (n int) {
 
 // takeHolds takes a hold for each client. They are spread over the time between two renewals, as if they had come one
 // by one.
-func (g *gathering) takeHolds(ttl time.Duration) ([]*redlock.Lock, error) {
+func (g *gathering) takeHolds() ([]*redlock.Lock, error) {
 	holds := make([]*redlock.Lock, len(g.lockers))
-	name, gap := g.nextName("held"), min(ttl/3, g.load)/time.Duration(len(holds))
+	name, gap := g.nextName("held"), min(lockTTL/3, g.load)/time.Duration(len(holds))
 	err := together(len(holds), func(i int) (err error) {
 		time.Sleep(time.Duration(i) * gap)
-		holds[i], err = g.lockers[i].Lock(context.Background(), name+strconv.Itoa(i), redlock.WithTTL(ttl))
+		holds[i], err = g.lockers[i].Lock(context.Background(), name+strconv.Itoa(i))
 		return err
 	})
-	return slices.DeleteFunc(holds, func(held *redlock.Lock) bool { return held == nil }), err
+	return holds, err
 }
 
 // comeback kills a master, starts it again and watches what becomes of the holds, and of an outsider's calls.
-func (g *gathering) comeback(holds []*redlock.Lock, ttl time.Duration) error {
+func (g *gathering) comeback(holds []*redlock.Lock) error {
 	back := map[string]float64{
 		"lost":   0,             // of one hold each
 		failures: 0, "calls": 0, // of the outsider
@@ -71,7 +65,7 @@ func (g *gathering) comeback(holds []*redlock.Lock, ttl time.Duration) error {
 				worst = "worst ms"
 			}
 			began := time.Now()
-			lock, err := g.outsider.Lock(ctx, name, redlock.WithTTL(ttl))
+			lock, err := g.outsider.Lock(ctx, name)
 			if err == nil {
 				err = lock.Unlock(ctx)
 			}
@@ -98,7 +92,7 @@ func (g *gathering) comeback(holds []*redlock.Lock, ttl time.Duration) error {
 			back["lost"]++
 		}
 	}
-	g.show(masterReturns+ttlOf(ttl), back)
+	g.show(masterReturns, back)
 	return err
 }
 
@@ -170,14 +164,14 @@ func (g *gathering) waiters() error {
 }
 
 // rush lets all clients want one name at one moment. It returns one of the errors other than the deadline's.
-func (g *gathering) rush(ttl time.Duration) error {
+func (g *gathering) rush() error {
 	name := g.nextName("hot")
 	ctx, cancel := context.WithTimeout(context.Background(), g.deadline)
 	defer cancel()
 	var inside, had, overlaps, bad atomic.Int32
 	began := time.Now()
 	err := together(len(g.lockers), func(i int) error {
-		lock, err := g.lockers[i].Lock(ctx, name, redlock.WithTTL(ttl))
+		lock, err := g.lockers[i].Lock(ctx, name)
 		if err == nil {
 			if inside.Add(1) > 1 {
 				overlaps.Add(1)
@@ -194,7 +188,7 @@ func (g *gathering) rush(ttl time.Duration) error {
 		}
 		return err
 	})
-	g.show(oneName+ttlOf(ttl), map[string]float64{
+	g.show(oneName, map[string]float64{
 		served: float64(had.Load()), took: us(min(time.Since(began), g.deadline)) / 1000,
 		"overlaps": float64(overlaps.Load()), failures: float64(bad.Load()), // with another error than the deadline's
 	})

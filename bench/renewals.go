@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime"
 	"strconv"
-	"sync"
 	"time"
 )
 
@@ -25,11 +24,13 @@ func (b *bench) renew(_ scenario, c contestant, holds int, duration time.Duratio
 		return nil, err
 	}
 	// Spread over the time between two renewals of one hold: as if they had come one by one.
-	began, gap := time.Now(), lockTTL/3/time.Duration(holds)
-	err = each(workers, func(i int, w worker) error {
-		time.Sleep(time.Until(began.Add(time.Duration(i) * gap)))
-		return w.lock(context.Background(), prefix+strconv.Itoa(i))
-	})
+	spread := func(over time.Duration, f func(i int) error) error {
+		return together(holds, func(i int) error {
+			time.Sleep(over / time.Duration(holds) * time.Duration(i))
+			return f(i)
+		})
+	}
+	err = spread(lockTTL/3, func(i int) error { return workers[i].lock(context.Background(), prefix+strconv.Itoa(i)) })
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +50,7 @@ func (b *bench) renew(_ scenario, c contestant, holds int, duration time.Duratio
 		}
 	}
 	s.figures["lost"], s.figures["least validity ms"], s.figures[failed] = float64(lost), us(left)/1000, 0
-	if err := each(workers, func(_ int, w worker) error { return w.unlock(context.Background()) }); err != nil {
+	if err := spread(time.Second, func(i int) error { return workers[i].unlock(context.Background()) }); err != nil {
 		s.figures[failed], s.example = 1, err
 	}
 	err = b.conclude(&s, cl)
@@ -62,23 +63,4 @@ func (b *bench) renewals(c contestant) (n int) {
 		n += s.commands()["pexpire"]
 	}
 	return n
-}
-
-// each calls f for all workers, 32 at a time, and returns one of the errors.
-func each(workers []worker, f func(i int, w worker) error) error {
-	failures := make(chan error, 32)
-	var group sync.WaitGroup
-	for first := range cap(failures) {
-		group.Go(func() {
-			for i := first; i < len(workers); i += cap(failures) {
-				if err := f(i, workers[i]); err != nil {
-					failures <- err
-					return
-				}
-			}
-		})
-	}
-	group.Wait()
-	close(failures)
-	return <-failures
 }
