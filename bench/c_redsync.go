@@ -14,13 +14,13 @@ import (
 
 // redsync with its defaults, but for the expiry, and with pools large enough that nobody waits for a connection.
 var (
-	redsyncRedigo5      = redsyncOver("redigo", redigoPool, false)
-	redsyncFailFast5    = redsyncOver("redigo", redigoPool, true)
+	redsyncRedigo5      = redsyncOver("redigo", redigoPool(false), false)
+	redsyncFailFast5    = redsyncOver("redigo", redigoPool(false), true)
 	redsyncGoRedis5     = redsyncOver("go-redis", goRedisPool, false)
 	redsyncGoRedisFast5 = redsyncOver("go-redis", goRedisPool, true)
 	redsyncRueidis5     = redsyncOver("rueidis", rueidisPool, false)
 	redsyncRueidisFast5 = redsyncOver("rueidis", rueidisPool, true)
-	redsyncRedigoTLS5   = redsyncOver("redigo", redigoTLSPool, false)
+	redsyncRedigoTLS5   = redsyncOver("redigo", redigoPool(true), false)
 )
 
 // An openPool opens a pool of connections to one node for so many goroutines.
@@ -71,23 +71,20 @@ func openRedsync(nodes []string, goroutines int, open openPool, opts []redsync.O
 	}, nil
 }
 
-func redigoPool(node string, goroutines int) (rsredis.Pool, func() error, error) {
-	return redigoPoolWith(node, goroutines)
-}
-
-func redigoTLSPool(node string, goroutines int) (rsredis.Pool, func() error, error) {
-	return redigoPoolWith(node, goroutines,
-		redis.DialUseTLS(true), redis.DialTLSConfig(authority().ClientConfig()))
-}
-
-func redigoPoolWith(node string, goroutines int, opts ...redis.DialOption) (rsredis.Pool, func() error, error) {
-	opts = append(opts, redis.DialConnectTimeout(peerTimeout),
-		redis.DialReadTimeout(peerTimeout), redis.DialWriteTimeout(peerTimeout))
-	p := &redis.Pool{
-		MaxIdle: goroutines, IdleTimeout: time.Minute,
-		DialContext: func(ctx context.Context) (redis.Conn, error) { return redis.DialContext(ctx, "tcp", node, opts...) },
+func redigoPool(tls bool) openPool {
+	return func(node string, goroutines int) (rsredis.Pool, func() error, error) {
+		opts := []redis.DialOption{
+			redis.DialConnectTimeout(peerTimeout), redis.DialReadTimeout(peerTimeout), redis.DialWriteTimeout(peerTimeout),
+		}
+		if tls {
+			opts = append(opts, redis.DialUseTLS(true), redis.DialTLSConfig(authority().ClientConfig()))
+		}
+		p := &redis.Pool{
+			MaxIdle: goroutines, IdleTimeout: time.Minute,
+			DialContext: func(ctx context.Context) (redis.Conn, error) { return redis.DialContext(ctx, "tcp", node, opts...) },
+		}
+		return rsredigo.NewPool(p), p.Close, nil
 	}
-	return rsredigo.NewPool(p), p.Close, nil
 }
 
 func goRedisPool(node string, goroutines int) (rsredis.Pool, func() error, error) {

@@ -26,35 +26,21 @@ func (p overRueidis) Get(ctx context.Context) (rsredis.Conn, error) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	return rueidisConn{p.c, ctx}, nil
+	return rueidisConn{c: p.c, ctx: ctx}, nil
 }
 
+// A rueidisConn has what redsync's lock and unlock call.
 type rueidisConn struct {
+	rsredis.Conn // nil: the others
+
 	c   rueidis.Client
 	ctx context.Context
 }
 
-func (c rueidisConn) Get(name string) (string, error) {
-	value, err := c.c.Do(c.ctx, c.c.B().Get().Key(name).Build()).ToString()
-	return value, unlessNil(err)
-}
-
-func (c rueidisConn) Set(name, value string) (bool, error) {
-	return c.said(c.c.B().Set().Key(name).Value(value).Build())
-}
-
 func (c rueidisConn) SetNX(name, value string, expiry time.Duration) (bool, error) {
-	return c.said(c.c.B().Set().Key(name).Value(value).Nx().PxMilliseconds(expiry.Milliseconds()).Build())
-}
-
-func (c rueidisConn) said(command rueidis.Completed) (bool, error) {
-	reply, err := c.c.Do(c.ctx, command).ToString()
+	set := c.c.B().Set().Key(name).Value(value).Nx().PxMilliseconds(expiry.Milliseconds()).Build()
+	reply, err := c.c.Do(c.ctx, set).ToString()
 	return reply == "OK", unlessNil(err)
-}
-
-func (c rueidisConn) PTTL(name string) (time.Duration, error) {
-	ms, err := c.c.Do(c.ctx, c.c.B().Pttl().Key(name).Build()).ToInt64()
-	return time.Duration(ms) * time.Millisecond, err
 }
 
 func (c rueidisConn) Eval(script *rsredis.Script, keysAndArgs ...any) (any, error) {
@@ -69,11 +55,6 @@ func (c rueidisConn) Eval(script *rsredis.Script, keysAndArgs ...any) (any, erro
 		reply, err = c.c.Do(c.ctx, c.c.B().Eval().Script(script.Src).Numkeys(n).Key(keys...).Arg(args...).Build()).ToAny()
 	}
 	return reply, unlessNil(err)
-}
-
-func (c rueidisConn) ScriptLoad(script *rsredis.Script) (err error) {
-	script.Hash, err = c.c.Do(c.ctx, c.c.B().ScriptLoad().Script(script.Src).Build()).ToString()
-	return err
 }
 
 func (c rueidisConn) Close() error { return nil } // it is everybody's
