@@ -4,11 +4,10 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
-	"strconv"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/redlock"
-	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
 // A crowd is many processes that lock on the same masters. Here each is a Locker of its own in one process, so that
@@ -211,45 +210,36 @@ func (g *gathering) awaitGuard() error {
 	if g.guard == 0 {
 		return nil
 	}
-	for _, s := range g.cluster.servers {
-		fields, err := redisserver.Info(s.ctl, "server")
-		if err != nil {
-			return err
-		}
-		uptime, err := strconv.Atoi(fields["uptime_in_seconds"])
-		if err != nil {
-			return err
-		}
-		// The uptime may be a second too much; the client's own count begins when it learns of it.
-		time.Sleep(g.guard + 2*time.Second - time.Duration(uptime)*time.Second)
+	uptimes, err := g.asked("server", "uptime_in_seconds")
+	if err != nil {
+		return err
 	}
+	// The uptime may be a second too much; the client's own count begins when it learns of it.
+	time.Sleep(g.guard + 2*time.Second - time.Duration(slices.Min(uptimes))*time.Second)
 	return nil
 }
 
-// What a master tells about itself, by section.
-var told = map[string][]string{
-	"clients": {"connected_clients"},
-	"memory":  {"used_memory"},
-	"stats":   {"total_net_input_bytes", "total_net_output_bytes"},
+// What a master tells about itself, and in which section.
+var told = map[string]string{
+	"connected_clients": "clients", "used_memory": "memory",
+	"total_net_input_bytes": "stats", "total_net_output_bytes": "stats",
 }
 
 // tell returns what each master tells, and how many commands it has carried out.
-func (g *gathering) tell() (all []map[string]float64, err error) {
+func (g *gathering) tell() ([]map[string]float64, error) {
+	var all []map[string]float64
 	for _, s := range g.cluster.servers {
 		_, n := s.calls(nil)
-		values := map[string]float64{commands: float64(n)}
-		for section, names := range told {
-			fields, err := redisserver.Info(s.ctl, section)
-			if err != nil {
-				return nil, err
-			}
-			for _, name := range names {
-				if values[name], err = strconv.ParseFloat(fields[name], 64); err != nil {
-					return nil, err
-				}
-			}
+		all = append(all, map[string]float64{commands: float64(n)})
+	}
+	for field, section := range told {
+		numbers, err := g.asked(section, field)
+		if err != nil {
+			return nil, err
 		}
-		all = append(all, values)
+		for i, n := range numbers {
+			all[i][field] = float64(n)
+		}
 	}
 	return all, nil
 }
