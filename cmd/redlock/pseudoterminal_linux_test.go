@@ -25,7 +25,6 @@ type pseudoterminal struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	keys  *os.File
-	path  string // of what the program has open
 	ended chan struct{}
 
 	mu     sync.Mutex // guards screen
@@ -58,7 +57,7 @@ func openTerminal(t *testing.T, env []string, name string, args ...string) *pseu
 	}
 	defer slave.Close()
 
-	s := &pseudoterminal{t: t, cmd: exec.Command(name, args...), keys: master, path: path, ended: make(chan struct{})}
+	s := &pseudoterminal{t: t, cmd: exec.Command(name, args...), keys: master, ended: make(chan struct{})}
 	s.cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=")
 	s.cmd.Env = append(s.cmd.Env, env...)
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = slave, slave, slave
@@ -184,33 +183,11 @@ func plain(text string) string {
 	return text
 }
 
-// stopsAndGoesOn has a shell stop and continue what hides the cursor and shows text.
-func (s *pseudoterminal) stopsAndGoesOn(text string) {
-	s.t.Helper()
-	s.press(ctrlZ)
-	s.await(showCursor)
-	s.await("prompt> ") // not before: the cursor is shown first
-	stopped := s.seen
-	s.press("fg; echo co\"\"de=$?\n")
-	s.await(hideCursor)
-	s.await(text)
-	between, _, _ := strings.Cut(s.text()[stopped:], hideCursor)
-	if strings.Contains(between, "\x1b") {
-		s.t.Errorf("drawn while stopped: %q", between)
-	}
-	if below, _, _ := strings.Cut(s.text()[stopped+len(between):], text); strings.Contains(below, "A\r\x1b[J") {
-		s.t.Errorf("drawn over what the shell wrote: %q", below)
-	}
-}
-
-// What keys send, and what a terminal is sent.
+// What keys send.
 const (
 	ctrlC = "\x03"
 	ctrlD = "\x04"
 	ctrlZ = "\x1a"
-
-	hideCursor = "\x1b[?25l"
-	showCursor = "\x1b[?25h"
 )
 
 func nodesOf(c *redlocktest.Cluster) []string {

@@ -13,7 +13,7 @@ type signalled struct{ by os.Signal }
 func (s signalled) Error() string { return s.by.String() }
 
 // untilSignalled returns a context that ends with the first signal that asks us to end; its cause says which one.
-// HUP and QUIT are among them: left alone, they would end us with the terminal's cursor hidden. What our parent ignores
+// HUP and QUIT are among them: left alone, they would end us with the terminal in raw mode. What our parent ignores
 // (nohup) stays ignored.
 func untilSignalled(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)

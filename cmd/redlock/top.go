@@ -75,7 +75,6 @@ func watch(ctx context.Context, locker *redlock.Locker, names []string, screen *
 	var latest atomic.Pointer[view]
 	latest.Store(first)
 	draw := func(width, height int) []string { return latest.Load().lines(width, height, screen.Colours) }
-	defer screen.HeedStops(ctx)()
 	screen.OnKey(os.Stdin, 'q', quit)
 	end := screen.Animate(draw)
 	for ctx.Err() == nil {

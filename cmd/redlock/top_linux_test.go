@@ -16,9 +16,9 @@ func TestTopOnATerminal(t *testing.T) {
 	t.Parallel()
 	c := redlocktest.New(t, 5)
 	s := openTerminal(t, nodesOf(c), binary, "top", "name")
-	s.await(hideCursor)
 	s.await("5 of 5 nodes vote")
 	s.await("0/5")
+	s.press(ctrlZ) // no shell could continue it: nothing is stopped
 	holder := begin(t, c, append([]string{"run", "name"}, ready...)...)
 	holder.expect("ready")
 	s.await("5/5")
@@ -27,21 +27,13 @@ func TestTopOnATerminal(t *testing.T) {
 	s.await("\x1b[31m" + c.Addr(1)) // in red
 	s.await("unreachable")
 	s.press(ctrlC)
-	s.await(showCursor)
-	s.await("3 of 5 nodes vote")
 	if got := s.code(); got != 0 {
 		t.Errorf("got %d, want 0", got)
 	}
+	if text := s.text(); strings.LastIndex(text, "3 of 5 nodes vote") < strings.LastIndex(text, "\x1b[J") {
+		t.Errorf("the last state has gone: %q", text)
+	}
 	s.narrow()
-
-	shell := openShell(t, c)
-	shell.press("$REDLOCK top name\n")
-	shell.await(hideCursor)
-	shell.await("3 of 5 nodes vote")
-	shell.stopsAndGoesOn("3 of 5 nodes vote")
-	shell.press(ctrlC)
-	shell.await(showCursor)
-	shell.await("code=0")
 
 	s = openTerminal(t, nodesOf(c), binary, "top", "--once", "name")
 	s.await("3 of 5 nodes vote")
@@ -67,13 +59,11 @@ func TestTopReadsKeys(t *testing.T) {
 	top := func(args string) {
 		t.Helper()
 		s.press("$REDLOCK top name" + args + "; echo co\"\"de=$?\n")
-		s.await(hideCursor)
 		s.await("3 of 3 nodes vote")
 	}
 	reads := func() { eventually(t, "keys are read", func() bool { return s.modes().Lflag&unix.ICANON == 0 }) }
 	restored := func(what string) {
 		t.Helper()
-		s.await(showCursor)
 		s.await("code=0")
 		s.await("prompt> ")
 		if got := s.modes(); got != was {
@@ -81,10 +71,11 @@ func TestTopReadsKeys(t *testing.T) {
 		}
 	}
 	for what, end := range map[string]func(){
-		"q":      func() { s.press("q") },
-		"Ctrl-C": func() { s.press(ctrlC) },
-		"TERM":   func() { s.signal(syscall.SIGTERM) },
-		"HUP":    func() { s.signal(syscall.SIGHUP) },
+		"q":       func() { s.press("q") },
+		"Ctrl-C":  func() { s.press(ctrlC) },
+		"TERM":    func() { s.signal(syscall.SIGTERM) },
+		"HUP":     func() { s.signal(syscall.SIGHUP) },
+		"Ctrl-\\": func() { s.press("\x1c") },
 	} {
 		top("")
 		reads()
@@ -95,13 +86,12 @@ func TestTopReadsKeys(t *testing.T) {
 	top("")
 	reads()
 	s.press(ctrlZ)
-	s.await(showCursor)
 	s.await("prompt> ")
 	if got := s.modes(); got != was {
 		t.Errorf("stopped: the terminal's modes are %+v, want %+v", got, was)
 	}
 	s.press("fg; echo co\"\"de=$?\n")
-	s.await(hideCursor)
+	s.await("3 of 3 nodes vote")
 	reads()
 	s.signal(syscall.SIGSTOP) // of which we cannot hear
 	s.await("prompt> ")

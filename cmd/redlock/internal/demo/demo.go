@@ -55,7 +55,6 @@ func Run(ctx context.Context, out io.Writer) error {
 
 	d := newDemo(out)
 	d.cluster, d.locker = cluster, locker
-	defer d.HeedStops(ctx)()
 	d.Print("", d.Paint(terminal.Bold, "redlock demo")+
 		d.Paint(terminal.Dim, ": 100 units, 300 customers, 20 tills, 5 masters in this process"))
 	for _, step := range []func(context.Context) error{d.withoutLock, d.withLock, d.withoutMajority} {

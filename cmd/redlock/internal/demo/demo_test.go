@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,31 +91,33 @@ func TestState(t *testing.T) {
 	d := newDemo(&bytes.Buffer{})
 	d.cluster = c
 	s := newSale()
-	s.sold.Store(150)
 	d.current.Store(s)
 	for _, step := range []struct {
 		kill  []int
+		sold  int64
 		state string
-		words string
+		bar   string // of 9 cells at width 40, of which 3 are the stock
 	}{
-		{nil, "● 1  ● 2  ● 3  ● 4  ● 5   5 of 5 up: a majority", "masters ●●●●●, sold 150, stock 100"},
-		{[]int{1, 3}, "● 1  ○ 2  ● 3  ○ 4  ● 5   3 of 5 up: a majority", "masters ●○●○●, sold 150, stock 100"},
-		{[]int{0}, "○ 1  ○ 2  ● 3  ○ 4  ● 5   2 of 5 up: no majority", "masters ○○●○●, sold 150, stock 100"},
+		{nil, 0, "● 1  ● 2  ● 3  ● 4  ● 5   5 of 5 up: a majority", "░░░▏      "},
+		{[]int{1, 3}, 70, "● 1  ○ 2  ● 3  ○ 4  ● 5   3 of 5 up: a majority", "██░▏      "},
+		{nil, 100, "● 1  ○ 2  ● 3  ○ 4  ● 5   3 of 5 up: a majority", "███▏      "},
+		{[]int{0}, 150, "○ 1  ○ 2  ● 3  ○ 4  ● 5   2 of 5 up: no majority", "███▏█     "},
+		{nil, 400, "○ 1  ○ 2  ● 3  ○ 4  ● 5   2 of 5 up: no majority", "███▏██████"},
 	} {
 		c.Kill(step.kill...)
-		for _, width := range []int{40, 80, 200} {
-			lines := d.state(width, 0)
-			if got := lines[0]; got != "  masters  "+step.state {
-				t.Errorf("width %d: got %q, want %q", width, got, step.state)
-			}
-			for _, line := range lines {
-				if n := utf8.RuneCountInString(line); width >= 80 && n > width {
+		s.sold.Store(step.sold)
+		want := []string{
+			"  masters  " + step.state, fmt.Sprintf("  sold     %s %d sold, stock says 100", step.bar, step.sold),
+		}
+		if got := d.state(40, 0); !slices.Equal(got, want) {
+			t.Errorf("%d sold: got %q, want %q", step.sold, got, want)
+		}
+		for _, width := range []int{80, 200} {
+			for _, line := range d.state(width, 0) {
+				if n := utf8.RuneCountInString(line); n > width {
 					t.Errorf("width %d: a line of %d columns: %q", width, n, line)
 				}
 			}
-		}
-		if got := d.stateInWords(); got != step.words {
-			t.Errorf("got %q, want %q", got, step.words)
 		}
 	}
 }
@@ -134,13 +137,5 @@ func TestExplain(t *testing.T) {
 		"             · 3  n3:3 no answer yet\n"
 	if got := out.String(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
-	}
-}
-
-func TestNumbers(t *testing.T) {
-	for want, nodes := range map[string][]int{"1": {0}, "2 and 4": {1, 3}, "1, 3 and 5": {0, 2, 4}} {
-		if got := numbers(nodes); got != want {
-			t.Errorf("numbers(%v): got %q, want %q", nodes, got, want)
-		}
 	}
 }

@@ -14,6 +14,34 @@ import (
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
+// Marks in front of what happened.
+const (
+	good    = "✓"
+	bad     = "✗"
+	up      = "●"
+	down    = "○"
+	neutral = "·"
+)
+
+func (d *demo) mark(mark string) string {
+	colour := terminal.Dim
+	switch mark {
+	case good, up:
+		colour = terminal.Green
+	case bad, down:
+		colour = terminal.Red
+	}
+	return d.Paint(colour, mark)
+}
+
+// bar draws how many units were sold, in cells that stand for as many as there are customers: red beyond the stock.
+func (d *demo) bar(sold, cells int) string {
+	stock, at := cells*units/customers, cells*min(sold, customers)/customers
+	return d.Paint(terminal.Green, strings.Repeat("█", min(at, stock))) +
+		d.Paint(terminal.Dim, strings.Repeat("░", max(stock-at, 0))) + "▏" +
+		d.Paint(terminal.Red, strings.Repeat("█", max(at-stock, 0))) + strings.Repeat(" ", cells-max(at, stock))
+}
+
 // heading begins a step.
 func (d *demo) heading(title, intro string) {
 	d.Print("", d.Paint(terminal.Bold, title), d.Paint(terminal.Dim, intro), "")
@@ -22,7 +50,7 @@ func (d *demo) heading(title, intro string) {
 // say tells what has just happened.
 func (d *demo) say(mark, format string, args ...any) {
 	at := fmt.Sprintf("%6.2fs", time.Since(d.start).Seconds())
-	d.Print(fmt.Sprintf("%s  %s %s", d.Paint(terminal.Dim, at), d.Mark(mark), fmt.Sprintf(format, args...)))
+	d.Print(fmt.Sprintf("%s  %s %s", d.Paint(terminal.Dim, at), d.mark(mark), fmt.Sprintf(format, args...)))
 }
 
 // detail adds to what was said.
@@ -32,26 +60,20 @@ func (d *demo) detail(format string, args ...any) {
 
 // sold tells how a sale ended.
 func (d *demo) sold(s *sale) {
-	mark := terminal.Bad
+	mark := bad
 	if s.exact() {
-		mark = terminal.Good
+		mark = good
 	}
 	d.say(mark, "sold %d of %d units; the stock says that %d are left", s.sold.Load(), units, s.stock.Load())
 }
 
-// showState shows masters and sale until the returned function is called: below all else on a live screen, elsewhere in
-// a line now and then.
+// showState shows masters and sale below all else until the returned function is called; not in plain lines, which say
+// what happens to both.
 func (d *demo) showState() (stop func()) {
-	if d.Live {
-		return d.Animate(d.state)
+	if !d.Live {
+		return func() {}
 	}
-	shown, text := time.Now(), ""
-	return terminal.Repeat(func() {
-		if now := d.stateInWords(); now != text && time.Since(shown) >= 500*time.Millisecond {
-			shown, text = time.Now(), now
-			d.say(terminal.Neutral, "%s", now)
-		}
-	})
+	return d.Animate(d.state)
 }
 
 // state draws masters and sale.
@@ -73,25 +95,18 @@ func (d *demo) state(width, _ int) []string {
 	cells := min(max(width-40, 9), 48)
 	return []string{
 		"  masters  " + strings.Join(marks, "  ") + "   " + verdict,
-		"  sold     " + d.Bar(sold, units, customers, cells) + " " + numbers,
+		"  sold     " + d.bar(sold, cells) + " " + numbers,
 	}
-}
-
-// stateInWords says the same on one line.
-func (d *demo) stateInWords() string {
-	marks, _ := d.masters()
-	s := d.current.Load()
-	return fmt.Sprintf("masters %s, sold %d, stock %d", strings.Join(marks, ""), s.sold.Load(), s.stock.Load())
 }
 
 // masters returns a mark for each, and how many are up.
 func (d *demo) masters() (marks []string, alive int) {
 	for i := range d.cluster.Len() {
-		mark := terminal.Down
+		mark := down
 		if d.cluster.State(i) == redlocktest.Up {
-			mark, alive = terminal.Up, alive+1
+			mark, alive = up, alive+1
 		}
-		marks = append(marks, d.Mark(mark))
+		marks = append(marks, d.mark(mark))
 	}
 	return marks, alive
 }
@@ -110,15 +125,16 @@ func (d *demo) explain(err error) {
 	d.detail("%s: %d of %d nodes granted it, a majority is %d",
 		d.Paint(terminal.Red, reason), q.Granted, len(q.Nodes), q.Need)
 	for i, n := range q.Nodes {
-		mark := terminal.Bad
+		mark := bad
 		if n.Outcome == redlock.OutcomeGranted {
-			mark = terminal.Good
+			mark = good
 		} else if n.Outcome == redlock.OutcomeLate {
-			mark = terminal.Neutral
+			mark = neutral
 		}
 		const margin = 18 // of what stands before the reason
-		lines := terminal.Wrap(strings.Fields(n.Error()), d.Width()-margin)
-		d.detail("  %s %d  %s", d.Mark(mark), i+1, lines[0])
+		width, _ := d.Room()
+		lines := terminal.Wrap(strings.Fields(n.Error()), width-margin)
+		d.detail("  %s %d  %s", d.mark(mark), i+1, lines[0])
 		for _, line := range lines[1:] {
 			d.detail("       %s", line)
 		}
@@ -129,24 +145,24 @@ func (d *demo) explain(err error) {
 func (d *demo) summary() error {
 	d.Print("", d.Paint(terminal.Bold, "Summary"), "")
 	line := func(mark, what, format string, args ...any) {
-		d.Print(fmt.Sprintf("  %s %-18s %s", d.Mark(mark), what, fmt.Sprintf(format, args...)))
+		d.Print(fmt.Sprintf("  %s %-18s %s", d.mark(mark), what, fmt.Sprintf(format, args...)))
 	}
 	sold := d.unlocked.sold.Load()
-	line(terminal.Bad, "without the lock", "%d sold of %d: oversold by %d", sold, units, max(0, sold-units))
+	line(bad, "without the lock", "%d sold of %d: oversold by %d", sold, units, max(0, sold-units))
 	sold = d.locked.sold.Load()
 	if d.locked.exact() {
-		line(terminal.Good, "with the lock", "%d sold of %d: exact, 2 of %d masters dead for %.1f s",
+		line(good, "with the lock", "%d sold of %d: exact, 2 of %d masters dead for %.1f s",
 			sold, units, masters, d.outage.Seconds())
 	} else {
-		line(terminal.Bad, "with the lock", "%d sold of %d, up to %d tills at once: THE LOCK DID NOT HOLD",
+		line(bad, "with the lock", "%d sold of %d, up to %d tills at once: THE LOCK DID NOT HOLD",
 			sold, units, d.locked.crowd.Load())
 	}
 	if d.early == 0 {
-		line(terminal.Good, "without majority", "no lock granted; again %s after it came back",
+		line(good, "without majority", "no lock granted; again %s after it came back",
 			d.again.Round(time.Millisecond))
 		d.Print(d.Paint(terminal.Dim, fmt.Sprintf("%23s(a real fleet's restart guard makes that 30 s)", "")))
 	} else {
-		line(terminal.Bad, "without majority", "%d locks granted: THAT MUST NOT BE", d.early)
+		line(bad, "without majority", "%d locks granted: THAT MUST NOT BE", d.early)
 	}
 	d.Print("", d.Paint(terminal.Dim, fmt.Sprintf("Took %.1f s. Next: redlock run --help", time.Since(d.start).Seconds())))
 	if !d.locked.exact() || d.early > 0 {

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quorumlock/redlock"
-	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
 )
 
 func (d *demo) withoutLock(ctx context.Context) error {
@@ -20,7 +19,7 @@ func (d *demo) withoutLock(ctx context.Context) error {
 	d.current.Store(s)
 	defer d.showState()()
 	timeToRead(ctx)
-	d.say(terminal.Neutral, "%d tills open", tills)
+	d.say(neutral, "%d tills open", tills)
 	if err := s.open(ctx, unguarded); err != nil {
 		return err
 	}
@@ -37,7 +36,7 @@ func (d *demo) withLock(ctx context.Context) error {
 	d.current.Store(s)
 	defer d.showState()()
 	timeToRead(ctx)
-	d.say(terminal.Neutral, "%d tills open", tills)
+	d.say(neutral, "%d tills open", tills)
 
 	var failing errgroup.Group
 	open, shut := context.WithCancel(ctx)
@@ -77,10 +76,10 @@ func (d *demo) guarded(ctx context.Context, serve func(context.Context) error) e
 	case err == nil || ctx.Err() != nil:
 		return err
 	case errors.Is(err, redlock.ErrLost):
-		d.say(terminal.Neutral, "a till lost the lock, and was told so")
+		d.say(neutral, "a till lost the lock, and was told so")
 		return nil
 	case errors.Is(err, redlock.ErrNoQuorum):
-		d.say(terminal.Neutral, "a till is done, but too few masters heard of it; the TTL will tell them")
+		d.say(neutral, "a till is done, but too few masters heard of it; the TTL will tell them")
 		return nil
 	}
 	return err
@@ -100,7 +99,7 @@ func (d *demo) withoutMajority(ctx context.Context) error {
 		d.early++
 		lock.Unlock(ctx) // it should not exist
 	}
-	d.say(terminal.Neutral, "A till asks for the lock. The answer, after %s:", took.Round(10*time.Microsecond))
+	d.say(neutral, "A till asks for the lock. The answer, after %s:", took.Round(10*time.Microsecond))
 	d.explain(err)
 
 	// All tills wait for it, until the end of the step.
@@ -116,13 +115,13 @@ func (d *demo) withoutMajority(ctx context.Context) error {
 			})
 		})
 	}
-	d.say(terminal.Neutral, "%d tills wait for the lock", tills)
+	d.say(neutral, "%d tills wait for the lock", tills)
 	pause(ctx, time.Second)
 	d.early += granted.Load()
 	if d.early > 0 {
-		d.say(terminal.Bad, "the lock was granted %d times without a majority", d.early)
+		d.say(bad, "the lock was granted %d times without a majority", d.early)
 	} else {
-		d.say(terminal.Good, "after one second nobody holds it")
+		d.say(good, "after one second nobody holds it")
 	}
 
 	back := time.Now()
@@ -134,25 +133,25 @@ func (d *demo) withoutMajority(ctx context.Context) error {
 	d.detail("these masters may have forgotten who holds it (docs/safety.md).")
 	if until(waits, func() bool { return granted.Load() > d.early }) {
 		d.again = time.Since(back)
-		d.say(terminal.Good, "a till holds the lock, %s after the majority came back", d.again.Round(time.Millisecond))
+		d.say(good, "a till holds the lock, %s after the majority came back", d.again.Round(time.Millisecond))
 	}
 	if err := waiting.Wait(); err != nil {
 		return fmt.Errorf("waiting for the majority's return: %w", err)
 	}
-	d.say(terminal.Good, "all %d tills have held it, one after the other", granted.Load())
+	d.say(good, "all %d tills have held it, one after the other", granted.Load())
 	timeToRead(ctx)
 	return ctx.Err()
 }
 
 func (d *demo) kill(nodes ...int) {
 	d.cluster.Kill(nodes...)
-	d.say(terminal.Down, "masters %s are killed: connections cut, data gone", numbers(nodes))
+	d.say(down, "masters %s are killed: connections cut, data gone", numbers(nodes))
 }
 
 func (d *demo) revive(nodes ...int) error {
 	err := d.cluster.Revive(nodes...)
 	if err == nil {
-		d.say(terminal.Up, "masters %s are back, and empty", numbers(nodes))
+		d.say(up, "masters %s are back, and empty", numbers(nodes))
 	}
 	return err
 }

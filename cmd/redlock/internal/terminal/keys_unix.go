@@ -3,17 +3,19 @@
 package terminal
 
 import (
-	"bytes"
 	"os"
+	"os/signal"
+	"time"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 )
 
-// keys are what is typed on a terminal, read as it is typed and not shown. Ctrl-C and Ctrl-Z stay signals, and lines
-// are printed as before: term.MakeRaw would take that from us and from whoever else writes to the terminal.
+// keys are what is typed on a terminal in raw mode: it comes at once and is not shown, and Ctrl-C, Ctrl-\ and Ctrl-Z
+// are keys like others.
 type keys struct {
 	tty   *os.File
-	found *unix.Termios // the terminal's modes, while they are changed
+	found *term.State // how the terminal was; nil: as it is
 }
 
 // keysOf returns nil where in is no terminal.
@@ -24,34 +26,43 @@ func keysOf(in *os.File) *keys {
 	return &keys{tty: in}
 }
 
-// pressed says whether key was pressed since the last call. The modes are looked at anew each time, since a shell that
-// has stopped and continued us brings its own.
-func (k *keys) pressed(key byte) bool {
-	if k == nil || !foreground(k.tty) {
-		return false // to read would stop us
+// pressed says whether key was pressed since the last call, and does what the terminal would for those that end or stop
+// a program; stopped says that one has stopped us. The terminal must be ours. It is made raw anew each time: a shell that
+// has stopped and continued us without our doing brings its own modes.
+func (k *keys) pressed(key byte) (pressed, stopped bool) {
+	if k == nil {
+		return false, false
 	}
 	fd := int(k.tty.Fd())
-	now, err := unix.IoctlGetTermios(fd, getModes)
+	before, err := term.MakeRaw(fd)
 	if err != nil {
-		return false
+		return false, false
 	}
-	wanted := *now
-	wanted.Lflag &^= unix.ICANON | unix.ECHO
-	wanted.Cc[unix.VMIN], wanted.Cc[unix.VTIME] = 1, 0 // with 0 for both, a shell that finds them so reads the end
-	if wanted != *now {
-		if unix.IoctlSetTermios(fd, setModes, &wanted) != nil {
-			return false
-		}
-		k.found = now
+	if k.found == nil {
+		k.found = before
 	}
 	var ready unix.FdSet
 	ready.Set(fd)
 	if n, err := unix.Select(fd+1, &ready, nil, nil, &unix.Timeval{}); n <= 0 || err != nil {
-		return false // to read would be to wait
+		return false, false // to read would be to wait
 	}
 	var typed [64]byte
-	n, err := unix.Read(fd, typed[:])
-	return err == nil && bytes.IndexByte(typed[:n], key) >= 0
+	n, _ := unix.Read(fd, typed[:])
+	for _, typed := range typed[:max(n, 0)] {
+		switch typed {
+		case key:
+			pressed = true
+		case 'C' - '@':
+			unix.Kill(0, unix.SIGINT) // our own group exists
+		case '\\' - '@':
+			unix.Kill(0, unix.SIGQUIT)
+		case 'Z' - '@':
+			k.restore()
+			Suspend()
+			stopped = true
+		}
+	}
+	return pressed, stopped
 }
 
 // restore leaves the terminal as it was found. One that is not ours now has the shell's modes already.
@@ -60,7 +71,7 @@ func (k *keys) restore() {
 		return
 	}
 	if foreground(k.tty) {
-		_ = unix.IoctlSetTermios(int(k.tty.Fd()), setModes, k.found) // nobody to tell
+		_ = term.Restore(int(k.tty.Fd()), k.found) // nobody to tell
 	}
 	k.found = nil
 }
@@ -70,4 +81,26 @@ func (k *keys) restore() {
 func foreground(tty *os.File) bool {
 	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
 	return err != nil || group <= 0 || group == unix.Getpgrp()
+}
+
+// background stops our process group, as the kernel stops who reads from a terminal that is not theirs. It does nothing
+// where no shell could continue us.
+func background() { unix.Kill(0, unix.SIGTTOU) }
+
+// Suspend stops our process group as Ctrl-Z does, and returns when a shell has continued it. It does nothing where none
+// could: in the session's first group, as in a container, and, after a moment, where the last parent in the session has
+// ended. The signal must never have been caught: Go does not give it its default action back.
+func Suspend() {
+	if sid, err := unix.Getsid(0); err != nil || sid == unix.Getpgrp() || signal.Ignored(unix.SIGTSTP) {
+		return
+	}
+	const moment = 2 * time.Second // the stop may come after kill has returned, by another thread
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, unix.SIGCONT)
+	defer signal.Stop(continued)
+	unix.Kill(0, unix.SIGTSTP)
+	select {
+	case <-continued:
+	case <-time.After(moment):
+	}
 }

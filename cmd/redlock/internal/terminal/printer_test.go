@@ -14,6 +14,7 @@ func TestPrinter(t *testing.T) {
 			"1. a sentence that is longer than the terminal is wide\n",
 		24: "NODE            UP  TRO…\n127.0.0.1:7001  1h  -\nn2              -   unr…\n" +
 			"1. a sentence that is\n   longer than the\n   terminal is wide\n",
+		1: "…\n…\n…\n1. a sentence that is longer than the terminal is wide\n",
 	} {
 		var out bytes.Buffer
 		p := Printer{out: &out, width: width}
@@ -25,10 +26,7 @@ func TestPrinter(t *testing.T) {
 			t.Errorf("width %d: got\n%swant\n%s", width, got, want)
 		}
 	}
-}
-
-// A disk that is full must not look like a table that was printed.
-func TestPrinterTellsOfErrors(t *testing.T) {
+	// A disk that is full must not look like a table that was printed.
 	if err := (Printer{out: full{}}).Print("text"); !errors.Is(err, errFull) {
 		t.Errorf("got %v, want %v", err, errFull)
 	}
@@ -39,14 +37,6 @@ type full struct{}
 var errFull = errors.New("no space left")
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
-
-func TestClip(t *testing.T) {
-	for width, want := range map[int]string{0: "○ three|a", 9: "○ three|a", 7: "○ three|a", 6: "○ thr…|a", 1: "…|a"} {
-		if got := strings.Join(Clip([]string{"○ three", "a"}, width), "|"); got != want {
-			t.Errorf("width %d: got %q, want %q", width, got, want)
-		}
-	}
-}
 
 func TestWrap(t *testing.T) {
 	for width, want := range map[int]string{

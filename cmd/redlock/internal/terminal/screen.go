@@ -1,19 +1,12 @@
 package terminal
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
 	"sync"
 	"time"
-)
-
-const (
-	hideCursor = "\x1b[?25l"
-	showCursor = "\x1b[?25h"
 )
 
 // Screen is where lines stay and, if it is live, a few below them change.
@@ -25,13 +18,14 @@ type Screen struct {
 	key     byte
 	pressed func() // is called when key is, with mu held
 
-	mu     sync.Mutex // guards the fields below, and is held while we are stopped
+	mu     sync.Mutex // guards the fields below, and is held while we are stopped by a key
 	keys   *keys      // nil: none is read
 	out    io.Writer
 	below  Drawing
-	drawn  int  // how many of its lines stand on the screen now
-	width  int  // for which they were drawn
-	hidden bool // the cursor, since the first of them was drawn
+	drawn  int       // how many of its lines stand on the screen now
+	width  int       // for which they were drawn
+	at     time.Time // when
+	behind int       // how often it was seen that the terminal is another's
 }
 
 // Drawing draws lines that change. nil: there are none.
@@ -42,13 +36,8 @@ func NewScreen(out io.Writer) *Screen {
 	return &Screen{Colours: coloursOn(out), Live: rewrites(out), out: out}
 }
 
-// Width is that of the terminal, or what is usual where there is none.
-func (s *Screen) Width() int {
-	width, _ := s.Room()
-	return width
-}
-
-// Room is what there is for lines that change: above them is an empty line, and below them the cursor.
+// Room is what there is for lines that change: above them is an empty line, and below them the cursor. Where there is
+// no terminal, it is that of a usual one.
 func (s *Screen) Room() (width, height int) {
 	if width, height = size(s.out); width == 0 {
 		width, height = usualWidth, usualHeight
@@ -69,16 +58,23 @@ func (s *Screen) Print(lines ...string) {
 }
 
 // Animate shows what below draws, and draws it again and again until the returned function is called, which removes
-// it. The screen must be live.
+// it. The screen must be live. In the background it stops us, as a shell's jobs are stopped that read.
 func (s *Screen) Animate(below Drawing) (stop func()) {
 	s.mu.Lock()
 	s.below = below
 	s.mu.Unlock()
-	end := Repeat(func() {
+	end := repeat(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.draw(nil); s.keys.pressed(s.key) {
+		if !s.ours() {
+			return
+		}
+		pressed, stopped := s.keys.pressed(s.key)
+		if pressed {
 			s.pressed()
+		}
+		if !stopped { // or else the terminal may be another's
+			s.draw(nil)
 		}
 	})
 	return func() {
@@ -88,12 +84,28 @@ func (s *Screen) Animate(below Drawing) (stop func()) {
 		s.below = nil
 		s.keys.restore()
 		s.draw(nil)
-		s.showCursor()
 	}
 }
 
-// Repeat calls do as often as the eye can follow, until the returned function is called; that returns when do has.
-func Repeat(do func()) (stop func()) {
+// ours says whether the terminal is, and stops us if it is not. That has time: what has continued us may be about to end
+// us, which takes a moment to be heard. The caller has s.mu.
+func (s *Screen) ours() bool {
+	const hearing = 5 // looks
+	tty, ok := s.out.(*os.File)
+	if !ok || foreground(tty) {
+		s.behind = 0
+		return true
+	}
+	s.drawn = 0
+	if s.behind++; s.behind == hearing {
+		s.behind = 0
+		background()
+	}
+	return false
+}
+
+// repeat calls do as often as the eye can follow, until the returned function is called; that returns when do has.
+func repeat(do func()) (stop func()) {
 	quit := make(chan struct{})
 	var repeating sync.WaitGroup
 	repeating.Go(func() {
@@ -114,91 +126,31 @@ func Repeat(do func()) (stop func()) {
 	}
 }
 
-// HeedStops has Ctrl-Z stop us with the cursor shown, until the returned function is called. That should be last: once
-// caught, Ctrl-Z does nothing by itself. What ends ctx ends us, and is not stopped any more.
-func (s *Screen) HeedStops(ctx context.Context) (end func()) {
-	if !s.Live {
-		return func() {}
-	}
-	stops, continued := make(chan os.Signal, 1), make(chan os.Signal, 1)
-	catchStop(stops, continued)
-	var heeding sync.WaitGroup
-	heeding.Go(func() {
-		for {
-			select {
-			case <-continued: // from a stop that we could not hear of; the next one is not undone by it
-			case _, open := <-stops:
-				if !open {
-					return
-				}
-				if !s.suspend(ctx, continued) {
-					continue
-				}
-				select {
-				case <-stops: // another key, or another of our group that stopped it as we did: undone, too
-				default:
-				}
-			}
-		}
-	})
-	return func() {
-		signal.Stop(stops) // nothing is sent from now on
-		signal.Stop(continued)
-		close(stops)
-		heeding.Wait()
-	}
-}
-
-// suspend gives the terminal to the shell, and goes on below what was written there meanwhile. The cursor is hidden by
-// the next lines that are drawn, and not here: what has continued us may be about to end us. It returns false if
-// nothing has stopped us.
-func (s *Screen) suspend(ctx context.Context, continued <-chan os.Signal) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.showCursor()
-	s.keys.restore()
-	if !suspend(ctx, continued) {
-		return false
-	}
-	s.drawn = 0
-	if tty, ok := s.out.(*os.File); ok {
-		awaitForeground(ctx, continued, tty)
-	}
-	return true
-}
-
-// showCursor gives the cursor back. The caller has s.mu.
-func (s *Screen) showCursor() {
-	if s.hidden {
-		io.WriteString(s.out, showCursor)
-		s.hidden = false
-	}
-}
-
-// draw prints lines that stay where the changing ones were, and those below, in one write: no flicker. The caller has
-// s.mu.
+// draw prints lines that stay where the changing ones were, and those below, in one write: no flicker. Who has not drawn
+// for long was stopped, and a shell may have written there since. The caller has s.mu.
 func (s *Screen) draw(lines []string) {
+	const long = time.Second
 	var b strings.Builder
-	if s.below != nil && !s.hidden {
-		b.WriteString(hideCursor)
-		s.hidden = true
-	}
 	width, height := s.Room()
 	switch {
-	case s.drawn == 0:
+	case s.drawn == 0 || time.Since(s.at) > long:
 	case width < s.width, height+1 < s.drawn:
 		b.WriteString("\x1b[H\x1b[J") // the terminal may have broken them, or scrolled: nobody knows where they begin
 	default:
 		fmt.Fprintf(&b, "\x1b[%dA\r\x1b[J", s.drawn)
 	}
-	s.drawn, s.width = 0, width
+	end := "\n"
+	if s.keys != nil {
+		end = "\r\n" // a terminal in raw mode adds nothing
+	}
+	s.drawn, s.width, s.at = 0, width, time.Now()
 	for _, line := range lines {
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
+		b.WriteString(strings.TrimRight(line, " ") + end)
 	}
 	if s.below != nil {
 		below := append([]string{""}, s.below(width, height)...)
 		for _, line := range below {
-			b.WriteString(line + "\n")
+			b.WriteString(line + end)
 		}
 		s.drawn = len(below)
 	}

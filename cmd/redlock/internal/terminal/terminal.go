@@ -1,16 +1,14 @@
 // Package terminal draws: in colour, in tables, in sentences that end at the edge, and in lines that change in place.
 //
-// It knows how wide a terminal is, how to take back what was written, and how to give the terminal to the shell that
-// asks for it; and what to leave out where there is no terminal. It must not know what is drawn: no locks, no nodes and
-// no verbs.
+// It knows how wide a terminal is, how to take back what was written, how to read keys, and how to give the terminal to
+// the shell that asks for it; and what to leave out where there is no terminal. It must not know what is drawn: no locks,
+// no nodes and no verbs.
 package terminal
 
 import (
 	"io"
 	"os"
 	"runtime"
-	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -63,46 +61,4 @@ func (c Colours) Paint(colour, text string) string {
 		return text
 	}
 	return "\x1b[" + colour + "m" + text + "\x1b[0m"
-}
-
-// Marks in front of what happened.
-const (
-	Good    = "✓"
-	Bad     = "✗"
-	Up      = "●"
-	Down    = "○"
-	Neutral = "·"
-)
-
-// Mark returns a mark in its colour.
-func (c Colours) Mark(mark string) string {
-	switch mark {
-	case Good, Up:
-		return c.Paint(Green, mark)
-	case Bad, Down:
-		return c.Paint(Red, mark)
-	}
-	return c.Paint(Dim, mark)
-}
-
-// Bar draws value in cells that stand for most. What lies beyond full is red.
-func (c Colours) Bar(value, full, most, cells int) string {
-	const eighths = " ▏▎▍▌▋▊▉█"
-	fill := func(n int) string { // n eighths of a cell
-		text := strings.Repeat("█", n/8)
-		if n%8 > 0 {
-			text += string([]rune(eighths)[n%8])
-		}
-		return text
-	}
-	width := func(n int) int { return n * cells * 8 / most }
-	limit := width(full) / 8 * 8
-	if value <= full {
-		inside := fill(min(width(value), limit))
-		empty := strings.Repeat("░", limit/8-utf8.RuneCountInString(inside))
-		return c.Paint(Green, inside) + c.Paint(Dim, empty) + "▏" + strings.Repeat(" ", cells-limit/8)
-	}
-	over := fill(width(min(value, most)) - limit)
-	rest := cells - limit/8 - utf8.RuneCountInString(over)
-	return c.Paint(Green, fill(limit)) + "▏" + c.Paint(Red, over) + strings.Repeat(" ", max(rest, 0))
 }
