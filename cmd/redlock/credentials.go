@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v3"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/internal/redisconn"
@@ -104,7 +105,7 @@ func (l *logins) learn(addr string, as login) error {
 func (l *logins) of(ctx context.Context, addr string) (user, password string, err error) {
 	as, err := l.read(addr)
 	if err == nil && l.command != nil {
-		as.password, err = l.command.password(ctx)
+		as.password, err = l.command.get(ctx)
 	}
 	return as.user, as.password, err
 }
@@ -158,16 +159,10 @@ type passwordCommand struct {
 	limit, serves time.Duration
 	ctx           context.Context // of the runs, which serve several callers
 	stop          context.CancelFunc
+	runs          singleflight.Group // one at a time, for all who ask meanwhile
 
-	mu   sync.Mutex // guards the fields below
-	last *passwordRun
-	runs sync.WaitGroup
-}
-
-// passwordRun is a run of the command.
-type passwordRun struct {
-	begun    time.Time
-	over     chan struct{} // closed when the fields below are set
+	// Owned by the run.
+	begun    time.Time // the last one
 	password string
 	err      error
 }
@@ -180,51 +175,31 @@ func newPasswordCommand(line string) *passwordCommand {
 
 // end ends the run that may be under way, and waits for it. No run begins any more.
 func (c *passwordCommand) end() {
-	c.mu.Lock()
 	c.stop()
-	c.mu.Unlock()
-	c.runs.Wait()
+	_, _, _ = c.runs.Do("", func() (any, error) { return "", context.Canceled })
 }
 
-func (c *passwordCommand) password(ctx context.Context) (string, error) {
-	r, err := c.run()
-	if err != nil {
-		return "", err
-	}
+// get returns the password, by a run that is under way, one that has just been, or a new one.
+func (c *passwordCommand) get(ctx context.Context) (string, error) {
+	run := c.runs.DoChan("", func() (any, error) {
+		switch {
+		case c.ctx.Err() != nil:
+			return "", c.ctx.Err()
+		case time.Since(c.begun) < c.serves:
+			return c.password, c.err
+		}
+		c.begun = time.Now()
+		if c.password, c.err = c.ask(); c.err != nil {
+			c.err = fmt.Errorf("--%s: %w", passwordCommandFlag, c.err)
+		}
+		return c.password, c.err
+	})
 	select {
-	case <-r.over:
-		return r.password, r.err
+	case r := <-run:
+		return r.Val.(string), r.Err
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-}
-
-// run returns the run that is to answer now, and starts it if there is none.
-func (c *passwordCommand) run() (*passwordRun, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r := c.last; r != nil {
-		select {
-		case <-r.over:
-			if time.Since(r.begun) < c.serves {
-				return r, nil
-			}
-		default:
-			return r, nil
-		}
-	}
-	if c.ctx.Err() != nil {
-		return nil, c.ctx.Err()
-	}
-	r := &passwordRun{begun: time.Now(), over: make(chan struct{})}
-	c.last = r
-	c.runs.Go(func() {
-		defer close(r.over)
-		if r.password, r.err = c.ask(); r.err != nil {
-			r.err = fmt.Errorf("--%s: %w", passwordCommandFlag, r.err)
-		}
-	})
-	return r, nil
 }
 
 // ask runs the command. Its errors have what it says on standard error, and nothing of its output.

@@ -59,12 +59,7 @@ func doctorAction(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	d := diagnose(statuses)
-	if out := cmd.Root().Writer; cmd.Bool("json") {
-		err = printObject(out, d.object())
-	} else {
-		err = d.print(terminal.NewPrinter(out))
-	}
-	if err != nil {
+	if err := show(cmd, d.object(), d.print); err != nil {
 		return err
 	}
 	if code := verdicts[d.worst].code; code != exitOK {
@@ -275,9 +270,9 @@ func askAll(ctx context.Context, urls []string, opts []redlock.Option) ([]redloc
 			distinct = append(distinct, url)
 			continue
 		}
-		alone, err := ask(ctx, []string{url}, opts)
-		if err != nil {
-			return nil, err // the URL is wrong by itself
+		alone, wrong := ask(ctx, []string{url}, opts)
+		if wrong != nil {
+			return nil, err // by itself; this says which one
 		}
 		alone[0].Err = clash
 		duplicates[i] = alone[0]

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -9,13 +8,6 @@ import (
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/redlocktest"
 )
-
-func doctor(t *testing.T, args ...string) (exitCode, string, string) {
-	t.Helper()
-	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), append([]string{"redlock", "doctor"}, args...), &stdout, &stderr)
-	return code, stdout.String(), stderr.String()
-}
 
 func TestDoctor(t *testing.T) {
 	c := redlocktest.New(t, 5)
@@ -31,7 +23,7 @@ func TestDoctor(t *testing.T) {
 		{[]int{3}, exitUnavailable, []string{"[no-majority] all nodes: 2 of 5 nodes vote, a maj", "unavailable: 2 of 5"}},
 	} {
 		c.Kill(step.kill...)
-		code, out, complaint := doctor(t, nodes)
+		code, out, complaint := redlocks(t, "doctor", nodes)
 		if code != step.code || complaint != "" {
 			t.Errorf("killed %v: got %d, %q, want %d", step.kill, code, complaint, step.code)
 		}
@@ -44,7 +36,7 @@ func TestDoctor(t *testing.T) {
 	if err := c.Revive(1, 2, 3); err != nil {
 		t.Fatal(err)
 	}
-	code, out, _ := doctor(t, nodes, "--json")
+	code, out, _ := redlocks(t, "doctor", nodes, "--json")
 	var said struct {
 		Verdict string
 		Voting  int
@@ -65,24 +57,14 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-func TestDoctorUsage(t *testing.T) {
-	for name, args := range map[string][]string{
-		"no nodes": nil, "an argument": {"--nodes=h", "x"},
-		"a bad URL": {"--nodes=h,ftp://h"}, "a bad TTL": {"--nodes=h,g", "--ttl=0s"},
-	} {
-		if code, _, complaint := doctor(t, args...); code != exitUsage || complaint == "" {
-			t.Errorf("%s: got %d, %q, want %d", name, code, complaint, exitUsage)
-		}
-	}
-}
-
 // One server under two addresses does not keep doctor from telling what else is wrong.
 func TestDoctorFindsDuplicates(t *testing.T) {
 	c := redlocktest.New(t, 3)
 	c.Kill(1)
 	other := strings.Replace(c.Addr(0), "127.0.0.1", "localhost", 1)
 	for name, duplicate := range map[string]string{"another address": other, "the same address": c.Addr(0)} {
-		code, out, complaint := doctor(t, "--nodes", strings.Join([]string{c.Addr(0), duplicate, c.Addr(1), c.Addr(2)}, ","))
+		nodes := strings.Join([]string{c.Addr(0), duplicate, c.Addr(1), c.Addr(2)}, ",")
+		code, out, complaint := redlocks(t, "doctor", "--nodes", nodes)
 		if code != exitUnsafe || complaint != "" {
 			t.Errorf("%s: got %d, %q, want 2", name, code, complaint)
 		}
@@ -116,7 +98,7 @@ func TestDoctorFindsAListThatIsRefused(t *testing.T) {
 		spare.Addr(0):            spare.Addr(0) + " is in this list alone; others use " + c.Addr(2),
 		"redis-2x.invalid:17000": "redis-2x.invalid:17000: no such host; others use " + c.Addr(2),
 	} {
-		code, out, _ := doctor(t, list(last), "--node-timeout=5s")
+		code, out, _ := redlocks(t, "doctor", list(last), "--node-timeout=5s")
 		for _, want := range []string{
 			"1. [lists] all nodes: " + differs + ": a client with this list is refused as long as they do",
 			"correct the list that is wrong: this one, or the others'; to change nodes, use --to (",
@@ -129,9 +111,8 @@ func TestDoctorFindsAListThatIsRefused(t *testing.T) {
 		if strings.Count(out, "[lists]") != 1 {
 			t.Errorf("%s: said more than once:\n%s", last, out)
 		}
-		var said bytes.Buffer
-		if got := run(t.Context(), []string{"redlock", "wait", "--no-wait", list(last)}, &said, &said); got != exitNoQuorum {
-			t.Errorf("%s: wait: got %d, %s", last, got, said.String())
+		if code, _, said := redlocks(t, "wait", "--no-wait", list(last)); code != exitNoQuorum {
+			t.Errorf("%s: wait: got %d, %s", last, code, said)
 		}
 	}
 }

@@ -1,13 +1,12 @@
 package main
 
 import (
-	"bytes"
-	"io"
-	"net"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock/redlocktest"
@@ -46,80 +45,48 @@ func TestAllowEviction(t *testing.T) {
 	}
 	nodes := "--nodes=" + strings.Join(c.URLs(), ",")
 	evicts := "maxmemory-policy allkeys-lru may evict locks"
-	code, out, _ := doctor(t, nodes)
+	code, out, _ := redlocks(t, "doctor", nodes)
 	if code != exitUnavailable || strings.Count(out, "[refused]") != 3 ||
 		!strings.Contains(out, evicts+": CONFIG SET maxmemory-policy noeviction, or see --allow-eviction") {
 		t.Errorf("without: got %d,\n%s", code, out)
 	}
-	code, out, _ = doctor(t, nodes, "--allow-eviction")
+	code, out, _ = redlocks(t, "doctor", nodes, "--allow-eviction")
 	if code != exitUnsafe || strings.Count(out, "[evicts]") != 3 || !strings.Contains(out, evicts+" that are held") ||
 		!strings.Contains(out, "unsafe: 3 of 3 nodes vote") {
 		t.Errorf("with --allow-eviction: got %d,\n%s", code, out)
 	}
 	for want, args := range map[exitCode][]string{exitNoQuorum: nil, exitOK: {"--allow-eviction"}} {
-		var said bytes.Buffer
-		args = append(append([]string{"redlock", "top", nodes}, args...), "name")
-		if got := run(t.Context(), args, &said, &said); got != want {
-			t.Errorf("top %q: got %d, want %d: %s", args, got, want, said.String())
+		if got, _, said := redlocks(t, append([]string{"top", nodes, "name"}, args...)...); got != want {
+			t.Errorf("top %q: got %d, want %d: %s", args, got, want, said)
 		}
 	}
 }
 
 // A node that refuses INFO is used when that is allowed, once it has been known for the restart guard.
 func TestWithoutNodeInfo(t *testing.T) {
-	c := redlocktest.New(t, 1)
-	nodes := "--nodes=" + withoutInfo(t, c.Addr(0))
-	code, out, _ := doctor(t, nodes)
-	if code != exitUnavailable || !strings.Contains(out, "[refused]") || !strings.Contains(out, "or see --no-node-info") {
-		t.Errorf("without: got %d,\n%s", code, out)
-	}
-	code, out, _ = doctor(t, nodes, "--no-node-info")
-	if code != exitUnavailable || !strings.Contains(out, "[abstains]") || !strings.Contains(out, "[info-refused]") {
-		t.Errorf("with --no-node-info: got %d,\n%s", code, out)
-	}
-	code, out, _ = doctor(t, nodes, "--no-node-info", "--restart-guard=0s")
-	if code != exitDegraded || !strings.Contains(out, "degraded: 1 of 1 node votes") {
-		t.Errorf("with no guard either: got %d,\n%s", code, out)
-	}
-}
-
-// withoutInfo returns the address of a node that knows no INFO and is otherwise the one at addr.
-func withoutInfo(t *testing.T, addr string) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
-	go func() {
-		for {
-			client, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			node, err := net.Dial("tcp", addr)
-			if err != nil {
-				client.Close()
-				continue
-			}
-			go func() {
-				io.Copy(client, node) // until one of them has gone
-				client.Close()
-			}()
-			go func() {
-				defer node.Close()
-				for buf := make([]byte, 1<<16); ; {
-					n, err := client.Read(buf)
-					if err != nil {
-						return
-					}
-					// The client sees it if this fails.
-					node.Write(bytes.ReplaceAll(buf[:n], []byte("\r\nINFO\r\n"), []byte("\r\nNONE\r\n")))
-				}
-			}()
+	m := miniredis.RunT(t)
+	m.Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
+		if cmd == "INFO" {
+			c.WriteError("ERR unknown command 'INFO'")
 		}
-	}()
-	return ln.Addr().String()
+		return cmd == "INFO"
+	})
+	for _, c := range []struct {
+		flags string
+		code  exitCode
+		want  []string
+	}{
+		{"", exitUnavailable, []string{"[refused]", "or see --no-node-info"}},
+		{"--no-node-info", exitUnavailable, []string{"[abstains]", "[info-refused]"}},
+		{"--no-node-info --restart-guard=0s", exitDegraded, []string{"degraded: 1 of 1 node votes"}},
+	} {
+		code, out, _ := redlocks(t, append([]string{"doctor", "--nodes=" + m.Addr()}, strings.Fields(c.flags)...)...)
+		for _, want := range c.want {
+			if code != c.code || !strings.Contains(out, want) {
+				t.Errorf("%q: got %d, want %d and %q in\n%s", c.flags, code, c.code, want, out)
+			}
+		}
+	}
 }
 
 // What takes no lock has no use for a TTL, so it does not refuse one that does not fit the other settings; nor the
@@ -143,28 +110,24 @@ func TestATTLThatIsNotUsed(t *testing.T) {
 			if verb[0] == "doctor" && len(setting) > 1 && strings.HasPrefix(setting[1], "--ttl") {
 				want = exitUsage
 			}
-			var said bytes.Buffer
-			args := append(append([]string{"redlock", verb[0], nodes, "--node-timeout=5s"}, setting...), verb[1:]...)
-			if got := run(t.Context(), args, &said, &said); got != want {
-				t.Errorf("%q: got %d, want %d: %s", args, got, want, said.String())
+			args := slices.Concat(verb[:1], []string{nodes, "--node-timeout=5s"}, setting, verb[1:])
+			if got, _, said := redlocks(t, args...); got != want {
+				t.Errorf("%q: got %d, want %d: %s", args, got, want, said)
 			}
 		}
 	}
 	for _, args := range [][]string{
-		{"redlock", "run", nodes, "--restart-guard=5s", "x", "true"},
-		{"redlock", "forget", nodes, "--restart-guard=5s", "x"},
-		{"redlock", "ls", nodes, "--ttl=0s"},
-		{"redlock", "ls", nodes, "--restart-guard=1s"},
+		{"run", nodes, "--restart-guard=5s", "x", "true"},
+		{"forget", nodes, "--restart-guard=5s", "x"},
+		{"ls", nodes, "--ttl=0s"},
+		{"ls", nodes, "--restart-guard=1s"},
 	} {
-		var said bytes.Buffer
-		if got := run(t.Context(), args, &said, &said); got != exitUsage {
-			t.Errorf("%q: got %d, want 64: %s", args, got, said.String())
+		if got, _, said := redlocks(t, args...); got != exitUsage {
+			t.Errorf("%q: got %d, want 64: %s", args, got, said)
 		}
 	}
 	// A long TTL makes the guard as long, also for what only looks.
-	args := []string{"redlock", "top", nodes, "--ttl=8000h", "--json"}
-	var said bytes.Buffer
-	if run(t.Context(), args, &said, &said); !strings.Contains(said.String(), `"abstains_until"`) {
-		t.Errorf("%q: nobody abstains: %s", args, said.String())
+	if _, out, _ := redlocks(t, "top", nodes, "--ttl=8000h", "--json"); !strings.Contains(out, `"abstains_until"`) {
+		t.Errorf("nobody abstains: %s", out)
 	}
 }

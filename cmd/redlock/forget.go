@@ -9,7 +9,6 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/quorumlock/redlock"
-	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
 )
 
 func forgetVerb() *cli.Command {
@@ -44,10 +43,8 @@ func forgetAction(ctx context.Context, cmd *cli.Command) error {
 		if err != nil {
 			return err
 		}
-		if out := cmd.Root().Writer; cmd.Bool("json") {
-			return printObject(out, forgetObject{name, bytesOf(name), runsOf(runs)})
-		}
-		return terminal.NewPrinter(cmd.Root().Writer).Print(printable(name) + ": " + forgotten(runs))
+		o := forgetObject{name, bytesOf(name), runsOf(runs)}
+		return show(cmd, o, said(printable(name)+": "+forgotten(runs)))
 	})
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -59,37 +58,12 @@ SETTINGS
 }
 
 func init() {
-	cli.FlagStringer = describeFlag
+	describe := cli.FlagStringer
+	cli.FlagStringer = func(flag cli.Flag) string { // the library would break lines before it aligns what is behind tabs
+		head, usage, _ := strings.Cut(describe(flag), "\t")
+		return head + "\t" + strings.Join(terminal.Wrap(strings.Fields(usage), helpWidth-flagWidth), "\n   \t")
+	}
 	cli.CommandHelpTemplate, cli.SubcommandHelpTemplate = helpTemplate, helpTemplate
-}
-
-// describeFlag is a flag's name and argument, a tab, and what it is for. The library aligns what stands behind tabs.
-func describeFlag(flag cli.Flag) string {
-	names := flag.Names()
-	head := "--" + names[0]
-	for _, short := range names[1:] {
-		head += ", -" + short
-	}
-	doc, ok := flag.(cli.DocGenerationFlag)
-	if !ok {
-		return head
-	}
-	// The word in back quotes stands for the flag's argument.
-	usage := doc.GetUsage()
-	if before, rest, found := strings.Cut(usage, "`"); found {
-		word, after, _ := strings.Cut(rest, "`")
-		usage = before + word + after
-		head += " " + word
-	}
-	value := doc.GetDefaultText()
-	if value == "" && doc.TakesValue() {
-		value = doc.GetValue()
-	}
-	words := strings.Fields(usage)
-	if value != "" && value != `""` {
-		words = append(words, fmt.Sprintf("(default: %s)", value)) // kept together
-	}
-	return head + "\t" + strings.Join(terminal.Wrap(words, helpWidth-flagWidth), "\n   \t")
 }
 
 // helpAsFlag returns "redlock help" and "redlock help VERB" as people mean them, and other arguments as they are. A
@@ -117,32 +91,12 @@ func completesFlags(ctx context.Context, cmd *cli.Command) {
 
 // likeOurs makes a verb of the one that prints scripts for shells, which is the library's.
 func likeOurs(cmd *cli.Command) {
-	cmd.Hidden = false
-	cmd.Usage = "print a script with which a shell completes flags"
+	cmd.Hidden, cmd.Usage = false, "print a script with which a shell completes flags"
 	cmd.UsageText = "redlock completion bash|zsh|fish|pwsh"
-	cmd.Description = strings.TrimSpace(`
-In ~/.bashrc, with the package bash-completion; in ~/.zshrc, after compinit:
-  source <(redlock completion bash)
-  source <(redlock completion zsh)
-Once, for fish; and for PowerShell, whose profile must then run the script:
-  redlock completion fish > ~/.config/fish/completions/redlock.fish
-  redlock completion pwsh > redlock.ps1
-
-EXIT CODES
-   0     printed
-   64    wrong usage`)
-	cmd.OnUsageError = misused
 	cmd.Action = func(context.Context, *cli.Command) error {
 		return usagef(`want one shell: bash, zsh, fish or pwsh; see "redlock completion --help"`)
 	}
-	for _, shell := range cmd.Commands {
-		script := shell.Action
-		shell.OnUsageError = misused
-		shell.Action = func(ctx context.Context, cmd *cli.Command) error {
-			if cmd.Args().Present() {
-				return usagef("completion takes one argument, got %q as well", cmd.Args().First())
-			}
-			return script(ctx, cmd)
-		}
+	for _, cmd := range append(cmd.Commands, cmd) {
+		cmd.OnUsageError = misused
 	}
 }

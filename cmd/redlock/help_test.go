@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"io"
 	"os/exec"
 	"slices"
@@ -26,7 +25,7 @@ func TestHelp(t *testing.T) {
 			"--nodes", "--to", "--config", "--ttl", "--prefix", "--node-timeout", "--no-node-info", "--allow-eviction",
 			"--server-name", "REDLOCK_NODES", "REDLOCK_ALLOW_EVICTION", "redlock VERB [flags]",
 		}},
-		{"help completion", []string{"redlock completion bash|zsh|fish|pwsh", "EXIT CODES", "64"}},
+		{"help completion", []string{"redlock completion bash|zsh|fish|pwsh", "redlock completion fish >"}},
 		{"run --help", []string{
 			"--wait", "--no-wait", "--kill-after", "--nodes, --ttl", `"redlock help nodes"`,
 			"REDLOCK_NODES", "REDLOCK_NAME", "REDLOCK_OWNER", "REDLOCK_TOKEN", "EXAMPLES",
@@ -39,42 +38,33 @@ func TestHelp(t *testing.T) {
 		{"status --help", []string{"--json", "EXIT CODES", "69"}},
 		{"--version", []string{"redlock version "}},
 	} {
-		var stdout, stderr bytes.Buffer
-		code := run(t.Context(), append([]string{"redlock"}, strings.Fields(c.args)...), &stdout, &stderr)
-		if code != exitOK || stderr.Len() > 0 {
-			t.Errorf("redlock %s: got %d, %q", c.args, code, stderr.String())
+		code, out, said := redlocks(t, strings.Fields(c.args)...)
+		if code != exitOK || said != "" {
+			t.Errorf("redlock %s: got %d, %q", c.args, code, said)
 		}
 		for _, want := range c.want {
-			if !strings.Contains(stdout.String(), want) {
+			if !strings.Contains(out, want) {
 				t.Errorf("redlock %s does not mention %q", c.args, want)
 			}
 		}
 	}
 }
 
-// A verb's own flags come before all else that is said of it, and no flag that others share is among them.
-func TestHelpBeginsWithTheVerbsOwnFlags(t *testing.T) {
-	for _, verb := range newApp(io.Discard, io.Discard).VisibleCommands() {
-		var out bytes.Buffer
-		run(t.Context(), []string{"redlock", verb.Name, "--help"}, &out, &out)
-		head, _, _ := strings.Cut(out.String(), "\nDESCRIPTION:\n")
+// A verb's own flags come before all else that is said of it, and no flag that others share is among them. Help is read
+// on terminals of 80 columns.
+func TestHelpOfEachVerb(t *testing.T) {
+	for _, verb := range append(newApp(io.Discard, io.Discard).Commands, &cli.Command{}) {
+		_, out, _ := redlocks(t, append(strings.Fields(verb.Name), "--help")...)
+		head, _, _ := strings.Cut(out, "\nDESCRIPTION:\n")
 		for _, flag := range verb.Flags {
-			shared := flag.(cli.CategorizableFlag).GetCategory() == nodesTopic
+			shared := verb.Name != nodesTopic && flag.(cli.CategorizableFlag).GetCategory() == nodesTopic
 			if name := "\n   --" + flag.Names()[0] + " "; shared == strings.Contains(head, name) {
 				t.Errorf("redlock %s --help: %s is not where it belongs", verb.Name, name)
 			}
 		}
-	}
-}
-
-// Help is read on terminals of 80 columns.
-func TestHelpIsNarrow(t *testing.T) {
-	for _, verb := range []string{"", "demo", "run", "once", "status", "top", "doctor", "version", "completion", "nodes"} {
-		var out bytes.Buffer
-		run(t.Context(), append([]string{"redlock"}, append(strings.Fields(verb), "--help")...), &out, &out)
-		for line := range strings.Lines(out.String()) {
+		for line := range strings.Lines(out) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > helpWidth {
-				t.Errorf("redlock %s --help has a line of %d columns: %s", verb, n, line)
+				t.Errorf("redlock %s --help has a line of %d columns: %s", verb.Name, n, line)
 			}
 		}
 	}

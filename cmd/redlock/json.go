@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
 )
 
 // What --json prints: what a verb was asked for, as an object on standard output, and how it went, as a report on
@@ -35,12 +36,21 @@ func printJSON(out io.Writer, v any) {
 	_ = enc.Encode(v) // nobody to tell
 }
 
-// printObject prints what a verb was asked for.
-func printObject(out io.Writer, v any) error {
+// show prints what a verb was asked for: an object with --json, or else words.
+func show(cmd *cli.Command, object any, words func(terminal.Printer) error) error {
+	out := cmd.Root().Writer
+	if !cmd.Bool("json") {
+		return words(terminal.NewPrinter(out))
+	}
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	return enc.Encode(object)
+}
+
+// said is for a verb that has a line to say.
+func said(text string) func(terminal.Printer) error {
+	return func(p terminal.Printer) error { return p.Print(text) }
 }
 
 // report is how a call of redlock went, for programs: what standard error gets with --json.

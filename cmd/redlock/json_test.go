@@ -29,8 +29,7 @@ func (s *session) said() []map[string]any {
 func TestReport(t *testing.T) {
 	t.Parallel()
 	c := redlocktest.New(t, 5)
-	holder := begin(t, c, append([]string{"run", "taken"}, ready...)...)
-	holder.expect("ready")
+	holding(t, c, "run", "taken")
 	for _, e := range []struct {
 		args    []string
 		code    exitCode
@@ -108,15 +107,9 @@ func TestErrorsAsObjects(t *testing.T) {
 			t.Errorf("redlock %s: got %v, want %q", args, said, want)
 		}
 	}
-	s := begin(t, nil, "version", "--json")
-	s.code()
-	var text strings.Builder
-	for line := range s.lines {
-		text.WriteString(line)
-	}
 	var b build
-	if err := json.Unmarshal([]byte(text.String()), &b); err != nil || b.Version == "" || !strings.HasPrefix(b.Go, "go") {
-		t.Errorf("version: got %s, %v", text.String(), err)
+	if begin(t, nil, "version", "--json").object(&b); b.Version == "" || !strings.HasPrefix(b.Go, "go") {
+		t.Errorf("version: got %+v", b)
 	}
 }
 
@@ -128,8 +121,7 @@ func TestNamesOfBytes(t *testing.T) {
 		Bytes []byte `json:"name_base64"`
 	}
 	for _, name := range []string{"job", "job\xff\xc0"} {
-		holder := begin(t, c, append([]string{"run", "--json", name}, ready...)...)
-		holder.expect("ready")
+		holder := holding(t, c, "run", "--json", name)
 		var want []byte
 		if name != "job" {
 			want = []byte(name)
@@ -153,15 +145,7 @@ func TestNamesOfBytes(t *testing.T) {
 			case "unlock":
 				args = append(args, "--yes", "--force")
 			}
-			s := begin(t, c, args...)
-			s.code()
-			var text strings.Builder
-			for line := range s.lines {
-				text.WriteString(line)
-			}
-			if err := json.Unmarshal([]byte(text.String()), &said); err != nil {
-				t.Fatalf("%s: %v in %q, %s", verb, err, text.String(), s.stderr.String())
-			}
+			begin(t, c, args...).object(&said)
 			switch {
 			case len(said.Locks)+len(said.Names) == 1:
 				check(verb, append(said.Locks, said.Names...)[0])

@@ -18,11 +18,11 @@ func lsVerb() *cli.Command {
 		Usage:     "list the locks that are held, and who holds them",
 		UsageText: "redlock ls [flags] [PREFIX]",
 		Description: strings.TrimSpace(`
-Lists the locks that a majority of the nodes knows as held, all or those whose
-names begin with PREFIX: the holder, its fencing token, for how long the nodes
-keep the lock unless it is renewed, and how many wait. A semaphore's permits
-are locks, too. It takes no lock and changes nothing. It looks at all keys of
-each node, in small steps.
+Lists the locks that a majority of the nodes knows as held, all or those
+whose names begin with PREFIX: the holder, its fencing token, for how long
+the nodes keep the lock unless it is renewed, and how many wait. A
+semaphore's permits are locks, too. It takes no lock and changes nothing. It
+looks at all keys of each node, in small steps.
 
 EXIT CODES
    0     listed, whether or not there are any
@@ -39,36 +39,27 @@ func lsAction(ctx context.Context, cmd *cli.Command) error {
 	}
 	prefix := cmd.Args().First()
 	return withLocker(cmd, func(locker *redlock.Locker) error {
-		var locks []redlock.Inspection
+		o, rows := listObject{Locks: []nameObject{}}, [][]string{{"NAME", "HOLDER", "TOKEN", "LEFT", "WAITING"}}
 		for i, err := range locker.Locks(ctx, prefix) {
 			if err != nil {
 				return err
 			}
-			locks = append(locks, i)
+			o.Locks = append(o.Locks, inspectionObject(i, nil))
+			rows = append(rows, []string{
+				printable(i.Name), holders(i), token(i.Token), left(i.Remaining), strconv.Itoa(i.Waiting),
+			})
 		}
-		out := cmd.Root().Writer
-		if cmd.Bool("json") {
-			o := listObject{Locks: []nameObject{}}
-			for _, i := range locks {
-				o.Locks = append(o.Locks, inspectionObject(i, nil))
+		return show(cmd, o, func(p terminal.Printer) error {
+			if len(o.Locks) > 0 {
+				return p.Table(rows, 0, 1)
 			}
-			return printObject(out, o)
-		}
-		if len(locks) == 0 { // beside the list, which is empty
-			text := "no lock is held"
+			text := "no lock is held" // said beside the list, which is empty
 			if prefix != "" {
 				text = fmt.Sprintf("no lock is held whose name begins with %q", prefix)
 			}
 			_, err := fmt.Fprintf(cmd.Root().ErrWriter, "redlock: %s\n", text)
 			return err
-		}
-		rows := [][]string{{"NAME", "HOLDER", "TOKEN", "LEFT", "WAITING"}}
-		for _, i := range locks {
-			rows = append(rows, []string{
-				printable(i.Name), holders(i), token(i.Token), left(i.Remaining), strconv.Itoa(i.Waiting),
-			})
-		}
-		return terminal.NewPrinter(out).Table(rows, 0, 1)
+		})
 	}, redlock.WithoutLocking())
 }
 

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -17,9 +16,7 @@ func TestLs(t *testing.T) {
 	begin(t, c, "ls").end(exitOK, "", "redlock: no lock is held\n")
 	var holders []*session
 	for _, name := range []string{"job:b", "job:a", "odd\tname", "other"} {
-		s := begin(t, c, append([]string{"run", name}, ready...)...)
-		s.expect("ready")
-		holders = append(holders, s)
+		holders = append(holders, holding(t, c, "run", name))
 	}
 	s := begin(t, c, "ls", "job:")
 	if got := strings.Fields(s.next()); strings.Join(got, " ") != "NAME HOLDER TOKEN LEFT WAITING" {
@@ -35,12 +32,6 @@ func TestLs(t *testing.T) {
 	s.end(exitOK, "", "")
 	begin(t, c, "ls", "none").end(exitOK, "", "redlock: no lock is held whose name begins with \"none\"\n")
 
-	s = begin(t, c, "ls", "--json")
-	s.code()
-	var text strings.Builder
-	for line := range s.lines {
-		text.WriteString(line)
-	}
 	var said struct {
 		Locks []struct {
 			Name  string
@@ -48,13 +39,10 @@ func TestLs(t *testing.T) {
 			Label string
 		}
 	}
-	if err := json.Unmarshal([]byte(text.String()), &said); err != nil {
-		t.Fatal(err)
-	}
+	begin(t, c, "ls", "--json").object(&said)
 	if len(said.Locks) != 4 || said.Locks[2].Name != "odd\tname" || !said.Locks[2].Held || said.Locks[2].Label == "" {
 		t.Errorf("got %+v", said)
 	}
-	begin(t, c, "ls", "a", "b").end(exitUsage, "", "redlock: want one prefix, got 2")
 	c.Kill(0, 1, 2)
 	begin(t, c, "ls").end(exitNoQuorum, "", "redlock: list: no quorum: 2 of 5 voted, ")
 }

@@ -59,56 +59,12 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-func TestUsage(t *testing.T) {
-	nodes := "--nodes=redis://127.0.0.1:1"
-	for _, c := range []struct {
-		args string
-		want string // in what stderr gets
-	}{
-		{"frobnicate", `no verb "frobnicate"`},
-		{"frobnicate --now", `no verb "frobnicate"`},
-		{"--frobnicate", "frobnicate"},
-		{"demo now", `demo takes no arguments, got "now"`},
-		{"run", "no lock name"},
-		{"run " + nodes, "no lock name"},
-		{"run " + nodes + " name", `no command to run while "name" is held`},
-		{"run " + nodes + " name --", `no command`},
-		{"run " + nodes + " name --ttl 5s -- true", `"--ttl" after the lock name`},
-		{"run name true", "no nodes: give --nodes or set REDLOCK_NODES"},
-		{"run --nodes , name true", "no nodes"},
-		{"run --frobnicate name true", "frobnicate"},
-		{"once", `no lock name; see "redlock once --help"`},
-		{"once " + nodes + " name", `no command to run while "name" is held`},
-		{"once " + nodes + " name --max-runs 2 -- true", `"--max-runs" after the lock name`},
-		{"once --done-code 256 " + nodes + " name true", "--done-code 256: want 0 to 255"},
-		{"once --taken-code 256 " + nodes + " name true", "--taken-code 256: want 0 to 255"},
-		{"run --taken-code -1 " + nodes + " name true", "--taken-code -1: want 0 to 255"},
-		{"once --max-runs -1 " + nodes + " name true", "-1 runs"},
-		{"once --done-ttl 15s " + nodes + " name true", "less than twice the TTL"},
-		{"status " + nodes, "want one lock name, got 0"},
-		{"status " + nodes + " one two", "want one lock name, got 2"},
-		{"status name", "no nodes"},
-		{"run --ttl name true", "ttl"},
-		{"run --wait 1s --no-wait " + nodes + " name true", "--wait and --no-wait exclude each other"},
-		{"run --wait -1s " + nodes + " name true", "negative"},
-		{"run --kill-after -1s " + nodes + " name true", "negative"},
-		{"run --nodes ftp://x name true", "ftp"},
-		{"run --nodes a,a name true", "redlock: "},
-		{"run --ttl 0s " + nodes + " name true", "TTL"},
-	} {
-		var stdout, stderr bytes.Buffer
-		code := run(t.Context(), append([]string{"redlock"}, strings.Fields(c.args)...), &stdout, &stderr)
-		said := stderr.String()
-		if code != exitUsage || !strings.Contains(said, c.want) {
-			t.Errorf("redlock %s: got %d, %q, want 64 and %q", c.args, code, said, c.want)
-		}
-		if !strings.HasPrefix(said, "redlock: ") || strings.Count(said, "\n") != 1 {
-			t.Errorf("redlock %s: got %q, want one line that begins with \"redlock: \"", c.args, said)
-		}
-		if stdout.Len() > 0 {
-			t.Errorf("redlock %s: standard output got %q", c.args, stdout.String())
-		}
-	}
+// redlocks returns what a call in this process comes to, and prints.
+func redlocks(t *testing.T, args ...string) (code exitCode, stdout, stderr string) {
+	t.Helper()
+	var out, said bytes.Buffer
+	code = run(t.Context(), append([]string{"redlock"}, args...), &out, &said)
+	return code, out.String(), said.String()
 }
 
 // URLs carry passwords, and what is printed ends in logs and mails.
@@ -130,10 +86,8 @@ func TestPasswordsAreNotPrinted(t *testing.T) {
 			{"run", "--no-wait", "--nodes=" + nodes, "--bad", "name", "true"},
 			{"run", "--help"},
 		} {
-			var out bytes.Buffer
-			run(t.Context(), append([]string{"redlock"}, args...), &out, &out)
-			if strings.Contains(out.String(), secret) {
-				t.Errorf("%s with %s=%s printed the password:\n%s", args, settingOf("nodes"), nodes, out.String())
+			if _, out, said := redlocks(t, args...); strings.Contains(out+said, secret) {
+				t.Errorf("%s with %s=%s printed the password:\n%s%s", args, settingOf("nodes"), nodes, out, said)
 			}
 		}
 	}

@@ -65,8 +65,7 @@ func TestOnceExhausted(t *testing.T) {
 func TestOnceWhileARunIsUnderWay(t *testing.T) {
 	t.Parallel()
 	c := redlocktest.New(t, 5)
-	first := begin(t, c, append([]string{"once", "report"}, ready...)...)
-	first.expect("ready")
+	first := holding(t, c, "once", "report")
 	for _, flag := range []string{"--no-wait", "--wait=2s"} {
 		begin(t, c, "once", flag, "report", "echo", "again").end(exitTaken, "", "redlock: lock report: taken by ")
 	}
@@ -87,8 +86,7 @@ func TestOnceTakesOverFromTheDead(t *testing.T) {
 		t.Skip("only Linux ends the command with redlock")
 	}
 	c := redlocktest.New(t, 5)
-	first := begin(t, c, append([]string{"once", "--ttl=3s", "report"}, ready...)...)
-	first.expect("ready")
+	first := holding(t, c, "once", "--ttl=3s", "report")
 	waiting := begin(t, c, "once", "--max-runs=2", "report", "sh", "-c", "echo mine; exit 1")
 	late := begin(t, c, "once", "--max-runs=2", "report", "sh", "-c", "echo mine; exit 1")
 	first.signal(syscall.SIGKILL)
@@ -97,12 +95,6 @@ func TestOnceTakesOverFromTheDead(t *testing.T) {
 	if codes[1] != 1 || codes[exitExhausted] != 1 {
 		t.Errorf("got exit codes %v, want one 1, of the second and last run, and one 80", codes)
 	}
-}
-
-func TestOnceNoQuorum(t *testing.T) {
-	c := redlocktest.New(t, 5)
-	c.Kill(0, 1, 2)
-	begin(t, c, "once", "--no-wait", "report", "echo", "must not run").end(exitNoQuorum, "", "redlock: ")
 }
 
 // Too few nodes live to be told of the success: that is said, since the job may run again.
@@ -116,35 +108,4 @@ func TestOnceSuccessThatNobodyKnows(t *testing.T) {
 	if code := s.code(); code != exitNoQuorum && code != exitLost || !strings.HasPrefix(s.stderr.String(), "redlock: ") {
 		t.Errorf("got %d, %q, want 69 or 79 and why", code, s.stderr.String())
 	}
-}
-
-func TestOnceEndsTheCommandWhenTheLockIsLost(t *testing.T) {
-	t.Parallel()
-	c := redlocktest.New(t, 5)
-	s := begin(t, c, "once", "--ttl=2s", "report", "--",
-		"sh", "-c", "trap 'echo TERM; exit 0' TERM; echo ready; while :; do sleep 0.02; done")
-	s.expect("ready")
-	c.Kill(0, 2, 4)
-	s.end(exitLost, "TERM\n", "redlock: lock report is lost: ending the command\n")
-}
-
-func TestOnceSignals(t *testing.T) {
-	c := redlocktest.New(t, 5)
-	s := begin(t, c, "once", "report", "--",
-		"sh", "-c", "trap 'echo TERM; exit 5' TERM; echo ready; while :; do sleep 0.02; done")
-	s.expect("ready")
-	count := clients(t, c, 0)
-	eventually(t, "one client", func() bool { return count() == 1 })
-	waiting := begin(t, c, "once", "report", "echo", "must not run")
-	eventually(t, "a second client", func() bool { return count() == 2 })
-	waiting.signal(syscall.SIGTERM)
-	if got := waiting.code(); got != 143 {
-		t.Errorf("TERM while waiting: got %d, want 143", got)
-	}
-	s.signal(syscall.SIGTERM)
-	s.expect("TERM")
-	if got := s.code(); got != 5 {
-		t.Errorf("TERM in the run: got %d, want the command's 5", got)
-	}
-	free(t, c, "report")
 }

@@ -103,37 +103,15 @@ func TestLostEndsWhatHasLeftTheGroup(t *testing.T) {
 		bare     = `trap : TERM; echo ready; while :; do sleep 0.02; done`
 		forks    = `trap "" TERM; echo ready; f() { sleep 0.01; f & exit; }; f`
 	)
-	kill := []string{"--kill-after=50ms"}
-	for name, e := range map[string]struct {
-		script string
-		flags  []string
-		want   []string // lines of output after "ready"
-	}{
-		"a session of its own":  {"setsid sh -c '" + obeys + "' & wait", nil, []string{"TERM"}},
-		"a daemon":              {"(setsid sh -c '" + obeys + "' &) ; read line", nil, []string{"TERM"}},
-		"a stubborn daemon":     {"(setsid sh -c '" + stubborn + "' &) ; read line", kill, nil},
-		"one that forks":        {"(setsid sh -c '" + forks + "' &) ; read line", kill, nil},
-		"a command of a daemon": {"(setsid sh -c 'setsid sh -c \"" + bare + "\"; :' &) ; read line", kill, nil},
-		"of a command that stays": {
-			"trap : TERM; setsid sh -c '" + obeys + "' & sleep 999; sleep 999", []string{"--kill-after=10s"}, []string{"TERM"},
-		},
-		"of a shell with job ctrl": {"set -m; sh -c '" + obeys + "' & wait", nil, []string{"TERM"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := redlocktest.New(t, 5)
-			args := append([]string{"run", "--ttl", "2s"}, e.flags...)
-			s := begin(t, c, append(args, "name", "--", "sh", "-c", e.script)...)
-			s.expect("ready")
-			c.Kill(0, 2, 4)
-			for _, want := range append(e.want, "(end of output)") { // which nobody has open
-				s.expect(want)
-			}
-			if got := s.code(); got != exitLost {
-				t.Errorf("got %d, want %d", got, exitLost)
-			}
-		})
-	}
+	lostUnder(t, "run", map[string]lostCommand{
+		"a session of its own":     {"setsid sh -c '" + obeys + "' & wait", "", "TERM"},
+		"a daemon":                 {"(setsid sh -c '" + obeys + "' &) ; read line", "", "TERM"},
+		"a stubborn daemon":        {"(setsid sh -c '" + stubborn + "' &) ; read line", "50ms", ""},
+		"one that forks":           {"(setsid sh -c '" + forks + "' &) ; read line", "50ms", ""},
+		"a command of a daemon":    {"(setsid sh -c 'setsid sh -c \"" + bare + "\"; :' &) ; read line", "50ms", ""},
+		"of a command that stays":  {"trap : TERM; setsid sh -c '" + obeys + "' & sleep 999; sleep 999", "10s", "TERM"},
+		"of a shell with job ctrl": {"set -m; sh -c '" + obeys + "' & wait", "", "TERM"},
+	})
 }
 
 // A daemon that the command leaves behind on purpose is nobody's business when the command ends by itself.

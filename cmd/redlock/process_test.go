@@ -54,8 +54,7 @@ func TestRunKeepsIgnoredSignalsIgnored(t *testing.T) {
 
 func TestRunSignalledWhileWaiting(t *testing.T) {
 	c := redlocktest.New(t, 5)
-	holder := begin(t, c, append([]string{"run", "name"}, ready...)...)
-	holder.expect("ready")
+	holding(t, c, "run", "name")
 	var before []string
 	eventually(t, "the key on every node", func() bool { // it is held as soon as a majority has it
 		before = owners(t, c, "name")

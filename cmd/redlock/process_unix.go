@@ -23,8 +23,8 @@ var passedOn = []syscall.Signal{
 
 // catch has all signals that concern us delivered to ch. What our parent ignores on purpose (nohup) stays
 // ignored, here and in the command. PIPE is caught to be dropped: a reader of our messages that has gone must
-// not end us before the lock is let go. (Catching, unlike ignoring, is not inherited by the command.) TSTP is not caught:
-// while we wait it stops us as it stops any program, and terminal.Suspend needs what it does by default.
+// not end us before the lock is let go. (Catching, unlike ignoring, is not inherited by the command.) TSTP is not
+// caught: while we wait it stops us as it stops any program, and terminal.Suspend needs what it does by default.
 func catch(ch chan<- os.Signal) {
 	for _, sig := range append(passedOn, unix.SIGCONT, unix.SIGPIPE) {
 		if !signal.Ignored(sig) {

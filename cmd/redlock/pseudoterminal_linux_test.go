@@ -22,10 +22,8 @@ const terminalColumns = 80
 
 // pseudoterminal is a program in a pseudo-terminal: the session's first, in the foreground.
 type pseudoterminal struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	keys  *os.File
-	ended chan struct{}
+	program
+	keys *os.File
 
 	mu     sync.Mutex // guards screen
 	screen bytes.Buffer
@@ -57,7 +55,7 @@ func openTerminal(t *testing.T, env []string, name string, args ...string) *pseu
 	}
 	defer slave.Close()
 
-	s := &pseudoterminal{t: t, cmd: exec.Command(name, args...), keys: master, ended: make(chan struct{})}
+	s := &pseudoterminal{program: program{t, exec.Command(name, args...), make(chan struct{})}, keys: master}
 	s.cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=")
 	s.cmd.Env = append(s.cmd.Env, env...)
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = slave, slave, slave
@@ -132,37 +130,12 @@ func (s *pseudoterminal) modes() unix.Termios {
 	return *modes
 }
 
-// signal sends a signal to what is in the foreground.
-func (s *pseudoterminal) signal(sig syscall.Signal) {
-	s.t.Helper()
-	group, err := unix.IoctlGetInt(int(s.keys.Fd()), unix.TIOCGPGRP)
-	if err == nil {
-		err = syscall.Kill(-group, sig)
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
-}
-
 func (s *pseudoterminal) resize(rows, columns uint16) {
 	s.t.Helper()
 	size := unix.Winsize{Row: rows, Col: columns}
 	if err := unix.IoctlSetWinsize(int(s.keys.Fd()), unix.TIOCSWINSZ, &size); err != nil {
 		s.t.Fatal(err)
 	}
-}
-
-func (s *pseudoterminal) code() int {
-	s.t.Helper()
-	eventually(s.t, "end of the program", func() bool {
-		select {
-		case <-s.ended:
-			return true
-		default:
-			return false
-		}
-	})
-	return s.cmd.ProcessState.ExitCode()
 }
 
 // narrow checks that no line is broken by the terminal.
@@ -189,7 +162,3 @@ const (
 	ctrlD = "\x04"
 	ctrlZ = "\x1a"
 )
-
-func nodesOf(c *redlocktest.Cluster) []string {
-	return []string{settingOf("nodes") + "=" + strings.Join(c.URLs(), ",")}
-}

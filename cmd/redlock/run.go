@@ -16,28 +16,21 @@ while it is held, and unlocks. Like flock(1), but across machines. Flags
 stand before NAME; what follows it is the command, with or without the "--".
 No shell is involved: for pipes and redirections, run sh -c '…'.
 
-THE COMMAND
-   inherits standard input, output and error, and finds in its environment
-     REDLOCK_NAME    NAME
-     REDLOCK_OWNER   the random value that marks this hold on the nodes
-     REDLOCK_TOKEN   the fencing token, a number that grows from hold to hold
-                     of NAME: a store that keeps the largest it has seen can
-                     refuse a command that went on after its hold was lost
-   redlock passes INT, TERM, HUP, QUIT, ALRM, USR1 and USR2 on to it; TERM
-   after a second, since systemd may have sent it to the command, too: write
-   KillMode=mixed. It has a process group of its own, in the terminal's
-   foreground if redlock was: Ctrl-C reaches it once, Ctrl-Z stops both.
-   redlock unlocks when the command ends, and does not wait for what it left
-   in the background.
+COMMAND inherits standard input, output and error, and finds in its
+environment
+   REDLOCK_NAME    NAME
+   REDLOCK_OWNER   the random value that marks this hold on the nodes
+   REDLOCK_TOKEN   the fencing token, a number that grows from hold to hold
+                   of NAME: a store that keeps the largest it has seen can
+                   refuse a command that went on after its hold was lost
+redlock passes signals on to it; TERM after a second, since systemd may have
+sent it to the command, too: write KillMode=mixed. It unlocks when COMMAND
+ends, and does not wait for what that left in the background.
 
-WHEN THE HOLD IS LOST
-   because too few nodes could renew it in time, or somebody else took it
-   over: the command and its process group get TERM, and KILL after
-   --kill-after; on Linux so does what has left the group. redlock says what
-   it may not signal, since it runs as another user, and waits for it. The
-   exit code is then 79, whatever the command's was: its work may have run
-   unprotected. If redlock itself is killed by KILL, the command gets TERM
-   (Linux).
+The hold is lost when too few nodes could renew it in time, or somebody else
+took it over. Then COMMAND and what it has started get TERM, and KILL after
+--kill-after. The exit code is 79, whatever the command's was: its work may
+have run unprotected.
 
 EXIT CODES
    the command's own, or 128+n if signal n ended it; and of redlock itself
@@ -54,18 +47,13 @@ EXIT CODES
    from the command's: its "outcome" is "ended" for the latter.
 
 EXAMPLES
-   A nightly job that several machines start and one should carry out is for
-   "redlock once". Under run the next machine would begin when the first one
-   has finished:
-     0 3 * * *  redlock once backup -- /usr/local/bin/backup --full
    Every five minutes, unless the last one is still at it on some machine; no
    mail from cron about that:
      */5 * * * *  redlock run --no-wait --taken-code 0 sync -- /opt/bin/sync
+   A nightly job that several machines start and one should carry out is for
+   "redlock once".
    Wait at most a minute to deploy:
      redlock run --wait 1m deploy:web -- ./deploy.sh
-   Tell "taken" from failure:
-     redlock run --no-wait report -- make report
-     [ $? -eq 75 ] && echo "runs elsewhere"
    Nodes with a password and TLS:
      export REDLOCK_NODES='rediss://app:secret@r1:6380,rediss://app:secret@…'`
 

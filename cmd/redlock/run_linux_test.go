@@ -26,34 +26,6 @@ func TestRunCtrlC(t *testing.T) {
 	free(t, c, "name")
 }
 
-func TestRunCtrlCWhileWaiting(t *testing.T) {
-	c := redlocktest.New(t, 5)
-	holder := begin(t, c, append([]string{"run", "name"}, ready...)...)
-	holder.expect("ready")
-	count := clients(t, c, 0)
-	eventually(t, "one client", func() bool { return count() == 1 })
-	s := openTerminal(t, nodesOf(c), "sh", "-c", `"$0" run name echo held; echo code=$?`, binary)
-	eventually(t, "a second client", func() bool { return count() == 2 })
-	s.press(ctrlC)
-	s.code()
-	if strings.Contains(s.text(), "code=") {
-		t.Errorf("the script around redlock went on: %q", s.text())
-	}
-}
-
-// What a person sees who waits in vain: a line for each node.
-func TestRunTakenOnATerminal(t *testing.T) {
-	c := redlocktest.New(t, 5)
-	c.Kill(0, 1, 2)
-	s := openTerminal(t, nodesOf(c), binary, "run", "--no-wait", "name", "true")
-	s.await("redlock: lock name: no quorum: 2 of 5 ") // can vote, or have voted
-	s.await(" unreachable\r\n  " + c.Addr(0) + " failed: not connected")
-	s.await("\r\n  " + c.Addr(1))
-	if got := s.code(); got != int(exitNoQuorum) {
-		t.Errorf("got %d, want 69", got)
-	}
-}
-
 // The hold is lost while the command has the terminal: it is ended, and the shell has its terminal back.
 func TestLostOnATerminal(t *testing.T) {
 	for _, verb := range []string{"run", "once"} {
@@ -76,20 +48,6 @@ func TestLostOnATerminal(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The command is killed: redlock lets the lock go and ends with the signal's code.
-func TestRunCommandKilledOnATerminal(t *testing.T) {
-	c := redlocktest.New(t, 5)
-	shell := openShell(t, c)
-	shell.press("$REDLOCK run name -- sh -c 'echo re\"\"ady; read x; kill -KILL $$'; echo co\"\"de=$?\n")
-	shell.await("ready")
-	shell.press("go\n")
-	shell.await("code=137")
-	shell.await("prompt> ")
-	free(t, c, "name")
-	shell.press("exit\n")
-	shell.code()
 }
 
 // Redlock itself is killed: the command is ended, and the shell has its terminal back.

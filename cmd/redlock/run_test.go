@@ -71,8 +71,7 @@ func TestRunHoldsTheLock(t *testing.T) {
 func TestRunTaken(t *testing.T) {
 	t.Parallel()
 	c := redlocktest.New(t, 5)
-	holder := begin(t, c, append([]string{"run", "name"}, ready...)...)
-	holder.expect("ready")
+	holder := holding(t, c, "run", "name")
 
 	for _, flags := range [][]string{{"--no-wait"}, {"--wait", "0s"}, {"--wait", "2s"}} {
 		s := begin(t, c, append(append([]string{"run"}, flags...), "name", "echo", "must not run")...)
@@ -102,19 +101,19 @@ func TestRunTaken(t *testing.T) {
 	}
 }
 
-func TestRunNoQuorum(t *testing.T) {
+func TestNoQuorum(t *testing.T) {
 	c := redlocktest.New(t, 5)
 	c.Kill(0, 1, 2)
-	for _, flag := range []string{"--no-wait", "--wait=100ms"} {
-		s := begin(t, c, "run", flag, "name", "echo", "must not run")
+	for _, args := range [][]string{{"run", "--no-wait"}, {"run", "--wait=100ms"}, {"once", "--no-wait"}} {
+		s := begin(t, c, append(args, "name", "echo", "must not run")...)
 		code := s.code()
 		said := s.stderr.String()
 		if code != exitNoQuorum || !strings.HasPrefix(said, "redlock: ") || strings.Count(said, "\n") != 1 {
-			t.Errorf("%s: got %d, %q, want 69 and one line", flag, code, said)
+			t.Errorf("%s: got %d, %q, want 69 and one line", args, code, said)
 		}
 		for i := range 3 {
 			if !strings.Contains(said, c.Addr(i)) {
-				t.Errorf("%s: %q does not name the dead node %s", flag, said, c.Addr(i))
+				t.Errorf("%s: %q does not name the dead node %s", args, said, c.Addr(i))
 			}
 		}
 		s.expect("(end of output)")
@@ -145,35 +144,47 @@ func TestRunRenews(t *testing.T) {
 }
 
 func TestRunEndsTheCommandWhenTheLockIsLost(t *testing.T) {
-	for name, e := range map[string]struct {
-		script string
-		flags  []string
-		want   []string // lines of output after "ready"
-	}{
-		"it obeys":        {`trap 'echo TERM; exit 0' TERM`, nil, []string{"TERM"}},
-		"it is stubborn":  {`trap '' TERM`, []string{"--kill-after", "50ms"}, nil},
-		"its child is":    {`(trap '' TERM; while :; do sleep 0.02; done) & : `, []string{"--kill-after", "50ms"}, nil},
-		"it has no time":  {`trap '' TERM`, []string{"--kill-after", "0s"}, nil},
-		"its child obeys": {`(trap 'echo child; exit' TERM; while :; do sleep 0.02; done) & : `, nil, []string{"child"}},
-		"it had stopped":  {`trap 'echo TERM; exit 0' TERM; (sleep 0.1; kill -STOP $$) & : `, nil, []string{"TERM"}},
-		"it has a code":   {`trap 'echo TERM; exit 9' TERM`, nil, []string{"TERM"}},
-	} {
+	const loop = `; echo ready; while :; do sleep 0.02; done`
+	lostUnder(t, "run", map[string]lostCommand{
+		"it obeys":        {`trap 'echo TERM; exit 0' TERM` + loop, "", "TERM"},
+		"it is stubborn":  {`trap '' TERM` + loop, "50ms", ""},
+		"its child is":    {`(trap '' TERM; while :; do sleep 0.02; done) & : ` + loop, "50ms", ""},
+		"it has no time":  {`trap '' TERM` + loop, "0s", ""},
+		"its child obeys": {`(trap 'echo child; exit' TERM; while :; do sleep 0.02; done) & : ` + loop, "", "child"},
+		"it had stopped":  {`trap 'echo TERM; exit 0' TERM; (sleep 0.1; kill -STOP $$) & : ` + loop, "", "TERM"},
+		"it has a code":   {`trap 'echo TERM; exit 9' TERM` + loop, "", "TERM"},
+	})
+	lostUnder(t, "once", map[string]lostCommand{"a job": {`trap 'echo TERM; exit 0' TERM` + loop, "", "TERM"}})
+}
+
+// lostCommand is what a shell does that says "ready", and then loses its lock.
+type lostCommand struct {
+	script    string
+	killAfter string // that it is not ended before; "": the default, which it does not need
+	says      string // when it hears of that
+}
+
+func lostUnder(t *testing.T, verb string, commands map[string]lostCommand) {
+	t.Helper()
+	for name, e := range commands {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := redlocktest.New(t, 5)
-			args := append([]string{"run", "--ttl", "2s"}, e.flags...)
-			s := begin(t, c, append(args, "name", "--", "sh", "-c", e.script+"; echo ready; while :; do sleep 0.02; done")...)
+			want := "redlock: lock name is lost: ending the command\n"
+			args := []string{verb, "--ttl=2s"}
+			if e.killAfter != "" {
+				args = append(args, "--kill-after="+e.killAfter)
+				want += fmt.Sprintf("redlock: not ended within %s: killing it\n", e.killAfter)
+			}
+			s := begin(t, c, append(args, "name", "--", "sh", "-c", e.script)...)
 			s.expect("ready")
 			c.Kill(0, 2, 4)
-			for _, want := range append(e.want, "(end of output)") {
-				s.expect(want)
+			if e.says != "" {
+				s.expect(e.says)
 			}
+			s.expect("(end of output)") // which nobody has open
 			if got := s.code(); got != exitLost {
 				t.Errorf("got %d, want %d", got, exitLost)
-			}
-			want := "redlock: lock name is lost: ending the command\n"
-			if len(e.flags) > 0 {
-				want += fmt.Sprintf("redlock: not ended within %s: killing it\n", e.flags[1])
 			}
 			said := ""
 			for line := range strings.Lines(s.stderr.String()) {

@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -23,14 +24,38 @@ import (
 // patience is how long a test waits for what should happen soon.
 const patience = time.Minute
 
-// session is a running redlock.
+// program is one that runs.
+type program struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	ended chan struct{}
+}
+
+// code waits for the end and returns the exit code.
+func (p *program) code() exitCode {
+	p.t.Helper()
+	select {
+	case <-p.ended:
+		return exitCode(p.cmd.ProcessState.ExitCode())
+	case <-time.After(patience):
+		p.t.Fatalf("%q: not ended within %s", p.cmd.Args, patience)
+		return 0
+	}
+}
+
+func (p *program) signal(sig syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// session is a redlock that runs.
 type session struct {
-	t      *testing.T
-	cmd    *exec.Cmd
+	program
 	stdin  io.WriteCloser
 	lines  chan string // of standard output; closed at its end
 	stderr bytes.Buffer
-	ended  chan struct{}
 }
 
 // begin starts the binary. Its nodes are the cluster's, if there is one.
@@ -41,10 +66,10 @@ func begin(t *testing.T, c *redlocktest.Cluster, args ...string) *session {
 
 func beginCmd(t *testing.T, c *redlocktest.Cluster, cmd *exec.Cmd) *session {
 	t.Helper()
-	s := &session{t: t, cmd: cmd, lines: make(chan string, 1000), ended: make(chan struct{})}
+	s := &session{program: program{t, cmd, make(chan struct{})}, lines: make(chan string, 1000)}
 	s.cmd.Env = os.Environ()
 	if c != nil {
-		s.cmd.Env = append(s.cmd.Env, settingOf("nodes")+"="+strings.Join(c.URLs(), ","))
+		s.cmd.Env = append(s.cmd.Env, nodesOf(c)...)
 	}
 	s.cmd.Stderr = &s.stderr
 	var err error
@@ -71,6 +96,10 @@ func beginCmd(t *testing.T, c *redlocktest.Cluster, cmd *exec.Cmd) *session {
 		<-s.ended
 	})
 	return s
+}
+
+func nodesOf(c *redlocktest.Cluster) []string {
+	return []string{settingOf("nodes") + "=" + strings.Join(c.URLs(), ",")}
 }
 
 // expect waits for the next line of output.
@@ -105,18 +134,6 @@ func (s *session) stderrNow() string {
 	}
 }
 
-// code waits for the end and returns the exit code.
-func (s *session) code() exitCode {
-	s.t.Helper()
-	select {
-	case <-s.ended:
-		return exitCode(s.cmd.ProcessState.ExitCode())
-	case <-time.After(patience):
-		s.t.Fatalf("not ended within %s", patience)
-		return 0
-	}
-}
-
 // end waits for the end of a session and checks exit code and output.
 func (s *session) end(code exitCode, stdout, stderr string) {
 	s.t.Helper()
@@ -128,13 +145,6 @@ func (s *session) end(code exitCode, stdout, stderr string) {
 	said := s.stderr.String()
 	if got != code || out.String() != stdout || !strings.HasPrefix(said, stderr) || (stderr == "") != (said == "") {
 		s.t.Errorf("%q: got %d, %q, %q; want %d, %q, %q", s.cmd.Args[1:], got, out.String(), said, code, stdout, stderr)
-	}
-}
-
-func (s *session) signal(sig syscall.Signal) {
-	s.t.Helper()
-	if err := s.cmd.Process.Signal(sig); err != nil {
-		s.t.Fatal(err)
 	}
 }
 
@@ -176,8 +186,27 @@ func free(t *testing.T, c *redlocktest.Cluster, key string) {
 	eventually(t, key+" let go on every node", func() bool { return len(owners(t, c, key)) == 0 })
 }
 
-// ready is a command that says so, and ends when its standard input does.
-var ready = []string{"sh", "-c", "echo ready; read line; exit 3"}
+// holding starts a redlock with a command that has said that it is ready, and ends with 3 when its standard input does.
+func holding(t *testing.T, c *redlocktest.Cluster, args ...string) *session {
+	t.Helper()
+	s := begin(t, c, append(args, "sh", "-c", "echo ready; read line; exit 3")...)
+	s.expect("ready")
+	return s
+}
+
+// object waits for the end of a session, and decodes what it has printed.
+func (s *session) object(v any) exitCode {
+	s.t.Helper()
+	code := s.code()
+	var text strings.Builder
+	for line := range s.lines {
+		text.WriteString(line)
+	}
+	if err := json.Unmarshal([]byte(text.String()), v); err != nil {
+		s.t.Fatalf("%q: %v in %q, %s", s.cmd.Args[1:], err, text.String(), s.stderr.String())
+	}
+	return code
+}
 
 // clients returns a function that counts the connections to a node, without its own. That one stays: the node
 // may take a moment to notice that a connection has gone.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"maps"
@@ -160,9 +159,7 @@ func TestWrongSettings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(c.key, c.value)
-			var out bytes.Buffer
-			code := run(t.Context(), []string{"redlock", "once", "--nodes", secret, "name", "true"}, &out, &out)
-			said := out.String()
+			code, _, said := redlocks(t, "once", "--nodes", secret, "name", "true")
 			if code != exitUsage || !strings.Contains(said, c.want) || strings.Contains(said, "s3cret") ||
 				strings.Count(said, "\n") != 1 {
 				t.Errorf("got %d, %q, want 64 and %q", code, said, c.want)
@@ -202,14 +199,13 @@ func TestMisspeltSettings(t *testing.T) {
 			continue
 		}
 		for _, json := range []bool{false, true} {
-			var stdout, stderr bytes.Buffer
-			args, want := []string{"redlock", name}, "redlock: REDLOCK_WIAT is no setting and has no effect ("
+			args, want := []string{name}, "redlock: REDLOCK_WIAT is no setting and has no effect ("
 			if json {
 				args, want = append(args, "--json"), `{"warning":"REDLOCK_WIAT is no setting and has no effect (`
 			}
-			run(t.Context(), args, &stdout, &stderr) // there are no nodes
-			if got := stderr.String(); !strings.HasPrefix(got, want) || strings.Contains(got, "s3cret") || stdout.Len() > 0 {
-				t.Errorf("%q: got %q and %q, want %q", args, stdout.String(), got, want)
+			_, out, said := redlocks(t, args...) // there are no nodes
+			if !strings.HasPrefix(said, want) || strings.Contains(said, "s3cret") || out != "" {
+				t.Errorf("%q: got %q and %q, want %q", args, out, said, want)
 			}
 		}
 	}

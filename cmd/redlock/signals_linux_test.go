@@ -25,11 +25,11 @@ func TestDrawingEnds(t *testing.T) {
 		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 			s := openTerminal(t, nodesOf(c), binary, strings.Fields(d.verb)...)
 			s.await(d.shows)
-			kill(t, s.cmd.Process.Pid, sig)
-			want := 0
+			s.signal(sig)
+			want := exitOK
 			if d.verb == "demo" {
 				s.await("redlock: demo interrupted")
-				want = 128 + int(sig)
+				want = exitSignal + exitCode(sig)
 			}
 			if got := s.code(); got != want {
 				t.Errorf("%s, %s: got %d, want %d", d.verb, sig, got, want)
@@ -46,7 +46,7 @@ func TestDrawingKeepsIgnoredSignalsIgnored(t *testing.T) {
 	t.Parallel()
 	s := openTerminal(t, nil, "sh", "-c", `trap '' HUP; exec "$0" demo`, binary)
 	s.await("0 sold")
-	kill(t, s.cmd.Process.Pid, syscall.SIGHUP)
+	s.signal(syscall.SIGHUP)
 	s.await("100 sold, stock says 0")
 	s.press(ctrlC)
 	s.code()
@@ -88,8 +88,8 @@ func TestDrawingInTheBackground(t *testing.T) {
 	}
 }
 
-// Stopped as the job of a shell that has started something else, which has started us: "go run", sudo, or "redlock run",
-// which takes other stops than Ctrl-Z's for somebody else's doing, or for a wish to read.
+// Stopped as the job of a shell that has started something else, which has started us: "go run", sudo, or "redlock
+// run", which takes other stops than Ctrl-Z's for somebody else's doing, or for a wish to read.
 func TestDrawingIsStoppedAsByTheKey(t *testing.T) {
 	t.Parallel()
 	c := redlocktest.New(t, 5)

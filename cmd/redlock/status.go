@@ -42,14 +42,11 @@ func statusAction(ctx context.Context, cmd *cli.Command) error {
 		if len(i.Nodes) == 0 {
 			return err
 		}
-		out := cmd.Root().Writer
-		if cmd.Bool("json") {
-			return errors.Join(err, printObject(out, inspectionObject(i, err)))
+		shown := show(cmd, inspectionObject(i, err), func(p terminal.Printer) error { return printStatus(p, i, err) })
+		if err != nil && !cmd.Bool("json") {
+			err = summed(err)
 		}
-		if err != nil {
-			return errors.Join(summed(err), printStatus(terminal.NewPrinter(out), i, err))
-		}
-		return printStatus(terminal.NewPrinter(out), i, nil)
+		return errors.Join(err, shown)
 	}, redlock.WithoutLocking())
 }
 

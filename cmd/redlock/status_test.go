@@ -3,21 +3,21 @@
 package main
 
 import (
-	"encoding/json"
+	"bytes"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
 func TestStatus(t *testing.T) {
 	c := redlocktest.New(t, 5)
-	holder := begin(t, c, append([]string{"run", "name"}, ready...)...)
-	holder.expect("ready")
+	holder := holding(t, c, "run", "name")
 	eventually(t, "the key on every node", func() bool { return len(owners(t, c, "name")) == 5 })
 	owner := owners(t, c, "name")[0]
 	c.Kill(1)
@@ -43,12 +43,6 @@ func TestStatus(t *testing.T) {
 	}
 	s.end(0, "", "")
 
-	s = begin(t, c, "status", "name", "--json")
-	code := s.code()
-	var text strings.Builder
-	for line := range s.lines {
-		text.WriteString(line)
-	}
 	var said struct {
 		Known, Held bool
 		Owner       string
@@ -60,13 +54,11 @@ func TestStatus(t *testing.T) {
 			Counts bool
 		}
 	}
-	if err := json.Unmarshal([]byte(text.String()), &said); err != nil || code != 0 {
-		t.Fatalf("got %d, %v in %s", code, err, text.String())
-	}
-	if !said.Known || !said.Held || said.Owner != owner || said.Label != label ||
+	code := begin(t, c, "status", "name", "--json").object(&said)
+	if code != 0 || !said.Known || !said.Held || said.Owner != owner || said.Label != label ||
 		said.Nodes[0].Label != label || said.Remaining <= 0 || said.Remaining > 10 ||
 		len(said.Nodes) != 5 || said.Nodes[1].Counts {
-		t.Errorf("got %+v", said)
+		t.Errorf("got %d, %+v", code, said)
 	}
 
 	c.Kill(2, 3)
@@ -79,49 +71,38 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// A name cannot garble the terminal.
-func TestStatusOfAnOddName(t *testing.T) {
-	c := redlocktest.New(t, 1)
-	const name, shown = "n\x1b[2J", `"n\x1b[2J"`
-	begin(t, c, "status", name).expect(shown + ": nobody holds it")
-	s := begin(t, c, "top", "--once", name)
-	last := ""
-	for line := range s.lines {
-		last = line
+// What is said above the table: of readers, each; of runs, what has become of them; of a name, nothing that could
+// garble the terminal.
+func TestStatusInWords(t *testing.T) {
+	held := redlock.Inspection{Name: "name", Owner: "o", Label: "web-3/812", Remaining: 9500 * time.Millisecond}
+	readers := redlock.Inspection{
+		Name: "name", Owner: "readers", Remaining: -1, Readers: []string{"a", "b"}, ReaderLabels: []string{"web-1/7", ""},
 	}
-	if !strings.HasSuffix(last, shown) {
-		t.Errorf("got %q", last)
+	runs := func(i redlock.Inspection, begun int, last redlock.RunState) redlock.Inspection {
+		i.Runs = redlock.Runs{Begun: begun, Last: last, Remaining: time.Hour}
+		return i
 	}
-}
-
-// Readers hold a name together; each is told of.
-func TestStatusOfReaders(t *testing.T) {
-	c := redlocktest.New(t, 5)
-	l, err := redlock.New(c.URLs())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	var want []string
-	for range 2 {
-		reader, err := l.RWMutex("name").RLock(t.Context())
-		if err != nil {
+	const heldBy, free = "name: held by web-3/812 (o)\nleft: 9.5s, unless renewed\n", "name: nobody holds it\n"
+	nobody := redlock.Inspection{Name: "name"}
+	for _, c := range []struct {
+		of   redlock.Inspection
+		want string
+	}{
+		{nobody, free},
+		{redlock.Inspection{Name: "n\x1b[2J"}, `"n\x1b[2J": nobody holds it` + "\n"},
+		{held, heldBy},
+		{readers, "name: held by readers\nleft: for ever, unless renewed\nreader: web-1/7 (a)\nreader: b\n"},
+		{runs(nobody, 3, redlock.RunDone), free + "runs: the 3rd succeeded; nobody begins another for 1h0m0s\n"},
+		{runs(nobody, 2, redlock.RunFailed), free + "runs: 2 begun, the last one failed; remembered for 1h0m0s\n"},
+		{runs(nobody, 1, redlock.RunBegun), free + "runs: 1 begun, the last one crashed; remembered for 1h0m0s\n"},
+		{runs(held, 1, redlock.RunBegun), heldBy + "runs: the 1st is under way, or has crashed and its lock remains\n"},
+	} {
+		var out bytes.Buffer
+		if err := printStatus(terminal.NewPrinter(&out), c.of, nil); err != nil {
 			t.Fatal(err)
 		}
-		want = append(want, reader.Owner())
-	}
-	slices.Sort(want)
-	eventually(t, "both on a majority", func() bool {
-		i, err := l.Inspect(t.Context(), "name")
-		return err == nil && len(i.Readers) == 2
-	})
-	s := begin(t, c, "status", "name")
-	s.expect("name: held by readers")
-	s.next() // for how long
-	for _, reader := range want {
-		if got := s.next(); !strings.HasPrefix(got, "reader: ") || !strings.HasSuffix(got, " ("+reader+")") {
-			t.Errorf("got %q, want the reader %s", got, reader)
+		if got, _, _ := strings.Cut(out.String(), "\nNODE"); got != c.want {
+			t.Errorf("got\n%swant\n%s", got, c.want)
 		}
 	}
-	s.expect("")
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -79,44 +78,32 @@ func flagOf(cmd *cli.Command, name string) cli.Flag {
 	return nil
 }
 
-// slipped reports whether b may have been typed as a: a letter is wrong, too many or missing, two have changed places,
-// or two of many are wrong.
+// slipped reports whether b may have been typed as a: one slip, or two in a long word.
 func slipped(a, b string) bool {
-	switch distance(a, b) {
-	case 1:
-		return len(b) > 2
-	case 2:
-		return len(b) > 5 || sameLetters(a, b)
-	default:
-		return false
-	}
-}
-
-// sameLetters reports whether a and b are the same but for the order.
-func sameLetters(a, b string) bool {
-	sorted := func(s string) []rune { return slices.Sorted(slices.Values([]rune(s))) }
-	return slices.Equal(sorted(a), sorted(b))
+	n := slips(a, b)
+	return n == 1 && len(b) > 2 || n == 2 && len(b) > 5
 }
 
 func didYouMean(this string) string { return " (did you mean " + this + "?)" }
 
-// distance is how many letters must be added, left out or replaced to make b of a (Levenshtein).
-func distance(a, b string) int {
-	last := make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range len(a) {
-		diagonal := last[0]
-		last[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
+// slips counts the letters that must be added, left out, replaced or swapped with the next to make b of a.
+func slips(a, b string) int {
+	least := make([][]int, len(a)+1) // for the first letters of both
+	for i := range least {
+		least[i] = make([]int, len(b)+1)
+		for j := range least[i] {
+			switch {
+			case i == 0 || j == 0:
+				least[i][j] = i + j
+			case a[i-1] == b[j-1]:
+				least[i][j] = least[i-1][j-1]
+			default:
+				least[i][j] = 1 + min(least[i-1][j-1], least[i-1][j], least[i][j-1])
+				if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+					least[i][j] = min(least[i][j], 1+least[i-2][j-2])
+				}
 			}
-			diagonal = last[j+1]
-			last[j+1] = min(cost, last[j]+1, last[j+1]+1)
 		}
 	}
-	return last[len(b)]
+	return least[len(a)][len(b)]
 }

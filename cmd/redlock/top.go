@@ -42,21 +42,17 @@ EXIT CODES
 
 func topAction(ctx context.Context, cmd *cli.Command) error {
 	return withLocker(cmd, func(locker *redlock.Locker) error {
-		names, out := cmd.Args().Slice(), cmd.Root().Writer
+		names := cmd.Args().Slice()
 		v, err := look(ctx, locker, names)
 		if err != nil {
 			return err
 		}
-		screen := terminal.NewScreen(out)
-		switch {
-		case cmd.Bool("json"):
-			err = printObject(out, v.object())
-		case cmd.Bool("once") || !screen.Live:
-			_, err = fmt.Fprintln(out, strings.Join(v.lines(0, 0, screen.Colours), "\n"))
-		default:
+		screen := terminal.NewScreen(cmd.Root().Writer)
+		if screen.Live && !cmd.Bool("once") && !cmd.Bool("json") {
 			watch(ctx, locker, names, screen, v)
 			return nil
 		}
+		err = show(cmd, v.object(), said(strings.Join(v.lines(0, 0, screen.Colours), "\n")))
 		for _, l := range listsOf(v.nodes) {
 			if err == nil && !l.majority() {
 				err = failf(exitNoQuorum, "%s, a majority is %d", votesInWords(v.nodes), l.need())

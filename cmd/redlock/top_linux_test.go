@@ -19,8 +19,7 @@ func TestTopOnATerminal(t *testing.T) {
 	s.await("5 of 5 nodes vote")
 	s.await("0/5")
 	s.press(ctrlZ) // no shell could continue it: nothing is stopped
-	holder := begin(t, c, append([]string{"run", "name"}, ready...)...)
-	holder.expect("ready")
+	holding(t, c, "run", "name")
 	s.await("5/5")
 	c.Kill(1, 3)
 	s.await("3 of 5 nodes vote")
@@ -34,20 +33,6 @@ func TestTopOnATerminal(t *testing.T) {
 		t.Errorf("the last state has gone: %q", text)
 	}
 	s.narrow()
-
-	s = openTerminal(t, nodesOf(c), binary, "top", "--once", "name")
-	s.await("3 of 5 nodes vote")
-	if got := s.code(); got != 0 {
-		t.Errorf("--once: got %d, want 0", got)
-	}
-
-	s = openTerminal(t, append(nodesOf(c), "NO_COLOR=1"), binary, "top")
-	s.await("3 of 5 nodes vote")
-	s.press(ctrlC)
-	s.code()
-	if strings.Contains(s.text(), "\x1b[3") {
-		t.Errorf("colours with NO_COLOR: %q", s.text())
-	}
 }
 
 // Top reads keys while it runs in the foreground, and leaves the terminal as it was whatever ends or stops it.
@@ -73,8 +58,8 @@ func TestTopReadsKeys(t *testing.T) {
 	for what, end := range map[string]func(){
 		"q":       func() { s.press("q") },
 		"Ctrl-C":  func() { s.press(ctrlC) },
-		"TERM":    func() { s.signal(syscall.SIGTERM) },
-		"HUP":     func() { s.signal(syscall.SIGHUP) },
+		"TERM":    func() { kill(t, s.redlocks()[0], syscall.SIGTERM) },
+		"HUP":     func() { kill(t, s.redlocks()[0], syscall.SIGHUP) },
 		"Ctrl-\\": func() { s.press("\x1c") },
 	} {
 		top("")
@@ -93,7 +78,7 @@ func TestTopReadsKeys(t *testing.T) {
 	s.press("fg; echo co\"\"de=$?\n")
 	s.await("3 of 3 nodes vote")
 	reads()
-	s.signal(syscall.SIGSTOP) // of which we cannot hear
+	kill(t, s.redlocks()[0], syscall.SIGSTOP) // of which we cannot hear
 	s.await("prompt> ")
 	s.press("stty icanon echo; fg; echo co\"\"de=$?\n")
 	s.await("3 of 3 nodes vote")
@@ -103,8 +88,7 @@ func TestTopReadsKeys(t *testing.T) {
 
 	// Keys of another program's input are not ours.
 	top(" </dev/null")
-	holder := begin(t, c, append([]string{"run", "name"}, ready...)...)
-	holder.expect("ready")
+	holder := holding(t, c, "run", "name")
 	s.await("3/3") // a look later
 	if got := s.modes(); got != was {
 		t.Errorf("without input: the terminal's modes are %+v, want %+v", got, was)

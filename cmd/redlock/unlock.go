@@ -59,9 +59,8 @@ func unlockAction(ctx context.Context, cmd *cli.Command) error {
 		if err != nil {
 			return err
 		}
-		p := terminal.NewPrinter(cmd.Root().Writer)
 		if held.Owner != "" && asks {
-			if err := confirm(p, held); err != nil {
+			if err := confirm(terminal.NewPrinter(cmd.Root().Writer), held); err != nil {
 				return err
 			}
 		}
@@ -71,14 +70,11 @@ func unlockAction(ctx context.Context, cmd *cli.Command) error {
 			}
 		}
 		now, err := locker.Inspect(ctx, name)
-		if cmd.Bool("json") {
-			return errors.Join(err, printObject(cmd.Root().Writer, unlockObject{ownersOf(held), inspectionObject(now, err)}))
-		}
-		if held.Owner == "" {
-			return p.Print(printable(name) + ": nobody held it")
-		}
 		text := fmt.Sprintf("%s: taken from %s; now %s", printable(name), holders(held), holder(now, err))
-		return errors.Join(err, p.Print(text))
+		if held.Owner == "" {
+			text = printable(name) + ": nobody held it"
+		}
+		return errors.Join(err, show(cmd, unlockObject{ownersOf(held), inspectionObject(now, err)}, said(text)))
 	}, redlock.WithoutLocking())
 }
 

@@ -17,7 +17,11 @@ func versionVerb() *cli.Command {
 		UsageText: "redlock version [--json]",
 		Flags:     []cli.Flag{jsonFlag("print one JSON object")},
 		Action: func(_ context.Context, cmd *cli.Command) error {
-			return asJSON(cmd, printVersion(cmd))
+			if cmd.Args().Present() {
+				return asJSON(cmd, usagef("version takes no arguments, got %q", cmd.Args().First()))
+			}
+			b := thisBuild()
+			return show(cmd, b, said(b.String()))
 		},
 	}
 }
@@ -50,18 +54,6 @@ func thisBuild() build {
 		}
 	}
 	return b
-}
-
-func printVersion(cmd *cli.Command) error {
-	if cmd.Args().Present() {
-		return usagef("version takes no arguments, got %q", cmd.Args().First())
-	}
-	b, out := thisBuild(), cmd.Root().Writer
-	if cmd.Bool("json") {
-		return printObject(out, b)
-	}
-	_, err := fmt.Fprintln(out, b)
-	return err
 }
 
 // String says the revision where the version, that of a tag, does not.

@@ -16,8 +16,8 @@ func waitVerb() *cli.Command {
 		UsageText: "redlock wait [flags]",
 		Description: strings.TrimSpace(`
 Ends as soon as a majority of the nodes votes: for what is started together
-with them. Nothing is locked. It does not wait for what no time mends: a wrong
-password, or nodes that are unfit to vote.
+with them. Nothing is locked. It does not wait for what no time mends: a
+wrong password, or nodes that are unfit to vote.
 
 EXIT CODES
    0     a majority votes

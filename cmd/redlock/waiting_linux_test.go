@@ -14,8 +14,7 @@ import (
 func TestWaitingOnATerminal(t *testing.T) {
 	t.Parallel()
 	c := redlocktest.New(t, 5)
-	holder := begin(t, c, append([]string{"run", "name"}, ready...)...)
-	holder.expect("ready")
+	holder := holding(t, c, "run", "name")
 	host, _ := os.Hostname()
 	for _, verb := range []string{"run", "once"} {
 		s := openTerminal(t, nodesOf(c), binary, verb, "name", "echo", "held")
@@ -25,7 +24,7 @@ func TestWaitingOnATerminal(t *testing.T) {
 		s.code()
 	}
 	s := openTerminal(t, nodesOf(c), binary, "run", "--quiet", "--wait=3s", "name", "echo", "held")
-	if got := s.code(); got != int(exitTaken) {
+	if got := s.code(); got != exitTaken {
 		t.Errorf("got %d, want 75", got)
 	}
 	if text := s.text(); len(text) < 10 || text[:len("redlock: lock")] != "redlock: lock" {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -100,36 +101,31 @@ func TestWhatAnAttemptHasFound(t *testing.T) {
 	})
 }
 
-// lockedOut returns nodes that refuse the password.
-func lockedOut(t *testing.T) string {
-	t.Helper()
-	var urls []string
+// No time mends a wrong password, nor a command for it that is not there: nothing waits for that, also where the file
+// of settings, which might be changed, has it so from the start.
+func TestARefusedMajorityEndsAtOnce(t *testing.T) {
+	var urls, addrs []string
 	for range 3 {
 		m := miniredis.RunT(t)
 		m.RequireUserAuth("app", "right")
-		urls = append(urls, "redis://app:wrong-secret@"+m.Addr())
+		urls, addrs = append(urls, "redis://app:wrong-secret@"+m.Addr()), append(addrs, "app:@"+m.Addr())
 	}
-	return "--nodes=" + strings.Join(urls, ",")
-}
+	nodes := strings.Join(urls, ",")
+	for flag, why := range map[string]string{
+		"--nodes=" + nodes: "WRONGPASS: invalid username-password pair",
+		"--config=" + writeFile(t, "REDLOCK_NODES="+nodes): "WRONGPASS: invalid username-password pair",
 
-// No time mends a wrong password: nothing waits for that.
-func TestARefusedMajorityEndsAtOnce(t *testing.T) {
-	nodes := lockedOut(t)
-	for _, args := range [][]string{{"run", nodes, "name", "true"}, {"once", nodes, "name", "true"}, {"wait", nodes}} {
-		s := begin(t, nil, args...)
-		if got := s.code(); got != exitNoQuorum {
-			t.Errorf("%s: got %d, want 69", args[0], got)
-		}
-		said := s.stderr.String()
-		for _, want := range []string{
-			"no quorum: 0 of 3 voted, ", "WRONGPASS", "no majority is possible until somebody changes that",
-		} {
-			if !strings.Contains(said, want) {
-				t.Errorf("%s: no %q in %q", args[0], want, said)
+		"--nodes=" + strings.Join(addrs, ",") + " --password-command=no-such-command": " without credentials: " +
+			"--password-command: exit status 127: ",
+	} {
+		for verb, args := range map[string][]string{"run": {"name", "true"}, "once": {"name", "true"}, "wait": nil} {
+			s := begin(t, nil, slices.Concat([]string{verb}, strings.Fields(flag), args)...)
+			code, said := s.code(), s.stderr.String()
+			if code != exitNoQuorum || !strings.Contains(said, ": no quorum: 0 of 3 voted, ") || !strings.Contains(said, why) ||
+				!strings.HasSuffix(said, "; no majority is possible until somebody changes that\n") ||
+				strings.Contains(said, "secret") || strings.Count(said, "\n") != 1 {
+				t.Errorf("%s %s: got %d, %q", verb, flag, code, said)
 			}
-		}
-		if strings.Contains(said, "wrong-secret") || strings.Count(said, "\n") != 1 {
-			t.Errorf("%s: got %q", args[0], said)
 		}
 	}
 }
@@ -149,5 +145,4 @@ func TestWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.end(exitOK, "", "")
-	begin(t, c, "wait", "name").end(exitUsage, "", "redlock: wait takes no arguments")
 }

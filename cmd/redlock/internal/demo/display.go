@@ -118,12 +118,8 @@ func (d *demo) explain(err error) {
 		d.detail("%v", err)
 		return
 	}
-	reason := "no quorum"
-	if errors.Is(err, redlock.ErrTaken) {
-		reason = "taken"
-	}
 	d.detail("%s: %d of %d nodes granted it, a majority is %d",
-		d.Paint(terminal.Red, reason), q.Granted, len(q.Nodes), q.Need)
+		d.Paint(terminal.Red, "no quorum"), q.Granted, len(q.Nodes), q.Need)
 	for i, n := range q.Nodes {
 		mark := bad
 		if n.Outcome == redlock.OutcomeGranted {

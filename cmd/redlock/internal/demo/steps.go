@@ -12,14 +12,22 @@ import (
 	"github.com/quorumlock/redlock"
 )
 
-func (d *demo) withoutLock(ctx context.Context) error {
-	d.heading("1  Without a lock", "Each till reads the stock, thinks a little, and writes back one less.")
-	s := newSale()
-	d.unlocked = s
+// openTills begins a step with a sale.
+func (d *demo) openTills(ctx context.Context, title, intro string) (s *sale, shut func()) {
+	d.heading(title, intro)
+	s = newSale()
 	d.current.Store(s)
-	defer d.showState()()
+	shut = d.showState()
 	timeToRead(ctx)
 	d.say(neutral, "%d tills open", tills)
+	return s, shut
+}
+
+func (d *demo) withoutLock(ctx context.Context) error {
+	s, shut := d.openTills(ctx, "1  Without a lock",
+		"Each till reads the stock, thinks a little, and writes back one less.")
+	defer shut()
+	d.unlocked = s
 	if err := s.open(ctx, unguarded); err != nil {
 		return err
 	}
@@ -30,16 +38,13 @@ func (d *demo) withoutLock(ctx context.Context) error {
 }
 
 func (d *demo) withLock(ctx context.Context) error {
-	d.heading("2  With the lock", `The same, but a till holds the lock "`+saleLock+`" from reading to writing.`)
-	s := newSale()
+	s, shut := d.openTills(ctx, "2  With the lock",
+		`The same, but a till holds the lock "`+saleLock+`" from reading to writing.`)
+	defer shut()
 	d.locked = s
-	d.current.Store(s)
-	defer d.showState()()
-	timeToRead(ctx)
-	d.say(neutral, "%d tills open", tills)
 
 	var failing errgroup.Group
-	open, shut := context.WithCancel(ctx)
+	open, closed := context.WithCancel(ctx)
 	failing.Go(func() error {
 		if !until(open, func() bool { return s.sold.Load() >= units*35/100 }) {
 			return nil
@@ -59,7 +64,7 @@ func (d *demo) withLock(ctx context.Context) error {
 		return nil
 	})
 	err := s.open(ctx, d.guarded)
-	shut()
+	closed()
 	if err := errors.Join(err, failing.Wait()); err != nil {
 		return err
 	}

@@ -27,8 +27,8 @@ func keysOf(in *os.File) *keys {
 }
 
 // pressed says whether key was pressed since the last call, and does what the terminal would for those that end or stop
-// a program; stopped says that one has stopped us. The terminal must be ours. It is made raw anew each time: a shell that
-// has stopped and continued us without our doing brings its own modes.
+// a program; stopped says that one has stopped us. The terminal must be ours. It is made raw anew each time: a shell
+// that has stopped and continued us without our doing brings its own modes.
 func (k *keys) pressed(key byte) (pressed, stopped bool) {
 	if k == nil {
 		return false, false

@@ -63,22 +63,23 @@ func (s *Screen) Animate(below Drawing) (stop func()) {
 	s.mu.Lock()
 	s.below = below
 	s.mu.Unlock()
-	end := repeat(func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !s.ours() {
-			return
-		}
-		pressed, stopped := s.keys.pressed(s.key)
-		if pressed {
-			s.pressed()
-		}
-		if !stopped { // or else the terminal may be another's
-			s.draw(nil)
+	quit := make(chan struct{})
+	var drawing sync.WaitGroup
+	drawing.Go(func() {
+		tick := time.NewTicker(60 * time.Millisecond) // the eye can follow
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				s.tick()
+			case <-quit:
+				return
+			}
 		}
 	})
 	return func() {
-		end()
+		close(quit)
+		drawing.Wait()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.below = nil
@@ -87,8 +88,24 @@ func (s *Screen) Animate(below Drawing) (stop func()) {
 	}
 }
 
-// ours says whether the terminal is, and stops us if it is not. That has time: what has continued us may be about to end
-// us, which takes a moment to be heard. The caller has s.mu.
+// tick reads keys and draws what has changed.
+func (s *Screen) tick() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ours() {
+		return
+	}
+	pressed, stopped := s.keys.pressed(s.key)
+	if pressed {
+		s.pressed()
+	}
+	if !stopped { // or else the terminal may be another's
+		s.draw(nil)
+	}
+}
+
+// ours says whether the terminal is, and stops us if it is not. That has time: what has continued us may be about to
+// end us, which takes a moment to be heard. The caller has s.mu.
 func (s *Screen) ours() bool {
 	const hearing = 5 // looks
 	tty, ok := s.out.(*os.File)
@@ -104,30 +121,8 @@ func (s *Screen) ours() bool {
 	return false
 }
 
-// repeat calls do as often as the eye can follow, until the returned function is called; that returns when do has.
-func repeat(do func()) (stop func()) {
-	quit := make(chan struct{})
-	var repeating sync.WaitGroup
-	repeating.Go(func() {
-		tick := time.NewTicker(60 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				do()
-			case <-quit:
-				return
-			}
-		}
-	})
-	return func() {
-		close(quit)
-		repeating.Wait()
-	}
-}
-
-// draw prints lines that stay where the changing ones were, and those below, in one write: no flicker. Who has not drawn
-// for long was stopped, and a shell may have written there since. The caller has s.mu.
+// draw prints lines that stay where the changing ones were, and those below, in one write: no flicker. Who has not
+// drawn for long was stopped, and a shell may have written there since. The caller has s.mu.
 func (s *Screen) draw(lines []string) {
 	const long = time.Second
 	var b strings.Builder

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// What changes is drawn over, what is printed meanwhile stays above it, and at the end nothing of it is left. Nothing is
-// drawn over after a pause: a shell may have stopped and continued us.
+// What changes is drawn over, what is printed meanwhile stays above it, and at the end nothing of it is left. Nothing
+// is drawn over after a pause: a shell may have stopped and continued us.
 func TestAnimate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

@@ -1,8 +1,8 @@
 // Package terminal draws: in colour, in tables, in sentences that end at the edge, and in lines that change in place.
 //
 // It knows how wide a terminal is, how to take back what was written, how to read keys, and how to give the terminal to
-// the shell that asks for it; and what to leave out where there is no terminal. It must not know what is drawn: no locks,
-// no nodes and no verbs.
+// the shell that asks for it; and what to leave out where there is no terminal. It must not know what is drawn: no
+// locks, no nodes and no verbs.
 package terminal
 
 import (

@@ -46,8 +46,11 @@ func TestTerminal(t *testing.T) {
 		terminal, live bool
 		colours        Colours
 	}{
-		{f, "xterm", "", true, true, true}, {f, "xterm", "1", true, true, false}, {f, "dumb", "", true, false, false},
-		{pipe, "xterm", "", false, false, false}, {&bytes.Buffer{}, "xterm", "", false, false, false},
+		{f, "xterm", "", true, true, true},
+		{f, "xterm", "1", true, true, false},
+		{f, "dumb", "", true, false, false},
+		{pipe, "xterm", "", false, false, false},
+		{&bytes.Buffer{}, "xterm", "", false, false, false},
 	} {
 		t.Setenv("TERM", c.term)
 		t.Setenv("NO_COLOR", c.noColour)
