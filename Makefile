@@ -14,7 +14,7 @@ GATE := $(GO) run ./internal/gate
 
 # What runs in virtual time fails for a defect alone, and is never repeated; examples, the command, the fake masters and
 # what is made of sockets and processes run in real time.
-REAL := \.Example|\.TestALateWrite|/cmd/|/redlocktest\.|/gate\.|/faultproxy\.|/ports\.|/redisserver\.
+REAL := \.Example|\.TestALateWrite|/cmd/|/redlocktest\.|/faultproxy\.|/ports\.|/redisserver\.
 
 # Modules beside the root and integration/, each with a go.mod of its own.
 NESTED := $(filter-out integration,$(patsubst %/go.mod,%,$(wildcard */go.mod)))
@@ -42,7 +42,7 @@ check: ## go vet and gofmt
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
 
 unit: ## the root module's tests: with the race detector, then at full size without it
-	set -o pipefail; packages=$$($(GO) list ./... | grep -v $(TOOLS:%=-e /%)) && $(GATE) -repeat '$(REAL)' $(RACE) -shuffle=on -parallel=8 $$packages
+	set -o pipefail; packages=$$($(GO) list ./... | grep -v $(TOOLS:%=-e /%)) && $(GATE) -repeat '$(REAL)' -- $(RACE) -shuffle=on -parallel=8 $$packages
 	@said=$$(mktemp); $(MAKE) --no-print-directory swarm >"$$said" 2>&1 & \
 	$(MAKE) --no-print-directory coverage; code=$$?; \
 	wait $$! || code=1; cat "$$said"; rm -f "$$said"; exit $$code
@@ -51,9 +51,9 @@ unit: ## the root module's tests: with the race detector, then at full size with
 TOOLS := docs internal/gate internal/modelcheck internal/mutants
 
 swarm: # the simulation at the size of make test, and what is run without the race detector
-	$(GATE) -shuffle=on $(TOOLS:%=./%)
-	GOGC=400 $(GATE) -count=1 -skip='^TestSimulation$$' ./internal/sim/simtest
-	GOGC=400 $(GATE) -count=1 -run='^TestSimulation$$' -timeout=2h ./internal/sim/simtest -seeds=$(UNIT_SEEDS)
+	$(GATE) -- -shuffle=on $(TOOLS:%=./%)
+	GOGC=400 $(GATE) -- -count=1 -skip='^TestSimulation$$' ./internal/sim/simtest
+	GOGC=400 $(GATE) -- -count=1 -run='^TestSimulation$$' -timeout=2h ./internal/sim/simtest -seeds=$(UNIT_SEEDS)
 
 # gocron's tests run in virtual time, but for the examples.
 NESTED_REAL := \.Example|/(bench|examples|otel)
@@ -62,7 +62,7 @@ nested: ## the other modules' own tests
 	@set -e; for m in $(NESTED); do \
 		echo "== $$m"; \
 		$(GO) vet -C $$m ./...; \
-		$(GATE) -C $$m -repeat '$(NESTED_REAL)' -shuffle=on ./...; \
+		$(GATE) -repeat '$(NESTED_REAL)' -- -C=$$m -shuffle=on ./...; \
 	done
 
 masters: # what integration needs: a redis-server, or a Docker engine
@@ -76,7 +76,7 @@ integration: masters ## tests against real masters; REDLOCK_PROVIDER=containers|
 	@server=$${REDLOCK_REDIS_SERVER:-redis-server}; \
 	export REDLOCK_PROVIDER=$${REDLOCK_PROVIDER:-$$(command -v "$$server" >/dev/null && echo processes || echo containers)}; \
 	echo "masters: $$REDLOCK_PROVIDER"; \
-	$(GATE) -C integration -repeat . $(INTEGRATION_FLAGS) -shuffle=on -p=3 -parallel=8 -timeout=20m $(INTEGRATION)
+	$(GATE) -repeat . -- -C=integration $(INTEGRATION_FLAGS) -shuffle=on -p=3 -parallel=8 -timeout=20m $(INTEGRATION)
 
 containers: ## the part of integration that proves the containers provider
 	@docker info >/dev/null 2>&1 || { \
@@ -138,7 +138,7 @@ comma := ,
 empty :=
 
 coverage: ## the root package's tests at full size; COVERAGE per cent of the library's statements at least
-	set -o pipefail; $(GATE) -repeat '$(REAL)' -shuffle=on -coverpkg=$(subst $(empty) $(empty),$(comma),$(ROOMS)) -cover . | awk -v least=$(COVERAGE) \
+	set -o pipefail; $(GATE) -repeat '$(REAL)' -- -shuffle=on -coverpkg=$(subst $(empty) $(empty),$(comma),$(ROOMS)) -cover . | awk -v least=$(COVERAGE) \
 		'{ print } /coverage: [0-9]/ { sub(/.*coverage: /, ""); if ($$1 + 0 > got) got = $$1 + 0 } \
 		END { if (got < least) { print "want a coverage of " least " % at least"; exit 1 } }'
 
