@@ -173,6 +173,11 @@ func TestTheManifestsKeepTheirPromises(t *testing.T) {
 	if !selects(t, &wall.PodSelector, pod.Labels) || len(wall.Egress) != 0 || len(wall.PolicyTypes) != 2 {
 		t.Errorf("got the network policy %+v, want that it guards the masters both ways", wall)
 	}
+	for _, port := range []string{service.Spec.Ports[0].TargetPort.String(), wall.Ingress[0].Ports[0].Port.String()} {
+		if want := pod.Spec.Containers[0].Ports[0].Name; port != want {
+			t.Errorf("got the port %q, want the master's, %q", port, want)
+		}
+	}
 	doctor := one[batchv1.Job](t, all).Spec.Template
 	for _, labels := range []map[string]string{nil, doctor.Labels} {
 		if got := selects(t, wall.Ingress[0].From[0].PodSelector, labels); got != (labels != nil) {

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -145,4 +146,41 @@ func validate(object runtime.Object, kind *schema.GroupVersionKind) error {
 		return fmt.Errorf("%s: this test does not know its rules", kind)
 	}
 	return found.ToAggregate()
+}
+
+// Each stage of the check, and the rules for each kind, find what they are there for: each case is a manifest with one
+// mistake.
+func TestBrokenManifestsAreRejected(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ file, old, now, says string }{
+		"unknown field":     {"masters.yaml", "minReadySeconds", "minReadySecond", `unknown field "spec.minReadySecond"`},
+		"field given twice": {"masters.yaml", "replicas: 5", "replicas: 5\n  replicas: 4", `"replicas" already set in map`},
+		"wrong type":        {"doctor.yaml", "redlock-client: \"true\"", "redlock-client: true", "cannot unmarshal bool"},
+		"kind":              {"masters.yaml", "kind: StatefulSet", "kind: StatefulSets", `no kind "StatefulSets"`},
+		"version":           {"masters.yaml", "policy/v1\n", "policy/v1beta2\n", `no kind "PodDisruptionBudget"`},
+		"quantity":          {"masters.yaml", "cpu: 250m", "cpu: 250mm", "unable to parse quantity's suffix"},
+		"Namespace":         {"masters.yaml", "name: locks", "name: Locks", "a lowercase RFC 1123 label"},
+		"Service":           {"masters.yaml", "clusterIP: None", "clusterIP: none", "must be a valid IP address"},
+		"ConfigMap":         {"masters.yaml", "redis.conf: |", "redis conf: |", "a valid config key"},
+		"Secret":            {"masters.yaml", "users.acl: |", "users acl: |", "a valid config key"},
+		"StatefulSet":       {"masters.yaml", "- name: config\n", "- name: conf\n", "volumeMounts[0].name: Not found"},
+		"Job":               {"doctor.yaml", "Policy: Never", "Policy: Always", `valid values: "OnFailure", "Never"`},
+		"NetworkPolicy":     {"masters.yaml", "protocol: TCP", "protocol: tcp", `Unsupported value: "tcp"`},
+		"PodDisruptionBudget": {
+			"masters.yaml", "maxUnavailable: 1", "maxUnavailable: 1\n  minAvailable: 4", "cannot be both set",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(filepath.Join(directory, c.file))
+			must(t, err)
+			if !strings.Contains(string(text), c.old) {
+				t.Fatalf("%s has no %q any more", c.file, c.old)
+			}
+			_, err = parse(c.file, []byte(strings.Replace(string(text), c.old, c.now, 1)))
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got %v, want %q", err, c.says)
+			}
+		})
+	}
 }
