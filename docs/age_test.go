@@ -3,13 +3,10 @@ package docs_test
 import (
 	"errors"
 	"fmt"
-	"go/parser"
-	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -147,8 +144,8 @@ func git(args ...string) (string, error) {
 func libraryChanges(t *testing.T) func(commit string) ([]string, error) {
 	t.Helper()
 	paths := []string{":(glob)*.go"}
-	for pkg := range libraryPackages(t) {
-		if pkg != "" {
+	for _, path := range goList(t, "-deps", "-f", "{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}", ".") {
+		if pkg, inside := strings.CutPrefix(path, module+"/"); inside {
 			paths = append(paths, pkg)
 		}
 	}
@@ -163,42 +160,4 @@ func libraryChanges(t *testing.T) func(commit string) ([]string, error) {
 		}
 		return strings.Split(out, "\n"), nil
 	}
-}
-
-// libraryPackages are the directories of all packages of this module of which the library consists. "" is the root.
-func libraryPackages(t *testing.T) map[string]bool {
-	t.Helper()
-	const module = "github.com/quorumlock/redlock/"
-	found := map[string]bool{}
-	var visit func(dir string)
-	visit = func(dir string) {
-		if found[dir] {
-			return
-		}
-		found[dir] = true
-		files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("no files in %q: %v", dir, err)
-		}
-		for _, name := range files {
-			if strings.HasSuffix(name, "_test.go") {
-				continue
-			}
-			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, imported := range file.Imports {
-				path, err := strconv.Unquote(imported.Path.Value)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if pkg, ours := strings.CutPrefix(path, module); ours {
-					visit(pkg)
-				}
-			}
-		}
-	}
-	visit("")
-	return found
 }

@@ -1,13 +1,10 @@
 package docs_test
 
 import (
-	"go/parser"
-	"go/token"
 	"os"
-	"path/filepath"
+	"os/exec"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -34,8 +31,12 @@ func TestRooms(t *testing.T) {
 		t.Fatalf("the table has %d rooms", len(rooms))
 	}
 	for room, want := range rooms {
-		dir := filepath.Join("..", strings.TrimPrefix(room, "redlock"))
-		got := imports(t, dir)
+		got := []string{}
+		for _, path := range goList(t, "-f", `{{join .Imports "\n"}}`, "./"+strings.TrimPrefix(room, "redlock")) {
+			if used, inside := strings.CutPrefix(path, module+"/"); inside {
+				got = append(got, used)
+			}
+		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s uses %v, and architecture.md says %v", room, got, want)
 		}
@@ -47,32 +48,14 @@ func TestRooms(t *testing.T) {
 	}
 }
 
-// imports returns what the package in dir imports of this module, tests aside.
-func imports(t *testing.T, dir string) []string {
+// goList returns the lines that go list prints of packages of this module, tests aside.
+func goList(t *testing.T, args ...string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%s: no sources, %v", dir, err)
+	list := exec.CommandContext(t.Context(), "go", append([]string{"list"}, args...)...)
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
 	}
-	ours := []string{}
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		source, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, spec := range source.Imports {
-			path, err := strconv.Unquote(spec.Path.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if inside, ok := strings.CutPrefix(path, module+"/"); ok && !slices.Contains(ours, inside) {
-				ours = append(ours, inside)
-			}
-		}
-	}
-	slices.Sort(ours)
-	return ours
+	return strings.Fields(string(out))
 }
