@@ -99,86 +99,46 @@ func (id *identity) role(p *server.Peer, _ string, _ []string) {
 	})
 }
 
-// infoSections is the order in which Redis prints them.
-var infoSections = []string{"server", "clients", "memory", "persistence", "stats", "replication", "cluster"}
-
-func (id *identity) info(p *server.Peer, srv *server.Server, args []string) {
+// info answers with the sections that the client names, or all of them.
+func (id *identity) info(p *server.Peer, srv *server.Server, names []string) {
+	all := len(names) == 0
 	wanted := map[string]bool{}
-	for _, a := range args {
-		switch a = strings.ToLower(a); a {
-		case "all", "default", "everything":
-			args = nil
-		default:
-			wanted[a] = true
+	for _, name := range names {
+		name = strings.ToLower(name)
+		wanted[name] = true
+		all = all || name == "all" || name == "default" || name == "everything"
+	}
+	var chosen []string
+	for _, s := range id.sections(srv) {
+		if name, _, _ := strings.Cut(s[2:], "\n"); all || wanted[strings.ToLower(name)] {
+			chosen = append(chosen, s)
 		}
 	}
-	var b strings.Builder
-	for _, s := range infoSections {
-		if len(args) > 0 && !wanted[s] {
-			continue
-		}
-		if b.Len() > 0 {
-			b.WriteString("\r\n")
-		}
-		fmt.Fprintf(&b, "# %s\r\n", strings.ToUpper(s[:1])+s[1:])
-		for _, line := range id.infoSection(s, srv) {
-			b.WriteString(line + "\r\n")
-		}
-	}
-	p.WriteBulk(b.String())
+	p.WriteBulk(strings.ReplaceAll(strings.Join(chosen, "\n"), "\n", "\r\n"))
 }
 
-func (id *identity) infoSection(section string, srv *server.Server) []string {
+// sections are those of INFO, in the order of Redis.
+func (id *identity) sections(srv *server.Server) []string {
 	now := id.clock.now()
-	uptime := int64(now.Sub(id.born) / time.Second)
-	get := func(key string) string {
-		id.mu.Lock()
-		defer id.mu.Unlock()
-		return id.config[key]
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	aof := 0
+	if id.config["appendonly"] == "yes" {
+		aof = 1
 	}
-	switch section {
-	case "server":
-		return []string{
-			"redis_version:7.4.0",
-			"server_name:redlocktest",
-			"redis_mode:standalone",
-			"arch_bits:64",
-			fmt.Sprintf("process_id:%d", os.Getpid()),
-			"run_id:" + id.runID,
-			"tcp_port:" + id.port,
-			fmt.Sprintf("server_time_usec:%d", now.UnixMicro()),
-			fmt.Sprintf("uptime_in_seconds:%d", uptime),
-			fmt.Sprintf("uptime_in_days:%d", uptime/(24*60*60)),
-		}
-	case "clients":
-		return []string{fmt.Sprintf("connected_clients:%d", srv.ClientsLen())}
-	case "memory":
-		return []string{"maxmemory:" + get("maxmemory"), "maxmemory_policy:" + get("maxmemory-policy")}
-	case "persistence":
-		aof := "0"
-		if get("appendonly") == "yes" {
-			aof = "1"
-		}
-		return []string{"loading:0", "async_loading:0", "aof_enabled:" + aof}
-	case "stats":
-		return []string{
-			fmt.Sprintf("total_connections_received:%d", srv.TotalConnections()),
-			fmt.Sprintf("total_commands_processed:%d", srv.TotalCommands()),
-		}
-	case "replication":
-		return []string{
-			"role:master",
-			"connected_slaves:0",
-			"master_failover_state:no-failover",
-			"master_replid:" + id.replID,
-			"master_replid2:" + strings.Repeat("0", 40),
-			"master_repl_offset:0",
-			"second_repl_offset:-1",
-		}
-	case "cluster":
-		return []string{"cluster_enabled:0"}
+	return []string{
+		"# Server\nredis_version:7.4.0\nserver_name:redlocktest\nredis_mode:standalone\n" +
+			fmt.Sprintf("process_id:%d\nrun_id:%s\ntcp_port:%s\nserver_time_usec:%d\nuptime_in_seconds:%d\n",
+				os.Getpid(), id.runID, id.port, now.UnixMicro(), now.Sub(id.born)/time.Second),
+		fmt.Sprintf("# Clients\nconnected_clients:%d\n", srv.ClientsLen()),
+		fmt.Sprintf("# Memory\nmaxmemory:%s\nmaxmemory_policy:%s\n", id.config["maxmemory"], id.config["maxmemory-policy"]),
+		fmt.Sprintf("# Persistence\nloading:0\nasync_loading:0\naof_enabled:%d\n", aof),
+		fmt.Sprintf("# Stats\ntotal_connections_received:%d\ntotal_commands_processed:%d\n",
+			srv.TotalConnections(), srv.TotalCommands()),
+		fmt.Sprintf("# Replication\nrole:master\nconnected_slaves:0\nmaster_failover_state:no-failover\n"+
+			"master_replid:%s\nmaster_replid2:%040d\nmaster_repl_offset:0\nsecond_repl_offset:-1\n", id.replID, 0),
+		"# Cluster\ncluster_enabled:0\n",
 	}
-	return nil
 }
 
 // configCmd knows GET with patterns, and SET of what GET knows: enough to misconfigure a node on purpose.

@@ -102,7 +102,7 @@ func (n *node) with(f func(*life)) {
 type life struct {
 	store *miniredis.Miniredis
 	ln    net.Listener
-	gate  *gate
+	gate  gate
 	id    identity
 
 	accepting sync.WaitGroup
@@ -115,7 +115,6 @@ func begin(ln net.Listener, clock *skewedClock, born time.Time) (*life, error) {
 	l := &life{
 		store: miniredis.NewMiniRedis(),
 		ln:    ln,
-		gate:  newGate(),
 		conns: map[*conn]struct{}{},
 		id:    newIdentity(ln.Addr().String(), clock, born),
 	}
@@ -208,60 +207,44 @@ func (c *conn) Close() error {
 	return err
 }
 
-// gate lets goroutines pass while it is open and holds them while it is not.
+// gate lets goroutines pass, but not while it is shut.
 type gate struct {
-	mu   sync.Mutex    // guards open
-	open chan struct{} // closed while the gate is open
+	mu   sync.Mutex    // guards shut
+	shut chan struct{} // closed when the gate opens again; nil while it is open
 }
 
-func newGate() *gate {
-	g := &gate{open: make(chan struct{})}
-	close(g.open)
-	return g
-}
+func (g *gate) isOpen() bool { return g.waitFor() == nil }
 
-func (g *gate) isOpen() bool {
+func (g *gate) waitFor() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.opened()
-}
-
-func (g *gate) opened() bool {
-	select {
-	case <-g.open:
-		return true
-	default:
-		return false
-	}
+	return g.shut
 }
 
 func (g *gate) set(open bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case open && !g.opened():
-		close(g.open)
-	case !open && g.opened():
-		g.open = make(chan struct{})
+	case open && g.shut != nil:
+		close(g.shut)
+		g.shut = nil
+	case !open && g.shut == nil:
+		g.shut = make(chan struct{})
 	}
 }
 
 // pass waits for the gate and reports true, or false when given up first.
 func (g *gate) pass(givenUp <-chan struct{}) bool {
-	for {
-		g.mu.Lock()
-		open := g.open
-		g.mu.Unlock()
+	if opens := g.waitFor(); opens != nil {
 		select {
+		case <-opens:
 		case <-givenUp:
-			return false
-		default:
 		}
-		select {
-		case <-open:
-			return true
-		case <-givenUp:
-			return false
-		}
+	}
+	select {
+	case <-givenUp:
+		return false
+	default:
+		return true
 	}
 }
