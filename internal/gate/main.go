@@ -102,7 +102,9 @@ func judge(args []string, repeatable *regexp.Regexp, run func(args []string) (st
 	}
 	var flags []string
 	for i := 0; i < len(args) && strings.HasPrefix(args[i], "-"); i++ {
-		flags = append(flags, args[i])
+		if !strings.HasPrefix(args[i], "-coverprofile=") { // the profile of all tests stays
+			flags = append(flags, args[i])
+		}
 	}
 	for _, t := range failed {
 		fmt.Printf("=== once more, by itself: %s\n", t)

@@ -31,6 +31,15 @@ func TestLoadJoinsTheFiles(t *testing.T) {
 	}
 }
 
+func TestLoadKnowsNoOtherFiles(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("a script without a file was loaded")
+		}
+	}()
+	lua.Load("none")
+}
+
 // The head of a script says what it is sent and what it replies.
 func TestEveryScriptBeginsWithItsContract(t *testing.T) {
 	files, err := filepath.Glob("*.lua")
