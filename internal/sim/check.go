@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -90,7 +91,7 @@ func overlaps(holds []*Hold) []Violation { // sorted by Granted
 // repeated finds tokens that were given twice.
 func repeated(holds []*Hold) []Violation {
 	sorted := slices.Clone(holds)
-	slices.SortStableFunc(sorted, func(a, b *Hold) int { return compare(a.Token, b.Token) })
+	slices.SortStableFunc(sorted, func(a, b *Hold) int { return cmp.Compare(a.Token, b.Token) })
 	var found []Violation
 	for i := 1; i < len(sorted); i++ {
 		if sorted[i].Token == sorted[i-1].Token {
@@ -126,16 +127,6 @@ func (a *Assume) disorder(holds []*Hold, relation string, last, first func(*Hold
 		}
 	}
 	return found
-}
-
-func compare(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // Leftovers finds keys on the nodes for which allowed reports false: what nobody holds must be gone.

@@ -3,14 +3,14 @@ package sim
 import (
 	"bufio"
 	"errors"
-	"net"
+	"slices"
 	"time"
 )
 
 // client is one connection as the node sees it.
 type client struct {
 	node    *Node
-	conn    net.Conn
+	conn    *Conn
 	from    string        // the client's name in the network, for traces
 	id      int64         // CLIENT ID
 	jitter  time.Duration // spreads connections that are resumed at one instant
@@ -19,12 +19,9 @@ type client struct {
 	// The following fields are guarded by node.mu.
 	gone    bool
 	authed  bool
-	db      int
-	name    string
 	proto   int64    // 3: RESP3
 	subs    []string // channels, in the order of subscribing
 	pending []byte   // replies not yet written
-	closing bool     // QUIT: close once the reply is written
 }
 
 // loop reads, executes and answers until the connection ends. Replies are written when no further request is buffered,
@@ -69,19 +66,21 @@ func (c *client) handle(args []string, flush bool) bool {
 	if n.alter != nil {
 		instead, other, late := n.alter(Command{Node: n.addr, Args: args})
 		if other {
-			args, reply = []string{""}, instead // as it is in RESP3, too
+			reply = instead
 		}
 		if late > 0 && !c.wait(late) {
 			return false
 		}
 	}
-	c.answer(args, reply)
-	if flush || c.closing {
-		c.flush()
+	if many, ok := reply.(replies); ok {
+		for _, r := range many {
+			c.append(pushed(r.([]any)))
+		}
+	} else {
+		c.append(reply)
 	}
-	if c.closing {
-		n.forget(c)
-		return false
+	if flush {
+		c.flush()
 	}
 	return true
 }
@@ -95,28 +94,8 @@ func (c *client) wait(d time.Duration) bool {
 	return !c.gone
 }
 
-// answer appends the reply to a command to those pending.
-func (c *client) answer(args []string, reply any) {
-	many, ok := reply.(replies)
-	switch {
-	case !ok && c.proto == 3:
-		c.pending = appendReply3(c.pending, inRESP3(args, reply))
-	case !ok:
-		c.pending = appendReply(c.pending, reply)
-	}
-	for _, r := range many {
-		c.append(r)
-	}
-}
-
-// append appends what comes out of turn to the pending replies.
-func (c *client) append(message any) {
-	if list, ok := message.([]any); ok && c.proto == 3 {
-		c.pending = appendReply3(c.pending, pushed(list))
-	} else {
-		c.pending = appendReply(c.pending, message)
-	}
-}
+// append appends to the pending replies.
+func (c *client) append(reply any) { c.pending = appendReply(c.pending, reply, c.proto == 3) }
 
 // flush writes the pending replies. Caller holds node.mu.
 func (c *client) flush() {
@@ -127,8 +106,8 @@ func (c *client) flush() {
 }
 
 // push sends a message out of turn. Caller holds node.mu.
-func (c *client) push(message any) {
-	c.append(message)
+func (c *client) push(message []any) {
+	c.append(pushed(message))
 	c.flush()
 }
 
@@ -137,7 +116,8 @@ func (c *client) end(err error) {
 	c.node.mu.Lock()
 	defer c.node.mu.Unlock()
 	if errors.Is(err, errProtocol) && !c.gone {
-		c.push(Error("ERR Protocol error"))
+		c.append(Error("ERR Protocol error"))
+		c.flush()
 	}
 	c.node.forget(c)
 }
@@ -145,20 +125,11 @@ func (c *client) end(err error) {
 // abort resets the connection. Caller holds node.mu.
 func (c *client) abort() {
 	c.gone = true
-	if a, ok := c.conn.(interface{ abort() }); ok {
-		a.abort()
-	} else {
-		_ = c.conn.Close()
-	}
+	c.conn.abort()
 }
 
 // forget drops a client from the node's list. Caller holds mu.
 func (n *Node) forget(c *client) {
 	c.gone = true
-	for i, x := range n.clients {
-		if x == c {
-			n.clients = append(n.clients[:i:i], n.clients[i+1:]...)
-			return
-		}
-	}
+	n.clients = slices.DeleteFunc(slices.Clone(n.clients), func(other *client) bool { return other == c })
 }

@@ -1,15 +1,18 @@
 package sim
 
 import (
+	"math"
 	"path"
 	"strings"
 )
 
+// Commands about keys of any type, and strings.
+
 func cmdDel(x *call) any {
 	var n int64
 	for _, k := range x.args[1:] {
-		if x.data.find(x.client.db, k, x.now) != nil {
-			delete(x.data[x.client.db], k)
+		if x.find(k) != nil {
+			delete(x.data, k)
 			n++
 		}
 	}
@@ -19,7 +22,7 @@ func cmdDel(x *call) any {
 func cmdExists(x *call) any {
 	var n int64
 	for _, k := range x.args[1:] {
-		if x.data.find(x.client.db, k, x.now) != nil {
+		if x.find(k) != nil {
 			n++
 		}
 	}
@@ -27,110 +30,66 @@ func cmdExists(x *call) any {
 }
 
 func cmdType(x *call) any {
-	if e := x.data.find(x.client.db, x.args[1], x.now); e != nil {
+	if e := x.find(x.args[1]); e != nil {
 		return Status(e.kind)
 	}
 	return Status("none")
 }
 
-// ttl returns a command that reports what is left, or the instant, in units of so many ms; seconds are rounded as Redis
-// does.
-func ttl(unit int64, absolute bool) func(*call) any {
-	return func(x *call) any {
-		e := x.data.find(x.client.db, x.args[1], x.now)
-		switch {
-		case e == nil:
-			return int64(-2)
-		case e.expires == 0:
-			return int64(-1)
-		}
-		v := e.expires
-		if !absolute {
-			v = max(v-x.now, 0)
-		}
-		if unit == 1 {
-			return v
-		}
-		return (v + unit/2) / unit
+func cmdPTTL(x *call) any {
+	e := x.find(x.args[1])
+	switch {
+	case e == nil:
+		return int64(-2)
+	case e.expires == 0:
+		return int64(-1)
 	}
+	return max(e.expires-x.now, 0)
 }
 
-// expire returns EXPIRE, PEXPIRE and their AT forms.
-func expire(unit int64, absolute bool) func(*call) any {
+// expire returns PEXPIRE or PEXPIREAT.
+func expire(absolute bool) func(*call) any {
 	return func(x *call) any {
-		v, ok := parseInt(x.args[2])
+		at, ok := parseInt(x.args[2])
 		if !ok {
 			return errNotInt
 		}
-		at := v * unit
 		if !absolute {
 			at += x.now
 		}
-		var nx, xx, gt, lt bool
-		for _, a := range x.args[3:] {
-			switch strings.ToLower(a) {
-			case "nx":
-				nx = true
-			case "xx":
-				xx = true
-			case "gt":
-				gt = true
-			case "lt":
-				lt = true
-			default:
-				return Error("ERR Unsupported option " + a)
-			}
-		}
+		e := x.find(x.args[1])
 		switch {
-		case nx && (xx || gt || lt):
-			return Error("ERR NX and XX, GT or LT options at the same time are not compatible")
-		case gt && lt:
-			return Error("ERR GT and LT options at the same time are not compatible")
-		}
-		e := x.data.find(x.client.db, x.args[1], x.now)
-		if e == nil {
+		case e == nil:
 			return int64(0)
-		}
-		had := e.expires != 0 // a key without expiry counts as living for ever: GT never, LT always
-		switch {
-		case nx && had, xx && !had, gt && (!had || at <= e.expires), lt && had && at >= e.expires:
-			return int64(0)
-		}
-		if at <= x.now {
-			delete(x.data[x.client.db], x.args[1])
-		} else {
+		case at <= x.now:
+			delete(x.data, x.args[1])
+		default:
 			e.expires = at
 		}
 		return int64(1)
 	}
 }
 
-func cmdPersist(x *call) any {
-	e := x.data.find(x.client.db, x.args[1], x.now)
-	if e == nil || e.expires == 0 {
-		return int64(0)
-	}
-	e.expires = 0
-	return int64(1)
-}
+func cmdKeys(x *call) any { return x.matching(x.args[1], "") }
 
-func cmdKeys(x *call) any {
-	r := []any{}
-	for _, k := range x.data.keys(x.client.db, x.now) {
-		if glob(x.args[1], k) {
-			r = append(r, k)
+// matching returns the keys that match a pattern and, if that is not empty, are of a type. It is Redis's pattern as far
+// as path.Match has it; unlike there, * also matches a slash.
+func (x *call) matching(pattern string, typ kind) any {
+	hide := strings.NewReplacer("/", "\x00")
+	found := []string{}
+	for _, k := range x.data.keys(x.now) {
+		matches, _ := path.Match(hide.Replace(pattern), hide.Replace(k))
+		if matches && (typ == "" || typ == x.data[k].kind) {
+			found = append(found, k)
 		}
 	}
-	return r
+	return bulks(found)
 }
 
 // cmdScan answers everything in one page, with the cursor 0: what Redis does with a small data set.
 func cmdScan(x *call) any {
 	pattern, typ := "*", ""
-	for i := 2; i < len(x.args); i += 2 {
-		if i+1 >= len(x.args) {
-			return errSyntax
-		}
+	for i := 2; i+1 < len(x.args); i += 2 {
 		switch strings.ToLower(x.args[i]) {
 		case "match":
 			pattern = x.args[i+1]
@@ -141,40 +100,56 @@ func cmdScan(x *call) any {
 			return errSyntax
 		}
 	}
-	r := []any{}
-	for _, k := range x.data.keys(x.client.db, x.now) {
-		if glob(pattern, k) && (typ == "" || typ == string(x.data[x.client.db][k].kind)) {
-			r = append(r, k)
-		}
-	}
-	return []any{"0", r}
+	return []any{"0", x.matching(pattern, kind(typ))}
 }
-
-// glob is Redis's pattern matching as far as path.Match has it; unlike there, * also matches a slash.
-func glob(pattern, s string) bool {
-	hide := strings.NewReplacer("/", "\x00")
-	ok, _ := path.Match(hide.Replace(pattern), hide.Replace(s))
-	return ok
-}
-
-func cmdDBSize(x *call) any { return int64(len(x.data.keys(x.client.db, x.now))) }
 
 func cmdFlushAll(x *call) any {
-	x.data = &databases{}
+	x.data = dataset{}
 	return OK
 }
 
-func cmdFlushDB(x *call) any {
-	x.data[x.client.db] = nil
-	return OK
-}
-
-func cmdRename(x *call) any {
-	e := x.data.find(x.client.db, x.args[1], x.now)
-	if e == nil {
-		return Error("ERR no such key")
+func cmdSet(x *call) any {
+	var nx, keep bool
+	var expires int64
+	for i := 3; i < len(x.args); i++ {
+		switch opt := strings.ToLower(x.args[i]); {
+		case opt == "nx":
+			nx = true
+		case opt == "keepttl" && expires == 0:
+			keep = true
+		case opt == "px" && !keep && expires == 0 && i+1 < len(x.args):
+			i++
+			ms, ok := parseInt(x.args[i])
+			switch {
+			case !ok:
+				return errNotInt
+			case ms <= 0, ms > math.MaxInt64-x.now:
+				return Error("ERR invalid expire time in 'set' command")
+			}
+			expires = x.now + ms
+		default:
+			return errSyntax
+		}
 	}
-	delete(x.data[x.client.db], x.args[1])
-	x.data.put(x.client.db, x.args[2], e)
+	old := x.find(x.args[1])
+	if nx && old != nil {
+		return nil
+	}
+	if keep && old != nil {
+		expires = old.expires
+	}
+	x.data[x.args[1]] = &entry{kind: kindString, str: x.args[2], expires: expires}
 	return OK
+}
+
+func cmdMGet(x *call) any {
+	r := []any{}
+	for _, k := range x.args[1:] {
+		if e := x.find(k); e != nil && e.kind == kindString {
+			r = append(r, e.str)
+		} else {
+			r = append(r, nil)
+		}
+	}
+	return r
 }

@@ -14,25 +14,6 @@ func cmdSubscribe(x *call) any {
 	return r
 }
 
-func cmdUnsubscribe(x *call) any {
-	c := x.client
-	channels := x.args[1:]
-	if len(channels) == 0 {
-		channels = slices.Clone(c.subs)
-	}
-	var r replies
-	for _, ch := range channels {
-		if i := slices.Index(c.subs, ch); i >= 0 {
-			c.subs = slices.Delete(c.subs, i, i+1)
-		}
-		r = append(r, []any{"unsubscribe", ch, int64(len(c.subs))})
-	}
-	if len(r) == 0 {
-		r = append(r, []any{"unsubscribe", nil, int64(0)})
-	}
-	return r
-}
-
 // cmdPublish writes to the subscribers at once; delivery takes each one's own delay.
 func cmdPublish(x *call) any {
 	var n int64

@@ -2,10 +2,13 @@ package sim
 
 import (
 	"fmt"
-	"maps"
+	"net"
 	"slices"
 	"strings"
 )
+
+// version is the Redis that the model is of: the one on the project's test machines.
+const version = "7.0.15"
 
 func cmdPing(x *call) any {
 	switch {
@@ -17,13 +20,6 @@ func cmdPing(x *call) any {
 		return x.args[1]
 	}
 	return Status("PONG")
-}
-
-func cmdEcho(x *call) any { return x.args[1] }
-
-func cmdQuit(x *call) any {
-	x.client.closing = true
-	return OK
 }
 
 func cmdAuth(x *call) any {
@@ -44,65 +40,35 @@ func cmdAuth(x *call) any {
 	return OK
 }
 
-func cmdSelect(x *call) any {
-	db, ok := parseInt(x.args[1])
-	switch {
-	case !ok:
-		return errNotInt
-	case db < 0 || db >= int64(len(x.data)):
-		return Error("ERR DB index is out of range")
-	}
-	x.client.db = int(db)
-	return OK
-}
-
-// cmdHello knows no options.
 func cmdHello(x *call) any {
-	if len(x.args) > 1 {
-		proto, ok := parseInt(x.args[1])
-		switch {
-		case !ok:
-			return Error("ERR Protocol version is not an integer or out of range")
-		case proto != 2 && proto != 3:
-			return Error("NOPROTO unsupported protocol version")
-		case len(x.args) > 2:
-			return Error("ERR Syntax error in HELLO option '" + x.args[2] + "'")
-		case !x.client.authed:
-			return Error("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> " +
-				"AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at " +
-				"the same time")
-		}
-		x.client.proto = proto
+	if x.args[1] != "2" && x.args[1] != "3" {
+		return Error("NOPROTO unsupported protocol version")
 	}
-	return []any{
-		"server", "redis", "version", version, "proto", max(2, x.client.proto), "id", x.client.id, "mode", "standalone",
+	x.client.proto, _ = parseInt(x.args[1])
+	return dict{
+		"server", "redis", "version", version, "proto", x.client.proto, "id", x.client.id, "mode", "standalone",
 		"role", x.role(), "modules",
 		[]any{},
 	}
 }
 
-func cmdClient(x *call) any {
-	switch sub := strings.ToLower(x.args[1]); {
-	case sub == "setname" && len(x.args) == 3:
-		x.client.name = x.args[2]
-		return OK
-	case sub == "getname" && len(x.args) == 2:
-		if x.client.name == "" {
-			return nil
-		}
-		return x.client.name
-	case sub == "id" && len(x.args) == 2:
-		return x.client.id
-	case sub == "no-evict" && len(x.args) == 3:
-		return OK
-	}
-	// SETINFO came with 7.2; the model is a 7.0, whose answer a client must bear.
-	return Error(fmt.Sprintf("ERR unknown subcommand '%.128s'. Try CLIENT HELP.", x.args[1]))
-}
-
 func cmdTime(x *call) any {
 	t := x.clock.now()
-	return []any{itoa(t.Unix()), itoa(int64(t.Nanosecond() / 1000))}
+	return bulks([]string{fmt.Sprint(t.Unix()), fmt.Sprint(t.Nanosecond() / 1000)})
+}
+
+func cmdConfig(x *call) any {
+	if !strings.EqualFold(x.args[1], "get") {
+		return Error(fmt.Sprintf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try CONFIG HELP.",
+			x.args[1]))
+	}
+	r := dict{}
+	for _, name := range sortedKeys(x.config) {
+		if slices.Contains(x.args[2:], name) {
+			r = append(r, name, x.config[name])
+		}
+	}
+	return r
 }
 
 func (n *Node) role() string {
@@ -112,46 +78,49 @@ func (n *Node) role() string {
 	return "master"
 }
 
-func cmdRole(x *call) any {
-	if x.master != "" {
-		host, port, _ := strings.Cut(x.master, ":")
-		p, _ := parseInt(port)
-		state := "connected"
-		if x.noMaster {
-			state = "connect"
+// cmdInfo answers the sections that the library asks for, each by its name.
+func cmdInfo(x *call) any {
+	section := strings.ToLower(x.args[1])
+	var fields []any
+	switch section {
+	case "server":
+		now := x.clock.now()
+		_, port, _ := net.SplitHostPort(x.addr)
+		up := now.Unix() - x.started.Unix() // a difference of whole seconds, hence up to 1 s wrong either way, as Redis's is
+		fields = []any{
+			"redis_version", version, "redis_mode", "standalone", "os", "Linux", "arch_bits", 64, "process_id", x.lives,
+			"run_id", x.runID, "tcp_port", port, "server_time_usec", now.UnixMicro(), "uptime_in_seconds", up,
+			"uptime_in_days", up / 86400,
 		}
-		return []any{"slave", host, p, state, int64(0)}
+	case "memory":
+		fields = []any{
+			"used_memory", 1_000_000, "maxmemory", x.config["maxmemory"], "maxmemory_policy", x.config["maxmemory-policy"],
+		}
+	case "persistence":
+		fields = []any{
+			"loading", bit(x.loading), "async_loading", 0, "rdb_bgsave_in_progress", 0,
+			"aof_enabled", bit(x.config["appendonly"] == "yes"), "aof_rewrite_in_progress", 0,
+		}
+	case "replication":
+		fields = []any{"role", x.role()}
+		if x.master != "" {
+			host, port, _ := strings.Cut(x.master, ":")
+			fields = append(fields, "master_host", host, "master_port", port, "master_link_status", "up")
+		}
+		fields = append(fields, "connected_slaves", 0, "master_replid", x.replID, "master_replid2", x.replID2,
+			"master_repl_offset", 0)
 	}
-	return []any{"master", int64(0), []any{}}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s%s\r\n", strings.ToUpper(section[:1]), section[1:])
+	for i := 0; i < len(fields); i += 2 {
+		fmt.Fprintf(&b, "%v:%v\r\n", fields[i], fields[i+1])
+	}
+	return verbatim(b.String())
 }
 
-func cmdConfig(x *call) any {
-	switch sub := strings.ToLower(x.args[1]); {
-	case sub == "get" && len(x.args) >= 3:
-		r := []any{}
-		for _, name := range slices.Sorted(maps.Keys(x.config)) {
-			for _, pattern := range x.args[2:] {
-				if glob(strings.ToLower(pattern), name) {
-					r = append(r, name, x.config[name])
-					break
-				}
-			}
-		}
-		return r
-	case sub == "set" && len(x.args) >= 4 && len(x.args)%2 == 0:
-		for i := 2; i < len(x.args); i += 2 {
-			if _, ok := x.config[strings.ToLower(x.args[i])]; !ok {
-				return Error("ERR Unknown option or number of arguments for CONFIG SET - '" + x.args[i] + "'")
-			}
-		}
-		for i := 2; i < len(x.args); i += 2 {
-			x.config[strings.ToLower(x.args[i])] = x.args[i+1]
-		}
-		return OK
-	case sub == "resetstat":
-		clear(x.calls)
-		return OK
+func bit(b bool) int64 {
+	if b {
+		return 1
 	}
-	return Error(fmt.Sprintf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try CONFIG HELP.",
-		x.args[1]))
+	return 0
 }

@@ -1,90 +1,54 @@
 package sim
 
 import (
-	"math"
+	"cmp"
+	"slices"
 	"strings"
 )
 
-func cmdZAdd(x *call) any {
-	var nx, xx, gt, lt, ch, incr bool
-	i := 2
+func zadd(x *call, e *entry) any {
+	var nx, gt, ch bool
+	pairs := x.args[2:]
 flags:
-	for ; i < len(x.args); i++ {
-		switch strings.ToLower(x.args[i]) {
+	for ; len(pairs) > 0; pairs = pairs[1:] {
+		switch strings.ToLower(pairs[0]) {
 		case "nx":
 			nx = true
-		case "xx":
-			xx = true
 		case "gt":
 			gt = true
-		case "lt":
-			lt = true
 		case "ch":
 			ch = true
-		case "incr":
-			incr = true
 		default:
 			break flags
 		}
 	}
-	pairs := x.args[i:]
 	switch {
 	case len(pairs) == 0 || len(pairs)%2 != 0:
 		return errSyntax
-	case nx && xx:
-		return Error("ERR XX and NX options at the same time are not compatible")
-	case gt && nx || lt && nx || gt && lt:
+	case gt && nx:
 		return Error("ERR GT, LT, and/or NX options at the same time are not compatible")
-	case incr && len(pairs) > 2:
-		return Error("ERR INCR option supports a single increment-element pair")
 	}
 	scores := make([]float64, len(pairs)/2)
-	for j := range scores {
-		v, ok := parseFloat(pairs[2*j])
+	for i := range scores {
+		v, ok := parseFloat(pairs[2*i])
 		if !ok {
-			return errNotFloat
+			return Error("ERR value is not a valid float")
 		}
-		scores[j] = v
-	}
-	e, err := x.lookup(x.args[1], kindZSet)
-	if err != nil {
-		return err
-	}
-	if e == nil {
-		if xx {
-			if incr {
-				return nil
-			}
-			return int64(0)
-		}
-		e, _ = x.create(x.args[1], kindZSet)
-		defer func() { x.tidy(x.args[1], e) }()
+		scores[i] = v
 	}
 	var added, changed int64
-	for j, score := range scores {
-		member := pairs[2*j+1]
+	for i, score := range scores {
+		member := pairs[2*i+1]
 		old, had := e.scores[member]
-		if incr && had {
-			if score += old; math.IsNaN(score) {
-				return Error("ERR resulting score is not a number (NaN)")
-			}
-		}
-		// GT and LT never keep a new member out.
-		if had && (nx || gt && score <= old || lt && score >= old) || !had && xx {
-			if incr {
-				return nil
-			}
+		switch {
+		case had && (nx || gt && score <= old): // GT never keeps a new member out
 			continue
-		}
-		if !had {
+		case !had:
 			added++
-		} else if score != old {
+		case score != old:
 			changed++
 		}
 		e.scores[member] = score
-		if incr {
-			return formatScore(score)
-		}
 	}
 	if ch {
 		return added + changed
@@ -92,120 +56,165 @@ flags:
 	return added
 }
 
-func cmdZIncrBy(x *call) any {
-	x.args = []string{"zadd", x.args[1], "INCR", x.args[2], x.args[3]}
-	return cmdZAdd(x)
-}
-
-func cmdZScore(x *call) any {
-	e, err := x.lookup(x.args[1], kindZSet)
-	if err != nil {
-		return err
-	}
-	if e != nil {
-		if s, ok := e.scores[x.args[2]]; ok {
-			return formatScore(s)
-		}
+func zscore(x *call, e *entry) any {
+	if s, ok := e.scores[x.args[2]]; ok {
+		return formatG(s, 17)
 	}
 	return nil
 }
 
-func cmdZMScore(x *call) any {
-	e, err := x.lookup(x.args[1], kindZSet)
-	if err != nil {
-		return err
-	}
-	r := []any{}
-	for _, m := range x.args[2:] {
-		if e != nil {
-			if s, ok := e.scores[m]; ok {
-				r = append(r, formatScore(s))
-				continue
-			}
-		}
-		r = append(r, nil)
-	}
-	return r
-}
-
-func cmdZRem(x *call) any {
-	e, err := x.lookup(x.args[1], kindZSet)
-	if e == nil {
-		if err != nil {
-			return err
-		}
-		return int64(0)
-	}
+func zrem(x *call, e *entry) any {
 	before := len(e.scores)
 	for _, m := range x.args[2:] {
 		delete(e.scores, m)
 	}
-	x.tidy(x.args[1], e)
 	return int64(before - len(e.scores))
 }
 
-func cmdZCard(x *call) any {
-	e, err := x.lookup(x.args[1], kindZSet)
-	switch {
-	case err != nil:
-		return err
-	case e == nil:
-		return int64(0)
+func zrank(x *call, e *entry) any {
+	if i := slices.IndexFunc(e.ranked(), func(m zmember) bool { return m.name == x.args[2] }); i >= 0 {
+		return int64(i)
 	}
-	return int64(len(e.scores))
+	return nil
 }
 
-// zpop returns ZPOPMIN or ZPOPMAX.
-func zpop(low bool) func(*call) any {
-	return func(x *call) any {
-		count := int64(1)
-		if len(x.args) > 3 {
-			return errSyntax
+func zcount(x *call, e *entry) any {
+	found, err := e.between(x.args[2], x.args[3])
+	if err != nil {
+		return err
+	}
+	return int64(len(found))
+}
+
+func zremrangebyscore(x *call, e *entry) any {
+	found, err := e.between(x.args[2], x.args[3])
+	if err != nil {
+		return err
+	}
+	for _, m := range found {
+		delete(e.scores, m.name)
+	}
+	return int64(len(found))
+}
+
+// zmember is an element of a sorted set.
+type zmember struct {
+	name  string
+	score float64
+}
+
+// ranked returns a sorted set's elements by score, then name.
+func (e *entry) ranked() []zmember {
+	r := make([]zmember, 0, len(e.scores))
+	for n, s := range e.scores {
+		r = append(r, zmember{n, s})
+	}
+	slices.SortFunc(r, func(a, b zmember) int {
+		return cmp.Or(cmp.Compare(a.score, b.score), strings.Compare(a.name, b.name))
+	})
+	return r
+}
+
+// between returns the elements with scores from lo to hi: "5", "(5" without its end, "-inf".
+func (e *entry) between(lo, hi string) ([]zmember, any) {
+	low, noLow := strings.CutPrefix(lo, "(")
+	high, noHigh := strings.CutPrefix(hi, "(")
+	from, ok1 := parseFloat(low)
+	to, ok2 := parseFloat(high)
+	if !ok1 || !ok2 {
+		return nil, Error("ERR min or max is not a float")
+	}
+	return slices.DeleteFunc(e.ranked(), func(m zmember) bool {
+		return m.score < from || m.score > to || noLow && m.score == from || noHigh && m.score == to
+	}), nil
+}
+
+// byRank returns the elements from one rank to another; negative ones count from the end.
+func byRank(all []zmember, first, last string) ([]zmember, any) {
+	from, ok1 := parseInt(first)
+	to, ok2 := parseInt(last)
+	if !ok1 || !ok2 {
+		return nil, errNotInt
+	}
+	size := int64(len(all))
+	if from < 0 {
+		from = max(from+size, 0)
+	}
+	if to < 0 {
+		to += size
+	}
+	if to = min(to, size-1); from > to {
+		return nil, nil
+	}
+	return all[from : to+1], nil
+}
+
+// zquery is a range of a sorted set, whichever command asked for it.
+type zquery struct {
+	byScore, reverse, withScores bool
+	offset, count                int64 // count < 0: all
+}
+
+// zrange returns ZRANGE or one of its kin. With REV, the end comes first.
+func zrange(q zquery) func(*call, *entry) any {
+	return func(x *call, e *entry) any {
+		q := q
+		if err := q.options(x.args[4:]); err != nil {
+			return err
 		}
-		if len(x.args) == 3 {
-			v, ok := parseInt(x.args[2])
-			if !ok || v < 0 {
-				return Error("ERR value is out of range, must be positive")
+		var found []zmember
+		var err any
+		switch lo, hi := x.args[2], x.args[3]; {
+		case q.byScore && q.reverse:
+			found, err = e.between(hi, lo)
+			slices.Reverse(found)
+		case q.byScore:
+			found, err = e.between(lo, hi)
+		default:
+			all := e.ranked()
+			if q.reverse {
+				slices.Reverse(all)
 			}
-			count = v
+			found, err = byRank(all, lo, hi)
 		}
-		e, err := x.lookup(x.args[1], kindZSet)
 		if err != nil {
 			return err
 		}
+		found = found[min(q.offset, int64(len(found))):]
+		if q.count >= 0 {
+			found = found[:min(q.count, int64(len(found)))]
+		}
 		r := []any{}
-		if e == nil {
-			return r
-		}
-		all := e.ranked()
-		for i := range min(count, int64(len(all))) {
-			m := all[i]
-			if !low {
-				m = all[int64(len(all))-1-i]
+		for _, m := range found {
+			r = append(r, m.name)
+			if q.withScores {
+				r = append(r, formatG(m.score, 17))
 			}
-			delete(e.scores, m.name)
-			r = append(r, m.name, formatScore(m.score))
 		}
-		x.tidy(x.args[1], e)
 		return r
 	}
 }
 
-// zrank returns ZRANK or ZREVRANK.
-func zrank(reverse bool) func(*call) any {
-	return func(x *call) any {
-		e, err := x.lookup(x.args[1], kindZSet)
-		if e == nil {
-			return err
-		}
-		for i, m := range e.ranked() {
-			if m.name == x.args[2] {
-				if reverse {
-					return int64(len(e.scores) - 1 - i)
-				}
-				return int64(i)
+func (q *zquery) options(args []string) any {
+	for i := 0; i < len(args); i++ {
+		switch opt := strings.ToLower(args[i]); {
+		case opt == "withscores":
+			q.withScores = true
+		case opt == "byscore":
+			q.byScore = true
+		case opt == "rev":
+			q.reverse = true
+		case opt == "limit" && i+2 < len(args) && q.byScore:
+			var ok1, ok2 bool
+			q.offset, ok1 = parseInt(args[i+1])
+			q.count, ok2 = parseInt(args[i+2])
+			if !ok1 || !ok2 || q.offset < 0 {
+				return errNotInt
 			}
+			i += 2
+		default:
+			return errSyntax
 		}
-		return nil
 	}
+	return nil
 }

@@ -26,7 +26,6 @@ const (
 	flagDenyOOM       // may need memory
 	flagNoScript      // not from a script
 	flagLoading       // also while loading
-	flagStale         // also on a replica without its master
 	flagNoAuth        // before AUTH
 	flagSub           // also on a subscribed connection
 )
@@ -42,11 +41,9 @@ const (
 	errWrongType = Error("WRONGTYPE Operation against a key holding the wrong kind of value")
 	errSyntax    = Error("ERR syntax error")
 	errNotInt    = Error("ERR value is not an integer or out of range")
-	errNotFloat  = Error("ERR value is not a valid float")
 	errReadOnly  = Error("READONLY You can't write against a read only replica.")
 	errOOM       = Error("OOM command not allowed when used memory > 'maxmemory'.")
 	errLoading   = Error("LOADING Redis is loading the dataset in memory")
-	errNoMaster  = Error("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.")
 	errNoReplica = Error("NOREPLICAS Not enough good replicas to write.")
 	errNoAuth    = Error("NOAUTH Authentication required.")
 )
@@ -75,7 +72,7 @@ func (x *call) dispatch(script bool) any {
 		}
 		return x.unknown()
 	}
-	if len(x.args) < cmd.arity || cmd.arity < 0 && len(x.args) < -cmd.arity || cmd.arity > 0 && len(x.args) != cmd.arity {
+	if cmd.arity < 0 && len(x.args) < -cmd.arity || cmd.arity > 0 && len(x.args) != cmd.arity {
 		if script {
 			return Error("ERR Wrong number of args calling Redis command from script")
 		}
@@ -131,8 +128,6 @@ func (x *call) refuse(name string, flags flag, script bool) Error {
 	case !script && len(x.client.subs) > 0 && x.client.proto != 3 && flags&flagSub == 0:
 		return Error(fmt.Sprintf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET "+
 			"are allowed in this context", name))
-	case x.noMaster && x.master != "" && flags&flagStale == 0:
-		return errNoMaster
 	case x.loading && flags&flagLoading == 0:
 		return errLoading
 	}
@@ -156,52 +151,10 @@ func (x *call) undeclared() bool {
 }
 
 func (x *call) unknown() Error {
-	var b strings.Builder
-	for _, a := range x.args[1:] {
-		if b.Len() >= 128 {
-			break
-		}
-		fmt.Fprintf(&b, "'%.*s' ", 128-b.Len(), a)
-	}
-	text := fmt.Sprintf("ERR unknown command '%.128s', with args beginning with: %s", x.args[0], b.String())
-	return Error(strings.NewReplacer("\r", " ", "\n", " ").Replace(text))
+	return Error(oneLine(fmt.Sprintf("ERR unknown command '%.128s', with args beginning with: '%.128s' ",
+		x.args[0], strings.Join(x.args[1:], "' '"))))
 }
 
 func wrongArgs(name string) Error {
 	return Error(fmt.Sprintf("ERR wrong number of arguments for '%s' command", name))
-}
-
-// lookup returns the key's living entry (nil: none), or WRONGTYPE if it is of another kind.
-func (x *call) lookup(key string, want kind) (*entry, any) {
-	e := x.data.find(x.client.db, key, x.now)
-	if e != nil && e.kind != want {
-		return nil, errWrongType
-	}
-	return e, nil
-}
-
-// create is lookup that creates the key.
-func (x *call) create(key string, want kind) (*entry, any) {
-	e, err := x.lookup(key, want)
-	if e == nil && err == nil {
-		e = &entry{kind: want}
-		switch want {
-		case kindZSet:
-			e.scores = map[string]float64{}
-		case kindHash:
-			e.fields = map[string]string{}
-		case kindSet:
-			e.members = map[string]bool{}
-		case kindList, kindString:
-		}
-		x.data.put(x.client.db, key, e)
-	}
-	return e, err
-}
-
-// tidy deletes a collection that became empty.
-func (x *call) tidy(key string, e *entry) {
-	if e != nil && e.kind != kindString && e.size() == 0 {
-		delete(x.data[x.client.db], key)
-	}
 }

@@ -12,7 +12,7 @@ func (n *Node) Crash(keepData bool) {
 	defer n.mu.Unlock()
 	n.up = false
 	if !keepData {
-		n.data = &databases{}
+		n.data = dataset{}
 	}
 	n.disconnect()
 }
@@ -36,7 +36,7 @@ func (n *Node) Restart() {
 }
 
 // A Snapshot is what an RDB file of an instant holds.
-type Snapshot struct{ data *databases }
+type Snapshot struct{ data dataset }
 
 // Snapshot copies the data set.
 func (n *Node) Snapshot() Snapshot {
@@ -76,7 +76,7 @@ func (n *Node) Resume() {
 }
 
 // Demote makes the node a replica of another, as REPLICAOF does: connections live on, writes are refused. The model
-// replicates nothing; Load gives the replica what its master would have sent.
+// replicates nothing.
 func (n *Node) Demote(master string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -91,7 +91,7 @@ func (n *Node) Promote() {
 	if n.master == "" {
 		return
 	}
-	n.master, n.noMaster = "", false
+	n.master = ""
 	n.lives++
 	n.replID2, n.replID = n.replID, hexID(mix(n.seed+2, n.lives))
 }
@@ -105,20 +105,6 @@ func (n *Node) BackUp() {
 		n.lives++
 		n.replID = hexID(mix(n.seed+3, n.lives))
 	}
-}
-
-// Load replaces the data set without a restart, as a full resynchronisation does.
-func (n *Node) Load(s Snapshot) {
-	n.mu.Lock()
-	n.data = s.data.clone()
-	n.mu.Unlock()
-}
-
-// LoseMaster makes a replica answer MASTERDOWN; SetLoading makes the node answer LOADING.
-func (n *Node) LoseMaster(lost bool) {
-	n.mu.Lock()
-	n.noMaster = lost
-	n.mu.Unlock()
 }
 
 // SetLoading makes the node answer LOADING, or ends that.

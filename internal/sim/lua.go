@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"reflect"
 	"strings"
 	"sync"
 
@@ -27,7 +28,7 @@ func compile(sha, source string) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	printNumbersAsLua(chunk)
+	printNumbersAsLua(reflect.ValueOf(chunk))
 	proto, err := lua.Compile(chunk, "user_script")
 	if err != nil {
 		return nil, err
@@ -61,8 +62,6 @@ func (in *interpreter) run(x *call, sha string, p *program, keys, args []string)
 	globals := l.G.Global
 	globals.RawSetString("KEYS", stringTable(keys))
 	globals.RawSetString("ARGV", stringTable(args))
-	db := x.client.db
-	defer func() { x.client.db = db }() // SELECT inside a script ends with it
 
 	l.Push(l.NewFunctionFromProto(p.proto))
 	if err := l.PCall(0, 1, nil); err != nil {
@@ -86,8 +85,7 @@ func scriptError(err error, sha string) Error {
 			message = "ERR " + message
 		}
 	}
-	message = strings.NewReplacer("\r", " ", "\n", " ").Replace(message)
-	return Error(message + " script: " + sha + ", on @user_script:1.")
+	return Error(oneLine(message) + " script: " + sha + ", on @user_script:1.")
 }
 
 func stringTable(values []string) *lua.LTable {

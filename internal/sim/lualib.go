@@ -1,13 +1,11 @@
 package sim
 
 import (
-	"strings"
-
 	lua "github.com/yuin/gopher-lua"
 )
 
 // openLibs gives scripts the libraries that the model has: base without files, string, table, math without randomness,
-// redis. Missing on purpose: cjson, cmsgpack, bit, struct, math.random, and anything that reads a real clock.
+// and of redis what the scripts call.
 func (in *interpreter) openLibs() {
 	l := in.state
 	for _, lib := range []struct {
@@ -35,7 +33,8 @@ func (in *interpreter) openLibs() {
 	g.RawSetString("tostring", l.NewFunction(luaToString))
 	g.RawSetString(concatHelper, l.NewFunction(luaConcatOperand))
 	l.GetGlobal("table").(*lua.LTable).RawSetString("concat", l.NewFunction(luaTableConcat))
-	l.GetGlobal("string").(*lua.LTable).RawSetString("format", l.NewFunction(luaFormat))
+	str := l.GetGlobal("string").(*lua.LTable)
+	str.RawSetString("format", l.NewFunction(luaFormat(str.RawGetString("format").(*lua.LFunction).GFunction)))
 	g.RawSetString("redis", in.redisTable())
 	in.protectGlobals()
 }
@@ -71,33 +70,7 @@ func (in *interpreter) redisTable() *lua.LTable {
 		l.Push(lua.LString(sha1hex(luaString(l.Get(1)))))
 		return 1
 	}))
-	t.RawSetString("status_reply", l.NewFunction(func(l *lua.LState) int {
-		l.Push(field("ok", l.CheckString(1)))
-		return 1
-	}))
-	t.RawSetString("error_reply", l.NewFunction(func(l *lua.LState) int {
-		l.Push(field("err", errorReply(l.CheckString(1))))
-		return 1
-	}))
-	for i, level := range []string{"LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"} {
-		t.RawSetString(level, lua.LNumber(i))
-	}
-	t.RawSetString("log", l.NewFunction(func(*lua.LState) int { return 0 }))
-	t.RawSetString("replicate_commands", l.NewFunction(func(l *lua.LState) int {
-		l.Push(lua.LTrue)
-		return 1
-	}))
-	t.RawSetString("REDIS_VERSION", lua.LString(version))
 	return t
-}
-
-// errorReply gives an error without a code the code ERR: "one" is a message alone, "TWO words" has a code.
-func errorReply(s string) string {
-	s = strings.TrimPrefix(s, "-")
-	if !strings.Contains(s, " ") {
-		return "ERR " + s
-	}
-	return s
 }
 
 // call is redis.call, which raises a command's error, and redis.pcall, which returns it as a table.

@@ -1,7 +1,8 @@
 package sim
 
 import (
-	"strconv"
+	"reflect"
+	"regexp"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -56,61 +57,46 @@ func luaTableConcat(l *lua.LState) int {
 	return 1
 }
 
-// luaFormat is string.format: %d truncates, %s prints numbers with 14 digits, floats are C's.
-func luaFormat(l *lua.LState) int {
-	f := l.CheckString(1)
-	var b strings.Builder
-	arg := 1
-	for i := 0; i < len(f); i++ {
-		if f[i] != '%' {
-			b.WriteByte(f[i])
-			continue
+var directives = regexp.MustCompile(`%[-+ #0-9.]*[a-zA-Z%]`)
+
+// luaFormat is string.format, given that of gopher-lua: numbers for %s become text before.
+func luaFormat(original lua.LGFunction) lua.LGFunction {
+	return func(l *lua.LState) int {
+		arg := 1
+		for _, d := range directives.FindAllString(l.CheckString(1), -1) {
+			verb := d[len(d)-1]
+			if verb != '%' {
+				arg++
+			}
+			if n, ok := l.Get(arg).(lua.LNumber); ok && verb == 's' {
+				l.Replace(arg, lua.LString(luaString(n)))
+			}
 		}
-		j := i + 1
-		for j < len(f) && strings.IndexByte("-+ #0123456789.", f[j]) >= 0 {
-			j++
-		}
-		if j == len(f) {
-			l.RaiseError("invalid option '%%' to 'format'")
-		}
-		spec, verb := f[i:j], f[j]
-		i = j
-		if verb == '%' {
-			b.WriteByte('%')
-			continue
-		}
-		arg++
-		b.WriteString(formatOne(l, spec, verb, arg))
+		return original(l)
 	}
-	l.Push(lua.LString(b.String()))
-	return 1
 }
 
-func formatOne(l *lua.LState, spec string, verb byte, arg int) string {
-	switch verb {
-	case 'd', 'i':
-		return sprintf(spec+"d", int64(l.CheckNumber(arg)))
-	case 'c', 'o', 'x', 'X':
-		return sprintf(spec+string(verb), int64(l.CheckNumber(arg)))
-	case 'u':
-		return sprintf(spec+"d", uint64(int64(l.CheckNumber(arg))))
-	case 'e', 'E', 'f', 'g', 'G':
-		v := float64(l.CheckNumber(arg))
-		if verb == 'g' && spec == "%" {
-			return strconv.FormatFloat(v, 'g', 6, 64)
+// printNumbersAsLua wraps every operand of ".." in a syntax tree.
+func printNumbersAsLua(tree reflect.Value) {
+	switch tree.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if tree.IsNil() {
+			return
 		}
-		return sprintf(spec+string(verb), v)
-	case 'q':
-		return strconv.Quote(l.CheckString(arg))
-	case 's':
-		v := l.CheckAny(arg)
-		if n, ok := v.(lua.LNumber); ok {
-			return sprintf(spec+"s", luaString(n))
+		printNumbersAsLua(tree.Elem())
+		if e, ok := reflect.TypeAssert[*ast.StringConcatOpExpr](tree); ok && tree.Kind() == reflect.Pointer {
+			e.Lhs, e.Rhs = wrapOperand(e.Lhs), wrapOperand(e.Rhs)
 		}
-		return sprintf(spec+"s", lua.LVAsString(l.ToStringMeta(v)))
+	case reflect.Struct:
+		for i := range tree.NumField() {
+			printNumbersAsLua(tree.Field(i))
+		}
+	case reflect.Slice:
+		for i := range tree.Len() {
+			printNumbersAsLua(tree.Index(i))
+		}
+	default: // a name, a number or a position
 	}
-	l.RaiseError("invalid option '%%%s' to 'format'", string(verb))
-	return ""
 }
 
 // wrapOperand makes "a .. b" read "helper(a) .. helper(b)".

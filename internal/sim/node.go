@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"net"
 	"sync"
 	"time"
 )
@@ -16,7 +15,7 @@ type Node struct {
 
 	mu       sync.Mutex // protects the following fields: this is Redis's single thread
 	clock    nodeClock
-	data     *databases
+	data     dataset
 	scripts  map[string]bool // by SHA1; forgotten by SCRIPT FLUSH and by a restart
 	lua      *interpreter    // made at the first script
 	clients  []*client       // in the order of connecting
@@ -35,17 +34,16 @@ type Node struct {
 	copies   map[string]string // clients that hear what others are told: see Copy
 	watch    *watch
 
-	up       bool
-	paused   bool
-	resumed  *sync.Cond // signalled by Resume and by a crash; L is &mu
-	lives    uint64     // number of starts, the seed of run_id
-	started  time.Time  // node time of the last start
-	runID    string
-	replID   string
-	replID2  string // all zeros unless the node was promoted
-	master   string // address of its master while it is a replica
-	loading  bool
-	noMaster bool // a replica that lost its master and may not serve stale data
+	up      bool
+	paused  bool
+	resumed *sync.Cond // signalled by Resume and by a crash; L is &mu
+	lives   uint64     // number of starts, the seed of run_id
+	started time.Time  // node time of the last start
+	runID   string
+	replID  string
+	replID2 string // all zeros unless the node was promoted
+	master  string // address of its master while it is a replica
+	loading bool
 
 	serving sync.WaitGroup // connections being served
 }
@@ -64,7 +62,7 @@ const noReplID = "0000000000000000000000000000000000000000"
 
 // NewNode returns a running, empty node. It has been up for an hour, so that no restart guard is on its mind.
 func NewNode(addr string, seed uint64) *Node {
-	n := &Node{addr: addr, seed: mix(seed, hash(addr)), clock: newNodeClock(), data: &databases{}, up: true}
+	n := &Node{addr: addr, seed: mix(seed, hash(addr)), clock: newNodeClock(), data: dataset{}, up: true}
 	n.resumed = sync.NewCond(&n.mu)
 	n.calls = map[string]int64{}
 	n.denied = map[string]bool{}
@@ -119,13 +117,6 @@ func (n *Node) SetRate(rate float64) {
 	n.clock.set(0, rate)
 }
 
-// Rate returns the rate of the node's clock.
-func (n *Node) Rate() float64 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.clock.rate
-}
-
 // Observe makes f see every command that a connection or Do executes, with the node's lock held: f must not call the
 // node.
 func (n *Node) Observe(f func(Command)) {
@@ -151,14 +142,14 @@ func (n *Node) Do(args ...any) any {
 	for i, a := range args {
 		s[i] = fmt.Sprint(a)
 	}
-	return n.execute(&client{node: n, name: "local", trusted: true}, s)
+	return n.execute(&client{node: n, trusted: true}, s)
 }
 
 // Keys returns the living keys of database 0 in byte order.
 func (n *Node) Keys() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.data.keys(0, n.clock.ms())
+	return n.data.keys(n.clock.ms())
 }
 
 // Calls returns how often the command was executed since the start, also inside scripts.
@@ -176,41 +167,20 @@ func (n *Node) ScriptValues() int64 {
 	return n.values
 }
 
-// Serve answers the requests of one connection until it ends or the node dies. It closes conn.
-func (n *Node) Serve(conn net.Conn, from string, id uint64) {
-	c, ok := n.register(conn, from, id)
-	if ok {
-		defer n.serving.Done()
-		c.loop()
-	}
-}
-
-// accept serves conn in the background; false: nobody listens.
-func (n *Node) accept(conn net.Conn, from string, id uint64) bool {
-	c, ok := n.register(conn, from, id)
-	if ok {
-		go func() {
-			defer n.serving.Done()
-			c.loop()
-		}()
-	}
-	return ok
-}
-
-// register adds to serving, whose Done is the caller's to call.
-func (n *Node) register(conn net.Conn, from string, id uint64) (*client, bool) {
+// accept serves conn in the background, and closes it in the end; false: nobody listens.
+func (n *Node) accept(conn *Conn, from string, id uint64) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.up {
-		return nil, false
+		return false
 	}
 	n.nextID++
 	c := &client{
 		node: n, conn: conn, from: from, id: n.nextID, jitter: time.Duration(id % 99991), authed: n.password == "",
 	}
 	n.clients = append(n.clients, c)
-	n.serving.Add(1)
-	return c, true
+	n.serving.Go(c.loop)
+	return true
 }
 
 // Close ends the node for good and waits for its connections.

@@ -8,50 +8,67 @@ import (
 	"strconv"
 )
 
-// The replies of a node, before encoding: Status, Error, int64, string (bulk), nil (null bulk) and []any of these.
+// The replies of a node, before encoding: Status, Error, int64, string (bulk), nil (null bulk) and []any of these; and
+// those that are of another type in RESP3. Scripts know RESP2 alone.
+type (
+	// Status is a RESP simple string.
+	Status string
+	// Error is a RESP error, code first.
+	Error string
 
-// Status is a RESP simple string.
-type Status string
-
-// Error is a RESP error, code first.
-type Error string
+	verbatim string // text
+	dict     []any  // keys and values in turn
+	pushed   []any  // out of turn
+)
 
 func (e Error) Error() string { return string(e) }
 
 // OK is the commonest Status.
 const OK = Status("OK")
 
-// appendReply encodes a reply as RESP2.
-func appendReply(b []byte, reply any) []byte {
-	switch v := reply.(type) {
-	case nil:
-		return append(b, "$-1\r\n"...)
-	case Status:
-		b = append(b, '+')
-		b = append(b, v...)
-	case Error:
-		b = append(b, '-')
-		b = append(b, v...)
-	case int64:
-		b = append(b, ':')
-		b = strconv.AppendInt(b, v, 10)
-	case string:
-		b = append(b, '$')
-		b = strconv.AppendInt(b, int64(len(v)), 10)
-		b = append(b, "\r\n"...)
-		b = append(b, v...)
-	case []any:
-		b = append(b, '*')
-		b = strconv.AppendInt(b, int64(len(v)), 10)
-		b = append(b, "\r\n"...)
-		for _, x := range v {
-			b = appendReply(b, x)
+// appendReply encodes a reply for a client that speaks RESP3, or RESP2.
+func appendReply(b []byte, reply any, resp3 bool) []byte {
+	head := func(kind byte, n int) []byte {
+		return append(strconv.AppendInt(append(b, kind), int64(n), 10), "\r\n"...)
+	}
+	line := func(text string) []byte { return append(append(b, text...), "\r\n"...) }
+	list := func(kind byte, size int, values []any) []byte {
+		if !resp3 {
+			kind, size = '*', len(values)
+		}
+		b := head(kind, size)
+		for _, v := range values {
+			b = appendReply(b, v, resp3)
 		}
 		return b
-	default:
-		panic(fmt.Sprintf("sim: reply of type %T", reply))
 	}
-	return append(b, "\r\n"...)
+	switch v := reply.(type) {
+	case nil:
+		if resp3 {
+			return line("_")
+		}
+		return line("$-1")
+	case Status:
+		return line("+" + string(v))
+	case Error:
+		return line("-" + string(v))
+	case int64:
+		return head(':', int(v))
+	case string:
+		return append(append(head('$', len(v)), v...), "\r\n"...)
+	case verbatim:
+		if !resp3 {
+			return appendReply(b, string(v), false)
+		}
+		return append(append(head('=', len(v)+4), "txt:"+v...), "\r\n"...)
+	case []any:
+		return list('*', len(v), v)
+	case dict:
+		return list('%', len(v)/2, v)
+	case pushed:
+		return list('>', len(v), v)
+	}
+	panic(fmt.Sprintf("sim: reply of type %T", reply))
 }
 
 var errProtocol = errors.New("sim: malformed request")

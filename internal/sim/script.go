@@ -67,14 +67,12 @@ func cmdScript(x *call) any {
 	case sub == "exists" && len(x.args) >= 3:
 		r := []any{}
 		for _, sha := range x.args[2:] {
-			r = append(r, int64(bit(x.scripts[strings.ToLower(sha)])))
+			r = append(r, bit(x.scripts[strings.ToLower(sha)]))
 		}
 		return r
 	case sub == "flush":
 		x.scripts = map[string]bool{}
 		return OK
-	case sub == "kill":
-		return Error("NOTBUSY No scripts in execution right now.")
 	}
 	return Error(fmt.Sprintf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try SCRIPT HELP.",
 		x.args[1]))

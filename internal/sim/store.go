@@ -2,7 +2,10 @@ package sim
 
 import (
 	"maps"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // kind is the type of a value, in the words of TYPE.
@@ -21,95 +24,73 @@ type entry struct {
 	kind    kind
 	str     string
 	scores  map[string]float64
-	fields  map[string]string
+	fields  map[string]string // of a hash; of a set, whose members are its keys
 	list    []string
-	members map[string]bool
 	expires int64 // node time in ms after which the key is gone; 0: never
 }
 
-func (e *entry) clone() *entry {
-	c := *e
-	c.scores, c.fields, c.members = maps.Clone(e.scores), maps.Clone(e.fields), maps.Clone(e.members)
-	c.list = slices.Clone(e.list)
-	return &c
-}
+// dataset holds a node's keys.
+type dataset map[string]*entry
 
-// size is the number of elements of a collection.
-func (e *entry) size() int { return len(e.scores) + len(e.fields) + len(e.list) + len(e.members) }
-
-// databases holds a node's data set.
-type databases [16]map[string]*entry
-
-func (d *databases) clone() *databases {
-	var c databases
-	for i, db := range d {
-		for k, e := range db {
-			if c[i] == nil {
-				c[i] = map[string]*entry{}
-			}
-			c[i][k] = e.clone()
-		}
+func (d dataset) clone() dataset {
+	c := dataset{}
+	for k, e := range d {
+		copied := *e
+		copied.scores, copied.fields, copied.list = maps.Clone(e.scores), maps.Clone(e.fields), slices.Clone(e.list)
+		c[k] = &copied
 	}
-	return &c
+	return c
 }
+
+// over reports whether the key has expired. Redis counts a key as living through its last millisecond.
+func (e *entry) over(now int64) bool { return e.expires != 0 && now > e.expires }
 
 // purge deletes what has expired by now, as Redis's active expiry does within a tenth of a second.
-func (d *databases) purge(now int64) {
-	for _, db := range d {
-		maps.DeleteFunc(db, func(_ string, e *entry) bool { return e.expires != 0 && now > e.expires })
-	}
+func (d dataset) purge(now int64) {
+	maps.DeleteFunc(d, func(_ string, e *entry) bool { return e.over(now) })
 }
 
-// find returns the living entry of a key, or nil. Redis counts a key as living through its last millisecond: now >
-// expires.
-func (d *databases) find(db int, key string, now int64) *entry {
-	e := d[db][key]
-	if e != nil && e.expires != 0 && now > e.expires {
-		delete(d[db], key)
+// find returns the living entry of a key, or nil.
+func (d dataset) find(key string, now int64) *entry {
+	e := d[key]
+	if e != nil && e.over(now) {
+		delete(d, key)
 		return nil
 	}
 	return e
 }
 
-func (d *databases) put(db int, key string, e *entry) {
-	if d[db] == nil {
-		d[db] = map[string]*entry{}
-	}
-	d[db][key] = e
-}
-
 // keys returns the living keys in byte order: the model's answers never depend on the iteration order of a map.
-func (d *databases) keys(db int, now int64) []string {
-	keys := make([]string, 0, len(d[db]))
-	for k, e := range d[db] {
-		if e.expires == 0 || now <= e.expires {
-			keys = append(keys, k)
-		}
-	}
-	slices.Sort(keys)
-	return keys
+func (d dataset) keys(now int64) []string {
+	return slices.DeleteFunc(sortedKeys(d), func(k string) bool { return d[k].over(now) })
 }
 
-// zmember is an element of a sorted set.
-type zmember struct {
-	name  string
-	score float64
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// parseInt accepts what Redis's string2ll accepts: no sign +, no space, no leading zeros.
+func parseInt(s string) (int64, bool) {
+	v, err := strconv.ParseInt(s, 10, 64)
+	return v, err == nil && strconv.FormatInt(v, 10) == s
 }
 
-// ranked returns a sorted set's elements by score, then name.
-func (e *entry) ranked() []zmember {
-	r := make([]zmember, 0, len(e.scores))
-	for n, s := range e.scores {
-		r = append(r, zmember{n, s})
+func parseFloat(s string) (float64, bool) {
+	if s == "" || strings.ContainsAny(s, " _\t\n") {
+		return 0, false
 	}
-	slices.SortFunc(r, func(a, b zmember) int {
-		switch {
-		case a.score < b.score, a.score == b.score && a.name < b.name:
-			return -1
-		case a == b:
-			return 0
-		}
-		return 1
-	})
-	return r
+	v, err := strconv.ParseFloat(s, 64)
+	return v, !math.IsNaN(v) && (err == nil || math.IsInf(v, 0))
+}
+
+// formatG is C's printf("%.<digits>g"): Lua 5.1 prints numbers with 14 digits, redis.call passes them on with 17, and
+// Redis 7.0 prints scores with 17. The difference is why a script must not concatenate a token: 1.7e+15 loses digits.
+func formatG(v float64, digits int) string {
+	switch {
+	case math.IsInf(v, 1):
+		return "inf"
+	case math.IsInf(v, -1):
+		return "-inf"
+	case math.IsNaN(v):
+		return "-nan" // as glibc prints 0/0 on amd64
+	}
+	return strconv.FormatFloat(v, 'g', digits, 64)
 }

@@ -10,7 +10,7 @@ type Data struct {
 
 // Text returns the string at a key, or "" where there is none.
 func (d Data) Text(key string) string {
-	e := d.node.data.find(0, key, d.now)
+	e := d.node.data.find(key, d.now)
 	if e == nil || e.kind != kindString {
 		return ""
 	}
@@ -19,7 +19,7 @@ func (d Data) Text(key string) string {
 
 // Score returns the score of a member of the sorted set at a key, or false where there is none.
 func (d Data) Score(key, member string) (float64, bool) {
-	e := d.node.data.find(0, key, d.now)
+	e := d.node.data.find(key, d.now)
 	if e == nil || e.kind != kindZSet {
 		return 0, false
 	}
