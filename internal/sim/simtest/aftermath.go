@@ -30,7 +30,7 @@ func (w *world) aftermath(back time.Duration) {
 	w.leftovers("one TTL after the last fault", "redlock:wait")
 	time.Sleep(placeLives)
 	w.leftovers("a while after the last fault", "")
-	if len(w.rollout.steps) > 0 {
+	if len(w.steps) > 0 {
 		time.Sleep(placeLives) // a minute in all: so long counts the list of a client that crashed
 	}
 	if w.crowd == nil {
@@ -54,13 +54,11 @@ func (w *world) aftermath(back time.Duration) {
 	default:
 		w.jobs.check(w.blame)
 	}
-	w.result.Runs, w.result.Over = w.jobs.count()
-	w.result.Rollout = w.rollout.sum
-	w.result.Grants = len(w.history.Holds())
-	for _, n := range w.nodes {
-		w.result.Attempts = max(w.result.Attempts, n.Calls("evalsha")+n.Calls("eval"))
-		n.Close()
-	}
+	runs, over := w.jobs.count()
+	w.count("runs", runs)
+	w.count("jobs over", over)
+	w.count("holds", len(w.history.Holds()))
+	w.close()
 }
 
 // trials are what clients are told to do when all is in order.

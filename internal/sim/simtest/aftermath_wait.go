@@ -16,28 +16,17 @@ import (
 // way is one of those in which a lock is waited for.
 type way struct {
 	name string
-	wait func(ctx context.Context, l *redlock.Locker, opts ...redlock.Option) (*redlock.Lock, error)
+	of   func(l *redlock.Locker) lockCall
 }
 
 var (
-	toLock = way{
-		name: "Lock",
-		wait: func(ctx context.Context, l *redlock.Locker, opts ...redlock.Option) (*redlock.Lock, error) {
-			return l.Lock(ctx, contested, opts...)
-		},
-	}
-	toRLock = way{
-		name: "RLock",
-		wait: func(ctx context.Context, l *redlock.Locker, opts ...redlock.Option) (*redlock.Lock, error) {
-			return l.RWMutex(contested).RLock(ctx, opts...)
-		},
-	}
-	toAcquire = way{
-		name: "Acquire",
-		wait: func(ctx context.Context, l *redlock.Locker, opts ...redlock.Option) (*redlock.Lock, error) {
-			return l.Semaphore(contested, 1).Acquire(ctx, opts...)
-		},
-	}
+	toLock    = way{"Lock", func(l *redlock.Locker) lockCall { return l.Lock }}
+	toRLock   = way{"RLock", func(l *redlock.Locker) lockCall { return toRead(l, "Lock") }}
+	toAcquire = way{"Acquire", func(l *redlock.Locker) lockCall {
+		return func(ctx context.Context, name string, opts ...redlock.Option) (*redlock.Lock, error) {
+			return l.Semaphore(name, 1).Acquire(ctx, opts...)
+		}
+	}}
 )
 
 // limited has somebody wait for longer than it may then hold what it waits for. It must get that, and somebody else
@@ -80,14 +69,14 @@ func (w *world) handedOn() {
 		w.blame("progress", "a lock could not be handed over after the faults: %v", err)
 		return
 	}
-	w.tickets.given(lock.Owner(), lock.Until())
+	w.tickets.Store(lock.Owner(), lock.Until())
 	time.Sleep(time.Until(lock.Until()) / 4)
 	adopted, err := w.clients[len(w.clients)-1].locker.Load().Adopt(context.Background(), text)
 	if err != nil {
 		w.blame("progress", "a ticket could not be adopted at once after the faults: %v", err)
 		return
 	}
-	w.tickets.adopted(lock.Owner())
+	w.adopted(lock.Owner())
 	w.gaveBack(adopted)
 }
 
@@ -131,7 +120,7 @@ func (w *world) await(how way, c *client, after time.Duration, opts ...redlock.O
 	patience := after + 4*w.scenario.TTL + 4*w.scenario.Timeout
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	lock, err := how.wait(ctx, c.locker.Load().Locker, opts...)
+	lock, err := how.of(c.locker.Load().Locker)(ctx, contested, opts...)
 	if err != nil {
 		w.blame("progress", "%s of %s got nothing within %v after the faults, for what was free after %v: %v",
 			how.name, c.name, patience, after, err)

@@ -202,17 +202,17 @@ func (w *worker) once() {
 	}
 	asked := time.Now()
 	lock, err := acquire(ctx, name, opts...)
-	w.result.Calls.Add(1)
-	took := time.Since(asked)
-	if bound > 0 && took > bound+time.Millisecond {
-		w.blame("bounded", "%s: %s took %v, the node timeout is %v", w.label, verb, took, w.scenario.Timeout)
+	w.count("calls", 1)
+	if bound > 0 {
+		w.bounded(verb, asked, bound)
 	}
 	if err != nil {
 		w.refused(w.label, err)
 		w.log(w.label, "%s %s: %s", verb, name, kindOf(err))
 		ended := ctx.Err() != nil || errors.Is(err, redlock.ErrMaxWait)
 		if ended && asked.Add(patience).After(w.ending.Add(w.scenario.settle())) {
-			w.blame("progress", "%s: %s %s got nothing in %v, long after the last fault: %v", w.label, verb, name, took, err)
+			w.blame("progress", "%s: %s %s got nothing in %v, long after the last fault: %v",
+				w.label, verb, name, time.Since(asked), err)
 		}
 		return
 	}
@@ -241,7 +241,7 @@ func (w *worker) limit() time.Duration {
 func (w *worker) has(verb string, wanted []string, lock held, reads bool) {
 	hold := w.granted(wanted, lock, reads)
 	w.revoked.granted(lock.Owner(), hold, w.history)
-	w.rollout.granted(lock)
+	w.heldBy(lock)
 	begun := time.Now()
 	w.supported(lock, granted)
 	w.log(w.label, "%s %s: token %d until %v", verb, strings.Join(wanted, " "), lock.Token(), since(lock.Until()))
@@ -261,7 +261,7 @@ func (w *worker) has(verb string, wanted []string, lock held, reads bool) {
 		w.end(lock, hold)
 	}
 	<-watched
-	w.rollout.ended(lock, begun, w.scenario.TTL)
+	w.extendedThrough(lock, begun)
 }
 
 // lockCall is Lock or TryLock, or what is called in its place.

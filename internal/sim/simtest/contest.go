@@ -80,18 +80,14 @@ func (w *world) cutOff(r *rand.Rand, client int) int {
 // there are, and of which lists. It must be called in a synctest bubble.
 func Contend(seed uint64, rounds int) (sum Contest) {
 	r := rand.New(rand.NewPCG(seed, 0xc07e57))
-	s := Scenario{Seed: seed, Clients: 1, TTL: 10 * time.Second, Timeout: 250 * time.Millisecond, Guard: 30 * time.Second}
-	w := newWorld(s)
 	shape := Shapes[r.IntN(len(Shapes))]
-	for i := range shape.Old + shape.Both + shape.New {
-		n := sim.NewNode(fmt.Sprintf("n%d:6379", i), seed)
-		w.watch(n)
-		w.nodes = append(w.nodes, n)
+	s := Scenario{
+		Seed: seed, Nodes: shape.Old + shape.Both + shape.New, Clients: 1, Delay: sim.LAN,
+		TTL: 10 * time.Second, Timeout: 250 * time.Millisecond, Guard: 30 * time.Second,
 	}
-	w.net.Attach(w.nodes...)
-	delay := sim.LAN
-	delay.Max *= time.Duration([]int{1, 4, 10}[r.IntN(3)])
-	w.net.SetDelay(sim.Link{}, sim.Both, delay)
+	s.Delay.Max *= time.Duration([]int{1, 4, 10}[r.IntN(3)])
+	w := newWorld(s)
+	defer w.close()
 	kinds := newChange(shape, s, r).kinds(w.nodes)
 	contenders := []*kind{kinds[withBoth], kinds[withBoth]}
 	for range 1 + r.IntN(2) {
@@ -104,7 +100,7 @@ func Contend(seed uint64, rounds int) (sum Contest) {
 	if r.IntN(4) == 0 {
 		read = 0.5
 	}
-	sum.Text = fmt.Sprintf("seed %d: %s, delay up to %v, %v of the calls read", seed, shape.Name, delay.Max, read)
+	sum.Text = fmt.Sprintf("seed %d: %s, delay up to %v, %v of the calls read", seed, shape.Name, s.Delay.Max, read)
 	var lockers []*redlock.Locker
 	for i, k := range contenders {
 		lockers = append(lockers, w.connect(fmt.Sprintf("c%d", i), k).Locker)
@@ -153,9 +149,6 @@ func Contend(seed uint64, rounds int) (sum Contest) {
 	}
 	for _, l := range lockers {
 		_ = l.Close()
-	}
-	for _, n := range w.nodes {
-		n.Close()
 	}
 	return sum
 }

@@ -33,10 +33,7 @@ type Crowd struct {
 	Reopens int           // how many Lockers are closed and opened again
 }
 
-func (c *Crowd) String() string {
-	return fmt.Sprintf("fault %q, early %v, for %v, %d killed within %v for up to %v, after %v, %d opened again",
-		c.Fault, c.Early, c.Lasts, c.Killed, c.Apart, c.Away, c.First, c.Reopens)
-}
+func (c *Crowd) String() string { return fmt.Sprintf("%+v", *c) }
 
 // crowdFaults are what can be wrong with one master: what happens, and how it is mended.
 var crowdFaults = map[string]struct{ strike, mend func(w *world, n *sim.Node) }{
@@ -188,7 +185,7 @@ func (w *world) disturb() {
 			time.Sleep(c.Lasts)
 			kind.mend(w, n)
 			w.log("fault", "%s is over", c.Fault)
-			w.note(func() { w.result.Faults++ })
+			w.count("faults", 1)
 		})
 	}
 	time.Sleep(c.First)
@@ -210,7 +207,7 @@ func (w *world) disturb() {
 			time.Sleep(away)
 			n.Restart()
 			w.log("fault", "%s is started", n.Addr())
-			w.note(func() { w.result.Faults++ })
+			w.count("faults", 1)
 		})
 	}
 	// Lockers are closed and opened while the masters come back, or afterwards.
@@ -223,13 +220,6 @@ func (w *world) disturb() {
 		all.Wait()
 	})
 	wg.Wait()
-}
-
-// note changes what several goroutines count.
-func (w *world) note(what func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	what()
 }
 
 // reopen closes a client's Locker under whatever it does, and makes another one.
@@ -274,9 +264,7 @@ func (w *world) comeBack() {
 		})
 	}
 	wg.Wait()
-	took := time.Since(begun)
 	w.log("crowd", "all are back")
-	w.note(func() { w.result.Back = took })
 }
 
 // refused: all clients have the same list of nodes.
@@ -289,7 +277,8 @@ func (w *world) refused(who string, err error) {
 // dispersed is run when all Lockers are closed, in order if nothing but the restart has disturbed them.
 func (w *world) dispersed() {
 	c := w.crowd
-	w.result.Connections, w.result.Wanted = c.made, c.wanted
+	w.count("connections", c.made)
+	w.count("connections wanted", c.wanted)
 	if c.most > maxDials {
 		w.blame("bounded", "%d dials to one address at a time", c.most)
 	}

@@ -16,6 +16,8 @@ type fault struct {
 	run   func(f *faults) (what string, mend func())
 }
 
+func (f fault) String() string { return f.name }
+
 // class says what a fault does to the assumptions under which holds exclude each other.
 type class int
 
@@ -85,7 +87,7 @@ func (f *faults) strike() {
 	}
 	what = kind.name + " " + what
 	f.log("fault", "%s", what)
-	f.result.Faults++
+	f.count("faults", 1)
 	if end != nil {
 		length := time.Duration(f.r.ExpFloat64() * float64(f.scenario.Strain))
 		f.mends = append(f.mends, mend{time.Now().Add(length + time.Duration(f.r.IntN(1e6))), what, end})

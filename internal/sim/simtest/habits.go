@@ -1,7 +1,6 @@
 package simtest
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"time"
 )
@@ -36,39 +35,22 @@ func newHabits(r *rand.Rand, ttl time.Duration) Habits {
 		Try: part(), Renew: part(), Extend: part(), Last: 0.7 * part(),
 		Stay: scaled(ttl, r, 1./20, 2./3), Rest: scaled(ttl, r, 1./12, 1./2), Least: scaled(ttl, r, 1./100, 1./4),
 	}
-	// Drawn by itself, so that with no readers a seed means what it meant before there were any.
-	if apart := rand.New(rand.NewPCG(uint64(h.Stay), 0x4ead)); apart.IntN(2) == 0 {
-		h.Read = apart.Float64()
+	// Each of these is drawn by itself, so that a seed means what it meant before there were any.
+	apart := func(salt uint64) *rand.Rand { return rand.New(rand.NewPCG(uint64(h.Stay), salt)) }
+	sometimes := func(salt uint64, one int) float64 {
+		if r := apart(salt); r.IntN(one) == 0 {
+			return r.Float64()
+		}
+		return 0
 	}
-	h.Async = rand.New(rand.NewPCG(uint64(h.Stay), 0xa51c)).IntN(4) == 0
-	h.Several = rand.New(rand.NewPCG(uint64(h.Stay), 0x5e7)).Float64()
-	if apart := rand.New(rand.NewPCG(uint64(h.Stay), 0x0ace)); apart.IntN(3) == 0 {
-		h.Once = 0.6 * apart.Float64()
-	}
-	if apart := rand.New(rand.NewPCG(uint64(h.Stay), 0x11317)); apart.IntN(3) == 0 {
-		h.Limit = apart.Float64()
-	}
-	if apart := rand.New(rand.NewPCG(uint64(h.Stay), 0x71c4e7)); apart.IntN(3) == 0 {
-		h.Hand = apart.Float64()
-	}
-	if apart := rand.New(rand.NewPCG(uint64(h.Stay), 0x4e70ce)); apart.IntN(4) == 0 {
-		h.Revoke = 0.3 * apart.Float64()
-	}
-	h.MaxWait = rand.New(rand.NewPCG(uint64(h.Stay), 0x3a817)).IntN(3) == 0
-	h.Share = rand.New(rand.NewPCG(uint64(h.Stay), 0x5a4ed)).IntN(2) == 0 || h.Once > 0
+	h.Read = sometimes(0x4ead, 2)
+	h.Async = apart(0xa51c).IntN(4) == 0
+	h.Several = apart(0x5e7).Float64()
+	h.Once = 0.6 * sometimes(0x0ace, 3)
+	h.Limit = sometimes(0x11317, 3)
+	h.Hand = sometimes(0x71c4e7, 3)
+	h.Revoke = 0.3 * sometimes(0x4e70ce, 4)
+	h.MaxWait = apart(0x3a817).IntN(3) == 0
+	h.Share = apart(0x5a4ed).IntN(2) == 0 || h.Once > 0
 	return h
-}
-
-func (h Habits) String() string {
-	unlocks := ""
-	if h.Async {
-		unlocks = ", unlocks not waited for"
-	}
-	if h.MaxWait {
-		unlocks += ", waits bounded by themselves"
-	}
-	return fmt.Sprintf("%.0f %% try, %.0f %% once, %.0f %% read, %.0f %% several, %.0f %% renew, %.0f %% extend, "+
-		"%.0f %% last, %.0f %% limited, %.0f %% handed on, %.0f %% revoke, holds of %v, rests up to %v%s",
-		100*h.Try, 100*h.Once, 100*h.Read, 100*h.Several, 100*h.Renew, 100*h.Extend,
-		100*h.Last, 100*h.Limit, 100*h.Hand, 100*h.Revoke, h.Stay, h.Rest, unlocks)
 }

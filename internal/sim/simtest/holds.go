@@ -16,10 +16,10 @@ func (w *worker) granted(wanted []string, lock held, reads bool) (all holds) {
 	start, until := startOf(lock, w.scenario.TTL), lock.Until()
 	switch {
 	case reads:
-		w.result.Reads.Add(1)
+		w.count("holds to read", 1)
 		return holds{w.history.GrantedToRead(wanted[0], w.label, start, until)}
 	case len(wanted) > 1:
-		w.result.Several.Add(1)
+		w.count("holds of several", 1)
 	}
 	for _, name := range wanted {
 		all = append(all, w.history.Granted(name, w.label, lock.Token(), start, until))
@@ -41,13 +41,26 @@ func (w *worker) watch(lock held, hold holds) {
 		return // end has recorded it, or handOn
 	}
 	w.revokedOwner(lock, w.label)
-	until := lock.Until()
-	hold.each(func(h *sim.Hold) { w.history.Renewed(h, until) })
-	hold.each(w.history.Done)
+	until := w.leaves(lock, hold, w.history.Done)
 	if !time.Now().Before(until) { // else a majority said that they had it no more
 		w.supported(lock, ended)
 	}
 	w.log(w.label, "told of the end of %s token %d: %s", lock.Name(), lock.Token(), kindOf(err))
+}
+
+// leaves records that the holder does not trust the hold any more, and until when it has been valid.
+func (w *worker) leaves(lock held, hold holds, how func(*sim.Hold)) (until time.Time) {
+	until = lock.Until()
+	hold.each(func(h *sim.Hold) { w.history.Renewed(h, until) })
+	hold.each(how)
+	return until
+}
+
+// bounded judges how long a call has taken.
+func (w *worker) bounded(what string, asked time.Time, limit time.Duration) {
+	if took := time.Since(asked); took > limit+time.Millisecond {
+		w.blame("bounded", "%s: %s took %v, the node timeout is %v", w.label, what, took, w.scenario.Timeout)
+	}
 }
 
 // backoff is redlock.Jitter with the worker's own randomness, which can be replayed, and in the scale of the scenario.
@@ -81,7 +94,7 @@ func (w *worker) workOn(lock held, hold holds) {
 		w.supported(lock, workedOn)
 	}
 	hold.each(func(h *sim.Hold) { w.history.WorkedOn(h, until) })
-	w.result.Overtime.Add(1)
+	w.count("works beyond their maximum", 1)
 	w.log(w.label, "works on after the maximum of %s token %d", lock.Name(), lock.Token())
 }
 
@@ -139,16 +152,12 @@ func (w *worker) end(lock held, hold holds) {
 	if lock.Err() == nil {
 		w.supported(lock, givenBack)
 	}
-	until := lock.Until()
-	hold.each(func(h *sim.Hold) { w.history.Renewed(h, until) })
-	hold.each(w.history.Releasing)
+	until := w.leaves(lock, hold, w.history.Releasing)
 	asked := time.Now()
 	err := lock.Unlock(context.Background())
 	hold.each(func(h *sim.Hold) { w.history.Unlocked(h, asked, err) })
 	w.log(w.label, "Unlock %s token %d: %s", lock.Name(), lock.Token(), kindOf(err))
-	if took := time.Since(asked); took > w.scenario.Timeout+time.Millisecond {
-		w.blame("bounded", "%s: Unlock took %v, the node timeout is %v", w.label, took, w.scenario.Timeout)
-	}
+	w.bounded("Unlock", asked, w.scenario.Timeout)
 	if lock.Until().Before(until) {
 		w.blame("honesty", "%s: Unlock of token %d has moved the end of the hold from %v to %v",
 			w.label, lock.Token(), since(until), since(lock.Until()))

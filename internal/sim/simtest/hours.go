@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,42 +43,30 @@ const (
 type Hour struct {
 	Name     string
 	Runs     []HourRun
-	Done     int // calls of Once that returned nil
-	Told     map[string]int
-	Restarts int // of nodes, while any process of the hour lived
+	Done     int            // calls of Once that returned nil
+	Told     map[string]int // what others were told
+	Restarts int            // of nodes, while any process of the hour lived
 
 	living int
 }
 
 // Hours is a run of many hours.
 type Hours struct {
-	Seed       uint64
-	List       []*Hour
-	Restarts   int
-	Violations []string
-
-	mu    sync.Mutex // protects all of the above, and the hours
-	net   *sim.Network
-	nodes []*sim.Node
+	*world
+	List     []*Hour
+	Restarts int
 }
 
 // RunHours runs so many hours. It must be called in a synctest bubble.
-func RunHours(seed uint64, hours int) *Hours {
-	w := &Hours{Seed: seed, net: sim.NewNetwork(seed)}
-	for i := range 5 {
-		n := sim.NewNode(fmt.Sprintf("n%d:6379", i), seed)
-		w.nodes = append(w.nodes, n)
-	}
-	w.net.Attach(w.nodes...)
-	w.net.SetDelay(sim.Link{}, sim.Both, sim.LAN)
+func RunHours(seed uint64, hours int) (*Hours, *Result) {
+	w := &Hours{world: newWorld(Scenario{Seed: seed, Nodes: 5, Delay: sim.LAN})}
+	defer w.close()
 	stop := make(chan struct{})
 	var breaking, processes sync.WaitGroup
 	breaking.Go(func() { w.breakNodes(stop) })
 	for h := range hours {
 		hour := &Hour{Name: fmt.Sprintf("report-%02dT%02d", 1+h/24, h%24), Told: map[string]int{}}
-		w.mu.Lock()
-		w.List = append(w.List, hour)
-		w.mu.Unlock()
+		w.note(func() { w.List = append(w.List, hour) })
 		r := rand.New(rand.NewPCG(seed, uint64(h)))
 		doomed := r.IntN(8) == 0 // whoever tries fails
 		for m := range machines {
@@ -91,22 +81,22 @@ func RunHours(seed uint64, hours int) *Hours {
 	processes.Wait()
 	close(stop)
 	breaking.Wait()
-	for _, n := range w.nodes {
-		n.Close()
-	}
 	for _, h := range w.List {
-		h.judge(w.blame)
+		h.judge(w.world)
 	}
-	return w
+	return w, w.result
 }
 
-func (w *Hours) blame(format string, args ...any) {
-	w.Violations = append(w.Violations, fmt.Sprintf(format, args...))
+// note changes the hours, which several processes do.
+func (w *Hours) note(what func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	what()
 }
 
 // breakNodes kills a node now and then. It comes back empty, and the next one has to wait until its vote counts again.
 func (w *Hours) breakNodes(stop <-chan struct{}) {
-	r := rand.New(rand.NewPCG(w.Seed, 0xdead))
+	r := rand.New(rand.NewPCG(w.scenario.Seed, 0xdead))
 	for {
 		select {
 		case <-stop:
@@ -115,14 +105,14 @@ func (w *Hours) breakNodes(stop <-chan struct{}) {
 		}
 		n := w.nodes[r.IntN(len(w.nodes))]
 		n.Crash(false)
-		w.mu.Lock()
-		w.Restarts++
-		for _, h := range w.List {
-			if h.living > 0 {
-				h.Restarts++
+		w.note(func() {
+			w.Restarts++
+			for _, h := range w.List {
+				if h.living > 0 {
+					h.Restarts++
+				}
 			}
-		}
-		w.mu.Unlock()
+		})
 		time.Sleep(time.Duration(1 + r.Int64N(int64(time.Minute))))
 		n.Restart()
 	}
@@ -139,27 +129,17 @@ type process struct {
 
 func (p *process) live() {
 	time.Sleep(time.Duration(p.r.Int64N(int64(10 * time.Second)))) // machines do not start at one instant
-	p.count(+1)
-	defer p.count(-1)
+	p.note(func() { p.hour.living++ })
+	defer p.note(func() { p.hour.living-- })
 	for lives := 1; p.once(lives) && p.r.IntN(3) == 0; lives++ {
 		time.Sleep(time.Minute) // somebody starts it again by hand
 	}
 }
 
-func (p *process) count(by int) {
-	p.mu.Lock()
-	p.hour.living += by
-	p.mu.Unlock()
-}
-
 // once is one life of the process. It reports whether that ended in a crash.
 func (p *process) once(life int) (crashed bool) {
 	client := fmt.Sprintf("%s.%d@%s", p.label, life, p.hour.Name)
-	var urls []string
-	for _, n := range p.nodes {
-		urls = append(urls, "redis://"+n.Addr())
-	}
-	locker, err := redlock.New(urls, redlock.WithDialer(p.net.Dialer(client)), redlock.WithMaxRuns(hourRuns))
+	locker, err := redlock.New(urls(p.nodes), redlock.WithDialer(p.net.Dialer(client)), redlock.WithMaxRuns(hourRuns))
 	if err != nil {
 		panic(err)
 	}
@@ -175,9 +155,7 @@ func (p *process) once(life int) (crashed bool) {
 		run := HourRun{Process: fmt.Sprintf("%s.%d", p.label, life), Begun: time.Now()}
 		defer func() {
 			run.Ended = time.Now()
-			p.mu.Lock()
-			p.hour.Runs = append(p.hour.Runs, run)
-			p.mu.Unlock()
+			p.note(func() { p.hour.Runs = append(p.hour.Runs, run) })
 		}()
 		length := 20*time.Second + time.Duration(p.r.Int64N(int64(3*time.Minute)))
 		how := p.draw()
@@ -216,22 +194,63 @@ func (p *process) draw() string {
 }
 
 func (p *process) told(err error, crashed bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	what := ""
 	switch {
 	case crashed:
 		if err == nil {
-			p.blame("%s: Once returned nil to a process that had crashed", p.hour.Name)
+			p.blame("jobs", "%s: Once returned nil to a process that had crashed", p.hour.Name)
 		}
 	case err == nil:
-		p.hour.Done++
+		p.note(func() { p.hour.Done++ })
 	case errors.Is(err, redlock.ErrDone):
-		p.hour.Told["done"]++
+		what = "done"
 	case errors.Is(err, redlock.ErrExhausted):
-		p.hour.Told["exhausted"]++
+		what = "exhausted"
 	case errors.Is(err, redlock.ErrLost):
-		p.hour.Told["lost"]++ // as the run was, or judge blames it
+		what = "lost" // as the run was, or judge blames it
 	case err.Error() != "the report could not be made":
-		p.blame("%s: %s got %v", p.hour.Name, p.label, err)
+		p.blame("jobs", "%s: %s got %v", p.hour.Name, p.label, err)
 	}
+	if what != "" {
+		p.note(func() { p.hour.Told[what]++ })
+	}
+}
+
+// judge checks what is promised: one success, or exactly as many runs as may be; never two at once; nobody was told
+// what is not so.
+func (h *Hour) judge(w *world) {
+	blame := func(format string, args ...any) { w.blame("jobs", h.Name+": "+format, args...) }
+	slices.SortFunc(h.Runs, func(a, b HourRun) int { return a.Begun.Compare(b.Begun) })
+	count := map[string]int{}
+	for i, r := range h.Runs {
+		count[r.How]++
+		if i > 0 && r.Begun.Before(h.Runs[i-1].Ended) {
+			blame("%s began before %s had ended", r.Process, h.Runs[i-1].Process)
+		}
+		if i > 0 && h.Runs[i-1].How == ranOK {
+			blame("%s began after a success", r.Process)
+		}
+	}
+	switch {
+	case len(h.Runs) > hourRuns:
+		blame("%d runs", len(h.Runs))
+	case h.Done > 1 || h.Done != count[ranOK]:
+		blame("%d runs went well, %d were told so", count[ranOK], h.Done)
+	case h.Told["lost"] != count[ranLost]:
+		blame("%d runs lost their holds, %d were told so", count[ranLost], h.Told["lost"])
+	case h.Done == 0 && len(h.Runs) != hourRuns:
+		blame("neither done nor exhausted after %d runs", len(h.Runs))
+	case h.Done == 0 && (h.Told["done"] > 0 || h.Told["exhausted"] == 0), h.Done == 1 && h.Told["exhausted"] > 0:
+		blame("done %d times, and others were told %v", h.Done, h.Told)
+	}
+}
+
+// String tells what became of the job.
+func (h *Hour) String() string {
+	var runs []string
+	for _, r := range h.Runs {
+		runs = append(runs, fmt.Sprintf("%s %s (%s)", r.Process, r.How, r.Ended.Sub(r.Begun).Truncate(time.Second)))
+	}
+	return fmt.Sprintf("%s: %d done, others were told %v, %d nodes restarted; runs: %s",
+		h.Name, h.Done, h.Told, h.Restarts, strings.Join(runs, ", "))
 }

@@ -398,7 +398,7 @@ func (w *worker) job() {
 		return err
 	}, opts...)
 	watching.Wait()
-	w.result.Calls.Add(1)
+	w.count("calls", 1)
 	w.log(w.label, "Once %s: %s", name, kindOf(err))
 	w.jobs.note(func() { call.returned, call.told = time.Now(), w.outcome(call, err) })
 }

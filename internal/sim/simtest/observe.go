@@ -13,20 +13,21 @@ import (
 // owners gives the random owners of holds short names, so that two runs of one seed can be compared. An owner is named
 // by its first command in the trace, which virtual time orders.
 type owners struct {
-	names map[string]string
-	count map[string]int // by client
+	names map[string]string // nil: all have the same
+	count map[string]int    // by client
 }
 
 func newOwners() *owners { return &owners{names: map[string]string{}, count: map[string]int{}} }
 
-var uuids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+var (
+	uuids  = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	drawn  = regexp.MustCompile(`[0-9a-f]{12,40}`) // at random, or a digest of what is
+	labels = regexp.MustCompile(`redlock:label:[0-9a-f-]+`)
+)
 
-// short replaces the owners in a text, also those within a place in a queue or a channel's name.
-func (o *owners) short(client, text string) string {
-	if len(text) < 36 {
-		return text
-	}
-	return uuids.ReplaceAllStringFunc(text, func(id string) string {
+// short replaces what a pattern matches in a text by its name.
+func (o *owners) short(pattern *regexp.Regexp, client, text string) string {
+	return pattern.ReplaceAllStringFunc(text, func(id string) string {
 		if o.names == nil {
 			return "owner"
 		}
@@ -38,31 +39,12 @@ func (o *owners) short(client, text string) string {
 	})
 }
 
-// labels are the keys of labels, which are drawn at random.
-var labels = regexp.MustCompile(`redlock:label:[0-9a-f-]+`)
-
-var drawn = regexp.MustCompile(`[0-9a-f]{12,40}`)
-
-// registration shows an exchange of lists, with names for what is drawn at random, and for digests of it.
-func (o *owners) registration(args []string, said any) string {
-	return drawn.ReplaceAllStringFunc(fmt.Sprint(args[2:], " → ", said), func(id string) string {
-		if o.names == nil {
-			return "id"
-		}
-		if o.names[id] == "" {
-			o.count[""]++
-			o.names[id] = fmt.Sprintf("id#%d", o.count[""])
-		}
-		return o.names[id]
-	})
-}
-
 // observe keeps a command for the trace. Most traces are never read, so it is written out only when one is.
 func (w *world) observe(c sim.Command) {
 	w.mu.Lock()
 	w.result.events = append(w.result.events, event{at: c.At, who: c.Node, command: &c})
-	w.result.Commands++
-	endless := w.result.Commands == tooMany
+	w.result.Counts["commands"]++
+	endless := w.result.Counts["commands"] == tooMany
 	w.mu.Unlock()
 	if endless {
 		last := Result{events: w.result.events[tooMany-60:]}
@@ -83,10 +65,10 @@ func (e event) write(o *owners) []string {
 	}
 	args := make([]string, len(e.command.Args))
 	for i, a := range e.command.Args {
-		args[i] = o.short(e.command.Client, a)
+		args[i] = o.short(uuids, e.command.Client, a)
 	}
 	if len(args) > 3 && args[3] == "redlock:lists" {
-		return []string{fmt.Sprintf("%s: %s", e.command.Client, o.registration(args, e.command.Reply))}
+		return []string{e.command.Client + ": " + o.short(drawn, "id", fmt.Sprint(args[2:], " → ", e.command.Reply))}
 	}
 	if args[0] == "evalsha" || args[0] == "eval" {
 		if lines := batch(e.command.Client, args, e.command.Reply, o); lines != nil {
@@ -160,12 +142,10 @@ func reply(v any, o *owners) string {
 			parts[i] = reply(x, o)
 		}
 		return "[" + strings.Join(parts, " ") + "]"
-	case string:
-		s := o.short("?", v)
-		if len(s) > 60 {
-			s = s[:57] + "…"
-		}
-		return strings.ReplaceAll(s, "\r\n", " ")
 	}
-	return fmt.Sprint(v)
+	text := o.short(uuids, "?", strings.ReplaceAll(fmt.Sprint(v), "\r\n", " "))
+	if len(text) > 60 {
+		text = text[:57] + "…"
+	}
+	return text
 }

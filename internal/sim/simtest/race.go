@@ -20,18 +20,13 @@ type Tally struct {
 // Races has so many clients of five nodes race for a fresh name each round, by one seed. It must be called in a
 // synctest bubble.
 func Races(seed uint64, racers, rounds int, opts ...redlock.Option) (sum Tally) {
-	s := Scenario{Seed: seed, TTL: 10 * time.Second, Timeout: 250 * time.Millisecond, Guard: 30 * time.Second}
-	w := newWorld(s)
-	for i := range 5 {
-		n := sim.NewNode(fmt.Sprintf("n%d:6379", i), seed)
-		w.watch(n)
-		w.nodes = append(w.nodes, n)
-	}
-	w.net.Attach(w.nodes...)
-	w.net.SetDelay(sim.Link{}, sim.Both, sim.LAN)
+	w := newWorld(Scenario{
+		Seed: seed, Nodes: 5, TTL: 10 * time.Second, Timeout: 250 * time.Millisecond, Guard: 30 * time.Second, Delay: sim.LAN,
+	})
+	defer w.close()
 	var lockers []*redlock.Locker
 	for i := range racers {
-		lockers = append(lockers, w.connect(fmt.Sprintf("c%d", i), &kind{lists: [][]*sim.Node{w.nodes}}).Locker)
+		lockers = append(lockers, w.connect(fmt.Sprintf("c%d", i), w.kinds[0]).Locker)
 	}
 	for round := range rounds {
 		time.Sleep(50 * time.Millisecond)
@@ -53,10 +48,7 @@ func Races(seed uint64, racers, rounds int, opts ...redlock.Option) (sum Tally) 
 	for _, l := range lockers {
 		_ = l.Close()
 	}
-	for _, n := range w.nodes {
-		n.Close()
-	}
-	sum.Again = w.result.Again.Load()
+	sum.Again = w.result.Counts["second questions"]
 	return sum
 }
 

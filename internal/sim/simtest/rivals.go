@@ -30,10 +30,7 @@ type Rivals struct {
 	Lacks    []int         // by kind of client: the node that it never reaches, or -1; nil: then nothing is far
 }
 
-func (r *Rivals) String() string {
-	return fmt.Sprintf("%s, %v beside %v, near to %v, lacking %v, break of %v",
-		r.Shape, r.Old, r.New, r.Sides, r.Lacks, r.Break)
-}
+func (r *Rivals) String() string { return fmt.Sprintf("%+v", *r) }
 
 // RivalScenario derives clients whose lists conflict from a seed.
 func RivalScenario(seed uint64) Scenario {
@@ -122,7 +119,7 @@ func (w *world) rivals() {
 		w.breakOff(all)
 	}
 	wg.Wait()
-	w.result.Grants = len(c.all)
+	w.count("holds", len(c.all))
 	works := make(map[string]int)
 	for _, v := range all {
 		if v.works {
@@ -154,7 +151,7 @@ func (w *world) breakOff(all []*rival) {
 	w.net.Cut(sim.Link{})
 	time.Sleep(s.Rivals.Break)
 	w.log("break", "ends")
-	w.result.Faults++
+	w.count("faults", 1)
 	var wg sync.WaitGroup
 	for _, v := range all {
 		for _, n := range w.nodes {
@@ -198,7 +195,7 @@ func (v *rival) open() bool {
 
 // work takes the lock once, and may end the process with it.
 func (v *rival) work() {
-	v.result.Calls.Add(1)
+	v.count("calls", 1)
 	time.Sleep(time.Duration(1 + v.r.Int64N(int64(2*time.Second))))
 	lock, err := v.locker.Lock(context.Background(), names[0], redlock.WithMaxWait(5*time.Second))
 	v.works = !errors.Is(err, redlock.ErrListConflict)

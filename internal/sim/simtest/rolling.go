@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -152,10 +153,7 @@ func (c *Change) length() time.Duration {
 	return c.First + time.Duration(len(c.Steps))*(c.Span+c.Pause)
 }
 
-func (c *Change) String() string {
-	return fmt.Sprintf("%s, %s, from %v to %v, started late %v, clocks %d, steps of %v after %v with pauses of %v",
-		c.Shape, c.Plan, c.Old, c.New, c.Fresh, c.Clocks, c.Span, c.First, c.Pause)
-}
+func (c *Change) String() string { return fmt.Sprintf("%+v", *c) }
 
 // kinds returns the kinds of clients.
 func (c *Change) kinds(nodes []*sim.Node) (all []*kind) {
@@ -172,65 +170,37 @@ func (c *Change) kinds(nodes []*sim.Node) (all []*kind) {
 	return all
 }
 
-// Rollout is what came of a change of nodes.
-type Rollout struct {
-	Steps   int    // in which a changed client got a lock while holds from before the step were to live on
-	Changed int    // clients
-	Crashed int    // of these, by a crash of their process
-	Holds   [3]int // by kind of client
-	// Through: holds of clients that were yet to be changed, granted before a step began and extended after a changed
-	// client had got a lock.
-	Through int
-}
-
-// Add adds those of another run.
-func (r *Rollout) Add(other Rollout) {
-	r.Steps += other.Steps
-	r.Changed += other.Changed
-	r.Crashed += other.Crashed
-	r.Through += other.Through
-	for i, n := range other.Holds {
-		r.Holds[i] += n
-	}
-}
-
-// rollout is a change under way.
-type rollout struct {
-	mu    sync.Mutex // protects all of the below
-	steps []*stepTaken
-	sum   Rollout
-}
-
 // stepTaken is a step that has begun.
 type stepTaken struct {
 	to           string
 	begun, first time.Time // first: when a client that it changed was first granted something; zero: none was
 }
 
-// granted notes a hold.
-func (o *rollout) granted(lock held) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if i := slices.Index(kindNames, lock.kind.name); i >= 0 {
-		o.sum.Holds[i]++
+// heldBy notes a hold, and whether it is the first of a client that a step has changed.
+func (w *world) heldBy(lock held) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if lock.kind.name != "" {
+		w.result.Counts["holds with "+lock.kind.name]++
 	}
-	if len(o.steps) > 0 {
-		if last := o.steps[len(o.steps)-1]; last.to == lock.kind.name && last.first.IsZero() {
+	if len(w.steps) > 0 {
+		if last := w.steps[len(w.steps)-1]; last.to == lock.kind.name && last.first.IsZero() {
 			last.first = time.Now()
-			o.sum.Steps++
+			w.result.Counts["steps"]++
 		}
 	}
 }
 
-// ended notes whether a hold was extended through a step.
-func (o *rollout) ended(lock held, granted time.Time, ttl time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	extended := startOf(lock, ttl) // the last extension that succeeded was begun then
-	if slices.ContainsFunc(o.steps, func(s *stepTaken) bool {
+// extendedThrough notes whether a hold of a client that was yet to be changed was granted before a step began, and
+// extended after a changed client had got a lock.
+func (w *world) extendedThrough(lock held, granted time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	extended := startOf(lock, w.scenario.TTL) // the last extension that succeeded was begun then
+	if slices.ContainsFunc(w.steps, func(s *stepTaken) bool {
 		return s.to != lock.kind.name && granted.Before(s.begun) && !s.first.IsZero() && extended.After(s.first)
 	}) {
-		o.sum.Through++
+		w.result.Counts["extended through a step"]++
 	}
 }
 
@@ -241,9 +211,9 @@ func (w *world) roll() {
 	for _, step := range c.Steps {
 		to, begun := w.kinds[step.To], time.Now()
 		w.log("rollout", "to the %s list", to.name)
-		w.rollout.mu.Lock()
-		w.rollout.steps = append(w.rollout.steps, &stepTaken{to: to.name, begun: begun})
-		w.rollout.mu.Unlock()
+		w.mu.Lock()
+		w.steps = append(w.steps, &stepTaken{to: to.name, begun: begun})
+		w.mu.Unlock()
 		var order []*client
 		for _, i := range r.Perm(len(w.clients)) {
 			if w.clients[i].locker.Load().kind != to && len(order) < step.Most {
@@ -291,11 +261,9 @@ func (w *world) change(c *client, to *kind, r *rand.Rand) {
 		c.locker.Store(w.connect(c.name, to))
 	}
 	w.log(c.name, "is changed to %s", to.name)
-	w.rollout.mu.Lock()
-	defer w.rollout.mu.Unlock()
-	w.rollout.sum.Changed++
-	if how == "crashes" || how == "crashes, loses what it sent" {
-		w.rollout.sum.Crashed++
+	w.count("changed", 1)
+	if strings.HasPrefix(how, "crashes") {
+		w.count("crashed", 1)
 	}
 }
 

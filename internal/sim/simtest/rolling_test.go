@@ -9,24 +9,6 @@ import (
 	"github.com/quorumlock/redlock/internal/sim/simtest"
 )
 
-// The nodes are changed under the clients, one process after the other, also back again, while other clients hold locks
-// and extend them: nothing is different for those who lock. Three seeds for each of -seeds; 700 of these are the long
-// form.
-func TestChangeOfNodes(t *testing.T) {
-	sum := swarmOf(t, 3**seeds, simtest.ChangeScenario)
-	c := sum.changes
-	t.Logf("%d seeds: %d calls, %d holds (%d by clients with the old list, %d with both, %d with the new), "+
-		"%d clients changed, %d of these by a crash, %d steps, %d holds extended through one, %d faults, %d commands",
-		sum.seeds, sum.calls, sum.grants, c.Holds[0], c.Holds[1], c.Holds[2],
-		c.Changed, c.Crashed, c.Steps, c.Through, sum.faults, sum.commands)
-	n := int(sum.seeds)
-	if !t.Failed() && (min(c.Holds[0], c.Holds[1], c.Holds[2]) < 3*n || c.Changed < 5*n || c.Crashed < n ||
-		c.Steps < n || c.Through < n/6 || sum.faults < 5*sum.seeds) {
-		t.Errorf("too little happened: want at least 3 holds of each kind of clients, 5 changed clients, 1 crashed one, " +
-			"1 step and 5 faults a seed, and a hold extended through a step in every sixth")
-	}
-}
-
 // Clients with the old list beside clients with the new one, without those that have both in between: the same worlds
 // show holds that overlap. So it is the middle phase that they are safe by.
 func TestWithoutTheMiddlePhaseHoldsOverlap(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/quorumlock/redlock/internal/sim"
@@ -196,26 +195,6 @@ func (s Scenario) Forgets() bool {
 }
 
 func (s Scenario) String() string {
-	kinds := s.kinds()
-	names := make([]string, len(kinds))
-	for i, f := range kinds {
-		names[i] = f.name
-	}
-	change := ""
-	if s.Change != nil {
-		change = fmt.Sprintf(", %d permits, change of nodes: %v", s.Permits, s.Change)
-	}
-	if s.Rivals != nil {
-		change = fmt.Sprintf(", rivals: %v", s.Rivals)
-	}
-	if s.Crowd != nil {
-		change = fmt.Sprintf(", crowd: %v", s.Crowd)
-	}
-	if s.Copied {
-		change += ", the second client a copy of the first"
-	}
-	return fmt.Sprintf("seed %d: %d nodes, %d clients × %d, %d names, TTL %v, node timeout %v, guard %v, durable %v, "+
-		"trusted %v, delay up to %v, %v, %v long, a fault every %v for %v of [%s], assumptions kept: %v%s",
-		s.Seed, s.Nodes, s.Clients, s.Workers, s.Names, s.TTL, s.Timeout, s.Guard, s.Durable,
-		s.Trusted, s.Delay.Max, s.Habits, s.Length, s.Pace, s.Strain, strings.Join(names, " "), s.Sound, change)
+	type plain Scenario // without this method
+	return fmt.Sprintf("%+v", plain(s))
 }

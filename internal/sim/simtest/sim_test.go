@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/quorumlock/redlock/internal/sim/simtest"
 )
@@ -20,6 +19,8 @@ var (
 	seeds = flag.Uint64("seeds", few(), "number of seeds to run, beginning with -first")
 	most  = flag.Int64("most", 5, "stop after so many seeds with violations")
 	first = flag.Uint64("first", 1, "first seed")
+
+	crowds = flag.Uint64("crowds", 4, "number of seeds of TestCrowd; 3,000 are the long form")
 )
 
 // few is the default. The race detector takes five times as long, and has seen what a seed can show after some of them.
@@ -52,83 +53,73 @@ func run(t *testing.T, s simtest.Scenario) (r *simtest.Result) {
 }
 
 func TestSimulation(t *testing.T) {
-	sum := swarm(t, simtest.NewScenario)
-	t.Logf("%d seeds: %d calls, %d holds of a name, %d of these to read, %d holds of several, "+
-		"%d revoked, %d works beyond their maximum, %d second questions, %d faults, %d commands",
-		sum.seeds, sum.calls, sum.grants, sum.reads, sum.several, sum.revoked, sum.overtime, sum.again, sum.faults,
-		sum.commands)
-	// A simulation in which nothing happens proves nothing.
-	if !t.Failed() &&
-		(sum.grants < 10*sum.seeds || sum.reads < sum.seeds/2 || sum.several < sum.seeds/4 || sum.revoked < sum.seeds/10 ||
-			sum.overtime < sum.seeds/4 || sum.faults < 5*sum.seeds) {
-		t.Errorf("too little happened: want at least 10 holds and 5 faults a seed, " +
-			"one to read in two, and one of several names in four")
-	}
+	swarm(t, *seeds, simtest.NewScenario, perSeed{
+		"holds": 10, "holds to read": 1. / 2, "holds of several": 1. / 4, "revoked": 1. / 10,
+		"works beyond their maximum": 1. / 4, "faults": 5,
+	})
 }
 
 // Fifty clients want one name, and most of them wait for it. That takes the time of forty other scenarios, so there is
 // one for every ten seeds.
 func TestFiftyClientsWantOneName(t *testing.T) {
 	notRaced(t)
-	sum := swarmOf(t, 1+*seeds/10, func(seed uint64) simtest.Scenario {
+	swarm(t, 1+*seeds/10, func(seed uint64) simtest.Scenario {
 		s := simtest.NewScenario(seed)
 		s.Clients, s.Workers, s.Names = 50, 1, 1
 		s.Habits.Try /= 4
 		return s
-	})
-	t.Logf("%d seeds: %d calls, %d holds, %d second questions, %d faults, %d commands",
-		sum.seeds, sum.calls, sum.grants, sum.again, sum.faults, sum.commands)
-	if !t.Failed() && (sum.grants < 20*sum.seeds || sum.faults < 5*sum.seeds) {
-		t.Errorf("too little happened: want at least 20 holds and 5 faults a seed")
-	}
+	}, perSeed{"holds": 20, "faults": 5})
 }
 
 // There are never more holders than permits: each permit is a slot, and no two hold a slot at a time.
 func TestSemaphores(t *testing.T) {
-	sum := swarm(t, func(seed uint64) simtest.Scenario {
+	swarm(t, *seeds, func(seed uint64) simtest.Scenario {
 		s := simtest.NewScenario(seed)
 		s.Permits, s.Habits.Read = 1+int(seed%3), 0
 		if s.Habits.Once > 0 { // there is no line in a process of fewer
 			s.Workers = s.Permits + 1
 		}
 		return s
-	})
-	t.Logf("%d seeds: %d calls of Acquire and TryAcquire, %d permits held, %d faults, %d commands",
-		sum.seeds, sum.calls, sum.grants, sum.faults, sum.commands)
-	if !t.Failed() && (sum.grants < 10*sum.seeds || sum.faults < 5*sum.seeds) {
-		t.Errorf("too little happened: want at least 10 permits and 5 faults a seed")
-	}
+	}, perSeed{"holds": 10, "faults": 5})
 }
 
 // Jobs are run at most once at a time, succeed at most once, and are begun no more often than they may be, and what was
 // told of them is so: the last three also where clocks are set, and holds overlap.
 func TestJobs(t *testing.T) {
-	sum := swarm(t, simtest.JobScenario)
-	t.Logf("%d seeds: %d calls of Once, %d runs, %d jobs over, %d faults, %d commands",
-		sum.seeds, sum.calls, sum.runs, sum.over, sum.faults, sum.commands)
-	if !t.Failed() && (sum.runs < 4*sum.seeds || sum.over < 2*sum.seeds || sum.faults < 5*sum.seeds) {
-		t.Errorf("too little happened: want at least 4 runs, 2 jobs over and 5 faults a seed")
-	}
+	swarm(t, *seeds, simtest.JobScenario, perSeed{"runs": 4, "jobs over": 2, "faults": 5})
 }
 
-// sums are what a number of runs came to.
-type sums struct {
-	seeds, calls, grants, reads, several, revoked, overtime, again, faults, commands, runs, over int64
-
-	changes             simtest.Rollout
-	connections, wanted int // of crowds
-	back                time.Duration
+// The nodes are changed under the clients, one process after the other, also back again, while other clients hold locks
+// and extend them: nothing is different for those who lock. Three seeds for each of -seeds; 700 of these are the long
+// form.
+func TestChangeOfNodes(t *testing.T) {
+	swarm(t, 3**seeds, simtest.ChangeScenario, perSeed{
+		"holds with old": 3, "holds with both": 3, "holds with new": 3, "changed": 5, "crashed": 1, "steps": 1,
+		"extended through a step": 1. / 6, "faults": 5,
+	})
 }
 
-// swarm runs the seeds that the flags say: see swarmOf.
-func swarm(t *testing.T, scenario func(seed uint64) simtest.Scenario) (sum sums) {
-	t.Helper()
-	return swarmOf(t, *seeds, scenario)
+// Clients whose lists of nodes conflict start at one moment, and come and go: no two hold the lock, also not beside a
+// ticket or a hold of a process that has ended, and in the end the clients with one of the lists work. One seed takes
+// the time of four of TestSimulation.
+func TestListsThatConflict(t *testing.T) {
+	swarm(t, 1+*seeds/4, simtest.RivalScenario, perSeed{"holds": 10})
 }
 
-// swarmOf runs so many seeds, and reports violations. With -seed it prints that one's trace and skips the rest of the
-// test.
-func swarmOf(t *testing.T, seeds uint64, scenario func(seed uint64) simtest.Scenario) (sum sums) {
+// Fifty Lockers of one process start at one moment, and lock while masters fail and lose what they know. All come back,
+// in bounded time and with few connections, and none is refused. One seed takes the time of ten of TestSimulation.
+func TestCrowd(t *testing.T) {
+	notRaced(t)
+	swarm(t, *crowds, simtest.CrowdScenario, perSeed{"holds": 50, "faults": 1})
+}
+
+// perSeed says how often something must happen, in the mean of all seeds: a simulation in which nothing happens proves
+// nothing.
+type perSeed map[string]float64
+
+// swarm runs so many seeds, reports violations, and checks that enough happened. With -seed it prints that one's trace
+// and skips the rest of the test.
+func swarm(t *testing.T, seeds uint64, scenario func(seed uint64) simtest.Scenario, least perSeed) {
 	t.Helper()
 	if *seed != 0 {
 		r := run(t, scenario(*seed))
@@ -139,7 +130,8 @@ func swarmOf(t *testing.T, seeds uint64, scenario func(seed uint64) simtest.Scen
 	}
 	var next, bad atomic.Int64
 	next.Store(int64(*first) - 1)
-	var mu sync.Mutex // protects sum
+	var mu sync.Mutex // protects the following variables
+	done, sum := 0, simtest.Counts{}
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
@@ -153,28 +145,21 @@ func swarmOf(t *testing.T, seeds uint64, scenario func(seed uint64) simtest.Scen
 					bad.Add(1)
 				}
 				mu.Lock()
-				sum.seeds++
-				sum.calls += r.Calls.Load()
-				sum.grants += int64(r.Grants)
-				sum.reads += r.Reads.Load()
-				sum.several += r.Several.Load()
-				sum.revoked += r.Revoked.Load()
-				sum.overtime += r.Overtime.Load()
-				sum.again += r.Again.Load()
-				sum.faults += int64(r.Faults)
-				sum.commands += r.Commands
-				sum.runs += int64(r.Runs)
-				sum.over += int64(r.Over)
-				sum.changes.Add(r.Rollout)
-				sum.connections += r.Connections
-				sum.wanted += r.Wanted
-				sum.back = max(sum.back, r.Back)
+				done++
+				for what, n := range r.Counts {
+					sum[what] += n
+				}
 				mu.Unlock()
 			}
 		})
 	}
 	wg.Wait()
-	return sum
+	t.Logf("%d seeds: %v", done, sum)
+	for what, rate := range least {
+		if want := int64(rate * float64(done)); sum[what] < want && !t.Failed() {
+			t.Errorf("too little happened: %d %s, want at least %d", sum[what], what, want)
+		}
+	}
 }
 
 // report fails the test for a run's violations and says how to see more.

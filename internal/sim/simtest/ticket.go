@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock"
-	"github.com/quorumlock/redlock/internal/sim"
 )
 
 // handOn ends a hold with a ticket, and has somebody go on with it, of the same client or of another; or nobody.
@@ -13,14 +12,12 @@ func (w *worker) handOn(wanted []string, lock held, hold holds) {
 	if lock.Err() == nil {
 		w.supported(lock, handedOver)
 	}
-	until := lock.Until()
-	hold.each(func(h *sim.Hold) { w.history.Renewed(h, until) })
-	hold.each(w.history.Releasing)
+	until := w.leaves(lock, hold, w.history.Releasing)
 	text, err := lock.Ticket()
 	handed := err == nil
 	w.log(w.label, "Ticket %s token %d: %s", lock.Name(), lock.Token(), kindOf(lock.Err()))
 	if handed {
-		w.tickets.given(lock.Owner(), until)
+		w.tickets.Store(lock.Owner(), until)
 	}
 	if err := lock.Unlock(context.Background()); handed && err != nil {
 		w.blame("honesty", "%s: Unlock after Ticket of token %d: %v", w.label, lock.Token(), err)
@@ -51,13 +48,19 @@ func (w *worker) adopt(c *client, lock held, text string) (held, error) {
 	asked := time.Now()
 	by := c.locker.Load()
 	adopted, err := by.Adopt(context.Background(), text, opts...)
-	if took := time.Since(asked); took > w.scenario.Timeout+time.Millisecond {
-		w.blame("bounded", "%s: Adopt took %v, the node timeout is %v", w.label, took, w.scenario.Timeout)
-	}
+	w.bounded("Adopt", asked, w.scenario.Timeout)
 	if err != nil {
 		w.log(w.label, "Adopt %s: %s", lock.Name(), kindOf(err))
 		return held{}, err
 	}
-	w.tickets.adopted(lock.Owner())
+	w.adopted(lock.Owner())
 	return held{adopted, by.kind, nil}, nil
+}
+
+// adopted notes that whoever adopted a hold may end it from now on.
+func (w *world) adopted(owner string) {
+	// Else the hold had ended before there was a ticket, and the nodes have yet to be told.
+	if _, is := w.tickets.Load(owner); is {
+		w.tickets.Store(owner, time.Time{})
+	}
 }

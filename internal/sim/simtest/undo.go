@@ -107,9 +107,9 @@ const extendsToken = 2
 
 // letsGo notes that a node was told to let go.
 func (w *world) letsGo(c sim.Command, p part, known float64) {
-	until, handed := w.tickets.until(p.owner)
+	ticket, handed := w.tickets.Load(p.owner)
 	if handed {
-		if c.At.Before(until) {
+		if until := ticket.(time.Time); c.At.Before(until) {
 			w.blame("handed on", "%v on %s: %s lets go of %s for %s, whose hold was handed over, until %v",
 				since(c.At), c.Node, c.Client, p.key, p.owner, since(until))
 		}
@@ -163,36 +163,3 @@ func ownersIn(argv []string) (owners []string) {
 }
 
 var wholeUUID = regexp.MustCompile("^" + uuids.String() + "$")
-
-// tickets are the holds that were handed over and not adopted yet.
-type tickets struct {
-	mu   sync.Mutex // protects the field below
-	ends map[string]time.Time
-}
-
-// given notes a hand-over.
-func (t *tickets) given(owner string, until time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.ends == nil {
-		t.ends = map[string]time.Time{}
-	}
-	t.ends[owner] = until
-}
-
-// adopted notes that whoever adopted the hold may end it from now on.
-func (t *tickets) adopted(owner string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, is := t.ends[owner]; is { // else the hold had ended before there was a ticket, and the nodes have yet to be told
-		t.ends[owner] = time.Time{}
-	}
-}
-
-// until returns when what was handed over has run out.
-func (t *tickets) until(owner string) (end time.Time, is bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	end, is = t.ends[owner]
-	return end, is
-}

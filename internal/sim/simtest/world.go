@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/redlock"
@@ -21,24 +20,15 @@ var names = []string{"stock:4711", "stock:4712", "stock:4714"}
 // Result is what came of a run.
 type Result struct {
 	Scenario   Scenario
-	Calls      atomic.Int64 // of Lock, TryLock and LockAll, and for readers
-	Reads      atomic.Int64 // holds that readers got
-	Several    atomic.Int64 // holds of several names
-	Revoked    atomic.Int64 // locks that were taken from their owners
-	Overtime   atomic.Int64 // works that went on after the maximum of their holds
-	Again      atomic.Int64 // second questions that nodes got, to break ties
-	Commands   int64        // that the nodes executed
-	Attempts   int64        // executions of acquire, on the node that had most
-	Grants     int
-	Faults     int
-	Runs, Over int // of jobs
-	Rollout    Rollout
-	Back       time.Duration // until each client of a crowd had a lock of its own, after the last fault
-	// Connections that a crowd made, and as many as it had to.
-	Connections, Wanted int
-	Violations          []sim.Violation
-	events              []event
+	Counts     Counts
+	Violations []sim.Violation
+	events     []event
 }
+
+// Counts say how often something happened, for a simulation in which nothing happens proves nothing. Among them: calls
+// of Lock, TryLock, LockAll and Once and for readers; holds; second questions that nodes got, to break ties; works that
+// went on beyond the maximum of their holds; faults; commands that the nodes executed.
+type Counts map[string]int64
 
 // event is one line of the trace: text, or a command.
 type event struct {
@@ -110,13 +100,13 @@ type world struct {
 	undone   undone
 	askedBy  sync.Map // by owner: the client that asked for locks under it
 	accepted sync.Map // acceptance: the tokens that stood on a node after some script
-	tickets  tickets
+	tickets  sync.Map // by owner: until when a hold that was handed over lasts; zero: it was adopted
 	revoked  revocations
 	kinds    []*kind // of clients: one, but for where the nodes are changed
-	rollout  rollout
 	crowd    *crowd
 
-	mu sync.Mutex // protects result.events and result.Violations
+	mu    sync.Mutex // protects steps, and what is in the result
+	steps []*stepTaken
 }
 
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -137,10 +127,33 @@ func (w *world) blame(invariant, format string, args ...any) {
 	w.mu.Unlock()
 }
 
+// count notes that something has happened.
+func (w *world) count(what string, times int) {
+	w.mu.Lock()
+	w.result.Counts[what] += int64(times)
+	w.mu.Unlock()
+}
+
+// newWorld has the scenario's nodes, which the lemmas watch, and nothing else yet.
 func newWorld(s Scenario) *world {
-	return &world{
-		scenario: s, net: sim.NewNetwork(s.Seed), history: &sim.History{}, result: &Result{Scenario: s},
-		revoked: newRevocations(),
+	w := &world{
+		scenario: s, net: sim.NewNetwork(s.Seed), history: &sim.History{}, revoked: newRevocations(),
+		result: &Result{Scenario: s, Counts: Counts{}},
+	}
+	for i := range s.Nodes {
+		n := sim.NewNode(fmt.Sprintf("n%d:6379", i), s.Seed)
+		w.watch(n)
+		w.nodes = append(w.nodes, n)
+	}
+	w.kinds = []*kind{{lists: [][]*sim.Node{w.nodes}}}
+	w.net.Attach(w.nodes...)
+	w.net.SetDelay(sim.Link{}, sim.Both, s.Delay)
+	return w
+}
+
+func (w *world) close() {
+	for _, n := range w.nodes {
+		n.Close()
 	}
 }
 
@@ -148,8 +161,7 @@ func newWorld(s Scenario) *world {
 func Run(s Scenario) *Result {
 	w := newWorld(s)
 	r := rand.New(rand.NewPCG(s.Seed, 0x77011d))
-	for i := range s.Nodes {
-		n := sim.NewNode(fmt.Sprintf("n%d:6379", i), s.Seed)
+	for i, n := range w.nodes {
 		apart := time.Duration(r.Int64N(int64(400*time.Millisecond))) - 200*time.Millisecond // clocks never agree
 		if s.Change != nil {
 			apart = s.Change.apart(i, apart)
@@ -166,12 +178,7 @@ func Run(s Scenario) *Result {
 			n.Copy("c0", "c1")
 		}
 		n.Observe(w.observe)
-		w.watch(n)
-		w.nodes = append(w.nodes, n)
 	}
-	w.net.Attach(w.nodes...)
-	w.net.SetDelay(sim.Link{}, sim.Both, s.Delay)
-	w.kinds = []*kind{{lists: [][]*sim.Node{w.nodes}}}
 	if s.Change != nil {
 		w.kinds = s.Change.kinds(w.nodes)
 	}
@@ -179,9 +186,7 @@ func Run(s Scenario) *Result {
 		w.kinds = (&Change{Old: s.Rivals.Old, New: s.Rivals.New}).kinds(w.nodes)
 		w.kinds = []*kind{w.kinds[withOld], w.kinds[withNew]}
 		w.rivals()
-		for _, n := range w.nodes {
-			n.Close()
-		}
+		w.close()
 		return w.result
 	}
 	for i := range s.Clients {
