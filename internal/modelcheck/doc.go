@@ -4,11 +4,11 @@
 //
 // # Model
 //
-// An attempt (attempt.go) draws a proposal F and asks every node. A node (node.go) gives the lock if its key is free
-// and accepts F if F is above its entry. Lock and acceptance from a majority: F is the token. The lock from a majority
-// but too little acceptance: one more round raises to max + 1, owner-checked on the node, and counts the nodes that
-// accepted exactly that. The node's part comes in three forms (config.go): one script, the pipeline SET·ZADD·GET, and
-// the counter protocol, the fall-back of DESIGN.md.
+// An attempt draws a proposal F and asks every node. A node gives the lock if its key is free and accepts F if F is
+// above its entry. Lock and acceptance from a majority: F is the token. The lock from a majority but too little
+// acceptance: one more round raises to max + 1, owner-checked on the node, and counts the nodes that accepted exactly
+// that. All of it stands in fence.go and fence_steps.go, with the naive variants, and with counters in place of
+// proposals, for the counter-examples in their shortest form.
 //
 // An attempt that lost to a split vote may ask every node once more, under its owner and with a larger token
 // (config.asksAgain): the node gives what is free or the attempt's own, and only answers to this question count. With a
@@ -47,11 +47,10 @@
 // drawing its proposal to its last counted answer), guard G and retention R, all of it tight to one tick:
 //
 //   - a node may forget if G > D, and whether its vote abstains is settled before the proposal is drawn;
-//     if it is settled when answers are counted, only G > D + L is enough;
 //   - entries may be trimmed if R ≥ D + L. Without a bound on L no retention is enough;
 //   - a loss that nobody notices (FLUSHALL on a live connection) breaks the order of attempts less than D apart.
 //
-// exclusion.go is a smaller model with TTLs: holds do not overlap exactly if outage + guard ≥ TTL. permits.go is one of
+// guard.go is a smaller model with TTLs: holds do not overlap exactly if outage + guard ≥ TTL. permits.go is one of
 // semaphores: k slots let k in, a counter of k on each node lets in more.
 //
 // migration.go is a change of the list of nodes, on up to six of them: clients with the old list, with both lists and

@@ -1,10 +1,6 @@
 package modelcheck
 
-import (
-	"cmp"
-	"fmt"
-	"math/bits"
-)
+import "fmt"
 
 // migration is a change of the list of nodes, from list A to list B (DESIGN.md section 6). A client votes with A alone,
 // with both lists, or with B alone. It asks every node of its lists, and each step takes a majority of each of them: to
@@ -40,7 +36,7 @@ import (
 // second question, hand-over. Nor is a ticket, which carries a hold to another client: Adopt is an extension and needs
 // the same majorities.
 type migration struct {
-	a, b     list
+	a, b     nodeSet
 	attempts int
 
 	// Without a clock (horizon 0) an attempt proposes any token in 1…proposals. With one, time goes from tick 0 to
@@ -65,27 +61,6 @@ const (
 	oneListAccepts flaw = "a token counts when a majority of one list accepted it"
 )
 
-// list is a set of nodes, a bit for each.
-type list uint8
-
-func listOf(nodes ...int) (l list) {
-	for _, n := range nodes {
-		l |= 1 << n
-	}
-	return l
-}
-
-func (l list) has(n int) bool { return l>>n&1 != 0 }
-
-func (l list) size() int { return bits.OnesCount8(uint8(l)) }
-
-func (l list) majority() int { return l.size()/2 + 1 }
-
-// decidedBy reports whether the nodes in voters include a majority of the list.
-func (l list) decidedBy(voters list) bool { return (l & voters).size() >= l.majority() }
-
-const maxListed = 6 // nodes in both lists together
-
 // votesWith says which lists a client votes with.
 type votesWith uint8
 
@@ -96,7 +71,7 @@ const (
 )
 
 // asked is every node that a client asks.
-func (m *migration) asked(w votesWith) (nodes list) {
+func (m *migration) asked(w votesWith) (nodes nodeSet) {
 	if w&onlyA != 0 {
 		nodes |= m.a
 	}
@@ -107,7 +82,7 @@ func (m *migration) asked(w votesWith) (nodes list) {
 }
 
 // enough reports whether voters are a majority of each of a client's lists.
-func (m *migration) enough(w votesWith, voters list) bool {
+func (m *migration) enough(w votesWith, voters nodeSet) bool {
 	if w == both && m.flaw == unionMajority {
 		return (m.a | m.b).decidedBy(voters)
 	}
@@ -115,14 +90,14 @@ func (m *migration) enough(w votesWith, voters list) bool {
 }
 
 // enoughToWin judges a round: gave are the nodes that gave the lock, accepted those that accepted the token as well.
-func (m *migration) enoughToWin(w votesWith, gave, accepted list) bool {
+func (m *migration) enoughToWin(w votesWith, gave, accepted nodeSet) bool {
 	if w == both && m.flaw == oneListAccepts {
 		return m.enough(w, gave) && (m.a.decidedBy(accepted) || m.b.decidedBy(accepted))
 	}
 	return m.enough(w, accepted)
 }
 
-func (m *migration) enoughToExtend(w votesWith, voters list) bool {
+func (m *migration) enoughToExtend(w votesWith, voters nodeSet) bool {
 	if w == both && m.flaw == toIgnored {
 		w = onlyA
 	}
@@ -138,7 +113,7 @@ type migrationState struct {
 }
 
 type listedNode struct {
-	owner uint8 // attempt + 1; 0: the key is free
+	owner uint8
 	entry uint8 // the largest token accepted
 	conn  [maxAttempts]contact
 }
@@ -156,8 +131,6 @@ const (
 	knows // plus a token: gave the lock, but knows that token, which is at least the proposal
 )
 
-const maxToken = 31 - uint8(knows) // a contact takes five bits
-
 type migrationAttempt struct {
 	phase    phase // lost: without ever having been a hold
 	with     votesWith
@@ -166,22 +139,15 @@ type migrationAttempt struct {
 	after    uint8 // with lapses: bit set of the attempts that had won before this one began
 }
 
-// over is the phase of a hold that has ended.
-const over = lost + 1
-
 func (at *migrationAttempt) live() bool { return at.phase != idle && at.phase < lost }
 
 func (at *migrationAttempt) hasWon() bool { return at.phase == won || at.phase == over }
 
-var _ model[migrationState, migrationEvent] = (*migration)(nil)
+var _ model[migrationState, event] = (*migration)(nil)
 
-func (m *migration) initial() []migrationState {
-	proposed := m.proposed(m.horizon)
-	if largest := proposed[len(proposed)-1] + uint8(m.attempts); largest > maxToken {
-		panic(fmt.Sprintf("tokens grow to %d, a state has room for %d", largest, maxToken)) // each attempt raises once
-	}
-	return []migrationState{{}}
-}
+func (m *migration) explore() result { return explore[migrationState, event](m) }
+
+func (m *migration) initial() []migrationState { return []migrationState{{}} }
 
 // stands reports whether the key on node n cannot go: its client is making its attempt, or has a hold that rests on it.
 func (m *migration) stands(s *migrationState, n int) bool {
@@ -220,64 +186,62 @@ func (m *migration) violated(s *migrationState, a int) string {
 		if b == a || !earlier.hasWon() {
 			continue
 		}
-		pair := fmt.Sprintf("%s has token %d, %s has token %d", client(b), earlier.token, client(a), is.token)
+		was, now := client(uint8(b)), client(uint8(a))
+		pair := fmt.Sprintf("%s has token %d, %s has token %d", was, earlier.token, now, is.token)
 		switch {
 		case earlier.phase == won && !m.lapses:
-			return fmt.Sprintf("exclusion: %s and %s hold the lock at the same time", client(b), client(a))
+			return fmt.Sprintf("exclusion: %s and %s hold the lock at the same time", was, now)
 		case earlier.with&is.with == 0 && !m.across:
 		case earlier.token == is.token:
 			return "unique: " + pair
 		case earlier.token > is.token && (!m.lapses || is.after>>b&1 != 0):
-			return fmt.Sprintf("order: %s held the lock first, yet %s", client(b), pair)
+			return fmt.Sprintf("order: %s held the lock first, yet %s", was, pair)
 		}
 	}
 	return ""
 }
 
-// key packs two nodes into each word, 22 bits each, and one attempt and a third of the rest above them. Nodes that are
-// in the same lists are alike.
-func (m *migration) key(s *migrationState) key {
-	var word [maxListed]uint64
+// merged sorts nodes that are in the same lists, since those are alike, and drops what nothing follows from.
+func (m *migration) merged(s migrationState) migrationState {
+	if !m.unreduced && m.decided(&s) {
+		return migrationState{now: forever}
+	}
 	var acquires, raises [maxAttempts]bool
-	if !m.unreduced && m.decided(s) {
-		return key{^uint64(0)}
-	}
-	for n := range word {
+	for n := range s.node {
 		node := &s.node[n]
-		holder := node.owner
-		if holder != 0 && !s.attempt[holder-1].live() && node.conn[holder-1] != raiseOut {
-			holder = 0 // it may go at any moment, and nobody asks whose it was
+		if holder := node.owner; holder != 0 && !s.attempt[holder-1].live() && node.conn[holder-1] != raiseOut {
+			node.owner = 0 // it may go at any moment, and nobody asks whose it was
 		}
-		word[n] = uint64(holder) | uint64(node.entry)<<2
-		for a, c := range node.conn {
-			if m.idle(s, a, n) {
-				c = nothing
+		for a := range node.conn {
+			if m.idle(&s, a, n) {
+				node.conn[a] = nothing
 			}
-			acquires[a] = acquires[a] || c == acquireOut
-			raises[a] = raises[a] || c == raiseOut
-			word[n] |= uint64(c) << (7 + 5*a)
+			acquires[a] = acquires[a] || node.conn[a] == acquireOut
+			raises[a] = raises[a] || node.conn[a] == raiseOut
 		}
 	}
-	m.sortAlike(&word)
-	var k key
-	for i := range k {
-		k[i] = word[2*i] | word[2*i+1]<<22
-		at := s.attempt[i]
-		if !acquires[i] {
+	sortNodes(s.node[:], func(i, j int) bool { return m.a.has(i) == m.a.has(j) && m.b.has(i) == m.b.has(j) })
+	for a := range s.attempt {
+		at := &s.attempt[a]
+		if !acquires[a] {
 			at.proposal = 0
 		}
 		if at.phase == lost {
 			at.with = 0
-			if !acquires[i] && !raises[i] {
+			if !acquires[a] && !raises[a] {
 				at.token = 0
 			}
 		}
-		k[i] |= (uint64(at.phase) | uint64(at.with)<<3 | uint64(at.proposal)<<5 | uint64(at.token)<<10) << 44
 	}
-	k[0] |= uint64(s.now) << 59
-	k[1] |= uint64(s.notBefore[0])<<59 | uint64(s.attempt[1].after)<<62
-	k[2] |= uint64(s.notBefore[1])<<59 | uint64(s.attempt[2].after)<<62
-	return k
+	return s
+}
+
+func (n listedNode) order() uint64 {
+	order := uint64(n.owner)<<8 | uint64(n.entry)
+	for _, c := range n.conn {
+		order = order<<8 | uint64(c)
+	}
+	return order
 }
 
 // decided reports whether no attempt can win any more: there is nothing left to find.
@@ -302,15 +266,4 @@ func (m *migration) idle(s *migrationState, a, n int) bool {
 		return node.owner != owner(a) || at.token <= node.entry
 	}
 	return false
-}
-
-// sortAlike sorts the words of those nodes that are in the same lists.
-func (m *migration) sortAlike(word *[maxListed]uint64) {
-	for i := range word {
-		for j := i + 1; j < maxListed; j++ {
-			if m.a.has(i) == m.a.has(j) && m.b.has(i) == m.b.has(j) && cmp.Less(word[j], word[i]) {
-				word[i], word[j] = word[j], word[i]
-			}
-		}
-	}
 }

@@ -1,23 +1,13 @@
 package modelcheck
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // What can happen in a migration.
 
-// migrationEvent is one step. voters are the nodes whose answers the attempt counts.
-type migrationEvent struct {
-	kind          kind
-	attempt, node int
-	voters        list
-}
-
-// Kinds of step that the fencing model does not have.
-const (
-	extends kind = iota + ticks + 1
-	ends
-)
-
-func (m *migration) next(s *migrationState, emit func(migrationEvent, *migrationState, string)) {
+func (m *migration) next(s *migrationState, emit func(event, *migrationState, string)) {
 	for a := range m.attempts {
 		switch s.attempt[a].phase {
 		case idle:
@@ -44,11 +34,11 @@ func (m *migration) next(s *migrationState, emit func(migrationEvent, *migration
 				t.notBefore[i] = 0
 			}
 		}
-		emit(migrationEvent{kind: ticks}, &t, "")
+		emit(event{kind: ticks}, &t, "")
 	}
 }
 
-func (m *migration) beginSteps(s *migrationState, a int, emit func(migrationEvent, *migrationState, string)) {
+func (m *migration) beginSteps(s *migrationState, a int, emit func(event, *migrationState, string)) {
 	for with := onlyA; with <= both; with++ {
 		if !m.mayCome(s, with) || a < len(m.with) && m.with[a] != with {
 			continue
@@ -67,16 +57,16 @@ func (m *migration) beginSteps(s *migrationState, a int, emit func(migrationEven
 					t.node[n].conn[a] = acquireOut
 				}
 			}
-			emit(migrationEvent{kind: begins, attempt: a}, &t, "")
+			emit(event{kind: begins, attempt: uint8(a)}, &t, "")
 		}
 	}
 }
 
 // decideSteps lets attempt a win or raise with every set of answers that it may have. Of the sets that win, the
 // smallest are enough; of those that raise, one for each token to which they raise.
-func (m *migration) decideSteps(s *migrationState, a int, emit func(migrationEvent, *migrationState, string)) {
+func (m *migration) decideSteps(s *migrationState, a int, emit func(event, *migrationState, string)) {
 	at := &s.attempt[a]
-	var gave, accepted list
+	var gave, accepted nodeSet
 	for n := range s.node {
 		switch c := s.node[n].conn[a]; {
 		case c == accepts, c == acceptsRaise:
@@ -85,19 +75,19 @@ func (m *migration) decideSteps(s *migrationState, a int, emit func(migrationEve
 			gave |= 1 << n
 		}
 	}
-	wins := func(arrived list) bool { return m.enoughToWin(at.with, arrived, arrived&accepted) }
+	wins := func(arrived nodeSet) bool { return m.enoughToWin(at.with, arrived, arrived&accepted) }
 	for _, voters := range smallest(gave, wins) {
 		t := *s
 		t.attempt[a].phase = won
 		t.rest(a, voters)
-		emit(migrationEvent{kind: decides, attempt: a, voters: voters}, &t, m.violated(&t, a))
+		emit(event{kind: decides, attempt: uint8(a), voters: voters}, &t, m.violated(&t, a))
 	}
 	if at.phase == raising {
 		return
 	}
 	var raised []uint8
-	for arrived := list(1); arrived <= gave; arrived++ {
-		if arrived&^gave != 0 || !m.enough(at.with, arrived) || wins(arrived) {
+	for arrived := range gave.subsets {
+		if !m.enough(at.with, arrived) || wins(arrived) {
 			continue
 		}
 		token := at.token
@@ -110,21 +100,18 @@ func (m *migration) decideSteps(s *migrationState, a int, emit func(migrationEve
 			raised = append(raised, token)
 			t := *s
 			t.raise(a, token)
-			emit(migrationEvent{kind: decides, attempt: a, voters: arrived}, &t, "")
+			emit(event{kind: decides, attempt: uint8(a), voters: arrived}, &t, "")
 		}
 	}
 }
 
 // smallest lists the subsets of nodes that are enough, but are not if any node is left out.
-func smallest(nodes list, enough func(list) bool) (sets []list) {
+func smallest(nodes nodeSet, enough func(nodeSet) bool) (sets []nodeSet) {
 	if !enough(nodes) {
 		return nil
 	}
-	for set := list(1); set <= nodes; set++ {
-		if set&^nodes != 0 || !enough(set) {
-			continue
-		}
-		needed := true
+	for set := range nodes.subsets {
+		needed := enough(set)
 		for n := range maxListed {
 			needed = needed && !(set.has(n) && enough(set&^(1<<n)))
 		}
@@ -137,7 +124,7 @@ func smallest(nodes list, enough func(list) bool) (sets []list) {
 
 // rest lets the hold of attempt a rest on voters alone. Answers that did not count no longer matter; requests on the
 // wire do.
-func (s *migrationState) rest(a int, voters list) {
+func (s *migrationState) rest(a int, voters nodeSet) {
 	for n := range s.node {
 		switch c := &s.node[n].conn[a]; {
 		case voters.has(n):
@@ -159,23 +146,23 @@ func (s *migrationState) raise(a int, token uint8) {
 }
 
 // extendSteps lets the hold rest on any nodes that have its key now.
-func (m *migration) extendSteps(s *migrationState, a int, emit func(migrationEvent, *migrationState, string)) {
-	var has list
+func (m *migration) extendSteps(s *migrationState, a int, emit func(event, *migrationState, string)) {
+	var has nodeSet
 	for n := range s.node {
 		if c := s.node[n].conn[a]; s.node[n].owner == owner(a) && (c == nothing || c == rests) {
 			has |= 1 << n
 		}
 	}
-	enough := func(voters list) bool { return m.enoughToExtend(s.attempt[a].with, voters) }
+	enough := func(voters nodeSet) bool { return m.enoughToExtend(s.attempt[a].with, voters) }
 	for _, voters := range smallest(has, enough) {
 		t := *s
 		t.rest(a, voters)
-		emit(migrationEvent{kind: extends, attempt: a, voters: voters}, &t, "")
+		emit(event{kind: extends, attempt: uint8(a), voters: voters}, &t, "")
 	}
 }
 
 // end lets attempt a give up, release, run out of validity or crash: from now on its client does nothing.
-func (m *migration) end(s *migrationState, a int, how phase, emit func(migrationEvent, *migrationState, string)) {
+func (m *migration) end(s *migrationState, a int, how phase, emit func(event, *migrationState, string)) {
 	t := *s
 	t.attempt[a].phase = how
 	t.rest(a, 0)
@@ -183,11 +170,11 @@ func (m *migration) end(s *migrationState, a int, how phase, emit func(migration
 		others := both &^ with
 		t.notBefore[others-onlyA] = min(s.now+m.middle, forever)
 	}
-	emit(migrationEvent{kind: ends, attempt: a}, &t, "")
+	emit(event{kind: ends, attempt: uint8(a)}, &t, "")
 }
 
 // wireStep lets node n execute what is on the wire from attempt a. An acquire that would be refused stays there.
-func (m *migration) wireStep(s *migrationState, a, n int, emit func(migrationEvent, *migrationState, string)) {
+func (m *migration) wireStep(s *migrationState, a, n int, emit func(event, *migrationState, string)) {
 	if m.idle(s, a, n) {
 		return
 	}
@@ -220,13 +207,13 @@ func (m *migration) wireStep(s *migrationState, a, n int, emit func(migrationEve
 	default:
 		return
 	}
-	emit(migrationEvent{kind: executes, attempt: a, node: n}, &t, "")
+	emit(event{kind: executes, attempt: uint8(a), node: uint8(n)}, &t, "")
 }
 
 // repairStep sets the key and token of a hold again where another's key, or none, is. The node's vote counts from the
 // next extension on. The request may be late: then the hold is over. Where the acquire or raise is still on the wire,
 // that does the same.
-func (m *migration) repairStep(s *migrationState, a, n int, emit func(migrationEvent, *migrationState, string)) {
+func (m *migration) repairStep(s *migrationState, a, n int, emit func(event, *migrationState, string)) {
 	node, at := &s.node[n], &s.attempt[a]
 	idleConn := node.conn[a] == nothing || node.conn[a] == rests
 	if !m.repair || !at.hasWon() || !idleConn || node.owner == owner(a) || m.stands(s, n) || !m.asked(at.with).has(n) {
@@ -236,5 +223,36 @@ func (m *migration) repairStep(s *migrationState, a, n int, emit func(migrationE
 	t.node[n].owner = owner(a)
 	t.node[n].entry = max(node.entry, at.token)
 	t.node[n].conn[a] = nothing
-	emit(migrationEvent{kind: repairs, attempt: a, node: n}, &t, "")
+	emit(event{kind: repairs, attempt: uint8(a), node: uint8(n)}, &t, "")
+}
+
+// describe tells a step in the words of docs/changing-nodes.md, with tokens where not all propose the same.
+func (m *migration) describe(before *migrationState, act event, after *migrationState) string {
+	is, node := after.attempt[act.attempt], after.node[act.node]
+	who, at, told := client(act.attempt), nodeName(act.node), ""
+	switch act.kind {
+	case begins:
+		told = fmt.Sprintf("%s (%s) asks %s", who, is.with, m.asked(is.with))
+	case decides:
+		what := "it holds the lock"
+		if is.phase == raising {
+			what = "it raises its token"
+		}
+		told = fmt.Sprintf("%s has %s, a majority of %s: %s", who, act.voters, is.with, what)
+	case executes:
+		told = fmt.Sprintf("%s gives %s the lock", at, who)
+		if before.node[act.node].conn[act.attempt] == raiseOut {
+			told = fmt.Sprintf("%s raises the token of %s", at, who)
+		}
+	default:
+		told = act.String()
+	}
+	if m.proposals != 1 {
+		told += fmt.Sprintf(" (token %d; %s: %d)", is.token, at, node.entry)
+	}
+	return told
+}
+
+func (w votesWith) String() string {
+	return [...]string{onlyA: "list A", onlyB: "list B", both: "each list"}[w]
 }

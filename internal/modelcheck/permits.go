@@ -3,7 +3,6 @@ package modelcheck
 import (
 	"fmt"
 	"math/bits"
-	"slices"
 )
 
 // permitModel is a semaphore on three nodes, with clients that want a permit each. Every node has the same places, and
@@ -29,9 +28,13 @@ const (
 )
 
 type permitState struct {
-	in     [nodes][maxPlaces]uint8 // who is in, a bit for each client
-	asked  [nodes][maxPlaces]uint8 // whose request is on the wire
+	node   [nodes]permitNode
 	client [maxClients]permitClient
+}
+
+type permitNode struct {
+	in    [maxPlaces]uint8 // who is in, a bit for each client
+	asked [maxPlaces]uint8 // whose request is on the wire
 }
 
 type permitClient struct {
@@ -40,33 +43,29 @@ type permitClient struct {
 	tried uint8 // a bit for each place that was given up
 }
 
-type permitEvent struct {
-	what                string
-	client, node, place int
-}
+var _ model[permitState, event] = (*permitModel)(nil)
 
-var _ model[permitState, permitEvent] = (*permitModel)(nil)
-
-func (m *permitModel) permits() int { return m.places * m.each }
+func (m *permitModel) explore() result { return explore[permitState, event](m) }
 
 func (m *permitModel) initial() []permitState { return []permitState{{}} }
 
-// key gives states that differ in the names of nodes one key.
-func (m *permitModel) key(s *permitState) key {
-	var k key
-	for n := range k {
-		for p := range m.places {
-			k[n] |= uint64(s.in[n][p])<<(4*p) | uint64(s.asked[n][p])<<(12+4*p)
-		}
-	}
-	slices.Sort(k[:])
-	for c, is := range s.client[:m.clients] {
-		k[0] |= (uint64(is.phase) | uint64(is.place)<<3 | uint64(is.tried)<<5) << (24 + 8*c)
-	}
-	return k
+func (m *permitModel) merged(s permitState) permitState {
+	sortNodes(s.node[:], all)
+	return s
 }
 
-func (m *permitModel) next(s *permitState, emit func(permitEvent, *permitState, string)) {
+func (n permitNode) order() (order uint64) {
+	for p := range n.in {
+		order = order<<16 | uint64(n.in[p])<<8 | uint64(n.asked[p])
+	}
+	return order
+}
+
+func (m *permitModel) describe(_ *permitState, act event, after *permitState) string {
+	return fmt.Sprintf("%-40s %v", act, after.node)
+}
+
+func (m *permitModel) next(s *permitState, emit func(event, *permitState, string)) {
 	for c := range m.clients {
 		is, bit := s.client[c], uint8(1)<<c
 		switch is.phase {
@@ -78,28 +77,28 @@ func (m *permitModel) next(s *permitState, emit func(permitEvent, *permitState, 
 				if is.tried>>p&1 == 0 {
 					t := *s
 					t.client[c].phase, t.client[c].place = acquiring, uint8(p)
-					for n := range t.asked {
-						t.asked[n][p] |= bit
+					for n := range t.node {
+						t.node[n].asked[p] |= bit
 					}
-					emit(permitEvent{"asks for", c, -1, p}, &t, "")
+					emit(event{kind: begins, attempt: uint8(c), token: uint8(p)}, &t, "")
 				}
 			}
 		case acquiring:
 			p := int(is.place)
 			votes := 0
-			for n := range s.in {
-				votes += int(s.in[n][p] >> c & 1)
+			for n := range s.node {
+				votes += int(s.node[n].in[p] >> c & 1)
 			}
 			if votes >= majority {
 				t := *s
 				t.client[c].phase = won
-				emit(permitEvent{"holds", c, -1, p}, &t, m.crowded(&t))
+				emit(event{kind: decides, attempt: uint8(c), token: is.place}, &t, m.crowded(&t))
 			}
-			m.leave(s, c, "gives up", emit)
+			m.leave(s, c, emit)
 		case won:
-			m.leave(s, c, "releases", emit)
+			m.leave(s, c, emit)
 		}
-		for n := range s.in {
+		for n := range s.node {
 			for p := range m.places {
 				m.atNode(s, c, n, p, emit)
 			}
@@ -108,30 +107,31 @@ func (m *permitModel) next(s *permitState, emit func(permitEvent, *permitState, 
 }
 
 // leave ends what a client has to do with its place; the nodes hear of it later.
-func (m *permitModel) leave(s *permitState, c int, what string, emit func(permitEvent, *permitState, string)) {
+func (m *permitModel) leave(s *permitState, c int, emit func(event, *permitState, string)) {
 	t := *s
-	is := &t.client[c]
-	is.phase, is.tried = idle, is.tried|1<<is.place
-	p := int(is.place)
-	is.place = 0
-	emit(permitEvent{what, c, -1, p}, &t, "")
+	place := s.client[c].place
+	t.client[c] = permitClient{tried: s.client[c].tried | 1<<place}
+	emit(event{kind: ends, attempt: uint8(c), token: place}, &t, "")
 }
 
 // atNode is what can happen to a client at one place of one node.
-func (m *permitModel) atNode(s *permitState, c, n, p int, emit func(permitEvent, *permitState, string)) {
+func (m *permitModel) atNode(s *permitState, c, n, p int, emit func(event, *permitState, string)) {
 	bit := uint8(1) << c
 	wants := s.client[c].phase != idle && int(s.client[c].place) == p
+	t := *s
+	was, is := &s.node[n], &t.node[n]
+	act := event{kind: executes, attempt: uint8(c), node: uint8(n), token: uint8(p)}
 	switch {
-	case s.asked[n][p]&bit != 0 && bits.OnesCount8(s.in[n][p]) < m.each:
-		t := *s
-		t.asked[n][p] &^= bit
-		t.in[n][p] |= bit
-		emit(permitEvent{"is let in to", c, n, p}, &t, "")
-	case s.in[n][p]&bit != 0 && !wants:
-		t := *s
-		t.in[n][p] &^= bit
-		emit(permitEvent{"is gone from", c, n, p}, &t, "")
+	case was.asked[p]&bit != 0 && bits.OnesCount8(was.in[p]) < m.each:
+		is.asked[p] &^= bit
+		is.in[p] |= bit
+	case was.in[p]&bit != 0 && !wants:
+		act.kind = expires
+		is.in[p] &^= bit
+	default:
+		return
 	}
+	emit(act, &t, "")
 }
 
 // crowded returns how the property is violated, or nothing.
@@ -142,8 +142,8 @@ func (m *permitModel) crowded(s *permitState) string {
 			holders++
 		}
 	}
-	if holders > m.permits() {
-		return fmt.Sprintf("%d holders of %d permits", holders, m.permits())
+	if permits := m.places * m.each; holders > permits {
+		return fmt.Sprintf("%d holders of %d permits", holders, permits)
 	}
 	return ""
 }

@@ -1,9 +1,6 @@
 package modelcheck
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // guardModel is the other half of the restart guard: exclusion. It has no tokens, but it has time. Every lock key lives
 // for ttl ticks of the node's clock, every hold is valid for ttl ticks from the tick at which its requests were sent,
@@ -27,7 +24,7 @@ type guardState struct {
 }
 
 type guardedNode struct {
-	owner   uint8 // attempt + 1; 0: free
+	owner   uint8
 	expires uint8 // the tick at which the key is gone
 	upAt    uint8 // down until this tick
 	counts  uint8 // its votes abstain until this tick
@@ -48,36 +45,26 @@ const (
 	voided          // it gave the lock while abstaining, or the request died with the connection
 )
 
-type guardEvent struct {
-	what          string
-	attempt, node int
-}
+var _ model[guardState, event] = (*guardModel)(nil)
 
-var _ model[guardState, guardEvent] = (*guardModel)(nil)
+func (m *guardModel) explore() result { return explore[guardState, event](m) }
 
 func (m *guardModel) initial() []guardState { return []guardState{{}} }
 
-func (m *guardModel) key(s *guardState) key {
-	var k key
-	for i := range s.node {
-		n := &s.node[i]
-		k[i] = uint64(n.owner) | uint64(n.expires)<<8 | uint64(n.upAt)<<16 | uint64(n.counts)<<24
-		for a, v := range n.vote {
-			k[i] |= uint64(v) << (32 + 2*a)
-		}
-	}
-	slices.Sort(k[:]) // the nodes are alike
-	for a, h := range s.hold {
-		k[a] |= uint64(h.phase)<<40 | uint64(h.start)<<43
-	}
-	k[2] |= uint64(s.now) << 40
-	if s.lost {
-		k[2] |= 1 << 48
-	}
-	return k
+func (m *guardModel) merged(s guardState) guardState {
+	sortNodes(s.node[:], all)
+	return s
 }
 
-func (m *guardModel) next(s *guardState, emit func(guardEvent, *guardState, string)) {
+func (n guardedNode) order() uint64 {
+	order := uint64(n.owner)<<24 | uint64(n.expires)<<16 | uint64(n.upAt)<<8 | uint64(n.counts)
+	for _, v := range n.vote {
+		order = order<<2 | uint64(v)
+	}
+	return order
+}
+
+func (m *guardModel) next(s *guardState, emit func(event, *guardState, string)) {
 	if s.now < m.horizon {
 		t := *s
 		t.now++
@@ -89,7 +76,7 @@ func (m *guardModel) next(s *guardState, emit func(guardEvent, *guardState, stri
 				t.end(a)
 			}
 		}
-		emit(guardEvent{what: fmt.Sprintf("time is %d", t.now)}, &t, "")
+		emit(event{kind: ticks}, &t, "")
 	}
 	for a := range s.hold {
 		m.attemptSteps(s, a, emit)
@@ -107,7 +94,7 @@ func (m *guardModel) next(s *guardState, emit func(guardEvent, *guardState, stri
 			}
 			t.node[n].vote[a] = v // the client has the vote, whatever became of the node
 		}
-		emit(guardEvent{what: "goes down and loses its data", node: n}, &t, "")
+		emit(event{kind: forgets, node: uint8(n)}, &t, "")
 	}
 }
 
@@ -133,17 +120,17 @@ func (s *guardState) end(a int) {
 	}
 }
 
-func (m *guardModel) attemptSteps(s *guardState, a int, emit func(guardEvent, *guardState, string)) {
-	if s.hold[a].phase == idle && a > 0 && s.hold[a-1].phase == idle {
-		return // the attempts are alike: they begin in order
-	}
+func (m *guardModel) attemptSteps(s *guardState, a int, emit func(event, *guardState, string)) {
 	if s.hold[a].phase == idle {
+		if a > 0 && s.hold[a-1].phase == idle {
+			return // the attempts are alike: they begin in order
+		}
 		t := *s
 		t.hold[a] = guardedHold{acquiring, s.now}
 		for n := range t.node {
 			t.node[n].vote[a] = outForVote
 		}
-		emit(guardEvent{what: "asks every node", attempt: a}, &t, "")
+		emit(event{kind: begins, attempt: uint8(a)}, &t, "")
 		return
 	}
 	votes := 0
@@ -156,12 +143,10 @@ func (m *guardModel) attemptSteps(s *guardState, a int, emit func(guardEvent, *g
 			t := *s
 			t.node[n].owner, t.node[n].expires = owner(a), s.now+m.ttl
 			t.node[n].vote[a] = given
-			what := "is given the lock"
 			if s.now < node.counts || !m.valid(s, a) {
 				t.node[n].vote[a] = voided
-				what += ", not counted"
 			}
-			emit(guardEvent{what, a, n}, &t, "")
+			emit(event{kind: executes, attempt: uint8(a), node: uint8(n)}, &t, "")
 		}
 	}
 	if s.hold[a].phase == acquiring && votes >= majority && m.valid(s, a) {
@@ -170,13 +155,17 @@ func (m *guardModel) attemptSteps(s *guardState, a int, emit func(guardEvent, *g
 		broken := ""
 		for b := range t.hold {
 			if b != a && t.hold[b].phase == won && m.valid(&t, b) {
-				broken = fmt.Sprintf("exclusion: %s and %s are both valid", name(b), name(a))
+				broken = "exclusion: both are valid"
 			}
 		}
 		t.end(a)
-		emit(guardEvent{what: "wins", attempt: a}, &t, broken)
+		emit(event{kind: decides, attempt: uint8(a)}, &t, broken)
 	}
 }
 
 // valid reports whether a hold of attempt a could be trusted now.
 func (m *guardModel) valid(s *guardState, a int) bool { return s.now < s.hold[a].start+m.ttl }
+
+func (m *guardModel) describe(_ *guardState, act event, after *guardState) string {
+	return fmt.Sprintf("%-40s %d %v", act, after.now, after.node)
+}
