@@ -73,19 +73,19 @@ func exceptions(t *testing.T, addr string) map[string]conformance.Exception {
 var valkeyExceptions = map[string]conformance.Exception{
 	"EVAL unknown command": {
 		Why:  "without the word Redis",
-		Want: conformance.Err("ERR Unknown command called from script"),
+		Want: "error ERR Unknown command called from script…",
 	},
 	"EVAL wrong number of arguments": {
 		Why:  "without the word Redis",
-		Want: conformance.Err("ERR Wrong number of args calling command from script"),
+		Want: "error ERR Wrong number of args calling command from script…",
 	},
 	"EVAL argument of a wrong type": {
 		Why:  "no more than what must be",
-		Want: conformance.Err("ERR Command arguments must be strings or integers"),
+		Want: "error ERR Command arguments must be strings or integers…",
 	},
 	"EVALSHA unknown": {
 		Why:  "without the advice to use EVAL",
-		Want: conformance.Err("NOSCRIPT No matching script."),
+		Want: "error NOSCRIPT No matching script.…",
 	},
 }
 
@@ -93,6 +93,6 @@ var valkeyExceptions = map[string]conformance.Exception{
 var valkey9Exceptions = map[string]conformance.Exception{
 	"EVAL not allowed from script": {
 		Why:  "with its own name",
-		Want: conformance.Err("ERR This Valkey command is not allowed from script"),
+		Want: "error ERR This Valkey command is not allowed from script…",
 	},
 }
