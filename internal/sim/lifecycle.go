@@ -5,6 +5,13 @@ import (
 	"time"
 )
 
+// set changes what the node is.
+func (n *Node) set(change func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	change()
+}
+
 // Crash kills the node as kill -9 does: open connections are reset, dialling is refused. What the node holds survives
 // if keepData (appendfsync always), else it is gone.
 func (n *Node) Crash(keepData bool) {
@@ -61,11 +68,7 @@ func (n *Node) Up() bool {
 }
 
 // Pause stops the process as SIGSTOP does: connections are accepted, requests pile up, the clock goes on.
-func (n *Node) Pause() {
-	n.mu.Lock()
-	n.paused = true
-	n.mu.Unlock()
-}
+func (n *Node) Pause() { n.set(func() { n.paused = true }) }
 
 // Resume ends Pause. Connections are served in an order that the seed decides.
 func (n *Node) Resume() {
@@ -78,9 +81,7 @@ func (n *Node) Resume() {
 // Demote makes the node a replica of another, as REPLICAOF does: connections live on, writes are refused. The model
 // replicates nothing.
 func (n *Node) Demote(master string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.master = master
+	n.set(func() { n.master = master })
 }
 
 // Promote makes a replica a master, as REPLICAOF NO ONE does: run_id and connections stay, replid changes. On a node
@@ -108,60 +109,38 @@ func (n *Node) BackUp() {
 }
 
 // SetLoading makes the node answer LOADING, or ends that.
-func (n *Node) SetLoading(loading bool) {
-	n.mu.Lock()
-	n.loading = loading
-	n.mu.Unlock()
-}
+func (n *Node) SetLoading(loading bool) { n.set(func() { n.loading = loading }) }
 
 // SetPassword sets requirepass; connections that are open stay authenticated.
-func (n *Node) SetPassword(password string) {
-	n.mu.Lock()
-	n.password = password
-	n.mu.Unlock()
-}
+func (n *Node) SetPassword(password string) { n.set(func() { n.password = password }) }
 
 // Disable makes the node not know the commands, like rename-command in its configuration.
 func (n *Node) Disable(commands ...string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.disabled = map[string]bool{}
-	for _, c := range commands {
-		n.disabled[strings.ToLower(c)] = true
-	}
+	n.set(func() { n.disabled = lowered(commands) })
 }
 
 // Deny makes the ACL refuse the commands; Deny() allows everything again.
 func (n *Node) Deny(commands ...string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.denied = map[string]bool{}
+	n.set(func() { n.denied = lowered(commands) })
+}
+
+func lowered(commands []string) map[string]bool {
+	set := map[string]bool{}
 	for _, c := range commands {
-		n.denied[strings.ToLower(c)] = true
+		set[strings.ToLower(c)] = true
 	}
+	return set
 }
 
 // Strict makes the node refuse that scripts use keys which they do not declare, unless they begin with honoured, if
 // that is not empty.
-func (n *Node) Strict(honoured string) {
-	n.mu.Lock()
-	n.strict, n.honoured = true, honoured
-	n.mu.Unlock()
-}
+func (n *Node) Strict(honoured string) { n.set(func() { n.strict, n.honoured = true, honoured }) }
 
 // SetConfig sets a parameter of CONFIG. maxmemory of 1 makes every write that may need memory fail with OOM.
-func (n *Node) SetConfig(name, value string) {
-	n.mu.Lock()
-	n.config[name] = value
-	n.mu.Unlock()
-}
+func (n *Node) SetConfig(name, value string) { n.set(func() { n.config[name] = value }) }
 
 // SetUptime makes INFO report the uptime: what a node says of its age is all that a client can know.
-func (n *Node) SetUptime(d time.Duration) {
-	n.mu.Lock()
-	n.started = n.clock.now().Add(-d)
-	n.mu.Unlock()
-}
+func (n *Node) SetUptime(d time.Duration) { n.set(func() { n.started = n.clock.now().Add(-d) }) }
 
 // injection is an error that is answered in place of execution.
 type injection struct {
@@ -179,11 +158,7 @@ func (n *Node) Fail(command, reply string, times int) {
 }
 
 // Recover ends every Fail.
-func (n *Node) Recover() {
-	n.mu.Lock()
-	n.faults = nil
-	n.mu.Unlock()
-}
+func (n *Node) Recover() { n.set(func() { n.faults = nil }) }
 
 func (n *Node) injected(command string) (Error, bool) {
 	for _, f := range n.faults {
