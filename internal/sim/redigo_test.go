@@ -55,19 +55,6 @@ func (w world) do(c redis.Conn, want any, name string, args ...any) {
 	}
 }
 
-func TestRedigoLockAndExpiryInVirtualTime(t *testing.T) {
-	inBubble(t, func(w world) {
-		c := w.dial()
-		w.do(c, "OK", "SET", "name", "alice", "NX", "PX", 10_000)
-		w.do(c, nil, "SET", "name", "bob", "NX", "PX", 10_000)
-		time.Sleep(9 * time.Second)
-		w.do(c, "alice", "GET", "name")
-		time.Sleep(2 * time.Second)
-		w.do(c, nil, "GET", "name")
-		w.do(c, "OK", "SET", "name", "bob", "NX", "PX", 10_000)
-	})
-}
-
 func TestRedigoPipelineAnswersInOrder(t *testing.T) {
 	inBubble(t, func(w world) {
 		c := w.dial()
@@ -89,26 +76,6 @@ func TestRedigoPipelineAnswersInOrder(t *testing.T) {
 		if d := time.Since(start); d > 15*time.Millisecond {
 			t.Errorf("pipeline of %d took %v, want about one round trip", n, d)
 		}
-	})
-}
-
-func TestRedigoScripts(t *testing.T) {
-	inBubble(t, func(w world) {
-		c := w.dial()
-		release := redis.NewScript(1,
-			`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
-		w.do(c, "OK", "SET", "name", "alice")
-		w.do(c, "-NOSCRIPT No matching script. Please use EVAL.", "EVALSHA", release.Hash(), 1, "name", "bob")
-		if err := release.Load(c); err != nil {
-			t.Fatal(err)
-		}
-		w.do(c, 0, "EVALSHA", release.Hash(), 1, "name", "bob")
-		w.do(c, 1, "EVALSHA", release.Hash(), 1, "name", "alice")
-		w.do(c, "OK", "SCRIPT", "FLUSH")
-		w.do(c, "-NOSCRIPT No matching script. Please use EVAL.", "EVALSHA", release.Hash(), 1, "name", "alice")
-		w.do(c, "1.7e+15", "EVAL", `return 1700000000000000 .. ''`, 0)
-		w.do(c, "1700000000000001", "EVAL", `return string.format('%.0f', 1700000000000001)`, 0)
-		w.do(c, "[1 <nil> 3]", "EVAL", `return {1.9, false, 3, nil, 5}`, 0)
 	})
 }
 
