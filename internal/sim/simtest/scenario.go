@@ -194,7 +194,8 @@ func (s Scenario) Forgets() bool {
 	return s.Crowd != nil || slices.ContainsFunc(s.Faults, func(f fault) bool { return f.class == forgetful })
 }
 
+// String begins with what internal/mutants reads.
 func (s Scenario) String() string {
 	type plain Scenario // without this method
-	return fmt.Sprintf("%+v", plain(s))
+	return fmt.Sprintf("seed %d: %d nodes, %+v", s.Seed, s.Nodes, plain(s))
 }
