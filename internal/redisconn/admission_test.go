@@ -2,7 +2,6 @@ package redisconn
 
 import (
 	"context"
-	"errors"
 	"net"
 	"slices"
 	"sync"
@@ -67,19 +66,13 @@ func TestHandshakesTakeTurns(t *testing.T) {
 		other.OnChange = nil
 		free := start(t, "redis://other", other)
 		time.Sleep(901 * ms)
-		if up, err := free.State(); !up {
-			t.Errorf("a connection to another address waits: %v", err)
-		}
+		free.is(up, nil)
 		time.Sleep(5 * 901 * ms)
-		synctest.Wait()
-		for i, c := range all {
-			if up, err := c.State(); !up || err != nil {
-				t.Fatalf("client %d: connected %t, %v", i, up, err)
-			}
+		for _, c := range all {
+			c.is(up, nil)
 		}
-		if most != maxHandshakes+1 || f.attempts() != clients+1 {
-			t.Errorf("%d handshakes at a time, want %d, one of them with the other address; %d connections, want %d",
-				most, maxHandshakes+1, f.attempts(), clients+1)
+		if f.wantsAttempts(t, clients+1); most != maxHandshakes+1 {
+			t.Errorf("%d handshakes at a time, want %d, one of them with the other address", most, maxHandshakes+1)
 		}
 		for turn := range clients / maxHandshakes {
 			part := slices.Sorted(slices.Values(order[turn*maxHandshakes : (turn+1)*maxHandshakes]))
@@ -128,10 +121,8 @@ func TestAFailedAttemptEndsItsTurn(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		f.refuse(false)
 		time.Sleep(4 * time.Second) // the longest pause
-		for i, c := range all {
-			if up, err := c.State(); !up {
-				t.Fatalf("client %d: %v", i, err)
-			}
+		for _, c := range all {
+			c.is(up, nil)
 		}
 	})
 }
@@ -142,23 +133,19 @@ func TestCloseEndsTheWaitForATurn(t *testing.T) {
 		f := newFake()
 		f.answerAll("ECHO", silence)
 		config := f.shared()
-		config.Handshake = func(do Do) error {
-			_, err := do([]any{"ECHO", "hello"})
-			return err
-		}
+		config.Handshake = echo
 		for range maxHandshakes {
 			start(t, "redis://fake", config)
 		}
 		synctest.Wait()
 		last := start(t, "redis://fake", config)
 		synctest.Wait()
-		begun := time.Now()
-		last.Close()
-		if took := time.Since(begun); took > 0 {
-			t.Errorf("Close took %s", took)
-		}
+		takes(t, 0, last.Close)
 	})
 }
+
+// ping makes the server answer something.
+func (c *client) ping() { c.Ask(func([]any, error) {}, []any{"PING"}) }
 
 // A handshake is not given up while the server answers others, nor while this process runs late, but it is in the end.
 func TestASlowHandshakeIsSpared(t *testing.T) {
@@ -182,12 +169,10 @@ func TestASlowHandshakeIsSpared(t *testing.T) {
 			synctest.Wait()
 			config.Handshake = func(do Do) error {
 				slow.Store(true)
-				_, err := do([]any{"ECHO", "hello"})
-				return err
+				return echo(do)
 			}
 			f.answerAll("ECHO", silence)
 			config.OnChange = func() { over.Store(true) }
-			config.Scripts = nil
 			start(t, "redis://fake", config)
 			synctest.Wait()
 			if !slow.Load() {
@@ -196,13 +181,12 @@ func TestASlowHandshakeIsSpared(t *testing.T) {
 			for range 10 * 20 {
 				time.Sleep(50 * ms)
 				if c.answers {
-					well.Ask(func([]any, error) {}, []any{"PING"})
+					well.ping()
 				}
 				if c.late {
 					skew.Add(int64(10 * ms))
 				}
-				synctest.Wait()
-				if over.Load() {
+				if synctest.Wait(); over.Load() {
 					break
 				}
 			}
@@ -226,20 +210,15 @@ func TestASilentConnectionIsSparedWhileOthersAreAnswered(t *testing.T) {
 		silent.send(first, "a")
 		for range 20 * 8 {
 			time.Sleep(50 * ms)
-			well.Ask(func([]any, error) {}, []any{"PING"})
+			well.ping()
 		}
-		synctest.Wait()
-		if _, err := silent.State(); f.attempts() != 2 || !errors.Is(err, ErrTimeout) {
-			t.Errorf("%d connections, %v; want two, and the one known to be silent", f.attempts(), err)
-		}
+		silent.is(up, ErrTimeout)
+		f.wantsAttempts(t, 2)
 		for range 20 * 2 {
 			time.Sleep(50 * ms)
-			well.Ask(func([]any, error) {}, []any{"PING"})
+			well.ping()
 		}
-		synctest.Wait()
-		if f.attempts() != 3 {
-			t.Errorf("%d connections, want a third: the one may be half-open", f.attempts())
-		}
+		f.wantsAttempts(t, 3) // the one may be half-open
 	})
 }
 
@@ -250,13 +229,13 @@ func TestPausesAfterSilence(t *testing.T) {
 		least, most int32
 	}{{"nothing", 8, 16}, {"wanted", 30, 60}, {"undo", 30, 60}} {
 		synctest.Test(t, func(t *testing.T) {
-			config := newFake().config()
 			var dials atomic.Int32
-			config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-				dials.Add(1)
-				return nobody(ctx, network, address)
-			}
-			k := start(t, "redis://fake", config)
+			_, k := connect(t, func(_ *fake, config *Config) {
+				config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+					dials.Add(1)
+					return nobody(ctx, network, address)
+				}
+			})
 			if c.what == "undo" {
 				k.send(undo, "a")
 			}

@@ -53,37 +53,6 @@ func sorted(asked []*Request) (list []*group) {
 	return list
 }
 
-// Requests about one key keep their order, whatever else is in the batch.
-func TestABatchKeepsTheOrderOfEachKey(t *testing.T) {
-	asked := []*Request{
-		about(first, "a"), about(second, "b"), about(third, "a", "c"), about(second, "d"), about(first, "a", "c"),
-		about(second, "c"), about(third, "b", "d"), about(first, "c"), about(first, "b", "d"), about(second, "a"),
-		about(native), about(second, "b"), about(native),
-	}
-	order := func(requests []*Request) map[uint64][]*Request {
-		by := map[uint64][]*Request{}
-		for _, r := range requests {
-			for _, key := range r.Hashes {
-				by[key] = append(by[key], r)
-			}
-			if r.Command == native {
-				by[0] = append(by[0], r)
-			}
-		}
-		return by
-	}
-	var sent []*Request
-	for _, g := range sorted(asked) {
-		sent = append(sent, g.requests...)
-	}
-	if got, want := order(sent), order(asked); !reflect.DeepEqual(got, want) {
-		t.Error("what is about one key was sent in another order than it was asked")
-	}
-	if len(sent) != len(asked) {
-		t.Errorf("%d were sent, want %d", len(sent), len(asked))
-	}
-}
-
 // One reply answers all requests of a group: each gets the part about its own keys.
 func TestAReplyIsDividedAmongTheRequestsOfAGroup(t *testing.T) {
 	list := sorted([]*Request{about(first, "a"), about(first, "b", "c", "d"), about(first, "e"), about(first, "f", "g")})
@@ -93,12 +62,13 @@ func TestAReplyIsDividedAmongTheRequestsOfAGroup(t *testing.T) {
 	seven := []any{int64(1), "b", nil, []any{}, int64(5), int64(6), int64(7)}
 	for _, c := range []struct {
 		reply any
-		want  [4]any // nil: the usual result; a text: an error for all
+		want  [4]any // nil: the usual result
+		err   string // for all
 	}{
-		{seven, [4]any{seven[:1], seven[1:4], seven[4:5], seven[5:7]}},
-		{int64(7), [4]any{}},
-		{int64(4), [4]any{"unexpected reply 4", "unexpected reply 4", "unexpected reply 4", "unexpected reply 4"}},
-		{[]any{"x"}, [4]any{"unexpected reply [x]", "unexpected reply [x]", "unexpected reply [x]", "unexpected reply [x]"}},
+		{seven, [4]any{seven[:1], seven[1:4], seven[4:5], seven[5:7]}, ""},
+		{int64(7), [4]any{}, ""},
+		{int64(4), [4]any{}, "unexpected reply 4"},
+		{[]any{"x"}, [4]any{}, "unexpected reply [x]"},
 	} {
 		list[0].answered = 0
 		for _, r := range list[0].requests {
@@ -110,10 +80,8 @@ func TestAReplyIsDividedAmongTheRequestsOfAGroup(t *testing.T) {
 			if d.to != list[0].requests[i] || !d.first {
 				t.Errorf("%v: part %d goes to another", c.reply, i)
 			}
-			if text, isError := want.(string); isError && fmt.Sprint(d.err) != text {
-				t.Errorf("%v: request %d gets %v, want %s", c.reply, i, d.err, text)
-			} else if !isError && (d.err != nil || !reflect.DeepEqual(d.reply, want)) {
-				t.Errorf("%v: request %d gets %v, %v, want %v", c.reply, i, d.reply, d.err, want)
+			if (d.err != nil) != (c.err != "") || d.err != nil && d.err.Error() != c.err || !reflect.DeepEqual(d.reply, want) {
+				t.Errorf("%v: request %d gets %v, %v, want %v, %s", c.reply, i, d.reply, d.err, want, c.err)
 			}
 		}
 	}
@@ -189,26 +157,15 @@ func TestKeySet(t *testing.T) {
 	}
 }
 
-// Two requests about each key, as where a released lock is acquired again, make two groups and not one for each key.
-func TestKeysThatComeAgainAreOneLevelHigher(t *testing.T) {
-	var asked []*Request
-	for i := range 60 {
-		asked = append(asked, about(undo, fmt.Sprint(i)), about(first, fmt.Sprint(i)))
-	}
-	list := sorted(asked)
-	if len(list) != 2 || list[0].command != undo || list[1].command != first || list[1].keys != 60 {
-		t.Errorf("%d groups, want the 60 undos in one and what follows them in another", len(list))
-	}
-}
-
-// However many keys are in a queue, and however often they come, none is lost or overtaken.
+// However many keys are in a queue, and however often they come, none is lost or overtaken, and no native command is.
 func TestAQueueOfManyKeys(t *testing.T) {
 	var b batch
 	for range 3 { // it is reused
 		var out groups
 		var asked []*Request
 		for i := range 2000 {
-			asked = append(asked, about([]*Command{first, second}[i%2], fmt.Sprint(i%700), fmt.Sprint("of all", i%3)))
+			k := []*Command{first, second, third}[i%3]
+			asked = append(asked, about(k, fmt.Sprint(i%700), fmt.Sprint("of all", i%3)), about(native))
 		}
 		for _, r := range asked {
 			b.add(r, &out)
@@ -225,7 +182,11 @@ func TestAQueueOfManyKeys(t *testing.T) {
 		last := map[uint64]int{}
 		for i, r := range asked {
 			place, sent := at[r]
-			for _, h := range r.Hashes {
+			keys := r.Hashes
+			if r.Command == native {
+				keys = []uint64{0} // as if they were about one key
+			}
+			for _, h := range keys {
 				if before, ok := last[h]; !sent || ok && place < before {
 					t.Fatalf("request %d is lost, or goes before an earlier one about the same key", i)
 				}
@@ -235,16 +196,28 @@ func TestAQueueOfManyKeys(t *testing.T) {
 	}
 }
 
+// Two requests about each key, as where a released lock is acquired again, make two groups and not one for each key.
 // What is urgent goes before the rest of its batch, but not before what is about the same key.
-func TestUrgentRequestsGoFirst(t *testing.T) {
-	var got []string
-	for _, g := range sorted([]*Request{
-		about(first, "a"), about(urgent, "b"), about(second, "c"), about(urgent, "d"), about(urgent, "c"), about(first, "e"),
-	}) {
-		name := map[*Command]string{first: "first", second: "second", urgent: "urgent"}[g.command]
-		got = append(got, fmt.Sprint(name, len(g.requests)))
+func TestTheOrderOfGroups(t *testing.T) {
+	var again []*Request
+	for i := range 60 {
+		again = append(again, about(undo, fmt.Sprint(i)), about(first, fmt.Sprint(i)))
 	}
-	if want := []string{"urgent2", "first2", "second1", "urgent1"}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+	for _, c := range []struct {
+		asked []*Request
+		want  []string // the commands, with the number of their requests
+	}{
+		{again, []string{"undo 60", "first 60"}},
+		{[]*Request{
+			about(first, "a"), about(urgent, "b"), about(second, "c"), about(urgent, "d"), about(urgent, "c"), about(first, "e"),
+		}, []string{"urgent 2", "first 2", "second 1", "urgent 1"}},
+	} {
+		var got []string
+		for _, g := range sorted(c.asked) {
+			got = append(got, fmt.Sprint(named.Replace(g.command.Script.SHA), " ", len(g.requests)))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("got %v, want %v", got, c.want)
+		}
 	}
 }

@@ -3,7 +3,6 @@ package redisconn
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,9 +22,18 @@ func (k *checks) check(ctx context.Context) error {
 	return k.do(ctx)
 }
 
-// every returns a change of a Config that checks in this interval.
-func (k *checks) every(d time.Duration) func(*Config) {
-	return func(config *Config) { config.Check, config.CheckEvery = k.check, d }
+// every is a setup that checks in this interval.
+func (k *checks) every(d time.Duration) setup {
+	return func(_ *fake, config *Config) { config.Check, config.CheckEvery = k.check, d }
+}
+
+// wants checks how many checks have begun, and how many run.
+func (k *checks) wants(t *testing.T, begun, running int32) {
+	t.Helper()
+	synctest.Wait()
+	if k.begun.Load() != begun || k.running.Load() != running {
+		t.Errorf("%d checks have begun, %d run, want %d, %d", k.begun.Load(), k.running.Load(), begun, running)
+	}
 }
 
 // Checks run now and then, at once if that is asked for, at common moments, and never twice at a time.
@@ -49,63 +57,45 @@ func TestChecks(t *testing.T) {
 
 		k.do = func(context.Context) error { <-hold; return nil }
 		c.CheckSoon()
-		synctest.Wait()
-		if got := k.begun.Load(); got != last+1 || k.running.Load() != 1 {
-			t.Errorf("asked for one: %d began, %d run", got-last, k.running.Load())
-		}
-		c.CheckSoon()
+		k.wants(t, last+1, 1)
+		c.CheckSoon() // twice while one runs
 		c.CheckSoon()
 		time.Sleep(time.Minute)
-		if got := k.begun.Load(); got != last+1 {
-			t.Errorf("%d began while one runs", got-last-1)
-		}
+		k.wants(t, last+1, 1)
 		hold <- struct{}{}
-		synctest.Wait()
-		if got := k.begun.Load(); got != last+2 {
-			t.Errorf("asked for during a check: %d began after it", got-last-1)
-		}
+		k.wants(t, last+2, 1) // one after it
 		hold <- struct{}{}
-		synctest.Wait()
-		if got := k.begun.Load(); got != last+2 || k.running.Load() != 0 {
-			t.Errorf("asked for twice during a check: %d began after it, %d run", got-last-1, k.running.Load())
-		}
+		k.wants(t, last+2, 0)
 	})
 }
 
 // A check may end its connection. It ends with its connection, and the next connection has its own.
 func TestACheckAndItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := &checks{do: func(context.Context) error { return errors.New("another one answers") }}
+		changed := errors.New("another one answers")
+		k := &checks{do: func(context.Context) error { return changed }}
 		f, c := connect(t, k.every(time.Hour))
 		c.CheckSoon()
-		synctest.Wait()
-		if up, err := c.State(); up || err == nil || !strings.Contains(err.Error(), "not connected: another one answers") {
-			t.Errorf("after an error: connected %t, %v", up, err)
-		}
+		c.is(down, changed, "not connected: another one answers")
 
 		k.do = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		c.CheckSoon() // there is no connection: as soon as there is one
 		time.Sleep(time.Second)
-		if up, _ := c.State(); !up || k.begun.Load() != 2 || k.running.Load() != 1 || f.attempts() != 2 {
-			t.Errorf("connected %t, %d checks began, %d run, %d attempts",
-				up, k.begun.Load(), k.running.Load(), f.attempts())
-		}
+		c.is(up, nil)
+		k.wants(t, 2, 1)
+		f.wantsAttempts(t, 2)
 		f.cut()
 		time.Sleep(time.Second)
-		if up, _ := c.State(); !up || k.running.Load() != 0 || f.attempts() != 3 {
-			t.Errorf("cut: connected %t, %d run, %d attempts", up, k.running.Load(), f.attempts())
-		}
+		c.is(up, nil)
+		k.wants(t, 2, 0)
+		f.wantsAttempts(t, 3)
 
 		c.CheckSoon()
 		synctest.Wait()
 		c.Close()
-		if k.begun.Load() != 3 || k.running.Load() != 0 {
-			t.Errorf("%d began, and %d run after Close", k.begun.Load(), k.running.Load())
-		}
+		k.wants(t, 3, 0)
 		c.CheckSoon()
 		time.Sleep(2 * time.Hour)
-		if k.begun.Load() != 3 {
-			t.Error("a check began after Close")
-		}
+		k.wants(t, 3, 0)
 	})
 }

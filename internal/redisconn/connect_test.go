@@ -35,7 +35,7 @@ func TestConnecting(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFake()
 			config := f.config()
-			config.Scripts = append(config.Scripts, first.Script, third.Script)
+			loads(first, third)(f, &config)
 			config.Handshake = func(do Do) error {
 				replies, err := do([]any{"ECHO", "a"}, []any{"ECHO", 1})
 				if err != nil || fmt.Sprint(replies) != "[OK OK]" {
@@ -44,70 +44,69 @@ func TestConnecting(t *testing.T) {
 				return nil
 			}
 			client := start(t, c.url, config)
-			synctest.Wait()
 			f.wants(t, append(c.want, "ECHO a", "ECHO 1",
 				"SCRIPT EXISTS first third", "SCRIPT LOAD first", "SCRIPT LOAD third")...)
 			time.Sleep(time.Hour) // an idle connection stays
-			if up, err := client.State(); !up || err != nil || f.attempts() != 1 {
-				t.Errorf("connected %t, %v, %d connections", up, err, f.attempts())
-			}
+			client.is(up, nil)
+			f.wantsAttempts(t, 1)
 		})
 	}
 }
 
 // State says why a server cannot be used, and the Conn tries again.
 func TestConnectingFails(t *testing.T) {
-	wanted := errors.New("wanted a better one")
-	answers := func(command, reply string) func(*fake, *Config) {
-		return func(f *fake, _ *Config) { f.answerAll(command, reply) }
-	}
+	unfit := errors.New("wanted a better one")
+	const full = "-ERR max number of clients reached\r\n"
+	const web = "HTTP/1.1 400 Bad Request\r\n\r\n"
 	for _, c := range []struct {
 		name string
 		url  string
-		get  func(f *fake, config *Config)
-		is   error
+		get  setup
+		is   error // nil: any
 		want string
 	}{
+		{"refused", "fake", func(f *fake, _ *Config) { f.refuse(true) }, errRefused, `(explained ""): connection refused`},
+		{"dial takes too long", "fake", func(_ *fake, c *Config) { c.Dial = nobody }, ErrTimeout, ""},
+		{"AUTH refused", ":p@fake", answersAll("AUTH", "-WRONGPASS no\r\n"), nil, `(explained ""): WRONGPASS no`},
 		{
-			"refused", "redis://fake", func(f *fake, _ *Config) { f.refuse(true) },
-			errRefused, `(explained ""): connection refused`,
+			"AUTH not known", ":hunter2@fake",
+			answersAll("AUTH", "-ERR unknown command 'AUTH', with args beginning with: 'hunter2' \r\n"),
+			nil, "ERR unknown command 'AUTH'",
 		},
-		{"dial takes too long", "redis://fake", func(_ *fake, c *Config) { c.Dial = nobody }, ErrTimeout, ""},
-		{"AUTH refused", "redis://:p@fake", answers("AUTH", "-WRONGPASS no\r\n"), nil, `(explained ""): WRONGPASS no`},
-		{
-			"AUTH not known", "redis://:hunter2@fake", answers("AUTH",
-				"-ERR unknown command 'AUTH', with args beginning with: 'hunter2' \r\n"), nil, "ERR unknown command 'AUTH'",
-		},
-		{"AUTH takes too long", "redis://:p@fake", answers("AUTH", silence), ErrTimeout, ""},
-		{"SELECT refused", "redis://fake/5", answers("SELECT", "-ERR no\r\n"), nil, `(explained ""): ERR no`},
-		{"unfit", "redis://fake", func(_ *fake, c *Config) { c.Handshake = func(Do) error { return wanted } }, wanted, ""},
-		{"first command takes too long", "redis://fake", answers("ECHO", silence), ErrTimeout, ""},
-		{"hung up on", "redis://fake", answers("ECHO", hangUp), io.EOF, "wants TLS (rediss://)"},
-		{"bad reply", "redis://fake", answers("ECHO", "hello\r\n"), nil, "it is no Redis server: check host and port"},
-		{"a web server", "redis://fake", answers("ECHO", "HTTP/1.1 400 Bad Request\r\n\r\n"), nil, "but answers HTTP"},
-		{"a web server, AUTH", "redis://:hunter2@fake", answers("AUTH", "HTTP/1.1 400 No\r\n\r\n"), nil, "but answers HTTP"},
-		{"hung up on at AUTH", "redis://:hunter2@fake", answers("AUTH", hangUp), io.EOF, "wants TLS (rediss://)"},
-		{"SCRIPT LOAD refused", "redis://fake", answers("SCRIPT", "-OOM no\r\n"), nil, `(explained "script"): OOM no`},
-		{"hung up on later", "redis://fake", answers("SCRIPT", hangUp), io.EOF, `(explained "script"): EOF`},
+		{"AUTH takes too long", ":p@fake", answersAll("AUTH", silence), ErrTimeout, ""},
+		{"SELECT refused", "fake/5", answersAll("SELECT", "-ERR no\r\n"), nil, `(explained ""): ERR no`},
+		{"unfit", "fake", func(_ *fake, c *Config) { c.Handshake = func(Do) error { return unfit } }, unfit, ""},
+		{"first command takes too long", "fake", answersAll("ECHO", silence), ErrTimeout, ""},
+		{"hung up on", "fake", answersAll("ECHO", hangUp), io.EOF, "wants TLS (rediss://)"},
+		// It says why in place of the first reply.
+		{"hung up on as one too many", "fake", func(f *fake, c *Config) {
+			f.answerAll("ECHO a", full)
+			f.answerAll("ECHO b", hangUp)
+			c.Handshake = func(do Do) error {
+				_, err := do([]any{"ECHO", "a"}, []any{"ECHO", "b"})
+				return err
+			}
+		}, nil, "ERR max number of clients reached"},
+		{"bad reply", "fake", answersAll("ECHO", "hello\r\n"), nil, "it is no Redis server: check host and port"},
+		{"a web server", "fake", answersAll("ECHO", web), nil, "but answers HTTP"},
+		{"a web server, AUTH", ":hunter2@fake", answersAll("AUTH", web), nil, "but answers HTTP"},
+		{"hung up on at AUTH", ":hunter2@fake", answersAll("AUTH", hangUp), io.EOF, "wants TLS (rediss://)"},
+		{"SCRIPT LOAD refused", "fake", answersAll("SCRIPT", "-OOM no\r\n"), nil, `(explained "script"): OOM no`},
+		{"hung up on later", "fake", answersAll("SCRIPT", hangUp), io.EOF, `(explained "script"): EOF`},
 		{"TLS takes too long", "rediss://fake", func(f *fake, _ *Config) { f.pause() }, ErrTimeout, "TLS handshake"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFake()
 			config := f.config()
-			config.Scripts = append(config.Scripts, first.Script)
-			config.Handshake = func(do Do) error {
-				_, err := do([]any{"ECHO", "a"})
-				return err
-			}
+			loads(first)(f, &config)
+			config.Handshake = echo
 			config.Explain = func(err error, command string) error { return fmt.Errorf("(explained %q): %w", command, err) }
 			c.get(f, &config)
 			client := start(t, c.url, config)
 			time.Sleep(config.ConnectTimeout)
-			synctest.Wait()
-			up, err := client.State()
-			if up || !errors.Is(err, ErrDown) || c.is != nil && !errors.Is(err, c.is) ||
-				!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("%s: connected %t, %v", c.name, up, err)
+			client.is(down, ErrDown, c.want)
+			if _, err := client.State(); c.is != nil && !errors.Is(err, c.is) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%s: %v", c.name, err)
 			}
 			if len(f.gate) > 0 {
 				f.resume()
@@ -115,7 +114,7 @@ func TestConnectingFails(t *testing.T) {
 			f.recover()
 			f.refuse(false)
 			time.Sleep(2 * time.Second)
-			lasting := errors.Is(c.is, wanted) || c.name == "dial takes too long" || strings.HasPrefix(c.url, "rediss")
+			lasting := errors.Is(c.is, unfit) || c.name == "dial takes too long" || strings.HasPrefix(c.url, "rediss")
 			if up, err := client.State(); up == lasting {
 				t.Errorf("%s: later connected %t, %v", c.name, up, err)
 			}
@@ -152,11 +151,12 @@ func TestCredentials(t *testing.T) {
 			return user, password, failure
 		}
 		c := start(t, "redis://fake", config)
-		synctest.Wait()
-		up, err := c.State()
-		if up || !errors.Is(err, ErrDown) || !errors.Is(err, sealed) || !errors.As(err, new(CredentialsError)) ||
-			err.Error() != "not connected: credentials: the vault is sealed" || f.attempts() != 0 {
-			t.Errorf("connected %t, %v, %d connections", up, err, f.attempts())
+		c.is(down, ErrDown)
+		c.is(down, sealed)
+		f.wantsAttempts(t, 0)
+		if _, err := c.State(); !errors.As(err, new(CredentialsError)) ||
+			err.Error() != "not connected: credentials: the vault is sealed" {
+			t.Errorf("got %v", err)
 		}
 		for range 10 * 60 {
 			time.Sleep(100 * ms)
@@ -173,14 +173,10 @@ func TestCredentials(t *testing.T) {
 			becomes(next.user, next.password)
 			f.cut()
 			time.Sleep(100 * ms)
-			if _, err := c.Do(t.Context(), []any{"PING"}); err != nil {
-				t.Errorf("%+v: %v", next, err)
-			}
-			if got := becomes(next.user, next.password); got != 1 {
-				t.Errorf("%+v: asked %d times", next, got)
-			}
-			if got := f.received(); len(got) == 0 || got[0] != next.want {
-				t.Errorf("%+v: got %q", next, got)
+			_, err := c.Do(t.Context(), []any{"PING"})
+			asked := becomes(next.user, next.password)
+			if got := f.received(); err != nil || asked != 1 || len(got) == 0 || got[0] != next.want {
+				t.Errorf("%+v: %v, asked %d times, got %q", next, err, asked, got)
 			}
 		}
 	})
@@ -192,11 +188,9 @@ func TestTheFirstErrorHasTheReason(t *testing.T) {
 		sealed := errors.New("the vault is sealed")
 		config := newFake().config()
 		config.Credentials = func(ctx context.Context, _ string) (string, string, error) {
-			_ = sleep(ctx, config.Timeout/2)
-			return "", "", sealed
+			return "", "", errors.Join(sealed, sleep(ctx, config.Timeout/2))
 		}
-		c := start(t, "redis://fake", config)
-		r := c.send(first, "job")
+		r := start(t, "redis://fake", config).send(first, "job")
 		time.Sleep(config.Timeout)
 		r.fails(sealed)
 	})
@@ -207,28 +201,19 @@ func TestTheFirstErrorHasTheReason(t *testing.T) {
 func TestWhatReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
-		var mu sync.Mutex
 		var returned []bool
-		config := f.config()
 		var c *client
-		config.OnChange = func() {
-			mu.Lock()
-			defer mu.Unlock()
-			if up, _ := c.State(); !up {
+		c = start(t, "redis://fake", f.config(), func(up bool, _ error) {
+			if !up {
 				returned = append(returned, c.Returns())
 			}
-		}
-		c = &client{Conn: must(New("redis://fake", config))(t), t: t}
-		c.Start()
-		t.Cleanup(c.end)
+		})
 		for _, lasted := range []time.Duration{2 * time.Second, 500 * ms} {
 			time.Sleep(lasted)
 			f.cut()
 			time.Sleep(50 * ms)
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		if !slices.Equal(returned, []bool{true, false}) {
+		if c.is(up, nil); !slices.Equal(returned, []bool{true, false}) {
 			t.Errorf("got %v, want true, and false", returned)
 		}
 	})
@@ -299,11 +284,7 @@ func TestCredentialsThatTakeLong(t *testing.T) {
 			if got := int(asked.Load()); got != c.asked {
 				t.Errorf("%s: asked %d times, want %d", c.name, got, c.asked)
 			}
-			begun := time.Now()
-			conn.Close()
-			if took := time.Since(begun); took > 0 {
-				t.Errorf("%s: Close took %s", c.name, took)
-			}
+			takes(t, 0, conn.Close)
 		})
 	}
 }
@@ -325,27 +306,16 @@ func TestCredentialsBesideThoseOfTheURL(t *testing.T) {
 
 // A user that has no permission to load scripts can still use them, also where the server does not know SCRIPT.
 func TestScriptsThatMayNotBeLoaded(t *testing.T) {
-	loads := []string{"SCRIPT LOAD first", "SCRIPT LOAD second"}
-	for _, c := range []struct {
-		refusal string
-		loads   []string
-	}{
-		{noPerm, loads},
-		{"-ERR unknown subcommand 'LOAD'. Try SCRIPT HELP.\r\n", loads},
-		{"-ERR unknown command 'SCRIPT', with args beginning with: 'EXISTS' \r\n", nil},
+	both := []string{"SCRIPT LOAD first", "SCRIPT LOAD second"}
+	for refusal, tried := range map[string][]string{
+		noPerm: both,
+		"-ERR unknown subcommand 'LOAD'. Try SCRIPT HELP.\r\n":                   both,
+		"-ERR unknown command 'SCRIPT', with args beginning with: 'EXISTS' \r\n": nil,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f := newFake()
-			config := f.config()
-			config.Scripts = append(config.Scripts, first.Script, second.Script)
-			f.answer("SCRIPT", c.refusal, c.refusal, c.refusal)
-			f.answer("EVALSHA", noScript)
-			client := start(t, "redis://fake", config)
-			synctest.Wait()
-			r := client.send(first, "a")
-			synctest.Wait()
-			r.wants("as usual")
-			f.wants(t, slices.Concat([]string{"SCRIPT EXISTS first second"}, c.loads,
+			f, c := connect(t, loads(first, second), answersAll("SCRIPT", refusal), answers("EVALSHA", noScript))
+			c.send(first, "a").wants("as usual")
+			f.wants(t, slices.Concat([]string{"SCRIPT EXISTS first second"}, tried,
 				[]string{"EVALSHA first 1 a #0", "EVAL first 1 a #0"})...)
 		})
 	}
@@ -360,15 +330,8 @@ func TestScriptsThatTheServerHas(t *testing.T) {
 		"-ERR no\r\n":        {"SCRIPT LOAD first", "SCRIPT LOAD third"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f := newFake()
-			config := f.config()
-			config.Scripts = append(config.Scripts, first.Script, third.Script)
-			f.answer("SCRIPT", reply)
-			c := start(t, "redis://fake", config)
-			synctest.Wait()
-			if up, err := c.State(); !up || err != nil {
-				t.Errorf("%q: connected %t, %v", reply, up, err)
-			}
+			f, c := connect(t, loads(first, third), answers("SCRIPT", reply))
+			c.is(up, nil)
 			f.wants(t, append([]string{"SCRIPT EXISTS first third"}, want...)...)
 		})
 	}
@@ -417,11 +380,7 @@ func TestTLS(t *testing.T) {
 				c.get(f)
 			}
 			config := patient()
-			config.TLS = c.ours
-			config.Handshake = func(do Do) error {
-				_, err := do([]any{"ECHO", "a"})
-				return err
-			}
+			config.TLS, config.Handshake = c.ours, echo
 			client := start(t, c.scheme+"://"+f.listen(t, c.theirs), config)
 			eventually(t, "an outcome", func() bool {
 				_, err := client.State()
@@ -584,31 +543,4 @@ func TestCode(t *testing.T) {
 			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
 		}
 	}
-}
-
-// A server that has too many clients says so in place of the first reply, and hangs up.
-func TestTheReasonOfAServerThatHangsUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
-		f.answer("ECHO", "-ERR max number of clients reached\r\n", hangUp)
-		config := f.config()
-		config.Handshake = func(do Do) error {
-			_, err := do([]any{"ECHO", "a"}, []any{"ECHO", "b"})
-			return err
-		}
-		var reason atomic.Value
-		var c *client
-		config.OnChange = func() {
-			if up, err := c.State(); !up {
-				reason.CompareAndSwap(nil, err)
-			}
-		}
-		c = &client{Conn: must(New("redis://fake", config))(t), t: t}
-		c.Start()
-		t.Cleanup(c.end)
-		time.Sleep(5 * ms)
-		if err, _ := reason.Load().(error); Code(err) != "MAXCLIENTS" {
-			t.Errorf("got %v, want what the server said", err)
-		}
-	})
 }

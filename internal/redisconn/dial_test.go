@@ -173,16 +173,6 @@ func TestADroppedConnectionIsReset(t *testing.T) {
 	}
 }
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
 // A server that does not know AUTH quotes what came with it. Nobody may see that.
 func TestRepliesToAUTHAreRedacted(t *testing.T) {
 	const usual = "ERR AUTH <password> called without any password configured for the default user."

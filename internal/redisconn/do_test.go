@@ -14,8 +14,7 @@ import (
 )
 
 func TestDo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+	online(t, func(t *testing.T, f *fake, c *client) {
 		f.answer("GET", "$1\r\n7\r\n", "-WRONGTYPE no\r\n", "$-1\r\n")
 		got, err := c.Do(
 			t.Context(), []any{"GET", "a"}, []any{"GET", []byte("b")}, []any{"GET", 3}, []any{"GET", time.Second, int64(4)},
@@ -25,36 +24,29 @@ func TestDo(t *testing.T) {
 			t.Errorf("got %v, %v, want %v", got, err, want)
 		}
 		f.wants(t, "GET a", "GET b", "GET 3", "GET 1s 4")
-		if got, err = c.Do(t.Context()); got != nil || err != nil {
-			t.Errorf("no commands: got %v, %v", got, err)
+		gets := func(ctx context.Context, want error, commands ...[]any) {
+			t.Helper()
+			if got, err := c.Do(ctx, commands...); got != nil || !errors.Is(err, want) {
+				t.Errorf("got %v, %v, want %v", got, err, want)
+			}
 		}
-
+		get := []any{"GET", "a"}
+		gets(t.Context(), nil) // no commands
 		f.answer("GET", "+OK\r\n", hangUp)
-		if got, err = c.Do(t.Context(), []any{"GET", "a"}, []any{"GET", "b"}); got != nil || !errors.Is(err, ErrDown) {
-			t.Errorf("the connection breaks: got %v, %v", got, err)
-		}
-		if got, err = c.Do(t.Context(), []any{"GET", "a"}); got != nil || !errors.Is(err, ErrDown) {
-			t.Errorf("not connected: got %v, %v", got, err)
-		}
+		gets(t.Context(), ErrDown, get, get) // the connection breaks
+		gets(t.Context(), ErrDown, get)      // not connected
 		time.Sleep(time.Second)
 		f.answerAll("GET", silence)
-		ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
-		defer cancel()
-		if got, err = c.Do(ctx, []any{"GET", "a"}); got != nil || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("its caller leaves: got %v, %v", got, err)
-		}
-		began := time.Now()
-		got, err = c.Do(t.Context(), []any{"GET", "a"})
-		if took := time.Since(began); got != nil || !errors.Is(err, ErrTimeout) || took > 250*ms {
-			t.Errorf("silent: got %v, %v after %s", got, err, took)
-		}
+		ctx, leave := context.WithTimeout(t.Context(), 100*ms)
+		defer leave()
+		gets(ctx, context.DeadlineExceeded, get)
+		takes(t, 250*ms, func() { gets(t.Context(), ErrTimeout, get) })
 	})
 }
 
 // Ask does not wait: its commands are sent in order with all other requests.
 func TestAsk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+	online(t, func(t *testing.T, f *fake, c *client) {
 		stuck(f, c)
 		c.send(native)
 		var told []string
@@ -66,10 +58,10 @@ func TestAsk(t *testing.T) {
 			t.Errorf("told %v before the replies came", told)
 		}
 		f.resume()
-		synctest.Wait()
 		f.wants(t, "ECHO #0", "ECHO #1", "TIME", "GET a", "ECHO #2")
 		c.Close()
 		c.Ask(then, []any{"TIME"}, []any{"TIME"})
+		synctest.Wait()
 		if len(told) != 2 || told[0] != "[[1 2] OK] <nil>" || !strings.HasPrefix(told[1], "[] not connected: ") {
 			t.Errorf("told %q", told)
 		}

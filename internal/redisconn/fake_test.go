@@ -1,7 +1,6 @@
 package redisconn
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,7 +14,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 )
+
+const ms = time.Millisecond
 
 // fake is a Redis server that a test scripts. It records the commands that it gets and answers as the test
 // says, otherwise with the usual result.
@@ -35,7 +38,7 @@ type fake struct {
 // answer is the reply to commands with a prefix.
 type answer struct {
 	command, reply string
-	times          int // for how many of them; negative: all
+	always         bool // to all of them, otherwise to the next one
 }
 
 // Replies that are none.
@@ -67,7 +70,7 @@ func (f *fake) answer(command string, replies ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, reply := range replies {
-		f.plan = append(f.plan, answer{command, reply, 1})
+		f.plan = append(f.plan, answer{command, reply, false})
 	}
 }
 
@@ -75,7 +78,7 @@ func (f *fake) answer(command string, replies ...string) {
 func (f *fake) answerAll(command, reply string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.plan = append(f.plan, answer{command, reply, -1})
+	f.plan = append(f.plan, answer{command, reply, true})
 }
 
 // recover makes the fake answer everything with the usual result.
@@ -115,6 +118,13 @@ func (f *fake) cut() {
 	}
 }
 
+// leave ends all connections, and makes the fake refuse the attempt that follows, and all others.
+func (f *fake) leave() {
+	f.refuse(true)
+	f.cut()
+	time.Sleep(15 * ms)
+}
+
 // pause makes the server read nothing more, so that writes block.
 func (f *fake) pause() { f.gate <- struct{}{} }
 
@@ -135,9 +145,19 @@ func (f *fake) attempts() int {
 	return f.dialled
 }
 
+// wantsAttempts checks how often a client has tried to connect so far.
+func (f *fake) wantsAttempts(t *testing.T, want int) {
+	t.Helper()
+	synctest.Wait()
+	if got := f.attempts(); got != want {
+		t.Errorf("%d attempts to connect, want %d", got, want)
+	}
+}
+
 // wants checks the commands since the last check.
 func (f *fake) wants(t *testing.T, commands ...string) {
 	t.Helper()
+	synctest.Wait()
 	if got := f.received(); !slices.Equal(got, commands) {
 		t.Errorf("the server got\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(commands, "\n\t"))
 	}
@@ -164,7 +184,7 @@ func nobody(ctx context.Context, _, _ string) (net.Conn, error) {
 }
 
 // accept serves a connection. It is called with mu held.
-func (f *fake) accept(conn net.Conn, from io.Reader) {
+func (f *fake) accept(conn, from net.Conn) {
 	s := &session{Conn: conn, out: make(chan string, 1<<16)}
 	f.sessions = append(f.sessions, s)
 	go func() {
@@ -181,9 +201,9 @@ func (f *fake) accept(conn net.Conn, from io.Reader) {
 	go func() {
 		defer close(s.out)
 		defer s.Close()
-		r := bufio.NewReaderSize(from, 1<<16)
+		r := redis.NewConn(from, 0, 0) // a command looks like a reply
 		for {
-			command, err := readCommand(r)
+			command, err := redis.Strings(r.Receive())
 			if err != nil {
 				return
 			}
@@ -263,34 +283,6 @@ func (g *gated) Read(b []byte) (int, error) {
 	return 1 + n, err
 }
 
-func readCommand(r *bufio.Reader) ([]string, error) {
-	head, err := r.ReadString('\n')
-	if err != nil {
-		return nil, err
-	}
-	n, err := strconv.Atoi(strings.Trim(head, "*\r\n"))
-	if err != nil {
-		return nil, fmt.Errorf("no command: %q", head)
-	}
-	command := make([]string, n)
-	for i := range command {
-		head, err := r.ReadString('\n')
-		if err != nil {
-			return nil, err
-		}
-		size, err := strconv.Atoi(strings.Trim(head, "$\r\n"))
-		if err != nil {
-			return nil, fmt.Errorf("no argument: %q", head)
-		}
-		text := make([]byte, size+2)
-		if _, err := io.ReadFull(r, text); err != nil {
-			return nil, err
-		}
-		command[i] = string(text[:size])
-	}
-	return command, nil
-}
-
 // named replaces sources and SHAs of the tests' scripts by their names.
 var named = func() *strings.Replacer {
 	var pairs []string
@@ -310,15 +302,12 @@ func (f *fake) react(s *session, command []string) string {
 	if f.modern || command[0] != "HELLO" {
 		f.got = append(f.got, text)
 	}
-	for i := range f.plan {
-		if a := &f.plan[i]; strings.HasPrefix(text, a.command) {
-			if reply := a.reply; a.times > 1 || a.times < 0 {
-				a.times--
-				return reply
+	for i, a := range f.plan {
+		if strings.HasPrefix(text, a.command) {
+			if !a.always {
+				f.plan = slices.Delete(f.plan, i, i+1)
 			}
-			reply := a.reply
-			f.plan = slices.Delete(f.plan, i, i+1)
-			return reply
+			return a.reply
 		}
 	}
 	switch command[0] {
@@ -380,26 +369,113 @@ func (f *fake) config() Config {
 	}
 }
 
-// start returns a client that begins to connect, and that the test's cleanup ends.
-func start(t *testing.T, url string, config Config) *client {
+// start returns a client that begins to connect, and that the test's cleanup ends. told gets each new State.
+func start(t *testing.T, url string, config Config, told ...func(up bool, err error)) *client {
 	t.Helper()
-	c := &client{Conn: must(New(url, config))(t), t: t}
+	c := &client{t: t}
+	for _, tell := range told {
+		config.OnChange = func() { tell(c.State()) }
+	}
+	c.Conn = must(New(url, config))(t)
 	c.Start()
 	t.Cleanup(c.end)
 	return c
 }
 
+// setup prepares a fake, and the Config of the client that is about to connect to it.
+type setup func(f *fake, config *Config)
+
+// modern makes the fake speak RESP3.
+func modern(f *fake, _ *Config) { f.modern = true }
+
+// answers plans replies, one to each of the commands.
+func answers(command string, replies ...string) setup {
+	return func(f *fake, _ *Config) { f.answer(command, replies...) }
+}
+
+// answersAll plans the reply to all of these commands.
+func answersAll(command, reply string) setup {
+	return func(f *fake, _ *Config) { f.answerAll(command, reply) }
+}
+
+// loads has the client load scripts.
+func loads(commands ...*Command) setup {
+	return func(_ *fake, config *Config) {
+		for _, k := range commands {
+			config.Scripts = append(config.Scripts, k.Script)
+		}
+	}
+}
+
+// echoes is a setup with a handshake.
+func echoes(_ *fake, config *Config) { config.Handshake = echo }
+
+// echo is the usual Handshake.
+func echo(do Do) error {
+	_, err := do([]any{"ECHO", "hello"})
+	return err
+}
+
 // connect returns a fake and a client that is connected to it, in virtual time.
-func connect(t *testing.T, change ...func(*Config)) (*fake, *client) {
+func connect(t *testing.T, prepare ...setup) (*fake, *client) {
 	t.Helper()
 	f := newFake()
 	config := f.config()
-	for _, change := range change {
-		change(&config)
+	for _, prepare := range prepare {
+		prepare(f, &config)
 	}
 	c := start(t, "redis://fake", config)
 	synctest.Wait()
 	return f, c
+}
+
+// online runs a test in virtual time, with a client that is connected.
+func online(t *testing.T, test func(t *testing.T, f *fake, c *client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f, c := connect(t)
+		test(t, f, c)
+	})
+}
+
+// settle waits until all that can happen now has happened, unless the client uses sockets.
+func (c *client) settle() {
+	if c.config.Dial != nil {
+		synctest.Wait()
+	}
+}
+
+// The values of State.
+const up, down = true, false
+
+// is checks the State, and that the error is for that reason and says that. A server that can answer has none.
+func (c *client) is(connected bool, reason error, says ...string) {
+	c.t.Helper()
+	c.settle()
+	got, err := c.State()
+	unsaid := func(text string) bool { return !strings.Contains(err.Error(), text) }
+	if got != connected || !errors.Is(err, reason) || err != nil && slices.ContainsFunc(says, unsaid) {
+		c.t.Errorf("connected %t, %v; want %t, %v %q", got, err, connected, reason, says)
+	}
+}
+
+// takes checks how long a call takes, in virtual time.
+func takes(t *testing.T, want time.Duration, call func()) {
+	t.Helper()
+	begun := time.Now()
+	if call(); time.Since(begun) != want {
+		t.Errorf("it took %s, want %s", time.Since(begun), want)
+	}
+}
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
 }
 
 // end closes the client, and checks that each request has had its Reply and Done. Undos that the Conn kept to the end
@@ -490,6 +566,7 @@ func (r *round) end() {
 // wants checks what the request has had so far: a reply, an error, or "".
 func (r *round) wants(said string) {
 	r.of.t.Helper()
+	r.of.settle()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.said != said {
@@ -500,6 +577,7 @@ func (r *round) wants(said string) {
 // fails checks that the request has failed for that reason.
 func (r *round) fails(reason error) {
 	r.of.t.Helper()
+	r.of.settle()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !errors.Is(r.err, reason) {
@@ -509,6 +587,7 @@ func (r *round) fails(reason error) {
 
 // isDone reports whether the Conn has released the request.
 func (r *round) isDone() bool {
+	r.of.settle()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.done == 1+r.held

@@ -1,35 +1,27 @@
 package redisconn
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/quorumlock/redlock/internal/lua"
 )
 
 // HELLO takes no round trip of its own if there are scripts to ask for, and comes after the handshake.
 func TestHello(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
-		f.modern = true
-		f.answer("SCRIPT EXISTS", "*1\r\n:1\r\n")
-		config := f.config()
-		config.Scripts = []*lua.Script{first.Script}
-		config.Handshake = func(do Do) error {
-			_, err := do([]any{"TIME"})
-			f.mu.Lock()
-			f.writes = 0
-			f.mu.Unlock()
-			return err
-		}
-		c := start(t, "redis://fake", config)
-		synctest.Wait()
+		f, c := connect(t, modern, loads(first), answers("SCRIPT EXISTS", "*1\r\n:1\r\n"), func(f *fake, config *Config) {
+			config.Handshake = func(do Do) error {
+				_, err := do([]any{"TIME"})
+				f.mu.Lock()
+				f.writes = 0
+				f.mu.Unlock()
+				return err
+			}
+		})
 		f.wants(t, "TIME", "HELLO 3", "SCRIPT EXISTS first")
-		if up, err := c.State(); !up || err != nil || f.writes != 1 {
-			t.Errorf("connected %t, %v, after %d writes", up, err, f.writes)
+		if c.is(up, nil); f.writes != 1 {
+			t.Errorf("connected after %d writes, want one", f.writes)
 		}
 	})
 }
@@ -41,20 +33,12 @@ func TestHelloIsRefused(t *testing.T) {
 		"*2\r\n$5\r\nproto\r\n:2\r\n", "*0\r\n", "%1\r\n:1\r\n:3\r\n", "$-1\r\n",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f := newFake()
-			f.modern = true
-			f.answerAll("HELLO", reply)
-			c := start(t, "redis://fake", f.config())
-			synctest.Wait()
-			r := c.send(native)
-			synctest.Wait()
-			r.wants("OK")
+			f, c := connect(t, modern, answersAll("HELLO", reply))
+			c.send(native).wants("OK")
 			f.upgrade(false)
 			listenTo(t, c.Conn)
 			f.wants(t, "HELLO 3", "ECHO #0", "ECHO hello", "SUBSCRIBE wake")
-			if f.attempts() != 2 {
-				t.Errorf("%q: %d connections, want two", reply, f.attempts())
-			}
+			f.wantsAttempts(t, 2)
 		})
 	}
 }
@@ -66,21 +50,15 @@ func TestHelloBreaksTheConnection(t *testing.T) {
 			f := newFake()
 			f.modern = true
 			f.answer("HELLO", reply)
-			config := f.config()
 			var reasons []string
-			var c *client
-			config.OnChange = func() {
-				if _, err := c.State(); err != nil {
+			c := start(t, "redis://user:secret@fake", f.config(), func(_ bool, err error) {
+				if err != nil {
 					reasons = append(reasons, err.Error())
 				}
-			}
-			c = &client{Conn: must(New("redis://user:secret@fake", config))(t), t: t}
-			c.Start()
-			t.Cleanup(c.end)
+			})
 			time.Sleep(2 * time.Second)
-			if up, err := c.State(); !up || err != nil || f.attempts() != 2 {
-				t.Errorf("%q: connected %t, %v, %d attempts", reply, up, err, f.attempts())
-			}
+			c.is(up, nil)
+			f.wantsAttempts(t, 2)
 			if len(reasons) != 1 || !strings.Contains(reasons[0], "at HELLO 3") || strings.Contains(reasons[0], "secret") {
 				t.Errorf("%q: the reasons were %q", reply, reasons)
 			}
@@ -96,25 +74,14 @@ func TestHelloBreaksTheConnection(t *testing.T) {
 // What breaks the connection after the reply to HELLO is not HELLO's fault; nor is Close.
 func TestHelloIsNotToBlame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
-		f.modern = true
-		f.answer("SCRIPT EXISTS", hangUp)
-		f.answer("SCRIPT LOAD", hangUp)
-		config := f.config()
-		config.Scripts = []*lua.Script{first.Script}
-		c := start(t, "redis://fake", config)
+		f, c := connect(t, modern, loads(first), answers("SCRIPT EXISTS", hangUp), answers("SCRIPT LOAD", hangUp))
 		time.Sleep(time.Second)
 		ask, load := "SCRIPT EXISTS first", "SCRIPT LOAD first"
 		f.wants(t, "HELLO 3", ask, "HELLO 3", ask, load, "HELLO 3", ask, load)
-		if up, err := c.State(); !up || err != nil {
-			t.Errorf("connected %t, %v", up, err)
-		}
+		c.is(up, nil)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
-		f.answer("HELLO", silence)
-		c := start(t, "redis://fake", f.config())
-		synctest.Wait()
+		_, c := connect(t, answers("HELLO", silence))
 		if c.Close(); !c.plainUntil.IsZero() {
 			t.Error("HELLO is to blame for Close")
 		}
@@ -124,12 +91,7 @@ func TestHelloIsNotToBlame(t *testing.T) {
 // A server that says more than it was asked ends the connection.
 func TestTooManyRepliesToHello(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
-		f.answerAll("HELLO", "-ERR no\r\n+OK\r\n")
-		c := start(t, "redis://fake", f.config())
-		synctest.Wait()
-		if up, err := c.State(); up || !errors.Is(err, errUnasked) {
-			t.Errorf("connected %t, %v", up, err)
-		}
+		_, c := connect(t, answersAll("HELLO", "-ERR no\r\n+OK\r\n"))
+		c.is(down, errUnasked)
 	})
 }

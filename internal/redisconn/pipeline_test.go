@@ -1,8 +1,6 @@
 package redisconn
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,8 +20,7 @@ func stuck(f *fake, c *client) {
 
 // A batch is one write, and the requests of one script are one call of it.
 func TestABatchIsOneWriteAndOneCallOfEachScript(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+	online(t, func(t *testing.T, f *fake, c *client) {
 		stuck(f, c)
 		c.send(first, "a")
 		c.send(third, "b", "c")
@@ -32,7 +29,6 @@ func TestABatchIsOneWriteAndOneCallOfEachScript(t *testing.T) {
 		c.send(third, "e")
 		writes := f.writes
 		f.resume()
-		synctest.Wait()
 		f.wants(t, "ECHO #0", "EVALSHA first 2 a d #1 #3", "EVALSHA third 4 b c e extra #2 #5", "ECHO #4")
 		if got := f.writes - writes; got != 1 {
 			t.Errorf("%d writes, want one", got)
@@ -49,8 +45,7 @@ func TestABatchIsOneWriteAndOneCallOfEachScript(t *testing.T) {
 
 // The server gets requests about one key in the order in which they were sent, whatever else is in the batch.
 func TestTheServerGetsWhatIsAboutAKeyInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+	online(t, func(t *testing.T, f *fake, c *client) {
 		stuck(f, c)
 		sent, keysOf := map[string][]string{}, map[string][]string{}
 		for i, k := range []*Command{first, second, undo, first, another, undo, second, third, third, spare, first, undo} {
@@ -79,52 +74,42 @@ func TestTheServerGetsWhatIsAboutAKeyInOrder(t *testing.T) {
 
 // An undo follows the request that it undoes, even if the server has not read that request yet.
 func TestAnUndoStandsBehindWhatItUndoes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+	online(t, func(t *testing.T, f *fake, c *client) {
 		stuck(f, c)
 		for _, k := range []*Command{first, undo, first, undo} {
 			c.send(k, "a")
 		}
 		f.resume()
-		synctest.Wait()
 		f.wants(t, "ECHO #0", "EVALSHA first 1 a #1", "EVALSHA undo 1 a #2", "EVALSHA first 1 a #3", "EVALSHA undo 1 a #4")
 	})
 }
 
 // A server that lacks a script is sent its source, once.
 func TestNoScript(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+	online(t, func(t *testing.T, f *fake, c *client) {
 		f.answer("EVALSHA first", noScript)
-		r := c.send(first, "a")
-		synctest.Wait()
-		r.wants("as usual")
+		c.send(first, "a").wants("as usual")
 		f.wants(t, "EVALSHA first 1 a #0", "EVAL first 1 a #0")
 
 		c.send(first, "a")
-		synctest.Wait()
 		f.wants(t, "EVALSHA first 1 a #1")
 
 		f.answer("EVALSHA first", noScript)
 		f.answer("EVAL first", noScript)
-		r = c.send(first, "a")
-		synctest.Wait()
-		r.wants(strings.Trim(noScript, "-\r\n"))
+		c.send(first, "a").wants(strings.Trim(noScript, "-\r\n"))
 		f.wants(t, "EVALSHA first 1 a #2", "EVAL first 1 a #2")
 	})
 }
 
 // A request that is over is not sent again: its undo may have been sent already, and must stay behind it.
 func TestWhatIsOverIsNotSentAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+	online(t, func(t *testing.T, f *fake, c *client) {
 		stuck(f, c)
 		ended, waited, undone, undoing := c.send(first, "a"), c.send(first, "b"), c.send(undo, "c"), c.send(undo, "d")
 		ended.end()
 		undone.end()
 		f.answerAll("EVALSHA", noScript)
 		f.resume()
-		synctest.Wait()
 		for _, r := range []*round{ended, undone} {
 			r.wants(strings.Trim(noScript, "-\r\n"))
 		}
@@ -140,56 +125,39 @@ func TestWhatIsOverIsNotSentAgain(t *testing.T) {
 
 // After a reply without a request, nobody knows which requests the next replies answer.
 func TestAReplyThatNobodyAskedForEndsTheConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+	online(t, func(_ *testing.T, f *fake, c *client) {
 		f.answer("EVALSHA", ":1\r\n:1\r\n")
-		r := c.send(first, "a")
-		synctest.Wait()
-		r.wants("as usual")
-		if up, err := c.State(); up || err == nil || !strings.Contains(err.Error(), "a reply without a request") {
-			t.Errorf("connected %t, %v", up, err)
-		}
+		c.send(first, "a").wants("as usual")
+		c.is(down, errUnasked, "a reply without a request")
 		time.Sleep(time.Second)
-		c.send(first, "a")
-		synctest.Wait()
-		c.rounds[1].wants("as usual")
+		c.send(first, "a").wants("as usual")
 	})
 }
 
 // When a server becomes a replica, its connections stay open, but their handshake is void.
 func TestAReplicaIsGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+	online(t, func(t *testing.T, f *fake, c *client) {
 		stuck(f, c)
 		f.answer("EVALSHA first", readOnly)
-		c.send(first, "a")
+		r := c.send(first, "a")
 		c.send(second, "b")
 		f.resume()
-		synctest.Wait()
-		c.rounds[1].wants(strings.Trim(readOnly, "-\r\n"))
-		up, err := c.State()
-		if up || !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "no longer a master: READONLY") {
-			t.Errorf("connected %t, %v", up, err)
-		}
+		r.wants(strings.Trim(readOnly, "-\r\n"))
+		c.is(down, ErrDown, "no longer a master: READONLY")
 		time.Sleep(time.Second)
-		if f.attempts() != 2 {
-			t.Errorf("%d connections, want a second one", f.attempts())
-		}
+		f.wantsAttempts(t, 2)
 	})
 }
 
 // A script's reply that does not fit the number of keys is an error.
 func TestAReplyThatIsNoneIsAnError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+	online(t, func(_ *testing.T, f *fake, c *client) {
 		for reply, want := range map[string]string{
 			":2\r\n": "unexpected reply 2", "+OK\r\n": "unexpected reply OK", "$-1\r\n": "unexpected reply <nil>",
 			"*2\r\n:1\r\n:1\r\n": "unexpected reply [1 1]", "*1\r\n$2\r\nok\r\n": "[ok]", ":1\r\n": "as usual",
 		} {
 			f.answer("EVALSHA", reply)
-			r := c.send(first, "a")
-			synctest.Wait()
-			r.wants(want)
+			c.send(first, "a").wants(want)
 		}
 	})
 }
@@ -198,31 +166,31 @@ func TestAReplyThatIsNoneIsAnError(t *testing.T) {
 func TestWhatCannotBeAnsweredFailsAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		get  func(ctx context.Context, f *fake, c *client)
+		get  func(f *fake, c *client)
 		want error
 	}{
-		{"away", func(_ context.Context, f *fake, _ *client) { f.refuse(true); f.cut(); time.Sleep(15 * ms) }, ErrDown},
-		{"silent", func(_ context.Context, f *fake, c *client) {
+		{"away", func(f *fake, _ *client) { f.leave() }, ErrDown},
+		{"silent", func(f *fake, c *client) {
 			f.answer("EVALSHA", silence)
 			c.send(first, "a")
-			time.Sleep(300 * time.Millisecond)
+			time.Sleep(300 * ms)
 		}, ErrTimeout},
-		{"overloaded", func(_ context.Context, f *fake, c *client) {
+		{"overloaded", func(f *fake, c *client) {
 			stuck(f, c)
 			for range MaxQueue - 1 {
 				c.send(native)
 			}
 		}, ErrBusy},
-		{"draining", func(ctx context.Context, _ *fake, c *client) { c.Drain(ctx) }, ErrClosed},
-		{"closed", func(_ context.Context, _ *fake, c *client) { c.Close() }, ErrDown},
+		{"draining", func(_ *fake, c *client) { c.Drain(c.t.Context()) }, ErrClosed},
+		{"closed", func(_ *fake, c *client) { c.Close() }, ErrDown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f, client := connect(t)
-				c.get(t.Context(), f, client)
+			online(t, func(t *testing.T, f *fake, client *client) {
+				c.get(f, client)
 				r, taken := client.offer(first, "x")
-				if r.fails(c.want); taken || !r.isDone() {
-					t.Errorf("taken %t, done with %t", taken, r.isDone())
+				told := r.isTold()
+				if r.fails(c.want); taken || !told || !r.isDone() {
+					t.Errorf("taken %t, told at once %t, done with %t", taken, told, r.isDone())
 				}
 				if _, taken := client.offer(undo, "x"); !taken {
 					t.Error("an undo is not taken")

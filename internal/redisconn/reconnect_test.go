@@ -2,9 +2,9 @@ package redisconn
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,19 +15,16 @@ import (
 
 // Undos are kept for a server that is away, as long as they have something to undo.
 func TestAnUndoWaitsForTheServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
-		f.refuse(true)
-		f.cut()
-		time.Sleep(15 * ms) // an attempt was refused
+	online(t, func(t *testing.T, f *fake, c *client) {
+		f.leave()
 		kept, over, lost := c.send(undo, "a"), c.send(undo, "b"), c.send(first, "c")
 		for _, r := range c.rounds {
 			r.fails(ErrDown)
 		}
 		over.end()
 		time.Sleep(10 * time.Second)
-		if !lost.isDone() || kept.isDone() || !over.isDone() || c.Backlog() != 1 {
-			t.Errorf("%d are kept, want one undo", c.Backlog())
+		if c.backlog(1); !lost.isDone() || kept.isDone() || !over.isDone() {
+			t.Error("not the one undo is kept")
 		}
 		late := c.send(undo, "d")
 		late.end() // before the Conn has noticed
@@ -43,8 +40,7 @@ func TestAnUndoWaitsForTheServer(t *testing.T) {
 // When the connection breaks, nobody can tell what the server executed of what was being written. Undos are sent again,
 // since they are idempotent; other requests fail. What was not written waits for the next connection.
 func TestNothingIsSentAgainButUndos(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+	online(t, func(t *testing.T, f *fake, c *client) {
 		f.answerAll("EVALSHA", silence)
 		c.send(first, "a")
 		c.send(undo, "b")
@@ -68,8 +64,8 @@ func TestNothingIsSentAgainButUndos(t *testing.T) {
 		for _, r := range c.rounds[written:] {
 			r.wants("as usual")
 		}
-		if !over.isDone() || c.Backlog() != 0 {
-			t.Errorf("done with %t, %d are kept", over.isDone(), c.Backlog())
+		if c.backlog(0); !over.isDone() {
+			t.Error("what is over is not done with")
 		}
 	})
 }
@@ -77,37 +73,24 @@ func TestNothingIsSentAgainButUndos(t *testing.T) {
 // A connection that breaks is made anew at once if the server is well. What is sent meanwhile waits for that: within
 // its time-out, in order, and for no outage.
 func TestARequestWaitsForTheNextConnection(t *testing.T) {
+	const noAuth = "-NOAUTH Authentication required.\r\n"
 	for _, c := range []struct {
-		name   string
-		breaks func(f *fake, c *client)
-		after  time.Duration // what is sent then was answered, or has failed
-		want   error         // nil: it was answered
+		name  string
+		when  func(f *fake, c *client) // before it breaks
+		after time.Duration            // what is sent then was answered, or has failed
+		want  error                    // nil: it was answered
 	}{
-		{"well", func(f *fake, _ *client) { f.cut() }, 15 * ms, nil},
-		{"broken once more in the handshake", func(f *fake, _ *client) {
-			f.answer("SCRIPT EXISTS", hangUp)
-			f.cut()
-		}, 60 * ms, nil},
-		{"broken twice in the handshake", func(f *fake, _ *client) {
-			f.answer("SCRIPT EXISTS", hangUp, hangUp)
-			f.cut()
-		}, 60 * ms, ErrDown},
-		{"refused", func(f *fake, _ *client) { f.refuse(true); f.cut() }, 15 * ms, ErrDown},
-		{"refused by its handshake", func(f *fake, _ *client) {
-			f.answer("SCRIPT EXISTS", "-NOAUTH Authentication required.\r\n")
-			f.answer("SCRIPT LOAD", "-NOAUTH Authentication required.\r\n")
-			f.cut()
-		}, 15 * ms, ErrDown},
-		{"silent in the handshake", func(f *fake, _ *client) {
-			f.answer("SCRIPT EXISTS", silence)
-			f.cut()
-		}, 250 * ms, ErrTimeout},
+		{"well", func(*fake, *client) {}, 15 * ms, nil},
+		{"broken once more in the handshake", func(f *fake, _ *client) { f.answer("SCRIPT", hangUp) }, 60 * ms, nil},
+		{"broken twice in the handshake", func(f *fake, _ *client) { f.answer("SCRIPT", hangUp, hangUp) }, 60 * ms, ErrDown},
+		{"refused", func(f *fake, _ *client) { f.refuse(true) }, 15 * ms, ErrDown},
+		{"refused by its handshake", func(f *fake, _ *client) { f.answer("SCRIPT", noAuth, noAuth) }, 15 * ms, ErrDown},
+		{"silent in the handshake", func(f *fake, _ *client) { f.answer("SCRIPT", silence) }, 250 * ms, ErrTimeout},
 		{"slow in the handshake", func(f *fake, _ *client) {
-			f.answer("SCRIPT EXISTS", silence)
+			f.answer("SCRIPT", silence)
 			time.AfterFunc(300*ms, func() { f.say("*1\r\n:1\r\n") })
-			f.cut()
 		}, 250 * ms, ErrTimeout},
-		{"closed", func(f *fake, c *client) { f.cut(); time.AfterFunc(ms, c.Stop) }, ms, ErrDown},
+		{"closed", func(_ *fake, c *client) { time.AfterFunc(ms, c.Stop) }, ms, ErrDown},
 		{"replaced for its silence", func(f *fake, c *client) {
 			f.answer("ECHO", silence)
 			c.send(native)
@@ -116,18 +99,17 @@ func TestARequestWaitsForTheNextConnection(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f, client := connect(t, func(config *Config) { config.Scripts = append(config.Scripts, first.Script) })
-				c.breaks(f, client)
+				f, client := connect(t, loads(first))
+				if c.when(f, client); c.after > 0 {
+					f.cut()
+				}
 				synctest.Wait()
 				f.received()
 				r, u := client.send(first, "a"), client.send(undo, "a")
-				asked := client.send(native)
-				asked.fails(ErrDown)
 				over := client.send(undo, "b")
 				over.end()
-				if time.Sleep(c.after); c.after > 0 {
-					synctest.Wait()
-				}
+				client.send(native).fails(ErrDown)
+				time.Sleep(c.after)
 				if c.want != nil {
 					r.fails(c.want)
 					u.fails(c.want)
@@ -140,12 +122,7 @@ func TestARequestWaitsForTheNextConnection(t *testing.T) {
 				f.recover()
 				f.refuse(false)
 				time.Sleep(10 * time.Second)
-				var got []string
-				for _, command := range f.received() {
-					if strings.HasPrefix(command, "EVALSHA") {
-						got = append(got, command)
-					}
-				}
+				got := slices.DeleteFunc(f.received(), func(command string) bool { return command[:4] != "EVAL" })
 				want := []string{fmt.Sprint("EVALSHA undo 1 a #", u.Node)}
 				switch {
 				case c.name == "closed":
@@ -156,7 +133,7 @@ func TestARequestWaitsForTheNextConnection(t *testing.T) {
 				if !r.isDone() || !over.isDone() || c.name != "closed" && (!u.isDone() || client.Backlog() != 0) {
 					t.Errorf("done with %t, %t, %t", r.isDone(), u.isDone(), over.isDone())
 				}
-				if strings.Join(got, "\n") != strings.Join(want, "\n") {
+				if !slices.Equal(got, want) {
 					t.Errorf("the server got %q, want %q", got, want)
 				}
 			})
@@ -170,7 +147,7 @@ func TestWhatIsAskedAtConnectingGoesFirst(t *testing.T) {
 	for _, waiting := range []int{0, 1, MaxQueue} {
 		synctest.Test(t, func(t *testing.T) {
 			var client atomic.Pointer[client]
-			f, c := connect(t, func(config *Config) {
+			f, c := connect(t, func(_ *fake, config *Config) {
 				config.OnConnect = func() {
 					c := client.Load()
 					if c == nil {
@@ -210,8 +187,7 @@ func TestWhatIsAskedAtConnectingGoesFirst(t *testing.T) {
 
 // Of commands that were sent together, only the unanswered ones fail.
 func TestWhatIsAnsweredDoesNotFailLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+	online(t, func(_ *testing.T, f *fake, c *client) {
 		stuck(f, c)
 		f.answer("ECHO #2", silence)
 		answered, unanswered := c.send(native), c.send(native)
@@ -227,49 +203,38 @@ func TestWhatIsAnsweredDoesNotFailLater(t *testing.T) {
 // The first attempts follow soon, later ones about once a second if somebody wants the connection, otherwise every two
 // or three seconds.
 func TestReconnecting(t *testing.T) {
-	for _, wanted := range []bool{true, false} {
-		t.Run(fmt.Sprintf("wanted %t", wanted), func(t *testing.T) { reconnect(t, wanted) })
-	}
-}
-
-func reconnect(t *testing.T, wanted bool) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
-		f.refuse(true)
-		f.cut()
-		least, most, soon := 20, 45, 3*time.Second
-		if wanted {
-			least, most, soon = 60, 130, time.Second
-		}
-		time.Sleep(time.Second)
-		if got := f.attempts(); got < 6 {
-			t.Errorf("%d attempts in a second", got)
-		}
-		for range 10 * 60 {
-			time.Sleep(100 * ms)
-			if wanted {
-				c.Wanted()
+	for _, w := range []struct {
+		wanted      bool
+		least, most int // attempts in a minute
+		soon        time.Duration
+	}{{true, 60, 130, time.Second}, {false, 20, 45, 3 * time.Second}} {
+		online(t, func(t *testing.T, f *fake, c *client) {
+			f.refuse(true)
+			f.cut()
+			time.Sleep(time.Second)
+			if got := f.attempts(); got < 6 {
+				t.Errorf("%d attempts in a second", got)
 			}
-		}
-		if got := f.attempts(); got < least || got > most {
-			t.Errorf("%d attempts in a minute, want %d to %d", got, least, most)
-		}
-		if up, err := c.State(); up || !errors.Is(err, ErrDown) || !errors.Is(err, errRefused) {
-			t.Errorf("connected %t, %v", up, err)
-		}
-		f.refuse(false)
-		time.Sleep(soon)
-		if up, err := c.State(); !up || err != nil {
-			t.Errorf("connected %t, %v", up, err)
-		}
-		before := f.attempts()
-		f.cut()
-		time.Sleep(30 * ms)
-		if f.attempts() != before+1 {
-			t.Error("the first attempt after a success is late")
-		}
-	})
+			for range 10 * 60 {
+				time.Sleep(100 * ms)
+				if w.wanted {
+					c.Wanted()
+				}
+			}
+			if got := f.attempts(); got < w.least || got > w.most {
+				t.Errorf("%+v: %d attempts", w, got)
+			}
+			c.is(down, ErrDown)
+			c.is(down, errRefused)
+			f.refuse(false)
+			time.Sleep(w.soon)
+			c.is(up, nil)
+			before := f.attempts()
+			f.cut()
+			time.Sleep(30 * ms)
+			f.wantsAttempts(t, before+1) // the first after a success comes soon
+		})
+	}
 }
 
 // Lost and Changed are called for every connection and every attempt, until Close.
@@ -286,18 +251,6 @@ func TestLostAndChanged(t *testing.T) {
 			told = append(told, what)
 		}
 		config.OnDisconnect = func() { tell("lost") }
-		var c *client
-		config.OnChange = func() {
-			up, err := c.State()
-			switch {
-			case up && err == nil:
-				tell("up")
-			case up:
-				tell(err.Error())
-			default:
-				tell("down")
-			}
-		}
 		wants := func(what ...string) {
 			t.Helper()
 			synctest.Wait()
@@ -308,11 +261,19 @@ func TestLostAndChanged(t *testing.T) {
 			}
 			told = nil
 		}
-		c = &client{Conn: must(New("redis://fake", config))(t), t: t}
-		if up, err := c.State(); up || !errors.Is(err, ErrDown) || err.Error() != "not connected yet" {
+		if up, err := must(New("redis://fake", config))(t).State(); up || err.Error() != "not connected yet" {
 			t.Errorf("before the first attempt: connected %t, %v", up, err)
 		}
-		c.Start()
+		c := start(t, "redis://fake", config, func(up bool, err error) {
+			switch {
+			case up && err == nil:
+				tell("up")
+			case up:
+				tell(err.Error())
+			default:
+				tell("down")
+			}
+		})
 		wants("lost", "down")
 		f.refuse(false)
 		time.Sleep(20 * ms)
@@ -327,15 +288,14 @@ func TestLostAndChanged(t *testing.T) {
 		wants("no answer within the node timeout")
 		f.say(":1\r\n")
 		wants("up")
-		c.end()
+		c.Close()
 		wants("lost")
 	})
 }
 
 // Drain returns when all requests are answered. Meanwhile only undos are accepted.
 func TestDrain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+	online(t, func(t *testing.T, f *fake, c *client) {
 		f.answerAll("EVALSHA", silence)
 		r, refused := c.send(first, "a"), c.send(undo, "b")
 		drained := make(chan struct{})
@@ -345,15 +305,12 @@ func TestDrain(t *testing.T) {
 		}()
 		synctest.Wait()
 		late, undone := c.send(first, "c"), c.send(undo, "d")
-		late.fails(ErrClosed)
-		synctest.Wait()
-		if isClosed(drained) {
+		if late.fails(ErrClosed); isClosed(drained) {
 			t.Error("it does not wait for answers")
 		}
 		f.say(":1\r\n")
 		f.say(busy)
 		f.say(":1\r\n")
-		synctest.Wait()
 		r.wants("as usual")
 		if !refused.isDone() || !undone.isDone() || !isClosed(drained) {
 			t.Errorf("undos are done with %t, %t, drained %t", refused.isDone(), undone.isDone(), isClosed(drained))
@@ -364,8 +321,7 @@ func TestDrain(t *testing.T) {
 // Drain sends postponed undos once more.
 func TestDrainSendsWhatIsPostponed(t *testing.T) {
 	for _, recovers := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			f, c := connect(t)
+		online(t, func(t *testing.T, f *fake, c *client) {
 			f.answerAll("EVALSHA", busy)
 			again, over := c.send(undo, "a"), c.send(another, "b")
 			synctest.Wait()
@@ -374,11 +330,10 @@ func TestDrainSendsWhatIsPostponed(t *testing.T) {
 			if recovers {
 				f.recover()
 			}
-			began := time.Now()
-			c.Drain(t.Context())
+			takes(t, 0, func() { c.Drain(t.Context()) })
 			f.wants(t, "EVALSHA undo 1 a #0")
-			if !again.isDone() || !over.isDone() || !time.Now().Equal(began) {
-				t.Errorf("recovers %t: done with %t, %t after %s", recovers, again.isDone(), over.isDone(), time.Since(began))
+			if !again.isDone() || !over.isDone() {
+				t.Errorf("recovers %t: done with %t, %t", recovers, again.isDone(), over.isDone())
 			}
 		})
 	}
@@ -386,62 +341,48 @@ func TestDrainSendsWhatIsPostponed(t *testing.T) {
 
 // With an unresponsive server, Drain waits no longer than its ctx, and Close does not wait.
 func TestDrainingAndClosingAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+	online(t, func(t *testing.T, f *fake, c *client) {
 		f.answerAll("EVALSHA", silence)
 		r, u := c.send(first, "a"), c.send(undo, "b")
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
 		defer cancel()
-		began := time.Now()
-		c.Drain(ctx)
-		if took := time.Since(began); took != 100*ms {
-			t.Errorf("drained for %s", took)
-		}
-		c.Stop()
-		c.Close()
-		if took := time.Since(began); took != 100*ms || f.attempts() != 1 {
-			t.Errorf("closed after %s, %d connections", took, f.attempts())
-		}
+		takes(t, 100*ms, func() { c.Drain(ctx) })
+		takes(t, 0, c.Stop)
+		takes(t, 0, c.Close)
+		f.wantsAttempts(t, 1)
 		r.fails(ErrDown)
 		u.fails(ErrDown)
 		c.Drain(t.Context()) // after Close
 	})
-	synctest.Test(t, func(t *testing.T) { // a connection that breaks leaves nothing to wait for
-		f, c := connect(t)
+	online(t, func(t *testing.T, f *fake, c *client) { // a connection that breaks leaves nothing to wait for
 		f.answerAll("EVALSHA", silence)
 		c.send(undo, "a")
 		synctest.Wait()
 		f.refuse(true)
 		time.AfterFunc(100*ms, f.cut)
-		began := time.Now()
-		if c.Drain(t.Context()); time.Since(began) != 100*ms {
-			t.Errorf("drained for %s", time.Since(began))
-		}
+		takes(t, 100*ms, func() { c.Drain(t.Context()) })
 	})
 	for _, stuckAt := range []string{"dial", "AUTH", "SCRIPT", "ECHO"} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFake()
 			f.answerAll(stuckAt, silence)
 			config := f.config()
-			config.Scripts = append(config.Scripts, first.Script)
+			config.Handshake, config.Scripts = echo, append(config.Scripts, first.Script)
 			if stuckAt == "dial" {
 				config.Dial = nobody
 			}
 			c := start(t, "redis://:secret@fake", config)
 			time.Sleep(100 * ms)
-			began := time.Now()
-			if c.Close(); !time.Now().Equal(began) {
-				t.Errorf("stuck at %s: closed after %s", stuckAt, time.Since(began))
-			}
+			c.is(down, ErrDown)
+			takes(t, 0, c.Close)
 		})
 	}
 }
 
 // Close delivers what was written to a server that reads slowly, and fails the rest.
 func TestCloseWhileTheServerReadsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+	online(t, func(t *testing.T, f *fake, c *client) {
 		stuck(f, c)
 		r := c.send(first, "a")
 		c.Close()

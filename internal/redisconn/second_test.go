@@ -53,6 +53,15 @@ func listenTo(t *testing.T, c *Conn) *listener {
 	return l
 }
 
+// wants checks all messages so far, and how often a second connection was made for them.
+func (l *listener) wants(t *testing.T, met int32, messages ...string) {
+	t.Helper()
+	synctest.Wait()
+	if !slices.Equal(l.messages, messages) || l.met.Load() != met {
+		t.Errorf("got %q, met %d times; want %q, %d", l.messages, l.met.Load(), messages, met)
+	}
+}
+
 // listenBySecond listens over a second connection until the test ends. There is no first one.
 func listenBySecond(t *testing.T, f *fake) *listener {
 	t.Helper()
@@ -85,10 +94,9 @@ func TestSubscribe(t *testing.T) {
 		time.Sleep(time.Second)
 		f.cut()
 		time.Sleep(20 * ms) // the first attempt after a success comes soon
-		synctest.Wait()
 		f.wants(t, "ECHO hello", "SUBSCRIBE wake", "ECHO hello", "SUBSCRIBE wake")
-		if !slices.Equal(l.messages, []string{"one", "two", "three"}) || l.met.Load() != 4 || l.denied != 0 {
-			t.Errorf("got %v, met %d times, denied %d times", l.messages, l.met.Load(), l.denied)
+		if l.wants(t, 4, "one", "two", "three"); l.denied != 0 {
+			t.Errorf("denied %d times", l.denied)
 		}
 	})
 }
@@ -98,18 +106,18 @@ func TestSubscribe(t *testing.T) {
 func TestSubscribeThatFails(t *testing.T) {
 	for _, c := range []struct {
 		name        string
-		get         func(f *fake)
+		get         setup
 		denied      int
 		least, most int // attempts in three minutes and a half
 	}{
-		{"not permitted", func(f *fake) { f.answerAll("SUBSCRIBE", noPerm) }, 4, 4, 4},
-		{"refused", func(f *fake) { f.answerAll("SUBSCRIBE", "-LOADING no\r\n") }, 0, 200, 430},
-		{"hung up on", func(f *fake) { f.answerAll("ECHO", hangUp) }, 0, 200, 430},
-		{"cannot be reached", func(f *fake) { f.refuse(true) }, 0, 200, 430},
+		{"not permitted", answersAll("SUBSCRIBE", noPerm), 4, 4, 4},
+		{"refused", answersAll("SUBSCRIBE", "-LOADING no\r\n"), 0, 200, 430},
+		{"hung up on", answersAll("ECHO", hangUp), 0, 200, 430},
+		{"cannot be reached", func(f *fake, _ *Config) { f.refuse(true) }, 0, 200, 430},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFake()
-			c.get(f)
+			c.get(f, nil)
 			t.Cleanup(func() { time.Sleep(10 * ms) }) // runs last: the server may be about to hang up
 			l := listenBySecond(t, f)
 			for began := time.Now(); time.Since(began) < 210*time.Second && f.attempts() <= c.most; {
@@ -139,16 +147,16 @@ func TestSubscribeThatFails(t *testing.T) {
 // A half-open connection is closed within two time limits, while a caller waits for a message.
 func TestAHalfOpenSubscriptionIsReplaced(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		needed bool
-		get    func(f *fake)
-		want   int // connections
-		pings  bool
+		name     string
+		needed   bool
+		get      func(f *fake)
+		attempts int
+		pings    bool
 	}{
 		{"all is well", true, func(*fake) {}, 1, true},
 		{"no caller waits", false, func(f *fake) { f.answerAll("PING", silence) }, 1, false},
 		{"it says nothing", true, func(f *fake) { f.answerAll("PING", silence) }, 2, true},
-		{"it does not even read", true, func(f *fake) { f.pause() }, 2, false},
+		{"it does not even read", true, (*fake).pause, 2, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFake()
@@ -160,9 +168,9 @@ func TestAHalfOpenSubscriptionIsReplaced(t *testing.T) {
 				f.resume()
 			}
 			time.Sleep(100 * ms)
-			pinged := slices.ContainsFunc(f.received(), func(command string) bool { return strings.HasPrefix(command, "PING") })
-			if got := f.attempts(); got != c.want || pinged != c.pings {
-				t.Errorf("%s: %d connections, want %d; pinged %t", c.name, got, c.want, pinged)
+			f.wantsAttempts(t, c.attempts)
+			if got := f.received(); strings.Contains(fmt.Sprint(got), "PING") != c.pings {
+				t.Errorf("%s: the server got %q", c.name, got)
 			}
 		})
 	}
@@ -176,9 +184,6 @@ func TestAHalfOpenSubscriptionIsReplaced(t *testing.T) {
 			f.say(message("x"))
 			time.Sleep(time.Nanosecond)
 		}
-		synctest.Wait()
-		if f.attempts() != 1 || len(l.messages) != 10 {
-			t.Errorf("%d connections, %d messages", f.attempts(), len(l.messages))
-		}
+		l.wants(t, 1, slices.Repeat([]string{"x"}, 10)...)
 	})
 }

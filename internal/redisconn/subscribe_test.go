@@ -9,49 +9,39 @@ import (
 	"time"
 )
 
-// modern returns a fake that speaks RESP3, and a client that is connected to it, in virtual time.
-func modern(t *testing.T) (*fake, *client) {
+// online3 is online with a fake that speaks RESP3.
+func online3(t *testing.T, test func(t *testing.T, f *fake, c *client)) {
 	t.Helper()
-	f := newFake()
-	f.modern = true
-	c := start(t, "redis://fake", f.config())
-	synctest.Wait()
-	return f, c
+	synctest.Test(t, func(t *testing.T) {
+		f, c := connect(t, modern)
+		f.wants(t, "HELLO 3")
+		test(t, f, c)
+	})
 }
 
 func pushed(text string) string { return ">" + message(text)[1:] }
 
 // One connection takes requests and messages, and the next one after it subscribes by itself.
 func TestMessagesComeOverTheMainConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := modern(t)
-		f.wants(t, "HELLO 3")
+	online3(t, func(t *testing.T, f *fake, c *client) {
 		l := listenTo(t, c.Conn)
 		f.wants(t, "SUBSCRIBE wake", "PING")
 		f.answer("ECHO #0", pushed("one")+"+OK\r\n"+pushed("two"))
-		r := c.send(native)
-		synctest.Wait()
-		r.wants("OK")
+		c.send(native).wants("OK")
 		f.cut()
 		time.Sleep(100 * ms)
 		f.wants(t, "ECHO #0", "HELLO 3", "SUBSCRIBE wake", "PING")
 		f.say(pushed("three"))
-		synctest.Wait()
-		want := []string{"main: one", "main: two", "main: three"}
-		if !slices.Equal(l.messages, want) || f.attempts() != 2 || l.met.Load() != 0 {
-			t.Errorf("got %q, %d connections", l.messages, f.attempts())
-		}
+		l.wants(t, 0, "main: one", "main: two", "main: three")
+		f.wantsAttempts(t, 2)
 	})
 }
 
 // SUBSCRIBE goes ahead of what is sent after Subscribe.
 func TestSubscribeGoesAhead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := modern(t)
-		f.received()
+	online3(t, func(t *testing.T, f *fake, c *client) {
 		ended := c.Subscribe(t.Context(), &Subscription{Channel: "wake"})
 		c.send(native)
-		synctest.Wait()
 		f.wants(t, "SUBSCRIBE wake", "PING", "ECHO #0")
 		c.Close()
 		t.Cleanup(ended)
@@ -61,8 +51,7 @@ func TestSubscribeGoesAhead(t *testing.T) {
 // The subscription follows when the server, or the proxy in front of it, speaks another protocol from the next
 // connection on.
 func TestASubscriptionFollowsTheProtocol(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+	online(t, func(t *testing.T, f *fake, c *client) {
 		l := listenTo(t, c.Conn)
 		f.wants(t, "ECHO hello", "SUBSCRIBE wake")
 		f.upgrade(true)
@@ -81,28 +70,21 @@ func TestASubscriptionFollowsTheProtocol(t *testing.T) {
 		time.Sleep(100 * ms)
 		f.wants(t, "ECHO hello", "SUBSCRIBE wake")
 		f.say(message("two"))
-		synctest.Wait()
-		if !slices.Equal(l.messages, []string{"main: one", "two"}) || f.attempts() != 5 {
-			t.Errorf("got %q, %d connections", l.messages, f.attempts())
-		}
+		l.wants(t, 2, "main: one", "two")
+		f.wantsAttempts(t, 5)
 	})
 }
 
 // If there is no connection yet, nothing is subscribed to: which protocol it will be is not known.
 func TestSubscribeBeforeTheFirstConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
-		f.modern = true
-		f.refuse(true)
-		c := start(t, "redis://fake", f.config())
+		f, c := connect(t, modern, func(f *fake, _ *Config) { f.refuse(true) })
 		l := listenTo(t, c.Conn)
 		time.Sleep(time.Second)
 		f.refuse(false)
 		time.Sleep(4 * time.Second) // the longest pause
 		f.wants(t, "HELLO 3", "SUBSCRIBE wake", "PING")
-		if l.met.Load() != 0 {
-			t.Error("a second connection")
-		}
+		l.wants(t, 0)
 	})
 }
 
@@ -117,43 +99,30 @@ func TestARefusedSubscriptionIsTriedAgain(t *testing.T) {
 		{noPerm, 4, 4, 4},
 		{"-LOADING no\r\n", 0, 200, 430},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			f, cl := modern(t)
+		online3(t, func(t *testing.T, f *fake, cl *client) {
 			f.answerAll("SUBSCRIBE", c.reply)
-			f.received()
 			l := listenTo(t, cl.Conn)
 			for range 210 {
 				time.Sleep(time.Second)
-				r := cl.send(native)
-				synctest.Wait()
-				r.wants("OK")
+				cl.send(native).wants("OK")
 			}
 			got := strings.Count(strings.Join(f.received(), " "), "SUBSCRIBE")
-			if got < c.least || got > c.most || l.denied != c.denied || f.attempts() != 1 {
-				t.Errorf("%q: %d attempts, denied %d times, %d connections", c.reply, got, l.denied, f.attempts())
+			if f.wantsAttempts(t, 1); got < c.least || got > c.most || l.denied != c.denied {
+				t.Errorf("%q: %d attempts, denied %d times", c.reply, got, l.denied)
 			}
 			f.recover()
 			time.Sleep(time.Minute)
 			f.say(pushed("at last"))
-			synctest.Wait()
-			if !slices.Equal(l.messages, []string{"main: at last"}) {
-				t.Errorf("%q: got %q", c.reply, l.messages)
-			}
+			l.wants(t, 0, "main: at last")
 		})
 	}
 }
 
 // A refusal is not overlooked, even if it comes before anybody waits for it.
 func TestAnEarlyRefusal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := modern(t)
+	online3(t, func(t *testing.T, f *fake, c *client) {
 		f.answer("SUBSCRIBE", "-LOADING no\r\n")
-		f.received()
-		c.mu.Lock()
-		c.channel = "wake"
-		c.sendSubscribe()
-		c.startWriter()
-		c.mu.Unlock()
+		c.Hear(&Subscription{Channel: "wake"})
 		synctest.Wait()
 		<-c.news
 		listenTo(t, c.Conn)
@@ -165,25 +134,17 @@ func TestAnEarlyRefusal(t *testing.T) {
 // Messages that nothing was subscribed for do not count, nor do other pushes and messages of other channels.
 func TestUnaskedMessagesDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
-		f.modern = true
-		f.answer("HELLO", pushed("before HELLO")+"%1\r\n+proto\r\n:3\r\n"+pushed("before connected"))
-		c := start(t, "redis://fake", f.config())
-		synctest.Wait()
+		early := pushed("before HELLO") + "%1\r\n+proto\r\n:3\r\n" + pushed("before connected")
+		f, c := connect(t, modern, answers("HELLO", early))
 		f.answer("SUBSCRIBE", pushed("before SUBSCRIBE"))
 		f.answer("PING", silence)
 		l := listenTo(t, c.Conn)
 		f.say(">3\r\n+subscribe\r\n+wake\r\n:1\r\n+PONG\r\n")
 		f.say(">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n" + ">0\r\n" + ">3\r\n+message\r\n+other\r\n+x\r\n")
 		f.say(">3\r\n+subscribe\r\n+wake\r\n:1\r\n" + pushed("counts"))
-		r := c.send(native)
-		synctest.Wait()
-		r.wants("OK")
+		c.send(native).wants("OK")
 		f.say(readOnly + pushed("from a replica"))
-		synctest.Wait()
-		if !slices.Equal(l.messages, []string{"main: counts"}) {
-			t.Errorf("got %q", l.messages)
-		}
+		l.wants(t, 0, "main: counts")
 	})
 }
 
@@ -197,8 +158,7 @@ func TestAServerThatTakesNoCommandsOnceSubscribed(t *testing.T) {
 		"it confirms as in RESP2":      func(f *fake) { f.answer("SUBSCRIBE", "*"+pushed("x")[1:]) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f, c := modern(t)
+			online3(t, func(t *testing.T, f *fake, c *client) {
 				get(f)
 				c.mu.Lock()
 				c.channel = "wake"
@@ -207,22 +167,16 @@ func TestAServerThatTakesNoCommandsOnceSubscribed(t *testing.T) {
 				r, u := c.send(first, "a"), c.send(undo, "b")
 				l := listenTo(t, c.Conn)
 				time.Sleep(2 * time.Second)
-				r.mu.Lock()
-				if r.err == nil {
-					t.Error("a request has a reply")
-				}
-				r.mu.Unlock()
-				if !u.isDone() {
-					t.Error("the undo was dropped")
+				if !r.isTold() || r.err == nil || !u.isDone() {
+					t.Errorf("a request has a reply: %v; or the undo was dropped: %t", r.err, u.isDone())
 				}
 				got := f.received()
 				if n := len(got); n < 3 || !slices.Equal(slices.Sorted(slices.Values(got[n-3:])),
 					[]string{"ECHO hello", "EVALSHA undo 1 b #1", "SUBSCRIBE wake"}) {
 					t.Errorf("the server got %q", got)
 				}
-				if f.attempts() != 3 || l.met.Load() != 1 {
-					t.Errorf("%d connections, met %d times", f.attempts(), l.met.Load())
-				}
+				f.wantsAttempts(t, 3)
+				l.wants(t, 1)
 				time.Sleep(plainFor)
 				f.received()
 				f.answer("PING", hangUp) // lost once: what was an hour ago does not count
@@ -246,14 +200,11 @@ func TestTwoConnectionsInARowAreLostAtSubscribe(t *testing.T) {
 		"it falls silent":         func(f *fake) { f.answer("SUBSCRIBE", silence); f.answer("PING", silence) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f, c := modern(t)
+			online3(t, func(t *testing.T, f *fake, c *client) {
 				wants := func(when string, resp3 bool) {
 					t.Helper()
 					time.Sleep(5 * time.Second)
-					if up, err := c.State(); !up || err != nil {
-						t.Errorf("%s: connected %t, %v", when, up, err)
-					}
+					c.is(up, nil)
 					if got := strings.Join(f.received(), ", "); strings.HasSuffix(got, "HELLO 3, SUBSCRIBE wake, PING") != resp3 {
 						t.Errorf("%s: RESP3 should be %t; the server got %s", when, resp3, got)
 					}
@@ -279,11 +230,9 @@ func TestTwoConnectionsInARowAreLostAtSubscribe(t *testing.T) {
 // While a caller waits for a message, a half-open connection is found out.
 func TestAHalfOpenMainConnectionIsReplacedWhileAMessageIsNeeded(t *testing.T) {
 	for _, needed := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			f, c := modern(t)
+		online3(t, func(t *testing.T, f *fake, c *client) {
 			l := listenTo(t, c.Conn)
 			l.needed.Store(needed)
-			f.received()
 			f.answerAll("PING", silence)
 			time.Sleep(3 * time.Second)
 			if got := f.attempts() > 1; got != needed {
@@ -295,8 +244,7 @@ func TestAHalfOpenMainConnectionIsReplacedWhileAMessageIsNeeded(t *testing.T) {
 
 // After the end of a subscription no message comes.
 func TestNoMessageAfterTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := modern(t)
+	online3(t, func(t *testing.T, f *fake, c *client) {
 		heard := 0
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

@@ -11,46 +11,38 @@ import (
 	"time"
 )
 
-const ms = time.Millisecond
-
 // A request times out once. The reply that comes later is dropped, and shows that the server responds again.
 func TestAReplyMayComeTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var changes atomic.Int32
-		f, c := connect(t, func(config *Config) { config.OnChange = func() { changes.Add(1) } })
+		f, c := connect(t, func(_ *fake, config *Config) { config.OnChange = func() { changes.Add(1) } })
 		f.answer("EVALSHA", silence, silence)
 		r := c.send(first, "a")
 		time.Sleep(100 * ms)
 		later := c.send(first, "b")
 		time.Sleep(150*ms - 1)
-		synctest.Wait()
 		r.wants("")
 		time.Sleep(time.Nanosecond)
-		synctest.Wait()
 		r.fails(ErrTimeout)
 		later.wants("")
-		if up, err := c.State(); !up || !errors.Is(err, ErrTimeout) || changes.Load() != 2 || r.isDone() {
-			t.Errorf("connected %t, %v, %d changes, done with %t", up, err, changes.Load(), r.isDone())
+		if c.is(up, ErrTimeout); changes.Load() != 2 || r.isDone() {
+			t.Errorf("%d changes, done with %t", changes.Load(), r.isDone())
 		}
 		time.Sleep(100 * ms)
-		synctest.Wait()
 		later.fails(ErrTimeout)
 		f.say(":1\r\n")
-		synctest.Wait()
-		if up, err := c.State(); !up || err != nil || changes.Load() != 3 || !r.isDone() || later.isDone() {
-			t.Errorf("connected %t, %v, %d changes, done with %t, %t", up, err, changes.Load(), r.isDone(), later.isDone())
+		if c.is(up, nil); changes.Load() != 3 || !r.isDone() || later.isDone() {
+			t.Errorf("%d changes, done with %t, %t", changes.Load(), r.isDone(), later.isDone())
 		}
 		again := c.send(first, "a")
 		f.say(":1\r\n")
-		synctest.Wait()
 		again.wants("as usual")
 	})
 }
 
 // Each native command has a reply of its own, and each may time out by itself.
 func TestANativeCommandsReplyMayComeTooLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+	online(t, func(_ *testing.T, f *fake, c *client) {
 		stuck(f, c)
 		f.answer("ECHO #1", silence)
 		f.answer("ECHO #2", silence)
@@ -61,7 +53,6 @@ func TestANativeCommandsReplyMayComeTooLate(t *testing.T) {
 		time.Sleep(100 * ms)
 		late.fails(ErrTimeout)
 		f.say("+LATE\r\n+IN TIME\r\n")
-		synctest.Wait()
 		late.fails(ErrTimeout)
 		later.wants("IN TIME")
 	})
@@ -69,8 +60,7 @@ func TestANativeCommandsReplyMayComeTooLate(t *testing.T) {
 
 // A request that is sent again with its script gets no more time.
 func TestWhatIsSentAgainMayTimeOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+	online(t, func(_ *testing.T, f *fake, c *client) {
 		f.answer("EVALSHA", silence)
 		f.answer("EVAL ", silence)
 		r := c.send(first, "a")
@@ -85,21 +75,16 @@ func TestWhatIsSentAgainMayTimeOut(t *testing.T) {
 // A server that stays unresponsive gets a new connection: over the old one, TCP would repeat lost segments at ever
 // longer intervals.
 func TestASilentServerGetsANewConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+	online(t, func(t *testing.T, f *fake, c *client) {
 		f.answerAll("EVALSHA", silence)
 		c.send(first, "a")
 		u := c.send(undo, "b")
 		time.Sleep(250*ms + time.Second - 1)
-		if synctest.Wait(); f.attempts() != 1 {
-			t.Error("given up too early")
-		}
+		f.wantsAttempts(t, 1)
 		f.received()
 		f.recover()
 		time.Sleep(100 * ms)
-		if f.attempts() != 2 {
-			t.Errorf("%d connections, want a second one", f.attempts())
-		}
+		f.wantsAttempts(t, 2)
 		f.wants(t, "EVALSHA undo 1 b #1")
 		if u.fails(ErrTimeout); !u.isDone() {
 			t.Error("the undo is not done with")
@@ -111,20 +96,15 @@ func TestASilentServerGetsANewConnection(t *testing.T) {
 // the network that is to blame.
 func TestTheReasonForASilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
-		config := f.config()
-		config.Handshake = func(do Do) error {
-			_, err := do([]any{"ECHO", "hello"})
-			return err
-		}
 		var full atomic.Bool
-		config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			if full.Load() {
-				return nobody(ctx, network, address)
+		f, c := connect(t, echoes, func(f *fake, config *Config) {
+			config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				if full.Load() {
+					return nobody(ctx, network, address)
+				}
+				return f.dial(ctx, network, address)
 			}
-			return f.dial(ctx, network, address)
-		}
-		c := start(t, "redis://fake", config)
+		})
 		wants := func(text string) {
 			t.Helper()
 			synctest.Wait()
@@ -134,7 +114,6 @@ func TestTheReasonForASilentServer(t *testing.T) {
 				t.Errorf("connected %t, %v, want %s", up, err, text)
 			}
 		}
-		synctest.Wait()
 		f.answerAll("E", silence)
 		r := c.send(first, "a")
 		time.Sleep(250*ms + time.Second)
@@ -150,18 +129,14 @@ func TestTheReasonForASilentServer(t *testing.T) {
 		full.Store(false)
 		f.recover()
 		time.Sleep(10 * time.Second) // the longest pause, and the attempt
-		if up, err := c.State(); !up || err != nil {
-			t.Errorf("connected %t, %v", up, err)
-		}
+		c.is(up, nil)
 	})
 }
 
 // A server that never accepted a connection is not said to be silent: its address may be wrong.
 func TestTheReasonForAServerThatIsNotThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		config := newFake().config()
-		config.Dial = nobody
-		c := start(t, "redis://fake", config)
+		_, c := connect(t, func(_ *fake, config *Config) { config.Dial = nobody })
 		time.Sleep(5 * time.Second)
 		if _, err := c.State(); !errors.Is(err, ErrTimeout) || errors.As(err, new(SilentError)) ||
 			err.Error() != "not connected: no connection within 1 s" {
@@ -170,39 +145,35 @@ func TestTheReasonForAServerThatIsNotThere(t *testing.T) {
 	})
 }
 
+// starving returns a fake and a connected client whose clock can be set forward, as if it had not been scheduled.
+func starving(t *testing.T) (f *fake, c *client, sleeps func(time.Duration)) {
+	t.Helper()
+	var slept atomic.Int64
+	f, c = connect(t, func(_ *fake, config *Config) {
+		config.Now = func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }
+	})
+	return f, c, func(d time.Duration) { slept.Add(int64(d)) }
+}
+
 // If the watchdog fires late, the reader was probably not scheduled either: replies may wait to be read.
 func TestAWatchdogThatIsLateWaitsForTheReader(t *testing.T) {
 	for _, answered := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			var slept atomic.Int64
-			f, c := connect(t, func(config *Config) {
-				config.Now = func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }
-			})
+			f, c, sleeps := starving(t)
 			f.answerAll("EVALSHA", silence)
-			r := c.send(first, "a")
-			slept.Store(int64(time.Minute))
-			time.Sleep(250 * ms)
-			synctest.Wait()
-			r.wants("")
-			if answered {
-				f.say(":1\r\n")
+			for again := range 2 { // the next request may be late as well
+				r := c.send(first, "a")
+				sleeps(time.Minute)
+				time.Sleep(250 * ms)
+				if r.wants(""); answered && again == 0 {
+					f.say(":1\r\n")
+				}
+				if time.Sleep(250 * ms / 16); !answered || again == 1 {
+					r.fails(ErrTimeout)
+					return
+				}
+				r.wants("as usual")
 			}
-			time.Sleep(250 * ms / 16)
-			synctest.Wait()
-			if !answered {
-				r.fails(ErrTimeout)
-				return
-			}
-			r.wants("as usual")
-			// The next request may be late as well.
-			r = c.send(first, "a")
-			slept.Add(int64(time.Minute))
-			time.Sleep(250 * ms)
-			synctest.Wait()
-			r.wants("")
-			time.Sleep(250 * ms / 16)
-			synctest.Wait()
-			r.fails(ErrTimeout)
 		})
 	}
 }
@@ -212,14 +183,11 @@ func TestAWatchdogThatIsLateWaitsForTheReader(t *testing.T) {
 func TestAStarvedClientDoesNotBlameTheServer(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			var slept atomic.Int64
-			f, c := connect(t, func(config *Config) {
-				config.Now = func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }
-			})
+			f, c, sleeps := starving(t)
 			f.answerAll("EVALSHA", silence)
 			for i := range 2 * maxStarved {
 				r := c.send(first, "a")
-				slept.Add(int64(500 * ms))
+				sleeps(500 * ms)
 				time.Sleep(250*ms + 250*ms/16)
 				synctest.Wait()
 				_, err := c.State()
@@ -248,74 +216,65 @@ func TestAnUndoThatIsRefusedIsSentAgain(t *testing.T) {
 	for _, c := range []struct {
 		command *Command
 		refusal string
-		again   bool
+		sent    int // in a second
 	}{
-		{undo, busy, true},
-		{undo, "-LOADING Redis is loading the dataset in memory\r\n", true},
-		{undo, "-MISCONF Redis is configured to save RDB snapshots\r\n", true},
-		{undo, "-NOREPLICAS Not enough good replicas to write.\r\n", true},
-		{undo, "-OOM command not allowed when used memory > 'maxmemory'.\r\n", true},
-		{undo, "-ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed\r\n", true},
-		{spare, busy, true},
-		{undo, noPerm, false},
-		{undo, "-ERR unknown\r\n", false},
-		{undo, ":7\r\n", false},
-		{first, busy, false},
+		{undo, busy, 4},
+		{undo, "-LOADING Redis is loading the dataset in memory\r\n", 4},
+		{undo, "-MISCONF Redis is configured to save RDB snapshots\r\n", 4},
+		{undo, "-NOREPLICAS Not enough good replicas to write.\r\n", 4},
+		{undo, "-OOM command not allowed when used memory > 'maxmemory'.\r\n", 4},
+		{undo, "-ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed\r\n", 4},
+		{spare, busy, 4},
+		{undo, noPerm, 1},
+		{undo, "-ERR unknown\r\n", 1},
+		{undo, ":7\r\n", 1},
+		{first, busy, 1},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			f, client := connect(t)
+		online(t, func(t *testing.T, f *fake, client *client) {
 			f.answerAll("EVALSHA", c.refusal)
 			r := client.send(c.command, "a")
 			time.Sleep(time.Second - 1)
-			r.mu.Lock()
-			if said := strings.Trim(c.refusal, "-\r\n"); r.said != said && !strings.HasPrefix(r.said, "unexpected") {
-				t.Errorf("got %q, want %q", r.said, said)
+			if c.refusal == ":7\r\n" {
+				r.wants("unexpected reply 7")
+			} else {
+				r.wants(strings.Trim(c.refusal, "-\r\n"))
 			}
-			r.mu.Unlock()
-			sent := 1
-			if c.again {
-				sent = 4
-			}
-			if got := len(f.received()); got != sent || r.isDone() == c.again {
-				t.Errorf("%s: sent %d times in a second, want %d; done with %t", c.refusal, got, sent, r.isDone())
+			if got := len(f.received()); got != c.sent || r.isDone() != (c.sent == 1) {
+				t.Errorf("%s: sent %d times in a second, want %d; done with %t", c.refusal, got, c.sent, r.isDone())
 			}
 			r.end()
 			time.Sleep(250 * ms)
-			if synctest.Wait(); len(f.received()) != 0 || !r.isDone() {
+			if f.wants(t); !r.isDone() {
 				t.Errorf("%s: not done with when it is over", c.refusal)
 			}
 		})
 	}
 }
 
-// The undos that a busy server refuses are sent again together, up to a limit, so that they do not keep it busy.
-func TestPostponedUndosAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+// backlog checks how many undos the Conn keeps.
+func (c *client) backlog(want int) {
+	c.t.Helper()
+	c.settle()
+	if got := c.Backlog(); got != want {
+		c.t.Errorf("%d are kept, want %d", got, want)
+	}
+}
+
+// The undos that a busy server refuses are sent again together, up to a limit, so that they do not keep it busy. A
+// server that is away is kept no more spare ones than that.
+func TestThereIsALimitOfUndosToKeep(t *testing.T) {
+	online(t, func(_ *testing.T, f *fake, c *client) {
 		f.answerAll("EVALSHA", busy)
 		for range maxPostponed + 100 {
 			c.send(undo)
 		}
-		synctest.Wait()
-		if got := c.Backlog(); got != maxPostponed {
-			t.Errorf("%d are kept, want %d", got, maxPostponed)
-		}
+		c.backlog(maxPostponed)
 		f.recover()
 		time.Sleep(250 * ms)
-		synctest.Wait()
-		if got := c.Backlog(); got != 0 {
-			t.Errorf("%d are kept", got)
-		}
+		c.backlog(0)
 	})
-}
-
-// A server that is away is kept no more than a limited number of spare undos.
-func TestBestEffortUndosAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
-		f.refuse(true)
-		f.cut()
-		time.Sleep(15 * ms) // an attempt was refused
+	online(t, func(t *testing.T, f *fake, c *client) {
+		f.leave()
 		taken := 0
 		for range maxPostponed + 100 {
 			r, ok := c.offer(spare)
@@ -324,9 +283,10 @@ func TestBestEffortUndosAreBounded(t *testing.T) {
 			}
 			r.fails(ErrDown)
 		}
-		if _, ok := c.offer(undo); !ok || taken != maxPostponed || c.Backlog() != maxPostponed+1 {
-			t.Errorf("%d are taken, %d kept, want %d and another that is not spare", taken, c.Backlog(), maxPostponed)
+		if _, ok := c.offer(undo); !ok || taken != maxPostponed {
+			t.Errorf("%d are taken, want %d; one that is not spare: %t", taken, maxPostponed, ok)
 		}
+		c.backlog(maxPostponed + 1)
 	})
 }
 
@@ -346,15 +306,12 @@ func TestARequestThatIsSentLateDoesNotBlameTheServer(t *testing.T) {
 		{200 * ms, true},
 		{240 * ms, true},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			f, client := connect(t)
-			f.answer("EVALSHA", ":1\r\n") // to the request before
-			f.answer("EVALSHA", silence)
+		online(t, func(t *testing.T, f *fake, client *client) {
+			f.answer("EVALSHA", ":1\r\n", silence) // the first is to the request before
 			client.send(laggard(c.lag), "a")
 			time.Sleep(time.Millisecond)
 			r := client.send(second, "b")
 			time.Sleep(250 * ms)
-			synctest.Wait()
 			r.fails(ErrTimeout)
 			if _, err := client.State(); errors.Is(r.err, ErrLate) != c.late || (err == nil) != c.late {
 				t.Errorf("after %v: got %v, then %v; late %t", c.lag, r.err, err, c.late)
@@ -367,15 +324,14 @@ func TestARequestThatIsSentLateDoesNotBlameTheServer(t *testing.T) {
 
 // A server that does not read is silent, also to what has not been sent.
 func TestAServerThatDoesNotReadIsSilentToWhatIsNotSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+	online(t, func(t *testing.T, f *fake, c *client) {
 		stuck(f, c)
 		time.Sleep(200 * ms)
 		r := c.send(first, "a")
 		time.Sleep(250 * ms)
-		synctest.Wait()
-		if _, err := c.State(); !errors.Is(r.err, ErrTimeout) || errors.Is(r.err, ErrLate) || !errors.Is(err, ErrTimeout) {
-			t.Errorf("got %v, then %v", r.err, err)
+		r.fails(ErrTimeout)
+		if c.is(up, ErrTimeout); errors.Is(r.err, ErrLate) {
+			t.Errorf("got %v", r.err)
 		}
 		f.resume()
 	})
@@ -383,17 +339,15 @@ func TestAServerThatDoesNotReadIsSilentToWhatIsNotSent(t *testing.T) {
 
 // Where this process sends every request late, a server that is silent is noticed all the same.
 func TestASilentServerIsNoticedByALateProcess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := connect(t)
+	online(t, func(t *testing.T, f *fake, c *client) {
 		time.Sleep(time.Second)
 		f.answerAll("EVALSHA", silence)
 		c.ago = 200 * ms
 		for i := range 10 {
 			r := c.send(first, "a")
 			time.Sleep(50 * ms)
-			synctest.Wait()
-			_, err := c.State()
-			if silent := i >= 4; !errors.Is(r.err, ErrTimeout) || silent != errors.Is(err, ErrTimeout) {
+			r.fails(ErrTimeout)
+			if _, err := c.State(); errors.Is(err, ErrTimeout) != (i >= 4) {
 				t.Errorf("request %d: got %v, then %v", i, r.err, err)
 			}
 		}
