@@ -1,46 +1,32 @@
 package guard
 
 import (
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 const period = 30 * time.Second
 
 // Which votes of an abstaining node count, by its reason and by the command's trust.
 func TestAbstention(t *testing.T) {
-	now := time.Now()
 	restarted := &Abstention{reason: reasonRestart, since: now, Until: now.Add(period)}
-	astray := &Abstention{ahead: time.Hour}
+	astray := &Abstention{ahead: time.Hour} // its clock is wrong
 	for _, c := range []struct {
-		name   string
 		why    *Abstention
-		counts [3]bool // for TrustOld, TrustOurs, TrustAll
+		counts [3]bool       // for TrustOld, TrustOurs, TrustAll
+		lasts  time.Duration // for requests that are asked so long after now, it is not over yet
+		ends   bool          // it is for one that is asked then
 	}{
-		{"restarted", restarted, [3]bool{false, true, true}},
-		{"its clock is wrong", astray, [3]bool{false, false, true}},
+		{restarted, [3]bool{false, true, true}, period - 1, true},
+		{astray, [3]bool{false, false, true}, 1000 * time.Hour, false},
 	} {
 		for trust, want := range c.counts {
 			if got := c.why.Counts(Trust(trust)); got != want {
-				t.Errorf("%s, trust %d: counts %t, want %t", c.name, trust, got, want)
+				t.Errorf("%+v, trust %d: counts %t, want %t", c.why, trust, got, want)
 			}
 		}
-	}
-	for _, c := range []struct {
-		name  string
-		why   *Abstention
-		asked time.Duration // after now
-		want  bool
-	}{
-		{"asked before", restarted, period - 1, false},
-		{"asked at its end", restarted, period, true},
-		{"a wrong clock is wrong until it is set right", astray, 1000 * time.Hour, false},
-	} {
-		if got := c.why.Over(now.Add(c.asked)); got != c.want {
-			t.Errorf("%s: over %t, want %t", c.name, got, c.want)
+		if before, then := c.why.Over(now.Add(c.lasts)), c.why.Over(now.Add(c.lasts+1)); before || then != c.ends {
+			t.Errorf("%+v: over %t after %s, then %t, want %t", c.why, before, c.lasts, then, c.ends)
 		}
 	}
 	for _, c := range []struct {
@@ -100,13 +86,10 @@ func TestAnAbstentionEnds(t *testing.T) {
 
 // A node with a wrong clock abstains until the clock is right; one whose clock jumped forward, for the guard period.
 func TestSetClock(t *testing.T) {
-	n := newNode()
+	n, g := met(t)
+	abstains(t, g, "")
 	at := now
-	g := newGuard(rules())
 	g.now = func() time.Time { return at }
-	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil || g.Abstention() != nil {
-		t.Fatalf("got %v, %+v", err, g.Abstention())
-	}
 	const forward = "had its clock set forward by 1m0s, noticed 1 s ago: keys expired early"
 	for _, c := range []struct {
 		name   string
@@ -138,9 +121,9 @@ func TestSetClock(t *testing.T) {
 	}
 	// The next probe writes it to the record, for all clients.
 	at = now.Add(time.Second)
-	_, err := g.Probe(n.do, FullProbe, nil)
-	if err != nil || g.jump != (jump{}) || g.known.record != (record{epoch("a"), ago(0), false}) {
-		t.Errorf("got %v, jump %+v, record %s", err, g.jump, g.known.record)
+	probe(t, g, n, FullProbe)
+	if g.jump != (jump{}) || g.known.record != (record{epoch("a"), ago(0), false}) {
+		t.Errorf("got the jump %+v, record %s", g.jump, g.known.record)
 	}
 	if a := g.Abstention(); a == nil || !a.Until.Equal(at.Add(period)) {
 		t.Errorf("got %+v, want it until %s", a, at.Add(period))
@@ -149,29 +132,25 @@ func TestSetClock(t *testing.T) {
 
 // The clock may jump during a probe. The replies may be older, so the jump stays for the next probe.
 func TestAClockThatIsSetWhileTheNodeIsAsked(t *testing.T) {
-	n := newNode()
-	g := newGuard(rules())
+	n, g := meet()
 	n.before = func() { g.SetClock(0, false, time.Minute) }
-	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil || g.jump == (jump{}) || g.Abstention() == nil {
-		t.Errorf("got %v, jump %+v, %+v", err, g.jump, g.Abstention())
+	if probe(t, g, n, FirstProbe); g.jump == (jump{}) {
+		t.Error("the jump is forgotten")
 	}
+	abstains(t, g, g.jump.reason())
 }
 
 // A subscription has a connection of its own, which may be to another incarnation than the known one.
 func TestSubscribedToKnown(t *testing.T) {
-	n := newNode()
-	g := newGuard(rules())
-	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
-		t.Fatal(err)
-	}
+	n, g := met(t)
 	for _, c := range []struct {
 		name  string
 		reply any
 		want  bool
 	}{
 		{"the same", n.reply("INFO replication", []any{"INFO", "replication"}), true},
-		{"another", []byte("master_replid:" + strings.Repeat("b", 40) + "\r\n"), false},
-		{"refused", redis.Error("NOPERM no"), false},
+		{"another", []byte("master_replid:" + other("b") + "\r\n"), false},
+		{"refused", no, false},
 		{"nothing", nil, false},
 	} {
 		if g.SetSubscribed(c.reply); g.SubscribedToKnown() != c.want {

@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"errors"
 	"testing"
 	"time"
 )
@@ -9,38 +8,32 @@ import (
 // The scenarios of testdata/incarnation.txt: what a node says, what this client knew of it, and since when the
 // node has forgotten nothing.
 func TestReconcile(t *testing.T) {
-	for _, s := range scenarios(t, "testdata/incarnation.txt") {
-		t.Run(s.name, func(t *testing.T) {
-			said, bad := s.said()
-			old, bad2 := s.knew()
-			want, why, bad3 := s.proven()
-			leaves, _, bad4 := s.record("leaves")
-			if err := errors.Join(bad, bad2, bad3, bad4); err != nil {
-				t.Fatal(err)
-			}
-			next := old.reconcile(said, now)
-			if got := now.Sub(next.since); got != want || next.reason != why {
-				t.Errorf("proven age %v (%s), want %v (%s)", got, next.reason, want, why)
-			}
-			if leaves == (record{}) {
-				leaves = next.record
-			}
-			if next.record != leaves || next.record == (record{}) {
-				t.Errorf("leaves the record %q, want %q", next.record, leaves)
-			}
-			// The next client, which reads the record that this one has written, must not trust the node more.
-			after := *said
-			after.record = next.record
-			if other := (incarnation{}).reconcile(&after, now); other.since.Before(next.since.Add(-uptimeError)) {
-				t.Errorf("the next one believes in an age of %v, we in %v", now.Sub(other.since), want)
-			}
-			// A second probe changes nothing.
-			after.hasScript = true
-			if again := next.reconcile(&after, now); !again.since.Equal(next.since) || again.record != next.record {
-				t.Errorf("looking again makes %+v of %+v", again, next)
-			}
-		})
-	}
+	eachScenario(t, "testdata/incarnation.txt", func(t *testing.T, s scenario) {
+		said, old := s.said(), s.knew()
+		want, why := s.proven()
+		leaves, _ := s.record("leaves")
+		next := old.reconcile(said, now)
+		if got := now.Sub(next.since); got != want || next.reason != why {
+			t.Errorf("proven age %v (%s), want %v (%s)", got, next.reason, want, why)
+		}
+		if leaves == (record{}) {
+			leaves = next.record
+		}
+		if next.record != leaves || next.record == (record{}) {
+			t.Errorf("leaves the record %q, want %q", next.record, leaves)
+		}
+		// The next client, which reads the record that this one has written, must not trust the node more.
+		after := *said
+		after.record = next.record
+		if other := (incarnation{}).reconcile(&after, now); other.since.Before(next.since.Add(-uptimeError)) {
+			t.Errorf("the next one believes in an age of %v, we in %v", now.Sub(other.since), want)
+		}
+		// A second probe changes nothing.
+		after.hasScript = true
+		if again := next.reconcile(&after, now); !again.since.Equal(next.since) || again.record != next.record {
+			t.Errorf("looking again makes %+v of %+v", again, next)
+		}
+	})
 }
 
 func TestRecord(t *testing.T) {

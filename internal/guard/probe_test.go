@@ -122,12 +122,85 @@ func newGuard(r Rules) *Guard {
 	return New(&r, func() time.Time { return now }, func(...string) error { return nil })
 }
 
+// change makes a node, or this client's rules, another than usual.
+type change func(n *node, r *Rules)
+
+// says has the node reply that to commands with a prefix.
+func says(prefix string, reply any) change {
+	return func(n *node, _ *Rules) { n.replies[prefix] = reply }
+}
+
+// has sets fields of INFO, each followed by its value.
+func has(fields ...string) change {
+	return func(n *node, _ *Rules) {
+		for i := 0; i < len(fields); i += 2 {
+			n.info[fields[i]] = fields[i+1]
+		}
+	}
+}
+
+// withoutInfo has this client accept nodes that refuse INFO.
+func withoutInfo(_ *node, r *Rules) { r.WithoutInfo = true }
+
+// meet returns a node and a guard that has not met it yet.
+func meet(changes ...change) (*node, *Guard) {
+	n, r := newNode(), rules()
+	for _, change := range changes {
+		change(n, &r)
+	}
+	return n, newGuard(r)
+}
+
+// met returns a node and the guard that has probed it once.
+func met(t *testing.T, changes ...change) (*node, *Guard) {
+	t.Helper()
+	n, g := meet(changes...)
+	probe(t, g, n, FirstProbe)
+	return n, g
+}
+
+// probe probes a node, which must be fit.
+func probe(t *testing.T, g *Guard, n *node, kind ProbeKind) *Info {
+	t.Helper()
+	info, err := g.Probe(n.do, kind, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+// fails probes a node, which must fail for that reason.
+func fails(t *testing.T, g *Guard, n *node, kind ProbeKind, want error) {
+	t.Helper()
+	if _, err := g.Probe(n.do, kind, nil); !errors.Is(err, want) {
+		t.Errorf("got %v, want %v", err, want)
+	}
+}
+
+// abstains checks why the node abstains, "": it votes.
+func abstains(t *testing.T, g *Guard, want reason) {
+	t.Helper()
+	got := reason("")
+	if a := g.Abstention(); a != nil {
+		got = a.reason
+	}
+	if got != want {
+		t.Errorf("abstains: %q, want %q", got, want)
+	}
+}
+
+const (
+	no       = redis.Error("NOPERM no")
+	readOnly = redis.Error("READONLY You can't write against a read only replica.")
+)
+
+// other returns the id of another process or role.
+func other(letter string) string { return strings.Repeat(letter, 40) }
+
 // A probe that writes no record is one round trip, and TIME comes before the record.
 func TestWhatANodeIsAsked(t *testing.T) {
-	n, r := newNode(), rules()
-	r.WithoutInfo = true
+	n, g := meet(withoutInfo)
 	trips := 0
-	g := newGuard(r)
 	info, err := g.Probe(func(commands ...[]any) ([]any, error) {
 		trips++
 		return n.do(commands...)
@@ -135,115 +208,99 @@ func TestWhatANodeIsAsked(t *testing.T) {
 	if err != nil || info.Refused != "" || info.Blind != "" || info.Unkept != nil {
 		t.Fatalf("got %+v, %v", info, err)
 	}
+	script := g.rules.recordScript().SHA
 	want := []string{
 		"TIME", "GET p:redlock:node", "GET p:redlock:floor",
 		"INFO replication", "INFO server", "INFO persistence", "INFO memory", "EXISTS p:redlock:tokens",
 		"CONFIG GET appendfsync", "CONFIG GET no-appendfsync-on-rewrite", "CONFIG GET save",
-		"SCRIPT EXISTS " + r.recordScript().SHA,
+		"SCRIPT EXISTS " + script,
 		`EVAL p:redlock:node "" "` + record{epoch("a"), ago(time.Hour - time.Second), false}.String() + `"`,
 	}
 	if !slices.Equal(n.asked, want) || trips != 2 {
 		t.Errorf("asked in %d trips\n\t%s\nwant\n\t%s", trips, strings.Join(n.asked, "\n\t"), strings.Join(want, "\n\t"))
 	}
-	if n.known = r.recordScript().SHA; n.record == "" {
+	if n.known = script; n.record == "" {
 		t.Error("no record was written")
 	}
 	n.asked = nil
-	if _, err = g.Probe(n.do, FullProbe, nil); err != nil || !slices.Equal(n.asked, want[:len(want)-1]) {
-		t.Errorf("asked again\n\t%s\n%v", strings.Join(n.asked, "\n\t"), err)
+	if probe(t, g, n, FullProbe); !slices.Equal(n.asked, want[:len(want)-1]) {
+		t.Errorf("asked again\n\t%s", strings.Join(n.asked, "\n\t"))
 	}
-	if other := (&Rules{Prefix: "q:"}).recordScript(); other.SHA == r.recordScript().SHA {
+	if other := (&Rules{Prefix: "q:"}).recordScript(); other.SHA == script {
 		t.Error("two prefixes share a script, so that a node with the one record seems to have the other as well")
 	}
 }
 
 // A node that refuses a command is unfit, unreachable or less known.
 func TestRefusals(t *testing.T) {
-	no := redis.Error("NOPERM no")
-	readOnly := redis.Error("READONLY You can't write against a read only replica.")
 	for _, c := range []struct {
 		name    string
-		get     func(n *node, r *Rules)
+		get     change
 		want    string // a part of the error; "": the node is fit
 		is      error
 		unkept  string // a part of why the record is not kept; "": it is
 		refused string // INFO
 		blind   string // CONFIG
 	}{
-		{name: "nothing", get: func(*node, *Rules) {}},
+		{name: "nothing", get: has()},
 		{
 			name: "to be asked", get: func(n *node, _ *Rules) { n.down = redisconn.ErrDown },
 			want: "not connected", is: redisconn.ErrDown,
 		},
 		{
-			name: "INFO", get: func(n *node, _ *Rules) { n.replies["INFO"] = no }, is: ErrRefused,
-			want:    "refused: it must answer INFO, for its role, uptime and eviction policy: info: NOPERM no; allow it",
-			refused: "info: NOPERM no",
+			name: "INFO", get: says("INFO", no), is: ErrRefused, refused: "info: NOPERM no",
+			want: "refused: it must answer INFO, for its role, uptime and eviction policy: info: NOPERM no; allow it",
 		},
 		{
 			name: "INFO, as it may", get: func(n *node, r *Rules) { n.replies["INFO"], r.WithoutInfo = no, true },
 			refused: "info: NOPERM no",
 		},
 		{
-			name: "INFO memory", get: func(n *node, _ *Rules) { n.replies["INFO memory"] = no }, is: ErrRefused,
+			name: "INFO memory", get: says("INFO memory", no), is: ErrRefused,
 			want: "info: NOPERM no", refused: "info: NOPERM no",
 		},
 		{
-			name: "INFO is not what it should be", get: func(n *node, _ *Rules) { n.replies["INFO server"] = int64(7) },
-			want: "info: unexpected reply 7", is: ErrRefused, refused: "info: unexpected reply 7",
+			name: "INFO is not what it should be", get: says("INFO server", int64(7)), is: ErrRefused,
+			want: "info: unexpected reply 7", refused: "info: unexpected reply 7",
 		},
 		{
-			name: "INFO lacks something", get: func(n *node, _ *Rules) { delete(n.info, "uptime_in_seconds") }, is: ErrRefused,
+			name: "INFO lacks something", get: has("uptime_in_seconds", ""), is: ErrRefused,
 			want: "INFO lacks role, replid or uptime", refused: "INFO lacks",
 		},
 		{
-			name: "INFO for now", get: func(n *node, _ *Rules) { n.replies["INFO"] = redis.Error("BUSY no") },
+			name: "INFO for now", get: says("INFO", redis.Error("BUSY no")),
 			want: "info: BUSY no", is: redis.Error("BUSY no"),
 		},
-		{name: "CONFIG", get: func(n *node, _ *Rules) { n.replies["CONFIG"] = no }, blind: "config: NOPERM no"},
+		{name: "CONFIG", get: says("CONFIG", no), blind: "config: NOPERM no"},
 		{
-			name:  "CONFIG is not what it should be",
-			get:   func(n *node, _ *Rules) { n.replies["CONFIG"] = []any{[]byte("save")} },
+			name: "CONFIG is not what it should be", get: says("CONFIG", []any{[]byte("save")}),
 			blind: "config: unexpected reply",
 		},
 		{
-			name: "CONFIG for now", get: func(n *node, _ *Rules) { n.replies["CONFIG"] = redis.Error("LOADING no") },
+			name: "CONFIG for now", get: says("CONFIG", redis.Error("LOADING no")),
 			want: "config: LOADING no", is: redis.Error("LOADING no"),
 		},
-		{name: "TIME", get: func(n *node, _ *Rules) { n.replies["TIME"] = no }, want: "TIME: time: NOPERM no", is: no},
-		{
-			name: "TIME is none", get: func(n *node, _ *Rules) { n.replies["TIME"] = []any{} },
-			want: "TIME: time: unexpected reply []",
-		},
-		{name: "to read the record", get: func(n *node, _ *Rules) { n.replies["GET"] = no }, unkept: "get: NOPERM no"},
-		{
-			name: "the record is none", get: func(n *node, _ *Rules) { n.replies["GET p:redlock:node"] = int64(1) },
-			unkept: "get: unexpected reply 1",
-		},
-		{name: "to write the record", get: func(n *node, _ *Rules) { n.replies["EVAL"] = no }, unkept: "eval: NOPERM no"},
-		{
-			name: "the script's reply is none", get: func(n *node, _ *Rules) { n.replies["EVAL"] = []any{} },
-			unkept: "eval: unexpected reply []",
-		},
+		{name: "TIME", get: says("TIME", no), want: "TIME: time: NOPERM no", is: no},
+		{name: "TIME is none", get: says("TIME", []any{}), want: "TIME: time: unexpected reply []"},
+		{name: "to read the record", get: says("GET", no), unkept: "get: NOPERM no"},
+		{name: "the record is none", get: says("GET p:redlock:node", int64(1)), unkept: "get: unexpected reply 1"},
+		{name: "to write the record", get: says("EVAL", no), unkept: "eval: NOPERM no"},
+		{name: "the script's reply is none", get: says("EVAL", []any{}), unkept: "eval: unexpected reply []"},
 		{
 			name: "to go on", get: func(n *node, _ *Rules) { n.before = func() { n.down = redisconn.ErrTimeout } },
 			unkept: "eval: no answer within the node timeout",
 		},
 		{
-			name: "it is no master any more", get: func(n *node, _ *Rules) { n.replies["EVAL"] = readOnly },
+			name: "it is no master any more", get: says("EVAL", readOnly),
 			want: "eval: READONLY", is: readOnly, unkept: "eval: READONLY",
 		},
 		{
-			name: "it has become a replica", get: func(n *node, _ *Rules) {
-				n.info["role"], n.info["master_host"], n.info["master_port"] = "slave", "h", "6379"
-			},
+			name: "it has become a replica", get: has("role", "slave", "master_host", "h", "master_port", "6379"),
 			want: "refused: it is a replica of h:6379", is: ErrRefused,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			n, r := newNode(), rules()
-			c.get(n, &r)
-			g := newGuard(r)
+			n, g := meet(c.get)
 			info, err := g.Probe(n.do, FirstProbe, nil)
 			matches := strings.Contains(text(err), c.want) && (err != nil) == (c.want != "")
 			if !matches || c.is != nil && !errors.Is(err, c.is) {
@@ -284,90 +341,65 @@ func text(err error) string {
 
 // Another incarnation is an error over the same connection, and is probed over a new one.
 func TestLearningAgain(t *testing.T) {
-	n := newNode()
-	g := newGuard(rules())
-	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
-		t.Fatal(err)
-	}
-	n.info["run_id"], n.info["master_replid"] = strings.Repeat("s", 40), strings.Repeat("b", 40)
-	if _, err := g.Probe(n.do, FullProbe, nil); !errors.Is(err, ErrChanged) {
-		t.Errorf("over the same connection: got %v, want ErrChanged", err)
-	}
-	if a := g.Abstention(); a != nil {
-		t.Errorf("what is void is believed: %+v", a)
-	}
-	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
-		t.Errorf("over a new connection: %v", err)
-	}
-	if a := g.Abstention(); a == nil || a.reason != reasonRestart && a.reason != reasonNoted {
-		t.Errorf("another one answers, and counts: %+v", a)
-	}
+	n, g := met(t)
+	n.info["run_id"], n.info["master_replid"] = other("s"), other("b")
+	fails(t, g, n, FullProbe, ErrChanged)
+	abstains(t, g, "") // what is void is not believed
+	probe(t, g, n, FirstProbe)
+	abstains(t, g, reasonRestart)
 }
 
 // A node that takes another replication id, as a master does when its first replica comes, is the node that it was,
 // over the same connections. Clients that meet it then, and those that know it, date it alike.
 func TestAFirstReplicaChangesNothing(t *testing.T) {
-	n, g := newNode(), newGuard(rules())
-	must := func(g *Guard, kind ProbeKind) {
+	n, g := met(t)
+	votes := func(g *Guard, kind ProbeKind) {
 		t.Helper()
-		if _, err := g.Probe(n.do, kind, nil); err != nil {
-			t.Fatal(err)
-		}
-		if a := g.Abstention(); a != nil {
-			t.Errorf("abstains: %s", a.Reason(now))
-		}
+		probe(t, g, n, kind)
+		abstains(t, g, "")
 	}
-	must(g, FirstProbe)
+	votes(g, QuickProbe)
 	g.SetSubscribed([]byte("master_replid:" + n.info["master_replid"]))
 	for _, first := range []bool{true, false} { // is it the one that knows it?
-		if n.info["master_replid"] = strings.Repeat("b", 40); !first {
-			n.info["master_replid"] = strings.Repeat("c", 40)
-			must(newGuard(rules()), FirstProbe)
+		if n.info["master_replid"] = other("b"); !first {
+			n.info["master_replid"] = other("c")
+			votes(newGuard(rules()), FirstProbe)
 		}
-		must(g, QuickProbe)
-		must(newGuard(rules()), FirstProbe)
+		votes(g, QuickProbe)
+		votes(newGuard(rules()), FirstProbe)
 		if !g.SubscribedToKnown() {
 			t.Error("what comes over the second connection is not believed any more")
 		}
 	}
 	n.record, n.replies["TIME"] = "", []any{[]byte(fmt.Sprint(now.Unix())), []byte("1")} // FLUSHALL
-	n.info["master_replid"] = strings.Repeat("d", 40)
-	must(newGuard(rules()), FirstProbe)
-	if _, err := g.Probe(n.do, QuickProbe, nil); err != nil {
-		t.Fatal(err)
-	}
-	if a := g.Abstention(); a == nil || a.reason != reasonEmptied {
-		t.Errorf("emptied meanwhile, and counts: %+v", a)
-	}
+	n.info["master_replid"] = other("d")
+	votes(newGuard(rules()), FirstProbe)
+	probe(t, g, n, QuickProbe)
+	abstains(t, g, reasonEmptied)
 }
 
 // What a master that was a replica in between has got from elsewhere may be its own record, too: from its former
 // replica. That shows, unless its backlog was freed early; and who has seen it as a replica goes by that.
 func TestAMasterThatWasAReplicaIsAnother(t *testing.T) {
 	for name, get := range map[string]func(n *node, g *Guard){
-		"it shows that it was promoted": func(n *node, _ *Guard) { n.info["master_replid2"] = strings.Repeat("e", 40) },
+		"it shows that it was promoted": func(n *node, _ *Guard) { n.info["master_replid2"] = other("e") },
 		"its backlog is freed early":    func(n *node, _ *Guard) { n.backlogTTL = "29" },
-		"nobody tells when it is freed": func(n *node, _ *Guard) { n.replies["CONFIG"] = redis.Error("NOPERM no") },
+		"nobody tells when it is freed": func(n *node, _ *Guard) { n.replies["CONFIG"] = no },
 		"it was seen as a replica": func(n *node, g *Guard) {
 			n.info["role"] = "slave"
-			if _, err := g.Probe(n.do, QuickProbe, nil); !errors.Is(err, ErrRefused) {
-				t.Errorf("a replica: got %v", err)
-			}
+			fails(t, g, n, QuickProbe, ErrRefused)
 			n.info["role"] = "master"
 		},
 	} {
-		n, g := newNode(), newGuard(rules())
-		if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
-			t.Fatal(err)
-		}
-		get(n, g)
-		n.info["master_replid"] = strings.Repeat("b", 40)
-		if _, err := g.Probe(n.do, FullProbe, nil); !errors.Is(err, ErrChanged) {
-			t.Errorf("%s: got %v, want ErrChanged", name, err)
-		}
-		if _, err := g.Probe(n.do, FirstProbe, nil); err != nil || g.Abstention() == nil {
-			t.Errorf("%s: it votes, %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			n, g := met(t)
+			get(n, g)
+			n.info["master_replid"] = other("b")
+			fails(t, g, n, FullProbe, ErrChanged)
+			if probe(t, g, n, FirstProbe); g.Abstention() == nil {
+				t.Error("it votes")
+			}
+		})
 	}
 }
 
@@ -377,47 +409,40 @@ func TestQuickProbe(t *testing.T) {
 	quick := []string{
 		"TIME", "MGET p:redlock:node p:redlock:floor", "INFO replication", "CONFIG GET maxmemory-policy",
 	}
+	its := func(change change) func(n *node, g *Guard) { return func(n *node, g *Guard) { change(n, g.rules) } }
 	for _, c := range []struct {
 		name string
 		get  func(n *node, g *Guard) // changes the node before the quick probe
 		full bool
 		is   error // nil: the node is fit
 	}{
-		{"nothing has changed", func(*node, *Guard) {}, false, nil},
+		{"nothing has changed", its(has()), false, nil},
 		{"it was emptied", func(n *node, _ *Guard) { n.record = "" }, true, nil},
 		{"another client has dated it anew", func(n *node, _ *Guard) {
 			n.record = record{epoch("a"), now.UnixMicro(), false}.String()
 		}, true, nil},
 		{"the record is none", func(n *node, _ *Guard) { n.record = "x" }, true, nil},
 		{"it is durable now, says the record", func(n *node, _ *Guard) { n.record += " durable" }, true, nil},
-		{"the record is of another type", func(n *node, _ *Guard) {
-			n.replies["GET p:redlock:node"] = redis.Error("WRONGTYPE no")
-		}, true, nil},
-		{"the record is refused", func(n *node, _ *Guard) { n.replies["MGET"] = redis.Error("NOPERM no") }, true, nil},
-		{"it evicts", func(n *node, _ *Guard) {
-			n.info["maxmemory"], n.info["maxmemory_policy"] = "1", "allkeys-lru"
-		}, true, ErrRefused},
-		{"it would evict if it had a limit", func(n *node, _ *Guard) { n.info["maxmemory_policy"] = "x" }, true, nil},
-		{"it has a limit, and does not evict", func(n *node, _ *Guard) { n.info["maxmemory"] = "1" }, false, nil},
+		{"the record is of another type", its(says("GET p:redlock:node", redis.Error("WRONGTYPE no"))), true, nil},
+		{"the record is refused", its(says("MGET", no)), true, nil},
+		{"it evicts", its(has("maxmemory", "1", "maxmemory_policy", "allkeys-lru")), true, ErrRefused},
+		{"it would evict if it had a limit", its(has("maxmemory_policy", "x")), true, nil},
+		{"it has a limit, and does not evict", its(has("maxmemory", "1")), false, nil},
 		{"another probe has found another policy meanwhile", func(_ *node, g *Guard) {
 			own := *g.info
 			own.Policy, g.now = "x", func() time.Time { g.info = &own; return now }
 		}, true, nil},
-		{"CONFIG is refused", func(n *node, _ *Guard) { n.replies["CONFIG"] = redis.Error("NOPERM no") }, true, nil},
-		{"CONFIG tells nothing", func(n *node, _ *Guard) { n.replies["CONFIG"] = []any{} }, true, nil},
-		{"it was demoted", func(n *node, _ *Guard) { n.info["role"] = "slave" }, true, ErrRefused},
-		{"it was promoted", func(n *node, _ *Guard) { n.info["master_replid2"] = strings.Repeat("b", 40) }, true, nil},
-		{"another process answers", func(n *node, _ *Guard) {
-			n.info["run_id"], n.info["master_replid"] = strings.Repeat("s", 40), strings.Repeat("b", 40)
-		}, true, ErrChanged},
-		{"a first replica has come", func(n *node, _ *Guard) {
-			n.info["master_replid"] = strings.Repeat("b", 40)
-		}, true, nil},
+		{"CONFIG is refused", its(says("CONFIG", no)), true, nil},
+		{"CONFIG tells nothing", its(says("CONFIG", []any{})), true, nil},
+		{"it was demoted", its(has("role", "slave")), true, ErrRefused},
+		{"it was promoted", its(has("master_replid2", other("b"))), true, nil},
+		{"another process answers", its(has("run_id", other("s"), "master_replid", other("b"))), true, ErrChanged},
+		{"a first replica has come", its(has("master_replid", other("b"))), true, nil},
 		{"its clock was set back, to before its record", func(n *node, g *Guard) {
 			future := record{epoch("a"), now.Add(time.Hour).UnixMicro(), false}
 			n.record, g.known.record, g.info.Uptime = future.String(), future, -time.Hour
 		}, true, nil},
-		{"INFO is refused", func(n *node, _ *Guard) { n.replies["INFO"] = redis.Error("NOPERM no") }, true, ErrRefused},
+		{"INFO is refused", its(says("INFO", no)), true, ErrRefused},
 		{"its clock was set", func(_ *node, g *Guard) { g.SetClock(0, false, time.Minute) }, true, nil},
 		{"this client trusts durable nodes", func(_ *node, g *Guard) { g.rules.Durable = true }, true, nil},
 		{"it was durable", func(_ *node, g *Guard) {
@@ -426,10 +451,7 @@ func TestQuickProbe(t *testing.T) {
 		{"its record could not be written", func(_ *node, g *Guard) { g.confirmed = fullEvery }, true, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			n, g := newNode(), newGuard(rules())
-			if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
-				t.Fatal(err)
-			}
+			n, g := met(t)
 			c.get(n, g)
 			n.asked = nil
 			var clocks []int64
@@ -437,7 +459,7 @@ func TestQuickProbe(t *testing.T) {
 			if !errors.Is(err, c.is) {
 				t.Errorf("got %v, want %v", err, c.is)
 			}
-			if full := slices.Contains(n.asked, "INFO memory"); full != c.full || !full && !slices.Equal(n.asked, quick) {
+			if full := n.wasAskedAll(); full != c.full || !full && !slices.Equal(n.asked, quick) {
 				t.Errorf("asked\n\t%s\nfull %t, want %t", strings.Join(n.asked, "\n\t"), full, c.full)
 			}
 			if len(clocks) == 0 || clocks[0] != now.UnixMicro() {
@@ -447,43 +469,34 @@ func TestQuickProbe(t *testing.T) {
 	}
 }
 
+// wasAskedAll reports whether there was a full probe since asked was emptied.
+func (n *node) wasAskedAll() bool { return slices.Contains(n.asked, "INFO memory") }
+
 // By every sixth time a quick probe is a full one, and so is the next one after the node was found unfit: it may be so
 // by a setting that a quick probe does not read.
 func TestEverySixthProbeIsFull(t *testing.T) {
-	n, g := newNode(), newGuard(rules())
-	probe := func(kind ProbeKind) (full bool, _ error) {
+	n, g := met(t)
+	quick := func(what string, full bool, want error) {
+		t.Helper()
 		n.asked = nil
-		_, err := g.Probe(n.do, kind, nil)
-		return slices.Contains(n.asked, "INFO memory"), err
-	}
-	if _, err := probe(FirstProbe); err != nil {
-		t.Fatal(err)
-	}
-	for i := 1; i <= 2*fullEvery; i++ {
-		if full, err := probe(QuickProbe); err != nil || full != (i%fullEvery == 0) {
-			t.Errorf("probe %d: full %t, %v", i, full, err)
+		if fails(t, g, n, QuickProbe, want); n.wasAskedAll() != full {
+			t.Errorf("%s: full %t, want %t", what, !full, full)
 		}
 	}
+	for i := 1; i <= 2*fullEvery; i++ {
+		quick(fmt.Sprint("probe ", i), i%fullEvery == 0, nil)
+	}
 	n.info["maxmemory"], n.info["maxmemory_policy"] = "1", "allkeys-lru"
-	if _, err := probe(FullProbe); !errors.Is(err, ErrRefused) {
-		t.Errorf("it evicts: got %v", err)
-	}
-	if full, err := probe(QuickProbe); !full || !errors.Is(err, ErrRefused) {
-		t.Errorf("it still evicts: full %t, %v", full, err)
-	}
+	fails(t, g, n, FullProbe, ErrRefused)
+	quick("it still evicts", true, ErrRefused)
 	n.info["maxmemory"] = "0"
-	if full, err := probe(QuickProbe); !full || err != nil {
-		t.Errorf("it evicts no more: full %t, %v", full, err)
-	}
-	if full, err := probe(QuickProbe); full || err != nil {
-		t.Errorf("fit again: full %t, %v", full, err)
-	}
+	quick("it evicts no more", true, nil)
+	quick("fit again", false, nil)
 }
 
 // Two settings make a node evict. A quick probe reads the one that keeps it from that, or both by INFO if CONFIG GET,
 // which is asked once, does not tell.
 func TestWhatKeepsANodeFromEvicting(t *testing.T) {
-	no := redis.Error("NOPERM no")
 	for _, c := range []struct {
 		limit, policy string
 		config        any // the reply; nil: as it is
@@ -500,33 +513,24 @@ func TestWhatKeepsANodeFromEvicting(t *testing.T) {
 		{"0", "volatile-lru", []any{[]byte("maxmemory"), []byte("none")}, "INFO memory", "maxmemory", "9"},
 		{"0", "", no, "INFO memory", "", ""},
 	} {
-		n, g := newNode(), newGuard(rules())
-		n.info["maxmemory"], n.info["maxmemory_policy"] = c.limit, c.policy
+		n, g := meet(has("maxmemory", c.limit, "maxmemory_policy", c.policy))
 		if c.config != nil {
 			n.replies["CONFIG"] = c.config
 		}
 		for _, kind := range []ProbeKind{FirstProbe, QuickProbe, QuickProbe, QuickProbe} {
 			n.asked = nil
-			if _, err := g.Probe(n.do, kind, nil); err != nil {
-				t.Fatalf("%+v: %v", c, err)
-			}
+			probe(t, g, n, kind)
 		}
 		if len(n.asked) != 4 || n.asked[3] != c.asked {
 			t.Errorf("%+v: asked %q", c, n.asked)
 		}
-		if c.change == "" {
-			continue
-		}
-		n.info[c.change] = c.to
-		if _, err := g.Probe(n.do, QuickProbe, nil); !errors.Is(err, ErrRefused) {
-			t.Errorf("%+v: it evicts now: got %v", c, err)
+		if c.change != "" {
+			n.info[c.change] = c.to
+			fails(t, g, n, QuickProbe, ErrRefused)
 		}
 	}
 	// A node that cannot answer at present is not taken for one that never does.
-	n, g := newNode(), newGuard(rules())
-	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
-		t.Fatal(err)
-	}
+	n, g := met(t)
 	n.replies["CONFIG"] = redis.Error("BUSY no")
 	if _, err := g.Probe(n.do, QuickProbe, nil); !errors.As(err, new(UnreachableError)) || g.secretive {
 		t.Errorf("it is busy: got %v, secretive %t", err, g.secretive)
@@ -536,18 +540,13 @@ func TestWhatKeepsANodeFromEvicting(t *testing.T) {
 // A full probe that overtakes a quick one has read what the quick one does not ask. What both have seen change must not
 // hide what has changed since.
 func TestAFullProbeOvertakesAQuickOne(t *testing.T) {
-	n, g := newNode(), newGuard(rules())
-	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
-		t.Fatal(err)
-	}
+	n, g := met(t)
 	first := true
 	_, err := g.Probe(func(commands ...[]any) ([]any, error) {
 		if first {
 			first = false
 			n.info["maxmemory_policy"] = "volatile-lru"
-			if _, err := g.Probe(n.do, FullProbe, nil); err != nil {
-				t.Errorf("without a limit: got %v", err)
-			}
+			probe(t, g, n, FullProbe)
 			n.info["maxmemory"] = "9"
 		}
 		return n.do(commands...)
@@ -559,40 +558,31 @@ func TestAFullProbeOvertakesAQuickOne(t *testing.T) {
 
 // What a quick probe confirms counts as known: a node that loses its record afterwards has lost it since then.
 func TestWhatAQuickProbeConfirms(t *testing.T) {
-	n, g := newNode(), newGuard(rules())
-	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
-		t.Fatal(err)
-	}
+	n, g := met(t)
 	was := g.known
 	later := now.Add(10 * time.Second)
 	g.now = func() time.Time { return later }
-	if _, err := g.Probe(n.do, QuickProbe, nil); err != nil || !g.known.at.Equal(later) {
-		t.Errorf("got %v, known at %s, want %s", err, g.known.at, later)
+	if probe(t, g, n, QuickProbe); !g.known.at.Equal(later) {
+		t.Errorf("known at %s, want %s", g.known.at, later)
 	}
 	if g.known.at = was.at; g.known != was {
 		t.Errorf("got %+v, want %+v", g.known, was)
 	}
 	g.now = func() time.Time { return now.Add(-time.Second) } // its replies were read before the first probe's
-	if _, err := g.Probe(n.do, QuickProbe, nil); err != nil || g.known != was {
-		t.Errorf("late: got %v, %+v, want %+v", err, g.known, was)
+	if probe(t, g, n, QuickProbe); g.known != was {
+		t.Errorf("late: got %+v, want %+v", g.known, was)
 	}
 }
 
 // A client that trusts durable nodes goes by what it knew of one that has restarted.
 func TestLearningOfADurableNode(t *testing.T) {
 	for _, trusting := range []bool{true, false} {
-		n, r := newNode(), rules()
-		n.info["aof_enabled"], r.Durable = "1", trusting
-		n.replies["CONFIG"] = []any{
+		n, g := met(t, has("aof_enabled", "1"), says("CONFIG", []any{
 			[]byte("appendfsync"), []byte("always"), []byte("no-appendfsync-on-rewrite"), []byte("no"),
-		}
-		g := newGuard(r)
-		if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
-			t.Fatal(err)
-		}
-		n.info["master_replid"], n.info["uptime_in_seconds"] = strings.Repeat("b", 40), "2"
-		if _, err := g.Probe(n.do, FirstProbe, nil); err != nil || (g.Abstention() == nil) != trusting {
-			t.Errorf("trusting %t: got %v, %+v", trusting, err, g.Abstention())
+		}), func(_ *node, r *Rules) { r.Durable = trusting })
+		n.info["master_replid"], n.info["uptime_in_seconds"] = other("b"), "2"
+		if probe(t, g, n, FirstProbe); (g.Abstention() == nil) != trusting {
+			t.Errorf("trusting %t: got %+v", trusting, g.Abstention())
 		}
 	}
 }
@@ -607,15 +597,15 @@ func TestClaim(t *testing.T) {
 		claimed = append(claimed, ids...)
 		return twin
 	})
-	if _, err := g.Probe(n.do, FirstProbe, nil); !errors.Is(err, twin) || g.known != (incarnation{}) || n.record != "" {
-		t.Errorf("got %v, known as %+v, record %q", err, g.known, n.record)
+	if fails(t, g, n, FirstProbe, twin); g.known != (incarnation{}) || n.record != "" {
+		t.Errorf("known as %+v, record %q", g.known, n.record)
 	}
 	if want := []string{n.info["run_id"], n.info["master_replid"]}; !slices.Equal(claimed, want) {
 		t.Errorf("claimed %q, want %q", claimed, want)
 	}
 	n.info["role"] = "slave"
-	if _, err := g.Probe(n.do, FirstProbe, nil); !errors.Is(err, ErrRefused) || len(claimed) > 2 {
-		t.Errorf("unfit: got %v, and claimed %q", err, claimed)
+	if fails(t, g, n, FirstProbe, ErrRefused); len(claimed) > 2 {
+		t.Errorf("unfit, and claimed %q", claimed)
 	}
 }
 
@@ -629,92 +619,74 @@ func TestFloorAndScripts(t *testing.T) {
 		{[]byte("1766620800172208"), int64(1), []any{int64(1)}, 1766620800172208, true},
 		{[]byte("5 8 9999999999999999"), int64(1), []any{int64(0)}, 5, false},
 		{[]byte("5 8 9999999999999999"), int64(0), []any{int64(0)}, 8, false},
-		{[]byte("5 8 9999999999999999"), redis.Error("NOPERM no"), []any{int64(0)}, 5, false},
+		{[]byte("5 8 9999999999999999"), no, []any{int64(0)}, 5, false},
 		{[]byte("5 8 1"), int64(1), []any{int64(0)}, 8, false},
 		{[]byte("5 8"), int64(0), []any{int64(0)}, 5, false},
 		{[]byte("5 x 1"), int64(0), []any{int64(0)}, 5, false},
 		{nil, int64(0), []any{int64(0)}, 0, false},
 		{[]byte("x"), int64(0), []any{}, 0, false},
-		{redis.Error("NOPERM no"), int64(0), redis.Error("NOPERM no"), 0, false},
+		{no, int64(0), no, 0, false},
 	} {
-		n, r := newNode(), rules()
-		r.WithoutInfo = true
-		n.replies["GET p:redlock:floor"], n.replies["EXISTS"], n.replies["SCRIPT"] = c.floor, c.tokens, c.script
-		info, err := newGuard(r).Probe(n.do, FirstProbe, nil)
-		if err != nil || info.Floor != c.want || info.hasScript != c.hasScript {
-			t.Errorf("%v, %v: got %d, %t, %v", c.floor, c.script, info.Floor, info.hasScript, err)
+		n, g := meet(withoutInfo, says("GET p:redlock:floor", c.floor), says("EXISTS", c.tokens), says("SCRIPT", c.script))
+		if info := probe(t, g, n, FirstProbe); info.Floor != c.want || info.hasScript != c.hasScript {
+			t.Errorf("%v, %v: got %d, %t", c.floor, c.script, info.Floor, info.hasScript)
 		}
 	}
 }
 
 // A node that refuses INFO counts one guard period after the first probe, also over later connections.
 func TestLearningWithoutInfo(t *testing.T) {
-	n, r := newNode(), rules()
-	r.WithoutInfo = true
-	n.replies["INFO"] = redis.Error("NOPERM no")
-	g := newGuard(r)
-	_, err := g.Probe(n.do, FirstProbe, nil)
-	if err != nil || g.Abstention() == nil || g.Abstention().reason != reasonUnknown {
-		t.Errorf("first met: got %v, %+v", err, g.Abstention())
-	}
-	n.known = r.recordScript().SHA // by that EVAL
-	later := now.Add(period + r.Late)
+	n, g := met(t, withoutInfo, says("INFO", no))
+	abstains(t, g, reasonUnknown)
+	n.known = g.rules.recordScript().SHA // by that EVAL
+	later := now.Add(period + g.rules.Late)
 	g.now = func() time.Time { return later }
-	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil || g.Abstention() != nil {
-		t.Errorf("met again: got %v, %+v", err, g.Abstention())
-	}
+	probe(t, g, n, FirstProbe)
+	abstains(t, g, "")
 	n.known = "" // it was restarted, with its data
-	_, err = g.Probe(n.do, FirstProbe, nil)
-	if err != nil || g.Abstention() == nil || !g.Abstention().since.Equal(later) {
-		t.Errorf("restarted: got %v, %+v", err, g.Abstention())
+	probe(t, g, n, FirstProbe)
+	if abstains(t, g, reasonUnknown); g.known.since != later {
+		t.Errorf("restarted: got %s, want %s", g.known.since, later)
 	}
 }
 
 // Another client may write the node record after this one has read it, and may know more.
 func TestWhoWasFasterWithTheRecordKnowsBetter(t *testing.T) {
 	theirs := record{epoch("a"), ago(5 * time.Second), false}
-	n := newNode()
+	n, g := meet()
 	n.before = func() { n.record = theirs.String() }
-	g := newGuard(rules())
-	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
-		t.Fatal(err)
-	}
+	probe(t, g, n, FirstProbe)
 	if got := now.Sub(g.known.since); got != 5*time.Second || g.known.record != theirs || g.known.reason != reasonNoted {
 		t.Errorf("got an age of %v (%s), record %s; want theirs", got, g.known.reason, g.known.record)
 	}
 	// If INFO is refused, a record that was written meanwhile stays: it is of this process, as the script is.
-	n, r := newNode(), rules()
-	n.replies["INFO"], r.WithoutInfo = redis.Error("NOPERM no"), true
+	n, g = meet(withoutInfo, says("INFO", no))
 	theirs = record{unknownEpoch, ago(time.Minute), false}
 	n.before = func() { n.record = theirs.String() }
-	if _, err := newGuard(r).Probe(n.do, FirstProbe, nil); err != nil || n.record != theirs.String() {
-		t.Errorf("got %v, record %s; want theirs", err, n.record)
+	if probe(t, g, n, FirstProbe); n.record != theirs.String() {
+		t.Errorf("got the record %s; want theirs", n.record)
 	}
 	// Clients that disagree stop after three attempts.
-	n, g = newNode(), newGuard(rules())
+	n, g = meet()
 	writes := 0
 	n.before = func() {
 		writes++
 		n.record = record{epoch("b"), ago(0), writes%2 == 0}.String()
 	}
-	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil || writes != 3 {
-		t.Errorf("written %d times, %v", writes, err)
+	if probe(t, g, n, FirstProbe); writes != 3 {
+		t.Errorf("written %d times", writes)
 	}
 }
 
 // A late probe over an earlier connection changes nothing.
 func TestWhatWasLearntBeforeIsNotBelieved(t *testing.T) {
-	n := newNode()
-	g := newGuard(rules())
-	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
-		t.Fatal(err)
-	}
+	n, g := met(t)
 	known, info := g.known, g.info
 	g.now = func() time.Time { return now.Add(-time.Millisecond) }
 	n.info["uptime_in_seconds"], n.record = "5", ""
 	n.asked = nil
-	if _, err := g.Probe(n.do, FirstProbe, nil); err != nil || g.known != known || g.info != info {
-		t.Errorf("got %v, %+v, want what was known before: %+v", err, g.known, known)
+	if probe(t, g, n, FirstProbe); g.known != known || g.info != info {
+		t.Errorf("got %+v, want what was known before: %+v", g.known, known)
 	}
 	if last := n.asked[len(n.asked)-1]; strings.HasPrefix(last, "EVAL") {
 		t.Errorf("the record is written anew: %s", last)
@@ -723,14 +695,11 @@ func TestWhatWasLearntBeforeIsNotBelieved(t *testing.T) {
 
 // Without a guard period the record is not needed, so it is not written.
 func TestNoGuardWritesNoRecord(t *testing.T) {
-	n, r := newNode(), rules()
-	r.Period = 0
-	n.info["uptime_in_seconds"], n.record = "0", "x 1"
-	g := newGuard(r)
-	info, err := g.Probe(n.do, FirstProbe, nil)
-	if err != nil || info.Unkept != nil || n.record != "x 1" || g.Abstention() != nil {
-		t.Errorf("got %v, record %q, %+v", err, n.record, g.Abstention())
+	n, g := meet(has("uptime_in_seconds", "0"), func(n *node, r *Rules) { n.record, r.Period = "x 1", 0 })
+	if info := probe(t, g, n, FirstProbe); info.Unkept != nil || n.record != "x 1" {
+		t.Errorf("got %v, record %q", info.Unkept, n.record)
 	}
+	abstains(t, g, "")
 }
 
 func TestMicros(t *testing.T) {
@@ -754,7 +723,7 @@ func TestMicros(t *testing.T) {
 
 // The Info that Status returns never changes: callers read it without the mutex.
 func TestStatusWhileTheNodeIsAsked(t *testing.T) {
-	n, g := newNode(), newGuard(rules())
+	n, g := meet()
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -766,9 +735,7 @@ func TestStatusWhileTheNodeIsAsked(t *testing.T) {
 		}
 	}()
 	for range 200 {
-		if _, err := g.Probe(n.do, FirstProbe, nil); err != nil {
-			t.Fatal(err)
-		}
+		probe(t, g, n, FirstProbe)
 		runtime.Gosched()
 	}
 	<-read

@@ -9,26 +9,28 @@ import (
 )
 
 // scenario is a block of lines in a file under testdata: its name, and below it, indented, its fields, each a word and
-// a value.
+// a value. What cannot be parsed ends the test.
 type scenario struct {
+	t      *testing.T
 	name   string
 	fields map[string]string
 }
 
-// scenarios reads a file. It skips empty lines, and comments, which begin with #.
-func scenarios(t *testing.T, file string) (all []scenario) {
+// eachScenario runs a test with each scenario of a file. It skips empty lines, and comments, which begin with #.
+func eachScenario(t *testing.T, file string, test func(t *testing.T, s scenario)) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
+	var all []scenario
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimRight(line, "\n")
 		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch {
 		case word == "" || word[0] == '#':
 		case line[0] != ' ':
-			all = append(all, scenario{line, map[string]string{}})
+			all = append(all, scenario{name: line, fields: map[string]string{}})
 		case len(all) == 0:
 			t.Fatalf("%s: %q has no name above it", file, line)
 		case all[len(all)-1].fields[word] != "":
@@ -40,14 +42,25 @@ func scenarios(t *testing.T, file string) (all []scenario) {
 	if len(all) == 0 {
 		t.Fatalf("%s: no scenarios", file)
 	}
-	return all
+	for _, s := range all {
+		t.Run(s.name, func(t *testing.T) {
+			s.t = t
+			test(t, s)
+		})
+	}
 }
 
 // now is the time of all scenarios, by our own clock and by the node's.
 var now = time.Unix(1_766_620_800, 0)
 
 // span parses how long before now a time is.
-func span(text string) (time.Duration, error) { return time.ParseDuration(text) }
+func (s scenario) span(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return d
+}
 
 // ago is the node's time d before now.
 func ago(d time.Duration) int64 { return now.Add(-d).UnixMicro() }
@@ -61,20 +74,14 @@ func epoch(letter string) string {
 }
 
 // said parses what the node says.
-func (s scenario) said() (*Info, error) {
-	i := &Info{Role: "master", replID: strings.Repeat("a", 40), runID: "ours", micros: ago(0), period: 10 * time.Second}
+func (s scenario) said() *Info {
+	i := &Info{Role: "master", replID: other("a"), runID: "ours", micros: ago(0), period: 10 * time.Second}
 	for word := range strings.SplitSeq(s.fields["says"], ", ") {
 		switch kind, rest, _ := strings.Cut(word, " "); kind {
 		case "up":
-			d, err := span(rest)
-			if i.Uptime = d; err != nil {
-				return nil, err
-			}
+			i.Uptime = s.span(rest)
 		case "fast":
-			d, err := span(rest)
-			if i.micros = ago(-d); err != nil {
-				return nil, err
-			}
+			i.micros = ago(-s.span(rest))
 		case "promoted":
 			i.Promoted = true
 		case "durable":
@@ -86,26 +93,24 @@ func (s scenario) said() (*Info, error) {
 		case "remembers":
 			i.hasScript = true
 		default:
-			return nil, fmt.Errorf("a node says %q", word)
+			s.t.Fatalf("a node says %q", word)
 		}
 	}
-	var err error
-	i.record, _, err = s.record("record")
-	return i, err
+	i.record, _ = s.record("record")
+	return i
 }
 
 // record parses the record that a field begins with, and returns the rest of the field.
-func (s scenario) record(field string) (r record, more []string, err error) {
+func (s scenario) record(field string) (r record, more []string) {
 	if s.fields[field] == "" {
-		return r, nil, nil
+		return r, nil
 	}
 	words := strings.Split(s.fields[field], ", ")
 	var letter, since string
 	if _, err := fmt.Sscanf(words[0], "%s since %s", &letter, &since); err != nil {
-		return r, nil, fmt.Errorf("%s %q: %w", field, words[0], err)
+		s.t.Fatalf("%s %q: %v", field, words[0], err)
 	}
-	d, err := span(since)
-	r = record{epoch: epoch(letter), since: ago(d)}
+	r = record{epoch: epoch(letter), since: ago(s.span(since))}
 	for _, word := range words[1:] {
 		if word == "durable" {
 			r.durable = true
@@ -113,14 +118,14 @@ func (s scenario) record(field string) (r record, more []string, err error) {
 			more = append(more, word)
 		}
 	}
-	return r, more, err
+	return r, more
 }
 
 // knew parses what the client knew of the node.
-func (s scenario) knew() (incarnation, error) {
-	r, more, err := s.record("knew")
-	if err != nil || r == (record{}) {
-		return incarnation{}, err
+func (s scenario) knew() incarnation {
+	r, more := s.record("knew")
+	if r == (record{}) {
+		return incarnation{}
 	}
 	old := incarnation{epoch: r.epoch, record: r, durable: r.durable, reason: reasonRestart}
 	if old.since = time.UnixMicro(r.since); r.epoch == unknownEpoch {
@@ -129,32 +134,20 @@ func (s scenario) knew() (incarnation, error) {
 	for _, word := range more {
 		switch kind, rest, _ := strings.Cut(word, " "); kind {
 		case "seen":
-			d, err := span(rest)
-			if err != nil {
-				return old, err
-			}
-			old.at, old.micros = now.Add(-d), ago(d)
+			old.at, old.micros = now.Add(-s.span(rest)), ago(s.span(rest))
 		case "up":
-			d, err := span(rest)
-			if err != nil {
-				return old, err
-			}
-			old.run, old.uptime = "ours", d
+			old.run, old.uptime = "ours", s.span(rest)
 		case "first":
-			d, err := span(rest)
-			if err != nil {
-				return old, err
-			}
-			old.since = now.Add(-d)
+			old.since = now.Add(-s.span(rest))
 		case "unwritten":
 			old.record.durable = !old.durable
 		case "jumped":
 			old.jump = jump{old.at.Add(time.Second), time.Hour}
 		default:
-			return old, fmt.Errorf("a client knew %q", word)
+			s.t.Fatalf("a client knew %q", word)
 		}
 	}
-	return old, nil
+	return old
 }
 
 // reasons are the words that scenarios use.
@@ -164,11 +157,10 @@ var reasons = map[string]reason{
 }
 
 // proven parses the wanted outcome.
-func (s scenario) proven() (age time.Duration, why reason, err error) {
+func (s scenario) proven() (age time.Duration, why reason) {
 	text, word, _ := strings.Cut(s.fields["proven"], " ")
-	age, err = span(text)
 	if why = reasons[word]; why == "" {
-		err = fmt.Errorf("proven %q: unknown reason", word)
+		s.t.Fatalf("proven %q: unknown reason", word)
 	}
-	return age, why, err
+	return s.span(text), why
 }
