@@ -469,14 +469,10 @@ func TestUnixSocket(t *testing.T) {
 	if got := c.Addr(); got != "unix://"+path {
 		t.Errorf("named %s", got)
 	}
-	got, err := c.Do(t.Context(), []any{"PING"})
-	for errors.Is(err, ErrDown) {
-		time.Sleep(time.Millisecond)
-		got, err = c.Do(t.Context(), []any{"PING"})
-	}
-	if err != nil || got[0] != "PONG" {
-		t.Errorf("got %v, %v", got, err)
-	}
+	eventually(t, "a reply", func() bool {
+		got, err := c.Do(t.Context(), []any{"PING"})
+		return err == nil && got[0] == "PONG"
+	})
 }
 
 // Over sockets that break again and again, each request gets one reply, and all undos arrive.

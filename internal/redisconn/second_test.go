@@ -144,26 +144,42 @@ func TestSubscribeThatFails(t *testing.T) {
 	})
 }
 
+// listenOver returns a fake and a listener over the main connection, or over a second one.
+func listenOver(t *testing.T, main bool) (*fake, *listener) {
+	t.Helper()
+	if main {
+		f, c := connect(t, modern)
+		return f, listenTo(t, c.Conn)
+	}
+	f := newFake()
+	return f, listenBySecond(t, f)
+}
+
 // A half-open connection is closed within two time limits, while a caller waits for a message.
 func TestAHalfOpenSubscriptionIsReplaced(t *testing.T) {
+	well, silent := func(*fake) {}, func(f *fake) { f.answerAll("PING", silence) }
 	for _, c := range []struct {
 		name     string
+		main     bool
 		needed   bool
 		get      func(f *fake)
 		attempts int
 		pings    bool
 	}{
-		{"all is well", true, func(*fake) {}, 1, true},
-		{"no caller waits", false, func(f *fake) { f.answerAll("PING", silence) }, 1, false},
-		{"it says nothing", true, func(f *fake) { f.answerAll("PING", silence) }, 2, true},
-		{"it does not even read", true, (*fake).pause, 2, false},
+		{"all is well", false, true, well, 1, true},
+		{"no caller waits", false, false, silent, 1, false},
+		{"it says nothing", false, true, silent, 2, true},
+		{"it does not even read", false, true, (*fake).pause, 2, false},
+		{"all is well, over the main one", true, true, well, 1, true},
+		{"no caller waits, over the main one", true, false, silent, 1, false},
+		{"it says nothing, over the main one", true, true, silent, 2, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f := newFake()
-			l := listenBySecond(t, f)
+			f, l := listenOver(t, c.main)
 			l.needed.Store(c.needed)
+			f.received()
 			c.get(f)
-			time.Sleep(2*time.Second + 100*ms)
+			time.Sleep(2*time.Second + 300*ms)
 			if len(f.gate) > 0 {
 				f.resume()
 			}

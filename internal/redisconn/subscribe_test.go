@@ -227,21 +227,6 @@ func TestTwoConnectionsInARowAreLostAtSubscribe(t *testing.T) {
 	}
 }
 
-// While a caller waits for a message, a half-open connection is found out.
-func TestAHalfOpenMainConnectionIsReplacedWhileAMessageIsNeeded(t *testing.T) {
-	for _, needed := range []bool{true, false} {
-		online3(t, func(t *testing.T, f *fake, c *client) {
-			l := listenTo(t, c.Conn)
-			l.needed.Store(needed)
-			f.answerAll("PING", silence)
-			time.Sleep(3 * time.Second)
-			if got := f.attempts() > 1; got != needed {
-				t.Errorf("needed %t, replaced %t", needed, got)
-			}
-		})
-	}
-}
-
 // After the end of a subscription no message comes.
 func TestNoMessageAfterTheEnd(t *testing.T) {
 	online3(t, func(t *testing.T, f *fake, c *client) {
