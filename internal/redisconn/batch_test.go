@@ -165,7 +165,7 @@ func TestAQueueOfManyKeys(t *testing.T) {
 		var asked []*Request
 		for i := range 2000 {
 			k := []*Command{first, second}[i%2]
-			asked = append(asked, about(k, fmt.Sprint(i%700), fmt.Sprint("of all", i%3)), about(native))
+			asked = append(asked, about(k, fmt.Sprint("of all", i%3), fmt.Sprint(i%700)), about(native))
 		}
 		for _, r := range asked {
 			b.add(r, &out)
