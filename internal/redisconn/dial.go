@@ -177,25 +177,14 @@ type link struct {
 
 // connect opens a connection that is ready for requests.
 func (c *Conn) connect(ctx context.Context) (*link, error) {
-	as, err := c.admission(ctx)
+	l, err := c.establish(ctx, func(ctx context.Context, l *link) error {
+		if err := c.prepare(l); err != nil {
+			return c.causeOf(ctx, err, true)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
-	}
-	defer c.address.dismiss()
-	p := c.newPatience()
-	ctx = p.begin(ctx)
-	defer p.end()
-	l, err := c.open(ctx, as, p)
-	if err != nil {
-		return nil, err
-	}
-	err = c.prepare(l)
-	if !l.unwatch() && err == nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		l.close()
-		return nil, c.causeOf(ctx, err, true)
 	}
 	l.patience, l.unwatch, l.encoder = nil, nil, Encoder{} // an idle connection keeps nothing of its handshake
 	l.write = func() { c.write(l) }
@@ -205,19 +194,35 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 // login is the user and the password for one attempt to connect.
 type login struct{ user, password string }
 
-// admission waits for the turn of a handshake. Before that it asks for the credentials, which may take long and must
-// not take other handshakes' turns. The caller must call dismiss.
-func (c *Conn) admission(ctx context.Context) (as login, err error) {
-	if as, err = c.credentials(ctx); err != nil {
-		return login{}, err
+// establish opens a connection and prepares it, in its turn. Before that it asks for the credentials, which may take
+// long and must not take other handshakes' turns. prepare's context is done when the time for it is over.
+func (c *Conn) establish(ctx context.Context, prepare func(context.Context, *link) error) (*link, error) {
+	as, err := c.credentials(ctx)
+	if err == nil {
+		err = c.address.admit(ctx)
 	}
-	return as, c.address.admit(ctx)
-}
-
-func (c *Conn) newPatience() *patience {
-	return &patience{
+	if err != nil {
+		return nil, err
+	}
+	defer c.address.dismiss()
+	p := &patience{
 		address: c.address, now: c.config.Now, limit: c.config.ConnectTimeout, late: c.lateness(), cause: ErrTimeout,
 	}
+	ctx = p.begin(ctx)
+	defer p.end()
+	l, err := c.open(ctx, as, p)
+	if err != nil {
+		return nil, err
+	}
+	err = prepare(ctx, l)
+	if !l.unwatch() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
 }
 
 // open dials, authenticates and selects the database. The link is closed when ctx is done, until unwatch. Each command

@@ -24,7 +24,7 @@ func (c *Conn) overSecond(ctx context.Context, s *Subscription) {
 	}
 	c.mu.Unlock()
 	for failures := 0; ctx.Err() == nil; failures++ {
-		l, err := c.openSecond(ctx, s)
+		l, err := c.establish(ctx, func(_ context.Context, l *link) error { return s.Handshake(l.do) })
 		if err == nil {
 			stop := context.AfterFunc(ctx, l.close)
 			var subscribed bool
@@ -38,31 +38,6 @@ func (c *Conn) overSecond(ctx context.Context, s *Subscription) {
 			return
 		}
 	}
-}
-
-// openSecond opens a second connection, and runs its handshake.
-func (c *Conn) openSecond(ctx context.Context, s *Subscription) (*link, error) {
-	as, err := c.admission(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer c.address.dismiss()
-	p := c.newPatience()
-	ctx = p.begin(ctx)
-	defer p.end()
-	l, err := c.open(ctx, as, p)
-	if err != nil {
-		return nil, err
-	}
-	err = s.Handshake(l.do)
-	if !l.unwatch() && err == nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		l.close()
-		return nil, err
-	}
-	return l, nil
 }
 
 // listen passes messages on until the connection breaks. It reports whether the server accepted the subscription.
