@@ -1,8 +1,6 @@
 package redisconn
 
 import (
-	"context"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -229,12 +227,9 @@ func TestPausesAfterSilence(t *testing.T) {
 		least, most int32
 	}{{"nothing", 8, 16}, {"wanted", 30, 60}, {"undo", 30, 60}} {
 		synctest.Test(t, func(t *testing.T) {
-			var dials atomic.Int32
+			var failed atomic.Int32
 			_, k := connect(t, func(_ *fake, config *Config) {
-				config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-					dials.Add(1)
-					return nobody(ctx, network, address)
-				}
+				config.Dial, config.OnDisconnect = nobody, func() { failed.Add(1) }
 			})
 			if c.what == "undo" {
 				k.send(undo, "a")
@@ -245,7 +240,7 @@ func TestPausesAfterSilence(t *testing.T) {
 					k.send(first, "a")
 				}
 			}
-			if got := dials.Load(); got < c.least || got > c.most {
+			if got := failed.Load(); got < c.least || got > c.most {
 				t.Errorf("%s: %d attempts in a minute, want %d to %d", c.what, got, c.least, c.most)
 			}
 		})

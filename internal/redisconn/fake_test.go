@@ -318,17 +318,16 @@ func (f *fake) react(s *session, command []string) string {
 		}
 		return fmt.Sprintf(":%d\r\n", keys)
 	case "HELLO":
-		if f.modern {
-			s.modern = true
+		if s.modern = f.modern; s.modern {
 			return "%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$5\r\nproto\r\n:3\r\n"
 		}
 		return "-ERR unknown command 'HELLO', with args beginning with: '3' \r\n"
 	case "SUBSCRIBE":
-		list := "*"
+		confirmed := fmt.Sprintf("*3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:1\r\n", len(command[1]), command[1])
 		if s.modern {
-			list = ">"
+			return asPush(confirmed)
 		}
-		return list + fmt.Sprintf("3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:1\r\n", len(command[1]), command[1])
+		return confirmed
 	case "PING":
 		if len(command) > 1 { // the form for subscribers
 			return pong

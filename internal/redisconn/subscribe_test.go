@@ -19,7 +19,10 @@ func online3(t *testing.T, test func(t *testing.T, f *fake, c *client)) {
 	})
 }
 
-func pushed(text string) string { return ">" + message(text)[1:] }
+// asPush makes a push of a list.
+func asPush(list string) string { return ">" + list[1:] }
+
+func pushed(text string) string { return asPush(message(text)) }
 
 // One connection takes requests and messages, and the next one after it subscribes by itself.
 func TestMessagesComeOverTheMainConnection(t *testing.T) {
@@ -154,7 +157,7 @@ func TestAServerThatTakesNoCommandsOnceSubscribed(t *testing.T) {
 	cannot := "-ERR Can't execute 'evalsha': only (P)SUBSCRIBE / PING / QUIT are allowed in this context\r\n"
 	for name, get := range map[string]func(f *fake){
 		"it answers as to subscribers": func(f *fake) { f.answer("PING", pong); f.answer("EVALSHA", cannot, cannot) },
-		"it pushes the answer":         func(f *fake) { f.answer("PING", ">"+pong[1:]); f.answer("EVALSHA", cannot, cannot) },
+		"it pushes the answer":         func(f *fake) { f.answer("PING", asPush(pong)); f.answer("EVALSHA", cannot, cannot) },
 		"it confirms as in RESP2":      func(f *fake) { f.answer("SUBSCRIBE", "*"+pushed("x")[1:]) },
 	} {
 		t.Run(name, func(t *testing.T) {
