@@ -161,8 +161,8 @@ func TestOffsets(t *testing.T) {
 	}
 }
 
-// A clock has jumped if it goes forward by more than the reading's error, and the others do not. If two clocks disagree,
-// no third one shows which is right, so no jump is reported.
+// A clock has jumped if it goes forward by more than the reading's error, and the others do not. If two clocks
+// disagree, no third one shows which is right, so no jump is reported.
 func TestJumps(t *testing.T) {
 	const hour, ms = time.Hour, time.Millisecond
 	// read is a reading of a node's clock, which is ahead by off, over a round trip of trip.
@@ -181,23 +181,27 @@ func TestJumps(t *testing.T) {
 		{"one is set forward", 3, []read{{0, hour, 0}, {1, 0, 0}, {2, 0, 0}, {0, hour, 0}}, jumps{0: hour}},
 		{
 			"one is set forward, and another one later", 3,
-			[]read{{0, hour, 0}, {1, 0, 0}, {0, 0, 0}, {2, 2000 * ms, 0}, {1, 0, 0}}, jumps{0: hour, 2: 2000 * ms},
+			[]read{{0, hour, 0}, {1, 0, 0}, {0, 0, 0}, {2, 2000 * ms, 0}, {1, 0, 0}},
+			jumps{0: hour, 2: 2000 * ms},
 		},
 		{
 			"one is set forward twice", 3,
-			[]read{{0, hour, 0}, {1, 0, 0}, {0, 2 * hour, 0}, {1, 0, 0}}, jumps{0: 2 * hour},
+			[]read{{0, hour, 0}, {1, 0, 0}, {0, 2 * hour, 0}, {1, 0, 0}},
+			jumps{0: 2 * hour},
 		},
 		{"one is set back", 3, []read{{0, -hour, 0}, {1, 0, 0}, {2, 0, 0}}, nil},
 		{
 			"one is set back and right again", 3,
-			[]read{{0, -hour, 0}, {1, 0, 0}, {2, 0, 0}, {0, 0, 0}, {1, 0, 0}}, jumps{0: hour},
+			[]read{{0, -hour, 0}, {1, 0, 0}, {2, 0, 0}, {0, 0, 0}, {1, 0, 0}},
+			jumps{0: hour},
 		},
 		{"by less than a second", 3, []read{{0, 900 * ms, 0}, {1, 0, 0}, {2, 0, 0}}, nil},
 		{"by less than the reading is good for", 3, []read{{0, 3000 * ms, 5000 * ms}, {1, 0, 0}, {2, 0, 0}}, nil},
 		{"we were paused", 3, []read{{0, hour, 0}, {1, hour, 0}, {2, hour, 0}, {0, hour, 0}}, nil},
 		{
 			"we were paused, the last one first", 3,
-			[]read{{2, hour, 0}, {2, hour, 0}, {1, hour, 0}, {0, hour, 0}, {2, hour, 0}}, nil,
+			[]read{{2, hour, 0}, {2, hour, 0}, {1, hour, 0}, {0, hour, 0}, {2, hour, 0}},
+			nil,
 		},
 		{"no clock to compare with yet", 3, []read{{0, hour, 0}, {0, hour, 0}}, nil},
 		{"one of two", 2, []read{{0, hour, 0}, {1, 0, 0}, {0, hour, 0}}, nil},
