@@ -380,9 +380,7 @@ func TestBudgetsOfACycle(t *testing.T) {
 			h.enter(r)
 			h.entered(r)
 			r.Done()
-			if err := l.handOut(h).Unlock(ctx); err != nil {
-				t.Error(err)
-			}
+			succeeds(t, l.handOut(h).Unlock(ctx))
 		}
 		collectWhenTold(t) // a garbage collection empties the pools
 		// The least of some turns: what else the process allocates comes on top, such as what a goroutine does not find in
@@ -419,7 +417,7 @@ func TestBudgetsOfACycle(t *testing.T) {
 		for range rounds {
 			var all sync.WaitGroup
 			for i := range names {
-				all.Go(func() { must(0, must(l.Lock(t.Context(), fmt.Sprint(i)))(t).Unlock(t.Context()))(t) })
+				all.Go(func() { succeeds(t, must(l.Lock(t.Context(), fmt.Sprint(i)))(t).Unlock(t.Context())) })
 			}
 			all.Wait()
 			settleNetwork()
@@ -460,7 +458,7 @@ func TestBudgetsOfWaiting(t *testing.T) {
 						ended.Store(requests.Load())
 					}
 					time.Sleep(time.Millisecond)
-					must(0, k.Unlock(t.Context()))(t)
+					succeeds(t, k.Unlock(t.Context()))
 				}
 			})
 		}

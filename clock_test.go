@@ -149,9 +149,7 @@ func TestTheFirstLockAfterASuspension(t *testing.T) {
 			if err != nil {
 				t.Fatalf("after %s: %v", suspended, err)
 			}
-			if err := k.Unlock(t.Context()); err != nil {
-				t.Error(err)
-			}
+			succeeds(t, k.Unlock(t.Context()))
 			suspended = 30 * time.Second
 		}
 	})

@@ -20,15 +20,9 @@ func TestReentrance(t *testing.T) {
 			if inner.Token() != outer.Token() || inner.Owner() != outer.Owner() {
 				t.Error("the inner lock is another hold")
 			}
-			if err := l.Do(ctx, "job", func(context.Context) error { return nil }); err != nil {
-				t.Error(err)
-			}
-			if err := inner.Unlock(ctx); err != nil {
-				t.Error(err)
-			}
-			if err := inner.Unlock(ctx); err != nil {
-				t.Error(err)
-			}
+			succeeds(t, l.Do(ctx, "job", func(context.Context) error { return nil }))
+			succeeds(t, inner.Unlock(ctx))
+			succeeds(t, inner.Unlock(ctx))
 			if asked := fl.nodes[0].Calls("evalsha") - before; asked != 0 {
 				t.Errorf("%d requests", asked)
 			}
@@ -67,12 +61,8 @@ func TestReentranceLastUnlockReleases(t *testing.T) {
 			t.Errorf("the inner handle must still hold: got %v", inner.Err())
 		}
 		third := must(l.TryLock(ctx, "job"))(t)
-		if err := third.Unlock(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := inner.Unlock(ctx); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, third.Unlock(ctx))
+		succeeds(t, inner.Unlock(ctx))
 		settleNetwork()
 		if got := fl.holding("job"); got != 0 {
 			t.Errorf("left on %d nodes", got)
@@ -82,9 +72,7 @@ func TestReentranceLastUnlockReleases(t *testing.T) {
 		if fresh.Token() <= outer.Token() {
 			t.Error("not a new hold")
 		}
-		if err := fresh.Unlock(ctx); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, fresh.Unlock(ctx))
 	})
 }
 
@@ -93,12 +81,8 @@ func TestReentranceDoesNotCrossLockersOrNames(t *testing.T) {
 		a, b := fl.locker("a"), fl.locker("b")
 		k := must(a.Lock(t.Context(), "job"))(t)
 		ctx := NewContext(t.Context(), k)
-		if _, err := b.TryLock(ctx, "job"); !errors.Is(err, ErrTaken) {
-			t.Errorf("another Locker: got %v, want ErrTaken", err)
-		}
-		if _, err := a.TryLock(t.Context(), "job"); !errors.Is(err, ErrTaken) {
-			t.Errorf("another context: got %v, want ErrTaken", err)
-		}
+		fails(t, errOf(b.TryLock(ctx, "job")), ErrTaken, "another Locker")
+		fails(t, errOf(a.TryLock(t.Context(), "job")), ErrTaken, "another context")
 	})
 }
 
@@ -114,13 +98,9 @@ func TestLossOfANestedHold(t *testing.T) {
 		if !errors.Is(context.Cause(work), ErrLost) || !errors.Is(inner.Err(), ErrLost) || !errors.Is(outer.Err(), ErrLost) {
 			t.Errorf("got %v, %v, %v, want ErrLost", context.Cause(work), inner.Err(), outer.Err())
 		}
-		if _, err := l.Lock(ctx, "job"); !errors.Is(err, ErrLost) {
-			t.Errorf("inside a lost hold: got %v, want ErrLost", err)
-		}
+		fails(t, errOf(l.Lock(ctx, "job")), ErrLost, "inside a lost hold")
 		for _, k := range []*Lock{inner, outer} {
-			if err := k.Unlock(ctx); !errors.Is(err, ErrLost) {
-				t.Errorf("Unlock: got %v, want ErrLost", err)
-			}
+			fails(t, k.Unlock(ctx), ErrLost, "Unlock")
 		}
 	})
 }
@@ -160,18 +140,10 @@ func TestContextEndsWithTheHold(t *testing.T) {
 		parent, stop := context.WithCancelCause(t.Context())
 		defer watch(parent, live)()
 		stop(cause)
-		if err := <-cancelled; !errors.Is(err, context.Canceled) {
-			t.Errorf("cancelled: got %v", err)
-		}
-		if err := <-live; !errors.Is(err, cause) {
-			t.Errorf("parent ended: got %v", err)
-		}
-		if err := k.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if err := <-ended; !errors.Is(err, ErrUnlocked) {
-			t.Errorf("unlocked: got %v", err)
-		}
+		fails(t, <-cancelled, context.Canceled, "cancelled")
+		fails(t, <-live, cause, "parent ended")
+		succeeds(t, k.Unlock(t.Context()))
+		fails(t, <-ended, ErrUnlocked, "unlocked")
 		after, cancel := k.Context(t.Context())
 		defer cancel()
 		if !errors.Is(context.Cause(after), ErrUnlocked) {

@@ -78,37 +78,27 @@ func TestNeighboursExcludeEachOther(t *testing.T) {
 	neighbours(t, func(t *testing.T, fl *fleet, a, b *Locker) {
 		ctx := t.Context()
 		k := must(a.Lock(ctx, "job"))(t)
-		if _, err := b.TryLock(ctx, "job"); !errors.Is(err, ErrTaken) {
-			t.Errorf("the lock is held, got %v", err)
-		}
-		if _, err := b.LockAll(ctx, []string{"job", "more"}, WithMaxAttempts(1)); !errors.Is(err, ErrTaken) {
-			t.Errorf("one of the names is held, got %v", err)
-		}
-		if _, err := b.RWMutex("job").TryRLock(ctx); !errors.Is(err, ErrTaken) {
-			t.Errorf("a writer has it, got %v", err)
-		}
+		fails(t, errOf(b.TryLock(ctx, "job")), ErrTaken, "the lock is held")
+		fails(t, errOf(b.LockAll(ctx, []string{"job", "more"}, WithMaxAttempts(1))), ErrTaken, "one of the names is held")
+		fails(t, errOf(b.RWMutex("job").TryRLock(ctx)), ErrTaken, "a writer has it")
 		if i := must(b.Inspect(ctx, "job"))(t); i.Owner != k.Owner() || i.Token != k.Token() || i.Remaining == 0 {
 			t.Errorf("inspect: got %q, token %d, %s; want %q, token %d", i.Owner, i.Token, i.Remaining, k.Owner(), k.Token())
 		}
 		time.Sleep(15 * time.Second) // and more than one TTL
-		if err := k.Extend(ctx); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, k.Extend(ctx))
 		waited := make(chan *Lock)
 		go func() { waited <- must(b.Lock(ctx, "job"))(t) }()
 		time.Sleep(time.Second)
-		must(0, k.Unlock(ctx))(t)
+		succeeds(t, k.Unlock(ctx))
 		within(t, 500*time.Millisecond, "the hand-over", func() {
 			next := <-waited
 			if next.Token() <= k.Token() {
 				t.Errorf("token %d after %d", next.Token(), k.Token())
 			}
-			must(0, next.Unlock(ctx))(t)
+			succeeds(t, next.Unlock(ctx))
 		})
 		settleNetwork()
-		if left := fl.leftovers(); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
+		fl.nothingLeft()
 	})
 }
 
@@ -116,24 +106,18 @@ func TestNeighboursSharePermitsAndReaders(t *testing.T) {
 	neighbours(t, func(t *testing.T, fl *fleet, a, b *Locker) {
 		ctx := t.Context()
 		p := must(a.Semaphore("pool", 1).Acquire(ctx))(t)
-		if _, err := b.Semaphore("pool", 1).TryAcquire(ctx); !errors.Is(err, ErrTaken) {
-			t.Errorf("the only permit is held, got %v", err)
-		}
-		must(0, p.Unlock(ctx))(t)
-		must(0, must(b.Semaphore("pool", 1).Acquire(ctx))(t).Unlock(ctx))(t)
+		fails(t, errOf(b.Semaphore("pool", 1).TryAcquire(ctx)), ErrTaken, "the only permit is held")
+		succeeds(t, p.Unlock(ctx))
+		succeeds(t, must(b.Semaphore("pool", 1).Acquire(ctx))(t).Unlock(ctx))
 
 		reader := must(a.RWMutex("page").RLock(ctx))(t)
 		other := must(b.RWMutex("page").RLock(ctx))(t)
-		if _, err := b.TryLock(ctx, "page"); !errors.Is(err, ErrTaken) {
-			t.Errorf("readers have it, got %v", err)
-		}
-		must(0, reader.Unlock(ctx))(t)
-		must(0, other.Unlock(ctx))(t)
-		must(0, must(b.LockAll(ctx, []string{"page", "pool", "x"}))(t).Unlock(ctx))(t)
+		fails(t, errOf(b.TryLock(ctx, "page")), ErrTaken, "readers have it")
+		succeeds(t, reader.Unlock(ctx))
+		succeeds(t, other.Unlock(ctx))
+		succeeds(t, must(b.LockAll(ctx, []string{"page", "pool", "x"}))(t).Unlock(ctx))
 		settleNetwork()
-		if left := fl.leftovers(); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
+		fl.nothingLeft()
 	})
 }
 
@@ -142,7 +126,7 @@ func TestNeighboursCountRuns(t *testing.T) {
 	neighbours(t, func(t *testing.T, _ *fleet, a, b *Locker) {
 		runs := 0
 		run := func(context.Context) error { runs++; return nil }
-		must(0, a.Once(t.Context(), "nightly", run))(t)
+		succeeds(t, a.Once(t.Context(), "nightly", run))
 		if err := b.Once(t.Context(), "nightly", run); !errors.Is(err, ErrDone) || runs != 1 {
 			t.Errorf("got %v after %d runs, want ErrDone after 1", err, runs)
 		}
@@ -170,10 +154,10 @@ func TestTicketsBetweenNeighbours(t *testing.T) {
 			settleNetwork()
 			adopted, err = a.Adopt(ctx, ticket)
 		}
-		if must(0, err)(t); adopted.Token() <= k.Token() {
+		if succeeds(t, err); adopted.Token() <= k.Token() {
 			t.Errorf("token %d after %d", adopted.Token(), k.Token())
 		}
-		must(0, adopted.Unlock(ctx))(t)
+		succeeds(t, adopted.Unlock(ctx))
 	})
 }
 
@@ -188,7 +172,7 @@ func TestRunsGoAlong(t *testing.T) {
 					if i == 0 && err != nil || i > 0 && !errors.Is(err, ErrDone) {
 						t.Errorf("%s list: got %v", kind, err)
 					}
-					must(0, l.Close())(t)
+					succeeds(t, l.Close())
 				}
 			})
 		})
@@ -210,8 +194,8 @@ func TestEachListNeedsAMajority(t *testing.T) {
 			l := c.locker(fl, "both", "a")
 			k, err := l.TryLock(t.Context(), "job")
 			if want == "" {
-				must(0, err)(t)
-				must(0, k.Unlock(t.Context()))(t)
+				succeeds(t, err)
+				succeeds(t, k.Unlock(t.Context()))
 				return
 			}
 			var q *QuorumError
@@ -221,9 +205,7 @@ func TestEachListNeedsAMajority(t *testing.T) {
 				t.Errorf("lists: %+v", q.Nodes)
 			}
 			settleNetwork()
-			if left := fl.leftovers(); len(left) > 0 {
-				t.Errorf("left: %v", left)
-			}
+			fl.nothingLeft()
 		})
 	}
 }
@@ -243,9 +225,7 @@ func TestEitherListLosesAHold(t *testing.T) {
 					for _, i := range taken[:majority(len(taken))] {
 						fl.nodes[i].Do("SET", "job", "somebody", "PX", 60_000)
 					}
-					if err := k.Extend(t.Context()); !errors.Is(err, ErrLost) {
-						t.Errorf("got %v, want ErrLost", err)
-					}
+					fails(t, k.Extend(t.Context()), ErrLost)
 				})
 			})
 		}
@@ -276,9 +256,7 @@ func TestBadMigrations(t *testing.T) {
 	}
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithMigration([]string{fl.urls[2], fl.urls[0], fl.urls[1]})) // nothing is to be changed
-		if _, err := l.TryLock(t.Context(), "job", WithMigration(fl.urls)); !errors.Is(err, ErrInvalid) {
-			t.Errorf("a call with WithMigration: got %v", err)
-		}
+		fails(t, errOf(l.TryLock(t.Context(), "job", WithMigration(fl.urls))), ErrInvalid, "a call with WithMigration")
 		must(l.TryLock(t.Context(), "job"))(t)
 	})
 }
@@ -292,7 +270,7 @@ func TestClocksAreComparedByThoseThatDecide(t *testing.T) {
 			fl.nodes[i].Crash(false)
 		}
 		l := c.locker(fl, "both", "a")
-		must(0, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+		succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
 		time.Sleep(20 * time.Second)
 		fl.nodes[0].Step(10 * time.Second)
 		time.Sleep(20 * time.Second)
@@ -338,13 +316,13 @@ func TestATokenIsAcceptedInBothLists(t *testing.T) {
 			}
 			one, both := c.locker(fl, kind, "a"), c.locker(fl, "both", "b")
 			first := must(one.TryLock(t.Context(), "job"))(t)
-			must(0, first.Unlock(t.Context()))(t)
+			succeeds(t, first.Unlock(t.Context()))
 			settleNetwork()
 			k := must(both.TryLock(t.Context(), "job"))(t)
 			if k.Token() <= first.Token() {
 				t.Errorf("after a client with the %s list: token %d after %d", kind, k.Token(), first.Token())
 			}
-			must(0, k.Unlock(t.Context()))(t)
+			succeeds(t, k.Unlock(t.Context()))
 		})
 	}
 }

@@ -106,9 +106,7 @@ func TestExplained(t *testing.T) {
 	if err := explained(gone, ""); !errors.Is(err, ErrNodeDown) || err.Error() != gone.Error() {
 		t.Errorf("got %v, want %v", err, gone)
 	}
-	if err := explained(redisconn.ErrClosed, ""); !errors.Is(err, ErrClosed) {
-		t.Errorf("got %v, want ErrClosed", err)
-	}
+	fails(t, explained(redisconn.ErrClosed, ""), ErrClosed)
 	for _, usual := range []error{nil, ErrNodeTimeout, gone, ErrNodeBusy} { // of a sick node in every round
 		if n := testing.AllocsPerRun(100, func() { _ = explained(usual, "") }); n > 0 {
 			t.Errorf("%v: %.0f allocations", usual, n)

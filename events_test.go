@@ -100,14 +100,10 @@ func TestEventsOfAHold(t *testing.T) {
 			!renewed.Until.After(until) {
 			t.Errorf("renewed: got %+v", renewed)
 		}
-		if err := k.Extend(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, k.Extend(t.Context()))
 		w.expect(t, EventRenewed)
 
-		if err := k.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, k.Unlock(t.Context()))
 		released := w.expect(t, EventReleased)[0]
 		if released.Err != nil || released.Owner != k.Owner() || released.Duration < 1500*ms || released.Duration > 1600*ms {
 			t.Errorf("released: got %+v, want no error after 1.5s", released)
@@ -249,14 +245,10 @@ func TestACancelledExtensionIsNoLoss(t *testing.T) {
 		if err := k.Extend(ctx); !errors.Is(err, ErrNoQuorum) || !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want ErrNoQuorum and Canceled", err)
 		}
-		if err := k.Err(); err != nil {
-			t.Errorf("the hold has ended: %v", err)
-		}
+		succeeds(t, k.Err(), "the hold has ended")
 		fl.nodes[0].Resume()
 		fl.nodes[1].Resume()
-		if err := k.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, k.Unlock(t.Context()))
 	})
 }
 
@@ -321,9 +313,7 @@ func TestEventsOfEveryEnd(t *testing.T) {
 		for _, n := range fl.nodes[:2] {
 			n.Pause()
 		}
-		if err := k.Unlock(t.Context()); !errors.Is(err, ErrNoQuorum) {
-			t.Fatalf("got %v, want ErrNoQuorum", err)
-		}
+		fails(t, k.Unlock(t.Context()), ErrNoQuorum)
 		seen = w.expect(t, EventNodeDown, EventNodeDown, EventReleased)
 		if !errors.Is(seen[2].Err, ErrNoQuorum) || len(seen[2].Nodes) != 3 || seen[2].Op != "unlock" {
 			t.Errorf("an unlock that failed: got %+v", seen[2])
@@ -357,9 +347,7 @@ func TestEventsOfSeveralNames(t *testing.T) {
 		first := must(fl.locker("b").Lock(t.Context(), "y"))(t)
 		time.AfterFunc(100*ms, func() { _ = first.Unlock(context.Background()) })
 		k := must(l.LockAll(t.Context(), []string{"z", "x", "y"}))(t)
-		if err := k.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, k.Unlock(t.Context()))
 		settleNetwork()
 		seen := w.take()
 		last := seen[max(0, len(seen)-2):]
@@ -398,15 +386,11 @@ func TestASlowObserver(t *testing.T) {
 		for range cycles {
 			within(t, 100*ms, "a cycle", func() {
 				k := must(l.Lock(t.Context(), "job"))(t)
-				if err := k.Unlock(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				succeeds(t, k.Unlock(t.Context()))
 			})
 		}
 		time.Sleep(10 * time.Second)
-		if err := kept.Err(); err != nil {
-			t.Errorf("a hold that must be renewed: got %v", err)
-		}
+		succeeds(t, kept.Err(), "a hold that must be renewed")
 		within(t, 250*ms, "Close", func() { _ = l.Close() })
 		close(stuck)
 		synctest.Wait()
@@ -424,9 +408,7 @@ func TestASlowObserver(t *testing.T) {
 		}))
 		l.events.setLimit(places)
 		cycle := func() {
-			if err := must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
 		}
 		for range 500 {
 			cycle()

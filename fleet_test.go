@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -99,6 +100,25 @@ func must[T any](v T, err error) func(testing.TB) T {
 		return v
 	}
 }
+
+// succeeds fails the test if err is one. what says what it is of.
+func succeeds(t testing.TB, err error, what ...string) {
+	t.Helper()
+	if err != nil {
+		t.Error(strings.Join(append(what, err.Error()), ": "))
+	}
+}
+
+// fails fails the test unless err is another, as errors.Is says. what says what it is of, or why it is wanted.
+func fails(t testing.TB, err, want error, what ...string) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%sgot %v, want %v", strings.Join(append(what, ""), ": "), err, want)
+	}
+}
+
+// errOf returns the error of a call that returns something besides.
+func errOf[T any](_ T, err error) error { return err }
 
 // within fails the test unless f returns within d of virtual time.
 func within(t *testing.T, d time.Duration, what string, f func()) {

@@ -21,9 +21,7 @@ func TestForceUnlock(t *testing.T) {
 				a, b, admin := fl.locker("a"), fl.locker("b"), fl.locker("admin")
 				stuck := must(a.Lock(t.Context(), "job", opts...))(t)
 				settleNetwork()
-				if err := admin.ForceUnlock(t.Context(), "job", stuck.Owner()); err != nil {
-					t.Fatal(err)
-				}
+				succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
 				if n := fl.holding("job"); n != 0 {
 					t.Errorf("right after it: %d nodes have the lock", n)
 				}
@@ -32,9 +30,7 @@ func TestForceUnlock(t *testing.T) {
 				case <-time.After(10 * time.Second): // of virtual time: the TTL
 					t.Error("the holder does not notice within its TTL")
 				}
-				if err := stuck.Err(); !errors.Is(err, ErrLost) {
-					t.Errorf("the holder is told %v, want ErrLost", err)
-				}
+				fails(t, stuck.Err(), ErrLost, "the holder")
 				settleNetwork()
 				if n := fl.holding("job"); n != 0 {
 					t.Errorf("the holder got it back on %d nodes", n)
@@ -45,13 +41,9 @@ func TestForceUnlock(t *testing.T) {
 				}
 
 				// Late, by somebody who still sees the first owner: the next holder loses nothing.
-				if err := admin.ForceUnlock(t.Context(), "job", stuck.Owner()); err != nil {
-					t.Error(err)
-				}
+				succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
 				time.Sleep(time.Minute)
-				if err := next.Err(); err != nil {
-					t.Errorf("the next holder: %v", err)
-				}
+				succeeds(t, next.Err(), "the next holder")
 			})
 		})
 	}
@@ -68,18 +60,14 @@ func TestForceUnlockHandsOver(t *testing.T) {
 			got <- k
 		}()
 		time.Sleep(time.Second)
-		if err := fl.locker("admin").ForceUnlock(t.Context(), "job", stuck.Owner()); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, fl.locker("admin").ForceUnlock(t.Context(), "job", stuck.Owner()))
 		within(t, 100*time.Millisecond, "handing over", func() {
 			if k := <-got; k == nil || k.Token() <= stuck.Token() {
 				t.Errorf("the waiter got %v after %v", k, stuck)
 			}
 		})
 		time.Sleep(time.Minute)
-		if err := other.Err(); err != nil {
-			t.Errorf("another hold of the same process: %v", err)
-		}
+		succeeds(t, other.Err(), "another hold of the same process")
 	})
 }
 
@@ -88,16 +76,10 @@ func TestForceUnlockOfAReader(t *testing.T) {
 		prices, admin := fl.locker("a").RWMutex("prices"), fl.locker("admin")
 		stuck, other := must(prices.RLock(t.Context()))(t), must(fl.locker("c").RWMutex("prices").RLock(t.Context()))(t)
 		settleNetwork()
-		if err := admin.ForceUnlock(t.Context(), "prices", stuck.Owner()); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, admin.ForceUnlock(t.Context(), "prices", stuck.Owner()))
 		time.Sleep(20 * time.Second)
-		if err := stuck.Err(); !errors.Is(err, ErrLost) {
-			t.Errorf("the reader is told %v, want ErrLost", err)
-		}
-		if err := other.Err(); err != nil {
-			t.Errorf("the other reader: %v", err)
-		}
+		fails(t, stuck.Err(), ErrLost, "the reader")
+		succeeds(t, other.Err(), "the other reader")
 		if i := must(admin.Inspect(t.Context(), "prices"))(t); len(i.Readers) != 1 || i.Readers[0] != other.Owner() {
 			t.Errorf("readers: got %v, want %s alone", i.Readers, other.Owner())
 		}
@@ -108,13 +90,9 @@ func TestForceUnlockOfAReader(t *testing.T) {
 func TestForceUnlockOfOneOfSeveral(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		all := must(fl.locker("a").LockAll(t.Context(), []string{"x", "y", "z"}))(t)
-		if err := fl.locker("admin").ForceUnlock(t.Context(), "y", all.Owner()); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, fl.locker("admin").ForceUnlock(t.Context(), "y", all.Owner()))
 		time.Sleep(10 * time.Second)
-		if err := all.Err(); !errors.Is(err, ErrLost) {
-			t.Errorf("got %v, want ErrLost", err)
-		}
+		fails(t, all.Err(), ErrLost)
 		for _, key := range []string{"x", "y", "z"} {
 			if n := fl.holding(key); n != 0 {
 				t.Errorf("%d nodes have %s", n, key)
@@ -137,15 +115,11 @@ func TestARevokedHoldIsNotRepaired(t *testing.T) {
 				settleNetwork()
 				fl.unreachable("admin", 3)
 				fl.unreachable("admin", 4)
-				if err := admin.ForceUnlock(t.Context(), "job", stuck.Owner()); err != nil {
-					t.Fatal(err)
-				}
+				succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
 				fl.unreachable("a", 1)
 				fl.unreachable("a", 2)
 				time.Sleep(10 * time.Second)
-				if err := stuck.Err(); !errors.Is(err, ErrLost) {
-					t.Errorf("a TTL later: got %v, want ErrLost", err)
-				}
+				fails(t, stuck.Err(), ErrLost, "a TTL later")
 			})
 		})
 	}
@@ -159,13 +133,9 @@ func TestForceUnlockWithNodesOutOfReach(t *testing.T) {
 		for i := range 2 {
 			fl.unreachable("admin", i)
 		}
-		if err := admin.ForceUnlock(t.Context(), "job", stuck.Owner()); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
 		time.Sleep(10 * time.Second)
-		if err := stuck.Err(); !errors.Is(err, ErrLost) {
-			t.Errorf("with three of five: %v, want ErrLost", err)
-		}
+		fails(t, stuck.Err(), ErrLost, "with three of five")
 		fl.unreachable("admin", 2)
 		var q *QuorumError
 		err := admin.ForceUnlock(t.Context(), "job", stuck.Owner())
@@ -188,14 +158,10 @@ func TestForceUnlockRefusesNonsense(t *testing.T) {
 		}
 		done, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := l.ForceUnlock(done, "job", "x"); !errors.Is(err, context.Canceled) {
-			t.Errorf("ctx is done: got %v", err)
-		}
+		fails(t, l.ForceUnlock(done, "job", "x"), context.Canceled, "ctx is done")
 		_ = l.Close()
 		synctest.Wait()
-		if err := l.ForceUnlock(t.Context(), "job", "x"); !errors.Is(err, ErrClosed) {
-			t.Errorf("closed: got %v", err)
-		}
+		fails(t, l.ForceUnlock(t.Context(), "job", "x"), ErrClosed, "closed")
 	})
 }
 
@@ -222,17 +188,15 @@ func TestARevokedHoldGetsNoVotesFromAQueue(t *testing.T) {
 		former := must(b.Lock(t.Context(), "job"))(t)
 		settleNetwork()
 		fl.net.Hold(link0("b", 2), sim.Both)
-		must(0, former.Unlock(t.Context()))(t)
+		succeeds(t, former.Unlock(t.Context()))
 		stuck := must(a.Lock(t.Context(), "job"))(t)
 		settleNetwork()
 		fl.unreachable("admin", 1)
-		must(0, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))(t)
+		succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
 		fl.revoked("job", stuck.Owner(), 1)
 		fl.net.Release(link0("b", 2), sim.Both)
 		time.Sleep(30 * time.Second)
-		if err := stuck.Err(); !errors.Is(err, ErrLost) {
-			t.Errorf("three TTLs later: got %v, want ErrLost", err)
-		}
+		fails(t, stuck.Err(), ErrLost, "three TTLs later")
 		if n := fl.holding("job"); n != 0 {
 			t.Errorf("%d nodes have the lock", n)
 		}
@@ -264,11 +228,11 @@ func TestARevokedWaiterWaitsUnderAnotherOwner(t *testing.T) {
 				}()
 				time.Sleep(12 * time.Second) // more than the TTL
 				fl.net.Hold(sim.Link{Client: "b"}, sim.Both)
-				must(0, former.Unlock(t.Context()))(t)
+				succeeds(t, former.Unlock(t.Context()))
 				settleNetwork()
 				i := must(admin.Inspect(t.Context(), "job"))(t)
 				revoked := append(i.Readers, i.Owner)[0]
-				must(0, admin.ForceUnlock(t.Context(), "job", revoked))(t)
+				succeeds(t, admin.ForceUnlock(t.Context(), "job", revoked))
 				fl.revoked("job", revoked)
 				time.Sleep(time.Second) // the lease; of a hold by it, the waiter would learn with its first extension
 				fl.net.Release(sim.Link{Client: "b"}, sim.Both)
@@ -277,9 +241,7 @@ func TestARevokedWaiterWaitsUnderAnotherOwner(t *testing.T) {
 					t.Fatalf("got %v, want a hold of another owner than %s", k, revoked)
 				}
 				time.Sleep(time.Minute)
-				if err := k.Err(); err != nil {
-					t.Errorf("the hold that it got: %v", err)
-				}
+				succeeds(t, k.Err(), "the hold that it got")
 			})
 		})
 	}
@@ -292,7 +254,7 @@ func TestForceUnlockTakesThePlaceInTheQueue(t *testing.T) {
 		fl.nodes[2].Do("SET", "job", "another", "PX", 60000)
 		stuck := must(a.Lock(t.Context(), "job"))(t)
 		settleNetwork()
-		must(0, b.ForceUnlock(t.Context(), "job", stuck.Owner()))(t)
+		succeeds(t, b.ForceUnlock(t.Context(), "job", stuck.Owner()))
 		if got := fl.nodes[2].Do("ZCARD", "redlock:wait:job"); got != int64(0) {
 			t.Errorf("%v places are left", got)
 		}
@@ -318,13 +280,11 @@ func TestARequestBehindTheRevocationGetsNothing(t *testing.T) {
 				stuck := must(lock(a))(t)
 				settleNetwork()
 				fl.unreachable("admin", 1)
-				must(0, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))(t)
+				succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
 				fl.revoked("job", stuck.Owner(), 1)
 				fl.net.Release(link0("a", 2), sim.Both)
 				time.Sleep(30 * time.Second)
-				if err := stuck.Err(); !errors.Is(err, ErrLost) {
-					t.Errorf("three TTLs later: got %v, want ErrLost", err)
-				}
+				fails(t, stuck.Err(), ErrLost, "three TTLs later")
 			})
 		})
 	}
@@ -352,7 +312,7 @@ func TestARevokedOwnerIsNotAdopted(t *testing.T) {
 					revoked = adopted.Owner()
 				}
 				fl.unreachable("admin", 1)
-				must(0, admin.ForceUnlock(t.Context(), "job", revoked))(t)
+				succeeds(t, admin.ForceUnlock(t.Context(), "job", revoked))
 				if !former {
 					fl.revoked("job", revoked, 1)
 				}
@@ -365,9 +325,7 @@ func TestARevokedOwnerIsNotAdopted(t *testing.T) {
 					return
 				}
 				time.Sleep(30 * time.Second)
-				if err := adopted.Err(); !errors.Is(err, ErrLost) {
-					t.Errorf("three TTLs later: got %v, want ErrLost", err)
-				}
+				fails(t, adopted.Err(), ErrLost, "three TTLs later")
 			})
 		})
 	}
@@ -381,12 +339,10 @@ func TestARevokedHoldIsNotExtendedWhereItsRequestCameLate(t *testing.T) {
 		fl.net.Hold(link0("a", 2), sim.Both)
 		stuck := must(a.Lock(t.Context(), "job", WithoutFencing()))(t)
 		fl.unreachable("admin", 1)
-		must(0, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))(t)
+		succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
 		fl.net.Release(link0("a", 2), sim.Both)
 		time.Sleep(30 * time.Second)
-		if err := stuck.Err(); !errors.Is(err, ErrLost) {
-			t.Errorf("three TTLs later: got %v, want ErrLost", err)
-		}
+		fails(t, stuck.Err(), ErrLost, "three TTLs later")
 	})
 }
 
@@ -413,7 +369,7 @@ func TestARevokedOwnerIsNotPutBack(t *testing.T) {
 			adopted <- err
 		}()
 		time.Sleep(20 * time.Millisecond)
-		must(0, admin.ForceUnlock(t.Context(), "job", handed.Owner()))(t)
+		succeeds(t, admin.ForceUnlock(t.Context(), "job", handed.Owner()))
 		fl.revoked("job", handed.Owner())
 		fl.net.Release(sim.Link{Client: "b"}, sim.Both)
 		if err := <-adopted; err == nil {
@@ -439,13 +395,11 @@ func TestARevokedHoldIsNotRepairedWhereItsKeyWasLost(t *testing.T) {
 		settleNetwork()
 		fl.nodes[2].Do("DEL", "job")
 		fl.unreachable("admin", 1)
-		must(0, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))(t)
+		succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
 		fl.revoked("job", stuck.Owner(), 1)
 		fl.unreachable("a", 0)
 		time.Sleep(30 * time.Second)
-		if err := stuck.Err(); !errors.Is(err, ErrLost) {
-			t.Errorf("three TTLs later: got %v, want ErrLost", err)
-		}
+		fails(t, stuck.Err(), ErrLost, "three TTLs later")
 	})
 }
 
@@ -481,13 +435,9 @@ func TestForceUnlockLeavesUnknownReadersAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, owner := range []string{"unknown", "writer"} {
-			if err := admin.ForceUnlock(t.Context(), "job", owner); !errors.Is(err, ErrInvalid) {
-				t.Errorf("%s: got %v, want ErrInvalid", owner, err)
-			}
+			fails(t, admin.ForceUnlock(t.Context(), "job", owner), ErrInvalid, owner)
 		}
-		if err := reader.Err(); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, reader.Err())
 	})
 }
 

@@ -28,9 +28,7 @@ func TestRenewalKeepsAHold(t *testing.T) {
 		if asked, want := fl.nodes[0].Calls("pexpire"), int64(length.Seconds()); asked < want-10 || asked > want+10 {
 			t.Errorf("extended %d times in %v, want once a second", asked, length)
 		}
-		if err := k.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, k.Unlock(t.Context()))
 		// Redisson: the watchdog continued after unlock.
 		settleNetwork()
 		before := fl.nodes[0].Calls("pexpire")
@@ -69,9 +67,7 @@ func TestRollingRestartKeepsAHold(t *testing.T) {
 				t.Errorf("%s: token %v, want %d", n.Addr(), got, token)
 			}
 		}
-		if err := k.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, k.Unlock(t.Context()))
 	})
 }
 
@@ -86,9 +82,7 @@ func TestRollingRestartKeepsAHoldFromWaiters(t *testing.T) {
 		for _, client := range []string{"b", "c"} {
 			l := fl.locker(client, guard...)
 			waiting.Go(func() {
-				if _, err := l.Lock(ctx, "job"); !errors.Is(err, ErrTaken) {
-					t.Errorf("%s: got %v, want ErrTaken", client, err)
-				}
+				fails(t, errOf(l.Lock(ctx, "job")), ErrTaken, client)
 			})
 		}
 		for range 2 {
@@ -107,7 +101,7 @@ func TestRollingRestartKeepsAHoldFromWaiters(t *testing.T) {
 		}
 		cancel()
 		waiting.Wait()
-		must(0, k.Unlock(t.Context()))(t)
+		succeeds(t, k.Unlock(t.Context()))
 		settleNetwork()
 		if got := fl.holding("job"); got != 0 {
 			t.Errorf("left on %d nodes", got)
@@ -123,9 +117,7 @@ func TestARepairedNodeDoesNotVoteInThatRound(t *testing.T) {
 		for _, n := range fl.nodes[:2] {
 			n.Do("DEL", "job")
 		}
-		if err := k.Extend(t.Context()); !errors.Is(err, ErrLost) {
-			t.Errorf("two of three nodes lost it: got %v, want ErrLost", err)
-		}
+		fails(t, k.Extend(t.Context()), ErrLost, "two of three nodes lost it")
 		settleNetwork()
 		if got := fl.holding("job"); got != 0 {
 			t.Errorf("the repaired keys are left on %d nodes", got)
@@ -136,15 +128,11 @@ func TestARepairedNodeDoesNotVoteInThatRound(t *testing.T) {
 		settleNetwork()
 		fl.nodes[0].Do("DEL", "job")
 		for range 2 {
-			if err := k.Extend(t.Context()); err != nil {
-				t.Error(err)
-			}
+			succeeds(t, k.Extend(t.Context()))
 			settleNetwork()
 		}
 		fl.nodes[1].Crash(false)
-		if err := k.Extend(t.Context()); err != nil {
-			t.Errorf("got %v: the repaired node should count in the next round", err)
-		}
+		succeeds(t, k.Extend(t.Context()), "the repaired node should count in the next round")
 	})
 }
 
@@ -188,9 +176,7 @@ func TestNodesThatAnExtensionAddedAreReleased(t *testing.T) {
 		k := must(l.TryLock(t.Context(), "job"))(t)
 		fl.net.Accept(link0("a", 2))
 		time.Sleep(2 * time.Second)
-		if err := k.Extend(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, k.Extend(t.Context()))
 		settleNetwork()
 		if got := fl.holding("job"); got != 3 {
 			t.Errorf("held on %d nodes after the extension, want 3", got)
@@ -215,13 +201,9 @@ func TestAHoldThatALaterOneReplacedIsNotRepaired(t *testing.T) {
 		if other.Token() <= k.Token() {
 			t.Errorf("token %d after %d", other.Token(), k.Token())
 		}
-		if err := other.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, other.Unlock(t.Context()))
 		settleNetwork()
-		if err := k.Extend(t.Context()); !errors.Is(err, ErrLost) {
-			t.Errorf("got %v, want ErrLost", err)
-		}
+		fails(t, k.Extend(t.Context()), ErrLost)
 		if got := fl.nodes[0].Do("EXISTS", "job"); got != int64(0) {
 			t.Error("repaired where another holder had the lock")
 		}
@@ -425,9 +407,7 @@ func TestManyHoldsNeedFewGoroutines(t *testing.T) {
 			if k.Err() != nil {
 				t.Fatal(k.Err())
 			}
-			if err := k.Unlock(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, k.Unlock(t.Context()))
 		}
 	})
 }
@@ -440,18 +420,14 @@ func TestAHoldThatIsWonDuringCloseEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, l.Close())
 		k := l.handOut(h)
 		select {
 		case <-k.Done():
 		default:
 			t.Error("Done is open")
 		}
-		if err := k.Err(); !errors.Is(err, ErrClosed) {
-			t.Errorf("got %v, want ErrClosed", err)
-		}
+		fails(t, k.Err(), ErrClosed)
 		if err := k.Unlock(t.Context()); !errors.Is(err, ErrClosed) || !errors.Is(err, ErrLost) {
 			t.Errorf("Unlock: got %v, want ErrClosed and ErrLost", err)
 		}
@@ -467,18 +443,14 @@ func TestAnExtensionIsNotSentAgainAfterTheRelease(t *testing.T) {
 		extended := make(chan struct{})
 		go func() {
 			defer close(extended)
-			if err := k.Extend(t.Context()); !errors.Is(err, ErrUnlocked) {
-				t.Errorf("got %v, want ErrUnlocked", err)
-			}
+			fails(t, k.Extend(t.Context()), ErrUnlocked)
 		}()
 		time.Sleep(ms)
 		for _, n := range fl.nodes {
 			n.Do("SCRIPT", "FLUSH")
 			n.Do("SCRIPT", "LOAD", release.Script.Source)
 		}
-		if err := k.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, k.Unlock(t.Context()))
 		<-extended
 		time.Sleep(time.Second)
 		if got := fl.holding("job"); got != 0 {
@@ -505,15 +477,11 @@ func TestALateExtensionDoesNotRestoreAReleasedLock(t *testing.T) {
 				k := must(lock(t.Context(), a))(t)
 				links := sim.Link{Client: "a"}
 				fl.net.SetDelay(links, sim.Up, sim.Delay{Min: 3 * time.Second, Max: 3 * time.Second})
-				if err := k.Extend(t.Context()); !errors.Is(err, ErrNoQuorum) {
-					t.Errorf("got %v, want ErrNoQuorum", err)
-				}
+				fails(t, k.Extend(t.Context()), ErrNoQuorum)
 				fl.net.SetDelay(links, sim.Both, sim.LAN)
 				fl.net.Cut(links)
 				time.Sleep(time.Second)
-				if err := k.Unlock(t.Context()); err != nil {
-					t.Error(err)
-				}
+				succeeds(t, k.Unlock(t.Context()))
 				time.Sleep(4 * time.Second)
 				if left := fl.leftovers(); len(left) > 0 {
 					t.Errorf("a released lock is back: %v", left)
@@ -534,7 +502,7 @@ func TestReleaseOfAnExtendedHoldLeavesTheNextTokenFree(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		k := must(l.Lock(t.Context(), "job"))(t)
-		must(0, k.Extend(t.Context()))(t)
+		succeeds(t, k.Extend(t.Context()))
 		_ = k.Unlock(t.Context())
 		settleNetwork()
 		for _, n := range fl.nodes {

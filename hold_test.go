@@ -147,13 +147,9 @@ func TestHandlesOutliveTheirHolds(t *testing.T) {
 		workers.Wait()
 		close(ended)
 		checkers.Wait()
-		if err := pending.Wait(); err != nil {
-			t.Errorf("an extension at the same time as Unlock: %v", err)
-		}
+		succeeds(t, pending.Wait(), "an extension at the same time as Unlock")
 		settleNetwork()
-		if left := fl.leftovers(); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
+		fl.nothingLeft()
 		l.schedule.mu.Lock()
 		defer l.schedule.mu.Unlock()
 		if left := len(l.schedule.heap); left > 0 {
@@ -276,9 +272,7 @@ func TestMaxHoldDoesNotCountTheWait(t *testing.T) {
 					t.Errorf("held until %s after the wait began, want about 7 s: 5 s of waiting, 2 s of holding", held)
 				}
 				<-k.Done()
-				if err := k.Err(); !errors.Is(err, ErrMaxHold) {
-					t.Errorf("it ended with %v, want ErrMaxHold", err)
-				}
+				fails(t, k.Err(), ErrMaxHold)
 				_ = k.Unlock(ctx)
 				after := must(c.Lock(ctx, "job"))(t)
 				if waited := time.Since(began); waited > 8*time.Second {
@@ -310,13 +304,9 @@ func TestAsyncUnlock(t *testing.T) {
 			for range 10 {
 				k := must(lock(t.Context(), l))(t)
 				within(t, 0, what+": Unlock", func() {
-					if err := k.Unlock(t.Context()); err != nil {
-						t.Errorf("%s: %v", what, err)
-					}
+					succeeds(t, k.Unlock(t.Context()), what)
 				})
-				if err := k.Err(); !errors.Is(err, ErrUnlocked) {
-					t.Errorf("%s: got %v", what, err)
-				}
+				fails(t, k.Err(), ErrUnlocked, what)
 			}
 			settleNetwork()
 			if left := fl.leftovers(); len(left) > 0 {
@@ -334,18 +324,14 @@ func TestAsyncUnlockReachesDisconnectedNodes(t *testing.T) {
 		for _, n := range fl.nodes[:2] {
 			fl.net.Cut(sim.Link{Client: "a", Node: n.Addr()})
 		}
-		if err := k.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, k.Unlock(t.Context()))
 		time.Sleep(3 * time.Second) // far less than the TTL: the nodes are reached again and get the release
 		if got := fl.holding("job"); got != 0 {
 			t.Errorf("held on %d nodes", got)
 		}
 		lost := must(l.Lock(t.Context(), "job", WithTTL(time.Second), WithoutRenewal()))(t)
 		time.Sleep(2 * time.Second)
-		if err := lost.Unlock(t.Context()); !errors.Is(err, ErrLost) {
-			t.Errorf("got %v, want ErrLost, which is known without asking the nodes", err)
-		}
+		fails(t, lost.Unlock(t.Context()), ErrLost, "which is known without asking the nodes")
 	})
 }
 

@@ -49,15 +49,13 @@ func TestInspect(t *testing.T) {
 			t.Errorf("released: got %+v", got)
 		}
 
-		if err := a.Once(t.Context(), "job", func(context.Context) error {
+		succeeds(t, a.Once(t.Context(), "job", func(context.Context) error {
 			got := inspect()
 			if got.Owner == "" || got.Runs.Begun != 1 || got.Runs.Last != RunBegun || got.Runs.Token != got.Token {
 				t.Errorf("in a run: got %+v", got)
 			}
 			return nil
-		}); err != nil {
-			t.Error(err)
-		}
+		}))
 		settleNetwork()
 		if got := inspect(); got.Owner != "" || got.Runs.Last != RunDone || got.Runs.Remaining < 119*time.Minute ||
 			got.Nodes[4].Runs.Begun != 1 {
@@ -141,9 +139,7 @@ func TestInspectWithFailedNodes(t *testing.T) {
 		if err := got.Nodes[0].Err; !errors.As(err, &down) || down.Addr != "n0:6379" || !errors.Is(err, ErrNodeDown) {
 			t.Errorf("a dead node: got %v", err)
 		}
-		if err := got.Nodes[1].Err; !errors.Is(err, ErrNodeTimeout) {
-			t.Errorf("a silent node: got %v", err)
-		}
+		fails(t, got.Nodes[1].Err, ErrNodeTimeout, "a silent node")
 
 		// The answer of a node that restarted is reported, but does not count.
 		fl.nodes[1].Resume()
@@ -168,16 +164,10 @@ func TestInspectWithFailedNodes(t *testing.T) {
 		}
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := a.Inspect(cancelled, "job"); !errors.Is(err, context.Canceled) {
-			t.Errorf("cancelled: got %v", err)
-		}
-		if _, err := a.Inspect(t.Context(), ""); !errors.Is(err, ErrInvalid) {
-			t.Errorf("no name: got %v", err)
-		}
+		fails(t, errOf(a.Inspect(cancelled, "job")), context.Canceled, "cancelled")
+		fails(t, errOf(a.Inspect(t.Context(), "")), ErrInvalid, "no name")
 		_ = a.Close()
-		if _, err := a.Inspect(t.Context(), "job"); !errors.Is(err, ErrClosed) {
-			t.Errorf("closed: got %v", err)
-		}
+		fails(t, errOf(a.Inspect(t.Context(), "job")), ErrClosed, "closed")
 	})
 }
 

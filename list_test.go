@@ -34,19 +34,13 @@ func TestLocks(t *testing.T) {
 		must(a.LockAll(t.Context(), []string{"x", "y"}))(t)
 		must(a.RWMutex("read").RLock(t.Context()))(t)
 		must(a.Semaphore("job:permits", 3).Acquire(t.Context()))(t)
-		if err := a.Once(t.Context(), "done", func(context.Context) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, a.Once(t.Context(), "done", func(context.Context) error { return nil }))
 		must(fl.locker("c").Lock(t.Context(), "without the prefix"))(t)
 		// Records of a longer prefix begin with this one.
 		longer := fl.locker("d", WithPrefix("p:longer:"), WithOwnerLabel("web-4"))
 		lock := must(longer.Lock(t.Context(), "held"))(t)
-		if err := longer.ForceUnlock(t.Context(), "held", lock.Owner()); err != nil {
-			t.Fatal(err)
-		}
-		if err := longer.Once(t.Context(), "done", func(context.Context) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, longer.ForceUnlock(t.Context(), "held", lock.Owner()))
+		succeeds(t, longer.Once(t.Context(), "done", func(context.Context) error { return nil }))
 		for _, n := range fl.nodes {
 			n.Do("SET", "p:text", "of another program")
 			n.Do("SET", "p:code", "1234567", "PX", "100000") // a secret, perhaps

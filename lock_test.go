@@ -13,13 +13,9 @@ func TestUnlockTwiceIsHarmless(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		first := must(l.Lock(t.Context(), "job"))(t)
-		if err := first.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, first.Unlock(t.Context()))
 		second := must(l.Lock(t.Context(), "job"))(t)
-		if err := first.Unlock(t.Context()); err != nil {
-			t.Errorf("again: got %v, want what it returned the first time", err)
-		}
+		succeeds(t, first.Unlock(t.Context()), "it returned nil the first time")
 		settleNetwork()
 		if got := fl.holding("job"); got != 3 || second.Err() != nil {
 			t.Errorf("the second hold is left on %d nodes, %v", got, second.Err())
@@ -32,9 +28,7 @@ func TestUnlockIgnoresACancelledContext(t *testing.T) {
 		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := k.Unlock(cancelled); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, k.Unlock(cancelled))
 		settleNetwork()
 		if got := fl.holding("job"); got != 0 {
 			t.Errorf("left on %d nodes", got)
@@ -47,16 +41,10 @@ func TestExtendNeverBringsBackALostHold(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		k := must(fl.locker("a").Lock(t.Context(), "job", WithTTL(time.Second), WithoutRenewal()))(t)
 		time.Sleep(1001 * ms)
-		if err := k.Extend(t.Context()); !errors.Is(err, ErrLost) {
-			t.Errorf("expired: got %v, want ErrLost", err)
-		}
+		fails(t, k.Extend(t.Context()), ErrLost, "expired")
 		other := must(fl.locker("b").Lock(t.Context(), "job"))(t)
-		if err := k.Extend(t.Context()); !errors.Is(err, ErrLost) {
-			t.Errorf("another holder has it: got %v, want ErrLost", err)
-		}
-		if err := k.Unlock(t.Context()); !errors.Is(err, ErrLost) {
-			t.Errorf("Unlock: got %v, want ErrLost", err)
-		}
+		fails(t, k.Extend(t.Context()), ErrLost, "another holder has it")
+		fails(t, k.Unlock(t.Context()), ErrLost, "Unlock")
 		settleNetwork()
 		if got := fl.holding("job"); got != 3 || other.Err() != nil {
 			t.Errorf("the other holder's lock is left on %d nodes, %v", got, other.Err())
@@ -71,9 +59,7 @@ func TestExtendOfATakenKeyEndsTheHold(t *testing.T) {
 		for _, n := range fl.nodes[:2] {
 			n.Do("SET", "job", "thief", "PX", "5000")
 		}
-		if err := k.Extend(t.Context()); !errors.Is(err, ErrLost) {
-			t.Errorf("got %v, want ErrLost", err)
-		}
+		fails(t, k.Extend(t.Context()), ErrLost)
 		select {
 		case <-k.Done():
 		default:
@@ -91,9 +77,7 @@ func TestExtendMovesUntil(t *testing.T) {
 		k := must(fl.locker("a").Lock(t.Context(), "job", WithTTL(time.Second), WithoutRenewal()))(t)
 		for range 5 {
 			time.Sleep(900 * ms)
-			if err := k.Extend(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, k.Extend(t.Context()))
 			if left := time.Until(k.Until()); left < 980*ms || left > 988*ms {
 				t.Errorf("valid for %v", left)
 			}
@@ -103,9 +87,7 @@ func TestExtendMovesUntil(t *testing.T) {
 		fl.nodes[1].Pause()
 		before := k.Until()
 		within(t, 250*ms, "Extend", func() {
-			if err := k.Extend(t.Context()); !errors.Is(err, ErrNoQuorum) {
-				t.Errorf("got %v, want ErrNoQuorum", err)
-			}
+			fails(t, k.Extend(t.Context()), ErrNoQuorum)
 		})
 		if k.Err() != nil || !k.Until().Equal(before) {
 			t.Errorf("got %v, until moved by %v", k.Err(), k.Until().Sub(before))

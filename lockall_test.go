@@ -44,9 +44,7 @@ func TestAllNamesAreHeldByOneHold(t *testing.T) {
 				}
 			}
 		}
-		if err := k.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, k.Unlock(t.Context()))
 		settleNetwork()
 		for _, key := range fl.leftovers() {
 			if !strings.Contains(key, "redlock:") {
@@ -100,22 +98,14 @@ func TestLockAllRefusesInvalidNames(t *testing.T) {
 			"none": {}, "nil": nil, "twice": {"a", "b", "a"}, "empty": {"a", ""}, "empty alone": {""},
 			"too long": {"a", strings.Repeat("x", 513)}, "ours": {"a", "redlock:tokens"}, "too many": many,
 		} {
-			if _, err := l.LockAll(t.Context(), names); !errors.Is(err, ErrInvalid) {
-				t.Errorf("%s: got %v, want ErrInvalid", what, err)
-			}
+			fails(t, errOf(l.LockAll(t.Context(), names)), ErrInvalid, what)
 		}
-		if _, err := l.LockAll(t.Context(), ten, WithTTL(0)); !errors.Is(err, ErrInvalid) {
-			t.Errorf("TTL 0: got %v, want ErrInvalid", err)
-		}
+		fails(t, errOf(l.LockAll(t.Context(), ten, WithTTL(0))), ErrInvalid, "TTL 0")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := l.LockAll(ctx, ten); !errors.Is(err, context.Canceled) {
-			t.Errorf("ctx done: got %v, want Canceled", err)
-		}
+		fails(t, errOf(l.LockAll(ctx, ten)), context.Canceled, "ctx done")
 		k := must(l.LockAll(t.Context(), many[:64]))(t)
-		if err := k.Unlock(t.Context()); err != nil {
-			t.Errorf("64 names: %v", err)
-		}
+		succeeds(t, k.Unlock(t.Context()), "64 names")
 		if alone := must(l.LockAll(t.Context(), []string{"b"}))(t); alone.Name() != "b" ||
 			!slices.Equal(alone.Names(), []string{"b"}) {
 			t.Errorf("one name: got %q and %q", alone.Name(), alone.Names())
@@ -150,9 +140,7 @@ func TestLockAllTokenIsLargerThanThatOfEachName(t *testing.T) {
 			t.Errorf("%d nodes know the token of the hold for all names, want a majority", knowing)
 		}
 		last := k.Token()
-		if err := k.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, k.Unlock(t.Context()))
 		for _, name := range ten {
 			k := must(fl.locker("b-"+name).Lock(t.Context(), name))(t)
 			if k.Token() <= last {
@@ -179,13 +167,9 @@ func TestLockAllIsRenewedAndRepaired(t *testing.T) {
 		if err := k.Extend(t.Context()); err != nil || k.Err() != nil {
 			t.Errorf("after two minutes: %v, %v", err, k.Err())
 		}
-		if err := k.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, k.Unlock(t.Context()))
 		settleNetwork()
-		if left := fl.leftovers(); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
+		fl.nothingLeft()
 	})
 }
 
@@ -196,9 +180,7 @@ func TestANodeThatRepairedOneNameDoesNotVote(t *testing.T) {
 		settleNetwork()
 		fl.nodes[0].Do("DEL", "a1")
 		fl.nodes[1].Do("DEL", "a2")
-		if err := k.Extend(t.Context()); !errors.Is(err, ErrLost) {
-			t.Errorf("got %v, want ErrLost: two of three nodes had forgotten a name", err)
-		}
+		fails(t, k.Extend(t.Context()), ErrLost, "two of three nodes had forgotten a name")
 	})
 }
 
@@ -217,9 +199,7 @@ func TestLosingOneNameLosesAll(t *testing.T) {
 		if left := fl.leftovers(); len(left) != 2 {
 			t.Errorf("left: %v, want only the keys of the thief", left)
 		}
-		if err := k.Unlock(t.Context()); !errors.Is(err, ErrLost) {
-			t.Errorf("Unlock: %v, want ErrLost", err)
-		}
+		fails(t, k.Unlock(t.Context()), ErrLost, "Unlock")
 	})
 }
 
@@ -227,15 +207,11 @@ func TestLockAllUndoesAMajorityThatComesTooLate(t *testing.T) {
 	modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
 		l := fl.locker("a", append(opts, WithTTL(200*ms), WithMaxAttempts(1))...)
 		fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 90 * ms, Max: 90 * ms})
-		if _, err := l.LockAll(t.Context(), ten); !errors.Is(err, ErrNoQuorum) {
-			t.Errorf("got %v, want ErrNoQuorum because the majority came too late", err)
-		}
+		fails(t, errOf(l.LockAll(t.Context(), ten)), ErrNoQuorum, "the majority came too late")
 		fl.net.Calm()
 		time.Sleep(100 * ms) // until the undo arrives, which is before the end of the TTL
 		settleNetwork()
-		if left := fl.leftovers(); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
+		fl.nothingLeft()
 	})
 }
 
@@ -247,14 +223,10 @@ func TestLockAllAfterScriptFlush(t *testing.T) {
 				n.Do("SCRIPT", "FLUSH")
 			}
 			k := must(l.LockAll(t.Context(), ten))(t)
-			if err := k.Unlock(t.Context()); err != nil {
-				t.Error(err)
-			}
+			succeeds(t, k.Unlock(t.Context()))
 		}
 		settleNetwork()
-		if left := fl.leftovers(); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
+		fl.nothingLeft()
 	})
 }
 
@@ -269,17 +241,13 @@ func TestLockAllInsideAHold(t *testing.T) {
 				if inner.Owner() != k.Owner() {
 					t.Errorf("%v: got a new hold", names)
 				}
-				if err := inner.Unlock(ctx); err != nil {
-					t.Error(err)
-				}
+				succeeds(t, inner.Unlock(ctx))
 			}
 			inner := must(l.TryLock(ctx, "b"))(t)
 			if inner.Owner() != k.Owner() || inner.Token() != k.Token() {
 				t.Error("TryLock of one of the names: got a new hold")
 			}
-			if err := inner.Unlock(ctx); err != nil {
-				t.Error(err)
-			}
+			succeeds(t, inner.Unlock(ctx))
 		})
 		// LockAll would wait for a hold that has only some of the names.
 		single := must(l.Lock(t.Context(), "x"))(t)
@@ -288,19 +256,13 @@ func TestLockAllInsideAHold(t *testing.T) {
 				!strings.Contains(err.Error(), `"a, b, c"`) {
 				t.Errorf("got %v, want ErrInvalid with the names that are held", err)
 			}
-			if _, err := l.LockAll(NewContext(ctx, single), []string{"a", "x"}); !errors.Is(err, ErrInvalid) {
-				t.Errorf("covered by two holds: got %v, want ErrInvalid", err)
-			}
+			fails(t, errOf(l.LockAll(NewContext(ctx, single), []string{"a", "x"})), ErrInvalid, "covered by two holds")
 		})
-		if err := single.Unlock(ctx); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, single.Unlock(ctx))
 		if other := must(l.LockAll(ctx, []string{"d", "e"}))(t); other.Owner() == k.Owner() {
 			t.Error("other names joined the hold")
 		}
-		if err := k.Unlock(ctx); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, k.Unlock(ctx))
 		if again := must(l.LockAll(ctx, []string{"a", "f"}))(t); again.Owner() == k.Owner() {
 			t.Error("joined a hold that was unlocked")
 		}
@@ -328,8 +290,6 @@ func TestLockAllGivesNoTicket(t *testing.T) {
 		if text != "" || !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "several") || k.Err() != nil {
 			t.Errorf("got ticket %q, %v and a hold with %v", text, err, k.Err())
 		}
-		if _, err := l.Adopt(t.Context(), text); !errors.Is(err, ErrInvalid) {
-			t.Errorf("got %v, want ErrInvalid that says why", err)
-		}
+		fails(t, errOf(l.Adopt(t.Context(), text)), ErrInvalid)
 	})
 }

@@ -31,9 +31,7 @@ func TestLockAllWaits(t *testing.T) {
 			if k != nil {
 				t.Fatalf("got all names while %s was taken", name)
 			}
-			if err := taken[name].Unlock(t.Context()); err != nil {
-				t.Error(err)
-			}
+			succeeds(t, taken[name].Unlock(t.Context()))
 			time.Sleep(10 * time.Second) // the names acquired so far are kept for longer than a TTL
 			settleNetwork()
 		}
@@ -41,9 +39,7 @@ func TestLockAllWaits(t *testing.T) {
 		if k == nil || !errors.Is(k.Err(), ErrLost) {
 			t.Fatal("want a hold without renewal, which has ended after its TTL")
 		}
-		if left := fl.leftovers(); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
+		fl.nothingLeft()
 	})
 }
 
@@ -68,13 +64,9 @@ func TestLockAllHasAFullTTLAfterAWait(t *testing.T) {
 				}
 			}
 		}
-		if err := k.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, k.Unlock(t.Context()))
 		settleNetwork()
-		if left := fl.leftovers(); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
+		fl.nothingLeft()
 	})
 }
 
@@ -147,9 +139,7 @@ func TestLockAllWaitsAgainForALostName(t *testing.T) {
 			n.Do("SET", "a2", "thief", "PX", "20000")
 		}
 		time.Sleep(5 * time.Second)
-		if err := holder.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, holder.Unlock(t.Context()))
 		time.Sleep(5 * time.Second)
 		if k != nil {
 			t.Error("got all names while a thief had one")
@@ -159,13 +149,9 @@ func TestLockAllWaitsAgainForALostName(t *testing.T) {
 		if k == nil || fl.holding("a2") != 3 || k.Err() != nil {
 			t.Error("want a hold of all names after the thief's TTL")
 		}
-		if err := k.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, k.Unlock(t.Context()))
 		settleNetwork()
-		if left := fl.leftovers(); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
+		fl.nothingLeft()
 	})
 }
 
@@ -225,9 +211,7 @@ func TestOverlappingSetsNeitherDeadlockNorStarve(t *testing.T) {
 								c.enter(t, k, time.Since(asked))
 								time.Sleep(time.Duration(r.IntN(int(4 * ms))))
 								c.leave(k)
-								if err := k.Unlock(t.Context()); err != nil {
-									t.Error(err)
-								}
+								succeeds(t, k.Unlock(t.Context()))
 							}
 						})
 					}
@@ -240,9 +224,7 @@ func TestOverlappingSetsNeitherDeadlockNorStarve(t *testing.T) {
 					t.Errorf("the longest wait took %v", c.longest)
 				}
 				settleNetwork()
-				if left := fl.leftovers(); len(left) > 0 {
-					t.Errorf("left: %v", left)
-				}
+				fl.nothingLeft()
 			})
 		})
 	}
@@ -269,23 +251,17 @@ func TestLockAllOfNamesThatAreNeverFree(t *testing.T) {
 		}
 		l := fl.locker("a")
 		time.Sleep(time.Second)
-		if _, err := l.LockAll(t.Context(), ten, WithMaxAttempts(1)); !errors.Is(err, ErrTaken) {
-			t.Errorf("got %v: the names should be taken all the time", err)
-		}
+		fails(t, errOf(l.LockAll(t.Context(), ten, WithMaxAttempts(1))), ErrTaken, "the names should be taken all the time")
 		for range sized(20, 5) {
 			within(t, 300*ms, "LockAll", func() {
 				k := must(l.LockAll(t.Context(), ten))(t)
-				if err := k.Unlock(t.Context()); err != nil {
-					t.Error(err)
-				}
+				succeeds(t, k.Unlock(t.Context()))
 			})
 		}
 		stop()
 		busy.Wait()
 		settleNetwork()
-		if left := fl.leftovers(); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
+		fl.nothingLeft()
 	})
 }
 
@@ -308,9 +284,7 @@ func TestLockAllInOneProcess(t *testing.T) {
 					}
 					time.Sleep(ms)
 					inside--
-					if err := k.Unlock(t.Context()); err != nil {
-						t.Error(err)
-					}
+					succeeds(t, k.Unlock(t.Context()))
 				}
 			})
 		}
@@ -347,9 +321,7 @@ func TestNamesOfACallThatOutlastsCloseAreReleased(t *testing.T) {
 		fl.nodes[2].Pause()
 		must(l.TryLock(t.Context(), "c"))(t) // Close waits for the answer of the last node
 		_ = l.Close()
-		if err := <-ended; !errors.Is(err, ErrClosed) {
-			t.Errorf("got %v, want ErrClosed", err)
-		}
+		fails(t, <-ended, ErrClosed)
 		if got := fl.nodes[0].Do("GET", "a"); got != nil {
 			t.Errorf("the first name is still %v's", got)
 		}

@@ -23,9 +23,7 @@ func TestBegin(t *testing.T) {
 	if err := l.begin(cancelled); !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
 		t.Errorf("cancelled: got %v, want Canceled and its cause", err)
 	}
-	if err := l.begin(t.Context()); err != nil {
-		t.Errorf("open: got %v", err)
-	}
+	succeeds(t, l.begin(t.Context()), "open")
 	l.calls.refuse()
 	for what, ctx := range map[string]context.Context{"closed": t.Context(), "closed and cancelled": cancelled} {
 		if err := l.begin(ctx); err != ErrClosed { //nolint:errorlint // it must be the sentinel itself
@@ -55,9 +53,7 @@ func TestNoCallBeginsDuringClose(t *testing.T) {
 			}()
 			settleNetwork()
 			_ = l.Close()
-			if err := <-again; !errors.Is(err, ErrClosed) {
-				t.Errorf("got %v, want ErrClosed", err)
-			}
+			fails(t, <-again, ErrClosed)
 		})
 	}
 }
@@ -83,9 +79,7 @@ func TestClose(t *testing.T) {
 		}()
 		time.Sleep(100 * ms)
 		within(t, 250*ms, "Close", func() { _ = l.Close() })
-		if err := <-waiting; !errors.Is(err, ErrClosed) {
-			t.Errorf("waiting: got %v, want ErrClosed", err)
-		}
+		fails(t, <-waiting, ErrClosed, "waiting")
 		<-held.Done()
 		if !errors.Is(held.Err(), ErrClosed) {
 			t.Errorf("held: got %v, want ErrClosed", held.Err())
@@ -93,12 +87,8 @@ func TestClose(t *testing.T) {
 		if err := held.Unlock(t.Context()); !errors.Is(err, ErrClosed) || !errors.Is(err, ErrLost) {
 			t.Errorf("Unlock: got %v, want ErrClosed and ErrLost", err)
 		}
-		if _, err := l.TryLock(t.Context(), "x"); !errors.Is(err, ErrClosed) {
-			t.Errorf("TryLock: got %v, want ErrClosed", err)
-		}
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
+		fails(t, errOf(l.TryLock(t.Context(), "x")), ErrClosed, "TryLock")
+		succeeds(t, l.Close())
 	})
 }
 
@@ -116,9 +106,7 @@ func TestAHoldWonDuringCloseEndsWithIt(t *testing.T) {
 		default:
 			t.Error("Done is not closed")
 		}
-		if err := lock.Err(); !errors.Is(err, ErrClosed) {
-			t.Errorf("got %v, want ErrClosed", err)
-		}
+		fails(t, lock.Err(), ErrClosed)
 	})
 }
 
@@ -148,9 +136,7 @@ func TestCloseCleansUpAfterWaiters(t *testing.T) {
 				}()
 				time.Sleep(time.Duration(after) * 9 * ms)
 				within(t, 500*ms, "Close", func() { _ = l.Close() })
-				if err := <-waiting; !errors.Is(err, ErrClosed) {
-					t.Errorf("%s: got %v, want ErrClosed", what, err)
-				}
+				fails(t, <-waiting, ErrClosed, what)
 				time.Sleep(50 * ms)
 				for _, left := range fl.leftovers() {
 					if !strings.HasSuffix(left, " job") && !strings.HasSuffix(left, " "+permitsName+"job:0") {

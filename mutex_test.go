@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -44,42 +43,30 @@ func TestMutexExcludes(t *testing.T) {
 func TestMutexPanics(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		if err := panicOf(l.Mutex(t.Context(), "job").Unlock); !errors.Is(err, ErrInvalid) {
-			t.Errorf("Unlock without Lock: got %v", err)
-		}
-		if err := panicOf(l.Mutex(t.Context(), "").Lock); !errors.Is(err, ErrInvalid) {
-			t.Errorf("an empty name: got %v", err)
-		}
+		fails(t, panicOf(l.Mutex(t.Context(), "job").Unlock), ErrInvalid, "Unlock without Lock")
+		fails(t, panicOf(l.Mutex(t.Context(), "").Lock), ErrInvalid, "an empty name")
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		must(fl.locker("b").Lock(t.Context(), "job"))(t)
 		m := l.Mutex(ctx, "job")
 		for range 2 { // Lock can be called again after a panic
-			if err := panicOf(m.Lock); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("the context is done: got %v", err)
-			}
+			fails(t, panicOf(m.Lock), context.DeadlineExceeded, "the context is done")
 		}
 
 		lost := l.Mutex(t.Context(), "lost", WithTTL(time.Second), WithoutRenewal())
 		lost.Lock()
 		time.Sleep(2 * time.Second)
-		if err := panicOf(lost.Unlock); !errors.Is(err, ErrLost) {
-			t.Errorf("the hold was lost: got %v", err)
-		}
+		fails(t, panicOf(lost.Unlock), ErrLost, "the hold was lost")
 		lost.Lock() // the lock can be acquired again
 		for _, n := range fl.nodes {
 			n.Pause()
 		}
-		if err := panicOf(lost.Unlock); err != nil {
-			t.Errorf("no node answers: got %v, want no panic", err)
-		}
+		succeeds(t, panicOf(lost.Unlock), "no node answers")
 		for _, n := range fl.nodes {
 			n.Resume()
 		}
 		_ = l.Close()
-		if err := panicOf(lost.Lock); !errors.Is(err, ErrClosed) {
-			t.Errorf("closed: got %v", err)
-		}
+		fails(t, panicOf(lost.Lock), ErrClosed, "closed")
 	})
 }

@@ -77,14 +77,10 @@ func TestOnceUnreadMinorityWriteIsSuperseded(t *testing.T) {
 		settleNetwork()
 		fl.nodes[2].Do("SET", "redlock:once:job", fmt.Sprintf("%d 1 done", first.Token()), "PX", "600000")
 		fl.nodes[2].Pause()
-		if err := l.Once(t.Context(), "job", fail); !errors.Is(err, errJob) {
-			t.Errorf("got %v, want the job's error", err)
-		}
+		fails(t, l.Once(t.Context(), "job", fail), errJob, "job's error")
 		fl.nodes[2].Resume()
 		time.Sleep(2 * time.Second)
-		if err := l.Once(t.Context(), "job", succeed); err != nil {
-			t.Errorf("got %v: the superseded success counts", err)
-		}
+		succeeds(t, l.Once(t.Context(), "job", succeed), "the superseded success counts")
 		fl.wantRegister("job", "2 done, 2 done, 2 done")
 	})
 }
@@ -177,16 +173,12 @@ func TestOnceSurvivesRollingRestarts(t *testing.T) {
 				}
 			}
 		}
-		if err := a.Once(t.Context(), "job", func(context.Context) error {
+		succeeds(t, a.Once(t.Context(), "job", func(context.Context) error {
 			roll(func() {})
 			return nil
-		}); err != nil {
-			t.Error(err)
-		}
+		}))
 		roll(func() {
-			if err := b.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrDone) {
-				t.Errorf("got %v, want ErrDone", err)
-			}
+			fails(t, b.Once(t.Context(), "job", mustNotRun(t)), ErrDone)
 			settleNetwork()
 		})
 	})
@@ -197,21 +189,16 @@ func TestOnceAbstainingNodesDoNotCount(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		fl.down(2)
-		if err := l.Once(t.Context(), "job", succeed); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, l.Once(t.Context(), "job", succeed))
 		fl.nodes[2].Restart()
 		fl.down(0)
 		fl.nodes[0].Restart() // one of the two nodes with the entry is empty now, and the third never had it
 		time.Sleep(2 * time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		if err := l.Once(ctx, "job", mustNotRun(t)); !errors.Is(err, ErrNoQuorum) {
-			t.Errorf("got %v, want ErrNoQuorum", err)
-		}
-		if err := l.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrDone) {
-			t.Errorf("after the guard period: got %v, want ErrDone from the one node with the entry", err)
-		}
+		fails(t, l.Once(ctx, "job", mustNotRun(t)), ErrNoQuorum)
+		fails(t, l.Once(t.Context(), "job", mustNotRun(t)), ErrDone,
+			"after the guard period, from the one node with the entry")
 		fl.wantRegister("job", "1 done, 1 done, 1 done")
 	})
 }

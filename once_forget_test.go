@@ -9,16 +9,14 @@ import (
 )
 
 func TestForget(t *testing.T) {
-	fails := func(context.Context) error { return errors.New("no") }
+	fail := func(context.Context) error { return errors.New("no") }
 	works := func(context.Context) error { return nil }
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		a, admin := fl.locker("a"), fl.locker("admin")
 		for range 3 {
-			_ = a.Once(t.Context(), "job", fails)
+			_ = a.Once(t.Context(), "job", fail)
 		}
-		if err := a.Once(t.Context(), "job", works); !errors.Is(err, ErrExhausted) {
-			t.Fatalf("after three failures: %v", err)
-		}
+		fails(t, a.Once(t.Context(), "job", works), ErrExhausted, "after three failures")
 		was := must(admin.Forget(t.Context(), "job"))(t)
 		if was.Begun != 3 || was.Last != RunFailed || was.Token == 0 {
 			t.Errorf("what was forgotten: %+v", was)
@@ -29,19 +27,13 @@ func TestForget(t *testing.T) {
 		if was = must(admin.Forget(t.Context(), "job"))(t); was != (Runs{}) {
 			t.Errorf("twice: %+v", was)
 		}
-		if err := a.Once(t.Context(), "job", works); err != nil {
-			t.Errorf("the first run again: %v", err)
-		}
+		succeeds(t, a.Once(t.Context(), "job", works), "the first run again")
 		if i := must(admin.Inspect(t.Context(), "job"))(t); i.Runs.Begun != 1 || i.Runs.Last != RunDone {
 			t.Errorf("runs: %+v", i.Runs)
 		}
-		if err := a.Once(t.Context(), "job", works); !errors.Is(err, ErrDone) {
-			t.Errorf("done: %v", err)
-		}
+		fails(t, a.Once(t.Context(), "job", works), ErrDone, "done")
 		must(admin.Forget(t.Context(), "job"))(t)
-		if err := a.Once(t.Context(), "job", works); err != nil {
-			t.Errorf("done again: %v", err)
-		}
+		succeeds(t, a.Once(t.Context(), "job", works), "done again")
 	})
 }
 
@@ -58,9 +50,7 @@ func TestForgetCountsOnNodesOutOfReach(t *testing.T) {
 	} {
 		bubble(t, 5, func(t *testing.T, fl *fleet) {
 			a, admin := fl.locker("a"), fl.locker("admin")
-			if err := a.Once(t.Context(), "job", func(context.Context) error { return nil }); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, a.Once(t.Context(), "job", func(context.Context) error { return nil }))
 			settleNetwork()
 			for i := range 2 {
 				fl.unreachable("admin", i)
@@ -111,25 +101,15 @@ func TestForgetIsRefused(t *testing.T) {
 			if !errors.Is(err, ErrTaken) || !strings.HasPrefix(err.Error(), "redlock: forget job: taken by ") {
 				t.Errorf("while it runs: %v", err)
 			}
-			if _, err := a.Forget(ctx, "job"); !errors.Is(err, ErrInvalid) {
-				t.Errorf("inside of it: %v, want ErrInvalid", err)
-			}
+			fails(t, errOf(a.Forget(ctx, "job")), ErrInvalid, "inside of it")
 			return nil
 		})
-		if _, err := admin.Forget(t.Context(), ""); !errors.Is(err, ErrInvalid) {
-			t.Errorf("no name: %v", err)
-		}
-		if _, err := admin.Forget(t.Context(), "job", WithoutFencing()); !errors.Is(err, ErrInvalid) {
-			t.Errorf("without tokens: %v", err)
-		}
+		fails(t, errOf(admin.Forget(t.Context(), "")), ErrInvalid, "no name")
+		fails(t, errOf(admin.Forget(t.Context(), "job", WithoutFencing())), ErrInvalid, "without tokens")
 		for i := range 2 {
 			fl.unreachable("admin", i)
 		}
-		if _, err := admin.Forget(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) {
-			t.Errorf("without a majority: %v", err)
-		}
-		if err := a.Once(t.Context(), "job", func(context.Context) error { return nil }); !errors.Is(err, ErrDone) {
-			t.Errorf("nothing was to be forgotten: %v", err)
-		}
+		fails(t, errOf(admin.Forget(t.Context(), "job")), ErrNoQuorum, "without a majority")
+		fails(t, a.Once(t.Context(), "job", mustNotRun(t)), ErrDone, "nothing was to be forgotten")
 	})
 }

@@ -185,9 +185,7 @@ func TestOnceSuccessIsDeliveredToNodesThatWereAway(t *testing.T) {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			a, b := fl.locker("a"), fl.locker("b")
 			fl.nodes[2].Crash(keeps)
-			if err := a.Once(t.Context(), "job", succeed); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, a.Once(t.Context(), "job", succeed))
 			time.Sleep(20 * time.Minute)
 			fl.nodes[2].Restart()
 			time.Sleep(5 * time.Second)
@@ -200,9 +198,8 @@ func TestOnceSuccessIsDeliveredToNodesThatWereAway(t *testing.T) {
 			fl.nodes[0].Restart()
 			time.Sleep(time.Minute)
 			fl.nodes[1].Pause()
-			if err := b.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrDone) {
-				t.Errorf("one node is empty, one is silent, and one was away during the run: got %v, want ErrDone", err)
-			}
+			fails(t, b.Once(t.Context(), "job", mustNotRun(t)), ErrDone,
+				"one node is empty, one is silent, and one was away during the run")
 		})
 	}
 }
@@ -214,16 +211,14 @@ func TestOnceSuccessIsDeliveredDespiteWaiters(t *testing.T) {
 		fl.nodes[2].Crash(false)
 		settleNetwork()
 		var second *onceCall
-		if err := a.Once(t.Context(), "job", func(context.Context) error {
+		succeeds(t, a.Once(t.Context(), "job", func(context.Context) error {
 			fl.net.Refuse(link0("a", 2))
 			fl.nodes[2].Restart()
 			time.Sleep(35 * time.Second)
 			second = startOnce(t, b, mustNotRun(t))
 			time.Sleep(5 * time.Second)
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if <-second.done; !errors.Is(second.err, ErrDone) {
 			t.Errorf("the waiter got %v, want ErrDone", second.err)
 		}
@@ -272,9 +267,7 @@ func TestOnceSuccessOnAMajorityCounts(t *testing.T) {
 		if err != nil {
 			t.Errorf("got %v, want nil", err)
 		}
-		if err := b.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrDone) {
-			t.Errorf("the next call: got %v, want ErrDone", err)
-		}
+		fails(t, b.Once(t.Context(), "job", mustNotRun(t)), ErrDone, "the next call")
 	})
 }
 
@@ -420,9 +413,7 @@ func TestOnceGivesUpWhenItCannotBegin(t *testing.T) {
 			t.Errorf("the lock is left on %d nodes", got)
 		}
 		time.Sleep(5 * time.Minute)
-		if err := l.Once(t.Context(), "job", succeed); err != nil {
-			t.Errorf("when the key is gone: got %v", err)
-		}
+		succeeds(t, l.Once(t.Context(), "job", succeed), "when the key is gone")
 	})
 }
 

@@ -50,9 +50,7 @@ func TestOnceRunsOnceForTheDoneTTL(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a"), fl.locker("b")
 		hour := WithDoneTTL(time.Hour)
-		if err := a.Once(t.Context(), "job", succeed, hour); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, a.Once(t.Context(), "job", succeed, hour))
 		fl.wantRegister("job", "1 done, 1 done, 1 done, 1 done, 1 done")
 		if got := fl.holding("job"); got != 0 {
 			t.Errorf("the lock is left on %d nodes", got)
@@ -68,9 +66,7 @@ func TestOnceRunsOnceForTheDoneTTL(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Hour)
-		if err := b.Once(t.Context(), "job", succeed, hour); err != nil {
-			t.Errorf("after the done TTL: %v", err)
-		}
+		succeeds(t, b.Once(t.Context(), "job", succeed, hour), "after the done TTL")
 	})
 }
 
@@ -93,18 +89,14 @@ func TestOnceFailuresAreCounted(t *testing.T) {
 		if got := fl.holding("job"); got != 0 {
 			t.Errorf("after a panic the lock is left on %d nodes", got)
 		}
-		if err := a.Once(t.Context(), "job", fail); !errors.Is(err, errJob) {
-			t.Errorf("got %v, want the job's error", err)
-		}
+		fails(t, a.Once(t.Context(), "job", fail), errJob, "job's error")
 		for _, l := range []*Locker{a, b} {
 			if err := l.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrExhausted) ||
 				!strings.Contains(err.Error(), "3 of 3 runs") {
 				t.Errorf("got %v, want ErrExhausted", err)
 			}
 		}
-		if err := a.Once(t.Context(), "job", succeed, WithMaxRuns(0)); err != nil {
-			t.Errorf("without a limit: %v", err)
-		}
+		succeeds(t, a.Once(t.Context(), "job", succeed, WithMaxRuns(0)), "without a limit")
 		fl.wantRegister("job", "4 done, 4 done, 4 done, 4 done, 4 done")
 	})
 }
@@ -116,13 +108,9 @@ func TestOnceIsForgottenAfterTheDoneTTL(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(59 * time.Second)
-		if err := l.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrExhausted) {
-			t.Errorf("got %v, want ErrExhausted", err)
-		}
+		fails(t, l.Once(t.Context(), "job", mustNotRun(t)), ErrExhausted)
 		time.Sleep(time.Second)
-		if err := l.Once(t.Context(), "job", succeed); err != nil {
-			t.Errorf("a minute after the failure: %v", err)
-		}
+		succeeds(t, l.Once(t.Context(), "job", succeed), "a minute after the failure")
 	})
 }
 
@@ -180,9 +168,7 @@ func TestOnceWithMaxAttemptsOne(t *testing.T) {
 		if err := a.Once(t.Context(), "job", func(context.Context) error {
 			within(t, 250*ms, "Once", func() {
 				// The last run is in progress and may succeed, so the error is ErrTaken and not ErrExhausted.
-				if err := b.Once(t.Context(), "job", mustNotRun(t), WithMaxAttempts(1)); !errors.Is(err, ErrTaken) {
-					t.Errorf("got %v, want ErrTaken", err)
-				}
+				fails(t, b.Once(t.Context(), "job", mustNotRun(t), WithMaxAttempts(1)), ErrTaken)
 			})
 			impatient, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
@@ -226,9 +212,7 @@ func TestOnceCrashes(t *testing.T) {
 		})
 		fl.wantRegister("job", "3 failed, 3 failed, 3 failed, 3 failed, 3 failed")
 		within(t, 250*ms, "Once", func() {
-			if err := l.Once(t.Context(), "job", mustNotRun(t), WithMaxAttempts(1)); !errors.Is(err, ErrExhausted) {
-				t.Errorf("got %v, want ErrExhausted", err)
-			}
+			fails(t, l.Once(t.Context(), "job", mustNotRun(t), WithMaxAttempts(1)), ErrExhausted)
 		})
 	})
 }
@@ -251,18 +235,14 @@ func TestOnceLosesTheHold(t *testing.T) {
 			t.Errorf("got %v, want ErrLost", err)
 		}
 		fl.wantRegister("job", "1 begun, 1 begun, 1 begun") // without the lock it cannot write
-		if err := l.Once(t.Context(), "short", func(ctx context.Context) error {
+		fails(t, l.Once(t.Context(), "short", func(ctx context.Context) error {
 			time.Sleep(2 * time.Second)
 			return nil
-		}, WithMaxHold(time.Second)); !errors.Is(err, ErrMaxHold) {
-			t.Errorf("got %v, want ErrMaxHold", err)
-		}
-		if err := l.Once(t.Context(), "let go", func(ctx context.Context) error {
+		}, WithMaxHold(time.Second)), ErrMaxHold)
+		fails(t, l.Once(t.Context(), "let go", func(ctx context.Context) error {
 			lock, _ := FromContext(ctx)
 			return lock.Unlock(ctx)
-		}); !errors.Is(err, ErrUnlocked) {
-			t.Errorf("the run has unlocked: got %v, want ErrUnlocked", err)
-		}
+		}), ErrUnlocked, "the run has unlocked")
 		for _, name := range []string{"short", "let go"} {
 			fl.wantRegister(name, "1 begun, 1 begun, 1 begun")
 		}
@@ -302,22 +282,16 @@ func TestOnceCancelled(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		ctx, cancel := context.WithCancel(t.Context())
-		if err := l.Once(ctx, "job", func(held context.Context) error {
+		fails(t, l.Once(ctx, "job", func(held context.Context) error {
 			cancel()
 			<-held.Done()
 			return held.Err()
-		}); !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v, want Canceled", err)
-		}
+		}), context.Canceled)
 		fl.wantRegister("job", "1 failed, 1 failed, 1 failed")
-		if err := l.Once(ctx, "job", mustNotRun(t)); !errors.Is(err, context.Canceled) {
-			t.Errorf("cancelled before: got %v", err)
-		}
+		fails(t, l.Once(ctx, "job", mustNotRun(t)), context.Canceled, "cancelled before")
 		// A success counts even if the caller's context has ended.
 		ctx, cancel = context.WithCancel(t.Context())
-		if err := l.Once(ctx, "job", func(context.Context) error { cancel(); return nil }); err != nil {
-			t.Errorf("cancelled just before the end: got %v", err)
-		}
+		succeeds(t, l.Once(ctx, "job", func(context.Context) error { cancel(); return nil }), "cancelled just before the end")
 		fl.wantRegister("job", "2 done, 2 done, 2 done")
 	})
 }
@@ -328,13 +302,11 @@ func TestOnceOutlivesItsContext(t *testing.T) {
 		l := fl.locker("a", WithDoneTTL(time.Minute))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := l.Once(ctx, "job", func(context.Context) error {
+		succeeds(t, l.Once(ctx, "job", func(context.Context) error {
 			time.Sleep(3 * time.Minute)
 			fl.wantRegister("job", "1 begun, 1 begun, 1 begun")
 			return nil
-		}); err != nil {
-			t.Error(err)
-		}
+		}))
 	})
 }
 
@@ -346,19 +318,13 @@ func TestOnceReentrance(t *testing.T) {
 				!strings.Contains(err.Error(), "inside a hold") {
 				t.Errorf("got %v, want ErrInvalid", err)
 			}
-			if err := l.Do(ctx, "job", func(context.Context) error { return nil }); err != nil {
-				t.Errorf("Do inside a run joins it: got %v", err)
-			}
-			if err := l.Once(ctx, "other job", succeed); err != nil {
-				t.Errorf("another name: got %v", err)
-			}
+			succeeds(t, l.Do(ctx, "job", func(context.Context) error { return nil }), "Do inside a run joins it")
+			succeeds(t, l.Once(ctx, "other job", succeed), "another name")
 			return nil
 		}
-		if err := l.Do(t.Context(), "job", inside); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, l.Do(t.Context(), "job", inside))
 		var past *Lock
-		if err := l.Once(t.Context(), "job", func(ctx context.Context) error {
+		succeeds(t, l.Once(t.Context(), "job", func(ctx context.Context) error {
 			lock, ok := FromContext(ctx)
 			past = lock
 			if !ok || lock.Name() != "job" || lock.Token() == 0 {
@@ -366,12 +332,8 @@ func TestOnceReentrance(t *testing.T) {
 			}
 			_ = l.Once(ctx, "job", mustNotRun(t))
 			return nil
-		}); err != nil {
-			t.Error(err)
-		}
-		if err := l.Once(NewContext(t.Context(), past), "job", mustNotRun(t)); !errors.Is(err, ErrDone) {
-			t.Errorf("the context of a run that is over: got %v, want ErrDone", err)
-		}
+		}))
+		fails(t, l.Once(NewContext(t.Context(), past), "job", mustNotRun(t)), ErrDone, "the context of a run that is over")
 	})
 }
 
@@ -396,13 +358,9 @@ func TestOnceOptions(t *testing.T) {
 				t.Errorf("Lock: got %v, want ErrInvalid", err)
 			}
 		}
-		if err := l.Once(t.Context(), "", mustNotRun(t)); !errors.Is(err, ErrInvalid) {
-			t.Errorf("no name: got %v", err)
-		}
+		fails(t, l.Once(t.Context(), "", mustNotRun(t)), ErrInvalid, "no name")
 		_ = l.Close()
-		if err := l.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrClosed) {
-			t.Errorf("closed: got %v", err)
-		}
+		fails(t, l.Once(t.Context(), "job", mustNotRun(t)), ErrClosed, "closed")
 	})
 }
 

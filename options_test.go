@@ -181,9 +181,7 @@ func TestWhatNoCallCanUseIsRefused(t *testing.T) {
 				t.Errorf("%s: got %v, want ErrInvalid and %q", what, c.err, c.want)
 			}
 		}
-		if left := fl.leftovers(); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
+		fl.nothingLeft()
 	})
 }
 

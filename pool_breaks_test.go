@@ -95,11 +95,11 @@ func TestASurveyWhileConnectionsBreak(t *testing.T) {
 					t.Fatalf("broken %s after it began, try %d: %+v", at, i, err)
 				}
 				time.Sleep(50 * ms)
-				must(0, mine.Unlock(t.Context()))(t)
+				succeeds(t, mine.Unlock(t.Context()))
 				settleNetwork()
 			}
 		}
-		must(0, k.Unlock(t.Context()))(t)
+		succeeds(t, k.Unlock(t.Context()))
 	})
 }
 
@@ -112,14 +112,10 @@ func TestExtendAndUnlockWaitForNewConnections(t *testing.T) {
 			settleNetwork()
 			fl.net.Reset(sim.Link{})
 			time.Sleep(ms)
-			if err := k.Extend(t.Context()); err != nil {
-				t.Errorf("Extend: %v", err)
-			}
+			succeeds(t, k.Extend(t.Context()), "Extend")
 			fl.net.Reset(sim.Link{})
 			time.Sleep(ms)
-			if err := k.Unlock(t.Context()); err != nil {
-				t.Errorf("Unlock: %v", err)
-			}
+			succeeds(t, k.Unlock(t.Context()), "Unlock")
 			if settleNetwork(); fl.holding("job") > 0 {
 				t.Errorf("%d nodes have the lock still", fl.holding("job"))
 			}
@@ -213,7 +209,7 @@ func TestTheFirstTokenAfterABreakExpires(t *testing.T) {
 			fl.net.Hold(link0("a", 2), sim.Both)
 			l.nodes[2].conn.CheckSoon()
 			time.Sleep(300 * ms)
-			must(0, must(l.TryLock(fl.t.Context(), "other"))(fl.t).Unlock(fl.t.Context()))(fl.t) // trims the others
+			succeeds(fl.t, must(l.TryLock(fl.t.Context(), "other"))(fl.t).Unlock(fl.t.Context())) // trims the others
 			fl.net.Release(link0("a", 2), sim.Both)
 			settleNetwork()
 		},
@@ -226,7 +222,7 @@ func TestTheFirstTokenAfterABreakExpires(t *testing.T) {
 					t.Fatal("there are tokens: this proves nothing")
 				}
 				disturb(fl, l)
-				must(0, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+				succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
 				settleNetwork()
 				for i, n := range fl.nodes {
 					if lives := n.Do("PTTL", tokensName).(int64); lives <= 0 {
@@ -271,7 +267,7 @@ func TestANewTTLIsToldAheadOfRequestsThatWait(t *testing.T) {
 			time.Sleep(at)
 			k := must(l.TryLock(t.Context(), "job", WithTTL(ttl)))(t)
 			settleNetwork()
-			must(0, k.Unlock(t.Context()))(t)
+			succeeds(t, k.Unlock(t.Context()))
 			settleNetwork()
 		}
 	})

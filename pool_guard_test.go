@@ -59,9 +59,7 @@ func TestAMajorityThatForgetsDoesNotGrantTwice(t *testing.T) {
 					t.Errorf("waiting: got %v, want DeadlineExceeded and ErrNoQuorum", err)
 				}
 				time.Sleep(time.Until(why.Until))
-				if _, err := b.TryLock(t.Context(), "job"); err != nil {
-					t.Errorf("after the guard's period: %v", err)
-				}
+				succeeds(t, errOf(b.TryLock(t.Context(), "job")), "after the guard's period")
 			})
 		})
 	}
@@ -317,9 +315,7 @@ func TestDurableNodesCountForClientsThatKnewThem(t *testing.T) {
 			}
 			newcomer := fl.locker("new", WithDurableNodes()) // it may be the first to update the records
 			time.Sleep(2 * time.Second)
-			if err := k.Extend(t.Context()); err != nil {
-				t.Error(err)
-			}
+			succeeds(t, k.Extend(t.Context()))
 			if other, err := knew.TryLock(t.Context(), "another"); err != nil {
 				t.Errorf("restarted with all data: %v", err)
 			} else {
@@ -339,9 +335,7 @@ func TestDurableNodesCountForClientsThatKnewThem(t *testing.T) {
 			n.Restart()
 		}
 		time.Sleep(2 * time.Second)
-		if _, err := knew.TryLock(t.Context(), "one more"); !errors.Is(err, ErrNoQuorum) {
-			t.Errorf("restarted empty: got %v", err)
-		}
+		fails(t, errOf(knew.TryLock(t.Context(), "one more")), ErrNoQuorum, "restarted empty")
 	})
 }
 
@@ -415,9 +409,7 @@ func TestAnExtensionIsNotCountedWhereTheClockIsWrong(t *testing.T) {
 		}
 		fl.nodes[0].Restart() // it has forgotten nothing, but no client can know that
 		time.Sleep(2 * time.Second)
-		if err := k.Extend(t.Context()); err != nil {
-			t.Errorf("with a restarted node that has the key: %v", err)
-		}
+		succeeds(t, k.Extend(t.Context()), "with a restarted node that has the key")
 	})
 }
 
@@ -453,9 +445,7 @@ func TestAVoteRequestedWhileAbstainingDoesNotCount(t *testing.T) {
 			!says(err, "abstained") {
 			t.Errorf("sent before the end, answered after it: got %v", err)
 		}
-		if _, err := l.TryLock(t.Context(), "job"); err != nil {
-			t.Errorf("sent after the end: %v", err)
-		}
+		succeeds(t, errOf(l.TryLock(t.Context(), "job")), "sent after the end")
 	})
 }
 
@@ -475,7 +465,7 @@ func TestANewClientCostsNoVotes(t *testing.T) {
 			for range 20 {
 				time.Sleep(2 * time.Second)
 				for _, l := range []*Locker{a, b} {
-					must(0, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+					succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
 				}
 			}
 		})
@@ -544,9 +534,7 @@ func TestWithoutNodeInfo(t *testing.T) {
 		}
 		forgetAll()
 		time.Sleep(3 * time.Second)
-		if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) {
-			t.Errorf("restarted: got %v", err)
-		}
+		fails(t, errOf(l.TryLock(t.Context(), "job")), ErrNoQuorum, "restarted")
 	})
 }
 
@@ -582,8 +570,6 @@ func TestAWrongClockDoesNotVote(t *testing.T) {
 		settleNetwork()
 		fl.nodes[1].Step(-3 * time.Second)
 		time.Sleep(period) // it also abstains because its clock was set forward
-		if _, err := l.TryLock(t.Context(), "job"); err != nil {
-			t.Errorf("clock corrected: %v", err)
-		}
+		succeeds(t, errOf(l.TryLock(t.Context(), "job")), "clock corrected")
 	})
 }

@@ -35,12 +35,8 @@ func TestASickNodeDelaysNoCall(t *testing.T) {
 				for i := range sized(200, 60) {
 					within(t, 20*ms, "a cycle", func() {
 						k := must(l.Lock(t.Context(), fmt.Sprint("job", i)))(t)
-						if err := k.Extend(t.Context()); err != nil {
-							t.Error(err)
-						}
-						if err := k.Unlock(t.Context()); err != nil {
-							t.Error(err)
-						}
+						succeeds(t, k.Extend(t.Context()))
+						succeeds(t, k.Unlock(t.Context()))
 					})
 				}
 				fl.net.Calm()
@@ -61,20 +57,14 @@ func TestEveryCallReturnsWithinTheNodeTimeout(t *testing.T) {
 		// The first request to a silent node waits for the node timeout; later ones fail at once.
 		for _, limit := range []time.Duration{100 * ms, 0} {
 			within(t, limit, "TryLock", func() {
-				if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) {
-					t.Errorf("TryLock: got %v", err)
-				}
+				fails(t, errOf(l.TryLock(t.Context(), "job")), ErrNoQuorum, "TryLock")
 			})
 			within(t, limit, "Extend", func() {
-				if err := k.Extend(t.Context()); !errors.Is(err, ErrNoQuorum) {
-					t.Errorf("Extend: got %v", err)
-				}
+				fails(t, k.Extend(t.Context()), ErrNoQuorum, "Extend")
 			})
 		}
 		within(t, 0, "Unlock", func() {
-			if err := k.Unlock(t.Context()); !errors.Is(err, ErrNoQuorum) {
-				t.Errorf("Unlock: got %v", err)
-			}
+			fails(t, k.Unlock(t.Context()), ErrNoQuorum, "Unlock")
 		})
 		// The nodes execute the undos as soon as they resume.
 		for _, n := range fl.nodes {
@@ -84,11 +74,7 @@ func TestEveryCallReturnsWithinTheNodeTimeout(t *testing.T) {
 		if got := fl.holding("held") + fl.holding("job"); got != 0 {
 			t.Errorf("left on %d nodes", got)
 		}
-		if k, err := l.TryLock(t.Context(), "job"); err != nil {
-			t.Errorf("after the nodes' return: %v", err)
-		} else if err := k.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
 	})
 }
 
@@ -157,9 +143,7 @@ func TestReleasesReachANodeThatWasAway(t *testing.T) {
 				k := must(l.Lock(t.Context(), "job"))(t)
 				settleNetwork()
 				f[0](fl)
-				if err := k.Unlock(t.Context()); err != nil {
-					t.Error(err)
-				}
+				succeeds(t, k.Unlock(t.Context()))
 				time.Sleep(300 * ms)
 				if got := fl.nodes[0].Do("EXISTS", "job"); got != int64(1) {
 					t.Error("the node was not away: this proves nothing")
@@ -187,9 +171,7 @@ func TestScriptFlush(t *testing.T) {
 			if i%3 == 1 {
 				fl.nodes[i%3].Do("SCRIPT", "FLUSH")
 			}
-			if err := k.Unlock(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, k.Unlock(t.Context()))
 		}
 		settleNetwork()
 		if got := fl.holding("job"); got != 0 {
@@ -207,9 +189,7 @@ func TestANodeThatBecomesAReplicaIsDisconnected(t *testing.T) {
 		if got := fl.net.Open(link0("a", 0)); got > 1 {
 			t.Errorf("%d connections to the replica", got)
 		}
-		if err := k.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, k.Unlock(t.Context()))
 	})
 }
 

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -20,9 +19,7 @@ func TestARefusedReleaseIsRetried(t *testing.T) {
 		settleNetwork()
 		fl.nodes[0].Fail("evalsha", busy, 8)
 		within(t, 50*ms, "Unlock", func() {
-			if err := k.Unlock(t.Context()); err != nil {
-				t.Error(err)
-			}
+			succeeds(t, k.Unlock(t.Context()))
 		})
 		time.Sleep(7*250*ms + 100*ms) // 8 were refused
 		if got := fl.holding("job"); got != 1 {
@@ -41,9 +38,7 @@ func TestRefusedUndosLeaveNothing(t *testing.T) {
 		"unlock": func(t *testing.T, fl *fleet, refuse func()) {
 			k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
 			refuse()
-			if err := k.Unlock(t.Context()); !errors.Is(err, ErrNoQuorum) {
-				t.Errorf("got %v, want ErrNoQuorum", err)
-			}
+			fails(t, k.Unlock(t.Context()), ErrNoQuorum)
 		},
 		"unlock several": func(t *testing.T, fl *fleet, refuse func()) {
 			k := must(fl.locker("a").LockAll(t.Context(), []string{"x", "y"}))(t)
@@ -77,9 +72,7 @@ func TestRefusedUndosLeaveNothing(t *testing.T) {
 			refuse()
 			_ = k.Unlock(t.Context())
 			within(t, 3*time.Second, "the next waiter's wait", func() {
-				if err := (<-next).Unlock(t.Context()); err != nil {
-					t.Error(err)
-				}
+				succeeds(t, (<-next).Unlock(t.Context()))
 			})
 		},
 		"give back what was adopted": func(t *testing.T, fl *fleet, refuse func()) {
@@ -88,9 +81,7 @@ func TestRefusedUndosLeaveNothing(t *testing.T) {
 			fl.nodes[1].Pause()
 			fl.nodes[2].Pause()
 			time.AfterFunc(100*ms, refuse) // by then node 0 has granted the adoption, which is reverted at the node timeout
-			if _, err := b.Adopt(t.Context(), ticket); !errors.Is(err, ErrNoQuorum) {
-				t.Errorf("got %v, want ErrNoQuorum", err)
-			}
+			fails(t, errOf(b.Adopt(t.Context(), ticket)), ErrNoQuorum)
 			fl.nodes[1].Resume()
 			fl.nodes[2].Resume()
 			time.Sleep(2 * time.Second)
@@ -173,9 +164,7 @@ func TestAReleaseWaitsForANodeThatIsAway(t *testing.T) {
 		settleNetwork()
 		fl.nodes[0].Crash(true)
 		settleNetwork()
-		if err := k.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, k.Unlock(t.Context()))
 		fl.nodes[0].Restart()
 		time.Sleep(2 * time.Second)
 		if got := fl.holding("job"); got != 0 {
@@ -197,9 +186,7 @@ func TestWhatIsKeptForASilentNodeIsBounded(t *testing.T) {
 				for range cycles {
 					k := must(l.Lock(t.Context(), fmt.Sprint("job", i)))(t)
 					time.Sleep(ms) // so that a worker does not begin more than one cycle in a millisecond
-					if err := k.Unlock(t.Context()); err != nil {
-						t.Error(err)
-					}
+					succeeds(t, k.Unlock(t.Context()))
 				}
 			})
 		}
@@ -212,8 +199,6 @@ func TestWhatIsKeptForASilentNodeIsBounded(t *testing.T) {
 		if got := l.nodes[0].conn.Backlog(); got != 0 {
 			t.Errorf("%d requests are kept after the node has answered", got)
 		}
-		if left := fl.leftovers(); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
+		fl.nothingLeft()
 	})
 }

@@ -45,9 +45,7 @@ func TestLockAndUnlock(t *testing.T) {
 		if !errors.Is(err, ErrTaken) || errors.Is(err, ErrNoQuorum) {
 			t.Errorf("a second lock: got %v, want ErrTaken", err)
 		}
-		if err := k.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, k.Unlock(t.Context()))
 		if !errors.Is(k.Err(), ErrUnlocked) {
 			t.Errorf("after Unlock: got %v", k.Err())
 		}
@@ -67,9 +65,7 @@ func TestCancelledAcquireLeavesNothing(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*ms)
 		defer cancel()
 		within(t, 51*ms, "Lock", func() {
-			if _, err := l.Lock(ctx, "job"); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v, want DeadlineExceeded", err)
-			}
+			fails(t, errOf(l.Lock(ctx, "job")), context.DeadlineExceeded)
 		})
 		time.Sleep(40 * ms)
 		synctest.Wait()
@@ -92,9 +88,7 @@ func TestStragglersLeaveNoOrphans(t *testing.T) {
 		times := sized(1000, 200)
 		for i := range times {
 			k := must(l.Lock(t.Context(), fmt.Sprintf("job%d", i)))(t)
-			if err := k.Unlock(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, k.Unlock(t.Context()))
 		}
 		time.Sleep(250 * ms)
 		synctest.Wait()
@@ -126,9 +120,7 @@ func TestTheCallersDeadlineIsNotANodesTimeout(t *testing.T) {
 			!errors.Is(err, ErrTaken) {
 			t.Errorf("cancelled: got %v, want Canceled, its cause and ErrTaken", err)
 		}
-		if err := other.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, other.Unlock(t.Context()))
 		for _, n := range fl.nodes {
 			n.Pause()
 		}
@@ -151,9 +143,7 @@ func TestTheCallersDeadlineIsNotANodesTimeout(t *testing.T) {
 		}
 		done, over := context.WithCancel(t.Context())
 		over()
-		if _, err := l.Lock(done, "job"); !errors.Is(err, context.Canceled) {
-			t.Errorf("ctx done before: got %v", err)
-		}
+		fails(t, errOf(l.Lock(done, "job")), context.Canceled, "ctx done before")
 		for _, n := range fl.nodes {
 			n.Resume()
 		}
@@ -173,7 +163,7 @@ func TestSplitVotesSettle(t *testing.T) {
 					l := fl.locker(fmt.Sprint(i))
 					running.Go(func() {
 						for range 5 {
-							if err := l.Do(ctx, "job", func(context.Context) error {
+							succeeds(t, l.Do(ctx, "job", func(context.Context) error {
 								inside++
 								if inside != 1 {
 									t.Error("two functions run at once")
@@ -182,9 +172,7 @@ func TestSplitVotesSettle(t *testing.T) {
 								inside--
 								total++
 								return nil
-							}); err != nil {
-								t.Error(err)
-							}
+							}))
 						}
 					})
 				}
@@ -201,9 +189,7 @@ func TestDo(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		failed := errors.New("failed")
-		if err := l.Do(t.Context(), "job", func(context.Context) error { return failed }); !errors.Is(err, failed) {
-			t.Errorf("got %v, want the function's error", err)
-		}
+		fails(t, l.Do(t.Context(), "job", func(context.Context) error { return failed }), failed, "function's error")
 		func() {
 			defer func() {
 				if got := recover(); got != "oops" {

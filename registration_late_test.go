@@ -57,9 +57,7 @@ func TestAListThatDiffersByAnUnmetNodeIsRefused(t *testing.T) {
 			prepare(fl)
 			must(fl.open("a", c.old))(t)
 			time.Sleep(time.Minute)
-			if _, err := fl.open("b", c.new); !errors.Is(err, ErrListConflict) {
-				t.Errorf("%s: got %v, want ErrListConflict", what, err)
-			}
+			fails(t, errOf(fl.open("b", c.new)), ErrListConflict, what)
 			if looks := must(fl.open("looks", c.new, WithoutLocking()))(t); len(listFindings(t, looks)) == 0 {
 				t.Errorf("%s: a monitor finds nothing", what)
 			}
@@ -84,9 +82,7 @@ func TestAWaiterOfARefusedClientGivesUp(t *testing.T) {
 			go func() { got <- wait(t.Context(), a) }()
 			must(fl.open("b", c.new))(t)
 			fl.mend("a", c.old...)
-			if err := <-got; !errors.Is(err, ErrListConflict) {
-				t.Errorf("%s: got %v, want ErrListConflict", what, err)
-			}
+			fails(t, <-got, ErrListConflict, what)
 			time.Sleep(time.Second)
 			if left := fl.leftovers(); len(left) > 0 {
 				t.Errorf("%s: left: %v", what, left)
@@ -117,9 +113,7 @@ func TestAConflictThatIsFoundDuringTheFirstAttempt(t *testing.T) {
 			fl.net.SetDelay(link0("a", 4), sim.Up, sim.Delay{Min: late, Max: late})
 			fl.nodes[4].Do("SET", "job", new(label).owner(1).String(), "PX", 60_000)
 			time.AfterFunc(late/10, func() { l.peers.registry.refusal.Store(&ListConflictError{}) })
-			if err := call(t.Context(), l); !errors.Is(err, ErrListConflict) {
-				t.Errorf("%s: got %v, want ErrListConflict", what, err)
-			}
+			fails(t, call(t.Context(), l), ErrListConflict, what)
 			time.Sleep(3 * late)
 			fl.nodes[4].Do("DEL", "job")
 			if left := fl.leftovers(); len(left) > 0 || ended.Load() > 0 {
@@ -155,9 +149,9 @@ func TestOfTwoThatStartAtOnceOneIsForgotten(t *testing.T) {
 				if next, err := fl.open(fmt.Sprint("d", try), lists[i]); err != nil {
 					t.Errorf("a client with the list of the one that works: %v", err)
 				} else {
-					must(0, next.Close())(t)
+					succeeds(t, next.Close())
 				}
-				must(0, l.Close())(t)
+				succeeds(t, l.Close())
 			}
 		}
 		if worked == 0 {
@@ -214,7 +208,7 @@ func TestOfTwoThatAreFarApartOneWorks(t *testing.T) {
 					time.Sleep(time.Second)
 					for _, l := range ls {
 						if k, err := l.TryLock(t.Context(), "other"); err == nil {
-							must(0, k.Unlock(t.Context()))(t)
+							succeeds(t, k.Unlock(t.Context()))
 						}
 					}
 				}
@@ -249,7 +243,7 @@ func TestRegistrationsComeBackAtOnce(t *testing.T) {
 			fl.cut("a", c.old...)
 			time.Sleep(2 * time.Minute)
 			fl.mend("a", c.old...)
-			must(0, a.Ready(fl.t.Context()))(fl.t)
+			succeeds(fl.t, a.Ready(fl.t.Context()))
 			time.Sleep(100 * time.Millisecond)
 		},
 	} {
@@ -257,9 +251,7 @@ func TestRegistrationsComeBackAtOnce(t *testing.T) {
 			a := must(fl.open("a", c.old))(t)
 			time.Sleep(time.Second)
 			lose(fl, a)
-			if _, err := fl.open("b", c.new); !errors.Is(err, ErrListConflict) {
-				t.Errorf("%s: got %v, want ErrListConflict", what, err)
-			}
+			fails(t, errOf(fl.open("b", c.new)), ErrListConflict, what)
 		})
 	}
 	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
@@ -285,13 +277,11 @@ func TestTheLastOneLeavesNothing(t *testing.T) {
 		five := []int{0, 1, 2, 3, 4}
 		fl.cut("x", 4)
 		x, y := must(fl.open("x", five))(t), must(fl.open("y", five))(t)
-		must(0, x.Close())(t)
+		succeeds(t, x.Close())
 		time.Sleep(time.Minute / 2)
-		must(0, y.Close())(t)
+		succeeds(t, y.Close())
 		settleNetwork()
-		if _, err := fl.open("w", []int{0, 1}); err != nil {
-			t.Errorf("nobody is left: %v", err)
-		}
+		succeeds(t, errOf(fl.open("w", []int{0, 1})), "nobody is left")
 	})
 }
 
@@ -299,15 +289,11 @@ func TestTheLastOneLeavesNothing(t *testing.T) {
 func TestOnceWithoutLocking(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		nop := func(context.Context) error { return nil }
-		must(0, fl.locker("a").Once(t.Context(), "done", nop))(t)
+		succeeds(t, fl.locker("a").Once(t.Context(), "done", nop))
 		fl.nodes[2].Do("DEL", "redlock:once:done")
 		looks := fl.locker("l", WithoutLocking())
-		if err := looks.Once(t.Context(), "done", nop); !errors.Is(err, ErrInvalid) {
-			t.Errorf("Once: got %v, want ErrInvalid", err)
-		}
-		if _, err := looks.Forget(t.Context(), "done"); !errors.Is(err, ErrInvalid) {
-			t.Errorf("Forget: got %v, want ErrInvalid", err)
-		}
+		fails(t, looks.Once(t.Context(), "done", nop), ErrInvalid, "Once")
+		fails(t, errOf(looks.Forget(t.Context(), "done")), ErrInvalid, "Forget")
 		settleNetwork()
 		if fl.nodes[2].Do("EXISTS", "redlock:once:done") == int64(1) {
 			t.Error("it has written")
@@ -325,7 +311,7 @@ func TestWaitersWithAMajorityOfOneListEach(t *testing.T) {
 			var wg sync.WaitGroup
 			begun := time.Now()
 			for _, l := range []*Locker{x, y} {
-				wg.Go(func() { must(0, must(l.Lock(t.Context(), fmt.Sprint(try)))(t).Unlock(t.Context()))(t) })
+				wg.Go(func() { succeeds(t, must(l.Lock(t.Context(), fmt.Sprint(try)))(t).Unlock(t.Context())) })
 			}
 			wg.Wait()
 			if took := time.Since(begun); took > 100*time.Millisecond {
@@ -363,7 +349,7 @@ func exchanged(fl *fleet) func(mode string) int {
 func TestWhatAClientAsksWhenNodesAreRestarted(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		asked := exchanged(fl)
-		must(0, fl.locker("a").Ready(t.Context()))(t)
+		succeeds(t, fl.locker("a").Ready(t.Context()))
 		fl.locker("b")
 		time.Sleep(time.Minute)
 		for range 5 {
@@ -431,7 +417,7 @@ func TestANodeThatIsGoneSaysNothing(t *testing.T) {
 			b.Nodes(t.Context()) // has it read what the node says: a majority of the others is enough to refuse it
 			fl.cut("b", 0)
 			for _, a := range others {
-				must(0, a.Close())(t)
+				succeeds(t, a.Close())
 			}
 			time.Sleep(lists.life - 30*time.Second)
 			if b.mayLock() == nil {
@@ -507,9 +493,7 @@ func TestLongLivedListsAreExplainedByARestartForLonger(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		n := must(fl.open("n", five, guard))(t)
 		for range 4 * 40 {
-			if err := n.mayLock(); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, n.mayLock())
 			time.Sleep(15 * time.Second)
 		}
 	})
@@ -522,7 +506,7 @@ func TestARefusalEndsWithARegistration(t *testing.T) {
 	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
 		a := must(fl.open("a", c.old))(t)
 		b := fl.late(c)
-		must(0, a.Close())(t)
+		succeeds(t, a.Close())
 		worksAgain(t, b, time.Minute)
 		settleNetwork()
 		for _, i := range c.new {
@@ -540,7 +524,7 @@ func TestAClientHasOneTextAtATime(t *testing.T) {
 		fl.cut("a", 2)
 		a := must(fl.open("a", []int{0, 1, 2}, WithRestartGuard(2*time.Minute), WithFenceRetention(4*time.Minute)))(t)
 		fl.mend("a", 2)
-		must(0, a.Ready(t.Context()))(t)
+		succeeds(t, a.Ready(t.Context()))
 		for up := false; !up; up, _ = a.nodes[2].conn.State() {
 			time.Sleep(10 * ms)
 		}
@@ -548,7 +532,7 @@ func TestAClientHasOneTextAtATime(t *testing.T) {
 		settleNetwork()
 		for _, ttl := range []time.Duration{0, 20 * time.Second, 2 * time.Minute} { // which live for 1, 2 and 4 minutes
 			if ttl > 0 {
-				must(0, must(a.TryLock(t.Context(), "job", WithTTL(ttl)))(t).Unlock(t.Context()))(t)
+				succeeds(t, must(a.TryLock(t.Context(), "job", WithTTL(ttl)))(t).Unlock(t.Context()))
 				settleNetwork()
 			}
 			for _, n := range fl.nodes {
@@ -638,7 +622,7 @@ func TestOneAddressOfTwoMastersIsNoticed(t *testing.T) {
 		time.Sleep(time.Minute)
 		b := must(fl.openElsewhere("b", 3, 2, 3))(t)
 		time.Sleep(4 * time.Minute)
-		must(0, must(a.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+		succeeds(t, must(a.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
 		_, err := b.TryLock(t.Context(), "job")
 		if !errors.Is(err, ErrListConflict) || !says(err, "n0:6379 n1:6379 n2:6379 (where n2:6379 is another master), this") {
 			t.Errorf("got %v, want ErrListConflict that names n2", err)
@@ -646,7 +630,7 @@ func TestOneAddressOfTwoMastersIsNoticed(t *testing.T) {
 		if found := listFindings(t, a); found != nil {
 			t.Errorf("b is refused, and a finds %+v", found)
 		}
-		must(0, b.Close())(t)
+		succeeds(t, b.Close())
 		b = must(fl.openElsewhere("b", 3, 2, 3))(t) // it cannot know
 		defer b.Close()
 		time.Sleep(confirmsWithin)
@@ -673,16 +657,14 @@ func TestARestartIsNotTwoMasters(t *testing.T) {
 		for range 60 {
 			time.Sleep(5 * time.Second)
 			for _, l := range []*Locker{a, b, d} {
-				if err := l.mayLock(); err != nil {
-					t.Fatal(err)
-				}
+				succeeds(t, l.mayLock())
 				if found := listFindings(t, l); found != nil {
 					t.Fatalf("found %+v", found)
 				}
 			}
-			must(0, must(fl.open("e", five))(t).Close())(t)
+			succeeds(t, must(fl.open("e", five))(t).Close())
 		}
-		must(0, c.Close())(t)
+		succeeds(t, c.Close())
 		fl.mend("b", 4)
 		time.Sleep(time.Minute)
 		if texts := fl.nodes[0].Do("ZRANGEBYSCORE", "redlock:lists", "(0", "+inf").([]any); len(texts) != 1 {
@@ -756,7 +738,7 @@ func TestARefusedClientLeavesNodesThatWereAway(t *testing.T) {
 func TestAClientThatIsClosedLeavesNothing(t *testing.T) {
 	for what, before := range map[string]bool{"under way": false, "before": true} {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
-			must(0, must(fl.open("first", []int{0, 1, 2}, WithRestartGuard(time.Hour)))(t).Close())(t)
+			succeeds(t, must(fl.open("first", []int{0, 1, 2}, WithRestartGuard(time.Hour)))(t).Close())
 			l := must(fl.open("a", []int{0, 1, 2}, WithTTL(20*time.Minute), WithRestartGuard(time.Hour)))(t)
 			time.Sleep(time.Minute)
 			reset := func(node int, also func()) {
@@ -785,7 +767,7 @@ func TestAClientThatIsClosedLeavesNothing(t *testing.T) {
 				}
 			}
 			time.Sleep(ms)
-			must(0, l.Close())(t)
+			succeeds(t, l.Close())
 			settleNetwork()
 			if left := fl.nodes[0].Do("ZCOUNT", "redlock:lists", "(0", "+inf"); left != int64(0) {
 				t.Errorf("%s: %d lists are left", what, left)

@@ -244,23 +244,19 @@ func TestAClientWithAnotherListIsRefused(t *testing.T) {
 		if len(found) != 4 || found[0].Severity != SeverityUnavailable || found[0].Text != text {
 			t.Errorf("the monitor found %+v, want %q", found, text)
 		}
-		if _, err := looks.Lock(t.Context(), "job"); !errors.Is(err, ErrInvalid) {
-			t.Errorf("the monitor locks: %v", err)
-		}
+		fails(t, errOf(looks.Lock(t.Context(), "job")), ErrInvalid, "the monitor locks")
 		if seen := looks.Nodes(t.Context())[0].Clients; len(seen) != 1 || seen[0].Clients != 1 || !seen[0].Conflict {
 			t.Errorf("the monitor counts %+v", seen)
 		}
 		// A client with both lists is welcome, and the next one with the new list alone only when a is gone.
 		both := c.locker(fl, "both", "both")
-		if _, err := open("b", c.new); !errors.Is(err, ErrListConflict) {
-			t.Errorf("beside a and both: got %v", err)
-		}
-		must(0, k.Unlock(t.Context()))(t)
-		must(0, a.Close())(t)
+		fails(t, errOf(open("b", c.new)), ErrListConflict, "beside a and both")
+		succeeds(t, k.Unlock(t.Context()))
+		succeeds(t, a.Close())
 		b := must(open("b", c.new))(t)
-		must(0, must(b.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
-		must(0, both.Close())(t)
-		must(0, b.Close())(t)
+		succeeds(t, must(b.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
+		succeeds(t, both.Close())
+		succeeds(t, b.Close())
 		expectLines(t, log.take(), map[string]int{})
 	})
 }
@@ -314,7 +310,7 @@ func TestTheOthersAreGone(t *testing.T) {
 		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
 			a := must(New(fl.urls[:5], WithDialer(fl.net.Dialer("a")), WithTTL(ttl)))(t)
 			defer a.Close()
-			must(0, must(a.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+			succeeds(t, must(a.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
 			urls := []string{fl.urls[0], fl.urls[1], fl.urls[2], fl.urls[3], fl.urls[5]}
 			looks := must(New(urls, WithDialer(fl.net.Dialer("looks")), WithoutLocking()))(t)
 			defer looks.Close()
@@ -364,7 +360,7 @@ func TestARegistrationEndsWithItsClient(t *testing.T) {
 					fl.unreachable("a", i)
 				}
 			} else {
-				must(0, a.Close())(t)
+				succeeds(t, a.Close())
 			}
 			settleNetwork()
 			opts := []Option{WithDialer(fl.net.Dialer("b"))}
@@ -377,7 +373,7 @@ func TestARegistrationEndsWithItsClient(t *testing.T) {
 				time.Sleep(61 * time.Second)
 				b = must(New(urls, opts...))(t)
 			}
-			must(0, b.Close())(t)
+			succeeds(t, b.Close())
 			time.Sleep(6 * time.Minute)
 			for _, n := range fl.nodes[:4] {
 				for _, key := range n.Keys() {
@@ -450,7 +446,7 @@ func TestARefusedClientWithAHoldStaysRegistered(t *testing.T) {
 				t.Fatalf("the hold: %v; b is refused: %t", k.Err(), refused(b))
 			}
 		}
-		must(0, k.Unlock(t.Context()))(t)
+		succeeds(t, k.Unlock(t.Context()))
 		time.Sleep(time.Minute)
 		if refused(a) == refused(b) {
 			t.Errorf("refused: a %t, b %t; want one of them", refused(a), refused(b))
@@ -480,7 +476,7 @@ func TestARefusedClientIsClosedWithAHold(t *testing.T) {
 			a.nodes[i].conn.CheckSoon()
 		}
 		time.Sleep(ms)
-		must(0, a.Close())(t)
+		succeeds(t, a.Close())
 		fl.net.Release(link0("a", 4), sim.Both)
 		settleNetwork()
 		for _, n := range fl.nodes[2:5] {
@@ -511,15 +507,13 @@ func TestALateConflictIsNoticed(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := b.Ready(ctx); !errors.Is(err, ErrListConflict) {
-			t.Errorf("ready: got %v, want ErrListConflict", err)
-		}
+		fails(t, b.Ready(ctx), ErrListConflict, "ready")
 		if found := listFindings(t, a); found != nil {
 			t.Errorf("a client that is refused alarms others: %+v", found)
 		}
-		must(0, a.Close())(t)
-		within(t, 30*time.Second, "the return", func() { must(0, b.Ready(t.Context()))(t) })
-		must(0, must(b.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+		succeeds(t, a.Close())
+		within(t, 30*time.Second, "the return", func() { succeeds(t, b.Ready(t.Context())) })
+		succeeds(t, must(b.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
 	})
 }
 
@@ -543,7 +537,7 @@ func TestWorkingClientsThatConflictSaySo(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		for _, l := range []*Locker{a, b} {
-			must(0, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+			succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
 			if found := listFindings(t, l); len(found) != 4 || found[0].Severity != SeverityUnsafe {
 				t.Errorf("found %+v", found)
 			}
@@ -552,7 +546,7 @@ func TestWorkingClientsThatConflictSaySo(t *testing.T) {
 		if !slices.ContainsFunc(lines, func(s string) bool { return strings.Contains(s, "finding=lists") }) {
 			t.Errorf("logged %q", lines)
 		}
-		must(0, b.Close())(t)
+		succeeds(t, b.Close())
 		time.Sleep(2 * time.Minute)
 		if found := listFindings(t, a); found != nil {
 			t.Errorf("b is gone, and a finds %+v", found)
@@ -566,7 +560,7 @@ func TestAClientThatWasAwayComesBackAsANewcomer(t *testing.T) {
 	for range 10 { // the nodes come back to it in any order
 		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
 			a := c.locker(fl, "old", "a")
-			must(0, must(a.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+			succeeds(t, must(a.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
 			for i := range fl.nodes {
 				fl.unreachable("a", i)
 			}
@@ -576,10 +570,8 @@ func TestAClientThatWasAwayComesBackAsANewcomer(t *testing.T) {
 				fl.net.Accept(link0("a", i))
 			}
 			time.Sleep(5 * time.Second)
-			if _, err := a.TryLock(t.Context(), "job"); !errors.Is(err, ErrListConflict) {
-				t.Errorf("got %v, want ErrListConflict", err)
-			}
-			must(0, must(b.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+			fails(t, errOf(a.TryLock(t.Context(), "job")), ErrListConflict)
+			succeeds(t, must(b.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
 		})
 	}
 }
@@ -610,8 +602,8 @@ func TestAnIdentityOutlivesAddresses(t *testing.T) {
 				}
 			}
 			c, err := New(fl.urls, WithDialer(fl.net.Dialer("c")))
-			must(0, err)(t)
-			must(0, c.Close())(t)
+			succeeds(t, err)
+			succeeds(t, c.Close())
 		}
 	})
 }
@@ -623,7 +615,7 @@ func TestRegistrationThatIsRefused(t *testing.T) {
 			n.Do("SET", "redlock:lists", "foreign")
 		}
 		l := fl.locker("a")
-		must(0, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+		succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
 		for _, n := range l.Nodes(t.Context()) {
 			if len(n.Findings) != 1 || n.Findings[0].Code != "lists-refused" || n.Findings[0].Severity != SeverityNote {
 				t.Errorf("found %+v", n.Findings)

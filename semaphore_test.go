@@ -41,9 +41,7 @@ func TestAsManyHoldersAsPermits(t *testing.T) {
 				if !errors.Is(err, ErrTaken) || !errors.As(err, &q) || q.Name != "gpu" || len(q.Nodes) != nodes {
 					t.Errorf("got %v, want ErrTaken of gpu", err)
 				}
-				if err := held[0].Unlock(t.Context()); err != nil {
-					t.Error(err)
-				}
+				succeeds(t, held[0].Unlock(t.Context()))
 				settleNetwork()
 				k := must(all[permits].TryAcquire(t.Context()))(t)
 				if k.Name() != held[0].Name() || k.Token() <= held[0].Token() {
@@ -67,9 +65,7 @@ func TestPermitsWhenClientsDisagreeOnTheirNumber(t *testing.T) {
 		for range 3 {
 			must(three.TryAcquire(t.Context()))(t)
 		}
-		if _, err := two.TryAcquire(t.Context()); !errors.Is(err, ErrTaken) {
-			t.Errorf("got %v, want ErrTaken: no more holders than the largest number", err)
-		}
+		fails(t, errOf(two.TryAcquire(t.Context())), ErrTaken, "no more holders than the largest number")
 	})
 }
 
@@ -87,13 +83,10 @@ func TestSemaphoreArgumentsAreValidated(t *testing.T) {
 				t.Errorf("TryAcquire of %.20q: got %v, want ErrInvalid", s.name, err)
 			}
 		}
-		if _, err := l.Semaphore("gpu", 1).Acquire(t.Context(), WithNodeTimeout(time.Second)); !errors.Is(err, ErrInvalid) {
-			t.Errorf("an option for New: got %v", err)
-		}
+		fails(t, errOf(l.Semaphore("gpu", 1).Acquire(t.Context(), WithNodeTimeout(time.Second))), ErrInvalid,
+			"an option for New")
 		// A user's lock cannot be a slot.
-		if _, err := l.TryLock(t.Context(), "redlock:permit:gpu:0"); !errors.Is(err, ErrInvalid) {
-			t.Errorf("Lock of a slot: got %v, want ErrInvalid", err)
-		}
+		fails(t, errOf(l.TryLock(t.Context(), "redlock:permit:gpu:0")), ErrInvalid, "Lock of a slot")
 		_ = must(l.TryLock(t.Context(), "gpu"))(t)
 		_ = must(l.Semaphore("gpu", 1).TryAcquire(t.Context()))(t) // is independent of the lock
 		_ = must(l.Semaphore("gpu:1", 1).TryAcquire(t.Context()))(t)
@@ -271,9 +264,7 @@ func TestAcquireEndsWithItsContextAndLeavesNothing(t *testing.T) {
 			time.Since(begun) > time.Second {
 			t.Errorf("three attempts: got %v after %v", err, time.Since(begun))
 		}
-		if _, err := all[2].Acquire(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a context that is done: got %v", err)
-		}
+		fails(t, errOf(all[2].Acquire(ctx)), context.DeadlineExceeded, "a context that is done")
 	})
 }
 
@@ -284,17 +275,13 @@ func TestCloseEndsAcquire(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
-				if _, err := all[1].Acquire(t.Context()); !errors.Is(err, ErrClosed) {
-					t.Errorf("got %v, want ErrClosed", err)
-				}
+				fails(t, errOf(all[1].Acquire(t.Context())), ErrClosed)
 			})
 		}
 		time.Sleep(2 * time.Second)
 		_ = all[1].locker.Close()
 		wg.Wait()
-		if _, err := all[1].TryAcquire(t.Context()); !errors.Is(err, ErrClosed) {
-			t.Errorf("after Close: got %v", err)
-		}
+		fails(t, errOf(all[1].TryAcquire(t.Context())), ErrClosed, "after Close")
 	})
 }
 
@@ -310,15 +297,11 @@ func TestPermitsWhileNodesAreDown(t *testing.T) {
 			}
 		})
 		within(t, 3*all[0].locker.opts.nodeTimeout, "a third", func() {
-			if _, err := all[2].TryAcquire(t.Context()); !errors.Is(err, ErrTaken) {
-				t.Errorf("got %v, want ErrTaken", err)
-			}
+			fails(t, errOf(all[2].TryAcquire(t.Context())), ErrTaken)
 		})
 		fl.nodes[2].Pause()
 		within(t, 3*all[0].locker.opts.nodeTimeout, "without a majority", func() {
-			if _, err := all[2].TryAcquire(t.Context()); !errors.Is(err, ErrNoQuorum) {
-				t.Errorf("got %v, want ErrNoQuorum", err)
-			}
+			fails(t, errOf(all[2].TryAcquire(t.Context())), ErrNoQuorum)
 		})
 		fl.nodes[1].Resume()
 		fl.nodes[2].Resume()
@@ -343,9 +326,7 @@ func TestPermitIsALock(t *testing.T) {
 		s := fl.locker("a").Semaphore("gpu", 2)
 		k := must(s.Acquire(t.Context()))(t)
 		time.Sleep(time.Minute) // renewed
-		if err := k.Err(); err != nil {
-			t.Errorf("after a minute: %v", err)
-		}
+		succeeds(t, k.Err(), "after a minute")
 		second := must(s.Acquire(NewContext(t.Context(), k)))(t) // no re-entrance: two holders are two permits
 		if second.Name() == k.Name() {
 			t.Errorf("both hold %s", k.Name())

@@ -104,9 +104,7 @@ func settingsFindings(l *Locker) (list []Finding) {
 // use locks once.
 func use(t *testing.T, l *Locker, opts ...Option) {
 	t.Helper()
-	if err := must(l.TryLock(t.Context(), "used", opts...))(t).Unlock(t.Context()); err != nil {
-		t.Error(err)
-	}
+	succeeds(t, must(l.TryLock(t.Context(), "used", opts...))(t).Unlock(t.Context()))
 	settleNetwork()
 }
 

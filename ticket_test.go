@@ -31,20 +31,14 @@ func TestHandOver(t *testing.T) {
 		if a.opts.fencing && second.Token() <= first.Token() {
 			t.Errorf("token %d after %d", second.Token(), first.Token())
 		}
-		if err := first.Unlock(t.Context()); err != nil {
-			t.Errorf("Unlock after the hand-over: got %v", err)
-		}
+		succeeds(t, first.Unlock(t.Context()), "Unlock after the hand-over")
 		time.Sleep(10 * time.Second)
 		if second.Err() != nil || fl.holding("job two") != 3 {
 			t.Errorf("the second hold: %v, on %d nodes", second.Err(), fl.holding("job two"))
 		}
-		if err := second.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, second.Unlock(t.Context()))
 		settleNetwork()
-		if _, err := a.Adopt(t.Context(), text); !errors.Is(err, ErrTaken) {
-			t.Errorf("a ticket that was used: got %v, want ErrTaken", err)
-		}
+		fails(t, errOf(a.Adopt(t.Context(), text)), ErrTaken, "a ticket that was used")
 		if got := fl.holding("job two"); got != 0 {
 			t.Errorf("left on %d nodes", got)
 		}
@@ -88,9 +82,7 @@ func TestConcurrentAdoptionsHaveOneWinner(t *testing.T) {
 				t.Fatalf("%d calls adopted", len(adopted))
 			}
 			settleNetwork() // the undo of the other calls may take longer than this Unlock
-			if err := adopted[0].Unlock(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, adopted[0].Unlock(t.Context()))
 			settleNetwork()
 			if left := fl.holding("job"); left != 0 {
 				t.Fatalf("left on %d nodes", left)

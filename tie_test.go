@@ -174,16 +174,14 @@ func TestTheOldestBreaksTheTie(t *testing.T) {
 							t.Errorf("node %d has %v, want the winner", n, got)
 						}
 					}
-					must(0, k.Extend(t.Context()))(t)
-					must(0, k.Unlock(t.Context()))(t)
+					succeeds(t, k.Extend(t.Context()))
+					succeeds(t, k.Unlock(t.Context()))
 				})
 				time.Sleep(ms) // so that the first is the oldest, whatever the nodes' clocks seem to be
 			}
 			racers.Wait()
 			settleNetwork()
-			if left := fl.leftovers(); len(left) > 0 {
-				t.Errorf("left: %v", left)
-			}
+			fl.nothingLeft()
 		})
 	}
 }
@@ -211,7 +209,7 @@ func TestTokensGrowAcrossATie(t *testing.T) {
 						t.Errorf("token %d after %d, known to %d nodes", k.Token(), last, accepted)
 					}
 					last = k.Token()
-					must(0, k.Unlock(t.Context()))(t)
+					succeeds(t, k.Unlock(t.Context()))
 				})
 				time.Sleep(ms)
 			}
@@ -233,15 +231,13 @@ func TestARefusedCallerAsksOnce(t *testing.T) {
 		settleNetwork()
 		again := fl.again()
 		for range 20 {
-			if _, err := b.TryLock(t.Context(), "job"); !errors.Is(err, ErrTaken) {
-				t.Errorf("got %v, want ErrTaken", err)
-			}
+			fails(t, errOf(b.TryLock(t.Context(), "job")), ErrTaken)
 			settleNetwork()
 		}
 		if n := again(); n > 0 {
 			t.Errorf("%d second questions", n)
 		}
-		must(0, k.Unlock(t.Context()))(t)
+		succeeds(t, k.Unlock(t.Context()))
 	})
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
@@ -249,9 +245,7 @@ func TestARefusedCallerAsksOnce(t *testing.T) {
 			n.Do("SET", "job", youngOwner, "PX", "60000")
 		}
 		again := fl.again()
-		if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrTaken) {
-			t.Errorf("got %v, want ErrTaken", err)
-		}
+		fails(t, errOf(l.TryLock(t.Context(), "job")), ErrTaken)
 		if settleNetwork(); again() > 0 {
 			t.Errorf("%d second questions", again())
 		}
@@ -294,9 +288,7 @@ func TestOnlyATryLockBreaksTies(t *testing.T) {
 		} {
 			before := again()
 			within(t, 250*ms, what, func() {
-				if _, err := call(); !errors.Is(err, ErrTaken) {
-					t.Errorf("%s: got %v, want ErrTaken", what, err)
-				}
+				fails(t, errOf(call()), ErrTaken, what)
 			})
 			if settleNetwork(); again() != before+10 {
 				t.Errorf("%s: %d second questions, want two to each node", what, again()-before)
@@ -342,9 +334,7 @@ func TestACallThatEndsInATieLeavesNothing(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), after)
 			defer cancel()
 			within(t, after+ms, "TryLock", func() {
-				if _, err := l.TryLock(ctx, "job"); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("got %v, want DeadlineExceeded", err)
-				}
+				fails(t, errOf(l.TryLock(ctx, "job")), context.DeadlineExceeded)
 			})
 			time.Sleep(100 * ms)
 			synctest.Wait()

@@ -61,7 +61,7 @@ func holdAll(t *testing.T, l *Locker) (release func()) {
 	}
 	return func() {
 		for _, k := range held {
-			must(0, k.Unlock(t.Context()))(t)
+			succeeds(t, k.Unlock(t.Context()))
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestMaxWaitEndsEveryWait(t *testing.T) {
 				patient := fl.locker("patient")
 				all.Go(func() {
 					k := must(patient.Lock(t.Context(), "job"))(t)
-					must(0, k.Unlock(t.Context()))(t)
+					succeeds(t, k.Unlock(t.Context()))
 				})
 				time.Sleep(limit + 50*ms)
 				synctest.Wait()
@@ -159,13 +159,9 @@ func TestMaxWaitIsNotTheCallersDeadline(t *testing.T) {
 			}
 			because, cancelBecause := context.WithCancelCause(t.Context())
 			time.AfterFunc(100*ms, func() { cancelBecause(fmt.Errorf("gave up: %w", ErrMaxWait)) })
-			if err := wait(because, l, WithMaxWait(time.Second)); !errors.Is(err, context.Canceled) {
-				t.Errorf("%s: got %v, want Canceled", what, err)
-			}
+			fails(t, wait(because, l, WithMaxWait(time.Second)), context.Canceled, what)
 			_ = l.Close()
-			if err := wait(t.Context(), l, WithMaxWait(time.Second)); !errors.Is(err, ErrClosed) {
-				t.Errorf("%s: got %v, want ErrClosed", what, err)
-			}
+			fails(t, wait(t.Context(), l, WithMaxWait(time.Second)), ErrClosed, what)
 		})
 	}
 }
@@ -205,9 +201,7 @@ func TestMaxWaitDoesNotBoundTheWork(t *testing.T) {
 		} {
 			release := holdAll(t, fl.locker("holder"))
 			time.AfterFunc(800*ms, release) // late, but in time
-			if err := run(); err != nil {
-				t.Errorf("%s: got %v", what, err)
-			}
+			succeeds(t, run(), what)
 		}
 		for _, ev := range w.take() {
 			if ev.Context == nil {
@@ -225,14 +219,12 @@ func TestMaxWaitDoesNotConcernATry(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithMaxWait(1))
 		k := must(l.TryLock(t.Context(), "job"))(t)
-		must(0, k.Unlock(t.Context()))(t)
+		succeeds(t, k.Unlock(t.Context()))
 		k = must(l.Semaphore("job", 2).TryAcquire(t.Context()))(t)
-		must(0, k.Unlock(t.Context()))(t)
+		succeeds(t, k.Unlock(t.Context()))
 		k = must(l.RWMutex("job").TryRLock(t.Context()))(t)
-		must(0, k.Unlock(t.Context()))(t)
-		if _, err := l.Lock(t.Context(), "job"); !errors.Is(err, ErrMaxWait) {
-			t.Errorf("Lock: got %v, want ErrMaxWait", err)
-		}
+		succeeds(t, k.Unlock(t.Context()))
+		fails(t, errOf(l.Lock(t.Context(), "job")), ErrMaxWait, "Lock")
 	})
 }
 

@@ -121,9 +121,7 @@ func TestHealthySubscriptionIsKept(t *testing.T) {
 		if more := n.Calls("subscribe") - heard; more != 1 || pings-pinged < 8 || pings-pinged > 11 {
 			t.Errorf("%d subscriptions and %d pings in 10 s of waiting, want 1 and about 10", more, pings-pinged)
 		}
-		if err := held.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, held.Unlock(t.Context()))
 		<-waiting
 		settleNetwork()
 		pings = n.Calls("ping")

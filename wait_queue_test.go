@@ -33,6 +33,14 @@ func (fl *fleet) leftovers() (keys []string) {
 	return keys
 }
 
+// nothingLeft fails the test if leftovers has any.
+func (fl *fleet) nothingLeft() {
+	fl.t.Helper()
+	if left := fl.leftovers(); len(left) > 0 {
+		fl.t.Errorf("left: %v", left)
+	}
+}
+
 func TestFirstComeFirstServed(t *testing.T) {
 	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
 		holder := must(fl.locker("holder", opts...).Lock(t.Context(), "job"))(t)
@@ -47,16 +55,12 @@ func TestFirstComeFirstServed(t *testing.T) {
 				order = append(order, i)
 				mu.Unlock()
 				time.Sleep(ms)
-				if err := k.Unlock(t.Context()); err != nil {
-					t.Error(err)
-				}
+				succeeds(t, k.Unlock(t.Context()))
 			})
 			time.Sleep(20 * ms)
 		}
 		released := time.Now()
-		if err := holder.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, holder.Unlock(t.Context()))
 		waiters.Wait()
 		if took := time.Since(released); took > 100*ms {
 			t.Errorf("ten hand-overs took %v", took)
@@ -65,9 +69,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 			t.Errorf("the order was %v", order)
 		}
 		settleNetwork()
-		if left := fl.leftovers(); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
+		fl.nothingLeft()
 	})
 }
 
@@ -90,9 +92,7 @@ func TestTokensGrowThroughTheQueue(t *testing.T) {
 					last = k.Token()
 					time.Sleep(ms)
 					inside--
-					if err := k.Unlock(t.Context()); err != nil {
-						t.Error(err)
-					}
+					succeeds(t, k.Unlock(t.Context()))
 				}
 			})
 		}
@@ -113,13 +113,9 @@ func TestCancelledWaitLeavesNothing(t *testing.T) {
 		if left := strings.Join(fl.leftovers(), " "); strings.Contains(left, "redlock:") {
 			t.Errorf("left: %s", left)
 		}
-		if err := holder.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, holder.Unlock(t.Context()))
 		settleNetwork()
-		if left := fl.leftovers(); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
+		fl.nothingLeft()
 	})
 }
 
@@ -139,18 +135,12 @@ func TestHandOverToAWaiterThatGivesUp(t *testing.T) {
 			time.Sleep(10 * ms)
 			go func() { got <- must(b.Lock(t.Context(), "job"))(t) }()
 			time.Sleep(90 * ms)
-			if err := holder.Unlock(t.Context()); err != nil {
-				t.Error(err)
-			}
+			succeeds(t, holder.Unlock(t.Context()))
 			if k := <-gave; k != nil {
-				if err := k.Unlock(t.Context()); err != nil {
-					t.Error(err)
-				}
+				succeeds(t, k.Unlock(t.Context()))
 			}
 			within(t, 300*ms, "the next hold", func() {
-				if err := (<-got).Unlock(t.Context()); err != nil {
-					t.Error(err)
-				}
+				succeeds(t, (<-got).Unlock(t.Context()))
 			})
 			settleNetwork()
 			if left := fl.leftovers(); len(left) > 0 {
@@ -241,13 +231,9 @@ func TestDeadWaitersDelayNobody(t *testing.T) {
 		got := make(chan *Lock)
 		go func() { got <- must(l.Lock(t.Context(), "job"))(t) }()
 		time.Sleep(50 * ms)
-		if err := holder.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, holder.Unlock(t.Context()))
 		within(t, 20*ms, "the hand-over", func() {
-			if err := (<-got).Unlock(t.Context()); err != nil {
-				t.Error(err)
-			}
+			succeeds(t, (<-got).Unlock(t.Context()))
 		})
 	})
 }
@@ -298,9 +284,7 @@ func TestWaitersDoNotDependOnMessages(t *testing.T) {
 				time.Sleep(500 * ms)
 				c.release(fl, holder)
 				within(t, c.limit, "the take-over", func() {
-					if err := (<-got).Unlock(t.Context()); err != nil {
-						t.Error(err)
-					}
+					succeeds(t, (<-got).Unlock(t.Context()))
 				})
 			})
 		})
@@ -335,7 +319,7 @@ func TestAWaiterIsToldOfWhatIsWritten(t *testing.T) {
 				}
 				fl.nodes[0].Deny()
 				fl.nodes[1].Deny()
-				must(0, (<-got).Unlock(t.Context()))(t)
+				succeeds(t, (<-got).Unlock(t.Context()))
 			})
 		})
 	}
@@ -364,8 +348,8 @@ func TestAStoppedWaiterCostsALease(t *testing.T) {
 				for i := range stopped {
 					fl.net.Drop(sim.Link{Client: fmt.Sprintf("stopped%d", i)}, sim.Both)
 				}
-				must(0, holder.Unlock(t.Context()))(t)
-				within(t, stopped*time.Second+750*ms, "the hand-over", func() { must(0, (<-got).Unlock(t.Context()))(t) })
+				succeeds(t, holder.Unlock(t.Context()))
+				within(t, stopped*time.Second+750*ms, "the hand-over", func() { succeeds(t, (<-got).Unlock(t.Context())) })
 				fl.net.Calm()
 			})
 		})
@@ -382,7 +366,7 @@ func TestALeaseBecomesWhole(t *testing.T) {
 			got := make(chan *Lock)
 			go func() { got <- must(l.Lock(t.Context(), "job", opts...))(t) }()
 			time.Sleep(50 * ms)
-			must(0, holder.Unlock(t.Context()))(t)
+			succeeds(t, holder.Unlock(t.Context()))
 			f(t, fl, l, <-got)
 		})
 	}
@@ -431,7 +415,7 @@ func TestALeaseCountsOnlyWithItsVote(t *testing.T) {
 		must(fl.locker("holder").Lock(t.Context(), "job"))(t)
 		time.Sleep(5 * time.Second)
 		r, asked := w.ask()
-		must(0, w.awaitOutcome(t.Context(), r))(t)
+		succeeds(t, w.awaitOutcome(t.Context(), r))
 		settleNetwork()
 		for node, vote := range []vote{voteGranted, voteAbstained, voteAbstained} {
 			w.notify(node, answer{vote: vote}, true)
@@ -491,7 +475,7 @@ func TestALeaseCountsFromBeforeTheHandOver(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		r, asked := w.ask()
 		w.notify(0, answer{vote: voteGranted}, true)
-		must(0, w.awaitOutcome(t.Context(), r))(t)
+		succeeds(t, w.awaitOutcome(t.Context(), r))
 		settleNetwork()
 		w.notify(1, answer{vote: voteGranted}, true)
 		w.notify(2, answer{vote: voteGranted}, false)
@@ -526,9 +510,7 @@ func TestOneContenderPerProcess(t *testing.T) {
 				mu.Lock()
 				order = append(order, i)
 				mu.Unlock()
-				if err := k.Unlock(t.Context()); err != nil {
-					t.Error(err)
-				}
+				succeeds(t, k.Unlock(t.Context()))
 			})
 			synctest.Wait()
 			time.Sleep(10 * ms)
@@ -544,9 +526,7 @@ func TestOneContenderPerProcess(t *testing.T) {
 				t.Errorf("got %v, want DeadlineExceeded and ErrTaken", err)
 			}
 		})
-		if err := holder.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, holder.Unlock(t.Context()))
 		waiters.Wait()
 		for i, got := range order {
 			if i != got {
@@ -554,9 +534,7 @@ func TestOneContenderPerProcess(t *testing.T) {
 			}
 		}
 		settleNetwork()
-		if left := fl.leftovers(); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
+		fl.nothingLeft()
 	})
 }
 
@@ -578,17 +556,13 @@ func TestSplitVotesAreResolved(t *testing.T) {
 				both.Go(func() {
 					for range 10 {
 						k := must(l.Lock(t.Context(), "job"))(t)
-						if err := k.Unlock(t.Context()); err != nil {
-							t.Error(err)
-						}
+						succeeds(t, k.Unlock(t.Context()))
 					}
 				})
 			}
 			within(t, 10*time.Second, "twenty holds", both.Wait)
 			time.Sleep(200 * ms)
-			if left := fl.leftovers(); len(left) > 0 {
-				t.Errorf("left: %v", left)
-			}
+			fl.nothingLeft()
 		})
 	}
 }
@@ -633,9 +607,7 @@ func TestTokenTooFarAheadIsNoQuorumForAWaiter(t *testing.T) {
 			settleNetwork() // the votes are given back
 		}
 		settleNetwork()
-		if left := fl.leftovers(); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
+		fl.nothingLeft()
 	})
 }
 
@@ -701,9 +673,7 @@ func TestRequestIsNotResentAfterItsUndo(t *testing.T) {
 			n.Do("DEL", "job")
 		}
 		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v, want the wait cancelled", err)
-		}
+		fails(t, <-ended, context.Canceled, "wait cancelled")
 		time.Sleep(2 * time.Second)
 		if got := fl.holding("job"); got != 0 {
 			t.Errorf("taken on %d nodes after the wait has ended", got)

@@ -3,7 +3,6 @@ package redlock
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -25,9 +24,9 @@ func TestAWaiterAsksOnce(t *testing.T) {
 				attempts++
 			}
 		}))
-		time.AfterFunc(100*ms, func() { must(0, holder.Unlock(t.Context()))(t) })
+		time.AfterFunc(100*ms, func() { succeeds(t, holder.Unlock(t.Context())) })
 		within(t, 110*ms, "the hand-over", func() { must(l.Lock(t.Context(), "job"))(t) })
-		must(0, l.Close())(t)
+		succeeds(t, l.Close())
 		if attempts != 1 {
 			t.Errorf("the waiter made %d attempts, want 1", attempts)
 		}
@@ -41,31 +40,27 @@ func TestAStandingRequestLeavesNoPlace(t *testing.T) {
 		"the hold ends after the last answer": func(t *testing.T, l *Locker, _ func()) {
 			k := must(l.Lock(t.Context(), "job"))(t)
 			time.Sleep(2 * late)
-			must(0, k.Unlock(t.Context()))(t)
+			succeeds(t, k.Unlock(t.Context()))
 		},
 		"the hold ends before it": func(t *testing.T, l *Locker, _ func()) {
-			must(0, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))(t)
+			succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
 		},
 		"the hold is given away before it": func(t *testing.T, l *Locker, _ func()) {
 			ticket := must(must(l.Lock(t.Context(), "job"))(t).Ticket())(t)
 			time.Sleep(2 * late)
 			k := must(l.Adopt(t.Context(), ticket))(t)
 			time.Sleep(l.opts.ttl) // for the place of the former owner
-			must(0, k.Unlock(t.Context()))(t)
+			succeeds(t, k.Unlock(t.Context()))
 		},
 		"the caller gives up": func(t *testing.T, l *Locker, refused func()) {
 			refused()
 			ctx, cancel := context.WithTimeout(t.Context(), late/2)
 			defer cancel()
-			if _, err := l.Lock(ctx, "job"); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v", err)
-			}
+			fails(t, errOf(l.Lock(ctx, "job")), context.DeadlineExceeded)
 		},
 		"the attempts are used up": func(t *testing.T, l *Locker, refused func()) {
 			refused()
-			if _, err := l.Lock(t.Context(), "job", WithMaxAttempts(2)); !errors.Is(err, ErrTaken) {
-				t.Errorf("got %v", err)
-			}
+			fails(t, errOf(l.Lock(t.Context(), "job", WithMaxAttempts(2))), ErrTaken)
 		},
 		"it waits behind another goroutine": func(t *testing.T, l *Locker, refused func()) {
 			refused()
@@ -79,9 +74,7 @@ func TestAStandingRequestLeavesNoPlace(t *testing.T) {
 		"the Locker is closed": func(t *testing.T, l *Locker, refused func()) {
 			refused()
 			time.AfterFunc(late/2, func() { _ = l.Close() })
-			if _, err := l.Lock(t.Context(), "job"); !errors.Is(err, ErrClosed) {
-				t.Errorf("got %v", err)
-			}
+			fails(t, errOf(l.Lock(t.Context(), "job")), ErrClosed)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,9 +92,7 @@ func TestAStandingRequestLeavesNoPlace(t *testing.T) {
 				f(t, l, func() { refuse(0, 1, 2) })
 				time.Sleep(200 * ms)
 				settleNetwork()
-				if left := fl.leftovers(); len(left) > 0 {
-					t.Errorf("left: %v", left)
-				}
+				fl.nothingLeft()
 				l.listeners.mu.Lock()
 				defer l.listeners.mu.Unlock()
 				if n := len(l.listeners.of) + len(l.listeners.early); n > 0 && l.ctx.Err() == nil {
@@ -133,11 +124,9 @@ func TestAGrantToALiveHoldIsKept(t *testing.T) {
 				t.Errorf("node %d is %v's, want the holder's", i, got)
 			}
 		}
-		must(0, k.Unlock(t.Context()))(t)
+		succeeds(t, k.Unlock(t.Context()))
 		settleNetwork()
-		if left := fl.leftovers(); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
+		fl.nothingLeft()
 	})
 }
 
@@ -218,7 +207,7 @@ func TestOfNewcomersOneIsServedAtOnce(t *testing.T) {
 						served.Lock()
 						first = cmp.Or(first, time.Since(begun))
 						served.Unlock()
-						must(0, k.Unlock(t.Context()))(t)
+						succeeds(t, k.Unlock(t.Context()))
 					})
 				}
 				all.Wait()
@@ -247,7 +236,7 @@ func TestAHoldHasNoPlaceOnANodeThatWasNotAsked(t *testing.T) {
 		if placeOf(k.hold) == nowhere {
 			t.Error("the node has been asked and may have put the hold into its queue, but the hold has no place to leave")
 		}
-		must(0, k.Unlock(t.Context()))(t)
+		succeeds(t, k.Unlock(t.Context()))
 		k = must(l.Lock(t.Context(), "job"))(t)
 		settleNetwork()
 		if place := placeOf(k.hold); place != nowhere {

@@ -39,11 +39,9 @@ func TestSimultaneousDeadlinesReportTaken(t *testing.T) {
 						})
 					}
 					all.Wait()
-					must(0, holder.Unlock(t.Context()))(t)
+					succeeds(t, holder.Unlock(t.Context()))
 					settleNetwork()
-					if left := fl.leftovers(); len(left) > 0 {
-						t.Errorf("left: %v", left)
-					}
+					fl.nothingLeft()
 				})
 			}
 		})
@@ -100,9 +98,7 @@ func asksOnce(t *testing.T, limit time.Duration, ask func(context.Context, ...Op
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
-		if err := ask(ctx); !errors.Is(err, ErrTaken) {
-			t.Errorf("the waiting call: got %v, want ErrTaken", err)
-		}
+		fails(t, ask(ctx), ErrTaken, "the waiting call")
 	})
 	time.Sleep(time.Second)
 	within(t, limit, "asking once", func() {

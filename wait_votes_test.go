@@ -35,19 +35,15 @@ func TestNewcomerGivesItsVotesToTheOlderWaiter(t *testing.T) {
 			}
 			time.Sleep(300 * ms)
 			for _, want := range []*Locker{next, newcomer} {
-				if err := k.Unlock(t.Context()); err != nil {
-					t.Error(err)
-				}
+				succeeds(t, k.Unlock(t.Context()))
 				within(t, late/2, "the hand-over", func() { k = <-locked })
 				if k.hold.locker != want {
 					t.Error("the newcomer got the lock first")
 				}
 			}
-			must(0, k.Unlock(t.Context()))(t)
+			succeeds(t, k.Unlock(t.Context()))
 			settleNetwork()
-			if left := fl.leftovers(); len(left) > 0 {
-				t.Errorf("left: %v", left)
-			}
+			fl.nothingLeft()
 		})
 	}
 }
@@ -329,16 +325,14 @@ func TestWaitersThatCannotWinBlockNobody(t *testing.T) {
 						t.Errorf("waited for %v", took)
 					}
 					time.Sleep(10 * ms)
-					must(0, k.Unlock(ctx))(t)
+					succeeds(t, k.Unlock(ctx))
 				}
 				for _, i := range c.dead {
 					fl.nodes[i].Restart()
 				}
 				fl.mend("cut off", c.cut...)
 				for range waiters {
-					if err := <-waited; err != nil {
-						t.Errorf("they reach all nodes again: %v", err)
-					}
+					succeeds(t, <-waited, "they reach all nodes again")
 				}
 			})
 		})
@@ -377,7 +371,7 @@ func TestAVoteAfterAFailureShortensThePause(t *testing.T) {
 		go func() { _, _ = waiter.Lock(ctx, "job") }()
 		for range 20 {
 			time.Sleep(130 * ms)
-			within(t, 60*ms, "the lock", func() { must(0, must(other.Lock(ctx, "job"))(t).Unlock(ctx))(t) })
+			within(t, 60*ms, "the lock", func() { succeeds(t, must(other.Lock(ctx, "job"))(t).Unlock(ctx)) })
 		}
 		cancel()
 		settleNetwork()
