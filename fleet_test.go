@@ -84,6 +84,14 @@ func (fl *fleet) holding(key string) int {
 	return count
 }
 
+// isHeld fails the test unless the key exists on so many nodes. what says when or why.
+func (fl *fleet) isHeld(key string, want int, what ...string) {
+	fl.t.Helper()
+	if got := fl.holding(key); got != want {
+		fl.t.Errorf("%s%s is on %d nodes, want %d", strings.Join(append(what, ""), ": "), key, got, want)
+	}
+}
+
 // settleNetwork waits until all messages in flight have arrived.
 func settleNetwork() {
 	time.Sleep(20 * time.Millisecond)

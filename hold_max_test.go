@@ -28,9 +28,7 @@ func TestMaxHold(t *testing.T) {
 			t.Errorf("got %v and %v, want ErrMaxHold", context.Cause(ctx), k.Err())
 		}
 		settleNetwork()
-		if got := fl.holding("job"); got != 3 {
-			t.Errorf("before Unlock it is on %d nodes, want 3", got)
-		}
+		fl.isHeld("job", 3, "before Unlock")
 		now := must(l.Inspect(t.Context(), "job"))(t)
 		if now.Owner != k.Owner() || now.Token != k.Token() || now.Remaining <= 0 || now.Remaining > time.Second {
 			t.Errorf("Inspect says %+v", now)
@@ -48,9 +46,7 @@ func TestMaxHold(t *testing.T) {
 				t.Errorf("Unlock: got %v, want ErrLost and ErrMaxHold", err)
 			}
 			settleNetwork()
-			if got := fl.holding("job"); got != 0 {
-				t.Errorf("after Unlock it is on %d nodes", got)
-			}
+			fl.isHeld("job", 0, "after Unlock")
 			if again := fl.nodes[0].Calls("evalsha") - asked; asked > 0 && again > 1 {
 				t.Errorf("%d requests, want one for the release", again)
 			}
@@ -278,9 +274,7 @@ func TestTheMaximumIsNoticedAfterTheValidity(t *testing.T) {
 		slept = time.Minute
 		fails(t, k.Err(), ErrMaxHold)
 		settleNetwork()
-		if got := fl.holding("job"); got != 0 {
-			t.Errorf("left on %d nodes", got)
-		}
+		fl.isHeld("job", 0)
 	})
 }
 
@@ -292,9 +286,7 @@ func TestCloseLeavesAHoldThatIsOverItsMaximum(t *testing.T) {
 		other := must(l.Lock(t.Context(), "other"))(t)
 		<-k.Done()
 		_ = l.Close()
-		if got := fl.holding("job"); got != 3 {
-			t.Errorf("kept on %d nodes, want 3", got)
-		}
+		fl.isHeld("job", 3)
 		if got := fl.holding("other"); got != 3 || !errors.Is(other.Err(), ErrClosed) {
 			t.Errorf("a hold that was valid: on %d nodes, %v", got, other.Err())
 		}
@@ -316,9 +308,7 @@ func TestALateGrantIsKeptWithTheHold(t *testing.T) {
 		<-k.Done()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := fl.holding("job"); got != 3 {
-			t.Errorf("kept on %d nodes, want 3", got)
-		}
+		fl.isHeld("job", 3)
 		_ = k.Unlock(t.Context())
 		time.Sleep(3 * time.Second)
 		fl.nothingLeft()
@@ -343,9 +333,7 @@ func TestALateRefusalLeavesAKeptHoldAlone(t *testing.T) {
 		fl.unreachable("a", 4)
 		<-k.Done()
 		time.Sleep(900 * ms) // the other two nodes are free then
-		if got := fl.holding("job"); got != 3 {
-			t.Errorf("kept on %d nodes, want 3", got)
-		}
+		fl.isHeld("job", 3)
 		if other, err := b.TryLock(t.Context(), "job"); !errors.Is(err, ErrTaken) {
 			t.Errorf("got %v, %v before Unlock, want ErrTaken", other, err)
 		}

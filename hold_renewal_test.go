@@ -103,9 +103,7 @@ func TestRollingRestartKeepsAHoldFromWaiters(t *testing.T) {
 		waiting.Wait()
 		succeeds(t, k.Unlock(t.Context()))
 		settleNetwork()
-		if got := fl.holding("job"); got != 0 {
-			t.Errorf("left on %d nodes", got)
-		}
+		fl.isHeld("job", 0)
 	})
 }
 
@@ -119,9 +117,7 @@ func TestARepairedNodeDoesNotVoteInThatRound(t *testing.T) {
 		}
 		fails(t, k.Extend(t.Context()), ErrLost, "two of three nodes lost it")
 		settleNetwork()
-		if got := fl.holding("job"); got != 0 {
-			t.Errorf("the repaired keys are left on %d nodes", got)
-		}
+		fl.isHeld("job", 0, "repaired keys")
 	})
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
@@ -178,14 +174,10 @@ func TestNodesThatAnExtensionAddedAreReleased(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		succeeds(t, k.Extend(t.Context()))
 		settleNetwork()
-		if got := fl.holding("job"); got != 3 {
-			t.Errorf("held on %d nodes after the extension, want 3", got)
-		}
+		fl.isHeld("job", 3, "after the extension")
 		_ = k.Unlock(t.Context())
 		settleNetwork()
-		if got := fl.holding("job"); got != 0 {
-			t.Errorf("left on %d nodes", got)
-		}
+		fl.isHeld("job", 0)
 	})
 }
 
@@ -251,9 +243,7 @@ func TestADeletedKeyIsNoticed(t *testing.T) {
 			t.Errorf("got %v, want ErrLost", k.Err())
 		}
 		settleNetwork()
-		if got := fl.holding("job"); got != 0 {
-			t.Errorf("left on %d nodes", got)
-		}
+		fl.isHeld("job", 0)
 	})
 }
 
@@ -453,9 +443,7 @@ func TestAnExtensionIsNotSentAgainAfterTheRelease(t *testing.T) {
 		succeeds(t, k.Unlock(t.Context()))
 		<-extended
 		time.Sleep(time.Second)
-		if got := fl.holding("job"); got != 0 {
-			t.Errorf("the key is back on %d nodes", got)
-		}
+		fl.isHeld("job", 0, "it is back")
 	})
 }
 

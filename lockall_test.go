@@ -160,9 +160,7 @@ func TestLockAllIsRenewedAndRepaired(t *testing.T) {
 		fl.nodes[2].Restart()
 		time.Sleep(time.Minute)
 		for _, name := range ten {
-			if held := fl.holding(name); held != 3 {
-				t.Errorf("%s is held on %d nodes, want 3", name, held)
-			}
+			fl.isHeld(name, 3)
 		}
 		if err := k.Extend(t.Context()); err != nil || k.Err() != nil {
 			t.Errorf("after two minutes: %v, %v", err, k.Err())

@@ -22,13 +22,9 @@ func TestARefusedReleaseIsRetried(t *testing.T) {
 			succeeds(t, k.Unlock(t.Context()))
 		})
 		time.Sleep(7*250*ms + 100*ms) // 8 were refused
-		if got := fl.holding("job"); got != 1 {
-			t.Errorf("held on %d nodes, want 1: it was sent again too often", got)
-		}
+		fl.isHeld("job", 1, "it was sent again too often")
 		time.Sleep(250 * ms)
-		if got := fl.holding("job"); got != 0 {
-			t.Errorf("left on %d nodes", got)
-		}
+		fl.isHeld("job", 0)
 	})
 }
 
@@ -167,9 +163,7 @@ func TestAReleaseWaitsForANodeThatIsAway(t *testing.T) {
 		succeeds(t, k.Unlock(t.Context()))
 		fl.nodes[0].Restart()
 		time.Sleep(2 * time.Second)
-		if got := fl.holding("job"); got != 0 {
-			t.Errorf("left on %d nodes", got)
-		}
+		fl.isHeld("job", 0)
 	})
 }
 

@@ -50,9 +50,7 @@ func TestLockAndUnlock(t *testing.T) {
 			t.Errorf("after Unlock: got %v", k.Err())
 		}
 		settleNetwork()
-		if got := fl.holding("app:job"); got != 0 {
-			t.Errorf("left on %d nodes", got)
-		}
+		fl.isHeld("app:job", 0)
 	})
 }
 
@@ -74,9 +72,7 @@ func TestCancelledAcquireLeavesNothing(t *testing.T) {
 		}
 		time.Sleep(100 * ms)
 		synctest.Wait()
-		if got := fl.holding("job"); got != 0 {
-			t.Errorf("left on %d nodes", got)
-		}
+		fl.isHeld("job", 0)
 	})
 }
 
@@ -199,9 +195,7 @@ func TestDo(t *testing.T) {
 			_ = l.Do(t.Context(), "job", func(context.Context) error { panic("oops") })
 		}()
 		settleNetwork()
-		if got := fl.holding("job"); got != 0 {
-			t.Errorf("after a panic: left on %d nodes", got)
-		}
+		fl.isHeld("job", 0, "after a panic")
 		err := l.Do(t.Context(), "job", func(ctx context.Context) error {
 			for _, n := range fl.nodes {
 				n.Do("SET", "job", "thief", "PX", "60000")
@@ -228,9 +222,7 @@ func TestAMajorityThatComesTooLateIsNoHold(t *testing.T) {
 			}
 			cancel()
 			time.Sleep(2 * time.Second)
-			if got := fl.holding("job"); got != 0 {
-				t.Errorf("%s: left on %d nodes", what, got)
-			}
+			fl.isHeld("job", 0, what)
 		}
 	})
 }

@@ -39,9 +39,7 @@ func TestHandOver(t *testing.T) {
 		succeeds(t, second.Unlock(t.Context()))
 		settleNetwork()
 		fails(t, errOf(a.Adopt(t.Context(), text)), ErrTaken, "a ticket that was used")
-		if got := fl.holding("job two"); got != 0 {
-			t.Errorf("left on %d nodes", got)
-		}
+		fl.isHeld("job two", 0)
 	})
 }
 
@@ -84,9 +82,7 @@ func TestConcurrentAdoptionsHaveOneWinner(t *testing.T) {
 			settleNetwork() // the undo of the other calls may take longer than this Unlock
 			succeeds(t, adopted[0].Unlock(t.Context()))
 			settleNetwork()
-			if left := fl.holding("job"); left != 0 {
-				t.Fatalf("left on %d nodes", left)
-			}
+			fl.isHeld("job", 0)
 		}
 		if splits == 0 {
 			t.Error("the votes were never split: this proves too little")
@@ -100,7 +96,7 @@ func TestATicketKeepsVotesThatArriveLater(t *testing.T) {
 	for _, node := range []int{0, 4} {
 		bubble(t, 5, func(t *testing.T, fl *fleet) {
 			a, b := fl.locker("a"), fl.locker("b")
-			for i := range 20 {
+			for range 20 {
 				k := must(a.Lock(t.Context(), "job"))(t)
 				tickets := make(chan string)
 				go func() {
@@ -117,9 +113,7 @@ func TestATicketKeepsVotesThatArriveLater(t *testing.T) {
 				text := <-tickets
 				time.Sleep(200 * ms)
 				synctest.Wait()
-				if got := fl.holding("job"); got != 5 {
-					t.Fatalf("ticket %d: the lock is held on %d nodes, want 5", i, got)
-				}
+				fl.isHeld("job", 5)
 				fl.net.SetDelay(link0("b", node), sim.Down, sim.LAN)
 				_ = must(a.Adopt(t.Context(), text))(t).Unlock(t.Context())
 				time.Sleep(2 * time.Second) // until the name no longer counts as contended
@@ -170,8 +164,6 @@ func TestAGrantAfterTheEndOfATicketIsReturned(t *testing.T) {
 		fl.nodes[0].Do("SET", "job", k.Owner(), "PX", 60_000)
 		fl.nodes[0].Do("PUBLISH", a.listeners.channel, k.Owner()+"  job")
 		settleNetwork()
-		if got := fl.holding("job"); got != 0 {
-			t.Errorf("kept on %d nodes", got)
-		}
+		fl.isHeld("job", 0)
 	})
 }

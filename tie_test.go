@@ -293,9 +293,7 @@ func TestOnlyATryLockBreaksTies(t *testing.T) {
 			if settleNetwork(); again() != before+10 {
 				t.Errorf("%s: %d second questions, want two to each node", what, again()-before)
 			}
-			if left := fl.holding("job"); left != 3 {
-				t.Errorf("%s: the lock is left on %d nodes", what, left-3)
-			}
+			fl.isHeld("job", 3, what)
 		}
 	})
 }
@@ -319,9 +317,7 @@ func TestATieIsUndoneOnTheNodesOfAllRounds(t *testing.T) {
 		}
 		fl.net.Accept(link0("a", 0))
 		time.Sleep(5 * time.Second)
-		if left := fl.holding("job"); left != 3 {
-			t.Errorf("the lock is left on %d nodes", left-3)
-		}
+		fl.isHeld("job", 3)
 	})
 }
 
@@ -338,18 +334,14 @@ func TestACallThatEndsInATieLeavesNothing(t *testing.T) {
 			})
 			time.Sleep(100 * ms)
 			synctest.Wait()
-			if left := fl.holding("job"); left != 3 {
-				t.Errorf("cancelled: the lock is left on %d nodes", left-3)
-			}
+			fl.isHeld("job", 3, "cancelled")
 			time.AfterFunc(after, func() { _ = l.Close() })
 			if _, err := l.TryLock(t.Context(), "job"); err == nil {
 				t.Error("got the lock")
 			}
 			time.Sleep(500 * ms)
 			synctest.Wait()
-			if left := fl.holding("job"); left != 3 {
-				t.Errorf("closed: the lock is left on %d nodes", left-3)
-			}
+			fl.isHeld("job", 3, "closed")
 		})
 	}
 }
