@@ -235,9 +235,7 @@ func (fl *fleet) crowd(clients int) {
 		lockers := fl.several(together, "crowd")
 		settleNetwork()
 		var all sync.WaitGroup
-		for i := range fl.nodes {
-			fl.net.Cut(link0("crowd", i))
-		}
+		fl.net.Cut(sim.Link{Client: "crowd"})
 		for _, l := range lockers {
 			all.Go(func() { _ = l.Close() })
 		}
@@ -258,15 +256,11 @@ func TestBudgetsOfStart(t *testing.T) {
 		got["commands per connection then"] = float64(m.commands.Load()) / float64(wanted)
 		got["lists that a node knows then"] = fl.listsKnown()
 
-		for _, n := range fl.nodes {
-			n.Crash(false)
-		}
+		fl.nodes.crash(false)
 		time.Sleep(3 * time.Second)
 		m.made.Store(0)
 		m.commands.Store(0)
-		for _, n := range fl.nodes {
-			n.Restart()
-		}
+		fl.nodes.restart()
 		time.Sleep(4 * time.Second) // before the first probes
 		synctest.Wait()
 		missing += wanted - connected(all)

@@ -25,9 +25,7 @@ func TestLocksInOneBatchKeepTheirOwnTTL(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range n {
 			all.Go(func() {
-				if _, err := l.TryLock(t.Context(), fmt.Sprint(i), WithTTL(ttl(i))); err != nil {
-					t.Error(err)
-				}
+				succeeds(t, errOf(l.TryLock(t.Context(), fmt.Sprint(i), WithTTL(ttl(i)))))
 			})
 		}
 		all.Wait()
@@ -72,9 +70,7 @@ func TestReleasesInOneBatchLeaveTheirOwnTokens(t *testing.T) {
 			if i%3 == 1 {
 				want += ".5"
 			}
-			if known := fl.nodes[0].Do("ZSCORE", tokensName, fmt.Sprint(i)); known != want {
-				t.Errorf("lock %d: the node knows %v, want %s", i, known, want)
-			}
+			equals[any](t, fl.nodes[0].Do("ZSCORE", tokensName, fmt.Sprint(i)), want, "lock %d: the token that the node knows", i)
 		}
 	})
 }
@@ -85,9 +81,7 @@ func TestALargeForeignValueDoesNotEndTheConnection(t *testing.T) {
 	long := strings.Repeat("x", 3<<20)
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		for _, n := range fl.nodes {
-			n.Do("SET", "cache", long)
-		}
+		fl.nodes.do("SET", "cache", long)
 		for range 3 {
 			fails(t, errOf(l.TryLock(t.Context(), "cache")), ErrTaken, "the name of the large key")
 			k, err := l.TryLock(t.Context(), "another")
@@ -108,9 +102,7 @@ func TestManySurveysInOneReply(t *testing.T) {
 			s := l.Semaphore(fmt.Sprint("s", i), 1000)
 			s.contendedUntil = time.Now().Add(time.Hour) // so that it begins with a survey
 			all.Go(func() {
-				if _, err := s.TryAcquire(t.Context()); err != nil {
-					t.Error(err)
-				}
+				succeeds(t, errOf(s.TryAcquire(t.Context())))
 			})
 		}
 		all.Wait()

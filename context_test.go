@@ -23,9 +23,7 @@ func TestReentrance(t *testing.T) {
 			succeeds(t, l.Do(ctx, "job", func(context.Context) error { return nil }))
 			succeeds(t, inner.Unlock(ctx))
 			succeeds(t, inner.Unlock(ctx))
-			if asked := fl.nodes[0].Calls("evalsha") - before; asked != 0 {
-				t.Errorf("%d requests", asked)
-			}
+			equals(t, fl.nodes[0].Calls("evalsha")-before, 0, "requests")
 			if outer.Err() != nil || fl.holding("job") == 0 {
 				t.Error("the inner Unlock ended the outer hold")
 			}
@@ -42,9 +40,7 @@ func TestReentrance(t *testing.T) {
 			t.Error(err)
 		}
 		settleNetwork()
-		if got := fl.holding("job") + fl.holding("other"); got != 0 {
-			t.Errorf("left on %d nodes", got)
-		}
+		equals(t, fl.holding("job")+fl.holding("other"), 0, "left on nodes")
 	})
 }
 
@@ -116,9 +112,7 @@ func TestNestedContextsEndWithTheHold(t *testing.T) {
 					})
 				}, WithTTL(time.Second), WithoutRenewal())
 			}, WithTTL(time.Second), WithoutRenewal())
-			if !errors.Is(err, ErrLost) {
-				t.Errorf("got %v, want ErrLost", err)
-			}
+			fails(t, err, ErrLost)
 		})
 	}
 }
@@ -144,9 +138,7 @@ func TestContextEndsWithTheHold(t *testing.T) {
 		fails(t, <-ended, ErrUnlocked, "unlocked")
 		after, cancel := k.Context(t.Context())
 		defer cancel()
-		if !errors.Is(context.Cause(after), ErrUnlocked) {
-			t.Errorf("made after the end: got %v", context.Cause(after))
-		}
+		fails(t, context.Cause(after), ErrUnlocked, "made after the end")
 		select {
 		case <-k.Done():
 		default:

@@ -41,12 +41,8 @@ func TestElapsedIsTheLargestDifferenceOfAnyClock(t *testing.T) {
 	base := time.Now()
 	at := func(mono, boot time.Duration) instant { return instant{local: base.Add(mono), boot: boot} }
 	a := at(0, time.Hour)
-	if got := at(time.Second, time.Hour+time.Second).since(a); got != time.Second {
-		t.Errorf("all clocks agree: got %v", got)
-	}
-	if got := at(time.Second, time.Hour+10*time.Minute).since(a); got != 10*time.Minute {
-		t.Errorf("suspended for ten minutes: got %v", got)
-	}
+	equals(t, at(time.Second, time.Hour+time.Second).since(a), time.Second, "all clocks agree")
+	equals(t, at(time.Second, time.Hour+10*time.Minute).since(a), 10*time.Minute, "suspended for ten minutes")
 	// Without monotonic readings, Sub compares the wall clock.
 	wallOnly := instant{local: base.Round(0).Add(30 * time.Second)}
 	if got := wallOnly.since(instant{local: base.Round(0)}); got != 30*time.Second {

@@ -86,8 +86,7 @@ func TestNeighboursExcludeEachOther(t *testing.T) {
 		}
 		time.Sleep(15 * time.Second) // and more than one TTL
 		succeeds(t, k.Extend(ctx))
-		waited := make(chan *Lock)
-		go func() { waited <- must(b.Lock(ctx, "job"))(t) }()
+		waited := async(func() *Lock { return must(b.Lock(ctx, "job"))(t) })
 		time.Sleep(time.Second)
 		succeeds(t, k.Unlock(ctx))
 		within(t, 500*time.Millisecond, "the hand-over", func() {
@@ -97,8 +96,7 @@ func TestNeighboursExcludeEachOther(t *testing.T) {
 			}
 			succeeds(t, next.Unlock(ctx))
 		})
-		settleNetwork()
-		fl.nothingLeft()
+		fl.clean()
 	})
 }
 
@@ -116,8 +114,7 @@ func TestNeighboursSharePermitsAndReaders(t *testing.T) {
 		succeeds(t, reader.Unlock(ctx))
 		succeeds(t, other.Unlock(ctx))
 		succeeds(t, must(b.LockAll(ctx, []string{"page", "pool", "x"}))(t).Unlock(ctx))
-		settleNetwork()
-		fl.nothingLeft()
+		fl.clean()
 	})
 }
 
@@ -148,9 +145,7 @@ func TestTicketsBetweenNeighbours(t *testing.T) {
 			}
 		}
 		if !b.electorate.suffice(common) {
-			if !errors.Is(err, ErrTaken) {
-				t.Errorf("too few nodes in common: got %v, want ErrTaken", err)
-			}
+			fails(t, err, ErrTaken, "too few nodes in common")
 			settleNetwork()
 			adopted, err = a.Adopt(ctx, ticket)
 		}
@@ -189,7 +184,7 @@ func TestEachListNeedsAMajority(t *testing.T) {
 	} {
 		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
 			for word := range strings.FieldsSeq(down) {
-				fl.unreachable("a", int(word[0]-'0'))
+				fl.cut("a", int(word[0]-'0'))
 			}
 			l := c.locker(fl, "both", "a")
 			k, err := l.TryLock(t.Context(), "job")
@@ -204,8 +199,7 @@ func TestEachListNeedsAMajority(t *testing.T) {
 			} else if q.Nodes[0].List != InOldList || q.Nodes[5].List != InNewList {
 				t.Errorf("lists: %+v", q.Nodes)
 			}
-			settleNetwork()
-			fl.nothingLeft()
+			fl.clean()
 		})
 	}
 }
@@ -275,9 +269,7 @@ func TestClocksAreComparedByThoseThatDecide(t *testing.T) {
 		fl.nodes[0].Step(10 * time.Second)
 		time.Sleep(20 * time.Second)
 		_, err := l.TryLock(t.Context(), "job")
-		if !errors.Is(err, ErrNoQuorum) || !says(err, "n0:6379 (both lists) abstained: its clock is ") {
-			t.Errorf("got %+v, want an abstention of the node whose clock is wrong", err)
-		}
+		failsSaying(t, err, ErrNoQuorum, "n0:6379 (both lists) abstained: its clock is ")
 	})
 }
 
@@ -296,9 +288,7 @@ func TestTheLeastThatSuffices(t *testing.T) {
 			}
 		}
 	}
-	if got := oneList(5).least(); got != 3 {
-		t.Errorf("five nodes: got %d, want 3", got)
-	}
+	equals(t, oneList(5).least(), 3, "five nodes")
 }
 
 // A token counts where a majority of each list accepted it. Here the clocks of one list are behind those of the other,

@@ -23,8 +23,31 @@ func TestMain(m *testing.M) {
 type fleet struct {
 	t     *testing.T
 	net   *sim.Network
-	nodes []*sim.Node
+	nodes masters
 	urls  []string
+}
+
+// masters are some nodes of a fleet, to which the same is done.
+type masters []*sim.Node
+
+func (m masters) each(f func(n *sim.Node)) {
+	for _, n := range m {
+		f(n)
+	}
+}
+
+func (m masters) do(command ...any)         { m.each(func(n *sim.Node) { n.Do(command...) }) }
+func (m masters) pause()                    { m.each((*sim.Node).Pause) }
+func (m masters) resume()                   { m.each((*sim.Node).Resume) }
+func (m masters) crash(keepData bool)       { m.each(func(n *sim.Node) { n.Crash(keepData) }) }
+func (m masters) restart()                  { m.each((*sim.Node).Restart) }
+func (m masters) setUptime(d time.Duration) { m.each(func(n *sim.Node) { n.SetUptime(d) }) }
+func (m masters) step(d time.Duration)      { m.each(func(n *sim.Node) { n.Step(d) }) }
+func (m masters) deny(commands ...string)   { m.each(func(n *sim.Node) { n.Deny(commands...) }) }
+func (m masters) recover()                  { m.each((*sim.Node).Recover) }
+
+func (m masters) fail(command, reply string, times int) {
+	m.each(func(n *sim.Node) { n.Fail(command, reply, times) })
 }
 
 // bubble runs f in virtual time with a fleet of n masters.
@@ -92,6 +115,35 @@ func (fl *fleet) isHeld(key string, want int, what ...string) {
 	}
 }
 
+// leftovers returns the keys on the nodes, except those that the library always keeps.
+func (fl *fleet) leftovers() (keys []string) {
+	for _, n := range fl.nodes {
+		for _, key := range n.Keys() {
+			own := key == tokensName || key == "redlock:node" || key == "redlock:floor" || key == "redlock:settings" ||
+				key == "redlock:lists" || strings.HasPrefix(key, "redlock:clients:") || strings.HasPrefix(key, "redlock:label:")
+			if !own {
+				keys = append(keys, n.Addr()+" "+key)
+			}
+		}
+	}
+	return keys
+}
+
+// nothingLeft fails the test if leftovers has any. what says when.
+func (fl *fleet) nothingLeft(what ...string) {
+	fl.t.Helper()
+	if left := fl.leftovers(); len(left) > 0 {
+		fl.t.Errorf("%sleft: %v", strings.Join(append(what, ""), ": "), left)
+	}
+}
+
+// clean is nothingLeft when all messages in flight have arrived.
+func (fl *fleet) clean(what ...string) {
+	fl.t.Helper()
+	settleNetwork()
+	fl.nothingLeft(what...)
+}
+
 // settleNetwork waits until all messages in flight have arrived.
 func settleNetwork() {
 	time.Sleep(20 * time.Millisecond)
@@ -128,6 +180,40 @@ func fails(t testing.TB, err, want error, what ...string) {
 // errOf returns the error of a call that returns something besides.
 func errOf[T any](_ T, err error) error { return err }
 
+// failsAll fails the test unless err is each of the errors that are wanted.
+func failsAll(t testing.TB, err error, wanted ...error) {
+	t.Helper()
+	for _, want := range wanted {
+		fails(t, err, want)
+	}
+}
+
+// failsSaying fails the test unless err is another, and contains the texts, with what it says of nodes.
+func failsSaying(t testing.TB, err, want error, texts ...string) {
+	t.Helper()
+	fails(t, err, want)
+	for _, text := range texts {
+		if !says(err, text) {
+			t.Errorf("got %+v, want that it says %q", err, text)
+		}
+	}
+}
+
+// equals fails the test unless got is want. what says what it is of, or when or why it is wanted.
+func equals[T comparable](t testing.TB, got, want T, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", fmt.Sprintf(what, args...), got, want)
+	}
+}
+
+// async calls f in a goroutine. The channel has its result.
+func async[T any](f func() T) <-chan T {
+	result := make(chan T, 1)
+	go func() { result <- f() }()
+	return result
+}
+
 // within fails the test unless f returns within d of virtual time.
 func within(t *testing.T, d time.Duration, what string, f func()) {
 	t.Helper()
@@ -143,11 +229,27 @@ func link0(client string, node int) sim.Link {
 	return sim.Link{Client: client, Node: fmt.Sprintf("n%d:6379", node)}
 }
 
-// unreachable cuts a node off from a client, for good.
-func (fl *fleet) unreachable(client string, node int) {
-	fl.net.Refuse(link0(client, node))
-	fl.net.Cut(link0(client, node))
+// cut cuts a client off from nodes until mend.
+func (fl *fleet) cut(client string, nodes ...int) {
+	for _, i := range nodes {
+		fl.net.Refuse(link0(client, i))
+		fl.net.Cut(link0(client, i))
+	}
 }
+
+func (fl *fleet) mend(client string, nodes ...int) {
+	for _, i := range nodes {
+		fl.net.Accept(link0(client, i))
+	}
+}
+
+// cutAll cuts a client off from all nodes until mendAll.
+func (fl *fleet) cutAll(client string) {
+	fl.net.Refuse(sim.Link{Client: client})
+	fl.net.Cut(sim.Link{Client: client})
+}
+
+func (fl *fleet) mendAll(client string) { fl.net.Accept(sim.Link{Client: client}) }
 
 // says reports whether an error, with its nodes, contains a text.
 func says(err error, part string) bool { return strings.Contains(fmt.Sprintf("%+v", err), part) }

@@ -107,11 +107,9 @@ func TestARevokedHoldIsNotRepaired(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, fl *fleet) {
 				stuck, admin := must(lock(fl.locker("a")))(t), fl.locker("admin")
 				settleNetwork()
-				fl.unreachable("admin", 3)
-				fl.unreachable("admin", 4)
+				fl.cut("admin", 3, 4)
 				succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
-				fl.unreachable("a", 1)
-				fl.unreachable("a", 2)
+				fl.cut("a", 1, 2)
 				time.Sleep(10 * time.Second)
 				fails(t, stuck.Err(), ErrLost, "a TTL later")
 			})
@@ -124,13 +122,11 @@ func TestForceUnlockWithNodesOutOfReach(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		stuck, admin := must(fl.locker("a").Lock(t.Context(), "job"))(t), fl.locker("admin")
 		settleNetwork()
-		for i := range 2 {
-			fl.unreachable("admin", i)
-		}
+		fl.cut("admin", 0, 1)
 		succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
 		time.Sleep(10 * time.Second)
 		fails(t, stuck.Err(), ErrLost, "with three of five")
-		fl.unreachable("admin", 2)
+		fl.cut("admin", 2)
 		var q *QuorumError
 		err := admin.ForceUnlock(t.Context(), "job", stuck.Owner())
 		if !errors.As(err, &q) || !errors.Is(err, ErrNoQuorum) || q.Granted != 2 ||
@@ -185,7 +181,7 @@ func TestARevokedHoldGetsNoVotesFromAQueue(t *testing.T) {
 		succeeds(t, former.Unlock(t.Context()))
 		stuck := must(a.Lock(t.Context(), "job"))(t)
 		settleNetwork()
-		fl.unreachable("admin", 1)
+		fl.cut("admin", 1)
 		succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
 		fl.revoked("job", stuck.Owner(), 1)
 		fl.net.Release(link0("b", 2), sim.Both)
@@ -247,12 +243,8 @@ func TestForceUnlockTakesThePlaceInTheQueue(t *testing.T) {
 		stuck := must(a.Lock(t.Context(), "job"))(t)
 		settleNetwork()
 		succeeds(t, b.ForceUnlock(t.Context(), "job", stuck.Owner()))
-		if got := fl.nodes[2].Do("ZCARD", "redlock:wait:job"); got != int64(0) {
-			t.Errorf("%v places are left", got)
-		}
-		if got := fl.nodes[2].Do("EXISTS", "redlock:waiting"); got != int64(0) {
-			t.Error("the node looks for queues")
-		}
+		equals[any](t, fl.nodes[2].Do("ZCARD", "redlock:wait:job"), int64(0), "places left")
+		equals[any](t, fl.nodes[2].Do("EXISTS", "redlock:waiting"), int64(0), "the node looks for queues")
 	})
 }
 
@@ -271,7 +263,7 @@ func TestARequestBehindTheRevocationGetsNothing(t *testing.T) {
 				fl.net.Hold(link0("a", 2), sim.Both)
 				stuck := must(lock(a))(t)
 				settleNetwork()
-				fl.unreachable("admin", 1)
+				fl.cut("admin", 1)
 				succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
 				fl.revoked("job", stuck.Owner(), 1)
 				fl.net.Release(link0("a", 2), sim.Both)
@@ -303,7 +295,7 @@ func TestARevokedOwnerIsNotAdopted(t *testing.T) {
 					adopted = must(b.Adopt(t.Context(), ticket))(t)
 					revoked = adopted.Owner()
 				}
-				fl.unreachable("admin", 1)
+				fl.cut("admin", 1)
 				succeeds(t, admin.ForceUnlock(t.Context(), "job", revoked))
 				if !former {
 					fl.revoked("job", revoked, 1)
@@ -330,7 +322,7 @@ func TestARevokedHoldIsNotExtendedWhereItsRequestCameLate(t *testing.T) {
 		settleNetwork()
 		fl.net.Hold(link0("a", 2), sim.Both)
 		stuck := must(a.Lock(t.Context(), "job", WithoutFencing()))(t)
-		fl.unreachable("admin", 1)
+		fl.cut("admin", 1)
 		succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
 		fl.net.Release(link0("a", 2), sim.Both)
 		time.Sleep(30 * time.Second)
@@ -355,11 +347,7 @@ func TestARevokedOwnerIsNotPutBack(t *testing.T) {
 		for i := 1; i < 3; i++ {
 			fl.net.Hold(link0("b", i), sim.Both)
 		}
-		adopted := make(chan error)
-		go func() {
-			_, err := b.Adopt(t.Context(), ticket)
-			adopted <- err
-		}()
+		adopted := async(func() error { return errOf(b.Adopt(t.Context(), ticket)) })
 		time.Sleep(20 * time.Millisecond)
 		succeeds(t, admin.ForceUnlock(t.Context(), "job", handed.Owner()))
 		fl.revoked("job", handed.Owner())
@@ -386,10 +374,10 @@ func TestARevokedHoldIsNotRepairedWhereItsKeyWasLost(t *testing.T) {
 		stuck, admin := must(fl.locker("a").Lock(t.Context(), "job"))(t), fl.locker("admin")
 		settleNetwork()
 		fl.nodes[2].Do("DEL", "job")
-		fl.unreachable("admin", 1)
+		fl.cut("admin", 1)
 		succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
 		fl.revoked("job", stuck.Owner(), 1)
-		fl.unreachable("a", 0)
+		fl.cut("a", 0)
 		time.Sleep(30 * time.Second)
 		fails(t, stuck.Err(), ErrLost, "three TTLs later")
 	})
@@ -403,9 +391,7 @@ func TestForceUnlockNeedsBothLists(t *testing.T) {
 			bubble(t, c.size(), func(t *testing.T, fl *fleet) {
 				stuck, admin := must(c.locker(fl, "both", "a").Lock(t.Context(), "job"))(t), c.locker(fl, "both", "admin")
 				settleNetwork()
-				for _, i := range away {
-					fl.unreachable("admin", i)
-				}
+				fl.cut("admin", away...)
 				if err := admin.ForceUnlock(t.Context(), "job", stuck.Owner()); !errors.Is(err, ErrNoQuorum) {
 					t.Errorf("without the nodes %v: got %v, want ErrNoQuorum", away, err)
 				}
@@ -419,9 +405,7 @@ func TestForceUnlockLeavesUnknownReadersAlone(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		reader, admin := must(fl.locker("a").RWMutex("job").RLock(t.Context()))(t), fl.locker("admin")
 		settleNetwork()
-		for _, n := range fl.nodes {
-			n.Do("DEL", "redlock:read:job")
-		}
+		fl.nodes.do("DEL", "redlock:read:job")
 		_, _ = admin.TryLock(t.Context(), "job", WithMaxAttempts(1))
 		if _, err := admin.RWMutex("job").TryRLock(t.Context()); err != nil { // makes the set anew
 			t.Fatal(err)
@@ -439,9 +423,7 @@ func TestANodeThatRefusesATTLKeepsNothing(t *testing.T) {
 		a, b, c := fl.locker("a"), fl.locker("b"), fl.locker("c")
 		k := must(a.Lock(t.Context(), "job"))(t)
 		settleNetwork()
-		for _, n := range fl.nodes {
-			n.Deny("pexpire")
-		}
+		fl.nodes.deny("pexpire")
 		time.AfterFunc(5*ms, func() { fl.cut("b", 0, 1, 2) }) // before it gives up
 		if _, err := b.Lock(t.Context(), "job", WithMaxWait(time.Second)); err == nil {
 			t.Error("b got the lock")

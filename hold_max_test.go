@@ -34,17 +34,13 @@ func TestMaxHold(t *testing.T) {
 			t.Errorf("Inspect says %+v", now)
 		}
 		extended := fl.nodes[0].Calls("pexpire")
-		if err := k.Extend(t.Context()); !errors.Is(err, ErrLost) || !errors.Is(err, ErrMaxHold) {
-			t.Errorf("Extend: got %v, want ErrLost and ErrMaxHold", err)
-		}
+		failsAll(t, k.Extend(t.Context()), ErrLost, ErrMaxHold)
 		fails(t, errOf(k.Ticket()), ErrMaxHold, "Ticket")
 		fails(t, errOf(l.Lock(NewContext(t.Context(), k), "job")), ErrMaxHold, "Lock inside it")
 		for range 2 {
 			asked := fl.nodes[0].Calls("evalsha")
 			err := k.Unlock(t.Context())
-			if !errors.Is(err, ErrLost) || !errors.Is(err, ErrMaxHold) {
-				t.Errorf("Unlock: got %v, want ErrLost and ErrMaxHold", err)
-			}
+			failsAll(t, err, ErrLost, ErrMaxHold)
 			settleNetwork()
 			fl.isHeld("job", 0, "after Unlock")
 			if again := fl.nodes[0].Calls("evalsha") - asked; asked > 0 && again > 1 {
@@ -84,9 +80,7 @@ func longWorks(t *testing.T) []longWork {
 			}
 			go func() {
 				stopped <- goesOn(k.Done(), over)
-				if err := k.Unlock(ctx); !errors.Is(err, ErrMaxHold) || !errors.Is(err, ErrLost) {
-					t.Errorf("Unlock: got %v, want ErrMaxHold and ErrLost", err)
-				}
+				failsAll(t, k.Unlock(ctx), ErrMaxHold, ErrLost)
 			}()
 			return stopped
 		}
@@ -330,7 +324,7 @@ func TestALateRefusalLeavesAKeptHoldAlone(t *testing.T) {
 		fl.net.SetDelay(link0("a", 3), sim.Down, sim.Delay{Min: 1300 * ms, Max: 1300 * ms})
 		k := must(a.Lock(t.Context(), "job", WithTTL(1500*ms), WithMaxHold(1200*ms)))(t)
 		time.Sleep(600 * ms) // the first extension has repaired it on node 2, and the next counts that
-		fl.unreachable("a", 4)
+		fl.cut("a", 4)
 		<-k.Done()
 		time.Sleep(900 * ms) // the other two nodes are free then
 		fl.isHeld("job", 3)

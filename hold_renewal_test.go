@@ -60,9 +60,7 @@ func TestRollingRestartKeepsAHold(t *testing.T) {
 			time.Sleep(500 * ms)
 			n.Restart()
 			time.Sleep(5 * time.Second)
-			if got := n.Do("GET", "job"); got != k.Owner() {
-				t.Errorf("%s was not repaired: %v", n.Addr(), got)
-			}
+			equals[any](t, n.Do("GET", "job"), k.Owner(), "%s, repaired", n.Addr())
 			if got := n.Do("ZSCORE", tokensName, "job"); token > 0 && got != fmt.Sprint(token) {
 				t.Errorf("%s: token %v, want %d", n.Addr(), got, token)
 			}
@@ -94,9 +92,7 @@ func TestRollingRestartKeepsAHoldFromWaiters(t *testing.T) {
 				if err := k.Err(); err != nil {
 					t.Fatalf("after the restart of n%d: %v", i, err)
 				}
-				if got := n.Do("GET", "job"); got != k.Owner() {
-					t.Errorf("n%d was not repaired: %v", i, got)
-				}
+				equals[any](t, n.Do("GET", "job"), k.Owner(), "n%d, repaired", i)
 			}
 		}
 		cancel()
@@ -112,9 +108,7 @@ func TestARepairedNodeDoesNotVoteInThatRound(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
 		settleNetwork()
-		for _, n := range fl.nodes[:2] {
-			n.Do("DEL", "job")
-		}
+		fl.nodes[:2].do("DEL", "job")
 		fails(t, k.Extend(t.Context()), ErrLost, "two of three nodes lost it")
 		settleNetwork()
 		fl.isHeld("job", 0, "repaired keys")
@@ -170,7 +164,7 @@ func TestNodesThatAnExtensionAddedAreReleased(t *testing.T) {
 		fl.net.Reset(link0("a", 2))
 		settleNetwork()
 		k := must(l.TryLock(t.Context(), "job"))(t)
-		fl.net.Accept(link0("a", 2))
+		fl.mend("a", 2)
 		time.Sleep(2 * time.Second)
 		succeeds(t, k.Extend(t.Context()))
 		settleNetwork()
@@ -186,9 +180,7 @@ func TestAHoldThatALaterOneReplacedIsNotRepaired(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
 		settleNetwork()
-		for _, n := range fl.nodes[:2] {
-			n.Do("DEL", "job")
-		}
+		fl.nodes[:2].do("DEL", "job")
 		other := must(fl.locker("b").Lock(t.Context(), "job"))(t)
 		if other.Token() <= k.Token() {
 			t.Errorf("token %d after %d", other.Token(), k.Token())
@@ -196,9 +188,7 @@ func TestAHoldThatALaterOneReplacedIsNotRepaired(t *testing.T) {
 		succeeds(t, other.Unlock(t.Context()))
 		settleNetwork()
 		fails(t, k.Extend(t.Context()), ErrLost)
-		if got := fl.nodes[0].Do("EXISTS", "job"); got != int64(0) {
-			t.Error("repaired where another holder had the lock")
-		}
+		equals[any](t, fl.nodes[0].Do("EXISTS", "job"), int64(0), "repaired where another holder had the lock")
 	})
 }
 
@@ -235,13 +225,9 @@ func TestADeletedKeyIsNoticed(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		k := must(fl.locker("a").Lock(t.Context(), "job", WithTTL(3*time.Second)))(t)
 		settleNetwork()
-		for _, n := range fl.nodes {
-			n.Do("DEL", "job")
-		}
+		fl.nodes.do("DEL", "job")
 		within(t, 1100*ms, "the loss", func() { <-k.Done() })
-		if !errors.Is(k.Err(), ErrLost) {
-			t.Errorf("got %v, want ErrLost", k.Err())
-		}
+		fails(t, k.Err(), ErrLost)
 		settleNetwork()
 		fl.isHeld("job", 0)
 	})
@@ -253,13 +239,9 @@ func TestRenewalIsRetriedWhileThereIsTime(t *testing.T) {
 		k := must(l.Lock(t.Context(), "job"))(t)
 		settleNetwork()
 		for range 5 {
-			for _, n := range fl.nodes {
-				n.Pause()
-			}
+			fl.nodes.pause()
 			time.Sleep(1800 * ms) // the renewal fails, and is retried
-			for _, n := range fl.nodes {
-				n.Resume()
-			}
+			fl.nodes.resume()
 			time.Sleep(1500 * ms)
 			if k.Err() != nil {
 				t.Fatal(k.Err())
@@ -276,9 +258,7 @@ func TestAForgottenHandleIsNotRenewedForEver(t *testing.T) {
 		func() { must(l.Lock(t.Context(), "job"))(t) }()
 		kept := must(l.Lock(t.Context(), "kept"))(t)
 		time.Sleep(10 * time.Second)
-		if fl.holding("job") != 3 {
-			t.Error("renewal stopped before the garbage collection: this proves nothing")
-		}
+		equals(t, fl.holding("job"), 3, "renewal stopped before the garbage collection: this proves nothing")
 		for range 3 {
 			runtime.GC()
 			time.Sleep(time.Second)
@@ -418,9 +398,7 @@ func TestAHoldThatIsWonDuringCloseEnds(t *testing.T) {
 			t.Error("Done is open")
 		}
 		fails(t, k.Err(), ErrClosed)
-		if err := k.Unlock(t.Context()); !errors.Is(err, ErrClosed) || !errors.Is(err, ErrLost) {
-			t.Errorf("Unlock: got %v, want ErrClosed and ErrLost", err)
-		}
+		failsAll(t, k.Unlock(t.Context()), ErrClosed, ErrLost)
 	})
 }
 
@@ -497,12 +475,8 @@ func TestReleaseOfAnExtendedHoldLeavesTheNextTokenFree(t *testing.T) {
 			if known, want := n.Do("ZSCORE", tokensName, "job"), fmt.Sprint(k.Token(), ".5"); known != want {
 				t.Errorf("a node knows %v, want %s", known, want)
 			}
-			if got := n.Do("ZADD", tokensName, "GT", "CH", k.Token()+1, "job"); got != int64(1) {
-				t.Errorf("the next number is not accepted: %v", got)
-			}
+			equals[any](t, n.Do("ZADD", tokensName, "GT", "CH", k.Token()+1, "job"), int64(1), "the next number is accepted")
 		}
-		if i := must(l.Inspect(t.Context(), "job"))(t); i.Nodes[0].Token != k.Token()+1 {
-			t.Errorf("Inspect returns token %d", i.Nodes[0].Token)
-		}
+		equals(t, must(l.Inspect(t.Context(), "job"))(t).Nodes[0].Token, k.Token()+1, "the token that Inspect returns")
 	})
 }

@@ -148,8 +148,7 @@ func TestHandlesOutliveTheirHolds(t *testing.T) {
 		close(ended)
 		checkers.Wait()
 		succeeds(t, pending.Wait(), "an extension at the same time as Unlock")
-		settleNetwork()
-		fl.nothingLeft()
+		fl.clean()
 		l.schedule.mu.Lock()
 		defer l.schedule.mu.Unlock()
 		if left := len(l.schedule.heap); left > 0 {
@@ -308,10 +307,7 @@ func TestAsyncUnlock(t *testing.T) {
 				})
 				fails(t, k.Err(), ErrUnlocked, what)
 			}
-			settleNetwork()
-			if left := fl.leftovers(); len(left) > 0 {
-				t.Errorf("%s: left: %v", what, left)
-			}
+			fl.clean(what)
 		})
 	}
 }

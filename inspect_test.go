@@ -113,9 +113,7 @@ func TestInspectChangesNothing(t *testing.T) {
 			return n
 		}
 		before, left := writes(), fl.nodes[0].Do("PTTL", "job").(int64)
-		if _, err := a.Inspect(t.Context(), "job"); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, errOf(a.Inspect(t.Context(), "job")))
 		if after := writes(); after != before || fl.nodes[0].Do("PTTL", "job").(int64) > left {
 			t.Errorf("%d writes", after-before)
 		}

@@ -94,15 +94,13 @@ func TestLocksWithNodesOutOfReach(t *testing.T) {
 		if got := namesOf(t, l, ""); !slices.Equal(got, []string{"job"}) {
 			t.Errorf("got %q", got)
 		}
-		for i := range 2 {
-			fl.unreachable("b", i)
-		}
+		fl.cut("b", 0, 1)
 		for i, err := range l.Locks(t.Context(), "") {
 			if err != nil { // three of the nodes do not have it, but whether a majority has cannot be ruled out
 				t.Errorf("got %+v, %v", i, err)
 			}
 		}
-		fl.unreachable("b", 2)
+		fl.cut("b", 2)
 		failed := 0
 		for i, err := range l.Locks(t.Context(), "") {
 			failed++
@@ -110,9 +108,7 @@ func TestLocksWithNodesOutOfReach(t *testing.T) {
 				t.Errorf("two of five: got %+v, %v, want ErrNoQuorum", i, err)
 			}
 		}
-		if failed != 1 {
-			t.Errorf("two of five: %d pairs", failed)
-		}
+		equals(t, failed, 1, "two of five: pairs")
 	})
 }
 
@@ -142,9 +138,7 @@ func TestLocksAfterClose(t *testing.T) {
 		l := fl.locker("a")
 		_ = l.Close()
 		for _, err := range l.Locks(t.Context(), "") {
-			if !errors.Is(err, ErrClosed) {
-				t.Errorf("got %v, want ErrClosed", err)
-			}
+			fails(t, err, ErrClosed)
 		}
 		done, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -54,9 +54,7 @@ func TestExtendOfATakenKeyEndsTheHold(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		k := must(fl.locker("a").Lock(t.Context(), "job", WithoutRenewal()))(t)
 		settleNetwork()
-		for _, n := range fl.nodes[:2] {
-			n.Do("SET", "job", "thief", "PX", "5000")
-		}
+		fl.nodes[:2].do("SET", "job", "thief", "PX", "5000")
 		fails(t, k.Extend(t.Context()), ErrLost)
 		select {
 		case <-k.Done():
@@ -64,9 +62,7 @@ func TestExtendOfATakenKeyEndsTheHold(t *testing.T) {
 			t.Error("Done is open")
 		}
 		settleNetwork()
-		if got := fl.nodes[2].Do("EXISTS", "job"); got != int64(0) {
-			t.Error("the key is left on the third node")
-		}
+		equals[any](t, fl.nodes[2].Do("EXISTS", "job"), int64(0), "the key is left on the third node")
 	})
 }
 

@@ -21,17 +21,11 @@ func TestAllNamesAreHeldByOneHold(t *testing.T) {
 		before := fl.nodes[0].Calls("evalsha")
 		k := must(l.LockAll(t.Context(), []string{"c", "a", "b"}))(t)
 		settleNetwork()
-		if calls := fl.nodes[0].Calls("evalsha") - before; calls != 1 {
-			t.Errorf("%d script calls, want one", calls)
-		}
-		if got := fmt.Sprintf("%v %s", k.Names(), k.Name()); got != "[a b c] a, b, c" {
-			t.Errorf("got names %s", got)
-		}
+		equals(t, fl.nodes[0].Calls("evalsha")-before, 1, "script calls")
+		equals(t, fmt.Sprintf("%v %s", k.Names(), k.Name()), "[a b c] a, b, c", "names")
 		for i, n := range fl.nodes {
 			for _, name := range k.Names() {
-				if got := n.Do("GET", "app:"+name); got != k.Owner() {
-					t.Errorf("node %d has %v for %s, want the owner %s", i, got, name, k.Owner())
-				}
+				equals[any](t, n.Do("GET", "app:"+name), k.Owner(), "the owner of %s on node %d", name, i)
 				if left := n.Do("PTTL", "app:"+name).(int64); left < 9900 || left > 10000 {
 					t.Errorf("node %d: PTTL of %s is %d", i, name, left)
 				}
@@ -39,9 +33,7 @@ func TestAllNamesAreHeldByOneHold(t *testing.T) {
 				if k.Token() == 0 {
 					want = nil
 				}
-				if got := n.Do("ZSCORE", "app:redlock:tokens", "app:"+name); got != want {
-					t.Errorf("node %d knows token %v for %s, want %v", i, got, name, want)
-				}
+				equals[any](t, n.Do("ZSCORE", "app:redlock:tokens", "app:"+name), want, "the token of %s on node %d", name, i)
 			}
 		}
 		succeeds(t, k.Unlock(t.Context()))
@@ -118,9 +110,7 @@ func TestLockAllTokenIsLargerThanThatOfEachName(t *testing.T) {
 		l := fl.locker("a")
 		settleNetwork()
 		ahead := l.tokens.propose(l.opts.clock.now()) + 500_000
-		for _, n := range fl.nodes[1:4] {
-			n.Do("ZADD", "redlock:tokens", fmt.Sprint(ahead), "a7")
-		}
+		fl.nodes[1:4].do("ZADD", "redlock:tokens", fmt.Sprint(ahead), "a7")
 		k := must(l.LockAll(t.Context(), ten))(t)
 		settleNetwork()
 		if k.Token() <= ahead {
@@ -166,8 +156,7 @@ func TestLockAllIsRenewedAndRepaired(t *testing.T) {
 			t.Errorf("after two minutes: %v, %v", err, k.Err())
 		}
 		succeeds(t, k.Unlock(t.Context()))
-		settleNetwork()
-		fl.nothingLeft()
+		fl.clean()
 	})
 }
 
@@ -186,9 +175,7 @@ func TestLosingOneNameLosesAll(t *testing.T) {
 	modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
 		k := must(fl.locker("a", opts...).LockAll(t.Context(), ten))(t)
 		settleNetwork()
-		for _, n := range fl.nodes[:2] {
-			n.Do("SET", "a6", "thief", "PX", "60000")
-		}
+		fl.nodes[:2].do("SET", "a6", "thief", "PX", "60000")
 		<-k.Done()
 		if !errors.Is(k.Err(), ErrLost) {
 			t.Errorf("ended with %v, want ErrLost", k.Err())
@@ -208,8 +195,7 @@ func TestLockAllUndoesAMajorityThatComesTooLate(t *testing.T) {
 		fails(t, errOf(l.LockAll(t.Context(), ten)), ErrNoQuorum, "the majority came too late")
 		fl.net.Calm()
 		time.Sleep(100 * ms) // until the undo arrives, which is before the end of the TTL
-		settleNetwork()
-		fl.nothingLeft()
+		fl.clean()
 	})
 }
 
@@ -217,14 +203,11 @@ func TestLockAllAfterScriptFlush(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		for range 3 {
-			for _, n := range fl.nodes {
-				n.Do("SCRIPT", "FLUSH")
-			}
+			fl.nodes.do("SCRIPT", "FLUSH")
 			k := must(l.LockAll(t.Context(), ten))(t)
 			succeeds(t, k.Unlock(t.Context()))
 		}
-		settleNetwork()
-		fl.nothingLeft()
+		fl.clean()
 	})
 }
 

@@ -59,14 +59,11 @@ func TestLockAllHasAFullTTLAfterAWait(t *testing.T) {
 		settleNetwork()
 		for _, name := range ten {
 			for i, n := range fl.nodes {
-				if got := n.Do("GET", name); got != k.Owner() {
-					t.Errorf("node %d has %v for %s, want the owner", i, got, name)
-				}
+				equals[any](t, n.Do("GET", name), k.Owner(), "the owner of %s on node %d", name, i)
 			}
 		}
 		succeeds(t, k.Unlock(t.Context()))
-		settleNetwork()
-		fl.nothingLeft()
+		fl.clean()
 	})
 }
 
@@ -81,11 +78,7 @@ func TestCancelledLockAllLeavesNothing(t *testing.T) {
 				l := fl.locker("a", opts...)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				failed := make(chan error)
-				go func() {
-					_, err := l.LockAll(ctx, ten)
-					failed <- err
-				}()
+				failed := async(func() error { return errOf(l.LockAll(ctx, ten)) })
 				time.Sleep(time.Second)
 				if fl.holding("a6") != 3 || fl.holding("a8") != 0 {
 					t.Errorf("a6 is held on %d nodes and a8 on %d, want all names before the taken one and none behind it",
@@ -135,9 +128,7 @@ func TestLockAllWaitsAgainForALostName(t *testing.T) {
 		var waiting sync.WaitGroup
 		waiting.Go(func() { k = must(l.LockAll(t.Context(), ten))(t) })
 		time.Sleep(time.Second)
-		for _, n := range fl.nodes {
-			n.Do("SET", "a2", "thief", "PX", "20000")
-		}
+		fl.nodes.do("SET", "a2", "thief", "PX", "20000")
 		time.Sleep(5 * time.Second)
 		succeeds(t, holder.Unlock(t.Context()))
 		time.Sleep(5 * time.Second)
@@ -150,8 +141,7 @@ func TestLockAllWaitsAgainForALostName(t *testing.T) {
 			t.Error("want a hold of all names after the thief's TTL")
 		}
 		succeeds(t, k.Unlock(t.Context()))
-		settleNetwork()
-		fl.nothingLeft()
+		fl.clean()
 	})
 }
 
@@ -223,8 +213,7 @@ func TestOverlappingSetsNeitherDeadlockNorStarve(t *testing.T) {
 				if c.longest > 500*ms {
 					t.Errorf("the longest wait took %v", c.longest)
 				}
-				settleNetwork()
-				fl.nothingLeft()
+				fl.clean()
 			})
 		})
 	}
@@ -260,8 +249,7 @@ func TestLockAllOfNamesThatAreNeverFree(t *testing.T) {
 		}
 		stop()
 		busy.Wait()
-		settleNetwork()
-		fl.nothingLeft()
+		fl.clean()
 	})
 }
 
@@ -307,11 +295,7 @@ func TestNamesOfACallThatOutlastsCloseAreReleased(t *testing.T) {
 			}
 			return 10 * ms
 		}))
-		ended := make(chan error)
-		go func() {
-			_, err := l.LockAll(t.Context(), []string{"a", "b"})
-			ended <- err
-		}()
+		ended := async(func() error { return errOf(l.LockAll(t.Context(), []string{"a", "b"})) })
 		time.Sleep(time.Second)
 		fl.isHeld("a", 3)
 		slow.Store(true)
@@ -320,9 +304,7 @@ func TestNamesOfACallThatOutlastsCloseAreReleased(t *testing.T) {
 		must(l.TryLock(t.Context(), "c"))(t) // Close waits for the answer of the last node
 		_ = l.Close()
 		fails(t, <-ended, ErrClosed)
-		if got := fl.nodes[0].Do("GET", "a"); got != nil {
-			t.Errorf("the first name is still %v's", got)
-		}
+		equals[any](t, fl.nodes[0].Do("GET", "a"), nil, "the owner of the first name")
 		fl.nodes[2].Resume()
 	})
 }

@@ -20,9 +20,7 @@ func TestBegin(t *testing.T) {
 	cancel(cause)
 	l := &Locker{}
 	l.calls.idle = make(chan struct{})
-	if err := l.begin(cancelled); !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
-		t.Errorf("cancelled: got %v, want Canceled and its cause", err)
-	}
+	failsAll(t, l.begin(cancelled), context.Canceled, cause)
 	succeeds(t, l.begin(t.Context()), "open")
 	l.calls.refuse()
 	for what, ctx := range map[string]context.Context{"closed": t.Context(), "closed and cancelled": cancelled} {
@@ -81,12 +79,8 @@ func TestClose(t *testing.T) {
 		within(t, 250*ms, "Close", func() { _ = l.Close() })
 		fails(t, <-waiting, ErrClosed, "waiting")
 		<-held.Done()
-		if !errors.Is(held.Err(), ErrClosed) {
-			t.Errorf("held: got %v, want ErrClosed", held.Err())
-		}
-		if err := held.Unlock(t.Context()); !errors.Is(err, ErrClosed) || !errors.Is(err, ErrLost) {
-			t.Errorf("Unlock: got %v, want ErrClosed and ErrLost", err)
-		}
+		fails(t, held.Err(), ErrClosed, "held")
+		failsAll(t, held.Unlock(t.Context()), ErrClosed, ErrLost)
 		fails(t, errOf(l.TryLock(t.Context(), "x")), ErrClosed, "TryLock")
 		succeeds(t, l.Close())
 	})
@@ -129,11 +123,7 @@ func TestCloseCleansUpAfterWaiters(t *testing.T) {
 					return 30 * ms
 				}))
 				fl.net.SetDelay(sim.Link{Client: "a"}, sim.Down, sim.Delay{Min: 20 * ms, Max: 20 * ms})
-				waiting := make(chan error, 1)
-				go func() {
-					_, err := wait(t.Context(), l)
-					waiting <- err
-				}()
+				waiting := async(func() error { return errOf(wait(t.Context(), l)) })
 				time.Sleep(time.Duration(after) * 9 * ms)
 				within(t, 500*ms, "Close", func() { _ = l.Close() })
 				fails(t, <-waiting, ErrClosed, what)
@@ -159,18 +149,11 @@ func TestNewDoesNotWaitForAMinority(t *testing.T) {
 		fl.nodes[0].Resume()
 	})
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		for _, n := range fl.nodes {
-			n.Crash(false)
-		}
+		fl.nodes.crash(false)
 		within(t, 100*ms, "New", func() {
 			l := fl.locker("a", WithRestartGuard(0))
-			if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) ||
-				!says(err, "refused") {
-				t.Errorf("got %v, want ErrNoQuorum that says why", err)
-			}
-			for _, n := range fl.nodes {
-				n.Restart()
-			}
+			failsSaying(t, errOf(l.TryLock(t.Context(), "job")), ErrNoQuorum, "refused")
+			fl.nodes.restart()
 			k := must(l.Lock(t.Context(), "job"))(t)
 			_ = k.Unlock(t.Context())
 		})

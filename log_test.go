@@ -89,9 +89,7 @@ func TestASingleFailureIsLoggedInFullAtOnce(t *testing.T) {
 		var log journal
 		l := fl.locker("a", log.logging(slog.LevelWarn))
 		k := must(l.Lock(t.Context(), "job"))(t)
-		for _, n := range fl.nodes[:3] {
-			n.Crash(true)
-		}
+		fl.nodes[:3].crash(true)
 		time.Sleep(time.Second)
 		log.take() // the nodes
 		time.Sleep(2500 * ms)
@@ -126,9 +124,7 @@ func TestManyFailuresAreSummedUp(t *testing.T) {
 		holds := fl.holdMany(l, many)
 		w.take()
 		log.take()
-		for _, n := range fl.nodes[:3] {
-			n.Crash(true)
-		}
+		fl.nodes[:3].crash(true)
 		for _, k := range holds {
 			<-k.Done()
 		}
@@ -144,9 +140,7 @@ func TestManyFailuresAreSummedUp(t *testing.T) {
 		})
 		failed, lost := map[string]int{}, map[string]int{}
 		for _, ev := range w.take() {
-			if ev.Dropped != 0 {
-				t.Errorf("%d events were dropped", ev.Dropped)
-			}
+			equals(t, ev.Dropped, 0, "dropped events")
 			switch ev.Kind {
 			case EventNotRenewed:
 				failed[ev.Name]++
@@ -251,9 +245,7 @@ func TestTheLogOfTheMajority(t *testing.T) {
 // A Locker that begins without a majority says so once New has tried, and not before.
 func TestTheLogOfAStartWithoutAMajority(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
-		for _, n := range fl.nodes[2:] {
-			n.Crash(true)
-		}
+		fl.nodes[2:].crash(true)
 		var log journal
 		fl.locker("a", log.logging(slog.LevelInfo))
 		expectLines(t, log.take(), map[string]int{"no majority": 1, "node up": 2, "unreachable": 3})
@@ -284,13 +276,9 @@ func TestSumsLeaveOutWhatIsRenewedAgain(t *testing.T) {
 		l := fl.locker("a", log.logging(slog.LevelWarn), WithTTL(9*time.Second))
 		held := fl.holdMany(l, 10)
 		time.Sleep(2900 * ms)
-		for _, n := range fl.nodes[:2] {
-			n.Fail("EVALSHA", "MISCONF no disk", 1000)
-		}
+		fl.nodes[:2].fail("EVALSHA", "MISCONF no disk", 1000)
 		time.Sleep(200 * ms)
-		for _, n := range fl.nodes[:2] {
-			n.Recover()
-		}
+		fl.nodes[:2].recover()
 		time.Sleep(5 * time.Second)
 		lines := log.take()
 		if count(lines, `msg="not renewed" `) != 1 || count(lines, "not renewed: ") != 0 {
@@ -310,9 +298,7 @@ func TestASlowObserverHidesNoLoss(t *testing.T) {
 		for i := range maxEvents/3 + 1000 { // three events for each
 			succeeds(t, must(l.TryLock(t.Context(), fmt.Sprint("n", i)))(t).Unlock(t.Context()))
 		}
-		for _, n := range fl.nodes {
-			n.Do("SET", "precious", "other", "PX", 100000)
-		}
+		fl.nodes.do("SET", "precious", "other", "PX", 100000)
 		<-k.Done()
 		close(gate)
 		time.Sleep(time.Second)
@@ -340,9 +326,7 @@ func TestTheLogOfADay(t *testing.T) {
 		l := fl.locker("a", j.logging(slog.LevelInfo), WithCredentials(
 			func(context.Context, string) (string, string, error) { return "", password.Load().(string), nil }))
 		closeIdle := func() {
-			for i := range fl.nodes {
-				fl.net.Reset(link0("a", i))
-			}
+			fl.net.Reset(sim.Link{Client: "a"})
 		}
 		hour := sized(30, 6) // in minutes
 		for minute := range 24 * hour {

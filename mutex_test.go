@@ -33,9 +33,7 @@ func TestMutexExcludes(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if turns != 20 {
-			t.Errorf("%d turns, want 20", turns)
-		}
+		equals(t, turns, 20, "turns")
 	})
 }
 
@@ -59,13 +57,9 @@ func TestMutexPanics(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		fails(t, panicOf(lost.Unlock), ErrLost, "the hold was lost")
 		lost.Lock() // the lock can be acquired again
-		for _, n := range fl.nodes {
-			n.Pause()
-		}
+		fl.nodes.pause()
 		succeeds(t, panicOf(lost.Unlock), "no node answers")
-		for _, n := range fl.nodes {
-			n.Resume()
-		}
+		fl.nodes.resume()
 		_ = l.Close()
 		fails(t, panicOf(lost.Lock), ErrClosed, "closed")
 	})

@@ -8,13 +8,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
 )
 
 // crash ends a client at once: it sends nothing any more.
 func (fl *fleet) crash(client string, l *Locker) {
-	for i := range fl.nodes {
-		fl.net.Cut(link0(client, i))
-	}
+	fl.net.Cut(sim.Link{Client: client})
 	_ = l.Close()
 }
 

@@ -52,9 +52,7 @@ func TestForgetCountsOnNodesOutOfReach(t *testing.T) {
 			a, admin := fl.locker("a"), fl.locker("admin")
 			succeeds(t, a.Once(t.Context(), "job", func(context.Context) error { return nil }))
 			settleNetwork()
-			for i := range 2 {
-				fl.unreachable("admin", i)
-			}
+			fl.cut("admin", 0, 1)
 			for _, n := range fl.nodes[2:] {
 				if c.lost {
 					n.Do("DEL", "redlock:once:job")
@@ -68,7 +66,7 @@ func TestForgetCountsOnNodesOutOfReach(t *testing.T) {
 				}
 			}
 			time.Sleep(time.Hour)
-			fl.unreachable("c", 4) // so that the old entries are among those that are read
+			fl.cut("c", 4) // so that the old entries are among those that are read
 			ran := false
 			if err := fl.locker("c").Once(t.Context(), "job", func(context.Context) error {
 				ran = true
@@ -86,9 +84,7 @@ func TestForgetWhatIsNotKnownLeavesNothing(t *testing.T) {
 			t.Errorf("got %+v", was)
 		}
 		settleNetwork()
-		if n := fl.holding("redlock:once:typo") + fl.holding("typo"); n != 0 {
-			t.Errorf("%d keys are left", n)
-		}
+		equals(t, fl.holding("redlock:once:typo")+fl.holding("typo"), 0, "keys left")
 	})
 }
 
@@ -106,9 +102,7 @@ func TestForgetIsRefused(t *testing.T) {
 		})
 		fails(t, errOf(admin.Forget(t.Context(), "")), ErrInvalid, "no name")
 		fails(t, errOf(admin.Forget(t.Context(), "job", WithoutFencing())), ErrInvalid, "without tokens")
-		for i := range 2 {
-			fl.unreachable("admin", i)
-		}
+		fl.cut("admin", 0, 1)
 		fails(t, errOf(admin.Forget(t.Context(), "job")), ErrNoQuorum, "without a majority")
 		fails(t, a.Once(t.Context(), "job", mustNotRun(t)), ErrDone, "nothing was to be forgotten")
 	})

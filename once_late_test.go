@@ -99,9 +99,7 @@ func TestOnceWritesNothingAfterTheHold(t *testing.T) {
 		l.opts.clock.boot = func() time.Duration { return time.Second + suspended() }
 		l.opts.clock.suspension.wall = func(now time.Time) int64 { return now.Add(suspended()).UnixNano() }
 		err := l.Once(t.Context(), "job", succeed)
-		if !errors.Is(err, ErrLost) {
-			t.Errorf("got %v, want ErrLost", err)
-		}
+		fails(t, err, ErrLost)
 		fl.wantRegister("job", "1 begun, 1 begun, 1 begun")
 	})
 }
@@ -223,7 +221,7 @@ func TestOnceSuccessIsDeliveredDespiteWaiters(t *testing.T) {
 			t.Errorf("the waiter got %v, want ErrDone", second.err)
 		}
 		_ = b.Close()
-		fl.net.Accept(link0("a", 2))
+		fl.mend("a", 2)
 		time.Sleep(2 * time.Second)
 		fl.wantRegister("job", "1 done, 1 done, 1 done")
 	})
@@ -241,13 +239,9 @@ func TestOnceDeliveriesDoNotPileUp(t *testing.T) {
 		for range 2 * most {
 			j.deliver(entryText(5, 1, RunDone), l.electorate.all, l.opts.clock.now(), time.Minute)
 		}
-		if got := waiting(); got != most {
-			t.Errorf("%d deliveries wait for the node, want %d", got, most)
-		}
+		equals(t, waiting(), most, "deliveries that wait for the node")
 		time.Sleep(time.Minute + 5*time.Second)
-		if got := waiting(); got != 0 {
-			t.Errorf("%d deliveries still wait after their end", got)
-		}
+		equals(t, waiting(), 0, "deliveries that wait after their end")
 	})
 }
 
@@ -259,9 +253,7 @@ func TestOnceSuccessOnAMajorityCounts(t *testing.T) {
 		err := a.Once(t.Context(), "job", func(ctx context.Context) error {
 			lock, _ := FromContext(ctx)
 			time.Sleep(time.Until(lock.Until()) - 10*ms)
-			for i := range fl.nodes {
-				fl.net.SetDelay(link0("a", i), sim.Down, sim.Delay{Min: 50 * ms, Max: 50 * ms})
-			}
+			fl.net.SetDelay(sim.Link{Client: "a"}, sim.Down, sim.Delay{Min: 50 * ms, Max: 50 * ms})
 			return nil
 		})
 		if err != nil {
@@ -280,9 +272,7 @@ func TestOnceReturnsLostOrNoQuorum(t *testing.T) {
 		last string // the registers in the end
 	}{
 		{"all refuse", func(fl *fleet) {
-			for _, n := range fl.nodes {
-				n.Do("SET", "job", "thief", "PX", 60_000)
-			}
+			fl.nodes.do("SET", "job", "thief", "PX", 60_000)
 		}, ErrLost, "1 begun, 1 begun, 1 begun"},
 		{"no node can be asked", func(fl *fleet) {
 			for i := range fl.nodes {
@@ -292,20 +282,14 @@ func TestOnceReturnsLostOrNoQuorum(t *testing.T) {
 			time.Sleep(15 * ms) // until an attempt to connect was refused
 		}, ErrLost, "1 begun, 1 begun, 1 begun"},
 		{"one node takes it", func(fl *fleet) {
-			for _, n := range fl.nodes[1:] {
-				n.Do("SET", "job", "thief", "PX", 60_000)
-			}
+			fl.nodes[1:].do("SET", "job", "thief", "PX", 60_000)
 		}, ErrNoQuorum, "1 done, 1 begun, 1 begun"},
 		{"one node takes it, and the others are down", func(fl *fleet) { fl.down(1, 2) }, ErrNoQuorum, "1 done, -, -"},
 		{"no node receives it", func(fl *fleet) {
-			for i := range fl.nodes {
-				fl.net.Drop(link0("a", i), sim.Both)
-			}
+			fl.net.Drop(sim.Link{Client: "a"}, sim.Both)
 		}, ErrNoQuorum, "1 begun, 1 begun, 1 begun"},
 		{"no answer arrives", func(fl *fleet) {
-			for i := range fl.nodes {
-				fl.net.Drop(link0("a", i), sim.Down)
-			}
+			fl.net.Drop(sim.Link{Client: "a"}, sim.Down)
 		}, ErrNoQuorum, "1 done, 1 done, 1 done"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -383,9 +367,7 @@ func TestOnceRefusesASmallerToken(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		err := fl.locker("a", WithoutRenewal()).Once(t.Context(), "job", func(ctx context.Context) error {
 			lock, _ := FromContext(ctx)
-			for _, n := range fl.nodes {
-				n.Do("ZADD", tokensName, lock.Token()+1, "job") // another client had the lock in between
-			}
+			fl.nodes.do("ZADD", tokensName, lock.Token()+1, "job") // another client had the lock in between
 			return nil
 		})
 		if !errors.Is(err, ErrLost) || errors.Is(err, ErrNoQuorum) {
@@ -423,9 +405,7 @@ func TestOnceAfterAllClocksWereSet(t *testing.T) {
 			if err := l.Once(t.Context(), "job", succeed); err != nil {
 				t.Errorf("set %d times: got %v", i, err)
 			}
-			for _, n := range fl.nodes {
-				n.Step(time.Hour)
-			}
+			fl.nodes.step(time.Hour)
 		}
 	})
 }

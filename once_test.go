@@ -59,9 +59,7 @@ func TestOnceRunsOnceForTheDoneTTL(t *testing.T) {
 			if !errors.Is(err, ErrDone) || !strings.Contains(err.Error(), "run 1 succeeded; another may begin in 59m") {
 				t.Errorf("got %v, want ErrDone and until when", err)
 			}
-			if fl.nodes[0].Calls("set") != before {
-				t.Error("the call took the lock")
-			}
+			equals(t, fl.nodes[0].Calls("set"), before, "the call took the lock")
 		}
 		time.Sleep(time.Hour)
 		succeeds(t, b.Once(t.Context(), "job", succeed, hour), "after the done TTL")
@@ -77,9 +75,7 @@ func TestOnceFailuresAreCounted(t *testing.T) {
 		fl.wantRegister("job", "1 failed, 1 failed, 1 failed, 1 failed, 1 failed")
 		func() {
 			defer func() {
-				if got := recover(); got != "oops" {
-					t.Errorf("recovered %v", got)
-				}
+				equals(t, recover(), "oops", "recovered")
 			}()
 			_ = b.Once(t.Context(), "job", func(context.Context) error { panic("oops") })
 		}()
@@ -151,9 +147,7 @@ func TestOnceConcurrentCalls(t *testing.T) {
 			if outcome != nil {
 				want = "map[exhausted:3 failed:3]"
 			}
-			if got := fmt.Sprint(outcomes); got != want {
-				t.Errorf("got %s, want %s", got, want)
-			}
+			equals(t, fmt.Sprint(outcomes), want, "outcomes")
 		}
 	})
 }
@@ -168,10 +162,7 @@ func TestOnceWithMaxAttemptsOne(t *testing.T) {
 			})
 			impatient, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			if err := b.Once(impatient, "job", mustNotRun(t)); !errors.Is(err, ErrTaken) ||
-				!errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v, want ErrTaken and DeadlineExceeded", err)
-			}
+			failsAll(t, b.Once(impatient, "job", mustNotRun(t)), ErrTaken, context.DeadlineExceeded)
 			return nil
 		}); err != nil {
 			t.Error(err)
@@ -193,9 +184,7 @@ func TestOnceCrashes(t *testing.T) {
 			})
 		}
 		for i := range 3 {
-			if err := crash(fmt.Sprint("c", i)); !errors.Is(err, ErrClosed) || !errors.Is(err, ErrLost) {
-				t.Errorf("got %v, want ErrLost and ErrClosed", err)
-			}
+			failsAll(t, crash(fmt.Sprint("c", i)), ErrClosed, ErrLost)
 			want := fmt.Sprintf("%d begun", i+1)
 			fl.wantRegister("job", strings.Join([]string{want, want, want, want, want}, ", "))
 		}
@@ -218,18 +207,14 @@ func TestOnceLosesTheHold(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		err := l.Once(t.Context(), "job", func(ctx context.Context) error {
-			for _, n := range fl.nodes {
-				n.Do("SET", "job", "thief", "PX", "60000")
-			}
+			fl.nodes.do("SET", "job", "thief", "PX", "60000")
 			<-ctx.Done()
 			if !errors.Is(context.Cause(ctx), ErrLost) {
 				t.Errorf("the context ended with %v", context.Cause(ctx))
 			}
 			return nil
 		})
-		if !errors.Is(err, ErrLost) {
-			t.Errorf("got %v, want ErrLost", err)
-		}
+		fails(t, err, ErrLost)
 		fl.wantRegister("job", "1 begun, 1 begun, 1 begun") // without the lock it cannot write
 		fails(t, l.Once(t.Context(), "short", func(ctx context.Context) error {
 			time.Sleep(2 * time.Second)

@@ -201,12 +201,8 @@ func TestJitter(t *testing.T) {
 			}
 		}
 	}
-	if got := Jitter(0, 0)(3); got != 0 {
-		t.Errorf("no jitter: got %v", got)
-	}
-	if got := Jitter(5*ms, ms)(3); got != 5*ms {
-		t.Errorf("longest < shortest: got %v", got)
-	}
+	equals(t, Jitter(0, 0)(3), 0, "no jitter")
+	equals(t, Jitter(5*ms, ms)(3), 5*ms, "longest < shortest")
 }
 
 // Options that are accepted leave some validity, and fit each other.
@@ -222,9 +218,7 @@ func FuzzOptions(f *testing.F) {
 			WithFenceRetention(time.Duration(retention)), WithDrift(factor, time.Duration(slack)),
 		})
 		if err != nil {
-			if !errors.Is(err, ErrInvalid) {
-				t.Errorf("got %v, want ErrInvalid", err)
-			}
+			fails(t, err, ErrInvalid)
 			return
 		}
 		if left := o.drift.validity(o.ttl, 0); left <= 0 || left > o.ttl {

@@ -131,9 +131,7 @@ func TestOneAttemptInAnOutage(t *testing.T) {
 		most time.Duration // what the first attempt may take
 	}{
 		{"refused", func(fl *fleet) {
-			for _, n := range fl.nodes[1:] {
-				n.Crash(true)
-			}
+			fl.nodes[1:].crash(true)
 		}, 15 * ms},
 		{"silent", func(fl *fleet) {
 			for i := range fl.nodes[1:] {
@@ -182,9 +180,7 @@ func TestASilentNodeAfterABreakDelaysOneCall(t *testing.T) {
 			}
 			time.Sleep(50 * ms)
 		}
-		if slow != 1 {
-			t.Errorf("%d calls were delayed, want 1", slow)
-		}
+		equals(t, slow, 1, "delayed calls")
 		fl.net.Release(link0("a", 2), sim.Both)
 	})
 }
@@ -200,9 +196,7 @@ func TestTheFirstTokenAfterABreakExpires(t *testing.T) {
 			time.Sleep(ms)
 		},
 		"broken when the call begins": func(fl *fleet, _ *Locker) {
-			for i := range fl.nodes {
-				fl.net.Reset(link0("a", i))
-			}
+			fl.net.Reset(sim.Link{Client: "a"})
 			synctest.Wait()
 		},
 		"silent": func(fl *fleet, l *Locker) {

@@ -42,11 +42,8 @@ func TestAMajorityThatForgetsDoesNotGrantTwice(t *testing.T) {
 					_ = second.Unlock(t.Context())
 					return
 				}
-				if !errors.Is(err, ErrNoQuorum) || !says(err, " abstained: restarted ") ||
-					!says(err, "n0:6379") ||
-					!says(err, "without durable persistence; its vote counts in ") {
-					t.Errorf("got %+v, want ErrNoQuorum that says which nodes abstain and for how long", err)
-				}
+				failsSaying(t, err, ErrNoQuorum,
+					" abstained: restarted ", "n0:6379", "without durable persistence; its vote counts in ")
 				var q *QuorumError
 				var why *AbstainError
 				if !errors.As(err, &q) || !errors.As(q.Nodes[0], &why) {
@@ -55,9 +52,7 @@ func TestAMajorityThatForgetsDoesNotGrantTwice(t *testing.T) {
 				// No client gets the lock while the nodes abstain; one does right after that.
 				ctx, cancel := context.WithTimeout(t.Context(), time.Until(why.Until)-time.Second)
 				defer cancel()
-				if _, err := b.Lock(ctx, "job"); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrNoQuorum) {
-					t.Errorf("waiting: got %v, want DeadlineExceeded and ErrNoQuorum", err)
-				}
+				failsAll(t, errOf(b.Lock(ctx, "job")), context.DeadlineExceeded, ErrNoQuorum)
 				time.Sleep(time.Until(why.Until))
 				succeeds(t, errOf(b.TryLock(t.Context(), "job")), "after the guard's period")
 			})
@@ -69,14 +64,10 @@ func TestAMajorityThatForgetsDoesNotGrantTwice(t *testing.T) {
 // meets them waits for the guard; those after it do not, and put nobody out.
 func TestANegativeUptimeIsNoAge(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		for _, n := range fl.nodes {
-			n.SetUptime(-time.Hour)
-		}
+		fl.nodes.setUptime(-time.Hour)
 		first := fl.locker("first")
 		_, err := first.TryLock(t.Context(), "job")
-		if !errors.Is(err, ErrNoQuorum) || !says(err, "its clock was ahead when it started") {
-			t.Errorf("met a moment ago: got %v", err)
-		}
+		failsSaying(t, err, ErrNoQuorum, "its clock was ahead when it started")
 		time.Sleep(period)
 		for i := range 10 {
 			for _, l := range []*Locker{first, fl.locker(fmt.Sprint("other", i))} {
@@ -99,9 +90,7 @@ func TestANegativeUptimeIsNoAge(t *testing.T) {
 func TestTokensThatAreAheadHaveAWayOut(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		step := func(by time.Duration) {
-			for _, n := range fl.nodes {
-				n.Step(by)
-			}
+			fl.nodes.step(by)
 		}
 		step(time.Hour)
 		worked := fl.locker("worked")
@@ -111,9 +100,7 @@ func TestTokensThatAreAheadHaveAWayOut(t *testing.T) {
 		time.Sleep(2 * period)
 		l := fl.locker("later")
 		_, err := l.TryLock(t.Context(), "job")
-		if !errors.Is(err, ErrNoQuorum) || !says(err, "a token of this name that is 59m") || !says(err, "doctor") {
-			t.Errorf("got %v", err)
-		}
+		failsSaying(t, err, ErrNoQuorum, "a token of this name that is 59m", "doctor")
 		for i, st := range l.Nodes(t.Context()) {
 			var remedy []any
 			for _, f := range st.Findings {
@@ -146,9 +133,7 @@ func TestTokensThatAreAheadHaveAWayOut(t *testing.T) {
 func TestColdStart(t *testing.T) {
 	for up := range 40 {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
-			for _, n := range fl.nodes {
-				n.SetUptime(time.Duration(up) * time.Second)
-			}
+			fl.nodes.setUptime(time.Duration(up) * time.Second)
 			_, err := fl.locker("a").TryLock(t.Context(), "job")
 			if usable := up >= 31; (err == nil) != usable {
 				t.Errorf("up for %d s: got %v, want success: %v", up, err, usable)
@@ -166,14 +151,9 @@ func TestReconnectingCostsNoWait(t *testing.T) {
 			fl.net.Reset(link0("a", i))
 		}
 		time.Sleep(5 * time.Second)
-		if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) ||
-			!says(err, "promoted") {
-			t.Errorf("promoted: got %v", err)
-		}
+		failsSaying(t, errOf(l.TryLock(t.Context(), "job")), ErrNoQuorum, "promoted")
 		time.Sleep(period)
-		for i := range fl.nodes {
-			fl.net.Reset(link0("a", i))
-		}
+		fl.net.Reset(sim.Link{Client: "a"})
 		time.Sleep(2 * time.Second)
 		for _, client := range []string{"a", "b"} {
 			if _, err := fl.locker(client).TryLock(t.Context(), "job "+client); err != nil {
@@ -186,22 +166,15 @@ func TestReconnectingCostsNoWait(t *testing.T) {
 func TestFlushIsNoticed(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		for _, n := range fl.nodes {
-			n.Do("FLUSHALL")
-		}
+		fl.nodes.do("FLUSHALL")
 		late := fl.locker("late")              // it has seen no earlier data, and must not hide the loss from a
 		time.Sleep(3*probeEvery + time.Second) // a has noticed, and then late
-		for name, l := range map[string]*Locker{"a": l, "late": late} {
+		for _, l := range []*Locker{l, late} {
 			settleNetwork() // the other Locker's attempt is undone
-			if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) ||
-				!says(err, "lost its data") {
-				t.Errorf("%s: got %v, want ErrNoQuorum that says why", name, err)
-			}
+			failsSaying(t, errOf(l.TryLock(t.Context(), "job")), ErrNoQuorum, "lost its data")
 		}
 		time.Sleep(period + 2*probeEvery)
-		if _, err := l.TryLock(t.Context(), "job"); err != nil {
-			t.Error(err)
-		}
+		succeeds(t, errOf(l.TryLock(t.Context(), "job")))
 	})
 }
 
@@ -321,12 +294,9 @@ func TestDurableNodesCountForClientsThatKnewThem(t *testing.T) {
 			} else {
 				_ = other.Unlock(t.Context())
 			}
-			for name, l := range map[string]*Locker{"that did not know them": newcomer, "without the option": cautious} {
+			for _, l := range []*Locker{newcomer, cautious} { // one did not know them, one is without the option
 				settleNetwork()
-				if _, err := l.TryLock(t.Context(), "one more"); !errors.Is(err, ErrNoQuorum) ||
-					!says(err, "nothing proves to this client") {
-					t.Errorf("a Locker %s: got %v, want ErrNoQuorum", name, err)
-				}
+				failsSaying(t, errOf(l.TryLock(t.Context(), "one more")), ErrNoQuorum, "nothing proves to this client")
 			}
 			time.Sleep(period)
 		}
@@ -345,9 +315,7 @@ func TestACorrectedClockDoesNotAddToTheUptime(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		there := fl.locker("there")
 		settleNetwork()
-		for _, n := range fl.nodes[1:] {
-			n.SetUptime(24 * time.Hour)
-		}
+		fl.nodes[1:].setUptime(24 * time.Hour)
 		n := fl.nodes[0]
 		n.Crash(false)
 		n.Step(-time.Hour)
@@ -380,16 +348,9 @@ func TestACorrectedClockDoesNotAddToTheUptime(t *testing.T) {
 func TestTTLsBeyondTheGuardAreRefused(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		if _, err := l.TryLock(t.Context(), "job", WithTTL(31*time.Second)); !errors.Is(err, ErrInvalid) ||
-			!says(err, "restart guard of 30s") {
-			t.Errorf("got %v", err)
-		}
-		if _, err := l.TryLock(t.Context(), "job", WithTTL(30*time.Second)); err != nil {
-			t.Error(err)
-		}
-		if _, err := fl.locker("b", WithRestartGuard(0)).TryLock(t.Context(), "job2", WithTTL(50*time.Second)); err != nil {
-			t.Error(err)
-		}
+		failsSaying(t, errOf(l.TryLock(t.Context(), "job", WithTTL(31*time.Second))), ErrInvalid, "restart guard of 30s")
+		succeeds(t, errOf(l.TryLock(t.Context(), "job", WithTTL(30*time.Second))))
+		succeeds(t, errOf(fl.locker("b", WithRestartGuard(0)).TryLock(t.Context(), "job2", WithTTL(50*time.Second))))
 	})
 }
 
@@ -403,10 +364,7 @@ func TestAnExtensionIsNotCountedWhereTheClockIsWrong(t *testing.T) {
 		time.Sleep(2 * probeEvery)
 		fl.nodes[0].Crash(true)
 		settleNetwork()
-		if err := k.Extend(t.Context()); !errors.Is(err, ErrNoQuorum) ||
-			!says(err, "n1:6379 abstained: its clock is ") {
-			t.Errorf("got %+v, want ErrNoQuorum that says whose clock is wrong", err)
-		}
+		failsSaying(t, k.Extend(t.Context()), ErrNoQuorum, "n1:6379 abstained: its clock is ")
 		fl.nodes[0].Restart() // it has forgotten nothing, but no client can know that
 		time.Sleep(2 * time.Second)
 		succeeds(t, k.Extend(t.Context()), "with a restarted node that has the key")
@@ -418,9 +376,7 @@ func TestAnUndecidedClockLeapCausesNoBusyProbing(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		fl.locker("a")
 		settleNetwork()
-		for _, n := range fl.nodes[1:] {
-			n.Crash(true)
-		}
+		fl.nodes[1:].crash(true)
 		fl.nodes[0].Step(time.Hour)
 		before := fl.nodes[0].Calls("time")
 		time.Sleep(time.Minute)
@@ -441,10 +397,7 @@ func TestAVoteRequestedWhileAbstainingDoesNotCount(t *testing.T) {
 		time.AfterFunc(75*ms, func() { // a probe finds that the period is over while our answer is in flight
 			l.nodes[0].guard.SetClock(0, false, 0)
 		})
-		if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) ||
-			!says(err, "abstained") {
-			t.Errorf("sent before the end, answered after it: got %v", err)
-		}
+		failsSaying(t, errOf(l.TryLock(t.Context(), "job")), ErrNoQuorum, "abstained")
 		succeeds(t, errOf(l.TryLock(t.Context(), "job")), "sent after the end")
 	})
 }
@@ -509,19 +462,12 @@ func TestUnfitNodesAreRefused(t *testing.T) {
 
 func TestWithoutNodeInfo(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		for _, n := range fl.nodes {
-			n.Deny("info")
-		}
+		fl.nodes.deny("info")
 		l := fl.locker("a", WithoutNodeInfo())
 		other := fl.locker("b", WithoutNodeInfo())
-		if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) ||
-			!says(err, "INFO is refused") {
-			t.Errorf("first connection: got %v", err)
-		}
+		failsSaying(t, errOf(l.TryLock(t.Context(), "job")), ErrNoQuorum, "INFO is refused")
 		time.Sleep(period + time.Second)
-		for i := range fl.nodes {
-			fl.net.Reset(link0("a", i))
-		}
+		fl.net.Reset(sim.Link{Client: "a"})
 		time.Sleep(2 * time.Second)
 		k := must(l.TryLock(t.Context(), "job"))(t) // after a network fault the node need not abstain
 		_ = k.Unlock(t.Context())
@@ -564,9 +510,7 @@ func TestAWrongClockDoesNotVote(t *testing.T) {
 		time.Sleep(2 * probeEvery)
 		fl.nodes[0].Crash(false)
 		_, err := l.TryLock(t.Context(), "job")
-		if !errors.Is(err, ErrNoQuorum) || !says(err, "its clock is ") {
-			t.Errorf("got %v", err)
-		}
+		failsSaying(t, err, ErrNoQuorum, "its clock is ")
 		settleNetwork()
 		fl.nodes[1].Step(-3 * time.Second)
 		time.Sleep(period) // it also abstains because its clock was set forward

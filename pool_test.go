@@ -51,9 +51,7 @@ func TestEveryCallReturnsWithinTheNodeTimeout(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithNodeTimeout(100*ms))
 		k := must(l.Lock(t.Context(), "held"))(t)
-		for _, n := range fl.nodes {
-			n.Pause()
-		}
+		fl.nodes.pause()
 		// The first request to a silent node waits for the node timeout; later ones fail at once.
 		for _, limit := range []time.Duration{100 * ms, 0} {
 			within(t, limit, "TryLock", func() {
@@ -67,13 +65,9 @@ func TestEveryCallReturnsWithinTheNodeTimeout(t *testing.T) {
 			fails(t, k.Unlock(t.Context()), ErrNoQuorum, "Unlock")
 		})
 		// The nodes execute the undos as soon as they resume.
-		for _, n := range fl.nodes {
-			n.Resume()
-		}
+		fl.nodes.resume()
 		settleNetwork()
-		if got := fl.holding("held") + fl.holding("job"); got != 0 {
-			t.Errorf("left on %d nodes", got)
-		}
+		equals(t, fl.holding("held")+fl.holding("job"), 0, "left on nodes")
 		succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
 	})
 }
@@ -118,12 +112,12 @@ func TestTheWatchdogFollowsAnEarlierDeadline(t *testing.T) {
 func TestReleasesReachANodeThatWasAway(t *testing.T) {
 	away := map[string][2]func(fl *fleet){
 		"cut": {
-			func(fl *fleet) { fl.net.Refuse(link0("a", 0)); fl.net.Cut(link0("a", 0)) },
-			func(fl *fleet) { fl.net.Accept(link0("a", 0)) },
+			func(fl *fleet) { fl.cut("a", 0) },
+			func(fl *fleet) { fl.mend("a", 0) },
 		},
 		"reset": {
 			func(fl *fleet) { fl.net.Refuse(link0("a", 0)); fl.net.Reset(link0("a", 0)) },
-			func(fl *fleet) { fl.net.Accept(link0("a", 0)) },
+			func(fl *fleet) { fl.mend("a", 0) },
 		},
 		"crashed, with its data": {
 			func(fl *fleet) { fl.nodes[0].Crash(true) },
@@ -143,14 +137,10 @@ func TestReleasesReachANodeThatWasAway(t *testing.T) {
 				f[0](fl)
 				succeeds(t, k.Unlock(t.Context()))
 				time.Sleep(300 * ms)
-				if got := fl.nodes[0].Do("EXISTS", "job"); got != int64(1) {
-					t.Error("the node was not away: this proves nothing")
-				}
+				equals[any](t, fl.nodes[0].Do("EXISTS", "job"), int64(1), "the node was not away: this proves nothing")
 				f[1](fl)
 				time.Sleep(5 * time.Second)
-				if got := fl.nodes[0].Do("EXISTS", "job"); got != int64(0) {
-					t.Error("the key is left")
-				}
+				equals[any](t, fl.nodes[0].Do("EXISTS", "job"), int64(0), "the key is left")
 			})
 		})
 	}

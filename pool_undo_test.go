@@ -62,8 +62,7 @@ func TestRefusedUndosLeaveNothing(t *testing.T) {
 		},
 		"hand over": func(t *testing.T, fl *fleet, refuse func()) {
 			k := must(fl.locker("b").Lock(t.Context(), "job"))(t)
-			next := make(chan *Lock, 1)
-			go func() { next <- must(fl.locker("a").Lock(t.Context(), "job"))(t) }()
+			next := async(func() *Lock { return must(fl.locker("a").Lock(t.Context(), "job"))(t) })
 			time.Sleep(time.Second)
 			refuse()
 			_ = k.Unlock(t.Context())
@@ -86,19 +85,13 @@ func TestRefusedUndosLeaveNothing(t *testing.T) {
 	} {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			undo(t, fl, func() {
-				for _, n := range fl.nodes {
-					n.Fail("*", busy, -1)
-				}
+				fl.nodes.fail("*", busy, -1)
 				time.AfterFunc(time.Second, func() {
-					for _, n := range fl.nodes {
-						n.Recover()
-					}
+					fl.nodes.recover()
 				})
 			})
 			time.Sleep(3 * time.Second)
-			if left := fl.leftovers(); len(left) > 0 {
-				t.Errorf("%s: left: %v", what, left)
-			}
+			fl.nothingLeft(what)
 			again := must(fl.locker("c", WithRestartGuard(0)).TryLock(t.Context(), "job"))(t)
 			time.Sleep(5 * time.Second)
 			if err := again.Unlock(t.Context()); err != nil {
@@ -123,9 +116,7 @@ func TestPostponedUndosAreBounded(t *testing.T) {
 			t.Errorf("%d are kept, want about %d", got, most)
 		}
 		time.Sleep(3 * time.Second)
-		if got := kept(); got != 0 {
-			t.Errorf("%d are kept after the TTL", got)
-		}
+		equals(t, kept(), 0, "kept after the TTL")
 	})
 }
 
@@ -145,9 +136,7 @@ func TestCloseAndPostponedUndos(t *testing.T) {
 				want = 0
 			}
 			within(t, 50*ms, "Close", func() { _ = l.Close() })
-			if got := fl.holding("job"); got != want {
-				t.Errorf("recovers %t: left on %d nodes, want %d", recovers, got, want)
-			}
+			equals(t, fl.holding("job"), want, "recovers %t: left on nodes", recovers)
 		})
 	}
 }
@@ -190,9 +179,7 @@ func TestWhatIsKeptForASilentNodeIsBounded(t *testing.T) {
 		}
 		fl.nodes[0].Resume()
 		time.Sleep(2 * time.Second)
-		if got := l.nodes[0].conn.Backlog(); got != 0 {
-			t.Errorf("%d requests are kept after the node has answered", got)
-		}
+		equals(t, l.nodes[0].conn.Backlog(), 0, "requests kept after the node has answered")
 		fl.nothingLeft()
 	})
 }

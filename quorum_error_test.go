@@ -223,9 +223,7 @@ func TestQuorumErrorInFull(t *testing.T) {
 	}}
 	const want = "redlock: lock x: taken by web-3/812 for 4.1 s (1 of 3)\n" +
 		"  r1:1 taken by web-3/812 (0190) for 4.1 s\n  r2:1 failed: not connected: refused\n  r3:1 no answer yet"
-	if got := fmt.Sprintf("%+v", e); got != want {
-		t.Errorf("got %s", got)
-	}
+	equals(t, fmt.Sprintf("%+v", e), want, "in full")
 	if got := fmt.Sprintf("%s|%v|%q", e, e, e); got != e.Error()+"|"+e.Error()+`|"`+e.Error()+`"` {
 		t.Errorf("got %s", got)
 	}
@@ -251,13 +249,9 @@ func TestALockInWords(t *testing.T) {
 		logger.Info("held", "lock", k)
 		text := fmt.Sprintf("%v %+v %s", k, k, k)
 		want := fmt.Sprintf("stock:4711, token %d, until %s", k.Token(), k.Until().Format("15:04:05.000"))
-		if text != want+" "+want+" "+want {
-			t.Errorf("got %s, want three times %s", text, want)
-		}
+		equals(t, text, want+" "+want+" "+want, "three times")
 		succeeds(t, k.Unlock(t.Context()))
-		if want := fmt.Sprintf("stock:4711, token %d, unlocked", k.Token()); k.String() != want {
-			t.Errorf("got %s, want %s", k, want)
-		}
+		equals(t, k.String(), fmt.Sprintf("stock:4711, token %d, unlocked", k.Token()), "text")
 		logger.Info("ended", "lock", k)
 		token := fmt.Sprintf("lock.token=%d", k.Token())
 		for _, part := range []string{"lock.name=stock:4711", token, "lock.until=", "lock.ended=unlocked"} {
@@ -329,9 +323,7 @@ func TestLabelsAreKeptAndGo(t *testing.T) {
 				t.Error("the label is gone while its Locker is there")
 			}
 		}
-		for _, n := range fl.nodes {
-			n.Do("DEL", a.peers.label.command(ownNames)[1])
-		}
+		fl.nodes.do("DEL", a.peers.label.command(ownNames)[1])
 		if time.Sleep(time.Minute); label() != "web-3/812" {
 			t.Error("a label that was deleted has not come back")
 		}
@@ -340,9 +332,7 @@ func TestLabelsAreKeptAndGo(t *testing.T) {
 			t.Error("the label went before the lock")
 		}
 		time.Sleep(2 * time.Minute)
-		if left := fl.nodes[0].Do("EXISTS", a.peers.label.command(ownNames)[1]); left != int64(0) {
-			t.Error("the label stays")
-		}
+		equals[any](t, fl.nodes[0].Do("EXISTS", a.peers.label.command(ownNames)[1]), int64(0), "the label stays")
 	})
 }
 
@@ -369,9 +359,7 @@ func TestForeignLabelsAreHarmless(t *testing.T) {
 		for _, write := range [][]any{
 			{"SET", key, "red\x1b[31m\nlock lost"}, {"SET", key, strings.Repeat("x", 1000)}, {"DEL", key}, {"LPUSH", key, "x"},
 		} {
-			for _, n := range fl.nodes {
-				n.Do(write...)
-			}
+			fl.nodes.do(write...)
 			_, err := b.TryLock(t.Context(), "job")
 			if !errors.Is(err, ErrTaken) || !strings.HasPrefix(err.Error(), "redlock: lock job: taken by "+k.Owner()+" for ") {
 				t.Errorf("%q: got %v", write, err)
@@ -380,9 +368,7 @@ func TestForeignLabelsAreHarmless(t *testing.T) {
 				t.Errorf("%q: got %+v, %v", write, i, err)
 			}
 		}
-		for _, n := range fl.nodes {
-			n.Do("SET", "other", "two\nlines", "PX", 5000)
-		}
+		fl.nodes.do("SET", "other", "two\nlines", "PX", 5000)
 		_, err := b.TryLock(t.Context(), "other")
 		if text := err.Error(); !strings.HasPrefix(text, `redlock: lock other: taken by "two\nlines" for `) {
 			t.Errorf("got %s", text)

@@ -115,9 +115,7 @@ func TestReadyMeansThatANewClientIsReady(t *testing.T) {
 		fraction, met := time.Duration(i%10)*100*ms, time.Duration(i/10)*350*ms
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			time.Sleep(fraction)
-			for _, n := range fl.nodes {
-				n.SetUptime(0)
-			}
+			fl.nodes.setUptime(0)
 			time.Sleep(met)
 			l := fl.locker("old")
 			within(t, period+ms, "the votes for the Locker that was there", func() {
@@ -146,9 +144,7 @@ func TestReadyMeansThatANewClientIsReady(t *testing.T) {
 // Where a client that comes now would not count a node at once, whenever that is, Ready answers for its own Locker.
 func TestReadyWhereEachClientDatesTheNodes(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		for _, n := range fl.nodes {
-			n.Deny("info")
-		}
+		fl.nodes.deny("info")
 		l := fl.locker("a", WithoutNodeInfo())
 		if took, err := readyIn(t, l, time.Minute); err != nil || took > period || took < period-10*ms {
 			t.Errorf("INFO is refused: got %v after %s, want nil after %s", err, took, period)
@@ -168,9 +164,7 @@ func TestReadyWhereEachClientDatesTheNodes(t *testing.T) {
 		}
 	})
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		for _, n := range fl.nodes {
-			n.SetUptime(0)
-		}
+		fl.nodes.setUptime(0)
 		if took, err := readyIn(t, fl.locker("a", WithRestartGuard(0)), time.Minute); err != nil || took > 0 {
 			t.Errorf("without a guard: got %v after %s", err, took)
 		}
@@ -264,9 +258,7 @@ func TestReadyDoesNotWaitInVain(t *testing.T) {
 						refused++
 					}
 				}
-				if refused != c.refused {
-					t.Errorf("got %d refused nodes, want %d: %v", refused, c.refused, err)
-				}
+				equals(t, refused, c.refused, "refused nodes: %v", err)
 			})
 		})
 	}
@@ -324,14 +316,11 @@ func TestReadyAndClose(t *testing.T) {
 		fl.nodes[0].Crash(false)
 		fl.nodes[1].Crash(false)
 		l := fl.locker("a")
-		waiting := make(chan error, 1)
-		go func() { waiting <- l.Ready(t.Context()) }()
+		waiting := async(func() error { return l.Ready(t.Context()) })
 		time.Sleep(time.Second)
 		within(t, 250*ms, "Close", func() { _ = l.Close() })
 		for _, err := range []error{<-waiting, l.Ready(t.Context())} {
-			if !errors.Is(err, ErrClosed) {
-				t.Errorf("got %v, want ErrClosed", err)
-			}
+			fails(t, err, ErrClosed)
 		}
 	})
 }
@@ -351,9 +340,7 @@ func (c *counted) Err() error {
 // four times at most, and each probe may change the states of all.
 func TestReadyDoesNotPoll(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		for _, n := range fl.nodes {
-			n.SetUptime(0)
-		}
+		fl.nodes.setUptime(0)
 		l := fl.locker("a")
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()

@@ -28,9 +28,7 @@ func TestLockAndUnlock(t *testing.T) {
 		k := must(l.Lock(t.Context(), "job"))(t)
 		settleNetwork()
 		for i, n := range fl.nodes {
-			if got := n.Do("GET", "app:job"); got != k.Owner() {
-				t.Errorf("node %d has %v, want the owner %s", i, got, k.Owner())
-			}
+			equals[any](t, n.Do("GET", "app:job"), k.Owner(), "the owner on node %d", i)
 			if left := n.Do("PTTL", "app:job").(int64); left < 9900 || left > 10000 {
 				t.Errorf("node %d: TTL %d ms", i, left)
 			}
@@ -46,9 +44,7 @@ func TestLockAndUnlock(t *testing.T) {
 			t.Errorf("a second lock: got %v, want ErrTaken", err)
 		}
 		succeeds(t, k.Unlock(t.Context()))
-		if !errors.Is(k.Err(), ErrUnlocked) {
-			t.Errorf("after Unlock: got %v", k.Err())
-		}
+		fails(t, k.Err(), ErrUnlocked, "after Unlock")
 		settleNetwork()
 		fl.isHeld("app:job", 0)
 	})
@@ -106,9 +102,7 @@ func TestTheCallersDeadlineIsNotANodesTimeout(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*ms)
 		defer cancel()
 		_, err := l.Lock(ctx, "job")
-		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrTaken) {
-			t.Errorf("the caller's deadline: got %v, want DeadlineExceeded and ErrTaken", err)
-		}
+		failsAll(t, err, context.DeadlineExceeded, ErrTaken)
 		cause := errors.New("shutting down")
 		stopped, stop := context.WithCancelCause(t.Context())
 		time.AfterFunc(100*ms, func() { stop(cause) })
@@ -117,9 +111,7 @@ func TestTheCallersDeadlineIsNotANodesTimeout(t *testing.T) {
 			t.Errorf("cancelled: got %v, want Canceled, its cause and ErrTaken", err)
 		}
 		succeeds(t, other.Unlock(t.Context()))
-		for _, n := range fl.nodes {
-			n.Pause()
-		}
+		fl.nodes.pause()
 		_, err = l.TryLock(t.Context(), "job")
 		if errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrTaken) {
 			t.Errorf("the nodes' timeout: got %v, want ErrNoQuorum and no DeadlineExceeded", err)
@@ -140,9 +132,7 @@ func TestTheCallersDeadlineIsNotANodesTimeout(t *testing.T) {
 		done, over := context.WithCancel(t.Context())
 		over()
 		fails(t, errOf(l.Lock(done, "job")), context.Canceled, "ctx done before")
-		for _, n := range fl.nodes {
-			n.Resume()
-		}
+		fl.nodes.resume()
 	})
 }
 
@@ -161,9 +151,7 @@ func TestSplitVotesSettle(t *testing.T) {
 						for range 5 {
 							succeeds(t, l.Do(ctx, "job", func(context.Context) error {
 								inside++
-								if inside != 1 {
-									t.Error("two functions run at once")
-								}
+								equals(t, inside, 1, "two functions run at once")
 								time.Sleep(ms)
 								inside--
 								total++
@@ -173,9 +161,7 @@ func TestSplitVotesSettle(t *testing.T) {
 					})
 				}
 				running.Wait()
-				if total != 20 {
-					t.Errorf("ran %d times, want 20", total)
-				}
+				equals(t, total, 20, "runs")
 			})
 		})
 	}
@@ -188,24 +174,18 @@ func TestDo(t *testing.T) {
 		fails(t, l.Do(t.Context(), "job", func(context.Context) error { return failed }), failed, "function's error")
 		func() {
 			defer func() {
-				if got := recover(); got != "oops" {
-					t.Errorf("recovered %v", got)
-				}
+				equals(t, recover(), "oops", "recovered")
 			}()
 			_ = l.Do(t.Context(), "job", func(context.Context) error { panic("oops") })
 		}()
 		settleNetwork()
 		fl.isHeld("job", 0, "after a panic")
 		err := l.Do(t.Context(), "job", func(ctx context.Context) error {
-			for _, n := range fl.nodes {
-				n.Do("SET", "job", "thief", "PX", "60000")
-			}
+			fl.nodes.do("SET", "job", "thief", "PX", "60000")
 			<-ctx.Done()
 			return context.Cause(ctx)
 		})
-		if !errors.Is(err, ErrLost) {
-			t.Errorf("the hold was lost: got %v", err)
-		}
+		fails(t, err, ErrLost, "the hold was lost")
 	})
 }
 

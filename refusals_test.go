@@ -62,9 +62,7 @@ func TestUndeclaredKeys(t *testing.T) {
 			for _, n := range fl.nodes[:c.some] {
 				n.Strict(c.honoured)
 			}
-			if got := fl.underRefusal(t); got != c.want {
-				t.Errorf("%d nodes, honoured %q: got %q, want %q", c.some, c.honoured, got, c.want)
-			}
+			equals(t, fl.underRefusal(t), c.want, "%d nodes, honoured %q", c.some, c.honoured)
 		})
 	}
 }

@@ -32,18 +32,6 @@ func (fl *fleet) open(client string, list []int, opts ...Option) (*Locker, error
 	return l, err
 }
 
-func (fl *fleet) cut(client string, nodes ...int) {
-	for _, i := range nodes {
-		fl.unreachable(client, i)
-	}
-}
-
-func (fl *fleet) mend(client string, nodes ...int) {
-	for _, i := range nodes {
-		fl.net.Accept(link0(client, i))
-	}
-}
-
 // The one node that differs is down for the clients at work, or has never been met by the newcomer, or by anybody.
 func TestAListThatDiffersByAnUnmetNodeIsRefused(t *testing.T) {
 	c := changes[0]
@@ -78,15 +66,12 @@ func TestAWaiterOfARefusedClientGivesUp(t *testing.T) {
 			a := must(fl.open("a", c.old))(t)
 			fl.cut("a", c.old...)
 			time.Sleep(2 * time.Minute)
-			got := make(chan error, 1)
-			go func() { got <- wait(t.Context(), a) }()
+			got := async(func() error { return wait(t.Context(), a) })
 			must(fl.open("b", c.new))(t)
 			fl.mend("a", c.old...)
 			fails(t, <-got, ErrListConflict, what)
 			time.Sleep(time.Second)
-			if left := fl.leftovers(); len(left) > 0 {
-				t.Errorf("%s: left: %v", what, left)
-			}
+			fl.nothingLeft(what)
 		})
 	}
 }
@@ -220,9 +205,7 @@ func TestOfTwoThatAreFarApartOneWorks(t *testing.T) {
 						t.Errorf("got %v, want ErrListConflict", err)
 					}
 				}
-				if works != 1 {
-					t.Errorf("%d of two clients with lists that conflict work, want 1", works)
-				}
+				equals(t, works, 1, "of two clients with lists that conflict, so many work")
 			})
 		})
 	}
@@ -460,9 +443,7 @@ func TestAClientNoticesThatItIsForgotten(t *testing.T) {
 	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
 		a := must(fl.open("a", c.old))(t)
 		time.Sleep(time.Minute)
-		for _, n := range fl.nodes {
-			n.Do("FLUSHALL")
-		}
+		fl.nodes.do("FLUSHALL")
 		asked := exchanged(fl)
 		b := must(fl.open("b", c.new))(t)
 		time.Sleep(3 * time.Minute)
@@ -624,9 +605,7 @@ func TestOneAddressOfTwoMastersIsNoticed(t *testing.T) {
 		time.Sleep(4 * time.Minute)
 		succeeds(t, must(a.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
 		_, err := b.TryLock(t.Context(), "job")
-		if !errors.Is(err, ErrListConflict) || !says(err, "n0:6379 n1:6379 n2:6379 (where n2:6379 is another master), this") {
-			t.Errorf("got %v, want ErrListConflict that names n2", err)
-		}
+		failsSaying(t, err, ErrListConflict, "n0:6379 n1:6379 n2:6379 (where n2:6379 is another master), this")
 		if found := listFindings(t, a); found != nil {
 			t.Errorf("b is refused, and a finds %+v", found)
 		}
@@ -769,9 +748,7 @@ func TestAClientThatIsClosedLeavesNothing(t *testing.T) {
 			time.Sleep(ms)
 			succeeds(t, l.Close())
 			settleNetwork()
-			if left := fl.nodes[0].Do("ZCOUNT", "redlock:lists", "(0", "+inf"); left != int64(0) {
-				t.Errorf("%s: %d lists are left", what, left)
-			}
+			equals[any](t, fl.nodes[0].Do("ZCOUNT", "redlock:lists", "(0", "+inf"), int64(0), "%s: lists left", what)
 		})
 	}
 }

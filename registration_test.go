@@ -297,9 +297,7 @@ func TestWhichListIsRefused(t *testing.T) {
 			want = c.want + ": a client with this list is refused until the nodes have forgotten them"
 		}
 		got := refusedInWords(c.own, NodeClients{Lists: c.theirs, apart: c.apart, seen: c.seen}, why)
-		if got != want {
-			t.Errorf("%q and %q: got %q, want %q", c.own, c.theirs, got, want)
-		}
+		equals(t, got, want, "%q and %q", c.own, c.theirs)
 	}
 }
 
@@ -329,9 +327,7 @@ func TestTheOthersAreGone(t *testing.T) {
 			if found := listFindings(t, looks); len(found) != 4 {
 				t.Errorf("TTL %s: found %+v, want what four nodes say", ttl, found)
 			}
-			for i := range fl.nodes {
-				fl.unreachable("a", i)
-			}
+			fl.cutAll("a")
 			time.Sleep(51 * time.Second)
 			said("; others used n4:6379, over 50 s ago: ")
 			time.Sleep(2 * time.Minute)
@@ -356,9 +352,7 @@ func TestARegistrationEndsWithItsClient(t *testing.T) {
 				}
 			}
 			if end == "crashed" {
-				for i := range fl.nodes {
-					fl.unreachable("a", i)
-				}
+				fl.cutAll("a")
 			} else {
 				succeeds(t, a.Close())
 			}
@@ -404,9 +398,7 @@ func TestARegistrationOutlivesLongHolds(t *testing.T) {
 			if time.Sleep(time.Second); options[1] == nil {
 				time.Sleep(100 * time.Second)
 			}
-			for i := range fl.nodes {
-				fl.unreachable("a", i)
-			}
+			fl.cutAll("a")
 			var b *Locker
 			var err error
 			for b == nil && k.Err() == nil {
@@ -492,14 +484,10 @@ func TestALateConflictIsNoticed(t *testing.T) {
 	c := changes[0]
 	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
 		a := c.locker(fl, "old", "a")
-		for i := range fl.nodes {
-			fl.unreachable("b", i)
-		}
+		fl.cutAll("b")
 		var log journal
 		b := c.locker(fl, "new", "b", log.logging(slog.LevelWarn))
-		for i := range fl.nodes {
-			fl.net.Accept(link0("b", i))
-		}
+		fl.mendAll("b")
 		time.Sleep(3 * time.Second)
 		if _, err := b.Lock(t.Context(), "job"); !errors.Is(err, ErrListConflict) ||
 			!strings.HasPrefix(err.Error(), "redlock: lock job: conflicting lists of nodes: other clients use ") {
@@ -522,18 +510,18 @@ func TestWorkingClientsThatConflictSaySo(t *testing.T) {
 	c := changes[0]
 	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
 		for _, i := range []int{0, 1} {
-			fl.unreachable("a", i)
+			fl.cut("a", i)
 		}
 		for _, i := range []int{2, 3} {
-			fl.unreachable("b", i)
+			fl.cut("b", i)
 		}
 		var log journal
 		a := c.locker(fl, "old", "a", log.logging(slog.LevelError))
 		b := c.locker(fl, "new", "b")
 		time.Sleep(2 * establishedAfter)
 		for i := range 4 {
-			fl.net.Accept(link0("a", i))
-			fl.net.Accept(link0("b", i))
+			fl.mend("a", i)
+			fl.mend("b", i)
 		}
 		time.Sleep(time.Minute)
 		for _, l := range []*Locker{a, b} {
@@ -561,14 +549,10 @@ func TestAClientThatWasAwayComesBackAsANewcomer(t *testing.T) {
 		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
 			a := c.locker(fl, "old", "a")
 			succeeds(t, must(a.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
-			for i := range fl.nodes {
-				fl.unreachable("a", i)
-			}
+			fl.cutAll("a")
 			time.Sleep(2 * time.Minute)
 			b := c.locker(fl, "new", "b")
-			for i := range fl.nodes {
-				fl.net.Accept(link0("a", i))
-			}
+			fl.mendAll("a")
 			time.Sleep(5 * time.Second)
 			fails(t, errOf(a.TryLock(t.Context(), "job")), ErrListConflict)
 			succeeds(t, must(b.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
@@ -611,9 +595,7 @@ func TestAnIdentityOutlivesAddresses(t *testing.T) {
 // A node that refuses the exchange is as good as before; which clients use it is not known.
 func TestRegistrationThatIsRefused(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		for _, n := range fl.nodes {
-			n.Do("SET", "redlock:lists", "foreign")
-		}
+		fl.nodes.do("SET", "redlock:lists", "foreign")
 		l := fl.locker("a")
 		succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
 		for _, n := range l.Nodes(t.Context()) {

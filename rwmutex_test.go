@@ -19,15 +19,6 @@ func unlock(t testing.TB, k *Lock) {
 	succeeds(t, k.Unlock(context.Background()))
 }
 
-// clean fails the test if keys are left on the nodes.
-func (fl *fleet) clean() {
-	fl.t.Helper()
-	settleNetwork()
-	if left := fl.leftovers(); len(left) > 0 {
-		fl.t.Errorf("left: %v", left)
-	}
-}
-
 func TestReadersShareAndWritersDoNot(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		a, b, plain := fl.locker("a").RWMutex("job"), fl.locker("b").RWMutex("job"), fl.locker("c")
@@ -104,9 +95,7 @@ func TestReadersLeasesEndOneByOne(t *testing.T) {
 		time.Sleep(ttl / 2) // the nodes keep its lease until its validity ends
 		succeeds(t, renewed.Extend(t.Context()), "extend")
 		for i := range 3 {
-			if got := fl.nodes[i].Do("ZCARD", "redlock:read:job"); got != int64(1) {
-				t.Errorf("node %d counts %v readers, want 1", i, got)
-			}
+			equals[any](t, fl.nodes[i].Do("ZCARD", "redlock:read:job"), int64(1), "readers on node %d", i)
 		}
 		unlock(t, renewed)
 		fl.clean()
@@ -176,9 +165,7 @@ func TestReadHoldsAndContexts(t *testing.T) {
 		reader := must(m.RLock(t.Context()))(t)
 		ctx := NewContext(t.Context(), reader)
 		inner := must(m.RLock(ctx))(t)
-		if inner.Owner() != reader.Owner() {
-			t.Error("a read inside a read did not join it")
-		}
+		equals(t, inner.Owner(), reader.Owner(), "a read inside a read did not join it")
 		for what, lock := range map[string]func() (*Lock, error){
 			"Lock":           func() (*Lock, error) { return m.Lock(ctx) },
 			"TryLock":        func() (*Lock, error) { return m.TryLock(ctx) },
@@ -324,9 +311,7 @@ func TestUnreferencedReadHoldIsNotRenewed(t *testing.T) {
 		m := fl.locker("a", WithTTL(3*time.Second)).RWMutex("job")
 		func() { must(m.RLock(t.Context()))(t) }()
 		time.Sleep(10 * time.Second)
-		if fl.holding("job") != 3 {
-			t.Error("renewal stopped before the garbage collection, so this test proves nothing")
-		}
+		equals(t, fl.holding("job"), 3, "renewal stopped before the garbage collection, so this test proves nothing")
 		for range 3 {
 			runtime.GC()
 			time.Sleep(time.Second)
@@ -341,13 +326,10 @@ func TestUnreferencedReadHoldIsNotRenewed(t *testing.T) {
 func TestReadersDoNotDependOnMessages(t *testing.T) {
 	for _, denied := range []string{"publish", "subscribe"} {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
-			for _, n := range fl.nodes {
-				n.Deny(denied)
-			}
+			fl.nodes.deny(denied)
 			writer := must(fl.locker("w").Lock(t.Context(), "job"))(t)
 			m := fl.locker("a").RWMutex("job")
-			got := make(chan *Lock)
-			go func() { got <- must(m.RLock(t.Context()))(t) }()
+			got := async(func() *Lock { return must(m.RLock(t.Context()))(t) })
 			time.Sleep(500 * ms)
 			unlock(t, writer)
 			within(t, 260*ms, "the read", func() { unlock(t, <-got) })
@@ -361,8 +343,7 @@ func TestLostNotificationToAReader(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		writer := must(fl.locker("w").Lock(t.Context(), "job"))(t)
 		m := fl.locker("a").RWMutex("job")
-		got := make(chan *Lock)
-		go func() { got <- must(m.RLock(t.Context()))(t) }()
+		got := async(func() *Lock { return must(m.RLock(t.Context()))(t) })
 		time.Sleep(500 * ms)
 		fl.net.Drop(sim.Link{Client: "a"}, sim.Down)
 		unlock(t, writer)
@@ -467,8 +448,7 @@ func TestAReadersHoldIsNotCutToALease(t *testing.T) {
 				}
 				fl.nodes[2].Do("SET", "job", "another", "PX", 3000)
 				former := must(c.Lock(t.Context(), "job"))(t)
-				got := make(chan *Lock)
-				go func() { got <- must(a.RWMutex("job").RLock(t.Context()))(t) }()
+				got := async(func() *Lock { return must(a.RWMutex("job").RLock(t.Context()))(t) })
 				time.Sleep(100 * ms)
 				succeeds(t, former.Unlock(t.Context()))
 				k := <-got
@@ -477,7 +457,7 @@ func TestAReadersHoldIsNotCutToALease(t *testing.T) {
 					t.Fatalf("%v wait on the node that another owner has, want 1", waits)
 				}
 				time.Sleep(time.Second / 2) // the lease is whole by now
-				fl.unreachable("a", 0)
+				fl.cut("a", 0)
 				for fl.nodes[0].Do("EXISTS", "job") == int64(1) {
 					time.Sleep(100 * ms)
 				}

@@ -33,9 +33,7 @@ func TestAsManyHoldersAsPermits(t *testing.T) {
 					k := must(s.TryAcquire(t.Context()))(t)
 					held, slots[k.Name()] = append(held, k), true
 				}
-				if len(slots) != permits {
-					t.Errorf("%d permits are the slots %v", permits, slots)
-				}
+				equals(t, len(slots), permits, "the permits are the slots %v", slots)
 				_, err := all[permits].TryAcquire(t.Context())
 				var q *QuorumError
 				if !errors.Is(err, ErrTaken) || !errors.As(err, &q) || q.Name != "gpu" || len(q.Nodes) != nodes {
@@ -50,10 +48,7 @@ func TestAsManyHoldersAsPermits(t *testing.T) {
 				for _, h := range append(held[1:], k) {
 					_ = h.Unlock(t.Context())
 				}
-				settleNetwork()
-				if left := fl.leftovers(); len(left) != 0 {
-					t.Errorf("left on the nodes: %v", left)
-				}
+				fl.clean()
 			})
 		}
 	}
@@ -192,10 +187,7 @@ func TestNoStarvationBehindALongHold(t *testing.T) {
 			t.Errorf("%d turns in %v, want at least %d", turns, length, want)
 		}
 		t.Logf("%d turns, the longest wait %v", turns, slices.Max(longest))
-		settleNetwork()
-		if left := fl.leftovers(); len(left) != 0 {
-			t.Errorf("left on the nodes: %v", left)
-		}
+		fl.clean()
 	})
 }
 
@@ -227,10 +219,7 @@ func TestManyGoroutinesShareASemaphore(t *testing.T) {
 				t.Errorf("got %d holders at most and %d turns, want %d and %d", most.Load(), got.Load(), permits, goroutines*turns)
 			}
 			t.Logf("%d Lockers: %d turns of 5 ms with %d permits in %v", lockers, got.Load(), permits, time.Since(begun))
-			settleNetwork()
-			if left := fl.leftovers(); len(left) != 0 {
-				t.Errorf("left on the nodes: %v", left)
-			}
+			fl.clean()
 		})
 	}
 }
@@ -247,9 +236,7 @@ func TestAcquireEndsWithItsContextAndLeavesNothing(t *testing.T) {
 		for range 5 { // more callers than slots: some wait in the local queue
 			wg.Go(func() {
 				_, err := all[2].Acquire(ctx)
-				if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrTaken) {
-					t.Errorf("got %v, want the deadline and ErrTaken", err)
-				}
+				failsAll(t, err, context.DeadlineExceeded, ErrTaken)
 			})
 		}
 		wg.Wait()
@@ -344,9 +331,7 @@ func TestPermitIsALock(t *testing.T) {
 			n.Do("SET", second.Name(), "somebody else")
 		}
 		<-second.Done()
-		if !errors.Is(second.Err(), ErrLost) {
-			t.Errorf("got %v, want ErrLost", second.Err())
-		}
+		fails(t, second.Err(), ErrLost)
 		synctest.Wait()
 	})
 }
@@ -381,9 +366,7 @@ func TestStuckSlots(t *testing.T) {
 			fresh.follow(seen)
 			seen = fresh
 		}
-		if got := seen.stuck(0, joined); got != c.stuck {
-			t.Errorf("%s: stuck: got %t", name, got)
-		}
+		equals(t, seen.stuck(0, joined), c.stuck, "%s: stuck", name)
 		for range 30 { // of two that are as good, one is drawn
 			if got := s.shortestQueue(seen, 0); c.moveTo > 0 && got != c.moveTo {
 				t.Errorf("%s: moves to slot %d, want %d", name, got, c.moveTo)

@@ -20,9 +20,7 @@ func TestHandOver(t *testing.T) {
 		if text != must(first.Ticket())(t) || strings.ContainsAny(text, " \n/+=") {
 			t.Errorf("ticket %q", text)
 		}
-		if !errors.Is(first.Err(), ErrHandedOver) {
-			t.Errorf("the first hold: got %v, want ErrHandedOver", first.Err())
-		}
+		fails(t, first.Err(), ErrHandedOver, "the first hold")
 		time.Sleep(time.Second)
 		second := must(b.Adopt(t.Context(), text, WithTTL(3*time.Second)))(t)
 		if second.Name() != "job two" || second.Owner() == first.Owner() {

@@ -66,9 +66,7 @@ func TestRolesInATieWithTwoLists(t *testing.T) {
 			votes += e.ballot(i, a.vote)
 			said = append(said, a)
 		}
-		if got := winsTie(votes, said, us, e); got != c.want {
-			t.Errorf("%v: got %d, want %d", c.owners, got, c.want)
-		}
+		equals(t, winsTie(votes, said, us, e), c.want, "%v", c.owners)
 	}
 }
 
@@ -170,9 +168,7 @@ func TestTheOldestBreaksTheTie(t *testing.T) {
 					}
 					settleNetwork()
 					for n, node := range fl.nodes {
-						if got := node.Do("GET", "job"); got != k.Owner() {
-							t.Errorf("node %d has %v, want the winner", n, got)
-						}
+						equals[any](t, node.Do("GET", "job"), k.Owner(), "the owner on node %d", n)
 					}
 					succeeds(t, k.Extend(t.Context()))
 					succeeds(t, k.Unlock(t.Context()))
@@ -180,8 +176,7 @@ func TestTheOldestBreaksTheTie(t *testing.T) {
 				time.Sleep(ms) // so that the first is the oldest, whatever the nodes' clocks seem to be
 			}
 			racers.Wait()
-			settleNetwork()
-			fl.nothingLeft()
+			fl.clean()
 		})
 	}
 }
@@ -241,9 +236,7 @@ func TestARefusedCallerAsksOnce(t *testing.T) {
 	})
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		for _, n := range fl.nodes[:3] {
-			n.Do("SET", "job", youngOwner, "PX", "60000")
-		}
+		fl.nodes[:3].do("SET", "job", youngOwner, "PX", "60000")
 		again := fl.again()
 		fails(t, errOf(l.TryLock(t.Context(), "job")), ErrTaken)
 		if settleNetwork(); again() > 0 {
@@ -315,7 +308,7 @@ func TestATieIsUndoneOnTheNodesOfAllRounds(t *testing.T) {
 		if settleNetwork(); fl.nodes[0].Do("EXISTS", "job") != int64(1) {
 			t.Error("the node has not got the lock: this proves nothing")
 		}
-		fl.net.Accept(link0("a", 0))
+		fl.mend("a", 0)
 		time.Sleep(5 * time.Second)
 		fl.isHeld("job", 3)
 	})
@@ -361,8 +354,6 @@ func TestANodeThatForgetsInATieAbstains(t *testing.T) {
 		if !errors.As(err, &q) {
 			t.Fatalf("got %v: a vote of a node that forgot counts", err)
 		}
-		if got := q.Nodes[4].Outcome; got != OutcomeAbstained {
-			t.Errorf("node 4: got %v, want that it gives the lock and abstains", got)
-		}
+		equals(t, q.Nodes[4].Outcome, OutcomeAbstained, "node 4, which gives the lock")
 	})
 }

@@ -78,9 +78,7 @@ func TestShortLivedClientsLeaveNoTokens(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		for _, n := range fl.nodes {
-			if kept := n.Do("ZCARD", tokensName); kept != int64(0) {
-				t.Errorf("%v tokens after a minute's pause", kept)
-			}
+			equals[any](t, n.Do("ZCARD", tokensName), int64(0), "tokens after a minute's pause")
 			n.Step(-time.Hour)
 		}
 		l := fl.locker("b")
@@ -114,7 +112,7 @@ func TestANodeThatIsConnectedLateKeepsNoToken(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		fl.net.Refuse(link0("a", 2))
 		l := fl.locker("a")
-		fl.net.Accept(link0("a", 2))
+		fl.mend("a", 2)
 		for begun := time.Now(); ; time.Sleep(ms) {
 			if up, _ := l.nodes[2].conn.State(); up {
 				break
@@ -151,9 +149,7 @@ func TestTokensThatCountGrowWhenTheirSetHasExpired(t *testing.T) {
 			}
 			_ = l.Close()
 			time.Sleep(2 * time.Minute)
-			for _, n := range fl.nodes {
-				n.Step(-15 * time.Minute)
-			}
+			fl.nodes.step(-15 * time.Minute)
 			time.Sleep(time.Second)
 		}
 	})
@@ -165,9 +161,7 @@ func TestTokensAheadOfTheClocksGrowWhenTheirSetHasExpired(t *testing.T) {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			a := fl.locker("a")
 			time.Sleep(2 * time.Second)
-			for _, n := range fl.nodes {
-				n.Step(-back)
-			}
+			fl.nodes.step(-back)
 			k := must(a.Lock(t.Context(), "job"))(t)
 			succeeds(t, k.Unlock(t.Context()))
 			_ = a.Close()
@@ -185,8 +179,7 @@ func TestTokensInUseAreKeptForTheRetention(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a"), fl.locker("b")
 		holder := must(a.Lock(t.Context(), "job"))(t)
-		next := make(chan *Lock)
-		go func() { next <- must(b.Lock(t.Context(), "job"))(t) }()
+		next := async(func() *Lock { return must(b.Lock(t.Context(), "job"))(t) })
 		time.Sleep(50 * time.Second)
 		succeeds(t, holder.Unlock(t.Context()))
 		handed := <-next
@@ -276,8 +269,7 @@ func TestAClientThatKnowsOneClockDropsNothingAtClose(t *testing.T) {
 		time.Sleep(3*probeEvery/2 + time.Second) // with its check, b has the set of tokens live longer
 		_ = b.Close()
 		n.Step(50 * time.Second)
-		fl.unreachable("a", 1)
-		fl.unreachable("a", 2)
+		fl.cut("a", 1, 2)
 		a := fl.locker("a")
 		fails(t, errOf(a.TryLock(t.Context(), "other")), ErrNoQuorum)
 		if n.Do("ZSCORE", tokensName, "job") == nil {
@@ -354,7 +346,7 @@ func TestTheSlowerOfTwoClocksIsNotTheTime(t *testing.T) {
 				}
 			}
 		}
-		fl.net.Accept(link0("b", 2))
+		fl.mend("b", 2)
 		time.Sleep(4 * time.Second) // b's next attempt
 		k = must(b.TryLock(t.Context(), "job"))(t)
 		if k.Token() <= last {
@@ -400,7 +392,7 @@ func TestAFloorDoesNotFollowASingleClock(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		for i := 1; i < 3; i++ {
-			fl.net.Accept(link0("a", i))
+			fl.mend("a", i)
 		}
 		time.Sleep(time.Minute)
 		k := must(a.TryLock(t.Context(), "job"))(t)

@@ -42,13 +42,10 @@ func TestWaitingOverOneConnection(t *testing.T) {
 			}
 			held := must(fl.locker("b").Lock(t.Context(), "job"))(t)
 			l := fl.locker("a", WithBackoff(never))
-			waiting := make(chan *Lock, 1)
-			go func() { waiting <- must(l.Lock(t.Context(), "job"))(t) }()
+			waiting := async(func() *Lock { return must(l.Lock(t.Context(), "job"))(t) })
 			settleNetwork()
 			for i, n := range fl.nodes {
-				if got := fl.net.Open(link0("a", i)); got != connections {
-					t.Errorf("%d connections to %s, want %d", got, n.Addr(), connections)
-				}
+				equals(t, fl.net.Open(link0("a", i)), connections, "connections to %s", n.Addr())
 			}
 			_ = held.Unlock(t.Context())
 			within(t, 20*ms, "the hand-over", func() { <-waiting })
@@ -62,15 +59,12 @@ func TestReconnectingWhileWaitingSubscribesAgain(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		held := must(fl.locker("b").Lock(t.Context(), "job"))(t)
 		l := fl.locker("a")
-		waiting := make(chan *Lock, 1)
-		go func() { waiting <- must(l.Lock(t.Context(), "job"))(t) }()
+		waiting := async(func() *Lock { return must(l.Lock(t.Context(), "job"))(t) })
 		settleNetwork()
 		fl.net.Reset(sim.Link{Client: "a"})
 		time.Sleep(time.Second)
 		for _, n := range fl.nodes {
-			if got := n.Do("PUBLISH", l.listeners.channel, ""); got != int64(1) {
-				t.Errorf("%s reaches %v subscribers, want one", n.Addr(), got)
-			}
+			equals[any](t, n.Do("PUBLISH", l.listeners.channel, ""), int64(1), "subscribers that %s reaches", n.Addr())
 		}
 		_ = held.Unlock(t.Context())
 		within(t, 20*ms, "the hand-over", func() { <-waiting })
@@ -99,9 +93,7 @@ func TestDeadSubscriptionIsReplacedWhileWaiting(t *testing.T) {
 			t.Fatal("the subscription was replaced before its client could notice")
 		}
 		time.Sleep(2*l.opts.connectTimeout() + 100*ms)
-		if reached() != int64(1) {
-			t.Error("the waiter still has no subscription")
-		}
+		equals[any](t, reached(), int64(1), "the waiter still has no subscription")
 		_ = l.Close()
 	})
 }
@@ -114,8 +106,7 @@ func TestHealthySubscriptionIsKept(t *testing.T) {
 		settleNetwork()
 		n := fl.nodes[0]
 		heard, pinged := n.Calls("subscribe"), n.Calls("ping") // of the other client
-		waiting := make(chan *Lock, 1)
-		go func() { waiting <- must(l.Lock(t.Context(), "job"))(t) }()
+		waiting := async(func() *Lock { return must(l.Lock(t.Context(), "job"))(t) })
 		time.Sleep(10 * time.Second)
 		pings := n.Calls("ping")
 		if more := n.Calls("subscribe") - heard; more != 1 || pings-pinged < 8 || pings-pinged > 11 {
@@ -191,9 +182,7 @@ func TestNotificationBeforeTheHandshakeAbstains(t *testing.T) {
 		fl.nodes[1].Crash(false)
 		settleNetwork()
 		l.listeners.receive(1, w.owner+"  job", true, l)
-		if got := w.notified.last[1].vote; got != voteAbstained {
-			t.Errorf("got vote %d, want an abstention", got)
-		}
+		equals(t, w.notified.last[1].vote, voteAbstained, "vote")
 	})
 }
 
@@ -212,9 +201,7 @@ func TestNotificationOfAnAbstainingNodeAbstains(t *testing.T) {
 			t.Errorf("got vote %d, %v, want an abstention because of the restart", got.vote, got.err)
 		}
 		l.listeners.receive(0, w.owner+"  job", true, l)
-		if got := w.notified.last[0].vote; got != voteGranted {
-			t.Errorf("the healthy node: got vote %d", got)
-		}
+		equals(t, w.notified.last[0].vote, voteGranted, "the healthy node's vote")
 		_ = l.Close()
 	})
 }

@@ -19,28 +19,6 @@ import (
 // never is a back-off with which only a notification wakes a waiter.
 func never(int) time.Duration { return time.Hour }
 
-// leftovers returns the keys on the nodes, except those that the library always keeps.
-func (fl *fleet) leftovers() (keys []string) {
-	for _, n := range fl.nodes {
-		for _, key := range n.Keys() {
-			own := key == tokensName || key == "redlock:node" || key == "redlock:floor" || key == "redlock:settings" ||
-				key == "redlock:lists" || strings.HasPrefix(key, "redlock:clients:") || strings.HasPrefix(key, "redlock:label:")
-			if !own {
-				keys = append(keys, n.Addr()+" "+key)
-			}
-		}
-	}
-	return keys
-}
-
-// nothingLeft fails the test if leftovers has any.
-func (fl *fleet) nothingLeft() {
-	fl.t.Helper()
-	if left := fl.leftovers(); len(left) > 0 {
-		fl.t.Errorf("left: %v", left)
-	}
-}
-
 func TestFirstComeFirstServed(t *testing.T) {
 	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
 		holder := must(fl.locker("holder", opts...).Lock(t.Context(), "job"))(t)
@@ -65,11 +43,8 @@ func TestFirstComeFirstServed(t *testing.T) {
 		if took := time.Since(released); took > 100*ms {
 			t.Errorf("ten hand-overs took %v", took)
 		}
-		if fmt.Sprint(order) != "[0 1 2 3 4 5 6 7 8 9]" {
-			t.Errorf("the order was %v", order)
-		}
-		settleNetwork()
-		fl.nothingLeft()
+		equals(t, fmt.Sprint(order), "[0 1 2 3 4 5 6 7 8 9]", "the order")
+		fl.clean()
 	})
 }
 
@@ -106,16 +81,13 @@ func TestCancelledWaitLeavesNothing(t *testing.T) {
 		l := fl.locker("a", opts...)
 		ctx, cancel := context.WithTimeout(t.Context(), 500*ms)
 		defer cancel()
-		if _, err := l.Lock(ctx, "job"); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrTaken) {
-			t.Errorf("got %v, want DeadlineExceeded and ErrTaken", err)
-		}
+		failsAll(t, errOf(l.Lock(ctx, "job")), context.DeadlineExceeded, ErrTaken)
 		settleNetwork()
 		if left := strings.Join(fl.leftovers(), " "); strings.Contains(left, "redlock:") {
 			t.Errorf("left: %s", left)
 		}
 		succeeds(t, holder.Unlock(t.Context()))
-		settleNetwork()
-		fl.nothingLeft()
+		fl.clean()
 	})
 }
 
@@ -169,9 +141,7 @@ func TestHandOverToAWaiterThatHasGivenUpIsReturned(t *testing.T) {
 			fl.nodes[1].Do("SET", "job", c.owner, "PX", 10_000)
 			l.listeners.receive(1, c.owner+"  job", true, l)
 			settleNetwork()
-			if got := fl.nodes[1].Do("GET", "job"); got != c.want {
-				t.Errorf("after a hand-over to %s, the key has the owner %v, want %v", c.owner, got, c.want)
-			}
+			equals[any](t, fl.nodes[1].Do("GET", "job"), c.want, "the key's owner after a hand-over to %s", c.owner)
 		}
 	})
 }
@@ -209,9 +179,7 @@ func TestAGrantIsReturnedToANodeThatIsAwayForLong(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		fl.nodes[1].Restart()
 		time.Sleep(2 * time.Second)
-		if got := fl.nodes[1].Do("GET", "job"); got != nil {
-			t.Errorf("the key still has the owner %v", got)
-		}
+		equals[any](t, fl.nodes[1].Do("GET", "job"), nil, "the key's owner")
 	})
 }
 
@@ -228,8 +196,7 @@ func TestDeadWaitersDelayNobody(t *testing.T) {
 			fl.net.Reset(sim.Link{Client: client})
 		}
 		l := fl.locker("living", WithBackoff(never))
-		got := make(chan *Lock)
-		go func() { got <- must(l.Lock(t.Context(), "job"))(t) }()
+		got := async(func() *Lock { return must(l.Lock(t.Context(), "job"))(t) })
 		time.Sleep(50 * ms)
 		succeeds(t, holder.Unlock(t.Context()))
 		within(t, 20*ms, "the hand-over", func() {
@@ -251,23 +218,17 @@ func TestWaitersDoNotDependOnMessages(t *testing.T) {
 			fl.net.Reset(sim.Link{Client: "holder"})
 		}, limit: ttl + 250*ms},
 		"deleted": {release: func(fl *fleet, _ *Lock) {
-			for _, n := range fl.nodes {
-				n.Do("DEL", "job")
-			}
+			fl.nodes.do("DEL", "job")
 		}, limit: 260 * ms},
 		"no permission to publish": {
 			prepare: func(fl *fleet, _ *Lock) {
-				for _, n := range fl.nodes {
-					n.Deny("publish")
-				}
+				fl.nodes.deny("publish")
 			},
 			release: func(fl *fleet, holder *Lock) { _ = holder.Unlock(fl.t.Context()) }, limit: 260 * ms,
 		},
 		"no permission to subscribe": {
 			prepare: func(fl *fleet, _ *Lock) {
-				for _, n := range fl.nodes {
-					n.Deny("subscribe")
-				}
+				fl.nodes.deny("subscribe")
 			},
 			release: func(fl *fleet, holder *Lock) { _ = holder.Unlock(fl.t.Context()) }, limit: 260 * ms,
 		},
@@ -279,8 +240,7 @@ func TestWaitersDoNotDependOnMessages(t *testing.T) {
 					c.prepare(fl, holder)
 				}
 				l := fl.locker("a")
-				got := make(chan *Lock)
-				go func() { got <- must(l.Lock(t.Context(), "job"))(t) }()
+				got := async(func() *Lock { return must(l.Lock(t.Context(), "job"))(t) })
 				time.Sleep(500 * ms)
 				c.release(fl, holder)
 				within(t, c.limit, "the take-over", func() {
@@ -305,8 +265,7 @@ func TestAWaiterIsToldOfWhatIsWritten(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, fl *fleet) {
 				holder := must(fl.locker("holder", WithoutFencing()).Lock(t.Context(), "job"))(t)
 				l := fl.locker("a", WithoutFencing(), WithBackoff(never))
-				got := make(chan *Lock, 1)
-				go func() { got <- must(c.lock(t.Context(), l))(t) }()
+				got := async(func() *Lock { return must(c.lock(t.Context(), l))(t) })
 				time.Sleep(100 * ms)
 				fl.nodes[0].Deny(c.deny)
 				fl.nodes[1].Deny(c.deny)
@@ -342,8 +301,7 @@ func TestAStoppedWaiterCostsALease(t *testing.T) {
 					time.Sleep(50 * ms)
 				}
 				a := fl.locker("a")
-				got := make(chan *Lock)
-				go func() { got <- must(a.Lock(t.Context(), "job"))(t) }()
+				got := async(func() *Lock { return must(a.Lock(t.Context(), "job"))(t) })
 				time.Sleep(50 * ms)
 				for i := range stopped {
 					fl.net.Drop(sim.Link{Client: fmt.Sprintf("stopped%d", i)}, sim.Both)
@@ -363,8 +321,7 @@ func TestALeaseBecomesWhole(t *testing.T) {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			holder := must(fl.locker("holder").Lock(t.Context(), "job"))(t)
 			l := fl.locker("a")
-			got := make(chan *Lock)
-			go func() { got <- must(l.Lock(t.Context(), "job", opts...))(t) }()
+			got := async(func() *Lock { return must(l.Lock(t.Context(), "job", opts...))(t) })
 			time.Sleep(50 * ms)
 			succeeds(t, holder.Unlock(t.Context()))
 			f(t, fl, l, <-got)
@@ -373,13 +330,9 @@ func TestALeaseBecomesWhole(t *testing.T) {
 	left := func(k *Lock) time.Duration { return time.Until(k.Until()).Round(time.Second) }
 	t.Run("by the first extension", func(t *testing.T) {
 		handed(t, nil, func(t *testing.T, fl *fleet, _ *Locker, k *Lock) {
-			if got := left(k); got != time.Second {
-				t.Errorf("handed over for %v, want 1 s", got)
-			}
+			equals(t, left(k), time.Second, "handed over for")
 			time.Sleep(200 * ms)
-			if got := left(k); got != 10*time.Second {
-				t.Errorf("200 ms later: %v left, want 10 s", got)
-			}
+			equals(t, left(k), 10*time.Second, "left 200 ms later")
 			time.Sleep(time.Minute)
 			if err := k.Err(); err != nil || fl.holding("job") != 3 {
 				t.Errorf("a minute later: %v on %d nodes, want nil on 3", err, fl.holding("job"))
@@ -391,9 +344,7 @@ func TestALeaseBecomesWhole(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			handed(t, []Option{o}, func(t *testing.T, _ *fleet, _ *Locker, k *Lock) {
-				if got := left(k); got != 10*time.Second {
-					t.Errorf("handed over for %v, want 10 s", got)
-				}
+				equals(t, left(k), 10*time.Second, "handed over for")
 			})
 		})
 	}
@@ -515,16 +466,12 @@ func TestOneContenderPerProcess(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(10 * ms)
 		}
-		if got := fl.nodes[0].Do("ZCARD", "redlock:wait:job"); got != int64(1) {
-			t.Errorf("%v contenders on the node, want 1", got)
-		}
+		equals[any](t, fl.nodes[0].Do("ZCARD", "redlock:wait:job"), int64(1), "contenders on the node")
 		// A caller inside the local queue gives up.
 		ctx, cancel := context.WithTimeout(t.Context(), 20*ms)
 		defer cancel()
 		within(t, 20*ms, "giving up", func() {
-			if _, err := l.Lock(ctx, "job"); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrTaken) {
-				t.Errorf("got %v, want DeadlineExceeded and ErrTaken", err)
-			}
+			failsAll(t, errOf(l.Lock(ctx, "job")), context.DeadlineExceeded, ErrTaken)
 		})
 		succeeds(t, holder.Unlock(t.Context()))
 		waiters.Wait()
@@ -533,8 +480,7 @@ func TestOneContenderPerProcess(t *testing.T) {
 				t.Fatalf("the order was %v", order)
 			}
 		}
-		settleNetwork()
-		fl.nothingLeft()
+		fl.clean()
 	})
 }
 
@@ -606,8 +552,7 @@ func TestTokenTooFarAheadIsNoQuorumForAWaiter(t *testing.T) {
 			}
 			settleNetwork() // the votes are given back
 		}
-		settleNetwork()
-		fl.nothingLeft()
+		fl.clean()
 	})
 }
 
@@ -626,9 +571,7 @@ func TestTokenIsRenewedAfterALongWait(t *testing.T) {
 				age, b.tokens.time(b.opts.clock.now())-began)
 		}
 		for _, n := range fl.nodes[:2] {
-			if known := fmt.Sprint(n.Do("ZSCORE", tokensName, "job")); known != fmt.Sprint(after.Token()) {
-				t.Errorf("a node knows %s, want the token %d", known, after.Token())
-			}
+			equals(t, fmt.Sprint(n.Do("ZSCORE", tokensName, "job")), fmt.Sprint(after.Token()), "the token that a node knows")
 		}
 	})
 }
@@ -640,9 +583,7 @@ func TestNotifiedVotesKeepTheirAge(t *testing.T) {
 		l := fl.locker("a")
 		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
 		time.Sleep(l.opts.ttl)
-		for _, n := range fl.nodes {
-			n.Do("SET", "job", w.owner, "PX", 100)
-		}
+		fl.nodes.do("SET", "job", w.owner, "PX", 100)
 		for i := range 2 {
 			h, err := w.promote(t.Context(), waiterVotes{given: 3, granted: 3}, l.opts.clock.now())
 			if !errors.Is(err, errAskAgain) {
@@ -659,11 +600,7 @@ func TestRequestIsNotResentAfterItsUndo(t *testing.T) {
 		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
 		b := fl.locker("b", WithBackoff(func(int) time.Duration { return 50 * time.Millisecond }))
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() {
-			_, err := b.Lock(ctx, "job")
-			ended <- err
-		}()
+		ended := async(func() error { return errOf(b.Lock(ctx, "job")) })
 		time.Sleep(time.Second)
 		fl.net.SetDelay(sim.Link{Client: "b"}, sim.Up, sim.Delay{Min: 200 * ms, Max: 200 * ms})
 		time.Sleep(300 * time.Millisecond) // from now on a request is always in flight
@@ -686,9 +623,7 @@ func TestWinOnFreshAnswersNeedsFreshAcceptance(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
-		for _, n := range fl.nodes {
-			n.Do("SET", "job", w.owner, "PX", 10_000)
-		}
+		fl.nodes.do("SET", "job", w.owner, "PX", 10_000)
 		w.hold.asked = l.electorate.all
 		votes := waiterVotes{given: 0b111, granted: 0b011, fresh: 0b011, freshGranted: 0b001}
 		h, err := w.promote(t.Context(), votes, l.opts.clock.now())
@@ -714,9 +649,7 @@ func TestWaitersLeaveForeignKeysAlone(t *testing.T) {
 		for then, second := range waits {
 			t.Run(what+"/"+then, func(t *testing.T) {
 				bubble(t, 3, func(t *testing.T, fl *fleet) {
-					for _, n := range fl.nodes {
-						n.Do("LPUSH", "list", "theirs")
-					}
+					fl.nodes.do("LPUSH", "list", "theirs")
 					ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 					defer cancel()
 					failed := make(chan error)
@@ -736,9 +669,7 @@ func TestWaitersLeaveForeignKeysAlone(t *testing.T) {
 						}
 					}
 					for _, n := range fl.nodes {
-						if got := n.Do("LRANGE", "list", "0", "-1"); fmt.Sprint(got) != "[theirs]" {
-							t.Errorf("the list holds %v", got)
-						}
+						equals(t, fmt.Sprint(n.Do("LRANGE", "list", "0", "-1")), "[theirs]", "the list")
 					}
 				})
 			})

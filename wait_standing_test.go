@@ -27,9 +27,7 @@ func TestAWaiterAsksOnce(t *testing.T) {
 		time.AfterFunc(100*ms, func() { succeeds(t, holder.Unlock(t.Context())) })
 		within(t, 110*ms, "the hand-over", func() { must(l.Lock(t.Context(), "job"))(t) })
 		succeeds(t, l.Close())
-		if attempts != 1 {
-			t.Errorf("the waiter made %d attempts, want 1", attempts)
-		}
+		equals(t, attempts, 1, "attempts")
 	})
 }
 
@@ -91,8 +89,7 @@ func TestAStandingRequestLeavesNoPlace(t *testing.T) {
 				}
 				f(t, l, func() { refuse(0, 1, 2) })
 				time.Sleep(200 * ms)
-				settleNetwork()
-				fl.nothingLeft()
+				fl.clean()
 				l.listeners.mu.Lock()
 				defer l.listeners.mu.Unlock()
 				if n := len(l.listeners.of) + len(l.listeners.early); n > 0 && l.ctx.Err() == nil {
@@ -120,13 +117,10 @@ func TestAGrantToALiveHoldIsKept(t *testing.T) {
 		b.undoOwner(release, key, other, nowhere, time.Second, nodeSet(0).with(3).with(4))
 		time.Sleep(10 * ms)
 		for i, n := range fl.nodes {
-			if got := n.Do("GET", key); got != k.Owner() {
-				t.Errorf("node %d is %v's, want the holder's", i, got)
-			}
+			equals[any](t, n.Do("GET", key), k.Owner(), "the owner on node %d", i)
 		}
 		succeeds(t, k.Unlock(t.Context()))
-		settleNetwork()
-		fl.nothingLeft()
+		fl.clean()
 	})
 }
 
@@ -239,9 +233,7 @@ func TestAHoldHasNoPlaceOnANodeThatWasNotAsked(t *testing.T) {
 		succeeds(t, k.Unlock(t.Context()))
 		k = must(l.Lock(t.Context(), "job"))(t)
 		settleNetwork()
-		if place := placeOf(k.hold); place != nowhere {
-			t.Errorf("the hold has the place %q", place)
-		}
+		equals(t, placeOf(k.hold), nowhere, "the hold's place")
 		l.listeners.mu.Lock()
 		_, expected := l.listeners.of[k.hold.owner]
 		l.listeners.mu.Unlock()

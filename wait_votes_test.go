@@ -37,13 +37,10 @@ func TestNewcomerGivesItsVotesToTheOlderWaiter(t *testing.T) {
 			for _, want := range []*Locker{next, newcomer} {
 				succeeds(t, k.Unlock(t.Context()))
 				within(t, late/2, "the hand-over", func() { k = <-locked })
-				if k.hold.locker != want {
-					t.Error("the newcomer got the lock first")
-				}
+				equals(t, k.hold.locker, want, "the newcomer got the lock first")
 			}
 			succeeds(t, k.Unlock(t.Context()))
-			settleNetwork()
-			fl.nothingLeft()
+			fl.clean()
 		})
 	}
 }
@@ -92,9 +89,7 @@ func TestWaiterDecisions(t *testing.T) {
 				requests++
 				seen.record(v)
 				got := [...]string{keepVotes: "keep", giveBack: "give", requeue: "requeue"}[seen.decide(v, shared, us, oneList(5))]
-				if got != want {
-					t.Errorf("%s: %s: request %d: got %s, want %s", at, line, requests, got, want)
-				}
+				equals(t, got, want, "%s: %s: request %d", at, line, requests)
 			}
 		}
 	}
@@ -111,9 +106,7 @@ func TestAMajorityOfOneListGivesWayToAnOlderWaiter(t *testing.T) {
 		}
 		var seen patience
 		seen.record(v)
-		if got := seen.decide(v, false, "0191", newElectorate(0b0111, 0b1011)); got != want {
-			t.Errorf("wanted %v: got %d, want %d", wanted, got, want)
-		}
+		equals(t, seen.decide(v, false, "0191", newElectorate(0b0111, 0b1011)), want, "wanted %v", wanted)
 	}
 }
 
@@ -208,9 +201,7 @@ func TestPauseLength(t *testing.T) {
 		{"some votes, a short back-off", with(func(p *pause) { p.backoff = ms }), some, ms},
 		{"the last request", noPause, taken(8, ms, ms, ms), 0},
 	} {
-		if got := c.pause.length(&c.votes, oneList(5)); got != c.want {
-			t.Errorf("%s: got %s, want %s", c.what, got, c.want)
-		}
+		equals(t, c.pause.length(&c.votes, oneList(5)), c.want, "%s", c.what)
 	}
 }
 
