@@ -27,20 +27,13 @@ func (fl *fleet) cloneOf(a *Locker, client string) *Locker {
 
 // A copy of a process hears whatever its original is handed. It must give back nothing of that.
 func TestACloneLeavesTheOriginalsLocksAlone(t *testing.T) {
-	for _, reads := range []bool{false, true} {
+	for _, lock := range some("Lock", "RLock") {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			a := fl.locker("a")
 			clone, other := fl.cloneOf(a, "clone"), fl.locker("b")
 			clone.listeners.listen(clone.ctx, clone)
 			held := must(other.Lock(t.Context(), "job"))(t)
-			got := make(chan *Lock)
-			go func() {
-				if reads {
-					got <- must(a.RWMutex("job").RLock(t.Context()))(t)
-				} else {
-					got <- must(a.Lock(t.Context(), "job"))(t)
-				}
-			}()
+			got := async(func() *Lock { return must(lock(t.Context(), a))(t) })
 			time.Sleep(time.Second)
 			succeeds(t, held.Unlock(t.Context()))
 			mine := <-got

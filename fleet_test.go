@@ -1,8 +1,10 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -107,6 +109,16 @@ func (fl *fleet) holding(key string) int {
 	return count
 }
 
+// knowing returns the number of nodes that know the token as the largest of the name.
+func (fl *fleet) knowing(name string, token int64) (count int) {
+	for _, n := range fl.nodes {
+		if n.Do("ZSCORE", tokensName, name) == fmt.Sprint(token) {
+			count++
+		}
+	}
+	return count
+}
+
 // isHeld fails the test unless the key exists on so many nodes. what says when or why.
 func (fl *fleet) isHeld(key string, want int, what ...string) {
 	fl.t.Helper()
@@ -142,6 +154,41 @@ func (fl *fleet) clean(what ...string) {
 	fl.t.Helper()
 	settleNetwork()
 	fl.nothingLeft(what...)
+}
+
+// A call acquires "job".
+type call func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error)
+
+var calls = map[string]call{
+	"Lock": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+		return l.Lock(ctx, "job", opts...)
+	},
+	"TryLock": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+		return l.TryLock(ctx, "job", opts...)
+	},
+	"without tokens": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+		return l.Lock(ctx, "job", append(opts, WithoutFencing())...)
+	},
+	"RLock": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+		return l.RWMutex("job").RLock(ctx, opts...)
+	},
+	"LockAll": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+		return l.LockAll(ctx, []string{"job", "other"}, opts...)
+	},
+	"Acquire": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+		return l.Semaphore("job", 1).Acquire(ctx, opts...)
+	},
+}
+
+// some returns these of the calls.
+func some(names ...string) iter.Seq2[string, call] {
+	return func(yield func(string, call) bool) {
+		for _, name := range names {
+			if !yield(name, calls[name]) {
+				return
+			}
+		}
+	}
 }
 
 // settleNetwork waits until all messages in flight have arrived.

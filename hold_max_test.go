@@ -56,137 +56,91 @@ func TestMaxHold(t *testing.T) {
 // longWork is a hold with a maximum, and work that goes on for a moment when the hold is over.
 type longWork struct {
 	name  string
-	begin func(ctx context.Context, l *Locker, over time.Duration, opts ...Option) (stopped <-chan time.Time)
-	next  func(ctx context.Context, l *Locker) (*Lock, error) // gets it after that
+	begin work
+	next  call // gets it after that
 }
 
-// goesOn is work that stops a moment after its hold has ended. It returns when.
-func goesOn(done <-chan struct{}, over time.Duration) time.Time {
-	<-done
-	time.Sleep(over)
-	return time.Now()
-}
+// work begins, and tells when it has stopped, which is over after its hold has ended.
+type work func(ctx context.Context, l *Locker, over time.Duration, opts ...Option) (stopped <-chan time.Time)
 
 // longWorks returns all recipes. t is failed from their goroutines.
 func longWorks(t *testing.T) []longWork {
 	t.Helper()
-	held := func(lock func(context.Context, *Locker, ...Option) (*Lock, error)) func(
-		context.Context, *Locker, time.Duration, ...Option) <-chan time.Time {
+	goOn := func(done <-chan struct{}, over time.Duration, stopped chan<- time.Time) {
+		<-done
+		time.Sleep(over)
+		stopped <- time.Now()
+	}
+	held := func(lock call) work {
 		return func(ctx context.Context, l *Locker, over time.Duration, opts ...Option) <-chan time.Time {
 			stopped := make(chan time.Time, 1)
-			k, err := lock(ctx, l, opts...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			k := must(lock(ctx, l, opts...))(t)
 			go func() {
-				stopped <- goesOn(k.Done(), over)
+				goOn(k.Done(), over, stopped)
 				failsAll(t, k.Unlock(ctx), ErrMaxHold, ErrLost)
 			}()
 			return stopped
 		}
 	}
-	inside := func(do func(context.Context, *Locker, func(context.Context) error, ...Option) error) func(
-		context.Context, *Locker, time.Duration, ...Option) <-chan time.Time {
+	inside := func(do func(context.Context, *Locker, func(context.Context) error, ...Option) error) work {
 		return func(ctx context.Context, l *Locker, over time.Duration, opts ...Option) <-chan time.Time {
 			stopped, begun := make(chan time.Time, 1), make(chan struct{})
 			go func() {
-				if err := do(ctx, l, func(ctx context.Context) error {
+				failsAll(t, do(ctx, l, func(ctx context.Context) error {
 					close(begun)
-					stopped <- goesOn(ctx.Done(), over)
+					goOn(ctx.Done(), over, stopped)
 					return nil
-				}, opts...); !errors.Is(err, ErrMaxHold) || !errors.Is(err, ErrLost) {
-					t.Errorf("got %v, want ErrMaxHold and ErrLost", err)
-				}
+				}, opts...), ErrMaxHold, ErrLost)
 			}()
 			<-begun
 			return stopped
 		}
 	}
-	toLock := func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job") }
-	return []longWork{{
-		"Lock", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
-			return l.Lock(ctx, "job", opts...)
-		}), toLock,
-	}, {
-		"Lock with WithAsyncUnlock", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+	lock, read, permit := calls["Lock"], calls["RLock"], calls["Acquire"]
+	return []longWork{
+		{"Lock", held(lock), lock},
+		{"Lock without a token", held(calls["without tokens"]), lock},
+		{"Lock with WithAsyncUnlock", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
 			return l.Lock(ctx, "job", append(opts, WithAsyncUnlock())...)
-		}), toLock,
-	}, {
-		"Lock without a token", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
-			return l.Lock(ctx, "job", append(opts, WithoutFencing())...)
-		}), toLock,
-	}, {
-		"Lock, after a wait", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
-			before, err := l.Lock(ctx, "job")
-			if err != nil {
-				return nil, err
-			}
+		}), lock},
+		{"Lock, after a wait", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+			before := must(l.Lock(ctx, "job"))(t)
 			time.AfterFunc(100*ms, func() { _ = before.Unlock(ctx) })
 			return l.Lock(ctx, "job", opts...)
-		}), toLock,
-	}, {
-		"Lock of a handle that joined", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
-			outer, err := l.Lock(ctx, "job", opts...)
-			if err != nil {
-				return nil, err
-			}
-			inner, err := l.Lock(NewContext(ctx, outer), "job")
-			if err == nil {
-				go func() { // the outer one is unlocked at the maximum, and the inner one later
-					<-outer.Done()
-					fails(t, outer.Unlock(ctx), ErrMaxHold, "Unlock of the outer handle")
-				}()
-			}
-			return inner, err
-		}), toLock,
-	}, {
-		"Adopt", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
-			before, err := l.Lock(ctx, "job")
-			if err != nil {
-				return nil, err
-			}
-			text, err := before.Ticket()
-			if err != nil {
-				return nil, err
-			}
-			return l.Adopt(ctx, text, opts...)
-		}), toLock,
-	}, {
-		"LockAll", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
-			return l.LockAll(ctx, []string{"job", "other"}, opts...)
-		}), func(ctx context.Context, l *Locker) (*Lock, error) { return l.LockAll(ctx, []string{"more", "other"}) },
-	}, {
-		"RLock before a writer", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
-			return l.RWMutex("job").RLock(ctx, opts...)
-		}), toLock,
-	}, {
-		"Lock before a reader", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
-			return l.RWMutex("job").Lock(ctx, opts...)
-		}), func(ctx context.Context, l *Locker) (*Lock, error) { return l.RWMutex("job").RLock(ctx) },
-	}, {
-		"Acquire", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
-			return l.Semaphore("job", 1).Acquire(ctx, opts...)
-		}), func(ctx context.Context, l *Locker) (*Lock, error) { return l.Semaphore("job", 1).Acquire(ctx) },
-	}, {
-		"Do", inside(func(ctx context.Context, l *Locker, fn func(context.Context) error, opts ...Option) error {
+		}), lock},
+		{"Lock of a handle that joined", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+			outer := must(l.Lock(ctx, "job", opts...))(t)
+			go func() { // the outer one is unlocked at the maximum, and the inner one later
+				<-outer.Done()
+				fails(t, outer.Unlock(ctx), ErrMaxHold, "Unlock of the outer handle")
+			}()
+			return l.Lock(NewContext(ctx, outer), "job")
+		}), lock},
+		{"Adopt", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+			return l.Adopt(ctx, must(must(l.Lock(ctx, "job"))(t).Ticket())(t), opts...)
+		}), lock},
+		{"LockAll", held(calls["LockAll"]), func(ctx context.Context, l *Locker, _ ...Option) (*Lock, error) {
+			return l.LockAll(ctx, []string{"more", "other"})
+		}},
+		{"RLock before a writer", held(read), lock},
+		{"Lock before a reader", held(lock), read},
+		{"Acquire", held(permit), permit},
+		{"Do", inside(func(ctx context.Context, l *Locker, fn func(context.Context) error, opts ...Option) error {
 			return l.Do(ctx, "job", fn, opts...)
-		}), toLock,
-	}, {
-		"Do inside Do", inside(func(ctx context.Context, l *Locker, fn func(context.Context) error, opts ...Option) error {
+		}), lock},
+		{"Do inside Do", inside(func(ctx context.Context, l *Locker, fn func(context.Context) error, opts ...Option) error {
 			return l.Do(ctx, "job", func(ctx context.Context) error {
-				return errors.Join(
-					l.Do(ctx, "job", func(ctx context.Context) error {
-						<-ctx.Done()
-						return nil
-					}),
-					fn(ctx))
+				inner := func(ctx context.Context) error {
+					<-ctx.Done()
+					return nil
+				}
+				return errors.Join(l.Do(ctx, "job", inner), fn(ctx))
 			}, opts...)
-		}), toLock,
-	}, {
-		"Once", inside(func(ctx context.Context, l *Locker, fn func(context.Context) error, opts ...Option) error {
+		}), lock},
+		{"Once", inside(func(ctx context.Context, l *Locker, fn func(context.Context) error, opts ...Option) error {
 			return l.Once(ctx, "job", fn, opts...)
-		}), toLock,
-	}}
+		}), lock},
+	}
 }
 
 // At the maximum the work is told, and needs a moment to stop. The nodes keep the lock until then, and give it to the
@@ -210,8 +164,8 @@ func TestWorkThatIsOverItsMaximumEndsBeforeTheNextBegins(t *testing.T) {
 					}
 					succeeds(t, next.Unlock(t.Context()))
 					settleNetwork()
-					if left := fl.leftovers(); len(left) > 0 && w.name != "Once" { // which leaves its register
-						t.Errorf("left: %v", left)
+					if w.name != "Once" { // which leaves its register
+						fl.nothingLeft()
 					}
 					if a.schedule.waits() {
 						t.Error("a hold that is over is in the schedule")
@@ -306,11 +260,7 @@ func TestALateGrantIsKeptWithTheHold(t *testing.T) {
 		_ = k.Unlock(t.Context())
 		time.Sleep(3 * time.Second)
 		fl.nothingLeft()
-		b.listeners.mu.Lock()
-		defer b.listeners.mu.Unlock()
-		if _, known := b.listeners.of[k.hold.owner]; known {
-			t.Error("the Locker still expects grants to a hold that was released")
-		}
+		equals(t, b.listenedFor(), 0, "owners that are still listened for")
 	})
 }
 
@@ -334,11 +284,7 @@ func TestALateRefusalLeavesAKeptHoldAlone(t *testing.T) {
 		fails(t, k.Unlock(t.Context()), ErrMaxHold, "Unlock")
 		time.Sleep(3 * time.Second)
 		fl.nothingLeft()
-		a.listeners.mu.Lock()
-		defer a.listeners.mu.Unlock()
-		if n := len(a.listeners.of) + len(a.listeners.early); n > 0 {
-			t.Errorf("%d owners are still listened for", n)
-		}
+		equals(t, a.listenedFor(), 0, "owners that are still listened for")
 	})
 }
 

@@ -39,17 +39,6 @@ func TestRenewalKeepsAHold(t *testing.T) {
 	})
 }
 
-func TestWithoutRenewalTheHoldEnds(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		k := must(fl.locker("a").Lock(t.Context(), "job", WithTTL(time.Second), WithoutRenewal()))(t)
-		until := k.Until()
-		<-k.Done()
-		if late := time.Since(until); late < 0 || late > ms || !errors.Is(k.Err(), ErrLost) {
-			t.Errorf("ended %v after Until with %v", late, k.Err())
-		}
-	})
-}
-
 func TestRollingRestartKeepsAHold(t *testing.T) {
 	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
 		l := fl.locker("a", append(opts, WithTTL(3*time.Second))...)
@@ -79,9 +68,7 @@ func TestRollingRestartKeepsAHoldFromWaiters(t *testing.T) {
 		var waiting sync.WaitGroup
 		for _, client := range []string{"b", "c"} {
 			l := fl.locker(client, guard...)
-			waiting.Go(func() {
-				fails(t, errOf(l.Lock(ctx, "job")), ErrTaken, client)
-			})
+			waiting.Go(func() { fails(t, errOf(l.Lock(ctx, "job")), ErrTaken, client) })
 		}
 		for range 2 {
 			for i, n := range fl.nodes {
@@ -103,54 +90,48 @@ func TestRollingRestartKeepsAHoldFromWaiters(t *testing.T) {
 	})
 }
 
-// A node that lost the key and has it again cannot say that no other holder had it in between.
+// A node that lost the key and has it again cannot say that no other holder had it in between: it does not vote in the
+// round that repairs it. So it is with a node that lost one of several keys, or the lease of one of several readers.
 func TestARepairedNodeDoesNotVoteInThatRound(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
-		settleNetwork()
-		fl.nodes[:2].do("DEL", "job")
-		fails(t, k.Extend(t.Context()), ErrLost, "two of three nodes lost it")
-		settleNetwork()
-		fl.isHeld("job", 0, "repaired keys")
-	})
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
-		settleNetwork()
-		fl.nodes[0].Do("DEL", "job")
-		for range 2 {
-			succeeds(t, k.Extend(t.Context()))
-			settleNetwork()
-		}
-		fl.nodes[1].Crash(false)
-		succeeds(t, k.Extend(t.Context()), "the repaired node should count in the next round")
-	})
-}
-
-// A node that forgot one of several readers cannot say that no writer came in between: it does not vote for that reader
-// in the round that gives the lease back.
-func TestARepairedReaderDoesNotVoteInThatRound(t *testing.T) {
-	for what, forget := range map[string]func(n *sim.Node, owner string){
-		"its lease": func(n *sim.Node, owner string) { n.Do("ZREM", "redlock:read:job", owner) },
-		"the key":   func(n *sim.Node, _ string) { n.Do("DEL", "job") },
+	for what, c := range map[string]struct {
+		lock call
+		lose func(fl *fleet, node int, k *Lock)
+		left int // nodes with the key when the hold is lost and undone: it is another reader's
+	}{
+		"a key": {calls["Lock"], func(fl *fleet, node int, _ *Lock) { fl.nodes[node].Do("DEL", "job") }, 0},
+		"one of several keys": {calls["LockAll"], func(fl *fleet, node int, _ *Lock) { // a majority has each of them
+			fl.nodes[node].Do("DEL", []string{"job", "other"}[node])
+		}, 0},
+		"a reader's lease": {calls["RLock"], func(fl *fleet, node int, k *Lock) {
+			fl.nodes[node].Do("ZREM", "redlock:read:job", k.Owner())
+		}, 3},
+		"the readers' key": {calls["RLock"], func(fl *fleet, node int, _ *Lock) { fl.nodes[node].Do("DEL", "job") }, 1},
 	} {
-		bubble(t, 3, func(t *testing.T, fl *fleet) {
-			k := must(fl.locker("a").RWMutex("job").RLock(t.Context()))(t)
-			other := must(fl.locker("b").RWMutex("job").RLock(t.Context()))(t)
-			settleNetwork()
-			forget(fl.nodes[0], k.Owner())
-			for range 2 {
-				if err := k.Extend(t.Context()); err != nil {
-					t.Errorf("%s: one of three nodes forgot it: got %v", what, err)
-				}
-				settleNetwork()
+		t.Run(what, func(t *testing.T) {
+			for _, lost := range []int{1, 2} {
+				bubble(t, 3, func(t *testing.T, fl *fleet) {
+					k := must(c.lock(t.Context(), fl.locker("a")))(t)
+					if c.left > 0 {
+						must(fl.locker("b").RWMutex("job").RLock(t.Context()))(t)
+					}
+					settleNetwork()
+					for node := range lost {
+						c.lose(fl, node, k)
+					}
+					if lost == 2 {
+						fails(t, k.Extend(t.Context()), ErrLost, "two of three nodes lost it")
+						settleNetwork()
+						fl.isHeld("job", c.left, "repaired")
+						return
+					}
+					for range 2 {
+						succeeds(t, k.Extend(t.Context()), "one of three nodes lost it")
+						settleNetwork()
+					}
+					fl.nodes[1].Crash(false)
+					succeeds(t, k.Extend(t.Context()), "the repaired node should count in the next round")
+				})
 			}
-			for _, n := range fl.nodes[:2] {
-				forget(n, k.Owner())
-			}
-			if err := k.Extend(t.Context()); !errors.Is(err, ErrLost) {
-				t.Errorf("%s: two of three nodes forgot it: got %v, want ErrLost", what, err)
-			}
-			_ = other.Unlock(t.Context())
 		})
 	}
 }
@@ -205,13 +186,7 @@ func TestAPartitionedHolderLosesItsHoldInTime(t *testing.T) {
 			if late := time.Since(k.Until()); late < 0 || late > ms || !errors.Is(k.Err(), ErrLost) {
 				t.Errorf("ended %v after Until: %v", late, k.Err())
 			}
-			keeping := 0
-			for _, n := range fl.nodes {
-				if n.Do("EXISTS", "job") == int64(1) {
-					keeping++
-				}
-			}
-			if keeping < 3 {
+			if keeping := fl.holding("job"); keeping < 3 {
 				t.Errorf("ended when only %d nodes kept the key", keeping)
 			}
 			fl.net.Release(sim.Link{Client: "a"}, sim.Both)
@@ -220,17 +195,32 @@ func TestAPartitionedHolderLosesItsHoldInTime(t *testing.T) {
 	})
 }
 
-// The next renewal notices that an administrator has deleted the key.
-func TestADeletedKeyIsNoticed(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		k := must(fl.locker("a").Lock(t.Context(), "job", WithTTL(3*time.Second)))(t)
-		settleNetwork()
-		fl.nodes.do("DEL", "job")
-		within(t, 1100*ms, "the loss", func() { <-k.Done() })
-		fails(t, k.Err(), ErrLost)
-		settleNetwork()
-		fl.isHeld("job", 0)
-	})
+// The next renewal notices that a majority of nodes does not have the key any more, or one of several.
+func TestALossIsNoticed(t *testing.T) {
+	for what, c := range map[string]struct {
+		lock call
+		lose func(fl *fleet)
+		left int // keys of others on the nodes
+	}{
+		"deleted":        {calls["Lock"], func(fl *fleet) { fl.nodes.do("DEL", "job") }, 0},
+		"taken":          {calls["Lock"], func(fl *fleet) { fl.nodes[:2].do("SET", "job", "thief", "PX", 60_000) }, 2},
+		"one of several": {calls["LockAll"], func(fl *fleet) { fl.nodes[:2].do("SET", "other", "thief", "PX", 60_000) }, 2},
+		"a read hold":    {calls["RLock"], func(fl *fleet) { fl.nodes[:2].do("SET", "job", "thief", "PX", 60_000) }, 2},
+		"a permit":       {calls["Acquire"], func(fl *fleet) { fl.nodes.do("DEL", permitsName+"job:0") }, 0},
+	} {
+		t.Run(what, func(t *testing.T) {
+			modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
+				k := must(c.lock(t.Context(), fl.locker("a", append(opts, WithTTL(3*time.Second))...)))(t)
+				settleNetwork()
+				c.lose(fl)
+				within(t, 1100*ms, "the loss", func() { <-k.Done() })
+				fails(t, k.Err(), ErrLost)
+				settleNetwork()
+				equals(t, fl.holding("job")+fl.holding("other")+fl.holding(permitsName+"job:0"), c.left, "keys left")
+				fails(t, k.Unlock(t.Context()), ErrLost, "Unlock")
+			})
+		})
+	}
 }
 
 func TestRenewalIsRetriedWhileThereIsTime(t *testing.T) {
@@ -256,20 +246,23 @@ func TestAForgottenHandleIsNotRenewedForEver(t *testing.T) {
 		var log bytes.Buffer
 		l := fl.locker("a", WithTTL(3*time.Second), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		func() { must(l.Lock(t.Context(), "job"))(t) }()
+		func() { must(l.RWMutex("page").RLock(t.Context()))(t) }()
 		kept := must(l.Lock(t.Context(), "kept"))(t)
 		time.Sleep(10 * time.Second)
-		equals(t, fl.holding("job"), 3, "renewal stopped before the garbage collection: this proves nothing")
+		for _, name := range []string{"job", "page"} {
+			fl.isHeld(name, 3, "renewal stopped before the garbage collection: this proves nothing")
+		}
 		for range 3 {
 			runtime.GC()
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
 		time.Sleep(4 * time.Second)
-		if fl.holding("job") != 0 || fl.holding("kept") != 3 {
-			t.Errorf("the forgotten lock is held on %d nodes, the kept one on %d", fl.holding("job"), fl.holding("kept"))
-		}
-		if got := log.String(); strings.Count(got, "never unlocked") != 1 || !strings.Contains(got, "hold_renewal_test.go") {
-			t.Errorf("logged %q, want one warning that names this file", got)
+		fl.isHeld("job", 0, "forgotten")
+		fl.isHeld("page", 0, "forgotten")
+		fl.isHeld("kept", 3)
+		if got := log.String(); strings.Count(got, "never unlocked") != 2 || !strings.Contains(got, "hold_renewal_test.go") {
+			t.Errorf("logged %q, want a warning for each that names this file", got)
 		}
 		runtime.KeepAlive(kept)
 	})
@@ -387,16 +380,10 @@ func TestAHoldThatIsWonDuringCloseEnds(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		h, _, err := l.attempt(t.Context(), acquireRequest{op: "lock", name: "job", key: "job"}, l.opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(h, err)(t)
 		succeeds(t, l.Close())
 		k := l.handOut(h)
-		select {
-		case <-k.Done():
-		default:
-			t.Error("Done is open")
-		}
+		equals(t, isClosed(k.Done()), true, "Done is closed")
 		fails(t, k.Err(), ErrClosed)
 		failsAll(t, k.Unlock(t.Context()), ErrClosed, ErrLost)
 	})
@@ -428,13 +415,7 @@ func TestAnExtensionIsNotSentAgainAfterTheRelease(t *testing.T) {
 // An extension is in flight when the connections break. It arrives after the Locker has connected again and released
 // the lock.
 func TestALateExtensionDoesNotRestoreAReleasedLock(t *testing.T) {
-	for what, lock := range map[string]func(context.Context, *Locker) (*Lock, error){
-		"a lock":    func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job") },
-		"two locks": func(ctx context.Context, l *Locker) (*Lock, error) { return l.LockAll(ctx, []string{"job", "other"}) },
-		"a permit": func(ctx context.Context, l *Locker) (*Lock, error) {
-			return l.Semaphore("job", 1).Acquire(ctx)
-		},
-	} {
+	for what, lock := range some("Lock", "LockAll", "Acquire") {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, fl *fleet) {
 				a, b := fl.locker("a"), fl.locker("b")
@@ -449,9 +430,7 @@ func TestALateExtensionDoesNotRestoreAReleasedLock(t *testing.T) {
 				time.Sleep(time.Second)
 				succeeds(t, k.Unlock(t.Context()))
 				time.Sleep(4 * time.Second)
-				if left := fl.leftovers(); len(left) > 0 {
-					t.Errorf("a released lock is back: %v", left)
-				}
+				fl.nothingLeft("a released lock is back")
 				after := must(lock(t.Context(), b))(t)
 				if after.Token() <= k.Token() {
 					t.Errorf("token %d after %d", after.Token(), k.Token())

@@ -59,12 +59,8 @@ func (r *oldHandle) check(ctx context.Context) error {
 	if got := k.Until(); !got.Equal(r.until) {
 		return fmt.Errorf("until %v, was %v", got, r.until)
 	}
-	for _, done := range []<-chan struct{}{r.done, k.Done(), r.ctx.Done()} {
-		select {
-		case <-done:
-		default:
-			return errors.New("a Done channel is open")
-		}
+	if !isClosed(r.done) || !isClosed(k.Done()) || !isClosed(r.ctx.Done()) {
+		return errors.New("a Done channel is open")
 	}
 	if err := k.Err(); !errors.Is(err, r.cause) {
 		return fmt.Errorf("Err: %w", err)
@@ -230,16 +226,8 @@ func liveAndEnd(ctx context.Context, l *Locker, worker, way int, pending *errgro
 // WithMaxHold limits the hold and not the wait for it; the next waiter gets the lock when the hold has ended.
 func TestMaxHoldDoesNotCountTheWait(t *testing.T) {
 	const limit = 2 * time.Second
-	wait := map[string]func(context.Context, *Locker, ...Option) (*Lock, error){
-		"Lock": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
-			return l.Lock(ctx, "job", opts...)
-		},
-		"RLock": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
-			return l.RWMutex("job").RLock(ctx, opts...)
-		},
-		"Acquire": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
-			return l.Semaphore("job", 1).Acquire(ctx, opts...)
-		},
+	for name, wait := range map[string]call{
+		"Lock": calls["Lock"], "RLock": calls["RLock"], "Acquire": calls["Acquire"],
 		"Once": func(ctx context.Context, l *Locker, opts ...Option) (k *Lock, err error) {
 			err = l.Once(ctx, "job", func(ctx context.Context) error {
 				k, _ = FromContext(ctx)
@@ -251,8 +239,7 @@ func TestMaxHoldDoesNotCountTheWait(t *testing.T) {
 			}
 			return k, err
 		},
-	}
-	for name, wait := range wait {
+	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, fl *fleet) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -286,25 +273,13 @@ func TestMaxHoldDoesNotCountTheWait(t *testing.T) {
 // Unlock returns before the nodes have the release. They still execute the release before the next request of the same
 // Locker, so that gets the lock.
 func TestAsyncUnlock(t *testing.T) {
-	for what, lock := range map[string]func(context.Context, *Locker) (*Lock, error){
-		"Lock": func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job", WithMaxAttempts(1)) },
-		"LockAll": func(ctx context.Context, l *Locker) (*Lock, error) {
-			return l.LockAll(ctx, []string{"a", "b"}, WithMaxAttempts(1))
-		},
-		"RLock": func(ctx context.Context, l *Locker) (*Lock, error) { return l.RWMutex("job").RLock(ctx) },
-		"Lock of a writer": func(ctx context.Context, l *Locker) (*Lock, error) {
-			return l.RWMutex("job").Lock(ctx, WithMaxAttempts(1))
-		},
-		"Acquire": func(ctx context.Context, l *Locker) (*Lock, error) { return l.Semaphore("job", 1).TryAcquire(ctx) },
-	} {
+	for what, lock := range some("Lock", "LockAll", "RLock", "Acquire") {
 		bubble(t, 5, func(t *testing.T, fl *fleet) {
 			fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 10 * ms, Max: 10 * ms})
 			l := fl.locker("a", WithAsyncUnlock())
 			for range 10 {
-				k := must(lock(t.Context(), l))(t)
-				within(t, 0, what+": Unlock", func() {
-					succeeds(t, k.Unlock(t.Context()), what)
-				})
+				k := must(lock(t.Context(), l, WithMaxAttempts(1)))(t)
+				within(t, 0, what+": Unlock", func() { succeeds(t, k.Unlock(t.Context()), what) })
 				fails(t, k.Err(), ErrUnlocked, what)
 			}
 			fl.clean(what)
@@ -317,9 +292,8 @@ func TestAsyncUnlockReachesDisconnectedNodes(t *testing.T) {
 		l := fl.locker("a", WithAsyncUnlock())
 		k := must(l.Lock(t.Context(), "job"))(t)
 		settleNetwork()
-		for _, n := range fl.nodes[:2] {
-			fl.net.Cut(sim.Link{Client: "a", Node: n.Addr()})
-		}
+		fl.net.Cut(link0("a", 0))
+		fl.net.Cut(link0("a", 1))
 		succeeds(t, k.Unlock(t.Context()))
 		time.Sleep(3 * time.Second) // far less than the TTL: the nodes are reached again and get the release
 		fl.isHeld("job", 0)

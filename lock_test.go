@@ -50,22 +50,6 @@ func TestExtendNeverBringsBackALostHold(t *testing.T) {
 	})
 }
 
-func TestExtendOfATakenKeyEndsTheHold(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		k := must(fl.locker("a").Lock(t.Context(), "job", WithoutRenewal()))(t)
-		settleNetwork()
-		fl.nodes[:2].do("SET", "job", "thief", "PX", "5000")
-		fails(t, k.Extend(t.Context()), ErrLost)
-		select {
-		case <-k.Done():
-		default:
-			t.Error("Done is open")
-		}
-		settleNetwork()
-		equals[any](t, fl.nodes[2].Do("EXISTS", "job"), int64(0), "the key is left on the third node")
-	})
-}
-
 func TestExtendMovesUntil(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		k := must(fl.locker("a").Lock(t.Context(), "job", WithTTL(time.Second), WithoutRenewal()))(t)

@@ -86,32 +86,14 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// The answers that grant a lock may come while Close is running. That hold must end, too: nothing would notify the
-// holder of the end of its validity.
-func TestAHoldWonDuringCloseEndsWithIt(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a")
-		won, _, err := l.attempt(t.Context(), acquireRequest{op: "lock", name: "job", key: "job"}, l.opts)
-		must(won, err)(t)
-		_ = l.Close()
-		lock := l.handOut(won)
-		select {
-		case <-lock.Done():
-		default:
-			t.Error("Done is not closed")
-		}
-		fails(t, lock.Err(), ErrClosed)
-	})
-}
-
 // When the Locker is closed, waiters leave the queues and give back what they were granted, whatever is in flight at
 // that moment. The connections close after that.
 func TestCloseCleansUpAfterWaiters(t *testing.T) {
-	for what, wait := range map[string]func(context.Context, *Locker) (*Lock, error){
-		"Lock":    func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job") },
-		"LockAll": func(ctx context.Context, l *Locker) (*Lock, error) { return l.LockAll(ctx, []string{"free", "job"}) },
-		"RLock":   func(ctx context.Context, l *Locker) (*Lock, error) { return l.RWMutex("job").RLock(ctx) },
-		"Acquire": func(ctx context.Context, l *Locker) (*Lock, error) { return l.Semaphore("job", 1).Acquire(ctx) },
+	for what, wait := range map[string]call{
+		"Lock": calls["Lock"], "RLock": calls["RLock"], "Acquire": calls["Acquire"],
+		"LockAll": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+			return l.LockAll(ctx, []string{"free", "job"}, opts...)
+		},
 	} {
 		for after := range 20 {
 			bubble(t, 3, func(t *testing.T, fl *fleet) {

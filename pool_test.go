@@ -147,23 +147,22 @@ func TestReleasesReachANodeThatWasAway(t *testing.T) {
 }
 
 func TestScriptFlush(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a")
-		for i := range 50 {
-			for _, n := range fl.nodes {
+	for _, lock := range some("Lock", "LockAll") {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a")
+			for i := range 50 {
 				if i%3 == 0 {
-					n.Do("SCRIPT", "FLUSH")
+					fl.nodes.do("SCRIPT", "FLUSH")
 				}
+				k := must(lock(t.Context(), l))(t)
+				if i%3 == 1 {
+					fl.nodes[i%3].Do("SCRIPT", "FLUSH")
+				}
+				succeeds(t, k.Unlock(t.Context()))
 			}
-			k := must(l.Lock(t.Context(), "job"))(t)
-			if i%3 == 1 {
-				fl.nodes[i%3].Do("SCRIPT", "FLUSH")
-			}
-			succeeds(t, k.Unlock(t.Context()))
-		}
-		settleNetwork()
-		fl.isHeld("job", 0)
-	})
+			fl.clean()
+		})
+	}
 }
 
 func TestANodeThatBecomesAReplicaIsDisconnected(t *testing.T) {
@@ -218,19 +217,6 @@ func TestTheRequestQueueIsBounded(t *testing.T) {
 		const own = 5 // keys of the library's
 		if got := len(fl.nodes[0].Keys()) - own; got > redisconn.MaxQueue || got < redisconn.MaxQueue-surplus {
 			t.Errorf("the node has got %d requests, want about %d", got, redisconn.MaxQueue)
-		}
-	})
-}
-
-// synctest panics if a goroutine is left when the test ends.
-func TestNoGoroutineLeaks(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a")
-		fl.nodes[0].Crash(false)
-		fl.net.Drop(link0("a", 1), sim.Both)
-		for range 10 {
-			k := must(l.Lock(t.Context(), "job"))(t)
-			_ = k.Unlock(t.Context())
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -134,37 +133,6 @@ func TestTheCallersDeadlineIsNotANodesTimeout(t *testing.T) {
 		fails(t, errOf(l.Lock(done, "job")), context.Canceled, "ctx done before")
 		fl.nodes.resume()
 	})
-}
-
-// In node-redlock, a split vote of an even number of nodes was never resolved.
-func TestSplitVotesSettle(t *testing.T) {
-	for _, n := range []int{2, 4, 5} {
-		t.Run(fmt.Sprintf("%d nodes", n), func(t *testing.T) {
-			bubble(t, n, func(t *testing.T, fl *fleet) {
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-				defer cancel()
-				var running sync.WaitGroup
-				inside, total := 0, 0
-				for i := range 4 {
-					l := fl.locker(fmt.Sprint(i))
-					running.Go(func() {
-						for range 5 {
-							succeeds(t, l.Do(ctx, "job", func(context.Context) error {
-								inside++
-								equals(t, inside, 1, "two functions run at once")
-								time.Sleep(ms)
-								inside--
-								total++
-								return nil
-							}))
-						}
-					})
-				}
-				running.Wait()
-				equals(t, total, 20, "runs")
-			})
-		})
-	}
 }
 
 func TestDo(t *testing.T) {

@@ -56,17 +56,12 @@ func TestAListThatDiffersByAnUnmetNodeIsRefused(t *testing.T) {
 // A call that waits when the conflict is found does not get the lock.
 func TestAWaiterOfARefusedClientGivesUp(t *testing.T) {
 	c := changes[0]
-	for what, wait := range map[string]func(ctx context.Context, l *Locker) error{
-		"Lock":    func(ctx context.Context, l *Locker) error { _, err := l.Lock(ctx, "job"); return err },
-		"LockAll": func(ctx context.Context, l *Locker) error { _, err := l.LockAll(ctx, []string{"a", "b"}); return err },
-		"Acquire": func(ctx context.Context, l *Locker) error { _, err := l.Semaphore("s", 2).Acquire(ctx); return err },
-		"RLock":   func(ctx context.Context, l *Locker) error { _, err := l.RWMutex("page").RLock(ctx); return err },
-	} {
+	for what, wait := range some("Lock", "LockAll", "Acquire", "RLock") {
 		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
 			a := must(fl.open("a", c.old))(t)
 			fl.cut("a", c.old...)
 			time.Sleep(2 * time.Minute)
-			got := async(func() error { return wait(t.Context(), a) })
+			got := async(func() error { return errOf(wait(t.Context(), a)) })
 			must(fl.open("b", c.new))(t)
 			fl.mend("a", c.old...)
 			fails(t, <-got, ErrListConflict, what)
@@ -79,13 +74,7 @@ func TestAWaiterOfARefusedClientGivesUp(t *testing.T) {
 // A call whose first attempt is granted while the conflict is found does not get the lock either. It leaves nothing,
 // even on a node that answers later, and has put it into its queue.
 func TestAConflictThatIsFoundDuringTheFirstAttempt(t *testing.T) {
-	for what, call := range map[string]func(ctx context.Context, l *Locker) error{
-		"Lock":    func(ctx context.Context, l *Locker) error { _, err := l.Lock(ctx, "job"); return err },
-		"TryLock": func(ctx context.Context, l *Locker) error { _, err := l.TryLock(ctx, "job"); return err },
-		"LockAll": func(ctx context.Context, l *Locker) error { _, err := l.LockAll(ctx, []string{"a", "b"}); return err },
-		"RLock":   func(ctx context.Context, l *Locker) error { _, err := l.RWMutex("job").RLock(ctx); return err },
-		"plain":   func(ctx context.Context, l *Locker) error { _, err := l.Lock(ctx, "job", WithoutFencing()); return err },
-	} {
+	for what, call := range some("Lock", "TryLock", "LockAll", "RLock", "without tokens") {
 		bubble(t, 5, func(t *testing.T, fl *fleet) {
 			var ended atomic.Int64 // holds of which an observer would be told
 			l := fl.locker("a", WithObserver(func(ev Event) {
@@ -98,7 +87,7 @@ func TestAConflictThatIsFoundDuringTheFirstAttempt(t *testing.T) {
 			fl.net.SetDelay(link0("a", 4), sim.Up, sim.Delay{Min: late, Max: late})
 			fl.nodes[4].Do("SET", "job", new(label).owner(1).String(), "PX", 60_000)
 			time.AfterFunc(late/10, func() { l.peers.registry.refusal.Store(&ListConflictError{}) })
-			fails(t, call(t.Context(), l), ErrListConflict, what)
+			fails(t, errOf(call(t.Context(), l)), ErrListConflict, what)
 			time.Sleep(3 * late)
 			fl.nodes[4].Do("DEL", "job")
 			if left := fl.leftovers(); len(left) > 0 || ended.Load() > 0 {
@@ -128,9 +117,7 @@ func TestOfTwoThatStartAtOnceOneIsForgotten(t *testing.T) {
 					continue
 				}
 				worked++
-				if found := listFindings(t, l); found != nil {
-					t.Errorf("the one that works is told of the other: %+v", found)
-				}
+				findsNoLists(t, l, "the one that works")
 				if next, err := fl.open(fmt.Sprint("d", try), lists[i]); err != nil {
 					t.Errorf("a client with the list of the one that works: %v", err)
 				} else {
@@ -243,9 +230,7 @@ func TestRegistrationsComeBackAtOnce(t *testing.T) {
 		a := must(fl.open("a", c.old))(t)
 		time.Sleep(time.Second)
 		fl.mend("a", 4)
-		for up := false; !up; up, _ = a.nodes[4].conn.State() {
-			time.Sleep(10 * time.Millisecond)
-		}
+		awaitState(a, 4, true)
 		time.Sleep(3 * correctAfter) // with the identity of the late node
 		settleNetwork()
 		if seen := a.Nodes(t.Context())[4].Clients; len(seen) != 1 || seen[0].Clients != 2 {
@@ -491,9 +476,7 @@ func TestARefusalEndsWithARegistration(t *testing.T) {
 		worksAgain(t, b, time.Minute)
 		settleNetwork()
 		for _, i := range c.new {
-			if lists := fl.nodes[i].Do("ZRANGEBYSCORE", "redlock:lists", "(0", "+inf").([]any); len(lists) != 1 {
-				t.Errorf("%s knows %q, want the lists of b", fl.nodes[i].Addr(), lists)
-			}
+			equals(t, len(listsOn(fl.nodes[i])), 1, "the lists that %s knows, which is b's", fl.nodes[i].Addr())
 		}
 	})
 }
@@ -506,9 +489,7 @@ func TestAClientHasOneTextAtATime(t *testing.T) {
 		a := must(fl.open("a", []int{0, 1, 2}, WithRestartGuard(2*time.Minute), WithFenceRetention(4*time.Minute)))(t)
 		fl.mend("a", 2)
 		succeeds(t, a.Ready(t.Context()))
-		for up := false; !up; up, _ = a.nodes[2].conn.State() {
-			time.Sleep(10 * ms)
-		}
+		awaitState(a, 2, true)
 		time.Sleep(3 * correctAfter)
 		settleNetwork()
 		for _, ttl := range []time.Duration{0, 20 * time.Second, 2 * time.Minute} { // which live for 1, 2 and 4 minutes
@@ -517,7 +498,7 @@ func TestAClientHasOneTextAtATime(t *testing.T) {
 				settleNetwork()
 			}
 			for _, n := range fl.nodes {
-				lists := n.Do("ZRANGEBYSCORE", "redlock:lists", "(0", "+inf").([]any)
+				lists := listsOn(n)
 				if len(lists) != 1 || strings.HasSuffix(fmt.Sprintf("%s", lists[0]), "|4") != (ttl > time.Minute) {
 					t.Errorf("with %v, %s knows %q, want one text", ttl, n.Addr(), lists)
 				}
@@ -535,12 +516,8 @@ func TestAClientThatConnectsAnewIsCountedOnce(t *testing.T) {
 		fl.net.SetDelay(link0("a", 0), sim.Both, sim.Delay{Min: 10 * ms, Max: 10 * ms})
 		for range 100 {
 			fl.net.Reset(link0("a", 0))
-			for up := true; up; up, _ = a.nodes[0].conn.State() {
-				time.Sleep(ms)
-			}
-			for up := false; !up; up, _ = a.nodes[0].conn.State() {
-				time.Sleep(ms)
-			}
+			awaitState(a, 0, false)
+			awaitState(a, 0, true)
 			time.Sleep(rand.N(30 * ms))
 		}
 		time.Sleep(confirmsWithin)
@@ -575,12 +552,22 @@ func TestAMasterWithTwoNamesMayBeDown(t *testing.T) {
 		}
 		fl.nodes[2].Restart()
 		time.Sleep(time.Minute)
-		for _, text := range fl.nodes[0].Do("ZRANGEBYSCORE", "redlock:lists", "(0", "+inf").([]any) {
+		for _, text := range listsOn(fl.nodes[0]) {
 			if strings.Contains(fmt.Sprintf("%s", text), unmet) {
 				t.Errorf("the master is back, and a list says %q", text)
 			}
 		}
 	})
+}
+
+// listsOn returns the lists of nodes that the node knows to be in use.
+func listsOn(n *sim.Node) []any { return n.Do("ZRANGEBYSCORE", "redlock:lists", "(0", "+inf").([]any) }
+
+// awaitState waits until a node is connected, or is not any more.
+func awaitState(l *Locker, node int, connected bool) {
+	for up := !connected; up != connected; up, _ = l.nodes[node].conn.State() {
+		time.Sleep(ms)
+	}
 }
 
 // openElsewhere opens a client of the first nodes, to which the address of one of them leads to another one.
@@ -606,9 +593,7 @@ func TestOneAddressOfTwoMastersIsNoticed(t *testing.T) {
 		succeeds(t, must(a.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
 		_, err := b.TryLock(t.Context(), "job")
 		failsSaying(t, err, ErrListConflict, "n0:6379 n1:6379 n2:6379 (where n2:6379 is another master), this")
-		if found := listFindings(t, a); found != nil {
-			t.Errorf("b is refused, and a finds %+v", found)
-		}
+		findsNoLists(t, a, "b is refused")
 		succeeds(t, b.Close())
 		b = must(fl.openElsewhere("b", 3, 2, 3))(t) // it cannot know
 		defer b.Close()
@@ -637,18 +622,14 @@ func TestARestartIsNotTwoMasters(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			for _, l := range []*Locker{a, b, d} {
 				succeeds(t, l.mayLock())
-				if found := listFindings(t, l); found != nil {
-					t.Fatalf("found %+v", found)
-				}
+				findsNoLists(t, l, "the restart explains it")
 			}
 			succeeds(t, must(fl.open("e", five))(t).Close())
 		}
 		succeeds(t, c.Close())
 		fl.mend("b", 4)
 		time.Sleep(time.Minute)
-		if texts := fl.nodes[0].Do("ZRANGEBYSCORE", "redlock:lists", "(0", "+inf").([]any); len(texts) != 1 {
-			t.Errorf("when all is well, lists in use: %q", texts)
-		}
+		equals(t, len(listsOn(fl.nodes[0])), 1, "lists in use when all is well")
 	})
 }
 
@@ -695,7 +676,7 @@ func TestARefusedClientLeavesNodesThatWereAway(t *testing.T) {
 		fl.nodes[0].Do("FLUSHALL")
 		fl.mend("b", 0)
 		time.Sleep(15 * time.Second)
-		if fl.nodes[0].Do("ZCOUNT", "redlock:lists", "(0", "+inf") != int64(1) {
+		if len(listsOn(fl.nodes[0])) != 1 {
 			t.Fatal("b is not registered: this proves nothing")
 		}
 		fl.cut("b", 0)
@@ -723,11 +704,8 @@ func TestAClientThatIsClosedLeavesNothing(t *testing.T) {
 			reset := func(node int, also func()) {
 				also()
 				fl.net.Reset(link0("a", node))
-				for _, want := range []bool{false, true} {
-					for up := !want; up != want; up, _ = l.nodes[node].conn.State() {
-						time.Sleep(ms)
-					}
-				}
+				awaitState(l, node, false)
+				awaitState(l, node, true)
 			}
 			if before { // it does not register while it waits for more to correct
 				reset(2, func() { fl.nodes[2].Crash(false); fl.nodes[2].Restart() })
@@ -748,7 +726,7 @@ func TestAClientThatIsClosedLeavesNothing(t *testing.T) {
 			time.Sleep(ms)
 			succeeds(t, l.Close())
 			settleNetwork()
-			equals[any](t, fl.nodes[0].Do("ZCOUNT", "redlock:lists", "(0", "+inf"), int64(0), "%s: lists left", what)
+			equals(t, len(listsOn(fl.nodes[0])), 0, "%s: lists left", what)
 		})
 	}
 }

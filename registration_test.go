@@ -202,23 +202,22 @@ func listFindings(t *testing.T, l *Locker) (all []Finding) {
 	return all
 }
 
+// findsNoLists fails the test if there are such findings. what says why there must not be any.
+func findsNoLists(t *testing.T, l *Locker, what string) {
+	t.Helper()
+	if found := listFindings(t, l); found != nil {
+		t.Errorf("%s, and found %+v", what, found)
+	}
+}
+
 func TestAClientWithAnotherListIsRefused(t *testing.T) {
 	c := changes[0]
 	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
-		urls := func(list []int) (all []string) {
-			for _, i := range list {
-				all = append(all, fl.urls[i])
-			}
-			return all
-		}
-		open := func(client string, list []int, opts ...Option) (*Locker, error) {
-			return New(urls(list), append(opts, WithDialer(fl.net.Dialer(client)))...)
-		}
 		var log journal
 		a := c.locker(fl, "old", "a", log.logging(slog.LevelWarn))
 		k := must(a.Lock(t.Context(), "job"))(t)
 		begun, written := time.Now(), fl.nodes[0].Calls("zadd")
-		_, err := open("b", c.new)
+		_, err := fl.open("b", c.new)
 		if got := fl.nodes[0].Calls("zadd"); got != written {
 			t.Error("the client that is refused has registered for a moment, and may have alarmed others")
 		}
@@ -233,11 +232,8 @@ func TestAClientWithAnotherListIsRefused(t *testing.T) {
 			t.Errorf("got %q, want %q", err, want)
 		}
 		// The client that works has not been disturbed, and a monitor tells of the list that would be refused.
-		if found := listFindings(t, a); found != nil {
-			t.Errorf("the working client found %+v", found)
-		}
-		looks := must(open("looks", c.new, WithoutLocking()))(t)
-		defer looks.Close()
+		findsNoLists(t, a, "the working client")
+		looks := must(fl.open("looks", c.new, WithoutLocking()))(t)
 		const text = "n5:6379 is in this list alone; others use n4:6379: " +
 			"a client with this list is refused as long as they do"
 		found := listFindings(t, looks)
@@ -250,10 +246,10 @@ func TestAClientWithAnotherListIsRefused(t *testing.T) {
 		}
 		// A client with both lists is welcome, and the next one with the new list alone only when a is gone.
 		both := c.locker(fl, "both", "both")
-		fails(t, errOf(open("b", c.new)), ErrListConflict, "beside a and both")
+		fails(t, errOf(fl.open("b", c.new)), ErrListConflict, "beside a and both")
 		succeeds(t, k.Unlock(t.Context()))
 		succeeds(t, a.Close())
-		b := must(open("b", c.new))(t)
+		b := must(fl.open("b", c.new))(t)
 		succeeds(t, must(b.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
 		succeeds(t, both.Close())
 		succeeds(t, b.Close())
@@ -306,12 +302,9 @@ func TestTheOthersAreGone(t *testing.T) {
 	c := changes[0]
 	for _, ttl := range []time.Duration{10 * time.Second, 70 * time.Second} { // such a TTL is registered for 2 minutes
 		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
-			a := must(New(fl.urls[:5], WithDialer(fl.net.Dialer("a")), WithTTL(ttl)))(t)
-			defer a.Close()
+			a := must(fl.open("a", c.old, WithTTL(ttl)))(t)
 			succeeds(t, must(a.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
-			urls := []string{fl.urls[0], fl.urls[1], fl.urls[2], fl.urls[3], fl.urls[5]}
-			looks := must(New(urls, WithDialer(fl.net.Dialer("looks")), WithoutLocking()))(t)
-			defer looks.Close()
+			looks := must(fl.open("looks", c.new, WithoutLocking()))(t)
 			said := func(want string) {
 				t.Helper()
 				for _, f := range listFindings(t, looks) {
@@ -331,9 +324,7 @@ func TestTheOthersAreGone(t *testing.T) {
 			time.Sleep(51 * time.Second)
 			said("; others used n4:6379, over 50 s ago: ")
 			time.Sleep(2 * time.Minute)
-			if found := listFindings(t, looks); found != nil {
-				t.Errorf("TTL %s: forgotten, and still found: %+v", ttl, found)
-			}
+			findsNoLists(t, looks, "forgotten")
 		})
 	}
 }
@@ -357,15 +348,13 @@ func TestARegistrationEndsWithItsClient(t *testing.T) {
 				succeeds(t, a.Close())
 			}
 			settleNetwork()
-			opts := []Option{WithDialer(fl.net.Dialer("b"))}
-			urls := []string{fl.urls[0], fl.urls[1], fl.urls[2], fl.urls[3], fl.urls[5]}
-			b, err := New(urls, opts...)
+			b, err := fl.open("b", c.new)
 			if (err == nil) != (end == "closed") {
 				t.Errorf("%s: got %v", end, err)
 			}
 			if err != nil {
 				time.Sleep(61 * time.Second)
-				b = must(New(urls, opts...))(t)
+				b = must(fl.open("b", c.new))(t)
 			}
 			succeeds(t, b.Close())
 			time.Sleep(6 * time.Minute)
@@ -472,7 +461,7 @@ func TestARefusedClientIsClosedWithAHold(t *testing.T) {
 		fl.net.Release(link0("a", 4), sim.Both)
 		settleNetwork()
 		for _, n := range fl.nodes[2:5] {
-			if n.Do("EXISTS", "job") != int64(1) || n.Do("ZCOUNT", "redlock:lists", "(0", "+inf") != int64(1) {
+			if n.Do("EXISTS", "job") != int64(1) || len(listsOn(n)) != 1 {
 				t.Errorf("%s has lost the hold or the registration of a client that was closed with it", n.Addr())
 			}
 		}
@@ -496,9 +485,7 @@ func TestALateConflictIsNoticed(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		fails(t, b.Ready(ctx), ErrListConflict, "ready")
-		if found := listFindings(t, a); found != nil {
-			t.Errorf("a client that is refused alarms others: %+v", found)
-		}
+		findsNoLists(t, a, "a client that is refused")
 		succeeds(t, a.Close())
 		within(t, 30*time.Second, "the return", func() { succeeds(t, b.Ready(t.Context())) })
 		succeeds(t, must(b.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
@@ -509,20 +496,14 @@ func TestALateConflictIsNoticed(t *testing.T) {
 func TestWorkingClientsThatConflictSaySo(t *testing.T) {
 	c := changes[0]
 	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
-		for _, i := range []int{0, 1} {
-			fl.cut("a", i)
-		}
-		for _, i := range []int{2, 3} {
-			fl.cut("b", i)
-		}
+		fl.cut("a", 0, 1)
+		fl.cut("b", 2, 3)
 		var log journal
 		a := c.locker(fl, "old", "a", log.logging(slog.LevelError))
 		b := c.locker(fl, "new", "b")
 		time.Sleep(2 * establishedAfter)
-		for i := range 4 {
-			fl.mend("a", i)
-			fl.mend("b", i)
-		}
+		fl.mendAll("a")
+		fl.mendAll("b")
 		time.Sleep(time.Minute)
 		for _, l := range []*Locker{a, b} {
 			succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
@@ -536,9 +517,7 @@ func TestWorkingClientsThatConflictSaySo(t *testing.T) {
 		}
 		succeeds(t, b.Close())
 		time.Sleep(2 * time.Minute)
-		if found := listFindings(t, a); found != nil {
-			t.Errorf("b is gone, and a finds %+v", found)
-		}
+		findsNoLists(t, a, "b is gone")
 	})
 }
 
@@ -569,25 +548,18 @@ func TestAnIdentityOutlivesAddresses(t *testing.T) {
 		for _, n := range fl.nodes {
 			other = append(other, "redis://other-"+n.Addr())
 		}
-		b, err := New(other, WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+		b := must(New(other, WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 			return dial(ctx, network, strings.TrimPrefix(addr, "other-"))
-		}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		})))(t)
 		defer b.Close()
 		for _, n := range fl.nodes {
 			n.Crash(false)
 			n.Restart()
 			time.Sleep(40 * time.Second)
 			for _, l := range []*Locker{a, b} {
-				if found := listFindings(t, l); found != nil {
-					t.Errorf("after a restart: %+v", found)
-				}
+				findsNoLists(t, l, "after a restart")
 			}
-			c, err := New(fl.urls, WithDialer(fl.net.Dialer("c")))
-			succeeds(t, err)
-			succeeds(t, c.Close())
+			succeeds(t, fl.locker("c").Close())
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -113,23 +112,6 @@ func TestWriterWaitsForTheRemainingLeases(t *testing.T) {
 		l := fl.locker("writer")
 		within(t, 2*time.Second+10*ms, "the write lock", func() { unlock(t, must(l.Lock(t.Context(), "job"))(t)) })
 		fl.clean()
-	})
-}
-
-func TestReadHoldIsLostWithItsMajority(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		k := must(fl.locker("a", WithTTL(time.Second)).RWMutex("job").RLock(t.Context()))(t)
-		for _, n := range fl.nodes[:2] {
-			n.Do("DEL", "job")
-			n.Do("SET", "job", "somebody", "PX", "60000")
-		}
-		select {
-		case <-k.Done():
-		case <-time.After(500 * ms):
-			t.Error("the loss was not noticed within half of the TTL")
-		}
-		fails(t, k.Err(), ErrLost)
-		fails(t, k.Unlock(t.Context()), ErrLost, "unlock")
 	})
 }
 
@@ -305,39 +287,6 @@ func TestReadersGetTheirTurnTogether(t *testing.T) {
 	})
 }
 
-func TestUnreferencedReadHoldIsNotRenewed(t *testing.T) {
-	collectWhenTold(t)
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		m := fl.locker("a", WithTTL(3*time.Second)).RWMutex("job")
-		func() { must(m.RLock(t.Context()))(t) }()
-		time.Sleep(10 * time.Second)
-		equals(t, fl.holding("job"), 3, "renewal stopped before the garbage collection, so this test proves nothing")
-		for range 3 {
-			runtime.GC()
-			time.Sleep(time.Second)
-			synctest.Wait()
-		}
-		time.Sleep(4 * time.Second)
-		fl.clean()
-	})
-}
-
-// Without notifications a reader finds out by asking.
-func TestReadersDoNotDependOnMessages(t *testing.T) {
-	for _, denied := range []string{"publish", "subscribe"} {
-		bubble(t, 3, func(t *testing.T, fl *fleet) {
-			fl.nodes.deny(denied)
-			writer := must(fl.locker("w").Lock(t.Context(), "job"))(t)
-			m := fl.locker("a").RWMutex("job")
-			got := async(func() *Lock { return must(m.RLock(t.Context()))(t) })
-			time.Sleep(500 * ms)
-			unlock(t, writer)
-			within(t, 260*ms, "the read", func() { unlock(t, <-got) })
-			fl.clean()
-		})
-	}
-}
-
 // The node hands over, but its notification is lost: the reader finds out by asking.
 func TestLostNotificationToAReader(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
@@ -376,31 +325,6 @@ func TestDeadWriterKeepsReadersOutForOneTTL(t *testing.T) {
 				unlock(t, reader)
 				fl.net.Calm()
 			})
-		})
-	}
-}
-
-func TestCancelledReadWaitLeavesNothing(t *testing.T) {
-	for offset := -2 * ms; offset <= 2*ms; offset += 200 * time.Microsecond {
-		bubble(t, 3, func(t *testing.T, fl *fleet) {
-			writer := must(fl.locker("w").Lock(t.Context(), "job"))(t)
-			m := fl.locker("a").RWMutex("job")
-			ctx, cancel := context.WithTimeout(t.Context(), 100*ms+offset)
-			defer cancel()
-			got := make(chan *Lock, 1)
-			go func() {
-				k, err := m.RLock(ctx)
-				if err != nil && (!errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrTaken)) {
-					t.Errorf("got %v, want DeadlineExceeded and ErrTaken", err)
-				}
-				got <- k
-			}()
-			time.Sleep(100 * ms)
-			unlock(t, writer)
-			if k := <-got; k != nil {
-				unlock(t, k)
-			}
-			fl.clean()
 		})
 	}
 }

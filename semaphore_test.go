@@ -148,49 +148,6 @@ func TestWaiterTakesAnySlotThatBecomesFree(t *testing.T) {
 	})
 }
 
-// A long hold of one slot must not block that slot's waiters while the other slot changes hands.
-func TestNoStarvationBehindALongHold(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		all := fl.semaphores(12, 2)
-		stays := must(all[0].Acquire(t.Context()))(t)
-		ctx, stop := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		longest, turns := make([]time.Duration, len(all)), 0
-		var mu sync.Mutex
-		for i, s := range all[1:] {
-			wg.Go(func() {
-				for ctx.Err() == nil {
-					begun := time.Now()
-					k, err := s.Acquire(ctx)
-					mu.Lock()
-					longest[i] = max(longest[i], time.Since(begun))
-					turns++
-					mu.Unlock()
-					if err != nil {
-						return
-					}
-					time.Sleep(50 * time.Millisecond)
-					_ = k.Unlock(ctx)
-				}
-			})
-		}
-		length := sized(time.Minute, 10*time.Second)
-		time.Sleep(length)
-		stop()
-		wg.Wait()
-		_ = stays.Unlock(t.Context())
-		// Eleven clients take turns of 50 ms: each waits at least 550 ms, and at times in the queue of the blocked slot.
-		if most := slices.Max(longest); most > 2*time.Second {
-			t.Errorf("the longest wait was %v, want 2 s at most", most)
-		}
-		if want := int(800 * length / time.Minute); turns < want {
-			t.Errorf("%d turns in %v, want at least %d", turns, length, want)
-		}
-		t.Logf("%d turns, the longest wait %v", turns, slices.Max(longest))
-		fl.clean()
-	})
-}
-
 // Many goroutines share a Semaphore: never more holders than permits, each gets its turns, and no key is left.
 func TestManyGoroutinesShareASemaphore(t *testing.T) {
 	for _, lockers := range []int{1, 3} {
@@ -224,54 +181,6 @@ func TestManyGoroutinesShareASemaphore(t *testing.T) {
 	}
 }
 
-func TestAcquireEndsWithItsContextAndLeavesNothing(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		all := fl.semaphores(3, 2)
-		for _, s := range all[:2] {
-			must(s.Acquire(t.Context()))(t)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		var wg sync.WaitGroup
-		for range 5 { // more callers than slots: some wait in the local queue
-			wg.Go(func() {
-				_, err := all[2].Acquire(ctx)
-				failsAll(t, err, context.DeadlineExceeded, ErrTaken)
-			})
-		}
-		wg.Wait()
-		settleNetwork()
-		// A node that gave a slot to one of these callers for a moment knows its larger token, so no renewal repairs it.
-		slots := []int{fl.holding(all[0].all[0].key), fl.holding(all[0].all[1].key)}
-		if got := fl.leftovers(); min(slots[0], slots[1]) < 2 || len(got) != slots[0]+slots[1] {
-			t.Errorf("on the nodes are %v, want the two slots", got)
-		}
-		begun := time.Now()
-		if _, err := all[2].Acquire(t.Context(), WithMaxAttempts(3)); !errors.Is(err, ErrTaken) ||
-			time.Since(begun) > time.Second {
-			t.Errorf("three attempts: got %v after %v", err, time.Since(begun))
-		}
-		fails(t, errOf(all[2].Acquire(ctx)), context.DeadlineExceeded, "a context that is done")
-	})
-}
-
-func TestCloseEndsAcquire(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		all := fl.semaphores(2, 1)
-		must(all[0].Acquire(t.Context()))(t)
-		var wg sync.WaitGroup
-		for range 3 {
-			wg.Go(func() {
-				fails(t, errOf(all[1].Acquire(t.Context())), ErrClosed)
-			})
-		}
-		time.Sleep(2 * time.Second)
-		_ = all[1].locker.Close()
-		wg.Wait()
-		fails(t, errOf(all[1].TryAcquire(t.Context())), ErrClosed, "after Close")
-	})
-}
-
 // A majority of the nodes is enough. Without one the error is ErrNoQuorum, not ErrTaken.
 func TestPermitsWhileNodesAreDown(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
@@ -292,19 +201,6 @@ func TestPermitsWhileNodesAreDown(t *testing.T) {
 		})
 		fl.nodes[1].Resume()
 		fl.nodes[2].Resume()
-	})
-}
-
-// A crashed holder's permit goes to a waiter after the TTL.
-func TestPermitIsFreeOneTTLAfterACrash(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		all := fl.semaphores(3, 2)
-		for _, s := range all[:2] {
-			must(s.Acquire(t.Context(), WithTTL(2*time.Second), WithoutRenewal()))(t)
-		}
-		within(t, 2*time.Second+300*time.Millisecond, "the next permit", func() {
-			must(all[2].Acquire(t.Context()))(t)
-		})
 	})
 }
 

@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -194,13 +193,7 @@ func TestTokensGrowAcrossATie(t *testing.T) {
 					if err != nil {
 						return
 					}
-					accepted := 0
-					for _, n := range fl.nodes {
-						if n.Do("ZSCORE", tokensName, "job") == fmt.Sprint(k.Token()) {
-							accepted++
-						}
-					}
-					if k.Token() <= last || accepted < 3 {
+					if accepted := fl.knowing("job", k.Token()); k.Token() <= last || accepted < 3 {
 						t.Errorf("token %d after %d, known to %d nodes", k.Token(), last, accepted)
 					}
 					last = k.Token()
@@ -280,9 +273,7 @@ func TestOnlyATryLockBreaksTies(t *testing.T) {
 			"Lock once": func() (*Lock, error) { return l.Lock(t.Context(), "job", once) },
 		} {
 			before := again()
-			within(t, 250*ms, what, func() {
-				fails(t, errOf(call()), ErrTaken, what)
-			})
+			within(t, 250*ms, what, func() { fails(t, errOf(call()), ErrTaken, what) })
 			if settleNetwork(); again() != before+10 {
 				t.Errorf("%s: %d second questions, want two to each node", what, again()-before)
 			}
@@ -322,9 +313,7 @@ func TestACallThatEndsInATieLeavesNothing(t *testing.T) {
 			fl.deadlock()
 			ctx, cancel := context.WithTimeout(t.Context(), after)
 			defer cancel()
-			within(t, after+ms, "TryLock", func() {
-				fails(t, errOf(l.TryLock(ctx, "job")), context.DeadlineExceeded)
-			})
+			within(t, after+ms, "TryLock", func() { fails(t, errOf(l.TryLock(ctx, "job")), context.DeadlineExceeded) })
 			time.Sleep(100 * ms)
 			synctest.Wait()
 			fl.isHeld("job", 3, "cancelled")

@@ -16,39 +16,32 @@ import (
 
 // waits are the calls that wait for the lock "job", or for a permit of the semaphore "job".
 var waits = map[string]func(ctx context.Context, l *Locker, opts ...Option) error{
-	"Lock": func(ctx context.Context, l *Locker, opts ...Option) error {
-		_, err := l.Lock(ctx, "job", opts...)
-		return err
-	},
-	"LockAll": func(ctx context.Context, l *Locker, opts ...Option) error {
-		_, err := l.LockAll(ctx, []string{"another", "job", "last"}, opts...)
-		return err
-	},
-	"LockAll of one": func(ctx context.Context, l *Locker, opts ...Option) error {
-		_, err := l.LockAll(ctx, []string{"job"}, opts...)
-		return err
+	"Lock": waitOf(calls["Lock"]), "RLock": waitOf(calls["RLock"]),
+	"LockAll": waitOf(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+		return l.LockAll(ctx, []string{"another", "job", "last"}, opts...)
+	}),
+	"LockAll of one": waitOf(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+		return l.LockAll(ctx, []string{"job"}, opts...)
+	}),
+	"RWMutex.Lock": waitOf(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+		return l.RWMutex("job").Lock(ctx, opts...)
+	}),
+	"Acquire": waitOf(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+		return l.Semaphore("job", 2).Acquire(ctx, opts...)
+	}),
+	"Mutex": func(ctx context.Context, l *Locker, opts ...Option) error {
+		return panicOf(l.Mutex(ctx, "job", opts...).Lock)
 	},
 	"Do": func(ctx context.Context, l *Locker, opts ...Option) error {
 		return l.Do(ctx, "job", func(context.Context) error { return errors.New("ran") }, opts...)
 	},
-	"RLock": func(ctx context.Context, l *Locker, opts ...Option) error {
-		_, err := l.RWMutex("job").RLock(ctx, opts...)
-		return err
-	},
-	"RWMutex.Lock": func(ctx context.Context, l *Locker, opts ...Option) error {
-		_, err := l.RWMutex("job").Lock(ctx, opts...)
-		return err
-	},
-	"Mutex": func(ctx context.Context, l *Locker, opts ...Option) error {
-		return panicOf(l.Mutex(ctx, "job", opts...).Lock)
-	},
-	"Acquire": func(ctx context.Context, l *Locker, opts ...Option) error {
-		_, err := l.Semaphore("job", 2).Acquire(ctx, opts...)
-		return err
-	},
 	"Once": func(ctx context.Context, l *Locker, opts ...Option) error {
 		return l.Once(ctx, "job", func(context.Context) error { return errors.New("ran") }, opts...)
 	},
+}
+
+func waitOf(lock call) func(context.Context, *Locker, ...Option) error {
+	return func(ctx context.Context, l *Locker, opts ...Option) error { return errOf(lock(ctx, l, opts...)) }
 }
 
 // holdAll makes a client hold what the waits wait for.
@@ -177,27 +170,19 @@ func TestMaxWaitDoesNotBoundTheWork(t *testing.T) {
 			time.Sleep(15 * time.Second)
 			return ctx.Err()
 		}
+		during := func(k *Lock, err error) error {
+			if err != nil {
+				return err
+			}
+			held, cancel := k.Context(t.Context())
+			defer cancel()
+			return errors.Join(work(held), k.Unlock(t.Context()))
+		}
 		for what, run := range map[string]func() error{
-			"Do":   func() error { return l.Do(t.Context(), "job", work) },
-			"Once": func() error { return l.Once(t.Context(), "job", work) },
-			"Acquire": func() error {
-				k, err := l.Semaphore("job", 2).Acquire(t.Context())
-				if err == nil {
-					held, cancel := k.Context(t.Context())
-					defer cancel()
-					err = errors.Join(work(held), k.Unlock(t.Context()))
-				}
-				return err
-			},
-			"LockAll": func() error {
-				k, err := l.LockAll(t.Context(), []string{"another", "job"})
-				if err == nil {
-					held, cancel := k.Context(t.Context())
-					defer cancel()
-					err = errors.Join(work(held), k.Unlock(t.Context()))
-				}
-				return err
-			},
+			"Do":      func() error { return l.Do(t.Context(), "job", work) },
+			"Once":    func() error { return l.Once(t.Context(), "job", work) },
+			"Acquire": func() error { return during(l.Semaphore("job", 2).Acquire(t.Context())) },
+			"LockAll": func() error { return during(calls["LockAll"](t.Context(), l)) },
 		} {
 			release := holdAll(t, fl.locker("holder"))
 			time.AfterFunc(800*ms, release) // late, but in time

@@ -18,16 +18,10 @@ import (
 func TestAWaiterAsksOnce(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		holder := must(fl.locker("holder").Lock(t.Context(), "job"))(t)
-		attempts := 0
-		l := fl.locker("a", WithBackoff(never), WithObserver(func(e Event) {
-			if e.Kind == EventAttempt {
-				attempts++
-			}
-		}))
+		l, w := fl.witnessed("a", WithBackoff(never))
 		time.AfterFunc(100*ms, func() { succeeds(t, holder.Unlock(t.Context())) })
 		within(t, 110*ms, "the hand-over", func() { must(l.Lock(t.Context(), "job"))(t) })
-		succeeds(t, l.Close())
-		equals(t, attempts, 1, "attempts")
+		w.expect(t, EventAttempt, EventAcquired)
 	})
 }
 
@@ -90,10 +84,8 @@ func TestAStandingRequestLeavesNoPlace(t *testing.T) {
 				f(t, l, func() { refuse(0, 1, 2) })
 				time.Sleep(200 * ms)
 				fl.clean()
-				l.listeners.mu.Lock()
-				defer l.listeners.mu.Unlock()
-				if n := len(l.listeners.of) + len(l.listeners.early); n > 0 && l.ctx.Err() == nil {
-					t.Errorf("%d owners are still listened for", n)
+				if l.ctx.Err() == nil {
+					equals(t, l.listenedFor(), 0, "owners that are still listened for")
 				}
 			})
 		})
@@ -122,6 +114,13 @@ func TestAGrantToALiveHoldIsKept(t *testing.T) {
 		succeeds(t, k.Unlock(t.Context()))
 		fl.clean()
 	})
+}
+
+// listenedFor returns for how many owners the Locker expects grants, or has got them.
+func (l *Locker) listenedFor() int {
+	l.listeners.mu.Lock()
+	defer l.listeners.mu.Unlock()
+	return len(l.listeners.of) + len(l.listeners.early)
 }
 
 // A grant may be told before the outcome of the request by which the waiter stands.
@@ -234,11 +233,6 @@ func TestAHoldHasNoPlaceOnANodeThatWasNotAsked(t *testing.T) {
 		k = must(l.Lock(t.Context(), "job"))(t)
 		settleNetwork()
 		equals(t, placeOf(k.hold), nowhere, "the hold's place")
-		l.listeners.mu.Lock()
-		_, expected := l.listeners.of[k.hold.owner]
-		l.listeners.mu.Unlock()
-		if expected {
-			t.Error("a hand-over is expected all the same")
-		}
+		equals(t, l.listenedFor(), 0, "owners that are listened for all the same")
 	})
 }

@@ -11,30 +11,28 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
+// callersOf returns calls of one Locker, or of one Semaphore, whose callers queue in the process.
+var callersOf = map[string]func(l *Locker) func(context.Context, ...Option) (*Lock, error){
+	"Lock": func(l *Locker) func(context.Context, ...Option) (*Lock, error) {
+		return func(ctx context.Context, opts ...Option) (*Lock, error) { return l.Lock(ctx, "job", opts...) }
+	},
+	"Acquire": func(l *Locker) func(context.Context, ...Option) (*Lock, error) { return l.Semaphore("job", 1).Acquire },
+}
+
 // When the deadline of the first caller in the local queue passes, the next caller gets the turn. If its deadline
 // passes at the same moment, it must not send a request and then report that too few nodes answered.
 func TestSimultaneousDeadlinesReportTaken(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		acquire func(l *Locker) func(context.Context, ...Option) (*Lock, error)
-	}{
-		{"Lock", func(l *Locker) func(context.Context, ...Option) (*Lock, error) {
-			return func(ctx context.Context, opts ...Option) (*Lock, error) { return l.Lock(ctx, "job", opts...) }
-		}},
-		{"Acquire", func(l *Locker) func(context.Context, ...Option) (*Lock, error) { return l.Semaphore("job", 1).Acquire }},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+	for name, of := range callersOf {
+		t.Run(name, func(t *testing.T) {
 			for range sized(50, 12) {
 				bubble(t, 3, func(t *testing.T, fl *fleet) {
-					holder := must(c.acquire(fl.locker("holder"))(t.Context()))(t)
-					acquire := c.acquire(fl.locker("a"))
+					holder := must(of(fl.locker("holder"))(t.Context()))(t)
+					acquire := of(fl.locker("a"))
 					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 					defer cancel()
 					var all sync.WaitGroup
 					for range 20 {
-						all.Go(func() {
-							failsAll(t, errOf(acquire(ctx)), context.DeadlineExceeded, ErrTaken)
-						})
+						all.Go(func() { failsAll(t, errOf(acquire(ctx)), context.DeadlineExceeded, ErrTaken) })
 					}
 					all.Wait()
 					succeeds(t, holder.Unlock(t.Context()))
@@ -48,31 +46,14 @@ func TestSimultaneousDeadlinesReportTaken(t *testing.T) {
 // While another goroutine of the process waits for the name, a call with WithMaxAttempts(1) makes its attempt at once
 // and does not join the local queue.
 func TestMaxAttemptsOneSkipsTheLocalQueue(t *testing.T) {
-	for name, ask := range map[string]func(context.Context, *Locker, ...Option) error{
-		"Lock": func(ctx context.Context, l *Locker, opts ...Option) error {
-			_, err := l.Lock(ctx, "job", opts...)
-			return err
-		},
-		"RLock": func(ctx context.Context, l *Locker, opts ...Option) error {
-			_, err := l.RWMutex("job").RLock(ctx, opts...)
-			return err
-		},
-		"LockAll": func(ctx context.Context, l *Locker, opts ...Option) error {
-			_, err := l.LockAll(ctx, []string{"job", "other"}, opts...)
-			return err
-		},
-		"Do": func(ctx context.Context, l *Locker, opts ...Option) error {
-			return l.Do(ctx, "job", func(context.Context) error { return errors.New("ran") }, opts...)
-		},
-		"Once": func(ctx context.Context, l *Locker, opts ...Option) error {
-			return l.Once(ctx, "job", func(context.Context) error { return errors.New("ran") }, opts...)
-		},
-	} {
+	for _, name := range []string{"Lock", "RLock", "LockAll", "Do", "Once"} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, fl *fleet) {
 				must(fl.locker("holder").Lock(t.Context(), "job"))(t)
 				l := fl.locker("a")
-				asksOnce(t, l.opts.nodeTimeout, func(ctx context.Context, opts ...Option) error { return ask(ctx, l, opts...) })
+				asksOnce(t, l.opts.nodeTimeout, func(ctx context.Context, opts ...Option) error {
+					return waits[name](ctx, l, opts...)
+				})
 			})
 		})
 	}
@@ -82,8 +63,7 @@ func TestMaxAttemptsOneSkipsTheLocalQueue(t *testing.T) {
 			l := fl.locker("a")
 			s := l.Semaphore("job", 1)
 			asksOnce(t, 3*l.opts.nodeTimeout, func(ctx context.Context, opts ...Option) error {
-				_, err := s.Acquire(ctx, opts...)
-				return err
+				return errOf(s.Acquire(ctx, opts...))
 			})
 		})
 	})
@@ -94,9 +74,7 @@ func asksOnce(t *testing.T, limit time.Duration, ask func(context.Context, ...Op
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	var waiting sync.WaitGroup
-	waiting.Go(func() {
-		fails(t, ask(ctx), ErrTaken, "the waiting call")
-	})
+	waiting.Go(func() { fails(t, ask(ctx), ErrTaken, "the waiting call") })
 	time.Sleep(time.Second)
 	within(t, limit, "asking once", func() {
 		if err := ask(ctx, WithMaxAttempts(1)); !errors.Is(err, ErrTaken) || errors.Is(err, context.DeadlineExceeded) {
@@ -120,12 +98,7 @@ func TestEndedContextBeforeTheLocalQueueReportsTaken(t *testing.T) {
 
 // A caller behind others in this process gets the verdict of the one at the head, whatever ends its wait.
 func TestACallerBehindOthersGetsTheirVerdict(t *testing.T) {
-	for what, of := range map[string]func(l *Locker) func(context.Context, ...Option) (*Lock, error){
-		"Lock": func(l *Locker) func(context.Context, ...Option) (*Lock, error) {
-			return func(ctx context.Context, opts ...Option) (*Lock, error) { return l.Lock(ctx, "job", opts...) }
-		},
-		"Acquire": func(l *Locker) func(context.Context, ...Option) (*Lock, error) { return l.Semaphore("job", 1).Acquire },
-	} {
+	for what, of := range callersOf {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			must(of(fl.locker("holder"))(t.Context()))(t)
 			acquire := of(fl.locker("a"))
@@ -166,16 +139,13 @@ func TestACallerBehindOthersGetsTheVerdictSinceItsAttempt(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		must(fl.locker("holder").Lock(t.Context(), "job"))(t)
 		l := fl.locker("a")
-		got := make(chan error, 2)
-		for range cap(got) {
-			go func() {
-				_, err := l.Lock(t.Context(), "job", WithMaxWait(10*time.Second))
-				got <- err
-			}()
+		var got [2]<-chan error
+		for i := range got {
+			got[i] = async(func() error { return errOf(l.Lock(t.Context(), "job", WithMaxWait(10*time.Second))) })
 		}
 		time.Sleep(time.Second)
 		fl.nodes.crash(true)
-		for range cap(got) {
+		for _, got := range got {
 			if err := <-got; errors.Is(err, ErrTaken) || !errors.Is(err, ErrNoQuorum) {
 				t.Errorf("9 s after the masters have ended: got %v, want ErrNoQuorum", err)
 			}
@@ -186,12 +156,7 @@ func TestACallerBehindOthersGetsTheVerdictSinceItsAttempt(t *testing.T) {
 // A call that was held for want of a majority, and does not wait for the lock, has one node timeout for all that it
 // does.
 func TestACallThatWasHeldReturnsWithinTheNodeTimeout(t *testing.T) {
-	for what, try := range map[string]func(ctx context.Context, l *Locker) (*Lock, error){
-		"TryLock": func(ctx context.Context, l *Locker) (*Lock, error) { return l.TryLock(ctx, "job") },
-		"LockAll": func(ctx context.Context, l *Locker) (*Lock, error) {
-			return l.LockAll(ctx, []string{"a", "b"}, WithMaxAttempts(1))
-		},
-	} {
+	for _, what := range []string{"TryLock", "LockAll once"} {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 50 * ms, Max: 60 * ms})
 			l := fl.locker("a", WithRestartGuard(0))
@@ -204,7 +169,7 @@ func TestACallThatWasHeldReturnsWithinTheNodeTimeout(t *testing.T) {
 				time.AfterFunc(time.Duration(round)*50*ms, fl.nodes[2].Pause)
 				for tried := time.Now(); time.Since(tried) < 2*time.Second; time.Sleep(ms) {
 					begun := time.Now()
-					lock, err := try(t.Context(), l)
+					lock, err := oneAttempt[what](t.Context(), l)
 					if took := time.Since(begun); took > 250*ms {
 						t.Errorf("%s took %s, the node timeout is 250 ms", what, took)
 					}

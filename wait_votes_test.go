@@ -260,10 +260,7 @@ func TestOwnersOfOneWaitDiffer(t *testing.T) {
 // they have waited longest, but must not keep them from clients that can use them: these reach more nodes, or need
 // fewer. They ask no more, and get the lock when they reach the nodes.
 func TestWaitersThatCannotWinBlockNobody(t *testing.T) {
-	type call func(ctx context.Context, l *Locker) (*Lock, error)
-	lock := func(ctx context.Context, l *Locker) (*Lock, error) { return l.Lock(ctx, "job") }
-	read := func(ctx context.Context, l *Locker) (*Lock, error) { return l.RWMutex("job").RLock(ctx) }
-	permit := func(ctx context.Context, l *Locker) (*Lock, error) { return l.Semaphore("job", 1).Acquire(ctx) }
+	lock, read, permit := calls["Lock"], calls["RLock"], calls["Acquire"]
 	three := change{old: []int{0, 1, 2}}
 	for what, c := range map[string]struct {
 		change
@@ -334,15 +331,10 @@ func TestWaitersThatCannotWinBlockNobody(t *testing.T) {
 func TestAttemptsAreLimitedInAnOutage(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		fl.nodes[0].Crash(true)
-		fl.nodes[1].Crash(true)
-		for what, lock := range map[string]func(context.Context, ...Option) (*Lock, error){
-			"Lock":    func(ctx context.Context, opts ...Option) (*Lock, error) { return l.Lock(ctx, "job", opts...) },
-			"Acquire": l.Semaphore("job", 2).Acquire,
-			"RLock":   l.RWMutex("job").RLock,
-		} {
+		fl.nodes[:2].crash(true)
+		for what, lock := range some("Lock", "Acquire", "RLock") {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			if _, err := lock(ctx, WithMaxAttempts(5)); !errors.Is(err, ErrNoQuorum) || ctx.Err() != nil {
+			if _, err := lock(ctx, l, WithMaxAttempts(5)); !errors.Is(err, ErrNoQuorum) || ctx.Err() != nil {
 				t.Errorf("%s: got %v, want ErrNoQuorum after five attempts", what, err)
 			}
 			cancel()
