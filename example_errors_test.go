@@ -15,7 +15,7 @@ import (
 func ExampleQuorumError() {
 	masters, stop := fiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs(), patient)
+	locker := newLocker(masters)
 	defer locker.Close()
 	masters.Kill(0, 2, 4)
 
@@ -41,12 +41,8 @@ func ExampleQuorumError() {
 
 // If another client holds the lock, the nodes return its owner and how long they keep the lock for it.
 func ExampleNodeError() {
-	masters, stop := fiveMasters()
+	a, b, stop := twoLockersOnFiveMasters()
 	defer stop()
-	a, _ := redlock.New(masters.URLs(), patient)
-	defer a.Close()
-	b, _ := redlock.New(masters.URLs(), patient)
-	defer b.Close()
 	ctx := context.Background()
 
 	lock, err := a.Lock(ctx, "report", redlock.WithTTL(20*time.Second))
@@ -72,12 +68,8 @@ func ExampleNodeError() {
 
 // An error says who holds the lock. Without the option it is the host's name and the process id.
 func ExampleWithOwnerLabel() {
-	masters, stop := fiveMasters()
+	a, b, stop := twoLockersOnFiveMasters(redlock.WithOwnerLabel("billing on web-3"))
 	defer stop()
-	a, _ := redlock.New(masters.URLs(), patient, redlock.WithOwnerLabel("billing on web-3"))
-	defer a.Close()
-	b, _ := redlock.New(masters.URLs(), patient)
-	defer b.Close()
 	ctx := context.Background()
 
 	lock, err := a.Lock(ctx, "report")
@@ -97,7 +89,7 @@ func ExampleWithOwnerLabel() {
 func ExampleLocker_Nodes() {
 	masters, stop := fiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs(), patient)
+	locker := newLocker(masters)
 	defer locker.Close()
 	masters.Kill(3)
 	_, _ = locker.TryLock(context.Background(), "report") // notices that node 3 is down

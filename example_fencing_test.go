@@ -43,9 +43,9 @@ func (r *register) read() string {
 func ExampleLock_Token() {
 	masters, stop := fiveMasters()
 	defer stop()
-	a, _ := redlock.New(masters.URLs(), patient)
+	a := newLocker(masters)
 	defer a.Close()
-	b, _ := redlock.New(masters.URLs(), patient)
+	b := newLocker(masters)
 	defer b.Close()
 	ctx := context.Background()
 	var stock register
@@ -131,8 +131,10 @@ func TestALateWriteOfAPausedHolderIsRefused(t *testing.T) {
 			t.Parallel()
 			masters := redlocktest.New(t, 5)
 			// A paused process renews nothing, and its timers do not run.
-			a := newLocker(t, masters, redlock.WithTTL(2*time.Second), redlock.WithoutRenewal())
-			b := newLocker(t, masters)
+			a := newLocker(masters, redlock.WithTTL(2*time.Second), redlock.WithoutRenewal())
+			defer a.Close()
+			b := newLocker(masters)
+			defer b.Close()
 
 			resumed := make(chan struct{})
 			late := make(chan error)
@@ -179,14 +181,4 @@ func TestALateWriteOfAPausedHolderIsRefused(t *testing.T) {
 			}
 		})
 	}
-}
-
-func newLocker(t *testing.T, masters *redlocktest.Cluster, opts ...redlock.Option) *redlock.Locker {
-	t.Helper()
-	l, err := redlock.New(masters.URLs(), append(opts, patient)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	return l
 }

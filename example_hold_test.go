@@ -14,7 +14,7 @@ import (
 func ExampleLock_Context() {
 	masters, stop := fiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs(), patient)
+	locker := newLocker(masters)
 	defer locker.Close()
 
 	lock, err := locker.Lock(context.Background(), "import", redlock.WithTTL(time.Second))
@@ -33,13 +33,13 @@ func ExampleLock_Context() {
 	// redlock: lost
 }
 
-// Done is for a select; Err says why the hold ended.
+// Done is for a select; Err says why the hold ended. Unlock returns ErrLost then: the work may have run unprotected.
 func ExampleLock_Done() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()
+	ctx := context.Background()
 
-	lock, err := locker.Lock(context.Background(), "import",
-		redlock.WithTTL(100*time.Millisecond), redlock.WithoutRenewal())
+	lock, err := locker.Lock(ctx, "import", redlock.WithTTL(100*time.Millisecond), redlock.WithoutRenewal())
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -50,8 +50,10 @@ func ExampleLock_Done() {
 	case <-lock.Done():
 		fmt.Println(lock.Err())
 	}
+	fmt.Println(errors.Is(lock.Unlock(ctx), redlock.ErrLost))
 	// Output:
 	// redlock: lost
+	// true
 }
 
 // Err is nil while the hold may be trusted. Call it just before a step that cannot be undone.
@@ -95,7 +97,7 @@ func ExampleLock_Until() {
 func ExampleLock_Extend() {
 	masters, stop := fiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs(), patient)
+	locker := newLocker(masters)
 	defer locker.Close()
 	ctx := context.Background()
 
@@ -117,48 +119,39 @@ func ExampleLock_Extend() {
 	// true
 }
 
-// Unlock returns ErrLost if the hold had ended before: its work may have run unprotected.
-func ExampleLock_Unlock() {
-	locker, stop := lockerOnFiveMasters()
-	defer stop()
-	ctx := context.Background()
-
-	lock, err := locker.Lock(ctx, "import", redlock.WithTTL(100*time.Millisecond), redlock.WithoutRenewal())
-	if err != nil {
-		log.Fatal(err)
-	}
-	<-lock.Done() // the work took too long
-	err = lock.Unlock(ctx)
-	fmt.Println(errors.Is(err, redlock.ErrLost))
-	// Output:
-	// true
-}
-
-// After Ticket another process ends the hold. A deferred Unlock does no harm.
+// A hold moves from one process to another: the first prepares the work, the second does it. A deferred Unlock of the
+// first does no harm.
 func ExampleLock_Ticket() {
-	locker, stop := lockerOnFiveMasters()
+	a, b, stop := twoLockersOnFiveMasters()
 	defer stop()
 	ctx := context.Background()
 
-	lock, err := locker.Lock(ctx, "import")
+	first, err := a.Lock(ctx, "import")
 	if err != nil {
 		log.Fatal(err)
 	}
-	ticket, err := lock.Ticket()
+	ticket, err := first.Ticket() // the first hold ends here
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(errors.Is(lock.Err(), redlock.ErrHandedOver), lock.Unlock(ctx))
+	fmt.Println(first.Err(), first.Unlock(ctx))
 
-	_, err = locker.TryLock(ctx, "import") // the nodes keep the lock for the holder of the ticket
+	_, err = a.TryLock(ctx, "import") // the nodes keep the lock for the holder of the ticket
 	fmt.Println(errors.Is(err, redlock.ErrTaken))
-	lock, err = locker.Adopt(ctx, ticket)
-	fmt.Println(err, lock.Err())
-	_ = lock.Unlock(ctx)
+	second, err := b.Adopt(ctx, ticket) // send the ticket secretly: any process that has it can adopt the hold
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer second.Unlock(ctx)
+	fmt.Println(second.Name(), second.Err(), second.Token() > first.Token())
+
+	_, err = a.Adopt(ctx, ticket) // a ticket can be used once
+	fmt.Println(errors.Is(err, redlock.ErrTaken))
 	// Output:
-	// true <nil>
+	// redlock: handed over <nil>
 	// true
-	// <nil> <nil>
+	// import <nil> true
+	// true
 }
 
 // NewContext is for code that calls Lock itself: functions called with the new context may lock the same name again.

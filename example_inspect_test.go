@@ -28,10 +28,8 @@ func ExampleLocker_Inspect() {
 
 // Who holds what: an inventory.
 func ExampleLocker_Locks() {
-	masters, stop := fiveMasters()
+	locker, stop := lockerOnFiveMasters(redlock.WithOwnerLabel("web-3"))
 	defer stop()
-	locker, _ := redlock.New(masters.URLs(), patient, redlock.WithOwnerLabel("web-3"))
-	defer locker.Close()
 
 	ctx := context.Background()
 	_, _ = locker.Lock(ctx, "deploy:web")
@@ -53,9 +51,9 @@ func ExampleLocker_Locks() {
 func ExampleLocker_ForceUnlock() {
 	masters, stop := fiveMasters()
 	defer stop()
-	hangs, _ := redlock.New(masters.URLs(), patient)
+	hangs := newLocker(masters)
 	defer hangs.Close()
-	admin, _ := redlock.New(masters.URLs(), patient)
+	admin := newLocker(masters)
 	defer admin.Close()
 
 	ctx := context.Background()

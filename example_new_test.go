@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -20,21 +19,6 @@ import (
 )
 
 // The options that only New takes.
-
-// A host, with a port or without, is enough. What is special in a user or password must be percent-encoded.
-func ExampleNew_urls() {
-	node := url.URL{Scheme: "rediss", User: url.UserPassword("app", "p@ss/wo#rd"), Host: "10.0.0.1:6380", Path: "/2"}
-	fmt.Println(node.String())
-
-	_, err := redlock.New([]string{"10.0.0.1", "10.0.0.1:6379"})
-	fmt.Println(err)
-	_, err = redlock.New([]string{"rediss://app:p@ss/wo#rd@10.0.0.1:6380/2"})
-	fmt.Println(errors.Is(err, redlock.ErrInvalid), strings.Contains(err.Error(), "percent-encode"))
-	// Output:
-	// rediss://app:p%40ss%2Fwo%23rd@10.0.0.1:6380/2
-	// redlock: New: invalid: nodes 1 and 2 are the same server 10.0.0.1:6379: it would have two votes
-	// true true
-}
 
 // A readiness probe answers by the present state, since the probe's own interval is the pace at which it is repeated. A
 // program that starts can wait instead, with a longer deadline.

@@ -12,12 +12,8 @@ import (
 
 // Two machines start the same job. One runs it; when the first run fails, the other machine tries again.
 func ExampleLocker_Once() {
-	masters, stop := fiveMasters()
+	a, b, stop := twoLockersOnFiveMasters()
 	defer stop()
-	a, _ := redlock.New(masters.URLs(), patient)
-	defer a.Close()
-	b, _ := redlock.New(masters.URLs(), patient)
-	defer b.Close()
 
 	ctx := context.Background()
 	fmt.Println(a.Once(ctx, "report:2026-11-21", func(context.Context) error {
@@ -44,7 +40,7 @@ func ExampleLocker_Once() {
 func ExampleWithDoneTTL() {
 	masters, stop := fiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs(), patient, redlock.WithDoneTTL(50*time.Minute)) // for an hourly job
+	locker := newLocker(masters, redlock.WithDoneTTL(50*time.Minute)) // for an hourly job
 	defer locker.Close()
 
 	report := func(context.Context) error {
@@ -82,10 +78,8 @@ func ExampleWithMaxRuns() {
 
 // A job has failed as often as it may. When the cause is mended, its runs are forgotten, and it begins anew.
 func ExampleLocker_Forget() {
-	masters, stop := fiveMasters()
+	locker, stop := lockerOnFiveMasters(redlock.WithMaxRuns(1))
 	defer stop()
-	locker, _ := redlock.New(masters.URLs(), patient, redlock.WithMaxRuns(1))
-	defer locker.Close()
 
 	ctx := context.Background()
 	_ = locker.Once(ctx, "report", func(context.Context) error { return errors.New("the disk is full") })

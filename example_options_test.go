@@ -12,10 +12,8 @@ import (
 
 // An option is the default if given to New, and an exception if given to a call.
 func ExampleWithTTL() {
-	masters, stop := fiveMasters()
+	locker, stop := lockerOnFiveMasters(redlock.WithTTL(30 * time.Second))
 	defer stop()
-	locker, _ := redlock.New(masters.URLs(), patient, redlock.WithTTL(30*time.Second))
-	defer locker.Close()
 	ctx := context.Background()
 
 	for _, opts := range [][]redlock.Option{nil, {redlock.WithTTL(5 * time.Second)}} {
@@ -34,10 +32,8 @@ func ExampleWithTTL() {
 
 // A hold that is not renewed ends after its TTL, and Do returns ErrLost.
 func ExampleWithoutRenewal() {
-	masters, stop := fiveMasters()
+	locker, stop := lockerOnFiveMasters(redlock.WithTTL(100*time.Millisecond), redlock.WithoutRenewal())
 	defer stop()
-	locker, _ := redlock.New(masters.URLs(), patient, redlock.WithTTL(100*time.Millisecond), redlock.WithoutRenewal())
-	defer locker.Close()
 
 	err := locker.Do(context.Background(), "import", func(ctx context.Context) error {
 		<-ctx.Done()
@@ -145,10 +141,8 @@ func ExampleWithMinValidity() {
 
 // A drift of ten per cent is for nodes whose clocks chrony may slew by its default limit of 8.3 %.
 func ExampleWithDrift() {
-	masters, stop := fiveMasters()
+	locker, stop := lockerOnFiveMasters(redlock.WithDrift(0.1, 2*time.Millisecond))
 	defer stop()
-	locker, _ := redlock.New(masters.URLs(), patient, redlock.WithDrift(0.1, 2*time.Millisecond))
-	defer locker.Close()
 	ctx := context.Background()
 
 	begun := time.Now()
@@ -180,10 +174,8 @@ func ExampleWithoutFencing() {
 
 // Unlock does not wait for the nodes; the same Locker can still lock the name again at once.
 func ExampleWithAsyncUnlock() {
-	masters, stop := fiveMasters()
-	defer stop()
-	locker, _ := redlock.New(masters.URLs(), patient, redlock.WithAsyncUnlock())
-	defer locker.Close() // waits for releases in flight
+	locker, stop := lockerOnFiveMasters(redlock.WithAsyncUnlock())
+	defer stop() // waits for releases in flight
 	ctx := context.Background()
 
 	for range 3 {

@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/redlock"
 )
 
-// At most two processes hold a permit at a time. Each Locker here represents a process.
+// At most two processes hold a permit at a time. Each Locker here represents a process. TryAcquire does not wait.
 func ExampleLocker_Semaphore() {
 	masters, stop := fiveMasters()
 	defer stop()
@@ -63,26 +63,6 @@ func ExampleSemaphore_Acquire() {
 	// Output:
 	// first: redlock:permit:encoder:0
 	// next: redlock:permit:encoder:0 <nil>
-}
-
-// TryAcquire does not wait.
-func ExampleSemaphore_TryAcquire() {
-	locker, stop := lockerOnFiveMasters()
-	defer stop()
-
-	encoders := locker.Semaphore("encoder", 2)
-	ctx := context.Background()
-	for range 3 {
-		_, err := encoders.TryAcquire(ctx)
-		fmt.Println(errors.Is(err, redlock.ErrTaken))
-	}
-	_, err := locker.Semaphore("encoder", 0).TryAcquire(ctx)
-	fmt.Println(errors.Is(err, redlock.ErrInvalid), err)
-	// Output:
-	// false
-	// false
-	// true
-	// true redlock: acquire encoder: invalid: 0 permits: want 1 to 1000
 }
 
 // Mutex is for code that takes a sync.Locker. It panics with the errors that a sync.Locker cannot return.

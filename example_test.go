@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/redlock"
@@ -23,16 +25,32 @@ func fiveMasters() (masters *redlocktest.Cluster, stop func()) {
 // patient is for masters that share the processors with everything else in this process, and may answer late.
 var patient = redlock.WithNodeTimeout(5 * time.Second)
 
-// lockerOnFiveMasters replaces redlock.New with the URLs of your masters, in examples that do not use the masters
-// otherwise.
-func lockerOnFiveMasters() (locker *redlock.Locker, stop func()) {
-	masters, stopMasters := fiveMasters()
-	locker, err := redlock.New(masters.URLs(), patient)
+// newLocker is redlock.New with the URLs of your masters.
+func newLocker(masters *redlocktest.Cluster, opts ...redlock.Option) *redlock.Locker {
+	locker, err := redlock.New(masters.URLs(), append(opts, patient)...)
 	if err != nil {
 		log.Fatal(err)
 	}
+	return locker
+}
+
+// lockerOnFiveMasters is for examples that do not use the masters otherwise.
+func lockerOnFiveMasters(opts ...redlock.Option) (locker *redlock.Locker, stop func()) {
+	masters, stopMasters := fiveMasters()
+	locker = newLocker(masters, opts...)
 	return locker, func() {
 		locker.Close()
+		stopMasters()
+	}
+}
+
+// twoLockersOnFiveMasters replaces two processes. The options are those of the first.
+func twoLockersOnFiveMasters(opts ...redlock.Option) (a, b *redlock.Locker, stop func()) {
+	masters, stopMasters := fiveMasters()
+	a, b = newLocker(masters, opts...), newLocker(masters)
+	return a, b, func() {
+		a.Close()
+		b.Close()
 		stopMasters()
 	}
 }
@@ -58,26 +76,29 @@ func Example() {
 	// <nil>
 }
 
-// New refuses arguments that cannot work, but not nodes that cannot be reached.
+// New refuses arguments that cannot work, but not nodes that cannot be reached. A host, with a port or without, is
+// enough. What is special in a user or password must be percent-encoded.
 func ExampleNew() {
-	_, err := redlock.New([]string{"redis://10.0.0.1", "redis://10.0.0.1:6379"})
-	fmt.Println(errors.Is(err, redlock.ErrInvalid), err)
+	node := url.URL{Scheme: "rediss", User: url.UserPassword("app", "p@ss/wo#rd"), Host: "10.0.0.1:6380", Path: "/2"}
+	fmt.Println(node.String())
 
-	_, err = redlock.New([]string{"redis://10.0.0.1"}, redlock.WithTTL(time.Microsecond))
-	fmt.Println(errors.Is(err, redlock.ErrInvalid), err)
+	_, err := redlock.New([]string{"10.0.0.1", "redis://10.0.0.1:6379"})
+	fmt.Println(err)
+	_, err = redlock.New([]string{"rediss://app:p@ss/wo#rd@10.0.0.1:6380/2"})
+	fmt.Println(errors.Is(err, redlock.ErrInvalid), strings.Contains(err.Error(), "percent-encode"))
+	_, err = redlock.New([]string{"10.0.0.1"}, redlock.WithTTL(time.Microsecond))
+	fmt.Println(err)
 	// Output:
-	// true redlock: New: invalid: nodes 1 and 2 are the same server 10.0.0.1:6379: it would have two votes
-	// true redlock: New: invalid: TTL 1µs: Redis counts in milliseconds, 1ms is the least
+	// rediss://app:p%40ss%2Fwo%23rd@10.0.0.1:6380/2
+	// redlock: New: invalid: nodes 1 and 2 are the same server 10.0.0.1:6379: it would have two votes
+	// true true
+	// redlock: New: invalid: TTL 1µs: Redis counts in milliseconds, 1ms is the least
 }
 
 // Lock waits. The context bounds the wait and has no influence on the hold.
 func ExampleLocker_Lock() {
-	masters, stop := fiveMasters()
+	a, b, stop := twoLockersOnFiveMasters() // usually another process
 	defer stop()
-	a, _ := redlock.New(masters.URLs(), patient)
-	defer a.Close()
-	b, _ := redlock.New(masters.URLs(), patient) // usually another process
-	defer b.Close()
 
 	lock, err := a.Lock(context.Background(), "report")
 	if err != nil {
@@ -99,9 +120,9 @@ func ExampleLocker_Lock() {
 func ExampleLocker_TryLock() {
 	masters, stop := fiveMasters()
 	defer stop()
-	a, _ := redlock.New(masters.URLs(), patient)
+	a := newLocker(masters)
 	defer a.Close()
-	b, _ := redlock.New(masters.URLs(), patient)
+	b := newLocker(masters)
 	defer b.Close()
 	ctx := context.Background()
 
@@ -153,70 +174,11 @@ func ExampleLocker_Do() {
 	// true
 }
 
-// Inside Do, the same name can be locked again: the call joins the hold and asks no node.
-func ExampleLocker_Do_nested() {
-	locker, stop := lockerOnFiveMasters()
-	defer stop()
-
-	pay := func(ctx context.Context) error {
-		return locker.Do(ctx, "account:7", func(context.Context) error {
-			fmt.Println("paid")
-			return nil
-		})
-	}
-	err := locker.Do(context.Background(), "account:7", func(ctx context.Context) error {
-		if err := pay(ctx); err != nil { // the context carries the hold
-			return err
-		}
-		return pay(ctx)
-	})
-	fmt.Println(err)
-	// Output:
-	// paid
-	// paid
-	// <nil>
-}
-
-// A hold moves from one process to another: the first prepares the work, the second does it.
-func ExampleLocker_Adopt() {
-	masters, stop := fiveMasters()
-	defer stop()
-	a, _ := redlock.New(masters.URLs(), patient)
-	defer a.Close()
-	b, _ := redlock.New(masters.URLs(), patient) // in another process
-	defer b.Close()
-	ctx := context.Background()
-
-	first, err := a.Lock(ctx, "import")
-	if err != nil {
-		log.Fatal(err)
-	}
-	ticket, err := first.Ticket() // the first hold ends here
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(first.Err())
-
-	second, err := b.Adopt(ctx, ticket) // send the ticket secretly: any process that has it can adopt the hold
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer second.Unlock(ctx)
-	fmt.Println(second.Name(), second.Err(), second.Token() > first.Token())
-
-	_, err = a.Adopt(ctx, ticket) // a ticket can be used once
-	fmt.Println(errors.Is(err, redlock.ErrTaken))
-	// Output:
-	// redlock: handed over
-	// import <nil> true
-	// true
-}
-
 // Close ends the remaining holds; it does not unlock them on the nodes.
 func ExampleLocker_Close() {
 	masters, stop := fiveMasters()
 	defer stop()
-	locker, _ := redlock.New(masters.URLs(), patient)
+	locker := newLocker(masters)
 
 	lock, err := locker.Lock(context.Background(), "report")
 	if err != nil {
