@@ -24,9 +24,7 @@ func TestLocksInOneBatchKeepTheirOwnTTL(t *testing.T) {
 		before := fl.nodes[0].Calls("evalsha")
 		var all sync.WaitGroup
 		for i := range n {
-			all.Go(func() {
-				succeeds(t, errOf(l.TryLock(t.Context(), fmt.Sprint(i), WithTTL(ttl(i)))))
-			})
+			all.Go(func() { succeeds(t, errOf(l.TryLock(t.Context(), fmt.Sprint(i), WithTTL(ttl(i))))) })
 		}
 		all.Wait()
 		if calls := fl.nodes[0].Calls("evalsha") - before; calls == n {
@@ -57,9 +55,7 @@ func TestReleasesInOneBatchLeaveTheirOwnTokens(t *testing.T) {
 		before := fl.nodes[0].Calls("evalsha")
 		var all sync.WaitGroup
 		for _, k := range held {
-			all.Go(func() {
-				succeeds(t, k.Unlock(t.Context()))
-			})
+			all.Go(func() { succeeds(t, k.Unlock(t.Context())) })
 		}
 		all.Wait()
 		if calls := fl.nodes[0].Calls("evalsha") - before; calls == n {
@@ -70,7 +66,7 @@ func TestReleasesInOneBatchLeaveTheirOwnTokens(t *testing.T) {
 			if i%3 == 1 {
 				want += ".5"
 			}
-			equals[any](t, fl.nodes[0].Do("ZSCORE", tokensName, fmt.Sprint(i)), want, "lock %d: the token that the node knows", i)
+			equals[any](t, fl.nodes[0].Do("ZSCORE", tokensName, fmt.Sprint(i)), want, "the token of lock %d", i)
 		}
 	})
 }
@@ -101,9 +97,7 @@ func TestManySurveysInOneReply(t *testing.T) {
 		for i := range 64 {
 			s := l.Semaphore(fmt.Sprint("s", i), 1000)
 			s.contendedUntil = time.Now().Add(time.Hour) // so that it begins with a survey
-			all.Go(func() {
-				succeeds(t, errOf(s.TryAcquire(t.Context())))
-			})
+			all.Go(func() { succeeds(t, errOf(s.TryAcquire(t.Context()))) })
 		}
 		all.Wait()
 	})

@@ -37,25 +37,14 @@ func (c change) size() (n int) {
 
 func (c change) locker(fl *fleet, kind, client string, opts ...Option) *Locker {
 	fl.t.Helper()
-	urls := func(list []int) (all []string) {
-		for _, i := range list {
-			all = append(all, fl.urls[i])
-		}
-		return all
-	}
-	first := urls(c.old)
+	list := c.old
 	switch kind {
 	case "both":
-		opts = append(opts, WithMigration(urls(c.new)))
+		opts = append(opts, WithMigration(fl.urlsOf(c.new)))
 	case "new":
-		first = urls(c.new)
+		list = c.new
 	}
-	l, err := New(first, append([]Option{WithDialer(fl.net.Dialer(client))}, opts...)...)
-	if err != nil {
-		fl.t.Fatal(err)
-	}
-	fl.t.Cleanup(func() { _ = l.Close() })
-	return l
+	return must(fl.open(client, list, opts...))(fl.t)
 }
 
 // neighbours runs f for each change and each two kinds of clients that may be out at once, either way round.
@@ -65,10 +54,8 @@ func neighbours(t *testing.T, f func(t *testing.T, fl *fleet, a, b *Locker)) {
 		for _, pair := range [][2]string{
 			{"old", "both"}, {"both", "old"}, {"both", "both"}, {"both", "new"}, {"new", "both"},
 		} {
-			t.Run(fmt.Sprintf("%s/%s and %s", c.name, pair[0], pair[1]), func(t *testing.T) {
-				bubble(t, c.size(), func(t *testing.T, fl *fleet) {
-					f(t, fl, c.locker(fl, pair[0], "a"), c.locker(fl, pair[1], "b"))
-				})
+			subtest(t, fmt.Sprintf("%s/%s and %s", c.name, pair[0], pair[1]), c.size(), func(t *testing.T, fl *fleet) {
+				f(t, fl, c.locker(fl, pair[0], "a"), c.locker(fl, pair[1], "b"))
 			})
 		}
 	}
@@ -91,9 +78,7 @@ func TestNeighboursExcludeEachOther(t *testing.T) {
 		succeeds(t, k.Unlock(ctx))
 		within(t, 500*time.Millisecond, "the hand-over", func() {
 			next := <-waited
-			if next.Token() <= k.Token() {
-				t.Errorf("token %d after %d", next.Token(), k.Token())
-			}
+			grows(t, next.Token(), k.Token())
 			succeeds(t, next.Unlock(ctx))
 		})
 		fl.clean()
@@ -159,17 +144,15 @@ func TestTicketsBetweenNeighbours(t *testing.T) {
 // A run that was done under the old list is done under the new one, if a client with both lists has looked at it.
 func TestRunsGoAlong(t *testing.T) {
 	for _, c := range changes {
-		t.Run(c.name, func(t *testing.T) {
-			bubble(t, c.size(), func(t *testing.T, fl *fleet) {
-				for i, kind := range kinds {
-					l := c.locker(fl, kind, kind)
-					err := l.Once(t.Context(), "nightly", func(context.Context) error { return nil })
-					if i == 0 && err != nil || i > 0 && !errors.Is(err, ErrDone) {
-						t.Errorf("%s list: got %v", kind, err)
-					}
-					succeeds(t, l.Close())
+		subtest(t, c.name, c.size(), func(t *testing.T, fl *fleet) {
+			for i, kind := range kinds {
+				l := c.locker(fl, kind, kind)
+				err := l.Once(t.Context(), "nightly", func(context.Context) error { return nil })
+				if i == 0 && err != nil || i > 0 && !errors.Is(err, ErrDone) {
+					t.Errorf("%s list: got %v", kind, err)
 				}
-			})
+				succeeds(t, l.Close())
+			}
 		})
 	}
 }
@@ -208,19 +191,17 @@ func TestEachListNeedsAMajority(t *testing.T) {
 func TestEitherListLosesAHold(t *testing.T) {
 	for _, c := range changes {
 		for _, side := range []string{"old", "new"} {
-			t.Run(c.name+"/"+side, func(t *testing.T) {
-				bubble(t, c.size(), func(t *testing.T, fl *fleet) {
-					l := c.locker(fl, "both", "a")
-					k := must(l.Lock(t.Context(), "job"))(t)
-					taken := c.old
-					if side == "new" {
-						taken = c.new
-					}
-					for _, i := range taken[:majority(len(taken))] {
-						fl.nodes[i].Do("SET", "job", "somebody", "PX", 60_000)
-					}
-					fails(t, k.Extend(t.Context()), ErrLost)
-				})
+			subtest(t, c.name+"/"+side, c.size(), func(t *testing.T, fl *fleet) {
+				l := c.locker(fl, "both", "a")
+				k := must(l.Lock(t.Context(), "job"))(t)
+				taken := c.old
+				if side == "new" {
+					taken = c.new
+				}
+				for _, i := range taken[:majority(len(taken))] {
+					fl.nodes[i].Do("SET", "job", "somebody", "PX", 60_000)
+				}
+				fails(t, k.Extend(t.Context()), ErrLost)
 			})
 		}
 	}
@@ -309,9 +290,7 @@ func TestATokenIsAcceptedInBothLists(t *testing.T) {
 			succeeds(t, first.Unlock(t.Context()))
 			settleNetwork()
 			k := must(both.TryLock(t.Context(), "job"))(t)
-			if k.Token() <= first.Token() {
-				t.Errorf("after a client with the %s list: token %d after %d", kind, k.Token(), first.Token())
-			}
+			grows(t, k.Token(), first.Token())
 			succeeds(t, k.Unlock(t.Context()))
 		})
 	}

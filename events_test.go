@@ -131,8 +131,7 @@ func TestEventsOfARefusal(t *testing.T) {
 			}
 		}
 
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := expiring(t, time.Second)
 		begun := time.Now()
 		_, err := l.Lock(ctx, "job")
 		seen := w.take()
@@ -467,39 +466,37 @@ func TestLogLevels(t *testing.T) {
 		slog.LevelDebug: "acquired, attempt, lost, no majority, node, node down, node up, not acquired, not renewed, " +
 			"released, renewed",
 	} {
-		t.Run(level.String(), func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				var log bytes.Buffer
-				l := fl.locker("a", WithTTL(3*time.Second),
-					WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))))
-				k := must(l.Lock(t.Context(), "job"))(t)
-				must(l.Lock(t.Context(), "other"))(t).Unlock(t.Context())
-				_, _ = fl.locker("b").TryLock(t.Context(), "job")
-				_, _ = l.Lock(t.Context(), "job", WithMaxAttempts(1))
-				time.Sleep(2 * time.Second)
-				fl.nodes[0].Crash(true)
-				fl.nodes[1].Crash(true)
-				<-k.Done()
-				runtime.KeepAlive(k) // a hold without a handle is not renewed
-				_ = l.Close()
-				synctest.Wait()
-				said := map[string]bool{}
-				for line := range strings.Lines(log.String()) {
-					_, msg, _ := strings.Cut(line, "msg=")
-					msg, _, _ = strings.Cut(strings.TrimPrefix(msg, `"`), `"`)
-					msg, _, _ = strings.Cut(strings.TrimSpace(msg), ":") // cut off the text of findings
-					msg, _, _ = strings.Cut(msg, " name=")
-					said[msg] = true
-				}
-				var got []string
-				for msg := range said {
-					got = append(got, msg)
-				}
-				slices.Sort(got)
-				if text := strings.Join(got, ", "); text != want {
-					t.Errorf("got %s, want %s:\n%s", text, want, log.String())
-				}
-			})
+		subtest(t, level.String(), 3, func(t *testing.T, fl *fleet) {
+			var log bytes.Buffer
+			l := fl.locker("a", WithTTL(3*time.Second),
+				WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))))
+			k := must(l.Lock(t.Context(), "job"))(t)
+			must(l.Lock(t.Context(), "other"))(t).Unlock(t.Context())
+			_, _ = fl.locker("b").TryLock(t.Context(), "job")
+			_, _ = l.Lock(t.Context(), "job", WithMaxAttempts(1))
+			time.Sleep(2 * time.Second)
+			fl.nodes[0].Crash(true)
+			fl.nodes[1].Crash(true)
+			<-k.Done()
+			runtime.KeepAlive(k) // a hold without a handle is not renewed
+			_ = l.Close()
+			synctest.Wait()
+			said := map[string]bool{}
+			for line := range strings.Lines(log.String()) {
+				_, msg, _ := strings.Cut(line, "msg=")
+				msg, _, _ = strings.Cut(strings.TrimPrefix(msg, `"`), `"`)
+				msg, _, _ = strings.Cut(strings.TrimSpace(msg), ":") // cut off the text of findings
+				msg, _, _ = strings.Cut(msg, " name=")
+				said[msg] = true
+			}
+			var got []string
+			for msg := range said {
+				got = append(got, msg)
+			}
+			slices.Sort(got)
+			if text := strings.Join(got, ", "); text != want {
+				t.Errorf("got %s, want %s:\n%s", text, want, log.String())
+			}
 		})
 	}
 }

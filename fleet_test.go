@@ -72,6 +72,12 @@ func bubble(t *testing.T, n int, f func(t *testing.T, fl *fleet)) {
 	})
 }
 
+// subtest is t.Run with a bubble.
+func subtest(t *testing.T, name string, n int, f func(t *testing.T, fl *fleet)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { bubble(t, n, f) })
+}
+
 // sized returns full, or raced under the race detector, where tests take five times as long. make unit runs both.
 func sized[T any](full, raced T) T {
 	if raceDetector {
@@ -246,12 +252,42 @@ func failsSaying(t testing.TB, err, want error, texts ...string) {
 	}
 }
 
+// quorumError returns the *QuorumError that err must be.
+func quorumError(t testing.TB, err error) (q *QuorumError) {
+	t.Helper()
+	if !errors.As(err, &q) {
+		t.Fatalf("got %v, want a *QuorumError", err)
+	}
+	return q
+}
+
 // equals fails the test unless got is want. what says what it is of, or when or why it is wanted.
 func equals[T comparable](t testing.TB, got, want T, what string, args ...any) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: got %v, want %v", fmt.Sprintf(what, args...), got, want)
 	}
+}
+
+// grows fails the test unless a token is larger than one of an earlier hold.
+func grows(t testing.TB, token, earlier int64) {
+	t.Helper()
+	if token <= earlier {
+		t.Errorf("token %d after %d", token, earlier)
+	}
+}
+
+// expiring returns a context that ends after d, and cancelled one that has ended.
+func expiring(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func cancelled(t testing.TB) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
 }
 
 // async calls f in a goroutine. The channel has its result.

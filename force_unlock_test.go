@@ -13,34 +13,29 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// A holder that is alive loses its lock, does not get it back by renewing it, and the next one has the larger token.
+// A holder that is alive loses its lock, or one of several, and does not get it back by renewing it. The next one has
+// the larger token.
 func TestForceUnlock(t *testing.T) {
-	for name, opts := range map[string][]Option{"fenced": nil, "without tokens": {WithoutFencing()}} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 5, func(t *testing.T, fl *fleet) {
-				a, b, admin := fl.locker("a"), fl.locker("b"), fl.locker("admin")
-				stuck := must(a.Lock(t.Context(), "job", opts...))(t)
-				settleNetwork()
-				succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
-				fl.isHeld("job", 0, "right after it")
-				select {
-				case <-stuck.Done():
-				case <-time.After(10 * time.Second): // of virtual time: the TTL
-					t.Error("the holder does not notice within its TTL")
-				}
-				fails(t, stuck.Err(), ErrLost, "the holder")
-				settleNetwork()
-				fl.isHeld("job", 0, "the holder got it back")
-				next := must(b.TryLock(t.Context(), "job", opts...))(t)
-				if name == "fenced" && next.Token() <= stuck.Token() {
-					t.Errorf("the next token is %d after %d", next.Token(), stuck.Token())
-				}
+	for name, lock := range some("Lock", "without tokens", "LockAll") {
+		subtest(t, name, 5, func(t *testing.T, fl *fleet) {
+			a, b, admin := fl.locker("a"), fl.locker("b"), fl.locker("admin")
+			stuck := must(lock(t.Context(), a))(t)
+			settleNetwork()
+			succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
+			fl.isHeld("job", 0, "right after it")
+			within(t, 10*time.Second, "the holder's notice", func() { <-stuck.Done() }) // the TTL
+			fails(t, stuck.Err(), ErrLost, "the holder")
+			settleNetwork()
+			equals(t, fl.holding("job")+fl.holding("other"), 0, "the holder got it back: keys")
+			next := must(lock(t.Context(), b, WithMaxAttempts(1)))(t)
+			if name != "without tokens" {
+				grows(t, next.Token(), stuck.Token())
+			}
 
-				// Late, by somebody who still sees the first owner: the next holder loses nothing.
-				succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
-				time.Sleep(time.Minute)
-				succeeds(t, next.Err(), "the next holder")
-			})
+			// Late, by somebody who still sees the first owner: the next holder loses nothing.
+			succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
+			time.Sleep(time.Minute)
+			succeeds(t, next.Err(), "the next holder")
 		})
 	}
 }
@@ -78,33 +73,18 @@ func TestForceUnlockOfAReader(t *testing.T) {
 	})
 }
 
-// One of several names: the hold of all of them ends, and leaves nothing.
-func TestForceUnlockOfOneOfSeveral(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, fl *fleet) {
-		all := must(fl.locker("a").LockAll(t.Context(), []string{"x", "y", "z"}))(t)
-		succeeds(t, fl.locker("admin").ForceUnlock(t.Context(), "y", all.Owner()))
-		time.Sleep(10 * time.Second)
-		fails(t, all.Err(), ErrLost)
-		for _, key := range []string{"x", "y", "z"} {
-			fl.isHeld(key, 0)
-		}
-	})
-}
-
 // The holder reaches one of the nodes that have revoked it, and those that have not. It must not get back, one node
 // after the other, what was taken from it.
 func TestARevokedHoldIsNotRepaired(t *testing.T) {
 	for name, lock := range some("Lock", "without tokens", "RLock") {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 5, func(t *testing.T, fl *fleet) {
-				stuck, admin := must(lock(t.Context(), fl.locker("a")))(t), fl.locker("admin")
-				settleNetwork()
-				fl.cut("admin", 3, 4)
-				succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
-				fl.cut("a", 1, 2)
-				time.Sleep(10 * time.Second)
-				fails(t, stuck.Err(), ErrLost, "a TTL later")
-			})
+		subtest(t, name, 5, func(t *testing.T, fl *fleet) {
+			stuck, admin := must(lock(t.Context(), fl.locker("a")))(t), fl.locker("admin")
+			settleNetwork()
+			fl.cut("admin", 3, 4)
+			succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
+			fl.cut("a", 1, 2)
+			time.Sleep(10 * time.Second)
+			fails(t, stuck.Err(), ErrLost, "a TTL later")
 		})
 	}
 }
@@ -136,8 +116,7 @@ func TestForceUnlockRefusesNonsense(t *testing.T) {
 		} {
 			fails(t, l.ForceUnlock(t.Context(), c[0], c[1]), ErrInvalid, c[:]...)
 		}
-		done, cancel := context.WithCancel(t.Context())
-		cancel()
+		done := cancelled(t)
 		fails(t, l.ForceUnlock(done, "job", "x"), context.Canceled, "ctx is done")
 		_ = l.Close()
 		synctest.Wait()
@@ -185,29 +164,27 @@ func TestARevokedHoldGetsNoVotesFromAQueue(t *testing.T) {
 // waiting: what it gets in the end belongs to another owner.
 func TestARevokedWaiterWaitsUnderAnotherOwner(t *testing.T) {
 	for name, lock := range some("Lock", "without tokens", "RLock", "LockAll") {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				admin := fl.locker("admin")
-				former := must(fl.locker("a").Lock(t.Context(), "job"))(t)
-				b := fl.locker("b")
-				got := async(func() *Lock { return must(lock(t.Context(), b))(t) })
-				time.Sleep(12 * time.Second) // more than the TTL
-				fl.net.Hold(sim.Link{Client: "b"}, sim.Both)
-				succeeds(t, former.Unlock(t.Context()))
-				settleNetwork()
-				i := must(admin.Inspect(t.Context(), "job"))(t)
-				revoked := append(i.Readers, i.Owner)[0]
-				succeeds(t, admin.ForceUnlock(t.Context(), "job", revoked))
-				fl.revoked("job", revoked)
-				time.Sleep(time.Second) // the lease; of a hold by it, the waiter would learn with its first extension
-				fl.net.Release(sim.Link{Client: "b"}, sim.Both)
-				k := <-got
-				if k.Owner() == revoked {
-					t.Fatalf("got %v, want a hold of another owner than %s", k, revoked)
-				}
-				time.Sleep(time.Minute)
-				succeeds(t, k.Err(), "the hold that it got")
-			})
+		subtest(t, name, 3, func(t *testing.T, fl *fleet) {
+			admin := fl.locker("admin")
+			former := must(fl.locker("a").Lock(t.Context(), "job"))(t)
+			b := fl.locker("b")
+			got := async(func() *Lock { return must(lock(t.Context(), b))(t) })
+			time.Sleep(12 * time.Second) // more than the TTL
+			fl.net.Hold(sim.Link{Client: "b"}, sim.Both)
+			succeeds(t, former.Unlock(t.Context()))
+			settleNetwork()
+			i := must(admin.Inspect(t.Context(), "job"))(t)
+			revoked := append(i.Readers, i.Owner)[0]
+			succeeds(t, admin.ForceUnlock(t.Context(), "job", revoked))
+			fl.revoked("job", revoked)
+			time.Sleep(time.Second) // the lease; of a hold by it, the waiter would learn with its first extension
+			fl.net.Release(sim.Link{Client: "b"}, sim.Both)
+			k := <-got
+			if k.Owner() == revoked {
+				t.Fatalf("got %v, want a hold of another owner than %s", k, revoked)
+			}
+			time.Sleep(time.Minute)
+			succeeds(t, k.Err(), "the hold that it got")
 		})
 	}
 }
@@ -229,22 +206,20 @@ func TestForceUnlockTakesThePlaceInTheQueue(t *testing.T) {
 // Redis's own SET, which looks at no mark: the node gives it the lock, and extends nothing for it.
 func TestARequestBehindTheRevocationGetsNothing(t *testing.T) {
 	for name, lock := range some("Lock", "TryLock", "RLock", "LockAll", "without tokens") {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				a, admin := fl.locker("a"), fl.locker("admin")
-				settleNetwork()
-				fl.net.Hold(link0("a", 2), sim.Both)
-				stuck := must(lock(t.Context(), a))(t)
-				settleNetwork()
-				fl.cut("admin", 1)
-				succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
-				if name != "without tokens" {
-					fl.revoked("job", stuck.Owner(), 1)
-				}
-				fl.net.Release(link0("a", 2), sim.Both)
-				time.Sleep(30 * time.Second)
-				fails(t, stuck.Err(), ErrLost, "three TTLs later")
-			})
+		subtest(t, name, 3, func(t *testing.T, fl *fleet) {
+			a, admin := fl.locker("a"), fl.locker("admin")
+			settleNetwork()
+			fl.net.Hold(link0("a", 2), sim.Both)
+			stuck := must(lock(t.Context(), a))(t)
+			settleNetwork()
+			fl.cut("admin", 1)
+			succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
+			if name != "without tokens" {
+				fl.revoked("job", stuck.Owner(), 1)
+			}
+			fl.net.Release(link0("a", 2), sim.Both)
+			time.Sleep(30 * time.Second)
+			fails(t, stuck.Err(), ErrLost, "three TTLs later")
 		})
 	}
 }
@@ -252,40 +227,38 @@ func TestARequestBehindTheRevocationGetsNothing(t *testing.T) {
 // An adoption that comes late gets nothing either, whichever of the two owners was revoked.
 func TestARevokedOwnerIsNotAdopted(t *testing.T) {
 	for _, former := range []bool{false, true} {
-		t.Run(fmt.Sprintf("former owner: %v", former), func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				a, b, admin := fl.locker("a", WithoutFencing()), fl.locker("b", WithoutFencing()), fl.locker("admin")
-				settleNetwork()
-				late := "b"
-				if former {
-					late = "a" // a SET, which looks at no mark
-					fl.net.Hold(link0(late, 2), sim.Both)
+		subtest(t, fmt.Sprintf("former owner: %v", former), 3, func(t *testing.T, fl *fleet) {
+			a, b, admin := fl.locker("a", WithoutFencing()), fl.locker("b", WithoutFencing()), fl.locker("admin")
+			settleNetwork()
+			late := "b"
+			if former {
+				late = "a" // a SET, which looks at no mark
+				fl.net.Hold(link0(late, 2), sim.Both)
+			}
+			handed := must(a.Lock(t.Context(), "job"))(t)
+			settleNetwork()
+			ticket, revoked := must(handed.Ticket())(t), handed.Owner()
+			var adopted *Lock
+			if !former {
+				fl.net.Hold(link0(late, 2), sim.Both)
+				adopted = must(b.Adopt(t.Context(), ticket))(t)
+				revoked = adopted.Owner()
+			}
+			fl.cut("admin", 1)
+			succeeds(t, admin.ForceUnlock(t.Context(), "job", revoked))
+			if !former {
+				fl.revoked("job", revoked, 1)
+			}
+			fl.net.Release(link0(late, 2), sim.Both)
+			settleNetwork()
+			if former {
+				if k, err := b.Adopt(t.Context(), ticket); err == nil {
+					t.Errorf("adopted %v", k)
 				}
-				handed := must(a.Lock(t.Context(), "job"))(t)
-				settleNetwork()
-				ticket, revoked := must(handed.Ticket())(t), handed.Owner()
-				var adopted *Lock
-				if !former {
-					fl.net.Hold(link0(late, 2), sim.Both)
-					adopted = must(b.Adopt(t.Context(), ticket))(t)
-					revoked = adopted.Owner()
-				}
-				fl.cut("admin", 1)
-				succeeds(t, admin.ForceUnlock(t.Context(), "job", revoked))
-				if !former {
-					fl.revoked("job", revoked, 1)
-				}
-				fl.net.Release(link0(late, 2), sim.Both)
-				settleNetwork()
-				if former {
-					if k, err := b.Adopt(t.Context(), ticket); err == nil {
-						t.Errorf("adopted %v", k)
-					}
-					return
-				}
-				time.Sleep(30 * time.Second)
-				fails(t, adopted.Err(), ErrLost, "three TTLs later")
-			})
+				return
+			}
+			time.Sleep(30 * time.Second)
+			fails(t, adopted.Err(), ErrLost, "three TTLs later")
 		})
 	}
 }
@@ -337,13 +310,11 @@ func TestARevokedHoldIsNotRepairedWhereItsKeyWasLost(t *testing.T) {
 func TestForceUnlockNeedsBothLists(t *testing.T) {
 	c := change{"replace two", []int{0, 1, 2}, []int{2, 3, 4}}
 	for name, away := range map[string][]int{"old": {0, 1}, "new": {3, 4}} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, c.size(), func(t *testing.T, fl *fleet) {
-				stuck, admin := must(c.locker(fl, "both", "a").Lock(t.Context(), "job"))(t), c.locker(fl, "both", "admin")
-				settleNetwork()
-				fl.cut("admin", away...)
-				fails(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()), ErrNoQuorum)
-			})
+		subtest(t, name, c.size(), func(t *testing.T, fl *fleet) {
+			stuck, admin := must(c.locker(fl, "both", "a").Lock(t.Context(), "job"))(t), c.locker(fl, "both", "admin")
+			settleNetwork()
+			fl.cut("admin", away...)
+			fails(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()), ErrNoQuorum)
 		})
 	}
 }

@@ -149,28 +149,26 @@ func TestWorkThatIsOverItsMaximumEndsBeforeTheNextBegins(t *testing.T) {
 	// Within the first TTL, and after renewals.
 	for _, maximum := range sized([]time.Duration{500 * ms, 7 * time.Second}, []time.Duration{500 * ms}) {
 		for _, w := range longWorks(t) {
-			t.Run(fmt.Sprintf("%s, %v", w.name, maximum), func(t *testing.T) {
-				bubble(t, 3, func(t *testing.T, fl *fleet) {
-					a, b := fl.locker("a"), fl.locker("b")
-					stopped := w.begin(t.Context(), a, 600*ms, WithTTL(3*time.Second), WithMaxHold(maximum))
-					next := must(w.next(t.Context(), b))(t)
-					select {
-					case at := <-stopped:
-						if late := time.Since(at); late > 20*ms {
-							t.Errorf("the next holder got it %v after the work had stopped, want at once", late)
-						}
-					default:
-						t.Error("the next holder got it while the work went on")
+			subtest(t, fmt.Sprintf("%s, %v", w.name, maximum), 3, func(t *testing.T, fl *fleet) {
+				a, b := fl.locker("a"), fl.locker("b")
+				stopped := w.begin(t.Context(), a, 600*ms, WithTTL(3*time.Second), WithMaxHold(maximum))
+				next := must(w.next(t.Context(), b))(t)
+				select {
+				case at := <-stopped:
+					if late := time.Since(at); late > 20*ms {
+						t.Errorf("the next holder got it %v after the work had stopped, want at once", late)
 					}
-					succeeds(t, next.Unlock(t.Context()))
-					settleNetwork()
-					if w.name != "Once" { // which leaves its register
-						fl.nothingLeft()
-					}
-					if a.schedule.waits() {
-						t.Error("a hold that is over is in the schedule")
-					}
-				})
+				default:
+					t.Error("the next holder got it while the work went on")
+				}
+				succeeds(t, next.Unlock(t.Context()))
+				settleNetwork()
+				if w.name != "Once" { // which leaves its register
+					fl.nothingLeft()
+				}
+				if a.schedule.waits() {
+					t.Error("a hold that is over is in the schedule")
+				}
 			})
 		}
 	}
@@ -181,31 +179,29 @@ func TestAHoldThatIsOverItsMaximumEndsOnTheNodesWithItsValidity(t *testing.T) {
 	const ttl = 3 * time.Second
 	for _, maximum := range sized([]time.Duration{500 * ms, 20 * time.Second}, []time.Duration{500 * ms}) {
 		for _, w := range longWorks(t) {
-			t.Run(fmt.Sprintf("%s, %v", w.name, maximum), func(t *testing.T) {
-				bubble(t, 3, func(t *testing.T, fl *fleet) {
-					a, b := fl.locker("a"), fl.locker("b")
-					begun := time.Now()
-					if strings.Contains(w.name, "after a wait") {
-						begun = begun.Add(100 * ms)
-					}
-					stopped := w.begin(t.Context(), a, time.Minute, WithTTL(ttl), WithMaxHold(maximum))
-					next := must(w.next(t.Context(), b))(t)
-					least, most := ttl-50*ms, ttl // before the TTL, with which the key expires: it was released, and handed over
-					if maximum > ttl {
-						least, most = maximum+ttl/2, maximum+ttl
-					}
-					if took := time.Since(begun); took < least || took >= most {
-						t.Errorf("the next holder got it after %v; the maximum is %v, the TTL %v", took, maximum, ttl)
-					}
-					if a.schedule.waits() {
-						t.Error("the hold is in the schedule still")
-					}
-					// A release that comes too late is none of the next holder's.
-					<-stopped
-					settleNetwork()
-					succeeds(t, next.Err())
-					succeeds(t, next.Unlock(t.Context()))
-				})
+			subtest(t, fmt.Sprintf("%s, %v", w.name, maximum), 3, func(t *testing.T, fl *fleet) {
+				a, b := fl.locker("a"), fl.locker("b")
+				begun := time.Now()
+				if strings.Contains(w.name, "after a wait") {
+					begun = begun.Add(100 * ms)
+				}
+				stopped := w.begin(t.Context(), a, time.Minute, WithTTL(ttl), WithMaxHold(maximum))
+				next := must(w.next(t.Context(), b))(t)
+				least, most := ttl-50*ms, ttl // before the TTL, with which the key expires: it was released, and handed over
+				if maximum > ttl {
+					least, most = maximum+ttl/2, maximum+ttl
+				}
+				if took := time.Since(begun); took < least || took >= most {
+					t.Errorf("the next holder got it after %v; the maximum is %v, the TTL %v", took, maximum, ttl)
+				}
+				if a.schedule.waits() {
+					t.Error("the hold is in the schedule still")
+				}
+				// A release that comes too late is none of the next holder's.
+				<-stopped
+				settleNetwork()
+				succeeds(t, next.Err())
+				succeeds(t, next.Unlock(t.Context()))
 			})
 		}
 	}

@@ -39,30 +39,11 @@ func TestRenewalKeepsAHold(t *testing.T) {
 	})
 }
 
+// Waiters ask a node that has forgotten the lock before the holder does.
 func TestRollingRestartKeepsAHold(t *testing.T) {
 	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
-		l := fl.locker("a", append(opts, WithTTL(3*time.Second))...)
-		k := must(l.Lock(t.Context(), "job"))(t)
-		token := k.Token()
-		for _, n := range fl.nodes {
-			n.Crash(false)
-			time.Sleep(500 * ms)
-			n.Restart()
-			time.Sleep(5 * time.Second)
-			equals[any](t, n.Do("GET", "job"), k.Owner(), "%s, repaired", n.Addr())
-			if got := n.Do("ZSCORE", tokensName, "job"); token > 0 && got != fmt.Sprint(token) {
-				t.Errorf("%s: token %v, want %d", n.Addr(), got, token)
-			}
-		}
-		succeeds(t, k.Unlock(t.Context()))
-	})
-}
-
-// A waiter asks a node that has forgotten the lock before the holder does.
-func TestRollingRestartKeepsAHoldFromWaiters(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		time.Sleep(15 * time.Second) // until the votes of all nodes count
-		guard := []Option{WithRestartGuard(10 * time.Second), WithTTL(9 * time.Second)}
+		guard := append(opts, WithRestartGuard(10*time.Second), WithTTL(9*time.Second), WithFenceRetention(5*time.Minute))
 		k := must(fl.locker("a", guard...).Lock(t.Context(), "job"))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		var waiting sync.WaitGroup
@@ -80,6 +61,9 @@ func TestRollingRestartKeepsAHoldFromWaiters(t *testing.T) {
 					t.Fatalf("after the restart of n%d: %v", i, err)
 				}
 				equals[any](t, n.Do("GET", "job"), k.Owner(), "n%d, repaired", i)
+				if got := n.Do("ZSCORE", tokensName, "job"); k.Token() > 0 && got != fmt.Sprint(k.Token()) {
+					t.Errorf("n%d: token %v, want %d", i, got, k.Token())
+				}
 			}
 		}
 		cancel()
@@ -163,9 +147,7 @@ func TestAHoldThatALaterOneReplacedIsNotRepaired(t *testing.T) {
 		settleNetwork()
 		fl.nodes[:2].do("DEL", "job")
 		other := must(fl.locker("b").Lock(t.Context(), "job"))(t)
-		if other.Token() <= k.Token() {
-			t.Errorf("token %d after %d", other.Token(), k.Token())
-		}
+		grows(t, other.Token(), k.Token())
 		succeeds(t, other.Unlock(t.Context()))
 		settleNetwork()
 		fails(t, k.Extend(t.Context()), ErrLost)
@@ -416,27 +398,23 @@ func TestAnExtensionIsNotSentAgainAfterTheRelease(t *testing.T) {
 // the lock.
 func TestALateExtensionDoesNotRestoreAReleasedLock(t *testing.T) {
 	for what, lock := range some("Lock", "LockAll", "Acquire") {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				a, b := fl.locker("a"), fl.locker("b")
-				before := must(lock(t.Context(), b))(t)
-				time.AfterFunc(100*ms, func() { _ = before.Unlock(context.Background()) })
-				k := must(lock(t.Context(), a))(t)
-				links := sim.Link{Client: "a"}
-				fl.net.SetDelay(links, sim.Up, sim.Delay{Min: 3 * time.Second, Max: 3 * time.Second})
-				fails(t, k.Extend(t.Context()), ErrNoQuorum)
-				fl.net.SetDelay(links, sim.Both, sim.LAN)
-				fl.net.Cut(links)
-				time.Sleep(time.Second)
-				succeeds(t, k.Unlock(t.Context()))
-				time.Sleep(4 * time.Second)
-				fl.nothingLeft("a released lock is back")
-				after := must(lock(t.Context(), b))(t)
-				if after.Token() <= k.Token() {
-					t.Errorf("token %d after %d", after.Token(), k.Token())
-				}
-				_ = after.Unlock(t.Context())
-			})
+		subtest(t, what, 3, func(t *testing.T, fl *fleet) {
+			a, b := fl.locker("a"), fl.locker("b")
+			before := must(lock(t.Context(), b))(t)
+			time.AfterFunc(100*ms, func() { _ = before.Unlock(context.Background()) })
+			k := must(lock(t.Context(), a))(t)
+			links := sim.Link{Client: "a"}
+			fl.net.SetDelay(links, sim.Up, sim.Delay{Min: 3 * time.Second, Max: 3 * time.Second})
+			fails(t, k.Extend(t.Context()), ErrNoQuorum)
+			fl.net.SetDelay(links, sim.Both, sim.LAN)
+			fl.net.Cut(links)
+			time.Sleep(time.Second)
+			succeeds(t, k.Unlock(t.Context()))
+			time.Sleep(4 * time.Second)
+			fl.nothingLeft("a released lock is back")
+			after := must(lock(t.Context(), b))(t)
+			grows(t, after.Token(), k.Token())
+			_ = after.Unlock(t.Context())
 		})
 	}
 }

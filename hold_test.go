@@ -99,8 +99,7 @@ func TestHandlesOutliveTheirHolds(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{}) // a microsecond or less
 		l := fl.locker("a")
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // the test takes milliseconds
-		defer cancel()
+		ctx := expiring(t, 5*time.Minute) // the test takes milliseconds
 		var checkers sync.WaitGroup
 		var pending errgroup.Group
 		ended := make(chan *oldHandle, 16)
@@ -240,32 +239,29 @@ func TestMaxHoldDoesNotCountTheWait(t *testing.T) {
 			return k, err
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				a, b, c := fl.locker("a"), fl.locker("b"), fl.locker("c")
-				first := must(a.Lock(ctx, "job"))(t)
-				if name == "Acquire" {
-					_ = first.Unlock(ctx)
-					first = must(a.Semaphore("job", 1).Acquire(ctx))(t)
-				}
-				time.AfterFunc(5*time.Second, func() { _ = first.Unlock(context.Background()) })
-				began := time.Now()
-				k := must(wait(ctx, b, WithMaxHold(limit)))(t)
-				time.Sleep(limit / 4) // until the lease that it was handed is extended
-				if held := k.Until().Sub(began); held < 5*time.Second+limit/2 || held > 6*time.Second+limit {
-					t.Errorf("held until %s after the wait began, want about 7 s: 5 s of waiting, 2 s of holding", held)
-				}
-				<-k.Done()
-				fails(t, k.Err(), ErrMaxHold)
-				_ = k.Unlock(ctx)
-				after := must(c.Lock(ctx, "job"))(t)
-				if waited := time.Since(began); waited > 8*time.Second {
-					t.Errorf("the next waiter got the lock after %s, want 7 s", waited)
-				}
-				_ = after.Unlock(ctx)
-			})
+		subtest(t, name, 3, func(t *testing.T, fl *fleet) {
+			ctx := expiring(t, time.Minute)
+			a, b, c := fl.locker("a"), fl.locker("b"), fl.locker("c")
+			first := must(a.Lock(ctx, "job"))(t)
+			if name == "Acquire" {
+				_ = first.Unlock(ctx)
+				first = must(a.Semaphore("job", 1).Acquire(ctx))(t)
+			}
+			time.AfterFunc(5*time.Second, func() { _ = first.Unlock(context.Background()) })
+			began := time.Now()
+			k := must(wait(ctx, b, WithMaxHold(limit)))(t)
+			time.Sleep(limit / 4) // until the lease that it was handed is extended
+			if held := k.Until().Sub(began); held < 5*time.Second+limit/2 || held > 6*time.Second+limit {
+				t.Errorf("held until %s after the wait began, want about 7 s: 5 s of waiting, 2 s of holding", held)
+			}
+			<-k.Done()
+			fails(t, k.Err(), ErrMaxHold)
+			_ = k.Unlock(ctx)
+			after := must(c.Lock(ctx, "job"))(t)
+			if waited := time.Since(began); waited > 8*time.Second {
+				t.Errorf("the next waiter got the lock after %s, want 7 s", waited)
+			}
+			_ = after.Unlock(ctx)
 		})
 	}
 }

@@ -160,9 +160,8 @@ func TestInspectWithFailedNodes(t *testing.T) {
 		if got.Owner != "" || len(got.Nodes) != 5 || got.Nodes[3].Owner != k.Owner() {
 			t.Errorf("three nodes down: got %+v", got)
 		}
-		cancelled, cancel := context.WithCancel(t.Context())
-		cancel()
-		fails(t, errOf(a.Inspect(cancelled, "job")), context.Canceled, "cancelled")
+		ended := cancelled(t)
+		fails(t, errOf(a.Inspect(ended, "job")), context.Canceled, "cancelled")
 		fails(t, errOf(a.Inspect(t.Context(), "")), ErrInvalid, "no name")
 		_ = a.Close()
 		fails(t, errOf(a.Inspect(t.Context(), "job")), ErrClosed, "closed")

@@ -140,8 +140,7 @@ func TestLocksAfterClose(t *testing.T) {
 		for _, err := range l.Locks(t.Context(), "") {
 			fails(t, err, ErrClosed)
 		}
-		done, cancel := context.WithCancel(t.Context())
-		cancel()
+		done := cancelled(t)
 		for _, err := range fl.locker("b").Locks(done, "") {
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("got %v, want Canceled", err)

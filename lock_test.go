@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -26,9 +25,8 @@ func TestUnlockTwiceIsHarmless(t *testing.T) {
 func TestUnlockIgnoresACancelledContext(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
-		cancelled, cancel := context.WithCancel(t.Context())
-		cancel()
-		succeeds(t, k.Unlock(cancelled))
+		ended := cancelled(t)
+		succeeds(t, k.Unlock(ended))
 		settleNetwork()
 		fl.isHeld("job", 0)
 	})
@@ -64,9 +62,7 @@ func TestExtendMovesUntil(t *testing.T) {
 		fl.nodes[0].Pause()
 		fl.nodes[1].Pause()
 		before := k.Until()
-		within(t, 250*ms, "Extend", func() {
-			fails(t, k.Extend(t.Context()), ErrNoQuorum)
-		})
+		within(t, 250*ms, "Extend", func() { fails(t, k.Extend(t.Context()), ErrNoQuorum) })
 		if k.Err() != nil || !k.Until().Equal(before) {
 			t.Errorf("got %v, until moved by %v", k.Err(), k.Until().Sub(before))
 		}

@@ -149,8 +149,7 @@ func TestCloseDoesNotWaitForASilentNode(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, fl *fleet) {
 				l := fl.locker("a", WithNodeTimeout(timeout))
 				k := must(fl.locker("b").Lock(t.Context(), "job"))(t)
-				ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
-				defer cancel()
+				ctx := expiring(t, 100*ms)
 				if _, err := l.Lock(ctx, "job"); !errors.Is(err, ErrTaken) { // so that it subscribes
 					t.Errorf("got %v, want ErrTaken", err)
 				}
@@ -177,9 +176,7 @@ func TestNewReturnsInTimeOverSlowLinks(t *testing.T) {
 			fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: c.trip / 2, Max: c.trip / 2})
 			var l *Locker
 			what := fmt.Sprintf("New with round trips of %s and a node timeout of %s", c.trip, c.timeout)
-			within(t, c.limit+c.limit/16, what, func() {
-				l = fl.locker("a", WithNodeTimeout(c.timeout))
-			})
+			within(t, c.limit+c.limit/16, what, func() { l = fl.locker("a", WithNodeTimeout(c.timeout)) })
 			if c.trip > c.timeout {
 				return
 			}

@@ -44,8 +44,7 @@ func TestMutexPanics(t *testing.T) {
 		fails(t, panicOf(l.Mutex(t.Context(), "job").Unlock), ErrInvalid, "Unlock without Lock")
 		fails(t, panicOf(l.Mutex(t.Context(), "").Lock), ErrInvalid, "an empty name")
 
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := expiring(t, time.Second)
 		must(fl.locker("b").Lock(t.Context(), "job"))(t)
 		m := l.Mutex(ctx, "job")
 		for range 2 { // Lock can be called again after a panic

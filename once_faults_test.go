@@ -39,31 +39,29 @@ func TestOnceMinorityWrites(t *testing.T) {
 		{"done, not seen", []string{"", "", "1 done: dead"}, "1 done, 1 done, -", nil},
 		{"done, one node lacks it", []string{"1 done", "1 done", ""}, "1 done, 1 done, 1 done", ErrDone},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				l := fl.locker("a")
-				first := must(l.TryLock(t.Context(), "job"))(t)
-				_ = first.Unlock(t.Context())
-				settleNetwork()
-				for i, text := range c.before {
-					text, dead := strings.CutSuffix(text, ": dead")
-					if text != "" {
-						fl.nodes[i].Do("SET", "redlock:once:job", fmt.Sprintf("%d %s", first.Token(), text), "PX", "60000")
-					}
-					if dead {
-						fl.nodes[i].Crash(false)
-					}
+		subtest(t, c.name, 3, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a")
+			first := must(l.TryLock(t.Context(), "job"))(t)
+			_ = first.Unlock(t.Context())
+			settleNetwork()
+			for i, text := range c.before {
+				text, dead := strings.CutSuffix(text, ": dead")
+				if text != "" {
+					fl.nodes[i].Do("SET", "redlock:once:job", fmt.Sprintf("%d %s", first.Token(), text), "PX", "60000")
 				}
-				ran := 0
-				err := l.Once(t.Context(), "job", func(context.Context) error { ran++; return nil })
-				if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) || (ran == 1) != (c.err == nil) {
-					t.Errorf("got %v, %d runs, want %v", err, ran, c.err)
+				if dead {
+					fl.nodes[i].Crash(false)
 				}
-				fl.wantRegister("job", c.want)
-				if c.err != nil && fl.nodes[0].Do("PTTL", "redlock:once:job").(int64) > 60000 {
-					t.Error("an entry that was only repeated has a longer TTL than before")
-				}
-			})
+			}
+			ran := 0
+			err := l.Once(t.Context(), "job", func(context.Context) error { ran++; return nil })
+			if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) || (ran == 1) != (c.err == nil) {
+				t.Errorf("got %v, %d runs, want %v", err, ran, c.err)
+			}
+			fl.wantRegister("job", c.want)
+			if c.err != nil && fl.nodes[0].Do("PTTL", "redlock:once:job").(int64) > 60000 {
+				t.Error("an entry that was only repeated has a longer TTL than before")
+			}
 		})
 	}
 }
@@ -117,27 +115,24 @@ func TestOnceNodeFailuresDuringEachWrite(t *testing.T) {
 		}, nil, 0, ErrNoQuorum, "-, -, -, 1 begun, 1 begun"},
 		{"no majority from the start", func(fl *fleet) { fl.down(0, 1, 2) }, nil, 0, ErrNoQuorum, "-, -, -, -, -"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			bubble(t, 5, func(t *testing.T, fl *fleet) {
-				l := fl.locker("a")
-				ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
-				defer cancel()
-				if c.before != nil {
-					c.before(fl)
+		subtest(t, c.name, 5, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a")
+			ctx := expiring(t, 40*time.Second)
+			if c.before != nil {
+				c.before(fl)
+			}
+			ran := 0
+			err := l.Once(ctx, "job", func(context.Context) error {
+				ran++
+				if c.in != nil {
+					c.in(fl)
 				}
-				ran := 0
-				err := l.Once(ctx, "job", func(context.Context) error {
-					ran++
-					if c.in != nil {
-						c.in(fl)
-					}
-					return nil
-				})
-				if ran != c.runs || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
-					t.Errorf("%d runs, %v; want %d, %v", ran, err, c.runs, c.err)
-				}
-				fl.wantRegister("job", c.register)
+				return nil
 			})
+			if ran != c.runs || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+				t.Errorf("%d runs, %v; want %d, %v", ran, err, c.runs, c.err)
+			}
+			fl.wantRegister("job", c.register)
 		})
 	}
 }
@@ -194,8 +189,7 @@ func TestOnceAbstainingNodesDoNotCount(t *testing.T) {
 		fl.down(0)
 		fl.nodes[0].Restart() // one of the two nodes with the entry is empty now, and the third never had it
 		time.Sleep(2 * time.Second)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
+		ctx := expiring(t, 10*time.Second)
 		fails(t, l.Once(ctx, "job", mustNotRun(t)), ErrNoQuorum)
 		fails(t, l.Once(t.Context(), "job", mustNotRun(t)), ErrDone,
 			"after the guard period, from the one node with the entry")

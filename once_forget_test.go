@@ -9,14 +9,12 @@ import (
 )
 
 func TestForget(t *testing.T) {
-	fail := func(context.Context) error { return errors.New("no") }
-	works := func(context.Context) error { return nil }
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		a, admin := fl.locker("a"), fl.locker("admin")
 		for range 3 {
 			_ = a.Once(t.Context(), "job", fail)
 		}
-		fails(t, a.Once(t.Context(), "job", works), ErrExhausted, "after three failures")
+		fails(t, a.Once(t.Context(), "job", succeed), ErrExhausted, "after three failures")
 		was := must(admin.Forget(t.Context(), "job"))(t)
 		if was.Begun != 3 || was.Last != RunFailed || was.Token == 0 {
 			t.Errorf("what was forgotten: %+v", was)
@@ -27,13 +25,13 @@ func TestForget(t *testing.T) {
 		if was = must(admin.Forget(t.Context(), "job"))(t); was != (Runs{}) {
 			t.Errorf("twice: %+v", was)
 		}
-		succeeds(t, a.Once(t.Context(), "job", works), "the first run again")
+		succeeds(t, a.Once(t.Context(), "job", succeed), "the first run again")
 		if i := must(admin.Inspect(t.Context(), "job"))(t); i.Runs.Begun != 1 || i.Runs.Last != RunDone {
 			t.Errorf("runs: %+v", i.Runs)
 		}
-		fails(t, a.Once(t.Context(), "job", works), ErrDone, "done")
+		fails(t, a.Once(t.Context(), "job", succeed), ErrDone, "done")
 		must(admin.Forget(t.Context(), "job"))(t)
-		succeeds(t, a.Once(t.Context(), "job", works), "done again")
+		succeeds(t, a.Once(t.Context(), "job", succeed), "done again")
 	})
 }
 
@@ -50,7 +48,7 @@ func TestForgetCountsOnNodesOutOfReach(t *testing.T) {
 	} {
 		bubble(t, 5, func(t *testing.T, fl *fleet) {
 			a, admin := fl.locker("a"), fl.locker("admin")
-			succeeds(t, a.Once(t.Context(), "job", func(context.Context) error { return nil }))
+			succeeds(t, a.Once(t.Context(), "job", succeed))
 			settleNetwork()
 			fl.cut("admin", 0, 1)
 			for _, n := range fl.nodes[2:] {

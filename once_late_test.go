@@ -133,46 +133,44 @@ func TestOnceLateSuccessDoesNotCount(t *testing.T) {
 		{"in time, behind an extension", true, 40 * time.Second, ErrDone},
 		{"late, behind an extension", true, 3 * time.Minute, nil},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				a, b := fl.locker("a", WithDoneTTL(time.Minute)), fl.locker("b", WithDoneTTL(time.Minute))
-				var ended time.Time
-				first := startOnce(t, a, func(ctx context.Context) error {
-					for i := range fl.nodes[1:] {
-						fl.net.Drop(link0("a", 1+i), sim.Both)
-					}
-					fl.net.Hold(link0("a", 0), sim.Up)
-					if c.ext {
-						lock, _ := FromContext(ctx)
-						extended, cancel := context.WithTimeout(ctx, ms)
-						defer cancel()
-						_ = lock.Extend(extended)
-					}
-					ended = time.Now()
-					return nil
-				})
-				<-first.done
-				if !errors.Is(first.err, ErrNoQuorum) || errors.Is(first.err, ErrLost) {
-					t.Errorf("got %v, want ErrNoQuorum alone", first.err)
+		subtest(t, c.name, 3, func(t *testing.T, fl *fleet) {
+			a, b := fl.locker("a", WithDoneTTL(time.Minute)), fl.locker("b", WithDoneTTL(time.Minute))
+			var ended time.Time
+			first := startOnce(t, a, func(ctx context.Context) error {
+				for i := range fl.nodes[1:] {
+					fl.net.Drop(link0("a", 1+i), sim.Both)
 				}
-				_ = a.Close()
-				time.Sleep(c.late - time.Since(ended))
-				fl.nodes[0].Do("DEL", tokensName) // trimmed
-				fl.net.Release(link0("a", 0), sim.Up)
-				settleNetwork()
-				if c.another != nil {
-					// After the key has expired on that node again, another call reads the success there. It ends as early as
-					// if it had arrived at once.
-					time.Sleep(11 * time.Second)
-					if err := b.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, c.another) {
-						t.Errorf("the next call: got %v, want %v", err, c.another)
-					}
-					time.Sleep(time.Minute + 2*time.Second - time.Since(ended))
+				fl.net.Hold(link0("a", 0), sim.Up)
+				if c.ext {
+					lock, _ := FromContext(ctx)
+					extended, cancel := context.WithTimeout(ctx, ms)
+					defer cancel()
+					_ = lock.Extend(extended)
 				}
-				if err := b.Once(t.Context(), "job", succeed); err != nil {
-					t.Errorf("%s after the run: got %v, want another run", time.Since(ended), err)
-				}
+				ended = time.Now()
+				return nil
 			})
+			<-first.done
+			if !errors.Is(first.err, ErrNoQuorum) || errors.Is(first.err, ErrLost) {
+				t.Errorf("got %v, want ErrNoQuorum alone", first.err)
+			}
+			_ = a.Close()
+			time.Sleep(c.late - time.Since(ended))
+			fl.nodes[0].Do("DEL", tokensName) // trimmed
+			fl.net.Release(link0("a", 0), sim.Up)
+			settleNetwork()
+			if c.another != nil {
+				// After the key has expired on that node again, another call reads the success there. It ends as early as
+				// if it had arrived at once.
+				time.Sleep(11 * time.Second)
+				if err := b.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, c.another) {
+					t.Errorf("the next call: got %v, want %v", err, c.another)
+				}
+				time.Sleep(time.Minute + 2*time.Second - time.Since(ended))
+			}
+			if err := b.Once(t.Context(), "job", succeed); err != nil {
+				t.Errorf("%s after the run: got %v, want another run", time.Since(ended), err)
+			}
 		})
 	}
 }
@@ -256,9 +254,7 @@ func TestOnceSuccessOnAMajorityCounts(t *testing.T) {
 			fl.net.SetDelay(sim.Link{Client: "a"}, sim.Down, sim.Delay{Min: 50 * ms, Max: 50 * ms})
 			return nil
 		})
-		if err != nil {
-			t.Errorf("got %v, want nil", err)
-		}
+		succeeds(t, err)
 		fails(t, b.Once(t.Context(), "job", mustNotRun(t)), ErrDone, "the next call")
 	})
 }
@@ -273,6 +269,11 @@ func TestOnceReturnsLostOrNoQuorum(t *testing.T) {
 	}{
 		{"all refuse", func(fl *fleet) {
 			fl.nodes.do("SET", "job", "thief", "PX", 60_000)
+		}, ErrLost, "1 begun, 1 begun, 1 begun"},
+		{"another client had the lock in between", func(fl *fleet) {
+			for _, n := range fl.nodes {
+				n.Do("ZADD", tokensName, n.Now().Add(time.Second).UnixMicro(), "job") // a larger token
+			}
 		}, ErrLost, "1 begun, 1 begun, 1 begun"},
 		{"no node can be asked", func(fl *fleet) {
 			for i := range fl.nodes {
@@ -292,19 +293,17 @@ func TestOnceReturnsLostOrNoQuorum(t *testing.T) {
 			fl.net.Drop(sim.Link{Client: "a"}, sim.Down)
 		}, ErrNoQuorum, "1 done, 1 done, 1 done"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				err := fl.locker("a", WithoutRenewal()).Once(t.Context(), "job", func(context.Context) error {
-					c.in(fl)
-					return nil
-				})
-				for _, kind := range []error{ErrLost, ErrNoQuorum, ErrTaken, context.DeadlineExceeded, context.Canceled} {
-					if is, want := errors.Is(err, kind), kind == c.want; is != want { //nolint:errorlint // our own values
-						t.Errorf("got %v: is it %v? %t", err, kind, is)
-					}
-				}
-				fl.wantRegister("job", c.last)
+		subtest(t, c.name, 3, func(t *testing.T, fl *fleet) {
+			err := fl.locker("a", WithoutRenewal()).Once(t.Context(), "job", func(context.Context) error {
+				c.in(fl)
+				return nil
 			})
+			for _, kind := range []error{ErrLost, ErrNoQuorum, ErrTaken, context.DeadlineExceeded, context.Canceled} {
+				if is, want := errors.Is(err, kind), kind == c.want; is != want { //nolint:errorlint // our own values
+					t.Errorf("got %v: is it %v? %t", err, kind, is)
+				}
+			}
+			fl.wantRegister("job", c.last)
 		})
 	}
 }
@@ -340,41 +339,24 @@ func TestOnceGivesUpBeforeTheRun(t *testing.T) {
 			return t.Context(), func() { <-closed }
 		}, ErrClosed},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				l := fl.locker("a")
-				ctx, cancel := c.ctx(t, l)
-				defer cancel()
-				seen := 0
-				fl.nodes[0].Observe(func(cmd sim.Command) {
-					if slices.Contains(cmd.Args, inspect.Script.SHA) {
-						if seen++; seen == 2 { // the read under the lock
-							fl.pause(time.Minute, 1, 2)
-						}
+		subtest(t, c.name, 3, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a")
+			ctx, cancel := c.ctx(t, l)
+			defer cancel()
+			seen := 0
+			fl.nodes[0].Observe(func(cmd sim.Command) {
+				if slices.Contains(cmd.Args, inspect.Script.SHA) {
+					if seen++; seen == 2 { // the read under the lock
+						fl.pause(time.Minute, 1, 2)
 					}
-				})
-				err := l.Once(ctx, "job", mustNotRun(t), WithoutRenewal())
-				if !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrLost) || c.also != nil && !errors.Is(err, c.also) {
-					t.Errorf("got %v, want ErrNoQuorum, not ErrLost, and %v", err, c.also)
 				}
 			})
+			err := l.Once(ctx, "job", mustNotRun(t), WithoutRenewal())
+			if !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrLost) || c.also != nil && !errors.Is(err, c.also) {
+				t.Errorf("got %v, want ErrNoQuorum, not ErrLost, and %v", err, c.also)
+			}
 		})
 	}
-}
-
-// A node that has accepted a larger token refuses an entry with a smaller one, even if the writer has the lock there.
-func TestOnceRefusesASmallerToken(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		err := fl.locker("a", WithoutRenewal()).Once(t.Context(), "job", func(ctx context.Context) error {
-			lock, _ := FromContext(ctx)
-			fl.nodes.do("ZADD", tokensName, lock.Token()+1, "job") // another client had the lock in between
-			return nil
-		})
-		if !errors.Is(err, ErrLost) || errors.Is(err, ErrNoQuorum) {
-			t.Errorf("got %v, want ErrLost", err)
-		}
-		fl.wantRegister("job", "1 begun, 1 begun, 1 begun")
-	})
 }
 
 // A hold does not begin a run if the nodes may have dropped its token. Once then gives up and releases the lock.

@@ -160,8 +160,7 @@ func TestOnceWithMaxAttemptsOne(t *testing.T) {
 				// The last run is in progress and may succeed, so the error is ErrTaken and not ErrExhausted.
 				fails(t, b.Once(t.Context(), "job", mustNotRun(t), WithMaxAttempts(1)), ErrTaken)
 			})
-			impatient, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
+			impatient := expiring(t, time.Second)
 			failsAll(t, b.Once(impatient, "job", mustNotRun(t)), ErrTaken, context.DeadlineExceeded)
 			return nil
 		}); err != nil {
@@ -209,10 +208,7 @@ func TestOnceLosesTheHold(t *testing.T) {
 		err := l.Once(t.Context(), "job", func(ctx context.Context) error {
 			fl.nodes.do("SET", "job", "thief", "PX", "60000")
 			<-ctx.Done()
-			if !errors.Is(context.Cause(ctx), ErrLost) {
-				t.Errorf("the context ended with %v", context.Cause(ctx))
-			}
-			return nil
+			return context.Cause(ctx)
 		})
 		fails(t, err, ErrLost)
 		fl.wantRegister("job", "1 begun, 1 begun, 1 begun") // without the lock it cannot write
@@ -281,8 +277,7 @@ func TestOnceCancelled(t *testing.T) {
 func TestOnceOutlivesItsContext(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithDoneTTL(time.Minute))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := expiring(t, time.Second)
 		succeeds(t, l.Once(ctx, "job", func(context.Context) error {
 			time.Sleep(3 * time.Minute)
 			fl.wantRegister("job", "1 begun, 1 begun, 1 begun")
@@ -348,8 +343,7 @@ func TestOnceOptions(t *testing.T) {
 func TestOnceForeignKeyIsExplained(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		fl.nodes[0].Do("SET", "redlock:once:job", "x")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := expiring(t, time.Second)
 		if err := fl.locker("a").Once(ctx, "job", mustNotRun(t)); !errors.Is(err, ErrNoQuorum) ||
 			!strings.Contains(err.Error(), `says "x"`) {
 			t.Errorf("got %v", err)

@@ -169,12 +169,12 @@ func TestWhatNoCallCanUseIsRefused(t *testing.T) {
 		}{
 			"several nodes in one text": {bad, "more than one node"},
 			"jobs that are forgotten":   {forgotten, "twice the TTL"},
-			"TryLock, WithMaxWait":      {second(l.TryLock(t.Context(), "job", WithMaxWait(time.Second))), "asks once"},
+			"TryLock, WithMaxWait":      {errOf(l.TryLock(t.Context(), "job", WithMaxWait(time.Second))), "asks once"},
 			"TryRLock, WithBackoff": {
-				second(l.RWMutex("job").TryRLock(t.Context(), WithBackoff(Jitter(1, 2)))), "asks once",
+				errOf(l.RWMutex("job").TryRLock(t.Context(), WithBackoff(Jitter(1, 2)))), "asks once",
 			},
 			"TryAcquire, WithMaxAttempts": {
-				second(l.Semaphore("gpu", 2).TryAcquire(t.Context(), WithMaxAttempts(2))), "asks once",
+				errOf(l.Semaphore("gpu", 2).TryAcquire(t.Context(), WithMaxAttempts(2))), "asks once",
 			},
 		} {
 			if !errors.Is(c.err, ErrInvalid) || !says(c.err, c.want) {

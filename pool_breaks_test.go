@@ -56,25 +56,23 @@ func TestOneAttemptWhileConnectionsBreak(t *testing.T) {
 	for what, try := range oneAttempt {
 		for how, cut := range breaks {
 			for _, nodes := range sized([]int{3, 4, 5}, []int{3}) {
-				t.Run(fmt.Sprintf("%s, %d nodes, %s", what, nodes, how), func(t *testing.T) {
-					bubble(t, nodes, func(t *testing.T, fl *fleet) {
-						l := fl.locker("a")
-						for at := -12 * ms; at < 3*ms; at += sized(590*time.Microsecond, 2300*time.Microsecond) {
-							broken := make(chan struct{})
-							time.AfterFunc(15*ms+at, func() { cut(fl); close(broken) })
-							time.Sleep(15 * ms)
-							begun := time.Now()
-							k, err := try(t.Context(), l)
-							if took := time.Since(begun); err != nil || took > 250*ms {
-								t.Fatalf("broken %s after it began: got %+v after %s", at, err, took)
-							}
-							<-broken
-							settleNetwork()
-							succeeds(t, k.Unlock(t.Context()), "broken after it began by", at.String())
-							time.Sleep(10*time.Second + 300*ms) // what arrived late has expired
-							fl.isHeld("job", 0, "broken after it began by", at.String())
+				subtest(t, fmt.Sprintf("%s, %d nodes, %s", what, nodes, how), nodes, func(t *testing.T, fl *fleet) {
+					l := fl.locker("a")
+					for at := -12 * ms; at < 3*ms; at += sized(590*time.Microsecond, 2300*time.Microsecond) {
+						broken := make(chan struct{})
+						time.AfterFunc(15*ms+at, func() { cut(fl); close(broken) })
+						time.Sleep(15 * ms)
+						begun := time.Now()
+						k, err := try(t.Context(), l)
+						if took := time.Since(begun); err != nil || took > 250*ms {
+							t.Fatalf("broken %s after it began: got %+v after %s", at, err, took)
 						}
-					})
+						<-broken
+						settleNetwork()
+						succeeds(t, k.Unlock(t.Context()), "broken after it began by", at.String())
+						time.Sleep(10*time.Second + 300*ms) // what arrived late has expired
+						fl.isHeld("job", 0, "broken after it began by", at.String())
+					}
 				})
 			}
 		}
@@ -149,17 +147,15 @@ func TestOneAttemptInAnOutage(t *testing.T) {
 			}
 		}, 250 * ms},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				l := fl.locker("a")
-				settleNetwork()
-				c.get(fl)
-				begun := time.Now()
-				_, err := l.TryLock(t.Context(), "job")
-				if took := time.Since(begun); !errors.Is(err, ErrNoQuorum) || took > c.most {
-					t.Errorf("got %v after %s", err, took)
-				}
-			})
+		subtest(t, c.name, 3, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a")
+			settleNetwork()
+			c.get(fl)
+			begun := time.Now()
+			_, err := l.TryLock(t.Context(), "job")
+			if took := time.Since(begun); !errors.Is(err, ErrNoQuorum) || took > c.most {
+				t.Errorf("got %v after %s", err, took)
+			}
 		})
 	}
 }
@@ -206,22 +202,20 @@ func TestTheFirstTokenAfterABreakExpires(t *testing.T) {
 			settleNetwork()
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				l := fl.locker("a")
-				time.Sleep(5 * time.Minute)
-				if fl.holding(tokensName) > 0 {
-					t.Fatal("there are tokens: this proves nothing")
+		subtest(t, name, 3, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a")
+			time.Sleep(5 * time.Minute)
+			if fl.holding(tokensName) > 0 {
+				t.Fatal("there are tokens: this proves nothing")
+			}
+			disturb(fl, l)
+			succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
+			settleNetwork()
+			for i, n := range fl.nodes {
+				if lives := n.Do("PTTL", tokensName).(int64); lives <= 0 {
+					t.Errorf("node %d: tokens live for %d ms", i, lives)
 				}
-				disturb(fl, l)
-				succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
-				settleNetwork()
-				for i, n := range fl.nodes {
-					if lives := n.Do("PTTL", tokensName).(int64); lives <= 0 {
-						t.Errorf("node %d: tokens live for %d ms", i, lives)
-					}
-				}
-			})
+			}
 		})
 	}
 }

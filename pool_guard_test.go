@@ -50,8 +50,7 @@ func TestAMajorityThatForgetsDoesNotGrantTwice(t *testing.T) {
 					t.Fatalf("got %v, want an AbstainError", err)
 				}
 				// No client gets the lock while the nodes abstain; one does right after that.
-				ctx, cancel := context.WithTimeout(t.Context(), time.Until(why.Until)-time.Second)
-				defer cancel()
+				ctx := expiring(t, time.Until(why.Until)-time.Second)
 				failsAll(t, errOf(b.Lock(ctx, "job")), context.DeadlineExceeded, ErrNoQuorum)
 				time.Sleep(time.Until(why.Until))
 				succeeds(t, errOf(b.TryLock(t.Context(), "job")), "after the guard's period")
@@ -193,46 +192,44 @@ func TestEvictionThatIsSwitchedOnIsNoticed(t *testing.T) {
 		"policy, secret": {limit, evict, keep, true},
 		"limit, secret":  {evict, limit, none, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				set := func(to [2]string) {
-					for _, n := range fl.nodes[:2] {
-						n.SetConfig(to[0], to[1])
-					}
+		subtest(t, name, 3, func(t *testing.T, fl *fleet) {
+			set := func(to [2]string) {
+				for _, n := range fl.nodes[:2] {
+					n.SetConfig(to[0], to[1])
 				}
-				set(c.first)
-				for _, n := range fl.nodes {
-					if c.secret {
-						n.Deny("config")
-					}
+			}
+			set(c.first)
+			for _, n := range fl.nodes {
+				if c.secret {
+					n.Deny("config")
 				}
-				l := fl.locker("a")
-				try := func() error {
-					k, err := l.TryLock(t.Context(), "job")
-					if err == nil {
-						err = k.Unlock(t.Context())
-					}
-					return err
+			}
+			l := fl.locker("a")
+			try := func() error {
+				k, err := l.TryLock(t.Context(), "job")
+				if err == nil {
+					err = k.Unlock(t.Context())
 				}
-				late := 0
-				for round := range sized(40, 10) {
-					time.Sleep(time.Minute + time.Duration(round)*1300*ms) // in all phases of the schedule
-					if err := try(); err != nil {
-						t.Fatalf("round %d, before: %v", round, err)
-					}
-					set(c.then)
-					time.Sleep(window)
-					if err := try(); err == nil {
-						late++
-					} else if !errors.Is(err, ErrNoQuorum) || !says(err, "may evict locks") {
-						t.Errorf("round %d: got %v", round, err)
-					}
-					set(c.back)
+				return err
+			}
+			late := 0
+			for round := range sized(40, 10) {
+				time.Sleep(time.Minute + time.Duration(round)*1300*ms) // in all phases of the schedule
+				if err := try(); err != nil {
+					t.Fatalf("round %d, before: %v", round, err)
 				}
-				if late > 0 {
-					t.Errorf("in %d rounds a lock was granted %v later", late, window)
+				set(c.then)
+				time.Sleep(window)
+				if err := try(); err == nil {
+					late++
+				} else if !errors.Is(err, ErrNoQuorum) || !says(err, "may evict locks") {
+					t.Errorf("round %d: got %v", round, err)
 				}
-			})
+				set(c.back)
+			}
+			if late > 0 {
+				t.Errorf("in %d rounds a lock was granted %v later", late, window)
+			}
 		})
 	}
 }
@@ -447,15 +444,13 @@ func TestUnfitNodesAreRefused(t *testing.T) {
 		{"no INFO", func(fl *fleet) { fl.nodes[0].Deny("info") }, nil, "+info"},
 		{"no CONFIG", func(fl *fleet) { fl.nodes[0].Deny("config") }, nil, ""},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, fl *fleet) {
-				c.spoil(fl)
-				_, err := fl.locker("a", c.opts...).TryLock(t.Context(), "job")
-				if c.want == "" && err != nil ||
-					c.want != "" && (!errors.Is(err, ErrNoQuorum) || !says(err, c.want)) {
-					t.Errorf("got %v, want %q", err, c.want)
-				}
-			})
+		subtest(t, c.name, 1, func(t *testing.T, fl *fleet) {
+			c.spoil(fl)
+			_, err := fl.locker("a", c.opts...).TryLock(t.Context(), "job")
+			if c.want == "" && err != nil ||
+				c.want != "" && (!errors.Is(err, ErrNoQuorum) || !says(err, c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
 		})
 	}
 }

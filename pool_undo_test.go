@@ -18,9 +18,7 @@ func TestARefusedReleaseIsRetried(t *testing.T) {
 		k := must(l.Lock(t.Context(), "job"))(t)
 		settleNetwork()
 		fl.nodes[0].Fail("evalsha", busy, 8)
-		within(t, 50*ms, "Unlock", func() {
-			succeeds(t, k.Unlock(t.Context()))
-		})
+		within(t, 50*ms, "Unlock", func() { succeeds(t, k.Unlock(t.Context())) })
 		time.Sleep(7*250*ms + 100*ms) // 8 were refused
 		fl.isHeld("job", 1, "it was sent again too often")
 		time.Sleep(250 * ms)
@@ -66,9 +64,7 @@ func TestRefusedUndosLeaveNothing(t *testing.T) {
 			time.Sleep(time.Second)
 			refuse()
 			_ = k.Unlock(t.Context())
-			within(t, 3*time.Second, "the next waiter's wait", func() {
-				succeeds(t, (<-next).Unlock(t.Context()))
-			})
+			within(t, 3*time.Second, "the next waiter's wait", func() { succeeds(t, (<-next).Unlock(t.Context())) })
 		},
 		"give back what was adopted": func(t *testing.T, fl *fleet, refuse func()) {
 			k := must(fl.locker("a").Lock(t.Context(), "job"))(t)

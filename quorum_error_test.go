@@ -280,8 +280,7 @@ func TestLabels(t *testing.T) {
 		}
 		_, err := b.TryLock(t.Context(), "job")
 		wants(err, " by web-3/812")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := expiring(t, time.Second)
 		_, err = b.Lock(ctx, "job")
 		wants(err, " by web-3/812")
 		_, err = b.LockAll(t.Context(), []string{"job", "other"}, WithMaxAttempts(1))

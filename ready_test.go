@@ -19,8 +19,7 @@ import (
 // readyIn returns what Ready returns, and after how much virtual time.
 func readyIn(t *testing.T, l *Locker, limit time.Duration) (time.Duration, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
+	ctx := expiring(t, limit)
 	begun := time.Now()
 	err := l.Ready(ctx)
 	return time.Since(begun), err
@@ -53,10 +52,9 @@ func wantParts(t *testing.T, err error, want ...Outcome) *QuorumError {
 func TestReady(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		cancelled, cancel := context.WithCancel(t.Context())
-		cancel()
+		ended := cancelled(t)
 		for range 3 {
-			succeeds(t, l.Ready(cancelled))
+			succeeds(t, l.Ready(ended))
 		}
 		fl.nodes[0].Crash(false)
 		fl.nodes[3].Crash(false)
@@ -66,7 +64,7 @@ func TestReady(t *testing.T) {
 		}
 		fl.nodes[4].Crash(false)
 		settleNetwork()
-		err := l.Ready(cancelled)
+		err := l.Ready(ended)
 		q := wantParts(t, err, OutcomeFailed, OutcomeVotes, OutcomeVotes, OutcomeFailed, OutcomeFailed)
 		const text = "redlock: ready: no quorum: 2 of 5 voted, n0:6379 n3:6379 n4:6379 unreachable; context canceled"
 		if !errors.Is(err, context.Canceled) || !errors.Is(q.Nodes[0].Err, ErrNodeDown) ||
@@ -197,27 +195,22 @@ func TestReadyAwaitsNodes(t *testing.T) {
 			func(fl *fleet) { fl.nodes[0].Resume(); fl.nodes[1].Resume() }, 1100 * ms, OutcomeFailed,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				l := fl.locker("a", WithRestartGuard(0))
-				c.spoil(fl)
-				settleNetwork()
-				if took, err := readyIn(t, l, 5*time.Second); took != 5*time.Second {
-					t.Errorf("got %v after %s", err, took)
-				} else {
-					wantParts(t, err, c.want, c.want, OutcomeVotes)
-				}
-				ready := make(chan error, 1)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				go func() { ready <- l.Ready(ctx) }()
-				time.Sleep(3 * time.Second)
-				synctest.Wait()
-				c.mend(fl)
-				within(t, c.limit, "Ready, after a node is well again", func() {
-					succeeds(t, <-ready)
-				})
-			})
+		subtest(t, name, 3, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a", WithRestartGuard(0))
+			c.spoil(fl)
+			settleNetwork()
+			if took, err := readyIn(t, l, 5*time.Second); took != 5*time.Second {
+				t.Errorf("got %v after %s", err, took)
+			} else {
+				wantParts(t, err, c.want, c.want, OutcomeVotes)
+			}
+			ready := make(chan error, 1)
+			ctx := expiring(t, time.Minute)
+			go func() { ready <- l.Ready(ctx) }()
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			c.mend(fl)
+			within(t, c.limit, "Ready, after a node is well again", func() { succeeds(t, <-ready) })
 		})
 	}
 }
@@ -243,23 +236,21 @@ func TestReadyDoesNotWaitInVain(t *testing.T) {
 		"one refused, one down": {func(fl *fleet) { evict(fl.nodes[0]); fl.nodes[1].Crash(false) }, false, 1},
 		"loading":               {func(fl *fleet) { fl.nodes[0].SetLoading(true); fl.nodes[1].SetLoading(true) }, false, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				c.spoil(fl)
-				l := fl.locker("a")
-				took, err := readyIn(t, l, time.Minute)
-				if c.atOnce != (took == 0) || c.atOnce == errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("got %v after %s", err, took)
+		subtest(t, name, 3, func(t *testing.T, fl *fleet) {
+			c.spoil(fl)
+			l := fl.locker("a")
+			took, err := readyIn(t, l, time.Minute)
+			if c.atOnce != (took == 0) || c.atOnce == errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v after %s", err, took)
+			}
+			refused := 0
+			for _, n := range wantParts(t, err, OutcomeFailed, OutcomeFailed, OutcomeVotes).Nodes {
+				var reply *ReplyError
+				if errors.Is(n.Err, ErrNodeRefused) || errors.As(n.Err, &reply) && reply.Code == "NOPERM" {
+					refused++
 				}
-				refused := 0
-				for _, n := range wantParts(t, err, OutcomeFailed, OutcomeFailed, OutcomeVotes).Nodes {
-					var reply *ReplyError
-					if errors.Is(n.Err, ErrNodeRefused) || errors.As(n.Err, &reply) && reply.Code == "NOPERM" {
-						refused++
-					}
-				}
-				equals(t, refused, c.refused, "refused nodes: %v", err)
-			})
+			}
+			equals(t, refused, c.refused, "refused nodes: %v", err)
 		})
 	}
 	bubble(t, 3, func(t *testing.T, fl *fleet) { // two addresses of one server, which turns out later
@@ -342,8 +333,7 @@ func TestReadyDoesNotPoll(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		fl.nodes.setUptime(0)
 		l := fl.locker("a")
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
+		ctx := expiring(t, 20*time.Second)
 		c := &counted{Context: ctx}
 		fails(t, l.Ready(c), context.DeadlineExceeded)
 		if got := c.looks.Load(); got > 3*4*4+5 {

@@ -55,11 +55,8 @@ func TestCancelledAcquireLeavesNothing(t *testing.T) {
 		l := fl.locker("a", opts...)
 		// The nodes' answers arrive only after the caller's deadline.
 		fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 80 * ms, Max: 81 * ms})
-		ctx, cancel := context.WithTimeout(t.Context(), 50*ms)
-		defer cancel()
-		within(t, 51*ms, "Lock", func() {
-			fails(t, errOf(l.Lock(ctx, "job")), context.DeadlineExceeded)
-		})
+		ctx := expiring(t, 50*ms)
+		within(t, 51*ms, "Lock", func() { fails(t, errOf(l.Lock(ctx, "job")), context.DeadlineExceeded) })
 		time.Sleep(40 * ms)
 		synctest.Wait()
 		if fl.holding("job") == 0 {
@@ -98,8 +95,7 @@ func TestTheCallersDeadlineIsNotANodesTimeout(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		other := must(fl.locker("b").Lock(t.Context(), "job"))(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 300*ms)
-		defer cancel()
+		ctx := expiring(t, 300*ms)
 		_, err := l.Lock(ctx, "job")
 		failsAll(t, err, context.DeadlineExceeded, ErrTaken)
 		cause := errors.New("shutting down")
@@ -115,11 +111,7 @@ func TestTheCallersDeadlineIsNotANodesTimeout(t *testing.T) {
 		if errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrTaken) {
 			t.Errorf("the nodes' timeout: got %v, want ErrNoQuorum and no DeadlineExceeded", err)
 		}
-		var q *QuorumError
-		if !errors.As(err, &q) {
-			t.Fatalf("got %T", err)
-		}
-		silent := 0
+		q, silent := quorumError(t, err), 0
 		for _, n := range q.Nodes {
 			if errors.Is(n, ErrNodeTimeout) {
 				silent++
@@ -128,8 +120,7 @@ func TestTheCallersDeadlineIsNotANodesTimeout(t *testing.T) {
 		if silent < 2 || q.Need != 2 || q.Granted != 0 || !says(err, "n0:6379 ") {
 			t.Errorf("got %v", err)
 		}
-		done, over := context.WithCancel(t.Context())
-		over()
+		done := cancelled(t)
 		fails(t, errOf(l.Lock(done, "job")), context.Canceled, "ctx done before")
 		fl.nodes.resume()
 	})
@@ -158,19 +149,13 @@ func TestDo(t *testing.T) {
 }
 
 func TestAMajorityThatComesTooLateIsNoHold(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a", WithTTL(500*ms), WithNodeTimeout(2*time.Second))
-		fl.net.SetDelay(sim.Link{}, sim.Down, sim.Delay{Min: 600 * ms, Max: 600 * ms})
-		for what, lock := range map[string]func(context.Context, string, ...Option) (*Lock, error){
-			"Lock": l.Lock, "TryLock": l.TryLock,
-		} {
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			if k, err := lock(ctx, "job"); !errors.Is(err, ErrNoQuorum) {
-				t.Errorf("%s: got %+v, %v, want ErrNoQuorum", what, k, err)
-			}
-			cancel()
+	for what, lock := range some("Lock", "TryLock", "LockAll", "without tokens") {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a", WithTTL(500*ms), WithNodeTimeout(2*time.Second))
+			fl.net.SetDelay(sim.Link{}, sim.Down, sim.Delay{Min: 600 * ms, Max: 600 * ms})
+			fails(t, errOf(lock(expiring(t, 5*time.Second), l)), ErrNoQuorum, what)
 			time.Sleep(2 * time.Second)
-			fl.isHeld("job", 0, what)
-		}
-	})
+			fl.nothingLeft(what)
+		})
+	}
 }

@@ -21,15 +21,18 @@ import (
 
 // open is New for the client with nodes of the fleet.
 func (fl *fleet) open(client string, list []int, opts ...Option) (*Locker, error) {
-	var urls []string
-	for _, i := range list {
-		urls = append(urls, fl.urls[i])
-	}
-	l, err := New(urls, append(opts, WithDialer(fl.net.Dialer(client)))...)
+	l, err := New(fl.urlsOf(list), append(opts, WithDialer(fl.net.Dialer(client)))...)
 	if err == nil {
 		fl.t.Cleanup(func() { _ = l.Close() })
 	}
 	return l, err
+}
+
+func (fl *fleet) urlsOf(list []int) (urls []string) {
+	for _, i := range list {
+		urls = append(urls, fl.urls[i])
+	}
+	return urls
 }
 
 // The one node that differs is down for the clients at work, or has never been met by the newcomer, or by anybody.
@@ -154,46 +157,44 @@ func TestOfTwoThatAreFarApartOneWorks(t *testing.T) {
 			time.AfterFunc(2*time.Minute+5*time.Second, func() { fl.mend(client, lists[client]...) })
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, c.size(), func(t *testing.T, fl *fleet) {
-				var wg sync.WaitGroup
-				var mu sync.Mutex
-				var ls []*Locker
-				begun := time.Now()
-				for client, list := range lists {
-					begin(fl, client)
-					wg.Go(func() {
-						l, err := fl.open(client, list)
-						for errors.Is(err, ErrListConflict) && time.Since(begun) < time.Minute { // as under a supervisor
-							time.Sleep(again[client])
-							l, err = fl.open(client, list)
-						}
-						if err == nil {
-							mu.Lock()
-							defer mu.Unlock()
-							ls = append(ls, l)
-						}
-					})
-				}
-				wg.Wait()
-				for time.Since(begun) < 3*time.Minute { // connections that nobody wants take longer to come back
-					time.Sleep(time.Second)
-					for _, l := range ls {
-						if k, err := l.TryLock(t.Context(), "other"); err == nil {
-							succeeds(t, k.Unlock(t.Context()))
-						}
+		subtest(t, what, c.size(), func(t *testing.T, fl *fleet) {
+			var wg sync.WaitGroup
+			var mu sync.Mutex
+			var ls []*Locker
+			begun := time.Now()
+			for client, list := range lists {
+				begin(fl, client)
+				wg.Go(func() {
+					l, err := fl.open(client, list)
+					for errors.Is(err, ErrListConflict) && time.Since(begun) < time.Minute { // as under a supervisor
+						time.Sleep(again[client])
+						l, err = fl.open(client, list)
 					}
-				}
-				works := 0
+					if err == nil {
+						mu.Lock()
+						defer mu.Unlock()
+						ls = append(ls, l)
+					}
+				})
+			}
+			wg.Wait()
+			for time.Since(begun) < 3*time.Minute { // connections that nobody wants take longer to come back
+				time.Sleep(time.Second)
 				for _, l := range ls {
-					if _, err := l.Lock(t.Context(), "job", WithMaxWait(5*time.Second)); err == nil {
-						works++
-					} else if !errors.Is(err, ErrListConflict) {
-						t.Errorf("got %v, want ErrListConflict", err)
+					if k, err := l.TryLock(t.Context(), "other"); err == nil {
+						succeeds(t, k.Unlock(t.Context()))
 					}
 				}
-				equals(t, works, 1, "of two clients with lists that conflict, so many work")
-			})
+			}
+			works := 0
+			for _, l := range ls {
+				if _, err := l.Lock(t.Context(), "job", WithMaxWait(5*time.Second)); err == nil {
+					works++
+				} else if !errors.Is(err, ErrListConflict) {
+					t.Errorf("got %v, want ErrListConflict", err)
+				}
+			}
+			equals(t, works, 1, "of two clients with lists that conflict, so many work")
 		})
 	}
 }

@@ -417,8 +417,7 @@ func TestARefusedClientWithAHoldStaysRegistered(t *testing.T) {
 		fl.mend("a", 0, 1)
 		fl.mend("b", 2, 3)
 		refused := func(l *Locker) bool {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
+			ctx := expiring(t, time.Second)
 			return errors.Is(l.Ready(ctx), ErrListConflict)
 		}
 		for range 40 { // b must not work before the hold of a has ended
@@ -482,8 +481,7 @@ func TestALateConflictIsNoticed(t *testing.T) {
 			!strings.HasPrefix(err.Error(), "redlock: lock job: conflicting lists of nodes: other clients use ") {
 			t.Errorf("got %v, want ErrListConflict", err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := expiring(t, time.Second)
 		fails(t, b.Ready(ctx), ErrListConflict, "ready")
 		findsNoLists(t, a, "a client that is refused")
 		succeeds(t, a.Close())

@@ -53,9 +53,7 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 		unlock(t, writer)
 
 		held := must(tryPlain(t.Context()))(t)
-		if held.Token() <= writer.Token() {
-			t.Errorf("token %d after %d", held.Token(), writer.Token())
-		}
+		grows(t, held.Token(), writer.Token())
 		taken("reader beside a plain lock", a.TryRLock)
 		unlock(t, held)
 		fl.clean()
@@ -312,19 +310,17 @@ func TestDeadWriterKeepsReadersOutForOneTTL(t *testing.T) {
 		"killed":  func(fl *fleet, l sim.Link) { fl.net.Refuse(l); fl.net.Reset(l) },
 		"cut off": func(fl *fleet, l sim.Link) { fl.net.Drop(l, sim.Both) },
 	} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				reader := must(fl.locker("r", WithTTL(ttl)).RWMutex("job").RLock(t.Context()))(t)
-				w := fl.locker("w", WithTTL(ttl))
-				go func() { _, _ = w.Lock(t.Context(), "job") }()
-				time.Sleep(50 * ms)
-				m := fl.locker("a", WithTTL(ttl)).RWMutex("job")
-				fails(t, errOf(m.TryRLock(t.Context())), ErrTaken, "while a writer waits")
-				die(fl, sim.Link{Client: "w"})
-				within(t, ttl+300*ms, "the read", func() { unlock(t, must(m.RLock(t.Context()))(t)) })
-				unlock(t, reader)
-				fl.net.Calm()
-			})
+		subtest(t, what, 3, func(t *testing.T, fl *fleet) {
+			reader := must(fl.locker("r", WithTTL(ttl)).RWMutex("job").RLock(t.Context()))(t)
+			w := fl.locker("w", WithTTL(ttl))
+			go func() { _, _ = w.Lock(t.Context(), "job") }()
+			time.Sleep(50 * ms)
+			m := fl.locker("a", WithTTL(ttl)).RWMutex("job")
+			fails(t, errOf(m.TryRLock(t.Context())), ErrTaken, "while a writer waits")
+			die(fl, sim.Link{Client: "w"})
+			within(t, ttl+300*ms, "the read", func() { unlock(t, must(m.RLock(t.Context()))(t)) })
+			unlock(t, reader)
+			fl.net.Calm()
 		})
 	}
 }
@@ -364,40 +360,38 @@ func TestSplitVotesOfReadersAndWritersAreResolved(t *testing.T) {
 // that must not cut the lease, on which the hold counts, to that of a hand-over, nor end it where nobody is told.
 func TestAReadersHoldIsNotCutToALease(t *testing.T) {
 	for name, hears := range map[string]bool{"it is told": true, "it is not told": false} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				a, b, c := fl.locker("a"), fl.locker("b"), fl.locker("c")
-				if !hears {
-					fl.nodes[2].Deny("subscribe")
-				}
-				fl.nodes[2].Do("SET", "job", "another", "PX", 3000)
-				former := must(c.Lock(t.Context(), "job"))(t)
-				got := async(func() *Lock { return must(a.RWMutex("job").RLock(t.Context()))(t) })
+		subtest(t, name, 3, func(t *testing.T, fl *fleet) {
+			a, b, c := fl.locker("a"), fl.locker("b"), fl.locker("c")
+			if !hears {
+				fl.nodes[2].Deny("subscribe")
+			}
+			fl.nodes[2].Do("SET", "job", "another", "PX", 3000)
+			former := must(c.Lock(t.Context(), "job"))(t)
+			got := async(func() *Lock { return must(a.RWMutex("job").RLock(t.Context()))(t) })
+			time.Sleep(100 * ms)
+			succeeds(t, former.Unlock(t.Context()))
+			k := <-got
+			settleNetwork()
+			if waits := fl.nodes[2].Do("ZCARD", "redlock:wait:job"); waits != int64(1) {
+				t.Fatalf("%v wait on the node that another owner has, want 1", waits)
+			}
+			time.Sleep(time.Second / 2) // the lease is whole by now
+			fl.cut("a", 0)
+			for fl.nodes[0].Do("EXISTS", "job") == int64(1) {
 				time.Sleep(100 * ms)
-				succeeds(t, former.Unlock(t.Context()))
-				k := <-got
-				settleNetwork()
-				if waits := fl.nodes[2].Do("ZCARD", "redlock:wait:job"); waits != int64(1) {
-					t.Fatalf("%v wait on the node that another owner has, want 1", waits)
-				}
-				time.Sleep(time.Second / 2) // the lease is whole by now
-				fl.cut("a", 0)
-				for fl.nodes[0].Do("EXISTS", "job") == int64(1) {
-					time.Sleep(100 * ms)
-				}
-				for time.Until(k.Until()) < 9*time.Second { // an extension that the last two nodes answer
-					time.Sleep(10 * ms)
-				}
-				other := must(b.RWMutex("job").RLock(t.Context()))(t)
-				succeeds(t, other.Unlock(t.Context()))
-				time.Sleep(1500 * ms)
-				w, err := c.TryLock(t.Context(), "job")
-				if reads := k.Err(); err == nil && reads == nil {
-					t.Errorf("%v beside a reader whose hold is valid until %v", w, k.Until())
-				} else if reads != nil || !errors.Is(err, ErrTaken) {
-					t.Errorf("the reader: %v; the writer: %v, want ErrTaken", reads, err)
-				}
-			})
+			}
+			for time.Until(k.Until()) < 9*time.Second { // an extension that the last two nodes answer
+				time.Sleep(10 * ms)
+			}
+			other := must(b.RWMutex("job").RLock(t.Context()))(t)
+			succeeds(t, other.Unlock(t.Context()))
+			time.Sleep(1500 * ms)
+			w, err := c.TryLock(t.Context(), "job")
+			if reads := k.Err(); err == nil && reads == nil {
+				t.Errorf("%v beside a reader whose hold is valid until %v", w, k.Until())
+			} else if reads != nil || !errors.Is(err, ErrTaken) {
+				t.Errorf("the reader: %v; the writer: %v, want ErrTaken", reads, err)
+			}
 		})
 	}
 }

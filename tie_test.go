@@ -257,8 +257,7 @@ func TestOnlyATryLockBreaksTies(t *testing.T) {
 		l, once := fl.locker("a"), WithMaxAttempts(1)
 		fl.deadlock()
 		again := fl.again()
-		ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
-		defer cancel()
+		ctx := expiring(t, 100*ms)
 		for what, call := range map[string]func() (*Lock, error){
 			"Lock":     func() (*Lock, error) { return l.Lock(ctx, "job") },
 			"TryRLock": func() (*Lock, error) { return l.RWMutex("job").TryRLock(t.Context()) },
@@ -292,13 +291,9 @@ func TestATieIsUndoneOnTheNodesOfAllRounds(t *testing.T) {
 			fl.net.Reset(link0("a", 0))
 		})
 		_, err := l.TryLock(t.Context(), "job")
-		var q *QuorumError
-		if !errors.As(err, &q) || q.Nodes[0].Outcome != OutcomeFailed {
-			t.Errorf("got %v, want a node that failed in the second round", err)
-		}
-		if settleNetwork(); fl.nodes[0].Do("EXISTS", "job") != int64(1) {
-			t.Error("the node has not got the lock: this proves nothing")
-		}
+		equals(t, quorumError(t, err).Nodes[0].Outcome, OutcomeFailed, "a node in the second round")
+		settleNetwork()
+		equals[any](t, fl.nodes[0].Do("EXISTS", "job"), int64(1), "the node has not got the lock: this proves nothing")
 		fl.mend("a", 0)
 		time.Sleep(5 * time.Second)
 		fl.isHeld("job", 3)
@@ -311,8 +306,7 @@ func TestACallThatEndsInATieLeavesNothing(t *testing.T) {
 		modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
 			l := fl.racers([][]int{{0, 1, 2, 3, 4}}, opts...)[0]
 			fl.deadlock()
-			ctx, cancel := context.WithTimeout(t.Context(), after)
-			defer cancel()
+			ctx := expiring(t, after)
 			within(t, after+ms, "TryLock", func() { fails(t, errOf(l.TryLock(ctx, "job")), context.DeadlineExceeded) })
 			time.Sleep(100 * ms)
 			synctest.Wait()
@@ -339,10 +333,6 @@ func TestANodeThatForgetsInATieAbstains(t *testing.T) {
 			fl.nodes[4].Restart()
 		})
 		_, err := l.TryLock(t.Context(), "job")
-		var q *QuorumError
-		if !errors.As(err, &q) {
-			t.Fatalf("got %v: a vote of a node that forgot counts", err)
-		}
-		equals(t, q.Nodes[4].Outcome, OutcomeAbstained, "node 4, which gives the lock")
+		equals(t, quorumError(t, err).Nodes[4].Outcome, OutcomeAbstained, "node 4, which gives the lock")
 	})
 }

@@ -41,11 +41,9 @@ func TestNewTokensAreLargerThanDroppedOnes(t *testing.T) {
 		}
 		time.Sleep(2 * probeEvery)
 		for range 3 { // each Locker must continue above the others' tokens
-			for i, l := range []*Locker{b, fl.locker("c"), a} {
+			for _, l := range []*Locker{b, fl.locker("c"), a} {
 				k := must(l.TryLock(t.Context(), "job"))(t)
-				if k.Token() <= dropped {
-					t.Errorf("locker %d: token %d after %d", i, k.Token(), dropped)
-				}
+				grows(t, k.Token(), dropped)
 				dropped = k.Token()
 				_ = k.Unlock(t.Context())
 				settleNetwork()
@@ -53,9 +51,7 @@ func TestNewTokensAreLargerThanDroppedOnes(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		k = must(b.TryLock(t.Context(), "job"))(t) // by now the time has caught up
-		if k.Token() <= dropped {
-			t.Errorf("an hour later: token %d after %d", k.Token(), dropped)
-		}
+		grows(t, k.Token(), dropped)
 	})
 }
 
@@ -140,9 +136,7 @@ func TestTokensThatCountGrowWhenTheirSetHasExpired(t *testing.T) {
 			l := fl.locker(string(rune('a' + round)))
 			for range 5 {
 				k := must(l.Lock(t.Context(), "job"))(t)
-				if k.Token() <= last {
-					t.Errorf("round %d: token %d after %d", round, k.Token(), last)
-				}
+				grows(t, k.Token(), last)
 				last = k.Token()
 				succeeds(t, k.Unlock(t.Context()))
 				time.Sleep(50 * ms)
@@ -330,9 +324,7 @@ func TestTheSlowerOfTwoClocksIsNotTheTime(t *testing.T) {
 		b := fl.locker("b")
 		for range sized(300, 100) { // b tries again only after node 1 has dropped the token
 			if k, err := b.TryLock(t.Context(), "job"); err == nil {
-				if k.Token() <= last {
-					t.Fatalf("token %d after %d", k.Token(), last)
-				}
+				grows(t, k.Token(), last)
 				last = k.Token()
 				_ = k.Unlock(t.Context())
 			} else if !errors.Is(err, ErrNoQuorum) {
@@ -349,9 +341,7 @@ func TestTheSlowerOfTwoClocksIsNotTheTime(t *testing.T) {
 		fl.mend("b", 2)
 		time.Sleep(4 * time.Second) // b's next attempt
 		k = must(b.TryLock(t.Context(), "job"))(t)
-		if k.Token() <= last {
-			t.Errorf("all clocks known: token %d after %d", k.Token(), last)
-		}
+		grows(t, k.Token(), last)
 	})
 }
 

@@ -141,8 +141,7 @@ func TestMaxWaitIsNotTheCallersDeadline(t *testing.T) {
 			release := holdAll(t, fl.locker("holder"))
 			defer release()
 			l := fl.locker("a")
-			ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
-			defer cancel()
+			ctx := expiring(t, 100*ms)
 			if err := wait(ctx, l, WithMaxWait(time.Second)); !errors.Is(err, context.DeadlineExceeded) ||
 				errors.Is(err, ErrMaxWait) {
 				t.Errorf("%s: got %v, want DeadlineExceeded alone", what, err)

@@ -61,9 +61,7 @@ func TestTokensGrowThroughTheQueue(t *testing.T) {
 					if inside++; inside != 1 {
 						t.Error("two at once")
 					}
-					if k.Token() <= last {
-						t.Errorf("token %d after %d", k.Token(), last)
-					}
+					grows(t, k.Token(), last)
 					last = k.Token()
 					time.Sleep(ms)
 					inside--
@@ -79,8 +77,7 @@ func TestCancelledWaitLeavesNothing(t *testing.T) {
 	modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
 		holder := must(fl.locker("holder", opts...).Lock(t.Context(), "job"))(t)
 		l := fl.locker("a", opts...)
-		ctx, cancel := context.WithTimeout(t.Context(), 500*ms)
-		defer cancel()
+		ctx := expiring(t, 500*ms)
 		failsAll(t, errOf(l.Lock(ctx, "job")), context.DeadlineExceeded, ErrTaken)
 		settleNetwork()
 		if left := strings.Join(fl.leftovers(), " "); strings.Contains(left, "redlock:") {
@@ -98,8 +95,7 @@ func TestHandOverToAWaiterThatGivesUp(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, fl *fleet) {
 				holder := must(fl.locker("holder").Lock(t.Context(), "job"))(t)
 				a, b := fl.locker("a"), fl.locker("b", WithBackoff(never))
-				ctx, cancel := context.WithTimeout(t.Context(), 100*ms+offset)
-				defer cancel()
+				ctx := expiring(t, 100*ms+offset)
 				gave := async(func() *Lock {
 					k, err := lock(ctx, a)
 					if err != nil {
@@ -198,9 +194,7 @@ func TestDeadWaitersDelayNobody(t *testing.T) {
 		got := async(func() *Lock { return must(l.Lock(t.Context(), "job"))(t) })
 		time.Sleep(50 * ms)
 		succeeds(t, holder.Unlock(t.Context()))
-		within(t, 20*ms, "the hand-over", func() {
-			succeeds(t, (<-got).Unlock(t.Context()))
-		})
+		within(t, 20*ms, "the hand-over", func() { succeeds(t, (<-got).Unlock(t.Context())) })
 	})
 }
 
@@ -223,19 +217,17 @@ func TestWaitersDoNotDependOnMessages(t *testing.T) {
 		"no permission to subscribe": {"subscribe", unlock, 260 * ms},
 	} {
 		for what, lock := range some("Lock", "RLock") {
-			t.Run(name+"/"+what, func(t *testing.T) {
-				bubble(t, 3, func(t *testing.T, fl *fleet) {
-					holder := must(fl.locker("holder", WithTTL(ttl)).Lock(t.Context(), "job"))(t)
-					if c.denied != "" {
-						fl.nodes.deny(c.denied)
-					}
-					l := fl.locker("a")
-					got := async(func() *Lock { return must(lock(t.Context(), l))(t) })
-					time.Sleep(500 * ms)
-					c.release(fl, holder)
-					within(t, c.limit, "the take-over", func() { succeeds(t, (<-got).Unlock(t.Context())) })
-					fl.clean()
-				})
+			subtest(t, name+"/"+what, 3, func(t *testing.T, fl *fleet) {
+				holder := must(fl.locker("holder", WithTTL(ttl)).Lock(t.Context(), "job"))(t)
+				if c.denied != "" {
+					fl.nodes.deny(c.denied)
+				}
+				l := fl.locker("a")
+				got := async(func() *Lock { return must(lock(t.Context(), l))(t) })
+				time.Sleep(500 * ms)
+				c.release(fl, holder)
+				within(t, c.limit, "the take-over", func() { succeeds(t, (<-got).Unlock(t.Context())) })
+				fl.clean()
 			})
 		}
 	}
@@ -251,23 +243,21 @@ func TestAWaiterIsToldOfWhatIsWritten(t *testing.T) {
 		"writer": {"set", calls["Lock"]},
 		"reader": {"zadd", calls["RLock"]},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				holder := must(fl.locker("holder", WithoutFencing()).Lock(t.Context(), "job"))(t)
-				l := fl.locker("a", WithoutFencing(), WithBackoff(never))
-				got := async(func() *Lock { return must(c.lock(t.Context(), l))(t) })
-				time.Sleep(100 * ms)
-				fl.nodes[:2].deny(c.deny)
-				_ = holder.Unlock(t.Context())
-				settleNetwork()
-				select {
-				case k := <-got:
-					t.Fatalf("two of three nodes could not give the waiter the lock, and it got %v", k)
-				default:
-				}
-				fl.nodes[:2].deny()
-				succeeds(t, (<-got).Unlock(t.Context()))
-			})
+		subtest(t, name, 3, func(t *testing.T, fl *fleet) {
+			holder := must(fl.locker("holder", WithoutFencing()).Lock(t.Context(), "job"))(t)
+			l := fl.locker("a", WithoutFencing(), WithBackoff(never))
+			got := async(func() *Lock { return must(c.lock(t.Context(), l))(t) })
+			time.Sleep(100 * ms)
+			fl.nodes[:2].deny(c.deny)
+			_ = holder.Unlock(t.Context())
+			settleNetwork()
+			select {
+			case k := <-got:
+				t.Fatalf("two of three nodes could not give the waiter the lock, and it got %v", k)
+			default:
+			}
+			fl.nodes[:2].deny()
+			succeeds(t, (<-got).Unlock(t.Context()))
 		})
 	}
 }
@@ -453,11 +443,8 @@ func TestOneContenderPerProcess(t *testing.T) {
 		}
 		equals[any](t, fl.nodes[0].Do("ZCARD", "redlock:wait:job"), int64(1), "contenders on the node")
 		// A caller inside the local queue gives up.
-		ctx, cancel := context.WithTimeout(t.Context(), 20*ms)
-		defer cancel()
-		within(t, 20*ms, "giving up", func() {
-			failsAll(t, errOf(l.Lock(ctx, "job")), context.DeadlineExceeded, ErrTaken)
-		})
+		ctx := expiring(t, 20*ms)
+		within(t, 20*ms, "giving up", func() { failsAll(t, errOf(l.Lock(ctx, "job")), context.DeadlineExceeded, ErrTaken) })
 		succeeds(t, holder.Unlock(t.Context()))
 		waiters.Wait()
 		for i, got := range order {
@@ -627,28 +614,25 @@ func TestWaitersLeaveForeignKeysAlone(t *testing.T) {
 	foreign := some("Lock", "RLock", "LockAll")
 	for what, first := range foreign {
 		for then, second := range foreign {
-			t.Run(what+"/"+then, func(t *testing.T) {
-				bubble(t, 3, func(t *testing.T, fl *fleet) {
-					fl.nodes.do("LPUSH", "job", "theirs")
-					ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-					defer cancel()
-					failed := make(chan error)
-					for i, wait := range []call{first, second} {
-						l := fl.locker(strconv.Itoa(i))
-						time.Sleep(100 * ms)
-						go func() { failed <- errOf(wait(ctx, l)) }()
+			subtest(t, what+"/"+then, 3, func(t *testing.T, fl *fleet) {
+				fl.nodes.do("LPUSH", "job", "theirs")
+				ctx := expiring(t, 3*time.Second)
+				failed := make(chan error)
+				for i, wait := range []call{first, second} {
+					l := fl.locker(strconv.Itoa(i))
+					time.Sleep(100 * ms)
+					go func() { failed <- errOf(wait(ctx, l)) }()
+				}
+				for range 2 {
+					err := <-failed
+					if !errors.Is(err, ErrTaken) || !errors.Is(err, context.DeadlineExceeded) ||
+						!strings.Contains(err.Error(), "not a string") {
+						t.Errorf("got %v, want ErrTaken because the key is not a string", err)
 					}
-					for range 2 {
-						err := <-failed
-						if !errors.Is(err, ErrTaken) || !errors.Is(err, context.DeadlineExceeded) ||
-							!strings.Contains(err.Error(), "not a string") {
-							t.Errorf("got %v, want ErrTaken because the key is not a string", err)
-						}
-					}
-					for _, n := range fl.nodes {
-						equals(t, fmt.Sprint(n.Do("LRANGE", "job", "0", "-1")), "[theirs]", "the list")
-					}
-				})
+				}
+				for _, n := range fl.nodes {
+					equals(t, fmt.Sprint(n.Do("LRANGE", "job", "0", "-1")), "[theirs]", "the list")
+				}
 			})
 		}
 	}

@@ -46,8 +46,7 @@ func TestAStandingRequestLeavesNoPlace(t *testing.T) {
 		},
 		"the caller gives up": func(t *testing.T, l *Locker, refused func()) {
 			refused()
-			ctx, cancel := context.WithTimeout(t.Context(), late/2)
-			defer cancel()
+			ctx := expiring(t, late/2)
 			fails(t, errOf(l.Lock(ctx, "job")), context.DeadlineExceeded)
 		},
 		"the attempts are used up": func(t *testing.T, l *Locker, refused func()) {
@@ -56,8 +55,7 @@ func TestAStandingRequestLeavesNoPlace(t *testing.T) {
 		},
 		"it waits behind another goroutine": func(t *testing.T, l *Locker, refused func()) {
 			refused()
-			ctx, cancel := context.WithTimeout(t.Context(), 2*late)
-			defer cancel()
+			ctx := expiring(t, 2*late)
 			for range 3 {
 				go func() { _, _ = l.Lock(ctx, "job") }()
 			}
@@ -69,25 +67,23 @@ func TestAStandingRequestLeavesNoPlace(t *testing.T) {
 			fails(t, errOf(l.Lock(t.Context(), "job")), ErrClosed)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 5, func(t *testing.T, fl *fleet) {
-				l := fl.locker("a")
-				refuse := func(nodes ...int) {
-					for _, i := range nodes {
-						fl.nodes[i].Do("SET", "job", uuid.NewString(), "PX", 150)
-					}
+		subtest(t, name, 5, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a")
+			refuse := func(nodes ...int) {
+				for _, i := range nodes {
+					fl.nodes[i].Do("SET", "job", uuid.NewString(), "PX", 150)
 				}
-				refuse(3, 4)
-				for _, i := range []int{3, 4} {
-					fl.net.SetDelay(link0("a", i), sim.Down, sim.Delay{Min: late, Max: late + ms})
-				}
-				f(t, l, func() { refuse(0, 1, 2) })
-				time.Sleep(200 * ms)
-				fl.clean()
-				if l.ctx.Err() == nil {
-					equals(t, l.listenedFor(), 0, "owners that are still listened for")
-				}
-			})
+			}
+			refuse(3, 4)
+			for _, i := range []int{3, 4} {
+				fl.net.SetDelay(link0("a", i), sim.Down, sim.Delay{Min: late, Max: late + ms})
+			}
+			f(t, l, func() { refuse(0, 1, 2) })
+			time.Sleep(200 * ms)
+			fl.clean()
+			if l.ctx.Err() == nil {
+				equals(t, l.listenedFor(), 0, "owners that are still listened for")
+			}
 		})
 	}
 }

@@ -28,8 +28,7 @@ func TestSimultaneousDeadlinesReportTaken(t *testing.T) {
 				bubble(t, 3, func(t *testing.T, fl *fleet) {
 					holder := must(of(fl.locker("holder"))(t.Context()))(t)
 					acquire := of(fl.locker("a"))
-					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-					defer cancel()
+					ctx := expiring(t, time.Second)
 					var all sync.WaitGroup
 					for range 20 {
 						all.Go(func() { failsAll(t, errOf(acquire(ctx)), context.DeadlineExceeded, ErrTaken) })
@@ -47,24 +46,20 @@ func TestSimultaneousDeadlinesReportTaken(t *testing.T) {
 // and does not join the local queue.
 func TestMaxAttemptsOneSkipsTheLocalQueue(t *testing.T) {
 	for _, name := range []string{"Lock", "RLock", "LockAll", "Do", "Once"} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				must(fl.locker("holder").Lock(t.Context(), "job"))(t)
-				l := fl.locker("a")
-				asksOnce(t, l.opts.nodeTimeout, func(ctx context.Context, opts ...Option) error {
-					return waits[name](ctx, l, opts...)
-				})
+		subtest(t, name, 3, func(t *testing.T, fl *fleet) {
+			must(fl.locker("holder").Lock(t.Context(), "job"))(t)
+			l := fl.locker("a")
+			asksOnce(t, l.opts.nodeTimeout, func(ctx context.Context, opts ...Option) error {
+				return waits[name](ctx, l, opts...)
 			})
 		})
 	}
-	t.Run("Acquire", func(t *testing.T) {
-		bubble(t, 3, func(t *testing.T, fl *fleet) {
-			must(fl.locker("holder").Semaphore("job", 1).Acquire(t.Context()))(t)
-			l := fl.locker("a")
-			s := l.Semaphore("job", 1)
-			asksOnce(t, 3*l.opts.nodeTimeout, func(ctx context.Context, opts ...Option) error {
-				return errOf(s.Acquire(ctx, opts...))
-			})
+	subtest(t, "Acquire", 3, func(t *testing.T, fl *fleet) {
+		must(fl.locker("holder").Semaphore("job", 1).Acquire(t.Context()))(t)
+		l := fl.locker("a")
+		s := l.Semaphore("job", 1)
+		asksOnce(t, 3*l.opts.nodeTimeout, func(ctx context.Context, opts ...Option) error {
+			return errOf(s.Acquire(ctx, opts...))
 		})
 	})
 }
@@ -89,8 +84,7 @@ func asksOnce(t *testing.T, limit time.Duration, ask func(context.Context, ...Op
 func TestEndedContextBeforeTheLocalQueueReportsTaken(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
+		ctx := cancelled(t)
 		_, err := l.wait(ctx, acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, nil, nil)
 		failsAll(t, err, ErrTaken, context.Canceled)
 	})
@@ -108,8 +102,7 @@ func TestACallerBehindOthersGetsTheirVerdict(t *testing.T) {
 			time.Sleep(time.Second)
 			behind := func(want error) {
 				t.Helper()
-				ctx, cancel := context.WithTimeout(t.Context(), 50*ms)
-				defer cancel()
+				ctx := expiring(t, 50*ms)
 				_, err := acquire(ctx)
 				_, waited := acquire(t.Context(), WithMaxWait(50*ms))
 				for ended, err := range map[error]error{context.DeadlineExceeded: err, ErrMaxWait: waited} {

@@ -275,54 +275,51 @@ func TestWaitersThatCannotWinBlockNobody(t *testing.T) {
 		"new masters cut":  {changes[1], nil, []int{3, 4, 5}, lock, lock},
 		"some cut":         {change{"", []int{0, 1, 2}, []int{2, 3, 4}}, nil, []int{3, 4}, lock, lock},
 	} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, c.size(), func(t *testing.T, fl *fleet) {
-				kind := "old"
-				if c.new != nil {
-					kind = "both"
-				}
-				for _, i := range c.dead {
-					fl.nodes[i].Crash(true)
-				}
-				fl.cut("cut off", c.cut...)
-				const waiters = 20
-				other := c.locker(fl, "old", "other")
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				waited := make(chan error, waiters)
-				for range waiters {
-					waiter := c.locker(fl, kind, "cut off")
-					go func() {
-						k, err := c.waits(ctx, waiter)
-						if err == nil {
-							err = k.Unlock(ctx)
-						}
-						waited <- err
-					}()
-				}
-				time.Sleep(time.Second)
-				asked := fl.nodes[0].Calls("evalsha")
-				time.Sleep(10 * time.Second)
-				if asked = fl.nodes[0].Calls("evalsha") - asked; asked > 6*waiters { // these trim, and register
-					t.Errorf("they asked a node %d times in 10 s", asked)
-				}
-				for range 100 {
-					begun := time.Now()
-					k := must(c.others(ctx, other))(t)
-					if took := time.Since(begun); took > 20*ms {
-						t.Errorf("waited for %v", took)
+		subtest(t, what, c.size(), func(t *testing.T, fl *fleet) {
+			kind := "old"
+			if c.new != nil {
+				kind = "both"
+			}
+			for _, i := range c.dead {
+				fl.nodes[i].Crash(true)
+			}
+			fl.cut("cut off", c.cut...)
+			const waiters = 20
+			other := c.locker(fl, "old", "other")
+			ctx := expiring(t, time.Minute)
+			waited := make(chan error, waiters)
+			for range waiters {
+				waiter := c.locker(fl, kind, "cut off")
+				go func() {
+					k, err := c.waits(ctx, waiter)
+					if err == nil {
+						err = k.Unlock(ctx)
 					}
-					time.Sleep(10 * ms)
-					succeeds(t, k.Unlock(ctx))
+					waited <- err
+				}()
+			}
+			time.Sleep(time.Second)
+			asked := fl.nodes[0].Calls("evalsha")
+			time.Sleep(10 * time.Second)
+			if asked = fl.nodes[0].Calls("evalsha") - asked; asked > 6*waiters { // these trim, and register
+				t.Errorf("they asked a node %d times in 10 s", asked)
+			}
+			for range 100 {
+				begun := time.Now()
+				k := must(c.others(ctx, other))(t)
+				if took := time.Since(begun); took > 20*ms {
+					t.Errorf("waited for %v", took)
 				}
-				for _, i := range c.dead {
-					fl.nodes[i].Restart()
-				}
-				fl.mend("cut off", c.cut...)
-				for range waiters {
-					succeeds(t, <-waited, "they reach all nodes again")
-				}
-			})
+				time.Sleep(10 * ms)
+				succeeds(t, k.Unlock(ctx))
+			}
+			for _, i := range c.dead {
+				fl.nodes[i].Restart()
+			}
+			fl.mend("cut off", c.cut...)
+			for range waiters {
+				succeeds(t, <-waited, "they reach all nodes again")
+			}
 		})
 	}
 }
