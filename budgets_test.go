@@ -88,11 +88,7 @@ func (m metered) Write(b []byte) (int, error) {
 // several opens Lockers at one moment.
 func (fl *fleet) several(n int, client string, opts ...Option) []*Locker {
 	lockers := make([]*Locker, n)
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() { lockers[i] = fl.locker(client, opts...) })
-	}
-	all.Wait()
+	together(n, func(i int) { lockers[i] = fl.locker(client, opts...) })
 	return lockers
 }
 
@@ -409,11 +405,7 @@ func TestBudgetsOfACycle(t *testing.T) {
 		}
 		const names, rounds = 64, 20
 		for range rounds {
-			var all sync.WaitGroup
-			for i := range names {
-				all.Go(func() { succeeds(t, must(l.Lock(t.Context(), fmt.Sprint(i)))(t).Unlock(t.Context())) })
-			}
-			all.Wait()
+			together(names, func(i int) { succeeds(t, must(l.Lock(t.Context(), fmt.Sprint(i)))(t).Unlock(t.Context())) })
 			settleNetwork()
 		}
 		each := float64(calls.Load()) / float64(len(fl.nodes))

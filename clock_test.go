@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"sync"
 	"testing"
 	"time"
 )
@@ -109,21 +108,17 @@ func TestReadingsOfManyGoroutines(t *testing.T) {
 	if c.now().boot == 0 {
 		t.Skip("no clock counts the time since boot")
 	}
-	var group sync.WaitGroup
-	for range 8 {
-		group.Go(func() {
-			last := c.now()
-			for range 5000 {
-				now := c.now()
-				if really := c.boot(); now.boot > really || now.boot < last.boot {
-					t.Errorf("%s since boot after %s, want at most %s", now.boot, last.boot, really)
-					return
-				}
-				last = now
+	together(8, func(_ int) {
+		last := c.now()
+		for range 5000 {
+			now := c.now()
+			if really := c.boot(); now.boot > really || now.boot < last.boot {
+				t.Errorf("%s since boot after %s, want at most %s", now.boot, last.boot, really)
+				return
 			}
-		})
-	}
-	group.Wait()
+			last = now
+		}
+	})
 }
 
 // Without a boot clock, the other clocks decide.

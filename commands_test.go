@@ -22,11 +22,7 @@ func TestLocksInOneBatchKeepTheirOwnTTL(t *testing.T) {
 		const n = 50
 		ttl := func(i int) time.Duration { return time.Duration(10+i%3) * time.Second }
 		before := fl.nodes[0].Calls("evalsha")
-		var all sync.WaitGroup
-		for i := range n {
-			all.Go(func() { succeeds(t, errOf(l.TryLock(t.Context(), fmt.Sprint(i), WithTTL(ttl(i))))) })
-		}
-		all.Wait()
+		together(n, func(i int) { succeeds(t, errOf(l.TryLock(t.Context(), fmt.Sprint(i), WithTTL(ttl(i))))) })
 		if calls := fl.nodes[0].Calls("evalsha") - before; calls == n {
 			t.Error("no two locks were acquired in one batch: this proves nothing")
 		}

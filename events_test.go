@@ -161,8 +161,7 @@ func TestEventsOfALoss(t *testing.T) {
 		l, w := fl.witnessed("a", WithTTL(3*time.Second))
 		k := must(l.Lock(t.Context(), "job"))(t)
 		w.expect(t, EventAttempt, EventAcquired)
-		fl.nodes[0].Pause()
-		fl.nodes[1].Pause()
+		fl.nodes[:2].pause()
 		<-k.Done()
 		seen := w.take()
 		count := map[EventKind]int{}
@@ -190,8 +189,7 @@ func TestEventsOfALoss(t *testing.T) {
 			last.Token != k.Token() {
 			t.Errorf("the last: got %+v, want the loss", last)
 		}
-		fl.nodes[0].Resume()
-		fl.nodes[1].Resume()
+		fl.nodes[:2].resume()
 		_ = k.Unlock(t.Context())
 		settleNetwork()
 		w.expect(t, EventNodeUp, EventNodeUp)
@@ -202,14 +200,10 @@ func TestEventsOfALoss(t *testing.T) {
 // that was patched after the error had gone to the observer.
 func TestObserverAndCallerSeeTheSameError(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		var mu sync.Mutex // guards said
-		var said []string
+		said := make(chan string, 20)
 		l := fl.locker("a", WithTTL(3*time.Second), WithoutRenewal(), WithObserver(func(ev Event) {
 			if ev.Kind == EventNotRenewed {
-				text := ev.Err.Error()
-				mu.Lock()
-				defer mu.Unlock()
-				said = append(said, text)
+				said <- ev.Err.Error()
 			}
 		}))
 		for i := range 20 {
@@ -220,12 +214,7 @@ func TestObserverAndCallerSeeTheSameError(t *testing.T) {
 			if !errors.Is(err, ErrLost) || errors.Is(err, ErrTaken) {
 				t.Errorf("got %v, want ErrLost alone", err)
 			}
-			synctest.Wait()
-			mu.Lock()
-			if len(said) != i+1 || said[i] != err.Error() {
-				t.Errorf("the observer was told %q, the caller %q", said, err)
-			}
-			mu.Unlock()
+			equals(t, <-said, err.Error(), "the observer was told, and the caller")
 		}
 	})
 }
@@ -235,14 +224,12 @@ func TestACancelledExtensionIsNoLoss(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		k := must(l.Lock(t.Context(), "job"))(t)
-		fl.nodes[0].Pause()
-		fl.nodes[1].Pause()
+		fl.nodes[:2].pause()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(10*ms, func() { cancel(ErrLost) })
 		failsAll(t, k.Extend(ctx), ErrNoQuorum, context.Canceled)
 		succeeds(t, k.Err(), "the hold has ended")
-		fl.nodes[0].Resume()
-		fl.nodes[1].Resume()
+		fl.nodes[:2].resume()
 		succeeds(t, k.Unlock(t.Context()))
 	})
 }
@@ -361,56 +348,54 @@ func (e *events) setLimit(places int) {
 	e.limit = places
 }
 
+// stuck returns a Locker whose observer blocks until free is called, and what it has seen by then.
+func (fl *fleet) stuck(places int, opts ...Option) (l *Locker, seen, dropped *int, free func()) {
+	seen, dropped = new(int), new(int)
+	stuck := make(chan struct{})
+	l = fl.locker("a", append(opts, WithObserver(func(ev Event) {
+		<-stuck
+		*seen, *dropped = *seen+1, *dropped+ev.Dropped
+	}))...)
+	l.events.setLimit(places)
+	return l, seen, dropped, func() {
+		close(stuck)
+		synctest.Wait()
+	}
+}
+
 // An observer that blocks delays no call, and Close only for a moment. The events that it misses are counted.
 func TestASlowObserver(t *testing.T) {
 	const places = 1000
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		var seen, dropped int
-		stuck := make(chan struct{})
-		l := fl.locker("a", WithTTL(3*time.Second), WithObserver(func(ev Event) {
-			<-stuck
-			seen, dropped = seen+1, dropped+ev.Dropped
-		}))
-		l.events.setLimit(places)
+		l, seen, dropped, free := fl.stuck(places, WithTTL(3*time.Second))
 		kept := must(l.Lock(t.Context(), "kept"))(t)
 		const cycles = 1000 // of three events each
 		for range cycles {
 			within(t, 100*ms, "a cycle", func() {
-				k := must(l.Lock(t.Context(), "job"))(t)
-				succeeds(t, k.Unlock(t.Context()))
+				succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
 			})
 		}
 		time.Sleep(10 * time.Second)
 		succeeds(t, kept.Err(), "a hold that must be renewed")
 		within(t, 250*ms, "Close", func() { _ = l.Close() })
-		close(stuck)
-		synctest.Wait()
-		if seen != places+1 || dropped != 0 {
+		free()
+		if *seen != places+1 || *dropped != 0 {
 			t.Errorf("got %d events, %d dropped among them, want the %d that were queued and the one that it blocked in",
-				seen, dropped, places)
+				*seen, *dropped, places)
 		}
 	})
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
-		stuck := make(chan struct{})
-		var seen, dropped int
-		l := fl.locker("a", WithObserver(func(ev Event) {
-			<-stuck
-			seen, dropped = seen+1, dropped+ev.Dropped
-		}))
-		l.events.setLimit(places)
-		cycle := func() {
-			succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
-		}
+		l, seen, dropped, free := fl.stuck(places)
+		cycle := func() { succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context())) }
 		for range 500 {
 			cycle()
 		}
-		close(stuck)
-		synctest.Wait()
-		before := seen + dropped
+		free()
+		before := *seen + *dropped
 		cycle()
 		synctest.Wait()
-		if seen != places+1+3 || before+3 > seen+dropped || seen+dropped < 3*501 {
-			t.Errorf("got %d events and %d dropped, want all of 501 cycles in one or the other", seen, dropped)
+		if *seen != places+1+3 || before+3 > *seen+*dropped || *seen+*dropped < 3*501 {
+			t.Errorf("got %d events and %d dropped, want all of 501 cycles in one or the other", *seen, *dropped)
 		}
 	})
 }
@@ -475,8 +460,7 @@ func TestLogLevels(t *testing.T) {
 			_, _ = fl.locker("b").TryLock(t.Context(), "job")
 			_, _ = l.Lock(t.Context(), "job", WithMaxAttempts(1))
 			time.Sleep(2 * time.Second)
-			fl.nodes[0].Crash(true)
-			fl.nodes[1].Crash(true)
+			fl.nodes[:2].crash(true)
 			<-k.Done()
 			runtime.KeepAlive(k) // a hold without a handle is not renewed
 			_ = l.Close()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -203,6 +204,13 @@ func settleNetwork() {
 	synctest.Wait()
 }
 
+// settles is isHeld when all messages in flight have arrived.
+func (fl *fleet) settles(key string, want int, what ...string) {
+	fl.t.Helper()
+	settleNetwork()
+	fl.isHeld(key, want, what...)
+}
+
 // must(f())(t) returns f's value, and ends the test if f fails.
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
@@ -295,6 +303,15 @@ func async[T any](f func() T) <-chan T {
 	result := make(chan T, 1)
 	go func() { result <- f() }()
 	return result
+}
+
+// together calls f in n goroutines at one moment, and waits for them.
+func together(n int, f func(i int)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { f(i) })
+	}
+	all.Wait()
 }
 
 // within fails the test unless f returns within d of virtual time.

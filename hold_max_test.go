@@ -27,8 +27,7 @@ func TestMaxHold(t *testing.T) {
 		if !errors.Is(context.Cause(ctx), ErrMaxHold) || !errors.Is(k.Err(), ErrMaxHold) {
 			t.Errorf("got %v and %v, want ErrMaxHold", context.Cause(ctx), k.Err())
 		}
-		settleNetwork()
-		fl.isHeld("job", 3, "before Unlock")
+		fl.settles("job", 3, "before Unlock")
 		now := must(l.Inspect(t.Context(), "job"))(t)
 		if now.Owner != k.Owner() || now.Token != k.Token() || now.Remaining <= 0 || now.Remaining > time.Second {
 			t.Errorf("Inspect says %+v", now)
@@ -41,8 +40,7 @@ func TestMaxHold(t *testing.T) {
 			asked := fl.nodes[0].Calls("evalsha")
 			err := k.Unlock(t.Context())
 			failsAll(t, err, ErrLost, ErrMaxHold)
-			settleNetwork()
-			fl.isHeld("job", 0, "after Unlock")
+			fl.settles("job", 0, "after Unlock")
 			if again := fl.nodes[0].Calls("evalsha") - asked; asked > 0 && again > 1 {
 				t.Errorf("%d requests, want one for the release", again)
 			}
@@ -217,8 +215,7 @@ func TestTheMaximumIsNoticedAfterTheValidity(t *testing.T) {
 		settleNetwork()
 		slept = time.Minute
 		fails(t, k.Err(), ErrMaxHold)
-		settleNetwork()
-		fl.isHeld("job", 0)
+		fl.settles("job", 0)
 	})
 }
 

@@ -69,8 +69,7 @@ func TestRollingRestartKeepsAHold(t *testing.T) {
 		cancel()
 		waiting.Wait()
 		succeeds(t, k.Unlock(t.Context()))
-		settleNetwork()
-		fl.isHeld("job", 0)
+		fl.settles("job", 0)
 	})
 }
 
@@ -104,8 +103,7 @@ func TestARepairedNodeDoesNotVoteInThatRound(t *testing.T) {
 					}
 					if lost == 2 {
 						fails(t, k.Extend(t.Context()), ErrLost, "two of three nodes lost it")
-						settleNetwork()
-						fl.isHeld("job", c.left, "repaired")
+						fl.settles("job", c.left, "repaired")
 						return
 					}
 					for range 2 {
@@ -132,11 +130,9 @@ func TestNodesThatAnExtensionAddedAreReleased(t *testing.T) {
 		fl.mend("a", 2)
 		time.Sleep(2 * time.Second)
 		succeeds(t, k.Extend(t.Context()))
-		settleNetwork()
-		fl.isHeld("job", 3, "after the extension")
+		fl.settles("job", 3, "after the extension")
 		_ = k.Unlock(t.Context())
-		settleNetwork()
-		fl.isHeld("job", 0)
+		fl.settles("job", 0)
 	})
 }
 
@@ -254,33 +250,30 @@ func TestAForgottenHandleIsNotRenewedForEver(t *testing.T) {
 // hold is renewed. When all are gone, the end of the hold says why.
 func TestAContextKeepsItsHold(t *testing.T) {
 	type key struct{}
-	derive := map[string]func(ctx context.Context) (context.Context, context.CancelFunc){
-		"itself": func(ctx context.Context) (context.Context, context.CancelFunc) { return ctx, func() {} },
-		"WithValue": func(ctx context.Context) (context.Context, context.CancelFunc) {
-			return context.WithValue(ctx, key{}, 1), func() {}
-		},
-		"WithCancel": context.WithCancel,
-		"WithTimeout": func(ctx context.Context) (context.Context, context.CancelFunc) {
-			return context.WithTimeout(ctx, 24*time.Hour)
-		},
-		"WithoutCancel": func(ctx context.Context) (context.Context, context.CancelFunc) {
-			return context.WithoutCancel(ctx), func() {}
-		},
-		"a value of a value": func(ctx context.Context) (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithCancel(context.WithValue(ctx, key{}, 1))
-			return context.WithValue(ctx, key{}, 2), cancel
+	const day = 24 * time.Hour
+	var cancels []context.CancelFunc
+	cancelled := func(ctx context.Context, cancel context.CancelFunc) context.Context {
+		cancels = append(cancels, cancel)
+		return ctx
+	}
+	derive := map[string]func(ctx context.Context) context.Context{
+		"itself":        func(ctx context.Context) context.Context { return ctx },
+		"WithValue":     func(ctx context.Context) context.Context { return context.WithValue(ctx, key{}, 1) },
+		"WithCancel":    func(ctx context.Context) context.Context { return cancelled(context.WithCancel(ctx)) },
+		"WithTimeout":   func(ctx context.Context) context.Context { return cancelled(context.WithTimeout(ctx, day)) },
+		"WithoutCancel": context.WithoutCancel,
+		"a value of a value": func(ctx context.Context) context.Context {
+			return context.WithValue(cancelled(context.WithCancel(context.WithValue(ctx, key{}, 1))), key{}, 2)
 		},
 	}
 	collectWhenTold(t)
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l, w := fl.witnessed("a", WithTTL(3*time.Second))
 		kept := map[string]context.Context{}
-		var cancels []context.CancelFunc
 		for name, derive := range derive {
 			func() {
 				ctx, _ := must(l.Lock(t.Context(), name))(t).Context(t.Context())
-				ctx, cancel := derive(ctx)
-				kept[name], cancels = ctx, append(cancels, cancel) //nolint:fatcontext // each has a hold of its own
+				kept[name] = derive(ctx) //nolint:fatcontext // each has a hold of its own
 			}()
 			func() { _, _ = must(l.Lock(t.Context(), "without "+name))(t).Context(t.Context()) }()
 		}

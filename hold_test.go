@@ -126,20 +126,16 @@ func TestHandlesOutliveTheirHolds(t *testing.T) {
 				}
 			})
 		}
-		var workers sync.WaitGroup
-		for w := range 8 {
-			workers.Go(func() {
-				for i := range 40 {
-					r, err := liveAndEnd(ctx, l, w, w+i, &pending)
-					if err != nil {
-						t.Errorf("worker %d, hold %d: %v", w, i, err)
-						return
-					}
-					ended <- r
+		together(8, func(w int) {
+			for i := range 40 {
+				r, err := liveAndEnd(ctx, l, w, w+i, &pending)
+				if err != nil {
+					t.Errorf("worker %d, hold %d: %v", w, i, err)
+					return
 				}
-			})
-		}
-		workers.Wait()
+				ended <- r
+			}
+		})
 		close(ended)
 		checkers.Wait()
 		succeeds(t, pending.Wait(), "an extension at the same time as Unlock")
@@ -303,8 +299,7 @@ func TestCloseWaitsForAsyncUnlocks(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithAsyncUnlock())
 		fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 10 * ms, Max: 10 * ms})
-		k := must(l.Lock(t.Context(), "job"))(t)
-		_ = k.Unlock(t.Context())
+		succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
 		_ = l.Close()
 		fl.isHeld("job", 0, "after Close")
 	})

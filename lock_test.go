@@ -27,8 +27,7 @@ func TestUnlockIgnoresACancelledContext(t *testing.T) {
 		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
 		ended := cancelled(t)
 		succeeds(t, k.Unlock(ended))
-		settleNetwork()
-		fl.isHeld("job", 0)
+		fl.settles("job", 0)
 	})
 }
 
@@ -59,8 +58,7 @@ func TestExtendMovesUntil(t *testing.T) {
 			}
 		}
 		// Too few nodes answer: the hold is valid until then, and not a moment longer.
-		fl.nodes[0].Pause()
-		fl.nodes[1].Pause()
+		fl.nodes[:2].pause()
 		before := k.Until()
 		within(t, 250*ms, "Extend", func() { fails(t, k.Extend(t.Context()), ErrNoQuorum) })
 		if k.Err() != nil || !k.Until().Equal(before) {

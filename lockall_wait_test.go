@@ -238,8 +238,7 @@ func TestLockAllOfNamesThatAreNeverFree(t *testing.T) {
 		fails(t, errOf(l.LockAll(t.Context(), ten, WithMaxAttempts(1))), ErrTaken, "the names should be taken all the time")
 		for range sized(20, 5) {
 			within(t, 300*ms, "LockAll", func() {
-				k := must(l.LockAll(t.Context(), ten))(t)
-				succeeds(t, k.Unlock(t.Context()))
+				succeeds(t, must(l.LockAll(t.Context(), ten))(t).Unlock(t.Context()))
 			})
 		}
 		stop()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -126,8 +125,7 @@ func TestNewDoesNotWaitForAMinority(t *testing.T) {
 		fl.nodes[1].Crash(false)
 		var l *Locker
 		within(t, 255*ms, "New", func() { l = fl.locker("a") }) // the node timeout, and a round trip to register
-		k := must(l.Lock(t.Context(), "job"))(t)
-		_ = k.Unlock(t.Context())
+		succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
 		fl.nodes[0].Resume()
 	})
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
@@ -136,8 +134,7 @@ func TestNewDoesNotWaitForAMinority(t *testing.T) {
 			l := fl.locker("a", WithRestartGuard(0))
 			failsSaying(t, errOf(l.TryLock(t.Context(), "job")), ErrNoQuorum, "refused")
 			fl.nodes.restart()
-			k := must(l.Lock(t.Context(), "job"))(t)
-			_ = k.Unlock(t.Context())
+			succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
 		})
 	})
 }
@@ -181,8 +178,7 @@ func TestNewReturnsInTimeOverSlowLinks(t *testing.T) {
 				return
 			}
 			time.Sleep(20 * time.Second)
-			k := must(l.TryLock(t.Context(), "job"))(t)
-			_ = k.Unlock(t.Context())
+			succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
 		})
 	}
 }
@@ -228,11 +224,7 @@ func TestBadNodesAreRefusedWithoutTheirSecrets(t *testing.T) {
 func burst(t *testing.T, l *Locker, n int) (failures []error) {
 	t.Helper()
 	errs := make([]error, n)
-	var all sync.WaitGroup
-	for i := range errs {
-		all.Go(func() { _, errs[i] = l.TryLock(t.Context(), strconv.Itoa(i)) })
-	}
-	all.Wait()
+	together(n, func(i int) { _, errs[i] = l.TryLock(t.Context(), strconv.Itoa(i)) })
 	for _, err := range errs {
 		if err != nil {
 			failures = append(failures, err)

@@ -164,8 +164,7 @@ func TestDebugLogsEveryFailure(t *testing.T) {
 		var log journal
 		l := fl.locker("a", log.logging(slog.LevelDebug), WithTTL(3*time.Second))
 		holds := fl.holdMany(l, many)
-		fl.nodes[0].Crash(true)
-		fl.nodes[1].Crash(true)
+		fl.nodes[:2].crash(true)
 		for _, k := range holds {
 			<-k.Done()
 		}
@@ -192,8 +191,7 @@ func TestCloseFlushesTheLog(t *testing.T) {
 		var log journal
 		l := fl.locker("a", log.logging(slog.LevelWarn))
 		holds := fl.holdMany(l, many)
-		fl.nodes[0].Crash(true)
-		fl.nodes[1].Crash(true)
+		fl.nodes[:2].crash(true)
 		time.Sleep(500 * ms)
 		for _, k := range holds {
 			if k.Unlock(t.Context()) == nil {

@@ -372,8 +372,7 @@ func TestOnceGivesUpWhenItCannotBegin(t *testing.T) {
 				t.Errorf("got %v, want ErrNoQuorum", err)
 			}
 		})
-		settleNetwork()
-		fl.isHeld("job", 0)
+		fl.settles("job", 0)
 		time.Sleep(5 * time.Minute)
 		succeeds(t, l.Once(t.Context(), "job", succeed), "when the key is gone")
 	})

@@ -64,6 +64,15 @@ func TestOnceRunsOnceForTheDoneTTL(t *testing.T) {
 		time.Sleep(time.Hour)
 		succeeds(t, b.Once(t.Context(), "job", succeed, hour), "after the done TTL")
 	})
+	// So are runs that have failed.
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithMaxRuns(1), WithDoneTTL(time.Minute))
+		fails(t, l.Once(t.Context(), "job", fail), errJob)
+		time.Sleep(59 * time.Second)
+		fails(t, l.Once(t.Context(), "job", mustNotRun(t)), ErrExhausted)
+		time.Sleep(time.Second)
+		succeeds(t, l.Once(t.Context(), "job", succeed), "a minute after the failure")
+	})
 }
 
 func TestOnceFailuresAreCounted(t *testing.T) {
@@ -74,9 +83,7 @@ func TestOnceFailuresAreCounted(t *testing.T) {
 		}
 		fl.wantRegister("job", "1 failed, 1 failed, 1 failed, 1 failed, 1 failed")
 		func() {
-			defer func() {
-				equals(t, recover(), "oops", "recovered")
-			}()
+			defer func() { equals(t, recover(), "oops", "recovered") }()
 			_ = b.Once(t.Context(), "job", func(context.Context) error { panic("oops") })
 		}()
 		fl.wantRegister("job", "2 failed, 2 failed, 2 failed, 2 failed, 2 failed")
@@ -90,19 +97,6 @@ func TestOnceFailuresAreCounted(t *testing.T) {
 		}
 		succeeds(t, a.Once(t.Context(), "job", succeed, WithMaxRuns(0)), "without a limit")
 		fl.wantRegister("job", "4 done, 4 done, 4 done, 4 done, 4 done")
-	})
-}
-
-func TestOnceIsForgottenAfterTheDoneTTL(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a", WithMaxRuns(1), WithDoneTTL(time.Minute))
-		if err := l.Once(t.Context(), "job", fail); !errors.Is(err, errJob) {
-			t.Fatal(err)
-		}
-		time.Sleep(59 * time.Second)
-		fails(t, l.Once(t.Context(), "job", mustNotRun(t)), ErrExhausted)
-		time.Sleep(time.Second)
-		succeeds(t, l.Once(t.Context(), "job", succeed), "a minute after the failure")
 	})
 }
 

@@ -115,8 +115,7 @@ func TestExtendAndUnlockWaitForNewConnections(t *testing.T) {
 			fl.net.Reset(sim.Link{})
 			time.Sleep(ms)
 			succeeds(t, k.Unlock(t.Context()), "Unlock")
-			settleNetwork()
-			fl.isHeld("job", 0)
+			fl.settles("job", 0)
 		}
 	})
 }

@@ -17,10 +17,8 @@ const period = 30 * time.Second
 
 // forgetMajority restarts three of five nodes without their data.
 func forgetMajority(fl *fleet) {
-	for _, n := range fl.nodes[:3] {
-		n.Crash(false)
-		n.Restart()
-	}
+	fl.nodes[:3].crash(false)
+	fl.nodes[:3].restart()
 }
 
 // Without the restart guard, a majority that forgets a lock grants it twice. With the guard it does not.
@@ -342,15 +340,6 @@ func TestACorrectedClockDoesNotAddToTheUptime(t *testing.T) {
 	})
 }
 
-func TestTTLsBeyondTheGuardAreRefused(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a")
-		failsSaying(t, errOf(l.TryLock(t.Context(), "job", WithTTL(31*time.Second))), ErrInvalid, "restart guard of 30s")
-		succeeds(t, errOf(l.TryLock(t.Context(), "job", WithTTL(30*time.Second))))
-		succeeds(t, errOf(fl.locker("b", WithRestartGuard(0)).TryLock(t.Context(), "job2", WithTTL(50*time.Second))))
-	})
-}
-
 // An extension counts on a restarted node that still has the key, but not on a node whose clock is wrong: there the key
 // expires too early or too late.
 func TestAnExtensionIsNotCountedWhereTheClockIsWrong(t *testing.T) {
@@ -467,13 +456,8 @@ func TestWithoutNodeInfo(t *testing.T) {
 		k := must(l.TryLock(t.Context(), "job"))(t) // after a network fault the node need not abstain
 		_ = k.Unlock(t.Context())
 		_ = must(other.TryLock(t.Context(), "job2"))(t)
-		forgetAll := func() {
-			for _, n := range fl.nodes {
-				n.Crash(true) // its file may be an old one
-				n.Restart()
-			}
-		}
-		forgetAll()
+		fl.nodes.crash(true) // the files may be old ones
+		fl.nodes.restart()
 		time.Sleep(3 * time.Second)
 		fails(t, errOf(l.TryLock(t.Context(), "job")), ErrNoQuorum, "restarted")
 	})

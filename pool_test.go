@@ -79,8 +79,7 @@ func TestTwoRoundsTakeOneNodeTimeout(t *testing.T) {
 				t.Errorf("got %v, want ErrNoQuorum and no DeadlineExceeded", err)
 			}
 		})
-		settleNetwork()
-		fl.isHeld("job", 0)
+		fl.settles("job", 0)
 		time.Sleep(200 * ms)
 		within(t, 81*ms, "TryLock that knows the token", func() { must(l.TryLock(t.Context(), "job"))(t) })
 	})

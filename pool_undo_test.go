@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 )
@@ -28,30 +27,21 @@ func TestARefusedReleaseIsRetried(t *testing.T) {
 
 // Undos that all nodes refuse are executed later, and leave alone what was acquired since.
 func TestRefusedUndosLeaveNothing(t *testing.T) {
-	for what, undo := range map[string]func(t *testing.T, fl *fleet, refuse func()){
-		"unlock": func(t *testing.T, fl *fleet, refuse func()) {
-			k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
+	unlocked := func(lock call) func(t *testing.T, fl *fleet, refuse func()) {
+		return func(t *testing.T, fl *fleet, refuse func()) {
+			k := must(lock(t.Context(), fl.locker("a")))(t)
 			refuse()
 			fails(t, k.Unlock(t.Context()), ErrNoQuorum)
-		},
-		"unlock several": func(t *testing.T, fl *fleet, refuse func()) {
-			k := must(fl.locker("a").LockAll(t.Context(), []string{"x", "y"}))(t)
-			refuse()
-			_ = k.Unlock(t.Context())
-		},
-		"stop reading": func(t *testing.T, fl *fleet, refuse func()) {
-			k := must(fl.locker("a").RWMutex("job").RLock(t.Context()))(t)
-			refuse()
-			_ = k.Unlock(t.Context())
-		},
+		}
+	}
+	for what, undo := range map[string]func(t *testing.T, fl *fleet, refuse func()){
+		"unlock":         unlocked(calls["Lock"]),
+		"unlock several": unlocked(calls["LockAll"]),
+		"stop reading":   unlocked(calls["RLock"]),
 		"leave the queue": func(t *testing.T, fl *fleet, refuse func()) {
 			k := must(fl.locker("b").Lock(t.Context(), "job"))(t)
 			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan struct{})
-			go func() {
-				_, _ = fl.locker("a").Lock(ctx, "job")
-				close(done)
-			}()
+			done := async(func() error { return errOf(fl.locker("a").Lock(ctx, "job")) })
 			time.Sleep(time.Second)
 			refuse()
 			cancel()
@@ -159,17 +149,13 @@ func TestWhatIsKeptForASilentNodeIsBounded(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		fl.nodes[0].Pause()
-		var running sync.WaitGroup
-		for i := range workers {
-			running.Go(func() {
-				for range cycles {
-					k := must(l.Lock(t.Context(), fmt.Sprint("job", i)))(t)
-					time.Sleep(ms) // so that a worker does not begin more than one cycle in a millisecond
-					succeeds(t, k.Unlock(t.Context()))
-				}
-			})
-		}
-		running.Wait()
+		together(workers, func(i int) {
+			for range cycles {
+				k := must(l.Lock(t.Context(), fmt.Sprint("job", i)))(t)
+				time.Sleep(ms) // so that a worker does not begin more than one cycle in a millisecond
+				succeeds(t, k.Unlock(t.Context()))
+			}
+		})
 		if kept, most := l.nodes[0].conn.Backlog(), workers*int(l.opts.nodeTimeout/ms); kept > most {
 			t.Errorf("%d requests are kept for the silent node, want %d at most", kept, most)
 		}

@@ -100,8 +100,7 @@ func TestReadyAwaitsTheEndOfAbstentions(t *testing.T) {
 		if _, err := readyIn(t, l, time.Hour); err != nil || !time.Now().Equal(third) {
 			t.Errorf("got %v at %s, want nil at %s", err, time.Now(), third)
 		}
-		k := must(l.TryLock(t.Context(), "job"))(t)
-		_ = k.Unlock(t.Context())
+		succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
 	})
 }
 
@@ -117,8 +116,7 @@ func TestReadyMeansThatANewClientIsReady(t *testing.T) {
 			time.Sleep(met)
 			l := fl.locker("old")
 			within(t, period+ms, "the votes for the Locker that was there", func() {
-				k := must(l.Lock(t.Context(), "job"))(t)
-				succeeds(t, k.Unlock(t.Context()))
+				succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
 			})
 			took, err := readyIn(t, l, time.Minute)
 			if err != nil || took > time.Second {
@@ -130,8 +128,7 @@ func TestReadyMeansThatANewClientIsReady(t *testing.T) {
 					t.Errorf("ready, and %s is said to abstain until %s: %v", n.Addr, n.AbstainsUntil, n.Err)
 				}
 			}
-			k := must(fl.locker("new").TryLock(t.Context(), "job"))(t)
-			succeeds(t, k.Unlock(t.Context()))
+			succeeds(t, must(fl.locker("new").TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
 		})
 	}
 	if late < 900*ms {
@@ -304,8 +301,7 @@ func TestCertificatesThatMayChangeDoNotLast(t *testing.T) {
 
 func TestReadyAndClose(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		fl.nodes[0].Crash(false)
-		fl.nodes[1].Crash(false)
+		fl.nodes[:2].crash(false)
 		l := fl.locker("a")
 		waiting := async(func() error { return l.Ready(t.Context()) })
 		time.Sleep(time.Second)
@@ -347,8 +343,7 @@ func TestACallerWithoutAMajorityIsHeld(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithRestartGuard(0))
 		for range 3 {
-			fl.nodes[0].Crash(false)
-			fl.nodes[1].Crash(false)
+			fl.nodes[:2].crash(false)
 			settleNetwork()
 			calls := 0
 			for begun := time.Now(); calls < 1000 && time.Since(begun) < 5*time.Second; calls++ {

@@ -44,8 +44,7 @@ func TestLockAndUnlock(t *testing.T) {
 		}
 		succeeds(t, k.Unlock(t.Context()))
 		fails(t, k.Err(), ErrUnlocked, "after Unlock")
-		settleNetwork()
-		fl.isHeld("app:job", 0)
+		fl.settles("app:job", 0)
 	})
 }
 
@@ -75,8 +74,7 @@ func TestStragglersLeaveNoOrphans(t *testing.T) {
 		fl.net.SetDelay(link0("a", 4), sim.Up, sim.Delay{Min: 30 * ms, Max: 200 * ms})
 		times := sized(1000, 200)
 		for i := range times {
-			k := must(l.Lock(t.Context(), fmt.Sprintf("job%d", i)))(t)
-			succeeds(t, k.Unlock(t.Context()))
+			succeeds(t, must(l.Lock(t.Context(), fmt.Sprintf("job%d", i)))(t).Unlock(t.Context()))
 		}
 		time.Sleep(250 * ms)
 		synctest.Wait()
@@ -132,13 +130,10 @@ func TestDo(t *testing.T) {
 		failed := errors.New("failed")
 		fails(t, l.Do(t.Context(), "job", func(context.Context) error { return failed }), failed, "function's error")
 		func() {
-			defer func() {
-				equals(t, recover(), "oops", "recovered")
-			}()
+			defer func() { equals(t, recover(), "oops", "recovered") }()
 			_ = l.Do(t.Context(), "job", func(context.Context) error { panic("oops") })
 		}()
-		settleNetwork()
-		fl.isHeld("job", 0, "after a panic")
+		fl.settles("job", 0, "after a panic")
 		err := l.Do(t.Context(), "job", func(ctx context.Context) error {
 			fl.nodes.do("SET", "job", "thief", "PX", "60000")
 			<-ctx.Done()

@@ -291,6 +291,7 @@ func (o *oddReplies) use(t *testing.T, a, b *Locker) {
 		if o.failed(what, err) {
 			return
 		}
+		settleNetwork() // a majority was enough: else b may get the lock on a node that has not got the request yet
 		name, _, _ := strings.Cut(k.Name(), ",")
 		if _, err := b.TryLock(ctx, name); err == nil {
 			o.note(what+" UNSAFE", "")

@@ -79,8 +79,7 @@ func TestConcurrentAdoptionsHaveOneWinner(t *testing.T) {
 			}
 			settleNetwork() // the undo of the other calls may take longer than this Unlock
 			succeeds(t, adopted[0].Unlock(t.Context()))
-			settleNetwork()
-			fl.isHeld("job", 0)
+			fl.settles("job", 0)
 		}
 		if splits == 0 {
 			t.Error("the votes were never split: this proves too little")
@@ -161,7 +160,6 @@ func TestAGrantAfterTheEndOfATicketIsReturned(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		fl.nodes[0].Do("SET", "job", k.Owner(), "PX", 60_000)
 		fl.nodes[0].Do("PUBLISH", a.listeners.channel, k.Owner()+"  job")
-		settleNetwork()
-		fl.isHeld("job", 0)
+		fl.settles("job", 0)
 	})
 }

@@ -103,8 +103,7 @@ func TestMaxWaitEndsEveryWait(t *testing.T) {
 				}
 				patient := fl.locker("patient")
 				all.Go(func() {
-					k := must(patient.Lock(t.Context(), "job"))(t)
-					succeeds(t, k.Unlock(t.Context()))
+					succeeds(t, must(patient.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
 				})
 				time.Sleep(limit + 50*ms)
 				synctest.Wait()
@@ -124,8 +123,7 @@ func TestMaxWaitWithoutAMajority(t *testing.T) {
 	for what, wait := range waits {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			l := fl.locker("a")
-			fl.nodes[0].Crash(false)
-			fl.nodes[1].Crash(false)
+			fl.nodes[:2].crash(false)
 			settleNetwork()
 			within(t, time.Second+300*ms, what, func() {
 				wantMaxWait(t, what, wait(t.Context(), l, WithMaxWait(time.Second)), ErrNoQuorum)
@@ -202,12 +200,9 @@ func TestMaxWaitDoesNotBoundTheWork(t *testing.T) {
 func TestMaxWaitDoesNotConcernATry(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithMaxWait(1))
-		k := must(l.TryLock(t.Context(), "job"))(t)
-		succeeds(t, k.Unlock(t.Context()))
-		k = must(l.Semaphore("job", 2).TryAcquire(t.Context()))(t)
-		succeeds(t, k.Unlock(t.Context()))
-		k = must(l.RWMutex("job").TryRLock(t.Context()))(t)
-		succeeds(t, k.Unlock(t.Context()))
+		succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
+		succeeds(t, must(l.Semaphore("job", 2).TryAcquire(t.Context()))(t).Unlock(t.Context()))
+		succeeds(t, must(l.RWMutex("job").TryRLock(t.Context()))(t).Unlock(t.Context()))
 		fails(t, errOf(l.Lock(t.Context(), "job")), ErrMaxWait, "Lock")
 	})
 }

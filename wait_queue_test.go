@@ -474,8 +474,7 @@ func TestSplitVotesAreResolved(t *testing.T) {
 			for _, l := range []*Locker{a, b} {
 				both.Go(func() {
 					for range 10 {
-						k := must(l.Lock(t.Context(), "job"))(t)
-						succeeds(t, k.Unlock(t.Context()))
+						succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
 					}
 				})
 			}

@@ -29,11 +29,7 @@ func TestSimultaneousDeadlinesReportTaken(t *testing.T) {
 					holder := must(of(fl.locker("holder"))(t.Context()))(t)
 					acquire := of(fl.locker("a"))
 					ctx := expiring(t, time.Second)
-					var all sync.WaitGroup
-					for range 20 {
-						all.Go(func() { failsAll(t, errOf(acquire(ctx)), context.DeadlineExceeded, ErrTaken) })
-					}
-					all.Wait()
+					together(20, func(_ int) { failsAll(t, errOf(acquire(ctx)), context.DeadlineExceeded, ErrTaken) })
 					succeeds(t, holder.Unlock(t.Context()))
 					fl.clean()
 				})
@@ -112,12 +108,10 @@ func TestACallerBehindOthersGetsTheirVerdict(t *testing.T) {
 				}
 			}
 			behind(ErrTaken)
-			fl.nodes[0].Pause()
-			fl.nodes[1].Pause()
+			fl.nodes[:2].pause()
 			time.Sleep(3 * time.Second)
 			behind(ErrNoQuorum)
-			fl.nodes[0].Resume()
-			fl.nodes[1].Resume()
+			fl.nodes[:2].resume()
 			time.Sleep(5 * time.Second)
 			behind(ErrTaken)
 			leave()
@@ -154,8 +148,7 @@ func TestACallThatWasHeldReturnsWithinTheNodeTimeout(t *testing.T) {
 			fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 50 * ms, Max: 60 * ms})
 			l := fl.locker("a", WithRestartGuard(0))
 			for round := 0; round < 20; round += sized(1, 5) {
-				fl.nodes[0].Crash(true)
-				fl.nodes[1].Crash(true)
+				fl.nodes[:2].crash(true)
 				time.Sleep(time.Second)
 				fl.nodes[1].Restart()
 				// Until it is connected, n2 stops answering, which nobody knows before the next call has waited for it.
