@@ -314,6 +314,19 @@ func together(n int, f func(i int)) {
 	all.Wait()
 }
 
+// turns has a Locker acquire and release, until ctx ends.
+func turns(ctx context.Context, t *testing.T, l *Locker, lock call, hold time.Duration) {
+	t.Helper()
+	for ctx.Err() == nil {
+		k, err := lock(ctx, l)
+		if err != nil {
+			return
+		}
+		time.Sleep(hold)
+		succeeds(t, k.Unlock(context.Background()))
+	}
+}
+
 // within fails the test unless f returns within d of virtual time.
 func within(t *testing.T, d time.Duration, what string, f func()) {
 	t.Helper()

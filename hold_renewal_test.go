@@ -41,36 +41,42 @@ func TestRenewalKeepsAHold(t *testing.T) {
 
 // Waiters ask a node that has forgotten the lock before the holder does.
 func TestRollingRestartKeepsAHold(t *testing.T) {
-	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
-		time.Sleep(15 * time.Second) // until the votes of all nodes count
-		guard := append(opts, WithRestartGuard(10*time.Second), WithTTL(9*time.Second), WithFenceRetention(5*time.Minute))
-		k := must(fl.locker("a", guard...).Lock(t.Context(), "job"))(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		var waiting sync.WaitGroup
-		for _, client := range []string{"b", "c"} {
-			l := fl.locker(client, guard...)
-			waiting.Go(func() { fails(t, errOf(l.Lock(ctx, "job")), ErrTaken, client) })
-		}
-		for range 2 {
-			for i, n := range fl.nodes {
-				n.Crash(false)
-				time.Sleep(500 * ms)
-				n.Restart()
-				time.Sleep(12 * time.Second)
-				if err := k.Err(); err != nil {
-					t.Fatalf("after the restart of n%d: %v", i, err)
-				}
-				equals[any](t, n.Do("GET", "job"), k.Owner(), "n%d, repaired", i)
-				if got := n.Do("ZSCORE", tokensName, "job"); k.Token() > 0 && got != fmt.Sprint(k.Token()) {
-					t.Errorf("n%d: token %v, want %d", i, got, k.Token())
+	for name, lock := range some("Lock", "without tokens", "RLock") {
+		subtest(t, name, 5, func(t *testing.T, fl *fleet) {
+			time.Sleep(15 * time.Second) // until the votes of all nodes count
+			opts := []Option{WithRestartGuard(10 * time.Second), WithTTL(9 * time.Second), WithFenceRetention(5 * time.Minute)}
+			k := must(lock(t.Context(), fl.locker("a", opts...)))(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			var waiting sync.WaitGroup
+			for _, client := range []string{"b", "c"} {
+				l := fl.locker(client, opts...)
+				waiting.Go(func() { fails(t, errOf(l.Lock(ctx, "job")), ErrTaken, client) })
+			}
+			for range 2 {
+				for i, n := range fl.nodes {
+					n.Crash(false)
+					time.Sleep(500 * ms)
+					n.Restart()
+					time.Sleep(12 * time.Second)
+					if err := k.Err(); err != nil {
+						t.Fatalf("after the restart of n%d: %v", i, err)
+					}
+					if name == "RLock" {
+						equals(t, n.Do("ZSCORE", "redlock:read:job", k.Owner()) != nil, true, "n%d, repaired", i)
+						continue
+					}
+					equals[any](t, n.Do("GET", "job"), k.Owner(), "n%d, repaired", i)
+					if k.Token() > 0 {
+						equals[any](t, n.Do("ZSCORE", tokensName, "job"), fmt.Sprint(k.Token()), "n%d, repaired: token", i)
+					}
 				}
 			}
-		}
-		cancel()
-		waiting.Wait()
-		succeeds(t, k.Unlock(t.Context()))
-		fl.settles("job", 0)
-	})
+			cancel()
+			waiting.Wait()
+			succeeds(t, k.Unlock(t.Context()))
+			fl.settles("job", 0)
+		})
+	}
 }
 
 // A node that lost the key and has it again cannot say that no other holder had it in between: it does not vote in the

@@ -100,24 +100,6 @@ func TestCancelledLockAllLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestLockAllWithMaxAttempts(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		must(fl.locker("holder").Lock(t.Context(), "a7"))(t)
-		l := fl.locker("a")
-		for _, attempts := range []int{1, 2, 5} {
-			within(t, time.Duration(attempts)*300*ms, "giving up", func() {
-				if _, err := l.LockAll(t.Context(), ten, WithMaxAttempts(attempts)); !errors.Is(err, ErrTaken) {
-					t.Errorf("%d attempts: got %v, want ErrTaken", attempts, err)
-				}
-			})
-		}
-		settleNetwork()
-		if left := fl.leftovers(); len(left) != 3 {
-			t.Errorf("left: %v, want only a7", left)
-		}
-	})
-}
-
 // A name that was acquired may be lost before the last one is acquired, by nodes that are emptied or by their clocks.
 func TestLockAllWaitsAgainForALostName(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
@@ -223,14 +205,8 @@ func TestLockAllOfNamesThatAreNeverFree(t *testing.T) {
 		for _, name := range []string{"a2", "a5", "a8"} {
 			for i := range 3 {
 				l := fl.locker(name + fmt.Sprint(i))
-				busy.Go(func() {
-					for ctx.Err() == nil {
-						if k, err := l.Lock(ctx, name); err == nil {
-							time.Sleep(5 * ms)
-							_ = k.Unlock(t.Context())
-						}
-					}
-				})
+				lock := func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) { return l.Lock(ctx, name, opts...) }
+				busy.Go(func() { turns(ctx, t, l, lock, 5*ms) })
 			}
 		}
 		l := fl.locker("a")

@@ -114,6 +114,10 @@ func TestReleasesReachANodeThatWasAway(t *testing.T) {
 			func(fl *fleet) { fl.nodes[0].Crash(true) },
 			func(fl *fleet) { fl.nodes[0].Restart() },
 		},
+		"crashed, and known to be": {
+			func(fl *fleet) { fl.nodes[0].Crash(true); settleNetwork() },
+			func(fl *fleet) { fl.nodes[0].Restart() },
+		},
 		"black hole": {
 			func(fl *fleet) { fl.net.Drop(link0("a", 0), sim.Both) },
 			func(fl *fleet) { fl.net.Heal(link0("a", 0), sim.Both) },

@@ -127,21 +127,6 @@ func TestCloseAndPostponedUndos(t *testing.T) {
 	}
 }
 
-// The connection to the node is already down when the lock is released.
-func TestAReleaseWaitsForANodeThatIsAway(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a", WithTTL(20*time.Second))
-		k := must(l.Lock(t.Context(), "job"))(t)
-		settleNetwork()
-		fl.nodes[0].Crash(true)
-		settleNetwork()
-		succeeds(t, k.Unlock(t.Context()))
-		fl.nodes[0].Restart()
-		time.Sleep(2 * time.Second)
-		fl.isHeld("job", 0)
-	})
-}
-
 // While a node is silent, what is kept for it does not grow with what the others do: the requests of its last node
 // timeout, and an undo for each.
 func TestWhatIsKeptForASilentNodeIsBounded(t *testing.T) {

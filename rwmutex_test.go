@@ -113,31 +113,6 @@ func TestWriterWaitsForTheRemainingLeases(t *testing.T) {
 	})
 }
 
-// One node after the other loses its data. Two readers keep their holds: each reader's renewal repairs its lease.
-func TestReadersOutliveARollingRestart(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		opts := []Option{WithTTL(3 * time.Second), WithRestartGuard(3 * time.Second)}
-		a := must(fl.locker("a", opts...).RWMutex("job").RLock(t.Context()))(t)
-		b := must(fl.locker("b", opts...).RWMutex("job").RLock(t.Context()))(t)
-		w := fl.locker("w", opts...)
-		for _, n := range fl.nodes {
-			n.Crash(false)
-			n.Restart()
-			for range 50 {
-				time.Sleep(100 * ms)
-				if _, err := w.TryLock(t.Context(), "job"); err == nil {
-					t.Fatal("a writer got the lock while readers hold it")
-				}
-			}
-		}
-		for name, k := range map[string]*Lock{"a": a, "b": b} {
-			succeeds(t, k.Err(), name)
-			unlock(t, k)
-		}
-		fl.clean()
-	})
-}
-
 func TestReadHoldsAndContexts(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
@@ -187,17 +162,10 @@ func TestReadersDoNotStarveAWriter(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var readers sync.WaitGroup
 		for i := range 8 {
-			m := fl.locker(fmt.Sprint(i)).RWMutex("job")
+			l := fl.locker(fmt.Sprint(i))
 			readers.Go(func() {
 				time.Sleep(time.Duration(i) * hold / 8)
-				for ctx.Err() == nil {
-					k, err := m.RLock(ctx)
-					if err != nil {
-						return
-					}
-					time.Sleep(hold)
-					unlock(t, k)
-				}
+				turns(ctx, t, l, calls["RLock"], hold)
 			})
 		}
 		time.Sleep(time.Second)
@@ -220,14 +188,7 @@ func TestWritersDoNotStarveReaders(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range writers {
 			l := fl.locker(fmt.Sprint(i))
-			all.Go(func() {
-				for ctx.Err() == nil {
-					if k, err := l.Lock(ctx, "job"); err == nil {
-						time.Sleep(hold)
-						unlock(t, k)
-					}
-				}
-			})
+			all.Go(func() { turns(ctx, t, l, calls["Lock"], hold) })
 		}
 		time.Sleep(time.Second)
 		var readers sync.WaitGroup
@@ -281,23 +242,6 @@ func TestReadersGetTheirTurnTogether(t *testing.T) {
 			}
 		}
 		within(t, hold+20*ms, "the next writer and the last reader", all.Wait)
-		fl.clean()
-	})
-}
-
-// The node hands over, but its notification is lost: the reader finds out by asking.
-func TestLostNotificationToAReader(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		writer := must(fl.locker("w").Lock(t.Context(), "job"))(t)
-		m := fl.locker("a").RWMutex("job")
-		got := async(func() *Lock { return must(m.RLock(t.Context()))(t) })
-		time.Sleep(500 * ms)
-		fl.net.Drop(sim.Link{Client: "a"}, sim.Down)
-		unlock(t, writer)
-		time.Sleep(50 * ms)
-		fl.net.Calm()
-		within(t, 2*time.Second, "the read", func() { unlock(t, <-got) })
-		time.Sleep(12 * time.Second)
 		fl.clean()
 	})
 }

@@ -181,29 +181,6 @@ func TestManyGoroutinesShareASemaphore(t *testing.T) {
 	}
 }
 
-// A majority of the nodes is enough. Without one the error is ErrNoQuorum, not ErrTaken.
-func TestPermitsWhileNodesAreDown(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, fl *fleet) {
-		all := fl.semaphores(3, 2)
-		fl.nodes[0].Crash(true)
-		fl.nodes[1].Pause()
-		within(t, 3*all[0].locker.opts.nodeTimeout, "two permits", func() {
-			for _, s := range all[:2] {
-				must(s.TryAcquire(t.Context()))(t)
-			}
-		})
-		within(t, 3*all[0].locker.opts.nodeTimeout, "a third", func() {
-			fails(t, errOf(all[2].TryAcquire(t.Context())), ErrTaken)
-		})
-		fl.nodes[2].Pause()
-		within(t, 3*all[0].locker.opts.nodeTimeout, "without a majority", func() {
-			fails(t, errOf(all[2].TryAcquire(t.Context())), ErrNoQuorum)
-		})
-		fl.nodes[1].Resume()
-		fl.nodes[2].Resume()
-	})
-}
-
 func TestPermitIsALock(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		s := fl.locker("a").Semaphore("gpu", 2)

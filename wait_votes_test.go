@@ -329,7 +329,7 @@ func TestAttemptsAreLimitedInAnOutage(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		fl.nodes[:2].crash(true)
-		for what, lock := range some("Lock", "Acquire", "RLock") {
+		for what, lock := range some("Lock", "Acquire", "RLock", "LockAll") {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			if _, err := lock(ctx, l, WithMaxAttempts(5)); !errors.Is(err, ErrNoQuorum) || ctx.Err() != nil {
 				t.Errorf("%s: got %v, want ErrNoQuorum after five attempts", what, err)
