@@ -287,12 +287,14 @@ func grows(t testing.TB, token, earlier int64) {
 
 // expiring returns a context that ends after d, and cancelled one that has ended.
 func expiring(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
 }
 
 func cancelled(t testing.TB) context.Context {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx
