@@ -90,7 +90,7 @@ func TestManySurveysInOneReply(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		var all sync.WaitGroup
-		for i := range 64 {
+		for i := range sized(64, 16) {
 			s := l.Semaphore(fmt.Sprint("s", i), 1000)
 			s.contendedUntil = time.Now().Add(time.Hour) // so that it begins with a survey
 			all.Go(func() { succeeds(t, errOf(s.TryAcquire(t.Context()))) })

@@ -41,7 +41,7 @@ func TestRenewalKeepsAHold(t *testing.T) {
 
 // Waiters ask a node that has forgotten the lock before the holder does.
 func TestRollingRestartKeepsAHold(t *testing.T) {
-	for name, lock := range some("Lock", "without tokens", "RLock") {
+	for name, lock := range some(sized([]string{"Lock", "without tokens", "RLock"}, []string{"Lock"})...) {
 		subtest(t, name, 5, func(t *testing.T, fl *fleet) {
 			time.Sleep(15 * time.Second) // until the votes of all nodes count
 			opts := []Option{WithRestartGuard(10 * time.Second), WithTTL(9 * time.Second), WithFenceRetention(5 * time.Minute)}
@@ -52,7 +52,7 @@ func TestRollingRestartKeepsAHold(t *testing.T) {
 				l := fl.locker(client, opts...)
 				waiting.Go(func() { fails(t, errOf(l.Lock(ctx, "job")), ErrTaken, client) })
 			}
-			for range 2 {
+			for range sized(2, 1) {
 				for i, n := range fl.nodes {
 					n.Crash(false)
 					time.Sleep(500 * ms)
@@ -340,7 +340,7 @@ func TestManyHoldsNeedFewGoroutines(t *testing.T) {
 		l := fl.locker("a", WithTTL(3*time.Second))
 		before := runtime.NumGoroutine()
 		var holds []*Lock
-		for i := range sized(2000, 400) {
+		for i := range sized(2000, 100) {
 			holds = append(holds, must(l.Lock(t.Context(), fmt.Sprint(i)))(t))
 		}
 		time.Sleep(10 * time.Second)

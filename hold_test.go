@@ -127,7 +127,7 @@ func TestHandlesOutliveTheirHolds(t *testing.T) {
 			})
 		}
 		together(8, func(w int) {
-			for i := range 40 {
+			for i := range sized(40, 15) {
 				r, err := liveAndEnd(ctx, l, w, w+i, &pending)
 				if err != nil {
 					t.Errorf("worker %d, hold %d: %v", w, i, err)

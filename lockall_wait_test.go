@@ -157,7 +157,7 @@ func (c *exclusion) leave(k *Lock) {
 }
 
 func TestOverlappingSetsNeitherDeadlockNorStarve(t *testing.T) {
-	for seed := range sized(uint64(6), 2) {
+	for seed := range sized(uint64(6), 1) {
 		subtest(t, fmt.Sprint(seed), 3, func(t *testing.T, fl *fleet) {
 			c := &exclusion{holders: map[string]int{}, tokens: map[string]int64{}}
 			const processes, goroutines, rounds = 4, 3, 10
@@ -203,7 +203,7 @@ func TestLockAllOfNamesThatAreNeverFree(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var busy sync.WaitGroup
 		for _, name := range []string{"a2", "a5", "a8"} {
-			for i := range 3 {
+			for i := range sized(3, 2) {
 				l := fl.locker(name + fmt.Sprint(i))
 				lock := func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) { return l.Lock(ctx, name, opts...) }
 				busy.Go(func() { turns(ctx, t, l, lock, 5*ms) })
@@ -212,7 +212,7 @@ func TestLockAllOfNamesThatAreNeverFree(t *testing.T) {
 		l := fl.locker("a")
 		time.Sleep(time.Second)
 		fails(t, errOf(l.LockAll(t.Context(), ten, WithMaxAttempts(1))), ErrTaken, "the names should be taken all the time")
-		for range sized(20, 5) {
+		for range sized(20, 2) {
 			within(t, 300*ms, "LockAll", func() {
 				succeeds(t, must(l.LockAll(t.Context(), ten))(t).Unlock(t.Context()))
 			})

@@ -94,7 +94,7 @@ func TestCloseCleansUpAfterWaiters(t *testing.T) {
 			return l.LockAll(ctx, []string{"free", "job"}, opts...)
 		},
 	} {
-		for after := range 20 {
+		for after := 0; after < 20; after += sized(1, 4) {
 			bubble(t, 3, func(t *testing.T, fl *fleet) {
 				other := fl.locker("b")
 				must(other.Lock(t.Context(), "job"))(t)

@@ -117,7 +117,7 @@ func TestASingleFailureIsLoggedInFullAtOnce(t *testing.T) {
 
 // Three of five nodes die: the log has a few lines, and the observer is told of every hold.
 func TestManyFailuresAreSummedUp(t *testing.T) {
-	const many = 300
+	many := sized(300, 60)
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		var log journal
 		l, w := fl.witnessed("a", log.logging(slog.LevelWarn))
@@ -292,8 +292,9 @@ func TestASlowObserverHidesNoLoss(t *testing.T) {
 		var log journal
 		gate := make(chan struct{})
 		l := fl.locker("a", log.logging(slog.LevelInfo), WithObserver(func(Event) { <-gate }))
+		l.events.setLimit(300)
 		k := must(l.Lock(t.Context(), "precious"))(t)
-		for i := range maxEvents/3 + 1000 { // three events for each
+		for i := range 200 { // three events for each
 			succeeds(t, must(l.TryLock(t.Context(), fmt.Sprint("n", i)))(t).Unlock(t.Context()))
 		}
 		fl.nodes.do("SET", "precious", "other", "PX", 100000)
