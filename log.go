@@ -21,8 +21,7 @@ type eventLog struct {
 	electorate *electorate
 	ending     atomic.Bool // the Locker is being closed
 
-	quorum    quorumState
-	since     time.Time // quorumGone: since when
+	since     time.Time // since when there is no majority, if the log has said so
 	isSettled bool      // the first attempts to connect have ended
 
 	notRenewed, lost, notUnlocked digest
@@ -33,16 +32,6 @@ type voter interface {
 	addr() string
 	vote(now time.Time) (state EventKind, whyNot error)
 }
-
-// quorumState says whether the log has spoken of a majority.
-type quorumState uint8
-
-// From quorumUnknown on, a majority that is there is not worth a line: the nodes' lines have said so.
-const (
-	quorumUnknown quorumState = iota
-	quorumThere
-	quorumGone
-)
 
 func newEventLog(logger *slog.Logger, c clock) *eventLog {
 	return &eventLog{
@@ -130,10 +119,10 @@ func (l *eventLog) write(ev *Event, level slog.Level) {
 }
 
 // countVotes says when the majority is lost, and when it is there again. It asks the nodes and does not count events,
-// since these may lag behind: New returns while the last nodes are being announced. While the first nodes connect, one
-// by one, nothing is lost yet.
+// since these may lag behind: New returns while the last nodes are being announced. Until the first attempts to connect
+// have ended nothing is lost, and a node that has not been tried says nothing.
 func (l *eventLog) countVotes(now time.Time) {
-	if l.ending.Load() {
+	if l.ending.Load() || !l.isSettled {
 		return
 	}
 	votes, missing := nodeSet(0), []string(nil)
@@ -152,17 +141,15 @@ func (l *eventLog) countVotes(now time.Time) {
 		slog.Int("votes", granted), slog.Int("nodes", list.size), slog.Int("needed", list.need),
 	}
 	switch there := l.electorate.suffice(votes); {
-	case there && l.quorum == quorumGone:
+	case there && !l.since.IsZero():
 		l.flush(now, true)
 		attrs = append(attrs, slog.Duration("after", now.Sub(l.since)))
 		l.logger.LogAttrs(context.Background(), slog.LevelInfo, "majority again", attrs...)
-		l.quorum = quorumThere
-	case there:
-		l.quorum = quorumThere
-	case l.quorum == quorumThere, l.quorum == quorumUnknown && l.isSettled:
+		l.since = time.Time{}
+	case !there && l.since.IsZero(): // that it is there from the start, the nodes' lines say
 		attrs = append(attrs, slog.String("missing", strings.Join(missing, "; ")))
 		l.logger.LogAttrs(context.Background(), slog.LevelWarn, "no majority: nobody can lock", attrs...)
-		l.quorum, l.since = quorumGone, now
+		l.since = now
 	}
 }
 

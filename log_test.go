@@ -265,6 +265,18 @@ func TestTheLogOfAStartWithoutAMajority(t *testing.T) {
 		time.Sleep(time.Minute)
 		expectLines(t, log.take(), map[string]int{"majority": 0, "node up": 5})
 	})
+	// Three refuse the first attempt, and are there before the other two have answered theirs.
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		fl.cut("a", 0, 1, 2)
+		time.AfterFunc(10*ms, func() { fl.mend("a", 0, 1, 2) })
+		for i := 3; i < 5; i++ {
+			fl.net.SetDelay(link0("a", i), sim.Both, sim.Delay{Min: 100 * ms, Max: 100 * ms})
+		}
+		var log journal
+		fl.locker("a", log.logging(slog.LevelInfo))
+		time.Sleep(time.Minute)
+		expectLines(t, log.take(), map[string]int{"majority": 0, "unreachable": 3, "node up": 5})
+	})
 }
 
 // Holds that were renewed after all, or unlocked, are in no sum of those that were not renewed.

@@ -130,23 +130,29 @@ func TestANodeThatIsConnectedLateKeepsNoToken(t *testing.T) {
 
 // Clocks that were set back make tokens go on as a count. What expires then is noted, too.
 func TestTokensThatCountGrowWhenTheirSetHasExpired(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		var last int64
-		for round := range 4 {
-			l := fl.locker(string(rune('a' + round)))
-			for range 5 {
-				k := must(l.Lock(t.Context(), "job"))(t)
-				grows(t, k.Token(), last)
-				last = k.Token()
-				succeeds(t, k.Unlock(t.Context()))
-				time.Sleep(50 * ms)
+	for _, killed := range []bool{false, true} { // it notes nothing at its end
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			var last int64
+			for round := range 4 {
+				client := string(rune('a' + round))
+				l := fl.locker(client)
+				for range 5 {
+					k := must(l.Lock(t.Context(), "job"))(t)
+					grows(t, k.Token(), last)
+					last = k.Token()
+					succeeds(t, k.Unlock(t.Context()))
+					time.Sleep(50 * ms)
+				}
+				if killed {
+					fl.cutAll(client)
+				}
+				_ = l.Close()
+				time.Sleep(2 * time.Minute)
+				fl.nodes.step(-15 * time.Minute)
+				time.Sleep(time.Second)
 			}
-			_ = l.Close()
-			time.Sleep(2 * time.Minute)
-			fl.nodes.step(-15 * time.Minute)
-			time.Sleep(time.Second)
-		}
-	})
+		})
+	}
 }
 
 // A client whose reading of the nodes' time is older than a step back proposes what is ahead of their clocks.
