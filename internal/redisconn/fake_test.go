@@ -183,6 +183,12 @@ func nobody(ctx context.Context, _, _ string) (net.Conn, error) {
 	return nil, ctx.Err()
 }
 
+// undated is a connection without deadlines for reads, which redigo sets before each: a pipe refuses that as soon as
+// its other end is closed, although what it has brought is not used up.
+type undated struct{ net.Conn }
+
+func (undated) SetReadDeadline(time.Time) error { return nil }
+
 // accept serves a connection. It is called with mu held.
 func (f *fake) accept(conn, from net.Conn) {
 	s := &session{Conn: conn, out: make(chan string, 1<<16)}
@@ -201,7 +207,7 @@ func (f *fake) accept(conn, from net.Conn) {
 	go func() {
 		defer close(s.out)
 		defer s.Close()
-		r := redis.NewConn(from, 0, 0) // a command looks like a reply
+		r := redis.NewConn(undated{from}, 0, 0) // a command looks like a reply
 		for {
 			command, err := redis.Strings(r.Receive())
 			if err != nil {

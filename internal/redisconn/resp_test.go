@@ -21,7 +21,7 @@ func redigo(wire []byte) redis.Conn {
 		_, _ = theirs.Write(wire)
 		_ = theirs.Close()
 	}()
-	return redis.NewConn(ours, 0, 0)
+	return redis.NewConn(undated{ours}, 0, 0)
 }
 
 // A command is an array of bulk strings, whatever its arguments are.
