@@ -1,5 +1,5 @@
-// Package modelcheck explores the fencing-token protocol of DESIGN.md section 4 exhaustively on three nodes with two or
-// three attempts: every order in which commands can reach the nodes, every subset of answers that a client may have
+// Package modelcheck explores the token's protocol (docs/algorithm.md, The token) exhaustively on three nodes with two
+// or three attempts: every order in which commands can reach the nodes, every subset of answers that a client may have
 // when it decides. It is a test of the protocol, not of the code in the root package.
 //
 // # Model

@@ -39,8 +39,8 @@ type config struct {
 	// attempt may do so at any moment before it has decided.
 	asksAgain bool
 
-	handOver bool // a release may set the key to a waiting attempt's owner (DESIGN.md section 7)
-	repair   bool // a holder may set its key and token again where they are gone (DESIGN.md section 6)
+	handOver bool // a release may set the key to a waiting attempt's owner (docs/algorithm.md, While you wait)
+	repair   bool // a holder may set its key and token again where they are gone (docs/algorithm.md, While it is held)
 
 	unreduced bool // take the steps that wireStep leaves out, too
 

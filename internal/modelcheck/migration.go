@@ -2,9 +2,9 @@ package modelcheck
 
 import "fmt"
 
-// migration is a change of the list of nodes, from list A to list B (DESIGN.md section 6). A client votes with A alone,
-// with both lists, or with B alone. It asks every node of its lists, and each step takes a majority of each of them: to
-// be given the lock, to have its token accepted, to extend its hold.
+// migration is a change of the list of nodes, from list A to list B (docs/changing-nodes.md). A client votes with A
+// alone, with both lists, or with B alone. It asks every node of its lists, and each step takes a majority of each of
+// them: to be given the lock, to have its token accepted, to extend its hold.
 //
 // Who may be out together is one rule: never a client of A alone beside a client of B alone. The phases of a rolling
 // change (A; A and both; both; both and B; B), backing out of any of them, and clients that come, go and crash are all
