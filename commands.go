@@ -100,6 +100,9 @@ type request struct {
 // nowhere is the place of a hold that is in no queue; noToken is the token of a command that needs none.
 var nowhere, noToken any = "", ""
 
+// readerToken is a waiting reader's entry in place of a token: readers have none.
+const readerToken = "reading---------"
+
 // names are what LockAll locks: two names at least. They are never changed.
 type names struct {
 	list   []string // sorted, all different
@@ -286,21 +289,6 @@ func toRelease(all []*redisconn.Request, e *redisconn.Encoder) {
 	}
 }
 
-// answer is one node's reply in detail. The goroutine that reads the node's replies writes it before it casts the vote;
-// the caller reads it only if the tally has the vote.
-type answer struct {
-	vote      vote
-	owner     string        // voteTaken: the holder's owner, if known
-	label     string        // voteTaken: what the holder's client calls itself, if known
-	remaining time.Duration // voteTaken: for how long the node keeps the key, if known
-	token     int64         // the token that the node knows, if it said so
-	place     int           // how many waiters are ahead of this one in the queue; of a grant: 1 for some
-	which     int           // voteTaken: the index of the first of several locks that is taken
-	err       error         // voteFailed, voteAbstained: why
-	uncounted bool          // voteTaken: the node abstains, so the vote does not count for its holder either
-	reply     any           // the reply of a command that is no vote on a lock
-}
-
 // read reads a node's reply. An answer about several locks is the worst answer about one of them, with the largest
 // token of all.
 func (q *request) read(reply any, err error) answer {
@@ -388,7 +376,7 @@ func readAcquire(reply any) answer {
 	case int64(3):
 		return answer{vote: voteAbsent}
 	case int64(4):
-		return answer{vote: voteTaken, err: errRevoked}
+		return answer{vote: voteTaken, err: errRevoked, revoked: true}
 	case int64(0):
 		a := answer{vote: voteTaken}
 		if len(parts) >= 3 {

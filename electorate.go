@@ -106,43 +106,22 @@ func (e *electorate) least() int {
 	return both + max(0, a.need-both) + max(0, b.need-both)
 }
 
-// worst returns the list that lacks the most votes.
-func (e *electorate) worst(votes nodeSet) (l nodeList, granted int) {
+// worst returns size and need of the list that lacks the most votes, and how many of its nodes are among the given ones.
+func (e *electorate) worst(votes nodeSet) (size, need, has int) {
 	for i, list := range e.lists {
-		if has := (votes & list.nodes).size(); i == 0 || list.need-has > l.need-granted {
-			l, granted = list, has
+		if n := (votes & list.nodes).size(); i == 0 || list.need-n > need-has {
+			size, need, has = list.size, list.need, n
 		}
 	}
-	return l, granted
+	return size, need, has
 }
 
-// membership says in which lists a node is; "" if there is only one list.
-func (e *electorate) membership(node int) Membership {
-	switch {
-	case len(e.lists) < 2:
-		return ""
-	case !e.lists[1].nodes.has(node):
-		return InOldList
-	case !e.lists[0].nodes.has(node):
-		return InNewList
-	default:
-		return InBothLists
+// list returns the nodes of the list with that index; none if there is no such list.
+func (e *electorate) list(i int) nodeSet {
+	if i >= len(e.lists) {
+		return 0
 	}
-}
-
-// Membership says in which of the two lists of nodes a node is, while the nodes are being changed: see [WithMigration].
-type Membership string
-
-// The memberships, as they appear in error texts. Without WithMigration, a node has none of them.
-const (
-	InBothLists Membership = "both lists"
-	InOldList   Membership = "old list" // the nodes that New got
-	InNewList   Membership = "new list" // those of WithMigration
-)
-
-// lists returns in which lists a node is: the old or only one, the new one.
-func (m Membership) lists() [2]bool {
-	return [...]bool{m != InNewList, m == InNewList || m == InBothLists}
+	return e.lists[i].nodes
 }
 
 // nodeSet is a set of nodes by their index.
@@ -166,6 +145,26 @@ const (
 	voteFailed                // an error, or no answer in time
 	voteKinds
 )
+
+// marker is the value of a lock's key while a node has readers. It sorts behind all owners, which begin with a
+// hexadecimal digit.
+const marker = "readers"
+
+// answer is one node's reply in detail. The goroutine that reads the node's replies writes it before it casts the vote;
+// the caller reads it only if the tally has the vote.
+type answer struct {
+	vote      vote
+	owner     string        // voteTaken: the holder's owner, if known
+	label     string        // voteTaken: what the holder's client calls itself, if known
+	remaining time.Duration // voteTaken: for how long the node keeps the key, if known
+	token     int64         // the token that the node knows, if it said so
+	place     int           // how many waiters are ahead of this one in the queue; of a grant: 1 for some
+	which     int           // voteTaken: the index of the first of several locks that is taken
+	err       error         // voteFailed, voteAbstained: why
+	revoked   bool          // voteTaken: an administrator has taken it from this owner
+	uncounted bool          // voteTaken: the node abstains, so the vote does not count for its holder either
+	reply     any           // the reply of a command that is no vote on a lock
+}
 
 // verdict is the outcome of a round, as far as the votes so far decide it.
 type verdict uint8

@@ -254,24 +254,6 @@ func TestClocksAreComparedByThoseThatDecide(t *testing.T) {
 	})
 }
 
-func TestTheLeastThatSuffices(t *testing.T) {
-	for a := nodeSet(1); a < 1<<5; a++ {
-		for b := nodeSet(1); b < 1<<5; b++ {
-			e := newElectorate(a, b)
-			least := e.size
-			for set := nodeSet(0); set <= e.all; set++ {
-				if set&^e.all == 0 && e.suffice(set) {
-					least = min(least, set.size())
-				}
-			}
-			if got := e.least(); got != least {
-				t.Fatalf("%b and %b: got %d, want %d", a, b, got, least)
-			}
-		}
-	}
-	equals(t, oneList(5).least(), 3, "five nodes")
-}
-
 // A token counts where a majority of each list accepted it. Here the clocks of one list are behind those of the other,
 // and so is the first proposal of a client with both.
 func TestATokenIsAcceptedInBothLists(t *testing.T) {

@@ -248,7 +248,7 @@ func (l *Locker) quorumRead(ctx context.Context, op, name, key string, least int
 	failure := &QuorumError{Op: op, Name: name, reason: ErrNoQuorum}
 	var counts nodeSet
 	for i, n := range l.nodes {
-		part := NodeError{Addr: n.addr(), List: l.electorate.membership(i)}
+		part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i)}
 		part.Outcome = OutcomeFailed // of a node that has not answered
 		if votes.voted(i) {
 			a := &r.answers[i]

@@ -75,7 +75,7 @@ func (l *Locker) namesOnNodes(ctx context.Context, prefix string) ([]string, err
 	var walking errgroup.Group
 	for i, n := range l.nodes {
 		walking.Go(func() error {
-			part := NodeError{Addr: n.addr(), List: l.electorate.membership(i), Outcome: OutcomeAnswered}
+			part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: OutcomeAnswered}
 			if err := n.abstaining(l.opts.clock.local()); err != nil { // it may have forgotten locks
 				part.Outcome, part.Err = OutcomeAbstained, err
 			} else if err := l.walk(ctx, n, prefix, func(name string) {

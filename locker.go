@@ -245,7 +245,7 @@ func (l *Locker) notAsked(op, name string, ended error) *QuorumError {
 	}
 	e.measure(l.electorate, 0)
 	for i, n := range l.nodes {
-		part := NodeError{Addr: n.addr(), List: l.electorate.membership(i), Outcome: OutcomeUnasked}
+		part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: OutcomeUnasked}
 		if _, down := n.conn.State(); down != nil {
 			part.Outcome, part.Err = OutcomeFailed, down
 		}

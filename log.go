@@ -136,9 +136,9 @@ func (l *eventLog) countVotes(now time.Time) {
 	if l.ending.Load() {
 		return // again: what was read may be the end of the connections
 	}
-	list, granted := l.electorate.worst(votes)
+	size, need, granted := l.electorate.worst(votes)
 	attrs := []slog.Attr{
-		slog.Int("votes", granted), slog.Int("nodes", list.size), slog.Int("needed", list.need),
+		slog.Int("votes", granted), slog.Int("nodes", size), slog.Int("needed", need),
 	}
 	switch there := l.electorate.suffice(votes); {
 	case there && !l.since.IsZero():

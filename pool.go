@@ -54,7 +54,7 @@ type node struct {
 func (n *node) addr() string { return n.conn.Addr() }
 
 // membership says in which list the node is.
-func (n *node) membership() Membership { return n.peers.registry.electorate.membership(n.index) }
+func (n *node) membership() Membership { return membershipOf(n.peers.registry.electorate, n.index) }
 
 // oddReply says that a reply was not of the kind that its command has.
 type oddReply struct {

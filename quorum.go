@@ -267,7 +267,7 @@ func (r *round) failure(op, name string, refused error, votes tally, ended error
 	e := &QuorumError{Op: op, Name: name, reason: ErrNoQuorum, ctx: ended}
 	e.measure(r.electorate, r.who(votes, voteGranted))
 	for i, n := range r.nodes {
-		part := NodeError{Addr: n.addr(), List: r.electorate.membership(i), Outcome: OutcomeLate}
+		part := NodeError{Addr: n.addr(), List: membershipOf(r.electorate, i), Outcome: OutcomeLate}
 		if votes.voted(i) {
 			a := &r.answers[i]
 			part.Outcome, part.Owner, part.Label = outcomes[a.vote], a.owner, a.label

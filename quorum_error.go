@@ -158,6 +158,35 @@ func lookedUp(err error) string {
 	}
 }
 
+// membershipOf says in which lists a node is; "" if there is only one list.
+func membershipOf(e *electorate, node int) Membership {
+	switch {
+	case e.list(1) == 0:
+		return ""
+	case !e.list(1).has(node):
+		return InOldList
+	case !e.list(0).has(node):
+		return InNewList
+	default:
+		return InBothLists
+	}
+}
+
+// Membership says in which of the two lists of nodes a node is, while the nodes are being changed: see [WithMigration].
+type Membership string
+
+// The memberships, as they appear in error texts. Without WithMigration, a node has none of them.
+const (
+	InBothLists Membership = "both lists"
+	InOldList   Membership = "old list" // the nodes that New got
+	InNewList   Membership = "new list" // those of WithMigration
+)
+
+// lists returns in which lists a node is: the old or only one, the new one.
+func (m Membership) lists() [2]bool {
+	return [...]bool{m != InNewList, m == InNewList || m == InBothLists}
+}
+
 // QuorumError says that no majority of nodes granted a request, and what each node answered. It satisfies errors.Is for
 // [ErrTaken], [ErrNoQuorum] or [ErrLost], and for the error of the caller's context or [ErrMaxWait] if that ended a
 // wait; never for an error of a single node, since one node's timeout is not the caller's.
@@ -180,8 +209,7 @@ type QuorumError struct {
 
 // measure notes how many nodes are needed, and how many of them the given ones are.
 func (e *QuorumError) measure(by *electorate, granted nodeSet) {
-	list, has := by.worst(granted)
-	e.Need, e.Granted = list.need, has
+	_, e.Need, e.Granted = by.worst(granted)
 }
 
 // Error says in one line who holds the lock, or how many nodes voted and why the others did not, and what ended the

@@ -17,12 +17,6 @@ import (
 // Why neither readers nor writers starve: they wait in one queue. While a writer waits on a node, that node admits no
 // reader that came later, and the writer's turn comes with the end of the last reader ahead of it. A release admits all
 // readers up to the next writer, and these are ahead of any writer that came later.
-const (
-	// marker sorts behind all owners, which begin with a hexadecimal digit.
-	marker = "readers"
-	// readerToken is a waiting reader's entry in place of a token: readers have none.
-	readerToken = "reading---------"
-)
 
 // RWMutex is a lock that any number of readers or a single writer may hold at a time. It has no state of its own: it
 // may be created for each use, copied, and used by any number of goroutines at once.

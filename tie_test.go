@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -11,92 +10,6 @@ import (
 
 	"github.com/quorumlock/redlock/internal/sim"
 )
-
-func TestRolesInATie(t *testing.T) {
-	const older, us, younger, youngest = "0190", "0191", "0192", "0193"
-	answers := map[string]answer{
-		"ours": {vote: voteGranted}, "outbid": {vote: voteOutbid}, "old": {vote: voteTaken, owner: older},
-		"young": {vote: voteTaken, owner: younger}, "young2": {vote: voteTaken, owner: youngest},
-		"aside": {vote: voteTaken, owner: younger, uncounted: true}, "reads": {vote: voteTaken, owner: marker},
-		"other": {vote: voteTaken}, "alien": {vote: voteTaken, err: errNoLock}, "-": {vote: voteFailed},
-	}
-	roles := map[string]tieRole{"beaten": beaten, "oldest": oldest, "unknown": unknown}
-	for at, line := range scenarios(t, "testdata/tie.txt") {
-		nodes, outcome, _ := strings.Cut(line, "|")
-		want, ok := roles[strings.TrimSpace(outcome)]
-		var votes tally
-		var said []answer
-		for i, word := range strings.Fields(nodes) {
-			a, voted := answers[word]
-			if voted {
-				votes += oneList(5).ballot(i, a.vote)
-			}
-			said = append(said, a)
-			ok = ok && (voted || word == ".")
-		}
-		if !ok || len(said) != 5 {
-			t.Errorf("%s: bad line: %s", at, line)
-		} else if got := winsTie(votes, said, us, oneList(5)); got != want {
-			t.Errorf("%s: %s: got %d, want %d", at, line, got, want)
-		}
-	}
-}
-
-// A majority of one of two lists is none: who asks again is decided by age, as with one list.
-func TestRolesInATieWithTwoLists(t *testing.T) {
-	const older, us, younger = "0190", "0191", "0192"
-	e := newElectorate(0b0111, 0b1011)
-	for _, c := range []struct {
-		owners [4]string
-		want   tieRole
-	}{
-		{[4]string{us, younger, us, younger}, oldest},
-		{[4]string{us, older, us, older}, beaten},
-		{[4]string{younger, younger, us, younger}, beaten}, // a majority of each
-		{[4]string{younger, younger, us, us}, beaten},
-	} {
-		var votes tally
-		var said []answer
-		for i, owner := range c.owners {
-			a := answer{vote: voteTaken, owner: owner}
-			if owner == us {
-				a = answer{vote: voteGranted}
-			}
-			votes += e.ballot(i, a.vote)
-			said = append(said, a)
-		}
-		equals(t, winsTie(votes, said, us, e), c.want, "%v", c.owners)
-	}
-}
-
-// The pause and another round must fit into the node timeout.
-func TestTiePause(t *testing.T) {
-	for _, c := range []struct {
-		round, spent, limit time.Duration
-		ok                  bool
-	}{
-		{ms / 5, ms / 5, 250 * ms, true},
-		{62 * ms, 62 * ms, 250 * ms, true},
-		{63 * ms, 63 * ms, 250 * ms, false}, // a round this slow is no race
-		{50 * ms, 150 * ms, 250 * ms, false},
-		{20 * ms, 150 * ms, 250 * ms, true},
-		{ms / 5, ms / 5, ms, false},
-	} {
-		for range 100 {
-			pause, ok := tiePause(oldest, c.round, c.spent, c.limit)
-			least := max(c.round, ms)
-			if pause < least || pause >= 2*least {
-				t.Fatalf("%+v: pause %v, want 1 to 2 times %v", c, pause, least)
-			}
-			if ok != c.ok && !(c.spent == 150*ms && c.round == 50*ms) {
-				t.Fatalf("%+v: got %v", c, ok)
-			}
-			if ok && c.spent+pause+c.round > c.limit {
-				t.Fatalf("%+v: pause %v leaves no time for a round", c, pause)
-			}
-		}
-	}
-}
 
 // near and far are the ways from a client to the nodes: it gets the lock from those that are near.
 const near, far = ms, 8 * ms

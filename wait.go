@@ -94,7 +94,7 @@ func (l *Locker) notFirst(op, name string, head *QuorumError) *QuorumError {
 	e := &QuorumError{Op: op, Name: name, reason: ErrTaken, detail: behind}
 	e.measure(l.electorate, 0)
 	for i, n := range l.nodes {
-		e.Nodes = append(e.Nodes, NodeError{Addr: n.addr(), List: l.electorate.membership(i), Outcome: OutcomeUnasked})
+		e.Nodes = append(e.Nodes, NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: OutcomeUnasked})
 	}
 	return e
 }

@@ -163,7 +163,11 @@ func (l *Locker) queue(
 		}
 		pause, final := noPause, attempts == o.maxAttempts
 		if !final {
-			pause = newPause(o, attempts, seen.partial)
+			place := 0
+			if o.maxAttempts == 0 {
+				place = 128
+			}
+			pause = newPause(o.backoff(attempts), max(o.ttl, placeLives)/2, place, seen.partial)
 		}
 		h, err := w.await(ctx, r, asked, pause, &seen)
 		if conflict := l.mayLock(); conflict != nil { // found since the wait began
@@ -255,7 +259,7 @@ type readiness struct {
 func (l *Locker) readiness(now time.Time, forNew bool) readiness {
 	seen := readiness{failure: &QuorumError{Op: "ready", reason: ErrNoQuorum}}
 	for i, n := range l.nodes {
-		part := NodeError{Addr: n.addr(), List: l.electorate.membership(i), Outcome: OutcomeVotes}
+		part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: OutcomeVotes}
 		_, down := n.conn.State()
 		a := n.guard.Abstention()
 		if forNew {

@@ -3,6 +3,7 @@ package redlock
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -58,6 +59,11 @@ func (r *round) leaveQueues() {
 		l.undoOwner(release, l.opts.prefix+h.name, h.owner, place, max(l.opts.ttl, placeLives), queued)
 	}
 }
+
+// placeLives is how long the nodes keep a queue that nobody asks about, if the waiters' TTL is not longer: join.lua.
+// It is more than a short TTL, so that clients that are slow for a while, because there are many of them, do not lose
+// their places and ask for new ones.
+const placeLives = 30 * time.Second
 
 // returnGrant undoes a node's grant to a waiter that has given up.
 func (l *Locker) returnGrant(node int, key string, owner uuid.UUID, shared bool) {

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"errors"
 	"time"
 
 	"github.com/quorumlock/redlock/internal/chance"
@@ -70,7 +69,7 @@ func (n *notifications) count(votes tally, answers []answer, askedToken, want in
 		a, fresh := answer{vote: voteFailed}, votes.voted(i)
 		if fresh {
 			a = answers[i]
-			v.revoked = v.revoked || errors.Is(a.err, errRevoked) // also if a notification from before it comes after it
+			v.revoked = v.revoked || a.revoked // also if a notification from before it comes after it
 		}
 		last := &n.last[i]
 		switch {
@@ -262,22 +261,14 @@ type pause struct {
 	longest time.Duration
 }
 
-// placeLives is how long the nodes keep a queue that nobody asks about, if the waiters' TTL is not longer: join.lua.
-// It is more than a short TTL, so that clients that are slow for a while, because there are many of them, do not lose
-// their places and ask for new ones.
-const placeLives = 30 * time.Second
-
 // noPause follows the last request.
 var noPause pause
 
-// newPause draws the pause after a number of requests, of which the last ones in a row, partial, found some votes.
-func newPause(o *options, attempts, partial int) pause {
-	p := pause{backoff: o.backoff(attempts), longest: max(o.ttl, placeLives) / 2}
-	p.short = (2*time.Millisecond + chance.Duration(time.Millisecond)) << min(partial, 6)
-	if o.maxAttempts == 0 {
-		p.place = 128
-	}
-	return p
+// newPause draws the pause after a number of requests, of which the last ones in a row, partial, found some votes. It is
+// never longer than longest, and the longer the more waiters are ahead, as far as place counts them.
+func newPause(backoff, longest time.Duration, place, partial int) pause {
+	short := (2*time.Millisecond + chance.Duration(time.Millisecond)) << min(partial, 6)
+	return pause{backoff: backoff, short: short, place: place, longest: longest}
 }
 
 // length returns how long to wait before the next request. If the waiter has some votes: 2 to 3 ms, doubled for each
