@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/boottime"
+	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/token"
 )
 
@@ -113,9 +114,9 @@ type tokens struct {
 	epoch instant // zero of the time passed to token.Clock
 }
 
-func newTokens(e *electorate, c clock, apart time.Duration) tokens {
+func newTokens(e *quorum.Electorate, c clock, apart time.Duration) tokens {
 	t := tokens{epoch: c.now()}
-	t.Clock = token.New(e.size, e.least(), t.epoch.local.UnixMicro(), apart)
+	t.Clock = token.New(e.Size, e.Least(), t.epoch.local.UnixMicro(), apart)
 	return t
 }
 

@@ -17,7 +17,7 @@ func (fl *fleet) cloneOf(a *Locker, client string) *Locker {
 	b := fl.locker(client)
 	b.listeners.channel, b.listeners.channelArg = a.listeners.channel, a.listeners.channelArg
 	b.peers.label.id = a.peers.label.id
-	b.peers.registry.send(modeLeave, b.electorate.all) // the snapshot has no registration of its own
+	b.peers.registry.send(modeLeave, b.electorate.All) // the snapshot has no registration of its own
 	settleNetwork()
 	for i := range b.nodes {
 		b.peers.registry.at[i].member, b.peers.registry.at[i].sent = a.peers.registry.at[i].member, true

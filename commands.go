@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/lua"
+	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
 	"github.com/quorumlock/redlock/internal/token"
 )
@@ -22,7 +23,7 @@ import (
 type command struct {
 	redisconn.Command
 	form   func(q *request, b []byte) []byte // native commands: appends the whole command, encoded
-	read   func(reply any) answer            // reads the reply about one key; nil: the script has no reply to read
+	read   func(reply any) quorum.Answer     // reads the reply about one key; nil: the script has no reply to read
 	tells  bool                              // the script has something to tell about each key: there is no usual result
 	trust  guard.Trust                       // which nodes' grants count
 	reader *command                          // sent instead for a hold that is shared with other readers
@@ -291,44 +292,44 @@ func toRelease(all []*redisconn.Request, e *redisconn.Encoder) {
 
 // read reads a node's reply. An answer about several locks is the worst answer about one of them, with the largest
 // token of all.
-func (q *request) read(reply any, err error) answer {
+func (q *request) read(reply any, err error) quorum.Answer {
 	k := q.command
 	switch {
 	case err != nil && errors.As(err, new(redisconn.UnexpectedError)):
-		return answer{vote: voteFailed, err: fmt.Errorf("%s: %w", k.name(), err)}
+		return quorum.Answer{Vote: quorum.Failed, Err: fmt.Errorf("%s: %w", k.name(), err)}
 	case err != nil:
-		return answer{vote: voteFailed, err: explained(err, "")}
+		return quorum.Answer{Vote: quorum.Failed, Err: explained(err, "")}
 	case k.Script == nil:
 		return k.readOne(reply)
 	case reply == nil && k.tells:
-		return answer{vote: voteFailed, err: k.unexpected(int64(len(q.Hashes)))}
+		return quorum.Answer{Vote: quorum.Failed, Err: k.unexpected(int64(len(q.Hashes)))}
 	case reply == nil:
-		return answer{vote: voteGranted}
+		return quorum.Answer{Vote: quorum.Granted}
 	case k.read == nil:
-		return answer{vote: voteFailed, err: k.unexpected(reply)}
+		return quorum.Answer{Vote: quorum.Failed, Err: k.unexpected(reply)}
 	}
 	list := reply.([]any)
 	worst := k.readOne(list[0])
-	highest := worst.token
+	highest := worst.Token
 	for i, reply := range list[1:] {
 		a := k.readOne(reply)
-		highest = max(highest, a.token)
-		if a.vote > worst.vote {
-			worst, worst.which = a, i+1
+		highest = max(highest, a.Token)
+		if a.Vote > worst.Vote {
+			worst, worst.Which = a, i+1
 		}
 	}
-	worst.token = highest
+	worst.Token = highest
 	return worst
 }
 
 // badReply is what a reader returns for a reply that is not of its command's kind.
-var badReply = answer{vote: voteFailed}
+var badReply = quorum.Answer{Vote: quorum.Failed}
 
 // readOne reads the reply about one key.
-func (k *command) readOne(reply any) answer {
+func (k *command) readOne(reply any) quorum.Answer {
 	a := k.read(reply)
-	if a.vote == voteFailed && a.err == nil {
-		a.err = k.unexpected(reply)
+	if a.Vote == quorum.Failed && a.Err == nil {
+		a.Err = k.unexpected(reply)
 	}
 	return a
 }
@@ -346,17 +347,17 @@ func (k *command) name() string {
 	return "script " + k.Script.Name
 }
 
-func readSet(reply any) answer {
+func readSet(reply any) quorum.Answer {
 	switch reply {
 	case "OK":
-		return answer{vote: voteGranted}
+		return quorum.Answer{Vote: quorum.Granted}
 	case nil:
-		return answer{vote: voteTaken}
+		return quorum.Answer{Vote: quorum.Taken}
 	}
 	return badReply
 }
 
-func readAcquire(reply any) answer {
+func readAcquire(reply any) quorum.Answer {
 	parts, _ := reply.([]any)
 	if len(parts) == 0 {
 		return badReply
@@ -364,39 +365,39 @@ func readAcquire(reply any) answer {
 	switch parts[0] {
 	case int64(1):
 		if endsWithPlace(parts[1:]) {
-			return answer{vote: voteGranted, place: readPlace(parts[1:])}
+			return quorum.Answer{Vote: quorum.Granted, Place: readPlace(parts[1:])}
 		}
 	case int64(2):
 		if len(parts) >= 2 && endsWithPlace(parts[2:]) {
 			text, _ := parts[1].([]byte)
 			if known, ok := token.Parse(string(text)); ok {
-				return answer{vote: voteOutbid, token: known, place: readPlace(parts[2:])}
+				return quorum.Answer{Vote: quorum.Outbid, Token: known, Place: readPlace(parts[2:])}
 			}
 		}
 	case int64(3):
-		return answer{vote: voteAbsent}
+		return quorum.Answer{Vote: quorum.Absent}
 	case int64(4):
-		return answer{vote: voteTaken, err: errRevoked, revoked: true}
+		return quorum.Answer{Vote: quorum.Taken, Err: errRevoked, Revoked: true}
 	case int64(0):
-		a := answer{vote: voteTaken}
+		a := quorum.Answer{Vote: quorum.Taken}
 		if len(parts) >= 3 {
 			owner, isText := parts[1].([]byte)
 			ms, isNumber := parts[2].(int64)
 			if !isText || !isNumber {
 				return badReply
 			}
-			a.owner, a.remaining = string(owner), readLeft(ms)
+			a.Owner, a.Remaining = string(owner), readLeft(ms)
 			if len(parts) >= 4 {
-				a.label = readLabel(parts[3])
+				a.Label = readLabel(parts[3])
 			}
-			a.place = readPlace(parts[min(4, len(parts)):])
+			a.Place = readPlace(parts[min(4, len(parts)):])
 			switch {
 			case ms == -2:
-				return answer{vote: voteAbsent}
-			case a.owner == "":
-				a.err = errNoLock
+				return quorum.Answer{Vote: quorum.Absent}
+			case a.Owner == "":
+				a.Err = errNoLock
 			case ms < 0:
-				a.err = errNoTTL
+				a.Err = errNoTTL
 			}
 		}
 		return a
@@ -429,27 +430,27 @@ func readLeft(ms int64) time.Duration {
 	return time.Duration(min(max(ms, -1), 1<<40)) * time.Millisecond
 }
 
-func readExtend(reply any) answer {
+func readExtend(reply any) quorum.Answer {
 	switch reply {
 	case int64(1):
-		return answer{vote: voteGranted}
+		return quorum.Answer{Vote: quorum.Granted}
 	case int64(2):
 		// The node has the key again but did not have it all the time: no vote in this round.
-		return answer{vote: voteAbsent}
+		return quorum.Answer{Vote: quorum.Absent}
 	case int64(0):
-		return answer{vote: voteTaken}
+		return quorum.Answer{Vote: quorum.Taken}
 	case int64(3):
-		return answer{vote: voteTaken, err: errRevoked}
+		return quorum.Answer{Vote: quorum.Taken, Err: errRevoked}
 	}
 	return badReply
 }
 
-func readRelease(reply any) answer {
+func readRelease(reply any) quorum.Answer {
 	switch reply {
 	case int64(1), int64(0): // released, or gone before
-		return answer{vote: voteGranted}
+		return quorum.Answer{Vote: quorum.Granted}
 	case int64(2):
-		return answer{vote: voteTaken}
+		return quorum.Answer{Vote: quorum.Taken}
 	}
 	return badReply
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 // Locks that are acquired in one batch have each their own TTL.
@@ -139,14 +141,14 @@ func FuzzReplies(f *testing.F) {
 		}
 		q := &request{command: k}
 		switch a := q.read(reply, err); {
-		case a.vote >= voteKinds:
-			t.Errorf("command %d, %q: vote %d", which, wire, a.vote)
-		case a.vote == voteFailed && a.err == nil:
+		case a.Vote >= quorum.VoteKinds:
+			t.Errorf("command %d, %q: vote %d", which, wire, a.Vote)
+		case a.Vote == quorum.Failed && a.Err == nil:
 			t.Errorf("command %d, %q: failed without a reason", which, wire)
-		case a.vote == voteGranted && (err != nil || reply == nil):
+		case a.Vote == quorum.Granted && (err != nil || reply == nil):
 			t.Errorf("command %d, %q: granted", which, wire)
-		case a.vote == voteOutbid && (a.token < 0 || a.token >= 1<<53):
-			t.Errorf("command %d, %q: outbid by %d, which is no token", which, wire, a.token)
+		case a.Vote == quorum.Outbid && (a.Token < 0 || a.Token >= 1<<53):
+			t.Errorf("command %d, %q: outbid by %d, which is no token", which, wire, a.Token)
 		}
 	})
 }
@@ -196,19 +198,19 @@ func TestNoOddReplyIsAGrant(t *testing.T) {
 				ok = at(l, 0) == any(number) && (len(l) == 1 || len(l) == 2 && place) ||
 					at(l, 0) == any(int64(2)) && reflect.DeepEqual(at(l, 1), any([]byte("7"))) && (len(l) == 2 || len(l) == 3 && place)
 			}
-			if is := a.vote == voteGranted || a.vote == voteOutbid; is != ok {
+			if is := a.Vote == quorum.Granted || a.Vote == quorum.Outbid; is != ok {
 				t.Fatalf("%s: %v is a grant: %t", k.name(), reply, is)
 			} else if is {
 				granted++
 			}
-			if a.vote != voteFailed || errors.Is(a.err, errNoLock) || errors.Is(a.err, errStale) {
+			if a.Vote != quorum.Failed || errors.Is(a.Err, errNoLock) || errors.Is(a.Err, errStale) {
 				continue
 			}
-			if said := a.err.Error(); !strings.Contains(said, "unexpected reply") || len(said) > 150 {
-				t.Fatalf("%s: %v: %v", k.name(), reply, a.err)
+			if said := a.Err.Error(); !strings.Contains(said, "unexpected reply") || len(said) > 150 {
+				t.Fatalf("%s: %v: %v", k.name(), reply, a.Err)
 			}
 		}
-		if counted := q.read(nil, nil).vote == voteGranted; k.Script != nil && counted == (k == inspect || k == surveySlots) {
+		if counted := q.read(nil, nil).Vote == quorum.Granted; k.Script != nil && counted == (k == inspect || k == surveySlots) {
 			t.Errorf("%s: a count is a grant: %t", k.name(), counted)
 		}
 		if (granted == 0) != (k == inspect || k == revert) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 // change is a change of nodes: the members of the old list and of the new one, as indices into a fleet.
@@ -123,13 +125,13 @@ func TestTicketsBetweenNeighbours(t *testing.T) {
 		k := must(a.Lock(ctx, "job"))(t)
 		ticket := must(k.Ticket())(t)
 		adopted, err := b.Adopt(ctx, ticket)
-		var common nodeSet
+		var common quorum.Set
 		for _, n := range b.nodes {
 			if slices.ContainsFunc(a.nodes, func(m *node) bool { return m.addr() == n.addr() }) {
-				common = common.with(n.index)
+				common = common.With(n.index)
 			}
 		}
-		if !b.electorate.suffice(common) {
+		if !b.electorate.Suffice(common) {
 			fails(t, err, ErrTaken, "too few nodes in common")
 			settleNetwork()
 			adopted, err = a.Adopt(ctx, ticket)
@@ -198,7 +200,7 @@ func TestEitherListLosesAHold(t *testing.T) {
 				if side == "new" {
 					taken = c.new
 				}
-				for _, i := range taken[:majority(len(taken))] {
+				for _, i := range taken[:quorum.Majority(len(taken))] {
 					fl.nodes[i].Do("SET", "job", "somebody", "PX", 60_000)
 				}
 				fails(t, k.Extend(t.Context()), ErrLost)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 // Event is something that has happened to a lock or to a node: see [WithObserver]. Kind and Time are always set; each
@@ -239,7 +241,7 @@ func (e *events) takeDropped() (n int) {
 }
 
 // watch tells the log the nodes. It is called before the first of them is connected.
-func (e *events) watch(nodes []voter, by *electorate) {
+func (e *events) watch(nodes []voter, by *quorum.Electorate) {
 	if e != nil && e.log != nil {
 		e.log.nodes, e.log.electorate = nodes, by
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/quorumlock/redlock/internal/guard"
+	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 // ForceUnlock takes the lock of the name from owner, which need not be an owner of this Locker, and hands it to the
@@ -45,10 +46,10 @@ func (l *Locker) ForceUnlock(ctx context.Context, name, owner string) error {
 	r.set(revoke, key, uuid.Nil, 0)
 	r.args[0], r.args[1] = owner, l.revokedFor().Milliseconds()
 	r.everyone = true // the other nodes should not keep it longer than need be
-	r.send(l.nodes, l.electorate.all, l.opts.clock.local())
+	r.send(l.nodes, l.electorate.All, l.opts.clock.local())
 	votes, err := r.wait(ctx)
 	defer r.abandon()
-	if l.electorate.verdict(votes) == verdictWon {
+	if l.electorate.Verdict(votes) == quorum.Won {
 		return nil
 	}
 	if err != nil {
@@ -58,7 +59,7 @@ func (l *Locker) ForceUnlock(ctx context.Context, name, owner string) error {
 }
 
 // noOwners are what nodes have in an owner's place while there are readers: see readers.lua.
-var noOwners = []string{marker, "unknown", "writer"}
+var noOwners = []string{quorum.Marker, "unknown", "writer"}
 
 // maxOwner is the longest owner, in bytes. Ours have 36; other clients of the nodes may have others.
 const maxOwner = 128
@@ -67,10 +68,10 @@ const maxOwner = 128
 var revoke = script(command{read: readRevoke, trust: guard.TrustAll}, rows(2), "revoked", "readers", "queue", "revoke")
 
 // readRevoke reads the reply: either way the node does not have the lock under that owner.
-func readRevoke(reply any) answer {
+func readRevoke(reply any) quorum.Answer {
 	switch reply {
 	case int64(1), int64(0):
-		return answer{vote: voteGranted}
+		return quorum.Answer{Vote: quorum.Granted}
 	}
 	return badReply
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -132,7 +133,7 @@ func (fl *fleet) revoked(key, owner string, except ...int) {
 		}
 		n.Watch([]string{key}, func(_ sim.Command, before []string, after sim.Data) {
 			_, was := after.Score("redlock:read:"+key, owner)
-			if had, has := before[0] == owner, after.Text(key) == owner; has && !had || was && after.Text(key) == marker {
+			if had, has := before[0] == owner, after.Text(key) == owner; has && !had || was && after.Text(key) == quorum.Marker {
 				fl.t.Errorf("n%d gave %s to the revoked owner", i, key)
 			}
 		})

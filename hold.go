@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 // hold is one acquisition, from grant to release or loss. Several handles may share it. Renewal refers to the hold and
@@ -226,8 +228,8 @@ func (h *hold) release(r *round, t *tenure, now time.Time) error {
 		return nil
 	}
 	<-r.wake // after the node timeout at the latest: see round.wait
-	votes := tally(r.votes.Load())
-	if l.electorate.verdict(votes) == verdictWon {
+	votes := quorum.Tally(r.votes.Load())
+	if l.electorate.Verdict(votes) == quorum.Won {
 		return nil
 	}
 	return r.failure("unlock", h.name, ErrLost, votes, nil)
@@ -257,15 +259,15 @@ func (h *hold) sendExtension(then func(extension)) (extension, error) {
 		r.then = func(*round) { l.schedule.do(outcome) }
 	}
 	if observed := h.observed; observed.detailed() {
-		r.onDone = func(*round) { observed.repaired(h.owner, h.token, x.begun, r.voted(voteAbsent)) }
+		r.onDone = func(*round) { observed.repaired(h.owner, h.token, x.begun, r.voted(quorum.Absent)) }
 	}
 	h.extended = true
-	h.asked |= r.send(l.nodes, l.electorate.all, x.begun.local)
+	h.asked |= r.send(l.nodes, l.electorate.All, x.begun.local)
 	return x, nil
 }
 
 // concludeExtension applies the votes on an extension. waitErr is the error that ended the wait for them, or nil.
-func (h *hold) concludeExtension(x extension, votes tally, waitErr error) error {
+func (h *hold) concludeExtension(x extension, votes quorum.Tally, waitErr error) error {
 	l := h.locker
 	now := l.opts.clock.now()
 	h.mu.Lock()
@@ -274,7 +276,7 @@ func (h *hold) concludeExtension(x extension, votes tally, waitErr error) error 
 	if ended := h.ended(); ended != nil {
 		return h.over("extend", ended)
 	}
-	if l.electorate.verdict(votes) == verdictWon {
+	if l.electorate.Verdict(votes) == quorum.Won {
 		if x.begun.since(h.start) > 0 {
 			h.start, h.term = x.begun, h.opts.ttl
 		}
@@ -323,7 +325,7 @@ type tenure struct {
 
 	start    instant                               // when the request on which the validity rests was begun
 	term     time.Duration                         // for how long the nodes keep it then: the TTL, or a lease
-	asked    nodeSet                               // the nodes that may have the key
+	asked    quorum.Set                            // the nodes that may have the key
 	extended bool                                  // an extension was sent, and may arrive late
 	handles  int                                   // Locks that have not been unlocked
 	cause    error                                 // why the hold ended; nil while it may be trusted: see hold.ended
@@ -500,7 +502,7 @@ func (l *Locker) askToAcquire(h *hold) *round {
 
 // undo releases what a hold may have on the nodes, or gives it back to the owner from which it was to be adopted. It
 // does not wait.
-func (l *Locker) undo(h *hold, nodes nodeSet) {
+func (l *Locker) undo(h *hold, nodes quorum.Set) {
 	if nodes == 0 {
 		return
 	}
@@ -517,7 +519,7 @@ func (l *Locker) undo(h *hold, nodes nodeSet) {
 
 // undoOwner releases, by k, a key and a place in its queue under an owner that has no hold in this process, and does
 // not wait. After ttl the release is not sent any more, since the key has then expired.
-func (l *Locker) undoOwner(k *command, key string, owner uuid.UUID, place any, ttl time.Duration, nodes nodeSet) {
+func (l *Locker) undoOwner(k *command, key string, owner uuid.UUID, place any, ttl time.Duration, nodes quorum.Set) {
 	r := l.rounds.Get().(*round)
 	r.set(k, key, owner, 0)
 	r.args[1], r.args[2] = place, noToken

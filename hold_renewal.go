@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 // renewal is the state of a hold's renewal. Guarded by hold.mu.
@@ -35,7 +37,7 @@ func retryAfter(ttl time.Duration) time.Duration { return max(ttl/20, time.Milli
 
 // renewed is run when the outcome of a renewal is certain.
 func (h *hold) renewed(x extension) {
-	err := h.concludeExtension(x, tally(x.round.votes.Load()), nil)
+	err := h.concludeExtension(x, quorum.Tally(x.round.votes.Load()), nil)
 	x.round.Done()
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 // Inspection is what the nodes know about a name at one moment. It is for people and for monitoring: it may be out of
@@ -75,8 +77,8 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Inspection, error) {
 
 // conclude fills in what a majority agrees on. While the nodes are being changed, a majority of one list is enough: the
 // owner may be that of a client that has this list alone.
-func (i *Inspection) conclude(e *electorate) {
-	had, readers := make(map[string]nodeSet), make(map[string]nodeSet)
+func (i *Inspection) conclude(e *quorum.Electorate) {
+	had, readers := make(map[string]quorum.Set), make(map[string]quorum.Set)
 	labels := make(map[string]string) // by owner
 	for at, n := range i.Nodes {
 		if n.Err != nil {
@@ -85,15 +87,15 @@ func (i *Inspection) conclude(e *electorate) {
 		i.Waiting = max(i.Waiting, n.Waiting)
 		for r, owner := range n.Readers {
 			labels[owner] = cmp.Or(labels[owner], n.ReaderLabels[r])
-			readers[owner] = readers[owner].with(at)
+			readers[owner] = readers[owner].With(at)
 		}
 		if n.Owner != "" {
 			labels[n.Owner] = cmp.Or(labels[n.Owner], n.Label)
-			had[n.Owner] = had[n.Owner].with(at)
+			had[n.Owner] = had[n.Owner].With(at)
 		}
 	}
 	for owner, nodes := range readers {
-		if e.mayHold(nodes) {
+		if e.MayHold(nodes) {
 			i.Readers = append(i.Readers, owner)
 		}
 	}
@@ -103,7 +105,7 @@ func (i *Inspection) conclude(e *electorate) {
 	}
 	for owner, nodes := range had {
 		// Each of two owners can have a majority of one list: the one that waits for the votes of the other has fewer.
-		if e.mayHold(nodes) && (i.Owner == "" || cmp.Or(cmp.Compare(nodes.size(), had[i.Owner].size()),
+		if e.MayHold(nodes) && (i.Owner == "" || cmp.Or(cmp.Compare(nodes.Size(), had[i.Owner].Size()),
 			cmp.Compare(i.Owner, owner)) > 0) {
 			i.Owner, i.Label = owner, labels[owner]
 		}
@@ -115,22 +117,22 @@ func (i *Inspection) conclude(e *electorate) {
 
 // held returns for how long a majority of a list keeps the lock, of the nodes that have it, and the token that a
 // majority has.
-func (i *Inspection) held(e *electorate, nodes nodeSet) (remaining time.Duration, token int64) {
-	by := make(map[int64]nodeSet)
-	for _, l := range e.lists {
+func (i *Inspection) held(e *quorum.Electorate, nodes quorum.Set) (remaining time.Duration, token int64) {
+	by := make(map[int64]quorum.Set)
+	for _, l := range e.Lists {
 		var keeps []time.Duration
 		for at, n := range i.Nodes {
-			if !(nodes & l.nodes).has(at) {
+			if !(nodes & l.Nodes).Has(at) {
 				continue
 			}
 			keeps = append(keeps, n.Remaining)
-			if by[n.Token] = by[n.Token].with(at); i.Owner != marker && e.mayHold(by[n.Token]) { // readers have no token
+			if by[n.Token] = by[n.Token].With(at); i.Owner != quorum.Marker && e.MayHold(by[n.Token]) { // readers have no token
 				token = n.Token
 			}
 		}
-		if len(keeps) >= l.need {
+		if len(keeps) >= l.Need {
 			slices.Sort(keeps)
-			remaining = max(remaining, keeps[len(keeps)-l.need])
+			remaining = max(remaining, keeps[len(keeps)-l.Need])
 		}
 	}
 	return remaining, token
@@ -173,7 +175,7 @@ func readings(all []nodeState) reading {
 	r := latest(entries)
 	for i := range all {
 		if s := &all[i]; s.said && s.failed != nil && s.entry.text < r.text {
-			r.lack = r.lack.with(i)
+			r.lack = r.lack.With(i)
 		}
 	}
 	return r
@@ -181,7 +183,7 @@ func readings(all []nodeState) reading {
 
 var inspect = script(command{read: readInspect, tells: true}, rows(0), "register", "label", "inspect")
 
-func readInspect(reply any) answer {
+func readInspect(reply any) quorum.Answer {
 	parts, _ := reply.([]any)
 	if len(parts) != 9 {
 		return badReply
@@ -205,7 +207,7 @@ func readInspect(reply any) answer {
 	}
 	s := nodeState{said: true, owner: text(0), left: left(1), waiting: int(number(3)), label: readLabel(parts[7])}
 	if s.owner == "" && s.left != 0 {
-		return answer{vote: voteFailed, err: errNoLock}
+		return quorum.Answer{Vote: quorum.Failed, Err: errNoLock}
 	}
 	if t := text(2); t != "" {
 		known, err := strconv.ParseFloat(t, 64)
@@ -228,9 +230,9 @@ func readInspect(reply any) answer {
 	var ok bool
 	if s.entry, ok = parseEntry(register, runsLeft); !ok {
 		err := fmt.Errorf("the register of runs says %.60q, which this library does not write", register)
-		return answer{vote: voteFailed, err: err}
+		return quorum.Answer{Vote: quorum.Failed, Err: err}
 	}
-	return answer{vote: voteGranted, reply: s}
+	return quorum.Answer{Vote: quorum.Granted, Reply: s}
 }
 
 var errNoPromise = errors.New("does not know our token, so it may still accept what an earlier holder sends")
@@ -241,19 +243,19 @@ func (l *Locker) quorumRead(ctx context.Context, op, name, key string, least int
 	r := l.rounds.Get().(*round)
 	r.set(inspect, key, uuid.Nil, 0)
 	r.everyone = true
-	r.send(l.nodes, l.electorate.all, l.opts.clock.local())
+	r.send(l.nodes, l.electorate.All, l.opts.clock.local())
 	votes, ended := r.wait(ctx)
 	defer r.abandon()
 	all := make([]nodeState, len(l.nodes))
 	failure := &QuorumError{Op: op, Name: name, reason: ErrNoQuorum}
-	var counts nodeSet
+	var counts quorum.Set
 	for i, n := range l.nodes {
 		part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i)}
 		part.Outcome = OutcomeFailed // of a node that has not answered
-		if votes.voted(i) {
+		if votes.Voted(i) {
 			a := &r.answers[i]
-			all[i], _ = a.reply.(nodeState)
-			part.Outcome, part.Err = outcomes[a.vote], a.err
+			all[i], _ = a.Reply.(nodeState)
+			part.Outcome, part.Err = outcomes[a.Vote], a.Err
 		}
 		switch {
 		case part.Outcome != OutcomeGranted:
@@ -263,11 +265,11 @@ func (l *Locker) quorumRead(ctx context.Context, op, name, key string, least int
 			all[i].failed = &part
 		default:
 			part.Outcome = OutcomeAnswered
-			counts = counts.with(i)
+			counts = counts.With(i)
 		}
 		failure.Nodes = append(failure.Nodes, part)
 	}
-	if failure.measure(l.electorate, counts); l.electorate.suffice(counts) {
+	if failure.measure(l.electorate, counts); l.electorate.Suffice(counts) {
 		return all, nil
 	}
 	if ended != nil {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 func TestInspect(t *testing.T) {
@@ -201,7 +203,7 @@ func TestLatestRegister(t *testing.T) {
 		of         []*entry
 		text       string
 		have       int
-		lack       nodeSet
+		lack       quorum.Set
 		held, free judgement // when the lock is held, and when it is not; with 2 runs at most
 	}{
 		{[]*entry{none, none, none}, "", 3, 0, mayRun, mayRun},
@@ -227,10 +229,10 @@ func TestLatestRegister(t *testing.T) {
 		{[]*entry{e(now, 2, RunFailed), none, none}, entryText(now, 2, RunFailed), 1, 0b110, hasExhausted, unclear},
 	} {
 		r := latest(c.of)
-		if r.text != c.text || r.have.size() != c.have || r.lack != c.lack {
+		if r.text != c.text || r.have.Size() != c.have || r.lack != c.lack {
 			t.Errorf("%v: got %q on %b, %b lack it; want %q, %d, %b", c.of, r.text, r.have, r.lack, c.text, c.have, c.lack)
 		}
-		if held, free := r.judge(true, oneList(3), 2), r.judge(false, oneList(3), 2); held != c.held || free != c.free {
+		if held, free := r.judge(true, quorum.OneList(3), 2), r.judge(false, quorum.OneList(3), 2); held != c.held || free != c.free {
 			t.Errorf("%q: got %d and %d, want %d and %d", r.text, held, free, c.held, c.free)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quorumlock/redlock/internal/lua"
+	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
@@ -90,13 +91,13 @@ func (l *Locker) namesOnNodes(ctx context.Context, prefix string) ([]string, err
 		})
 	}
 	_ = walking.Wait()
-	var walked nodeSet
+	var walked quorum.Set
 	for i := range failure.Nodes {
 		if failure.Nodes[i].Outcome == OutcomeAnswered {
-			walked = walked.with(i)
+			walked = walked.With(i)
 		}
 	}
-	if l.electorate.mayHold(l.electorate.all &^ walked) {
+	if l.electorate.MayHold(l.electorate.All &^ walked) {
 		failure.measure(l.electorate, walked)
 		failure.ctx = l.ended(ctx)
 		return nil, failure

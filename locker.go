@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
@@ -17,7 +18,7 @@ import (
 // goroutines may use it at once.
 type Locker struct {
 	nodes      []*node
-	electorate *electorate
+	electorate *quorum.Electorate
 	opts       *options
 	rounds     *sync.Pool // of *round
 	tokens     tokens

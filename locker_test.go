@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -203,7 +204,7 @@ func TestBadNodesAreRefusedWithoutTheirSecrets(t *testing.T) {
 		{[]string{"unix://run/r.sock"}, "three slashes"},
 		{[]string{"redis://u:%zz" + secret + "@h"}, "not a URL"},
 		{[]string{"redis://h:1", "redis://h:2", "redis://u:" + secret + "@H:1/5"}, "nodes 1 and 3 are the same server h:1"},
-		{make([]string, maxNodes+1), "at most 31"},
+		{make([]string, quorum.MaxNodes+1), "at most 31"},
 	} {
 		l, err := New(c.nodes)
 		if err == nil {

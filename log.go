@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 // eventLog writes events to the log. When many holds fail, most of them because a majority of the nodes is gone, it
@@ -18,7 +20,7 @@ type eventLog struct {
 	logger     *slog.Logger
 	clock      clock
 	nodes      []voter // set before the first event, as is the electorate
-	electorate *electorate
+	electorate *quorum.Electorate
 	ending     atomic.Bool // the Locker is being closed
 
 	since     time.Time // since when there is no majority, if the log has said so
@@ -125,10 +127,10 @@ func (l *eventLog) countVotes(now time.Time) {
 	if l.ending.Load() || !l.isSettled {
 		return
 	}
-	votes, missing := nodeSet(0), []string(nil)
+	votes, missing := quorum.Set(0), []string(nil)
 	for i, n := range l.nodes {
 		if _, why := n.vote(now); why == nil {
-			votes = votes.with(i)
+			votes = votes.With(i)
 		} else {
 			missing = append(missing, n.addr()+": "+shorten(unwrapDown(why), maxReason))
 		}
@@ -136,11 +138,11 @@ func (l *eventLog) countVotes(now time.Time) {
 	if l.ending.Load() {
 		return // again: what was read may be the end of the connections
 	}
-	size, need, granted := l.electorate.worst(votes)
+	size, need, granted := l.electorate.Worst(votes)
 	attrs := []slog.Attr{
 		slog.Int("votes", granted), slog.Int("nodes", size), slog.Int("needed", need),
 	}
-	switch there := l.electorate.suffice(votes); {
+	switch there := l.electorate.Suffice(votes); {
 	case there && !l.since.IsZero():
 		l.flush(now, true)
 		attrs = append(attrs, slog.Duration("after", now.Sub(l.since)))

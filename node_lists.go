@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 // All clients that lock a name must vote with lists of nodes that exclude each other: a client with the nodes a b c d e
@@ -93,7 +95,7 @@ func parseNodeLists(text string) (l nodeLists, life time.Duration, ok bool) {
 			}
 			list = append(list, listedNode{id, addrUnescaper.Replace(addr), stale && id != ""})
 		}
-		if len(list) == 0 || len(list) > maxNodes {
+		if len(list) == 0 || len(list) > quorum.MaxNodes {
 			return nil, registrationLives, false
 		}
 		l = append(l, list)
@@ -146,7 +148,7 @@ func (l nodeLists) apart(other nodeLists) (addrs []string) {
 func majoritiesMeet(n, m, common int) bool {
 	// A majority that avoids the common nodes as far as it can has this many of them. If that is more than there are,
 	// for both together, they meet.
-	avoiding := func(size int) int { return max(0, majority(size)-(size-common)) }
+	avoiding := func(size int) int { return max(0, quorum.Majority(size)-(size-common)) }
 	return avoiding(n)+avoiding(m) > common
 }
 

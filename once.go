@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 // Once runs fn under the lock of the name, unless a run has succeeded already. It is for a job that several machines
@@ -88,8 +90,8 @@ func (j *job) succeed(ctx context.Context, lock *Lock) error {
 	held, stop := lock.Context(ctx)
 	defer stop()
 	j.setEntry(lock, RunDone)
-	var may nodeSet // the nodes that may have recorded the success or may do so later: a later holder may read it or not
-	var last error  // of the last write that was sent
+	var may quorum.Set // the nodes that may have recorded the success or may do so later: a later holder may read it or not
+	var last error     // of the last write that was sent
 	for {
 		some, err := j.write(ctx, lock, j.opts.doneTTL)
 		may |= some

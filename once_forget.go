@@ -32,7 +32,7 @@ func (l *Locker) Forget(ctx context.Context, name string, opts ...Option) (Runs,
 	}); err != nil {
 		return Runs{}, err
 	}
-	if r.text == "" && r.have == l.electorate.all {
+	if r.text == "" && r.have == l.electorate.All {
 		return Runs{}, nil // nor can any node remember one later
 	}
 	j.setEntry(lock, runsForgotten)

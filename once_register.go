@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 // The register of a name's runs: on each node a short entry at {prefix}redlock:once:name that says how many runs have
@@ -99,10 +101,10 @@ func (e *entry) known() Runs {
 
 // reading is the result of reading the registers of a majority.
 type reading struct {
-	entry         // the latest
-	have  nodeSet // the nodes that have exactly this entry
-	lack  nodeSet // the other nodes that were read
-	at    instant // just before the read
+	entry            // the latest
+	have  quorum.Set // the nodes that have exactly this entry
+	lack  quorum.Set // the other nodes that were read
+	at    instant    // just before the read
 }
 
 // latest combines the registers that count: one for each node, nil for a node that does not count.
@@ -116,10 +118,10 @@ func latest(of []*entry) (r reading) {
 		switch {
 		case e == nil:
 		case e.text == r.text:
-			r.have = r.have.with(i)
+			r.have = r.have.With(i)
 			r.left = max(r.left, e.left)
 		default:
-			r.lack = r.lack.with(i)
+			r.lack = r.lack.With(i)
 		}
 	}
 	return r
@@ -138,11 +140,11 @@ const (
 
 // judge returns whether another run may begin. held: the registers were read under the lock, so no run is in progress.
 // limit is the maximum number of runs, 0 for no limit.
-func (r *reading) judge(held bool, e *electorate, limit int) judgement {
+func (r *reading) judge(held bool, e *quorum.Electorate, limit int) judgement {
 	switch {
 	case r.state == RunNone:
 		return mayRun
-	case !held && (!e.suffice(r.have) || r.state == RunBegun):
+	case !held && (!e.Suffice(r.have) || r.state == RunBegun):
 		return unclear
 	case r.state == RunDone:
 		return isDone

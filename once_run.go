@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/quorumlock/redlock/internal/guard"
+	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/token"
 )
 
@@ -116,7 +117,7 @@ func (j *job) begin(ctx context.Context, lock *Lock) error {
 	case refused == nil:
 		j.runs = r.runs + 1
 		j.setEntry(lock, RunBegun)
-	case j.locker.electorate.suffice(r.have) && r.state != RunBegun:
+	case j.locker.electorate.Suffice(r.have) && r.state != RunBegun:
 		j.repair(r)
 		return refused
 	default:
@@ -214,16 +215,16 @@ var (
 	}()
 )
 
-func readOnce(reply any) answer {
+func readOnce(reply any) quorum.Answer {
 	switch reply {
 	case int64(1):
-		return answer{vote: voteGranted}
+		return quorum.Answer{Vote: quorum.Granted}
 	case int64(0):
-		return answer{vote: voteTaken}
+		return quorum.Answer{Vote: quorum.Taken}
 	case int64(2):
-		return answer{vote: voteAbsent}
+		return quorum.Answer{Vote: quorum.Absent}
 	case int64(3):
-		return answer{vote: voteFailed, err: errStale}
+		return quorum.Answer{Vote: quorum.Failed, Err: errStale}
 	}
 	return badReply
 }
@@ -245,7 +246,7 @@ func (j *job) ask(k *command, text string, now instant, left, ahead time.Duratio
 // hold is over, so that nothing was sent, or that so many nodes refused that no majority is possible: the lock is
 // another owner's there, or they know of a later holder. may are the nodes that may have accepted the entry
 // nevertheless.
-func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may nodeSet, err error) {
+func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may quorum.Set, err error) {
 	l := j.locker
 	// Read the clock before checking the hold: even if this process is then suspended, the entry ends no later than one
 	// that was written while the hold was valid.
@@ -256,12 +257,12 @@ func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may no
 	r := j.ask(once, j.text, now, left, token.MaxAhead)
 	r.setOwner(lock.hold.owner)
 	r.args[0] = r.ownerArg
-	sent := r.send(l.nodes, l.electorate.all, now.local)
+	sent := r.send(l.nodes, l.electorate.All, now.local)
 	defer r.abandon()
 	votes, err := r.wait(ctx)
-	if l.electorate.verdict(votes) == verdictWon {
+	if l.electorate.Verdict(votes) == quorum.Won {
 		if j.state != RunBegun {
-			j.deliver(j.text, l.electorate.all&^r.who(votes, voteGranted), now, left)
+			j.deliver(j.text, l.electorate.All&^r.who(votes, quorum.Granted), now, left)
 		}
 		return 0, nil
 	}
@@ -271,24 +272,24 @@ func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may no
 		votes = j.awaitAllVotes(ctx, r, votes)
 	}
 	for i, n := range l.nodes {
-		if votes.voted(i) && errors.Is(r.answers[i].err, errStale) {
+		if votes.Voted(i) && errors.Is(r.answers[i].Err, errStale) {
 			n.conn.CheckSoon() // this client's estimate of the nodes' time may be wrong
 		}
 	}
-	may = sent &^ r.who(votes, voteTaken) &^ r.who(votes, voteAbsent)
+	may = sent &^ r.who(votes, quorum.Taken) &^ r.who(votes, quorum.Absent)
 	return may, r.failure(j.op, j.name, ErrLost, votes, err)
 }
 
 // awaitAllVotes waits, for the node timeout at most, for the answers that no longer change the verdict: a node that
 // answers may turn out not to have accepted the entry.
-func (j *job) awaitAllVotes(ctx context.Context, r *round, votes tally) tally {
+func (j *job) awaitAllVotes(ctx context.Context, r *round, votes quorum.Tally) quorum.Tally {
 	latest := r.Asked.Add(j.opts.nodeTimeout)
-	for pause := time.Millisecond; votes.voters() != r.electorate.all; pause *= 2 {
+	for pause := time.Millisecond; votes.Voters() != r.electorate.All; pause *= 2 {
 		left := latest.Sub(j.opts.clock.local())
 		if left <= 0 || sleep(ctx, min(pause, left)) != nil {
 			break
 		}
-		votes = tally(r.votes.Load())
+		votes = quorum.Tally(r.votes.Load())
 	}
 	return votes
 }
@@ -299,7 +300,7 @@ func (j *job) repair(r reading) { j.deliver(r.text, r.lack, r.at, r.left) }
 
 // deliver sends nodes an entry that a majority has, to end left after now: at once, or as soon as they can be reached.
 // It does not wait for them.
-func (j *job) deliver(text string, to nodeSet, now instant, left time.Duration) {
+func (j *job) deliver(text string, to quorum.Set, now instant, left time.Duration) {
 	if to == 0 {
 		return
 	}

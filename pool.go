@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/lua"
+	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
 	"github.com/quorumlock/redlock/internal/token"
 )
@@ -80,7 +81,7 @@ type peers struct {
 	states   states
 
 	connecting sync.Mutex  // guards connected
-	connected  nodeSet     // the nodes that are
+	connected  quorum.Set  // the nodes that are
 	enough     atomic.Bool // connected has a majority of each list
 
 	busy      func() bool  // whether the Locker has calls in flight, or holds
@@ -120,19 +121,19 @@ func (s *states) change() {
 
 // newNodes makes the nodes of the lists, which are URLs, and refuses duplicates within a list. A node that is in both
 // lists is made once.
-func newNodes(urls [][]string, o *options) (*peers, *electorate, error) {
+func newNodes(urls [][]string, o *options) (*peers, *quorum.Electorate, error) {
 	p := &peers{label: newLabel(o.label, o.guard, o.ttl), claims: make(map[string]*node)}
 	in := [...]string{"", " of the new list"} // for errors
 	first := make(map[string]*node)
-	var lists []nodeSet
+	var lists []quorum.Set
 	for which, list := range urls {
 		switch {
 		case len(list) == 0:
 			return nil, nil, invalid("no nodes%s", in[which])
-		case len(list) > maxNodes:
-			return nil, nil, invalid("%d nodes%s: at most %d", len(list), in[which], maxNodes)
+		case len(list) > quorum.MaxNodes:
+			return nil, nil, invalid("%d nodes%s: at most %d", len(list), in[which], quorum.MaxNodes)
 		}
-		var nodes nodeSet
+		var nodes quorum.Set
 		place := make(map[*node]int)
 		for i, url := range list {
 			n := &node{index: len(p.nodes), opts: o, peers: p, firstAttempt: make(chan struct{})}
@@ -145,7 +146,7 @@ func newNodes(urls [][]string, o *options) (*peers, *electorate, error) {
 			case known == nil:
 				first[n.addr()] = n
 				p.nodes = append(p.nodes, n)
-			case nodes.has(known.index):
+			case nodes.Has(known.index):
 				return nil, nil, invalid("nodes %d and %d%s are the same server %s: it would have two votes",
 					place[known], i+1, in[which], n.addr())
 			case !n.conn.SameURL(known.conn):
@@ -153,21 +154,21 @@ func newNodes(urls [][]string, o *options) (*peers, *electorate, error) {
 			default:
 				n = known
 			}
-			nodes, place[n] = nodes.with(n.index), i+1
+			nodes, place[n] = nodes.With(n.index), i+1
 		}
 		lists = append(lists, nodes)
 	}
 	switch {
-	case len(p.nodes) > maxNodes:
-		return nil, nil, invalid("%d nodes in both lists together: at most %d", len(p.nodes), maxNodes)
+	case len(p.nodes) > quorum.MaxNodes:
+		return nil, nil, invalid("%d nodes in both lists together: at most %d", len(p.nodes), quorum.MaxNodes)
 	case len(lists) == 2 && lists[0] == lists[1]:
 		lists = lists[:1] // nothing is to be changed any more
 	}
-	return p, newElectorate(lists...), nil
+	return p, quorum.New(lists...), nil
 }
 
 // open begins to connect to all nodes.
-func (p *peers) open(tk *tokens, ev *events, by *electorate) {
+func (p *peers) open(tk *tokens, ev *events, by *quorum.Electorate) {
 	var voters []voter
 	var conns []*redisconn.Conn
 	rules := p.nodes[0].opts.rules()
@@ -211,7 +212,7 @@ func (o *options) rules() *guard.Rules {
 
 // awaitNodes returns when every first attempt to connect has ended, or when a majority is connected and the node
 // timeout has passed, but soon after the connect timeout at the latest. Over slow links an attempt can take longer.
-func awaitNodes(nodes []*node, e *electorate, o *options) {
+func awaitNodes(nodes []*node, e *quorum.Electorate, o *options) {
 	// A little longer than an attempt can take: why it failed should be known then.
 	grace, limit := time.NewTimer(o.nodeTimeout), time.NewTimer(o.connectTimeout()+o.connectTimeout()/16)
 	defer grace.Stop()
@@ -222,13 +223,13 @@ func awaitNodes(nodes []*node, e *electorate, o *options) {
 			continue
 		case <-grace.C:
 		}
-		connected := nodeSet(0)
+		connected := quorum.Set(0)
 		for _, m := range nodes {
 			if up, _ := m.conn.State(); up {
-				connected = connected.with(m.index)
+				connected = connected.With(m.index)
 			}
 		}
-		if e.suffice(connected) {
+		if e.Suffice(connected) {
 			return
 		}
 		select {
@@ -341,10 +342,10 @@ func (n *node) noteConnected() (connected bool, err error) {
 	p.connecting.Lock()
 	defer p.connecting.Unlock()
 	connected, err = n.conn.State()
-	if p.connected &^= nodeSet(0).with(n.index); connected {
-		p.connected = p.connected.with(n.index)
+	if p.connected &^= quorum.Set(0).With(n.index); connected {
+		p.connected = p.connected.With(n.index)
 	}
-	p.enough.Store(p.registry.electorate.suffice(p.connected))
+	p.enough.Store(p.registry.electorate.Suffice(p.connected))
 	return connected, err
 }
 

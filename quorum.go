@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/guard"
+	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
-var outcomes = [voteKinds]Outcome{
-	voteGranted: OutcomeGranted, voteOutbid: OutcomeOutbid, voteAbsent: OutcomeAbsent,
-	voteTaken: OutcomeTaken, voteAbstained: OutcomeAbstained, voteFailed: OutcomeFailed,
+var outcomes = [quorum.VoteKinds]Outcome{
+	quorum.Granted: OutcomeGranted, quorum.Outbid: OutcomeOutbid, quorum.Absent: OutcomeAbsent,
+	quorum.Taken: OutcomeTaken, quorum.Abstained: OutcomeAbstained, quorum.Failed: OutcomeFailed,
 }
 
 // round is one command to every node at once, and the count of their votes. Rounds are pooled. A round returns to the
@@ -24,27 +25,27 @@ type round struct {
 	onDone  func(*round) // runs when the last reference is gone; may be nil
 	about   any          // onDone: what it is about
 
-	electorate *electorate // set once
+	electorate *quorum.Electorate // set once
 	pool       *sync.Pool
 	votes      atomic.Uint64 // a tally
 	refs       atomic.Int32  // the caller and each node hold a reference
 	abandoned  atomic.Bool   // the caller no longer waits for the outcome
 	nodes      []*node
-	sentTo     nodeSet       // the nodes whose connection accepted the request
-	everyone   bool          // the outcome is certain only when all nodes have answered
-	wake       chan struct{} // gets a value at the outcome; a waiter's, also after other votes: see cast
-	answers    []answer      // by node
+	sentTo     quorum.Set      // the nodes whose connection accepted the request
+	everyone   bool            // the outcome is certain only when all nodes have answered
+	wake       chan struct{}   // gets a value at the outcome; a waiter's, also after other votes: see cast
+	answers    []quorum.Answer // by node
 	requests   []redisconn.Request
 }
 
 // newRounds returns a pool of rounds for an electorate.
-func newRounds(e *electorate) *sync.Pool {
-	n := e.size
+func newRounds(e *quorum.Electorate) *sync.Pool {
+	n := e.Size
 	pool := &sync.Pool{}
 	pool.New = func() any {
 		r := &round{
 			electorate: e, pool: pool, wake: make(chan struct{}, 1),
-			answers: make([]answer, n), requests: make([]redisconn.Request, n),
+			answers: make([]quorum.Answer, n), requests: make([]redisconn.Request, n),
 		}
 		for i := range r.requests {
 			r.requests[i] = redisconn.Request{Message: &r.Message, Round: r, Node: i}
@@ -57,24 +58,24 @@ func newRounds(e *electorate) *sync.Pool {
 
 // send sends the request to the nodes in the set and returns those whose connection accepted it, which may execute it
 // sooner or later. It never blocks.
-func (r *round) send(nodes []*node, to nodeSet, asked time.Time) (accepted nodeSet) {
+func (r *round) send(nodes []*node, to quorum.Set, asked time.Time) (accepted quorum.Set) {
 	r.nodes, r.Asked = nodes, asked
 	r.votes.Store(0)
 	r.refs.Store(int32(len(nodes)) + 1)
 	r.abandoned.Store(false)
 	for i := range r.answers {
-		r.answers[i] = answer{vote: voteAbsent}
+		r.answers[i] = quorum.Answer{Vote: quorum.Absent}
 	}
 	for i, n := range nodes {
 		switch why := r.unasked(n); {
-		case !to.has(i):
-			r.cast(i, voteAbsent)
+		case !to.Has(i):
+			r.cast(i, quorum.Absent)
 			r.Done()
 		case why != nil:
-			r.answer(i, answer{vote: voteAbstained, err: why})
+			r.answer(i, quorum.Answer{Vote: quorum.Abstained, Err: why})
 			r.Done()
 		case n.conn.Send(&r.requests[i]):
-			accepted = accepted.with(i)
+			accepted = accepted.With(i)
 		}
 	}
 	r.sentTo = accepted
@@ -94,8 +95,8 @@ func (r *round) unasked(n *node) error {
 // Reply implements redisconn.Round: it counts a node's reply.
 func (r *round) Reply(node int, reply any, err error) {
 	a, n := r.read(reply, err), r.nodes[node]
-	if a.err != nil || n.odd.Load() != nil {
-		n.heard(r.command.name(), a.err)
+	if a.Err != nil || n.odd.Load() != nil {
+		n.heard(r.command.name(), a.Err)
 	}
 	if err == nil && n.guard.Abstention() != nil {
 		if why := n.abstention(r.Asked); why != nil {
@@ -105,33 +106,33 @@ func (r *round) Reply(node int, reply any, err error) {
 	r.answer(node, a)
 }
 
-func (r *round) answer(node int, a answer) {
+func (r *round) answer(node int, a quorum.Answer) {
 	r.answers[node] = a
-	r.cast(node, a.vote)
+	r.cast(node, a.Vote)
 }
 
 // discount marks what does not count in an abstaining node's answer: a grant does not count for us, and an answer that
 // another holder has the lock does not count as a vote for that holder.
-func discount(why *guard.Abstention, t guard.Trust, a *answer, now func() time.Time) {
+func discount(why *guard.Abstention, t guard.Trust, a *quorum.Answer, now func() time.Time) {
 	switch {
 	case why.Counts(t):
-	case a.vote == voteGranted, a.vote == voteOutbid:
-		a.vote, a.err = voteAbstained, abstainError(why, now())
-	case a.vote == voteTaken:
-		a.uncounted = true
+	case a.Vote == quorum.Granted, a.Vote == quorum.Outbid:
+		a.Vote, a.Err = quorum.Abstained, abstainError(why, now())
+	case a.Vote == quorum.Taken:
+		a.Uncounted = true
 	}
 }
 
 // cast counts a node's vote. The vote that makes the outcome certain runs then or wakes the caller; other votes are
 // only counted. But where a lock is taken, or the outcome has been certain before, each vote wakes a waiter: what it
 // does next depends on all of them.
-func (r *round) cast(node int, v vote) {
-	b := r.electorate.ballot(node, v)
-	after := tally(r.votes.Add(uint64(b)))
+func (r *round) cast(node int, v quorum.Vote) {
+	b := r.electorate.Ballot(node, v)
+	after := quorum.Tally(r.votes.Add(uint64(b)))
 	before := r.certain(after - b)
 	outcome := r.certain(after) && !before
 	switch {
-	case !outcome && !(r.waits && (before || after.taken() > 0)):
+	case !outcome && !(r.waits && (before || after.Taken() > 0)):
 	case r.then != nil:
 		r.then(r)
 	default:
@@ -143,23 +144,23 @@ func (r *round) cast(node int, v vote) {
 }
 
 // certain reports whether the missing votes cannot change the outcome.
-func (r *round) certain(votes tally) bool {
+func (r *round) certain(votes quorum.Tally) bool {
 	if r.everyone {
-		return votes.voters() == r.electorate.all
+		return votes.Voters() == r.electorate.All
 	}
-	return r.electorate.verdict(votes) != verdictPending
+	return r.electorate.Verdict(votes) != quorum.Pending
 }
 
 // wait returns when the outcome is certain or ctx is done. The connections cast every vote within the node timeout.
-func (r *round) wait(ctx context.Context) (tally, error) {
+func (r *round) wait(ctx context.Context) (quorum.Tally, error) {
 	for {
 		select {
 		case <-r.wake:
-			if votes := tally(r.votes.Load()); !r.waits || r.certain(votes) {
+			if votes := quorum.Tally(r.votes.Load()); !r.waits || r.certain(votes) {
 				return votes, nil
 			}
 		case <-ctx.Done():
-			return tally(r.votes.Load()), ctx.Err()
+			return quorum.Tally(r.votes.Load()), ctx.Err()
 		}
 	}
 }
@@ -171,7 +172,7 @@ func (r *round) Over() bool {
 	if r.command.Undo {
 		return !r.expires.IsZero() && r.nodes[0].opts.clock.local().After(r.expires)
 	}
-	return r.abandoned.Load() || r.cancelled != nil && r.cancelled.Load() || r.certain(tally(r.votes.Load()))
+	return r.abandoned.Load() || r.cancelled != nil && r.cancelled.Load() || r.certain(quorum.Tally(r.votes.Load()))
 }
 
 // abandon is Done for a caller that leaves, or may leave, before the outcome.
@@ -181,21 +182,21 @@ func (r *round) abandon() {
 }
 
 // refusers returns the nodes that are known not to have given the lock.
-func (r *round) refusers(votes tally) (refused nodeSet) {
+func (r *round) refusers(votes quorum.Tally) (refused quorum.Set) {
 	if r.command == raise {
 		return 0 // with several names, a node that refuses may have given some of them
 	}
 	if r.command == acquireAll && r.names == nil {
 		return 0 // the request of an earlier round may still be under way, on a connection that broke since
 	}
-	return r.who(votes, voteTaken)
+	return r.who(votes, quorum.Taken)
 }
 
 // who returns the nodes that cast v, according to the tally.
-func (r *round) who(votes tally, v vote) (nodes nodeSet) {
+func (r *round) who(votes quorum.Tally, v quorum.Vote) (nodes quorum.Set) {
 	for i := range r.answers {
-		if votes.voted(i) && r.answers[i].vote == v {
-			nodes = nodes.with(i)
+		if votes.Voted(i) && r.answers[i].Vote == v {
+			nodes = nodes.With(i)
 		}
 	}
 	return nodes
@@ -203,21 +204,21 @@ func (r *round) who(votes tally, v vote) (nodes nodeSet) {
 
 // broke reports whether the round was lost because connections broke over which it had been sent, or was to be sent.
 // Another one may win: it waits for the new connections.
-func (r *round) broke(votes tally) bool {
-	lost := nodeSet(0)
+func (r *round) broke(votes quorum.Tally) bool {
+	lost := quorum.Set(0)
 	for i := range r.answers {
-		if r.sentTo.has(i) && votes.voted(i) && errors.Is(r.answers[i].err, ErrNodeDown) {
-			lost = lost.with(i)
+		if r.sentTo.Has(i) && votes.Voted(i) && errors.Is(r.answers[i].Err, ErrNodeDown) {
+			lost = lost.With(i)
 		}
 	}
-	given := r.who(votes, voteGranted) | r.who(votes, voteOutbid)
-	return lost != 0 && !r.electorate.block(votes.voters()&^(given|lost))
+	given := r.who(votes, quorum.Granted) | r.who(votes, quorum.Outbid)
+	return lost != 0 && !r.electorate.Block(votes.Voters()&^(given|lost))
 }
 
 // voted lists the nodes that cast v. All nodes must have voted.
-func (r *round) voted(v vote) (nodes []NodeError) {
+func (r *round) voted(v quorum.Vote) (nodes []NodeError) {
 	for i, n := range r.nodes {
-		if r.answers[i].vote == v {
+		if r.answers[i].Vote == v {
 			nodes = append(nodes, NodeError{Addr: n.addr(), Outcome: outcomes[v]})
 		}
 	}
@@ -245,7 +246,7 @@ func (r *round) Done() {
 }
 
 // notHeld describes a failed attempt: err ended it, or it was won too late, or too few nodes granted.
-func (r *round) notHeld(ctx context.Context, op, name string, votes tally, err error, won bool) *QuorumError {
+func (r *round) notHeld(ctx context.Context, op, name string, votes quorum.Tally, err error, won bool) *QuorumError {
 	failure := r.failure(op, name, ErrTaken, votes, nil)
 	switch {
 	case won:
@@ -263,18 +264,18 @@ var errTokenAhead = errors.New("a node knows a token of this name that is")
 // failure describes a round without a majority of grants. refused is the reason if a majority refused: ErrTaken, or
 // ErrLost for a hold that was ours. ended is what ended the caller's wait, or nil. The error must not change after it
 // is returned: observers read it in another goroutine.
-func (r *round) failure(op, name string, refused error, votes tally, ended error) *QuorumError {
+func (r *round) failure(op, name string, refused error, votes quorum.Tally, ended error) *QuorumError {
 	e := &QuorumError{Op: op, Name: name, reason: ErrNoQuorum, ctx: ended}
-	e.measure(r.electorate, r.who(votes, voteGranted))
+	e.measure(r.electorate, r.who(votes, quorum.Granted))
 	for i, n := range r.nodes {
 		part := NodeError{Addr: n.addr(), List: membershipOf(r.electorate, i), Outcome: OutcomeLate}
-		if votes.voted(i) {
+		if votes.Voted(i) {
 			a := &r.answers[i]
-			part.Outcome, part.Owner, part.Label = outcomes[a.vote], a.owner, a.label
-			part.ours = n.peers.label.drew(a.owner)
-			part.Remaining, part.Ahead, part.Err = a.remaining, a.place, a.err
-			if r.names != nil && a.vote == voteTaken {
-				part.Name = r.names.list[a.which]
+			part.Outcome, part.Owner, part.Label = outcomes[a.Vote], a.Owner, a.Label
+			part.ours = n.peers.label.drew(a.Owner)
+			part.Remaining, part.Ahead, part.Err = a.Remaining, a.Place, a.Err
+			if r.names != nil && a.Vote == quorum.Taken {
+				part.Name = r.names.list[a.Which]
 			}
 		} else if r.command.trust != guard.TrustAll {
 			part.Err = n.abstaining(r.Asked) // then its vote would not have counted
@@ -282,24 +283,24 @@ func (r *round) failure(op, name string, refused error, votes tally, ended error
 		e.Nodes = append(e.Nodes, part)
 	}
 	// A majority refused if the nodes that did not refuse are too few for a majority of grants.
-	if r.electorate.block(r.who(votes, voteTaken) | r.who(votes, voteAbsent)) {
+	if r.electorate.Block(r.who(votes, quorum.Taken) | r.who(votes, quorum.Absent)) {
 		e.reason, e.refused = refused, true
 	} else if may := r.missed(votes); may != 0 { // and those that nobody waited for may have refused, too
-		may |= r.who(votes, voteTaken) | r.who(votes, voteAbsent) | r.electorate.all&^votes.voters()
-		e.late = r.electorate.block(may)
+		may |= r.who(votes, quorum.Taken) | r.who(votes, quorum.Absent) | r.electorate.All&^votes.Voters()
+		e.late = r.electorate.Block(may)
 	}
 	return e
 }
 
 // missed returns the nodes that have not voted although they may be well: they have requests of this process to answer
 // first, or this process was late to ask them or to read.
-func (r *round) missed(votes tally) (nodes nodeSet) {
+func (r *round) missed(votes quorum.Tally) (nodes quorum.Set) {
 	for i := range r.answers {
-		if !votes.voted(i) {
+		if !votes.Voted(i) {
 			continue // the answer may be written meanwhile
 		}
-		if err := r.answers[i].err; errors.Is(err, redisconn.ErrLate) || errors.Is(err, ErrNodeBusy) {
-			nodes = nodes.with(i)
+		if err := r.answers[i].Err; errors.Is(err, redisconn.ErrLate) || errors.Is(err, ErrNodeBusy) {
+			nodes = nodes.With(i)
 		}
 	}
 	return nodes

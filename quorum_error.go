@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/guard"
+	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
@@ -159,13 +160,13 @@ func lookedUp(err error) string {
 }
 
 // membershipOf says in which lists a node is; "" if there is only one list.
-func membershipOf(e *electorate, node int) Membership {
+func membershipOf(e *quorum.Electorate, node int) Membership {
 	switch {
-	case e.list(1) == 0:
+	case e.List(1) == 0:
 		return ""
-	case !e.list(1).has(node):
+	case !e.List(1).Has(node):
 		return InOldList
-	case !e.list(0).has(node):
+	case !e.List(0).Has(node):
 		return InNewList
 	default:
 		return InBothLists
@@ -208,8 +209,8 @@ type QuorumError struct {
 }
 
 // measure notes how many nodes are needed, and how many of them the given ones are.
-func (e *QuorumError) measure(by *electorate, granted nodeSet) {
-	_, e.Need, e.Granted = by.worst(granted)
+func (e *QuorumError) measure(by *quorum.Electorate, granted quorum.Set) {
+	_, e.Need, e.Granted = by.Worst(granted)
 }
 
 // Error says in one line who holds the lock, or how many nodes voted and why the others did not, and what ended the
@@ -381,7 +382,7 @@ func (e *QuorumError) mayHold(by *NodeError) bool {
 			}
 		}
 	}
-	return by.Owner+by.Label == "" || has[0] >= majority(size[0]) || has[1] >= majority(size[1])
+	return by.Owner+by.Label == "" || has[0] >= quorum.Majority(size[0]) || has[1] >= quorum.Majority(size[1])
 }
 
 // votesInWords says who has not voted, and why: "2 of 5 voted, r3:6379 r4:6379 unreachable, r5:6379 silent".
@@ -469,7 +470,7 @@ func (e *QuorumError) tallies() []listTally {
 		}
 	}
 	for l := range all {
-		all[l].need = majority(all[l].size)
+		all[l].need = quorum.Majority(all[l].size)
 	}
 	if len(all) == 1 {
 		all[0].need = cmp.Or(e.Need, all[0].need)

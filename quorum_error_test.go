@@ -15,6 +15,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock/internal/guard"
+	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
@@ -398,7 +399,7 @@ func TestWhoseFailureIsIt(t *testing.T) {
 		} {
 			r := l.rounds.Get().(*round)
 			r.command, r.nodes = acquire, l.nodes
-			var votes tally
+			var votes quorum.Tally
 			for i, vote := range c.nodes {
 				err, said := map[rune]error{
 					'L': redisconn.ErrLate, 'B': ErrNodeBusy, 'S': ErrNodeTimeout, 'T': nil,
@@ -407,11 +408,11 @@ func TestWhoseFailureIsIt(t *testing.T) {
 				case !said:
 					continue
 				case err == nil:
-					r.answers[i] = answer{vote: voteTaken}
+					r.answers[i] = quorum.Answer{Vote: quorum.Taken}
 				default:
-					r.answers[i] = answer{vote: voteFailed, err: err}
+					r.answers[i] = quorum.Answer{Vote: quorum.Failed, Err: err}
 				}
-				votes += l.electorate.ballot(i, r.answers[i].vote)
+				votes += l.electorate.Ballot(i, r.answers[i].Vote)
 			}
 			if e := r.failure("lock", "job", ErrTaken, votes, nil); e.late != c.late {
 				t.Errorf("%s: late %t, want %t: %v", c.nodes, e.late, c.late, e)

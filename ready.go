@@ -31,9 +31,9 @@ func (l *Locker) Ready(ctx context.Context) error {
 		case conflict != nil && ctx.Err() != nil:
 			return &opError{op: "ready", reason: conflict, cause: endOf(ctx, ctx.Err())}
 		case conflict != nil: // it ends when the other clients have ended
-		case l.electorate.suffice(seen.votes):
+		case l.electorate.Suffice(seen.votes):
 			return nil
-		case l.electorate.block(seen.refused):
+		case l.electorate.Block(seen.refused):
 			seen.failure.detail = "no majority is possible until somebody changes that"
 			return seen.failure
 		case ctx.Err() != nil:

@@ -42,6 +42,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 // Lock waits until it gets the lock and returns the hold. ctx bounds only the wait, not the hold. If ctx carries a hold
@@ -198,16 +200,16 @@ func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*ho
 	if w.stands {
 		h.enter(r)
 	}
-	h.asked = r.send(l.nodes, l.electorate.all, h.start.local)
+	h.asked = r.send(l.nodes, l.electorate.All, h.start.local)
 
 	// 3. Wait until it is certain whether a majority grants, and no longer. If callers that do not wait have split the
 	// votes, the oldest of them asks again. If a majority gave the lock but some of its nodes know larger tokens, propose
 	// a larger one.
 	votes, err := r.wait(ctx)
-	if err == nil && w.breaksTies && l.electorate.verdict(votes) == verdictLost {
+	if err == nil && w.breaksTies && l.electorate.Verdict(votes) == quorum.Lost {
 		r, votes, err = l.breakTie(ctx, h, r, votes)
 	}
-	for err == nil && l.electorate.verdict(votes) == verdictShort {
+	for err == nil && l.electorate.Verdict(votes) == quorum.Short {
 		if w.stands {
 			h.setPlace() // with the token that the nodes have
 		}
@@ -216,7 +218,7 @@ func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*ho
 
 	// 4. The lock is held if a majority granted it and enough of the TTL is left after subtracting the elapsed time and
 	// the allowance for clock drift.
-	won := err == nil && l.electorate.verdict(votes) == verdictWon
+	won := err == nil && l.electorate.Verdict(votes) == quorum.Won
 	if won && h.left(l.opts.clock.now()) >= leastValidity(o.ttl, o.minValidity, o.maxHold) {
 		l.tokens.Observe(h.token)
 		if w.stands && h.place == nowhere {
@@ -259,23 +261,23 @@ const maxBreaks = 2
 // connection the question stands behind the first, and the undo, if it comes to that, behind both. Only the votes of
 // the last round count, each for its own token, which is as young as the question. The validity counts from the first
 // reading of the clock.
-func (l *Locker) breakTie(ctx context.Context, h *hold, r *round, votes tally) (*round, tally, error) {
+func (l *Locker) breakTie(ctx context.Context, h *hold, r *round, votes quorum.Tally) (*round, quorum.Tally, error) {
 	owner, asked := h.owner.String(), h.start
-	if winsTie(votes, r.answers, owner, l.electorate) == beaten {
+	if quorum.WinsTie(votes, r.answers, owner, l.electorate) == quorum.Beaten {
 		return r, votes, nil // as always where somebody holds the lock: that needs no deadline
 	}
 	bounded, cancel := context.WithDeadline(ctx, h.start.local.Add(l.opts.nodeTimeout))
 	defer cancel()
-	for named, pauses := false, 0; pauses < tiePauses; {
-		role := winsTie(votes, r.answers, owner, l.electorate)
-		if role == oldest {
+	for named, pauses := false, 0; pauses < quorum.TiePauses; {
+		role := quorum.WinsTie(votes, r.answers, owner, l.electorate)
+		if role == quorum.Oldest {
 			pauses++
-		} else if role == beaten || named {
+		} else if role == quorum.Beaten || named {
 			return r, votes, nil
 		}
 		named = true // acquire_all tells the owners
 		now := l.opts.clock.now()
-		pause, again := tiePause(role, now.since(asked), now.since(h.start), l.opts.nodeTimeout)
+		pause, again := quorum.TiePause(role, now.since(asked), now.since(h.start), l.opts.nodeTimeout)
 		if again {
 			votes, again = l.pauseInTie(bounded, r, owner, pause)
 		}
@@ -287,12 +289,12 @@ func (l *Locker) breakTie(ctx context.Context, h *hold, r *round, votes tally) (
 			h.token = max(h.token+1, l.tokens.propose(asked)) // a node accepts no token twice
 		}
 		r = l.askFor(acquireAll, h) // of this one name: free, or ours since the round before
-		h.asked |= r.send(l.nodes, l.electorate.all, asked.local)
+		h.asked |= r.send(l.nodes, l.electorate.All, asked.local)
 		var err error
 		if votes, err = r.wait(bounded); err != nil {
 			return r, votes, ctx.Err() // nil at the node timeout: the missing votes show that
 		}
-		if l.electorate.verdict(votes) != verdictLost {
+		if l.electorate.Verdict(votes) != quorum.Lost {
 			return r, votes, nil
 		}
 	}
@@ -301,13 +303,13 @@ func (l *Locker) breakTie(ctx context.Context, h *hold, r *round, votes tally) (
 
 // pauseInTie pauses between two rounds. It returns the votes of r as they are then, and whether to ask again: not if a
 // straggler's answer shows that this caller has lost the tie, or if the time is up.
-func (l *Locker) pauseInTie(ctx context.Context, r *round, owner string, pause time.Duration) (tally, bool) {
-	votes, again := tally(r.votes.Load()), true
+func (l *Locker) pauseInTie(ctx context.Context, r *round, owner string, pause time.Duration) (quorum.Tally, bool) {
+	votes, again := quorum.Tally(r.votes.Load()), true
 	look := max(pause/8, time.Millisecond) // no timer is better than a millisecond
 	for ; again && pause > 0; pause -= look {
 		again = l.rest(ctx, min(pause, look)) == nil
-		votes = tally(r.votes.Load())
-		again = again && winsTie(votes, r.answers, owner, l.electorate) != beaten
+		votes = quorum.Tally(r.votes.Load())
+		again = again && quorum.WinsTie(votes, r.answers, owner, l.electorate) != quorum.Beaten
 	}
 	return votes, again
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -21,7 +22,7 @@ import (
 // does not know it, as rename-command has taken it away. testdata/refusals.txt says what then fails, and what the
 // findings are. No error quotes a script.
 func TestRefusals(t *testing.T) {
-	for at, line := range scenarios(t, "testdata/refusals.txt") {
+	for at, line := range cases.Lines(t, "testdata/refusals.txt") {
 		cells := strings.Split(line, "|")
 		if len(cells) != 3 {
 			t.Fatalf("%s: bad line: %s", at, line)
@@ -132,7 +133,7 @@ func TestOddReplies(t *testing.T) {
 	type oddity struct{ command, reply string }
 	want := map[oddity][]string{}
 	for _, own := range []bool{false, true} { // a line of its own replaces what the line of all odd ones says
-		for at, line := range scenarios(t, "testdata/replies.txt") {
+		for at, line := range cases.Lines(t, "testdata/replies.txt") {
 			cells := strings.Split(line, "|")
 			if len(cells) != 4 {
 				t.Fatalf("%s: bad line: %s", at, line)

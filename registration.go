@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/redlock/internal/chance"
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/lua"
+	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
@@ -64,7 +65,7 @@ const (
 type registry struct {
 	opts       *options
 	conns      []*redisconn.Conn // by node
-	electorate *electorate
+	electorate *quorum.Electorate
 	told       func(node int) // a node has said something outside of its probes
 	holds      func() bool    // whether this client has holds
 
@@ -109,7 +110,7 @@ type registered struct {
 }
 
 func newRegistry(
-	o *options, conns []*redisconn.Conn, e *electorate, told func(node int), holds func() bool,
+	o *options, conns []*redisconn.Conn, e *quorum.Electorate, told func(node int), holds func() bool,
 ) *registry {
 	g := &registry{
 		opts: o, conns: conns, electorate: e, told: told, holds: holds, at: make([]registered, len(conns)),
@@ -132,10 +133,10 @@ func drawID() string {
 // describe brings own up to date. The caller holds mu, or is newRegistry.
 func (g *registry) describe() {
 	g.lists = nil
-	for _, l := range g.electorate.lists {
+	for _, l := range g.electorate.Lists {
 		var list []listedNode
 		for i, conn := range g.conns {
-			if l.nodes.has(i) {
+			if l.Nodes.Has(i) {
 				list = append(list, listedNode{g.at[i].id, conn.Addr(), g.at[i].stale})
 			}
 		}
@@ -213,13 +214,13 @@ func (g *registry) lives() time.Duration {
 // comes after it.
 func (g *registry) prolong() {
 	g.mu.Lock()
-	var to nodeSet
+	var to quorum.Set
 	if g.own.lives[0] < g.lives() {
 		g.describe()
 	}
 	for i := range g.at {
 		if at := &g.at[i]; g.mayRegister() && at.noted != g.own.texts[0] && (at.sent || at.noted != "") {
-			to = to.with(i)
+			to = to.With(i)
 		}
 	}
 	g.mu.Unlock()
@@ -241,10 +242,10 @@ func (g *registry) ticketsOut() bool { return g.opts.clock.local().UnixNano() < 
 // due returns what to ask a node with a probe; "": nothing. Between two registrations there are 30 s, and seldom more
 // than 45.
 func (g *registry) due(node int) string {
-	var away nodeSet
+	var away quorum.Set
 	for i, conn := range g.conns {
 		if up, _ := conn.State(); !up {
-			away = away.with(i)
+			away = away.With(i)
 		}
 	}
 	g.mu.Lock()
@@ -293,7 +294,7 @@ func (g *registry) connected(node int) {
 	due := g.mayRegister() && !g.correcting
 	g.mu.Unlock()
 	if due {
-		g.send(modeVote, nodeSet(0).with(node))
+		g.send(modeVote, quorum.Set(0).With(node))
 	}
 }
 
@@ -305,10 +306,10 @@ const maxMembers = 16
 func (g *registry) correct() {
 	g.mu.Lock()
 	g.correcting = false
-	var to nodeSet
+	var to quorum.Set
 	for i := range g.at {
 		if g.mayRegister() && g.at[i].noted != g.own.texts[0] {
-			to = to.with(i)
+			to = to.With(i)
 		}
 	}
 	g.mu.Unlock()
@@ -342,10 +343,10 @@ func (g *registry) learn(node int, id string) {
 
 // doubtIDs notes which nodes have been away for long: they may have lost their data meanwhile, and then others know
 // them by another id. The id is kept, for others may know the node by another address. The caller holds mu.
-func (g *registry) doubtIDs(away nodeSet) {
+func (g *registry) doubtIDs(away quorum.Set) {
 	doubted, now := false, g.opts.clock.local()
 	for i := range g.at {
-		if at := &g.at[i]; away.has(i) && at.id != "" && !at.stale && now.Sub(at.heard) >= registrationLives {
+		if at := &g.at[i]; away.Has(i) && at.id != "" && !at.stale && now.Sub(at.heard) >= registrationLives {
 			at.stale, doubted = true, true
 		}
 	}
@@ -408,27 +409,27 @@ func (g *registry) heard(node int, mode, text string, reply any) {
 	case modeCount:
 		g.count(node, said.counts)
 	}
-	lost := nodeSet(0).with(node)
+	lost := quorum.Set(0).With(node)
 	for i := range g.at {
 		// What a node says in answer to a registration never leads to another: that might go on for ever.
 		if at := &g.at[i]; at.lacks(at.noted) && !(i == node && mode == modeVote) {
 			at.forget(now)
-			lost = lost.with(i)
+			lost = lost.With(i)
 		}
 	}
 	before := g.refusal.Load()
-	var leave, tell, read nodeSet
+	var leave, tell, read quorum.Set
 	if g.opened { // before that, open judges
 		leave = g.judge(now)
 	}
 	after := g.refusal.Load()
 	for i := range g.at {
-		if g.mayRegister() && (before != nil || lost.has(i) && g.at[i].noted == "" && g.lapses(i)) {
-			tell = tell.with(i)
+		if g.mayRegister() && (before != nil || lost.Has(i) && g.at[i].noted == "" && g.lapses(i)) {
+			tell = tell.With(i)
 		}
 	}
 	if at.unread() && !at.reading {
-		read = read.with(node)
+		read = read.With(node)
 	}
 	g.mu.Unlock()
 	g.send(modeLeave, leave)
@@ -498,23 +499,23 @@ func readRegistration(reply any, mode string) (r registration, ok bool) {
 
 // judge decides anew whether this client is refused. It returns the nodes that must forget it if it is refused from now
 // on. The caller holds mu.
-func (g *registry) judge(now time.Time) (leave nodeSet) {
-	var confirmed, remembered nodeSet
+func (g *registry) judge(now time.Time) (leave quorum.Set) {
+	var confirmed, remembered quorum.Set
 	unread := false
 	for i := range g.at {
 		at := &g.at[i]
 		if at.noted != "" && now.Sub(at.confirmed) < registrationLives { // whatever the text's life: who is away is late
-			confirmed = confirmed.with(i)
+			confirmed = confirmed.With(i)
 			// One that had forgotten the client has not told newcomers of it. Others may have forgotten it, too: within this
 			// time all of them are asked.
 			if at.forgot.IsZero() || now.Sub(at.forgot) >= confirmsWithin {
-				remembered = remembered.with(i)
+				remembered = remembered.With(i)
 			}
 		}
 		unread = unread || at.unread() && now.Sub(at.heard) < registrationLives
 	}
-	majority := g.electorate.suffice(confirmed)
-	established := g.electorate.suffice(remembered) && !g.clear.IsZero() && now.Sub(g.clear) >= establishedAfter
+	majority := g.electorate.Suffice(confirmed)
+	established := g.electorate.Suffice(remembered) && !g.clear.IsZero() && now.Sub(g.clear) >= establishedAfter
 	conflict, doubtful := g.conflict(now)
 	if !majority || !established && (conflict != nil || doubtful || unread) {
 		g.clear = time.Time{}
@@ -530,7 +531,7 @@ func (g *registry) judge(now time.Time) (leave nodeSet) {
 		g.refusal.Store(conflict)
 		for i := range g.at { // what it has on the nodes still counts against others
 			if at := &g.at[i]; at.noted != "" && !g.closed && !g.holds() && !g.ticketsOut() {
-				at.noted, at.former, leave = "", at.noted, leave.with(i)
+				at.noted, at.former, leave = "", at.noted, leave.With(i)
 			}
 		}
 	}
@@ -602,9 +603,9 @@ func (g *registry) says(node, index int, now time.Time) bool {
 }
 
 // send asks nodes, and does not wait.
-func (g *registry) send(mode string, to nodeSet) {
+func (g *registry) send(mode string, to quorum.Set) {
 	for i := range g.conns {
-		if to.has(i) {
+		if to.Has(i) {
 			g.ask(i, mode, func() {})
 		}
 	}
@@ -788,10 +789,10 @@ func (g *registry) closing() {
 func (g *registry) close(holds int) {
 	keep := holds > 0 || g.ticketsOut()
 	g.mu.Lock()
-	told := nodeSet(0)
+	told := quorum.Set(0)
 	for i := range g.at {
 		if at := &g.at[i]; !keep && (at.sent || at.noted != "" || at.former != "" || at.members != nil) {
-			told = told.with(i)
+			told = told.With(i)
 		}
 	}
 	g.mu.Unlock()

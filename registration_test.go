@@ -13,18 +13,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
 // For all pairs of lists of up to five of seven nodes, majoritiesMeet says what trying all majorities finds.
 func TestMajoritiesMeetExhaustively(t *testing.T) {
-	majorities := make(map[nodeSet][]nodeSet)
-	for list := nodeSet(1); list < 1<<7; list++ {
-		if list.size() > 5 {
+	majorities := make(map[quorum.Set][]quorum.Set)
+	for list := quorum.Set(1); list < 1<<7; list++ {
+		if list.Size() > 5 {
 			continue
 		}
 		for sub := list; sub > 0; sub = (sub - 1) & list {
-			if sub.size() == majority(list.size()) {
+			if sub.Size() == quorum.Majority(list.Size()) {
 				majorities[list] = append(majorities[list], sub)
 			}
 		}
@@ -39,7 +40,7 @@ func TestMajoritiesMeetExhaustively(t *testing.T) {
 				}
 			}
 			pairs++
-			if got := majoritiesMeet(a.size(), b.size(), bits.OnesCount32(uint32(a&b))); got != want {
+			if got := majoritiesMeet(a.Size(), b.Size(), bits.OnesCount32(uint32(a&b))); got != want {
 				t.Fatalf("%b and %b: got %t, want %t", a, b, got, want)
 			}
 		}
@@ -451,7 +452,7 @@ func TestARefusedClientIsClosedWithAHold(t *testing.T) {
 		}
 		fl.net.SetDelay(sim.Link{Client: "a"}, sim.Up, sim.Delay{Min: 20 * ms, Max: 20 * ms})
 		fl.net.Hold(link0("a", 4), sim.Both)
-		a.undoOwner(release, "other", a.peers.label.owner(1), nowhere, time.Minute, nodeSet(0).with(4))
+		a.undoOwner(release, "other", a.peers.label.owner(1), nowhere, time.Minute, quorum.Set(0).With(4))
 		for i := range 4 {
 			a.nodes[i].conn.CheckSoon()
 		}

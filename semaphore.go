@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/semaphore"
+
+	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 // Semaphore admits a number of holders at a time. Any number of goroutines may use it at once. Keep and share it: it
@@ -193,13 +195,13 @@ func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
 	l := s.locker
 	asked := l.opts.clock.local() // all rounds together have one node timeout
 	var r *round
-	var votes tally
+	var votes quorum.Tally
 	var err error
 	for breaks := 0; ; breaks++ {
 		r = l.rounds.Get().(*round)
 		r.set(surveySlots, s.base, uuid.Nil, 0)
 		r.args[0] = s.count
-		r.send(l.nodes, l.electorate.all, asked)
+		r.send(l.nodes, l.electorate.All, asked)
 		if votes, err = r.wait(ctx); err != nil || breaks == maxBreaks || !r.broke(votes) {
 			break
 		}
@@ -207,23 +209,23 @@ func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
 	}
 	defer r.abandon()
 	failure := r.failure("acquire", s.name, ErrTaken, votes, endOf(ctx, err))
-	if err != nil || l.electorate.verdict(votes) != verdictWon {
+	if err != nil || l.electorate.Verdict(votes) != quorum.Won {
 		return nil, failure
 	}
-	replies, answered := make([][]int64, len(l.nodes)), nodeSet(0)
+	replies, answered := make([][]int64, len(l.nodes)), quorum.Set(0)
 	for i := range r.answers {
-		if !votes.voted(i) || r.answers[i].vote != voteGranted {
+		if !votes.Voted(i) || r.answers[i].Vote != quorum.Granted {
 			continue
 		}
-		numbers := r.answers[i].reply.([]int64)
+		numbers := r.answers[i].Reply.([]int64)
 		if len(numbers) != perSlot*len(s.all) {
 			failure.Nodes[i].Outcome, failure.Nodes[i].Err = OutcomeFailed, surveySlots.unexpected(numbers)
 			continue
 		}
-		replies[i], answered = numbers, answered.with(i)
+		replies[i], answered = numbers, answered.With(i)
 		failure.Nodes[i].Outcome = OutcomeTaken
 	}
-	if !l.electorate.suffice(answered) {
+	if !l.electorate.Suffice(answered) {
 		return nil, failure
 	}
 	return &survey{slots: slotStates(replies, len(s.all), l.electorate), nodes: failure.Nodes}, nil

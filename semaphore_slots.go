@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/chance"
+	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 // Why there are never more holders than permits: a permit is a slot, and each slot is a lock with its own name,
@@ -35,7 +36,7 @@ type slot struct {
 
 // slotState is what the nodes replied about one slot.
 type slotState struct {
-	taken     nodeSet       // nodes that have the key
+	taken     quorum.Set    // nodes that have the key
 	remaining time.Duration // until enough keys expire that a majority of each list is free, if none is extended
 	waiters   int           // the longest queue on any node
 	token     int64         // the largest that a node knows
@@ -102,13 +103,13 @@ var surveySlots = script(command{read: readSurvey, tells: true}, rows(1), "reade
 const perSlot = 3
 
 // slotStates combines the nodes' replies. nil: the node has not replied.
-func slotStates(replies [][]int64, slots int, e *electorate) []slotState {
+func slotStates(replies [][]int64, slots int, e *quorum.Electorate) []slotState {
 	seen, remaining := make([]slotState, slots), make([]time.Duration, len(replies))
 	for i := range seen {
 		at := &seen[i]
 		for n, reply := range replies {
 			if reply == nil {
-				remaining[n] = noReply
+				remaining[n] = quorum.NoReply
 				continue
 			}
 			ms, waiters, token := reply[perSlot*i], reply[perSlot*i+1], reply[perSlot*i+2]
@@ -117,11 +118,11 @@ func slotStates(replies [][]int64, slots int, e *electorate) []slotState {
 				remaining[n] = time.Hour // the key has no TTL
 			}
 			if ms != -2 {
-				at.taken = at.taken.with(n)
+				at.taken = at.taken.With(n)
 			}
 			at.waiters, at.token = max(at.waiters, int(waiters)), max(at.token, token)
 		}
-		at.remaining, _ = e.majorityBy(remaining)
+		at.remaining, _ = e.MajorityBy(remaining)
 	}
 	return seen
 }
@@ -157,7 +158,7 @@ func (v *survey) stuck(i int, joined *survey) bool {
 
 // readSurvey reads a list of numbers. Its caller checks their count, since only the Semaphore knows how many slots it
 // has.
-func readSurvey(reply any) answer {
+func readSurvey(reply any) quorum.Answer {
 	parts, ok := reply.([]any)
 	numbers := make([]int64, len(parts))
 	for i, p := range parts {
@@ -168,23 +169,23 @@ func readSurvey(reply any) answer {
 	if !ok || len(parts) == 0 {
 		return badReply
 	}
-	return answer{vote: voteGranted, reply: numbers}
+	return quorum.Answer{Vote: quorum.Granted, Reply: numbers}
 }
 
 // free returns the slots that are taken on so few nodes that a majority of each list is free, and that no caller of
 // this Semaphore is at: those taken on the fewest nodes first, otherwise in random order. If a slot is taken on a few
 // nodes only, another client is just acquiring it, or its release has not reached those nodes.
-func (s *slots) free(seen *survey, e *electorate) []int {
+func (s *slots) free(seen *survey, e *quorum.Electorate) []int {
 	var free []int
 	s.mu.Lock()
 	for i, at := range seen.slots {
-		if !e.block(at.taken) && s.all[i].callers == 0 {
+		if !e.Block(at.taken) && s.all[i].callers == 0 {
 			free = append(free, i)
 		}
 	}
 	s.mu.Unlock()
 	shuffle(free)
-	taken := func(i int) int { return seen.slots[i].taken.size() }
+	taken := func(i int) int { return seen.slots[i].taken.Size() }
 	slices.SortStableFunc(free, func(a, b int) int { return cmp.Compare(taken(a), taken(b)) })
 	return free
 }

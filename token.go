@@ -3,17 +3,19 @@ package redlock
 import (
 	"context"
 	"fmt"
+
+	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 // raiseToken proposes a token above all that the nodes have reported, to the nodes that have given the lock or may
 // still do so: the request follows the first one on the same connection. It takes over the caller's reference to r and
 // returns the round to continue with. Both rounds together have one node timeout. If that is too short, the next
 // attempt starts with the larger token.
-func (l *Locker) raiseToken(ctx context.Context, h *hold, r *round, votes tally) (*round, tally, error) {
+func (l *Locker) raiseToken(ctx context.Context, h *hold, r *round, votes quorum.Tally) (*round, quorum.Tally, error) {
 	highest := h.token
 	for i := range r.answers {
-		if votes.voted(i) {
-			highest = max(highest, r.answers[i].token)
+		if votes.Voted(i) {
+			highest = max(highest, r.answers[i].Token)
 		}
 	}
 	raised, err := l.askToRaise(h, highest, h.asked&^r.refusers(votes))
@@ -32,7 +34,7 @@ func (l *Locker) raiseToken(ctx context.Context, h *hold, r *round, votes tally)
 }
 
 // askToRaise sends the nodes a token above highest, the highest that they know.
-func (l *Locker) askToRaise(h *hold, highest int64, to nodeSet) (*round, error) {
+func (l *Locker) askToRaise(h *hold, highest int64, to quorum.Set) (*round, error) {
 	now := l.opts.clock.now()
 	if l.tokens.TooFarAhead(highest+1, l.tokens.micros(now)) {
 		for _, n := range l.nodes {

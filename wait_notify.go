@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/quorumlock/redlock/internal/guard"
+	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
 	"github.com/quorumlock/redlock/internal/token"
 )
@@ -40,12 +41,12 @@ const rememberLeft = 4096
 
 // listener takes an owner's notifications. main: this one came over the connection that answers requests, so in the
 // order in which the node did things. nil: the owner's first request has no outcome yet, or was won.
-type listener func(node int, a answer, main bool)
+type listener func(node int, a quorum.Answer, main bool)
 
 // grant is a notification that nobody has taken yet.
 type grant struct {
 	node int
-	answer
+	quorum.Answer
 }
 
 // grantee takes the grants to owners that no longer wait: the Locker, which undoes them. A function value of its method
@@ -103,7 +104,7 @@ func (s *listeners) add(owner uuid.UUID, notify listener) {
 	delete(s.early, owner)
 	s.mu.Unlock()
 	for _, g := range early {
-		notify(g.node, g.answer, false) // the order is not known any more
+		notify(g.node, g.Answer, false) // the order is not known any more
 	}
 }
 
@@ -144,14 +145,14 @@ func (s *listeners) receive(node int, message string, main bool, others grantee)
 	if len(parts) != 3 {
 		return
 	}
-	a := answer{vote: voteGranted}
+	a := quorum.Answer{Vote: quorum.Granted}
 	shared := parts[1] == readerToken
 	if parts[1] != "" && !shared {
 		known, ok := token.Parse(parts[1])
 		if !ok {
 			return
 		}
-		a = answer{vote: voteOutbid, token: known}
+		a = quorum.Answer{Vote: quorum.Outbid, Token: known}
 	}
 	owner, err := uuid.Parse(parts[0])
 	if err != nil {
@@ -195,14 +196,14 @@ func (s *listeners) subscription(n *node, others grantee) *redisconn.Subscriptio
 // discountNotification turns a notified grant into an abstention if the node abstains, or if it may not be the node
 // that the last handshake identified. What comes over the main connection is from that node: its handshake was over
 // before it subscribed.
-func (n *node) discountNotification(said *answer, main bool) {
+func (n *node) discountNotification(said *quorum.Answer, main bool) {
 	connected, _ := n.conn.State()
 	known := main || n.guard.SubscribedToKnown()
 	now := n.opts.clock.local()
 	if a := n.guard.Abstention(); a != nil && !a.Over(now) {
 		discount(a, guard.TrustOld, said, n.opts.clock.local)
 	} else if n.opts.guard > 0 && !(connected && known) {
-		said.vote, said.err = voteAbstained, errNoHandshake
+		said.Vote, said.Err = quorum.Abstained, errNoHandshake
 	}
 }
 

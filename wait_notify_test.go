@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -182,7 +183,7 @@ func TestNotificationBeforeTheHandshakeAbstains(t *testing.T) {
 		fl.nodes[1].Crash(false)
 		settleNetwork()
 		l.listeners.receive(1, w.owner+"  job", true, l)
-		equals(t, w.notified.last[1].vote, voteAbstained, "vote")
+		equals(t, w.notified.Last[1].Vote, quorum.Abstained, "vote")
 	})
 }
 
@@ -197,11 +198,11 @@ func TestNotificationOfAnAbstainingNodeAbstains(t *testing.T) {
 		fl.nodes[1].Restart()
 		time.Sleep(2 * time.Second) // both connections are back
 		l.listeners.receive(1, w.owner+"  job", true, l)
-		if got := w.notified.last[1]; got.vote != voteAbstained || errors.Is(got.err, errNoHandshake) {
-			t.Errorf("got vote %d, %v, want an abstention because of the restart", got.vote, got.err)
+		if got := w.notified.Last[1]; got.Vote != quorum.Abstained || errors.Is(got.Err, errNoHandshake) {
+			t.Errorf("got vote %d, %v, want an abstention because of the restart", got.Vote, got.Err)
 		}
 		l.listeners.receive(0, w.owner+"  job", true, l)
-		equals(t, w.notified.last[0].vote, voteGranted, "the healthy node's vote")
+		equals(t, w.notified.Last[0].Vote, quorum.Granted, "the healthy node's vote")
 		_ = l.Close()
 	})
 }
@@ -224,20 +225,20 @@ func FuzzReceive(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, message string) {
 		w.mu.Lock()
-		w.notified.last[1] = notification{}
+		w.notified.Last[1] = quorum.Notification{}
 		w.mu.Unlock()
 		l.listeners.receive(1, strings.Replace(message, "me", w.owner, 1), true, l)
 		w.mu.Lock()
-		said := w.notified.last[1]
+		said := w.notified.Last[1]
 		w.mu.Unlock()
 		switch {
-		case !said.received:
+		case !said.Received:
 		case !strings.HasPrefix(message, "me "):
 			t.Errorf("%q: counted for a waiter that it does not name", message)
-		case said.vote == voteOutbid && (said.token < 0 || said.token >= 1<<53):
-			t.Errorf("%q: outbid by %d, which is not a token", message, said.token)
-		case said.vote != voteGranted && said.vote != voteOutbid:
-			t.Errorf("%q: vote %d", message, said.vote)
+		case said.Vote == quorum.Outbid && (said.Token < 0 || said.Token >= 1<<53):
+			t.Errorf("%q: outbid by %d, which is not a token", message, said.Token)
+		case said.Vote != quorum.Granted && said.Vote != quorum.Outbid:
+			t.Errorf("%q: vote %d", message, said.Vote)
 		}
 	})
 }

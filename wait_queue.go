@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
@@ -34,8 +35,8 @@ type waiter struct {
 	standing    *round        // the request by which it stands; nil: it has not asked yet, or has asked again
 
 	mu       sync.Mutex
-	notified notifications // guarded by mu
-	asking   *round        // the last request, until it is abandoned; guarded by mu
+	notified quorum.Notifications // guarded by mu
+	asking   *round               // the last request, until it is abandoned; guarded by mu
 }
 
 // newWaiter creates a waiter whose place in the queues counts from since, in µs of the nodes' time.
@@ -47,7 +48,7 @@ func (l *Locker) newWaiter(want acquireRequest, o *options, since int64) *waiter
 func (l *Locker) waiterFor(h *hold) *waiter {
 	w := &waiter{
 		locker: l, hold: h, queuedToken: h.token, askedToken: h.token, owner: h.owner.String(),
-		wake: make(chan struct{}, 1), notified: newNotifications(len(l.nodes)),
+		wake: make(chan struct{}, 1), notified: quorum.NewNotifications(len(l.nodes)),
 	}
 	h.setPlace()
 	l.listeners.add(h.owner, w.notify)
@@ -77,11 +78,11 @@ func (w *waiter) withdraw() {
 }
 
 // notify takes a node's notification.
-func (w *waiter) notify(node int, a answer, main bool) {
+func (w *waiter) notify(node int, a quorum.Answer, main bool) {
 	w.mu.Lock()
 	r := w.asking
-	behind := main && r != nil && tally(r.votes.Load()).voted(node) && r.answers[node].vote == voteTaken
-	w.notified.receive(node, a, w.queuedToken, behind)
+	behind := main && r != nil && quorum.Tally(r.votes.Load()).Voted(node) && r.answers[node].Vote == quorum.Taken
+	w.notified.Receive(node, a, w.queuedToken, behind)
 	w.mu.Unlock()
 	w.signal()
 }
@@ -100,10 +101,10 @@ func (w *waiter) drop(r *round) {
 }
 
 // votes counts the votes by the answers so far and the notifications.
-func (w *waiter) votes(r *round) waiterVotes {
+func (w *waiter) votes(r *round) quorum.Votes {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.notified.count(tally(r.votes.Load()), r.answers, w.askedToken, w.hold.token)
+	return w.notified.Count(quorum.Tally(r.votes.Load()), r.answers, w.askedToken, w.hold.token)
 }
 
 func (w *waiter) signal() {
@@ -130,7 +131,7 @@ func (l *Locker) queue(
 		r, asked, w.standing = w.standing, w.hold.start, nil
 	}
 	since := cmp.Or(want.waitsSince, l.tokens.time(cmp.Or(asked, o.clock.now())))
-	seen := patience{stands: w != nil}
+	seen := quorum.History{Stands: w != nil}
 	for attempts := 1; ; attempts++ {
 		if w == nil {
 			w = l.newWaiter(want, o, since)
@@ -148,26 +149,26 @@ func (l *Locker) queue(
 			l.turns.Release(1)
 			found := last
 			if err == nil || last == nil {
-				failure := r.failure(want.op, want.name, ErrTaken, tally(r.votes.Load()), nil)
+				failure := r.failure(want.op, want.name, ErrTaken, quorum.Tally(r.votes.Load()), nil)
 				// Where this process was late, it has found out nothing: what a majority said last still is what is known.
 				if found = failure; !failure.late || !errors.Is(last, ErrTaken) {
 					last = failure
 					want.found(last)
 				}
 			}
-			if v := w.votes(r); l.electorate.suffice(v.given) {
+			if v := w.votes(r); l.electorate.Suffice(v.Given) {
 				want.observed.attempt(asked, nil)
 			} else {
 				want.observed.attempt(asked, found)
 			}
 		}
-		pause, final := noPause, attempts == o.maxAttempts
+		pause, final := quorum.NoPause, attempts == o.maxAttempts
 		if !final {
 			place := 0
 			if o.maxAttempts == 0 {
 				place = 128
 			}
-			pause = newPause(o.backoff(attempts), max(o.ttl, placeLives)/2, place, seen.partial)
+			pause = quorum.NewPause(o.backoff(attempts), max(o.ttl, placeLives)/2, place, seen.Partial)
 		}
 		h, err := w.await(ctx, r, asked, pause, &seen)
 		if conflict := l.mayLock(); conflict != nil { // found since the wait began
@@ -177,7 +178,7 @@ func (l *Locker) queue(
 		}
 		if err != nil && !errors.Is(err, errAskAgain) {
 			if errors.Is(err, errTokenAhead) { // a majority gave the lock, but it cannot be held without a token
-				last, err = r.notHeld(ctx, want.op, want.name, tally(r.votes.Load()), err, false), nil
+				last, err = r.notHeld(ctx, want.op, want.name, quorum.Tally(r.votes.Load()), err, false), nil
 			}
 			w.drop(r)
 			w.hold.withdraw()
@@ -189,27 +190,27 @@ func (l *Locker) queue(
 		if h != nil {
 			return h, nil
 		}
-		seen.record(&v)
+		seen.Record(&v)
 		if final {
 			w.hold.withdraw()
 			return nil, last
 		}
-		decided := seen.decide(&v, want.shared, w.owner, l.electorate)
-		seen.stands = false
+		decided := seen.Decide(&v, want.shared, w.owner, l.electorate)
+		seen.Stands = false
 		switch decided {
-		case keepVotes:
+		case quorum.KeepVotes:
 			continue
-		case requeue:
+		case quorum.Requeue:
 			since = l.tokens.time(o.clock.now())
-		case giveBack, retreat:
+		case quorum.GiveBack, quorum.Retreat:
 			since++ // no owner of this wait may be that of another attempt, whose undo may still be on its way
 		}
 		// The node hands each returned vote to its oldest waiter. If it cannot notify that waiter, the waiter must find
 		// the lock free with its next request: so this one pauses before it asks again.
 		w.hold.withdraw()
-		if decided == retreat || seen.gaveBack > 2 {
+		if decided == quorum.Retreat || seen.GaveBack > 2 {
 			err := l.rest(ctx, o.backoff(attempts))
-			if decided == retreat && err == nil && o.maxAttempts == 0 { // what limits attempts may be all that ends the wait
+			if decided == quorum.Retreat && err == nil && o.maxAttempts == 0 { // what limits attempts may be all that ends the wait
 				err = l.restUntilReady(ctx)
 			}
 			if err != nil {
@@ -240,7 +241,7 @@ func (l *Locker) restUntilReady(ctx context.Context) error {
 		changed := l.peers.states.next() // before the states are read
 		now := l.opts.clock.local()
 		seen := l.readiness(now, false)
-		if ended := l.ended(ctx); ended != nil || l.electorate.suffice(seen.votes) || l.mayLock() != nil {
+		if ended := l.ended(ctx); ended != nil || l.electorate.Suffice(seen.votes) || l.mayLock() != nil {
 			return ended
 		}
 		l.awaitStates(ctx, changed, seen)
@@ -250,9 +251,9 @@ func (l *Locker) restUntilReady(ctx context.Context) error {
 // readiness is what the Locker knows of whether the nodes may vote.
 type readiness struct {
 	failure *QuorumError
-	votes   nodeSet   // the nodes whose votes count
-	refused nodeSet   // those that are refused until somebody changes something
-	until   time.Time // when the first abstention ends; zero: there is none whose end is known
+	votes   quorum.Set // the nodes whose votes count
+	refused quorum.Set // those that are refused until somebody changes something
+	until   time.Time  // when the first abstention ends; zero: there is none whose end is known
 }
 
 // readiness goes by what this Locker counts, or forNew by what a client that starts now does, too.
@@ -269,7 +270,7 @@ func (l *Locker) readiness(now time.Time, forNew bool) readiness {
 		case down != nil:
 			part.Outcome, part.Err = OutcomeFailed, down
 			if lasting(down, n.opts) {
-				seen.refused = seen.refused.with(i)
+				seen.refused = seen.refused.With(i)
 			}
 		case a != nil && !a.Over(now):
 			part.Outcome, part.Err = OutcomeAbstained, abstainError(a, now)
@@ -277,7 +278,7 @@ func (l *Locker) readiness(now time.Time, forNew bool) readiness {
 				seen.until = a.Until
 			}
 		default:
-			seen.votes = seen.votes.with(i)
+			seen.votes = seen.votes.With(i)
 		}
 		seen.failure.Nodes = append(seen.failure.Nodes, part)
 	}
@@ -345,12 +346,12 @@ func (w *waiter) awaitOutcome(ctx context.Context, r *round) error {
 	for {
 		select {
 		case <-r.wake:
-			if r.certain(tally(r.votes.Load())) {
+			if r.certain(quorum.Tally(r.votes.Load())) {
 				return nil
 			}
 		case <-w.wake:
 			// Only now: older notifications alone were not enough before, and would not be without an answer.
-			if notified = true; w.locker.electorate.suffice(w.votes(r).given) {
+			if notified = true; w.locker.electorate.Suffice(w.votes(r).Given) {
 				return nil
 			}
 		case <-ctx.Done():
@@ -365,18 +366,18 @@ var errAskAgain = errors.New("ask again")
 // the wait has ended. It counts the votes anew with each answer and each notification, and chooses the pause by all
 // of them: the outcome may be certain before the waiter's own votes have come. The pause begins at the outcome, or
 // when the first of these votes comes after it: the others may be on their way.
-func (w *waiter) await(ctx context.Context, r *round, asked instant, p pause, seen *patience) (*hold, error) {
+func (w *waiter) await(ctx context.Context, r *round, asked instant, p quorum.Pause, seen *quorum.History) (*hold, error) {
 	l := w.locker
 	begun, none := l.opts.clock.now(), true
-	p.took = begun.since(asked)
+	p.Took = begun.since(asked)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for woken := false; ; {
 		v := w.votes(r)
-		if v.revoked {
+		if v.Revoked {
 			return nil, errAskAgain // under another owner
 		}
-		if l.electorate.suffice(v.given) {
+		if l.electorate.Suffice(v.Given) {
 			h, err := w.promote(ctx, v, asked)
 			// Votes that are too old, or whose nodes did not accept the raised token, need a new request: at once after a
 			// notification, otherwise after the pause, since their nodes may be out of reach.
@@ -384,14 +385,14 @@ func (w *waiter) await(ctx context.Context, r *round, asked instant, p pause, se
 				return h, err
 			}
 		}
-		if seen.stands && v.shouldYield(w.hold.shared, w.owner, l.electorate) {
+		if seen.Stands && v.ShouldYield(w.hold.shared, w.owner, l.electorate) {
 			return nil, errAskAgain // as an attempt is undone at once that does not wait
 		}
 		now := l.opts.clock.now()
-		if none && v.given != 0 {
+		if none && v.Given != 0 {
 			begun, none = now, false
 		}
-		left := p.length(&v, l.electorate) - now.since(begun)
+		left := p.Length(&v, l.electorate) - now.since(begun)
 		if left <= 0 {
 			// A notification that came meanwhile is not left for the next request, which would take it for an answer.
 			if woken = w.takeWake(); woken {
@@ -428,35 +429,35 @@ func (w *waiter) takeWake() bool {
 func (w *waiter) ask() (*round, instant) {
 	l := w.locker
 	w.mu.Lock()
-	w.notified.age()
+	w.notified.Age()
 	w.mu.Unlock()
 	r := l.askFor(enqueue, w.hold)
 	r.waits = true
 	w.askedToken = w.hold.token
 	asked := l.opts.clock.now()
-	w.hold.asked |= r.send(l.nodes, l.electorate.all, asked.local)
+	w.hold.asked |= r.send(l.nodes, l.electorate.All, asked.local)
 	w.follow(r)
 	return r, asked
 }
 
 // promote turns a majority of votes into a hold. It returns errAskAgain if too few nodes accept the token or too little
 // of the TTL is left, and another error if the wait is over.
-func (w *waiter) promote(ctx context.Context, v waiterVotes, asked instant) (*hold, error) {
+func (w *waiter) promote(ctx context.Context, v quorum.Votes, asked instant) (*hold, error) {
 	l, h := w.locker, w.hold
 	// The TTL of a vote in answer to the last request began after that request was sent, and so did the lease of a vote
 	// that was handed over after the node had answered. The lease of another vote known by notification may have begun at
 	// any time since the waiter drew its owner, at h.since.
 	start, term := h.since, min(l.opts.lease(), h.opts.ttl)
-	switch handed := v.fresh | v.handed; {
-	case l.electorate.suffice(v.fresh):
+	switch handed := v.Fresh | v.Handed; {
+	case l.electorate.Suffice(v.Fresh):
 		start, term = asked, h.opts.ttl
-		v.granted = v.freshGranted // votes known by notification may have expired since
-	case l.electorate.suffice(handed):
+		v.Granted = v.FreshGranted // votes known by notification may have expired since
+	case l.electorate.Suffice(handed):
 		start = asked
-		v.granted &= handed // for the same reason
+		v.Granted &= handed // for the same reason
 	}
-	if h.token > 0 && (!l.electorate.suffice(v.granted) || l.outdated(h.token)) {
-		r, err := l.askToRaise(h, max(h.token, v.highest), l.electorate.all)
+	if h.token > 0 && (!l.electorate.Suffice(v.Granted) || l.outdated(h.token)) {
+		r, err := l.askToRaise(h, max(h.token, v.Highest), l.electorate.All)
 		if err != nil {
 			return nil, err
 		}
@@ -466,7 +467,7 @@ func (w *waiter) promote(ctx context.Context, v waiterVotes, asked instant) (*ho
 		if err != nil {
 			return nil, l.ended(ctx)
 		}
-		if l.electorate.verdict(votes) != verdictWon {
+		if l.electorate.Verdict(votes) != quorum.Won {
 			return nil, errAskAgain
 		}
 	}
@@ -482,12 +483,12 @@ func (w *waiter) promote(ctx context.Context, v waiterVotes, asked instant) (*ho
 }
 
 // raised records which nodes accepted the new token.
-func (w *waiter) raised(r *round, votes tally) {
+func (w *waiter) raised(r *round, votes quorum.Tally) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range r.answers {
-		if votes.voted(i) && r.answers[i].vote == voteGranted {
-			w.notified.accept(i, w.hold.token)
+		if votes.Voted(i) && r.answers[i].Vote == quorum.Granted {
+			w.notified.Accept(i, w.hold.token)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -327,15 +328,15 @@ func TestALeaseCountsOnlyWithItsVote(t *testing.T) {
 		r, asked := w.ask()
 		succeeds(t, w.awaitOutcome(t.Context(), r))
 		settleNetwork()
-		for node, vote := range []vote{voteGranted, voteAbstained, voteAbstained} {
-			w.notify(node, answer{vote: vote}, true)
+		for node, vote := range []quorum.Vote{quorum.Granted, quorum.Abstained, quorum.Abstained} {
+			w.notify(node, quorum.Answer{Vote: vote}, true)
 		}
 		for _, node := range []int{3, 4} {
-			w.notify(node, answer{vote: voteGranted}, false)
+			w.notify(node, quorum.Answer{Vote: quorum.Granted}, false)
 		}
 		v := w.votes(r)
 		if h, err := w.promote(t.Context(), v, asked); h != nil || !errors.Is(err, errAskAgain) {
-			t.Errorf("given %b, handed over since the answer %b: got %v, %v, want that it asks again", v.given, v.handed, h, err)
+			t.Errorf("given %b, handed over since the answer %b: got %v, %v, want that it asks again", v.Given, v.Handed, h, err)
 		}
 		w.drop(r)
 		w.hold.withdraw()
@@ -384,23 +385,23 @@ func TestALeaseCountsFromBeforeTheHandOver(t *testing.T) {
 		must(fl.locker("holder").Lock(t.Context(), "job"))(t)
 		time.Sleep(5 * time.Second)
 		r, asked := w.ask()
-		w.notify(0, answer{vote: voteGranted}, true)
+		w.notify(0, quorum.Answer{Vote: quorum.Granted}, true)
 		succeeds(t, w.awaitOutcome(t.Context(), r))
 		settleNetwork()
-		w.notify(1, answer{vote: voteGranted}, true)
-		w.notify(2, answer{vote: voteGranted}, false)
-		if v := w.votes(r); v.given != 7 || v.handed != 2 {
-			t.Errorf("given %b, handed over since the answer %b, want 111 and 10", v.given, v.handed)
+		w.notify(1, quorum.Answer{Vote: quorum.Granted}, true)
+		w.notify(2, quorum.Answer{Vote: quorum.Granted}, false)
+		if v := w.votes(r); v.Given != 7 || v.Handed != 2 {
+			t.Errorf("given %b, handed over since the answer %b, want 111 and 10", v.Given, v.Handed)
 		}
-		w.notify(2, answer{vote: voteGranted}, true)
+		w.notify(2, quorum.Answer{Vote: quorum.Granted}, true)
 		v := w.votes(r)
-		v.granted = v.given
+		v.Granted = v.Given
 		h := must(w.promote(t.Context(), v, asked))(t)
 		if end := asked.local.Add(l.opts.drift.validity(time.Second, 0)); !h.end().Equal(end) {
 			t.Errorf("the hold ends at %v, want %v: a second after the question, less the drift", h.end(), end)
 		}
 		w.drop(r)
-		if w.notify(0, answer{vote: voteGranted}, true); w.notified.last[0].behind {
+		if w.notify(0, quorum.Answer{Vote: quorum.Granted}, true); w.notified.Last[0].Behind {
 			t.Error("a hand-over counts as one behind an answer that nobody refers to any more")
 		}
 		w.hold.withdraw()
@@ -541,7 +542,7 @@ func TestNotifiedVotesKeepTheirAge(t *testing.T) {
 		time.Sleep(l.opts.ttl)
 		fl.nodes.do("SET", "job", w.owner, "PX", 100)
 		for i := range 2 {
-			h, err := w.promote(t.Context(), waiterVotes{given: 3, granted: 3}, l.opts.clock.now())
+			h, err := w.promote(t.Context(), quorum.Votes{Given: 3, Granted: 3}, l.opts.clock.now())
 			if !errors.Is(err, errAskAgain) {
 				t.Errorf("call %d: got %v, %v, want errAskAgain", i, h, err)
 			}
@@ -580,8 +581,8 @@ func TestWinOnFreshAnswersNeedsFreshAcceptance(t *testing.T) {
 		l := fl.locker("a")
 		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
 		fl.nodes.do("SET", "job", w.owner, "PX", 10_000)
-		w.hold.asked = l.electorate.all
-		votes := waiterVotes{given: 0b111, granted: 0b011, fresh: 0b011, freshGranted: 0b001}
+		w.hold.asked = l.electorate.All
+		votes := quorum.Votes{Given: 0b111, Granted: 0b011, Fresh: 0b011, FreshGranted: 0b001}
 		h, err := w.promote(t.Context(), votes, l.opts.clock.now())
 		if err != nil {
 			t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 // Standing in the queue. The first request of a caller that will wait has the nodes that refuse it put it into their
@@ -39,8 +41,8 @@ func (h *hold) entered(r *round) {
 func (r *round) leaveQueues() {
 	h := r.about.(*hold)
 	l := h.locker
-	votes := tally(r.votes.Load())
-	queued := r.sentTo & (r.who(votes, voteTaken) | r.who(votes, voteFailed))
+	votes := quorum.Tally(r.votes.Load())
+	queued := r.sentTo & (r.who(votes, quorum.Taken) | r.who(votes, quorum.Failed))
 	if queued == 0 {
 		l.listeners.forget(h.owner)
 		return
@@ -71,7 +73,7 @@ func (l *Locker) returnGrant(node int, key string, owner uuid.UUID, shared bool)
 	if shared {
 		k = k.reader
 	}
-	l.undoOwner(k, key, owner, nowhere, max(l.opts.ttl, placeLives), nodeSet(0).with(node))
+	l.undoOwner(k, key, owner, nowhere, max(l.opts.ttl, placeLives), quorum.Set(0).With(node))
 }
 
 // queuedAs returns the hold's member of the nodes' queues, with the TTL in ms.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -102,7 +103,7 @@ func TestAGrantToALiveHoldIsKept(t *testing.T) {
 		k := must(l.Lock(t.Context(), key))(t)
 		time.Sleep(10 * ms)
 		b := fl.locker("b")
-		b.undoOwner(release, key, other, nowhere, time.Second, nodeSet(0).with(3).with(4))
+		b.undoOwner(release, key, other, nowhere, time.Second, quorum.Set(0).With(3).With(4))
 		time.Sleep(10 * ms)
 		for i, n := range fl.nodes {
 			equals[any](t, n.Do("GET", key), k.Owner(), "the owner on node %d", i)
@@ -127,7 +128,7 @@ func TestAGrantBeforeTheOutcomeCounts(t *testing.T) {
 		l.listeners.expect(h.owner)
 		l.listeners.receive(2, h.owner.String()+"  job", true, l)
 		w := l.waiterFor(h)
-		if !w.notified.last[2].received || len(l.listeners.early) > 0 {
+		if !w.notified.Last[2].Received || len(l.listeners.early) > 0 {
 			t.Error("the waiter does not know of the grant")
 		}
 	})

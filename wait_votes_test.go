@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -48,18 +49,18 @@ func TestNoAnswerMakesAHotLoop(t *testing.T) {
 	for _, place := range []int64{0, 1, 1_000, 1 << 20, 1 << 40, 1<<63 - 1, -1, -1 << 62, -1 << 63} {
 		for _, left := range []int64{1, 5_000, 1 << 40, 9223372036854, 9223372036855, 18446744073710, 1<<63 - 1, -1 << 63} {
 			a := readAcquire([]any{int64(0), []byte("o"), left, nil, place})
-			r := newRounds(oneList(3)).Get().(*round)
-			var votes tally
+			r := newRounds(quorum.OneList(3)).Get().(*round)
+			var votes quorum.Tally
 			for i := range r.answers {
 				r.answers[i] = a
-				votes += oneList(3).ballot(i, voteTaken)
+				votes += quorum.OneList(3).Ballot(i, quorum.Taken)
 			}
-			said := newNotifications(3)
-			v := said.count(votes, r.answers, 1, 1)
+			said := quorum.NewNotifications(3)
+			v := said.Count(votes, r.answers, 1, 1)
 			o := &options{ttl: 10 * time.Second, backoff: Jitter(10*ms, 250*ms)}
 			for attempts := 1; attempts < 20; attempts++ {
-				p := newPause(o.backoff(attempts), o.ttl/2, 128, 0)
-				if d := p.length(&v, oneList(3)); d < min(p.backoff, 2*ms) || d > 15*time.Second {
+				p := quorum.NewPause(o.backoff(attempts), o.ttl/2, 128, 0)
+				if d := p.Length(&v, quorum.OneList(3)); d < min(p.Backoff, 2*ms) || d > 15*time.Second {
 					t.Fatalf("place %d, %d ms left: a pause of %s", place, left, d)
 				}
 			}

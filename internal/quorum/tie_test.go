@@ -1,36 +1,39 @@
-package redlock
+package quorum
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 func TestRolesInATie(t *testing.T) {
 	const older, us, younger, youngest = "0190", "0191", "0192", "0193"
-	answers := map[string]answer{
-		"ours": {vote: voteGranted}, "outbid": {vote: voteOutbid}, "old": {vote: voteTaken, owner: older},
-		"young": {vote: voteTaken, owner: younger}, "young2": {vote: voteTaken, owner: youngest},
-		"aside": {vote: voteTaken, owner: younger, uncounted: true}, "reads": {vote: voteTaken, owner: marker},
-		"other": {vote: voteTaken}, "alien": {vote: voteTaken, err: errNoLock}, "-": {vote: voteFailed},
+	answers := map[string]Answer{
+		"ours": {Vote: Granted}, "outbid": {Vote: Outbid}, "old": {Vote: Taken, Owner: older},
+		"young": {Vote: Taken, Owner: younger}, "young2": {Vote: Taken, Owner: youngest},
+		"aside": {Vote: Taken, Owner: younger, Uncounted: true}, "reads": {Vote: Taken, Owner: Marker},
+		"other": {Vote: Taken}, "alien": {Vote: Taken, Err: errors.New("no lock")}, "-": {Vote: Failed},
 	}
-	roles := map[string]tieRole{"beaten": beaten, "oldest": oldest, "unknown": unknown}
-	for at, line := range scenarios(t, "testdata/tie.txt") {
+	roles := map[string]Role{"beaten": Beaten, "oldest": Oldest, "unknown": unknown}
+	for at, line := range cases.Lines(t, "testdata/tie.txt") {
 		nodes, outcome, _ := strings.Cut(line, "|")
 		want, ok := roles[strings.TrimSpace(outcome)]
-		var votes tally
-		var said []answer
+		var votes Tally
+		var said []Answer
 		for i, word := range strings.Fields(nodes) {
 			a, voted := answers[word]
 			if voted {
-				votes += oneList(5).ballot(i, a.vote)
+				votes += OneList(5).Ballot(i, a.Vote)
 			}
 			said = append(said, a)
 			ok = ok && (voted || word == ".")
 		}
 		if !ok || len(said) != 5 {
 			t.Errorf("%s: bad line: %s", at, line)
-		} else if got := winsTie(votes, said, us, oneList(5)); got != want {
+		} else if got := WinsTie(votes, said, us, OneList(5)); got != want {
 			t.Errorf("%s: %s: got %d, want %d", at, line, got, want)
 		}
 	}
@@ -39,27 +42,27 @@ func TestRolesInATie(t *testing.T) {
 // A majority of one of two lists is none: who asks again is decided by age, as with one list.
 func TestRolesInATieWithTwoLists(t *testing.T) {
 	const older, us, younger = "0190", "0191", "0192"
-	e := newElectorate(0b0111, 0b1011)
+	e := New(0b0111, 0b1011)
 	for _, c := range []struct {
 		owners [4]string
-		want   tieRole
+		want   Role
 	}{
-		{[4]string{us, younger, us, younger}, oldest},
-		{[4]string{us, older, us, older}, beaten},
-		{[4]string{younger, younger, us, younger}, beaten}, // a majority of each
-		{[4]string{younger, younger, us, us}, beaten},
+		{[4]string{us, younger, us, younger}, Oldest},
+		{[4]string{us, older, us, older}, Beaten},
+		{[4]string{younger, younger, us, younger}, Beaten}, // a majority of each
+		{[4]string{younger, younger, us, us}, Beaten},
 	} {
-		var votes tally
-		var said []answer
+		var votes Tally
+		var said []Answer
 		for i, owner := range c.owners {
-			a := answer{vote: voteTaken, owner: owner}
+			a := Answer{Vote: Taken, Owner: owner}
 			if owner == us {
-				a = answer{vote: voteGranted}
+				a = Answer{Vote: Granted}
 			}
-			votes += e.ballot(i, a.vote)
+			votes += e.Ballot(i, a.Vote)
 			said = append(said, a)
 		}
-		equals(t, winsTie(votes, said, us, e), c.want, "%v", c.owners)
+		equals(t, WinsTie(votes, said, us, e), c.want, "%v", c.owners)
 	}
 }
 
@@ -77,7 +80,7 @@ func TestTiePause(t *testing.T) {
 		{ms / 5, ms / 5, ms, false},
 	} {
 		for range 100 {
-			pause, ok := tiePause(oldest, c.round, c.spent, c.limit)
+			pause, ok := TiePause(Oldest, c.round, c.spent, c.limit)
 			least := max(c.round, ms)
 			if pause < least || pause >= 2*least {
 				t.Fatalf("%+v: pause %v, want 1 to 2 times %v", c, pause, least)

@@ -1,4 +1,4 @@
-package redlock
+package quorum
 
 import (
 	"time"
@@ -14,76 +14,76 @@ import (
 // This file decides; breakTie in redlock.go asks.
 
 // tieRole is what a caller that lost a round is in the tie.
-type tieRole uint8
+type Role uint8
 
 // The roles.
 const (
-	beaten  tieRole = iota // undo: somebody else has the lock, or asks again, or no majority can be reached
-	oldest                 // nobody older is known to have votes: pause, then ask again
-	unknown                // a node has refused without telling for whom, as SET NX does: ask again soon to learn that
+	Beaten  Role = iota // undo: somebody else has the lock, or asks again, or no majority can be reached
+	Oldest              // nobody older is known to have votes: pause, then ask again
+	unknown             // a node has refused without telling for whom, as SET NX does: ask again soon to learn that
 )
 
-// winsTie returns a caller's role by the answers to its last request.
+// WinsTie returns a caller's role by the answers to its last request.
 //
 // It need not know of everybody. If two take themselves for the oldest, one of them at most gets a majority: nodes give
 // what is free or the caller's own, and nothing that another has.
-func winsTie(votes tally, answers []answer, owner string, e *electorate) tieRole {
-	pending := e.all &^ votes.voters()
-	var given, taken nodeSet
+func WinsTie(votes Tally, answers []Answer, owner string, e *Electorate) Role {
+	pending := e.All &^ votes.Voters()
+	var given, taken Set
 	unnamed := false
 	for i := range answers {
-		if pending.has(i) {
+		if pending.Has(i) {
 			continue
 		}
-		switch a := &answers[i]; a.vote {
-		case voteGranted, voteOutbid:
-			given = given.with(i)
-		case voteTaken:
-			taken = taken.with(i)
+		switch a := &answers[i]; a.Vote {
+		case Granted, Outbid:
+			given = given.With(i)
+		case Taken:
+			taken = taken.With(i)
 			switch {
-			case a.err != nil, a.owner == marker: // no lock of ours, or readers: they stay
-				return beaten
-			case a.owner == "":
+			case a.Err != nil, a.Owner == Marker: // no lock of ours, or readers: they stay
+				return Beaten
+			case a.Owner == "":
 				unnamed = true
-			case a.owner < owner, e.suffice(votesFor(a.owner, votes, answers)):
-				return beaten
+			case a.Owner < owner, e.Suffice(votesFor(a.Owner, votes, answers)):
+				return Beaten
 			}
-		case voteAbsent, voteAbstained, voteFailed, voteKinds:
+		case Absent, Abstained, Failed, VoteKinds:
 		}
 	}
 	switch {
-	case taken == 0, !e.suffice(given | taken | pending): // nothing that another's undo could add
-		return beaten
+	case taken == 0, !e.Suffice(given | taken | pending): // nothing that another's undo could add
+		return Beaten
 	case unnamed && given != 0:
 		return unknown
 	case unnamed, given|pending == 0:
 		// Whoever has no vote leaves it to those who have some. A vote that may be on its way counts as one: the others see
 		// it, and give way to it.
-		return beaten
+		return Beaten
 	}
-	return oldest
+	return Oldest
 }
 
 // votesFor returns the nodes that have answered that the lock is another owner's.
-func votesFor(owner string, votes tally, answers []answer) (nodes nodeSet) {
+func votesFor(owner string, votes Tally, answers []Answer) (nodes Set) {
 	for i := range answers {
-		if a := &answers[i]; votes.voted(i) && a.vote == voteTaken && !a.uncounted && a.owner == owner {
-			nodes = nodes.with(i)
+		if a := &answers[i]; votes.Voted(i) && a.Vote == Taken && !a.Uncounted && a.Owner == owner {
+			nodes = nodes.With(i)
 		}
 	}
 	return nodes
 }
 
-// tiePauses is how often a caller pauses and asks again at most: a second time if the undos took longer than the pause.
-const tiePauses = 2
+// TiePauses is how often a caller pauses and asks again at most: a second time if the undos took longer than the pause.
+const TiePauses = 2
 
-// tiePause returns how long to wait before asking again, if there is time for that. round is how long the last round
+// TiePause returns how long to wait before asking again, if there is time for that. round is how long the last round
 // took, spent the time since the first one began, and limit the node timeout, within which the call has to return.
 //
 // The oldest waits for the others' undos. The others know that they have lost after a round of theirs, and their undos
 // travel for half of one. Whoever must learn the names first waits only for those who have no vote that they know of:
 // they undo at once, and may be taken for rivals.
-func tiePause(s tieRole, round, spent, limit time.Duration) (pause time.Duration, ok bool) {
+func TiePause(s Role, round, spent, limit time.Duration) (pause time.Duration, ok bool) {
 	if s == unknown {
 		pause = round / 2
 	} else {
