@@ -98,7 +98,7 @@ func (h *hold) expireAt(now instant) {
 func (h *hold) keep() {
 	h.kept = true
 	h.finish(ErrMaxHold, false)
-	if !h.locker.schedule.set(h, h.validUntil()) {
+	if !h.locker.schedule.Set(h, h.validUntil()) {
 		h.unkeep() // the Locker is being closed: see abandon
 	}
 }
@@ -110,7 +110,7 @@ func (h *hold) unkeep() bool {
 		return false
 	}
 	h.kept = false
-	h.locker.schedule.remove(h)
+	h.locker.schedule.Remove(h)
 	if h.place != nowhere {
 		h.locker.listeners.leave(h.owner)
 	}
@@ -139,7 +139,7 @@ func (h *hold) finish(cause error, releaseNodes bool) {
 		(*end)(cause)
 	}
 	h.ends = nil
-	h.locker.schedule.remove(h)
+	h.locker.schedule.Remove(h)
 	if h.observed != nil && !errors.Is(cause, ErrUnlocked) { // leave reports the outcome of an Unlock when it is known
 		err := cause
 		if errors.Is(cause, ErrLost) {
@@ -256,7 +256,7 @@ func (h *hold) sendExtension(then func(extension)) (extension, error) {
 	r.cancelled = &h.ending
 	if then != nil {
 		outcome := func() { then(x) }
-		r.then = func(*round) { l.schedule.do(outcome) }
+		r.then = func(*round) { l.schedule.Do(outcome) }
 	}
 	if observed := h.observed; observed.detailed() {
 		r.onDone = func(*round) { observed.repaired(h.owner, h.token, x.begun, r.voted(quorum.Absent)) }

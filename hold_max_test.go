@@ -164,7 +164,7 @@ func TestWorkThatIsOverItsMaximumEndsBeforeTheNextBegins(t *testing.T) {
 				if w.name != "Once" { // which leaves its register
 					fl.nothingLeft()
 				}
-				if a.schedule.waits() {
+				if a.schedule.Waits() {
 					t.Error("a hold that is over is in the schedule")
 				}
 			})
@@ -192,7 +192,7 @@ func TestAHoldThatIsOverItsMaximumEndsOnTheNodesWithItsValidity(t *testing.T) {
 				if took := time.Since(begun); took < least || took >= most {
 					t.Errorf("the next holder got it after %v; the maximum is %v, the TTL %v", took, maximum, ttl)
 				}
-				if a.schedule.waits() {
+				if a.schedule.Waits() {
 					t.Error("the hold is in the schedule still")
 				}
 				// A release that comes too late is none of the next holder's.

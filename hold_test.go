@@ -84,9 +84,9 @@ func (r *oldHandle) check(ctx context.Context) error {
 	}
 	r.end()
 	h := k.hold // and the calls that may come late, from the schedule, the garbage collector and Close
-	h.wake()
+	h.Wake()
 	h.forgotten()
-	h.abandon()
+	h.Abandon()
 	if _, err := h.sendExtension(nil); !errors.Is(err, r.cause) {
 		return fmt.Errorf("a renewal: %w", err)
 	}
@@ -140,10 +140,8 @@ func TestHandlesOutliveTheirHolds(t *testing.T) {
 		checkers.Wait()
 		succeeds(t, pending.Wait(), "an extension at the same time as Unlock")
 		fl.clean()
-		l.schedule.mu.Lock()
-		defer l.schedule.mu.Unlock()
-		if left := len(l.schedule.heap); left > 0 {
-			t.Errorf("%d holds that have ended are in the schedule", left)
+		if l.schedule.Waits() {
+			t.Error("holds that have ended are in the schedule")
 		}
 	})
 }
@@ -201,7 +199,7 @@ func liveAndEnd(ctx context.Context, l *Locker, worker, way int, pending *errgro
 	if way%8 == 2 { // an extension is in flight meanwhile, and the hold is woken
 		pending.Go(func() error {
 			for range 200 {
-				k.hold.wake()
+				k.hold.Wake()
 			}
 			return nil
 		})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
+	"github.com/quorumlock/redlock/internal/schedule"
 )
 
 // Locker acquires locks on a fixed list of nodes, or on two while nodes are replaced ([WithMigration]). Any number of
@@ -23,7 +24,7 @@ type Locker struct {
 	rounds     *sync.Pool // of *round
 	tokens     tokens
 	peers      *peers
-	schedule   schedule
+	schedule   schedule.Schedule
 	local      localQueues
 	listeners  listeners
 	events     *events
@@ -82,11 +83,11 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	}
 	l.tokens = newTokens(l.electorate, o.clock, maxApart)
 	l.events = startEvents(o.observer, o.logger, o.clock)
-	l.peers.holds = l.schedule.waits
-	l.peers.busy = func() bool { return l.calls.state.Load() > 0 || l.schedule.waits() }
+	l.peers.holds = l.schedule.Waits
+	l.peers.busy = func() bool { return l.calls.state.Load() > 0 || l.schedule.Waits() }
 	l.peers.open(&l.tokens, l.events, l.electorate)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.schedule.start(o.clock)
+	l.schedule.Start(o.clock.local)
 	l.calls.idle, l.turns = make(chan struct{}), semaphore.NewWeighted(maxAsking)
 	l.local = localQueues{clock: o.clock, of: make(map[string]*localQueue)}
 	l.listeners = newListeners(o, l.nodes)
@@ -118,7 +119,7 @@ func (l *Locker) Close() error {
 		l.calls.wait(l.opts.nodeTimeout)
 		l.listeners.close()
 		l.peers.registry.closing()
-		l.peers.registry.close(l.schedule.close())
+		l.peers.registry.close(l.schedule.Close())
 		l.peers.trimLast()
 		ctx, cancel := context.WithTimeout(context.Background(), l.opts.nodeTimeout)
 		defer cancel()
