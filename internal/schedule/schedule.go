@@ -94,7 +94,7 @@ func (s *Schedule) Remove(p Sleeper) {
 	s.mu.Unlock()
 }
 
-// Do has run carry out a task. It does not wait.
+// Do has the goroutine that wakes sleepers carry out a task, and does not wait.
 func (s *Schedule) Do(task func()) {
 	s.mu.Lock()
 	s.tasks = append(s.tasks, task)
