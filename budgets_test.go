@@ -361,14 +361,14 @@ func TestBudgetsOfACycle(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithAsyncUnlock())
 		settleNetwork()
-		w := acquireRequest{op: "lock", name: "job", key: "job", stands: true}
+		want := acquisition{op: "lock", name: "job", key: "job", opts: l.opts, queues: true}
 		ctx := t.Context()
 		// The masters are in this process, too, so this is a cycle without them.
 		cycle := func() {
-			h := l.newHold(w, l.opts, 0)
+			h := l.newHold(&want, 0)
 			r := l.askToAcquire(h)
-			h.enter(r)
-			h.entered(r)
+			h.expectGrants(r)
+			h.followStragglers(r)
 			r.Done()
 			succeeds(t, l.handOut(h).Unlock(ctx))
 		}

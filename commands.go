@@ -38,12 +38,12 @@ var (
 	raise  = script(command{read: readAcquire}, rows(3), "raise")
 	extend = urgent(command{read: readExtend, trust: guard.TrustOurs, reader: keepReading}, rows(3),
 		"revoked", "extend")
-	release    = undo(command{read: readRelease, reader: stopReading}, toRelease, "free", "readers", "queue", "release")
-	adopt      = script(command{read: readAcquire}, rows(4), "revoked", "label", "adopt")
-	revert     = undo(command{}, rows(2), "revoked", "readers", "queue", "revert")
-	stand      = &command{Command: acquire.Command, read: acquire.read} // acquire, with a channel
-	acquireAll = script(command{read: readAcquire}, rowForAll(3), "revoked", "label", "acquire_all")
-	enqueue    = script(command{read: readAcquire, reader: read}, rows(4), queueing("enqueue")...)
+	release        = undo(command{read: readRelease, reader: stopReading}, toRelease, "free", "readers", "queue", "release")
+	adopt          = script(command{read: readAcquire}, rows(4), "revoked", "label", "adopt")
+	revert         = undo(command{}, rows(2), "revoked", "readers", "queue", "revert")
+	acquireOrQueue = &command{Command: acquire.Command, read: acquire.read} // acquire, with a channel
+	acquireAll     = script(command{read: readAcquire}, rowForAll(3), "revoked", "label", "acquire_all")
+	enqueue        = script(command{read: readAcquire, reader: read}, rows(4), queueing("enqueue")...)
 
 	read        = script(command{read: readAcquire}, rows(3), queueing("read")...)
 	keepReading = urgent(command{read: readExtend, trust: guard.TrustOurs}, rows(2), "revoked", "readers", "keep_reading")
@@ -86,7 +86,7 @@ type request struct {
 	command   *command
 	args      [4]any       // owner, TTL, token, former owner: a command takes the first of them, as many as it needs
 	names     *names       // of LockAll; nil: one key
-	waits     bool         // a waiter sends it: see round.unasked
+	queues    bool         // nodes that refuse it put its caller into their queues: see round.unasked
 	cancelled *atomic.Bool // nil, or set when the request must not be sent again
 	expires   time.Time    // undo: when that which is undone ends by itself
 
@@ -98,8 +98,8 @@ type request struct {
 	tokenArg  any // []byte: the text in tokenForm
 }
 
-// nowhere is the place of a hold that is in no queue; noToken is the token of a command that needs none.
-var nowhere, noToken any = "", ""
+// noMember is the member of a hold that is in no queue; noToken is the token of a command that needs none.
+var noMember, noToken any = "", ""
 
 // readerToken is a waiting reader's entry in place of a token: readers have none.
 const readerToken = "reading---------"
@@ -181,7 +181,7 @@ func (q *request) setToken(token int64) {
 // clear drops all references, so that a pooled round keeps nothing alive.
 func (q *request) clear() {
 	q.command, q.Command, q.names, q.args = nil, nil, nil, [4]any{}
-	q.waits, q.cancelled, q.expires = false, nil, time.Time{}
+	q.queues, q.cancelled, q.expires = false, nil, time.Time{}
 }
 
 // setForm encodes SET key owner NX PX TTL.
@@ -256,14 +256,14 @@ func columns(all []*redisconn.Request, e *redisconn.Encoder) {
 	e.Add(of(all[0]).args[3])
 }
 
-// toRelease encodes one argument with all owners; then, if any request has a place or a token, the places of all; then,
+// toRelease encodes one argument with all owners; then, if any request has a member or a token, the members of all; then,
 // if any has a token, the tokens of all. A token keeps out an extension that arrives late.
 func toRelease(all []*redisconn.Request, e *redisconn.Encoder) {
 	keys, queued, extended := 0, false, false
 	for _, r := range all {
 		q := of(r)
 		keys += len(q.Hashes)
-		queued = queued || q.args[1] != nowhere
+		queued = queued || q.args[1] != noMember
 		extended = extended || q.args[2] != noToken
 	}
 	e.AddJoined(keys*(ownerLen+1)-1, func(b []byte) []byte {
@@ -364,14 +364,14 @@ func readAcquire(reply any) quorum.Answer {
 	}
 	switch parts[0] {
 	case int64(1):
-		if endsWithPlace(parts[1:]) {
-			return quorum.Answer{Vote: quorum.Granted, Place: readPlace(parts[1:])}
+		if endsWithAhead(parts[1:]) {
+			return quorum.Answer{Vote: quorum.Granted, Ahead: readAhead(parts[1:])}
 		}
 	case int64(2):
-		if len(parts) >= 2 && endsWithPlace(parts[2:]) {
+		if len(parts) >= 2 && endsWithAhead(parts[2:]) {
 			text, _ := parts[1].([]byte)
 			if known, ok := token.Parse(string(text)); ok {
-				return quorum.Answer{Vote: quorum.Outbid, Token: known, Place: readPlace(parts[2:])}
+				return quorum.Answer{Vote: quorum.Outbid, Token: known, Ahead: readAhead(parts[2:])}
 			}
 		}
 	case int64(3):
@@ -390,7 +390,7 @@ func readAcquire(reply any) quorum.Answer {
 			if len(parts) >= 4 {
 				a.Label = readLabel(parts[3])
 			}
-			a.Place = readPlace(parts[min(4, len(parts)):])
+			a.Ahead = readAhead(parts[min(4, len(parts)):])
 			switch {
 			case ms == -2:
 				return quorum.Answer{Vote: quorum.Absent}
@@ -405,8 +405,8 @@ func readAcquire(reply any) quorum.Answer {
 	return badReply
 }
 
-// endsWithPlace reports whether the rest of a granting entry is a place or nothing.
-func endsWithPlace(rest []any) bool {
+// endsWithAhead reports whether the rest of a granting entry is how many waiters are ahead, or nothing.
+func endsWithAhead(rest []any) bool {
 	if len(rest) == 0 {
 		return true
 	}
@@ -414,14 +414,14 @@ func endsWithPlace(rest []any) bool {
 	return isNumber && len(rest) == 1
 }
 
-// readPlace reads how many waiters are ahead, if the rest of an entry says so. Whatever a node says, it is neither
+// readAhead reads how many waiters are ahead, if the rest of an entry says so. Whatever a node says, it is neither
 // negative nor so much that a pause, which grows with it, overflows.
-func readPlace(rest []any) int {
+func readAhead(rest []any) int {
 	if len(rest) == 0 {
 		return 0
 	}
-	place, _ := rest[0].(int64)
-	return int(min(max(place, 0), 1<<20))
+	ahead, _ := rest[0].(int64)
+	return int(min(max(ahead, 0), 1<<20))
 }
 
 // readLeft converts what a node says is left of a key's TTL, in ms: it is -1 ms, for none, to 34 years. A key that

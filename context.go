@@ -32,7 +32,7 @@ func (c heldContext) Err() error {
 // Done must not lock the hold's mutex while the hold is ending: finish holds it when it cancels contexts, and a context
 // that is cancelled calls Done of its parent, which may be a heldContext.
 func (c heldContext) Done() <-chan struct{} {
-	if h := c.lock.hold; !h.ending.Load() {
+	if h := c.lock.hold; !h.finished.Load() {
 		_ = h.check()
 	}
 	return c.Context.Done()
@@ -71,14 +71,14 @@ func (k *Lock) Context(parent context.Context) (context.Context, context.CancelF
 		return ctx, func() {}
 	}
 	held := heldContext{ctx, k}
-	if h.ends == nil {
-		h.ends = make(map[*context.CancelCauseFunc]struct{})
+	if h.tenure.contexts == nil {
+		h.tenure.contexts = make(map[*context.CancelCauseFunc]struct{})
 	}
-	h.ends[&end] = struct{}{}
+	h.tenure.contexts[&end] = struct{}{}
 	return held, func() {
 		h.mu.Lock()
 		if h.ended() == nil {
-			delete(h.ends, &end)
+			delete(h.tenure.contexts, &end)
 		}
 		h.mu.Unlock()
 		end(context.Canceled)
@@ -90,24 +90,24 @@ func (k *Lock) Context(parent context.Context) (context.Context, context.CancelF
 // was unlocked. If the hold was lost, join returns its error: the surrounding work is no longer protected, and a new
 // hold would hide that. A hold of only some of the names is an error, because the caller might wait for itself. So is a
 // read hold if a write lock is requested: it would wait for the surrounding reader.
-func (l *Locker) join(at *held, w *acquireRequest) (*Lock, error) {
+func (l *Locker) join(at *held, want *acquisition) (*Lock, error) {
 	for ; at != nil; at = at.outer {
 		h := at.lock.hold
 		if h.locker != l {
 			continue
 		}
-		some, all := h.covers(w)
+		some, all := h.covers(want)
 		if !some {
 			continue
 		}
 		err := h.check()
-		if why := cannotJoin(h, w, all); err == nil && why != "" {
-			return nil, failed(w.op, w.name, invalid("the context carries a %s", why))
+		if why := cannotJoin(h, want, all); err == nil && why != "" {
+			return nil, failed(want.op, want.name, invalid("the context carries a %s", why))
 		}
 		if err == nil {
 			h.mu.Lock()
 			if err = h.ended(); err == nil {
-				h.handles++
+				h.tenure.handles++
 			}
 			h.mu.Unlock()
 		}
@@ -117,16 +117,16 @@ func (l *Locker) join(at *held, w *acquireRequest) (*Lock, error) {
 		case errors.Is(err, ErrUnlocked):
 			continue
 		default:
-			return nil, h.over(w.op, err)
+			return nil, h.endedError(want.op, err)
 		}
 	}
 	return nil, nil
 }
 
 // cannotJoin returns which hold w cannot join, and why; "" if it can. all: the hold covers all names of w.
-func cannotJoin(h *hold, w *acquireRequest, all bool) string {
+func cannotJoin(h *hold, want *acquisition, all bool) string {
 	switch {
-	case h.shared && !w.shared:
+	case h.shared && !want.shared:
 		return fmt.Sprintf("read hold of %q, and a writer would wait for that", h.name)
 	case !all:
 		return fmt.Sprintf("hold of %q, which does not cover all of these names", h.name)

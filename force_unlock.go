@@ -45,11 +45,11 @@ func (l *Locker) ForceUnlock(ctx context.Context, name, owner string) error {
 	r := l.rounds.Get().(*round)
 	r.set(revoke, key, uuid.Nil, 0)
 	r.args[0], r.args[1] = owner, l.revokedFor().Milliseconds()
-	r.everyone = true // the other nodes should not keep it longer than need be
+	r.poll.Everyone = true // the other nodes should not keep it longer than need be
 	r.send(l.nodes, l.electorate.All, l.opts.clock.local())
 	votes, err := r.wait(ctx)
 	defer r.abandon()
-	if l.electorate.Verdict(votes) == quorum.Won {
+	if votes.Verdict() == quorum.Won {
 		return nil
 	}
 	if err != nil {

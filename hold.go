@@ -25,11 +25,11 @@ type hold struct {
 	owner  uuid.UUID
 	token  int64
 
-	ending    atomic.Bool // set at the beginning of finish, for code that must not wait for mu
+	finished  atomic.Bool // set at the beginning of finish, for code that must not wait for mu
 	scheduled int32       // see sleeper.position
 
 	mu      sync.Mutex // guards the fields below and those of the tenure
-	*tenure            // nil: the hold was unlocked, and its tenure may belong to another hold
+	tenure  *tenure    // nil: the hold was unlocked, and its tenure may belong to another hold
 	lastEnd int64      // set if tenure is nil: when the hold would have ended without Unlock, in ns since 1970
 }
 
@@ -38,25 +38,25 @@ func (h *hold) ended() error {
 	if h.tenure == nil {
 		return ErrUnlocked
 	}
-	return h.cause
+	return h.tenure.cause
 }
 
 // isOver reports whether finish has ended the hold, and the nodes do not keep it any more. It does not read the clock:
 // see check.
-func (h *hold) isOver() bool {
+func (h *hold) isGone() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.ended() != nil && !h.isKept()
 }
 
 // isKept reports whether the hold has ended at its maximum and the nodes keep it nevertheless. The caller holds mu.
-func (h *hold) isKept() bool { return h.tenure != nil && h.kept }
+func (h *hold) isKept() bool { return h.tenure != nil && h.tenure.kept }
 
 // leased reports whether the hold rests on a lease: an extension makes its time whole.
 func (h *hold) leased() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.ended() == nil && h.term < h.opts.ttl
+	return h.ended() == nil && h.tenure.term < h.tenure.want.opts.ttl
 }
 
 // until returns when the hold ends unless it is extended, also after its end. The caller holds mu.
@@ -64,7 +64,7 @@ func (h *hold) until() time.Time {
 	if h.tenure == nil {
 		return time.Unix(0, h.lastEnd)
 	}
-	return h.end()
+	return h.tenure.deadline()
 }
 
 // check ends the hold if its time is up, and returns why it has ended, or nil.
@@ -79,12 +79,12 @@ func (h *hold) check() error {
 // expireAt ends the hold if its time is up at now. The caller holds mu.
 func (h *hold) expireAt(now instant) {
 	switch {
-	case h.ended() != nil || h.left(now) > 0:
-	case !h.atMaximum(now):
+	case h.ended() != nil || h.tenure.left(now) > 0:
+	case !h.tenure.atMaximum(now):
 		// What forgotten has said of the reason comes before this.
-		h.detail = cmp.Or(h.detail, fmt.Sprintf(": its validity ended %s ago", -h.left(now)))
+		h.tenure.detail = cmp.Or(h.tenure.detail, fmt.Sprintf(": its validity ended %s ago", -h.tenure.left(now)))
 		h.finish(ErrLost, true)
-	case h.valid(now) <= 0:
+	case h.tenure.valid(now) <= 0:
 		h.finish(ErrMaxHold, true)
 	default:
 		h.keep()
@@ -96,9 +96,9 @@ func (h *hold) expireAt(now instant) {
 // last handle is unlocked, or else until the validity ends by itself. Nothing extends it meanwhile. The caller holds
 // mu.
 func (h *hold) keep() {
-	h.kept = true
+	h.tenure.kept = true
 	h.finish(ErrMaxHold, false)
-	if !h.locker.schedule.Set(h, h.validUntil()) {
+	if !h.locker.schedule.Set(h, h.tenure.validUntil()) {
 		h.unkeep() // the Locker is being closed: see abandon
 	}
 }
@@ -109,9 +109,9 @@ func (h *hold) unkeep() bool {
 	if !h.isKept() {
 		return false
 	}
-	h.kept = false
+	h.tenure.kept = false
 	h.locker.schedule.Remove(h)
-	if h.place != nowhere {
+	if h.tenure.member != noMember {
 		h.locker.listeners.leave(h.owner)
 	}
 	return true
@@ -120,7 +120,7 @@ func (h *hold) unkeep() bool {
 // letGo releases a hold that the nodes keep beyond its end, and does not wait. The caller holds mu.
 func (h *hold) letGo() {
 	if h.unkeep() {
-		h.locker.undo(h, h.asked)
+		h.locker.undo(h, h.tenure.asked)
 	}
 }
 
@@ -129,29 +129,29 @@ func (h *hold) letGo() {
 // itself; after Close, the nodes protect work that is still running for the rest of the TTL; after Ticket, they keep
 // the lock for the process that adopts it; at the maximum, see keep. The caller holds mu. Called once.
 func (h *hold) finish(cause error, releaseNodes bool) {
-	h.ending.Store(true)
-	h.cause = cause
-	h.renewal.handle = nil
-	if h.done != nil {
-		close(h.done)
+	h.finished.Store(true)
+	h.tenure.cause = cause
+	h.tenure.renewal.handle = nil
+	if h.tenure.done != nil {
+		close(h.tenure.done)
 	}
-	for end := range h.ends {
+	for end := range h.tenure.contexts {
 		(*end)(cause)
 	}
-	h.ends = nil
+	h.tenure.contexts = nil
 	h.locker.schedule.Remove(h)
-	if h.observed != nil && !errors.Is(cause, ErrUnlocked) { // leave reports the outcome of an Unlock when it is known
+	if h.tenure.want.observed != nil && !errors.Is(cause, ErrUnlocked) { // leave reports the outcome of an Unlock when it is known
 		err := cause
 		if errors.Is(cause, ErrLost) {
-			err = h.over("hold", cause)
+			err = h.endedError("hold", cause)
 		}
-		h.observed.released(h.owner, h.token, h.since, err)
+		h.tenure.want.observed.released(h.owner, h.token, h.tenure.since, err)
 	}
-	if h.place != nowhere && !h.kept { // else a node's late grant would be given back while it is to be kept
+	if h.tenure.member != noMember && !h.tenure.kept { // else a node's late grant would be given back while it is to be kept
 		h.locker.listeners.leave(h.owner)
 	}
 	if releaseNodes {
-		h.locker.undo(h, h.asked)
+		h.locker.undo(h, h.tenure.asked)
 	}
 }
 
@@ -164,7 +164,7 @@ func (h *hold) discard() {
 	if ended := h.ended(); ended == nil {
 		h.finish(errDiscarded, true)
 	} else if errors.Is(ended, ErrClosed) {
-		h.locker.undo(h, h.asked)
+		h.locker.undo(h, h.tenure.asked)
 	}
 }
 
@@ -172,7 +172,7 @@ func (h *hold) discard() {
 // and gives back the votes that it has.
 func (h *hold) withdraw() {
 	h.locker.listeners.leave(h.owner)
-	h.locker.undo(h, h.asked)
+	h.locker.undo(h, h.tenure.asked)
 }
 
 // leave gives back one handle; the last one unlocks, also if the hold has ended at its maximum and is kept since.
@@ -187,12 +187,12 @@ func (h *hold) leave() error {
 		if errors.Is(ended, ErrHandedOver) {
 			return nil
 		}
-		return h.over("unlock", ended)
+		return h.endedError("unlock", ended)
 	}
-	if h.handles--; h.handles > 0 {
+	if h.tenure.handles--; h.tenure.handles > 0 {
 		h.mu.Unlock()
 		if ended != nil {
-			return h.over("unlock", ended)
+			return h.endedError("unlock", ended)
 		}
 		return nil
 	}
@@ -202,13 +202,13 @@ func (h *hold) leave() error {
 		t := h.tenure // which stays, and does not change any more
 		h.mu.Unlock()
 		_ = h.release(r, t, now.local) // what it is to say is that the hold had ended before
-		return h.over("unlock", ended)
+		return h.endedError("unlock", ended)
 	}
 	t := h.take()
 	h.mu.Unlock()
 	err := h.release(r, t, now.local)
-	if t.observed != nil {
-		t.observed.released(h.owner, h.token, t.since, err)
+	if t.want.observed != nil {
+		t.want.observed.released(h.owner, h.token, t.since, err)
 	}
 	t.recycle()
 	return err
@@ -219,17 +219,17 @@ func (h *hold) leave() error {
 func (h *hold) release(r *round, t *tenure, now time.Time) error {
 	l := h.locker
 	if t.former != uuid.Nil {
-		l.undoOwner(release, t.key, t.former, nowhere, t.opts.ttl, t.asked)
+		l.undoOwner(release, t.want.key, t.former, noMember, t.want.opts.ttl, t.asked)
 	}
 	defer r.Done()
-	r.expires = now.Add(t.opts.ttl)
+	r.expires = now.Add(t.want.opts.ttl)
 	r.send(l.nodes, t.asked, now)
-	if t.opts.async {
+	if t.want.opts.async {
 		return nil
 	}
 	<-r.wake // after the node timeout at the latest: see round.wait
-	votes := quorum.Tally(r.votes.Load())
-	if l.electorate.Verdict(votes) == quorum.Won {
+	votes := r.poll.Count()
+	if votes.Verdict() == quorum.Won {
 		return nil
 	}
 	return r.failure("unlock", h.name, ErrLost, votes, nil)
@@ -249,44 +249,44 @@ func (h *hold) sendExtension(then func(extension)) (extension, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if ended := h.ended(); ended != nil {
-		return extension{}, h.over("extend", ended)
+		return extension{}, h.endedError("extend", ended)
 	}
 	r := l.askFor(extend, h)
 	x := extension{r, l.opts.clock.now()}
-	r.cancelled = &h.ending
+	r.cancelled = &h.finished
 	if then != nil {
 		outcome := func() { then(x) }
 		r.then = func(*round) { l.schedule.Do(outcome) }
 	}
-	if observed := h.observed; observed.detailed() {
+	if observed := h.tenure.want.observed; observed.detailed() {
 		r.onDone = func(*round) { observed.repaired(h.owner, h.token, x.begun, r.voted(quorum.Absent)) }
 	}
-	h.extended = true
-	h.asked |= r.send(l.nodes, l.electorate.All, x.begun.local)
+	h.tenure.extended = true
+	h.tenure.asked |= r.send(l.nodes, l.electorate.All, x.begun.local)
 	return x, nil
 }
 
 // concludeExtension applies the votes on an extension. waitErr is the error that ended the wait for them, or nil.
-func (h *hold) concludeExtension(x extension, votes quorum.Tally, waitErr error) error {
+func (h *hold) concludeExtension(x extension, votes quorum.Count, waitErr error) error {
 	l := h.locker
 	now := l.opts.clock.now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.expireAt(now)
 	if ended := h.ended(); ended != nil {
-		return h.over("extend", ended)
+		return h.endedError("extend", ended)
 	}
-	if l.electorate.Verdict(votes) == quorum.Won {
-		if x.begun.since(h.start) > 0 {
-			h.start, h.term = x.begun, h.opts.ttl
+	if votes.Verdict() == quorum.Won {
+		if x.begun.since(h.tenure.start) > 0 {
+			h.tenure.start, h.tenure.term = x.begun, h.tenure.want.opts.ttl
 		}
-		h.observed.extended(h.owner, h.token, x.begun, h.end(), nil)
+		h.tenure.want.observed.extended(h.owner, h.token, x.begun, h.tenure.deadline(), nil)
 		return nil
 	}
 	failure := x.round.failure("extend", h.name, ErrLost, votes, waitErr)
-	h.observed.extended(h.owner, h.token, x.begun, h.end(), failure)
+	h.tenure.want.observed.extended(h.owner, h.token, x.begun, h.tenure.deadline(), failure)
 	if failure.refused { // not errors.Is: the cause of ctx may be the loss of another hold
-		h.detail = ": a majority of the nodes no longer had it"
+		h.tenure.detail = ": a majority of the nodes no longer had it"
 		h.finish(ErrLost, true)
 	}
 	return failure
@@ -294,11 +294,11 @@ func (h *hold) concludeExtension(x extension, votes quorum.Tally, waitErr error)
 
 // over returns the error of an operation on a hold that has ended. The caller need not hold mu: only the tenure of a
 // lost hold is read, and a lost hold keeps its tenure, which no longer changes.
-func (h *hold) over(op string, cause error) error {
+func (h *hold) endedError(op string, cause error) error {
 	e := failed(op, h.name, cause)
 	switch {
 	case errors.Is(cause, ErrLost):
-		e.detail = h.detail
+		e.detail = h.tenure.detail
 	case errors.Is(cause, ErrUnlocked), errors.Is(cause, ErrHandedOver):
 	default:
 		e.reason, e.cause = ErrLost, cause
@@ -316,10 +316,9 @@ func (h *hold) over(op string, cause error) error {
 // tenure out of its hold. Nothing else keeps a reference to a tenure: a round copies what it needs when it is filled
 // in.
 type tenure struct {
-	opts *options
-	acquireRequest
+	want   acquisition
 	since  instant // when the acquisition began
-	place  any     // string: this hold's member of the nodes' queues, or nowhere
+	member any     // string: this hold's member of the nodes' queues, or noMember
 	caller callers
 	former uuid.UUID // the owner that Adopt replaced: a concurrent Adopt that failed may have restored it on some nodes
 
@@ -332,59 +331,62 @@ type tenure struct {
 	kept     bool                                  // it has ended, and the nodes keep it: see hold.keep
 	detail   string                                // how it was lost, for the end of error texts
 	done     chan struct{}                         // closed when the hold ends; nil: Done was not called
-	ends     map[*context.CancelCauseFunc]struct{} // cancel the contexts that end with the hold
+	contexts map[*context.CancelCauseFunc]struct{} // cancel the contexts that end with the hold
 	renewal  renewal
 }
 
-// acquireRequest says what an attempt is to acquire.
-type acquireRequest struct {
-	op   string // for errors
-	name string
-	key  string
-	from any // string: the owner to take over from; nil: the lock must be free
+// acquisition is what a call wants to acquire, and how.
+type acquisition struct {
+	op     string // for errors
+	name   string
+	key    string
+	names  *names // instead of key; nil: one lock
+	shared bool   // with other readers: askFor chooses the commands accordingly
+	from   any    // string: the owner to take over from; nil: the lock must be free
 
-	names    *names       // instead of key; nil: one lock
-	observed *observation // nil: there is no observer, or the hold is a step of LockAll
-	shared   bool         // with other readers: askFor chooses the commands accordingly
-	stands   bool         // nodes that refuse it put it into their queues: see wait_standing.go
+	opts     *options
+	observed *observation   // nil: there is no observer, or the hold is a step of LockAll
+	waits    bool           // the call may wait for the lock
+	joins    bool           // a hold that the context carries may be joined
+	head     *verdictAtHead // gets what a wait finds, for the callers behind it in this process; nil: there are none
 
-	admitted   bool           // has a turn to ask: see admit
-	breaksTies bool           // the caller does not wait: it may ask again to break a tie
-	joins      bool           // a hold that the context carries may be joined
-	head       *verdictAtHead // gets what a wait finds, for the callers behind it in this process; nil: there are none
-	waitsSince int64          // when the wait for it began, in µs of the nodes' time; 0: it begins now
-	begun      *instant       // when the node timeout began, if before the attempt; nil: it begins with the attempt
-	breaks     int            // how many attempts have failed within it because connections broke
+	// Of an attempt.
+	queues     bool     // nodes that refuse it put it into their queues: see wait_first.go
+	breaksTies bool     // the caller does not wait: it may ask again to break a tie
+	admitted   bool     // has a turn to ask: see admit
+	begun      *instant // when the node timeout began, if before the attempt; nil: it begins with the attempt
+	breaks     int      // how many attempts have failed within it because connections broke
+	waitsSince int64    // when the wait for it began, in µs of the nodes' time; 0: it begins now
 }
 
 // verdictAtHead is why the last request of a caller at the head of a local queue failed; nil: it did not.
 type verdictAtHead = atomic.Pointer[QuorumError]
 
 // found tells the callers behind this one how its last request failed, or with nil that it did not.
-func (w *acquireRequest) found(err error) {
-	if w.head != nil {
+func (want *acquisition) found(err error) {
+	if want.head != nil {
 		var verdict *QuorumError
 		errors.As(err, &verdict)
-		w.head.Store(verdict)
+		want.head.Store(verdict)
 	}
 }
 
 // tenures is the pool of those that belong to no hold. Their fields are zero.
 var tenures = sync.Pool{New: func() any { return new(tenure) }}
 
-// newHold begins an acquisition: it reads the clock, draws an owner and proposes a token. since is when the caller
-// began to wait, in µs of the nodes' time, which the owner tells the nodes; 0: now.
-func (l *Locker) newHold(w acquireRequest, o *options, since int64) *hold {
-	now := o.clock.now()
+// newHold begins an attempt: it reads the clock, draws an owner and proposes a token. since is when the caller began to
+// wait, in µs of the nodes' time, which the owner tells the nodes; 0: now.
+func (l *Locker) newHold(want *acquisition, since int64) *hold {
+	now := l.opts.clock.now()
 	t := tenures.Get().(*tenure)
-	t.opts, t.acquireRequest, t.place = o, w, nowhere
-	t.since, t.start, t.term = now, now, o.ttl
-	if w.begun != nil {
-		t.start = *w.begun
+	t.want, t.member = *want, noMember
+	t.since, t.start, t.term = now, now, want.opts.ttl
+	if want.begun != nil {
+		t.start = *want.begun
 	}
-	h := &hold{locker: l, tenure: t, name: w.name, names: w.names, shared: w.shared}
+	h := &hold{locker: l, tenure: t, name: want.name, names: want.names, shared: want.shared}
 	h.owner = l.peers.label.owner(cmp.Or(since, l.tokens.time(now)))
-	if o.fencing {
+	if want.opts.fencing {
 		l.peers.trim(now)
 		if !l.peers.proposed.Load() { // a store each time would have all processors wait for it
 			l.peers.proposed.Store(true)
@@ -399,7 +401,7 @@ func (l *Locker) newHold(w acquireRequest, o *options, since int64) *hold {
 // caller holds mu, and the hold has not ended.
 func (h *hold) take() *tenure {
 	h.finish(ErrUnlocked, false)
-	h.lastEnd = h.end().UnixNano()
+	h.lastEnd = h.tenure.deadline().UnixNano()
 	t := h.tenure
 	h.tenure = nil
 	return t
@@ -414,30 +416,32 @@ func (t *tenure) recycle() {
 // left returns for how long the hold may still be trusted; zero or less: its time is up.
 func (t *tenure) left(now instant) time.Duration {
 	left := t.valid(now)
-	if t.opts.maxHold > 0 {
-		left = min(left, t.opts.maxHold-now.since(t.since))
+	if t.want.opts.maxHold > 0 {
+		left = min(left, t.want.opts.maxHold-now.since(t.since))
 	}
 	return left
 }
 
 // valid returns how much is left of the validity, which the maximum hold does not bound.
 func (t *tenure) valid(now instant) time.Duration {
-	return t.opts.drift.validity(t.term, now.since(t.start))
+	return t.want.opts.drift.validity(t.term, now.since(t.start))
 }
 
 // validUntil returns when the validity ends.
-func (t *tenure) validUntil() time.Time { return t.start.local.Add(t.opts.drift.validity(t.term, 0)) }
+func (t *tenure) validUntil() time.Time {
+	return t.start.local.Add(t.want.opts.drift.validity(t.term, 0))
+}
 
 // atMaximum reports whether the hold has reached the maximum.
 func (t *tenure) atMaximum(now instant) bool {
-	return t.opts.maxHold > 0 && now.since(t.since) >= t.opts.maxHold
+	return t.want.opts.maxHold > 0 && now.since(t.since) >= t.want.opts.maxHold
 }
 
-// end returns when the hold ends unless it is extended.
-func (t *tenure) end() time.Time {
+// deadline returns when the hold ends unless it is extended.
+func (t *tenure) deadline() time.Time {
 	end := t.validUntil()
-	if t.opts.maxHold > 0 {
-		if limit := t.since.local.Add(t.opts.maxHold); limit.Before(end) {
+	if t.want.opts.maxHold > 0 {
+		if limit := t.since.local.Add(t.want.opts.maxHold); limit.Before(end) {
 			end = limit
 		}
 	}
@@ -453,29 +457,29 @@ func (l *Locker) askFor(k *command, h *hold) *round {
 	if h.names != nil {
 		r.setAll(k, h.names, h.owner, h.token)
 	} else {
-		r.set(k, h.key, h.owner, h.token)
+		r.set(k, h.tenure.want.key, h.owner, h.token)
 	}
-	r.args[1], r.args[3] = h.opts.ttlArg, h.from
+	r.args[1], r.args[3] = h.tenure.want.opts.ttlArg, h.tenure.want.from
 	switch k {
 	case release:
-		r.args[1], r.args[2] = h.place, noToken
-		if h.extended && h.token > 0 {
+		r.args[1], r.args[2] = h.tenure.member, noToken
+		if h.tenure.extended && h.token > 0 {
 			// An extension that was sent on an earlier connection, now broken, may arrive after this release. The larger token
 			// makes the node refuse it. Half a step is above our token and below that of every other hold, so no other hold
 			// needs a second round.
 			r.args[2] = strconv.FormatInt(h.token, 10) + ".5"
 		}
 	case stopReading:
-		r.args[1] = h.place
+		r.args[1] = h.tenure.member
 	case read:
-		r.args[2] = h.place
+		r.args[2] = h.tenure.member
 	case enqueue:
-		r.args[3] = h.place
+		r.args[3] = h.tenure.member
 	case revert:
-		r.args[1] = h.from
+		r.args[1] = h.tenure.want.from
 	case acquire:
-		r.args[3] = nowhere
-	case stand:
+		r.args[3] = noMember
+	case acquireOrQueue:
 		r.args[3] = l.listeners.channelArg
 	}
 	if k.form != nil {
@@ -487,13 +491,13 @@ func (l *Locker) askFor(k *command, h *hold) *round {
 // askToAcquire returns a round that is filled in with the command that acquires the hold.
 func (l *Locker) askToAcquire(h *hold) *round {
 	switch {
-	case h.from != nil:
+	case h.tenure.want.from != nil:
 		return l.askFor(adopt, h)
 	case h.names != nil:
 		return l.askFor(acquireAll, h)
-	case h.stands:
-		return l.askFor(stand, h)
-	case h.opts.fencing:
+	case h.tenure.want.queues:
+		return l.askFor(acquireOrQueue, h)
+	case h.tenure.want.opts.fencing:
 		return l.askFor(acquire, h)
 	default:
 		return l.askFor(acquirePlain, h)
@@ -507,22 +511,22 @@ func (l *Locker) undo(h *hold, nodes quorum.Set) {
 		return
 	}
 	k := release
-	if h.from != nil {
+	if h.tenure.want.from != nil {
 		k = revert
 	}
 	r := l.askFor(k, h)
 	now := l.opts.clock.local()
-	r.expires = now.Add(h.opts.ttl)
+	r.expires = now.Add(h.tenure.want.opts.ttl)
 	r.send(l.nodes, nodes, now)
 	r.Done()
 }
 
-// undoOwner releases, by k, a key and a place in its queue under an owner that has no hold in this process, and does
+// undoOwner releases, by k, a key and a member of its queue under an owner that has no hold in this process, and does
 // not wait. After ttl the release is not sent any more, since the key has then expired.
-func (l *Locker) undoOwner(k *command, key string, owner uuid.UUID, place any, ttl time.Duration, nodes quorum.Set) {
+func (l *Locker) undoOwner(k *command, key string, owner uuid.UUID, member any, ttl time.Duration, nodes quorum.Set) {
 	r := l.rounds.Get().(*round)
 	r.set(k, key, owner, 0)
-	r.args[1], r.args[2] = place, noToken
+	r.args[1], r.args[2] = member, noToken
 	now := l.opts.clock.local()
 	r.expires = now.Add(ttl)
 	r.send(l.nodes, nodes, now)

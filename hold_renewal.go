@@ -5,8 +5,6 @@ import (
 	"runtime"
 	"strings"
 	"time"
-
-	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 // renewal is the state of a hold's renewal. Guarded by hold.mu.
@@ -23,10 +21,10 @@ func (o *options) renewAfter() time.Duration { return o.ttl / 3 }
 // firstRenewal returns when a hold that was just acquired is to be extended. A lease has little to spare, so that is
 // soon; but most holds of a lock that many want are shorter, and need no extension.
 func (t *tenure) firstRenewal() time.Time {
-	if t.term < t.opts.ttl {
-		return t.opts.clock.local().Add(t.term / 10)
+	if t.term < t.want.opts.ttl {
+		return t.want.opts.clock.local().Add(t.term / 10)
 	}
-	return t.start.local.Add(t.opts.renewAfter())
+	return t.start.local.Add(t.want.opts.renewAfter())
 }
 
 // retryAfter returns the pause after a failed renewal.
@@ -34,31 +32,31 @@ func retryAfter(ttl time.Duration) time.Duration { return max(ttl/20, time.Milli
 
 // renewed is run when the outcome of a renewal is certain.
 func (h *hold) renewed(x extension) {
-	err := h.concludeExtension(x, quorum.Tally(x.round.votes.Load()), nil)
+	err := h.concludeExtension(x, x.round.poll.Count(), nil)
 	x.round.Done()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended() != nil {
 		return
 	}
-	h.renewal.pending = false
-	if now := h.opts.clock.local(); err == nil {
-		h.renewal.at = h.start.local.Add(h.opts.renewAfter())
+	h.tenure.renewal.pending = false
+	if now := h.tenure.want.opts.clock.local(); err == nil {
+		h.tenure.renewal.at = h.tenure.start.local.Add(h.tenure.want.opts.renewAfter())
 	} else {
-		h.renewal.at = now.Add(retryAfter(h.term))
+		h.tenure.renewal.at = now.Add(retryAfter(h.tenure.term))
 	}
-	h.locker.schedule.Set(h, h.next(h.start.local))
+	h.locker.schedule.Set(h, h.tenure.next(h.tenure.start.local))
 }
 
 // forgotten is run when the handle was garbage collected, and with it all contexts that end with the hold, so that
 // nothing can unlock it. Renewal stops, and the hold ends with its validity.
 func (h *hold) forgotten() {
 	h.mu.Lock()
-	over := h.ended() != nil || h.renewal.stopped
+	over := h.ended() != nil || h.tenure.renewal.stopped
 	var caller callers
 	if !over {
-		h.renewal.stopped, caller = true, h.caller
-		h.detail = ": its handle was garbage collected without Unlock"
+		h.tenure.renewal.stopped, caller = true, h.tenure.caller
+		h.tenure.detail = ": its handle was garbage collected without Unlock"
 	}
 	h.mu.Unlock()
 	if over {
@@ -100,23 +98,23 @@ func (h *hold) Position() *int32 { return &h.scheduled }
 func (h *hold) watch(k *Lock) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.handles = 1
-	h.renewal.stopped = !h.opts.renew
-	if h.opts.renew {
-		if h.opts.warns {
-			h.caller.record()
+	h.tenure.handles = 1
+	h.tenure.renewal.stopped = !h.tenure.want.opts.renew
+	if h.tenure.want.opts.renew {
+		if h.tenure.want.opts.warns {
+			h.tenure.caller.record()
 		}
-		h.renewal.at = h.firstRenewal()
-		h.renewal.handle = k
+		h.tenure.renewal.at = h.tenure.firstRenewal()
+		h.tenure.renewal.handle = k
 	}
-	if !h.locker.schedule.Set(h, h.next(h.start.local)) {
+	if !h.locker.schedule.Set(h, h.tenure.next(h.tenure.start.local)) {
 		h.finish(ErrClosed, false) // it was acquired during Close
 	}
 }
 
 // next returns when the schedule must wake the hold: at its end, or before that for its renewal; not before now.
 func (t *tenure) next(now time.Time) time.Time {
-	end := t.end()
+	end := t.deadline()
 	if !t.renewal.stopped && !t.renewal.pending && t.renewal.at.Before(end) {
 		end = t.renewal.at
 	}
@@ -132,21 +130,21 @@ func (h *hold) Wake() {
 	h.mu.Lock()
 	h.expireAt(now)
 	if h.ended() != nil {
-		if h.isKept() && h.valid(now) <= 0 { // else it is in the schedule: it was kept after it had become due
+		if h.isKept() && h.tenure.valid(now) <= 0 { // else it is in the schedule: it was kept after it had become due
 			h.letGo()
 		}
 		h.mu.Unlock()
 		return
 	}
-	extend := !h.renewal.stopped && !h.renewal.pending && !now.local.Before(h.renewal.at)
-	h.renewal.pending = h.renewal.pending || extend
-	if k := h.renewal.handle; extend && k != nil {
+	extend := !h.tenure.renewal.stopped && !h.tenure.renewal.pending && !now.local.Before(h.tenure.renewal.at)
+	h.tenure.renewal.pending = h.tenure.renewal.pending || extend
+	if k := h.tenure.renewal.handle; extend && k != nil {
 		// From now on only the program keeps the handle reachable. The cleanup is added at the first renewal, and not at the
 		// start, to spare short holds its cost.
 		runtime.AddCleanup(k, (*hold).forgotten, h)
-		h.renewal.handle = nil
+		h.tenure.renewal.handle = nil
 	}
-	h.locker.schedule.Set(h, h.next(now.local))
+	h.locker.schedule.Set(h, h.tenure.next(now.local))
 	h.mu.Unlock()
 	if extend {
 		_, _ = h.sendExtension(h.renewed) // an error says that the hold has ended meanwhile

@@ -360,7 +360,7 @@ func TestManyHoldsNeedFewGoroutines(t *testing.T) {
 func TestAHoldThatIsWonDuringCloseEnds(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		h, _, err := l.attempt(t.Context(), acquireRequest{op: "lock", name: "job", key: "job"}, l.opts)
+		h, _, err := l.attempt(t.Context(), acquisition{op: "lock", name: "job", key: "job", opts: l.opts})
 		must(h, err)(t)
 		succeeds(t, l.Close())
 		k := l.handOut(h)

@@ -118,24 +118,17 @@ func (i *Inspection) conclude(e *quorum.Electorate) {
 // held returns for how long a majority of a list keeps the lock, of the nodes that have it, and the token that a
 // majority has.
 func (i *Inspection) held(e *quorum.Electorate, nodes quorum.Set) (remaining time.Duration, token int64) {
-	by := make(map[int64]quorum.Set)
-	for _, l := range e.Lists {
-		var keeps []time.Duration
-		for at, n := range i.Nodes {
-			if !(nodes & l.Nodes).Has(at) {
-				continue
-			}
-			keeps = append(keeps, n.Remaining)
-			if by[n.Token] = by[n.Token].With(at); i.Owner != quorum.Marker && e.MayHold(by[n.Token]) { // readers have no token
-				token = n.Token
-			}
+	keeps, by := make([]time.Duration, len(i.Nodes)), make(map[int64]quorum.Set)
+	for at, n := range i.Nodes {
+		if keeps[at] = quorum.NoReply; !nodes.Has(at) {
+			continue
 		}
-		if len(keeps) >= l.Need {
-			slices.Sort(keeps)
-			remaining = max(remaining, keeps[len(keeps)-l.Need])
+		keeps[at], by[n.Token] = n.Remaining, by[n.Token].With(at)
+		if i.Owner != quorum.Marker && e.MayHold(by[n.Token]) { // readers have no token
+			token = max(token, n.Token)
 		}
 	}
-	return remaining, token
+	return e.KeptFor(keeps), token
 }
 
 // nodeState is one node's answer about a name.
@@ -242,7 +235,7 @@ var errNoPromise = errors.New("does not know our token, so it may still accept w
 func (l *Locker) quorumRead(ctx context.Context, op, name, key string, least int64) ([]nodeState, error) {
 	r := l.rounds.Get().(*round)
 	r.set(inspect, key, uuid.Nil, 0)
-	r.everyone = true
+	r.poll.Everyone = true
 	r.send(l.nodes, l.electorate.All, l.opts.clock.local())
 	votes, ended := r.wait(ctx)
 	defer r.abandon()
@@ -253,7 +246,7 @@ func (l *Locker) quorumRead(ctx context.Context, op, name, key string, least int
 		part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i)}
 		part.Outcome = OutcomeFailed // of a node that has not answered
 		if votes.Voted(i) {
-			a := &r.answers[i]
+			a := votes.Answer(i)
 			all[i], _ = a.Reply.(nodeState)
 			part.Outcome, part.Err = outcomes[a.Vote], a.Err
 		}

@@ -91,10 +91,10 @@ func (k *Lock) Done() <-chan struct{} {
 	if h.ended() != nil {
 		return closedDone
 	}
-	if h.done == nil {
-		h.done = make(chan struct{})
+	if h.tenure.done == nil {
+		h.tenure.done = make(chan struct{})
 	}
-	return h.done
+	return h.tenure.done
 }
 
 // closedDone is what Done returns for every hold that has ended.
@@ -119,7 +119,7 @@ func (k *Lock) Extend(ctx context.Context) error {
 		return fmt.Errorf("redlock: extend %q: %w", h.name, err)
 	}
 	if err := h.check(); err != nil {
-		return h.over("extend", err)
+		return h.endedError("extend", err)
 	}
 	x, err := h.sendExtension(nil)
 	if err != nil {

@@ -34,11 +34,8 @@ func (l *Locker) LockAll(ctx context.Context, names []string, opts ...Option) (*
 	if err != nil {
 		return nil, &opError{op: "lock all", reason: err}
 	}
-	w := all.request(0, len(names))
-	w.joins = true
-	return l.call(ctx, &w, true, opts, func(ctx context.Context, o *options) (*hold, error) {
-		return l.waitAll(ctx, w, o)
-	})
+	want := acquisition{waits: true, joins: true}.of(all, 0, len(names))
+	return l.call(ctx, &want, opts, (*Locker).waitAll)
 }
 
 // sortNames checks the names, and returns them sorted, with their keys.
@@ -64,23 +61,26 @@ func (l *Locker) sortNames(given []string) (*names, error) {
 	return s, nil
 }
 
-// request returns the request for the names list[from:to].
-func (s *names) request(from, to int) acquireRequest {
+// of returns the acquisition of the names list[from:to].
+func (want acquisition) of(s *names, from, to int) acquisition {
+	want.op = "lock"
 	if to == from+1 {
-		return acquireRequest{op: "lock", name: s.list[from], key: s.keys[from]}
+		want.name, want.key, want.names = s.list[from], s.keys[from], nil
+		return want
 	}
 	part := &names{list: s.list[from:to], keys: s.keys[from:to], hashes: s.hashes[from:to]}
-	return acquireRequest{op: "lock", name: strings.Join(part.list, ", "), names: part}
+	want.name, want.names = strings.Join(part.list, ", "), part
+	return want
 }
 
 // covers reports whether the hold has some of the requested names, and whether it has all of them.
-func (h *hold) covers(w *acquireRequest) (some, all bool) {
-	if w.names == nil {
-		has := h.has(w.name)
+func (h *hold) covers(want *acquisition) (some, all bool) {
+	if want.names == nil {
+		has := h.has(want.name)
 		return has, has
 	}
 	all = true
-	for _, name := range w.names.list {
+	for _, name := range want.names.list {
 		has := h.has(name)
 		some, all = some || has, all && has
 	}
@@ -92,20 +92,20 @@ func (h *hold) has(name string) bool {
 }
 
 // waitAll makes an attempt at all names, and if that fails waits for one name after the other.
-func (l *Locker) waitAll(ctx context.Context, w acquireRequest, o *options) (*hold, error) {
+func (l *Locker) waitAll(ctx context.Context, want *acquisition) (*hold, error) {
 	var last error
 	for attempts := 1; ; attempts++ {
 		var h *hold
-		if h, _, last = l.attempt(ctx, w, o); last == nil || attempts == o.maxAttempts {
+		if h, _, last = l.attempt(ctx, *want); last == nil || attempts == want.opts.maxAttempts {
 			return h, last
 		}
 		if err := l.ended(ctx); err != nil {
 			return nil, waitEnded(last, err)
 		}
-		if h, err := l.acquireInOrder(ctx, w, o, last); h != nil || err != nil {
+		if h, err := l.acquireInOrder(ctx, *want, last); h != nil || err != nil {
 			return h, err
 		}
-		if err := l.rest(ctx, o.backoff(attempts)); err != nil {
+		if err := l.rest(ctx, want.opts.backoff(attempts)); err != nil {
 			return nil, waitEnded(last, err)
 		}
 	}
@@ -119,23 +119,24 @@ func (l *Locker) waitAll(ctx context.Context, w acquireRequest, o *options) (*ho
 // Why no call waits for ever: a call that waits for a name holds no later name. So a call that holds the last name of
 // all waits for nothing, and releases it; then the same is true of the name before it, and so on, down to the first.
 // And each queue is first in, first out, while mere attempts at all names would find all of them free only by chance.
-func (l *Locker) acquireInOrder(ctx context.Context, w acquireRequest, o *options, last error) (*hold, error) {
-	all := w.names
+func (l *Locker) acquireInOrder(ctx context.Context, want acquisition, last error) (*hold, error) {
+	all := want.names
 	var steps []*hold
 	defer func() {
 		for _, h := range steps {
 			h.discard()
 		}
 	}()
-	stepOpts := *o
-	stepOpts.renew, stepOpts.maxHold = true, 0
+	opts := *want.opts
+	opts.renew, opts.maxHold = true, 0
+	step := acquisition{opts: &opts}
 	takeover := *all
 	for next := 0; next < len(all.list); next = len(takeover.from) {
 		// Names that seem to be free are taken at once, without waiting; but no name behind one that is taken.
 		to := all.firstTaken(next, last)
 		var h *hold
 		if to > next {
-			if h, _, last = l.attempt(ctx, all.request(next, to), &stepOpts); last != nil {
+			if h, _, last = l.attempt(ctx, step.of(all, next, to)); last != nil {
 				if err := l.ended(ctx); err != nil {
 					return nil, waitEnded(last, err)
 				}
@@ -143,10 +144,10 @@ func (l *Locker) acquireInOrder(ctx context.Context, w acquireRequest, o *option
 			}
 		} else {
 			to = next + 1
-			one := all.request(next, to)
+			one := step.of(all, next, to)
 			var err error
-			if h, err = l.wait(ctx, one, &stepOpts, last, nil); err != nil {
-				return nil, aboutAll(err, w.name, one.name)
+			if h, err = l.wait(ctx, one, last, nil); err != nil {
+				return nil, aboutAll(err, want.name, one.name)
 			}
 			last = nil
 		}
@@ -156,8 +157,8 @@ func (l *Locker) acquireInOrder(ctx context.Context, w acquireRequest, o *option
 			takeover.from = append(takeover.from, owner)
 		}
 	}
-	w.names = &takeover
-	h, _, _ := l.attempt(ctx, w, o)
+	want.names = &takeover
+	h, _, _ := l.attempt(ctx, want)
 	return h, nil
 }
 

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/quorumlock/redlock/internal/quorum"
-	"github.com/quorumlock/redlock/internal/redisconn"
 	"github.com/quorumlock/redlock/internal/schedule"
 )
 
@@ -198,62 +197,6 @@ func (l *Locker) ended(ctx context.Context) error {
 		return ErrClosed
 	}
 	return endOf(ctx, ctx.Err())
-}
-
-// maxAsking is how many calls may ask for a lock at a time: as many as a connection takes requests. The others come in
-// turn, which costs less than to ask in vain, and leaves the processor to those that read the answers.
-const maxAsking = redisconn.MaxQueue / 2
-
-// takeTurn waits for the caller's turn, or returns why the wait ended before it came. The caller must release a turn
-// that it got.
-func (l *Locker) takeTurn(ctx context.Context, turn *semaphore.Weighted) error {
-	if !turn.TryAcquire(1) {
-		waiting, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(l.ctx, cancel)() //nolint:contextcheck // Close ends all waits
-		if turn.Acquire(waiting, 1) != nil {
-			return l.ended(ctx)
-		}
-	}
-	ended := l.ended(ctx)
-	if ended != nil { // the turn may be free only because the caller ahead had the same deadline
-		turn.Release(1)
-	}
-	return ended
-}
-
-// admit waits for an attempt's turn, for half of the node timeout at most: the other half is for the nodes. begun is
-// when the node timeout began, or nil if it begins with the attempt, and so is what admit returns: if the attempt
-// waited, validity, too, counts from before that. The caller must release the turn if it got one.
-func (l *Locker) admit(ctx context.Context, begun *instant) (*instant, bool) {
-	if l.turns.TryAcquire(1) {
-		return begun, true
-	}
-	if begun == nil {
-		now := l.opts.clock.now()
-		begun = &now
-	}
-	bounded, cancel := context.WithDeadline(ctx, begun.local.Add(l.opts.nodeTimeout/2))
-	defer cancel()
-	return begun, l.takeTurn(bounded, l.turns) == nil
-}
-
-// notAsked returns the error of a call that asked no node, because too many others of this process were ahead. ended is
-// what ended the caller's wait, or nil.
-func (l *Locker) notAsked(op, name string, ended error) *QuorumError {
-	e := &QuorumError{
-		Op: op, Name: name, reason: ErrNoQuorum, ctx: ended,
-		detail: "this process was late: too many of its calls were ahead",
-	}
-	e.measure(l.electorate, 0)
-	for i, n := range l.nodes {
-		part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: OutcomeUnasked}
-		if _, down := n.conn.State(); down != nil {
-			part.Outcome, part.Err = OutcomeFailed, down
-		}
-		e.Nodes = append(e.Nodes, part)
-	}
-	return e
 }
 
 func (u *inFlight) end() {

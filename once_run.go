@@ -52,7 +52,7 @@ func (l *Locker) newJob(ctx context.Context, op, name string, opts []Option) (*j
 	// A run inside a hold of the same name would have the hold's token, and could not be distinguished from other such
 	// runs.
 	carried, _ := ctx.Value(heldKey{}).(*held)
-	if outer, err := l.join(carried, &acquireRequest{op: op, name: name}); outer != nil || err != nil {
+	if outer, err := l.join(carried, &acquisition{op: op, name: name}); outer != nil || err != nil {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -260,9 +260,9 @@ func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may qu
 	sent := r.send(l.nodes, l.electorate.All, now.local)
 	defer r.abandon()
 	votes, err := r.wait(ctx)
-	if l.electorate.Verdict(votes) == quorum.Won {
+	if votes.Verdict() == quorum.Won {
 		if j.state != RunBegun {
-			j.deliver(j.text, l.electorate.All&^r.who(votes, quorum.Granted), now, left)
+			j.deliver(j.text, l.electorate.All&^votes.Who(quorum.Granted), now, left)
 		}
 		return 0, nil
 	}
@@ -272,24 +272,24 @@ func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may qu
 		votes = j.awaitAllVotes(ctx, r, votes)
 	}
 	for i, n := range l.nodes {
-		if votes.Voted(i) && errors.Is(r.answers[i].Err, errStale) {
+		if votes.Voted(i) && errors.Is(votes.Answer(i).Err, errStale) {
 			n.conn.CheckSoon() // this client's estimate of the nodes' time may be wrong
 		}
 	}
-	may = sent &^ r.who(votes, quorum.Taken) &^ r.who(votes, quorum.Absent)
+	may = sent &^ votes.Who(quorum.Taken) &^ votes.Who(quorum.Absent)
 	return may, r.failure(j.op, j.name, ErrLost, votes, err)
 }
 
 // awaitAllVotes waits, for the node timeout at most, for the answers that no longer change the verdict: a node that
 // answers may turn out not to have accepted the entry.
-func (j *job) awaitAllVotes(ctx context.Context, r *round, votes quorum.Tally) quorum.Tally {
+func (j *job) awaitAllVotes(ctx context.Context, r *round, votes quorum.Count) quorum.Count {
 	latest := r.Asked.Add(j.opts.nodeTimeout)
 	for pause := time.Millisecond; votes.Voters() != r.electorate.All; pause *= 2 {
 		left := latest.Sub(j.opts.clock.local())
 		if left <= 0 || sleep(ctx, min(pause, left)) != nil {
 			break
 		}
-		votes = quorum.Tally(r.votes.Load())
+		votes = r.poll.Count()
 	}
 	return votes
 }
@@ -313,7 +313,7 @@ func (j *job) deliver(text string, to quorum.Set, now instant, left time.Duratio
 // valid returns an error if the hold is over.
 func (j *job) valid(lock *Lock) error {
 	if err := lock.Err(); err != nil {
-		return lock.hold.over(j.op, err)
+		return lock.hold.endedError(j.op, err)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ var outcomes = [quorum.VoteKinds]Outcome{
 	quorum.Taken: OutcomeTaken, quorum.Abstained: OutcomeAbstained, quorum.Failed: OutcomeFailed,
 }
 
-// round is one command to every node at once, and the count of their votes. Rounds are pooled. A round returns to the
+// round is one command to every node at once, and the poll of their votes. Rounds are pooled. A round returns to the
 // pool when its caller and every node are done with it, so a straggler never writes into a round that is reused.
 type round struct {
 	request              // written before the first node gets it, then read-only
@@ -27,26 +27,23 @@ type round struct {
 
 	electorate *quorum.Electorate // set once
 	pool       *sync.Pool
-	votes      atomic.Uint64 // a tally
-	refs       atomic.Int32  // the caller and each node hold a reference
-	abandoned  atomic.Bool   // the caller no longer waits for the outcome
+	poll       quorum.Poll
+	refs       atomic.Int32 // the caller and each node hold a reference
+	abandoned  atomic.Bool  // the caller no longer waits for the outcome
 	nodes      []*node
-	sentTo     quorum.Set      // the nodes whose connection accepted the request
-	everyone   bool            // the outcome is certain only when all nodes have answered
-	wake       chan struct{}   // gets a value at the outcome; a waiter's, also after other votes: see cast
-	answers    []quorum.Answer // by node
+	sentTo     quorum.Set    // the nodes whose connection accepted the request
+	wake       chan struct{} // gets a value at the outcome; a waiter's, also after other votes: see vote
 	requests   []redisconn.Request
 }
 
 // newRounds returns a pool of rounds for an electorate.
 func newRounds(e *quorum.Electorate) *sync.Pool {
-	n := e.Size
 	pool := &sync.Pool{}
 	pool.New = func() any {
 		r := &round{
-			electorate: e, pool: pool, wake: make(chan struct{}, 1),
-			answers: make([]quorum.Answer, n), requests: make([]redisconn.Request, n),
+			electorate: e, pool: pool, wake: make(chan struct{}, 1), requests: make([]redisconn.Request, e.Size),
 		}
+		r.poll.Init(e)
 		for i := range r.requests {
 			r.requests[i] = redisconn.Request{Message: &r.Message, Round: r, Node: i}
 		}
@@ -60,19 +57,16 @@ func newRounds(e *quorum.Electorate) *sync.Pool {
 // sooner or later. It never blocks.
 func (r *round) send(nodes []*node, to quorum.Set, asked time.Time) (accepted quorum.Set) {
 	r.nodes, r.Asked = nodes, asked
-	r.votes.Store(0)
 	r.refs.Store(int32(len(nodes)) + 1)
 	r.abandoned.Store(false)
-	for i := range r.answers {
-		r.answers[i] = quorum.Answer{Vote: quorum.Absent}
-	}
+	r.poll.Begin()
 	for i, n := range nodes {
 		switch why := r.unasked(n); {
 		case !to.Has(i):
-			r.cast(i, quorum.Absent)
+			r.vote(i, quorum.Answer{Vote: quorum.Absent})
 			r.Done()
 		case why != nil:
-			r.answer(i, quorum.Answer{Vote: quorum.Abstained, Err: why})
+			r.vote(i, quorum.Answer{Vote: quorum.Abstained, Err: why})
 			r.Done()
 		case n.conn.Send(&r.requests[i]):
 			accepted = accepted.With(i)
@@ -86,7 +80,7 @@ func (r *round) send(nodes []*node, to quorum.Set, asked time.Time) (accepted qu
 // there, and a waiter would take it again and again for a vote that does not count. The key should go to the holder,
 // whose renewals restore it while the node abstains.
 func (r *round) unasked(n *node) error {
-	if !r.waits {
+	if !r.queues {
 		return nil
 	}
 	return n.abstaining(r.Asked)
@@ -103,12 +97,7 @@ func (r *round) Reply(node int, reply any, err error) {
 			discount(why, r.command.trust, &a, n.opts.clock.local)
 		}
 	}
-	r.answer(node, a)
-}
-
-func (r *round) answer(node int, a quorum.Answer) {
-	r.answers[node] = a
-	r.cast(node, a.Vote)
+	r.vote(node, a)
 }
 
 // discount marks what does not count in an abstaining node's answer: a grant does not count for us, and an answer that
@@ -123,16 +112,14 @@ func discount(why *guard.Abstention, t guard.Trust, a *quorum.Answer, now func()
 	}
 }
 
-// cast counts a node's vote. The vote that makes the outcome certain runs then or wakes the caller; other votes are
+// vote counts a node's vote. The vote that makes the outcome certain runs then or wakes the caller; other votes are
 // only counted. But where a lock is taken, or the outcome has been certain before, each vote wakes a waiter: what it
 // does next depends on all of them.
-func (r *round) cast(node int, v quorum.Vote) {
-	b := r.electorate.Ballot(node, v)
-	after := quorum.Tally(r.votes.Add(uint64(b)))
-	before := r.certain(after - b)
-	outcome := r.certain(after) && !before
+func (r *round) vote(node int, a quorum.Answer) {
+	votes, decided := r.poll.Cast(node, a)
+	outcome := !decided && votes.Certain()
 	switch {
-	case !outcome && !(r.waits && (before || after.Taken() > 0)):
+	case !outcome && !(r.queues && (decided || votes.AnyTaken())):
 	case r.then != nil:
 		r.then(r)
 	default:
@@ -143,24 +130,16 @@ func (r *round) cast(node int, v quorum.Vote) {
 	}
 }
 
-// certain reports whether the missing votes cannot change the outcome.
-func (r *round) certain(votes quorum.Tally) bool {
-	if r.everyone {
-		return votes.Voters() == r.electorate.All
-	}
-	return r.electorate.Verdict(votes) != quorum.Pending
-}
-
 // wait returns when the outcome is certain or ctx is done. The connections cast every vote within the node timeout.
-func (r *round) wait(ctx context.Context) (quorum.Tally, error) {
+func (r *round) wait(ctx context.Context) (quorum.Count, error) {
 	for {
 		select {
 		case <-r.wake:
-			if votes := quorum.Tally(r.votes.Load()); !r.waits || r.certain(votes) {
+			if votes := r.poll.Count(); !r.queues || votes.Certain() {
 				return votes, nil
 			}
 		case <-ctx.Done():
-			return quorum.Tally(r.votes.Load()), ctx.Err()
+			return r.poll.Count(), ctx.Err()
 		}
 	}
 }
@@ -172,7 +151,7 @@ func (r *round) Over() bool {
 	if r.command.Undo {
 		return !r.expires.IsZero() && r.nodes[0].opts.clock.local().After(r.expires)
 	}
-	return r.abandoned.Load() || r.cancelled != nil && r.cancelled.Load() || r.certain(quorum.Tally(r.votes.Load()))
+	return r.abandoned.Load() || r.cancelled != nil && r.cancelled.Load() || r.poll.Count().Certain()
 }
 
 // abandon is Done for a caller that leaves, or may leave, before the outcome.
@@ -182,43 +161,34 @@ func (r *round) abandon() {
 }
 
 // refusers returns the nodes that are known not to have given the lock.
-func (r *round) refusers(votes quorum.Tally) (refused quorum.Set) {
+func (r *round) refusers(votes quorum.Count) (refused quorum.Set) {
 	if r.command == raise {
 		return 0 // with several names, a node that refuses may have given some of them
 	}
 	if r.command == acquireAll && r.names == nil {
 		return 0 // the request of an earlier round may still be under way, on a connection that broke since
 	}
-	return r.who(votes, quorum.Taken)
-}
-
-// who returns the nodes that cast v, according to the tally.
-func (r *round) who(votes quorum.Tally, v quorum.Vote) (nodes quorum.Set) {
-	for i := range r.answers {
-		if votes.Voted(i) && r.answers[i].Vote == v {
-			nodes = nodes.With(i)
-		}
-	}
-	return nodes
+	return votes.Who(quorum.Taken)
 }
 
 // broke reports whether the round was lost because connections broke over which it had been sent, or was to be sent.
 // Another one may win: it waits for the new connections.
-func (r *round) broke(votes quorum.Tally) bool {
+func (r *round) broke(votes quorum.Count) bool {
 	lost := quorum.Set(0)
-	for i := range r.answers {
-		if r.sentTo.Has(i) && votes.Voted(i) && errors.Is(r.answers[i].Err, ErrNodeDown) {
+	for i := range r.nodes {
+		if r.sentTo.Has(i) && votes.Voted(i) && errors.Is(votes.Answer(i).Err, ErrNodeDown) {
 			lost = lost.With(i)
 		}
 	}
-	given := r.who(votes, quorum.Granted) | r.who(votes, quorum.Outbid)
+	given := votes.Who(quorum.Granted) | votes.Who(quorum.Outbid)
 	return lost != 0 && !r.electorate.Block(votes.Voters()&^(given|lost))
 }
 
 // voted lists the nodes that cast v. All nodes must have voted.
 func (r *round) voted(v quorum.Vote) (nodes []NodeError) {
+	who := r.poll.Count().Who(v)
 	for i, n := range r.nodes {
-		if r.answers[i].Vote == v {
+		if who.Has(i) {
 			nodes = append(nodes, NodeError{Addr: n.addr(), Outcome: outcomes[v]})
 		}
 	}
@@ -241,12 +211,12 @@ func (r *round) Done() {
 	default:
 	}
 	r.request.clear()
-	r.then, r.onDone, r.nodes, r.everyone, r.about = nil, nil, nil, false, nil
+	r.then, r.onDone, r.nodes, r.poll.Everyone, r.about = nil, nil, nil, false, nil
 	r.pool.Put(r)
 }
 
 // notHeld describes a failed attempt: err ended it, or it was won too late, or too few nodes granted.
-func (r *round) notHeld(ctx context.Context, op, name string, votes quorum.Tally, err error, won bool) *QuorumError {
+func (r *round) notHeld(ctx context.Context, op, name string, votes quorum.Count, err error, won bool) *QuorumError {
 	failure := r.failure(op, name, ErrTaken, votes, nil)
 	switch {
 	case won:
@@ -264,16 +234,16 @@ var errTokenAhead = errors.New("a node knows a token of this name that is")
 // failure describes a round without a majority of grants. refused is the reason if a majority refused: ErrTaken, or
 // ErrLost for a hold that was ours. ended is what ended the caller's wait, or nil. The error must not change after it
 // is returned: observers read it in another goroutine.
-func (r *round) failure(op, name string, refused error, votes quorum.Tally, ended error) *QuorumError {
+func (r *round) failure(op, name string, refused error, votes quorum.Count, ended error) *QuorumError {
 	e := &QuorumError{Op: op, Name: name, reason: ErrNoQuorum, ctx: ended}
-	e.measure(r.electorate, r.who(votes, quorum.Granted))
+	e.measure(r.electorate, votes.Who(quorum.Granted))
 	for i, n := range r.nodes {
 		part := NodeError{Addr: n.addr(), List: membershipOf(r.electorate, i), Outcome: OutcomeLate}
 		if votes.Voted(i) {
-			a := &r.answers[i]
+			a := votes.Answer(i)
 			part.Outcome, part.Owner, part.Label = outcomes[a.Vote], a.Owner, a.Label
 			part.ours = n.peers.label.drew(a.Owner)
-			part.Remaining, part.Ahead, part.Err = a.Remaining, a.Place, a.Err
+			part.Remaining, part.Ahead, part.Err = a.Remaining, a.Ahead, a.Err
 			if r.names != nil && a.Vote == quorum.Taken {
 				part.Name = r.names.list[a.Which]
 			}
@@ -283,10 +253,10 @@ func (r *round) failure(op, name string, refused error, votes quorum.Tally, ende
 		e.Nodes = append(e.Nodes, part)
 	}
 	// A majority refused if the nodes that did not refuse are too few for a majority of grants.
-	if r.electorate.Block(r.who(votes, quorum.Taken) | r.who(votes, quorum.Absent)) {
+	if r.electorate.Block(votes.Who(quorum.Taken) | votes.Who(quorum.Absent)) {
 		e.reason, e.refused = refused, true
 	} else if may := r.missed(votes); may != 0 { // and those that nobody waited for may have refused, too
-		may |= r.who(votes, quorum.Taken) | r.who(votes, quorum.Absent) | r.electorate.All&^votes.Voters()
+		may |= votes.Who(quorum.Taken) | votes.Who(quorum.Absent) | r.electorate.All&^votes.Voters()
 		e.late = r.electorate.Block(may)
 	}
 	return e
@@ -294,12 +264,12 @@ func (r *round) failure(op, name string, refused error, votes quorum.Tally, ende
 
 // missed returns the nodes that have not voted although they may be well: they have requests of this process to answer
 // first, or this process was late to ask them or to read.
-func (r *round) missed(votes quorum.Tally) (nodes quorum.Set) {
-	for i := range r.answers {
+func (r *round) missed(votes quorum.Count) (nodes quorum.Set) {
+	for i := range r.nodes {
 		if !votes.Voted(i) {
 			continue // the answer may be written meanwhile
 		}
-		if err := r.answers[i].Err; errors.Is(err, redisconn.ErrLate) || errors.Is(err, ErrNodeBusy) {
+		if err := votes.Answer(i).Err; errors.Is(err, redisconn.ErrLate) || errors.Is(err, ErrNodeBusy) {
 			nodes = nodes.With(i)
 		}
 	}

@@ -399,7 +399,7 @@ func TestWhoseFailureIsIt(t *testing.T) {
 		} {
 			r := l.rounds.Get().(*round)
 			r.command, r.nodes = acquire, l.nodes
-			var votes quorum.Tally
+			r.poll.Begin()
 			for i, vote := range c.nodes {
 				err, said := map[rune]error{
 					'L': redisconn.ErrLate, 'B': ErrNodeBusy, 'S': ErrNodeTimeout, 'T': nil,
@@ -408,13 +408,12 @@ func TestWhoseFailureIsIt(t *testing.T) {
 				case !said:
 					continue
 				case err == nil:
-					r.answers[i] = quorum.Answer{Vote: quorum.Taken}
+					r.poll.Cast(i, quorum.Answer{Vote: quorum.Taken})
 				default:
-					r.answers[i] = quorum.Answer{Vote: quorum.Failed, Err: err}
+					r.poll.Cast(i, quorum.Answer{Vote: quorum.Failed, Err: err})
 				}
-				votes += l.electorate.Ballot(i, r.answers[i].Vote)
 			}
-			if e := r.failure("lock", "job", ErrTaken, votes, nil); e.late != c.late {
+			if e := r.failure("lock", "job", ErrTaken, r.poll.Count(), nil); e.late != c.late {
 				t.Errorf("%s: late %t, want %t: %v", c.nodes, e.late, c.late, e)
 			}
 		}

@@ -1,6 +1,13 @@
 package redlock
 
-import "context"
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/quorum"
+	"github.com/quorumlock/redlock/internal/redisconn"
+)
 
 // Ready returns nil as soon as the votes of a majority of the nodes count, so that a free lock can be acquired: at
 // once, or when enough nodes are connected and no longer abstain. They then count for a client that starts now as well,
@@ -41,5 +48,138 @@ func (l *Locker) Ready(ctx context.Context) error {
 			return seen.failure
 		}
 		l.awaitStates(ctx, changed, seen)
+	}
+}
+
+// restUntilReady returns nil when the votes of a majority count, as far as the Locker knows, or when the Locker is
+// refused, which the next request tells; or else the reason why the wait has ended.
+func (l *Locker) restUntilReady(ctx context.Context) error {
+	for {
+		changed := l.peers.states.next() // before the states are read
+		now := l.opts.clock.local()
+		seen := l.readiness(now, false)
+		if ended := l.ended(ctx); ended != nil || l.electorate.Suffice(seen.votes) || l.mayLock() != nil {
+			return ended
+		}
+		l.awaitStates(ctx, changed, seen)
+	}
+}
+
+// readiness is what the Locker knows of whether the nodes may vote.
+type readiness struct {
+	failure *QuorumError
+	votes   quorum.Set // the nodes whose votes count
+	refused quorum.Set // those that are refused until somebody changes something
+	until   time.Time  // when the first abstention ends; zero: there is none whose end is known
+}
+
+// readiness goes by what this Locker counts, or forNew by what a client that starts now does, too.
+func (l *Locker) readiness(now time.Time, forNew bool) readiness {
+	seen := readiness{failure: &QuorumError{Op: "ready", reason: ErrNoQuorum}}
+	for i, n := range l.nodes {
+		part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: OutcomeVotes}
+		_, down := n.conn.State()
+		a := n.guard.Abstention()
+		if forNew {
+			a = n.guard.Newcomer(now)
+		}
+		switch {
+		case down != nil:
+			part.Outcome, part.Err = OutcomeFailed, down
+			if lasting(down, n.opts) {
+				seen.refused = seen.refused.With(i)
+			}
+		case a != nil && !a.Over(now):
+			part.Outcome, part.Err = OutcomeAbstained, abstainError(a, now)
+			if !a.Until.IsZero() && (seen.until.IsZero() || a.Until.Before(seen.until)) {
+				seen.until = a.Until
+			}
+		default:
+			seen.votes = seen.votes.With(i)
+		}
+		seen.failure.Nodes = append(seen.failure.Nodes, part)
+	}
+	seen.failure.measure(l.electorate, seen.votes)
+	return seen
+}
+
+// lasting reports whether a node is down for a reason that no time and no further attempt to connect removes.
+func lasting(down error, o *options) bool {
+	var refusal *ReplyError
+	var mismatch redisconn.MismatchError
+	switch {
+	case errors.Is(down, ErrNodeRefused):
+		return true
+	case errors.As(down, &mismatch):
+		return mismatch.Lasting() && !o.certifiesAnew(mismatch.Kind)
+	case o.credentials != nil || !errors.As(down, &refusal):
+		return false
+	default:
+		return refusal.refusesLogin() || refusal.Code == "NOPERM"
+	}
+}
+
+// certifiesAnew reports whether a function decides about a certificate: it may say something else at the next attempt
+// to connect.
+func (o *options) certifiesAnew(kind redisconn.MismatchKind) bool {
+	switch {
+	case o.tls == nil:
+		return false
+	case kind == redisconn.OurCertificate:
+		return o.tls.GetClientCertificate != nil
+	default:
+		return kind == redisconn.Certificate && (o.tls.VerifyConnection != nil || o.tls.VerifyPeerCertificate != nil)
+	}
+}
+
+// awaitStates returns when the state of a node has changed, when the first abstention ends, or when the wait is over.
+func (l *Locker) awaitStates(ctx context.Context, changed <-chan struct{}, seen readiness) {
+	for _, n := range l.nodes {
+		n.conn.Wanted()
+	}
+	var end <-chan time.Time
+	if !seen.until.IsZero() {
+		timer := time.NewTimer(max(time.Millisecond, seen.until.Sub(l.opts.clock.local())))
+		defer timer.Stop()
+		end = timer.C
+	}
+	select {
+	case <-changed:
+	case <-end:
+	case <-ctx.Done():
+	case <-l.ctx.Done():
+	}
+}
+
+// futileEvery is how often a call fails for lack of a majority that is connected, unless the node timeout is short.
+const futileEvery = 250 * time.Millisecond
+
+// awaitMajority holds a caller that tries again at once while no majority is connected, since all that it could do is
+// fail: until there is a majority, or for futileEvery since the last call that found none, but for half of the node
+// timeout at most. It returns at once, and nil, if there was no such call; otherwise, when the caller came.
+func (l *Locker) awaitMajority(ctx context.Context) *instant {
+	now := l.opts.clock.now()
+	last := time.Duration(l.futile.Load())
+	defer func() { l.futile.Store(int64(l.opts.clock.local().Sub(l.opened))) }()
+	rest := min(l.opened.Add(last).Add(futileEvery).Sub(now.local), l.opts.nodeTimeout/2)
+	if last == 0 || rest <= 0 {
+		return nil
+	}
+	over := time.NewTimer(rest)
+	defer over.Stop()
+	for {
+		changed := l.peers.states.next() // before the majority is looked for
+		if l.peers.enough.Load() {
+			return &now
+		}
+		select {
+		case <-changed:
+		case <-over.C:
+			return &now
+		case <-ctx.Done():
+			return &now
+		case <-l.ctx.Done():
+			return &now
+		}
 	}
 }

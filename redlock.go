@@ -56,7 +56,7 @@ import (
 // [ErrNoQuorum] if too few nodes answered, and also for ctx.Err() if ctx ended the wait, or for [ErrMaxWait] if
 // [WithMaxWait] did. A failed call leaves nothing on the nodes.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
-	return l.lock(ctx, acquireRequest{op: "lock", name: name, joins: true}, true, opts)
+	return l.lock(ctx, &acquisition{op: "lock", name: name, waits: true, joins: true}, opts)
 }
 
 // TryLock makes one attempt. It returns the hold, or an error as from [Locker.Lock], within the node timeout (see
@@ -65,7 +65,7 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, 
 // and is made again, within the node timeout. While no majority is connected, a call that follows a failed one is held
 // for half of the node timeout before it fails.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
-	return l.lock(ctx, acquireRequest{op: "lock", name: name, joins: true}, false, opts)
+	return l.lock(ctx, &acquisition{op: "lock", name: name, joins: true}, opts)
 }
 
 // Do waits for the lock as [Locker.Lock] does, runs fn while holding it, and unlocks when fn returns or panics. The
@@ -84,167 +84,193 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context) e
 	return fn(held)
 }
 
-// lock makes one attempt and, if that fails and wait is set, joins the queue. It joins without an attempt if goroutines
-// of this process wait for the name, or did so a moment ago.
-func (l *Locker) lock(ctx context.Context, w acquireRequest, wait bool, opts []Option) (*Lock, error) {
+// lock acquires one name: it tries, or waits.
+func (l *Locker) lock(ctx context.Context, want *acquisition, opts []Option) (*Lock, error) {
 	var err error
-	if w.key, err = l.key(w.name); err != nil {
-		return nil, &opError{op: w.op, reason: err}
+	if want.key, err = l.key(want.name); err != nil {
+		return nil, &opError{op: want.op, reason: err}
 	}
-	return l.call(ctx, &w, wait, opts, func(ctx context.Context, o *options) (*hold, error) {
-		wait := wait && o.maxAttempts != 1
-		w.breaksTies = !wait && !w.shared
-		var last error
-		var first *waiter
-		if !wait || w.shared || l.local.size.Load() == 0 || !l.local.contended(w.key) {
-			w.stands = wait && o.fencing && !w.shared
-			var h *hold
-			if h, first, last = l.attempt(ctx, w, o); last == nil || !wait {
-				return h, last
-			}
+	if want.waits {
+		return l.call(ctx, want, opts, (*Locker).tryOrWait)
+	}
+	return l.call(ctx, want, opts, (*Locker).try)
+}
+
+// try makes one attempt.
+func (l *Locker) try(ctx context.Context, want *acquisition) (*hold, error) {
+	want.breaksTies = !want.shared
+	h, _, err := l.attempt(ctx, *want)
+	return h, err
+}
+
+// tryOrWait makes one attempt and, if that fails, joins the queue. It joins without an attempt if goroutines of this
+// process wait for the name, or did so a moment ago.
+func (l *Locker) tryOrWait(ctx context.Context, want *acquisition) (h *hold, err error) {
+	if want.opts.maxAttempts == 1 {
+		return l.try(ctx, want)
+	}
+	var first *waiter
+	if want.shared || !l.local.contended(want.key) {
+		want.queues = want.opts.fencing && !want.shared
+		if h, first, err = l.attempt(ctx, *want); err == nil {
+			return h, nil
 		}
-		return l.wait(ctx, w, o, last, first)
-	})
+	}
+	return l.wait(ctx, *want, err, first)
 }
 
 // call does what all calls that acquire have in common: it applies the options, joins the hold that ctx carries if
 // there is one, else runs acquire, and returns a handle. If the call may wait, the context that acquire gets ends with
 // the longest wait allowed; it is for acquire alone, as everything that outlives the wait belongs to the caller's.
 func (l *Locker) call(
-	ctx context.Context, w *acquireRequest, wait bool, opts []Option,
-	acquire func(context.Context, *options) (*hold, error),
+	ctx context.Context, want *acquisition, opts []Option,
+	acquire func(*Locker, context.Context, *acquisition) (*hold, error),
 ) (*Lock, error) {
-	o := l.opts
-	if len(opts) > 0 {
-		var err error
-		if o, err = applyOptions(l.opts, true, opts); err == nil && !wait {
-			err = onlyOnce(opts)
-		}
-		if err != nil {
-			return nil, failed(w.op, w.name, err)
-		}
+	var err error
+	if want.opts, err = l.optionsOf(want, opts); err != nil {
+		return nil, failed(want.op, want.name, err)
 	}
-	if carried, _ := ctx.Value(heldKey{}).(*held); carried != nil && w.joins {
-		if joined, err := l.join(carried, w); joined != nil || err != nil {
+	if carried, _ := ctx.Value(heldKey{}).(*held); carried != nil && want.joins {
+		if joined, err := l.join(carried, want); joined != nil || err != nil {
 			return joined, err
 		}
 	}
 	if l.events != nil {
-		w.observed = l.events.observe(ctx, w.op, w.name)
+		want.observed = l.events.observe(ctx, want.op, want.name)
 	}
-	h, err := (*hold)(nil), l.mayLock()
-	if err == nil {
-		err = l.begin(ctx)
-	}
-	if err == nil {
-		defer l.calls.end()
-		if int64(o.ttl) > o.longestTTL.Load() {
-			l.tellSettings(o)
-		}
-		waiting := ctx
-		if wait && o.maxWait > 0 {
-			bounded, cancel := context.WithTimeoutCause(ctx, o.maxWait, errMaxWaitOver)
-			defer cancel()
-			waiting = bounded
-		}
-		if !l.peers.enough.Load() {
-			if begun := l.awaitMajority(waiting); !wait || o.maxAttempts == 1 {
-				w.begun = begun
-			}
-		}
-		h, err = acquire(waiting, o)
-		if conflict := l.mayLock(); conflict != nil && err == nil && w.from == nil {
-			// It was found while the call waited. Each node tells of it before it votes. A node that has not answered yet may
-			// put the hold into its queue: so it ends as holds do. Nobody was told of it.
-			h.observed = nil
-			h.discard()
-			h, err = nil, failed(w.op, w.name, conflict)
-		}
-	} else {
-		err = failed(w.op, w.name, err)
-	}
+	h, err := l.run(ctx, want, acquire)
 	if err != nil {
-		w.observed.notAcquired(err)
+		want.observed.notAcquired(err)
 		return nil, err
 	}
 	return l.handOut(h), nil
 }
 
+// optionsOf returns the options of a call.
+func (l *Locker) optionsOf(want *acquisition, opts []Option) (*options, error) {
+	if len(opts) == 0 {
+		return l.opts, nil
+	}
+	o, err := applyOptions(l.opts, true, opts)
+	if err == nil && !want.waits {
+		err = onlyOnce(opts)
+	}
+	return o, err
+}
+
+// run runs acquire, if this Locker may acquire anything.
+func (l *Locker) run(
+	ctx context.Context, want *acquisition, acquire func(*Locker, context.Context, *acquisition) (*hold, error),
+) (*hold, error) {
+	o, err := want.opts, l.mayLock()
+	if err == nil {
+		err = l.begin(ctx)
+	}
+	if err != nil {
+		return nil, failed(want.op, want.name, err)
+	}
+	defer l.calls.end()
+	if int64(o.ttl) > o.longestTTL.Load() {
+		l.tellSettings(o)
+	}
+	waiting := ctx
+	if want.waits && o.maxWait > 0 {
+		bounded, cancel := context.WithTimeoutCause(ctx, o.maxWait, errMaxWaitOver)
+		defer cancel()
+		waiting = bounded
+	}
+	if !l.peers.enough.Load() {
+		if begun := l.awaitMajority(waiting); !want.waits || o.maxAttempts == 1 {
+			want.begun = begun
+		}
+	}
+	h, err := acquire(l, waiting, want)
+	if conflict := l.mayLock(); conflict != nil && err == nil && want.from == nil {
+		// It was found while the call waited. Each node tells of it before it votes. A node that has not answered yet may
+		// put the hold into its queue: so it ends as holds do. Nobody was told of it.
+		h.tenure.want.observed = nil
+		h.discard()
+		return nil, failed(want.op, want.name, conflict)
+	}
+	return h, err
+}
+
 // handOut returns the first handle of a new hold and schedules its renewal or its end.
 func (l *Locker) handOut(h *hold) *Lock {
 	k := &Lock{hold: h}
-	if h.observed != nil {
-		h.observed.acquired(h.owner, h.token, h.end())
+	if observed := h.tenure.want.observed; observed != nil {
+		observed.acquired(h.owner, h.token, h.tenure.deadline())
 	}
 	h.watch(k)
 	return k
 }
 
 // attempt asks all nodes for the lock: once, unless a token must be raised or a tie broken. A failed attempt is undone,
-// unless a waiter stands by it: then the caller must go on with that or withdraw it.
-func (l *Locker) attempt(ctx context.Context, w acquireRequest, o *options) (*hold, *waiter, error) {
-	if !w.admitted {
-		begun, admitted := l.admit(ctx, w.begun)
+// unless nodes have put it into their queues: then it returns the waiter, and the caller must go on with that or
+// withdraw it.
+func (l *Locker) attempt(ctx context.Context, want acquisition) (*hold, *waiter, error) {
+	if !want.admitted {
+		begun, admitted := l.admit(ctx, want.begun)
 		if !admitted {
-			return nil, nil, l.notAsked(w.op, w.name, l.ended(ctx))
+			return nil, nil, l.notAsked(want.op, want.name, l.ended(ctx))
 		}
 		defer l.turns.Release(1)
-		w.begun, w.admitted = begun, true
+		want.begun, want.admitted = begun, true
 	}
 
 	// 1. Draw an owner, and read the clock before anything is sent: the nodes count the TTL from a later moment.
-	h := l.newHold(w, o, 0)
+	h := l.newHold(&want, 0)
 
 	// 2. Ask all nodes at once to set the key to the owner unless it exists, and to accept the token.
 	r := l.askToAcquire(h)
-	if w.stands {
-		h.enter(r)
+	if want.queues {
+		h.expectGrants(r)
 	}
-	h.asked = r.send(l.nodes, l.electorate.All, h.start.local)
+	h.tenure.asked = r.send(l.nodes, l.electorate.All, h.tenure.start.local)
 
 	// 3. Wait until it is certain whether a majority grants, and no longer. If callers that do not wait have split the
 	// votes, the oldest of them asks again. If a majority gave the lock but some of its nodes know larger tokens, propose
 	// a larger one.
 	votes, err := r.wait(ctx)
-	if err == nil && w.breaksTies && l.electorate.Verdict(votes) == quorum.Lost {
+	if err == nil && want.breaksTies && votes.Verdict() == quorum.Lost {
 		r, votes, err = l.breakTie(ctx, h, r, votes)
 	}
-	for err == nil && l.electorate.Verdict(votes) == quorum.Short {
-		if w.stands {
-			h.setPlace() // with the token that the nodes have
+	for err == nil && votes.Verdict() == quorum.Short {
+		if want.queues {
+			h.setMember() // with the token that the nodes have
 		}
 		r, votes, err = l.raiseToken(ctx, h, r, votes)
 	}
 
 	// 4. The lock is held if a majority granted it and enough of the TTL is left after subtracting the elapsed time and
 	// the allowance for clock drift.
-	won := err == nil && l.electorate.Verdict(votes) == quorum.Won
-	if won && h.left(l.opts.clock.now()) >= leastValidity(o.ttl, o.minValidity, o.maxHold) {
+	won, o := err == nil && votes.Verdict() == quorum.Won, want.opts
+	if won && h.tenure.left(o.clock.now()) >= leastValidity(o.ttl, o.minValidity, o.maxHold) {
 		l.tokens.Observe(h.token)
-		if w.stands && h.place == nowhere {
-			h.entered(r)
+		if want.queues && h.tenure.member == noMember {
+			h.followStragglers(r)
 		}
 		r.Done()
-		if w.observed != nil {
-			w.observed.attempt(h.start, nil)
+		if want.observed != nil {
+			want.observed.attempt(h.tenure.start, nil)
 		}
 		return h, nil, nil
 	}
 
 	// 5. If not, undo it on every node that may have granted or may still do so. The undo follows the acquire on the same
 	// connection, so even a slow node executes them in this order.
-	failure := r.notHeld(ctx, w.op, w.name, votes, err, won)
-	w.observed.attempt(h.start, failure)
-	if w.stands {
-		return nil, h.standBy(r, err), failure
+	failure := r.notHeld(ctx, want.op, want.name, votes, err, won)
+	want.observed.attempt(h.tenure.start, failure)
+	if want.queues {
+		return nil, h.waiterOf(r, err), failure
 	}
-	undo := h.asked &^ r.refusers(votes)
-	again := err == nil && w.breaks < maxBreaks && r.broke(votes)
+	undo := h.tenure.asked &^ r.refusers(votes)
+	again := err == nil && want.breaks < maxBreaks && r.broke(votes)
 	r.abandon()
 	l.undo(h, undo)
-	if begun := h.start; again && l.opts.clock.now().since(begun) < l.opts.nodeTimeout {
-		w.begun, w.breaks = &begun, w.breaks+1
-		return l.attempt(ctx, w, o)
+	if begun := h.tenure.start; again && o.clock.now().since(begun) < o.nodeTimeout {
+		want.begun, want.breaks = &begun, want.breaks+1
+		return l.attempt(ctx, want)
 	}
 	return nil, nil, failure
 }
@@ -261,25 +287,21 @@ const maxBreaks = 2
 // connection the question stands behind the first, and the undo, if it comes to that, behind both. Only the votes of
 // the last round count, each for its own token, which is as young as the question. The validity counts from the first
 // reading of the clock.
-func (l *Locker) breakTie(ctx context.Context, h *hold, r *round, votes quorum.Tally) (*round, quorum.Tally, error) {
-	owner, asked := h.owner.String(), h.start
-	if quorum.WinsTie(votes, r.answers, owner, l.electorate) == quorum.Beaten {
+func (l *Locker) breakTie(
+	ctx context.Context, h *hold, r *round, votes quorum.Count,
+) (*round, quorum.Count, error) {
+	tie := quorum.Tie{Owner: h.owner.String(), Limit: l.opts.nodeTimeout}
+	if tie.Beaten(votes) {
 		return r, votes, nil // as always where somebody holds the lock: that needs no deadline
 	}
-	bounded, cancel := context.WithDeadline(ctx, h.start.local.Add(l.opts.nodeTimeout))
+	begun := h.tenure.start
+	bounded, cancel := context.WithDeadline(ctx, begun.local.Add(l.opts.nodeTimeout))
 	defer cancel()
-	for named, pauses := false, 0; pauses < quorum.TiePauses; {
-		role := quorum.WinsTie(votes, r.answers, owner, l.electorate)
-		if role == quorum.Oldest {
-			pauses++
-		} else if role == quorum.Beaten || named {
-			return r, votes, nil
-		}
-		named = true // acquire_all tells the owners
+	for asked := begun; votes.Verdict() == quorum.Lost; {
 		now := l.opts.clock.now()
-		pause, again := quorum.TiePause(role, now.since(asked), now.since(h.start), l.opts.nodeTimeout)
+		pause, again := tie.Pause(votes, now.since(asked), now.since(begun))
 		if again {
-			votes, again = l.pauseInTie(bounded, r, owner, pause)
+			votes, again = l.pauseInTie(bounded, r, &tie, pause)
 		}
 		if !again {
 			return r, votes, ctx.Err()
@@ -289,13 +311,10 @@ func (l *Locker) breakTie(ctx context.Context, h *hold, r *round, votes quorum.T
 			h.token = max(h.token+1, l.tokens.propose(asked)) // a node accepts no token twice
 		}
 		r = l.askFor(acquireAll, h) // of this one name: free, or ours since the round before
-		h.asked |= r.send(l.nodes, l.electorate.All, asked.local)
+		h.tenure.asked |= r.send(l.nodes, l.electorate.All, asked.local)
 		var err error
 		if votes, err = r.wait(bounded); err != nil {
 			return r, votes, ctx.Err() // nil at the node timeout: the missing votes show that
-		}
-		if l.electorate.Verdict(votes) != quorum.Lost {
-			return r, votes, nil
 		}
 	}
 	return r, votes, nil
@@ -303,13 +322,15 @@ func (l *Locker) breakTie(ctx context.Context, h *hold, r *round, votes quorum.T
 
 // pauseInTie pauses between two rounds. It returns the votes of r as they are then, and whether to ask again: not if a
 // straggler's answer shows that this caller has lost the tie, or if the time is up.
-func (l *Locker) pauseInTie(ctx context.Context, r *round, owner string, pause time.Duration) (quorum.Tally, bool) {
-	votes, again := quorum.Tally(r.votes.Load()), true
+func (l *Locker) pauseInTie(
+	ctx context.Context, r *round, tie *quorum.Tie, pause time.Duration,
+) (votes quorum.Count, again bool) {
+	votes, again = r.poll.Count(), true
 	look := max(pause/8, time.Millisecond) // no timer is better than a millisecond
 	for ; again && pause > 0; pause -= look {
 		again = l.rest(ctx, min(pause, look)) == nil
-		votes = quorum.Tally(r.votes.Load())
-		again = again && quorum.WinsTie(votes, r.answers, owner, l.electorate) != quorum.Beaten
+		votes = r.poll.Count()
+		again = again && !tie.Beaten(votes)
 	}
 	return votes, again
 }

@@ -133,10 +133,10 @@ func drawID() string {
 // describe brings own up to date. The caller holds mu, or is newRegistry.
 func (g *registry) describe() {
 	g.lists = nil
-	for _, l := range g.electorate.Lists {
+	for at := 0; g.electorate.List(at) != 0; at++ {
 		var list []listedNode
 		for i, conn := range g.conns {
-			if l.Nodes.Has(i) {
+			if g.electorate.List(at).Has(i) {
 				list = append(list, listedNode{g.at[i].id, conn.Addr(), g.at[i].stale})
 			}
 		}

@@ -102,14 +102,13 @@ func (s *Semaphore) acquire(ctx context.Context, wait bool, opts []Option) (*Loc
 	if s.err != nil {
 		return nil, failed("acquire", s.name, s.err)
 	}
-	w := acquireRequest{op: "acquire", name: s.name}
-	return s.locker.call(ctx, &w, wait, opts, func(ctx context.Context, o *options) (h *hold, err error) {
-		w.waitsSince = s.locker.tokens.time(o.clock.now())
-		a := &acquisition{acquireRequest: w, opts: o}
+	want := &acquisition{op: "acquire", name: s.name, waits: wait}
+	return s.locker.call(ctx, want, opts, func(l *Locker, ctx context.Context, want *acquisition) (h *hold, err error) {
+		want.waitsSince = l.tokens.time(l.opts.clock.now())
 		if wait {
-			h, err = s.wait(ctx, a)
+			h, err = s.wait(ctx, want)
 		} else {
-			h, _, err = s.try(ctx, a)
+			h, _, err = s.try(ctx, want)
 		}
 		var q *QuorumError
 		if errors.As(err, &q) {
@@ -121,17 +120,10 @@ func (s *Semaphore) acquire(ctx context.Context, wait bool, opts []Option) (*Loc
 	})
 }
 
-// acquisition is one call of Acquire or TryAcquire.
-type acquisition struct {
-	acquireRequest // for any slot
-	opts           *options
-}
-
-// of returns the request for one slot.
-func (a *acquisition) of(s *slot) acquireRequest {
-	w := a.acquireRequest
-	w.name, w.key, w.observed = s.name, s.key, w.observed.under(s.name)
-	return w
+// ofSlot returns the acquisition of one slot, of those for any.
+func (want acquisition) ofSlot(s *slot) acquisition {
+	want.name, want.key, want.observed = s.name, s.key, want.observed.under(s.name)
+	return want
 }
 
 // maxTries is how many slots try attempts, while other clients are faster, before it reports that all are taken.
@@ -139,12 +131,12 @@ const maxTries = 8
 
 // try attempts one slot that is probably free, then surveys the slots and attempts the free ones. It returns the last
 // survey, or nil if there was none.
-func (s *Semaphore) try(ctx context.Context, a *acquisition) (h *hold, seen *survey, err error) {
+func (s *Semaphore) try(ctx context.Context, want *acquisition) (h *hold, seen *survey, err error) {
 	l, tries := s.locker, 0
 	begun := l.opts.clock.local()
 	if i := s.guess(begun); i >= 0 {
 		tries++
-		if h, err = s.attempt(ctx, i, a); err == nil || !slotTaken(err) {
+		if h, err = s.attempt(ctx, i, want); err == nil || !slotTaken(err) {
 			return h, nil, err
 		}
 	}
@@ -173,7 +165,7 @@ func (s *Semaphore) try(ctx context.Context, a *acquisition) (h *hold, seen *sur
 				break
 			}
 			tries++
-			if h, err = s.attempt(ctx, i, a); err == nil || !slotTaken(err) {
+			if h, err = s.attempt(ctx, i, want); err == nil || !slotTaken(err) {
 				return h, seen, err
 			}
 		}
@@ -182,10 +174,10 @@ func (s *Semaphore) try(ctx context.Context, a *acquisition) (h *hold, seen *sur
 }
 
 // attempt makes one attempt for slot i.
-func (s *Semaphore) attempt(ctx context.Context, i int, a *acquisition) (*hold, error) {
+func (s *Semaphore) attempt(ctx context.Context, i int, want *acquisition) (*hold, error) {
 	s.addCallers(i, 1)
 	defer s.addCallers(i, -1)
-	h, _, err := s.locker.attempt(ctx, a.of(&s.all[i]), a.opts)
+	h, _, err := s.locker.attempt(ctx, want.ofSlot(&s.all[i]))
 	s.record(i, h)
 	return h, err
 }
@@ -195,7 +187,7 @@ func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
 	l := s.locker
 	asked := l.opts.clock.local() // all rounds together have one node timeout
 	var r *round
-	var votes quorum.Tally
+	var votes quorum.Count
 	var err error
 	for breaks := 0; ; breaks++ {
 		r = l.rounds.Get().(*round)
@@ -209,15 +201,16 @@ func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
 	}
 	defer r.abandon()
 	failure := r.failure("acquire", s.name, ErrTaken, votes, endOf(ctx, err))
-	if err != nil || l.electorate.Verdict(votes) != quorum.Won {
+	if err != nil || votes.Verdict() != quorum.Won {
 		return nil, failure
 	}
 	replies, answered := make([][]int64, len(l.nodes)), quorum.Set(0)
-	for i := range r.answers {
-		if !votes.Voted(i) || r.answers[i].Vote != quorum.Granted {
+	granted := votes.Who(quorum.Granted)
+	for i := range l.nodes {
+		if !granted.Has(i) {
 			continue
 		}
-		numbers := r.answers[i].Reply.([]int64)
+		numbers := votes.Answer(i).Reply.([]int64)
 		if len(numbers) != perSlot*len(s.all) {
 			failure.Nodes[i].Outcome, failure.Nodes[i].Err = OutcomeFailed, surveySlots.unexpected(numbers)
 			continue

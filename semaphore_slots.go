@@ -59,7 +59,7 @@ func (s *slots) guess(now time.Time) int {
 		case at.callers > 0:
 		case at.last == nil:
 			unknown = i
-		case at.last.isOver():
+		case at.last.isGone():
 			return i
 		}
 	}
@@ -85,7 +85,7 @@ func (s *slots) setContended(now time.Time) {
 // record records the latest hold of slot i, or with nil that another client has the slot.
 func (s *slots) record(i int, h *hold) {
 	s.mu.Lock()
-	if at := &s.all[i]; h != nil || at.last != nil && at.last.isOver() {
+	if at := &s.all[i]; h != nil || at.last != nil && at.last.isGone() {
 		at.last = h
 	}
 	s.mu.Unlock()

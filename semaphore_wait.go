@@ -7,9 +7,9 @@ import (
 
 // wait tries for a permit and then waits for one. At most as many callers as there are slots do so at a time; the
 // others wait in the local queue.
-func (s *Semaphore) wait(ctx context.Context, a *acquisition) (*hold, error) {
-	if a.opts.maxAttempts == 1 {
-		h, _, err := s.try(ctx, a)
+func (s *Semaphore) wait(ctx context.Context, want *acquisition) (*hold, error) {
+	if want.opts.maxAttempts == 1 {
+		h, _, err := s.try(ctx, want)
 		return h, err
 	}
 	l := s.locker
@@ -17,29 +17,29 @@ func (s *Semaphore) wait(ctx context.Context, a *acquisition) (*hold, error) {
 		return nil, waitEnded(l.notFirst("acquire", s.name, s.head.Load()), ended)
 	}
 	defer s.turns.Release(1)
-	h, seen, err := s.try(ctx, a)
-	a.head = &s.head
-	a.found(err)
+	h, seen, err := s.try(ctx, want)
+	want.head = &s.head
+	want.found(err)
 	if err == nil {
 		return h, nil
 	}
 	if ended := l.ended(ctx); ended != nil {
 		return nil, waitEnded(err, ended)
 	}
-	if h, err = s.queue(ctx, a, seen, err); h != nil {
-		a.found(nil)
+	if h, err = s.queue(ctx, want, seen, err); h != nil {
+		want.found(nil)
 	}
 	return h, err
 }
 
 // queue waits in the queue of one slot after the other until it holds one. The place in each queue depends on when the
 // wait began, so moving to another queue loses no time.
-func (s *Semaphore) queue(ctx context.Context, a *acquisition, seen *survey, last error) (*hold, error) {
-	defer func() { s.setContended(a.opts.clock.local()) }()
+func (s *Semaphore) queue(ctx context.Context, want *acquisition, seen *survey, last error) (*hold, error) {
+	defer func() { s.setContended(want.opts.clock.local()) }()
 	for at := s.shortestQueue(seen, noSlot); ; at = s.shortestQueue(seen, at) {
 		var h *hold
 		var err error
-		if h, seen, err = s.waitOn(ctx, at, a, seen, last); h != nil || seen == nil {
+		if h, seen, err = s.waitOn(ctx, at, want, seen, last); h != nil || seen == nil {
 			return h, err
 		}
 		if ended := s.locker.ended(ctx); ended != nil {
@@ -59,7 +59,7 @@ const surveysPerSlot = 8
 // surveys the slots and takes one that has become free. When it is time to wait for another slot, it returns no hold
 // and the last survey.
 func (s *Semaphore) waitOn(
-	ctx context.Context, i int, a *acquisition, joined *survey, last error,
+	ctx context.Context, i int, want *acquisition, joined *survey, last error,
 ) (*hold, *survey, error) {
 	l := s.locker
 	s.addCallers(i, 1)
@@ -72,13 +72,13 @@ func (s *Semaphore) waitOn(
 	queued, end := context.WithCancel(ctx)
 	defer end()
 	go func() { // every return below waits for its outcome
-		h, err := l.queue(queued, a.of(&s.all[i]), a.opts, last, nil)
+		h, err := l.queue(queued, want.ofSlot(&s.all[i]), last, nil)
 		got <- outcome{h, err}
 		end() // a survey in flight is not needed any more
 	}()
 	seen := joined
 	for surveys := 1; ; surveys++ {
-		pause := time.NewTimer(s.pause(a.opts, surveys, seen))
+		pause := time.NewTimer(s.pause(want.opts, surveys, seen))
 		select {
 		case q := <-got:
 			pause.Stop()
@@ -92,7 +92,7 @@ func (s *Semaphore) waitOn(
 			if seen = fresh; joined == nil {
 				joined = fresh
 			}
-			if other := s.tryFree(queued, a, seen); other != nil {
+			if other := s.tryFree(queued, want, seen); other != nil {
 				end()
 				if q := <-got; q.h != nil {
 					q.h.withdraw()
@@ -102,7 +102,7 @@ func (s *Semaphore) waitOn(
 		}
 		// A holder that keeps one slot must not block that slot's waiters while the other slots change hands.
 		over := seen != nil && (surveys >= surveysPerSlot || seen.stuck(i, joined))
-		if over && len(s.all) > 1 && a.opts.maxAttempts == 0 {
+		if over && len(s.all) > 1 && want.opts.maxAttempts == 0 {
 			end()
 			q := <-got
 			s.record(i, q.h)
@@ -112,13 +112,13 @@ func (s *Semaphore) waitOn(
 }
 
 // tryFree attempts the slot that is most likely free, if any is.
-func (s *Semaphore) tryFree(ctx context.Context, a *acquisition, seen *survey) *hold {
+func (s *Semaphore) tryFree(ctx context.Context, want *acquisition, seen *survey) *hold {
 	l := s.locker
 	free := s.free(seen, l.electorate)
 	if len(free) == 0 {
 		return nil
 	}
-	h, _ := s.attempt(ctx, free[0], a)
+	h, _ := s.attempt(ctx, free[0], want)
 	return h
 }
 

@@ -40,13 +40,13 @@ func (k *Lock) Ticket() (string, error) {
 	defer h.mu.Unlock()
 	h.expireAt(now)
 	if ended := h.ended(); ended != nil && !errors.Is(ended, ErrHandedOver) {
-		return "", h.over("ticket", ended)
+		return "", h.endedError("ticket", ended)
 	} else if ended == nil {
-		if h.place != nowhere {
-			h.locker.listeners.handOver(h.owner, h.end())
-			h.place = nowhere
+		if h.tenure.member != noMember {
+			h.locker.listeners.handOver(h.owner, h.tenure.deadline())
+			h.tenure.member = noMember
 		}
-		h.locker.peers.registry.handedOver(h.end())
+		h.locker.peers.registry.handedOver(h.tenure.deadline())
 		h.finish(ErrHandedOver, false)
 	}
 	deadline := h.until().UnixMilli()
@@ -102,12 +102,12 @@ func (l *Locker) Adopt(ctx context.Context, text string, opts ...Option) (*Lock,
 		return nil, &opError{op: "adopt", reason: err}
 	}
 	l.tokens.Observe(min(t.token, l.tokens.time(l.opts.clock.now())+token.MaxAhead.Microseconds()))
-	w := acquireRequest{op: "adopt", name: t.name, key: key, from: t.owner.String()}
-	return l.call(ctx, &w, false, opts, func(ctx context.Context, o *options) (*hold, error) {
-		h, _, err := l.attempt(ctx, w, o)
+	want := &acquisition{op: "adopt", name: t.name, key: key, from: t.owner.String()}
+	return l.call(ctx, want, opts, func(l *Locker, ctx context.Context, want *acquisition) (*hold, error) {
+		h, _, err := l.attempt(ctx, *want)
 		if err == nil {
 			// From now on it is a hold like any other, except that release also releases what the former owner has.
-			h.from, h.former = nil, t.owner
+			h.tenure.want.from, h.tenure.former = nil, t.owner
 		}
 		return h, err
 	})

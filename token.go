@@ -11,19 +11,19 @@ import (
 // still do so: the request follows the first one on the same connection. It takes over the caller's reference to r and
 // returns the round to continue with. Both rounds together have one node timeout. If that is too short, the next
 // attempt starts with the larger token.
-func (l *Locker) raiseToken(ctx context.Context, h *hold, r *round, votes quorum.Tally) (*round, quorum.Tally, error) {
+func (l *Locker) raiseToken(ctx context.Context, h *hold, r *round, votes quorum.Count) (*round, quorum.Count, error) {
 	highest := h.token
-	for i := range r.answers {
+	for i := range r.nodes {
 		if votes.Voted(i) {
-			highest = max(highest, r.answers[i].Token)
+			highest = max(highest, votes.Answer(i).Token)
 		}
 	}
-	raised, err := l.askToRaise(h, highest, h.asked&^r.refusers(votes))
+	raised, err := l.askToRaise(h, highest, h.tenure.asked&^r.refusers(votes))
 	if err != nil {
 		return r, votes, err
 	}
 	r.abandon()
-	bounded, cancel := context.WithDeadline(ctx, h.start.local.Add(l.opts.nodeTimeout))
+	bounded, cancel := context.WithDeadline(ctx, h.tenure.start.local.Add(l.opts.nodeTimeout))
 	defer cancel()
 	votes, err = raised.wait(bounded)
 	l.tokens.Observe(h.token) // nodes may know it, whatever becomes of the attempt

@@ -8,17 +8,19 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
 // wait waits until the lock is held: first in this process's local queue, then, at the head of that, in the nodes'
-// queues. last is the error of the attempt that failed before, or nil, and first the waiter that stands by it, or
-// nil. More attempts would not help: after a split vote every client gives way to the oldest, while in a queue each
-// waits its turn.
-func (l *Locker) wait(ctx context.Context, w acquireRequest, o *options, last error, first *waiter) (*hold, error) {
+// queues. last is the error of the attempt that failed before, or nil, and first the waiter that the nodes have put into
+// their queues by it, or nil. More attempts would not help: after a split vote every client gives way to the oldest,
+// while in a queue each waits its turn.
+func (l *Locker) wait(ctx context.Context, want acquisition, last error, first *waiter) (*hold, error) {
 	ended := l.ended(ctx)
-	if !w.shared && ended == nil { // readers get the lock together, so each reader joins the nodes' queues itself
-		line := l.local.join(w.key)
-		defer l.local.leave(w.key)
+	if !want.shared && ended == nil { // readers get the lock together, so each reader joins the nodes' queues itself
+		line := l.local.join(want.key)
+		defer l.local.leave(want.key)
 		before := line.verdict.Load()
 		if !line.turn.TryAcquire(1) {
 			first.withdraw() // while it waited here, it could not use votes that the nodes hand it
@@ -29,57 +31,93 @@ func (l *Locker) wait(ctx context.Context, w acquireRequest, o *options, last er
 		}
 		if ended == nil {
 			defer line.turn.Release(1)
-			w.head = &line.verdict
+			want.head = &line.verdict
 			if last != nil {
-				w.found(last)
+				want.found(last)
 			}
 		}
 	}
 	if ended != nil {
 		first.withdraw()
 		if last == nil {
-			last = l.notFirst(w.op, w.name, l.local.verdict(w.key))
+			last = l.notFirst(want.op, want.name, l.local.verdict(want.key))
 		}
 		return nil, waitEnded(last, ended)
 	}
-	h, err := l.queue(ctx, w, o, last, first)
+	h, err := l.queue(ctx, want, last, first)
 	if err == nil {
-		w.found(nil)
+		want.found(nil)
 	}
 	return h, err
 }
 
-// futileEvery is how often a call fails for lack of a majority that is connected, unless the node timeout is short.
-const futileEvery = 250 * time.Millisecond
-
-// awaitMajority holds a caller that tries again at once while no majority is connected, since all that it could do is
-// fail: until there is a majority, or for futileEvery since the last call that found none, but for half of the node
-// timeout at most. It returns at once, and nil, if there was no such call; otherwise, when the caller came.
-func (l *Locker) awaitMajority(ctx context.Context) *instant {
-	now := l.opts.clock.now()
-	last := time.Duration(l.futile.Load())
-	defer func() { l.futile.Store(int64(l.opts.clock.local().Sub(l.opened))) }()
-	rest := min(l.opened.Add(last).Add(futileEvery).Sub(now.local), l.opts.nodeTimeout/2)
-	if last == 0 || rest <= 0 {
+// rest returns nil after d, or earlier with the reason why the wait has ended.
+func (l *Locker) rest(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
 		return nil
+	case <-ctx.Done():
+	case <-l.ctx.Done():
 	}
-	over := time.NewTimer(rest)
-	defer over.Stop()
-	for {
-		changed := l.peers.states.next() // before the majority is looked for
-		if l.peers.enough.Load() {
-			return &now
-		}
-		select {
-		case <-changed:
-		case <-over.C:
-			return &now
-		case <-ctx.Done():
-			return &now
-		case <-l.ctx.Done():
-			return &now
+	return l.ended(ctx)
+}
+
+// maxAsking is how many calls may ask for a lock at a time: as many as a connection takes requests. The others come in
+// turn, which costs less than to ask in vain, and leaves the processor to those that read the answers.
+const maxAsking = redisconn.MaxQueue / 2
+
+// takeTurn waits for the caller's turn, or returns why the wait ended before it came. The caller must release a turn
+// that it got.
+func (l *Locker) takeTurn(ctx context.Context, turn *semaphore.Weighted) error {
+	if !turn.TryAcquire(1) {
+		waiting, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(l.ctx, cancel)() //nolint:contextcheck // Close ends all waits
+		if turn.Acquire(waiting, 1) != nil {
+			return l.ended(ctx)
 		}
 	}
+	ended := l.ended(ctx)
+	if ended != nil { // the turn may be free only because the caller ahead had the same deadline
+		turn.Release(1)
+	}
+	return ended
+}
+
+// admit waits for an attempt's turn, for half of the node timeout at most: the other half is for the nodes. begun is
+// when the node timeout began, or nil if it begins with the attempt, and so is what admit returns: if the attempt
+// waited, validity, too, counts from before that. The caller must release the turn if it got one.
+func (l *Locker) admit(ctx context.Context, begun *instant) (*instant, bool) {
+	if l.turns.TryAcquire(1) {
+		return begun, true
+	}
+	if begun == nil {
+		now := l.opts.clock.now()
+		begun = &now
+	}
+	bounded, cancel := context.WithDeadline(ctx, begun.local.Add(l.opts.nodeTimeout/2))
+	defer cancel()
+	return begun, l.takeTurn(bounded, l.turns) == nil
+}
+
+// notAsked returns the error of a call that asked no node, because too many others of this process were ahead. ended is
+// what ended the caller's wait, or nil.
+func (l *Locker) notAsked(op, name string, ended error) *QuorumError {
+	e := &QuorumError{
+		Op: op, Name: name, reason: ErrNoQuorum, ctx: ended,
+		detail: "this process was late: too many of its calls were ahead",
+	}
+	e.measure(l.electorate, 0)
+	for i, n := range l.nodes {
+		part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: OutcomeUnasked}
+		if _, down := n.conn.State(); down != nil {
+			part.Outcome, part.Err = OutcomeFailed, down
+		}
+		e.Nodes = append(e.Nodes, part)
+	}
+	return e
 }
 
 // notFirst returns the error of a caller that never sent a request, because other callers in this process were ahead.
@@ -134,6 +172,9 @@ const contendedFor = time.Second
 
 // contended reports whether a caller should join the queue without an attempt.
 func (s *localQueues) contended(key string) bool {
+	if s.size.Load() == 0 {
+		return false
+	}
 	now := s.clock.local()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -175,15 +175,23 @@ func TestWaiterThatOneNodeCannotNotifyBlocksNobody(t *testing.T) {
 	})
 }
 
+// heard returns where the listeners put what is said to a new owner, and that owner.
+func (l *Locker) heard() (owner string, said *quorum.Answer) {
+	id := uuid.New()
+	said = &quorum.Answer{Vote: quorum.VoteKinds}
+	l.listeners.add(id, func(_ int, a quorum.Answer, _ bool) { *said = a })
+	return id.String(), said
+}
+
 // The subscription may be back before the handshake on the main connection: it may lead to another node.
 func TestNotificationBeforeTheHandshakeAbstains(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
+		owner, said := l.heard()
 		fl.nodes[1].Crash(false)
 		settleNetwork()
-		l.listeners.receive(1, w.owner+"  job", true, l)
-		equals(t, w.notified.Last[1].Vote, quorum.Abstained, "vote")
+		l.listeners.receive(1, owner+"  job", true, l)
+		equals(t, said.Vote, quorum.Abstained, "vote")
 	})
 }
 
@@ -193,16 +201,16 @@ func TestNotificationOfAnAbstainingNodeAbstains(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		l.listeners.listen(l.ctx, l)
-		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
+		owner, said := l.heard()
 		fl.nodes[1].Crash(false)
 		fl.nodes[1].Restart()
 		time.Sleep(2 * time.Second) // both connections are back
-		l.listeners.receive(1, w.owner+"  job", true, l)
-		if got := w.notified.Last[1]; got.Vote != quorum.Abstained || errors.Is(got.Err, errNoHandshake) {
-			t.Errorf("got vote %d, %v, want an abstention because of the restart", got.Vote, got.Err)
+		l.listeners.receive(1, owner+"  job", true, l)
+		if said.Vote != quorum.Abstained || errors.Is(said.Err, errNoHandshake) {
+			t.Errorf("got vote %d, %v, want an abstention because of the restart", said.Vote, said.Err)
 		}
-		l.listeners.receive(0, w.owner+"  job", true, l)
-		equals(t, w.notified.Last[0].Vote, quorum.Granted, "the healthy node's vote")
+		l.listeners.receive(0, owner+"  job", true, l)
+		equals(t, said.Vote, quorum.Granted, "the healthy node's vote")
 		_ = l.Close()
 	})
 }
@@ -216,23 +224,17 @@ func FuzzReceive(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { _ = l.Close() })
-	w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
+	owner, said := l.heard()
 	for _, seed := range []string{
-		"", "  ", w.owner + "  job", w.owner + " 1766620800172208 job", w.owner + " 1.7e15 a name",
-		w.owner + " nan job", uuid.NewString() + "  job",
+		"", "  ", "me  job", "me 1766620800172208 job", "me 1.7e15 a name", "me nan job", uuid.NewString() + "  job",
 	} {
-		f.Add(strings.Replace(seed, w.owner, "me", 1))
+		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, message string) {
-		w.mu.Lock()
-		w.notified.Last[1] = quorum.Notification{}
-		w.mu.Unlock()
-		l.listeners.receive(1, strings.Replace(message, "me", w.owner, 1), true, l)
-		w.mu.Lock()
-		said := w.notified.Last[1]
-		w.mu.Unlock()
+		said.Vote = quorum.VoteKinds
+		l.listeners.receive(1, strings.Replace(message, "me", owner, 1), true, l)
 		switch {
-		case !said.Received:
+		case said.Vote == quorum.VoteKinds:
 		case !strings.HasPrefix(message, "me "):
 			t.Errorf("%q: counted for a waiter that it does not name", message)
 		case said.Vote == quorum.Outbid && (said.Token < 0 || said.Token >= 1<<53):

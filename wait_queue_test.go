@@ -95,7 +95,7 @@ func TestHandOverToAWaiterThatGivesUp(t *testing.T) {
 
 // gaveUp returns an owner under which l has waited for the lock, and waits no longer.
 func gaveUp(l *Locker) string {
-	w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, 0)
+	w := l.waits("job")
 	w.hold.withdraw()
 	return w.owner
 }
@@ -322,7 +322,7 @@ func TestALeaseBecomesWhole(t *testing.T) {
 func TestALeaseCountsOnlyWithItsVote(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithoutFencing())
-		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
+		w := l.waits("job")
 		must(fl.locker("holder").Lock(t.Context(), "job"))(t)
 		time.Sleep(5 * time.Second)
 		r, asked := w.ask()
@@ -335,8 +335,8 @@ func TestALeaseCountsOnlyWithItsVote(t *testing.T) {
 			w.notify(node, quorum.Answer{Vote: quorum.Granted}, false)
 		}
 		v := w.votes(r)
-		if h, err := w.promote(t.Context(), v, asked); h != nil || !errors.Is(err, errAskAgain) {
-			t.Errorf("given %b, handed over since the answer %b: got %v, %v, want that it asks again", v.Given, v.Handed, h, err)
+		if h, err := w.promote(t.Context(), &v, asked); h != nil || !errors.Is(err, errAskAgain) {
+			t.Errorf("given %b, basis %d: got %v, %v, want that it asks again", v.Given, v.Basis, h, err)
 		}
 		w.drop(r)
 		w.hold.withdraw()
@@ -381,7 +381,7 @@ func TestWhatAQuestionHandsOverIsKeptForTheTTL(t *testing.T) {
 func TestALeaseCountsFromBeforeTheHandOver(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
+		w := l.waits("job")
 		must(fl.locker("holder").Lock(t.Context(), "job"))(t)
 		time.Sleep(5 * time.Second)
 		r, asked := w.ask()
@@ -390,20 +390,40 @@ func TestALeaseCountsFromBeforeTheHandOver(t *testing.T) {
 		settleNetwork()
 		w.notify(1, quorum.Answer{Vote: quorum.Granted}, true)
 		w.notify(2, quorum.Answer{Vote: quorum.Granted}, false)
-		if v := w.votes(r); v.Given != 7 || v.Handed != 2 {
-			t.Errorf("given %b, handed over since the answer %b, want 111 and 10", v.Given, v.Handed)
+		if v := w.votes(r); v.Given != 7 || v.Basis != quorum.Notified {
+			t.Errorf("given %b, basis %d, want 111, and notifications that may be older", v.Given, v.Basis)
 		}
 		w.notify(2, quorum.Answer{Vote: quorum.Granted}, true)
 		v := w.votes(r)
-		v.Granted = v.Given
-		h := must(w.promote(t.Context(), v, asked))(t)
-		if end := asked.local.Add(l.opts.drift.validity(time.Second, 0)); !h.end().Equal(end) {
-			t.Errorf("the hold ends at %v, want %v: a second after the question, less the drift", h.end(), end)
+		h := must(w.promote(t.Context(), &v, asked))(t)
+		if end := asked.local.Add(l.opts.drift.validity(time.Second, 0)); !h.tenure.deadline().Equal(end) {
+			t.Errorf("the hold ends at %v, want %v: a second after the question, less the drift", h.tenure.deadline(), end)
 		}
 		w.drop(r)
-		if w.notify(0, quorum.Answer{Vote: quorum.Granted}, true); w.notified.Last[0].Behind {
-			t.Error("a hand-over counts as one behind an answer that nobody refers to any more")
+		w.hold.withdraw()
+	})
+}
+
+// A hand-over is not behind an answer that nobody refers to any more.
+func TestAHandOverAfterTheRequestWasDropped(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		w := l.waits("job")
+		must(fl.locker("holder").Lock(t.Context(), "job"))(t)
+		r, _ := w.ask()
+		succeeds(t, w.awaitOutcome(t.Context(), r))
+		settleNetwork()
+		w.drop(r)
+		for node := range fl.nodes {
+			w.notify(node, quorum.Answer{Vote: quorum.Granted}, true)
 		}
+		r = l.askFor(enqueue, w.hold)
+		r.send(l.nodes, 0, l.opts.clock.local())
+		for node := range fl.nodes {
+			r.vote(node, quorum.Answer{Vote: quorum.Taken})
+		}
+		equals(t, w.votes(r).Basis, quorum.Notified, "the basis of the votes")
+		r.Done()
 		w.hold.withdraw()
 	})
 }
@@ -538,11 +558,11 @@ func TestTokenIsRenewedAfterALongWait(t *testing.T) {
 func TestNotifiedVotesKeepTheirAge(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
+		w := l.waits("job")
 		time.Sleep(l.opts.ttl)
 		fl.nodes.do("SET", "job", w.owner, "PX", 100)
 		for i := range 2 {
-			h, err := w.promote(t.Context(), quorum.Votes{Given: 3, Granted: 3}, l.opts.clock.now())
+			h, err := w.promote(t.Context(), &quorum.Votes{Given: 3, Enough: true, Accepted: true}, l.opts.clock.now())
 			if !errors.Is(err, errAskAgain) {
 				t.Errorf("call %d: got %v, %v, want errAskAgain", i, h, err)
 			}
@@ -579,11 +599,11 @@ func TestRequestIsNotResentAfterItsUndo(t *testing.T) {
 func TestWinOnFreshAnswersNeedsFreshAcceptance(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		w := l.newWaiter(acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, l.tokens.time(l.opts.clock.now()))
+		w := l.waits("job")
 		fl.nodes.do("SET", "job", w.owner, "PX", 10_000)
-		w.hold.asked = l.electorate.All
-		votes := quorum.Votes{Given: 0b111, Granted: 0b011, Fresh: 0b011, FreshGranted: 0b001}
-		h, err := w.promote(t.Context(), votes, l.opts.clock.now())
+		w.hold.tenure.asked = l.electorate.All
+		votes := quorum.Votes{Given: 0b111, Enough: true, Basis: quorum.Answered}
+		h, err := w.promote(t.Context(), &votes, l.opts.clock.now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -662,4 +682,10 @@ func TestALateWaiterSaysWhatAMajoritySaidLast(t *testing.T) {
 			}
 		})
 	}
+}
+
+// waits returns a waiter that has not asked yet.
+func (l *Locker) waits(name string) *waiter {
+	want := acquisition{op: "lock", name: name, key: name, opts: l.opts, waits: true}
+	return l.waiterFor(l.newHold(&want, l.tokens.time(l.opts.clock.now())))
 }

@@ -103,7 +103,7 @@ func TestAGrantToALiveHoldIsKept(t *testing.T) {
 		k := must(l.Lock(t.Context(), key))(t)
 		time.Sleep(10 * ms)
 		b := fl.locker("b")
-		b.undoOwner(release, key, other, nowhere, time.Second, quorum.Set(0).With(3).With(4))
+		b.undoOwner(release, key, other, noMember, time.Second, quorum.Set(0).With(3).With(4))
 		time.Sleep(10 * ms)
 		for i, n := range fl.nodes {
 			equals[any](t, n.Do("GET", key), k.Owner(), "the owner on node %d", i)
@@ -124,11 +124,13 @@ func (l *Locker) listenedFor() int {
 func TestAGrantBeforeTheOutcomeCounts(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		h := l.newHold(acquireRequest{op: "lock", name: "job", key: "job", stands: true}, l.opts, 0)
+		h := l.newHold(&acquisition{op: "lock", name: "job", key: "job", opts: l.opts, queues: true}, 0)
 		l.listeners.expect(h.owner)
 		l.listeners.receive(2, h.owner.String()+"  job", true, l)
 		w := l.waiterFor(h)
-		if !w.notified.Last[2].Received || len(l.listeners.early) > 0 {
+		r := l.askFor(enqueue, h)
+		r.poll.Begin()
+		if v := w.votes(r); v.Given != 0b100 || len(l.listeners.early) > 0 {
 			t.Error("the waiter does not know of the grant")
 		}
 	})
@@ -218,18 +220,18 @@ func TestAHoldHasNoPlaceOnANodeThatWasNotAsked(t *testing.T) {
 		placeOf := func(h *hold) any {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			return h.place
+			return h.tenure.member
 		}
 		fl.nodes[0].Pause()
 		k := must(l.Lock(t.Context(), "job"))(t)
 		time.Sleep(2 * time.Second) // the connection has been given up
-		if placeOf(k.hold) == nowhere {
+		if placeOf(k.hold) == noMember {
 			t.Error("the node has been asked and may have put the hold into its queue, but the hold has no place to leave")
 		}
 		succeeds(t, k.Unlock(t.Context()))
 		k = must(l.Lock(t.Context(), "job"))(t)
 		settleNetwork()
-		equals(t, placeOf(k.hold), nowhere, "the hold's place")
+		equals(t, placeOf(k.hold), noMember, "the hold's place")
 		equals(t, l.listenedFor(), 0, "owners that are listened for all the same")
 	})
 }

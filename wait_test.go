@@ -81,7 +81,7 @@ func TestEndedContextBeforeTheLocalQueueReportsTaken(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		ctx := cancelled(t)
-		_, err := l.wait(ctx, acquireRequest{op: "lock", name: "job", key: "job"}, l.opts, nil, nil)
+		_, err := l.wait(ctx, acquisition{op: "lock", name: "job", key: "job", opts: l.opts}, nil, nil)
 		failsAll(t, err, ErrTaken, context.Canceled)
 	})
 }

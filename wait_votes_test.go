@@ -50,17 +50,16 @@ func TestNoAnswerMakesAHotLoop(t *testing.T) {
 		for _, left := range []int64{1, 5_000, 1 << 40, 9223372036854, 9223372036855, 18446744073710, 1<<63 - 1, -1 << 63} {
 			a := readAcquire([]any{int64(0), []byte("o"), left, nil, place})
 			r := newRounds(quorum.OneList(3)).Get().(*round)
-			var votes quorum.Tally
-			for i := range r.answers {
-				r.answers[i] = a
-				votes += quorum.OneList(3).Ballot(i, quorum.Taken)
+			r.poll.Begin()
+			for i := range 3 {
+				r.poll.Cast(i, a)
 			}
 			said := quorum.NewNotifications(3)
-			v := said.Count(votes, r.answers, 1, 1)
-			o := &options{ttl: 10 * time.Second, backoff: Jitter(10*ms, 250*ms)}
+			v := said.Count(r.poll.Count(), 1, 1)
+			backoff, seen := Jitter(10*ms, 250*ms), quorum.History{}
 			for attempts := 1; attempts < 20; attempts++ {
-				p := quorum.NewPause(o.backoff(attempts), o.ttl/2, 128, 0)
-				if d := p.Length(&v, quorum.OneList(3)); d < min(p.Backoff, 2*ms) || d > 15*time.Second {
+				p := seen.Pause(backoff(attempts), 15*time.Second, true)
+				if d := p.Length(&v, 0); d < 2*ms || d > 15*time.Second {
 					t.Fatalf("place %d, %d ms left: a pause of %s", place, left, d)
 				}
 			}

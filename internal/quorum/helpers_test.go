@@ -25,3 +25,11 @@ func number(t testing.TB, text string) int {
 	}
 	return n
 }
+
+// poll returns a poll in which nobody has voted.
+func poll(e *Electorate) *Poll {
+	p := &Poll{}
+	p.Init(e)
+	p.Begin()
+	return p
+}

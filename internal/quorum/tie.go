@@ -13,83 +13,102 @@ import (
 //
 // This file decides; breakTie in redlock.go asks.
 
-// tieRole is what a caller that lost a round is in the tie.
-type Role uint8
+// Tie is one caller's part in a tie.
+type Tie struct {
+	Owner string        // the caller's
+	Limit time.Duration // the node timeout, within which the call has to return
+
+	named  bool // it has asked again, so it has been told who the others are
+	pauses int  // how often it was the oldest
+}
+
+// tiePauses is how often the oldest pauses and asks again at most: a second time if the undos took longer than the
+// pause.
+const tiePauses = 2
+
+// Beaten reports whether the caller has lost the tie by these votes, so that it must undo what it got.
+func (t *Tie) Beaten(votes Count) bool { return votes.role(t.Owner) == beaten }
+
+// Pause returns how long to wait before asking again, and whether to do that. round is how long the last round took,
+// and spent the time since the first one began.
+//
+// The oldest waits for the others' undos. The others know that they have lost after a round of theirs, and their undos
+// travel for half of one. Whoever must learn the names first waits only for those who have no vote that they know of:
+// they undo at once, and may be taken for rivals.
+func (t *Tie) Pause(votes Count, round, spent time.Duration) (pause time.Duration, again bool) {
+	switch role := votes.role(t.Owner); {
+	case role == beaten, role == unknown && t.named, t.pauses == tiePauses:
+		return 0, false
+	case role == unknown:
+		pause = round / 2
+	default:
+		t.pauses++
+		pause = max(round, time.Millisecond) // with less, other work on a processor counts for more than the network
+		pause += chance.Duration(pause)
+	}
+	t.named = true // whoever asks again is told the owners: acquire_all
+	// A slow round says that nodes are in trouble, and not that callers race.
+	return pause, round <= t.Limit/4 && spent+pause+round <= t.Limit
+}
+
+// role is what a caller that lost a round is in the tie.
+type role uint8
 
 // The roles.
 const (
-	Beaten  Role = iota // undo: somebody else has the lock, or asks again, or no majority can be reached
-	Oldest              // nobody older is known to have votes: pause, then ask again
+	beaten  role = iota // undo: somebody else has the lock, or asks again, or no majority can be reached
+	oldest              // nobody older is known to have votes: pause, then ask again
 	unknown             // a node has refused without telling for whom, as SET NX does: ask again soon to learn that
 )
 
-// WinsTie returns a caller's role by the answers to its last request.
+// role returns an owner's role by the answers to its last request.
 //
 // It need not know of everybody. If two take themselves for the oldest, one of them at most gets a majority: nodes give
 // what is free or the caller's own, and nothing that another has.
-func WinsTie(votes Tally, answers []Answer, owner string, e *Electorate) Role {
-	pending := e.All &^ votes.Voters()
+func (c Count) role(owner string) role {
+	e := c.poll.electorate
+	pending := e.All &^ c.Voters()
 	var given, taken Set
 	unnamed := false
-	for i := range answers {
+	for i := range e.Size {
 		if pending.Has(i) {
 			continue
 		}
-		switch a := &answers[i]; a.Vote {
+		switch a := c.Answer(i); a.Vote {
 		case Granted, Outbid:
 			given = given.With(i)
 		case Taken:
 			taken = taken.With(i)
 			switch {
 			case a.Err != nil, a.Owner == Marker: // no lock of ours, or readers: they stay
-				return Beaten
+				return beaten
 			case a.Owner == "":
 				unnamed = true
-			case a.Owner < owner, e.Suffice(votesFor(a.Owner, votes, answers)):
-				return Beaten
+			case a.Owner < owner, e.Suffice(c.owners(a.Owner)):
+				return beaten
 			}
 		case Absent, Abstained, Failed, VoteKinds:
 		}
 	}
 	switch {
 	case taken == 0, !e.Suffice(given | taken | pending): // nothing that another's undo could add
-		return Beaten
+		return beaten
 	case unnamed && given != 0:
 		return unknown
 	case unnamed, given|pending == 0:
 		// Whoever has no vote leaves it to those who have some. A vote that may be on its way counts as one: the others see
 		// it, and give way to it.
-		return Beaten
+		return beaten
 	}
-	return Oldest
+	return oldest
 }
 
-// votesFor returns the nodes that have answered that the lock is another owner's.
-func votesFor(owner string, votes Tally, answers []Answer) (nodes Set) {
-	for i := range answers {
-		if a := &answers[i]; votes.Voted(i) && a.Vote == Taken && !a.Uncounted && a.Owner == owner {
+// owners returns the nodes that have answered that the lock is another owner's.
+func (c Count) owners(owner string) (nodes Set) {
+	for i := range c.poll.answers {
+		if a := c.Answer(i); c.Voted(i) && a.Vote == Taken && !a.Uncounted && a.Owner == owner {
 			nodes = nodes.With(i)
 		}
 	}
 	return nodes
-}
-
-// TiePauses is how often a caller pauses and asks again at most: a second time if the undos took longer than the pause.
-const TiePauses = 2
-
-// TiePause returns how long to wait before asking again, if there is time for that. round is how long the last round
-// took, spent the time since the first one began, and limit the node timeout, within which the call has to return.
-//
-// The oldest waits for the others' undos. The others know that they have lost after a round of theirs, and their undos
-// travel for half of one. Whoever must learn the names first waits only for those who have no vote that they know of:
-// they undo at once, and may be taken for rivals.
-func TiePause(s Role, round, spent, limit time.Duration) (pause time.Duration, ok bool) {
-	if s == unknown {
-		pause = round / 2
-	} else {
-		pause = max(round, time.Millisecond) // with less, other work on a processor counts for more than the network
-		pause += chance.Duration(pause)
-	}
-	// A slow round says that nodes are in trouble, and not that callers race.
-	return pause, round <= limit/4 && spent+pause+round <= limit
 }

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -17,23 +18,24 @@ func TestRolesInATie(t *testing.T) {
 		"aside": {Vote: Taken, Owner: younger, Uncounted: true}, "reads": {Vote: Taken, Owner: Marker},
 		"other": {Vote: Taken}, "alien": {Vote: Taken, Err: errors.New("no lock")}, "-": {Vote: Failed},
 	}
-	roles := map[string]Role{"beaten": Beaten, "oldest": Oldest, "unknown": unknown}
+	roles := map[string]role{"beaten": beaten, "oldest": oldest, "unknown": unknown}
 	for at, line := range cases.Lines(t, "testdata/tie.txt") {
 		nodes, outcome, _ := strings.Cut(line, "|")
 		want, ok := roles[strings.TrimSpace(outcome)]
-		var votes Tally
-		var said []Answer
-		for i, word := range strings.Fields(nodes) {
+		p, words := poll(OneList(5)), strings.Fields(nodes)
+		if len(words) != 5 {
+			t.Fatalf("%s: bad line: %s", at, line)
+		}
+		for i, word := range words {
 			a, voted := answers[word]
 			if voted {
-				votes += OneList(5).Ballot(i, a.Vote)
+				p.Cast(i, a)
 			}
-			said = append(said, a)
 			ok = ok && (voted || word == ".")
 		}
-		if !ok || len(said) != 5 {
+		if !ok {
 			t.Errorf("%s: bad line: %s", at, line)
-		} else if got := WinsTie(votes, said, us, OneList(5)); got != want {
+		} else if got := p.Count().role(us); got != want {
 			t.Errorf("%s: %s: got %d, want %d", at, line, got, want)
 		}
 	}
@@ -45,32 +47,41 @@ func TestRolesInATieWithTwoLists(t *testing.T) {
 	e := New(0b0111, 0b1011)
 	for _, c := range []struct {
 		owners [4]string
-		want   Role
+		want   role
 	}{
-		{[4]string{us, younger, us, younger}, Oldest},
-		{[4]string{us, older, us, older}, Beaten},
-		{[4]string{younger, younger, us, younger}, Beaten}, // a majority of each
-		{[4]string{younger, younger, us, us}, Beaten},
+		{[4]string{us, younger, us, younger}, oldest},
+		{[4]string{us, older, us, older}, beaten},
+		{[4]string{younger, younger, us, younger}, beaten}, // a majority of each
+		{[4]string{younger, younger, us, us}, beaten},
 	} {
-		var votes Tally
-		var said []Answer
+		p := poll(e)
 		for i, owner := range c.owners {
 			a := Answer{Vote: Taken, Owner: owner}
 			if owner == us {
 				a = Answer{Vote: Granted}
 			}
-			votes += e.Ballot(i, a.Vote)
-			said = append(said, a)
+			p.Cast(i, a)
 		}
-		equals(t, WinsTie(votes, said, us, e), c.want, "%v", c.owners)
+		equals(t, p.Count().role(us), c.want, "%v", c.owners)
 	}
 }
 
-// The pause and another round must fit into the node timeout.
+// The pause and another round must fit into the node timeout. The oldest pauses twice at most, and whoever must learn the
+// names asks for them once.
 func TestTiePause(t *testing.T) {
+	split, unnamed := poll(OneList(5)), poll(OneList(5))
+	for i := range 5 {
+		a := Answer{Vote: Granted}
+		if i > 1 {
+			a = Answer{Vote: Taken, Owner: fmt.Sprint("0192", i/4)}
+		}
+		split.Cast(i, a)
+		a.Owner = ""
+		unnamed.Cast(i, a)
+	}
 	for _, c := range []struct {
 		round, spent, limit time.Duration
-		ok                  bool
+		again               bool
 	}{
 		{ms / 5, ms / 5, 250 * ms, true},
 		{62 * ms, 62 * ms, 250 * ms, true},
@@ -80,17 +91,30 @@ func TestTiePause(t *testing.T) {
 		{ms / 5, ms / 5, ms, false},
 	} {
 		for range 100 {
-			pause, ok := TiePause(Oldest, c.round, c.spent, c.limit)
+			tie := Tie{Owner: "0191", Limit: c.limit}
+			pause, again := tie.Pause(split.Count(), c.round, c.spent)
 			least := max(c.round, ms)
 			if pause < least || pause >= 2*least {
 				t.Fatalf("%+v: pause %v, want 1 to 2 times %v", c, pause, least)
 			}
-			if ok != c.ok && !(c.spent == 150*ms && c.round == 50*ms) {
-				t.Fatalf("%+v: got %v", c, ok)
+			if again != c.again && !(c.spent == 150*ms && c.round == 50*ms) {
+				t.Fatalf("%+v: got %v", c, again)
 			}
-			if ok && c.spent+pause+c.round > c.limit {
+			if again && c.spent+pause+c.round > c.limit {
 				t.Fatalf("%+v: pause %v leaves no time for a round", c, pause)
 			}
 		}
+	}
+	learns, eldest := Tie{Owner: "0191", Limit: 250 * ms}, Tie{Owner: "0191", Limit: 250 * ms}
+	for i, c := range []struct {
+		tie   *Tie
+		votes Count
+		want  bool
+	}{
+		{&learns, unnamed.Count(), true}, {&learns, unnamed.Count(), false}, {&learns, split.Count(), true},
+		{&eldest, split.Count(), true}, {&eldest, split.Count(), true}, {&eldest, split.Count(), false},
+	} {
+		_, again := c.tie.Pause(c.votes, ms, ms)
+		equals(t, again, c.want, "question %d", i)
 	}
 }

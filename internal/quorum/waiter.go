@@ -6,113 +6,110 @@ import (
 	"github.com/quorumlock/redlock/internal/chance"
 )
 
-// waiterVotes counts the votes for one waiter and for its rivals: by the answers to the waiter's last request, and by
+// Votes are the votes for one waiter and for its rivals, by the answers to the waiter's last request and by
 // notifications.
 type Votes struct {
-	Given        Set             // nodes that gave the waiter the lock
-	Granted      Set             // of these, nodes that accepted its token
-	Fresh        Set             // nodes that gave the lock in answer to the last request
-	FreshGranted Set             // of these, nodes that accepted the token
-	Handed       Set             // nodes that gave the lock after they had refused the last request
-	Highest      int64           // the highest token known to a node that gave the lock without accepting the token
-	others       map[string]Set  // votes by other owner; marker: readers; "": an unknown owner
-	remaining    []time.Duration // by node: the remaining TTL of another owner's key, or noReply
-	ahead        int             // the most waiters that are ahead on any node
-	Revoked      bool            // a node gives the waiter nothing any more: what it has is not to be used
-	wanted       bool            // an older waiter waits on a node that gave the waiter the lock
-	lacking      Set             // nodes that abstained or failed to answer
+	Given    Set   // nodes that gave the waiter the lock
+	Enough   bool  // they are a majority of each list
+	Basis    Basis // what such a majority rests on
+	Accepted bool  // enough of the votes that it rests on accepted the waiter's token
+	Highest  int64 // the highest token known to a node that gave the lock without accepting the token
+	Revoked  bool  // a node gives the waiter nothing any more: what it has is not to be used
+
+	granted      Set            // of the given votes, those of nodes that accepted the token
+	fresh        Set            // nodes that gave the lock in answer to the last request
+	handed       Set            // nodes that gave the lock after they had refused the last request
+	freshGranted Set            // of the fresh votes, those of nodes that accepted the token
+	others       map[string]Set // votes by other owner; Marker: readers; "": an unknown owner
+	ahead        int            // the most waiters that are ahead on any node
+	wanted       bool           // an older waiter waits on a node that gave the waiter the lock
+	lacking      Set            // nodes that abstained or failed to answer
+
+	// What the electorate makes of that: see sum.
+	mayHold     bool          // the waiter's votes are a majority of some list
+	rivalHolds  bool          // so are those of another owner
+	readersHold bool          // so are those of readers
+	cutOff      bool          // so many nodes are lacking that the others cannot suffice
+	expires     bool          // a majority has told for how long it keeps another owner's key:
+	expiry      time.Duration // for so long
 }
+
+// Basis is what a majority of votes rests on. It says when the TTL of these votes began.
+type Basis uint8
+
+// The bases, from the worst: votes known by notification may have expired since.
+const (
+	Notified   Basis = iota // some votes are known by notification alone
+	HandedOver              // the nodes gave the lock in answer to the last request, or after they had refused that
+	Answered                // the nodes gave the lock in answer to the last request
+)
 
 // Notifications are the nodes' notifications to one waiter, by node.
 type Notifications struct {
-	Last     []Notification
+	last     []notification
 	accepted []int64 // the highest of the waiter's tokens that the node is known to have accepted
 }
 
-// Notification is the last notification by a node.
-type Notification struct {
+// notification is the last notification by a node.
+type notification struct {
 	Answer
-	Received bool
+	received bool
 	stale    bool // received before the last request: that request's answer takes precedence
-	Behind   bool // the node sent it after it had refused the last request
+	behind   bool // the node sent it after it had refused the last request
 }
 
+// NewNotifications returns those of a number of nodes: none so far.
 func NewNotifications(nodes int) Notifications {
-	return Notifications{make([]Notification, nodes), make([]int64, nodes)}
+	return Notifications{make([]notification, nodes), make([]int64, nodes)}
 }
 
-// Receive records a notification. A grant means that the node accepted the token in the waiter's place in the queue.
+// Receive records a notification. A grant means that the node accepted the token with which the waiter is in the queue.
+// behind: the node sent it after it had refused the last request.
 func (n *Notifications) Receive(node int, a Answer, queuedToken int64, behind bool) {
-	n.Last[node] = Notification{Answer: a, Received: true, Behind: behind}
+	n.last[node] = notification{Answer: a, received: true, behind: behind}
 	if a.Vote == Granted {
 		n.Accept(node, queuedToken)
 	}
 }
 
+// Accept notes that a node has accepted one of the waiter's tokens.
 func (n *Notifications) Accept(node int, token int64) {
 	n.accepted[node] = max(n.accepted[node], token)
 }
 
-// Age marks all notifications as stale, before a new request.
+// Age marks all notifications as older than the request that is sent next.
 func (n *Notifications) Age() {
-	for i := range n.Last {
-		n.Last[i].stale = true
+	for i := range n.last {
+		n.last[i].stale = true
 	}
 }
 
-// Count counts the votes by the answers to the last request and by the notifications. askedToken is the token in that
+// Count counts the votes by the answers to the last request and by the notifications. asked is the token in that
 // request, and want the token that the waiter needs now.
-func (n *Notifications) Count(votes Tally, answers []Answer, askedToken, want int64) (v Votes) {
-	v.others, v.remaining = make(map[string]Set), make([]time.Duration, len(answers))
-	for i := range answers {
-		v.remaining[i] = NoReply
-		a, fresh := Answer{Vote: Failed}, votes.Voted(i)
-		if fresh {
-			a = answers[i]
-			v.Revoked = v.Revoked || a.Revoked // also if a notification from before it comes after it
-		}
-		last := &n.Last[i]
-		switch {
-		case !last.Received:
-		case fresh && last.stale && (a.Vote == Failed || a.Vote == Abstained):
-			*last = Notification{} // the node has not confirmed the vote, and may have lost it since
-		case !fresh || a.Vote == Failed || a.Vote == Abstained:
-			a, fresh = last.Answer, false
-		case a.Vote == Taken && last.stale:
-			*last = Notification{} // the waiter had the vote and has lost it
-		case a.Vote == Taken:
-			a, fresh = last.Answer, false // the waiter got the vote after the answer
-			if last.Behind {
-				v.Handed = v.Handed.With(i)
-			}
-		}
+func (n *Notifications) Count(votes Count, asked, want int64) (v Votes) {
+	e := votes.poll.electorate
+	v.others = make(map[string]Set)
+	remaining := make([]time.Duration, e.Size)
+	for i := range remaining {
+		remaining[i] = NoReply
+		a, fresh, handed := n.effective(i, votes)
+		v.Revoked = v.Revoked || votes.Voted(i) && votes.Answer(i).Revoked // also if a notification came after it
 		switch a.Vote {
 		case Granted, Outbid:
-			v.Given = v.Given.With(i)
-			v.ahead, v.wanted = max(v.ahead, a.Place), v.wanted || a.Place > 0
-			if fresh {
-				v.Fresh = v.Fresh.With(i)
-				if a.Vote == Granted {
-					n.Accept(i, askedToken)
-				}
+			if fresh && a.Vote == Granted {
+				n.Accept(i, asked)
 			}
 			// A grant counts for one token only: it may be for a lower token than the waiter has now, and a node that
 			// "knows" the waiter's token may have it from another client.
-			if n.accepted[i] == want && (a.Vote == Granted || a.Token == want) {
-				v.Granted = v.Granted.With(i)
-				if fresh {
-					v.FreshGranted = v.FreshGranted.With(i)
-				}
-			} else {
-				v.Highest = max(v.Highest, a.Token)
-			}
+			accepted := n.accepted[i] == want && (a.Vote == Granted || a.Token == want)
+			v.give(i, &a, accepted, fresh, handed)
 		case Taken:
 			if v.others[a.Owner] |= 0; !a.Uncounted { // an uncounted vote adds its owner with no vote
 				v.others[a.Owner] = v.others[a.Owner].With(i)
 			}
-			v.ahead = max(v.ahead, a.Place)
+			v.ahead = max(v.ahead, a.Ahead)
 			if a.Remaining > 0 {
-				v.remaining[i] = a.Remaining
+				remaining[i] = a.Remaining
 			}
 		case Abstained, Failed:
 			if fresh {
@@ -122,29 +119,89 @@ func (n *Notifications) Count(votes Tally, answers []Answer, askedToken, want in
 			// does not say which owner has the lock
 		}
 	}
-	v.Handed &= v.Given // not those that abstain since
+	v.sum(e)
+	v.expiry, v.expires = e.MajorityBy(remaining)
 	return v
 }
 
-// ShouldYield reports whether the votes are split and the waiter should give its own back: it has some, no owner has a
-// Majority of any list, and an older owner has some too. The oldest keeps its votes, so one of them makes progress.
+// effective returns what a node says at present: its answer to the last request, which is fresh, or a notification that
+// takes precedence. handed: it gave the lock after it had refused that request.
+func (n *Notifications) effective(node int, votes Count) (a Answer, fresh, handed bool) {
+	last := &n.last[node]
+	switch {
+	case !votes.Voted(node) && last.received:
+		return last.Answer, false, false
+	case !votes.Voted(node):
+		return Answer{Vote: Failed}, false, false
+	}
+	a = *votes.Answer(node)
+	unanswered := a.Vote == Failed || a.Vote == Abstained
+	switch {
+	case !last.received, !unanswered && a.Vote != Taken:
+	case last.stale: // the waiter has lost the vote; or the node has not confirmed it, and may have lost it since
+		*last = notification{}
+	default: // the waiter got the vote after the answer
+		return last.Answer, false, !unanswered && last.behind
+	}
+	return a, true, false
+}
+
+// give notes that a node gave the waiter the lock.
+func (v *Votes) give(node int, a *Answer, accepted, fresh, handed bool) {
+	v.Given = v.Given.With(node)
+	v.ahead, v.wanted = max(v.ahead, a.Ahead), v.wanted || a.Ahead > 0
+	if fresh {
+		v.fresh = v.fresh.With(node)
+	}
+	if handed {
+		v.handed = v.handed.With(node)
+	}
+	switch {
+	case !accepted:
+		v.Highest = max(v.Highest, a.Token)
+	case fresh:
+		v.granted, v.freshGranted = v.granted.With(node), v.freshGranted.With(node)
+	default:
+		v.granted = v.granted.With(node)
+	}
+}
+
+// sum notes what the electorate makes of the votes.
+func (v *Votes) sum(e *Electorate) {
+	v.Enough, v.mayHold, v.cutOff = e.Suffice(v.Given), e.MayHold(v.Given), e.Block(v.lacking)
+	for owner, votes := range v.others {
+		if owner == Marker {
+			v.readersHold = e.MayHold(votes)
+		} else {
+			v.rivalHolds = v.rivalHolds || e.MayHold(votes)
+		}
+	}
+	accepted := v.granted
+	switch {
+	case e.Suffice(v.fresh):
+		v.Basis, accepted = Answered, v.freshGranted
+	case e.Suffice(v.fresh | v.handed):
+		v.Basis, accepted = HandedOver, v.granted&(v.fresh|v.handed)
+	}
+	v.Accepted = e.Suffice(accepted)
+}
+
+// yields reports whether the votes are split and the waiter should give its own back: it has some, no owner has a
+// majority of any list, and an older owner has some too. The oldest keeps its votes, so one of them makes progress.
 //
 // A reader gives way to every writer. It does not give way to other readers, whose votes do not exclude its own; but if
 // a node refuses it although readers have the lock there, a writer waits on that node. A writer never gives way to
 // readers. So the oldest writer keeps its votes, and all other waiters give theirs back.
-func (v *Votes) ShouldYield(shared bool, owner string, e *Electorate) bool {
-	if v.Given == 0 || e.Suffice(v.Given) {
+func (v *Votes) yields(shared bool, owner string) bool {
+	if v.Given == 0 || v.Enough || v.rivalHolds || v.readersHold && !shared {
 		return false
 	}
-	yields := false
-	for other, votes := range v.others {
-		readers := other == Marker
-		if e.MayHold(votes) && !(shared && readers) {
-			return false
+	for other := range v.others {
+		if other != "" && (shared || other != Marker && other < owner) {
+			return true
 		}
-		yields = yields || other != "" && (shared || !readers && other < owner)
 	}
-	return yields
+	return false
 }
 
 // blocksOlder reports whether an older waiter waits on a node that gave this one the lock, while somebody seems to hold
@@ -154,28 +211,13 @@ func (v *Votes) ShouldYield(shared bool, owner string, e *Electorate) bool {
 //
 // Votes that nobody older waits for are kept: behind a holder that has one list alone, the votes of the other are idle,
 // and no waiter that gave them back would be rid of them.
-func (v *Votes) blocksOlder(e *Electorate) bool {
-	if !v.wanted || e.Suffice(v.Given) {
-		return false
-	}
-	holds := e.MayHold(v.Given)
-	for _, votes := range v.others {
-		holds = holds || e.MayHold(votes)
-	}
-	return holds
+func (v *Votes) blocksOlder() bool {
+	return v.wanted && !v.Enough && (v.mayHold || v.rivalHolds || v.readersHold)
 }
 
 // deadlocked reports whether both the waiter and other owners have votes, and none has a majority.
-func (v *Votes) deadlocked(e *Electorate) bool {
-	if v.Given == 0 || e.Suffice(v.Given) || len(v.others) == 0 {
-		return false
-	}
-	for _, votes := range v.others {
-		if e.MayHold(votes) {
-			return false
-		}
-	}
-	return true
+func (v *Votes) deadlocked() bool {
+	return v.Given != 0 && !v.Enough && len(v.others) > 0 && !v.rivalHolds && !v.readersHold
 }
 
 // Decision is what a waiter does after a request that did not get the lock.
@@ -189,13 +231,14 @@ const (
 	Retreat                   // give votes and places back, and go on when a majority may vote
 )
 
-// patience counts what a waiter's requests found.
+// History is what a waiter's requests have found.
 type History struct {
-	Partial  int  // requests in a row that found some votes
-	split    int  // requests in a row after which there was a reason to give votes back
-	cutOff   int  // requests in a row that so many nodes failed that the others cannot suffice
-	GaveBack int  // how often the waiter gave votes back, in all
-	Stands   bool // the last request was the first of all, by which the waiter stands
+	First bool // the last request is the waiter's first of all, and put it into the queues
+
+	partial  int // requests in a row that found some votes
+	split    int // requests in a row after which there was a reason to give votes back
+	cutOff   int // requests in a row that so many nodes failed that the others cannot suffice
+	gaveBack int // how often the waiter gave votes back, in all
 }
 
 // stuckAfter is how many requests in a row, about two seconds, the oldest waiter keeps its votes while no owner has a
@@ -204,85 +247,94 @@ type History struct {
 // the other nodes.
 const stuckAfter = 16
 
-// Record counts what a request found.
-func (p *History) Record(v *Votes) {
-	p.Partial++
+// YieldsAtOnce reports whether votes are given back before the pause is over: after the first request, as an attempt is
+// undone at once by a caller that does not wait.
+func (h *History) YieldsAtOnce(v *Votes, shared bool, owner string) bool {
+	return h.First && v.yields(shared, owner)
+}
+
+// Decide returns what to do next, and whether to pause before that. It is called once after each request.
+func (h *History) Decide(v *Votes, shared bool, owner string) (d Decision, pauses bool) {
+	h.partial++
 	if v.Given == 0 {
-		p.Partial = 0
+		h.partial = 0
 	}
+	d = h.decide(v, shared, owner)
+	h.First = false
+	if d == GiveBack || d == Requeue {
+		h.gaveBack++
+	}
+	return d, d == Retreat || d != KeepVotes && h.gaveBack > 2
 }
 
-// isCutOff counts a request, and reports whether so many nodes fail the waiter, and not for a moment only, that it
-// cannot get the lock. Other waiters may reach those nodes, or need fewer, so it must not keep them waiting: by the
-// Votes that it has, or by those that nodes would hand to it because it is the oldest.
-func (p *History) isCutOff(v *Votes, e *Electorate) bool {
-	if p.cutOff++; !e.Block(v.lacking) {
-		p.cutOff = 0
-	}
-	return p.cutOff > 1
-}
-
-// Decide returns what to do next. It must be called once after each request.
-func (p *History) Decide(v *Votes, shared bool, owner string, e *Electorate) Decision {
+func (h *History) decide(v *Votes, shared bool, owner string) Decision {
 	if v.Revoked {
-		p.GaveBack++
 		return GiveBack
 	}
-	if p.isCutOff(v, e) {
-		p.split, p.Partial = 0, 0
+	if h.isCutOff(v) {
+		h.split, h.partial = 0, 0
 		return Retreat
 	}
-	stuck := p.Partial > stuckAfter && v.deadlocked(e)
-	if !stuck && !v.blocksOlder(e) && !v.ShouldYield(shared, owner, e) {
-		p.split = 0
+	stuck := h.partial > stuckAfter && v.deadlocked()
+	if !stuck && !v.blocksOlder() && !v.yields(shared, owner) {
+		h.split = 0
 		return KeepVotes
 	}
-	p.split++
-	if p.split == 1 && !p.Stands && (shared || v.Fresh == 0 || v.ahead == 0) {
+	h.split++
+	if h.split == 1 && !h.First && (shared || v.fresh == 0 || v.ahead == 0) {
 		// A single split may be a release that has not reached all nodes yet. It is not if one node answered that it is
 		// the waiter's turn, and another, or the same, that a waiter is ahead of it.
 		return KeepVotes
 	}
-	p.split = 0
-	p.GaveBack++
+	h.split = 0
 	if stuck {
 		return Requeue
 	}
 	return GiveBack
 }
 
-// Pause is the time between the outcome of a request and the next request. Its random parts are drawn once, and its
-// Length follows from the votes, which still come in.
-type Pause struct {
-	Backoff time.Duration // 0: no pause
-	short   time.Duration // if the waiter has some votes
-	Took    time.Duration // how long the request took
-	place   int           // waiters ahead beyond this number do not make the pause longer
-	longest time.Duration
-}
-
-// NoPause follows the last request.
-var NoPause Pause
-
-// NewPause draws the pause after a number of requests, of which the last ones in a row, partial, found some votes. It is
-// never longer than longest, and the longer the more waiters are ahead, as far as place counts them.
-func NewPause(backoff, longest time.Duration, place, partial int) Pause {
-	short := (2*time.Millisecond + chance.Duration(time.Millisecond)) << min(partial, 6)
-	return Pause{Backoff: backoff, short: short, place: place, longest: longest}
-}
-
-// Length returns how long to wait before the next request. If the waiter has some votes: 2 to 3 ms, doubled for each
-// request in a row that found some, six times at most, and as much again if the request took as long, but never more
-// than the back-off. Otherwise: the back-off, longer the more waiters are ahead, and at least twice as long as the
-// request took, so that clients and nodes that are overloaded get less to do. But it ends when the holder's keys
-// expire: the first in the queue asks then, and the others after it, in case that it is gone.
-func (p Pause) Length(v *Votes, e *Electorate) time.Duration {
-	if v.Given != 0 {
-		return min(p.Backoff, p.short+min(p.Took, p.short))
+// isCutOff counts a request, and reports whether so many nodes fail the waiter, and not for a moment only, that it
+// cannot get the lock. Other waiters may reach those nodes, or need fewer, so it must not keep them waiting: by the
+// votes that it has, or by those that nodes would hand to it because it is the oldest.
+func (h *History) isCutOff(v *Votes) bool {
+	if h.cutOff++; !v.cutOff {
+		h.cutOff = 0
 	}
-	long := max(p.Backoff+p.Backoff*time.Duration(min(v.ahead, p.place))/4, 2*p.Took)
-	if expiry, known := e.MajorityBy(v.remaining); known {
-		long = min(long, expiry+time.Millisecond+2*time.Millisecond*time.Duration(v.ahead))
+	return h.cutOff > 1
+}
+
+// Pause is the time between the outcome of a request and the next request. Its random parts are drawn once, and its
+// length follows from the votes, which still come in. The zero Pause is none.
+type Pause struct {
+	backoff time.Duration
+	longest time.Duration
+	short   time.Duration // if the waiter has some votes
+	most    int           // waiters ahead beyond this number do not make the pause longer
+}
+
+// Pause draws the pause that follows the next request. backoff is its length where nothing else is known, and longest
+// what it never exceeds. patient: it is the longer the more waiters are ahead.
+func (h *History) Pause(backoff, longest time.Duration, patient bool) Pause {
+	p := Pause{backoff: backoff, longest: longest}
+	p.short = (2*time.Millisecond + chance.Duration(time.Millisecond)) << min(h.partial, 6)
+	if patient {
+		p.most = 128
+	}
+	return p
+}
+
+// Length returns how long to wait before the next request, if the last one took so long. If the waiter has some votes:
+// 2 to 3 ms, doubled for each request in a row that found some, six times at most, and as much again if the request
+// took as long, but never more than the back-off. Otherwise: the back-off, longer the more waiters are ahead, and at
+// least twice as long as the request took, so that clients and nodes that are overloaded get less to do. But it ends
+// when the holder's keys expire: the first in the queue asks then, and the others after it, in case that it is gone.
+func (p Pause) Length(v *Votes, took time.Duration) time.Duration {
+	if v.Given != 0 {
+		return min(p.backoff, p.short+min(took, p.short))
+	}
+	long := max(p.backoff+p.backoff*time.Duration(min(v.ahead, p.most))/4, 2*took)
+	if v.expires {
+		long = min(long, v.expiry+time.Millisecond+2*time.Millisecond*time.Duration(v.ahead))
 	}
 	return min(long, p.longest)
 }

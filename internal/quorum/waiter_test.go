@@ -20,9 +20,9 @@ func TestWaiterDecisions(t *testing.T) {
 		for i, node := range strings.Fields(parts[1]) {
 			switch node {
 			case "ours":
-				v.Given, v.Fresh = v.Given.With(i), v.Fresh.With(i)
+				v.Given, v.fresh = v.Given.With(i), v.fresh.With(i)
 			case "wanted":
-				v.Given, v.Fresh, v.wanted = v.Given.With(i), v.Fresh.With(i), true
+				v.Given, v.fresh, v.wanted = v.Given.With(i), v.fresh.With(i), true
 			case "notif":
 				v.Given = v.Given.With(i)
 			case "old":
@@ -40,6 +40,7 @@ func TestWaiterDecisions(t *testing.T) {
 				t.Fatalf("%s: unknown vote %s", at, node)
 			}
 		}
+		v.sum(OneList(5))
 		var seen History
 		requests := 0
 		for want := range strings.FieldsSeq(parts[3]) {
@@ -50,9 +51,8 @@ func TestWaiterDecisions(t *testing.T) {
 			}
 			for range n {
 				requests++
-				seen.Record(v)
-				got := [...]string{KeepVotes: "keep", GiveBack: "give", Requeue: "requeue"}[seen.Decide(v, shared, us, OneList(5))]
-				equals(t, got, want, "%s: %s: request %d", at, line, requests)
+				d, _ := seen.Decide(v, shared, us)
+				equals(t, [...]string{KeepVotes: "keep", GiveBack: "give", Requeue: "requeue"}[d], want, "%s: %s: request %d", at, line, requests)
 			}
 		}
 	}
@@ -62,14 +62,15 @@ func TestWaiterDecisions(t *testing.T) {
 // then seems to hold the lock, so none of them gives way to it: it must, to an older one, even to a reader.
 func TestAMajorityOfOneListGivesWayToAnOlderWaiter(t *testing.T) {
 	for _, wanted := range []bool{true, false} {
-		v := &Votes{Given: 0b0101, Fresh: 0b0101, wanted: wanted, others: map[string]Set{Marker: 0b1000}, ahead: 1}
+		v := &Votes{Given: 0b0101, fresh: 0b0101, wanted: wanted, others: map[string]Set{Marker: 0b1000}, ahead: 1}
 		want := KeepVotes
 		if wanted {
 			want = GiveBack
 		}
 		var seen History
-		seen.Record(v)
-		equals(t, seen.Decide(v, false, "0191", New(0b0111, 0b1011)), want, "wanted %v", wanted)
+		v.sum(New(0b0111, 0b1011))
+		d, _ := seen.Decide(v, false, "0191")
+		equals(t, d, want, "wanted %v", wanted)
 	}
 }
 
@@ -79,8 +80,8 @@ func TestGrantCountsForOneTokenOnly(t *testing.T) {
 	token, said := first, NewNotifications(3)
 	granted := func(when string, want int) {
 		t.Helper()
-		if v := said.Count(0, make([]Answer, 3), first, token); v.Given.Size() != 2 || v.Granted.Size() != want {
-			t.Errorf("%s: given %b, granted %b, want 2 and %d", when, v.Given, v.Granted, want)
+		if v := said.Count(poll(OneList(3)).Count(), first, token); v.Given.Size() != 2 || v.granted.Size() != want {
+			t.Errorf("%s: given %b, granted %b, want 2 and %d", when, v.Given, v.granted, want)
 		}
 	}
 	said.Receive(0, Answer{Vote: Granted}, first, true)
@@ -102,7 +103,7 @@ func TestGrantCountsForOneTokenOnly(t *testing.T) {
 // between, and have given the lock back to its holder.
 func TestNotificationIsConfirmedOrDropped(t *testing.T) {
 	for _, c := range []struct {
-		Vote  Vote
+		vote  Vote
 		stale bool
 		given int
 	}{
@@ -118,11 +119,11 @@ func TestNotificationIsConfirmedOrDropped(t *testing.T) {
 		if c.stale {
 			said.Age()
 		}
-		answers := make([]Answer, 3)
-		answers[2].Vote = c.Vote
+		p := poll(OneList(3))
+		p.Cast(2, Answer{Vote: c.vote})
 		for range 2 { // the second count must not bring it back
-			if v := said.Count(OneList(3).Ballot(2, c.Vote), answers, 1, 1); v.Given.Size() != c.given {
-				t.Errorf("%v, stale %v: got %b, want %d", c.Vote, c.stale, v.Given, c.given)
+			if v := said.Count(p.Count(), 1, 1); v.Given.Size() != c.given {
+				t.Errorf("%v, stale %v: got %b, want %d", c.vote, c.stale, v.Given, c.given)
 			}
 		}
 	}
@@ -131,47 +132,100 @@ func TestNotificationIsConfirmedOrDropped(t *testing.T) {
 // A waiter that has votes asks again soon. Others ask the less, the more waiters are ahead and the later the answers
 // come, but they look when the holder's keys expire, and before the nodes forget their queue.
 func TestPauseLength(t *testing.T) {
-	taken := func(ahead int, left ...time.Duration) Votes { return Votes{ahead: ahead, remaining: left} }
-	some := Votes{Given: 1, ahead: 3}
-	usual := Pause{Backoff: 100 * ms, short: 2 * ms, Took: ms, place: 128, longest: 15 * time.Second}
-	with := func(change func(*Pause)) Pause {
-		p := usual
-		change(&p)
-		return p
+	taken := func(ahead int, left ...time.Duration) Votes {
+		p := poll(OneList(5))
+		for i, remaining := range left {
+			p.Cast(i, Answer{Vote: Taken, Ahead: ahead, Remaining: remaining})
+		}
+		said := NewNotifications(5)
+		v := said.Count(p.Count(), 1, 1)
+		v.ahead = ahead
+		return v
 	}
-	slow := with(func(p *Pause) { p.Took = time.Second })
+	some := Votes{Given: 1, ahead: 3}
+	usual := Pause{backoff: 100 * ms, short: 2 * ms, most: 128, longest: 15 * time.Second}
+	brief, few := usual, usual
+	brief.backoff, few.most = ms, 0
 	for _, c := range []struct {
 		what  string
-		Pause Pause
+		pause Pause
+		took  time.Duration
 		votes Votes
 		want  time.Duration
 	}{
-		{"first in line", usual, taken(0), 100 * ms},
-		{"eight ahead", usual, taken(8), 300 * ms},
-		{"128 ahead", usual, taken(128), 3300 * ms},
-		{"a thousand ahead", usual, taken(1000), 3300 * ms},
-		{"few attempts: the place does not count", with(func(p *Pause) { p.place = 0 }), taken(8), 100 * ms},
-		{"slow answers", slow, taken(0), 2 * time.Second},
-		{"slow answers, 128 ahead", slow, taken(128), 3300 * ms},
-		{"very slow answers", with(func(p *Pause) { p.Took = time.Minute }), taken(0), 15 * time.Second},
-		{"the holder's keys expire", usual, taken(0, 30*ms, 10*ms, 20*ms), 31 * ms},
-		{"the holder's keys expire, two ahead", usual, taken(2, 30*ms, 10*ms, 20*ms), 35 * ms},
-		{"the holder's keys expire, slow answers", slow, taken(0, 30*ms, 10*ms, 20*ms), 31 * ms},
-		{"few nodes know the holder", usual, taken(0, 30*ms, 10*ms), 100 * ms},
-		{"they expire later", usual, taken(0, 30*ms, 200*ms, 200*ms), 100 * ms},
-		{"some votes", usual, some, 3 * ms},
-		{"some votes, slow answers", slow, some, 4 * ms},
-		{"some votes, a short back-off", with(func(p *Pause) { p.Backoff = ms }), some, ms},
-		{"the last request", NoPause, taken(8, ms, ms, ms), 0},
+		{"first in line", usual, ms, taken(0), 100 * ms},
+		{"eight ahead", usual, ms, taken(8), 300 * ms},
+		{"128 ahead", usual, ms, taken(128), 3300 * ms},
+		{"a thousand ahead", usual, ms, taken(1000), 3300 * ms},
+		{"few attempts: who is ahead does not count", few, ms, taken(8), 100 * ms},
+		{"slow answers", usual, time.Second, taken(0), 2 * time.Second},
+		{"slow answers, 128 ahead", usual, time.Second, taken(128), 3300 * ms},
+		{"very slow answers", usual, time.Minute, taken(0), 15 * time.Second},
+		{"the holder's keys expire", usual, ms, taken(0, 30*ms, 10*ms, 20*ms), 31 * ms},
+		{"the holder's keys expire, two ahead", usual, ms, taken(2, 30*ms, 10*ms, 20*ms), 35 * ms},
+		{"the holder's keys expire, slow answers", usual, time.Second, taken(0, 30*ms, 10*ms, 20*ms), 31 * ms},
+		{"few nodes know the holder", usual, ms, taken(0, 30*ms, 10*ms), 100 * ms},
+		{"they expire later", usual, ms, taken(0, 30*ms, 200*ms, 200*ms), 100 * ms},
+		{"some votes", usual, ms, some, 3 * ms},
+		{"some votes, slow answers", usual, time.Second, some, 4 * ms},
+		{"some votes, a short back-off", brief, ms, some, ms},
+		{"the last request", Pause{}, ms, taken(8, ms, ms, ms), 0},
 	} {
-		equals(t, c.Pause.Length(&c.votes, OneList(5)), c.want, "%s", c.what)
+		equals(t, c.pause.Length(&c.votes, c.took), c.want, "%s", c.what)
 	}
 }
 
 // A node that says of each owner that it is revoked makes no waiter ask without pause.
 func TestGivingBackWhatIsRevokedIsCounted(t *testing.T) {
-	var p History
-	if p.Decide(&Votes{Revoked: true}, false, "", OneList(3)); p.GaveBack != 1 {
-		t.Errorf("gave back %d times, want 1", p.GaveBack)
+	var h History
+	for i := range 4 {
+		_, pauses := h.Decide(&Votes{Revoked: true}, false, "")
+		equals(t, pauses, i >= 2, "pauses after giving votes back %d times", i+1)
+	}
+}
+
+// What a majority rests on: the answers to the last request, these and what was handed over after it, or notifications
+// from before it. Only votes that it rests on count for the token.
+func TestBasis(t *testing.T) {
+	const token = int64(100)
+	for _, c := range []struct {
+		nodes    string // g: granted; o: outbid; h: taken, and handed over after that; n: notified before the request
+		basis    Basis
+		accepted bool
+	}{
+		{"ggg", Answered, true},
+		{"goo", Answered, false},
+		{"goonn", Answered, false},
+		{"ghh", HandedOver, true},
+		{"ghn", HandedOver, true},
+		{"ghonn", HandedOver, false},
+		{"gnn", Notified, true},
+		{"gonnn", Notified, true},
+		{"oonnn", Notified, true},
+		{"ooonn", Answered, false},
+	} {
+		said, p := NewNotifications(len(c.nodes)), poll(OneList(len(c.nodes)))
+		for i, node := range c.nodes {
+			if node == 'n' {
+				said.Receive(i, Answer{Vote: Granted}, token, false)
+			}
+		}
+		said.Age()
+		for i, node := range c.nodes {
+			switch node {
+			case 'g':
+				p.Cast(i, Answer{Vote: Granted})
+			case 'o':
+				p.Cast(i, Answer{Vote: Outbid, Token: token + 1})
+			case 'h':
+				p.Cast(i, Answer{Vote: Taken})
+				said.Receive(i, Answer{Vote: Granted}, token, true)
+			}
+		}
+		v := said.Count(p.Count(), token, token)
+		if !v.Enough || v.Basis != c.basis || v.Accepted != c.accepted {
+			t.Errorf("%s: enough %v, basis %d, accepted %v; want basis %d, accepted %v",
+				c.nodes, v.Enough, v.Basis, v.Accepted, c.basis, c.accepted)
+		}
 	}
 }
