@@ -228,7 +228,7 @@ func (h *hold) release(r *round, t *tenure, now time.Time) error {
 		return nil
 	}
 	<-r.wake // after the node timeout at the latest: see round.wait
-	votes := r.poll.Count()
+	votes := r.poll.SoFar()
 	if votes.Verdict() == quorum.Won {
 		return nil
 	}

@@ -32,7 +32,7 @@ func retryAfter(ttl time.Duration) time.Duration { return max(ttl/20, time.Milli
 
 // renewed is run when the outcome of a renewal is certain.
 func (h *hold) renewed(x extension) {
-	err := h.concludeExtension(x, x.round.poll.Count(), nil)
+	err := h.concludeExtension(x, x.round.poll.SoFar(), nil)
 	x.round.Done()
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -289,7 +289,7 @@ func (j *job) awaitAllVotes(ctx context.Context, r *round, votes quorum.Count) q
 		if left <= 0 || sleep(ctx, min(pause, left)) != nil {
 			break
 		}
-		votes = r.poll.Count()
+		votes = r.poll.SoFar()
 	}
 	return votes
 }

@@ -135,11 +135,11 @@ func (r *round) wait(ctx context.Context) (quorum.Count, error) {
 	for {
 		select {
 		case <-r.wake:
-			if votes := r.poll.Count(); !r.queues || votes.Certain() {
+			if votes := r.poll.SoFar(); !r.queues || votes.Certain() {
 				return votes, nil
 			}
 		case <-ctx.Done():
-			return r.poll.Count(), ctx.Err()
+			return r.poll.SoFar(), ctx.Err()
 		}
 	}
 }
@@ -151,7 +151,7 @@ func (r *round) Over() bool {
 	if r.command.Undo {
 		return !r.expires.IsZero() && r.nodes[0].opts.clock.local().After(r.expires)
 	}
-	return r.abandoned.Load() || r.cancelled != nil && r.cancelled.Load() || r.poll.Count().Certain()
+	return r.abandoned.Load() || r.cancelled != nil && r.cancelled.Load() || r.poll.SoFar().Certain()
 }
 
 // abandon is Done for a caller that leaves, or may leave, before the outcome.
@@ -186,7 +186,7 @@ func (r *round) broke(votes quorum.Count) bool {
 
 // voted lists the nodes that cast v. All nodes must have voted.
 func (r *round) voted(v quorum.Vote) (nodes []NodeError) {
-	who := r.poll.Count().Who(v)
+	who := r.poll.SoFar().Who(v)
 	for i, n := range r.nodes {
 		if who.Has(i) {
 			nodes = append(nodes, NodeError{Addr: n.addr(), Outcome: outcomes[v]})

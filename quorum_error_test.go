@@ -413,7 +413,7 @@ func TestWhoseFailureIsIt(t *testing.T) {
 					r.poll.Cast(i, quorum.Answer{Vote: quorum.Failed, Err: err})
 				}
 			}
-			if e := r.failure("lock", "job", ErrTaken, r.poll.Count(), nil); e.late != c.late {
+			if e := r.failure("lock", "job", ErrTaken, r.poll.SoFar(), nil); e.late != c.late {
 				t.Errorf("%s: late %t, want %t: %v", c.nodes, e.late, c.late, e)
 			}
 		}

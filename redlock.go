@@ -325,11 +325,11 @@ func (l *Locker) breakTie(
 func (l *Locker) pauseInTie(
 	ctx context.Context, r *round, tie *quorum.Tie, pause time.Duration,
 ) (votes quorum.Count, again bool) {
-	votes, again = r.poll.Count(), true
+	votes, again = r.poll.SoFar(), true
 	look := max(pause/8, time.Millisecond) // no timer is better than a millisecond
 	for ; again && pause > 0; pause -= look {
 		again = l.rest(ctx, min(pause, look)) == nil
-		votes = r.poll.Count()
+		votes = r.poll.SoFar()
 		again = again && !tie.Beaten(votes)
 	}
 	return votes, again

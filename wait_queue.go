@@ -76,7 +76,7 @@ func (q *queueWait) turn(ctx context.Context, attempts int) (*hold, error) {
 	case conflict != nil: // found since the wait began
 		return nil, q.waiter.leave(r, waitEnded(q.last, conflict))
 	case errors.Is(err, errTokenAhead): // a majority gave the lock, but it cannot be held without a token
-		return nil, q.waiter.leave(r, r.notHeld(ctx, q.want.op, q.want.name, r.poll.Count(), err, false))
+		return nil, q.waiter.leave(r, r.notHeld(ctx, q.want.op, q.want.name, r.poll.SoFar(), err, false))
 	case err != nil && !errors.Is(err, errAskAgain):
 		return nil, q.waiter.leave(r, waitEnded(q.last, err))
 	}
@@ -117,7 +117,7 @@ func (q *queueWait) ask(ctx context.Context) (r *round, asked instant, err error
 	l.turns.Release(1)
 	found := q.last
 	if err == nil || q.last == nil {
-		failure := r.failure(want.op, want.name, ErrTaken, r.poll.Count(), nil)
+		failure := r.failure(want.op, want.name, ErrTaken, r.poll.SoFar(), nil)
 		// Where this process was late, it has found out nothing: what a majority said last still is what is known.
 		if found = failure; !failure.late || !errors.Is(q.last, ErrTaken) {
 			q.last = failure
@@ -192,7 +192,7 @@ func (w *waiter) notify(node int, a quorum.Answer, main bool) {
 	w.mu.Lock()
 	behind := false
 	if r := w.asking; main && r != nil {
-		votes := r.poll.Count()
+		votes := r.poll.SoFar()
 		behind = votes.Voted(node) && votes.Answer(node).Vote == quorum.Taken
 	}
 	w.notified.Receive(node, a, w.queuedToken, behind)
@@ -254,7 +254,7 @@ func (w *waiter) withdraw() {
 func (w *waiter) votes(r *round) quorum.Votes {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.notified.Count(r.poll.Count(), w.askedToken, w.hold.token)
+	return w.notified.Weigh(r.poll.SoFar(), w.askedToken, w.hold.token)
 }
 
 // awaitOutcome returns when the outcome of the round is certain, or as soon as answers and notifications together give
@@ -269,7 +269,7 @@ func (w *waiter) awaitOutcome(ctx context.Context, r *round) error {
 	for {
 		select {
 		case <-r.wake:
-			if r.poll.Count().Certain() {
+			if r.poll.SoFar().Certain() {
 				return nil
 			}
 		case <-w.wake:
@@ -437,7 +437,7 @@ func (h *hold) followStragglers(r *round) { r.about, r.onDone = h, (*round).leav
 func (r *round) leaveQueues() {
 	h := r.about.(*hold)
 	l := h.locker
-	votes := r.poll.Count()
+	votes := r.poll.SoFar()
 	queued := r.sentTo & (votes.Who(quorum.Taken) | votes.Who(quorum.Failed))
 	if queued == 0 {
 		l.listeners.forget(h.owner)

@@ -55,7 +55,7 @@ func TestNoAnswerMakesAHotLoop(t *testing.T) {
 				r.poll.Cast(i, a)
 			}
 			said := quorum.NewNotifications(3)
-			v := said.Count(r.poll.Count(), 1, 1)
+			v := said.Weigh(r.poll.SoFar(), 1, 1)
 			backoff, seen := Jitter(10*ms, 250*ms), quorum.History{}
 			for attempts := 1; attempts < 20; attempts++ {
 				p := seen.Pause(backoff(attempts), 15*time.Second, true)

@@ -78,8 +78,8 @@ func (p *Poll) Cast(node int, a Answer) (votes Count, decided bool) {
 	return Count{p, after}, Count{p, after - b}.Certain()
 }
 
-// Count returns the votes so far.
-func (p *Poll) Count() Count { return Count{p, tally(p.votes.Load())} }
+// SoFar returns the votes that have been cast.
+func (p *Poll) SoFar() Count { return Count{p, tally(p.votes.Load())} }
 
 // Count is the votes of a poll at one moment.
 type Count struct {

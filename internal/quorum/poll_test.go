@@ -27,7 +27,7 @@ func TestVerdicts(t *testing.T) {
 		}
 		if !known {
 			t.Errorf("%s: bad line: %s", at, line)
-		} else if got := p.Count().Verdict(); got != want {
+		} else if got := p.SoFar().Verdict(); got != want {
 			t.Errorf("%s: %s: got verdict %d, want %d", at, line, got, want)
 		}
 	}
@@ -140,10 +140,10 @@ func TestTallyHoldsMaxNodes(t *testing.T) {
 			if want == Pending {
 				want = Lost
 			}
-			if got := p.Count(); got.Verdict() != want || got.Voters() != e.All {
+			if got := p.SoFar(); got.Verdict() != want || got.Voters() != e.All {
 				t.Errorf("%d nodes vote %d: got verdict %d, want %d; voters %b", MaxNodes, v, got.Verdict(), want, got.Voters())
 			}
-			equals(t, p.Count().AnyTaken(), v == Taken, "%d nodes vote %d: some say that it is taken", MaxNodes, v)
+			equals(t, p.SoFar().AnyTaken(), v == Taken, "%d nodes vote %d: some say that it is taken", MaxNodes, v)
 		}
 	}
 }
@@ -158,6 +158,6 @@ func TestTheDecidingVote(t *testing.T) {
 			equals(t, votes.Certain() && !decided, node == deciding, "everyone %v: vote %d decides", everyone, node)
 		}
 		p.Begin()
-		equals(t, p.Count().Voters(), 0, "voters of the next question")
+		equals(t, p.SoFar().Voters(), 0, "voters of the next question")
 	}
 }

@@ -35,7 +35,7 @@ func TestRolesInATie(t *testing.T) {
 		}
 		if !ok {
 			t.Errorf("%s: bad line: %s", at, line)
-		} else if got := p.Count().role(us); got != want {
+		} else if got := p.SoFar().role(us); got != want {
 			t.Errorf("%s: %s: got %d, want %d", at, line, got, want)
 		}
 	}
@@ -62,7 +62,7 @@ func TestRolesInATieWithTwoLists(t *testing.T) {
 			}
 			p.Cast(i, a)
 		}
-		equals(t, p.Count().role(us), c.want, "%v", c.owners)
+		equals(t, p.SoFar().role(us), c.want, "%v", c.owners)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestTiePause(t *testing.T) {
 	} {
 		for range 100 {
 			tie := Tie{Owner: "0191", Limit: c.limit}
-			pause, again := tie.Pause(split.Count(), c.round, c.spent)
+			pause, again := tie.Pause(split.SoFar(), c.round, c.spent)
 			least := max(c.round, ms)
 			if pause < least || pause >= 2*least {
 				t.Fatalf("%+v: pause %v, want 1 to 2 times %v", c, pause, least)
@@ -111,8 +111,8 @@ func TestTiePause(t *testing.T) {
 		votes Count
 		want  bool
 	}{
-		{&learns, unnamed.Count(), true}, {&learns, unnamed.Count(), false}, {&learns, split.Count(), true},
-		{&eldest, split.Count(), true}, {&eldest, split.Count(), true}, {&eldest, split.Count(), false},
+		{&learns, unnamed.SoFar(), true}, {&learns, unnamed.SoFar(), false}, {&learns, split.SoFar(), true},
+		{&eldest, split.SoFar(), true}, {&eldest, split.SoFar(), true}, {&eldest, split.SoFar(), false},
 	} {
 		_, again := c.tie.Pause(c.votes, ms, ms)
 		equals(t, again, c.want, "question %d", i)

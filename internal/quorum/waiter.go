@@ -84,9 +84,9 @@ func (n *Notifications) Age() {
 	}
 }
 
-// Count counts the votes by the answers to the last request and by the notifications. asked is the token in that
+// Weigh counts the votes by the answers to the last request and by the notifications. asked is the token in that
 // request, and want the token that the waiter needs now.
-func (n *Notifications) Count(votes Count, asked, want int64) (v Votes) {
+func (n *Notifications) Weigh(votes Count, asked, want int64) (v Votes) {
 	e := votes.poll.electorate
 	v.others = make(map[string]Set)
 	remaining := make([]time.Duration, e.Size)

@@ -80,7 +80,7 @@ func TestGrantCountsForOneTokenOnly(t *testing.T) {
 	token, said := first, NewNotifications(3)
 	granted := func(when string, want int) {
 		t.Helper()
-		if v := said.Count(poll(OneList(3)).Count(), first, token); v.Given.Size() != 2 || v.granted.Size() != want {
+		if v := said.Weigh(poll(OneList(3)).SoFar(), first, token); v.Given.Size() != 2 || v.granted.Size() != want {
 			t.Errorf("%s: given %b, granted %b, want 2 and %d", when, v.Given, v.granted, want)
 		}
 	}
@@ -122,7 +122,7 @@ func TestNotificationIsConfirmedOrDropped(t *testing.T) {
 		p := poll(OneList(3))
 		p.Cast(2, Answer{Vote: c.vote})
 		for range 2 { // the second count must not bring it back
-			if v := said.Count(p.Count(), 1, 1); v.Given.Size() != c.given {
+			if v := said.Weigh(p.SoFar(), 1, 1); v.Given.Size() != c.given {
 				t.Errorf("%v, stale %v: got %b, want %d", c.vote, c.stale, v.Given, c.given)
 			}
 		}
@@ -138,7 +138,7 @@ func TestPauseLength(t *testing.T) {
 			p.Cast(i, Answer{Vote: Taken, Ahead: ahead, Remaining: remaining})
 		}
 		said := NewNotifications(5)
-		v := said.Count(p.Count(), 1, 1)
+		v := said.Weigh(p.SoFar(), 1, 1)
 		v.ahead = ahead
 		return v
 	}
@@ -222,7 +222,7 @@ func TestBasis(t *testing.T) {
 				said.Receive(i, Answer{Vote: Granted}, token, true)
 			}
 		}
-		v := said.Count(p.Count(), token, token)
+		v := said.Weigh(p.SoFar(), token, token)
 		if !v.Enough || v.Basis != c.basis || v.Accepted != c.accepted {
 			t.Errorf("%s: enough %v, basis %d, accepted %v; want basis %d, accepted %v",
 				c.nodes, v.Enough, v.Basis, v.Accepted, c.basis, c.accepted)
