@@ -194,8 +194,8 @@ func setForm(q *request, b []byte) []byte {
 
 // The functions below encode the arguments of a script for a batch: all requests that one call of the script carries.
 
-// of returns the request of the round to which a connection's request belongs.
-func of(r *redisconn.Request) *request { return &r.Round.(*round).request }
+// of returns what a connection's request is about.
+func of(r *redisconn.Request) *request { return r.About.(*request) }
 
 // rows encodes, for each key, the first n arguments of its request.
 func rows(n int) func([]*redisconn.Request, *redisconn.Encoder) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -65,6 +66,24 @@ func (h *hold) until() time.Time {
 		return time.Unix(0, h.lastEnd)
 	}
 	return h.tenure.deadline()
+}
+
+// covers reports whether the hold has some of the requested names, and whether it has all of them.
+func (h *hold) covers(want *acquisition) (some, all bool) {
+	if want.names == nil {
+		has := h.has(want.name)
+		return has, has
+	}
+	all = true
+	for _, name := range want.names.list {
+		has := h.has(name)
+		some, all = some || has, all && has
+	}
+	return some, all
+}
+
+func (h *hold) has(name string) bool {
+	return h.names == nil && name == h.name || h.names != nil && slices.Contains(h.names.list, name)
 }
 
 // check ends the hold if its time is up, and returns why it has ended, or nil.

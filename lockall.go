@@ -73,24 +73,6 @@ func (want acquisition) of(s *names, from, to int) acquisition {
 	return want
 }
 
-// covers reports whether the hold has some of the requested names, and whether it has all of them.
-func (h *hold) covers(want *acquisition) (some, all bool) {
-	if want.names == nil {
-		has := h.has(want.name)
-		return has, has
-	}
-	all = true
-	for _, name := range want.names.list {
-		has := h.has(name)
-		some, all = some || has, all && has
-	}
-	return some, all
-}
-
-func (h *hold) has(name string) bool {
-	return h.names == nil && name == h.name || h.names != nil && slices.Contains(h.names.list, name)
-}
-
 // waitAll makes an attempt at all names, and if that fails waits for one name after the other.
 func (l *Locker) waitAll(ctx context.Context, want *acquisition) (*hold, error) {
 	var last error

@@ -10,7 +10,9 @@ import (
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/quorumlock/redlock/internal/line"
 	"github.com/quorumlock/redlock/internal/quorum"
+	"github.com/quorumlock/redlock/internal/redisconn"
 	"github.com/quorumlock/redlock/internal/schedule"
 )
 
@@ -24,7 +26,7 @@ type Locker struct {
 	tokens     tokens
 	peers      *peers
 	schedule   schedule.Schedule
-	local      localQueues
+	local      line.Lines[QuorumError] // callers of this process that wait for a name; the note: see acquisition.found
 	listeners  listeners
 	events     *events
 	ctx        context.Context // done when the Locker is closed; ends all waits
@@ -88,7 +90,7 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.schedule.Start(o.clock.local)
 	l.calls.idle, l.turns = make(chan struct{}), semaphore.NewWeighted(maxAsking)
-	l.local = localQueues{clock: o.clock, of: make(map[string]*localQueue)}
+	l.local.Init(o.clock.local)
 	l.listeners = newListeners(o, l.nodes)
 	awaitNodes(l.nodes, l.electorate, o)
 	err = duplicateNodes(l.nodes)
@@ -223,4 +225,73 @@ func (u *inFlight) wait(limit time.Duration) {
 	case <-u.idle:
 	case <-timer.C:
 	}
+}
+
+// rest returns nil after d, or earlier with the reason why the wait has ended.
+func (l *Locker) rest(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+	case <-l.ctx.Done():
+	}
+	return l.ended(ctx)
+}
+
+// maxAsking is how many calls may ask for a lock at a time: as many as a connection takes requests. The others come in
+// turn, which costs less than to ask in vain, and leaves the processor to those that read the answers.
+const maxAsking = redisconn.MaxQueue / 2
+
+// takeTurn waits for the caller's turn, or returns why the wait ended before it came. The caller must release a turn
+// that it got.
+func (l *Locker) takeTurn(ctx context.Context, turn *semaphore.Weighted) error {
+	if !turn.TryAcquire(1) {
+		waiting, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(l.ctx, cancel)() //nolint:contextcheck // Close ends all waits
+		if turn.Acquire(waiting, 1) != nil {
+			return l.ended(ctx)
+		}
+	}
+	ended := l.ended(ctx)
+	if ended != nil { // the turn may be free only because the caller ahead had the same deadline
+		turn.Release(1)
+	}
+	return ended
+}
+
+// admit waits for an attempt's turn, for half of the node timeout at most: the other half is for the nodes. begun is
+// when the node timeout began, or nil if it begins with the attempt, and so is what admit returns: if the attempt
+// waited, validity, too, counts from before that. The caller must release the turn if it got one.
+func (l *Locker) admit(ctx context.Context, begun *instant) (*instant, bool) {
+	if l.turns.TryAcquire(1) {
+		return begun, true
+	}
+	if begun == nil {
+		now := l.opts.clock.now()
+		begun = &now
+	}
+	bounded, cancel := context.WithDeadline(ctx, begun.local.Add(l.opts.nodeTimeout/2))
+	defer cancel()
+	return begun, l.takeTurn(bounded, l.turns) == nil
+}
+
+// notAsked returns the error of a call that asked no node, because too many others of this process were ahead. ended is
+// what ended the caller's wait, or nil.
+func (l *Locker) notAsked(op, name string, ended error) *QuorumError {
+	e := &QuorumError{
+		Op: op, Name: name, reason: ErrNoQuorum, ctx: ended,
+		detail: "this process was late: too many of its calls were ahead",
+	}
+	e.measure(l.electorate, 0)
+	for i, n := range l.nodes {
+		part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: OutcomeUnasked}
+		if _, down := n.conn.State(); down != nil {
+			part.Outcome, part.Err = OutcomeFailed, down
+		}
+		e.Nodes = append(e.Nodes, part)
+	}
+	return e
 }

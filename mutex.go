@@ -70,7 +70,7 @@ func (m *mutex) takeTurn(over <-chan time.Time) {
 	case <-m.locker.ctx.Done():
 		panic(failed("lock", m.name, ErrClosed))
 	case <-over:
-		panic(waitEnded(m.locker.notFirst("lock", m.name, m.locker.local.verdict(m.locker.opts.prefix+m.name)), ErrMaxWait))
+		panic(waitEnded(m.locker.notFirst("lock", m.name, m.locker.local.Note(m.locker.opts.prefix+m.name)), ErrMaxWait))
 	}
 }
 

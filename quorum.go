@@ -45,7 +45,7 @@ func newRounds(e *quorum.Electorate) *sync.Pool {
 		}
 		r.poll.Init(e)
 		for i := range r.requests {
-			r.requests[i] = redisconn.Request{Message: &r.Message, Round: r, Node: i}
+			r.requests[i] = redisconn.Request{Message: &r.Message, Round: r, Node: i, About: &r.request}
 		}
 		r.request.init()
 		return r

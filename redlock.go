@@ -110,7 +110,7 @@ func (l *Locker) tryOrWait(ctx context.Context, want *acquisition) (h *hold, err
 		return l.try(ctx, want)
 	}
 	var first *waiter
-	if want.shared || !l.local.contended(want.key) {
+	if want.shared || !l.local.Contended(want.key) {
 		want.queues = want.opts.fencing && !want.shared
 		if h, first, err = l.attempt(ctx, *want); err == nil {
 			return h, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/chance"
+	"github.com/quorumlock/redlock/internal/line"
 	"github.com/quorumlock/redlock/internal/quorum"
 )
 
@@ -75,10 +76,10 @@ func (s *slots) addCallers(i, n int) {
 	s.mu.Unlock()
 }
 
-// setContended marks permits as contended, for contendedFor.
+// setContended marks permits as contended, for as long as a lock.
 func (s *slots) setContended(now time.Time) {
 	s.mu.Lock()
-	s.contendedUntil = now.Add(contendedFor)
+	s.contendedUntil = now.Add(line.ContendedFor)
 	s.mu.Unlock()
 }
 

@@ -143,7 +143,7 @@ func TestAVoteAfterTheOutcomeShortensThePause(t *testing.T) {
 		bubble(t, 5, func(t *testing.T, fl *fleet) {
 			l := fl.locker("a", WithBackoff(func(int) time.Duration { return 200 * ms }))
 			if !stands { // it then enters the queue without an attempt
-				l.local.join("job")
+				l.local.Join("job")
 			}
 			for i, n := range fl.nodes {
 				if i < 3 {
@@ -154,7 +154,7 @@ func TestAVoteAfterTheOutcomeShortensThePause(t *testing.T) {
 				}
 			}
 			if !stands {
-				l.local.leave("job")
+				l.local.Leave("job")
 			}
 			synctest.Wait()
 			within(t, 60*ms, "the lock", func() { must(l.Lock(t.Context(), "job"))(t) })

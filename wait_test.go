@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -168,35 +167,5 @@ func TestACallThatWasHeldReturnsWithinTheNodeTimeout(t *testing.T) {
 				time.Sleep(3 * time.Second)
 			}
 		})
-	}
-}
-
-// What it costs to keep the local queues does not grow with the number of names for which this process waits: queues
-// that are in use are looked at a few times each, and not once for each name that comes later.
-func TestPruningLooksAtEachQueueAFewTimes(t *testing.T) {
-	for _, names := range []int{2_000, 20_000} {
-		looks := 0
-		s := localQueues{of: make(map[string]*localQueue)}
-		now := time.Now()
-		s.clock.local = func() time.Time { // read once for each time that prune looks at all queues
-			looks += len(s.of)
-			return now
-		}
-		for name := range names {
-			s.join(strconv.Itoa(name))
-		}
-		if looks > 2*names {
-			t.Errorf("%d names: looked at %d queues, want at most %d", names, looks, 2*names)
-		}
-		for _, q := range s.of { // as leave leaves them
-			q.callers, q.contendedUntil = 0, now
-		}
-		now = now.Add(contendedFor + 1)
-		for name := range names + manyQueues {
-			s.join(strconv.Itoa(names + name))
-		}
-		if most := names + 2*manyQueues; len(s.of) > most {
-			t.Errorf("%d names in use: %d queues, want at most %d", names+manyQueues, len(s.of), most)
-		}
 	}
 }

@@ -108,6 +108,7 @@ type Request struct {
 	*Message
 	Round Round
 	Node  int // passed to Round.Reply: which server this request goes to
+	About any // for Command.Args: what it encodes the arguments of; not looked at here
 
 	replied bool // the goroutine that set this has called Round.Reply or will; guarded by Conn.mu
 	eval    bool // send the script, not its SHA; guarded by Conn.mu
