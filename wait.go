@@ -1,9 +1,26 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"strings"
+
+	"github.com/quorumlock/redlock/internal/quorum"
 )
+
+// Waiting. A client that finds a lock taken joins the queue that each node keeps for it. On a release, each node hands
+// the lock to the waiter in its queue that has waited longest: it sets the key to that waiter's owner and publishes a
+// notification to the waiter's Locker. Owners begin with the time, so all nodes that know of the same waiters choose
+// the same one. A majority of such votes is a hold like any other.
+//
+// Notifications only save time. Each waiter also repeats its request now and then: so it learns of votes whose
+// notification was lost, takes over from a holder that crashed, and gets back a place that a node has lost.
+//
+// Votes may split between waiters if the nodes learnt of them in different orders. Then all of these waiters but the
+// oldest give their votes back. A waiter also gives its votes back if another owner seems to hold the lock and a node
+// says that an older waiter waits for one of them. If so many nodes fail it that it cannot get the lock, it leaves the
+// queues until they are back.
 
 // wait waits until the lock is held: first in this process's local queue, then, at the head of that, in the nodes'
 // queues. last is the error of the attempt that failed before, or nil, and first the waiter that the nodes have put into
@@ -42,6 +59,141 @@ func (l *Locker) wait(ctx context.Context, want acquisition, last error, first *
 		want.found(nil)
 	}
 	return h, err
+}
+
+// queueWait is one caller's wait in the nodes' queues, under one owner after the other.
+type queueWait struct {
+	locker *Locker
+	want   acquisition
+	last   error          // why the last request got nothing; nil: none has an answer yet
+	since  int64          // when the wait of the next owner counts from, in µs of the nodes' time
+	seen   quorum.History // what the requests have found
+	waiter *waiter        // nil: the next request has a new owner
+}
+
+// queue waits in the nodes' queues until the lock is held. Its first request counts as part of the attempt that failed
+// before, with the error last, if there was one; if first is not nil, it is the request of that attempt.
+func (l *Locker) queue(ctx context.Context, want acquisition, last error, first *waiter) (*hold, error) {
+	l.listeners.listen(l.ctx, l) //nolint:contextcheck // until Close, not until the caller leaves
+	l.listeners.waiting.Add(1)
+	defer l.listeners.waiting.Add(-1)
+	for _, i := range l.tokens.Poor() {
+		l.nodes[i].measureSoon()
+	}
+	begun := l.opts.clock.now()
+	if first != nil {
+		begun = first.hold.tenure.start
+	}
+	q := &queueWait{locker: l, want: want, last: last, waiter: first, seen: quorum.History{First: first != nil}}
+	q.since = cmp.Or(want.waitsSince, l.tokens.time(begun))
+	for attempts := 1; ; attempts++ {
+		if h, err := q.turn(ctx, attempts); !errors.Is(err, errAskAgain) {
+			return h, err
+		}
+	}
+}
+
+var errAskAgain = errors.New("ask again")
+
+// turn makes one request and waits for what comes of it: it returns the hold, errAskAgain, or why the wait is over.
+func (q *queueWait) turn(ctx context.Context, attempts int) (*hold, error) {
+	l, o := q.locker, q.want.opts
+	r, asked, err := q.ask(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pause, final := quorum.Pause{}, attempts == o.maxAttempts
+	if !final {
+		pause = q.seen.Pause(o.backoff(attempts), max(o.ttl, queueLives)/2, o.maxAttempts == 0)
+	}
+	h, err := q.waiter.await(ctx, r, asked, pause, &q.seen)
+	switch conflict := l.mayLock(); {
+	case conflict != nil: // found since the wait began
+		return nil, q.waiter.leave(r, waitEnded(q.last, conflict))
+	case errors.Is(err, errTokenAhead): // a majority gave the lock, but it cannot be held without a token
+		return nil, q.waiter.leave(r, r.notHeld(ctx, q.want.op, q.want.name, r.poll.SoFar(), err, false))
+	case err != nil && !errors.Is(err, errAskAgain):
+		return nil, q.waiter.leave(r, waitEnded(q.last, err))
+	}
+	v := q.waiter.votes(r)
+	q.waiter.drop(r)
+	switch {
+	case h != nil:
+		return h, nil
+	case final:
+		q.waiter.hold.withdraw()
+		return nil, q.last
+	default:
+		return nil, q.decide(ctx, &v, attempts)
+	}
+}
+
+// ask asks the nodes for the lock and returns the request when its outcome is certain, or why the wait is over. If the
+// attempt before has put the caller into the queues, its request is the first.
+func (q *queueWait) ask(ctx context.Context) (r *round, asked instant, err error) {
+	l, want := q.locker, &q.want
+	if w := q.waiter; w != nil && w.first != nil {
+		r, w.first = w.first, nil
+		return r, w.hold.tenure.start, nil
+	}
+	if q.waiter == nil {
+		q.waiter = l.waiterFor(l.newHold(want, q.since))
+	}
+	w := q.waiter
+	if ended := l.takeTurn(ctx, l.turns); ended != nil {
+		w.hold.withdraw()
+		if q.last == nil {
+			q.last = l.notAsked(want.op, want.name, nil)
+		}
+		return nil, asked, waitEnded(q.last, ended)
+	}
+	r, asked = w.ask()
+	err = w.awaitOutcome(ctx, r)
+	l.turns.Release(1)
+	found := q.last
+	if err == nil || q.last == nil {
+		failure := r.failure(want.op, want.name, ErrTaken, r.poll.SoFar(), nil)
+		// Where this process was late, it has found out nothing: what a majority said last still is what is known.
+		if found = failure; !failure.late || !errors.Is(q.last, ErrTaken) {
+			q.last = failure
+			want.found(failure)
+		}
+	}
+	if w.votes(r).Enough {
+		found = nil
+	}
+	want.observed.attempt(asked, found)
+	return r, asked, nil
+}
+
+// decide does what the votes say after a request that did not get the lock, and returns errAskAgain or why the wait is
+// over.
+func (q *queueWait) decide(ctx context.Context, v *quorum.Votes, attempts int) error {
+	l, o := q.locker, q.want.opts
+	decided, pauses := q.seen.Decide(v, q.want.shared, q.waiter.owner)
+	switch decided {
+	case quorum.KeepVotes:
+		return errAskAgain
+	case quorum.Requeue:
+		q.since = l.tokens.time(o.clock.now())
+	case quorum.GiveBack, quorum.Retreat:
+		q.since++ // no owner of this wait may be that of another attempt, whose undo may still be on its way
+	}
+	// The node hands each returned vote to its oldest waiter. If it cannot notify that waiter, the waiter must find the
+	// lock free with its next request: so this one pauses before it asks again.
+	q.waiter.hold.withdraw()
+	q.waiter = nil
+	if !pauses {
+		return errAskAgain
+	}
+	err := l.rest(ctx, o.backoff(attempts))
+	if decided == quorum.Retreat && err == nil && o.maxAttempts == 0 { // what limits attempts may be all that ends the wait
+		err = l.restUntilReady(ctx)
+	}
+	if err != nil {
+		return waitEnded(q.last, err)
+	}
+	return errAskAgain
 }
 
 // notFirst returns the error of a caller that never sent a request, because other callers in this process were ahead.
