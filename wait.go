@@ -93,8 +93,6 @@ func (l *Locker) queue(ctx context.Context, want acquisition, last error, first 
 	}
 }
 
-var errAskAgain = errors.New("ask again")
-
 // turn makes one request and waits for what comes of it: it returns the hold, errAskAgain, or why the wait is over.
 func (q *queueWait) turn(ctx context.Context, attempts int) (*hold, error) {
 	l, o := q.locker, q.want.opts

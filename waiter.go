@@ -134,6 +134,9 @@ func (w *waiter) awaitOutcome(ctx context.Context, r *round) error {
 	}
 }
 
+// errAskAgain says that it is time for the next request.
+var errAskAgain = errors.New("ask again")
+
 // await returns the hold as soon as there is one, errAskAgain when it is time for the next request, or the reason why
 // the wait has ended. It counts the votes anew with each answer and each notification, and chooses the pause by all
 // of them: the outcome may be certain before the waiter's own votes have come. The pause begins at the outcome, or
