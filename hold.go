@@ -354,7 +354,7 @@ type tenure struct {
 	renewal  renewal
 }
 
-// acquisition is what a call wants to acquire, and how.
+// acquisition is what a call wants to acquire, and how. It is passed by value: else each Lock would allocate one.
 type acquisition struct {
 	op     string // for errors
 	name   string

@@ -35,7 +35,7 @@ func (l *Locker) LockAll(ctx context.Context, names []string, opts ...Option) (*
 		return nil, &opError{op: "lock all", reason: err}
 	}
 	want := acquisition{waits: true, joins: true}.of(all, 0, len(names))
-	return l.call(ctx, &want, opts, (*Locker).waitAll)
+	return l.call(ctx, want, opts, (*Locker).waitAll)
 }
 
 // sortNames checks the names, and returns them sorted, with their keys.
@@ -74,17 +74,17 @@ func (want acquisition) of(s *names, from, to int) acquisition {
 }
 
 // waitAll makes an attempt at all names, and if that fails waits for one name after the other.
-func (l *Locker) waitAll(ctx context.Context, want *acquisition) (*hold, error) {
+func (l *Locker) waitAll(ctx context.Context, want acquisition) (*hold, error) {
 	var last error
 	for attempts := 1; ; attempts++ {
 		var h *hold
-		if h, _, last = l.attempt(ctx, *want); last == nil || attempts == want.opts.maxAttempts {
+		if h, _, last = l.attempt(ctx, want); last == nil || attempts == want.opts.maxAttempts {
 			return h, last
 		}
 		if err := l.ended(ctx); err != nil {
 			return nil, waitEnded(last, err)
 		}
-		if h, err := l.acquireInOrder(ctx, *want, last); h != nil || err != nil {
+		if h, err := l.acquireInOrder(ctx, want, last); h != nil || err != nil {
 			return h, err
 		}
 		if err := l.rest(ctx, want.opts.backoff(attempts)); err != nil {

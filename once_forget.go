@@ -20,7 +20,7 @@ func (l *Locker) Forget(ctx context.Context, name string, opts ...Option) (Runs,
 	if err != nil {
 		return Runs{}, failed("forget", name, err)
 	}
-	lock, err := l.lock(ctx, &acquisition{op: j.op, name: name}, opts)
+	lock, err := l.lock(ctx, acquisition{op: j.op, name: name}, opts)
 	if err != nil {
 		return Runs{}, j.notLocked(ctx, err)
 	}

@@ -56,7 +56,7 @@ import (
 // [ErrNoQuorum] if too few nodes answered, and also for ctx.Err() if ctx ended the wait, or for [ErrMaxWait] if
 // [WithMaxWait] did. A failed call leaves nothing on the nodes.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
-	return l.lock(ctx, &acquisition{op: "lock", name: name, waits: true, joins: true}, opts)
+	return l.lock(ctx, acquisition{op: "lock", name: name, waits: true, joins: true}, opts)
 }
 
 // TryLock makes one attempt. It returns the hold, or an error as from [Locker.Lock], within the node timeout (see
@@ -65,7 +65,7 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, 
 // and is made again, within the node timeout. While no majority is connected, a call that follows a failed one is held
 // for half of the node timeout before it fails.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
-	return l.lock(ctx, &acquisition{op: "lock", name: name, joins: true}, opts)
+	return l.lock(ctx, acquisition{op: "lock", name: name, joins: true}, opts)
 }
 
 // Do waits for the lock as [Locker.Lock] does, runs fn while holding it, and unlocks when fn returns or panics. The
@@ -85,7 +85,7 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context) e
 }
 
 // lock acquires one name: it tries, or waits.
-func (l *Locker) lock(ctx context.Context, want *acquisition, opts []Option) (*Lock, error) {
+func (l *Locker) lock(ctx context.Context, want acquisition, opts []Option) (*Lock, error) {
 	var err error
 	if want.key, err = l.key(want.name); err != nil {
 		return nil, &opError{op: want.op, reason: err}
@@ -97,41 +97,41 @@ func (l *Locker) lock(ctx context.Context, want *acquisition, opts []Option) (*L
 }
 
 // try makes one attempt.
-func (l *Locker) try(ctx context.Context, want *acquisition) (*hold, error) {
+func (l *Locker) try(ctx context.Context, want acquisition) (*hold, error) {
 	want.breaksTies = !want.shared
-	h, _, err := l.attempt(ctx, *want)
+	h, _, err := l.attempt(ctx, want)
 	return h, err
 }
 
 // tryOrWait makes one attempt and, if that fails, joins the queue. It joins without an attempt if goroutines of this
 // process wait for the name, or did so a moment ago.
-func (l *Locker) tryOrWait(ctx context.Context, want *acquisition) (h *hold, err error) {
+func (l *Locker) tryOrWait(ctx context.Context, want acquisition) (h *hold, err error) {
 	if want.opts.maxAttempts == 1 {
 		return l.try(ctx, want)
 	}
 	var first *waiter
 	if want.shared || !l.local.Contended(want.key) {
 		want.queues = want.opts.fencing && !want.shared
-		if h, first, err = l.attempt(ctx, *want); err == nil {
+		if h, first, err = l.attempt(ctx, want); err == nil {
 			return h, nil
 		}
 	}
-	return l.wait(ctx, *want, err, first)
+	return l.wait(ctx, want, err, first)
 }
 
 // call does what all calls that acquire have in common: it applies the options, joins the hold that ctx carries if
 // there is one, else runs acquire, and returns a handle. If the call may wait, the context that acquire gets ends with
 // the longest wait allowed; it is for acquire alone, as everything that outlives the wait belongs to the caller's.
 func (l *Locker) call(
-	ctx context.Context, want *acquisition, opts []Option,
-	acquire func(*Locker, context.Context, *acquisition) (*hold, error),
+	ctx context.Context, want acquisition, opts []Option,
+	acquire func(*Locker, context.Context, acquisition) (*hold, error),
 ) (*Lock, error) {
 	var err error
-	if want.opts, err = l.optionsOf(want, opts); err != nil {
+	if want.opts, err = l.optionsOf(&want, opts); err != nil {
 		return nil, failed(want.op, want.name, err)
 	}
 	if carried, _ := ctx.Value(heldKey{}).(*held); carried != nil && want.joins {
-		if joined, err := l.join(carried, want); joined != nil || err != nil {
+		if joined, err := l.join(carried, &want); joined != nil || err != nil {
 			return joined, err
 		}
 	}
@@ -160,7 +160,7 @@ func (l *Locker) optionsOf(want *acquisition, opts []Option) (*options, error) {
 
 // run runs acquire, if this Locker may acquire anything.
 func (l *Locker) run(
-	ctx context.Context, want *acquisition, acquire func(*Locker, context.Context, *acquisition) (*hold, error),
+	ctx context.Context, want acquisition, acquire func(*Locker, context.Context, acquisition) (*hold, error),
 ) (*hold, error) {
 	o, err := want.opts, l.mayLock()
 	if err == nil {

@@ -58,5 +58,5 @@ func (m *RWMutex) TryRLock(ctx context.Context, opts ...Option) (*Lock, error) {
 
 func (m *RWMutex) read(ctx context.Context, wait bool, opts []Option) (*Lock, error) {
 	opts = append(slices.Clip(opts), WithoutFencing())
-	return m.locker.lock(ctx, &acquisition{op: "read-lock", name: m.name, shared: true, waits: wait, joins: true}, opts)
+	return m.locker.lock(ctx, acquisition{op: "read-lock", name: m.name, shared: true, waits: wait, joins: true}, opts)
 }

@@ -102,13 +102,13 @@ func (s *Semaphore) acquire(ctx context.Context, wait bool, opts []Option) (*Loc
 	if s.err != nil {
 		return nil, failed("acquire", s.name, s.err)
 	}
-	want := &acquisition{op: "acquire", name: s.name, waits: wait}
-	return s.locker.call(ctx, want, opts, func(l *Locker, ctx context.Context, want *acquisition) (h *hold, err error) {
+	want := acquisition{op: "acquire", name: s.name, waits: wait}
+	return s.locker.call(ctx, want, opts, func(l *Locker, ctx context.Context, want acquisition) (h *hold, err error) {
 		want.waitsSince = l.tokens.time(l.opts.clock.now())
 		if wait {
-			h, err = s.wait(ctx, want)
+			h, err = s.wait(ctx, &want)
 		} else {
-			h, _, err = s.try(ctx, want)
+			h, _, err = s.try(ctx, &want)
 		}
 		var q *QuorumError
 		if errors.As(err, &q) {

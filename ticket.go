@@ -102,9 +102,9 @@ func (l *Locker) Adopt(ctx context.Context, text string, opts ...Option) (*Lock,
 		return nil, &opError{op: "adopt", reason: err}
 	}
 	l.tokens.Observe(min(t.token, l.tokens.time(l.opts.clock.now())+token.MaxAhead.Microseconds()))
-	want := &acquisition{op: "adopt", name: t.name, key: key, from: t.owner.String()}
-	return l.call(ctx, want, opts, func(l *Locker, ctx context.Context, want *acquisition) (*hold, error) {
-		h, _, err := l.attempt(ctx, *want)
+	want := acquisition{op: "adopt", name: t.name, key: key, from: t.owner.String()}
+	return l.call(ctx, want, opts, func(l *Locker, ctx context.Context, want acquisition) (*hold, error) {
+		h, _, err := l.attempt(ctx, want)
 		if err == nil {
 			// From now on it is a hold like any other, except that release also releases what the former owner has.
 			h.tenure.want.from, h.tenure.former = nil, t.owner

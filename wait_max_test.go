@@ -240,9 +240,9 @@ func TestMaxWaitCostsNothingUnlessSet(t *testing.T) {
 	}{{nil, false}, {[]Option{WithMaxWait(time.Second)}, true}} {
 		bubble(t, 1, func(t *testing.T, fl *fleet) {
 			l := fl.locker("a", c.opts...)
-			ctx, want := t.Context(), &acquisition{op: "lock", name: "job", waits: true}
+			ctx, want := t.Context(), acquisition{op: "lock", name: "job", waits: true}
 			got := false
-			_, err := l.call(ctx, want, nil, func(_ *Locker, inner context.Context, _ *acquisition) (*hold, error) {
+			_, err := l.call(ctx, want, nil, func(_ *Locker, inner context.Context, _ acquisition) (*hold, error) {
 				got = inner != ctx
 				return nil, ErrTaken
 			})
