@@ -1,7 +1,6 @@
 package docs_test
 
 import (
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -21,8 +20,8 @@ func TestBudgetsOfTheBuilding(t *testing.T) {
 	}
 	got := map[string]float64{
 		"root files":                          0,
-		"largest cycle of root files":         float64(largestCycle(usesBetweenFiles(t, root))),
-		"largest cycle of internal/redisconn": float64(largestCycle(usesBetweenFiles(t, "../internal/redisconn"))),
+		"largest cycle of root files":         largestCycle(t, root),
+		"largest cycle of internal/redisconn": largestCycle(t, "../internal/redisconn"),
 		"exported names and methods":          0,
 		"options":                             0,
 		"Go lines over 120 characters":        0,
@@ -69,55 +68,14 @@ func TestBudgetsOfTheBuilding(t *testing.T) {
 	budget.Judge(t, "../testdata/budgets.txt", "building", budget.Fails, got)
 }
 
-// largestCycle returns how many files the largest set has in which each uses each other, directly or through files
-// between them. 1: there is no cycle.
-func largestCycle(uses map[[2]string][]string) int {
-	reach := map[string]map[string]bool{}
-	for pair := range uses {
-		for _, file := range pair {
-			reach[file] = map[string]bool{file: true}
-		}
-	}
-	for grown := true; grown; {
-		grown = false
-		for pair := range uses {
-			before := len(reach[pair[0]])
-			maps.Copy(reach[pair[0]], reach[pair[1]])
-			grown = grown || len(reach[pair[0]]) > before
-		}
-	}
+// largestCycle returns how many files the largest cycle of a directory has; 1: there is none.
+func largestCycle(t *testing.T, dir string) float64 {
+	t.Helper()
 	largest := 1
-	for file, others := range reach {
-		size := 0
-		for other := range others {
-			if reach[other][file] {
-				size++
-			}
-		}
-		largest = max(largest, size)
+	for _, cycle := range cycles(usesBetweenFiles(t, dir)) {
+		largest = max(largest, len(cycle))
 	}
-	return largest
-}
-
-func TestLargestCycle(t *testing.T) {
-	for _, c := range []struct {
-		uses string // pairs
-		want int
-	}{
-		{"", 1},
-		{"ab bc ac", 1},
-		{"ab ba", 2},
-		{"ab bc ca cd", 3},
-		{"ab ba cd de ec", 3},
-	} {
-		uses := map[[2]string][]string{}
-		for pair := range strings.FieldsSeq(c.uses) {
-			uses[[2]string{pair[:1], pair[1:]}] = []string{"x"}
-		}
-		if got := largestCycle(uses); got != c.want {
-			t.Errorf("%q: got %d, want %d", c.uses, got, c.want)
-		}
-	}
+	return float64(largest)
 }
 
 var requirement = regexp.MustCompile(`(?m)^(?:require |\t)\S+ v\S+$`)

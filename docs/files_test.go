@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/build"
@@ -8,6 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,39 +18,87 @@ import (
 	"testing"
 )
 
-// Two files that use each other can only be read together. Where the root has such a pair, architecture.md has it, too,
-// with the reason.
-func TestMutualFiles(t *testing.T) {
-	uses := usesBetweenFiles(t, "..")
-	var got []string
-	for pair := range uses {
-		if back := [2]string{pair[1], pair[0]}; pair[0] < pair[1] && uses[back] != nil {
-			got = append(got, pair[0]+" "+pair[1])
-		}
-	}
-	slices.Sort(got)
+// Files that use each other, directly or through files between them, can only be read together. Where a room has such a
+// cycle, architecture.md has it, too, with the reason.
+func TestCyclesOfFiles(t *testing.T) {
 	text, err := os.ReadFile("architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want []string
-	row := regexp.MustCompile("(?m)^\\| `([a-z_]+)\\.go`, `([a-z_]+)\\.go` \\| \\S.*\\|$")
-	for _, pair := range row.FindAllStringSubmatch(string(text), -1) {
-		want = append(want, pair[1]+" "+pair[2])
+	want := map[string]bool{}
+	row := regexp.MustCompile("(?m)^\\| ((?:`[a-z_]+\\.go`(?:, )?){2,})(?: of `([a-z/]+)`)? \\| \\S.*\\|$")
+	for _, row := range row.FindAllStringSubmatch(string(text), -1) {
+		want[strings.ReplaceAll(strings.ReplaceAll(row[1], "`", ""), ",", "")+" of "+cmp.Or(row[2], "redlock")] = true
 	}
-	for _, pair := range got {
-		if !slices.Contains(want, pair) {
-			a, b, _ := strings.Cut(pair, " ")
-			t.Errorf("%s.go and %s.go use each other, and architecture.md gives no reason:\n%s → %s: %v\n%s → %s: %v",
-				a, b, a, b, uses[[2]string{a, b}], b, a, uses[[2]string{b, a}])
+	for room := range rooms(t) {
+		dir := filepath.Join("..", strings.TrimPrefix(room, "redlock"))
+		uses := usesBetweenFiles(t, dir)
+		for _, cycle := range cycles(uses) {
+			name := strings.Join(cycle, ".go ") + ".go of " + room
+			if !want[name] {
+				t.Errorf("a cycle for which architecture.md gives no reason: %s", name)
+				for pair, names := range uses {
+					if slices.Contains(cycle, pair[0]) && slices.Contains(cycle, pair[1]) {
+						t.Logf("%s → %s: %v", pair[0], pair[1], names)
+					}
+				}
+			}
+			delete(want, name)
 		}
 	}
-	for _, pair := range want {
-		if !slices.Contains(got, pair) {
-			t.Errorf("architecture.md: %s do not use each other any more: delete the row", pair)
+	for name := range want {
+		t.Errorf("architecture.md: this is no cycle any more: delete the row: %s", name)
+	}
+}
+
+// cycles returns the largest sets of files in which each uses each other, directly or through files between them.
+func cycles(uses map[[2]string][]string) (all [][]string) {
+	reach := map[string]map[string]bool{}
+	for pair := range uses {
+		for _, file := range pair {
+			reach[file] = map[string]bool{file: true}
 		}
 	}
-	t.Logf("%d mutual pairs", len(got))
+	for grown := true; grown; {
+		grown = false
+		for pair := range uses {
+			before := len(reach[pair[0]])
+			maps.Copy(reach[pair[0]], reach[pair[1]])
+			grown = grown || len(reach[pair[0]]) > before
+		}
+	}
+	for file, others := range reach {
+		var cycle []string
+		for other := range others {
+			if reach[other][file] {
+				cycle = append(cycle, other)
+			}
+		}
+		if slices.Sort(cycle); len(cycle) > 1 && cycle[0] == file {
+			all = append(all, cycle)
+		}
+	}
+	return all
+}
+
+func TestCycles(t *testing.T) {
+	for _, c := range []struct{ uses, want string }{
+		{"", "[]"},
+		{"ab bc ac", "[]"},
+		{"ab ba", "[[a b]]"},
+		{"ab bc ca cd", "[[a b c]]"},
+		{"ab ba cd de ec", "[[a b] [c d e]]"},
+	} {
+		uses := map[[2]string][]string{}
+		for pair := range strings.FieldsSeq(c.uses) {
+			uses[[2]string{pair[:1], pair[1:]}] = []string{"x"}
+		}
+		got := cycles(uses)
+		slices.SortFunc(got, slices.Compare[[]string])
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("%q: got %v, want %s", c.uses, got, c.want)
+		}
+	}
 }
 
 // What the importer has read of other packages serves all calls of usesBetweenFiles.
@@ -65,9 +115,13 @@ func usesBetweenFiles(t *testing.T, dir string) map[[2]string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	build.Default.CgoEnabled = false // the importer would need a C compiler
 	var files []*ast.File
 	for _, path := range paths {
-		if strings.HasSuffix(path, "_test.go") {
+		if built, err := build.Default.MatchFile(dir, filepath.Base(path)); !built || strings.HasSuffix(path, "_test.go") {
+			if err != nil {
+				t.Fatal(err)
+			}
 			continue
 		}
 		file, err := parser.ParseFile(fset, path, nil, 0)
@@ -76,7 +130,6 @@ func usesBetweenFiles(t *testing.T, dir string) map[[2]string][]string {
 		}
 		files = append(files, file)
 	}
-	build.Default.CgoEnabled = false // the importer would need a C compiler
 	info := types.Info{Uses: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
 	config := types.Config{Importer: sources}
 	pkg, err := config.Check("github.com/quorumlock/redlock", fset, files, &info)

@@ -14,22 +14,7 @@ const module = "github.com/quorumlock/redlock"
 // The table of rooms in architecture.md says what each package of the library uses: no more and no less than it
 // imports. Nothing points up, then, since an import cannot.
 func TestRooms(t *testing.T) {
-	text, err := os.ReadFile("architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rooms := map[string][]string{}
-	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\|[^|]*\\|[^|]*\\| ([^|]*) \\|$")
-	for _, row := range row.FindAllStringSubmatch(string(text), -1) {
-		uses := []string{}
-		for _, name := range code.FindAllString(row[2], -1) {
-			uses = append(uses, strings.Trim(name, "`"))
-		}
-		rooms[row[1]] = uses
-	}
-	if len(rooms) < 6 {
-		t.Fatalf("the table has %d rooms", len(rooms))
-	}
+	rooms := rooms(t)
 	for room, want := range rooms {
 		got := []string{}
 		for _, path := range goList(t, "-f", `{{join .Imports "\n"}}`, "./"+strings.TrimPrefix(room, "redlock")) {
@@ -46,6 +31,28 @@ func TestRooms(t *testing.T) {
 			}
 		}
 	}
+}
+
+// rooms returns the packages in the table of architecture.md, each with those that it says it uses.
+func rooms(t *testing.T) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile("architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rooms := map[string][]string{}
+	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\|[^|]*\\|[^|]*\\| ([^|]*) \\|$")
+	for _, row := range row.FindAllStringSubmatch(string(text), -1) {
+		uses := []string{}
+		for _, name := range code.FindAllString(row[2], -1) {
+			uses = append(uses, strings.Trim(name, "`"))
+		}
+		rooms[row[1]] = uses
+	}
+	if len(rooms) < 6 {
+		t.Fatalf("the table has %d rooms", len(rooms))
+	}
+	return rooms
 }
 
 // goList returns the lines that go list prints of packages of this module, tests aside.
