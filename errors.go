@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -254,4 +255,88 @@ func abstainError(a *guard.Abstention, now time.Time) *AbstainError {
 		e.Remaining = max(0, a.Until.Sub(now))
 	}
 	return e
+}
+
+// errDuplicate marks a node that claim refused. New fails with it; other refusals show only in calls.
+var errDuplicate = errors.New("the same server as")
+
+// troubleOf says what keeps a node from voting: its kind, a word of the table in internal/diagnosis; in words; and the
+// code if the node has replied with an error. The kind of nil is "".
+func troubleOf(err error) (kind, text, code string) {
+	if err == nil {
+		return "", "", ""
+	}
+	var abstains *AbstainError
+	var refusal *ReplyError
+	var mismatch redisconn.MismatchError
+	text = unwrapDown(err)
+	switch {
+	case errors.As(err, &abstains) && abstains.Until.IsZero():
+		return "clock", abstains.Reason, ""
+	case errors.As(err, &abstains):
+		return "abstains", abstains.Error(), ""
+	case errors.As(err, new(redisconn.CredentialsError)): // before what the user's function may have returned
+		return "credentials", text, ""
+	case errors.As(err, &refusal) && refusal.refusesLogin():
+		return "login", refusal.Error(), refusal.Code
+	case errors.As(err, &refusal):
+		return "reply", refusal.Error(), refusal.Code
+	case errors.Is(err, errDuplicate):
+		return "twice", text, ""
+	case errors.Is(err, ErrNodeRefused):
+		return "refused", text, ""
+	case errors.As(err, &mismatch): // before the time-outs, which some are
+		return troubleOfMismatch(mismatch.Kind), text, ""
+	case errors.As(err, new(redisconn.UnexpectedError)):
+		return "odd", text, ""
+	case errors.Is(err, redisconn.ErrLate):
+		return "late", text, ""
+	case errors.As(err, new(redisconn.SilentError)), errors.Is(err, ErrNodeTimeout) && !errors.Is(err, ErrNodeDown):
+		return "silent", text, ""
+	case errors.Is(err, ErrNodeTimeout):
+		return "no connection", text, "" // in time
+	case errors.Is(err, ErrNodeBusy):
+		return "busy", text, ""
+	case lookedUp(err) != "":
+		return "name", text, ""
+	case errors.Is(err, ErrNodeDown):
+		return "down", text, ""
+	default:
+		return "other", text, ""
+	}
+}
+
+// troubleOfMismatch says the same of what answers in place of a node.
+func troubleOfMismatch(kind redisconn.MismatchKind) string {
+	switch kind {
+	case redisconn.NotRedis:
+		return "no redis"
+	case redisconn.Certificate:
+		return "certificate"
+	case redisconn.OurCertificate:
+		return "own certificate"
+	case redisconn.NoTLS, redisconn.PerhapsNoTLS, redisconn.Alert:
+		return "tls"
+	case redisconn.PerhapsTLS:
+		return "hangs up"
+	}
+	return "down"
+}
+
+// unwrapDown returns the text of err without the words that the node is down.
+func unwrapDown(err error) string {
+	return strings.TrimPrefix(err.Error(), ErrNodeDown.Error()+": ")
+}
+
+// lookedUp says in a few words why the name of a host has no address.
+func lookedUp(err error) string {
+	var dns *net.DNSError
+	switch {
+	case !errors.As(err, &dns):
+		return ""
+	case dns.IsNotFound:
+		return "no such host"
+	default:
+		return "lookup: " + inline(dns.Err)
+	}
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/redlock/internal/diagnosis"
 	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
@@ -93,6 +96,57 @@ func TestForeignKeysAreExplained(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What keeps a node from voting is of one kind. By that the finding about it is chosen, and the word in a call's error.
+func TestTroubles(t *testing.T) {
+	down := func(err error) error { return fmt.Errorf("%w: %w", ErrNodeDown, err) }
+	said := func(reply string) error { return down(explained(redis.Error(reply), "")) }
+	unknown := &net.DNSError{Err: "no such host", Name: "r2", IsNotFound: true}
+	var noPassword error
+	bubble(t, 1, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a", WithCredentials(func(context.Context, string) (user, password string, err error) {
+			return "", "", fmt.Errorf("redlock: no vault: %w", unknown)
+		}))
+		noPassword = l.nodes[0].status().Err
+	})
+	for _, c := range []struct {
+		err         error
+		code, short string // of the finding; word and more, as Ready's error has them
+	}{
+		{&AbstainError{Reason: "restarted", Until: time.Now(), Remaining: 11500 * ms}, "abstains", "abstaining for 12 s|"},
+		{&AbstainError{Reason: "its clock is wrong"}, "clock", "abstaining|its clock is wrong"},
+		{noPassword, "credentials", "without credentials|no vault: lookup r2: no such host"},
+		{said("WRONGPASS invalid"), "reply-wrongpass", "WRONGPASS|invalid"},
+		{said("OOM full"), "reply-oom", "OOM|full (the node's memory is full: raise maxmemory)"},
+		{down(fmt.Errorf("%w: %w r1", ErrNodeRefused, errDuplicate)), "twice", "refused|the same server as r1"},
+		{down(fmt.Errorf("%w: a replica", ErrNodeRefused)), "refused", "refused|a replica"},
+		{down(redisconn.Unexpected(int64(7))), "not-redis", "failed|unexpected reply 7"},
+		{redisconn.ErrLate, "silent", "not heard in time (this process was late)|"},
+		{ErrNodeTimeout, "silent", "silent|"},
+		{down(redisconn.SilentError{}), "silent", "silent|"},
+		{down(ErrNodeTimeout), "unreachable", "silent|"},
+		{ErrNodeBusy, "silent", "busy|"},
+		{down(&net.OpError{Op: "dial", Err: unknown}), "unreachable", "unreachable: no such host|"},
+		{down(&net.OpError{Op: "dial", Net: "tcp", Err: io.EOF}), "unreachable", "unreachable|"},
+		{down(io.EOF), "unreachable", "unreachable|EOF"},
+		{errors.New("odd"), "unreachable", "failed|odd"},
+		{down(redisconn.MismatchError{Kind: redisconn.NotRedis}), "not-redis", "unreachable|"},
+		{down(redisconn.MismatchError{Kind: redisconn.NoTLS}), "tls", "unreachable|"},
+		{down(redisconn.MismatchError{Kind: redisconn.PerhapsNoTLS}), "tls", "unreachable|"},
+		{down(redisconn.MismatchError{Kind: redisconn.PerhapsTLS}), "unreachable", "unreachable|"},
+		{down(redisconn.MismatchError{Kind: redisconn.Certificate}), "certificate", "unreachable|"},
+		{down(redisconn.MismatchError{Kind: redisconn.OurCertificate}), "certificate", "unreachable|"},
+		{down(redisconn.MismatchError{Kind: redisconn.Alert}), "tls", "unreachable|"},
+	} {
+		kind, text, reply := troubleOf(c.err)
+		found := diagnosis.Findings(&diagnosis.Facts{Trouble: kind, Error: text, Reply: reply})
+		if len(found) != 1 || found[0].Code != c.code {
+			t.Errorf("%v: %s: found %+v, want %s", c.err, kind, found, c.code)
+		}
+		word, more := NodeError{Outcome: OutcomeFailed, Err: c.err}.short()
+		equals(t, word+"|"+more, c.short, "%v: in short", c.err)
+	}
 }
 
 // Users see the reply of the node, unless the connection is gone: that error says more.

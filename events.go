@@ -101,9 +101,9 @@ type events struct {
 	mu      sync.Mutex // guards the fields below; no other mutex is taken while it is held
 	queue   []Event    // those from head on are queued. It grows when it is needed: most Lockers have few events at a time
 	head    int
-	limit   int      // maxEvents
-	dropped int      // events dropped since the last one that was queued
-	looks   []func() // see look
+	limit   int     // maxEvents
+	dropped int     // events dropped since the last one that was queued
+	looks   []voter // see look
 }
 
 // startEvents returns nil if there is no observer and the logger logs nothing.
@@ -157,10 +157,10 @@ func (e *events) emit(ev Event) {
 // logs reports whether there is a log.
 func (e *events) logs() bool { return e != nil && e.log != nil }
 
-// look has the goroutine of events run f, after the events that are queued.
-func (e *events) look(f func()) {
+// look has the log look at the findings about a node, after the events that are queued.
+func (e *events) look(at voter) {
 	e.mu.Lock()
-	e.looks = append(e.looks, f)
+	e.looks = append(e.looks, at)
 	e.mu.Unlock()
 	select {
 	case e.wake <- struct{}{}:
@@ -169,7 +169,7 @@ func (e *events) look(f func()) {
 }
 
 // takeLooks returns what look was called with since the last call.
-func (e *events) takeLooks() (all []func()) {
+func (e *events) takeLooks() (all []voter) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	all, e.looks = e.looks, nil
@@ -227,8 +227,8 @@ func (e *events) deliver() {
 			e.observer(ev)
 		}
 	}
-	for _, look := range e.takeLooks() {
-		look()
+	for _, n := range e.takeLooks() {
+		e.log.look(n)
 	}
 }
 

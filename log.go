@@ -8,12 +8,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/diagnosis"
 	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 // eventLog writes events to the log. When many holds fail, most of them because a majority of the nodes is gone, it
 // writes a line for each of the first, and then sums up: a log that buries its reader helps nobody. At level Debug it
-// writes a line for each event all the same. Nodes' problems are logged with their findings: see node.report.
+// writes a line for each event all the same. Nodes' problems are logged with their findings: see look.
 //
 // Only the goroutine of events uses it. A nil *eventLog logs nothing.
 type eventLog struct {
@@ -26,6 +27,8 @@ type eventLog struct {
 	since     time.Time // since when there is no majority, if the log has said so
 	isSettled bool      // the first attempts to connect have ended
 
+	findings map[voter]string // the codes and severities of those that were logged last
+
 	notRenewed, lost, notUnlocked digest
 }
 
@@ -33,11 +36,13 @@ type eventLog struct {
 type voter interface {
 	addr() string
 	vote(now time.Time) (state EventKind, whyNot error)
+	// findings returns what is found at the node; settled is false if that is about to change.
+	findings() (found []diagnosis.Finding, settled bool)
 }
 
 func newEventLog(logger *slog.Logger, c clock) *eventLog {
 	return &eventLog{
-		logger: logger, clock: c,
+		logger: logger, clock: c, findings: make(map[voter]string),
 		// A renewal is tried again and again, so one line is enough, and a pause between two tries is no calm.
 		notRenewed:  digest{level: slog.LevelWarn, inFull: 1, calm: 10 * time.Second},
 		lost:        digest{level: slog.LevelError, inFull: 3, calm: firstPace},
@@ -82,6 +87,32 @@ func (l *eventLog) see(ev *Event) {
 	l.write(ev, level)
 	if ev.Kind == EventNodeUp || ev.Kind == EventNodeDown || ev.Kind == EventNodeAbstaining {
 		l.countVotes(ev.Time)
+	}
+}
+
+// look logs the findings about a node if they have changed.
+func (l *eventLog) look(n voter) {
+	found, settled := n.findings()
+	if !settled {
+		return
+	}
+	var codes []string
+	for _, f := range found {
+		codes = append(codes, fmt.Sprint(f.Code, f.Severity))
+	}
+	joined := strings.Join(codes, " ")
+	if joined == l.findings[n] {
+		return
+	}
+	l.findings[n] = joined
+	for _, f := range found {
+		if f.Severity > diagnosis.Note {
+			write := l.logger.Warn
+			if f.Severity == diagnosis.Unsafe {
+				write = l.logger.Error
+			}
+			write("node: "+f.Text, "node", n.addr(), "finding", f.Code, "remedy", f.Remedy)
+		}
 	}
 }
 

@@ -45,7 +45,6 @@ type node struct {
 	labelled  time.Time     // when the node last got the Locker's label
 
 	reporting atomic.Bool // report was called, and the findings have not been looked at since
-	logged    string      // the codes and severities of the findings that were logged last; owned by events.run
 
 	announcing sync.Mutex // guards announced
 	announced  EventKind  // the state in the last event
@@ -61,6 +60,13 @@ func (n *node) membership() Membership { return membershipOf(n.peers.registry.el
 type oddReply struct {
 	command string
 	err     error
+}
+
+// tried is what trial found.
+type tried struct {
+	largest    int64       // the largest token that the node knows; 0: unknown
+	refusal    *ReplyError // nil: scripts may do all
+	undeclared bool        // the refusal: scripts may not use keys that they do not declare
 }
 
 // heard notes whether the node's reply to a command was of its kind. err: why the command failed, or nil.
@@ -253,9 +259,6 @@ func closeNodes(ctx context.Context, nodes []*node) {
 		n.conn.Close()
 	}
 }
-
-// errDuplicate marks a node that claim refused. New fails with it; other refusals show only in calls.
-var errDuplicate = errors.New("the same server as")
 
 // claim registers the server that n is connected to, and refuses n if another node is registered for it.
 func (n *node) claim(ids ...string) error {
@@ -465,6 +468,43 @@ func (n *node) abstaining(asked time.Time) error {
 		return abstainError(a, n.opts.clock.local())
 	}
 	return nil
+}
+
+// vote returns whether the node's votes count at present, as the kind of the event that says so, and why not. That a
+// server closes an idle connection, and takes a new one at once, is no outage.
+func (n *node) vote(now time.Time) (EventKind, error) {
+	if _, down := n.conn.State(); down != nil && !n.conn.Returns() {
+		return EventNodeDown, down
+	}
+	if why := n.abstaining(now); why != nil {
+		return EventNodeAbstaining, why
+	}
+	return EventNodeUp, nil
+}
+
+// announce wakes those who wait for a change of the node's state, and emits an event if that has changed. Called
+// without its mutexes.
+func (n *node) announce() {
+	n.peers.states.change()
+	if n.events == nil || !n.attempted.Load() {
+		return
+	}
+	n.announcing.Lock() // before reading the state, so that the last event has the latest state
+	defer n.announcing.Unlock()
+	state, err := n.vote(n.opts.clock.local())
+	if state != n.announced {
+		n.announced = state
+		n.events.emit(Event{Kind: state, Node: n.addr(), Err: err})
+	}
+}
+
+// report emits an event if the node's state has changed, and has the findings logged if they have changed. It is called
+// with every answer to a probe and more often, so it only notes that somebody has to look, if there is a log.
+func (n *node) report() {
+	n.announce()
+	if n.events.logs() && !n.reporting.Swap(true) {
+		n.events.look(n)
+	}
 }
 
 // probeEvery is the mean interval between two probes of a node; it varies at random between half and 1.5 times that.

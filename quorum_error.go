@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/quorum"
-	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
 // Outcome is what one node contributed to a call.
@@ -90,10 +88,6 @@ func (e NodeError) Unwrap() error { return e.Err }
 // short says in a word why the node has no vote, or returns "" if it has voted. more is what else fits into a line, or
 // "".
 func (e NodeError) short() (word, more string) {
-	var abstains *AbstainError
-	var refusal *ReplyError
-	var credentials redisconn.CredentialsError
-	var mismatch redisconn.MismatchError
 	switch e.Outcome {
 	case OutcomeUnasked:
 		return string(e.Outcome), ""
@@ -105,57 +99,42 @@ func (e NodeError) short() (word, more string) {
 	default:
 		return "", ""
 	}
-	switch err := e.Err; {
-	case err == nil:
+	kind, text, code := troubleOf(e.Err)
+	switch kind {
+	case "":
 		return "no answer", ""
-	case errors.As(err, &abstains) && !abstains.Until.IsZero():
-		return "abstaining for " + guard.Seconds(abstains.Remaining), ""
-	case errors.As(err, &abstains):
-		return "abstaining", abstains.Reason
-	case errors.As(err, &credentials):
-		return "without credentials", inner(credentials.Unwrap())
-	case errors.As(err, &refusal):
-		return refusal.Code, strings.TrimPrefix(refusal.Error(), refusal.Code+" ")
-	case errors.Is(err, ErrNodeRefused):
-		return "refused", inline(strings.TrimPrefix(unwrapDown(err), ErrNodeRefused.Error()+": "))
-	case errors.As(err, &mismatch):
-		return "unreachable", inner(mismatch)
-	case errors.As(err, new(redisconn.UnexpectedError)):
-		return string(OutcomeFailed), inline(unwrapDown(err))
-	case errors.Is(err, redisconn.ErrLate):
+	case "abstains":
+		var why *AbstainError
+		errors.As(e.Err, &why)
+		return "abstaining for " + guard.Seconds(why.Remaining), ""
+	case "clock":
+		return "abstaining", text
+	case "credentials":
+		_, why, _ := strings.Cut(inline(text), "credentials: ")
+		return "without credentials", why
+	case "login", "reply":
+		return code, strings.TrimPrefix(text, code+" ")
+	case "twice", "refused":
+		return "refused", inline(strings.TrimPrefix(text, ErrNodeRefused.Error()+": "))
+	case "no redis", "tls", "hangs up", "certificate", "own certificate":
+		return "unreachable", inline(text)
+	case "odd":
+		return string(OutcomeFailed), inline(text)
+	case "late":
 		return "not heard in time (this process was late)", ""
-	case errors.Is(err, ErrNodeTimeout):
+	case "silent", "no connection":
 		return "silent", ""
-	case errors.Is(err, ErrNodeBusy):
+	case "busy":
 		return "busy", ""
-	case errors.As(err, new(*net.DNSError)): // with the word: the other nodes may be unreachable for other reasons
-		return "unreachable: " + lookedUp(err), ""
-	case errors.Is(err, ErrNodeDown):
-		why := inline(unwrapDown(err))
-		if strings.HasPrefix(why, "dial ") { // and then address and reason, of which %+v has more
-			why = ""
+	case "name": // with the word: the other nodes may be unreachable for other reasons
+		return "unreachable: " + lookedUp(e.Err), ""
+	case "down":
+		if strings.HasPrefix(text, "dial ") { // and then address and reason, of which %+v has more
+			return "unreachable", ""
 		}
-		return "unreachable", why
+		return "unreachable", inline(text)
 	default:
-		return string(e.Outcome), inner(err)
-	}
-}
-
-// unwrapDown returns the text of err without the words that the node is down.
-func unwrapDown(err error) string {
-	return strings.TrimPrefix(err.Error(), ErrNodeDown.Error()+": ")
-}
-
-// lookedUp says in a few words why the name of a host has no address.
-func lookedUp(err error) string {
-	var dns *net.DNSError
-	switch {
-	case !errors.As(err, &dns):
-		return ""
-	case dns.IsNotFound:
-		return "no such host"
-	default:
-		return "lookup: " + inline(dns.Err)
+		return string(e.Outcome), inner(e.Err)
 	}
 }
 

@@ -258,46 +258,6 @@ func TestAClientWithAnotherListIsRefused(t *testing.T) {
 	})
 }
 
-// What is said of a list that is refused: the first node that others do not have, and when they were last there.
-func TestWhichListIsRefused(t *testing.T) {
-	why := func(addr string) string { return map[string]string{"x": "no such host"}[addr] }
-	lists := func(texts ...string) (all [][]string) {
-		for _, text := range texts {
-			all = append(all, strings.Fields(text))
-		}
-		return all
-	}
-	now, gone := lastSeen{true, 10 * time.Second}, lastSeen{known: true}
-	for _, c := range []struct {
-		own, theirs [][]string
-		apart       []string
-		seen        lastSeen
-		want        string
-	}{
-		{lists("a b x"), lists("a b c"), nil, now, "x: no such host; others use c"},
-		{lists("a d x"), lists("a b c"), nil, now, "d is in this list alone; others use b c"},
-		{lists("a b"), lists("a b c d e"), nil, now, "this list lacks c; others use c d e"},
-		{lists("a b c d"), lists("a b c"), nil, now, "d is in this list alone; others use one node less"},
-		{lists("a b", "a c"), lists("c d"), nil, now, "a is in this list alone; others use d"},
-		{lists("a b c"), lists("a b c"), []string{"b"}, now, "other clients use a b c (where b is another master)"},
-		{lists("a b", "c d"), lists("a c", "b d"), nil, now, "other clients use a c to b d"},
-		{lists("a b x"), lists("a b c"), nil, lastSeen{}, "x: no such host; others use c"},
-		{
-			lists("x b"), lists("c b"), nil,
-			lastSeen{true, 40 * time.Second},
-			"x: no such host; others use c, or did up to 40 s ago",
-		},
-		{lists("x b"), lists("c b"), nil, gone, "x: no such host; others used c, over 50 s ago"},
-	} {
-		want := c.want + ": a client with this list is refused as long as they do"
-		if c.seen == gone {
-			want = c.want + ": a client with this list is refused until the nodes have forgotten them"
-		}
-		got := refusedInWords(c.own, NodeClients{Lists: c.theirs, apart: c.apart, seen: c.seen}, why)
-		equals(t, got, want, "%q and %q", c.own, c.theirs)
-	}
-}
-
 // A list that is refused only because of a client that has crashed is told apart from one that others use.
 func TestTheOthersAreGone(t *testing.T) {
 	c := changes[0]

@@ -1,0 +1,120 @@
+// Package diagnosis says what an administrator should know about a node: facts about it in, findings out.
+//
+// It knows what each fact means for locks, how bad that is, and what to change. It must not know how the facts were
+// gathered: it has no connections and no clocks, and asks nobody.
+//
+// findings.go is a table with a row for each finding; testdata/findings.txt shows what each says. A new finding is a
+// row, a scenario there and a line in docs/operations.md, and a field of Facts if it goes by something new.
+package diagnosis
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Severity says how much a finding matters.
+type Severity int
+
+// The severities, as redlock.Severity has them.
+const (
+	Note        Severity = iota // as intended, but good to know
+	Degraded                    // locks are safe, with less to spare
+	Unavailable                 // no lock can be granted
+	Unsafe                      // a lock may be granted twice
+)
+
+// Finding is something that the administrator of a node should know.
+type Finding struct {
+	Code     string
+	Severity Severity
+	Text     string // what was found
+	Remedy   string // what to change; "": Text says it
+}
+
+// Facts is what is known about a node. Of what was not asked, or no longer holds, it has zero values.
+type Facts struct {
+	// What keeps the node from voting.
+	Trouble string // its kind, a word of the table in findings.go; "": the node votes
+	Error   string // in words
+	Reply   string // the code of the error reply, if it is one
+	Odd     string // the last reply that was not of the kind that its command has; "": none
+
+	// What the client was told to put up with.
+	MayRefuseInfo, MayEvict bool
+
+	// What the node says of itself. A refusal is in words; "": there is none.
+	InfoRefused, ConfigRefused string
+	Role                       string
+	Promoted                   bool          // has been a replica, or has had one
+	Uptime                     time.Duration // negative if its clock was set back by more
+	AppendOnly                 bool
+	Fsync, NoFsyncOnRewrite    string // appendfsync and no-appendfsync-on-rewrite; "": unknown
+	UsedMemory, MaxMemory      int64  // bytes; 0: unknown, no limit
+	Policy                     string // maxmemory-policy; "": unknown
+	IdleTimeout, ProbePause    int64  // in s: when it closes an idle connection, 0: never; the longest between two probes
+	RecordKey, Unkept          string // of the node record, and why that cannot be kept; "": it is
+
+	// What scripts may not do there, as the node's error reply says; "": they may do all.
+	ScriptRefused, ScriptReply string // the reply in words, and its code
+	Undeclared                 bool   // the reason is that they use keys that they do not declare
+
+	// The settings of other clients: how they differ; "": they do not.
+	Settings, SameSettings string // the difference, and what to make the same
+	SettingsUnsafe         bool   // two can hold one lock
+
+	// The lists of nodes with which clients vote.
+	Own          [][]string        // the addresses in this client's: one list, or the old and the new one
+	OwnInWords   string            // the same, for a text
+	Down         map[string]string // why nodes in them cannot be reached, by address
+	Registered   bool              // this client works
+	Clients      []Clients         // by their lists, this client's own among them
+	Clash        bool              // two of those lists do not exclude each other
+	ListsRefused string            // why the node does not tell lists; "": it does
+
+	// The node's largest token, if it is far ahead of the nodes' clocks; 0: it is not.
+	Token      int64
+	TokenAhead time.Duration
+	FloorKey   string // where a token is written so that those up to it count no more
+}
+
+// Clients are clients that have the same lists of nodes.
+type Clients struct {
+	Lists     [][]string // the addresses: one list, or the old and the new one
+	InWords   string     // the same, for a text
+	Conflict  bool       // their lists and this client's do not exclude each other
+	Elsewhere bool       // some address leads them to another node than it leads this client to
+	Gone      bool       // none has been seen for so long that they are not at work any more
+	Seen      int        // in s, how long ago one was last seen: at most, or at least if they are gone; 0: just now
+}
+
+// Findings says what is to be known about a node, in the order of the table.
+func Findings(f *Facts) (list []Finding) {
+	var words *strings.Replacer
+	for _, r := range table {
+		if !r.when(f) {
+			continue
+		}
+		if words == nil {
+			words = f.words()
+		}
+		list = append(list, Finding{words.Replace(r.code), r.severity, words.Replace(r.text), words.Replace(r.remedy)})
+	}
+	return list
+}
+
+// words puts the facts in the place of the words in braces that the table has.
+func (f *Facts) words() *strings.Replacer {
+	return strings.NewReplacer(
+		"{error}", f.Error, "{reply}", strings.ToLower(f.Reply), "{odd}", f.Odd,
+		"{info refused}", f.InfoRefused, "{config refused}", f.ConfigRefused,
+		"{record}", f.RecordKey, "{unkept}", f.Unkept,
+		"{policy}", f.Policy, "{used}", fmt.Sprint(f.UsedMemory), "{maxmemory}", fmt.Sprint(f.MaxMemory),
+		"{fsync}", f.Fsync, "{timeout}", fmt.Sprint(f.IdleTimeout), "{pause}", fmt.Sprint(f.ProbePause),
+		"{script refused}", f.ScriptRefused, "{script reply}", strings.ToLower(f.ScriptReply),
+		"{settings}", f.Settings, "{same settings}", f.SameSettings,
+		"{lists}", f.listsInWords(), "{own list}", f.ownListInWords(), "{lists refused}", f.ListsRefused,
+		"{clock ahead}", (-f.Uptime).String(),
+		"{token ahead}", f.TokenAhead.String(), "{token}", fmt.Sprint(f.Token), "{floor}", f.FloorKey,
+	)
+}
