@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -286,7 +287,7 @@ func troubleOf(err error) (kind, text, code string) {
 	case errors.Is(err, ErrNodeRefused):
 		return "refused", text, ""
 	case errors.As(err, &mismatch): // before the time-outs, which some are
-		return troubleOfMismatch(mismatch.Kind), text, ""
+		return cmp.Or(mismatches[mismatch.Kind], "down"), text, ""
 	case errors.As(err, new(redisconn.UnexpectedError)):
 		return "odd", text, ""
 	case errors.Is(err, redisconn.ErrLate):
@@ -306,21 +307,10 @@ func troubleOf(err error) (kind, text, code string) {
 	}
 }
 
-// troubleOfMismatch says the same of what answers in place of a node.
-func troubleOfMismatch(kind redisconn.MismatchKind) string {
-	switch kind {
-	case redisconn.NotRedis:
-		return "no redis"
-	case redisconn.Certificate:
-		return "certificate"
-	case redisconn.OurCertificate:
-		return "own certificate"
-	case redisconn.NoTLS, redisconn.PerhapsNoTLS, redisconn.Alert:
-		return "tls"
-	case redisconn.PerhapsTLS:
-		return "hangs up"
-	}
-	return "down"
+// mismatches are the kinds of trouble if something else answers in place of a node.
+var mismatches = map[redisconn.MismatchKind]string{
+	redisconn.NotRedis: "no redis", redisconn.Certificate: "certificate", redisconn.OurCertificate: "own certificate",
+	redisconn.NoTLS: "tls", redisconn.PerhapsNoTLS: "tls", redisconn.Alert: "tls", redisconn.PerhapsTLS: "hangs up",
 }
 
 // unwrapDown returns the text of err without the words that the node is down.

@@ -12,8 +12,6 @@ import (
 	"time"
 )
 
-var severities = []string{Note: "note", Degraded: "degraded", Unavailable: "unavailable", Unsafe: "unsafe"}
-
 // Each scenario of testdata/findings.txt has the findings that stand there, word for word, and each row of the table is
 // in one of them.
 func TestFindings(t *testing.T) {
@@ -21,50 +19,34 @@ func TestFindings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	severities := []string{Note: "note", Degraded: "degraded", Unavailable: "unavailable", Unsafe: "unsafe"}
 	untried := slices.Clone(table)
-	var name string
-	f, want, last := new(Facts), []Finding(nil), (*string)(nil) // last: the text of the line above
-	check := func() {
-		got := Findings(f)
-		for i := range min(len(got), len(want)) {
-			switch want[i].Remedy {
-			case "":
-				want[i].Remedy = got[i].Remedy
-			case "none":
-				want[i].Remedy = ""
-			}
+	for scenario := range strings.SplitSeq(string(text), "\n\n") {
+		facts, want, _ := strings.Cut(scenario, "\n  finds ")
+		name, facts, _ := strings.Cut(facts, "\n")
+		if name[0] == '#' {
+			continue
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s:\ngot  %+v\nwant %+v", name, got, want)
-		}
-		untried = slices.DeleteFunc(untried, func(r row) bool { return r.when(f) })
-	}
-	for line := range strings.Lines(string(text)) {
-		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-		rest = strings.TrimSpace(rest)
-		switch {
-		case word == "" || word[0] == '#':
-		case line[0] != ' ':
-			check()
-			name = strings.TrimSpace(line)
-			f, want = new(Facts), nil
-		case strings.HasPrefix(line, "          "):
-			*last += " " + strings.TrimSpace(line)
-		case word == "finds":
-			head, said, _ := strings.Cut(rest, ": ")
-			code, severity, _ := strings.Cut(head, ", ")
-			want = append(want, Finding{code, Severity(slices.Index(severities, severity)), said, ""})
-			last = &want[len(want)-1].Text
-		case word == "remedy":
-			last = &want[len(want)-1].Remedy
-			*last = rest
-		default:
-			if err := f.set(word, rest); err != nil {
+		f := new(Facts)
+		for line := range strings.Lines(facts) {
+			word, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if err := f.set(word, strings.TrimSpace(value)); err != nil {
 				t.Fatalf("%s: %s: %v", name, word, err)
 			}
 		}
+		var found []string
+		for _, of := range Findings(f) {
+			found = append(found, fmt.Sprintf("%s, %s: %s", of.Code, severities[of.Severity], of.Text))
+			if of.Remedy != "" {
+				found[len(found)-1] += " remedy " + of.Remedy
+			}
+		}
+		want = strings.Join(strings.Fields(want), " ")
+		if got := strings.Join(found, " finds "); got != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", name, got, want)
+		}
+		untried = slices.DeleteFunc(untried, func(r row) bool { return r.when(f) })
 	}
-	check()
 	for _, r := range untried {
 		t.Errorf("no scenario has %q: %q", r.code, r.text)
 	}
@@ -92,10 +74,8 @@ func (f *Facts) set(name, value string) (err error) {
 	switch field := at.Addr().Interface().(type) {
 	case *string:
 		*field = value
-	case *bool:
-		*field, err = strconv.ParseBool(value)
-	case *int64:
-		*field, err = strconv.ParseInt(value, 10, 64)
+	case *bool, *int64:
+		_, err = fmt.Sscan(value, field)
 	case *time.Duration:
 		*field, err = time.ParseDuration(value)
 	case *[][]string:
