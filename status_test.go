@@ -70,7 +70,11 @@ func TestAnIdleTimeoutThatClosesConnectionsIsNoted(t *testing.T) {
 
 func TestNodes(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		fl.nodes[1].Deny("zscore") // which is a finding only as long as the node is there
 		l := fl.locker("a")
+		if got := l.Nodes(t.Context())[1].Findings; len(got) == 0 || got[len(got)-1].Code != "lists-refused" {
+			t.Errorf("the script lists is refused: got %+v", got)
+		}
 		fl.nodes[1].Crash(false)
 		fl.nodes[2].Crash(false)
 		fl.nodes[2].Restart()
@@ -82,14 +86,15 @@ func TestNodes(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		got := l.Nodes(t.Context())
-		first := func(i int) string {
-			if len(got[i].Findings) == 0 {
-				return ""
+		codes := func(i int) string {
+			var all []string
+			for _, f := range got[i].Findings {
+				all = append(all, f.Code)
 			}
-			return got[i].Findings[0].Code
+			return strings.Join(all, " ")
 		}
 		for i, want := range []string{"", "unreachable", "abstains", "", "refused"} {
-			if first(i) != want || (got[i].Err == nil) != (want == "") {
+			if codes(i) != want || (got[i].Err == nil) != (want == "") {
 				t.Errorf("node %d: got %+v, want %q", i, got[i], want)
 			}
 		}
