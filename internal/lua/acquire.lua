@@ -6,17 +6,19 @@
 -- ARGV[3n+1] the TTL in ms for all, or ARGV[3n+i] for each   ARGV[#ARGV] our channel, or '': do not wait
 -- Reply: n if all n were granted and their tokens accepted, otherwise for each:
 -- {1} granted, token accepted · {2, token known here} granted, token not accepted ·
--- {0, the holder's owner, its remaining ms, its label[, how many wait before us]} taken. No owner: the key is no lock; a negative
--- time: it has no TTL. {4} our owner was revoked
-local given, pairs = {}, {}
+-- {0, the holder's owner, its remaining ms, its label[, how many wait before us]} taken. No owner: the key is no lock;
+-- a negative time: it has no TTL. {4} our owner was revoked
+-- Follows revoked (revoked), usual (n, taken, accepted, call, own_ttls, ttl), label (label), readers (marker, readers),
+-- queue (tokens), join (join).
+local given, proposals = {}, {}
 for i = 1, n do
   if not (taken and taken[i]) then
     given[#given + 1] = i
-    pairs[#pairs + 1] = ARGV[n + 2 * i - 1]
-    pairs[#pairs + 1] = KEYS[i]
+    proposals[#proposals + 1] = ARGV[n + 2 * i - 1]
+    proposals[#proposals + 1] = KEYS[i]
   end
 end
-accepted = accepted or #given > 0 and call('ZADD', tokens, 'GT', 'CH', unpack(pairs)) or 0
+accepted = accepted or #given > 0 and call('ZADD', tokens, 'GT', 'CH', unpack(proposals)) or 0
 
 -- Tokens only grow, so our token was not accepted where the score is larger. Where it is equal, it was, unless another
 -- client proposed the same number before. The count shows whether that has happened; if so, no equal score counts.

@@ -6,6 +6,7 @@
 -- {1} granted, tokens accepted · {2, token known here} granted, token not accepted for all of the request ·
 -- {0, the holder's owner, its remaining ms, its label} taken, or {4} our owner was revoked, so none of the request was
 -- granted · {3} not granted for that reason
+-- Follows revoked (revoked), label (label).
 local n, call = #KEYS - 1, redis.call
 local tokens, replies, usual = KEYS[n + 1], {}, 0
 local before, a = 0, 1 -- how many keys earlier requests have; where this one's arguments begin
@@ -28,13 +29,13 @@ while before < n do
   if taken then
     for i = first, last do replies[i] = replies[i] or { 3 } end
   else
-    local pairs = {}
+    local proposals = {}
     for i = 1, own do
       local key = KEYS[before + i]
       call('SET', key, owner, 'PX', ttl)
-      pairs[2 * i - 1], pairs[2 * i] = token, key
+      proposals[2 * i - 1], proposals[2 * i] = token, key
     end
-    if token == '' or call('ZADD', tokens, 'GT', 'CH', unpack(pairs)) == own then
+    if token == '' or call('ZADD', tokens, 'GT', 'CH', unpack(proposals)) == own then
       usual = usual + own
     else
       -- At least one token was not accepted. An equal score may be ours or another client's, so it does not count: all

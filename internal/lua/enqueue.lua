@@ -3,9 +3,11 @@
 -- KEYS[i] a lock key, all distinct   KEYS[n+1] the set of tokens
 -- ARGV[4i-3] our owner   ARGV[4i-2] the TTL in ms   ARGV[4i-1] the token, or ''   ARGV[4i] our member of the queue
 -- Reply: n if all n were granted and their tokens accepted, otherwise for each:
--- {1[, 1]} granted, token accepted · {2, token known here[, 1]} granted, token not accepted; the last 1: an older one waits ·
--- {0, the holder's owner, its remaining ms, its label, how many wait before us} taken ·
+-- {1[, 1]} granted, token accepted · {2, token known here[, 1]} granted, token not accepted; the last 1: an older one
+-- waits · {0, the holder's owner, its remaining ms, its label, how many wait before us} taken ·
 -- {4} our owner was revoked
+-- Follows revoked (revoked), label (label), readers (marker, readers), queue (queue, hand_over, leave, propose),
+-- join (join).
 local n, call = #KEYS - 1, redis.call
 local holders, usual, replies = call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do

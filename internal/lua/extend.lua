@@ -3,6 +3,7 @@
 -- ARGV[3i-2] our owner   ARGV[3i-1] the TTL in ms   ARGV[3i] our token, or ''
 -- Reply: n if all n were ours, otherwise for each: 1 extended · 2 repaired: it was free and is ours again ·
 -- 0 another owner has it, or had it since, as a larger token shows · 3 our owner was revoked
+-- Follows revoked (revoked).
 local n, call, usual, codes = #KEYS - 1, redis.call, 0, {}
 local tokens, holders = KEYS[n + 1], call('MGET', unpack(KEYS, 1, n))
 for i = 1, n do

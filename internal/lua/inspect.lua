@@ -3,6 +3,7 @@
 -- Reply for each: {the holder's owner or '', its remaining ms, the largest token that the node remembers or '', how
 -- many wait, the register or '', its remaining ms, {the set of readers' members, if the holder is the marker}, the
 -- holder's label, {the members' labels}}
+-- Follows register (register, base, tokens), label (label).
 local call, replies = redis.call, {}
 for i = 1, #KEYS - 1 do
   local key = KEYS[i]

@@ -1,6 +1,7 @@
 // Package lua embeds the scripts that run on the nodes: decisions that must be atomic. The head of each script is its
 // contract: name, keys, arguments, reply. A script takes any number of locks in one call. Some files are parts that
-// precede scripts. Their heads have no name and colon, because the simulation recognizes a script by these.
+// precede scripts. Their heads have no name and colon, because the simulation recognizes a script by these. A head's
+// last line says which parts the file follows and, in parentheses, what it uses of their locals.
 //
 // It knows the scripts' texts and SHAs. It must not know which code sends them, or why.
 package lua

@@ -1,9 +1,6 @@
 package lua_test
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/quorumlock/redlock/internal/lua"
@@ -20,11 +17,7 @@ func TestNew(t *testing.T) {
 func TestLoadJoinsTheFiles(t *testing.T) {
 	want := "--!df flags=allow-undeclared-keys\n"
 	for _, name := range []string{"readers", "queue", "join", "read"} {
-		text, err := os.ReadFile(name + ".lua")
-		if err != nil {
-			t.Fatal(err)
-		}
-		want += string(text)
+		want += text(t, name+".lua")
 	}
 	if s := lua.Load("readers", "queue", "join", "read"); s.Source != want {
 		t.Errorf("got %d bytes, want the %d of the files in order", len(s.Source), len(want))
@@ -38,21 +31,4 @@ func TestLoadKnowsNoOtherFiles(t *testing.T) {
 		}
 	}()
 	lua.Load("none")
-}
-
-// The head of a script says what it is sent and what it replies.
-func TestEveryScriptBeginsWithItsContract(t *testing.T) {
-	files, err := filepath.Glob("*.lua")
-	if err != nil || len(files) < 20 {
-		t.Fatalf("got %d files, %v", len(files), err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.HasPrefix(string(text), "-- ") {
-			t.Errorf("%s begins without a comment", file)
-		}
-	}
 }

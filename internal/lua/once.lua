@@ -6,11 +6,13 @@
 -- ARGV[4i] when it ends at the latest, in ms of this node's time
 -- Reply: n if all were written, otherwise for each: 1 written · 0 refused: a larger token was accepted here, or the
 -- node has a later text · 2 refused: the writer does not hold the lock here · 3 refused: the text has ended
+-- Follows register (register, tokens).
 local n, call, usual, codes, time = #KEYS - 1, redis.call, 0, {}, redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 for i = 1, n do
   local key, owner, text = KEYS[i], ARGV[4 * i - 3], ARGV[4 * i - 2]
-  local left, token = math.min(tonumber(ARGV[4 * i - 1]), tonumber(ARGV[4 * i]) - now), tonumber(string.sub(text, 1, 16))
+  local left = math.min(tonumber(ARGV[4 * i - 1]), tonumber(ARGV[4 * i]) - now)
+  local token = tonumber(string.sub(text, 1, 16))
   local here, known = call('MGET', key, register(key)), owner ~= '' and call('ZSCORE', tokens, key)
   if known and tonumber(known) > token or (here[2] or '') > text then
     codes[i] = 0

@@ -3,6 +3,7 @@
 --   owner (36 bytes) ' ' token (16 bytes) ' ' TTL in ms (13 digits) ' ' channel
 -- An owner begins with the time at which its wait began, so the first member has waited longest, on every node alike.
 -- The token has 16 digits, 0 for none; in its place, a waiter that wants to read has the word below.
+-- Follows readers (base, readers, marker).
 local tokens, reading = KEYS[#KEYS], 'reading---------'
 
 local function queue(key) return base .. 'wait:' .. key end

@@ -3,8 +3,10 @@
 -- KEYS[i] a lock key, all distinct   KEYS[n+1] the set of tokens
 -- ARGV[3i-2] our owner   ARGV[3i-1] the TTL in ms   ARGV[3i] our member of the queue, or '': do not wait
 -- Reply: n if all n were granted, otherwise for each: {1[, 1]} granted; the second 1: an older writer waits ·
--- {0, the holder's owner or the marker, its remaining ms, its label[, how many wait before us]} taken, or a writer waits ·
--- {4} our owner was revoked
+-- {0, the holder's owner or the marker, its remaining ms, its label[, how many wait before us]} taken, or a writer
+-- waits · {4} our owner was revoked
+-- Follows revoked (revoked), label (label), readers (marker, readers), queue (queue, hand_over, reading, leave),
+-- join (join).
 local n, call = #KEYS - 1, redis.call
 local holders, usual, replies = call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do

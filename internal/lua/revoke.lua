@@ -3,6 +3,7 @@
 -- KEYS[i] a lock key   KEYS[n+1] the set of tokens
 -- ARGV[2i-1] the owner   ARGV[2i] for how long it stays revoked at least, in ms
 -- Reply: n if all n were theirs, otherwise for each: 1 it was the owner's · 0 it was not
+-- Follows revoked (revocations), readers (marker, readers), queue (queue, leave, hand_over).
 local n, call, usual, codes = #KEYS - 1, redis.call, 0, {}
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -1,5 +1,6 @@
 -- The fast path of acquire, before the functions are defined that only queues need: all locks are free, and all tokens
 -- are accepted.
+-- Follows revoked (any, revoked).
 local n, call = #KEYS - 1, redis.call
 local ttl, own_ttls, taken = ARGV[3 * n + 1], #ARGV > 3 * n + 2, nil
 for i = 1, n do
