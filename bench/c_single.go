@@ -35,7 +35,7 @@ var bsmGoRedis1 = contestant{name: "bsm/redislock", nodes: 1, open: func(nodes [
 	}, nil
 }}
 
-// rueidislock with one key (KeyMajority 1), its fastest setting. NoLoopTracking is no faster here and hung one run in
+// A rueidislock with one key (KeyMajority 1), its fastest setting. NoLoopTracking is no faster here and hung one run in
 // five. It waits for no answer to its release.
 var rueidislock1 = contestant{name: "rueidislock", nodes: 1, open: func(nodes []string, _ int) (*client, error) {
 	l, err := rueidislock.NewLocker(rueidislock.LockerOption{

@@ -28,8 +28,8 @@ type results struct {
 // A run says of a scenario when, where and of which library it was measured: a line of the file, by column.
 type run map[string]string
 
-// load is the average over the minute before. commit is that of the library; with a "+", code was not committed; empty:
-// there was no git. round is the length of one.
+// runColumns: load is the average over the minute before. commit is that of the library; with a "+", code was not
+// committed; empty: there was no git. round is the length of one.
 var runColumns = []string{"scenario", "began", "load", "commit", "rounds", "round", "machine"}
 
 const runsFile = "runs.csv"

@@ -30,7 +30,6 @@ var (
 	dir      = regexp.MustCompile(`^(?:` + folders + `)(?:/[\w.-]+)*/?$`)
 	testName = regexp.MustCompile(`^(?:Test|Example|Fuzz|Benchmark)[A-Z]\w*$`)
 	function = regexp.MustCompile(`(?m)^func ((?:Test|Example|Fuzz|Benchmark)\w*)\(`)
-	goDocs   = regexp.MustCompile(`\bdocs/[\w/.-]+\.md\b`)
 )
 
 // repository is what the texts can refer to.
@@ -164,21 +163,6 @@ func TestNames(t *testing.T) {
 				if !r.paths[at] && !r.paths[path.Join(path.Dir(name), at)] && (strings.Contains(at, "/") || !r.bases[at]) {
 					t.Errorf("%s: there is no %s", name, span)
 				}
-			}
-		}
-	}
-}
-
-// Comments send readers to pages that exist.
-func TestPagesInComments(t *testing.T) {
-	r := read(t)
-	for name, content := range r.gos {
-		if name == "docs/links_test.go" {
-			continue
-		}
-		for _, page := range goDocs.FindAllString(content, -1) {
-			if !r.paths[page] {
-				t.Errorf("%s: there is no %s", name, page)
 			}
 		}
 	}

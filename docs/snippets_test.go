@@ -14,7 +14,7 @@ import (
 
 var goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```")
 
-// exported is what a package shows: its names, and the methods and fields of its types as "Type.Name".
+// exported is what a package shows: its names, and the methods of its types as "Type.Name".
 type exported map[string]bool
 
 func exports(t *testing.T, dir string) exported {

@@ -13,7 +13,7 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// settle runs a verb's settling alone, and returns what a flag came to.
+// settledValue runs a verb's settling alone, and returns what a flag came to.
 func settledValue[T any](t *testing.T, get func(*cli.Command) T, args ...string) (T, error) {
 	t.Helper()
 	var value T

@@ -122,7 +122,6 @@ func (c conn) acquires() bool { return c.at >= asked && c.at <= askedAgainNoVote
 // onWire reports whether commands of this connection may still be executed.
 func (c conn) onWire() bool { return c.acquires() || c.at == raiseAsked }
 
-// config is the model of the fencing protocol.
 var _ model[state, event] = (*config)(nil)
 
 func (c *config) explore() result { return explore[state, event](c) }
@@ -178,7 +177,7 @@ func (n *node) zaddGT(token uint8) bool {
 	return true
 }
 
-// ticks are apart by more tokens than a run has raises, so that a raise never overtakes the clock. On real nodes a
+// Ticks are apart by more tokens than a run has raises, so that a raise never overtakes the clock. On real nodes a
 // token is a microsecond and a raise takes a round trip: the same.
 const tokensPerTick = 4
 

@@ -123,7 +123,7 @@ func TestMigrationReductionKeepsVerdicts(t *testing.T) {
 }
 
 // alwaysMeet reports whether every majority of one list shares a node with every majority of the other: the rule by
-// which a client refuses to work beside another one (majoritiesMeet in the root package).
+// which a client refuses to work beside another one.
 func alwaysMeet(l, m nodeSet) bool {
 	for x := range l.subsets {
 		for y := range m.subsets {

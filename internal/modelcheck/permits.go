@@ -13,7 +13,7 @@ import (
 // given up: it is not executed yet, or never. What a client has at a place that it does not hold, and does not try to
 // get either, may go away at any moment and node by node: by its undo, or by the TTL. A hold may be released.
 //
-// There is no time in it: exclusion.go has what TTLs and restarts do to one place.
+// There is no time in it: guard.go has what TTLs and restarts do to one place.
 //
 // Property: no more clients hold permits than there are.
 type permitModel struct {

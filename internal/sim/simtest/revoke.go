@@ -91,7 +91,7 @@ func (r *revocations) granted(owner string, hold holds, h *sim.History) {
 	}
 }
 
-// of reports whether the hold's owner was revoked, or is being revoked; and judges how long it was trusted.
+// revokedOwner reports whether the hold's owner was revoked, or is being revoked; and judges how long it was trusted.
 func (w *world) revokedOwner(lock held, who string) bool {
 	w.revoked.mu.Lock()
 	_, asked := w.revoked.asked[lock.Owner()]
