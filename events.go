@@ -21,7 +21,7 @@ type Event struct {
 	Dropped int       // how many events just before this one were dropped because the observer was slow
 
 	// Of a lock.
-	Context context.Context // the context given to Lock, TryLock or Adopt, for its values; it may be done
+	Context context.Context // the context given to the call that acquires, for its values; it may be done
 	Op      string          // the operation, as in QuorumError
 	Name    string
 	Owner   string
@@ -87,11 +87,10 @@ const (
 )
 
 // events passes events to the observer and to the log. It never blocks the caller, which may be a node's reader or hold
-// a mutex. A nil *events emits nothing; observe, measured, watch, settled, ending, logs and
-// close accept it.
+// a mutex. A nil *events emits nothing; measured, watch, settled, ending, logs and close accept it.
 type events struct {
 	observer func(Event) // may be nil
-	log      *eventLog   // nil: nothing is logged. Only run uses it, except for watch
+	log      *eventLog   // nil: nothing is logged. Only run uses it, except for watch and ending
 	detail   bool        // emit also what succeeds, not only failures
 	clock    clock
 	wake     chan struct{} // gets a value when the queue is no longer empty

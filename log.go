@@ -16,7 +16,7 @@ import (
 // writes a line for each of the first, and then sums up: a log that buries its reader helps nobody. At level Debug it
 // writes a line for each event all the same. Nodes' problems are logged with their findings: see look.
 //
-// Only the goroutine of events uses it. A nil *eventLog logs nothing.
+// Only the goroutine of events uses it, but for ending. A nil *eventLog logs nothing.
 type eventLog struct {
 	logger     *slog.Logger
 	clock      clock

@@ -119,7 +119,7 @@ func (o *options) leastLeft(term time.Duration) time.Duration {
 type Option struct {
 	name     string
 	newOnly  bool
-	onceOnly bool // only New and Once accept it
+	onceOnly bool // only New, Once and Forget accept it
 	waits    bool // calls that ask once refuse it
 	apply    func(*options)
 }
@@ -213,7 +213,8 @@ func WithFenceRetention(d time.Duration) Option {
 // WithDoneTTL sets for how long after a successful run of [Locker.Once] no client begins another, and for how long a
 // failed run is remembered. The default is 2 h, the minimum twice the TTL. It should be longer than the time between
 // the first and the last machine's start of the same run, and shorter than the time to the next run, unless each run
-// has its own name (docs/recipes.md). All clients that run the job must set the same. Only for New and Once.
+// has its own name (docs/recipes.md). All clients that run the job must set the same. Only for New, Once and
+// Forget.
 func WithDoneTTL(d time.Duration) Option {
 	return Option{name: "WithDoneTTL", onceOnly: true, apply: func(o *options) { o.doneTTL = d }}
 }

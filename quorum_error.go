@@ -41,7 +41,7 @@ type NodeError struct {
 	Label     string        // OutcomeTaken: what that owner's client calls itself, if known: see [WithOwnerLabel]
 	Remaining time.Duration // OutcomeTaken: for how long at most, unless the hold is extended; 0: not known
 	Ahead     int           // OutcomeTaken, of a call that waits: how many waiters are ahead of it in the node's queue
-	Err       error         // OutcomeFailed, OutcomeAbstained: why
+	Err       error         // why, if the Outcome does not say it all
 
 	ours bool // the owner is one of the Locker's
 }
@@ -82,7 +82,7 @@ func (e NodeError) part() string {
 	return b.String()
 }
 
-// Unwrap returns why the node failed or abstained.
+// Unwrap returns Err.
 func (e NodeError) Unwrap() error { return e.Err }
 
 // short says in a word why the node has no vote, or returns "" if it has voted. more is what else fits into a line, or

@@ -32,7 +32,7 @@ type Answer struct {
 	Token     int64         // the token that the node knows, if it said so
 	Ahead     int           // how many waiters are ahead of this one in the queue; of a grant: 1 for some
 	Which     int           // Taken: the index of the first of several locks that is taken
-	Err       error         // Failed, Abstained: why
+	Err       error         // Failed, Abstained: why; Taken: why, if not because of a holder
 	Revoked   bool          // Taken: an administrator has taken it from this owner
 	Uncounted bool          // Taken: the node abstains, so the vote does not count for its holder either
 	Reply     any           // the reply of a command that is no vote on a lock
