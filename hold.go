@@ -42,7 +42,7 @@ func (h *hold) ended() error {
 	return h.tenure.cause
 }
 
-// isOver reports whether finish has ended the hold, and the nodes do not keep it any more. It does not read the clock:
+// isGone reports whether finish has ended the hold, and the nodes do not keep it any more. It does not read the clock:
 // see check.
 func (h *hold) isGone() bool {
 	h.mu.Lock()
@@ -118,7 +118,7 @@ func (h *hold) keep() {
 	h.tenure.kept = true
 	h.finish(ErrMaxHold, false)
 	if !h.locker.schedule.Set(h, h.tenure.validUntil()) {
-		h.unkeep() // the Locker is being closed: see abandon
+		h.unkeep() // the Locker is being closed: see Abandon
 	}
 }
 
@@ -311,7 +311,7 @@ func (h *hold) concludeExtension(x extension, votes quorum.Count, waitErr error)
 	return failure
 }
 
-// over returns the error of an operation on a hold that has ended. The caller need not hold mu: only the tenure of a
+// endedError returns the error of an operation on a hold that has ended. The caller need not hold mu: only the tenure of a
 // lost hold is read, and a lost hold keeps its tenure, which no longer changes.
 func (h *hold) endedError(op string, cause error) error {
 	e := failed(op, h.name, cause)
@@ -370,7 +370,7 @@ type acquisition struct {
 	head     *verdictAtHead // gets what a wait finds, for the callers behind it in this process; nil: there are none
 
 	// Of an attempt.
-	queues     bool     // nodes that refuse it put it into their queues: see wait_first.go
+	queues     bool     // nodes that refuse it put it into their queues: see waiter.go
 	breaksTies bool     // the caller does not wait: it may ask again to break a tie
 	admitted   bool     // has a turn to ask: see admit
 	begun      *instant // when the node timeout began, if before the attempt; nil: it begins with the attempt

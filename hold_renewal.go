@@ -82,7 +82,7 @@ func (c *callers) String() string {
 	}
 }
 
-// abandon ends a hold that the schedule no longer wakes, since the Locker is closed.
+// Abandon ends a hold that the schedule no longer wakes, since the Locker is closed.
 func (h *hold) Abandon() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,7 +124,7 @@ func (t *tenure) next(now time.Time) time.Time {
 	return end
 }
 
-// wake is run when the hold is due: it ends the hold if its time is up, and else extends it if its renewal is due.
+// Wake is run when the hold is due: it ends the hold if its time is up, and else extends it if its renewal is due.
 func (h *hold) Wake() {
 	now := h.locker.opts.clock.now()
 	h.mu.Lock()

@@ -321,7 +321,7 @@ func TestProtocolHasEveryKey(t *testing.T) {
 func TestProtocolHasTheTexts(t *testing.T) {
 	page := protocolPage(t)
 	constants := map[string]string{}
-	for _, file := range parsedFiles(t, "..") {
+	for _, file := range slices.Concat(parsedFiles(t, ".."), parsedFiles(t, "../internal/quorum")) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			spec, ok := n.(*ast.ValueSpec)
 			if !ok || len(spec.Values) != len(spec.Names) {
@@ -335,7 +335,7 @@ func TestProtocolHasTheTexts(t *testing.T) {
 			return true
 		})
 	}
-	for _, name := range []string{"ownNames", "marker", "readerToken", "ticketPrefix"} {
+	for _, name := range []string{"ownNames", "Marker", "readerToken", "ticketPrefix"} {
 		if text := constants[name]; text == "" || !strings.Contains(page, "`"+text+"`") {
 			t.Errorf("protocol.md lacks %s, which is %q", name, text)
 		}

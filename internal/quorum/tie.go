@@ -11,7 +11,7 @@ import (
 // got, as after any failed attempt, and that one asks once more when the others' undos have arrived. It is the oldest
 // of them: owners begin with the time, and a node that refuses tells whose the lock is.
 //
-// This file decides; breakTie in redlock.go asks.
+// This file decides; redlock.go asks.
 
 // Tie is one caller's part in a tie.
 type Tie struct {
