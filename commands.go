@@ -29,8 +29,8 @@ type command struct {
 	reader *command                          // sent instead for a hold that is shared with other readers
 }
 
-// The commands of a lock. Other commands are beside the code that sends them: force_unlock.go, inspect.go,
-// semaphore_slots.go and once_run.go.
+// The commands of a lock. Other commands are beside the code that sends them: inspect.go, semaphore.go, once_run.go and
+// locks.go.
 var (
 	acquirePlain = &command{form: setForm, read: readSet, reader: read}
 	acquire      = script(command{read: readAcquire}, columns,

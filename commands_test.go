@@ -94,7 +94,7 @@ func TestManySurveysInOneReply(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range sized(64, 16) {
 			s := l.Semaphore(fmt.Sprint("s", i), 1000)
-			s.contendedUntil = time.Now().Add(time.Hour) // so that it begins with a survey
+			s.slots.Contend(time.Now().Add(time.Hour)) // so that it begins with a survey
 			all.Go(func() { succeeds(t, errOf(s.TryAcquire(t.Context()))) })
 		}
 		all.Wait()

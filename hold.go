@@ -42,9 +42,9 @@ func (h *hold) ended() error {
 	return h.tenure.cause
 }
 
-// isGone reports whether finish has ended the hold, and the nodes do not keep it any more. It does not read the clock:
+// IsGone reports whether finish has ended the hold, and the nodes do not keep it any more. It does not read the clock:
 // see check.
-func (h *hold) isGone() bool {
+func (h *hold) IsGone() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.ended() != nil && !h.isKept()

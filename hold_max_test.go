@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/sim"
+	"github.com/quorumlock/redlock/internal/slots"
 )
 
 func TestMaxHold(t *testing.T) {
@@ -289,7 +290,7 @@ func TestAPermitThatIsOverItsMaximumIsTaken(t *testing.T) {
 		other := must(s.Acquire(t.Context()))(t)
 		<-k.Done()
 		fails(t, errOf(s.TryAcquire(t.Context())), ErrTaken, "while the work of the first goes on")
-		if i := s.guess(s.locker.opts.clock.local().Add(time.Minute)); i >= 0 {
+		if i := s.slots.Guess(s.locker.opts.clock.local().Add(time.Minute)); i != slots.None {
 			t.Errorf("slot %d is believed to be free", i)
 		}
 		_ = k.Unlock(t.Context())

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/quorumlock/redlock/internal/quorum"
+	"github.com/quorumlock/redlock/internal/register"
 )
 
 // Inspection is what the nodes know about a name at one moment. It is for people and for monitoring: it may be out of
@@ -50,6 +51,33 @@ type NodeInspection struct {
 	Runs      Runs
 }
 
+// Runs is what is known about a name's runs; see [Locker.Once].
+type Runs struct {
+	Begun     int           // how many have begun, the last one included
+	Last      RunState      // the state of the last one
+	Token     int64         // the token of the hold that wrote this last
+	Remaining time.Duration // for how long the nodes keep this
+}
+
+// RunState is the state of the last run of a job.
+type RunState string
+
+// The states of a run. A run in the state [RunBegun] whose name has no holder has crashed, or lost its hold.
+const (
+	RunNone   RunState = ""       // no run has begun, or its entry has ended
+	RunBegun  RunState = "begun"  // has begun and not ended, as far as is known
+	RunDone   RunState = "done"   // has succeeded
+	RunFailed RunState = "failed" // has returned an error, or has panicked
+)
+
+// runsOf returns what an entry of a register says of runs.
+func runsOf(e *register.Entry) Runs {
+	if e.Runs == 0 {
+		return Runs{}
+	}
+	return Runs{e.Runs, RunState(e.State), e.Token, e.Left}
+}
+
 // Inspect asks every node once which owner holds the lock of the name and what is known about its runs. It takes and
 // changes nothing. It returns when all nodes have answered, at the latest after the node timeout or when ctx is done.
 // If too few nodes answer, the error is a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum], and the Inspection
@@ -70,7 +98,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Inspection, error) {
 	i.conclude(l.electorate)
 	if err == nil {
 		r := readings(all)
-		i.Runs = r.known()
+		i.Runs = runsOf(&r.Entry)
 	}
 	return i, err
 }
@@ -142,14 +170,14 @@ type nodeState struct {
 	left    time.Duration
 	token   int64
 	waiting int
-	entry   entry
+	entry   register.Entry
 }
 
 func (s *nodeState) inspection(addr string) NodeInspection {
 	n := NodeInspection{
 		Addr: addr, Owner: s.owner, Label: s.label, Readers: s.readers, ReaderLabels: s.labels,
 		Token: s.token, Remaining: s.left, Waiting: s.waiting,
-		Runs: s.entry.known(),
+		Runs: runsOf(&s.entry),
 	}
 	if s.failed != nil {
 		n.Err = *s.failed
@@ -158,17 +186,17 @@ func (s *nodeState) inspection(addr string) NodeInspection {
 }
 
 // readings sums up the registers of the nodes that count, and notes which of the other nodes lack it.
-func readings(all []nodeState) reading {
-	entries := make([]*entry, len(all))
+func readings(all []nodeState) register.Reading {
+	entries := make([]*register.Entry, len(all))
 	for i := range all {
 		if all[i].failed == nil {
 			entries[i] = &all[i].entry
 		}
 	}
-	r := latest(entries)
+	r := register.Latest(entries)
 	for i := range all {
-		if s := &all[i]; s.said && s.failed != nil && s.entry.text < r.text {
-			r.lack = r.lack.With(i)
+		if s := &all[i]; s.said && s.failed != nil && s.entry.Text < r.Text {
+			r.Lack = r.Lack.With(i)
 		}
 	}
 	return r
@@ -211,7 +239,7 @@ func readInspect(reply any) quorum.Answer {
 	}
 	reading, isList := parts[6].([]any)
 	labels, _ := parts[8].([]any)
-	register, runsLeft := text(4), left(5)
+	runs, runsLeft := text(4), left(5)
 	if !kinds || !isList || len(labels) != len(reading) {
 		return badReply
 	}
@@ -221,8 +249,8 @@ func readInspect(reply any) quorum.Answer {
 		}
 	}
 	var ok bool
-	if s.entry, ok = parseEntry(register, runsLeft); !ok {
-		err := fmt.Errorf("the register of runs says %.60q, which this library does not write", register)
+	if s.entry, ok = register.Parse(runs, runsLeft); !ok {
+		err := fmt.Errorf("the register of runs says %.60q, which this library does not write", runs)
 		return quorum.Answer{Vote: quorum.Failed, Err: err}
 	}
 	return quorum.Answer{Vote: quorum.Granted, Reply: s}

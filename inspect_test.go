@@ -7,8 +7,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 func TestInspect(t *testing.T) {
@@ -187,61 +185,4 @@ func TestInspectOfSplitVotes(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	})
-}
-
-func TestLatestRegister(t *testing.T) {
-	e := func(token int64, runs int, state RunState) *entry {
-		got, ok := parseEntry(entryText(token, runs, state), time.Minute)
-		if !ok {
-			t.Fatalf("%s is not read back", entryText(token, runs, state))
-		}
-		return &got
-	}
-	none := &entry{}
-	const now = 1763700000000000
-	for _, c := range []struct {
-		of         []*entry
-		text       string
-		have       int
-		lack       quorum.Set
-		held, free judgement // when the lock is held, and when it is not; with 2 runs at most
-	}{
-		{[]*entry{none, none, none}, "", 3, 0, mayRun, mayRun},
-		{[]*entry{none, none, nil}, "", 2, 0, mayRun, mayRun},
-		{[]*entry{none, e(now, 1, RunBegun), nil}, entryText(now, 1, RunBegun), 1, 0b001, mayRun, unclear},
-		{
-			[]*entry{e(now, 1, RunBegun), e(now, 1, RunDone), e(now, 1, RunBegun)},
-			entryText(now, 1, RunDone), 1, 0b101, isDone, unclear,
-		},
-		{
-			[]*entry{e(now, 1, RunDone), e(now, 1, RunDone), e(now, 1, RunBegun)},
-			entryText(now, 1, RunDone), 2, 0b100, isDone, isDone,
-		},
-		{
-			[]*entry{e(now, 9, RunDone), e(now+1, 10, RunFailed), e(now+1, 10, RunFailed)},
-			entryText(now+1, 10, RunFailed), 2, 0b001, hasExhausted, hasExhausted,
-		},
-		{
-			[]*entry{e(now, 2, RunBegun), e(now, 2, RunBegun), e(now, 2, RunBegun)},
-			entryText(now, 2, RunBegun), 3, 0, hasExhausted, unclear,
-		},
-		{[]*entry{e(now, 1, RunFailed), e(now, 1, RunFailed), none}, entryText(now, 1, RunFailed), 2, 0b100, mayRun, mayRun},
-		{[]*entry{e(now, 2, RunFailed), none, none}, entryText(now, 2, RunFailed), 1, 0b110, hasExhausted, unclear},
-	} {
-		r := latest(c.of)
-		if r.text != c.text || r.have.Size() != c.have || r.lack != c.lack {
-			t.Errorf("%v: got %q on %b, %b lack it; want %q, %d, %b", c.of, r.text, r.have, r.lack, c.text, c.have, c.lack)
-		}
-		if held, free := r.judge(true, quorum.OneList(3), 2), r.judge(false, quorum.OneList(3), 2); held != c.held || free != c.free {
-			t.Errorf("%q: got %d and %d, want %d and %d", r.text, held, free, c.held, c.free)
-		}
-	}
-	for _, text := range []string{
-		"x", "1 1 done", entryText(now, 0, RunDone), entryText(now, 1, "gone"), entryText(now, 1, RunDone) + " x",
-		"176370000000000x 1 done",
-	} {
-		if _, ok := parseEntry(text, 0); ok {
-			t.Errorf("%q was accepted as a register's text", text)
-		}
-	}
 }

@@ -2,9 +2,15 @@ package redlock
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
 )
 
 // panicOf returns the error that f panics with, or nil.
@@ -62,4 +68,331 @@ func TestMutexPanics(t *testing.T) {
 		_ = l.Close()
 		fails(t, panicOf(lost.Lock), ErrClosed, "closed")
 	})
+}
+
+func unlock(t testing.TB, k *Lock) {
+	t.Helper()
+	succeeds(t, k.Unlock(context.Background()))
+}
+
+func TestReadersShareAndWritersDoNot(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		a, b, plain := fl.locker("a").RWMutex("job"), fl.locker("b").RWMutex("job"), fl.locker("c")
+		taken := func(what string, try func(context.Context, ...Option) (*Lock, error)) {
+			t.Helper()
+			fails(t, errOf(try(t.Context())), ErrTaken, what)
+		}
+		tryPlain := func(ctx context.Context, opts ...Option) (*Lock, error) { return plain.TryLock(ctx, "job", opts...) }
+
+		first, second := must(a.RLock(t.Context()))(t), must(b.TryRLock(t.Context()))(t)
+		third := must(a.TryRLock(t.Context()))(t)
+		if first.Token() != 0 || second.Token() != 0 {
+			t.Errorf("readers have tokens %d and %d", first.Token(), second.Token())
+		}
+		taken("writer beside readers", a.TryLock)
+		taken("plain lock beside readers", tryPlain)
+		for _, n := range fl.nodes {
+			if got := n.Do("SET", "job", "foreign", "NX", "PX", "1000"); got != nil {
+				t.Errorf("a foreign client's SET NX beside readers: got %v", got)
+			}
+		}
+		unlock(t, first)
+		unlock(t, third)
+		taken("writer beside the last reader", a.TryLock)
+		unlock(t, second)
+
+		writer := must(b.Lock(t.Context()))(t)
+		if writer.Token() == 0 {
+			t.Error("the writer has no token")
+		}
+		taken("reader beside a writer", a.TryRLock)
+		taken("writer beside a writer", a.TryLock)
+		unlock(t, writer)
+
+		held := must(tryPlain(t.Context()))(t)
+		grows(t, held.Token(), writer.Token())
+		taken("reader beside a plain lock", a.TryRLock)
+		unlock(t, held)
+		fl.clean()
+	})
+}
+
+// A reader's hold is renewed, lost, and ended by WithMaxHold like any other.
+func TestReadersLeasesEndOneByOne(t *testing.T) {
+	const ttl = time.Second
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		renewed := must(fl.locker("a", WithTTL(ttl)).RWMutex("job").RLock(t.Context()))(t)
+		short := must(fl.locker("b", WithTTL(ttl)).RWMutex("job").RLock(t.Context(), WithoutRenewal()))(t)
+		capped := must(fl.locker("c", WithTTL(ttl)).RWMutex("job").RLock(t.Context(), WithMaxHold(2*ttl)))(t)
+		left := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			got := ""
+			for _, k := range []*Lock{renewed, short, capped} {
+				if k.Err() == nil {
+					got += "h"
+				} else {
+					got += "-"
+				}
+			}
+			if got != want || fl.holding("job") != 3 {
+				t.Errorf("at %v: got %s on %d nodes, want %s on 3", time.Now(), got, fl.holding("job"), want)
+			}
+		}
+		left("hhh")
+		time.Sleep(3 * ttl / 2)
+		left("h-h")
+		fails(t, short.Err(), ErrLost, "without renewal")
+		time.Sleep(ttl)
+		left("h--")
+		fails(t, capped.Err(), ErrMaxHold, "with a longest hold")
+		time.Sleep(ttl / 2) // the nodes keep its lease until its validity ends
+		succeeds(t, renewed.Extend(t.Context()), "extend")
+		for i := range 3 {
+			equals[any](t, fl.nodes[i].Do("ZCARD", "redlock:read:job"), int64(1), "readers on node %d", i)
+		}
+		unlock(t, renewed)
+		fl.clean()
+	})
+}
+
+// A crashed reader delays a writer until the end of its lease. A reader that has unlocked does not, even if its lease
+// was longer.
+func TestWriterWaitsForTheRemainingLeases(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		long := must(fl.locker("long").RWMutex("job").RLock(t.Context(), WithTTL(20*time.Second)))(t)
+		_ = must(fl.locker("gone").RWMutex("job").RLock(t.Context(), WithTTL(2*time.Second), WithoutRenewal()))(t)
+		time.Sleep(ms)
+		unlock(t, long)
+		l := fl.locker("writer")
+		within(t, 2*time.Second+10*ms, "the write lock", func() { unlock(t, must(l.Lock(t.Context(), "job"))(t)) })
+		fl.clean()
+	})
+}
+
+func TestReadHoldsAndContexts(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		m := l.RWMutex("job")
+		reader := must(m.RLock(t.Context()))(t)
+		ctx := NewContext(t.Context(), reader)
+		inner := must(m.RLock(ctx))(t)
+		equals(t, inner.Owner(), reader.Owner(), "a read inside a read did not join it")
+		for what, lock := range map[string]func() (*Lock, error){
+			"Lock":           func() (*Lock, error) { return m.Lock(ctx) },
+			"TryLock":        func() (*Lock, error) { return m.TryLock(ctx) },
+			"Locker.Lock":    func() (*Lock, error) { return l.Lock(ctx, "job") },
+			"Locker.TryLock": func() (*Lock, error) { return l.TryLock(ctx, "job") },
+		} {
+			within(t, 0, what, func() {
+				if _, err := lock(); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "read hold") {
+					t.Errorf("%s inside a read: got %v, want ErrInvalid", what, err)
+				}
+			})
+		}
+		fails(t, errOf(fl.locker("b").RWMutex("job").TryLock(ctx)), ErrTaken, "another Locker")
+		if text, err := reader.Ticket(); text != "" || !errors.Is(err, ErrInvalid) || reader.Err() != nil {
+			t.Errorf("a reader's ticket: got %q, %v and %v, want ErrInvalid and a valid hold", text, err, reader.Err())
+		}
+		unlock(t, reader)
+		succeeds(t, inner.Err(), "the hold ended before its last handle")
+		unlock(t, inner)
+
+		writer := must(m.Lock(ctx))(t) // the read hold has ended, so the writer need not wait for it
+		ctx = NewContext(t.Context(), writer)
+		inner = must(m.RLock(ctx))(t)
+		if inner.Owner() != writer.Owner() || inner.Token() != writer.Token() {
+			t.Error("a read inside a write did not join it")
+		}
+		again := must(m.Lock(NewContext(ctx, inner)))(t)
+		unlock(t, again)
+		unlock(t, inner)
+		unlock(t, writer)
+		fl.clean()
+	})
+}
+
+// Readers overlap without a gap. A writer gets the lock when the readers ahead of it have unlocked.
+func TestReadersDoNotStarveAWriter(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		const hold = 100 * ms
+		ctx, stop := context.WithCancel(t.Context())
+		var readers sync.WaitGroup
+		for i := range 8 {
+			l := fl.locker(fmt.Sprint(i))
+			readers.Go(func() {
+				time.Sleep(time.Duration(i) * hold / 8)
+				turns(ctx, t, l, calls["RLock"], hold)
+			})
+		}
+		time.Sleep(time.Second)
+		w := fl.locker("writer", WithBackoff(never))
+		for range 5 {
+			within(t, hold+30*ms, "the writer's turn", func() { unlock(t, must(w.Lock(t.Context(), "job"))(t)) })
+			time.Sleep(hold)
+		}
+		stop()
+		readers.Wait()
+		fl.clean()
+	})
+}
+
+// Writers queue without a gap. Readers get the lock after the writers ahead of them, all at once.
+func TestWritersDoNotStarveReaders(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		const hold, writers = 20 * ms, 4
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for i := range writers {
+			l := fl.locker(fmt.Sprint(i))
+			all.Go(func() { turns(ctx, t, l, calls["Lock"], hold) })
+		}
+		time.Sleep(time.Second)
+		var readers sync.WaitGroup
+		for i := range 6 {
+			m := fl.locker(fmt.Sprint("r", i), WithBackoff(never)).RWMutex("job")
+			readers.Go(func() {
+				k := must(m.RLock(t.Context()))(t)
+				time.Sleep(hold)
+				unlock(t, k)
+			})
+		}
+		within(t, (writers+2)*(hold+5*ms), "six readers", readers.Wait)
+		stop()
+		all.Wait()
+		fl.clean()
+	})
+}
+
+// Readers that wait behind a writer all get the lock as soon as it unlocks, even if they are in the same process. A
+// writer that came after them gets it when they have unlocked.
+func TestReadersGetTheirTurnTogether(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		const hold = 50 * ms
+		never := WithBackoff(never)
+		writer := must(fl.locker("w").Lock(t.Context(), "job"))(t)
+		var all sync.WaitGroup
+		inside := make(chan time.Time, 20)
+		for i := range 5 {
+			m := fl.locker(fmt.Sprint(i), never).RWMutex("job")
+			for range 4 {
+				all.Go(func() {
+					k := must(m.RLock(t.Context()))(t)
+					inside <- time.Now()
+					time.Sleep(hold)
+					unlock(t, k)
+				})
+			}
+		}
+		time.Sleep(20 * ms)
+		next := fl.locker("next", never)
+		all.Go(func() { unlock(t, must(next.Lock(t.Context(), "job"))(t)) })
+		time.Sleep(20 * ms)
+		late := fl.locker("late", never).RWMutex("job")
+		all.Go(func() { unlock(t, must(late.RLock(t.Context()))(t)) })
+		time.Sleep(20 * ms)
+		released := time.Now()
+		unlock(t, writer)
+		for range 20 {
+			if at := (<-inside).Sub(released); at > 10*ms {
+				t.Errorf("a reader got the lock after %v, want 10 ms at most", at)
+			}
+		}
+		within(t, hold+20*ms, "the next writer and the last reader", all.Wait)
+		fl.clean()
+	})
+}
+
+// A writer that dies while it waits keeps new readers out for one TTL, even if the readers ahead of it hold the lock
+// for longer.
+func TestDeadWriterKeepsReadersOutForOneTTL(t *testing.T) {
+	const ttl = 2 * time.Second
+	for what, die := range map[string]func(*fleet, sim.Link){
+		"killed":  func(fl *fleet, l sim.Link) { fl.net.Refuse(l); fl.net.Reset(l) },
+		"cut off": func(fl *fleet, l sim.Link) { fl.net.Drop(l, sim.Both) },
+	} {
+		subtest(t, what, 3, func(t *testing.T, fl *fleet) {
+			reader := must(fl.locker("r", WithTTL(ttl)).RWMutex("job").RLock(t.Context()))(t)
+			w := fl.locker("w", WithTTL(ttl))
+			go func() { _, _ = w.Lock(t.Context(), "job") }()
+			time.Sleep(50 * ms)
+			m := fl.locker("a", WithTTL(ttl)).RWMutex("job")
+			fails(t, errOf(m.TryRLock(t.Context())), ErrTaken, "while a writer waits")
+			die(fl, sim.Link{Client: "w"})
+			within(t, ttl+300*ms, "the read", func() { unlock(t, must(m.RLock(t.Context()))(t)) })
+			unlock(t, reader)
+			fl.net.Calm()
+		})
+	}
+}
+
+// Readers and writers reach different nodes first, so their votes are split.
+func TestSplitVotesOfReadersAndWritersAreResolved(t *testing.T) {
+	for n := 2; n <= 5; n++ {
+		bubble(t, n, func(t *testing.T, fl *fleet) {
+			var all sync.WaitGroup
+			for i, client := range []string{"w0", "w1", "r0", "r1", "r2"} {
+				l := fl.locker(client)
+				for j := range n {
+					if (i+j)%2 == 0 {
+						fl.net.SetDelay(link0(client, j), sim.Both, sim.Delay{Min: 30 * ms, Max: 31 * ms})
+					}
+				}
+				acquire := l.RWMutex("job").RLock
+				if client[0] == 'w' {
+					acquire = l.RWMutex("job").Lock
+				}
+				all.Go(func() {
+					for range 10 {
+						k := must(acquire(t.Context()))(t)
+						time.Sleep(ms)
+						unlock(t, k)
+					}
+				})
+			}
+			within(t, 30*time.Second, "fifty holds", all.Wait)
+			time.Sleep(200 * ms)
+			fl.clean()
+		})
+	}
+}
+
+// A reader still waits on a node on which an extension has given it a lease since. The next reader there lets it in:
+// that must not cut the lease, on which the hold counts, to that of a hand-over, nor end it where nobody is told.
+func TestAReadersHoldIsNotCutToALease(t *testing.T) {
+	for name, hears := range map[string]bool{"it is told": true, "it is not told": false} {
+		subtest(t, name, 3, func(t *testing.T, fl *fleet) {
+			a, b, c := fl.locker("a"), fl.locker("b"), fl.locker("c")
+			if !hears {
+				fl.nodes[2].Deny("subscribe")
+			}
+			fl.nodes[2].Do("SET", "job", "another", "PX", 3000)
+			former := must(c.Lock(t.Context(), "job"))(t)
+			got := async(func() *Lock { return must(a.RWMutex("job").RLock(t.Context()))(t) })
+			time.Sleep(100 * ms)
+			succeeds(t, former.Unlock(t.Context()))
+			k := <-got
+			settleNetwork()
+			if waits := fl.nodes[2].Do("ZCARD", "redlock:wait:job"); waits != int64(1) {
+				t.Fatalf("%v wait on the node that another owner has, want 1", waits)
+			}
+			time.Sleep(time.Second / 2) // the lease is whole by now
+			fl.cut("a", 0)
+			for fl.nodes[0].Do("EXISTS", "job") == int64(1) {
+				time.Sleep(100 * ms)
+			}
+			for time.Until(k.Until()) < 9*time.Second { // an extension that the last two nodes answer
+				time.Sleep(10 * ms)
+			}
+			other := must(b.RWMutex("job").RLock(t.Context()))(t)
+			succeeds(t, other.Unlock(t.Context()))
+			time.Sleep(1500 * ms)
+			w, err := c.TryLock(t.Context(), "job")
+			if reads := k.Err(); err == nil && reads == nil {
+				t.Errorf("%v beside a reader whose hold is valid until %v", w, k.Until())
+			} else if reads != nil || !errors.Is(err, ErrTaken) {
+				t.Errorf("the reader: %v; the writer: %v, want ErrTaken", reads, err)
+			}
+		})
+	}
 }

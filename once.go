@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/quorum"
+	"github.com/quorumlock/redlock/internal/register"
 )
 
 // Once runs fn under the lock of the name, unless a run has succeeded already. It is for a job that several machines
@@ -89,8 +90,8 @@ func (j *job) succeed(ctx context.Context, lock *Lock) error {
 	defer cancel()
 	held, stop := lock.Context(ctx)
 	defer stop()
-	j.setEntry(lock, RunDone)
-	var may quorum.Set // the nodes that may have recorded the success or may do so later: a later holder may read it or not
+	j.setEntry(lock, register.Done)
+	var may quorum.Set // the nodes that may have recorded the success or may do so later: a later holder may read it
 	var last error     // of the last write that was sent
 	for {
 		some, err := j.write(ctx, lock, j.opts.doneTTL)
@@ -124,9 +125,9 @@ func (j *job) run(ctx context.Context, lock *Lock, fn func(context.Context) erro
 		stop()
 		keeping.Wait()
 		if !succeeded {
-			// This only lets other clients know at once. If the write is lost, the next holder concludes from RunBegun that
+			// This only lets other clients know at once. If the write is lost, the next holder concludes from Begun that
 			// the run has failed: it has the lock, so the run is not in progress.
-			j.setEntry(lock, RunFailed)
+			j.setEntry(lock, register.Failed)
 			_, _ = j.write(context.WithoutCancel(ctx), lock, j.opts.doneTTL)
 		}
 	}()
@@ -157,4 +158,45 @@ func (j *job) keep(ctx context.Context, lock *Lock) {
 			return
 		}
 	}
+}
+
+// Forget makes the nodes forget the runs of a job ([Locker.Once]), so that the next call of Once begins the first run:
+// after a job is exhausted and what made it fail is mended, or when one that is done has to be done again. It returns
+// what was known of the runs before.
+//
+// It takes the job's lock for a moment and does not wait for it. So while a run is in progress it returns an error that
+// satisfies errors.Is for [ErrTaken], and no run that is in progress can be forgotten. If it returns nil, a majority of
+// the nodes has noted that there are no runs. They keep this note for the done TTL, which should therefore be that of
+// the job ([WithDoneTTL]), so that no older entry on a node that is out of reach counts again. If too few nodes can
+// note it before the hold of the lock is over, or ctx is done, the error satisfies errors.Is for [ErrNoQuorum], and it
+// is unknown which counts. As Once, it needs the fencing token: with [WithoutFencing] it returns [ErrInvalid].
+func (l *Locker) Forget(ctx context.Context, name string, opts ...Option) (Runs, error) {
+	j, opts, err := l.newJob(ctx, "forget", name, opts)
+	if err != nil {
+		return Runs{}, failed("forget", name, err)
+	}
+	lock, err := l.lock(ctx, acquisition{op: j.op, name: name}, opts)
+	if err != nil {
+		return Runs{}, j.notLocked(ctx, err)
+	}
+	defer func() { _ = lock.Unlock(ctx) }()
+	var r reading
+	if err := j.retry(ctx, lock, func(ctx context.Context) (err error) {
+		r, err = j.read(ctx, lock.Token())
+		return err
+	}); err != nil {
+		return Runs{}, err
+	}
+	if r.Text == "" && r.Have == l.electorate.All {
+		return Runs{}, nil // nor can any node remember one later
+	}
+	j.setEntry(lock, register.Forgotten)
+	err = j.retry(ctx, lock, func(ctx context.Context) error {
+		_, err := j.write(ctx, lock, max(j.opts.doneTTL, r.Left+time.Second))
+		return err
+	})
+	if err != nil {
+		return Runs{}, err
+	}
+	return runsOf(&r.Entry), nil
 }

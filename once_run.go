@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/quorum"
+	"github.com/quorumlock/redlock/internal/register"
 	"github.com/quorumlock/redlock/internal/token"
 )
 
@@ -22,14 +23,14 @@ type job struct {
 	opts   *options
 	name   string
 	key    string
-	runs   int      // the number of this run, from 1
-	state  RunState // the state of this run
-	text   string   // the register entry that write writes: the lock's token, runs and state
+	runs   int    // the number of this run, from 1
+	state  string // the state of this run
+	text   string // the register entry that write writes: the lock's token, runs and state
 }
 
 // setEntry sets the entry that write writes. It must not be called while keep runs, which writes, too.
-func (j *job) setEntry(lock *Lock, state RunState) {
-	j.state, j.text = state, entryText(lock.Token(), j.runs, state)
+func (j *job) setEntry(lock *Lock, state string) {
+	j.state, j.text = state, register.Text(lock.Token(), j.runs, state)
 }
 
 // newJob validates the options, and returns those for the lock.
@@ -70,30 +71,34 @@ func (o *options) checkOnce() error {
 	return o.checkDoneTTL()
 }
 
+// reading is the result of reading the registers of a majority.
+type reading struct {
+	register.Reading
+	at instant // just before the read
+}
+
 // read reads the registers. Only nodes count that know a token of at least least.
 func (j *job) read(ctx context.Context, least int64) (reading, error) {
 	at := j.opts.clock.now()
 	all, err := j.locker.quorumRead(ctx, j.op, j.name, j.key, least)
-	r := readings(all)
-	r.at = at
-	return r, err
+	return reading{readings(all), at}, err
 }
 
 // refusal returns an ErrDone or ErrExhausted if no run may begin, or nil.
 func (j *job) refusal(r reading, held bool) error {
-	left := r.left
+	left := r.Left
 	if left > time.Minute {
 		left = left.Truncate(time.Second)
 	}
-	switch r.judge(held, j.locker.electorate, j.opts.maxRuns) {
-	case isDone:
+	switch r.Final(held, j.locker.electorate, j.opts.maxRuns) {
+	case register.Done:
 		e := failed("once", j.name, ErrDone)
-		e.detail = fmt.Sprintf(": run %d succeeded; another may begin in %s", r.runs, left)
+		e.detail = fmt.Sprintf(": run %d succeeded; another may begin in %s", r.Runs, left)
 		return e
-	case hasExhausted:
+	case register.Failed:
 		e := failed("once", j.name, ErrExhausted)
 		e.detail = fmt.Sprintf(": %d of %d runs have begun and none succeeded; another may begin in %s",
-			r.runs, j.opts.maxRuns, left)
+			r.Runs, j.opts.maxRuns, left)
 		return e
 	default:
 		return nil
@@ -115,20 +120,20 @@ func (j *job) begin(ctx context.Context, lock *Lock) error {
 	left := func() time.Duration { return j.opts.doneTTL }
 	switch {
 	case refused == nil:
-		j.runs = r.runs + 1
-		j.setEntry(lock, RunBegun)
-	case j.locker.electorate.Suffice(r.have) && r.state != RunBegun:
+		j.runs = r.Runs + 1
+		j.setEntry(lock, register.Begun)
+	case j.locker.electorate.Suffice(r.Have) && r.State != register.Begun:
 		j.repair(r)
 		return refused
 	default:
-		// Only a minority has the final entry, or the entry still says RunBegun. Write the final one, so that every client
+		// Only a minority has the final entry, or the entry still says Begun. Write the final one, so that every client
 		// reads it, whichever nodes it reaches. The nodes have accepted this hold's token, so they accept no smaller one.
-		j.runs = r.runs
-		if r.state == RunBegun {
-			r.state = RunFailed // the run is not in progress, since this hold has the lock
+		j.runs = r.Runs
+		if r.State == register.Begun {
+			r.State = register.Failed // the run is not in progress, since this hold has the lock
 		}
-		j.setEntry(lock, r.state)
-		left = func() time.Duration { return max(r.left-j.opts.clock.now().since(r.at), time.Millisecond) }
+		j.setEntry(lock, r.State)
+		left = func() time.Duration { return max(r.Left-j.opts.clock.now().since(r.at), time.Millisecond) }
 	}
 	if err := j.retry(ctx, lock, func(ctx context.Context) error {
 		_, err := j.write(ctx, lock, left())
@@ -261,7 +266,7 @@ func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may qu
 	defer r.abandon()
 	votes, err := r.wait(ctx)
 	if votes.Verdict() == quorum.Won {
-		if j.state != RunBegun {
+		if j.state != register.Begun {
 			j.deliver(j.text, l.electorate.All&^votes.Who(quorum.Granted), now, left)
 		}
 		return 0, nil
@@ -296,7 +301,7 @@ func (j *job) awaitAllVotes(ctx context.Context, r *round, votes quorum.Count) q
 
 // repair is read repair: it delivers the entry that a majority has, with its remaining TTL, to the nodes that lack it
 // because they were out of reach or came back without their data.
-func (j *job) repair(r reading) { j.deliver(r.text, r.lack, r.at, r.left) }
+func (j *job) repair(r reading) { j.deliver(r.Text, r.Lack, r.at, r.Left) }
 
 // deliver sends nodes an entry that a majority has, to end left after now: at once, or as soon as they can be reached.
 // It does not wait for them.

@@ -1,19 +1,30 @@
 package redlock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/quorumlock/redlock/internal/line"
 	"github.com/quorumlock/redlock/internal/quorum"
+	"github.com/quorumlock/redlock/internal/slots"
 )
+
+// Why there are never more holders than permits: a permit is a slot, and each slot is a lock with its own name,
+// acquired, extended, lost and released like any other. Any two majorities share a node, so each slot has at most one
+// valid hold at a time, and k slots have at most k. Holders are not counted; how a slot is chosen (internal/slots)
+// affects speed only.
+//
+// The alternative, a counter of k on each of the N nodes, is wrong. It hands out N·k votes, and a holder needs a
+// majority M of them: so up to N·k/M clients get in, 3 for k = 2 on three nodes. Each slot must be exclusive
+// (internal/modelcheck shows both).
 
 // Semaphore admits a number of holders at a time. Any number of goroutines may use it at once. Keep and share it: it
 // remembers which slots it used last, and its callers in this process wait in one local queue.
@@ -25,7 +36,14 @@ type Semaphore struct {
 	count  any                 // string: the number of slots, as a command argument
 	turns  *semaphore.Weighted // one per slot: only a caller that has a turn competes on the nodes
 	head   verdictAtHead       // of any of these
-	slots
+	all    []slot
+	slots  *slots.Slots
+}
+
+// slot is one of the locks that the permits are.
+type slot struct {
+	name string
+	key  string
 }
 
 // Semaphore returns the semaphore of the given name and number of permits, 1 to 1000. It sends nothing to the nodes. If
@@ -51,8 +69,9 @@ func (l *Locker) Semaphore(name string, permits int) *Semaphore {
 		s.all = make([]slot, permits)
 		for i := range s.all {
 			number := strconv.Itoa(i)
-			s.all[i].name, s.all[i].key = permitsName+name+":"+number, s.base+number
+			s.all[i] = slot{permitsName + name + ":" + number, s.base + number}
 		}
+		s.slots = slots.New(permits, l.electorate)
 	}
 	return s
 }
@@ -131,10 +150,10 @@ const maxTries = 8
 
 // try attempts one slot that is probably free, then surveys the slots and attempts the free ones. It returns the last
 // survey, or nil if there was none.
-func (s *Semaphore) try(ctx context.Context, want *acquisition) (h *hold, seen *survey, err error) {
+func (s *Semaphore) try(ctx context.Context, want *acquisition) (h *hold, seen *slots.Survey, err error) {
 	l, tries := s.locker, 0
 	begun := l.opts.clock.local()
-	if i := s.guess(begun); i >= 0 {
+	if i := s.slots.Guess(begun); i != slots.None {
 		tries++
 		if h, err = s.attempt(ctx, i, want); err == nil || !slotTaken(err) {
 			return h, nil, err
@@ -146,16 +165,16 @@ func (s *Semaphore) try(ctx context.Context, want *acquisition) (h *hold, seen *
 		return err != nil && (tries >= maxTries || late || l.ended(ctx) != nil)
 	}
 	for !enough() {
+		var nodes []NodeError
 		var failure error
-		if seen, failure = s.survey(ctx); failure != nil {
+		if seen, nodes, failure = s.survey(ctx, nil); failure != nil {
 			return nil, nil, failure
 		}
-		free := s.free(seen, l.electorate)
+		free := s.slots.Free(seen)
 		if len(free) == 0 {
-			soonest := slices.MinFunc(seen.slots, func(a, b slotState) int { return cmp.Compare(a.remaining, b.remaining) })
 			failure := &QuorumError{
-				Op: "acquire", Name: s.name, Nodes: seen.nodes, reason: ErrTaken,
-				detail: fmt.Sprintf("all %d permits, the next for another %s", len(s.all), brief(soonest.remaining)),
+				Op: "acquire", Name: s.name, Nodes: nodes, reason: ErrTaken,
+				detail: fmt.Sprintf("all %d permits, the next for another %s", len(s.all), brief(seen.Soonest)),
 			}
 			failure.measure(l.electorate, 0)
 			return nil, seen, failure
@@ -175,15 +194,25 @@ func (s *Semaphore) try(ctx context.Context, want *acquisition) (h *hold, seen *
 
 // attempt makes one attempt for slot i.
 func (s *Semaphore) attempt(ctx context.Context, i int, want *acquisition) (*hold, error) {
-	s.addCallers(i, 1)
-	defer s.addCallers(i, -1)
+	s.slots.AddCallers(i, 1)
+	defer s.slots.AddCallers(i, -1)
 	h, _, err := s.locker.attempt(ctx, want.ofSlot(&s.all[i]))
 	s.record(i, h)
 	return h, err
 }
 
-// survey asks all nodes about all slots, in one round, and again if connections broke under it.
-func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
+// record records this Semaphore's latest hold of slot i, or with nil that another client has the slot.
+func (s *Semaphore) record(i int, h *hold) {
+	if h == nil {
+		s.slots.Record(i, nil)
+	} else {
+		s.slots.Record(i, h)
+	}
+}
+
+// survey asks all nodes about all slots, in one round, and again if connections broke under it. It also returns what
+// each node says, for the error if all slots are taken. before is the wait's survey before this one, or nil.
+func (s *Semaphore) survey(ctx context.Context, before *slots.Survey) (*slots.Survey, []NodeError, error) {
 	l := s.locker
 	asked := l.opts.clock.local() // all rounds together have one node timeout
 	var r *round
@@ -202,9 +231,9 @@ func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
 	defer r.abandon()
 	failure := r.failure("acquire", s.name, ErrTaken, votes, endOf(ctx, err))
 	if err != nil || votes.Verdict() != quorum.Won {
-		return nil, failure
+		return nil, nil, failure
 	}
-	replies, answered := make([][]int64, len(l.nodes)), quorum.Set(0)
+	replies, answered := make([][]slots.Reply, len(l.nodes)), quorum.Set(0)
 	granted := votes.Who(quorum.Granted)
 	for i := range l.nodes {
 		if !granted.Has(i) {
@@ -215,13 +244,47 @@ func (s *Semaphore) survey(ctx context.Context) (*survey, error) {
 			failure.Nodes[i].Outcome, failure.Nodes[i].Err = OutcomeFailed, surveySlots.unexpected(numbers)
 			continue
 		}
-		replies[i], answered = numbers, answered.With(i)
+		replies[i], answered = slotReplies(numbers), answered.With(i)
 		failure.Nodes[i].Outcome = OutcomeTaken
 	}
 	if !l.electorate.Suffice(answered) {
-		return nil, failure
+		return nil, nil, failure
 	}
-	return &survey{slots: slotStates(replies, len(s.all), l.electorate), nodes: failure.Nodes}, nil
+	return s.slots.Survey(replies, before), failure.Nodes, nil
+}
+
+var surveySlots = script(command{read: readSurvey, tells: true}, rows(1), "readers", "queue", "survey")
+
+// readSurvey reads a list of numbers. Its caller checks their count, since only the Semaphore knows how many slots it
+// has.
+func readSurvey(reply any) quorum.Answer {
+	parts, ok := reply.([]any)
+	numbers := make([]int64, len(parts))
+	for i, p := range parts {
+		var is bool
+		numbers[i], is = p.(int64)
+		ok = ok && is
+	}
+	if !ok || len(parts) == 0 {
+		return badReply
+	}
+	return quorum.Answer{Vote: quorum.Granted, Reply: numbers}
+}
+
+// perSlot is how many numbers the nodes reply for each slot: see internal/lua/survey.lua.
+const perSlot = 3
+
+// slotReplies returns what the numbers say of each slot.
+func slotReplies(numbers []int64) []slots.Reply {
+	replies := make([]slots.Reply, 0, len(numbers)/perSlot)
+	for at := range slices.Chunk(numbers, perSlot) {
+		r := slots.Reply{Taken: at[0] != -2, Left: max(readLeft(at[0]), 0), Waiters: int(at[1]), Token: at[2]}
+		if at[0] == -1 {
+			r.Left = time.Hour // the key has no TTL
+		}
+		replies = append(replies, r)
+	}
+	return replies
 }
 
 // slotTaken reports whether an attempt failed because of its slot, so that another slot may be free, and not because
@@ -231,4 +294,126 @@ func slotTaken(err error) bool {
 	return errors.As(err, &q) && q.ctx == nil && slices.ContainsFunc(q.Nodes, func(n NodeError) bool {
 		return n.Outcome == OutcomeTaken || n.Outcome == OutcomeAbsent
 	})
+}
+
+// wait tries for a permit and then waits for one. At most as many callers as there are slots do so at a time; the
+// others wait in the local queue.
+func (s *Semaphore) wait(ctx context.Context, want *acquisition) (*hold, error) {
+	if want.opts.maxAttempts == 1 {
+		h, _, err := s.try(ctx, want)
+		return h, err
+	}
+	l := s.locker
+	if ended := l.takeTurn(ctx, s.turns); ended != nil {
+		return nil, waitEnded(l.notFirst("acquire", s.name, s.head.Load()), ended)
+	}
+	defer s.turns.Release(1)
+	h, seen, err := s.try(ctx, want)
+	want.head = &s.head
+	want.found(err)
+	if err == nil {
+		return h, nil
+	}
+	if ended := l.ended(ctx); ended != nil {
+		return nil, waitEnded(err, ended)
+	}
+	if h, err = s.queue(ctx, want, seen, err); h != nil {
+		want.found(nil)
+	}
+	return h, err
+}
+
+// queue waits in the queue of one slot after the other until it holds one. The place in each queue depends on when the
+// wait began, so moving to another queue loses no time.
+func (s *Semaphore) queue(ctx context.Context, want *acquisition, seen *slots.Survey, last error) (*hold, error) {
+	defer func() { s.slots.Contend(want.opts.clock.local().Add(line.ContendedFor)) }()
+	for at := s.slots.ShortestQueue(seen, slots.None); ; at = s.slots.ShortestQueue(seen, at) {
+		var h *hold
+		var err error
+		if h, seen, err = s.waitOn(ctx, at, want, seen, last); h != nil || seen == nil {
+			return h, err
+		}
+		if ended := s.locker.ended(ctx); ended != nil {
+			return nil, waitEnded(last, ended)
+		}
+	}
+}
+
+// surveysPerSlot is after how many surveys, about a second, a waiter moves to the queue of another slot in any case:
+// Stuck sees no turns of holds without a token.
+const surveysPerSlot = 8
+
+// waitOn waits in the queue of slot i, which it joins after the survey joined, nil for none. After each back-off it
+// surveys the slots and takes one that has become free. When it is time to wait for another slot, it returns no hold
+// and the last survey.
+func (s *Semaphore) waitOn(
+	ctx context.Context, i int, want *acquisition, joined *slots.Survey, last error,
+) (*hold, *slots.Survey, error) {
+	l := s.locker
+	s.slots.AddCallers(i, 1)
+	defer s.slots.AddCallers(i, -1)
+	type outcome struct {
+		h   *hold
+		err error
+	}
+	got := make(chan outcome, 1)
+	queued, end := context.WithCancel(ctx)
+	defer end()
+	go func() { // every return below waits for its outcome
+		h, err := l.queue(queued, want.ofSlot(&s.all[i]), last, nil)
+		got <- outcome{h, err}
+		end() // a survey in flight is not needed any more
+	}()
+	seen := joined
+	for surveys := 1; ; surveys++ {
+		pause := time.NewTimer(s.pause(want.opts, surveys, seen))
+		select {
+		case q := <-got:
+			pause.Stop()
+			s.record(i, q.h)
+			return q.h, nil, q.err
+		case <-pause.C:
+		}
+		_ = l.restUntilReady(queued) // before that, a survey shows nothing that could be had; queue may end it
+		if fresh, _, err := s.survey(queued, seen); err == nil {
+			if seen = fresh; joined == nil {
+				joined = fresh
+			}
+			if other := s.tryFree(queued, want, seen); other != nil {
+				end()
+				if q := <-got; q.h != nil {
+					q.h.withdraw()
+				}
+				return other, nil, nil
+			}
+		}
+		// A holder that keeps one slot must not block that slot's waiters while the other slots change hands.
+		over := seen != nil && (surveys >= surveysPerSlot || seen.Stuck(i, joined))
+		if over && len(s.all) > 1 && want.opts.maxAttempts == 0 {
+			end()
+			q := <-got
+			s.record(i, q.h)
+			return q.h, seen, nil
+		}
+	}
+}
+
+// tryFree attempts the slot that is most likely free, if any is.
+func (s *Semaphore) tryFree(ctx context.Context, want *acquisition, seen *slots.Survey) *hold {
+	free := s.slots.Free(seen)
+	if len(free) == 0 {
+		return nil
+	}
+	h, _ := s.attempt(ctx, free[0], want)
+	return h
+}
+
+// pause returns how long to wait before the next survey: the back-off, longer by a quarter for each other waiter per
+// slot, so that many waiters together survey no more often than one.
+func (s *Semaphore) pause(o *options, surveys int, seen *slots.Survey) time.Duration {
+	pause, others := o.backoff(surveys), 0
+	if seen != nil {
+		others = max(seen.Waiters-1, 0)
+	}
+	return pause + pause*time.Duration(min(others/len(s.all), 128))/4
 }

@@ -209,46 +209,6 @@ func TestPermitIsALock(t *testing.T) {
 	})
 }
 
-// A waiter moves when another slot has changed hands time and again since it joined, and its own has not.
-func TestStuckSlots(t *testing.T) {
-	tokens := func(of ...int64) *survey {
-		v := &survey{}
-		for _, token := range of {
-			v.slots = append(v.slots, slotState{token: token})
-		}
-		return v
-	}
-	for name, c := range map[string]struct {
-		later  [][]int64 // tokens by survey, after the one with which it joined
-		stuck  bool
-		moveTo int // where it would move
-	}{
-		"nothing changes":                {[][]int64{{5, 5, 5}, {5, 5, 5}, {5, 5, 5}}, false, 0},
-		"another changes twice":          {[][]int64{{5, 6, 5}, {5, 7, 5}, {5, 7, 5}}, false, 0},
-		"another changes three times":    {[][]int64{{5, 6, 5}, {5, 7, 5}, {5, 8, 5}}, true, 1},
-		"its own changes, too":           {[][]int64{{5, 6, 5}, {6, 7, 5}, {6, 8, 5}}, false, 1},
-		"a node that knew most is away":  {[][]int64{{5, 6, 5}, {5, 4, 5}, {5, 6, 5}, {5, 4, 5}, {5, 6, 5}}, false, 0},
-		"many changes between two alone": {[][]int64{{5, 9, 5}, {5, 9, 5}, {5, 9, 5}}, false, 0},
-		"it moves to one that does, too": {[][]int64{{5, 5, 6}, {5, 5, 7}, {5, 5, 8}, {5, 6, 8}}, true, 2},
-	} {
-		s := &slots{all: make([]slot, 3)}
-		joined := tokens(5, 5, 5)
-		seen := joined
-		for _, later := range c.later {
-			fresh := tokens(later...)
-			fresh.follow(seen)
-			seen = fresh
-		}
-		equals(t, seen.stuck(0, joined), c.stuck, "%s: stuck", name)
-		for range 30 { // of two that are as good, one is drawn
-			if got := s.shortestQueue(seen, 0); c.moveTo > 0 && got != c.moveTo {
-				t.Errorf("%s: moves to slot %d, want %d", name, got, c.moveTo)
-				break
-			}
-		}
-	}
-}
-
 // Three of four slots are held for long, and many take turns at the last. Nobody waits much longer than it would if
 // whoever came first were served first, although most of them begin to wait for a slot that does not change hands.
 func TestLongHoldsOfSomeSlotsDelayNobody(t *testing.T) {

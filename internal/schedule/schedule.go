@@ -59,7 +59,7 @@ func (s *Schedule) Waits() bool {
 }
 
 // Set schedules the sleeper for the time due, which replaces the time that was set before. It returns false, and does
-// nothing, if the schedule is closed. Who sets it must see to it that Remove comes after: nothing else takes a sleeper out
+// nothing, if the schedule is closed. The caller sees to it that Remove comes later: nothing else takes a sleeper out
 // before it is due.
 func (s *Schedule) Set(p Sleeper, due time.Time) bool {
 	s.mu.Lock()

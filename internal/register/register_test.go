@@ -1,0 +1,77 @@
+package register_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/quorum"
+	"github.com/quorumlock/redlock/internal/register"
+)
+
+const token = 1763700000000000
+
+// entry returns the entry of runs and state, by the next holder if they begin with "+"; "-": there is none; "?": the
+// node does not count.
+func entry(t *testing.T, said string) *register.Entry {
+	t.Helper()
+	if said == "?" {
+		return nil
+	}
+	text := strings.Replace("1763700000000000 "+said, "0 +", "1 ", 1)
+	if said == "-" {
+		text = ""
+	}
+	e, ok := register.Parse(text, time.Minute)
+	if !ok || e.Text != text || e.State != "" && register.Text(e.Token, e.Runs, e.State) != text {
+		t.Fatalf("%q is read as %+v, %v", text, e, ok)
+	}
+	return &e
+}
+
+func TestLatest(t *testing.T) {
+	for _, c := range []struct {
+		said       string // by three nodes
+		latest     string
+		have, lack quorum.Set
+		held, free string // how the runs end, when the lock is held, and when it is not; with 2 runs at most
+	}{
+		{"-, -, -", "-", 0b111, 0, "", ""},
+		{"-, -, ?", "-", 0b011, 0, "", ""},
+		{"-, 1 begun, ?", "1 begun", 0b010, 0b001, "", ""},
+		{"1 begun, 1 done, 1 begun", "1 done", 0b010, 0b101, "done", ""},
+		{"1 done, 1 done, 1 begun", "1 done", 0b011, 0b100, "done", "done"},
+		{"9 done, +10 failed, +10 failed", "+10 failed", 0b110, 0b001, "failed", "failed"},
+		{"2 begun, 2 begun, 2 begun", "2 begun", 0b111, 0, "failed", ""},
+		{"1 failed, 1 failed, -", "1 failed", 0b011, 0b100, "", ""},
+		{"2 failed, -, -", "2 failed", 0b001, 0b110, "failed", ""},
+		{"2 failed, +0 forgotten, +0 forgotten", "+0 forgotten", 0b110, 0b001, "", ""},
+	} {
+		var entries []*register.Entry
+		for said := range strings.SplitSeq(c.said, ", ") {
+			entries = append(entries, entry(t, said))
+		}
+		r := register.Latest(entries)
+		if want := entry(t, c.latest); r.Text != want.Text || r.Runs != want.Runs || r.Have != c.have || r.Lack != c.lack {
+			t.Errorf("%s: got %+v; want %s on %b, and that %b lack it", c.said, r, c.latest, c.have, c.lack)
+		}
+		three := quorum.OneList(3)
+		if held, free := r.Final(true, three, 2), r.Final(false, three, 2); held != c.held || free != c.free {
+			t.Errorf("%s: got %q and %q, want %q and %q", c.said, held, free, c.held, c.free)
+		}
+		if r.Final(true, three, 0) == register.Failed {
+			t.Errorf("%s: the runs end, and there is no limit", c.said)
+		}
+	}
+}
+
+func TestWhatIsNoEntry(t *testing.T) {
+	for _, text := range []string{
+		"x", "1 1 done", register.Text(token, 0, "done"), register.Text(token, 1, "forgotten"),
+		register.Text(token, 1, "gone"), register.Text(token, 1, "done") + " x", "176370000000000x 1 done",
+	} {
+		if e, ok := register.Parse(text, 0); ok {
+			t.Errorf("%q was accepted as %+v", text, e)
+		}
+	}
+}
