@@ -135,7 +135,7 @@ fuzz: ## every parser and decoder, FUZZ_TIME each
 	done; done
 
 # The library's packages: see docs/architecture.md.
-ROOMS := . ./internal/redisconn ./internal/guard ./internal/token ./internal/lua
+ROOMS := . ./internal/redisconn ./internal/endpoint ./internal/resp ./internal/guard ./internal/token ./internal/lua
 
 COVERAGE ?= 95
 

@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/redlock/internal/lua"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
+	"github.com/quorumlock/redlock/internal/resp"
 	"github.com/quorumlock/redlock/internal/token"
 )
 
@@ -59,21 +60,21 @@ func queueing(name string) []string {
 var scripts []*lua.Script
 
 // script returns the command whose script is the files, one after the other. The set of tokens is its last key.
-func script(k command, args func([]*redisconn.Request, *redisconn.Encoder), files ...string) *command {
+func script(k command, args func([]*redisconn.Request, *resp.Encoder), files ...string) *command {
 	k.Script, k.Args, k.ExtraKey = lua.Load(files...), args, true
 	scripts = append(scripts, k.Script)
 	return &k
 }
 
 // urgent returns a script that holds depend on: it goes before what others wait for.
-func urgent(k command, args func([]*redisconn.Request, *redisconn.Encoder), files ...string) *command {
+func urgent(k command, args func([]*redisconn.Request, *resp.Encoder), files ...string) *command {
 	k.Urgent = true
 	return script(k, args, files...)
 }
 
 // undo returns a script that must reach every node that may have executed what the script undoes. Since its votes grant
 // no lock, those of abstaining nodes count, too.
-func undo(k command, args func([]*redisconn.Request, *redisconn.Encoder), files ...string) *command {
+func undo(k command, args func([]*redisconn.Request, *resp.Encoder), files ...string) *command {
 	k.Undo, k.trust = true, guard.TrustAll
 	return script(k, args, files...)
 }
@@ -132,7 +133,7 @@ func (q *request) tokenText() []byte { return q.tokenForm[5 : 5+tokenLen] }
 func (q *request) set(k *command, key string, owner uuid.UUID, token int64) {
 	q.setCommand(k, owner, token)
 	q.hash[0] = hashOf(key)
-	q.Hashes, q.Keys = q.hash[:], redisconn.AppendBulk(q.Keys[:0], key)
+	q.Hashes, q.Keys = q.hash[:], resp.AppendBulk(q.Keys[:0], key)
 }
 
 // setAll is set for several keys.
@@ -140,7 +141,7 @@ func (q *request) setAll(k *command, s *names, owner uuid.UUID, token int64) {
 	q.setCommand(k, owner, token)
 	q.names, q.Hashes, q.Keys = s, s.hashes, q.Keys[:0]
 	for _, key := range s.keys {
-		q.Keys = redisconn.AppendBulk(q.Keys, key)
+		q.Keys = resp.AppendBulk(q.Keys, key)
 	}
 }
 
@@ -189,7 +190,7 @@ func setForm(q *request, b []byte) []byte {
 	b = append(append(append(b, "*6\r\n$3\r\nSET\r\n"...), q.Keys...), q.ownerForm[:]...)
 	var digits [20]byte
 	ttl := strconv.AppendInt(digits[:0], q.args[1].(int64), 10)
-	return redisconn.AppendBulk(append(b, "$2\r\nNX\r\n$2\r\nPX\r\n"...), ttl)
+	return resp.AppendBulk(append(b, "$2\r\nNX\r\n$2\r\nPX\r\n"...), ttl)
 }
 
 // The functions below encode the arguments of a script for a batch: all requests that one call of the script carries.
@@ -198,13 +199,13 @@ func setForm(q *request, b []byte) []byte {
 func of(r *redisconn.Request) *request { return r.About.(*request) }
 
 // rows encodes, for each key, the first n arguments of its request.
-func rows(n int) func([]*redisconn.Request, *redisconn.Encoder) {
-	return func(all []*redisconn.Request, e *redisconn.Encoder) {
+func rows(n int) func([]*redisconn.Request, *resp.Encoder) {
+	return func(all []*redisconn.Request, e *resp.Encoder) {
 		for _, r := range all {
 			q := of(r)
 			for range q.Hashes {
 				for _, arg := range q.args[:n] {
-					e.Add(arg)
+					e.Arg(arg)
 				}
 			}
 		}
@@ -213,23 +214,23 @@ func rows(n int) func([]*redisconn.Request, *redisconn.Encoder) {
 
 // rowForAll encodes, for each request, its first n arguments, the number of its keys, the number of owners to take over
 // from, and these owners. A request with a single key is the second about it: it takes over from its own owner.
-func rowForAll(n int) func([]*redisconn.Request, *redisconn.Encoder) {
-	return func(all []*redisconn.Request, e *redisconn.Encoder) {
+func rowForAll(n int) func([]*redisconn.Request, *resp.Encoder) {
+	return func(all []*redisconn.Request, e *resp.Encoder) {
 		for _, r := range all {
 			q := of(r)
 			for _, arg := range q.args[:n] {
-				e.Add(arg)
+				e.Arg(arg)
 			}
 			if q.names == nil {
-				e.Add(1)
-				e.Add(1)
-				e.Add(q.ownerArg)
+				e.Arg(1)
+				e.Arg(1)
+				e.Arg(q.ownerArg)
 				continue
 			}
-			e.Add(len(q.names.keys))
-			e.Add(len(q.names.from))
+			e.Arg(len(q.names.keys))
+			e.Arg(len(q.names.from))
 			for _, owner := range q.names.from {
-				e.Add(owner)
+				e.Arg(owner)
 			}
 		}
 	}
@@ -237,28 +238,28 @@ func rowForAll(n int) func([]*redisconn.Request, *redisconn.Encoder) {
 
 // columns encodes all owners, then each token with its key, then the TTLs, a single one if all are the same, and the
 // channel of the waiters.
-func columns(all []*redisconn.Request, e *redisconn.Encoder) {
+func columns(all []*redisconn.Request, e *resp.Encoder) {
 	for _, r := range all {
-		e.AddEncoded(of(r).ownerForm[:], 1)
+		e.ArgEncoded(of(r).ownerForm[:], 1)
 	}
 	ttl, same := of(all[0]).args[1], true
 	for _, r := range all {
 		q := of(r)
-		e.AddEncoded(q.tokenForm[:], 1)
-		e.AddEncoded(q.Keys, 1)
+		e.ArgEncoded(q.tokenForm[:], 1)
+		e.ArgEncoded(q.Keys, 1)
 		same = same && q.args[1] == ttl
 	}
 	for i, r := range all {
 		if i == 0 || !same {
-			e.Add(of(r).args[1])
+			e.Arg(of(r).args[1])
 		}
 	}
-	e.Add(of(all[0]).args[3])
+	e.Arg(of(all[0]).args[3])
 }
 
 // toRelease encodes one argument with all owners; then, if any request has a member or a token, the members of all; then,
 // if any has a token, the tokens of all. A token keeps out an extension that arrives late.
-func toRelease(all []*redisconn.Request, e *redisconn.Encoder) {
+func toRelease(all []*redisconn.Request, e *resp.Encoder) {
 	keys, queued, extended := 0, false, false
 	for _, r := range all {
 		q := of(r)
@@ -266,7 +267,7 @@ func toRelease(all []*redisconn.Request, e *redisconn.Encoder) {
 		queued = queued || q.args[1] != noMember
 		extended = extended || q.args[2] != noToken
 	}
-	e.AddJoined(keys*(ownerLen+1)-1, func(b []byte) []byte {
+	e.ArgJoined(keys*(ownerLen+1)-1, func(b []byte) []byte {
 		for i, r := range all {
 			for k := range of(r).Hashes {
 				if i+k > 0 {
@@ -284,7 +285,7 @@ func toRelease(all []*redisconn.Request, e *redisconn.Encoder) {
 		for _, r := range all {
 			q := of(r)
 			for range q.Hashes {
-				e.Add(q.args[1+arg])
+				e.Arg(q.args[1+arg])
 			}
 		}
 	}
@@ -295,7 +296,7 @@ func toRelease(all []*redisconn.Request, e *redisconn.Encoder) {
 func (q *request) read(reply any, err error) quorum.Answer {
 	k := q.command
 	switch {
-	case err != nil && errors.As(err, new(redisconn.UnexpectedError)):
+	case err != nil && errors.As(err, new(resp.UnexpectedError)):
 		return quorum.Answer{Vote: quorum.Failed, Err: fmt.Errorf("%s: %w", k.name(), err)}
 	case err != nil:
 		return quorum.Answer{Vote: quorum.Failed, Err: explained(err, "")}
@@ -336,7 +337,7 @@ func (k *command) readOne(reply any) quorum.Answer {
 
 // unexpected returns the error for a reply that is not of the command's kind.
 func (k *command) unexpected(reply any) error {
-	return fmt.Errorf("%s: %w", k.name(), redisconn.Unexpected(reply))
+	return fmt.Errorf("%s: %w", k.name(), resp.Unexpected(reply))
 }
 
 // name names the command for people.

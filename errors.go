@@ -13,8 +13,10 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/redlock/internal/endpoint"
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/redisconn"
+	"github.com/quorumlock/redlock/internal/resp"
 )
 
 // What a call or a hold can end with; test with [errors.Is].
@@ -215,7 +217,7 @@ func explainedReply(err error, command string) error {
 	if errors.As(err, &already) || !errors.As(err, &said) {
 		return err
 	}
-	e := &ReplyError{Code: redisconn.Code(said), Reply: withoutQuotes(string(said))}
+	e := &ReplyError{Code: resp.Code(said), Reply: withoutQuotes(string(said))}
 	if e.Code == "NOPERM" {
 		e.Command = command
 	}
@@ -269,14 +271,14 @@ func troubleOf(err error) (kind, text, code string) {
 	}
 	var abstains *AbstainError
 	var refusal *ReplyError
-	var mismatch redisconn.MismatchError
+	var mismatch endpoint.MismatchError
 	text = unwrapDown(err)
 	switch {
 	case errors.As(err, &abstains) && abstains.Until.IsZero():
 		return "clock", abstains.Reason, ""
 	case errors.As(err, &abstains):
 		return "abstains", abstains.Error(), ""
-	case errors.As(err, new(redisconn.CredentialsError)): // before what the user's function may have returned
+	case errors.As(err, new(endpoint.CredentialsError)): // before what the user's function may have returned
 		return "credentials", text, ""
 	case errors.As(err, &refusal) && refusal.refusesLogin():
 		return "login", refusal.Error(), refusal.Code
@@ -288,7 +290,7 @@ func troubleOf(err error) (kind, text, code string) {
 		return "refused", text, ""
 	case errors.As(err, &mismatch): // before the time-outs, which some are
 		return cmp.Or(mismatches[mismatch.Kind], "down"), text, ""
-	case errors.As(err, new(redisconn.UnexpectedError)):
+	case errors.As(err, new(resp.UnexpectedError)):
 		return "odd", text, ""
 	case errors.Is(err, redisconn.ErrLate):
 		return "late", text, ""
@@ -308,9 +310,9 @@ func troubleOf(err error) (kind, text, code string) {
 }
 
 // mismatches are the kinds of trouble if something else answers in place of a node.
-var mismatches = map[redisconn.MismatchKind]string{
-	redisconn.NotRedis: "no redis", redisconn.Certificate: "certificate", redisconn.OurCertificate: "own certificate",
-	redisconn.NoTLS: "tls", redisconn.PerhapsNoTLS: "tls", redisconn.Alert: "tls", redisconn.PerhapsTLS: "hangs up",
+var mismatches = map[endpoint.MismatchKind]string{
+	endpoint.NotRedis: "no redis", endpoint.Certificate: "certificate", endpoint.OurCertificate: "own certificate",
+	endpoint.NoTLS: "tls", endpoint.PerhapsNoTLS: "tls", endpoint.Alert: "tls", endpoint.PerhapsTLS: "hangs up",
 }
 
 // unwrapDown returns the text of err without the words that the node is down.

@@ -13,7 +13,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock/internal/diagnosis"
+	"github.com/quorumlock/redlock/internal/endpoint"
 	"github.com/quorumlock/redlock/internal/redisconn"
+	"github.com/quorumlock/redlock/internal/resp"
 )
 
 // Every error reply of a node has a type, and the Locker works again when the node does.
@@ -121,7 +123,7 @@ func TestTroubles(t *testing.T) {
 		{said("OOM full"), "reply-oom", "OOM|full (the node's memory is full: raise maxmemory)"},
 		{down(fmt.Errorf("%w: %w r1", ErrNodeRefused, errDuplicate)), "twice", "refused|the same server as r1"},
 		{down(fmt.Errorf("%w: a replica", ErrNodeRefused)), "refused", "refused|a replica"},
-		{down(redisconn.Unexpected(int64(7))), "not-redis", "failed|unexpected reply 7"},
+		{down(resp.Unexpected(int64(7))), "not-redis", "failed|unexpected reply 7"},
 		{redisconn.ErrLate, "silent", "not heard in time (this process was late)|"},
 		{ErrNodeTimeout, "silent", "silent|"},
 		{down(redisconn.SilentError{}), "silent", "silent|"},
@@ -131,13 +133,13 @@ func TestTroubles(t *testing.T) {
 		{down(&net.OpError{Op: "dial", Net: "tcp", Err: io.EOF}), "unreachable", "unreachable|"},
 		{down(io.EOF), "unreachable", "unreachable|EOF"},
 		{errors.New("odd"), "unreachable", "failed|odd"},
-		{down(redisconn.MismatchError{Kind: redisconn.NotRedis}), "not-redis", "unreachable|"},
-		{down(redisconn.MismatchError{Kind: redisconn.NoTLS}), "tls", "unreachable|"},
-		{down(redisconn.MismatchError{Kind: redisconn.PerhapsNoTLS}), "tls", "unreachable|"},
-		{down(redisconn.MismatchError{Kind: redisconn.PerhapsTLS}), "unreachable", "unreachable|"},
-		{down(redisconn.MismatchError{Kind: redisconn.Certificate}), "certificate", "unreachable|"},
-		{down(redisconn.MismatchError{Kind: redisconn.OurCertificate}), "certificate", "unreachable|"},
-		{down(redisconn.MismatchError{Kind: redisconn.Alert}), "tls", "unreachable|"},
+		{down(endpoint.MismatchError{Kind: endpoint.NotRedis}), "not-redis", "unreachable|"},
+		{down(endpoint.MismatchError{Kind: endpoint.NoTLS}), "tls", "unreachable|"},
+		{down(endpoint.MismatchError{Kind: endpoint.PerhapsNoTLS}), "tls", "unreachable|"},
+		{down(endpoint.MismatchError{Kind: endpoint.PerhapsTLS}), "unreachable", "unreachable|"},
+		{down(endpoint.MismatchError{Kind: endpoint.Certificate}), "certificate", "unreachable|"},
+		{down(endpoint.MismatchError{Kind: endpoint.OurCertificate}), "certificate", "unreachable|"},
+		{down(endpoint.MismatchError{Kind: endpoint.Alert}), "tls", "unreachable|"},
 	} {
 		kind, text, reply := troubleOf(c.err)
 		found := diagnosis.Findings(&diagnosis.Facts{Trouble: kind, Error: text, Reply: reply})

@@ -16,7 +16,7 @@ import (
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/lua"
 	"github.com/quorumlock/redlock/internal/quorum"
-	"github.com/quorumlock/redlock/internal/redisconn"
+	"github.com/quorumlock/redlock/internal/resp"
 )
 
 // Locks returns the locks that a majority of the nodes knows as held and whose names begin with prefix, each as
@@ -153,7 +153,7 @@ func (l *Locker) walk(ctx context.Context, n *node, prefix string, found func(na
 // globEscaper makes a pattern of a text that stands for itself.
 var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
-func oddWalk(reply any) error { return fmt.Errorf("script list: %w", redisconn.Unexpected(reply)) }
+func oddWalk(reply any) error { return fmt.Errorf("script list: %w", resp.Unexpected(reply)) }
 
 func readWalk(reply any) (cursor string, keys []string, _ error) {
 	if refusal, refused := reply.(redis.Error); refused {

@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/redlock/internal/lua"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
+	"github.com/quorumlock/redlock/internal/resp"
 	"github.com/quorumlock/redlock/internal/token"
 )
 
@@ -72,7 +73,7 @@ type tried struct {
 // heard notes whether the node's reply to a command was of its kind. err: why the command failed, or nil.
 func (n *node) heard(command string, err error) {
 	switch odd := n.odd.Load(); {
-	case errors.As(err, new(redisconn.UnexpectedError)):
+	case errors.As(err, new(resp.UnexpectedError)):
 		n.odd.Store(&oddReply{command, err})
 	case err == nil && odd != nil && odd.command == command:
 		n.odd.CompareAndSwap(odd, nil)
@@ -608,7 +609,7 @@ func (t trimCall) read(reply any) {
 	refusal, refused := reply.(redis.Error)
 	said, err := redis.Strings(reply, nil)
 	switch {
-	case refused && redisconn.Code(refusal) == "NOSCRIPT":
+	case refused && resp.Code(refusal) == "NOSCRIPT":
 		t.send("EVAL", trim.Source)
 	case refused:
 	case err == nil && len(said) == 1:
@@ -620,7 +621,7 @@ func (t trimCall) read(reply any) {
 		}
 		fallthrough
 	default:
-		t.node.heard("script trim", fmt.Errorf("script trim: %w", redisconn.Unexpected(reply)))
+		t.node.heard("script trim", fmt.Errorf("script trim: %w", resp.Unexpected(reply)))
 	}
 }
 

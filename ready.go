@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/endpoint"
 	"github.com/quorumlock/redlock/internal/quorum"
-	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
 // Ready returns nil as soon as the votes of a majority of the nodes count, so that a free lock can be acquired: at
@@ -106,7 +106,7 @@ func (l *Locker) readiness(now time.Time, forNew bool) readiness {
 // lasting reports whether a node is down for a reason that no time and no further attempt to connect removes.
 func lasting(down error, o *options) bool {
 	var refusal *ReplyError
-	var mismatch redisconn.MismatchError
+	var mismatch endpoint.MismatchError
 	switch {
 	case errors.Is(down, ErrNodeRefused):
 		return true
@@ -121,14 +121,14 @@ func lasting(down error, o *options) bool {
 
 // certifiesAnew reports whether a function decides about a certificate: it may say something else at the next attempt
 // to connect.
-func (o *options) certifiesAnew(kind redisconn.MismatchKind) bool {
+func (o *options) certifiesAnew(kind endpoint.MismatchKind) bool {
 	switch {
 	case o.tls == nil:
 		return false
-	case kind == redisconn.OurCertificate:
+	case kind == endpoint.OurCertificate:
 		return o.tls.GetClientCertificate != nil
 	default:
-		return kind == redisconn.Certificate && (o.tls.VerifyConnection != nil || o.tls.VerifyPeerCertificate != nil)
+		return kind == endpoint.Certificate && (o.tls.VerifyConnection != nil || o.tls.VerifyPeerCertificate != nil)
 	}
 }
 

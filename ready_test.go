@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/quorumlock/redlock/internal/redisconn"
+	"github.com/quorumlock/redlock/internal/endpoint"
 )
 
 // readyIn returns what Ready returns, and after how much virtual time.
@@ -274,11 +274,11 @@ func TestCertificatesThatMayChangeDoNotLast(t *testing.T) {
 	get := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return new(tls.Certificate), nil }
 	verify := func(tls.ConnectionState) error { return nil }
 	peer := func([][]byte, [][]*x509.Certificate) error { return nil }
-	const theirs, ours, noTLS = redisconn.Certificate, redisconn.OurCertificate, redisconn.NoTLS
+	const theirs, ours, noTLS = endpoint.Certificate, endpoint.OurCertificate, endpoint.NoTLS
 	for _, c := range []struct {
 		name  string
 		tls   *tls.Config
-		kind  redisconn.MismatchKind
+		kind  endpoint.MismatchKind
 		lasts bool
 	}{
 		{"the system's roots", nil, theirs, true},
@@ -292,7 +292,7 @@ func TestCertificatesThatMayChangeDoNotLast(t *testing.T) {
 		{"other roots change", &tls.Config{VerifyConnection: verify}, ours, true},
 		{"no TLS", &tls.Config{VerifyConnection: verify, GetClientCertificate: get}, noTLS, true},
 	} {
-		down := fmt.Errorf("%w: %w", ErrNodeDown, redisconn.MismatchError{Kind: c.kind})
+		down := fmt.Errorf("%w: %w", ErrNodeDown, endpoint.MismatchError{Kind: c.kind})
 		if got := lasting(down, &options{tls: c.tls}); got != c.lasts {
 			t.Errorf("%s: got %t", c.name, got)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/redlock/internal/lua"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
+	"github.com/quorumlock/redlock/internal/resp"
 )
 
 // Registration: a client tells each node its lists of nodes (node_lists.go), and learns which others are in use. It
@@ -372,7 +373,7 @@ func (g *registry) heard(node int, mode, text string, reply any) {
 	}
 	refusal, refused := reply.(redis.Error)
 	if refused {
-		if at.source = redisconn.Code(refusal) == "NOSCRIPT"; !at.source {
+		if at.source = resp.Code(refusal) == "NOSCRIPT"; !at.source {
 			at.refused = explained(refusal, "evalsha")
 		}
 		g.mu.Unlock()
@@ -383,7 +384,7 @@ func (g *registry) heard(node int, mode, text string, reply any) {
 		if ok {
 			at.former, at.members = "", nil
 		} else {
-			at.refused = redisconn.Unexpected(reply)
+			at.refused = resp.Unexpected(reply)
 		}
 		g.mu.Unlock()
 		return

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorumlock/redlock/internal/lua"
 	"github.com/quorumlock/redlock/internal/redisconn"
+	"github.com/quorumlock/redlock/internal/resp"
 )
 
 // Clients that lock the same names must agree on some settings, and nobody compares their configurations. So each tells
@@ -126,12 +127,12 @@ func (a *agreement) heard(reply any) {
 	refusal, refused := reply.(redis.Error)
 	list, err := redis.Strings(reply, nil)
 	if err != nil && !refused {
-		err = fmt.Errorf("script settings: %w", redisconn.Unexpected(reply))
+		err = fmt.Errorf("script settings: %w", resp.Unexpected(reply))
 	}
 	a.judge("script settings", err)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.source = refused && redisconn.Code(refusal) == "NOSCRIPT"
+	a.source = refused && resp.Code(refusal) == "NOSCRIPT"
 	if !a.source {
 		a.known = list
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/redlock/internal/diagnosis"
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/lua"
-	"github.com/quorumlock/redlock/internal/redisconn"
+	"github.com/quorumlock/redlock/internal/resp"
 	"github.com/quorumlock/redlock/internal/token"
 )
 
@@ -243,7 +243,7 @@ func (n *node) noteTrial(reply any) {
 	case refused:
 		errors.As(explained(refusal, "eval"), &t.refusal)
 	case odd:
-		n.heard("script trial", fmt.Errorf("script trial: %w", redisconn.Unexpected(reply)))
+		n.heard("script trial", fmt.Errorf("script trial: %w", resp.Unexpected(reply)))
 	case said[1] != "":
 		errors.As(explained(redis.Error(said[2]), ""), &t.refusal)
 		t.refusal.Command, t.undeclared = strings.ToLower(said[1]), said[3] != ""

@@ -101,6 +101,22 @@ func TestCycles(t *testing.T) {
 	}
 }
 
+// The package comment of internal/redisconn says in which order its files can be read.
+func TestOrderOfFiles(t *testing.T) {
+	text, err := os.ReadFile("../internal/redisconn/redisconn.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(text), "in this order: ")
+	list, _, _ = strings.Cut(list, ".")
+	order := strings.FieldsFunc(list, func(r rune) bool { return r < 'a' })
+	for pair, what := range usesBetweenFiles(t, "../internal/redisconn") {
+		if user, used := slices.Index(order, pair[0]), slices.Index(order, pair[1]); used < 0 || user < used {
+			t.Errorf("%s.go uses %v of %s.go, which is not before it", pair[0], what, pair[1])
+		}
+	}
+}
+
 // What the importer has read of other packages serves all calls of usesBetweenFiles.
 var (
 	fset    = token.NewFileSet()

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/quorumlock/redlock"
-	"github.com/quorumlock/redlock/internal/redisconn"
+	"github.com/quorumlock/redlock/internal/endpoint"
 )
 
 // User and password of a node, as they are when it is connected: those of the URLs in the file of settings, which is
@@ -88,7 +88,7 @@ func (l *logins) option(cmd *cli.Command, lists ...[]string) ([]redlock.Option, 
 }
 
 func splitURL(url string) (bare, addr string, as login, err error) {
-	bare, addr, as.user, as.password, err = redisconn.SplitURL(url)
+	bare, addr, as.user, as.password, err = endpoint.SplitURL(url)
 	return bare, addr, as, err
 }
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
-	"github.com/quorumlock/redlock/internal/redisconn"
+	"github.com/quorumlock/redlock/internal/endpoint"
 )
 
 // Waiting for a lock: for how long, what ends it, and what is said meanwhile.
@@ -249,7 +249,7 @@ func refusedAtStart(locker *redlock.Locker) error {
 // any, since sh does not find the command that prints the password, or cannot execute it.
 func refusesLogin(err error) bool {
 	var reply *redlock.ReplyError
-	var mismatch redisconn.MismatchError
+	var mismatch endpoint.MismatchError
 	var command *exec.ExitError
 	switch {
 	case errors.As(err, &command):

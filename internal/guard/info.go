@@ -8,7 +8,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/redlock/internal/redisconn"
+	"github.com/quorumlock/redlock/internal/resp"
 )
 
 // Info is the node info: what a probe reads. After a quick probe only the role, the identity, the clock, the record,
@@ -82,7 +82,7 @@ func parseFields(reply any, into map[string]string) error {
 	if pairs, ok := reply.([]any); ok {
 		all, err := redis.Strings(pairs, nil)
 		if err != nil || len(all)%2 != 0 {
-			return redisconn.Unexpected(reply)
+			return resp.Unexpected(reply)
 		}
 		for n := 0; n < len(all); n += 2 {
 			into[all[n]] = all[n+1]
@@ -96,7 +96,7 @@ func parseFields(reply any, into map[string]string) error {
 	case string:
 		text = []byte(v)
 	default:
-		return redisconn.Unexpected(reply)
+		return resp.Unexpected(reply)
 	}
 	for line := range bytes.Lines(text) {
 		key, value, ok := bytes.Cut(bytes.TrimRight(line, "\r\n"), []byte(":"))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorumlock/redlock/internal/lua"
 	"github.com/quorumlock/redlock/internal/redisconn"
+	"github.com/quorumlock/redlock/internal/resp"
 	"github.com/quorumlock/redlock/internal/token"
 )
 
@@ -193,7 +194,7 @@ func (r *Rules) askQuickly(do redisconn.Do, was *Info, secretive bool, clock fun
 func textOf(reply any) (string, error) {
 	text, err := redis.String(reply, nil)
 	if err != nil {
-		return "", redisconn.Unexpected(reply)
+		return "", resp.Unexpected(reply)
 	}
 	return text, nil
 }
@@ -201,14 +202,14 @@ func textOf(reply any) (string, error) {
 // isUnavailable reports whether the error says that the node serves no client at present.
 func isUnavailable(err error) bool {
 	transient := []string{"NOAUTH", "LOADING", "BUSY", "MAXCLIENTS", "MASTERDOWN", "DENIED"}
-	return slices.Contains(transient, redisconn.Code(err))
+	return slices.Contains(transient, resp.Code(err))
 }
 
 // Micros parses the reply to TIME, in µs since 1970.
 func Micros(reply any) (int64, error) {
 	parts, err := redis.Int64s(reply, nil)
 	if err != nil || len(parts) != 2 {
-		return 0, redisconn.Unexpected(reply)
+		return 0, resp.Unexpected(reply)
 	}
 	return parts[0]*1e6 + parts[1], nil
 }
@@ -343,7 +344,7 @@ func (g *Guard) apply(info *Info, now time.Time, fresh bool, do redisconn.Do) er
 	} else if next, unkept = g.writeRecord(said, old, next, do); unkept != nil {
 		next.record, command = said.record, "eval"
 	}
-	readOnly := redisconn.Code(unkept) == "READONLY"
+	readOnly := resp.Code(unkept) == "READONLY"
 	unkept = g.rules.Explain(unkept, command)
 	g.mu.Lock()
 	info.Unkept = unkept

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/resp"
 )
 
 // group is requests of one command that are sent together: as one call of a script, which gets one reply, or as native
@@ -114,11 +116,11 @@ func (b *batch) recycle(g *group) {
 }
 
 // encode appends the group's commands to those to be flushed.
-func (g *group) encode(e *Encoder, extraKey string) {
+func (g *group) encode(e *resp.Encoder, extraKey string) {
 	k := g.command
 	if k.Script == nil {
 		for _, r := range g.requests {
-			e.buf = append(e.buf, r.Native...)
+			e.Encoded(r.Native)
 		}
 		return
 	}
@@ -127,32 +129,32 @@ func (g *group) encode(e *Encoder, extraKey string) {
 		eval = eval || r.eval
 	}
 	if eval {
-		e.AddString("EVAL")
-		e.AddString(k.Script.Source)
+		e.ArgString("EVAL")
+		e.ArgString(k.Script.Source)
 	} else {
-		e.AddString("EVALSHA")
-		e.AddString(k.Script.SHA)
+		e.ArgString("EVALSHA")
+		e.ArgString(k.Script.SHA)
 	}
 	if k.ExtraKey {
 		n++
 	}
-	e.AddInt(n)
+	e.ArgInt(n)
 	for _, r := range g.requests {
-		e.AddEncoded(r.Keys, len(r.Hashes))
+		e.ArgEncoded(r.Keys, len(r.Hashes))
 	}
 	if k.ExtraKey {
-		e.AddString(extraKey)
+		e.ArgString(extraKey)
 	}
 	k.Args(g.requests, e)
-	e.end()
+	e.End()
 }
 
 // details returns what a script replied about each key, nil if every key had the usual result.
-func (g *group) details(r reply) ([]any, error) {
-	if r.err != nil {
-		return nil, r.err
+func (g *group) details(r resp.Reply) ([]any, error) {
+	if r.Err != nil {
+		return nil, r.Err
 	}
-	switch all := r.value.(type) {
+	switch all := r.Value.(type) {
 	case int64:
 		if all == int64(g.keys) {
 			return nil, nil
@@ -162,7 +164,7 @@ func (g *group) details(r reply) ([]any, error) {
 			return all, nil
 		}
 	}
-	return nil, Unexpected(r.value)
+	return nil, resp.Unexpected(r.Value)
 }
 
 // groups is a queue of groups in a ring.

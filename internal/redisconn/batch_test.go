@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math"
-	"reflect"
 	"slices"
 	"testing"
 
 	"github.com/quorumlock/redlock/internal/lua"
+	"github.com/quorumlock/redlock/internal/resp"
 )
 
 var seed = maphash.MakeSeed()
@@ -24,9 +24,9 @@ var (
 	spare   = &Command{Script: lua.New("return 'spare'"), Args: numbers, Undo: true, BestEffort: true}
 )
 
-func numbers(all []*Request, e *Encoder) {
+func numbers(all []*Request, e *resp.Encoder) {
 	for _, r := range all {
-		e.Add(fmt.Sprint("#", r.Node))
+		e.Arg(fmt.Sprint("#", r.Node))
 	}
 }
 
@@ -35,7 +35,7 @@ func about(k *Command, keys ...string) *Request {
 	m := &Message{Command: k}
 	for _, key := range keys {
 		m.Hashes = append(m.Hashes, maphash.String(seed, key))
-		m.Keys = AppendBulk(m.Keys, key)
+		m.Keys = resp.AppendBulk(m.Keys, key)
 	}
 	return &Request{Message: m, Round: &askRound{}}
 }
@@ -51,40 +51,6 @@ func sorted(asked []*Request) (list []*group) {
 		list = append(list, out.at(i))
 	}
 	return list
-}
-
-// One reply answers all requests of a group: each gets the part about its own keys.
-func TestAReplyIsDividedAmongTheRequestsOfAGroup(t *testing.T) {
-	list := sorted([]*Request{about(first, "a"), about(first, "b", "c", "d"), about(first, "e"), about(first, "f", "g")})
-	if len(list) != 1 || list[0].keys != 7 {
-		t.Fatalf("%d groups, the first of %d keys; want one of 7", len(list), list[0].keys)
-	}
-	seven := []any{int64(1), "b", nil, []any{}, int64(5), int64(6), int64(7)}
-	for _, c := range []struct {
-		reply any
-		want  [4]any // nil: the usual result
-		err   string // for all
-	}{
-		{seven, [4]any{seven[:1], seven[1:4], seven[4:5], seven[5:7]}, ""},
-		{int64(7), [4]any{}, ""},
-		{int64(4), [4]any{}, "unexpected reply 4"},
-		{[]any{"x"}, [4]any{}, "unexpected reply [x]"},
-	} {
-		list[0].answered = 0
-		for _, r := range list[0].requests {
-			r.replied = false
-		}
-		got := (&Conn{}).divide(list[0], reply{value: c.reply}, nil)
-		for i, want := range c.want {
-			d := got[i]
-			if d.to != list[0].requests[i] || !d.first {
-				t.Errorf("%v: part %d goes to another", c.reply, i)
-			}
-			if (d.err != nil) != (c.err != "") || d.err != nil && d.err.Error() != c.err || !reflect.DeepEqual(d.reply, want) {
-				t.Errorf("%v: request %d gets %v, %v, want %v, %s", c.reply, i, d.reply, d.err, want, c.err)
-			}
-		}
-	}
 }
 
 // The keys of a group are bounded, not its requests: they decide how long a script runs.

@@ -1,148 +1,27 @@
 package redisconn
 
 import (
+	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"net/http/httptest"
+	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/endpoint"
 )
-
-func TestParseServer(t *testing.T) {
-	for _, c := range []struct {
-		url  string
-		want server
-	}{
-		{"redis://h", server{network: "tcp", address: "h:6379"}},
-		{"redis://H:7001/3", server{network: "tcp", address: "h:7001", db: 3}},
-		{"redis://u:p%40ss@h:1/", server{network: "tcp", address: "h:1", username: "u", password: "p@ss"}},
-		{"redis://:p@h", server{network: "tcp", address: "h:6379", password: "p"}},
-		{"redis://p@h", server{network: "tcp", address: "h:6379", password: "p"}},
-		{"rediss://h:1", server{network: "tcp", address: "h:1", tls: true}},
-		{"valkey://h:1", server{network: "tcp", address: "h:1"}},
-		{"redis://[::1]:7", server{network: "tcp", address: "[::1]:7"}},
-		{"h", server{network: "tcp", address: "h:6379"}},
-		{"h:7001", server{network: "tcp", address: "h:7001"}},
-		{"h:7001/3", server{network: "tcp", address: "h:7001", db: 3}},
-		{"u:p@h:7001", server{network: "tcp", address: "h:7001", username: "u", password: "p"}},
-		{"10.0.0.1:7001", server{network: "tcp", address: "10.0.0.1:7001"}},
-		{"[::1]:7001", server{network: "tcp", address: "[::1]:7001"}},
-		{"[::1]", server{network: "tcp", address: "[::1]:6379"}},
-		{"redis://u:p@ss@h", server{network: "tcp", address: "h:6379", username: "u", password: "p@ss"}},
-		{"unix:///run/r@1.sock", server{network: "unix", address: "/run/r@1.sock"}},
-		{"unix:///run/r.sock", server{network: "unix", address: "/run/r.sock"}},
-		{"unix://u:p@/run/r.sock?db=2", server{network: "unix", address: "/run/r.sock", username: "u", password: "p", db: 2}},
-	} {
-		got, err := parseServer(c.url)
-		if err != nil || got != c.want {
-			t.Errorf("%s: got %+v, %v, want %+v", c.url, got, err, c.want)
-		}
-	}
-}
-
-// Without user and password, a URL leads to the same server.
-func TestSplitURL(t *testing.T) {
-	for raw, want := range map[string][4]string{
-		"h":                             {"redis://h", "h:6379", "", ""},
-		"u:p@h:7001/3":                  {"redis://h:7001/3", "h:7001", "u", "p"},
-		"redis://h":                     {"redis://h", "h:6379", "", ""},
-		"rediss://u:p%40@H:1/":          {"rediss://H:1/", "h:1", "u", "p@"},
-		"redis://u:p@ss@[::1]:7":        {"redis://[::1]:7", "[::1]:7", "u", "p@ss"},
-		"redis://p@h":                   {"redis://h", "h:6379", "", "p"},
-		"redis://u:@h":                  {"redis://h", "h:6379", "u", ""},
-		"unix:///run/r@1.sock":          {"unix:///run/r@1.sock", "unix:///run/r@1.sock", "", ""},
-		"unix://u:p@/run/r@1.sock?db=2": {"unix:///run/r@1.sock?db=2", "unix:///run/r@1.sock", "u", "p"},
-	} {
-		bare, addr, user, password, err := SplitURL(raw)
-		if got := [4]string{bare, addr, user, password}; err != nil || got != want {
-			t.Errorf("%s: got %q, %v, want %q", raw, got, err, want)
-		}
-		of, _ := parseServer(raw)
-		of.username, of.password = "", ""
-		if got, err := parseServer(bare); err != nil || got != of {
-			t.Errorf("%s: %s leads to %+v, %v, want %+v", raw, bare, got, err, of)
-		}
-	}
-	if _, _, _, _, err := SplitURL("redis://u:p/w@h"); !errors.Is(err, errUnescaped) {
-		t.Errorf("got %v, want %v", err, errUnescaped)
-	}
-}
-
-// The error for a bad URL says what is wrong, and quotes no part of a password.
-func TestBadURLs(t *testing.T) {
-	const secret = "hunter2"
-	for url, want := range map[string]string{
-		"":                                          "not a URL",
-		" ":                                         "not a URL",
-		secret + "://rest@h:6379":                   "unknown scheme: use redis",
-		"::1":                                       "needs brackets",
-		"localhost:port":                            "and not host:port",
-		"/run/r.sock":                               "no host",
-		"h:" + secret + "@":                         "no host",
-		"redis://u:%zz" + secret + "@h":             "percent-encode",
-		"redis://u:" + secret + "@h:" + secret:      "percent-encode",
-		"redis://:p@" + secret + "/wo#rd@h:6379":    "percent-encode",
-		"redis://u:" + secret + "/w@h":              "percent-encode",
-		"redis://u:" + secret + "#w@h":              "percent-encode",
-		"redis://u:" + secret + "?w@h":              "percent-encode",
-		"redis://u:" + secret + "%@h":               "percent-encode",
-		"redis://" + secret + "/w@h":                "percent-encode",
-		"redis://" + secret + "#w@h":                "percent-encode",
-		"redis://" + secret + "?w@h":                "percent-encode",
-		"redis://u:12/" + secret + "@h":             "percent-encode",
-		"redis://u:12?" + secret + "@h":             "percent-encode",
-		"redis://u:12#" + secret + "@h":             "percent-encode",
-		"redis://u:12/" + secret + "%40@h":          "percent-encode",
-		"u:" + secret + "/w@h:6379":                 "percent-encode",
-		"unix://u:" + secret + "/w@/run/r.sock":     "percent-encode",
-		"unix://u:12/" + secret + "@/run/r.sock":    "percent-encode",
-		"unix://u:p@/run/r.sock?db=" + secret + "@": "percent-encode",
-		"redis://u:" + secret + "@h:99999":          "port",
-		"redis://u:" + secret + "@":                 "no host",
-		"redis://u:" + secret + "@h/" + secret:      "database",
-		"redis://u:" + secret + "@h/-1":             "database",
-		"redis://u:" + secret + "@h/0?t=" + secret:  "query",
-		"http://u:" + secret + "@h":                 `scheme "http"`,
-		"a,b,c":                                     "more than one node",
-		"a:1 b:2":                                   "more than one node",
-		"redis://u:" + secret + "@a/0,b":            "more than one node",
-		"u:" + secret + "@a, u:" + secret + "@b":    "more than one node",
-		"redis://a:6379,redis://b:6379":             "more than one node",
-		"unix://run/r.sock":                         "three slashes",
-		"unix:///r.sock?database=" + secret:         "query",
-	} {
-		_, err := New(url, Config{})
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
-			t.Errorf("%s: got %v, want %q", url, err, want)
-		}
-	}
-}
-
-func FuzzParseServer(f *testing.F) {
-	for _, seed := range []string{
-		"redis://u:p@h:1/2", "unix:///a?db=1", "rediss://[::1]", "h:1", "redis://%", "",
-		"redis://:p@ss/wo#rd@host:6379", "[::1]:6379", "unix:///a@b",
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, raw string) {
-		got, err := parseServer(raw)
-		if err != nil {
-			return
-		}
-		if got.address == "" || got.network != "tcp" && got.network != "unix" {
-			t.Errorf("%q: accepted as %+v", raw, got)
-		}
-		tells := strings.Contains(got.String(), got.password) && !strings.Contains(got.address, got.password)
-		if len(got.password) > 3 && tells {
-			t.Errorf("%q: String tells the password", raw)
-		}
-	})
-}
 
 // abort resets a connection, so that bytes which the kernel has not sent yet never arrive; close delivers everything.
 func TestADroppedConnectionIsReset(t *testing.T) {
@@ -153,23 +32,253 @@ func TestADroppedConnectionIsReset(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		over func(net.Conn) net.Conn
-		end  func(*link)
+		end  func(*wire)
 		want error
 	}{
-		{"dropped", plain, (*link).abort, syscall.ECONNRESET},
-		{"dropped, TLS", secure, (*link).abort, syscall.ECONNRESET},
-		{"closed", plain, (*link).close, nil},
+		{"dropped", plain, (*wire).abort, syscall.ECONNRESET},
+		{"dropped, TLS", secure, (*wire).abort, syscall.ECONNRESET},
+		{"closed", plain, (*wire).close, nil},
 	} {
 		conn := must(net.Dial("tcp", listener.Addr().String()))(t)
 		node := must(listener.Accept())(t)
 		must(conn.Write([]byte("PING\r\n")))(t)
-		l := &link{net: c.over(conn)}
-		c.end(l)
-		l.close()
+		w := &wire{net: c.over(conn)}
+		c.end(w)
+		w.close()
 		if _, err := io.ReadAll(node); !errors.Is(err, c.want) {
 			t.Errorf("%s: the node reads to the end and gets %v, want %v", c.name, err, c.want)
 		}
 		_ = node.Close()
+	}
+}
+
+// A new connection authenticates as the URL's user, selects its database, and loads the scripts.
+func TestConnecting(t *testing.T) {
+	for _, c := range []struct {
+		url  string
+		want []string
+	}{
+		{"redis://fake", nil},
+		{"redis://:secret@fake", []string{"AUTH secret"}},
+		{"redis://user:p%40ss@fake/3", []string{"AUTH user p@ss", "SELECT 3"}},
+		{"unix:///fake?db=2", []string{"SELECT 2"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			config := f.config()
+			loads(first, third)(f, &config)
+			config.Handshake = func(do Do) error {
+				replies, err := do([]any{"ECHO", "a"}, []any{"ECHO", 1})
+				if err != nil || fmt.Sprint(replies) != "[OK OK]" {
+					t.Errorf("the handshake is told %v, %v", replies, err)
+				}
+				return nil
+			}
+			client := start(t, c.url, config)
+			f.wants(t, append(c.want, "ECHO a", "ECHO 1",
+				"SCRIPT EXISTS first third", "SCRIPT LOAD first", "SCRIPT LOAD third")...)
+			time.Sleep(time.Hour) // an idle connection stays
+			client.is(up, nil)
+			f.wantsAttempts(t, 1)
+		})
+	}
+}
+
+// State says why a server cannot be used, and the Conn tries again.
+func TestConnectingFails(t *testing.T) {
+	unfit := errors.New("wanted a better one")
+	const full = "-ERR max number of clients reached\r\n"
+	const web = "HTTP/1.1 400 Bad Request\r\n\r\n"
+	for _, c := range []struct {
+		name string
+		url  string
+		get  setup
+		is   error // nil: any
+		want string
+	}{
+		{"refused", "fake", func(f *fake, _ *Config) { f.refuse(true) }, errRefused, `(explained ""): connection refused`},
+		{"dial takes too long", "fake", func(_ *fake, c *Config) { c.Dial = nobody }, ErrTimeout, ""},
+		{"AUTH refused", ":p@fake", answersAll("AUTH", "-WRONGPASS no\r\n"), nil, `(explained ""): WRONGPASS no`},
+		{
+			"AUTH not known", ":hunter2@fake",
+			answersAll("AUTH", "-ERR unknown command 'AUTH', with args beginning with: 'hunter2' \r\n"),
+			nil, "ERR unknown command 'AUTH'",
+		},
+		{"AUTH takes too long", ":p@fake", answersAll("AUTH", silence), ErrTimeout, ""},
+		{"SELECT refused", "fake/5", answersAll("SELECT", "-ERR no\r\n"), nil, `(explained ""): ERR no`},
+		{"unfit", "fake", func(_ *fake, c *Config) { c.Handshake = func(Do) error { return unfit } }, unfit, ""},
+		{"first command takes too long", "fake", answersAll("ECHO", silence), ErrTimeout, ""},
+		{"hung up on", "fake", answersAll("ECHO", hangUp), io.EOF, "wants TLS (rediss://)"},
+		// It says why in place of the first reply.
+		{"hung up on as one too many", "fake", func(f *fake, c *Config) {
+			f.answerAll("ECHO a", full)
+			f.answerAll("ECHO b", hangUp)
+			c.Handshake = func(do Do) error {
+				_, err := do([]any{"ECHO", "a"}, []any{"ECHO", "b"})
+				return err
+			}
+		}, nil, "ERR max number of clients reached"},
+		{"a web server", "fake", answersAll("ECHO", web), nil, "but answers HTTP"},
+		{"a web server, AUTH", ":hunter2@fake", answersAll("AUTH", web), nil, "but answers HTTP"},
+		{"hung up on at AUTH", ":hunter2@fake", answersAll("AUTH", hangUp), io.EOF, "wants TLS (rediss://)"},
+		{"SCRIPT LOAD refused", "fake", answersAll("SCRIPT", "-OOM no\r\n"), nil, `(explained "script"): OOM no`},
+		{"hung up on later", "fake", answersAll("SCRIPT", hangUp), io.EOF, `(explained "script"): EOF`},
+		{"TLS takes too long", "rediss://fake", func(f *fake, _ *Config) { f.pause() }, ErrTimeout, "TLS handshake"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			config := f.config()
+			loads(first)(f, &config)
+			config.Handshake = echo
+			config.Explain = func(err error, command string) error { return fmt.Errorf("(explained %q): %w", command, err) }
+			c.get(f, &config)
+			client := start(t, c.url, config)
+			time.Sleep(config.ConnectTimeout)
+			client.is(down, ErrDown, c.want)
+			if _, err := client.State(); c.is != nil && !errors.Is(err, c.is) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			if len(f.gate) > 0 {
+				f.resume()
+			}
+			f.recover()
+			f.refuse(false)
+			time.Sleep(2 * time.Second)
+			lasting := errors.Is(c.is, unfit) || c.name == "dial takes too long" || strings.HasPrefix(c.url, "rediss")
+			if up, err := client.State(); up == lasting {
+				t.Errorf("%s: later connected %t, %v", c.name, up, err)
+			}
+		})
+	}
+}
+
+// The function for credentials is asked at each attempt to connect, so that a password may change. While it fails, its
+// error is the reason why there is no connection.
+func TestCredentials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sealed := errors.New("the vault is sealed")
+		var mu sync.Mutex // guards the next two lines
+		user, password, failure := "ann", "one", sealed
+		asked := 0
+		// becomes sets what the function returns, and returns how often it was asked since the last change.
+		becomes := func(nextUser, nextPassword string) int {
+			mu.Lock()
+			defer mu.Unlock()
+			before := asked
+			user, password, failure, asked = nextUser, nextPassword, nil, 0
+			return before
+		}
+		f := newFake()
+		config := f.config()
+		config.Explain = func(err error, _ string) error { return fmt.Errorf("explained: %w", err) }
+		config.Credentials = func(ctx context.Context, addr string) (string, string, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked++
+			if end, ok := ctx.Deadline(); addr != "fake:6379" || !ok || time.Until(end) != credentialsTimeout {
+				t.Errorf("asked for %s, until %v", addr, end)
+			}
+			return user, password, failure
+		}
+		c := start(t, "redis://fake", config)
+		c.is(down, ErrDown)
+		c.is(down, sealed)
+		f.wantsAttempts(t, 0)
+		if _, err := c.State(); !errors.As(err, new(endpoint.CredentialsError)) ||
+			err.Error() != "not connected: credentials: the vault is sealed" {
+			t.Errorf("got %v", err)
+		}
+		for range 10 * 60 {
+			time.Sleep(100 * ms)
+			c.Wanted()
+		}
+		if got := becomes("ann", "one"); got < 60 || got > 140 {
+			t.Errorf("asked %d times in a minute, want about once a second", got)
+		}
+		time.Sleep(time.Second)
+		f.wants(t, "AUTH ann one")
+		for _, next := range []struct{ user, password, want string }{
+			{"ann", "two", "AUTH ann two"}, {"", "three", "AUTH three"}, {"ann", "", "PING"},
+		} {
+			becomes(next.user, next.password)
+			f.cut()
+			time.Sleep(100 * ms)
+			_, err := c.Do(t.Context(), []any{"PING"})
+			asked := becomes(next.user, next.password)
+			if got := f.received(); err != nil || asked != 1 || len(got) == 0 || got[0] != next.want {
+				t.Errorf("%+v: %v, asked %d times, got %q", next, err, asked, got)
+			}
+		}
+	})
+}
+
+// The second connection asks, too.
+func TestCredentialsOfTheSecondConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		config := f.config()
+		config.Credentials = func(context.Context, string) (string, string, error) { return "ann", "one", nil }
+		c := must(New("redis://fake", config))(t)
+		c.protocol = resp2
+		listenTo(t, c)
+		f.wants(t, "AUTH ann one", "ECHO hello", "SUBSCRIBE wake")
+	})
+}
+
+// A function for credentials may take longer than a connection. Meanwhile, and when it has taken too long, which is no
+// deadline of a caller's, the state names it. It need not obey its context: what it returns late is for the next
+// attempt, and it does not delay the end.
+func TestCredentialsThatTakeLong(t *testing.T) {
+	obeys := func(ctx context.Context, d time.Duration) error {
+		select {
+		case <-time.After(d):
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("ask the vault: %w", ctx.Err())
+		}
+	}
+	ignores := func(_ context.Context, d time.Duration) error { time.Sleep(d); return nil }
+	for _, c := range []struct {
+		name   string
+		takes  time.Duration
+		within func(ctx context.Context, d time.Duration) error
+		up     time.Duration // 0: never
+		asked  int           // until then, or within 25 s
+	}{
+		{"longer than a connection", 1500 * ms, obeys, 1500 * ms, 1},
+		{"too long", time.Hour, obeys, 0, 3},
+		{"too long, and it obeys nobody", 12 * time.Second, ignores, 12 * time.Second, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			config := f.config()
+			var asked atomic.Int32
+			config.Credentials = func(ctx context.Context, _ string) (string, string, error) {
+				asked.Add(1)
+				return "ann", "one", c.within(ctx, c.takes)
+			}
+			conn := start(t, "redis://fake", config)
+			for begun := time.Now(); time.Since(begun) < 25*time.Second; time.Sleep(50 * ms) {
+				up, err := conn.State()
+				switch after := time.Since(begun); {
+				case up && (c.up == 0 || after < c.up):
+					t.Errorf("%s: connected after %v", c.name, after)
+				case !up && c.up > 0 && after > c.up+time.Second:
+					t.Errorf("%s: not connected after %v: %v", c.name, after, err)
+				case !up && after > config.ConnectTimeout && (!errors.As(err, new(endpoint.CredentialsError)) ||
+					!errors.Is(err, ErrTimeout) || errors.Is(err, context.DeadlineExceeded)):
+					t.Errorf("%s: after %v got %v, want a CredentialsError and ErrTimeout", c.name, after, err)
+				}
+				if up {
+					break
+				}
+				conn.Wanted()
+			}
+			if got := int(asked.Load()); got != c.asked {
+				t.Errorf("%s: asked %d times, want %d", c.name, got, c.asked)
+			}
+			takes(t, 0, conn.Close)
+		})
 	}
 }
 
@@ -199,4 +308,66 @@ func TestRepliesToAUTHAreRedacted(t *testing.T) {
 	if got := redacted(network, "", "S3CRET"); !errors.Is(got, network) {
 		t.Errorf("got %v", got)
 	}
+}
+
+// TLS with a known server works; if only one side speaks TLS, the error says so.
+func TestTLS(t *testing.T) {
+	web := httptest.NewTLSServer(nil) // for its certificate
+	web.Close()
+	theirs := &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS12}
+	known := x509.NewCertPool()
+	known.AddCert(web.Certificate())
+	ours := &tls.Config{RootCAs: known, MinVersion: tls.VersionTLS12}
+	for _, c := range []struct {
+		name   string
+		scheme string
+		theirs *tls.Config
+		ours   *tls.Config
+		get    func(f *fake)
+		want   string // a part of the error
+	}{
+		{"both", "rediss", theirs, ours, nil, ""},
+		{"neither", "redis", nil, nil, nil, ""},
+		{"with a stranger", "rediss", theirs, nil, nil, "its certificate is not accepted: certificate signed by unknown"},
+		{"the client alone", "rediss", nil, ours, nil, "TLS handshake (a node that does not speak TLS wants redis://)"},
+		{"the server alone", "redis", theirs, nil, nil, "closes it without an answer, as a proxy does"},
+		{"reset", "redis", nil, nil, func(f *fake) { f.answerAll("ECHO", reset) }, "closes it without an answer, as a proxy"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFake()
+			if c.get != nil {
+				c.get(f)
+			}
+			config := patient()
+			config.TLS, config.Handshake = c.ours, echo
+			client := start(t, c.scheme+"://"+f.listen(t, c.theirs), config)
+			eventually(t, "an outcome", func() bool {
+				_, err := client.State()
+				return !errors.Is(err, errConnecting)
+			})
+			up, err := client.State()
+			if up != (c.want == "") || !up && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("connected %t, %v, want %q", up, err, c.want)
+			}
+			if up {
+				r := client.send(first, "a")
+				eventually(t, "a reply", r.isDone)
+				r.wants("as usual")
+			}
+		})
+	}
+}
+
+func TestUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	f := newFake()
+	f.serve(t, must(net.Listen("unix", path))(t))
+	c := start(t, "unix://"+path, patient())
+	if got := c.Addr(); got != "unix://"+path {
+		t.Errorf("named %s", got)
+	}
+	eventually(t, "a reply", func() bool {
+		got, err := c.Do(t.Context(), []any{"PING"})
+		return err == nil && got[0] == "PONG"
+	})
 }

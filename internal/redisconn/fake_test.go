@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/resp"
 )
 
 const ms = time.Millisecond
@@ -354,7 +356,7 @@ type client struct {
 }
 
 // round is the Round of one request. It fails the test where the Conn breaks a promise: one Reply for each request; one
-// Done for it and one for each Hold, the last of them after the Reply; no mutex held during either.
+// Done for it and one for each Retain, the last of them after the Reply; no mutex held during either.
 type round struct {
 	Request
 	of *client
@@ -513,7 +515,7 @@ func (c *client) offer(k *Command, keys ...string) (_ *round, taken bool) {
 	r := &round{Request: *about(k, keys...), of: c}
 	r.Round, r.Node, r.Asked = r, len(c.rounds), c.config.Now().Add(-c.ago)
 	if k.Script == nil {
-		r.Native = AppendBulk([]byte("*2\r\n$4\r\nECHO\r\n"), fmt.Sprint("#", r.Node))
+		r.Native = resp.AppendBulk([]byte("*2\r\n$4\r\nECHO\r\n"), fmt.Sprint("#", r.Node))
 	}
 	c.rounds = append(c.rounds, r)
 	c.mu.Unlock()
@@ -603,4 +605,18 @@ func (r *round) isTold() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.replies > 0
+}
+
+// eventually waits until is returns true, in tests that use real sockets.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("never: " + what)
+		}
+	}
+}
+
+func patient() Config {
+	return Config{Timeout: 20 * time.Second, ConnectTimeout: 20 * time.Second, Now: time.Now}
 }

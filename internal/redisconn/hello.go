@@ -1,37 +1,81 @@
 package redisconn
 
 import (
-	"errors"
+	"context"
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/resp"
 )
 
 // RESP3 lets a connection take commands while it is subscribed, so that a client needs no second connection. Servers
 // before Redis 6 and some proxies do not speak it; then the link stays with RESP2, which each connection begins with.
 
+// protocol is what a connection speaks.
+type protocol uint8
+
+// The protocols. The zero value: there was none yet.
+const (
+	resp2 protocol = 2
+	resp3 protocol = 3
+)
+
 // plainFor is how long no HELLO is sent to a server after one that broke a connection. A proxy may close the connection
 // at a command that it does not know, and would do so for ever.
 const plainFor = time.Hour
 
+// connect opens a connection that is ready for requests.
+func (d *dialer) connect(ctx context.Context) (*wire, error) {
+	w, err := d.establish(ctx, func(ctx context.Context, w *wire) error {
+		if err := d.prepare(w); err != nil {
+			return d.causeOf(ctx, err, true)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.patience, w.unwatch, w.encoder = nil, nil, resp.Encoder{} // an idle connection keeps nothing of its handshake
+	return w, nil
+}
+
+// prepare runs the handshake on a new connection, which may refuse the server, chooses the protocol, and loads the
+// scripts.
+func (d *dialer) prepare(w *wire) error {
+	if d.config.Handshake != nil {
+		if err := d.config.Handshake(w.do); err != nil {
+			return w.first.Explain(err, d.url.TLS)
+		}
+	}
+	// The handshake has read all replies to its commands, so redigo has nothing left in its buffer. It knows no RESP3.
+	_ = w.net.SetWriteDeadline(time.Time{})
+	w.redigo = nil
+	w.decoder = resp.NewDecoder(w.net)
+	return d.explain(d.loadScripts(w), "script")
+}
+
 // greet asks for RESP3, and in the same round trip for replies to more commands, which it returns. It stays with RESP2
 // if the server refuses.
-func (c *Conn) greet(l *link, commands ...[]any) ([]any, error) {
-	if c.config.Now().Before(c.plainUntil) {
-		return l.exchange(commands...)
+func (d *dialer) greet(w *wire, commands ...[]any) ([]any, error) {
+	if d.config.Now().Before(d.plainUntil) {
+		return w.exchange(commands...)
 	}
-	replies, err := l.exchange(append([][]any{{"HELLO", 3}}, commands...)...)
+	replies, err := w.exchange(append([][]any{{"HELLO", 3}}, commands...)...)
 	if len(replies) == 0 {
-		c.avoidRESP3()
+		d.avoidRESP3()
 		return nil, fmt.Errorf("at HELLO 3: %w", err)
 	}
-	l.resp3 = speaksRESP3(replies[0])
+	w.resp3 = speaksRESP3(replies[0])
 	return replies[1:], err
 }
 
-// avoidRESP3 makes the next connections stay with RESP2. It is called by the goroutine of run.
-func (c *Conn) avoidRESP3() {
-	if c.ctx.Err() == nil { // at Stop, the connection ends for another reason
-		c.plainUntil = c.config.Now().Add(plainFor)
+// avoidRESP3 makes the next connections stay with RESP2. It is called by the goroutine that calls connect.
+func (d *dialer) avoidRESP3() {
+	if d.ctx.Err() == nil { // at Stop, the connection ends for another reason
+		d.plainUntil = d.config.Now().Add(plainFor)
 	}
 }
 
@@ -46,51 +90,48 @@ func speaksRESP3(reply any) bool {
 	return false
 }
 
-// text returns a string of a reply, "" for anything else.
-func text(value any) string {
-	switch v := value.(type) {
-	case []byte:
-		return string(v)
-	case string:
-		return v
+// loadScripts makes EVALSHA work: it loads the scripts that the server does not have. If the server refuses to, since
+// the user may not or it does not know SCRIPT, the first call of each script sends its source. The question which ones
+// it has carries the greeting.
+func (d *dialer) loadScripts(w *wire) error {
+	if len(d.config.Scripts) == 0 {
+		_, err := d.greet(w)
+		return err
 	}
-	return ""
-}
-
-// exchange sends commands over a connection that redigo has left and that takes no requests yet, and returns the
-// replies. If it fails, it returns those that had come.
-func (l *link) exchange(commands ...[]any) ([]any, error) {
-	for _, command := range commands {
-		for _, arg := range command {
-			l.encoder.Add(arg)
-		}
-		l.encoder.end()
+	ask := []any{"SCRIPT", "EXISTS"}
+	for _, s := range d.config.Scripts {
+		ask = append(ask, s.SHA)
 	}
-	err := l.flush()
-	var got []reply
-	var replies []any
-	for err == nil && len(replies) < len(commands) {
-		got, err = l.decoder.take(got[:0])
-		for _, r := range got {
-			if _, ok := r.value.(push); ok {
-				continue // nothing is subscribed to yet
-			}
-			if r.err != nil {
-				r.value = r.err
-			}
-			replies = append(replies, r.value)
+	replies, err := d.greet(w, ask)
+	if err != nil {
+		return err
+	}
+	known, err := redis.Ints(replies[0], nil)
+	if err != nil && unknownCommand(err) { // who may not ask may yet be allowed to load, but not here
+		return nil
+	}
+	var load [][]any
+	for i, s := range d.config.Scripts {
+		if err != nil || i >= len(known) || known[i] == 0 {
+			load = append(load, []any{"SCRIPT", "LOAD", s.Source})
 		}
 	}
-	if err == nil && len(replies) > len(commands) {
-		err = errUnasked
+	if len(load) == 0 {
+		return nil
 	}
-	switch {
-	case err == nil:
-		l.patience.answered()
-	case l.patience.isOver():
-		err = noReply(l.patience.limit)
+	if replies, err = w.exchange(load...); err != nil {
+		return err
 	}
-	return replies, err
+	for _, r := range replies {
+		err, refused := r.(redis.Error)
+		if code := resp.Code(err); refused && code != "NOPERM" && code != "ERR" {
+			return err // it refuses all
+		}
+	}
+	return nil
 }
 
-var errUnasked = errors.New("a reply without a request")
+// unknownCommand reports whether the server does not know the command: rename-command takes one away.
+func unknownCommand(err error) bool {
+	return strings.HasPrefix(strings.ToLower(err.Error()), "err unknown command")
+}

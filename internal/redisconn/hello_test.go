@@ -1,6 +1,7 @@
 package redisconn
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -82,7 +83,7 @@ func TestHelloIsNotToBlame(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		_, c := connect(t, answers("HELLO", silence))
-		if c.Close(); !c.plainUntil.IsZero() {
+		if c.Close(); !c.dialer.plainUntil.IsZero() {
 			t.Error("HELLO is to blame for Close")
 		}
 	})
@@ -94,4 +95,37 @@ func TestTooManyRepliesToHello(t *testing.T) {
 		_, c := connect(t, answersAll("HELLO", "-ERR no\r\n+OK\r\n"))
 		c.is(down, errUnasked)
 	})
+}
+
+// A user that has no permission to load scripts can still use them, also where the server does not know SCRIPT.
+func TestScriptsThatMayNotBeLoaded(t *testing.T) {
+	both := []string{"SCRIPT LOAD first", "SCRIPT LOAD second"}
+	for refusal, tried := range map[string][]string{
+		noPerm: both,
+		"-ERR unknown subcommand 'LOAD'. Try SCRIPT HELP.\r\n":                   both,
+		"-ERR unknown command 'SCRIPT', with args beginning with: 'EXISTS' \r\n": nil,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, c := connect(t, loads(first, second), answersAll("SCRIPT", refusal), answers("EVALSHA", noScript))
+			c.send(first, "a").wants("as usual")
+			f.wants(t, slices.Concat([]string{"SCRIPT EXISTS first second"}, tried,
+				[]string{"EVALSHA first 1 a #0", "EVAL first 1 a #0"})...)
+		})
+	}
+}
+
+// A server gets only the scripts that it does not have. One that cannot say gets all.
+func TestScriptsThatTheServerHas(t *testing.T) {
+	for reply, want := range map[string][]string{
+		"*2\r\n:1\r\n:0\r\n": {"SCRIPT LOAD third"},
+		"*2\r\n:1\r\n:1\r\n": nil,
+		"*1\r\n:1\r\n":       {"SCRIPT LOAD third"},
+		"-ERR no\r\n":        {"SCRIPT LOAD first", "SCRIPT LOAD third"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, c := connect(t, loads(first, third), answers("SCRIPT", reply))
+			c.is(up, nil)
+			f.wants(t, append([]string{"SCRIPT EXISTS first third"}, want...)...)
+		})
+	}
 }

@@ -1,11 +1,17 @@
 package redisconn
 
 import (
-	"fmt"
+	"context"
 	"runtime"
 	"slices"
-	"time"
 )
+
+// MaxQueue bounds the unanswered requests. Undos are exempt: at most one follows each accepted request.
+const MaxQueue = 1 << 14
+
+// maxPostponed bounds the undos that are sent again to a server that refuses them: more would add to the load of one
+// that is busy already. An undo that is BestEffort is kept for a server that is away if fewer requests wait.
+const maxPostponed = 1 << 10
 
 // Send queues a request and reports whether the server may execute it. It never blocks: if the server cannot answer at
 // present, Send replies the error at once, so that no Round waits for a server that is away or unresponsive. While a
@@ -55,9 +61,6 @@ func (c *Conn) enqueue(r *Request) {
 	}
 }
 
-// ofLink reports whether what is sent is about a connection that there is, so that it waits for no other.
-func (k *Command) ofLink() bool { return k == native || k == subscribe }
-
 // goesAhead reports whether a request goes ahead of those that waited for the link. It is called with mu held.
 func (c *Conn) goesAhead(k *Command) bool { return c.opening && k.ofLink() }
 
@@ -106,25 +109,11 @@ func (c *Conn) write(l *link) {
 		for _, g := range l.batch {
 			g.encode(&l.encoder, c.config.ExtraKey)
 		}
-		if err := l.flush(); err != nil {
+		if err := l.encoder.Flush(l.net); err != nil {
 			c.fail(l, err)
 			return
 		}
 	}
-}
-
-// flush writes the encoded commands.
-func (l *link) flush() error {
-	e := &l.encoder
-	if len(e.buf) == 0 {
-		return nil
-	}
-	_, err := l.net.Write(e.buf)
-	if cap(e.buf)+cap(e.args) > 1<<18 {
-		e.buf, e.args = nil, nil // a rare large batch is not kept in memory
-	}
-	e.buf = e.buf[:0]
-	return err
 }
 
 // takeQueue moves the queue to inFlight and the link's batch. It returns false if the queue is empty: then the writer
@@ -158,131 +147,28 @@ func (c *Conn) takeQueue(l *link) bool {
 	return true
 }
 
-// read delivers replies, all that have come at a time.
-func (c *Conn) read(l *link) error {
-	var got []reply
-	var due []delivery
-	for {
-		err := l.decoder.wait()
-		if err != nil {
-			return err
-		}
-		if got, err = l.decoder.take(got[:0]); err != nil {
-			return err
-		}
-		recovered := false
-		var draining bool
-		due, recovered, draining, err = c.match(got, due[:0])
-		if recovered {
-			c.changed()
-		}
-		c.deliver(due)
-		if draining {
-			c.checkDrained()
-		}
-		if err != nil {
-			return err
-		}
+// Ask sends commands, one directly behind the other, together with all other requests, and does not wait. It calls then
+// with the results of Do when the last reply has come, in any goroutine; then must not block.
+func (c *Conn) Ask(then func(replies []any, err error), commands ...[]any) {
+	if len(commands) == 0 {
+		then(nil, nil)
+		return
 	}
+	c.Send(newAsk(native, c.config.Now(), then, commands))
 }
 
-// delivery is the part of a reply that is about one request, or a message.
-type delivery struct {
-	to    *Request // nil: reply is a message
-	first bool     // its Round has had no Reply yet
-	reply any
-	err   error
-}
-
-// match appends replies to due, with the requests that they answer. It reports whether the server had been
-// unresponsive, and whether Drain waits. An error ends the connection.
-func (c *Conn) match(got []reply, due []delivery) (_ []delivery, recovered, draining bool, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	recovered = !c.unresponsive.IsZero()
-	c.unresponsive, c.starved = time.Time{}, 0
-	c.address.answers.Add(1)
-	for _, r := range got {
-		g := c.inFlight.peek()
-		if p, ok := r.value.(push); ok && !isReply(p, g) {
-			if message, ok := c.heard(p); ok && err == nil {
-				due = append(due, delivery{reply: message})
-			}
-			continue
-		}
-		if g == nil {
-			err = errUnasked
-			break
-		}
-		if g.command == subscribe {
-			if broken := c.confirm(g, r); broken != nil {
-				err = broken
-				break
-			}
-		}
-		due = c.divide(g, r, due)
-		if int(g.answered) == len(g.requests) {
-			c.inFlight.pop()
-			c.batch.recycle(g)
-		}
-		if r.err != nil && Code(r.err) == "READONLY" && err == nil {
-			// The server has become a replica, which leaves its connections open. The handshake's results are void.
-			err = fmt.Errorf("no longer a master: %w", c.explain(r.err, ""))
-		}
+// Do is Ask for a caller that waits: until ctx is done, and no longer than the time-out.
+func (c *Conn) Do(ctx context.Context, commands ...[]any) ([]any, error) {
+	type answer struct {
+		replies []any
+		err     error
 	}
-	c.startWriter() // for requests that are sent again
-	return due, recovered, c.draining, err
-}
-
-// divide divides the next reply to a group among its requests, and appends the parts to due. It is called with mu held.
-func (c *Conn) divide(g *group, r reply, due []delivery) []delivery {
-	if g.command.Script == nil {
-		to := g.requests[g.answered]
-		if to.Replies > 1 {
-			if r.err != nil {
-				r.value = r.err
-			}
-			if g.replies = append(g.replies, r.value); len(g.replies) < to.Replies {
-				return due
-			}
-			r = reply{value: g.replies}
-			g.replies = nil
-		}
-		g.answered++
-		due = append(due, delivery{to, !to.replied, r.value, r.err})
-		to.replied = true
-		return due
+	got := make(chan answer, 1)
+	c.Ask(func(replies []any, err error) { got <- answer{replies, err} }, commands...)
+	select {
+	case a := <-got:
+		return a.replies, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	details, err := g.details(r)
-	for _, to := range g.requests {
-		if err != nil && c.resend(to, err) {
-			continue
-		}
-		d := delivery{to: to, first: !to.replied, err: err}
-		if details != nil {
-			d.reply, details = details[:len(to.Hashes)], details[len(to.Hashes):]
-		}
-		due = append(due, d)
-		to.replied = true
-	}
-	g.answered = int32(len(g.requests))
-	return due
-}
-
-// deliver calls Reply and Done for each delivery. It is called without mu.
-func (c *Conn) deliver(due []delivery) {
-	for i := range due {
-		d := &due[i]
-		if d.to == nil {
-			c.hear(d.reply.(string))
-			continue
-		}
-		if d.first {
-			d.to.Round.Reply(d.to.Node, d.reply, d.err)
-		}
-		if d.err == nil || !isTransient(d.err) || !c.postpone(d.to) {
-			d.to.Round.Done()
-		}
-	}
-	clear(due)
 }

@@ -1,13 +1,18 @@
 package redisconn
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 )
 
 // stuck blocks the writer with a request that the server does not read, so that all requests until f.resume are one
@@ -84,84 +89,6 @@ func TestAnUndoStandsBehindWhatItUndoes(t *testing.T) {
 	})
 }
 
-// A server that lacks a script is sent its source, once.
-func TestNoScript(t *testing.T) {
-	online(t, func(t *testing.T, f *fake, c *client) {
-		f.answer("EVALSHA first", noScript)
-		c.send(first, "a").wants("as usual")
-		f.wants(t, "EVALSHA first 1 a #0", "EVAL first 1 a #0")
-
-		c.send(first, "a")
-		f.wants(t, "EVALSHA first 1 a #1")
-
-		f.answer("EVALSHA first", noScript)
-		f.answer("EVAL first", noScript)
-		c.send(first, "a").wants(strings.Trim(noScript, "-\r\n"))
-		f.wants(t, "EVALSHA first 1 a #2", "EVAL first 1 a #2")
-	})
-}
-
-// A request that is over is not sent again: its undo may have been sent already, and must stay behind it.
-func TestWhatIsOverIsNotSentAgain(t *testing.T) {
-	online(t, func(t *testing.T, f *fake, c *client) {
-		stuck(f, c)
-		ended, waited, undone, undoing := c.send(first, "a"), c.send(first, "b"), c.send(undo, "c"), c.send(undo, "d")
-		ended.end()
-		undone.end()
-		f.answerAll("EVALSHA", noScript)
-		f.resume()
-		for _, r := range []*round{ended, undone} {
-			r.wants(strings.Trim(noScript, "-\r\n"))
-		}
-		for _, r := range []*round{waited, undoing} {
-			r.wants("as usual")
-		}
-		f.wants(t,
-			"ECHO #0", "EVALSHA first 2 a b #1 #2", "EVALSHA undo 2 c d #3 #4",
-			"EVAL first 1 b #2", "EVAL undo 1 d #4",
-		)
-	})
-}
-
-// After a reply without a request, nobody knows which requests the next replies answer.
-func TestAReplyThatNobodyAskedForEndsTheConnection(t *testing.T) {
-	online(t, func(_ *testing.T, f *fake, c *client) {
-		f.answer("EVALSHA", ":1\r\n:1\r\n")
-		c.send(first, "a").wants("as usual")
-		c.is(down, errUnasked, "a reply without a request")
-		time.Sleep(time.Second)
-		c.send(first, "a").wants("as usual")
-	})
-}
-
-// When a server becomes a replica, its connections stay open, but their handshake is void.
-func TestAReplicaIsGivenUp(t *testing.T) {
-	online(t, func(t *testing.T, f *fake, c *client) {
-		stuck(f, c)
-		f.answer("EVALSHA first", readOnly)
-		r := c.send(first, "a")
-		c.send(second, "b")
-		f.resume()
-		r.wants(strings.Trim(readOnly, "-\r\n"))
-		c.is(down, ErrDown, "no longer a master: READONLY")
-		time.Sleep(time.Second)
-		f.wantsAttempts(t, 2)
-	})
-}
-
-// A script's reply that does not fit the number of keys is an error.
-func TestAReplyThatIsNoneIsAnError(t *testing.T) {
-	online(t, func(_ *testing.T, f *fake, c *client) {
-		for reply, want := range map[string]string{
-			":2\r\n": "unexpected reply 2", "+OK\r\n": "unexpected reply OK", "$-1\r\n": "unexpected reply <nil>",
-			"*2\r\n:1\r\n:1\r\n": "unexpected reply [1 1]", "*1\r\n$2\r\nok\r\n": "[ok]", ":1\r\n": "as usual",
-		} {
-			f.answer("EVALSHA", reply)
-			c.send(first, "a").wants(want)
-		}
-	})
-}
-
 // Requests to a server that is away, unresponsive or overloaded fail at once. Undos are accepted all the same.
 func TestWhatCannotBeAnsweredFailsAtOnce(t *testing.T) {
 	for _, c := range []struct {
@@ -201,4 +128,59 @@ func TestWhatCannotBeAnsweredFailsAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestDo(t *testing.T) {
+	online(t, func(t *testing.T, f *fake, c *client) {
+		f.answer("GET", "$1\r\n7\r\n", "-WRONGTYPE no\r\n", "$-1\r\n")
+		got, err := c.Do(
+			t.Context(), []any{"GET", "a"}, []any{"GET", []byte("b")}, []any{"GET", 3}, []any{"GET", time.Second, int64(4)},
+		)
+		want := []any{[]byte("7"), redis.Error("WRONGTYPE no"), nil, "OK"}
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("got %v, %v, want %v", got, err, want)
+		}
+		f.wants(t, "GET a", "GET b", "GET 3", "GET 1s 4")
+		gets := func(ctx context.Context, want error, commands ...[]any) {
+			t.Helper()
+			if got, err := c.Do(ctx, commands...); got != nil || !errors.Is(err, want) {
+				t.Errorf("got %v, %v, want %v", got, err, want)
+			}
+		}
+		get := []any{"GET", "a"}
+		gets(t.Context(), nil) // no commands
+		f.answer("GET", "+OK\r\n", hangUp)
+		gets(t.Context(), ErrDown, get, get) // the connection breaks
+		gets(t.Context(), ErrDown, get)      // not connected
+		time.Sleep(time.Second)
+		f.answerAll("GET", silence)
+		ctx, leave := context.WithTimeout(t.Context(), 100*ms)
+		defer leave()
+		gets(ctx, context.DeadlineExceeded, get)
+		takes(t, 250*ms, func() { gets(t.Context(), ErrTimeout, get) })
+	})
+}
+
+// Ask does not wait: its commands are sent in order with all other requests.
+func TestAsk(t *testing.T) {
+	online(t, func(t *testing.T, f *fake, c *client) {
+		stuck(f, c)
+		c.send(native)
+		var told []string
+		then := func(replies []any, err error) { told = append(told, fmt.Sprint(replies, err)) }
+		c.Ask(then, []any{"TIME"}, []any{"GET", "a"})
+		c.send(native)
+		f.answer("TIME", "*2\r\n:1\r\n:2\r\n")
+		if len(told) > 0 {
+			t.Errorf("told %v before the replies came", told)
+		}
+		f.resume()
+		f.wants(t, "ECHO #0", "ECHO #1", "TIME", "GET a", "ECHO #2")
+		c.Close()
+		c.Ask(then, []any{"TIME"}, []any{"TIME"})
+		synctest.Wait()
+		if len(told) != 2 || told[0] != "[[1 2] OK] <nil>" || !strings.HasPrefix(told[1], "[] not connected: ") {
+			t.Errorf("told %q", told)
+		}
+	})
 }

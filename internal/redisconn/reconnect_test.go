@@ -2,8 +2,8 @@ package redisconn
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -237,7 +237,7 @@ func TestReconnecting(t *testing.T) {
 	}
 }
 
-// Lost and Changed are called for every connection and every attempt, until Close.
+// OnDisconnect and OnChange are called for every connection and every attempt, until Close.
 func TestLostAndChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -293,103 +293,66 @@ func TestLostAndChanged(t *testing.T) {
 	})
 }
 
-// Drain returns when all requests are answered. Meanwhile only undos are accepted.
-func TestDrain(t *testing.T) {
-	online(t, func(t *testing.T, f *fake, c *client) {
-		f.answerAll("EVALSHA", silence)
-		r, refused := c.send(first, "a"), c.send(undo, "b")
-		drained := make(chan struct{})
-		go func() {
-			c.Drain(t.Context())
-			close(drained)
-		}()
-		synctest.Wait()
-		late, undone := c.send(first, "c"), c.send(undo, "d")
-		if late.fails(ErrClosed); isClosed(drained) {
-			t.Error("it does not wait for answers")
+// What is asked before the first attempt to connect has ended waits for it, and fails with its reason.
+func TestTheFirstErrorHasTheReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sealed := errors.New("the vault is sealed")
+		config := newFake().config()
+		config.Credentials = func(ctx context.Context, _ string) (string, string, error) {
+			return "", "", errors.Join(sealed, sleep(ctx, config.Timeout/2))
 		}
-		f.say(":1\r\n")
-		f.say(busy)
-		f.say(":1\r\n")
-		r.wants("as usual")
-		if !refused.isDone() || !undone.isDone() || !isClosed(drained) {
-			t.Errorf("undos are done with %t, %t, drained %t", refused.isDone(), undone.isDone(), isClosed(drained))
-		}
+		r := start(t, "redis://fake", config).send(first, "job")
+		time.Sleep(config.Timeout)
+		r.fails(sealed)
 	})
 }
 
-// Drain sends postponed undos once more.
-func TestDrainSendsWhatIsPostponed(t *testing.T) {
-	for _, recovers := range []bool{true, false} {
-		online(t, func(t *testing.T, f *fake, c *client) {
-			f.answerAll("EVALSHA", busy)
-			again, over := c.send(undo, "a"), c.send(another, "b")
-			synctest.Wait()
-			f.received()
-			over.end()
-			if recovers {
-				f.recover()
-			}
-			takes(t, 0, func() { c.Drain(t.Context()) })
-			f.wants(t, "EVALSHA undo 1 a #0")
-			if !again.isDone() || !over.isDone() {
-				t.Errorf("recovers %t: done with %t, %t", recovers, again.isDone(), over.isDone())
+// A connection that lasted for a while and was closed is about to return. One that is broken at once, again and again,
+// is an outage, and so is one that is refused.
+func TestWhatReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		var returned []bool
+		var c *client
+		c = start(t, "redis://fake", f.config(), func(up bool, _ error) {
+			if !up {
+				returned = append(returned, c.Returns())
 			}
 		})
-	}
+		for _, lasted := range []time.Duration{2 * time.Second, 500 * ms} {
+			time.Sleep(lasted)
+			f.cut()
+			time.Sleep(50 * ms)
+		}
+		if c.is(up, nil); !slices.Equal(returned, []bool{true, false}) {
+			t.Errorf("got %v, want true, and false", returned)
+		}
+	})
 }
 
-// With an unresponsive server, Drain waits no longer than its ctx, and Close does not wait.
-func TestDrainingAndClosingAreBounded(t *testing.T) {
-	online(t, func(t *testing.T, f *fake, c *client) {
-		f.answerAll("EVALSHA", silence)
-		r, u := c.send(first, "a"), c.send(undo, "b")
-		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
-		defer cancel()
-		takes(t, 100*ms, func() { c.Drain(ctx) })
-		takes(t, 0, c.Stop)
-		takes(t, 0, c.Close)
-		f.wantsAttempts(t, 1)
-		r.fails(ErrDown)
-		u.fails(ErrDown)
-		c.Drain(t.Context()) // after Close
-	})
-	online(t, func(t *testing.T, f *fake, c *client) { // a connection that breaks leaves nothing to wait for
-		f.answerAll("EVALSHA", silence)
-		c.send(undo, "a")
-		synctest.Wait()
-		f.refuse(true)
-		time.AfterFunc(100*ms, f.cut)
-		takes(t, 100*ms, func() { c.Drain(t.Context()) })
-	})
-	for _, stuckAt := range []string{"dial", "AUTH", "SCRIPT", "ECHO"} {
+// Where nobody answers, attempts become rare, unless somebody wants the connection, or something is to be undone.
+func TestPausesAfterSilence(t *testing.T) {
+	for _, c := range []struct {
+		what        string
+		least, most int32
+	}{{"nothing", 8, 16}, {"wanted", 30, 60}, {"undo", 30, 60}} {
 		synctest.Test(t, func(t *testing.T) {
-			f := newFake()
-			f.answerAll(stuckAt, silence)
-			config := f.config()
-			config.Handshake, config.Scripts = echo, append(config.Scripts, first.Script)
-			if stuckAt == "dial" {
-				config.Dial = nobody
+			var failed atomic.Int32
+			_, k := connect(t, func(_ *fake, config *Config) {
+				config.Dial, config.OnDisconnect = nobody, func() { failed.Add(1) }
+			})
+			if c.what == "undo" {
+				k.send(undo, "a")
 			}
-			c := start(t, "redis://:secret@fake", config)
-			time.Sleep(100 * ms)
-			c.is(down, ErrDown)
-			takes(t, 0, c.Close)
+			for range 600 {
+				time.Sleep(100 * ms)
+				if c.what == "wanted" {
+					k.send(first, "a")
+				}
+			}
+			if got := failed.Load(); got < c.least || got > c.most {
+				t.Errorf("%s: %d attempts in a minute, want %d to %d", c.what, got, c.least, c.most)
+			}
 		})
 	}
-}
-
-// Close delivers what was written to a server that reads slowly, and fails the rest.
-func TestCloseWhileTheServerReadsNothing(t *testing.T) {
-	online(t, func(t *testing.T, f *fake, c *client) {
-		stuck(f, c)
-		r := c.send(first, "a")
-		c.Close()
-		r.fails(ErrDown)
-		if r.fails(io.ErrClosedPipe); !r.isDone() {
-			t.Error("not done with")
-		}
-		f.resume()
-	})
 }

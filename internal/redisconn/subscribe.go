@@ -4,7 +4,12 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/resp"
 )
 
 // Subscription is a channel and how to handle its messages.
@@ -19,27 +24,127 @@ type Subscription struct {
 	Denied  func(err error) // called if the user has no permission; the next attempt follows in a minute
 }
 
-// protocol is what a link speaks.
-type protocol uint8
+// Hear listens over the connection that all requests use, each time that it speaks RESP3. That costs next to nothing,
+// so it may be done before anybody waits for a message. What else it takes is left to Subscribe: a second connection,
+// and to ask again after a refusal.
+func (c *Conn) Hear(s *Subscription) {
+	c.hearing.Lock()
+	c.message = s.Message
+	c.hearing.Unlock()
+	c.mu.Lock()
+	c.channel = s.Channel
+	c.sendSubscribe()
+	c.startWriter()
+	c.mu.Unlock()
+}
 
-// The protocols. The zero value: there was no link yet.
-const (
-	resp2 protocol = 2
-	resp3 protocol = 3
-)
+// changeProtocol makes the subscription follow to a new link. It is called with mu held.
+func (c *Conn) changeProtocol(l *link) {
+	c.protocol = resp2
+	if l.resp3 {
+		c.protocol = resp3
+		if c.endSecond != nil {
+			c.endSecond()
+		}
+	}
+	c.sendSubscribe()
+	c.tellSubscriber()
+}
 
-// subscribing is how far a link's subscription is.
-type subscribing uint8
+// subscription returns the protocol of the last link, and how far its subscription is.
+func (c *Conn) subscription() (protocol, subscribing, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link == nil {
+		return c.protocol, unasked, nil
+	}
+	return c.protocol, c.link.subscribing, c.link.refusal
+}
 
-const (
-	unasked subscribing = iota
-	asked
-	accepted
-	refused
-)
+// subscribeAgain asks again after a refusal.
+func (c *Conn) subscribeAgain() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link != nil && c.link.subscribing == refused {
+		c.link.subscribing = unasked
+		c.sendSubscribe()
+		c.startWriter()
+	}
+}
 
-// subscribe is the Command of a SUBSCRIBE over a link that takes requests.
-var subscribe = &Command{}
+// sendSubscribe queues SUBSCRIBE if the link needs it. The PING behind it shows that the server still takes commands:
+// see confirm. It is called with mu held.
+func (c *Conn) sendSubscribe() {
+	l := c.link
+	if c.channel == "" || c.draining || l == nil || !l.resp3 || l.subscribing != unasked {
+		return
+	}
+	l.subscribing = asked
+	c.enqueue(newAsk(subscribe, c.config.Now(), func([]any, error) {}, [][]any{{"SUBSCRIBE", c.channel}, {"PING"}}))
+}
+
+// confirm takes the next reply to SUBSCRIBE and PING. The server confirms a subscription by a push, in order with the
+// replies, but refuses one by an error reply. An error ends the connection, and the next ones stay with RESP2: the
+// server, or a proxy, speaks RESP3 and takes no commands on a subscribed connection all the same. confirm is called
+// with mu held.
+func (c *Conn) confirm(g *group, r resp.Reply) error {
+	l := c.link
+	_, pushed := r.Value.(resp.Push)
+	_, list := r.Value.([]any)
+	switch {
+	case len(g.replies) > 0: // PING: a connection that is for messages alone is answered by a message
+		if pushed || list {
+			return errNoCommands
+		}
+		c.brokeAtSubscribe = false
+		return nil
+	case r.Err != nil:
+		l.subscribing, l.refusal = refused, r.Err
+	case pushed:
+		l.subscribing = accepted
+	default:
+		return errNoCommands
+	}
+	c.tellSubscriber()
+	return nil
+}
+
+var errNoCommands = errors.New("no commands are taken on a subscribed connection")
+
+// tellSubscriber wakes follow because the link or its subscription has changed.
+func (c *Conn) tellSubscriber() {
+	select {
+	case c.news <- struct{}{}:
+	default:
+	}
+}
+
+// heard returns the message of a push. A message that nothing was subscribed for does not count. It is called with mu
+// held.
+func (c *Conn) heard(p resp.Push) (message string, ok bool) {
+	if c.link.subscribing != accepted || len(p) != 3 || text(p[0]) != "message" || text(p[1]) != c.channel {
+		return "", false
+	}
+	return text(p[2]), true
+}
+
+// isReply reports whether a push is a reply to the oldest request.
+func isReply(p resp.Push, oldest *group) bool {
+	if oldest == nil || oldest.command != subscribe || len(p) == 0 {
+		return false
+	}
+	kind := text(p[0])
+	return kind == "subscribe" || kind == "pong"
+}
+
+// hear passes a message on. It is called by the reader, without mu.
+func (c *Conn) hear(message string) {
+	c.hearing.Lock()
+	defer c.hearing.Unlock()
+	if c.message != nil {
+		c.message(message, true)
+	}
+}
 
 // Subscribe listens until ctx is done: over the connection that all requests use if it speaks RESP3, otherwise over a
 // second one. It follows when the connection is lost and another one replaces it. It may be called once. If there is a
@@ -55,20 +160,6 @@ func (c *Conn) Subscribe(ctx context.Context, s *Subscription) (ended func()) {
 		c.hearing.Unlock()
 	})
 	return running.Wait
-}
-
-// Hear listens over the connection that all requests use, each time that it speaks RESP3. That costs next to nothing,
-// so it may be done before anybody waits for a message. What else it takes is left to Subscribe: a second connection,
-// and to ask again after a refusal.
-func (c *Conn) Hear(s *Subscription) {
-	c.hearing.Lock()
-	c.message = s.Message
-	c.hearing.Unlock()
-	c.mu.Lock()
-	c.channel = s.Channel
-	c.sendSubscribe()
-	c.startWriter()
-	c.mu.Unlock()
 }
 
 // follow keeps the subscription on the right connection until ctx is done.
@@ -128,111 +219,92 @@ func (c *Conn) overMain(ctx context.Context, s *Subscription) {
 
 // pause returns how long to wait after a failed attempt to subscribe. It reports a lack of permission.
 func (s *Subscription) pause(err error, failures int) time.Duration {
-	if Code(err) != "NOPERM" {
+	if resp.Code(err) != "NOPERM" {
 		return reconnectDelay(failures)
 	}
 	s.Denied(err)
 	return time.Minute
 }
 
-// subscription returns the protocol of the last link, and how far its subscription is.
-func (c *Conn) subscription() (protocol, subscribing, error) {
+// The second connection, for the subscription to a server that does not speak RESP3: there, a subscribed connection
+// takes no commands.
+
+// overSecond listens over a second connection, and connects again whenever that is lost. It returns when ctx is done or
+// the first connection speaks RESP3.
+func (c *Conn) overSecond(ctx context.Context, s *Subscription) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.link == nil {
-		return c.protocol, unasked, nil
+	c.endSecond = cancel
+	if c.protocol == resp3 {
+		cancel()
 	}
-	return c.protocol, c.link.subscribing, c.link.refusal
-}
-
-// subscribeAgain asks again after a refusal.
-func (c *Conn) subscribeAgain() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.link != nil && c.link.subscribing == refused {
-		c.link.subscribing = unasked
-		c.sendSubscribe()
-		c.startWriter()
-	}
-}
-
-// sendSubscribe queues SUBSCRIBE if the link needs it. The PING behind it shows that the server still takes commands:
-// see confirm. It is called with mu held.
-func (c *Conn) sendSubscribe() {
-	l := c.link
-	if c.channel == "" || c.draining || l == nil || !l.resp3 || l.subscribing != unasked {
-		return
-	}
-	l.subscribing = asked
-	e := &Encoder{}
-	e.AddString("SUBSCRIBE")
-	e.AddString(c.channel)
-	e.end()
-	e.AddString("PING")
-	e.end()
-	m := &Message{Command: subscribe, Asked: c.config.Now(), Native: e.buf, Replies: 2}
-	c.enqueue(&Request{Message: m, Round: &askRound{func([]any, error) {}, m.Replies}})
-}
-
-// confirm takes the next reply to SUBSCRIBE and PING. The server confirms a subscription by a push, in order with the
-// replies, but refuses one by an error reply. An error ends the connection, and the next ones stay with RESP2: the
-// server, or a proxy, speaks RESP3 and takes no commands on a subscribed connection all the same. confirm is called
-// with mu held.
-func (c *Conn) confirm(g *group, r reply) error {
-	l := c.link
-	_, pushed := r.value.(push)
-	_, list := r.value.([]any)
-	switch {
-	case len(g.replies) > 0: // PING: a connection that is for messages alone is answered by a message
-		if pushed || list {
-			return errNoCommands
+	c.mu.Unlock()
+	for failures := 0; ctx.Err() == nil; failures++ {
+		w, err := c.dialer.establish(ctx, func(_ context.Context, w *wire) error { return s.Handshake(w.do) })
+		if err == nil {
+			stop := context.AfterFunc(ctx, w.close)
+			var subscribed bool
+			if subscribed, err = c.listen(w, s); subscribed {
+				failures = 0
+			}
+			stop()
+			w.close()
 		}
-		c.brokeAtSubscribe = false
-		return nil
-	case r.err != nil:
-		l.subscribing, l.refusal = refused, r.err
-	case pushed:
-		l.subscribing = accepted
-	default:
-		return errNoCommands
-	}
-	c.tellSubscriber()
-	return nil
-}
-
-var errNoCommands = errors.New("no commands are taken on a subscribed connection")
-
-// tellSubscriber wakes follow because the link or its subscription has changed.
-func (c *Conn) tellSubscriber() {
-	select {
-	case c.news <- struct{}{}:
-	default:
+		if sleep(ctx, s.pause(err, failures)) != nil {
+			return
+		}
 	}
 }
 
-// heard returns the message of a push. A message that nothing was subscribed for does not count. It is called with mu
-// held.
-func (c *Conn) heard(p push) (message string, ok bool) {
-	if c.link.subscribing != accepted || len(p) != 3 || text(p[0]) != "message" || text(p[1]) != c.channel {
-		return "", false
+// listen passes messages on until the connection breaks. It reports whether the server accepted the subscription.
+func (c *Conn) listen(w *wire, s *Subscription) (subscribed bool, _ error) {
+	conn := redis.PubSubConn{Conn: w.redigo}
+	if err := conn.Subscribe(s.Channel); err != nil {
+		return false, err
 	}
-	return text(p[2]), true
+	var unanswered atomic.Bool // a ping was sent, and nothing has come since
+	stop := make(chan struct{})
+	var heartbeat sync.WaitGroup
+	heartbeat.Go(func() { c.heartbeat(stop, w, s.Needed, &unanswered) })
+	defer heartbeat.Wait()
+	defer close(stop)
+	for {
+		switch m := conn.ReceiveWithTimeout(0).(type) {
+		case redis.Subscription:
+			subscribed = true
+		case redis.Message:
+			s.Message(string(m.Data), false)
+		case error:
+			return subscribed, m
+		}
+		unanswered.Store(false)
+	}
 }
 
-// isReply reports whether a push is a reply to the oldest request.
-func isReply(p push, oldest *group) bool {
-	if oldest == nil || oldest.command != subscribe || len(p) == 0 {
-		return false
-	}
-	kind := text(p[0])
-	return kind == "subscribe" || kind == "pong"
-}
-
-// hear passes a message on. It is called by the reader, without mu.
-func (c *Conn) hear(message string) {
-	c.hearing.Lock()
-	defer c.hearing.Unlock()
-	if c.message != nil {
-		c.message(message, true)
+// heartbeat pings while a message is needed, and closes the connection if nothing comes between one ping and the next.
+// A connection may be half-open, for example because a firewall or a restarted host forgot it. The server then has no
+// subscriber any more, and a caller would wait for a message in vain until TCP's keepalive fails, for minutes.
+func (c *Conn) heartbeat(stop <-chan struct{}, w *wire, needed func() bool, unanswered *atomic.Bool) {
+	tick := time.NewTicker(c.config.ConnectTimeout)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+		if unanswered.Load() {
+			w.close()
+			return
+		}
+		if !needed() {
+			continue
+		}
+		unanswered.Store(true)
+		if (redis.PubSubConn{Conn: w.redigo}).Ping("") != nil {
+			w.close()
+			return
+		}
 	}
 }

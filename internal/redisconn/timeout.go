@@ -3,51 +3,12 @@ package redisconn
 import (
 	"errors"
 	"runtime"
-	"strconv"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/endpoint"
 )
 
 // A server that does not answer, or that answers with a transient error.
-
-// SilentError is why there is no connection to a server that can be reached and does not answer, because it is frozen,
-// overloaded or behind a network that loses most of what it is given. It satisfies errors.Is for ErrTimeout.
-type SilentError struct{ timeoutError }
-
-// timeoutError is an ErrTimeout that says what took too long.
-type timeoutError struct{ text string }
-
-func (e timeoutError) Error() string { return e.text }
-
-// Unwrap returns ErrTimeout.
-func (timeoutError) Unwrap() error { return ErrTimeout }
-
-func silent(text string) error { return SilentError{timeoutError{text}} }
-
-// noAnswer returns the error of an attempt to connect that took too long. accepted: the server's machine had accepted
-// the connection.
-func (c *Conn) noAnswer(accepted bool) error {
-	limit := seconds(c.config.ConnectTimeout)
-	if accepted {
-		return noReply(c.config.ConnectTimeout)
-	}
-	// The kernel accepts connections for a frozen server until its backlog is full.
-	if _, before := c.State(); errors.As(before, new(SilentError)) {
-		return silent("no connection within " + limit + ", after it had stopped answering")
-	}
-	return timeoutError{"no connection within " + limit}
-}
-
-func noReply(within time.Duration) error {
-	return silent("it accepts connections, but did not answer for " + seconds(within))
-}
-
-// seconds formats a duration for humans, to a tenth of a second if it is that long.
-func seconds(d time.Duration) string {
-	if d < time.Second {
-		return d.Round(time.Millisecond).String()
-	}
-	return strconv.FormatFloat(d.Round(100*time.Millisecond).Seconds(), 'f', -1, 64) + " s"
-}
 
 // expire is run by the watchdog. It fails requests that are older than the time-out. If there are any, the server
 // counts as unresponsive until its next reply, unless it is this process that was not scheduled. A server that stays
@@ -95,7 +56,7 @@ func (c *Conn) expire() {
 		overdue, late = nil, append(late, overdue...)
 	}
 	gaveUp, why := false, error(ErrTimeout)
-	if errors.As(c.down, new(CredentialsError)) {
+	if errors.As(c.down, new(endpoint.CredentialsError)) {
 		why = c.down // the server was not asked
 	}
 	if len(overdue) > 0 && c.link == nil && !starved {
@@ -111,13 +72,13 @@ func (c *Conn) expire() {
 	newlyUnresponsive := blamed && c.link != nil && c.unresponsive.IsZero() && !starved
 	if newlyUnresponsive || starved && !c.unresponsive.IsZero() { // its silence counts from now
 		c.unresponsive, c.giveUp = now, now.Add(c.config.ConnectTimeout)
-		c.spared.begin(c.address)
+		c.spared.begin(c.dialer.address)
 	}
 	if !c.unresponsive.IsZero() && c.link != nil {
 		switch {
 		case now.Before(c.giveUp):
 			sooner(c.giveUp)
-		case c.spared.excuse(c.address, excused):
+		case c.spared.excuse(c.dialer.address, excused):
 			c.giveUp = now.Add(c.config.ConnectTimeout)
 			sooner(c.giveUp)
 		default:
@@ -154,9 +115,6 @@ func (c *Conn) sentLate(r *Request, sent, now time.Time) bool {
 	return now.Sub(sent) < c.config.Timeout/2
 }
 
-// lateness is by how much a timer fires too late if this process was not scheduled.
-func (c *Conn) lateness() time.Duration { return c.config.Timeout / 8 }
-
 // maxStarved is how often in a row the watchdog may fire late before a server that has not replied meanwhile counts as
 // unresponsive all the same.
 const maxStarved = 3
@@ -170,7 +128,7 @@ func (c *Conn) firedLate(now time.Time) (again, starved bool) {
 		c.grace = false
 		return false, true
 	}
-	if c.nextDeadline.IsZero() || now.Sub(c.nextDeadline) < c.lateness() {
+	if c.nextDeadline.IsZero() || now.Sub(c.nextDeadline) < c.config.lateness() {
 		return false, false
 	}
 	c.grace = true
@@ -180,10 +138,7 @@ func (c *Conn) firedLate(now time.Time) (again, starved bool) {
 
 // An undo that fails with a transient error is sent again until nothing is left to undo. Its Round has the error by
 // then, so no caller waits for the undo.
-const (
-	undoRetryDelay = 250 * time.Millisecond
-	maxPostponed   = 1 << 10 // more would add to the load of a server that is busy already
-)
+const undoRetryDelay = 250 * time.Millisecond
 
 // postpone keeps an undo that failed with a transient error. It returns false if the request is not kept, and the
 // caller must call Done.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/resp"
 )
 
 // A request times out once. The reply that comes later is dropped, and shows that the server responds again.
@@ -292,7 +294,7 @@ func TestThereIsALimitOfUndosToKeep(t *testing.T) {
 
 // laggard is a command for which this process needs a while before it writes: as if it were not scheduled.
 func laggard(lag time.Duration) *Command {
-	return &Command{Script: first.Script, Args: func([]*Request, *Encoder) { time.Sleep(lag) }}
+	return &Command{Script: first.Script, Args: func([]*Request, *resp.Encoder) { time.Sleep(lag) }}
 }
 
 // A request that this process sends late, or not at all, is not one to which the server is silent: it says so, and the
@@ -351,5 +353,30 @@ func TestASilentServerIsNoticedByALateProcess(t *testing.T) {
 				t.Errorf("request %d: got %v, then %v", i, r.err, err)
 			}
 		}
+	})
+}
+
+// Nor is an established connection over which nothing comes.
+func TestASilentConnectionIsSparedWhileOthersAreAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		config := f.shared()
+		silent := start(t, "redis://fake", config)
+		synctest.Wait()
+		well := start(t, "redis://fake", config)
+		synctest.Wait()
+		f.answer("EVALSHA", silence)
+		silent.send(first, "a")
+		for range 20 * 8 {
+			time.Sleep(50 * ms)
+			well.ping()
+		}
+		silent.is(up, ErrTimeout)
+		f.wantsAttempts(t, 2)
+		for range 20 * 2 {
+			time.Sleep(50 * ms)
+			well.ping()
+		}
+		f.wantsAttempts(t, 3) // the one may be half-open
 	})
 }

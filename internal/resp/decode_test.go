@@ -1,11 +1,10 @@
-package redisconn
+package resp
 
 import (
 	"errors"
 	"io"
 	"net"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -24,31 +23,11 @@ func redigo(wire []byte) redis.Conn {
 	return redis.NewConn(undated{ours}, 0, 0)
 }
 
-// A command is an array of bulk strings, whatever its arguments are.
-func TestEncoder(t *testing.T) {
-	e := &Encoder{}
-	for range 2 { // the second one begins anew
-		e.AddString("SET")
-		e.Add("a b")
-		e.Add([]byte("c\r\n"))
-		e.Add(-7)
-		e.Add(int64(1 << 40))
-		e.Add(time.Second)
-		e.AddEncoded(AppendBulk(AppendBulk(nil, "x"), ""), 2)
-		e.AddJoined(3, func(b []byte) []byte { return append(b, "y z"...) })
-		e.end()
-	}
-	want := []string{"SET", "a b", "c\r\n", "-7", "1099511627776", "1s", "x", "", "y z"}
-	all := redigo(e.buf) // a command looks like a reply
-	for range 2 {
-		if got, err := redis.Strings(all.Receive()); err != nil || !slices.Equal(got, want) {
-			t.Errorf("got %q, %v, want %q", got, err, want)
-		}
-	}
-	if more, err := all.Receive(); !errors.Is(err, io.EOF) {
-		t.Errorf("and %q, %v", more, err)
-	}
-}
+// undated is a connection without deadlines for reads, which redigo sets before each: a pipe refuses that as soon as
+// its other end is closed, although what it has brought is not used up.
+type undated struct{ net.Conn }
+
+func (undated) SetReadDeadline(time.Time) error { return nil }
 
 // Replies are read as redigo reads them, however they come in.
 func TestRepliesAreReadAsRedigoReadsThem(t *testing.T) {
@@ -60,14 +39,14 @@ func TestRepliesAreReadAsRedigoReadsThem(t *testing.T) {
 	} {
 		want, wantErr := redigo([]byte(wire)).Receive()
 		for _, in := range []io.Reader{strings.NewReader(wire), iotest.OneByteReader(strings.NewReader(wire))} {
-			got, err := newDecoder(in).take(nil)
-			if isErrorReply(wantErr) {
-				if err != nil || !errors.Is(got[0].err, wantErr) {
+			got, err := NewDecoder(in).Take(nil)
+			if IsError(wantErr) {
+				if err != nil || !errors.Is(got[0].Err, wantErr) {
 					t.Errorf("%q: got %v, %v, want %v", wire, got, err, wantErr)
 				}
 				continue
 			}
-			if (err != nil) != (wantErr != nil) || err == nil && !reflect.DeepEqual(got[0].value, want) {
+			if (err != nil) != (wantErr != nil) || err == nil && !reflect.DeepEqual(got[0].Value, want) {
 				t.Errorf("%q: got %#v, %v, want %#v, %v", wire, got, err, want, wantErr)
 			}
 		}
@@ -90,9 +69,9 @@ func TestRESP3IsReadAsRESP2(t *testing.T) {
 		"|1\r\n+ttl\r\n:3\r\n:7\r\n":            ":7\r\n",
 		"*1\r\n|1\r\n+ttl\r\n:3\r\n+QUEUED\r\n": "*1\r\n+QUEUED\r\n",
 	} {
-		want, _ := newDecoder(strings.NewReader(plain)).take(nil)
+		want, _ := NewDecoder(strings.NewReader(plain)).Take(nil)
 		for _, in := range []io.Reader{strings.NewReader(wire), iotest.OneByteReader(strings.NewReader(wire))} {
-			if got, err := newDecoder(in).take(nil); err != nil || !reflect.DeepEqual(got, want) {
+			if got, err := NewDecoder(in).Take(nil); err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%q: got %v, %v, want %v", wire, got, err, want)
 			}
 		}
@@ -101,15 +80,15 @@ func TestRESP3IsReadAsRESP2(t *testing.T) {
 
 // A push is told from a reply, and never part of one.
 func TestPushes(t *testing.T) {
-	d := newDecoder(strings.NewReader(":1\r\n>2\r\n+a\r\n*1\r\n_\r\n:2\r\n>0\r\n"))
-	var got []reply
+	d := NewDecoder(strings.NewReader(":1\r\n>2\r\n+a\r\n*1\r\n_\r\n:2\r\n>0\r\n"))
+	var got []Reply
 	for len(got) < 4 {
 		var err error
-		if got, err = d.take(got); err != nil {
+		if got, err = d.Take(got); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := []reply{{value: int64(1)}, {value: push{"a", []any{nil}}}, {value: int64(2)}, {value: push{}}}
+	want := []Reply{{Value: int64(1)}, {Value: Push{"a", []any{nil}}}, {Value: int64(2)}, {Value: Push{}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -119,17 +98,17 @@ func TestPushes(t *testing.T) {
 func TestRepliesThatHaveComeAreTakenTogether(t *testing.T) {
 	ours, theirs := io.Pipe()
 	go func() { _, _ = theirs.Write([]byte("+OK\r\n$-1\r\n:7\r\n-ERR no\r\n+OK\r")) }()
-	p := newDecoder(ours)
-	all, err := p.take(nil)
-	want := []reply{{value: "OK"}, {}, {value: int64(7)}, {err: redis.Error("ERR no")}}
+	p := NewDecoder(ours)
+	all, err := p.Take(nil)
+	want := []Reply{{Value: "OK"}, {}, {Value: int64(7)}, {Err: redis.Error("ERR no")}}
 	if err != nil || !reflect.DeepEqual(all, want) {
 		t.Fatalf("got %v, %v, want the four that are whole", all, err)
 	}
 	go func() { _, _ = theirs.Write([]byte("\n*1\r\n:1\r\n")) }()
-	if all, err = p.take(all[:0]); err != nil || len(all) != 1 || all[0].value != "OK" {
+	if all, err = p.Take(all[:0]); err != nil || len(all) != 1 || all[0].Value != "OK" {
 		t.Fatalf("got %v, %v, want the one that was cut", all, err)
 	}
-	if all, err = p.take(all[:0]); err != nil || !reflect.DeepEqual(all[0].value, []any{int64(1)}) {
+	if all, err = p.Take(all[:0]); err != nil || !reflect.DeepEqual(all[0].Value, []any{int64(1)}) {
 		t.Fatalf("got %v, %v, want the array", all, err)
 	}
 }
@@ -146,7 +125,7 @@ func TestAReplyIsBounded(t *testing.T) {
 		strings.Repeat("|0\r\n", maxDepth+1) + ":1\r\n", strings.Repeat("%1\r\n:1\r\n", maxDepth+1) + ":1\r\n",
 		"*60000\r\n" + strings.Repeat("-ERR "+strings.Repeat("x", 1000)+"\r\n", 60000),
 	} {
-		if got, err := newDecoder(strings.NewReader(wire)).take(nil); !errors.Is(err, errBadReply) {
+		if got, err := NewDecoder(strings.NewReader(wire)).Take(nil); !errors.Is(err, errBadReply) {
 			t.Errorf("%.30q…: got %v, %v, want errBadReply", wire, got, err)
 		}
 	}
@@ -156,8 +135,8 @@ func TestAReplyIsBounded(t *testing.T) {
 // connection.
 func TestALongValueIsCutShort(t *testing.T) {
 	long := strings.Repeat("x", 3<<20)
-	all, err := newDecoder(strings.NewReader("*2\r\n$3145728\r\n" + long + "\r\n:7\r\n+OK\r\n")).take(nil)
-	if err != nil || !reflect.DeepEqual(all[0].value, []any{[]byte(long[:maxBulk]), int64(7)}) || all[1].value != "OK" {
+	all, err := NewDecoder(strings.NewReader("*2\r\n$3145728\r\n" + long + "\r\n:7\r\n+OK\r\n")).Take(nil)
+	if err != nil || !reflect.DeepEqual(all[0].Value, []any{[]byte(long[:maxBulk]), int64(7)}) || all[1].Value != "OK" {
 		t.Errorf("got %d replies, %v", len(all), err)
 	}
 }
@@ -173,13 +152,13 @@ func FuzzDecoder(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, wire string) {
-		all, err := newDecoder(strings.NewReader(wire)).take(nil)
+		all, err := NewDecoder(strings.NewReader(wire)).Take(nil)
 		if err == nil && len(all) == 0 {
 			t.Errorf("%q: neither a reply nor an error", wire)
 		}
 		for _, r := range all {
-			if r.err != nil && (!isErrorReply(r.err) || r.value != nil) {
-				t.Errorf("%q: got %v, %v", wire, r.value, r.err)
+			if r.Err != nil && (!IsError(r.Err) || r.Value != nil) {
+				t.Errorf("%q: got %v, %v", wire, r.Value, r.Err)
 			}
 		}
 	})

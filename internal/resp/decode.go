@@ -1,94 +1,25 @@
-package redisconn
+package resp
 
 import (
 	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 
 	"github.com/gomodule/redigo/redis"
 )
 
-// Encoder encodes commands in RESP, each as an array of bulk strings
-// (https://redis.io/docs/latest/develop/reference/protocol-spec/). Not redigo's encoder: a lock takes ten commands, and
-// to encode them with redigo took a sixth of a client's CPU time.
-type Encoder struct {
-	buf  []byte // complete commands
-	args []byte // the arguments of the next command
-	n    int    // how many arguments that is
-}
-
-// Add appends an argument to the next command.
-func (e *Encoder) Add(arg any) {
-	switch v := arg.(type) {
-	case string:
-		e.AddString(v)
-	case []byte:
-		e.args = AppendBulk(e.args, v)
-		e.n++
-	case int:
-		e.AddInt(int64(v))
-	case int64:
-		e.AddInt(v)
-	default:
-		e.AddString(fmt.Sprint(v))
-	}
-}
-
-// AddString appends a string argument.
-func (e *Encoder) AddString(text string) {
-	e.args = AppendBulk(e.args, text)
-	e.n++
-}
-
-// AddInt appends a number.
-func (e *Encoder) AddInt(n int64) {
-	var digits [20]byte
-	e.args = AppendBulk(e.args, strconv.AppendInt(digits[:0], n, 10))
-	e.n++
-}
-
-// AddEncoded appends n arguments that are encoded already.
-func (e *Encoder) AddEncoded(args []byte, n int) {
-	e.args = append(e.args, args...)
-	e.n += n
-}
-
-// AddJoined appends one argument, which join appends in parts. size is its size in bytes.
-func (e *Encoder) AddJoined(size int, join func(b []byte) []byte) {
-	e.args = append(join(appendHead(e.args, '$', size)), '\r', '\n')
-	e.n++
-}
-
-// end completes the command.
-func (e *Encoder) end() {
-	e.buf = append(appendHead(e.buf, '*', e.n), e.args...)
-	e.args, e.n = e.args[:0], 0
-}
-
-// AppendBulk appends a bulk string.
-func AppendBulk[T string | []byte](b []byte, text T) []byte {
-	b = append(appendHead(b, '$', len(text)), text...)
-	return append(b, '\r', '\n')
-}
-
-func appendHead(b []byte, kind byte, n int) []byte {
-	return append(strconv.AppendInt(append(b, kind), int64(n), 10), '\r', '\n')
-}
-
-// decoder decodes replies in RESP (https://redis.io/docs/latest/develop/reference/protocol-spec/), to the types that
-// redigo uses: int64, string, []byte, nil and []any of these, and [redis.Error], which may be an element of an array.
-// What RESP3 adds becomes what the server would have said in RESP2, so that callers need not know the protocol; only
-// ZRANGE WITHSCORES and its like, which nests in RESP3, differs. A push is a push. Not redigo's decoder: each lock has
-// ten replies, so this one takes all that have come at a time; and a server must not make a client allocate more than
-// maxReply.
-type decoder struct {
+// Decoder decodes replies to the types that redigo uses: int64, string, []byte, nil and []any of these, and
+// [redis.Error], which may be an element of an array. What RESP3 adds becomes what the server would have said in RESP2,
+// so that callers need not know the protocol; only ZRANGE WITHSCORES and its like, which nests in RESP3, differs. A
+// push is a Push. Not redigo's decoder: each lock has ten replies, so this one takes all that have come at a time; and
+// a server must not make a client allocate more than maxReply.
+type Decoder struct {
 	r      *bufio.Reader
 	from   io.Reader
-	filled bool // a read has filled the buffer since take began: there was more
-	full   int  // how many more calls of take filled the buffer than did not
+	filled bool // a read has filled the buffer since Take began: there was more
+	full   int  // how many more calls of Take filled the buffer than did not
 }
 
 // The sizes of the decoder's buffer. It grows if the replies often fill it: thousands of idle connections need little
@@ -96,16 +27,16 @@ type decoder struct {
 const (
 	smallBuffer = 1 << 10
 	largeBuffer = 1 << 14
-	growAfter   = 8 // see decoder.full
+	growAfter   = 8 // see Decoder.full
 )
 
-// push is what RESP3 sends out of turn.
-type push []any
+// Push is what RESP3 sends out of turn.
+type Push []any
 
-// reply is one reply. An error reply has err, and no value.
-type reply struct {
-	value any
-	err   error
+// Reply is one reply. An error reply has Err, and no Value.
+type Reply struct {
+	Value any
+	Err   error
 }
 
 // maxReply is about the largest reply that is accepted, in bytes. Usual replies have a few thousand bytes at most; that
@@ -123,36 +54,37 @@ const maxAnnounced = 512 << 20
 // maxDepth bounds nested arrays. Expected replies have a depth of two.
 const maxDepth = 8
 
-func newDecoder(r io.Reader) *decoder {
-	d := &decoder{from: r}
+// NewDecoder returns a Decoder of what r brings.
+func NewDecoder(r io.Reader) *Decoder {
+	d := &Decoder{from: r}
 	d.r = bufio.NewReaderSize(d, smallBuffer)
 	return d
 }
 
 // Read implements io.Reader for the decoder's buffer.
-func (d *decoder) Read(p []byte) (int, error) {
+func (d *Decoder) Read(p []byte) (int, error) {
 	n, err := d.from.Read(p)
 	d.filled = d.filled || n == len(p)
 	return n, err
 }
 
-// wait waits for the beginning of a reply. The goroutine of an idle connection waits here and not deeper in the
+// Wait waits for the beginning of a reply. The goroutine of an idle connection waits here and not deeper in the
 // decoder: its stack can then have half the size.
-func (d *decoder) wait() error {
+func (d *Decoder) Wait() error {
 	_, err := d.r.Peek(1)
 	return err
 }
 
-// take waits for a reply, and appends it to all, together with the replies that have come already. An error ends the
+// Take waits for a reply, and appends it to all, together with the replies that have come already. An error ends the
 // connection.
-func (d *decoder) take(all []reply) ([]reply, error) {
+func (d *Decoder) Take(all []Reply) ([]Reply, error) {
 	for {
 		budget := maxReply
 		value, err := d.next(&budget, maxDepth)
-		if err != nil && !isErrorReply(err) {
+		if err != nil && !IsError(err) {
 			return all, err
 		}
-		all = append(all, reply{value, err})
+		all = append(all, Reply{value, err})
 		if !d.ready() {
 			d.adapt()
 			return all, nil
@@ -161,7 +93,7 @@ func (d *decoder) take(all []reply) ([]reply, error) {
 }
 
 // adapt gives the decoder a larger buffer if it needs one.
-func (d *decoder) adapt() {
+func (d *Decoder) adapt() {
 	if d.full++; !d.filled {
 		d.full = max(0, d.full-2)
 	}
@@ -173,7 +105,7 @@ func (d *decoder) adapt() {
 
 // ready reports whether a complete reply of one line has come. An array or a bulk string does not count: the decoder
 // might have to wait for its rest.
-func (d *decoder) ready() bool {
+func (d *Decoder) ready() bool {
 	there, _ := d.r.Peek(d.r.Buffered()) // cannot fail
 	return len(there) > 2 && (!isLong(there[0]) || there[1] == '-') && bytes.IndexByte(there, '\n') > 0
 }
@@ -189,7 +121,7 @@ func isLong(first byte) bool {
 
 var errBadReply = errors.New("bad reply: the node does not speak the Redis protocol")
 
-func (d *decoder) next(budget *int, depth int) (any, error) {
+func (d *Decoder) next(budget *int, depth int) (any, error) {
 	line, err := d.r.ReadSlice('\n')
 	if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 		return nil, err
@@ -246,7 +178,7 @@ func scalar(first byte, text []byte) (any, error) {
 }
 
 // long3 reads the types of several lines that RESP3 adds.
-func (d *decoder) long3(first byte, n int64, budget *int, depth int) (any, error) {
+func (d *Decoder) long3(first byte, n int64, budget *int, depth int) (any, error) {
 	switch {
 	case (first == '=' || first == '!') && n <= maxAnnounced:
 		value, err := d.bulk(int(n), budget)
@@ -272,7 +204,7 @@ func (d *decoder) long3(first byte, n int64, budget *int, depth int) (any, error
 		if err != nil {
 			return nil, err
 		}
-		return push(list.([]any)), nil
+		return Push(list.([]any)), nil
 	case first == '|': // attributes, which the reply follows
 		if _, err := d.array(2*int(n), budget, depth-1); err != nil {
 			return nil, err
@@ -284,7 +216,7 @@ func (d *decoder) long3(first byte, n int64, budget *int, depth int) (any, error
 
 var okReply any = "OK"
 
-func (d *decoder) bulk(n int, budget *int) (any, error) {
+func (d *Decoder) bulk(n int, budget *int) (any, error) {
 	kept := min(n, maxBulk)
 	if *budget -= kept; *budget < 0 {
 		return nil, errBadReply
@@ -305,7 +237,7 @@ func (d *decoder) bulk(n int, budget *int) (any, error) {
 	return b[:kept:kept], nil
 }
 
-func (d *decoder) array(n int, budget *int, depth int) (any, error) {
+func (d *Decoder) array(n int, budget *int, depth int) (any, error) {
 	const word = 16 // bytes of memory for an element
 	if *budget -= n * word; *budget < 0 {
 		return nil, errBadReply
@@ -313,7 +245,7 @@ func (d *decoder) array(n int, budget *int, depth int) (any, error) {
 	list := make([]any, n)
 	for i := range list {
 		value, err := d.next(budget, depth)
-		if err != nil && !isErrorReply(err) {
+		if err != nil && !IsError(err) {
 			return nil, err
 		}
 		if list[i] = value; err != nil {

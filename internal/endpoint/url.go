@@ -1,0 +1,146 @@
+// Package endpoint knows what a URL says of a server, and how to tell that what answers there is another: no Redis
+// server, no TLS, or a certificate that is not accepted.
+//
+// It dials nothing and knows no requests; errors name what to write instead.
+package endpoint
+
+import (
+	"errors"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// URL is what a URL says of a server.
+type URL struct {
+	Network, Address   string
+	Username, Password string
+	DB                 int
+	TLS                bool
+}
+
+// String names the server for humans, without user and password.
+func (s URL) String() string {
+	if s.Network == "unix" {
+		return "unix://" + s.Address
+	}
+	return s.Address
+}
+
+var (
+	errNoURL = errors.New("not a URL such as redis://user:password@host:6379/0, and not host:port")
+	// errUnescaped is for a text in which an @ is left over. A password with a slash in it ends the host there, and one
+	// with a question mark or a number sign, too.
+	errUnescaped = errors.New("not a URL such as redis://user:password@host:6379/0: percent-encode what is special in " +
+		"user and password, such as @ / # ? % (as %40 %2F %23 %3F %25)")
+)
+
+// isList reports whether a text is several URLs, separated by commas or blanks. A password may have either, so each
+// part must be one.
+func isList(raw string) bool {
+	parts := strings.FieldsFunc(raw, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	return len(parts) > 1 && !slices.ContainsFunc(parts, func(part string) bool {
+		_, err := Parse(part)
+		return err != nil
+	})
+}
+
+// Parse parses redis://, rediss:// and unix:// URLs. What has no scheme, such as host:port, is the rest of a
+// redis:// URL. Its errors quote nothing that may be part of a password.
+func Parse(raw string) (URL, error) {
+	if raw == "" {
+		return URL{}, errNoURL
+	}
+	if !strings.Contains(raw, "://") {
+		raw = "redis://" + raw
+	}
+	u, err := url.Parse(raw)
+	switch {
+	case (err != nil || strings.ContainsAny(u.Host+u.Path, ", ")) && isList(raw):
+		return URL{}, errors.New("this is more than one node: give New each as an element of its own (strings.Split)")
+	case err != nil && strings.Contains(raw, "@"):
+		return URL{}, errUnescaped
+	case err != nil || u.Opaque != "" || u.Scheme == "":
+		return URL{}, errNoURL
+	case strings.Contains(u.RawQuery+u.Fragment, "@"), strings.Contains(u.Path, "@") && !isSocket(u):
+		return URL{}, errUnescaped
+	}
+	s := URL{Network: "tcp"}
+	if u.User != nil {
+		s.Username = u.User.Username()
+		var set bool
+		if s.Password, set = u.User.Password(); !set {
+			// redis-cli, too, reads redis://secret@host as a password.
+			s.Username, s.Password = "", s.Username
+		}
+	}
+	db := strings.TrimPrefix(u.Path, "/")
+	switch u.Scheme {
+	case "redis", "valkey":
+	case "rediss", "valkeys":
+		s.TLS = true
+	case "unix":
+		s.Network, s.Address, db = "unix", u.Path, u.Query().Get("db")
+		if u.Host != "" || s.Address == "" {
+			return URL{}, errors.New("a unix URL needs three slashes and a path: unix:///run/redis.sock")
+		}
+	default:
+		unknown := "unknown scheme"
+		if slices.Contains([]string{"http", "https", "ftp", "tcp", "tls", "ssl"}, u.Scheme) {
+			unknown += " " + strconv.Quote(u.Scheme) // any other may be the beginning of a password
+		}
+		return URL{}, errors.New(unknown + ": use redis, rediss (TLS) or unix")
+	}
+	for key := range u.Query() {
+		if s.Network != "unix" || key != "db" {
+			return URL{}, errors.New("unknown query parameter; options are given to New")
+		}
+	}
+	if s.Network == "tcp" {
+		host, port := u.Hostname(), u.Port()
+		if host == "" {
+			return URL{}, errors.New("no host")
+		}
+		if strings.Contains(host, ":") && u.Host[0] != '[' {
+			return URL{}, errors.New("an IPv6 address needs brackets, as in redis://[::1]:6379")
+		}
+		if port == "" {
+			port = "6379"
+		}
+		if p, err := strconv.Atoi(port); err != nil || p < 1 || p > 65535 {
+			return URL{}, errors.New("port out of range 1 to 65535")
+		}
+		s.Address = net.JoinHostPort(strings.ToLower(host), port)
+	}
+	if db != "" {
+		if s.DB, err = strconv.Atoi(db); err != nil || s.DB < 0 {
+			return URL{}, errors.New("the database must be a number, as in redis://host:6379/2")
+		}
+	}
+	return s, nil
+}
+
+// SplitURL returns the URL of a server without user and password, its address as URL.String has it, and the two. Its
+// errors quote nothing that may be part of a password.
+func SplitURL(raw string) (bare, addr, user, password string, err error) {
+	at, err := Parse(raw)
+	if err != nil {
+		return "", "", "", "", err
+	}
+	scheme, rest, found := strings.Cut(raw, "://")
+	if !found {
+		scheme, rest = "redis", raw
+	}
+	authority, path := rest, ""
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		authority, path = rest[:end], rest[end:]
+	}
+	host := authority[strings.LastIndex(authority, "@")+1:]
+	return scheme + "://" + host + path, at.String(), at.Username, at.Password, nil
+}
+
+// isSocket reports whether the URL names a socket, by a path that may contain any character.
+func isSocket(u *url.URL) bool { return u.Scheme == "unix" && u.Host == "" }

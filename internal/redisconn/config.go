@@ -1,0 +1,93 @@
+package redisconn
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/lua"
+)
+
+// The reasons why a request has no reply.
+var (
+	ErrTimeout = errors.New("no answer within the node timeout")
+	ErrDown    = errors.New("not connected")
+	ErrBusy    = errors.New("too many unanswered requests")
+	ErrClosed  = errors.New("closed")
+	// ErrLate is an ErrTimeout of which the server is innocent: this process sent the request, or reads, too late.
+	ErrLate error = timeoutError{"no answer within the node timeout: this process was late to ask or to read"}
+)
+
+var errConnecting = fmt.Errorf("%w yet", ErrDown)
+
+// SilentError is why there is no connection to a server that can be reached and does not answer, because it is frozen,
+// overloaded or behind a network that loses most of what it is given. It satisfies errors.Is for ErrTimeout.
+type SilentError struct{ timeoutError }
+
+// timeoutError is an ErrTimeout that says what took too long.
+type timeoutError struct{ text string }
+
+func (e timeoutError) Error() string { return e.text }
+
+// Unwrap returns ErrTimeout.
+func (timeoutError) Unwrap() error { return ErrTimeout }
+
+func silent(text string) error { return SilentError{timeoutError{text}} }
+
+func noReply(within time.Duration) error {
+	return silent("it accepts connections, but did not answer for " + seconds(within))
+}
+
+// seconds formats a duration for humans, to a tenth of a second if it is that long.
+func seconds(d time.Duration) string {
+	if d < time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	return strconv.FormatFloat(d.Round(100*time.Millisecond).Seconds(), 'f', -1, 64) + " s"
+}
+
+// Config says how to reach the server and what to do with a new connection.
+type Config struct {
+	Timeout        time.Duration // for each request, counted from Message.Asked
+	ConnectTimeout time.Duration // for dialling and the handshake; an unresponsive server gets a new connection after it
+	TLS            *tls.Config   // nil: the system's roots, TLS 1.2
+	Now            func() time.Time
+	Scripts        []*lua.Script // loaded into the server with each new connection
+	ExtraKey       string        // the last key of each command that has ExtraKey set
+
+	// Dial replaces the net package's dialer. It may be nil.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// DialID is the same for Configs with the same Dial. What is nil for a Dial that is not is no other's.
+	DialID any
+	// Credentials is asked for user and password at each attempt to connect, in place of the URL, which must have none. An
+	// empty password means no authentication. ctx ends after credentialsTimeout, or at Stop. It may be nil.
+	Credentials func(ctx context.Context, addr string) (user, password string, err error)
+	// Handshake runs with each new connection before the connection takes requests. An error refuses the server.
+	Handshake func(do Do) error
+	// Check looks now and then whether the server is still the one of the handshake: see CheckSoon. It runs in a goroutine
+	// of its own, only while there is a connection, and never twice at a time. An error closes the connection. ctx is done
+	// when the connection has ended. Check may be nil.
+	Check func(ctx context.Context) error
+	// CheckEvery is the mean interval between two checks; it varies at random between half and 1.5 times that.
+	CheckEvery time.Duration
+	// OnDisconnect runs after each connection that ended and after each failed attempt to connect.
+	OnDisconnect func()
+	// OnConnect runs when there is a new connection, before OnChange. What it sends by Ask goes ahead of the requests that
+	// waited for the connection. It must not wait for an answer.
+	OnConnect func()
+	// OnChange runs after each change of State. Its first run tells the outcome of the first attempt to connect.
+	OnChange func()
+	// Explain turns an error reply into the type that users see. command is the refused command, "" if unknown.
+	Explain func(err error, command string) error
+}
+
+// lateness is by how much a timer fires too late if this process was not scheduled.
+func (c *Config) lateness() time.Duration { return c.Timeout / 8 }
+
+// Do sends commands and waits for the replies. An error reply is a redis.Error among the replies; err is not nil only
+// if there are no replies.
+type Do func(commands ...[]any) (replies []any, err error)

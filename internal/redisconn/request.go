@@ -1,0 +1,155 @@
+package redisconn
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/lua"
+	"github.com/quorumlock/redlock/internal/resp"
+)
+
+// Command is a native command, or a script that takes any number of keys. All requests of a batch with the same script
+// are sent as one call of it. The script replies the number of keys if every key had the usual result, otherwise a list
+// with an element for each key.
+type Command struct {
+	Script   *lua.Script                           // nil: a native command
+	Args     func(all []*Request, e *resp.Encoder) // script: appends the arguments for all requests
+	ExtraKey bool                                  // script: Config.ExtraKey is the last key
+	// Undo: it must reach the server if the request that it undoes may have reached it. So it stays queued while the
+	// server is away, is sent again if nobody can tell whether the server executed it, and is repeated after a transient
+	// error.
+	Undo bool
+	// Urgent: it goes before the other requests of its batch.
+	Urgent bool
+	// BestEffort: an Undo that is not kept for a server that is away while the queue is long already.
+	BestEffort bool
+}
+
+// native is the Command of all that Ask sends.
+var native = &Command{}
+
+// subscribe is the Command of a SUBSCRIBE over a link that takes requests.
+var subscribe = &Command{}
+
+// ofLink reports whether what is sent is about a connection that there is, so that it waits for no other.
+func (k *Command) ofLink() bool { return k == native || k == subscribe }
+
+// Message is what several servers are sent in the same bytes. It is written before the first Send, then read-only.
+type Message struct {
+	Command *Command
+	Asked   time.Time // the time-out counts from here
+	Hashes  []uint64  // of the keys. Requests about one key stay in order; others may change places within a batch
+	Keys    []byte    // script: the keys, encoded
+	Native  []byte    // native: the whole command, encoded, or several commands in a row
+	Replies int       // native: how many replies that makes; 0: one
+}
+
+// Request is a message to one server.
+type Request struct {
+	*Message
+	Round Round
+	Node  int // passed to Round.Reply: which server this request goes to
+	About any // for Command.Args: what it encodes the arguments of; not looked at here
+
+	replied bool // the goroutine that set this has called Round.Reply or will; guarded by Conn.mu
+	eval    bool // send the script, not its SHA; guarded by Conn.mu
+}
+
+// Round receives the replies to requests. Its methods must not block; see Conn.mu for the mutex held during a call.
+type Round interface {
+	// Reply is called once for each request: with the reply of a native command, or a []any of the replies to several;
+	// for a script with nil if every key had the usual result, otherwise with a []any that has an element for each key of
+	// the request; or with an error.
+	Reply(node int, reply any, err error)
+	// Over reports that a request need not be sent again: no caller waits for it, or nothing is left to undo.
+	Over() bool
+	// Retain announces one more call of Done.
+	Retain()
+	// Done says that the Conn has released the request. It is called once for each request sent, after Reply, and once
+	// for each Retain.
+	Done()
+}
+
+// unanswered appends a request to those that fail, unless its Round has a reply. It is called with Conn.mu held.
+func (r *Request) unanswered(to []*Request) []*Request {
+	if r.replied {
+		return to
+	}
+	r.replied = true
+	r.Round.Retain()
+	return append(to, r)
+}
+
+// fail replies an error to requests for which Retain was called.
+func fail(requests []*Request, err error) {
+	for _, r := range requests {
+		r.Round.Reply(r.Node, nil, err)
+		r.Round.Done()
+	}
+}
+
+// callDone releases requests. It is called without mu.
+func callDone(requests []*Request) {
+	for _, r := range requests {
+		r.Round.Done()
+	}
+}
+
+// filterOver filters a queue in place, and returns the requests that are not sent any more: nobody waits for them, or
+// nothing is left to undo. It is called with mu held.
+func filterOver(queue []*Request) (kept, over []*Request) {
+	kept = queue[:0]
+	for _, r := range queue {
+		if r.Round.Over() || r.replied && !r.Command.Undo {
+			over = append(over, r)
+		} else {
+			kept = append(kept, r)
+		}
+	}
+	clear(queue[len(kept):])
+	return kept, over
+}
+
+// isTransient reports whether the server did not execute the command, for a reason that may pass soon.
+func isTransient(err error) bool {
+	return slices.Contains([]string{"BUSY", "LOADING", "MISCONF", "NOREPLICAS", "OOM"}, resp.Code(err))
+}
+
+// askRound is the Round of an Ask.
+type askRound struct {
+	then     func(replies []any, err error)
+	commands int
+}
+
+// newAsk returns a request for replies to commands, sent one directly behind the other.
+func newAsk(k *Command, asked time.Time, then func(replies []any, err error), commands [][]any) *Request {
+	e := &resp.Encoder{}
+	for _, command := range commands {
+		e.Command(command...)
+	}
+	m := &Message{Command: k, Asked: asked, Native: e.Bytes(), Replies: len(commands)}
+	return &Request{Message: m, Round: &askRound{then, len(commands)}}
+}
+
+// Reply implements Round.
+func (a *askRound) Reply(_ int, reply any, err error) {
+	switch {
+	case err != nil && !resp.IsError(err):
+		a.then(nil, err)
+	case a.commands > 1:
+		a.then(reply.([]any), nil)
+	case err != nil:
+		a.then([]any{err}, nil)
+	default:
+		a.then([]any{reply}, nil)
+	}
+}
+
+// Over implements Round. A native command is never sent again.
+func (a *askRound) Over() bool { return false }
+
+// Retain implements Round. An askRound is never reused, so nothing is counted.
+func (a *askRound) Retain() {}
+
+// Done implements Round.
+func (a *askRound) Done() {}

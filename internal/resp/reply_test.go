@@ -1,0 +1,42 @@
+package resp
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// The error code of an error reply, wherever it stands.
+func TestCode(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""},
+		{errors.New("NOPERM no"), ""},
+		{redis.Error("NOPERM no"), "NOPERM"},
+		{fmt.Errorf("it says: %w", redis.Error("OOM no")), "OOM"},
+		{redis.Error("ERR no"), "ERR"},
+		{redis.Error("no such thing"), "ERR"},
+		{redis.Error("NOSCRIPT"), "NOSCRIPT"},
+		{redis.Error("ERR max number of clients reached"), "MAXCLIENTS"},
+		{redis.Error("ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed"), "OOM"},
+		{redis.Error("ERR Error running script (call to f_1): @user_script:1: no"), "ERR"},
+	} {
+		if got := Code(c.err); got != c.want {
+			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
+		}
+	}
+}
+
+// An odd reply is described by its beginning: it may be long, or a secret.
+func TestUnexpected(t *testing.T) {
+	long := []byte(strings.Repeat("x", 99))
+	got := Unexpected([]any{nil, int64(4), "OK", "a\n", []any{redis.Error("ERR secret")}, long, 1}).Error()
+	if want := `unexpected reply [<nil> 4 OK "a\n" [an error] "` + strings.Repeat("x", 30) + `"… …]`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
