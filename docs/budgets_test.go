@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/redlock/internal/budget"
 )
 
-// The budgets of the building: see testdata/budgets.txt. Those of what runs are in budgets_test.go of the root.
+// The budgets of the building: see testdata/budgets.txt. Those of what runs are in redlock_budgets_test.go of the root.
 func TestBudgetsOfTheBuilding(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "*.go"))
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package budget compares counts with their limits, which stand in testdata/budgets.txt at the root of the module. The
-// tests that take the counts are budgets_test.go there and in docs.
+// tests that take the counts are redlock_budgets_test.go there and budgets_test.go in docs.
 package budget
 
 import (
