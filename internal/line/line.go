@@ -1,5 +1,5 @@
-// Package line has the callers of one process that want the same key stand in line, first come, first served. The
-// caller at the head may leave a note for those behind it.
+// Package line has the callers of one process that want the same key stand in line, first come, first served: in what
+// the pages call the local queue. The caller at the head may leave a note for those behind it.
 //
 // It knows keys. It must not know what the caller at the head does with its turn.
 package line
