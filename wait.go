@@ -105,13 +105,18 @@ func (q *queueWait) turn(ctx context.Context, attempts int) (*hold, error) {
 		pause = q.seen.Pause(o.backoff(attempts), max(o.ttl, queueLives)/2, o.maxAttempts == 0)
 	}
 	h, err := q.waiter.await(ctx, r, asked, pause, &q.seen)
+	var over error
 	switch conflict := l.mayLock(); {
 	case conflict != nil: // found since the wait began
-		return nil, q.waiter.leave(r, waitEnded(q.last, conflict))
+		over = waitEnded(q.last, conflict)
 	case errors.Is(err, errTokenAhead): // a majority gave the lock, but it cannot be held without a token
-		return nil, q.waiter.leave(r, r.notHeld(ctx, q.want.op, q.want.name, r.poll.SoFar(), err, false))
+		over = r.notHeld(ctx, q.want.op, q.want.name, r.poll.SoFar(), err, false)
 	case err != nil && !errors.Is(err, errAskAgain):
-		return nil, q.waiter.leave(r, waitEnded(q.last, err))
+		over = waitEnded(q.last, err)
+	}
+	if over != nil {
+		q.waiter.leave(r)
+		return nil, over
 	}
 	v := q.waiter.votes(r)
 	q.waiter.drop(r)

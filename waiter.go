@@ -87,17 +87,16 @@ func (w *waiter) drop(r *round) {
 	r.abandon()
 }
 
-// leave gives up the waiter's votes and its members of the queues, and returns err.
-func (w *waiter) leave(r *round, err error) error {
+// leave gives up the waiter's votes and its members of the queues.
+func (w *waiter) leave(r *round) {
 	w.drop(r)
 	w.hold.withdraw()
-	return err
 }
 
 // withdraw gives up a waiter that the first request has put into the queues, if there is one.
 func (w *waiter) withdraw() {
 	if w != nil {
-		_ = w.leave(w.first, nil)
+		w.leave(w.first)
 	}
 }
 
