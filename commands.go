@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/quorumlock/redlock/internal/agreement"
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/lua"
 	"github.com/quorumlock/redlock/internal/quorum"
@@ -389,7 +390,7 @@ func readAcquire(reply any) quorum.Answer {
 			}
 			a.Owner, a.Remaining = string(owner), readLeft(ms)
 			if len(parts) >= 4 {
-				a.Label = readLabel(parts[3])
+				a.Label = agreement.ReadLabel(parts[3])
 			}
 			a.Ahead = readAhead(parts[min(4, len(parts)):])
 			switch {

@@ -260,6 +260,43 @@ func abstainError(a *guard.Abstention, now time.Time) *AbstainError {
 	return e
 }
 
+// ListConflictError says that clients are at work whose lists of nodes and this Locker's do not exclude each other: two
+// of them could hold one lock. It satisfies errors.Is for [ErrListConflict].
+type ListConflictError struct {
+	Node  string     // the address of the node that says so
+	Own   [][]string // the addresses of this Locker's nodes: one list, or the old and the new one (see [WithMigration])
+	Other [][]string // those of the other clients
+
+	apart []string // addresses by which they reach other masters than this Locker does
+}
+
+// Error shows both lists, and how to change nodes.
+func (e *ListConflictError) Error() string {
+	return fmt.Sprintf("%s: other clients use %s%s, this one %s (as %s says): "+
+		"each could hold the lock without the other; to change nodes, use WithMigration (docs/changing-nodes.md)",
+		ErrListConflict, listsInWords(e.Other), apartInWords(e.apart), listsInWords(e.Own), e.Node)
+}
+
+// apartInWords says which addresses lead to different masters; "": none do.
+func apartInWords(addrs []string) string {
+	if addrs == nil {
+		return ""
+	}
+	return " (where " + strings.Join(addrs, " and ") + " is another master)"
+}
+
+// Unwrap returns ErrListConflict.
+func (e *ListConflictError) Unwrap() error { return ErrListConflict }
+
+// listsInWords shows lists of addresses: "a b c", or "a b c to a b d".
+func listsInWords(lists [][]string) string {
+	var words []string
+	for _, list := range lists {
+		words = append(words, strings.Join(list, " "))
+	}
+	return strings.Join(words, " to ")
+}
+
 // errDuplicate marks a node that claim refused. New fails with it; other refusals show only in calls.
 var errDuplicate = errors.New("the same server as")
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/quorumlock/redlock/internal/agreement"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/register"
 )
@@ -226,7 +227,8 @@ func readInspect(reply any) quorum.Answer {
 		}
 		return readLeft(number(i))
 	}
-	s := nodeState{said: true, owner: text(0), left: left(1), waiting: int(number(3)), label: readLabel(parts[7])}
+	s := nodeState{said: true, owner: text(0), left: left(1), waiting: int(number(3))}
+	s.label = agreement.ReadLabel(parts[7])
 	if s.owner == "" && s.left != 0 {
 		return quorum.Answer{Vote: quorum.Failed, Err: errNoLock}
 	}
@@ -245,7 +247,7 @@ func readInspect(reply any) quorum.Answer {
 	}
 	for i, r := range reading {
 		if owner, _ := r.([]byte); len(owner) == ownerLen {
-			s.readers, s.labels = append(s.readers, string(owner)), append(s.labels, readLabel(labels[i]))
+			s.readers, s.labels = append(s.readers, string(owner)), append(s.labels, agreement.ReadLabel(labels[i]))
 		}
 	}
 	var ok bool

@@ -61,7 +61,6 @@ const maxName = 512
 // that is 45 s longer than its longest TTL.
 func New(nodes []string, opts ...Option) (*Locker, error) {
 	base := defaults()
-	base.longestTTL = new(atomic.Int64)
 	o, err := applyOptions(&base, false, opts)
 	if err == nil {
 		err = o.check()
@@ -95,7 +94,10 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	awaitNodes(l.nodes, l.electorate, o)
 	err = duplicateNodes(l.nodes)
 	if err == nil {
-		err = l.peers.registry.open()
+		l.peers.agreement.Open()
+		if conflict := l.listConflict(); conflict != nil {
+			err = conflict
+		}
 	}
 	if err != nil {
 		_ = l.Close()
@@ -119,8 +121,7 @@ func (l *Locker) Close() error {
 		l.events.ending()
 		l.calls.wait(l.opts.nodeTimeout)
 		l.listeners.close()
-		l.peers.registry.closing()
-		l.peers.registry.close(l.schedule.Close())
+		l.peers.agreement.Close(l.schedule.Close)
 		l.peers.trimLast()
 		ctx, cancel := context.WithTimeout(context.Background(), l.opts.nodeTimeout)
 		defer cancel()
@@ -128,18 +129,6 @@ func (l *Locker) Close() error {
 		l.events.close(ctx)
 	})
 	return nil
-}
-
-// tellSettings tells the nodes of a call whose TTL is longer than all before: the first call, in most programs. It does
-// not wait, but goes ahead of what the call sends.
-func (l *Locker) tellSettings(o *options) {
-	if !o.noteTTL() {
-		return
-	}
-	for _, n := range l.nodes {
-		n.tellSettings()
-	}
-	l.peers.registry.prolong()
 }
 
 // key returns the name's key on the nodes.
@@ -187,8 +176,16 @@ func (l *Locker) mayLock() error {
 	if l.opts.onlyLooks {
 		return invalid("WithoutLocking: this Locker only looks")
 	}
-	if conflict := l.peers.registry.refusal.Load(); conflict != nil {
+	if conflict := l.listConflict(); conflict != nil {
 		return conflict
+	}
+	return nil
+}
+
+// listConflict returns why this Locker is refused because of other clients' lists of nodes, or nil.
+func (l *Locker) listConflict() *ListConflictError {
+	if c := l.peers.agreement.Refusal(); c != nil {
+		return &ListConflictError{Node: c.Node, Own: c.Own, Other: c.Other, apart: c.Apart}
 	}
 	return nil
 }

@@ -16,12 +16,8 @@ func (fl *fleet) cloneOf(a *Locker, client string) *Locker {
 	fl.t.Helper()
 	b := fl.locker(client)
 	b.listeners.channel, b.listeners.channelArg = a.listeners.channel, a.listeners.channelArg
-	b.peers.label.id = a.peers.label.id
-	b.peers.registry.send(modeLeave, b.electorate.All) // the snapshot has no registration of its own
+	b.peers.agreement.Resume(a.peers.agreement)
 	settleNetwork()
-	for i := range b.nodes {
-		b.peers.registry.at[i].member, b.peers.registry.at[i].sent = a.peers.registry.at[i].member, true
-	}
 	return b
 }
 
@@ -100,15 +96,15 @@ func (zeros) Read(b []byte) (int, error) {
 // The copy may even read the same random bits, and go on with a wait that began when the original's did.
 func TestACloneDrawsOtherOwners(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		clone := fl.locker("a").peers.label
+		clone := fl.locker("a").peers.agreement.Label
 		synctest.Wait()
 		from := rand.Reader
 		rand.Reader = zeros{}
-		original := clone.owner(1)
+		original := clone.Owner(1)
 		fl.net.Reset(sim.Link{Client: "a", Node: fl.nodes[0].Addr()})
 		time.Sleep(time.Second)
 		synctest.Wait()
-		copied := clone.owner(1)
+		copied := clone.Owner(1)
 		rand.Reader = from
 		if copied == original {
 			t.Errorf("both draw %s", copied)

@@ -8,9 +8,9 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/agreement"
 	"github.com/quorumlock/redlock/internal/chance"
 	"github.com/quorumlock/redlock/internal/token"
 )
@@ -51,8 +51,6 @@ type options struct {
 	migrates  bool     // WithMigration was given
 	migrateTo []string // the URLs of the nodes that replace those of New
 
-	longestTTL *atomic.Int64 // the longest TTL of a call of the Locker, in ns; 0: no lock was asked for yet
-
 	retentionSet, guardSet bool // by an option; otherwise they follow the TTL
 
 	evictionAllowed bool
@@ -85,7 +83,7 @@ func defaults() options {
 		maxRuns:     3,
 		retention:   time.Minute,
 		guard:       30 * time.Second,
-		label:       defaultLabel(),
+		label:       agreement.DefaultLabel(),
 		logger:      slog.New(slog.DiscardHandler),
 		clock:       systemClock(),
 	}
@@ -491,8 +489,8 @@ func (o *options) check() error {
 	case o.asks && o.credentials == nil:
 		return invalid("the function for credentials is nil")
 	}
-	if err := checkLabel(o.label); err != nil {
-		return err
+	if err := agreement.CheckLabel(o.label); err != nil {
+		return invalid("%v", err)
 	}
 	if err := o.conflicts(); err != nil {
 		return err

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/redlock/internal/agreement"
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/lua"
 	"github.com/quorumlock/redlock/internal/quorum"
@@ -30,9 +32,6 @@ type node struct {
 	events *events
 	peers  *peers
 
-	settings agreement // with other clients
-	told     int64     // the longest TTL that the last handshake told; owned by handshake and connected
-
 	// What the node said when Nodes was called last.
 	trial       atomic.Pointer[tried]    // nil: it was not called
 	idleTimeout atomic.Int64             // after how many seconds it closes an idle connection; 0: never, or unknown
@@ -43,7 +42,6 @@ type node struct {
 
 	mu        sync.Mutex    // guards the fields below
 	roundTrip time.Duration // of the last reading of the node's clock
-	labelled  time.Time     // when the node last got the Locker's label
 
 	reporting atomic.Bool // report was called, and the findings have not been looked at since
 
@@ -55,7 +53,7 @@ type node struct {
 func (n *node) addr() string { return n.conn.Addr() }
 
 // membership says in which list the node is.
-func (n *node) membership() Membership { return membershipOf(n.peers.registry.electorate, n.index) }
+func (n *node) membership() Membership { return membershipOf(n.peers.electorate, n.index) }
 
 // oddReply says that a reply was not of the kind that its command has.
 type oddReply struct {
@@ -82,10 +80,10 @@ func (n *node) heard(command string, err error) {
 
 // peers is what the nodes of one Locker share.
 type peers struct {
-	nodes    []*node   // set before any is connected
-	registry *registry // likewise
-	label    *label
-	states   states
+	nodes      []*node // set before any is connected, as are the next two
+	electorate *quorum.Electorate
+	agreement  *agreement.Agreement // with other clients
+	states     states
 
 	connecting sync.Mutex  // guards connected
 	connected  quorum.Set  // the nodes that are
@@ -129,7 +127,7 @@ func (s *states) change() {
 // newNodes makes the nodes of the lists, which are URLs, and refuses duplicates within a list. A node that is in both
 // lists is made once.
 func newNodes(urls [][]string, o *options) (*peers, *quorum.Electorate, error) {
-	p := &peers{label: newLabel(o.label, o.guard, o.ttl), claims: make(map[string]*node)}
+	p := &peers{claims: make(map[string]*node)}
 	in := [...]string{"", " of the new list"} // for errors
 	first := make(map[string]*node)
 	var lists []quorum.Set
@@ -144,7 +142,6 @@ func newNodes(urls [][]string, o *options) (*peers, *quorum.Electorate, error) {
 		place := make(map[*node]int)
 		for i, url := range list {
 			n := &node{index: len(p.nodes), opts: o, peers: p, firstAttempt: make(chan struct{})}
-			n.settings.opts, n.settings.judge = o, n.heard
 			var err error
 			if n.conn, err = redisconn.New(url, n.connConfig()); err != nil {
 				return nil, nil, invalid("node %d%s: %v", i+1, in[which], err)
@@ -184,19 +181,34 @@ func (p *peers) open(tk *tokens, ev *events, by *quorum.Electorate) {
 		n.guard = guard.New(rules, n.opts.clock.local, n.claim)
 		voters, conns = append(voters, n), append(conns, n.conn)
 	}
-	p.registry = newRegistry(p.nodes[0].opts, conns, by, func(node int) {
-		p.states.change()
-		p.nodes[node].report()
-	}, p.holds)
+	p.electorate = by
+	p.agreement = agreement.New(p.agreementConfig(p.nodes[0].opts, conns))
 	ev.watch(voters, by)
 	for _, n := range p.nodes {
 		n.conn.Start() // until closeNodes
 	}
 }
 
+func (p *peers) agreementConfig(o *options, conns []*redisconn.Conn) agreement.Config {
+	c := agreement.Config{
+		Prefix: o.prefix + ownNames, Label: o.label, Guard: o.guard, TTL: o.ttl, OnlyLooks: o.onlyLooks,
+		Timeout: o.nodeTimeout, Now: o.clock.local, Conns: conns, Electorate: p.electorate,
+		Holds: p.holds, Explain: explained,
+		Heard: func(node int, command string, err error) { p.nodes[node].heard(command, err) },
+		Told: func(node int) {
+			p.states.change()
+			p.nodes[node].report()
+		},
+	}
+	if o.fencing {
+		c.Retention = o.retention
+	}
+	return c
+}
+
 // allScripts returns what each new connection loads.
 var allScripts = sync.OnceValue(func() []*lua.Script {
-	return append([]*lua.Script{trim, noteSettings, noteLists}, scripts...)
+	return slices.Concat([]*lua.Script{trim}, agreement.Scripts(), scripts)
 })
 
 func (n *node) connConfig() redisconn.Config {
@@ -303,24 +315,11 @@ func duplicateNodes(nodes []*node) error {
 // connected runs when there is a new connection. It sends what must go ahead of requests, also of those that waited for
 // the connection: while there was none, nothing could be sent ahead of them.
 func (n *node) connected() {
-	n.leaveLabel(0)
-	n.peers.registry.connected(n.index)
-	if n.opts.longestTTL.Load() != n.told { // a call has begun since
-		n.tellSettings()
-	}
+	n.peers.agreement.Connected(n.index)
 	n.peers.trimmedAt.Store(0) // first, so that a call that begins after the look at busy trims by itself
 	if n.opts.fencing && n.tokens.KnowsMajority() && (n.peers.busy() || n.conn.Backlog() > 0) {
-		trimCall{n, 0, "1"}.send("EVALSHA", trim.SHA)
+		n.conn.AskScript(n.trimCall(0, "1"))
 	}
-}
-
-// tellSettings does not wait.
-func (n *node) tellSettings() {
-	n.conn.Ask(func(replies []any, err error) {
-		if err == nil {
-			n.settings.heard(replies[0])
-		}
-	}, n.settings.command(false))
 }
 
 // stateChanged runs when the state of the connection has changed.
@@ -349,28 +348,17 @@ func (n *node) noteConnected() (connected bool, err error) {
 	if p.connected &^= quorum.Set(0).With(n.index); connected {
 		p.connected = p.connected.With(n.index)
 	}
-	p.enough.Store(p.registry.electorate.Suffice(p.connected))
+	p.enough.Store(p.electorate.Suffice(p.connected))
 	return connected, err
-}
-
-// exchanges returns the commands by which clients learn of each other, to be sent behind a probe. What has been
-// exchanged a moment ago is left out.
-func (n *node) exchanges(kind guard.ProbeKind) []extra {
-	mode := n.peers.registry.due(n.index)
-	if mode == "" && kind == guard.QuickProbe {
-		return nil
-	}
-	return []extra{n.settings.exchange(), n.peers.registry.exchange(n.index, cmp.Or(mode, modeAsk))}
 }
 
 // handshake reads the clock and the node info over a new connection, and refuses a node that is not fit to vote.
 func (n *node) handshake(do redisconn.Do) error {
 	n.odd.Store(nil)
-	n.told = n.opts.longestTTL.Load()
 	// Take the quickest of three answers: on a new connection a single one is often late.
 	var asked, now instant
 	var micros int64
-	first := behind(do, n.settings.exchange(), n.peers.registry.exchange(n.index, modeAsk))
+	first := redisconn.Behind(do, n.peers.agreement.Handshake(n.index)...)
 	for try, ask := range []redisconn.Do{first, do, do} {
 		sent := n.opts.clock.now()
 		nodeTime, err := readClock(ask([]any{"TIME"}))
@@ -384,24 +372,13 @@ func (n *node) handshake(do redisconn.Do) error {
 			asked, now, micros = sent, received, nodeTime
 		}
 	}
-	// A node that has just been started lacks the scripts. They are sent to it once more, by their texts.
-	if err := n.probe(behind(do, n.lacking()...), guard.FirstProbe, nil); err != nil {
+	// A node that has just been started lacks the scripts of the first calls: they go behind the probe, as texts.
+	if err := n.probe(first, guard.FirstProbe, nil); err != nil {
 		return err
 	}
 	n.measured(micros, asked, now)
-	n.peers.label.season(micros)
+	n.peers.agreement.Label.Season(micros)
 	return nil
-}
-
-// lacking returns the exchanges that the node could not carry out, because it lacked the scripts.
-func (n *node) lacking() (list []extra) {
-	if x := n.settings.exchange(); x.command[0] == "EVAL" {
-		list = append(list, x)
-	}
-	if x := n.peers.registry.exchange(n.index, modeAsk); x.command[0] == "EVAL" {
-		list = append(list, x)
-	}
-	return list
 }
 
 // readClock reads the replies to TIME, in µs since 1970.
@@ -428,18 +405,20 @@ func (n *node) probe(do redisconn.Do, kind guard.ProbeKind, clock func(micros in
 	return err
 }
 
-// reprobe probes the node again over a connection in use, and also sends the extras. An error means that the connection
+// reprobe probes the node again over a connection in use, and also makes the calls. An error means that the connection
 // must be given up: what was read over it before is void.
-func (n *node) reprobe(ctx context.Context, kind guard.ProbeKind, also ...extra) error {
+func (n *node) reprobe(ctx context.Context, kind guard.ProbeKind, also ...redisconn.Call) error {
 	var asked, now instant
-	do := func(commands ...[]any) ([]any, error) {
+	do := redisconn.Behind(func(commands ...[]any) ([]any, error) {
 		asked = n.opts.clock.now()
 		replies, err := n.conn.Do(ctx, commands...)
 		now = n.opts.clock.now()
 		return replies, err
+	}, append(n.peers.agreement.Probe(n.index, kind != guard.QuickProbe), also...)...)
+	err := n.probe(do, kind, func(micros int64) { n.measured(micros, asked, now) })
+	if err == nil {
+		_, _ = do() // what it could not do for lack of scripts
 	}
-	extras := append(n.exchanges(kind), also...)
-	err := n.probe(behind(do, extras...), kind, func(micros int64) { n.measured(micros, asked, now) })
 	if errors.As(err, new(guard.UnreachableError)) {
 		return nil // the connection reconnects by itself
 	}
@@ -520,27 +499,11 @@ const idleTrim = 6
 // check is run by the connection now and then. It probes the node, and makes it drop the tokens that are older than the
 // retention. An idle client seldom does: tokens that others write are theirs to trim, and end by themselves.
 func (n *node) check(ctx context.Context) error {
-	n.leaveLabel(n.peers.label.kept / 4)
 	idle := !n.peers.busy() && n.conn.IdleChecks()%idleTrim != 1
 	if idle || !n.opts.fencing || !n.tokens.KnowsMajority() { // a floor must not follow the clock of a single node
 		return n.reprobe(ctx, guard.QuickProbe)
 	}
-	t := trimCall{n, 2 * probeEvery, ""}
-	return n.reprobe(ctx, guard.QuickProbe, extra{t.command("EVALSHA", trim.SHA), t.read})
-}
-
-// leaveLabel sends the Locker's label, unless that was done within the time given, and does not wait.
-func (n *node) leaveLabel(within time.Duration) {
-	who, now := n.peers.label, n.opts.clock.local()
-	n.mu.Lock()
-	due := who.text != "" && now.Sub(n.labelled) >= within
-	if due {
-		n.labelled = now
-	}
-	n.mu.Unlock()
-	if due {
-		n.conn.Ask(func([]any, error) {}, who.command(n.opts.prefix+ownNames)) // without a label, locks are as good
-	}
+	return n.reprobe(ctx, guard.QuickProbe, n.trimCall(2*probeEvery, ""))
 }
 
 // What the nodes keep of tokens. Each client has them drop what is older than the retention: when it begins, with its
@@ -565,7 +528,7 @@ func (p *peers) trim(now instant) {
 		return // another caller does it
 	}
 	for _, n := range p.nodes {
-		trimCall{n, 0, "1"}.send("EVALSHA", trim.SHA)
+		n.conn.AskScript(n.trimCall(0, "1"))
 	}
 }
 
@@ -576,53 +539,33 @@ func (p *peers) trimLast() {
 		return
 	}
 	for _, n := range p.nodes {
-		trimCall{n, 0, ""}.send("EVALSHA", trim.SHA)
+		n.conn.AskScript(n.trimCall(0, ""))
 	}
 }
 
-// trimCall is a call of the script trim.
-type trimCall struct {
-	node  *node
-	extra time.Duration // for how much longer than the retention the set of tokens lives
-	begin string        // "1": make the set, so that it can expire; or ""
+// trimCall is a call of the script trim. The set of tokens lives for longer than the retention by extra. begin is "1"
+// to make the set, so that it can expire, or "".
+func (n *node) trimCall(extra time.Duration, begin string) redisconn.Call {
+	retention := n.opts.retention
+	return redisconn.Call{Script: trim, Heard: n.trimmed, Args: []any{
+		2, n.rules.FloorKey(), n.rules.TokensKey(),
+		n.tokens.time(n.opts.clock.now()), retention.Microseconds(), (retention + extra).Milliseconds(), begin,
+	}}
 }
 
-func (t trimCall) command(eval, script string) []any {
-	n, retention := t.node, t.node.opts.retention
-	return []any{
-		eval, script, 2, n.rules.FloorKey(), n.rules.TokensKey(),
-		n.tokens.time(n.opts.clock.now()), retention.Microseconds(), (retention + t.extra).Milliseconds(), t.begin,
+// trimmed takes the reply to trim.
+func (n *node) trimmed(reply any, err error) {
+	if _, refused := reply.(redis.Error); err != nil || refused {
+		return
 	}
-}
-
-// send does not wait for the reply.
-func (t trimCall) send(eval, script string) {
-	t.node.conn.Ask(func(replies []any, err error) {
-		if err == nil {
-			t.read(replies[0])
-		}
-	}, t.command(eval, script))
-}
-
-// read reads the reply. If the node does not know the script, it gets the text.
-func (t trimCall) read(reply any) {
-	refusal, refused := reply.(redis.Error)
-	said, err := redis.Strings(reply, nil)
-	switch {
-	case refused && resp.Code(refusal) == "NOSCRIPT":
-		t.send("EVAL", trim.Source)
-	case refused:
-	case err == nil && len(said) == 1:
-		floor, known := token.Parse(said[0])
-		if known || said[0] == "" {
-			t.node.tokens.Dropped(floor) // 0 if the node has none
-			t.node.heard("script trim", nil)
+	if said, err := redis.Strings(reply, nil); err == nil && len(said) == 1 {
+		if floor, known := token.Parse(said[0]); known || said[0] == "" {
+			n.tokens.Dropped(floor) // 0 if the node has none
+			n.heard("script trim", nil)
 			return
 		}
-		fallthrough
-	default:
-		t.node.heard("script trim", fmt.Errorf("script trim: %w", resp.Unexpected(reply)))
 	}
+	n.heard("script trim", fmt.Errorf("script trim: %w", resp.Unexpected(reply)))
 }
 
 // measureSoon reads the node's clock, and does not wait for the answer.

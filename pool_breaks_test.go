@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/lua"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -230,10 +231,10 @@ func TestANewTTLIsToldAheadOfRequestsThatWait(t *testing.T) {
 				return
 			}
 			switch words := c.Args; words[1] {
-			case noteSettings.SHA:
+			case lua.Load("settings").SHA:
 				settings = words[len(words)-1]
-			case noteLists.SHA:
-				if mode := slices.Index(words, modeVote); mode > 0 && len(words) > mode+5 {
+			case lua.Load("lists").SHA:
+				if mode := slices.Index(words, "vote"); mode > 0 && len(words) > mode+5 {
 					lives, _ = strconv.Atoi(words[mode+5])
 				}
 			case acquire.Script.SHA:

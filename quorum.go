@@ -242,7 +242,7 @@ func (r *round) failure(op, name string, refused error, votes quorum.Count, ende
 		if votes.Voted(i) {
 			a := votes.Answer(i)
 			part.Outcome, part.Owner, part.Label = outcomes[a.Vote], a.Owner, a.Label
-			part.ours = n.peers.label.drew(a.Owner)
+			part.ours = n.peers.agreement.Label.Drew(a.Owner)
 			part.Remaining, part.Ahead, part.Err = a.Remaining, a.Ahead, a.Err
 			if r.names != nil && a.Vote == quorum.Taken {
 				part.Name = r.names.list[a.Which]

@@ -33,7 +33,7 @@ func (l *Locker) Ready(ctx context.Context) error {
 		changed := l.peers.states.next() // before the states are read
 		now := l.opts.clock.local()
 		seen := l.readiness(now, true)
-		conflict := l.peers.registry.refusal.Load()
+		conflict := l.listConflict()
 		switch {
 		case conflict != nil && ctx.Err() != nil:
 			return &opError{op: "ready", reason: conflict, cause: endOf(ctx, ctx.Err())}

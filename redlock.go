@@ -170,9 +170,7 @@ func (l *Locker) run(
 		return nil, failed(want.op, want.name, err)
 	}
 	defer l.calls.end()
-	if int64(o.ttl) > o.longestTTL.Load() {
-		l.tellSettings(o)
-	}
+	l.peers.agreement.UseTTL(o.ttl)
 	waiting := ctx
 	if want.waits && o.maxWait > 0 {
 		bounded, cancel := context.WithTimeoutCause(ctx, o.maxWait, errMaxWaitOver)

@@ -210,16 +210,17 @@ func (fl *fleet) clientsKnown() (n int) {
 // replace one of them.
 func (fl *fleet) foreign(texts int) {
 	for i := range texts {
-		list := nodeLists{nil}
+		var list []string
 		for at, n := range fl.nodes {
-			list[0] = append(list[0], listedNode{id: fmt.Sprintf("%06x%06x", i, at), addr: n.Addr()})
+			list = append(list, fmt.Sprintf("%06x%06x@%s", i, at, n.Addr()))
 		}
+		text := strings.Join(list, " ")
 		if i%2 == 1 {
-			list = append(list, slices.Clone(list[0]))
-			list[1][0] = listedNode{id: fmt.Sprintf("%012x", i), addr: fmt.Sprintf("m%d:6379", i)}
+			list[0] = fmt.Sprintf("%012x@m%d:6379", i, i)
+			text += "|" + strings.Join(list, " ")
 		}
 		for _, n := range fl.nodes {
-			n.Do("ZADD", defaults().prefix+ownNames+"lists", n.Now().UnixMilli(), list)
+			n.Do("ZADD", defaults().prefix+ownNames+"lists", n.Now().UnixMilli(), text)
 		}
 	}
 }

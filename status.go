@@ -12,9 +12,11 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/redlock/internal/agreement"
 	"github.com/quorumlock/redlock/internal/diagnosis"
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/lua"
+	"github.com/quorumlock/redlock/internal/redisconn"
 	"github.com/quorumlock/redlock/internal/resp"
 	"github.com/quorumlock/redlock/internal/token"
 )
@@ -38,6 +40,17 @@ type NodeStatus struct {
 	List             Membership    // in which list it is; "" without [WithMigration]
 	Clients          []NodeClients // which clients vote with it, as it says
 	Findings         []Finding
+}
+
+// NodeClients says with which lists of nodes clients vote, and how many do.
+type NodeClients struct {
+	Lists [][]string // the addresses of the nodes, as those clients know them: one list, or the old and the new one
+	// Clients is how many were seen lately. One that ended without Close counts for a minute or longer: see New.
+	Clients int
+	// Conflict reports that two could hold one lock: a client with these lists and one with this Locker's.
+	Conflict bool
+
+	_ struct{} // keyed literals alone, so that there may be more fields
 }
 
 // Finding is something that the administrator of a node should know, about the node or about all nodes together.
@@ -92,12 +105,15 @@ func (l *Locker) probeAll() {
 		if up, _ := n.conn.State(); up {
 			probes.Go(func() {
 				if n.reprobe(ctx, guard.FullProbe,
-					extra{[]any{"EVAL", trial.Source, 1, n.rules.TokensKey(), n.opts.prefix + ownChannels}, n.noteTrial},
-					extra{[]any{"CONFIG", "GET", "timeout"}, n.noteIdleTimeout},
+					redisconn.Call{
+						Args:  []any{"EVAL", trial.Source, 1, n.rules.TokensKey(), n.opts.prefix + ownChannels},
+						Heard: n.noteTrial,
+					},
+					redisconn.Call{Args: []any{"CONFIG", "GET", "timeout"}, Heard: n.noteIdleTimeout},
 				) != nil {
 					n.conn.CheckSoon() // the check gives the connection up
 				}
-				n.peers.registry.countClients(ctx, n.index)
+				n.peers.agreement.Count(ctx, n.index)
 			})
 		}
 	}
@@ -145,13 +161,16 @@ func (n *node) examine() (NodeStatus, []diagnosis.Finding) {
 			st.Err = abstainError(a, now)
 		}
 	}
-	clients, clash := n.peers.registry.clients(n.index)
-	st.List, st.Clients = n.membership(), clients
-	return st, diagnosis.Findings(n.facts(info, &st, clash))
+	said := n.peers.agreement.Said(n.index)
+	for _, c := range said.Clients {
+		st.Clients = append(st.Clients, NodeClients{Lists: c.Lists, Clients: c.Count, Conflict: c.Conflict})
+	}
+	st.List = n.membership()
+	return st, diagnosis.Findings(n.facts(info, &st, said))
 }
 
-// facts gathers what the findings go by. clash: two of the lists that st has conflict.
-func (n *node) facts(i *guard.Info, st *NodeStatus, clash bool) *diagnosis.Facts {
+// facts gathers what the findings go by. said: what the node said of lists.
+func (n *node) facts(i *guard.Info, st *NodeStatus, said agreement.Said) *diagnosis.Facts {
 	f := &diagnosis.Facts{MayRefuseInfo: n.opts.withoutInfo, MayEvict: n.opts.evictionAllowed}
 	f.Trouble, f.Error, f.Reply = troubleOf(st.Err)
 	if odd := n.odd.Load(); st.Connected && odd != nil {
@@ -162,9 +181,9 @@ func (n *node) facts(i *guard.Info, st *NodeStatus, clash bool) *diagnosis.Facts
 	}
 	if i != nil && st.Connected { // else these may have changed
 		f.Uptime = i.Uptime
-		f.SettingsUnsafe, f.Settings, f.SameSettings = n.settings.disagreement()
+		f.SettingsUnsafe, f.Settings, f.SameSettings = n.peers.agreement.Disagreement(n.index)
 		n.addTrial(f)
-		n.addLists(f, st.Clients, clash)
+		n.addLists(f, said)
 	}
 	return f
 }
@@ -196,26 +215,18 @@ func (n *node) addTrial(f *diagnosis.Facts) {
 }
 
 // addLists adds the lists of nodes with which clients vote, as the node says.
-func (n *node) addLists(f *diagnosis.Facts, clients []NodeClients, clash bool) {
-	g := n.peers.registry
-	own := g.addresses()
-	f.Own, f.OwnInWords, f.Down = own, listsInWords(own), n.peers.whyDown()
-	f.Clash, f.Registered = clash, !n.opts.onlyLooks && g.refusal.Load() == nil
-	for _, c := range clients {
-		with := diagnosis.Clients{
-			Lists: c.Lists, InWords: listsInWords(c.Lists) + apartInWords(c.apart),
-			Conflict: c.Conflict, Elsewhere: c.apart != nil,
-		}
-		switch longest := seenWithin[len(seenWithin)-1]; {
-		case c.seen.known && c.seen.within == 0:
-			with.Gone, with.Seen = true, int(longest/time.Second)
-		case c.seen.within > seenWithin[0]:
-			with.Seen = int(c.seen.within / time.Second)
-		}
-		f.Clients = append(f.Clients, with)
+func (n *node) addLists(f *diagnosis.Facts, said agreement.Said) {
+	f.Own, f.OwnInWords, f.Down = said.Own, listsInWords(said.Own), n.peers.whyDown()
+	f.Clash, f.Registered = said.Clash, !n.opts.onlyLooks && n.peers.agreement.Refusal() == nil
+	for _, c := range said.Clients {
+		f.Clients = append(f.Clients, diagnosis.Clients{
+			Lists: c.Lists, InWords: listsInWords(c.Lists) + apartInWords(c.Apart),
+			Conflict: c.Conflict, Elsewhere: c.Apart != nil,
+			Seen: int(max(c.Within, c.Gone) / time.Second), Gone: c.Gone > 0,
+		})
 	}
-	if err := g.refused(n.index); err != nil {
-		f.ListsRefused = err.Error()
+	if said.Refused != nil {
+		f.ListsRefused = said.Refused.Error()
 	}
 }
 
@@ -235,7 +246,10 @@ func (p *peers) whyDown() map[string]string {
 var trial = lua.Load("trial")
 
 // noteTrial takes the reply to trial.
-func (n *node) noteTrial(reply any) {
+func (n *node) noteTrial(reply any, failed error) {
+	if failed != nil {
+		return
+	}
 	t := &tried{}
 	refusal, refused := reply.(redis.Error)
 	said, err := redis.Strings(reply, nil)
@@ -255,7 +269,10 @@ func (n *node) noteTrial(reply any) {
 }
 
 // noteIdleTimeout takes the reply to CONFIG GET.
-func (n *node) noteIdleTimeout(reply any) {
+func (n *node) noteIdleTimeout(reply any, failed error) {
+	if failed != nil {
+		return
+	}
 	said, _ := redis.StringMap(reply, nil)
 	seconds, _ := strconv.ParseInt(said["timeout"], 10, 64) // 0 if it is refused
 	n.idleTimeout.Store(seconds)

@@ -46,7 +46,7 @@ func (k *Lock) Ticket() (string, error) {
 			h.locker.listeners.handOver(h.owner, h.tenure.deadline())
 			h.tenure.member = noMember
 		}
-		h.locker.peers.registry.handedOver(h.tenure.deadline())
+		h.locker.peers.agreement.HandedOver(h.tenure.deadline())
 		h.finish(ErrHandedOver, false)
 	}
 	deadline := h.until().UnixMilli()

@@ -490,25 +490,6 @@ func TestSplitVotesAreResolved(t *testing.T) {
 	}
 }
 
-func TestOwnersSortByTime(t *testing.T) {
-	last := ""
-	for micros := int64(1_700_000_000_000_000); micros < 1_700_000_000_003_000; micros++ {
-		id := newLabel("", 0, 0).owner(micros)
-		if id.Version() != 7 || id.Variant().String() != "RFC4122" {
-			t.Fatalf("%s is not a UUID of version 7", id)
-		}
-		text := id.String()
-		if text[:18] <= last { // 60 bits of time hold 1/4096 ms
-			t.Fatalf("%s after %s", text, last)
-		}
-		last = text[:18]
-		at := time.UnixMilli(0).Add(time.Duration(micros) * time.Microsecond)
-		if time.Unix(id.Time().UnixTime()).Sub(at).Abs() > time.Second {
-			t.Fatalf("%s has another time", id)
-		}
-	}
-}
-
 // A node's clock was far ahead, so the nodes know a token that is too far ahead to be raised. A waiter must report
 // ErrNoQuorum too, and not ErrTaken: no other owner has the lock.
 func TestTokenTooFarAheadIsNoQuorumForAWaiter(t *testing.T) {

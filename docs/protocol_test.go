@@ -122,7 +122,7 @@ func TestProtocolHasWhatIsSent(t *testing.T) {
 func sentScripts(t *testing.T) map[string]scriptRow {
 	t.Helper()
 	found := map[string]scriptRow{}
-	for _, file := range parsedFiles(t, "..", "../internal/guard") {
+	for _, file := range parsedFiles(t, "..", "../internal/agreement", "../internal/guard") {
 		ast.Inspect(file, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if !ok {
@@ -274,7 +274,7 @@ func contract(t *testing.T, name string) (keys, args int) {
 
 var (
 	luaKey = regexp.MustCompile(`(?:base|-7\)) \.\. '([a-z]+:?)'`)
-	goKey  = regexp.MustCompile(`(?:ownNames \+ "|"redlock:|"%s)([a-z]+:?)`)
+	goKey  = regexp.MustCompile(`(?:ownNames \+ "|[pP]refix \+ "(?:redlock:)?|"redlock:|"%s)([a-z]+:?)`)
 )
 
 // Every key and channel that the code uses is on the page.
@@ -300,7 +300,7 @@ func TestProtocolHasEveryKey(t *testing.T) {
 		}
 	}
 	collect("../internal/lua/*.lua", luaKey)
-	for _, dir := range []string{"..", "../internal/guard"} {
+	for _, dir := range []string{"..", "../internal/agreement", "../internal/guard"} {
 		collect(dir+"/*.go", goKey)
 	}
 	for _, key := range []string{
@@ -321,7 +321,7 @@ func TestProtocolHasEveryKey(t *testing.T) {
 func TestProtocolHasTheTexts(t *testing.T) {
 	page := protocolPage(t)
 	constants := map[string]string{}
-	for _, file := range slices.Concat(parsedFiles(t, ".."), parsedFiles(t, "../internal/quorum")) {
+	for _, file := range parsedFiles(t, "..", "../internal/agreement", "../internal/quorum") {
 		ast.Inspect(file, func(n ast.Node) bool {
 			spec, ok := n.(*ast.ValueSpec)
 			if !ok || len(spec.Values) != len(spec.Names) {

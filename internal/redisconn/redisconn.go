@@ -10,7 +10,7 @@
 // follows the request that it undoes, even if the server has not read that request yet.
 //
 // Each file uses only those before it, in this order: config, admission, dial, hello, request, batch, conn, pipeline,
-// timeout, subscribe, replies, check, reconnect, redisconn.
+// call, timeout, subscribe, replies, check, reconnect, redisconn.
 package redisconn
 
 import (

@@ -1,17 +1,10 @@
-package redlock
+package agreement
 
 import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
-
-	"github.com/quorumlock/redlock/internal/lua"
-	"github.com/quorumlock/redlock/internal/redisconn"
-	"github.com/quorumlock/redlock/internal/resp"
 )
 
 // Clients that lock the same names must agree on some settings, and nobody compares their configurations. So each tells
@@ -24,14 +17,6 @@ type settings struct {
 	guard     time.Duration // 0: off
 	retention time.Duration // 0: without tokens, so it drops none
 	ttl       time.Duration // the longest that the client has used; 0: none yet
-}
-
-func (o *options) settings() settings {
-	s := settings{guard: o.guard, ttl: time.Duration(o.longestTTL.Load())}
-	if o.fencing {
-		s.retention = o.retention
-	}
-	return s
 }
 
 const settingsFormat = "guard=%d retention=%d ttl=%d" // in ms
@@ -51,105 +36,6 @@ func parseSettings(text string) (s settings, ok bool) {
 	}
 	ms := time.Millisecond
 	return settings{time.Duration(guard) * ms, time.Duration(retention) * ms, time.Duration(ttl) * ms}, true
-}
-
-// extra is a command that is sent behind others, so that it costs no round trip of its own.
-type extra struct {
-	command []any
-	heard   func(reply any)
-}
-
-// behind returns a Do that sends the extras behind the first commands.
-func behind(do redisconn.Do, extras ...extra) redisconn.Do {
-	return func(commands ...[]any) ([]any, error) {
-		own, sent := len(commands), extras
-		extras = nil
-		for _, x := range sent {
-			commands = append(slices.Clip(commands), x.command)
-		}
-		replies, err := do(commands...)
-		if err != nil || len(replies) != own+len(sent) {
-			return replies, err
-		}
-		for i, x := range sent {
-			x.heard(replies[own+i])
-		}
-		return replies[:own], nil
-	}
-}
-
-// agreement exchanges settings with one node.
-type agreement struct {
-	opts  *options
-	judge func(command string, err error) // see node.heard
-
-	mu     sync.Mutex // guards the fields below
-	known  []string   // the settings in use, also this client's, as the node said last
-	source bool       // the node lacks the script
-}
-
-var noteSettings = lua.Load("settings")
-
-// exchange returns the command that tells the settings and asks for those of others, and the reader of the reply.
-func (a *agreement) exchange() extra {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return extra{a.command(a.source), a.heard}
-}
-
-// command tells the settings and asks for those of others.
-func (a *agreement) command(source bool) []any {
-	how, script, told := "EVALSHA", noteSettings.SHA, ""
-	if source {
-		how, script = "EVAL", noteSettings.Source
-	}
-	if s := a.opts.settings(); s.ttl > 0 {
-		told = s.String()
-	}
-	return []any{how, script, 1, a.opts.prefix + ownNames + "settings", told}
-}
-
-// noteTTL notes the TTL of a call. It reports whether that is longer than all before, so that the nodes should be told.
-func (o *options) noteTTL() bool {
-	for ttl := int64(o.ttl); ; {
-		longest := o.longestTTL.Load()
-		if ttl <= longest {
-			return false
-		}
-		if o.longestTTL.CompareAndSwap(longest, ttl) {
-			return true
-		}
-	}
-}
-
-// heard notes the reply to the settings. A node that refuses them, for lack of rights or memory, tells nothing.
-func (a *agreement) heard(reply any) {
-	refusal, refused := reply.(redis.Error)
-	list, err := redis.Strings(reply, nil)
-	if err != nil && !refused {
-		err = fmt.Errorf("script settings: %w", resp.Unexpected(reply))
-	}
-	a.judge("script settings", err)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.source = refused && resp.Code(refusal) == "NOSCRIPT"
-	if !a.source {
-		a.known = list
-	}
-}
-
-// disagreement describes how the settings of other clients differ from this one's; text is "" if they do not.
-func (a *agreement) disagreement() (unsafe bool, text, remedy string) {
-	a.mu.Lock()
-	known := a.known
-	a.mu.Unlock()
-	var others []settings
-	for _, member := range known {
-		if s, ok := parseSettings(member); ok {
-			others = append(others, s)
-		}
-	}
-	return a.opts.settings().compare(others)
 }
 
 // compare describes how the settings of others differ from s, which is how this client is set. unsafe: two can hold one

@@ -1,4 +1,4 @@
-package redlock
+package agreement
 
 import (
 	"crypto/rand"
@@ -13,42 +13,43 @@ import (
 	"github.com/google/uuid"
 )
 
-// label says who a Locker is. The nodes keep its text under the id, which is part of all owners of the Locker. So it
+// Label says who a Locker is. The nodes keep its text under the id, which is part of all owners of the Locker. So it
 // costs a lock nothing: it is sent with each new connection, and again now and then.
-type label struct {
+type Label struct {
 	id   [4]byte // bytes 8 to 11 of every owner
 	text string  // "": none
 	kept time.Duration
-	salt atomic.Uint32 // see season
+	salt atomic.Uint32 // see Season
 }
 
 // maxLabel is the longest label in bytes: every refusal contains the holder's label.
 const maxLabel = 64
 
-// defaultLabel returns host/pid, shortened if the host's name is very long.
-func defaultLabel() string {
+// DefaultLabel returns host/pid, shortened if the host's name is very long.
+func DefaultLabel() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "?"
 	}
 	pid := fmt.Sprintf("/%d", os.Getpid())
 	text := host[:min(len(host), maxLabel-len(pid))] + pid
-	if checkLabel(text) != nil {
+	if CheckLabel(text) != nil {
 		return "?" + pid
 	}
 	return text
 }
 
-func checkLabel(text string) error {
+// CheckLabel returns what is wrong with the text of a label, or nil.
+func CheckLabel(text string) error {
 	if len(text) > maxLabel {
-		return invalid("the owner label has %d bytes: at most %d", len(text), maxLabel)
+		return fmt.Errorf("the owner label has %d bytes: at most %d", len(text), maxLabel)
 	}
 	if !utf8.ValidString(text) {
-		return invalid("the owner label %q is not UTF-8", text)
+		return fmt.Errorf("the owner label %q is not UTF-8", text)
 	}
 	for _, r := range text {
 		if !unicode.IsPrint(r) {
-			return invalid("the owner label %q has a character that cannot be printed", text)
+			return fmt.Errorf("the owner label %q has a character that cannot be printed", text)
 		}
 	}
 	return nil
@@ -56,23 +57,23 @@ func checkLabel(text string) error {
 
 // newLabel draws the id of a Locker. The nodes keep the label for longer than a lock of a Locker that has crashed: no
 // TTL is longer than the guard, unless that is off.
-func newLabel(text string, guard, ttl time.Duration) *label {
-	l := &label{text: text, kept: max(2*time.Minute, 2*guard, 2*ttl)}
+func newLabel(text string, guard, ttl time.Duration) *Label {
+	l := &Label{text: text, kept: max(2*time.Minute, 2*guard, 2*ttl)}
 	_, _ = rand.Read(l.id[:]) // crypto/rand.Read never fails
 	l.id[0] = l.id[0]&0x3f | 0x80
 	return l
 }
 
 // command returns the command that leaves the label on a node. prefix is that of the library's own keys.
-func (l *label) command(prefix string) []any {
+func (l *Label) command(prefix string) []any {
 	key := fmt.Sprintf("%slabel:%x-%x", prefix, l.id[:2], l.id[2:])
 	return []any{"SET", key, l.text, "PX", l.kept.Milliseconds()}
 }
 
-// owner draws an owner: a UUID of version 7 (RFC 9562). Its first 60 bits tell the time, then 30 bits the Locker, and
+// Owner draws an owner: a UUID of version 7 (RFC 9562). Its first 60 bits tell the time, then 30 bits the Locker, and
 // the last 32 bits are random. The time is the nodes' time in µs, so owners of all machines sort in the order in which
 // they began.
-func (l *label) owner(micros int64) (id uuid.UUID) {
+func (l *Label) Owner(micros int64) (id uuid.UUID) {
 	binary.BigEndian.PutUint64(id[:8], uint64(micros/1000)<<16|0x7<<12|uint64(micros%1000)<<12/1000)
 	copy(id[8:], l.id[:])
 	_, _ = rand.Read(id[12:])
@@ -80,23 +81,23 @@ func (l *label) owner(micros int64) (id uuid.UUID) {
 	return id
 }
 
-// drew reports whether an owner is one of the Locker's.
-func (l *label) drew(owner string) bool {
+// Drew reports whether an owner is one of the Locker's.
+func (l *Label) Drew(owner string) bool {
 	id, err := uuid.Parse(owner)
 	return err == nil && [4]byte(id[8:12]) == l.id
 }
 
-// season makes the owners that are drawn from now on differ from those that a copy of this process draws, if a snapshot
+// Season makes the owners that are drawn from now on differ from those that a copy of this process draws, if a snapshot
 // of its machine is started twice: both then have the same id, may read the same random bits, and go on with waits that
 // began at one moment. A copy has no connection of its own, and a node shows no two connections the same time. The id
 // remains, since the labels of both are the same, and the nodes would have to be told of another one.
-func (l *label) season(micros int64) { l.salt.Add(uint32(micros)) }
+func (l *Label) Season(micros int64) { l.salt.Add(uint32(micros)) }
 
-// readLabel reads a label in a reply. What could not have been set as a label, and might garble a terminal or a log, is
+// ReadLabel reads a label in a reply. What could not have been set as a label, and might garble a terminal or a log, is
 // none.
-func readLabel(reply any) string {
+func ReadLabel(reply any) string {
 	text, _ := reply.([]byte)
-	if checkLabel(string(text)) != nil {
+	if CheckLabel(string(text)) != nil {
 		return ""
 	}
 	return string(text)

@@ -3,12 +3,9 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"math/bits"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,178 +14,12 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// For all pairs of lists of up to five of seven nodes, majoritiesMeet says what trying all majorities finds.
-func TestMajoritiesMeetExhaustively(t *testing.T) {
-	majorities := make(map[quorum.Set][]quorum.Set)
-	for list := quorum.Set(1); list < 1<<7; list++ {
-		if list.Size() > 5 {
-			continue
-		}
-		for sub := list; sub > 0; sub = (sub - 1) & list {
-			if sub.Size() == quorum.Majority(list.Size()) {
-				majorities[list] = append(majorities[list], sub)
-			}
-		}
-	}
-	pairs := 0
-	for a, ofA := range majorities {
-		for b, ofB := range majorities {
-			want := true
-			for _, m := range ofA {
-				for _, n := range ofB {
-					want = want && m&n != 0
-				}
-			}
-			pairs++
-			if got := majoritiesMeet(a.Size(), b.Size(), bits.OnesCount32(uint32(a&b))); got != want {
-				t.Fatalf("%b and %b: got %t, want %t", a, b, got, want)
-			}
-		}
-	}
-	t.Logf("%d pairs of lists", pairs)
-}
-
-func TestWhichListsExcludeEachOther(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want bool
-	}{
-		{"1@a 2@b 3@c", "1@a 2@b 3@c", true},
-		{"1@a 2@b 3@c", "3@c 1@a 2@b", true},
-		{"1@a 2@b 3@c 4@d 5@e", "1@a 2@b 3@c 4@d 6@f", false}, // many in common, and not enough
-		{"1@a 2@b 3@c", "1@a 2@b 3@c 4@d", true},              // one more than an odd number
-		{"1@a 2@b 3@c", "1@a 2@b 3@c 4@d 5@e", false},
-		{"1@a 2@b 3@c 4@d", "1@a 2@b 3@c 4@d 5@e", true},
-		{"1@a", "2@b", false},
-		{"1@a 2@b 3@c|1@a 2@b 4@d", "1@a 2@b 3@c", true},
-		{"1@a 2@b 3@c|1@a 2@b 4@d", "1@a 2@b 4@d", true},
-		{"1@a 2@b 3@c|1@a 2@b 4@d", "1@a 2@b 5@e", false},
-		{"1@a 2@b 3@c|1@a 2@b 4@d", "1@a 2@b 4@d|1@a 2@b 5@e", true},
-		// A node may have several addresses, and another id after it has lost its data.
-		{"1@a 2@b 3@c", "1@x 2@y 3@z", true},
-		{"1@a 2@b 3@c", "1@x 2@b 3@z", true},
-		{"1@a 2@b 3@c", "1@x 2@b 4@z", false},
-		// A node that a client has not met is known by its address alone: it may be the one that is being replaced.
-		{"1@a 2@b ?@c", "1@a 2@b ?@c", true},
-		{"1@a 2@b ?@c", "1@a 2@b 3@c", true},
-		{"1@a 2@b ?@c", "1@x 2@b 3@d", false},
-		{"1@a 2@b 3@c 4@d ?@e", "1@a 2@b 3@c 4@d 6@f", false},
-		{"?@a ?@b ?@c", "?@d ?@e ?@f", false},
-		// But clients that reach the nodes in different ways must be able to start while one is down or has lost its data.
-		{"1@a 2@b ?@c", "1@x 2@y 3@z", true},
-		{"1@a ?@b ?@c", "1@x 2@y ?@z", true},
-		{"1@a 2@b 3@c", "1@x 2@y 3@z 4@v 5@w", false},
-		{"1@a 2@b 3@c", "4@x 5@y 6@z", false},
-		// One node has one counterpart, whatever the order and the addresses.
-		{"1@a 2@b 3@c", "1@b 2@a 3@c", true},
-		{"1@a 2@b 3@c", "1@b 2@c 3@a", true},
-		{"1@a 2@b 3@c", "?@a 1@b 2@d", false},
-		{"?@a 2@b 3@c", "2@a 1@b 3@c", true}, // a is 2 to the other, so it says nothing of the node that was not met
-		{"1@a 2@b 3@c", "1@b 2@a ?@d", false},
-		{"1@a 2@b 3@c", "1@b 2@a ?@c", true},
-		// The id of a node that was not met lately tells which node is the same, and not which is another.
-		{"1@a 2@b ?3@c", "1@a 2@b ?3@d", true},
-		{"1@a 2@b ?3@c", "1@a 2@b 3@d", true},
-		{"1@a 2@b ?3@c", "1@a 2@b 4@c", true},
-		{"1@a 2@b ?3@c", "1@a 2@b 4@d", false},
-		{"1@a 2@b ?3@c", "1@x 2@y 4@z", true},
-		{"1@a 2@b 3@c|8", "1@a 2@b 3@c", true},
-	} {
-		wantExclusion(t, c.a, c.b, c.want, c.want)
-	}
-	// Lists that exclude each other only if a node has lost its data lately.
-	for _, c := range [][2]string{
-		{"1@a 2@b 3@c", "7@a 2@b 3@c"},
-		{"1@a 2@b 3@c", "1@x ?@y 4@z"},
-		{"1@a 2@b 3@c", "1@b 2@a 4@c"},
-	} {
-		wantExclusion(t, c[0], c[1], true, false)
-	}
-}
-
-func wantExclusion(t *testing.T, a, b string, lately, later bool) {
-	t.Helper()
-	ours, _, okA := parseNodeLists(a)
-	theirs, _, okB := parseNodeLists(b)
-	for was, want := range map[bool]bool{true: lately, false: later} {
-		got, back := ours.exclude(theirs, was), theirs.exclude(ours, was)
-		if !okA || !okB || got != want || back != want {
-			t.Errorf("%s beside %s, lately %t: got %t and %t, want %t", a, b, was, got, back, want)
-		}
-		// A Locker may have to compare a hundred when it opens.
-		each := testing.AllocsPerRun(1, func() { ours.exclude(theirs, was) }) / float64(len(ours)*len(theirs))
-		if each > 2 {
-			t.Errorf("%s beside %s: %v allocations for each two lists, want 2", a, b, each)
-		}
-	}
-}
-
-// Clients that reach the same nodes by any permutation of the addresses exclude each other, also if one node is down,
-// so that one of them or both have not met it, and if it has lost its data.
-func TestPermutedAddressesAreNoConflict(t *testing.T) {
-	for _, size := range []int{3, 4, 5} {
-		order := make([]int, size)
-		for i := range order {
-			order[i] = i
-		}
-		var permute func(k int)
-		permute = func(k int) {
-			if k < size {
-				for i := k; i < size; i++ {
-					order[k], order[i] = order[i], order[k]
-					permute(k + 1)
-					order[k], order[i] = order[i], order[k]
-				}
-				return
-			}
-			text := func(down int, id string, addr func(i int) int) string {
-				var list []listedNode
-				for i := range size {
-					n := listedNode{id: strconv.Itoa(i), addr: fmt.Sprint("n", addr(i))}
-					if i == down {
-						n.id = id
-					}
-					list = append(list, n)
-				}
-				return nodeLists{list}.String()
-			}
-			same, other := func(i int) int { return i }, func(i int) int { return order[i] }
-			wantExclusion(t, text(-1, "", same), text(-1, "", other), true, true)
-			for down := range size {
-				for _, ids := range [][2]string{{"", "9"}, {"9", ""}, {"", ""}} {
-					wantExclusion(t, text(down, ids[0], same), text(down, ids[1], other), true, true)
-				}
-				wantExclusion(t, text(down, "8", same), text(down, "9", other), true, size == 4) // four may lack one
-			}
-		}
-		permute(0)
-	}
-}
-
-func TestNodeListsAsText(t *testing.T) {
-	lists := nodeLists{
-		{{id: "2", addr: "b:1"}, {addr: "unix:///tmp/a b|c%20"}, {id: "3", addr: "d:1", stale: true}},
-		{{id: "1", addr: "a@x:1"}},
-	}
-	const want = "2@b:1 ?3@d:1 ?@unix:///tmp/a%20b%7Cc%2520|1@a@x:1"
-	for life, want := range map[time.Duration]string{time.Minute: want, 8 * time.Minute: want + "|8"} {
-		text := lists.text(life)
-		if text != want {
-			t.Errorf("got %q, want %q", text, want)
-		}
-		parsed, lives, ok := parseNodeLists(text)
-		if !ok || lives != life || parsed.text(lives) != text || parsed[0][2].addr != "unix:///tmp/a b|c%20" {
-			t.Errorf("parsed: %q, %v", parsed, lives)
-		}
-	}
-	for _, bad := range []string{
-		"", "|", "x", "@a", "1@", "1@a||2@b", "1@a|2@b|3@c", "8", "1@a|1", "1@a|61", "1@a|8|2@b", "1@a|8|8",
-	} {
-		if l, _, ok := parseNodeLists(bad); ok {
-			t.Errorf("%q was parsed as %q", bad, l)
-		}
-	}
-}
+// As in internal/agreement.
+const (
+	correctAfter     = 500 * ms
+	establishedAfter = 15 * time.Second
+	confirmsWithin   = 45 * time.Second
+)
 
 // listFindings returns the findings about lists, by the nodes' answers of now.
 func listFindings(t *testing.T, l *Locker) (all []Finding) {
@@ -412,7 +243,7 @@ func TestARefusedClientIsClosedWithAHold(t *testing.T) {
 		}
 		fl.net.SetDelay(sim.Link{Client: "a"}, sim.Up, sim.Delay{Min: 20 * ms, Max: 20 * ms})
 		fl.net.Hold(link0("a", 4), sim.Both)
-		a.undoOwner(release, "other", a.peers.label.owner(1), noMember, time.Minute, quorum.Set(0).With(4))
+		a.undoOwner(release, "other", a.peers.agreement.Label.Owner(1), noMember, time.Minute, quorum.Set(0).With(4))
 		for i := range 4 {
 			a.nodes[i].conn.CheckSoon()
 		}

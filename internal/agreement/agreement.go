@@ -1,0 +1,206 @@
+// Package agreement is what clients that lock the same names tell the nodes, and learn of each other: their settings,
+// their lists of nodes, and a label for people. Nobody compares their configurations, and two that disagree can hold
+// one lock.
+//
+// It knows what is sent behind a handshake or a probe, what was said, and whether this client may lock. It must not
+// know holds, rounds, options, nor what users see of an error.
+//
+// To be read in this order: label.go; settings.go (pure); lists.go, node.go, registry.go and refusal.go (pure: lists as
+// text, what a node said, what to ask and to tell, who is refused); exchange.go and count.go, which ask; this file.
+package agreement
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/lua"
+	"github.com/quorumlock/redlock/internal/quorum"
+	"github.com/quorumlock/redlock/internal/redisconn"
+	"github.com/quorumlock/redlock/internal/resp"
+)
+
+// Agreement is what one client and its nodes have told each other.
+type Agreement struct {
+	Label *Label // which draws the owners of the client's holds
+
+	conf    Config
+	longest atomic.Int64 // the longest TTL of a call, in ns; 0: no lock was asked for yet
+	lists   *exchange
+
+	mu    sync.Mutex // guards known and labelled of the nodes; nothing is called while it is held
+	nodes []disclosure
+}
+
+// disclosure is what one node was told and has said, lists aside.
+type disclosure struct {
+	ttl      int64     // the longest that the last handshake told; owned by Handshake and Connected
+	known    []string  // the settings in use, also this client's, as the node said last
+	labelled time.Time // when it last got the label
+}
+
+var settingsScript = lua.Load("settings")
+
+// Scripts returns the scripts that an Agreement sends.
+func Scripts() []*lua.Script { return []*lua.Script{settingsScript, listsScript} }
+
+// New returns the Agreement of a client that has told nobody anything.
+func New(c Config) *Agreement {
+	a := &Agreement{Label: newLabel(c.Label, c.Guard, c.TTL), conf: c, nodes: make([]disclosure, len(c.Conns))}
+	a.lists = newExchange(&a.conf)
+	return a
+}
+
+// Handshake returns what to ask a node on connecting. It tells the settings alone: lists are told by Connected.
+func (a *Agreement) Handshake(node int) []redisconn.Call {
+	a.nodes[node].ttl = a.longest.Load()
+	return []redisconn.Call{a.tellSettings(node), a.lists.call(node, modeAsk)}
+}
+
+// Connected sends what must go ahead of requests, over a new connection: also of those that waited for it.
+func (a *Agreement) Connected(node int) {
+	if call, due := a.leaveLabel(node, 0); due {
+		a.conf.Conns[node].AskScript(call)
+	}
+	a.lists.vote(func(g *registry) quorum.Set { return g.connected(node) })
+	if a.longest.Load() != a.nodes[node].ttl { // a call has begun since
+		a.conf.Conns[node].AskScript(a.tellSettings(node))
+	}
+}
+
+// Probe returns what to ask a node with a probe. What was exchanged a moment ago is left out, unless all is set.
+func (a *Agreement) Probe(node int, all bool) (calls []redisconn.Call) {
+	if call, due := a.leaveLabel(node, a.Label.kept/4); due {
+		calls = append(calls, call)
+	}
+	if mode := a.lists.due(node); all || mode != "" {
+		calls = append(calls, a.tellSettings(node), a.lists.call(node, cmp.Or(mode, modeAsk)))
+	}
+	return calls
+}
+
+// UseTTL is called with the TTL of each call. If it is longer than all before, the nodes are told: once, in most
+// programs. UseTTL does not wait, but goes ahead of what the call sends.
+func (a *Agreement) UseTTL(ttl time.Duration) {
+	for {
+		longest := a.longest.Load()
+		if int64(ttl) <= longest {
+			return
+		}
+		if a.longest.CompareAndSwap(longest, int64(ttl)) {
+			break
+		}
+	}
+	for i, conn := range a.conf.Conns {
+		conn.AskScript(a.tellSettings(i))
+	}
+	a.lists.vote(func(g *registry) quorum.Set { return g.prolong(ttl) })
+}
+
+// Open registers the client after its first attempts to connect, unless it is refused. It waits for the answers, for
+// Config.Timeout at most.
+func (a *Agreement) Open() { a.lists.open() }
+
+// Refusal returns why the client may not lock, or nil.
+func (a *Agreement) Refusal() *Conflict { return a.lists.registry.refusal.Load() }
+
+// HandedOver notes until when another process can adopt a hold of this client.
+func (a *Agreement) HandedOver(until time.Time) { a.lists.handedOver(until) }
+
+// Close ends the holds, by the function given, and lets the nodes forget the client, unless holds are left that count
+// against others.
+func (a *Agreement) Close(endHolds func() (left int)) { a.lists.close(endHolds) }
+
+// Count asks a node how many clients have which lists.
+func (a *Agreement) Count(ctx context.Context, node int) { a.lists.count(ctx, node) }
+
+// Said is what a node said of lists.
+type Said struct {
+	Clients []Clients
+	Clash   bool       // some two of their lists do not exclude each other
+	Refused error      // why the node says nothing, or nil
+	Own     [][]string // the addresses in this client's lists
+}
+
+// Said returns what a node said of lists.
+func (a *Agreement) Said(node int) Said {
+	a.lists.mu.Lock()
+	defer a.lists.mu.Unlock()
+	g := a.lists.registry
+	clients, clash := g.clients(node, a.conf.Now())
+	return Said{clients, clash, g.at[node].refused, g.lists.Addresses()}
+}
+
+// Disagreement describes how the settings of other clients differ from this one's; text is "" if they do not.
+func (a *Agreement) Disagreement(node int) (unsafe bool, text, remedy string) {
+	a.mu.Lock()
+	known := a.nodes[node].known
+	a.mu.Unlock()
+	var others []settings
+	for _, text := range known {
+		if s, ok := parseSettings(text); ok {
+			others = append(others, s)
+		}
+	}
+	return a.settings().compare(others)
+}
+
+func (a *Agreement) settings() settings {
+	return settings{a.conf.Guard, a.conf.Retention, time.Duration(a.longest.Load())}
+}
+
+// tellSettings returns the call that tells a node the settings, and asks for those of others. A node that refuses it,
+// for lack of rights or memory, tells nothing.
+func (a *Agreement) tellSettings(node int) redisconn.Call {
+	told := ""
+	if s := a.settings(); s.ttl > 0 {
+		told = s.String()
+	}
+	heard := func(reply any, err error) {
+		if err != nil {
+			return
+		}
+		known, err := redis.Strings(reply, nil)
+		if _, refused := reply.(redis.Error); err != nil && !refused {
+			err = fmt.Errorf("script settings: %w", resp.Unexpected(reply))
+		}
+		a.conf.Heard(node, "script settings", err)
+		a.mu.Lock()
+		a.nodes[node].known = known
+		a.mu.Unlock()
+	}
+	return redisconn.Call{Script: settingsScript, Args: []any{1, a.conf.Prefix + "settings", told}, Heard: heard}
+}
+
+// leaveLabel returns the call that leaves the label on a node, unless that was done within the time given.
+func (a *Agreement) leaveLabel(node int, within time.Duration) (call redisconn.Call, due bool) {
+	at, now := &a.nodes[node], a.conf.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.Label.text == "" || now.Sub(at.labelled) < within {
+		return call, false
+	}
+	at.labelled = now
+	heard := func(any, error) {} // without a label, locks are as good
+	return redisconn.Call{Args: a.Label.command(a.conf.Prefix), Heard: heard}, true
+}
+
+// Resume makes this client the same as another one, as a process is that was started from a snapshot of the other's: to
+// the nodes both are one. It is for tests.
+func (a *Agreement) Resume(other *Agreement) {
+	a.lists.send(modeLeave, a.conf.Electorate.All) // the snapshot has no registration of its own
+	a.Label.id = other.Label.id
+	for i := range a.nodes {
+		other.lists.mu.Lock()
+		member := other.lists.registry.at[i].member
+		other.lists.mu.Unlock()
+		a.lists.mu.Lock()
+		a.lists.registry.at[i].member, a.lists.registry.at[i].sent = member, true
+		a.lists.mu.Unlock()
+	}
+}

@@ -1,0 +1,272 @@
+package agreement
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/chance"
+	"github.com/quorumlock/redlock/internal/lua"
+	"github.com/quorumlock/redlock/internal/quorum"
+	"github.com/quorumlock/redlock/internal/redisconn"
+)
+
+// Config is what a client is like, and what it has.
+type Config struct {
+	Prefix    string // of the keys of the library itself
+	Label     string
+	Guard     time.Duration // how long nodes abstain; 0: not at all
+	Retention time.Duration // how long nodes keep tokens; 0: there are none
+	TTL       time.Duration // of calls that say nothing else
+	OnlyLooks bool          // it asks for no locks, and tells no node its lists
+
+	Timeout    time.Duration // for the answers to Open
+	Now        func() time.Time
+	Conns      []*redisconn.Conn // by node
+	Electorate *quorum.Electorate
+
+	Holds func() bool // whether the client has holds
+	// Heard is called when a node has replied to a command. err: why that failed, or nil.
+	Heard func(node int, command string, err error)
+	// Told is called when a node has said something outside of its probes.
+	Told func(node int)
+	// Explain turns an error reply to a command into what users see.
+	Explain func(reply error, command string) error
+}
+
+var listsScript = lua.Load("lists")
+
+// correctAfter is how long a client waits at least, and a third of how long at most, before it registers anew because
+// it has learnt the identity of a node. After a restart it learns several, and all clients do. If each registered at
+// each step, a thousand clients would write dozens of texts, which all of them would then have to read.
+const correctAfter = 500 * time.Millisecond
+
+// exchange tells the nodes this client's lists, and hears theirs.
+type exchange struct {
+	conf     *Config
+	ticketed atomic.Int64 // when the last hold ends that was handed over by a ticket, in ns since 1970
+
+	// mu guards the fields below. While it is held nothing is sent, and only Config.Holds and the mutexes of lists.go are
+	// called for.
+	mu         sync.Mutex
+	registry   *registry
+	correction *time.Timer // registers anew; nil: it never was due
+}
+
+func newExchange(conf *Config) *exchange {
+	var addrs []string
+	for _, conn := range conf.Conns {
+		addrs = append(addrs, conn.Addr())
+	}
+	return &exchange{
+		conf: conf, registry: newRegistry(conf.Prefix, conf.OnlyLooks, conf.TTL, conf.Electorate, addrs),
+	}
+}
+
+// handedOver notes until when a ticket can be adopted.
+func (x *exchange) handedOver(until time.Time) {
+	for end := until.UnixNano(); ; {
+		if last := x.ticketed.Load(); end <= last || x.ticketed.CompareAndSwap(last, end) {
+			return
+		}
+	}
+}
+
+// ticketsOut reports whether a hold of this client may yet be adopted.
+func (x *exchange) ticketsOut() bool { return x.conf.Now().UnixNano() < x.ticketed.Load() }
+
+// holds reports whether holds of this client, or its tickets, still count against others.
+func (x *exchange) holds() bool { return x.conf.Holds() || x.ticketsOut() }
+
+// due returns what to ask a node with a probe; "": nothing.
+func (x *exchange) due(node int) string {
+	var away quorum.Set
+	for i, conn := range x.conf.Conns {
+		if up, _ := conn.State(); !up {
+			away = away.With(i)
+		}
+	}
+	now := x.conf.Now()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.registry.doubtIDs(away, now)
+	return x.registry.due(node, now)
+}
+
+// vote registers with the nodes that due returns, which is called with mu held. It does not wait: what is asked of a
+// node after that comes after it.
+func (x *exchange) vote(due func(g *registry) quorum.Set) {
+	x.mu.Lock()
+	to := due(x.registry)
+	x.mu.Unlock()
+	x.send(modeVote, to)
+}
+
+// call returns the call that asks a node, or registers with it.
+func (x *exchange) call(node int, mode string) redisconn.Call {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	text, args := x.registry.request(node, mode)
+	return redisconn.Call{Script: listsScript, Args: args, Heard: func(reply any, err error) {
+		x.heard(node, mode, text, reply, err)
+	}}
+}
+
+// heard notes a node's reply, or that there is none.
+func (x *exchange) heard(node int, mode, text string, reply any, failed error) {
+	said, err := readRegistration(reply, mode)
+	if refusal, refused := reply.(redis.Error); refused {
+		err = x.conf.Explain(refusal, "evalsha")
+	}
+	g, now := x.registry, x.conf.Now()
+	x.mu.Lock()
+	at := &g.at[node]
+	if mode == modeRead {
+		at.reading = false
+	}
+	if failed == nil {
+		at.refused = err
+	}
+	if failed != nil || err != nil || mode == modeLeave {
+		if failed == nil && err == nil {
+			at.former, at.members = "", nil
+		}
+		x.mu.Unlock()
+		return
+	}
+	lost, corrects := g.note(node, mode, text, said, now)
+	if corrects {
+		x.correctSoon()
+	}
+	before := g.refusal.Load()
+	var leave, tell, read quorum.Set
+	if g.opened { // before that, open judges
+		leave = g.judge(now, x.holds)
+	}
+	after := g.refusal.Load()
+	for i := range g.at {
+		if g.mayRegister() && (before != nil || lost.Has(i) && g.at[i].noted == "" && g.lapses(i, now)) {
+			tell = tell.With(i)
+		}
+	}
+	if at.unread() && !at.reading {
+		read = read.With(node)
+	}
+	x.mu.Unlock()
+	x.send(modeLeave, leave)
+	x.send(modeRead, read)
+	x.send(modeVote, tell)
+	if (before == nil) != (after == nil) {
+		x.conf.Told(node)
+	}
+}
+
+// correctSoon registers anew in a while. The caller holds mu.
+func (x *exchange) correctSoon() {
+	if in := correctAfter + chance.Duration(2*correctAfter); x.correction == nil {
+		x.correction = time.AfterFunc(in, func() { x.vote((*registry).correct) })
+	} else {
+		x.correction.Reset(in)
+	}
+}
+
+// send asks nodes, and does not wait.
+func (x *exchange) send(mode string, to quorum.Set) {
+	for i := range x.conf.Conns {
+		if to.Has(i) {
+			x.ask(i, mode, func() {})
+		}
+	}
+}
+
+// ask asks a node, and does not wait. It calls then when the node has answered or failed to.
+func (x *exchange) ask(node int, mode string, then func()) {
+	call := x.call(node, mode)
+	hear := call.Heard
+	call.Heard = func(reply any, err error) {
+		defer then()
+		if hear(reply, err); err == nil {
+			x.conf.Told(node)
+		}
+	}
+	x.conf.Conns[node].AskScript(call)
+}
+
+// askAll asks each of the nodes that is connected what mode returns for it, if that is not "", and returns when all
+// have answered or ctx is done. It reports whether it has asked any. mode is called with mu held.
+func (x *exchange) askAll(ctx context.Context, nodes quorum.Set, mode func(node int) string) (asked bool) {
+	answers, wanted := make(chan struct{}, len(x.conf.Conns)), 0
+	for i, conn := range x.conf.Conns {
+		if up, _ := conn.State(); !up || !nodes.Has(i) {
+			continue
+		}
+		x.mu.Lock()
+		what := mode(i)
+		x.mu.Unlock()
+		if what != "" {
+			x.ask(i, what, func() { answers <- struct{}{} })
+			wanted++
+		}
+	}
+	for range wanted {
+		select {
+		case <-answers:
+		case <-ctx.Done():
+		}
+	}
+	return wanted > 0
+}
+
+// open registers this client after its first attempts to connect, unless it is refused. It waits for the answers, for
+// the node timeout at most.
+func (x *exchange) open() {
+	ctx, cancel := context.WithTimeout(context.Background(), x.conf.Timeout)
+	defer cancel()
+	x.learn(ctx, x.conf.Electorate.All)
+	g := x.registry
+	x.mu.Lock()
+	g.opened = true
+	g.describe()
+	g.judge(x.conf.Now(), x.holds)
+	registers := g.mayRegister()
+	x.mu.Unlock()
+	if registers {
+		x.askAll(ctx, x.conf.Electorate.All, func(int) string { return modeVote })
+		x.learn(ctx, x.conf.Electorate.All)
+	}
+}
+
+// learn asks until it is known which lists are in use at each of the nodes that answers, or until ctx is done.
+func (x *exchange) learn(ctx context.Context, nodes quorum.Set) {
+	for range 3 { // the lists of a crowd may change all the while
+		if ctx.Err() != nil || !x.askAll(ctx, nodes, x.registry.unknown) {
+			return
+		}
+	}
+}
+
+// close ends what the exchange does by itself, then the holds, of which some are left, and lets the nodes forget this
+// client, unless holds or tickets are left: then conflicting clients must not come before the nodes have forgotten the
+// registration by themselves, which is later than the end of these. Once the holds have ended, nobody else lets the
+// nodes forget it.
+func (x *exchange) close(endHolds func() (left int)) {
+	x.mu.Lock()
+	x.registry.closed = true
+	if x.correction != nil {
+		x.correction.Stop()
+	}
+	x.mu.Unlock()
+	keep := endHolds() > 0 || x.ticketsOut()
+	x.mu.Lock()
+	told := quorum.Set(0)
+	for i := range x.registry.at {
+		if at := &x.registry.at[i]; !keep && (at.sent || at.noted != "" || at.former != "" || at.members != nil) {
+			told = told.With(i)
+		}
+	}
+	x.mu.Unlock()
+	x.send(modeLeave, told)
+}

@@ -1,0 +1,47 @@
+package agreement
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestOwnersSortByTime(t *testing.T) {
+	last := ""
+	for micros := int64(1_700_000_000_000_000); micros < 1_700_000_000_003_000; micros++ {
+		id := newLabel("", 0, 0).Owner(micros)
+		if id.Version() != 7 || id.Variant().String() != "RFC4122" {
+			t.Fatalf("%s is not a UUID of version 7", id)
+		}
+		text := id.String()
+		if text[:18] <= last { // 60 bits of time hold 1/4096 ms
+			t.Fatalf("%s after %s", text, last)
+		}
+		last = text[:18]
+		at := time.UnixMilli(0).Add(time.Duration(micros) * time.Microsecond)
+		if time.Unix(id.Time().UnixTime()).Sub(at).Abs() > time.Second {
+			t.Fatalf("%s has another time", id)
+		}
+	}
+}
+
+func TestLabelsAreChecked(t *testing.T) {
+	for text, want := range map[string]string{
+		strings.Repeat("x", 65): "65 bytes: at most 64", "a\nb": "cannot be printed", "\xff": "not UTF-8",
+	} {
+		if err := CheckLabel(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+		if got := ReadLabel([]byte(text)); got != "" {
+			t.Errorf("%q: read as %q", text, got)
+		}
+	}
+	for _, text := range []string{"", "web-3/812", DefaultLabel()} {
+		if err := CheckLabel(text); err != nil || ReadLabel([]byte(text)) != text {
+			t.Errorf("%q: got %v, read as %q", text, err, ReadLabel([]byte(text)))
+		}
+	}
+	if DefaultLabel() == "" {
+		t.Error("there is no default")
+	}
+}

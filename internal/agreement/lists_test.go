@@ -1,0 +1,46 @@
+package agreement
+
+import (
+	"testing"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/quorum"
+)
+
+func TestNodeListsAsText(t *testing.T) {
+	lists := quorum.NodeLists{
+		{{ID: "2", Addr: "b:1"}, {Addr: "unix:///tmp/a b|c%20"}, {ID: "3", Addr: "d:1", Stale: true}},
+		{{ID: "1", Addr: "a@x:1"}},
+	}
+	const want = "2@b:1 ?3@d:1 ?@unix:///tmp/a%20b%7Cc%2520|1@a@x:1"
+	for life, want := range map[time.Duration]string{time.Minute: want, 8 * time.Minute: want + "|8"} {
+		text := listsText(lists, life)
+		if text != want {
+			t.Errorf("got %q, want %q", text, want)
+		}
+		parsed, lives, ok := parseNodeLists(text)
+		if !ok || lives != life || listsText(parsed, lives) != text || parsed[0][2].Addr != "unix:///tmp/a b|c%20" {
+			t.Errorf("parsed: %v, %v", parsed, lives)
+		}
+	}
+	for _, bad := range []string{
+		"", "|", "x", "@a", "1@", "1@a||2@b", "1@a|2@b|3@c", "8", "1@a|1", "1@a|61", "1@a|8|2@b", "1@a|8|8",
+	} {
+		if l, _, ok := parseNodeLists(bad); ok {
+			t.Errorf("%q was parsed as %v", bad, l)
+		}
+	}
+}
+
+// What was found of other lists is found anew when more is known of the own nodes.
+func TestAVerdictFollowsTheIdentities(t *testing.T) {
+	const unmet, met = "?@other-n1 ?@other-n2 a@n0", "a@n0 b@other-n1 c@other-n2"
+	for _, order := range [][2]string{{unmet, met}, {met, unmet}} {
+		used := (&listsCache{of: make(map[string]*usedLists)}).read([]string{"a@n0 b@n1 c@n2"})
+		for _, own := range order {
+			if v := used.judge(knownLists.read([]string{own})); (v.conflicts != nil) != (own == unmet) {
+				t.Errorf("%s after %s: conflict with %v", own, order[0], v.conflicts)
+			}
+		}
+	}
+}

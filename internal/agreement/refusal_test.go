@@ -1,0 +1,85 @@
+package agreement
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/cases"
+	"github.com/quorumlock/redlock/internal/quorum"
+)
+
+func TestWhoIsRefused(t *testing.T) {
+	for at, line := range cases.Lines(t, "testdata/refusal.txt") {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 || len(strings.Fields(cells[0])) != 3 {
+			t.Fatalf("%s: bad line: %s", at, line)
+		}
+		seconds, err := strconv.Atoi(strings.TrimSpace(cells[1]))
+		if err != nil {
+			t.Fatalf("%s: %v", at, err)
+		}
+		outcome, settled := strings.TrimSpace(cells[2]), strings.TrimSpace(cells[3])
+		for _, before := range []*Conflict{nil, {}} {
+			g, now := newRegistry("", false, 0, quorum.OneList(3), []string{"a", "b", "c"}), time.Now()
+			for i := range g.at {
+				g.at[i].id = strconv.Itoa(i + 1)
+			}
+			g.opened = true
+			g.describe()
+			g.refusal.Store(before)
+			if seconds > 0 {
+				g.clear = now.Add(-time.Duration(seconds) * time.Second)
+			}
+			for i, word := range strings.Fields(cells[0]) {
+				if !g.hears(i, word, now) {
+					t.Fatalf("%s: bad word %s", at, word)
+				}
+			}
+			g.judge(now, func() bool { return true })
+			refused := map[string]bool{"works": false, "refused": true, "stays": before != nil}[outcome]
+			if got := g.refusal.Load() != nil; got != refused {
+				t.Errorf("%s: refused before %t, and then %t: want it %s", at, before != nil, got, outcome)
+			}
+			if got := !g.clear.IsZero(); got != (settled == "yes") {
+				t.Errorf("%s: settled %t, want %s", at, got, settled)
+			}
+		}
+	}
+}
+
+// hears notes what a word of the table says of a node. It reports whether there is such a word.
+func (g *registry) hears(node int, word string, now time.Time) bool {
+	what, ago, _ := strings.Cut(word, "@")
+	if what == "-" {
+		return true
+	}
+	seconds, _ := strconv.Atoi(ago)
+	at := &g.at[node]
+	at.heard = now.Add(-time.Duration(seconds) * time.Second)
+	var texts []string
+	for part := range strings.SplitSeq(what, "+") {
+		switch part {
+		case "new":
+		case "told", "emptied":
+			if texts, at.noted, at.confirmed = append(texts, g.own.texts[0]), g.own.texts[0], at.heard; part == "emptied" {
+				at.forgot = now.Add(-10 * time.Second)
+			}
+		case "other":
+			texts = append(texts, "4@x 5@y 6@z")
+		case "doubt":
+			texts = append(texts, "7@a 2@b 3@c")
+		case "unread":
+			at.digest = "not read"
+			return true
+		default:
+			return false
+		}
+	}
+	if texts != nil {
+		at.used = knownLists.read(texts)
+		at.digest = at.used.digest
+	}
+	return true
+}

@@ -1,0 +1,64 @@
+package agreement
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/cases"
+)
+
+const ms = time.Millisecond
+
+func TestCompareSettings(t *testing.T) {
+	read := func(at, text string) (list []settings) {
+		for word := range strings.FieldsSeq(text) {
+			var d [3]time.Duration
+			for i, part := range strings.Split(word, "/") {
+				var err error
+				if d[i], err = time.ParseDuration(part + "s"); err != nil {
+					t.Fatalf("%s: %v", at, err)
+				}
+			}
+			list = append(list, settings{d[0], d[1], d[2]})
+		}
+		return list
+	}
+	for at, line := range cases.Lines(t, "testdata/settings.txt") {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 {
+			t.Fatalf("%s: bad line: %s", at, line)
+		}
+		want, part := strings.TrimSpace(cells[2]), strings.TrimSpace(cells[3])
+		unsafe, text, remedy := read(at, cells[0])[0].compare(read(at, cells[1]))
+		got := "agree"
+		switch {
+		case unsafe:
+			got = "unsafe"
+		case text != "":
+			got = "differ"
+		}
+		if got != want || !strings.Contains(text, part) || (remedy == "") != (text == "") {
+			t.Errorf("%s: got %s, %q and %q, want %s and %q", at, got, text, remedy, want, part)
+		}
+		if strings.Contains(text, "twice") != unsafe {
+			t.Errorf("%s: the text %q does not say why it is unsafe, or says so of what is safe", at, text)
+		}
+	}
+}
+
+func TestParseSettings(t *testing.T) {
+	for _, s := range []settings{{}, {30 * time.Second, time.Minute, 10 * time.Second}, {ms, 2 * ms, 3 * ms}} {
+		if got, ok := parseSettings(s.String()); !ok || got != s {
+			t.Errorf("%v: got %v", s, got)
+		}
+	}
+	for _, text := range []string{
+		"", "guard=1", "guard=-1 retention=1 ttl=1", "guard=1 retention=1 ttl=9223372036854775807",
+		"guard=x retention=1 ttl=1",
+	} {
+		if got, ok := parseSettings(text); ok {
+			t.Errorf("%q: got %v", text, got)
+		}
+	}
+}

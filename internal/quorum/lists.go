@@ -1,0 +1,125 @@
+package quorum
+
+import "slices"
+
+// NodeLists are the lists with which a client votes: one, or two while the nodes are being changed. All clients that
+// lock a name must vote with lists that exclude each other: a client with the nodes a b c d e and one with a b c d f
+// can each have a majority, c d e and a b f, and share no node.
+type NodeLists [][]ListedNode
+
+// ListedNode is one node of a list, as a client knows it.
+type ListedNode struct {
+	ID    string // what the node calls itself, whatever its address; "": the client has not met it yet
+	Addr  string
+	Stale bool // the node has been away for so long that it may have lost its data, and the ID with it
+}
+
+// Met reports whether the client knows by which ID others know the node.
+func (n ListedNode) Met() bool { return n.ID != "" && !n.Stale }
+
+// Addresses returns the lists for people.
+func (l NodeLists) Addresses() [][]string {
+	all := make([][]string, len(l))
+	for i, list := range l {
+		for _, n := range list {
+			all[i] = append(all[i], n.Addr)
+		}
+		slices.Sort(all[i])
+	}
+	return all
+}
+
+// Exclude reports whether two clients with these lists exclude each other: some list of one and some list of the other
+// are such that every majority of the one shares a node with every majority of the other. Both clients need a majority
+// of these two. For lately see common.
+func (l NodeLists) Exclude(other NodeLists, lately bool) bool {
+	for _, ours := range l {
+		for _, theirs := range other {
+			if majoritiesMeet(len(ours), len(theirs), common(ours, theirs, lately)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Apart returns the addresses that lead to different nodes: each client knows the id of its own.
+func (l NodeLists) Apart(other NodeLists) (addrs []string) {
+	theirs := slices.Concat(other...)
+	for _, n := range slices.Concat(l...) {
+		if slices.ContainsFunc(theirs, func(m ListedNode) bool {
+			return n.Addr == m.Addr && n.ID != m.ID && n.Met() && m.Met()
+		}) && !slices.Contains(addrs, n.Addr) {
+			addrs = append(addrs, n.Addr)
+		}
+	}
+	return addrs
+}
+
+// majoritiesMeet reports whether every majority of n nodes shares a node with every majority of m nodes, if the two
+// lists have some nodes in common. It is not enough that these are many: two lists of five with four in common have
+// majorities that do not meet.
+func majoritiesMeet(n, m, common int) bool {
+	// A majority that avoids the common nodes as far as it can has this many of them. If that is more than there are,
+	// for both together, they meet.
+	avoiding := func(size int) int { return max(0, Majority(size)-(size-common)) }
+	return avoiding(n)+avoiding(m) > common
+}
+
+// common returns how many nodes two lists have in common. An entry stands for one node, so it has one counterpart at
+// most: the entry with the same id, whatever the addresses are, and also if a client has not met the node lately.
+// Entries without one are compared by address, if one of the clients does not know the id, since it has not met the
+// node, or not lately. That is often one that is down and is just being replaced: an entry with another address must
+// not be taken for it.
+//
+// A node that has lost its data has another id. If that may have happened lately, one address is one node, whatever the
+// ids. Later, all clients that reach the node have told the others its new id, and two ids are two nodes.
+//
+// Where clients reach the nodes in different ways, addresses tell nothing: where they know no node by the same address,
+// and entries whose address leads the other client to a node that this one knows by another. Then ids are all there is.
+// As a client must be able to start while a node is down or has lost its data, what is left may be the same nodes.
+func common(a, b []ListedNode, lately bool) int {
+	a, b = slices.Clone(a), slices.Clone(b)
+	same := pair(a, b, func(n, m ListedNode) bool { return n.ID != "" && n.ID == m.ID })
+	metA, restA, metB, restB := a[:same], a[same:], b[:same], b[same:]
+	named := pair(restA, restB, func(n, m ListedNode) bool {
+		return n.Addr == m.Addr && (lately || !n.Met() || !m.Met())
+	})
+	if same == 0 {
+		return named
+	}
+	disjoint := !slices.ContainsFunc(a, func(n ListedNode) bool { return knows(b, n.Addr) })
+	restA = slices.DeleteFunc(restA[named:], func(n ListedNode) bool { return !disjoint && !knows(metB, n.Addr) })
+	restB = slices.DeleteFunc(restB[named:], func(m ListedNode) bool { return !disjoint && !knows(metA, m.Addr) })
+	maybe := min(len(restA), len(restB))
+	if !lately { // of two that are the same, one is not known by its id
+		maybe = min(maybe, unmetOf(restA)+unmetOf(restB))
+	}
+	return same + named + maybe
+}
+
+// pair moves entries of a and b that are the same to the front of both, one for one, and returns how many pairs these
+// are.
+func pair(a, b []ListedNode, same func(n, m ListedNode) bool) (pairs int) {
+	for i, n := range a {
+		if at := slices.IndexFunc(b[pairs:], func(m ListedNode) bool { return same(n, m) }); at >= 0 {
+			a[i], a[pairs] = a[pairs], n
+			b[pairs], b[pairs+at] = b[pairs+at], b[pairs]
+			pairs++
+		}
+	}
+	return pairs
+}
+
+func knows(list []ListedNode, addr string) bool {
+	return slices.ContainsFunc(list, func(n ListedNode) bool { return n.Addr == addr })
+}
+
+func unmetOf(list []ListedNode) (n int) {
+	for _, node := range list {
+		if !node.Met() {
+			n++
+		}
+	}
+	return n
+}

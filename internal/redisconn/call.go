@@ -1,0 +1,82 @@
+package redisconn
+
+import (
+	"slices"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/lua"
+	"github.com/quorumlock/redlock/internal/resp"
+)
+
+// Call is a call of a script for one server alone, or any other command.
+type Call struct {
+	Script *lua.Script // nil: Args are the whole command
+	Args   []any       // of a script: the number of keys, the keys, the arguments
+	// Heard gets the reply, which may be a redis.Error, or why there is none. It must not block.
+	Heard func(reply any, err error)
+}
+
+// command returns the call with the script's digest, or with its source.
+func (c Call) command(source bool) []any {
+	switch {
+	case c.Script == nil:
+		return c.Args
+	case source:
+		return append([]any{"EVAL", c.Script.Source}, c.Args...)
+	default:
+		return append([]any{"EVALSHA", c.Script.SHA}, c.Args...)
+	}
+}
+
+// lacked reports whether a reply says that the server lacks the script: since it may not be loaded, or after SCRIPT
+// FLUSH. Then the script's source is sent, here and in Behind as for rounds in resend.
+func (c Call) lacked(reply any) bool {
+	err, refused := reply.(redis.Error)
+	return refused && c.Script != nil && resp.Code(err) == "NOSCRIPT"
+}
+
+// AskScript makes the call, and does not wait: see Ask.
+func (c *Conn) AskScript(call Call) { c.askScript(call, false) }
+
+func (c *Conn) askScript(call Call, source bool) {
+	c.Ask(func(replies []any, err error) {
+		switch {
+		case err != nil:
+			call.Heard(nil, err)
+		case !source && call.lacked(replies[0]):
+			c.askScript(call, true)
+		default:
+			call.Heard(replies[0], nil)
+		}
+	}, call.command(source))
+}
+
+// Behind returns a Do that makes the calls behind its first commands, so that they cost no round trip of their own, and
+// those whose script the server lacks once more behind the next commands, which may be none.
+func Behind(do Do, calls ...Call) Do {
+	again := false
+	return func(commands ...[]any) ([]any, error) {
+		own, made := len(commands), calls
+		calls, commands = nil, slices.Clip(commands)
+		for _, call := range made {
+			commands = append(commands, call.command(again))
+		}
+		replies, err := do(commands...)
+		for i, call := range made {
+			switch {
+			case err != nil:
+				call.Heard(nil, err)
+			case !again && call.lacked(replies[own+i]):
+				calls = append(calls, call)
+			default:
+				call.Heard(replies[own+i], nil)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		again = true
+		return replies[:own], nil
+	}
+}
