@@ -40,7 +40,8 @@ var (
 	raise  = script(command{read: readAcquire}, rows(3), "raise")
 	extend = urgent(command{read: readExtend, trust: guard.TrustOurs, reader: keepReading}, rows(3),
 		"revoked", "extend")
-	release        = undo(command{read: readRelease, reader: stopReading}, toRelease, "free", "readers", "queue", "release")
+	release = undo(command{read: readRelease, reader: stopReading}, toRelease,
+		"free", "readers", "queue", "release")
 	adopt          = script(command{read: readAcquire}, rows(4), "revoked", "label", "adopt")
 	revert         = undo(command{}, rows(2), "revoked", "readers", "queue", "revert")
 	acquireOrQueue = &command{Command: acquire.Command, read: acquire.read} // acquire, with a channel
@@ -258,8 +259,8 @@ func columns(all []*redisconn.Request, e *resp.Encoder) {
 	e.Arg(of(all[0]).args[3])
 }
 
-// toRelease encodes one argument with all owners; then, if any request has a member or a token, the members of all; then,
-// if any has a token, the tokens of all. A token keeps out an extension that arrives late.
+// toRelease encodes one argument with all owners; then, if any request has a member or a token, the members of all;
+// then, if any has a token, the tokens of all. A token keeps out an extension that arrives late.
 func toRelease(all []*redisconn.Request, e *resp.Encoder) {
 	keys, queued, extended := 0, false, false
 	for _, r := range all {

@@ -159,14 +159,15 @@ func (h *hold) finish(cause error, releaseNodes bool) {
 	}
 	h.tenure.contexts = nil
 	h.locker.schedule.Remove(h)
-	if h.tenure.want.observed != nil && !errors.Is(cause, ErrUnlocked) { // leave reports the outcome of an Unlock when it is known
+	observed := h.tenure.want.observed
+	if observed != nil && !errors.Is(cause, ErrUnlocked) { // leave reports the outcome of an Unlock when it is known
 		err := cause
 		if errors.Is(cause, ErrLost) {
 			err = h.endedError("hold", cause)
 		}
-		h.tenure.want.observed.released(h.owner, h.token, h.tenure.since, err)
+		observed.released(h.owner, h.token, h.tenure.since, err)
 	}
-	if h.tenure.member != noMember && !h.tenure.kept { // else a node's late grant would be given back while it is to be kept
+	if h.tenure.member != noMember && !h.tenure.kept { // else a late grant would be given back while it is to be kept
 		h.locker.listeners.leave(h.owner)
 	}
 	if releaseNodes {
@@ -311,8 +312,8 @@ func (h *hold) concludeExtension(x extension, votes quorum.Count, waitErr error)
 	return failure
 }
 
-// endedError returns the error of an operation on a hold that has ended. The caller need not hold mu: only the tenure of a
-// lost hold is read, and a lost hold keeps its tenure, which no longer changes.
+// endedError returns the error of an operation on a hold that has ended. The caller need not hold mu: only the tenure of
+// a lost hold is read, and a lost hold keeps its tenure, which no longer changes.
 func (h *hold) endedError(op string, cause error) error {
 	e := failed(op, h.name, cause)
 	switch {

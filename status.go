@@ -49,8 +49,6 @@ type NodeClients struct {
 	Clients int
 	// Conflict reports that two could hold one lock: a client with these lists and one with this Locker's.
 	Conflict bool
-
-	_ struct{} // keyed literals alone, so that there may be more fields
 }
 
 // Finding is something that the administrator of a node should know, about the node or about all nodes together.

@@ -23,9 +23,9 @@ import (
 // queues until they are back.
 
 // wait waits until the lock is held: first in this process's local queue, then, at the head of that, in the nodes'
-// queues. last is the error of the attempt that failed before, or nil, and first the waiter that the nodes have put into
-// their queues by it, or nil. More attempts would not help: after a split vote every client gives way to the oldest,
-// while in a queue each waits its turn.
+// queues. last is the error of the attempt that failed before, or nil, and first the waiter that the nodes have put
+// into their queues by it, or nil. More attempts would not help: after a split vote every client gives way to the
+// oldest, while in a queue each waits its turn.
 func (l *Locker) wait(ctx context.Context, want acquisition, last error, first *waiter) (*hold, error) {
 	ended := l.ended(ctx)
 	if !want.shared && ended == nil { // readers get the lock together, so each reader joins the nodes' queues itself
@@ -190,7 +190,8 @@ func (q *queueWait) decide(ctx context.Context, v *quorum.Votes, attempts int) e
 		return errAskAgain
 	}
 	err := l.rest(ctx, o.backoff(attempts))
-	if decided == quorum.Retreat && err == nil && o.maxAttempts == 0 { // what limits attempts may be all that ends the wait
+	// What limits attempts may be all that ends the wait.
+	if decided == quorum.Retreat && err == nil && o.maxAttempts == 0 {
 		err = l.restUntilReady(ctx)
 	}
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package cases reads text tables of test cases, which a reader can extend without Go: a case a line; what begins with #
-// is a comment. It knows nothing of what the lines say.
+// Package cases reads text tables of test cases, which a reader can extend without Go: a case a line; what begins with
+// # is a comment. It knows nothing of what the lines say.
 package cases
 
 import (

@@ -8,8 +8,6 @@
 package diagnosis
 
 import (
-	"fmt"
-	"strings"
 	"time"
 )
 
@@ -86,35 +84,4 @@ type Clients struct {
 	Elsewhere bool       // some address leads them to another node than it leads this client to
 	Gone      bool       // none has been seen for so long that they are not at work any more
 	Seen      int        // in s, how long ago one was last seen: at most, or at least if they are gone; 0: just now
-}
-
-// Findings says what is to be known about a node, in the order of the table.
-func Findings(f *Facts) (list []Finding) {
-	var words *strings.Replacer
-	for _, r := range table {
-		if !r.when(f) {
-			continue
-		}
-		if words == nil {
-			words = f.words()
-		}
-		list = append(list, Finding{words.Replace(r.code), r.severity, words.Replace(r.text), words.Replace(r.remedy)})
-	}
-	return list
-}
-
-// words puts the facts in the place of the words in braces that the table has.
-func (f *Facts) words() *strings.Replacer {
-	return strings.NewReplacer(
-		"{error}", f.Error, "{reply}", strings.ToLower(f.Reply), "{odd}", f.Odd,
-		"{info refused}", f.InfoRefused, "{config refused}", f.ConfigRefused,
-		"{record}", f.RecordKey, "{unkept}", f.Unkept,
-		"{policy}", f.Policy, "{used}", fmt.Sprint(f.UsedMemory), "{maxmemory}", fmt.Sprint(f.MaxMemory),
-		"{fsync}", f.Fsync, "{timeout}", fmt.Sprint(f.IdleTimeout), "{pause}", fmt.Sprint(f.ProbePause),
-		"{script refused}", f.ScriptRefused, "{script reply}", strings.ToLower(f.ScriptReply),
-		"{settings}", f.Settings, "{same settings}", f.SameSettings,
-		"{lists}", f.listsInWords(), "{own list}", f.ownListInWords(), "{lists refused}", f.ListsRefused,
-		"{clock ahead}", (-f.Uptime).String(),
-		"{token ahead}", f.TokenAhead.String(), "{token}", fmt.Sprint(f.Token), "{floor}", f.FloorKey,
-	)
 }

@@ -1,6 +1,10 @@
 package diagnosis
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // row is one finding: when there is one, and what it says. Words in braces stand for facts: see words.
 type row struct {
@@ -156,3 +160,34 @@ func trouble(kinds ...string) func(f *Facts) bool {
 
 // wouldEvict reports whether the node would evict locks if its memory were limited.
 func (f *Facts) wouldEvict() bool { return f.Policy != "noeviction" && f.Policy != "" }
+
+// Findings says what is to be known about a node, in the order of the table.
+func Findings(f *Facts) (list []Finding) {
+	var words *strings.Replacer
+	for _, r := range table {
+		if !r.when(f) {
+			continue
+		}
+		if words == nil {
+			words = f.words()
+		}
+		list = append(list, Finding{words.Replace(r.code), r.severity, words.Replace(r.text), words.Replace(r.remedy)})
+	}
+	return list
+}
+
+// words puts the facts in the place of the words in braces that the table has.
+func (f *Facts) words() *strings.Replacer {
+	return strings.NewReplacer(
+		"{error}", f.Error, "{reply}", strings.ToLower(f.Reply), "{odd}", f.Odd,
+		"{info refused}", f.InfoRefused, "{config refused}", f.ConfigRefused,
+		"{record}", f.RecordKey, "{unkept}", f.Unkept,
+		"{policy}", f.Policy, "{used}", fmt.Sprint(f.UsedMemory), "{maxmemory}", fmt.Sprint(f.MaxMemory),
+		"{fsync}", f.Fsync, "{timeout}", fmt.Sprint(f.IdleTimeout), "{pause}", fmt.Sprint(f.ProbePause),
+		"{script refused}", f.ScriptRefused, "{script reply}", strings.ToLower(f.ScriptReply),
+		"{settings}", f.Settings, "{same settings}", f.SameSettings,
+		"{lists}", f.listsInWords(), "{own list}", f.ownListInWords(), "{lists refused}", f.ListsRefused,
+		"{clock ahead}", (-f.Uptime).String(),
+		"{token ahead}", f.TokenAhead.String(), "{token}", fmt.Sprint(f.Token), "{floor}", f.FloorKey,
+	)
+}

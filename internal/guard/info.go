@@ -42,6 +42,45 @@ type Info struct {
 	period  time.Duration // Rules.Period
 }
 
+// record is the text that a node keeps at {prefix}redlock:node. FLUSHALL deletes it, which INFO does not report. And
+// for a promoted replica, whose uptime means nothing, it says since when the node has been a master.
+//
+// A record that came back with the data of a durable node shows that some file of that node was loaded. The file need
+// not be its last one: it may be older than the node's last vote, or a replica's. So the record alone proves nothing.
+// It is proof to a client that is configured to trust durable nodes, and knew the node with the same record before.
+type record struct {
+	epoch   string // in which it was written
+	since   int64  // the node has forgotten nothing since then; µs, by the node's clock
+	durable bool   // the node reported durable persistence then
+}
+
+func (r record) String() string {
+	if r.epoch == "" {
+		return ""
+	}
+	text := r.epoch + " " + strconv.FormatInt(r.since, 10)
+	if r.durable {
+		text += " durable"
+	}
+	return text
+}
+
+// parseRecord returns the zero record for a malformed text.
+func parseRecord(text string) record {
+	parts := strings.Split(text, " ")
+	if len(parts) < 2 || len(parts) > 3 || parts[0] == "" {
+		return record{}
+	}
+	since, err := strconv.ParseInt(parts[1], 10, 64)
+	if err != nil || len(parts) == 3 && parts[2] != "durable" {
+		return record{}
+	}
+	return record{parts[0], since, len(parts) == 3}
+}
+
+// unknownEpoch is the epoch of a node that refuses INFO.
+const unknownEpoch = "-"
+
 // epoch identifies the process and its role: unlike run_id it also changes when a replica is promoted. It may change
 // without such a reason: see continues.
 func (i *Info) epoch() string {

@@ -1,8 +1,8 @@
 // Package quorum decides what votes amount to: who votes, in one list of nodes or in two; what is a majority; when an
 // outcome is certain; who asks again after a tie; what a waiter does next.
 //
-// It is pure: it knows votes and what nodes have said, as values. It must not know how a node is asked, what the time is,
-// nor what a lock is called.
+// It is pure: it knows votes and what nodes have said, as values. It must not know how a node is asked, what the time
+// is, nor what a lock is called.
 package quorum
 
 import (
@@ -128,7 +128,8 @@ func (e *Electorate) Least() int {
 	return both + max(0, a.need-both) + max(0, b.need-both)
 }
 
-// Worst returns size and need of the list that lacks the most votes, and how many of its nodes are among the given ones.
+// Worst returns size and need of the list that lacks the most votes, and how many of its nodes are among the given
+// ones.
 func (e *Electorate) Worst(votes Set) (size, need, has int) {
 	for i, list := range e.lists {
 		if n := (votes & list.nodes).Size(); i == 0 || list.need-n > need-has {

@@ -66,8 +66,8 @@ func TestRolesInATieWithTwoLists(t *testing.T) {
 	}
 }
 
-// The pause and another round must fit into the node timeout. The oldest pauses twice at most, and whoever must learn the
-// names asks for them once.
+// The pause and another round must fit into the node timeout. The oldest pauses twice at most, and whoever must learn
+// the names asks for them once.
 func TestTiePause(t *testing.T) {
 	split, unnamed := poll(OneList(5)), poll(OneList(5))
 	for i := range 5 {

@@ -52,7 +52,8 @@ func TestWaiterDecisions(t *testing.T) {
 			for range n {
 				requests++
 				d, _ := seen.Decide(v, shared, us)
-				equals(t, [...]string{KeepVotes: "keep", GiveBack: "give", Requeue: "requeue"}[d], want, "%s: %s: request %d", at, line, requests)
+				got := [...]string{KeepVotes: "keep", GiveBack: "give", Requeue: "requeue"}[d]
+				equals(t, got, want, "%s: %s: request %d", at, line, requests)
 			}
 		}
 	}
