@@ -160,7 +160,7 @@ func (h *hold) finish(cause error, releaseNodes bool) {
 	h.tenure.contexts = nil
 	h.locker.schedule.Remove(h)
 	observed := h.tenure.want.observed
-	if observed != nil && !errors.Is(cause, ErrUnlocked) { // leave reports the outcome of an Unlock when it is known
+	if observed != nil && !errors.Is(cause, ErrUnlocked) { // else leave reports the outcome when it is known
 		err := cause
 		if errors.Is(cause, ErrLost) {
 			err = h.endedError("hold", cause)
@@ -312,8 +312,8 @@ func (h *hold) concludeExtension(x extension, votes quorum.Count, waitErr error)
 	return failure
 }
 
-// endedError returns the error of an operation on a hold that has ended. The caller need not hold mu: only the tenure of
-// a lost hold is read, and a lost hold keeps its tenure, which no longer changes.
+// endedError returns the error of an operation on a hold that has ended. The caller need not hold mu: only the tenure
+// of a lost hold is read, and a lost hold keeps its tenure, which no longer changes.
 func (h *hold) endedError(op string, cause error) error {
 	e := failed(op, h.name, cause)
 	switch {
