@@ -135,7 +135,8 @@ fuzz: ## every parser and decoder, FUZZ_TIME each
 	done; done
 
 # The library's packages: see docs/architecture.md.
-ROOMS := . ./internal/redisconn ./internal/endpoint ./internal/resp ./internal/guard ./internal/token ./internal/lua
+ROOMS := . $(addprefix ./internal/,agreement diagnosis endpoint guard localqueue lua quorum redisconn register resp \
+	schedule slots token waiting)
 
 COVERAGE ?= 95
 

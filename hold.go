@@ -136,13 +136,6 @@ func (h *hold) unkeep() bool {
 	return true
 }
 
-// letGo releases a hold that the nodes keep beyond its end, and does not wait. The caller holds mu.
-func (h *hold) letGo() {
-	if h.unkeep() {
-		h.locker.undo(h, h.tenure.asked)
-	}
-}
-
 // finish ends the hold: it closes Done, cancels the contexts and stops renewal. With releaseNodes it also releases what
 // the nodes still keep, since nothing uses it any more. releaseNodes is false in four cases: Unlock sends the release
 // itself; after Close, the nodes protect work that is still running for the rest of the TTL; after Ticket, they keep
@@ -173,26 +166,6 @@ func (h *hold) finish(cause error, releaseNodes bool) {
 	if releaseNodes {
 		h.locker.undo(h, h.tenure.asked)
 	}
-}
-
-var errDiscarded = errors.New("discarded")
-
-// discard ends a hold that has no handle, and releases it on the nodes even if Close has ended it before.
-func (h *hold) discard() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if ended := h.ended(); ended == nil {
-		h.finish(errDiscarded, true)
-	} else if errors.Is(ended, ErrClosed) {
-		h.locker.undo(h, h.tenure.asked)
-	}
-}
-
-// withdraw gives up a hold that was not handed out, whether or not it has a majority: it leaves the queues on the nodes
-// and gives back the votes that it has.
-func (h *hold) withdraw() {
-	h.locker.listeners.leave(h.owner)
-	h.locker.undo(h, h.tenure.asked)
 }
 
 // leave gives back one handle; the last one unlocks, also if the hold has ended at its maximum and is kept since.
@@ -232,27 +205,6 @@ func (h *hold) leave() error {
 	}
 	t.recycle()
 	return err
-}
-
-// release sends the round r, which releases the lock, and waits for a majority to confirm it, unless WithAsyncUnlock is
-// set.
-func (h *hold) release(r *round, t *tenure, now time.Time) error {
-	l := h.locker
-	if t.former != uuid.Nil {
-		l.undoOwner(release, t.want.key, t.former, noMember, t.want.opts.ttl, t.asked)
-	}
-	defer r.Done()
-	r.expires = now.Add(t.want.opts.ttl)
-	r.send(l.nodes, t.asked, now)
-	if t.want.opts.async {
-		return nil
-	}
-	<-r.wake // after the node timeout at the latest: see round.wait
-	votes := r.poll.SoFar()
-	if votes.Verdict() == quorum.Won {
-		return nil
-	}
-	return r.failure("unlock", h.name, ErrLost, votes, nil)
 }
 
 // extension is an attempt to extend a hold on all nodes.
@@ -522,33 +474,4 @@ func (l *Locker) askToAcquire(h *hold) *round {
 	default:
 		return l.askFor(acquirePlain, h)
 	}
-}
-
-// undo releases what a hold may have on the nodes, or gives it back to the owner from which it was to be adopted. It
-// does not wait.
-func (l *Locker) undo(h *hold, nodes quorum.Set) {
-	if nodes == 0 {
-		return
-	}
-	k := release
-	if h.tenure.want.from != nil {
-		k = revert
-	}
-	r := l.askFor(k, h)
-	now := l.opts.clock.local()
-	r.expires = now.Add(h.tenure.want.opts.ttl)
-	r.send(l.nodes, nodes, now)
-	r.Done()
-}
-
-// undoOwner releases, by k, a key and a member of its queue under an owner that has no hold in this process, and does
-// not wait. After ttl the release is not sent any more, since the key has then expired.
-func (l *Locker) undoOwner(k *command, key string, owner uuid.UUID, member any, ttl time.Duration, nodes quorum.Set) {
-	r := l.rounds.Get().(*round)
-	r.set(k, key, owner, 0)
-	r.args[1], r.args[2] = member, noToken
-	now := l.opts.clock.local()
-	r.expires = now.Add(ttl)
-	r.send(l.nodes, nodes, now)
-	r.Done()
 }

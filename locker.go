@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
-	"github.com/quorumlock/redlock/internal/line"
+	"github.com/quorumlock/redlock/internal/localqueue"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
 	"github.com/quorumlock/redlock/internal/schedule"
@@ -26,7 +26,7 @@ type Locker struct {
 	tokens     tokens
 	peers      *peers
 	schedule   schedule.Schedule
-	local      line.Lines[QuorumError] // callers of this process that wait for a name; the note: see acquisition.found
+	local      localqueue.Queues[QuorumError] // of those that wait for a name; the note: see acquisition.found
 	listeners  listeners
 	events     *events
 	ctx        context.Context // done when the Locker is closed; ends all waits

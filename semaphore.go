@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/semaphore"
 
-	"github.com/quorumlock/redlock/internal/line"
+	"github.com/quorumlock/redlock/internal/localqueue"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/slots"
 )
@@ -326,7 +326,7 @@ func (s *Semaphore) wait(ctx context.Context, want *acquisition) (*hold, error) 
 // queue waits in the queue of one slot after the other until it holds one. The place in each queue depends on when the
 // wait began, so moving to another queue loses no time.
 func (s *Semaphore) queue(ctx context.Context, want *acquisition, seen *slots.Survey, last error) (*hold, error) {
-	defer func() { s.slots.Contend(want.opts.clock.local().Add(line.ContendedFor)) }()
+	defer func() { s.slots.Contend(want.opts.clock.local().Add(localqueue.ContendedFor)) }()
 	for at := s.slots.ShortestQueue(seen, slots.None); ; at = s.slots.ShortestQueue(seen, at) {
 		var h *hold
 		var err error

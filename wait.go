@@ -6,7 +6,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/quorumlock/redlock/internal/quorum"
+	"github.com/quorumlock/redlock/internal/waiting"
 )
 
 // Waiting. A client that finds a lock taken joins the queue that each node keeps for it. On a release, each node hands
@@ -29,19 +29,19 @@ import (
 func (l *Locker) wait(ctx context.Context, want acquisition, last error, first *waiter) (*hold, error) {
 	ended := l.ended(ctx)
 	if !want.shared && ended == nil { // readers get the lock together, so each reader joins the nodes' queues itself
-		line := l.local.Join(want.key)
+		queue := l.local.Join(want.key)
 		defer l.local.Leave(want.key)
-		before := line.Note.Load()
-		if !line.Turn.TryAcquire(1) {
+		before := queue.Note.Load()
+		if !queue.Turn.TryAcquire(1) {
 			first.withdraw() // while it waited here, it could not use votes that the nodes hand it
-			first, ended = nil, l.takeTurn(ctx, line.Turn)
-			if found := line.Note.Load(); ended != nil && found != nil && found != before {
+			first, ended = nil, l.takeTurn(ctx, queue.Turn)
+			if found := queue.Note.Load(); ended != nil && found != nil && found != before {
 				last = nil // since the caller's own attempt
 			}
 		}
 		if ended == nil {
-			defer line.Turn.Release(1)
-			want.head = &line.Note
+			defer queue.Turn.Release(1)
+			want.head = &queue.Note
 			if last != nil {
 				want.found(last)
 			}
@@ -65,10 +65,10 @@ func (l *Locker) wait(ctx context.Context, want acquisition, last error, first *
 type queueWait struct {
 	locker *Locker
 	want   acquisition
-	last   error          // why the last request got nothing; nil: none has an answer yet
-	since  int64          // when the wait of the next owner counts from, in µs of the nodes' time
-	seen   quorum.History // what the requests have found
-	waiter *waiter        // nil: the next request has a new owner
+	last   error           // why the last request got nothing; nil: none has an answer yet
+	since  int64           // when the wait of the next owner counts from, in µs of the nodes' time
+	seen   waiting.History // what the requests have found
+	waiter *waiter         // nil: the next request has a new owner
 }
 
 // queue waits in the nodes' queues until the lock is held. Its first request counts as part of the attempt that failed
@@ -84,7 +84,7 @@ func (l *Locker) queue(ctx context.Context, want acquisition, last error, first 
 	if first != nil {
 		begun = first.hold.tenure.start
 	}
-	q := &queueWait{locker: l, want: want, last: last, waiter: first, seen: quorum.History{First: first != nil}}
+	q := &queueWait{locker: l, want: want, last: last, waiter: first, seen: waiting.History{First: first != nil}}
 	q.since = cmp.Or(want.waitsSince, l.tokens.time(begun))
 	for attempts := 1; ; attempts++ {
 		if h, err := q.turn(ctx, attempts); !errors.Is(err, errAskAgain) {
@@ -100,7 +100,7 @@ func (q *queueWait) turn(ctx context.Context, attempts int) (*hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	pause, final := quorum.Pause{}, attempts == o.maxAttempts
+	pause, final := waiting.Pause{}, attempts == o.maxAttempts
 	if !final {
 		pause = q.seen.Pause(o.backoff(attempts), max(o.ttl, queueLives)/2, o.maxAttempts == 0)
 	}
@@ -171,15 +171,15 @@ func (q *queueWait) ask(ctx context.Context) (r *round, asked instant, err error
 
 // decide does what the votes say after a request that did not get the lock, and returns errAskAgain or why the wait is
 // over.
-func (q *queueWait) decide(ctx context.Context, v *quorum.Votes, attempts int) error {
+func (q *queueWait) decide(ctx context.Context, v *waiting.Votes, attempts int) error {
 	l, o := q.locker, q.want.opts
 	decided, pauses := q.seen.Decide(v, q.want.shared, q.waiter.owner)
 	switch decided {
-	case quorum.KeepVotes:
+	case waiting.KeepVotes:
 		return errAskAgain
-	case quorum.Requeue:
+	case waiting.Requeue:
 		q.since = l.tokens.time(o.clock.now())
-	case quorum.GiveBack, quorum.Retreat:
+	case waiting.GiveBack, waiting.Retreat:
 		q.since++ // no owner of this wait may be that of another attempt, whose undo may still be on its way
 	}
 	// The node hands each returned vote to its oldest waiter. If it cannot notify that waiter, the waiter must find the
@@ -191,7 +191,7 @@ func (q *queueWait) decide(ctx context.Context, v *quorum.Votes, attempts int) e
 	}
 	err := l.rest(ctx, o.backoff(attempts))
 	// What limits attempts may be all that ends the wait.
-	if decided == quorum.Retreat && err == nil && o.maxAttempts == 0 {
+	if decided == waiting.Retreat && err == nil && o.maxAttempts == 0 {
 		err = l.restUntilReady(ctx)
 	}
 	if err != nil {

@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/quorumlock/redlock/internal/quorum"
+	"github.com/quorumlock/redlock/internal/waiting"
 )
 
 // waiter is one wait for one lock under one owner.
@@ -23,15 +22,15 @@ type waiter struct {
 	first       *round        // the request that put it into the queues; nil: it has not asked yet, or has asked again
 
 	mu       sync.Mutex
-	notified quorum.Notifications // guarded by mu
-	asking   *round               // the last request, until it is abandoned; guarded by mu
+	notified waiting.Notifications // guarded by mu
+	asking   *round                // the last request, until it is abandoned; guarded by mu
 }
 
 // waiterFor creates a waiter for a hold that no majority has given yet.
 func (l *Locker) waiterFor(h *hold) *waiter {
 	w := &waiter{
 		locker: l, hold: h, queuedToken: h.token, askedToken: h.token, owner: h.owner.String(),
-		wake: make(chan struct{}, 1), notified: quorum.NewNotifications(len(l.nodes)),
+		wake: make(chan struct{}, 1), notified: waiting.NewNotifications(len(l.nodes)),
 	}
 	h.setMember()
 	l.listeners.add(h.owner, w.notify)
@@ -101,7 +100,7 @@ func (w *waiter) withdraw() {
 }
 
 // votes counts the votes by the answers so far and the notifications.
-func (w *waiter) votes(r *round) quorum.Votes {
+func (w *waiter) votes(r *round) waiting.Votes {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.notified.Weigh(r.poll.SoFar(), w.askedToken, w.hold.token)
@@ -141,7 +140,7 @@ var errAskAgain = errors.New("ask again")
 // of them: the outcome may be certain before the waiter's own votes have come. The pause begins at the outcome, or
 // when the first of these votes comes after it: the others may be on their way.
 func (w *waiter) await(
-	ctx context.Context, r *round, asked instant, p quorum.Pause, seen *quorum.History,
+	ctx context.Context, r *round, asked instant, p waiting.Pause, seen *waiting.History,
 ) (*hold, error) {
 	l := w.locker
 	begun, none := l.opts.clock.now(), true
@@ -202,7 +201,7 @@ func (w *waiter) takeWake() bool {
 
 // promote turns a majority of votes into a hold. It returns errAskAgain if too few nodes accept the token or too little
 // of the TTL is left, and another error if the wait is over.
-func (w *waiter) promote(ctx context.Context, v *quorum.Votes, asked instant) (*hold, error) {
+func (w *waiter) promote(ctx context.Context, v *waiting.Votes, asked instant) (*hold, error) {
 	l, h := w.locker, w.hold
 	t := h.tenure
 	// The TTL of a vote in answer to the last request began after that request was sent, and so did the lease of a vote
@@ -210,11 +209,11 @@ func (w *waiter) promote(ctx context.Context, v *quorum.Votes, asked instant) (*
 	// any time since the waiter drew its owner, at since.
 	start, term := t.since, min(l.opts.lease(), t.want.opts.ttl)
 	switch v.Basis {
-	case quorum.Answered:
+	case waiting.Answered:
 		start, term = asked, t.want.opts.ttl
-	case quorum.HandedOver:
+	case waiting.HandedOver:
 		start = asked
-	case quorum.Notified:
+	case waiting.Notified:
 	}
 	if h.token > 0 && (!v.Accepted || l.outdated(h.token)) {
 		r, err := l.askToRaise(h, max(h.token, v.Highest), l.electorate.All)
@@ -325,18 +324,4 @@ func (h *hold) memberOf(ttl any) string {
 		token = readerToken
 	}
 	return fmt.Sprintf("%s %s %013d %s", h.owner, token, ttl, h.locker.listeners.channel)
-}
-
-// queueLives is how long the nodes keep a queue that nobody asks about, if the waiters' TTL is not longer: join.lua.
-// It is more than a short TTL, so that clients that are slow for a while, because there are many of them, do not lose
-// their places and ask for new ones.
-const queueLives = 30 * time.Second
-
-// returnGrant undoes a node's grant to a waiter that has given up.
-func (l *Locker) returnGrant(node int, key string, owner uuid.UUID, shared bool) {
-	k := release
-	if shared {
-		k = k.reader
-	}
-	l.undoOwner(k, key, owner, noMember, max(l.opts.ttl, queueLives), quorum.Set(0).With(node))
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/sim"
+	"github.com/quorumlock/redlock/internal/waiting"
 )
 
 // never is a back-off with which only a notification wakes a waiter.
@@ -390,7 +391,7 @@ func TestALeaseCountsFromBeforeTheHandOver(t *testing.T) {
 		settleNetwork()
 		w.notify(1, quorum.Answer{Vote: quorum.Granted}, true)
 		w.notify(2, quorum.Answer{Vote: quorum.Granted}, false)
-		if v := w.votes(r); v.Given != 7 || v.Basis != quorum.Notified {
+		if v := w.votes(r); v.Given != 7 || v.Basis != waiting.Notified {
 			t.Errorf("given %b, basis %d, want 111, and notifications that may be older", v.Given, v.Basis)
 		}
 		w.notify(2, quorum.Answer{Vote: quorum.Granted}, true)
@@ -422,7 +423,7 @@ func TestAHandOverAfterTheRequestWasDropped(t *testing.T) {
 		for node := range fl.nodes {
 			r.vote(node, quorum.Answer{Vote: quorum.Taken})
 		}
-		equals(t, w.votes(r).Basis, quorum.Notified, "the basis of the votes")
+		equals(t, w.votes(r).Basis, waiting.Notified, "the basis of the votes")
 		r.Done()
 		w.hold.withdraw()
 	})
@@ -543,7 +544,7 @@ func TestNotifiedVotesKeepTheirAge(t *testing.T) {
 		time.Sleep(l.opts.ttl)
 		fl.nodes.do("SET", "job", w.owner, "PX", 100)
 		for i := range 2 {
-			h, err := w.promote(t.Context(), &quorum.Votes{Given: 3, Enough: true, Accepted: true}, l.opts.clock.now())
+			h, err := w.promote(t.Context(), &waiting.Votes{Given: 3, Enough: true, Accepted: true}, l.opts.clock.now())
 			if !errors.Is(err, errAskAgain) {
 				t.Errorf("call %d: got %v, %v, want errAskAgain", i, h, err)
 			}
@@ -583,7 +584,7 @@ func TestWinOnFreshAnswersNeedsFreshAcceptance(t *testing.T) {
 		w := l.waits("job")
 		fl.nodes.do("SET", "job", w.owner, "PX", 10_000)
 		w.hold.tenure.asked = l.electorate.All
-		votes := quorum.Votes{Given: 0b111, Enough: true, Basis: quorum.Answered}
+		votes := waiting.Votes{Given: 0b111, Enough: true, Basis: waiting.Answered}
 		h, err := w.promote(t.Context(), &votes, l.opts.clock.now())
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/redlock/internal/agreement"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/sim"
+	"github.com/quorumlock/redlock/internal/waiting"
 )
 
 // One node's answers are late, and a newcomer has got two votes of five before those nodes learnt of an older waiter.
@@ -55,9 +56,9 @@ func TestNoAnswerMakesAHotLoop(t *testing.T) {
 			for i := range 3 {
 				r.poll.Cast(i, a)
 			}
-			said := quorum.NewNotifications(3)
+			said := waiting.NewNotifications(3)
 			v := said.Weigh(r.poll.SoFar(), 1, 1)
-			backoff, seen := Jitter(10*ms, 250*ms), quorum.History{}
+			backoff, seen := Jitter(10*ms, 250*ms), waiting.History{}
 			for attempts := 1; attempts < 20; attempts++ {
 				p := seen.Pause(backoff(attempts), 15*time.Second, true)
 				if d := p.Length(&v, 0); d < 2*ms || d > 15*time.Second {

@@ -98,6 +98,9 @@ func (c Count) Certain() bool {
 	return c.Verdict() != Pending
 }
 
+// Electorate returns who may vote.
+func (c Count) Electorate() *Electorate { return c.poll.electorate }
+
 // Voters returns the nodes that have voted.
 func (c Count) Voters() Set { return c.tally.voters() }
 

@@ -1,29 +1,35 @@
-package quorum
+// Package waiting decides what a waiter does next: whether it has the lock by its votes, when it asks again, whether it
+// gives its votes back.
+//
+// It is pure: it knows the votes for a waiter and its rivals, by answers and notifications. It must not know how a node
+// is asked, how it notifies, or what the time is.
+package waiting
 
 import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/chance"
+	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 // Votes are the votes for one waiter and for its rivals, by the answers to the waiter's last request and by
 // notifications.
 type Votes struct {
-	Given    Set   // nodes that gave the waiter the lock
-	Enough   bool  // they are a majority of each list
-	Basis    Basis // what such a majority rests on
-	Accepted bool  // enough of the votes that it rests on accepted the waiter's token
-	Highest  int64 // the highest token known to a node that gave the lock without accepting the token
-	Revoked  bool  // a node gives the waiter nothing any more: what it has is not to be used
+	Given    quorum.Set // nodes that gave the waiter the lock
+	Enough   bool       // they are a majority of each list
+	Basis    Basis      // what such a majority rests on
+	Accepted bool       // enough of the votes that it rests on accepted the waiter's token
+	Highest  int64      // the highest token known to a node that gave the lock without accepting the token
+	Revoked  bool       // a node gives the waiter nothing any more: what it has is not to be used
 
-	granted      Set            // of the given votes, those of nodes that accepted the token
-	fresh        Set            // nodes that gave the lock in answer to the last request
-	handed       Set            // nodes that gave the lock after they had refused the last request
-	freshGranted Set            // of the fresh votes, those of nodes that accepted the token
-	others       map[string]Set // votes by other owner; Marker: readers; "": an unknown owner
-	ahead        int            // the most waiters that are ahead on any node
-	wanted       bool           // an older waiter waits on a node that gave the waiter the lock
-	lacking      Set            // nodes that abstained or failed to answer
+	granted      quorum.Set            // of the given votes, those of nodes that accepted the token
+	fresh        quorum.Set            // nodes that gave the lock in answer to the last request
+	handed       quorum.Set            // nodes that gave the lock after they had refused the last request
+	freshGranted quorum.Set            // of the fresh votes, those of nodes that accepted the token
+	others       map[string]quorum.Set // votes by other owner; Marker: readers; "": an unknown owner
+	ahead        int                   // the most waiters that are ahead on any node
+	wanted       bool                  // an older waiter waits on a node that gave the waiter the lock
+	lacking      quorum.Set            // nodes that abstained or failed to answer
 
 	// What the electorate makes of that: see sum.
 	mayHold     bool          // the waiter's votes are a majority of some list
@@ -52,7 +58,7 @@ type Notifications struct {
 
 // notification is the last notification by a node.
 type notification struct {
-	Answer
+	quorum.Answer
 	received bool
 	stale    bool // received before the last request: that request's answer takes precedence
 	behind   bool // the node sent it after it had refused the last request
@@ -65,9 +71,9 @@ func NewNotifications(nodes int) Notifications {
 
 // Receive records a notification. A grant means that the node accepted the token with which the waiter is in the queue.
 // behind: the node sent it after it had refused the last request.
-func (n *Notifications) Receive(node int, a Answer, queuedToken int64, behind bool) {
+func (n *Notifications) Receive(node int, a quorum.Answer, queuedToken int64, behind bool) {
 	n.last[node] = notification{Answer: a, received: true, behind: behind}
-	if a.Vote == Granted {
+	if a.Vote == quorum.Granted {
 		n.Accept(node, queuedToken)
 	}
 }
@@ -86,24 +92,24 @@ func (n *Notifications) Age() {
 
 // Weigh counts the votes by the answers to the last request and by the notifications. asked is the token in that
 // request, and want the token that the waiter needs now.
-func (n *Notifications) Weigh(votes Count, asked, want int64) (v Votes) {
-	e := votes.poll.electorate
-	v.others = make(map[string]Set)
+func (n *Notifications) Weigh(votes quorum.Count, asked, want int64) (v Votes) {
+	e := votes.Electorate()
+	v.others = make(map[string]quorum.Set)
 	remaining := make([]time.Duration, e.Size)
 	for i := range remaining {
-		remaining[i] = NoReply
+		remaining[i] = quorum.NoReply
 		a, fresh, handed := n.effective(i, votes)
 		v.Revoked = v.Revoked || votes.Voted(i) && votes.Answer(i).Revoked // also if a notification came after it
 		switch a.Vote {
-		case Granted, Outbid:
-			if fresh && a.Vote == Granted {
+		case quorum.Granted, quorum.Outbid:
+			if fresh && a.Vote == quorum.Granted {
 				n.Accept(i, asked)
 			}
 			// A grant counts for one token only: it may be for a lower token than the waiter has now, and a node that
 			// "knows" the waiter's token may have it from another client.
-			accepted := n.accepted[i] == want && (a.Vote == Granted || a.Token == want)
+			accepted := n.accepted[i] == want && (a.Vote == quorum.Granted || a.Token == want)
 			v.give(i, &a, accepted, fresh, handed)
-		case Taken:
+		case quorum.Taken:
 			if v.others[a.Owner] |= 0; !a.Uncounted { // an uncounted vote adds its owner with no vote
 				v.others[a.Owner] = v.others[a.Owner].With(i)
 			}
@@ -111,11 +117,11 @@ func (n *Notifications) Weigh(votes Count, asked, want int64) (v Votes) {
 			if a.Remaining > 0 {
 				remaining[i] = a.Remaining
 			}
-		case Abstained, Failed:
+		case quorum.Abstained, quorum.Failed:
 			if fresh {
 				v.lacking = v.lacking.With(i)
 			}
-		case Absent, VoteKinds:
+		case quorum.Absent, quorum.VoteKinds:
 			// does not say which owner has the lock
 		}
 	}
@@ -126,18 +132,18 @@ func (n *Notifications) Weigh(votes Count, asked, want int64) (v Votes) {
 
 // effective returns what a node says at present: its answer to the last request, which is fresh, or a notification that
 // takes precedence. handed: it gave the lock after it had refused that request.
-func (n *Notifications) effective(node int, votes Count) (a Answer, fresh, handed bool) {
+func (n *Notifications) effective(node int, votes quorum.Count) (a quorum.Answer, fresh, handed bool) {
 	last := &n.last[node]
 	switch {
 	case !votes.Voted(node) && last.received:
 		return last.Answer, false, false
 	case !votes.Voted(node):
-		return Answer{Vote: Failed}, false, false
+		return quorum.Answer{Vote: quorum.Failed}, false, false
 	}
 	a = *votes.Answer(node)
-	unanswered := a.Vote == Failed || a.Vote == Abstained
+	unanswered := a.Vote == quorum.Failed || a.Vote == quorum.Abstained
 	switch {
-	case !last.received, !unanswered && a.Vote != Taken:
+	case !last.received, !unanswered && a.Vote != quorum.Taken:
 	case last.stale: // the waiter has lost the vote; or the node has not confirmed it, and may have lost it since
 		*last = notification{}
 	default: // the waiter got the vote after the answer
@@ -147,7 +153,7 @@ func (n *Notifications) effective(node int, votes Count) (a Answer, fresh, hande
 }
 
 // give notes that a node gave the waiter the lock.
-func (v *Votes) give(node int, a *Answer, accepted, fresh, handed bool) {
+func (v *Votes) give(node int, a *quorum.Answer, accepted, fresh, handed bool) {
 	v.Given = v.Given.With(node)
 	v.ahead, v.wanted = max(v.ahead, a.Ahead), v.wanted || a.Ahead > 0
 	if fresh {
@@ -167,10 +173,10 @@ func (v *Votes) give(node int, a *Answer, accepted, fresh, handed bool) {
 }
 
 // sum notes what the electorate makes of the votes.
-func (v *Votes) sum(e *Electorate) {
+func (v *Votes) sum(e *quorum.Electorate) {
 	v.Enough, v.mayHold, v.cutOff = e.Suffice(v.Given), e.MayHold(v.Given), e.Block(v.lacking)
 	for owner, votes := range v.others {
-		if owner == Marker {
+		if owner == quorum.Marker {
 			v.readersHold = e.MayHold(votes)
 		} else {
 			v.rivalHolds = v.rivalHolds || e.MayHold(votes)
@@ -197,7 +203,7 @@ func (v *Votes) yields(shared bool, owner string) bool {
 		return false
 	}
 	for other := range v.others {
-		if other != "" && (shared || other != Marker && other < owner) {
+		if other != "" && (shared || other != quorum.Marker && other < owner) {
 			return true
 		}
 	}

@@ -1,4 +1,4 @@
-package line
+package localqueue
 
 import (
 	"context"
@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// A key is contended while callers stand in line for it, and a moment longer. What the one at the head has left can be
+// A key is contended while callers wait for it, and a moment longer. What the one at the head has left can be
 // read as long as somebody stands there.
-func TestALine(t *testing.T) {
-	var s Lines[string]
+func TestAQueue(t *testing.T) {
+	var s Queues[string]
 	now := time.Now()
 	s.Init(func() time.Time { return now })
 	if s.Contended("a") || s.Note("a") != nil {
@@ -18,7 +18,7 @@ func TestALine(t *testing.T) {
 	}
 	first, second := s.Join("a"), s.Join("a")
 	if first != second || !s.Contended("a") || s.Contended("b") {
-		t.Error("two callers for one key do not stand in one line")
+		t.Error("two callers for one key are not in one queue")
 	}
 	if !first.Turn.TryAcquire(1) || second.Turn.TryAcquire(1) {
 		t.Error("the turn is not that of one caller")
@@ -39,14 +39,14 @@ func TestALine(t *testing.T) {
 	}
 }
 
-// What it costs to keep lines does not grow with the number of keys for which callers stand in line: lines
-// that are in use are looked at a few times each, and not once for each key that comes later.
-func TestPruningLooksAtEachLineAFewTimes(t *testing.T) {
+// What it costs to keep queues does not grow with the number of keys for which callers wait: queues that
+// are in use are looked at a few times each, and not once for each key that comes later.
+func TestPruningLooksAtEachQueueAFewTimes(t *testing.T) {
 	for _, names := range []int{2_000, 20_000} {
 		looks := 0
-		var s Lines[string]
+		var s Queues[string]
 		now := time.Now()
-		s.Init(func() time.Time { // read once for each time that prune looks at all lines
+		s.Init(func() time.Time { // read once for each time that prune looks at all queues
 			looks += len(s.of)
 			return now
 		})
@@ -54,17 +54,17 @@ func TestPruningLooksAtEachLineAFewTimes(t *testing.T) {
 			s.Join(strconv.Itoa(name))
 		}
 		if looks > 2*names {
-			t.Errorf("%d names: looked at %d lines, want at most %d", names, looks, 2*names)
+			t.Errorf("%d names: looked at %d queues, want at most %d", names, looks, 2*names)
 		}
 		for _, l := range s.of { // as Leave leaves them
 			l.callers, l.contendedUntil = 0, now
 		}
 		now = now.Add(ContendedFor + 1)
-		for name := range names + manyLines {
+		for name := range names + manyQueues {
 			s.Join(strconv.Itoa(names + name))
 		}
-		if most := names + 2*manyLines; len(s.of) > most {
-			t.Errorf("%d names in use: %d lines, want at most %d", names+manyLines, len(s.of), most)
+		if most := names + 2*manyQueues; len(s.of) > most {
+			t.Errorf("%d names in use: %d queues, want at most %d", names+manyQueues, len(s.of), most)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package quorum
+package waiting
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/cases"
+	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 func TestWaiterDecisions(t *testing.T) {
@@ -16,7 +17,7 @@ func TestWaiterDecisions(t *testing.T) {
 			t.Fatalf("%s: bad line: %s", at, line)
 		}
 		shared := strings.TrimSpace(parts[0]) == "reader"
-		v := &Votes{others: map[string]Set{}, ahead: number(t, parts[2])}
+		v := &Votes{others: map[string]quorum.Set{}, ahead: number(t, parts[2])}
 		for i, node := range strings.Fields(parts[1]) {
 			switch node {
 			case "ours":
@@ -30,7 +31,7 @@ func TestWaiterDecisions(t *testing.T) {
 			case "young":
 				v.others[after] = v.others[after].With(i)
 			case "reads":
-				v.others[Marker] = v.others[Marker].With(i)
+				v.others[quorum.Marker] = v.others[quorum.Marker].With(i)
 			case "other":
 				v.others[""] = v.others[""].With(i)
 			case "revoked":
@@ -40,7 +41,7 @@ func TestWaiterDecisions(t *testing.T) {
 				t.Fatalf("%s: unknown vote %s", at, node)
 			}
 		}
-		v.sum(OneList(5))
+		v.sum(quorum.OneList(5))
 		var seen History
 		requests := 0
 		for want := range strings.FieldsSeq(parts[3]) {
@@ -63,13 +64,14 @@ func TestWaiterDecisions(t *testing.T) {
 // then seems to hold the lock, so none of them gives way to it: it must, to an older one, even to a reader.
 func TestAMajorityOfOneListGivesWayToAnOlderWaiter(t *testing.T) {
 	for _, wanted := range []bool{true, false} {
-		v := &Votes{Given: 0b0101, fresh: 0b0101, wanted: wanted, others: map[string]Set{Marker: 0b1000}, ahead: 1}
+		v := &Votes{Given: 0b0101, fresh: 0b0101, wanted: wanted, ahead: 1}
+		v.others = map[string]quorum.Set{quorum.Marker: 0b1000}
 		want := KeepVotes
 		if wanted {
 			want = GiveBack
 		}
 		var seen History
-		v.sum(New(0b0111, 0b1011))
+		v.sum(quorum.New(0b0111, 0b1011))
 		d, _ := seen.Decide(v, false, "0191")
 		equals(t, d, want, "wanted %v", wanted)
 	}
@@ -81,22 +83,22 @@ func TestGrantCountsForOneTokenOnly(t *testing.T) {
 	token, said := first, NewNotifications(3)
 	granted := func(when string, want int) {
 		t.Helper()
-		if v := said.Weigh(poll(OneList(3)).SoFar(), first, token); v.Given.Size() != 2 || v.granted.Size() != want {
+		if v := said.Weigh(poll(quorum.OneList(3)).SoFar(), first, token); v.Given.Size() != 2 || v.granted.Size() != want {
 			t.Errorf("%s: given %b, granted %b, want 2 and %d", when, v.Given, v.granted, want)
 		}
 	}
-	said.Receive(0, Answer{Vote: Granted}, first, true)
-	said.Receive(1, Answer{Vote: Granted}, first, true)
+	said.Receive(0, quorum.Answer{Vote: quorum.Granted}, first, true)
+	said.Receive(1, quorum.Answer{Vote: quorum.Granted}, first, true)
 	granted("handed over", 2)
 	token++
 	granted("after a raise that no node answered", 0)
 	said.Accept(1, token)
 	granted("after a raise that one node accepted", 1)
-	said.Receive(0, Answer{Vote: Outbid, Token: token}, first, true)
+	said.Receive(0, quorum.Answer{Vote: quorum.Outbid, Token: token}, first, true)
 	granted("a node knows an equal token from another client", 1)
-	said.Receive(1, Answer{Vote: Outbid, Token: token}, first, true)
+	said.Receive(1, quorum.Answer{Vote: quorum.Outbid, Token: token}, first, true)
 	granted("a node knows the token from this waiter", 1)
-	said.Receive(1, Answer{Vote: Outbid, Token: token + 1}, first, true)
+	said.Receive(1, quorum.Answer{Vote: quorum.Outbid, Token: token + 1}, first, true)
 	granted("a node knows a larger token by now", 0)
 }
 
@@ -104,24 +106,24 @@ func TestGrantCountsForOneTokenOnly(t *testing.T) {
 // between, and have given the lock back to its holder.
 func TestNotificationIsConfirmedOrDropped(t *testing.T) {
 	for _, c := range []struct {
-		vote  Vote
+		vote  quorum.Vote
 		stale bool
 		given int
 	}{
-		{Abstained, false, 1},
-		{Failed, false, 1}, // the answer may be older than the notification
-		{Abstained, true, 0},
-		{Failed, true, 0},
-		{Taken, true, 0},
-		{Granted, true, 1},
+		{quorum.Abstained, false, 1},
+		{quorum.Failed, false, 1}, // the answer may be older than the notification
+		{quorum.Abstained, true, 0},
+		{quorum.Failed, true, 0},
+		{quorum.Taken, true, 0},
+		{quorum.Granted, true, 1},
 	} {
 		said := NewNotifications(3)
-		said.Receive(2, Answer{Vote: Granted}, 1, true)
+		said.Receive(2, quorum.Answer{Vote: quorum.Granted}, 1, true)
 		if c.stale {
 			said.Age()
 		}
-		p := poll(OneList(3))
-		p.Cast(2, Answer{Vote: c.vote})
+		p := poll(quorum.OneList(3))
+		p.Cast(2, quorum.Answer{Vote: c.vote})
 		for range 2 { // the second count must not bring it back
 			if v := said.Weigh(p.SoFar(), 1, 1); v.Given.Size() != c.given {
 				t.Errorf("%v, stale %v: got %b, want %d", c.vote, c.stale, v.Given, c.given)
@@ -134,9 +136,9 @@ func TestNotificationIsConfirmedOrDropped(t *testing.T) {
 // come, but they look when the holder's keys expire, and before the nodes forget their queue.
 func TestPauseLength(t *testing.T) {
 	taken := func(ahead int, left ...time.Duration) Votes {
-		p := poll(OneList(5))
+		p := poll(quorum.OneList(5))
 		for i, remaining := range left {
-			p.Cast(i, Answer{Vote: Taken, Ahead: ahead, Remaining: remaining})
+			p.Cast(i, quorum.Answer{Vote: quorum.Taken, Ahead: ahead, Remaining: remaining})
 		}
 		said := NewNotifications(5)
 		v := said.Weigh(p.SoFar(), 1, 1)
@@ -205,22 +207,22 @@ func TestBasis(t *testing.T) {
 		{"oonnn", Notified, true},
 		{"ooonn", Answered, false},
 	} {
-		said, p := NewNotifications(len(c.nodes)), poll(OneList(len(c.nodes)))
+		said, p := NewNotifications(len(c.nodes)), poll(quorum.OneList(len(c.nodes)))
 		for i, node := range c.nodes {
 			if node == 'n' {
-				said.Receive(i, Answer{Vote: Granted}, token, false)
+				said.Receive(i, quorum.Answer{Vote: quorum.Granted}, token, false)
 			}
 		}
 		said.Age()
 		for i, node := range c.nodes {
 			switch node {
 			case 'g':
-				p.Cast(i, Answer{Vote: Granted})
+				p.Cast(i, quorum.Answer{Vote: quorum.Granted})
 			case 'o':
-				p.Cast(i, Answer{Vote: Outbid, Token: token + 1})
+				p.Cast(i, quorum.Answer{Vote: quorum.Outbid, Token: token + 1})
 			case 'h':
-				p.Cast(i, Answer{Vote: Taken})
-				said.Receive(i, Answer{Vote: Granted}, token, true)
+				p.Cast(i, quorum.Answer{Vote: quorum.Taken})
+				said.Receive(i, quorum.Answer{Vote: quorum.Granted}, token, true)
 			}
 		}
 		v := said.Weigh(p.SoFar(), token, token)
