@@ -111,8 +111,12 @@ func TestTiePause(t *testing.T) {
 		votes Count
 		want  bool
 	}{
-		{&learns, unnamed.SoFar(), true}, {&learns, unnamed.SoFar(), false}, {&learns, split.SoFar(), true},
-		{&eldest, split.SoFar(), true}, {&eldest, split.SoFar(), true}, {&eldest, split.SoFar(), false},
+		{&learns, unnamed.SoFar(), true},
+		{&learns, unnamed.SoFar(), false},
+		{&learns, split.SoFar(), true},
+		{&eldest, split.SoFar(), true},
+		{&eldest, split.SoFar(), true},
+		{&eldest, split.SoFar(), false},
 	} {
 		_, again := c.tie.Pause(c.votes, ms, ms)
 		equals(t, again, c.want, "question %d", i)
