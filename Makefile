@@ -135,7 +135,7 @@ fuzz: ## every parser and decoder, FUZZ_TIME each
 	done; done
 
 # The library's packages: see docs/architecture.md.
-ROOMS := . $(addprefix ./internal/,agreement diagnosis endpoint guard localqueue lua quorum redisconn register resp \
+ROOMS := . $(addprefix ./internal/,agreement diagnosis endpoint guard localqueue lua quorum redisconn resp runs \
 	schedule slots token waiting)
 
 COVERAGE ?= 95

@@ -13,7 +13,7 @@ import (
 
 	"github.com/quorumlock/redlock/internal/agreement"
 	"github.com/quorumlock/redlock/internal/quorum"
-	"github.com/quorumlock/redlock/internal/register"
+	"github.com/quorumlock/redlock/internal/runs"
 )
 
 // Inspection is what the nodes know about a name at one moment. It is for people and for monitoring: it may be out of
@@ -72,7 +72,7 @@ const (
 )
 
 // runsOf returns what an entry of a register says of runs.
-func runsOf(e *register.Entry) Runs {
+func runsOf(e *runs.Entry) Runs {
 	if e.Runs == 0 {
 		return Runs{}
 	}
@@ -171,7 +171,7 @@ type nodeState struct {
 	left    time.Duration
 	token   int64
 	waiting int
-	entry   register.Entry
+	entry   runs.Entry
 }
 
 func (s *nodeState) inspection(addr string) NodeInspection {
@@ -187,14 +187,14 @@ func (s *nodeState) inspection(addr string) NodeInspection {
 }
 
 // readings sums up the registers of the nodes that count, and notes which of the other nodes lack it.
-func readings(all []nodeState) register.Reading {
-	entries := make([]*register.Entry, len(all))
+func readings(all []nodeState) runs.Reading {
+	entries := make([]*runs.Entry, len(all))
 	for i := range all {
 		if all[i].failed == nil {
 			entries[i] = &all[i].entry
 		}
 	}
-	r := register.Latest(entries)
+	r := runs.Latest(entries)
 	for i := range all {
 		if s := &all[i]; s.said && s.failed != nil && s.entry.Text < r.Text {
 			r.Lack = r.Lack.With(i)
@@ -241,7 +241,7 @@ func readInspect(reply any) quorum.Answer {
 	}
 	reading, isList := parts[6].([]any)
 	labels, _ := parts[8].([]any)
-	runs, runsLeft := text(4), left(5)
+	register, registerLeft := text(4), left(5)
 	if !kinds || !isList || len(labels) != len(reading) {
 		return badReply
 	}
@@ -251,8 +251,8 @@ func readInspect(reply any) quorum.Answer {
 		}
 	}
 	var ok bool
-	if s.entry, ok = register.Parse(runs, runsLeft); !ok {
-		err := fmt.Errorf("the register of runs says %.60q, which this library does not write", runs)
+	if s.entry, ok = runs.Parse(register, registerLeft); !ok {
+		err := fmt.Errorf("the register of runs says %.60q, which this library does not write", register)
 		return quorum.Answer{Vote: quorum.Failed, Err: err}
 	}
 	return quorum.Answer{Vote: quorum.Granted, Reply: s}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/quorum"
-	"github.com/quorumlock/redlock/internal/register"
+	"github.com/quorumlock/redlock/internal/runs"
 )
 
 // Once runs fn under the lock of the name, unless a run has succeeded already. It is for a job that several machines
@@ -90,7 +90,7 @@ func (j *job) succeed(ctx context.Context, lock *Lock) error {
 	defer cancel()
 	held, stop := lock.Context(ctx)
 	defer stop()
-	j.setEntry(lock, register.Done)
+	j.setEntry(lock, runs.Done)
 	var may quorum.Set // the nodes that may have recorded the success or may do so later: a later holder may read it
 	var last error     // of the last write that was sent
 	for {
@@ -127,7 +127,7 @@ func (j *job) run(ctx context.Context, lock *Lock, fn func(context.Context) erro
 		if !succeeded {
 			// This only lets other clients know at once. If the write is lost, the next holder concludes from Begun that
 			// the run has failed: it has the lock, so the run is not in progress.
-			j.setEntry(lock, register.Failed)
+			j.setEntry(lock, runs.Failed)
 			_, _ = j.write(context.WithoutCancel(ctx), lock, j.opts.doneTTL)
 		}
 	}()
@@ -190,7 +190,7 @@ func (l *Locker) Forget(ctx context.Context, name string, opts ...Option) (Runs,
 	if r.Text == "" && r.Have == l.electorate.All {
 		return Runs{}, nil // nor can any node remember one later
 	}
-	j.setEntry(lock, register.Forgotten)
+	j.setEntry(lock, runs.Forgotten)
 	err = j.retry(ctx, lock, func(ctx context.Context) error {
 		_, err := j.write(ctx, lock, max(j.opts.doneTTL, r.Left+time.Second))
 		return err

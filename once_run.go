@@ -12,7 +12,7 @@ import (
 
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/quorum"
-	"github.com/quorumlock/redlock/internal/register"
+	"github.com/quorumlock/redlock/internal/runs"
 	"github.com/quorumlock/redlock/internal/token"
 )
 
@@ -30,7 +30,7 @@ type job struct {
 
 // setEntry sets the entry that write writes. It must not be called while keep runs, which writes, too.
 func (j *job) setEntry(lock *Lock, state string) {
-	j.state, j.text = state, register.Text(lock.Token(), j.runs, state)
+	j.state, j.text = state, runs.Text(lock.Token(), j.runs, state)
 }
 
 // newJob validates the options, and returns those for the lock.
@@ -73,7 +73,7 @@ func (o *options) checkOnce() error {
 
 // reading is the result of reading the registers of a majority.
 type reading struct {
-	register.Reading
+	runs.Reading
 	at instant // just before the read
 }
 
@@ -91,11 +91,11 @@ func (j *job) refusal(r reading, held bool) error {
 		left = left.Truncate(time.Second)
 	}
 	switch r.Final(held, j.locker.electorate, j.opts.maxRuns) {
-	case register.Done:
+	case runs.Done:
 		e := failed("once", j.name, ErrDone)
 		e.detail = fmt.Sprintf(": run %d succeeded; another may begin in %s", r.Runs, left)
 		return e
-	case register.Failed:
+	case runs.Failed:
 		e := failed("once", j.name, ErrExhausted)
 		e.detail = fmt.Sprintf(": %d of %d runs have begun and none succeeded; another may begin in %s",
 			r.Runs, j.opts.maxRuns, left)
@@ -121,16 +121,16 @@ func (j *job) begin(ctx context.Context, lock *Lock) error {
 	switch {
 	case refused == nil:
 		j.runs = r.Runs + 1
-		j.setEntry(lock, register.Begun)
-	case j.locker.electorate.Suffice(r.Have) && r.State != register.Begun:
+		j.setEntry(lock, runs.Begun)
+	case j.locker.electorate.Suffice(r.Have) && r.State != runs.Begun:
 		j.repair(r)
 		return refused
 	default:
 		// Only a minority has the final entry, or the entry still says Begun. Write the final one, so that every client
 		// reads it, whichever nodes it reaches. The nodes have accepted this hold's token, so they accept no smaller one.
 		j.runs = r.Runs
-		if r.State == register.Begun {
-			r.State = register.Failed // the run is not in progress, since this hold has the lock
+		if r.State == runs.Begun {
+			r.State = runs.Failed // the run is not in progress, since this hold has the lock
 		}
 		j.setEntry(lock, r.State)
 		left = func() time.Duration { return max(r.Left-j.opts.clock.now().since(r.at), time.Millisecond) }
@@ -266,7 +266,7 @@ func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may qu
 	defer r.abandon()
 	votes, err := r.wait(ctx)
 	if votes.Verdict() == quorum.Won {
-		if j.state != register.Begun {
+		if j.state != runs.Begun {
 			j.deliver(j.text, l.electorate.All&^votes.Who(quorum.Granted), now, left)
 		}
 		return 0, nil

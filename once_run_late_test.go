@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/redlock/internal/register"
+	"github.com/quorumlock/redlock/internal/runs"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -236,7 +236,7 @@ func TestOnceDeliveriesDoNotPileUp(t *testing.T) {
 		waiting := l.nodes[2].conn.Backlog
 		j := &job{locker: l, opts: l.opts, name: "job", key: "job"}
 		for range 2 * most {
-			j.deliver(register.Text(5, 1, register.Done), l.electorate.All, l.opts.clock.now(), time.Minute)
+			j.deliver(runs.Text(5, 1, runs.Done), l.electorate.All, l.opts.clock.now(), time.Minute)
 		}
 		equals(t, waiting(), most, "deliveries that wait for the node")
 		time.Sleep(time.Minute + 5*time.Second)

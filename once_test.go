@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/redlock/internal/register"
+	"github.com/quorumlock/redlock/internal/runs"
 )
 
 var errJob = errors.New("the job failed")
@@ -236,7 +236,7 @@ func TestOnceSupersededRunWritesNothing(t *testing.T) {
 					t.Error("the first hold is not valid any more")
 				}
 				j := &job{locker: a, opts: a.opts, name: "job", key: "job", runs: 1}
-				j.setEntry(lock, register.Done)
+				j.setEntry(lock, runs.Done)
 				if may, err := j.write(t.Context(), lock, time.Hour); !errors.Is(err, ErrLost) || may != 0 {
 					t.Errorf("the first one's write: got %v, and %b may have it, want ErrLost and none", err, may)
 				}

@@ -1,4 +1,4 @@
-package register_test
+package runs_test
 
 import (
 	"strings"
@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/quorum"
-	"github.com/quorumlock/redlock/internal/register"
+	"github.com/quorumlock/redlock/internal/runs"
 )
 
 const token = 1763700000000000
 
 // entry returns the entry of runs and state, by the next holder if they begin with "+"; "-": there is none; "?": the
 // node does not count.
-func entry(t *testing.T, said string) *register.Entry {
+func entry(t *testing.T, said string) *runs.Entry {
 	t.Helper()
 	if said == "?" {
 		return nil
@@ -22,8 +22,8 @@ func entry(t *testing.T, said string) *register.Entry {
 	if said == "-" {
 		text = ""
 	}
-	e, ok := register.Parse(text, time.Minute)
-	if !ok || e.Text != text || e.State != "" && register.Text(e.Token, e.Runs, e.State) != text {
+	e, ok := runs.Parse(text, time.Minute)
+	if !ok || e.Text != text || e.State != "" && runs.Text(e.Token, e.Runs, e.State) != text {
 		t.Fatalf("%q is read as %+v, %v", text, e, ok)
 	}
 	return &e
@@ -47,11 +47,11 @@ func TestLatest(t *testing.T) {
 		{"2 failed, -, -", "2 failed", 0b001, 0b110, "failed", ""},
 		{"2 failed, +0 forgotten, +0 forgotten", "+0 forgotten", 0b110, 0b001, "", ""},
 	} {
-		var entries []*register.Entry
+		var entries []*runs.Entry
 		for said := range strings.SplitSeq(c.said, ", ") {
 			entries = append(entries, entry(t, said))
 		}
-		r := register.Latest(entries)
+		r := runs.Latest(entries)
 		if want := entry(t, c.latest); r.Text != want.Text || r.Runs != want.Runs || r.Have != c.have || r.Lack != c.lack {
 			t.Errorf("%s: got %+v; want %s on %b, and that %b lack it", c.said, r, c.latest, c.have, c.lack)
 		}
@@ -59,7 +59,7 @@ func TestLatest(t *testing.T) {
 		if held, free := r.Final(true, three, 2), r.Final(false, three, 2); held != c.held || free != c.free {
 			t.Errorf("%s: got %q and %q, want %q and %q", c.said, held, free, c.held, c.free)
 		}
-		if r.Final(true, three, 0) == register.Failed {
+		if r.Final(true, three, 0) == runs.Failed {
 			t.Errorf("%s: the runs end, and there is no limit", c.said)
 		}
 	}
@@ -67,10 +67,10 @@ func TestLatest(t *testing.T) {
 
 func TestWhatIsNoEntry(t *testing.T) {
 	for _, text := range []string{
-		"x", "1 1 done", register.Text(token, 0, "done"), register.Text(token, 1, "forgotten"),
-		register.Text(token, 1, "gone"), register.Text(token, 1, "done") + " x", "176370000000000x 1 done",
+		"x", "1 1 done", runs.Text(token, 0, "done"), runs.Text(token, 1, "forgotten"),
+		runs.Text(token, 1, "gone"), runs.Text(token, 1, "done") + " x", "176370000000000x 1 done",
 	} {
-		if e, ok := register.Parse(text, 0); ok {
+		if e, ok := runs.Parse(text, 0); ok {
 			t.Errorf("%q was accepted as %+v", text, e)
 		}
 	}

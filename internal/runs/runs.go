@@ -1,4 +1,4 @@
-// Package register is about the register of a job's runs: on each node a short text that says how many runs have begun,
+// Package runs is about the register of a job's runs: on each node a short text that says how many runs have begun,
 // and in which state the last one is. It reads these texts, and decides what those of several nodes amount to.
 //
 // It knows texts and which nodes count, as values. It must not know how they are read or written, what the time is, nor
@@ -20,7 +20,7 @@
 // Nodes forget: a token after the retention, an entry at its end. No node would refuse a write that is on its way for
 // longer than that. So each write says when its entry ends, by the nodes' time, and is refused after that: no entry
 // outlives those of the runs that came after it.
-package register
+package runs
 
 import (
 	"fmt"
