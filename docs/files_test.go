@@ -117,6 +117,34 @@ func TestOrderOfFiles(t *testing.T) {
 	}
 }
 
+// Tests stand beside what they test, under its name: those of x.go in x_test.go, or x_more_test.go. Files of helpers
+// alone and of examples may have any name.
+func TestTestsStandBesideWhatTheyTest(t *testing.T) {
+	tests := regexp.MustCompile(`(?m)^func (Test([^M]|M[^a])|Fuzz|Benchmark)`)
+	for room := range rooms(t) {
+		dir := filepath.Join("..", strings.TrimPrefix(room, "redlock"))
+		paths, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			paired := !tests.Match(text)
+			words := strings.Split(strings.TrimSuffix(filepath.Base(path), "_test.go"), "_")
+			for n := range words {
+				_, err := os.Stat(filepath.Join(dir, strings.Join(words[:n+1], "_")+".go"))
+				paired = paired || err == nil
+			}
+			if !paired {
+				t.Errorf("%s: there is no source file of this name", path)
+			}
+		}
+	}
+}
+
 // What the importer has read of other packages serves all calls of usesBetweenFiles.
 var (
 	fset    = token.NewFileSet()
