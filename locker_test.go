@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,6 +87,62 @@ func TestClose(t *testing.T) {
 		fails(t, errOf(l.TryLock(t.Context(), "x")), ErrClosed, "TryLock")
 		succeeds(t, l.Close())
 	})
+}
+
+// A call is in flight until it has told its outcome, and the schedule has its hold. So Close passes on the events of all
+// calls, and leaves the client registered for the holds that nobody unlocks.
+func TestCloseWaitsForTheEndOfCalls(t *testing.T) {
+	for what, test := range map[string]struct {
+		taken      bool
+		after      time.Duration
+		acquire    call
+		events     []EventKind
+		registered int
+	}{
+		"a waiter":  {true, 50 * ms, calls["Lock"], []EventKind{EventAttempt, EventNotAcquired}, 0},
+		"an answer": {false, 10 * ms, calls["TryLock"], []EventKind{EventAttempt, EventAcquired, EventReleased}, 3},
+	} {
+		subtest(t, what, 3, func(t *testing.T, fl *fleet) {
+			var closing atomic.Bool
+			c := systemClock()
+			c.local = func() time.Time { // the scheduler may take as long
+				stack := string(debug.Stack())
+				if closing.Load() && (strings.Contains(stack, ".notAcquired(") || strings.Contains(stack, ".handOut(")) {
+					time.Sleep(20 * ms)
+				}
+				return time.Now()
+			}
+			l, w := fl.witnessed("a", Option{name: "clock", newOnly: true, apply: func(o *options) { o.clock = c }})
+			if test.taken {
+				fl.nodes.do("SET", "job", "somebody", "PX", 60000)
+			}
+			fl.net.SetDelay(sim.Link{Client: "a"}, sim.Down, sim.Delay{Min: 20 * ms, Max: 20 * ms})
+			got := async(func() error { return errOf(test.acquire(t.Context(), l)) })
+			time.Sleep(test.after)
+			closing.Store(true)
+			_ = l.Close()
+			var kinds []EventKind
+			for _, ev := range w.take() {
+				if ev.Name == "job" {
+					kinds = append(kinds, ev.Kind)
+				}
+			}
+			if !slices.Equal(kinds, test.events) {
+				t.Errorf("when Close returned the observer had seen %q, want %q", kinds, test.events)
+			}
+			<-got
+			settleNetwork()
+			registered := 0
+			for _, n := range fl.nodes {
+				if slices.ContainsFunc(n.Keys(), func(key string) bool { return strings.HasPrefix(key, "redlock:clients:") }) {
+					registered++
+				}
+			}
+			if registered != test.registered {
+				t.Errorf("registered with %d nodes, want %d", registered, test.registered)
+			}
+		})
+	}
 }
 
 // When the Locker is closed, waiters leave the queues and give back what they were granted, whatever is in flight at

@@ -138,7 +138,16 @@ func (l *Locker) call(
 	if l.events != nil {
 		want.observed = l.events.observe(ctx, want.op, want.name)
 	}
-	h, err := l.run(ctx, want, acquire)
+	var h *hold
+	if err = l.mayLock(); err == nil {
+		err = l.begin(ctx)
+	}
+	if err != nil {
+		err = failed(want.op, want.name, err)
+	} else {
+		defer l.calls.end() // when the outcome is told, and the schedule has the hold: Close looks at both
+		h, err = l.run(ctx, want, acquire)
+	}
 	if err != nil {
 		want.observed.notAcquired(err)
 		return nil, err
@@ -158,18 +167,11 @@ func (l *Locker) optionsOf(want *acquisition, opts []Option) (*options, error) {
 	return o, err
 }
 
-// run runs acquire, if this Locker may acquire anything.
+// run runs acquire in a call that is in flight, unless this Locker is refused meanwhile.
 func (l *Locker) run(
 	ctx context.Context, want acquisition, acquire func(*Locker, context.Context, acquisition) (*hold, error),
 ) (*hold, error) {
-	o, err := want.opts, l.mayLock()
-	if err == nil {
-		err = l.begin(ctx)
-	}
-	if err != nil {
-		return nil, failed(want.op, want.name, err)
-	}
-	defer l.calls.end()
+	o := want.opts
 	l.peers.agreement.UseTTL(o.ttl)
 	waiting := ctx
 	if want.waits && o.maxWait > 0 {
