@@ -87,7 +87,8 @@ func (l *Locker) queue(ctx context.Context, want acquisition, last error, first 
 	q := &queueWait{locker: l, want: want, last: last, waiter: first, seen: waiting.History{First: first != nil}}
 	q.since = cmp.Or(want.waitsSince, l.tokens.time(begun))
 	for attempts := 1; ; attempts++ {
-		if h, err := q.turn(ctx, attempts); !errors.Is(err, errAskAgain) {
+		h, err := q.turn(ctx, attempts)
+		if err != errAskAgain { //nolint:errorlint // the cause of ctx, which is the caller's, may claim to be any error
 			return h, err
 		}
 	}

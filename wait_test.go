@@ -169,3 +169,20 @@ func TestACallThatWasHeldReturnsWithinTheNodeTimeout(t *testing.T) {
 		})
 	}
 }
+
+type anyError struct{ error }
+
+func (anyError) Is(error) bool { return true }
+
+// A wait ends with its context, also if the cause claims to be whatever it is compared with.
+func TestAWaitEndsWithAnyCause(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cause := anyError{errors.New("enough")}
+		cancel(cause)
+		l := fl.locker("a")
+		_, err := l.queue(ctx, acquisition{op: "lock", name: "job", key: "job", opts: l.opts}, nil, nil)
+		failsAll(t, err, context.Canceled, ErrNoQuorum, cause)
+		fl.clean()
+	})
+}
