@@ -89,8 +89,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A call is in flight until it has told its outcome, and the schedule has its hold. So Close passes on the events of all
-// calls, and leaves the client registered for the holds that nobody unlocks.
+// A call is in flight until it has told its outcome and the schedule has its hold. So Close passes on the events of all
+// calls, and leaves the client registered for holds that nobody has unlocked.
 func TestCloseWaitsForTheEndOfCalls(t *testing.T) {
 	for what, test := range map[string]struct {
 		taken      bool
