@@ -700,3 +700,22 @@ func TestAClientThatIsClosedLeavesNothing(t *testing.T) {
 		})
 	}
 }
+
+// A client leaves a moment after it has told of a longer TTL, before a node has answered: with what that node was told
+// before, and with what it was told last. If the node lacked the script, nothing comes behind that: nobody would take
+// it back.
+func TestAClientLeavesWithAllThatItHasTold(t *testing.T) {
+	for _, lacking := range []int{0, 3} { // trim, settings, lists
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			fl.nodes.setUptime(2 * time.Hour)
+			l := must(fl.open("a", []int{0, 1, 2}, WithRestartGuard(time.Hour), WithFenceRetention(time.Hour)))(t)
+			fl.slow("a", 20*ms, 1)
+			fl.nodes[1].Fail("evalsha", "NOSCRIPT No matching script.", lacking)
+			succeeds(t, must(l.TryLock(t.Context(), "job", WithTTL(5*time.Minute)))(t).Unlock(t.Context()))
+			fl.nodes[0].Pause() // which Close waits for first
+			succeeds(t, l.Close())
+			settleNetwork()
+			equals(t, len(listsOn(fl.nodes[1])), 0, "lists left, where it lacked the script %d times", lacking)
+		})
+	}
+}

@@ -110,9 +110,18 @@ func (x *exchange) call(node int, mode string) redisconn.Call {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	text, args := x.registry.request(node, mode)
-	return redisconn.Call{Script: listsScript, Args: args, Heard: func(reply any, err error) {
+	call := redisconn.Call{Script: listsScript, Args: args, Heard: func(reply any, err error) {
 		x.heard(node, mode, text, reply, err)
 	}}
+	if at := &x.registry.at[node]; mode == modeVote || mode == modeLeave {
+		last := at.requests
+		call.Over = func() bool {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			return at.requests != last
+		}
+	}
+	return call
 }
 
 // heard notes a node's reply, or that there is none.

@@ -26,6 +26,7 @@ type node struct {
 	member    string                   // in the node's set of clients: see connected
 	sent      bool                     // it may be there
 	members   []string                 // those of former connections that may be there still
+	requests  int                      // how often it was to note or to forget the client, or the member has changed
 	digest    string                   // of the lists in use there; "": none are
 	used      *usedLists               // those lists; nil: none are, or they have not been read
 	reading   bool                     // they are being read

@@ -112,8 +112,12 @@ func (g *registry) request(node int, mode string) (text string, args []any) {
 			keys = append(keys, g.clientsKey(was))
 		}
 	case modeLeave:
-		text = cmp.Or(at.noted, at.former, g.own.texts[0]) // or it may have that, without an answer so far
+		text = cmp.Or(at.noted, at.former, g.own.texts[0])
 		keys = append(keys, g.clientsKey(text))
+		if own := g.own.texts[0]; at.sent && own != text { // it may have that, without an answer so far
+			was = own
+			keys = append(keys, g.clientsKey(was))
+		}
 	case modeRead:
 		at.reading = true
 	case modeCount:
@@ -126,6 +130,7 @@ func (g *registry) request(node int, mode string) (text string, args []any) {
 	args = append(append([]any{len(keys)}, keys...), mode, at.candidate, text, at.member, was)
 	if mode == modeVote || mode == modeLeave {
 		at.sent = at.sent || mode == modeVote
+		at.requests++
 		if life := g.own.lives[0]; life > registrationLives || at.members != nil {
 			args = append(args, life.Milliseconds())
 		}
@@ -217,6 +222,7 @@ func (g *registry) connected(node int) (to quorum.Set) {
 		at.members = append(at.members[max(0, len(at.members)+1-maxMembers):], at.member)
 	}
 	at.member, at.sent = drawID(), false
+	at.requests++
 	if g.mayRegister() && !g.correcting {
 		to = to.With(node)
 	}

@@ -1,6 +1,7 @@
 package redisconn
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/gomodule/redigo/redis"
@@ -15,6 +16,20 @@ type Call struct {
 	Args   []any       // of a script: the number of keys, the keys, the arguments
 	// Heard gets the reply, which may be a redis.Error, or why there is none. It must not block.
 	Heard func(reply any, err error)
+	// Over reports that the call must not be made again for lack of the script, since a later one has taken its place or
+	// undoes it, and may have been made. It may be nil.
+	Over func() bool
+}
+
+var errOver = errors.New("not asked again: a later request counts")
+
+// isOver reports whether a call must not be made again, and tells that it is not.
+func (c Call) isOver() bool {
+	if c.Over == nil || !c.Over() {
+		return false
+	}
+	c.Heard(nil, errOver)
+	return true
 }
 
 // command returns the call with the script's digest, or with its source.
@@ -45,7 +60,9 @@ func (c *Conn) askScript(call Call, source bool) {
 		case err != nil:
 			call.Heard(nil, err)
 		case !source && call.lacked(replies[0]):
-			c.askScript(call, true)
+			if !call.isOver() {
+				c.askScript(call, true)
+			}
 		default:
 			call.Heard(replies[0], nil)
 		}
@@ -57,7 +74,7 @@ func (c *Conn) askScript(call Call, source bool) {
 func Behind(do Do, calls ...Call) Do {
 	again := false
 	return func(commands ...[]any) ([]any, error) {
-		own, made := len(commands), calls
+		own, made := len(commands), slices.DeleteFunc(calls, func(c Call) bool { return again && c.isOver() })
 		calls, commands = nil, slices.Clip(commands)
 		for _, call := range made {
 			commands = append(commands, call.command(again))
