@@ -576,9 +576,8 @@ func TestRequestIsNotResentAfterItsUndo(t *testing.T) {
 	})
 }
 
-// Two nodes of three have just granted the lock. Only one of them accepted the token in this answer; that another did
-// is known by an older notification.
-func TestWinOnFreshAnswersNeedsFreshAcceptance(t *testing.T) {
+// The nodes have just given the lock, but too few of them are known to have accepted the token.
+func TestATokenThatTooFewAcceptedIsRaised(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		w := l.waits("job")

@@ -77,6 +77,19 @@ func TestAMajorityOfOneListGivesWayToAnOlderWaiter(t *testing.T) {
 	}
 }
 
+// The first request counts as an attempt: votes that it splits are given back at once, and not only if the next request
+// finds them split as well.
+func TestTheFirstRequestSplitsAtOnce(t *testing.T) {
+	v := &Votes{Given: 0b00011, fresh: 0b00011, others: map[string]quorum.Set{"0190": 0b01100}}
+	v.sum(quorum.OneList(5))
+	seen := History{First: true}
+	for request, want := range []Decision{GiveBack, KeepVotes, GiveBack} {
+		equals(t, seen.YieldsAtOnce(v, false, "0191"), request == 0, "request %d: at once", request)
+		d, _ := seen.Decide(v, false, "0191")
+		equals(t, d, want, "request %d", request)
+	}
+}
+
 // A grant counts for one token: after a raise it does not count for the new token.
 func TestGrantCountsForOneTokenOnly(t *testing.T) {
 	const first = int64(100)
