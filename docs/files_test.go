@@ -117,8 +117,8 @@ func TestOrderOfFiles(t *testing.T) {
 	}
 }
 
-// Tests stand beside what they test, under its name: in a file that begins with the name of the source. Files of helpers
-// alone and of examples may have any name.
+// Tests stand beside what they test, under its name: in a file that begins with the name of the source. Files of
+// helpers alone and of examples may have any name.
 func TestTestsStandBesideWhatTheyTest(t *testing.T) {
 	tests := regexp.MustCompile(`(?m)^func (Test([^M]|M[^a])|Fuzz|Benchmark)`)
 	for room := range rooms(t) {
