@@ -35,9 +35,7 @@ func TestTheTimeSinceBootIsReadOnlyNowAndThen(t *testing.T) {
 			t.Fatalf("after %s: %s since boot, want %s", c.mono, now.boot, c.boot)
 		}
 	}
-	if c.asked < 9 || c.asked > 11 {
-		t.Errorf("read %d times in a second, want every 100 ms", c.asked)
-	}
+	between(t, c.asked, 9, 11, "readings in a second")
 }
 
 // A suspension is noticed at once, since the wall clock has moved; without it, by the next reading of the time since
@@ -140,11 +138,7 @@ func TestTheFirstLockAfterASuspension(t *testing.T) {
 		c.suspension.wall = func(now time.Time) int64 { return now.Add(suspended).UnixNano() }
 		l := fl.locker("a", Option{name: "clock", newOnly: true, apply: func(o *options) { o.clock = c }})
 		for range 2 {
-			k, err := l.TryLock(t.Context(), "job")
-			if err != nil {
-				t.Fatalf("after %s: %v", suspended, err)
-			}
-			succeeds(t, k.Unlock(t.Context()))
+			succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()), suspended.String())
 			suspended = 30 * time.Second
 		}
 	})

@@ -22,11 +22,7 @@ import (
 // does not know it, as rename-command has taken it away. testdata/refusals.txt says what then fails, and what the
 // findings are. No error quotes a script.
 func TestRefusals(t *testing.T) {
-	for at, line := range cases.Lines(t, "testdata/refusals.txt") {
-		cells := strings.Split(line, "|")
-		if len(cells) != 3 {
-			t.Fatalf("%s: bad line: %s", at, line)
-		}
+	for at, cells := range cases.Rows(t, "testdata/refusals.txt", 3) {
 		for some, want := range map[int]string{1: cells[1], 3: cells[2]} {
 			for command := range strings.FieldsSeq(cells[0]) {
 				for how, refuse := range map[string]func(n *sim.Node, commands ...string){
@@ -39,9 +35,7 @@ func TestRefusals(t *testing.T) {
 						}
 						got = fl.underRefusal(t)
 					})
-					if got != strings.TrimSpace(want) {
-						t.Errorf("%s: %s %s on %d nodes: got %q", at, command, how, some, got)
-					}
+					equals(t, got, want, "%s: %s %s on %d nodes", at, command, how, some)
 				}
 			}
 		}
@@ -133,20 +127,16 @@ func TestOddReplies(t *testing.T) {
 	type oddity struct{ command, reply string }
 	want := map[oddity][]string{}
 	for _, own := range []bool{false, true} { // a line of its own replaces what the line of all odd ones says
-		for at, line := range cases.Lines(t, "testdata/replies.txt") {
-			cells := strings.Split(line, "|")
-			if len(cells) != 4 {
-				t.Fatalf("%s: bad line: %s", at, line)
-			}
+		for at, cells := range cases.Rows(t, "testdata/replies.txt", 4) {
 			replies := odd
-			if strings.TrimSpace(cells[1]) != "odd" {
+			if cells[1] != "odd" {
 				replies = strings.Fields(cells[1])
 			} else if own {
 				continue
 			}
 			for command := range strings.FieldsSeq(cells[0]) {
 				for _, reply := range replies {
-					want[oddity{command, reply}] = []string{at, strings.TrimSpace(cells[2]), strings.TrimSpace(cells[3])}
+					want[oddity{command, reply}] = []string{at, cells[2], cells[3]}
 				}
 			}
 		}

@@ -30,9 +30,7 @@ func TestLocksInOneBatchKeepTheirOwnTTL(t *testing.T) {
 		}
 		for i := range n {
 			left, _ := fl.nodes[0].Do("PTTL", fmt.Sprint(i)).(int64)
-			if d := ttl(i) - time.Duration(left)*time.Millisecond; d < 0 || d > 500*time.Millisecond {
-				t.Errorf("lock %d has %d ms left, want about %v", i, left, ttl(i))
-			}
+			between(t, ttl(i)-time.Duration(left)*ms, 0, 500*ms, "what lock %d has no more of its TTL", i)
 		}
 	})
 }
@@ -51,11 +49,7 @@ func TestReleasesInOneBatchLeaveTheirOwnTokens(t *testing.T) {
 			held = append(held, k)
 		}
 		before := fl.nodes[0].Calls("evalsha")
-		var all sync.WaitGroup
-		for _, k := range held {
-			all.Go(func() { succeeds(t, k.Unlock(t.Context())) })
-		}
-		all.Wait()
+		together(len(held), func(i int) { succeeds(t, held[i].Unlock(t.Context())) })
 		if calls := fl.nodes[0].Calls("evalsha") - before; calls == n {
 			t.Error("no two locks were released in one batch: this proves nothing")
 		}
@@ -78,11 +72,7 @@ func TestALargeForeignValueDoesNotEndTheConnection(t *testing.T) {
 		fl.nodes.do("SET", "cache", long)
 		for range 3 {
 			fails(t, errOf(l.TryLock(t.Context(), "cache")), ErrTaken, "the name of the large key")
-			k, err := l.TryLock(t.Context(), "another")
-			if err != nil {
-				t.Fatalf("another name: %v", err)
-			}
-			succeeds(t, k.Unlock(t.Context()))
+			succeeds(t, must(l.TryLock(t.Context(), "another"))(t).Unlock(t.Context()))
 		}
 	})
 }

@@ -31,9 +31,7 @@ func TestDriftCoversAFastNode(t *testing.T) {
 	d := drift{factor: 0.01, slack: 2 * time.Millisecond}
 	for _, ttl := range []time.Duration{10 * time.Millisecond, time.Second, time.Minute, time.Hour} {
 		expires := time.Duration(float64(ttl)/1.01) - time.Millisecond // by our clock, rounding included
-		if v := d.validity(ttl, 0); v > expires {
-			t.Errorf("TTL %v: trusted for %v, but expires after %v", ttl, v, expires)
-		}
+		between(t, d.validity(ttl, 0), 0, expires, "TTL %v: trusted for", ttl)
 	}
 }
 
@@ -45,7 +43,5 @@ func TestElapsedIsTheLargestDifferenceOfAnyClock(t *testing.T) {
 	equals(t, at(time.Second, time.Hour+10*time.Minute).since(a), 10*time.Minute, "suspended for ten minutes")
 	// Without monotonic readings, Sub compares the wall clock.
 	wallOnly := instant{local: base.Round(0).Add(30 * time.Second)}
-	if got := wallOnly.since(instant{local: base.Round(0)}); got != 30*time.Second {
-		t.Errorf("wall clock set forward: got %v", got)
-	}
+	equals(t, wallOnly.since(instant{local: base.Round(0)}), 30*time.Second, "wall clock set forward")
 }

@@ -43,9 +43,7 @@ func TestErrorRepliesAreTyped(t *testing.T) {
 			}
 			fl.nodes[0].Recover()
 			time.Sleep(5 * time.Second)
-			if _, err := l.TryLock(t.Context(), "job"); err != nil {
-				t.Errorf("after %s: %v", code, err)
-			}
+			succeeds(t, errOf(l.TryLock(t.Context(), "job")), "after", code)
 		})
 	}
 }
@@ -164,8 +162,6 @@ func TestExplained(t *testing.T) {
 	}
 	fails(t, explained(redisconn.ErrClosed, ""), ErrClosed)
 	for _, usual := range []error{nil, ErrNodeTimeout, gone, ErrNodeBusy} { // of a sick node in every round
-		if n := testing.AllocsPerRun(100, func() { _ = explained(usual, "") }); n > 0 {
-			t.Errorf("%v: %.0f allocations", usual, n)
-		}
+		equals(t, testing.AllocsPerRun(100, func() { _ = explained(usual, "") }), 0, "%v: allocations", usual)
 	}
 }

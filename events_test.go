@@ -211,9 +211,7 @@ func TestObserverAndCallerSeeTheSameError(t *testing.T) {
 			k := must(l.Lock(t.Context(), name))(t)
 			fl.nodes[:2].do("SET", name, "thief", "PX", "60000")
 			err := k.Extend(t.Context())
-			if !errors.Is(err, ErrLost) || errors.Is(err, ErrTaken) {
-				t.Errorf("got %v, want ErrLost alone", err)
-			}
+			failsAlone(t, err, ErrLost, ErrTaken)
 			equals(t, <-said, err.Error(), "the observer was told, and the caller")
 		}
 	})
@@ -282,9 +280,7 @@ func TestEventsOfEveryEnd(t *testing.T) {
 		k := must(l.Lock(t.Context(), "handed"))(t)
 		ticket := must(k.Ticket())(t)
 		seen := w.expect(t, EventAttempt, EventAcquired, EventReleased)
-		if err := seen[2].Err; err != ErrHandedOver { //nolint:errorlint // it must be the sentinel itself
-			t.Errorf("ticket: got %v", err)
-		}
+		equals(t, seen[2].Err, ErrHandedOver, "ticket")
 		k = must(l.Adopt(t.Context(), ticket))(t)
 		if seen = w.expect(t, EventAttempt, EventAcquired); seen[1].Op != "adopt" {
 			t.Errorf("adopt: got %+v", seen[1])
@@ -305,16 +301,12 @@ func TestEventsOfEveryEnd(t *testing.T) {
 		limited := must(l.Lock(t.Context(), "limited", WithMaxHold(4*time.Second)))(t)
 		<-limited.Done()
 		seen = w.expect(t, EventAttempt, EventAcquired, EventReleased)
-		if err := seen[2].Err; err != ErrMaxHold { //nolint:errorlint // it must be the sentinel itself
-			t.Errorf("max hold: got %v", err)
-		}
+		equals(t, seen[2].Err, ErrMaxHold, "max hold")
 		_ = limited.Unlock(t.Context()) // releases it, and is no second end
 		must(l.Lock(t.Context(), "closed"))(t)
 		w.expect(t, EventAttempt, EventAcquired)
 		_ = l.Close()
-		if ev := w.expect(t, EventReleased)[0]; ev.Err != ErrClosed { //nolint:errorlint // it must be the sentinel itself
-			t.Errorf("close: got %v", ev.Err)
-		}
+		equals(t, w.expect(t, EventReleased)[0].Err, ErrClosed, "close")
 	})
 }
 
@@ -489,9 +481,7 @@ func TestLogLevels(t *testing.T) {
 func TestNoEventQueueWithoutObserverAndLog(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		for _, opts := range [][]Option{nil, {WithObserver(nil)}, {WithLogger(slog.New(slog.DiscardHandler))}} {
-			if l := fl.locker("a", opts...); l.events != nil {
-				t.Errorf("%v: got an event queue", opts)
-			}
+			equals(t, fl.locker("a", opts...).events, nil, "the event queue with %v", opts)
 		}
 	})
 }

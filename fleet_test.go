@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -260,6 +261,17 @@ func failsSaying(t testing.TB, err, want error, texts ...string) {
 	}
 }
 
+// failsAlone fails the test unless err is the one that is wanted, and none of the others.
+func failsAlone(t testing.TB, err, want error, others ...error) {
+	t.Helper()
+	fails(t, err, want)
+	for _, other := range others {
+		if errors.Is(err, other) {
+			t.Errorf("got %v, which is %v, too", err, other)
+		}
+	}
+}
+
 // quorumError returns the *QuorumError that err must be.
 func quorumError(t testing.TB, err error) (q *QuorumError) {
 	t.Helper()
@@ -274,6 +286,14 @@ func equals[T comparable](t testing.TB, got, want T, what string, args ...any) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: got %v, want %v", fmt.Sprintf(what, args...), got, want)
+	}
+}
+
+// between fails the test unless got is least, most, or anything between them.
+func between[T cmp.Ordered](t testing.TB, got, least, most T, what string, args ...any) {
+	t.Helper()
+	if got < least || got > most {
+		t.Errorf("%s: got %v, want %v to %v", fmt.Sprintf(what, args...), got, least, most)
 	}
 }
 

@@ -16,12 +16,8 @@ import (
 
 // A hold and its handle cost this memory for as long as the program keeps the handle.
 func TestSizesOfHoldAndHandle(t *testing.T) {
-	if size := unsafe.Sizeof(hold{}); size > 96 {
-		t.Errorf("a hold has %d bytes, want at most 96", size)
-	}
-	if size := unsafe.Sizeof(Lock{}); size > 32 {
-		t.Errorf("a Lock has %d bytes, want at most 32", size)
-	}
+	between(t, unsafe.Sizeof(hold{}), 0, 96, "bytes of a hold")
+	between(t, unsafe.Sizeof(Lock{}), 0, 32, "bytes of a Lock")
 }
 
 // oldHandle is a handle on a hold that has ended, with what its methods returned before.
@@ -245,16 +241,12 @@ func TestMaxHoldDoesNotCountTheWait(t *testing.T) {
 			began := time.Now()
 			k := must(wait(ctx, b, WithMaxHold(limit)))(t)
 			time.Sleep(limit / 4) // until the lease that it was handed is extended
-			if held := k.Until().Sub(began); held < 5*time.Second+limit/2 || held > 6*time.Second+limit {
-				t.Errorf("held until %s after the wait began, want about 7 s: 5 s of waiting, 2 s of holding", held)
-			}
+			between(t, k.Until().Sub(began), 5*time.Second+limit/2, 6*time.Second+limit, "5 s of waiting and 2 s of holding")
 			<-k.Done()
 			fails(t, k.Err(), ErrMaxHold)
 			_ = k.Unlock(ctx)
 			after := must(c.Lock(ctx, "job"))(t)
-			if waited := time.Since(began); waited > 8*time.Second {
-				t.Errorf("the next waiter got the lock after %s, want 7 s", waited)
-			}
+			between(t, time.Since(began), 0, 8*time.Second, "the next waiter's wait, of 7 s")
 			_ = after.Unlock(ctx)
 		})
 	}

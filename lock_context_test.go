@@ -36,9 +36,7 @@ func TestReentrance(t *testing.T) {
 				return k.Unlock(ctx)
 			})
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		succeeds(t, err)
 		settleNetwork()
 		equals(t, fl.holding("job")+fl.holding("other"), 0, "left on nodes")
 	})
@@ -50,12 +48,8 @@ func TestReentranceLastUnlockReleases(t *testing.T) {
 		outer := must(l.Lock(t.Context(), "job"))(t)
 		ctx := NewContext(t.Context(), outer)
 		inner := must(l.Lock(ctx, "job"))(t)
-		if err := outer.Unlock(ctx); err != nil { // the outer handle first
-			t.Error(err)
-		}
-		if inner.Err() != nil {
-			t.Errorf("the inner handle must still hold: got %v", inner.Err())
-		}
+		succeeds(t, outer.Unlock(ctx), "the outer handle, first")
+		succeeds(t, inner.Err(), "the inner handle must still hold")
 		third := must(l.TryLock(ctx, "job"))(t)
 		succeeds(t, third.Unlock(ctx))
 		succeeds(t, inner.Unlock(ctx))

@@ -53,9 +53,7 @@ func TestExtendMovesUntil(t *testing.T) {
 		for range 5 {
 			time.Sleep(900 * ms)
 			succeeds(t, k.Extend(t.Context()))
-			if left := time.Until(k.Until()); left < 980*ms || left > 988*ms {
-				t.Errorf("valid for %v", left)
-			}
+			between(t, time.Until(k.Until()), 980*ms, 988*ms, "validity")
 		}
 		// Too few nodes answer: the hold is valid until then, and not a moment longer.
 		fl.nodes[:2].pause()

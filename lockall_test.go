@@ -26,9 +26,7 @@ func TestAllNamesAreHeldByOneHold(t *testing.T) {
 		for i, n := range fl.nodes {
 			for _, name := range k.Names() {
 				equals[any](t, n.Do("GET", "app:"+name), k.Owner(), "the owner of %s on node %d", name, i)
-				if left := n.Do("PTTL", "app:"+name).(int64); left < 9900 || left > 10000 {
-					t.Errorf("node %d: PTTL of %s is %d", i, name, left)
-				}
+				between(t, n.Do("PTTL", "app:"+name).(int64), 9900, 10000, "PTTL of %s on node %d", name, i)
 				var want any = fmt.Sprint(k.Token())
 				if k.Token() == 0 {
 					want = nil
@@ -67,13 +65,9 @@ func TestLockAllWithOneNameTaken(t *testing.T) {
 				taken++
 			}
 		}
-		if taken < 2 {
-			t.Errorf("%d nodes say that a4 is taken and by which owner: %v", taken, err)
-		}
+		between(t, taken, 2, 3, "nodes that say that a4 is taken and by which owner, in %v", err)
 		settleNetwork()
-		if left := fl.leftovers(); len(left) != 3 {
-			t.Errorf("left: %v, want only a4", left)
-		}
+		equals(t, len(fl.leftovers()), 3, "left, of a4 only: %v", fl.leftovers())
 	})
 }
 
@@ -114,9 +108,7 @@ func TestLockAllTokenIsLargerThanThatOfEachName(t *testing.T) {
 			t.Errorf("token %d, want more than %d", k.Token(), ahead)
 		}
 		for _, name := range ten {
-			if knowing := fl.knowing(name, k.Token()); knowing < 3 {
-				t.Errorf("%d nodes know the token of the hold for %s, want a majority", knowing, name)
-			}
+			between(t, fl.knowing(name, k.Token()), 3, 5, "nodes that know the token of the hold for %s", name)
 		}
 		last := k.Token()
 		succeeds(t, k.Unlock(t.Context()))
@@ -155,9 +147,7 @@ func TestLockAllInsideAHold(t *testing.T) {
 		within(t, 0, "joining", func() {
 			for _, names := range [][]string{{"a", "b", "c"}, {"c", "a"}, {"b"}} {
 				inner := must(l.LockAll(ctx, names))(t)
-				if inner.Owner() != k.Owner() {
-					t.Errorf("%v: got a new hold", names)
-				}
+				equals(t, inner.Owner(), k.Owner(), "the owner of %v, which join the hold", names)
 				succeeds(t, inner.Unlock(ctx))
 			}
 			inner := must(l.TryLock(ctx, "b"))(t)
@@ -169,10 +159,7 @@ func TestLockAllInsideAHold(t *testing.T) {
 		// LockAll would wait for a hold that has only some of the names.
 		single := must(l.Lock(t.Context(), "x"))(t)
 		within(t, 0, "refusing", func() {
-			if _, err := l.LockAll(ctx, []string{"c", "d"}); !errors.Is(err, ErrInvalid) ||
-				!strings.Contains(err.Error(), `"a, b, c"`) {
-				t.Errorf("got %v, want ErrInvalid with the names that are held", err)
-			}
+			failsSaying(t, errOf(l.LockAll(ctx, []string{"c", "d"})), ErrInvalid, `"a, b, c"`)
 			fails(t, errOf(l.LockAll(NewContext(ctx, single), []string{"a", "x"})), ErrInvalid, "covered by two holds")
 		})
 		succeeds(t, single.Unlock(ctx))
@@ -192,9 +179,7 @@ func TestLockAllInsideALostHold(t *testing.T) {
 		k := must(l.LockAll(t.Context(), ten, WithoutRenewal(), WithTTL(time.Second)))(t)
 		<-k.Done()
 		for _, names := range [][]string{ten, {"a1"}, {"a1", "other"}} {
-			if _, err := l.LockAll(NewContext(t.Context(), k), names); !errors.Is(err, ErrLost) {
-				t.Errorf("%v: got %v, want ErrLost", names, err)
-			}
+			fails(t, errOf(l.LockAll(NewContext(t.Context(), k), names)), ErrLost, names...)
 		}
 	})
 }

@@ -49,9 +49,7 @@ func TestLockAllHasAFullTTLAfterAWait(t *testing.T) {
 		l := fl.locker("a", opts...)
 		time.AfterFunc(25*time.Second, func() { _ = holder.Unlock(context.Background()) })
 		k := must(l.LockAll(t.Context(), ten))(t)
-		if left := time.Until(k.Until()); left < 9800*ms {
-			t.Errorf("valid for %v, want nearly 10 s", left)
-		}
+		between(t, time.Until(k.Until()), 9800*ms, 10*time.Second, "validity")
 		if k.Token() != 0 && k.Token() <= holder.Token() {
 			t.Errorf("token %d after %d", k.Token(), holder.Token())
 		}
@@ -92,9 +90,7 @@ func TestCancelledLockAllLeavesNothing(t *testing.T) {
 					t.Errorf("got %v, want the owner of a7", err)
 				}
 				settleNetwork()
-				if left := fl.leftovers(); len(left) != 3 {
-					t.Errorf("left: %v, want only a7", left)
-				}
+				equals(t, len(fl.leftovers()), 3, "left, of a7 only: %v", fl.leftovers())
 			})
 		})
 	}
@@ -188,9 +184,7 @@ func TestOverlappingSetsNeitherDeadlockNorStarve(t *testing.T) {
 			took := time.Since(begun)
 			t.Logf("%v for %d holds, the longest wait %v", took, processes*goroutines*rounds, c.longest)
 			// Eleven other goroutines hold for 2 ms on average.
-			if c.longest > 500*ms {
-				t.Errorf("the longest wait took %v", c.longest)
-			}
+			between(t, c.longest, 0, 500*ms, "the longest wait")
 			fl.clean()
 		})
 	}

@@ -327,9 +327,7 @@ func TestForceUnlockLeavesUnknownReadersAlone(t *testing.T) {
 		settleNetwork()
 		fl.nodes.do("DEL", "redlock:read:job")
 		_, _ = admin.TryLock(t.Context(), "job", WithMaxAttempts(1))
-		if _, err := admin.RWMutex("job").TryRLock(t.Context()); err != nil { // makes the set anew
-			t.Fatal(err)
-		}
+		must(admin.RWMutex("job").TryRLock(t.Context()))(t) // makes the set anew
 		for _, owner := range []string{"unknown", "writer"} {
 			fails(t, admin.ForceUnlock(t.Context(), "job", owner), ErrInvalid, owner)
 		}

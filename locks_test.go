@@ -25,9 +25,7 @@ func namesOf(t *testing.T, l *Locker, prefix string) []string {
 func TestLocks(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a", WithPrefix("p:"), WithOwnerLabel("web-3/812")), fl.locker("b", WithPrefix("p:"))
-		if got := namesOf(t, b, ""); got != nil {
-			t.Errorf("nothing is held: got %q", got)
-		}
+		equals(t, len(namesOf(t, b, "")), 0, "names when nothing is held")
 		for _, name := range []string{"job:2", "job:1", "other", "job*", `jo\b`} {
 			must(a.Lock(t.Context(), name))(t)
 		}
@@ -74,9 +72,7 @@ func TestLocks(t *testing.T) {
 			}
 		}
 		for i := range b.Locks(t.Context(), "") { // a caller may stop
-			if i.Name != `jo\b` {
-				t.Errorf("first: got %q", i.Name)
-			}
+			equals(t, i.Name, `jo\b`, "first")
 			break
 		}
 		time.Sleep(10 * time.Second)
@@ -142,9 +138,7 @@ func TestLocksAfterClose(t *testing.T) {
 		}
 		done := cancelled(t)
 		for _, err := range fl.locker("b").Locks(done, "") {
-			if !errors.Is(err, context.Canceled) {
-				t.Errorf("got %v, want Canceled", err)
-			}
+			fails(t, err, context.Canceled)
 		}
 	})
 }

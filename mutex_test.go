@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -92,9 +91,7 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 		taken("writer beside readers", a.TryLock)
 		taken("plain lock beside readers", tryPlain)
 		for _, n := range fl.nodes {
-			if got := n.Do("SET", "job", "foreign", "NX", "PX", "1000"); got != nil {
-				t.Errorf("a foreign client's SET NX beside readers: got %v", got)
-			}
+			equals(t, n.Do("SET", "job", "foreign", "NX", "PX", "1000"), nil, "a foreign client's SET NX beside readers")
 		}
 		unlock(t, first)
 		unlock(t, third)
@@ -185,9 +182,7 @@ func TestReadHoldsAndContexts(t *testing.T) {
 			"Locker.TryLock": func() (*Lock, error) { return l.TryLock(ctx, "job") },
 		} {
 			within(t, 0, what, func() {
-				if _, err := lock(); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "read hold") {
-					t.Errorf("%s inside a read: got %v, want ErrInvalid", what, err)
-				}
+				failsSaying(t, errOf(lock()), ErrInvalid, "read hold")
 			})
 		}
 		fails(t, errOf(fl.locker("b").RWMutex("job").TryLock(ctx)), ErrTaken, "another Locker")
@@ -294,9 +289,7 @@ func TestReadersGetTheirTurnTogether(t *testing.T) {
 		released := time.Now()
 		unlock(t, writer)
 		for range 20 {
-			if at := (<-inside).Sub(released); at > 10*ms {
-				t.Errorf("a reader got the lock after %v, want 10 ms at most", at)
-			}
+			between(t, (<-inside).Sub(released), 0, 10*ms, "a reader's wait after the release")
 		}
 		within(t, hold+20*ms, "the next writer and the last reader", all.Wait)
 		fl.clean()
@@ -373,9 +366,7 @@ func TestAReadersHoldIsNotCutToALease(t *testing.T) {
 			succeeds(t, former.Unlock(t.Context()))
 			k := <-got
 			settleNetwork()
-			if waits := fl.nodes[2].Do("ZCARD", "redlock:wait:job"); waits != int64(1) {
-				t.Fatalf("%v wait on the node that another owner has, want 1", waits)
-			}
+			equals[any](t, fl.nodes[2].Do("ZCARD", "redlock:wait:job"), int64(1), "waiters where another owner has it")
 			time.Sleep(time.Second / 2) // the lease is whole by now
 			fl.cut("a", 0)
 			for fl.nodes[0].Do("EXISTS", "job") == int64(1) {

@@ -22,9 +22,7 @@ func TestForget(t *testing.T) {
 		if i := must(admin.Inspect(t.Context(), "job"))(t); i.Runs != (Runs{}) || i.Owner != "" {
 			t.Errorf("afterwards: %+v", i)
 		}
-		if was = must(admin.Forget(t.Context(), "job"))(t); was != (Runs{}) {
-			t.Errorf("twice: %+v", was)
-		}
+		equals(t, must(admin.Forget(t.Context(), "job"))(t), Runs{}, "what was forgotten twice")
 		succeeds(t, a.Once(t.Context(), "job", succeed), "the first run again")
 		if i := must(admin.Inspect(t.Context(), "job"))(t); i.Runs.Begun != 1 || i.Runs.Last != RunDone {
 			t.Errorf("runs: %+v", i.Runs)
@@ -78,9 +76,7 @@ func TestForgetCountsOnNodesOutOfReach(t *testing.T) {
 
 func TestForgetWhatIsNotKnownLeavesNothing(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		if was := must(fl.locker("a").Forget(t.Context(), "typo"))(t); was != (Runs{}) {
-			t.Errorf("got %+v", was)
-		}
+		equals(t, must(fl.locker("a").Forget(t.Context(), "typo"))(t), Runs{}, "what was forgotten")
 		settleNetwork()
 		equals(t, fl.holding("redlock:once:typo")+fl.holding("typo"), 0, "keys left")
 	})

@@ -152,9 +152,7 @@ func TestOnceLateSuccessDoesNotCount(t *testing.T) {
 				return nil
 			})
 			<-first.done
-			if !errors.Is(first.err, ErrNoQuorum) || errors.Is(first.err, ErrLost) {
-				t.Errorf("got %v, want ErrNoQuorum alone", first.err)
-			}
+			failsAlone(t, first.err, ErrNoQuorum, ErrLost)
 			_ = a.Close()
 			time.Sleep(c.late - time.Since(ended))
 			fl.nodes[0].Do("DEL", tokensName) // trimmed
@@ -164,14 +162,10 @@ func TestOnceLateSuccessDoesNotCount(t *testing.T) {
 				// After the key has expired on that node again, another call reads the success there. It ends as early as
 				// if it had arrived at once.
 				time.Sleep(11 * time.Second)
-				if err := b.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, c.another) {
-					t.Errorf("the next call: got %v, want %v", err, c.another)
-				}
+				fails(t, b.Once(t.Context(), "job", mustNotRun(t)), c.another, "the next call")
 				time.Sleep(time.Minute + 2*time.Second - time.Since(ended))
 			}
-			if err := b.Once(t.Context(), "job", succeed); err != nil {
-				t.Errorf("%s after the run: got %v, want another run", time.Since(ended), err)
-			}
+			equals(t, b.Once(t.Context(), "job", succeed), nil, "%s after the run, another one", time.Since(ended))
 		})
 	}
 }
@@ -187,9 +181,7 @@ func TestOnceSuccessIsDeliveredToNodesThatWereAway(t *testing.T) {
 			fl.nodes[2].Restart()
 			time.Sleep(5 * time.Second)
 			fl.wantRegister("job", "1 done, 1 done, 1 done")
-			if left := fl.nodes[2].Do("PTTL", "redlock:once:job").(int64); left > (100 * time.Minute).Milliseconds() {
-				t.Errorf("the entry's TTL is %d ms there, longer than on the other nodes", left)
-			}
+			between(t, fl.nodes[2].Do("PTTL", "redlock:once:job").(int64), 0, 100*60_000, "the entry's TTL there, in ms")
 			time.Sleep(time.Minute) // the node votes again
 			fl.nodes[0].Crash(false)
 			fl.nodes[0].Restart()
@@ -216,9 +208,8 @@ func TestOnceSuccessIsDeliveredDespiteWaiters(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			return nil
 		}))
-		if <-second.done; !errors.Is(second.err, ErrDone) {
-			t.Errorf("the waiter got %v, want ErrDone", second.err)
-		}
+		<-second.done
+		fails(t, second.err, ErrDone, "the waiter")
 		_ = b.Close()
 		fl.mend("a", 2)
 		time.Sleep(2 * time.Second)
@@ -369,9 +360,7 @@ func TestOnceGivesUpWhenItCannotBegin(t *testing.T) {
 			time.AfterFunc(5*time.Minute, func() { n.Do("DEL", "redlock:once:job") })
 		}
 		within(t, 65*time.Second, "Once", func() {
-			if err := l.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrLost) {
-				t.Errorf("got %v, want ErrNoQuorum", err)
-			}
+			failsAlone(t, l.Once(t.Context(), "job", mustNotRun(t)), ErrNoQuorum, ErrLost)
 		})
 		fl.settles("job", 0)
 		time.Sleep(5 * time.Minute)
@@ -384,9 +373,7 @@ func TestOnceAfterAllClocksWereSet(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithDoneTTL(50*time.Minute))
 		for i := range 3 {
-			if err := l.Once(t.Context(), "job", succeed); err != nil {
-				t.Errorf("set %d times: got %v", i, err)
-			}
+			equals(t, l.Once(t.Context(), "job", succeed), nil, "set %d times", i)
 			fl.nodes.step(time.Hour)
 		}
 	})

@@ -58,9 +58,7 @@ func TestOnceRunsOnceForTheDoneTTL(t *testing.T) {
 		for _, l := range []*Locker{a, b} {
 			before := fl.nodes[0].Calls("set")
 			err := l.Once(t.Context(), "job", mustNotRun(t), hour)
-			if !errors.Is(err, ErrDone) || !strings.Contains(err.Error(), "run 1 succeeded; another may begin in 59m") {
-				t.Errorf("got %v, want ErrDone and until when", err)
-			}
+			failsSaying(t, err, ErrDone, "run 1 succeeded; another may begin in 59m")
 			equals(t, fl.nodes[0].Calls("set"), before, "the call took the lock")
 		}
 		time.Sleep(time.Hour)
@@ -80,9 +78,7 @@ func TestOnceRunsOnceForTheDoneTTL(t *testing.T) {
 func TestOnceFailuresAreCounted(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a"), fl.locker("b", WithMaxRuns(3))
-		if err := a.Once(t.Context(), "job", fail); !errors.Is(err, errJob) || errors.Is(err, ErrLost) {
-			t.Errorf("got %v, want the job's error alone", err)
-		}
+		failsAlone(t, a.Once(t.Context(), "job", fail), errJob, ErrLost)
 		fl.wantRegister("job", "1 failed, 1 failed, 1 failed, 1 failed, 1 failed")
 		func() {
 			defer func() { equals(t, recover(), "oops", "recovered") }()
@@ -92,10 +88,7 @@ func TestOnceFailuresAreCounted(t *testing.T) {
 		fl.isHeld("job", 0, "after a panic")
 		fails(t, a.Once(t.Context(), "job", fail), errJob, "job's error")
 		for _, l := range []*Locker{a, b} {
-			if err := l.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrExhausted) ||
-				!strings.Contains(err.Error(), "3 of 3 runs") {
-				t.Errorf("got %v, want ErrExhausted", err)
-			}
+			failsSaying(t, l.Once(t.Context(), "job", mustNotRun(t)), ErrExhausted, "3 of 3 runs")
 		}
 		succeeds(t, a.Once(t.Context(), "job", succeed, WithMaxRuns(0)), "without a limit")
 		fl.wantRegister("job", "4 done, 4 done, 4 done, 4 done, 4 done")
@@ -286,10 +279,7 @@ func TestOnceReentrance(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		inside := func(ctx context.Context) error {
-			if err := l.Once(ctx, "job", mustNotRun(t)); !errors.Is(err, ErrInvalid) ||
-				!strings.Contains(err.Error(), "inside a hold") {
-				t.Errorf("got %v, want ErrInvalid", err)
-			}
+			failsSaying(t, l.Once(ctx, "job", mustNotRun(t)), ErrInvalid, "inside a hold")
 			succeeds(t, l.Do(ctx, "job", func(context.Context) error { return nil }), "Do inside a run joins it")
 			succeeds(t, l.Once(ctx, "other job", succeed), "another name")
 			return nil
@@ -319,16 +309,10 @@ func TestOnceOptions(t *testing.T) {
 			"-1 runs":                 {WithMaxRuns(-1)},
 			"only for New":            {WithPrefix("x")},
 		} {
-			if err := l.Once(t.Context(), "job", mustNotRun(t), opts...); !errors.Is(err, ErrInvalid) ||
-				!strings.Contains(err.Error(), want) {
-				t.Errorf("got %v, want ErrInvalid with %q", err, want)
-			}
+			failsSaying(t, l.Once(t.Context(), "job", mustNotRun(t), opts...), ErrInvalid, want)
 		}
 		for _, o := range []Option{WithDoneTTL(time.Hour), WithMaxRuns(1)} {
-			if _, err := l.Lock(t.Context(), "job", o); !errors.Is(err, ErrInvalid) ||
-				!strings.Contains(err.Error(), "only for New and Once") {
-				t.Errorf("Lock: got %v, want ErrInvalid", err)
-			}
+			failsSaying(t, errOf(l.Lock(t.Context(), "job", o)), ErrInvalid, "only for New and Once")
 		}
 		fails(t, l.Once(t.Context(), "", mustNotRun(t)), ErrInvalid, "no name")
 		_ = l.Close()
@@ -364,9 +348,8 @@ func TestOnceInsideALostHold(t *testing.T) {
 				t.Error("the job was run")
 				return nil
 			})
-			if !errors.Is(err, want) || errors.Is(err, ErrLost) || !errors.Is(err, context.Canceled) {
-				t.Errorf("got %v, want %v and context.Canceled, and not ErrLost", err, want)
-			}
+			failsAlone(t, err, want, ErrLost)
+			fails(t, err, context.Canceled)
 			_ = taken.Unlock(t.Context())
 		})
 	}

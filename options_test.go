@@ -35,9 +35,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		if err == nil {
 			_ = l.Close()
 		}
-		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v, want ErrInvalid with %q", c.opt.name, err, c.want)
-		}
+		failsSaying(t, err, ErrInvalid, c.want)
 	}
 }
 
@@ -139,9 +137,7 @@ func TestConflictsWithTheTTLAreNamedTogether(t *testing.T) {
 				continue
 			}
 			for _, text := range c.want {
-				if strings.Count(c.err.Error(), text) != 1 {
-					t.Errorf("got %v, want %q", c.err, text)
-				}
+				equals(t, strings.Count(c.err.Error(), text), 1, "%q in %v", text, c.err)
 			}
 			for _, text := range c.reject {
 				if strings.Contains(c.err.Error(), text) {
@@ -151,9 +147,7 @@ func TestConflictsWithTheTTLAreNamedTogether(t *testing.T) {
 		}
 		long := fl.locker("c", WithTTL(45*time.Second))
 		k := must(long.TryLock(t.Context(), "job"))(t)
-		if left := time.Until(k.Until()); left < 44*time.Second || left > 45*time.Second {
-			t.Errorf("valid for %s, want almost 45s", left)
-		}
+		between(t, time.Until(k.Until()), 44*time.Second, 45*time.Second, "validity")
 	})
 }
 
@@ -163,7 +157,7 @@ func TestWhatNoCallCanUseIsRefused(t *testing.T) {
 		l := fl.locker("a")
 		_, bad := New([]string{"n0:6379,n1:6379,n2:6379"})
 		_, forgotten := New([]string{"n0"}, WithDoneTTL(15*time.Second))
-		for what, c := range map[string]struct {
+		for _, c := range map[string]struct {
 			err  error
 			want string
 		}{
@@ -177,15 +171,11 @@ func TestWhatNoCallCanUseIsRefused(t *testing.T) {
 				errOf(l.Semaphore("gpu", 2).TryAcquire(t.Context(), WithMaxAttempts(2))), "asks once",
 			},
 		} {
-			if !errors.Is(c.err, ErrInvalid) || !says(c.err, c.want) {
-				t.Errorf("%s: got %v, want ErrInvalid and %q", what, c.err, c.want)
-			}
+			failsSaying(t, c.err, ErrInvalid, c.want)
 		}
 		fl.nothingLeft()
 	})
 }
-
-func second[T any](_ T, err error) error { return err }
 
 func TestJitter(t *testing.T) {
 	const ms = time.Millisecond

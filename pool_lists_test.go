@@ -50,9 +50,7 @@ func TestAClientWithAnotherListIsRefused(t *testing.T) {
 		k := must(a.Lock(t.Context(), "job"))(t)
 		begun, written := time.Now(), fl.nodes[0].Calls("zadd")
 		_, err := fl.open("b", c.new)
-		if got := fl.nodes[0].Calls("zadd"); got != written {
-			t.Error("the client that is refused has registered for a moment, and may have alarmed others")
-		}
+		equals(t, fl.nodes[0].Calls("zadd"), written, "registrations, as the client that is refused may have alarmed others")
 		var conflict *ListConflictError
 		if !errors.Is(err, ErrListConflict) || !errors.As(err, &conflict) || time.Since(begun) > time.Second {
 			t.Fatalf("got %v after %s, want ErrListConflict at once", err, time.Since(begun))
@@ -60,9 +58,7 @@ func TestAClientWithAnotherListIsRefused(t *testing.T) {
 		want := "redlock: New: conflicting lists of nodes: other clients use n0:6379 n1:6379 n2:6379 n3:6379 n4:6379, " +
 			"this one n0:6379 n1:6379 n2:6379 n3:6379 n5:6379 (as n0:6379 says): each could hold the lock without the other; " +
 			"to change nodes, use WithMigration (docs/changing-nodes.md)"
-		if err.Error() != want {
-			t.Errorf("got %q, want %q", err, want)
-		}
+		equals(t, err.Error(), want, "the error")
 		// The client that works has not been disturbed, and a monitor tells of the list that would be refused.
 		findsNoLists(t, a, "the working client")
 		looks := must(fl.open("looks", c.new, WithoutLocking()))(t)
@@ -109,9 +105,7 @@ func TestTheOthersAreGone(t *testing.T) {
 				time.Sleep(7 * time.Second)
 				said("; others use n4:6379")
 			}
-			if found := listFindings(t, looks); len(found) != 4 {
-				t.Errorf("TTL %s: found %+v, want what four nodes say", ttl, found)
-			}
+			equals(t, len(listFindings(t, looks)), 4, "TTL %s: findings of four nodes", ttl)
 			fl.cutAll("a")
 			time.Sleep(51 * time.Second)
 			said("; others used n4:6379, over 50 s ago: ")
@@ -141,9 +135,7 @@ func TestARegistrationEndsWithItsClient(t *testing.T) {
 			}
 			settleNetwork()
 			b, err := fl.open("b", c.new)
-			if (err == nil) != (end == "closed") {
-				t.Errorf("%s: got %v", end, err)
-			}
+			equals(t, err == nil, end == "closed", "%s: opened", end)
 			if err != nil {
 				time.Sleep(61 * time.Second)
 				b = must(fl.open("b", c.new))(t)

@@ -42,9 +42,7 @@ func TestClientsThatDisagreeAreFound(t *testing.T) {
 			t.Errorf("a client that only looks found %+v", found)
 		}
 		for name, l := range map[string]*Locker{"a": a, "same": same, "elsewhere": elsewhere} {
-			if found := settingsFindings(l); found != nil {
-				t.Errorf("%s: nothing differs, and it found %+v", name, found)
-			}
+			equals(t, len(settingsFindings(l)), 0, "findings of %s: nothing differs", name)
 		}
 		b := fl.locker("b", WithTTL(45*time.Second))
 		if found := settingsFindings(b); len(found) != 3 || found[0].Severity != SeverityDegraded {
@@ -66,26 +64,18 @@ func TestClientsThatDisagreeAreFound(t *testing.T) {
 		expectLines(t, log.take(), map[string]int{"finding=settings": 3}) // once for each node
 		fl.nodes[0].Do("SCRIPT", "FLUSH")
 		time.Sleep(time.Minute)
-		if found := settingsFindings(a); len(found) != 3 {
-			t.Errorf("after minutes: got %+v", found)
-		}
+		equals(t, len(settingsFindings(a)), 3, "findings after minutes")
 		_ = b.Close()
 		time.Sleep(20 * time.Second)
-		if found := settingsFindings(a); len(found) != 3 {
-			t.Errorf("after 20 s: got %+v", found)
-		}
+		equals(t, len(settingsFindings(a)), 3, "findings after 20 s")
 		time.Sleep(100 * time.Second) // a minute, and an exchange
-		if found := settingsFindings(a); found != nil {
-			t.Errorf("when it is gone: got %+v", found)
-		}
+		equals(t, len(settingsFindings(a)), 0, "findings when it is gone")
 		for _, l := range []*Locker{a, same, elsewhere, looks} {
 			_ = l.Close()
 		}
 		time.Sleep(6 * time.Minute)
 		for _, n := range fl.nodes {
-			if n.Do("EXISTS", "redlock:settings", "app:redlock:settings") != int64(0) {
-				t.Errorf("%s keeps the settings of clients that are gone", n.Addr())
-			}
+			equals[any](t, n.Do("EXISTS", "redlock:settings", "app:redlock:settings"), int64(0), "settings left")
 		}
 	})
 }
@@ -119,9 +109,7 @@ func TestSettingsThatCannotBeKept(t *testing.T) {
 		l := fl.locker("a")
 		use(t, fl.locker("b", WithTTL(45*time.Second)))
 		time.Sleep(time.Minute)
-		if found := l.Nodes(t.Context())[0].Findings; found != nil {
-			t.Errorf("got %+v", found)
-		}
+		equals(t, len(l.Nodes(t.Context())[0].Findings), 0, "findings")
 		use(t, l)
 	})
 }

@@ -26,9 +26,7 @@ func TestTakenByThisProcess(t *testing.T) {
 		_ = must(a.Lock(t.Context(), "job"))(t)
 		settleNetwork()
 		for l, want := range map[*Locker]string{a: "taken by this process for ", b: "taken by worker for "} {
-			if _, err := l.TryLock(t.Context(), "job"); !says(err, want) || !errors.Is(err, ErrTaken) {
-				t.Errorf("got %v, want %q", err, want)
-			}
+			failsSaying(t, errOf(l.TryLock(t.Context(), "job")), ErrTaken, want)
 		}
 	})
 }
@@ -217,9 +215,7 @@ func TestQuorumErrorInFull(t *testing.T) {
 	const want = "redlock: lock x: taken by web-3/812 for 4.1 s (1 of 3)\n" +
 		"  r1:1 taken by web-3/812 (0190) for 4.1 s\n  r2:1 failed: not connected: refused\n  r3:1 no answer yet"
 	equals(t, fmt.Sprintf("%+v", e), want, "in full")
-	if got := fmt.Sprintf("%s|%v|%q", e, e, e); got != e.Error()+"|"+e.Error()+`|"`+e.Error()+`"` {
-		t.Errorf("got %s", got)
-	}
+	equals(t, fmt.Sprintf("%s|%v|%q", e, e, e), e.Error()+"|"+e.Error()+`|"`+e.Error()+`"`, "in one line")
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("no", "error", e)
 	for _, part := range []string{
@@ -314,18 +310,15 @@ func TestLabelsAreKeptAndGo(t *testing.T) {
 		k := must(a.Lock(t.Context(), "job", WithTTL(30*time.Second)))(t)
 		defer runtime.KeepAlive(k) // or it would not be renewed
 		for range 10 {
-			if time.Sleep(time.Minute); label() != "web-3/812" {
-				t.Error("the label is gone while its Locker is there")
-			}
+			time.Sleep(time.Minute)
+			equals(t, label(), "web-3/812", "while its Locker is there")
 		}
 		fl.nodes.do("DEL", labelKey(k))
-		if time.Sleep(time.Minute); label() != "web-3/812" {
-			t.Error("a label that was deleted has not come back")
-		}
+		time.Sleep(time.Minute)
+		equals(t, label(), "web-3/812", "after it was deleted")
 		_ = a.Close() // which leaves the lock, as a crash does
-		if time.Sleep(19 * time.Second); label() != "web-3/812" {
-			t.Error("the label went before the lock")
-		}
+		time.Sleep(19 * time.Second)
+		equals(t, label(), "web-3/812", "as long as the lock")
 		time.Sleep(2 * time.Minute)
 		equals[any](t, fl.nodes[0].Do("EXISTS", labelKey(k)), int64(0), "the label stays")
 	})
@@ -399,9 +392,7 @@ func TestWhoseFailureIsIt(t *testing.T) {
 					r.poll.Cast(i, quorum.Answer{Vote: quorum.Failed, Err: err})
 				}
 			}
-			if e := r.failure("lock", "job", ErrTaken, r.poll.SoFar(), nil); e.late != c.late {
-				t.Errorf("%s: late %t, want %t: %v", c.nodes, e.late, c.late, e)
-			}
+			equals(t, r.failure("lock", "job", ErrTaken, r.poll.SoFar(), nil).late, c.late, "%s: late", c.nodes)
 		}
 	})
 }

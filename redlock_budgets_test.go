@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -227,16 +226,12 @@ func (fl *fleet) foreign(texts int) {
 
 // crowd has clients register that do not take leave: the nodes count them for a minute.
 func (fl *fleet) crowd(clients int) {
-	const together = 50
-	for range clients / together {
-		lockers := fl.several(together, "crowd")
+	const each = 50
+	for range clients / each {
+		lockers := fl.several(each, "crowd")
 		settleNetwork()
-		var all sync.WaitGroup
 		fl.net.Cut(sim.Link{Client: "crowd"})
-		for _, l := range lockers {
-			all.Go(func() { _ = l.Close() })
-		}
-		all.Wait()
+		together(len(lockers), func(i int) { _ = lockers[i].Close() })
 	}
 }
 
@@ -433,23 +428,19 @@ func TestBudgetsOfWaiting(t *testing.T) {
 				}
 			})
 		}
-		var all sync.WaitGroup
-		for _, l := range lockers {
-			all.Go(func() {
-				for range turns {
-					k := must(l.Lock(t.Context(), "job"))(t)
-					switch taken.Add(1) {
-					case 2 * contenders: // all have been in the queue for long
-						begun.Store(requests.Load())
-					case (turns - 1) * contenders: // and all contend still
-						ended.Store(requests.Load())
-					}
-					time.Sleep(time.Millisecond)
-					succeeds(t, k.Unlock(t.Context()))
+		together(len(lockers), func(i int) {
+			for range turns {
+				k := must(lockers[i].Lock(t.Context(), "job"))(t)
+				switch taken.Add(1) {
+				case 2 * contenders: // all have been in the queue for long
+					begun.Store(requests.Load())
+				case (turns - 1) * contenders: // and all contend still
+					ended.Store(requests.Load())
 				}
-			})
-		}
-		all.Wait()
+				time.Sleep(time.Millisecond)
+				succeeds(t, k.Unlock(t.Context()))
+			}
+		})
 		counted := float64(ended.Load()-begun.Load()) / float64(len(fl.nodes))
 		got["requests a node per turn of 128 contenders"] = counted / ((turns - 3) * contenders)
 	})

@@ -28,20 +28,14 @@ func TestLockAndUnlock(t *testing.T) {
 		settleNetwork()
 		for i, n := range fl.nodes {
 			equals[any](t, n.Do("GET", "app:job"), k.Owner(), "the owner on node %d", i)
-			if left := n.Do("PTTL", "app:job").(int64); left < 9900 || left > 10000 {
-				t.Errorf("node %d: TTL %d ms", i, left)
-			}
+			between(t, n.Do("PTTL", "app:job").(int64), 9900, 10000, "TTL on node %d, in ms", i)
 		}
 		if k.Name() != "job" || len(k.Owner()) != 36 || k.Err() != nil {
 			t.Errorf("got %q, %q, %v", k.Name(), k.Owner(), k.Err())
 		}
-		if left := time.Until(k.Until()); left < 9800*ms || left > 9898*ms {
-			t.Errorf("valid for %v, want TTL - 1 %% - 2ms - elapsed", left)
-		}
+		between(t, time.Until(k.Until()), 9800*ms, 9898*ms, "validity: TTL - 1 %% - 2ms - elapsed")
 		_, err := fl.locker("b", append(opts, WithPrefix("app:"))...).TryLock(t.Context(), "job")
-		if !errors.Is(err, ErrTaken) || errors.Is(err, ErrNoQuorum) {
-			t.Errorf("a second lock: got %v, want ErrTaken", err)
-		}
+		failsAlone(t, err, ErrTaken, ErrNoQuorum)
 		succeeds(t, k.Unlock(t.Context()))
 		fails(t, k.Err(), ErrUnlocked, "after Unlock")
 		fl.settles("app:job", 0)
@@ -78,9 +72,7 @@ func TestStragglersLeaveNoOrphans(t *testing.T) {
 		}
 		time.Sleep(250 * ms)
 		synctest.Wait()
-		if left := fl.leftovers(); len(left) > 0 {
-			t.Errorf("%s are left", left)
-		}
+		fl.nothingLeft()
 		if fl.nodes[4].Calls("set") < int64(times) {
 			t.Errorf("the slow node saw %d acquires: this proves nothing", fl.nodes[4].Calls("set"))
 		}
@@ -99,16 +91,11 @@ func TestTheCallersDeadlineIsNotANodesTimeout(t *testing.T) {
 		cause := errors.New("shutting down")
 		stopped, stop := context.WithCancelCause(t.Context())
 		time.AfterFunc(100*ms, func() { stop(cause) })
-		if _, err = l.Lock(stopped, "job"); !errors.Is(err, context.Canceled) || !errors.Is(err, cause) ||
-			!errors.Is(err, ErrTaken) {
-			t.Errorf("cancelled: got %v, want Canceled, its cause and ErrTaken", err)
-		}
+		failsAll(t, errOf(l.Lock(stopped, "job")), context.Canceled, cause, ErrTaken)
 		succeeds(t, other.Unlock(t.Context()))
 		fl.nodes.pause()
 		_, err = l.TryLock(t.Context(), "job")
-		if errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrTaken) {
-			t.Errorf("the nodes' timeout: got %v, want ErrNoQuorum and no DeadlineExceeded", err)
-		}
+		failsAlone(t, err, ErrNoQuorum, context.DeadlineExceeded, ErrTaken)
 		q, silent := quorumError(t, err), 0
 		for _, n := range q.Nodes {
 			if errors.Is(n, ErrNodeTimeout) {

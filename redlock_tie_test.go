@@ -135,9 +135,7 @@ func TestARefusedCallerAsksOnce(t *testing.T) {
 			fails(t, errOf(b.TryLock(t.Context(), "job")), ErrTaken)
 			settleNetwork()
 		}
-		if n := again(); n > 0 {
-			t.Errorf("%d second questions", n)
-		}
+		equals(t, again(), 0, "second questions")
 		succeeds(t, k.Unlock(t.Context()))
 	})
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
@@ -145,9 +143,8 @@ func TestARefusedCallerAsksOnce(t *testing.T) {
 		fl.nodes[:3].do("SET", "job", youngOwner, "PX", "60000")
 		again := fl.again()
 		fails(t, errOf(l.TryLock(t.Context(), "job")), ErrTaken)
-		if settleNetwork(); again() > 0 {
-			t.Errorf("%d second questions", again())
-		}
+		settleNetwork()
+		equals(t, again(), 0, "second questions")
 	})
 }
 
@@ -186,9 +183,8 @@ func TestOnlyATryLockBreaksTies(t *testing.T) {
 		} {
 			before := again()
 			within(t, 250*ms, what, func() { fails(t, errOf(call()), ErrTaken, what) })
-			if settleNetwork(); again() != before+10 {
-				t.Errorf("%s: %d second questions, want two to each node", what, again()-before)
-			}
+			settleNetwork()
+			equals(t, again(), before+10, "%s: second questions, two to each node", what)
 			fl.isHeld("job", 3, what)
 		}
 	})

@@ -132,9 +132,7 @@ func TestReadyMeansThatANewClientIsReady(t *testing.T) {
 			succeeds(t, must(fl.locker("new").TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
 		})
 	}
-	if late < 900*ms {
-		t.Errorf("Ready was later than the votes by %s at most: this proves nothing", late)
-	}
+	between(t, late, 900*ms, time.Second, "by how much Ready was later than the votes, at most")
 }
 
 // Where a client that comes now would not count a node at once, whenever that is, Ready answers for its own Locker.
@@ -294,9 +292,7 @@ func TestCertificatesThatMayChangeDoNotLast(t *testing.T) {
 		{"no TLS", &tls.Config{VerifyConnection: verify, GetClientCertificate: get}, noTLS, true},
 	} {
 		down := fmt.Errorf("%w: %w", ErrNodeDown, endpoint.MismatchError{Kind: c.kind})
-		if got := lasting(down, &options{tls: c.tls}); got != c.lasts {
-			t.Errorf("%s: got %t", c.name, got)
-		}
+		equals(t, lasting(down, &options{tls: c.tls}), c.lasts, "%s: lasts", c.name)
 	}
 }
 
@@ -333,9 +329,7 @@ func TestReadyDoesNotPoll(t *testing.T) {
 		ctx := expiring(t, 20*time.Second)
 		c := &counted{Context: ctx}
 		fails(t, l.Ready(c), context.DeadlineExceeded)
-		if got := c.looks.Load(); got > 3*4*4+5 {
-			t.Errorf("looked at the nodes %d times", got)
-		}
+		between(t, c.looks.Load(), 0, 3*4*4+5, "looks at the nodes")
 	})
 }
 
@@ -348,13 +342,9 @@ func TestACallerWithoutAMajorityIsHeld(t *testing.T) {
 			settleNetwork()
 			calls := 0
 			for begun := time.Now(); calls < 1000 && time.Since(begun) < 5*time.Second; calls++ {
-				if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) {
-					t.Fatal(err)
-				}
+				fails(t, errOf(l.TryLock(t.Context(), "job")), ErrNoQuorum)
 			}
-			if calls > 41 {
-				t.Fatalf("%d calls in 5 s, want one in half of a node timeout", calls)
-			}
+			between(t, calls, 0, 41, "calls in 5 s, of one in half of a node timeout")
 			fl.nodes[1].Restart()
 			var up time.Time
 			got := make(chan time.Time)

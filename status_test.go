@@ -32,9 +32,7 @@ func TestAFrozenNodeIsSilent(t *testing.T) {
 		}
 		_, err := l.TryLock(t.Context(), "job")
 		runtime.KeepAlive(held) // or it would not be renewed
-		if of := quorumError(t, err).Nodes[0].Err; !errors.Is(of, ErrNodeTimeout) || !errors.Is(of, ErrNodeDown) {
-			t.Errorf("the call's error for the node: got %v", of)
-		}
+		failsAll(t, quorumError(t, err).Nodes[0].Err, ErrNodeTimeout, ErrNodeDown)
 		fl.nodes[0].Resume()
 	})
 }
@@ -46,25 +44,19 @@ func TestAnIdleTimeoutThatClosesConnectionsIsNoted(t *testing.T) {
 			fl.nodes[0].SetConfig("timeout", seconds)
 			l := fl.locker("a")
 			time.Sleep(2 * time.Minute)
-			if got := l.nodes[0].status().Findings; len(got) > 0 {
-				t.Errorf("timeout %s: before Nodes is called: got %+v", seconds, got)
-			}
+			equals(t, len(l.nodes[0].status().Findings), 0, "timeout %s: findings before Nodes is called", seconds)
 			got := l.Nodes(t.Context())[0].Findings
 			if len(got) > 0 != noted || noted && (got[0].Code != "timeout" || !strings.Contains(got[0].Text, seconds+" s,")) {
 				t.Errorf("timeout %s: got %+v", seconds, got)
 			}
 			fl.nodes[0].SetConfig("timeout", "0")
-			if got := l.Nodes(t.Context())[0].Findings; len(got) > 0 {
-				t.Errorf("timeout %s, corrected: got %+v", seconds, got)
-			}
+			equals(t, len(l.Nodes(t.Context())[0].Findings), 0, "timeout %s, corrected: findings", seconds)
 		})
 	}
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		fl.nodes[0].Deny("config")
 		fl.nodes[0].SetConfig("timeout", "1")
-		if got := fl.locker("a").Nodes(t.Context())[0].Findings; len(got) > 0 {
-			t.Errorf("CONFIG is refused: got %+v", got)
-		}
+		equals(t, len(fl.locker("a").Nodes(t.Context())[0].Findings), 0, "findings when CONFIG is refused")
 	})
 }
 
@@ -102,9 +94,7 @@ func TestNodes(t *testing.T) {
 			n.Uptime < time.Hour || n.Persistence != "none" || n.EvictionPolicy != "noeviction" || n.RoundTrip <= 0 {
 			t.Errorf("got %+v", n)
 		}
-		if off := got[3].ClockOffset; off < 490*ms || off > 510*ms {
-			t.Errorf("clock offset %v, want 500ms", off)
-		}
+		between(t, got[3].ClockOffset, 490*ms, 510*ms, "clock offset")
 		if got[2].AbstainsUntil.IsZero() {
 			t.Error("the end of the abstention is missing")
 		}

@@ -98,9 +98,7 @@ func TestATicketKeepsVotesThatArriveLater(t *testing.T) {
 				tickets := make(chan string)
 				go func() {
 					k, err := b.Lock(t.Context(), "job")
-					if err != nil {
-						t.Error(err)
-					}
+					succeeds(t, err)
 					text, _ := k.Ticket()
 					tickets <- text
 				}()
@@ -118,9 +116,7 @@ func TestATicketKeepsVotesThatArriveLater(t *testing.T) {
 			time.Sleep(b.opts.ttl)
 			b.listeners.mu.Lock()
 			defer b.listeners.mu.Unlock()
-			if got := len(b.listeners.of); got > 0 {
-				t.Errorf("%d owners whose holds have ended are kept in mind", got)
-			}
+			equals(t, len(b.listeners.of), 0, "owners whose holds have ended, and are kept in mind")
 		})
 	}
 }
@@ -130,9 +126,7 @@ func TestBadTickets(t *testing.T) {
 		l := fl.locker("a")
 		good := must(must(l.Lock(t.Context(), "job"))(t).Ticket())(t)
 		for _, text := range []string{"", "x", ticketPrefix, good[1:], good[:len(good)-9], ticketPrefix + "!!", good + "%"} {
-			if _, err := l.Adopt(t.Context(), text); !errors.Is(err, ErrInvalid) {
-				t.Errorf("%q: got %v, want ErrInvalid", text, err)
-			}
+			fails(t, errOf(l.Adopt(t.Context(), text)), ErrInvalid, text)
 		}
 	})
 }

@@ -20,9 +20,7 @@ func TestNodesTimeIgnoresTheWallClock(t *testing.T) {
 		tk.Measured(node, start.Add(off).UnixMicro(), tk.micros(now), tk.micros(now))
 	}
 	later := instant{local: start.Round(0).Add(-time.Hour), boot: time.Hour + time.Second}
-	if got, want := tk.time(later), start.Add(time.Second).UnixMicro(); got != want {
-		t.Errorf("wall clock set back by an hour: got %d, want %d", got, want)
-	}
+	equals(t, tk.time(later), start.Add(time.Second).UnixMicro(), "wall clock set back by an hour")
 }
 
 // A later hold has a larger token, even if the nodes have dropped the earlier token and all clocks were set back since.
@@ -68,9 +66,7 @@ func TestShortLivedClientsLeaveNoTokens(t *testing.T) {
 			time.Sleep(10 * ms)
 		}
 		for _, n := range fl.nodes {
-			if kept := n.Do("ZCARD", tokensName); kept != int64(301) { // and a member that is none
-				t.Fatalf("%v tokens within the retention, want 300 and one", kept)
-			}
+			equals[any](t, n.Do("ZCARD", tokensName), int64(301), "tokens within the retention, and a member that is none")
 		}
 		time.Sleep(time.Minute)
 		for _, n := range fl.nodes {
@@ -96,9 +92,7 @@ func TestAFirstClientThatIsBriefLeavesNoToken(t *testing.T) {
 		_ = l.Close()
 		time.Sleep(time.Minute)
 		for i, n := range fl.nodes {
-			if kept := n.Do("EXISTS", tokensName); kept != int64(0) {
-				t.Errorf("node %d: tokens are left, for %v ms", i, n.Do("PTTL", tokensName))
-			}
+			equals[any](t, n.Do("EXISTS", tokensName), int64(0), "node %d: tokens left", i)
 		}
 	})
 }
@@ -122,9 +116,8 @@ func TestANodeThatIsConnectedLateKeepsNoToken(t *testing.T) {
 			t.Fatal("node 2 knows no token: this proves nothing")
 		}
 		_ = l.Close()
-		if time.Sleep(time.Minute); fl.nodes[2].Do("EXISTS", tokensName) != int64(0) {
-			t.Error("the token stays")
-		}
+		time.Sleep(time.Minute)
+		equals[any](t, fl.nodes[2].Do("EXISTS", tokensName), int64(0), "tokens left")
 	})
 }
 
@@ -186,9 +179,7 @@ func TestTokensInUseAreKeptForTheRetention(t *testing.T) {
 		_, _ = a.Close(), b.Close()
 		time.Sleep(40 * time.Second) // the first acquires are 90 s ago
 		for _, n := range fl.nodes {
-			if known := n.Do("ZSCORE", tokensName, "job"); known != fmt.Sprint(handed.Token()) {
-				t.Errorf("token %d of 40 s ago: the node knows %v", handed.Token(), known)
-			}
+			equals[any](t, n.Do("ZSCORE", tokensName, "job"), fmt.Sprint(handed.Token()), "the token of 40 s ago")
 		}
 	})
 }
@@ -202,9 +193,7 @@ func TestASetOfTokensIsRenewedForAHold(t *testing.T) {
 		k := must(l.Lock(t.Context(), "job"))(t)
 		time.Sleep(held)
 		for _, n := range fl.nodes {
-			if lives := n.Do("PTTL", tokensName); lives.(int64) < time.Minute.Milliseconds() {
-				t.Errorf("after %s of a hold the set lives for %v ms, want a minute", held, lives)
-			}
+			between(t, n.Do("PTTL", tokensName).(int64), 60_000, 600_000, "after %s of a hold: the set's life in ms", held)
 		}
 		succeeds(t, k.Unlock(t.Context()))
 	})
@@ -218,9 +207,7 @@ func TestASetOfTokensIsRenewedAfterAHold(t *testing.T) {
 		succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
 		time.Sleep(probeEvery*3/2 + time.Second)
 		for _, n := range fl.nodes {
-			if lives := n.Do("PTTL", tokensName); lives.(int64) < time.Minute.Milliseconds() {
-				t.Errorf("after the next check the set lives for %v ms, want a minute", lives)
-			}
+			between(t, n.Do("PTTL", tokensName).(int64), 60_000, 600_000, "after the next check: the set's life in ms")
 		}
 	})
 }
@@ -383,9 +370,7 @@ func TestAFloorDoesNotFollowASingleClock(t *testing.T) {
 			fl.net.Refuse(link0("a", i))
 		}
 		a := fl.locker("a")
-		if _, err := a.TryLock(t.Context(), "other"); !errors.Is(err, ErrNoQuorum) {
-			t.Fatal(err)
-		}
+		fails(t, errOf(a.TryLock(t.Context(), "other")), ErrNoQuorum)
 		time.Sleep(2 * time.Minute)
 		for i := 1; i < 3; i++ {
 			fl.mend("a", i)
@@ -422,9 +407,7 @@ func TestTwoClocksMatterToTokensAlone(t *testing.T) {
 			} else {
 				_ = k.Unlock(t.Context())
 			}
-			if _, err := fl.locker("b").TryLock(t.Context(), "job"); !errors.Is(err, ErrNoQuorum) {
-				t.Errorf("%s, with tokens: got %v, want ErrNoQuorum", what, err)
-			}
+			fails(t, errOf(fl.locker("b").TryLock(t.Context(), "job")), ErrNoQuorum, what, "with tokens")
 		})
 	}
 }

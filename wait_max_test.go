@@ -140,10 +140,7 @@ func TestMaxWaitIsNotTheCallersDeadline(t *testing.T) {
 			defer release()
 			l := fl.locker("a")
 			ctx := expiring(t, 100*ms)
-			if err := wait(ctx, l, WithMaxWait(time.Second)); !errors.Is(err, context.DeadlineExceeded) ||
-				errors.Is(err, ErrMaxWait) {
-				t.Errorf("%s: got %v, want DeadlineExceeded alone", what, err)
-			}
+			failsAlone(t, wait(ctx, l, WithMaxWait(time.Second)), context.DeadlineExceeded, ErrMaxWait)
 			if what == "LockAll" {
 				return
 			}
@@ -214,21 +211,13 @@ func TestMaxWaitOfAMutex(t *testing.T) {
 		m.Lock()
 		begun := time.Now()
 		wantMaxWait(t, "behind a goroutine", panicOf(m.Lock), ErrTaken)
-		if took := time.Since(begun); took != time.Second {
-			t.Errorf("took %s, want 1s", took)
-		}
+		equals(t, time.Since(begun), time.Second, "the wait behind a goroutine")
 		m.Unlock()
 
 		must(fl.locker("b").Lock(t.Context(), "job"))(t)
-		var both sync.WaitGroup
 		begun = time.Now()
-		for range 2 {
-			both.Go(func() { wantMaxWait(t, "one behind the other", panicOf(m.Lock), ErrTaken) })
-		}
-		both.Wait()
-		if took := time.Since(begun); took < time.Second || took > time.Second+10*ms {
-			t.Errorf("took %s, want 1s", took)
-		}
+		together(2, func(_ int) { wantMaxWait(t, "one behind the other", panicOf(m.Lock), ErrTaken) })
+		between(t, time.Since(begun), time.Second, time.Second+10*ms, "the wait of both")
 	})
 }
 

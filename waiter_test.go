@@ -42,9 +42,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 		released := time.Now()
 		succeeds(t, holder.Unlock(t.Context()))
 		waiters.Wait()
-		if took := time.Since(released); took > 100*ms {
-			t.Errorf("ten hand-overs took %v", took)
-		}
+		between(t, time.Since(released), 0, 100*ms, "ten hand-overs")
 		equals(t, fmt.Sprint(order), "[0 1 2 3 4 5 6 7 8 9]", "the order")
 		fl.clean()
 	})
@@ -132,9 +130,7 @@ func TestFewWaitersThatGaveUpAreRemembered(t *testing.T) {
 				t.Fatalf("the last but %d is forgotten", rememberLeft-i-1)
 			}
 		}
-		if n := len(s.left[0]) + len(s.left[1]); n > 2*rememberLeft {
-			t.Errorf("%d are remembered, want %d at most", n, 2*rememberLeft)
-		}
+		between(t, len(s.left[0])+len(s.left[1]), 0, 2*rememberLeft, "waiters that are remembered")
 	})
 }
 
@@ -365,9 +361,7 @@ func TestWhatAQuestionHandsOverIsKeptForTheTTL(t *testing.T) {
 		}
 		k := must(fl.locker("a").Lock(t.Context(), "job", WithoutRenewal()))(t)
 		settleNetwork() // a majority was enough
-		if got := fl.holding("job"); got < 2 {
-			t.Errorf("%d nodes have it", got)
-		}
+		between(t, fl.holding("job"), 2, 3, "nodes that have it")
 		for _, n := range fl.nodes {
 			// A node on which it had not expired yet may have no key now.
 			if left, _ := n.Do("PTTL", "job").(int64); left != -2 && left < 9000 {

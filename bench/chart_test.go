@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 const chartDir = "../docs/benchmarks"
@@ -43,10 +45,7 @@ func TestCharts(t *testing.T) {
 				}
 				used = append(used, s.color)
 			}
-			s, err := c.draw(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := cases.Must(c.draw(r))(t)
 			got, err := os.ReadFile(filepath.Join(chartDir, c.file))
 			if err != nil || string(got) != string(s.bytes()) {
 				t.Errorf("it is behind the CSV files or the code: go run -C bench . -scenario none -publish ../docs (%v)", err)
@@ -95,10 +94,7 @@ func TestEveryChartIsShown(t *testing.T) {
 			t.Fatalf("%s: %v", pattern, err)
 		}
 		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := cases.Must(os.ReadFile(file))(t)
 			pages += string(text)
 		}
 	}
@@ -203,9 +199,7 @@ func TestNotesComeFromTheFigures(t *testing.T) {
 			continue
 		}
 		for i, want := range []string{"1.14 ms", "8.49 s"} {
-			if got := c.unit.figure(all[0].points[i].middle); got != want {
-				t.Errorf("got %s, want %s", got, want)
-			}
+			cases.Equals(t, c.unit.figure(all[0].points[i].middle), want, "point %d", i)
 		}
 	}
 	if _, err := draw(0, 0); err == nil || errors.Is(err, errNotMeasured) {

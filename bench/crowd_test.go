@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
@@ -20,10 +21,7 @@ func TestMain(m *testing.M) {
 
 // The scenario at its smallest: every part of it works, and what must be so however slow the machine is.
 func TestACrowdIsMeasured(t *testing.T) {
-	sc, err := choose("crowd", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sc := cases.Must(choose("crowd", ""))(t)
 	b := &bench{counts: []int{2}, plan: &crowdPlan{
 		idle: 200 * time.Millisecond, load: 200 * time.Millisecond, deadline: time.Minute, rate: 100,
 		patience: 5 * time.Second,
@@ -88,9 +86,7 @@ func TestAPartOfACrowdNeedsAllMasters(t *testing.T) {
 	}
 	b := &bench{cluster: &cluster{servers: servers, nodes: addrs(servers)}}
 	defer b.cluster.stop()
-	if err := servers[3].Kill(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, servers[3].Kill(t.Context()))
 	g, measured := &gathering{bench: b}, false
 	err = g.measure(part{"rest", func() error { measured = true; return nil }})
 	if err == nil || !strings.Contains(err.Error(), servers[3].Addr()) || measured {

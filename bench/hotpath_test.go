@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
@@ -26,18 +27,12 @@ func BenchmarkAgain(b *testing.B) {
 
 func benchmarkCycle(b *testing.B, each int, counts []int, contestants ...contestant) {
 	b.Helper()
-	servers, err := startServers(redisserver.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	servers := cases.Must(startServers(redisserver.Config{}))(b)
 	defer stopServers(servers)
 	for _, c := range contestants {
 		for _, goroutines := range counts {
 			b.Run(fmt.Sprintf("lock=%s/goroutines=%d", c.name, goroutines), func(b *testing.B) {
-				cl, err := c.open(addrs(servers)[:c.nodes], goroutines)
-				if err != nil {
-					b.Fatal(err)
-				}
+				cl := cases.Must(c.open(addrs(servers)[:c.nodes], goroutines))(b)
 				defer cl.close()
 				crew := newCrew(b, cl, goroutines, each)
 				b.ReportAllocs()
@@ -61,10 +56,7 @@ type crew struct {
 
 func newCrew(b *testing.B, cl *client, goroutines, each int) crew {
 	b.Helper()
-	workers, err := cl.workers(goroutines)
-	if err != nil {
-		b.Fatal(err)
-	}
+	workers := cases.Must(cl.workers(goroutines))(b)
 	return crew{workers, namesFor(namePrefix, goroutines, each)}
 }
 

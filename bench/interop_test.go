@@ -12,16 +12,14 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
 // The lock key is what the Redis documentation describes, so redsync and redlock
 // exclude each other on the same name, in both directions and both modes.
 func TestRedsyncAndRedlockExcludeEachOther(t *testing.T) {
-	servers, err := startServers(redisserver.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	servers := cases.Must(startServers(redisserver.Config{}))(t)
 	defer stopServers(servers)
 	var urls []string
 	var pools []rsredis.Pool
@@ -34,24 +32,16 @@ func TestRedsyncAndRedlockExcludeEachOther(t *testing.T) {
 	theirs := redsync.New(pools...)
 	for name, opts := range map[string][]redlock.Option{"fenced": nil, "plain": {redlock.WithoutFencing()}} {
 		t.Run(name, func(t *testing.T) {
-			ours, err := redlock.New(urls, append(opts, redlock.WithRestartGuard(0))...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ours := cases.Must(redlock.New(urls, append(opts, redlock.WithRestartGuard(0))...))(t)
 			defer ours.Close()
 
-			lock, err := ours.Lock(t.Context(), name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			lock := cases.Must(ours.Lock(t.Context(), name))(t)
 			mutex := theirs.NewMutex(name, redsync.WithTries(1))
 			var taken *redsync.ErrTaken
 			if err := mutex.TryLockContext(t.Context()); !errors.As(err, &taken) {
 				t.Errorf("redsync, while redlock holds: got %v, want ErrTaken", err)
 			}
-			if err := lock.Unlock(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			cases.NoError(t, lock.Unlock(t.Context()))
 
 			if err := mutex.LockContext(t.Context()); err != nil {
 				t.Fatalf("redsync, after redlock's Unlock: %v", err)

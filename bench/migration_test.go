@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
@@ -15,10 +16,7 @@ import (
 //
 //	go test -C bench -run '^$' -bench Migration -benchtime 20000x
 func BenchmarkMigration(b *testing.B) {
-	servers, err := startSome(6, redisserver.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	servers := cases.Must(startSome(6, redisserver.Config{}))(b)
 	defer stopServers(servers)
 	nodes := addrs(servers)
 	var replaced []string
@@ -30,10 +28,7 @@ func BenchmarkMigration(b *testing.B) {
 			kinds := []string{"one-list", "two-lists"}
 			var crews []crew
 			for _, opts := range [][]redlock.Option{nil, {redlock.WithMigration(replaced)}} {
-				cl, err := openRedlock(locks, opts...)(nodes[:5], goroutines)
-				if err != nil {
-					b.Fatal(err)
-				}
+				cl := cases.Must(openRedlock(locks, opts...)(nodes[:5], goroutines))(b)
 				defer cl.close()
 				crews = append(crews, newCrew(b, cl, goroutines, usualNames))
 			}

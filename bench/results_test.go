@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // A scenario that was measured again replaces the earlier one whole; the others stay, in the scenarios' order. What was
@@ -31,17 +33,13 @@ func TestTheLastRunOfAScenarioCounts(t *testing.T) {
 	first.put(of("contended-slow", "1"), rows("contended-slow", 12345.9, "x"))
 	first.put(of("uncontended", "1"), rows("uncontended", 1, "x", "y"))
 	dir := t.TempDir()
-	if err := first.write(dir); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, first.write(dir))
 	r, err := load(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.put(of("uncontended", "2"), rows("uncontended", 2, "z"))
-	if err := r.write(dir); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, r.write(dir))
 	if r, err = load(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -81,9 +79,7 @@ func TestWhatTheRoundsComeTo(t *testing.T) {
 		rate: 20, leastOf(rate): 10, mostOf(rate): 30, orphans: 3, longest: 30,
 		rateToRedsync: 2, leastOf(rateToRedsync): .5, mostOf(rateToRedsync): 3, rateToSingle: 2,
 	} {
-		if got := ours.figures[name]; got != want {
-			t.Errorf("%s: got %v, want %v", name, got, want)
-		}
+		cases.Equals(t, ours.figures[name], want, "%s", name)
 	}
 	if _, ok := theirs.figures[rateToRedsync]; ok {
 		t.Error("a contestant is compared with itself")
@@ -121,14 +117,8 @@ func TestEveryFigureIsDeclared(t *testing.T) {
 func TestThePagesShowTheLastRuns(t *testing.T) {
 	r := lastRuns(t)
 	for page, parts := range pages {
-		text, err := os.ReadFile("../docs/" + page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := r.updated(string(text), parts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := cases.Must(os.ReadFile("../docs/" + page))(t)
+		got := cases.Must(r.updated(string(text), parts))(t)
 		if got != string(text) {
 			t.Errorf("%s is behind its CSV files: go run -C bench . -scenario none -publish ../docs", page)
 		}
@@ -151,10 +141,7 @@ func TestAPageNamesATableThatNobodyKnows(t *testing.T) {
 
 // Whoever reads benchmarks.md learns of which library the figures are, also of the scenarios that were measured later.
 func TestThePageNamesTheCommits(t *testing.T) {
-	text, err := os.ReadFile("../docs/benchmarks.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := cases.Must(os.ReadFile("../docs/benchmarks.md"))(t)
 	for _, one := range lastRuns(t).runs {
 		if commit := one["commit"]; commit == "" || !strings.Contains(string(text), "`"+commit+"`") {
 			t.Errorf("%s was measured at commit %q, and docs/benchmarks.md does not say so", one["scenario"], commit)
@@ -180,9 +167,7 @@ func TestABrokenFileIsNoResult(t *testing.T) {
 	dir := t.TempDir()
 	const head = "scenario,n,lock,masters"
 	for _, text := range []string{"", head + ",p50\ntls,1,x,5\n", head + "\ntls,one,x,5\n"} {
-		if err := os.WriteFile(dir+"/cycles.csv", []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		cases.NoError(t, os.WriteFile(dir+"/cycles.csv", []byte(text), 0o600))
 		if _, err := load(dir); err == nil || errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%q: got %v, want an error", text, err)
 		}

@@ -6,24 +6,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
 // Nothing is measured on a fleet with a dead master, nor on one with a foreign process in a master's place.
 func TestAMasterThatIsNotOursIsNamed(t *testing.T) {
-	servers, err := startSome(2, redisserver.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	servers := cases.Must(startSome(2, redisserver.Config{}))(t)
 	c := &cluster{servers: servers}
 	defer c.stop()
-	if err := c.check(); err != nil {
-		t.Errorf("both are well: got %v", err)
-	}
+	cases.Equals(t, c.check(), nil, "both are well")
 	well, dead := servers[0].Addr(), servers[1].Addr()
-	if err := servers[1].Kill(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, servers[1].Kill(context.Background()))
 	names := func(when string) {
 		t.Helper()
 		err := c.check()
@@ -35,18 +29,9 @@ func TestAMasterThatIsNotOursIsNamed(t *testing.T) {
 	_, port, _ := strings.Cut(dead, ":")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	foreign, err := redisserver.Launch(ctx, redisserver.Config{Args: []string{"--port", port}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	foreign := cases.Must(redisserver.Launch(ctx, redisserver.Config{Args: []string{"--port", port}}))(t)
 	names("another process answers there")
-	if err := foreign.Remove(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := servers[1].revive(); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.check(); err != nil {
-		t.Errorf("both are well again: got %v", err)
-	}
+	cases.NoError(t, foreign.Remove(ctx))
+	cases.NoError(t, servers[1].revive())
+	cases.Equals(t, c.check(), nil, "both are well again")
 }

@@ -10,14 +10,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/quorumlock/redlock/internal/budget"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // The budgets of the building: see testdata/budgets.txt. Those of what runs are in redlock_budgets_test.go of the root.
 func TestBudgetsOfTheBuilding(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(root, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := cases.Must(filepath.Glob(filepath.Join(root, "*.go")))(t)
 	got := map[string]float64{
 		"root files":                       0,
 		"largest cycle of root files":      largestCycle(t, root),
@@ -88,9 +86,6 @@ var requirement = regexp.MustCompile(`(?m)^(?:require |\t)\S+ v\S+$`)
 // requirements returns how many modules a go.mod requires by itself, and not for others' sake.
 func requirements(t *testing.T, path string) int {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := cases.Must(os.ReadFile(path))(t)
 	return len(requirement.FindAll(text, -1))
 }

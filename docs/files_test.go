@@ -16,15 +16,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // Files that use each other, directly or through files between them, can only be read together. Where a room has such a
 // cycle, architecture.md has it, too, with the reason.
 func TestCyclesOfFiles(t *testing.T) {
-	text, err := os.ReadFile("architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := cases.Must(os.ReadFile("architecture.md"))(t)
 	want := map[string]bool{}
 	row := regexp.MustCompile("(?m)^\\| ((?:`[a-z_]+\\.go`(?:, )?){2,})(?: of `([a-z/]+)`)? \\| \\S.*\\|$")
 	for _, row := range row.FindAllStringSubmatch(string(text), -1) {
@@ -95,18 +94,13 @@ func TestCycles(t *testing.T) {
 		}
 		got := cycles(uses)
 		slices.SortFunc(got, slices.Compare[[]string])
-		if fmt.Sprint(got) != c.want {
-			t.Errorf("%q: got %v, want %s", c.uses, got, c.want)
-		}
+		cases.Equals(t, fmt.Sprint(got), c.want, "%q", c.uses)
 	}
 }
 
 // The package comment of internal/redisconn says in which order its files can be read.
 func TestOrderOfFiles(t *testing.T) {
-	text, err := os.ReadFile("../internal/redisconn/redisconn.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := cases.Must(os.ReadFile("../internal/redisconn/redisconn.go"))(t)
 	_, list, _ := strings.Cut(string(text), "in this order: ")
 	list, _, _ = strings.Cut(list, ".")
 	order := strings.FieldsFunc(list, func(r rune) bool { return r < 'a' })
@@ -155,10 +149,7 @@ var (
 // functions, methods, types, variables. A field counts where it is declared, as it would not compile without that.
 func usesBetweenFiles(t *testing.T, dir string) map[[2]string][]string {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	paths := cases.Must(filepath.Glob(filepath.Join(dir, "*.go")))(t)
 	build.Default.CgoEnabled = false // the importer would need a C compiler
 	var files []*ast.File
 	for _, path := range paths {
@@ -168,18 +159,12 @@ func usesBetweenFiles(t *testing.T, dir string) map[[2]string][]string {
 			}
 			continue
 		}
-		file, err := parser.ParseFile(fset, path, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := cases.Must(parser.ParseFile(fset, path, nil, 0))(t)
 		files = append(files, file)
 	}
 	info := types.Info{Uses: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
 	config := types.Config{Importer: sources}
-	pkg, err := config.Check("github.com/quorumlock/redlock", fset, files, &info)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pkg := cases.Must(config.Check("github.com/quorumlock/redlock", fset, files, &info))(t)
 	name := func(at token.Pos) string {
 		return strings.TrimSuffix(filepath.Base(fset.Position(at).Filename), ".go")
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/lua"
 )
 
@@ -28,10 +29,7 @@ type scriptRow struct {
 
 func protocolPage(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("protocol.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := cases.Must(os.ReadFile("protocol.md"))(t)
 	return string(text)
 }
 
@@ -150,18 +148,12 @@ func sentScripts(t *testing.T) map[string]scriptRow {
 func parsedFiles(t *testing.T, dirs ...string) (files []*ast.File) {
 	t.Helper()
 	for _, dir := range dirs {
-		paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		paths := cases.Must(filepath.Glob(filepath.Join(dir, "*.go")))(t)
 		for _, path := range paths {
 			if strings.HasSuffix(path, "_test.go") {
 				continue
 			}
-			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			file := cases.Must(parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution))(t)
 			files = append(files, file)
 		}
 	}
@@ -221,10 +213,7 @@ func arguments(t *testing.T, of ast.Expr) int {
 			return n
 		}
 	case *ast.CallExpr:
-		n, err := strconv.Atoi(of.Args[0].(*ast.BasicLit).Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := cases.Must(strconv.Atoi(of.Args[0].(*ast.BasicLit).Value))(t)
 		if callee(of.Fun) == "rowForAll" {
 			return n + 3 // the number of keys, that of former owners, and these
 		}
@@ -282,18 +271,12 @@ func TestProtocolHasEveryKey(t *testing.T) {
 	page := protocolPage(t)
 	used := map[string]string{} // by whom
 	collect := func(pattern string, match *regexp.Regexp) {
-		paths, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		paths := cases.Must(filepath.Glob(pattern))(t)
 		for _, path := range paths {
 			if strings.HasSuffix(path, "_test.go") {
 				continue
 			}
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := cases.Must(os.ReadFile(path))(t)
 			for _, m := range match.FindAllStringSubmatch(string(text), -1) {
 				used["redlock:"+m[1]] = path
 			}
@@ -354,17 +337,9 @@ func TestProtocolsVectorsAreCases(t *testing.T) {
 	if len(vectors) < 10 {
 		t.Fatalf("only %d vectors are read", len(vectors))
 	}
-	var cases strings.Builder
-	files, err := filepath.Glob("../internal/sim/conformance/cases/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cases.Write(text)
+	var all strings.Builder
+	for _, f := range cases.Must(filepath.Glob("../internal/sim/conformance/cases/*.txt"))(t) {
+		all.Write(cases.Must(os.ReadFile(f))(t))
 	}
 	for _, m := range vectors {
 		for i := range m {
@@ -376,7 +351,7 @@ func TestProtocolsVectorsAreCases(t *testing.T) {
 		} else {
 			block = "\n" + block
 		}
-		if !strings.Contains(cases.String(), block) {
+		if !strings.Contains(all.String(), block) {
 			t.Errorf("protocol.md: no case is\n%s", block)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 const module = "github.com/quorumlock/redlock"
@@ -36,10 +38,7 @@ func TestRooms(t *testing.T) {
 // rooms returns the packages in the table of architecture.md, each with those that it says it uses.
 func rooms(t *testing.T) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile("architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := cases.Must(os.ReadFile("architecture.md"))(t)
 	rooms := map[string][]string{}
 	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\|[^|]*\\|[^|]*\\| ([^|]*) \\|$")
 	for _, row := range row.FindAllStringSubmatch(string(text), -1) {
@@ -60,9 +59,6 @@ func goList(t *testing.T, args ...string) []string {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", append([]string{"list"}, args...)...)
 	list.Dir = root
-	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := cases.Must(list.Output())(t)
 	return strings.Fields(string(out))
 }

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 var goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```")
@@ -28,10 +30,7 @@ func exports(t *testing.T, dir string) exported {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		parsed := cases.Must(parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution))(t)
 		for _, d := range parsed.Decls {
 			found.add(d)
 		}
@@ -148,9 +147,7 @@ func vet(t *testing.T, page, source string) {
 	if strings.Contains(source, `"testing"`) {
 		file = strings.Replace(file, "main.go", "main_test.go", 1)
 	}
-	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, os.WriteFile(file, []byte(source), 0o600))
 	command := exec.Command("go", "vet", file)
 	command.Dir = root
 	if out, err := command.CombinedOutput(); err != nil {
@@ -180,14 +177,8 @@ func parseFragment(source string) (*ast.File, error) {
 
 // The counter-example in changing-nodes.md is the one that the model checker finds.
 func TestTheTraceOfTwoLists(t *testing.T) {
-	trace, err := os.ReadFile(filepath.Join(root, "internal/modelcheck/testdata/two_lists.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile(filepath.Join(root, "docs/changing-nodes.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	trace := cases.Must(os.ReadFile(filepath.Join(root, "internal/modelcheck/testdata/two_lists.txt")))(t)
+	page := cases.Must(os.ReadFile(filepath.Join(root, "docs/changing-nodes.md")))(t)
 	if !strings.Contains(string(page), "```text\n"+strings.TrimSpace(string(trace))+"\n```") {
 		t.Error("changing-nodes.md does not quote internal/modelcheck/testdata/two_lists.txt")
 	}

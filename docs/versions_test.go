@@ -5,14 +5,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // The Go version that pages name is the one of go.mod.
 func TestGoVersion(t *testing.T) {
-	mod, err := os.ReadFile(root + "/go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	mod := cases.Must(os.ReadFile(root + "/go.mod"))(t)
 	m := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(mod)
 	if m == nil {
 		t.Fatal("go.mod names no Go version")
@@ -35,10 +34,7 @@ func TestModulesRequireTheNewestRelease(t *testing.T) {
 		t.Fatal("CHANGELOG.md names no release")
 	}
 	for _, module := range []string{"otel", "gocron"} {
-		mod, err := os.ReadFile(root + "/" + module + "/go.mod")
-		if err != nil {
-			t.Fatal(err)
-		}
+		mod := cases.Must(os.ReadFile(root + "/" + module + "/go.mod"))(t)
 		if want := "github.com/quorumlock/redlock " + m[1] + "\n"; !strings.Contains(string(mod), want) {
 			t.Errorf("%s/go.mod: want %s", module, want)
 		}

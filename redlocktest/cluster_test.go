@@ -1,7 +1,6 @@
 package redlocktest_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
@@ -40,22 +40,6 @@ func do(t *testing.T, conn redis.Conn, cmd string, args ...any) any {
 	return reply
 }
 
-// eventually polls, since real time is what the nodes' expiry runs in.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
-	defer cancel()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("not within %s: %s", soon, what)
-		}
-	}
-}
-
 func TestNodesAreIndependent(t *testing.T) {
 	c := redlocktest.New(t, 3)
 	do(t, dial(t, c, 0), "SET", "k", "v")
@@ -77,7 +61,7 @@ func TestTTLRunsInRealTime(t *testing.T) {
 	if got, _ := redis.Int(do(t, conn, "PTTL", "k"), nil); got < 1 || got > 40 {
 		t.Fatalf("PTTL: got %d, want 1 to 40", got)
 	}
-	eventually(t, "expiry", func() bool {
+	cases.Eventually(t, "expiry", func() bool {
 		n, _ := redis.Int(do(t, conn, "EXISTS", "k"), nil)
 		return n == 0
 	})
@@ -109,10 +93,7 @@ func TestFastForward(t *testing.T) {
 func seconds(t *testing.T, conn redis.Conn) int64 {
 	t.Helper()
 	// By way of a script, where the time must be the same.
-	s, err := redis.Int64(do(t, conn, "EVAL", "return redis.call('TIME')[1]", 0), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := cases.Must(redis.Int64(do(t, conn, "EVAL", "return redis.call('TIME')[1]", 0), nil))(t)
 	return s
 }
 
@@ -136,9 +117,7 @@ func TestKillAndRevive(t *testing.T) {
 	c.Kill(0) // harmless
 	do(t, dial(t, c, 1), "PING")
 
-	if err := c.Revive(0, 1); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, c.Revive(0, 1))
 	if got := c.Addr(0); got != addr {
 		t.Errorf("address: got %s, want %s as before", got, addr)
 	}
@@ -192,9 +171,7 @@ func TestKillUnderLoad(t *testing.T) {
 			<-busy
 		}
 		c.Kill(0)
-		if err := c.Revive(0); err != nil {
-			t.Fatal(err)
-		}
+		cases.NoError(t, c.Revive(0))
 		clients.Wait()
 		if n, _ := redis.Int(do(t, dial(t, c, 0), "DBSIZE"), nil); n != 0 {
 			t.Fatal("a request from before the crash reached the revived node")
@@ -224,7 +201,7 @@ func TestPauseWithholdsAnswers(t *testing.T) {
 
 	c.Resume(0)
 	conn := dial(t, c, 0)
-	eventually(t, "both late requests carried out", func() bool {
+	cases.Eventually(t, "both late requests carried out", func() bool {
 		n, _ := redis.Int(do(t, conn, "EXISTS", "old", "fresh"), nil)
 		return n == 2
 	})
@@ -238,9 +215,7 @@ func TestKillWhilePaused(t *testing.T) {
 	conn.Send("SET", "k", "v") // what becomes of it is the test
 	conn.Flush()               // likewise
 	c.Kill(0)                  // must not wait for the gate
-	if err := c.Revive(0); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, c.Revive(0))
 	if n, _ := redis.Int(do(t, dial(t, c, 0), "DBSIZE"), nil); n != 0 {
 		t.Error("what was withheld came through after the crash")
 	}
@@ -250,9 +225,7 @@ func TestKillWhileBlocked(t *testing.T) {
 	c := redlocktest.New(t, 1)
 	conn := dial(t, c, 0)
 	conn.Send("BLPOP", "list", 0) // Flush says it
-	if err := conn.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, conn.Flush())
 	c.Kill(0)
 	if _, err := conn.Receive(); err == nil {
 		t.Error("BLPOP outlived the node")
@@ -281,9 +254,7 @@ func TestIdentity(t *testing.T) {
 		"role": "master", "redis_mode": "standalone", "loading": "0", "cluster_enabled": "0",
 		"maxmemory_policy": "noeviction", "master_replid2": strings.Repeat("0", 40),
 	} {
-		if got[key] != want {
-			t.Errorf("INFO %s: got %q, want %q", key, got[key], want)
-		}
+		cases.Equals(t, got[key], want, "INFO %s", key)
 	}
 	if got["redis_version"] == "" {
 		t.Error("INFO has no redis_version")
@@ -336,10 +307,7 @@ func TestStart(t *testing.T) {
 	if _, err := redlocktest.Start(0); err == nil {
 		t.Error("Start(0): no error")
 	}
-	c, err := redlocktest.Start(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cases.Must(redlocktest.Start(2))(t)
 	c.Close()
 	c.Close() // harmless
 	if got := c.State(1); got != redlocktest.Down {

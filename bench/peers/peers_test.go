@@ -15,6 +15,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 func TestEveryFaultIsComplete(t *testing.T) {
@@ -83,10 +84,7 @@ func TestTheProgramTellsVersionsAndRunsAFault(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	list, err := exec.Command(program, "-list").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := cases.Must(exec.Command(program, "-list").Output())(t)
 	for _, f := range faults {
 		for _, s := range f.subjects() {
 			want := s.library + " of this checkout"
@@ -116,10 +114,7 @@ func TestTheProgramTellsVersionsAndRunsAFault(t *testing.T) {
 // required is a module's version in go.mod.
 func required(t *testing.T, module string) string {
 	t.Helper()
-	text, err := os.ReadFile("../go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := cases.Must(os.ReadFile("../go.mod"))(t)
 	m := regexp.MustCompile(`\s` + regexp.QuoteMeta(module) + ` v(\S+)`).FindSubmatch(text)
 	if m == nil {
 		t.Fatalf("go.mod does not require %s", module)
@@ -145,9 +140,7 @@ func TestFigure(t *testing.T) {
 		951 * time.Millisecond:   "1.0 s",
 		15020 * time.Millisecond: "15.0 s",
 	} {
-		if got := figure(d); got != want {
-			t.Errorf("%v: got %q, want %q", d, got, want)
-		}
+		cases.Equals(t, figure(d), want, "%v", d)
 	}
 }
 
@@ -165,8 +158,6 @@ func TestBrief(t *testing.T) {
 			"ErrNoQuorum and context.DeadlineExceeded",
 		},
 	} {
-		if got := brief(c.err); got != c.want {
-			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
-		}
+		cases.Equals(t, brief(c.err), c.want, "%v", c.err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 func TestTimesInColumns(t *testing.T) {
@@ -18,12 +19,8 @@ func TestTimesInColumns(t *testing.T) {
 		48 * time.Hour:           {"48h0m0s", "48h0m0s"},
 		73 * time.Hour:           {"3d", "3d"},
 	} {
-		if got := left(d); got != want.left {
-			t.Errorf("left(%v): got %q, want %q", d, got, want.left)
-		}
-		if got := span(d); got != want.span {
-			t.Errorf("span(%v): got %q, want %q", d, got, want.span)
-		}
+		cases.Equals(t, left(d), want.left, "left(%v)", d)
+		cases.Equals(t, span(d), want.span, "span(%v)", d)
 	}
 }
 
@@ -48,9 +45,7 @@ func TestNodeInColumns(t *testing.T) {
 	} {
 		n := c.node
 		got := [...]string{votes(n), role(n), clock(n), trip(n), trouble(n)}
-		if want := [...]string{c.votes, c.role, c.clock, c.trip, c.trouble}; got != want {
-			t.Errorf("%s: got %q, want %q", name, got, want)
-		}
+		cases.Equals(t, got, [...]string{c.votes, c.role, c.clock, c.trip, c.trouble}, "%s", name)
 	}
 }
 
@@ -58,9 +53,7 @@ func TestOwnerAndTokenInColumns(t *testing.T) {
 	for owner, want := range map[string]string{
 		"": "-", "readers": "readers", "01a20409-98e1-7c00-82a1-bc5cc850c194": "…c850c194",
 	} {
-		if got := brief(owner); got != want {
-			t.Errorf("brief(%q): got %q, want %q", owner, got, want)
-		}
+		cases.Equals(t, brief(owner), want, "brief(%q)", owner)
 	}
 	if a, b := token(0), token(17); a != "-" || b != "17" {
 		t.Errorf("tokens: got %q and %q", a, b)

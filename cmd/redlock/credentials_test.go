@@ -18,13 +18,12 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 func write(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
 // asked is a command for a password, with limits that a test sets.
@@ -120,7 +119,7 @@ func TestAPasswordCommandThatHangsIsEnded(t *testing.T) {
 			said <- err
 		}()
 		if limit == time.Hour {
-			eventually(t, "it runs", func() bool { _, err := os.Stat(file); return err == nil })
+			cases.Eventually(t, "it runs", func() bool { _, err := os.Stat(file); return err == nil })
 			c.end()
 			if _, err := c.get(t.Context()); !errors.Is(err, context.Canceled) {
 				t.Errorf("after the end: got %v", err)
@@ -134,11 +133,8 @@ func TestAPasswordCommandThatHangsIsEnded(t *testing.T) {
 		if err != nil {
 			continue // it was ended before it had begun
 		}
-		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, "nothing of it is left", func() bool { return syscall.Kill(-pid, 0) == syscall.ESRCH })
+		pid := cases.Must(strconv.Atoi(strings.TrimSpace(string(text))))(t)
+		cases.Eventually(t, "nothing of it is left", func() bool { return syscall.Kill(-pid, 0) == syscall.ESRCH })
 	}
 }
 
@@ -182,9 +178,7 @@ func TestLoginsOfTheFile(t *testing.T) {
 		switch c.text {
 		case "":
 		case "gone":
-			if err := os.Remove(file); err != nil {
-				t.Fatal(err)
-			}
+			cases.NoError(t, os.Remove(file))
 		default:
 			write(t, file, c.text)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
@@ -33,9 +34,7 @@ func TestDoctor(t *testing.T) {
 			}
 		}
 	}
-	if err := c.Revive(1, 2, 3); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, c.Revive(1, 2, 3))
 	code, out, _ := redlocks(t, "doctor", nodes, "--json")
 	var said struct {
 		Verdict string
@@ -87,10 +86,7 @@ func TestDoctorFindsDuplicates(t *testing.T) {
 // A list with which run would be refused is no mere warning, and the entry that differs is named first.
 func TestDoctorFindsAListThatIsRefused(t *testing.T) {
 	c := redlocktest.New(t, 3)
-	locker, err := redlock.New(c.URLs())
-	if err != nil {
-		t.Fatal(err)
-	}
+	locker := cases.Must(redlock.New(c.URLs()))(t)
 	defer locker.Close()
 	spare := redlocktest.New(t, 1)
 	list := func(last string) string { return "--nodes=" + strings.Join([]string{c.Addr(0), c.Addr(1), last}, ",") }

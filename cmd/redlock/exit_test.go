@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/cmd/redlock/internal/demo"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 func TestCodeOf(t *testing.T) {
@@ -41,17 +42,13 @@ func TestCodeOf(t *testing.T) {
 		{notRunnable("x", &fs.PathError{Op: "fork/exec", Path: "x", Err: fs.ErrNotExist}), 127},
 		{notRunnable("x", &exec.Error{Name: "x", Err: fs.ErrPermission}), 126},
 	} {
-		if got := codeOf(c.err); got != c.want {
-			t.Errorf("codeOf(%v): got %d, want %d", c.err, got, c.want)
-		}
+		cases.Equals(t, codeOf(c.err), c.want, "codeOf(%v)", c.err)
 	}
 }
 
 func TestComplaintIsOneLine(t *testing.T) {
 	err := errors.Join(errors.New("redlock: one"), errors.New("two"))
-	if got, want := complaint(err), "one; two"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	cases.Equals(t, complaint(err), "one; two", "complaint")
 	if got := complaint(nil); got != "" {
 		t.Errorf("no error: got %q, want nothing", got)
 	}

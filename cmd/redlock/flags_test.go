@@ -9,6 +9,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
@@ -32,15 +33,10 @@ func TestParseNodes(t *testing.T) {
 func TestAllowEviction(t *testing.T) {
 	c := redlocktest.New(t, 3)
 	for _, url := range c.URLs() {
-		conn, err := redis.DialURL(url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := cases.Must(redis.DialURL(url))(t)
 		defer conn.Close()
 		for _, set := range [][]any{{"SET", "maxmemory", "1000000000"}, {"SET", "maxmemory-policy", "allkeys-lru"}} {
-			if _, err := conn.Do("CONFIG", set...); err != nil {
-				t.Fatal(err)
-			}
+			cases.Must(conn.Do("CONFIG", set...))(t)
 		}
 	}
 	nodes := "--nodes=" + strings.Join(c.URLs(), ",")

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
@@ -32,11 +33,8 @@ func TestRunReapsOrphans(t *testing.T) {
 		"sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10; do (sleep 0.1 &); done; echo ready; read line; exit 3")
 	s.expect("ready")
 	pid := s.cmd.Process.Pid
-	eventually(t, "no child but the command", func() bool {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-		if err != nil {
-			t.Fatal(err)
-		}
+	cases.Eventually(t, "no child but the command", func() bool {
+		text := cases.Must(os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)))(t)
 		return len(strings.Fields(string(text))) == 1
 	})
 	s.stdin.Close()
@@ -121,13 +119,10 @@ func TestRunLeavesDaemonsAlone(t *testing.T) {
 	s := begin(t, c, "run", "name", "--", "sh", "-c", `
 		(setsid sh -c "trap 'echo TERM' TERM; echo \$\$; while :; do sleep 0.02; done" &)
 		read line; exit 3`)
-	daemon, err := strconv.Atoi(s.next())
-	if err != nil {
-		t.Fatal(err)
-	}
+	daemon := cases.Must(strconv.Atoi(s.next()))(t)
 	defer unix.Kill(daemon, unix.SIGKILL)
 	s.signal(syscall.SIGUSR2) // which ends the command, and goes to its group only
-	eventually(t, "the daemon has another parent", func() bool {
+	cases.Eventually(t, "the daemon has another parent", func() bool {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", daemon))
 		if err != nil {
 			t.Fatalf("the daemon has ended: %v", err)
@@ -149,22 +144,15 @@ func TestLostSparesWhatWasThereBefore(t *testing.T) {
 	s := beginCmd(t, c, exec.Command("sh", "-c",
 		`setsid sh -c 'trap "echo TERM" TERM; echo $$; while :; do sleep 0.02; done' & exec "$@"`, "exec",
 		binary, "run", "--ttl=2s", "name", "--", "sh", "-c", "read line; echo ready; read line"))
-	stranger, err := strconv.Atoi(s.next())
-	if err != nil {
-		t.Fatal(err)
-	}
+	stranger := cases.Must(strconv.Atoi(s.next()))(t)
 	defer unix.Kill(stranger, unix.SIGKILL)
-	if _, err := io.WriteString(s.stdin, "\n"); err != nil {
-		t.Fatal(err)
-	}
+	cases.Must(io.WriteString(s.stdin, "\n"))(t)
 	s.expect("ready")
 	c.Kill(0, 2, 4)
-	eventually(t, "redlock's end", func() bool { return state(s.cmd.Process.Pid) == "" })
+	cases.Eventually(t, "redlock's end", func() bool { return state(s.cmd.Process.Pid) == "" })
 	kill(t, stranger, unix.SIGKILL) // which exists
 	s.expect("(end of output)")
-	if got := s.code(); got != exitLost {
-		t.Errorf("got %d, want %d", got, exitLost)
-	}
+	cases.Equals(t, s.code(), exitLost, "exit code")
 }
 
 // becomeRoot is a command that nobody else may signal; it ends when its standard input does.
@@ -191,9 +179,7 @@ func TestLostWithACommandThatBecameRoot(t *testing.T) {
 		t.Skipf("%s is mounted nosuid: %v", dir, err)
 	}
 	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
-		if err := os.Chmod(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		cases.NoError(t, os.Chmod(d, 0o755))
 	}
 	for from, to := range map[string]string{os.Args[0]: "root", binary: "redlock"} {
 		text, err := os.ReadFile(from)
@@ -204,9 +190,7 @@ func TestLostWithACommandThatBecameRoot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Chmod(filepath.Join(dir, "root"), 0o755|os.ModeSetuid); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, os.Chmod(filepath.Join(dir, "root"), 0o755|os.ModeSetuid))
 	for _, json := range []bool{false, true} {
 		c := redlocktest.New(t, 5)
 		cmd := exec.Command("sh", "-c", roleKey+`=root exec "$@" 2>&1`, "exec", filepath.Join(dir, "redlock"),
@@ -214,10 +198,7 @@ func TestLostWithACommandThatBecameRoot(t *testing.T) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		s := beginCmd(t, c, cmd)
 		s.expect("ready")
-		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", s.cmd.Process.Pid))
-		if err != nil {
-			t.Fatal(err)
-		}
+		children := cases.Must(os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", s.cmd.Process.Pid)))(t)
 		who := fmt.Sprintf("process %s (root) of user root: operation not permitted", strings.TrimSpace(string(children)))
 		c.Kill(0, 2, 4)
 		for _, want := range []string{
@@ -236,8 +217,6 @@ func TestLostWithACommandThatBecameRoot(t *testing.T) {
 			}
 		}
 		s.stdin.Close()
-		if got := s.code(); got != exitLost {
-			t.Errorf("got %d, want %d", got, exitLost)
-		}
+		cases.Equals(t, s.code(), exitLost, "exit code")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
@@ -56,24 +57,24 @@ func TestRunSignalledWhileWaiting(t *testing.T) {
 	c := redlocktest.New(t, 5)
 	holding(t, c, "run", "name")
 	var before []string
-	eventually(t, "the key on every node", func() bool { // it is held as soon as a majority has it
+	cases.Eventually(t, "the key on every node", func() bool { // it is held as soon as a majority has it
 		before = owners(t, c, "name")
 		return len(before) == len(c.URLs())
 	})
 	count := clients(t, c, 0)
-	eventually(t, "one client", func() bool { return count() == 1 })
+	cases.Eventually(t, "one client", func() bool { return count() == 1 })
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		s := begin(t, c, "run", "name", "echo", "must not run")
 		// A signal that came before it was caught would end redlock as well, but with no exit code. It is caught
 		// before redlock connects.
-		eventually(t, "a second client", func() bool { return count() == 2 })
+		cases.Eventually(t, "a second client", func() bool { return count() == 2 })
 		s.signal(syscall.SIGUSR1) // for the command: dropped
 		s.signal(sig)
 		if got, want := s.code(), exitSignal+exitCode(sig); got != want {
 			t.Errorf("%s: got %d, want %d", sig, got, want)
 		}
 		s.expect("(end of output)")
-		eventually(t, "one client", func() bool { return count() == 1 })
+		cases.Eventually(t, "one client", func() bool { return count() == 1 })
 	}
 	if after := owners(t, c, "name"); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("the holder's keys: %q before and %q after", before, after)

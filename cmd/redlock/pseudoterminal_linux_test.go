@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
@@ -38,21 +39,11 @@ func openTerminal(t *testing.T, env []string, name string, args ...string) *pseu
 		t.Fatalf("no pseudo-terminals here: %v", err)
 	}
 	master := os.NewFile(uintptr(fd), "/dev/ptmx")
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: terminalColumns}); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
+	number := cases.Must(unix.IoctlGetInt(fd, unix.TIOCGPTN))(t)
+	cases.NoError(t, unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: terminalColumns}))
 	path := fmt.Sprintf("/dev/pts/%d", number)
-	slave, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	slave := cases.Must(os.OpenFile(path, os.O_RDWR|syscall.O_NOCTTY, 0))(t)
 	defer slave.Close()
 
 	s := &pseudoterminal{program: program{t, exec.Command(name, args...), make(chan struct{})}, keys: master}
@@ -60,9 +51,7 @@ func openTerminal(t *testing.T, env []string, name string, args ...string) *pseu
 	s.cmd.Env = append(s.cmd.Env, env...)
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = slave, slave, slave
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, s.cmd.Start())
 	go func() {
 		defer close(s.ended)
 		for buf := make([]byte, 4096); ; {
@@ -104,7 +93,7 @@ func (s *pseudoterminal) text() string {
 // await waits for text after what was awaited before.
 func (s *pseudoterminal) await(text string) {
 	s.t.Helper()
-	eventually(s.t, text, func() bool {
+	cases.Eventually(s.t, text, func() bool {
 		i := strings.Index(s.text()[s.seen:], text)
 		if i >= 0 {
 			s.seen += i + len(text)
@@ -115,27 +104,20 @@ func (s *pseudoterminal) await(text string) {
 
 func (s *pseudoterminal) press(keys string) {
 	s.t.Helper()
-	if _, err := s.keys.WriteString(keys); err != nil {
-		s.t.Fatal(err)
-	}
+	cases.Must(s.keys.WriteString(keys))(s.t)
 }
 
 // modes are the terminal's.
 func (s *pseudoterminal) modes() unix.Termios {
 	s.t.Helper()
-	modes, err := unix.IoctlGetTermios(int(s.keys.Fd()), unix.TCGETS)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	modes := cases.Must(unix.IoctlGetTermios(int(s.keys.Fd()), unix.TCGETS))(s.t)
 	return *modes
 }
 
 func (s *pseudoterminal) resize(rows, columns uint16) {
 	s.t.Helper()
 	size := unix.Winsize{Row: rows, Col: columns}
-	if err := unix.IoctlSetWinsize(int(s.keys.Fd()), unix.TIOCSWINSZ, &size); err != nil {
-		s.t.Fatal(err)
-	}
+	cases.NoError(s.t, unix.IoctlSetWinsize(int(s.keys.Fd()), unix.TIOCSWINSZ, &size))
 }
 
 // narrow checks that no line is broken by the terminal.

@@ -11,15 +11,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
 func TestRunReturnsTheCommandsCode(t *testing.T) {
 	c := redlocktest.New(t, 5)
 	plain := filepath.Join(t.TempDir(), "plain")
-	if err := os.WriteFile(plain, []byte("no program"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, os.WriteFile(plain, []byte("no program"), 0o600))
 	for _, e := range []struct {
 		command []string
 		want    exitCode
@@ -125,9 +124,7 @@ func TestRunWaitsForQuorum(t *testing.T) {
 	c := redlocktest.New(t, 5)
 	c.Kill(0, 1, 2)
 	s := begin(t, c, "run", "--restart-guard=0s", "name", "echo", "held")
-	if err := c.Revive(0, 1, 2); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, c.Revive(0, 1, 2))
 	s.expect("held")
 	if got := s.code(); got != 0 {
 		t.Errorf("got %d, want 0", got)
@@ -183,18 +180,14 @@ func lostUnder(t *testing.T, verb string, commands map[string]lostCommand) {
 				s.expect(e.says)
 			}
 			s.expect("(end of output)") // which nobody has open
-			if got := s.code(); got != exitLost {
-				t.Errorf("got %d, want %d", got, exitLost)
-			}
+			cases.Equals(t, s.code(), exitLost, "exit code")
 			said := ""
 			for line := range strings.Lines(s.stderr.String()) {
 				if strings.HasPrefix(line, "redlock: ") { // the shell may say "Terminated"
 					said += line
 				}
 			}
-			if said != want {
-				t.Errorf("standard error: got %q, want %q", s.stderr.String(), want)
-			}
+			cases.Equals(t, said, want, "standard error")
 		})
 	}
 }

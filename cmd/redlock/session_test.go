@@ -18,6 +18,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
@@ -45,9 +46,7 @@ func (p *program) code() exitCode {
 
 func (p *program) signal(sig syscall.Signal) {
 	p.t.Helper()
-	if err := p.cmd.Process.Signal(sig); err != nil {
-		p.t.Fatal(err)
-	}
+	cases.NoError(p.t, p.cmd.Process.Signal(sig))
 }
 
 // session is a redlock that runs.
@@ -76,13 +75,8 @@ func beginCmd(t *testing.T, c *redlocktest.Cluster, cmd *exec.Cmd) *session {
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	stdout, err := s.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdout := cases.Must(s.cmd.StdoutPipe())(t)
+	cases.NoError(t, s.cmd.Start())
 	go func() {
 		defer close(s.ended)
 		for scan := bufio.NewScanner(stdout); scan.Scan(); {
@@ -156,10 +150,7 @@ func owners(t *testing.T, c *redlocktest.Cluster, key string) []string {
 		if c.State(i) != redlocktest.Up {
 			continue
 		}
-		conn, err := redis.DialURL(url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := cases.Must(redis.DialURL(url))(t)
 		owner, err := redis.String(conn.Do("GET", key))
 		conn.Close()
 		if err == nil {
@@ -171,19 +162,9 @@ func owners(t *testing.T, c *redlocktest.Cluster, key string) []string {
 	return found
 }
 
-// eventually polls, since what it waits for happens in other processes.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s", patience, what)
-		}
-	}
-}
-
 func free(t *testing.T, c *redlocktest.Cluster, key string) {
 	t.Helper()
-	eventually(t, key+" let go on every node", func() bool { return len(owners(t, c, key)) == 0 })
+	cases.Eventually(t, key+" let go on every node", func() bool { return len(owners(t, c, key)) == 0 })
 }
 
 // holding starts a redlock with a command that has said that it is ready, and ends with 3 when its standard input does.
@@ -212,16 +193,10 @@ func (s *session) object(v any) exitCode {
 // may take a moment to notice that a connection has gone.
 func clients(t *testing.T, c *redlocktest.Cluster, node int) func() int {
 	t.Helper()
-	conn, err := redis.DialURL(c.URLs()[node])
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := cases.Must(redis.DialURL(c.URLs()[node]))(t)
 	t.Cleanup(func() { conn.Close() })
 	return func() int {
-		text, err := redis.String(conn.Do("INFO", "clients"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := cases.Must(redis.String(conn.Do("INFO", "clients")))(t)
 		_, number, _ := strings.Cut(strings.TrimSpace(text), "connected_clients:")
 		n, err := strconv.Atoi(number)
 		if err != nil {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v3"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // settledValue runs a verb's settling alone, and returns what a flag came to.
@@ -31,9 +33,7 @@ func settledValue[T any](t *testing.T, get func(*cli.Command) T, args ...string)
 func writeFile(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "settings")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }
 
@@ -185,13 +185,9 @@ func TestMisspeltSettings(t *testing.T) {
 		if want != "" {
 			want = typed + " is no setting and has no effect (did you mean " + want + "?)"
 		}
-		if got != want {
-			t.Errorf("%s: got %q, want %q", typed, got, want)
-		}
+		cases.Equals(t, got, want, "%s", typed)
 	}
-	if got := misspelt([]string{"REDLOCK_WIAT="}, known, flags); got != nil {
-		t.Errorf("an empty one: got %q", got)
-	}
+	cases.Equals(t, len(misspelt([]string{"REDLOCK_WIAT="}, known, flags)), 0, "warnings of an empty one")
 	t.Setenv("REDLOCK_WIAT", "s3cret")
 	for _, verb := range app.VisibleCommands() {
 		name := verb.Name
@@ -213,10 +209,7 @@ func TestMisspeltSettings(t *testing.T) {
 
 // The page lists every setting that there is.
 func TestSettingsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := cases.Must(os.ReadFile("../../docs/cli.md"))(t)
 	for _, verb := range newApp(io.Discard, io.Discard).Commands {
 		for _, flag := range verb.Flags {
 			name := flag.Names()[0]
@@ -232,10 +225,7 @@ func TestSettingsAreDocumented(t *testing.T) {
 
 // The example of a file can be used as it stands, and so can each setting in it that is commented out.
 func TestSettingsExample(t *testing.T) {
-	text, err := os.ReadFile("../../docs/deploy/redlock.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := cases.Must(os.ReadFile("../../docs/deploy/redlock.conf"))(t)
 	for _, example := range []string{string(text), strings.ReplaceAll(string(text), "\n#REDLOCK_", "\nREDLOCK_")} {
 		nodes := func(cmd *cli.Command) []string { return strings.Fields(cmd.String("nodes")) }
 		for _, verb := range []string{"once", "status"} {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
@@ -31,9 +32,7 @@ func TestDrawingEnds(t *testing.T) {
 				s.await("redlock: demo interrupted")
 				want = exitSignal + exitCode(sig)
 			}
-			if got := s.code(); got != want {
-				t.Errorf("%s, %s: got %d, want %d", d.verb, sig, got, want)
-			}
+			cases.Equals(t, s.code(), want, "%s, %s", d.verb, sig)
 			if strings.Contains(s.text(), "goroutine") {
 				t.Errorf("%s, %s: a stack trace in %q", d.verb, sig, s.text())
 			}
@@ -67,7 +66,7 @@ func TestDrawingInTheBackground(t *testing.T) {
 		for range 2 {
 			shell.press("bg\n")
 			before := len(shell.text())
-			eventually(t, "stopped again", func() bool { // a shell tells of it with its next prompt
+			cases.Eventually(t, "stopped again", func() bool { // a shell tells of it with its next prompt
 				shell.press("sleep 0.1\n")
 				shell.await("prompt> ")
 				return strings.Contains(shell.text()[before:], "Stopped")
@@ -112,16 +111,13 @@ func TestDrawingIsStoppedAsByTheKey(t *testing.T) {
 // gone waits until nothing of redlock lives in this terminal's session.
 func (s *pseudoterminal) gone() {
 	s.t.Helper()
-	eventually(s.t, "end of the program", func() bool { return len(s.redlocks()) == 0 })
+	cases.Eventually(s.t, "end of the program", func() bool { return len(s.redlocks()) == 0 })
 }
 
 // redlocks are the processes of that name in this terminal's session.
 func (s *pseudoterminal) redlocks() (pids []int) {
 	s.t.Helper()
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	stats := cases.Must(filepath.Glob("/proc/[0-9]*/stat"))(s.t)
 	for _, path := range stats {
 		text, _ := os.ReadFile(path) // empty if it has ended
 		before, after, _ := strings.Cut(string(text), " (redlock) ")
@@ -129,10 +125,7 @@ func (s *pseudoterminal) redlocks() (pids []int) {
 		if len(fields) < 4 || fields[3] != strconv.Itoa(s.cmd.Process.Pid) || fields[0] == "Z" {
 			continue
 		}
-		pid, err := strconv.Atoi(before)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		pid := cases.Must(strconv.Atoi(before))(s.t)
 		pids = append(pids, pid)
 	}
 	return pids
@@ -151,7 +144,5 @@ func state(pid int) string {
 
 func kill(t *testing.T, pid int, sig syscall.Signal) {
 	t.Helper()
-	if err := unix.Kill(pid, sig); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, unix.Kill(pid, sig))
 }

@@ -12,13 +12,14 @@ import (
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
 func TestStatus(t *testing.T) {
 	c := redlocktest.New(t, 5)
 	holder := holding(t, c, "run", "name")
-	eventually(t, "the key on every node", func() bool { return len(owners(t, c, "name")) == 5 })
+	cases.Eventually(t, "the key on every node", func() bool { return len(owners(t, c, "name")) == 5 })
 	owner := owners(t, c, "name")[0]
 	c.Kill(1)
 	s := begin(t, c, "status", "name")

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
@@ -14,7 +15,7 @@ func TestOnATerminal(t *testing.T) {
 	up, down := redlocktest.New(t, 5), redlocktest.New(t, 5)
 	down.Kill(1, 2, 3)
 	holder := holding(t, up, "run", "name")
-	eventually(t, "the key on every node", func() bool { return len(owners(t, up, "name")) == 5 })
+	cases.Eventually(t, "the key on every node", func() bool { return len(owners(t, up, "name")) == 5 })
 	owner := owners(t, up, "name")[0]
 	for _, c := range []struct {
 		command string
@@ -84,12 +85,12 @@ func TestOnceCtrlC(t *testing.T) {
 	// While a run is under way elsewhere, Ctrl-C ends the waiting, of "run", too, and no run is counted.
 	holder := holding(t, c, "once", "report")
 	count := clients(t, c, 0)
-	eventually(t, "one client", func() bool { return count() == 1 })
+	cases.Eventually(t, "one client", func() bool { return count() == 1 })
 	for _, verb := range []string{"once", "run"} {
 		interrupt(`"$0" `+verb+` report echo must not run`, func(*pseudoterminal) {
-			eventually(t, "a second client", func() bool { return count() == 2 })
+			cases.Eventually(t, "a second client", func() bool { return count() == 2 })
 		})
-		eventually(t, "one client", func() bool { return count() == 1 })
+		cases.Eventually(t, "one client", func() bool { return count() == 1 })
 	}
 	holder.stdin.Close()
 	holder.code()

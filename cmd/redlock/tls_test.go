@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // Integration tests show that the flags work: TestDoctorKnowsEachMisfit.
@@ -30,10 +32,7 @@ type authority struct {
 // sign has an authority sign what differs from an ordinary certificate of a server; nil: it signs itself.
 func (a *authority) sign(t *testing.T, change func(*x509.Certificate)) *authority {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := cases.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	what := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: t.Name()},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
@@ -45,14 +44,8 @@ func (a *authority) sign(t *testing.T, change func(*x509.Certificate)) *authorit
 	if a != nil {
 		parent, by = a.chain[0], a.key
 	}
-	der, err := x509.CreateCertificate(rand.Reader, what, parent, &key.PublicKey, by)
-	if err != nil {
-		t.Fatal(err)
-	}
-	made, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := cases.Must(x509.CreateCertificate(rand.Reader, what, parent, &key.PublicKey, by))(t)
+	made := cases.Must(x509.ParseCertificate(der))(t)
 	signed := &authority{key: key, chain: []*x509.Certificate{made}}
 	if a != nil {
 		signed.chain = append(signed.chain, a.chain...)
@@ -77,10 +70,7 @@ func (a *authority) shown(above int) tls.Certificate {
 // shake returns how the handshake with a server ends that shows a certificate.
 func shake(t *testing.T, client *tls.Config, server tls.Certificate) error {
 	t.Helper()
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{server}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := cases.Must(tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{server}}))(t)
 	defer l.Close()
 	go func() {
 		if conn, err := l.Accept(); err == nil {
@@ -88,10 +78,7 @@ func shake(t *testing.T, client *tls.Config, server tls.Certificate) error {
 			conn.Close()
 		}
 	}()
-	conn, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := cases.Must(net.Dial("tcp", l.Addr().String()))(t)
 	defer conn.Close()
 	return tls.Client(conn, client).Handshake()
 }
@@ -114,13 +101,8 @@ func TestAuthoritiesVerifyAsTLSDoes(t *testing.T) {
 	})
 	same := func(*x509.Certificate) {}
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, []byte(root.pem()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	roots, err := rootsIn(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, os.WriteFile(file, []byte(root.pem()), 0o600))
+	roots := cases.Must(rootsIn(file))(t)
 	for name, c := range map[string]struct {
 		host   string
 		server tls.Certificate
@@ -176,15 +158,11 @@ func TestCertificateFilesAreReadAnew(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	write := func(name, text string) {
-		if err := os.WriteFile(at(name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		cases.NoError(t, os.WriteFile(at(name), []byte(text), 0o600))
 	}
 	first, second := (*authority)(nil).sign(t, authorises), (*authority)(nil).sign(t, authorises)
 	write("ca", first.pem())
-	if _, err := rootsIn(at("ca")); err != nil {
-		t.Fatal(err)
-	}
+	cases.Must(rootsIn(at("ca")))(t)
 	write("ca", first.pem()[:100])
 	if _, err := rootsIn(at("ca")); err == nil || err.Error() != "--ca: no certificate in "+at("ca") {
 		t.Errorf("half a file: got %v", err)
@@ -203,9 +181,7 @@ func TestCertificateFilesAreReadAnew(t *testing.T) {
 	if got, err := pairIn(at("cert"), at("key")); err != nil || !bytes.Equal(got.Certificate[0], second.chain[0].Raw) {
 		t.Errorf("got %v", err)
 	}
-	if err := os.Remove(at("key")); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, os.Remove(at("key")))
 	want = "--cert, --key: open " + at("key") + ": no such file or directory"
 	if _, err := pairIn(at("cert"), at("key")); err == nil || err.Error() != want {
 		t.Errorf("no key: got %v, want %s", err, want)
@@ -218,9 +194,6 @@ func (a *authority) pem() string {
 
 func (a *authority) secret(t *testing.T) string {
 	t.Helper()
-	der, err := x509.MarshalECPrivateKey(a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := cases.Must(x509.MarshalECPrivateKey(a.key))(t)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}))
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
@@ -46,7 +47,7 @@ func TestTopReadsKeys(t *testing.T) {
 		s.press("$REDLOCK top name" + args + "; echo co\"\"de=$?\n")
 		s.await("3 of 3 nodes vote")
 	}
-	reads := func() { eventually(t, "keys are read", func() bool { return s.modes().Lflag&unix.ICANON == 0 }) }
+	reads := func() { cases.Eventually(t, "keys are read", func() bool { return s.modes().Lflag&unix.ICANON == 0 }) }
 	restored := func(what string) {
 		t.Helper()
 		s.await("code=0")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestTop(t *testing.T) {
 	c := redlocktest.New(t, 5)
 	holding(t, c, "run", "backup")
-	eventually(t, "the key on every node", func() bool { return len(owners(t, c, "backup")) == 5 })
+	cases.Eventually(t, "the key on every node", func() bool { return len(owners(t, c, "backup")) == 5 })
 	owner := owners(t, c, "backup")[0]
 	c.Kill(1)
 

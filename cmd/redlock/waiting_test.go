@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
@@ -51,12 +52,8 @@ func TestReportsOnceAMinute(t *testing.T) {
 					return nil
 				},
 			}
-			if err := cmd.Run(t.Context(), strings.Fields("redlock "+args)); err != nil {
-				t.Fatal(err)
-			}
-			if got := out.String(); got != want {
-				t.Errorf("%q: got %q, want %q", args, got, want)
-			}
+			cases.NoError(t, cmd.Run(t.Context(), strings.Fields("redlock "+args)))
+			cases.Equals(t, out.String(), want, "%q", args)
 		})
 	}
 }
@@ -67,14 +64,9 @@ func TestWhatAnAttemptHasFound(t *testing.T) {
 		t.Errorf("before the first: %q", got)
 	}
 	c := redlocktest.New(t, 3)
-	holder, err := redlock.New(c.URLs(), redlock.WithOwnerLabel("web-3/812"), redlock.WithNodeTimeout(patience))
-	if err != nil {
-		t.Fatal(err)
-	}
+	holder := cases.Must(redlock.New(c.URLs(), redlock.WithOwnerLabel("web-3/812"), redlock.WithNodeTimeout(patience)))(t)
 	defer holder.Close()
-	if _, err := holder.Lock(t.Context(), "job"); err != nil {
-		t.Fatal(err)
-	}
+	cases.Must(holder.Lock(t.Context(), "job"))(t)
 	locker, err := redlock.New(c.URLs(), redlock.WithObserver(a.observe), redlock.WithNodeTimeout(patience))
 	if err != nil {
 		t.Fatal(err)
@@ -89,12 +81,12 @@ func TestWhatAnAttemptHasFound(t *testing.T) {
 			defer l.Close()
 		}
 		go func() { _, _ = l.Lock(t.Context(), "job") }()
-		eventually(t, fmt.Sprintf("%d wait", i+1), func() bool {
+		cases.Eventually(t, fmt.Sprintf("%d wait", i+1), func() bool {
 			s, err := holder.Inspect(t.Context(), "job")
 			return err == nil && s.Waiting == i+1
 		})
 	}
-	eventually(t, "its place is known", func() bool {
+	cases.Eventually(t, "its place is known", func() bool {
 		got := complaint(a.found())
 		return strings.HasPrefix(got, "lock job: taken by web-3/812 for ") &&
 			strings.HasSuffix(got, " of 3); 2 wait before this one")
@@ -141,8 +133,6 @@ func TestWait(t *testing.T) {
 		t.Errorf("got %d, %q", got, s.stderr.String())
 	}
 	s = begin(t, c, "wait", "--restart-guard=2s", "--ttl=1s")
-	if err := c.Revive(0, 1); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, c.Revive(0, 1))
 	s.end(exitOK, "", "")
 }

@@ -11,23 +11,18 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock/integration/fleet"
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/sim/conformance"
 )
 
 func TestMain(m *testing.M) { fleet.Main(m) }
 
 func TestServer(t *testing.T) {
-	scripts, err := conformance.ReadScripts("../../internal/lua")
-	if err != nil {
-		t.Fatal(err)
-	}
+	scripts := cases.Must(conformance.ReadScripts("../../internal/lua"))(t)
 	node := fleet.Start(t, 1).Nodes[0]
 	conformance.Run(t, conformance.Target{
 		Dial: func(t testing.TB) conformance.Conn {
-			c, err := redis.Dial("tcp", node.Addr())
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := cases.Must(redis.Dial("tcp", node.Addr()))(t)
 			t.Cleanup(func() { _ = c.Close() })
 			return c
 		},
@@ -38,10 +33,7 @@ func TestServer(t *testing.T) {
 func TestServerSpeaksRESP3(t *testing.T) {
 	node := fleet.Start(t, 1).Nodes[0]
 	conformance.RESP3(t, func() net.Conn {
-		conn, err := net.Dial("tcp", node.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := cases.Must(net.Dial("tcp", node.Addr()))(t)
 		return conn
 	})
 }
@@ -49,15 +41,9 @@ func TestServerSpeaksRESP3(t *testing.T) {
 // exceptions returns what is not so at this server.
 func exceptions(t *testing.T, addr string) map[string]conformance.Exception {
 	t.Helper()
-	c, err := redis.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cases.Must(redis.Dial("tcp", addr))(t)
 	defer c.Close()
-	info, err := redis.String(c.Do("INFO", "server"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := cases.Must(redis.String(c.Do("INFO", "server")))(t)
 	_, version, valkey := strings.Cut(info, "valkey_version:")
 	if !valkey {
 		return nil

@@ -2,7 +2,6 @@ package guard_test
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -13,8 +12,6 @@ import (
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
 )
-
-func contains(err error, text string) bool { return strings.Contains(fmt.Sprintf("%+v", err), text) }
 
 // A master that is frozen is said not to answer, also when its connection has been replaced: nothing is wrong with its
 // address.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/redlock/integration/masters"
 	"github.com/quorumlock/redlock/integration/tokens"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 func TestMain(m *testing.M) {
@@ -25,10 +26,7 @@ func TestMain(m *testing.M) {
 
 // The run, short. The long one is make history.
 func TestHistory(t *testing.T) {
-	provider, err := masters.Choose(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	provider := cases.Must(masters.Choose(t.Context()))(t)
 	for what, guard := range map[string]time.Duration{"guarded": leastGuard, "without the guard": 0} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -37,10 +35,7 @@ func TestHistory(t *testing.T) {
 				guard: guard, seed: rand.Uint64(), clients: 3, workers: 3, out: t.TempDir(),
 				patience: time.Hour, // when the throughput is back is judged by make history
 			}
-			r, err := c.run(t.Context(), provider, t.Output())
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := cases.Must(c.run(t.Context(), provider, t.Output()))(t)
 			t.Log(r)
 			if err := r.err(); err != nil {
 				t.Error(err)
@@ -89,9 +84,7 @@ func TestTheJudgesFindWhatIsWrong(t *testing.T) {
 					config: config{every: time.Second, guard: leastGuard, out: t.TempDir()}, history: c.history,
 				},
 			}
-			if err := f.judge(); err != nil {
-				t.Fatal(err)
-			}
+			cases.NoError(t, f.judge())
 			if f.linear.illegal != c.illegal || c.judged(f.verdict) == 0 || (f.violations() > 0) != (c.illegal > 0) {
 				t.Errorf("got %+v and %s", f.linear, f.verdict)
 			}
@@ -109,9 +102,7 @@ func TestTheJudgesFindWhatIsWrong(t *testing.T) {
 			var again []record
 			for each := json.NewDecoder(bytes.NewReader(text)); each.More(); {
 				var r record
-				if err := each.Decode(&r); err != nil {
-					t.Fatal(err)
-				}
+				cases.NoError(t, each.Decode(&r))
 				again = append(again, r)
 			}
 			if err != nil || !slices.Equal(again, c.history) {

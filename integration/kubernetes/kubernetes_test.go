@@ -23,6 +23,7 @@ import (
 	securitypolicy "k8s.io/pod-security-admission/policy"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // one returns the only manifest of its type.
@@ -65,7 +66,7 @@ func named(t *testing.T, all []manifest, name string) map[string]string {
 func selects(t *testing.T, selector *metav1.LabelSelector, of map[string]string) bool {
 	t.Helper()
 	s, err := metav1.LabelSelectorAsSelector(selector)
-	must(t, err)
+	cases.NoError(t, err)
 	return s.Matches(labels.Set(of))
 }
 
@@ -74,7 +75,7 @@ func defaultGuard(t *testing.T) time.Duration {
 	t.Helper()
 	const guard = 30 * time.Second
 	l, err := redlock.New([]string{"127.0.0.1:1"})
-	must(t, err)
+	cases.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -95,7 +96,7 @@ func TestTheManifestsAreValid(t *testing.T) {
 		t.Errorf("got %v: this has read too little", all)
 	}
 	evaluator, err := securitypolicy.NewEvaluator(securitypolicy.DefaultChecks(), nil)
-	must(t, err)
+	cases.NoError(t, err)
 	restricted := podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}
 	for _, m := range all {
 		if ns := m.meta.GetNamespace(); ns != "locks" && m.meta.GetName() != "locks" {
@@ -204,7 +205,7 @@ func TestTheManifestsHaveTheDocumentedSettings(t *testing.T) {
 		"redis.conf": named(t, all, "redis"), "users.acl": named(t, all, "redis-users"),
 	} {
 		file, err := os.ReadFile("../../docs/deploy/" + name)
-		must(t, err)
+		cases.NoError(t, err)
 		got, want := settings(texts[name]), settings(string(file))
 		if i := slices.Index(want, "bind 0.0.0.0"); i >= 0 {
 			want[i] = "bind * -::*"
@@ -223,7 +224,7 @@ func TestTheManifestsHaveTheDocumentedSettings(t *testing.T) {
 			t.Errorf("got %q, want a master of its own", line)
 		case "maxmemory":
 			limit, most := one[appsv1.StatefulSet](t, all).Spec.Template.Spec.Containers[0].Resources.Limits, resource.Quantity{}
-			must(t, most.UnmarshalJSON([]byte(strings.Replace(value, "mb", "Mi", 1))))
+			cases.NoError(t, most.UnmarshalJSON([]byte(strings.Replace(value, "mb", "Mi", 1))))
 			if limit.Memory().Value() < 2*most.Value() {
 				t.Errorf("got %s of %s: the kernel may kill the master before it refuses", line, limit.Memory())
 			}

@@ -37,17 +37,12 @@ import (
 	"k8s.io/kubernetes/pkg/apis/policy"
 	_ "k8s.io/kubernetes/pkg/apis/policy/install"
 	policyvalidation "k8s.io/kubernetes/pkg/apis/policy/validation"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // directory has the manifests.
 const directory = "../../docs/deploy/kubernetes"
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // manifest is one object, in the version in which it is written, with the API server's defaults.
 type manifest struct {
@@ -64,13 +59,13 @@ func (m manifest) String() string {
 func read(t *testing.T) []manifest {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(directory, "*.yaml"))
-	must(t, err)
+	cases.NoError(t, err)
 	var all []manifest
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		must(t, err)
+		cases.NoError(t, err)
 		some, err := parse(filepath.Base(file), text)
-		must(t, err)
+		cases.NoError(t, err)
 		all = append(all, some...)
 	}
 	return all
@@ -173,7 +168,7 @@ func TestBrokenManifestsAreRejected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(filepath.Join(directory, c.file))
-			must(t, err)
+			cases.NoError(t, err)
 			if !strings.Contains(string(text), c.old) {
 				t.Fatalf("%s has no %q any more", c.file, c.old)
 			}

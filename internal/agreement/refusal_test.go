@@ -11,16 +11,12 @@ import (
 )
 
 func TestWhoIsRefused(t *testing.T) {
-	for at, line := range cases.Lines(t, "testdata/refusal.txt") {
-		cells := strings.Split(line, "|")
-		if len(cells) != 4 || len(strings.Fields(cells[0])) != 3 {
-			t.Fatalf("%s: bad line: %s", at, line)
+	for at, cells := range cases.Rows(t, "testdata/refusal.txt", 4) {
+		nodes, seconds := strings.Fields(cells[0]), cases.Must(strconv.Atoi(cells[1]))(t)
+		outcome, settled := cells[2], cells[3]
+		if len(nodes) != 3 {
+			t.Fatalf("%s: %d nodes, want 3", at, len(nodes))
 		}
-		seconds, err := strconv.Atoi(strings.TrimSpace(cells[1]))
-		if err != nil {
-			t.Fatalf("%s: %v", at, err)
-		}
-		outcome, settled := strings.TrimSpace(cells[2]), strings.TrimSpace(cells[3])
 		for _, before := range []*Conflict{nil, {}} {
 			g, now := newRegistry("", false, 0, quorum.OneList(3), []string{"a", "b", "c"}), time.Now()
 			for i := range g.at {
@@ -32,7 +28,7 @@ func TestWhoIsRefused(t *testing.T) {
 			if seconds > 0 {
 				g.clear = now.Add(-time.Duration(seconds) * time.Second)
 			}
-			for i, word := range strings.Fields(cells[0]) {
+			for i, word := range nodes {
 				if !g.hears(i, word, now) {
 					t.Fatalf("%s: bad word %s", at, word)
 				}

@@ -24,12 +24,8 @@ func TestCompareSettings(t *testing.T) {
 		}
 		return list
 	}
-	for at, line := range cases.Lines(t, "testdata/settings.txt") {
-		cells := strings.Split(line, "|")
-		if len(cells) != 4 {
-			t.Fatalf("%s: bad line: %s", at, line)
-		}
-		want, part := strings.TrimSpace(cells[2]), strings.TrimSpace(cells[3])
+	for at, cells := range cases.Rows(t, "testdata/settings.txt", 4) {
+		want, part := cells[2], cells[3]
 		unsafe, text, remedy := read(at, cells[0])[0].compare(read(at, cells[1]))
 		got := "agree"
 		switch {

@@ -10,15 +10,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // Each scenario of testdata/findings.txt has the findings that stand there, word for word, and each row of the table is
 // in one of them.
 func TestFindings(t *testing.T) {
-	text, err := os.ReadFile("testdata/findings.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := cases.Must(os.ReadFile("testdata/findings.txt"))(t)
 	severities := []string{Note: "note", Degraded: "degraded", Unavailable: "unavailable", Unsafe: "unsafe"}
 	untried := slices.Clone(table)
 	for scenario := range strings.SplitSeq(string(text), "\n\n") {
@@ -54,10 +53,7 @@ func TestFindings(t *testing.T) {
 
 // An administrator looks up each code.
 func TestCodesAreExplained(t *testing.T) {
-	page, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := cases.Must(os.ReadFile("../../docs/operations.md"))(t)
 	for _, r := range table {
 		if !strings.Contains(r.code, "{") && !strings.Contains(string(page), "`"+r.code+"`") {
 			t.Errorf("docs/operations.md does not explain %s", r.code)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/faultproxy"
 )
 
@@ -31,10 +32,7 @@ func (s *server) lines() int {
 
 func serve(t *testing.T, network, address string) (*server, net.Listener) {
 	t.Helper()
-	l, err := net.Listen(network, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := cases.Must(net.Listen(network, address))(t)
 	s := &server{}
 	var handlers sync.WaitGroup
 	handlers.Go(func() {
@@ -71,10 +69,7 @@ func setUp(t *testing.T) (*faultproxy.Proxy, *server) {
 
 func proxyFor(t *testing.T, target string) *faultproxy.Proxy {
 	t.Helper()
-	p, err := faultproxy.New(target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := cases.Must(faultproxy.New(target))(t)
 	t.Cleanup(p.Close)
 	return p
 }
@@ -88,19 +83,14 @@ type client struct {
 
 func dial(t *testing.T, p *faultproxy.Proxy) client {
 	t.Helper()
-	c, err := net.Dial("tcp", p.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cases.Must(net.Dial("tcp", p.Addr()))(t)
 	t.Cleanup(func() { _ = c.Close() }) // the test may have broken it
 	return client{t, c, bufio.NewReader(c)}
 }
 
 func (c client) send(line string) {
 	c.t.Helper()
-	if _, err := c.Write([]byte(line + "\n")); err != nil {
-		c.t.Fatal(err)
-	}
+	cases.Must(c.Write([]byte(line + "\n")))(c.t)
 }
 
 func (c client) receive(within time.Duration) (string, error) {
@@ -129,16 +119,6 @@ func (c client) wantReset() {
 	c.t.Helper()
 	if got, err := c.receive(soon); !errors.Is(err, syscall.ECONNRESET) {
 		c.t.Fatalf("got %q, %v; want a reset", got, err)
-	}
-}
-
-// eventually fails the test unless the condition becomes true.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(soon); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never %s", what)
-		}
 	}
 }
 
@@ -171,15 +151,13 @@ func TestHeldRequestsAreCarriedOutAlthoughTheClientHasGone(t *testing.T) {
 	c := dial(t, p)
 	p.Hold(faultproxy.Up)
 	c.send("late")
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, c.Close())
 	time.Sleep(20 * time.Millisecond) // so that the proxy sees the end while it holds
 	if got := s.lines(); got != 0 {
 		t.Fatalf("the server saw %d lines", got)
 	}
 	p.Pass(faultproxy.Up)
-	eventually(t, "carried out", func() bool { return s.lines() == 1 })
+	cases.Eventually(t, "carried out", func() bool { return s.lines() == 1 })
 }
 
 func TestHeldAnswersComeLater(t *testing.T) {
@@ -187,7 +165,7 @@ func TestHeldAnswersComeLater(t *testing.T) {
 	c := dial(t, p)
 	p.Hold(faultproxy.Down)
 	c.send("one")
-	eventually(t, "carried out", func() bool { return s.lines() == 1 })
+	cases.Eventually(t, "carried out", func() bool { return s.lines() == 1 })
 	c.wantSilence()
 	p.Pass(faultproxy.Down)
 	c.want("one")
@@ -201,9 +179,7 @@ func TestDroppedRequestsNeverArriveAndHealResets(t *testing.T) {
 	p.Drop(faultproxy.Up)
 	c.send("lost")
 	c.wantSilence()
-	if err := p.Heal(); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, p.Heal())
 	c.wantReset()
 	if got := s.lines(); got != 1 {
 		t.Errorf("the server saw %d lines, want 1", got)
@@ -218,7 +194,7 @@ func TestDroppedAnswersAreLostThoughTheRequestWasCarriedOut(t *testing.T) {
 	c := dial(t, p)
 	p.Drop(faultproxy.Down)
 	c.send("done")
-	eventually(t, "carried out", func() bool { return s.lines() == 1 })
+	cases.Eventually(t, "carried out", func() bool { return s.lines() == 1 })
 	c.wantSilence()
 	p.Pass(faultproxy.Down)
 	c.wantReset()
@@ -230,9 +206,7 @@ func TestHealLeavesAloneWhatHasLostNothing(t *testing.T) {
 	c.send("one")
 	c.want("one")
 	p.Drop(faultproxy.Up)
-	if err := p.Heal(); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, p.Heal())
 	c.send("two")
 	c.want("two")
 }
@@ -292,9 +266,7 @@ func TestRefuseAndHealAtTheSameAddress(t *testing.T) {
 	if _, err := net.Dial("tcp", p.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Fatalf("got %v, want refused", err)
 	}
-	if err := p.Heal(); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, p.Heal())
 	again := dial(t, p)
 	again.send("two")
 	again.want("two")
@@ -303,9 +275,7 @@ func TestRefuseAndHealAtTheSameAddress(t *testing.T) {
 func TestADeadServerLooksDead(t *testing.T) {
 	_, l := serve(t, "tcp", "127.0.0.1:0")
 	p := proxyFor(t, l.Addr().String())
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, l.Close())
 	c, err := net.Dial("tcp", p.Addr()) // the reset may overtake the end of the dial
 	if err == nil {
 		_, err = c.Read(make([]byte, 1))

@@ -3,6 +3,8 @@ package guard
 import (
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 const period = 30 * time.Second
@@ -43,9 +45,7 @@ func TestAbstention(t *testing.T) {
 		{*astray, 0, "its clock is 1h0m0s ahead of the other nodes'"},
 		{Abstention{ahead: -1234567 * time.Microsecond}, 0, "its clock is 1.235s behind the other nodes'"},
 	} {
-		if got := c.why.Reason(now.Add(c.after)); got != c.want {
-			t.Errorf("got %q, want %q", got, c.want)
-		}
+		cases.Equals(t, c.why.Reason(now.Add(c.after)), c.want, "after %s", c.after)
 	}
 }
 
@@ -168,8 +168,6 @@ func TestSeconds(t *testing.T) {
 		0: "0s", 1234 * time.Microsecond: "1ms", 999 * time.Millisecond: "999ms",
 		time.Second: "1 s", time.Second + 1: "2 s", 30 * time.Second: "30 s", time.Hour: "3600 s",
 	} {
-		if got := Seconds(d); got != want {
-			t.Errorf("%v: got %q, want %q", d, got, want)
-		}
+		cases.Equals(t, Seconds(d), want, "%v", d)
 	}
 }

@@ -3,6 +3,8 @@ package guard
 import (
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // The scenarios of testdata/incarnation.txt: what a node says, what this client knew of it, and since when the
@@ -38,14 +40,10 @@ func TestReconcile(t *testing.T) {
 
 func TestRecord(t *testing.T) {
 	for _, r := range []record{{}, {"abc", 5, false}, {"abc", 5, true}} {
-		if got := parseRecord(r.String()); got != r {
-			t.Errorf("%+v: got %+v", r, got)
-		}
+		cases.Equals(t, parseRecord(r.String()), r, "%+v", r)
 	}
 	for _, text := range []string{"a", "a b", "a 1 x", "a 1 durable more", " 1"} {
-		if got := parseRecord(text); got != (record{}) {
-			t.Errorf("%q: got %+v", text, got)
-		}
+		cases.Equals(t, parseRecord(text), record{}, "%q", text)
 	}
 }
 
@@ -76,9 +74,7 @@ func FuzzInfo(f *testing.F) {
 	f.Add("uptime_in_seconds:9223372036854775807\nmaster_replid:x", "everysec", "yes")
 	f.Fuzz(func(t *testing.T, text, fsync, lazy string) {
 		info := make(map[string]string)
-		if err := parseFields([]byte(text), info); err != nil {
-			t.Fatal(err)
-		}
+		cases.NoError(t, parseFields([]byte(text), info))
 		said := parseInfo(info, map[string]string{"appendfsync": fsync, "no-appendfsync-on-rewrite": lazy}, true)
 		if said.epoch() == "" {
 			t.Errorf("%q: no epoch", text)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // scenario is a block of lines in a file under testdata: its name, and below it, indented, its fields, each a word and
@@ -19,10 +21,7 @@ type scenario struct {
 // eachScenario runs a test with each scenario of a file. It skips empty lines, and comments, which begin with #.
 func eachScenario(t *testing.T, file string, test func(t *testing.T, s scenario)) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := cases.Must(os.ReadFile(file))(t)
 	var all []scenario
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimRight(line, "\n")
@@ -55,10 +54,7 @@ var now = time.Unix(1_766_620_800, 0)
 
 // span parses how long before now a time is.
 func (s scenario) span(text string) time.Duration {
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	d := cases.Must(time.ParseDuration(text))(s.t)
 	return d
 }
 

@@ -9,6 +9,8 @@ import (
 
 	gopher "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/parse"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // given are the globals of Lua and Redis that the scripts use.
@@ -71,24 +73,15 @@ func TestHeadsSayWhatTheyFollow(t *testing.T) {
 
 func text(t *testing.T, file string) string {
 	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := cases.Must(os.ReadFile(file))(t)
 	return string(content)
 }
 
 // namesIn returns the names that a source uses where it has no local with that name, and its locals.
 func namesIn(t *testing.T, source string) (used, locals []string) {
 	t.Helper()
-	chunk, err := parse.Parse(strings.NewReader(source), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	whole, err := gopher.Compile(chunk, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	chunk := cases.Must(parse.Parse(strings.NewReader(source), ""))(t)
+	whole := cases.Must(gopher.Compile(chunk, ""))(t)
 	for all := []*gopher.FunctionProto{whole}; len(all) > 0; all = all[1:] {
 		all = append(all, all[0].FunctionPrototypes...)
 		for _, instruction := range all[0].Code {

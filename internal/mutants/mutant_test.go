@@ -18,14 +18,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 func allMutants(t *testing.T) []mutant {
 	t.Helper()
-	all, err := mutants()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := cases.Must(mutants())(t)
 	return all
 }
 
@@ -78,10 +77,7 @@ func newCompiler(t *testing.T) *compiler {
 	const form = "{{.ImportPath}} {{.Export}}"
 	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", form, "./...")
 	list.Dir = "../.."
-	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := cases.Must(list.Output())(t)
 	exports := map[string]string{}
 	for line := range strings.Lines(string(out)) {
 		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -159,10 +155,7 @@ func TestProofListsEveryMutant(t *testing.T) {
 			bySimulation = append(bySimulation, m.name)
 		}
 	}
-	page, err := os.ReadFile("../../docs/proof.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := cases.Must(os.ReadFile("../../docs/proof.md"))(t)
 	_, section, _ := strings.Cut(string(page), "\n## The mutants\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	seeds := regexp.MustCompile(`(?m)^\| (.*) \| [a-z ]+ \| \d+ \|$`)
@@ -192,15 +185,9 @@ func compareRows(t *testing.T, found [][]string, want []string) {
 // hasTest reports whether a test of the package in dir has that name.
 func hasTest(t *testing.T, dir, test string) bool {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("../..", dir, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := cases.Must(filepath.Glob(filepath.Join("../..", dir, "*_test.go")))(t)
 	return slices.ContainsFunc(files, func(file string) bool {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := cases.Must(os.ReadFile(file))(t)
 		return strings.Contains(string(text), "\nfunc "+test+"(")
 	})
 }

@@ -7,19 +7,18 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 func TestReadMutants(t *testing.T) {
-	got, err := readMutants(fstest.MapFS{
+	got := cases.Must(readMutants(fstest.MapFS{
 		"bugs/b.txt": {Data: []byte("# Two.\n\npart of a line\n" +
 			"  in a.go\n  - x  # {\n  +  y\n# A comment.\n  in b.go\n  -  || y\n\n" +
 			"\npart of several\n  test a.TestX\n  why  it is\n  in   a.go\n" +
 			"  - x {\n  - \ty\n  + x {\n  + \tif z {\n  + \t\t- y\n")},
 		"bugs/a.txt": {Data: []byte("whole lines\n  in a.go\n  -|\tx\n  -|\n  +|\ty\n  +|\n  +|  z\n  in a.go\n  -|x")},
-	}, []string{"b", "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, []string{"b", "a"}))(t)
 	want := []mutant{
 		{name: "part of a line", changes: []change{{"a.go", "x  # {", " y"}, {"b.go", " || y", ""}}},
 		{name: "part of several", test: "a.TestX", why: "it is", changes: []change{
@@ -63,10 +62,7 @@ func TestMalformedMutants(t *testing.T) {
 }
 
 func TestEveryFileIsAGroup(t *testing.T) {
-	paths, err := filepath.Glob("bugs/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	paths := cases.Must(filepath.Glob("bugs/*.txt"))(t)
 	var got []string
 	for _, p := range paths {
 		got = append(got, strings.TrimSuffix(filepath.Base(p), ".txt"))

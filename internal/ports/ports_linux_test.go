@@ -6,28 +6,21 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // Servers can use a reserved port again and again; the kernel assigns it to nothing else.
 func TestAPortIsKept(t *testing.T) {
-	p, err := Reserve()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := cases.Must(Reserve())(t)
 	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(p.Number))
 	for range 3 {
-		server, err := net.Listen("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		server := cases.Must(net.Listen("tcp", addr))(t)
 		if another, err := net.Listen("tcp", addr); err == nil {
 			t.Error("two servers listen on it")
 			_ = another.Close()
 		}
-		client, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := cases.Must(net.Dial("tcp", addr))(t)
 		_, _ = client.Close(), server.Close()
 		if client, err := net.Dial("tcp", addr); err == nil {
 			t.Error("somebody answers while the server is down")
@@ -54,31 +47,16 @@ func TestAPortIsKept(t *testing.T) {
 // A crowd of clients takes any port that the kernel finds for its connections, and would take that of a server that was
 // killed. Here each connection may have one port only, so that one attempt is as good as thirty thousand.
 func TestNoConnectionTakesAReservedPort(t *testing.T) {
-	elsewhere, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	elsewhere := cases.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = elsewhere.Close() }()
-	p, err := Reserve()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := cases.Must(Reserve())(t)
 	defer p.Release()
 	if err := connectFrom(t, p.Number, elsewhere.Addr()); !errors.Is(err, syscall.EADDRNOTAVAIL) {
 		t.Errorf("before a server was there: got %v, want that the port is not available", err)
 	}
-	server, err := net.Listen("tcp", p.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := net.Dial("tcp", p.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	served, err := server.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := cases.Must(net.Listen("tcp", p.Addr()))(t)
+	client := cases.Must(net.Dial("tcp", p.Addr()))(t)
+	served := cases.Must(server.Accept())(t)
 	_ = server.Close() // and its connections stay: the kernel knows the port as one of connections, too
 	if err := connectFrom(t, p.Number, elsewhere.Addr()); !errors.Is(err, syscall.EADDRNOTAVAIL) {
 		t.Errorf("after the server has ended: got %v, want that the port is not available", err)
@@ -107,10 +85,7 @@ func TestNoConnectionTakesAReservedPort(t *testing.T) {
 func connectFrom(t *testing.T, port int, to net.Addr) error {
 	t.Helper()
 	const localPortRange = 51 // IP_LOCAL_PORT_RANGE, since Linux 6.3
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd := cases.Must(syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0))(t)
 	defer func() { _ = syscall.Close(fd) }()
 	if err := syscall.SetsockoptInt(fd, syscall.IPPROTO_IP, localPortRange, port<<16|port); err != nil {
 		t.Skipf("this kernel does not narrow the range of ports for one socket: %v", err)

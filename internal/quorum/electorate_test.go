@@ -3,6 +3,8 @@ package quorum
 import (
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 func TestMajoritiesShareANode(t *testing.T) {
@@ -28,7 +30,7 @@ func TestTheLeastThatSuffices(t *testing.T) {
 			}
 		}
 	}
-	equals(t, OneList(5).Least(), 3, "five nodes")
+	cases.Equals(t, OneList(5).Least(), 3, "five nodes")
 }
 
 // What a majority of each list has reached, and for how long a majority of some list keeps what its nodes keep.
@@ -50,6 +52,6 @@ func TestTimesOfMajorities(t *testing.T) {
 		if got, known := c.e.MajorityBy(c.times); got != c.reached || known != c.known {
 			t.Errorf("%v: reached by %d, %v; want %d, %v", c.times, got, known, c.reached, c.known)
 		}
-		equals(t, c.e.KeptFor(c.times), c.kept, "%v: kept", c.times)
+		cases.Equals(t, c.e.KeptFor(c.times), c.kept, "%v: kept", c.times)
 	}
 }

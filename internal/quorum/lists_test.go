@@ -54,13 +54,8 @@ func TestWhichListsExcludeEachOther(t *testing.T) {
 		}
 		return l
 	}
-	for at, line := range cases.Lines(t, "testdata/lists.txt") {
-		cells := strings.Split(line, "|")
-		if len(cells) != 3 {
-			t.Fatalf("%s: bad line: %s", at, line)
-		}
-		outcome := strings.TrimSpace(cells[2])
-		wantExclusion(t, at, lists(cells[0]), lists(cells[1]), outcome)
+	for at, cells := range cases.Rows(t, "testdata/lists.txt", 3) {
+		wantExclusion(t, at, lists(cells[0]), lists(cells[1]), cells[2])
 	}
 }
 
@@ -71,7 +66,7 @@ func wantExclusion(t *testing.T, at string, ours, theirs NodeLists, want string)
 		got := map[[2]bool]string{{true, true}: "exclude", {true, false}: "lately", {false, false}: "conflict"}[[2]bool{
 			pair[0].Exclude(pair[1], true), pair[0].Exclude(pair[1], false),
 		}]
-		equals(t, got, want, "%s: %v beside %v", at, pair[0], pair[1])
+		cases.Equals(t, got, want, "%s: %v beside %v", at, pair[0], pair[1])
 	}
 	// A Locker may have to compare a hundred when it opens.
 	each := testing.AllocsPerRun(1, func() { ours.Exclude(theirs, true) }) / float64(len(ours)*len(theirs))

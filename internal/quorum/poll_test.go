@@ -143,7 +143,7 @@ func TestTallyHoldsMaxNodes(t *testing.T) {
 			if got := p.SoFar(); got.Verdict() != want || got.Voters() != e.All {
 				t.Errorf("%d nodes vote %d: got verdict %d, want %d; voters %b", MaxNodes, v, got.Verdict(), want, got.Voters())
 			}
-			equals(t, p.SoFar().AnyTaken(), v == Taken, "%d nodes vote %d: some say that it is taken", MaxNodes, v)
+			cases.Equals(t, p.SoFar().AnyTaken(), v == Taken, "%d nodes vote %d: some say that it is taken", MaxNodes, v)
 		}
 	}
 }
@@ -155,9 +155,9 @@ func TestTheDecidingVote(t *testing.T) {
 		p.Everyone = everyone
 		for node := range 5 {
 			votes, decided := p.Cast(node, Answer{Vote: Granted})
-			equals(t, votes.Certain() && !decided, node == deciding, "everyone %v: vote %d decides", everyone, node)
+			cases.Equals(t, votes.Certain() && !decided, node == deciding, "everyone %v: vote %d decides", everyone, node)
 		}
 		p.Begin()
-		equals(t, p.SoFar().Voters(), 0, "voters of the next question")
+		cases.Equals(t, p.SoFar().Voters(), 0, "voters of the next question")
 	}
 }

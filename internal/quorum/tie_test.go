@@ -19,24 +19,20 @@ func TestRolesInATie(t *testing.T) {
 		"other": {Vote: Taken}, "alien": {Vote: Taken, Err: errors.New("no lock")}, "-": {Vote: Failed},
 	}
 	roles := map[string]role{"beaten": beaten, "oldest": oldest, "unknown": unknown}
-	for at, line := range cases.Lines(t, "testdata/tie.txt") {
-		nodes, outcome, _ := strings.Cut(line, "|")
-		want, ok := roles[strings.TrimSpace(outcome)]
-		p, words := poll(OneList(5)), strings.Fields(nodes)
-		if len(words) != 5 {
-			t.Fatalf("%s: bad line: %s", at, line)
-		}
+	for at, cells := range cases.Rows(t, "testdata/tie.txt", 2) {
+		want, ok := roles[cells[1]]
+		p, words := poll(OneList(5)), strings.Fields(cells[0])
 		for i, word := range words {
 			a, voted := answers[word]
 			if voted {
 				p.Cast(i, a)
 			}
-			ok = ok && (voted || word == ".")
+			ok = ok && len(words) == 5 && (voted || word == ".")
 		}
 		if !ok {
-			t.Errorf("%s: bad line: %s", at, line)
+			t.Errorf("%s: bad line: %v", at, cells)
 		} else if got := p.SoFar().role(us); got != want {
-			t.Errorf("%s: %s: got %d, want %d", at, line, got, want)
+			t.Errorf("%s: %v: got %d, want %d", at, cells, got, want)
 		}
 	}
 }
@@ -62,7 +58,7 @@ func TestRolesInATieWithTwoLists(t *testing.T) {
 			}
 			p.Cast(i, a)
 		}
-		equals(t, p.SoFar().role(us), c.want, "%v", c.owners)
+		cases.Equals(t, p.SoFar().role(us), c.want, "%v", c.owners)
 	}
 }
 
@@ -119,6 +115,6 @@ func TestTiePause(t *testing.T) {
 		{&eldest, split.SoFar(), false},
 	} {
 		_, again := c.tie.Pause(c.votes, ms, ms)
-		equals(t, again, c.want, "question %d", i)
+		cases.Equals(t, again, c.want, "question %d", i)
 	}
 }

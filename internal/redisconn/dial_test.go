@@ -20,12 +20,13 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/endpoint"
 )
 
 // abort resets a connection, so that bytes which the kernel has not sent yet never arrive; close delivers everything.
 func TestADroppedConnectionIsReset(t *testing.T) {
-	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	listener := cases.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	plain := func(c net.Conn) net.Conn { return c }
 	secure := func(c net.Conn) net.Conn { return tls.Client(c, &tls.Config{MinVersion: tls.VersionTLS12}) }
@@ -39,9 +40,9 @@ func TestADroppedConnectionIsReset(t *testing.T) {
 		{"dropped, TLS", secure, (*wire).abort, syscall.ECONNRESET},
 		{"closed", plain, (*wire).close, nil},
 	} {
-		conn := must(net.Dial("tcp", listener.Addr().String()))(t)
-		node := must(listener.Accept())(t)
-		must(conn.Write([]byte("PING\r\n")))(t)
+		conn := cases.Must(net.Dial("tcp", listener.Addr().String()))(t)
+		node := cases.Must(listener.Accept())(t)
+		cases.Must(conn.Write([]byte("PING\r\n")))(t)
 		w := &wire{net: c.over(conn)}
 		c.end(w)
 		w.close()
@@ -218,7 +219,7 @@ func TestCredentialsOfTheSecondConnection(t *testing.T) {
 		f := newFake()
 		config := f.config()
 		config.Credentials = func(context.Context, string) (string, string, error) { return "ann", "one", nil }
-		c := must(New("redis://fake", config))(t)
+		c := cases.Must(New("redis://fake", config))(t)
 		c.protocol = resp2
 		listenTo(t, c)
 		f.wants(t, "AUTH ann one", "ECHO hello", "SUBSCRIBE wake")
@@ -341,7 +342,7 @@ func TestTLS(t *testing.T) {
 			config := patient()
 			config.TLS, config.Handshake = c.ours, echo
 			client := start(t, c.scheme+"://"+f.listen(t, c.theirs), config)
-			eventually(t, "an outcome", func() bool {
+			cases.Eventually(t, "an outcome", func() bool {
 				_, err := client.State()
 				return !errors.Is(err, errConnecting)
 			})
@@ -351,7 +352,7 @@ func TestTLS(t *testing.T) {
 			}
 			if up {
 				r := client.send(first, "a")
-				eventually(t, "a reply", r.isDone)
+				cases.Eventually(t, "a reply", r.isDone)
 				r.wants("as usual")
 			}
 		})
@@ -361,12 +362,12 @@ func TestTLS(t *testing.T) {
 func TestUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	f := newFake()
-	f.serve(t, must(net.Listen("unix", path))(t))
+	f.serve(t, cases.Must(net.Listen("unix", path))(t))
 	c := start(t, "unix://"+path, patient())
 	if got := c.Addr(); got != "unix://"+path {
 		t.Errorf("named %s", got)
 	}
-	eventually(t, "a reply", func() bool {
+	cases.Eventually(t, "a reply", func() bool {
 		got, err := c.Do(t.Context(), []any{"PING"})
 		return err == nil && got[0] == "PONG"
 	})

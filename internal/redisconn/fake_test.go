@@ -17,6 +17,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/resp"
 )
 
@@ -151,9 +152,7 @@ func (f *fake) attempts() int {
 func (f *fake) wantsAttempts(t *testing.T, want int) {
 	t.Helper()
 	synctest.Wait()
-	if got := f.attempts(); got != want {
-		t.Errorf("%d attempts to connect, want %d", got, want)
-	}
+	cases.Equals(t, f.attempts(), want, "attempts to connect")
 }
 
 // wants checks the commands since the last check.
@@ -235,7 +234,7 @@ func (f *fake) accept(conn, from net.Conn) {
 // listen serves on a socket, over TLS if there is a config, and returns its address.
 func (f *fake) listen(t *testing.T, config *tls.Config) string {
 	t.Helper()
-	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	l := cases.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	if config != nil {
 		l = tls.NewListener(l, config)
 	}
@@ -383,7 +382,7 @@ func start(t *testing.T, url string, config Config, told ...func(up bool, err er
 	for _, tell := range told {
 		config.OnChange = func() { tell(c.State()) }
 	}
-	c.Conn = must(New(url, config))(t)
+	c.Conn = cases.Must(New(url, config))(t)
 	c.Start()
 	t.Cleanup(c.end)
 	return c
@@ -475,16 +474,6 @@ func takes(t *testing.T, want time.Duration, call func()) {
 	}
 }
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
 // end closes the client, and checks that each request has had its Reply and Done. Undos that the Conn kept to the end
 // have had no Done.
 func (c *client) end() {
@@ -492,9 +481,7 @@ func (c *client) end() {
 	open := 0
 	for _, r := range c.rounds {
 		r.mu.Lock()
-		if r.replies != 1 {
-			c.t.Errorf("request %d: %d replies", r.Node, r.replies)
-		}
+		cases.Equals(c.t, r.replies, 1, "request %d: replies", r.Node)
 		open += 1 + r.held - r.done
 		r.mu.Unlock()
 	}
@@ -576,9 +563,7 @@ func (r *round) wants(said string) {
 	r.of.settle()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.said != said {
-		r.of.t.Errorf("request %d: got %q, want %q", r.Node, r.said, said)
-	}
+	cases.Equals(r.of.t, r.said, said, "request %d", r.Node)
 }
 
 // fails checks that the request has failed for that reason.
@@ -605,16 +590,6 @@ func (r *round) isTold() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.replies > 0
-}
-
-// eventually waits until is returns true, in tests that use real sockets.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("never: " + what)
-		}
-	}
 }
 
 func patient() Config {

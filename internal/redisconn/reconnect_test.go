@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // Undos are kept for a server that is away, as long as they have something to undo.
@@ -261,7 +263,7 @@ func TestLostAndChanged(t *testing.T) {
 			}
 			told = nil
 		}
-		if up, err := must(New("redis://fake", config))(t).State(); up || err.Error() != "not connected yet" {
+		if up, err := cases.Must(New("redis://fake", config))(t).State(); up || err.Error() != "not connected yet" {
 			t.Errorf("before the first attempt: connected %t, %v", up, err)
 		}
 		c := start(t, "redis://fake", config, func(up bool, err error) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // There must be one source of credentials.
@@ -140,7 +142,7 @@ func TestManyCallersShareAConnection(t *testing.T) {
 				key := fmt.Sprint(i, "/", n)
 				r := c.send(first, key)
 				u := c.send(undo, key)
-				eventually(t, "two replies", func() bool { return r.isTold() && u.isTold() })
+				cases.Eventually(t, "two replies", func() bool { return r.isTold() && u.isTold() })
 				if i == 0 && n%10 == 9 {
 					f.cut()
 				}
@@ -148,7 +150,7 @@ func TestManyCallersShareAConnection(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	eventually(t, "all is done with", func() bool { return c.Backlog() == 0 && c.rounds[len(c.rounds)-1].isDone() })
+	cases.Eventually(t, "all is done with", func() bool { return c.Backlog() == 0 && c.rounds[len(c.rounds)-1].isDone() })
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	c.Drain(ctx)

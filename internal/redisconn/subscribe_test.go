@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // listener records what a subscription has called.
@@ -65,7 +67,7 @@ func (l *listener) wants(t *testing.T, met int32, messages ...string) {
 // listenBySecond listens over a second connection until the test ends. There is no first one.
 func listenBySecond(t *testing.T, f *fake) *listener {
 	t.Helper()
-	c := must(New("redis://fake", f.config()))(t)
+	c := cases.Must(New("redis://fake", f.config()))(t)
 	c.protocol = resp2
 	return listenTo(t, c)
 }

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // A test that is killed, or that panics at its time-out, cannot clean up: the kernel has to.
@@ -17,15 +19,15 @@ func TestAServerDiesWithItsParent(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), acting+"=parent", "TMPDIR="+t.TempDir())
 	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	cases.NoError(t, err)
+	cases.NoError(t, cmd.Start())
 	line, readErr := bufio.NewReader(out).ReadString('\n')
 	time.Sleep(10 * time.Millisecond) // not at once: the runtime may end threads in the meantime
-	must(t, cmd.Process.Kill())
+	cases.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait() // killed
-	must(t, readErr)
+	cases.NoError(t, readErr)
 	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	must(t, err)
+	cases.NoError(t, err)
 	for deadline := time.Now().Add(soon); running(pid); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("process %d runs on without its parent", pid)

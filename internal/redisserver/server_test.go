@@ -19,6 +19,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
@@ -110,8 +111,8 @@ func parent() {
 func launch(t *testing.T, c redisserver.Config) *redisserver.Server {
 	t.Helper()
 	s, err := try(t, c)
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Remove(context.Background())) })
+	cases.NoError(t, err)
+	t.Cleanup(func() { cases.NoError(t, s.Remove(context.Background())) })
 	return s
 }
 
@@ -120,13 +121,6 @@ func try(t *testing.T, c redisserver.Config) (*redisserver.Server, error) {
 	t.Setenv(acting, "server")
 	c.Binary = os.Args[0]
 	return redisserver.Launch(t.Context(), c)
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // soon is how long a test waits for something that should happen at once, on a machine that may be busy.
@@ -146,9 +140,9 @@ func pingWithin(timeout time.Duration, network, address string) error {
 
 func TestAServerAnswersUntilItIsRemoved(t *testing.T) {
 	s, err := try(t, redisserver.Config{Files: map[string]string{"users.acl": "user default on"}})
-	must(t, err)
-	must(t, ping("tcp", s.Addr()))
-	must(t, ping("unix", s.Socket()))
+	cases.NoError(t, err)
+	cases.NoError(t, ping("tcp", s.Addr()))
+	cases.NoError(t, ping("unix", s.Socket()))
 	dir := filepath.Dir(s.Socket())
 	if text, err := os.ReadFile(filepath.Join(dir, "users.acl")); err != nil || string(text) != "user default on" {
 		t.Errorf("its file: got %q, %v", text, err)
@@ -156,7 +150,7 @@ func TestAServerAnswersUntilItIsRemoved(t *testing.T) {
 	if !strings.Contains(s.Log(), "Ready") {
 		t.Errorf("its log: got %q", s.Log())
 	}
-	must(t, s.Remove(t.Context()))
+	cases.NoError(t, s.Remove(t.Context()))
 	if err := ping("tcp", s.Addr()); err == nil {
 		t.Error("a server that was removed answers")
 	}
@@ -164,14 +158,14 @@ func TestAServerAnswersUntilItIsRemoved(t *testing.T) {
 		t.Errorf("its directory: got %v, want none", err)
 	}
 	l, err := net.Listen("tcp", s.Addr())
-	must(t, err)
-	must(t, l.Close())
+	cases.NoError(t, err)
+	cases.NoError(t, l.Close())
 }
 
 func TestAServerEndsAndStartsAgainAtItsAddress(t *testing.T) {
 	s := launch(t, redisserver.Config{Files: map[string]string{"ours": ""}})
 	written := filepath.Join(filepath.Dir(s.Socket()), "dump.rdb")
-	must(t, os.WriteFile(written, nil, 0o600))
+	cases.NoError(t, os.WriteFile(written, nil, 0o600))
 	for name, end := range map[string]func(context.Context) error{
 		"Kill": s.Kill,
 		"Stop": s.Stop,
@@ -183,16 +177,16 @@ func TestAServerEndsAndStartsAgainAtItsAddress(t *testing.T) {
 		if err := s.Start(t.Context()); err == nil {
 			t.Errorf("before %s: a server that runs starts", name)
 		}
-		must(t, end(t.Context()))
-		must(t, s.Kill(t.Context())) // a second time is no error
+		cases.NoError(t, end(t.Context()))
+		cases.NoError(t, s.Kill(t.Context())) // a second time is no error
 		if err := ping("tcp", addr); err == nil {
 			t.Errorf("after %s: it answers", name)
 		}
 		if s.PID() != 0 || s.Pause() == nil {
 			t.Errorf("after %s: got the process %d, want none", name, s.PID())
 		}
-		must(t, s.Start(t.Context()))
-		must(t, ping("tcp", addr))
+		cases.NoError(t, s.Start(t.Context()))
+		cases.NoError(t, ping("tcp", addr))
 		if s.Addr() != addr || s.PID() == pid {
 			t.Errorf("after %s: got %s, process %d; want %s, and another than %d", name, s.Addr(), s.PID(), addr, pid)
 		}
@@ -200,19 +194,19 @@ func TestAServerEndsAndStartsAgainAtItsAddress(t *testing.T) {
 			t.Errorf("after %s: what it wrote: %v", name, err)
 		}
 	}
-	must(t, s.Kill(t.Context()))
-	must(t, s.Wipe())
+	cases.NoError(t, s.Kill(t.Context()))
+	cases.NoError(t, s.Wipe())
 	files, err := os.ReadDir(filepath.Dir(written))
-	must(t, err)
+	cases.NoError(t, err)
 	if len(files) != 1 || files[0].Name() != "ours" {
 		t.Errorf("after Wipe: got %v, want the file that it was given", files)
 	}
-	must(t, s.Start(t.Context()))
+	cases.NoError(t, s.Start(t.Context()))
 }
 
 func TestAFrozenServerIsSilentUntilItIsResumed(t *testing.T) {
 	s := launch(t, redisserver.Config{})
-	must(t, s.Pause())
+	cases.NoError(t, s.Pause())
 	err := pingWithin(50*time.Millisecond, "tcp", s.Addr())
 	for begun := time.Now(); err == nil && time.Since(begun) < soon; { // one of its threads may still run for a moment
 		err = pingWithin(50*time.Millisecond, "tcp", s.Addr())
@@ -221,13 +215,13 @@ func TestAFrozenServerIsSilentUntilItIsResumed(t *testing.T) {
 	if !errors.As(err, &silence) || !silence.Timeout() {
 		t.Errorf("frozen: got %v, want a timeout", err)
 	}
-	must(t, s.Resume())
-	must(t, ping("unix", s.Socket()))
+	cases.NoError(t, s.Resume())
+	cases.NoError(t, ping("unix", s.Socket()))
 }
 
 func TestLaunchWaitsForTheData(t *testing.T) {
 	s := launch(t, redisserver.Config{Args: []string{"--loading", "200ms"}})
-	must(t, ping("tcp", s.Addr()))
+	cases.NoError(t, ping("tcp", s.Addr()))
 }
 
 func TestNothingIsWaitedForLongerThanTheContext(t *testing.T) {
@@ -239,7 +233,7 @@ func TestNothingIsWaitedForLongerThanTheContext(t *testing.T) {
 		t.Errorf("Launch: got %v, want that it does not answer", err)
 	}
 	s := launch(t, redisserver.Config{})
-	must(t, s.Pause())
+	cases.NoError(t, s.Pause())
 	if err := s.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Stop, while frozen: got %v, want the context's end", err)
 	}
@@ -255,15 +249,15 @@ func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 
 func TestAnotherOneOnItsPortIsNotTakenForIt(t *testing.T) {
 	s := launch(t, redisserver.Config{})
-	must(t, s.Kill(t.Context()))
+	cases.NoError(t, s.Kill(t.Context()))
 	other, err := net.Listen("tcp", s.Addr())
-	must(t, err)
+	cases.NoError(t, err)
 	var acting sync.WaitGroup
 	acting.Go(func() { answer(other, time.Now()) })
 	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "Address already in use") {
 		t.Errorf("got %v, want that the address is in use", err)
 	}
-	must(t, other.Close())
+	cases.NoError(t, other.Close())
 	acting.Wait()
 }
 
@@ -286,7 +280,7 @@ func TestVersion(t *testing.T) {
 func TestCommandStats(t *testing.T) {
 	s := launch(t, redisserver.Config{})
 	c, err := redis.Dial("tcp", s.Addr())
-	must(t, err)
+	cases.NoError(t, err)
 	defer func() { _ = c.Close() }() // the answer is what counts
 	got, err := redisserver.CommandStats(c)
 	if want := map[string]int{"set": 7, "config|get": 2}; err != nil || !maps.Equal(got, want) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // The error code of an error reply, wherever it stands.
@@ -26,9 +28,7 @@ func TestCode(t *testing.T) {
 		{redis.Error("ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed"), "OOM"},
 		{redis.Error("ERR Error running script (call to f_1): @user_script:1: no"), "ERR"},
 	} {
-		if got := Code(c.err); got != c.want {
-			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
-		}
+		cases.Equals(t, Code(c.err), c.want, "%v", c.err)
 	}
 }
 
@@ -36,7 +36,5 @@ func TestCode(t *testing.T) {
 func TestUnexpected(t *testing.T) {
 	long := []byte(strings.Repeat("x", 99))
 	got := Unexpected([]any{nil, int64(4), "OK", "a\n", []any{redis.Error("ERR secret")}, long, 1}).Error()
-	if want := `unexpected reply [<nil> 4 OK "a\n" [an error] "` + strings.Repeat("x", 30) + `"… …]`; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	cases.Equals(t, got, `unexpected reply [<nil> 4 OK "a\n" [an error] "`+strings.Repeat("x", 30)+`"… …]`, "an odd reply")
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // world is one node and a network in a bubble, and a redigo connection on demand.
@@ -50,9 +52,7 @@ func (w world) do(c redis.Conn, want any, name string, args ...any) {
 	if s, ok := got.([]byte); ok {
 		got = string(s)
 	}
-	if fmt.Sprintf("%v", got) != fmt.Sprintf("%v", want) {
-		w.t.Errorf("%s %v: got %v, want %v", name, args, got, want)
-	}
+	cases.Equals(w.t, fmt.Sprintf("%v", got), fmt.Sprintf("%v", want), "%s %v", name, args)
 }
 
 func TestRedigoPipelineAnswersInOrder(t *testing.T) {
@@ -61,13 +61,9 @@ func TestRedigoPipelineAnswersInOrder(t *testing.T) {
 		const n = 500
 		start := time.Now()
 		for i := range n {
-			if err := c.Send("PING", i); err != nil {
-				t.Fatal(err)
-			}
+			cases.NoError(t, c.Send("PING", i))
 		}
-		if err := c.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		cases.NoError(t, c.Flush())
 		for i := range n {
 			if got, err := redis.Int(c.Receive()); err != nil || got != i {
 				t.Fatalf("reply %d: got %d, %v", i, got, err)
@@ -83,9 +79,7 @@ func TestRedigoSubscribe(t *testing.T) {
 	inBubble(t, func(w world) {
 		sub, pub := w.dial(), w.dial()
 		psc := redis.PubSubConn{Conn: sub}
-		if err := psc.Subscribe("wake"); err != nil {
-			t.Fatal(err)
-		}
+		cases.NoError(t, psc.Subscribe("wake"))
 		if got, ok := psc.Receive().(redis.Subscription); !ok || got.Count != 1 {
 			t.Fatalf("got %v, want a subscription", got)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/slots"
 )
@@ -111,9 +112,7 @@ func TestStuckSlots(t *testing.T) {
 		for _, later := range c.later {
 			seen = tokens(later, seen)
 		}
-		if got := seen.Stuck(0, joined); got != c.stuck {
-			t.Errorf("%s: stuck: got %v, want %v", name, got, c.stuck)
-		}
+		cases.Equals(t, seen.Stuck(0, joined), c.stuck, "%s: stuck", name)
 		if got := drawn(func() int { return s.ShortestQueue(seen, 0) }); c.moveTo > 0 && !slices.Equal(got, []int{c.moveTo}) {
 			t.Errorf("%s: moves to %d, want %d", name, got, c.moveTo)
 		}
@@ -146,7 +145,5 @@ func TestShortestQueue(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", c.what, got, c.want)
 		}
 	}
-	if got := slots.New(1, quorum.OneList(1)).ShortestQueue(nil, 0); got != 0 {
-		t.Errorf("the only one: got %d", got)
-	}
+	cases.Equals(t, slots.New(1, quorum.OneList(1)).ShortestQueue(nil, 0), 0, "the only one")
 }

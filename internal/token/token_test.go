@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 func TestMedian(t *testing.T) {
@@ -26,9 +28,7 @@ func TestMedian(t *testing.T) {
 		{off(-1, 4, -1), 4},
 		{off(1, 2, 3, 4, 5), 3},
 	} {
-		if got := median(c.offsets); got != c.want {
-			t.Errorf("%v: got %d, want %d", c.offsets, got, c.want)
-		}
+		cases.Equals(t, median(c.offsets), c.want, "%v", c.offsets)
 	}
 }
 
@@ -83,9 +83,7 @@ func TestTooFarAhead(t *testing.T) {
 	} {
 		clock := New(3, 2, wall, 0)
 		clock.Dropped(c.floor)
-		if got := clock.TooFarAhead(c.token, 0); got != c.want {
-			t.Errorf("%+v: got %v", c, got)
-		}
+		cases.Equals(t, clock.TooFarAhead(c.token, 0), c.want, "%+v", c)
 	}
 }
 
@@ -103,9 +101,7 @@ func TestTheBestReadingStays(t *testing.T) {
 		clock := New(1, 1, 0, 0)
 		clock.Measured(0, wall+50, 0, 100)
 		clock.Measured(0, c.micros, second, second+c.trip)
-		if got := clock.Time(0) - wall; got != c.want {
-			t.Errorf("%s: got %d, want %d", c.name, got, c.want)
-		}
+		cases.Equals(t, clock.Time(0)-wall, c.want, "%s", c.name)
 	}
 }
 

@@ -1,6 +1,7 @@
 package waiting
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,13 +12,9 @@ import (
 
 func TestWaiterDecisions(t *testing.T) {
 	const before, us, after = "0190", "0191", "0192"
-	for at, line := range cases.Lines(t, "testdata/waiter.txt") {
-		parts := strings.Split(line, "|")
-		if len(parts) != 4 {
-			t.Fatalf("%s: bad line: %s", at, line)
-		}
-		shared := strings.TrimSpace(parts[0]) == "reader"
-		v := &Votes{others: map[string]quorum.Set{}, ahead: number(t, parts[2])}
+	for at, parts := range cases.Rows(t, "testdata/waiter.txt", 4) {
+		shared := parts[0] == "reader"
+		v := &Votes{others: map[string]quorum.Set{}, ahead: cases.Must(strconv.Atoi(parts[2]))(t)}
 		for i, node := range strings.Fields(parts[1]) {
 			switch node {
 			case "ours":
@@ -48,13 +45,13 @@ func TestWaiterDecisions(t *testing.T) {
 			want, times, repeated := strings.Cut(want, "*")
 			n := 1
 			if repeated {
-				n = number(t, times)
+				n = cases.Must(strconv.Atoi(times))(t)
 			}
 			for range n {
 				requests++
 				d, _ := seen.Decide(v, shared, us)
 				got := [...]string{KeepVotes: "keep", GiveBack: "give", Requeue: "requeue"}[d]
-				equals(t, got, want, "%s: %s: request %d", at, line, requests)
+				cases.Equals(t, got, want, "%s: %v: request %d", at, parts, requests)
 			}
 		}
 	}
@@ -73,7 +70,7 @@ func TestAMajorityOfOneListGivesWayToAnOlderWaiter(t *testing.T) {
 		var seen History
 		v.sum(quorum.New(0b0111, 0b1011))
 		d, _ := seen.Decide(v, false, "0191")
-		equals(t, d, want, "wanted %v", wanted)
+		cases.Equals(t, d, want, "wanted %v", wanted)
 	}
 }
 
@@ -84,9 +81,9 @@ func TestTheFirstRequestSplitsAtOnce(t *testing.T) {
 	v.sum(quorum.OneList(5))
 	seen := History{First: true}
 	for request, want := range []Decision{GiveBack, KeepVotes, GiveBack} {
-		equals(t, seen.YieldsAtOnce(v, false, "0191"), request == 0, "request %d: at once", request)
+		cases.Equals(t, seen.YieldsAtOnce(v, false, "0191"), request == 0, "request %d: at once", request)
 		d, _ := seen.Decide(v, false, "0191")
-		equals(t, d, want, "request %d", request)
+		cases.Equals(t, d, want, "request %d", request)
 	}
 }
 
@@ -187,7 +184,7 @@ func TestPauseLength(t *testing.T) {
 		{"some votes, a short back-off", brief, ms, some, ms},
 		{"the last request", Pause{}, ms, taken(8, ms, ms, ms), 0},
 	} {
-		equals(t, c.pause.Length(&c.votes, c.took), c.want, "%s", c.what)
+		cases.Equals(t, c.pause.Length(&c.votes, c.took), c.want, "%s", c.what)
 	}
 }
 
@@ -196,7 +193,7 @@ func TestGivingBackWhatIsRevokedIsCounted(t *testing.T) {
 	var h History
 	for i := range 4 {
 		_, pauses := h.Decide(&Votes{Revoked: true}, false, "")
-		equals(t, pauses, i >= 2, "pauses after giving votes back %d times", i+1)
+		cases.Equals(t, pauses, i >= 2, "pauses after giving votes back %d times", i+1)
 	}
 }
 

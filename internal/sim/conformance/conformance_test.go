@@ -11,16 +11,14 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/sim"
 	"github.com/quorumlock/redlock/internal/sim/conformance"
 )
 
 func scripts(t *testing.T) map[string]string {
 	t.Helper()
-	s, err := conformance.ReadScripts("../../lua")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := cases.Must(conformance.ReadScripts("../../lua"))(t)
 	return s
 }
 
@@ -37,10 +35,7 @@ func TestModel(t *testing.T) {
 			})
 		},
 		Dial: func(t testing.TB) conformance.Conn {
-			conn, err := nw.Dial(context.Background(), "test", "n0:6379")
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := cases.Must(nw.Dial(context.Background(), "test", "n0:6379"))(t)
 			c := redis.NewConn(conn, 0, 0)
 			t.Cleanup(func() { _ = c.Close() })
 			return c
@@ -63,19 +58,13 @@ func TestMiniredis(t *testing.T) {
 
 func dial(t testing.TB, address string) redis.Conn {
 	t.Helper()
-	c, err := redis.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cases.Must(redis.Dial("tcp", address))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
 func TestEveryScriptHasCases(t *testing.T) {
-	cases, err := conformance.Cases()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cases := cases.Must(conformance.Cases())(t)
 	for name := range scripts(t) {
 		if len(cases[name]) == 0 {
 			t.Errorf("internal/lua/%s.lua has no cases: add them to internal/sim/conformance/cases/%[1]s.txt", name)
@@ -129,10 +118,7 @@ func TestModelSpeaksRESP3(t *testing.T) {
 		nw.Attach(node)
 		t.Cleanup(node.Close)
 		conformance.RESP3(t, func() net.Conn {
-			conn, err := nw.Dial(context.Background(), "test", "n0:6379")
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := cases.Must(nw.Dial(context.Background(), "test", "n0:6379"))(t)
 			return conn
 		})
 	})
