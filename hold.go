@@ -27,7 +27,7 @@ type hold struct {
 	token  int64
 
 	finished  atomic.Bool // set at the beginning of finish, for code that must not wait for mu
-	scheduled int32       // see sleeper.position
+	scheduled int32       // see Position
 
 	mu      sync.Mutex // guards the fields below and those of the tenure
 	tenure  *tenure    // nil: the hold was unlocked, and its tenure may belong to another hold

@@ -1,5 +1,5 @@
 // Package quorum decides what votes amount to: who votes, in one list of nodes or in two; what is a majority; when an
-// outcome is certain; who asks again after a tie; what a waiter does next.
+// outcome is certain; who asks again after a tie; which node lists exclude each other.
 //
 // It is pure: it knows votes and what nodes have said, as values. It must not know how a node is asked, what the time
 // is, nor what a lock is called.
@@ -118,7 +118,7 @@ func (e *Electorate) KeptFor(times []time.Duration) (d time.Duration) {
 }
 
 // Least returns the smallest number of nodes that suffice. Nodes in both lists count in both, so it may be less than a
-// Majority of all.
+// majority of all.
 func (e *Electorate) Least() int {
 	if len(e.lists) == 1 {
 		return e.lists[0].need

@@ -49,8 +49,8 @@ const (
 	Lost            // for some list a majority of grants has become impossible
 )
 
-// Poll asks all nodes one question and counts their votes. Any goroutine may cast a node's vote; it writes the node's
-// answer first, and who has seen the vote may read the answer.
+// Poll counts the votes of all nodes on one question. Any goroutine may cast a node's vote. The answer is written
+// before the vote is counted, so whoever has seen the vote may read it.
 type Poll struct {
 	Everyone bool // the outcome is certain only when all nodes have answered
 
