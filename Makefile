@@ -32,7 +32,7 @@ INTEGRATION ?= ./...
 # How many schedules of the simulation are part of make test.
 UNIT_SEEDS ?= 60
 
-.PHONY: test verify check unit raced swarm nested integration containers budgets bounds versions masters bench peers crowd simulate mutants history fuzz coverage proof modelcheck alerts manifests demo dist lint help
+.PHONY: test verify check unit raced swarm nested integration containers budgets bounds versions masters bench peers crowd simulate mutants history fuzz coverage proof modelcheck alerts manifests demo dist lint apidiff help
 
 test: masters ## everything, against real Redis masters, in minutes
 	@scripts/steps check unit nested integration
@@ -183,6 +183,10 @@ dist: ## what a release consists of, into dist/: binaries, Debian packages, chec
 
 lint: ## golangci-lint, all modules
 	@scripts/lint
+
+apidiff: ## the exported API is compatible with the last release's, or CHANGELOG.md names what is not
+	@scripts/apidiff
+	@scripts/check-apidiff
 
 help:
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/'
