@@ -53,7 +53,8 @@ func TestOnceExhausted(t *testing.T) {
 		t.Errorf("status: %s", got)
 	}
 	begin(t, c, "once", "report", "echo", "the third").end(0, "the third\n", "")
-	if got := status(t, c, "report"); !strings.HasPrefix(got, "runs: the 3rd succeeded; nobody begins another for 1h59m") {
+	const third = "runs: 3 begun, the last one succeeded; nobody begins another for 1h59m"
+	if got := status(t, c, "report"); !strings.HasPrefix(got, third) {
 		t.Errorf("status: %s", got)
 	}
 	begin(t, c, "once", "other", "no-such-command").end(exitNotFound, "", "redlock: no-such-command: command not found\n")
@@ -70,7 +71,8 @@ func TestOnceWhileARunIsUnderWay(t *testing.T) {
 		begin(t, c, "once", flag, "report", "echo", "again").end(exitTaken, "", "redlock: lock report: taken by ")
 	}
 	begin(t, c, "once", "--no-wait", "--taken-code=0", "report", "echo", "again").end(0, "", "")
-	if got := status(t, c, "report"); got != "runs: the 1st is under way, or has crashed and its lock remains" {
+	const want = "runs: 1 begun, the last one is under way, or has crashed and its lock remains"
+	if got := status(t, c, "report"); got != want {
 		t.Errorf("status: %s", got)
 	}
 	waiting := begin(t, c, "once", "report", "echo", "my turn")

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dustin/go-humanize"
 	"github.com/urfave/cli/v3"
 
 	"github.com/quorumlock/redlock"
@@ -111,11 +110,11 @@ func runsInWords(i redlock.Inspection) string {
 	kept := "remembered for " + span(r.Remaining)
 	switch {
 	case r.Last == redlock.RunDone:
-		return fmt.Sprintf("the %s succeeded; nobody begins another for %s", humanize.Ordinal(r.Begun), span(r.Remaining))
+		return fmt.Sprintf("%d begun, the last one succeeded; nobody begins another for %s", r.Begun, span(r.Remaining))
 	case r.Last == redlock.RunFailed:
 		return fmt.Sprintf("%d begun, the last one failed; %s", r.Begun, kept)
 	case i.Owner != "":
-		return fmt.Sprintf("the %s is under way, or has crashed and its lock remains", humanize.Ordinal(r.Begun))
+		return fmt.Sprintf("%d begun, the last one is under way, or has crashed and its lock remains", r.Begun)
 	default:
 		return fmt.Sprintf("%d begun, the last one crashed; %s", r.Begun, kept)
 	}

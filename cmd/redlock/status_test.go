@@ -93,10 +93,16 @@ func TestStatusInWords(t *testing.T) {
 		{redlock.Inspection{Name: "n\x1b[2J"}, `"n\x1b[2J": nobody holds it` + "\n"},
 		{held, heldBy},
 		{readers, "name: held by readers\nleft: for ever, unless renewed\nreader: web-1/7 (a)\nreader: b\n"},
-		{runs(nobody, 3, redlock.RunDone), free + "runs: the 3rd succeeded; nobody begins another for 1h0m0s\n"},
+		{
+			runs(nobody, 3, redlock.RunDone),
+			free + "runs: 3 begun, the last one succeeded; nobody begins another for 1h0m0s\n",
+		},
 		{runs(nobody, 2, redlock.RunFailed), free + "runs: 2 begun, the last one failed; remembered for 1h0m0s\n"},
 		{runs(nobody, 1, redlock.RunBegun), free + "runs: 1 begun, the last one crashed; remembered for 1h0m0s\n"},
-		{runs(held, 1, redlock.RunBegun), heldBy + "runs: the 1st is under way, or has crashed and its lock remains\n"},
+		{
+			runs(held, 1, redlock.RunBegun),
+			heldBy + "runs: 1 begun, the last one is under way, or has crashed and its lock remains\n",
+		},
 	} {
 		var out bytes.Buffer
 		if err := printStatus(terminal.NewPrinter(&out), c.of, nil); err != nil {

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
-
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
 	"github.com/quorumlock/redlock/redlocktest"
@@ -167,11 +165,12 @@ func (d *demo) summary() error {
 	return nil
 }
 
-// numbers lists nodes as people count them: "1, 3 and 5".
+// numbers lists two nodes or more as people count them: "1, 3 and 5".
 func numbers(nodes []int) string {
 	words := make([]string, len(nodes))
 	for i, n := range nodes {
 		words[i] = strconv.Itoa(n + 1)
 	}
-	return english.WordSeries(words, "and")
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
