@@ -160,7 +160,7 @@ verify: ## the long forms of what make test does briefly: three hours
 	GOGC=400 $(GO) test ./internal/sim/simtest -run 'Crowd' -crowds 3000 -v -timeout 3h
 	$(MAKE) mutants modelcheck fuzz history versions
 	$(MAKE) history HISTORY_MINUTES=2 HISTORY_FLAGS='-guard 0'
-	REDLOCK_LONG=1 $(GO) test -C integration -count=1 -p 1 -v -timeout 60m ./holding ./migration ./tokens ./waiting
+	REDLOCK_LONG=1 $(GO) test -C integration -count=1 -p 1 -v -timeout 60m ./holding ./migration ./mixed ./tokens ./waiting
 	REDLOCK_PROVIDER=containers REDLOCK_REDIS_IMAGE=host $(MAKE) integration INTEGRATION_FLAGS=
 
 modelcheck: ## the token's protocol, explored in depth: minutes, gigabytes

@@ -136,9 +136,9 @@ func TestTheFirstLockAfterASuspension(t *testing.T) {
 		epoch, suspended := time.Now(), time.Duration(0)
 		c := newClock(time.Now, func() time.Duration { return time.Hour + time.Since(epoch) + suspended })
 		c.suspension.wall = func(now time.Time) int64 { return now.Add(suspended).UnixNano() }
-		l := fl.locker("a", Option{name: "clock", newOnly: true, apply: func(o *options) { o.clock = c }})
+		l := fl.locker("a", newOption(func(o *options) { o.clock = c }))
 		for range 2 {
-			succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()), suspended.String())
+			succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock(), suspended.String())
 			suspended = 30 * time.Second
 		}
 	})

@@ -93,22 +93,22 @@ func (fl *fleet) underRefusal(t *testing.T) string {
 		go func() {
 			k, err := b.Lock(t.Context(), "job", WithMaxWait(3*time.Second))
 			if err == nil {
-				err = k.Unlock(t.Context())
+				err = k.Unlock()
 			}
 			waited <- err
 		}()
 		time.Sleep(time.Second)
 		failed("extend", k.Extend(t.Context()))
-		failed("unlock", k.Unlock(t.Context()))
+		failed("unlock", k.Unlock())
 		failed("wait", <-waited)
 		settleNetwork()
 		if len(fl.leftovers()) > 0 {
 			fails = append(fails, "leftovers")
 		}
 	}
-	for _, n := range a.Nodes(t.Context()) {
+	for _, n := range a.Status(t.Context()) {
 		for _, f := range n.Findings {
-			code, _, _ := strings.Cut(f.Code, "-") // reply-noperm or reply-err
+			code, _, _ := strings.Cut(string(f.Code), "-") // reply-noperm or reply-err
 			fails = append(fails, "finding "+code)
 			if strings.Contains(f.Text, "local ") || strings.Contains(f.Text, "beginning with") {
 				t.Errorf("the finding quotes what was sent: %s", f.Text)
@@ -192,9 +192,9 @@ func (o *oddReplies) run(t *testing.T, fl *fleet) {
 		}
 	}
 	for _, l := range []*Locker{a, b} {
-		for _, n := range l.Nodes(t.Context())[:o.some] {
+		for _, n := range l.Status(t.Context())[:o.some] {
 			for _, f := range n.Findings {
-				o.note("finding "+f.Code, f.Text)
+				o.note("finding "+string(f.Code), f.Text)
 			}
 		}
 	}
@@ -267,7 +267,7 @@ func (o *oddReplies) locker(client string) *Locker {
 		o.dials.Add(1)
 		return o.net.Dial(ctx, client, address)
 	}
-	opts := []Option{WithMaxWait(3 * time.Second), WithDoneTTL(time.Minute), WithDialer(dial)}
+	opts := []Option{WithMaxWait(3 * time.Second), WithDoneTTL(time.Minute), dialing(dial)}
 	if o.command == "set" {
 		opts = append(opts, WithoutFencing())
 	}
@@ -291,13 +291,13 @@ func (o *oddReplies) use(t *testing.T, a, b *Locker) {
 		go func() {
 			k, err := hand()
 			if err == nil {
-				err = k.Unlock(ctx)
+				err = k.Unlock()
 			}
 			waited <- err
 		}()
 		time.Sleep(time.Second)
 		o.failed("extend "+what, k.Extend(ctx))
-		o.failed("unlock "+what, k.Unlock(ctx))
+		o.failed("unlock "+what, k.Unlock())
 		o.failed("wait "+what, <-waited)
 	}
 	if o.command != "set" {
@@ -310,10 +310,10 @@ func (o *oddReplies) use(t *testing.T, a, b *Locker) {
 	if o.command == "raise" {
 		return
 	}
-	k, err = a.LockAll(ctx, []string{"x", "y"}, WithMaxAttempts(1))
+	k, err = a.TryLockAll(ctx, []string{"x", "y"})
 	hold("all", k, err, func() (*Lock, error) { return b.LockAll(ctx, []string{"y", "z"}) })
-	k, err = a.RWMutex("book").TryRLock(ctx)
-	hold("read", k, err, func() (*Lock, error) { return b.RWMutex("book").Lock(ctx) })
+	k, err = a.TryRLock(ctx, "book")
+	hold("read", k, err, func() (*Lock, error) { return b.Lock(ctx, "book") })
 	k, err = a.Semaphore("gpu", 1).TryAcquire(ctx)
 	hold("permit", k, err, func() (*Lock, error) { return b.Semaphore("gpu", 1).Acquire(ctx) })
 	if o.command == "set" {
@@ -321,7 +321,7 @@ func (o *oddReplies) use(t *testing.T, a, b *Locker) {
 	}
 	once, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	o.failed("once", a.Once(once, "once", func(context.Context) error { return nil }))
+	o.failed("once", a.Once(once, "once", func(context.Context, *Lock) error { return nil }))
 	for _, name := range []string{"kept", "gone"} {
 		k, err = a.TryLock(ctx, name)
 		if err != nil {
@@ -336,13 +336,13 @@ func (o *oddReplies) use(t *testing.T, a, b *Locker) {
 			o.failed("adopt", err)
 		}
 		if err == nil {
-			o.failed("unlock adopted", k.Unlock(ctx))
+			o.failed("unlock adopted", k.Unlock())
 		}
 	}
 	if k, err = a.TryLock(ctx, "force"); err == nil {
 		_, err = a.Inspect(ctx, "force")
 		o.failed("inspect", err)
-		for _, err := range a.Locks(ctx, "") {
+		for _, err := range a.List(ctx, "") {
 			o.failed("list", err)
 		}
 		o.failed("force", a.ForceUnlock(ctx, "force", k.Owner()))

@@ -49,7 +49,7 @@ func TestReleasesInOneBatchLeaveTheirOwnTokens(t *testing.T) {
 			held = append(held, k)
 		}
 		before := fl.nodes[0].Calls("evalsha")
-		together(len(held), func(i int) { succeeds(t, held[i].Unlock(t.Context())) })
+		together(len(held), func(i int) { succeeds(t, held[i].Unlock()) })
 		if calls := fl.nodes[0].Calls("evalsha") - before; calls == n {
 			t.Error("no two locks were released in one batch: this proves nothing")
 		}
@@ -72,7 +72,7 @@ func TestALargeForeignValueDoesNotEndTheConnection(t *testing.T) {
 		fl.nodes.do("SET", "cache", long)
 		for range 3 {
 			fails(t, errOf(l.TryLock(t.Context(), "cache")), ErrTaken, "the name of the large key")
-			succeeds(t, must(l.TryLock(t.Context(), "another"))(t).Unlock(t.Context()))
+			succeeds(t, must(l.TryLock(t.Context(), "another"))(t).Unlock())
 		}
 	})
 }

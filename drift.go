@@ -23,15 +23,11 @@ func (d drift) validity(ttl, elapsed time.Duration) time.Duration {
 	return ttl - d.allowance(ttl) - elapsed
 }
 
-// leastValidity returns how much of the TTL must be left for a hold to count: the minimum that the user has set, or
-// else a quarter of the TTL or of maxHold, whichever is shorter. Zero means: set or maxHold is not set.
-func leastValidity(ttl, set, maxHold time.Duration) time.Duration {
-	switch {
-	case set > 0:
-		return set
-	case maxHold > 0:
+// leastValidity returns how much of the TTL must be left for a hold to count: a quarter of the TTL or of maxHold,
+// whichever is shorter. Zero means: maxHold is not set.
+func leastValidity(ttl, maxHold time.Duration) time.Duration {
+	if maxHold > 0 {
 		return min(ttl, maxHold) / 4
-	default:
-		return ttl / 4
 	}
+	return ttl / 4
 }

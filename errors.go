@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strconv"
 	"strings"
@@ -28,23 +29,21 @@ var (
 	// ErrLost says that a hold ended before it was unlocked: its validity ran out, or a majority of the nodes no longer
 	// had it.
 	ErrLost = errors.New("redlock: lost")
-	// ErrUnlocked says that a hold was ended by Unlock.
+	// ErrNotAcquired says that a call returned without the lock. The function of Do, RDo or Once was not called, while
+	// without ErrNotAcquired it was. The error says why as well: ErrTaken, ErrNoQuorum, ErrAlreadyRun.
+	ErrNotAcquired = errors.New("redlock: not acquired")
+	// ErrUnlocked says that a hold was ended by its holder: by Unlock, or by Ticket for another process.
 	ErrUnlocked = errors.New("redlock: unlocked")
-	// ErrHandedOver says that a hold was ended by Ticket, for another process to adopt.
-	ErrHandedOver = errors.New("redlock: handed over")
 	// ErrMaxHold says that a hold was ended at the limit set by WithMaxHold. The nodes keep the lock for work that stops.
 	ErrMaxHold = errors.New("redlock: held for the longest time allowed")
 	// ErrMaxWait says that a call waited for the lock for as long as WithMaxWait allows. The error says as well what the
 	// last attempt found: ErrTaken or ErrNoQuorum.
 	ErrMaxWait = errors.New("redlock: waited for the longest time allowed")
-	// ErrDone says that a run of Once has succeeded within the done TTL.
-	ErrDone = errors.New("redlock: done")
-	// ErrExhausted says that the largest allowed number of runs of Once has begun within the done TTL (see [WithMaxRuns]),
-	// and that none has succeeded.
-	ErrExhausted = errors.New("redlock: exhausted")
-	// ErrListConflict says that clients are at work whose lists of nodes and this Locker's do not exclude each other. The
-	// error is a [*ListConflictError].
-	ErrListConflict = errors.New("redlock: conflicting lists of nodes")
+	// ErrAlreadyRun says that a run of Once has succeeded within the done TTL.
+	ErrAlreadyRun = errors.New("redlock: done")
+	// ErrRunsExhausted says that the largest allowed number of runs of Once has begun within the done TTL (see
+	// [WithMaxRuns]), and that none has succeeded.
+	ErrRunsExhausted = errors.New("redlock: exhausted")
 	// ErrClosed says that the Locker is closed.
 	ErrClosed = errors.New("redlock: closed")
 	// ErrInvalid says that an argument or option is not acceptable.
@@ -61,12 +60,60 @@ var (
 	// ErrNodeDown says that there is no connection to the node. If the node accepts connections but does not answer, the
 	// error satisfies errors.Is for ErrNodeTimeout as well.
 	ErrNodeDown = redisconn.ErrDown
-	// ErrNodeBusy says that too many requests to the node are unanswered.
-	ErrNodeBusy = redisconn.ErrBusy
 	// ErrNodeRefused says that a node answers but is not fit to vote: it is a replica or a member of a cluster, may evict
 	// locks, or is in the list twice. The error's text says what to change.
 	ErrNodeRefused = guard.ErrRefused
+	// ErrNodeAbstains says that a node answers, but may have forgotten what it granted, or has a clock that is wrong: its
+	// vote does not count. The error's text says why, and AbstainsUntil of the NodeError until when.
+	ErrNodeAbstains = errors.New("redlock: the node abstains")
 )
+
+// errNodeBusy says that too many requests to the node are unanswered.
+var errNodeBusy = redisconn.ErrBusy
+
+// errHandedOver is the ErrUnlocked of a hold that was ended by Ticket.
+var errHandedOver error = handedOverError{}
+
+type handedOverError struct{}
+
+func (handedOverError) Error() string { return "redlock: handed over" }
+func (handedOverError) Unwrap() error { return ErrUnlocked }
+
+// notAcquiredError is the error of a call that acquires nothing.
+type notAcquiredError struct{ error }
+
+// Is reports whether target is ErrNotAcquired.
+func (notAcquiredError) Is(target error) bool { return target == ErrNotAcquired }
+
+// Unwrap returns what the error says.
+func (e notAcquiredError) Unwrap() error { return e.error }
+
+// Format formats what the error says.
+func (e notAcquiredError) Format(f fmt.State, verb rune) {
+	fmt.Fprintf(f, fmt.FormatString(f, verb), e.error)
+}
+
+// LogValue logs what the error says.
+func (e notAcquiredError) LogValue() slog.Value { return slog.AnyValue(e.error).Resolve() }
+
+// fnError is the error of a function that was called with a hold: it is no ErrNotAcquired, even if a call in it was.
+type fnError struct{ error }
+
+// Is reports whether what the function returned is target.
+func (e *fnError) Is(target error) bool {
+	return target != ErrNotAcquired && errors.Is(e.error, target)
+}
+
+// As finds an error in what the function returned.
+func (e *fnError) As(target any) bool { return errors.As(e.error, target) }
+
+// calledWith returns the error of a function that was called.
+func calledWith(err error) error {
+	if errors.Is(err, ErrNotAcquired) {
+		return &fnError{err}
+	}
+	return err
+}
 
 // invalid returns an error for an unacceptable argument or option.
 func invalid(format string, args ...any) error {
@@ -201,7 +248,7 @@ var replyAdvice = map[string]string{
 // command, or "" if that is not known.
 func explained(err error, command string) error {
 	switch {
-	case err == nil, errors.Is(err, ErrNodeTimeout), errors.Is(err, ErrNodeDown), errors.Is(err, ErrNodeBusy):
+	case err == nil, errors.Is(err, ErrNodeTimeout), errors.Is(err, ErrNodeDown), errors.Is(err, errNodeBusy):
 		return err
 	case errors.Is(err, redisconn.ErrClosed):
 		return ErrClosed
@@ -233,38 +280,59 @@ func withoutQuotes(reply string) string {
 	return reply
 }
 
-// AbstainError says why a node's vote is not counted although the node answers. Test the Err of a [NodeError] with
-// errors.As.
-type AbstainError struct {
-	Reason string // in words: what the node may have forgotten, or what is wrong with its clock
-	// Until is when the node's votes will count, by this process's clock; zero if that is not known. Remaining is how long
-	// that was ahead when the vote was given.
-	Until     time.Time
-	Remaining time.Duration
+// abstainError is an ErrNodeAbstains.
+type abstainError struct {
+	reason    string        // in words: what the node may have forgotten, or what is wrong with its clock
+	until     time.Time     // when its votes will count; zero: not known
+	remaining time.Duration // how long that was ahead when the vote was given
 }
 
 // Error says why the vote does not count, and for how long.
-func (e *AbstainError) Error() string {
-	if e.Until.IsZero() {
-		return e.Reason + "; its vote does not count meanwhile"
+func (e *abstainError) Error() string {
+	if e.until.IsZero() {
+		return e.reason + "; its vote does not count meanwhile"
 	}
-	return fmt.Sprintf("%s; its vote counts in %s", e.Reason, guard.Seconds(e.Remaining))
+	return fmt.Sprintf("%s; its vote counts in %s", e.reason, guard.Seconds(e.remaining))
 }
 
-// abstainError returns the public error for an abstention.
-func abstainError(a *guard.Abstention, now time.Time) *AbstainError {
-	e := &AbstainError{Reason: a.Reason(now), Until: a.Until}
+// Unwrap returns ErrNodeAbstains.
+func (e *abstainError) Unwrap() error { return ErrNodeAbstains }
+
+// abstains returns the public error for an abstention.
+func abstains(a *guard.Abstention, now time.Time) *abstainError {
+	e := &abstainError{reason: a.Reason(now), until: a.Until}
 	if !a.Until.IsZero() {
-		e.Remaining = max(0, a.Until.Sub(now))
+		e.remaining = max(0, a.Until.Sub(now))
 	}
 	return e
 }
 
+// voteState is whether a node's votes count, and if not, whether it answers.
+type voteState int
+
+const (
+	nodeVotes voteState = iota + 1
+	nodeAbstains
+	nodeIsDown
+)
+
+// stateOf returns the state of a node whose votes do not count for the given reason, or count if there is none.
+func stateOf(why error) voteState {
+	switch {
+	case why == nil:
+		return nodeVotes
+	case errors.Is(why, ErrNodeAbstains):
+		return nodeAbstains
+	default:
+		return nodeIsDown
+	}
+}
+
 // ListConflictError says that clients are at work whose lists of nodes and this Locker's do not exclude each other: two
-// of them could hold one lock. It satisfies errors.Is for [ErrListConflict].
+// of them could hold one lock.
 type ListConflictError struct {
 	Node  string     // the address of the node that says so
-	Own   [][]string // the addresses of this Locker's nodes: one list, or the old and the new one (see [WithMigration])
+	Own   [][]string // the addresses of this Locker's nodes: one list, or the old and the new one (see [WithNewNodes])
 	Other [][]string // those of the other clients
 
 	apart []string // addresses by which they reach other masters than this Locker does
@@ -272,9 +340,9 @@ type ListConflictError struct {
 
 // Error shows both lists, and how to change nodes.
 func (e *ListConflictError) Error() string {
-	return fmt.Sprintf("%s: other clients use %s%s, this one %s (as %s says): "+
-		"each could hold the lock without the other; to change nodes, use WithMigration (docs/changing-nodes.md)",
-		ErrListConflict, listsInWords(e.Other), apartInWords(e.apart), listsInWords(e.Own), e.Node)
+	return fmt.Sprintf("redlock: conflicting lists of nodes: other clients use %s%s, this one %s (as %s says): "+
+		"each could hold the lock without the other; to change nodes, use WithNewNodes (docs/changing-nodes.md)",
+		listsInWords(e.Other), apartInWords(e.apart), listsInWords(e.Own), e.Node)
 }
 
 // apartInWords says which addresses lead to different masters; "": none do.
@@ -284,9 +352,6 @@ func apartInWords(addrs []string) string {
 	}
 	return " (where " + strings.Join(addrs, " and ") + " is another master)"
 }
-
-// Unwrap returns ErrListConflict.
-func (e *ListConflictError) Unwrap() error { return ErrListConflict }
 
 // listsInWords shows lists of addresses: "a b c", or "a b c to a b d".
 func listsInWords(lists [][]string) string {
@@ -306,13 +371,13 @@ func troubleOf(err error) (kind, text, code string) {
 	if err == nil {
 		return "", "", ""
 	}
-	var abstains *AbstainError
+	var abstains *abstainError
 	var refusal *ReplyError
 	var mismatch endpoint.MismatchError
 	text = unwrapDown(err)
 	switch {
-	case errors.As(err, &abstains) && abstains.Until.IsZero():
-		return "clock", abstains.Reason, ""
+	case errors.As(err, &abstains) && abstains.until.IsZero():
+		return "clock", abstains.reason, ""
 	case errors.As(err, &abstains):
 		return "abstains", abstains.Error(), ""
 	case errors.As(err, new(endpoint.CredentialsError)): // before what the user's function may have returned
@@ -335,7 +400,7 @@ func troubleOf(err error) (kind, text, code string) {
 		return "silent", text, ""
 	case errors.Is(err, ErrNodeTimeout):
 		return "no connection", text, "" // in time
-	case errors.Is(err, ErrNodeBusy):
+	case errors.Is(err, errNodeBusy):
 		return "busy", text, ""
 	case lookedUp(err) != "":
 		return "name", text, ""

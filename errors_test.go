@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -68,7 +69,7 @@ func TestSecretsStayOutOfErrors(t *testing.T) {
 // While a function for credentials takes its time, errors name it, and blame no node.
 func TestSlowCredentialsAreNamed(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a", WithCredentials(func(context.Context, string) (user, password string, err error) {
+		l := fl.locker("a", asking(func(context.Context, string) (user, password string, err error) {
 			time.Sleep(3 * time.Second) // whatever its context says
 			return "", "", nil
 		}))
@@ -105,7 +106,7 @@ func TestTroubles(t *testing.T) {
 	unknown := &net.DNSError{Err: "no such host", Name: "r2", IsNotFound: true}
 	var noPassword error
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a", WithCredentials(func(context.Context, string) (user, password string, err error) {
+		l := fl.locker("a", asking(func(context.Context, string) (user, password string, err error) {
 			return "", "", fmt.Errorf("redlock: no vault: %w", unknown)
 		}))
 		noPassword = l.nodes[0].status().Err
@@ -114,8 +115,8 @@ func TestTroubles(t *testing.T) {
 		err         error
 		code, short string // of the finding; word and more, as Ready's error has them
 	}{
-		{&AbstainError{Reason: "restarted", Until: time.Now(), Remaining: 11500 * ms}, "abstains", "abstaining for 12 s|"},
-		{&AbstainError{Reason: "its clock is wrong"}, "clock", "abstaining|its clock is wrong"},
+		{&abstainError{reason: "restarted", until: time.Now(), remaining: 11500 * ms}, "abstains", "abstaining for 12 s|"},
+		{&abstainError{reason: "its clock is wrong"}, "clock", "abstaining|its clock is wrong"},
 		{noPassword, "credentials", "without credentials|no vault: lookup r2: no such host"},
 		{said("WRONGPASS invalid"), "reply-wrongpass", "WRONGPASS|invalid"},
 		{said("OOM full"), "reply-oom", "OOM|full (the node's memory is full: raise maxmemory)"},
@@ -126,7 +127,7 @@ func TestTroubles(t *testing.T) {
 		{ErrNodeTimeout, "silent", "silent|"},
 		{down(redisconn.SilentError{}), "silent", "silent|"},
 		{down(ErrNodeTimeout), "unreachable", "silent|"},
-		{ErrNodeBusy, "silent", "busy|"},
+		{errNodeBusy, "silent", "busy|"},
 		{down(&net.OpError{Op: "dial", Err: unknown}), "unreachable", "unreachable: no such host|"},
 		{down(&net.OpError{Op: "dial", Net: "tcp", Err: io.EOF}), "unreachable", "unreachable|"},
 		{down(io.EOF), "unreachable", "unreachable|EOF"},
@@ -141,10 +142,10 @@ func TestTroubles(t *testing.T) {
 	} {
 		kind, text, reply := troubleOf(c.err)
 		found := diagnosis.Findings(&diagnosis.Facts{Trouble: kind, Error: text, Reply: reply})
-		if len(found) != 1 || found[0].Code != c.code {
+		if len(found) != 1 || string(found[0].Code) != c.code {
 			t.Errorf("%v: %s: found %+v, want %s", c.err, kind, found, c.code)
 		}
-		word, more := NodeError{Outcome: OutcomeFailed, Err: c.err}.short()
+		word, more := NodeError{Outcome: outcomeFailed, Err: c.err}.short()
 		equals(t, word+"|"+more, c.short, "%v: in short", c.err)
 	}
 }
@@ -161,7 +162,90 @@ func TestExplained(t *testing.T) {
 		t.Errorf("got %v, want %v", err, gone)
 	}
 	fails(t, explained(redisconn.ErrClosed, ""), ErrClosed)
-	for _, usual := range []error{nil, ErrNodeTimeout, gone, ErrNodeBusy} { // of a sick node in every round
+	for _, usual := range []error{nil, ErrNodeTimeout, gone, errNodeBusy} { // of a sick node in every round
 		equals(t, testing.AllocsPerRun(100, func() { _ = explained(usual, "") }), 0, "%v: allocations", usual)
 	}
+}
+
+// manyErrors is an error that cannot be compared.
+type manyErrors []error
+
+func (e manyErrors) Error() string   { return errors.Join(e...).Error() }
+func (e manyErrors) Unwrap() []error { return e }
+
+// A call that returns without the lock says so, whatever the reason, and nothing else does. How the error prints and is
+// logged does not change.
+func TestErrNotAcquired(t *testing.T) {
+	functions := map[string]func(ctx context.Context, l *Locker, fn inHold) error{
+		"Do":           func(ctx context.Context, l *Locker, fn inHold) error { return l.Do(ctx, "job", fn) },
+		"RDo":          func(ctx context.Context, l *Locker, fn inHold) error { return l.RDo(ctx, "job", fn) },
+		"Semaphore.Do": func(ctx context.Context, l *Locker, fn inHold) error { return l.Semaphore("job", 1).Do(ctx, fn) },
+		"Once":         func(ctx context.Context, l *Locker, fn inHold) error { return l.Once(ctx, "job", fn) },
+		"TryOnce":      func(ctx context.Context, l *Locker, fn inHold) error { return l.TryOnce(ctx, "job", fn) },
+	}
+	all := map[string]func(ctx context.Context, l *Locker) error{
+		"no ticket": func(ctx context.Context, l *Locker) error { return errOf(l.Adopt(ctx, "x")) },
+		"no name":   func(ctx context.Context, l *Locker) error { return errOf(l.Lock(ctx, "")) },
+		"no names":  func(ctx context.Context, l *Locker) error { return errOf(l.LockAll(ctx, nil)) },
+		"permits":   func(ctx context.Context, l *Locker) error { return errOf(l.Semaphore("job", 0).Acquire(ctx)) },
+		"no TTL":    func(ctx context.Context, l *Locker) error { return errOf(l.Lock(ctx, "job", WithTTL(0))) },
+		"done":      func(ctx context.Context, l *Locker) error { return l.Once(ctx, "done", mustNotRun(t)) },
+		"no job":    func(ctx context.Context, l *Locker) error { return l.Once(ctx, "", mustNotRun(t)) },
+		"Forget":    func(ctx context.Context, l *Locker) error { return errOf(l.Forget(ctx, "job")) },
+		"not once": func(ctx context.Context, l *Locker) error {
+			return l.TryOnce(ctx, "done", mustNotRun(t), WithMaxWait(time.Second))
+		},
+	}
+	for name, call := range functions {
+		all[name] = func(ctx context.Context, l *Locker) error { return call(ctx, l, mustNotRun(t)) }
+	}
+	for name, call := range calls {
+		all[name] = func(ctx context.Context, l *Locker) error { return errOf(call(ctx, l)) }
+	}
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		holder, l := fl.locker("holder"), fl.locker("a")
+		succeeds(t, l.Once(t.Context(), "done", succeed))
+		lost := must(l.Lock(t.Context(), "job", WithMaxHold(time.Millisecond)))(t)
+		inLost, end := lost.Context(t.Context())
+		defer end()
+		time.Sleep(2 * time.Millisecond)
+		fails(t, errOf(l.Lock(inLost, "job")), ErrNotAcquired, "inside a hold that was lost")
+		fails(t, l.Once(inLost, "another", mustNotRun(t)), ErrNotAcquired, "a job inside a hold that was lost")
+		_ = lost.Unlock()
+		for name, call := range functions {
+			ran := false
+			err := call(t.Context(), l, func(ctx context.Context, _ *Lock) error {
+				ran = true
+				return manyErrors{fmt.Errorf("inside: %w", errOf(holder.TryLock(ctx, "")))}
+			})
+			failsAlone(t, err, ErrInvalid, ErrNotAcquired)
+			fails(t, err, err, name) // and does not panic
+			if !ran {
+				t.Errorf("%s: not called", name)
+			}
+		}
+		must(holder.Lock(t.Context(), "job"))(t)
+		must(holder.Semaphore("job", 1).Acquire(t.Context()))(t)
+		for name, call := range all {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			fails(t, call(ctx, l), ErrNotAcquired, name)
+			cancel()
+			fails(t, call(ctx, l), ErrNotAcquired, name+", ended")
+		}
+		err := errOf(l.TryLock(t.Context(), "job"))
+		q := quorumError(t, err)
+		equals(t, err.Error(), q.Error(), "the text")
+		equals(t, fmt.Sprintf("%+v|%v|%q", err, err, err), fmt.Sprintf("%+v|%v|%q", q, q, q), "its forms")
+		equals(t, slog.AnyValue(err).Resolve().String(), slog.AnyValue(q).Resolve().String(), "in a log")
+		fl.nodes[:2].crash(true)
+		for name, call := range all {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			fails(t, call(ctx, l), ErrNotAcquired, name+", without a majority")
+			cancel()
+		}
+		_ = l.Close()
+		for name, call := range all {
+			fails(t, call(t.Context(), l), ErrNotAcquired, name+", closed")
+		}
+	})
 }

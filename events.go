@@ -16,7 +16,7 @@ import (
 // Event is something that has happened to a lock or to a node: see [WithObserver]. Kind and Time are always set; each
 // kind says which other fields are.
 type Event struct {
-	Kind    EventKind
+	Kind    string    // one of the constants below
 	Time    time.Time // when it happened, by this process's clock
 	Dropped int       // how many events just before this one were dropped because the observer was slow
 
@@ -27,7 +27,7 @@ type Event struct {
 	Owner   string
 	Token   int64
 	Until   time.Time   // when the hold ends unless it is extended
-	Nodes   []NodeError // what each node said, if Err is a QuorumError; EventRepaired: the nodes that were repaired
+	Nodes   []NodeError // what each node said, if Err is a QuorumError; EventRepair: the nodes that were repaired
 
 	// Of a node.
 	Node   string        // its address, without user and password
@@ -37,45 +37,38 @@ type Event struct {
 	Err      error         // why it failed or ended
 }
 
-// EventKind says what has happened.
-type EventKind string
-
-// What happens to a lock. Context, Op and Name are set; Owner and Token from EventAcquired on.
+// What happens to a lock. Context, Op and Name are set; Owner and Token once the lock is held. Name is the semaphore's
+// for a permit.
 const (
 	// EventAttempt: the nodes were asked for the lock. Duration is the time until the outcome was certain. Err and Nodes
 	// say why it was not granted. A wait makes many attempts.
-	EventAttempt EventKind = "attempt"
-	// EventAcquired: the lock is held. Duration is the time since the call began. Until is set.
-	EventAcquired EventKind = "acquired"
-	// EventNotAcquired: the call returns without the lock. Duration is as above; Err and Nodes say why.
-	EventNotAcquired EventKind = "not acquired"
-	// EventRenewed: a majority has extended the hold, by a renewal or by [Lock.Extend]. Duration is the time that this
-	// took. Until is set.
-	EventRenewed EventKind = "renewed"
-	// EventNotRenewed: too few nodes have extended the hold. It continues until Until; Err and Nodes say why.
-	EventNotRenewed EventKind = "not renewed"
-	// EventRepaired: an extension has set the key again on the nodes in Nodes, which had forgotten the hold or never had
-	// it. The event may come late, even after the end of the hold.
-	EventRepaired EventKind = "repaired"
-	// EventLost: the hold has ended before it was unlocked. Err says how, and Duration how long it was held.
-	EventLost EventKind = "lost"
-	// EventReleased: the hold has ended as intended, after Duration. Err is nil after an Unlock that a majority confirmed,
-	// else a *QuorumError, ErrHandedOver, ErrClosed or, at the limit and not when Unlock then releases it, ErrMaxHold.
-	EventReleased EventKind = "released"
+	EventAttempt = "attempt"
+	// EventAcquire: a call returns with the lock, until Until; or without it, and Err and Nodes say why. Duration is the
+	// time since it began.
+	EventAcquire = "acquire"
+	// EventRenew: a majority has extended the hold until Until, by a renewal or by [Lock.Extend]; or it has not, and Err
+	// and Nodes say why: then the hold continues until Until, as before. Duration is the time that this took.
+	EventRenew = "renew"
+	// EventRepair: an extension has set the key again on the nodes in Nodes, which had forgotten the hold or never had it.
+	// The event may come late, even after the end of the hold.
+	EventRepair = "repair"
+	// EventEnd: the hold has ended, after Duration. Err is nil after an Unlock that a majority confirmed; an [ErrLost] if
+	// the hold ended before; else a *QuorumError, an ErrUnlocked after Ticket, ErrClosed or, at the limit and not when
+	// Unlock then releases it, ErrMaxHold.
+	EventEnd = "end"
+	// EventRun: a call of Once returns, after Duration. Err is what it returns; Token is set if there was a run.
+	EventRun = "run"
 )
 
 // What happens to a node. Node is set.
 const (
-	// EventNodeUp: the node's votes count, for the first time or again.
-	EventNodeUp EventKind = "node up"
-	// EventNodeDown: the node is not connected, or does not answer. Err says why. It is none if a server closes a
-	// connection and takes a new one at once, as with an idle timeout.
-	EventNodeDown EventKind = "node down"
-	// EventNodeAbstaining: the node answers, but its votes do not count. Err is an *AbstainError.
-	EventNodeAbstaining EventKind = "node abstaining"
-	// EventNodeMeasured: the node's clock was read, which happens about every ten seconds. Duration is the round trip;
-	// Offset is set.
-	EventNodeMeasured EventKind = "node measured"
+	// EventNode: the node's votes count, for the first time or again; or they do not, and Err says why: an
+	// [ErrNodeAbstains] if it answers. There is none if a server closes a connection and takes a new one at once, as with
+	// an idle timeout.
+	EventNode = "node"
+	// EventClock: the node's clock was read, which happens about every ten seconds. Duration is the round trip; Offset is
+	// set.
+	EventClock = "clock"
 )
 
 // maxEvents is how many events may be queued for the observer. Thousands of holds can fail in one moment, with two
@@ -127,9 +120,9 @@ func (e *events) emit(ev Event) {
 	e.mu.Lock()
 	queued, limit := len(e.queue)-e.head, e.limit
 	switch {
-	case ev.Kind == EventLost:
+	case ev.Kind == EventEnd && errors.Is(ev.Err, ErrLost):
 		limit += lossEvents
-	case ev.Name == "" && ev.Kind != EventNodeMeasured:
+	case ev.Name == "" && ev.Kind != EventClock:
 		limit += lossEvents + nodeEvents
 	}
 	if queued >= limit {
@@ -247,7 +240,7 @@ func (e *events) watch(nodes []voter, by *quorum.Electorate) {
 }
 
 // eventSettled says to the log, and to nobody else, that the first attempts to connect have ended.
-const eventSettled EventKind = "settled"
+const eventSettled = "settled"
 
 func (e *events) settled() {
 	if e != nil && e.log != nil {
@@ -293,16 +286,6 @@ type observation struct {
 	failing  bool // the hold's last extension failed; guarded by hold.mu
 }
 
-// under returns the observation of the same call under another name.
-func (o *observation) under(name string) *observation {
-	if o == nil {
-		return nil
-	}
-	other := *o
-	other.name = name
-	return &other
-}
-
 // detailed reports whether to emit also what succeeds.
 func (o *observation) detailed() bool { return o != nil && o.events.detail }
 
@@ -311,7 +294,7 @@ func (o *observation) emit(ev Event, since instant) {
 	ev.Context, ev.Name, ev.Duration = o.ctx, o.name, o.events.clock.now().since(since)
 	ev.Op = cmp.Or(ev.Op, o.op)
 	var q *QuorumError
-	if errors.As(ev.Err, &q) {
+	if ev.Kind != EventRun && errors.As(ev.Err, &q) { // which may be of a call inside the run
 		ev.Op, ev.Nodes = q.Op, q.Nodes
 	}
 	o.events.emit(ev)
@@ -326,13 +309,13 @@ func (o *observation) attempt(asked instant, failure error) {
 
 func (o *observation) acquired(owner uuid.UUID, token int64, until time.Time) {
 	if o.detailed() {
-		o.emit(Event{Kind: EventAcquired, Owner: owner.String(), Token: token, Until: until}, o.begun)
+		o.emit(Event{Kind: EventAcquire, Owner: owner.String(), Token: token, Until: until}, o.begun)
 	}
 }
 
 func (o *observation) notAcquired(err error) {
 	if o.detailed() {
-		o.emit(Event{Kind: EventNotAcquired, Err: err}, o.begun)
+		o.emit(Event{Kind: EventAcquire, Err: err}, o.begun)
 	}
 }
 
@@ -342,10 +325,7 @@ func (o *observation) extended(owner uuid.UUID, token int64, asked instant, unti
 		return
 	}
 	o.failing = failure != nil // what went wrong is not to be counted for longer than it lasts
-	ev := Event{Kind: EventRenewed, Op: "extend", Owner: owner.String(), Token: token, Until: until, Err: failure}
-	if failure != nil {
-		ev.Kind = EventNotRenewed
-	}
+	ev := Event{Kind: EventRenew, Op: "extend", Owner: owner.String(), Token: token, Until: until, Err: failure}
 	o.emit(ev, asked)
 }
 
@@ -353,25 +333,28 @@ func (o *observation) extended(owner uuid.UUID, token int64, asked instant, unti
 // by then.
 func (o *observation) repaired(owner uuid.UUID, token int64, asked instant, nodes []NodeError) {
 	if len(nodes) > 0 {
-		o.emit(Event{Kind: EventRepaired, Op: "extend", Owner: owner.String(), Token: token, Nodes: nodes}, asked)
+		o.emit(Event{Kind: EventRepair, Op: "extend", Owner: owner.String(), Token: token, Nodes: nodes}, asked)
+	}
+}
+
+// ran emits the outcome of a call of Once that began at the given instant.
+func (e *events) ran(ctx context.Context, name string, token int64, begun instant, err error) {
+	if e != nil && e.detail {
+		(&observation{events: e, ctx: ctx, op: "once", name: name}).emit(Event{Kind: EventRun, Token: token, Err: err}, begun)
 	}
 }
 
 // released emits the end of a hold: the outcome of its Unlock, or what else has ended it.
 func (o *observation) released(owner uuid.UUID, token int64, held instant, err error) {
-	switch {
-	case o == nil:
-	case errors.Is(err, ErrLost):
-		o.emit(Event{Kind: EventLost, Owner: owner.String(), Token: token, Err: err}, held)
-	case err != nil || o.events.detail || o.failing:
-		o.emit(Event{Kind: EventReleased, Owner: owner.String(), Token: token, Err: err}, held)
+	if o != nil && (err != nil || o.events.detail || o.failing) {
+		o.emit(Event{Kind: EventEnd, Owner: owner.String(), Token: token, Err: err}, held)
 	}
 }
 
 // measured emits a reading of a node's clock.
 func (e *events) measured(addr string, trip, offset time.Duration) {
 	if e != nil && e.detail {
-		e.emit(Event{Kind: EventNodeMeasured, Node: addr, Duration: trip, Offset: offset})
+		e.emit(Event{Kind: EventClock, Node: addr, Duration: trip, Offset: offset})
 	}
 }
 

@@ -49,7 +49,7 @@ func ExampleNodeError() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer lock.Unlock(ctx)
+	defer lock.Unlock()
 
 	_, err = b.TryLock(ctx, "report")
 	var q *redlock.QuorumError
@@ -57,7 +57,7 @@ func ExampleNodeError() {
 		log.Fatal(err)
 	}
 	for _, node := range q.Nodes {
-		if node.Outcome == redlock.OutcomeTaken {
+		if node.Outcome == "taken" {
 			fmt.Println(node.Owner == lock.Owner(), node.Remaining.Round(10*time.Second))
 			break
 		}
@@ -76,7 +76,7 @@ func ExampleWithOwnerLabel() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer lock.Unlock(ctx)
+	defer lock.Unlock()
 
 	_, err = b.TryLock(ctx, "report")
 	who, _, _ := strings.Cut(err.Error(), " for ") // 10.0 s (3 of 5)
@@ -85,8 +85,8 @@ func ExampleWithOwnerLabel() {
 	// redlock: lock report: taken by billing on web-3
 }
 
-// Nodes says whether the masters are fit for locks; the command redlock doctor prints it.
-func ExampleLocker_Nodes() {
+// Status says whether the masters are fit for locks; the command redlock doctor prints it.
+func ExampleInspector_Status() {
 	masters, stop := fiveMasters()
 	defer stop()
 	locker := newLocker(masters)
@@ -94,7 +94,7 @@ func ExampleLocker_Nodes() {
 	masters.Kill(3)
 	_, _ = locker.TryLock(context.Background(), "report") // notices that node 3 is down
 
-	for i, node := range locker.Nodes(context.Background()) {
+	for i, node := range locker.Status(context.Background()) {
 		if node.Err != nil {
 			fmt.Println("the vote of node", i, "does not count") // and node.Err, node.Findings
 		}

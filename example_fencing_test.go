@@ -173,10 +173,10 @@ func TestALateWriteOfAPausedHolderIsRefused(t *testing.T) {
 			if err := resource.write(second.Token(), "b again"); err != nil {
 				t.Errorf("b's second write: got %v", err)
 			}
-			if err := first.Unlock(t.Context()); !errors.Is(err, redlock.ErrLost) {
+			if err := first.Unlock(); !errors.Is(err, redlock.ErrLost) {
 				t.Errorf("a's Unlock: got %v, want ErrLost", err)
 			}
-			if err := second.Unlock(t.Context()); err != nil {
+			if err := second.Unlock(); err != nil {
 				t.Errorf("b's Unlock: got %v", err)
 			}
 		})

@@ -10,7 +10,8 @@ import (
 	"github.com/quorumlock/redlock"
 )
 
-// The context ends when the hold does, so work that obeys the context stops in time.
+// The context ends when the hold does, so work that obeys the context stops in time. It also carries the hold: what is
+// called with it may lock the same name again.
 func ExampleLock_Context() {
 	masters, stop := fiveMasters()
 	defer stop()
@@ -23,12 +24,15 @@ func ExampleLock_Context() {
 	}
 	ctx, cancel := lock.Context(context.Background())
 	defer cancel()
+	inner, err := locker.Lock(ctx, "import") // returns at once
+	fmt.Println(err, inner.Unlock(), lock.Err())
 
 	masters.Kill(0, 1, 2) // the hold cannot be renewed now
 	<-ctx.Done()
 	fmt.Println(ctx.Err())
 	fmt.Println(context.Cause(ctx))
 	// Output:
+	// <nil> <nil> <nil>
 	// context canceled
 	// redlock: lost
 }
@@ -50,7 +54,7 @@ func ExampleLock_Done() {
 	case <-lock.Done():
 		fmt.Println(lock.Err())
 	}
-	fmt.Println(errors.Is(lock.Unlock(ctx), redlock.ErrLost))
+	fmt.Println(errors.Is(lock.Unlock(), redlock.ErrLost))
 	// Output:
 	// redlock: lost
 	// true
@@ -67,7 +71,7 @@ func ExampleLock_Err() {
 		log.Fatal(err)
 	}
 	fmt.Println(lock.Err())
-	if err := lock.Unlock(ctx); err != nil {
+	if err := lock.Unlock(); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(lock.Err())
@@ -76,8 +80,8 @@ func ExampleLock_Err() {
 	// redlock: unlocked
 }
 
-// Until is for people and logs: the TTL less the drift allowance and the time that acquiring took.
-func ExampleLock_Until() {
+// Deadline is for people and logs: the TTL less the drift allowance and the time that acquiring took.
+func ExampleLock_Deadline() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()
 	ctx := context.Background()
@@ -86,8 +90,8 @@ func ExampleLock_Until() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer lock.Unlock(ctx)
-	left := time.Until(lock.Until())
+	defer lock.Unlock()
+	left := time.Until(lock.Deadline())
 	fmt.Println(left > 10*time.Second, left < 20*time.Second)
 	// Output:
 	// true true
@@ -105,9 +109,9 @@ func ExampleLock_Extend() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	before := lock.Until()
+	before := lock.Deadline()
 	err = lock.Extend(ctx)
-	fmt.Println(err, lock.Until().After(before))
+	fmt.Println(err, lock.Deadline().After(before))
 
 	masters.Empty(0, 1, 2, 3, 4) // all keys are deleted
 	err = lock.Extend(ctx)
@@ -134,7 +138,7 @@ func ExampleLock_Ticket() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(first.Err(), first.Unlock(ctx))
+	fmt.Println(first.Err(), first.Unlock())
 
 	_, err = a.TryLock(ctx, "import") // the nodes keep the lock for the holder of the ticket
 	fmt.Println(errors.Is(err, redlock.ErrTaken))
@@ -142,7 +146,7 @@ func ExampleLock_Ticket() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer second.Unlock(ctx)
+	defer second.Unlock()
 	fmt.Println(second.Name(), second.Err(), second.Token() > first.Token())
 
 	_, err = a.Adopt(ctx, ticket) // a ticket can be used once
@@ -154,29 +158,7 @@ func ExampleLock_Ticket() {
 	// true
 }
 
-// NewContext is for code that calls Lock itself: functions called with the new context may lock the same name again.
-func ExampleNewContext() {
-	locker, stop := lockerOnFiveMasters()
-	defer stop()
-	ctx := context.Background()
-
-	outer, err := locker.Lock(ctx, "account:7")
-	if err != nil {
-		log.Fatal(err)
-	}
-	inside := redlock.NewContext(ctx, outer)
-	inner, err := locker.TryLock(inside, "account:7")
-	fmt.Println(err, inner.Token() == outer.Token())
-
-	fmt.Println(inner.Unlock(inside), outer.Err()) // the last Unlock ends the hold
-	fmt.Println(outer.Unlock(ctx), outer.Err())
-	// Output:
-	// <nil> true
-	// <nil> <nil>
-	// <nil> redlock: unlocked
-}
-
-// FromContext returns the caller's hold, here for its fencing token.
+// FromContext is for code that does not get the Lock as an argument, here for its fencing token.
 func ExampleFromContext() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()
@@ -190,7 +172,9 @@ func ExampleFromContext() {
 		return nil
 	}
 	fmt.Println(write(context.Background()))
-	fmt.Println(locker.Do(context.Background(), "account:7", write))
+	fmt.Println(locker.Do(context.Background(), "account:7", func(ctx context.Context, _ *redlock.Lock) error {
+		return write(ctx)
+	}))
 	// Output:
 	// write: not under a lock
 	// with a token: true

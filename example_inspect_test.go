@@ -8,7 +8,7 @@ import (
 )
 
 // Inspect says which owner holds a lock, and how the last run of a job ended.
-func ExampleLocker_Inspect() {
+func ExampleInspector_Inspect() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()
 
@@ -16,18 +16,18 @@ func ExampleLocker_Inspect() {
 	lock, _ := locker.Lock(ctx, "report")
 	i, err := locker.Inspect(ctx, "report")
 	fmt.Println(i.Owner == lock.Owner(), i.Token == lock.Token(), i.Waiting, len(i.Nodes), err)
-	_ = lock.Unlock(ctx)
+	_ = lock.Unlock()
 
-	_ = locker.Once(ctx, "report", func(context.Context) error { return nil })
+	_ = locker.Once(ctx, "report", func(context.Context, *redlock.Lock) error { return nil })
 	i, _ = locker.Inspect(ctx, "report")
-	fmt.Println(i.Runs.Begun, i.Runs.Last == redlock.RunDone)
+	fmt.Println(i.Runs.Begun, i.Runs.Last == "done")
 	// Output:
 	// true true 0 5 <nil>
 	// 1 true
 }
 
 // Who holds what: an inventory.
-func ExampleLocker_Locks() {
+func ExampleInspector_List() {
 	locker, stop := lockerOnFiveMasters(redlock.WithOwnerLabel("web-3"))
 	defer stop()
 
@@ -35,7 +35,7 @@ func ExampleLocker_Locks() {
 	_, _ = locker.Lock(ctx, "deploy:web")
 	_, _ = locker.Lock(ctx, "deploy:api")
 	_, _ = locker.Lock(ctx, "report")
-	for lock, err := range locker.Locks(ctx, "deploy:") {
+	for lock, err := range locker.List(ctx, "deploy:") {
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -48,7 +48,7 @@ func ExampleLocker_Locks() {
 }
 
 // A process hangs and goes on renewing its lock. An administrator who knows that it does no harm takes the lock away.
-func ExampleLocker_ForceUnlock() {
+func ExampleInspector_ForceUnlock() {
 	masters, stop := fiveMasters()
 	defer stop()
 	hangs := newLocker(masters)

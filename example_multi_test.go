@@ -9,8 +9,8 @@ import (
 	"github.com/quorumlock/redlock"
 )
 
-// A transfer needs both accounts. Callers may name the accounts in any order: no deadlock is possible. With
-// WithMaxAttempts(1) LockAll does not wait, and the error says which name was taken.
+// A transfer needs both accounts. Callers may name the accounts in any order: no deadlock is possible.
+// TryLockAll does not wait, and its error says which name was taken.
 func ExampleLocker_LockAll() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()
@@ -20,20 +20,20 @@ func ExampleLocker_LockAll() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("%q\n", lock.Names())
+	fmt.Println(lock.Name())
 
-	_, err = locker.LockAll(ctx, []string{"account:5", "account:7"}, redlock.WithMaxAttempts(1))
+	_, err = locker.TryLockAll(ctx, []string{"account:5", "account:7"})
 	var failure *redlock.QuorumError
 	fmt.Println(errors.As(err, &failure), errors.Is(err, redlock.ErrTaken))
 	for _, node := range failure.Nodes {
-		if node.Outcome == redlock.OutcomeTaken {
+		if node.Outcome == "taken" {
 			fmt.Println(node.Name, node.Owner == lock.Owner())
 			break
 		}
 	}
-	fmt.Println(lock.Unlock(ctx))
+	fmt.Println(lock.Unlock())
 	// Output:
-	// ["account:3" "account:7"]
+	// account:3, account:7
 	// true true
 	// account:7 true
 	// <nil>

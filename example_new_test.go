@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/finding"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
@@ -22,7 +23,7 @@ import (
 
 // A readiness probe answers by the present state, since the probe's own interval is the pace at which it is repeated. A
 // program that starts can wait instead, with a longer deadline.
-func ExampleLocker_Ready() {
+func ExampleInspector_Ready() {
 	masters, stop := fiveMasters()
 	defer stop()
 	locker, err := redlock.New(masters.URLs(), patient)
@@ -81,12 +82,12 @@ func ExampleWithPrefix() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer a.Unlock(ctx)
+	defer a.Unlock()
 	b, err := bank.TryLock(ctx, "report")
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer b.Unlock(ctx)
+	defer b.Unlock()
 	fmt.Println(a.Name(), b.Name())
 	// Output:
 	// report report
@@ -94,7 +95,7 @@ func ExampleWithPrefix() {
 
 // The fifth master is replaced while locks are in use. Clients with both lists exclude those that have one of them, the
 // old or the new; and a client that has only the new one is refused until none is left that has only the old one.
-func ExampleWithMigration() {
+func ExampleWithNewNodes() {
 	masters, err := redlocktest.Start(6)
 	if err != nil {
 		log.Fatal(err)
@@ -104,7 +105,7 @@ func ExampleWithMigration() {
 	before, after := urls[:5], append(urls[:4:4], urls[5])
 	old, _ := redlock.New(before, patient)
 	defer old.Close()
-	both, _ := redlock.New(before, patient, redlock.WithMigration(after))
+	both, _ := redlock.New(before, patient, redlock.WithNewNodes(after))
 	defer both.Close()
 	ctx := context.Background()
 
@@ -115,9 +116,9 @@ func ExampleWithMigration() {
 	_, err = both.TryLock(ctx, "report")
 	fmt.Println("taken:", errors.Is(err, redlock.ErrTaken))
 	_, err = redlock.New(after, patient)
-	fmt.Println("refused:", errors.Is(err, redlock.ErrListConflict))
+	fmt.Println("refused:", errors.As(err, new(*redlock.ListConflictError)))
 
-	lock.Unlock(ctx)
+	lock.Unlock()
 	old.Close() // it was the last one with the old list alone
 	next, err := redlock.New(after, patient)
 	if err != nil {
@@ -131,8 +132,9 @@ func ExampleWithMigration() {
 	// welcome
 }
 
-// A monitor counts the clients by their lists of nodes, and is none itself.
-func ExampleWithoutLocking() {
+// A monitor counts the clients by their lists of nodes, is none itself, and tells what is wrong with nodes: here
+// nothing.
+func ExampleNewInspector() {
 	masters, stop := fiveMasters()
 	defer stop()
 	for range 3 {
@@ -142,25 +144,33 @@ func ExampleWithoutLocking() {
 		}
 		defer client.Close()
 	}
-	monitor, err := redlock.New(masters.URLs(), patient, redlock.WithoutLocking())
+	monitor, err := redlock.NewInspector(masters.URLs(), patient)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer monitor.Close()
-	for _, use := range monitor.Nodes(context.Background())[0].Clients {
+	status := monitor.Status(context.Background())
+	for _, use := range status[0].Clients {
 		fmt.Printf("%d clients with %d list of %d nodes; conflict: %t\n",
 			use.Clients, len(use.Lists), len(use.Lists[0]), use.Conflict)
+	}
+	for _, node := range status {
+		for _, f := range node.Findings {
+			if f.Severity >= finding.Degraded {
+				fmt.Println(node.Addr, f.Severity, f.Code, f.Text)
+			}
+		}
 	}
 	// Output:
 	// 3 clients with 1 list of 5 nodes; conflict: false
 }
 
-// The guard is at least as long as the longest TTL in use, and the same for all clients that lock these names. A TTL
-// that is given to New makes it as long; one that is given to a call does not.
-func ExampleWithRestartGuard() {
+// All clients of the nodes set the same longest TTL. A TTL that is given to New raises it; one that is given to a call
+// does not.
+func ExampleWithMaxTTL() {
 	masters, stop := fiveMasters()
 	defer stop()
-	locker, err := redlock.New(masters.URLs(), patient, redlock.WithRestartGuard(50*time.Second))
+	locker, err := redlock.New(masters.URLs(), patient, redlock.WithMaxTTL(50*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -180,11 +190,8 @@ func ExampleWithObserver() {
 	defer stop()
 	locker, err := redlock.New(masters.URLs(), patient, redlock.WithObserver(func(ev redlock.Event) {
 		switch ev.Kind {
-		case redlock.EventAcquired, redlock.EventReleased:
-			fmt.Println(ev.Kind, ev.Name, ev.Err)
-		case redlock.EventNotAcquired:
-			fmt.Println(ev.Kind, ev.Name, errors.Is(ev.Err, redlock.ErrTaken))
-		default:
+		case redlock.EventAcquire, redlock.EventEnd:
+			fmt.Println(ev.Kind, ev.Name, ev.Err == nil)
 		}
 	}))
 	if err != nil {
@@ -196,12 +203,12 @@ func ExampleWithObserver() {
 		log.Fatal(err)
 	}
 	_, _ = locker.TryLock(ctx, "report")
-	lock.Unlock(ctx)
+	lock.Unlock()
 	locker.Close() // then the observer has received all events
 	// Output:
-	// acquired report <nil>
-	// not acquired report true
-	// released report <nil>
+	// acquire report true
+	// acquire report false
+	// end report true
 }
 
 // The logger gets lost holds, failures and problems of nodes; at level Debug, everything.
@@ -215,8 +222,8 @@ func ExampleWithLogger() {
 	// <nil>
 }
 
-// A dialer makes every connection; it could also ask a Sentinel, or use a tunnel.
-func ExampleWithDialer() {
+// Dial makes every connection; it could also ask a Sentinel, or use a tunnel.
+func ExampleNodeConfig_dial() {
 	masters, stop := fiveMasters()
 	defer stop()
 
@@ -225,7 +232,7 @@ func ExampleWithDialer() {
 		dialled <- network
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
-	locker, err := redlock.New(masters.URLs(), patient, redlock.WithDialer(dial))
+	locker, err := redlock.New(masters.URLs(), patient, redlock.WithNodeConfig(redlock.NodeConfig{Dial: dial}))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -236,24 +243,24 @@ func ExampleWithDialer() {
 }
 
 // Client certificates and private roots: any tls.Config, for rediss:// nodes.
-func ExampleWithTLSConfig() {
+func ExampleNodeConfig_tLS() {
 	certificate, err := tls.LoadX509KeyPair("client.crt", "client.key")
 	if err != nil {
 		log.Fatal(err)
 	}
 	locker, err := redlock.New([]string{"rediss://10.0.0.1", "rediss://10.0.0.2", "rediss://10.0.0.3"},
-		redlock.WithTLSConfig(&tls.Config{
+		redlock.WithNodeConfig(redlock.NodeConfig{TLS: &tls.Config{
 			MinVersion:   tls.VersionTLS12,
 			Certificates: []tls.Certificate{certificate},
-		}))
+		}}))
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer locker.Close()
 }
 
-// A function that reads the password when a node is connected: something else may rotate it meanwhile.
-func ExampleWithCredentials() {
+// Credentials reads the password when a node is connected: something else may rotate it meanwhile.
+func ExampleNodeConfig_credentials() {
 	masters, stop := fiveMasters()
 	defer stop()
 	file, err := os.CreateTemp("", "redis-password-") // empty, since these masters want no password
@@ -262,36 +269,23 @@ func ExampleWithCredentials() {
 	}
 	defer os.Remove(file.Name())
 
-	locker, err := redlock.New(masters.URLs(), patient, redlock.WithCredentials(
-		func(context.Context, string) (user, password string, err error) {
+	locker, err := redlock.New(masters.URLs(), patient, redlock.WithNodeConfig(redlock.NodeConfig{
+		Credentials: func(context.Context, string) (user, password string, err error) {
 			secret, err := os.ReadFile(file.Name())
 			return "app", strings.TrimSpace(string(secret)), err
-		}))
+		},
+	}))
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer locker.Close()
 
-	err = locker.Do(context.Background(), "report", func(context.Context) error {
+	err = locker.Do(context.Background(), "report", func(context.Context, *redlock.Lock) error {
 		fmt.Println("connected and locked")
 		return nil
 	})
 	fmt.Println(err)
 	// Output:
 	// connected and locked
-	// <nil>
-}
-
-// The retention must be much longer than the difference between the nodes' clocks.
-func ExampleWithFenceRetention() {
-	masters, stop := fiveMasters()
-	defer stop()
-	_, err := redlock.New(masters.URLs(), patient, redlock.WithFenceRetention(time.Second))
-	fmt.Println(errors.Is(err, redlock.ErrInvalid))
-	locker, err := redlock.New(masters.URLs(), patient, redlock.WithFenceRetention(10*time.Minute))
-	fmt.Println(err)
-	defer locker.Close()
-	// Output:
-	// true
 	// <nil>
 }

@@ -16,24 +16,41 @@ func ExampleLocker_Once() {
 	defer stop()
 
 	ctx := context.Background()
-	fmt.Println(a.Once(ctx, "report:2026-11-21", func(context.Context) error {
+	fmt.Println(a.Once(ctx, "report:2026-11-21", func(context.Context, *redlock.Lock) error {
 		return errors.New("the disk is full")
 	}))
-	fmt.Println(b.Once(ctx, "report:2026-11-21", func(ctx context.Context) error {
-		lock, _ := redlock.FromContext(ctx)
+	fmt.Println(b.Once(ctx, "report:2026-11-21", func(ctx context.Context, lock *redlock.Lock) error {
 		fmt.Println("b runs", lock.Name())
 		return ctx.Err() // ends when the hold does
 	}))
-	err := a.Once(ctx, "report:2026-11-21", func(context.Context) error {
+	err := a.Once(ctx, "report:2026-11-21", func(context.Context, *redlock.Lock) error {
 		fmt.Println("a runs again")
 		return nil
 	})
-	fmt.Println(errors.Is(err, redlock.ErrDone))
+	fmt.Println(errors.Is(err, redlock.ErrAlreadyRun))
 	// Output:
 	// the disk is full
 	// b runs report:2026-11-21
 	// <nil>
 	// true
+}
+
+// TryOnce does not wait for another machine's run. The function gets the hold, for its token.
+func ExampleLocker_TryOnce() {
+	a, b, stop := twoLockersOnFiveMasters()
+	defer stop()
+
+	ctx := context.Background()
+	fmt.Println(a.TryOnce(ctx, "report", func(ctx context.Context, lock *redlock.Lock) error {
+		err := b.TryOnce(ctx, "report", func(context.Context, *redlock.Lock) error { return nil })
+		fmt.Println("b did not run:", errors.Is(err, redlock.ErrNotAcquired), errors.Is(err, redlock.ErrTaken))
+		fmt.Println("a has a token:", lock.Token() > 0)
+		return nil
+	}))
+	// Output:
+	// b did not run: true true
+	// a has a token: true
+	// <nil>
 }
 
 // After a success no machine runs the job again until the done TTL is over.
@@ -43,13 +60,13 @@ func ExampleWithDoneTTL() {
 	locker := newLocker(masters, redlock.WithDoneTTL(50*time.Minute)) // for an hourly job
 	defer locker.Close()
 
-	report := func(context.Context) error {
+	report := func(context.Context, *redlock.Lock) error {
 		fmt.Println("done")
 		return nil
 	}
 	ctx := context.Background()
 	_ = locker.Once(ctx, "report", report)
-	fmt.Println(errors.Is(locker.Once(ctx, "report", report), redlock.ErrDone))
+	fmt.Println(errors.Is(locker.Once(ctx, "report", report), redlock.ErrAlreadyRun))
 	masters.FastForward(time.Hour)
 	_ = locker.Once(ctx, "report", report)
 	// Output:
@@ -64,11 +81,11 @@ func ExampleWithMaxRuns() {
 	defer stop()
 
 	for range 3 {
-		err := locker.Once(context.Background(), "report", func(context.Context) error {
+		err := locker.Once(context.Background(), "report", func(context.Context, *redlock.Lock) error {
 			return errors.New("no paper")
 		}, redlock.WithMaxRuns(2))
 		text, _, _ := strings.Cut(err.Error(), ";")
-		fmt.Println(errors.Is(err, redlock.ErrExhausted), text)
+		fmt.Println(errors.Is(err, redlock.ErrRunsExhausted), text)
 	}
 	// Output:
 	// false no paper
@@ -82,9 +99,9 @@ func ExampleLocker_Forget() {
 	defer stop()
 
 	ctx := context.Background()
-	_ = locker.Once(ctx, "report", func(context.Context) error { return errors.New("the disk is full") })
-	again := func(context.Context) error { return nil }
-	fmt.Println(errors.Is(locker.Once(ctx, "report", again), redlock.ErrExhausted))
+	_ = locker.Once(ctx, "report", func(context.Context, *redlock.Lock) error { return errors.New("the disk is full") })
+	again := func(context.Context, *redlock.Lock) error { return nil }
+	fmt.Println(errors.Is(locker.Once(ctx, "report", again), redlock.ErrRunsExhausted))
 
 	runs, err := locker.Forget(ctx, "report")
 	fmt.Println(runs.Begun, runs.Last, err)

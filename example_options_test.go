@@ -16,14 +16,14 @@ func ExampleWithTTL() {
 	defer stop()
 	ctx := context.Background()
 
-	for _, opts := range [][]redlock.Option{nil, {redlock.WithTTL(5 * time.Second)}} {
+	for _, opts := range [][]redlock.LockOption{nil, {redlock.WithTTL(5 * time.Second)}} {
 		begun := time.Now()
 		lock, err := locker.Lock(ctx, "import", opts...)
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(lock.Until().Sub(begun).Round(time.Second))
-		_ = lock.Unlock(ctx)
+		fmt.Println(lock.Deadline().Sub(begun).Round(time.Second))
+		_ = lock.Unlock()
 	}
 	// Output:
 	// 30s
@@ -35,7 +35,7 @@ func ExampleWithoutRenewal() {
 	locker, stop := lockerOnFiveMasters(redlock.WithTTL(100*time.Millisecond), redlock.WithoutRenewal())
 	defer stop()
 
-	err := locker.Do(context.Background(), "import", func(ctx context.Context) error {
+	err := locker.Do(context.Background(), "import", func(ctx context.Context, _ *redlock.Lock) error {
 		<-ctx.Done()
 		return nil
 	})
@@ -49,7 +49,7 @@ func ExampleWithMaxHold() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()
 
-	hang := func(ctx context.Context) error {
+	hang := func(ctx context.Context, _ *redlock.Lock) error {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	}
@@ -58,28 +58,6 @@ func ExampleWithMaxHold() {
 	fmt.Println(errors.Is(err, redlock.ErrMaxHold))
 	// Output:
 	// true
-}
-
-// Lock makes three attempts, 5 ms apart, and no more.
-func ExampleWithMaxAttempts() {
-	locker, stop := lockerOnFiveMasters()
-	defer stop()
-	ctx := context.Background()
-
-	lock, err := locker.Lock(ctx, "import")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer lock.Unlock(ctx)
-
-	made := 0
-	_, err = locker.Lock(ctx, "import", redlock.WithMaxAttempts(3), redlock.WithBackoff(func(attempts int) time.Duration {
-		made = attempts + 1
-		return 5 * time.Millisecond
-	}))
-	fmt.Println(errors.Is(err, redlock.ErrTaken), made)
-	// Output:
-	// true 3
 }
 
 // The wait may take 50 ms, and the work as long as it takes.
@@ -92,7 +70,7 @@ func ExampleWithMaxWait() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	work := func(ctx context.Context) error {
+	work := func(ctx context.Context, _ *redlock.Lock) error {
 		_, bounded := ctx.Deadline()
 		fmt.Println("bounded:", bounded)
 		return nil
@@ -100,7 +78,7 @@ func ExampleWithMaxWait() {
 	err = locker.Do(ctx, "import", work, redlock.WithMaxWait(50*time.Millisecond))
 	fmt.Println(errors.Is(err, redlock.ErrMaxWait)) // and ErrTaken, as the last attempt found
 
-	_ = lock.Unlock(ctx)
+	_ = lock.Unlock()
 	fmt.Println(locker.Do(ctx, "import", work, redlock.WithMaxWait(5*time.Second)))
 	// Output:
 	// true
@@ -108,35 +86,20 @@ func ExampleWithMaxWait() {
 	// <nil>
 }
 
-// Jitter draws each pause at random from a range that grows up to a limit.
-func ExampleJitter() {
-	backoff := redlock.Jitter(10*time.Millisecond, 100*time.Millisecond)
-	for attempt := 1; attempt <= 5; attempt++ {
-		pause := backoff(attempt)
-		fmt.Println(pause >= 10*time.Millisecond && pause <= 100*time.Millisecond)
-	}
-	// Output:
-	// true
-	// true
-	// true
-	// true
-	// true
-}
-
-// A hold with less time left than the work needs is not worth having.
-func ExampleWithMinValidity() {
-	locker, stop := lockerOnFiveMasters()
+// A waiter is notified when its turn comes. Where nodes cannot notify, it asks again, here after 5 to 50 ms.
+func ExampleWithPollInterval() {
+	locker, stop := lockerOnFiveMasters(redlock.WithPollInterval(5*time.Millisecond, 50*time.Millisecond))
 	defer stop()
 	ctx := context.Background()
 
-	lock, err := locker.Lock(ctx, "import", redlock.WithTTL(10*time.Second), redlock.WithMinValidity(5*time.Second))
+	lock, err := locker.Lock(ctx, "import")
 	if err != nil {
-		log.Fatal(err) // for example because acquiring took more than 4.9 s
+		log.Fatal(err)
 	}
-	defer lock.Unlock(ctx)
-	fmt.Println(time.Until(lock.Until()) > 2*time.Second)
+	time.AfterFunc(20*time.Millisecond, func() { _ = lock.Unlock() })
+	fmt.Println(locker.Do(ctx, "import", func(context.Context, *redlock.Lock) error { return nil }))
 	// Output:
-	// true
+	// <nil>
 }
 
 // A drift of ten per cent is for nodes whose clocks chrony may slew by its default limit of 8.3 %.
@@ -150,8 +113,8 @@ func ExampleWithDrift() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer lock.Unlock(ctx)
-	fmt.Println(lock.Until().Sub(begun).Round(time.Second))
+	defer lock.Unlock()
+	fmt.Println(lock.Deadline().Sub(begun).Round(time.Second))
 	// Output:
 	// 9s
 }
@@ -166,7 +129,7 @@ func ExampleWithoutFencing() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer lock.Unlock(ctx)
+	defer lock.Unlock()
 	fmt.Println(lock.Token())
 	// Output:
 	// 0
@@ -181,7 +144,7 @@ func ExampleWithAsyncUnlock() {
 	for range 3 {
 		lock, err := locker.TryLock(ctx, "counter")
 		fmt.Println(err)
-		lock.Unlock(ctx)
+		lock.Unlock()
 	}
 	// Output:
 	// <nil>

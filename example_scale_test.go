@@ -39,7 +39,8 @@ func Example_severalFleets() {
 	defer stopSouth()
 	fleets := []lockFleet{{"north", north}, {"south", south}}
 
-	err := fleetOf(fleets, "stock:4711").locker.Do(context.Background(), "stock:4711", func(ctx context.Context) error {
+	locker := fleetOf(fleets, "stock:4711").locker
+	err := locker.Do(context.Background(), "stock:4711", func(ctx context.Context, _ *redlock.Lock) error {
 		fmt.Println("nobody else is here")
 		return ctx.Err()
 	})

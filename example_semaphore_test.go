@@ -31,7 +31,7 @@ func ExampleLocker_Semaphore() {
 	}
 	fmt.Println("two slots:", held[0].Name() != held[1].Name())
 	for _, permit := range held {
-		fmt.Println(permit.Unlock(ctx))
+		fmt.Println(permit.Unlock())
 	}
 	// Output:
 	// true false
@@ -55,24 +55,27 @@ func ExampleSemaphore_Acquire() {
 		defer close(done)
 		next, err := encoders.Acquire(ctx)
 		fmt.Println("next:", next.Name(), err)
-		_ = next.Unlock(ctx)
+		_ = next.Unlock()
 	}()
 	fmt.Println("first:", permit.Name())
-	_ = permit.Unlock(ctx)
+	_ = permit.Unlock()
 	<-done
 	// Output:
 	// first: redlock:permit:encoder:0
 	// next: redlock:permit:encoder:0 <nil>
 }
 
-// Mutex is for code that takes a sync.Locker. It panics with the errors that a sync.Locker cannot return.
-func ExampleLocker_Mutex() {
+// Do runs a function with a permit.
+func ExampleSemaphore_Do() {
 	locker, stop := lockerOnFiveMasters()
 	defer stop()
 
-	mu := locker.Mutex(context.Background(), "stock:4711")
-	mu.Lock()
-	fmt.Println("nobody else is here, on any machine")
-	mu.Unlock()
-	// Output: nobody else is here, on any machine
+	encoders := locker.Semaphore("encoder", 2)
+	fmt.Println(encoders.Do(context.Background(), func(ctx context.Context, permit *redlock.Lock) error {
+		fmt.Println("one of two")
+		return ctx.Err() // ends when the permit does
+	}))
+	// Output:
+	// one of two
+	// <nil>
 }

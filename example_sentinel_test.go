@@ -20,7 +20,7 @@ import (
 
 // Each node is a master that Sentinels watch. The host of its URL is the name by which they know it, and the dialer
 // asks them, whenever the node is connected, where that master is. docs/operations.md says what is then not promised.
-func ExampleWithDialer_sentinel() {
+func ExampleNodeConfig_sentinel() {
 	masters, stop := sixMasters()
 	defer stop()
 	sentinel := startSentinel(masters)
@@ -44,7 +44,7 @@ func ExampleWithDialer_sentinel() {
 		return nil, fmt.Errorf("no Sentinel knows where %s is: %w", name, err)
 	}
 	nodes := []string{"redis://group-1", "redis://group-2", "redis://group-3", "redis://group-4", "redis://group-5"}
-	locker, err := redlock.New(nodes, redlock.WithDialer(dial), patient)
+	locker, err := redlock.New(nodes, redlock.WithNodeConfig(redlock.NodeConfig{Dial: dial}), patient)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -59,13 +59,13 @@ func ExampleWithDialer_sentinel() {
 	masters.Kill(0)
 
 	// The Locker follows. The other master may lack what the former one had granted, so its vote does not count yet.
-	first := locker.Nodes(ctx)[0]
+	first := locker.Status(ctx)[0]
 	for !first.Connected || first.Err == nil {
 		time.Sleep(10 * time.Millisecond)
-		first = locker.Nodes(ctx)[0]
+		first = locker.Status(ctx)[0]
 	}
-	fmt.Println(first.Addr, "abstains:", errors.As(first.Err, new(*redlock.AbstainError)))
-	fmt.Println(lock.Unlock(ctx)) // the other four are a majority
+	fmt.Println(first.Addr, "abstains:", errors.Is(first.Err, redlock.ErrNodeAbstains))
+	fmt.Println(lock.Unlock()) // the other four are a majority
 	// Output:
 	// group-1:6379 abstains: true
 	// <nil>

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"time"
@@ -66,7 +68,7 @@ func Example() {
 	defer locker.Close()
 
 	ctx := context.Background()
-	err = locker.Do(ctx, "stock:4711", func(ctx context.Context) error {
+	err = locker.Do(ctx, "stock:4711", func(ctx context.Context, _ *redlock.Lock) error {
 		fmt.Println("nobody else is here")
 		return ctx.Err() // ends when the hold does
 	})
@@ -95,6 +97,13 @@ func ExampleNew() {
 	// redlock: New: invalid: TTL 1µs: Redis counts in milliseconds, 1ms is the least
 }
 
+// An environment variable has the nodes, with commas or blanks between them.
+func ExampleParseNodes() {
+	fmt.Printf("%q\n", redlock.ParseNodes("10.0.0.1, 10.0.0.2,\n10.0.0.3"))
+	// Output:
+	// ["10.0.0.1" "10.0.0.2" "10.0.0.3"]
+}
+
 // Lock waits. The context bounds the wait and has no influence on the hold.
 func ExampleLocker_Lock() {
 	a, b, stop := twoLockersOnFiveMasters() // usually another process
@@ -104,7 +113,7 @@ func ExampleLocker_Lock() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer lock.Unlock(context.Background())
+	defer lock.Unlock()
 
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
@@ -131,7 +140,7 @@ func ExampleLocker_TryLock() {
 		switch {
 		case err == nil:
 			fmt.Println("mine")
-			_ = lock.Unlock(ctx)
+			_ = lock.Unlock()
 		case errors.Is(err, redlock.ErrTaken):
 			fmt.Println("somebody else is at it")
 		case errors.Is(err, redlock.ErrNoQuorum):
@@ -145,7 +154,7 @@ func ExampleLocker_TryLock() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer lock.Unlock(ctx)
+	defer lock.Unlock()
 	try("report")
 	masters.Kill(0, 1) // three of five are a majority
 	try("invoice")
@@ -163,8 +172,7 @@ func ExampleLocker_Do() {
 	defer stop()
 
 	errSoldOut := errors.New("sold out")
-	err := locker.Do(context.Background(), "stock:4711", func(ctx context.Context) error {
-		lock, _ := redlock.FromContext(ctx)
+	err := locker.Do(context.Background(), "stock:4711", func(_ context.Context, lock *redlock.Lock) error {
 		fmt.Println("holding", lock.Name())
 		return errSoldOut
 	})
@@ -173,6 +181,50 @@ func ExampleLocker_Do() {
 	// holding stock:4711
 	// true
 }
+
+// A handler for HTTP. ErrNotAcquired says that the function was not called.
+func ExampleLocker_Do_hTTP() {
+	locker, stop := lockerOnFiveMasters()
+	defer stop()
+
+	sell := func(w http.ResponseWriter, r *http.Request) {
+		sold := false
+		err := locker.Do(r.Context(), "stock:4711", func(ctx context.Context, lock *redlock.Lock) error {
+			err := takeFromStock(ctx, lock.Token())
+			sold = err == nil
+			return err
+		}, redlock.WithMaxWait(50*time.Millisecond))
+		switch notAcquired := errors.Is(err, redlock.ErrNotAcquired); {
+		case err == nil:
+		case notAcquired && errors.Is(err, redlock.ErrTaken):
+			http.Error(w, "somebody else is at it", http.StatusConflict)
+		case notAcquired:
+			http.Error(w, "try again later", http.StatusServiceUnavailable)
+		case sold && !errors.Is(err, redlock.ErrLost): // only the release is not confirmed
+			log.Print(err)
+		default: // it has failed, or may have run unprotected
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	}
+	ask := func() {
+		answer := httptest.NewRecorder()
+		sell(answer, httptest.NewRequest(http.MethodPost, "/sell", nil))
+		fmt.Println(answer.Code)
+	}
+	ask()
+	lock, err := locker.Lock(context.Background(), "stock:4711")
+	if err != nil {
+		log.Fatal(err)
+	}
+	ask()
+	_ = lock.Unlock()
+	// Output:
+	// 200
+	// 409
+}
+
+// takeFromStock would be a transaction that a smaller token cannot commit.
+func takeFromStock(context.Context, int64) error { return nil }
 
 // Close ends the remaining holds; it does not unlock them on the nodes.
 func ExampleLocker_Close() {

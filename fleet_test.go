@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -98,7 +99,7 @@ func collectWhenTold(t *testing.T) {
 // locker returns a Locker of the named client, which is closed when the test ends.
 func (fl *fleet) locker(client string, opts ...Option) *Locker {
 	fl.t.Helper()
-	l, err := New(fl.urls, append([]Option{WithDialer(fl.net.Dialer(client))}, opts...)...)
+	l, err := New(fl.urls, append([]Option{dialing(fl.net.Dialer(client))}, opts...)...)
 	if err != nil {
 		fl.t.Fatal(err)
 	}
@@ -164,27 +165,87 @@ func (fl *fleet) clean(what ...string) {
 	fl.nothingLeft(what...)
 }
 
+// withGuard and withRetention set what follows the longest TTL otherwise.
+func withGuard(d time.Duration) Option {
+	return newOption(func(o *options) {
+		if o.guard, o.maxTTL, o.maxTTLSet = d, d, d > 0; d == 0 {
+			o.node.NoRestartGuard = true
+		}
+		o.retention = max(o.retention, 2*d, time.Minute)
+	})
+}
+
+func withRetention(d time.Duration) Option { return newOption(func(o *options) { o.retention = d }) }
+
+// withBackoff sets how a waiting call pauses.
+func withBackoff(b func(attempts int) time.Duration) LockOption {
+	return waitOption{func(o *options) { o.backoff = b }}
+}
+
+// dialing sets how nodes are dialled, and asking for what their user and password are.
+func dialing(f func(ctx context.Context, network, address string) (net.Conn, error)) Option {
+	return WithNodeConfig(NodeConfig{Dial: f})
+}
+
+func asking(f func(ctx context.Context, addr string) (user, password string, err error)) Option {
+	return WithNodeConfig(NodeConfig{Credentials: f})
+}
+
 // A call acquires "job".
-type call func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error)
+type call func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error)
 
 var calls = map[string]call{
-	"Lock": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+	"Lock": func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
 		return l.Lock(ctx, "job", opts...)
 	},
-	"TryLock": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+	"TryLock": func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
 		return l.TryLock(ctx, "job", opts...)
 	},
-	"without tokens": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+	"without tokens": func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
 		return l.Lock(ctx, "job", append(opts, WithoutFencing())...)
 	},
-	"RLock": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
-		return l.RWMutex("job").RLock(ctx, opts...)
+	"RLock": func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
+		return l.RLock(ctx, "job", opts...)
 	},
-	"LockAll": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+	"LockAll": func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
 		return l.LockAll(ctx, []string{"job", "other"}, opts...)
 	},
-	"Acquire": func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+	"Acquire": func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
 		return l.Semaphore("job", 1).Acquire(ctx, opts...)
+	},
+}
+
+// forOnce returns options of a lock for a call of Once.
+func forOnce(opts []LockOption) []OnceOption {
+	all := make([]OnceOption, len(opts))
+	for i, opt := range opts {
+		all[i] = opt
+	}
+	return all
+}
+
+// forNew returns options of a lock for New.
+func forNew(opts []LockOption) (all []Option) {
+	for _, opt := range opts {
+		all = append(all, opt)
+	}
+	return all
+}
+
+// tries are the calls that ask once.
+var tries = map[string]call{
+	"Lock": calls["TryLock"],
+	"RLock": func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
+		return l.TryRLock(ctx, "job", opts...)
+	},
+	"LockAll": func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
+		return l.TryLockAll(ctx, []string{"job", "other"}, opts...)
+	},
+	"without tokens": func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
+		return l.TryLock(ctx, "job", append(opts, WithoutFencing())...)
+	},
+	"Acquire": func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
+		return l.Semaphore("job", 1).TryAcquire(ctx, opts...)
 	},
 }
 
@@ -236,6 +297,20 @@ func fails(t testing.TB, err, want error, what ...string) {
 	t.Helper()
 	if !errors.Is(err, want) {
 		t.Errorf("%sgot %v, want %v", strings.Join(append(what, ""), ": "), err, want)
+	}
+}
+
+// newContext returns a context that carries the hold and does not end with it.
+func newContext(ctx context.Context, lock *Lock) context.Context {
+	outer, _ := ctx.Value(heldKey{}).(*held)
+	return context.WithValue(ctx, heldKey{}, &held{lock: lock, outer: outer})
+}
+
+// conflicts fails the test unless err is a ListConflictError.
+func conflicts(t testing.TB, err error, what ...string) {
+	t.Helper()
+	if !errors.As(err, new(*ListConflictError)) {
+		t.Errorf("%sgot %v, want a ListConflictError", strings.Join(append(what, ""), ": "), err)
 	}
 }
 
@@ -345,7 +420,7 @@ func turns(ctx context.Context, t *testing.T, l *Locker, lock call, hold time.Du
 			return
 		}
 		time.Sleep(hold)
-		succeeds(t, k.Unlock(context.Background()))
+		succeeds(t, k.Unlock())
 	}
 }
 

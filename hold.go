@@ -153,7 +153,7 @@ func (h *hold) finish(cause error, releaseNodes bool) {
 	h.tenure.contexts = nil
 	h.locker.schedule.Remove(h)
 	observed := h.tenure.want.observed
-	if observed != nil && !errors.Is(cause, ErrUnlocked) { // else leave reports the outcome when it is known
+	if observed != nil && cause != ErrUnlocked { //nolint:errorlint // else leave reports the outcome when it is known
 		err := cause
 		if errors.Is(cause, ErrLost) {
 			err = h.endedError("hold", cause)
@@ -177,7 +177,7 @@ func (h *hold) leave() error {
 	ended := h.ended()
 	if ended != nil && !h.isKept() {
 		h.mu.Unlock()
-		if errors.Is(ended, ErrHandedOver) {
+		if errors.Is(ended, errHandedOver) {
 			return nil
 		}
 		return h.endedError("unlock", ended)
@@ -271,7 +271,7 @@ func (h *hold) endedError(op string, cause error) error {
 	switch {
 	case errors.Is(cause, ErrLost):
 		e.detail = h.tenure.detail
-	case errors.Is(cause, ErrUnlocked), errors.Is(cause, ErrHandedOver):
+	case errors.Is(cause, ErrUnlocked):
 	default:
 		e.reason, e.cause = ErrLost, cause
 	}

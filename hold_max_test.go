@@ -21,7 +21,7 @@ func TestMaxHold(t *testing.T) {
 		ctx, cancel := k.Context(t.Context())
 		defer cancel()
 		<-ctx.Done()
-		until := k.Until()
+		until := k.Deadline()
 		if held := time.Since(begun); held > 5*time.Second || held < 4999*ms || !until.Equal(begun.Add(5*time.Second)) {
 			t.Errorf("held for %v, until %v", held, until)
 		}
@@ -35,16 +35,16 @@ func TestMaxHold(t *testing.T) {
 		extended := fl.nodes[0].Calls("pexpire")
 		failsAll(t, k.Extend(t.Context()), ErrLost, ErrMaxHold)
 		fails(t, errOf(k.Ticket()), ErrMaxHold, "Ticket")
-		fails(t, errOf(l.Lock(NewContext(t.Context(), k), "job")), ErrMaxHold, "Lock inside it")
+		fails(t, errOf(l.Lock(newContext(t.Context(), k), "job")), ErrMaxHold, "Lock inside it")
 		for range 2 {
 			asked := fl.nodes[0].Calls("evalsha")
-			err := k.Unlock(t.Context())
+			err := k.Unlock()
 			failsAll(t, err, ErrLost, ErrMaxHold)
 			fl.settles("job", 0, "after Unlock")
 			between(t, fl.nodes[0].Calls("evalsha")-asked, 0, 1, "requests for the release")
 		}
-		if more := fl.nodes[0].Calls("pexpire") - extended; more != 0 || !k.Until().Equal(until) {
-			t.Errorf("extended %d times beyond the maximum, until %v", more, k.Until())
+		if more := fl.nodes[0].Calls("pexpire") - extended; more != 0 || !k.Deadline().Equal(until) {
+			t.Errorf("extended %d times beyond the maximum, until %v", more, k.Deadline())
 		}
 	})
 }
@@ -57,7 +57,10 @@ type longWork struct {
 }
 
 // work begins, and tells when it has stopped, which is over after its hold has ended.
-type work func(ctx context.Context, l *Locker, over time.Duration, opts ...Option) (stopped <-chan time.Time)
+type work func(ctx context.Context, l *Locker, over time.Duration, opts ...LockOption) (stopped <-chan time.Time)
+
+// inHold is what Do runs.
+type inHold = func(context.Context, *Lock) error
 
 // longWorks returns all recipes. t is failed from their goroutines.
 func longWorks(t *testing.T) []longWork {
@@ -68,21 +71,21 @@ func longWorks(t *testing.T) []longWork {
 		stopped <- time.Now()
 	}
 	held := func(lock call) work {
-		return func(ctx context.Context, l *Locker, over time.Duration, opts ...Option) <-chan time.Time {
+		return func(ctx context.Context, l *Locker, over time.Duration, opts ...LockOption) <-chan time.Time {
 			stopped := make(chan time.Time, 1)
 			k := must(lock(ctx, l, opts...))(t)
 			go func() {
 				goOn(k.Done(), over, stopped)
-				failsAll(t, k.Unlock(ctx), ErrMaxHold, ErrLost)
+				failsAll(t, k.Unlock(), ErrMaxHold, ErrLost)
 			}()
 			return stopped
 		}
 	}
-	inside := func(do func(context.Context, *Locker, func(context.Context) error, ...Option) error) work {
-		return func(ctx context.Context, l *Locker, over time.Duration, opts ...Option) <-chan time.Time {
+	inside := func(do func(context.Context, *Locker, inHold, ...LockOption) error) work {
+		return func(ctx context.Context, l *Locker, over time.Duration, opts ...LockOption) <-chan time.Time {
 			stopped, begun := make(chan time.Time, 1), make(chan struct{})
 			go func() {
-				failsAll(t, do(ctx, l, func(ctx context.Context) error {
+				failsAll(t, do(ctx, l, func(ctx context.Context, _ *Lock) error {
 					close(begun)
 					goOn(ctx.Done(), over, stopped)
 					return nil
@@ -96,45 +99,51 @@ func longWorks(t *testing.T) []longWork {
 	return []longWork{
 		{"Lock", held(lock), lock},
 		{"Lock without a token", held(calls["without tokens"]), lock},
-		{"Lock with WithAsyncUnlock", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+		{"Lock with WithAsyncUnlock", held(func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
 			return l.Lock(ctx, "job", append(opts, WithAsyncUnlock())...)
 		}), lock},
-		{"Lock, after a wait", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+		{"Lock, after a wait", held(func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
 			before := must(l.Lock(ctx, "job"))(t)
-			time.AfterFunc(100*ms, func() { _ = before.Unlock(ctx) })
+			time.AfterFunc(100*ms, func() { _ = before.Unlock() })
 			return l.Lock(ctx, "job", opts...)
 		}), lock},
-		{"Lock of a handle that joined", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+		{"Lock of a handle that joined", held(func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
 			outer := must(l.Lock(ctx, "job", opts...))(t)
 			go func() { // the outer one is unlocked at the maximum, and the inner one later
 				<-outer.Done()
-				fails(t, outer.Unlock(ctx), ErrMaxHold, "Unlock of the outer handle")
+				fails(t, outer.Unlock(), ErrMaxHold, "Unlock of the outer handle")
 			}()
-			return l.Lock(NewContext(ctx, outer), "job")
+			return l.Lock(newContext(ctx, outer), "job")
 		}), lock},
-		{"Adopt", held(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+		{"Adopt", held(func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
 			return l.Adopt(ctx, must(must(l.Lock(ctx, "job"))(t).Ticket())(t), opts...)
 		}), lock},
-		{"LockAll", held(calls["LockAll"]), func(ctx context.Context, l *Locker, _ ...Option) (*Lock, error) {
+		{"LockAll", held(calls["LockAll"]), func(ctx context.Context, l *Locker, _ ...LockOption) (*Lock, error) {
 			return l.LockAll(ctx, []string{"more", "other"})
 		}},
 		{"RLock before a writer", held(read), lock},
 		{"Lock before a reader", held(lock), read},
 		{"Acquire", held(permit), permit},
-		{"Do", inside(func(ctx context.Context, l *Locker, fn func(context.Context) error, opts ...Option) error {
+		{"Do", inside(func(ctx context.Context, l *Locker, fn inHold, opts ...LockOption) error {
 			return l.Do(ctx, "job", fn, opts...)
 		}), lock},
-		{"Do inside Do", inside(func(ctx context.Context, l *Locker, fn func(context.Context) error, opts ...Option) error {
-			return l.Do(ctx, "job", func(ctx context.Context) error {
-				inner := func(ctx context.Context) error {
+		{"Do inside Do", inside(func(ctx context.Context, l *Locker, fn inHold, opts ...LockOption) error {
+			return l.Do(ctx, "job", func(ctx context.Context, _ *Lock) error {
+				inner := func(ctx context.Context, _ *Lock) error {
 					<-ctx.Done()
 					return nil
 				}
-				return errors.Join(l.Do(ctx, "job", inner), fn(ctx))
+				return errors.Join(l.Do(ctx, "job", inner), fn(ctx, nil))
 			}, opts...)
 		}), lock},
-		{"Once", inside(func(ctx context.Context, l *Locker, fn func(context.Context) error, opts ...Option) error {
-			return l.Once(ctx, "job", fn, opts...)
+		{"RDo", inside(func(ctx context.Context, l *Locker, fn inHold, opts ...LockOption) error {
+			return l.RDo(ctx, "job", fn, opts...)
+		}), lock},
+		{"Do with a permit", inside(func(ctx context.Context, l *Locker, fn inHold, opts ...LockOption) error {
+			return l.Semaphore("job", 1).Do(ctx, fn, opts...)
+		}), permit},
+		{"Once", inside(func(ctx context.Context, l *Locker, fn inHold, opts ...LockOption) error {
+			return l.Once(ctx, "job", fn, forOnce(opts)...)
 		}), lock},
 	}
 }
@@ -155,7 +164,7 @@ func TestWorkThatIsOverItsMaximumEndsBeforeTheNextBegins(t *testing.T) {
 				default:
 					t.Error("the next holder got it while the work went on")
 				}
-				succeeds(t, next.Unlock(t.Context()))
+				succeeds(t, next.Unlock())
 				settleNetwork()
 				if w.name != "Once" { // which leaves its register
 					fl.nothingLeft()
@@ -195,7 +204,7 @@ func TestAHoldThatIsOverItsMaximumEndsOnTheNodesWithItsValidity(t *testing.T) {
 				<-stopped
 				settleNetwork()
 				succeeds(t, next.Err())
-				succeeds(t, next.Unlock(t.Context()))
+				succeeds(t, next.Unlock())
 			})
 		}
 	}
@@ -227,7 +236,7 @@ func TestCloseLeavesAHoldThatIsOverItsMaximum(t *testing.T) {
 		if got := fl.holding("other"); got != 3 || !errors.Is(other.Err(), ErrClosed) {
 			t.Errorf("a hold that was valid: on %d nodes, %v", got, other.Err())
 		}
-		fails(t, k.Unlock(t.Context()), ErrMaxHold, "Unlock")
+		fails(t, k.Unlock(), ErrMaxHold, "Unlock")
 	})
 }
 
@@ -239,14 +248,14 @@ func TestALateGrantIsKeptWithTheHold(t *testing.T) {
 		first := must(a.Lock(t.Context(), "job"))(t)
 		time.AfterFunc(time.Second, func() {
 			fl.net.SetDelay(link0("b", 2), sim.Down, sim.Delay{Min: 800 * ms, Max: 800 * ms}) // not yet a lost connection
-			_ = first.Unlock(context.Background())
+			_ = first.Unlock()
 		})
 		k := must(b.Lock(t.Context(), "job", WithMaxHold(300*ms)))(t)
 		<-k.Done()
 		time.Sleep(time.Second)
 		synctest.Wait()
 		fl.isHeld("job", 3)
-		_ = k.Unlock(t.Context())
+		_ = k.Unlock()
 		time.Sleep(3 * time.Second)
 		fl.nothingLeft()
 		equals(t, b.listenedFor(), 0, "owners that are still listened for")
@@ -268,7 +277,7 @@ func TestALateRefusalLeavesAKeptHoldAlone(t *testing.T) {
 		time.Sleep(900 * ms) // the other two nodes are free then
 		fl.isHeld("job", 3)
 		fails(t, errOf(b.TryLock(t.Context(), "job")), ErrTaken, "before Unlock")
-		fails(t, k.Unlock(t.Context()), ErrMaxHold, "Unlock")
+		fails(t, k.Unlock(), ErrMaxHold, "Unlock")
 		time.Sleep(3 * time.Second)
 		fl.nothingLeft()
 		equals(t, a.listenedFor(), 0, "owners that are still listened for")
@@ -284,9 +293,9 @@ func TestAPermitThatIsOverItsMaximumIsTaken(t *testing.T) {
 		<-k.Done()
 		fails(t, errOf(s.TryAcquire(t.Context())), ErrTaken, "while the work of the first goes on")
 		equals(t, s.slots.Guess(s.locker.opts.clock.local().Add(time.Minute)), slots.None, "a slot believed to be free")
-		_ = k.Unlock(t.Context())
+		_ = k.Unlock()
 		again := must(s.TryAcquire(t.Context()))(t)
-		_ = again.Unlock(t.Context())
-		_ = other.Unlock(t.Context())
+		_ = again.Unlock()
+		_ = other.Unlock()
 	})
 }

@@ -26,7 +26,7 @@ func TestRenewalKeepsAHold(t *testing.T) {
 			t.Errorf("after %v: %v, held on %d nodes", length, k.Err(), fl.holding("job"))
 		}
 		between(t, fl.nodes[0].Calls("pexpire")-int64(length.Seconds()), -10, 10, "extensions beyond one a second")
-		succeeds(t, k.Unlock(t.Context()))
+		succeeds(t, k.Unlock())
 		// Redisson: the watchdog continued after unlock.
 		settleNetwork()
 		before := fl.nodes[0].Calls("pexpire")
@@ -42,7 +42,7 @@ func TestRollingRestartKeepsAHold(t *testing.T) {
 	for name, lock := range some(sized([]string{"Lock", "without tokens", "RLock"}, []string{"Lock"})...) {
 		subtest(t, name, 5, func(t *testing.T, fl *fleet) {
 			time.Sleep(15 * time.Second) // until the votes of all nodes count
-			opts := []Option{WithRestartGuard(10 * time.Second), WithTTL(9 * time.Second), WithFenceRetention(5 * time.Minute)}
+			opts := []Option{withGuard(10 * time.Second), WithTTL(9 * time.Second), withRetention(5 * time.Minute)}
 			k := must(lock(t.Context(), fl.locker("a", opts...)))(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			var waiting sync.WaitGroup
@@ -71,7 +71,7 @@ func TestRollingRestartKeepsAHold(t *testing.T) {
 			}
 			cancel()
 			waiting.Wait()
-			succeeds(t, k.Unlock(t.Context()))
+			succeeds(t, k.Unlock())
 			fl.settles("job", 0)
 		})
 	}
@@ -99,7 +99,7 @@ func TestARepairedNodeDoesNotVoteInThatRound(t *testing.T) {
 				bubble(t, 3, func(t *testing.T, fl *fleet) {
 					k := must(c.lock(t.Context(), fl.locker("a")))(t)
 					if c.left > 0 {
-						must(fl.locker("b").RWMutex("job").RLock(t.Context()))(t)
+						must(fl.locker("b").RLock(t.Context(), "job"))(t)
 					}
 					settleNetwork()
 					for node := range lost {
@@ -135,7 +135,7 @@ func TestNodesThatAnExtensionAddedAreReleased(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		succeeds(t, k.Extend(t.Context()))
 		fl.settles("job", 3, "after the extension")
-		_ = k.Unlock(t.Context())
+		_ = k.Unlock()
 		fl.settles("job", 0)
 	})
 }
@@ -148,7 +148,7 @@ func TestAHoldThatALaterOneReplacedIsNotRepaired(t *testing.T) {
 		fl.nodes[:2].do("DEL", "job")
 		other := must(fl.locker("b").Lock(t.Context(), "job"))(t)
 		grows(t, other.Token(), k.Token())
-		succeeds(t, other.Unlock(t.Context()))
+		succeeds(t, other.Unlock())
 		settleNetwork()
 		fails(t, k.Extend(t.Context()), ErrLost)
 		equals[any](t, fl.nodes[0].Do("EXISTS", "job"), int64(0), "repaired where another holder had the lock")
@@ -165,7 +165,7 @@ func TestAPartitionedHolderLosesItsHoldInTime(t *testing.T) {
 			time.Sleep(time.Duration(i) * 17 * ms) // at different points of the renewal period
 			fl.net.Hold(sim.Link{Client: "a"}, sim.Both)
 			<-k.Done()
-			if late := time.Since(k.Until()); late < 0 || late > ms || !errors.Is(k.Err(), ErrLost) {
+			if late := time.Since(k.Deadline()); late < 0 || late > ms || !errors.Is(k.Err(), ErrLost) {
 				t.Errorf("ended %v after Until: %v", late, k.Err())
 			}
 			between(t, fl.holding("job"), 3, 5, "nodes that kept the key when it ended")
@@ -197,7 +197,7 @@ func TestALossIsNoticed(t *testing.T) {
 				fails(t, k.Err(), ErrLost)
 				settleNetwork()
 				equals(t, fl.holding("job")+fl.holding("other")+fl.holding(permitsName+"job:0"), c.left, "keys left")
-				fails(t, k.Unlock(t.Context()), ErrLost, "Unlock")
+				fails(t, k.Unlock(), ErrLost, "Unlock")
 			})
 		})
 	}
@@ -226,7 +226,7 @@ func TestAForgottenHandleIsNotRenewedForEver(t *testing.T) {
 		var log bytes.Buffer
 		l := fl.locker("a", WithTTL(3*time.Second), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		func() { must(l.Lock(t.Context(), "job"))(t) }()
-		func() { must(l.RWMutex("page").RLock(t.Context()))(t) }()
+		func() { must(l.RLock(t.Context(), "page"))(t) }()
 		kept := must(l.Lock(t.Context(), "kept"))(t)
 		time.Sleep(10 * time.Second)
 		for _, name := range []string{"job", "page"} {
@@ -318,7 +318,7 @@ func TestAContextKeepsItsHold(t *testing.T) {
 		settleNetwork()
 		lost := map[string]error{}
 		for _, ev := range w.take() {
-			if ev.Kind == EventLost {
+			if ev.Kind == EventEnd {
 				lost[ev.Name] = ev.Err
 			}
 		}
@@ -343,7 +343,7 @@ func TestManyHoldsNeedFewGoroutines(t *testing.T) {
 			if k.Err() != nil {
 				t.Fatal(k.Err())
 			}
-			succeeds(t, k.Unlock(t.Context()))
+			succeeds(t, k.Unlock())
 		}
 	})
 }
@@ -358,7 +358,7 @@ func TestAHoldThatIsWonDuringCloseEnds(t *testing.T) {
 		k := l.handOut(h)
 		equals(t, isClosed(k.Done()), true, "Done is closed")
 		fails(t, k.Err(), ErrClosed)
-		failsAll(t, k.Unlock(t.Context()), ErrClosed, ErrLost)
+		failsAll(t, k.Unlock(), ErrClosed, ErrLost)
 	})
 }
 
@@ -378,7 +378,7 @@ func TestAnExtensionIsNotSentAgainAfterTheRelease(t *testing.T) {
 			n.Do("SCRIPT", "FLUSH")
 			n.Do("SCRIPT", "LOAD", release.Script.Source)
 		}
-		succeeds(t, k.Unlock(t.Context()))
+		succeeds(t, k.Unlock())
 		<-extended
 		time.Sleep(time.Second)
 		fl.isHeld("job", 0, "it is back")
@@ -392,7 +392,7 @@ func TestALateExtensionDoesNotRestoreAReleasedLock(t *testing.T) {
 		subtest(t, what, 3, func(t *testing.T, fl *fleet) {
 			a, b := fl.locker("a"), fl.locker("b")
 			before := must(lock(t.Context(), b))(t)
-			time.AfterFunc(100*ms, func() { _ = before.Unlock(context.Background()) })
+			time.AfterFunc(100*ms, func() { _ = before.Unlock() })
 			k := must(lock(t.Context(), a))(t)
 			links := sim.Link{Client: "a"}
 			fl.net.SetDelay(links, sim.Up, sim.Delay{Min: 3 * time.Second, Max: 3 * time.Second})
@@ -400,12 +400,12 @@ func TestALateExtensionDoesNotRestoreAReleasedLock(t *testing.T) {
 			fl.net.SetDelay(links, sim.Both, sim.LAN)
 			fl.net.Cut(links)
 			time.Sleep(time.Second)
-			succeeds(t, k.Unlock(t.Context()))
+			succeeds(t, k.Unlock())
 			time.Sleep(4 * time.Second)
 			fl.nothingLeft("a released lock is back")
 			after := must(lock(t.Context(), b))(t)
 			grows(t, after.Token(), k.Token())
-			_ = after.Unlock(t.Context())
+			_ = after.Unlock()
 		})
 	}
 }
@@ -417,7 +417,7 @@ func TestReleaseOfAnExtendedHoldLeavesTheNextTokenFree(t *testing.T) {
 		l := fl.locker("a")
 		k := must(l.Lock(t.Context(), "job"))(t)
 		succeeds(t, k.Extend(t.Context()))
-		_ = k.Unlock(t.Context())
+		_ = k.Unlock()
 		settleNetwork()
 		for _, n := range fl.nodes {
 			equals[any](t, n.Do("ZSCORE", tokensName, "job"), fmt.Sprint(k.Token(), ".5"), "the token that a node knows")

@@ -38,7 +38,7 @@ type oldHandle struct {
 // recordHandle records what a handle returns whose hold will end with cause.
 func recordHandle(k *Lock, cause, unlock error) *oldHandle {
 	r := &oldHandle{
-		lock: k, name: k.Name(), owner: k.Owner(), token: k.Token(), until: k.Until(), done: k.Done(),
+		lock: k, name: k.Name(), owner: k.Owner(), token: k.Token(), until: k.Deadline(), done: k.Done(),
 		cause: cause, unlock: unlock,
 	}
 	r.ctx, r.end = k.Context(context.Background())
@@ -48,11 +48,10 @@ func recordHandle(k *Lock, cause, unlock error) *oldHandle {
 // check returns an error if the handle no longer returns what is true of its hold.
 func (r *oldHandle) check(ctx context.Context) error {
 	k := r.lock
-	if got := []any{k.Name(), k.Names()[0], k.Owner(), k.Token()}; got[0] != r.name || got[1] != r.name ||
-		got[2] != r.owner || got[3] != r.token {
-		return fmt.Errorf("name, names, owner and token are %v", got)
+	if got := []any{k.Name(), k.Owner(), k.Token()}; got[0] != r.name || got[1] != r.owner || got[2] != r.token {
+		return fmt.Errorf("name, owner and token are %v", got)
 	}
-	if got := k.Until(); !got.Equal(r.until) {
+	if got := k.Deadline(); !got.Equal(r.until) {
 		return fmt.Errorf("until %v, was %v", got, r.until)
 	}
 	if !isClosed(r.done) || !isClosed(k.Done()) || !isClosed(r.ctx.Done()) {
@@ -72,7 +71,7 @@ func (r *oldHandle) check(ctx context.Context) error {
 	if err := k.Extend(ctx); !errors.Is(err, r.cause) {
 		return fmt.Errorf("Extend: %w", err)
 	}
-	if err := k.Unlock(ctx); !errors.Is(err, r.unlock) {
+	if err := k.Unlock(); !errors.Is(err, r.unlock) {
 		return fmt.Errorf("Unlock: %w", err)
 	}
 	if text, err := k.Ticket(); text != r.ticket || (text == "") != errors.Is(err, r.cause) {
@@ -145,13 +144,13 @@ func TestHandlesOutliveTheirHolds(t *testing.T) {
 // liveAndEnd acquires one hold, ends it in a way that depends on way, and returns its handle.
 func liveAndEnd(ctx context.Context, l *Locker, worker, way int, pending *errgroup.Group) (*oldHandle, error) {
 	name := fmt.Sprintf("job%d", way%5)
-	var opts []Option
+	var opts []LockOption
 	switch way % 8 {
 	case 5:
 		name = fmt.Sprintf("job of worker %d", worker)
-		opts = append(opts, WithMaxHold(time.Millisecond), WithMinValidity(time.Microsecond))
+		opts = append(opts, WithMaxHold(time.Millisecond))
 	case 6:
-		opts = append(opts, WithoutRenewal(), WithTTL(5*ms), WithMinValidity(time.Microsecond))
+		opts = append(opts, WithoutRenewal(), WithTTL(5*ms))
 	case 7:
 		opts = append(opts, WithAsyncUnlock())
 	}
@@ -164,15 +163,15 @@ func liveAndEnd(ctx context.Context, l *Locker, worker, way int, pending *errgro
 	}
 	switch way % 8 {
 	case 3: // two handles: giving back the second one ends the hold
-		inner, err := l.Lock(NewContext(ctx, k), name)
+		inner, err := l.Lock(newContext(ctx, k), name)
 		if err != nil {
 			return nil, err
 		}
-		if err := inner.Unlock(ctx); err != nil || k.Err() != nil {
+		if err := inner.Unlock(); err != nil || k.Err() != nil {
 			return nil, fmt.Errorf("after Unlock of the inner handle: %w, %w", err, k.Err())
 		}
 	case 4:
-		r := recordHandle(k, ErrHandedOver, nil)
+		r := recordHandle(k, errHandedOver, nil)
 		var err error
 		if r.ticket, err = k.Ticket(); err != nil {
 			return nil, err
@@ -181,7 +180,7 @@ func liveAndEnd(ctx context.Context, l *Locker, worker, way int, pending *errgro
 		if err != nil {
 			return nil, err
 		}
-		return r, adopted.Unlock(ctx)
+		return r, adopted.Unlock()
 	case 5:
 		r := recordHandle(k, ErrMaxHold, ErrMaxHold)
 		<-r.done
@@ -207,8 +206,8 @@ func liveAndEnd(ctx context.Context, l *Locker, worker, way int, pending *errgro
 		})
 		time.Sleep(time.Microsecond)
 	}
-	err = k.Unlock(ctx)
-	r.until = k.Until()
+	err = k.Unlock()
+	r.until = k.Deadline()
 	return r, err
 }
 
@@ -217,12 +216,12 @@ func TestMaxHoldDoesNotCountTheWait(t *testing.T) {
 	const limit = 2 * time.Second
 	for name, wait := range map[string]call{
 		"Lock": calls["Lock"], "RLock": calls["RLock"], "Acquire": calls["Acquire"],
-		"Once": func(ctx context.Context, l *Locker, opts ...Option) (k *Lock, err error) {
-			err = l.Once(ctx, "job", func(ctx context.Context) error {
-				k, _ = FromContext(ctx)
+		"Once": func(ctx context.Context, l *Locker, opts ...LockOption) (k *Lock, err error) {
+			err = l.Once(ctx, "job", func(_ context.Context, lock *Lock) error {
+				k = lock
 				<-k.Done()
 				return nil
-			}, opts...)
+			}, forOnce(opts)...)
 			if errors.Is(err, ErrMaxHold) {
 				err = nil
 			}
@@ -234,20 +233,20 @@ func TestMaxHoldDoesNotCountTheWait(t *testing.T) {
 			a, b, c := fl.locker("a"), fl.locker("b"), fl.locker("c")
 			first := must(a.Lock(ctx, "job"))(t)
 			if name == "Acquire" {
-				_ = first.Unlock(ctx)
+				_ = first.Unlock()
 				first = must(a.Semaphore("job", 1).Acquire(ctx))(t)
 			}
-			time.AfterFunc(5*time.Second, func() { _ = first.Unlock(context.Background()) })
+			time.AfterFunc(5*time.Second, func() { _ = first.Unlock() })
 			began := time.Now()
 			k := must(wait(ctx, b, WithMaxHold(limit)))(t)
 			time.Sleep(limit / 4) // until the lease that it was handed is extended
-			between(t, k.Until().Sub(began), 5*time.Second+limit/2, 6*time.Second+limit, "5 s of waiting and 2 s of holding")
+			between(t, k.Deadline().Sub(began), 5*time.Second+limit/2, 6*time.Second+limit, "5 s of waiting and 2 s of holding")
 			<-k.Done()
 			fails(t, k.Err(), ErrMaxHold)
-			_ = k.Unlock(ctx)
+			_ = k.Unlock()
 			after := must(c.Lock(ctx, "job"))(t)
 			between(t, time.Since(began), 0, 8*time.Second, "the next waiter's wait, of 7 s")
-			_ = after.Unlock(ctx)
+			_ = after.Unlock()
 		})
 	}
 }
@@ -255,13 +254,13 @@ func TestMaxHoldDoesNotCountTheWait(t *testing.T) {
 // Unlock returns before the nodes have the release. They still execute the release before the next request of the same
 // Locker, so that gets the lock.
 func TestAsyncUnlock(t *testing.T) {
-	for what, lock := range some("Lock", "LockAll", "RLock", "Acquire") {
+	for what := range some("Lock", "LockAll", "RLock", "Acquire") {
 		bubble(t, 5, func(t *testing.T, fl *fleet) {
 			fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 10 * ms, Max: 10 * ms})
 			l := fl.locker("a", WithAsyncUnlock())
 			for range 10 {
-				k := must(lock(t.Context(), l, WithMaxAttempts(1)))(t)
-				within(t, 0, what+": Unlock", func() { succeeds(t, k.Unlock(t.Context()), what) })
+				k := must(tries[what](t.Context(), l))(t)
+				within(t, 0, what+": Unlock", func() { succeeds(t, k.Unlock(), what) })
 				fails(t, k.Err(), ErrUnlocked, what)
 			}
 			fl.clean(what)
@@ -276,12 +275,12 @@ func TestAsyncUnlockReachesDisconnectedNodes(t *testing.T) {
 		settleNetwork()
 		fl.net.Cut(link0("a", 0))
 		fl.net.Cut(link0("a", 1))
-		succeeds(t, k.Unlock(t.Context()))
+		succeeds(t, k.Unlock())
 		time.Sleep(3 * time.Second) // far less than the TTL: the nodes are reached again and get the release
 		fl.isHeld("job", 0)
 		lost := must(l.Lock(t.Context(), "job", WithTTL(time.Second), WithoutRenewal()))(t)
 		time.Sleep(2 * time.Second)
-		fails(t, lost.Unlock(t.Context()), ErrLost, "which is known without asking the nodes")
+		fails(t, lost.Unlock(), ErrLost, "which is known without asking the nodes")
 	})
 }
 
@@ -289,7 +288,7 @@ func TestCloseWaitsForAsyncUnlocks(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithAsyncUnlock())
 		fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 10 * ms, Max: 10 * ms})
-		succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
+		succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock())
 		_ = l.Close()
 		fl.isHeld("job", 0, "after Close")
 	})

@@ -21,15 +21,15 @@ import (
 type Inspection struct {
 	Name string
 	// Owner is the owner to which a majority of the nodes has given the lock; "": there is none. It is what [Lock.Owner]
-	// returns to the holder, or "readers" if readers hold the lock (see [RWMutex]): then Readers has the owner of each,
-	// sorted.
+	// returns to the holder, or "readers" if readers hold the lock (see [Locker.RLock]): then Readers has the owner of
+	// each, sorted.
 	Owner   string
 	Label   string // what that owner's client calls itself; "": not known (see [WithOwnerLabel])
 	Readers []string
 	// ReaderLabels is what the clients of Readers call themselves, in the order of Readers.
 	ReaderLabels []string
 
-	Token     int64         // the owner's fencing token; 0: not known, or forgotten (see [WithFenceRetention])
+	Token     int64         // the owner's fencing token; 0: not known, or forgotten (see [WithMaxTTL])
 	Remaining time.Duration // for how long a majority keeps the lock, unless it is extended
 	Waiting   int           // how many waiters the nodes know; all of one process count as one
 	Runs      Runs
@@ -54,36 +54,27 @@ type NodeInspection struct {
 
 // Runs is what is known about a name's runs; see [Locker.Once].
 type Runs struct {
-	Begun     int           // how many have begun, the last one included
-	Last      RunState      // the state of the last one
+	Begun int // how many have begun, the last one included
+	// Last is the state of the last one: "begun", "done" after a success, "failed" after an error or a panic; "": none has
+	// begun, or its entry has ended. One that has begun and whose name has no holder has crashed, or lost its hold.
+	Last      string
 	Token     int64         // the token of the hold that wrote this last
 	Remaining time.Duration // for how long the nodes keep this
 }
-
-// RunState is the state of the last run of a job.
-type RunState string
-
-// The states of a run. A run in the state [RunBegun] whose name has no holder has crashed, or lost its hold.
-const (
-	RunNone   RunState = ""       // no run has begun, or its entry has ended
-	RunBegun  RunState = "begun"  // has begun and not ended, as far as is known
-	RunDone   RunState = "done"   // has succeeded
-	RunFailed RunState = "failed" // has returned an error, or has panicked
-)
 
 // runsOf returns what an entry of a register says of runs.
 func runsOf(e *runs.Entry) Runs {
 	if e.Runs == 0 {
 		return Runs{}
 	}
-	return Runs{e.Runs, RunState(e.State), e.Token, e.Left}
+	return Runs{e.Runs, e.State, e.Token, e.Left}
 }
 
 // Inspect asks every node once which owner holds the lock of the name and what is known about its runs. It takes and
 // changes nothing. It returns when all nodes have answered, at the latest after the node timeout or when ctx is done.
 // If too few nodes answer, the error is a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum], and the Inspection
 // has what the others answered.
-func (l *Locker) Inspect(ctx context.Context, name string) (Inspection, error) {
+func (l *Inspector) Inspect(ctx context.Context, name string) (Inspection, error) {
 	key, err := l.heldKey(name)
 	if err == nil {
 		err = l.ended(ctx)
@@ -262,7 +253,7 @@ var errNoPromise = errors.New("does not know our token, so it may still accept w
 
 // quorumRead asks every node about a name and waits for all of them, for the node timeout at most. A node counts only
 // if it knows a token of the name that is not smaller than least. The error says that too few nodes count.
-func (l *Locker) quorumRead(ctx context.Context, op, name, key string, least int64) ([]nodeState, error) {
+func (l *Inspector) quorumRead(ctx context.Context, op, name, key string, least int64) ([]nodeState, error) {
 	r := l.rounds.Get().(*round)
 	r.set(inspect, key, uuid.Nil, 0)
 	r.poll.Everyone = true
@@ -274,20 +265,21 @@ func (l *Locker) quorumRead(ctx context.Context, op, name, key string, least int
 	var counts quorum.Set
 	for i, n := range l.nodes {
 		part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i)}
-		part.Outcome = OutcomeFailed // of a node that has not answered
+		part.Outcome = outcomeFailed // of a node that has not answered
 		if votes.Voted(i) {
 			a := votes.Answer(i)
 			all[i], _ = a.Reply.(nodeState)
-			part.Outcome, part.Err = outcomes[a.Vote], a.Err
+			part.Outcome = outcomes[a.Vote]
+			part.because(a.Err)
 		}
 		switch {
-		case part.Outcome != OutcomeGranted:
+		case part.Outcome != outcomeGranted:
 			all[i].failed = &part
 		case all[i].token < least:
-			part.Outcome, part.Err = OutcomeAbstained, errNoPromise
+			part.Outcome, part.Err = outcomeAbstained, errNoPromise
 			all[i].failed = &part
 		default:
-			part.Outcome = OutcomeAnswered
+			part.Outcome = outcomeAnswered
 			counts = counts.With(i)
 		}
 		failure.Nodes = append(failure.Nodes, part)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/runs"
 )
 
 func TestInspect(t *testing.T) {
@@ -43,21 +45,21 @@ func TestInspect(t *testing.T) {
 		if got := inspect(); got.Owner != k.Owner() || got.Token != 0 || got.Waiting != 0 {
 			t.Errorf("held for longer than tokens are kept: got %+v", got)
 		}
-		_ = k.Unlock(t.Context())
+		_ = k.Unlock()
 		settleNetwork()
 		if got := inspect(); got.Owner != "" || got.Remaining != 0 {
 			t.Errorf("released: got %+v", got)
 		}
 
-		succeeds(t, a.Once(t.Context(), "job", func(context.Context) error {
+		succeeds(t, a.Once(t.Context(), "job", func(context.Context, *Lock) error {
 			got := inspect()
-			if got.Owner == "" || got.Runs.Begun != 1 || got.Runs.Last != RunBegun || got.Runs.Token != got.Token {
+			if got.Owner == "" || got.Runs.Begun != 1 || got.Runs.Last != runs.Begun || got.Runs.Token != got.Token {
 				t.Errorf("in a run: got %+v", got)
 			}
 			return nil
 		}))
 		settleNetwork()
-		if got := inspect(); got.Owner != "" || got.Runs.Last != RunDone || got.Runs.Remaining < 119*time.Minute ||
+		if got := inspect(); got.Owner != "" || got.Runs.Last != runs.Done || got.Runs.Remaining < 119*time.Minute ||
 			got.Nodes[4].Runs.Begun != 1 {
 			t.Errorf("done: got %+v", got)
 		}
@@ -66,9 +68,9 @@ func TestInspect(t *testing.T) {
 
 func TestInspectNamesTheReaders(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		prices := fl.locker("a").RWMutex("prices")
+		prices := fl.locker("a")
 		inspect := func() Inspection { t.Helper(); return must(fl.locker("b").Inspect(t.Context(), "prices"))(t) }
-		first, second := must(prices.RLock(t.Context()))(t), must(prices.RLock(t.Context()))(t)
+		first, second := must(prices.RLock(t.Context(), "prices"))(t), must(prices.RLock(t.Context(), "prices"))(t)
 		settleNetwork()
 		want := []string{first.Owner(), second.Owner()}
 		slices.Sort(want)
@@ -83,7 +85,7 @@ func TestInspectNamesTheReaders(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_, _ = prices.Lock(waiting)
+			_, _ = prices.Lock(waiting, "prices")
 		}()
 		time.Sleep(time.Second)
 		fl.nodes[:2].do("ZREM", "redlock:read:prices", second.Owner())
@@ -92,7 +94,7 @@ func TestInspectNamesTheReaders(t *testing.T) {
 		}
 		stop()
 		<-ended
-		_, _ = first.Unlock(t.Context()), second.Unlock(t.Context())
+		_, _ = first.Unlock(), second.Unlock()
 		settleNetwork()
 		if got := inspect(); got.Owner != "" || got.Readers != nil {
 			t.Errorf("released: got %+v", got)
@@ -116,7 +118,7 @@ func TestInspectChangesNothing(t *testing.T) {
 		if after := writes(); after != before || fl.nodes[0].Do("PTTL", "job").(int64) > left {
 			t.Errorf("%d writes", after-before)
 		}
-		_ = k.Unlock(t.Context())
+		_ = k.Unlock()
 	})
 }
 
@@ -143,8 +145,7 @@ func TestInspectWithFailedNodes(t *testing.T) {
 		fl.nodes[0].Restart()
 		time.Sleep(5 * time.Second)
 		got = must(a.Inspect(t.Context(), "job"))(t)
-		var why *AbstainError
-		if n := got.Nodes[0]; !errors.As(n.Err, &why) || n.Owner != k.Owner() {
+		if n := got.Nodes[0]; !errors.Is(n.Err, ErrNodeAbstains) || n.Owner != k.Owner() {
 			t.Errorf("a node that restarted: got %+v", n)
 		}
 

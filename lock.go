@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 )
@@ -26,16 +25,8 @@ type unlockResult struct{ err error }
 var unlockOK unlockResult
 
 // Name returns the name that was locked, without the prefix. After [Locker.LockAll] it is all names, sorted, with a
-// comma and a blank between them: see [Lock.Names].
+// comma and a blank between them. That of a permit is its slot's: see [Locker.Semaphore].
 func (k *Lock) Name() string { return k.hold.name }
-
-// Names returns the names that were locked, sorted: one, or those of [Locker.LockAll].
-func (k *Lock) Names() []string {
-	if s := k.hold.names; s != nil {
-		return slices.Clone(s.list)
-	}
-	return []string{k.hold.name}
-}
 
 // Owner returns the value that marks this hold on the nodes: a UUID of version 7, the nodes' time, 30 bits that all
 // owners of the Locker share, and 32 random bits.
@@ -44,8 +35,10 @@ func (k *Lock) Owner() string { return k.hold.owner.String() }
 // Token returns the fencing token: a number larger than the token of every earlier hold of the name, or of each of the
 // names. Send it with every change to the resource that the lock protects, and let the resource reject a token smaller
 // than the largest it has seen: then a holder that was paused beyond the end of its hold can do no harm
-// (docs/fencing.md). Tokens are positive and below 2^53; they are not consecutive. The token is 0 with
+// ([how]). Tokens are positive and below 2^53; they are not consecutive. The token is 0 with
 // [WithoutFencing], and for readers.
+//
+// [how]: https://github.com/quorumlock/redlock/blob/main/docs/fencing.md
 func (k *Lock) Token() int64 { return k.hold.token }
 
 // String says what is held and for how long: "stock:4711, token 1766617310017481, until 15:04:05.250". It does not
@@ -58,7 +51,7 @@ func (k *Lock) String() string {
 	if err := k.Err(); err != nil {
 		return text + ", " + inner(err)
 	}
-	return text + ", until " + k.Until().Format("15:04:05.000")
+	return text + ", until " + k.Deadline().Format("15:04:05.000")
 }
 
 // LogValue implements slog.LogValuer: name, token, and until when the hold lasts, or how it ended.
@@ -70,21 +63,21 @@ func (k *Lock) LogValue() slog.Value {
 	if err := k.Err(); err != nil {
 		return slog.GroupValue(append(attrs, slog.String("ended", inner(err)))...)
 	}
-	return slog.GroupValue(append(attrs, slog.Time("until", k.Until()))...)
+	return slog.GroupValue(append(attrs, slog.Time("until", k.Deadline()))...)
 }
 
-// Until returns when the hold ends if it is not extended: the end of the TTL, less the time that acquiring took and the
-// drift allowance, or the limit of [WithMaxHold] if that comes first. A hold that is renewed may begin with a second,
-// if a holder handed the lock over; the rest comes with its first extension. It is for people; a program selects on
-// Done.
-func (k *Lock) Until() time.Time {
+// Deadline returns when the hold ends if it is not extended: the end of the TTL, less the time that acquiring took and
+// the drift allowance, or the limit of [WithMaxHold] if that comes first. A hold that is renewed may begin with a
+// second, if a holder handed the lock over; the rest comes with its first extension. It is for people; a program
+// selects on Done.
+func (k *Lock) Deadline() time.Time {
 	h := k.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.until()
 }
 
-// Done returns a channel that is closed when the hold ends: by Unlock, Ticket or Close, at Until or the limit of
+// Done returns a channel that is closed when the hold ends: by Unlock, Ticket or Close, at its Deadline or the limit of
 // [WithMaxHold], or when a majority of the nodes no longer has it. Err returns the reason.
 func (k *Lock) Done() <-chan struct{} {
 	h := k.hold
@@ -106,15 +99,14 @@ var closedDone = func() <-chan struct{} {
 	return c
 }()
 
-// Err returns nil while the hold may be trusted, then the reason why it ended: [ErrLost], [ErrMaxHold], [ErrUnlocked],
-// [ErrHandedOver] or [ErrClosed]. It reads the clock itself, so it is never late, even right after the process was
-// paused.
+// Err returns nil while the hold may be trusted, then the reason why it ended: [ErrLost], [ErrMaxHold], [ErrUnlocked]
+// or [ErrClosed]. It reads the clock itself, so it is never late, even right after the process was paused.
 func (k *Lock) Err() error { return k.hold.check() }
 
 // Extend asks the nodes to keep the lock for another full TTL from now on, and returns within the node timeout. Its
 // error satisfies errors.Is for [ErrLost] if the hold has ended or a majority no longer has it (after Unlock and Ticket
-// for [ErrUnlocked] and [ErrHandedOver] instead), for [ErrNoQuorum] if too few nodes answered, and for ctx.Err() if ctx
-// is done. After ErrNoQuorum the hold is valid until Until, as before. A hold that has ended cannot be extended.
+// for [ErrUnlocked] instead), for [ErrNoQuorum] if too few nodes answered, and for ctx.Err() if ctx
+// is done. After ErrNoQuorum the hold is valid until its Deadline, as before. A hold that has ended cannot be extended.
 func (k *Lock) Extend(ctx context.Context) error {
 	h := k.hold
 	if err := ctx.Err(); err != nil {
@@ -133,15 +125,15 @@ func (k *Lock) Extend(ctx context.Context) error {
 	return err
 }
 
-// Unlock ends the hold and releases the lock on the nodes. It returns within the node timeout, whether or not its
-// context is done. The error is nil if a majority of the nodes confirmed. It satisfies errors.Is for [ErrLost] if the
-// hold had ended before, so that its work may have run unprotected. It is a [*QuorumError] with [ErrNoQuorum] if too
-// few nodes answered: the other nodes release the lock when they can be reached again, or at the end of the TTL. A hold
-// that ended at the limit of [WithMaxHold] is released now.
-// Calling Unlock again returns the same. With [WithAsyncUnlock] it waits for no node, and reports no failure of a node.
+// Unlock ends the hold and releases the lock on the nodes. It returns within the node timeout. The error is nil if a
+// majority of the nodes confirmed. It satisfies errors.Is for [ErrLost] if the hold had ended before, so that its work
+// may have run unprotected. It is a [*QuorumError] with [ErrNoQuorum] if too few nodes answered: the other nodes
+// release the lock when they can be reached again, or at the end of the TTL. A hold that ended at the limit of
+// [WithMaxHold] is released now. Calling Unlock again returns the same. With [WithAsyncUnlock] it waits for no node,
+// and reports no failure of a node.
 //
 // On a handle that joined a hold, Unlock gives back the handle; giving back the last one ends the hold.
-func (k *Lock) Unlock(context.Context) error {
+func (k *Lock) Unlock() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.result == nil {
@@ -167,32 +159,29 @@ type held struct {
 // cancel function of its own counts until it is cancelled, since its parent refers to it.
 type heldContext struct {
 	context.Context
-	lock *Lock
+	held
 }
 
-func (c heldContext) Err() error {
+// Value returns what the context carries.
+func (c *heldContext) Value(key any) any {
+	if key == (heldKey{}) {
+		return &c.held
+	}
+	return c.Context.Value(key)
+}
+
+func (c *heldContext) Err() error {
 	_ = c.lock.hold.check()
 	return c.Context.Err()
 }
 
 // Done must not lock the hold's mutex while the hold is ending: finish holds it when it cancels contexts, and a context
 // that is cancelled calls Done of its parent, which may be a heldContext.
-func (c heldContext) Done() <-chan struct{} {
+func (c *heldContext) Done() <-chan struct{} {
 	if h := c.lock.hold; !h.finished.Load() {
 		_ = h.check()
 	}
 	return c.Context.Done()
-}
-
-// NewContext returns a context that carries the hold. Called with that context, Lock, TryLock and Do of the same name
-// by the same Locker join the hold: they return at once, without asking the nodes, and the hold ends with the last
-// Unlock. [Locker.Do] gives its function such a context.
-//
-// The process counts the handles, not the nodes: counts on several masters diverge when one misses an increment
-// (docs/adr/0003-reentrance.md).
-func NewContext(ctx context.Context, lock *Lock) context.Context {
-	outer, _ := ctx.Value(heldKey{}).(*held)
-	return context.WithValue(ctx, heldKey{}, &held{lock: lock, outer: outer})
 }
 
 // FromContext returns the innermost hold that the context carries, and whether it carries one.
@@ -207,21 +196,29 @@ func FromContext(ctx context.Context) (*Lock, bool) {
 // read the clock, like [Lock.Err]: after a pause of the process they report the end even before any timer has run.
 // While the context, or one derived from it, is in use, the hold is renewed, as it is while the Lock is. Call the
 // CancelFunc when the work is done.
+//
+// The context carries the hold: see [FromContext]. Called with it, Lock, TryLock and Do of the same name by the same
+// Locker join the hold: they return at once, without asking the nodes, and the hold ends with the last Unlock. The
+// process counts the handles, not the nodes: counts on several masters diverge when one misses an increment
+// ([more]).
+//
+// [more]: https://github.com/quorumlock/redlock/blob/main/docs/adr/0003-reentrance.md
 func (k *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, end := context.WithCancelCause(parent)
+	ctx, end := context.WithCancelCause(parent) // the hold refers to it, so it must not refer to the handle
+	outer, _ := parent.Value(heldKey{}).(*held)
+	carrier := &heldContext{ctx, held{lock: k, outer: outer}}
 	h := k.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if ended := h.ended(); ended != nil {
 		end(ended)
-		return ctx, func() {}
+		return carrier, func() {}
 	}
-	held := heldContext{ctx, k}
 	if h.tenure.contexts == nil {
 		h.tenure.contexts = make(map[*context.CancelCauseFunc]struct{})
 	}
 	h.tenure.contexts[&end] = struct{}{}
-	return held, func() {
+	return carrier, func() {
 		h.mu.Lock()
 		if h.ended() == nil {
 			delete(h.tenure.contexts, &end)
@@ -260,7 +257,7 @@ func (l *Locker) join(at *held, want *acquisition) (*Lock, error) {
 		switch {
 		case err == nil:
 			return &Lock{hold: h, outer: at.lock}, nil
-		case errors.Is(err, ErrUnlocked):
+		case errors.Is(err, ErrUnlocked) && !errors.Is(err, errHandedOver):
 			continue
 		default:
 			return nil, h.endedError(want.op, err)

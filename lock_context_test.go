@@ -10,7 +10,7 @@ import (
 func TestReentrance(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		err := l.Do(t.Context(), "job", func(ctx context.Context) error {
+		err := l.Do(t.Context(), "job", func(ctx context.Context, _ *Lock) error {
 			outer, ok := FromContext(ctx)
 			if !ok {
 				t.Fatal("the context carries no hold")
@@ -20,20 +20,20 @@ func TestReentrance(t *testing.T) {
 			if inner.Token() != outer.Token() || inner.Owner() != outer.Owner() {
 				t.Error("the inner lock is another hold")
 			}
-			succeeds(t, l.Do(ctx, "job", func(context.Context) error { return nil }))
-			succeeds(t, inner.Unlock(ctx))
-			succeeds(t, inner.Unlock(ctx))
+			succeeds(t, l.Do(ctx, "job", func(context.Context, *Lock) error { return nil }))
+			succeeds(t, inner.Unlock())
+			succeeds(t, inner.Unlock())
 			equals(t, fl.nodes[0].Calls("evalsha")-before, 0, "requests")
 			if outer.Err() != nil || fl.holding("job") == 0 {
 				t.Error("the inner Unlock ended the outer hold")
 			}
 			// Another name, and inside it the first name again.
-			return l.Do(ctx, "other", func(ctx context.Context) error {
+			return l.Do(ctx, "other", func(ctx context.Context, _ *Lock) error {
 				k, err := l.TryLock(ctx, "job")
 				if err != nil {
 					return err
 				}
-				return k.Unlock(ctx)
+				return k.Unlock()
 			})
 		})
 		succeeds(t, err)
@@ -46,20 +46,20 @@ func TestReentranceLastUnlockReleases(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		outer := must(l.Lock(t.Context(), "job"))(t)
-		ctx := NewContext(t.Context(), outer)
+		ctx := newContext(t.Context(), outer)
 		inner := must(l.Lock(ctx, "job"))(t)
-		succeeds(t, outer.Unlock(ctx), "the outer handle, first")
+		succeeds(t, outer.Unlock(), "the outer handle, first")
 		succeeds(t, inner.Err(), "the inner handle must still hold")
 		third := must(l.TryLock(ctx, "job"))(t)
-		succeeds(t, third.Unlock(ctx))
-		succeeds(t, inner.Unlock(ctx))
+		succeeds(t, third.Unlock())
+		succeeds(t, inner.Unlock())
 		fl.settles("job", 0)
 		// The context outlives the hold; inside it, a new hold is acquired.
 		fresh := must(l.TryLock(ctx, "job"))(t)
 		if fresh.Token() <= outer.Token() {
 			t.Error("not a new hold")
 		}
-		succeeds(t, fresh.Unlock(ctx))
+		succeeds(t, fresh.Unlock())
 	})
 }
 
@@ -67,7 +67,7 @@ func TestReentranceDoesNotCrossLockersOrNames(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a"), fl.locker("b")
 		k := must(a.Lock(t.Context(), "job"))(t)
-		ctx := NewContext(t.Context(), k)
+		ctx := newContext(t.Context(), k)
 		fails(t, errOf(b.TryLock(ctx, "job")), ErrTaken, "another Locker")
 		fails(t, errOf(a.TryLock(t.Context(), "job")), ErrTaken, "another context")
 	})
@@ -77,7 +77,7 @@ func TestLossOfANestedHold(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		outer := must(l.Lock(t.Context(), "job", WithTTL(time.Second), WithoutRenewal()))(t)
-		ctx := NewContext(t.Context(), outer)
+		ctx := newContext(t.Context(), outer)
 		inner := must(l.Lock(ctx, "job"))(t)
 		work, cancel := inner.Context(ctx)
 		defer cancel()
@@ -87,7 +87,7 @@ func TestLossOfANestedHold(t *testing.T) {
 		}
 		fails(t, errOf(l.Lock(ctx, "job")), ErrLost, "inside a lost hold")
 		for _, k := range []*Lock{inner, outer} {
-			fails(t, k.Unlock(ctx), ErrLost, "Unlock")
+			fails(t, k.Unlock(), ErrLost, "Unlock")
 		}
 	})
 }
@@ -97,9 +97,9 @@ func TestNestedContextsEndWithTheHold(t *testing.T) {
 	for range 20 {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			l := fl.locker("a")
-			err := l.Do(t.Context(), "job", func(ctx context.Context) error {
-				return l.Do(ctx, "job", func(ctx context.Context) error {
-					return l.Do(ctx, "job", func(ctx context.Context) error {
+			err := l.Do(t.Context(), "job", func(ctx context.Context, _ *Lock) error {
+				return l.Do(ctx, "job", func(ctx context.Context, _ *Lock) error {
+					return l.Do(ctx, "job", func(ctx context.Context, _ *Lock) error {
 						<-ctx.Done()
 						return context.Cause(ctx)
 					})
@@ -127,7 +127,7 @@ func TestContextEndsWithTheHold(t *testing.T) {
 		stop(cause)
 		fails(t, <-cancelled, context.Canceled, "cancelled")
 		fails(t, <-live, cause, "parent ended")
-		succeeds(t, k.Unlock(t.Context()))
+		succeeds(t, k.Unlock())
 		fails(t, <-ended, ErrUnlocked, "unlocked")
 		after, cancel := k.Context(t.Context())
 		defer cancel()

@@ -19,22 +19,33 @@ const maxNames = 64
 //
 // A call that has to wait holds nothing at first. It then waits for the names in byte order, each in the queue of all
 // waiters for that name, and keeps the names that it has acquired. So no caller starves, and other callers may find
-// names taken before LockAll returns. With WithMaxAttempts(1) it makes one attempt at all names; with n > 1, at most n
-// attempts at all names, and as many at each.
+// names taken before LockAll returns.
 //
 // Inside a context that carries a hold of all the names by the same Locker, LockAll joins that hold. If the context
 // carries a hold of only some of them, the error satisfies errors.Is for [ErrInvalid], since LockAll might wait for
 // that hold, which is the caller's own. Other errors are as from [Locker.Lock]; the errors of nodes say which name is
 // taken, and nothing is left on the nodes.
-func (l *Locker) LockAll(ctx context.Context, names []string, opts ...Option) (*Lock, error) {
+func (l *Locker) LockAll(ctx context.Context, names []string, opts ...LockOption) (*Lock, error) {
+	return l.lockAll(ctx, names, true, opts)
+}
+
+// TryLockAll makes one attempt at all names, within the node timeout: see [Locker.TryLock].
+func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOption) (*Lock, error) {
+	return l.lockAll(ctx, names, false, opts)
+}
+
+func (l *Locker) lockAll(ctx context.Context, names []string, wait bool, opts []LockOption) (*Lock, error) {
 	if len(names) == 1 {
-		return l.Lock(ctx, names[0], opts...)
+		return l.lock(ctx, acquisition{op: "lock", name: names[0], waits: wait, joins: true}, opts)
 	}
 	all, err := l.sortNames(names)
 	if err != nil {
-		return nil, &opError{op: "lock all", reason: err}
+		return nil, notAcquiredError{&opError{op: "lock all", reason: err}}
 	}
-	want := acquisition{waits: true, joins: true}.of(all, 0, len(names))
+	want := acquisition{waits: wait, joins: true}.of(all, 0, len(names))
+	if !wait {
+		return l.call(ctx, want, opts, (*Locker).try)
+	}
 	return l.call(ctx, want, opts, (*Locker).waitAll)
 }
 
@@ -78,8 +89,8 @@ func (l *Locker) waitAll(ctx context.Context, want acquisition) (*hold, error) {
 	var last error
 	for attempts := 1; ; attempts++ {
 		var h *hold
-		if h, _, last = l.attempt(ctx, want); last == nil || attempts == want.opts.maxAttempts {
-			return h, last
+		if h, _, last = l.attempt(ctx, want); last == nil {
+			return h, nil
 		}
 		if err := l.ended(ctx); err != nil {
 			return nil, waitEnded(last, err)
@@ -153,7 +164,7 @@ func (s *names) firstTaken(from int, failed error) int {
 	}
 	first := len(s.list)
 	for _, n := range q.Nodes {
-		if i := slices.Index(s.list, n.Name); n.Outcome == OutcomeTaken && i >= from {
+		if i := slices.Index(s.list, n.Name); n.Outcome == outcomeTaken && i >= from {
 			first = min(first, i)
 		}
 	}
@@ -172,7 +183,7 @@ func aboutAll(err error, all, one string) error {
 	e := *q
 	e.Name, e.Nodes = all, slices.Clone(q.Nodes)
 	for i := range e.Nodes {
-		if n := &e.Nodes[i]; n.Outcome == OutcomeTaken && n.Name == "" {
+		if n := &e.Nodes[i]; n.Outcome == outcomeTaken && n.Name == "" {
 			n.Name = one
 		}
 	}

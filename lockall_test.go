@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,9 +21,9 @@ func TestAllNamesAreHeldByOneHold(t *testing.T) {
 		k := must(l.LockAll(t.Context(), []string{"c", "a", "b"}))(t)
 		settleNetwork()
 		equals(t, fl.nodes[0].Calls("evalsha")-before, 1, "script calls")
-		equals(t, fmt.Sprintf("%v %s", k.Names(), k.Name()), "[a b c] a, b, c", "names")
+		equals(t, k.Name(), "a, b, c", "the name")
 		for i, n := range fl.nodes {
-			for _, name := range k.Names() {
+			for _, name := range []string{"a", "b", "c"} {
 				equals[any](t, n.Do("GET", "app:"+name), k.Owner(), "the owner of %s on node %d", name, i)
 				between(t, n.Do("PTTL", "app:"+name).(int64), 9900, 10000, "PTTL of %s on node %d", name, i)
 				var want any = fmt.Sprint(k.Token())
@@ -34,7 +33,7 @@ func TestAllNamesAreHeldByOneHold(t *testing.T) {
 				equals[any](t, n.Do("ZSCORE", "app:redlock:tokens", "app:"+name), want, "the token of %s on node %d", name, i)
 			}
 		}
-		succeeds(t, k.Unlock(t.Context()))
+		succeeds(t, k.Unlock())
 		settleNetwork()
 		for _, key := range fl.leftovers() { // with the prefix
 			if !strings.Contains(key, "redlock:") {
@@ -56,12 +55,12 @@ func TestLockAllWithOneNameTaken(t *testing.T) {
 	modes(t, 3, func(t *testing.T, fl *fleet, opts ...Option) {
 		holder := must(fl.locker("holder", opts...).Lock(t.Context(), "a4"))(t)
 		l := fl.locker("a", opts...)
-		_, err := l.LockAll(t.Context(), ten, WithMaxAttempts(1))
+		_, err := l.TryLockAll(t.Context(), ten)
 		fails(t, err, ErrTaken)
 		q, taken := quorumError(t, err), 0
 		equals(t, q.Name, strings.Join(ten, ", "), "the names in the error")
 		for _, n := range q.Nodes {
-			if n.Outcome == OutcomeTaken && n.Name == "a4" && n.Owner == holder.Owner() && n.Remaining > 0 {
+			if n.Outcome == outcomeTaken && n.Name == "a4" && n.Owner == holder.Owner() && n.Remaining > 0 {
 				taken++
 			}
 		}
@@ -88,10 +87,9 @@ func TestLockAllRefusesInvalidNames(t *testing.T) {
 		ctx := cancelled(t)
 		fails(t, errOf(l.LockAll(ctx, ten)), context.Canceled, "ctx done")
 		k := must(l.LockAll(t.Context(), many[:64]))(t)
-		succeeds(t, k.Unlock(t.Context()), "64 names")
-		if alone := must(l.LockAll(t.Context(), []string{"b"}))(t); alone.Name() != "b" ||
-			!slices.Equal(alone.Names(), []string{"b"}) {
-			t.Errorf("one name: got %q and %q", alone.Name(), alone.Names())
+		succeeds(t, k.Unlock(), "64 names")
+		if alone := must(l.LockAll(t.Context(), []string{"b"}))(t); alone.Name() != "b" {
+			t.Errorf("one name: got %q", alone.Name())
 		}
 	})
 }
@@ -111,7 +109,7 @@ func TestLockAllTokenIsLargerThanThatOfEachName(t *testing.T) {
 			between(t, fl.knowing(name, k.Token()), 3, 5, "nodes that know the token of the hold for %s", name)
 		}
 		last := k.Token()
-		succeeds(t, k.Unlock(t.Context()))
+		succeeds(t, k.Unlock())
 		for _, name := range ten {
 			k := must(fl.locker("b-"+name).Lock(t.Context(), name))(t)
 			grows(t, k.Token(), last)
@@ -134,7 +132,7 @@ func TestLockAllIsRenewedAndRepaired(t *testing.T) {
 		if err := k.Extend(t.Context()); err != nil || k.Err() != nil {
 			t.Errorf("after two minutes: %v, %v", err, k.Err())
 		}
-		succeeds(t, k.Unlock(t.Context()))
+		succeeds(t, k.Unlock())
 		fl.clean()
 	})
 }
@@ -143,30 +141,30 @@ func TestLockAllInsideAHold(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		k := must(l.LockAll(t.Context(), []string{"a", "b", "c"}))(t)
-		ctx := NewContext(t.Context(), k)
+		ctx := newContext(t.Context(), k)
 		within(t, 0, "joining", func() {
 			for _, names := range [][]string{{"a", "b", "c"}, {"c", "a"}, {"b"}} {
 				inner := must(l.LockAll(ctx, names))(t)
 				equals(t, inner.Owner(), k.Owner(), "the owner of %v, which join the hold", names)
-				succeeds(t, inner.Unlock(ctx))
+				succeeds(t, inner.Unlock())
 			}
 			inner := must(l.TryLock(ctx, "b"))(t)
 			if inner.Owner() != k.Owner() || inner.Token() != k.Token() {
 				t.Error("TryLock of one of the names: got a new hold")
 			}
-			succeeds(t, inner.Unlock(ctx))
+			succeeds(t, inner.Unlock())
 		})
 		// LockAll would wait for a hold that has only some of the names.
 		single := must(l.Lock(t.Context(), "x"))(t)
 		within(t, 0, "refusing", func() {
 			failsSaying(t, errOf(l.LockAll(ctx, []string{"c", "d"})), ErrInvalid, `"a, b, c"`)
-			fails(t, errOf(l.LockAll(NewContext(ctx, single), []string{"a", "x"})), ErrInvalid, "covered by two holds")
+			fails(t, errOf(l.LockAll(newContext(ctx, single), []string{"a", "x"})), ErrInvalid, "covered by two holds")
 		})
-		succeeds(t, single.Unlock(ctx))
+		succeeds(t, single.Unlock())
 		if other := must(l.LockAll(ctx, []string{"d", "e"}))(t); other.Owner() == k.Owner() {
 			t.Error("other names joined the hold")
 		}
-		succeeds(t, k.Unlock(ctx))
+		succeeds(t, k.Unlock())
 		if again := must(l.LockAll(ctx, []string{"a", "f"}))(t); again.Owner() == k.Owner() {
 			t.Error("joined a hold that was unlocked")
 		}
@@ -179,7 +177,7 @@ func TestLockAllInsideALostHold(t *testing.T) {
 		k := must(l.LockAll(t.Context(), ten, WithoutRenewal(), WithTTL(time.Second)))(t)
 		<-k.Done()
 		for _, names := range [][]string{ten, {"a1"}, {"a1", "other"}} {
-			fails(t, errOf(l.LockAll(NewContext(t.Context(), k), names)), ErrLost, names...)
+			fails(t, errOf(l.LockAll(newContext(t.Context(), k), names)), ErrLost, names...)
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 func TestLockAllWaits(t *testing.T) {
 	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
 		opts = append(opts, WithTTL(time.Second))
-		l := fl.locker("a", append(opts, WithBackoff(never), WithoutRenewal())...)
+		l := fl.locker("a", append(opts, withBackoff(never), WithoutRenewal())...)
 		// Names at the beginning, in the middle and at the end are taken, and are released in another order.
 		others := fl.locker("others", opts...)
 		taken := map[string]*Lock{}
@@ -30,7 +30,7 @@ func TestLockAllWaits(t *testing.T) {
 			if k != nil {
 				t.Fatalf("got all names while %s was taken", name)
 			}
-			succeeds(t, taken[name].Unlock(t.Context()))
+			succeeds(t, taken[name].Unlock())
 			time.Sleep(10 * time.Second) // the names acquired so far are kept for longer than a TTL
 			settleNetwork()
 		}
@@ -47,9 +47,9 @@ func TestLockAllHasAFullTTLAfterAWait(t *testing.T) {
 	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
 		holder := must(fl.locker("holder", opts...).Lock(t.Context(), "a4"))(t)
 		l := fl.locker("a", opts...)
-		time.AfterFunc(25*time.Second, func() { _ = holder.Unlock(context.Background()) })
+		time.AfterFunc(25*time.Second, func() { _ = holder.Unlock() })
 		k := must(l.LockAll(t.Context(), ten))(t)
-		between(t, time.Until(k.Until()), 9800*ms, 10*time.Second, "validity")
+		between(t, time.Until(k.Deadline()), 9800*ms, 10*time.Second, "validity")
 		if k.Token() != 0 && k.Token() <= holder.Token() {
 			t.Errorf("token %d after %d", k.Token(), holder.Token())
 		}
@@ -59,7 +59,7 @@ func TestLockAllHasAFullTTLAfterAWait(t *testing.T) {
 				equals[any](t, n.Do("GET", name), k.Owner(), "the owner of %s on node %d", name, i)
 			}
 		}
-		succeeds(t, k.Unlock(t.Context()))
+		succeeds(t, k.Unlock())
 		fl.clean()
 	})
 }
@@ -107,7 +107,7 @@ func TestLockAllWaitsAgainForALostName(t *testing.T) {
 		time.Sleep(time.Second)
 		fl.nodes.do("SET", "a2", "thief", "PX", "20000")
 		time.Sleep(5 * time.Second)
-		succeeds(t, holder.Unlock(t.Context()))
+		succeeds(t, holder.Unlock())
 		time.Sleep(5 * time.Second)
 		if k != nil {
 			t.Error("got all names while a thief had one")
@@ -117,7 +117,7 @@ func TestLockAllWaitsAgainForALostName(t *testing.T) {
 		if k == nil || fl.holding("a2") != 3 || k.Err() != nil {
 			t.Error("want a hold of all names after the thief's TTL")
 		}
-		succeeds(t, k.Unlock(t.Context()))
+		succeeds(t, k.Unlock())
 		fl.clean()
 	})
 }
@@ -135,7 +135,7 @@ func (c *exclusion) enter(t *testing.T, k *Lock, waited time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.longest = max(c.longest, waited)
-	for _, name := range k.Names() {
+	for name := range strings.SplitSeq(k.Name(), ", ") {
 		if c.holders[name]++; c.holders[name] != 1 {
 			t.Errorf("two goroutines hold %s", name)
 		}
@@ -147,7 +147,7 @@ func (c *exclusion) enter(t *testing.T, k *Lock, waited time.Duration) {
 func (c *exclusion) leave(k *Lock) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, name := range k.Names() {
+	for name := range strings.SplitSeq(k.Name(), ", ") {
 		c.holders[name]--
 	}
 }
@@ -175,7 +175,7 @@ func TestOverlappingSetsNeitherDeadlockNorStarve(t *testing.T) {
 							c.enter(t, k, time.Since(asked))
 							time.Sleep(time.Duration(r.IntN(int(4 * ms))))
 							c.leave(k)
-							succeeds(t, k.Unlock(t.Context()))
+							succeeds(t, k.Unlock())
 						}
 					})
 				}
@@ -199,16 +199,18 @@ func TestLockAllOfNamesThatAreNeverFree(t *testing.T) {
 		for _, name := range []string{"a2", "a5", "a8"} {
 			for i := range sized(3, 2) {
 				l := fl.locker(name + fmt.Sprint(i))
-				lock := func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) { return l.Lock(ctx, name, opts...) }
+				lock := func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
+					return l.Lock(ctx, name, opts...)
+				}
 				busy.Go(func() { turns(ctx, t, l, lock, 5*ms) })
 			}
 		}
 		l := fl.locker("a")
 		time.Sleep(time.Second)
-		fails(t, errOf(l.LockAll(t.Context(), ten, WithMaxAttempts(1))), ErrTaken, "the names should be taken all the time")
+		fails(t, errOf(l.TryLockAll(t.Context(), ten)), ErrTaken, "the names should be taken all the time")
 		for range sized(20, 2) {
 			within(t, 300*ms, "LockAll", func() {
-				succeeds(t, must(l.LockAll(t.Context(), ten))(t).Unlock(t.Context()))
+				succeeds(t, must(l.LockAll(t.Context(), ten))(t).Unlock())
 			})
 		}
 		stop()
@@ -224,7 +226,7 @@ func TestNamesOfACallThatOutlastsCloseAreReleased(t *testing.T) {
 		must(fl.locker("holder").Lock(t.Context(), "b"))(t)
 		var slow atomic.Bool
 		begun := make(chan struct{})
-		l := fl.locker("a", WithBackoff(func(int) time.Duration {
+		l := fl.locker("a", withBackoff(func(int) time.Duration {
 			if slow.CompareAndSwap(true, false) {
 				close(begun)
 				time.Sleep(350 * ms)

@@ -2,10 +2,12 @@ package redlock
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
@@ -16,9 +18,13 @@ import (
 	"github.com/quorumlock/redlock/internal/schedule"
 )
 
-// Locker acquires locks on a fixed list of nodes, or on two while nodes are replaced ([WithMigration]). Any number of
+// Locker acquires locks on a fixed list of nodes, or on two while nodes are replaced ([WithNewNodes]). Any number of
+// goroutines may use it at once. It is an [Inspector], too.
+type Locker struct{ *Inspector }
+
+// Inspector looks at locks and nodes, and acquires nothing: for monitoring, and for administrators. Any number of
 // goroutines may use it at once.
-type Locker struct {
+type Inspector struct {
 	nodes      []*node
 	electorate *quorum.Electorate
 	opts       *options
@@ -54,27 +60,45 @@ const maxName = 512
 // fail if it notices that two URLs lead to the same server; if that turns out later, the second node is refused. Its
 // error satisfies errors.Is for [ErrInvalid].
 //
-// All clients that lock a name must use the same nodes. New fails with a [*ListConflictError], which satisfies
-// errors.Is for [ErrListConflict], if clients are at work whose nodes do not allow that. If that turns out later, calls
-// that acquire fail with it, until those clients have ended. Close the Locker that is not needed any more: one that
-// ends without Close counts for a minute; with TTLs over 15 s for 2, 4, 8, 16, 32 or 60 minutes, the first of these
-// that is 45 s longer than its longest TTL.
+// All clients that lock a name must use the same nodes. New fails with a [*ListConflictError] if clients are at work
+// whose nodes do not allow that. If that turns out later, calls that acquire fail with it, until those clients have
+// ended. Close the Locker that is not needed any more: one that ends without Close counts for a minute; with TTLs over
+// 15 s for 2, 4, 8, 16, 32 or 60 minutes, the first of these that is 45 s longer than its longest TTL.
 func New(nodes []string, opts ...Option) (*Locker, error) {
-	base := defaults()
-	o, err := applyOptions(&base, false, opts)
-	if err == nil {
-		err = o.check()
-	}
+	i, err := newInspector("New", nodes, opts)
 	if err != nil {
-		return nil, &opError{op: "New", reason: err}
+		return nil, err
+	}
+	return &Locker{i}, nil
+}
+
+// ParseNodes returns the URLs in a text, which has commas or white space between them, as in an environment variable.
+// Percent-encode a comma in a password.
+func ParseNodes(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+}
+
+// NewInspector returns an Inspector for the nodes at the given URLs, as New does. The nodes do not count it among their
+// clients. It is not refused if its lists of nodes conflict with those of clients that are at work: [NodeStatus] tells
+// of that.
+func NewInspector(nodes []string, opts ...Option) (*Inspector, error) {
+	return newInspector("NewInspector", nodes, append(slices.Clip(opts), onlyLooks))
+}
+
+var onlyLooks Option = newOption(func(o *options) { o.onlyLooks = true })
+
+func newInspector(op string, nodes []string, opts []Option) (*Inspector, error) {
+	o, err := newOptions(opts)
+	if err != nil {
+		return nil, &opError{op: op, reason: err}
 	}
 	lists := [][]string{nodes}
 	if o.migrates {
 		lists = append(lists, o.migrateTo)
 	}
-	l := &Locker{opts: o, opened: o.clock.local()}
+	l := &Inspector{opts: o, opened: o.clock.local()}
 	if l.peers, l.electorate, err = newNodes(lists, o); err != nil {
-		return nil, &opError{op: "New", reason: err}
+		return nil, &opError{op: op, reason: err}
 	}
 	l.nodes, l.rounds = l.peers.nodes, newRounds(l.electorate)
 	maxApart := o.retention / 2 // between two clocks: with more, tokens could be dropped too early; 0: no limit
@@ -101,7 +125,7 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 	}
 	if err != nil {
 		_ = l.Close()
-		return nil, &opError{op: "New", reason: err}
+		return nil, &opError{op: op, reason: err}
 	}
 	if o.fencing {
 		l.peers.trim(o.clock.now())
@@ -114,7 +138,7 @@ func New(nodes []string, opts ...Option) (*Locker, error) {
 // nodes execute their undos, as far as the nodes answer within the node timeout. It takes two node timeouts at most.
 // Holds that are not unlocked end with [ErrClosed]; the nodes keep them for the rest of the TTL. Calls after Close fail
 // with [ErrClosed]. Close returns nil.
-func (l *Locker) Close() error {
+func (l *Inspector) Close() error {
 	l.closing.Do(func() {
 		l.calls.refuse() // first: a caller that learns of the end from one call must not be able to begin another
 		l.cancel()
@@ -132,7 +156,7 @@ func (l *Locker) Close() error {
 }
 
 // key returns the name's key on the nodes.
-func (l *Locker) key(name string) (string, error) {
+func (l *Inspector) key(name string) (string, error) {
 	switch {
 	case name == "":
 		return "", invalid("the name is empty")
@@ -156,7 +180,7 @@ const closing = 1 << 32
 
 // begin registers a call, which must then call inFlight.end, or returns why it may not begin: ErrClosed, or ctx's
 // error.
-func (l *Locker) begin(ctx context.Context) error {
+func (l *Inspector) begin(ctx context.Context) error {
 	for u := &l.calls; ; {
 		n := u.state.Load()
 		if n >= closing {
@@ -172,9 +196,9 @@ func (l *Locker) begin(ctx context.Context) error {
 }
 
 // mayLock returns why this Locker may acquire nothing, or nil.
-func (l *Locker) mayLock() error {
-	if l.opts.onlyLooks {
-		return invalid("WithoutLocking: this Locker only looks")
+func (l *Inspector) mayLock() error {
+	if l.opts.onlyLooks { // Locker{inspector} compiles
+		return invalid("an Inspector takes no lock")
 	}
 	if conflict := l.listConflict(); conflict != nil {
 		return conflict
@@ -183,7 +207,7 @@ func (l *Locker) mayLock() error {
 }
 
 // listConflict returns why this Locker is refused because of other clients' lists of nodes, or nil.
-func (l *Locker) listConflict() *ListConflictError {
+func (l *Inspector) listConflict() *ListConflictError {
 	if c := l.peers.agreement.Refusal(); c != nil {
 		return &ListConflictError{Node: c.Node, Own: c.Own, Other: c.Other, apart: c.Apart}
 	}
@@ -191,7 +215,7 @@ func (l *Locker) listConflict() *ListConflictError {
 }
 
 // ended returns why no call may wait any longer: ErrClosed, or ctx's error.
-func (l *Locker) ended(ctx context.Context) error {
+func (l *Inspector) ended(ctx context.Context) error {
 	if l.ctx.Err() != nil {
 		return ErrClosed
 	}
@@ -225,7 +249,7 @@ func (u *inFlight) wait(limit time.Duration) {
 }
 
 // rest returns nil after d, or earlier with the reason why the wait has ended.
-func (l *Locker) rest(ctx context.Context, d time.Duration) error {
+func (l *Inspector) rest(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -243,7 +267,7 @@ const maxAsking = redisconn.MaxQueue / 2
 
 // takeTurn waits for the caller's turn, or returns why the wait ended before it came. The caller must release a turn
 // that it got.
-func (l *Locker) takeTurn(ctx context.Context, turn *semaphore.Weighted) error {
+func (l *Inspector) takeTurn(ctx context.Context, turn *semaphore.Weighted) error {
 	if !turn.TryAcquire(1) {
 		waiting, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -262,7 +286,7 @@ func (l *Locker) takeTurn(ctx context.Context, turn *semaphore.Weighted) error {
 // admit waits for an attempt's turn, for half of the node timeout at most: the other half is for the nodes. begun is
 // when the node timeout began, or nil if it begins with the attempt, and so is what admit returns: if the attempt
 // waited, validity, too, counts from before that. The caller must release the turn if it got one.
-func (l *Locker) admit(ctx context.Context, begun *instant) (*instant, bool) {
+func (l *Inspector) admit(ctx context.Context, begun *instant) (*instant, bool) {
 	if l.turns.TryAcquire(1) {
 		return begun, true
 	}
@@ -277,16 +301,16 @@ func (l *Locker) admit(ctx context.Context, begun *instant) (*instant, bool) {
 
 // notAsked returns the error of a call that asked no node, because too many others of this process were ahead. ended is
 // what ended the caller's wait, or nil.
-func (l *Locker) notAsked(op, name string, ended error) *QuorumError {
+func (l *Inspector) notAsked(op, name string, ended error) *QuorumError {
 	e := &QuorumError{
 		Op: op, Name: name, reason: ErrNoQuorum, ctx: ended,
 		detail: "this process was late: too many of its calls were ahead",
 	}
 	e.measure(l.electorate, 0)
 	for i, n := range l.nodes {
-		part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: OutcomeUnasked}
+		part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: outcomeUnasked}
 		if _, down := n.conn.State(); down != nil {
-			part.Outcome, part.Err = OutcomeFailed, down
+			part.Outcome, part.Err = outcomeFailed, down
 		}
 		e.Nodes = append(e.Nodes, part)
 	}

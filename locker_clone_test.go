@@ -31,13 +31,13 @@ func TestACloneLeavesTheOriginalsLocksAlone(t *testing.T) {
 			held := must(other.Lock(t.Context(), "job"))(t)
 			got := async(func() *Lock { return must(lock(t.Context(), a))(t) })
 			time.Sleep(time.Second)
-			succeeds(t, held.Unlock(t.Context()))
+			succeeds(t, held.Unlock())
 			mine := <-got
 			settleNetwork()
 			if _, err := other.TryLock(t.Context(), "job"); !errors.Is(err, ErrTaken) || mine.Err() != nil {
 				t.Errorf("a second hold beside the first: got %v, want ErrTaken; the first: %v", err, mine.Err())
 			}
-			succeeds(t, mine.Unlock(t.Context()))
+			succeeds(t, mine.Unlock())
 		})
 	}
 }
@@ -59,7 +59,7 @@ func TestACloneLeavesTheOriginalsRegistrationAlone(t *testing.T) {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			original := fl.locker("a")
 			if c.beside {
-				fl.locker("b", WithMigration(fl.urls[:1]))
+				fl.locker("b", WithNewNodes(fl.urls[:1]))
 			}
 			clone := fl.cloneOf(original, "clone")
 			fl.net.Reset(sim.Link{Client: "clone"}) // the connections of the snapshot are the original's
@@ -70,16 +70,16 @@ func TestACloneLeavesTheOriginalsRegistrationAlone(t *testing.T) {
 			_ = original.Close()
 			settleNetwork()
 			if c.asks {
-				clone.Nodes(t.Context())
+				clone.Status(t.Context())
 				settleNetwork()
 			}
-			other, err := New(fl.urls[:1], WithDialer(fl.net.Dialer("c")))
+			other, err := New(fl.urls[:1], dialing(fl.net.Dialer("c")))
 			if err == nil {
 				_ = other.Close()
 			}
-			if !errors.Is(err, ErrListConflict) || clone.mayLock() != nil {
+			if !errors.As(err, new(*ListConflictError)) || clone.mayLock() != nil {
 				t.Errorf("the %s ends after %v, beside another %t. "+
-					"A client with another list: got %v, want ErrListConflict; the other copy: %v",
+					"A client with another list: got %v, want a ListConflictError; the other copy: %v",
 					c.ends, c.after, c.beside, err, clone.mayLock())
 			}
 		})

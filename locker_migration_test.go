@@ -42,7 +42,7 @@ func (c change) locker(fl *fleet, kind, client string, opts ...Option) *Locker {
 	list := c.old
 	switch kind {
 	case "both":
-		opts = append(opts, WithMigration(fl.urlsOf(c.new)))
+		opts = append(opts, WithNewNodes(fl.urlsOf(c.new)))
 	case "new":
 		list = c.new
 	}
@@ -68,8 +68,8 @@ func TestNeighboursExcludeEachOther(t *testing.T) {
 		ctx := t.Context()
 		k := must(a.Lock(ctx, "job"))(t)
 		fails(t, errOf(b.TryLock(ctx, "job")), ErrTaken, "the lock is held")
-		fails(t, errOf(b.LockAll(ctx, []string{"job", "more"}, WithMaxAttempts(1))), ErrTaken, "one of the names is held")
-		fails(t, errOf(b.RWMutex("job").TryRLock(ctx)), ErrTaken, "a writer has it")
+		fails(t, errOf(b.TryLockAll(ctx, []string{"job", "more"})), ErrTaken, "one of the names is held")
+		fails(t, errOf(b.TryRLock(ctx, "job")), ErrTaken, "a writer has it")
 		if i := must(b.Inspect(ctx, "job"))(t); i.Owner != k.Owner() || i.Token != k.Token() || i.Remaining == 0 {
 			t.Errorf("inspect: got %q, token %d, %s; want %q, token %d", i.Owner, i.Token, i.Remaining, k.Owner(), k.Token())
 		}
@@ -77,11 +77,11 @@ func TestNeighboursExcludeEachOther(t *testing.T) {
 		succeeds(t, k.Extend(ctx))
 		waited := async(func() *Lock { return must(b.Lock(ctx, "job"))(t) })
 		time.Sleep(time.Second)
-		succeeds(t, k.Unlock(ctx))
+		succeeds(t, k.Unlock())
 		within(t, 500*time.Millisecond, "the hand-over", func() {
 			next := <-waited
 			grows(t, next.Token(), k.Token())
-			succeeds(t, next.Unlock(ctx))
+			succeeds(t, next.Unlock())
 		})
 		fl.clean()
 	})
@@ -92,15 +92,15 @@ func TestNeighboursSharePermitsAndReaders(t *testing.T) {
 		ctx := t.Context()
 		p := must(a.Semaphore("pool", 1).Acquire(ctx))(t)
 		fails(t, errOf(b.Semaphore("pool", 1).TryAcquire(ctx)), ErrTaken, "the only permit is held")
-		succeeds(t, p.Unlock(ctx))
-		succeeds(t, must(b.Semaphore("pool", 1).Acquire(ctx))(t).Unlock(ctx))
+		succeeds(t, p.Unlock())
+		succeeds(t, must(b.Semaphore("pool", 1).Acquire(ctx))(t).Unlock())
 
-		reader := must(a.RWMutex("page").RLock(ctx))(t)
-		other := must(b.RWMutex("page").RLock(ctx))(t)
+		reader := must(a.RLock(ctx, "page"))(t)
+		other := must(b.RLock(ctx, "page"))(t)
 		fails(t, errOf(b.TryLock(ctx, "page")), ErrTaken, "readers have it")
-		succeeds(t, reader.Unlock(ctx))
-		succeeds(t, other.Unlock(ctx))
-		succeeds(t, must(b.LockAll(ctx, []string{"page", "pool", "x"}))(t).Unlock(ctx))
+		succeeds(t, reader.Unlock())
+		succeeds(t, other.Unlock())
+		succeeds(t, must(b.LockAll(ctx, []string{"page", "pool", "x"}))(t).Unlock())
 		fl.clean()
 	})
 }
@@ -109,10 +109,10 @@ func TestNeighboursSharePermitsAndReaders(t *testing.T) {
 func TestNeighboursCountRuns(t *testing.T) {
 	neighbours(t, func(t *testing.T, _ *fleet, a, b *Locker) {
 		runs := 0
-		run := func(context.Context) error { runs++; return nil }
+		run := func(context.Context, *Lock) error { runs++; return nil }
 		succeeds(t, a.Once(t.Context(), "nightly", run))
-		if err := b.Once(t.Context(), "nightly", run); !errors.Is(err, ErrDone) || runs != 1 {
-			t.Errorf("got %v after %d runs, want ErrDone after 1", err, runs)
+		if err := b.Once(t.Context(), "nightly", run); !errors.Is(err, ErrAlreadyRun) || runs != 1 {
+			t.Errorf("got %v after %d runs, want ErrAlreadyRun after 1", err, runs)
 		}
 	})
 }
@@ -139,7 +139,7 @@ func TestTicketsBetweenNeighbours(t *testing.T) {
 		if succeeds(t, err); adopted.Token() <= k.Token() {
 			t.Errorf("token %d after %d", adopted.Token(), k.Token())
 		}
-		succeeds(t, adopted.Unlock(ctx))
+		succeeds(t, adopted.Unlock())
 	})
 }
 
@@ -149,8 +149,8 @@ func TestRunsGoAlong(t *testing.T) {
 		subtest(t, c.name, c.size(), func(t *testing.T, fl *fleet) {
 			for i, kind := range kinds {
 				l := c.locker(fl, kind, kind)
-				err := l.Once(t.Context(), "nightly", func(context.Context) error { return nil })
-				if i == 0 && err != nil || i > 0 && !errors.Is(err, ErrDone) {
+				err := l.Once(t.Context(), "nightly", func(context.Context, *Lock) error { return nil })
+				if i == 0 && err != nil || i > 0 && !errors.Is(err, ErrAlreadyRun) {
 					t.Errorf("%s list: got %v", kind, err)
 				}
 				succeeds(t, l.Close())
@@ -175,13 +175,13 @@ func TestEachListNeedsAMajority(t *testing.T) {
 			k, err := l.TryLock(t.Context(), "job")
 			if want == "" {
 				succeeds(t, err)
-				succeeds(t, k.Unlock(t.Context()))
+				succeeds(t, k.Unlock())
 				return
 			}
 			var q *QuorumError
 			if !errors.As(err, &q) || err.Error() != "redlock: lock job: no quorum: "+want || q.Need != 2 {
 				t.Errorf("got %+v, want %s", err, want)
-			} else if q.Nodes[0].List != InOldList || q.Nodes[5].List != InNewList {
+			} else if q.Nodes[0].List != inOldList || q.Nodes[5].List != inNewList {
 				t.Errorf("lists: %+v", q.Nodes)
 			}
 			fl.clean()
@@ -226,14 +226,13 @@ func TestBadMigrations(t *testing.T) {
 		{[]string{"a"}, []string{"b", "http://c"}, "node 2 of the new list: "},
 		{many[:16], many[16:], "32 nodes in both lists together: at most 31"},
 	} {
-		_, err := New(c.old, WithMigration(c.to))
+		_, err := New(c.old, WithNewNodes(c.to))
 		if !errors.Is(err, ErrInvalid) || !says(err, c.want) || says(err, "secret") {
 			t.Errorf("%q to %q: got %v, want ErrInvalid with %q", c.old, c.to, err, c.want)
 		}
 	}
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a", WithMigration([]string{fl.urls[2], fl.urls[0], fl.urls[1]})) // nothing is to be changed
-		fails(t, errOf(l.TryLock(t.Context(), "job", WithMigration(fl.urls))), ErrInvalid, "a call with WithMigration")
+		l := fl.locker("a", WithNewNodes([]string{fl.urls[2], fl.urls[0], fl.urls[1]})) // nothing is to be changed
 		must(l.TryLock(t.Context(), "job"))(t)
 	})
 }
@@ -247,7 +246,7 @@ func TestClocksAreComparedByThoseThatDecide(t *testing.T) {
 			fl.nodes[i].Crash(false)
 		}
 		l := c.locker(fl, "both", "a")
-		succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
+		succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock())
 		time.Sleep(20 * time.Second)
 		fl.nodes[0].Step(10 * time.Second)
 		time.Sleep(20 * time.Second)
@@ -271,11 +270,11 @@ func TestATokenIsAcceptedInBothLists(t *testing.T) {
 			}
 			one, both := c.locker(fl, kind, "a"), c.locker(fl, "both", "b")
 			first := must(one.TryLock(t.Context(), "job"))(t)
-			succeeds(t, first.Unlock(t.Context()))
+			succeeds(t, first.Unlock())
 			settleNetwork()
 			k := must(both.TryLock(t.Context(), "job"))(t)
 			grows(t, k.Token(), first.Token())
-			succeeds(t, k.Unlock(t.Context()))
+			succeeds(t, k.Unlock())
 		})
 	}
 }

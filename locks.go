@@ -19,10 +19,10 @@ import (
 	"github.com/quorumlock/redlock/internal/resp"
 )
 
-// Locks returns the locks that a majority of the nodes knows as held and whose names begin with prefix, each as
-// [Locker.Inspect] reports it, in the order of their names. Slots of semaphores are among them if the semaphore's name
-// begins with prefix. Locks that are taken or released meanwhile may be missing, and so are those whose owner is no
-// UUID, as every owner of this library's is. It takes and changes nothing.
+// List returns the locks that a majority of the nodes knows as held and whose names begin with prefix, each as
+// [Inspector.Inspect] reports it, in the order of their names. Slots of semaphores are among them if the semaphore's
+// name begins with prefix. Locks that are taken or released meanwhile may be missing, and so are those whose owner is
+// no UUID, as every owner of this library's is. It takes and changes nothing.
 //
 // It is for people and for inventories: it walks over all keys of each node, a hundred at a time, so that locks are
 // hardly delayed (SCAN), and keeps all names in memory. Each step, and each lock, has a node timeout. The user of the
@@ -30,7 +30,7 @@ import (
 //
 // If too few nodes can be walked over, or answer later, the last pair has a [*QuorumError] that satisfies errors.Is for
 // [ErrNoQuorum]; if ctx is done or the Locker closed, its error. A prefix may be empty.
-func (l *Locker) Locks(ctx context.Context, prefix string) iter.Seq2[Inspection, error] {
+func (l *Inspector) List(ctx context.Context, prefix string) iter.Seq2[Inspection, error] {
 	return func(yield func(Inspection, error) bool) {
 		names, err := l.namesOnNodes(ctx, prefix)
 		if err != nil {
@@ -66,7 +66,7 @@ func isLock(i *Inspection) bool {
 
 // namesOnNodes returns, sorted, the names under which some node has what may be a lock. A lock that a majority has is
 // on one node at least of any that are too many for a majority without them: so many must have been walked over.
-func (l *Locker) namesOnNodes(ctx context.Context, prefix string) ([]string, error) {
+func (l *Inspector) namesOnNodes(ctx context.Context, prefix string) ([]string, error) {
 	if err := l.begin(ctx); err != nil {
 		return nil, &opError{op: "list", reason: err}
 	}
@@ -78,15 +78,16 @@ func (l *Locker) namesOnNodes(ctx context.Context, prefix string) ([]string, err
 	var walking errgroup.Group
 	for i, n := range l.nodes {
 		walking.Go(func() error {
-			part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: OutcomeAnswered}
+			part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: outcomeAnswered}
 			if err := n.abstaining(l.opts.clock.local()); err != nil { // it may have forgotten locks
-				part.Outcome, part.Err = OutcomeAbstained, err
+				part.Outcome = outcomeAbstained
+				part.because(err)
 			} else if err := l.walk(ctx, n, prefix, func(name string) {
 				mu.Lock()
 				defer mu.Unlock()
 				names[name] = true
 			}); err != nil {
-				part.Outcome, part.Err = OutcomeFailed, err
+				part.Outcome, part.Err = outcomeFailed, err
 			}
 			failure.Nodes[i] = part
 			return nil
@@ -95,7 +96,7 @@ func (l *Locker) namesOnNodes(ctx context.Context, prefix string) ([]string, err
 	_ = walking.Wait()
 	var walked quorum.Set
 	for i := range failure.Nodes {
-		if failure.Nodes[i].Outcome == OutcomeAnswered {
+		if failure.Nodes[i].Outcome == outcomeAnswered {
 			walked = walked.With(i)
 		}
 	}
@@ -118,7 +119,7 @@ var list = lua.Load("list")
 const walkStep = 100
 
 // walk calls found with each name that begins with prefix and under which the node has what may be a lock.
-func (l *Locker) walk(ctx context.Context, n *node, prefix string, found func(name string)) error {
+func (l *Inspector) walk(ctx context.Context, n *node, prefix string, found func(name string)) error {
 	begins := []string{prefix}
 	if prefix != "" {
 		begins = append(begins, permitsName+prefix)
@@ -184,14 +185,14 @@ func readWalk(reply any) (cursor string, keys []string, _ error) {
 // resource: make sure first that the holder does no harm.
 //
 // When ForceUnlock returns nil, a majority of the nodes does not have the lock under owner any more. Unless they lose
-// their data, these nodes also give owner nothing more for a minute, or two periods of [WithRestartGuard] if that is
+// their data, these nodes also give owner nothing more for a minute, or twice the longest TTL ([WithMaxTTL]) if that is
 // longer: no extension, no place in a queue, and no grant, even to a request that was under way. There is one
 // exception: a late request [WithoutFencing] may still set a key that is free, for its TTL; it is not extended. A
 // caller that only waited under owner goes on waiting, under a new one. Nodes that were out of reach keep the lock for
 // the rest of its TTL, or for as long as the holder extends it there; they are too few for a hold. If too few nodes
 // answer, the error is a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum]: then the lock may be taken from
 // owner all the same, if it had no more nodes than it needed. An unsuitable name or owner is an [ErrInvalid].
-func (l *Locker) ForceUnlock(ctx context.Context, name, owner string) error {
+func (l *Inspector) ForceUnlock(ctx context.Context, name, owner string) error {
 	key, err := l.heldKey(name)
 	switch {
 	case err != nil:
@@ -240,6 +241,6 @@ func readRevoke(reply any) quorum.Answer {
 
 // revokedFor returns for how long the nodes refuse an owner that was revoked: until its holder has learnt of
 // that, and nothing that it has sent before can be on its way. No TTL is longer than the guard, unless that is off.
-func (l *Locker) revokedFor() time.Duration {
+func (l *Inspector) revokedFor() time.Duration {
 	return max(time.Minute, 2*l.opts.guard, 2*l.opts.ttl)
 }

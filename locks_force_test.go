@@ -28,7 +28,7 @@ func TestForceUnlock(t *testing.T) {
 			fails(t, stuck.Err(), ErrLost, "the holder")
 			settleNetwork()
 			equals(t, fl.holding("job")+fl.holding("other"), 0, "the holder got it back: keys")
-			next := must(lock(t.Context(), b, WithMaxAttempts(1)))(t)
+			next := must(tries[name](t.Context(), b))(t)
 			if name != "without tokens" {
 				grows(t, next.Token(), stuck.Token())
 			}
@@ -61,8 +61,8 @@ func TestForceUnlockHandsOver(t *testing.T) {
 
 func TestForceUnlockOfAReader(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		prices, admin := fl.locker("a").RWMutex("prices"), fl.locker("admin")
-		stuck, other := must(prices.RLock(t.Context()))(t), must(fl.locker("c").RWMutex("prices").RLock(t.Context()))(t)
+		a, admin := fl.locker("a"), fl.locker("admin")
+		stuck, other := must(a.RLock(t.Context(), "prices"))(t), must(fl.locker("c").RLock(t.Context(), "prices"))(t)
 		settleNetwork()
 		succeeds(t, admin.ForceUnlock(t.Context(), "prices", stuck.Owner()))
 		time.Sleep(20 * time.Second)
@@ -148,7 +148,7 @@ func TestARevokedHoldGetsNoVotesFromAQueue(t *testing.T) {
 		former := must(b.Lock(t.Context(), "job"))(t)
 		settleNetwork()
 		fl.net.Hold(link0("b", 2), sim.Both)
-		succeeds(t, former.Unlock(t.Context()))
+		succeeds(t, former.Unlock())
 		stuck := must(a.Lock(t.Context(), "job"))(t)
 		settleNetwork()
 		fl.cut("admin", 1)
@@ -172,7 +172,7 @@ func TestARevokedWaiterWaitsUnderAnotherOwner(t *testing.T) {
 			got := async(func() *Lock { return must(lock(t.Context(), b))(t) })
 			time.Sleep(12 * time.Second) // more than the TTL
 			fl.net.Hold(sim.Link{Client: "b"}, sim.Both)
-			succeeds(t, former.Unlock(t.Context()))
+			succeeds(t, former.Unlock())
 			settleNetwork()
 			i := must(admin.Inspect(t.Context(), "job"))(t)
 			revoked := append(i.Readers, i.Owner)[0]
@@ -323,11 +323,11 @@ func TestForceUnlockNeedsBothLists(t *testing.T) {
 // The set of readers has two members that are no owners. To take them away would let a writer in beside live readers.
 func TestForceUnlockLeavesUnknownReadersAlone(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		reader, admin := must(fl.locker("a").RWMutex("job").RLock(t.Context()))(t), fl.locker("admin")
+		reader, admin := must(fl.locker("a").RLock(t.Context(), "job"))(t), fl.locker("admin")
 		settleNetwork()
 		fl.nodes.do("DEL", "redlock:read:job")
-		_, _ = admin.TryLock(t.Context(), "job", WithMaxAttempts(1))
-		must(admin.RWMutex("job").TryRLock(t.Context()))(t) // makes the set anew
+		_, _ = admin.TryLock(t.Context(), "job")
+		must(admin.TryRLock(t.Context(), "job"))(t) // makes the set anew
 		for _, owner := range []string{"unknown", "writer"} {
 			fails(t, admin.ForceUnlock(t.Context(), "job", owner), ErrInvalid, owner)
 		}

@@ -13,7 +13,7 @@ import (
 func namesOf(t *testing.T, l *Locker, prefix string) []string {
 	t.Helper()
 	var names []string
-	for i, err := range l.Locks(t.Context(), prefix) {
+	for i, err := range l.List(t.Context(), prefix) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,15 +30,15 @@ func TestLocks(t *testing.T) {
 			must(a.Lock(t.Context(), name))(t)
 		}
 		must(a.LockAll(t.Context(), []string{"x", "y"}))(t)
-		must(a.RWMutex("read").RLock(t.Context()))(t)
+		must(a.RLock(t.Context(), "read"))(t)
 		must(a.Semaphore("job:permits", 3).Acquire(t.Context()))(t)
-		succeeds(t, a.Once(t.Context(), "done", func(context.Context) error { return nil }))
+		succeeds(t, a.Once(t.Context(), "done", func(context.Context, *Lock) error { return nil }))
 		must(fl.locker("c").Lock(t.Context(), "without the prefix"))(t)
 		// Records of a longer prefix begin with this one.
 		longer := fl.locker("d", WithPrefix("p:longer:"), WithOwnerLabel("web-4"))
 		lock := must(longer.Lock(t.Context(), "held"))(t)
 		succeeds(t, longer.ForceUnlock(t.Context(), "held", lock.Owner()))
-		succeeds(t, longer.Once(t.Context(), "done", func(context.Context) error { return nil }))
+		succeeds(t, longer.Once(t.Context(), "done", func(context.Context, *Lock) error { return nil }))
 		for _, n := range fl.nodes {
 			n.Do("SET", "p:text", "of another program")
 			n.Do("SET", "p:code", "1234567", "PX", "100000") // a secret, perhaps
@@ -66,12 +66,12 @@ func TestLocks(t *testing.T) {
 				t.Errorf("%q: got %q, want %q", prefix, got, want)
 			}
 		}
-		for i, err := range b.Locks(t.Context(), "other") {
+		for i, err := range b.List(t.Context(), "other") {
 			if err != nil || i.Label != "web-3/812" || i.Waiting != 1 || i.Token == 0 || i.Remaining <= 0 {
 				t.Errorf("got %+v, %v", i, err)
 			}
 		}
-		for i := range b.Locks(t.Context(), "") { // a caller may stop
+		for i := range b.List(t.Context(), "") { // a caller may stop
 			equals(t, i.Name, `jo\b`, "first")
 			break
 		}
@@ -91,14 +91,14 @@ func TestLocksWithNodesOutOfReach(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		fl.cut("b", 0, 1)
-		for i, err := range l.Locks(t.Context(), "") {
+		for i, err := range l.List(t.Context(), "") {
 			if err != nil { // three of the nodes do not have it, but whether a majority has cannot be ruled out
 				t.Errorf("got %+v, %v", i, err)
 			}
 		}
 		fl.cut("b", 2)
 		failed := 0
-		for i, err := range l.Locks(t.Context(), "") {
+		for i, err := range l.List(t.Context(), "") {
 			failed++
 			if !errors.Is(err, ErrNoQuorum) || i.Name != "" {
 				t.Errorf("two of five: got %+v, %v, want ErrNoQuorum", i, err)
@@ -117,10 +117,9 @@ func TestLocksOfNodesThatAbstain(t *testing.T) {
 			fl.nodes[i].Restart()
 		}
 		time.Sleep(5 * time.Second)
-		for _, err := range l.Locks(t.Context(), "") {
-			var abstains *AbstainError
+		for _, err := range l.List(t.Context(), "") {
 			var q *QuorumError
-			if !errors.Is(err, ErrNoQuorum) || !errors.As(err, &q) || !errors.As(q.Nodes[0], &abstains) {
+			if !errors.Is(err, ErrNoQuorum) || !errors.As(err, &q) || !errors.Is(q.Nodes[0], ErrNodeAbstains) {
 				t.Errorf("got %v", err)
 			}
 			return
@@ -133,11 +132,11 @@ func TestLocksAfterClose(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		_ = l.Close()
-		for _, err := range l.Locks(t.Context(), "") {
+		for _, err := range l.List(t.Context(), "") {
 			fails(t, err, ErrClosed)
 		}
 		done := cancelled(t)
-		for _, err := range fl.locker("b").Locks(done, "") {
+		for _, err := range fl.locker("b").List(done, "") {
 			fails(t, err, context.Canceled)
 		}
 	})

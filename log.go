@@ -2,13 +2,14 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/quorumlock/redlock/internal/diagnosis"
+	"github.com/quorumlock/redlock/finding"
 	"github.com/quorumlock/redlock/internal/quorum"
 )
 
@@ -35,9 +36,9 @@ type eventLog struct {
 // voter is a node, as the log sees it.
 type voter interface {
 	addr() string
-	vote(now time.Time) (state EventKind, whyNot error)
+	vote(now time.Time) (whyNot error)
 	// findings returns what is found at the node; settled is false if that is about to change.
-	findings() (found []diagnosis.Finding, settled bool)
+	findings() (found []finding.Finding, settled bool)
 }
 
 func newEventLog(logger *slog.Logger, c clock) *eventLog {
@@ -59,33 +60,37 @@ func (l *eventLog) see(ev *Event) {
 	l.noteDropped(ev.Dropped)
 	level, of := slog.LevelDebug, (*digest)(nil)
 	switch ev.Kind {
-	case EventNodeMeasured:
+	case EventClock:
 		return
 	case eventSettled:
 		l.isSettled = true
 		l.countVotes(ev.Time)
 		return
-	case EventLost:
-		of = &l.lost
+	case EventRenew:
+		if ev.Err != nil {
+			of = &l.notRenewed
+		} else {
+			delete(l.notRenewed.holds, ev.Owner)
+		}
+	case EventEnd:
 		delete(l.notRenewed.holds, ev.Owner)
-	case EventNotRenewed:
-		of = &l.notRenewed
-	case EventRenewed:
-		delete(l.notRenewed.holds, ev.Owner)
-	case EventReleased:
-		delete(l.notRenewed.holds, ev.Owner)
-		if isQuorumError(ev.Err) {
+		switch {
+		case errors.Is(ev.Err, ErrLost):
+			of = &l.lost
+		case isQuorumError(ev.Err):
 			of = &l.notUnlocked
 		}
-	case EventNodeUp:
-		level = slog.LevelInfo
+	case EventNode:
+		if ev.Err == nil {
+			level = slog.LevelInfo
+		}
 	default:
 	}
 	if of != nil && of.admit(ev) {
 		level = of.level
 	}
 	l.write(ev, level)
-	if ev.Kind == EventNodeUp || ev.Kind == EventNodeDown || ev.Kind == EventNodeAbstaining {
+	if ev.Kind == EventNode {
 		l.countVotes(ev.Time)
 	}
 }
@@ -106,9 +111,9 @@ func (l *eventLog) look(n voter) {
 	}
 	l.findings[n] = joined
 	for _, f := range found {
-		if f.Severity > diagnosis.Note {
+		if f.Severity > finding.Note {
 			write := l.logger.Warn
-			if f.Severity == diagnosis.Unsafe {
+			if f.Severity == finding.Unsafe {
 				write = l.logger.Error
 			}
 			write("node: "+f.Text, "node", n.addr(), "finding", f.Code, "remedy", f.Remedy)
@@ -148,7 +153,36 @@ func (l *eventLog) write(ev *Event, level slog.Level) {
 	if ev.Err != nil {
 		attrs = append(attrs, slog.Any("error", ev.Err))
 	}
-	l.logger.LogAttrs(ctx, level, string(ev.Kind), attrs...)
+	l.logger.LogAttrs(ctx, level, ev.inWords(), attrs...)
+}
+
+// inWords says what has happened.
+func (ev *Event) inWords() string {
+	failed := ev.Err != nil
+	switch {
+	case ev.Kind == EventAcquire && failed:
+		return "not acquired"
+	case ev.Kind == EventAcquire:
+		return "acquired"
+	case ev.Kind == EventRenew && failed:
+		return "not renewed"
+	case ev.Kind == EventRenew:
+		return "renewed"
+	case ev.Kind == EventRepair:
+		return "repaired"
+	case ev.Kind == EventEnd && errors.Is(ev.Err, ErrLost):
+		return "lost"
+	case ev.Kind == EventEnd:
+		return "released"
+	case ev.Kind == EventNode && errors.Is(ev.Err, ErrNodeAbstains):
+		return "node abstaining"
+	case ev.Kind == EventNode && failed:
+		return "node down"
+	case ev.Kind == EventNode:
+		return "node up"
+	default:
+		return ev.Kind
+	}
 }
 
 // countVotes says when the majority is lost, and when it is there again. It asks the nodes and does not count events,
@@ -160,7 +194,7 @@ func (l *eventLog) countVotes(now time.Time) {
 	}
 	votes, missing := quorum.Set(0), []string(nil)
 	for i, n := range l.nodes {
-		if _, why := n.vote(now); why == nil {
+		if why := n.vote(now); why == nil {
 			votes = votes.With(i)
 		} else {
 			missing = append(missing, n.addr()+": "+shorten(unwrapDown(why), maxReason))
@@ -234,7 +268,7 @@ func (l *eventLog) sumUp(d *digest, now time.Time) {
 	holds = fmt.Sprintf("%d %s%s", len(d.holds), more, holds)
 	down := 0
 	for _, n := range l.nodes {
-		if state, _ := n.vote(now); state == EventNodeDown {
+		if stateOf(n.vote(now)) == nodeIsDown {
 			down++
 		}
 	}

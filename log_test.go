@@ -140,9 +140,9 @@ func TestManyFailuresAreSummedUp(t *testing.T) {
 		for _, ev := range w.take() {
 			equals(t, ev.Dropped, 0, "dropped events")
 			switch ev.Kind {
-			case EventNotRenewed:
+			case EventRenew:
 				failed[ev.Name]++
-			case EventLost:
+			case EventEnd:
 				lost[ev.Name]++
 			default:
 			}
@@ -192,7 +192,7 @@ func TestCloseFlushesTheLog(t *testing.T) {
 		fl.nodes[:2].crash(true)
 		time.Sleep(500 * ms)
 		for _, k := range holds {
-			if k.Unlock(t.Context()) == nil {
+			if k.Unlock() == nil {
 				t.Error("unlocked without a majority")
 			}
 		}
@@ -305,7 +305,7 @@ func TestASlowObserverHidesNoLoss(t *testing.T) {
 		l.events.setLimit(300)
 		k := must(l.Lock(t.Context(), "precious"))(t)
 		for i := range 200 { // three events for each
-			succeeds(t, must(l.TryLock(t.Context(), fmt.Sprint("n", i)))(t).Unlock(t.Context()))
+			succeeds(t, must(l.TryLock(t.Context(), fmt.Sprint("n", i)))(t).Unlock())
 		}
 		fl.nodes.do("SET", "precious", "other", "PX", 100000)
 		<-k.Done()
@@ -332,8 +332,8 @@ func TestTheLogOfADay(t *testing.T) {
 		change("first")
 		password.Store("first")
 		var j journal
-		l := fl.locker("a", j.logging(slog.LevelInfo), WithCredentials(
-			func(context.Context, string) (string, string, error) { return "", password.Load().(string), nil }))
+		ask := func(context.Context, string) (string, string, error) { return "", password.Load().(string), nil }
+		l := fl.locker("a", j.logging(slog.LevelInfo), asking(ask))
 		closeIdle := func() {
 			fl.net.Reset(sim.Link{Client: "a"})
 		}
@@ -357,7 +357,7 @@ func TestTheLogOfADay(t *testing.T) {
 				closeIdle()
 			}
 			if minute%15 == 7 {
-				succeeds(t, must(l.Lock(t.Context(), "job", WithMaxWait(time.Minute)))(t).Unlock(t.Context()))
+				succeeds(t, must(l.Lock(t.Context(), "job", WithMaxWait(time.Minute)))(t).Unlock())
 			}
 			time.Sleep(time.Minute)
 		}
@@ -374,7 +374,7 @@ func TestTheLogTellsNamesApart(t *testing.T) {
 	var out strings.Builder
 	l := newEventLog(slog.New(slog.NewJSONHandler(&out, nil)), clock{})
 	for _, name := range []string{"job\xff", "odd\tname"} {
-		l.write(&Event{Kind: EventLost, Name: name}, slog.LevelError)
+		l.write(&Event{Kind: EventEnd, Name: name}, slog.LevelError)
 	}
 	for _, want := range []string{`"name":"\"job\\xff\""`, `"name":"odd\tname"`} {
 		if !strings.Contains(out.String(), want) {

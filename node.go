@@ -43,14 +43,14 @@ type node struct {
 	reporting atomic.Bool // report was called, and the findings have not been looked at since
 
 	announcing sync.Mutex // guards announced
-	announced  EventKind  // the state in the last event
+	announced  voteState  // the state in the last event
 }
 
 // addr returns the node's address without user and password.
 func (n *node) addr() string { return n.conn.Addr() }
 
 // membership says in which list the node is.
-func (n *node) membership() Membership { return membershipOf(n.peers.electorate, n.index) }
+func (n *node) membership() string { return membershipOf(n.peers.electorate, n.index) }
 
 // oddReply says that a reply was not of the kind that its command has.
 type oddReply struct {
@@ -78,8 +78,8 @@ func (n *node) heard(command string, err error) {
 func (n *node) connConfig() redisconn.Config {
 	o := n.opts
 	return redisconn.Config{
-		Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout(), Dial: o.dialer, DialID: o.dialerID, TLS: o.tls,
-		Now: o.clock.local, Credentials: o.credentials,
+		Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout(), Dial: o.node.Dial, DialID: o.dialerID, TLS: o.node.TLS,
+		Now: o.clock.local, Credentials: o.node.Credentials,
 		Scripts: allScripts(), ExtraKey: o.prefix + tokensName,
 		Handshake: n.handshake, OnConnect: n.connected, OnDisconnect: n.unclaim, OnChange: n.stateChanged, Explain: explained,
 		Check: n.check, CheckEvery: probeEvery,
@@ -89,7 +89,7 @@ func (n *node) connConfig() redisconn.Config {
 func (o *options) rules() *guard.Rules {
 	return &guard.Rules{
 		Period: o.guard, Late: o.connectTimeout(), Prefix: o.prefix,
-		WithoutInfo: o.withoutInfo, MayEvict: o.evictionAllowed, Durable: o.durable, Explain: explained,
+		WithoutInfo: o.node.AllowNoInfo, MayEvict: o.node.AllowEviction, Durable: o.node.TrustDisk, Explain: explained,
 	}
 }
 
@@ -226,21 +226,18 @@ func (n *node) abstention(asked time.Time) *guard.Abstention {
 // abstaining returns why the node's grant of a request that was sent then would not count, or nil.
 func (n *node) abstaining(asked time.Time) error {
 	if a := n.guard.Abstention(); a != nil && !a.Over(asked) {
-		return abstainError(a, n.opts.clock.local())
+		return abstains(a, n.opts.clock.local())
 	}
 	return nil
 }
 
-// vote returns whether the node's votes count at present, as the kind of the event that says so, and why not. That a
-// server closes an idle connection, and takes a new one at once, is no outage.
-func (n *node) vote(now time.Time) (EventKind, error) {
+// vote returns why the node's votes do not count at present, or nil. That a server closes an idle connection, and takes
+// a new one at once, is no outage.
+func (n *node) vote(now time.Time) error {
 	if _, down := n.conn.State(); down != nil && !n.conn.Returns() {
-		return EventNodeDown, down
+		return down
 	}
-	if why := n.abstaining(now); why != nil {
-		return EventNodeAbstaining, why
-	}
-	return EventNodeUp, nil
+	return n.abstaining(now)
 }
 
 // announce wakes those who wait for a change of the node's state, and emits an event if that has changed. Called
@@ -252,10 +249,10 @@ func (n *node) announce() {
 	}
 	n.announcing.Lock() // before reading the state, so that the last event has the latest state
 	defer n.announcing.Unlock()
-	state, err := n.vote(n.opts.clock.local())
-	if state != n.announced {
+	err := n.vote(n.opts.clock.local())
+	if state := stateOf(err); state != n.announced {
 		n.announced = state
-		n.events.emit(Event{Kind: state, Node: n.addr(), Err: err})
+		n.events.emit(Event{Kind: EventNode, Node: n.addr(), Err: err})
 	}
 }
 

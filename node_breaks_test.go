@@ -18,22 +18,14 @@ import (
 // oneAttempt are calls that do not wait for a holder.
 var oneAttempt = map[string]call{
 	"TryLock": calls["TryLock"],
-	"TryRLock": func(ctx context.Context, l *Locker, _ ...Option) (*Lock, error) {
-		return l.RWMutex("job").TryRLock(ctx)
+	"TryRLock": func(ctx context.Context, l *Locker, _ ...LockOption) (*Lock, error) {
+		return l.TryRLock(ctx, "job")
 	},
-	"TryAcquire": func(ctx context.Context, l *Locker, _ ...Option) (*Lock, error) {
+	"TryAcquire": func(ctx context.Context, l *Locker, _ ...LockOption) (*Lock, error) {
 		return l.Semaphore("job", 2).TryAcquire(ctx)
 	},
-	"Lock once":       attemptOnce("Lock"),
-	"LockAll once":    attemptOnce("LockAll"),
-	"without fencing": attemptOnce("without tokens"),
-}
-
-// attemptOnce makes a call that does not wait of one that does.
-func attemptOnce(name string) call {
-	return func(ctx context.Context, l *Locker, _ ...Option) (*Lock, error) {
-		return calls[name](ctx, l, WithMaxAttempts(1))
-	}
+	"TryLockAll":      tries["LockAll"],
+	"without fencing": tries["without tokens"],
 }
 
 // All masters are well, and all connections break: before the call, while its request or the reply is on its way, or
@@ -70,7 +62,7 @@ func TestOneAttemptWhileConnectionsBreak(t *testing.T) {
 						}
 						<-broken
 						settleNetwork()
-						succeeds(t, k.Unlock(t.Context()), "broken after it began by", at.String())
+						succeeds(t, k.Unlock(), "broken after it began by", at.String())
 						time.Sleep(10*time.Second + 300*ms) // what arrived late has expired
 						fl.isHeld("job", 0, "broken after it began by", at.String())
 					}
@@ -95,11 +87,11 @@ func TestASurveyWhileConnectionsBreak(t *testing.T) {
 					t.Fatalf("broken %s after it began, try %d: %+v", at, i, err)
 				}
 				time.Sleep(50 * ms)
-				succeeds(t, mine.Unlock(t.Context()))
+				succeeds(t, mine.Unlock())
 				settleNetwork()
 			}
 		}
-		succeeds(t, k.Unlock(t.Context()))
+		succeeds(t, k.Unlock())
 	})
 }
 
@@ -115,7 +107,7 @@ func TestExtendAndUnlockWaitForNewConnections(t *testing.T) {
 			succeeds(t, k.Extend(t.Context()), "Extend")
 			fl.net.Reset(sim.Link{})
 			time.Sleep(ms)
-			succeeds(t, k.Unlock(t.Context()), "Unlock")
+			succeeds(t, k.Unlock(), "Unlock")
 			fl.settles("job", 0)
 		}
 	})
@@ -197,7 +189,7 @@ func TestTheFirstTokenAfterABreakExpires(t *testing.T) {
 			fl.net.Hold(link0("a", 2), sim.Both)
 			l.nodes[2].conn.CheckSoon()
 			time.Sleep(300 * ms)
-			succeeds(fl.t, must(l.TryLock(fl.t.Context(), "other"))(fl.t).Unlock(fl.t.Context())) // trims the others
+			succeeds(fl.t, must(l.TryLock(fl.t.Context(), "other"))(fl.t).Unlock()) // trims the others
 			fl.net.Release(link0("a", 2), sim.Both)
 			settleNetwork()
 		},
@@ -209,7 +201,7 @@ func TestTheFirstTokenAfterABreakExpires(t *testing.T) {
 				t.Fatal("there are tokens: this proves nothing")
 			}
 			disturb(fl, l)
-			succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
+			succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock())
 			settleNetwork()
 			for i, n := range fl.nodes {
 				if lives := n.Do("PTTL", tokensName).(int64); lives <= 0 {
@@ -246,14 +238,14 @@ func TestANewTTLIsToldAheadOfRequestsThatWait(t *testing.T) {
 				}
 			}
 		})
-		l := fl.locker("a", WithRestartGuard(10*time.Minute), WithFenceRetention(20*time.Minute))
+		l := fl.locker("a", withGuard(10*time.Minute), withRetention(20*time.Minute))
 		for at := time.Duration(0); at < 15*ms; at += 290 * time.Microsecond {
 			ttl += ttl / 25
 			fl.net.Reset(sim.Link{})
 			time.Sleep(at)
 			k := must(l.TryLock(t.Context(), "job", WithTTL(ttl)))(t)
 			settleNetwork()
-			succeeds(t, k.Unlock(t.Context()))
+			succeeds(t, k.Unlock())
 			settleNetwork()
 		}
 	})

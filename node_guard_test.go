@@ -26,7 +26,7 @@ func TestAMajorityThatForgetsDoesNotGrantTwice(t *testing.T) {
 	for _, guard := range []time.Duration{0, period} {
 		t.Run(guard.String(), func(t *testing.T) {
 			modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {
-				opts = append(opts, WithRestartGuard(guard))
+				opts = append(opts, withGuard(guard))
 				first := must(fl.locker("a", append(opts, WithoutRenewal())...).Lock(t.Context(), "job"))(t)
 				b := fl.locker("b", opts...)
 				settleNetwork()
@@ -37,20 +37,20 @@ func TestAMajorityThatForgetsDoesNotGrantTwice(t *testing.T) {
 					if err != nil || first.Err() != nil {
 						t.Fatalf("not granted twice without the guard: this proves nothing (%v)", err)
 					}
-					_ = second.Unlock(t.Context())
+					_ = second.Unlock()
 					return
 				}
 				failsSaying(t, err, ErrNoQuorum,
 					" abstained: restarted ", "n0:6379", "without durable persistence; its vote counts in ")
 				var q *QuorumError
-				var why *AbstainError
-				if !errors.As(err, &q) || !errors.As(q.Nodes[0], &why) {
-					t.Fatalf("got %v, want an AbstainError", err)
+				if !errors.As(err, &q) || !errors.Is(q.Nodes[0], ErrNodeAbstains) {
+					t.Fatalf("got %v, want ErrNodeAbstains", err)
 				}
 				// No client gets the lock while the nodes abstain; one does right after that.
-				ctx := expiring(t, time.Until(why.Until)-time.Second)
+				until := q.Nodes[0].AbstainsUntil
+				ctx := expiring(t, time.Until(until)-time.Second)
 				failsAll(t, errOf(b.Lock(ctx, "job")), context.DeadlineExceeded, ErrNoQuorum)
-				time.Sleep(time.Until(why.Until))
+				time.Sleep(time.Until(until))
 				succeeds(t, errOf(b.TryLock(t.Context(), "job")), "after the guard's period")
 			})
 		})
@@ -71,12 +71,12 @@ func TestANegativeUptimeIsNoAge(t *testing.T) {
 				if k, err := l.TryLock(t.Context(), "job"); err != nil {
 					t.Errorf("%v after it was met first: %v", period+time.Duration(i)*7*time.Second, err)
 				} else {
-					_ = k.Unlock(t.Context())
+					_ = k.Unlock()
 				}
 			}
 			time.Sleep(7 * time.Second)
 		}
-		if got := first.Nodes(t.Context())[0].Findings; len(got) != 1 || got[0].Code != "uptime" {
+		if got := first.Status(t.Context())[0].Findings; len(got) != 1 || got[0].Code != "uptime" {
 			t.Errorf("findings: %v", got)
 		}
 	})
@@ -92,13 +92,13 @@ func TestTokensThatAreAheadHaveAWayOut(t *testing.T) {
 		step(time.Hour)
 		worked := fl.locker("worked")
 		before := must(worked.Lock(t.Context(), "job"))(t)
-		_ = before.Unlock(t.Context())
+		_ = before.Unlock()
 		step(-time.Hour)
 		time.Sleep(2 * period)
 		l := fl.locker("later")
 		_, err := l.TryLock(t.Context(), "job")
 		failsSaying(t, err, ErrNoQuorum, "a token of this name that is 59m", "doctor")
-		for i, st := range l.Nodes(t.Context()) {
+		for i, st := range l.Status(t.Context()) {
 			var remedy []any
 			for _, f := range st.Findings {
 				if f.Code == "token-ahead" {
@@ -121,7 +121,7 @@ func TestTokensThatAreAheadHaveAWayOut(t *testing.T) {
 				t.Errorf("got token %d after %d", k.Token(), last)
 			}
 			last = k.Token()
-			_ = k.Unlock(t.Context())
+			_ = k.Unlock()
 		}
 	})
 }
@@ -191,7 +191,7 @@ func TestEvictionThatIsSwitchedOnIsNoticed(t *testing.T) {
 			try := func() error {
 				k, err := l.TryLock(t.Context(), "job")
 				if err == nil {
-					err = k.Unlock(t.Context())
+					err = k.Unlock()
 				}
 				return err
 			}
@@ -254,11 +254,11 @@ func TestADurableNodeStartedFromAnOldFileAbstains(t *testing.T) {
 	})
 }
 
-// With WithDurableNodes, a restarted durable node counts at once for clients that knew it before, and for no others.
+// With TrustDisk, a restarted durable node counts at once for clients that knew it before, and for no others.
 func TestDurableNodesCountForClientsThatKnewThem(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		makeDurable(fl.nodes...)
-		knew, cautious := fl.locker("knew", WithDurableNodes()), fl.locker("cautious")
+		knew, cautious := fl.locker("knew", WithNodeConfig(NodeConfig{TrustDisk: true})), fl.locker("cautious")
 		k := must(knew.Lock(t.Context(), "job"))(t)
 		settleNetwork()
 		for range 2 { // the second restart relies on the records that the first one has left
@@ -266,13 +266,13 @@ func TestDurableNodesCountForClientsThatKnewThem(t *testing.T) {
 				n.Crash(true)
 				n.Restart()
 			}
-			newcomer := fl.locker("new", WithDurableNodes()) // it may be the first to update the records
+			newcomer := fl.locker("new", WithNodeConfig(NodeConfig{TrustDisk: true}))
 			time.Sleep(2 * time.Second)
 			succeeds(t, k.Extend(t.Context()))
 			if other, err := knew.TryLock(t.Context(), "another"); err != nil {
 				t.Errorf("restarted with all data: %v", err)
 			} else {
-				_ = other.Unlock(t.Context())
+				_ = other.Unlock()
 			}
 			for _, l := range []*Locker{newcomer, cautious} { // one did not know them, one is without the option
 				settleNetwork()
@@ -319,7 +319,7 @@ func TestACorrectedClockDoesNotAddToTheUptime(t *testing.T) {
 			if k, err := l.TryLock(t.Context(), "job"); err != nil {
 				t.Errorf("a Locker that %s, after the guard's period: %v", name, err)
 			} else {
-				_ = k.Unlock(t.Context())
+				_ = k.Unlock()
 			}
 		}
 	})
@@ -360,7 +360,7 @@ func TestAVoteRequestedWhileAbstainingDoesNotCount(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		fl.nodes[0].SetUptime(20 * time.Second)
 		l := fl.locker("a")
-		until := l.Nodes(t.Context())[0].AbstainsUntil
+		until := l.Status(t.Context())[0].AbstainsUntil
 		fl.net.SetDelay(link0("a", 0), sim.Down, sim.Delay{Min: 100 * ms, Max: 101 * ms})
 		time.Sleep(time.Until(until) - 50*ms)
 		time.AfterFunc(75*ms, func() { // a probe finds that the period is over while our answer is in flight
@@ -387,7 +387,7 @@ func TestANewClientCostsNoVotes(t *testing.T) {
 			for range 20 {
 				time.Sleep(2 * time.Second)
 				for _, l := range []*Locker{a, b} {
-					succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
+					succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock())
 				}
 			}
 		})
@@ -409,7 +409,7 @@ func TestUnfitNodesAreRefused(t *testing.T) {
 		{"evicts, and is allowed to", func(fl *fleet) {
 			fl.nodes[0].SetConfig("maxmemory", "1000000000")
 			fl.nodes[0].SetConfig("maxmemory-policy", "volatile-lru")
-		}, []Option{WithEvictionAllowed()}, ""},
+		}, []Option{WithNodeConfig(NodeConfig{AllowEviction: true})}, ""},
 		{"loading", func(fl *fleet) { fl.nodes[0].SetLoading(true) }, nil, "LOADING"},
 		{"no INFO", func(fl *fleet) { fl.nodes[0].Deny("info") }, nil, "+info"},
 		{"no CONFIG", func(fl *fleet) { fl.nodes[0].Deny("config") }, nil, ""},
@@ -428,14 +428,14 @@ func TestUnfitNodesAreRefused(t *testing.T) {
 func TestWithoutNodeInfo(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		fl.nodes.deny("info")
-		l := fl.locker("a", WithoutNodeInfo())
-		other := fl.locker("b", WithoutNodeInfo())
+		l := fl.locker("a", WithNodeConfig(NodeConfig{AllowNoInfo: true}))
+		other := fl.locker("b", WithNodeConfig(NodeConfig{AllowNoInfo: true}))
 		failsSaying(t, errOf(l.TryLock(t.Context(), "job")), ErrNoQuorum, "INFO is refused")
 		time.Sleep(period + time.Second)
 		fl.net.Reset(sim.Link{Client: "a"})
 		time.Sleep(2 * time.Second)
 		k := must(l.TryLock(t.Context(), "job"))(t) // after a network fault the node need not abstain
-		_ = k.Unlock(t.Context())
+		_ = k.Unlock()
 		_ = must(other.TryLock(t.Context(), "job2"))(t)
 		fl.nodes.crash(true) // the files may be old ones
 		fl.nodes.restart()
@@ -448,7 +448,7 @@ func TestOneServerUnderTwoNames(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		fl.net.Attach(fl.nodes[0])
 		dial := fl.net.Dialer("a")
-		alias := WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		alias := dialing(func(ctx context.Context, network, address string) (net.Conn, error) {
 			return dial(ctx, network, strings.Replace(address, "alias", "n0", 1))
 		})
 		urls := []string{fl.urls[0], "redis://alias:6379", fl.urls[2]}

@@ -13,39 +13,62 @@ import (
 // Once runs fn under the lock of the name, unless a run has succeeded already. It is for a job that several machines
 // start, or that is started repeatedly, and that should be done once. At most one run is in progress at a time. After a
 // run has succeeded, no client begins another for the done TTL ([WithDoneTTL], 2 h by default). After a run has failed,
-// another may begin, up to [WithMaxRuns] in all (3 by default). See docs/recipes.md.
+// another may begin, up to [WithMaxRuns] in all (3 by default). See [the recipe].
 //
-// While another client's run is in progress, Once waits as [Locker.Lock] does, and then reads that run's outcome. It
-// returns
+// While another client's run is in progress, Once waits as [Locker.Lock] does, and then reads that run's outcome. The
+// context that fn gets ends with the hold, as in [Locker.Do]. Once returns nil if fn has returned nil and a majority of
+// the nodes has recorded it. If, and only if, fn was not called, the error satisfies errors.Is for [ErrNotAcquired]:
 //
-//   - nil if fn has returned nil and a majority of the nodes has recorded it;
-//   - an error that satisfies errors.Is for [ErrDone] if a run has succeeded before, and for [ErrExhausted] if all runs
-//     that are allowed have failed; fn has not been called;
-//   - an error as from Lock if the lock could not be acquired, for example [ErrTaken] with WithMaxAttempts(1) while
-//     another run is in progress; fn has not been called;
-//   - the error of fn; the run has failed;
-//   - an error that satisfies errors.Is for [ErrLost] if the hold ended before the run did, whatever fn has returned,
-//     or before any node could record its success: this counts as a failed run. The context that fn gets ends with the
-//     hold, as in [Locker.Do]. If the hold ended before the run began, fn has not been called, but the run may count
-//     nevertheless;
-//   - an error that satisfies errors.Is for [ErrNoQuorum], and not for [ErrLost], if too few nodes could record the run
-//     before the hold ended, or within one TTL after the run; and, before the run began, also if ctx ended first, or if
-//     too few could record it within the time for which the nodes remember the hold's token ([WithFenceRetention]). If
-//     fn was called, it is unknown whether its success counts; if not, it is unknown whether the run counts.
+//   - [ErrAlreadyRun] if a run has succeeded before, and [ErrRunsExhausted] if all runs that are allowed have failed;
+//   - an error as from Lock if the lock could not be acquired;
+//   - [ErrLost] if the hold ended before the run began, and [ErrNoQuorum] if too few nodes could record its beginning
+//     before that, before ctx ended, or for as long as nodes remember the hold's token: the run may count nevertheless.
+//
+// Otherwise it is
+//
+//   - the error of fn: the run has failed;
+//   - [ErrLost], joined with the error of fn, if the hold ended before the run did, or before any node could record its
+//     success: this counts as a failed run;
+//   - [ErrNoQuorum] if too few nodes could record the success before the hold ended, or within one TTL after the run:
+//     it is unknown whether it counts.
 //
 // A panic of fn counts as a failed run, and Once panics with it; in the end a crash of the process counts as one, too.
 // A run counts from just before fn is called. If the process crashes, before or after fn did its work, the nodes only
 // know that the run began. So fn may be called again although it has succeeded, if the process crashes or loses its
-// hold just afterwards: a job whose work must not be repeated passes on its token ([FromContext], [Lock.Token]).
+// hold just afterwards: a job whose work must not be repeated passes on its token ([Lock.Token]).
 //
 // The count and the success are kept for the done TTL after the end of the last run, by a majority of the nodes, and by
 // the other nodes as soon as they can be reached, if that is before the Locker is closed. They are lost if too many
-// nodes lose their data: see docs/recipes.md. Once returns an error that satisfies errors.Is for [ErrInvalid]
-// with [WithoutFencing], since it needs the fencing token, and inside a hold of the same name.
-func (l *Locker) Once(ctx context.Context, name string, fn func(context.Context) error, opts ...Option) error {
-	j, opts, err := l.newJob(ctx, "once", name, opts)
+// nodes lose their data: see [the recipe]. Once needs the fencing token: with [WithoutFencing], and inside a hold of
+// the same name, it returns [ErrInvalid].
+//
+// [the recipe]: https://github.com/quorumlock/redlock/blob/main/docs/recipes.md
+func (l *Locker) Once(
+	ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...OnceOption,
+) error {
+	return l.once(ctx, name, true, fn, opts)
+}
+
+// TryOnce is Once for a caller that does not wait: while another run is in progress, its error satisfies errors.Is for
+// [ErrTaken]. [ErrAlreadyRun] and [ErrRunsExhausted] are as with Once.
+func (l *Locker) TryOnce(
+	ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...OnceOption,
+) error {
+	return l.once(ctx, name, false, fn, opts)
+}
+
+func (l *Locker) once(
+	ctx context.Context, name string, waits bool, fn func(context.Context, *Lock) error, opts []OnceOption,
+) (err error) {
+	var token int64 // of the run
+	begun := l.opts.clock.now()
+	defer func() { l.events.ran(ctx, name, token, begun, err) }()
+	j, forLock, err := l.newJob(ctx, "once", name, opts)
+	if err == nil && !waits {
+		err = onlyOnce(forLock)
+	}
 	if err != nil {
-		return failed("once", name, err)
+		return notAcquiredError{failed("once", name, err)}
 	}
 
 	// 1. If no run may begin, the lock is not needed. Read the nodes' clocks as well: each write to a register ends at a
@@ -56,31 +79,35 @@ func (l *Locker) Once(ctx context.Context, name string, fn func(context.Context)
 	if read, err := j.read(ctx, 0); err == nil {
 		if refused := j.refusal(read, false); refused != nil {
 			j.repair(read)
-			return refused
+			return notAcquiredError{refused}
 		}
 	}
 
 	// 2. Take the lock, and with it the right to write: earlier holders can no longer write. An error of Unlock does not
 	// change the job's outcome: the lock is then free when its TTL is over.
-	lock, err := l.Lock(ctx, name, opts...)
+	lock, err := l.lock(ctx, acquisition{op: "lock", name: name, waits: waits}, forLock)
 	if err != nil {
 		return j.notLocked(ctx, err)
 	}
-	defer func() { _ = lock.Unlock(ctx) }()
+	defer func() { _ = lock.Unlock() }()
 
 	// 3. Read again under the lock. If another run may begin, record its beginning first, so that it counts even if the
 	// process crashes.
 	if err := j.begin(ctx, lock); err != nil {
-		return err
+		return notAcquiredError{err}
 	}
 
 	// 4. Run, and record the success. After fn has returned, the end of ctx does not undo the success. The end of the hold
 	// does, until a majority has recorded it: another client may have begun a run.
-	if err := j.run(ctx, lock, fn); err != nil {
+	token, err = lock.Token(), errPanicked
+	if err = j.run(ctx, lock, fn); err != nil {
 		return err
 	}
 	return j.succeed(ctx, lock)
 }
+
+// errPanicked is what the observer is told of a run that panics.
+var errPanicked = errors.New("redlock: once: the run panicked")
 
 // succeed records the success of the run. It counts as soon as a majority has recorded it, on nodes where this hold had
 // the lock at that moment: every later holder reads it, even if the hold's validity is over by now.
@@ -113,8 +140,8 @@ func (j *job) succeed(ctx context.Context, lock *Lock) error {
 }
 
 // run calls fn, and records the failure if it fails.
-func (j *job) run(ctx context.Context, lock *Lock, fn func(context.Context) error) (err error) {
-	held, cancel := lock.Context(NewContext(ctx, lock))
+func (j *job) run(ctx context.Context, lock *Lock, fn func(context.Context, *Lock) error) (err error) {
+	held, cancel := lock.Context(ctx)
 	// The run continues until fn returns, even if ctx ends first.
 	kept, stop := lock.Context(context.WithoutCancel(ctx))
 	var keeping sync.WaitGroup
@@ -131,7 +158,7 @@ func (j *job) run(ctx context.Context, lock *Lock, fn func(context.Context) erro
 			_, _ = j.write(context.WithoutCancel(ctx), lock, j.opts.doneTTL)
 		}
 	}()
-	err = fn(held)
+	err = calledWith(fn(held, lock))
 	switch ended := j.valid(lock); {
 	case err == nil:
 		err = ended
@@ -170,16 +197,16 @@ func (j *job) keep(ctx context.Context, lock *Lock) {
 // the job ([WithDoneTTL]), so that no older entry on a node that is out of reach counts again. If too few nodes can
 // note it before the hold of the lock is over, or ctx is done, the error satisfies errors.Is for [ErrNoQuorum], and it
 // is unknown which counts. As Once, it needs the fencing token: with [WithoutFencing] it returns [ErrInvalid].
-func (l *Locker) Forget(ctx context.Context, name string, opts ...Option) (Runs, error) {
-	j, opts, err := l.newJob(ctx, "forget", name, opts)
+func (l *Locker) Forget(ctx context.Context, name string, opts ...OnceOption) (Runs, error) {
+	j, forLock, err := l.newJob(ctx, "forget", name, opts)
 	if err != nil {
-		return Runs{}, failed("forget", name, err)
+		return Runs{}, notAcquiredError{failed("forget", name, err)}
 	}
-	lock, err := l.lock(ctx, acquisition{op: j.op, name: name}, opts)
+	lock, err := l.lock(ctx, acquisition{op: j.op, name: name}, forLock)
 	if err != nil {
 		return Runs{}, j.notLocked(ctx, err)
 	}
-	defer func() { _ = lock.Unlock(ctx) }()
+	defer func() { _ = lock.Unlock() }()
 	var r reading
 	if err := j.retry(ctx, lock, func(ctx context.Context) (err error) {
 		r, err = j.read(ctx, lock.Token())

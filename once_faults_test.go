@@ -28,21 +28,21 @@ func TestOnceMinorityWrites(t *testing.T) {
 	}{
 		{"begun, seen", []string{"1 begun", "", ""}, "2 done, 2 done, 2 done", nil},
 		{"failed, seen", []string{"1 begun", "1 failed", "1 begun"}, "2 done, 2 done, 2 done", nil},
-		{"done, seen", []string{"1 done", "1 begun", "1 begun"}, "1 done, 1 done, 1 done", ErrDone},
-		{"done, the others lost it", []string{"", "1 done", ""}, "1 done, 1 done, 1 done", ErrDone},
+		{"done, seen", []string{"1 done", "1 begun", "1 begun"}, "1 done, 1 done, 1 done", ErrAlreadyRun},
+		{"done, the others lost it", []string{"", "1 done", ""}, "1 done, 1 done, 1 done", ErrAlreadyRun},
 		{
 			"the last run begun, seen",
 			[]string{"3 begun", "2 failed", "2 failed"},
-			"3 failed, 3 failed, 3 failed", ErrExhausted,
+			"3 failed, 3 failed, 3 failed", ErrRunsExhausted,
 		},
 		{"begun, not seen", []string{"", "", "1 begun: dead"}, "1 done, 1 done, -", nil},
 		{"done, not seen", []string{"", "", "1 done: dead"}, "1 done, 1 done, -", nil},
-		{"done, one node lacks it", []string{"1 done", "1 done", ""}, "1 done, 1 done, 1 done", ErrDone},
+		{"done, one node lacks it", []string{"1 done", "1 done", ""}, "1 done, 1 done, 1 done", ErrAlreadyRun},
 	} {
 		subtest(t, c.name, 3, func(t *testing.T, fl *fleet) {
 			l := fl.locker("a")
 			first := must(l.TryLock(t.Context(), "job"))(t)
-			_ = first.Unlock(t.Context())
+			_ = first.Unlock()
 			settleNetwork()
 			for i, text := range c.before {
 				text, dead := strings.CutSuffix(text, ": dead")
@@ -54,7 +54,7 @@ func TestOnceMinorityWrites(t *testing.T) {
 				}
 			}
 			ran := 0
-			err := l.Once(t.Context(), "job", func(context.Context) error { ran++; return nil })
+			err := l.Once(t.Context(), "job", func(context.Context, *Lock) error { ran++; return nil })
 			if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) || (ran == 1) != (c.err == nil) {
 				t.Errorf("got %v, %d runs, want %v", err, ran, c.err)
 			}
@@ -71,7 +71,7 @@ func TestOnceUnreadMinorityWriteIsSuperseded(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		first := must(l.TryLock(t.Context(), "job"))(t)
-		_ = first.Unlock(t.Context())
+		_ = first.Unlock()
 		settleNetwork()
 		fl.nodes[2].Do("SET", "redlock:once:job", fmt.Sprintf("%d 1 done", first.Token()), "PX", "600000")
 		fl.nodes[2].Pause()
@@ -122,7 +122,7 @@ func TestOnceNodeFailuresDuringEachWrite(t *testing.T) {
 				c.before(fl)
 			}
 			ran := 0
-			err := l.Once(ctx, "job", func(context.Context) error {
+			err := l.Once(ctx, "job", func(context.Context, *Lock) error {
 				ran++
 				if c.in != nil {
 					c.in(fl)
@@ -168,12 +168,12 @@ func TestOnceSurvivesRollingRestarts(t *testing.T) {
 				}
 			}
 		}
-		succeeds(t, a.Once(t.Context(), "job", func(context.Context) error {
+		succeeds(t, a.Once(t.Context(), "job", func(context.Context, *Lock) error {
 			roll(func() {})
 			return nil
 		}))
 		roll(func() {
-			fails(t, b.Once(t.Context(), "job", mustNotRun(t)), ErrDone)
+			fails(t, b.Once(t.Context(), "job", mustNotRun(t)), ErrAlreadyRun)
 			settleNetwork()
 		})
 	})
@@ -191,7 +191,7 @@ func TestOnceAbstainingNodesDoNotCount(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		ctx := expiring(t, 10*time.Second)
 		fails(t, l.Once(ctx, "job", mustNotRun(t)), ErrNoQuorum)
-		fails(t, l.Once(t.Context(), "job", mustNotRun(t)), ErrDone,
+		fails(t, l.Once(t.Context(), "job", mustNotRun(t)), ErrAlreadyRun,
 			"after the guard period, from the one node with the entry")
 		fl.wantRegister("job", "1 done, 1 done, 1 done")
 	})
@@ -204,7 +204,7 @@ func TestOnceKilledAtAnyMoment(t *testing.T) {
 			l := fl.locker("a")
 			killed := time.AfterFunc(time.Duration(at)*200*time.Microsecond, func() { fl.crash("a", l) })
 			finished := 0
-			err := l.Once(t.Context(), "job", func(context.Context) error {
+			err := l.Once(t.Context(), "job", func(context.Context, *Lock) error {
 				time.Sleep(ms)
 				finished++
 				return nil
@@ -213,11 +213,11 @@ func TestOnceKilledAtAnyMoment(t *testing.T) {
 			if err == nil && finished != 1 {
 				t.Errorf("killed after %d: success without a run", at)
 			}
-			err2 := fl.locker("b").Once(t.Context(), "job", func(context.Context) error { finished++; return nil })
+			err2 := fl.locker("b").Once(t.Context(), "job", func(context.Context, *Lock) error { finished++; return nil })
 			switch {
-			case err == nil && !errors.Is(err2, ErrDone):
+			case err == nil && !errors.Is(err2, ErrAlreadyRun):
 				t.Errorf("killed after %d: the first had succeeded, the second got %v", at, err2)
-			case err2 != nil && !errors.Is(err2, ErrDone):
+			case err2 != nil && !errors.Is(err2, ErrAlreadyRun):
 				t.Errorf("killed after %d: %v, then %v", at, err, err2)
 			case finished < 1 || finished > 2:
 				t.Errorf("killed after %d: finished %d times", at, finished)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/runs"
 )
 
 func TestForget(t *testing.T) {
@@ -14,9 +16,9 @@ func TestForget(t *testing.T) {
 		for range 3 {
 			_ = a.Once(t.Context(), "job", fail)
 		}
-		fails(t, a.Once(t.Context(), "job", succeed), ErrExhausted, "after three failures")
+		fails(t, a.Once(t.Context(), "job", succeed), ErrRunsExhausted, "after three failures")
 		was := must(admin.Forget(t.Context(), "job"))(t)
-		if was.Begun != 3 || was.Last != RunFailed || was.Token == 0 {
+		if was.Begun != 3 || was.Last != runs.Failed || was.Token == 0 {
 			t.Errorf("what was forgotten: %+v", was)
 		}
 		if i := must(admin.Inspect(t.Context(), "job"))(t); i.Runs != (Runs{}) || i.Owner != "" {
@@ -24,10 +26,10 @@ func TestForget(t *testing.T) {
 		}
 		equals(t, must(admin.Forget(t.Context(), "job"))(t), Runs{}, "what was forgotten twice")
 		succeeds(t, a.Once(t.Context(), "job", succeed), "the first run again")
-		if i := must(admin.Inspect(t.Context(), "job"))(t); i.Runs.Begun != 1 || i.Runs.Last != RunDone {
+		if i := must(admin.Inspect(t.Context(), "job"))(t); i.Runs.Begun != 1 || i.Runs.Last != runs.Done {
 			t.Errorf("runs: %+v", i.Runs)
 		}
-		fails(t, a.Once(t.Context(), "job", succeed), ErrDone, "done")
+		fails(t, a.Once(t.Context(), "job", succeed), ErrAlreadyRun, "done")
 		must(admin.Forget(t.Context(), "job"))(t)
 		succeeds(t, a.Once(t.Context(), "job", succeed), "done again")
 	})
@@ -38,11 +40,11 @@ func TestForget(t *testing.T) {
 func TestForgetCountsOnNodesOutOfReach(t *testing.T) {
 	for name, c := range map[string]struct {
 		lost bool // by the nodes within reach
-		opts []Option
+		opts []OnceOption
 	}{
 		"all have it":             {},
 		"a minority has it":       {lost: true},
-		"its done TTL is shorter": {opts: []Option{WithDoneTTL(time.Minute)}},
+		"its done TTL is shorter": {opts: []OnceOption{WithDoneTTL(time.Minute)}},
 	} {
 		bubble(t, 5, func(t *testing.T, fl *fleet) {
 			a, admin := fl.locker("a"), fl.locker("admin")
@@ -64,7 +66,7 @@ func TestForgetCountsOnNodesOutOfReach(t *testing.T) {
 			time.Sleep(time.Hour)
 			fl.cut("c", 4) // so that the old entries are among those that are read
 			ran := false
-			if err := fl.locker("c").Once(t.Context(), "job", func(context.Context) error {
+			if err := fl.locker("c").Once(t.Context(), "job", func(context.Context, *Lock) error {
 				ran = true
 				return nil
 			}); err != nil || !ran {
@@ -86,7 +88,7 @@ func TestForgetWhatIsNotKnownLeavesNothing(t *testing.T) {
 func TestForgetIsRefused(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a, admin := fl.locker("a"), fl.locker("admin")
-		_ = a.Once(t.Context(), "job", func(ctx context.Context) error {
+		_ = a.Once(t.Context(), "job", func(ctx context.Context, _ *Lock) error {
 			_, err := admin.Forget(ctx, "job")
 			if !errors.Is(err, ErrTaken) || !strings.HasPrefix(err.Error(), "redlock: forget job: taken by ") {
 				t.Errorf("while it runs: %v", err)
@@ -98,6 +100,6 @@ func TestForgetIsRefused(t *testing.T) {
 		fails(t, errOf(admin.Forget(t.Context(), "job", WithoutFencing())), ErrInvalid, "without tokens")
 		fl.cut("admin", 0, 1)
 		fails(t, errOf(admin.Forget(t.Context(), "job")), ErrNoQuorum, "without a majority")
-		fails(t, a.Once(t.Context(), "job", mustNotRun(t)), ErrDone, "nothing was to be forgotten")
+		fails(t, a.Once(t.Context(), "job", mustNotRun(t)), ErrAlreadyRun, "nothing was to be forgotten")
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -34,12 +33,8 @@ func (j *job) setEntry(lock *Lock, state string) {
 }
 
 // newJob validates the options, and returns those for the lock.
-func (l *Locker) newJob(ctx context.Context, op, name string, opts []Option) (*job, []Option, error) {
-	all := slices.Clone(opts)
-	for i := range all {
-		all[i].onceOnly = false
-	}
-	o, err := applyOptions(l.opts, true, all)
+func (l *Locker) newJob(ctx context.Context, op, name string, opts []OnceOption) (*job, []LockOption, error) {
+	o, err := applyOptions(l.opts, opts)
 	if err == nil {
 		err = cmp.Or(o.checkOnce(), l.mayLock())
 	}
@@ -57,11 +52,16 @@ func (l *Locker) newJob(ctx context.Context, op, name string, opts []Option) (*j
 		if err != nil {
 			return nil, nil, err
 		}
-		_ = outer.Unlock(ctx)
+		_ = outer.Unlock()
 		return nil, nil, invalid("called inside a hold of the same name")
 	}
-	opts = slices.DeleteFunc(slices.Clone(opts), func(o Option) bool { return o.onceOnly })
-	return &job{op: op, locker: l, opts: o, name: name, key: key}, opts, nil
+	var forLock []LockOption
+	for _, opt := range opts {
+		if opt, is := opt.(LockOption); is {
+			forLock = append(forLock, opt)
+		}
+	}
+	return &job{op: op, locker: l, opts: o, name: name, key: key}, forLock, nil
 }
 
 func (o *options) checkOnce() error {
@@ -84,7 +84,7 @@ func (j *job) read(ctx context.Context, least int64) (reading, error) {
 	return reading{readings(all), at}, err
 }
 
-// refusal returns an ErrDone or ErrExhausted if no run may begin, or nil.
+// refusal returns an ErrAlreadyRun or ErrRunsExhausted if no run may begin, or nil.
 func (j *job) refusal(r reading, held bool) error {
 	left := r.Left
 	if left > time.Minute {
@@ -92,11 +92,11 @@ func (j *job) refusal(r reading, held bool) error {
 	}
 	switch r.Final(held, j.locker.electorate, j.opts.maxRuns) {
 	case runs.Done:
-		e := failed("once", j.name, ErrDone)
+		e := failed("once", j.name, ErrAlreadyRun)
 		e.detail = fmt.Sprintf(": run %d succeeded; another may begin in %s", r.Runs, left)
 		return e
 	case runs.Failed:
-		e := failed("once", j.name, ErrExhausted)
+		e := failed("once", j.name, ErrRunsExhausted)
 		e.detail = fmt.Sprintf(": %d of %d runs have begun and none succeeded; another may begin in %s",
 			r.Runs, j.opts.maxRuns, left)
 		return e
@@ -194,9 +194,9 @@ func (j *job) notLocked(ctx context.Context, err error) error {
 	case errors.As(err, &q):
 		with := *q
 		with.ctx = ctx.Err()
-		return &with
+		return notAcquiredError{&with}
 	default:
-		return fmt.Errorf("redlock: %s %q: %w", j.op, j.name, ctx.Err())
+		return notAcquiredError{failed(j.op, j.name, ctx.Err())}
 	}
 }
 

@@ -21,14 +21,14 @@ type onceCall struct {
 	done chan struct{}
 }
 
-func startOnce(t *testing.T, l *Locker, fn func(context.Context) error, opts ...Option) *onceCall {
+func startOnce(t *testing.T, l *Locker, fn func(context.Context, *Lock) error, opts ...OnceOption) *onceCall {
 	t.Helper()
 	c := &onceCall{done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
-		c.err = l.Once(t.Context(), "job", func(ctx context.Context) error {
+		c.err = l.Once(t.Context(), "job", func(ctx context.Context, lock *Lock) error {
 			c.ran = true
-			return fn(ctx)
+			return fn(ctx, lock)
 		}, opts...)
 	}()
 	return c
@@ -62,7 +62,7 @@ func TestOnceCountsOnlyNodesThatRefuseEarlierHolders(t *testing.T) {
 				time.AfterFunc(500*ms, func() { fl.slow("b", 0, 3) })
 			}
 		})
-		first := startOnce(t, a, func(context.Context) error {
+		first := startOnce(t, a, func(context.Context, *Lock) error {
 			fl.slow("a", 100*ms, 0, 1)
 			return nil
 		})
@@ -70,14 +70,14 @@ func TestOnceCountsOnlyNodesThatRefuseEarlierHolders(t *testing.T) {
 		fl.nodes[3].Do("DEL", "job") // as if its clock had jumped
 		second := startOnce(t, b, succeed)
 		time.Sleep(150 * ms)
-		third := c.Once(t.Context(), "job", mustNotRun(t), WithMaxAttempts(1))
+		third := c.TryOnce(t.Context(), "job", mustNotRun(t))
 		<-first.done
 		<-second.done
 		if !slowed {
 			t.Error("the node was never slow")
 		}
-		if !errors.Is(third, ErrDone) || first.err != nil || second.ran || !errors.Is(second.err, ErrDone) {
-			t.Errorf("A got %v, B %v, C %v; want one success, and ErrDone twice", first.err, second.err, third)
+		if !errors.Is(third, ErrAlreadyRun) || first.err != nil || second.ran || !errors.Is(second.err, ErrAlreadyRun) {
+			t.Errorf("A got %v, B %v, C %v; want one success, and ErrAlreadyRun twice", first.err, second.err, third)
 		}
 	})
 }
@@ -131,13 +131,13 @@ func TestOnceLateSuccessDoesNotCount(t *testing.T) {
 	}{
 		{"in time, and the key has ended", false, 15 * time.Second, nil},
 		{"late", false, 3 * time.Minute, nil},
-		{"in time, behind an extension", true, 40 * time.Second, ErrDone},
+		{"in time, behind an extension", true, 40 * time.Second, ErrAlreadyRun},
 		{"late, behind an extension", true, 3 * time.Minute, nil},
 	} {
 		subtest(t, c.name, 3, func(t *testing.T, fl *fleet) {
 			a, b := fl.locker("a", WithDoneTTL(time.Minute)), fl.locker("b", WithDoneTTL(time.Minute))
 			var ended time.Time
-			first := startOnce(t, a, func(ctx context.Context) error {
+			first := startOnce(t, a, func(ctx context.Context, _ *Lock) error {
 				for i := range fl.nodes[1:] {
 					fl.net.Drop(link0("a", 1+i), sim.Both)
 				}
@@ -187,7 +187,7 @@ func TestOnceSuccessIsDeliveredToNodesThatWereAway(t *testing.T) {
 			fl.nodes[0].Restart()
 			time.Sleep(time.Minute)
 			fl.nodes[1].Pause()
-			fails(t, b.Once(t.Context(), "job", mustNotRun(t)), ErrDone,
+			fails(t, b.Once(t.Context(), "job", mustNotRun(t)), ErrAlreadyRun,
 				"one node is empty, one is silent, and one was away during the run")
 		})
 	}
@@ -200,7 +200,7 @@ func TestOnceSuccessIsDeliveredDespiteWaiters(t *testing.T) {
 		fl.nodes[2].Crash(false)
 		settleNetwork()
 		var second *onceCall
-		succeeds(t, a.Once(t.Context(), "job", func(context.Context) error {
+		succeeds(t, a.Once(t.Context(), "job", func(context.Context, *Lock) error {
 			fl.net.Refuse(link0("a", 2))
 			fl.nodes[2].Restart()
 			time.Sleep(35 * time.Second)
@@ -209,7 +209,7 @@ func TestOnceSuccessIsDeliveredDespiteWaiters(t *testing.T) {
 			return nil
 		}))
 		<-second.done
-		fails(t, second.err, ErrDone, "the waiter")
+		fails(t, second.err, ErrAlreadyRun, "the waiter")
 		_ = b.Close()
 		fl.mend("a", 2)
 		time.Sleep(2 * time.Second)
@@ -240,14 +240,14 @@ func TestOnceDeliveriesDoNotPileUp(t *testing.T) {
 func TestOnceSuccessOnAMajorityCounts(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a", WithoutRenewal(), WithTTL(2*time.Second)), fl.locker("b")
-		err := a.Once(t.Context(), "job", func(ctx context.Context) error {
+		err := a.Once(t.Context(), "job", func(ctx context.Context, _ *Lock) error {
 			lock, _ := FromContext(ctx)
-			time.Sleep(time.Until(lock.Until()) - 10*ms)
+			time.Sleep(time.Until(lock.Deadline()) - 10*ms)
 			fl.net.SetDelay(sim.Link{Client: "a"}, sim.Down, sim.Delay{Min: 50 * ms, Max: 50 * ms})
 			return nil
 		})
 		succeeds(t, err)
-		fails(t, b.Once(t.Context(), "job", mustNotRun(t)), ErrDone, "the next call")
+		fails(t, b.Once(t.Context(), "job", mustNotRun(t)), ErrAlreadyRun, "the next call")
 	})
 }
 
@@ -286,7 +286,7 @@ func TestOnceReturnsLostOrNoQuorum(t *testing.T) {
 		}, ErrNoQuorum, "1 done, 1 done, 1 done"},
 	} {
 		subtest(t, c.name, 3, func(t *testing.T, fl *fleet) {
-			err := fl.locker("a", WithoutRenewal()).Once(t.Context(), "job", func(context.Context) error {
+			err := fl.locker("a", WithoutRenewal()).Once(t.Context(), "job", func(context.Context, *Lock) error {
 				c.in(fl)
 				return nil
 			})

@@ -14,13 +14,13 @@ import (
 
 var errJob = errors.New("the job failed")
 
-func succeed(context.Context) error { return nil }
+func succeed(context.Context, *Lock) error { return nil }
 
-func fail(context.Context) error { return errJob }
+func fail(context.Context, *Lock) error { return errJob }
 
-func mustNotRun(t *testing.T) func(context.Context) error {
+func mustNotRun(t *testing.T) func(context.Context, *Lock) error {
 	t.Helper()
-	return func(context.Context) error {
+	return func(context.Context, *Lock) error {
 		t.Error("the job runs")
 		return nil
 	}
@@ -58,7 +58,7 @@ func TestOnceRunsOnceForTheDoneTTL(t *testing.T) {
 		for _, l := range []*Locker{a, b} {
 			before := fl.nodes[0].Calls("set")
 			err := l.Once(t.Context(), "job", mustNotRun(t), hour)
-			failsSaying(t, err, ErrDone, "run 1 succeeded; another may begin in 59m")
+			failsSaying(t, err, ErrAlreadyRun, "run 1 succeeded; another may begin in 59m")
 			equals(t, fl.nodes[0].Calls("set"), before, "the call took the lock")
 		}
 		time.Sleep(time.Hour)
@@ -69,7 +69,7 @@ func TestOnceRunsOnceForTheDoneTTL(t *testing.T) {
 		l := fl.locker("a", WithMaxRuns(1), WithDoneTTL(time.Minute))
 		fails(t, l.Once(t.Context(), "job", fail), errJob)
 		time.Sleep(59 * time.Second)
-		fails(t, l.Once(t.Context(), "job", mustNotRun(t)), ErrExhausted)
+		fails(t, l.Once(t.Context(), "job", mustNotRun(t)), ErrRunsExhausted)
 		time.Sleep(time.Second)
 		succeeds(t, l.Once(t.Context(), "job", succeed), "a minute after the failure")
 	})
@@ -82,13 +82,13 @@ func TestOnceFailuresAreCounted(t *testing.T) {
 		fl.wantRegister("job", "1 failed, 1 failed, 1 failed, 1 failed, 1 failed")
 		func() {
 			defer func() { equals(t, recover(), "oops", "recovered") }()
-			_ = b.Once(t.Context(), "job", func(context.Context) error { panic("oops") })
+			_ = b.Once(t.Context(), "job", func(context.Context, *Lock) error { panic("oops") })
 		}()
 		fl.wantRegister("job", "2 failed, 2 failed, 2 failed, 2 failed, 2 failed")
 		fl.isHeld("job", 0, "after a panic")
 		fails(t, a.Once(t.Context(), "job", fail), errJob, "job's error")
 		for _, l := range []*Locker{a, b} {
-			failsSaying(t, l.Once(t.Context(), "job", mustNotRun(t)), ErrExhausted, "3 of 3 runs")
+			failsSaying(t, l.Once(t.Context(), "job", mustNotRun(t)), ErrRunsExhausted, "3 of 3 runs")
 		}
 		succeeds(t, a.Once(t.Context(), "job", succeed, WithMaxRuns(0)), "without a limit")
 		fl.wantRegister("job", "4 done, 4 done, 4 done, 4 done, 4 done")
@@ -107,7 +107,7 @@ func TestOnceConcurrentCalls(t *testing.T) {
 			for i := range 6 {
 				l := fl.locker(fmt.Sprint("c", i%3, outcome))
 				running.Go(func() {
-					err := l.Once(t.Context(), name, func(context.Context) error {
+					err := l.Once(t.Context(), name, func(context.Context, *Lock) error {
 						if inside++; inside > 1 {
 							t.Error("two at once")
 						}
@@ -120,9 +120,9 @@ func TestOnceConcurrentCalls(t *testing.T) {
 					switch {
 					case err == nil:
 						outcomes["ok"]++
-					case errors.Is(err, ErrDone):
+					case errors.Is(err, ErrAlreadyRun):
 						outcomes["done"]++
-					case errors.Is(err, ErrExhausted):
+					case errors.Is(err, ErrRunsExhausted):
 						outcomes["exhausted"]++
 					case errors.Is(err, errJob):
 						outcomes["failed"]++
@@ -144,10 +144,10 @@ func TestOnceConcurrentCalls(t *testing.T) {
 func TestOnceWithMaxAttemptsOne(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a", WithMaxRuns(1)), fl.locker("b", WithMaxRuns(1))
-		if err := a.Once(t.Context(), "job", func(context.Context) error {
+		if err := a.Once(t.Context(), "job", func(context.Context, *Lock) error {
 			within(t, 250*ms, "Once", func() {
-				// The last run is in progress and may succeed, so the error is ErrTaken and not ErrExhausted.
-				fails(t, b.Once(t.Context(), "job", mustNotRun(t), WithMaxAttempts(1)), ErrTaken)
+				// The last run is in progress and may succeed, so the error is ErrTaken and not ErrRunsExhausted.
+				fails(t, b.TryOnce(t.Context(), "job", mustNotRun(t)), ErrTaken)
 			})
 			impatient := expiring(t, time.Second)
 			failsAll(t, b.Once(impatient, "job", mustNotRun(t)), ErrTaken, context.DeadlineExceeded)
@@ -163,7 +163,7 @@ func TestOnceCrashes(t *testing.T) {
 		ran := 0
 		crash := func(client string) error {
 			l := fl.locker(client, WithDoneTTL(time.Minute))
-			return l.Once(t.Context(), "job", func(ctx context.Context) error {
+			return l.Once(t.Context(), "job", func(ctx context.Context, _ *Lock) error {
 				ran++
 				time.Sleep(3 * time.Minute) // longer than the done TTL: the run keeps its entry alive
 				fl.crash(client, l)
@@ -179,13 +179,13 @@ func TestOnceCrashes(t *testing.T) {
 		// The crashed holder's lock has not expired yet. Until it has, the third run may be in progress.
 		l := fl.locker("last", WithDoneTTL(time.Minute))
 		within(t, 11*time.Second, "Once", func() {
-			if err := l.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrExhausted) || ran != 3 {
-				t.Errorf("after %d crashes: got %v, want ErrExhausted", ran, err)
+			if err := l.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrRunsExhausted) || ran != 3 {
+				t.Errorf("after %d crashes: got %v, want ErrRunsExhausted", ran, err)
 			}
 		})
 		fl.wantRegister("job", "3 failed, 3 failed, 3 failed, 3 failed, 3 failed")
 		within(t, 250*ms, "Once", func() {
-			fails(t, l.Once(t.Context(), "job", mustNotRun(t), WithMaxAttempts(1)), ErrExhausted)
+			fails(t, l.TryOnce(t.Context(), "job", mustNotRun(t)), ErrRunsExhausted)
 		})
 	})
 }
@@ -194,20 +194,20 @@ func TestOnceCrashes(t *testing.T) {
 func TestOnceLosesTheHold(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		err := l.Once(t.Context(), "job", func(ctx context.Context) error {
+		err := l.Once(t.Context(), "job", func(ctx context.Context, _ *Lock) error {
 			fl.nodes.do("SET", "job", "thief", "PX", "60000")
 			<-ctx.Done()
 			return context.Cause(ctx)
 		})
 		fails(t, err, ErrLost)
 		fl.wantRegister("job", "1 begun, 1 begun, 1 begun") // without the lock it cannot write
-		fails(t, l.Once(t.Context(), "short", func(ctx context.Context) error {
+		fails(t, l.Once(t.Context(), "short", func(ctx context.Context, _ *Lock) error {
 			time.Sleep(2 * time.Second)
 			return nil
 		}, WithMaxHold(time.Second)), ErrMaxHold)
-		fails(t, l.Once(t.Context(), "let go", func(ctx context.Context) error {
+		fails(t, l.Once(t.Context(), "let go", func(ctx context.Context, _ *Lock) error {
 			lock, _ := FromContext(ctx)
-			return lock.Unlock(ctx)
+			return lock.Unlock()
 		}), ErrUnlocked, "the run has unlocked")
 		for _, name := range []string{"short", "let go"} {
 			fl.wantRegister(name, "1 begun, 1 begun, 1 begun")
@@ -219,12 +219,12 @@ func TestOnceLosesTheHold(t *testing.T) {
 func TestOnceSupersededRunWritesNothing(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a"), fl.locker("b")
-		err := a.Once(t.Context(), "job", func(ctx context.Context) error {
+		err := a.Once(t.Context(), "job", func(ctx context.Context, _ *Lock) error {
 			lock, _ := FromContext(ctx)
 			for _, n := range fl.nodes { // as if all clocks had jumped, so that two holds are valid at once
 				n.Do("DEL", "job")
 			}
-			return b.Once(t.Context(), "job", func(context.Context) error {
+			return b.Once(t.Context(), "job", func(context.Context, *Lock) error {
 				if lock.Err() != nil {
 					t.Error("the first hold is not valid any more")
 				}
@@ -248,7 +248,7 @@ func TestOnceCancelled(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		ctx, cancel := context.WithCancel(t.Context())
-		fails(t, l.Once(ctx, "job", func(held context.Context) error {
+		fails(t, l.Once(ctx, "job", func(held context.Context, _ *Lock) error {
 			cancel()
 			<-held.Done()
 			return held.Err()
@@ -257,7 +257,7 @@ func TestOnceCancelled(t *testing.T) {
 		fails(t, l.Once(ctx, "job", mustNotRun(t)), context.Canceled, "cancelled before")
 		// A success counts even if the caller's context has ended.
 		ctx, cancel = context.WithCancel(t.Context())
-		succeeds(t, l.Once(ctx, "job", func(context.Context) error { cancel(); return nil }), "cancelled just before the end")
+		succeeds(t, l.Once(ctx, "job", func(context.Context, *Lock) error { cancel(); return nil }), "cancelled")
 		fl.wantRegister("job", "2 done, 2 done, 2 done")
 	})
 }
@@ -267,7 +267,7 @@ func TestOnceOutlivesItsContext(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithDoneTTL(time.Minute))
 		ctx := expiring(t, time.Second)
-		succeeds(t, l.Once(ctx, "job", func(context.Context) error {
+		succeeds(t, l.Once(ctx, "job", func(context.Context, *Lock) error {
 			time.Sleep(3 * time.Minute)
 			fl.wantRegister("job", "1 begun, 1 begun, 1 begun")
 			return nil
@@ -278,41 +278,38 @@ func TestOnceOutlivesItsContext(t *testing.T) {
 func TestOnceReentrance(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		inside := func(ctx context.Context) error {
+		inside := func(ctx context.Context, _ *Lock) error {
 			failsSaying(t, l.Once(ctx, "job", mustNotRun(t)), ErrInvalid, "inside a hold")
-			succeeds(t, l.Do(ctx, "job", func(context.Context) error { return nil }), "Do inside a run joins it")
+			succeeds(t, l.Do(ctx, "job", func(context.Context, *Lock) error { return nil }), "Do inside a run joins it")
 			succeeds(t, l.Once(ctx, "other job", succeed), "another name")
 			return nil
 		}
 		succeeds(t, l.Do(t.Context(), "job", inside))
 		var past *Lock
-		succeeds(t, l.Once(t.Context(), "job", func(ctx context.Context) error {
-			lock, ok := FromContext(ctx)
+		succeeds(t, l.Once(t.Context(), "job", func(ctx context.Context, lock *Lock) error {
+			carried, ok := FromContext(ctx)
 			past = lock
-			if !ok || lock.Name() != "job" || lock.Token() == 0 {
+			if !ok || carried != lock || lock.Name() != "job" || lock.Token() == 0 {
 				t.Error("the run's context has no lock")
 			}
 			_ = l.Once(ctx, "job", mustNotRun(t))
 			return nil
 		}))
-		fails(t, l.Once(NewContext(t.Context(), past), "job", mustNotRun(t)), ErrDone, "the context of a run that is over")
+		ctx := newContext(t.Context(), past)
+		fails(t, l.Once(ctx, "job", mustNotRun(t)), ErrAlreadyRun, "the context of a run that is over")
 	})
 }
 
 func TestOnceOptions(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		for want, opts := range map[string][]Option{
+		for want, opts := range map[string][]OnceOption{
 			"counted by their tokens": {WithoutFencing()},
 			"less than twice the TTL": {WithDoneTTL(15 * time.Second)},
 			"1ms is the least":        {WithDoneTTL(time.Microsecond)},
 			"-1 runs":                 {WithMaxRuns(-1)},
-			"only for New":            {WithPrefix("x")},
 		} {
 			failsSaying(t, l.Once(t.Context(), "job", mustNotRun(t), opts...), ErrInvalid, want)
-		}
-		for _, o := range []Option{WithDoneTTL(time.Hour), WithMaxRuns(1)} {
-			failsSaying(t, errOf(l.Lock(t.Context(), "job", o)), ErrInvalid, "only for New and Once")
 		}
 		fails(t, l.Once(t.Context(), "", mustNotRun(t)), ErrInvalid, "no name")
 		_ = l.Close()
@@ -344,13 +341,13 @@ func TestOnceInsideALostHold(t *testing.T) {
 				fl.nodes[1].Crash(true)
 				fl.nodes[2].Crash(true)
 			}
-			err := l.Once(ctx, "job", func(context.Context) error {
+			err := l.Once(ctx, "job", func(context.Context, *Lock) error {
 				t.Error("the job was run")
 				return nil
 			})
 			failsAlone(t, err, want, ErrLost)
 			fails(t, err, context.Canceled)
-			_ = taken.Unlock(t.Context())
+			_ = taken.Unlock()
 		})
 	}
 }

@@ -1,7 +1,10 @@
 package redlock
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -16,20 +19,19 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		{WithTTL(-time.Second), "TTL -1s"},
 		{WithTTL(999 * time.Microsecond), "1ms is the least"},
 		{WithTTL(2 * time.Millisecond), "drift allowance"},
-		{WithMinValidity(time.Minute), "minimum validity"},
-		{WithMinValidity(-1), "negative"},
 		{WithDrift(1, 0), "drift"},
 		{WithDrift(-0.1, 0), "drift"},
 		{WithDrift(0.01, -1), "drift"},
 		{WithNodeTimeout(0), "node timeout"},
-		{WithMaxAttempts(-1), "attempts"},
 		{WithMaxHold(-1), "maximum hold"},
 		{WithMaxWait(-1), "maximum wait"},
-		{WithFenceRetention(time.Second), "WithFenceRetention"},
-		{WithBackoff(nil), "back-off"},
+		{WithMaxTTL(0), "longest TTL 0s"},
+		{WithMaxTTL(400 * 24 * time.Hour), "the most is a year"},
+		{WithMaxTTL(9 * time.Second), "longer than the longest TTL 9s"},
+		{WithPollInterval(-1, 1), "poll interval"},
+		{WithPollInterval(2, 1), "poll interval"},
 		{WithLogger(nil), "logger"},
-		{WithCredentials(nil), "credentials"},
-		{Option{}, "zero Option"},
+		{nil, "an option is nil"},
 	} {
 		l, err := New([]string{"redis://127.0.0.1:1"}, c.opt)
 		if err == nil {
@@ -44,7 +46,7 @@ func TestBadCallsAreRefused(t *testing.T) {
 		l := fl.locker("a")
 		for _, c := range []struct {
 			name string
-			opts []Option
+			opts []LockOption
 			want string
 		}{
 			{"", nil, "name is empty"},
@@ -54,9 +56,9 @@ func TestBadCallsAreRefused(t *testing.T) {
 			{"redlock:settings", nil, "used by the library"},
 			{"redlock:floor", nil, "used by the library"},
 			{"redlock:once:a", nil, "used by the library"},
-			{"a", []Option{WithTTL(0)}, "TTL 0s"},
-			{"a", []Option{WithNodeTimeout(time.Second)}, "WithNodeTimeout is only for New"},
-			{"a", []Option{WithPrefix("p")}, "WithPrefix is only for New"},
+			{"a", []LockOption{WithTTL(0)}, "TTL 0s"},
+			{"a", []LockOption{WithTTL(31 * time.Second)}, "for New, set WithMaxTTL to 31s or more, in all clients"},
+			{"a", []LockOption{nil}, "an option is nil"},
 		} {
 			k, err := l.TryLock(t.Context(), c.name, c.opts...)
 			if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want) || k != nil {
@@ -66,30 +68,27 @@ func TestBadCallsAreRefused(t *testing.T) {
 	})
 }
 
-// One option is enough for a long TTL; what is set is not changed.
-func TestGuardAndRetentionFollowTheTTL(t *testing.T) {
-	ttl, guard, kept := WithTTL, WithRestartGuard, WithFenceRetention
+// What clients must agree on follows from the longest TTL.
+func TestGuardAndRetentionFollowTheLongestTTL(t *testing.T) {
+	ttl, longest, off := WithTTL, WithMaxTTL, WithNodeConfig(NodeConfig{NoRestartGuard: true})
 	const s = time.Second
 	for _, c := range []struct {
 		opts        []Option
 		guard, kept time.Duration
 	}{
 		{nil, 30 * s, 60 * s},
-		{[]Option{ttl(time.Second)}, 30 * s, 60 * s},
+		{[]Option{ttl(s)}, 30 * s, 60 * s},
 		{[]Option{ttl(30 * s)}, 30 * s, 60 * s},
 		{[]Option{ttl(45 * s)}, 45 * s, 90 * s},
 		{[]Option{ttl(time.Hour), ttl(10 * s)}, 30 * s, 60 * s},
-		{[]Option{ttl(45 * s), guard(0)}, 0, 90 * s},
-		{[]Option{guard(0), ttl(45 * s)}, 0, 90 * s},
-		{[]Option{ttl(45 * s), guard(50 * s)}, 50 * s, 90 * s},
-		{[]Option{guard(50 * s), ttl(45 * s)}, 50 * s, 90 * s},
-		{[]Option{kept(47 * s), ttl(45 * s)}, 45 * s, 47 * s},
-		{[]Option{ttl(45 * s), kept(47 * s)}, 45 * s, 47 * s},
-		{[]Option{ttl(45 * s), WithoutFencing(), kept(s)}, 45 * s, s},
-		{[]Option{ttl(s), guard(2 * s), kept(3 * s)}, 2 * s, 3 * s},
+		{[]Option{ttl(45 * s), off}, 0, 90 * s},
+		{[]Option{off, ttl(45 * s)}, 0, 90 * s},
+		{[]Option{ttl(45 * s), longest(50 * s)}, 50 * s, 100 * s},
+		{[]Option{longest(50 * s), ttl(45 * s)}, 50 * s, 100 * s},
+		{[]Option{longest(20 * s)}, 20 * s, 40 * s},
+		{[]Option{ttl(s), longest(s)}, 2 * s, 3 * s}, // the nodes' clocks may be a second apart
 	} {
-		base := defaults()
-		o, err := applyOptions(&base, false, c.opts)
+		o, err := newOptions(c.opts)
 		if err != nil {
 			t.Errorf("%v: %v", c, err)
 		} else if o.guard != c.guard || o.retention != c.kept {
@@ -99,56 +98,26 @@ func TestGuardAndRetentionFollowTheTTL(t *testing.T) {
 	}
 }
 
-// One error names all settings that are too short for a TTL, and what they must be.
-func TestConflictsWithTheTTLAreNamedTogether(t *testing.T) {
+func TestALongTTL(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a")
-		try := func(opts ...Option) error {
-			_, err := l.TryLock(t.Context(), "job", opts...)
-			return err
-		}
-		open := func(opts ...Option) error {
-			_, err := New(fl.urls, append(opts, WithDialer(fl.net.Dialer("b")))...)
-			return err
-		}
-		const guard, kept = "WithRestartGuard to ", "WithFenceRetention to "
-		for _, c := range []struct {
-			err    error
-			want   []string
-			reject []string
-		}{
-			{
-				open(WithTTL(45*time.Second), WithRestartGuard(30*time.Second), WithFenceRetention(30*time.Second)),
-				[]string{"TTL 45s", guard + "45s", kept + "47s", "for New"},
-				nil,
-			},
-			{
-				open(WithFenceRetention(30*time.Second), WithRestartGuard(30*time.Second), WithTTL(45*time.Second)),
-				[]string{"TTL 45s", guard + "45s", kept + "47s", "for New"},
-				nil,
-			},
-			{open(WithTTL(45*time.Second), WithFenceRetention(46*time.Second)), []string{kept + "47s"}, []string{guard}},
-			{try(WithTTL(45 * time.Second)), []string{"TTL 45s", "guard of 30s", guard + "45s", "for New"}, []string{kept}},
-			{try(WithTTL(90 * time.Second)), []string{"TTL 1m30s", guard + "1m30s", kept + "1m32s", "for New"}, nil},
-			{try(WithTTL(90*time.Second), WithoutFencing()), []string{guard + "1m30s"}, []string{kept}},
-		} {
-			if !errors.Is(c.err, ErrInvalid) {
-				t.Errorf("got %v, want ErrInvalid", c.err)
-				continue
-			}
-			for _, text := range c.want {
-				equals(t, strings.Count(c.err.Error(), text), 1, "%q in %v", text, c.err)
-			}
-			for _, text := range c.reject {
-				if strings.Contains(c.err.Error(), text) {
-					t.Errorf("got %v, which must not have %q", c.err, text)
-				}
-			}
-		}
-		long := fl.locker("c", WithTTL(45*time.Second))
-		k := must(long.TryLock(t.Context(), "job"))(t)
-		between(t, time.Until(k.Until()), 44*time.Second, 45*time.Second, "validity")
+		k := must(fl.locker("a", WithTTL(45*time.Second)).TryLock(t.Context(), "job"))(t)
+		between(t, time.Until(k.Deadline()), 44*time.Second, 45*time.Second, "validity")
+		other := fl.locker("b", WithMaxTTL(45*time.Second))
+		must(other.TryLock(t.Context(), "other", WithTTL(45*time.Second)))(t)
 	})
+}
+
+// Several settings of nodes are one.
+func TestNodeConfigsMerge(t *testing.T) {
+	dial := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
+	o := must(newOptions([]Option{
+		WithNodeConfig(NodeConfig{TLS: &tls.Config{ServerName: "n"}, Dial: dial, AllowEviction: true}),
+		WithNodeConfig(NodeConfig{TrustDisk: true}), WithNodeConfig(NodeConfig{}),
+	}))(t)
+	if n := o.node; n.TLS.ServerName != "n" || n.Dial == nil || o.dialerID == nil || !n.AllowEviction || !n.TrustDisk ||
+		n.AllowNoInfo || n.NoRestartGuard || n.Credentials != nil {
+		t.Errorf("got %+v", n)
+	}
 }
 
 // What no call can use is refused before the first one is made.
@@ -164,11 +133,18 @@ func TestWhatNoCallCanUseIsRefused(t *testing.T) {
 			"several nodes in one text": {bad, "more than one node"},
 			"jobs that are forgotten":   {forgotten, "twice the TTL"},
 			"TryLock, WithMaxWait":      {errOf(l.TryLock(t.Context(), "job", WithMaxWait(time.Second))), "asks once"},
-			"TryRLock, WithBackoff": {
-				errOf(l.RWMutex("job").TryRLock(t.Context(), WithBackoff(Jitter(1, 2)))), "asks once",
+			"TryRLock, WithPollInterval": {
+				errOf(l.TryRLock(t.Context(), "job", WithPollInterval(1, 2))), "asks once",
 			},
-			"TryAcquire, WithMaxAttempts": {
-				errOf(l.Semaphore("gpu", 2).TryAcquire(t.Context(), WithMaxAttempts(2))), "asks once",
+			"TryAcquire, WithMaxWait": {
+				errOf(l.Semaphore("gpu", 2).TryAcquire(t.Context(), WithMaxWait(2))), "asks once",
+			},
+			"a Locker of an Inspector": {
+				errOf((&Locker{fl.locker("looks", onlyLooks).Inspector}).TryLock(t.Context(), "job")), "takes no lock",
+			},
+			"TryOnce, WithMaxWait": {l.TryOnce(t.Context(), "job", mustNotRun(t), WithMaxWait(2)), "asks once"},
+			"TryLockAll, WithMaxWait": {
+				errOf(l.TryLockAll(t.Context(), ten, WithMaxWait(2))), "asks once",
 			},
 		} {
 			failsSaying(t, c.err, ErrInvalid, c.want)
@@ -177,11 +153,11 @@ func TestWhatNoCallCanUseIsRefused(t *testing.T) {
 	})
 }
 
-func TestJitter(t *testing.T) {
+func TestPollInterval(t *testing.T) {
 	const ms = time.Millisecond
 	for attempts := -1; attempts < 100; attempts++ {
 		for range 100 {
-			got := Jitter(10*ms, 250*ms)(attempts)
+			got := pollInterval(10*ms, 250*ms)(attempts)
 			limit := 250 * ms
 			if attempts >= 0 && attempts < 5 {
 				limit = min(limit, 20*ms<<max(attempts-1, 0))
@@ -191,21 +167,19 @@ func TestJitter(t *testing.T) {
 			}
 		}
 	}
-	equals(t, Jitter(0, 0)(3), 0, "no jitter")
-	equals(t, Jitter(5*ms, ms)(3), 5*ms, "longest < shortest")
+	equals(t, pollInterval(0, 0)(3), 0, "none")
+	equals(t, pollInterval(5*ms, 5*ms)(3), 5*ms, "always the same")
 }
 
 // Options that are accepted leave some validity, and fit each other.
 func FuzzOptions(f *testing.F) {
-	f.Add(int64(10*time.Second), int64(250*time.Millisecond), int64(30*time.Second), int64(time.Minute),
-		int64(2*time.Millisecond), 0.01)
-	f.Add(int64(1), int64(-1), int64(0), int64(0), int64(1<<62), 1.0)
-	f.Add(int64(1<<62), int64(1), int64(1<<62), int64(1<<62), int64(0), 0.0)
-	f.Fuzz(func(t *testing.T, ttl, timeout, guard, retention, slack int64, factor float64) {
-		base := defaults()
-		o, err := applyOptions(&base, false, []Option{
-			WithTTL(time.Duration(ttl)), WithNodeTimeout(time.Duration(timeout)), WithRestartGuard(time.Duration(guard)),
-			WithFenceRetention(time.Duration(retention)), WithDrift(factor, time.Duration(slack)),
+	f.Add(int64(10*time.Second), int64(250*time.Millisecond), int64(30*time.Second), int64(2*time.Millisecond), 0.01)
+	f.Add(int64(1), int64(-1), int64(1), int64(1<<62), 1.0)
+	f.Add(int64(1<<62), int64(1), int64(1<<62), int64(0), 0.0)
+	f.Fuzz(func(t *testing.T, ttl, timeout, longest, slack int64, factor float64) {
+		o, err := newOptions([]Option{
+			WithTTL(time.Duration(ttl)), WithNodeTimeout(time.Duration(timeout)), WithMaxTTL(time.Duration(longest)),
+			WithDrift(factor, time.Duration(slack)),
 		})
 		if err != nil {
 			fails(t, err, ErrInvalid)
@@ -214,7 +188,7 @@ func FuzzOptions(f *testing.F) {
 		if left := o.drift.validity(o.ttl, 0); left <= 0 || left > o.ttl {
 			t.Errorf("TTL %s is accepted with a validity of %s", o.ttl, left)
 		}
-		if o.nodeTimeout <= 0 || o.guard > 0 && o.ttl > o.guard || o.retention < o.ttl {
+		if o.nodeTimeout <= 0 || o.ttl > o.guard || o.retention < o.ttl {
 			t.Errorf("accepted: %+v", o)
 		}
 		if o.ttlArg.(int64) <= 0 {

@@ -22,7 +22,7 @@ import (
 
 // open is New for the client with nodes of the fleet.
 func (fl *fleet) open(client string, list []int, opts ...Option) (*Locker, error) {
-	l, err := New(fl.urlsOf(list), append(opts, WithDialer(fl.net.Dialer(client)))...)
+	l, err := New(fl.urlsOf(list), append(opts, dialing(fl.net.Dialer(client)))...)
 	if err == nil {
 		fl.t.Cleanup(func() { _ = l.Close() })
 	}
@@ -49,8 +49,8 @@ func TestAListThatDiffersByAnUnmetNodeIsRefused(t *testing.T) {
 			prepare(fl)
 			must(fl.open("a", c.old))(t)
 			time.Sleep(time.Minute)
-			fails(t, errOf(fl.open("b", c.new)), ErrListConflict, what)
-			if looks := must(fl.open("looks", c.new, WithoutLocking()))(t); len(listFindings(t, looks)) == 0 {
+			conflicts(t, errOf(fl.open("b", c.new)), what)
+			if looks := must(fl.open("looks", c.new, onlyLooks))(t); len(listFindings(t, looks)) == 0 {
 				t.Errorf("%s: a monitor finds nothing", what)
 			}
 		})
@@ -68,7 +68,7 @@ func TestAWaiterOfARefusedClientGivesUp(t *testing.T) {
 			got := async(func() error { return errOf(wait(t.Context(), a)) })
 			must(fl.open("b", c.new))(t)
 			fl.mend("a", c.old...)
-			fails(t, <-got, ErrListConflict, what)
+			conflicts(t, <-got, what)
 			time.Sleep(time.Second)
 			fl.nothingLeft(what)
 		})
@@ -82,7 +82,7 @@ func TestAConflictThatIsFoundDuringTheFirstAttempt(t *testing.T) {
 		bubble(t, 5, func(t *testing.T, fl *fleet) {
 			var ended atomic.Int64 // holds of which an observer would be told
 			l := fl.locker("a", WithObserver(func(ev Event) {
-				if ev.Kind == EventReleased || ev.Kind == EventLost {
+				if ev.Kind == EventEnd {
 					ended.Add(1)
 				}
 			}))
@@ -94,9 +94,9 @@ func TestAConflictThatIsFoundDuringTheFirstAttempt(t *testing.T) {
 				n.Do("ZADD", "redlock:lists", n.Now().UnixMilli(), "x@elsewhere:6379")
 				n.Do("ZREMRANGEBYSCORE", "redlock:lists", -1, -1) // the digest
 			}
-			go l.Nodes(t.Context()) // learns of a digest after a fifth of late, and of these lists after another one
+			go l.Status(t.Context()) // learns of a digest after a fifth of late, and of these lists after another one
 			time.Sleep(3 * late / 10)
-			fails(t, errOf(call(t.Context(), l)), ErrListConflict, what)
+			conflicts(t, errOf(call(t.Context(), l)), what)
 			time.Sleep(3 * late)
 			fl.nodes[4].Do("DEL", "job")
 			if left := fl.leftovers(); len(left) > 0 || ended.Load() > 0 {
@@ -168,7 +168,7 @@ func TestOfTwoThatAreFarApartOneWorks(t *testing.T) {
 				begin(fl, client)
 				wg.Go(func() {
 					l, err := fl.open(client, list)
-					for errors.Is(err, ErrListConflict) && time.Since(begun) < time.Minute { // as under a supervisor
+					for errors.As(err, new(*ListConflictError)) && time.Since(begun) < time.Minute { // as under a supervisor
 						time.Sleep(again[client])
 						l, err = fl.open(client, list)
 					}
@@ -184,7 +184,7 @@ func TestOfTwoThatAreFarApartOneWorks(t *testing.T) {
 				time.Sleep(time.Second)
 				for _, l := range ls {
 					if k, err := l.TryLock(t.Context(), "other"); err == nil {
-						succeeds(t, k.Unlock(t.Context()))
+						succeeds(t, k.Unlock())
 					}
 				}
 			}
@@ -192,8 +192,8 @@ func TestOfTwoThatAreFarApartOneWorks(t *testing.T) {
 			for _, l := range ls {
 				if _, err := l.Lock(t.Context(), "job", WithMaxWait(5*time.Second)); err == nil {
 					works++
-				} else if !errors.Is(err, ErrListConflict) {
-					t.Errorf("got %v, want ErrListConflict", err)
+				} else if !errors.As(err, new(*ListConflictError)) {
+					t.Errorf("got %v, want a ListConflictError", err)
 				}
 			}
 			equals(t, works, 1, "of two clients with lists that conflict, so many work")
@@ -224,7 +224,7 @@ func TestRegistrationsComeBackAtOnce(t *testing.T) {
 			a := must(fl.open("a", c.old))(t)
 			time.Sleep(time.Second)
 			lose(fl, a)
-			fails(t, errOf(fl.open("b", c.new)), ErrListConflict, what)
+			conflicts(t, errOf(fl.open("b", c.new)), what)
 		})
 	}
 	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
@@ -236,7 +236,7 @@ func TestRegistrationsComeBackAtOnce(t *testing.T) {
 		awaitState(a, 4, true)
 		time.Sleep(3 * correctAfter) // with the identity of the late node
 		settleNetwork()
-		if seen := a.Nodes(t.Context())[4].Clients; len(seen) != 1 || seen[0].Clients != 2 {
+		if seen := a.Status(t.Context())[4].Clients; len(seen) != 1 || seen[0].Clients != 2 {
 			t.Errorf("the late node knows %+v, want 2 clients", seen)
 		}
 	})
@@ -256,22 +256,6 @@ func TestTheLastOneLeavesNothing(t *testing.T) {
 	})
 }
 
-// A Locker that only looks begins no run, and does not repair what is known of the last one either.
-func TestOnceWithoutLocking(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		nop := func(context.Context) error { return nil }
-		succeeds(t, fl.locker("a").Once(t.Context(), "done", nop))
-		fl.nodes[2].Do("DEL", "redlock:once:done")
-		looks := fl.locker("l", WithoutLocking())
-		fails(t, looks.Once(t.Context(), "done", nop), ErrInvalid, "Once")
-		fails(t, errOf(looks.Forget(t.Context(), "done")), ErrInvalid, "Forget")
-		settleNetwork()
-		if fl.nodes[2].Do("EXISTS", "redlock:once:done") == int64(1) {
-			t.Error("it has written")
-		}
-	})
-}
-
 // Of two waiters with both lists, each of which has a majority of one, the younger gives way at once.
 func TestWaitersWithAMajorityOfOneListEach(t *testing.T) {
 	c := changes[1]
@@ -281,7 +265,7 @@ func TestWaitersWithAMajorityOfOneListEach(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			begun := time.Now()
 			together(2, func(i int) {
-				succeeds(t, must(ls[i].Lock(t.Context(), fmt.Sprint(try)))(t).Unlock(t.Context()))
+				succeeds(t, must(ls[i].Lock(t.Context(), fmt.Sprint(try)))(t).Unlock())
 			})
 			between(t, time.Since(begun), 0, 100*ms, "try %d: two short holds", try)
 		}
@@ -344,8 +328,8 @@ func (fl *fleet) late(c change, opts ...Option) *Locker {
 	b := must(fl.open("b", c.new, opts...))(fl.t)
 	fl.mend("b", c.new...)
 	time.Sleep(10 * time.Second) // idle connections are made again after 8 s at most
-	if err := b.mayLock(); !errors.Is(err, ErrListConflict) {
-		fl.t.Fatalf("got %v, want ErrListConflict", err)
+	if err := b.mayLock(); !errors.As(err, new(*ListConflictError)) {
+		fl.t.Fatalf("got %v, want a ListConflictError", err)
 	}
 	return b
 }
@@ -379,7 +363,7 @@ func TestANodeThatIsGoneSaysNothing(t *testing.T) {
 				others = append(others, must(fl.open("a", c.old, opts...))(t))
 			}
 			b := fl.late(c, lists.own...)
-			b.Nodes(t.Context()) // has it read what the node says: a majority of the others is enough to refuse it
+			b.Status(t.Context()) // has it read what the node says: a majority of the others is enough to refuse it
 			fl.cut("b", 0)
 			for _, a := range others {
 				succeeds(t, a.Close())
@@ -398,7 +382,7 @@ func TestANodeThatIsGoneSaysNothing(t *testing.T) {
 func TestAnAbsentClientWithALongTTLIsANewcomer(t *testing.T) {
 	c := changes[0]
 	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
-		a := must(fl.open("a", c.old, WithRestartGuard(0), WithTTL(20*time.Minute)))(t)
+		a := must(fl.open("a", c.old, withGuard(0), WithTTL(20*time.Minute)))(t)
 		time.Sleep(time.Minute)
 		fl.cut("a", c.old...)
 		for _, n := range fl.nodes[:2] { // they forget the registration
@@ -407,13 +391,13 @@ func TestAnAbsentClientWithALongTTLIsANewcomer(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		fl.cut("b", 2, 3) // where it is still
-		b := must(fl.open("b", c.new, WithRestartGuard(0)))(t)
+		b := must(fl.open("b", c.new, withGuard(0)))(t)
 		time.Sleep(5 * time.Minute)
 		kb := must(b.TryLock(t.Context(), "job"))(t)
 		fl.mend("a", c.old...)
 		time.Sleep(time.Minute)
-		if _, err := a.TryLock(t.Context(), "job"); !errors.Is(err, ErrListConflict) || kb.Err() != nil {
-			t.Errorf("got %v, want ErrListConflict; the other's hold: %v", err, kb.Err())
+		if _, err := a.TryLock(t.Context(), "job"); !errors.As(err, new(*ListConflictError)) || kb.Err() != nil {
+			t.Errorf("got %v, want a ListConflictError; the other's hold: %v", err, kb.Err())
 		}
 	})
 }
@@ -443,7 +427,7 @@ func TestAClientNoticesThatItIsForgotten(t *testing.T) {
 // Lists that a client with a long TTL has left say nothing to a newcomer with a short one: that client has the same
 // nodes, and crashed before one of these lost its data.
 func TestLongLivedListsAreExplainedByARestartForLonger(t *testing.T) {
-	five, guard := []int{0, 1, 2, 3, 4}, WithRestartGuard(20*time.Minute)
+	five, guard := []int{0, 1, 2, 3, 4}, withGuard(20*time.Minute)
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		must(fl.open("x", five, guard, WithTTL(20*time.Minute)))(t)
 		must(fl.open("e", five, guard))(t)
@@ -481,7 +465,7 @@ func TestARefusalEndsWithARegistration(t *testing.T) {
 func TestAClientHasOneTextAtATime(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		fl.cut("a", 2)
-		a := must(fl.open("a", []int{0, 1, 2}, WithRestartGuard(2*time.Minute), WithFenceRetention(4*time.Minute)))(t)
+		a := must(fl.open("a", []int{0, 1, 2}, withGuard(2*time.Minute), withRetention(4*time.Minute)))(t)
 		fl.mend("a", 2)
 		succeeds(t, a.Ready(t.Context()))
 		awaitState(a, 2, true)
@@ -489,7 +473,7 @@ func TestAClientHasOneTextAtATime(t *testing.T) {
 		settleNetwork()
 		for _, ttl := range []time.Duration{0, 20 * time.Second, 2 * time.Minute} { // which live for 1, 2 and 4 minutes
 			if ttl > 0 {
-				succeeds(t, must(a.TryLock(t.Context(), "job", WithTTL(ttl)))(t).Unlock(t.Context()))
+				succeeds(t, must(a.TryLock(t.Context(), "job", WithTTL(ttl)))(t).Unlock())
 				settleNetwork()
 			}
 			for _, n := range fl.nodes {
@@ -507,7 +491,7 @@ func TestAClientHasOneTextAtATime(t *testing.T) {
 func TestAClientThatConnectsAnewIsCountedOnce(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a := must(fl.open("a", []int{0, 1, 2}, WithTTL(20*time.Minute)))(t)
-		looks := must(fl.open("looks", []int{0, 1, 2}, WithoutLocking()))(t)
+		looks := must(fl.open("looks", []int{0, 1, 2}, onlyLooks))(t)
 		fl.net.SetDelay(link0("a", 0), sim.Both, sim.Delay{Min: 10 * ms, Max: 10 * ms})
 		for range 100 {
 			fl.net.Reset(link0("a", 0))
@@ -516,7 +500,7 @@ func TestAClientThatConnectsAnewIsCountedOnce(t *testing.T) {
 			time.Sleep(rand.N(30 * ms))
 		}
 		time.Sleep(confirmsWithin)
-		if seen := looks.Nodes(t.Context())[0].Clients; len(seen) != 1 || seen[0].Clients != 1 {
+		if seen := looks.Status(t.Context())[0].Clients; len(seen) != 1 || seen[0].Clients != 1 {
 			t.Errorf("seen: %+v, want one client", seen)
 		}
 	})
@@ -529,7 +513,7 @@ func TestAMasterWithTwoNamesMayBeDown(t *testing.T) {
 		dial := fl.net.Dialer("b")
 		a := must(fl.open("a", []int{0, 1, 2}))(t)
 		b := must(New([]string{fl.urls[0], fl.urls[1], "redis://m2:6379"},
-			WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			dialing(func(ctx context.Context, network, addr string) (net.Conn, error) {
 				return dial(ctx, network, strings.Replace(addr, "m2", "n2", 1))
 			})))(t)
 		defer b.Close()
@@ -568,7 +552,7 @@ func awaitState(l *Locker, node int, connected bool) {
 // openElsewhere opens a client of the first nodes, to which the address of one of them leads to another one.
 func (fl *fleet) openElsewhere(client string, nodes, from, to int) (*Locker, error) {
 	dial := fl.net.Dialer(client)
-	return New(fl.urls[:nodes], WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return New(fl.urls[:nodes], dialing(func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if addr == fl.nodes[from].Addr() {
 			addr = fl.nodes[to].Addr()
 		}
@@ -585,9 +569,10 @@ func TestOneAddressOfTwoMastersIsNoticed(t *testing.T) {
 		time.Sleep(time.Minute)
 		b := must(fl.openElsewhere("b", 3, 2, 3))(t)
 		time.Sleep(4 * time.Minute)
-		succeeds(t, must(a.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
+		succeeds(t, must(a.TryLock(t.Context(), "job"))(t).Unlock())
 		_, err := b.TryLock(t.Context(), "job")
-		failsSaying(t, err, ErrListConflict, "n0:6379 n1:6379 n2:6379 (where n2:6379 is another master), this")
+		conflicts(t, err)
+		failsSaying(t, err, err, "n0:6379 n1:6379 n2:6379 (where n2:6379 is another master), this")
 		findsNoLists(t, a, "b is refused")
 		succeeds(t, b.Close())
 		b = must(fl.openElsewhere("b", 3, 2, 3))(t) // it cannot know
@@ -634,7 +619,7 @@ func TestARefusedClientLeavesNodesThatWereAway(t *testing.T) {
 	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
 		a := must(fl.open("a", c.old))(t)
 		fl.cut("b", c.new...)
-		b := must(fl.open("b", c.new, WithTTL(20*time.Minute), WithRestartGuard(time.Hour)))(t)
+		b := must(fl.open("b", c.new, WithTTL(20*time.Minute), withGuard(time.Hour)))(t)
 		fl.cut("a", 0)
 		fl.nodes[0].Do("FLUSHALL")
 		fl.mend("b", 0)
@@ -646,7 +631,7 @@ func TestARefusedClientLeavesNodesThatWereAway(t *testing.T) {
 		time.Sleep(100 * ms)
 		fl.mend("b", 1, 2, 3, 5)
 		time.Sleep(15 * time.Second)
-		if !errors.Is(b.mayLock(), ErrListConflict) || a.mayLock() != nil {
+		if !errors.As(b.mayLock(), new(*ListConflictError)) || a.mayLock() != nil {
 			t.Fatalf("b: %v, a: %v", b.mayLock(), a.mayLock())
 		}
 		fl.mend("b", 0)
@@ -661,8 +646,8 @@ func TestARefusedClientLeavesNodesThatWereAway(t *testing.T) {
 func TestAClientThatIsClosedLeavesNothing(t *testing.T) {
 	for what, before := range map[string]bool{"under way": false, "before": true} {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
-			succeeds(t, must(fl.open("first", []int{0, 1, 2}, WithRestartGuard(time.Hour)))(t).Close())
-			l := must(fl.open("a", []int{0, 1, 2}, WithTTL(20*time.Minute), WithRestartGuard(time.Hour)))(t)
+			succeeds(t, must(fl.open("first", []int{0, 1, 2}, withGuard(time.Hour)))(t).Close())
+			l := must(fl.open("a", []int{0, 1, 2}, WithTTL(20*time.Minute), withGuard(time.Hour)))(t)
 			time.Sleep(time.Minute)
 			reset := func(node int, also func()) {
 				also()
@@ -696,10 +681,10 @@ func TestAClientLeavesWithAllThatItHasTold(t *testing.T) {
 	for _, lacking := range []int{0, 3} { // trim, settings, lists
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			fl.nodes.setUptime(2 * time.Hour)
-			l := must(fl.open("a", []int{0, 1, 2}, WithRestartGuard(time.Hour), WithFenceRetention(time.Hour)))(t)
+			l := must(fl.open("a", []int{0, 1, 2}, withGuard(time.Hour), withRetention(time.Hour)))(t)
 			fl.slow("a", 20*ms, 1)
 			fl.nodes[1].Fail("evalsha", "NOSCRIPT No matching script.", lacking)
-			succeeds(t, must(l.TryLock(t.Context(), "job", WithTTL(5*time.Minute)))(t).Unlock(t.Context()))
+			succeeds(t, must(l.TryLock(t.Context(), "job", WithTTL(5*time.Minute)))(t).Unlock())
 			fl.nodes[0].Pause() // which Close waits for first
 			succeeds(t, l.Close())
 			settleNetwork()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/redlock/finding"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/sim"
 )
@@ -22,9 +23,9 @@ const (
 )
 
 // listFindings returns the findings about lists, by the nodes' answers of now.
-func listFindings(t *testing.T, l *Locker) (all []Finding) {
+func listFindings(t *testing.T, l *Locker) (all []finding.Finding) {
 	t.Helper()
-	for _, n := range l.Nodes(t.Context()) {
+	for _, n := range l.Status(t.Context()) {
 		for _, f := range n.Findings {
 			if f.Code == "lists" {
 				all = append(all, f)
@@ -52,33 +53,32 @@ func TestAClientWithAnotherListIsRefused(t *testing.T) {
 		_, err := fl.open("b", c.new)
 		equals(t, fl.nodes[0].Calls("zadd"), written, "registrations, as the client that is refused may have alarmed others")
 		var conflict *ListConflictError
-		if !errors.Is(err, ErrListConflict) || !errors.As(err, &conflict) || time.Since(begun) > time.Second {
-			t.Fatalf("got %v after %s, want ErrListConflict at once", err, time.Since(begun))
+		if !errors.As(err, new(*ListConflictError)) || !errors.As(err, &conflict) || time.Since(begun) > time.Second {
+			t.Fatalf("got %v after %s, want a ListConflictError at once", err, time.Since(begun))
 		}
 		want := "redlock: New: conflicting lists of nodes: other clients use n0:6379 n1:6379 n2:6379 n3:6379 n4:6379, " +
 			"this one n0:6379 n1:6379 n2:6379 n3:6379 n5:6379 (as n0:6379 says): each could hold the lock without the other; " +
-			"to change nodes, use WithMigration (docs/changing-nodes.md)"
+			"to change nodes, use WithNewNodes (docs/changing-nodes.md)"
 		equals(t, err.Error(), want, "the error")
 		// The client that works has not been disturbed, and a monitor tells of the list that would be refused.
 		findsNoLists(t, a, "the working client")
-		looks := must(fl.open("looks", c.new, WithoutLocking()))(t)
+		looks := must(fl.open("looks", c.new, onlyLooks))(t)
 		const text = "n5:6379 is in this list alone; others use n4:6379: " +
 			"a client with this list is refused as long as they do"
 		found := listFindings(t, looks)
-		if len(found) != 4 || found[0].Severity != SeverityUnavailable || found[0].Text != text {
+		if len(found) != 4 || found[0].Severity != finding.Unavailable || found[0].Text != text {
 			t.Errorf("the monitor found %+v, want %q", found, text)
 		}
-		fails(t, errOf(looks.Lock(t.Context(), "job")), ErrInvalid, "the monitor locks")
-		if seen := looks.Nodes(t.Context())[0].Clients; len(seen) != 1 || seen[0].Clients != 1 || !seen[0].Conflict {
+		if seen := looks.Status(t.Context())[0].Clients; len(seen) != 1 || seen[0].Clients != 1 || !seen[0].Conflict {
 			t.Errorf("the monitor counts %+v", seen)
 		}
 		// A client with both lists is welcome, and the next one with the new list alone only when a is gone.
 		both := c.locker(fl, "both", "both")
-		fails(t, errOf(fl.open("b", c.new)), ErrListConflict, "beside a and both")
-		succeeds(t, k.Unlock(t.Context()))
+		conflicts(t, errOf(fl.open("b", c.new)), "beside a and both")
+		succeeds(t, k.Unlock())
 		succeeds(t, a.Close())
 		b := must(fl.open("b", c.new))(t)
-		succeeds(t, must(b.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
+		succeeds(t, must(b.Lock(t.Context(), "job"))(t).Unlock())
 		succeeds(t, both.Close())
 		succeeds(t, b.Close())
 		expectLines(t, log.take(), map[string]int{})
@@ -91,12 +91,12 @@ func TestTheOthersAreGone(t *testing.T) {
 	for _, ttl := range []time.Duration{10 * time.Second, 70 * time.Second} { // such a TTL is registered for 2 minutes
 		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
 			a := must(fl.open("a", c.old, WithTTL(ttl)))(t)
-			succeeds(t, must(a.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
-			looks := must(fl.open("looks", c.new, WithoutLocking()))(t)
+			succeeds(t, must(a.Lock(t.Context(), "job"))(t).Unlock())
+			looks := must(fl.open("looks", c.new, onlyLooks))(t)
 			said := func(want string) {
 				t.Helper()
 				for _, f := range listFindings(t, looks) {
-					if !strings.Contains(f.Text, want) || f.Severity != SeverityUnavailable {
+					if !strings.Contains(f.Text, want) || f.Severity != finding.Unavailable {
 						t.Errorf("TTL %s: got %q, want %q", ttl, f.Text, want)
 					}
 				}
@@ -158,13 +158,13 @@ func TestARegistrationEndsWithItsClient(t *testing.T) {
 func TestARegistrationOutlivesLongHolds(t *testing.T) {
 	const ttl = 5 * time.Minute
 	c := changes[0]
-	for what, options := range map[string][2][]Option{
+	for what, options := range map[string][2][]LockOption{
 		"of all calls": {{WithTTL(ttl)}},
 		"of one call":  {nil, {WithTTL(ttl)}},
 	} {
 		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
 			time.Sleep(2 * ttl) // the nodes are older than the guard's period
-			opts := append(options[0], WithRestartGuard(ttl), WithFenceRetention(2*ttl))
+			opts := append(forNew(options[0]), withGuard(ttl), withRetention(2*ttl))
 			a := c.locker(fl, "old", "a", opts...)
 			time.Sleep(time.Minute)
 			k := must(a.Lock(t.Context(), "job", options[1]...))(t)
@@ -176,7 +176,7 @@ func TestARegistrationOutlivesLongHolds(t *testing.T) {
 			var err error
 			for b == nil && k.Err() == nil {
 				time.Sleep(10 * time.Second)
-				if b, err = fl.open("b", c.new, WithRestartGuard(ttl)); b == nil && !errors.Is(err, ErrListConflict) {
+				if b, err = fl.open("b", c.new, withGuard(ttl)); b == nil && !errors.As(err, new(*ListConflictError)) {
 					t.Fatal(err)
 				}
 			}
@@ -185,7 +185,7 @@ func TestARegistrationOutlivesLongHolds(t *testing.T) {
 				t.Errorf("%s: a client with a conflicting list is accepted while the hold is valid, and TryLock says %v", what, err)
 			}
 			time.Sleep(8*time.Minute - ttl + ttl/3 + 10*time.Second) // the last extension may be a third of the TTL old
-			must(fl.open("c", c.new, WithRestartGuard(ttl)))(t)
+			must(fl.open("c", c.new, withGuard(ttl)))(t)
 		})
 	}
 }
@@ -202,7 +202,7 @@ func TestARefusedClientWithAHoldStaysRegistered(t *testing.T) {
 		fl.mend("b", 2, 3)
 		refused := func(l *Locker) bool {
 			ctx := expiring(t, time.Second)
-			return errors.Is(l.Ready(ctx), ErrListConflict)
+			return errors.As(l.Ready(ctx), new(*ListConflictError))
 		}
 		for range 40 { // b must not work before the hold of a has ended
 			time.Sleep(5 * time.Second)
@@ -210,7 +210,7 @@ func TestARefusedClientWithAHoldStaysRegistered(t *testing.T) {
 				t.Fatalf("the hold: %v; b is refused: %t", k.Err(), refused(b))
 			}
 		}
-		succeeds(t, k.Unlock(t.Context()))
+		succeeds(t, k.Unlock())
 		time.Sleep(time.Minute)
 		if refused(a) == refused(b) {
 			t.Errorf("refused: a %t, b %t; want one of them", refused(a), refused(b))
@@ -261,16 +261,16 @@ func TestALateConflictIsNoticed(t *testing.T) {
 		b := c.locker(fl, "new", "b", log.logging(slog.LevelWarn))
 		fl.mendAll("b")
 		time.Sleep(3 * time.Second)
-		if _, err := b.Lock(t.Context(), "job"); !errors.Is(err, ErrListConflict) ||
+		if _, err := b.Lock(t.Context(), "job"); !errors.As(err, new(*ListConflictError)) ||
 			!strings.HasPrefix(err.Error(), "redlock: lock job: conflicting lists of nodes: other clients use ") {
-			t.Errorf("got %v, want ErrListConflict", err)
+			t.Errorf("got %v, want a ListConflictError", err)
 		}
 		ctx := expiring(t, time.Second)
-		fails(t, b.Ready(ctx), ErrListConflict, "ready")
+		conflicts(t, b.Ready(ctx), "ready")
 		findsNoLists(t, a, "a client that is refused")
 		succeeds(t, a.Close())
 		within(t, 30*time.Second, "the return", func() { succeeds(t, b.Ready(t.Context())) })
-		succeeds(t, must(b.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
+		succeeds(t, must(b.Lock(t.Context(), "job"))(t).Unlock())
 	})
 }
 
@@ -288,8 +288,8 @@ func TestWorkingClientsThatConflictSaySo(t *testing.T) {
 		fl.mendAll("b")
 		time.Sleep(time.Minute)
 		for _, l := range []*Locker{a, b} {
-			succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
-			if found := listFindings(t, l); len(found) != 4 || found[0].Severity != SeverityUnsafe {
+			succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock())
+			if found := listFindings(t, l); len(found) != 4 || found[0].Severity != finding.Unsafe {
 				t.Errorf("found %+v", found)
 			}
 		}
@@ -309,14 +309,14 @@ func TestAClientThatWasAwayComesBackAsANewcomer(t *testing.T) {
 	for range 10 { // the nodes come back to it in any order
 		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
 			a := c.locker(fl, "old", "a")
-			succeeds(t, must(a.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
+			succeeds(t, must(a.Lock(t.Context(), "job"))(t).Unlock())
 			fl.cutAll("a")
 			time.Sleep(2 * time.Minute)
 			b := c.locker(fl, "new", "b")
 			fl.mendAll("a")
 			time.Sleep(5 * time.Second)
-			fails(t, errOf(a.TryLock(t.Context(), "job")), ErrListConflict)
-			succeeds(t, must(b.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
+			conflicts(t, errOf(a.TryLock(t.Context(), "job")))
+			succeeds(t, must(b.Lock(t.Context(), "job"))(t).Unlock())
 		})
 	}
 }
@@ -330,7 +330,7 @@ func TestAnIdentityOutlivesAddresses(t *testing.T) {
 		for _, n := range fl.nodes {
 			other = append(other, "redis://other-"+n.Addr())
 		}
-		b := must(New(other, WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+		b := must(New(other, dialing(func(ctx context.Context, network, addr string) (net.Conn, error) {
 			return dial(ctx, network, strings.TrimPrefix(addr, "other-"))
 		})))(t)
 		defer b.Close()
@@ -351,9 +351,9 @@ func TestRegistrationThatIsRefused(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		fl.nodes.do("SET", "redlock:lists", "foreign")
 		l := fl.locker("a")
-		succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
-		for _, n := range l.Nodes(t.Context()) {
-			if len(n.Findings) != 1 || n.Findings[0].Code != "lists-refused" || n.Findings[0].Severity != SeverityNote {
+		succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock())
+		for _, n := range l.Status(t.Context()) {
+			if len(n.Findings) != 1 || n.Findings[0].Code != "lists-refused" || n.Findings[0].Severity != finding.Note {
 				t.Errorf("found %+v", n.Findings)
 			}
 		}

@@ -5,10 +5,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/finding"
 )
 
 // settingsFindings returns the severities and texts of the findings about settings, as the Locker knows them already.
-func settingsFindings(l *Locker) (list []Finding) {
+func settingsFindings(l *Locker) (list []finding.Finding) {
 	for _, n := range l.nodes {
 		for _, f := range n.status().Findings {
 			if f.Code == "settings" {
@@ -20,9 +22,9 @@ func settingsFindings(l *Locker) (list []Finding) {
 }
 
 // use locks once.
-func use(t *testing.T, l *Locker, opts ...Option) {
+func use(t *testing.T, l *Locker, opts ...LockOption) {
 	t.Helper()
-	succeeds(t, must(l.TryLock(t.Context(), "used", opts...))(t).Unlock(t.Context()))
+	succeeds(t, must(l.TryLock(t.Context(), "used", opts...))(t).Unlock())
 	settleNetwork()
 }
 
@@ -32,31 +34,31 @@ func TestClientsThatDisagreeAreFound(t *testing.T) {
 		var log journal
 		a := fl.locker("a", log.logging(slog.LevelWarn))
 		same := fl.locker("same", WithTTL(20*time.Second))
-		elsewhere := fl.locker("elsewhere", WithPrefix("app:"), WithRestartGuard(50*time.Minute))
+		elsewhere := fl.locker("elsewhere", WithPrefix("app:"), withGuard(50*time.Minute))
 		for _, l := range []*Locker{a, same, elsewhere} {
 			use(t, l)
 		}
-		looks := fl.locker("looks", WithRestartGuard(50*time.Minute))
+		looks := fl.locker("looks", withGuard(50*time.Minute))
 		time.Sleep(time.Minute)
-		if found := settingsFindings(looks); len(found) != 3 || found[0].Severity != SeverityDegraded {
+		if found := settingsFindings(looks); len(found) != 3 || found[0].Severity != finding.Degraded {
 			t.Errorf("a client that only looks found %+v", found)
 		}
 		for name, l := range map[string]*Locker{"a": a, "same": same, "elsewhere": elsewhere} {
 			equals(t, len(settingsFindings(l)), 0, "findings of %s: nothing differs", name)
 		}
 		b := fl.locker("b", WithTTL(45*time.Second))
-		if found := settingsFindings(b); len(found) != 3 || found[0].Severity != SeverityDegraded {
+		if found := settingsFindings(b); len(found) != 3 || found[0].Severity != finding.Degraded {
 			t.Errorf("at connect: got %+v", found)
 		}
 		use(t, b)
-		if found := settingsFindings(b); len(found) != 3 || found[0].Severity != SeverityUnsafe ||
+		if found := settingsFindings(b); len(found) != 3 || found[0].Severity != finding.Unsafe ||
 			!strings.HasPrefix(found[0].Text, "other clients use a restart guard of 30 s, this one 45 s; other clients keep "+
 				"tokens for 60 s, this one for 90 s: a lock with the TTL of 45 s that is in use") ||
-			!strings.Contains(found[0].Remedy, "WithRestartGuard and WithFenceRetention") {
+			!strings.Contains(found[0].Remedy, "the same WithMaxTTL") {
 			t.Errorf("after the first lock: got %+v", found)
 		}
 		time.Sleep(40 * time.Second) // settings are exchanged every 20 to 35 s
-		if found := settingsFindings(a); len(found) != 3 || found[0].Severity != SeverityUnsafe ||
+		if found := settingsFindings(a); len(found) != 3 || found[0].Severity != finding.Unsafe ||
 			!strings.HasPrefix(found[0].Text, "other clients use a restart guard of 45 s, this one 30 s") {
 			t.Errorf("after a probe: got %+v", found)
 		}
@@ -83,11 +85,11 @@ func TestClientsThatDisagreeAreFound(t *testing.T) {
 // What counts is the longest TTL that a client has used, also in a call.
 func TestTheTTLOfACallCountsAmongTheSettings(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
-		long := fl.locker("long", WithRestartGuard(45*time.Second))
+		long := fl.locker("long", withGuard(45*time.Second))
 		use(t, long)
 		short := fl.locker("short")
 		use(t, short)
-		if found := settingsFindings(short); len(found) != 1 || found[0].Severity != SeverityDegraded {
+		if found := settingsFindings(short); len(found) != 1 || found[0].Severity != finding.Degraded {
 			t.Errorf("no TTL is too long: got %+v", found)
 		}
 		use(t, long, WithTTL(40*time.Second))
@@ -95,7 +97,7 @@ func TestTheTTLOfACallCountsAmongTheSettings(t *testing.T) {
 			t.Error("a TTL beyond the guard is accepted")
 		}
 		time.Sleep(50 * time.Second)
-		if found := settingsFindings(short); len(found) != 1 || found[0].Severity != SeverityUnsafe ||
+		if found := settingsFindings(short); len(found) != 1 || found[0].Severity != finding.Unsafe ||
 			!strings.Contains(found[0].Text, "the TTL of 40 s") {
 			t.Errorf("one is: got %+v", found)
 		}
@@ -109,7 +111,7 @@ func TestSettingsThatCannotBeKept(t *testing.T) {
 		l := fl.locker("a")
 		use(t, fl.locker("b", WithTTL(45*time.Second)))
 		time.Sleep(time.Minute)
-		equals(t, len(l.Nodes(t.Context())[0].Findings), 0, "findings")
+		equals(t, len(l.Status(t.Context())[0].Findings), 0, "findings")
 		use(t, l)
 	})
 }

@@ -34,7 +34,7 @@ func TestASickNodeDelaysNoCall(t *testing.T) {
 				within(t, 20*ms, "a cycle", func() {
 					k := must(l.Lock(t.Context(), fmt.Sprint("job", i)))(t)
 					succeeds(t, k.Extend(t.Context()))
-					succeeds(t, k.Unlock(t.Context()))
+					succeeds(t, k.Unlock())
 				})
 			}
 			fl.net.Calm()
@@ -54,12 +54,12 @@ func TestEveryCallReturnsWithinTheNodeTimeout(t *testing.T) {
 			within(t, limit, "TryLock", func() { fails(t, errOf(l.TryLock(t.Context(), "job")), ErrNoQuorum, "TryLock") })
 			within(t, limit, "Extend", func() { fails(t, k.Extend(t.Context()), ErrNoQuorum, "Extend") })
 		}
-		within(t, 0, "Unlock", func() { fails(t, k.Unlock(t.Context()), ErrNoQuorum, "Unlock") })
+		within(t, 0, "Unlock", func() { fails(t, k.Unlock(), ErrNoQuorum, "Unlock") })
 		// The nodes execute the undos as soon as they resume.
 		fl.nodes.resume()
 		settleNetwork()
 		equals(t, fl.holding("held")+fl.holding("job"), 0, "left on nodes")
-		succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
+		succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock())
 	})
 }
 
@@ -125,7 +125,7 @@ func TestReleasesReachANodeThatWasAway(t *testing.T) {
 			k := must(l.Lock(t.Context(), "job"))(t)
 			settleNetwork()
 			f[0](fl)
-			succeeds(t, k.Unlock(t.Context()))
+			succeeds(t, k.Unlock())
 			time.Sleep(300 * ms)
 			equals[any](t, fl.nodes[0].Do("EXISTS", "job"), int64(1), "the node was not away: this proves nothing")
 			f[1](fl)
@@ -147,7 +147,7 @@ func TestScriptFlush(t *testing.T) {
 				if i%3 == 1 {
 					fl.nodes[i%3].Do("SCRIPT", "FLUSH")
 				}
-				succeeds(t, k.Unlock(t.Context()))
+				succeeds(t, k.Unlock())
 			}
 			fl.clean()
 		})

@@ -12,9 +12,9 @@ import (
 	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
-var outcomes = [quorum.VoteKinds]Outcome{
-	quorum.Granted: OutcomeGranted, quorum.Outbid: OutcomeOutbid, quorum.Absent: OutcomeAbsent,
-	quorum.Taken: OutcomeTaken, quorum.Abstained: OutcomeAbstained, quorum.Failed: OutcomeFailed,
+var outcomes = [quorum.VoteKinds]string{
+	quorum.Granted: outcomeGranted, quorum.Outbid: outcomeOutbid, quorum.Absent: outcomeAbsent,
+	quorum.Taken: outcomeTaken, quorum.Abstained: outcomeAbstained, quorum.Failed: outcomeFailed,
 }
 
 // round is one command to every node at once, and the poll of their votes. Rounds are pooled. A round returns to the
@@ -106,7 +106,7 @@ func discount(why *guard.Abstention, t guard.Trust, a *quorum.Answer, now func()
 	switch {
 	case why.Counts(t):
 	case a.Vote == quorum.Granted, a.Vote == quorum.Outbid:
-		a.Vote, a.Err = quorum.Abstained, abstainError(why, now())
+		a.Vote, a.Err = quorum.Abstained, abstains(why, now())
 	case a.Vote == quorum.Taken:
 		a.Uncounted = true
 	}
@@ -238,17 +238,18 @@ func (r *round) failure(op, name string, refused error, votes quorum.Count, ende
 	e := &QuorumError{Op: op, Name: name, reason: ErrNoQuorum, ctx: ended}
 	e.measure(r.electorate, votes.Who(quorum.Granted))
 	for i, n := range r.nodes {
-		part := NodeError{Addr: n.addr(), List: membershipOf(r.electorate, i), Outcome: OutcomeLate}
+		part := NodeError{Addr: n.addr(), List: membershipOf(r.electorate, i), Outcome: outcomeLate}
 		if votes.Voted(i) {
 			a := votes.Answer(i)
 			part.Outcome, part.Owner, part.Label = outcomes[a.Vote], a.Owner, a.Label
 			part.ours = n.peers.agreement.Label.Drew(a.Owner)
-			part.Remaining, part.Ahead, part.Err = a.Remaining, a.Ahead, a.Err
+			part.Remaining, part.Ahead = a.Remaining, a.Ahead
+			part.because(a.Err)
 			if r.names != nil && a.Vote == quorum.Taken {
 				part.Name = r.names.list[a.Which]
 			}
 		} else if r.command.trust != guard.TrustAll {
-			part.Err = n.abstaining(r.Asked) // then its vote would not have counted
+			part.because(n.abstaining(r.Asked)) // then its vote would not have counted
 		}
 		e.Nodes = append(e.Nodes, part)
 	}
@@ -269,7 +270,7 @@ func (r *round) missed(votes quorum.Count) (nodes quorum.Set) {
 		if !votes.Voted(i) {
 			continue // the answer may be written meanwhile
 		}
-		if err := votes.Answer(i).Err; errors.Is(err, redisconn.ErrLate) || errors.Is(err, ErrNodeBusy) {
+		if err := votes.Answer(i).Err; errors.Is(err, redisconn.ErrLate) || errors.Is(err, errNodeBusy) {
 			nodes = nodes.With(i)
 		}
 	}

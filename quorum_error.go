@@ -14,36 +14,49 @@ import (
 	"github.com/quorumlock/redlock/internal/quorum"
 )
 
-// Outcome is what one node contributed to a call.
-type Outcome string
-
-// The outcomes, as they appear in error texts.
+// What a node contributed to a call, as error texts have it.
 const (
-	OutcomeGranted   Outcome = "granted"
-	OutcomeOutbid    Outcome = "granted, but knows a larger token"
-	OutcomeAbsent    Outcome = "not held here"
-	OutcomeTaken     Outcome = "taken"
-	OutcomeAbstained Outcome = "abstained"
-	OutcomeFailed    Outcome = "failed"
-	OutcomeAnswered  Outcome = "answered"      // of a request that asks for no grant, such as that of Inspect
-	OutcomeVotes     Outcome = "votes"         // of Ready: the node's vote counts
-	OutcomeLate      Outcome = "no answer yet" // the outcome of the call was certain before the node answered
-	OutcomeUnasked   Outcome = "not asked"     // other callers in this process were ahead
+	outcomeGranted   = "granted"
+	outcomeOutbid    = "granted, but knows a larger token"
+	outcomeAbsent    = "not held here"
+	outcomeTaken     = "taken"
+	outcomeAbstained = "abstained"
+	outcomeFailed    = "failed"
+	outcomeAnswered  = "answered"      // of a request that asks for no grant, such as that of Inspect
+	outcomeVotes     = "votes"         // of Ready: the node's vote counts
+	outcomeLate      = "no answer yet" // the outcome of the call was certain before the node answered
+	outcomeUnasked   = "not asked"     // other callers in this process were ahead
 )
 
 // NodeError is one node's part in a QuorumError.
 type NodeError struct {
-	Addr      string        // the node's address, without user and password
-	List      Membership    // in which list the node is; "" without [WithMigration]
-	Outcome   Outcome       // what the node said
-	Name      string        // OutcomeTaken, with LockAll: the first of the names that is taken
-	Owner     string        // OutcomeTaken: the owner that holds the lock there, if known
-	Label     string        // OutcomeTaken: what that owner's client calls itself, if known: see [WithOwnerLabel]
-	Remaining time.Duration // OutcomeTaken: for how long at most, unless the hold is extended; 0: not known
-	Ahead     int           // OutcomeTaken, of a call that waits: how many waiters are ahead of it in the node's queue
-	Err       error         // why, if the Outcome does not say it all
+	Addr string // the node's address, without user and password
+	List string // "old list", "new list" or "both lists", in which the node is; "" without [WithNewNodes]
+	// Outcome is what the node said, in words: "granted", "granted, but knows a larger token", "taken", "not held here",
+	// "abstained", "failed"; where no grant was asked for, "answered" or "votes"; "no answer yet" if the outcome of the
+	// call was certain before, and "not asked" if too many callers of this process were ahead.
+	Outcome string
+	Err     error // why, if the Outcome does not say it all
+
+	// Of what is taken.
+	Name      string        // of LockAll: the first of the names that is taken
+	Owner     string        // that holds the lock there, if known
+	Label     string        // what that owner's client calls itself, if known: see [WithOwnerLabel]
+	Remaining time.Duration // for how long at most, unless the hold is extended; 0: not known
+	Ahead     int           // of a call that waits: how many waiters are ahead of it in the node's queue
+
+	AbstainsUntil time.Time // of a node that abstains: when its vote counts; zero: not known
 
 	ours bool // the owner is one of the Locker's
+}
+
+// because sets why the node has no vote.
+func (e *NodeError) because(err error) {
+	e.Err = err
+	var abstention *abstainError
+	if errors.As(err, &abstention) {
+		e.AbstainsUntil = abstention.until
+	}
 }
 
 // by returns who has the lock, in words; "": unknown.
@@ -89,13 +102,13 @@ func (e NodeError) Unwrap() error { return e.Err }
 // "".
 func (e NodeError) short() (word, more string) {
 	switch e.Outcome {
-	case OutcomeUnasked:
+	case outcomeUnasked:
 		return string(e.Outcome), ""
-	case OutcomeLate:
+	case outcomeLate:
 		if e.Err == nil {
 			return string(e.Outcome), ""
 		}
-	case OutcomeAbstained, OutcomeFailed:
+	case outcomeAbstained, outcomeFailed:
 	default:
 		return "", ""
 	}
@@ -104,9 +117,9 @@ func (e NodeError) short() (word, more string) {
 	case "":
 		return "no answer", ""
 	case "abstains":
-		var why *AbstainError
+		var why *abstainError
 		errors.As(e.Err, &why)
-		return "abstaining for " + guard.Seconds(why.Remaining), ""
+		return "abstaining for " + guard.Seconds(why.remaining), ""
 	case "clock":
 		return "abstaining", text
 	case "credentials":
@@ -119,7 +132,7 @@ func (e NodeError) short() (word, more string) {
 	case "no redis", "tls", "hangs up", "certificate", "own certificate":
 		return "unreachable", inline(text)
 	case "odd":
-		return string(OutcomeFailed), inline(text)
+		return string(outcomeFailed), inline(text)
 	case "late":
 		return "not heard in time (this process was late)", ""
 	case "silent", "no connection":
@@ -139,32 +152,29 @@ func (e NodeError) short() (word, more string) {
 }
 
 // membershipOf says in which lists a node is; "" if there is only one list.
-func membershipOf(e *quorum.Electorate, node int) Membership {
+func membershipOf(e *quorum.Electorate, node int) string {
 	switch {
 	case e.List(1) == 0:
 		return ""
 	case !e.List(1).Has(node):
-		return InOldList
+		return inOldList
 	case !e.List(0).Has(node):
-		return InNewList
+		return inNewList
 	default:
-		return InBothLists
+		return inBothLists
 	}
 }
 
-// Membership says in which of the two lists of nodes a node is, while the nodes are being changed: see [WithMigration].
-type Membership string
-
-// The memberships, as they appear in error texts. Without WithMigration, a node has none of them.
+// In which list a node is, while the nodes are being changed: see WithNewNodes.
 const (
-	InBothLists Membership = "both lists"
-	InOldList   Membership = "old list" // the nodes that New got
-	InNewList   Membership = "new list" // those of WithMigration
+	inBothLists = "both lists"
+	inOldList   = "old list" // the nodes that New got
+	inNewList   = "new list" // those of WithNewNodes
 )
 
 // lists returns in which lists a node is: the old or only one, the new one.
-func (m Membership) lists() [2]bool {
-	return [...]bool{m != InNewList, m == InNewList || m == InBothLists}
+func (e *NodeError) lists() [2]bool {
+	return [...]bool{e.List != inNewList, e.List == inNewList || e.List == inBothLists}
 }
 
 // QuorumError says that no majority of nodes granted a request, and what each node answered. It satisfies errors.Is for
@@ -176,7 +186,7 @@ func (m Membership) lists() [2]bool {
 type QuorumError struct {
 	Op      string // "lock", "read-lock", "acquire", "adopt", "extend", "unlock", "once" …: what was called
 	Name    string // of the lock; of several locks: as Lock.Name returns it; of a semaphore or of its slot; "": of none
-	Need    int    // how many nodes must grant the request; with WithMigration, of the list that lacks the most
+	Need    int    // how many nodes must grant the request; with WithNewNodes, of the list that lacks the most
 	Granted int    // how many did; of the same list
 	Nodes   []NodeError
 
@@ -205,7 +215,7 @@ func (e *QuorumError) Error() string {
 	case errors.Is(e.why(), ErrTaken):
 		words = e.takenInWords()
 	case errors.Is(e.why(), ErrLost):
-		words = fmt.Sprintf(": %d of %d do not have it", e.count(OutcomeTaken, OutcomeAbsent), len(e.Nodes))
+		words = fmt.Sprintf(": %d of %d do not have it", e.count(outcomeTaken, outcomeAbsent), len(e.Nodes))
 	}
 	switch {
 	case e.detail != "" && words == "":
@@ -268,7 +278,7 @@ func waitEnded(last, ended error) error {
 }
 
 // count returns how many nodes had one of the outcomes.
-func (e *QuorumError) count(outcomes ...Outcome) (n int) {
+func (e *QuorumError) count(outcomes ...string) (n int) {
 	for i := range e.Nodes {
 		if slices.Contains(outcomes, e.Nodes[i].Outcome) {
 			n++
@@ -288,7 +298,7 @@ func (e *QuorumError) takenInWords() string {
 	var holders []*holder
 	for i := range e.Nodes {
 		n := &e.Nodes[i]
-		if n.Outcome != OutcomeTaken {
+		if n.Outcome != outcomeTaken {
 			continue
 		}
 		who, holds := "", e.mayHold(n)
@@ -337,7 +347,7 @@ func (e *QuorumError) takenInWords() string {
 		all[i] = " " + strings.TrimLeft(all[i], ": ")
 	}
 	text := strings.Join(all, ",")
-	if absent := e.count(OutcomeAbsent); text == "" && absent > 0 {
+	if absent := e.count(outcomeAbsent); text == "" && absent > 0 {
 		text = fmt.Sprintf(": %d of %d do not have it", absent, len(e.Nodes))
 	}
 	return text
@@ -350,9 +360,9 @@ func (e *QuorumError) mayHold(by *NodeError) bool {
 	for i := range e.Nodes {
 		n := &e.Nodes[i]
 		another := n.Name == by.Name && n.Owner+n.Label != "" && (n.Owner != by.Owner || n.Label != by.Label)
-		known := n.Outcome == OutcomeGranted || n.Outcome == OutcomeOutbid || n.Outcome == OutcomeAbsent ||
-			n.Outcome == OutcomeTaken && another
-		for l, isIn := range n.List.lists() {
+		known := n.Outcome == outcomeGranted || n.Outcome == outcomeOutbid || n.Outcome == outcomeAbsent ||
+			n.Outcome == outcomeTaken && another
+		for l, isIn := range n.lists() {
 			if isIn {
 				size[l]++
 			}
@@ -387,7 +397,7 @@ func (e *QuorumError) votesInWords() string {
 			why.more = ""
 		}
 	}
-	late := func(r *reason) bool { return r.word == string(OutcomeLate) }
+	late := func(r *reason) bool { return r.word == string(outcomeLate) }
 	tallies := e.tallies()
 	if slices.ContainsFunc(reasons, late) {
 		tooFew := func(l listTally) bool { return l.voted+l.late < l.need }
@@ -404,7 +414,7 @@ func (e *QuorumError) votesInWords() string {
 	for _, l := range tallies {
 		parts = append(parts, fmt.Sprintf("%s%d of %d %s", l.name, l.voted, l.size, l.have))
 	}
-	if e.count(OutcomeTaken) > 0 {
+	if e.count(outcomeTaken) > 0 {
 		parts = append(parts, "taken"+e.takenInWords())
 	}
 	for _, why := range reasons {
@@ -435,7 +445,7 @@ func (e *QuorumError) tallies() []listTally {
 	for i := range e.Nodes {
 		n := &e.Nodes[i]
 		word, _ := n.short()
-		for l, isIn := range n.List.lists() {
+		for l, isIn := range n.lists() {
 			if !isIn || l >= len(all) {
 				continue
 			}
@@ -443,7 +453,7 @@ func (e *QuorumError) tallies() []listTally {
 			switch word {
 			case "":
 				all[l].voted++
-			case string(OutcomeLate):
+			case string(outcomeLate):
 				all[l].late++
 			}
 		}

@@ -35,17 +35,17 @@ func TestTakenByThisProcess(t *testing.T) {
 func TestQuorumErrorInOneLine(t *testing.T) {
 	taken := func(by string, left time.Duration, at ...string) (nodes []NodeError) {
 		for _, addr := range at {
-			nodes = append(nodes, NodeError{Addr: addr, Outcome: OutcomeTaken, Owner: "0190…", Label: by, Remaining: left})
+			nodes = append(nodes, NodeError{Addr: addr, Outcome: outcomeTaken, Owner: "0190…", Label: by, Remaining: left})
 		}
 		return nodes
 	}
 	bad := func(err error, at ...string) (nodes []NodeError) {
 		for _, addr := range at {
-			nodes = append(nodes, NodeError{Addr: addr, Outcome: OutcomeFailed, Err: err})
+			nodes = append(nodes, NodeError{Addr: addr, Outcome: outcomeFailed, Err: err})
 		}
 		return nodes
 	}
-	plain := func(outcome Outcome, at ...string) (nodes []NodeError) {
+	plain := func(outcome string, at ...string) (nodes []NodeError) {
 		for _, addr := range at {
 			nodes = append(nodes, NodeError{Addr: addr, Outcome: outcome})
 		}
@@ -65,7 +65,7 @@ func TestQuorumErrorInOneLine(t *testing.T) {
 	}
 	noHost := unknown(&net.DNSError{Err: "no such host", Name: "r2", Server: "10.0.0.53:53", IsNotFound: true})
 	noDNS := unknown(&net.DNSError{Err: "server misbehaving", Name: "r5", Server: "10.0.0.53:53", IsTemporary: true})
-	restarted := &AbstainError{Reason: "restarted", Until: time.Now(), Remaining: 11500 * ms}
+	restarted := &abstainError{reason: "restarted", until: time.Now(), remaining: 11500 * ms}
 	lost := fmt.Errorf("%w: %w", context.Canceled, failed("hold", "outer job", ErrLost))
 	for _, c := range []struct {
 		e    QuorumError
@@ -73,7 +73,7 @@ func TestQuorumErrorInOneLine(t *testing.T) {
 	}{
 		{
 			QuorumError{Name: "stock:4711", reason: ErrTaken, Nodes: join(
-				taken("web-3/812", 4100*ms, "r1", "r2"), taken("web-3/812", 3*time.Second, "r3"), plain(OutcomeLate, "r4", "r5"))},
+				taken("web-3/812", 4100*ms, "r1", "r2"), taken("web-3/812", 3*time.Second, "r3"), plain(outcomeLate, "r4", "r5"))},
 			"redlock: lock stock:4711: taken by web-3/812 for 4.1 s (3 of 5)",
 		},
 		{
@@ -83,19 +83,19 @@ func TestQuorumErrorInOneLine(t *testing.T) {
 		},
 		{ // with both lists: b may hold the lock, with the new list alone; a and c have no majority of either
 			QuorumError{Name: "x", reason: ErrTaken, Nodes: []NodeError{
-				{Addr: "r1", List: InOldList, Outcome: OutcomeTaken, Owner: "a", Remaining: time.Second},
-				{Addr: "r2", List: InBothLists, Outcome: OutcomeTaken, Owner: "a", Remaining: time.Second},
-				{Addr: "r3", List: InOldList, Outcome: OutcomeTaken, Owner: "c"},
-				{Addr: "r4", List: InOldList, Outcome: OutcomeGranted},
-				{Addr: "r5", List: InOldList, Outcome: OutcomeGranted},
-				{Addr: "r6", List: InNewList, Outcome: OutcomeTaken, Owner: "b"},
-				{Addr: "r7", List: InNewList, Outcome: OutcomeTaken, Owner: "b"},
+				{Addr: "r1", List: inOldList, Outcome: outcomeTaken, Owner: "a", Remaining: time.Second},
+				{Addr: "r2", List: inBothLists, Outcome: outcomeTaken, Owner: "a", Remaining: time.Second},
+				{Addr: "r3", List: inOldList, Outcome: outcomeTaken, Owner: "c"},
+				{Addr: "r4", List: inOldList, Outcome: outcomeGranted},
+				{Addr: "r5", List: inOldList, Outcome: outcomeGranted},
+				{Addr: "r6", List: inNewList, Outcome: outcomeTaken, Owner: "b"},
+				{Addr: "r7", List: inNewList, Outcome: outcomeTaken, Owner: "b"},
 			}},
 			"redlock: lock x: taken by b (2 of 7), votes for a (2 of 7), votes for c (1 of 7)",
 		},
 		{
 			QuorumError{Name: "x", reason: ErrTaken, Nodes: join(
-				taken("a", time.Second, "r1", "r2"), taken("b", 0, "r3"), plain(OutcomeLate, "r4"), plain(OutcomeGranted, "r5"))},
+				taken("a", time.Second, "r1", "r2"), taken("b", 0, "r3"), plain(outcomeLate, "r4"), plain(outcomeGranted, "r5"))},
 			"redlock: lock x: taken by a for 1.0 s (2 of 5), votes for b (1 of 5)",
 		},
 		{
@@ -105,39 +105,39 @@ func TestQuorumErrorInOneLine(t *testing.T) {
 		},
 		{
 			QuorumError{Name: "x", reason: ErrTaken, Nodes: []NodeError{
-				{Addr: "r1", Outcome: OutcomeTaken}, {Addr: "r2", Outcome: OutcomeTaken, Owner: "readers"},
+				{Addr: "r1", Outcome: outcomeTaken}, {Addr: "r2", Outcome: outcomeTaken, Owner: "readers"},
 			}},
 			"redlock: lock x: taken (1 of 2), by readers (1 of 2)",
 		},
 		{
 			QuorumError{Name: "a, b", reason: ErrTaken, Nodes: []NodeError{
-				{Addr: "r1", Outcome: OutcomeTaken, Name: "a", Label: "w"}, {Addr: "r2", Outcome: OutcomeTaken, Name: "b c"},
+				{Addr: "r1", Outcome: outcomeTaken, Name: "a", Label: "w"}, {Addr: "r2", Outcome: outcomeTaken, Name: "b c"},
 			}},
 			"redlock: lock a, b: taken: a by w (1 of 2), b c (1 of 2)",
 		},
 		{
-			QuorumError{Name: "list", reason: ErrTaken, Nodes: []NodeError{{Addr: "r1", Outcome: OutcomeTaken, Err: errNoLock}}},
+			QuorumError{Name: "list", reason: ErrTaken, Nodes: []NodeError{{Addr: "r1", Outcome: outcomeTaken, Err: errNoLock}}},
 			"redlock: lock list: taken: the key is not a string, so it is not a lock (1 of 1)",
 		},
 		{
-			QuorumError{Op: "adopt", Name: "x", reason: ErrTaken, Nodes: plain(OutcomeAbsent, "r1", "r2", "r3")},
+			QuorumError{Op: "adopt", Name: "x", reason: ErrTaken, Nodes: plain(outcomeAbsent, "r1", "r2", "r3")},
 			"redlock: adopt x: taken: 3 of 3 do not have it",
 		},
 		{
 			QuorumError{
 				Name: "x", reason: ErrTaken, detail: "behind other callers in this process",
-				ctx: context.Canceled, Nodes: plain(OutcomeUnasked, "r1"),
+				ctx: context.Canceled, Nodes: plain(outcomeUnasked, "r1"),
 			},
 			"redlock: lock x: taken: behind other callers in this process; context canceled",
 		},
 		{
-			QuorumError{Op: "extend", Name: "x", reason: ErrLost, Nodes: join(plain(OutcomeAbsent, "r1"), taken("", 0, "r2"),
-				plain(OutcomeGranted, "r3"))},
+			QuorumError{Op: "extend", Name: "x", reason: ErrLost, Nodes: join(plain(outcomeAbsent, "r1"), taken("", 0, "r2"),
+				plain(outcomeGranted, "r3"))},
 			"redlock: extend x: lost: 2 of 3 do not have it",
 		},
 		{
-			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(plain(OutcomeGranted, "r1", "r2"), bad(down, "r3:6379"),
-				bad(ErrNodeTimeout, "r4"), bad(ErrNodeBusy, "r5"))},
+			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(plain(outcomeGranted, "r1", "r2"), bad(down, "r3:6379"),
+				bad(ErrNodeTimeout, "r4"), bad(errNodeBusy, "r5"))},
 			"redlock: lock x: no quorum: 2 of 5 voted, r3:6379 unreachable, r4 silent, r5 busy",
 		},
 		{
@@ -147,32 +147,32 @@ func TestQuorumErrorInOneLine(t *testing.T) {
 				"r5 unreachable: lookup: server misbehaving",
 		},
 		{
-			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(bad(down, "r1", "r2"), plain(OutcomeLate, "r3"))},
+			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(bad(down, "r1", "r2"), plain(outcomeLate, "r3"))},
 			"redlock: lock x: no quorum: 1 of 3 can vote, r1 r2 unreachable",
 		},
 		{
 			QuorumError{Name: "x", reason: ErrNoQuorum, ctx: ErrMaxWait, Need: 3, Nodes: join(
-				bad(down, "r1", "r2"), bad(ErrNodeTimeout, "r3"), plain(OutcomeLate, "r4", "r5"))},
+				bad(down, "r1", "r2"), bad(ErrNodeTimeout, "r3"), plain(outcomeLate, "r4", "r5"))},
 			"redlock: lock x: no quorum: 2 of 5 can vote, r1 r2 unreachable, r3 silent; waited for the longest time allowed",
 		},
 		{
 			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(
-				bad(down, "r1", "r2"), []NodeError{{Addr: "r3", Outcome: OutcomeLate, Err: restarted}})},
+				bad(down, "r1", "r2"), []NodeError{{Addr: "r3", Outcome: outcomeLate, Err: restarted}})},
 			"redlock: lock x: no quorum: 0 of 3 voted, r1 r2 unreachable, r3 abstaining for 12 s",
 		},
 		{
-			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(bad(down, "r1"), plain(OutcomeLate, "r2", "r3"))},
+			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(bad(down, "r1"), plain(outcomeLate, "r2", "r3"))},
 			"redlock: lock x: no quorum: 0 of 3 voted, r1 unreachable",
 		},
 		{
-			QuorumError{Name: "x", reason: ErrNoQuorum, ctx: lost, Nodes: join(bad(down, "r1"), plain(OutcomeLate, "r2", "r3"))},
+			QuorumError{Name: "x", reason: ErrNoQuorum, ctx: lost, Nodes: join(bad(down, "r1"), plain(outcomeLate, "r2", "r3"))},
 			"redlock: lock x: no quorum: 0 of 3 voted, r1 unreachable, r2 r3 no answer yet; " +
 				"context canceled: hold outer job: lost",
 		},
 		{
 			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(
-				plain(OutcomeGranted, "r1", "r2"), taken("a", time.Second, "r3", "r4"),
-				[]NodeError{{Addr: "r5", Outcome: OutcomeAbstained, Err: restarted}})},
+				plain(outcomeGranted, "r1", "r2"), taken("a", time.Second, "r3", "r4"),
+				[]NodeError{{Addr: "r5", Outcome: outcomeAbstained, Err: restarted}})},
 			"redlock: lock x: no quorum: 4 of 5 voted, taken by a for 1.0 s (2 of 5), r5 abstaining for 12 s",
 		},
 		{
@@ -184,7 +184,7 @@ func TestQuorumErrorInOneLine(t *testing.T) {
 			"redlock: lock x: no quorum: 0 of 2 voted, r1 refused, r2 WRONGPASS",
 		},
 		{
-			QuorumError{Name: "x", reason: ErrNoQuorum, detail: "a majority came too late", Nodes: plain(OutcomeGranted, "r1")},
+			QuorumError{Name: "x", reason: ErrNoQuorum, detail: "a majority came too late", Nodes: plain(outcomeGranted, "r1")},
 			"redlock: lock x: no quorum: 1 of 1 voted; a majority came too late",
 		},
 		{
@@ -208,9 +208,9 @@ func TestQuorumErrorInOneLine(t *testing.T) {
 // With %+v, and in a log, each node has a line of its own.
 func TestQuorumErrorInFull(t *testing.T) {
 	e := &QuorumError{Op: "lock", Name: "x", reason: ErrTaken, Nodes: []NodeError{
-		{Addr: "r1:1", Outcome: OutcomeTaken, Owner: "0190", Label: "web-3/812", Remaining: 4100 * ms},
-		{Addr: "r2:1", Outcome: OutcomeFailed, Err: fmt.Errorf("%w: %w", ErrNodeDown, errors.New("refused"))},
-		{Addr: "r3:1", Outcome: OutcomeLate},
+		{Addr: "r1:1", Outcome: outcomeTaken, Owner: "0190", Label: "web-3/812", Remaining: 4100 * ms},
+		{Addr: "r2:1", Outcome: outcomeFailed, Err: fmt.Errorf("%w: %w", ErrNodeDown, errors.New("refused"))},
+		{Addr: "r3:1", Outcome: outcomeLate},
 	}}
 	const want = "redlock: lock x: taken by web-3/812 for 4.1 s (1 of 3)\n" +
 		"  r1:1 taken by web-3/812 (0190) for 4.1 s\n  r2:1 failed: not connected: refused\n  r3:1 no answer yet"
@@ -237,9 +237,9 @@ func TestALockInWords(t *testing.T) {
 		logger := slog.New(slog.NewTextHandler(&log, nil))
 		logger.Info("held", "lock", k)
 		text := fmt.Sprintf("%v %+v %s", k, k, k)
-		want := fmt.Sprintf("stock:4711, token %d, until %s", k.Token(), k.Until().Format("15:04:05.000"))
+		want := fmt.Sprintf("stock:4711, token %d, until %s", k.Token(), k.Deadline().Format("15:04:05.000"))
 		equals(t, text, want+" "+want+" "+want, "three times")
-		succeeds(t, k.Unlock(t.Context()))
+		succeeds(t, k.Unlock())
 		equals(t, k.String(), fmt.Sprintf("stock:4711, token %d, unlocked", k.Token()), "text")
 		logger.Info("ended", "lock", k)
 		token := fmt.Sprintf("lock.token=%d", k.Token())
@@ -272,7 +272,7 @@ func TestLabels(t *testing.T) {
 		ctx := expiring(t, time.Second)
 		_, err = b.Lock(ctx, "job")
 		wants(err, " by web-3/812")
-		_, err = b.LockAll(t.Context(), []string{"job", "other"}, WithMaxAttempts(1))
+		_, err = b.TryLockAll(t.Context(), []string{"job", "other"})
 		wants(err, ": job by web-3/812")
 		_, err = b.TryLock(t.Context(), "job", WithoutFencing())
 		wants(err, "") // SET does not say who has it
@@ -284,9 +284,9 @@ func TestLabels(t *testing.T) {
 		adopted := must(b.Adopt(t.Context(), ticket))(t)
 		_, err = a.TryLock(t.Context(), "job")
 		wants(err, " by "+adopted.Owner()) // b has no label
-		succeeds(t, adopted.Unlock(t.Context()))
+		succeeds(t, adopted.Unlock())
 
-		reader := must(a.RWMutex("doc").RLock(t.Context()))(t)
+		reader := must(a.RLock(t.Context(), "doc"))(t)
 		i = must(b.Inspect(t.Context(), "doc"))(t)
 		if len(i.Readers) != 1 || i.Readers[0] != reader.Owner() || i.ReaderLabels[0] != "web-3/812" {
 			t.Errorf("readers: got %+v", i)
@@ -381,7 +381,7 @@ func TestWhoseFailureIsIt(t *testing.T) {
 			r.poll.Begin()
 			for i, vote := range c.nodes {
 				err, said := map[rune]error{
-					'L': redisconn.ErrLate, 'B': ErrNodeBusy, 'S': ErrNodeTimeout, 'T': nil,
+					'L': redisconn.ErrLate, 'B': errNodeBusy, 'S': ErrNodeTimeout, 'T': nil,
 				}[vote]
 				switch {
 				case !said:

@@ -1,41 +1,44 @@
 // Package redlock holds distributed locks on a majority of independent Redis masters.
 //
-//	locker, err := redlock.New([]string{"redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"})
+//	locker, err := redlock.New(redlock.ParseNodes(os.Getenv("REDLOCK_NODES"))) // redis://10.0.0.1,redis://10.0.0.2,…
 //	…
-//	lock, err := locker.Lock(ctx, "stock:4711") // waits until held, or ctx is done
-//	…
-//	defer lock.Unlock(ctx)
+//	err = locker.Do(ctx, "stock:4711", func(ctx context.Context, lock *redlock.Lock) error {
+//		return sell(ctx, lock.Token()) // ctx ends if the lock is lost
+//	})
 //
 // A [Locker] connects to a fixed set of masters, here called nodes, and serves any number of goroutines. A [Lock] is
 // one hold, from the grant to its release or loss. The Locker renews it automatically; trust it until [Lock.Done] is
-// closed. [Locker.Do] does all of this around a function. [Locker.LockAll] locks several names at once. There are also
-// [Locker.RWMutex], [Locker.Semaphore] and, for jobs that must run only once, [Locker.Once].
+// closed. [Locker.Do] waits for the lock, runs a function with it and unlocks; [Locker.Lock] and [Locker.TryLock]
+// return it. [Locker.LockAll] locks several names at once, [Locker.RLock] is for readers, [Locker.Semaphore] for a
+// number of holders, and [Locker.Once] for jobs that must run only once. An [Inspector] looks, and takes no lock.
 //
 // A lock cannot stop a holder that was paused and continues after its hold has ended. The resource that the lock
-// protects can, if it checks the fencing token: see [Lock.Token].
+// protects can, if it checks the [fencing token]: see [Lock.Token].
 //
 // # Times
 //
 // The nodes keep a lock for 10 s unless it is extended ([WithTTL]), and it is extended every third of that. The
 // validity of a hold, the time for which its holder may rely on it, is a little shorter ([WithDrift]). A call waits at
 // most 250 ms for a node's answer ([WithNodeTimeout]). A node that has just started may have forgotten what it granted,
-// so its vote does not count for 30 s ([WithRestartGuard]).
+// so its vote does not count for the longest TTL that any client may use, 30 s ([WithMaxTTL]).
 //
 // # Errors
 //
-// Test errors with errors.Is. [ErrTaken]: another holder has the lock. [ErrNoQuorum]: too few nodes answered to know
-// whether the lock is taken. [ErrLost]: the hold ended before it was unlocked, and work may have run unprotected.
-// [ErrInvalid]: an argument or option is wrong. A [*QuorumError] lists what each node said.
+// Test errors with errors.Is. [ErrNotAcquired]: the call returns without the lock, and has run nothing; [ErrTaken]:
+// because another holder has it; [ErrNoQuorum]: because too few nodes answered to know. [ErrLost]: the hold ended
+// before it was unlocked, and work may have run unprotected. [ErrInvalid]: an argument or option is wrong. A
+// [*QuorumError] lists what each node said.
 //
-// # Tests
+// # More
 //
-// Package redlocktest runs masters inside the test process; a test can kill, pause and empty them.
+// Package redlocktest runs masters inside the test process; a test can kill, pause and empty them. The algorithm is
+// [Redlock] with a fencing token: [how it works], [what is promised], [all pages].
 //
-// # Algorithm
-//
-// The algorithm is Redlock, as the Redis documentation describes it
-// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/), with a fencing token. The method attempt
-// in redlock.go numbers its five steps. The pages under docs in the repository say more.
+// [fencing token]: https://github.com/quorumlock/redlock/blob/main/docs/fencing.md
+// [Redlock]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
+// [how it works]: https://github.com/quorumlock/redlock/blob/main/docs/algorithm.md
+// [what is promised]: https://github.com/quorumlock/redlock/blob/main/docs/safety.md
+// [all pages]: https://github.com/quorumlock/redlock#documentation
 package redlock
 
 import (
@@ -47,15 +50,17 @@ import (
 )
 
 // Lock waits until it gets the lock and returns the hold. ctx bounds only the wait, not the hold. If ctx carries a hold
-// of the same name by the same Locker (see [Locker.Do] and [NewContext]), Lock joins that hold at once, whatever the
+// of the same name by the same Locker (see [Locker.Do] and [Lock.Context]), Lock joins that hold at once, whatever the
 // options.
 //
-// Waiters get the lock in the order in which they began to wait, across all processes (docs/algorithm.md).
+// Waiters get the lock in the order in which they began to wait, across all processes: see [the queue].
 //
 // The error is usually a [*QuorumError]. It satisfies errors.Is for [ErrTaken] if another holder has the lock, for
 // [ErrNoQuorum] if too few nodes answered, and also for ctx.Err() if ctx ended the wait, or for [ErrMaxWait] if
 // [WithMaxWait] did. A failed call leaves nothing on the nodes.
-func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
+//
+// [the queue]: https://github.com/quorumlock/redlock/blob/main/docs/algorithm.md
+func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	return l.lock(ctx, acquisition{op: "lock", name: name, waits: true, joins: true}, opts)
 }
 
@@ -64,31 +69,41 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, 
 // again, so that one of them gets it. If connections break that can be made anew at once, the attempt waits for that,
 // and is made again, within the node timeout. While no majority is connected, a call that follows a failed one is held
 // for half of the node timeout before it fails.
-func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
+func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	return l.lock(ctx, acquisition{op: "lock", name: name, joins: true}, opts)
 }
 
-// Do waits for the lock as [Locker.Lock] does, runs fn while holding it, and unlocks when fn returns or panics. The
-// context given to fn carries the hold (see [FromContext]) and ends, with the cause, when ctx or the hold ends: fn must
-// then stop, because another client may get the lock. [WithMaxWait] bounds the wait alone. Do waits for fn and joins
-// its error with that of [Lock.Unlock]. If Do does not get the lock, it does not call fn and returns an error as from
-// Lock.
-func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context) error, opts ...Option) (err error) {
+// Do waits for the lock as [Locker.Lock] does, runs fn with the hold, and unlocks when fn returns or panics. The
+// context given to fn is that of [Lock.Context]: it ends, with the cause, when ctx or the hold ends. fn must then stop,
+// because another client may get the lock. [WithMaxWait] bounds the wait alone; to ask once, use TryLock. Do waits for
+// fn.
+//
+// The error satisfies errors.Is for [ErrNotAcquired] if, and only if, fn was not called; it is then that of Lock.
+// Otherwise it is that of fn, joined with that of [Lock.Unlock]: [ErrLost] if the hold ended before fn did,
+// [ErrNoQuorum] if fn is done and too few nodes have confirmed the release.
+func (l *Locker) Do(
+	ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
+) error {
 	lock, err := l.Lock(ctx, name, opts...)
 	if err != nil {
 		return err
 	}
-	held, cancel := lock.Context(NewContext(ctx, lock))
+	return lock.do(ctx, fn)
+}
+
+// do runs fn with the hold, and unlocks.
+func (k *Lock) do(ctx context.Context, fn func(context.Context, *Lock) error) (err error) {
+	held, cancel := k.Context(ctx)
 	defer cancel()
-	defer func() { err = errors.Join(err, lock.Unlock(ctx)) }()
-	return fn(held)
+	defer func() { err = errors.Join(err, k.Unlock()) }()
+	return calledWith(fn(held, k))
 }
 
 // lock acquires one name: it tries, or waits.
-func (l *Locker) lock(ctx context.Context, want acquisition, opts []Option) (*Lock, error) {
+func (l *Locker) lock(ctx context.Context, want acquisition, opts []LockOption) (*Lock, error) {
 	var err error
 	if want.key, err = l.key(want.name); err != nil {
-		return nil, &opError{op: want.op, reason: err}
+		return nil, notAcquiredError{&opError{op: want.op, reason: err}}
 	}
 	if want.waits {
 		return l.call(ctx, want, opts, (*Locker).tryOrWait)
@@ -98,7 +113,7 @@ func (l *Locker) lock(ctx context.Context, want acquisition, opts []Option) (*Lo
 
 // try makes one attempt.
 func (l *Locker) try(ctx context.Context, want acquisition) (*hold, error) {
-	want.breaksTies = !want.shared
+	want.breaksTies = !want.shared && want.names == nil
 	h, _, err := l.attempt(ctx, want)
 	return h, err
 }
@@ -106,9 +121,6 @@ func (l *Locker) try(ctx context.Context, want acquisition) (*hold, error) {
 // tryOrWait makes one attempt and, if that fails, joins the queue. It joins without an attempt if goroutines of this
 // process wait for the name, or did so a moment ago.
 func (l *Locker) tryOrWait(ctx context.Context, want acquisition) (h *hold, err error) {
-	if want.opts.maxAttempts == 1 {
-		return l.try(ctx, want)
-	}
 	var first *waiter
 	if want.shared || !l.local.Contended(want.key) {
 		want.queues = want.opts.fencing && !want.shared
@@ -123,16 +135,18 @@ func (l *Locker) tryOrWait(ctx context.Context, want acquisition) (h *hold, err 
 // there is one, else runs acquire, and returns a handle. If the call may wait, the context that acquire gets ends with
 // the longest wait allowed; it is for acquire alone, as everything that outlives the wait belongs to the caller's.
 func (l *Locker) call(
-	ctx context.Context, want acquisition, opts []Option,
+	ctx context.Context, want acquisition, opts []LockOption,
 	acquire func(*Locker, context.Context, acquisition) (*hold, error),
 ) (*Lock, error) {
 	var err error
 	if want.opts, err = l.optionsOf(&want, opts); err != nil {
-		return nil, failed(want.op, want.name, err)
+		return nil, notAcquiredError{failed(want.op, want.name, err)}
 	}
 	if carried, _ := ctx.Value(heldKey{}).(*held); carried != nil && want.joins {
-		if joined, err := l.join(carried, &want); joined != nil || err != nil {
-			return joined, err
+		if joined, err := l.join(carried, &want); err != nil {
+			return nil, notAcquiredError{err}
+		} else if joined != nil {
+			return joined, nil
 		}
 	}
 	if l.events != nil {
@@ -150,17 +164,14 @@ func (l *Locker) call(
 	}
 	if err != nil {
 		want.observed.notAcquired(err)
-		return nil, err
+		return nil, notAcquiredError{err}
 	}
 	return l.handOut(h), nil
 }
 
 // optionsOf returns the options of a call.
-func (l *Locker) optionsOf(want *acquisition, opts []Option) (*options, error) {
-	if len(opts) == 0 {
-		return l.opts, nil
-	}
-	o, err := applyOptions(l.opts, true, opts)
+func (l *Locker) optionsOf(want *acquisition, opts []LockOption) (*options, error) {
+	o, err := applyOptions(l.opts, opts)
 	if err == nil && !want.waits {
 		err = onlyOnce(opts)
 	}
@@ -180,7 +191,7 @@ func (l *Locker) run(
 		waiting = bounded
 	}
 	if !l.peers.enough.Load() {
-		if begun := l.awaitMajority(waiting); !want.waits || o.maxAttempts == 1 {
+		if begun := l.awaitMajority(waiting); !want.waits {
 			want.begun = begun
 		}
 	}
@@ -245,7 +256,7 @@ func (l *Locker) attempt(ctx context.Context, want acquisition) (*hold, *waiter,
 	// 4. The lock is held if a majority granted it and enough of the TTL is left after subtracting the elapsed time and
 	// the allowance for clock drift.
 	won, o := err == nil && votes.Verdict() == quorum.Won, want.opts
-	if won && h.tenure.left(o.clock.now()) >= leastValidity(o.ttl, o.minValidity, o.maxHold) {
+	if won && h.tenure.left(o.clock.now()) >= leastValidity(o.ttl, o.maxHold) {
 		l.tokens.Observe(h.token)
 		if want.queues && h.tenure.member == noMember {
 			h.followStragglers(r)

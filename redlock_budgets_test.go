@@ -55,7 +55,7 @@ func (fl *fleet) meter(client string) (*traffic, Option) {
 		})
 	}
 	dial := fl.net.Dialer(client)
-	return m, WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+	return m, dialing(func(ctx context.Context, network, address string) (net.Conn, error) {
 		m.dials.Add(1)
 		conn, err := dial(ctx, network, address)
 		if err != nil {
@@ -199,7 +199,7 @@ func (fl *fleet) listsKnown() float64 {
 
 // clientsKnown returns how many registered clients a new client finds on the first node.
 func (fl *fleet) clientsKnown() (n int) {
-	for _, same := range fl.locker("doctor").Nodes(fl.t.Context())[0].Clients {
+	for _, same := range fl.locker("doctor").Status(fl.t.Context())[0].Clients {
 		n += same.Clients
 	}
 	return n
@@ -358,7 +358,6 @@ func TestBudgetsOfACycle(t *testing.T) {
 		l := fl.locker("a", WithAsyncUnlock())
 		settleNetwork()
 		want := acquisition{op: "lock", name: "job", key: "job", opts: l.opts, queues: true}
-		ctx := t.Context()
 		// The masters are in this process, too, so this is a cycle without them.
 		cycle := func() {
 			h := l.newHold(&want, 0)
@@ -366,7 +365,7 @@ func TestBudgetsOfACycle(t *testing.T) {
 			h.expectGrants(r)
 			h.followStragglers(r)
 			r.Done()
-			succeeds(t, l.handOut(h).Unlock(ctx))
+			succeeds(t, l.handOut(h).Unlock())
 		}
 		collectWhenTold(t) // a garbage collection empties the pools
 		// The least of some turns: what else the process allocates comes on top, such as what a goroutine does not find in
@@ -401,7 +400,7 @@ func TestBudgetsOfACycle(t *testing.T) {
 		}
 		const names, rounds = 64, 20
 		for range rounds {
-			together(names, func(i int) { succeeds(t, must(l.Lock(t.Context(), fmt.Sprint(i)))(t).Unlock(t.Context())) })
+			together(names, func(i int) { succeeds(t, must(l.Lock(t.Context(), fmt.Sprint(i)))(t).Unlock()) })
 			settleNetwork()
 		}
 		each := float64(calls.Load()) / float64(len(fl.nodes))
@@ -438,7 +437,7 @@ func TestBudgetsOfWaiting(t *testing.T) {
 					ended.Store(requests.Load())
 				}
 				time.Sleep(time.Millisecond)
-				succeeds(t, k.Unlock(t.Context()))
+				succeeds(t, k.Unlock())
 			}
 		})
 		counted := float64(ended.Load()-begun.Load()) / float64(len(fl.nodes))

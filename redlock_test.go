@@ -33,10 +33,10 @@ func TestLockAndUnlock(t *testing.T) {
 		if k.Name() != "job" || len(k.Owner()) != 36 || k.Err() != nil {
 			t.Errorf("got %q, %q, %v", k.Name(), k.Owner(), k.Err())
 		}
-		between(t, time.Until(k.Until()), 9800*ms, 9898*ms, "validity: TTL - 1 %% - 2ms - elapsed")
+		between(t, time.Until(k.Deadline()), 9800*ms, 9898*ms, "validity: TTL - 1 %% - 2ms - elapsed")
 		_, err := fl.locker("b", append(opts, WithPrefix("app:"))...).TryLock(t.Context(), "job")
 		failsAlone(t, err, ErrTaken, ErrNoQuorum)
-		succeeds(t, k.Unlock(t.Context()))
+		succeeds(t, k.Unlock())
 		fails(t, k.Err(), ErrUnlocked, "after Unlock")
 		fl.settles("app:job", 0)
 	})
@@ -68,7 +68,7 @@ func TestStragglersLeaveNoOrphans(t *testing.T) {
 		fl.net.SetDelay(link0("a", 4), sim.Up, sim.Delay{Min: 30 * ms, Max: 200 * ms})
 		times := sized(1000, 200)
 		for i := range times {
-			succeeds(t, must(l.Lock(t.Context(), fmt.Sprintf("job%d", i)))(t).Unlock(t.Context()))
+			succeeds(t, must(l.Lock(t.Context(), fmt.Sprintf("job%d", i)))(t).Unlock())
 		}
 		time.Sleep(250 * ms)
 		synctest.Wait()
@@ -92,7 +92,7 @@ func TestTheCallersDeadlineIsNotANodesTimeout(t *testing.T) {
 		stopped, stop := context.WithCancelCause(t.Context())
 		time.AfterFunc(100*ms, func() { stop(cause) })
 		failsAll(t, errOf(l.Lock(stopped, "job")), context.Canceled, cause, ErrTaken)
-		succeeds(t, other.Unlock(t.Context()))
+		succeeds(t, other.Unlock())
 		fl.nodes.pause()
 		_, err = l.TryLock(t.Context(), "job")
 		failsAlone(t, err, ErrNoQuorum, context.DeadlineExceeded, ErrTaken)
@@ -115,13 +115,13 @@ func TestDo(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		failed := errors.New("failed")
-		fails(t, l.Do(t.Context(), "job", func(context.Context) error { return failed }), failed, "function's error")
+		fails(t, l.Do(t.Context(), "job", func(context.Context, *Lock) error { return failed }), failed, "function's error")
 		func() {
 			defer func() { equals(t, recover(), "oops", "recovered") }()
-			_ = l.Do(t.Context(), "job", func(context.Context) error { panic("oops") })
+			_ = l.Do(t.Context(), "job", func(context.Context, *Lock) error { panic("oops") })
 		}()
 		fl.settles("job", 0, "after a panic")
-		err := l.Do(t.Context(), "job", func(ctx context.Context) error {
+		err := l.Do(t.Context(), "job", func(ctx context.Context, _ *Lock) error {
 			fl.nodes.do("SET", "job", "thief", "PX", "60000")
 			<-ctx.Done()
 			return context.Cause(ctx)

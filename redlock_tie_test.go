@@ -71,8 +71,8 @@ func TestTheOldestBreaksTheTie(t *testing.T) {
 						t.Errorf("the oldest: %v", err)
 						return
 					}
-					if want := begun.Add(l.opts.drift.validity(l.opts.ttl, 0)); !k.Until().Equal(want) {
-						t.Errorf("valid until %v, want %v after the beginning", k.Until().Sub(begun), want.Sub(begun))
+					if want := begun.Add(l.opts.drift.validity(l.opts.ttl, 0)); !k.Deadline().Equal(want) {
+						t.Errorf("valid until %v, want %v after the beginning", k.Deadline().Sub(begun), want.Sub(begun))
 					}
 					// The token is as young as the last question: in between, a node may have forgotten a larger one than the first.
 					if pauseEnds := micros + (2*far + far/2).Microseconds(); l.opts.fencing && k.Token() < pauseEnds {
@@ -83,7 +83,7 @@ func TestTheOldestBreaksTheTie(t *testing.T) {
 						equals[any](t, node.Do("GET", "job"), k.Owner(), "the owner on node %d", n)
 					}
 					succeeds(t, k.Extend(t.Context()))
-					succeeds(t, k.Unlock(t.Context()))
+					succeeds(t, k.Unlock())
 				})
 				time.Sleep(ms) // so that the first is the oldest, whatever the nodes' clocks seem to be
 			}
@@ -110,7 +110,7 @@ func TestTokensGrowAcrossATie(t *testing.T) {
 						t.Errorf("token %d after %d, known to %d nodes", k.Token(), last, accepted)
 					}
 					last = k.Token()
-					succeeds(t, k.Unlock(t.Context()))
+					succeeds(t, k.Unlock())
 				})
 				time.Sleep(ms)
 			}
@@ -136,7 +136,7 @@ func TestARefusedCallerAsksOnce(t *testing.T) {
 			settleNetwork()
 		}
 		equals(t, again(), 0, "second questions")
-		succeeds(t, k.Unlock(t.Context()))
+		succeeds(t, k.Unlock())
 	})
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
@@ -164,29 +164,28 @@ func (fl *fleet) deadlock() {
 // Whoever joins the queues, reads, wants several names or a permit does not ask again.
 func TestOnlyATryLockBreaksTies(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
-		l, once := fl.locker("a"), WithMaxAttempts(1)
+		l := fl.locker("a")
 		fl.deadlock()
 		again := fl.again()
 		ctx := expiring(t, 100*ms)
 		for what, call := range map[string]func() (*Lock, error){
 			"Lock":     func() (*Lock, error) { return l.Lock(ctx, "job") },
-			"TryRLock": func() (*Lock, error) { return l.RWMutex("job").TryRLock(t.Context()) },
+			"TryRLock": func() (*Lock, error) { return l.TryRLock(t.Context(), "job") },
 		} {
 			if _, err := call(); !errors.Is(err, ErrTaken) || again() > 0 {
 				t.Errorf("%s: %v, %d second questions", what, err, again())
 			}
 			settleNetwork()
 		}
-		for what, call := range map[string]func() (*Lock, error){
-			"TryLock":   func() (*Lock, error) { return l.TryLock(t.Context(), "job") },
-			"Lock once": func() (*Lock, error) { return l.Lock(t.Context(), "job", once) },
-		} {
-			before := again()
-			within(t, 250*ms, what, func() { fails(t, errOf(call()), ErrTaken, what) })
-			settleNetwork()
-			equals(t, again(), before+10, "%s: second questions, two to each node", what)
-			fl.isHeld("job", 3, what)
-		}
+		before := again()
+		within(t, 250*ms, "TryLock", func() { fails(t, errOf(l.TryLock(t.Context(), "job")), ErrTaken) })
+		settleNetwork()
+		equals(t, again(), before+10, "second questions, two to each node")
+		fl.isHeld("job", 3)
+		fails(t, errOf(l.TryLockAll(t.Context(), []string{"free", "job"})), ErrTaken)
+		settleNetwork()
+		fl.isHeld("free", 0, "after TryLockAll")
+		fl.isHeld("job", 3, "after TryLockAll")
 	})
 }
 
@@ -200,7 +199,7 @@ func TestATieIsUndoneOnTheNodesOfAllRounds(t *testing.T) {
 			fl.net.Reset(link0("a", 0))
 		})
 		_, err := l.TryLock(t.Context(), "job")
-		equals(t, quorumError(t, err).Nodes[0].Outcome, OutcomeFailed, "a node in the second round")
+		equals(t, quorumError(t, err).Nodes[0].Outcome, outcomeFailed, "a node in the second round")
 		settleNetwork()
 		equals[any](t, fl.nodes[0].Do("EXISTS", "job"), int64(1), "the node has not got the lock: this proves nothing")
 		fl.mend("a", 0)
@@ -242,6 +241,6 @@ func TestANodeThatForgetsInATieAbstains(t *testing.T) {
 			fl.nodes[4].Restart()
 		})
 		_, err := l.TryLock(t.Context(), "job")
-		equals(t, quorumError(t, err).Nodes[4].Outcome, OutcomeAbstained, "node 4, which gives the lock")
+		equals(t, quorumError(t, err).Nodes[4].Outcome, outcomeAbstained, "node 4, which gives the lock")
 	})
 }

@@ -80,7 +80,7 @@ func (l *Locker) Semaphore(name string, permits int) *Semaphore {
 const permitsName = ownNames + "permit:"
 
 // heldKey returns the key of a hold's name, which may be that of a lock or of a slot.
-func (l *Locker) heldKey(name string) (string, error) {
+func (l *Inspector) heldKey(name string) (string, error) {
 	inner, isSlot := strings.CutPrefix(name, permitsName)
 	if !isSlot {
 		return l.key(name)
@@ -103,23 +103,36 @@ const maxPermits = 1000
 // compared. Options are those of [Locker.Lock]. Acquire takes a new permit even inside a context that carries one.
 //
 // A waiter joins the queue of one slot, which is ordered by the time at which each wait began, and looks at the other
-// slots after each back-off (docs/recipes.md).
+// slots after each poll interval ([more]).
 //
 // The error is usually a [*QuorumError], as from [Locker.Lock], about one slot or about all of them.
-func (s *Semaphore) Acquire(ctx context.Context, opts ...Option) (*Lock, error) {
+//
+// [more]: https://github.com/quorumlock/redlock/blob/main/docs/recipes.md
+func (s *Semaphore) Acquire(ctx context.Context, opts ...LockOption) (*Lock, error) {
 	return s.acquire(ctx, true, opts)
 }
 
 // TryAcquire takes a free permit and does not wait for one. It returns within three times the node timeout. The error
 // satisfies errors.Is for [ErrTaken] if every slot was taken on so many nodes that no majority was possible, or if
 // other clients were faster eight times in a row.
-func (s *Semaphore) TryAcquire(ctx context.Context, opts ...Option) (*Lock, error) {
+func (s *Semaphore) TryAcquire(ctx context.Context, opts ...LockOption) (*Lock, error) {
 	return s.acquire(ctx, false, opts)
 }
 
-func (s *Semaphore) acquire(ctx context.Context, wait bool, opts []Option) (*Lock, error) {
+// Do does for a permit what [Locker.Do] does for a lock.
+func (s *Semaphore) Do(
+	ctx context.Context, fn func(ctx context.Context, permit *Lock) error, opts ...LockOption,
+) error {
+	permit, err := s.Acquire(ctx, opts...)
+	if err != nil {
+		return err
+	}
+	return permit.do(ctx, fn)
+}
+
+func (s *Semaphore) acquire(ctx context.Context, wait bool, opts []LockOption) (*Lock, error) {
 	if s.err != nil {
-		return nil, failed("acquire", s.name, s.err)
+		return nil, notAcquiredError{failed("acquire", s.name, s.err)}
 	}
 	want := acquisition{op: "acquire", name: s.name, waits: wait}
 	return s.locker.call(ctx, want, opts, func(l *Locker, ctx context.Context, want acquisition) (h *hold, err error) {
@@ -141,7 +154,7 @@ func (s *Semaphore) acquire(ctx context.Context, wait bool, opts []Option) (*Loc
 
 // ofSlot returns the acquisition of one slot, of those for any.
 func (want acquisition) ofSlot(s *slot) acquisition {
-	want.name, want.key, want.observed = s.name, s.key, want.observed.under(s.name)
+	want.name, want.key = s.name, s.key
 	return want
 }
 
@@ -241,11 +254,11 @@ func (s *Semaphore) survey(ctx context.Context, before *slots.Survey) (*slots.Su
 		}
 		numbers := votes.Answer(i).Reply.([]int64)
 		if len(numbers) != perSlot*len(s.all) {
-			failure.Nodes[i].Outcome, failure.Nodes[i].Err = OutcomeFailed, surveySlots.unexpected(numbers)
+			failure.Nodes[i].Outcome, failure.Nodes[i].Err = outcomeFailed, surveySlots.unexpected(numbers)
 			continue
 		}
 		replies[i], answered = slotReplies(numbers), answered.With(i)
-		failure.Nodes[i].Outcome = OutcomeTaken
+		failure.Nodes[i].Outcome = outcomeTaken
 	}
 	if !l.electorate.Suffice(answered) {
 		return nil, nil, failure
@@ -292,17 +305,13 @@ func slotReplies(numbers []int64) []slots.Reply {
 func slotTaken(err error) bool {
 	var q *QuorumError
 	return errors.As(err, &q) && q.ctx == nil && slices.ContainsFunc(q.Nodes, func(n NodeError) bool {
-		return n.Outcome == OutcomeTaken || n.Outcome == OutcomeAbsent
+		return n.Outcome == outcomeTaken || n.Outcome == outcomeAbsent
 	})
 }
 
 // wait tries for a permit and then waits for one. At most as many callers as there are slots do so at a time; the
 // others wait in the local queue.
 func (s *Semaphore) wait(ctx context.Context, want *acquisition) (*hold, error) {
-	if want.opts.maxAttempts == 1 {
-		h, _, err := s.try(ctx, want)
-		return h, err
-	}
 	l := s.locker
 	if ended := l.takeTurn(ctx, s.turns); ended != nil {
 		return nil, waitEnded(l.notFirst("acquire", s.name, s.head.Load()), ended)
@@ -343,7 +352,7 @@ func (s *Semaphore) queue(ctx context.Context, want *acquisition, seen *slots.Su
 // Stuck sees no turns of holds without a token.
 const surveysPerSlot = 8
 
-// waitOn waits in the queue of slot i, which it joins after the survey joined, nil for none. After each back-off it
+// waitOn waits in the queue of slot i, which it joins after the survey joined, nil for none. After each pause it
 // surveys the slots and takes one that has become free. When it is time to wait for another slot, it returns no hold
 // and the last survey.
 func (s *Semaphore) waitOn(
@@ -389,7 +398,7 @@ func (s *Semaphore) waitOn(
 		}
 		// A holder that keeps one slot must not block that slot's waiters while the other slots change hands.
 		over := seen != nil && (surveys >= surveysPerSlot || seen.Stuck(i, joined))
-		if over && len(s.all) > 1 && want.opts.maxAttempts == 0 {
+		if over && len(s.all) > 1 {
 			end()
 			q := <-got
 			s.record(i, q.h)
@@ -408,8 +417,8 @@ func (s *Semaphore) tryFree(ctx context.Context, want *acquisition, seen *slots.
 	return h
 }
 
-// pause returns how long to wait before the next survey: the back-off, longer by a quarter for each other waiter per
-// slot, so that many waiters together survey no more often than one.
+// pause returns how long to wait before the next survey: the poll interval, longer by a quarter for each other waiter
+// per slot, so that many waiters together survey no more often than one.
 func (s *Semaphore) pause(o *options, surveys int, seen *slots.Survey) time.Duration {
 	pause, others := o.backoff(surveys), 0
 	if seen != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/redlock/finding"
 	"github.com/quorumlock/redlock/internal/agreement"
 	"github.com/quorumlock/redlock/internal/diagnosis"
 	"github.com/quorumlock/redlock/internal/endpoint"
@@ -23,7 +24,7 @@ import (
 	"github.com/quorumlock/redlock/internal/token"
 )
 
-// NodeStatus is what the Locker knows about one node.
+// NodeStatus is what an Inspector, or a Locker, knows about one node.
 type NodeStatus struct {
 	Addr      string // without user and password
 	TLS       bool   // the URL is rediss://
@@ -39,9 +40,9 @@ type NodeStatus struct {
 	MaxMemory        int64         // bytes; 0: no limit
 	ClockOffset      time.Duration // how far its clock is ahead of the median of the nodes
 	RoundTrip        time.Duration // of the last reading of its clock
-	List             Membership    // in which list it is; "" without [WithMigration]
+	List             string        // "old list", "new list" or "both lists"; "" without [WithNewNodes]
 	Clients          []NodeClients // which clients vote with it, as it says
-	Findings         []Finding
+	Findings         []finding.Finding
 }
 
 // NodeClients says with which lists of nodes clients vote, and how many do.
@@ -53,30 +54,11 @@ type NodeClients struct {
 	Conflict bool
 }
 
-// Finding is something that the administrator of a node should know, about the node or about all nodes together.
-// docs/operations.md explains each Code.
-type Finding struct {
-	Code     string
-	Severity Severity
-	Text     string // what was found
-	Remedy   string // what to change; "": Text says it
-}
-
-// Severity says how much a finding matters.
-type Severity int
-
-// The severities.
-const (
-	SeverityNote        Severity = iota // as intended, but good to know
-	SeverityDegraded                    // locks are safe, with less to spare
-	SeverityUnavailable                 // no lock can be granted: no majority votes, or other clients' lists conflict
-	SeverityUnsafe                      // a lock may be granted twice
-)
-
-// Nodes asks every connected node for its state and returns what is known about all nodes, in the order in which they
-// were given to New. Each node tries, in one script that leaves nothing behind, what locks need. Nodes returns within
+// Status asks every connected node for its state and returns what is known about all nodes, in the order in which they
+// were given to New. Each node tries, in one script that leaves nothing behind, what locks need. Status returns within
 // the node timeout, or when ctx is done. Calls at the same time share the answers.
-func (l *Locker) Nodes(ctx context.Context) []NodeStatus {
+// Whether a majority votes, Ready says after it.
+func (l *Inspector) Status(ctx context.Context) []NodeStatus {
 	answered := l.asking.DoChan("", func() (any, error) { //nolint:contextcheck // not until this caller leaves
 		l.probeAll()
 		return nil, nil
@@ -93,7 +75,7 @@ func (l *Locker) Nodes(ctx context.Context) []NodeStatus {
 }
 
 // probeAll probes all connected nodes and returns within the node timeout.
-func (l *Locker) probeAll() {
+func (l *Inspector) probeAll() {
 	if l.begin(l.ctx) != nil {
 		return
 	}
@@ -122,14 +104,12 @@ func (l *Locker) probeAll() {
 
 func (n *node) status() NodeStatus {
 	st, found := n.examine()
-	for _, f := range found {
-		st.Findings = append(st.Findings, Finding{f.Code, Severity(f.Severity), f.Text, f.Remedy})
-	}
+	st.Findings = found
 	return st
 }
 
 // findings returns the findings to be logged, unless the node is about to be connected again.
-func (n *node) findings() (found []diagnosis.Finding, settled bool) {
+func (n *node) findings() (found []finding.Finding, settled bool) {
 	n.reporting.Store(false) // first: what changes from now on is looked at again
 	if n.conn.Returns() {
 		return nil, false
@@ -139,7 +119,7 @@ func (n *node) findings() (found []diagnosis.Finding, settled bool) {
 }
 
 // examine returns what is known about the node, and what diagnosis finds in it.
-func (n *node) examine() (NodeStatus, []diagnosis.Finding) {
+func (n *node) examine() (NodeStatus, []finding.Finding) {
 	connected, down := n.conn.State()
 	now := n.opts.clock.local()
 	info, learnt, ahead := n.guard.Status()
@@ -158,7 +138,7 @@ func (n *node) examine() (NodeStatus, []diagnosis.Finding) {
 	if a := n.guard.Newcomer(now); connected && a != nil {
 		st.AbstainsUntil = a.Until
 		if st.Err == nil {
-			st.Err = abstainError(a, now)
+			st.Err = abstains(a, now)
 		}
 	}
 	said := n.peers.agreement.Said(n.index)
@@ -171,7 +151,7 @@ func (n *node) examine() (NodeStatus, []diagnosis.Finding) {
 
 // facts gathers what the findings go by. said: what the node said of lists.
 func (n *node) facts(i *guard.Info, st *NodeStatus, said agreement.Said) *diagnosis.Facts {
-	f := &diagnosis.Facts{MayRefuseInfo: n.opts.withoutInfo, MayEvict: n.opts.evictionAllowed}
+	f := &diagnosis.Facts{MayRefuseInfo: n.opts.node.AllowNoInfo, MayEvict: n.opts.node.AllowEviction}
 	f.Trouble, f.Error, f.Reply = troubleOf(st.Err)
 	if odd := n.odd.Load(); st.Connected && odd != nil {
 		f.Odd = odd.err.Error()
@@ -235,7 +215,7 @@ func (p *peers) whyDown() map[string]string {
 	why := make(map[string]string)
 	for _, n := range p.nodes {
 		if _, down := n.conn.State(); down != nil {
-			word, more := NodeError{Outcome: OutcomeFailed, Err: down}.short()
+			word, more := NodeError{Outcome: outcomeFailed, Err: down}.short()
 			why[n.addr()] = cmp.Or(lookedUp(down), more, word)
 		}
 	}
@@ -281,20 +261,20 @@ func (n *node) noteIdleTimeout(reply any, failed error) {
 // Ready returns nil as soon as the votes of a majority of the nodes count, so that a free lock can be acquired: at
 // once, or when enough nodes are connected and no longer abstain. They then count for a client that starts now as well,
 // which is up to a second later than for a Locker that has seen the nodes start; but Ready answers for this Locker
-// alone where nodes refuse INFO, or have kept their data through a restart ([WithDurableNodes]). It sends nothing: it
-// goes by what the Locker knows of the nodes, which it notices with each request, and by itself every 5 to 15 s. If ctx
-// is done already, Ready answers by the present state.
+// alone where nodes refuse INFO, or have kept their data through a restart (TrustDisk of [NodeConfig]). It sends
+// nothing: it goes by what the Locker knows of the nodes, which it notices with each request, and by itself every 5 to
+// 15 s. If ctx is done already, Ready answers by the present state.
 //
 // Otherwise the error is a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum] and says for each node whether its
-// vote counts, and if not, why: [OutcomeVotes], [OutcomeAbstained] with an [*AbstainError] that says until when, or
-// [OutcomeFailed]. Ready returns it when ctx is done; then it satisfies errors.Is for ctx.Err() as well. Ready does not
-// wait for ctx if there can be no majority before somebody changes something: if too many nodes refuse the password or
-// the user (NOAUTH, WRONGPASS, NOPERM; not with [WithCredentials], which is asked anew), are refused themselves
+// vote counts, and if not, why: its Outcome is "votes", "abstained" with an [ErrNodeAbstains], or "failed". Ready
+// returns it when ctx is done; then it satisfies errors.Is for ctx.Err() as well. Ready does not wait for ctx if there
+// can be no majority before somebody changes something: if too many nodes refuse the password or the user (NOAUTH,
+// WRONGPASS, NOPERM; not with Credentials of [NodeConfig], which is asked anew), are refused themselves
 // ([ErrNodeRefused]), have a certificate that is not accepted or do not accept this client's (not where a function of
-// [WithTLSConfig] decides, which is asked anew), or are no Redis servers. While this Locker is refused because of other
-// clients' lists of nodes, Ready waits, too, and its error is a [*ListConflictError]. The error satisfies errors.Is for
-// [ErrClosed] after [Locker.Close].
-func (l *Locker) Ready(ctx context.Context) error {
+// TLS in [NodeConfig] decides, which is asked anew), or are no Redis servers. While this Locker is refused because of
+// other clients' lists of nodes, Ready waits, too, and its error is a [*ListConflictError]. The error satisfies
+// errors.Is for [ErrClosed] after [Inspector.Close].
+func (l *Inspector) Ready(ctx context.Context) error {
 	for {
 		if l.calls.refused() {
 			return &opError{op: "ready", reason: ErrClosed}
@@ -322,7 +302,7 @@ func (l *Locker) Ready(ctx context.Context) error {
 
 // restUntilReady returns nil when the votes of a majority count, as far as the Locker knows, or when the Locker is
 // refused, which the next request tells; or else the reason why the wait has ended.
-func (l *Locker) restUntilReady(ctx context.Context) error {
+func (l *Inspector) restUntilReady(ctx context.Context) error {
 	for {
 		changed := l.peers.states.next() // before the states are read
 		now := l.opts.clock.local()
@@ -343,10 +323,10 @@ type readiness struct {
 }
 
 // readiness goes by what this Locker counts, or forNew by what a client that starts now does, too.
-func (l *Locker) readiness(now time.Time, forNew bool) readiness {
+func (l *Inspector) readiness(now time.Time, forNew bool) readiness {
 	seen := readiness{failure: &QuorumError{Op: "ready", reason: ErrNoQuorum}}
 	for i, n := range l.nodes {
-		part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: OutcomeVotes}
+		part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: outcomeVotes}
 		_, down := n.conn.State()
 		a := n.guard.Abstention()
 		if forNew {
@@ -354,12 +334,13 @@ func (l *Locker) readiness(now time.Time, forNew bool) readiness {
 		}
 		switch {
 		case down != nil:
-			part.Outcome, part.Err = OutcomeFailed, down
+			part.Outcome, part.Err = outcomeFailed, down
 			if lasting(down, n.opts) {
 				seen.refused = seen.refused.With(i)
 			}
 		case a != nil && !a.Over(now):
-			part.Outcome, part.Err = OutcomeAbstained, abstainError(a, now)
+			part.Outcome = outcomeAbstained
+			part.because(abstains(a, now))
 			if !a.Until.IsZero() && (seen.until.IsZero() || a.Until.Before(seen.until)) {
 				seen.until = a.Until
 			}
@@ -381,7 +362,7 @@ func lasting(down error, o *options) bool {
 		return true
 	case errors.As(down, &mismatch):
 		return mismatch.Lasting() && !o.certifiesAnew(mismatch.Kind)
-	case o.credentials != nil || !errors.As(down, &refusal):
+	case o.node.Credentials != nil || !errors.As(down, &refusal):
 		return false
 	default:
 		return refusal.refusesLogin() || refusal.Code == "NOPERM"
@@ -392,17 +373,17 @@ func lasting(down error, o *options) bool {
 // to connect.
 func (o *options) certifiesAnew(kind endpoint.MismatchKind) bool {
 	switch {
-	case o.tls == nil:
+	case o.node.TLS == nil:
 		return false
 	case kind == endpoint.OurCertificate:
-		return o.tls.GetClientCertificate != nil
+		return o.node.TLS.GetClientCertificate != nil
 	default:
-		return kind == endpoint.Certificate && (o.tls.VerifyConnection != nil || o.tls.VerifyPeerCertificate != nil)
+		return kind == endpoint.Certificate && (o.node.TLS.VerifyConnection != nil || o.node.TLS.VerifyPeerCertificate != nil)
 	}
 }
 
 // awaitStates returns when the state of a node has changed, when the first abstention ends, or when the wait is over.
-func (l *Locker) awaitStates(ctx context.Context, changed <-chan struct{}, seen readiness) {
+func (l *Inspector) awaitStates(ctx context.Context, changed <-chan struct{}, seen readiness) {
 	for _, n := range l.nodes {
 		n.conn.Wanted()
 	}
@@ -426,7 +407,7 @@ const futileEvery = 250 * time.Millisecond
 // awaitMajority holds a caller that tries again at once while no majority is connected, since all that it could do is
 // fail: until there is a majority, or for futileEvery since the last call that found none, but for half of the node
 // timeout at most. It returns at once, and nil, if there was no such call; otherwise, when the caller came.
-func (l *Locker) awaitMajority(ctx context.Context) *instant {
+func (l *Inspector) awaitMajority(ctx context.Context) *instant {
 	now := l.opts.clock.now()
 	last := time.Duration(l.futile.Load())
 	defer func() { l.futile.Store(int64(l.opts.clock.local().Sub(l.opened))) }()

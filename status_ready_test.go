@@ -26,7 +26,7 @@ func readyIn(t *testing.T, l *Locker, limit time.Duration) (time.Duration, error
 }
 
 // wantParts checks the outcome of each node in Ready's error.
-func wantParts(t *testing.T, err error, want ...Outcome) *QuorumError {
+func wantParts(t *testing.T, err error, want ...string) *QuorumError {
 	t.Helper()
 	var q *QuorumError
 	if !errors.As(err, &q) || !errors.Is(err, ErrNoQuorum) || q.Op != "ready" || q.Name != "" ||
@@ -35,10 +35,10 @@ func wantParts(t *testing.T, err error, want ...Outcome) *QuorumError {
 	}
 	votes := 0
 	for i, n := range q.Nodes {
-		if n.Outcome != want[i] || (n.Err == nil) != (want[i] == OutcomeVotes) {
+		if n.Outcome != want[i] || (n.Err == nil) != (want[i] == outcomeVotes) {
 			t.Errorf("node %d: got %v, want %s", i, n, want[i])
 		}
-		if n.Outcome == OutcomeVotes {
+		if n.Outcome == outcomeVotes {
 			votes++
 		}
 	}
@@ -65,7 +65,7 @@ func TestReady(t *testing.T) {
 		fl.nodes[4].Crash(false)
 		settleNetwork()
 		err := l.Ready(ended)
-		q := wantParts(t, err, OutcomeFailed, OutcomeVotes, OutcomeVotes, OutcomeFailed, OutcomeFailed)
+		q := wantParts(t, err, outcomeFailed, outcomeVotes, outcomeVotes, outcomeFailed, outcomeFailed)
 		const text = "redlock: ready: no quorum: 2 of 5 voted, n0:6379 n3:6379 n4:6379 unreachable; context canceled"
 		if !errors.Is(err, context.Canceled) || !errors.Is(q.Nodes[0].Err, ErrNodeDown) ||
 			err.Error() != text {
@@ -85,22 +85,19 @@ func TestReadyAwaitsTheEndOfAbstentions(t *testing.T) {
 		if early != 10*time.Second || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v after %s, want DeadlineExceeded after 10s", err, early)
 		}
-		of := func(i int) *AbstainError {
-			q := wantParts(t, err, OutcomeAbstained, OutcomeAbstained, OutcomeAbstained, OutcomeAbstained, OutcomeAbstained)
-			var why *AbstainError
-			if !errors.As(q.Nodes[i].Err, &why) {
-				t.Fatalf("node %d: got %v, want an AbstainError", i, q.Nodes[i].Err)
-			}
-			return why
+		of := func(i int) *NodeError {
+			q := wantParts(t, err, outcomeAbstained, outcomeAbstained, outcomeAbstained, outcomeAbstained, outcomeAbstained)
+			fails(t, q.Nodes[i].Err, ErrNodeAbstains)
+			return &q.Nodes[i]
 		}
-		third := of(2).Until
-		if left := of(2).Remaining; left != time.Until(third) || left < 10*time.Second || left > 20*time.Second {
+		third := of(2).AbstainsUntil
+		if left := time.Until(third); left < 10*time.Second || left > 20*time.Second {
 			t.Errorf("got %s until %s", left, third)
 		}
 		if _, err := readyIn(t, l, time.Hour); err != nil || !time.Now().Equal(third) {
 			t.Errorf("got %v at %s, want nil at %s", err, time.Now(), third)
 		}
-		succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
+		succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock())
 	})
 }
 
@@ -116,7 +113,7 @@ func TestReadyMeansThatANewClientIsReady(t *testing.T) {
 			time.Sleep(met)
 			l := fl.locker("old")
 			within(t, period+ms, "the votes for the Locker that was there", func() {
-				succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
+				succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock())
 			})
 			took, err := readyIn(t, l, time.Minute)
 			if err != nil || took > time.Second {
@@ -124,12 +121,12 @@ func TestReadyMeansThatANewClientIsReady(t *testing.T) {
 			}
 			late = max(late, took)
 			counted := l.readiness(l.opts.clock.local(), true).votes // a majority; the others may follow a moment later
-			for i, n := range l.Nodes(t.Context()) {
+			for i, n := range l.Status(t.Context()) {
 				if counted.Has(i) && (n.Err != nil || !n.AbstainsUntil.IsZero()) {
 					t.Errorf("ready, and %s is said to abstain until %s: %v", n.Addr, n.AbstainsUntil, n.Err)
 				}
 			}
-			succeeds(t, must(fl.locker("new").TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
+			succeeds(t, must(fl.locker("new").TryLock(t.Context(), "job"))(t).Unlock())
 		})
 	}
 	between(t, late, 900*ms, time.Second, "by how much Ready was later than the votes, at most")
@@ -139,14 +136,14 @@ func TestReadyMeansThatANewClientIsReady(t *testing.T) {
 func TestReadyWhereEachClientDatesTheNodes(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		fl.nodes.deny("info")
-		l := fl.locker("a", WithoutNodeInfo())
+		l := fl.locker("a", WithNodeConfig(NodeConfig{AllowNoInfo: true}))
 		if took, err := readyIn(t, l, time.Minute); err != nil || took > period || took < period-10*ms {
 			t.Errorf("INFO is refused: got %v after %s, want nil after %s", err, took, period)
 		}
 	})
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		makeDurable(fl.nodes...)
-		l := fl.locker("a", WithDurableNodes())
+		l := fl.locker("a", WithNodeConfig(NodeConfig{TrustDisk: true}))
 		succeeds(t, l.Ready(t.Context()))
 		for _, n := range fl.nodes {
 			n.Crash(true)
@@ -159,7 +156,7 @@ func TestReadyWhereEachClientDatesTheNodes(t *testing.T) {
 	})
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		fl.nodes.setUptime(0)
-		if took, err := readyIn(t, fl.locker("a", WithRestartGuard(0)), time.Minute); err != nil || took > 0 {
+		if took, err := readyIn(t, fl.locker("a", withGuard(0)), time.Minute); err != nil || took > 0 {
 			t.Errorf("without a guard: got %v after %s", err, took)
 		}
 	})
@@ -170,11 +167,11 @@ func TestReadyAwaitsNodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil, mend func(fl *fleet)
 		limit       time.Duration // until the client notices that by itself
-		want        Outcome
+		want        string
 	}{
 		"down": {
 			func(fl *fleet) { fl.nodes[0].Crash(false); fl.nodes[1].Crash(false) },
-			func(fl *fleet) { fl.nodes[1].Restart() }, 1100 * ms, OutcomeFailed,
+			func(fl *fleet) { fl.nodes[1].Restart() }, 1100 * ms, outcomeFailed,
 		},
 		"loading": {
 			func(fl *fleet) {
@@ -184,21 +181,21 @@ func TestReadyAwaitsNodes(t *testing.T) {
 					fl.net.Reset(link0("a", 1))
 				}
 			},
-			func(fl *fleet) { fl.nodes[1].SetLoading(false) }, 1100 * ms, OutcomeFailed,
+			func(fl *fleet) { fl.nodes[1].SetLoading(false) }, 1100 * ms, outcomeFailed,
 		},
 		"silent": {
 			func(fl *fleet) { fl.nodes[0].Pause(); fl.nodes[1].Pause(); time.Sleep(20 * time.Second) },
-			func(fl *fleet) { fl.nodes[0].Resume(); fl.nodes[1].Resume() }, 1100 * ms, OutcomeFailed,
+			func(fl *fleet) { fl.nodes[0].Resume(); fl.nodes[1].Resume() }, 1100 * ms, outcomeFailed,
 		},
 	} {
 		subtest(t, name, 3, func(t *testing.T, fl *fleet) {
-			l := fl.locker("a", WithRestartGuard(0))
+			l := fl.locker("a", withGuard(0))
 			c.spoil(fl)
 			settleNetwork()
 			if took, err := readyIn(t, l, 5*time.Second); took != 5*time.Second {
 				t.Errorf("got %v after %s", err, took)
 			} else {
-				wantParts(t, err, c.want, c.want, OutcomeVotes)
+				wantParts(t, err, c.want, c.want, outcomeVotes)
 			}
 			ready := make(chan error, 1)
 			ctx := expiring(t, time.Minute)
@@ -240,7 +237,7 @@ func TestReadyDoesNotWaitInVain(t *testing.T) {
 				t.Errorf("got %v after %s", err, took)
 			}
 			refused := 0
-			for _, n := range wantParts(t, err, OutcomeFailed, OutcomeFailed, OutcomeVotes).Nodes {
+			for _, n := range wantParts(t, err, outcomeFailed, outcomeFailed, outcomeVotes).Nodes {
 				var reply *ReplyError
 				if errors.Is(n.Err, ErrNodeRefused) || errors.As(n.Err, &reply) && reply.Code == "NOPERM" {
 					refused++
@@ -251,20 +248,20 @@ func TestReadyDoesNotWaitInVain(t *testing.T) {
 	}
 	bubble(t, 3, func(t *testing.T, fl *fleet) { // two addresses of one server, which turns out later
 		dial, attached := fl.net.Dialer("a"), atomic.Bool{}
-		l := must(New([]string{fl.urls[0], "redis://n7:6379", "redis://n8:6379"}, WithDialer(
-			func(ctx context.Context, network, address string) (net.Conn, error) {
-				if !attached.Load() && !strings.HasPrefix(address, "n0") {
-					return nil, errors.New("not yet")
-				}
-				return dial(ctx, network, fl.nodes[0].Addr())
-			})))(t)
+		twins := []string{fl.urls[0], "redis://n7:6379", "redis://n8:6379"}
+		l := must(New(twins, dialing(func(ctx context.Context, network, address string) (net.Conn, error) {
+			if !attached.Load() && !strings.HasPrefix(address, "n0") {
+				return nil, errors.New("not yet")
+			}
+			return dial(ctx, network, fl.nodes[0].Addr())
+		})))(t)
 		defer l.Close()
 		attached.Store(true)
 		took, err := readyIn(t, l, time.Minute)
 		if took > 2*time.Second {
 			t.Errorf("got %v after %s", err, took)
 		}
-		wantParts(t, err, OutcomeVotes, OutcomeFailed, OutcomeFailed)
+		wantParts(t, err, outcomeVotes, outcomeFailed, outcomeFailed)
 	})
 }
 
@@ -292,7 +289,7 @@ func TestCertificatesThatMayChangeDoNotLast(t *testing.T) {
 		{"no TLS", &tls.Config{VerifyConnection: verify, GetClientCertificate: get}, noTLS, true},
 	} {
 		down := fmt.Errorf("%w: %w", ErrNodeDown, endpoint.MismatchError{Kind: c.kind})
-		equals(t, lasting(down, &options{tls: c.tls}), c.lasts, "%s: lasts", c.name)
+		equals(t, lasting(down, &options{node: NodeConfig{TLS: c.tls}}), c.lasts, "%s: lasts", c.name)
 	}
 }
 
@@ -336,7 +333,7 @@ func TestReadyDoesNotPoll(t *testing.T) {
 // A caller that tries again at once while no majority is connected is held: until there is one, and no longer.
 func TestACallerWithoutAMajorityIsHeld(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a", WithRestartGuard(0))
+		l := fl.locker("a", withGuard(0))
 		for range 3 {
 			fl.nodes[:2].crash(false)
 			settleNetwork()
@@ -352,7 +349,7 @@ func TestACallerWithoutAMajorityIsHeld(t *testing.T) {
 				for {
 					if k, err := l.TryLock(t.Context(), "job"); err == nil {
 						got <- time.Now()
-						_ = k.Unlock(t.Context())
+						_ = k.Unlock()
 						return
 					}
 				}

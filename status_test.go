@@ -45,18 +45,18 @@ func TestAnIdleTimeoutThatClosesConnectionsIsNoted(t *testing.T) {
 			l := fl.locker("a")
 			time.Sleep(2 * time.Minute)
 			equals(t, len(l.nodes[0].status().Findings), 0, "timeout %s: findings before Nodes is called", seconds)
-			got := l.Nodes(t.Context())[0].Findings
+			got := l.Status(t.Context())[0].Findings
 			if len(got) > 0 != noted || noted && (got[0].Code != "timeout" || !strings.Contains(got[0].Text, seconds+" s,")) {
 				t.Errorf("timeout %s: got %+v", seconds, got)
 			}
 			fl.nodes[0].SetConfig("timeout", "0")
-			equals(t, len(l.Nodes(t.Context())[0].Findings), 0, "timeout %s, corrected: findings", seconds)
+			equals(t, len(l.Status(t.Context())[0].Findings), 0, "timeout %s, corrected: findings", seconds)
 		})
 	}
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		fl.nodes[0].Deny("config")
 		fl.nodes[0].SetConfig("timeout", "1")
-		equals(t, len(fl.locker("a").Nodes(t.Context())[0].Findings), 0, "findings when CONFIG is refused")
+		equals(t, len(fl.locker("a").Status(t.Context())[0].Findings), 0, "findings when CONFIG is refused")
 	})
 }
 
@@ -64,7 +64,7 @@ func TestNodes(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		fl.nodes[1].Deny("zscore") // which is a finding only as long as the node is there
 		l := fl.locker("a")
-		if got := l.Nodes(t.Context())[1].Findings; len(got) == 0 || got[len(got)-1].Code != "lists-refused" {
+		if got := l.Status(t.Context())[1].Findings; len(got) == 0 || got[len(got)-1].Code != "lists-refused" {
 			t.Errorf("the script lists is refused: got %+v", got)
 		}
 		fl.nodes[1].Crash(false)
@@ -74,14 +74,14 @@ func TestNodes(t *testing.T) {
 		fl.nodes[4].SetConfig("maxmemory", "1000000000")
 		fl.nodes[4].SetConfig("maxmemory-policy", "allkeys-lru")
 		time.Sleep(3 * time.Second)
-		l.Nodes(t.Context())
+		l.Status(t.Context())
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		got := l.Nodes(t.Context())
+		got := l.Status(t.Context())
 		codes := func(i int) string {
 			var all []string
 			for _, f := range got[i].Findings {
-				all = append(all, f.Code)
+				all = append(all, string(f.Code))
 			}
 			return strings.Join(all, " ")
 		}

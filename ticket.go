@@ -16,12 +16,12 @@ import (
 // ticketPrefix marks a ticket and its version.
 const ticketPrefix = "redlock1."
 
-// Ticket ends the hold in this process, with [ErrHandedOver], and returns a text with which another process can
-// continue it: see [Locker.Adopt]. The nodes keep the lock until the hold's Until; it is not renewed meanwhile. Unlock
-// then returns nil and leaves the lock alone, so a deferred Unlock does no harm. Keep the text secret: it contains the
+// Ticket ends the hold in this process, with [ErrUnlocked], and returns a text with which another process can continue
+// it: see [Locker.Adopt]. The nodes keep the lock until the hold's Deadline; it is not renewed meanwhile. Unlock then
+// returns nil and leaves the lock alone, so a deferred Unlock does no harm. Keep the text secret: it contains the
 // lock's owner, with which any client can take the lock. Calling Ticket again returns the same text.
 //
-// A hold of several names (see [Locker.LockAll]) and a read hold (see [RWMutex]) cannot be handed over: the error
+// A hold of several names (see [Locker.LockAll]) and a read hold (see [Locker.RLock]) cannot be handed over: the error
 // satisfies errors.Is for [ErrInvalid], and the hold continues. If the hold has ended, there is nothing to hand over,
 // and the error satisfies errors.Is for what [Lock.Err] returns.
 func (k *Lock) Ticket() (string, error) {
@@ -39,7 +39,7 @@ func (k *Lock) Ticket() (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.expireAt(now)
-	if ended := h.ended(); ended != nil && !errors.Is(ended, ErrHandedOver) {
+	if ended := h.ended(); ended != nil && !errors.Is(ended, errHandedOver) {
 		return "", h.endedError("ticket", ended)
 	} else if ended == nil {
 		if h.tenure.member != noMember {
@@ -47,7 +47,7 @@ func (k *Lock) Ticket() (string, error) {
 			h.tenure.member = noMember
 		}
 		h.locker.peers.agreement.HandedOver(h.tenure.deadline())
-		h.finish(ErrHandedOver, false)
+		h.finish(errHandedOver, false)
 	}
 	deadline := h.until().UnixMilli()
 	text := fmt.Sprintf("%s %d %d %s", h.owner, h.token, deadline, h.name)
@@ -92,14 +92,14 @@ func parseTicket(text string) (ticket, error) {
 // So a resource that checks tokens refuses what the former holder may still send. Of several processes that use one
 // ticket, at most one can adopt the hold: the error of the others satisfies errors.Is for [ErrTaken], as it does if the
 // lock has expired.
-func (l *Locker) Adopt(ctx context.Context, text string, opts ...Option) (*Lock, error) {
+func (l *Locker) Adopt(ctx context.Context, text string, opts ...LockOption) (*Lock, error) {
 	t, err := parseTicket(text)
 	if err != nil {
-		return nil, &opError{op: "adopt", reason: err}
+		return nil, notAcquiredError{&opError{op: "adopt", reason: err}}
 	}
 	key, err := l.heldKey(t.name)
 	if err != nil {
-		return nil, &opError{op: "adopt", reason: err}
+		return nil, notAcquiredError{&opError{op: "adopt", reason: err}}
 	}
 	l.tokens.Observe(min(t.token, l.tokens.time(l.opts.clock.now())+token.MaxAhead.Microseconds()))
 	want := acquisition{op: "adopt", name: t.name, key: key, from: t.owner.String()}

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -20,7 +19,7 @@ func TestHandOver(t *testing.T) {
 		if text != must(first.Ticket())(t) || strings.ContainsAny(text, " \n/+=") {
 			t.Errorf("ticket %q", text)
 		}
-		fails(t, first.Err(), ErrHandedOver, "the first hold")
+		fails(t, first.Err(), errHandedOver, "the first hold")
 		time.Sleep(time.Second)
 		second := must(b.Adopt(t.Context(), text, WithTTL(3*time.Second)))(t)
 		if second.Name() != "job two" || second.Owner() == first.Owner() {
@@ -29,12 +28,12 @@ func TestHandOver(t *testing.T) {
 		if a.opts.fencing && second.Token() <= first.Token() {
 			t.Errorf("token %d after %d", second.Token(), first.Token())
 		}
-		succeeds(t, first.Unlock(t.Context()), "Unlock after the hand-over")
+		succeeds(t, first.Unlock(), "Unlock after the hand-over")
 		time.Sleep(10 * time.Second)
 		if second.Err() != nil || fl.holding("job two") != 3 {
 			t.Errorf("the second hold: %v, on %d nodes", second.Err(), fl.holding("job two"))
 		}
-		succeeds(t, second.Unlock(t.Context()))
+		succeeds(t, second.Unlock())
 		settleNetwork()
 		fails(t, errOf(a.Adopt(t.Context(), text)), ErrTaken, "a ticket that was used")
 		fl.isHeld("job two", 0)
@@ -78,7 +77,7 @@ func TestConcurrentAdoptionsHaveOneWinner(t *testing.T) {
 				t.Fatalf("%d calls adopted", len(adopted))
 			}
 			settleNetwork() // the undo of the other calls may take longer than this Unlock
-			succeeds(t, adopted[0].Unlock(t.Context()))
+			succeeds(t, adopted[0].Unlock())
 			fl.settles("job", 0)
 		}
 		if splits == 0 {
@@ -104,13 +103,13 @@ func TestATicketKeepsVotesThatArriveLater(t *testing.T) {
 				}()
 				time.Sleep(time.Second)
 				fl.net.SetDelay(link0("b", node), sim.Down, sim.Delay{Min: 30 * ms, Max: 30 * ms})
-				_ = k.Unlock(t.Context())
+				_ = k.Unlock()
 				text := <-tickets
 				time.Sleep(200 * ms)
 				synctest.Wait()
 				fl.isHeld("job", 5)
 				fl.net.SetDelay(link0("b", node), sim.Down, sim.LAN)
-				_ = must(a.Adopt(t.Context(), text))(t).Unlock(t.Context())
+				_ = must(a.Adopt(t.Context(), text))(t).Unlock()
 				time.Sleep(2 * time.Second) // until the name no longer counts as contended
 			}
 			time.Sleep(b.opts.ttl)
@@ -148,7 +147,7 @@ func TestAGrantAfterTheEndOfATicketIsReturned(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a := fl.locker("a")
 		first := must(fl.locker("b").Lock(t.Context(), "job"))(t)
-		time.AfterFunc(time.Second, func() { _ = first.Unlock(context.Background()) })
+		time.AfterFunc(time.Second, func() { _ = first.Unlock() })
 		k := must(a.Lock(t.Context(), "job", WithTTL(2*time.Second)))(t)
 		must(k.Ticket())(t)
 		time.Sleep(3 * time.Second)

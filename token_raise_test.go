@@ -29,7 +29,7 @@ func TestNewTokensAreLargerThanDroppedOnes(t *testing.T) {
 		a, b := fl.locker("a"), fl.locker("b")
 		k := must(a.Lock(t.Context(), "job"))(t)
 		dropped := k.Token()
-		succeeds(t, k.Unlock(t.Context()))
+		succeeds(t, k.Unlock())
 		time.Sleep(3 * time.Minute) // what an idle client had them keep within the retention lives for 90 s from then on
 		for _, n := range fl.nodes {
 			if n.Do("ZSCORE", tokensName, "job") != nil {
@@ -43,7 +43,7 @@ func TestNewTokensAreLargerThanDroppedOnes(t *testing.T) {
 				k := must(l.TryLock(t.Context(), "job"))(t)
 				grows(t, k.Token(), dropped)
 				dropped = k.Token()
-				_ = k.Unlock(t.Context())
+				_ = k.Unlock()
 				settleNetwork()
 			}
 		}
@@ -61,7 +61,7 @@ func TestShortLivedClientsLeaveNoTokens(t *testing.T) {
 			l := fl.locker("a")
 			k := must(l.Lock(t.Context(), fmt.Sprint("file:", i)))(t)
 			last = max(last, k.Token())
-			succeeds(t, k.Unlock(t.Context()))
+			succeeds(t, k.Unlock())
 			_ = l.Close()
 			time.Sleep(10 * ms)
 		}
@@ -87,7 +87,7 @@ func TestAFirstClientThatIsBriefLeavesNoToken(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		for _, name := range []string{"x", "y", "z"} {
-			succeeds(t, must(l.Lock(t.Context(), name))(t).Unlock(t.Context()))
+			succeeds(t, must(l.Lock(t.Context(), name))(t).Unlock())
 		}
 		_ = l.Close()
 		time.Sleep(time.Minute)
@@ -110,7 +110,7 @@ func TestANodeThatIsConnectedLateKeepsNoToken(t *testing.T) {
 				t.Fatal("not within the second in which nothing is trimmed: this proves nothing")
 			}
 		}
-		succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
+		succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock())
 		settleNetwork()
 		if fl.nodes[2].Do("ZSCORE", tokensName, "job") == nil {
 			t.Fatal("node 2 knows no token: this proves nothing")
@@ -133,7 +133,7 @@ func TestTokensThatCountGrowWhenTheirSetHasExpired(t *testing.T) {
 					k := must(l.Lock(t.Context(), "job"))(t)
 					grows(t, k.Token(), last)
 					last = k.Token()
-					succeeds(t, k.Unlock(t.Context()))
+					succeeds(t, k.Unlock())
 					time.Sleep(50 * ms)
 				}
 				if killed {
@@ -156,7 +156,7 @@ func TestTokensAheadOfTheClocksGrowWhenTheirSetHasExpired(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			fl.nodes.step(-back)
 			k := must(a.Lock(t.Context(), "job"))(t)
-			succeeds(t, k.Unlock(t.Context()))
+			succeeds(t, k.Unlock())
 			_ = a.Close()
 			time.Sleep(2 * time.Minute)
 			later, err := fl.locker("b").Lock(t.Context(), "job")
@@ -174,7 +174,7 @@ func TestTokensInUseAreKeptForTheRetention(t *testing.T) {
 		holder := must(a.Lock(t.Context(), "job"))(t)
 		next := async(func() *Lock { return must(b.Lock(t.Context(), "job"))(t) })
 		time.Sleep(50 * time.Second)
-		succeeds(t, holder.Unlock(t.Context()))
+		succeeds(t, holder.Unlock())
 		handed := <-next
 		_, _ = a.Close(), b.Close()
 		time.Sleep(40 * time.Second) // the first acquires are 90 s ago
@@ -189,13 +189,13 @@ func TestTokensInUseAreKeptForTheRetention(t *testing.T) {
 func TestASetOfTokensIsRenewedForAHold(t *testing.T) {
 	const ttl, held = 58 * time.Second, 50 * time.Second
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a", WithTTL(ttl), WithRestartGuard(0), WithFenceRetention(time.Minute), WithoutRenewal())
+		l := fl.locker("a", WithTTL(ttl), withGuard(0), withRetention(time.Minute), WithoutRenewal())
 		k := must(l.Lock(t.Context(), "job"))(t)
 		time.Sleep(held)
 		for _, n := range fl.nodes {
 			between(t, n.Do("PTTL", tokensName).(int64), 60_000, 600_000, "after %s of a hold: the set's life in ms", held)
 		}
-		succeeds(t, k.Unlock(t.Context()))
+		succeeds(t, k.Unlock())
 	})
 }
 
@@ -204,7 +204,7 @@ func TestASetOfTokensIsRenewedAfterAHold(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		time.Sleep(3 * time.Minute)
-		succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
+		succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock())
 		time.Sleep(probeEvery*3/2 + time.Second)
 		for _, n := range fl.nodes {
 			between(t, n.Do("PTTL", tokensName).(int64), 60_000, 600_000, "after the next check: the set's life in ms")
@@ -217,15 +217,15 @@ func TestASetOfTokensIsRenewedAfterAHold(t *testing.T) {
 func TestASetOfTokensExpiresOnAnEmptiedNode(t *testing.T) {
 	for what, add := range map[string]func(t *testing.T, l *Locker, n *sim.Node){
 		"lock": func(t *testing.T, l *Locker, n *sim.Node) {
-			succeeds(t, must(l.TryLock(t.Context(), "other"))(t).Unlock(t.Context()))
+			succeeds(t, must(l.TryLock(t.Context(), "other"))(t).Unlock())
 			n.Do("FLUSHALL")
-			succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
+			succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock())
 		},
 		"unlock": func(t *testing.T, l *Locker, n *sim.Node) {
 			k := must(l.TryLock(t.Context(), "job"))(t)
 			succeeds(t, k.Extend(t.Context()))
 			n.Do("FLUSHALL")
-			succeeds(t, k.Unlock(t.Context()))
+			succeeds(t, k.Unlock())
 		},
 		"extend": func(t *testing.T, l *Locker, n *sim.Node) {
 			k := must(l.TryLock(t.Context(), "job"))(t)
@@ -252,7 +252,7 @@ func TestASetOfTokensExpiresOnAnEmptiedNode(t *testing.T) {
 func TestAClientThatKnowsOneClockDropsNothingAtClose(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		n, b := fl.nodes[0], fl.locker("b")
-		succeeds(t, must(b.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
+		succeeds(t, must(b.Lock(t.Context(), "job"))(t).Unlock())
 		time.Sleep(3*probeEvery/2 + time.Second) // with its check, b has the set of tokens live longer
 		_ = b.Close()
 		n.Step(50 * time.Second)
@@ -312,14 +312,14 @@ func TestTheSlowerOfTwoClocksIsNotTheTime(t *testing.T) {
 		fl.net.Reset(link0("a", 0))
 		k := must(a.Lock(t.Context(), "job"))(t)
 		last := k.Token()
-		succeeds(t, k.Unlock(t.Context()))
+		succeeds(t, k.Unlock())
 		fl.net.Refuse(link0("b", 2))
 		b := fl.locker("b")
 		for range sized(300, 100) { // b tries again only after node 1 has dropped the token
 			if k, err := b.TryLock(t.Context(), "job"); err == nil {
 				grows(t, k.Token(), last)
 				last = k.Token()
-				_ = k.Unlock(t.Context())
+				_ = k.Unlock()
 			} else if !errors.Is(err, ErrNoQuorum) {
 				t.Fatal(err)
 			}
@@ -345,7 +345,7 @@ func TestANodesClockDelaysDropping(t *testing.T) {
 	} {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			l := fl.locker("a")
-			succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
+			succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock())
 			fl.nodes[0].Step(-behind)
 			kept := func(node int) bool { return fl.nodes[node].Do("ZSCORE", tokensName, "job") != nil }
 			time.Sleep(want - time.Second)
@@ -380,13 +380,13 @@ func TestAFloorDoesNotFollowASingleClock(t *testing.T) {
 		if ahead := k.Token() - a.tokens.time(a.opts.clock.now()); ahead > token.MaxAhead.Microseconds() {
 			t.Errorf("the token is %d µs ahead of the time", ahead)
 		}
-		_ = k.Unlock(t.Context())
+		_ = k.Unlock()
 		_ = a.Close()
 		fl.nodes[0].Crash(false)
 		fl.nodes[0].Step(-24 * time.Hour)
 		fl.nodes[0].Restart()
 		time.Sleep(10 * time.Minute)
-		succeeds(t, must(fl.locker("b").TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
+		succeeds(t, must(fl.locker("b").TryLock(t.Context(), "job"))(t).Unlock())
 	})
 }
 
@@ -405,7 +405,7 @@ func TestTwoClocksMatterToTokensAlone(t *testing.T) {
 			if k, err := fl.locker("a", WithoutFencing()).TryLock(t.Context(), "job"); err != nil {
 				t.Errorf("%s, without tokens: %v", what, err)
 			} else {
-				_ = k.Unlock(t.Context())
+				_ = k.Unlock()
 			}
 			fails(t, errOf(fl.locker("b").TryLock(t.Context(), "job")), ErrNoQuorum, what, "with tokens")
 		})

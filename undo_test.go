@@ -17,7 +17,7 @@ func TestARefusedReleaseIsRetried(t *testing.T) {
 		k := must(l.Lock(t.Context(), "job"))(t)
 		settleNetwork()
 		fl.nodes[0].Fail("evalsha", busy, 8)
-		within(t, 50*ms, "Unlock", func() { succeeds(t, k.Unlock(t.Context())) })
+		within(t, 50*ms, "Unlock", func() { succeeds(t, k.Unlock()) })
 		time.Sleep(7*250*ms + 100*ms) // 8 were refused
 		fl.isHeld("job", 1, "it was sent again too often")
 		time.Sleep(250 * ms)
@@ -31,7 +31,7 @@ func TestRefusedUndosLeaveNothing(t *testing.T) {
 		return func(t *testing.T, fl *fleet, refuse func()) {
 			k := must(lock(t.Context(), fl.locker("a")))(t)
 			refuse()
-			fails(t, k.Unlock(t.Context()), ErrNoQuorum)
+			fails(t, k.Unlock(), ErrNoQuorum)
 		}
 	}
 	for what, undo := range map[string]func(t *testing.T, fl *fleet, refuse func()){
@@ -46,15 +46,15 @@ func TestRefusedUndosLeaveNothing(t *testing.T) {
 			refuse()
 			cancel()
 			<-done
-			_ = k.Unlock(t.Context()) // refused as well: sent again before or after the undo that leaves the queue
+			_ = k.Unlock() // refused as well: sent again before or after the undo that leaves the queue
 		},
 		"hand over": func(t *testing.T, fl *fleet, refuse func()) {
 			k := must(fl.locker("b").Lock(t.Context(), "job"))(t)
 			next := async(func() *Lock { return must(fl.locker("a").Lock(t.Context(), "job"))(t) })
 			time.Sleep(time.Second)
 			refuse()
-			_ = k.Unlock(t.Context())
-			within(t, 3*time.Second, "the next waiter's wait", func() { succeeds(t, (<-next).Unlock(t.Context())) })
+			_ = k.Unlock()
+			within(t, 3*time.Second, "the next waiter's wait", func() { succeeds(t, (<-next).Unlock()) })
 		},
 		"give back what was adopted": func(t *testing.T, fl *fleet, refuse func()) {
 			k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
@@ -66,7 +66,7 @@ func TestRefusedUndosLeaveNothing(t *testing.T) {
 			fl.nodes[1].Resume()
 			fl.nodes[2].Resume()
 			time.Sleep(2 * time.Second)
-			_ = must(b.Adopt(t.Context(), ticket))(t).Unlock(t.Context())
+			_ = must(b.Adopt(t.Context(), ticket))(t).Unlock()
 		},
 	} {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
@@ -78,9 +78,9 @@ func TestRefusedUndosLeaveNothing(t *testing.T) {
 			})
 			time.Sleep(3 * time.Second)
 			fl.nothingLeft(what)
-			again := must(fl.locker("c", WithRestartGuard(0)).TryLock(t.Context(), "job"))(t)
+			again := must(fl.locker("c", withGuard(0)).TryLock(t.Context(), "job"))(t)
 			time.Sleep(5 * time.Second)
-			succeeds(t, again.Unlock(t.Context()), what, "a later hold")
+			succeeds(t, again.Unlock(), what, "a later hold")
 		})
 	}
 }
@@ -110,7 +110,7 @@ func TestCloseAndPostponedUndos(t *testing.T) {
 			k := must(l.Lock(t.Context(), "job"))(t)
 			settleNetwork()
 			fl.nodes[0].Fail("*", busy, -1)
-			_ = k.Unlock(t.Context())
+			_ = k.Unlock()
 			settleNetwork()
 			want := 1
 			if recovers {
@@ -134,7 +134,7 @@ func TestWhatIsKeptForASilentNodeIsBounded(t *testing.T) {
 			for range cycles {
 				k := must(l.Lock(t.Context(), fmt.Sprint("job", i)))(t)
 				time.Sleep(ms) // so that a worker does not begin more than one cycle in a millisecond
-				succeeds(t, k.Unlock(t.Context()))
+				succeeds(t, k.Unlock())
 			}
 		})
 		between(t, l.nodes[0].conn.Backlog(), 0, workers*int(l.opts.nodeTimeout/ms), "kept for the silent node")

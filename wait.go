@@ -101,10 +101,7 @@ func (q *queueWait) turn(ctx context.Context, attempts int) (*hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	pause, final := waiting.Pause{}, attempts == o.maxAttempts
-	if !final {
-		pause = q.seen.Pause(o.backoff(attempts), max(o.ttl, queueLives)/2, o.maxAttempts == 0)
-	}
+	pause := q.seen.Pause(o.backoff(attempts), max(o.ttl, queueLives)/2)
 	h, err := q.waiter.await(ctx, r, asked, pause, &q.seen)
 	var over error
 	switch conflict := l.mayLock(); {
@@ -121,15 +118,10 @@ func (q *queueWait) turn(ctx context.Context, attempts int) (*hold, error) {
 	}
 	v := q.waiter.votes(r)
 	q.waiter.drop(r)
-	switch {
-	case h != nil:
+	if h != nil {
 		return h, nil
-	case final:
-		q.waiter.hold.withdraw()
-		return nil, q.last
-	default:
-		return nil, q.decide(ctx, &v, attempts)
 	}
+	return nil, q.decide(ctx, &v, attempts)
 }
 
 // ask asks the nodes for the lock and returns the request when its outcome is certain, or why the wait is over. If the
@@ -191,8 +183,7 @@ func (q *queueWait) decide(ctx context.Context, v *waiting.Votes, attempts int) 
 		return errAskAgain
 	}
 	err := l.rest(ctx, o.backoff(attempts))
-	// What limits attempts may be all that ends the wait.
-	if decided == waiting.Retreat && err == nil && o.maxAttempts == 0 {
+	if decided == waiting.Retreat && err == nil {
 		err = l.restUntilReady(ctx)
 	}
 	if err != nil {
@@ -213,7 +204,7 @@ func (l *Locker) notFirst(op, name string, head *QuorumError) *QuorumError {
 	e := &QuorumError{Op: op, Name: name, reason: ErrTaken, detail: behind}
 	e.measure(l.electorate, 0)
 	for i, n := range l.nodes {
-		e.Nodes = append(e.Nodes, NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: OutcomeUnasked})
+		e.Nodes = append(e.Nodes, NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: outcomeUnasked})
 	}
 	return e
 }

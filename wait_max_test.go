@@ -15,33 +15,27 @@ import (
 )
 
 // waits are the calls that wait for the lock "job", or for a permit of the semaphore "job".
-var waits = map[string]func(ctx context.Context, l *Locker, opts ...Option) error{
+var waits = map[string]func(ctx context.Context, l *Locker, opts ...LockOption) error{
 	"Lock": waitOf(calls["Lock"]), "RLock": waitOf(calls["RLock"]),
-	"LockAll": waitOf(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+	"LockAll": waitOf(func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
 		return l.LockAll(ctx, []string{"another", "job", "last"}, opts...)
 	}),
-	"LockAll of one": waitOf(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+	"LockAll of one": waitOf(func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
 		return l.LockAll(ctx, []string{"job"}, opts...)
 	}),
-	"RWMutex.Lock": waitOf(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
-		return l.RWMutex("job").Lock(ctx, opts...)
-	}),
-	"Acquire": waitOf(func(ctx context.Context, l *Locker, opts ...Option) (*Lock, error) {
+	"Acquire": waitOf(func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
 		return l.Semaphore("job", 2).Acquire(ctx, opts...)
 	}),
-	"Mutex": func(ctx context.Context, l *Locker, opts ...Option) error {
-		return panicOf(l.Mutex(ctx, "job", opts...).Lock)
+	"Do": func(ctx context.Context, l *Locker, opts ...LockOption) error {
+		return l.Do(ctx, "job", func(context.Context, *Lock) error { return errors.New("ran") }, opts...)
 	},
-	"Do": func(ctx context.Context, l *Locker, opts ...Option) error {
-		return l.Do(ctx, "job", func(context.Context) error { return errors.New("ran") }, opts...)
-	},
-	"Once": func(ctx context.Context, l *Locker, opts ...Option) error {
-		return l.Once(ctx, "job", func(context.Context) error { return errors.New("ran") }, opts...)
+	"Once": func(ctx context.Context, l *Locker, opts ...LockOption) error {
+		return l.Once(ctx, "job", func(context.Context, *Lock) error { return errors.New("ran") }, forOnce(opts)...)
 	},
 }
 
-func waitOf(lock call) func(context.Context, *Locker, ...Option) error {
-	return func(ctx context.Context, l *Locker, opts ...Option) error { return errOf(lock(ctx, l, opts...)) }
+func waitOf(lock call) func(context.Context, *Locker, ...LockOption) error {
+	return func(ctx context.Context, l *Locker, opts ...LockOption) error { return errOf(lock(ctx, l, opts...)) }
 }
 
 // holdAll makes a client hold what the waits wait for.
@@ -54,7 +48,7 @@ func holdAll(t *testing.T, l *Locker) (release func()) {
 	}
 	return func() {
 		for _, k := range held {
-			succeeds(t, k.Unlock(t.Context()))
+			succeeds(t, k.Unlock())
 		}
 	}
 }
@@ -84,9 +78,9 @@ func TestMaxWaitEndsEveryWait(t *testing.T) {
 				}
 				var all sync.WaitGroup
 				for n := range 3 { // in the local queue, too
-					opts := []Option(nil)
+					opts := []LockOption(nil)
 					if n == 1 {
-						opts = []Option{WithMaxWait(limit / 2)}
+						opts = []LockOption{WithMaxWait(limit / 2)}
 					}
 					all.Go(func() {
 						begun := time.Now()
@@ -103,7 +97,7 @@ func TestMaxWaitEndsEveryWait(t *testing.T) {
 				}
 				patient := fl.locker("patient")
 				all.Go(func() {
-					succeeds(t, must(patient.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
+					succeeds(t, must(patient.Lock(t.Context(), "job"))(t).Unlock())
 				})
 				time.Sleep(limit + 50*ms)
 				synctest.Wait()
@@ -157,7 +151,7 @@ func TestMaxWaitIsNotTheCallersDeadline(t *testing.T) {
 func TestMaxWaitDoesNotBoundTheWork(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l, w := fl.witnessed("a", WithMaxWait(time.Second))
-		work := func(ctx context.Context) error {
+		work := func(ctx context.Context, _ *Lock) error {
 			if _, bounded := ctx.Deadline(); bounded {
 				t.Error("the function's context has a deadline")
 			}
@@ -170,7 +164,7 @@ func TestMaxWaitDoesNotBoundTheWork(t *testing.T) {
 			}
 			held, cancel := k.Context(t.Context())
 			defer cancel()
-			return errors.Join(work(held), k.Unlock(t.Context()))
+			return errors.Join(work(held, k), k.Unlock())
 		}
 		for what, run := range map[string]func() error{
 			"Do":      func() error { return l.Do(t.Context(), "job", work) },
@@ -197,27 +191,10 @@ func TestMaxWaitDoesNotBoundTheWork(t *testing.T) {
 func TestMaxWaitDoesNotConcernATry(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithMaxWait(1))
-		succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock(t.Context()))
-		succeeds(t, must(l.Semaphore("job", 2).TryAcquire(t.Context()))(t).Unlock(t.Context()))
-		succeeds(t, must(l.RWMutex("job").TryRLock(t.Context()))(t).Unlock(t.Context()))
+		succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock())
+		succeeds(t, must(l.Semaphore("job", 2).TryAcquire(t.Context()))(t).Unlock())
+		succeeds(t, must(l.TryRLock(t.Context(), "job"))(t).Unlock())
 		fails(t, errOf(l.Lock(t.Context(), "job")), ErrMaxWait, "Lock")
-	})
-}
-
-// The goroutines that share a Mutex wait for each other and for the lock within one longest wait.
-func TestMaxWaitOfAMutex(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		m := fl.locker("a").Mutex(t.Context(), "job", WithMaxWait(time.Second))
-		m.Lock()
-		begun := time.Now()
-		wantMaxWait(t, "behind a goroutine", panicOf(m.Lock), ErrTaken)
-		equals(t, time.Since(begun), time.Second, "the wait behind a goroutine")
-		m.Unlock()
-
-		must(fl.locker("b").Lock(t.Context(), "job"))(t)
-		begun = time.Now()
-		together(2, func(_ int) { wantMaxWait(t, "one behind the other", panicOf(m.Lock), ErrTaken) })
-		between(t, time.Since(begun), time.Second, time.Second+10*ms, "the wait of both")
 	})
 }
 

@@ -207,4 +207,4 @@ func (n *node) discountNotification(said *quorum.Answer, main bool) {
 	}
 }
 
-var errNoHandshake = &AbstainError{Reason: "is being connected"}
+var errNoHandshake = &abstainError{reason: "is being connected"}

@@ -42,13 +42,13 @@ func TestWaitingOverOneConnection(t *testing.T) {
 				fl.withoutRESP3()
 			}
 			held := must(fl.locker("b").Lock(t.Context(), "job"))(t)
-			l := fl.locker("a", WithBackoff(never))
+			l := fl.locker("a", withBackoff(never))
 			waiting := async(func() *Lock { return must(l.Lock(t.Context(), "job"))(t) })
 			settleNetwork()
 			for i, n := range fl.nodes {
 				equals(t, fl.net.Open(link0("a", i)), connections, "connections to %s", n.Addr())
 			}
-			_ = held.Unlock(t.Context())
+			_ = held.Unlock()
 			within(t, 20*ms, "the hand-over", func() { <-waiting })
 			_ = l.Close()
 		})
@@ -91,7 +91,7 @@ func TestHealthySubscriptionIsKept(t *testing.T) {
 		if more := n.Calls("subscribe") - heard; more != 1 || pings-pinged < 8 || pings-pinged > 11 {
 			t.Errorf("%d subscriptions and %d pings in 10 s of waiting, want 1 and about 10", more, pings-pinged)
 		}
-		succeeds(t, held.Unlock(t.Context()))
+		succeeds(t, held.Unlock())
 		<-waiting
 		settleNetwork()
 		pings = n.Calls("ping")
@@ -109,7 +109,7 @@ func TestWaiterThatOneNodeCannotNotifyBlocksNobody(t *testing.T) {
 		held := must(fl.locker("holder").Lock(t.Context(), "job"))(t)
 		fl.withoutRESP3()
 		dial, dials := fl.net.Dialer("deaf"), 0
-		deaf := fl.locker("deaf", WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		deaf := fl.locker("deaf", dialing(func(ctx context.Context, network, address string) (net.Conn, error) {
 			if address == fl.nodes[1].Addr() {
 				if dials++; dials > 1 {
 					return nil, errors.New("one connection for each client")
@@ -121,7 +121,7 @@ func TestWaiterThatOneNodeCannotNotifyBlocksNobody(t *testing.T) {
 		var running sync.WaitGroup
 		running.Go(func() {
 			if k, err := deaf.Lock(ctx, "job"); err == nil {
-				_ = k.Unlock(ctx)
+				_ = k.Unlock()
 			}
 		})
 		time.Sleep(50 * ms)
@@ -136,12 +136,12 @@ func TestWaiterThatOneNodeCannotNotifyBlocksNobody(t *testing.T) {
 					}
 					turns.Add(1)
 					time.Sleep(10 * ms)
-					_ = k.Unlock(ctx)
+					_ = k.Unlock()
 				}
 			})
 		}
 		time.Sleep(50 * ms)
-		_ = held.Unlock(t.Context())
+		_ = held.Unlock()
 		time.Sleep(time.Minute)
 		if n := turns.Load(); n < 60 {
 			t.Errorf("%d turns in a minute, want at least 60: each takes about 0.1 s", n)
@@ -194,7 +194,7 @@ func TestNotificationOfAnAbstainingNodeAbstains(t *testing.T) {
 // Only a message that names a waiter counts as a vote for it.
 func FuzzReceive(f *testing.F) {
 	noHost := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no such host") }
-	l, err := New([]string{"redis://a", "redis://b", "redis://c"}, WithDialer(noHost), WithRestartGuard(0),
+	l, err := New([]string{"redis://a", "redis://b", "redis://c"}, dialing(noHost), withGuard(0),
 		WithNodeTimeout(time.Millisecond))
 	if err != nil {
 		f.Fatal(err)

@@ -11,11 +11,13 @@ import (
 )
 
 // callersOf returns calls of one Locker, or of one Semaphore, whose callers queue in the process.
-var callersOf = map[string]func(l *Locker) func(context.Context, ...Option) (*Lock, error){
-	"Lock": func(l *Locker) func(context.Context, ...Option) (*Lock, error) {
-		return func(ctx context.Context, opts ...Option) (*Lock, error) { return l.Lock(ctx, "job", opts...) }
+var callersOf = map[string]func(l *Locker) func(context.Context, ...LockOption) (*Lock, error){
+	"Lock": func(l *Locker) func(context.Context, ...LockOption) (*Lock, error) {
+		return func(ctx context.Context, opts ...LockOption) (*Lock, error) { return l.Lock(ctx, "job", opts...) }
 	},
-	"Acquire": func(l *Locker) func(context.Context, ...Option) (*Lock, error) { return l.Semaphore("job", 1).Acquire },
+	"Acquire": func(l *Locker) func(context.Context, ...LockOption) (*Lock, error) {
+		return l.Semaphore("job", 1).Acquire
+	},
 }
 
 // When the deadline of the first caller in the local queue passes, the next caller gets the turn. If its deadline
@@ -29,7 +31,7 @@ func TestSimultaneousDeadlinesReportTaken(t *testing.T) {
 					acquire := of(fl.locker("a"))
 					ctx := expiring(t, time.Second)
 					together(20, func(_ int) { failsAll(t, errOf(acquire(ctx)), context.DeadlineExceeded, ErrTaken) })
-					succeeds(t, holder.Unlock(t.Context()))
+					succeeds(t, holder.Unlock())
 					fl.clean()
 				})
 			}
@@ -37,37 +39,35 @@ func TestSimultaneousDeadlinesReportTaken(t *testing.T) {
 	}
 }
 
-// While another goroutine of the process waits for the name, a call with WithMaxAttempts(1) makes its attempt at once
-// and does not join the local queue.
-func TestMaxAttemptsOneSkipsTheLocalQueue(t *testing.T) {
-	for _, name := range []string{"Lock", "RLock", "LockAll", "Do", "Once"} {
+// While another goroutine of the process waits for the name, a call that tries makes its attempt at once and does not
+// join the local queue.
+func TestATrySkipsTheLocalQueue(t *testing.T) {
+	for _, name := range []string{"Lock", "RLock", "LockAll"} {
 		subtest(t, name, 3, func(t *testing.T, fl *fleet) {
 			must(fl.locker("holder").Lock(t.Context(), "job"))(t)
 			l := fl.locker("a")
-			asksOnce(t, l.opts.nodeTimeout, func(ctx context.Context, opts ...Option) error {
-				return waits[name](ctx, l, opts...)
-			})
+			asksOnce(t, l.opts.nodeTimeout, func(ctx context.Context) error { return waits[name](ctx, l) },
+				func(ctx context.Context) error { return errOf(tries[name](ctx, l)) })
 		})
 	}
 	subtest(t, "Acquire", 3, func(t *testing.T, fl *fleet) {
 		must(fl.locker("holder").Semaphore("job", 1).Acquire(t.Context()))(t)
 		l := fl.locker("a")
 		s := l.Semaphore("job", 1)
-		asksOnce(t, 3*l.opts.nodeTimeout, func(ctx context.Context, opts ...Option) error {
-			return errOf(s.Acquire(ctx, opts...))
-		})
+		asksOnce(t, 3*l.opts.nodeTimeout, func(ctx context.Context) error { return errOf(s.Acquire(ctx)) },
+			func(ctx context.Context) error { return errOf(s.TryAcquire(ctx)) })
 	})
 }
 
-// asksOnce calls ask with WithMaxAttempts(1) while another call of it waits.
-func asksOnce(t *testing.T, limit time.Duration, ask func(context.Context, ...Option) error) {
+// asksOnce calls try while wait waits.
+func asksOnce(t *testing.T, limit time.Duration, wait, try func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	var waiting sync.WaitGroup
-	waiting.Go(func() { fails(t, ask(ctx), ErrTaken, "the waiting call") })
+	waiting.Go(func() { fails(t, wait(ctx), ErrTaken, "the waiting call") })
 	time.Sleep(time.Second)
 	within(t, limit, "asking once", func() {
-		failsAlone(t, ask(ctx, WithMaxAttempts(1)), ErrTaken, context.DeadlineExceeded)
+		failsAlone(t, try(ctx), ErrTaken, context.DeadlineExceeded)
 	})
 	cancel()
 	waiting.Wait()
@@ -138,10 +138,10 @@ func TestACallerBehindOthersGetsTheVerdictSinceItsAttempt(t *testing.T) {
 // A call that was held for want of a majority, and does not wait for the lock, has one node timeout for all that it
 // does.
 func TestACallThatWasHeldReturnsWithinTheNodeTimeout(t *testing.T) {
-	for _, what := range []string{"TryLock", "LockAll once"} {
+	for _, what := range []string{"TryLock", "TryLockAll"} {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 50 * ms, Max: 60 * ms})
-			l := fl.locker("a", WithRestartGuard(0))
+			l := fl.locker("a", withGuard(0))
 			for round := 0; round < 20; round += sized(1, 5) {
 				fl.nodes[:2].crash(true)
 				time.Sleep(time.Second)
@@ -153,7 +153,7 @@ func TestACallThatWasHeldReturnsWithinTheNodeTimeout(t *testing.T) {
 					lock, err := oneAttempt[what](t.Context(), l)
 					between(t, time.Since(begun), 0, 250*ms, "%s, with a node timeout of 250 ms", what)
 					if err == nil {
-						_ = lock.Unlock(t.Context())
+						_ = lock.Unlock()
 					}
 				}
 				fl.nodes[2].Resume()

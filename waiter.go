@@ -301,7 +301,7 @@ func (r *round) leaveQueues() {
 	switch ended := h.ended(); {
 	case ended == nil || h.isKept():
 		h.tenure.member = member
-	case errors.Is(ended, ErrHandedOver): // grants are for the process that adopts it
+	case errors.Is(ended, errHandedOver): // grants are for the process that adopts it
 		l.listeners.handOver(h.owner, h.until())
 	case errors.Is(ended, ErrClosed):
 	default:

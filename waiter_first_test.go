@@ -19,10 +19,10 @@ import (
 func TestAWaiterAsksOnce(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		holder := must(fl.locker("holder").Lock(t.Context(), "job"))(t)
-		l, w := fl.witnessed("a", WithBackoff(never))
-		time.AfterFunc(100*ms, func() { succeeds(t, holder.Unlock(t.Context())) })
+		l, w := fl.witnessed("a", withBackoff(never))
+		time.AfterFunc(100*ms, func() { succeeds(t, holder.Unlock()) })
 		within(t, 110*ms, "the hand-over", func() { must(l.Lock(t.Context(), "job"))(t) })
-		w.expect(t, EventAttempt, EventAcquired)
+		w.expect(t, EventAttempt, EventAcquire)
 	})
 }
 
@@ -33,26 +33,22 @@ func TestAStandingRequestLeavesNoPlace(t *testing.T) {
 		"the hold ends after the last answer": func(t *testing.T, l *Locker, _ func()) {
 			k := must(l.Lock(t.Context(), "job"))(t)
 			time.Sleep(2 * late)
-			succeeds(t, k.Unlock(t.Context()))
+			succeeds(t, k.Unlock())
 		},
 		"the hold ends before it": func(t *testing.T, l *Locker, _ func()) {
-			succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock(t.Context()))
+			succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock())
 		},
 		"the hold is given away before it": func(t *testing.T, l *Locker, _ func()) {
 			ticket := must(must(l.Lock(t.Context(), "job"))(t).Ticket())(t)
 			time.Sleep(2 * late)
 			k := must(l.Adopt(t.Context(), ticket))(t)
 			time.Sleep(l.opts.ttl) // for the place of the former owner
-			succeeds(t, k.Unlock(t.Context()))
+			succeeds(t, k.Unlock())
 		},
 		"the caller gives up": func(t *testing.T, l *Locker, refused func()) {
 			refused()
 			ctx := expiring(t, late/2)
 			fails(t, errOf(l.Lock(ctx, "job")), context.DeadlineExceeded)
-		},
-		"the attempts are used up": func(t *testing.T, l *Locker, refused func()) {
-			refused()
-			fails(t, errOf(l.Lock(t.Context(), "job", WithMaxAttempts(2))), ErrTaken)
 		},
 		"it waits behind another goroutine": func(t *testing.T, l *Locker, refused func()) {
 			refused()
@@ -108,7 +104,7 @@ func TestAGrantToALiveHoldIsKept(t *testing.T) {
 		for i, n := range fl.nodes {
 			equals[any](t, n.Do("GET", key), k.Owner(), "the owner on node %d", i)
 		}
-		succeeds(t, k.Unlock(t.Context()))
+		succeeds(t, k.Unlock())
 		fl.clean()
 	})
 }
@@ -141,7 +137,7 @@ func TestAGrantBeforeTheOutcomeCounts(t *testing.T) {
 func TestAVoteAfterTheOutcomeShortensThePause(t *testing.T) {
 	for _, stands := range []bool{true, false} {
 		bubble(t, 5, func(t *testing.T, fl *fleet) {
-			l := fl.locker("a", WithBackoff(func(int) time.Duration { return 200 * ms }))
+			l := fl.locker("a", withBackoff(func(int) time.Duration { return 200 * ms }))
 			if !stands { // it then enters the queue without an attempt
 				l.local.Join("job")
 			}
@@ -197,7 +193,7 @@ func TestOfNewcomersOneIsServedAtOnce(t *testing.T) {
 					served.Lock()
 					first = cmp.Or(first, time.Since(begun))
 					served.Unlock()
-					succeeds(t, k.Unlock(t.Context()))
+					succeeds(t, k.Unlock())
 				})
 				between(t, first, 0, c.most, "%d clients, one node %s late: the first lock", c.clients, c.late)
 			})
@@ -221,7 +217,7 @@ func TestAHoldHasNoPlaceOnANodeThatWasNotAsked(t *testing.T) {
 		if placeOf(k.hold) == noMember {
 			t.Error("the node has been asked and may have put the hold into its queue, but the hold has no place to leave")
 		}
-		succeeds(t, k.Unlock(t.Context()))
+		succeeds(t, k.Unlock())
 		k = must(l.Lock(t.Context(), "job"))(t)
 		settleNetwork()
 		equals(t, placeOf(k.hold), noMember, "the hold's place")

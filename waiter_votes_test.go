@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -36,11 +35,11 @@ func TestNewcomerGivesItsVotesToTheOlderWaiter(t *testing.T) {
 			}
 			time.Sleep(300 * ms)
 			for _, want := range []*Locker{next, newcomer} {
-				succeeds(t, k.Unlock(t.Context()))
+				succeeds(t, k.Unlock())
 				within(t, late/2, "the hand-over", func() { k = <-locked })
 				equals(t, k.hold.locker, want, "the newcomer got the lock first")
 			}
-			succeeds(t, k.Unlock(t.Context()))
+			succeeds(t, k.Unlock())
 			fl.clean()
 		})
 	}
@@ -58,9 +57,9 @@ func TestNoAnswerMakesAHotLoop(t *testing.T) {
 			}
 			said := waiting.NewNotifications(3)
 			v := said.Weigh(r.poll.SoFar(), 1, 1)
-			backoff, seen := Jitter(10*ms, 250*ms), waiting.History{}
+			backoff, seen := pollInterval(10*ms, 250*ms), waiting.History{}
 			for attempts := 1; attempts < 20; attempts++ {
-				p := seen.Pause(backoff(attempts), 15*time.Second, true)
+				p := seen.Pause(backoff(attempts), 15*time.Second)
 				between(t, p.Length(&v, 0), 2*ms, 15*time.Second, "the pause at place %d, %d ms left", place, left)
 			}
 		}
@@ -131,7 +130,7 @@ func TestWaitersThatCannotWinBlockNobody(t *testing.T) {
 				go func() {
 					k, err := c.waits(ctx, waiter)
 					if err == nil {
-						err = k.Unlock(ctx)
+						err = k.Unlock()
 					}
 					waited <- err
 				}()
@@ -145,7 +144,7 @@ func TestWaitersThatCannotWinBlockNobody(t *testing.T) {
 				k := must(c.others(ctx, other))(t)
 				between(t, time.Since(begun), 0, 20*ms, "the wait")
 				time.Sleep(10 * ms)
-				succeeds(t, k.Unlock(ctx))
+				succeeds(t, k.Unlock())
 			}
 			for _, i := range c.dead {
 				fl.nodes[i].Restart()
@@ -158,34 +157,19 @@ func TestWaitersThatCannotWinBlockNobody(t *testing.T) {
 	}
 }
 
-// A wait that only its attempts limit ends in an outage, too.
-func TestAttemptsAreLimitedInAnOutage(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a")
-		fl.nodes[:2].crash(true)
-		for what, lock := range some("Lock", "Acquire", "RLock", "LockAll") {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			if _, err := lock(ctx, l, WithMaxAttempts(5)); !errors.Is(err, ErrNoQuorum) || ctx.Err() != nil {
-				t.Errorf("%s: got %v, want ErrNoQuorum after five attempts", what, err)
-			}
-			cancel()
-		}
-	})
-}
-
 // Most nodes fail at once, and the vote of another comes a little later: that is no reason to keep it for the back-off.
 func TestAVoteAfterAFailureShortensThePause(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		fl.nodes[2].Crash(true)
 		fl.cut("cut off", 1)
 		fl.net.SetDelay(link0("cut off", 0), sim.Down, sim.Delay{Min: 10 * ms, Max: 11 * ms})
-		waiter := fl.locker("cut off", WithBackoff(func(int) time.Duration { return 200 * ms }))
+		waiter := fl.locker("cut off", withBackoff(func(int) time.Duration { return 200 * ms }))
 		other := fl.locker("other")
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _, _ = waiter.Lock(ctx, "job") }()
 		for range 20 {
 			time.Sleep(130 * ms)
-			within(t, 60*ms, "the lock", func() { succeeds(t, must(other.Lock(ctx, "job"))(t).Unlock(ctx)) })
+			within(t, 60*ms, "the lock", func() { succeeds(t, must(other.Lock(ctx, "job"))(t).Unlock()) })
 		}
 		cancel()
 		settleNetwork()

@@ -50,7 +50,7 @@ func openRedlock(each func(*redlock.Locker) way, opts ...redlock.Option) opener 
 // openTLS is openRedlock for masters that speak TLS only.
 func openTLS(opts ...redlock.Option) opener {
 	return func(nodes []string, _ int) (*client, error) {
-		trust := redlock.WithTLSConfig(authority().ClientConfig())
+		trust := redlock.WithNodeConfig(redlock.NodeConfig{TLS: authority().ClientConfig()})
 		return openLocker("rediss://", nodes, locks, append(opts, trust))
 	}
 }
@@ -62,9 +62,11 @@ var authority = sync.OnceValue(func() *redisserver.Authority {
 	return a
 })
 
+// noGuard is for masters that have just been started.
+var noGuard = redlock.WithNodeConfig(redlock.NodeConfig{NoRestartGuard: true})
+
 func openLocker(scheme string, nodes []string, each func(*redlock.Locker) way, opts []redlock.Option) (*client, error) {
-	// No restart guard: the masters have just been started.
-	l, err := redlock.New(urls(scheme, nodes), append(opts, redlock.WithTTL(lockTTL), redlock.WithRestartGuard(0))...)
+	l, err := redlock.New(urls(scheme, nodes), append(opts, redlock.WithTTL(lockTTL), noGuard)...)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +80,7 @@ func openLocker(scheme string, nodes []string, each func(*redlock.Locker) way, o
 					if held == nil {
 						return nil
 					}
-					return held.Unlock(ctx)
+					return held.Unlock()
 				},
 				hold: func() *redlock.Lock { return held },
 			}, nil
@@ -129,12 +131,12 @@ func readMostly(l *redlock.Locker) way {
 		if cycles++; cycles%20 == 0 {
 			return l.Lock(ctx, name)
 		}
-		return l.RWMutex(name).RLock(ctx)
+		return l.RLock(ctx, name)
 	}
 }
 
 func once(ctx context.Context, l *redlock.Locker, name string) error {
-	return l.Once(ctx, name, func(context.Context) error { return nil })
+	return l.Once(ctx, name, func(context.Context, *redlock.Lock) error { return nil })
 }
 
 // runs runs a job that nobody has run before and that has nothing to do.
@@ -150,7 +152,7 @@ func finds(l *redlock.Locker) way {
 			job = name
 			return nil, once(ctx, l, job)
 		}
-		if err := once(ctx, l, job); !errors.Is(err, redlock.ErrDone) {
+		if err := once(ctx, l, job); !errors.Is(err, redlock.ErrAlreadyRun) {
 			return nil, errors.Join(errors.New("it was not done"), err)
 		}
 		return nil, nil
@@ -201,14 +203,13 @@ func openPermits(taken int, anew bool) opener {
 		if err != nil {
 			return nil, err
 		}
-		if other, err = redlock.New(urls("redis://", nodes),
-			redlock.WithTTL(lockTTL), redlock.WithRestartGuard(0)); err != nil {
+		if other, err = redlock.New(urls("redis://", nodes), redlock.WithTTL(lockTTL), noGuard); err != nil {
 			return nil, err
 		}
 		closeOurs := c.close
 		c.close = func() {
 			for _, held := range holds {
-				_ = held.Unlock(context.Background())
+				_ = held.Unlock()
 			}
 			_ = other.Close()
 			closeOurs()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
@@ -17,7 +18,10 @@ import (
 // open opens so many Lockers at the same time, and returns when each has had a lock: then a majority counts for it. It
 // returns those that were opened in any case.
 func (g *gathering) open(n int) (lockers []*redlock.Locker, arrival map[string]float64, err error) {
-	options := []redlock.Option{redlock.WithRestartGuard(g.guard)}
+	options := []redlock.Option{noGuard}
+	if g.guard > 0 {
+		options[0] = redlock.WithMaxTTL(g.guard)
+	}
 	if g.patience > 0 {
 		options = append(options, redlock.WithNodeTimeout(g.patience))
 	}
@@ -42,11 +46,11 @@ func arrive(clients int, start time.Time, deadline time.Duration, client func(i 
 	var had, failed, early atomic.Int32
 	try := func(l *redlock.Locker, name string) error {
 		// Not Lock: who waits has one goroutine more for each master, and keeps it.
-		for pause := redlock.Jitter(50*time.Millisecond, time.Second); ; {
+		for {
 			began := time.Now()
 			lock, err := l.TryLock(context.Background(), name)
 			if err == nil {
-				err = lock.Unlock(context.Background())
+				err = lock.Unlock()
 			}
 			if err == nil {
 				had.Add(1)
@@ -60,7 +64,8 @@ func arrive(clients int, start time.Time, deadline time.Duration, client func(i 
 			if time.Since(start) > deadline {
 				return fmt.Errorf("a client of %d has no majority: %w", clients, err)
 			}
-			time.Sleep(pause(3)) // between 50 and 400 ms: a thousand that ask all the time would keep each other from it
+			// A thousand that ask all the time would keep each other from it.
+			time.Sleep(50*time.Millisecond + rand.N(350*time.Millisecond))
 		}
 	}
 	err := together(clients, func(i int) error { return client(i, try) })

@@ -22,7 +22,7 @@ func (g *gathering) holds() error {
 	g.show(allHold, holding)
 	err = errors.Join(err, g.comeback(holds))
 	// Of those that are lost, this says so once more.
-	_ = together(len(holds), func(i int) error { return holds[i].Unlock(context.Background()) })
+	_ = together(len(holds), func(i int) error { return holds[i].Unlock() })
 	return errors.Join(err, g.rush())
 }
 
@@ -67,7 +67,7 @@ func (g *gathering) comeback(holds []*redlock.Lock) error {
 			began := time.Now()
 			lock, err := g.outsider.Lock(ctx, name)
 			if err == nil {
-				err = lock.Unlock(ctx)
+				err = lock.Unlock()
 			}
 			back[worst] = max(back[worst], us(time.Since(began))/1000)
 			if back["calls"]++; err != nil {
@@ -109,7 +109,7 @@ func (g *gathering) cycles() error {
 			for pace := time.NewTicker(every); ctx.Err() == nil; {
 				lock, err := l.Lock(context.Background(), name+strconv.Itoa(i))
 				if err == nil {
-					err = lock.Unlock(context.Background())
+					err = lock.Unlock()
 				}
 				if err == nil {
 					done.Add(1)
@@ -147,7 +147,7 @@ func (g *gathering) waiters() error {
 	for _, l := range g.lockers {
 		group.Go(func() {
 			if lock, err := l.Lock(ctx, name); err == nil { // the outsider lost it
-				_ = lock.Unlock(context.Background())
+				_ = lock.Unlock()
 			}
 		})
 	}
@@ -160,7 +160,7 @@ func (g *gathering) waiters() error {
 		waiting[memoryOfEach], waiting[goroutinesOfEach] = g.ofEach()
 		g.show(allWait, waiting)
 	}
-	return errors.Join(err, held.Unlock(context.Background()))
+	return errors.Join(err, held.Unlock())
 }
 
 // rush lets all clients want one name at one moment. It returns one of the errors other than the deadline's.
@@ -178,7 +178,7 @@ func (g *gathering) rush() error {
 			}
 			had.Add(1)
 			inside.Add(-1)
-			err = lock.Unlock(context.Background())
+			err = lock.Unlock()
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
 			return nil

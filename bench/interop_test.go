@@ -32,7 +32,7 @@ func TestRedsyncAndRedlockExcludeEachOther(t *testing.T) {
 	theirs := redsync.New(pools...)
 	for name, opts := range map[string][]redlock.Option{"fenced": nil, "plain": {redlock.WithoutFencing()}} {
 		t.Run(name, func(t *testing.T) {
-			ours := cases.Must(redlock.New(urls, append(opts, redlock.WithRestartGuard(0))...))(t)
+			ours := cases.Must(redlock.New(urls, append(opts, noGuard)...))(t)
 			defer ours.Close()
 
 			lock := cases.Must(ours.Lock(t.Context(), name))(t)
@@ -41,7 +41,7 @@ func TestRedsyncAndRedlockExcludeEachOther(t *testing.T) {
 			if err := mutex.TryLockContext(t.Context()); !errors.As(err, &taken) {
 				t.Errorf("redsync, while redlock holds: got %v, want ErrTaken", err)
 			}
-			cases.NoError(t, lock.Unlock(t.Context()))
+			cases.NoError(t, lock.Unlock())
 
 			if err := mutex.LockContext(t.Context()); err != nil {
 				t.Fatalf("redsync, after redlock's Unlock: %v", err)
@@ -56,7 +56,7 @@ func TestRedsyncAndRedlockExcludeEachOther(t *testing.T) {
 			go func() {
 				lock, err := ours.Lock(ctx, name)
 				if err == nil {
-					err = lock.Unlock(ctx)
+					err = lock.Unlock()
 				}
 				waited <- err
 			}()

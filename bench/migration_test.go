@@ -27,7 +27,7 @@ func BenchmarkMigration(b *testing.B) {
 		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
 			kinds := []string{"one-list", "two-lists"}
 			var crews []crew
-			for _, opts := range [][]redlock.Option{nil, {redlock.WithMigration(replaced)}} {
+			for _, opts := range [][]redlock.Option{nil, {redlock.WithNewNodes(replaced)}} {
 				cl := cases.Must(openRedlock(locks, opts...)(nodes[:5], goroutines))(b)
 				defer cl.close()
 				crews = append(crews, newCrew(b, cl, goroutines, usualNames))

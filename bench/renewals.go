@@ -46,7 +46,7 @@ func (b *bench) renew(_ scenario, c contestant, holds int, duration time.Duratio
 		if held := w.hold(); held.Err() != nil {
 			lost++
 		} else {
-			left = min(left, time.Until(held.Until()))
+			left = min(left, time.Until(held.Deadline()))
 		}
 	}
 	s.figures["lost"], s.figures["least validity ms"], s.figures[failed] = float64(lost), us(left)/1000, 0

@@ -46,6 +46,11 @@ func TestBudgetsOfTheBuilding(t *testing.T) {
 			got["options"]++
 		}
 	}
+	for name := range exports(t, "finding") {
+		if capitals.MatchString(name) {
+			got["exported names of finding"]++
+		}
+	}
 	r := read(t)
 	for _, text := range r.gos {
 		for line := range strings.Lines(text) {

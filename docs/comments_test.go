@@ -82,6 +82,7 @@ func TestNamesInComments(t *testing.T) {
 		}
 		for _, group := range parsed.Comments {
 			text := strings.Join(strings.Fields(quoted.ReplaceAllString(group.Text(), "")), " ")
+			text = strings.ReplaceAll(text, "https://"+module+"/blob/main/", "")
 			missing := slices.DeleteFunc(word.FindAllString(text, -1), exists)
 			for _, m := range marked.FindAllStringSubmatch(text, -1) {
 				if is := m[1] + m[2] + m[3]; !known(is) {

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,7 +69,8 @@ func (e exported) add(d ast.Decl) {
 
 // variables are what fragments call things of ours, with their types.
 var variables = map[string]string{
-	"locker": "Locker", "lock": "Lock", "permit": "Lock", "k": "Lock", "encoders": "Semaphore", "prices": "RWMutex",
+	"locker": "Locker", "lock": "Lock", "permit": "Lock", "k": "Lock", "encoders": "Semaphore",
+	"inspector": "Inspector", "monitor": "Inspector",
 }
 
 // The Go code in the documentation is Go, and what it uses exists. Whole files are vetted; fragments are parsed, and
@@ -76,7 +78,12 @@ var variables = map[string]string{
 func TestSnippets(t *testing.T) {
 	packages := map[string]exported{
 		"redlock": exports(t, "."), "redlocktest": exports(t, "redlocktest"),
-		"redlockotel": exports(t, "otel"), "redlockgocron": exports(t, "gocron"),
+		"finding": exports(t, "finding"), "redlockotel": exports(t, "otel"), "redlockgocron": exports(t, "gocron"),
+	}
+	for name := range packages["redlock"] {
+		if method, ok := strings.CutPrefix(name, "Inspector."); ok {
+			packages["redlock"]["Locker."+method] = true // a Locker embeds one
+		}
 	}
 	whole, fragments := 0, 0
 	for name, text := range read(t).texts {
@@ -113,6 +120,34 @@ func TestSnippets(t *testing.T) {
 	}
 	if whole < 3 || fragments < 12 {
 		t.Errorf("%d whole files and %d fragments: this has read too little", whole, fragments)
+	}
+}
+
+// Misuses that a type excludes.
+func TestMisuseDoesNotCompile(t *testing.T) {
+	run := "func(ctx context.Context, lock *redlock.Lock) error { return nil }"
+	for _, misuse := range []string{
+		`locker.Lock(ctx, "job", redlock.WithPrefix("app:"))`,
+		`locker.TryLock(ctx, "job", redlock.WithMaxRuns(1))`,
+		`locker.Once(ctx, "job", ` + run + `, redlock.WithNodeTimeout(1))`,
+		`locker.Forget(ctx, "job", redlock.WithMaxTTL(1))`,
+		`inspector.Lock(ctx, "job")`,
+		`inspector.Once(ctx, "job", ` + run + `)`,
+		`locker.Do(ctx, "job", func(ctx context.Context) error { return nil })`,
+		`lock.Unlock(ctx)`,
+		`redlock.New(nil, redlock.Option{})`,
+		`_ = finding.Setings`,
+	} {
+		source := "package p\nimport (\"context\"; \"github.com/quorumlock/redlock\"; " +
+			"\"github.com/quorumlock/redlock/finding\")\nvar _ = finding.Note\n" +
+			"func _(ctx context.Context, locker *redlock.Locker, inspector *redlock.Inspector, lock *redlock.Lock) {\n"
+		for code, fails := range map[string]bool{misuse: true, `locker.Lock(ctx, "job", redlock.WithTTL(1))`: false} {
+			file := cases.Must(parser.ParseFile(fset, "misuse.go", source+code+"\n}\n", 0))(t)
+			_, err := (&types.Config{Importer: sources}).Check("p", fset, []*ast.File{file}, nil)
+			if (err != nil) != fails {
+				t.Errorf("%s: %v", code, err)
+			}
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ func TestExamples(t *testing.T) {
 			"ann, on another machine: 409",
 			"ben, meanwhile: 200",
 			"cid, with two masters down: 200",
-			"ann's first request: 200",
+			"ann's first request, done when three are down: 200",
 			"ann, with three masters down: 503",
 		},
 	}
@@ -53,9 +53,15 @@ func TestExamples(t *testing.T) {
 			if !strings.Contains(string(readme), "`go run -C examples ./"+name+"`") {
 				t.Error("README.md does not say how to run it")
 			}
-			out, err := exec.Command(filepath.Join(bin, name)).CombinedOutput()
+			program, logged := exec.Command(filepath.Join(bin, name)), new(strings.Builder)
+			program.Stderr = logged
+			out, err := program.Output()
 			if got := strings.TrimSpace(string(out)); err != nil || got != strings.Join(lines, "\n") {
 				t.Errorf("got %v and\n%s\nwant\n%s", err, got, strings.Join(lines, "\n"))
+			}
+			if said := logged.String(); name != "peruser" && said != "" ||
+				name == "peruser" && (strings.Count(said, "\n") != 1 || !strings.Contains(said, "no quorum")) {
+				t.Errorf("logged %q", said)
 			}
 		})
 	}

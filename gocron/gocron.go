@@ -27,7 +27,7 @@ const prefix = "gocron:"
 type Locker struct {
 	locker *redlock.Locker
 	splay  time.Duration
-	opts   []redlock.Option
+	opts   []redlock.LockOption
 }
 
 var _ gocron.Locker = (*Locker)(nil)
@@ -36,7 +36,7 @@ var _ gocron.Locker = (*Locker)(nil)
 // the job locked even where the run is over. Choose more than the machines' clocks may differ by, and less than the
 // shortest pause between two runs of a job; a second is a good choice for jobs of the minute. Negative counts as 0. The
 // options are those of redlock.Locker.TryLock.
-func NewLocker(l *redlock.Locker, splay time.Duration, opts ...redlock.Option) *Locker {
+func NewLocker(l *redlock.Locker, splay time.Duration, opts ...redlock.LockOption) *Locker {
 	return &Locker{locker: l, splay: splay, opts: opts}
 }
 
@@ -59,12 +59,12 @@ type run struct {
 
 // Unlock lets go of the job, and returns at once: where others may still be late, it lets go when that time is over.
 // Where the Locker is closed or the process ends before, the lock ends with its TTL.
-func (r *run) Unlock(ctx context.Context) error {
+func (r *run) Unlock(context.Context) error {
 	if rest := time.Until(r.until); rest > 0 && r.lock.Err() == nil {
-		time.AfterFunc(rest, func() { _ = r.lock.Unlock(context.WithoutCancel(ctx)) })
+		time.AfterFunc(rest, func() { _ = r.lock.Unlock() })
 		return nil
 	}
-	return r.lock.Unlock(ctx)
+	return r.lock.Unlock()
 }
 
 // Elector is a gocron.Elector: all jobs are run by the machine that holds one lock, its leader. Give it to
@@ -76,7 +76,7 @@ func (r *run) Unlock(ctx context.Context) error {
 type Elector struct {
 	locker *redlock.Locker
 	name   string
-	opts   []redlock.Option
+	opts   []redlock.LockOption
 
 	mu     sync.Mutex    // guards the fields below; held while the masters are asked
 	lock   *redlock.Lock // nil: never the leader
@@ -87,7 +87,7 @@ var _ gocron.Elector = (*Elector)(nil)
 
 // NewElector returns a gocron.Elector for the leadership of the given name: the lock is "gocron:" and that name. The
 // options are those of redlock.Locker.TryLock.
-func NewElector(l *redlock.Locker, name string, opts ...redlock.Option) *Elector {
+func NewElector(l *redlock.Locker, name string, opts ...redlock.LockOption) *Elector {
 	return &Elector{locker: l, name: name, opts: opts}
 }
 
@@ -124,12 +124,12 @@ func (e *Elector) Lock() *redlock.Lock {
 
 // Close resigns, so that another can become the leader at once, and makes sure that this process does not. Shut the
 // scheduler down before. It returns what redlock.Lock.Unlock does, and nil where this process was not the leader.
-func (e *Elector) Close(ctx context.Context) error {
+func (e *Elector) Close(context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed = true
 	if e.lock == nil || e.lock.Err() != nil {
 		return nil
 	}
-	return e.lock.Unlock(ctx)
+	return e.lock.Unlock()
 }

@@ -64,7 +64,7 @@ func (w *world) locker(machine string) *redlock.Locker {
 	for _, n := range w.nodes {
 		urls = append(urls, "redis://"+n.Addr())
 	}
-	l, err := redlock.New(urls, redlock.WithDialer(w.net.Dialer(machine)))
+	l, err := redlock.New(urls, redlock.WithNodeConfig(redlock.NodeConfig{Dial: w.net.Dialer(machine)}))
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package redlockotel_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -36,7 +37,7 @@ func exported(t *testing.T) map[string][]string {
 	locker, err := redlock.New(masters.URLs(), redlock.WithTTL(3*time.Second), redlock.WithNodeTimeout(5*time.Second),
 		redlock.WithObserver(func(ev redlock.Event) {
 			observe(ev)
-			if ev.Kind == redlock.EventRepaired {
+			if ev.Kind == redlock.EventRepair {
 				repaired <- struct{}{}
 			}
 		}))
@@ -44,6 +45,9 @@ func exported(t *testing.T) map[string][]string {
 		t.Fatal(err)
 	}
 	defer locker.Close()
+	if err := locker.Once(t.Context(), "job", func(context.Context, *redlock.Lock) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
 	lost, err := locker.Lock(t.Context(), "lost")
 	if err != nil {
 		t.Fatal(err)

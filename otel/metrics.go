@@ -20,6 +20,8 @@ type instruments struct {
 	held     metric.Int64UpDownCounter
 	holds    metric.Float64Histogram
 	lost     metric.Int64Counter
+	jobs     metric.Float64Histogram
+	runs     metric.Int64Counter
 	renewals metric.Float64Histogram
 	repairs  metric.Int64Counter
 	nodes    metric.Int64UpDownCounter
@@ -35,8 +37,11 @@ var (
 		1, 2.5, 5, 10, 30, 60, 300, 1800)
 )
 
+// exhausted is the outcome of a job that an alert is about.
+var exhausted = attribute.String("redlock.outcome", "exhausted")
+
 func (i *instruments) create(m metric.Meter) error {
-	var errs [11]error
+	var errs [13]error
 	seconds := metric.WithUnit("s")
 	i.attempts, errs[0] = m.Float64Histogram("redlock.attempt.duration", seconds, quick,
 		metric.WithDescription("Time until it was certain whether a majority gives the lock"))
@@ -60,26 +65,39 @@ func (i *instruments) create(m metric.Meter) error {
 		metric.WithDescription("How far the node's clock is ahead of the median of the nodes"))
 	i.dropped, errs[10] = m.Int64Counter("redlock.events.dropped", metric.WithUnit("{event}"),
 		metric.WithDescription("Events that were lost because the observer was slow; the other metrics lack them"))
+	i.jobs, errs[11] = m.Float64Histogram("redlock.job.duration", seconds, slow,
+		metric.WithDescription("Time that calls of Once took, with the wait and the job"))
+	i.runs, errs[12] = m.Int64Counter("redlock.job.runs", metric.WithUnit("{run}"),
+		metric.WithDescription("Calls of Once, by what became of the run"))
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
 	i.lost.Add(context.Background(), 0)
 	i.dropped.Add(context.Background(), 0)
+	i.runs.Add(context.Background(), 0, metric.WithAttributes(exhausted))
 	return nil
 }
 
 // states are the states that nodes are in. Each Locker's events come from a goroutine of its own.
 type states struct {
 	mu sync.Mutex // guards of
-	of map[string]redlock.EventKind
+	of map[string]string
 }
 
-var stateNames = map[redlock.EventKind]string{
-	redlock.EventNodeUp: "up", redlock.EventNodeDown: "down", redlock.EventNodeAbstaining: "abstaining",
+// state returns the state of a node whose votes count, or do not because of err.
+func state(err error) string {
+	switch {
+	case err == nil:
+		return "up"
+	case errors.Is(err, redlock.ErrNodeAbstains):
+		return "abstaining"
+	default:
+		return "down"
+	}
 }
 
 // enter moves a node to a state.
-func (s *states) enter(ctx context.Context, nodes metric.Int64UpDownCounter, addr string, now redlock.EventKind) {
+func (s *states) enter(ctx context.Context, nodes metric.Int64UpDownCounter, addr, now string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was := s.of[addr]
@@ -87,11 +105,11 @@ func (s *states) enter(ctx context.Context, nodes metric.Int64UpDownCounter, add
 		return
 	}
 	s.of[addr] = now
-	for kind, name := range stateNames {
+	for _, name := range []string{"up", "down", "abstaining"} {
 		change := int64(0) // so that the series is there from the beginning
-		if kind == was {
+		if name == was {
 			change = -1
-		} else if kind == now {
+		} else if name == now {
 			change = 1
 		}
 		nodes.Add(ctx, change, metric.WithAttributes(append(server(addr), attribute.String("redlock.state", name))...))

@@ -36,16 +36,16 @@ func WithMeterProvider(p metric.MeterProvider) Option { return func(o *observer)
 // WithTracerProvider sets where spans go. The default is the global provider.
 func WithTracerProvider(p trace.TracerProvider) Option { return func(o *observer) { o.tracers = p } }
 
-// WithGroups gives metrics the attribute redlock.group: what group returns for a lock's name, such
-// as "stock" for "stock:4711". There must be few groups, since each is a time series of its own. The default
-// gives none: names are usually too many. Spans always have the name itself.
+// WithGroups gives metrics the attribute redlock.group: what group returns for the name of a lock, semaphore or job,
+// such as "stock" for "stock:4711". There must be few groups, since each is a time series of its own. The default gives
+// none: names are usually too many. Spans always have the name itself.
 func WithGroups(group func(name string) string) Option { return func(o *observer) { o.group = group } }
 
 // Observer returns an observer for [redlock.WithObserver]. One observer may serve several Lockers. The
 // error is that of an instrument that the meter provider refuses.
 func Observer(opts ...Option) (func(redlock.Event), error) {
 	o := &observer{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
-	o.states.of = make(map[string]redlock.EventKind)
+	o.states.of = make(map[string]string)
 	for _, opt := range opts {
 		opt(o)
 	}
@@ -76,28 +76,34 @@ func (o *observer) observe(ev redlock.Event) {
 	switch ev.Kind {
 	case redlock.EventAttempt:
 		o.attempts.Record(ctx, ev.Duration.Seconds(), o.lock(ev, attribute.String("redlock.outcome", outcome(ev.Err))))
-	case redlock.EventAcquired, redlock.EventNotAcquired:
+	case redlock.EventAcquire:
 		o.waits.Record(ctx, ev.Duration.Seconds(), o.lock(ev, attribute.String("redlock.outcome", outcome(ev.Err))))
-		if ev.Kind == redlock.EventAcquired {
+		if ev.Err == nil {
 			o.held.Add(ctx, 1, o.lock(ev))
+			o.lost.Add(ctx, 0, o.lock(ev)) // the group's series, before its first loss
 		}
 		o.span(ctx, "redlock "+ev.Op, ev)
-	case redlock.EventRenewed, redlock.EventNotRenewed:
+	case redlock.EventRenew:
 		o.renewals.Record(ctx, ev.Duration.Seconds(), o.lock(ev, attribute.String("redlock.outcome", outcome(ev.Err))))
-	case redlock.EventRepaired:
+	case redlock.EventRepair:
 		for _, n := range ev.Nodes {
 			o.repairs.Add(ctx, 1, node(n.Addr))
 		}
-	case redlock.EventLost, redlock.EventReleased:
+	case redlock.EventEnd:
 		o.held.Add(ctx, -1, o.lock(ev))
-		o.holds.Record(ctx, ev.Duration.Seconds(), o.lock(ev, attribute.String("redlock.end", end(ev))))
-		if ev.Kind == redlock.EventLost {
+		o.holds.Record(ctx, ev.Duration.Seconds(), o.lock(ev, attribute.String("redlock.end", end(ev.Err))))
+		if errors.Is(ev.Err, redlock.ErrLost) {
 			o.lost.Add(ctx, 1, o.lock(ev))
 		}
 		o.span(ctx, "redlock hold", ev)
-	case redlock.EventNodeUp, redlock.EventNodeDown, redlock.EventNodeAbstaining:
-		o.states.enter(ctx, o.nodes, ev.Node, ev.Kind)
-	case redlock.EventNodeMeasured:
+	case redlock.EventRun:
+		became := o.lock(ev, attribute.String("redlock.outcome", run(ev.Err)))
+		o.jobs.Record(ctx, ev.Duration.Seconds(), became)
+		o.runs.Add(ctx, 1, became)
+		o.runs.Add(ctx, 0, o.lock(ev, exhausted)) // the group's series, before it is
+	case redlock.EventNode:
+		o.states.enter(ctx, o.nodes, ev.Node, state(ev.Err))
+	case redlock.EventClock:
 		o.trips.Record(ctx, ev.Duration.Seconds(), node(ev.Node))
 		o.offsets.Record(ctx, ev.Offset.Seconds(), node(ev.Node))
 	}
@@ -160,18 +166,40 @@ func outcome(err error) string {
 	}
 }
 
-// end returns one of a few words for how a hold ended.
-func end(ev redlock.Event) string {
+// run returns one of a few words for what became of a run of Once.
+func run(err error) string {
+	var q *redlock.QuorumError
+	notRun := errors.Is(err, redlock.ErrNotAcquired)
 	switch {
-	case ev.Kind == redlock.EventLost:
+	case err == nil:
+		return "succeeded"
+	case notRun && errors.Is(err, redlock.ErrAlreadyRun):
+		return "already_run"
+	case notRun && errors.Is(err, redlock.ErrRunsExhausted):
+		return "exhausted"
+	case notRun:
+		return "not_run"
+	case errors.Is(err, redlock.ErrLost):
 		return "lost"
-	case ev.Err == nil:
+	case errors.As(err, &q) && q.Op == "once": // else it is of a call in the job
+		return "unknown"
+	default:
+		return "failed"
+	}
+}
+
+// end returns one of a few words for how a hold ended.
+func end(err error) string {
+	switch {
+	case err == nil:
 		return "unlocked"
-	case errors.Is(ev.Err, redlock.ErrHandedOver):
+	case errors.Is(err, redlock.ErrLost):
+		return "lost"
+	case errors.Is(err, redlock.ErrUnlocked):
 		return "handed_over"
-	case errors.Is(ev.Err, redlock.ErrMaxHold):
+	case errors.Is(err, redlock.ErrMaxHold):
 		return "max_hold"
-	case errors.Is(ev.Err, redlock.ErrClosed):
+	case errors.Is(err, redlock.ErrClosed):
 		return "closed"
 	default:
 		return "unlock_failed"

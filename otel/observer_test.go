@@ -71,7 +71,14 @@ func (r *recorded) life(t *testing.T) {
 	if err := lock.Extend(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := lock.Unlock(ctx); err != nil {
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	permit, err := r.Semaphore("pool:a", 2).Acquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := permit.Unlock(); err != nil {
 		t.Fatal(err)
 	}
 	lost, err := r.Lock(ctx, "job")
@@ -134,8 +141,11 @@ func TestMetrics(t *testing.T) {
 		"redlock.holds redlock.group=job":                                      0,
 		"redlock.hold.duration redlock.end=unlocked,redlock.group=stock":       1,
 		"redlock.hold.duration redlock.end=lost,redlock.group=job":             1,
+		"redlock.hold.duration redlock.end=unlocked,redlock.group=pool":        1,
 		"redlock.lost redlock.group=job":                                       1,
+		"redlock.lost redlock.group=stock":                                     0,
 		"redlock.lost ":                                                        0,
+		"redlock.job.runs redlock.outcome=exhausted":                           0,
 		"redlock.events.dropped ":                                              0,
 		"redlock.renewal.duration redlock.group=stock,redlock.outcome=granted": 1,
 	} {
@@ -162,6 +172,56 @@ func TestMetrics(t *testing.T) {
 		}
 		if _, ok := got["redlock.node.clock_offset "+at]; !ok {
 			t.Errorf("node %d: no clock offset", i)
+		}
+	}
+	if t.Failed() {
+		for _, series := range slices.Sorted(maps.Keys(got)) {
+			t.Logf("%s = %v", series, got[series])
+		}
+	}
+}
+
+// What becomes of jobs is counted, and timed.
+func TestJobs(t *testing.T) {
+	r := record(t, redlockotel.WithGroups(func(name string) string { return name }))
+	fails := errors.New("fails")
+	call := func(name string, fn func(context.Context, *redlock.Lock) error, want error) {
+		t.Helper()
+		if err := r.Once(t.Context(), name, fn, redlock.WithMaxRuns(1)); !errors.Is(err, want) {
+			t.Errorf("%s: got %v, want %v", name, err, want)
+		}
+	}
+	succeed := func(context.Context, *redlock.Lock) error { return nil }
+	fail := func(context.Context, *redlock.Lock) error { return fails }
+	call("ok", succeed, nil)
+	call("ok", succeed, redlock.ErrAlreadyRun)
+	call("bad", fail, fails)
+	call("bad", fail, redlock.ErrRunsExhausted)
+	call("nests", func(ctx context.Context, _ *redlock.Lock) error { // its own run is the one that failed
+		return r.Once(ctx, "ok", succeed)
+	}, redlock.ErrAlreadyRun)
+	call("tries", func(ctx context.Context, _ *redlock.Lock) error {
+		return r.Do(ctx, "other", func(context.Context, *redlock.Lock) error {
+			return r.TryOnce(t.Context(), "other", succeed)
+		})
+	}, redlock.ErrTaken)
+	call("unsure", func(context.Context, *redlock.Lock) error { r.masters.Pause(0, 1); return nil }, redlock.ErrNoQuorum)
+	r.masters.Resume(0, 1)
+	call("loses", func(ctx context.Context, _ *redlock.Lock) error {
+		r.masters.Kill(0, 1)
+		<-ctx.Done()
+		return nil
+	}, redlock.ErrLost)
+	r.Close()
+	got := r.series(t)
+	for of, want := range map[string]float64{
+		"ok,redlock.outcome=succeeded": 1, "ok,redlock.outcome=already_run": 2, "nests,redlock.outcome=failed": 1,
+		"bad,redlock.outcome=failed": 1, "bad,redlock.outcome=exhausted": 1, "tries,redlock.outcome=failed": 1,
+		"other,redlock.outcome=not_run": 1, "unsure,redlock.outcome=unknown": 1, "loses,redlock.outcome=lost": 1,
+	} {
+		counted, timed := got["redlock.job.runs redlock.group="+of], got["redlock.job.duration redlock.group="+of]
+		if counted != want || timed != want {
+			t.Errorf("%s: got %v runs and %v durations, want %v of each", of, counted, timed, want)
 		}
 	}
 	if t.Failed() {
@@ -210,6 +270,8 @@ func TestSpans(t *testing.T) {
 		"redlock lock stock:4711  token=true",
 		"redlock lock stock:4711 taken token=false",
 		"redlock hold stock:4711 unlocked token=true",
+		"redlock acquire pool:a  token=true",
+		"redlock hold pool:a unlocked token=true",
 		"redlock lock job  token=true",
 		"redlock hold job lostlost token=true",
 	}
@@ -230,7 +292,7 @@ func TestAttributesAreUTF8(t *testing.T) {
 	if _, err := r.TryLock(ctx, name); !errors.Is(err, redlock.ErrTaken) {
 		t.Fatalf("got %v, want ErrTaken", err)
 	}
-	if err := lock.Unlock(ctx); err != nil {
+	if err := lock.Unlock(); err != nil {
 		t.Fatal(err)
 	}
 	r.Close()

@@ -18,8 +18,8 @@ func (o *observer) span(ctx context.Context, name string, ev redlock.Event) {
 	if ev.Token != 0 {
 		attrs = append(attrs, attribute.Int64("redlock.token", ev.Token))
 	}
-	if ev.Kind == redlock.EventLost || ev.Kind == redlock.EventReleased {
-		attrs = append(attrs, attribute.String("redlock.end", end(ev)))
+	if ev.Kind == redlock.EventEnd {
+		attrs = append(attrs, attribute.String("redlock.end", end(ev.Err)))
 	}
 	_, s := o.tracer.Start(ctx, name, trace.WithTimestamp(ev.Time.Add(-ev.Duration)), trace.WithAttributes(attrs...))
 	defer s.End(trace.WithTimestamp(ev.Time))
@@ -29,7 +29,7 @@ func (o *observer) span(ctx context.Context, name string, ev redlock.Event) {
 	s.SetAttributes(attribute.String("error.type", outcome(ev.Err)))
 	s.SetStatus(codes.Error, text(ev.Err))
 	for _, n := range ev.Nodes {
-		said := append(server(n.Addr), attribute.String("redlock.outcome", string(n.Outcome)))
+		said := append(server(n.Addr), attribute.String("redlock.outcome", n.Outcome))
 		if n.Err != nil {
 			said = append(said, attribute.String("exception.message", text(n.Err)))
 		}
@@ -39,10 +39,6 @@ func (o *observer) span(ctx context.Context, name string, ev redlock.Event) {
 
 // failed reports whether the event is bad news.
 func failed(ev redlock.Event) bool {
-	switch ev.Kind {
-	case redlock.EventNotAcquired, redlock.EventLost:
-		return true
-	default:
-		return end(ev) == "unlock_failed"
-	}
+	how := end(ev.Err)
+	return how == "lost" || how == "unlock_failed" || ev.Kind == redlock.EventAcquire && ev.Err != nil
 }

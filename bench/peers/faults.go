@@ -396,7 +396,7 @@ func ownerPrefix(ctx context.Context, m meeting) (outcome, error) {
 func shortTTL(ctx context.Context, m *masters, s subject) (outcome, error) {
 	const short = 500 * time.Microsecond
 	if s.module == ourModule {
-		l, err := redlock.New([]string{"redis://" + m.addrs()[0]}, redlock.WithRestartGuard(0))
+		l, err := redlock.New([]string{"redis://" + m.addrs()[0]}, noGuard)
 		if err != nil {
 			return outcome{}, err
 		}

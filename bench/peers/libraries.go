@@ -88,12 +88,15 @@ func ours(n int, more ...string) subject {
 	}
 }
 
+// noGuard is for masters that have just been started.
+var noGuard = redlock.WithNodeConfig(redlock.NodeConfig{NoRestartGuard: true})
+
 func openRedlock(nodes []string, w wish) (*locks, error) {
 	urls := make([]string, len(nodes))
 	for i, node := range nodes {
 		urls[i] = "redis://" + node
 	}
-	opts := []redlock.Option{redlock.WithRestartGuard(0), redlock.WithOwnerLabel(w.owner)}
+	opts := []redlock.Option{noGuard, redlock.WithOwnerLabel(w.owner)}
 	if w.ttl > 0 {
 		opts = append(opts, redlock.WithTTL(w.ttl))
 	}
@@ -108,7 +111,8 @@ func openRedlock(nodes []string, w wish) (*locks, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &held{unlock: k.Unlock, extend: k.Extend, until: k.Until, context: k.Context}, nil
+		unlock := func(context.Context) error { return k.Unlock() }
+		return &held{unlock: unlock, extend: k.Extend, until: k.Deadline, context: k.Context}, nil
 	}
 	return &locks{
 		lock:  func(ctx context.Context, name string) (*held, error) { return hold(l.Lock(ctx, name)) },

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/finding"
 )
 
 // What stands in the columns that doctor, top and status have in common. A dash is what is not known or does not apply.
@@ -39,11 +40,11 @@ func listsOf(nodes []redlock.NodeStatus) []nodeList {
 		switch n.List {
 		case "":
 			return []nodeList{{"", nodes}}
-		case redlock.InOldList:
+		case "old list":
 			lists[0].nodes = append(lists[0].nodes, n)
-		case redlock.InNewList:
+		case "new list":
 			lists[1].nodes = append(lists[1].nodes, n)
-		case redlock.InBothLists:
+		case "both lists":
 			lists[0].nodes, lists[1].nodes = append(lists[0].nodes, n), append(lists[1].nodes, n)
 		}
 	}
@@ -122,13 +123,13 @@ func trip(n redlock.NodeStatus) string {
 
 // trouble is the code of the worst finding; docs/operations.md explains it.
 func trouble(n redlock.NodeStatus) string {
-	code, worst := "-", redlock.SeverityNote
+	code, worst := finding.Code("-"), finding.Note
 	for _, f := range n.Findings {
 		if f.Severity > worst {
 			code, worst = f.Code, f.Severity
 		}
 	}
-	return code
+	return string(code)
 }
 
 // brief is enough of an owner to tell it from others, and to see that the nodes agree.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/finding"
 	"github.com/quorumlock/redlock/internal/cases"
 )
 
@@ -35,10 +36,10 @@ func TestNodeInColumns(t *testing.T) {
 			Role: "master", ClockOffset: -1250 * time.Microsecond, RoundTrip: 123456 * time.Nanosecond,
 		}, "yes", "master", "-1.2ms", "120µs", "-"},
 		"replica": {redlock.NodeStatus{
-			Role: "slave", Err: down, RoundTrip: time.Millisecond, Findings: []redlock.Finding{
+			Role: "slave", Err: down, RoundTrip: time.Millisecond, Findings: []finding.Finding{
 				{Code: "a"},
-				{Code: "b", Severity: redlock.SeverityDegraded},
-				{Code: "c", Severity: redlock.SeverityUnsafe},
+				{Code: "b", Severity: finding.Degraded},
+				{Code: "c", Severity: finding.Unsafe},
 				{Code: "d"},
 			},
 		}, "no", "replica", "+0.0ms", "1ms", "c"},

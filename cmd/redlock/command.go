@@ -59,11 +59,11 @@ func underLock(do func(context.Context, *cli.Command, *redlock.Locker, *command)
 		command, err := newCommand(cmd)
 		if err == nil {
 			defer signal.Stop(command.signals)
-			err = withLocker(cmd, func(locker *redlock.Locker) error {
+			err = connected(cmd, redlock.New, func(locker *redlock.Locker) error {
 				return do(ctx, cmd, locker, command)
 			}, command.watching()...)
 		}
-		err = taken(cmd, command, err)
+		err = taken(cmd, err)
 		if !cmd.Bool("json") {
 			if codeOf(err) == exitOK {
 				return silent(err)
@@ -83,8 +83,8 @@ func underLock(do func(context.Context, *cli.Command, *redlock.Locker, *command)
 
 // taken gives the error of a lock that another holder has the exit code that is wanted for it. A command that ended
 // with 75 is another matter, and so is a wait that was over before anybody had said who holds the lock.
-func taken(cmd *cli.Command, command *command, err error) error {
-	if command == nil || command.ran || codeOf(err) != exitTaken || !errors.Is(err, redlock.ErrTaken) {
+func taken(cmd *cli.Command, err error) error {
+	if codeOf(err) != exitTaken || !errors.Is(err, redlock.ErrNotAcquired) || !errors.Is(err, redlock.ErrTaken) {
 		return err
 	}
 	return &failure{

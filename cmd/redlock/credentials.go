@@ -58,14 +58,14 @@ func (l *logins) end() {
 	}
 }
 
-// option returns the option that provides what can change while redlock runs, if anything can, and takes users and
+// provide has the nodes' credentials be what can change while redlock runs, if anything can, and takes users and
 // passwords out of the lists then.
-func (l *logins) option(cmd *cli.Command, lists ...[]string) ([]redlock.Option, error) {
+func (l *logins) provide(node *redlock.NodeConfig, cmd *cli.Command, lists ...[]string) error {
 	if line := cmd.String(passwordCommandFlag); line != "" {
 		l.command = newPasswordCommand(line)
 	}
 	if l.flags == nil && l.command == nil {
-		return nil, nil
+		return nil
 	}
 	l.known = make(map[string]login)
 	for _, urls := range lists {
@@ -73,18 +73,19 @@ func (l *logins) option(cmd *cli.Command, lists ...[]string) ([]redlock.Option, 
 		for i, url := range urls {
 			bare, addr, as, err := splitURL(url)
 			if err != nil {
-				return nil, nil //nolint:nilerr // New says what is wrong, and with which node
+				return nil //nolint:nilerr // New says what is wrong, and with which node
 			}
 			if other, both := before[addr]; both && other != as {
-				return nil, usagef("the server %s is in both lists with different URLs: give both the same", addr)
+				return usagef("the server %s is in both lists with different URLs: give both the same", addr)
 			}
 			if err := l.learn(addr, as); err != nil {
-				return nil, usagef("%v", err)
+				return usagef("%v", err)
 			}
 			urls[i] = bare
 		}
 	}
-	return []redlock.Option{redlock.WithCredentials(l.of)}, nil
+	node.Credentials = l.of
+	return nil
 }
 
 func splitURL(url string) (bare, addr string, as login, err error) {
@@ -128,7 +129,7 @@ func (l *logins) read(addr string) (login, error) {
 		return login{}, fmt.Errorf("%s: %w", l.file, err)
 	}
 	for _, flag := range l.flags {
-		urls := parseNodes(values[settingOf(flag)])
+		urls := redlock.ParseNodes(values[settingOf(flag)])
 		if len(urls) == 0 && flag == "nodes" { // the file may be about to be written
 			return login{}, fmt.Errorf("%s: there is no %s any more", l.file, settingOf(flag))
 		}

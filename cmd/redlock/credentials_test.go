@@ -138,27 +138,27 @@ func TestAPasswordCommandThatHangsIsEnded(t *testing.T) {
 	}
 }
 
-// loginsFrom returns what a verb makes of its flags and settings, and what New gets for nodes.
-func loginsFrom(t *testing.T, args ...string) (l *logins, nodes []string, opts int, err error) {
+// loginsFrom returns what a verb makes of its flags and settings, what New gets for nodes, and whether it asks.
+func loginsFrom(t *testing.T, args ...string) (l *logins, nodes []string, asks bool, err error) {
 	t.Helper()
 	nodes, err = settledValue(t, func(cmd *cli.Command) []string {
-		var options []redlock.Option
+		var node redlock.NodeConfig
 		l = loginsOf(cmd)
-		list, to := parseNodes(cmd.String("nodes")), parseNodes(cmd.String("to"))
-		options, err = l.option(cmd, list, to)
-		opts = len(options)
+		list, to := redlock.ParseNodes(cmd.String("nodes")), redlock.ParseNodes(cmd.String("to"))
+		err = l.provide(&node, cmd, list, to)
+		asks = node.Credentials != nil
 		return append(list, to...)
 	}, append([]string{"status"}, args...)...)
-	return l, nodes, opts, err
+	return l, nodes, asks, err
 }
 
 // User and password of URLs in the file of settings are those that stand there when a node is connected.
 func TestLoginsOfTheFile(t *testing.T) {
 	file := writeFile(t, "REDLOCK_NODES=redis://app:one@a b:7001,u:p@c\nREDLOCK_TO=redis://app:one@a u:p@d\n")
-	l, nodes, opts, err := loginsFrom(t, "--config", file)
+	l, nodes, asks, err := loginsFrom(t, "--config", file)
 	want := "redis://a redis://b:7001 redis://c redis://a redis://d"
-	if got := strings.Join(nodes, " "); err != nil || opts != 1 || got != want {
-		t.Fatalf("got %s, %d options, %v, want %s", got, opts, err, want)
+	if got := strings.Join(nodes, " "); err != nil || !asks || got != want {
+		t.Fatalf("got %s, asks: %v, %v, want %s", got, asks, err, want)
 	}
 	for _, c := range []struct{ text, addr, user, password, err string }{
 		{"", "a:6379", "app", "one", ""},
@@ -197,8 +197,8 @@ func TestFixedLogins(t *testing.T) {
 	file := writeFile(t, "REDLOCK_NODES=redis://app:one@a\nREDLOCK_TTL=5s")
 	t.Setenv("REDLOCK_NODES", "app:two@a")
 	for _, args := range [][]string{{"--config", file}, {"--config", file, "--nodes=app:two@a"}, {"--nodes=app:two@a"}} {
-		if _, nodes, opts, err := loginsFrom(t, args...); err != nil || opts != 0 || nodes[0] != "app:two@a" {
-			t.Errorf("%s: got %s, %d options, %v", args, nodes, opts, err)
+		if _, nodes, asks, err := loginsFrom(t, args...); err != nil || asks || nodes[0] != "app:two@a" {
+			t.Errorf("%s: got %s, asks: %v, %v", args, nodes, asks, err)
 		}
 	}
 }
@@ -206,9 +206,9 @@ func TestFixedLogins(t *testing.T) {
 // With a command for the password, the URLs say who logs in.
 func TestLoginsOfTheCommand(t *testing.T) {
 	t.Setenv("REDLOCK_PASSWORD_COMMAND", "echo secret")
-	l, nodes, opts, err := loginsFrom(t, "--nodes=redis://app:@a,b,redis://h%40t:@c/2")
-	if got := strings.Join(nodes, " "); err != nil || opts != 1 || got != "redis://a redis://b redis://c/2" {
-		t.Fatalf("got %s, %d options, %v", got, opts, err)
+	l, nodes, asks, err := loginsFrom(t, "--nodes=redis://app:@a,b,redis://h%40t:@c/2")
+	if got := strings.Join(nodes, " "); err != nil || !asks || got != "redis://a redis://b redis://c/2" {
+		t.Fatalf("got %s, asks: %v, %v", got, asks, err)
 	}
 	defer l.end() // settledValue has ended it
 	l.command = asked(t, "echo secret", patience, time.Hour)

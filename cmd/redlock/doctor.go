@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
+	"github.com/quorumlock/redlock/finding"
 )
 
 // Doctor's verdicts are exit codes that monitoring systems know of a check: fine, warning, critical, unknown.
@@ -54,7 +55,10 @@ func doctorAction(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	statuses, err := askAll(ctx, nodes, append(opts, redlock.WithoutLocking()))
+	if ttl, most := cmd.Duration("ttl"), cmd.Duration("max-ttl"); cmd.IsSet("max-ttl") && ttl > most {
+		return usagef("--ttl %s is longer than --max-ttl %s", ttl, most) // verbs that only look may have one so long
+	}
+	statuses, err := askAll(ctx, nodes, opts)
 	if err != nil {
 		return err
 	}
@@ -75,25 +79,25 @@ type diagnosis struct {
 	voting   int
 	clients  []redlock.NodeClients
 	findings []numbered
-	worst    redlock.Severity
+	worst    finding.Severity
 	soon     time.Duration // until a majority votes by itself; 0: not known, or it does
 }
 
 // numbered is a finding and the node it concerns; "" for all.
 type numbered struct {
 	node string
-	redlock.Finding
+	finding.Finding
 }
 
-var verdicts = map[redlock.Severity]struct {
+var verdicts = map[finding.Severity]struct {
 	word   string
 	colour string
 	code   exitCode
 }{
-	redlock.SeverityNote:        {"healthy", terminal.Green, exitOK},
-	redlock.SeverityDegraded:    {"degraded", terminal.Yellow, exitDegraded},
-	redlock.SeverityUnavailable: {"unavailable", terminal.Red, exitUnavailable},
-	redlock.SeverityUnsafe:      {"unsafe", terminal.Red, exitUnsafe},
+	finding.Note:        {"healthy", terminal.Green, exitOK},
+	finding.Degraded:    {"degraded", terminal.Yellow, exitDegraded},
+	finding.Unavailable: {"unavailable", terminal.Red, exitUnavailable},
+	finding.Unsafe:      {"unsafe", terminal.Red, exitUnsafe},
 }
 
 func diagnose(nodes []redlock.NodeStatus) *diagnosis {
@@ -103,7 +107,7 @@ func diagnose(nodes []redlock.NodeStatus) *diagnosis {
 			f.Text, f.Remedy = inOurWords.Replace(f.Text), inOurWords.Replace(f.Remedy)
 			found := numbered{n.Addr, f}
 			known := slices.Contains(d.findings, found)
-			if f.Code == "lists" { // each node may say so, at its own time, and it is about all of them
+			if f.Code == finding.Lists { // each node may say so, at its own time, and it is about all of them
 				found.node = ""
 				known = slices.ContainsFunc(d.findings, func(other numbered) bool {
 					return other.Code == f.Code && other.Severity >= f.Severity
@@ -114,8 +118,8 @@ func diagnose(nodes []redlock.NodeStatus) *diagnosis {
 			}
 		}
 	}
-	all := func(code string, s redlock.Severity, remedy, format string, args ...any) {
-		f := redlock.Finding{Code: code, Severity: s, Text: fmt.Sprintf(format, args...), Remedy: remedy}
+	all := func(code finding.Code, s finding.Severity, remedy, format string, args ...any) {
+		f := finding.Finding{Code: code, Severity: s, Text: fmt.Sprintf(format, args...), Remedy: remedy}
 		d.findings = append(d.findings, numbered{"", f})
 	}
 	const fix = "fix the nodes named above"
@@ -125,25 +129,25 @@ func diagnose(nodes []redlock.NodeStatus) *diagnosis {
 		votes, need, size := voting(l.nodes), l.need(), len(l.nodes)
 		switch {
 		case votes < need && d.soon > 0:
-			all("waiting", redlock.SeverityUnavailable, "wait",
+			all("waiting", finding.Unavailable, "wait",
 				"%s, a majority is %d: no lock can be taken for %s", l.inWords(), need, span(d.soon))
 		case votes < need:
-			all("no-majority", redlock.SeverityUnavailable, fix, "%s, a majority is %d: no lock can be taken", l.inWords(), need)
+			all("no-majority", finding.Unavailable, fix, "%s, a majority is %d: no lock can be taken", l.inWords(), need)
 		case size == 1:
-			all("no-spare", redlock.SeverityNote, "use three or five",
+			all("no-spare", finding.Note, "use three or five",
 				"%sthere is one node: when it fails, no lock can be taken", l.name)
 		case votes < size && votes == need:
-			all("no-spare", redlock.SeverityDegraded, fix,
+			all("no-spare", finding.Degraded, fix,
 				"%sjust a majority votes: the next failure stops all locking", l.name)
 		}
 		if size%2 == 0 {
-			all("even", redlock.SeverityDegraded, "use one node more or one less",
+			all("even", finding.Degraded, "use one node more or one less",
 				"%s%d nodes bear no more failures than %d", l.name, size, size-1)
 		}
 	}
 	d.clients = clientsOf(nodes)
 	if d.voting < len(nodes) {
-		d.worst = redlock.SeverityDegraded
+		d.worst = finding.Degraded
 	}
 	for _, f := range d.findings {
 		d.worst = max(d.worst, f.Severity)
@@ -214,7 +218,7 @@ func (d *diagnosis) print(p terminal.Printer) error {
 	}
 	errs = append(errs, p.Print(""))
 	for i, f := range d.findings {
-		code := p.Paint(severityColours[f.Severity], "["+f.Code+"]")
+		code := p.Paint(severityColours[f.Severity], "["+string(f.Code)+"]")
 		where := cmp.Or(f.node, "all nodes")
 		errs = append(errs, p.Item(fmt.Sprintf("%d. ", i+1), fmt.Sprintf("%s %s: %s", code, where, f.Text)))
 		// Once is enough for nodes that have the same.
@@ -228,7 +232,7 @@ func (d *diagnosis) print(p terminal.Printer) error {
 	verdict := verdicts[d.worst]
 	text := p.Paint(verdict.colour, verdict.word) + ": " + votesInWords(d.nodes)
 	if slices.ContainsFunc(d.findings, func(f numbered) bool {
-		return f.Code == "lists" && f.Severity == redlock.SeverityUnavailable
+		return f.Code == finding.Lists && f.Severity == finding.Unavailable
 	}) {
 		text += ", but not for clients with this list"
 	}
@@ -249,12 +253,12 @@ func listsInWords(lists [][]string) string {
 }
 
 // Colours say at a glance what matters.
-var severityColours = map[redlock.Severity]string{
-	redlock.SeverityNote: terminal.Dim, redlock.SeverityDegraded: terminal.Yellow,
-	redlock.SeverityUnavailable: terminal.Red, redlock.SeverityUnsafe: terminal.Red,
+var severityColours = map[finding.Severity]string{
+	finding.Note: terminal.Dim, finding.Degraded: terminal.Yellow,
+	finding.Unavailable: terminal.Red, finding.Unsafe: terminal.Red,
 }
 
-// askAll asks every node how it is. Where two URLs lead to one server, New returns no Locker; but doctor is to tell of
+// askAll asks every node how it is. Where two URLs lead to one server, there is no Inspector; but doctor is to tell of
 // all that is wrong at once. So the second URL is left out, and told of beside the others.
 func askAll(ctx context.Context, urls []string, opts []redlock.Option) ([]redlock.NodeStatus, error) {
 	nodes, err := ask(ctx, urls, opts)
@@ -264,9 +268,9 @@ func askAll(ctx context.Context, urls []string, opts []redlock.Option) ([]redloc
 	var distinct []string
 	duplicates := make(map[int]redlock.NodeStatus) // by index in urls
 	for i, url := range urls {
-		locker, clash := redlock.New(append(distinct, url), opts...)
+		inspector, clash := redlock.NewInspector(append(distinct, url), opts...)
 		if clash == nil {
-			locker.Close()
+			inspector.Close()
 			distinct = append(distinct, url)
 			continue
 		}
@@ -291,24 +295,24 @@ func askAll(ctx context.Context, urls []string, opts []redlock.Option) ([]redloc
 }
 
 // duplicateFinding is like that of a Locker which has noticed later that two of its nodes are one.
-func duplicateFinding(n redlock.NodeStatus, rest []redlock.NodeStatus) redlock.Finding {
+func duplicateFinding(n redlock.NodeStatus, rest []redlock.NodeStatus) finding.Finding {
 	same := "another URL" // unless the clash, which names both, is with one of another address
 	for _, other := range rest {
 		if other.Addr != n.Addr && strings.Contains(n.Err.Error(), " "+other.Addr+":") {
 			same = other.Addr
 		}
 	}
-	return redlock.Finding{
-		Code: "twice", Severity: redlock.SeverityUnsafe, Remedy: "give each URL a master of its own",
+	return finding.Finding{
+		Code: finding.Twice, Severity: finding.Unsafe, Remedy: "give each URL a master of its own",
 		Text: fmt.Sprintf("the same server as %s: it would have two votes", same),
 	}
 }
 
 func ask(ctx context.Context, urls []string, opts []redlock.Option) ([]redlock.NodeStatus, error) {
-	locker, err := redlock.New(urls, opts...)
+	inspector, err := redlock.NewInspector(urls, opts...)
 	if err != nil {
 		return nil, err
 	}
-	defer locker.Close()
-	return locker.Nodes(ctx), nil
+	defer inspector.Close()
+	return inspector.Status(ctx), nil
 }

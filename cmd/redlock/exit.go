@@ -58,10 +58,10 @@ func codeOf(err error) exitCode {
 		return f.code
 	case errors.Is(err, demo.ErrNotHeld):
 		return exitFailure
-	case errors.Is(err, redlock.ErrExhausted):
+	case errors.Is(err, redlock.ErrRunsExhausted):
 		return exitExhausted
 	// A hold that was lost may be what ended a wait, and is named then beside what the wait was for.
-	case errors.Is(err, redlock.ErrNoQuorum), errors.Is(err, redlock.ErrListConflict):
+	case errors.Is(err, redlock.ErrNoQuorum), errors.As(err, new(*redlock.ListConflictError)):
 		return exitNoQuorum
 	case errors.Is(err, redlock.ErrTaken):
 		return exitTaken
@@ -79,16 +79,17 @@ func codeOf(err error) exitCode {
 var inOurWords = strings.NewReplacer(
 	"\n", "; ",
 	"New: invalid: ", "",
+	"NewInspector: invalid: ", "",
 	"New: conflicting", "conflicting",
 	"for New, set ", "set ",
-	"WithFenceRetention", "--fence-retention",
-	"WithRestartGuard", "--restart-guard",
-	"WithEvictionAllowed", "--allow-eviction",
-	"WithoutNodeInfo", "--no-node-info",
-	"use WithMigration", "use --to",
-	"set RootCAs or ServerName by WithTLSConfig", "set --ca or --server-name",
-	"set Certificates by WithTLSConfig", "set --cert and --key",
-	"fix the function of WithCredentials or WithTLSConfig", "mend what it names",
+	"WithMaxTTL", "--max-ttl",
+	"NodeConfig.NoRestartGuard", "--no-restart-guard",
+	"NodeConfig.AllowEviction", "--allow-eviction",
+	"NodeConfig.AllowNoInfo", "--no-node-info",
+	"use WithNewNodes", "use --to",
+	"set RootCAs or ServerName of NodeConfig.TLS", "set --ca or --server-name",
+	"set Certificates of NodeConfig.TLS", "set --cert and --key",
+	"fix the function Credentials or those of TLS in NodeConfig", "mend what it names",
 	"; context deadline exceeded", "; the wait is over",
 	"; context canceled", "",
 )

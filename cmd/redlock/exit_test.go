@@ -27,7 +27,7 @@ func TestCodeOf(t *testing.T) {
 		{fmt.Errorf("y: %w", redlock.ErrTaken), 75},
 		{fmt.Errorf("y: %w", redlock.ErrLost), 79},
 		{fmt.Errorf("y: %w", redlock.ErrMaxHold), 79},
-		{fmt.Errorf("y: %w", redlock.ErrExhausted), 80},
+		{fmt.Errorf("y: %w", redlock.ErrRunsExhausted), 80},
 		{demo.ErrNotHeld, 1},
 		{redlock.ErrClosed, 70},
 		{io.ErrUnexpectedEOF, 70},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -44,19 +45,19 @@ func lockerFlags() []cli.Flag {
 		},
 		&cli.StringFlag{Name: "prefix", Usage: "put `TEXT` before NAME to make the key on the nodes"},
 		&cli.DurationFlag{
-			Name:        "restart-guard",
-			Usage:       "do not count the vote of a node that may have forgotten others for `DURATION`; no TTL may be longer",
+			Name: "max-ttl",
+			Usage: "the longest TTL that any client uses, as `DURATION`, the same for all: so long the vote of a node that " +
+				"may have forgotten others does not count",
 			DefaultText: "30s, or --ttl if longer",
-		},
-		&cli.DurationFlag{
-			Name:        "fence-retention",
-			Usage:       "have the nodes keep tokens for `DURATION`, which must be 2s longer than any TTL",
-			DefaultText: "1m, or twice --ttl",
 		},
 		&cli.DurationFlag{
 			Name:        "node-timeout",
 			Usage:       "count a node as failed when it has not answered within `DURATION`",
 			DefaultText: "250ms",
+		},
+		&cli.BoolFlag{
+			Name:  "no-restart-guard",
+			Usage: "count the votes of nodes that have just been started, for development: two may then hold one lock",
 		},
 		&cli.BoolFlag{
 			Name:  "no-node-info",
@@ -73,97 +74,67 @@ func lockerFlags() []cli.Flag {
 	}, tlsFlags()...)
 }
 
-// concessions are the flags for nodes that are refused otherwise. They are about a fleet, like those with a value.
-var concessions = map[string]func() redlock.Option{
-	"no-node-info": redlock.WithoutNodeInfo, "allow-eviction": redlock.WithEvictionAllowed,
-}
+// concessions are the flags for nodes that do not count otherwise. They are about a fleet, like those with a value.
+var concessions = []string{"no-restart-guard", "no-node-info", "allow-eviction"}
 
 // lockerOf returns what lockerFlags say.
 func lockerOf(cmd *cli.Command) (nodes []string, opts []redlock.Option, err error) {
-	nodes = parseNodes(cmd.String("nodes"))
+	nodes = redlock.ParseNodes(cmd.String("nodes"))
 	if len(nodes) == 0 {
 		return nil, nil, usagef("no nodes: give --nodes or set %s", settingOf("nodes"))
 	}
-	all := parseNodes(cmd.String("nodes") + "," + cmd.String("to"))
-	switch {
+	to := redlock.ParseNodes(cmd.String("to"))
+	switch all := slices.Concat(nodes, to); {
 	case slices.ContainsFunc(all, hasSemicolon):
 		return nil, nil, usagef(`separate the nodes by commas, not by ";"`)
 	case slices.ContainsFunc(all, func(node string) bool { return strings.ContainsAny(node[:1], `"'`) }):
 		return nil, nil, usagef("a node begins with a quote: write none around nodes (Docker's --env-file keeps them)")
 	}
-	if ttl, set := ttlOf(cmd); set {
-		opts = append(opts, redlock.WithTTL(ttl))
-	}
 	for flag, option := range map[string]func(time.Duration) redlock.Option{
-		"node-timeout":  redlock.WithNodeTimeout,
-		"restart-guard": redlock.WithRestartGuard, "fence-retention": redlock.WithFenceRetention,
+		"ttl":     func(d time.Duration) redlock.Option { return redlock.WithTTL(d) },
+		"max-ttl": redlock.WithMaxTTL, "node-timeout": redlock.WithNodeTimeout,
 	} {
 		if cmd.IsSet(flag) {
 			opts = append(opts, option(cmd.Duration(flag)))
 		}
 	}
-	for flag, option := range concessions {
-		if cmd.Bool(flag) {
-			opts = append(opts, option())
-		}
-	}
 	if cmd.IsSet("prefix") {
 		opts = append(opts, redlock.WithPrefix(cmd.String("prefix")))
 	}
-	var to []string
-	if cmd.IsSet("to") {
-		to = parseNodes(cmd.String("to"))
+	node := redlock.NodeConfig{
+		NoRestartGuard: cmd.Bool("no-restart-guard"),
+		AllowNoInfo:    cmd.Bool("no-node-info"), AllowEviction: cmd.Bool("allow-eviction"),
 	}
-	logins, err := loginsOf(cmd).option(cmd, nodes, to) // before New gets the lists, which may change them
-	if err != nil {
+	if err = loginsOf(cmd).provide(&node, cmd, nodes, to); err != nil { // before New gets the lists, which may change them
 		return nil, nil, err
 	}
-	opts = append(opts, logins...)
+	if node.TLS, err = tlsOf(cmd, slices.Concat(nodes, to)); err != nil {
+		return nil, nil, err
+	}
+	opts = append(opts, redlock.WithNodeConfig(node))
 	if cmd.IsSet("to") {
-		opts = append(opts, redlock.WithMigration(to))
+		opts = append(opts, redlock.WithNewNodes(to))
 	}
 	if cmd.IsSet("label") {
 		opts = append(opts, redlock.WithOwnerLabel(cmd.String("label")))
 	}
-	secure, err := tlsOf(cmd, slices.Concat(nodes, to))
-	return nodes, append(opts, secure...), err
+	return nodes, opts, nil
 }
 
-// ttlOf returns the TTL, and whether to set it. Verbs that take no lock have no use for it but that, if it is long, the
-// restart guard and the retention follow it. So to them one that is too long for those is not wrong, unless doctor, who
-// looks at settings, too, was given it.
-func ttlOf(cmd *cli.Command) (ttl time.Duration, set bool) {
-	ttl, set = cmd.Duration("ttl"), cmd.IsSet("ttl")
-	looks := slices.Contains([]string{"wait", "ls", "status", "top", "doctor", "unlock"}, cmd.Name)
-	if !looks || set && (ttl <= 0 || cmd.Name == "doctor") {
-		return ttl, set
-	}
-	const usual, room, least = 10 * time.Second, 2 * time.Second, 100 * time.Millisecond
-	if !set {
-		ttl = usual
-	}
-	fits := ttl
-	if guard := cmd.Duration("restart-guard"); guard > 0 {
-		fits = min(fits, guard)
-	}
-	if cmd.IsSet("fence-retention") {
-		fits = min(fits, cmd.Duration("fence-retention")-room)
-	}
-	return max(fits, min(ttl, least)), set || fits < ttl
-}
-
-// withLocker has a Locker used that is made of what lockerFlags say, and closes it.
-func withLocker(cmd *cli.Command, use func(*redlock.Locker) error, more ...redlock.Option) error {
+// connected has a Locker or an Inspector used that is made of what lockerFlags say, and closes it.
+func connected[C io.Closer](
+	cmd *cli.Command, open func([]string, ...redlock.Option) (C, error), use func(C) error, more ...redlock.Option,
+) error {
 	nodes, opts, err := lockerOf(cmd)
 	if err != nil {
 		return err
 	}
-	locker, err := redlock.New(nodes, append(opts, more...)...)
+	client, err := open(nodes, append(opts, more...)...)
 	if err != nil {
 		return err
 	}
-	defer locker.Close()
-	return use(locker)
+	defer client.Close()
+	return use(client)
 }
 
 // hasSemicolon says whether a node is two, with a semicolon between them. There may be one in a password or a path.
@@ -171,9 +142,4 @@ func hasSemicolon(node string) bool {
 	last := node[strings.LastIndexByte(node, ';')+1:]
 	isURL, hasUser := strings.Contains(last, "://"), strings.Contains(last, "@")
 	return last != node && !strings.HasPrefix(node, "unix:") && (isURL || !hasUser)
-}
-
-// parseNodes splits at commas and white space.
-func parseNodes(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(", \t\n\r", r) })
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/redlocktest"
 )
@@ -23,8 +24,8 @@ func TestParseNodes(t *testing.T) {
 		"a,b:6380":                          {"a", "b:6380"},
 		"unix:///run/redis.sock":            {"unix:///run/redis.sock"},
 	} {
-		if got := parseNodes(text); !slices.Equal(got, want) {
-			t.Errorf("parseNodes(%q): got %q, want %q", text, got, want)
+		if got := redlock.ParseNodes(text); !slices.Equal(got, want) {
+			t.Errorf("ParseNodes(%q): got %q, want %q", text, got, want)
 		}
 	}
 }
@@ -74,7 +75,7 @@ func TestWithoutNodeInfo(t *testing.T) {
 	}{
 		{"", exitUnavailable, []string{"[refused]", "or see --no-node-info"}},
 		{"--no-node-info", exitUnavailable, []string{"[abstains]", "[info-refused]"}},
-		{"--no-node-info --restart-guard=0s", exitDegraded, []string{"degraded: 1 of 1 node votes"}},
+		{"--no-node-info --no-restart-guard", exitDegraded, []string{"degraded: 1 of 1 node votes"}},
 	} {
 		code, out, _ := redlocks(t, append([]string{"doctor", "--nodes=" + m.Addr()}, strings.Fields(c.flags)...)...)
 		for _, want := range c.want {
@@ -94,11 +95,9 @@ func TestATTLThatIsNotUsed(t *testing.T) {
 		{"ls"}, {"status", "x"}, {"top"}, {"wait", "--no-wait"}, {"unlock", "--force", "--yes", "x"}, {"doctor"},
 	}
 	settings := [][]string{
-		{"--restart-guard=5s"},
-		{"--fence-retention=5s"},
-		{"--restart-guard=2s", "--fence-retention=3s"},
-		{"--restart-guard=5s", "--ttl=20s"},
-		{"--fence-retention=2500ms", "--ttl=1s"},
+		{"--max-ttl=5s"},
+		{"--max-ttl=1s"},
+		{"--max-ttl=5s", "--ttl=20s"},
 	}
 	for _, verb := range verbs {
 		for _, setting := range settings {
@@ -113,10 +112,10 @@ func TestATTLThatIsNotUsed(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		{"run", nodes, "--restart-guard=5s", "x", "true"},
-		{"forget", nodes, "--restart-guard=5s", "x"},
+		{"run", nodes, "--max-ttl=5s", "x", "true"},
+		{"forget", nodes, "--max-ttl=5s", "x"},
 		{"ls", nodes, "--ttl=0s"},
-		{"ls", nodes, "--restart-guard=1s"},
+		{"ls", nodes, "--max-ttl=-1s"},
 	} {
 		if got, _, said := redlocks(t, args...); got != exitUsage {
 			t.Errorf("%q: got %d, want 64: %s", args, got, said)

@@ -38,7 +38,7 @@ func forgetAction(ctx context.Context, cmd *cli.Command) error {
 		return usagef(`want the name of one job, got %d; see "redlock forget --help"`, n)
 	}
 	name := cmd.Args().First()
-	return withLocker(cmd, func(locker *redlock.Locker) error {
+	return connected(cmd, redlock.New, func(locker *redlock.Locker) error {
 		runs, err := locker.Forget(ctx, name, redlock.WithDoneTTL(cmd.Duration("done-ttl")))
 		if err != nil {
 			return err
@@ -60,9 +60,9 @@ func forgotten(r redlock.Runs) string {
 	switch {
 	case r.Begun == 0:
 		return "no run was known"
-	case r.Last == redlock.RunDone:
+	case r.Last == "done":
 		last = "the last one succeeded"
-	case r.Last == redlock.RunBegun:
+	case r.Last == "begun":
 		last = "the last one crashed"
 	}
 	if r.Begun == 1 {

@@ -13,7 +13,7 @@ import (
 // Help is written for terminals of 80 columns: descriptions are, by hand, and flags are broken here.
 const (
 	helpWidth = 80
-	flagWidth = 31 // of "   --fence-retention DURATION  ", the widest
+	flagWidth = 31 // of "   --password-command COMMAND  ", the widest
 )
 
 // nodesTopic is what "redlock help nodes" is about: the flags that most verbs share. Their own help leaves them out, or
@@ -47,11 +47,11 @@ All verbs have them but demo, version and completion, which ask no node.
 
 SETTINGS
    The environment can stand in for a flag with a value: REDLOCK_NODE_TIMEOUT
-   for --node-timeout; and for two without: REDLOCK_NO_NODE_INFO=true
-   and REDLOCK_ALLOW_EVICTION=true. So can a file of lines such as
-   REDLOCK_TTL=20s, which --config or REDLOCK_CONFIG names. Flags go before
-   the environment, and that before the file. Keep passwords out of flags:
-   others see those.`),
+   for --node-timeout; and for three without: REDLOCK_NO_RESTART_GUARD=true,
+   REDLOCK_NO_NODE_INFO=true and REDLOCK_ALLOW_EVICTION=true. So can a file
+   of lines such as REDLOCK_TTL=20s, which --config or REDLOCK_CONFIG names.
+   Flags go before the environment, and that before the file. Keep passwords
+   out of flags: others see those.`),
 		Flags:  withNodes(),
 		Action: func(_ context.Context, cmd *cli.Command) error { return noVerb(cmd.Root(), cmd.Name) },
 	}

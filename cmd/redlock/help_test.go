@@ -22,7 +22,8 @@ func TestHelp(t *testing.T) {
 		{"help run", []string{"redlock run [flags]", "EXIT CODES"}},
 		{"demo --help", []string{"flash sale", "EXIT CODES"}},
 		{"help nodes", []string{
-			"--nodes", "--to", "--config", "--ttl", "--prefix", "--node-timeout", "--no-node-info", "--allow-eviction",
+			"--nodes", "--to", "--config", "--ttl", "--prefix", "--max-ttl", "--node-timeout", "--no-restart-guard",
+			"--no-node-info", "--allow-eviction",
 			"--server-name", "REDLOCK_NODES", "REDLOCK_ALLOW_EVICTION", "redlock VERB [flags]",
 		}},
 		{"help completion", []string{"redlock completion bash|zsh|fish|pwsh", "redlock completion fish >"}},

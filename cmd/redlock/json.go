@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
+	"github.com/quorumlock/redlock/finding"
 )
 
 // What --json prints: what a verb was asked for, as an object on standard output, and how it went, as a report on
@@ -93,7 +94,7 @@ func reportOn(err error) report {
 	if errors.As(err, &q) {
 		for _, n := range q.Nodes {
 			v := reportNode{
-				Addr: n.Addr, Outcome: string(n.Outcome), Owner: n.Owner, Label: n.Label, Remaining: n.Remaining.Seconds(),
+				Addr: n.Addr, Outcome: n.Outcome, Owner: n.Owner, Label: n.Label, Remaining: n.Remaining.Seconds(),
 			}
 			if n.Err != nil {
 				v.Error = n.Err.Error()
@@ -146,7 +147,7 @@ func nodeObjects(nodes []redlock.NodeStatus) []nodeObject {
 	list := make([]nodeObject, len(nodes))
 	for i, n := range nodes {
 		o := nodeObject{
-			Addr: n.Addr, List: string(n.List), TLS: n.TLS, Votes: n.Err == nil,
+			Addr: n.Addr, List: n.List, TLS: n.TLS, Votes: n.Err == nil,
 			Server: n.Product, Version: n.Version, Role: n.Role,
 			Uptime:      n.Uptime.Seconds(),
 			Persistence: n.Persistence, Eviction: n.EvictionPolicy, MaxMemory: n.MaxMemory,
@@ -179,24 +180,20 @@ type clientsObject struct {
 }
 
 type findingObject struct {
-	Node     string `json:"node,omitempty"`
-	Code     string `json:"code"`
-	Severity string `json:"severity"`
-	Text     string `json:"text"`
-	Remedy   string `json:"remedy"`
+	Node     string       `json:"node,omitempty"`
+	Code     finding.Code `json:"code"`
+	Severity string       `json:"severity"`
+	Text     string       `json:"text"`
+	Remedy   string       `json:"remedy"`
 }
 
 func (d *diagnosis) object() diagnosisObject {
-	severities := map[redlock.Severity]string{
-		redlock.SeverityNote: "note", redlock.SeverityDegraded: "degraded",
-		redlock.SeverityUnavailable: "unavailable", redlock.SeverityUnsafe: "unsafe",
-	}
 	o := diagnosisObject{verdicts[d.worst].word, d.voting, nodeObjects(d.nodes), []clientsObject{}, []findingObject{}}
 	for _, c := range d.clients {
 		o.Clients = append(o.Clients, clientsObject{c.Lists, c.Clients, c.Conflict})
 	}
 	for _, f := range d.findings {
-		o.Findings = append(o.Findings, findingObject{f.node, f.Code, severities[f.Severity], f.Text, f.Remedy})
+		o.Findings = append(o.Findings, findingObject{f.node, f.Code, f.Severity.String(), f.Text, f.Remedy})
 	}
 	return o
 }
@@ -230,7 +227,7 @@ func runsOf(r redlock.Runs) *runsObject {
 	if r.Begun == 0 {
 		return nil
 	}
-	return &runsObject{r.Begun, string(r.Last), r.Token, max(r.Remaining, 0).Seconds()}
+	return &runsObject{r.Begun, r.Last, r.Token, max(r.Remaining, 0).Seconds()}
 }
 
 // nodeViewObject is what one node knows of a name.

@@ -38,9 +38,9 @@ func lsAction(ctx context.Context, cmd *cli.Command) error {
 		return usagef(`want one prefix, got %d; see "redlock ls --help"`, n)
 	}
 	prefix := cmd.Args().First()
-	return withLocker(cmd, func(locker *redlock.Locker) error {
+	return connected(cmd, redlock.NewInspector, func(inspector *redlock.Inspector) error {
 		o, rows := listObject{Locks: []nameObject{}}, [][]string{{"NAME", "HOLDER", "TOKEN", "LEFT", "WAITING"}}
-		for i, err := range locker.Locks(ctx, prefix) {
+		for i, err := range inspector.List(ctx, prefix) {
 			if err != nil {
 				return err
 			}
@@ -60,7 +60,7 @@ func lsAction(ctx context.Context, cmd *cli.Command) error {
 			_, err := fmt.Fprintf(cmd.Root().ErrWriter, "redlock: %s\n", text)
 			return err
 		})
-	}, redlock.WithoutLocking())
+	})
 }
 
 // listObject is what ls prints with --json.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -85,12 +86,14 @@ func runOnce(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, comm
 		started error  // why not
 	)
 	w := command.await(ctx, cmd, locker)
-	opts := append(w.options, redlock.WithDoneTTL(cmd.Duration("done-ttl")), redlock.WithMaxRuns(cmd.Int("max-runs")))
-	err := locker.Once(w.ctx, command.name, func(ctx context.Context) error {
+	once := locker.Once
+	if w.once {
+		once = locker.TryOnce
+	}
+	err := once(w.ctx, command.name, func(_ context.Context, lock *redlock.Lock) error {
 		if w.over().signal != 0 {
 			return errors.New("a signal came first")
 		}
-		lock, _ := redlock.FromContext(ctx)
 		if end, started = command.run(lock); started != nil {
 			return started
 		}
@@ -98,19 +101,17 @@ func runOnce(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, comm
 			return &failure{code: end.code}
 		}
 		return nil
-	}, opts...)
+	}, redlock.WithDoneTTL(cmd.Duration("done-ttl")), redlock.WithMaxRuns(cmd.Int("max-runs")))
 	waited := w.over()
 	switch {
 	case waited.signal != 0:
 		return command.givenUp(waited.signal, err)
 	case started != nil:
 		return started
-	case !command.ran && errors.Is(err, redlock.ErrDone):
+	case errors.Is(err, redlock.ErrAlreadyRun):
 		return &failure{code: exitCode(cmd.Int("done-code")), outcome: "done"}
-	case !command.ran && err != nil && waited.refusal != nil:
-		return waited.refusal
-	case !command.ran:
-		return err
+	case errors.Is(err, redlock.ErrNotAcquired):
+		return cmp.Or(waited.refusal, err)
 	case end.lost != nil:
 		return &failure{code: exitLost} // said when it happened
 	case errors.Is(err, redlock.ErrLost) && end.code == exitOK:

@@ -79,7 +79,7 @@ func runCommand(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, c
 	}
 	end, err := command.run(lock)
 
-	unlockErr := lock.Unlock(ctx)
+	unlockErr := lock.Unlock()
 	switch {
 	case err != nil:
 		return err // the command never ran
@@ -96,15 +96,19 @@ func runCommand(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, c
 // acquire gets the lock as the flags say. A signal that would end a program ends the wait.
 func acquire(ctx context.Context, locker *redlock.Locker, cmd *cli.Command, command *command) (*redlock.Lock, error) {
 	w := command.await(ctx, cmd, locker)
-	lock, err := locker.Lock(w.ctx, command.name, w.options...)
+	lock := locker.Lock
+	if w.once {
+		lock = locker.TryLock
+	}
+	held, err := lock(w.ctx, command.name)
 	switch end := w.over(); {
 	case end.signal != 0:
 		if err == nil { // the lock came with the signal
-			err = lock.Unlock(ctx)
+			err = held.Unlock()
 		}
 		return nil, command.givenUp(end.signal, err)
 	case err != nil && end.refusal != nil:
 		return nil, end.refusal
 	}
-	return lock, err
+	return held, err
 }

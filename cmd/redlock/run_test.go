@@ -123,7 +123,7 @@ func TestNoQuorum(t *testing.T) {
 func TestRunWaitsForQuorum(t *testing.T) {
 	c := redlocktest.New(t, 5)
 	c.Kill(0, 1, 2)
-	s := begin(t, c, "run", "--restart-guard=0s", "name", "echo", "held")
+	s := begin(t, c, "run", "--no-restart-guard", "name", "echo", "held")
 	cases.NoError(t, c.Revive(0, 1, 2))
 	s.expect("held")
 	if got := s.code(); got != 0 {

@@ -28,7 +28,7 @@ func settingOf(flag string) string {
 func settable(flag cli.Flag) bool {
 	name := flag.Names()[0]
 	doc, ok := flag.(cli.DocGenerationFlag)
-	return concessions[name] != nil || ok && doc.TakesValue() && name != configFlag
+	return slices.Contains(concessions, name) || ok && doc.TakesValue() && name != configFlag
 }
 
 // settled runs a verb when its flags are settled: the command line goes before the environment, that before the file,
@@ -133,6 +133,9 @@ func knownSettings(cmd *cli.Command) map[string]bool {
 // unsettable returns the flags of all verbs that are no settings, by what somebody may take for one.
 func unsettable(cmd *cli.Command) map[string]string {
 	flags := make(map[string]string)
+	for old, now := range formerly {
+		flags[settingOf(old)] = now
+	}
 	for _, verb := range cmd.Root().VisibleCommands() {
 		for _, flag := range verb.VisibleFlags() {
 			if name := flag.Names()[0]; name != configFlag && !settable(flag) {

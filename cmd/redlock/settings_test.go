@@ -92,7 +92,7 @@ func TestNoWaitGoesBeforeTheSettings(t *testing.T) {
 
 // What makes concessions to a fleet is a setting, too, and a flag can take it back.
 func TestConcessionsAreSettings(t *testing.T) {
-	for flag := range concessions {
+	for _, flag := range concessions {
 		file := writeFile(t, settingOf(flag)+"=true")
 		for _, c := range []struct {
 			env  string
@@ -175,10 +175,11 @@ func TestMisspeltSettings(t *testing.T) {
 	known, flags := knownSettings(app), unsettable(app)
 	for typed, want := range map[string]string{
 		"REDLOCK_WIAT": "REDLOCK_WAIT", "REDLOCK_NODE": "REDLOCK_NODES", "REDLOCK_NODETIMEOUT": "REDLOCK_NODE_TIMEOUT",
-		"REDLOCK_TTLS": "REDLOCK_TTL", "REDLOCK_RESTART_GAURD": "REDLOCK_RESTART_GUARD", "REDLOCK_LABLE": "REDLOCK_LABEL",
+		"REDLOCK_TTLS": "REDLOCK_TTL", "REDLOCK_MAX_TLT": "REDLOCK_MAX_TTL", "REDLOCK_LABLE": "REDLOCK_LABEL",
 		"REDLOCK_CONFG": "REDLOCK_CONFIG", "REDLOCK_NAME": "", "REDLOCK_OWNER": "", "REDLOCK_TOKEN": "", "REDLOCK_CONFIG": "",
 		"REDLOCK_NODES": "", "REDLOCK_PORT": "", "REDLOCK_SERVICE_HOST": "", "REDLOCK_PORT_6379_TCP": "",
 		"REDLOCK_NO_WAIT": "--no-wait", "REDLOCK_NOWAIT": "--no-wait", "REDLOCK_QUIET": "--quiet", "REDLOCK_YES": "--yes",
+		"REDLOCK_RESTART_GUARD": "--max-ttl", "REDLOCK_FENCE_RETENTION": "--max-ttl",
 		"REDLOCK_FOO": "", "REDLOCK_DB": "", "REDLOCK_PROVIDER": "", "MY_REDLOCK_WIAT": "", "REDLOCK_": "",
 	} {
 		got := strings.Join(misspelt([]string{"A", typed + "=s3cret"}, known, flags), "\n")

@@ -36,8 +36,8 @@ func statusAction(ctx context.Context, cmd *cli.Command) error {
 	if n := cmd.Args().Len(); n != 1 {
 		return usagef(`want one lock name, got %d; see "redlock status --help"`, n)
 	}
-	return withLocker(cmd, func(locker *redlock.Locker) error {
-		i, err := locker.Inspect(ctx, cmd.Args().First())
+	return connected(cmd, redlock.NewInspector, func(inspector *redlock.Inspector) error {
+		i, err := inspector.Inspect(ctx, cmd.Args().First())
 		if len(i.Nodes) == 0 {
 			return err
 		}
@@ -46,7 +46,7 @@ func statusAction(ctx context.Context, cmd *cli.Command) error {
 			err = summed(err)
 		}
 		return errors.Join(err, shown)
-	}, redlock.WithoutLocking())
+	})
 }
 
 // printStatus prints what the nodes said; unknown is why a majority's word is not known, or nil.
@@ -109,9 +109,9 @@ func runsInWords(i redlock.Inspection) string {
 	r := i.Runs
 	kept := "remembered for " + span(r.Remaining)
 	switch {
-	case r.Last == redlock.RunDone:
+	case r.Last == "done":
 		return fmt.Sprintf("%d begun, the last one succeeded; nobody begins another for %s", r.Begun, span(r.Remaining))
-	case r.Last == redlock.RunFailed:
+	case r.Last == "failed":
 		return fmt.Sprintf("%d begun, the last one failed; %s", r.Begun, kept)
 	case i.Owner != "":
 		return fmt.Sprintf("%d begun, the last one is under way, or has crashed and its lock remains", r.Begun)

@@ -79,7 +79,7 @@ func TestStatusInWords(t *testing.T) {
 	readers := redlock.Inspection{
 		Name: "name", Owner: "readers", Remaining: -1, Readers: []string{"a", "b"}, ReaderLabels: []string{"web-1/7", ""},
 	}
-	runs := func(i redlock.Inspection, begun int, last redlock.RunState) redlock.Inspection {
+	runs := func(i redlock.Inspection, begun int, last string) redlock.Inspection {
 		i.Runs = redlock.Runs{Begun: begun, Last: last, Remaining: time.Hour}
 		return i
 	}
@@ -94,13 +94,13 @@ func TestStatusInWords(t *testing.T) {
 		{held, heldBy},
 		{readers, "name: held by readers\nleft: for ever, unless renewed\nreader: web-1/7 (a)\nreader: b\n"},
 		{
-			runs(nobody, 3, redlock.RunDone),
+			runs(nobody, 3, "done"),
 			free + "runs: 3 begun, the last one succeeded; nobody begins another for 1h0m0s\n",
 		},
-		{runs(nobody, 2, redlock.RunFailed), free + "runs: 2 begun, the last one failed; remembered for 1h0m0s\n"},
-		{runs(nobody, 1, redlock.RunBegun), free + "runs: 1 begun, the last one crashed; remembered for 1h0m0s\n"},
+		{runs(nobody, 2, "failed"), free + "runs: 2 begun, the last one failed; remembered for 1h0m0s\n"},
+		{runs(nobody, 1, "begun"), free + "runs: 1 begun, the last one crashed; remembered for 1h0m0s\n"},
 		{
-			runs(held, 1, redlock.RunBegun),
+			runs(held, 1, "begun"),
 			heldBy + "runs: 1 begun, the last one is under way, or has crashed and its lock remains\n",
 		},
 	} {

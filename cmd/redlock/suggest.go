@@ -25,6 +25,9 @@ var otherWords = map[string]string{
 	"lock": "run", "flock": "run", "exec": "run", "acquire": "run", "release": "unlock", "list": "ls",
 }
 
+// formerly is what to write in place of flags that are gone.
+var formerly = map[string]string{"restart-guard": "--max-ttl", "fence-retention": "--max-ttl"}
+
 func noVerb(app *cli.Command, typed string) error {
 	near := suggestion(typed, cli.SuggestCommand(app.VisibleCommands(), typed))
 	if verb, ok := otherWords[typed]; ok {
@@ -55,6 +58,9 @@ func noFlag(cmd *cli.Command, name string) string {
 				return fmt.Sprintf("--%s stands behind the verb: redlock VERB --%s", name, name)
 			}
 		}
+	}
+	if now, gone := formerly[name]; gone {
+		return "no flag --" + name + didYouMean(now)
 	}
 	if len(name) > 1 {
 		return "no flag --" + name + suggestion(name, cli.SuggestFlag(cmd.Flags, name, false))

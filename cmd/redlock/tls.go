@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v3"
-
-	"github.com/quorumlock/redlock"
 )
 
 // tlsFlags are for nodes whose certificates the system's roots do not verify, and for those that want one of us.
@@ -30,7 +28,7 @@ func tlsFlags() []cli.Flag {
 }
 
 // tlsOf returns what tlsFlags say: nothing if none is given.
-func tlsOf(cmd *cli.Command, nodes []string) ([]redlock.Option, error) {
+func tlsOf(cmd *cli.Command, nodes []string) (*tls.Config, error) {
 	ca, cert, key, name := cmd.String("ca"), cmd.String("cert"), cmd.String("key"), cmd.String("server-name")
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: name}
 	switch {
@@ -69,7 +67,7 @@ func tlsOf(cmd *cli.Command, nodes []string) ([]redlock.Option, error) {
 			return new(tls.Certificate), nil // as crypto/tls does: the server may do without
 		}
 	}
-	return []redlock.Option{redlock.WithTLSConfig(config)}, nil
+	return config, nil
 }
 
 func rootsIn(file string) (*x509.CertPool, error) {

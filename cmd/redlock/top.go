@@ -41,15 +41,15 @@ EXIT CODES
 }
 
 func topAction(ctx context.Context, cmd *cli.Command) error {
-	return withLocker(cmd, func(locker *redlock.Locker) error {
+	return connected(cmd, redlock.NewInspector, func(inspector *redlock.Inspector) error {
 		names := cmd.Args().Slice()
-		v, err := look(ctx, locker, names)
+		v, err := look(ctx, inspector, names)
 		if err != nil {
 			return err
 		}
 		screen := terminal.NewScreen(cmd.Root().Writer)
 		if screen.Live && !cmd.Bool("once") && !cmd.Bool("json") {
-			watch(ctx, locker, names, screen, v)
+			watch(ctx, inspector, names, screen, v)
 			return nil
 		}
 		err = show(cmd, v.object(), said(strings.Join(v.lines(0, 0, screen.Colours), "\n")))
@@ -59,11 +59,11 @@ func topAction(ctx context.Context, cmd *cli.Command) error {
 			}
 		}
 		return err
-	}, redlock.WithoutLocking())
+	})
 }
 
 // watch shows the latest view until a signal or the key q comes, and leaves it on the screen.
-func watch(ctx context.Context, locker *redlock.Locker, names []string, screen *terminal.Screen, first *view) {
+func watch(ctx context.Context, inspector *redlock.Inspector, names []string, screen *terminal.Screen, first *view) {
 	ctx, stop := untilSignalled(ctx)
 	defer stop()
 	ctx, quit := context.WithCancel(ctx)
@@ -77,7 +77,7 @@ func watch(ctx context.Context, locker *redlock.Locker, names []string, screen *
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Second):
-			if v, err := look(ctx, locker, names); err == nil && ctx.Err() == nil {
+			if v, err := look(ctx, inspector, names); err == nil && ctx.Err() == nil {
 				latest.Store(v)
 			}
 		}
@@ -95,10 +95,10 @@ type view struct {
 }
 
 // look asks the nodes. The error says that a name makes no sense.
-func look(ctx context.Context, locker *redlock.Locker, names []string) (*view, error) {
-	v := &view{at: time.Now(), nodes: locker.Nodes(ctx)}
+func look(ctx context.Context, inspector *redlock.Inspector, names []string) (*view, error) {
+	v := &view{at: time.Now(), nodes: inspector.Status(ctx)}
 	for _, name := range names {
-		i, err := locker.Inspect(ctx, name)
+		i, err := inspector.Inspect(ctx, name)
 		if errors.Is(err, redlock.ErrInvalid) {
 			return nil, err
 		}

@@ -25,12 +25,10 @@ type troubles struct {
 }
 
 func (t *troubles) observe(ev redlock.Event) {
-	switch ev.Kind {
-	case redlock.EventAttempt:
-		if ev.Err == nil || errors.Is(ev.Err, redlock.ErrTaken) {
-			t.majority()
-		}
-	case redlock.EventNodeDown:
+	switch {
+	case ev.Kind == redlock.EventAttempt && (ev.Err == nil || errors.Is(ev.Err, redlock.ErrTaken)):
+		t.majority()
+	case ev.Kind == redlock.EventNode && ev.Err != nil:
 		var refusal *redlock.ReplyError
 		var dns *net.DNSError
 		text := strings.TrimPrefix(ev.Err.Error(), redlock.ErrNodeDown.Error()+": ")
@@ -42,7 +40,6 @@ func (t *troubles) observe(ev redlock.Event) {
 		case errors.As(ev.Err, &dns):
 			t.note(ev.Node, "unreachable", text)
 		}
-	default:
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 func TestTroubles(t *testing.T) {
 	down := func(err error) redlock.Event {
 		err = fmt.Errorf("%w: %w", redlock.ErrNodeDown, err)
-		return redlock.Event{Kind: redlock.EventNodeDown, Node: "r2:6379", Err: err}
+		return redlock.Event{Kind: redlock.EventNode, Node: "r2:6379", Err: err}
 	}
 	attempt := func(err error) redlock.Event { return redlock.Event{Kind: redlock.EventAttempt, Err: err} }
 	wrong := down(&redlock.ReplyError{Code: "WRONGPASS", Reply: "WRONGPASS invalid"})
@@ -54,7 +54,8 @@ func TestTroubles(t *testing.T) {
 			tr.observe(down(errors.New("dial tcp: connection refused")))
 			tr.observe(down(&redlock.ReplyError{Code: "LOADING", Reply: "LOADING"}))
 			tr.observe(down(&net.DNSError{Err: "server misbehaving", IsTemporary: true}))
-			tr.observe(redlock.Event{Kind: redlock.EventNodeAbstaining, Err: &redlock.AbstainError{}})
+			tr.observe(redlock.Event{Kind: redlock.EventNode, Err: redlock.ErrNodeAbstains})
+			tr.observe(redlock.Event{Kind: redlock.EventNode})
 			found(log, slog.LevelWarn, "abstains", "restarted 2 s ago")
 			found(log, slog.LevelWarn, "silent", "not answered")
 			found(log, slog.LevelWarn, "tls", "no answer to the TLS handshake (… wants redis://)")
@@ -70,13 +71,13 @@ func TestTroubles(t *testing.T) {
 		"unfit": {func(tr *troubles, log *slog.Logger) {
 			tr.observe(attempt(nil))
 			tr.observe(down(fmt.Errorf("%w: it is a replica", redlock.ErrNodeRefused)))
-			found(log, slog.LevelWarn, "refused", "refused: may evict locks, or see WithEvictionAllowed")
+			found(log, slog.LevelWarn, "refused", "refused: may evict locks, or see NodeConfig.AllowEviction")
 		}, []string{
 			"r2:6379 does not vote: refused: it is a replica",
 			"r3:6379 does not vote: refused: may evict locks, or see --allow-eviction",
 		}},
 		"heard twice": {func(tr *troubles, log *slog.Logger) {
-			tr.observe(redlock.Event{Kind: redlock.EventNodeDown, Node: "r3:6379", Err: wrong.Err})
+			tr.observe(redlock.Event{Kind: redlock.EventNode, Node: "r3:6379", Err: wrong.Err})
 			found(log, slog.LevelWarn, "reply-wrongpass", "WRONGPASS invalid")
 			tr.observe(attempt(nil))
 		}, []string{"r3:6379 does not vote: WRONGPASS invalid"}},

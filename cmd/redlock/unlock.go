@@ -54,8 +54,8 @@ func unlockAction(ctx context.Context, cmd *cli.Command) error {
 		return usagef("no terminal to ask on; add --yes if you are sure")
 	}
 	name := cmd.Args().First()
-	return withLocker(cmd, func(locker *redlock.Locker) error {
-		held, err := locker.Inspect(ctx, name)
+	return connected(cmd, redlock.NewInspector, func(inspector *redlock.Inspector) error {
+		held, err := inspector.Inspect(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -65,17 +65,17 @@ func unlockAction(ctx context.Context, cmd *cli.Command) error {
 			}
 		}
 		for _, owner := range ownersOf(held) {
-			if err := locker.ForceUnlock(ctx, name, owner); err != nil {
+			if err := inspector.ForceUnlock(ctx, name, owner); err != nil {
 				return err
 			}
 		}
-		now, err := locker.Inspect(ctx, name)
+		now, err := inspector.Inspect(ctx, name)
 		text := fmt.Sprintf("%s: taken from %s; now %s", printable(name), holders(held), holder(now, err))
 		if held.Owner == "" {
 			text = printable(name) + ": nobody held it"
 		}
 		return errors.Join(err, show(cmd, unlockObject{ownersOf(held), inspectionObject(now, err)}, said(text)))
-	}, redlock.WithoutLocking())
+	})
 }
 
 // unlockObject is what unlock prints with --json.

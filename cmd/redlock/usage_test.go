@@ -25,9 +25,12 @@ func TestUsage(t *testing.T) {
 			"write a user alone with a colon, redis://USER:@HOST"
 		noURL = "node 2: not a URL such as redis://user:password@host:6379/0: " +
 			"percent-encode what is special in user and password, such as @ / # ? % (as %40 %2F %23 %3F %25)"
-		label  = `the owner label "a\x01" has a character that cannot be printed`
-		inBoth = "the server h:6379 is in both lists with different URLs: give both the same"
-		stuck  = "only its holder may release a lock; to take it from a holder that is stuck, add --force"
+		label   = `the owner label "a\x01" has a character that cannot be printed`
+		inBoth  = "the server h:6379 is in both lists with different URLs: give both the same"
+		stuck   = "only its holder may release a lock; to take it from a holder that is stuck, add --force"
+		tooLong = "TTL 10s: longer than the longest TTL 8s, so a node could forget the lock and count again before it " +
+			"ends: set --max-ttl to 10s or more, in all clients"
+		replaced = " (did you mean --max-ttl?)"
 	)
 	see := func(verb string) string { return `; see "redlock ` + verb + `--help"` }
 	empty := writeFile(t, "no certificate")
@@ -52,6 +55,9 @@ func TestUsage(t *testing.T) {
 		"--ashes":                        `no flag --ashes` + see(""),
 		"--ttl 5s run x -- true":         `--ttl stands behind the verb: redlock VERB --ttl` + see(""),
 		"--max-runs=2 once x true":       `--max-runs stands behind the verb: redlock VERB --max-runs` + see(""),
+		"run --restart-guard=1m x true":  "no flag --restart-guard" + replaced + see("run "),
+		"ls --fence-retention 1m":        `no flag --fence-retention (did you mean --max-ttl?)` + see("ls "),
+		"run --maxttl=1m x true":         `no flag --maxttl (did you mean --max-ttl?)` + see("run "),
 		"run -n x true":                  `no flag -n (did you mean --no-wait?)` + see("run "),
 		"run -w 5 x true":                `no flag -w (did you mean --wait?)` + see("run "),
 		"status -n h x":                  `no flag -n (did you mean --nodes?)` + see("status "),
@@ -99,6 +105,8 @@ func TestUsage(t *testing.T) {
 		"run --nodes h,h x true":                             twice,
 		"run --ttl 0s " + nodes + "x true":                   tooLow,
 		"doctor --nodes=h,g --ttl=0s":                        tooLow,
+		"run --max-ttl=8s --nodes=h,g x true":                tooLong,
+		"doctor --nodes=h --ttl=9s --max-ttl=8s":             "--ttl 9s is longer than --max-ttl 8s",
 		"doctor --nodes=h --label=a\x01":                     label,
 		"run --nodes a;b --no-wait x ls":                     semicolon,
 		"status --nodes a --to b;c x":                        semicolon,

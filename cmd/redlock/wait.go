@@ -39,7 +39,11 @@ func waitAction(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	return withLocker(cmd, func(locker *redlock.Locker) error {
+	var fits []redlock.Option
+	if cmd.IsSet("max-ttl") {
+		fits = append(fits, redlock.WithTTL(cmd.Duration("max-ttl"))) // any TTL will do: no lock is taken
+	}
+	return connected(cmd, redlock.New, func(locker *redlock.Locker) error {
 		if err := refusedAtStart(locker); err != nil {
 			return named(err, "wait", "")
 		}
@@ -56,5 +60,5 @@ func waitAction(ctx context.Context, cmd *cli.Command) error {
 		stop()
 		defer reports(cmd, func() error { return named(locker.Ready(now), "wait", "") })()
 		return named(locker.Ready(ctx), "wait", "")
-	})
+	}, fits...)
 }

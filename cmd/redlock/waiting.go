@@ -136,9 +136,9 @@ func (c *command) watching() []redlock.Option {
 
 // wait is how long and how often to ask for a lock.
 type wait struct {
-	ctx     context.Context // ends with the signal, the time or the refusal that ends the waiting
-	options []redlock.Option
-	over    func() outcome // ends it, and returns what has ended it before
+	ctx  context.Context // ends with the signal, the time or the refusal that ends the waiting
+	once bool
+	over func() outcome // ends it, and returns what has ended it before
 }
 
 // outcome is what ended a wait, other than the lock and the time.
@@ -151,10 +151,8 @@ type outcome struct {
 // nodes that refuse this client. Meanwhile, what is waited for is told.
 func (c *command) await(ctx context.Context, cmd *cli.Command, locker *redlock.Locker) wait {
 	var w wait
-	limit, once, _ := waitLimit(cmd) // which newCommand has checked
-	if once {
-		w.options = append(w.options, redlock.WithMaxAttempts(1))
-	}
+	var limit time.Duration
+	limit, w.once, _ = waitLimit(cmd) // which newCommand has checked
 	var cancel context.CancelFunc
 	if limit > 0 {
 		w.ctx, cancel = context.WithTimeout(ctx, limit)
@@ -179,7 +177,7 @@ func (c *command) await(ctx context.Context, cmd *cli.Command, locker *redlock.L
 		}
 	})
 	stopReports := func() {}
-	if !once {
+	if !w.once {
 		stopReports = reports(cmd, c.attempts.found)
 		watching.Go(func() {
 			if end.refusal = untilRefused(w.ctx, done, locker); end.refusal != nil {

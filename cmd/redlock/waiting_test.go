@@ -132,7 +132,7 @@ func TestWait(t *testing.T) {
 	if got := s.code(); got != exitNoQuorum || !strings.Contains(s.stderr.String(), "unreachable; the wait is over") {
 		t.Errorf("got %d, %q", got, s.stderr.String())
 	}
-	s = begin(t, c, "wait", "--restart-guard=2s", "--ttl=1s")
+	s = begin(t, c, "wait", "--max-ttl=2s")
 	cases.NoError(t, c.Revive(0, 1))
 	s.end(exitOK, "", "")
 }

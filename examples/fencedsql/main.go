@@ -82,6 +82,6 @@ func main() {
 	// The first one wakes up between its check and its write, and goes on with what it had read.
 	fmt.Println("the first till's token is smaller:", sleepy.Token() < awake.Token())
 	fmt.Println("the first till's write:", write(ctx, db, sleepy.Token(), had-1))
-	fmt.Println("the second till unlocks:", awake.Unlock(ctx))
+	fmt.Println("the second till unlocks:", awake.Unlock())
 	fmt.Println("units left:", must(read(ctx, db, awake.Token())))
 }

@@ -19,15 +19,16 @@ var patient = redlock.WithNodeTimeout(5 * time.Second)
 
 // candidate stands for election until ctx is done.
 func candidate(ctx context.Context, name string, masters *redlocktest.Cluster, elected chan<- string) {
-	// The TTL is how long there may be no leader after one has crashed. Without the guard, masters that
-	// restart vote at once: this is a show, and nobody has 30 s to wait. In production leave it on.
-	locker, err := redlock.New(masters.URLs(), redlock.WithTTL(3*time.Second), redlock.WithRestartGuard(0), patient)
+	// The TTL is how long there may be no leader after one has crashed. The longest TTL is how long masters that have
+	// restarted do not vote.
+	locker, err := redlock.New(masters.URLs(),
+		redlock.WithTTL(3*time.Second), redlock.WithMaxTTL(3*time.Second), patient)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer locker.Close()
 	for ctx.Err() == nil {
-		err := locker.Do(ctx, "leader", func(ctx context.Context) error {
+		err := locker.Do(ctx, "leader", func(ctx context.Context, _ *redlock.Lock) error {
 			elected <- name
 			<-ctx.Done() // lead: do the work that only one may do, and stop when this ends
 			return context.Cause(ctx)

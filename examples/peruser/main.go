@@ -1,5 +1,5 @@
-// An HTTP service on several machines that serves each user one request at a time. A second request of the same
-// user gets 409, those of other users are not concerned.
+// An HTTP service on several machines that serves each user one request at a time. A second request of the same user
+// gets 409 if the first takes long; those of other users are not concerned.
 package main
 
 import (
@@ -15,28 +15,30 @@ import (
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
-// alone runs the handler under the lock of the request's user. The request's context ends when the lock is lost.
-func alone(locker *redlock.Locker, next http.Handler) http.Handler {
+// alone does the work of a request under the lock of its user.
+func alone(locker *redlock.Locker, work func(ctx context.Context, r *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		lock, err := locker.TryLock(r.Context(), "user:"+r.Header.Get("X-User"))
+		name, done := "user:"+r.Header.Get("X-User"), false
+		err := locker.Do(r.Context(), name, func(ctx context.Context, _ *redlock.Lock) error {
+			err := work(ctx, r)
+			done = err == nil
+			return err
+		}, redlock.WithMaxWait(3*time.Second))
 		switch {
-		case errors.Is(err, redlock.ErrTaken):
+		case errors.Is(err, redlock.ErrNotAcquired) && errors.Is(err, redlock.ErrTaken):
 			http.Error(w, "another request of yours is under way", http.StatusConflict)
-			return
-		case err != nil: // too few masters answered, or the client has gone
+		case errors.Is(err, redlock.ErrNotAcquired): // too few masters answered, or the client has gone
 			http.Error(w, "try again later", http.StatusServiceUnavailable)
-			return
-		}
-		defer func() {
-			// It ends the hold even if the client has gone. Its error says that the nodes will let go at
-			// the end of the TTL; the reply is written by now.
-			if err := lock.Unlock(r.Context()); err != nil {
+		case errors.Is(err, redlock.ErrLost): // another request of the user may have begun meanwhile
+			http.Error(w, "the lock was lost", http.StatusInternalServerError)
+		case !done:
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		default:
+			if err != nil { // too few masters have confirmed the unlock: the others let go at the end of the TTL
 				log.Print(err)
 			}
-		}()
-		ctx, cancel := lock.Context(redlock.NewContext(r.Context(), lock))
-		defer cancel()
-		next.ServeHTTP(w, r.WithContext(ctx))
+			fmt.Fprintln(w, "done")
+		}
 	})
 }
 
@@ -51,14 +53,13 @@ func main() {
 	defer masters.Close()
 
 	entered, leave := make(chan bool), make(chan bool)
-	work := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		lock, _ := redlock.FromContext(r.Context())
+	work := func(_ context.Context, r *http.Request) error {
 		if r.URL.Path == "/slow" {
 			entered <- true
 			<-leave
 		}
-		fmt.Fprintln(w, "done under", lock.Name())
-	})
+		return nil
+	}
 	var machines [2]*httptest.Server
 	for i := range machines {
 		locker, err := redlock.New(masters.URLs(), patient)
@@ -89,11 +90,9 @@ func main() {
 	fmt.Println("ann, on another machine:", get(1, "ann", "/"))
 	fmt.Println("ben, meanwhile:", get(1, "ben", "/"))
 	masters.Kill(0, 1)
-	// Not ben: a majority has let go of ben's lock, and who asks just three masters, just now, may find it on one of the
-	// others.
 	fmt.Println("cid, with two masters down:", get(0, "cid", "/"))
-	leave <- true
-	fmt.Println("ann's first request:", <-slow)
 	masters.Kill(2)
+	leave <- true
+	fmt.Println("ann's first request, done when three are down:", <-slow)
 	fmt.Println("ann, with three masters down:", get(1, "ann", "/"))
 }

@@ -28,7 +28,7 @@ func main() {
 	defer masters.Close()
 
 	var runs, done atomic.Int64
-	report := func(context.Context) error {
+	report := func(context.Context, *redlock.Lock) error {
 		if runs.Add(1) == 1 {
 			fmt.Println("the first run fails")
 			return errDiskFull
@@ -47,7 +47,7 @@ func main() {
 			// The date is part of the name: tomorrow's report is another job.
 			err := locker.Once(context.Background(), "report:2026-11-21", report)
 			switch {
-			case errors.Is(err, redlock.ErrDone):
+			case errors.Is(err, redlock.ErrAlreadyRun):
 				done.Add(1)
 			case err != nil && !errors.Is(err, errDiskFull):
 				log.Fatal(err)

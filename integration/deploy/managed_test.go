@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/finding"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
 )
 
 // Managed services refuse CONFIG, as an unknown command or by the rights of the user. Locks are taken all the same,
-// with no option. There is nothing to say about the nodes but a note where the option WithDurableNodes has no effect.
+// with no option. There is nothing to say about the nodes but a note where TrustDisk has no effect.
 func TestWithoutConfigEverythingWorks(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -29,13 +30,13 @@ func TestWithoutConfigEverythingWorks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := fleet.StartSpec(t, 5, c.spec)
-			l := f.Locker(t, redlock.WithRestartGuard(period), redlock.WithTTL(period))
+			l := f.Guarded(t, period, redlock.WithTTL(period))
 			fleet.Eventually(t, "five nodes vote", func() bool { return fleet.AllVote(t, l) })
-			for _, n := range l.Nodes(t.Context()) {
+			for _, n := range l.Status(t.Context()) {
 				var codes []string
-				for _, finding := range n.Findings {
-					if codes = append(codes, finding.Code); finding.Severity != redlock.SeverityNote {
-						t.Errorf("got %+v, want no more than a note", finding)
+				for _, found := range n.Findings {
+					if codes = append(codes, string(found.Code)); found.Severity != finding.Note {
+						t.Errorf("got %+v, want no more than a note", found)
 					}
 				}
 				if got := strings.Join(codes, " "); got != c.finds || n.Role != "master" || n.EvictionPolicy != "noeviction" {
@@ -53,7 +54,7 @@ func cycle(t *testing.T, l *redlock.Locker) {
 	k, err := l.Lock(t.Context(), "job")
 	fleet.Must(t, err)
 	fleet.Must(t, k.Extend(t.Context()))
-	fleet.Must(t, k.Unlock(t.Context()))
+	fleet.Must(t, k.Unlock())
 }
 
 // without returns masters whose clients are the user of docs/deploy/users.acl, less a right.
@@ -81,15 +82,15 @@ func TestWithoutInfoAnOptionIsNeeded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := fleet.StartSpec(t, 5, c.spec)
-			opts := []redlock.Option{redlock.WithRestartGuard(period), redlock.WithTTL(period)}
-			_, err := f.Locker(t, opts...).TryLock(t.Context(), "job")
+			opts := []redlock.Option{redlock.WithTTL(period)}
+			_, err := f.Guarded(t, period, opts...).TryLock(t.Context(), "job")
 			want := "refused: it must answer INFO, for its role, uptime and eviction policy: " + c.says
 			if !errors.Is(err, redlock.ErrNoQuorum) || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %q", err, want)
 			}
-			l := f.Locker(t, append(opts, redlock.WithoutNodeInfo())...)
+			l := f.Guarded(t, period, append(opts, redlock.WithNodeConfig(redlock.NodeConfig{AllowNoInfo: true}))...)
 			fleet.Eventually(t, "five nodes vote", func() bool { return fleet.AllVote(t, l) })
-			for _, n := range l.Nodes(t.Context()) {
+			for _, n := range l.Status(t.Context()) {
 				if len(n.Findings) != 1 || n.Findings[0].Code != "info-refused" || n.Role != "" {
 					t.Errorf("got %+v", n)
 				}
@@ -143,7 +144,7 @@ func startPairs(t *testing.T, n int, args ...string) []pair {
 func TestAMasterThatDoesNotKnowOfItsFailoverVotesOn(t *testing.T) {
 	t.Parallel()
 	opts := []redlock.Option{
-		redlock.WithRestartGuard(period), redlock.WithTTL(period), redlock.WithNodeTimeout(time.Second),
+		redlock.WithTTL(period), redlock.WithNodeTimeout(time.Second),
 	}
 	for name, c := range map[string]struct {
 		args []string
@@ -180,7 +181,7 @@ func TestAMasterThatDoesNotKnowOfItsFailoverVotesOn(t *testing.T) {
 			if c.both && first.Err() != nil {
 				t.Fatalf("no harm was done (%v): this proves nothing", first.Err())
 			}
-			fleet.Must(t, second.Unlock(t.Context()))
+			fleet.Must(t, second.Unlock())
 		})
 	}
 }

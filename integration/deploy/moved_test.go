@@ -46,11 +46,10 @@ func (h *history) wantOtherMaster(t *testing.T, from int, node, reason string) {
 	voted := func() bool {
 		_, events := h.since(from, node)
 		for _, e := range events {
-			var why *redlock.AbstainError
-			if errors.As(e.Err, &why) && strings.HasPrefix(why.Reason, reason) {
+			switch {
+			case errors.Is(e.Err, redlock.ErrNodeAbstains) && strings.HasPrefix(e.Err.Error(), reason):
 				abstained = true
-			}
-			if e.Kind == redlock.EventNodeUp && abstained {
+			case e.Kind == redlock.EventNode && e.Err == nil && abstained:
 				return true
 			}
 		}
@@ -80,9 +79,9 @@ func TestAMasterThatMovesIsFoundByItsName(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
 	var h history
-	l := fleet.Locker(t, []string{node, f.Nodes[1].URL(), f.Nodes[2].URL()},
-		redlock.WithRestartGuard(period), redlock.WithTTL(period), redlock.WithObserver(h.observe),
-		redlock.WithDialer(resolve))
+	l := fleet.Guarded(t, []string{node, f.Nodes[1].URL(), f.Nodes[2].URL()}, period,
+		redlock.WithTTL(period), redlock.WithObserver(h.observe),
+		redlock.WithNodeConfig(redlock.NodeConfig{Dial: resolve}))
 	fleet.Eventually(t, "three healthy nodes", func() bool { return fleet.Healthy(t, l) })
 	k, err := l.Lock(t.Context(), "job")
 	fleet.Must(t, err)
@@ -96,5 +95,5 @@ func TestAMasterThatMovesIsFoundByItsName(t *testing.T) {
 	if got := fleet.Holder(t, f.Nodes[3], "job"); got != k.Owner() {
 		t.Errorf("the new master has the owner %q, want the hold's %q", got, k.Owner())
 	}
-	fleet.Must(t, k.Unlock(t.Context()))
+	fleet.Must(t, k.Unlock())
 }

@@ -131,9 +131,9 @@ func TestTheManifestsRun(t *testing.T) {
 		u.Host = f.Nodes[i].Addr()
 		urls = append(urls, u.String())
 	}
-	l := fleet.Locker(t, urls, redlock.WithRestartGuard(period), redlock.WithTTL(period))
+	l := fleet.Guarded(t, urls, period, redlock.WithTTL(period))
 	fleet.Eventually(t, "five healthy nodes", func() bool { return fleet.Healthy(t, l) })
-	for _, n := range l.Nodes(t.Context()) {
+	for _, n := range l.Status(t.Context()) {
 		if n.Persistence != "none" || n.EvictionPolicy != "noeviction" || n.MaxMemory != 256<<20 {
 			t.Errorf("got %+v", n)
 		}
@@ -143,7 +143,7 @@ func TestTheManifestsRun(t *testing.T) {
 	fleet.Must(t, f.Nodes[4].Restart())
 	fleet.Must(t, k.Extend(t.Context()))
 	fleet.Eventually(t, "five healthy nodes again", func() bool { return fleet.Healthy(t, l) })
-	fleet.Must(t, k.Unlock(t.Context()))
+	fleet.Must(t, k.Unlock())
 }
 
 // The probes of the manifests take a master for alive that answers anything, also that it wants a password. They take

@@ -61,8 +61,8 @@ func TestALockerFollowsAFailoverOfSentinel(t *testing.T) {
 		sentinels[name] = startSentinel(t, name, group.master.Addr())
 	}
 	var h history
-	l := fleet.Locker(t, urls, redlock.WithDialer(follow(sentinels)), redlock.WithObserver(h.observe),
-		redlock.WithRestartGuard(period), redlock.WithTTL(period))
+	l := fleet.Guarded(t, urls, period, redlock.WithTTL(period), redlock.WithObserver(h.observe),
+		redlock.WithNodeConfig(redlock.NodeConfig{Dial: follow(sentinels)}))
 	fleet.Eventually(t, "all nodes vote", func() bool { return fleet.AllVote(t, l) })
 	k, err := l.Lock(t.Context(), "job")
 	fleet.Must(t, err)
@@ -86,5 +86,5 @@ func TestALockerFollowsAFailoverOfSentinel(t *testing.T) {
 	if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, redlock.ErrTaken) {
 		t.Errorf("got %v, want that it is taken", err)
 	}
-	fleet.Must(t, k.Unlock(t.Context()))
+	fleet.Must(t, k.Unlock())
 }

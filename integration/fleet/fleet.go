@@ -112,6 +112,12 @@ func (f Fleet) Locker(t *testing.T, opts ...redlock.Option) *redlock.Locker {
 	return Locker(t, masters.URLs(f.Nodes), opts...)
 }
 
+// Guarded returns such a Locker with the restart guard.
+func (f Fleet) Guarded(t *testing.T, maxTTL time.Duration, opts ...redlock.Option) *redlock.Locker {
+	t.Helper()
+	return Guarded(t, masters.URLs(f.Nodes), maxTTL, opts...)
+}
+
 // patience is the Lockers' node timeout unless a test is about it. A busy machine
 // may suspend the whole test for a quarter of a second, the library's default.
 const patience = 5 * time.Second
@@ -120,8 +126,18 @@ const patience = 5 * time.Second
 // been started – which is closed when the test ends.
 func Locker(t *testing.T, urls []string, opts ...redlock.Option) *redlock.Locker {
 	t.Helper()
-	ours := []redlock.Option{redlock.WithNodeTimeout(patience), redlock.WithRestartGuard(0)}
-	l, err := redlock.New(urls, append(ours, opts...)...)
+	return locker(t, urls, redlock.WithNodeConfig(redlock.NodeConfig{NoRestartGuard: true}), opts)
+}
+
+// Guarded returns a Locker like that with the restart guard, for as long as the longest TTL.
+func Guarded(t *testing.T, urls []string, maxTTL time.Duration, opts ...redlock.Option) *redlock.Locker {
+	t.Helper()
+	return locker(t, urls, redlock.WithMaxTTL(maxTTL), opts)
+}
+
+func locker(t *testing.T, urls []string, guard redlock.Option, opts []redlock.Option) *redlock.Locker {
+	t.Helper()
+	l, err := redlock.New(urls, append([]redlock.Option{redlock.WithNodeTimeout(patience), guard}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +147,7 @@ func Locker(t *testing.T, urls []string, opts ...redlock.Option) *redlock.Locker
 
 // Lock acquires a name that nobody holds. It may take several attempts where a test wants a short node timeout and the
 // machine is busy.
-func Lock(t *testing.T, l *redlock.Locker, name string, opts ...redlock.Option) *redlock.Lock {
+func Lock(t *testing.T, l *redlock.Locker, name string, opts ...redlock.LockOption) *redlock.Lock {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -143,13 +159,13 @@ func Lock(t *testing.T, l *redlock.Locker, name string, opts ...redlock.Option) 
 // AllVote reports whether the votes of all nodes count.
 func AllVote(t *testing.T, l *redlock.Locker) bool {
 	t.Helper()
-	return !slices.ContainsFunc(l.Nodes(t.Context()), func(n redlock.NodeStatus) bool { return n.Err != nil })
+	return !slices.ContainsFunc(l.Status(t.Context()), func(n redlock.NodeStatus) bool { return n.Err != nil })
 }
 
 // Healthy reports whether there is nothing to say about any node.
 func Healthy(t *testing.T, l *redlock.Locker) bool {
 	t.Helper()
-	return !slices.ContainsFunc(l.Nodes(t.Context()), func(n redlock.NodeStatus) bool {
+	return !slices.ContainsFunc(l.Status(t.Context()), func(n redlock.NodeStatus) bool {
 		return n.Err != nil || len(n.Findings) > 0
 	})
 }
@@ -224,8 +240,8 @@ func (f Fleet) Grants(t *testing.T, l *redlock.Locker) int {
 	if err != nil {
 		return 0
 	}
-	time.Sleep(10 * time.Millisecond)            // for the stragglers
-	defer func() { _ = k.Unlock(t.Context()) }() // one that is late is carried out all the same
+	time.Sleep(10 * time.Millisecond) // for the stragglers
+	defer func() { _ = k.Unlock() }() // one that is late is carried out all the same
 	return f.Holders(t, k.Name(), k.Owner())
 }
 
@@ -258,7 +274,7 @@ func (f Fleet) wantClean(t *testing.T, in time.Duration) {
 	}
 }
 
-// Long is a TTL that no test outlives: what is clean was cleaned, not expired. Tokens are kept for a minute.
+// Long is a TTL that no test outlives: what is clean was cleaned, not expired. Tokens are kept for twice as long.
 const Long = 55 * time.Second
 
 // Put makes a foreign owner hold the name on some of the nodes.

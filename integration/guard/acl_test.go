@@ -13,13 +13,13 @@ import (
 func TestTheDocumentedRightsSuffice(t *testing.T) {
 	t.Parallel()
 	f := fleet.StartSpec(t, 3, fleet.Limited(t, masters.Spec{}))
-	l := f.Locker(t, redlock.WithRestartGuard(period), redlock.WithTTL(ttl))
+	l := f.Guarded(t, period, redlock.WithTTL(ttl))
 	k, err := l.Lock(t.Context(), "job")
 	fleet.Must(t, err)
 	fleet.Must(t, k.Extend(t.Context()))
-	fleet.Must(t, k.Unlock(t.Context()))
+	fleet.Must(t, k.Unlock())
 	fleet.Eventually(t, "all nodes vote", func() bool { return fleet.AllVote(t, l) })
-	for _, n := range l.Nodes(t.Context()) {
+	for _, n := range l.Status(t.Context()) {
 		if n.Err != nil || len(n.Findings) > 0 || n.Role != "master" {
 			t.Errorf("got %+v", n)
 		}

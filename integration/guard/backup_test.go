@@ -25,10 +25,10 @@ func TestABackupStopsNobody(t *testing.T) {
 	f := fleet.StartSpec(t, 3, masters.Spec{
 		Args: []string{"--repl-backlog-ttl", "3", "--repl-diskless-sync-delay", "0"},
 	})
-	opts := []redlock.Option{redlock.WithRestartGuard(period), redlock.WithTTL(ttl)}
-	l := f.Locker(t, opts...)
+	opts := []redlock.Option{redlock.WithTTL(ttl)}
+	l := f.Guarded(t, period, opts...)
 	fleet.Eventually(t, "the masters have been up for longer than the guard", func() bool {
-		return !slices.ContainsFunc(l.Nodes(t.Context()), func(n redlock.NodeStatus) bool {
+		return !slices.ContainsFunc(l.Status(t.Context()), func(n redlock.NodeStatus) bool {
 			return n.Uptime < period+2*time.Second
 		})
 	})
@@ -38,9 +38,9 @@ func TestABackupStopsNobody(t *testing.T) {
 			if k, err := l.TryLock(t.Context(), "job"); err != nil {
 				t.Errorf("%s: %v", when, err)
 			} else {
-				fleet.Must(t, k.Unlock(t.Context()))
+				fleet.Must(t, k.Unlock())
 			}
-			for _, n := range l.Nodes(t.Context()) { // has each node probed
+			for _, n := range l.Status(t.Context()) { // has each node probed
 				if n.Err != nil {
 					t.Errorf("%s: %s: %v", when, n.Addr, n.Err)
 				}
@@ -56,21 +56,21 @@ func TestABackupStopsNobody(t *testing.T) {
 		}
 	}
 	locks("after a backup", l)
-	locks("after a backup, met then", f.Locker(t, opts...))
+	locks("after a backup, met then", f.Guarded(t, period, opts...))
 	locks("after somebody else has met it", l)
 	for i, n := range f.Nodes[:2] {
 		fleet.Eventually(t, "the backlog is freed", func() bool { return replicationID(t, n) != known[i] })
 	}
-	locks("without a backlog, met then", f.Locker(t, opts...))
+	locks("without a backlog, met then", f.Guarded(t, period, opts...))
 	locks("without a backlog", l)
 
 	backUp(t, f.Nodes[0])
 	full := record(t, f.Nodes[0])
 	_, err := f.Nodes[0].Do("FLUSHALL")
 	fleet.Must(t, err)
-	f.Locker(t, opts...).Nodes(t.Context()) // cannot tell: it goes by the uptime
+	f.Guarded(t, period, opts...).Status(t.Context()) // cannot tell: it goes by the uptime
 	fleet.Eventually(t, "somebody notes that a master was emptied after a backup", func() bool {
-		l.Nodes(t.Context())
+		l.Status(t.Context())
 		return record(t, f.Nodes[0]) > full+period.Microseconds()
 	})
 }

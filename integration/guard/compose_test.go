@@ -31,7 +31,7 @@ func TestTheComposeFileRuns(t *testing.T) {
 	for port := 7001; port <= 7005; port++ {
 		urls = append(urls, fmt.Sprintf("redis://redlock:CHANGE-ME@127.0.0.1:%d", port))
 	}
-	l := fleet.Locker(t, urls, redlock.WithRestartGuard(period), redlock.WithTTL(ttl))
+	l := fleet.Guarded(t, urls, period, redlock.WithTTL(ttl))
 	fleet.Eventually(t, "five healthy nodes", func() bool { return fleet.Healthy(t, l) })
 	k, err := l.Lock(t.Context(), "job")
 	fleet.Must(t, err)
@@ -43,7 +43,7 @@ func TestTheComposeFileRuns(t *testing.T) {
 		t.Errorf("start: %v\n%s", err, out)
 	}
 	fleet.Eventually(t, "five healthy nodes again", func() bool { return fleet.Healthy(t, l) })
-	fleet.Must(t, k.Unlock(t.Context()))
+	fleet.Must(t, k.Unlock())
 }
 
 // composer returns what runs Docker's compose tool, by either of its names, on docs/deploy/compose.yaml.

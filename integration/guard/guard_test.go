@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func restartEmpty(t *testing.T, nodes []*masters.Node) {
 // connected reports whether the Locker is connected to all its nodes.
 func connected(t *testing.T, l *redlock.Locker) bool {
 	t.Helper()
-	return !slices.ContainsFunc(l.Nodes(t.Context()), func(n redlock.NodeStatus) bool { return !n.Connected })
+	return !slices.ContainsFunc(l.Status(t.Context()), func(n redlock.NodeStatus) bool { return !n.Connected })
 }
 
 // With it, nobody gets the lock before the first hold is over, and who waits is told why.
@@ -44,24 +45,27 @@ func TestWithTheGuardItDoesNot(t *testing.T) {
 	t.Parallel()
 	fleet.Measure(t, func(m *fleet.Measurement) {
 		f := fleet.StartSpec(t, 5, masters.Spec{})
-		opts := []redlock.Option{redlock.WithRestartGuard(period), redlock.WithTTL(ttl), redlock.WithoutRenewal()}
-		a, b := f.Locker(t, opts...), f.Locker(t, opts...)
+		opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithoutRenewal()}
+		a, b := f.Guarded(t, period, opts...), f.Guarded(t, period, opts...)
 		first, err := a.Lock(t.Context(), "job") // waits for the masters, which have just started
 		fleet.Must(t, err)
 		before := time.Now()
 		forget(t, f)
 		restarted := time.Now() // all of them: a container takes its time
-		var who map[string]*redlock.AbstainError
+		var who map[string]time.Time
+		var asked, told time.Time
 		for unseen := true; unseen; { // each restart of containers may take as long as what comes after it
 			unseen = false
 			fleet.Eventually(t, "three nodes have come back and abstain", func() bool {
+				asked = time.Now()
 				k, err := b.TryLock(t.Context(), "job")
+				told = time.Now()
 				if err == nil {
-					if !first.Until().Before(time.Now()) {
+					if !first.Deadline().Before(time.Now()) {
 						fleet.Unsafe(t, "granted while the first hold was valid")
 					}
 					// The machine was busy for the whole of the period, so nobody saw it: once more.
-					fleet.Must(t, k.Unlock(t.Context()))
+					fleet.Must(t, k.Unlock())
 					before = time.Now()
 					forget(t, f)
 					restarted, unseen = time.Now(), true
@@ -69,7 +73,7 @@ func TestWithTheGuardItDoesNot(t *testing.T) {
 				}
 				who = abstainers(t, err)
 				for _, n := range f.Nodes[:3] {
-					if who[n.Addr()] == nil {
+					if who[n.Addr()].IsZero() {
 						return false // not connected yet
 					}
 				}
@@ -79,8 +83,8 @@ func TestWithTheGuardItDoesNot(t *testing.T) {
 			})
 		}
 		for _, n := range f.Nodes[:3] {
-			if why := who[n.Addr()]; why == nil || why.Remaining <= 0 || why.Remaining > period+time.Second {
-				t.Errorf("%s: got %+v", n.Addr(), why)
+			if until := who[n.Addr()]; !until.After(asked) || until.Sub(told) > period+time.Second {
+				t.Errorf("%s: abstains until %v, as it said between %v and %v", n.Addr(), until, asked, told)
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -95,7 +99,7 @@ func TestWithTheGuardItDoesNot(t *testing.T) {
 		if waited < period {
 			fleet.Unsafe(t, "granted %v after the restarts began, before the guard's period %v was over", waited, period)
 		}
-		if !first.Until().Before(time.Now()) {
+		if !first.Deadline().Before(time.Now()) {
 			fleet.Unsafe(t, "granted while the first hold was valid")
 		}
 		if second.Token() <= first.Token() {
@@ -115,10 +119,10 @@ func TestColdStart(t *testing.T) {
 	fleet.Measure(t, func(m *fleet.Measurement) {
 		f := fleet.StartSpec(t, 5, masters.Spec{})
 		var l *redlock.Locker
-		var abstaining map[string]*redlock.AbstainError
+		var abstaining map[string]time.Time
 		// All are to abstain, so the period must be longer than a busy machine takes to start them.
 		for period := period; ; period *= 2 {
-			l = f.Locker(t, redlock.WithRestartGuard(period), redlock.WithTTL(ttl))
+			l = f.Guarded(t, period, redlock.WithTTL(ttl))
 			fleet.Eventually(t, "all nodes are connected", func() bool { return connected(t, l) })
 			k, err := l.TryLock(t.Context(), "job")
 			if err != nil {
@@ -130,7 +134,7 @@ func TestColdStart(t *testing.T) {
 				t.Fatalf("got %v, want five nodes that abstain", err)
 			}
 			if err == nil {
-				fleet.Must(t, k.Unlock(t.Context()))
+				fleet.Must(t, k.Unlock())
 			}
 			restartEmpty(t, f.Nodes)
 		}
@@ -144,7 +148,7 @@ func TestColdStart(t *testing.T) {
 				}
 				m.Bound(asked.Before(until.Add(500*time.Millisecond)),
 					"granted %v after the third node's vote counts", asked.Sub(until))
-				fleet.Must(t, k.Unlock(t.Context()))
+				fleet.Must(t, k.Unlock())
 				return
 			}
 			if asked.After(until.Add(time.Minute)) {
@@ -156,13 +160,8 @@ func TestColdStart(t *testing.T) {
 }
 
 // thirdOf returns when the third of five nodes votes: with it there is a majority.
-func thirdOf(abstaining map[string]*redlock.AbstainError) time.Time {
-	var at []time.Time
-	for _, why := range abstaining {
-		at = append(at, why.Until)
-	}
-	slices.SortFunc(at, time.Time.Compare)
-	return at[2]
+func thirdOf(abstaining map[string]time.Time) time.Time {
+	return slices.SortedFunc(maps.Values(abstaining), time.Time.Compare)[2]
 }
 
 // durable masters answer only after the disk has what they answer.
@@ -171,10 +170,11 @@ var durable = masters.Spec{Args: []string{"--appendonly", "yes", "--appendfsync"
 func TestDurableMastersCountAtOnceForThoseWhoKnewThem(t *testing.T) {
 	t.Parallel()
 	f := fleet.StartSpec(t, 3, durable)
-	l := f.Locker(t, redlock.WithRestartGuard(period), redlock.WithTTL(ttl), redlock.WithDurableNodes())
+	trusts := redlock.WithNodeConfig(redlock.NodeConfig{TrustDisk: true})
+	l := f.Guarded(t, period, redlock.WithTTL(ttl), trusts)
 	k, err := l.Lock(t.Context(), "job")
 	fleet.Must(t, err)
-	fleet.Must(t, k.Unlock(t.Context()))
+	fleet.Must(t, k.Unlock())
 	for _, n := range f.Nodes {
 		fleet.Must(t, n.Restart())
 	}
@@ -187,14 +187,14 @@ func TestDurableMastersCountAtOnceForThoseWhoKnewThem(t *testing.T) {
 			}
 			return false
 		}
-		return k.Unlock(t.Context()) == nil
+		return k.Unlock() == nil
 	})
 	fleet.Eventually(t, "nodes that lost their disk abstain", func() bool {
 		restartEmpty(t, f.Nodes)
 		fleet.Eventually(t, "all nodes are connected", func() bool { return connected(t, l) })
 		k, err := l.TryLock(t.Context(), "job")
 		if err == nil { // a machine that took the whole of the period to start them: once more
-			fleet.Must(t, k.Unlock(t.Context()))
+			fleet.Must(t, k.Unlock())
 			return false
 		}
 		return len(abstainers(t, err)) >= 2
@@ -206,12 +206,12 @@ func TestDurableMastersCountAtOnceForThoseWhoKnewThem(t *testing.T) {
 func TestADurableMastersOldFileGrantsNothing(t *testing.T) {
 	t.Parallel()
 	f := fleet.StartSpec(t, 1, durable)
-	opts := []redlock.Option{redlock.WithRestartGuard(period), redlock.WithTTL(ttl), redlock.WithoutRenewal()}
-	a, b := f.Locker(t, opts...), f.Locker(t, opts...)
+	opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithoutRenewal()}
+	a, b := f.Guarded(t, period, opts...), f.Guarded(t, period, opts...)
 	k, err := a.Lock(t.Context(), "job") // waits for the master, which has just started
 	fleet.Must(t, err)
-	fleet.Must(t, k.Unlock(t.Context()))
-	fleet.Eventually(t, "the other one votes, too", func() bool { return b.Nodes(t.Context())[0].Err == nil })
+	fleet.Must(t, k.Unlock())
+	fleet.Eventually(t, "the other one votes, too", func() bool { return b.Status(t.Context())[0].Err == nil })
 	fleet.Eventually(t, "the master was seen abstaining", func() bool {
 		_, err := f.Nodes[0].Do("CONFIG", "SET", "appendonly", "no") // the file stays as it is
 		fleet.Must(t, err)
@@ -222,10 +222,10 @@ func TestADurableMastersOldFileGrantsNothing(t *testing.T) {
 		for {
 			k, err := b.TryLock(t.Context(), "job")
 			if err == nil {
-				if !first.Until().Before(time.Now()) {
+				if !first.Deadline().Before(time.Now()) {
 					fleet.Unsafe(t, "granted while the first hold was valid")
 				}
-				fleet.Must(t, k.Unlock(t.Context()))
+				fleet.Must(t, k.Unlock())
 				return abstained
 			}
 			abstained = abstained || len(abstainers(t, err)) > 0

@@ -5,6 +5,7 @@ package guard_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
@@ -12,18 +13,17 @@ import (
 
 func TestMain(m *testing.M) { fleet.Main(m) }
 
-// abstainers returns the nodes that the error says abstain, by address.
-func abstainers(t *testing.T, err error) map[string]*redlock.AbstainError {
+// abstainers returns until when nodes abstain that the error says do so, by address.
+func abstainers(t *testing.T, err error) map[string]time.Time {
 	t.Helper()
-	found := map[string]*redlock.AbstainError{}
+	found := map[string]time.Time{}
 	var q *redlock.QuorumError
 	if !errors.As(err, &q) {
 		t.Fatalf("got %v, want a QuorumError", err)
 	}
 	for _, n := range q.Nodes {
-		var why *redlock.AbstainError
-		if errors.As(n, &why) {
-			found[n.Addr] = why
+		if errors.Is(n, redlock.ErrNodeAbstains) {
+			found[n.Addr] = n.AbstainsUntil
 		}
 	}
 	return found

@@ -77,7 +77,7 @@ func TestDoctorKnowsEachMisfit(t *testing.T) {
 		},
 		"just restarted": {
 			url: "redis://", addr: sound, says: "unavailable: 0 of 1 node votes; a majority will in ",
-			flags: []string{"--restart-guard=1h"},
+			flags: []string{"--max-ttl=1h"},
 		},
 		"wrong password": {
 			url: "redis://:hunter2@", addr: secret,
@@ -171,7 +171,11 @@ func TestDoctorKnowsEachMisfit(t *testing.T) {
 					}
 				}
 			}
-			said, code := run(c.says, append([]string{"doctor", "--restart-guard=0s"}, c.flags...)...)
+			args := []string{"doctor", "--no-restart-guard"}
+			if name == "just restarted" {
+				args = args[:1]
+			}
+			said, code := run(c.says, append(args, c.flags...)...)
 			if fit := strings.HasPrefix(name, "all right"); fit != (code == 0) || !fit && code != 3 {
 				t.Errorf("got exit code %d:\n%s", code, said)
 			}

@@ -38,7 +38,7 @@ func TestReadyReportsWhatOnlyAnAdministratorCanChange(t *testing.T) {
 		err := l.Ready(context.Background()) // which never ends
 		fleet.WantIs(t, err, redlock.ErrNoQuorum)
 		var q *redlock.QuorumError
-		if !errors.As(err, &q) || q.Nodes[0].Outcome != redlock.OutcomeVotes {
+		if !errors.As(err, &q) || q.Nodes[0].Outcome != "votes" {
 			t.Fatalf("%s: got %v, want a *QuorumError in which the first node votes", what, err)
 		}
 		for _, n := range q.Nodes[1:] {

@@ -25,7 +25,7 @@ func TestAFrozenMasterIsNotUnreachable(t *testing.T) {
 	defer func() { fleet.Must(t, n.Resume()) }()
 	fleet.Eventually(t, "the node is silent, its connection replaced, and the next one silent as well", func() (is bool) {
 		_, _ = l.TryLock(t.Context(), "job", redlock.WithTTL(time.Second), redlock.WithoutRenewal())
-		for _, s := range l.Nodes(t.Context()) {
+		for _, s := range l.Status(t.Context()) {
 			if s.Addr != n.Addr() || s.Err == nil {
 				continue
 			}
@@ -102,7 +102,7 @@ func TestRefusals(t *testing.T) {
 			c.end(t, n, admin)
 			fleet.Eventually(t, "it works again", func() bool {
 				k, err := l.TryLock(t.Context(), "job")
-				return err == nil && k.Unlock(t.Context()) == nil
+				return err == nil && k.Unlock() == nil
 			})
 		})
 	}
@@ -117,7 +117,7 @@ func (c trouble) refuses(t *testing.T, l *redlock.Locker) bool {
 		t.Fatalf("a call took %v", took)
 	}
 	if err == nil {
-		_ = k.Unlock(t.Context())
+		_ = k.Unlock()
 		return false
 	}
 	fleet.WantIs(t, err, redlock.ErrNoQuorum)

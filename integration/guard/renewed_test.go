@@ -131,7 +131,7 @@ func (h *holding) said() string {
 func hold(t *testing.T, binary string, settings ...string) *holding {
 	t.Helper()
 	h := &holding{cmd: exec.Command(binary, "run", "job", "sh", "-c", "echo held; read line"), ended: make(chan struct{})}
-	settings = append(settings, "REDLOCK_NODE_TIMEOUT=5s", "REDLOCK_TTL=2m", "REDLOCK_RESTART_GUARD=0s")
+	settings = append(settings, "REDLOCK_NODE_TIMEOUT=5s", "REDLOCK_TTL=2m", "REDLOCK_NO_RESTART_GUARD=true")
 	h.cmd.Env = append(os.Environ(), settings...)
 	h.cmd.Stdout, h.cmd.Stderr = h, h
 	var err error

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,20 +63,21 @@ func clientMain(told string) int {
 func (c *client) run() (err error) {
 	ctx := child.UntilInputEnds()
 	opts := []redlock.Option{
-		redlock.WithTTL(ttl), redlock.WithRestartGuard(c.Guard), redlock.WithNodeTimeout(c.NodeTimeout),
-		redlock.WithDurableNodes(),
+		redlock.WithTTL(ttl), redlock.WithMaxTTL(max(c.Guard, ttl)), redlock.WithNodeTimeout(c.NodeTimeout),
+		redlock.WithNodeConfig(redlock.NodeConfig{TrustDisk: true, NoRestartGuard: c.Guard == 0}),
 	}
 	if c.To != nil {
-		opts = append(opts, redlock.WithMigration(c.To))
+		opts = append(opts, redlock.WithNewNodes(c.To))
 	}
 	// The nodes remember the list of a client that was killed for a minute.
-	for c.locker, err = redlock.New(c.Nodes, opts...); errors.Is(err, redlock.ErrListConflict) && ctx.Err() == nil; {
+	refused := func() bool { return errors.As(err, new(*redlock.ListConflictError)) }
+	for c.locker, err = redlock.New(c.Nodes, opts...); refused() && ctx.Err() == nil; {
 		time.Sleep(time.Second)
 		c.locker, err = redlock.New(c.Nodes, opts...)
 	}
 	switch {
 	case err == nil:
-	case errors.Is(err, redlock.ErrListConflict): // to the end
+	case refused(): // to the end
 		return nil
 	default:
 		return err
@@ -111,40 +113,40 @@ func (c *client) print(l line) {
 }
 
 // lock waits for something by one of the library's ways to do so, or only tries. It returns which way that was.
-func (c *client) lock(ctx context.Context, try bool, opts []redlock.Option) (*redlock.Lock, string, error) {
-	attempt := c.locker.Lock
+func (c *client) lock(ctx context.Context, try bool, opts []redlock.LockOption) (*redlock.Lock, string, error) {
+	gpu := c.locker.Semaphore("gpu", permits)
+	lock, read, all, acquire := c.locker.Lock, c.locker.RLock, c.locker.LockAll, gpu.Acquire
 	if try {
-		attempt = c.locker.TryLock
-		opts = append(opts, redlock.WithMaxAttempts(1))
+		lock, read, all, acquire = c.locker.TryLock, c.locker.TryRLock, c.locker.TryLockAll, gpu.TryAcquire
 	}
 	switch dice := rand.IntN(10); {
 	case dice < 3:
-		k, err := attempt(ctx, fmt.Sprint("name ", rand.IntN(hot)), opts...)
+		k, err := lock(ctx, fmt.Sprint("name ", rand.IntN(hot)), opts...)
 		return k, oneName, err
 	case dice < 6:
-		k, err := attempt(ctx, fmt.Sprint("name ", hot+rand.IntN(warm)), opts...)
+		k, err := lock(ctx, fmt.Sprint("name ", hot+rand.IntN(warm)), opts...)
 		return k, oneName, err
 	case dice < 7:
 		names := []string{fmt.Sprint("name ", hot+rand.IntN(warm))}
 		for _, i := range rand.Perm(hot)[:1+rand.IntN(hot)] {
 			names = append(names, fmt.Sprint("name ", i))
 		}
-		k, err := c.locker.LockAll(ctx, names, opts...)
+		k, err := all(ctx, names, opts...)
 		return k, severalNames, err
 	case dice < 8:
-		k, err := c.locker.Semaphore("gpu", permits).Acquire(ctx, opts...)
+		k, err := acquire(ctx, opts...)
 		return k, permit, err
 	case rand.IntN(6) == 0:
-		k, err := c.locker.RWMutex("book").Lock(ctx, opts...)
+		k, err := lock(ctx, "book", opts...)
 		return k, writing, err
 	}
-	k, err := c.locker.RWMutex("book").RLock(ctx, opts...)
+	k, err := read(ctx, "book", opts...)
 	return k, reading, err
 }
 
 // turn makes one attempt, holds and lets go.
 func (c *client) turn(ctx context.Context, who string) {
-	var opts []redlock.Option
+	var opts []redlock.LockOption
 	rest := rand.N(4 * time.Millisecond)
 	switch dice := rand.IntN(200); {
 	case dice < 2: // renewed a few times, through faults
@@ -178,14 +180,14 @@ func (c *client) turn(ctx context.Context, who string) {
 	case <-k.Done():
 	}
 	r.Kind, r.Token, r.Owner = kind, k.Token(), k.Owner()
-	r.Ended = min(time.Now().UnixNano(), k.Until().UnixNano())
+	r.Ended = min(time.Now().UnixNano(), k.Deadline().UnixNano())
 	over := k.Err() != nil
-	err = k.Unlock(context.Background())
+	err = k.Unlock()
 	r.Released = time.Now().UnixNano()
 	if over || errors.Is(err, redlock.ErrLost) {
 		r.Released = r.Ended
 	}
-	c.print(line{Hold: &r, Names: k.Names()})
+	c.print(line{Hold: &r, Names: strings.Split(k.Name(), ", ")})
 }
 
 // act prints that something begins, does it, and prints how it ended.
@@ -225,14 +227,10 @@ func (c *client) job(ctx context.Context) {
 		return
 	}
 	r := record{Client: c.Name + ".job", Kind: aRun, Asked: time.Now().UnixNano()}
-	err := c.locker.Once(calling, name, func(ctx context.Context) error {
-		k, ok := redlock.FromContext(ctx)
-		if !ok {
-			return errors.New("a run without a hold")
-		}
+	err := c.locker.Once(calling, name, func(_ context.Context, k *redlock.Lock) error {
 		r.Granted, r.Token, r.Owner = time.Now().UnixNano(), k.Token(), k.Owner()
 		time.Sleep(rand.N(20 * time.Millisecond))
-		r.Ended = min(time.Now().UnixNano(), k.Until().UnixNano())
+		r.Ended = min(time.Now().UnixNano(), k.Deadline().UnixNano())
 		return nil
 	}, redlock.WithDoneTTL(doneTTL))
 	if r.Granted == 0 {

@@ -56,7 +56,7 @@ func runHolder() int {
 	err := func() error {
 		// No restart guard: the masters have just been started.
 		l, err := redlock.New(strings.Split(os.Getenv(holderNodes), ","), redlock.WithTTL(holderTTL),
-			redlock.WithNodeTimeout(5*time.Second), redlock.WithRestartGuard(0))
+			redlock.WithNodeTimeout(5*time.Second), redlock.WithNodeConfig(redlock.NodeConfig{NoRestartGuard: true}))
 		if err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func TestAStoppedHolderWritesNothingAfterItsEnd(t *testing.T) {
 		if r.refused == 0 {
 			t.Error("the register refused nothing")
 		}
-		fleet.Must(t, k.Unlock(t.Context()))
+		fleet.Must(t, k.Unlock())
 	}
 	t.Logf("%d holders stopped past their validity and resumed: %d writes through lock.Context after that, "+
 		"%d already past the check and refused, %d sent in spite of it and refused",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/finding"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
 )
@@ -30,14 +31,14 @@ func TestIdleConnectionsThatServersCloseAreNoOutage(t *testing.T) {
 	})
 	k, err := l.TryLock(t.Context(), "job")
 	fleet.Must(t, err)
-	fleet.Must(t, k.Unlock(t.Context()))
+	fleet.Must(t, k.Unlock())
 	if n := warnings(); n > 0 {
 		t.Errorf("%d warnings:\n%s", n, &log)
 	}
 	fleet.Eventually(t, "the finding says what to set", func() bool { // at any moment, a node may not be connected
-		for _, n := range l.Nodes(t.Context()) {
-			if !slices.ContainsFunc(n.Findings, func(f redlock.Finding) bool {
-				return f.Code == "timeout" && f.Severity == redlock.SeverityNote
+		for _, n := range l.Status(t.Context()) {
+			if !slices.ContainsFunc(n.Findings, func(f finding.Finding) bool {
+				return f.Code == "timeout" && f.Severity == finding.Note
 			}) {
 				return false
 			}

@@ -99,7 +99,7 @@ func manyHolds(m *fleet.Measurement) {
 		if k.Err() != nil {
 			lost++
 		}
-		left = append(left, time.Until(k.Until()))
+		left = append(left, time.Until(k.Deadline()))
 	}
 	slices.Sort(left)
 	bytes := float64(max(fresh.heap, after.heap)-before.heap) / float64(holds)
@@ -131,7 +131,7 @@ func manyHolds(m *fleet.Measurement) {
 	for w := range 32 {
 		workers.Go(func() {
 			for i := w; i < holds; i += 32 {
-				if err := held[i].Unlock(t.Context()); err != nil {
+				if err := held[i].Unlock(); err != nil {
 					t.Error(err)
 				}
 			}

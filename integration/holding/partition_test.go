@@ -128,14 +128,14 @@ func partition(
 	for i, k := range held {
 		l := &losses[i]
 		all.Go(func() {
-			until := k.Until()
+			until := k.Deadline()
 			time.Sleep(time.Until(until))
 			l.timer = time.Since(until)
 		})
 		all.Go(func() {
 			<-k.Done()
 			l.told = time.Now()
-			l.until = k.Until()
+			l.until = k.Deadline()
 			for _, e := range expiries[i] {
 				if e.Before(l.told) {
 					l.early++
@@ -151,13 +151,13 @@ func partition(
 				return
 			}
 			l.order = next.Token() > k.Token()
-			_ = next.Unlock(ctx) // the next round is what counts
+			_ = next.Unlock() // the next round is what counts
 		})
 	}
 	all.Wait()
 	nw.Heal(t)
 	for _, k := range held {
-		_ = k.Unlock(ctx) // lost
+		_ = k.Unlock() // lost
 	}
 	fleet.Eventually(t, "all nodes grant again", func() bool { return f.Grants(t, a) == 5 })
 	return losses

@@ -38,7 +38,7 @@ func TestCancelledMidAcquireLeavesNoKeyOnAnyNode(t *testing.T) {
 			fleet.WantIs(t, err, context.Canceled)
 			nw.Heal(t)
 			// Nothing may be late: wait until the nodes hear from us again.
-			_ = fleet.Lock(t, l, "m").Unlock(t.Context()) // WantClean is not taken in
+			_ = fleet.Lock(t, l, "m").Unlock() // WantClean is not taken in
 			f.WantClean(t)
 		})
 	}
@@ -65,7 +65,7 @@ func TestStragglersLeaveNoOrphans(t *testing.T) {
 			for i := range 500 {
 				k, err := l.TryLock(t.Context(), fmt.Sprintf("n%d", i))
 				fleet.Must(t, err)
-				fleet.Must(t, k.Unlock(t.Context()))
+				fleet.Must(t, k.Unlock())
 				if c.resets && i%25 == 12 {
 					nw.Proxies[4].Reset()
 				}
@@ -99,12 +99,12 @@ func TestLateRequestsAreUndoneAndDisturbNobody(t *testing.T) {
 			time.Sleep(silence)
 			nw.Heal(t)
 			l := fleet.Lock(t, late, "m") // so the late requests have been carried out
-			_ = l.Unlock(t.Context())     // a busy machine is late; WantClean is not taken in
+			_ = l.Unlock()                // a busy machine is late; WantClean is not taken in
 			fleet.Must(t, k.Extend(t.Context()))
 			if got := f.Holders(t, "n", k.Owner()); got != 3 {
 				t.Errorf("the other's hold is on %d nodes, want 3", got)
 			}
-			fleet.Must(t, k.Unlock(t.Context()))
+			fleet.Must(t, k.Unlock())
 			f.WantClean(t)
 		})
 	}

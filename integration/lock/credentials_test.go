@@ -63,7 +63,8 @@ func (v *vault) locker(t *testing.T, f fleet.Fleet) *redlock.Locker {
 	for _, n := range f.Nodes {
 		urls = append(urls, "redis://"+n.Addr())
 	}
-	return fleet.Locker(t, urls, redlock.WithTTL(fleet.Long), redlock.WithCredentials(v.credentials))
+	rotated := redlock.WithNodeConfig(redlock.NodeConfig{Credentials: v.credentials})
+	return fleet.Locker(t, urls, redlock.WithTTL(fleet.Long), rotated)
 }
 
 // While the passwords of all nodes are rotated, node by node and several times, no call fails, and each rotation costs
@@ -75,7 +76,7 @@ func TestRotatedCredentials(t *testing.T) {
 	v := newVault(t, f)
 	l := v.locker(t, f)
 	voting := func(addr string) bool {
-		for _, s := range l.Nodes(t.Context()) {
+		for _, s := range l.Status(t.Context()) {
 			if s.Addr == addr {
 				return s.Err == nil
 			}
@@ -101,7 +102,7 @@ func TestRotatedCredentials(t *testing.T) {
 				}
 				k, err := l.Lock(t.Context(), fmt.Sprint("job", w))
 				if err == nil {
-					err = k.Unlock(t.Context())
+					err = k.Unlock()
 				}
 				if err != nil {
 					t.Error(err)
@@ -138,7 +139,7 @@ func TestCredentialsThatAreWrongForAWhile(t *testing.T) {
 	l := v.locker(t, f)
 	_, err := l.TryLock(t.Context(), "job")
 	fleet.WantIs(t, err, redlock.ErrNoQuorum)
-	st := l.Nodes(t.Context())[0]
+	st := l.Status(t.Context())[0]
 	fleet.WantIs(t, st.Err, v.sealed)
 	if len(st.Findings) != 1 || st.Findings[0].Code != "credentials" {
 		t.Errorf("got the findings %+v, want that about credentials", st.Findings)
@@ -149,7 +150,7 @@ func TestCredentialsThatAreWrongForAWhile(t *testing.T) {
 	v.mu.Unlock()
 	var refusal *redlock.ReplyError
 	fleet.Eventually(t, "the password is refused", func() bool {
-		return errors.As(l.Nodes(t.Context())[0].Err, &refusal) && refusal.Code == "WRONGPASS"
+		return errors.As(l.Status(t.Context())[0].Err, &refusal) && refusal.Code == "WRONGPASS"
 	})
 	if strings.Contains(refusal.Error(), "an old one") {
 		t.Errorf("the password is in: %v", refusal)
@@ -158,5 +159,5 @@ func TestCredentialsThatAreWrongForAWhile(t *testing.T) {
 	v.mu.Lock()
 	v.password[n.Addr()] = "first"
 	v.mu.Unlock()
-	fleet.Must(t, fleet.Lock(t, l, "job").Unlock(t.Context()))
+	fleet.Must(t, fleet.Lock(t, l, "job").Unlock())
 }

@@ -18,7 +18,7 @@ func TestServersWithoutScript(t *testing.T) {
 	k := fleet.Lock(t, f.Locker(t, redlock.WithTTL(fleet.Long)), "n")
 	fleet.Must(t, k.Extend(t.Context()))
 	fleet.Eventually(t, "all nodes have granted", func() bool { return f.Holders(t, "n", k.Owner()) == 3 })
-	fleet.Must(t, k.Unlock(t.Context()))
+	fleet.Must(t, k.Unlock())
 }
 
 func TestAHoldOutlivesTheRestartOfPersistentMasters(t *testing.T) {
@@ -31,7 +31,7 @@ func TestAHoldOutlivesTheRestartOfPersistentMasters(t *testing.T) {
 		fleet.Must(t, n.Restart())
 	}
 	fleet.Eventually(t, "Extend works", func() bool { return k.Extend(t.Context()) == nil })
-	fleet.Must(t, k.Unlock(t.Context()))
+	fleet.Must(t, k.Unlock())
 	f.WantClean(t)
 }
 
@@ -55,7 +55,7 @@ func TestNoAttemptFailsWhenConnectionsAreKilled(t *testing.T) {
 			tries++
 			k, err := l.TryLock(t.Context(), fmt.Sprint("try ", tries)) // what arrives late is on nobody's way
 			if err == nil {
-				_ = k.Unlock(t.Context())
+				_ = k.Unlock()
 			} else if failed++; failed == 1 {
 				t.Logf("%+v", err)
 			}
@@ -79,7 +79,7 @@ func TestAHoldMayBeUsedByManyAtOnce(t *testing.T) {
 			for range 50 {
 				// They fail once it is lost or unlocked; not the point here.
 				_ = k.Extend(t.Context())
-				_, _, _, _ = k.Until(), k.Err(), k.Owner(), k.Token()
+				_, _, _, _ = k.Deadline(), k.Err(), k.Owner(), k.Token()
 				ctx, cancel := k.Context(t.Context())
 				_ = ctx.Err()
 				cancel()
@@ -88,7 +88,7 @@ func TestAHoldMayBeUsedByManyAtOnce(t *testing.T) {
 	}
 	users.Wait()
 	for range 4 {
-		users.Go(func() { _ = k.Unlock(t.Context()); <-k.Done() })
+		users.Go(func() { _ = k.Unlock(); <-k.Done() })
 	}
 	users.Wait()
 	f.WantClean(t)

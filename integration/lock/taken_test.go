@@ -17,7 +17,7 @@ func TestAForeignKeyOnAMinorityDoesNotBlock(t *testing.T) {
 	l := f.Locker(t, redlock.WithTTL(fleet.Long))
 	fleet.Put(t, "n", "somebody", fleet.Long, f.Nodes[0])
 	k := fleet.Lock(t, l, "n")
-	fleet.Must(t, k.Unlock(t.Context()))
+	fleet.Must(t, k.Unlock())
 	if got := fleet.Holder(t, f.Nodes[0], "n"); got != "somebody" {
 		t.Errorf("the foreign key is now %q", got)
 	}
@@ -36,7 +36,7 @@ func TestOwnKeysOfAFailedAttemptDoNotBlockTheNext(t *testing.T) {
 	fleet.WantIs(t, err, redlock.ErrNoQuorum)
 	nw.Heal(t)
 	k := fleet.Lock(t, l, "n")
-	fleet.Must(t, k.Unlock(t.Context()))
+	fleet.Must(t, k.Unlock())
 	f.WantClean(t)
 }
 
@@ -54,7 +54,7 @@ func TestAnOwnerThatIsAPrefixOfAnotherStealsNothing(t *testing.T) {
 		other := foreign(k.Owner())
 		fleet.Put(t, what, other, fleet.Long, f.Nodes...)
 		fleet.WantIs(t, k.Extend(t.Context()), redlock.ErrLost)
-		_ = k.Unlock(t.Context()) // lost, as Extend said
+		_ = k.Unlock() // lost, as Extend said
 		_, err := l.TryLock(t.Context(), what)
 		fleet.WantIs(t, err, redlock.ErrTaken)
 		if got := f.Holders(t, what, other); got != 3 {
@@ -103,14 +103,14 @@ func TestAMinorityThatNeverGrantedDoesNotMakeAHoldLost(t *testing.T) {
 		if f.Holders(t, "n", k.Owner()) == 4 {
 			return true
 		}
-		_ = k.Unlock(t.Context())
+		_ = k.Unlock()
 		return false
 	})
 	for _, p := range nw.Proxies[:2] {
 		p.Hold(faultproxy.Up)
 	}
 	for what, err := range map[string]error{
-		"Extend": k.Extend(t.Context()), "Err": k.Err(), "Unlock": k.Unlock(t.Context()),
+		"Extend": k.Extend(t.Context()), "Err": k.Err(), "Unlock": k.Unlock(),
 	} {
 		if what != "Err" && !errors.Is(err, redlock.ErrNoQuorum) {
 			t.Errorf("%s: got %v, want %v", what, err, redlock.ErrNoQuorum)

@@ -45,7 +45,8 @@ func TestURLs(t *testing.T) {
 		},
 		"socket": {url: func(n *masters.Node) string { return "unix://" + n.Socket() }, process: true},
 		"TLS": {
-			spec: masters.Spec{TLS: authority}, opts: []redlock.Option{redlock.WithTLSConfig(authority.ClientConfig())},
+			spec: masters.Spec{TLS: authority},
+			opts: []redlock.Option{redlock.WithNodeConfig(redlock.NodeConfig{TLS: authority.ClientConfig()})},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +80,7 @@ func TestURLs(t *testing.T) {
 					t.Errorf("database 0 has %q", got)
 				}
 			}
-			fleet.Must(t, k.Unlock(t.Context()))
+			fleet.Must(t, k.Unlock())
 		})
 	}
 }

@@ -78,7 +78,7 @@ func runClient(text string) int {
 
 func clientOptions() []redlock.Option {
 	return []redlock.Option{
-		redlock.WithTTL(ttl), redlock.WithRestartGuard(guard), redlock.WithNodeTimeout(5 * time.Second),
+		redlock.WithTTL(ttl), redlock.WithMaxTTL(guard), redlock.WithNodeTimeout(5 * time.Second),
 	}
 }
 
@@ -89,7 +89,7 @@ func (c *client) run(ctx context.Context, text string) (err error) {
 	}
 	opts := clientOptions()
 	if j.To != nil {
-		opts = append(opts, redlock.WithMigration(j.To))
+		opts = append(opts, redlock.WithNewNodes(j.To))
 	}
 	if c.locker, err = redlock.New(j.From, opts...); err != nil {
 		return err
@@ -136,13 +136,13 @@ func (c *client) hold(ctx context.Context, name string, rest time.Duration) {
 	holding, cancel := k.Context(ctx)
 	sleep(holding, rest)
 	cancel()
-	h.Ended = min(now(), now()+time.Until(k.Until()))
+	h.Ended = min(now(), now()+time.Until(k.Deadline()))
 	end := line{Did: released, Hold: h}
 	if err := k.Err(); err != nil {
 		end.Did, end.Why = lost, err.Error()
 	}
 	c.say(end)
-	err = k.Unlock(context.WithoutCancel(ctx))
+	err = k.Unlock()
 	switch {
 	case err == nil || end.Did == lost:
 	case errors.Is(err, redlock.ErrNoQuorum):

@@ -14,15 +14,15 @@ import (
 func count(t *testing.T, f fleet.Fleet, l lists) map[string]int {
 	t.Helper()
 	of, to := urlsOf(f, l)
-	opts := append(clientOptions(), redlock.WithoutLocking())
+	opts := clientOptions()
 	if to != nil {
-		opts = append(opts, redlock.WithMigration(to))
+		opts = append(opts, redlock.WithNewNodes(to))
 	}
-	monitor, err := redlock.New(of, opts...)
+	monitor, err := redlock.NewInspector(of, opts...)
 	fleet.Must(t, err)
 	defer monitor.Close()
 	seen := map[string]int{}
-	for _, n := range monitor.Nodes(t.Context()) {
+	for _, n := range monitor.Status(t.Context()) {
 		for _, c := range n.Clients {
 			seen[shown(c.Lists)] = max(seen[shown(c.Lists)], c.Clients)
 		}

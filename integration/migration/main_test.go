@@ -1,5 +1,5 @@
 // Package migration_test moves client processes under load from one list of masters to another, one by one, as a
-// rolling deployment does: with redlock.WithMigration in between.
+// rolling deployment does: with redlock.WithNewNodes in between.
 package migration_test
 
 import (

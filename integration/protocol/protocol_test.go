@@ -18,6 +18,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/finding"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
 )
@@ -65,7 +66,7 @@ func byLocker(l *redlock.Locker) contender {
 		if err != nil {
 			return held{}, err
 		}
-		return held{k.Owner(), k.Token(), func() error { return k.Unlock(ctx) }}, nil
+		return held{k.Owner(), k.Token(), func() error { return k.Unlock() }}, nil
 	}
 }
 
@@ -167,7 +168,7 @@ func TestPlainTurns(t *testing.T) {
 	}
 	contend(func() (func() error, error) {
 		k, err := l.TryLock(t.Context(), name)
-		return func() error { return k.Unlock(t.Context()) }, err
+		return func() error { return k.Unlock() }, err
 	})
 	for range 2 {
 		contend(func() (func() error, error) {
@@ -293,7 +294,7 @@ func TestAForeignClientGivesUp(t *testing.T) {
 		fleet.Unsafe(t, "got the lock that another holds")
 	}
 	queued(t, f, 0)
-	fleet.Must(t, k.Unlock(t.Context()))
+	fleet.Must(t, k.Unlock())
 	f.WantClean(t)
 }
 
@@ -363,7 +364,7 @@ func TestALockerSeesAForeignHolder(t *testing.T) {
 		t.Errorf("got %s, token %d, label %q, want %s, %d, foreign/1", i.Owner, i.Token, i.Label, h.owner, h.token)
 	}
 	listed := 0
-	for i, err := range l.Locks(t.Context(), "stock:") {
+	for i, err := range l.List(t.Context(), "stock:") {
 		fleet.Must(t, err)
 		if listed++; i.Name != name || i.Owner != h.owner {
 			t.Errorf("got %+v, want the lock of %s", i, h.owner)
@@ -442,7 +443,7 @@ func TestAForeignClientIsKilled(t *testing.T) {
 		if k.Token() <= h.token {
 			fleet.Unsafe(t, "got token %d after %d", k.Token(), h.token)
 		}
-		fleet.Must(t, k.Unlock(t.Context()))
+		fleet.Must(t, k.Unlock())
 		return len(f.Leftovers(t)) == 0
 	})
 }
@@ -471,12 +472,12 @@ func TestTheGuard(t *testing.T) {
 			return err == nil && known == 2
 		})
 	}
-	l := f.Locker(t, redlock.WithRestartGuard(long), redlock.WithFenceRetention(3*long))
-	for i, s := range l.Nodes(t.Context()) {
+	l := f.Guarded(t, long)
+	for i, s := range l.Status(t.Context()) {
 		if noted := s.Err != nil && strings.Contains(s.Err.Error(), "as another client noted"); noted != (i == 1) {
 			t.Errorf("node %d: got %v, noted by another client: want %v", i, s.Err, i == 1)
 		}
-		if !slices.ContainsFunc(s.Findings, func(f redlock.Finding) bool { return f.Code == "settings" }) {
+		if !slices.ContainsFunc(s.Findings, func(f finding.Finding) bool { return f.Code == "settings" }) {
 			t.Errorf("node %d: nobody says that the foreign client has another guard: %v", i, s.Findings)
 		}
 	}

@@ -116,8 +116,8 @@ func record(ctx context.Context, lockers []atomic.Pointer[redlock.Locker], names
 				}
 				h.Granted, h.Token = time.Since(start), k.Token()
 				time.Sleep(rand.N(2 * time.Millisecond))
-				h.Ended = min(time.Since(start), k.Until().Sub(start))
-				_ = k.Unlock(ctx) // lost, perhaps
+				h.Ended = min(time.Since(start), k.Deadline().Sub(start))
+				_ = k.Unlock() // lost, perhaps
 				histories[i] = append(histories[i], h)
 				r.granted.Add(1)
 			}

@@ -51,12 +51,14 @@ func memoryIsBounded(m *fleet.Measurement) {
 	)
 	names := fleet.Sized(50_000, 1_000_000)
 	rate := fleet.Sized(2500, 10_000) // names in a second, at most
-	ttl, retention := fleet.Sized(500*time.Millisecond, 5*time.Second), fleet.Sized(2600*time.Millisecond, 15*time.Second)
+	ttl := fleet.Sized(500*time.Millisecond, 5*time.Second)
+	longest := fleet.Sized(600*time.Millisecond, 7500*time.Millisecond)
+	retention := max(2*longest, longest+2*time.Second) // what WithMaxTTL makes of it
 
 	f := fleet.StartSpec(t, 5, masters.Spec{})
 	var ls []*redlock.Locker
 	for range lockers {
-		ls = append(ls, f.Locker(t, redlock.WithTTL(ttl), redlock.WithFenceRetention(retention)))
+		ls = append(ls, f.Locker(t, redlock.WithTTL(ttl), redlock.WithMaxTTL(longest)))
 	}
 	empty := use(t, f.Nodes)
 	t.Logf("tokens are kept for %s; %d names at %d/s at most; the fullest of five nodes:", retention, names, rate)
@@ -87,7 +89,7 @@ func memoryIsBounded(m *fleet.Measurement) {
 					return
 				}
 				acquired.Add(1)
-				if err := k.Unlock(t.Context()); errors.Is(err, redlock.ErrLost) {
+				if err := k.Unlock(); errors.Is(err, redlock.ErrLost) {
 					again.Add(1) // it has stuttered for longer; the token is there all the same
 				} else if err != nil {
 					t.Error(err)

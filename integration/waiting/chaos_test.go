@@ -165,7 +165,7 @@ func (x *chaos) judge(m *fleet.Measurement) {
 	time.Sleep(ttl)
 	last, err := x.fleet.Locker(t, redlock.WithTTL(ttl)).Lock(t.Context(), name)
 	fleet.Must(t, err)
-	fleet.Must(t, last.Unlock(t.Context()))
+	fleet.Must(t, last.Unlock())
 	x.fleet.WantCleanAfter(t, ttl+100*time.Millisecond)
 }
 
@@ -213,13 +213,13 @@ func TestAWaiterThatIsCutOffCostsALease(t *testing.T) {
 			go func() {
 				k, err := next.Lock(t.Context(), name)
 				if err == nil {
-					err = k.Unlock(t.Context())
+					err = k.Unlock()
 				}
 				got <- err
 			}()
 			fleet.Eventually(t, "the next one is in the queue", func() bool { return queued(t, f, cut+1) })
 			released := time.Now()
-			fleet.Must(t, k.Unlock(t.Context()))
+			fleet.Must(t, k.Unlock())
 			fleet.Must(t, <-got)
 			waited, limit := time.Since(released), time.Duration(cut)*(time.Second+backoff)+slack
 			m.Bound(waited <= limit, "with %d waiters cut off the next one waited for %v, want at most %v",

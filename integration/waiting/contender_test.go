@@ -33,7 +33,8 @@ func runContender() int {
 	loss, _ := strconv.Atoi(os.Getenv(contenderLoss))
 	limit, _ := time.ParseDuration(os.Getenv(contenderLimit))
 	l, err := redlock.New(strings.Split(os.Getenv(contenderNodes), ","), redlock.WithTTL(ttl),
-		redlock.WithNodeTimeout(limit), redlock.WithRestartGuard(0), redlock.WithDialer(lossyDialer(loss)))
+		redlock.WithNodeTimeout(limit),
+		redlock.WithNodeConfig(redlock.NodeConfig{NoRestartGuard: true, Dial: lossyDialer(loss)}))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -46,10 +47,10 @@ func runContender() int {
 			say("none", 0, time.Time{})
 			continue
 		}
-		say("held", k.Token(), k.Until())
+		say("held", k.Token(), k.Deadline())
 		time.Sleep(time.Duration(1+rand.IntN(8)) * time.Millisecond)
-		say("free", 0, k.Until())
-		_ = k.Unlock(context.Background()) // a lost hold is the judge's business
+		say("free", 0, k.Deadline())
+		_ = k.Unlock() // a lost hold is the judge's business
 	}
 	_ = l.Close()
 	return 0

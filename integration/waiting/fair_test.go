@@ -38,7 +38,7 @@ func TestAClockThatIsBehindGetsNoMoreTurns(t *testing.T) {
 					}
 					turns[i]++
 					time.Sleep(time.Millisecond)
-					_ = k.Unlock(ctx)
+					_ = k.Unlock()
 				}
 			})
 		}

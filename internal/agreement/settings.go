@@ -60,16 +60,14 @@ func (s settings) compare(others []settings) (unsafe bool, text, remedy string) 
 			retentions = append(retentions, other.retention)
 		}
 	}
-	var parts, options []string
+	var parts []string
 	if guards != nil {
 		parts = append(parts, fmt.Sprintf("other clients use %s, this one %s",
 			listed("a restart guard of ", "no restart guard", guards), listed("", "none", []time.Duration{s.guard})))
-		options = append(options, "WithRestartGuard")
 	}
 	if retentions != nil {
 		parts = append(parts, fmt.Sprintf("other clients keep tokens for %s, this one for %s",
 			listed("", "", retentions), listed("", "", []time.Duration{s.retention})))
-		options = append(options, "WithFenceRetention")
 	}
 	if parts == nil {
 		return false, "", ""
@@ -79,7 +77,10 @@ func (s settings) compare(others []settings) (unsafe bool, text, remedy string) 
 		text += fmt.Sprintf(": a lock with the TTL of %s that is in use can be granted twice after nodes restart",
 			inSeconds(longest))
 	}
-	remedy = "give all clients the same " + strings.Join(options, " and ") + ", long enough for the longest TTL"
+	remedy = "give all clients the same WithMaxTTL, long enough for the longest TTL"
+	if guards != nil && min(s.guard, slices.Min(guards)) == 0 {
+		remedy += ", and none NodeConfig.NoRestartGuard"
+	}
 	return unsafe, text, remedy
 }
 

@@ -11,25 +11,6 @@ import (
 	"time"
 )
 
-// Severity says how much a finding matters.
-type Severity int
-
-// The severities, as redlock.Severity has them.
-const (
-	Note        Severity = iota // as intended, but good to know
-	Degraded                    // locks are safe, with less to spare
-	Unavailable                 // no lock can be granted
-	Unsafe                      // a lock may be granted twice
-)
-
-// Finding is something that the administrator of a node should know.
-type Finding struct {
-	Code     string
-	Severity Severity
-	Text     string // what was found
-	Remedy   string // what to change; "": Text says it
-}
-
 // Facts is what is known about a node. Of what was not asked, or no longer holds, it has zero values.
 type Facts struct {
 	// What keeps the node from voting.

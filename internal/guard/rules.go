@@ -47,7 +47,7 @@ func (i *Info) unfit(r *Rules) error {
 		return refuse("it is Garnet, whose scripts are not atomic: two clients could hold one lock; use Redis or Valkey")
 	case i.Refused != "" && !r.WithoutInfo:
 		return refuse("it must answer INFO, for its role, uptime and eviction policy: %s; allow it (ACL SETUSER … +info), "+
-			"or see WithoutNodeInfo", i.Refused)
+			"or see NodeConfig.AllowNoInfo", i.Refused)
 	case i.Refused != "":
 		return nil
 	case i.loading:
@@ -61,7 +61,7 @@ func (i *Info) unfit(r *Rules) error {
 		return refuse("its role is %s, not master", i.Role)
 	case i.Evicts() && !r.MayEvict:
 		return refuse("maxmemory-policy %s may evict locks: CONFIG SET maxmemory-policy noeviction, "+
-			"or see WithEvictionAllowed", i.Policy)
+			"or see NodeConfig.AllowEviction", i.Policy)
 	default:
 		return nil
 	}

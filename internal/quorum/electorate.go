@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Electorate is who votes: one list of nodes, or two while the nodes are being changed (WithMigration). What counts is
+// Electorate is who votes: one list of nodes, or two while the nodes are being changed (WithNewNodes). What counts is
 // a majority of each list. A node that is in both lists votes in both.
 //
 // Two clients exclude each other if both need a majority of one list, whatever else each of them needs: these

@@ -29,7 +29,7 @@ func New(url string, config Config) (*Conn, error) {
 		return nil, err
 	}
 	if config.Credentials != nil && (at.Username != "" || at.Password != "") {
-		return nil, errors.New("the URL has a user or a password, and so would WithCredentials: leave them out of the URL")
+		return nil, errors.New("the URL has a user or a password beside NodeConfig.Credentials: leave them out of the URL")
 	}
 	c := &Conn{
 		config: config, down: errConnecting, hope: 1, wanted: make(chan struct{}, 1),

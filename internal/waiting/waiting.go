@@ -315,17 +315,16 @@ type Pause struct {
 	backoff time.Duration
 	longest time.Duration
 	short   time.Duration // if the waiter has some votes
-	most    int           // waiters ahead beyond this number do not make the pause longer
 }
 
+// mostAhead is how many waiters ahead make the pause longer.
+const mostAhead = 128
+
 // Pause draws the pause that follows the next request. backoff is its length where nothing else is known, and longest
-// what it never exceeds. patient: it is the longer the more waiters are ahead.
-func (h *History) Pause(backoff, longest time.Duration, patient bool) Pause {
+// what it never exceeds.
+func (h *History) Pause(backoff, longest time.Duration) Pause {
 	p := Pause{backoff: backoff, longest: longest}
 	p.short = (2*time.Millisecond + chance.Duration(time.Millisecond)) << min(h.partial, 6)
-	if patient {
-		p.most = 128
-	}
 	return p
 }
 
@@ -338,7 +337,7 @@ func (p Pause) Length(v *Votes, took time.Duration) time.Duration {
 	if v.Given != 0 {
 		return min(p.backoff, p.short+min(took, p.short))
 	}
-	long := max(p.backoff+p.backoff*time.Duration(min(v.ahead, p.most))/4, 2*took)
+	long := max(p.backoff+p.backoff*time.Duration(min(v.ahead, mostAhead))/4, 2*took)
 	if v.expires {
 		long = min(long, v.expiry+time.Millisecond+2*time.Millisecond*time.Duration(v.ahead))
 	}

@@ -86,7 +86,7 @@ func run(ctx context.Context, addr string, serving func(net.Addr)) error {
 func use(ctx context.Context, locker *redlock.Locker) {
 	for ctx.Err() == nil {
 		name := fmt.Sprintf("stock:%d", rand.IntN(4))
-		err := locker.Do(ctx, name, func(ctx context.Context) error {
+		err := locker.Do(ctx, name, func(ctx context.Context, _ *redlock.Lock) error {
 			select {
 			case <-time.After(rand.N(20 * time.Millisecond)):
 				return nil

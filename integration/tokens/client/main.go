@@ -28,8 +28,8 @@ func main() {
 const names, workers = 6, 4
 
 func run(nodes []string) (err error) {
-	// No restart guard: the masters have just been started.
-	l, err := redlock.New(nodes, redlock.WithTTL(time.Second), redlock.WithRestartGuard(0))
+	unguarded := redlock.NodeConfig{NoRestartGuard: true} // the masters have just been started
+	l, err := redlock.New(nodes, redlock.WithTTL(time.Second), redlock.WithNodeConfig(unguarded))
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func hold(l *redlock.Locker, name int, print func(string)) {
 	if k.Err() != nil {
 		ended = granted
 	}
-	off := k.Until().Round(0).Sub(ended.Round(0)) // shows that the clock was really set
-	_ = k.Unlock(ctx)                             // lost, if the clock was set forward meanwhile
+	off := k.Deadline().Round(0).Sub(ended.Round(0)) // shows that the clock was really set
+	_ = k.Unlock()                                   // lost, if the clock was set forward meanwhile
 	print(fmt.Sprintf("%d %d %d %d %d %d\n", name, k.Token(), asked.UnixNano(), granted.UnixNano(), ended.UnixNano(), off))
 }

@@ -21,9 +21,9 @@ type way struct {
 
 var (
 	toLock    = way{"Lock", func(l *redlock.Locker) lockCall { return l.Lock }}
-	toRLock   = way{"RLock", func(l *redlock.Locker) lockCall { return toRead(l, "Lock") }}
+	toRLock   = way{"RLock", func(l *redlock.Locker) lockCall { return l.RLock }}
 	toAcquire = way{"Acquire", func(l *redlock.Locker) lockCall {
-		return func(ctx context.Context, name string, opts ...redlock.Option) (*redlock.Lock, error) {
+		return func(ctx context.Context, name string, opts ...redlock.LockOption) (*redlock.Lock, error) {
 			return l.Semaphore(name, 1).Acquire(ctx, opts...)
 		}
 	}}
@@ -42,16 +42,18 @@ func (w *world) limited() {
 	if lock == nil {
 		return
 	}
-	if left := time.Until(lock.Until()); left > limit {
+	if left := time.Until(lock.Deadline()); left > limit {
 		w.blame("honesty", "a hold limited to %v is valid for %v", limit, left)
 	}
 	if next := w.await(held, w.clients[len(w.clients)-1], limit+w.scenario.TTL); next != nil {
 		w.gaveBack(next)
 	}
-	if err := lock.Err(); !errors.Is(err, redlock.ErrMaxHold) {
+	// A quarter may be left of it at first. The first renewal takes two round trips if nodes have no script for it.
+	slow := 4*w.scenario.Delay.SlowMax > limit/4
+	if err := lock.Err(); !errors.Is(err, redlock.ErrMaxHold) && !(slow && errors.Is(err, redlock.ErrLost)) {
 		w.blame("progress", "a hold limited to %v ended otherwise: %v", limit, err)
 	}
-	_ = lock.Unlock(context.Background()) // says that it was lost
+	_ = lock.Unlock() // says that it was lost
 }
 
 // handedOn has somebody hand on at once what it has waited for: hand-overs may be on their way to it still.
@@ -60,7 +62,7 @@ func (w *world) handedOn() {
 	if lock == nil {
 		return
 	}
-	if time.Until(lock.Until()) < w.scenario.TTL/2 {
+	if time.Until(lock.Deadline()) < w.scenario.TTL/2 {
 		w.gaveBack(lock) // too little is left of it for the nodes to be asked in time
 		return
 	}
@@ -69,8 +71,8 @@ func (w *world) handedOn() {
 		w.blame("progress", "a lock could not be handed over after the faults: %v", err)
 		return
 	}
-	w.tickets.Store(lock.Owner(), lock.Until())
-	time.Sleep(time.Until(lock.Until()) / 4)
+	w.tickets.Store(lock.Owner(), lock.Deadline())
+	time.Sleep(time.Until(lock.Deadline()) / 4)
 	adopted, err := w.clients[len(w.clients)-1].locker.Load().Adopt(context.Background(), text)
 	if err != nil {
 		w.blame("progress", "a ticket could not be adopted at once after the faults: %v", err)
@@ -88,7 +90,7 @@ func (w *world) late() {
 	if lock == nil {
 		return
 	}
-	time.Sleep(time.Until(lock.Until()) / 4)
+	time.Sleep(time.Until(lock.Deadline()) / 4)
 	asked := time.Now()
 	extended := make(chan error)
 	go func() { extended <- lock.Extend(context.Background()) }()
@@ -98,12 +100,12 @@ func (w *world) late() {
 	if err := <-extended; err == nil {
 		time.Sleep(time.Until(asked.Add(w.scenario.TTL / 2))) // the time to connect again
 	}
-	_ = lock.Unlock(context.Background())
+	_ = lock.Unlock()
 	time.Sleep(time.Until(asked.Add(3 * w.scenario.TTL))) // what the node did for it is over then, whatever it was
 }
 
 // succeed has one client hold the lock for two TTLs while another waits for it, and returns what that gets.
-func (w *world) succeed(held, how way, holder, waiter *client, opts ...redlock.Option) *redlock.Lock {
+func (w *world) succeed(held, how way, holder, waiter *client, opts ...redlock.LockOption) *redlock.Lock {
 	first := w.await(held, holder, 0)
 	if first == nil {
 		return nil
@@ -116,7 +118,7 @@ func (w *world) succeed(held, how way, holder, waiter *client, opts ...redlock.O
 }
 
 // await waits for what will be free after some time. It takes a few TTLs more than that at most.
-func (w *world) await(how way, c *client, after time.Duration, opts ...redlock.Option) *redlock.Lock {
+func (w *world) await(how way, c *client, after time.Duration, opts ...redlock.LockOption) *redlock.Lock {
 	patience := after + 4*w.scenario.TTL + 4*w.scenario.Timeout
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -131,7 +133,7 @@ func (w *world) await(how way, c *client, after time.Duration, opts ...redlock.O
 
 // gaveBack lets go. Where round trips are long, the hold may have been lost before its first renewal.
 func (w *world) gaveBack(lock *redlock.Lock) {
-	if err := lock.Unlock(context.Background()); err != nil && !errors.Is(err, redlock.ErrLost) {
+	if err := lock.Unlock(); err != nil && !errors.Is(err, redlock.ErrLost) {
 		w.blame("progress", "%s could not be unlocked after the faults: %v", lock.Name(), err)
 	}
 	w.quiet()

@@ -42,7 +42,7 @@ func (w *world) broken() {
 				continue
 			}
 			time.Sleep(before) // the rest connects
-			_ = lock.Unlock(context.Background())
+			_ = lock.Unlock()
 			w.quiet()
 		}
 	}
@@ -110,7 +110,7 @@ func (c *credentials) get(ctx context.Context, node string) (user, password stri
 func (w *world) login(client string) (opts []redlock.Option) {
 	if w.scenario.Login > 0 {
 		c := &credentials{world: w, client: client, asked: map[string]int{}}
-		opts = append(opts, redlock.WithCredentials(c.get))
+		opts = append(opts, redlock.WithNodeConfig(redlock.NodeConfig{Credentials: c.get}))
 	}
 	return opts
 }

@@ -42,6 +42,15 @@ type held struct {
 	*redlock.Lock
 	kind *kind
 	most *maximum // nil: the hold has none
+	// ends ends a hold of Do, and returns what Unlock has returned there; nil: it is none.
+	ends func() error
+}
+
+func (h held) Unlock() error {
+	if h.ends != nil {
+		return h.ends()
+	}
+	return h.Lock.Unlock()
 }
 
 // maximum is of a hold with WithMaxHold: it is kept beyond that for work that goes on, until the end of its validity.
@@ -101,7 +110,6 @@ type worker struct {
 	r     *rand.Rand
 	apart *rand.Rand // decides what came later: the others of a seed's draws stay what they were
 	waits int        // how many waits it has begun
-	mu    sync.Mutex // guards r in backoff: a semaphore waits with two goroutines
 }
 
 func (w *worker) run(end time.Time) {
@@ -145,7 +153,7 @@ func (w *worker) once() {
 			wanted = append(wanted, names[i])
 		}
 	}
-	opts := []redlock.Option{redlock.WithBackoff(w.backoff), redlock.WithMinValidity(w.scenario.Habits.Least)}
+	var opts []redlock.LockOption
 	if w.scenario.Habits.Async {
 		opts = append(opts, redlock.WithAsyncUnlock())
 	}
@@ -160,7 +168,12 @@ func (w *worker) once() {
 		patience = scaled(w.scenario.TTL, w.apart, 1./32, 1./2)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	if w.waits++; w.scenario.Habits.MaxWait && w.waits%2 == 0 {
+	tries := w.inclined(w.scenario.Habits.Try)
+	if !tries {
+		opts = append(opts, w.polls())
+		w.waits++
+	}
+	if !tries && w.scenario.Habits.MaxWait && w.waits%2 == 0 {
 		opts = append(opts, redlock.WithMaxWait(patience))
 		cancel()
 		ctx, cancel = context.WithCancel(context.Background())
@@ -168,46 +181,30 @@ func (w *worker) once() {
 	defer cancel()
 	instance := w.locker.Load()
 	locker := instance.Locker
-	verb := "Lock"
-	switch {
-	case w.inclined(w.scenario.Habits.Try):
-		verb = "TryLock"
-		opts = append(opts, redlock.WithMaxAttempts(1))
-	case w.minded(w.scenario.Habits.Once):
-		verb = "Lock once"
-		opts = append(opts, redlock.WithMaxAttempts(1))
-	}
 	var most *maximum
 	if limit := w.limit(); limit > 0 {
 		opts, most = append(opts, redlock.WithMaxHold(limit)), &maximum{}
 	}
 	reads := len(wanted) == 1 && w.scenario.Habits.Read > 0 && w.inclined(w.scenario.Habits.Read)
-	acquire, bound := locker.Lock, w.scenario.Timeout
-	if verb == "Lock" {
-		bound = 0
+	verb, acquire := w.call(locker, wanted, tries, reads)
+	var ends func() error
+	if !tries && len(wanted) == 1 && w.minded(w.scenario.Habits.Do) {
+		verb, acquire = verb+" by Do", w.toDo(locker, reads, &ends)
 	}
-	switch {
-	case len(wanted) > 1:
-		acquire = func(ctx context.Context, _ string, opts ...redlock.Option) (*redlock.Lock, error) {
-			return locker.LockAll(ctx, wanted, opts...)
-		}
-	case reads:
-		acquire, verb = toRead(locker, verb), "R"+verb
-	case verb == "TryLock":
-		acquire = locker.TryLock
-	}
-	name := strings.Join(wanted, " ")
+	bound := w.scenario.Timeout
 	if w.scenario.Permits > 0 {
-		acquire, bound, verb = w.toAdmit(locker, verb), 3*bound, verb+" permit"
+		bound *= 3
 	}
-	asked := time.Now()
+	name, asked := strings.Join(wanted, " "), time.Now()
 	lock, err := acquire(ctx, name, opts...)
 	w.count("calls", 1)
-	if bound > 0 {
+	if tries {
 		w.bounded(verb, asked, bound)
 	}
 	if err != nil {
-		w.refused(w.label, err)
+		if w.refused(w.label, err); !errors.Is(err, redlock.ErrNotAcquired) {
+			w.blame("honesty", "%s: %s %s got nothing, and the error does not say so: %v", w.label, verb, name, err)
+		}
 		w.log(w.label, "%s %s: %s", verb, name, kindOf(err))
 		ended := ctx.Err() != nil || errors.Is(err, redlock.ErrMaxWait)
 		if ended && asked.Add(patience).After(w.ending.Add(w.scenario.settle())) {
@@ -220,7 +217,7 @@ func (w *worker) once() {
 		wanted = []string{lock.Name()} // the slot's: it excludes like any lock, so there are as many holders as slots at most
 	}
 	most.outlasts(asked, w.scenario.TTL)
-	w.has(verb, wanted, held{lock, instance.kind, most}, reads)
+	w.has(verb, wanted, held{lock, instance.kind, most, ends}, reads)
 }
 
 // forEver is longer than anybody can have to wait: the others of the run end what they do when it is over, and the
@@ -234,7 +231,7 @@ func (w *worker) limit() time.Duration {
 	if !w.minded(w.scenario.Habits.Limit) {
 		return 0
 	}
-	return max(scaled(w.scenario.TTL, w.apart, 1./4, 3), 2*w.scenario.Habits.Least)
+	return scaled(w.scenario.TTL, w.apart, 1./4, 3)
 }
 
 // has is what a worker does with what it was granted: it keeps it for a while, and lets go, or hands it on.
@@ -244,7 +241,7 @@ func (w *worker) has(verb string, wanted []string, lock held, reads bool) {
 	w.heldBy(lock)
 	begun := time.Now()
 	w.supported(lock, granted)
-	w.log(w.label, "%s %s: token %d until %v", verb, strings.Join(wanted, " "), lock.Token(), since(lock.Until()))
+	w.log(w.label, "%s %s: token %d until %v", verb, strings.Join(wanted, " "), lock.Token(), since(lock.Deadline()))
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -265,25 +262,83 @@ func (w *worker) has(verb string, wanted []string, lock held, reads bool) {
 }
 
 // lockCall is Lock or TryLock, or what is called in its place.
-type lockCall func(ctx context.Context, name string, opts ...redlock.Option) (*redlock.Lock, error)
+type lockCall func(ctx context.Context, name string, opts ...redlock.LockOption) (*redlock.Lock, error)
 
-// toAdmit returns what is called in place of Lock or TryLock where several are admitted.
-func (w *worker) toAdmit(locker *redlock.Locker, verb string) lockCall {
-	return func(ctx context.Context, name string, opts ...redlock.Option) (*redlock.Lock, error) {
-		if verb == "TryLock" {
-			return w.semaphore(locker, name).TryAcquire(ctx, opts...)
+// call returns what is called to acquire, and its name.
+func (w *worker) call(l *redlock.Locker, wanted []string, tries, reads bool) (verb string, acquire lockCall) {
+	several, permits := len(wanted) > 1, w.scenario.Permits > 0
+	switch {
+	case permits && tries:
+		return "TryAcquire", func(ctx context.Context, name string, opts ...redlock.LockOption) (*redlock.Lock, error) {
+			return w.semaphore(l, name).TryAcquire(ctx, opts...)
 		}
-		return w.semaphore(locker, name).Acquire(ctx, opts...)
+	case permits:
+		return "Acquire", func(ctx context.Context, name string, opts ...redlock.LockOption) (*redlock.Lock, error) {
+			return w.semaphore(l, name).Acquire(ctx, opts...)
+		}
+	case several && tries:
+		return "TryLockAll", func(ctx context.Context, _ string, opts ...redlock.LockOption) (*redlock.Lock, error) {
+			return l.TryLockAll(ctx, wanted, opts...)
+		}
+	case several:
+		return "LockAll", func(ctx context.Context, _ string, opts ...redlock.LockOption) (*redlock.Lock, error) {
+			return l.LockAll(ctx, wanted, opts...)
+		}
+	case reads && tries:
+		return "TryRLock", l.TryRLock
+	case reads:
+		return "RLock", l.RLock
+	case tries:
+		return "TryLock", l.TryLock
+	default:
+		return "Lock", l.Lock
 	}
 }
 
-// toRead returns what a reader calls in place of Lock or TryLock.
-func toRead(locker *redlock.Locker, verb string) lockCall {
-	return func(ctx context.Context, name string, opts ...redlock.Option) (*redlock.Lock, error) {
-		if verb == "TryLock" {
-			return locker.RWMutex(name).TryRLock(ctx, opts...)
+// toDo returns what is called in place of Lock, RLock or Acquire to have Do call a function. That keeps the hold until
+// ends is called. It is called if and only if the error of Do is no ErrNotAcquired, whatever its own error is.
+func (w *worker) toDo(l *redlock.Locker, reads bool, ends *func() error) lockCall {
+	type function = func(context.Context, *redlock.Lock) error
+	do := l.Do
+	switch {
+	case w.scenario.Permits > 0:
+		do = func(ctx context.Context, name string, fn function, opts ...redlock.LockOption) error {
+			return w.semaphore(l, name).Do(ctx, fn, opts...)
 		}
-		return locker.RWMutex(name).RLock(ctx, opts...)
+	case reads:
+		do = l.RDo
+	}
+	return func(ctx context.Context, name string, opts ...redlock.LockOption) (*redlock.Lock, error) {
+		got, end, returned := make(chan *redlock.Lock), make(chan error), make(chan error, 1)
+		go func() {
+			called := false
+			err := do(ctx, name, func(_ context.Context, lock *redlock.Lock) error {
+				called = true
+				got <- lock
+				return <-end
+			}, opts...)
+			if called == errors.Is(err, redlock.ErrNotAcquired) {
+				w.blame("honesty", "%s: Do of %s has called its function: %t, and returns %v", w.label, name, called, err)
+			}
+			returned <- err
+		}()
+		select {
+		case err := <-returned:
+			return nil, err
+		case lock := <-got:
+			w.count("holds by Do", 1)
+			*ends = func() error {
+				if w.apart.IntN(2) == 0 {
+					end <- nil
+					return <-returned
+				}
+				_, nested := l.TryLock(ctx, "")
+				end <- nested
+				<-returned
+				return lock.Unlock() // as it did in Do
+			}
+			return lock, nil
+		}
 	}
 }
 
@@ -303,10 +358,9 @@ func kindOf(err error) string {
 		{redlock.ErrUnlocked, "unlocked"},
 		{redlock.ErrMaxHold, "limit"},
 		{redlock.ErrMaxWait, "waited"},
-		{redlock.ErrHandedOver, "handed over"},
 		{redlock.ErrClosed, "closed"},
-		{redlock.ErrDone, "done"},
-		{redlock.ErrExhausted, "exhausted"},
+		{redlock.ErrAlreadyRun, "done"},
+		{redlock.ErrRunsExhausted, "exhausted"},
 		{errWork, "failed"},
 		{context.DeadlineExceeded, "deadline"},
 		{context.Canceled, "cancelled"},

@@ -115,7 +115,7 @@ func Contend(seed uint64, rounds int) (sum Contest) {
 	if cutOff >= 0 {
 		sum.Text += fmt.Sprintf(", c%d cut off from most nodes", cutOff)
 	}
-	opts := []redlock.Option{redlock.WithMaxWait(time.Second)}
+	opts := []redlock.LockOption{redlock.WithMaxWait(time.Second)}
 	if r.IntN(3) == 0 {
 		opts = append(opts, redlock.WithAsyncUnlock())
 	}
@@ -128,7 +128,7 @@ func Contend(seed uint64, rounds int) (sum Contest) {
 			reads, stays := r.Float64() < read, time.Duration(1+r.IntN(4000))*time.Microsecond
 			lock := lockCall(l.Lock)
 			if reads {
-				lock = toRead(l, "Lock")
+				lock = l.RLock
 			}
 			wg.Go(func() {
 				time.Sleep(time.Duration(i))
@@ -142,7 +142,7 @@ func Contend(seed uint64, rounds int) (sum Contest) {
 				c.granted(reads)
 				time.Sleep(stays)
 				c.ends(reads)
-				_ = k.Unlock(context.Background())
+				_ = k.Unlock()
 			})
 		}
 		wg.Wait()

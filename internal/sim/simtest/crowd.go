@@ -110,16 +110,18 @@ const maxDials = 32
 func newCrowd(w *world) *crowd {
 	c := &crowd{dialing: make(map[string]int)}
 	dial := w.net.Dialer("crowd")
-	c.dialer = redlock.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-		c.note(func() { c.dialing[address]++; c.most = max(c.most, c.dialing[address]) })
-		conn, err := dial(ctx, network, address)
-		c.note(func() {
-			c.dialing[address]--
-			if err == nil {
-				c.made++
-			}
-		})
-		return conn, err
+	c.dialer = redlock.WithNodeConfig(redlock.NodeConfig{
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			c.note(func() { c.dialing[address]++; c.most = max(c.most, c.dialing[address]) })
+			conn, err := dial(ctx, network, address)
+			c.note(func() {
+				c.dialing[address]--
+				if err == nil {
+					c.made++
+				}
+			})
+			return conn, err
+		},
 	})
 	return c
 }
@@ -251,7 +253,7 @@ func (w *world) comeBack() {
 			for {
 				lock, err := c.locker.Load().Lock(ctx, "own:"+c.name)
 				if err == nil {
-					_ = lock.Unlock(context.Background())
+					_ = lock.Unlock()
 					break
 				}
 				w.refused(c.name, err)
@@ -269,7 +271,7 @@ func (w *world) comeBack() {
 
 // refused: all clients have the same list of nodes.
 func (w *world) refused(who string, err error) {
-	if w.scenario.Change == nil && errors.Is(err, redlock.ErrListConflict) {
+	if w.scenario.Change == nil && errors.As(err, new(*redlock.ListConflictError)) {
 		w.blame("lists", "%s is refused, and all have the same list: %v", who, err)
 	}
 }

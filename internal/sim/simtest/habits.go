@@ -15,9 +15,10 @@ type Habits struct {
 	Last    float64       // holds that are kept to the end of their validity, or of what renewal makes of it
 	Stay    time.Duration // mean of a while that a lock is kept
 	Rest    time.Duration // longest pause before the next
-	Least   time.Duration // WithMinValidity
+	Soon    time.Duration // WithPollInterval: the shortest
+	Late    time.Duration // and the longest
 	Async   bool          // WithAsyncUnlock
-	Once    float64       // WithMaxAttempts(1) for Lock and Acquire
+	Do      float64       // Do in place of Lock, RLock or Acquire
 	Limit   float64       // holds with WithMaxHold
 	Hand    float64       // holds that are handed to another worker, with a ticket
 	Hasty   float64       // waits that are given up soon, most of them while a question is under way
@@ -33,7 +34,8 @@ func newHabits(r *rand.Rand, ttl time.Duration) Habits {
 	part := func() float64 { return max(0, min(1, 1.4*r.Float64()-0.2)) }
 	h := Habits{
 		Try: part(), Renew: part(), Extend: part(), Last: 0.7 * part(),
-		Stay: scaled(ttl, r, 1./20, 2./3), Rest: scaled(ttl, r, 1./12, 1./2), Least: scaled(ttl, r, 1./100, 1./4),
+		Stay: scaled(ttl, r, 1./20, 2./3), Rest: scaled(ttl, r, 1./12, 1./2),
+		Soon: scaled(time.Millisecond, r, 1./2, 4), Late: scaled(ttl, r, 1./8, 1./3),
 	}
 	// Each of these is drawn by itself, so that a seed means what it meant before there were any.
 	apart := func(salt uint64) *rand.Rand { return rand.New(rand.NewPCG(uint64(h.Stay), salt)) }
@@ -46,11 +48,11 @@ func newHabits(r *rand.Rand, ttl time.Duration) Habits {
 	h.Read = sometimes(0x4ead, 2)
 	h.Async = apart(0xa51c).IntN(4) == 0
 	h.Several = apart(0x5e7).Float64()
-	h.Once = 0.6 * sometimes(0x0ace, 3)
+	h.Do = 0.5 * sometimes(0xd0, 2)
 	h.Limit = sometimes(0x11317, 3)
 	h.Hand = sometimes(0x71c4e7, 3)
 	h.Revoke = 0.3 * sometimes(0x4e70ce, 4)
 	h.MaxWait = apart(0x3a817).IntN(3) == 0
-	h.Share = apart(0x5a4ed).IntN(2) == 0 || h.Once > 0
+	h.Share = apart(0x5a4ed).IntN(2) == 0
 	return h
 }

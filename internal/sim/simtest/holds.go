@@ -13,7 +13,7 @@ import (
 type holds []*sim.Hold
 
 func (w *worker) granted(wanted []string, lock held, reads bool) (all holds) {
-	start, until := startOf(lock, w.scenario.TTL), lock.Until()
+	start, until := startOf(lock, w.scenario.TTL), lock.Deadline()
 	switch {
 	case reads:
 		w.count("holds to read", 1)
@@ -37,7 +37,7 @@ func (all holds) each(record func(*sim.Hold)) {
 func (w *worker) watch(lock held, hold holds) {
 	<-lock.Done()
 	err := lock.Err()
-	if errors.Is(err, redlock.ErrUnlocked) || errors.Is(err, redlock.ErrHandedOver) {
+	if errors.Is(err, redlock.ErrUnlocked) {
 		return // end has recorded it, or handOn
 	}
 	w.revokedOwner(lock, w.label)
@@ -50,7 +50,7 @@ func (w *worker) watch(lock held, hold holds) {
 
 // leaves records that the holder does not trust the hold any more, and until when it has been valid.
 func (w *worker) leaves(lock held, hold holds, how func(*sim.Hold)) (until time.Time) {
-	until = lock.Until()
+	until = lock.Deadline()
 	hold.each(func(h *sim.Hold) { w.history.Renewed(h, until) })
 	hold.each(how)
 	return until
@@ -63,17 +63,14 @@ func (w *worker) bounded(what string, asked time.Time, limit time.Duration) {
 	}
 }
 
-// backoff is redlock.Jitter with the worker's own randomness, which can be replayed, and in the scale of the scenario.
-func (w *worker) backoff(attempts int) time.Duration {
-	longest := min(w.scenario.TTL/4, 2*time.Millisecond<<min(attempts, 6))
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return time.Millisecond + time.Duration(w.r.Int64N(int64(longest)))
+// polls is how often the worker asks again while it waits.
+func (w *worker) polls() redlock.LockOption {
+	return redlock.WithPollInterval(w.scenario.Habits.Soon, w.scenario.Habits.Late)
 }
 
 // startOf returns when the winning attempt was begun: the end of validity is counted from there. It is earlier than
 // that where the hold has a limit, which ends it before.
-func startOf(lock held, ttl time.Duration) time.Time { return lock.Until().Add(-validity(ttl)) }
+func startOf(lock held, ttl time.Duration) time.Time { return lock.Deadline().Add(-validity(ttl)) }
 
 // validity is for how long a hold is valid, from the beginning of the attempt or the extension.
 func validity(ttl time.Duration) time.Duration {
@@ -143,7 +140,7 @@ func (w *worker) extend(lock held, hold holds) {
 	w.log(w.label, "Extend %s token %d: %s", lock.Name(), lock.Token(), kindOf(err))
 	if err == nil {
 		lock.most.outlasts(asked, w.scenario.TTL)
-		hold.each(func(h *sim.Hold) { w.history.Extended(h, lock.Until()) })
+		hold.each(func(h *sim.Hold) { w.history.Extended(h, lock.Deadline()) })
 	}
 }
 
@@ -154,13 +151,13 @@ func (w *worker) end(lock held, hold holds) {
 	}
 	until := w.leaves(lock, hold, w.history.Releasing)
 	asked := time.Now()
-	err := lock.Unlock(context.Background())
+	err := lock.Unlock()
 	hold.each(func(h *sim.Hold) { w.history.Unlocked(h, asked, err) })
 	w.log(w.label, "Unlock %s token %d: %s", lock.Name(), lock.Token(), kindOf(err))
 	w.bounded("Unlock", asked, w.scenario.Timeout)
-	if lock.Until().Before(until) {
+	if lock.Deadline().Before(until) {
 		w.blame("honesty", "%s: Unlock of token %d has moved the end of the hold from %v to %v",
-			w.label, lock.Token(), since(until), since(lock.Until()))
+			w.label, lock.Token(), since(until), since(lock.Deadline()))
 	}
 	if lock.Err() == nil {
 		w.blame("honesty", "%s: Err is nil after Unlock of token %d", w.label, lock.Token())

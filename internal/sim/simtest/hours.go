@@ -139,7 +139,8 @@ func (p *process) live() {
 // once is one life of the process. It reports whether that ended in a crash.
 func (p *process) once(life int) (crashed bool) {
 	client := fmt.Sprintf("%s.%d@%s", p.label, life, p.hour.Name)
-	locker, err := redlock.New(urls(p.nodes), redlock.WithDialer(p.net.Dialer(client)), redlock.WithMaxRuns(hourRuns))
+	reached := redlock.NodeConfig{Dial: p.net.Dialer(client)}
+	locker, err := redlock.New(urls(p.nodes), redlock.WithNodeConfig(reached), redlock.WithMaxRuns(hourRuns))
 	if err != nil {
 		panic(err)
 	}
@@ -151,7 +152,7 @@ func (p *process) once(life int) (crashed bool) {
 		}
 		_ = locker.Close()
 	}
-	err = locker.Once(context.Background(), p.hour.Name, func(ctx context.Context) error {
+	err = locker.Once(context.Background(), p.hour.Name, func(ctx context.Context, _ *redlock.Lock) error {
 		run := HourRun{Process: fmt.Sprintf("%s.%d", p.label, life), Begun: time.Now()}
 		defer func() {
 			run.Ended = time.Now()
@@ -175,7 +176,7 @@ func (p *process) once(life int) (crashed bool) {
 			return errors.New("the report could not be made")
 		}
 		return nil
-	}, redlock.WithBackoff(redlock.Jitter(2*time.Second, 8*time.Second)))
+	}, redlock.WithPollInterval(2*time.Second, 8*time.Second))
 	p.told(err, crashed)
 	return crashed
 }
@@ -202,9 +203,9 @@ func (p *process) told(err error, crashed bool) {
 		}
 	case err == nil:
 		p.note(func() { p.hour.Done++ })
-	case errors.Is(err, redlock.ErrDone):
+	case errors.Is(err, redlock.ErrAlreadyRun):
 		what = "done"
-	case errors.Is(err, redlock.ErrExhausted):
+	case errors.Is(err, redlock.ErrRunsExhausted):
 		what = "exhausted"
 	case errors.Is(err, redlock.ErrLost):
 		what = "lost" // as the run was, or judge blames it

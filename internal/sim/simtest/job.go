@@ -357,16 +357,15 @@ func (w *worker) job() {
 	if w.scenario.forgetsJobs() {
 		name = "job"
 	}
-	opts := []redlock.Option{
-		redlock.WithBackoff(w.backoff), redlock.WithMaxRuns(jobRuns), redlock.WithDoneTTL(w.scenario.DoneTTL),
-	}
+	opts := []redlock.OnceOption{redlock.WithMaxRuns(jobRuns), redlock.WithDoneTTL(w.scenario.DoneTTL)}
 	if !w.inclined(w.scenario.Habits.Renew) {
 		opts = append(opts, redlock.WithoutRenewal())
 	}
-	if w.inclined(w.scenario.Habits.Try) {
-		opts = append(opts, redlock.WithMaxAttempts(1))
-	}
 	instance := w.locker.Load()
+	once := instance.TryOnce
+	if !w.inclined(w.scenario.Habits.Try) {
+		once, opts = instance.Once, append(opts, w.polls())
+	}
 	var most *maximum
 	if limit := w.limit(); limit > 0 {
 		opts, most = append(opts, redlock.WithMaxHold(limit)), &maximum{}
@@ -383,23 +382,25 @@ func (w *worker) job() {
 	call := &jobCall{name: name, who: w.label, client: w.name, asked: time.Now()}
 	w.jobs.add(call)
 	most.outlasts(call.asked, w.scenario.TTL)
-	err := instance.Once(ctx, name, func(ctx context.Context) error {
-		running, _ := redlock.FromContext(ctx)
-		lock := held{running, instance.kind, most}
-		hold := w.history.Granted("run of "+name, w.label, lock.Token(), call.asked, lock.Until())
+	err := once(ctx, name, func(ctx context.Context, running *redlock.Lock) error {
+		lock := held{Lock: running, kind: instance.kind, most: most}
+		hold := w.history.Granted("run of "+name, w.label, lock.Token(), call.asked, lock.Deadline())
 		w.jobs.note(func() { call.begun, call.token = time.Now(), lock.Token() })
 		w.log(w.label, "begins %s: token %d", name, lock.Token())
 		watching.Go(func() { w.watch(lock, holds{hold}) })
 		err := w.work(ctx, call, lock, hold)
 		w.workOn(lock, holds{hold})
 		w.jobs.note(func() { call.ended = time.Now() })
-		w.history.Renewed(hold, lock.Until())
+		w.history.Renewed(hold, lock.Deadline())
 		w.history.Releasing(hold)
 		return err
 	}, opts...)
 	watching.Wait()
 	w.count("calls", 1)
 	w.log(w.label, "Once %s: %s", name, kindOf(err))
+	if called := !call.begun.IsZero(); called == errors.Is(err, redlock.ErrNotAcquired) {
+		w.blame("outcome", "%s: its function was called: %t, and it was told %v", w.label, called, err)
+	}
 	w.jobs.note(func() { call.returned, call.told = time.Now(), w.outcome(call, err) })
 }
 
@@ -428,9 +429,9 @@ func (w *worker) outcome(c *jobCall, err error) told {
 		return toldFailed
 	case err == nil:
 		return toldSucceeded
-	case errors.Is(err, redlock.ErrDone):
+	case errors.Is(err, redlock.ErrAlreadyRun):
 		return toldDone
-	case errors.Is(err, redlock.ErrExhausted):
+	case errors.Is(err, redlock.ErrRunsExhausted):
 		return toldExhausted
 	case c.begun.IsZero():
 		return toldNothing
@@ -458,7 +459,7 @@ func (w *worker) work(ctx context.Context, call *jobCall, lock held, hold *sim.H
 	case <-stay.C:
 	}
 	if lock.Err() == nil {
-		w.history.Renewed(hold, lock.Until())
+		w.history.Renewed(hold, lock.Deadline())
 	}
 	switch w.r.IntN(6) {
 	case 0:

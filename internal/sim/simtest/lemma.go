@@ -235,7 +235,7 @@ func (w *worker) supported(lock held, when moment) {
 func (w *worker) supportedBy(list []*sim.Node, lock held, when moment) {
 	has, known := 0, 0
 	for _, n := range list {
-		names := lock.Names()
+		names := strings.Split(lock.Name(), ", ")
 		if !slices.ContainsFunc(names, func(name string) bool { return !keeps(n, name, lock) }) {
 			has++
 		}

@@ -19,7 +19,7 @@ type Tally struct {
 
 // Races has so many clients of five nodes race for a fresh name each round, by one seed. It must be called in a
 // synctest bubble.
-func Races(seed uint64, racers, rounds int, opts ...redlock.Option) (sum Tally) {
+func Races(seed uint64, racers, rounds int, opts ...redlock.LockOption) (sum Tally) {
 	w := newWorld(Scenario{
 		Seed: seed, Nodes: 5, TTL: 10 * time.Second, Timeout: 250 * time.Millisecond, Guard: 30 * time.Second, Delay: sim.LAN,
 	})
@@ -42,7 +42,7 @@ func Races(seed uint64, racers, rounds int, opts ...redlock.Option) (sum Tally) 
 			sum.Both++
 		}
 		for _, k := range holds {
-			_ = k.Unlock(context.Background())
+			_ = k.Unlock()
 		}
 	}
 	for _, l := range lockers {
@@ -53,7 +53,7 @@ func Races(seed uint64, racers, rounds int, opts ...redlock.Option) (sum Tally) 
 }
 
 // race has all Lockers try a name at once, and returns the holds.
-func race(lockers []*redlock.Locker, name string, opts ...redlock.Option) (holds []*redlock.Lock) {
+func race(lockers []*redlock.Locker, name string, opts ...redlock.LockOption) (holds []*redlock.Lock) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex // protects holds
 	for _, l := range lockers {
@@ -81,7 +81,7 @@ func (w *world) races() {
 			w.blame("exclusion", "%d of %d clients that raced for %s have it", len(holds), len(lockers), contested)
 		}
 		for _, k := range holds {
-			_ = k.Unlock(context.Background())
+			_ = k.Unlock()
 		}
 		w.quiet()
 	}

@@ -181,10 +181,11 @@ func (v *rival) run() {
 // open starts the process. It reports whether it is accepted.
 func (v *rival) open() bool {
 	s := v.scenario
-	locker, err := redlock.New(urls(v.kind.lists[0]), redlock.WithDialer(v.net.Dialer(v.name)), redlock.WithTTL(s.TTL),
-		redlock.WithRestartGuard(s.Guard), redlock.WithFenceRetention(2*s.TTL+time.Minute))
+	reached := redlock.NodeConfig{Dial: v.net.Dialer(v.name)}
+	locker, err := redlock.New(urls(v.kind.lists[0]), redlock.WithNodeConfig(reached), redlock.WithTTL(s.TTL),
+		redlock.WithMaxTTL(s.Guard))
 	v.log(v.name, "New: %s", kindOf(err))
-	if err != nil && !errors.Is(err, redlock.ErrListConflict) {
+	if err != nil && !errors.As(err, new(*redlock.ListConflictError)) {
 		panic(err)
 	}
 	if v.locker, v.works = locker, err == nil; v.works {
@@ -198,7 +199,7 @@ func (v *rival) work() {
 	v.count("calls", 1)
 	time.Sleep(time.Duration(1 + v.r.Int64N(int64(2*time.Second))))
 	lock, err := v.locker.Lock(context.Background(), names[0], redlock.WithMaxWait(5*time.Second))
-	v.works = !errors.Is(err, redlock.ErrListConflict)
+	v.works = !errors.As(err, new(*redlock.ListConflictError))
 	if v.log(v.name, "Lock: %s", kindOf(err)); err != nil {
 		return
 	}
@@ -209,14 +210,14 @@ func (v *rival) work() {
 		hold, ends = min(hold, time.Second), 7
 	}
 	time.Sleep(hold)
-	until, held := lock.Until(), lock.Err() == nil
+	until, held := lock.Deadline(), lock.Err() == nil
 	by := v.name + "'s work"
 	if ends < 2 { // whoever gets the ticket can adopt the hold until then
 		_, err := lock.Ticket()
 		held, by = err == nil, v.name+"'s ticket"
 	}
 	if ends > 3 {
-		_ = lock.Unlock(context.Background())
+		_ = lock.Unlock()
 		return
 	}
 	if held {

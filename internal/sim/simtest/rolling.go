@@ -92,7 +92,7 @@ func changeScenario(seed uint64, shape Shape, r *rand.Rand) Scenario {
 	s.Habits.Long = 0.3 + 0.5*r.Float64()
 	if r.IntN(5) == 0 {
 		s.Permits, s.Habits.Read = 1+r.IntN(2), 0
-		if s.Habits.Once > 0 { // there is no line in a process of fewer
+		if s.Habits.Share { // there is no line in a process of fewer
 			s.Workers = s.Permits + 1
 		}
 	}
@@ -104,7 +104,7 @@ func changeScenario(seed uint64, shape Shape, r *rand.Rand) Scenario {
 // stretch makes everything that scales with the TTL so many times as long.
 func (s *Scenario) stretch(times int) {
 	for _, d := range []*time.Duration{
-		&s.TTL, &s.Timeout, &s.Pace, &s.Strain, &s.Habits.Stay, &s.Habits.Rest, &s.Habits.Least,
+		&s.TTL, &s.Timeout, &s.Pace, &s.Strain, &s.Habits.Stay, &s.Habits.Rest, &s.Habits.Late,
 	} {
 		*d *= time.Duration(times)
 	}

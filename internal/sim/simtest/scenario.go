@@ -22,9 +22,9 @@ type Scenario struct {
 	Names   int
 	TTL     time.Duration
 	Timeout time.Duration // WithNodeTimeout
-	Guard   time.Duration // WithRestartGuard
+	Guard   time.Duration // WithMaxTTL; 0: NoRestartGuard
 	Durable bool          // nodes keep everything on disk, and say so
-	Trusted bool          // durable nodes are believed: WithDurableNodes
+	Trusted bool          // durable nodes are believed: TrustDisk
 	Length  time.Duration // how long clients and faults go on
 	Faults  []fault       // what is drawn from; empty: a calm run
 	Pace    time.Duration // mean pause between faults

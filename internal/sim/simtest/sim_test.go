@@ -55,7 +55,7 @@ func run(t *testing.T, s simtest.Scenario) (r *simtest.Result) {
 func TestSimulation(t *testing.T) {
 	swarm(t, *seeds, simtest.NewScenario, perSeed{
 		"holds": 10, "holds to read": 1. / 2, "holds of several": 1. / 4, "revoked": 1. / 10,
-		"works beyond their maximum": 1. / 4, "faults": 5,
+		"works beyond their maximum": 1. / 4, "holds by Do": 1. / 4, "faults": 5,
 	})
 }
 
@@ -76,7 +76,7 @@ func TestSemaphores(t *testing.T) {
 	swarm(t, *seeds, func(seed uint64) simtest.Scenario {
 		s := simtest.NewScenario(seed)
 		s.Permits, s.Habits.Read = 1+int(seed%3), 0
-		if s.Habits.Once > 0 { // there is no line in a process of fewer
+		if s.Habits.Share { // there is no line in a process of fewer
 			s.Workers = s.Permits + 1
 		}
 		return s

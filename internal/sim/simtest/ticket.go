@@ -19,7 +19,7 @@ func (w *worker) handOn(wanted []string, lock held, hold holds) {
 	if handed {
 		w.tickets.Store(lock.Owner(), until)
 	}
-	if err := lock.Unlock(context.Background()); handed && err != nil {
+	if err := lock.Unlock(); handed && err != nil {
 		w.blame("honesty", "%s: Unlock after Ticket of token %d: %v", w.label, lock.Token(), err)
 	}
 	time.Sleep(scaled(w.scenario.TTL, w.apart, 1./100, 1./2))
@@ -41,7 +41,7 @@ func (w *worker) handOn(wanted []string, lock held, hold holds) {
 
 // adopt goes on with a hold.
 func (w *worker) adopt(c *client, lock held, text string) (held, error) {
-	opts := []redlock.Option{redlock.WithMinValidity(w.scenario.Habits.Least)}
+	var opts []redlock.LockOption
 	if w.apart.IntN(2) == 0 {
 		opts = append(opts, redlock.WithoutRenewal())
 	}
@@ -54,7 +54,7 @@ func (w *worker) adopt(c *client, lock held, text string) (held, error) {
 		return held{}, err
 	}
 	w.adopted(lock.Owner())
-	return held{adopted, by.kind, nil}, nil
+	return held{Lock: adopted, kind: by.kind}, nil
 }
 
 // adopted notes that whoever adopted a hold may end it from now on.

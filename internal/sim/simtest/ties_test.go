@@ -19,7 +19,7 @@ func TestTies(t *testing.T) {
 	}
 	for _, racers := range []int{3, 8} {
 		for _, mode := range []string{"fenced", "plain"} {
-			var opts []redlock.Option
+			var opts []redlock.LockOption
 			if mode == "plain" {
 				opts = append(opts, redlock.WithoutFencing())
 			}

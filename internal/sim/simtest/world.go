@@ -232,21 +232,19 @@ func Run(s Scenario) *Result {
 func (w *world) connect(name string, k *kind) *instance {
 	opts := []redlock.Option{
 		redlock.WithTTL(w.scenario.TTL), redlock.WithNodeTimeout(w.scenario.Timeout),
-		redlock.WithRestartGuard(w.scenario.Guard),
-	}
-	if w.scenario.Trusted {
-		opts = append(opts, redlock.WithDurableNodes())
+		redlock.WithMaxTTL(max(w.scenario.Guard, w.scenario.TTL)),
+		redlock.WithNodeConfig(redlock.NodeConfig{TrustDisk: w.scenario.Trusted, NoRestartGuard: w.scenario.Guard == 0}),
 	}
 	if w.crowd != nil {
 		return w.connectCrowd(name, k, opts)
 	}
-	opts = append(opts, redlock.WithDialer(w.net.Dialer(name)))
+	opts = append(opts, redlock.WithNodeConfig(redlock.NodeConfig{Dial: w.net.Dialer(name)}))
 	opts = append(opts, w.login(name)...)
 	if len(k.lists) > 1 {
-		opts = append(opts, redlock.WithMigration(urls(k.lists[1])))
+		opts = append(opts, redlock.WithNewNodes(urls(k.lists[1])))
 	}
 	locker, err := redlock.New(urls(k.lists[0]), opts...)
-	for try := 0; errors.Is(err, redlock.ErrListConflict) && try < 100; try++ {
+	for try := 0; errors.As(err, new(*redlock.ListConflictError)) && try < 100; try++ {
 		// Crashed clients still count. Waiting until the nodes forget them takes longer than most scenarios. What such a
 		// client has sent may yet arrive.
 		for _, n := range w.nodes {

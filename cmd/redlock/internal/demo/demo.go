@@ -32,8 +32,8 @@ var options = []redlock.Option{
 	redlock.WithNodeTimeout(500 * time.Millisecond),
 	// The masters come back empty while nobody holds the lock, and only two of five while somebody does. Elsewhere
 	// the guard keeps them out of the vote for half a minute: too long for a demo, which says so.
-	redlock.WithRestartGuard(0),
-	redlock.WithBackoff(redlock.Jitter(10*time.Millisecond, 100*time.Millisecond)),
+	redlock.WithNodeConfig(redlock.NodeConfig{NoRestartGuard: true}),
+	redlock.WithPollInterval(10*time.Millisecond, 100*time.Millisecond),
 }
 
 // ErrNotHeld says that the lock let too much be sold, or was granted without a majority.

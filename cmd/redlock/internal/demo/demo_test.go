@@ -126,9 +126,9 @@ func TestState(t *testing.T) {
 func TestExplain(t *testing.T) {
 	var out bytes.Buffer
 	newDemo(&out).explain(&redlock.QuorumError{Need: 2, Granted: 1, Nodes: []redlock.NodeError{
-		{Addr: "n1:1", Outcome: redlock.OutcomeGranted},
-		{Addr: "n2:2", Outcome: redlock.OutcomeFailed, Err: fmt.Errorf("not connected%s", strings.Repeat(" at all", 8))},
-		{Addr: "n3:3", Outcome: redlock.OutcomeLate},
+		{Addr: "n1:1", Outcome: "granted"},
+		{Addr: "n2:2", Outcome: "failed", Err: fmt.Errorf("not connected%s", strings.Repeat(" at all", 8))},
+		{Addr: "n3:3", Outcome: "no answer yet"},
 	}})
 	const want = "           no quorum: 1 of 3 nodes granted it, a majority is 2\n" +
 		"             ✓ 1  n1:1 granted\n" +

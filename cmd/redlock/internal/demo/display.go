@@ -120,9 +120,9 @@ func (d *demo) explain(err error) {
 		d.Paint(terminal.Red, "no quorum"), q.Granted, len(q.Nodes), q.Need)
 	for i, n := range q.Nodes {
 		mark := bad
-		if n.Outcome == redlock.OutcomeGranted {
+		if n.Outcome == "granted" {
 			mark = good
-		} else if n.Outcome == redlock.OutcomeLate {
+		} else if n.Outcome == "no answer yet" {
 			mark = neutral
 		}
 		const margin = 18 // of what stands before the reason

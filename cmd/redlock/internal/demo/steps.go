@@ -76,7 +76,7 @@ func (d *demo) withLock(ctx context.Context) error {
 // guarded is the guard that the demo is about. What it reports can happen on a machine that is too busy to let
 // five masters answer in time.
 func (d *demo) guarded(ctx context.Context, serve func(context.Context) error) error {
-	err := d.locker.Do(ctx, saleLock, serve)
+	err := d.locker.Do(ctx, saleLock, func(ctx context.Context, _ *redlock.Lock) error { return serve(ctx) })
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return err
@@ -102,7 +102,7 @@ func (d *demo) withoutMajority(ctx context.Context) error {
 	took := time.Since(asked)
 	if err == nil {
 		d.early++
-		lock.Unlock(ctx) // it should not exist
+		lock.Unlock() // it should not exist
 	}
 	d.say(neutral, "A till asks for the lock. The answer, after %s:", took.Round(10*time.Microsecond))
 	d.explain(err)

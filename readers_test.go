@@ -12,84 +12,26 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// panicOf returns the error that f panics with, or nil.
-func panicOf(f func()) (err error) {
-	defer func() { err, _ = recover().(error) }()
-	f()
-	return nil
-}
-
-func TestMutexExcludes(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		here, there := fl.locker("a").Mutex(t.Context(), "job"), fl.locker("b").Mutex(t.Context(), "job")
-		var wg sync.WaitGroup
-		inside, turns := 0, 0
-		for i := range 20 {
-			m := []sync.Locker{here, there}[i%2]
-			wg.Go(func() {
-				m.Lock()
-				defer m.Unlock()
-				if inside++; inside != 1 {
-					t.Errorf("%d inside", inside)
-				}
-				time.Sleep(ms)
-				inside--
-				turns++
-			})
-		}
-		wg.Wait()
-		equals(t, turns, 20, "turns")
-	})
-}
-
-// A sync.Locker returns no errors, so errors that a caller must not overlook are panics.
-func TestMutexPanics(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a")
-		fails(t, panicOf(l.Mutex(t.Context(), "job").Unlock), ErrInvalid, "Unlock without Lock")
-		fails(t, panicOf(l.Mutex(t.Context(), "").Lock), ErrInvalid, "an empty name")
-
-		ctx := expiring(t, time.Second)
-		must(fl.locker("b").Lock(t.Context(), "job"))(t)
-		m := l.Mutex(ctx, "job")
-		for range 2 { // Lock can be called again after a panic
-			fails(t, panicOf(m.Lock), context.DeadlineExceeded, "the context is done")
-		}
-
-		lost := l.Mutex(t.Context(), "lost", WithTTL(time.Second), WithoutRenewal())
-		lost.Lock()
-		time.Sleep(2 * time.Second)
-		fails(t, panicOf(lost.Unlock), ErrLost, "the hold was lost")
-		lost.Lock() // the lock can be acquired again
-		fl.nodes.pause()
-		succeeds(t, panicOf(lost.Unlock), "no node answers")
-		fl.nodes.resume()
-		_ = l.Close()
-		fails(t, panicOf(lost.Lock), ErrClosed, "closed")
-	})
-}
-
 func unlock(t testing.TB, k *Lock) {
 	t.Helper()
-	succeeds(t, k.Unlock(context.Background()))
+	succeeds(t, k.Unlock())
 }
 
 func TestReadersShareAndWritersDoNot(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
-		a, b, plain := fl.locker("a").RWMutex("job"), fl.locker("b").RWMutex("job"), fl.locker("c")
-		taken := func(what string, try func(context.Context, ...Option) (*Lock, error)) {
+		a, b, plain := fl.locker("a"), fl.locker("b"), fl.locker("c")
+		taken := func(what string, try func(context.Context, string, ...LockOption) (*Lock, error)) {
 			t.Helper()
-			fails(t, errOf(try(t.Context())), ErrTaken, what)
+			fails(t, errOf(try(t.Context(), "job")), ErrTaken, what)
 		}
-		tryPlain := func(ctx context.Context, opts ...Option) (*Lock, error) { return plain.TryLock(ctx, "job", opts...) }
 
-		first, second := must(a.RLock(t.Context()))(t), must(b.TryRLock(t.Context()))(t)
-		third := must(a.TryRLock(t.Context()))(t)
+		first, second := must(a.RLock(t.Context(), "job"))(t), must(b.TryRLock(t.Context(), "job"))(t)
+		third := must(a.TryRLock(t.Context(), "job"))(t)
 		if first.Token() != 0 || second.Token() != 0 {
 			t.Errorf("readers have tokens %d and %d", first.Token(), second.Token())
 		}
 		taken("writer beside readers", a.TryLock)
-		taken("plain lock beside readers", tryPlain)
+		taken("plain lock beside readers", plain.TryLock)
 		for _, n := range fl.nodes {
 			equals(t, n.Do("SET", "job", "foreign", "NX", "PX", "1000"), nil, "a foreign client's SET NX beside readers")
 		}
@@ -98,7 +40,7 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 		taken("writer beside the last reader", a.TryLock)
 		unlock(t, second)
 
-		writer := must(b.Lock(t.Context()))(t)
+		writer := must(b.Lock(t.Context(), "job"))(t)
 		if writer.Token() == 0 {
 			t.Error("the writer has no token")
 		}
@@ -106,7 +48,7 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 		taken("writer beside a writer", a.TryLock)
 		unlock(t, writer)
 
-		held := must(tryPlain(t.Context()))(t)
+		held := must(plain.TryLock(t.Context(), "job"))(t)
 		grows(t, held.Token(), writer.Token())
 		taken("reader beside a plain lock", a.TryRLock)
 		unlock(t, held)
@@ -118,9 +60,9 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 func TestReadersLeasesEndOneByOne(t *testing.T) {
 	const ttl = time.Second
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		renewed := must(fl.locker("a", WithTTL(ttl)).RWMutex("job").RLock(t.Context()))(t)
-		short := must(fl.locker("b", WithTTL(ttl)).RWMutex("job").RLock(t.Context(), WithoutRenewal()))(t)
-		capped := must(fl.locker("c", WithTTL(ttl)).RWMutex("job").RLock(t.Context(), WithMaxHold(2*ttl)))(t)
+		renewed := must(fl.locker("a", WithTTL(ttl)).RLock(t.Context(), "job"))(t)
+		short := must(fl.locker("b", WithTTL(ttl)).RLock(t.Context(), "job", WithoutRenewal()))(t)
+		capped := must(fl.locker("c", WithTTL(ttl)).RLock(t.Context(), "job", WithMaxHold(2*ttl)))(t)
 		left := func(want string) {
 			t.Helper()
 			synctest.Wait()
@@ -157,8 +99,8 @@ func TestReadersLeasesEndOneByOne(t *testing.T) {
 // was longer.
 func TestWriterWaitsForTheRemainingLeases(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		long := must(fl.locker("long").RWMutex("job").RLock(t.Context(), WithTTL(20*time.Second)))(t)
-		_ = must(fl.locker("gone").RWMutex("job").RLock(t.Context(), WithTTL(2*time.Second), WithoutRenewal()))(t)
+		long := must(fl.locker("long").RLock(t.Context(), "job", WithTTL(20*time.Second)))(t)
+		_ = must(fl.locker("gone").RLock(t.Context(), "job", WithTTL(2*time.Second), WithoutRenewal()))(t)
 		time.Sleep(ms)
 		unlock(t, long)
 		l := fl.locker("writer")
@@ -170,22 +112,19 @@ func TestWriterWaitsForTheRemainingLeases(t *testing.T) {
 func TestReadHoldsAndContexts(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		m := l.RWMutex("job")
-		reader := must(m.RLock(t.Context()))(t)
-		ctx := NewContext(t.Context(), reader)
-		inner := must(m.RLock(ctx))(t)
+		reader := must(l.RLock(t.Context(), "job"))(t)
+		ctx := newContext(t.Context(), reader)
+		inner := must(l.RLock(ctx, "job"))(t)
 		equals(t, inner.Owner(), reader.Owner(), "a read inside a read did not join it")
 		for what, lock := range map[string]func() (*Lock, error){
-			"Lock":           func() (*Lock, error) { return m.Lock(ctx) },
-			"TryLock":        func() (*Lock, error) { return m.TryLock(ctx) },
-			"Locker.Lock":    func() (*Lock, error) { return l.Lock(ctx, "job") },
-			"Locker.TryLock": func() (*Lock, error) { return l.TryLock(ctx, "job") },
+			"Lock":    func() (*Lock, error) { return l.Lock(ctx, "job") },
+			"TryLock": func() (*Lock, error) { return l.TryLock(ctx, "job") },
 		} {
 			within(t, 0, what, func() {
 				failsSaying(t, errOf(lock()), ErrInvalid, "read hold")
 			})
 		}
-		fails(t, errOf(fl.locker("b").RWMutex("job").TryLock(ctx)), ErrTaken, "another Locker")
+		fails(t, errOf(fl.locker("b").TryLock(ctx, "job")), ErrTaken, "another Locker")
 		if text, err := reader.Ticket(); text != "" || !errors.Is(err, ErrInvalid) || reader.Err() != nil {
 			t.Errorf("a reader's ticket: got %q, %v and %v, want ErrInvalid and a valid hold", text, err, reader.Err())
 		}
@@ -193,13 +132,13 @@ func TestReadHoldsAndContexts(t *testing.T) {
 		succeeds(t, inner.Err(), "the hold ended before its last handle")
 		unlock(t, inner)
 
-		writer := must(m.Lock(ctx))(t) // the read hold has ended, so the writer need not wait for it
-		ctx = NewContext(t.Context(), writer)
-		inner = must(m.RLock(ctx))(t)
+		writer := must(l.Lock(ctx, "job"))(t) // the read hold has ended, so the writer need not wait for it
+		ctx = newContext(t.Context(), writer)
+		inner = must(l.RLock(ctx, "job"))(t)
 		if inner.Owner() != writer.Owner() || inner.Token() != writer.Token() {
 			t.Error("a read inside a write did not join it")
 		}
-		again := must(m.Lock(NewContext(ctx, inner)))(t)
+		again := must(l.Lock(newContext(ctx, inner), "job"))(t)
 		unlock(t, again)
 		unlock(t, inner)
 		unlock(t, writer)
@@ -221,7 +160,7 @@ func TestReadersDoNotStarveAWriter(t *testing.T) {
 			})
 		}
 		time.Sleep(time.Second)
-		w := fl.locker("writer", WithBackoff(never))
+		w := fl.locker("writer", withBackoff(never))
 		for range 5 {
 			within(t, hold+30*ms, "the writer's turn", func() { unlock(t, must(w.Lock(t.Context(), "job"))(t)) })
 			time.Sleep(hold)
@@ -245,9 +184,9 @@ func TestWritersDoNotStarveReaders(t *testing.T) {
 		time.Sleep(time.Second)
 		var readers sync.WaitGroup
 		for i := range 6 {
-			m := fl.locker(fmt.Sprint("r", i), WithBackoff(never)).RWMutex("job")
+			l := fl.locker(fmt.Sprint("r", i), withBackoff(never))
 			readers.Go(func() {
-				k := must(m.RLock(t.Context()))(t)
+				k := must(l.RLock(t.Context(), "job"))(t)
 				time.Sleep(hold)
 				unlock(t, k)
 			})
@@ -264,15 +203,15 @@ func TestWritersDoNotStarveReaders(t *testing.T) {
 func TestReadersGetTheirTurnTogether(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		const hold = 50 * ms
-		never := WithBackoff(never)
+		never := withBackoff(never)
 		writer := must(fl.locker("w").Lock(t.Context(), "job"))(t)
 		var all sync.WaitGroup
 		inside := make(chan time.Time, 20)
 		for i := range 5 {
-			m := fl.locker(fmt.Sprint(i), never).RWMutex("job")
+			l := fl.locker(fmt.Sprint(i), never)
 			for range 4 {
 				all.Go(func() {
-					k := must(m.RLock(t.Context()))(t)
+					k := must(l.RLock(t.Context(), "job"))(t)
 					inside <- time.Now()
 					time.Sleep(hold)
 					unlock(t, k)
@@ -283,8 +222,8 @@ func TestReadersGetTheirTurnTogether(t *testing.T) {
 		next := fl.locker("next", never)
 		all.Go(func() { unlock(t, must(next.Lock(t.Context(), "job"))(t)) })
 		time.Sleep(20 * ms)
-		late := fl.locker("late", never).RWMutex("job")
-		all.Go(func() { unlock(t, must(late.RLock(t.Context()))(t)) })
+		late := fl.locker("late", never)
+		all.Go(func() { unlock(t, must(late.RLock(t.Context(), "job"))(t)) })
 		time.Sleep(20 * ms)
 		released := time.Now()
 		unlock(t, writer)
@@ -305,14 +244,14 @@ func TestDeadWriterKeepsReadersOutForOneTTL(t *testing.T) {
 		"cut off": func(fl *fleet, l sim.Link) { fl.net.Drop(l, sim.Both) },
 	} {
 		subtest(t, what, 3, func(t *testing.T, fl *fleet) {
-			reader := must(fl.locker("r", WithTTL(ttl)).RWMutex("job").RLock(t.Context()))(t)
+			reader := must(fl.locker("r", WithTTL(ttl)).RLock(t.Context(), "job"))(t)
 			w := fl.locker("w", WithTTL(ttl))
 			go func() { _, _ = w.Lock(t.Context(), "job") }()
 			time.Sleep(50 * ms)
-			m := fl.locker("a", WithTTL(ttl)).RWMutex("job")
-			fails(t, errOf(m.TryRLock(t.Context())), ErrTaken, "while a writer waits")
+			l := fl.locker("a", WithTTL(ttl))
+			fails(t, errOf(l.TryRLock(t.Context(), "job")), ErrTaken, "while a writer waits")
 			die(fl, sim.Link{Client: "w"})
-			within(t, ttl+300*ms, "the read", func() { unlock(t, must(m.RLock(t.Context()))(t)) })
+			within(t, ttl+300*ms, "the read", func() { unlock(t, must(l.RLock(t.Context(), "job"))(t)) })
 			unlock(t, reader)
 			fl.net.Calm()
 		})
@@ -331,13 +270,13 @@ func TestSplitVotesOfReadersAndWritersAreResolved(t *testing.T) {
 						fl.net.SetDelay(link0(client, j), sim.Both, sim.Delay{Min: 30 * ms, Max: 31 * ms})
 					}
 				}
-				acquire := l.RWMutex("job").RLock
+				acquire := l.RLock
 				if client[0] == 'w' {
-					acquire = l.RWMutex("job").Lock
+					acquire = l.Lock
 				}
 				all.Go(func() {
 					for range 10 {
-						k := must(acquire(t.Context()))(t)
+						k := must(acquire(t.Context(), "job"))(t)
 						time.Sleep(ms)
 						unlock(t, k)
 					}
@@ -361,9 +300,9 @@ func TestAReadersHoldIsNotCutToALease(t *testing.T) {
 			}
 			fl.nodes[2].Do("SET", "job", "another", "PX", 3000)
 			former := must(c.Lock(t.Context(), "job"))(t)
-			got := async(func() *Lock { return must(a.RWMutex("job").RLock(t.Context()))(t) })
+			got := async(func() *Lock { return must(a.RLock(t.Context(), "job"))(t) })
 			time.Sleep(100 * ms)
-			succeeds(t, former.Unlock(t.Context()))
+			succeeds(t, former.Unlock())
 			k := <-got
 			settleNetwork()
 			equals[any](t, fl.nodes[2].Do("ZCARD", "redlock:wait:job"), int64(1), "waiters where another owner has it")
@@ -372,15 +311,15 @@ func TestAReadersHoldIsNotCutToALease(t *testing.T) {
 			for fl.nodes[0].Do("EXISTS", "job") == int64(1) {
 				time.Sleep(100 * ms)
 			}
-			for time.Until(k.Until()) < 9*time.Second { // an extension that the last two nodes answer
+			for time.Until(k.Deadline()) < 9*time.Second { // an extension that the last two nodes answer
 				time.Sleep(10 * ms)
 			}
-			other := must(b.RWMutex("job").RLock(t.Context()))(t)
-			succeeds(t, other.Unlock(t.Context()))
+			other := must(b.RLock(t.Context(), "job"))(t)
+			succeeds(t, other.Unlock())
 			time.Sleep(1500 * ms)
 			w, err := c.TryLock(t.Context(), "job")
 			if reads := k.Err(); err == nil && reads == nil {
-				t.Errorf("%v beside a reader whose hold is valid until %v", w, k.Until())
+				t.Errorf("%v beside a reader whose hold is valid until %v", w, k.Deadline())
 			} else if reads != nil || !errors.Is(err, ErrTaken) {
 				t.Errorf("the reader: %v; the writer: %v, want ErrTaken", reads, err)
 			}
