@@ -4,7 +4,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -48,7 +47,7 @@ func main() {
 			"how many goroutines, contenders, holds or clients; the default is the scenario's own, or 1,16,64,256")
 		samples = flag.String("samples", "", "write the figures of each round to this CSV file")
 		publish = flag.String("publish", "", "bring this directory up to date, which is docs or like it: its "+
-			"benchmarks/*.csv by the scenarios that were measured, then charts, and tables in pages, by all of its CSV files")
+			"benchmarks/*.csv by the scenarios that were measured, then tables in pages by all of its CSV files")
 		list = flag.Bool("list", false, "list the scenarios")
 	)
 	flag.DurationVar(&b.length, "duration", time.Second, "length of a round")
@@ -207,7 +206,7 @@ func numbers(list string) (n []int, err error) {
 	return n, nil
 }
 
-// publish puts what was measured into a directory of pages, and makes its charts and tables of all that is known there.
+// publish puts what was measured into a directory of pages, and makes its tables of all that is known there.
 func (r *results) publish(docs string) error {
 	dir := filepath.Join(docs, "benchmarks")
 	all, err := load(dir)
@@ -221,10 +220,10 @@ func (r *results) publish(docs string) error {
 	if err := all.write(dir); err != nil {
 		return err
 	}
-	if all, err = load(dir); err != nil { // what is drawn is what stands there
+	if all, err = load(dir); err != nil { // what is shown is what stands there
 		return err
 	}
-	return errors.Join(all.draw(dir), all.update(docs))
+	return all.update(docs)
 }
 
 // raiseFileLimit makes room for pools of 256 connections to five masters, and for a crowd.

@@ -94,7 +94,8 @@ var pages = map[string]map[string]func(*results) string{
 			}
 			return ""
 		},
-		"clients": (*results).crowdClients, "costs": (*results).costs, "limits": (*results).limits,
+		"clients": (*results).crowdClients, "waits": (*results).crowdWaits, "costs": (*results).costs,
+		"limits": (*results).limits,
 	},
 }
 
@@ -109,8 +110,9 @@ func (r *results) uncontended() string {
 	at64, at256 := spot{n: 64}, spot{n: 256}
 	return r.view("", lines,
 		column{"masters", at64, func(r *row) string { return strconv.Itoa(r.masters) }},
-		column{"cycles/s at 64 goroutines", at64, of(rate)}, column{"÷ redsync+redigo", at64, of(rateToRedsync)},
-		column{"cycles/s at 256", at256, of(rate)}, column{"÷ redsync+redigo", at256, of(rateToRedsync)},
+		column{"cycles/s at 1 goroutine", spot{n: 1}, of(rate)}, column{"at 16", spot{n: 16}, of(rate)},
+		column{"at 64", at64, of(rate)}, column{"÷ redsync+redigo", at64, of(rateToRedsync)},
+		column{"at 256", at256, of(rate)}, column{"÷ redsync+redigo", at256, of(rateToRedsync)},
 		column{"allocs", at64, of("allocs")}, column{"bytes", at64, format("%.0f", "bytes")},
 		column{"CPU µs, client + servers", at64, per(1, clientCPU, serverCPU)})
 }
@@ -130,7 +132,10 @@ func (r *results) contended() string {
 	return r.view("contenders", lines,
 		column{"redlock: acquisitions/s", ours, of(rate)}, column{"wait p99 ms", ours, per(1000, p99)},
 		column{"idle gap p50 µs", ours, of("gap p50 µs")}, column{"fewest–most of one", ours, turns},
-		column{"redsync+redigo: acquisitions/s", theirs, of(rate)}, column{"fewest–most of one", theirs, turns})
+		column{"redsync+redigo: acquisitions/s", theirs, of(rate)}, column{"wait p99 ms", theirs, per(1000, p99)},
+		column{"fewest–most of one", theirs, turns},
+		column{"rueidislock, one master: wait p99 ms", spot{lock: "rueidislock"}, per(1000, p99)},
+		column{"bsm/redislock, one master: wait p99 ms", spot{lock: "bsm/redislock"}, per(1000, p99)})
 }
 
 func (r *results) sick() string {
@@ -181,6 +186,13 @@ func (r *results) crowdClients() string {
 		column{"CPU of all at rest, % of a core", rest, of(clientShare)}, column{"a master's CPU, %", rest, of(masterShare)},
 		column{"of the busiest", rest, of(busiestShare)},
 		column{"keys left in the end", spot{lock: redlockFenced5.name}, format("%.0f", orphans)})
+}
+
+func (r *results) crowdWaits() string {
+	return r.view("clients", numbered(crowdScenario, r.crowds()...),
+		column{"all open at once: ms until each has had a lock", spot{lock: allOpen}, of(took)},
+		column{"all want one name: ms until each has had it", spot{lock: oneName}, of(took)},
+		column{"a master dies and returns: worst cycle of one more client, ms", spot{lock: masterReturns}, of("worst ms")})
 }
 
 // generated are the parts of a page between two marks that name what stands there.

@@ -12,6 +12,15 @@ import (
 	"github.com/quorumlock/redlock/internal/cases"
 )
 
+func lastRuns(t *testing.T) *results {
+	t.Helper()
+	r, err := load("../docs/benchmarks")
+	if err != nil || len(r.runs) == 0 {
+		t.Fatalf("%d runs, %v", len(r.runs), err)
+	}
+	return r
+}
+
 // A scenario that was measured again replaces the earlier one whole; the others stay, in the scenarios' order. What was
 // written is read as it was.
 func TestTheLastRunOfAScenarioCounts(t *testing.T) {
