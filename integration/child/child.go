@@ -16,7 +16,7 @@ import (
 // what it does in lines on its standard output.
 type Process struct {
 	cmd   *exec.Cmd
-	input io.Closer
+	input io.WriteCloser
 	heard chan struct{} // closed when all that it said has been heard
 }
 
@@ -52,6 +52,12 @@ func Start(ctx context.Context, path string, env, args []string, hear func(line 
 		}
 	}()
 	return p, nil
+}
+
+// Tell writes a line to its standard input.
+func (p *Process) Tell(line []byte) error {
+	_, err := p.input.Write(append(line, '\n'))
+	return err
 }
 
 // Signal sends a signal.
