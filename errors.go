@@ -107,6 +107,12 @@ func (e *fnError) Is(target error) bool {
 // As finds an error in what the function returned.
 func (e *fnError) As(target any) bool { return errors.As(e.error, target) }
 
+// Format formats what the function returned.
+func (e *fnError) Format(f fmt.State, verb rune) { fmt.Fprintf(f, fmt.FormatString(f, verb), e.error) }
+
+// LogValue logs what the function returned.
+func (e *fnError) LogValue() slog.Value { return slog.AnyValue(e.error).Resolve() }
+
 // calledWith returns the error of a function that was called.
 func calledWith(err error) error {
 	if errors.Is(err, ErrNotAcquired) {

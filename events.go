@@ -122,7 +122,7 @@ func (e *events) emit(ev Event) {
 	switch {
 	case ev.Kind == EventEnd && errors.Is(ev.Err, ErrLost):
 		limit += lossEvents
-	case ev.Name == "" && ev.Kind != EventClock:
+	case ev.Kind == EventNode || ev.Kind == eventSettled:
 		limit += lossEvents + nodeEvents
 	}
 	if queued >= limit {

@@ -89,7 +89,7 @@ var inOurWords = strings.NewReplacer(
 	"use WithNewNodes", "use --to",
 	"set RootCAs or ServerName of NodeConfig.TLS", "set --ca or --server-name",
 	"set Certificates of NodeConfig.TLS", "set --cert and --key",
-	"fix the function Credentials or those of TLS in NodeConfig", "mend what it names",
+	"fix the function of NodeConfig.Credentials or NodeConfig.TLS", "mend what it names",
 	"; context deadline exceeded", "; the wait is over",
 	"; context canceled", "",
 )

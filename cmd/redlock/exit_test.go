@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"os/exec"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/quorumlock/redlock"
@@ -51,5 +54,20 @@ func TestComplaintIsOneLine(t *testing.T) {
 	cases.Equals(t, complaint(err), "one; two", "complaint")
 	if got := complaint(nil); got != "" {
 		t.Errorf("no error: got %q, want nothing", got)
+	}
+}
+
+// What the library says to people who write Go has words for those who have flags.
+func TestRemediesAreInOurWords(t *testing.T) {
+	text, err := os.ReadFile("../../internal/diagnosis/testdata/findings.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if remedy, is := strings.CutPrefix(strings.TrimSpace(line), "remedy "); is {
+			if said := inOurWords.Replace(remedy); regexp.MustCompile(`NodeConfig|With[A-Z]`).MatchString(said) {
+				t.Errorf("%s: %s", strings.TrimSpace(remedy), said)
+			}
+		}
 	}
 }

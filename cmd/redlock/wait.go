@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -40,8 +41,8 @@ func waitAction(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	var fits []redlock.Option
-	if cmd.IsSet("max-ttl") {
-		fits = append(fits, redlock.WithTTL(cmd.Duration("max-ttl"))) // any TTL will do: no lock is taken
+	if !cmd.IsSet("ttl") && cmd.IsSet("max-ttl") { // no lock is taken, so the TTL need only not be too long
+		fits = append(fits, redlock.WithTTL(min(cmd.Duration("max-ttl"), 10*time.Second)))
 	}
 	return connected(cmd, redlock.New, func(locker *redlock.Locker) error {
 		if err := refusedAtStart(locker); err != nil {
