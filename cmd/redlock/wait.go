@@ -41,8 +41,12 @@ func waitAction(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	var fits []redlock.Option
-	if !cmd.IsSet("ttl") && cmd.IsSet("max-ttl") { // no lock is taken, so the TTL need only not be too long
-		fits = append(fits, redlock.WithTTL(min(cmd.Duration("max-ttl"), 10*time.Second)))
+	if cmd.IsSet("max-ttl") { // no lock is taken, so the TTL need only not be too long
+		ttl := 10 * time.Second
+		if cmd.IsSet("ttl") {
+			ttl = cmd.Duration("ttl")
+		}
+		fits = append(fits, redlock.WithTTL(min(ttl, cmd.Duration("max-ttl"))))
 	}
 	return connected(cmd, redlock.New, func(locker *redlock.Locker) error {
 		if err := refusedAtStart(locker); err != nil {

@@ -91,11 +91,14 @@ func (x *contest) await(t *testing.T, turns int) {
 	x.mu.Lock()
 	clear(x.counts)
 	x.mu.Unlock()
-	fleet.Eventually(t, fmt.Sprintf("each client has had its turn %d times", turns), func() bool {
+	if !fleet.Soon(func() bool {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		return len(x.failed) > 0 || slices.Min(x.counts) >= turns
-	})
+	}) {
+		t.Fatalf("each client, one old and one new in turn, is to have %d turns of each of its works, and has had %v",
+			turns, slices.Collect(slices.Chunk(x.counts, len(works))))
+	}
 }
 
 // end ends the contest, and judges it.

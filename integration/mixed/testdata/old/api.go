@@ -64,14 +64,8 @@ func once(ctx context.Context, l *locker, c command, run func(token int64) error
 	}, redlock.WithMaxRuns(c.Most))
 }
 
-// waiting returns how many waiters the nodes know, or -1 while they do not agree.
 func waiting(ctx context.Context, l *locker, name string) (int, error) {
 	i, err := l.Inspect(ctx, name)
-	for _, n := range i.Nodes {
-		if n.Waiting != i.Waiting {
-			return -1, err
-		}
-	}
 	return i.Waiting, err
 }
 
