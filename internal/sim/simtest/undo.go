@@ -23,7 +23,8 @@ import (
 //   - handed on: whose hold was handed over with a ticket keeps what it has on the nodes, and what they still give it,
 //     until it is adopted or has run out: nobody lets go of it.
 //
-// A node that forgot what it was told is excused.
+// A node that forgot what it was told is excused, and so is one that has dropped the token since, as it drops all that
+// are older than the retention.
 
 // undone is what the nodes have let go of.
 type undone struct {
@@ -93,8 +94,9 @@ func (w *world) inOrder(c sim.Command, s shape, before []string, after sim.Data)
 			continue
 		}
 		token, _ := strconv.ParseFloat(own[extendsToken], 64)
+		known, _ := after.Score(tokens, keys[i]) // smaller than it was: dropped since, when older than the retention
 		if was := slices.Index(w.keys, keys[i]); was >= 0 && before[was] == "" && after.Text(keys[i]) == own[s.owner] &&
-			at.known >= token {
+			at.known >= token && known >= at.known {
 			w.blame("brought back",
 				"%v on %s: extend of %s sets %s to %s again, token %.0f, where that was let go of and %.0f known",
 				since(c.At), c.Node, c.Client, keys[i], own[s.owner], token, at.known)
