@@ -87,6 +87,24 @@ func TestClose(t *testing.T) {
 	})
 }
 
+// A connection breaks just behind a release, and Close comes before there is a new one: what it undoes gets there all
+// the same.
+func TestCloseWaitsForAConnectionThatIsMadeAnew(t *testing.T) {
+	for after := range 60 { // ms
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			fl.net.SetDelay(link0("a", 2), sim.Both, sim.Delay{Min: 5 * ms, Max: 5 * ms})
+			l := fl.locker("a", WithTTL(30*time.Second))
+			k := must(l.TryLock(t.Context(), "job"))(t)
+			time.Sleep(10 * ms) // the node has given the lock
+			succeeds(t, k.Unlock())
+			fl.net.Reset(link0("a", 2))
+			time.Sleep(time.Duration(after) * ms)
+			within(t, 500*ms, "Close", func() { _ = l.Close() })
+			fl.nothingLeft(fmt.Sprint(after, " ms after the reset"))
+		})
+	}
+}
+
 // A call is in flight until it has told its outcome and the schedule has its hold. So Close passes on the events of all
 // calls, and leaves the client registered for holds that nobody has unlocked.
 func TestCloseWaitsForTheEndOfCalls(t *testing.T) {

@@ -48,7 +48,7 @@ type Conn struct {
 	starved      int           // how often in a row it fired late, and no reply has come since
 	nextDeadline time.Time     // when the watchdog will fire; zero: it is not set
 	draining     bool          // only undos are accepted
-	drained      chan struct{} // closed when draining and nothing is queued or in flight, or the connection is lost
+	drained      chan struct{} // closed when draining and nothing is queued or in flight, or there will be no connection
 	checkDue     bool          // a check was asked for, and none has begun since
 	idleChecks   int           // how many have begun since the last request, apart from Ask's
 
@@ -166,11 +166,12 @@ func (c *Conn) eachUnanswered(visit func(r *Request, sent time.Time)) {
 	}
 }
 
-// checkDrained ends Drain if nothing is left. It is called while draining, after the Rounds have their replies.
+// checkDrained ends Drain if nothing is left, or nothing can be had any more: a connection that has just broken is made
+// anew, and takes what is to be undone. It is called while draining, after the Rounds have their replies.
 func (c *Conn) checkDrained() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if (c.link == nil || len(c.queue)+c.inFlight.total == 0) && !isClosed(c.drained) {
+	if (c.link == nil && c.hope == 0 || len(c.queue)+c.inFlight.total == 0) && !isClosed(c.drained) {
 		close(c.drained)
 	}
 }

@@ -75,7 +75,7 @@ func (c *Conn) serve(l *link) error {
 func (c *Conn) connected(l *link) {
 	var unanswered []*Request
 	c.mu.Lock()
-	down := c.down
+	down, draining := c.down, c.draining
 	c.link, c.since, c.down, c.unresponsive = l, c.config.Now(), nil, time.Time{}
 	// Nothing is written until what goes ahead of the queue is in it. Requests that come meanwhile must stay behind those
 	// that waited, since they may be their undos.
@@ -89,6 +89,9 @@ func (c *Conn) connected(l *link) {
 	c.mu.Unlock()
 	fail(unanswered, down)
 	callDone(over)
+	if draining {
+		c.checkDrained()
+	}
 	if c.config.OnConnect != nil && c.ctx.Err() == nil {
 		c.config.OnConnect()
 	}

@@ -67,8 +67,8 @@ func (c *Conn) SameURL(other *Conn) bool { return c.dialer.url == other.dialer.u
 // TLS reports whether the server is to speak TLS.
 func (c *Conn) TLS() bool { return c.dialer.url.TLS }
 
-// Drain stops accepting requests other than undos. It returns when all requests are answered, when the connection is
-// lost, or when ctx is done.
+// Drain stops accepting requests other than undos. It returns when all requests are answered, when the server is away,
+// or when ctx is done.
 func (c *Conn) Drain(ctx context.Context) {
 	c.mu.Lock()
 	c.draining = true
