@@ -313,24 +313,15 @@ func abstains(a *guard.Abstention, now time.Time) *abstainError {
 	return e
 }
 
-// voteState is whether a node's votes count, and if not, whether it answers.
-type voteState int
-
-const (
-	nodeVotes voteState = iota + 1
-	nodeAbstains
-	nodeIsDown
-)
-
-// stateOf returns the state of a node whose votes do not count for the given reason, or count if there is none.
-func stateOf(why error) voteState {
+// stateOf returns the state of a node, in a word, if its votes do not count for that reason; nil: they count.
+func stateOf(why error) string {
 	switch {
 	case why == nil:
-		return nodeVotes
+		return "up"
 	case errors.Is(why, ErrNodeAbstains):
-		return nodeAbstains
+		return "abstaining"
 	default:
-		return nodeIsDown
+		return "down"
 	}
 }
 

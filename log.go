@@ -156,32 +156,25 @@ func (l *eventLog) write(ev *Event, level slog.Level) {
 	l.logger.LogAttrs(ctx, level, ev.inWords(), attrs...)
 }
 
-// inWords says what has happened.
+// inWords says what has happened: without an error, and with one.
+var inWords = map[string][2]string{
+	EventAcquire: {"acquired", "not acquired"}, EventRenew: {"renewed", "not renewed"}, EventRepair: {"repaired", ""},
+	EventEnd: {"released", "released"},
+}
+
 func (ev *Event) inWords() string {
-	failed := ev.Err != nil
+	words, known := inWords[ev.Kind]
 	switch {
-	case ev.Kind == EventAcquire && failed:
-		return "not acquired"
-	case ev.Kind == EventAcquire:
-		return "acquired"
-	case ev.Kind == EventRenew && failed:
-		return "not renewed"
-	case ev.Kind == EventRenew:
-		return "renewed"
-	case ev.Kind == EventRepair:
-		return "repaired"
+	case ev.Kind == EventNode:
+		return "node " + stateOf(ev.Err)
 	case ev.Kind == EventEnd && errors.Is(ev.Err, ErrLost):
 		return "lost"
-	case ev.Kind == EventEnd:
-		return "released"
-	case ev.Kind == EventNode && errors.Is(ev.Err, ErrNodeAbstains):
-		return "node abstaining"
-	case ev.Kind == EventNode && failed:
-		return "node down"
-	case ev.Kind == EventNode:
-		return "node up"
-	default:
+	case !known:
 		return ev.Kind
+	case ev.Err != nil:
+		return words[1]
+	default:
+		return words[0]
 	}
 }
 
@@ -268,7 +261,7 @@ func (l *eventLog) sumUp(d *digest, now time.Time) {
 	holds = fmt.Sprintf("%d %s%s", len(d.holds), more, holds)
 	down := 0
 	for _, n := range l.nodes {
-		if stateOf(n.vote(now)) == nodeIsDown {
+		if stateOf(n.vote(now)) == "down" {
 			down++
 		}
 	}

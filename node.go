@@ -43,7 +43,7 @@ type node struct {
 	reporting atomic.Bool // report was called, and the findings have not been looked at since
 
 	announcing sync.Mutex // guards announced
-	announced  voteState  // the state in the last event
+	announced  string     // the state in the last event
 }
 
 // addr returns the node's address without user and password.
