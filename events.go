@@ -325,8 +325,7 @@ func (o *observation) extended(owner uuid.UUID, token int64, asked instant, unti
 		return
 	}
 	o.failing = failure != nil // what went wrong is not to be counted for longer than it lasts
-	ev := Event{Kind: EventRenew, Op: "extend", Owner: owner.String(), Token: token, Until: until, Err: failure}
-	o.emit(ev, asked)
+	o.emit(Event{Kind: EventRenew, Op: "extend", Owner: owner.String(), Token: token, Until: until, Err: failure}, asked)
 }
 
 // repaired emits the nodes that an extension has repaired, after all have answered or failed. The hold may have ended

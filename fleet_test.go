@@ -224,14 +224,6 @@ func forOnce(opts []LockOption) []OnceOption {
 	return all
 }
 
-// forNew returns options of a lock for New.
-func forNew(opts []LockOption) (all []Option) {
-	for _, opt := range opts {
-		all = append(all, opt)
-	}
-	return all
-}
-
 // tries are the calls that ask once.
 var tries = map[string]call{
 	"Lock": calls["TryLock"],

@@ -417,13 +417,8 @@ const longestTTL = 366 * 24 * time.Hour
 
 // check validates the options, and boxes the TTL so that sending it allocates nothing.
 func (o *options) check() error {
-	for what, ttl := range map[string]time.Duration{"TTL": o.ttl, "longest TTL": o.maxTTL} {
-		if ttl < time.Millisecond {
-			return invalid("%s %s: Redis counts in milliseconds, 1ms is the least", what, ttl)
-		}
-		if ttl > longestTTL {
-			return invalid("%s %s: the most is a year", what, ttl)
-		}
+	if err := cmp.Or(checkTTL("TTL", o.ttl), checkTTL("longest TTL", o.maxTTL)); err != nil {
+		return err
 	}
 	o.ttl = o.ttl.Truncate(time.Millisecond)
 	switch {
@@ -457,6 +452,17 @@ func (o *options) check() error {
 	}
 	o.ttlArg = o.ttl.Milliseconds()
 	return nil
+}
+
+func checkTTL(what string, ttl time.Duration) error {
+	switch {
+	case ttl < time.Millisecond:
+		return invalid("%s %s: Redis counts in milliseconds, 1ms is the least", what, ttl)
+	case ttl > longestTTL:
+		return invalid("%s %s: the most is a year", what, ttl)
+	default:
+		return nil
+	}
 }
 
 // pollInterval returns how long to wait after a number of failed attempts in a row, counted from 1; nil if that cannot

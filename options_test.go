@@ -102,8 +102,7 @@ func TestALongTTL(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		k := must(fl.locker("a", WithTTL(45*time.Second)).TryLock(t.Context(), "job"))(t)
 		between(t, time.Until(k.Deadline()), 44*time.Second, 45*time.Second, "validity")
-		other := fl.locker("b", WithMaxTTL(45*time.Second))
-		must(other.TryLock(t.Context(), "other", WithTTL(45*time.Second)))(t)
+		must(fl.locker("b", WithMaxTTL(45*time.Second)).TryLock(t.Context(), "other", WithTTL(45*time.Second)))(t)
 	})
 }
 

@@ -158,17 +158,20 @@ func TestARegistrationEndsWithItsClient(t *testing.T) {
 func TestARegistrationOutlivesLongHolds(t *testing.T) {
 	const ttl = 5 * time.Minute
 	c := changes[0]
-	for what, options := range map[string][2][]LockOption{
-		"of all calls": {{WithTTL(ttl)}},
-		"of one call":  {nil, {WithTTL(ttl)}},
+	for what, options := range map[string]struct {
+		all []Option
+		one []LockOption
+	}{
+		"of all calls": {all: []Option{WithTTL(ttl)}},
+		"of one call":  {one: []LockOption{WithTTL(ttl)}},
 	} {
 		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
 			time.Sleep(2 * ttl) // the nodes are older than the guard's period
-			opts := append(forNew(options[0]), withGuard(ttl), withRetention(2*ttl))
+			opts := append(options.all, withGuard(ttl), withRetention(2*ttl))
 			a := c.locker(fl, "old", "a", opts...)
 			time.Sleep(time.Minute)
-			k := must(a.Lock(t.Context(), "job", options[1]...))(t)
-			if time.Sleep(time.Second); options[1] == nil {
+			k := must(a.Lock(t.Context(), "job", options.one...))(t)
+			if time.Sleep(time.Second); options.one == nil {
 				time.Sleep(100 * time.Second)
 			}
 			fl.cutAll("a")
