@@ -320,9 +320,8 @@ func stateOf(why error) string {
 		return "up"
 	case errors.Is(why, ErrNodeAbstains):
 		return "abstaining"
-	default:
-		return "down"
 	}
+	return "down"
 }
 
 // ListConflictError says that clients are at work whose lists of nodes and this Locker's do not exclude each other: two

@@ -42,7 +42,8 @@ type Inspector struct {
 	opened     time.Time           // when New was called
 	futile     atomic.Int64        // how long after that a call last found no majority connected, in ns; 0: none did
 	asking     singleflight.Group  // of Nodes
-	closing    sync.Once
+	closing    atomic.Bool
+	closed     chan struct{} // by Close, at its end
 }
 
 // maxName is the longest name in bytes: every message contains the name.
@@ -96,7 +97,7 @@ func newInspector(op string, nodes []string, opts []Option) (*Inspector, error) 
 	if o.migrates {
 		lists = append(lists, o.migrateTo)
 	}
-	l := &Inspector{opts: o, opened: o.clock.local()}
+	l := &Inspector{opts: o, opened: o.clock.local(), closed: make(chan struct{})}
 	if l.peers, l.electorate, err = newNodes(lists, o); err != nil {
 		return nil, &opError{op: op, reason: err}
 	}
@@ -139,19 +140,22 @@ func newInspector(op string, nodes []string, opts []Option) (*Inspector, error) 
 // Holds that are not unlocked end with [ErrClosed]; the nodes keep them for the rest of the TTL. Calls after Close fail
 // with [ErrClosed]. Close returns nil.
 func (l *Inspector) Close() error {
-	l.closing.Do(func() {
-		l.calls.refuse() // first: a caller that learns of the end from one call must not be able to begin another
-		l.cancel()
-		l.events.ending()
-		l.calls.wait(l.opts.nodeTimeout)
-		l.listeners.close()
-		l.peers.agreement.Close(l.schedule.Close)
-		l.peers.trimLast()
-		ctx, cancel := context.WithTimeout(context.Background(), l.opts.nodeTimeout)
-		defer cancel()
-		closeNodes(ctx, l.nodes)
-		l.events.close(ctx)
-	})
+	if !l.closing.CompareAndSwap(false, true) {
+		<-l.closed // not a mutex, which would stop the clock of a test in virtual time
+		return nil
+	}
+	defer close(l.closed)
+	l.calls.refuse() // first: a caller that learns of the end from one call must not be able to begin another
+	l.cancel()
+	l.events.ending()
+	l.calls.wait(l.opts.nodeTimeout)
+	l.listeners.close()
+	l.peers.agreement.Close(l.schedule.Close)
+	l.peers.trimLast()
+	ctx, cancel := context.WithTimeout(context.Background(), l.opts.nodeTimeout)
+	defer cancel()
+	closeNodes(ctx, l.nodes)
+	l.events.close(ctx)
 	return nil
 }
 

@@ -460,9 +460,8 @@ func checkTTL(what string, ttl time.Duration) error {
 		return invalid("%s %s: Redis counts in milliseconds, 1ms is the least", what, ttl)
 	case ttl > longestTTL:
 		return invalid("%s %s: the most is a year", what, ttl)
-	default:
-		return nil
 	}
+	return nil
 }
 
 // pollInterval returns how long to wait after a number of failed attempts in a row, counted from 1; nil if that cannot
