@@ -29,6 +29,7 @@ type Inspection struct {
 	// ReaderLabels is what the clients of Readers call themselves, in the order of Readers.
 	ReaderLabels []string
 
+	Value     string        // what the holder has set: see [WithValue]; "": nothing
 	Token     int64         // the owner's fencing token; 0: not known, or forgotten (see [WithMaxTTL])
 	Remaining time.Duration // for how long a majority keeps the lock, unless it is extended
 	Waiting   int           // how many waiters the nodes know; all of one process count as one
@@ -46,6 +47,7 @@ type NodeInspection struct {
 	// ReaderLabels is what the clients of Readers call themselves, in the order of Readers.
 	ReaderLabels []string
 
+	Value     string        // of the owner
 	Token     int64         // the largest that the node has accepted for the name, of any owner; 0: it remembers none
 	Remaining time.Duration // for how long the node keeps the lock; less than 0: for ever, so it is not a lock
 	Waiting   int
