@@ -31,6 +31,7 @@ type Inspection struct {
 
 	Value     string        // what the holder has set: see [WithValue]; "": nothing
 	Token     int64         // the owner's fencing token; 0: not known, or forgotten (see [WithMaxTTL])
+	Age       time.Duration // since the token was drawn, by the nodes' clocks; 0: not known, as the token
 	Remaining time.Duration // for how long a majority keeps the lock, unless it is extended
 	Waiting   int           // how many waiters the nodes know; all of one process count as one
 	Runs      Runs
@@ -90,6 +91,9 @@ func (l *Inspector) Inspect(ctx context.Context, name string) (Inspection, error
 		i.Nodes = append(i.Nodes, s.inspection(l.nodes[n].addr()))
 	}
 	i.conclude(l.electorate)
+	if i.Token > 0 {
+		i.Age = time.Duration(max(l.tokens.time(l.opts.clock.now())-i.Token, 1)) * time.Microsecond
+	}
 	if err == nil {
 		r := readings(all)
 		i.Runs = runsOf(&r.Entry)

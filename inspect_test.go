@@ -16,7 +16,7 @@ func TestInspect(t *testing.T) {
 		a, b := fl.locker("a", WithPrefix("p:")), fl.locker("b", WithPrefix("p:"))
 		inspect := func() Inspection { t.Helper(); return must(b.Inspect(t.Context(), "job"))(t) }
 
-		if got := inspect(); got.Owner != "" || got.Token != 0 || got.Waiting != 0 || got.Runs != (Runs{}) ||
+		if got := inspect(); got.Owner != "" || got.Token != 0 || got.Age != 0 || got.Waiting != 0 || got.Runs != (Runs{}) ||
 			len(got.Nodes) != 5 {
 			t.Errorf("free: got %+v", got)
 		}
@@ -30,7 +30,7 @@ func TestInspect(t *testing.T) {
 		time.Sleep(time.Second)
 		got := inspect()
 		if got.Name != "job" || got.Owner != k.Owner() || got.Token != k.Token() || got.Waiting != 1 ||
-			got.Remaining < 8*time.Second || got.Remaining > 10*time.Second {
+			got.Remaining < 8*time.Second || got.Remaining > 10*time.Second || got.Age.Round(time.Second/2) != time.Second {
 			t.Errorf("held: got %+v", got)
 		}
 		for i, n := range got.Nodes {
