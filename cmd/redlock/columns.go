@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -148,6 +149,20 @@ func printable(owner string) string {
 		return quoted
 	}
 	return owner
+}
+
+// value is what the holder has set.
+func value(text string) string { return cmp.Or(printable(text), "-") }
+
+// withoutEmpty leaves out the last column if nothing stands in it.
+func withoutEmpty(rows [][]string) [][]string {
+	last := len(rows[0]) - 1
+	if !slices.ContainsFunc(rows[1:], func(cells []string) bool { return cells[last] != "-" }) {
+		for i := range rows {
+			rows[i] = rows[i][:last]
+		}
+	}
+	return rows
 }
 
 func token(t int64) string {

@@ -208,7 +208,9 @@ type nameObject struct {
 	Label     string           `json:"label,omitempty"` // what the owner's client calls itself
 	Readers   []string         `json:"readers,omitempty"`
 	Labels    []string         `json:"reader_labels,omitempty"` // in the order of the readers
+	Value     string           `json:"value,omitempty"`
 	Token     int64            `json:"token,omitempty"`
+	Age       float64          `json:"age_seconds,omitempty"`
 	Remaining float64          `json:"remaining_seconds"`
 	Waiting   int              `json:"waiting"`
 	Runs      *runsObject      `json:"runs,omitempty"`
@@ -237,6 +239,7 @@ type nodeViewObject struct {
 	Error     string      `json:"error,omitempty"`
 	Owner     string      `json:"owner,omitempty"`
 	Label     string      `json:"label,omitempty"`
+	Value     string      `json:"value,omitempty"`
 	Token     int64       `json:"token,omitempty"`
 	Remaining float64     `json:"remaining_seconds"`
 	Waiting   int         `json:"waiting"`
@@ -247,13 +250,13 @@ type nodeViewObject struct {
 func inspectionObject(i redlock.Inspection, unknown error) nameObject {
 	o := nameObject{
 		Name: i.Name, Bytes: bytesOf(i.Name), Known: unknown == nil, Held: i.Owner != "", Owner: i.Owner, Label: i.Label,
-		Readers: i.Readers, Labels: i.ReaderLabels, Token: i.Token,
+		Readers: i.Readers, Labels: i.ReaderLabels, Value: i.Value, Token: i.Token, Age: i.Age.Seconds(),
 		Remaining: i.Remaining.Seconds(), Waiting: i.Waiting, Runs: runsOf(i.Runs), Nodes: []nodeViewObject{},
 	}
 	for _, n := range i.Nodes {
 		v := nodeViewObject{
 			Addr: n.Addr, Counts: n.Err == nil, Owner: n.Owner, Label: n.Label, Token: n.Token, Remaining: n.Remaining.Seconds(),
-			Waiting: n.Waiting, Runs: runsOf(n.Runs),
+			Value: n.Value, Waiting: n.Waiting, Runs: runsOf(n.Runs),
 		}
 		if n.Err != nil {
 			v.Error = complaint(n.Err)

@@ -19,10 +19,11 @@ func lsVerb() *cli.Command {
 		UsageText: "redlock ls [flags] [PREFIX]",
 		Description: strings.TrimSpace(`
 Lists the locks that a majority of the nodes knows as held, all or those
-whose names begin with PREFIX: the holder, its fencing token, for how long
-the nodes keep the lock unless it is renewed, and how many wait. A
-semaphore's permits are locks, too. It takes no lock and changes nothing. It
-looks at all keys of each node, in small steps.
+whose names begin with PREFIX: the holder, its fencing token and age, for how
+long the nodes keep the lock unless it is renewed, how many wait, and the
+values that holders have set. A semaphore's permits are locks, too. It takes
+no lock and changes nothing. It looks at all keys of each node, in small
+steps.
 
 EXIT CODES
    0     listed, whether or not there are any
@@ -39,19 +40,17 @@ func lsAction(ctx context.Context, cmd *cli.Command) error {
 	}
 	prefix := cmd.Args().First()
 	return connected(cmd, redlock.NewInspector, func(inspector *redlock.Inspector) error {
-		o, rows := listObject{Locks: []nameObject{}}, [][]string{{"NAME", "HOLDER", "TOKEN", "LEFT", "WAITING"}}
+		o, rows := listObject{Locks: []nameObject{}}, [][]string{lockHead()}
 		for i, err := range inspector.List(ctx, prefix) {
 			if err != nil {
 				return err
 			}
 			o.Locks = append(o.Locks, inspectionObject(i, nil))
-			rows = append(rows, []string{
-				printable(i.Name), holders(i), token(i.Token), left(i.Remaining), strconv.Itoa(i.Waiting),
-			})
+			rows = append(rows, lockRow(i))
 		}
 		return show(cmd, o, func(p terminal.Printer) error {
 			if len(o.Locks) > 0 {
-				return p.Table(rows, 0, 1)
+				return printLocks(p, rows)
 			}
 			text := "no lock is held" // said beside the list, which is empty
 			if prefix != "" {
@@ -66,6 +65,26 @@ func lsAction(ctx context.Context, cmd *cli.Command) error {
 // listObject is what ls prints with --json.
 type listObject struct {
 	Locks []nameObject `json:"locks"`
+}
+
+func lockHead() []string {
+	return []string{"NAME", "HOLDER", "TOKEN", "AGE", "LEFT", "WAITING", "VALUE"}
+}
+
+func lockRow(i redlock.Inspection) []string {
+	return []string{
+		printable(i.Name), holders(i), token(i.Token), span(i.Age), left(i.Remaining), strconv.Itoa(i.Waiting),
+		value(i.Value),
+	}
+}
+
+// printLocks prints a table of locks: where it is too wide, names, holders and values are cut.
+func printLocks(p terminal.Printer, rows [][]string) error {
+	narrow := []int{0, 1, len(rows[0]) - 1}
+	if rows = withoutEmpty(rows); len(rows[0]) < len(lockHead()) {
+		narrow = narrow[:2]
+	}
+	return p.Table(rows, narrow...)
 }
 
 // holders is who holds a lock, in a column: of readers the first, and how many there are.

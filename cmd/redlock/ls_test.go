@@ -16,16 +16,17 @@ func TestLs(t *testing.T) {
 	begin(t, c, "ls").end(exitOK, "", "redlock: no lock is held\n")
 	var holders []*session
 	for _, name := range []string{"job:b", "job:a", "odd\tname", "other"} {
-		holders = append(holders, holding(t, c, "run", name))
+		holders = append(holders, holding(t, c, "run", "--value", "at:"+name, name))
 	}
 	s := begin(t, c, "ls", "job:")
-	if got := strings.Fields(s.next()); strings.Join(got, " ") != "NAME HOLDER TOKEN LEFT WAITING" {
+	if got := strings.Fields(s.next()); strings.Join(got, " ") != "NAME HOLDER TOKEN AGE LEFT WAITING VALUE" {
 		t.Errorf("head: %q", got)
 	}
 	host, _ := os.Hostname()
 	for i, name := range []string{"job:a", "job:b"} {
 		holder := fmt.Sprintf("%s/%d", host, holders[1-i].cmd.Process.Pid)
-		if got := strings.Fields(s.next()); len(got) != 5 || got[0] != name || got[1] != holder || got[4] != "0" {
+		if got := strings.Fields(s.next()); len(got) != 7 || got[0] != name || got[1] != holder ||
+			!strings.HasSuffix(got[3], "s") || got[5] != "0" || got[6] != "at:"+name {
 			t.Errorf("got %q, want %s held by %s", got, name, holder)
 		}
 	}
@@ -37,10 +38,13 @@ func TestLs(t *testing.T) {
 			Name  string
 			Held  bool
 			Label string
+			Value string
+			Age   float64 `json:"age_seconds"`
 		}
 	}
 	begin(t, c, "ls", "--json").object(&said)
-	if len(said.Locks) != 4 || said.Locks[2].Name != "odd\tname" || !said.Locks[2].Held || said.Locks[2].Label == "" {
+	if len(said.Locks) != 4 || said.Locks[2].Name != "odd\tname" || !said.Locks[2].Held || said.Locks[2].Label == "" ||
+		said.Locks[2].Value != "at:odd\tname" || said.Locks[2].Age <= 0 {
 		t.Errorf("got %+v", said)
 	}
 	c.Kill(0, 1, 2)

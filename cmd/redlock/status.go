@@ -56,8 +56,14 @@ func printStatus(p terminal.Printer, i redlock.Inspection, unknown error) error 
 	if i.Token > 0 {
 		add("token: %d", i.Token)
 	}
+	if i.Age > 0 {
+		add("age: %s", span(i.Age))
+	}
 	if i.Owner != "" {
 		add("left: %s, unless renewed", left(i.Remaining))
+	}
+	if i.Value != "" {
+		add("value: %s", value(i.Value))
 	}
 	for r, owner := range i.Readers {
 		add("reader: %s", known(owner, i.ReaderLabels[r]))
