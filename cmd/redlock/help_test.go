@@ -74,7 +74,7 @@ func TestHelpOfEachVerb(t *testing.T) {
 // A shell asks with what has been typed so far, and gets a word on each line, with a colon before what it means.
 func TestCompletion(t *testing.T) {
 	for typed, want := range map[string][]string{
-		"":                {"demo", "run", "once", "wait", "ls", "status", "top", "doctor", "unlock", "forget", "version"},
+		"":                {"demo", "run", "once", "wait", "ls", "status", "watch", "top", "doctor", "unlock", "forget"},
 		"run --no":        {"--nodes", "--node-timeout", "--no-wait", "--no-node-info"},
 		"once --max":      {"--max-runs"},
 		"top --o":         {"--once"},

@@ -2,8 +2,8 @@
 // do, "redlock run" holds one while a command runs. docs/cli.md describes it in full.
 //
 // Each verb has a file of its name. All share flags.go, settings.go, credentials.go, tls.go, exit.go and json.go; run,
-// once and wait share waiting.go; run and once share command.go, troubles.go and process_*.go; doctor, top, status, ls
-// and unlock share columns.go; demo and top share signals.go.
+// once and wait share waiting.go; run and once share command.go, troubles.go and process_*.go; doctor, top, status,
+// ls, watch and unlock share columns.go; demo, top and watch share signals.go.
 package main
 
 import (
@@ -52,8 +52,8 @@ Start with "redlock demo": it needs nothing installed and takes ten seconds.
 "redlock VERB --help" describes a verb, its exit codes and examples;
 "redlock help nodes" the flags that verbs share, and settings.`),
 		Commands: []*cli.Command{
-			demoVerb(), runVerb(), onceVerb(), waitVerb(), lsVerb(), statusVerb(), topVerb(), doctorVerb(), unlockVerb(),
-			forgetVerb(), versionVerb(), nodesHelp(),
+			demoVerb(), runVerb(), onceVerb(), waitVerb(), lsVerb(), statusVerb(), watchVerb(), topVerb(), doctorVerb(),
+			unlockVerb(), forgetVerb(), versionVerb(), nodesHelp(),
 		},
 		StopOnNthArg: &one, // what follows a verb that does not exist are not our flags
 		Action: func(_ context.Context, cmd *cli.Command) error {
