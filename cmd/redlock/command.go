@@ -140,6 +140,7 @@ func warner(cmd *cli.Command) func(format string, args ...any) {
 type ending struct {
 	code        exitCode
 	interrupted bool  // by the terminal's Ctrl-C, which our own process group has not seen
+	asked       bool  // somebody wants redlock to end
 	lost        error // why the lock was lost while the command ran, or nil
 }
 
@@ -252,6 +253,8 @@ func (c *command) stayWith(p child, lock hold) ending {
 		case <-orphans:
 			p.reap()
 		case sig := <-c.signals:
+			n, _ := sig.(syscall.Signal)
+			end.asked = end.asked || endsWaiting(n) && (end.lost != nil || n != syscall.SIGHUP) // which many reload by
 			switch sig := sig.(syscall.Signal); {
 			case held == nil && end.lost == nil && maySignalAll(sig):
 				held = time.After(heldBack)

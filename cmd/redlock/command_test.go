@@ -127,6 +127,25 @@ func TestTermIsHeldBack(t *testing.T) {
 	}
 }
 
+// Who ends redlock while its lock is lost does not want the command again; HUP says so only then.
+func TestWhoAsksForTheEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		when events
+		want bool
+	}{
+		"nobody":    {events{2: lose}, false},
+		"TERM":      {events{1: send(syscall.SIGTERM), 2: lose}, true},
+		"TERM late": {events{2: lose, 3: send(syscall.SIGTERM)}, true},
+		"HUP":       {events{1: send(syscall.SIGHUP), 2: lose}, false},
+		"HUP late":  {events{2: lose, 3: send(syscall.SIGHUP)}, true},
+		"USR1":      {events{2: lose, 3: send(syscall.SIGUSR1)}, false},
+	} {
+		if _, _, end := play(t, nil, time.Second, c.when); end.asked != c.want || end.lost == nil {
+			t.Errorf("%s: got %+v, want asked: %v", name, end, c.want)
+		}
+	}
+}
+
 // What cannot be ended is said: at once, and then once a minute, until it has ended. So is what KILL does not end.
 func TestWhatCannotBeEndedIsSaid(t *testing.T) {
 	root := remnant{pid: 7, name: "h", user: "root", refuses: true}

@@ -78,6 +78,7 @@ func start(cmd *exec.Cmd) (*process, error) {
 			cmd.SysProcAttr.Ctty = int(tty.Fd())
 		}
 	}
+	signal.Notify(p.orphans, unix.SIGTTOU) // see below: the next command would inherit that we ignore it
 	if err := cmd.Start(); err != nil {
 		p.close()
 		return nil, err

@@ -30,7 +30,8 @@ ends, and does not wait for what that left in the background.
 The hold is lost when too few nodes could renew it in time, or somebody else
 took it over. Then COMMAND and what it has started get TERM, and KILL after
 --kill-after. The exit code is 79, whatever the command's was: its work may
-have run unprotected.
+have run unprotected. With --again, redlock then waits for the lock anew, and
+runs COMMAND under a new token: it ends with COMMAND, or by a signal.
 
 EXIT CODES
    the command's own, or 128+n if signal n ended it; and of redlock itself
@@ -66,7 +67,10 @@ func runVerb() *cli.Command {
 		Description: strings.TrimSpace(runHelp),
 		// What follows NAME belongs to the command, flags included.
 		StopOnNthArg: &one, ShellComplete: completesFlags,
-		Flags:  withNodes(commandFlags()...),
+		Flags: withNodes(append(commandFlags(),
+			&cli.StringFlag{Name: "value", Usage: "show `TEXT` beside the lock while it is held, 1 KiB at most"},
+			&cli.BoolFlag{Name: "again", Usage: "when the hold was lost, wait for the lock and run COMMAND once more"},
+		)...),
 		Action: underLock(runCommand),
 	}
 }
@@ -83,6 +87,8 @@ func runCommand(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, c
 	switch {
 	case err != nil:
 		return err // the command never ran
+	case end.lost != nil && cmd.Bool("again") && !end.asked && !end.interrupted:
+		return runCommand(ctx, cmd, locker, command)
 	case end.lost != nil:
 		return &failure{code: exitLost} // said when it happened
 	case errors.Is(unlockErr, redlock.ErrLost):
@@ -100,7 +106,7 @@ func acquire(ctx context.Context, locker *redlock.Locker, cmd *cli.Command, comm
 	if w.once {
 		lock = locker.TryLock
 	}
-	held, err := lock(w.ctx, command.name)
+	held, err := lock(w.ctx, command.name, redlock.WithValue(cmd.String("value")))
 	switch end := w.over(); {
 	case end.signal != 0:
 		if err == nil { // the lock came with the signal

@@ -191,3 +191,32 @@ func lostUnder(t *testing.T, verb string, commands map[string]lostCommand) {
 		})
 	}
 }
+
+// With --again, a hold that was lost is campaigned for anew, and only the command's own end, or a signal, ends redlock.
+func TestRunAgain(t *testing.T) {
+	t.Parallel()
+	c := redlocktest.New(t, 5)
+	start := func(verb ...string) *session {
+		return begin(t, c, append(verb, "name", "--", "sh", "-c",
+			"grep -s SigIgn /proc/self/status; echo $REDLOCK_TOKEN; read line; exit 3")...)
+	}
+	s := start("run", "--again", "--ttl=2s", "--value=here")
+	terms := make([]string, 2)
+	for i := range terms {
+		if terms[i] = s.next(); strings.HasPrefix(terms[i], "SigIgn") {
+			terms[i] += " " + s.next()
+		}
+		if i == 0 {
+			begin(t, c, "unlock", "--force", "--yes", "name").code()
+		}
+	}
+	ignored := func(term string) string { return strings.TrimRight(term, "0123456789") }
+	if terms[0] >= terms[1] || ignored(terms[0]) != ignored(terms[1]) {
+		t.Errorf("got the terms %q, want another token alone", terms)
+	}
+	var said nameObject
+	begin(t, c, "status", "--json", "name").object(&said)
+	cases.Equals(t, said.Value, "here", "the value of the second term")
+	s.stdin.Close()
+	s.end(3, "", "redlock: lock name is lost: ending the command\n")
+}
