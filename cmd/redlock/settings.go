@@ -24,11 +24,11 @@ func settingOf(flag string) string {
 	return "REDLOCK_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// settable says whether a flag may be given as a setting. Others without a value are about one call.
+// settable says whether a flag may be given as a setting. Others without a value, and --older-than, are about one call.
 func settable(flag cli.Flag) bool {
 	name := flag.Names()[0]
 	doc, ok := flag.(cli.DocGenerationFlag)
-	return slices.Contains(concessions, name) || ok && doc.TakesValue() && name != configFlag
+	return slices.Contains(concessions, name) || ok && doc.TakesValue() && name != configFlag && name != olderThan
 }
 
 // settled runs a verb when its flags are settled: the command line goes before the environment, that before the file,

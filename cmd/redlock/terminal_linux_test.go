@@ -119,6 +119,13 @@ func TestUnlockAsksOnATerminal(t *testing.T) {
 	if n := len(owners(t, c, "name")); n != 5 {
 		t.Fatalf("not confirmed, and %d of 5 nodes have the lock", n)
 	}
+	many := openTerminal(t, nodesOf(c), binary, "unlock", "--force", "--older-than=1ms", "")
+	many.await("name ")
+	many.await("a larger token")
+	many.await("Take the locks whose age is known, 1, from their holders? [y/N] ")
+	many.press("n\n")
+	many.await("redlock: not confirmed: nothing was changed")
+	many.narrow()
 	s := openTerminal(t, nodesOf(c), binary, "unlock", "--force", "name")
 	s.await("? [y/N] ")
 	s.press("y\n")

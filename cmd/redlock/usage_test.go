@@ -25,10 +25,11 @@ func TestUsage(t *testing.T) {
 			"write a user alone with a colon, redis://USER:@HOST"
 		noURL = "node 2: not a URL such as redis://user:password@host:6379/0: " +
 			"percent-encode what is special in user and password, such as @ / # ? % (as %40 %2F %23 %3F %25)"
-		label   = `the owner label "a\x01" has a character that cannot be printed`
-		inBoth  = "the server h:6379 is in both lists with different URLs: give both the same"
-		stuck   = "only its holder may release a lock; to take it from a holder that is stuck, add --force"
-		tooLong = "TTL 10s: longer than the longest TTL 8s, so a node could forget the lock and count again before it " +
+		label      = `the owner label "a\x01" has a character that cannot be printed`
+		inBoth     = "the server h:6379 is in both lists with different URLs: give both the same"
+		stuck      = "only its holder may release a lock; to take it from a holder that is stuck, add --force"
+		noTerminal = "no terminal to ask on; add --yes if you are sure"
+		tooLong    = "TTL 10s: longer than the longest TTL 8s, so a node could forget the lock and count again before it " +
 			"ends: set --max-ttl to 10s or more, in all clients"
 		replaced = " (did you mean --max-ttl?)"
 	)
@@ -95,7 +96,14 @@ func TestUsage(t *testing.T) {
 		"ls " + nodes + "a b":           "want one prefix, got 2" + see("ls "),
 		"forget " + nodes:               "want the name of one job, got 0" + see("forget "),
 		"unlock " + nodes + "x":         stuck,
-		"unlock " + nodes + "--force x": "no terminal to ask on; add --yes if you are sure",
+		"unlock " + nodes + "--force x": noTerminal,
+		"watch " + nodes:                "want one lock name, got 0" + see("watch "),
+
+		"unlock " + nodes + "--force --older-than=1h x": noTerminal,
+		"unlock " + nodes + "--force --older-than=0s x": "--older-than 0s is not positive",
+		"unlock " + nodes + "--older-than=1h x":         stuck,
+		"unlock " + nodes + "--force --older-than=1h --prefix=x": "want one prefix of names, got 0 ('' is that of all)" +
+			see("unlock "),
 
 		"run x true":                                         noNodes,
 		"doctor":                                             noNodes,
