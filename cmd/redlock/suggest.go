@@ -22,7 +22,7 @@ func suggestion(typed, nearest string) string {
 
 // otherWords are what some call a verb.
 var otherWords = map[string]string{
-	"lock": "run", "flock": "run", "exec": "run", "acquire": "run", "release": "unlock", "list": "ls",
+	"lock": "run", "flock": "run", "exec": "run", "acquire": "run", "elect": "run", "release": "unlock", "list": "ls",
 }
 
 // formerly is what to write in place of flags that are gone.

@@ -46,6 +46,7 @@ func TestUsage(t *testing.T) {
 		"nodes":                          `no verb "nodes"` + verbs,
 		"exit":                           `no verb "exit"` + verbs,
 		"lock x true":                    `no verb "lock" (did you mean run?)` + verbs,
+		"elect x true":                   `no verb "elect" (did you mean run?)` + verbs,
 		"release x":                      `no verb "release" (did you mean unlock?)` + verbs,
 		"run --nowait x true":            `no flag --nowait (did you mean --no-wait?)` + see("run "),
 		"run --node-timout=1s x true":    `no flag --node-timout (did you mean --node-timeout?)` + see("run "),
