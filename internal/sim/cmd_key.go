@@ -72,14 +72,18 @@ func expire(absolute bool) func(*call) any {
 
 func cmdKeys(x *call) any { return x.matching(x.args[1], "") }
 
-// matching returns the keys that match a pattern and, if that is not empty, are of a type. It is Redis's pattern as far
-// as path.Match has it; unlike there, * also matches a slash.
-func (x *call) matching(pattern string, typ kind) any {
+// glob matches Redis's patterns as far as path.Match has them; unlike there, * also matches a slash.
+func glob(pattern, text string) bool {
 	hide := strings.NewReplacer("/", "\x00")
+	matches, _ := path.Match(hide.Replace(pattern), hide.Replace(text))
+	return matches
+}
+
+// matching returns the keys that match a pattern and, if that is not empty, are of a type.
+func (x *call) matching(pattern string, typ kind) any {
 	found := []string{}
 	for _, k := range x.data.keys(x.now) {
-		matches, _ := path.Match(hide.Replace(pattern), hide.Replace(k))
-		if matches && (typ == "" || typ == x.data[k].kind) {
+		if glob(pattern, k) && (typ == "" || typ == x.data[k].kind) {
 			found = append(found, k)
 		}
 	}

@@ -34,6 +34,19 @@ func cmdPublish(x *call) any {
 	return n
 }
 
+// cmdPubsub is PUBSUB CHANNELS. The order is not Redis's.
+func cmdPubsub(x *call) any {
+	r := []any{}
+	for _, c := range x.clients {
+		for _, ch := range c.subs {
+			if glob(x.args[2], ch) && !slices.Contains(r, any(ch)) {
+				r = append(r, ch)
+			}
+		}
+	}
+	return r
+}
+
 // Copy makes two clients of the network like a process and its copy, from a snapshot that was started twice: both
 // listen to one channel, so each hears what the other is told.
 func (n *Node) Copy(client, copied string) {
