@@ -3,6 +3,7 @@ package sim
 import (
 	"math"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -72,22 +73,19 @@ func expire(absolute bool) func(*call) any {
 
 func cmdKeys(x *call) any { return x.matching(x.args[1], "") }
 
-// glob matches Redis's patterns as far as path.Match has them; unlike there, * also matches a slash.
-func glob(pattern, text string) bool {
-	hide := strings.NewReplacer("/", "\x00")
-	matches, _ := path.Match(hide.Replace(pattern), hide.Replace(text))
-	return matches
-}
-
 // matching returns the keys that match a pattern and, if that is not empty, are of a type.
 func (x *call) matching(pattern string, typ kind) any {
-	found := []string{}
-	for _, k := range x.data.keys(x.now) {
-		if glob(pattern, k) && (typ == "" || typ == x.data[k].kind) {
-			found = append(found, k)
-		}
-	}
-	return bulks(found)
+	return bulks(slices.DeleteFunc(x.data.keys(x.now), func(key string) bool {
+		return !matches(pattern, key) || typ != "" && typ != x.data[key].kind
+	}))
+}
+
+// matches reports whether a name matches Redis's pattern, as far as path.Match has that; unlike there, * also matches a
+// slash.
+func matches(pattern, name string) bool {
+	hide := strings.NewReplacer("/", "\x00")
+	is, _ := path.Match(hide.Replace(pattern), hide.Replace(name))
+	return is
 }
 
 // cmdScan answers everything in one page, with the cursor 0: what Redis does with a small data set.

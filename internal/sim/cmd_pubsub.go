@@ -1,6 +1,10 @@
 package sim
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 func cmdSubscribe(x *call) any {
 	c := x.client
@@ -34,17 +38,21 @@ func cmdPublish(x *call) any {
 	return n
 }
 
-// cmdPubsub is PUBSUB CHANNELS. The order is not Redis's.
-func cmdPubsub(x *call) any {
-	r := []any{}
+// cmdPubSub knows PUBSUB CHANNELS pattern alone.
+func cmdPubSub(x *call) any {
+	if strings.ToLower(x.args[1]) != "channels" || len(x.args) != 3 {
+		return Error(fmt.Sprintf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try PUBSUB HELP.",
+			x.args[1]))
+	}
+	heard := map[string]bool{}
 	for _, c := range x.clients {
 		for _, ch := range c.subs {
-			if glob(x.args[2], ch) && !slices.Contains(r, any(ch)) {
-				r = append(r, ch)
+			if matches(x.args[2], ch) {
+				heard[ch] = true
 			}
 		}
 	}
-	return r
+	return bulks(sortedKeys(heard))
 }
 
 // Copy makes two clients of the network like a process and its copy, from a snapshot that was started twice: both
