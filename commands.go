@@ -40,8 +40,12 @@ var (
 	raise  = script(command{read: readAcquire}, rows(3), "raise")
 	extend = urgent(command{read: readExtend, trust: guard.TrustOurs, reader: keepReading}, rows(3),
 		"revoked", "extend")
+	extendValued = urgent(command{read: readExtend, trust: guard.TrustOurs}, rowsThenValues,
+		"revoked", "watchers", "value", "keep_value", "extend")
 	release = undo(command{read: readRelease, reader: stopReading}, toRelease,
-		"free", "readers", "queue", "release")
+		"free", "readers", "queue", "watchers", "release")
+	releaseValued = undo(command{read: readRelease}, toRelease,
+		"value", "drop_value", "readers", "queue", "watchers", "release")
 	adopt          = script(command{read: readAcquire}, rows(4), "revoked", "label", "adopt")
 	revert         = undo(command{}, rows(2), "revoked", "readers", "queue", "revert")
 	acquireOrQueue = &command{Command: acquire.Command, read: acquire.read} // acquire, with a channel
@@ -50,7 +54,7 @@ var (
 
 	read        = script(command{read: readAcquire}, rows(3), queueing("read")...)
 	keepReading = urgent(command{read: readExtend, trust: guard.TrustOurs}, rows(2), "revoked", "readers", "keep_reading")
-	stopReading = undo(command{read: readRelease}, rows(2), "readers", "queue", "stop_reading")
+	stopReading = undo(command{read: readRelease}, rows(2), "readers", "queue", "watchers", "stop_reading")
 )
 
 // queueing returns the files of a script that may put its caller into a queue.
@@ -87,7 +91,7 @@ func undo(k command, args func([]*redisconn.Request, *resp.Encoder), files ...st
 type request struct {
 	redisconn.Message
 	command   *command
-	args      [4]any       // owner, TTL, token, former owner: a command takes the first of them, as many as it needs
+	args      [4]any       // owner, TTL, token, former owner or value: a command takes the first of them that it needs
 	names     *names       // of LockAll; nil: one key
 	queues    bool         // nodes that refuse it put its caller into their queues: see round.unasked
 	cancelled *atomic.Bool // nil, or set when the request must not be sent again
@@ -101,8 +105,9 @@ type request struct {
 	tokenArg  any // []byte: the text in tokenForm
 }
 
-// noMember is the member of a hold that is in no queue; noToken is the token of a command that needs none.
-var noMember, noToken any = "", ""
+// noMember is the member of a hold that is in no queue; noToken is the token of a command that needs none; noChannel is
+// the channel of a look that is no watch.
+var noMember, noToken, noChannel any = "", "", ""
 
 // readerToken is a waiting reader's entry in place of a token: readers have none.
 const readerToken = "reading---------"
@@ -210,6 +215,17 @@ func rows(n int) func([]*redisconn.Request, *resp.Encoder) {
 					e.Arg(arg)
 				}
 			}
+		}
+	}
+}
+
+// rowsThenValues encodes rows of three arguments, and then for each key the value of its request.
+func rowsThenValues(all []*redisconn.Request, e *resp.Encoder) {
+	rows(3)(all, e)
+	for _, r := range all {
+		q := of(r)
+		for range q.Hashes {
+			e.Arg(q.args[3])
 		}
 	}
 }

@@ -35,8 +35,9 @@ func TestTheDocumentedACLAllowsWhatIsUsed(t *testing.T) {
 		}
 		for _, m := range command.FindAllStringSubmatch(string(source), -1) {
 			used = append(used, strings.ToLower(m[1]))
-			if filepath.Base(f) != "list.lua" && !slices.ContainsFunc(tried.FindAllStringSubmatch(string(trial), -1),
-				func(t []string) bool { return t[1] == m[1] }) {
+			if filepath.Base(f) != "list.lua" && m[1] != "PUBSUB" && // what depends on these goes without
+				!slices.ContainsFunc(tried.FindAllStringSubmatch(string(trial), -1),
+					func(t []string) bool { return t[1] == m[1] }) {
 				t.Errorf("%s calls %s, which the trial does not try", f, m[1])
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/quorumlock/redlock/internal/quorum"
+	"github.com/quorumlock/redlock/internal/schedule"
 )
 
 // hold is one acquisition, from grant to release or loss. Several handles may share it. Renewal refers to the hold and
@@ -136,6 +137,29 @@ func (h *hold) unkeep() bool {
 	return true
 }
 
+// revoked ends, when enough nodes have told so, the hold that an administrator has taken from an owner.
+func (l *Inspector) revoked(node int, owner string) {
+	if h, ok := l.schedule.Find(func(s schedule.Sleeper) bool {
+		h, ok := s.(*hold)
+		return ok && h.owner.String() == owner
+	}).(*hold); ok {
+		h.revoked(node)
+	}
+}
+
+// revoked notes that a node has taken the lock from the owner. Nodes that do so give it nothing more.
+func (h *hold) revoked(node int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended() != nil {
+		return
+	}
+	if h.tenure.revokers = h.tenure.revokers.With(node); h.locker.electorate.Block(h.tenure.revokers) {
+		h.tenure.detail = ": " + errRevoked.Error()
+		h.finish(ErrLost, true)
+	}
+}
+
 // finish ends the hold: it closes Done, cancels the contexts and stops renewal. With releaseNodes it also releases what
 // the nodes still keep, since nothing uses it any more. releaseNodes is false in four cases: Unlock sends the release
 // itself; after Close, the nodes protect work that is still running for the rest of the TTL; after Ticket, they keep
@@ -209,22 +233,66 @@ func (h *hold) leave() error {
 
 // extension is an attempt to extend a hold on all nodes.
 type extension struct {
+	op    string // for errors
 	round *round
 	begun instant
+}
+
+// extend extends the hold, and waits for the outcome.
+func (h *hold) extend(ctx context.Context, op string) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("redlock: %s %q: %w", op, h.name, err)
+	}
+	if err := h.check(); err != nil {
+		return h.endedError(op, err)
+	}
+	x, err := h.sendExtension(op, nil)
+	if err != nil {
+		return err
+	}
+	votes, err := x.round.wait(ctx)
+	err = h.concludeExtension(x, votes, err)
+	x.round.abandon()
+	return err
+}
+
+// maxValue is the longest value in bytes: each renewal carries it.
+const maxValue = 1024
+
+var errReaderValue = invalid("readers have no value")
+
+// setValue gives the hold a value, and has the nodes keep it.
+func (h *hold) setValue(ctx context.Context, value string) error {
+	h.mu.Lock()
+	if h.ended() == nil {
+		h.tenure.setValue(h, value)
+	}
+	h.mu.Unlock()
+	return h.extend(ctx, "set value")
+}
+
+// setValue sets what the next extensions carry. The caller holds mu.
+func (t *tenure) setValue(h *hold, value string) {
+	t.values++
+	t.value = fmt.Sprintf("%s %016d %016d %s", h.owner, h.token, t.values, value)
 }
 
 // sendExtension sends an extension to all nodes. The schedule runs then when the outcome is certain; if then is nil,
 // the caller waits. The extension is sent while mu is held and the hold has not ended, so that it can never follow the
 // release and set again the key that this deleted.
-func (h *hold) sendExtension(then func(extension)) (extension, error) {
+func (h *hold) sendExtension(op string, then func(extension)) (extension, error) {
 	l := h.locker
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if ended := h.ended(); ended != nil {
-		return extension{}, h.endedError("extend", ended)
+		return extension{}, h.endedError(op, ended)
+	}
+	now := l.opts.clock.now()
+	if h.token > 0 && !h.shared && h.tenure.value == "" && now.since(h.tenure.since) >= l.opts.retention/2 {
+		h.tenure.setValue(h, "") // it has the token, which the nodes forget otherwise while it is held
 	}
 	r := l.askFor(extend, h)
-	x := extension{r, l.opts.clock.now()}
+	x := extension{op, r, now}
 	r.cancelled = &h.finished
 	if then != nil {
 		outcome := func() { then(x) }
@@ -246,7 +314,7 @@ func (h *hold) concludeExtension(x extension, votes quorum.Count, waitErr error)
 	defer h.mu.Unlock()
 	h.expireAt(now)
 	if ended := h.ended(); ended != nil {
-		return h.endedError("extend", ended)
+		return h.endedError(x.op, ended)
 	}
 	if votes.Verdict() == quorum.Won {
 		if x.begun.since(h.tenure.start) > 0 {
@@ -255,7 +323,7 @@ func (h *hold) concludeExtension(x extension, votes quorum.Count, waitErr error)
 		h.tenure.want.observed.extended(h.owner, h.token, x.begun, h.tenure.deadline(), nil)
 		return nil
 	}
-	failure := x.round.failure("extend", h.name, ErrLost, votes, waitErr)
+	failure := x.round.failure(x.op, h.name, ErrLost, votes, waitErr)
 	h.tenure.want.observed.extended(h.owner, h.token, x.begun, h.tenure.deadline(), failure)
 	if failure.refused { // not errors.Is: the cause of ctx may be the loss of another hold
 		h.tenure.detail = ": a majority of the nodes no longer had it"
@@ -294,6 +362,9 @@ type tenure struct {
 	caller callers
 	former uuid.UUID // the owner that Adopt replaced: a concurrent Adopt that failed may have restored it on some nodes
 
+	value    string                                // what extensions leave on the nodes beside the lock; "": nothing
+	values   int                                   // how many values it has had
+	revokers quorum.Set                            // nodes that have told that an administrator has taken the lock
 	start    instant                               // when the request on which the validity rests was begun
 	term     time.Duration                         // for how long the nodes keep it then: the TTL, or a lease
 	asked    quorum.Set                            // the nodes that may have the key
@@ -422,8 +493,14 @@ func (t *tenure) deadline() time.Time {
 
 // askFor returns a round that is filled in with the command k for a hold.
 func (l *Locker) askFor(k *command, h *hold) *round {
-	if h.shared {
+	switch {
+	case h.shared:
 		k = k.reader
+	case h.tenure.value == "":
+	case k == extend:
+		k = extendValued
+	case k == release:
+		k = releaseValued
 	}
 	r := l.rounds.Get().(*round)
 	if h.names != nil {
@@ -433,7 +510,9 @@ func (l *Locker) askFor(k *command, h *hold) *round {
 	}
 	r.args[1], r.args[3] = h.tenure.want.opts.ttlArg, h.tenure.want.from
 	switch k {
-	case release:
+	case extendValued:
+		r.args[3] = h.tenure.value
+	case release, releaseValued:
 		r.args[1], r.args[2] = h.tenure.member, noToken
 		if h.tenure.extended && h.token > 0 {
 			// An extension that was sent on an earlier connection, now broken, may arrive after this release. The larger token

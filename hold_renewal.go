@@ -147,6 +147,7 @@ func (h *hold) Wake() {
 	h.locker.schedule.Set(h, h.tenure.next(now.local))
 	h.mu.Unlock()
 	if extend {
-		_, _ = h.sendExtension(h.renewed) // an error says that the hold has ended meanwhile
+		h.locker.listeners.hear(h.locker) // ForceUnlock tells those that listen
+		_, _ = h.sendExtension("extend", h.renewed) // an error says that the hold has ended meanwhile
 	}
 }

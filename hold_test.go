@@ -82,7 +82,7 @@ func (r *oldHandle) check(ctx context.Context) error {
 	h.Wake()
 	h.forgotten()
 	h.Abandon()
-	if _, err := h.sendExtension(nil); !errors.Is(err, r.cause) {
+	if _, err := h.sendExtension("extend", nil); !errors.Is(err, r.cause) {
 		return fmt.Errorf("a renewal: %w", err)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"time"
@@ -12,8 +13,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/quorumlock/redlock/internal/agreement"
+	"github.com/quorumlock/redlock/internal/chance"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/runs"
+	"github.com/quorumlock/redlock/internal/token"
 )
 
 // Inspection is what the nodes know about a name at one moment. It is for people and for monitoring: it may be out of
@@ -30,12 +33,14 @@ type Inspection struct {
 	ReaderLabels []string
 
 	Value     string        // what the holder has set: see [WithValue]; "": nothing
-	Token     int64         // the owner's fencing token; 0: not known, or forgotten (see [WithMaxTTL])
+	Token     int64         // the owner's fencing token; 0: not known
 	Age       time.Duration // since the token was drawn, by the nodes' clocks; 0: not known, as the token
 	Remaining time.Duration // for how long a majority keeps the lock, unless it is extended
 	Waiting   int           // how many waiters the nodes know; all of one process count as one
 	Runs      Runs
 	Nodes     []NodeInspection
+
+	value string // the text that has Value
 }
 
 // NodeInspection is what one node knows about a name.
@@ -48,11 +53,14 @@ type NodeInspection struct {
 	// ReaderLabels is what the clients of Readers call themselves, in the order of Readers.
 	ReaderLabels []string
 
-	Value     string        // of the owner
+	Value     string        // of the owner; "": none
 	Token     int64         // the largest that the node has accepted for the name, of any owner; 0: it remembers none
 	Remaining time.Duration // for how long the node keeps the lock; less than 0: for ever, so it is not a lock
 	Waiting   int
 	Runs      Runs
+
+	value string // the owner's, as value.lua has it; "": none
+	held  int64  // the owner's token, as far as the node knows
 }
 
 // Runs is what is known about a name's runs; see [Locker.Once].
@@ -85,7 +93,12 @@ func (l *Inspector) Inspect(ctx context.Context, name string) (Inspection, error
 	if err != nil {
 		return Inspection{Name: name}, failed("inspect", name, err)
 	}
-	all, err := l.quorumRead(ctx, "inspect", name, key, 0)
+	return l.look(ctx, "inspect", name, key, noChannel)
+}
+
+// look asks every node once. channel: see quorumRead.
+func (l *Inspector) look(ctx context.Context, op, name, key string, channel any) (Inspection, error) {
+	all, err := l.quorumRead(ctx, op, name, key, channel, 0)
 	i := Inspection{Name: name}
 	for n, s := range all {
 		i.Nodes = append(i.Nodes, s.inspection(l.nodes[n].addr()))
@@ -99,6 +112,144 @@ func (l *Inspector) Inspect(ctx context.Context, name string) (Inspection, error
 		i.Runs = runsOf(&r.Entry)
 	}
 	return i, err
+}
+
+// Watch looks at a name again and again: the first pair is what [Inspector.Inspect] finds, and each further one differs
+// from the one before it in the owner, the token, the value, the readers or the runs. It takes no lock. It learns at
+// once of a release, a hand-over to a waiter, a new value, and of ForceUnlock; of a holder that has died at the end of
+// its TTL; of anything else, such as a free lock that somebody takes without a value, within a second. What happens
+// between two looks may be missed.
+//
+// If too few nodes answer, one pair has a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum], and what the others
+// say; the watch goes on, and the next pair comes when enough of them answer. It ends without a pair when ctx is done,
+// and after other errors: [ErrInvalid] for a name that cannot be one, [ErrClosed]. A loop that takes its time misses
+// what happens meanwhile, and gets the latest state next.
+//
+// While somebody watches any name, releases cost the nodes a little more. The nodes notice within 15 s that nobody does.
+func (l *Inspector) Watch(ctx context.Context, name string) iter.Seq2[Inspection, error] {
+	return func(yield func(Inspection, error) bool) {
+		key, err := l.heldKey(name)
+		if err != nil {
+			yield(Inspection{Name: name}, failed("watch", name, err))
+			return
+		}
+		l.listeners.listen(l.ctx, &Locker{l}) //nolint:contextcheck // until Close, not until the caller leaves
+		heard, end := l.listeners.watch(key)
+		defer end()
+		var last *Inspection // nil: too few nodes have answered
+		for first := true; ; first = false {
+			heard.told.Store(0)
+			i, err := l.look(ctx, "watch", name, key, l.listeners.channelArg)
+			switch ended := l.ended(ctx); {
+			case ctx.Err() != nil:
+				return
+			case ended != nil:
+				yield(i, failed("watch", name, ended))
+				return
+			case err == nil && last != nil && last.supersedes(&i):
+				last.Remaining = i.Remaining
+			case err != nil && last == nil && !first: // told before
+			default:
+				if !yield(i, err) {
+					return
+				}
+				if last = &i; err != nil {
+					last = nil
+				}
+			}
+			l.awaitChange(ctx, heard, last)
+		}
+	}
+}
+
+// supersedes reports whether there is nothing to tell of in what was found after i. A value that a majority has not
+// confirmed may be missing in a later answer.
+func (i *Inspection) supersedes(later *Inspection) bool {
+	return i.Owner == later.Owner && i.Token == later.Token &&
+		(i.Value == later.Value || i.value > later.value) &&
+		slices.Equal(i.Readers, later.Readers) &&
+		i.Runs.Begun == later.Runs.Begun && i.Runs.Last == later.Runs.Last && i.Runs.Token == later.Runs.Token
+}
+
+// lookAfter is after how long a watch looks again if it hears of nothing. gather is how long it waits for the rest of a
+// majority to tell of a change that one node has told of.
+const (
+	lookAfter = time.Second
+	gather    = 5 * time.Millisecond
+)
+
+// awaitChange returns when it is time to look again: when a majority of the nodes has told of a change, when the lock
+// that was found last may have ended by itself, and else after a while.
+func (l *Inspector) awaitChange(ctx context.Context, heard *look, last *Inspection) {
+	pause := lookAfter - chance.Duration(lookAfter/4) // not all at one moment
+	if last != nil && last.Owner != "" {
+		pause = max(gather, min(pause, last.Remaining+time.Millisecond))
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for told := false; ; {
+		select {
+		case <-heard.wake:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		case <-l.ctx.Done():
+			return
+		}
+		if l.electorate.Suffice(quorum.Set(heard.told.Load())) {
+			return
+		}
+		if !told {
+			told = true
+			timer.Reset(gather)
+		}
+	}
+}
+
+// Check returns nil if at some moment of the call a majority of the nodes had given the lock of the name to the hold
+// with this token: for a service that is sent a token and cannot store the largest that it has seen. It is weaker than
+// that: when the caller acts upon it, the hold may have ended, and another may have begun. The hold needs a value
+// ([WithValue]), beside which the nodes keep the token; without one, the largest token that they have accepted may be an
+// earlier holder's.
+//
+// It asks the nodes twice, and returns within two node timeouts. The error satisfies errors.Is for [ErrLost] if they do
+// not show such a hold (any more), and for [ErrNoQuorum] if too few answer; [ErrInvalid]: the name or the token cannot
+// be one.
+func (l *Inspector) Check(ctx context.Context, name string, token int64) error {
+	key, err := l.heldKey(name)
+	if err == nil && token <= 0 {
+		err = invalid("the token %d: want what Lock.Token returns", token)
+	}
+	if err == nil {
+		err = l.ended(ctx)
+	}
+	if err != nil {
+		return failed("check", name, err)
+	}
+	// A node that has the hold in both answers had it all the time between them, and so all of these had it at one moment.
+	has, silent := l.electorate.All, quorum.Set(0)
+	for range 2 {
+		all, err := l.quorumRead(ctx, "check", name, key, noChannel, 0)
+		if err != nil {
+			return err
+		}
+		for at, s := range all {
+			switch {
+			case s.failed != nil:
+				silent = silent.With(at)
+			case s.value == "" || s.held != token:
+				has &^= quorum.Set(0).With(at)
+			}
+		}
+	}
+	switch {
+	case l.electorate.MayHold(has &^ silent):
+		return nil
+	case l.electorate.MayHold(has):
+		return failed("check", name, ErrNoQuorum)
+	}
+	return failed("check", name, ErrLost)
 }
 
 // conclude fills in what a majority agrees on. While the nodes are being changed, a majority of one list is enough: the
@@ -138,21 +289,31 @@ func (i *Inspection) conclude(e *quorum.Electorate) {
 	}
 	if i.Owner != "" {
 		i.Remaining, i.Token = i.held(e, had[i.Owner])
+		i.Value = valueIn(i.value)
 	}
 }
 
+// valueIn returns the value in a text of value.lua.
+func valueIn(text string) string { return text[min(len(text), valueAt):] }
+
+const (
+	heldTokenAt = ownerLen + 1
+	valueAt     = heldTokenAt + 2*(tokenLen+1)
+)
+
 // held returns for how long a majority of a list keeps the lock, of the nodes that have it, and the token that a
-// majority has.
+// majority has; it sets the value.
 func (i *Inspection) held(e *quorum.Electorate, nodes quorum.Set) (remaining time.Duration, token int64) {
 	keeps, by := make([]time.Duration, len(i.Nodes)), make(map[int64]quorum.Set)
 	for at, n := range i.Nodes {
 		if keeps[at] = quorum.NoReply; !nodes.Has(at) {
 			continue
 		}
-		keeps[at], by[n.Token] = n.Remaining, by[n.Token].With(at)
-		if i.Owner != quorum.Marker && e.MayHold(by[n.Token]) { // readers have no token
-			token = max(token, n.Token)
+		keeps[at], by[n.held] = n.Remaining, by[n.held].With(at)
+		if i.Owner != quorum.Marker && e.MayHold(by[n.held]) { // readers have no token
+			token = max(token, n.held)
 		}
+		i.value = max(i.value, n.value)
 	}
 	return e.KeptFor(keeps), token
 }
@@ -167,6 +328,8 @@ type nodeState struct {
 	labels  []string // of the readers
 	left    time.Duration
 	token   int64
+	held    int64  // the owner's token, if the node knows it
+	value   string // the owner's value, as value.lua has it
 	waiting int
 	entry   runs.Entry
 }
@@ -175,7 +338,7 @@ func (s *nodeState) inspection(addr string) NodeInspection {
 	n := NodeInspection{
 		Addr: addr, Owner: s.owner, Label: s.label, Readers: s.readers, ReaderLabels: s.labels,
 		Token: s.token, Remaining: s.left, Waiting: s.waiting,
-		Runs: runsOf(&s.entry),
+		Runs: runsOf(&s.entry), Value: valueIn(s.value), value: s.value, held: s.held,
 	}
 	if s.failed != nil {
 		n.Err = *s.failed
@@ -200,11 +363,12 @@ func readings(all []nodeState) runs.Reading {
 	return r
 }
 
-var inspect = script(command{read: readInspect, tells: true}, rows(0), "register", "label", "inspect")
+var inspect = script(command{read: readInspect, tells: true}, rows(1),
+	"register", "label", "value", "watchers", "inspect")
 
 func readInspect(reply any) quorum.Answer {
 	parts, _ := reply.([]any)
-	if len(parts) != 9 {
+	if len(parts) != 10 {
 		return badReply
 	}
 	kinds := true // what is of another kind must not pass for nothing: a register, say, for a job that never ran
@@ -236,6 +400,11 @@ func readInspect(reply any) quorum.Answer {
 		}
 		s.token = int64(known)
 	}
+	s.held = s.token
+	if t := text(9); len(t) >= valueAt && t[:ownerLen] == s.owner {
+		s.value = t
+		s.held, _ = token.Parse(t[heldTokenAt:][:tokenLen])
+	}
 	reading, isList := parts[6].([]any)
 	labels, _ := parts[8].([]any)
 	register, registerLeft := text(4), left(5)
@@ -257,11 +426,15 @@ func readInspect(reply any) quorum.Answer {
 
 var errNoPromise = errors.New("does not know our token, so it may still accept what an earlier holder sends")
 
-// quorumRead asks every node about a name and waits for all of them, for the node timeout at most. A node counts only
-// if it knows a token of the name that is not smaller than least. The error says that too few nodes count.
-func (l *Inspector) quorumRead(ctx context.Context, op, name, key string, least int64) ([]nodeState, error) {
+// quorumRead asks every node about a name and waits for all of them, for the node timeout at most. The nodes tell the
+// channel of changes, unless it is "". A node counts only if it knows a token of the name that is not smaller than
+// least. The error says that too few nodes count.
+func (l *Inspector) quorumRead(
+	ctx context.Context, op, name, key string, channel any, least int64,
+) ([]nodeState, error) {
 	r := l.rounds.Get().(*round)
 	r.set(inspect, key, uuid.Nil, 0)
+	r.args[0] = channel
 	r.poll.Everyone = true
 	r.send(l.nodes, l.electorate.All, l.opts.clock.local())
 	votes, ended := r.wait(ctx)

@@ -42,7 +42,7 @@ func TestInspect(t *testing.T) {
 		stop()
 		<-ended
 		time.Sleep(2 * time.Minute)
-		if got := inspect(); got.Owner != k.Owner() || got.Token != 0 || got.Waiting != 0 {
+		if got := inspect(); got.Owner != k.Owner() || got.Token != k.Token() || got.Nodes[0].Token != 0 || got.Waiting != 0 {
 			t.Errorf("held for longer than tokens are kept: got %+v", got)
 		}
 		_ = k.Unlock()

@@ -108,21 +108,23 @@ func (k *Lock) Err() error { return k.hold.check() }
 // for [ErrUnlocked] instead), for [ErrNoQuorum] if too few nodes answered, and for ctx.Err() if ctx
 // is done. After ErrNoQuorum the hold is valid until its Deadline, as before. A hold that has ended cannot be extended.
 func (k *Lock) Extend(ctx context.Context) error {
-	h := k.hold
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("redlock: extend %q: %w", h.name, err)
+	return k.hold.extend(ctx, "extend")
+}
+
+// SetValue changes the value of the hold (see [WithValue]), and extends the hold as [Lock.Extend] does. It returns nil
+// when a majority of the nodes has the value, and errors as Extend does. After an error some nodes may have it, and the
+// next renewal brings it to all. A value is never shown for another hold, however late it arrives.
+func (k *Lock) SetValue(ctx context.Context, value string) error {
+	var err error
+	switch {
+	case len(value) > maxValue:
+		err = invalid("the value has %d bytes: at most %d", len(value), maxValue)
+	case k.hold.shared:
+		err = errReaderValue
+	default:
+		return k.hold.setValue(ctx, value)
 	}
-	if err := h.check(); err != nil {
-		return h.endedError("extend", err)
-	}
-	x, err := h.sendExtension(nil)
-	if err != nil {
-		return err
-	}
-	votes, err := x.round.wait(ctx)
-	err = h.concludeExtension(x, votes, err)
-	x.round.abandon()
-	return err
+	return failed("set value", k.hold.name, err)
 }
 
 // Unlock ends the hold and releases the lock on the nodes. It returns within the node timeout. The error is nil if a

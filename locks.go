@@ -179,8 +179,9 @@ func readWalk(reply any) (cursor string, keys []string, _ error) {
 // renews the hold. A holder that has crashed needs no such help: its lock is free when its TTL is over. owner is
 // [Inspection.Owner], or one of [Inspection.Readers]. If another owner has the lock by now, nothing is taken from it.
 //
-// The holder learns of it with its next renewal, or with its next [Lock.Extend]: at the latest when its validity ends,
-// which is the TTL at most. Until then it works on, next to the new holder. A resource that checks fencing tokens
+// The holder learns of it at once if it has renewed the hold before or has ever waited for a lock, its nodes speak RESP3
+// and your user has the right +pubsub|channels; otherwise with its next renewal or [Lock.Extend]: at the latest when its
+// validity ends, which is the TTL at most. Until then it works on, next to the new holder. A resource that checks fencing tokens
 // refuses the former holder as soon as it has seen the new holder's token, which is larger. Nothing protects any other
 // resource: make sure first that the holder does no harm.
 //
@@ -228,7 +229,8 @@ var noOwners = []string{quorum.Marker, "unknown", "writer"}
 const maxOwner = 128
 
 // revoke takes a lock from an owner. What it does is no vote on a hold, so it counts on abstaining nodes, too.
-var revoke = script(command{read: readRevoke, trust: guard.TrustAll}, rows(2), "revoked", "readers", "queue", "revoke")
+var revoke = script(command{read: readRevoke, trust: guard.TrustAll}, rows(2),
+	"revoked", "readers", "queue", "watchers", "value", "revoke")
 
 // readRevoke reads the reply: either way the node does not have the lock under that owner.
 func readRevoke(reply any) quorum.Answer {

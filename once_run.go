@@ -80,7 +80,7 @@ type reading struct {
 // read reads the registers. Only nodes count that know a token of at least least.
 func (j *job) read(ctx context.Context, least int64) (reading, error) {
 	at := j.opts.clock.now()
-	all, err := j.locker.quorumRead(ctx, j.op, j.name, j.key, least)
+	all, err := j.locker.quorumRead(ctx, j.op, j.name, j.key, noChannel, least)
 	return reading{readings(all), at}, err
 }
 

@@ -27,6 +27,7 @@ type options struct {
 	async   bool          // Unlock does not wait for the nodes
 	doneTTL time.Duration // Once: how long the register of runs is kept
 	maxRuns int           // Once; 0: no limit
+	value   string        // what the nodes keep beside the lock; "": nothing
 
 	// Only for New.
 	nodeTimeout time.Duration
@@ -170,6 +171,14 @@ func WithPollInterval(shortest, longest time.Duration) LockOption {
 // default, 0, sets no limit but that of ctx. Calls that ask once refuse it with [ErrInvalid].
 func WithMaxWait(d time.Duration) LockOption {
 	return waitOption{func(o *options) { o.maxWait = d }}
+}
+
+// WithValue leaves a text with the lock while it is held, for others to see: [Inspection.Value]. An address by which
+// the holder can be reached, say. It has 1,024 bytes at most; the default, "", is no value. A call that acquires with a
+// value returns when a majority of the nodes has it, after one more round trip, and fails as if it had not got the
+// lock if they do not confirm it. [Lock.SetValue] changes it. It ends with the hold. Readers have no value: [ErrInvalid].
+func WithValue(value string) LockOption {
+	return lockOption(func(o *options) { o.value = value })
 }
 
 // WithoutRenewal lets the hold end with its TTL. By default it is extended every third of the TTL until it is unlocked.
@@ -434,6 +443,8 @@ func (o *options) check() error {
 			o.ttl, leastValidity(o.ttl, o.maxHold))
 	case o.nodeTimeout <= 0:
 		return invalid("node timeout %s is not positive", o.nodeTimeout)
+	case len(o.value) > maxValue:
+		return invalid("the value has %d bytes: at most %d", len(o.value), maxValue)
 	case o.maxWait < 0:
 		return invalid("the maximum wait %s is negative", o.maxWait)
 	case o.maxHold < 0:

@@ -172,7 +172,11 @@ func (l *Locker) call(
 // optionsOf returns the options of a call.
 func (l *Locker) optionsOf(want *acquisition, opts []LockOption) (*options, error) {
 	o, err := applyOptions(l.opts, opts)
-	if err == nil && !want.waits {
+	switch {
+	case err != nil:
+	case want.shared && o.value != l.opts.value:
+		err = errReaderValue
+	case !want.waits:
 		err = onlyOnce(opts)
 	}
 	return o, err
@@ -196,6 +200,12 @@ func (l *Locker) run(
 		}
 	}
 	h, err := acquire(l, waiting, want)
+	if err == nil && o.value != "" && !want.shared {
+		if err = h.setValue(waiting, o.value); err != nil {
+			h.tenure.want.observed = nil // nobody was told of it
+			h.discard()
+		}
+	}
 	if conflict := l.mayLock(); conflict != nil && err == nil && want.from == nil {
 		// It was found while the call waited. Each node tells of it before it votes. A node that has not answered yet may
 		// put the hold into its queue: so it ends as holds do. Nobody was told of it.

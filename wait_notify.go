@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,10 +30,52 @@ type listeners struct {
 	ended      []func()     // wait for the ends of the subscriptions, which end with the Locker's context; set by start
 	waiting    atomic.Int64 // callers that wait
 
+	revoked func(node int, owner string) // called when a node tells that an administrator has taken a lock
+
 	mu    sync.Mutex
 	of    map[uuid.UUID]listener // by owner, while it may be in a queue and while it has a hold; guarded by mu
 	early map[uuid.UUID][]grant  // for owners whose listener is nil; guarded by mu
 	left  [2]map[uuid.UUID]bool  // the last owners for which leave was called: newer ones, older ones; guarded by mu
+	looks map[string][]*look     // of those that watch, by key; guarded by mu
+}
+
+// look is what a watch has heard since it last looked.
+type look struct {
+	told atomic.Uint32 // quorum.Set: the nodes that have told of a change
+	wake chan struct{} // holds a value after that
+}
+
+// watch has a watch told of changes until its end.
+func (s *listeners) watch(key string) (k *look, end func()) {
+	k = &look{wake: make(chan struct{}, 1)}
+	s.waiting.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.looks == nil {
+		s.looks = make(map[string][]*look)
+	}
+	s.looks[key] = append(s.looks[key], k)
+	return k, func() {
+		s.waiting.Add(-1)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.looks[key] = slices.DeleteFunc(s.looks[key], func(o *look) bool { return o == k }); len(s.looks[key]) == 0 {
+			delete(s.looks, key)
+		}
+	}
+}
+
+// tell tells those that watch a key that a node has told of a change.
+func (s *listeners) tell(node int, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range s.looks[key] {
+		k.told.Or(uint32(quorum.Set(0).With(node)))
+		select {
+		case k.wake <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // rememberLeft is how many owners left keeps, or twice as many. A place that is not remembered may keep a lock that
@@ -55,8 +98,8 @@ type grantee interface {
 	returnGrant(node int, key string, owner uuid.UUID, shared bool)
 }
 
-func newListeners(o *options, nodes []*node) listeners {
-	channel := fmt.Sprintf("%s%s%s:%d", o.prefix, ownChannels, uuid.NewString(), o.lease().Milliseconds())
+func newListeners(o *options, nodes []*node, id string) listeners {
+	channel := fmt.Sprintf("%s%s%s:%s:%d", o.prefix, ownChannels, id, uuid.NewString(), o.lease().Milliseconds())
 	return listeners{
 		channel: channel, channelArg: channel, nodes: nodes, now: o.clock.local,
 		of: make(map[uuid.UUID]listener), early: make(map[uuid.UUID][]grant),
@@ -137,12 +180,20 @@ func (s *listeners) handOver(owner uuid.UUID, until time.Time) {
 	time.AfterFunc(until.Sub(s.now()), func() { s.leave(owner) })
 }
 
-// receive takes a node's message, "owner known key". main: it came over the main connection. known is empty if the node
+// receive takes a node's message: "owner revoked key", "- changed key", or "owner known key", which is a grant. main: it came over the main connection. known is empty if the node
 // accepted the waiter's token, the larger token that the node knows if not, or readerToken if the waiter is a reader.
 // If the waiter has given up and its undo reached the node too late, the grant is returned.
 func (s *listeners) receive(node int, message string, main bool, others grantee) {
 	parts := strings.SplitN(message, " ", 3)
 	if len(parts) != 3 {
+		return
+	}
+	switch {
+	case parts[1] == "revoked":
+		s.revoked(node, parts[0])
+		return
+	case parts[0] == "-":
+		s.tell(node, parts[2])
 		return
 	}
 	a := quorum.Answer{Vote: quorum.Granted}

@@ -64,10 +64,12 @@ func newLabel(text string, guard, ttl time.Duration) *Label {
 	return l
 }
 
+// ID returns the part that all owners of the Locker have, as it stands in them.
+func (l *Label) ID() string { return fmt.Sprintf("%x-%x", l.id[:2], l.id[2:]) }
+
 // command returns the command that leaves the label on a node. prefix is that of the library's own keys.
 func (l *Label) command(prefix string) []any {
-	key := fmt.Sprintf("%slabel:%x-%x", prefix, l.id[:2], l.id[2:])
-	return []any{"SET", key, l.text, "PX", l.kept.Milliseconds()}
+	return []any{"SET", prefix + "label:" + l.ID(), l.text, "PX", l.kept.Milliseconds()}
 }
 
 // Owner draws an owner: a UUID of version 7 (RFC 9562). Its first 60 bits tell the time, then 30 bits the Locker, and

@@ -5,10 +5,10 @@
 -- ARGV[n+i+1] our token and a half, or ''; omitted if all are ''. It becomes known unless another owner has the lock:
 -- then an extension of ours that arrives later, over a connection that broke, is refused.
 -- Reply: n if all n were ours, otherwise for each: 1 it was ours · 0 it was free · 2 another owner has it
--- Follows queue (waiting, leave, tokens, hand_over).
+-- Follows queue (waiting, leave, tokens, hand_over), watchers (watched, changed).
 local n, call = #KEYS - 1, redis.call
 local holders, usual, codes, free = call('MGET', unpack(KEYS, 1, n)), 0, {}, {}
-local waited, owners = call('EXISTS', waiting) == 1, {}
+local waited, told, owners = call('EXISTS', waiting) == 1, call('EXISTS', watched) == 1, {}
 for owner in string.gmatch(ARGV[1], '[^ ]+') do owners[#owners + 1] = owner end
 for i = 1, n do
   local key, member, above = KEYS[i], ARGV[i + 1] or '', ARGV[n + i + 1] or ''
@@ -18,6 +18,7 @@ for i = 1, n do
     usual = usual + 1
     codes[i] = 1
     if not (waited and hand_over(key)) then free[#free + 1] = key end
+    if told then changed(key) end
   else
     codes[i] = holders[i] and 2 or 0
   end

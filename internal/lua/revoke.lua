@@ -1,9 +1,11 @@
 -- revoke: take locks from owners that still hold them, for an administrator, and hand them over. An owner loses its
--- places in the queues, too, and is revoked: see revoked.lua.
+-- value and its places in the queues, too, and is revoked: see revoked.lua. Its client is told, if it listens: a
+-- client's channels begin with what all its owners have.
 -- KEYS[i] a lock key   KEYS[n+1] the set of tokens
 -- ARGV[2i-1] the owner   ARGV[2i] for how long it stays revoked at least, in ms
 -- Reply: n if all n were theirs, otherwise for each: 1 it was the owner's · 0 it was not
--- Follows revoked (revocations), readers (marker, readers), queue (queue, leave, hand_over).
+-- Follows revoked (revocations), readers (base, marker, readers), queue (queue, leave, hand_over),
+-- watchers (changed), value (values).
 local n, call, usual, codes = #KEYS - 1, redis.call, 0, {}
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -27,10 +29,16 @@ for i = 1, n do
     if not leases.update_expiry() and not hand_over(key) then call('DEL', key) end
   elseif holder == owner then
     codes[i] = 1
+    call('DEL', values .. key)
     if not hand_over(key) then call('DEL', key) end
   else
     codes[i] = 0
   end
+  local channels = string.gsub(base .. 'wake:' .. string.sub(owner, 20, 28), '[*?%[\\]', '\\%0') .. ':*'
+  for _, channel in ipairs(redis.pcall('PUBSUB', 'CHANNELS', channels)) do
+    call('PUBLISH', channel, owner .. ' revoked ' .. key)
+  end
+  changed(key)
   usual = usual + codes[i]
 end
 return usual == n and n or codes

@@ -3,10 +3,10 @@
 -- ARGV[2i-1] our owner   ARGV[2i] our member of the queue, or ''
 -- Reply: n if all n leases were there, otherwise for each: 1 it was there · 0 it was not, and no writer has the lock ·
 -- 2 a writer has it
--- Follows readers (marker, readers), queue (waiting, leave, hand_over).
+-- Follows readers (marker, readers), queue (waiting, leave, hand_over), watchers (watched, changed).
 local n, call = #KEYS - 1, redis.call
 local holders, usual, codes = call('MGET', unpack(KEYS, 1, n)), 0, {}
-local waited = call('EXISTS', waiting) == 1
+local waited, told = call('EXISTS', waiting) == 1, call('EXISTS', watched) == 1
 for i = 1, n do
   local key, member = KEYS[i], ARGV[2 * i]
   if member ~= '' then leave(key, member) end
@@ -15,6 +15,7 @@ for i = 1, n do
     codes[i] = leases.remove(ARGV[2 * i - 1])
     usual = usual + codes[i]
     if not leases.update_expiry() and not (waited and hand_over(key)) then call('DEL', key) end
+    if told then changed(key) end
   else
     codes[i] = holders[i] and 2 or 0
   end

@@ -58,6 +58,16 @@ func (s *Schedule) Waits() bool {
 	return len(s.heap) > 0
 }
 
+// Find returns a sleeper that is one, or nil.
+func (s *Schedule) Find(is func(Sleeper) bool) Sleeper {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.IndexFunc(s.heap, func(item scheduled) bool { return is(item.sleeper) }); i >= 0 {
+		return s.heap[i].sleeper
+	}
+	return nil
+}
+
 // Set schedules the sleeper for the time due, which replaces the time that was set before. It returns false, and does
 // nothing, if the schedule is closed. The caller sees to it that Remove comes later: nothing else takes a sleeper out
 // before it is due.

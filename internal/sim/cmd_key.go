@@ -3,6 +3,7 @@ package sim
 import (
 	"math"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -72,18 +73,19 @@ func expire(absolute bool) func(*call) any {
 
 func cmdKeys(x *call) any { return x.matching(x.args[1], "") }
 
-// matching returns the keys that match a pattern and, if that is not empty, are of a type. It is Redis's pattern as far
-// as path.Match has it; unlike there, * also matches a slash.
+// matching returns the keys that match a pattern and, if that is not empty, are of a type.
 func (x *call) matching(pattern string, typ kind) any {
+	return bulks(slices.DeleteFunc(x.data.keys(x.now), func(key string) bool {
+		return !matches(pattern, key) || typ != "" && typ != x.data[key].kind
+	}))
+}
+
+// matches reports whether a name matches Redis's pattern, as far as path.Match has that; unlike there, * also matches a
+// slash.
+func matches(pattern, name string) bool {
 	hide := strings.NewReplacer("/", "\x00")
-	found := []string{}
-	for _, k := range x.data.keys(x.now) {
-		matches, _ := path.Match(hide.Replace(pattern), hide.Replace(k))
-		if matches && (typ == "" || typ == x.data[k].kind) {
-			found = append(found, k)
-		}
-	}
-	return bulks(found)
+	is, _ := path.Match(hide.Replace(pattern), hide.Replace(name))
+	return is
 }
 
 // cmdScan answers everything in one page, with the cursor 0: what Redis does with a small data set.

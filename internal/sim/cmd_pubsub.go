@@ -1,6 +1,10 @@
 package sim
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 func cmdSubscribe(x *call) any {
 	c := x.client
@@ -32,6 +36,23 @@ func cmdPublish(x *call) any {
 		}
 	}
 	return n
+}
+
+// cmdPubSub knows PUBSUB CHANNELS pattern alone.
+func cmdPubSub(x *call) any {
+	if strings.ToLower(x.args[1]) != "channels" || len(x.args) != 3 {
+		return Error(fmt.Sprintf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try PUBSUB HELP.",
+			x.args[1]))
+	}
+	heard := map[string]bool{}
+	for _, c := range x.clients {
+		for _, ch := range c.subs {
+			if matches(x.args[2], ch) {
+				heard[ch] = true
+			}
+		}
+	}
+	return bulks(sortedKeys(heard))
 }
 
 // Copy makes two clients of the network like a process and its copy, from a snapshot that was started twice: both

@@ -58,6 +58,7 @@ func init() { // not a composite literal: EVAL runs commands, which would be an 
 		// publish and subscribe
 		"subscribe": {cmdSubscribe, -2, flagLoading | flagNoScript | flagSub},
 		"publish":   {cmdPublish, 3, flagLoading},
+		"pubsub":    {cmdPubSub, -2, flagLoading},
 		// scripts
 		"eval":    {cmdEval, -3, flagNoScript},
 		"evalsha": {cmdEvalSHA, -3, flagNoScript},

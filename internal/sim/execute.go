@@ -141,7 +141,7 @@ func (x *call) undeclared() bool {
 	}
 	var keys []string
 	switch x.args[0] {
-	case "time", "publish", "scan":
+	case "time", "publish", "pubsub", "scan":
 	case "mget", "del", "exists":
 		keys = x.args[1:]
 	default:

@@ -273,7 +273,7 @@ func inspected(c *sim.Command) (tokens []int64) {
 	all, _ := c.Reply.([]any)
 	for _, one := range all {
 		parts, _ := one.([]any)
-		if len(parts) != 9 {
+		if len(parts) != 10 {
 			return nil
 		}
 		text, _ := parts[2].(string)

@@ -1,0 +1,335 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+// spectator is what somebody who watches a name has seen.
+type spectator struct {
+	t    *testing.T
+	seen chan string // "owner value", "free", or an error
+}
+
+// watching watches until the test ends. What was there at the beginning has been seen.
+func watching(t *testing.T, l *Inspector, name string) *spectator {
+	t.Helper()
+	s := &spectator{t, make(chan string, 100)}
+	go func() {
+		for i, err := range l.Watch(t.Context(), name) {
+			switch {
+			case err != nil:
+				s.seen <- err.Error()
+			case i.Owner == "":
+				s.seen <- "free"
+			default:
+				s.seen <- strings.TrimSpace(strings.Join(append(i.Readers, i.Owner, i.Value), " "))
+			}
+		}
+		s.seen <- "ended"
+	}()
+	return s
+}
+
+// sees fails the test unless the next that is seen contains a text, within d.
+func (s *spectator) sees(text string, d time.Duration) {
+	s.t.Helper()
+	select {
+	case got := <-s.seen:
+		if !strings.Contains(got, text) {
+			s.t.Errorf("saw %q, want %q", got, text)
+		}
+	case <-time.After(d):
+		s.t.Errorf("saw nothing for %s, want %q", d, text)
+	}
+}
+
+// seesNothing fails the test if anything new is seen within d.
+func (s *spectator) seesNothing(d time.Duration) {
+	s.t.Helper()
+	select {
+	case got := <-s.seen:
+		s.t.Errorf("saw %q, want nothing new", got)
+	case <-time.After(d):
+	}
+}
+
+const atOnce = 20 * time.Millisecond
+
+// A watch tells of each change: at once of what the nodes know of, within a second of the rest.
+func TestWatch(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		a, b, c := fl.locker("a"), fl.locker("b"), fl.locker("c")
+		s := watching(t, c.Inspector, "job")
+		s.sees("free", atOnce)
+		time.Sleep(50 * time.Millisecond)
+
+		first := must(a.Lock(t.Context(), "job"))(t)
+		s.sees(first.Owner(), lookAfter)
+		s.seesNothing(time.Minute) // renewals are nothing new
+		got := async(func() *Lock { return must(b.Lock(t.Context(), "job"))(t) })
+		s.seesNothing(time.Second)
+		succeeds(t, first.Unlock())
+		second := <-got
+		s.sees(second.Owner(), atOnce)
+		succeeds(t, second.Unlock())
+		s.sees("free", atOnce)
+
+		valued := must(a.Lock(t.Context(), "job", WithValue("one")))(t)
+		s.sees(valued.Owner()+" one", atOnce)
+		succeeds(t, valued.SetValue(t.Context(), "two"))
+		s.sees(valued.Owner()+" two", atOnce)
+		succeeds(t, b.ForceUnlock(t.Context(), "job", valued.Owner()))
+		s.sees("free", atOnce)
+
+		reader := must(a.RLock(t.Context(), "job"))(t)
+		s.sees(reader.Owner()+" readers", lookAfter)
+		succeeds(t, reader.Unlock())
+		s.sees("free", atOnce)
+
+		lost := must(a.Lock(t.Context(), "job", WithTTL(3*time.Second)))(t)
+		s.sees(lost.Owner(), lookAfter)
+		fl.cutAll("a")
+		s.sees("free", 3*time.Second+atOnce)
+		fl.mendAll("a")
+
+		fails(t, b.Once(t.Context(), "job", func(context.Context, *Lock) error { return errNoLock }), errNoLock)
+		s.sees("", lookAfter)
+		for len(s.seen) > 0 {
+			<-s.seen
+		}
+		succeeds(t, c.Close())
+		s.sees("closed", lookAfter)
+		s.sees("ended", atOnce)
+		time.Sleep(time.Minute)
+		fl.nodes.do("DEL", "redlock:once:job")
+		fl.nothingLeft()
+	})
+}
+
+// Nobody pays while nobody watches: 15 s after the last watch, releases take the short way again. While somebody does,
+// one whose process has gone costs one message in vain.
+func TestAWatchThatHasEndedCostsNothing(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a"), fl.locker("b")
+		for range b.Watch(t.Context(), "job") {
+			break
+		}
+		watchers := func() int { return len(fl.leftovers()) }
+		equals(t, watchers(), 6, "keys of the watch on three nodes")
+		succeeds(t, b.Close())
+		succeeds(t, must(a.TryLock(t.Context(), "job"))(t).Unlock())
+		equals(t, watchers(), 3, "keys after a release that nobody listened to")
+		time.Sleep(15 * time.Second)
+		fl.clean("15 s later")
+	})
+}
+
+// Too few nodes: told once, and the watch goes on. One silent node delays it by the node timeout, no more.
+func TestWatchWithoutAQuorum(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		a, c := fl.locker("a"), fl.locker("c")
+		s := watching(t, c.Inspector, "job")
+		s.sees("free", atOnce)
+		fl.nodes[0].Pause()
+		k := must(a.Lock(t.Context(), "job", WithValue("x")))(t)
+		s.sees("x", 2*250*time.Millisecond)
+		fl.nodes[1:3].pause()
+		s.sees("no quorum", 2*time.Second)
+		s.seesNothing(2 * time.Second)
+		fl.nodes.resume()
+		s.sees(k.Owner(), 2*time.Second)
+		equals(t, errOf(only(c.Watch(t.Context(), ""))) != nil, true, "a name that is none: refused")
+	})
+}
+
+// only returns the only pair.
+func only(pairs func(func(Inspection, error) bool)) (i Inspection, err error) {
+	pairs(func(j Inspection, e error) bool { i, err = j, e; return true })
+	return i, err
+}
+
+// Messages that do not come are made up for by looking: nodes that speak RESP2 and refuse to subscribe.
+func TestWatchWithoutMessages(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		fl.nodes.deny("subscribe", "publish")
+		a, c := fl.locker("a"), fl.locker("c")
+		s := watching(t, c.Inspector, "job")
+		s.sees("free", atOnce)
+		for range 3 {
+			k := must(a.TryLock(t.Context(), "job"))(t)
+			s.sees(k.Owner(), lookAfter+atOnce)
+			succeeds(t, k.Unlock())
+			s.sees("free", lookAfter+atOnce)
+		}
+	})
+}
+
+// A value belongs to its hold, however late it arrives, and ends with it.
+func TestValue(t *testing.T) {
+	for name, lock := range some("Lock", "TryLock", "without tokens", "LockAll") {
+		subtest(t, name, 5, func(t *testing.T, fl *fleet) {
+			a, b := fl.locker("a"), fl.locker("b")
+			shown := func() string { t.Helper(); return must(b.Inspect(t.Context(), "job"))(t).Value }
+			k := must(lock(t.Context(), a, WithValue("one")))(t)
+			equals(t, shown(), "one", "when the call returns")
+			time.Sleep(time.Minute)
+			equals(t, shown(), "one", "after many renewals")
+			fl.cut("a", 0, 1)
+			succeeds(t, k.SetValue(t.Context(), "two"))
+			equals(t, shown(), "two", "by a majority")
+			fl.mend("a", 0, 1)
+			time.Sleep(10 * time.Second)
+			equals(t, fl.holding("redlock:value:job"), 5, "a renewal brings it to the others: nodes")
+			fails(t, k.SetValue(t.Context(), strings.Repeat("x", maxValue+1)), ErrInvalid)
+			succeeds(t, k.SetValue(t.Context(), ""))
+			equals(t, shown(), "", "none any more")
+			succeeds(t, k.SetValue(t.Context(), strings.Repeat("x", maxValue)))
+			succeeds(t, k.Unlock())
+			fails(t, k.SetValue(t.Context(), "three"), ErrUnlocked)
+			equals(t, shown(), "", "after the end")
+			fl.clean()
+		})
+	}
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		a := fl.locker("a")
+		fails(t, errOf(a.TryRLock(t.Context(), "job", WithValue("x"))), ErrInvalid, "readers")
+		fails(t, errOf(a.TryLock(t.Context(), "job", WithValue(strings.Repeat("x", maxValue+1)))), ErrInvalid, "too long")
+		k := must(fl.locker("b", WithValue("x")).RLock(t.Context(), "job"))(t)
+		fails(t, k.SetValue(t.Context(), "x"), ErrInvalid, "a reader's")
+		succeeds(t, k.Unlock())
+		fl.clean()
+	})
+}
+
+// A hold whose value no majority confirms was not acquired.
+func TestAValueThatIsNotConfirmed(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a := fl.locker("a")
+		succeeds(t, must(a.TryLock(t.Context(), "job", WithValue("x")))(t).Unlock())
+		settleNetwork()
+		fl.nodes[:2].each(func(n *sim.Node) {
+			n.Alter(func(c sim.Command) (any, bool, time.Duration) {
+				return sim.Error("OOM not allowed"), len(c.Args) > 1 && c.Args[1] == extendValued.Script.SHA, 0
+			})
+		})
+		failsAll(t, errOf(a.TryLock(t.Context(), "job", WithValue("x"))), ErrNoQuorum, ErrNotAcquired)
+		fl.clean()
+	})
+}
+
+// What a former holder sends late is never shown for the next one, nor an older value for a newer.
+func TestLateValues(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		a, b, c := fl.locker("a"), fl.locker("b"), fl.locker("c")
+		k := must(a.Lock(t.Context(), "job", WithTTL(2*time.Second), WithValue("a's")))(t)
+		fl.net.SetDelay(sim.Link{Client: "a"}, sim.Up, sim.Delay{Min: 5 * time.Second, Max: 5 * time.Second})
+		late := async(func() error { return k.SetValue(t.Context(), "late") })
+		next := must(b.Lock(t.Context(), "job"))(t)
+		succeeds(t, next.SetValue(t.Context(), "b's"))
+		fails(t, <-late, ErrNoQuorum)
+		time.Sleep(10 * time.Second)
+		got := must(c.Inspect(t.Context(), "job"))(t)
+		equals(t, got.Owner+" "+got.Value, next.Owner()+" b's", "the next holder's")
+		for _, n := range got.Nodes {
+			equals(t, n.Value, "b's", "on %s", n.Addr)
+		}
+		succeeds(t, next.Unlock())
+		time.Sleep(10 * time.Second)
+		fl.nothingLeft()
+	})
+}
+
+// Check says yes to the hold of today alone, and never on the word of a minority, or of a token set.
+func TestCheck(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a"), fl.locker("b", WithoutFencing())
+		check := func(token int64) error { return b.Check(t.Context(), "job", token) }
+		first := must(a.TryLock(t.Context(), "job", WithValue("x")))(t)
+		succeeds(t, check(first.Token()))
+		fails(t, check(first.Token()+1), ErrLost)
+		fails(t, check(0), ErrInvalid)
+		fl.nodes[:2].pause()
+		succeeds(t, check(first.Token()), "three nodes")
+		fl.nodes[2].Pause()
+		fails(t, check(first.Token()), ErrNoQuorum)
+		fl.nodes.resume()
+		time.Sleep(10 * time.Second)
+		succeeds(t, first.Unlock())
+		fails(t, check(first.Token()), ErrLost, "free")
+		unfenced := must(b.TryLock(t.Context(), "job"))(t)
+		fails(t, check(first.Token()), ErrLost, "held by one whose token nobody knows")
+		succeeds(t, unfenced.Unlock())
+		old := must(a.TryLock(t.Context(), "job"))(t)
+		fails(t, check(old.Token()), ErrLost, "it has no value")
+		time.Sleep(3 * time.Minute)
+		succeeds(t, check(old.Token()), "held for longer than the nodes remember tokens")
+		reader := func() error {
+			succeeds(t, old.Unlock())
+			k := must(a.TryRLock(t.Context(), "job"))(t)
+			defer func() { succeeds(t, k.Unlock()) }()
+			return check(old.Token())
+		}
+		fails(t, reader(), ErrLost, "readers")
+		fails(t, fl.locker("c").Check(cancelled(t), "job", 1), context.Canceled)
+	})
+}
+
+// A holder that has renewed its hold, or waited for it, learns at once that an administrator has taken it: from enough
+// nodes, not from one. Others learn with the next renewal.
+func TestForceUnlockIsToldAtOnce(t *testing.T) {
+	for name, lock := range some("Lock", "without tokens", "RLock", "LockAll", "Acquire") {
+		for _, renew := range []bool{true, false} {
+			subtest(t, fmt.Sprint(name, renew), 5, func(t *testing.T, fl *fleet) {
+				a, admin := fl.locker("a"), fl.locker("admin")
+				var opts []LockOption
+				if !renew {
+					opts = append(opts, WithoutRenewal())
+					a.listeners.hear(a)
+				}
+				k, other := must(lock(t.Context(), a, opts...))(t), must(a.Lock(t.Context(), "free"))(t)
+				time.Sleep(4 * time.Second)
+				taken := map[string]string{"Acquire": permitsName + "job:0"}[name]
+				if taken == "" {
+					taken = "job"
+				}
+				succeeds(t, admin.ForceUnlock(t.Context(), taken, k.Owner()))
+				within(t, atOnce, "the holder's notice", func() { <-k.Done() })
+				failsSaying(t, k.Unlock(), ErrLost, "administrator")
+				fl.clean2("redlock:revoked", "free")
+				succeeds(t, other.Err(), "another hold")
+			})
+		}
+	}
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		a := fl.locker("a")
+		k := must(a.Lock(t.Context(), "job"))(t)
+		time.Sleep(4 * time.Second)
+		for range 3 {
+			a.revoked(0, k.Owner())
+			a.revoked(1, k.Owner())
+			a.revoked(2, must(a.Lock(t.Context(), "other"+fmt.Sprint(time.Now().UnixNano())))(t).Owner())
+			time.Sleep(time.Millisecond)
+		}
+		succeeds(t, k.Err(), "a minority has told of it")
+		a.revoked(4, k.Owner())
+		fails(t, k.Err(), ErrLost)
+	})
+}
+
+// clean2 is clean, but for keys with these names.
+func (fl *fleet) clean2(but ...string) {
+	fl.t.Helper()
+	settleNetwork()
+	for _, key := range fl.leftovers() {
+		if _, name, _ := strings.Cut(key, " "); !slices.Contains(but, name) {
+			fl.t.Errorf("left: %s", key)
+		}
+	}
+}

@@ -1,0 +1,14 @@
+-- Those that watch a lock on this node are in a sorted set of their channels, all with the score 0. While the key watched
+-- exists, somebody watches some lock here; otherwise a release looks for nobody.
+local watched = string.sub(KEYS[#KEYS], 1, -7) .. 'watched'
+local watchers = string.sub(KEYS[#KEYS], 1, -7) .. 'watch:'
+
+-- changed tells those that watch a lock to look at it. One whose channel has no subscriber is gone.
+local function changed(key)
+  for _, channel in ipairs(redis.call('ZRANGE', watchers .. key, 0, -1)) do
+    if redis.pcall('PUBLISH', channel, '- changed ' .. key) == 0 then
+      redis.call('ZREM', watchers .. key, channel)
+    end
+  end
+end
+
