@@ -78,6 +78,7 @@ func TestOnceCtrlC(t *testing.T) {
 	}
 	interrupt(`"$0" once report -- sh -c 'echo ready; read x'`, func(s *pseudoterminal) { s.await("ready") })
 	free(t, c, "report")
+	interrupt(`"$0" watch report`, func(s *pseudoterminal) { s.await("  free") })
 	if got := status(t, c, "report"); !strings.HasPrefix(got, "runs: 1 begun, the last one failed") {
 		t.Errorf("the run that was interrupted: %s", got)
 	}

@@ -90,6 +90,8 @@ func TestUsage(t *testing.T) {
 		"once " + nodes + "--max-runs -1 x true":      "once x: invalid: the maximum of -1 runs is negative",
 		"once " + nodes + "--done-ttl 15s x true": "once x: invalid: done TTL 15s: less than twice the TTL 10s, " +
 			"so a crashed run could be forgotten before its lock is free",
+		"run " + nodes + "--value=" + strings.Repeat("a", 1025) + " x true": "lock x: invalid: the value has 1025 bytes: " +
+			"at most 1024",
 		"status " + nodes:               "want one lock name, got 0" + see("status "),
 		"status " + nodes + "one two":   "want one lock name, got 2" + see("status "),
 		"doctor " + nodes + "x":         `doctor takes no arguments, got "x"`,
