@@ -123,7 +123,7 @@ func TestUnlockAsksOnATerminal(t *testing.T) {
 	many := openTerminal(t, nodesOf(c), binary, "unlock", "--force", "--older-than=1ms", "")
 	many.await("name ")
 	many.await("a larger token")
-	many.await("Take the locks whose age is known, 1, from their holders? [y/N] ")
+	many.await("Take 1 of these locks from their holders? [y/N] ")
 	many.press("n\n")
 	many.await("redlock: not confirmed: nothing was changed")
 	many.narrow()

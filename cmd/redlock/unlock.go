@@ -116,7 +116,7 @@ func unlockMany(ctx context.Context, cmd *cli.Command, inspector *redlock.Inspec
 		}
 	}
 	if old > 0 && !cmd.Bool("yes") {
-		question := fmt.Sprintf("Take the locks whose age is known, %d, from their holders?", old)
+		question := fmt.Sprintf("Take %d of these locks from their holders?", old)
 		if err := confirmed(p, question); err != nil {
 			return err
 		}
