@@ -116,7 +116,6 @@ func newInspector(op string, nodes []string, opts []Option) (*Inspector, error) 
 	l.calls.idle, l.turns = make(chan struct{}), semaphore.NewWeighted(maxAsking)
 	l.local.Init(o.clock.local)
 	l.listeners = newListeners(o, l.nodes, l.peers.agreement.Label.ID())
-	l.listeners.revoked = l.revoked
 	awaitNodes(l.nodes, l.electorate, o)
 	err = duplicateNodes(l.nodes)
 	if err == nil {

@@ -465,6 +465,9 @@ func (o *options) check() error {
 	return nil
 }
 
+// maxValue is the longest value in bytes: each renewal carries it.
+const maxValue = 1024
+
 func checkTTL(what string, ttl time.Duration) error {
 	switch {
 	case ttl < time.Millisecond:

@@ -30,8 +30,6 @@ type listeners struct {
 	ended      []func()     // wait for the ends of the subscriptions, which end with the Locker's context; set by start
 	waiting    atomic.Int64 // callers that wait
 
-	revoked func(node int, owner string) // called when a node tells that an administrator has taken a lock
-
 	mu    sync.Mutex
 	of    map[uuid.UUID]listener // by owner, while it may be in a queue and while it has a hold; guarded by mu
 	early map[uuid.UUID][]grant  // for owners whose listener is nil; guarded by mu
@@ -92,10 +90,11 @@ type grant struct {
 	quorum.Answer
 }
 
-// grantee takes the grants to owners that no longer wait: the Locker, which undoes them. A function value of its method
-// would be allocated by each Lock.
+// grantee takes the grants to owners that no longer wait: the Locker, which undoes them. It is told, too, which owners
+// have been revoked. Function values of its methods would be allocated by each Lock.
 type grantee interface {
 	returnGrant(node int, key string, owner uuid.UUID, shared bool)
+	revoked(node int, owner string)
 }
 
 func newListeners(o *options, nodes []*node, id string) listeners {
@@ -190,7 +189,7 @@ func (s *listeners) receive(node int, message string, main bool, others grantee)
 	}
 	switch {
 	case parts[1] == "revoked":
-		s.revoked(node, parts[0])
+		others.revoked(node, parts[0])
 		return
 	case parts[0] == "-":
 		s.tell(node, parts[2])
