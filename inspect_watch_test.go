@@ -37,8 +37,8 @@ func watching(t *testing.T, l *Inspector, name string) *spectator {
 	return s
 }
 
-// sees fails the test unless something that contains a text is seen within d. What is on the way there may be seen, too:
-// an owner before its value.
+// sees fails the test unless something that contains a text is seen within d. What is on the way there may be seen,
+// too: an owner before its value.
 func (s *spectator) sees(text string, d time.Duration) {
 	s.t.Helper()
 	end, last := time.After(d), ""

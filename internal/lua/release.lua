@@ -2,8 +2,9 @@
 -- KEYS[i] a lock key, all distinct   KEYS[n+1] the set of tokens
 -- ARGV[1] our owners, with blanks between them
 -- ARGV[i+1] our member of the queue, or ''; omitted if all are '' and no token follows
--- ARGV[n+i+1] if we have extended it, our token and a half, or 'untold'; else ''; omitted if all are ''. It becomes known unless another owner has the lock:
--- then an extension of ours that arrives later, over a connection that broke, is refused.
+-- ARGV[n+i+1] if we have extended it, our token and a half, or 'untold' if we have none; else ''; omitted if all are ''.
+-- It becomes known unless another owner has the lock: then an extension of ours that arrives later, over a connection
+-- that broke, is refused.
 -- Reply: n if all n were ours, otherwise for each: 1 it was ours · 0 it was free · 2 another owner has it
 -- Follows queue (waiting, leave, tokens, hand_over), watchers (watched, changed),
 -- value (values).
