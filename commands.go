@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -38,14 +39,10 @@ var (
 	acquire      = script(command{read: readAcquire}, columns,
 		"revoked", "usual", "label", "readers", "queue", "join", "acquire")
 	raise  = script(command{read: readAcquire}, rows(3), "raise")
-	extend = urgent(command{read: readExtend, trust: guard.TrustOurs, reader: keepReading}, rows(3),
-		"revoked", "extend")
-	extendValued = urgent(command{read: readExtend, trust: guard.TrustOurs}, rowsThenValues,
-		"revoked", "watchers", "value", "keep_value", "extend")
+	extend = urgent(command{read: readExtend, trust: guard.TrustOurs, reader: keepReading}, rowsThenValues,
+		"revoked", "watchers", "value", "extend")
 	release = undo(command{read: readRelease, reader: stopReading}, toRelease,
-		"free", "readers", "queue", "watchers", "release")
-	releaseValued = undo(command{read: readRelease}, toRelease,
-		"value", "drop_value", "readers", "queue", "watchers", "release")
+		"free", "readers", "queue", "watchers", "value", "release")
 	adopt          = script(command{read: readAcquire}, rows(4), "revoked", "label", "adopt")
 	revert         = undo(command{}, rows(2), "revoked", "readers", "queue", "revert")
 	acquireOrQueue = &command{Command: acquire.Command, read: acquire.read} // acquire, with a channel
@@ -106,8 +103,9 @@ type request struct {
 }
 
 // noMember is the member of a hold that is in no queue; noToken is the token of a command that needs none; noChannel is
-// the channel of a look that is no watch.
-var noMember, noToken, noChannel any = "", "", ""
+// the channel of a look that is no watch; noValue is the value of a hold that has none; untold is what is released with
+// in place of the token of an extended hold that has none.
+var noMember, noToken, noChannel, noValue, untold any = "", "", "", "", "untold"
 
 // readerToken is a waiting reader's entry in place of a token: readers have none.
 const readerToken = "reading---------"
@@ -219,9 +217,13 @@ func rows(n int) func([]*redisconn.Request, *resp.Encoder) {
 	}
 }
 
-// rowsThenValues encodes rows of three arguments, and then for each key the value of its request.
+// rowsThenValues encodes rows of three arguments, and then, if any request has one, for each key the value of its
+// request.
 func rowsThenValues(all []*redisconn.Request, e *resp.Encoder) {
 	rows(3)(all, e)
+	if !slices.ContainsFunc(all, func(r *redisconn.Request) bool { return of(r).args[3] != noValue }) {
+		return
+	}
 	for _, r := range all {
 		q := of(r)
 		for range q.Hashes {

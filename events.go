@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -43,6 +44,11 @@ const (
 	// EventAttempt: the nodes were asked for the lock. Duration is the time until the outcome was certain. Err and Nodes
 	// say why it was not granted. A wait makes many attempts.
 	EventAttempt = "attempt"
+	// EventWait: a call begins to wait for a lock that it did not get at once, behind others of this process or on the
+	// nodes. Duration is 0; Err and Nodes are those of the attempt that failed, if there was one. And once more: the call
+	// has waited for Duration, 1 ns at least. Err is nil if it has the lock, else what ended the wait. A call waits once,
+	// for all its names or slots. If the observer is slow, it gets both events or neither.
+	EventWait = "wait"
 	// EventAcquire: a call returns with the lock, until Until; or without it, and Err and Nodes say why. Duration is the
 	// time since it began.
 	EventAcquire = "acquire"
@@ -95,6 +101,7 @@ type events struct {
 	head    int
 	limit   int     // maxEvents
 	dropped int     // events dropped since the last one that was queued
+	waited  int     // ends of waits among those that are queued. For these there is always room
 	looks   []voter // see look
 }
 
@@ -115,7 +122,8 @@ func startEvents(observer func(Event), logger *slog.Logger, c clock) *events {
 	return e
 }
 
-func (e *events) emit(ev Event) {
+// emit reports whether the event was queued, and not dropped.
+func (e *events) emit(ev Event) bool {
 	ev.Time = e.clock.local()
 	e.mu.Lock()
 	queued, limit := len(e.queue)-e.head, e.limit
@@ -124,11 +132,14 @@ func (e *events) emit(ev Event) {
 		limit += lossEvents
 	case ev.Kind == EventNode || ev.Kind == eventSettled:
 		limit += lossEvents + nodeEvents
+	case ev.endsWait(): // there are no more of them than calls that wait
+		limit = math.MaxInt
+		e.waited++
 	}
-	if queued >= limit {
+	if queued-e.waited >= limit {
 		e.dropped++
 		e.mu.Unlock()
-		return
+		return false
 	}
 	if len(e.queue) == cap(e.queue) && e.head > queued {
 		e.queue = append(e.queue[:0], e.queue[e.head:]...)
@@ -144,7 +155,11 @@ func (e *events) emit(ev Event) {
 		default:
 		}
 	}
+	return true
 }
+
+// endsWait reports whether it is the second event of a wait.
+func (ev *Event) endsWait() bool { return ev.Kind == EventWait && ev.Duration > 0 }
 
 // logs reports whether there is a log.
 func (e *events) logs() bool { return e != nil && e.log != nil }
@@ -184,6 +199,9 @@ func (e *events) next() (ev Event, ok bool) {
 	}
 	ev, e.queue[e.head] = e.queue[e.head], Event{}
 	e.head++
+	if ev.endsWait() {
+		e.waited--
+	}
 	return ev, true
 }
 
@@ -283,21 +301,45 @@ type observation struct {
 	ctx      context.Context
 	op, name string
 	begun    instant
-	failing  bool // the hold's last extension failed; guarded by hold.mu
+	waits    instant // when the call's wait began; owned by the call, as the field below
+	told     bool    // that it waits
+	failing  bool    // the hold's last extension failed; guarded by hold.mu
 }
 
 // detailed reports whether to emit also what succeeds.
 func (o *observation) detailed() bool { return o != nil && o.events.detail }
 
-// emit completes and emits an event. Its Duration is the time since the given instant.
-func (o *observation) emit(ev Event, since instant) {
-	ev.Context, ev.Name, ev.Duration = o.ctx, o.name, o.events.clock.now().since(since)
+// emit completes and emits an event, and reports whether it was queued. Its Duration is the time since the given
+// instant, if that is one.
+func (o *observation) emit(ev Event, since instant) bool {
+	ev.Context, ev.Name = o.ctx, o.name
+	if since != (instant{}) {
+		ev.Duration = max(o.events.clock.now().since(since), 1)
+	}
 	ev.Op = cmp.Or(ev.Op, o.op)
 	var q *QuorumError
 	if ev.Kind != EventRun && errors.As(ev.Err, &q) { // which may be of a call inside the run
 		ev.Op, ev.Nodes = q.Op, q.Nodes
 	}
-	o.events.emit(ev)
+	return o.events.emit(ev)
+}
+
+// waiting emits that the call waits, unless that was told before. last is the error of the attempt that failed, or nil.
+func (o *observation) waiting(last error) {
+	if !o.detailed() || o.told {
+		return
+	}
+	if o.waits == (instant{}) {
+		o.waits = o.events.clock.now()
+	}
+	o.told = o.emit(Event{Kind: EventWait, Err: last}, instant{})
+}
+
+// waited emits the end of the wait, if there was one.
+func (o *observation) waited(err error) {
+	if o != nil && o.told {
+		o.emit(Event{Kind: EventWait, Err: err}, o.waits)
+	}
 }
 
 // attempt emits the outcome of an attempt; failure is nil if it acquired the lock.

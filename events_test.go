@@ -58,6 +58,23 @@ func (w *witness) expect(t *testing.T, want ...string) []Event {
 	return seen
 }
 
+// wait takes the events, and returns both of the only wait that is among them, just before the call's outcome.
+func (w *witness) wait(t *testing.T) (begun, over Event) {
+	t.Helper()
+	seen := slices.DeleteFunc(w.take(), func(ev Event) bool { return ev.Kind != EventWait && ev.Kind != EventAcquire })
+	if len(seen) != 3 || seen[0].Kind != EventWait || seen[1].Kind != EventWait || seen[2].Kind != EventAcquire {
+		t.Fatalf("got %+v, want a wait that begins and is over, and what came of it", seen)
+	}
+	begun, over = seen[0], seen[1]
+	equals(t, begun.Duration, 0, "how long it waited at its beginning")
+	equals(t, over.Duration, over.Time.Sub(begun.Time), "how long it waited")
+	equals(t, over.Err, seen[2].Err, "what ended it")
+	if name := seen[2].Name; begun.Name != name || over.Name != name || begun.Context != seen[2].Context {
+		t.Errorf("got %+v and %+v, want the name and context of %+v", begun, over, seen[2])
+	}
+	return begun, over
+}
+
 // witnessed returns a Locker with an observer that has already seen all nodes come up.
 func (fl *fleet) witnessed(client string, opts ...Option) (*Locker, *witness) {
 	fl.t.Helper()
@@ -141,11 +158,11 @@ func TestEventsOfARefusal(t *testing.T) {
 			t.Errorf("got %+v, want the error %v after %v", last, err, time.Since(begun))
 		}
 		for _, ev := range seen[:len(seen)-1] {
-			if ev.Kind != EventAttempt || !errors.Is(ev.Err, ErrTaken) {
+			if ev.Kind != EventAttempt && ev.Kind != EventWait || !errors.Is(ev.Err, ErrTaken) {
 				t.Errorf("while waiting: got %+v", ev)
 			}
 		}
-		if len(seen) < 4 {
+		if len(seen) < 6 {
 			t.Errorf("got %d events of a wait, want several attempts", len(seen))
 		}
 		_, err = l.TryLock(ctx, "job")
@@ -153,6 +170,101 @@ func TestEventsOfARefusal(t *testing.T) {
 			err == nil {
 			t.Errorf("context done: got %+v", ev)
 		}
+	})
+}
+
+// A wait is told of when it begins and when it is over, whatever is waited for and whatever ends it.
+func TestEventsOfAWait(t *testing.T) {
+	for how, end := range map[string]struct {
+		by   func(l *Locker, release, cancel func())
+		want error
+	}{
+		"the lock":    {func(_ *Locker, release, _ func()) { release() }, nil},
+		"ctx":         {func(_ *Locker, _, cancel func()) { cancel() }, context.Canceled},
+		"Close":       {func(l *Locker, _, _ func()) { _ = l.Close() }, ErrClosed},
+		"WithMaxWait": {func(*Locker, func(), func()) {}, ErrMaxWait},
+	} {
+		for what, wait := range waits {
+			subtest(t, what+", "+how, 3, func(t *testing.T, fl *fleet) {
+				release := holdAll(t, fl.locker("holder"))
+				l, w := fl.witnessed("a")
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				time.AfterFunc(500*ms, func() { end.by(l, release, cancel) })
+				_ = wait(ctx, l, WithMaxWait(time.Second))
+				settleNetwork() // for the release of all
+				begun, over := w.wait(t)
+				fails(t, begun.Err, ErrTaken, "the attempt")
+				equals(t, len(begun.Nodes), 3, "nodes of the attempt")
+				fails(t, over.Err, end.want, "the end")
+			})
+		}
+	}
+}
+
+// A call that is behind others of its process waits, too. One that comes when they have gone does not, unless somebody
+// else has the lock.
+func TestEventsOfAWaitBehindOthers(t *testing.T) {
+	for what, of := range callersOf {
+		subtest(t, what, 3, func(t *testing.T, fl *fleet) {
+			others := of(fl.locker("others"))
+			holder := must(others(t.Context()))(t)
+			l, w := fl.witnessed("a", withBackoff(never))
+			acquire := of(l)
+			first := async(func() *Lock { k, _ := acquire(t.Context()); return k })
+			time.Sleep(100 * ms)
+			w.take()
+			_, _ = acquire(expiring(t, 50*ms))
+			if begun, _ := w.wait(t); begun.Err != nil || begun.Nodes != nil {
+				t.Errorf("got %+v, want no attempt", begun)
+			}
+			succeeds(t, holder.Unlock())
+			succeeds(t, (<-first).Unlock())
+			w.take()
+			succeeds(t, must(acquire(t.Context()))(t).Unlock())
+			w.expect(t, EventAttempt, EventAcquire, EventEnd)
+			must(others(t.Context()))(t)
+			_, _ = acquire(expiring(t, 50*ms))
+			begun, _ := w.wait(t)
+			fails(t, begun.Err, ErrTaken)
+		})
+	}
+}
+
+// A slow observer gets both events of a wait or neither. A wait whose beginning was dropped is told of with a later
+// attempt.
+func TestWaitsOfASlowObserver(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		must(fl.locker("holder").Lock(t.Context(), "job"))(t)
+		var w witness
+		stuck := make(chan struct{})
+		l := fl.locker("a", WithObserver(func(ev Event) { <-stuck; w.see(ev) }))
+		l.events.setLimit(30)
+		time.AfterFunc(500*ms, func() { l.events.setLimit(0) }) // as when losses fill the queue
+		together(40, func(int) { _, _ = l.Lock(t.Context(), "job", WithMaxWait(time.Second)) })
+		close(stuck)
+		begun, over := 0, 0
+		for _, ev := range w.take() {
+			switch {
+			case ev.endsWait():
+				over++
+			case ev.Kind == EventWait:
+				begun++
+			}
+		}
+		if begun != over || begun == 0 || begun == 40 {
+			t.Errorf("%d waits began and %d ended, want some, and as many", begun, over)
+		}
+
+		l.events.setLimit(0)
+		time.AfterFunc(500*ms, func() { l.events.setLimit(maxEvents) })
+		_, _ = l.Lock(t.Context(), "job", WithMaxWait(time.Second))
+		seen := slices.DeleteFunc(w.take(), func(ev Event) bool { return ev.Kind != EventWait })
+		if len(seen) != 2 || seen[0].Duration != 0 {
+			t.Fatalf("got %+v, want both events of a wait", seen)
+		}
+		between(t, seen[1].Time.Sub(seen[0].Time), 100*ms, 500*ms, "since it was told of")
+		between(t, seen[1].Duration, 950*ms, time.Second, "since it began")
 	})
 }
 
@@ -325,7 +437,7 @@ func TestEventsOfSeveralNames(t *testing.T) {
 			t.Fatalf("got %+v, want that %s was acquired and released", seen, k.Name())
 		}
 		for _, ev := range seen[:len(seen)-2] {
-			if ev.Kind != EventAttempt || ev.Name != k.Name() {
+			if ev.Kind != EventAttempt && ev.Kind != EventWait || ev.Name != k.Name() {
 				t.Errorf("on the way: got %+v", ev)
 			}
 		}
@@ -440,7 +552,7 @@ func TestLogLevels(t *testing.T) {
 		slog.LevelWarn:  "lost, no majority, node, not renewed",
 		slog.LevelInfo:  "lost, no majority, node, node up, not renewed",
 		slog.LevelDebug: "acquired, attempt, lost, no majority, node, node down, node up, not acquired, not renewed, " +
-			"released, renewed",
+			"released, renewed, waited, waiting",
 	} {
 		subtest(t, level.String(), 3, func(t *testing.T, fl *fleet) {
 			var log bytes.Buffer
@@ -449,7 +561,7 @@ func TestLogLevels(t *testing.T) {
 			k := must(l.Lock(t.Context(), "job"))(t)
 			must(l.Lock(t.Context(), "other"))(t).Unlock()
 			_, _ = fl.locker("b").TryLock(t.Context(), "job")
-			_, _ = l.TryLock(t.Context(), "job")
+			_, _ = l.Lock(t.Context(), "job", WithMaxWait(100*ms))
 			time.Sleep(2 * time.Second)
 			fl.nodes[:2].crash(true)
 			<-k.Done()

@@ -211,6 +211,40 @@ func ExampleWithObserver() {
 	// end report true
 }
 
+// A wait is told of when it begins, not only when it is over: here, so that the holder makes room.
+func ExampleWithObserver_waiting() {
+	masters, stop := fiveMasters()
+	defer stop()
+	begun := make(chan struct{})
+	locker, err := redlock.New(masters.URLs(), patient, redlock.WithObserver(func(ev redlock.Event) {
+		switch {
+		case ev.Kind == redlock.EventWait && ev.Duration == 0:
+			fmt.Println("waits for", ev.Name, errors.Is(ev.Err, redlock.ErrTaken))
+			close(begun)
+		case ev.Kind == redlock.EventWait:
+			fmt.Println("has waited for", ev.Name, ev.Err)
+		}
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	first, err := locker.Lock(context.Background(), "report")
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() {
+		<-begun
+		first.Unlock()
+	}()
+	if _, err = locker.Lock(context.Background(), "report"); err != nil {
+		log.Fatal(err)
+	}
+	locker.Close()
+	// Output:
+	// waits for report true
+	// has waited for report <nil>
+}
+
 // The logger gets lost holds, failures and problems of nodes; at level Debug, everything.
 func ExampleWithLogger() {
 	masters, stop := fiveMasters()

@@ -119,6 +119,27 @@ func ExampleWithDrift() {
 	// 9s
 }
 
+// A slack of 3 s is a lock-delay: a holder that is cut off stops 3 s before the nodes let anybody else have the lock.
+// Unlock hands it over at once.
+func ExampleWithDrift_lockDelay() {
+	a, b, stop := twoLockersOnFiveMasters(redlock.WithDrift(0.01, 3*time.Second))
+	defer stop()
+	ctx := context.Background()
+
+	lock, err := a.Lock(ctx, "disk:7", redlock.WithTTL(15*time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	seen, err := b.Inspect(ctx, "disk:7")
+	fmt.Println(seen.Remaining-time.Until(lock.Deadline()) >= 3*time.Second, err)
+	_ = lock.Unlock()
+	_, err = b.TryLock(ctx, "disk:7")
+	fmt.Println(err)
+	// Output:
+	// true <nil>
+	// <nil>
+}
+
 // Without tokens the nodes get a plain SET NX PX, as from other Redlock clients.
 func ExampleWithoutFencing() {
 	locker, stop := lockerOnFiveMasters()

@@ -138,7 +138,7 @@ func (h *hold) unkeep() bool {
 }
 
 // revoked ends, when enough nodes have told so, the hold that an administrator has taken from an owner.
-func (l *Inspector) revoked(node int, owner string) {
+func (l *Locker) revoked(node int, owner string) {
 	if h, ok := l.schedule.Find(func(s schedule.Sleeper) bool {
 		h, ok := s.(*hold)
 		return ok && h.owner.String() == owner
@@ -255,9 +255,6 @@ func (h *hold) extend(ctx context.Context, op string) error {
 	x.round.abandon()
 	return err
 }
-
-// maxValue is the longest value in bytes: each renewal carries it.
-const maxValue = 1024
 
 var errReaderValue = invalid("readers have no value")
 
@@ -493,14 +490,8 @@ func (t *tenure) deadline() time.Time {
 
 // askFor returns a round that is filled in with the command k for a hold.
 func (l *Locker) askFor(k *command, h *hold) *round {
-	switch {
-	case h.shared:
+	if h.shared {
 		k = k.reader
-	case h.tenure.value == "":
-	case k == extend:
-		k = extendValued
-	case k == release:
-		k = releaseValued
 	}
 	r := l.rounds.Get().(*round)
 	if h.names != nil {
@@ -510,11 +501,17 @@ func (l *Locker) askFor(k *command, h *hold) *round {
 	}
 	r.args[1], r.args[3] = h.tenure.want.opts.ttlArg, h.tenure.want.from
 	switch k {
-	case extendValued:
-		r.args[3] = h.tenure.value
-	case release, releaseValued:
+	case extend:
+		if r.args[3] = noValue; h.tenure.value != "" {
+			r.args[3] = h.tenure.value
+		}
+	case release:
 		r.args[1], r.args[2] = h.tenure.member, noToken
-		if h.tenure.extended && h.token > 0 {
+		switch {
+		case !h.tenure.extended:
+		case h.token == 0:
+			r.args[2] = untold
+		default:
 			// An extension that was sent on an earlier connection, now broken, may arrive after this release. The larger token
 			// makes the node refuse it. Half a step is above our token and below that of every other hold, so no other hold
 			// needs a second round.

@@ -147,7 +147,7 @@ func (h *hold) Wake() {
 	h.locker.schedule.Set(h, h.tenure.next(now.local))
 	h.mu.Unlock()
 	if extend {
-		h.locker.listeners.hear(h.locker) // ForceUnlock tells those that listen
+		h.locker.listeners.hear(h.locker)           // ForceUnlock tells those that listen
 		_, _ = h.sendExtension("extend", h.renewed) // an error says that the hold has ended meanwhile
 	}
 }

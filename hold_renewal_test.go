@@ -175,6 +175,47 @@ func TestAPartitionedHolderLosesItsHoldInTime(t *testing.T) {
 	})
 }
 
+// A slack is a lock-delay: a holder that is cut off stops so long before anybody else has the lock, by the holder's own
+// setting. After an Unlock nobody waits for it.
+func TestTheSlackOfALostHoldDelaysTheNextOne(t *testing.T) {
+	const slack = 3 * time.Second
+	delay := WithDrift(0.01, slack)
+	for what, c := range map[string]struct {
+		holder, next []LockOption
+		least        time.Duration // from the end of the lost hold to the next one
+	}{
+		"set by both":       {[]LockOption{delay}, []LockOption{delay}, slack},
+		"set by the holder": {[]LockOption{delay}, nil, slack},
+		"set by the next":   {nil, []LockOption{delay}, 0},
+	} {
+		subtest(t, what, 5, func(t *testing.T, fl *fleet) {
+			a, b := fl.locker("a"), fl.locker("b")
+			next := func() <-chan *Lock {
+				return async(func() *Lock { return must(b.Lock(t.Context(), "job", c.next...))(t) })
+			}
+			for _, held := range []time.Duration{0, time.Second, 7 * time.Second} { // before renewals, and after two
+				k := must(a.Lock(t.Context(), "job", c.holder...))(t)
+				time.Sleep(held)
+				fl.cutAll("a")
+				waiter := next()
+				<-k.Done()
+				ended := time.Now()
+				fails(t, k.Err(), ErrLost)
+				later := <-waiter
+				between(t, time.Since(ended), c.least, c.least+500*ms, "%v: the next one has it after", held)
+				fl.mendAll("a")
+				succeeds(t, later.Unlock())
+				time.Sleep(2 * time.Second) // until a is connected
+			}
+			k := must(a.Lock(t.Context(), "job", c.holder...))(t)
+			waiter := next()
+			time.Sleep(time.Second)
+			succeeds(t, k.Unlock())
+			within(t, 50*ms, "the next Lock after Unlock", func() { <-waiter })
+		})
+	}
+}
+
 // The next renewal notices that a majority of nodes does not have the key any more, or one of several.
 func TestALossIsNoticed(t *testing.T) {
 	for what, c := range map[string]struct {

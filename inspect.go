@@ -120,12 +120,12 @@ func (l *Inspector) look(ctx context.Context, op, name, key string, channel any)
 // its TTL; of anything else, such as a free lock that somebody takes without a value, within a second. What happens
 // between two looks may be missed.
 //
-// If too few nodes answer, one pair has a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum], and what the others
-// say; the watch goes on, and the next pair comes when enough of them answer. It ends without a pair when ctx is done,
+// If too few nodes answer, one pair has a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum], and what the rest
+// says; the watch goes on, and the next pair comes when enough of them answer. It ends without a pair when ctx is done,
 // and after other errors: [ErrInvalid] for a name that cannot be one, [ErrClosed]. A loop that takes its time misses
 // what happens meanwhile, and gets the latest state next.
 //
-// While somebody watches any name, releases cost the nodes a little more. The nodes notice within 15 s that nobody does.
+// While somebody watches any name, releases cost the nodes a little more, and until 15 s later.
 func (l *Inspector) Watch(ctx context.Context, name string) iter.Seq2[Inspection, error] {
 	return func(yield func(Inspection, error) bool) {
 		key, err := l.heldKey(name)
@@ -210,8 +210,8 @@ func (l *Inspector) awaitChange(ctx context.Context, heard *look, last *Inspecti
 // Check returns nil if at some moment of the call a majority of the nodes had given the lock of the name to the hold
 // with this token: for a service that is sent a token and cannot store the largest that it has seen. It is weaker than
 // that: when the caller acts upon it, the hold may have ended, and another may have begun. The hold needs a value
-// ([WithValue]), beside which the nodes keep the token; without one, the largest token that they have accepted may be an
-// earlier holder's.
+// ([WithValue]), beside which the nodes keep the token; without one, the largest token that they know may be an earlier
+// holder's.
 //
 // It asks the nodes twice, and returns within two node timeouts. The error satisfies errors.Is for [ErrLost] if they do
 // not show such a hold (any more), and for [ErrNoQuorum] if too few answer; [ErrInvalid]: the name or the token cannot

@@ -95,6 +95,7 @@ func (l *Locker) waitAll(ctx context.Context, want acquisition) (*hold, error) {
 		if err := l.ended(ctx); err != nil {
 			return nil, waitEnded(last, err)
 		}
+		want.observed.waiting(last)
 		if h, err := l.acquireInOrder(ctx, want, last); h != nil || err != nil {
 			return h, err
 		}

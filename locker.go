@@ -116,7 +116,6 @@ func newInspector(op string, nodes []string, opts []Option) (*Inspector, error) 
 	l.calls.idle, l.turns = make(chan struct{}), semaphore.NewWeighted(maxAsking)
 	l.local.Init(o.clock.local)
 	l.listeners = newListeners(o, l.nodes, l.peers.agreement.Label.ID())
-	l.listeners.revoked = l.revoked
 	awaitNodes(l.nodes, l.electorate, o)
 	err = duplicateNodes(l.nodes)
 	if err == nil {
@@ -271,9 +270,10 @@ func (l *Inspector) rest(ctx context.Context, d time.Duration) error {
 const maxAsking = redisconn.MaxQueue / 2
 
 // takeTurn waits for the caller's turn, or returns why the wait ended before it came. The caller must release a turn
-// that it got.
-func (l *Inspector) takeTurn(ctx context.Context, turn *semaphore.Weighted) error {
+// that it got. observed, which may be nil, is told if the turn does not come at once.
+func (l *Inspector) takeTurn(ctx context.Context, turn *semaphore.Weighted, observed *observation) error {
 	if !turn.TryAcquire(1) {
+		observed.waiting(nil)
 		waiting, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(l.ctx, cancel)() //nolint:contextcheck // Close ends all waits
@@ -301,7 +301,7 @@ func (l *Inspector) admit(ctx context.Context, begun *instant) (*instant, bool) 
 	}
 	bounded, cancel := context.WithDeadline(ctx, begun.local.Add(l.opts.nodeTimeout/2))
 	defer cancel()
-	return begun, l.takeTurn(bounded, l.turns) == nil
+	return begun, l.takeTurn(bounded, l.turns, nil) == nil
 }
 
 // notAsked returns the error of a call that asked no node, because too many others of this process were ahead. ended is

@@ -115,7 +115,7 @@ func TestCloseWaitsForTheEndOfCalls(t *testing.T) {
 		events     []string
 		registered int
 	}{
-		"a waiter":  {true, 50 * ms, calls["Lock"], []string{EventAttempt, EventAcquire}, 0},
+		"a waiter":  {true, 50 * ms, calls["Lock"], []string{EventAttempt, EventWait, EventWait, EventAcquire}, 0},
 		"an answer": {false, 10 * ms, calls["TryLock"], []string{EventAttempt, EventAcquire, EventEnd}, 3},
 	} {
 		subtest(t, what, 3, func(t *testing.T, fl *fleet) {

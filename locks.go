@@ -179,9 +179,9 @@ func readWalk(reply any) (cursor string, keys []string, _ error) {
 // renews the hold. A holder that has crashed needs no such help: its lock is free when its TTL is over. owner is
 // [Inspection.Owner], or one of [Inspection.Readers]. If another owner has the lock by now, nothing is taken from it.
 //
-// The holder learns of it at once if it has renewed the hold before or has ever waited for a lock, its nodes speak RESP3
-// and your user has the right +pubsub|channels; otherwise with its next renewal or [Lock.Extend]: at the latest when its
-// validity ends, which is the TTL at most. Until then it works on, next to the new holder. A resource that checks fencing tokens
+// The holder learns of it at once if its process has renewed a hold or waited for a lock before, the nodes speak RESP3
+// and your user has the right +pubsub; otherwise with its next renewal or [Lock.Extend]: at the latest when its validity
+// ends, which is the TTL at most. Until then it works on, next to the new holder. A resource that checks fencing tokens
 // refuses the former holder as soon as it has seen the new holder's token, which is larger. Nothing protects any other
 // resource: make sure first that the holder does no harm.
 //

@@ -159,7 +159,7 @@ func (l *eventLog) write(ev *Event, level slog.Level) {
 // inWords says what has happened: without an error, and with one.
 var inWords = map[string][2]string{
 	EventAcquire: {"acquired", "not acquired"}, EventRenew: {"renewed", "not renewed"}, EventRepair: {"repaired", ""},
-	EventEnd: {"released", "released"},
+	EventEnd: {"released", "released"}, EventWait: {"waiting", "waiting"},
 }
 
 func (ev *Event) inWords() string {
@@ -169,6 +169,8 @@ func (ev *Event) inWords() string {
 		return "node " + stateOf(ev.Err)
 	case ev.Kind == EventEnd && errors.Is(ev.Err, ErrLost):
 		return "lost"
+	case ev.endsWait():
+		return "waited"
 	case !known:
 		return ev.Kind
 	case ev.Err != nil:

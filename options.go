@@ -175,8 +175,9 @@ func WithMaxWait(d time.Duration) LockOption {
 
 // WithValue leaves a text with the lock while it is held, for others to see: [Inspection.Value]. An address by which
 // the holder can be reached, say. It has 1,024 bytes at most; the default, "", is no value. A call that acquires with a
-// value returns when a majority of the nodes has it, after one more round trip, and fails as if it had not got the
-// lock if they do not confirm it. [Lock.SetValue] changes it. It ends with the hold. Readers have no value: [ErrInvalid].
+// value returns when a majority of the nodes has it, after one more round trip; if they do not confirm it, the call
+// fails without the lock. [Lock.SetValue] changes it. It ends with the hold. Readers have none: they refuse it with
+// [ErrInvalid].
 func WithValue(value string) LockOption {
 	return lockOption(func(o *options) { o.value = value })
 }
@@ -464,6 +465,9 @@ func (o *options) check() error {
 	o.ttlArg = o.ttl.Milliseconds()
 	return nil
 }
+
+// maxValue is the longest value in bytes: each renewal carries it.
+const maxValue = 1024
 
 func checkTTL(what string, ttl time.Duration) error {
 	switch {

@@ -62,13 +62,16 @@ func TestAWaiterOfARefusedClientGivesUp(t *testing.T) {
 	c := changes[0]
 	for what, wait := range some("Lock", "LockAll", "Acquire", "RLock") {
 		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
-			a := must(fl.open("a", c.old))(t)
+			var w witness
+			a := must(fl.open("a", c.old, WithObserver(w.see)))(t)
 			fl.cut("a", c.old...)
 			time.Sleep(2 * time.Minute)
 			got := async(func() error { return errOf(wait(t.Context(), a)) })
 			must(fl.open("b", c.new))(t)
 			fl.mend("a", c.old...)
 			conflicts(t, <-got, what)
+			_, over := w.wait(t)
+			conflicts(t, over.Err, what)
 			time.Sleep(time.Second)
 			fl.nothingLeft(what)
 		})

@@ -161,6 +161,7 @@ func (l *Locker) call(
 	} else {
 		defer l.calls.end() // when the outcome is told, and the schedule has the hold: Close looks at both
 		h, err = l.run(ctx, want, acquire)
+		want.observed.waited(err)
 	}
 	if err != nil {
 		want.observed.notAcquired(err)

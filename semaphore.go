@@ -313,7 +313,7 @@ func slotTaken(err error) bool {
 // others wait in the local queue.
 func (s *Semaphore) wait(ctx context.Context, want *acquisition) (*hold, error) {
 	l := s.locker
-	if ended := l.takeTurn(ctx, s.turns); ended != nil {
+	if ended := l.takeTurn(ctx, s.turns, want.observed); ended != nil {
 		return nil, waitEnded(l.notFirst("acquire", s.name, s.head.Load()), ended)
 	}
 	defer s.turns.Release(1)
@@ -326,6 +326,7 @@ func (s *Semaphore) wait(ctx context.Context, want *acquisition) (*hold, error) 
 	if ended := l.ended(ctx); ended != nil {
 		return nil, waitEnded(err, ended)
 	}
+	want.observed.waiting(err)
 	if h, err = s.queue(ctx, want, seen, err); h != nil {
 		want.found(nil)
 	}

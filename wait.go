@@ -28,13 +28,16 @@ import (
 // oldest, while in a queue each waits its turn.
 func (l *Locker) wait(ctx context.Context, want acquisition, last error, first *waiter) (*hold, error) {
 	ended := l.ended(ctx)
+	if ended == nil && last != nil {
+		want.observed.waiting(last)
+	}
 	if !want.shared && ended == nil { // readers get the lock together, so each reader joins the nodes' queues itself
 		queue := l.local.Join(want.key)
 		defer l.local.Leave(want.key)
 		before := queue.Note.Load()
 		if !queue.Turn.TryAcquire(1) {
 			first.withdraw() // while it waited here, it could not use votes that the nodes hand it
-			first, ended = nil, l.takeTurn(ctx, queue.Turn)
+			first, ended = nil, l.takeTurn(ctx, queue.Turn, want.observed)
 			if found := queue.Note.Load(); ended != nil && found != nil && found != before {
 				last = nil // since the caller's own attempt
 			}
@@ -136,7 +139,7 @@ func (q *queueWait) ask(ctx context.Context) (r *round, asked instant, err error
 		q.waiter = l.waiterFor(l.newHold(want, q.since))
 	}
 	w := q.waiter
-	if ended := l.takeTurn(ctx, l.turns); ended != nil {
+	if ended := l.takeTurn(ctx, l.turns, want.observed); ended != nil {
 		w.hold.withdraw()
 		if q.last == nil {
 			q.last = l.notAsked(want.op, want.name, nil)
@@ -159,6 +162,9 @@ func (q *queueWait) ask(ctx context.Context) (r *round, asked instant, err error
 		found = nil
 	}
 	want.observed.attempt(asked, found)
+	if err == nil && found != nil {
+		want.observed.waiting(found)
+	}
 	return r, asked, nil
 }
 
@@ -166,6 +172,7 @@ func (q *queueWait) ask(ctx context.Context) (r *round, asked instant, err error
 // over.
 func (q *queueWait) decide(ctx context.Context, v *waiting.Votes, attempts int) error {
 	l, o := q.locker, q.want.opts
+	q.want.observed.waiting(q.last) // at the latest: a majority may have given it a lock that it could not hold
 	decided, pauses := q.seen.Decide(v, q.want.shared, q.waiter.owner)
 	switch decided {
 	case waiting.KeepVotes:

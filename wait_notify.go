@@ -30,8 +30,6 @@ type listeners struct {
 	ended      []func()     // wait for the ends of the subscriptions, which end with the Locker's context; set by start
 	waiting    atomic.Int64 // callers that wait
 
-	revoked func(node int, owner string) // called when a node tells that an administrator has taken a lock
-
 	mu    sync.Mutex
 	of    map[uuid.UUID]listener // by owner, while it may be in a queue and while it has a hold; guarded by mu
 	early map[uuid.UUID][]grant  // for owners whose listener is nil; guarded by mu
@@ -92,10 +90,11 @@ type grant struct {
 	quorum.Answer
 }
 
-// grantee takes the grants to owners that no longer wait: the Locker, which undoes them. A function value of its method
-// would be allocated by each Lock.
+// grantee takes the grants to owners that no longer wait: the Locker, which undoes them. It is told, too, which owners
+// have been revoked. Function values of its methods would be allocated by each Lock.
 type grantee interface {
 	returnGrant(node int, key string, owner uuid.UUID, shared bool)
+	revoked(node int, owner string)
 }
 
 func newListeners(o *options, nodes []*node, id string) listeners {
@@ -180,9 +179,10 @@ func (s *listeners) handOver(owner uuid.UUID, until time.Time) {
 	time.AfterFunc(until.Sub(s.now()), func() { s.leave(owner) })
 }
 
-// receive takes a node's message: "owner revoked key", "- changed key", or "owner known key", which is a grant. main: it came over the main connection. known is empty if the node
-// accepted the waiter's token, the larger token that the node knows if not, or readerToken if the waiter is a reader.
-// If the waiter has given up and its undo reached the node too late, the grant is returned.
+// receive takes a node's message: "owner revoked key", "- changed key", or "owner known key", which is a grant. main: it
+// came over the main connection. known is empty if the node accepted the waiter's token, the larger token that the node
+// knows if not, or readerToken if the waiter is a reader. If the waiter has given up and its undo reached the node too
+// late, the grant is returned.
 func (s *listeners) receive(node int, message string, main bool, others grantee) {
 	parts := strings.SplitN(message, " ", 3)
 	if len(parts) != 3 {
@@ -190,7 +190,7 @@ func (s *listeners) receive(node int, message string, main bool, others grantee)
 	}
 	switch {
 	case parts[1] == "revoked":
-		s.revoked(node, parts[0])
+		others.revoked(node, parts[0])
 		return
 	case parts[0] == "-":
 		s.tell(node, parts[2])

@@ -22,7 +22,7 @@ func TestAWaiterAsksOnce(t *testing.T) {
 		l, w := fl.witnessed("a", withBackoff(never))
 		time.AfterFunc(100*ms, func() { succeeds(t, holder.Unlock()) })
 		within(t, 110*ms, "the hand-over", func() { must(l.Lock(t.Context(), "job"))(t) })
-		w.expect(t, EventAttempt, EventAcquire)
+		w.expect(t, EventAttempt, EventWait, EventWait, EventAcquire)
 	})
 }
 

@@ -209,7 +209,7 @@ func arguments(t *testing.T, of ast.Expr) int {
 	t.Helper()
 	switch of := of.(type) {
 	case *ast.Ident:
-		if n, known := map[string]int{"columns": 5, "toRelease": 3}[of.Name]; known {
+		if n, known := map[string]int{"columns": 5, "toRelease": 3, "rowsThenValues": 4}[of.Name]; known {
 			return n
 		}
 	case *ast.CallExpr:
@@ -227,7 +227,7 @@ var (
 	keyIndex  = regexp.MustCompile(`KEYS\[(i|n\+1|\d)\]`)
 	argRow    = regexp.MustCompile(`ARGV\[(\d?)i(?:-\d)?\]`)
 	argIndex  = regexp.MustCompile(`ARGV\[(\d)\]`)
-	irregular = []string{"acquire", "acquire_all", "release"} // their arguments are not row by row
+	irregular = []string{"acquire", "acquire_all", "extend", "release"} // their arguments are not row by row
 )
 
 // contract returns how many keys and arguments the head of a script gives for one lock; -1: that cannot be counted.

@@ -28,7 +28,8 @@ func exported(t *testing.T) map[string][]string {
 		t.Fatal(err)
 	}
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
-	observe, err := redlockotel.Observer(redlockotel.WithMeterProvider(provider))
+	observe, err := redlockotel.Observer(redlockotel.WithMeterProvider(provider),
+		redlockotel.WithGroups(func(name string) string { return name }))
 	if err != nil {
 		t.Fatal(err)
 	}

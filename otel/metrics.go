@@ -17,6 +17,7 @@ import (
 type instruments struct {
 	attempts metric.Float64Histogram
 	waits    metric.Float64Histogram
+	waiting  metric.Int64UpDownCounter
 	held     metric.Int64UpDownCounter
 	holds    metric.Float64Histogram
 	lost     metric.Int64Counter
@@ -41,7 +42,7 @@ var (
 var exhausted = attribute.String("redlock.outcome", "exhausted")
 
 func (i *instruments) create(m metric.Meter) error {
-	var errs [13]error
+	var errs [14]error
 	seconds := metric.WithUnit("s")
 	i.attempts, errs[0] = m.Float64Histogram("redlock.attempt.duration", seconds, quick,
 		metric.WithDescription("Time until it was certain whether a majority gives the lock"))
@@ -69,9 +70,12 @@ func (i *instruments) create(m metric.Meter) error {
 		metric.WithDescription("Time that calls of Once took, with the wait and the job"))
 	i.runs, errs[12] = m.Int64Counter("redlock.job.runs", metric.WithUnit("{run}"),
 		metric.WithDescription("Calls of Once, by what became of the run"))
+	i.waiting, errs[13] = m.Int64UpDownCounter("redlock.waiting", metric.WithUnit("{call}"),
+		metric.WithDescription("Calls that wait for a lock at present"))
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
+	i.waiting.Add(context.Background(), 0)
 	i.lost.Add(context.Background(), 0)
 	i.dropped.Add(context.Background(), 0)
 	i.runs.Add(context.Background(), 0, metric.WithAttributes(exhausted))

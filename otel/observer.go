@@ -76,6 +76,12 @@ func (o *observer) observe(ev redlock.Event) {
 	switch ev.Kind {
 	case redlock.EventAttempt:
 		o.attempts.Record(ctx, ev.Duration.Seconds(), o.lock(ev, attribute.String("redlock.outcome", outcome(ev.Err))))
+	case redlock.EventWait:
+		change := int64(1)
+		if ev.Duration > 0 { // it has ended: the event never comes without the other one
+			change = -1
+		}
+		o.waiting.Add(ctx, change, o.lock(ev))
 	case redlock.EventAcquire:
 		o.waits.Record(ctx, ev.Duration.Seconds(), o.lock(ev, attribute.String("redlock.outcome", outcome(ev.Err))))
 		if ev.Err == nil {

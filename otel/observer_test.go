@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -178,6 +179,31 @@ func TestMetrics(t *testing.T) {
 		for _, series := range slices.Sorted(maps.Keys(got)) {
 			t.Logf("%s = %v", series, got[series])
 		}
+	}
+}
+
+// Who waits is counted while it waits.
+func TestWaiting(t *testing.T) {
+	r := record(t, redlockotel.WithGroups(func(string) string { return "jobs" }))
+	if _, err := r.Lock(t.Context(), "job"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	for range 3 {
+		waiting.Go(func() { _, _ = r.Lock(ctx, "job") })
+	}
+	const series = "redlock.waiting redlock.group=jobs"
+	for deadline := time.Now().Add(time.Minute); r.series(t)[series] != 3; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%v calls wait, want 3", r.series(t)[series])
+		}
+	}
+	cancel()
+	waiting.Wait()
+	r.Close()
+	if n, ok := r.series(t)[series]; !ok || n != 0 {
+		t.Errorf("%v calls wait at the end, %t", n, ok)
 	}
 }
 

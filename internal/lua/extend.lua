@@ -1,9 +1,10 @@
--- extend: set a new TTL for locks that are ours, and repair those that are gone.
+-- extend: set a new TTL for locks that are ours, and repair those that are gone. Values go with them.
 -- KEYS[i] a lock key   KEYS[n+1] the set of tokens
 -- ARGV[3i-2] our owner   ARGV[3i-1] the TTL in ms   ARGV[3i] our token, or ''
+-- ARGV[3n+i] the value, as value.lua has it, or ''; omitted if all are ''
 -- Reply: n if all n were ours, otherwise for each: 1 extended · 2 repaired: it was free and is ours again ·
 -- 0 another owner has it, or had it since, as a larger token shows · 3 our owner was revoked
--- Follows revoked (revoked).
+-- Follows revoked (revoked), watchers (changed), value (values).
 local n, call, usual, codes = #KEYS - 1, redis.call, 0, {}
 local tokens, holders = KEYS[n + 1], call('MGET', unpack(KEYS, 1, n))
 for i = 1, n do
@@ -26,6 +27,13 @@ for i = 1, n do
     else
       codes[i] = 0 -- a key of another type
     end
+  end
+  local text = codes[i] % 3 ~= 0 and ARGV[3 * n + i] or ''
+  if text ~= '' then
+    local kept = call('MGET', values .. key)[1] or ''
+    local latest = kept > text and string.sub(kept, 1, 36) == owner and kept or text
+    call('SET', values .. key, latest, 'PX', ttl)
+    if latest ~= kept then changed(key) end
   end
 end
 return usual == n and n or codes

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,11 +8,11 @@ import (
 
 // begunBy names the files that are put before others, as the library does.
 var begunBy = map[string][]string{
-	"release":      {"free", "readers", "queue", "watchers"},
+	"release":      {"free", "readers", "queue", "watchers", "value"},
 	"enqueue":      {"revoked", "label", "readers", "queue", "join"},
 	"read":         {"revoked", "label", "readers", "queue", "join"},
 	"keep_reading": {"revoked", "readers"},
-	"extend":       {"revoked"},
+	"extend":       {"revoked", "watchers", "value"},
 	"revert":       {"revoked", "readers", "queue"},
 	"stop_reading": {"readers", "queue", "watchers"},
 	"acquire":      {"revoked", "usual", "label", "readers", "queue", "join"},
@@ -23,10 +22,6 @@ var begunBy = map[string][]string{
 	"acquire_all":  {"revoked", "label"},
 	"adopt":        {"revoked", "label"},
 	"revoke":       {"revoked", "readers", "queue", "watchers", "value"},
-
-	// These have no file of their own name.
-	"extend_valued":  {"revoked", "watchers", "value", "keep_value", "extend"},
-	"release_valued": {"value", "drop_value", "readers", "queue", "watchers", "release"},
 }
 
 // ReadScripts returns the sources of the scripts in a directory by their names without the ending.
@@ -43,16 +38,17 @@ func ReadScripts(dir string) (map[string]string, error) {
 		}
 		scripts[strings.TrimSuffix(filepath.Base(f), ".lua")] = string(b)
 	}
-	texts := maps.Clone(scripts)
+	parts := map[string]bool{}
 	for name, begin := range begunBy {
 		var source strings.Builder
 		for _, part := range begin {
-			source.WriteString(texts[part])
-			if begunBy[part] == nil {
-				delete(scripts, part)
-			}
+			source.WriteString(scripts[part])
+			parts[part] = true
 		}
-		scripts[name] = source.String() + texts[name]
+		scripts[name] = source.String() + scripts[name]
+	}
+	for part := range parts {
+		delete(scripts, part)
 	}
 	return scripts, nil
 }
