@@ -42,8 +42,8 @@ func TestInspect(t *testing.T) {
 		stop()
 		<-ended
 		time.Sleep(2 * time.Minute)
-		if got := inspect(); got.Owner != k.Owner() || got.Token != k.Token() || got.Nodes[0].Token != 0 || got.Waiting != 0 ||
-			got.Age.Round(time.Minute) != 2*time.Minute {
+		if got := inspect(); got.Owner != k.Owner() || got.Token != k.Token() || got.Nodes[0].Token != 0 ||
+			got.Waiting != 0 || got.Age.Round(time.Minute) != 2*time.Minute {
 			t.Errorf("held for longer than tokens are kept: got %+v", got)
 		}
 		_ = k.Unlock()
