@@ -14,6 +14,7 @@ var files embed.FS
 // groups are the files under bugs, in the order in which docs/proof.md lists their mutants.
 var groups = []string{
 	"time", "undos", "votes", "guard", "tokens", "waiters", "scripts", "clocks", "between", "lists", "crowd",
+	"elections",
 }
 
 // mutants returns all of them.
