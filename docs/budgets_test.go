@@ -46,9 +46,11 @@ func TestBudgetsOfTheBuilding(t *testing.T) {
 			got["options"]++
 		}
 	}
-	for name := range exports(t, "finding") {
-		if capitals.MatchString(name) {
-			got["exported names of finding"]++
+	for _, room := range []string{"election", "finding"} {
+		for name := range exports(t, room) {
+			if capitals.MatchString(name) {
+				got["exported names of "+room]++
+			}
 		}
 	}
 	r := read(t)

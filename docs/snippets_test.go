@@ -78,7 +78,8 @@ var variables = map[string]string{
 func TestSnippets(t *testing.T) {
 	packages := map[string]exported{
 		"redlock": exports(t, "."), "redlocktest": exports(t, "redlocktest"),
-		"finding": exports(t, "finding"), "redlockotel": exports(t, "otel"), "redlockgocron": exports(t, "gocron"),
+		"election": exports(t, "election"), "finding": exports(t, "finding"), "redlockotel": exports(t, "otel"),
+		"redlockgocron": exports(t, "gocron"),
 	}
 	for name := range packages["redlock"] {
 		if method, ok := strings.CutPrefix(name, "Inspector."); ok {

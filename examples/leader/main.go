@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/election"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
@@ -27,24 +28,16 @@ func candidate(ctx context.Context, name string, masters *redlocktest.Cluster, e
 		log.Fatal(err)
 	}
 	defer locker.Close()
-	for ctx.Err() == nil {
-		err := locker.Do(ctx, "leader", func(ctx context.Context, _ *redlock.Lock) error {
-			elected <- name
-			<-ctx.Done() // lead: do the work that only one may do, and stop when this ends
-			return context.Cause(ctx)
-		})
-		switch {
-		case errors.Is(err, redlock.ErrLost):
+	err = election.New(locker, "leader").Run(ctx, name, func(ctx context.Context, _ *redlock.Lock) error {
+		elected <- name
+		<-ctx.Done() // lead: do the work that only one may do, and stop when this ends
+		if errors.Is(context.Cause(ctx), redlock.ErrLost) {
 			fmt.Println("a leader has lost the lock and steps down")
-		case ctx.Err() != nil:
-			return
-		default: // what waiting does not mend, such as another client's list of nodes that conflicts
-			fmt.Println("no election:", err)
-			select {
-			case <-time.After(5 * time.Second):
-			case <-ctx.Done():
-			}
 		}
+		return context.Cause(ctx)
+	})
+	if ctx.Err() == nil {
+		fmt.Println("no election:", err) // what waiting does not mend, such as another client's list of nodes that conflicts
 	}
 }
 
