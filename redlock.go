@@ -200,13 +200,7 @@ func (l *Locker) run(
 			want.begun = begun
 		}
 	}
-	h, err := acquire(l, waiting, want)
-	if err == nil && o.value != "" && !want.shared {
-		if err = h.setValue(waiting, o.value); err != nil {
-			h.tenure.want.observed = nil // nobody was told of it
-			h.discard()
-		}
-	}
+	h, err := l.acquireValued(waiting, want, acquire)
 	if conflict := l.mayLock(); conflict != nil && err == nil && want.from == nil {
 		// It was found while the call waited. Each node tells of it before it votes. A node that has not answered yet may
 		// put the hold into its queue: so it ends as holds do. Nobody was told of it.
@@ -215,6 +209,31 @@ func (l *Locker) run(
 		return nil, failed(want.op, want.name, conflict)
 	}
 	return h, err
+}
+
+// acquireValued runs acquire until the value is on the nodes, if there is one, or once if the call asks once.
+func (l *Locker) acquireValued(
+	ctx context.Context, want acquisition, acquire func(*Locker, context.Context, acquisition) (*hold, error),
+) (*hold, error) {
+	for attempts := 1; ; attempts++ {
+		h, err := acquire(l, ctx, want)
+		if err != nil || want.opts.value == "" || want.shared {
+			return h, err
+		}
+		observed := h.tenure.want.observed
+		h.tenure.want.observed = nil // nobody has been told of the hold, nor need be if it ends here
+		if err = h.setValue(ctx, want.opts.value); err == nil {
+			h.tenure.want.observed = observed
+			return h, nil
+		}
+		h.discard()
+		if !want.waits {
+			return nil, err
+		}
+		if ended := l.rest(ctx, want.opts.backoff(attempts)); ended != nil {
+			return nil, waitEnded(err, ended)
+		}
+	}
 }
 
 // handOut returns the first handle of a new hold and schedules its renewal or its end.

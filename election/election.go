@@ -56,9 +56,6 @@ func (e *Election) Campaign(ctx context.Context, value string) (*redlock.Lock, e
 	}
 	opts := append(slices.Clip(e.opts), redlock.WithValue(value))
 	term, err := e.locker.Lock(ctx, e.name, opts...)
-	for tries := 1; tries < 3 && endedBeforeItBegan(ctx, err); tries++ {
-		term, err = e.locker.Lock(ctx, e.name, opts...)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -74,15 +71,6 @@ func (e *Election) Campaign(ctx context.Context, value string) (*redlock.Lock, e
 		return term, nil
 	}
 	return nil, errors.Join(err, term.Unlock())
-}
-
-// endedBeforeItBegan reports whether the lock was lost, or its majority out of reach, before the value was there. Then
-// the candidate has to wait anew. It gives up at last, since nodes may lack the right to keep values.
-func endedBeforeItBegan(ctx context.Context, err error) bool {
-	var q *redlock.QuorumError
-	_, carries := redlock.FromContext(ctx) // what was lost may be that hold
-	return ctx.Err() == nil && !errors.Is(err, redlock.ErrMaxWait) &&
-		(errors.As(err, &q) && q.Op == "set value" || errors.Is(err, redlock.ErrLost) && !carries)
 }
 
 func (e *Election) invalid(why string) error {
