@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -238,18 +239,25 @@ func (c *command) stayWith(p child, lock hold) ending {
 		remind <-chan time.Time // set when it is
 	)
 	changes, orphans := p.news()
+	say, said := c.aside()
+	defer said()
+	sayRefused := func() {
+		if refusing := refusing(p.left()); len(refusing) > 0 {
+			say("cannot end %s; waiting until that has ended", listed(refusing))
+		}
+	}
 	trusted := func() bool { return lock.Err() == nil }
 	forward := func(sig syscall.Signal) {
 		if err := p.forward(sig, trusted); err != nil {
-			c.warn("%s cannot be passed on: %s", signalName(sig), cmp.Or(listed(refusing(p.left())), err.Error()))
+			say("%s cannot be passed on: %s", signalName(sig), cmp.Or(listed(refusing(p.left())), err.Error()))
 		}
 	}
 	stop := func(by func(), format string, args ...any) {
 		by()
 		end.stopped, held, pause = true, nil, firstPoll // what is held back is sent now
 		poll = time.After(pause)
-		c.warn(format, args...)
-		c.warnOfRefusal(refusing(p.left()))
+		say(format, args...)
+		sayRefused()
 	}
 	for {
 		select {
@@ -273,7 +281,7 @@ func (c *command) stayWith(p child, lock hold) ending {
 			}
 		case <-remind:
 			if left := p.left(); len(left) > 0 {
-				c.warn("still running %s after KILL: %s", span(time.Since(killed)), listed(left))
+				say("still running %s after KILL: %s", span(time.Since(killed)), listed(left))
 			}
 		case <-poll:
 			if !killed.IsZero() {
@@ -306,7 +314,7 @@ func (c *command) stayWith(p child, lock hold) ending {
 		}
 		if !until.IsZero() && lock.Deadline().After(until) && trusted() {
 			until = time.Time{}
-			c.warn("lock %s is renewed after all; the command is ended all the same", printable(c.name))
+			say("lock %s is renewed after all; the command is ended all the same", printable(c.name))
 		}
 		if ended && (!end.stopped || p.gone()) {
 			return end
@@ -354,10 +362,23 @@ func listed(all []remnant) string {
 	return strings.Join(texts, ", ")
 }
 
-func (c *command) warnOfRefusal(refusing []remnant) {
-	if len(refusing) > 0 {
-		c.warn("cannot end %s; waiting until that has ended", listed(refusing))
+// aside returns a warn that does not wait: who should read our standard error may be stuck, and the command is to be
+// killed in time all the same. said waits until all is said.
+func (c *command) aside() (say func(format string, args ...any), said func()) {
+	texts := make(chan string, 100)
+	var saying sync.WaitGroup
+	saying.Go(func() {
+		for text := range texts {
+			c.warn("%s", text)
+		}
+	})
+	say = func(format string, args ...any) {
+		select {
+		case texts <- fmt.Sprintf(format, args...):
+		default: // nobody has read for an hour
+		}
 	}
+	return say, func() { close(texts); saying.Wait() }
 }
 
 // exit ends redlock as the command ended.

@@ -175,6 +175,19 @@ func TestACommandIsEndedBeforeItsHold(t *testing.T) {
 	}
 }
 
+// Nobody reads what is said, and a pipe is full: the command is killed in time.
+func TestACommandIsEndedThoughNobodyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &played{begun: time.Now(), changes: make(chan change)}
+		c := &command{termBefore: 5 * time.Second, warn: func(string, ...any) { time.Sleep(time.Hour) }}
+		time.AfterFunc(25*time.Second, func() { p.changes <- change{exited: true} })
+		c.stayWith(p, endsIn(20*time.Second))
+		if got := strings.Join(p.heard, ", "); got != "15.0s terminate, 19.5s kill" {
+			t.Errorf("heard %q", got)
+		}
+	})
+}
+
 // A supervisor that signals every process of a service has told the command already: it hears TERM from us only if it
 // does not end by that. Other signals, and a TERM on which somebody insists, are passed on at once.
 func TestTermIsHeldBack(t *testing.T) {
