@@ -60,6 +60,27 @@ func ExampleLock_Done() {
 	// true
 }
 
+// Ending leaves time to stop in good order while the lock is still held.
+func ExampleLock_Ending() {
+	locker, stop := lockerOnFiveMasters()
+	defer stop()
+	ctx := context.Background()
+
+	lock, err := locker.Lock(ctx, "import", redlock.WithMaxHold(100*time.Millisecond))
+	if err != nil {
+		log.Fatal(err)
+	}
+	items := make(chan string) // never has an item
+	select {
+	case item := <-items:
+		fmt.Println(item)
+	case <-lock.Ending(90 * time.Millisecond): // saves what it has, and unlocks
+		fmt.Println("the rest is for the next run")
+	}
+	_ = lock.Unlock()
+	// Output: the rest is for the next run
+}
+
 // Err is nil while the hold may be trusted. Call it just before a step that cannot be undone.
 func ExampleLock_Err() {
 	locker, stop := lockerOnFiveMasters()

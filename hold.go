@@ -171,6 +171,7 @@ func (h *hold) finish(cause error, releaseNodes bool) {
 	if h.tenure.done != nil {
 		close(h.tenure.done)
 	}
+	h.tenure.warn(0)
 	for end := range h.tenure.contexts {
 		(*end)(cause)
 	}
@@ -373,6 +374,7 @@ type tenure struct {
 	done     chan struct{}                         // closed when the hold ends; nil: Done was not called
 	contexts map[*context.CancelCauseFunc]struct{} // cancel the contexts that end with the hold
 	renewal  renewal
+	endings  *ending // a list, until the end; nil: Ending was not called
 }
 
 // acquisition is what a call wants to acquire, and how. It is passed by value: else each Lock would allocate one.
@@ -486,6 +488,45 @@ func (t *tenure) deadline() time.Time {
 		}
 	}
 	return end
+}
+
+// ending is a channel of Lock.Ending.
+type ending struct {
+	before time.Duration
+	near   chan struct{}
+	closed bool // near is
+	next   *ending
+}
+
+// endingOf returns the ending of that before, which may be new.
+func (t *tenure) endingOf(before time.Duration) *ending {
+	before = max(before, 0)
+	for e := t.endings; e != nil; e = e.next {
+		if e.before == before {
+			return e
+		}
+	}
+	t.endings = &ending{before: before, near: make(chan struct{}), next: t.endings}
+	return t.endings
+}
+
+// warn closes the channels that are due when so much is left of the hold. At 0 that is all of them.
+func (t *tenure) warn(left time.Duration) {
+	for e := t.endings; e != nil; e = e.next {
+		if !e.closed && left <= t.ahead(e) {
+			e.closed = true
+			close(e.near)
+		}
+	}
+}
+
+// ahead returns how much is left of the hold when an ending is due. A lease may be shorter than before, and nearly all
+// of them are extended at once: so its end is near only if that has failed for a while.
+func (t *tenure) ahead(e *ending) time.Duration {
+	if t.term < t.want.opts.ttl {
+		return min(e.before, t.term/4)
+	}
+	return e.before
 }
 
 // askFor returns a round that is filled in with the command k for a hold.

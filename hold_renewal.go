@@ -112,9 +112,15 @@ func (h *hold) watch(k *Lock) {
 	}
 }
 
-// next returns when the schedule must wake the hold: at its end, or before that for its renewal; not before now.
+// next returns when the schedule must wake the hold: at its end, or before that to renew it or to warn of the end; not
+// before now.
 func (t *tenure) next(now time.Time) time.Time {
 	end := t.deadline()
+	for e, deadline := t.endings, end; e != nil; e = e.next {
+		if at := deadline.Add(-t.ahead(e)); !e.closed && at.Before(end) {
+			end = at
+		}
+	}
 	if !t.renewal.stopped && !t.renewal.pending && t.renewal.at.Before(end) {
 		end = t.renewal.at
 	}
@@ -124,7 +130,8 @@ func (t *tenure) next(now time.Time) time.Time {
 	return end
 }
 
-// Wake is run when the hold is due: it ends the hold if its time is up, and else extends it if its renewal is due.
+// Wake is run when the hold is due: it ends the hold if its time is up, and else warns of its end, or extends it, if
+// that is due.
 func (h *hold) Wake() {
 	now := h.locker.opts.clock.now()
 	h.mu.Lock()
@@ -136,6 +143,7 @@ func (h *hold) Wake() {
 		h.mu.Unlock()
 		return
 	}
+	h.tenure.warn(h.tenure.left(now))
 	extend := !h.tenure.renewal.stopped && !h.tenure.renewal.pending && !now.local.Before(h.tenure.renewal.at)
 	h.tenure.renewal.pending = h.tenure.renewal.pending || extend
 	if k := h.tenure.renewal.handle; extend && k != nil {

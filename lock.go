@@ -92,7 +92,31 @@ func (k *Lock) Done() <-chan struct{} {
 	return h.tenure.done
 }
 
-// closedDone is what Done returns for every hold that has ended.
+// Ending returns a channel that is closed when the hold will end within before unless it is extended, so that work can
+// stop in good order while it has the lock: before ahead of the Deadline, or when the hold ends. Renewals move the
+// Deadline: while they succeed, the channel stays open if before is less than two thirds of the TTL, with the drift
+// allowance ([WithDrift]) and a round trip to spare. The limit of [WithMaxHold] does not move: the channel is closed
+// before ahead of it. While a hold has only the second with which it may begin (see Deadline), the channel is closed in
+// the last quarter of that.
+//
+// Once it is closed, it stays closed, even if the hold is extended after all. Calls with the same before share a
+// channel. With 0 or less it is closed with Done. Like Done, it does not keep a hold renewed whose handle is dropped.
+func (k *Lock) Ending(before time.Duration) <-chan struct{} {
+	h := k.hold
+	now := h.locker.opts.clock.now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.expireAt(now)
+	if h.ended() != nil {
+		return closedDone
+	}
+	e := h.tenure.endingOf(before)
+	h.tenure.warn(h.tenure.left(now))
+	h.locker.schedule.Set(h, h.tenure.next(now.local)) // if the Locker is being closed, Abandon comes
+	return e.near
+}
+
+// closedDone is what Done and Ending return for every hold that has ended.
 var closedDone = func() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)

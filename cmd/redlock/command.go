@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -22,13 +23,13 @@ import (
 
 // command is what run and once run while a lock is held.
 type command struct {
-	name      string // of the lock
-	path      string
-	argv      []string
-	signals   chan os.Signal
-	killAfter time.Duration
-	warn      func(format string, args ...any)
-	attempts  attempts // to get the lock
+	name       string // of the lock
+	path       string
+	argv       []string
+	signals    chan os.Signal
+	termBefore time.Duration // how long before the end of its hold it is asked to end
+	warn       func(format string, args ...any)
+	attempts   attempts // to get the lock
 
 	ran   bool  // the command was started
 	token int64 // of the hold under which it was
@@ -45,9 +46,10 @@ func commandFlags() []cli.Flag {
 			Value: int(exitTaken),
 		},
 		&cli.DurationFlag{
-			Name:  "kill-after",
-			Usage: "how long a command whose lock is lost may take to end before it is killed, as `DURATION`",
-			Value: 5 * time.Second,
+			Name: "term-before",
+			Usage: "send TERM to a command whose lock cannot be renewed `DURATION` before the lock is lost; by then it is " +
+				"killed",
+			DefaultText: "a quarter of --ttl, 5s at most",
 		},
 		jsonFlag("end standard error with one JSON object that tells how it went"),
 	)
@@ -106,10 +108,12 @@ func newCommand(cmd *cli.Command) (*command, error) {
 		return nil, usagef("no command to run while %q is held", args[0])
 	case strings.HasPrefix(args[1], "-"):
 		return nil, usagef("%q after the lock name: flags stand before it", args[1])
-	case cmd.Duration("kill-after") < 0:
-		return nil, usagef("--kill-after %s is negative", cmd.Duration("kill-after"))
 	case cmd.Int("taken-code") < 0 || cmd.Int("taken-code") > 255:
 		return nil, usagef("--taken-code %d: want 0 to 255", cmd.Int("taken-code"))
+	}
+	termBefore, err := termBeforeOf(cmd)
+	if err != nil {
+		return nil, err
 	}
 	path, err := lookUp(args[1]) // before the lock: nobody should wait for a typing error
 	if err != nil {
@@ -117,10 +121,26 @@ func newCommand(cmd *cli.Command) (*command, error) {
 	}
 	c := &command{
 		name: args[0], path: path, argv: args[1:], signals: make(chan os.Signal, 16),
-		killAfter: cmd.Duration("kill-after"), warn: warner(cmd),
+		termBefore: termBefore, warn: warner(cmd),
 	}
 	catch(c.signals)
 	return c, nil
+}
+
+// termBeforeOf returns how long before the end of its hold a command is asked to end. A hold is renewed when two thirds
+// of the TTL are left: before that, nobody is to be asked.
+func termBeforeOf(cmd *cli.Command) (time.Duration, error) {
+	ttl, before := cmp.Or(cmd.Duration("ttl"), 10*time.Second), cmd.Duration("term-before")
+	switch most := ttl * 3 / 5; {
+	case !cmd.IsSet("term-before"):
+		return min(ttl/4, 5*time.Second), nil
+	case before < 0:
+		return 0, usagef("--term-before %s is negative", before)
+	case before > most:
+		return 0, usagef("--term-before %s: at most %s, three fifths of the TTL %s: it is renewed when two thirds are left, "+
+			"and would end each run at once", before, most, ttl)
+	}
+	return before, nil
 }
 
 // warner says what happens while a command runs.
@@ -139,13 +159,20 @@ func warner(cmd *cli.Command) func(format string, args ...any) {
 // ending is how a command ended.
 type ending struct {
 	code        exitCode
-	interrupted bool  // by the terminal's Ctrl-C, which our own process group has not seen
-	asked       bool  // somebody wants redlock to end
-	lost        error // why the lock was lost while the command ran, or nil
+	interrupted bool // by the terminal's Ctrl-C, which our own process group has not seen
+	asked       bool // somebody wants redlock to end
+	stopped     bool // by us, because the hold was over, or about to be
 }
 
 // run starts the command and stays with it. The error says that the command could not be started.
 func (c *command) run(lock *redlock.Lock) (ending, error) {
+	// A hold that was handed over begins with a lease, and one that took long to get with less than the TTL: too little
+	// to ask the command in good time.
+	if time.Until(lock.Deadline()) <= c.termBefore*5/4 {
+		if err := lock.Extend(context.Background()); err != nil {
+			return ending{}, err
+		}
+	}
 	p, err := start(&exec.Cmd{
 		Path: c.path, Args: c.argv, Env: environment(lock),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
@@ -174,7 +201,9 @@ type child interface {
 
 // hold is what a command needs to know of its lock.
 type hold interface {
+	Ending(before time.Duration) <-chan struct{}
 	Done() <-chan struct{}
+	Deadline() time.Time
 	Err() error
 }
 
@@ -183,69 +212,80 @@ type hold interface {
 // does not tell which signals another process has had. So a command gets a moment to end by the signal of its own.
 const heldBack = time.Second
 
-// What a lost lock's command has left behind is looked for at once, and then less and less often; once a minute it is
-// said what still runs.
+// Whether anything is left of a command that is to end is looked for at once, and then less and less often; once a
+// minute it is said what has outlived KILL.
 const (
 	firstPoll   = 10 * time.Millisecond
 	lastPoll    = time.Second
 	remindEvery = time.Minute
 )
 
-// stayWith returns when the command has ended and, if the lock was lost, nothing is left of what it has started.
+// stayWith returns when the command has ended and, if we have ended it, nothing is left of what it has started.
+//
+// A hold that is not renewed has a command that is asked to end by TERM, in good time, and killed before another can
+// have the lock: somewhat before the hold ends, since to end takes a process a moment, and us, to be woken. When the
+// hold ends without that, as when it was taken by force, somebody may have the lock already: then KILL comes at once.
 func (c *command) stayWith(p child, lock hold) ending {
 	var (
 		end    ending
 		ended  bool
+		ends   = lock.Ending(c.termBefore)
 		lost   = lock.Done()
 		held   <-chan time.Time // set while TERM is held back
-		kill   <-chan time.Time // set while a lost lock's command may still end by itself
-		remind <-chan time.Time // set, as the following are, once the lock is lost
-		poll   <-chan time.Time
-		since  time.Time
-		pause  = 10 * time.Millisecond // until the next poll
-		killed bool
+		until  time.Time        // when the hold was to end, when the command was asked to; zero: it was not, or that is said
+		kill   <-chan time.Time // set while a command that was asked to end may still do so
+		poll   <-chan time.Time // set once end.stopped is
+		pause  = firstPoll      // until the next poll
+		killed time.Time        // zero: it was not
+		remind <-chan time.Time // set when it is
 	)
 	changes, orphans := p.news()
+	say, said := c.aside()
+	defer said()
+	sayRefused := func() {
+		if refusing := refusing(p.left()); len(refusing) > 0 {
+			say("cannot end %s; waiting until that has ended", listed(refusing))
+		}
+	}
 	trusted := func() bool { return lock.Err() == nil }
 	forward := func(sig syscall.Signal) {
 		if err := p.forward(sig, trusted); err != nil {
-			c.warn("%s cannot be passed on: %s", signalName(sig), cmp.Or(listed(refusing(p.left())), err.Error()))
+			say("%s cannot be passed on: %s", signalName(sig), cmp.Or(listed(refusing(p.left())), err.Error()))
 		}
+	}
+	stop := func(by func(), format string, args ...any) {
+		by()
+		end.stopped, held, pause = true, nil, firstPoll // what is held back is sent now
+		poll = time.After(pause)
+		say(format, args...)
+		sayRefused()
 	}
 	for {
 		select {
+		case <-ends:
+			if ends = nil; !trusted() {
+				continue // it is lost, which comes next
+			}
+			until = lock.Deadline()
+			kill = time.After(min(c.termBefore, time.Until(until)) - c.termBefore/10) // also if it is renewed now
+			stop(p.terminate, "lock %s cannot be renewed: ending the command before the lock is lost", printable(c.name))
 		case <-lost:
-			lost, end.lost = nil, lock.Err()
-			held = nil // it is sent now
-			c.warn("lock %s is lost: ending the command", printable(c.name))
-			p.terminate()
-			since, kill, poll = time.Now(), time.After(c.killAfter), time.After(pause)
-			reminder := time.NewTicker(remindEvery)
-			defer reminder.Stop()
-			remind = reminder.C
-			c.warnOfRefusal(refusing(p.left()))
+			if lost, ends = nil, nil; killed.IsZero() {
+				kill = time.After(0)
+			}
 		case <-kill:
-			kill, killed, pause = nil, true, firstPoll
-			poll = time.After(pause)
-			left := p.left()
-			refusing := refusing(left)
-			if len(left) == 0 || len(refusing) < len(left) {
-				c.warn("not ended within %s: killing it", c.killAfter)
-				p.kill()
-				c.warnOfRefusal(refusing)
+			kill, killed, remind = nil, time.Now(), time.Tick(remindEvery)
+			if end.stopped {
+				stop(p.kill, "the command has not ended: killing it")
 			} else {
-				c.warn("not ended within %s, and cannot be killed: %s", c.killAfter, listed(refusing))
+				stop(p.kill, "lock %s is lost: killing the command", printable(c.name))
 			}
 		case <-remind:
-			left := p.left()
-			if !killed {
-				left = refusing(left) // the others may take their time
-			}
-			if len(left) > 0 {
-				c.warn("still running %s after the lock was lost: %s", span(time.Since(since)), listed(left))
+			if left := p.left(); len(left) > 0 {
+				say("still running %s after KILL: %s", span(time.Since(killed)), listed(left))
 			}
 		case <-poll:
-			if killed {
+			if !killed.IsZero() {
 				p.kill() // what has been started since
 			}
 			pause = min(2*pause, lastPoll)
@@ -254,9 +294,9 @@ func (c *command) stayWith(p child, lock hold) ending {
 			p.reap()
 		case sig := <-c.signals:
 			n, _ := sig.(syscall.Signal)
-			end.asked = end.asked || endsWaiting(n) && (end.lost != nil || n != syscall.SIGHUP) // which many reload by
+			end.asked = end.asked || endsWaiting(n) && (end.stopped || n != syscall.SIGHUP) // which many reload by
 			switch sig := sig.(syscall.Signal); {
-			case held == nil && end.lost == nil && maySignalAll(sig):
+			case held == nil && !end.stopped && maySignalAll(sig):
 				held = time.After(heldBack)
 			default:
 				forward(sig)
@@ -275,7 +315,11 @@ func (c *command) stayWith(p child, lock hold) ending {
 				p.stopped(change.signal, trusted)
 			}
 		}
-		if ended && (end.lost == nil || p.gone()) {
+		if !until.IsZero() && lock.Deadline().After(until) && trusted() {
+			until = time.Time{}
+			say("lock %s is renewed after all; the command is ended all the same", printable(c.name))
+		}
+		if ended && (!end.stopped || p.gone()) {
 			return end
 		}
 	}
@@ -321,10 +365,23 @@ func listed(all []remnant) string {
 	return strings.Join(texts, ", ")
 }
 
-func (c *command) warnOfRefusal(refusing []remnant) {
-	if len(refusing) > 0 {
-		c.warn("cannot end %s; waiting until that has ended", listed(refusing))
+// aside returns a warn that does not wait: who should read our standard error may be stuck, and the command is to be
+// killed in time all the same. said waits until all is said.
+func (c *command) aside() (say func(format string, args ...any), said func()) {
+	texts := make(chan string, 100)
+	var saying sync.WaitGroup
+	saying.Go(func() {
+		for text := range texts {
+			c.warn("%s", text)
+		}
+	})
+	say = func(format string, args ...any) {
+		select {
+		case texts <- fmt.Sprintf(format, args...):
+		default: // nobody has read for an hour
+		}
 	}
+	return say, func() { close(texts); saying.Wait() }
 }
 
 // exit ends redlock as the command ended.

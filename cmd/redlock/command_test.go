@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -54,10 +55,36 @@ func (p *played) forward(sig syscall.Signal, _ func() bool) error {
 	return nil
 }
 
-// loss is a hold that can be lost.
-type loss struct{ done chan struct{} }
+// loss is a hold that ends at a time, unless it is renewed or lost before.
+type loss struct {
+	until *atomic.Int64 // in ns since 1970
+	done  chan struct{}
+}
+
+func endsIn(d time.Duration) loss {
+	l := loss{new(atomic.Int64), make(chan struct{})}
+	l.until.Store(time.Now().Add(d).UnixNano())
+	l.before(0, l.done)
+	return l
+}
+
+// before closes a channel so long before the end.
+func (l loss) before(d time.Duration, c chan struct{}) {
+	if left := time.Until(l.Deadline()) - d; left > 0 {
+		time.AfterFunc(left, func() { l.before(d, c) })
+	} else if d > 0 || l.Err() == nil {
+		close(c)
+	}
+}
+
+func (l loss) Ending(before time.Duration) <-chan struct{} {
+	c := make(chan struct{})
+	l.before(before, c)
+	return c
+}
 
 func (l loss) Done() <-chan struct{} { return l.done }
+func (l loss) Deadline() time.Time   { return time.Unix(0, l.until.Load()) }
 
 func (l loss) Err() error {
 	select {
@@ -71,15 +98,16 @@ func (l loss) Err() error {
 // events are what happens when.
 type events map[time.Duration]func(*played, *command, loss)
 
-// play has a command run for a time, while events happen in virtual time; it returns what it heard and was said.
-func play(t *testing.T, remain []remnant, runs time.Duration, when events) (
+// play has a command run for a time under a hold that ends at another, while events happen in virtual time; it returns
+// what it heard and was said.
+func play(t *testing.T, remain []remnant, runs, ends time.Duration, when events) (
 	heard, said []string, end ending,
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := &played{begun: time.Now(), changes: make(chan change), remain: remain, until: runs}
-		lock := loss{make(chan struct{})}
-		c := &command{name: "name", signals: make(chan os.Signal, 16), killAfter: 5 * time.Second}
+		lock := endsIn(ends)
+		c := &command{name: "name", signals: make(chan os.Signal, 16), termBefore: 5 * time.Second}
 		c.warn = func(format string, args ...any) {
 			said = append(said, fmt.Sprintf("%.1fs ", time.Since(p.begun).Seconds())+fmt.Sprintf(format, args...))
 		}
@@ -102,25 +130,85 @@ func send(sig syscall.Signal) func(*played, *command, loss) {
 
 func lose(_ *played, _ *command, lock loss) { close(lock.done) }
 
+func renew(_ *played, _ *command, lock loss) { lock.until.Store(time.Now().Add(time.Hour).UnixNano()) }
+
+// A hold that is not renewed has its command asked to end before it ends, and killed if that has not happened then. One
+// that is lost at a blow has it killed at once.
+func TestACommandIsEndedBeforeItsHold(t *testing.T) {
+	const (
+		asked   = "15.0s lock name cannot be renewed: ending the command before the lock is lost"
+		killed  = "the command has not ended: killing it"
+		renewed = "lock name is renewed after all; the command is ended all the same"
+	)
+	for name, c := range map[string]struct {
+		runs        time.Duration
+		when        events
+		heard, said string
+	}{
+		"it obeys":        {17 * time.Second, nil, "15.0s terminate", asked},
+		"it is stubborn":  {25 * time.Second, nil, "15.0s terminate, 19.5s kill", asked + ", 19.5s " + killed},
+		"it had ended":    {14 * time.Second, nil, "", ""},
+		"renewed in time": {25 * time.Second, events{14 * time.Second: renew}, "", ""},
+		"renewed later": {
+			25 * time.Second,
+			events{16 * time.Second: renew},
+			"15.0s terminate, 19.5s kill",
+			asked + ", 16.3s " + renewed + ", 19.5s " + killed,
+		},
+		"renewed while it obeys": {
+			17 * time.Second, events{16900 * time.Millisecond: renew}, "15.0s terminate", asked + ", 17.0s " + renewed,
+		},
+		"taken": {
+			25 * time.Second, events{3 * time.Second: lose}, "3.0s kill", "3.0s lock name is lost: killing the command",
+		},
+		"taken later": {
+			25 * time.Second, events{16 * time.Second: lose}, "15.0s terminate, 16.0s kill", asked + ", 16.0s " + killed,
+		},
+	} {
+		heard, said, end := play(t, nil, c.runs, 20*time.Second, c.when)
+		if got := strings.Join(heard, ", "); got != c.heard || end.stopped != (c.heard != "") {
+			t.Errorf("%s: heard %q, want %q; ended by us: %t", name, got, c.heard, end.stopped)
+		}
+		if got := strings.Join(said, ", "); got != c.said {
+			t.Errorf("%s: said %q, want %q", name, got, c.said)
+		}
+	}
+}
+
+// Nobody reads what is said, and a pipe is full: the command is killed in time.
+func TestACommandIsEndedThoughNobodyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &played{begun: time.Now(), changes: make(chan change)}
+		c := &command{termBefore: 5 * time.Second, warn: func(string, ...any) { time.Sleep(time.Hour) }}
+		time.AfterFunc(25*time.Second, func() { p.changes <- change{exited: true} })
+		c.stayWith(p, endsIn(20*time.Second))
+		if got := strings.Join(p.heard, ", "); got != "15.0s terminate, 19.5s kill" {
+			t.Errorf("heard %q", got)
+		}
+	})
+}
+
 // A supervisor that signals every process of a service has told the command already: it hears TERM from us only if it
 // does not end by that. Other signals, and a TERM on which somebody insists, are passed on at once.
 func TestTermIsHeldBack(t *testing.T) {
 	const ms = time.Millisecond
 	term, interrupt := send(syscall.SIGTERM), send(syscall.SIGINT)
 	for name, c := range map[string]struct {
-		runs time.Duration
-		when events
-		want string
+		runs, ends time.Duration
+		when       events
+		want       string
 	}{
-		"it ends":        {700 * ms, events{100 * ms: term}, ""},
-		"it goes on":     {9000 * ms, events{100 * ms: term}, "1.1s TERM"},
-		"others":         {900 * ms, events{100 * ms: send(syscall.SIGHUP), 200 * ms: interrupt}, "0.1s HUP, 0.2s INT"},
-		"twice":          {9000 * ms, events{100 * ms: term, 300 * ms: term}, "0.3s TERM, 1.1s TERM"},
-		"twice, later":   {9000 * ms, events{0: term, 3000 * ms: term}, "1.0s TERM, 4.0s TERM"},
-		"lost meanwhile": {4000 * ms, events{100 * ms: term, 500 * ms: lose}, "0.5s terminate"},
-		"lost before":    {4000 * ms, events{100 * ms: lose, 500 * ms: term}, "0.1s terminate, 0.5s TERM"},
+		"it ends":    {700 * ms, time.Hour, events{100 * ms: term}, ""},
+		"it goes on": {9000 * ms, time.Hour, events{100 * ms: term}, "1.1s TERM"},
+		"others": {
+			900 * ms, time.Hour, events{100 * ms: send(syscall.SIGHUP), 200 * ms: interrupt}, "0.1s HUP, 0.2s INT",
+		},
+		"twice":           {9000 * ms, time.Hour, events{100 * ms: term, 300 * ms: term}, "0.3s TERM, 1.1s TERM"},
+		"twice, later":    {9000 * ms, time.Hour, events{0: term, 3000 * ms: term}, "1.0s TERM, 4.0s TERM"},
+		"asked meanwhile": {4000 * ms, 5500 * ms, events{100 * ms: term}, "0.5s terminate"},
+		"asked before":    {4000 * ms, 5100 * ms, events{500 * ms: term}, "0.1s terminate, 0.5s TERM"},
 	} {
-		heard, _, _ := play(t, nil, c.runs, c.when)
+		heard, _, _ := play(t, nil, c.runs, c.ends, c.when)
 		if got := strings.Join(heard, ", "); got != c.want {
 			t.Errorf("%s: heard %q, want %q", name, got, c.want)
 		}
@@ -140,7 +228,7 @@ func TestWhoAsksForTheEnd(t *testing.T) {
 		"HUP late":  {events{2: lose, 3: send(syscall.SIGHUP)}, true},
 		"USR1":      {events{2: lose, 3: send(syscall.SIGUSR1)}, false},
 	} {
-		if _, _, end := play(t, nil, time.Second, c.when); end.asked != c.want || end.lost == nil {
+		if _, _, end := play(t, nil, time.Second, time.Hour, c.when); end.asked != c.want || !end.stopped {
 			t.Errorf("%s: got %+v, want asked: %v", name, end, c.want)
 		}
 	}
@@ -155,32 +243,31 @@ func TestWhatCannotBeEndedIsSaid(t *testing.T) {
 		want, heard string
 	}{
 		"refused": {[]remnant{root}, `
-1.0s lock name is lost: ending the command
+1.0s lock name cannot be renewed: ending the command before the lock is lost
 1.0s cannot end process 7 (h) of user root: operation not permitted; waiting until that has ended
 3.0s HUP cannot be passed on: process 7 (h) of user root: operation not permitted
-6.0s not ended within 5s, and cannot be killed: process 7 (h) of user root: operation not permitted
-61.0s still running 1m0s after the lock was lost: process 7 (h) of user root: operation not permitted
-121.0s still running 2m0s after the lock was lost: process 7 (h) of user root: operation not permitted
-`, "1.0s terminate, 3.0s HUP, 6.0s kill"},
+5.5s the command has not ended: killing it
+5.5s cannot end process 7 (h) of user root: operation not permitted; waiting until that has ended
+65.5s still running 1m0s after KILL: process 7 (h) of user root: operation not permitted
+125.5s still running 2m0s after KILL: process 7 (h) of user root: operation not permitted
+`, "1.0s terminate, 3.0s HUP, 5.5s kill"},
 		"one of two": {[]remnant{ours, root}, `
-1.0s lock name is lost: ending the command
+1.0s lock name cannot be renewed: ending the command before the lock is lost
 1.0s cannot end process 7 (h) of user root: operation not permitted; waiting until that has ended
 3.0s HUP cannot be passed on: process 7 (h) of user root: operation not permitted
-6.0s not ended within 5s: killing it
-6.0s cannot end process 7 (h) of user root: operation not permitted; waiting until that has ended
-61.0s still running 1m0s after the lock was lost: process 8 (dd), process 7 (h) of user root: operation not permitted
-121.0s still running 2m0s after the lock was lost: process 8 (dd), process 7 (h) of user root: operation not permitted
-`, "1.0s terminate, 3.0s HUP, 6.0s kill"},
+5.5s the command has not ended: killing it
+5.5s cannot end process 7 (h) of user root: operation not permitted; waiting until that has ended
+65.5s still running 1m0s after KILL: process 8 (dd), process 7 (h) of user root: operation not permitted
+125.5s still running 2m0s after KILL: process 8 (dd), process 7 (h) of user root: operation not permitted
+`, "1.0s terminate, 3.0s HUP, 5.5s kill"},
 		"it does not end": {[]remnant{ours}, `
-1.0s lock name is lost: ending the command
-6.0s not ended within 5s: killing it
-61.0s still running 1m0s after the lock was lost: process 8 (dd)
-121.0s still running 2m0s after the lock was lost: process 8 (dd)
-`, "1.0s terminate, 3.0s HUP, 6.0s kill"},
+1.0s lock name cannot be renewed: ending the command before the lock is lost
+5.5s the command has not ended: killing it
+65.5s still running 1m0s after KILL: process 8 (dd)
+125.5s still running 2m0s after KILL: process 8 (dd)
+`, "1.0s terminate, 3.0s HUP, 5.5s kill"},
 	} {
-		heard, said, end := play(t, c.remain, 150*time.Second, events{
-			time.Second: lose, 3 * time.Second: send(syscall.SIGHUP),
-		})
+		heard, said, end := play(t, c.remain, 150*time.Second, 6*time.Second, events{3 * time.Second: send(syscall.SIGHUP)})
 		if got := "\n" + strings.Join(said, "\n") + "\n"; got != c.want {
 			t.Errorf("%s: said %s, want %s", name, got, c.want)
 		}
@@ -195,8 +282,8 @@ func TestTheEndOfWhatIsLeftIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		play := &played{begun: begun, changes: make(chan change), remain: []remnant{{pid: 7}}, until: 100 * time.Second}
-		lock := loss{make(chan struct{})}
-		c := &command{signals: make(chan os.Signal), killAfter: time.Second, warn: func(string, ...any) {}}
+		lock := endsIn(time.Hour)
+		c := &command{signals: make(chan os.Signal), termBefore: time.Second, warn: func(string, ...any) {}}
 		close(lock.done)
 		time.AfterFunc(2*time.Second, func() { play.changes <- change{exited: true} })
 		c.stayWith(play, lock)

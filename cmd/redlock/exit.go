@@ -22,7 +22,7 @@ const (
 	exitNoQuorum    exitCode = 69 // EX_UNAVAILABLE: too few nodes answered
 	exitInternal    exitCode = 70 // EX_SOFTWARE: anything else that went wrong in redlock
 	exitTaken       exitCode = 75 // EX_TEMPFAIL: somebody else holds the lock; later may work
-	exitLost        exitCode = 79 // the hold ended under the command, which was killed
+	exitLost        exitCode = 79 // the hold ended under the command, or was about to: the command was ended
 	exitExhausted   exitCode = 80 // once: as many runs as may be have begun, and none succeeded
 	exitNotRunnable exitCode = 126
 	exitNotFound    exitCode = 127

@@ -28,12 +28,12 @@ func TestHelp(t *testing.T) {
 		}},
 		{"help completion", []string{"redlock completion bash|zsh|fish|pwsh", "redlock completion fish >"}},
 		{"run --help", []string{
-			"--wait", "--no-wait", "--kill-after", "--nodes, --ttl", `"redlock help nodes"`,
+			"--wait", "--no-wait", "--term-before", "--nodes, --ttl", `"redlock help nodes"`,
 			"REDLOCK_NODES", "REDLOCK_NAME", "REDLOCK_OWNER", "REDLOCK_TOKEN", "EXAMPLES",
 			"64", "69", "70", "75", "79", "126", "127",
 		}},
 		{"once --help", []string{
-			"--done-ttl", "--max-runs", "--done-code", "--taken-code", "--wait", "--kill-after", "EXAMPLES",
+			"--done-ttl", "--max-runs", "--done-code", "--taken-code", "--wait", "--term-before", "EXAMPLES",
 			"64", "69", "75", "79", "80",
 		}},
 		{"status --help", []string{"--json", "EXIT CODES", "69"}},

@@ -87,7 +87,8 @@ func TestReportOfLoss(t *testing.T) {
 	if len(said) != 2 {
 		t.Fatalf("got %v, want a warning and a report", said)
 	}
-	if code != exitLost || said[0]["warning"] != "lock name is lost: ending the command" ||
+	const want = "lock name cannot be renewed: ending the command before the lock is lost"
+	if code != exitLost || said[0]["warning"] != want ||
 		said[1]["outcome"] != "lost" || said[1]["ran"] != true {
 		t.Errorf("got %d and %v", code, said)
 	}

@@ -35,7 +35,7 @@ EXIT CODES
      70    something else went wrong in redlock
      75    taken: a run is under way elsewhere (--no-wait), or was until
            --wait was over (--taken-code changes this)
-     79    lost: the hold ended while the command ran
+     79    lost: the hold ended, or was about to, while the command ran
      80    exhausted: --max-runs runs have begun and none succeeded
      126   the command cannot be executed
      127   the command was not found
@@ -97,6 +97,9 @@ func runOnce(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, comm
 		if end, started = command.run(lock); started != nil {
 			return started
 		}
+		if end.stopped { // whatever its code: to end in good order is no success
+			return &failure{code: exitLost}
+		}
 		if end.code != exitOK {
 			return &failure{code: end.code}
 		}
@@ -112,7 +115,7 @@ func runOnce(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, comm
 		return &failure{code: exitCode(cmd.Int("done-code")), outcome: "done"}
 	case errors.Is(err, redlock.ErrNotAcquired):
 		return cmp.Or(waited.refusal, err)
-	case end.lost != nil:
+	case end.stopped:
 		return &failure{code: exitLost} // said when it happened
 	case errors.Is(err, redlock.ErrLost) && end.code == exitOK:
 		const text = "lock %s was lost before it could be known that the command has succeeded: %v"

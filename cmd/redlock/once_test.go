@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
@@ -97,6 +98,21 @@ func TestOnceTakesOverFromTheDead(t *testing.T) {
 	if codes[1] != 1 || codes[exitExhausted] != 1 {
 		t.Errorf("got exit codes %v, want one 1, of the second and last run, and one 80", codes)
 	}
+}
+
+// A run that was asked to end is no success, also if its command ends with 0 and the hold is renewed after all.
+func TestOnceThatWasAskedToEnd(t *testing.T) {
+	t.Parallel()
+	c := redlocktest.New(t, 5)
+	s := begin(t, c, "once", "--ttl=4s", "--term-before=2s", "report", "--", "sh", "-c",
+		"trap 'echo TERM; read line; exit 0' TERM; echo ready; while :; do sleep 0.02; done")
+	s.expect("ready")
+	c.Pause(0, 1, 2)
+	s.expect("TERM")
+	c.Resume(0, 1, 2)
+	s.stdin.Close()
+	cases.Equals(t, s.code(), exitLost, "exit code")
+	begin(t, c, "once", "report", "echo", "again").end(0, "again\n", "")
 }
 
 // Too few nodes live to be told of the success: that is said, since the job may run again.

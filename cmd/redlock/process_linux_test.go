@@ -104,10 +104,10 @@ func TestLostEndsWhatHasLeftTheGroup(t *testing.T) {
 	lostUnder(t, "run", map[string]lostCommand{
 		"a session of its own":     {"setsid sh -c '" + obeys + "' & wait", "", "TERM"},
 		"a daemon":                 {"(setsid sh -c '" + obeys + "' &) ; read line", "", "TERM"},
-		"a stubborn daemon":        {"(setsid sh -c '" + stubborn + "' &) ; read line", "50ms", ""},
-		"one that forks":           {"(setsid sh -c '" + forks + "' &) ; read line", "50ms", ""},
-		"a command of a daemon":    {"(setsid sh -c 'setsid sh -c \"" + bare + "\"; :' &) ; read line", "50ms", ""},
-		"of a command that stays":  {"trap : TERM; setsid sh -c '" + obeys + "' & sleep 999; sleep 999", "10s", "TERM"},
+		"a stubborn daemon":        {"(setsid sh -c '" + stubborn + "' &) ; read line", notEnded, ""},
+		"one that forks":           {"(setsid sh -c '" + forks + "' &) ; read line", notEnded, ""},
+		"a command of a daemon":    {"(setsid sh -c 'setsid sh -c \"" + bare + "\"; :' &) ; read line", notEnded, ""},
+		"of a command that stays":  {"trap : TERM; setsid sh -c '" + obeys + "' & sleep 999; sleep 999", notEnded, "TERM"},
 		"of a shell with job ctrl": {"set -m; sh -c '" + obeys + "' & wait", "", "TERM"},
 	})
 }
@@ -194,7 +194,7 @@ func TestLostWithACommandThatBecameRoot(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		c := redlocktest.New(t, 5)
 		cmd := exec.Command("sh", "-c", roleKey+`=root exec "$@" 2>&1`, "exec", filepath.Join(dir, "redlock"),
-			"run", fmt.Sprintf("--json=%t", json), "--ttl=2s", "--kill-after=100ms", "name", "--", filepath.Join(dir, "root"))
+			"run", fmt.Sprintf("--json=%t", json), "--ttl=2s", "--term-before=1s", "name", "--", filepath.Join(dir, "root"))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		s := beginCmd(t, c, cmd)
 		s.expect("ready")
@@ -202,9 +202,10 @@ func TestLostWithACommandThatBecameRoot(t *testing.T) {
 		who := fmt.Sprintf("process %s (root) of user root: operation not permitted", strings.TrimSpace(string(children)))
 		c.Kill(0, 2, 4)
 		for _, want := range []string{
-			"lock name is lost: ending the command",
+			"lock name cannot be renewed: ending the command before the lock is lost",
 			"cannot end " + who + "; waiting until that has ended",
-			"not ended within 100ms, and cannot be killed: " + who,
+			"the command has not ended: killing it",
+			"cannot end " + who + "; waiting until that has ended",
 			"USR1 cannot be passed on: " + who,
 		} {
 			if strings.HasPrefix(want, "USR1") {

@@ -46,7 +46,7 @@ func (p *process) forward(syscall.Signal, func() bool) error { return nil }
 func (p *process) left() []remnant                           { return nil }
 func maySignalAll(syscall.Signal) bool                       { return false }
 func signalName(sig syscall.Signal) string                   { return sig.String() }
-func (p *process) terminate()                                { p.kill() }
+func (p *process) terminate()                                {}                       // KILL comes before the hold ends
 func (p *process) kill()                                     { p.cmd.Process.Kill() } // it may have ended
 func (p *process) gone() bool                                { return true }
 func (p *process) stopped(syscall.Signal, func() bool)       {}

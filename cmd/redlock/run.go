@@ -27,11 +27,13 @@ redlock passes signals on to it; TERM after a second, since systemd may have
 sent it to the command, too: write KillMode=mixed. It unlocks when COMMAND
 ends, and does not wait for what that left in the background.
 
-The hold is lost when too few nodes could renew it in time, or somebody else
-took it over. Then COMMAND and what it has started get TERM, and KILL after
---kill-after. The exit code is 79, whatever the command's was: its work may
-have run unprotected. With --again, redlock then waits for the lock anew, and
-runs COMMAND under a new token: it ends with COMMAND, or by a signal.
+When too few nodes renew the hold, COMMAND and what it has started get TERM
+--term-before its end, even if it is renewed after that, and KILL before its
+end: so nothing of it runs beside the next holder. If the hold is over at
+once, since somebody else took it over, KILL comes at once. The exit code is
+79, whatever the command's was: its work may be unfinished or unprotected. With
+--again, redlock then waits for the lock anew, and runs COMMAND under a new
+token: it ends with COMMAND, or by a signal.
 
 EXIT CODES
    the command's own, or 128+n if signal n ended it; and of redlock itself
@@ -40,7 +42,7 @@ EXIT CODES
      70    something else went wrong in redlock
      75    taken: somebody else holds the lock (--no-wait), or did until
            --wait was over (--taken-code changes this)
-     79    lost: the hold ended while the command ran
+     79    lost: the hold ended, or was about to, while the command ran
      126   the command cannot be executed
      127   the command was not found
      128+n signal n ended the waiting
@@ -87,9 +89,9 @@ func runCommand(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, c
 	switch {
 	case err != nil:
 		return err // the command never ran
-	case end.lost != nil && cmd.Bool("again") && !end.asked && !end.interrupted:
+	case end.stopped && cmd.Bool("again") && !end.asked && !end.interrupted:
 		return runCommand(ctx, cmd, locker, command)
-	case end.lost != nil:
+	case end.stopped:
 		return &failure{code: exitLost} // said when it happened
 	case errors.Is(unlockErr, redlock.ErrLost):
 		return failf(exitLost, "lock %s was lost before the command ended: %v", printable(command.name), unlockErr)

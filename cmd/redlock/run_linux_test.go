@@ -37,7 +37,7 @@ func TestLostOnATerminal(t *testing.T) {
 			shell.press("there\n")
 			shell.await("there\r\nthere\r\n")
 			c.Kill(0, 2, 4)
-			shell.await("redlock: lock name is lost: ending the command\r\n")
+			shell.await("redlock: lock name cannot be renewed: ending the command before the lock is lost\r\n")
 			shell.await("code=79")
 			shell.press("echo al\"\"ive\n")
 			shell.await("alive")
@@ -91,7 +91,7 @@ func TestRunCtrlZ(t *testing.T) {
 	shell.await("prompt> ")
 	free(t, c, "name") // nothing is renewed while all is stopped
 	shell.press("fg; echo co\"\"de=$?\n")
-	shell.await("is lost: ending the command")
+	shell.await("is lost: killing the command")
 	shell.await("code=79")
 	shell.press("exit\n")
 	shell.code()

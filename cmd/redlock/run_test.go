@@ -3,7 +3,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -100,6 +99,21 @@ func TestRunTaken(t *testing.T) {
 	}
 }
 
+// Who is handed the lock has it for a lease at first, which is shorter than --term-before may be.
+func TestRunBeginsWithAWholeHold(t *testing.T) {
+	t.Parallel()
+	c := redlocktest.New(t, 5)
+	flags := []string{"run", "--ttl=100s", "--term-before=60s", "name"}
+	holder := holding(t, c, flags...)
+	waiting := begin(t, c, append(flags, "sh", "-c", "echo my turn; sleep 0.1; exit 4")...)
+	cases.Eventually(t, "it waits", func() bool {
+		_, shown, _ := redlocks(t, "status", "--json", "--nodes", strings.Join(c.URLs(), ","), "name")
+		return strings.Contains(shown, `"waiting": 1`)
+	})
+	holder.stdin.Close()
+	waiting.end(4, "my turn\n", "")
+}
+
 func TestNoQuorum(t *testing.T) {
 	c := redlocktest.New(t, 5)
 	c.Kill(0, 1, 2)
@@ -144,9 +158,8 @@ func TestRunEndsTheCommandWhenTheLockIsLost(t *testing.T) {
 	const loop = `; echo ready; while :; do sleep 0.02; done`
 	lostUnder(t, "run", map[string]lostCommand{
 		"it obeys":        {`trap 'echo TERM; exit 0' TERM` + loop, "", "TERM"},
-		"it is stubborn":  {`trap '' TERM` + loop, "50ms", ""},
-		"its child is":    {`(trap '' TERM; while :; do sleep 0.02; done) & : ` + loop, "50ms", ""},
-		"it has no time":  {`trap '' TERM` + loop, "0s", ""},
+		"it is stubborn":  {`trap '' TERM` + loop, notEnded, ""},
+		"its child is":    {`(trap '' TERM; while :; do sleep 0.02; done) & : ` + loop, notEnded, ""},
 		"its child obeys": {`(trap 'echo child; exit' TERM; while :; do sleep 0.02; done) & : ` + loop, "", "child"},
 		"it had stopped":  {`trap 'echo TERM; exit 0' TERM; (sleep 0.1; kill -STOP $$) & : ` + loop, "", "TERM"},
 		"it has a code":   {`trap 'echo TERM; exit 9' TERM` + loop, "", "TERM"},
@@ -156,10 +169,12 @@ func TestRunEndsTheCommandWhenTheLockIsLost(t *testing.T) {
 
 // lostCommand is what a shell does that says "ready", and then loses its lock.
 type lostCommand struct {
-	script    string
-	killAfter string // that it is not ended before; "": the default, which it does not need
-	says      string // when it hears of that
+	script string
+	killed string // what is said when it has not ended before that; "": it has
+	says   string // when it hears TERM
 }
+
+const notEnded = "redlock: the command has not ended: killing it\n"
 
 func lostUnder(t *testing.T, verb string, commands map[string]lostCommand) {
 	t.Helper()
@@ -167,13 +182,7 @@ func lostUnder(t *testing.T, verb string, commands map[string]lostCommand) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := redlocktest.New(t, 5)
-			want := "redlock: lock name is lost: ending the command\n"
-			args := []string{verb, "--ttl=2s"}
-			if e.killAfter != "" {
-				args = append(args, "--kill-after="+e.killAfter)
-				want += fmt.Sprintf("redlock: not ended within %s: killing it\n", e.killAfter)
-			}
-			s := begin(t, c, append(args, "name", "--", "sh", "-c", e.script)...)
+			s := begin(t, c, verb, "--ttl=2s", "--term-before=1s", "name", "--", "sh", "-c", e.script)
 			s.expect("ready")
 			c.Kill(0, 2, 4)
 			if e.says != "" {
@@ -187,6 +196,7 @@ func lostUnder(t *testing.T, verb string, commands map[string]lostCommand) {
 					said += line
 				}
 			}
+			want := "redlock: lock name cannot be renewed: ending the command before the lock is lost\n" + e.killed
 			cases.Equals(t, said, want, "standard error")
 		})
 	}
@@ -218,5 +228,5 @@ func TestRunAgain(t *testing.T) {
 	begin(t, c, "status", "--json", "name").object(&said)
 	cases.Equals(t, said.Value, "here", "the value of the second term")
 	s.stdin.Close()
-	s.end(3, "", "redlock: lock name is lost: ending the command\n")
+	s.end(3, "", "redlock: lock name is lost: killing the command\n")
 }

@@ -155,7 +155,7 @@ func TestWrongSettings(t *testing.T) {
 		"no file":          {"REDLOCK_CONFIG", "/no/such/file", "/no/such/file: no such file"},
 		"unknown":          {"REDLOCK_CONFIG", writeFile(t, "REDLOCK_NODE="+secret), "1: there is no setting REDLOCK_NODE"},
 		"duration in file": {"REDLOCK_CONFIG", writeFile(t, "REDLOCK_TTL="+secret), "REDLOCK_TTL: want a duration"},
-		"range":            {"REDLOCK_KILL_AFTER", "-1s", "--kill-after -1s is negative"},
+		"range":            {"REDLOCK_TERM_BEFORE", "-1s", "--term-before -1s is negative"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(c.key, c.value)

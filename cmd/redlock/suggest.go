@@ -26,7 +26,9 @@ var otherWords = map[string]string{
 }
 
 // formerly is what to write in place of flags that are gone.
-var formerly = map[string]string{"restart-guard": "--max-ttl", "fence-retention": "--max-ttl"}
+var formerly = map[string]string{
+	"restart-guard": "--max-ttl", "fence-retention": "--max-ttl", "kill-after": "--term-before",
+}
 
 func noVerb(app *cli.Command, typed string) error {
 	near := suggestion(typed, cli.SuggestCommand(app.VisibleCommands(), typed))

@@ -31,6 +31,8 @@ func TestUsage(t *testing.T) {
 		noTerminal = "no terminal to ask on; add --yes if you are sure"
 		tooLong    = "TTL 10s: longer than the longest TTL 8s, so a node could forget the lock and count again before it " +
 			"ends: set --max-ttl to 10s or more, in all clients"
+		tooEarly = "--term-before 7s: at most 6s, three fifths of the TTL 10s: it is renewed when two thirds are left, " +
+			"and would end each run at once"
 		replaced = " (did you mean --max-ttl?)"
 	)
 	see := func(verb string) string { return `; see "redlock ` + verb + `--help"` }
@@ -83,7 +85,9 @@ func TestUsage(t *testing.T) {
 		"once " + nodes + "x --max-runs 2 -- true":    `"--max-runs" after the lock name: flags stand before it`,
 		"run " + nodes + "--wait 1s --no-wait x true": "--wait and --no-wait exclude each other",
 		"run " + nodes + "--wait -1s x true":          "--wait -1s is negative",
-		"run " + nodes + "--kill-after -1s x true":    "--kill-after -1s is negative",
+		"run " + nodes + "--term-before -1s x true":   "--term-before -1s is negative",
+		"run " + nodes + "--term-before 7s x true":    tooEarly,
+		"run --kill-after 2s x true":                  "no flag --kill-after (did you mean --term-before?)" + see("run "),
 		"run " + nodes + "--taken-code -1 x true":     "--taken-code -1: want 0 to 255",
 		"once " + nodes + "--taken-code 256 x true":   "--taken-code 256: want 0 to 255",
 		"once " + nodes + "--done-code 256 x true":    "--done-code 256: want 0 to 255",

@@ -15,6 +15,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(holderNodes) != "" {
 		os.Exit(runHolder())
 	}
+	if os.Getenv(commandMarks) != "" {
+		os.Exit(runCommand(os.Args[1], os.Args[2]))
+	}
 	fleet.Main(m)
 }
 
