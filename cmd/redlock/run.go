@@ -31,9 +31,9 @@ When too few nodes renew the hold, COMMAND and what it has started get TERM
 --term-before its end, even if it is renewed after that, and KILL before its
 end: so nothing of it runs beside the next holder. If the hold is over at
 once, since somebody else took it over, KILL comes at once. The exit code is
-79, whatever the command's was: its work may be unfinished or unprotected. With
---again, redlock then waits for the lock anew, and runs COMMAND under a new
-token: it ends with COMMAND, or by a signal.
+79, whatever the command's was: its work may be unfinished or unprotected.
+With --again, redlock then waits for the lock anew, and runs COMMAND under a
+new token: it ends with COMMAND, or by a signal.
 
 EXIT CODES
    the command's own, or 128+n if signal n ended it; and of redlock itself

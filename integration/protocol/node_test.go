@@ -60,8 +60,8 @@ var scripts = map[string]*redis.Script{
 	"acquire":  load(-1, "revoked", "usual", "label", "readers", "queue", "join", "acquire"),
 	"enqueue":  load(-1, "revoked", "label", "readers", "queue", "join", "enqueue"),
 	"raise":    load(-1, "raise"),
-	"extend":   load(-1, "revoked", "extend"),
-	"release":  load(-1, "free", "readers", "queue", "release"),
+	"extend":   load(-1, "revoked", "watchers", "value", "extend"),
+	"release":  load(-1, "free", "readers", "queue", "watchers", "value", "release"),
 	"trim":     load(-1, "trim"),
 	"settings": load(-1, "settings"),
 }
