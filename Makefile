@@ -97,7 +97,7 @@ budgets: ## counts that may not grow, judged and printed as a table: what, today
 		sed -E '/^(=== |--- PASS|PASS|ok )/d; s/^ +[a-z_]+\.go:[0-9]+: //'
 
 bounds: masters ## bounds on the real clock, printed and judged: on a machine that has nothing else to do
-	set -o pipefail; REDLOCK_BOUNDS=1 $(GO) test -C integration -count=1 -p=1 -v -timeout 60m ./election ./guard ./holding ./lock ./migration ./tokens ./waiting | grep -v '^=== '
+	set -o pipefail; REDLOCK_BOUNDS=1 $(GO) test -C integration -count=1 -p=1 -v -timeout 60m ./election ./guard ./holding ./lock ./migration ./tokens | grep -v '^=== '
 	REDLOCK_BOUNDS=1 $(GO) test ./internal/sim/simtest -run 'TestReplay$$' -count=1 -v
 
 versions: masters ## integration against several Redis and Valkey versions, from Debian
@@ -160,7 +160,7 @@ verify: ## the long forms of what make test does briefly: three hours
 	GOGC=400 $(GO) test ./internal/sim/simtest -run 'Crowd' -crowds 3000 -v -timeout 3h
 	$(MAKE) mutants modelcheck fuzz history versions
 	$(MAKE) history HISTORY_MINUTES=2 HISTORY_FLAGS='-guard 0'
-	REDLOCK_LONG=1 $(GO) test -C integration -count=1 -p 1 -v -timeout 60m ./election ./holding ./migration ./mixed ./tokens ./waiting
+	REDLOCK_LONG=1 $(GO) test -C integration -count=1 -p 1 -v -timeout 60m ./election ./holding ./migration ./mixed ./tokens
 	REDLOCK_PROVIDER=containers REDLOCK_REDIS_IMAGE=host $(MAKE) integration INTEGRATION_FLAGS=
 
 modelcheck: ## the token's protocol, explored in depth: minutes, gigabytes

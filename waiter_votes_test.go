@@ -2,6 +2,8 @@ package redlock
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -173,5 +175,29 @@ func TestAVoteAfterAFailureShortensThePause(t *testing.T) {
 		}
 		cancel()
 		settleNetwork()
+	})
+}
+
+// A Locker whose first answers came late has an idea of the nodes' time that is behind the others'. That must not make
+// it first in every queue.
+func TestAClockThatIsBehindGetsNoMoreTurns(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		fl.net.SetDelay(sim.Link{Client: "late"}, sim.Down, sim.Delay{Min: 60 * ms, Max: 60 * ms})
+		lockers := []*Locker{fl.locker("late")}
+		fl.net.SetDelay(sim.Link{Client: "late"}, sim.Down, sim.LAN)
+		for i := range 7 {
+			lockers = append(lockers, fl.locker(fmt.Sprint(i)))
+		}
+		ctx := expiring(t, 500*ms)
+		got := make([]int, len(lockers))
+		together(len(lockers), func(i int) {
+			turns(ctx, t, lockers[i], func(ctx context.Context, l *Locker, _ ...LockOption) (*Lock, error) {
+				got[i]++
+				return l.Lock(ctx, "job")
+			}, ms)
+		})
+		most := slices.Max(got[1:])
+		between(t, got[0], most/2, most*3/2, "turns of the one whose clock is behind; the others had %v", got[1:])
+		between(t, most, 5, 1000, "the others' turns")
 	})
 }

@@ -1,4 +1,4 @@
-package waiting_test
+package lock_test
 
 import (
 	"context"
@@ -81,13 +81,13 @@ func TestWhoeverWaitsHasOneConnection(t *testing.T) {
 					}
 					got <- k
 				}()
-				fleet.Eventually(t, "it waits, and listens to each master", func() bool { return waits(t, f, c.subscribed) })
+				fleet.Eventually(t, "it waits, and listens to each master", func() bool { return isQueued(t, f, c.subscribed) })
 				if again == 1 && c.subscribed > 0 {
 					for _, n := range f.Nodes {
 						_, err := n.Do("CLIENT", "KILL", "TYPE", "pubsub")
 						fleet.Must(t, err)
 					}
-					fleet.Eventually(t, "it is subscribed again", func() bool { return waits(t, f, c.subscribed) })
+					fleet.Eventually(t, "it is subscribed again", func() bool { return isQueued(t, f, c.subscribed) })
 				}
 				for _, n := range f.Nodes { // one that was replaced may still be there for a moment
 					fleet.Eventually(t, fmt.Sprint(c.all, " connections to a master"), func() bool {
@@ -108,9 +108,9 @@ func TestWhoeverWaitsHasOneConnection(t *testing.T) {
 // seldom is a pause that no test waits for: without a notification, the lock comes when the holder's TTL ends.
 const seldom = time.Second
 
-// waits reports whether somebody is queued on a majority of the masters, and so many listen to each. A waiter may be
+// isQueued reports whether somebody is queued on a majority of the masters, and so many listen to each. A waiter may be
 // given a lock's key on the third, which it has not been queued for.
-func waits(t *testing.T, f fleet.Fleet, subscribed int) bool {
+func isQueued(t *testing.T, f fleet.Fleet, subscribed int) bool {
 	t.Helper()
 	queues := 0
 	for _, n := range f.Nodes {
