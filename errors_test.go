@@ -55,13 +55,18 @@ func TestSecretsStayOutOfErrors(t *testing.T) {
 			n.SetPassword("right")
 			fl.urls[i] = "redis://someone:hunter2@" + n.Addr()
 		}
-		_, err := fl.locker("a").TryLock(t.Context(), "job")
+		var log journal
+		l := fl.locker("a", log.logging(slog.LevelDebug))
+		_, err := l.TryLock(t.Context(), "job")
 		if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "WRONGPASS") ||
 			!strings.Contains(err.Error(), "n0:6379") {
 			t.Errorf("got %v, want ErrNoQuorum that names the node and WRONGPASS", err)
 		}
-		if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "someone") {
-			t.Errorf("the error has a secret: %v", err)
+		_ = l.Close()
+		for _, text := range append(log.take(), fmt.Sprintf("%v %+v %#v", err, err, err)) {
+			if strings.Contains(text, "hunter2") || strings.Contains(text, "someone") {
+				t.Errorf("it has a secret: %s", text)
+			}
 		}
 	})
 }

@@ -61,6 +61,25 @@ func TestCancelledAcquireLeavesNothing(t *testing.T) {
 	})
 }
 
+func TestAcquireThatIsCancelledWithoutAnAnswerLeavesNothing(t *testing.T) {
+	for what, fault := range map[string]func(nw *sim.Network){
+		"requests are held": func(nw *sim.Network) { nw.Hold(sim.Link{}, sim.Up) },
+		"answers are held":  func(nw *sim.Network) { nw.Hold(sim.Link{}, sim.Down) },
+		"answers are lost":  func(nw *sim.Network) { nw.Drop(sim.Link{}, sim.Down) },
+	} {
+		subtest(t, what, 3, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a")
+			fault(fl.net)
+			ctx := expiring(t, 50*ms)
+			within(t, 51*ms, "Lock", func() { fails(t, errOf(l.Lock(ctx, "job")), context.DeadlineExceeded) })
+			time.Sleep(100 * ms)
+			fl.net.Calm()
+			time.Sleep(time.Second) // a tenth of the TTL
+			fl.nothingLeft()
+		})
+	}
+}
+
 // In redsync, a late SET was executed after the release and left an orphaned key.
 func TestStragglersLeaveNoOrphans(t *testing.T) {
 	modes(t, 5, func(t *testing.T, fl *fleet, opts ...Option) {

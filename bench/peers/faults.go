@@ -64,7 +64,7 @@ var faults = []fault{
 		want:  "The call fails within a second, and leaves no key after another second.",
 		peers: inAll(settings),
 		ours:  ours(3),
-		tests: []string{"TestCancelledAcquireLeavesNothing", "TestCancelledMidAcquireLeavesNoKeyOnAnyNode"},
+		tests: []string{"TestCancelledAcquireLeavesNothing", "TestAcquireThatIsCancelledWithoutAnAnswerLeavesNothing"},
 		meet:  over(wish{ttl: 8 * time.Second, renewed: true}, unanswered),
 	},
 	{

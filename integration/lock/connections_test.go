@@ -123,3 +123,13 @@ func isQueued(t *testing.T, f fleet.Fleet, subscribed int) bool {
 	}
 	return queues > len(f.Nodes)/2
 }
+
+// A server that does not know SCRIPT gets the source of a script with the first call of it.
+func TestServersWithoutScript(t *testing.T) {
+	t.Parallel()
+	f := fleet.StartSpec(t, 3, masters.Spec{Args: []string{"--rename-command", "SCRIPT", ""}})
+	k := fleet.Lock(t, f.Locker(t, redlock.WithTTL(fleet.Long)), "n")
+	fleet.Must(t, k.Extend(t.Context()))
+	fleet.Eventually(t, "all nodes have granted", func() bool { return f.Holders(t, "n", k.Owner()) == 3 })
+	fleet.Must(t, k.Unlock())
+}

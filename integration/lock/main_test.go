@@ -1,5 +1,5 @@
-// Package lock_test tests what only real masters and real networks can show of a single lock: packets that are late or
-// lost, connections that break, and the ways to reach a server.
+// Package lock_test tests what only real masters and the real clock can show of a single lock: what it costs while
+// masters are frozen or refuse, and the ways to reach a server.
 package lock_test
 
 import (

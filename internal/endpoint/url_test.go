@@ -108,6 +108,13 @@ func TestBadURLs(t *testing.T) {
 		"redis://a:6379,redis://b:6379":             "more than one node",
 		"unix://run/r.sock":                         "three slashes",
 		"unix:///r.sock?database=" + secret:         "query",
+		"redis://u:" + secret + "@h:port":           "percent-encode",
+		"redis://u:" + secret + "@h:1 2":            "more than one node",
+		"redis://u:" + secret:                       "not host:port",
+		"redis://u:" + secret + "@[::1":             "percent-encode",
+		"redis://u:" + secret + "@%zz":              "percent-encode",
+		"\x7fredis://u:" + secret + "@h":            "percent-encode",
+		" redis://u:" + secret + "@h":               "percent-encode",
 	} {
 		_, err := Parse(url)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
