@@ -124,6 +124,11 @@ func TestTroubles(t *testing.T) {
 		{&abstainError{reason: "its clock is wrong"}, "clock", "abstaining|its clock is wrong"},
 		{noPassword, "credentials", "without credentials|no vault: lookup r2: no such host"},
 		{said("WRONGPASS invalid"), "reply-wrongpass", "WRONGPASS|invalid"},
+		{
+			said("ERR AUTH <password> called without any password configured for the default user."), "reply-err",
+			"ERR|the server has no password (leave it out, or name the user: default:PASSWORD@ works before and after one " +
+				"is set)",
+		},
 		{said("OOM full"), "reply-oom", "OOM|full (the node's memory is full: raise maxmemory)"},
 		{down(fmt.Errorf("%w: %w r1", ErrNodeRefused, errDuplicate)), "twice", "refused|the same server as r1"},
 		{down(fmt.Errorf("%w: a replica", ErrNodeRefused)), "refused", "refused|a replica"},

@@ -293,3 +293,87 @@ func TestCloseWaitsForAsyncUnlocks(t *testing.T) {
 		fl.isHeld("job", 0, "after Close")
 	})
 }
+
+// Every way in which a hold can end, and what its owner is told by each of the ways to ask.
+func TestEveryEndHasItsErrors(t *testing.T) {
+	type errs = []error
+	lost := errs{ErrLost}
+	for end, c := range map[string]struct {
+		opts                []LockOption
+		do                  func(fl *fleet, l *Locker, k *Lock)
+		err, unlock, extend errs // empty: no error
+		not                 errs // what none of them may be
+	}{
+		"unlocked": {
+			do:  func(_ *fleet, _ *Locker, k *Lock) { _ = k.Unlock() },
+			err: errs{ErrUnlocked}, extend: errs{ErrUnlocked}, not: lost,
+		},
+		"handed over": {
+			do:  func(_ *fleet, _ *Locker, k *Lock) { _, _ = k.Ticket() },
+			err: errs{ErrUnlocked}, extend: errs{ErrUnlocked}, not: lost,
+		},
+		"not renewed": {
+			opts: []LockOption{WithoutRenewal()}, do: func(*fleet, *Locker, *Lock) {},
+			err: lost, unlock: lost, extend: lost, not: errs{ErrUnlocked, ErrMaxHold},
+		},
+		"cut off from all nodes": {
+			do:  func(fl *fleet, _ *Locker, _ *Lock) { fl.net.Hold(sim.Link{Client: "a"}, sim.Both) },
+			err: lost, unlock: lost, extend: lost,
+		},
+		"refused by all nodes": {
+			do:  func(fl *fleet, _ *Locker, _ *Lock) { fl.cutAll("a") },
+			err: lost, unlock: lost, extend: lost,
+		},
+		"stolen on a majority": {
+			do:  func(fl *fleet, _ *Locker, _ *Lock) { fl.nodes[:3].do("SET", "job", "thief", "PX", 60_000) },
+			err: lost, unlock: lost, extend: lost, not: errs{ErrNoQuorum},
+		},
+		"a majority frozen": {
+			do:  func(fl *fleet, _ *Locker, _ *Lock) { fl.nodes[:3].pause() },
+			err: lost, unlock: lost, extend: lost,
+		},
+		"the limit of WithMaxHold": {
+			opts: []LockOption{WithMaxHold(1500 * ms)}, do: func(*fleet, *Locker, *Lock) {},
+			err: errs{ErrMaxHold}, unlock: errs{ErrMaxHold, ErrLost}, extend: errs{ErrMaxHold, ErrLost},
+			not: errs{ErrUnlocked},
+		},
+		"the Locker closed": {
+			do:  func(_ *fleet, l *Locker, _ *Lock) { _ = l.Close() },
+			err: errs{ErrClosed}, unlock: errs{ErrClosed, ErrLost}, extend: errs{ErrClosed, ErrLost},
+			not: errs{ErrUnlocked},
+		},
+	} {
+		subtest(t, end, 5, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a", WithTTL(3*time.Second))
+			k := must(l.Lock(t.Context(), "job", c.opts...))(t)
+			settleNetwork()
+			ctx, cancel := k.Context(t.Context())
+			defer cancel()
+			succeeds(t, errors.Join(k.Err(), ctx.Err()))
+			c.do(fl, l, k)
+			<-k.Done()
+			fails(t, ctx.Err(), context.Canceled, "Context.Err")
+			late, cancel := k.Context(t.Context())
+			defer cancel()
+			fails(t, late.Err(), context.Canceled, "a context made after the end")
+			said, cause, extended, unlocked := k.Err(), context.Cause(ctx), k.Extend(t.Context()), k.Unlock()
+			failsAll(t, said, c.err...)
+			failsAll(t, cause, c.err...)
+			failsAll(t, extended, c.extend...)
+			failsAll(t, unlocked, c.unlock...)
+			if unlocked != nil {
+				fails(t, k.Unlock(), unlocked, "Unlock again")
+				if len(c.unlock) == 0 {
+					t.Errorf("Unlock: got %v, want none", unlocked)
+				}
+			}
+			for _, not := range append(c.not, context.DeadlineExceeded) {
+				if errors.Is(errors.Join(said, cause, extended, unlocked), not) {
+					t.Errorf("got %v, which is %v, too", errors.Join(said, cause, extended, unlocked), not)
+				}
+			}
+			fl.nodes.resume()
+			fl.net.Calm()
+		})
+	}
+}

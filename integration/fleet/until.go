@@ -1,9 +1,7 @@
 package fleet
 
 import (
-	"bytes"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -57,22 +55,4 @@ func FreshAddr(t *testing.T) string {
 	Must(t, err)
 	t.Cleanup(port.Release)
 	return port.Addr()
-}
-
-// Journal is a log that may be read while it is written.
-type Journal struct {
-	mu   sync.Mutex // guards text
-	text bytes.Buffer
-}
-
-func (j *Journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *Journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
 }

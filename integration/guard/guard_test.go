@@ -200,36 +200,3 @@ func TestDurableMastersCountAtOnceForThoseWhoKnewThem(t *testing.T) {
 		return len(abstainers(t, err)) >= 2
 	})
 }
-
-// A file that is older than the last votes brings a durable master's record back, too. So nobody takes that for a
-// proof.
-func TestADurableMastersOldFileGrantsNothing(t *testing.T) {
-	t.Parallel()
-	f := fleet.StartSpec(t, 1, durable)
-	opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithoutRenewal()}
-	a, b := f.Guarded(t, period, opts...), f.Guarded(t, period, opts...)
-	k, err := a.Lock(t.Context(), "job") // waits for the master, which has just started
-	fleet.Must(t, err)
-	fleet.Must(t, k.Unlock())
-	fleet.Eventually(t, "the other one votes, too", func() bool { return b.Status(t.Context())[0].Err == nil })
-	fleet.Eventually(t, "the master was seen abstaining", func() bool {
-		_, err := f.Nodes[0].Do("CONFIG", "SET", "appendonly", "no") // the file stays as it is
-		fleet.Must(t, err)
-		first, err := a.Lock(t.Context(), "job")
-		fleet.Must(t, err)
-		fleet.Must(t, f.Nodes[0].Restart())
-		abstained := false
-		for {
-			k, err := b.TryLock(t.Context(), "job")
-			if err == nil {
-				if !first.Deadline().Before(time.Now()) {
-					fleet.Unsafe(t, "granted while the first hold was valid")
-				}
-				fleet.Must(t, k.Unlock())
-				return abstained
-			}
-			abstained = abstained || len(abstainers(t, err)) > 0
-			time.Sleep(5 * time.Millisecond)
-		}
-	})
-}

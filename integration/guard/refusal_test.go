@@ -13,34 +13,6 @@ import (
 	"github.com/quorumlock/redlock/integration/masters"
 )
 
-// A master that is frozen is said not to answer, also when its connection has been replaced: nothing is wrong with its
-// address.
-func TestAFrozenMasterIsNotUnreachable(t *testing.T) {
-	t.Parallel()
-	f := fleet.StartSpec(t, 3, masters.Spec{})
-	l := f.Locker(t, redlock.WithNodeTimeout(250*time.Millisecond))
-	n := f.Nodes[0]
-	fleet.Eventually(t, "all nodes are connected", func() bool { return connected(t, l) })
-	fleet.Must(t, n.Pause())
-	defer func() { fleet.Must(t, n.Resume()) }()
-	fleet.Eventually(t, "the node is silent, its connection replaced, and the next one silent as well", func() (is bool) {
-		_, _ = l.TryLock(t.Context(), "job", redlock.WithTTL(time.Second), redlock.WithoutRenewal())
-		for _, s := range l.Status(t.Context()) {
-			if s.Addr != n.Addr() || s.Err == nil {
-				continue
-			}
-			if !errors.Is(s.Err, redlock.ErrNodeTimeout) || s.Connected == errors.Is(s.Err, redlock.ErrNodeDown) {
-				t.Errorf("connected %t, %v", s.Connected, s.Err)
-			}
-			if s.Findings[0].Code != "silent" {
-				t.Errorf("got the finding %+v, want silent", s.Findings[0])
-			}
-			is = strings.HasPrefix(s.Err.Error(), "not connected: it accepts connections, but did not answer")
-		}
-		return is
-	})
-}
-
 // A trouble is a way in which a server refuses work. admin is an open connection to it.
 type trouble struct {
 	code       string // of its reply; "": the node is told apart by what it says

@@ -3,7 +3,6 @@
 package holding_test
 
 import (
-	"errors"
 	"os"
 	"testing"
 
@@ -19,12 +18,4 @@ func TestMain(m *testing.M) {
 		os.Exit(runCommand(os.Args[1], os.Args[2]))
 	}
 	fleet.Main(m)
-}
-
-// wantIs fails the test unless the error is one of its kind; a nil kind is no error.
-func wantIs(t *testing.T, what string, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) || want == nil && err != nil {
-		t.Errorf("%s: got %v, want %v", what, err, want)
-	}
 }
