@@ -14,7 +14,7 @@ GATE := $(GO) run ./internal/gate
 
 # What runs in virtual time fails for a defect alone, and is never repeated; examples, the command, the fake masters and
 # what is made of sockets and processes run in real time.
-REAL := \.Example|\.TestALateWrite|/cmd/|/redlocktest\.|/faultproxy\.|/ports\.|/redisserver\.
+REAL := \.Example|\.TestALateWrite|/cmd/|/redlocktest\.|/faultproxy\.|/ports\.
 
 # Modules beside the root and integration/, each with a go.mod of its own.
 NESTED := $(filter-out integration,$(patsubst %/go.mod,%,$(wildcard */go.mod)))

@@ -19,6 +19,9 @@ import (
 var provider masters.Provider
 
 func TestMain(m *testing.M) {
+	if os.Getenv(parentOf) != "" {
+		parent()
+	}
 	var err error
 	if provider, err = masters.Choose(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
