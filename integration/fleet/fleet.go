@@ -256,20 +256,8 @@ func (f Fleet) Leftovers(t *testing.T) []string {
 // WantClean fails the test unless all nodes are clean soon: before a TTL of [Long] could have cleaned them.
 func (f Fleet) WantClean(t *testing.T) {
 	t.Helper()
-	f.wantClean(t, soon)
-}
-
-// WantCleanAfter fails the test unless all nodes are clean when the time has passed, but for what a busy machine may
-// take to get there.
-func (f Fleet) WantCleanAfter(t *testing.T, ttl time.Duration) {
-	t.Helper()
-	f.wantClean(t, ttl+5*time.Second)
-}
-
-func (f Fleet) wantClean(t *testing.T, in time.Duration) {
-	t.Helper()
 	var left []string
-	if !within(in, func() bool { left = f.Leftovers(t); return len(left) == 0 }) {
+	if !Soon(func() bool { left = f.Leftovers(t); return len(left) == 0 }) {
 		Unsafe(t, "left behind on %d nodes: %q", len(left), left[:min(5, len(left))])
 	}
 }

@@ -13,10 +13,8 @@ import (
 const soon = 30 * time.Second
 
 // Soon waits until the condition holds, and reports whether it came to that.
-func Soon(is func() bool) bool { return within(soon, is) }
-
-func within(d time.Duration, is func() bool) bool {
-	for deadline := time.Now().Add(d); !is(); time.Sleep(2 * time.Millisecond) {
+func Soon(is func() bool) bool {
+	for deadline := time.Now().Add(soon); !is(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			return false
 		}
