@@ -115,9 +115,13 @@ func TestABinaryThatIsNotThere(t *testing.T) {
 	if _, err := redisserver.Version(none); err == nil {
 		t.Error("a binary that is not there has a version")
 	}
+	t.Setenv("REDLOCK_PROVIDER", masters.Processes)
 	t.Setenv("REDLOCK_REDIS_SERVER", none)
-	if _, err := redisserver.Launch(t.Context(), redisserver.Config{}); err == nil ||
-		!strings.Contains(err.Error(), "install") {
-		t.Errorf("Launch: got %v, want what to install", err)
+	_, chosen := masters.Choose(t.Context())
+	_, launched := redisserver.Launch(t.Context(), redisserver.Config{})
+	for _, err := range []error{chosen, launched} {
+		if err == nil || !strings.Contains(err.Error(), "install") {
+			t.Errorf("got %v, want what to install", err)
+		}
 	}
 }
