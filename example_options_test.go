@@ -44,6 +44,21 @@ func ExampleWithoutRenewal() {
 	// true
 }
 
+// Work that makes no progress does not keep its lock.
+func ExampleWithRenewWhile() {
+	locker, stop := lockerOnFiveMasters(redlock.WithTTL(300 * time.Millisecond))
+	defer stop()
+
+	err := locker.Do(context.Background(), "import", func(ctx context.Context, _ *redlock.Lock) error {
+		<-ctx.Done() // it hangs
+		return nil
+	}, redlock.WithRenewWhile(func(context.Context) error {
+		return errors.New("no progress since 12:07")
+	}))
+	fmt.Println(err)
+	// Output: redlock: unlock import: lost: not renewed: no progress since 12:07
+}
+
 // WithMaxHold limits a job that hangs: renewal alone would keep its lock for ever.
 func ExampleWithMaxHold() {
 	locker, stop := lockerOnFiveMasters()

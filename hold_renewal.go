@@ -1,10 +1,13 @@
 package redlock
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
 	"time"
+	"weak"
 )
 
 // renewal is the state of a hold's renewal. Guarded by hold.mu.
@@ -13,6 +16,59 @@ type renewal struct {
 	pending bool      // an extension is in flight
 	stopped bool      // no more extensions: switched off by option, or the handle was garbage collected
 	handle  *Lock     // keeps the handle reachable until the first renewal, which adds the cleanup
+	asker   weak.Pointer[asker]
+}
+
+// asker is a first handle with a function to ask. The handle refers to the function, and the hold to neither of them:
+// the function often refers to the work, and that to the handle, which would never be garbage collected. So the options
+// of the hold do not have it either.
+type asker struct {
+	Lock
+	ctx context.Context // that of the call, without its end
+	ask asks
+}
+
+// firstHandle returns the first handle of a hold that a call with that ctx has acquired. ask is nil if nobody is asked.
+func (h *hold) firstHandle(ctx context.Context, ask *asks) *Lock {
+	if ask == nil {
+		return &Lock{hold: h}
+	}
+	a := &asker{Lock{hold: h}, context.WithoutCancel(ctx), *ask}
+	h.tenure.renewal.asker = weak.Make(a)
+	return &a.Lock
+}
+
+// asks reports whether the next renewal depends on a function. The extension of a lease does not: it completes the
+// acquisition, and a lease may be too short for an answer.
+func (t *tenure) asks() bool {
+	return t.renewal.asker != weak.Pointer[asker]{} && t.term == t.want.opts.ttl
+}
+
+// ask asks whether to renew the hold, and does what the answer says. Nobody waits for it: the function may hang.
+func (h *hold) ask(ctx context.Context, ask asks) {
+	l := h.locker
+	begun := l.opts.clock.now()
+	ctx, end := h.context(ctx)
+	err := ask(ctx)
+	end()
+	now := l.opts.clock.now()
+	h.mu.Lock()
+	h.expireAt(now)
+	over := h.ended() != nil || h.tenure.renewal.stopped
+	switch {
+	case over:
+	case err == nil:
+		h.tenure.detail = ""
+	default:
+		failure := failed("extend", h.name, err)
+		h.tenure.detail = ": not renewed: " + inner(err)
+		h.tenure.want.observed.extended(h.owner, h.token, begun, h.tenure.deadline(), failure)
+		h.renewAt(now.local.Add(retryAfter(h.tenure.term)))
+	}
+	h.mu.Unlock()
+	if !over && err == nil {
+		_, _ = h.sendExtension("extend", h.renewed) // an error says that the hold has ended meanwhile
+	}
 }
 
 // renewAfter returns the pause between renewals: a third of the TTL, so that two may fail before the hold is in danger.
@@ -39,12 +95,16 @@ func (h *hold) renewed(x extension) {
 	if h.ended() != nil {
 		return
 	}
-	h.tenure.renewal.pending = false
-	if now := h.tenure.want.opts.clock.local(); err == nil {
-		h.tenure.renewal.at = h.tenure.start.local.Add(h.tenure.want.opts.renewAfter())
+	if err == nil {
+		h.renewAt(h.tenure.start.local.Add(h.tenure.want.opts.renewAfter()))
 	} else {
-		h.tenure.renewal.at = now.Add(retryAfter(h.tenure.term))
+		h.renewAt(h.tenure.want.opts.clock.local().Add(retryAfter(h.tenure.term)))
 	}
+}
+
+// renewAt schedules the next renewal. The caller holds mu.
+func (h *hold) renewAt(at time.Time) {
+	h.tenure.renewal.pending, h.tenure.renewal.at = false, at
 	h.locker.schedule.Set(h, h.tenure.next(h.tenure.start.local))
 }
 
@@ -146,6 +206,11 @@ func (h *hold) Wake() {
 	h.tenure.warn(h.tenure.left(now))
 	extend := !h.tenure.renewal.stopped && !h.tenure.renewal.pending && !now.local.Before(h.tenure.renewal.at)
 	h.tenure.renewal.pending = h.tenure.renewal.pending || extend
+	asks, a := extend && h.tenure.asks(), (*asker)(nil)
+	if asks {
+		a = h.tenure.renewal.asker.Value()
+		h.tenure.detail = cmp.Or(h.tenure.detail, ": not renewed: the function of WithRenewWhile did not return")
+	}
 	if k := h.tenure.renewal.handle; extend && k != nil {
 		// From now on only the program keeps the handle reachable. The cleanup is added at the first renewal, and not at the
 		// start, to spare short holds its cost.
@@ -155,7 +220,13 @@ func (h *hold) Wake() {
 	h.locker.schedule.Set(h, h.tenure.next(now.local))
 	h.mu.Unlock()
 	if extend {
-		h.locker.listeners.hear(h.locker)           // ForceUnlock tells those that listen
+		h.locker.listeners.hear(h.locker) // ForceUnlock tells those that listen
+	}
+	switch {
+	case a != nil:
+		go h.ask(a.ctx, a.ask)
+	case asks: // nobody: the handle was garbage collected, and forgotten is about to run
+	case extend:
 		_, _ = h.sendExtension("extend", h.renewed) // an error says that the hold has ended meanwhile
 	}
 }

@@ -396,7 +396,7 @@ func TestAHoldThatIsWonDuringCloseEnds(t *testing.T) {
 		h, _, err := l.attempt(t.Context(), acquisition{op: "lock", name: "job", key: "job", opts: l.opts})
 		must(h, err)(t)
 		succeeds(t, l.Close())
-		k := l.handOut(h)
+		k := l.handOut(h.firstHandle(t.Context(), nil))
 		equals(t, isClosed(k.Done()), true, "Done is closed")
 		fails(t, k.Err(), ErrClosed)
 		failsAll(t, k.Unlock(), ErrClosed, ErrLost)

@@ -230,28 +230,35 @@ func FromContext(ctx context.Context) (*Lock, bool) {
 //
 // [more]: https://github.com/quorumlock/redlock/blob/main/docs/adr/0003-reentrance.md
 func (k *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, end := context.WithCancelCause(parent) // the hold refers to it, so it must not refer to the handle
+	ctx, end := k.hold.context(parent)
 	outer, _ := parent.Value(heldKey{}).(*held)
-	carrier := &heldContext{ctx, held{lock: k, outer: outer}}
-	h := k.hold
+	return &heldContext{ctx, held{lock: k, outer: outer}}, func() {
+		end()
+		runtime.KeepAlive(k) // as long as the caller can call this, it has not dropped the Lock
+	}
+}
+
+// context returns a context that ends with the hold, and a function that ends it before. The hold refers to both, so
+// they must not refer to the handle.
+func (h *hold) context(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(parent)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if ended := h.ended(); ended != nil {
 		end(ended)
-		return carrier, func() {}
+		return ctx, func() {}
 	}
 	if h.tenure.contexts == nil {
 		h.tenure.contexts = make(map[*context.CancelCauseFunc]struct{})
 	}
 	h.tenure.contexts[&end] = struct{}{}
-	return carrier, func() {
+	return ctx, func() {
 		h.mu.Lock()
 		if h.ended() == nil {
 			delete(h.tenure.contexts, &end)
 		}
 		h.mu.Unlock()
 		end(context.Canceled)
-		runtime.KeepAlive(k) // as long as the caller can call this, it has not dropped the Lock
 	}
 }
 

@@ -22,6 +22,7 @@ type options struct {
 	backoff func(attempts int) time.Duration
 	maxWait time.Duration // 0: no limit
 	renew   bool          // extend the hold until it is unlocked
+	asks    *asks         // before it is extended; nil: nobody
 	maxHold time.Duration // 0: no limit
 	fencing bool          // hand out tokens
 	async   bool          // Unlock does not wait for the nodes
@@ -115,6 +116,9 @@ type LockOption interface {
 	forLock()
 }
 
+// asks is the function of WithRenewWhile.
+type asks func(context.Context) error
+
 type (
 	newOption  func(*options)
 	onceOption func(*options)
@@ -185,6 +189,21 @@ func WithValue(value string) LockOption {
 // WithoutRenewal lets the hold end with its TTL. By default it is extended every third of the TTL until it is unlocked.
 func WithoutRenewal() LockOption {
 	return lockOption(func(o *options) { o.renew = false })
+}
+
+// WithRenewWhile calls f before each renewal and renews the hold only if f returns nil, so that work that is stuck or
+// ill does not keep its lock for ever. If f returns an error, an [EventRenew] has it, and f is called again after a
+// twentieth of the TTL: work that recovers in time keeps its lock. Otherwise the hold ends with its validity, with an
+// [ErrLost] whose text says what f said. A renewal waits for f, so f should take much less than the TTL. While f does
+// not return, the hold is not renewed, and f is not called again. By default holds are renewed in any case.
+//
+// f has a goroutine of its own, which may outlive the hold for a moment. Its context ends with the hold and carries the
+// values of the context of the call that acquired. A panic of f is not recovered. f is not called for the first
+// extension of a hold that was handed over with a second (see [Lock.Deadline]), for [Lock.Extend], nor with
+// [WithoutRenewal]. It may refer to the Lock: one that the program drops is not renewed. A nil f is an [ErrInvalid].
+func WithRenewWhile(f func(ctx context.Context) error) LockOption {
+	ask := asks(f)
+	return lockOption(func(o *options) { o.asks = &ask })
 }
 
 // WithMaxHold ends a hold with [ErrMaxHold] at the latest d after the attempt that acquired it began, or after it was
@@ -448,6 +467,8 @@ func (o *options) check() error {
 		return invalid("the value has %d bytes: at most %d", len(o.value), maxValue)
 	case o.maxWait < 0:
 		return invalid("the maximum wait %s is negative", o.maxWait)
+	case o.asks != nil && *o.asks == nil:
+		return invalid("WithRenewWhile: the function is nil")
 	case o.maxHold < 0:
 		return invalid("the maximum hold %s is negative", o.maxHold)
 	case o.doneTTL < time.Millisecond:

@@ -142,6 +142,11 @@ func (l *Locker) call(
 	if want.opts, err = l.optionsOf(&want, opts); err != nil {
 		return nil, notAcquiredError{failed(want.op, want.name, err)}
 	}
+	ask := want.opts.asks
+	if ask != nil {
+		o := *want.opts
+		o.asks, want.opts = nil, &o // see asker
+	}
 	if carried, _ := ctx.Value(heldKey{}).(*held); carried != nil && want.joins {
 		if joined, err := l.join(carried, &want); err != nil {
 			return nil, notAcquiredError{err}
@@ -167,7 +172,7 @@ func (l *Locker) call(
 		want.observed.notAcquired(err)
 		return nil, notAcquiredError{err}
 	}
-	return l.handOut(h), nil
+	return l.handOut(h.firstHandle(ctx, ask)), nil
 }
 
 // optionsOf returns the options of a call.
@@ -237,8 +242,8 @@ func (l *Locker) acquireValued(
 }
 
 // handOut returns the first handle of a new hold and schedules its renewal or its end.
-func (l *Locker) handOut(h *hold) *Lock {
-	k := &Lock{hold: h}
+func (l *Locker) handOut(k *Lock) *Lock {
+	h := k.hold
 	if observed := h.tenure.want.observed; observed != nil {
 		observed.acquired(h.owner, h.token, h.tenure.deadline())
 	}

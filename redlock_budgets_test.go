@@ -365,7 +365,7 @@ func TestBudgetsOfACycle(t *testing.T) {
 			h.expectGrants(r)
 			h.followStragglers(r)
 			r.Done()
-			succeeds(t, l.handOut(h).Unlock())
+			succeeds(t, l.handOut(h.firstHandle(t.Context(), nil)).Unlock())
 		}
 		collectWhenTold(t) // a garbage collection empties the pools
 		// The least of some turns: what else the process allocates comes on top, such as what a goroutine does not find in
