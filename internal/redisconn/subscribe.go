@@ -51,6 +51,12 @@ func (c *Conn) changeProtocol(l *link) {
 	c.tellSubscriber()
 }
 
+// Hears reports whether messages come, as far as is known.
+func (c *Conn) Hears() bool {
+	_, state, _ := c.subscription()
+	return state == accepted || c.second.Load()
+}
+
 // subscription returns the protocol of the last link, and how far its subscription is.
 func (c *Conn) subscription() (protocol, subscribing, error) {
 	c.mu.Lock()
@@ -269,10 +275,12 @@ func (c *Conn) listen(w *wire, s *Subscription) (subscribed bool, _ error) {
 	heartbeat.Go(func() { c.heartbeat(stop, w, s.Needed, &unanswered) })
 	defer heartbeat.Wait()
 	defer close(stop)
+	defer c.second.Store(false)
 	for {
 		switch m := conn.ReceiveWithTimeout(0).(type) {
 		case redis.Subscription:
 			subscribed = true
+			c.second.Store(true)
 		case redis.Message:
 			s.Message(string(m.Data), false)
 		case error:
