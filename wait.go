@@ -27,7 +27,7 @@ import (
 // into their queues by it, or nil. More attempts would not help: after a split vote every client gives way to the
 // oldest, while in a queue each waits its turn.
 func (l *Locker) wait(ctx context.Context, want acquisition, last error, first *waiter) (*hold, error) {
-	ended := l.ended(ctx)
+	ended := l.over(ctx)
 	if !want.shared && ended == nil { // readers get the lock together, so each reader joins the nodes' queues itself
 		queue := l.local.Join(want.key)
 		defer l.local.Leave(want.key)
