@@ -209,6 +209,7 @@ func TestTheExtensionOfALeaseAsksNobody(t *testing.T) {
 		succeeds(t, k.Err())
 		equals(t, asked.Load(), 0, "questions")
 		<-k.Done()
+		fails(t, k.Err(), ErrLost) // which also keeps the handle until then
 		between(t, asked.Load(), 13, 15, "questions")
 	})
 }
