@@ -139,6 +139,7 @@ func (l *Inspector) Watch(ctx context.Context, name string) iter.Seq2[Inspection
 		var last *Inspection // nil: too few nodes have answered
 		for first := true; ; first = false {
 			heard.told.Store(0)
+			_, heard.accepts = l.hears()
 			i, err := l.look(ctx, "watch", name, key, l.listeners.channelArg)
 			switch ended := l.ended(ctx); {
 			case ctx.Err() != nil:
@@ -185,7 +186,10 @@ const (
 func (l *Inspector) awaitChange(ctx context.Context, heard *look, last *Inspection) {
 	begun := l.opts.clock.now()
 	most := lookAfter - chance.Duration(lookAfter/4) // not all at one moment
-	if last != nil && last.Owner != "" {
+	switch {
+	case last == nil:
+		most = unheard
+	case last.Owner != "":
 		most = max(gather, min(most, last.Remaining+time.Millisecond))
 	}
 	timer := time.NewTimer(min(most, unheard-chance.Duration(unheard/4)))
@@ -202,7 +206,7 @@ func (l *Inspector) awaitChange(ctx context.Context, heard *look, last *Inspecti
 			}
 		case <-timer.C:
 			left := most - l.opts.clock.now().since(begun)
-			if told || left <= 0 || !l.hears() {
+			if hears, accepts := l.hears(); told || left <= 0 || !hears || accepts != heard.accepts {
 				return
 			}
 			timer.Reset(min(left, unheard))
@@ -214,15 +218,16 @@ func (l *Inspector) awaitChange(ctx context.Context, heard *look, last *Inspecti
 	}
 }
 
-// hears reports whether a majority of the nodes could tell of a change.
-func (l *Inspector) hears() bool {
+// hears reports whether a majority of the nodes could tell of a change, and how often nodes began to.
+func (l *Inspector) hears() (majority bool, began int64) {
 	hearing := quorum.Set(0)
 	for i, n := range l.nodes {
-		if n.conn.Hears() {
+		hears, accepts := n.conn.Hears()
+		if began += accepts; hears {
 			hearing = hearing.With(i)
 		}
 	}
-	return l.electorate.Suffice(hearing)
+	return l.electorate.Suffice(hearing), began
 }
 
 // Check returns nil if at some moment of the call a majority of the nodes had given the lock of the name to the hold

@@ -39,8 +39,9 @@ type listeners struct {
 
 // look is what a watch has heard since it last looked.
 type look struct {
-	told atomic.Uint32 // quorum.Set: the nodes that have told of a change
-	wake chan struct{} // holds a value after that
+	told    atomic.Uint32 // quorum.Set: the nodes that have told of a change
+	wake    chan struct{} // holds a value after that
+	accepts int64         // see hears; owned by the watch
 }
 
 // watch has a watch told of changes until its end.

@@ -51,10 +51,11 @@ func (c *Conn) changeProtocol(l *link) {
 	c.tellSubscriber()
 }
 
-// Hears reports whether messages come, as far as is known.
-func (c *Conn) Hears() bool {
+// Hears reports whether messages come, as far as is known, and how often a server has accepted the subscription: what it
+// said in between was missed.
+func (c *Conn) Hears() (hears bool, accepts int64) {
 	_, state, _ := c.subscription()
-	return state == accepted || c.second.Load()
+	return state == accepted || c.second.Load(), c.accepts.Load()
 }
 
 // subscription returns the protocol of the last link, and how far its subscription is.
@@ -108,6 +109,7 @@ func (c *Conn) confirm(g *group, r resp.Reply) error {
 		l.subscribing, l.refusal = refused, r.Err
 	case pushed:
 		l.subscribing = accepted
+		c.accepts.Add(1)
 	default:
 		return errNoCommands
 	}
@@ -281,6 +283,7 @@ func (c *Conn) listen(w *wire, s *Subscription) (subscribed bool, _ error) {
 		case redis.Subscription:
 			subscribed = true
 			c.second.Store(true)
+			c.accepts.Add(1)
 		case redis.Message:
 			s.Message(string(m.Data), false)
 		case error:
