@@ -117,8 +117,8 @@ func (l *Inspector) look(ctx context.Context, op, name, key string, channel any)
 // Watch looks at a name again and again: the first pair is what [Inspector.Inspect] finds, and each further one differs
 // from the one before it in the owner, the token, the value, the readers or the runs. It takes no lock. It learns at
 // once who takes, releases or is handed the lock, of a new value and of ForceUnlock; of a holder that has died at the
-// end of its TTL; of anything else, such as a run's beginning or a lock [WithoutFencing], within ten seconds; and of all
-// that within a second where the nodes cannot notify it. What happens between two looks may be missed.
+// end of its TTL; of anything else, such as the beginning of a run or a lock [WithoutFencing], within ten seconds.
+// Where the nodes cannot notify it, it looks every second. What happens between two looks may be missed.
 //
 // If too few nodes answer, one pair has a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum], and what the rest
 // says; the watch goes on, and the next pair comes when enough of them answer. It ends without a pair when ctx is done,
@@ -173,8 +173,8 @@ func (i *Inspection) supersedes(later *Inspection) bool {
 }
 
 // lookAfter is after how long a watch looks again if it hears of nothing, though a majority of the nodes could tell it.
-// It must be less than the 15 s for which they do. unheard is the same where they could not. gather is how long it waits
-// for the rest of a majority to tell of a change that one node has told of.
+// It must be less than the 15 s for which they do. unheard is the same where they could not. gather is how long it
+// waits for the rest of a majority to tell of a change that one node has told of.
 const (
 	lookAfter = 10 * time.Second
 	unheard   = time.Second

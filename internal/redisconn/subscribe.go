@@ -51,8 +51,8 @@ func (c *Conn) changeProtocol(l *link) {
 	c.tellSubscriber()
 }
 
-// Hears reports whether messages come, as far as is known, and how often a server has accepted the subscription: what it
-// said in between was missed.
+// Hears reports whether messages come, as far as is known, and how often a server has accepted the subscription: what
+// it said in between was missed.
 func (c *Conn) Hears() (hears bool, accepts int64) {
 	_, state, _ := c.subscription()
 	return state == accepted || c.second.Load(), c.accepts.Load()
