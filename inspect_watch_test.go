@@ -267,6 +267,8 @@ func TestCheck(t *testing.T) {
 		fails(t, check(0), ErrInvalid)
 		fl.nodes[:2].pause()
 		succeeds(t, check(first.Token()), "three nodes")
+		fl.nodes[2].Do("DEL", "job")
+		fails(t, check(first.Token()), ErrNoQuorum, "two nodes have it, and two do not answer")
 		fl.nodes[2].Pause()
 		fails(t, check(first.Token()), ErrNoQuorum)
 		fl.nodes.resume()

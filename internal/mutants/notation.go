@@ -16,6 +16,7 @@ var groups = []string{
 	"time", "undos", "votes", "guard", "tokens", "waiters", "scripts", "clocks", "between", "lists", "crowd",
 	"command",
 	"elections",
+	"values",
 }
 
 // mutants returns all of them.

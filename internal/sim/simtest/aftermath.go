@@ -27,7 +27,7 @@ func (s *Scenario) settle() time.Duration {
 // history. back is by how much the nodes' clocks were set in all, which keeps keys that much longer.
 func (w *world) aftermath(back time.Duration) {
 	time.Sleep(w.scenario.settle() + w.scenario.TTL + back)
-	w.leftovers("one TTL after the last fault", "redlock:wait")
+	w.leftovers("one TTL after the last fault", "redlock:wa") // waiters, and watches, which live for 15 s
 	time.Sleep(placeLives)
 	w.leftovers("a while after the last fault", "")
 	if len(w.steps) > 0 {
@@ -70,6 +70,7 @@ func (w *world) trials() {
 		w.quiet()
 	}
 	w.backedUp()
+	w.noticed()
 	w.limited()
 	w.handedOn()
 	w.late()

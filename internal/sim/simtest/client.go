@@ -122,6 +122,8 @@ func (w *worker) run(end time.Time) {
 			w.restart()
 		case !w.scenario.Jobs && w.minded(w.scenario.Habits.Revoke):
 			w.revoke()
+		case !w.scenario.Jobs && w.minded(w.scenario.Habits.Look):
+			w.looks()
 		case w.scenario.Jobs:
 			w.job()
 		default:
@@ -186,6 +188,11 @@ func (w *worker) once() {
 		opts, most = append(opts, redlock.WithMaxHold(limit)), &maximum{}
 	}
 	reads := len(wanted) == 1 && w.scenario.Habits.Read > 0 && w.inclined(w.scenario.Habits.Read)
+	var said *value
+	if !reads && w.minded(w.scenario.Habits.Value) {
+		said = w.newValue("", false)
+		opts = append(opts, redlock.WithValue(said.text))
+	}
 	verb, acquire := w.call(locker, wanted, tries, reads)
 	var ends func() error
 	if !tries && len(wanted) == 1 && w.minded(w.scenario.Habits.Do) {
@@ -194,6 +201,9 @@ func (w *worker) once() {
 	bound := w.scenario.Timeout
 	if w.scenario.Permits > 0 {
 		bound *= 3
+	}
+	if said != nil {
+		bound += w.scenario.Timeout
 	}
 	name, asked := strings.Join(wanted, " "), time.Now()
 	lock, err := acquire(ctx, name, opts...)
@@ -217,7 +227,7 @@ func (w *worker) once() {
 		wanted = []string{lock.Name()} // the slot's: it excludes like any lock, so there are as many holders as slots at most
 	}
 	most.outlasts(asked, w.scenario.TTL)
-	w.has(verb, wanted, held{lock, instance.kind, most, ends}, reads)
+	w.has(verb, wanted, held{lock, instance.kind, most, ends}, said, reads)
 }
 
 // forEver is longer than anybody can have to wait: the others of the run end what they do when it is over, and the
@@ -235,9 +245,10 @@ func (w *worker) limit() time.Duration {
 }
 
 // has is what a worker does with what it was granted: it keeps it for a while, and lets go, or hands it on.
-func (w *worker) has(verb string, wanted []string, lock held, reads bool) {
-	hold := w.granted(wanted, lock, reads)
+func (w *worker) has(verb string, wanted []string, lock held, said *value, reads bool) {
+	hold := w.granted(wanted, lock, said, reads)
 	w.revoked.granted(lock.Owner(), hold, w.history)
+	w.showsFrom(wanted, lock, said)
 	w.heldBy(lock)
 	begun := time.Now()
 	w.supported(lock, granted)
@@ -252,12 +263,18 @@ func (w *worker) has(verb string, wanted []string, lock held, reads bool) {
 		w.keep(lock, hold)
 		w.workOn(lock, hold)
 	}
+	late := w.setLate(lock)
 	if hands {
 		w.handOn(wanted, lock, hold)
 	} else {
 		w.end(lock, hold)
 	}
 	<-watched
+	w.showsNoMore(lock)
+	late()
+	if lock.Err() != nil { // Do may keep it
+		w.setValue(lock)
+	}
 	w.extendedThrough(lock, begun)
 }
 

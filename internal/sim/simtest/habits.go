@@ -26,7 +26,11 @@ type Habits struct {
 	Long    float64       // holds that are kept for several TTLs, extended all the time
 	Revoke  float64       // in place of a lock of its own, a worker takes one from somebody
 	Forget  float64       // calls of Once with one of Forget before it
-	Share   bool          // the workers of a client have one Semaphore for each name
+	Value   float64       // holds with a value, and how often it is changed
+	Look    float64       // in place of a lock of its own, a worker looks at one
+	// Watchers are how many watch names.
+	Watchers int
+	Share    bool // the workers of a client have one Semaphore for each name
 }
 
 // newHabits draws each of them on its own, extremes included.
@@ -53,6 +57,12 @@ func newHabits(r *rand.Rand, ttl time.Duration) Habits {
 	h.Hand = sometimes(0x71c4e7, 3)
 	h.Revoke = 0.3 * sometimes(0x4e70ce, 4)
 	h.MaxWait = apart(0x3a817).IntN(3) == 0
+	if r := apart(0x10065); r.IntN(4) == 0 {
+		h.Value, h.Look, h.Watchers = r.Float64(), 0.5*r.Float64(), 1+r.IntN(2)
+		if r.IntN(3) == 0 { // some for longer than the retention
+			h.Long = 0.2 * r.Float64()
+		}
+	}
 	h.Share = apart(0x5a4ed).IntN(2) == 0
 	return h
 }

@@ -12,8 +12,11 @@ import (
 // holds are what one lock is in the history: a hold of each of its names, so that each is judged by itself.
 type holds []*sim.Hold
 
-func (w *worker) granted(wanted []string, lock held, reads bool) (all holds) {
+func (w *worker) granted(wanted []string, lock held, said *value, reads bool) (all holds) {
 	start, until := startOf(lock, w.scenario.TTL), lock.Deadline()
+	if said != nil {
+		start = said.set // an extension has brought the value
+	}
 	switch {
 	case reads:
 		w.count("holds to read", 1)
@@ -116,6 +119,7 @@ func (w *worker) keep(lock held, hold holds) {
 		if w.inclined(extend) {
 			w.extend(lock, hold)
 		}
+		w.setValue(lock)
 	}
 }
 
@@ -130,6 +134,7 @@ func (w *worker) keepOn(lock held, hold holds) {
 		case <-stay.C:
 		}
 		w.extend(lock, hold)
+		w.setValue(lock)
 	}
 }
 

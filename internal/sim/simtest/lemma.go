@@ -86,7 +86,13 @@ func (w *world) watch(n *sim.Node) {
 			w.keys = append(w.keys, slotOf(name, slot))
 		}
 	}
-	n.Watch(w.keys, w.check)
+	watched := slices.Clip(w.keys)
+	if w.scenario.Habits.Value > 0 {
+		for _, key := range w.keys {
+			watched = append(watched, valueOf(key))
+		}
+	}
+	n.Watch(watched, w.check)
 }
 
 func slotOf(name string, number int) string { return fmt.Sprintf("redlock:permit:%s:%d", name, number) }
@@ -94,6 +100,8 @@ func slotOf(name string, number int) string { return fmt.Sprintf("redlock:permit
 // check judges one command by what the keys held before it and what is there after it.
 func (w *world) check(c sim.Command, before []string, after sim.Data) {
 	s := scriptOf(c)
+	w.noteHolders(c, before, after)
+	w.checkValues(c, before, after)
 	for i, key := range w.keys {
 		reader := s.name == "stop_reading" || s.name == "revoke"
 		if was := before[i]; was != "" && after.Text(key) != was && !(was == marker && reader) &&

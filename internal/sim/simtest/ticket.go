@@ -35,7 +35,7 @@ func (w *worker) handOn(wanted []string, lock held, hold holds) {
 	}
 	adopted, err := w.adopt(c, lock, text)
 	if err == nil {
-		w.has("Adopt", wanted, adopted, false)
+		w.has("Adopt", wanted, adopted, nil, false)
 	}
 }
 

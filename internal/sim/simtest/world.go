@@ -102,6 +102,7 @@ type world struct {
 	accepted sync.Map // acceptance: the tokens that stood on a node after some script
 	tickets  sync.Map // by owner: until when a hold that was handed over lasts; zero: it was adopted
 	revoked  revocations
+	shown    shown
 	kinds    []*kind // of clients: one, but for where the nodes are changed
 	crowd    *crowd
 
@@ -137,7 +138,7 @@ func (w *world) count(what string, times int) {
 // newWorld has the scenario's nodes, which the lemmas watch, and nothing else yet.
 func newWorld(s Scenario) *world {
 	w := &world{
-		scenario: s, net: sim.NewNetwork(s.Seed), history: &sim.History{}, revoked: newRevocations(),
+		scenario: s, net: sim.NewNetwork(s.Seed), history: &sim.History{}, revoked: newRevocations(), shown: newShown(),
 		result: &Result{Scenario: s, Counts: Counts{}},
 	}
 	for i := range s.Nodes {
@@ -211,6 +212,9 @@ func Run(s Scenario) *Result {
 			wg.Go(func() { k.run(end) })
 		}
 	}
+	for i := range s.Habits.Watchers {
+		wg.Go(func() { w.watches(i, end) })
+	}
 	if s.Change != nil {
 		wg.Go(w.roll)
 		w.startNewNodes(&wg)
@@ -228,18 +232,27 @@ func Run(s Scenario) *Result {
 	return w.result
 }
 
-// connect makes a Locker. Several clients may do so at once.
-func (w *world) connect(name string, k *kind) *instance {
-	opts := []redlock.Option{
+// options are what all clients have.
+func (w *world) options() []redlock.Option {
+	return []redlock.Option{
 		redlock.WithTTL(w.scenario.TTL), redlock.WithNodeTimeout(w.scenario.Timeout),
 		redlock.WithMaxTTL(max(w.scenario.Guard, w.scenario.TTL)),
 		redlock.WithNodeConfig(redlock.NodeConfig{TrustDisk: w.scenario.Trusted, NoRestartGuard: w.scenario.Guard == 0}),
 	}
+}
+
+// dials are what a client has, where it is not one of a crowd.
+func (w *world) dials(name string) []redlock.Option {
+	dial := redlock.WithNodeConfig(redlock.NodeConfig{Dial: w.net.Dialer(name)})
+	return append(append(w.options(), dial), w.login(name)...)
+}
+
+// connect makes a Locker. Several clients may do so at once.
+func (w *world) connect(name string, k *kind) *instance {
 	if w.crowd != nil {
-		return w.connectCrowd(name, k, opts)
+		return w.connectCrowd(name, k, w.options())
 	}
-	opts = append(opts, redlock.WithNodeConfig(redlock.NodeConfig{Dial: w.net.Dialer(name)}))
-	opts = append(opts, w.login(name)...)
+	opts := w.dials(name)
 	if len(k.lists) > 1 {
 		opts = append(opts, redlock.WithNewNodes(urls(k.lists[1])))
 	}

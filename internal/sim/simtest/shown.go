@@ -1,0 +1,426 @@
+package simtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+// In some scenarios holds have values, which change, somebody watches the names, and workers look at them between their
+// locks. What is shown is judged by what is known of the holds:
+//
+//   - not its value: a value is shown for the hold that it was set for, and for no other one.
+//   - value lost: a look shows a value that was set before it ended, and not replaced before it began by one that was
+//     confirmed. Where the nodes forget nothing: what a majority knows, a majority tells.
+//   - value theft: on each node, the value of who has the lock is replaced by newer ones of its own alone, and nobody
+//     else puts one there.
+//   - not its term: the token that is shown for a hold is its own, where it has a value or the nodes forget nothing.
+//   - older term: nobody who watches is shown a smaller token than before, unless holds overlap; and where the nodes
+//     forget nothing, no look shows a smaller one than was known when it began.
+//   - checked: when Check has returned nil, there was a moment meanwhile at which a majority had the key for the hold.
+
+// shown is what is known of holds.
+type shown struct {
+	mu     sync.Mutex // protects the following fields, and what they contain
+	values map[string]*value
+	holds  map[string]*valued // by owner
+	terms  map[string][]term  // by name, in the order in which they became known
+	tops   map[string][]term  // by name: those which are larger than all before
+	had    map[string]map[string][]had
+}
+
+func newShown() shown {
+	return shown{
+		values: map[string]*value{}, holds: map[string]*valued{}, terms: map[string][]term{}, tops: map[string][]term{},
+		had: map[string]map[string][]had{},
+	}
+}
+
+// value is one that somebody gives a hold. Each is given once, but for the empty one.
+type value struct {
+	text          string
+	client, owner string // owner: "" while the lock is not granted
+	set, returned time.Time
+	confirmed     bool
+}
+
+// valued is a hold, and the values that it was given.
+type valued struct {
+	token   int64
+	granted time.Time
+	// lock is nil when the hold is over: from its handle one gets here, so that otherwise nothing is ever collected.
+	lock   *redlock.Lock
+	values []*value
+}
+
+// term is a token, and since when somebody knows whose it is.
+type term struct {
+	token int64
+	owner string
+	at    time.Time
+}
+
+// had is since when a node has a key for an owner.
+type had struct {
+	owner string
+	since time.Time
+}
+
+// newValue is about to be given to a hold of the owner; "": of the one that is granted what the client asks for.
+func (c *client) newValue(owner string, empty bool) *value {
+	w := c.world
+	v := &value{client: c.name, owner: owner, set: time.Now()}
+	w.shown.mu.Lock()
+	defer w.shown.mu.Unlock()
+	if !empty {
+		v.text = fmt.Sprintf("%s/%d", c.name, len(w.shown.values))
+		w.shown.values[v.text] = v
+	}
+	if h := w.shown.holds[owner]; h != nil {
+		h.values = append(h.values, v)
+	}
+	return v
+}
+
+// showsFrom notes a hold and the value that it was granted with, or nil.
+func (w *world) showsFrom(wanted []string, lock held, v *value) {
+	w.shown.mu.Lock()
+	defer w.shown.mu.Unlock()
+	now := time.Now()
+	none := &value{set: now, returned: now}
+	h := &valued{lock.Token(), now, lock.Lock, []*value{none}}
+	if v != nil {
+		none.set, none.returned = v.set, v.set.Add(-1)
+		v.owner, v.returned, v.confirmed = lock.Owner(), now, true
+		h.values = append(h.values, v)
+	}
+	w.shown.holds[lock.Owner()] = h
+	for _, name := range wanted {
+		w.knownTerm(name, term{lock.Token(), lock.Owner(), now})
+	}
+}
+
+// showsNoMore notes that a hold is over.
+func (w *world) showsNoMore(lock held) {
+	w.shown.mu.Lock()
+	defer w.shown.mu.Unlock()
+	w.shown.holds[lock.Owner()].lock = nil
+}
+
+// knownTerm is called with mu held.
+func (w *world) knownTerm(name string, t term) {
+	if t.token == 0 {
+		return
+	}
+	if _, holds := w.shown.holds[t.owner]; holds {
+		w.shown.terms[name] = append(w.shown.terms[name], t)
+	}
+	if tops := w.shown.tops[name]; len(tops) == 0 || tops[len(tops)-1].token < t.token {
+		w.shown.tops[name] = append(tops, t)
+	}
+}
+
+// setValue changes the value of a hold, which may be over, or end meanwhile.
+func (w *worker) setValue(lock held) {
+	if lock.Token() == 0 || !w.minded(w.scenario.Habits.Value) {
+		return
+	}
+	w.setValueOf(w.label, lock, w.apart.IntN(8) == 0)
+}
+
+func (c *client) setValueOf(who string, lock held, empty bool) (v *value, err error) {
+	w := c.world
+	over, v := lock.Err(), c.newValue(lock.Owner(), empty)
+	err = lock.SetValue(context.Background(), v.text)
+	w.shown.mu.Lock()
+	v.returned, v.confirmed = time.Now(), err == nil
+	w.shown.mu.Unlock()
+	w.count("values", 1)
+	w.log(who, "SetValue %s token %d %q: %s", lock.Name(), lock.Token(), v.text, kindOf(err))
+	if took := time.Since(v.set); took > w.scenario.Timeout+time.Millisecond {
+		w.blame("bounded", "%s: SetValue took %v, the node timeout is %v", who, took, w.scenario.Timeout)
+	}
+	if over != nil && err == nil {
+		w.blame("honesty", "%s: SetValue of token %d, which is over (%v), reported success", who, lock.Token(), over)
+	}
+	return v, err
+}
+
+// setLate has a value under way while the hold ends, and returns what waits for it.
+func (w *worker) setLate(lock held) (wait func()) {
+	var late sync.WaitGroup
+	if lock.Token() != 0 && w.minded(w.scenario.Habits.Value) {
+		late.Go(func() { _, _ = w.setValueOf(w.label, lock, false) })
+		if w.apart.IntN(2) == 0 {
+			time.Sleep(time.Duration(w.apart.Int64N(int64(w.scenario.Delay.Max))))
+		}
+	}
+	return late.Wait
+}
+
+// looks has a worker look at a name.
+func (w *worker) looks() {
+	name := names[w.apart.IntN(w.scenario.Names)]
+	if w.scenario.Permits > 0 {
+		name = slotOf(name, w.apart.IntN(w.scenario.Permits))
+	}
+	locker, began := w.locker.Load().Locker, time.Now()
+	switch w.apart.IntN(4) {
+	case 0:
+		found, err := locker.Inspect(context.Background(), name)
+		w.looked(w.label, "Inspect", found, err, began)
+	case 1:
+		for found, err := range locker.List(context.Background(), name) {
+			w.looked(w.label, "List", found, err, began)
+		}
+	default:
+		w.checks(locker, name)
+	}
+}
+
+// checks has a worker ask whether somebody has a lock who had it lately.
+func (w *worker) checks(locker *redlock.Locker, name string) {
+	w.shown.mu.Lock()
+	terms := w.shown.terms[name]
+	w.shown.mu.Unlock()
+	if len(terms) == 0 {
+		return
+	}
+	lately := terms[max(0, len(terms)-3):]
+	t, began := lately[w.apart.IntN(len(lately))], time.Now()
+	err := locker.Check(context.Background(), name, t.token)
+	w.count("checks", 1)
+	w.log(w.label, "Check %s token %d: %s", name, t.token, kindOf(err))
+	w.bounded("Check", began, 2*w.scenario.Timeout)
+	switch {
+	case err == nil:
+		w.checked(w.label, name, t, began)
+	case !errors.Is(err, redlock.ErrLost) && !errors.Is(err, redlock.ErrNoQuorum) && !errors.Is(err, redlock.ErrClosed):
+		w.blame("honesty", "%s: Check of token %d of %s says neither that it is lost nor why that is unknown: %v",
+			w.label, t.token, name, err)
+	}
+}
+
+// checked judges a Check of which nil has come.
+func (w *world) checked(who, name string, t term, began time.Time) {
+	w.count("checked", 1)
+	w.shown.mu.Lock()
+	defer w.shown.mu.Unlock()
+	for _, k := range w.kinds {
+		for _, list := range k.lists {
+			if w.shown.hadMajority(list, name, t.owner, began) {
+				return
+			}
+		}
+	}
+	w.blame("checked", "%s: Check of token %d of %s, begun at %v, returned nil at %v, when no majority had had it for %s",
+		who, t.token, name, since(began), since(time.Now()), t.owner)
+}
+
+// hadMajority reports whether there was a moment since then at which a majority had the key for the owner. What a node
+// has lost without a command is noticed at its next one: that errs on the side of Check. Caller holds mu.
+func (s *shown) hadMajority(list []*sim.Node, key, owner string, from time.Time) bool {
+	moments := []time.Time{from}
+	for _, n := range list {
+		for _, h := range s.had[key][n.Addr()] {
+			if h.since.After(from) {
+				moments = append(moments, h.since)
+			}
+		}
+	}
+	return slices.ContainsFunc(moments, func(at time.Time) bool {
+		has := 0
+		for _, n := range list {
+			all := s.had[key][n.Addr()]
+			for i, h := range all {
+				if h.owner == owner && !h.since.After(at) && (i+1 == len(all) || !all[i+1].since.Before(at)) {
+					has++
+					break
+				}
+			}
+		}
+		return has > len(list)/2
+	})
+}
+
+// noteHolders notes what a command has found and left under the keys.
+func (w *world) noteHolders(c sim.Command, before []string, after sim.Data) {
+	if w.scenario.Habits.Look == 0 {
+		return
+	}
+	w.shown.mu.Lock()
+	defer w.shown.mu.Unlock()
+	for i, key := range w.keys {
+		nodes := w.shown.had[key]
+		if nodes == nil {
+			nodes = map[string][]had{}
+			w.shown.had[key] = nodes
+		}
+		for _, owner := range []string{before[i], after.Text(key)} {
+			if all := nodes[c.Node]; len(all) == 0 && owner != "" || len(all) > 0 && all[len(all)-1].owner != owner {
+				nodes[c.Node] = append(all, had{owner, c.At})
+			}
+		}
+	}
+}
+
+func valueOf(key string) string { return "redlock:value:" + key }
+
+// checkValues judges what a command did to the values of those that have the keys.
+func (w *world) checkValues(c sim.Command, before []string, after sim.Data) {
+	if len(before) == len(w.keys) {
+		return
+	}
+	for i, key := range w.keys {
+		holder, was, is := after.Text(key), before[len(w.keys)+i], after.Text(valueOf(key))
+		if is == was {
+			continue
+		}
+		ours, wasOurs := strings.HasPrefix(is, holder), holder == before[i] && strings.HasPrefix(was, holder)
+		names := func(arg string) bool { return strings.Contains(arg, holder) } // a release may fail half-way
+		if is != "" && (holder == "" || !ours || wasOurs && is < was) ||
+			is == "" && holder != "" && wasOurs && !slices.ContainsFunc(c.Args, names) {
+			w.blame("value theft", "%v on %s: the value of %s, which %q has, was %q and became %q by a command of %s: %s",
+				since(c.At), c.Node, key, holder, was, is, c.Client, request(c.Args))
+		}
+	}
+}
+
+// steady reports whether the nodes keep what they know, and are always the same.
+func (w *world) steady() bool {
+	return w.scenario.Sound && w.scenario.Remembers() && w.oneList()
+}
+
+// oneList: else a majority of one of several lists is shown as the holder.
+func (w *world) oneList() bool { return w.scenario.Change == nil && w.scenario.Rivals == nil }
+
+// looked judges what a look has shown that began then and ends now.
+func (w *world) looked(who, what string, i redlock.Inspection, err error, began time.Time) {
+	now := time.Now()
+	w.count("looks", 1)
+	w.shown.mu.Lock()
+	defer w.shown.mu.Unlock()
+	for _, n := range i.Nodes {
+		w.hasValue(who, what, i.Name, n.Owner, n.Value)
+	}
+	w.hasValue(who, what, i.Name, i.Owner, i.Value)
+	if err != nil || i.Owner == "" || !w.oneList() {
+		return
+	}
+	h := w.shown.holds[i.Owner]
+	// What was emptied may tell of a later attempt's token, unless a value tells the hold's.
+	if h != nil && !h.granted.After(began) && i.Token != 0 && i.Token != h.token && (w.steady() || i.Value != "") {
+		w.blame("not its term", "%s: %s of %s, begun at %v, shows at %v token %d for %s, which has %d",
+			who, what, i.Name, since(began), since(now), i.Token, i.Owner, h.token)
+	}
+	if !w.steady() {
+		return
+	}
+	if i.Token != 0 {
+		for _, t := range w.shown.tops[i.Name] {
+			if t.token > i.Token && !t.at.After(began) {
+				w.blame("older term", "%s: %s of %s, begun at %v, shows at %v token %d; at %v %d was known",
+					who, what, i.Name, since(began), since(now), i.Token, since(t.at), t.token)
+				break
+			}
+		}
+		w.knownTerm(i.Name, term{i.Token, "", now})
+	}
+	if h == nil || i.Value == "" && (h.lock == nil || h.lock.Err() != nil || !now.Before(h.lock.Deadline())) {
+		return // not granted yet, or over
+	}
+	if !h.mayShow(i.Value, began, now) {
+		w.blame("value lost", "%s: %s of %s, begun at %v, shows at %v %q for token %d, after:%s",
+			who, what, i.Name, since(began), since(now), i.Value, h.token, h.said())
+	}
+}
+
+// hasValue judges a value that is shown for an owner. Caller holds mu of shown.
+func (w *world) hasValue(who, what, name, owner, text string) {
+	if text == "" {
+		return
+	}
+	v := w.shown.values[text]
+	by, _ := w.askedBy.Load(owner)
+	switch {
+	case v == nil:
+		w.blame("not its value", "%s: %s of %s shows %q for %s, which nobody has set", who, what, name, text, owner)
+	case v.owner != "" && v.owner != owner, v.owner == "" && by != v.client:
+		w.blame("not its value", "%s: %s of %s shows %q for %s, set for %s by %s",
+			who, what, name, text, owner, v.owner, v.client)
+	}
+}
+
+// mayShow reports whether a look may show the value that began and ended then. Caller holds mu of shown.
+func (h *valued) mayShow(text string, began, ended time.Time) bool {
+	return slices.ContainsFunc(h.values, func(v *value) bool {
+		return v.text == text && !v.set.After(ended) && !slices.ContainsFunc(h.values, func(next *value) bool {
+			return next.confirmed && !v.returned.IsZero() && next.set.After(v.returned) && !next.returned.After(began)
+		})
+	})
+}
+
+// said is for messages. Caller holds mu of shown.
+func (h *valued) said() (text string) {
+	for _, v := range h.values {
+		text += fmt.Sprintf(" %q from %v to %v (%t)", v.text, since(v.set), since(v.returned), v.confirmed)
+	}
+	return text
+}
+
+// watches watches names, one after the other, through the Lockers of the clients or an Inspector, until the end.
+func (w *world) watches(number int, end time.Time) {
+	var own *redlock.Inspector
+	if number > 0 {
+		var err error
+		if own, err = redlock.NewInspector(urls(w.kinds[0].lists[0]), w.dials("v")...); err != nil {
+			panic(err)
+		}
+		defer func() { _ = own.Close() }()
+	}
+	who, r := fmt.Sprintf("v%d", number), rand.New(rand.NewPCG(w.scenario.Seed, uint64(0x3a7c4+number)))
+	for time.Now().Before(end) {
+		time.Sleep(time.Duration(r.Int64N(int64(w.scenario.TTL))))
+		name := names[r.IntN(w.scenario.Names)]
+		if w.scenario.Permits > 0 {
+			name = slotOf(name, r.IntN(w.scenario.Permits))
+		}
+		long := min(scaled(w.scenario.TTL, r, 1./2, 16), time.Until(end))
+		ctx, cancel := context.WithTimeout(context.Background(), long)
+		by := own
+		if by == nil {
+			by = w.clients[r.IntN(len(w.clients))].locker.Load().Inspector
+		}
+		w.watchOnce(ctx, who, name, by, nil)
+		cancel()
+	}
+}
+
+// watchOnce judges what a watch shows.
+func (w *world) watchOnce(
+	ctx context.Context, who, name string, by *redlock.Inspector, shows func(redlock.Inspection),
+) {
+	began, largest := time.Now(), int64(0)
+	for found, err := range by.Watch(ctx, name) {
+		w.log(who, "is shown %s: token %d, %q, %s", name, found.Token, found.Value, kindOf(err))
+		w.looked(who, "Watch", found, err, began)
+		if found.Token != 0 && found.Token < largest && w.scenario.Sound && w.oneList() {
+			w.blame("older term", "%s: Watch of %s shows at %v token %d, after %d",
+				who, name, since(time.Now()), found.Token, largest)
+		}
+		largest = max(largest, found.Token)
+		if shows != nil {
+			shows(found)
+		}
+		began = time.Now()
+	}
+	w.count("watches", 1)
+}
