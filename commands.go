@@ -37,16 +37,16 @@ type command struct {
 var (
 	acquirePlain = &command{form: setForm, read: readSet, reader: read}
 	acquire      = script(command{read: readAcquire}, columns,
-		"revoked", "usual", "label", "readers", "queue", "join", "acquire")
+		"revoked", "usual", "label", "readers", "queue", "join", "watchers", "acquire")
 	raise  = script(command{read: readAcquire}, rows(3), "raise")
 	extend = urgent(command{read: readExtend, trust: guard.TrustOurs, reader: keepReading}, rowsThenValues,
 		"revoked", "watchers", "value", "extend")
 	release = undo(command{read: readRelease, reader: stopReading}, toRelease,
 		"free", "readers", "queue", "watchers", "value", "release")
-	adopt          = script(command{read: readAcquire}, rows(4), "revoked", "label", "adopt")
+	adopt          = script(command{read: readAcquire}, rows(4), "revoked", "label", "watchers", "adopt")
 	revert         = undo(command{}, rows(2), "revoked", "readers", "queue", "revert")
 	acquireOrQueue = &command{Command: acquire.Command, read: acquire.read} // acquire, with a channel
-	acquireAll     = script(command{read: readAcquire}, rowForAll(3), "revoked", "label", "acquire_all")
+	acquireAll     = script(command{read: readAcquire}, rowForAll(3), "revoked", "label", "watchers", "acquire_all")
 	enqueue        = script(command{read: readAcquire, reader: read}, rows(4), queueing("enqueue")...)
 
 	read        = script(command{read: readAcquire}, rows(3), queueing("read")...)
@@ -56,7 +56,7 @@ var (
 
 // queueing returns the files of a script that may put its caller into a queue.
 func queueing(name string) []string {
-	return []string{"revoked", "label", "readers", "queue", "join", name}
+	return []string{"revoked", "label", "readers", "queue", "join", "watchers", name}
 }
 
 // scripts are the scripts of all commands.

@@ -44,7 +44,7 @@ var (
 	// ErrRunsExhausted says that the largest allowed number of runs of Once has begun within the done TTL (see
 	// [WithMaxRuns]), and that none has succeeded.
 	ErrRunsExhausted = errors.New("redlock: exhausted")
-	// ErrClosed says that the Locker is closed.
+	// ErrClosed says that the Locker is closed, or that Shutdown was called.
 	ErrClosed = errors.New("redlock: closed")
 	// ErrInvalid says that an argument or option is not acceptable.
 	ErrInvalid = errors.New("redlock: invalid")

@@ -51,6 +51,32 @@ func ExampleInspector_Ready() {
 	// 200
 }
 
+// A program that is told to stop lets its work finish.
+func ExampleLocker_Shutdown() {
+	locker, stop := lockerOnFiveMasters()
+	defer stop()
+	ctx := context.Background()
+
+	begun, done := make(chan struct{}), make(chan error)
+	go func() {
+		done <- locker.Do(ctx, "import", func(ctx context.Context, _ *redlock.Lock) error {
+			close(begun)
+			time.Sleep(50 * time.Millisecond)
+			return locker.Do(ctx, "stock", func(context.Context, *redlock.Lock) error { return nil }) // inside a hold
+		})
+	}()
+	<-begun
+	bounded, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	fmt.Println("shutdown:", locker.Shutdown(bounded))
+	fmt.Println("work:", <-done)
+	fmt.Println(locker.TryLock(ctx, "import"))
+	// Output:
+	// shutdown: <nil>
+	// work: <nil>
+	// <nil> redlock: lock import: closed
+}
+
 // A frozen node costs one node timeout, once; then calls skip it until it answers.
 func ExampleWithNodeTimeout() {
 	masters, stop := fiveMasters()

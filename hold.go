@@ -35,6 +35,9 @@ type hold struct {
 	lastEnd int64      // set if tenure is nil: when the hold would have ended without Unlock, in ns since 1970
 }
 
+// String returns the name.
+func (h *hold) String() string { return h.name }
+
 // ended returns why the hold has ended, or nil while it may be trusted. The caller holds mu.
 func (h *hold) ended() error {
 	if h.tenure == nil {
@@ -176,7 +179,6 @@ func (h *hold) finish(cause error, releaseNodes bool) {
 		(*end)(cause)
 	}
 	h.tenure.contexts = nil
-	h.locker.schedule.Remove(h)
 	observed := h.tenure.want.observed
 	if observed != nil && cause != ErrUnlocked { //nolint:errorlint // else leave reports the outcome when it is known
 		err := cause
@@ -191,11 +193,17 @@ func (h *hold) finish(cause error, releaseNodes bool) {
 	if releaseNodes {
 		h.locker.undo(h, h.tenure.asked)
 	}
+	if !h.tenure.kept {
+		h.locker.schedule.Remove(h) // last: Shutdown may close the connections then
+	}
 }
 
 // leave gives back one handle; the last one unlocks, also if the hold has ended at its maximum and is kept since.
 func (h *hold) leave() error {
 	l := h.locker
+	if l.calls.begin() {
+		defer l.calls.end() // so that Close and Shutdown wait for the release, whose hold is not in the schedule any more
+	}
 	now := l.opts.clock.now()
 	h.mu.Lock()
 	h.expireAt(now)

@@ -66,8 +66,13 @@ func TestRenewWhile(t *testing.T) {
 		"hangs":               {during(0, ever, hangs), 9898 * ms, ": lost: not renewed: the function of WithRenewWhile", 1},
 		"hangs after a while": {during(10*time.Second, ever, hangs), 19898 * ms, "did not return", 4},
 		"ill, and then hangs": {func(p *patient) {
-			p.says = ill
-			time.AfterFunc(5*time.Second, func() { p.says = hangs })
+			begun := time.Now()
+			p.says = func(ctx context.Context) error {
+				if time.Since(begun) > 5*time.Second {
+					<-ctx.Done()
+				}
+				return errIll
+			}
 		}, 9898 * ms, "not renewed: the queue; is stuck", 5},
 		"slow": {func(p *patient) {
 			p.says = func(context.Context) error {
@@ -94,7 +99,11 @@ func TestRenewWhile(t *testing.T) {
 					time.Sleep(time.Minute)
 					succeeds(t, k.Unlock())
 				} else {
-					<-k.Done()
+					select {
+					case <-k.Done():
+					case <-time.After(time.Minute):
+						t.Fatal("it has not ended")
+					}
 					between(t, time.Since(begun)-c.ends, -50*ms, 50*ms, "ended later than wanted by")
 					failsSaying(t, k.Unlock(), ErrLost, c.text)
 					extended := fl.nodes[0].Calls("pexpire") - sent
@@ -200,6 +209,7 @@ func TestTheExtensionOfALeaseAsksNobody(t *testing.T) {
 		succeeds(t, k.Err())
 		equals(t, asked.Load(), 0, "questions")
 		<-k.Done()
+		fails(t, k.Err(), ErrLost) // which also keeps the handle until then
 		between(t, asked.Load(), 13, 15, "questions")
 	})
 }

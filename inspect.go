@@ -116,16 +116,16 @@ func (l *Inspector) look(ctx context.Context, op, name, key string, channel any)
 
 // Watch looks at a name again and again: the first pair is what [Inspector.Inspect] finds, and each further one differs
 // from the one before it in the owner, the token, the value, the readers or the runs. It takes no lock. It learns at
-// once of a release, a hand-over to a waiter, a new value, and of ForceUnlock; of a holder that has died at the end of
-// its TTL; of anything else, such as a free lock that somebody takes without a value, within a second. What happens
-// between two looks may be missed.
+// once who takes, releases or is handed the lock, of a new value and of ForceUnlock; of a holder that has died at the
+// end of its TTL; of anything else, such as the beginning of a run or a lock [WithoutFencing], within ten seconds.
+// Where the nodes cannot notify it, it looks every second. What happens between two looks may be missed.
 //
 // If too few nodes answer, one pair has a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum], and what the rest
 // says; the watch goes on, and the next pair comes when enough of them answer. It ends without a pair when ctx is done,
 // and after other errors: [ErrInvalid] for a name that cannot be one, [ErrClosed]. A loop that takes its time misses
 // what happens meanwhile, and gets the latest state next.
 //
-// While somebody watches any name, releases cost the nodes a little more, and until 15 s later.
+// While somebody watches any name, and until 15 s later, locks cost the nodes a little more.
 func (l *Inspector) Watch(ctx context.Context, name string) iter.Seq2[Inspection, error] {
 	return func(yield func(Inspection, error) bool) {
 		key, err := l.heldKey(name)
@@ -139,6 +139,7 @@ func (l *Inspector) Watch(ctx context.Context, name string) iter.Seq2[Inspection
 		var last *Inspection // nil: too few nodes have answered
 		for first := true; ; first = false {
 			heard.told.Store(0)
+			_, heard.accepts = l.hears()
 			i, err := l.look(ctx, "watch", name, key, l.listeners.channelArg)
 			switch ended := l.ended(ctx); {
 			case ctx.Err() != nil:
@@ -171,40 +172,62 @@ func (i *Inspection) supersedes(later *Inspection) bool {
 		i.Runs.Begun == later.Runs.Begun && i.Runs.Last == later.Runs.Last && i.Runs.Token == later.Runs.Token
 }
 
-// lookAfter is after how long a watch looks again if it hears of nothing. gather is how long it waits for the rest of a
-// majority to tell of a change that one node has told of.
+// lookAfter is after how long a watch looks again if it hears of nothing, though a majority of the nodes could tell it.
+// It must be less than the 15 s for which they do. unheard is the same where they could not. gather is how long it
+// waits for the rest of a majority to tell of a change that one node has told of.
 const (
-	lookAfter = time.Second
+	lookAfter = 10 * time.Second
+	unheard   = time.Second
 	gather    = 5 * time.Millisecond
 )
 
 // awaitChange returns when it is time to look again: when a majority of the nodes has told of a change, when the lock
 // that was found last may have ended by itself, and else after a while.
 func (l *Inspector) awaitChange(ctx context.Context, heard *look, last *Inspection) {
-	pause := lookAfter - chance.Duration(lookAfter/4) // not all at one moment
-	if last != nil && last.Owner != "" {
-		pause = max(gather, min(pause, last.Remaining+time.Millisecond))
+	begun := l.opts.clock.now()
+	most := lookAfter - chance.Duration(lookAfter/4) // not all at one moment
+	switch {
+	case last == nil:
+		most = unheard
+	case last.Owner != "":
+		most = max(gather, min(most, last.Remaining+time.Millisecond))
 	}
-	timer := time.NewTimer(pause)
+	timer := time.NewTimer(min(most, unheard-chance.Duration(unheard/4)))
 	defer timer.Stop()
 	for told := false; ; {
 		select {
 		case <-heard.wake:
+			if l.electorate.Suffice(quorum.Set(heard.told.Load())) {
+				return
+			}
+			if !told {
+				told = true
+				timer.Reset(gather)
+			}
 		case <-timer.C:
-			return
+			left := most - l.opts.clock.now().since(begun)
+			if hears, accepts := l.hears(); told || left <= 0 || !hears || accepts != heard.accepts {
+				return
+			}
+			timer.Reset(min(left, unheard))
 		case <-ctx.Done():
 			return
 		case <-l.ctx.Done():
 			return
 		}
-		if l.electorate.Suffice(quorum.Set(heard.told.Load())) {
-			return
-		}
-		if !told {
-			told = true
-			timer.Reset(gather)
+	}
+}
+
+// hears reports whether a majority of the nodes could tell of a change, and how often nodes began to.
+func (l *Inspector) hears() (majority bool, began int64) {
+	hearing := quorum.Set(0)
+	for i, n := range l.nodes {
+		hears, accepts := n.conn.Hears()
+		if began += accepts; hears {
+			hearing = hearing.With(i)
 		}
 	}
+	return l.electorate.Suffice(hearing), began
 }
 
 // Check returns nil if at some moment of the call a majority of the nodes had given the lock of the name to the hold

@@ -76,7 +76,7 @@ func TestWatch(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 
 		first := must(a.Lock(t.Context(), "job"))(t)
-		s.sees(first.Owner(), lookAfter)
+		s.sees(first.Owner(), atOnce)
 		s.seesNothing(time.Minute) // renewals are nothing new
 		got := async(func() *Lock { return must(b.Lock(t.Context(), "job"))(t) })
 		s.seesNothing(time.Second)
@@ -94,12 +94,17 @@ func TestWatch(t *testing.T) {
 		s.sees("free", atOnce)
 
 		reader := must(a.RLock(t.Context(), "job"))(t)
-		s.sees(reader.Owner()+" readers", lookAfter)
+		s.sees(reader.Owner()+" readers", atOnce)
 		succeeds(t, reader.Unlock())
 		s.sees("free", atOnce)
 
+		unfenced := must(a.Lock(t.Context(), "job", WithoutFencing()))(t)
+		s.sees(unfenced.Owner(), lookAfter)
+		succeeds(t, unfenced.Unlock())
+		s.sees("free", atOnce)
+
 		lost := must(a.Lock(t.Context(), "job", WithTTL(3*time.Second)))(t)
-		s.sees(lost.Owner(), lookAfter)
+		s.sees(lost.Owner(), atOnce)
 		fl.cutAll("a")
 		s.sees("free", 3*time.Second+atOnce)
 		fl.mendAll("a")
@@ -143,13 +148,13 @@ func TestWatchWithoutAQuorum(t *testing.T) {
 		s := watching(t, c.Inspector, "job")
 		s.sees("free", atOnce)
 		fl.nodes[0].Pause()
-		k := must(a.Lock(t.Context(), "job", WithValue("x")))(t)
+		k := must(a.Lock(t.Context(), "job", WithValue("x"), WithTTL(30*time.Second)))(t)
 		s.sees("x", 2*250*time.Millisecond)
 		fl.nodes[1:3].pause()
-		s.sees("no quorum", 2*time.Second)
-		s.seesNothing(2 * time.Second)
+		s.sees("no quorum", lookAfter+time.Second)
+		s.seesNothing(lookAfter)
 		fl.nodes.resume()
-		s.sees(k.Owner(), 2*time.Second)
+		s.sees(k.Owner(), lookAfter)
 		equals(t, errOf(only(c.Watch(t.Context(), ""))) != nil, true, "a name that is none: refused")
 	})
 }
@@ -169,9 +174,9 @@ func TestWatchWithoutMessages(t *testing.T) {
 		s.sees("free", atOnce)
 		for range 3 {
 			k := must(a.TryLock(t.Context(), "job"))(t)
-			s.sees(k.Owner(), lookAfter+atOnce)
+			s.sees(k.Owner(), unheard+atOnce)
 			succeeds(t, k.Unlock())
-			s.sees("free", lookAfter+atOnce)
+			s.sees("free", unheard+atOnce)
 		}
 	})
 }
@@ -245,6 +250,15 @@ func TestLateValues(t *testing.T) {
 		for _, n := range got.Nodes {
 			equals(t, n.Value, "b's", "on %s", n.Addr)
 		}
+		fl.net.SetDelay(sim.Link{}, sim.Both, sim.LAN)
+		older := async(func() error { return next.SetValue(t.Context(), "older") })
+		time.Sleep(sim.LAN.Min / 2)
+		fl.net.Strand(sim.Link{Client: "b"}, 5*time.Second)
+		_ = <-older
+		time.Sleep(time.Second)
+		succeeds(t, next.SetValue(t.Context(), "newer"))
+		time.Sleep(5 * time.Second)
+		equals(t, must(c.Inspect(t.Context(), "job"))(t).Value, "newer", "what came late is older")
 		succeeds(t, next.Unlock())
 		time.Sleep(10 * time.Second)
 		fl.nothingLeft()

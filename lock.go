@@ -171,13 +171,19 @@ func (k *Lock) Unlock() error {
 	return k.result.err
 }
 
-// heldKey is the context key of the holds that a context carries.
-type heldKey struct{}
-
 // held is a list of the holds that a context carries, the innermost first.
 type held struct {
 	lock  *Lock
 	outer *held
+}
+
+func (at *held) hasOneOf(l *Inspector) bool {
+	for ; at != nil; at = at.outer {
+		if h := at.lock.hold; h.locker.Inspector == l && !h.finished.Load() {
+			return true
+		}
+	}
+	return false
 }
 
 // heldContext is a context that ends with a hold. It and all contexts derived from it refer to the handle, so that the

@@ -102,6 +102,7 @@ func TestEndingOfALease(t *testing.T) {
 			if extended {
 				time.Sleep(time.Minute)
 				equals(t, isClosed(near), false, "closed while it is renewed")
+				succeeds(t, k.Unlock())
 				return
 			}
 			fl.net.Hold(sim.Link{Client: "b"}, sim.Both)
@@ -115,14 +116,14 @@ func TestEndingOfALease(t *testing.T) {
 
 // After a pause of the process, no timer has run yet: Ending reads the clock.
 func TestEndingReadsTheClock(t *testing.T) {
-	for seconds, closed := range map[time.Duration]bool{5: false, 6: true, 60: true} {
+	for seconds, closed := range map[int]bool{5: false, 6: true, 60: true} {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			var slept time.Duration
 			l := fl.locker("a")
 			l.opts.clock.boot = func() time.Duration { return slept }
 			k := must(l.Lock(t.Context(), "job"))(t)
 			near := k.Ending(4 * time.Second)
-			slept = seconds * time.Second
+			slept = time.Duration(seconds) * time.Second
 			equals(t, isClosed(k.Ending(4*time.Second)), closed, "closed after %v", slept)
 			equals(t, isClosed(near), closed, "the channel that one has, after %v", slept)
 		})

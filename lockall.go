@@ -92,7 +92,7 @@ func (l *Locker) waitAll(ctx context.Context, want acquisition) (*hold, error) {
 		if h, _, last = l.attempt(ctx, want); last == nil {
 			return h, nil
 		}
-		if err := l.ended(ctx); err != nil {
+		if err := l.over(ctx); err != nil {
 			return nil, waitEnded(last, err)
 		}
 		want.observed.waiting(last)
@@ -131,7 +131,7 @@ func (l *Locker) acquireInOrder(ctx context.Context, want acquisition, last erro
 		var h *hold
 		if to > next {
 			if h, _, last = l.attempt(ctx, step.of(all, next, to)); last != nil {
-				if err := l.ended(ctx); err != nil {
+				if err := l.over(ctx); err != nil {
 					return nil, waitEnded(last, err)
 				}
 				continue

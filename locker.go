@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +38,10 @@ type Inspector struct {
 	events     *events
 	ctx        context.Context // done when the Locker is closed; ends all waits
 	cancel     context.CancelFunc
+	open       context.Context // done from Shutdown on: ends the waits of calls that no hold has made; ended by ctx, too
+	shut       context.CancelFunc
+	ebb        states      // changes when no call or no hold is left, from Shutdown on
+	drained    atomic.Bool // Shutdown found neither
 	calls      inFlight
 	turns      *semaphore.Weighted // to ask for a lock, maxAsking of them: see admit
 	opened     time.Time           // when New was called
@@ -112,7 +117,13 @@ func newInspector(op string, nodes []string, opts []Option) (*Inspector, error) 
 	l.peers.busy = func() bool { return l.calls.state.Load() > 0 || l.schedule.Waits() }
 	l.peers.open(&l.tokens, l.events, l.electorate)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.schedule.Start(o.clock.local)
+	l.open, l.shut = context.WithCancel(l.ctx)
+	l.calls.none = func() {
+		if l.open.Err() != nil {
+			l.ebb.change()
+		}
+	}
+	l.schedule.Start(o.clock.local, l.calls.none)
 	l.calls.idle, l.turns = make(chan struct{}), semaphore.NewWeighted(maxAsking)
 	l.local.Init(o.clock.local)
 	l.listeners = newListeners(o, l.nodes, l.peers.agreement.Label.ID())
@@ -159,6 +170,78 @@ func (l *Inspector) Close() error {
 	return nil
 }
 
+// Shutdown closes the Locker in good order, as for a rolling deployment: calls that acquire fail with [ErrClosed] from
+// now on, those that wait as well, unless their context carries a hold of this Locker that has not ended (see
+// [Lock.Context]), since work in progress may need one more lock. All else goes on. When no hold is left and no call in
+// flight, Shutdown closes the Locker, and returns nil.
+//
+// If ctx ends before, Shutdown closes the Locker at once, as [Inspector.Close] does: the holds that are left end with
+// ErrClosed, and the nodes keep them for the rest of the TTL, since their work may still be running. The error then
+// satisfies errors.Is for ctx.Err(), and names some of them. If Close ends Shutdown, the error satisfies errors.Is for
+// ErrClosed. Further calls of Shutdown wait like the first, and are nil if the Locker was closed before.
+func (l *Locker) Shutdown(ctx context.Context) (err error) {
+	if !l.closing.Load() {
+		l.shut()
+		err = l.drain(ctx)
+	}
+	_ = l.Close() //nolint:contextcheck // which takes two node timeouts at most
+	return err
+}
+
+// drain returns nil when no hold and no call is left, or why that is not waited for any longer.
+func (l *Inspector) drain(ctx context.Context) error {
+	for {
+		changed := l.ebb.next() // before it is looked whether anything is left
+		if l.schedule.EmptyAnd(func() bool { return l.calls.state.Load() == 0 }) {
+			l.drained.Store(true)
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-l.ctx.Done():
+			if l.drained.Load() { // as another Shutdown has found
+				return nil
+			}
+			return &opError{op: "shutdown", reason: ErrClosed}
+		case <-ctx.Done():
+			return &opError{op: "shutdown", reason: endOf(ctx, ctx.Err()), detail: l.whatIsLeft()}
+		}
+	}
+}
+
+// whatIsLeft says how many holds there are, and which.
+func (l *Inspector) whatIsLeft() string {
+	var names []string
+	for _, s := range l.schedule.Sleepers() {
+		names = append(names, shown(s.(fmt.Stringer).String()))
+	}
+	slices.Sort(names)
+	text := fmt.Sprintf(": %d holds left", len(names))
+	switch n := len(names); {
+	case n > 3:
+		return fmt.Sprintf("%s: %s and %d more", text, strings.Join(names[:3], ", "), n-3)
+	case n > 0:
+		return text + ": " + strings.Join(names, ", ")
+	}
+	return text + ", but a call"
+}
+
+// heldKey is the context key of the holds that a context carries.
+type heldKey struct{}
+
+// carried are these holds.
+type carried interface {
+	hasOneOf(l *Inspector) bool // that has not ended
+}
+
+// scope returns the context with whose end calls with ctx that acquire fail with ErrClosed.
+func (l *Inspector) scope(ctx context.Context) context.Context {
+	if at, ok := ctx.Value(heldKey{}).(carried); ok && at.hasOneOf(l) {
+		return l.ctx
+	}
+	return l.open
+}
+
 // key returns the name's key on the nodes.
 func (l *Inspector) key(name string) (string, error) {
 	switch {
@@ -177,6 +260,7 @@ func (l *Inspector) key(name string) (string, error) {
 type inFlight struct {
 	state atomic.Int64  // the number of calls, plus closing once no more may begin
 	idle  chan struct{} // closed when no more may begin and none is left
+	none  func()        // called when none is left
 }
 
 // closing is larger than any number of calls.
@@ -185,16 +269,24 @@ const closing = 1 << 32
 // begin registers a call, which must then call inFlight.end, or returns why it may not begin: ErrClosed, or ctx's
 // error.
 func (l *Inspector) begin(ctx context.Context) error {
-	for u := &l.calls; ; {
+	if ended := ctx.Err(); ended != nil && !l.calls.refused() {
+		return endOf(ctx, ended)
+	}
+	if !l.calls.begin() {
+		return ErrClosed
+	}
+	return nil
+}
+
+// begin reports whether a call may begin, and then counts it.
+func (u *inFlight) begin() bool {
+	for {
 		n := u.state.Load()
 		if n >= closing {
-			return ErrClosed
-		}
-		if err := ctx.Err(); err != nil {
-			return endOf(ctx, err)
+			return false
 		}
 		if u.state.CompareAndSwap(n, n+1) {
-			return nil
+			return true
 		}
 	}
 }
@@ -218,7 +310,7 @@ func (l *Inspector) listConflict() *ListConflictError {
 	return nil
 }
 
-// ended returns why no call may wait any longer: ErrClosed, or ctx's error.
+// ended returns why no call may go on: ErrClosed after Close, or ctx's error.
 func (l *Inspector) ended(ctx context.Context) error {
 	if l.ctx.Err() != nil {
 		return ErrClosed
@@ -226,9 +318,28 @@ func (l *Inspector) ended(ctx context.Context) error {
 	return endOf(ctx, ctx.Err())
 }
 
+// isShut returns ErrClosed if a call with ctx may not acquire, since Shutdown or Close was called, or nil.
+func (l *Inspector) isShut(ctx context.Context) error {
+	if l.open.Err() != nil && l.scope(ctx).Err() != nil {
+		return ErrClosed
+	}
+	return nil
+}
+
+// over returns why a call that acquires may wait no longer: ErrClosed, also from Shutdown on, or ctx's error.
+func (l *Inspector) over(ctx context.Context) error {
+	if shut := l.isShut(ctx); shut != nil {
+		return shut
+	}
+	return endOf(ctx, ctx.Err())
+}
+
 func (u *inFlight) end() {
-	if u.state.Add(-1) == closing {
+	switch u.state.Add(-1) {
+	case closing:
 		close(u.idle)
+	case 0:
+		u.none()
 	}
 }
 
@@ -260,9 +371,9 @@ func (l *Inspector) rest(ctx context.Context, d time.Duration) error {
 	case <-t.C:
 		return nil
 	case <-ctx.Done():
-	case <-l.ctx.Done():
+	case <-l.scope(ctx).Done():
 	}
-	return l.ended(ctx)
+	return l.over(ctx)
 }
 
 // maxAsking is how many calls may ask for a lock at a time: as many as a connection takes requests. The others come in
@@ -276,12 +387,12 @@ func (l *Inspector) takeTurn(ctx context.Context, turn *semaphore.Weighted, obse
 		observed.waiting(nil)
 		waiting, cancel := context.WithCancel(ctx)
 		defer cancel()
-		defer context.AfterFunc(l.ctx, cancel)() //nolint:contextcheck // Close ends all waits
+		defer context.AfterFunc(l.scope(ctx), cancel)()
 		if turn.Acquire(waiting, 1) != nil {
-			return l.ended(ctx)
+			return l.over(ctx)
 		}
 	}
-	ended := l.ended(ctx)
+	ended := l.over(ctx)
 	if ended != nil { // the turn may be free only because the caller ahead had the same deadline
 		turn.Release(1)
 	}

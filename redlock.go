@@ -161,10 +161,13 @@ func (l *Locker) call(
 	if err = l.mayLock(); err == nil {
 		err = l.begin(ctx)
 	}
+	if err == nil {
+		defer l.calls.end() // when the outcome is told, and the schedule has the hold: Close looks at both
+		err = l.isShut(ctx) // after begin: so Shutdown waits for this call, or the call knows of Shutdown
+	}
 	if err != nil {
 		err = failed(want.op, want.name, err)
 	} else {
-		defer l.calls.end() // when the outcome is told, and the schedule has the hold: Close looks at both
 		h, err = l.run(ctx, want, acquire)
 		want.observed.waited(err)
 	}
@@ -258,7 +261,7 @@ func (l *Locker) attempt(ctx context.Context, want acquisition) (*hold, *waiter,
 	if !want.admitted {
 		begun, admitted := l.admit(ctx, want.begun)
 		if !admitted {
-			return nil, nil, l.notAsked(want.op, want.name, l.ended(ctx))
+			return nil, nil, l.notAsked(want.op, want.name, l.over(ctx))
 		}
 		defer l.turns.Release(1)
 		want.begun, want.admitted = begun, true

@@ -175,7 +175,7 @@ func (s *Semaphore) try(ctx context.Context, want *acquisition) (h *hold, seen *
 	// An attempt that begins within twice the node timeout ends within three times the node timeout.
 	enough := func() bool {
 		late := l.opts.clock.local().Sub(begun) > 2*l.opts.nodeTimeout
-		return err != nil && (tries >= maxTries || late || l.ended(ctx) != nil)
+		return err != nil && (tries >= maxTries || late || l.over(ctx) != nil)
 	}
 	for !enough() {
 		var nodes []NodeError
@@ -323,7 +323,7 @@ func (s *Semaphore) wait(ctx context.Context, want *acquisition) (*hold, error) 
 	if err == nil {
 		return h, nil
 	}
-	if ended := l.ended(ctx); ended != nil {
+	if ended := l.over(ctx); ended != nil {
 		return nil, waitEnded(err, ended)
 	}
 	want.observed.waiting(err)
@@ -343,7 +343,7 @@ func (s *Semaphore) queue(ctx context.Context, want *acquisition, seen *slots.Su
 		if h, seen, err = s.waitOn(ctx, at, want, seen, last); h != nil || seen == nil {
 			return h, err
 		}
-		if ended := s.locker.ended(ctx); ended != nil {
+		if ended := s.locker.over(ctx); ended != nil {
 			return nil, waitEnded(last, ended)
 		}
 	}

@@ -273,10 +273,10 @@ func (n *node) noteIdleTimeout(reply any, failed error) {
 // ([ErrNodeRefused]), have a certificate that is not accepted or do not accept this client's (not where a function of
 // TLS in [NodeConfig] decides, which is asked anew), or are no Redis servers. While this Locker is refused because of
 // other clients' lists of nodes, Ready waits, too, and its error is a [*ListConflictError]. The error satisfies
-// errors.Is for [ErrClosed] after [Inspector.Close].
+// errors.Is for [ErrClosed] after [Inspector.Close], and from [Locker.Shutdown] on.
 func (l *Inspector) Ready(ctx context.Context) error {
 	for {
-		if l.calls.refused() {
+		if l.calls.refused() || l.isShut(ctx) != nil {
 			return &opError{op: "ready", reason: ErrClosed}
 		}
 		changed := l.peers.states.next() // before the states are read
@@ -307,7 +307,7 @@ func (l *Inspector) restUntilReady(ctx context.Context) error {
 		changed := l.peers.states.next() // before the states are read
 		now := l.opts.clock.local()
 		seen := l.readiness(now, false)
-		if ended := l.ended(ctx); ended != nil || l.electorate.Suffice(seen.votes) || l.mayLock() != nil {
+		if ended := l.over(ctx); ended != nil || l.electorate.Suffice(seen.votes) || l.mayLock() != nil {
 			return ended
 		}
 		l.awaitStates(ctx, changed, seen)
@@ -397,7 +397,7 @@ func (l *Inspector) awaitStates(ctx context.Context, changed <-chan struct{}, se
 	case <-changed:
 	case <-end:
 	case <-ctx.Done():
-	case <-l.ctx.Done():
+	case <-l.scope(ctx).Done():
 	}
 }
 
@@ -428,7 +428,7 @@ func (l *Inspector) awaitMajority(ctx context.Context) *instant {
 			return &now
 		case <-ctx.Done():
 			return &now
-		case <-l.ctx.Done():
+		case <-l.scope(ctx).Done():
 			return &now
 		}
 	}

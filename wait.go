@@ -27,7 +27,7 @@ import (
 // into their queues by it, or nil. More attempts would not help: after a split vote every client gives way to the
 // oldest, while in a queue each waits its turn.
 func (l *Locker) wait(ctx context.Context, want acquisition, last error, first *waiter) (*hold, error) {
-	ended := l.ended(ctx)
+	ended := l.over(ctx)
 	if ended == nil && last != nil {
 		want.observed.waiting(last)
 	}

@@ -39,8 +39,9 @@ type listeners struct {
 
 // look is what a watch has heard since it last looked.
 type look struct {
-	told atomic.Uint32 // quorum.Set: the nodes that have told of a change
-	wake chan struct{} // holds a value after that
+	told    atomic.Uint32 // quorum.Set: the nodes that have told of a change
+	wake    chan struct{} // holds a value after that
+	accepts int64         // see hears; owned by the watch
 }
 
 // watch has a watch told of changes until its end.
@@ -179,8 +180,8 @@ func (s *listeners) handOver(owner uuid.UUID, until time.Time) {
 	time.AfterFunc(until.Sub(s.now()), func() { s.leave(owner) })
 }
 
-// receive takes a node's message: "owner revoked key", "- changed key", or "owner known key", which is a grant. main: it
-// came over the main connection. known is empty if the node accepted the waiter's token, the larger token that the node
+// receive takes a node's message: "owner revoked key", "- changed key", or "owner known key", which is a grant. main:
+// it came over the main connection. known is empty if the node accepted the waiter's token, the larger token that the node
 // knows if not, or readerToken if the waiter is a reader. If the waiter has given up and its undo reached the node too
 // late, the grant is returned.
 func (s *listeners) receive(node int, message string, main bool, others grantee) {

@@ -182,8 +182,8 @@ func (w *waiter) await(
 		case <-r.wake: // one more answer
 		case <-timer.C:
 		case <-ctx.Done():
-			return nil, l.ended(ctx)
-		case <-l.ctx.Done():
+			return nil, l.over(ctx)
+		case <-l.scope(ctx).Done():
 			return nil, ErrClosed
 		}
 	}
@@ -225,7 +225,7 @@ func (w *waiter) promote(ctx context.Context, v *waiting.Votes, asked instant) (
 		won := votes.Verdict() == quorum.Won
 		r.abandon()
 		if err != nil {
-			return nil, l.ended(ctx)
+			return nil, l.over(ctx)
 		}
 		if !won {
 			return nil, errAskAgain

@@ -193,7 +193,7 @@ func texts(args []ast.Expr) (names []string, known bool) {
 				return nil, false
 			}
 			if callee(arg.Fun) == "queueing" {
-				names = append(names, "revoked", "label", "readers", "queue", "join")
+				names = append(names, "revoked", "label", "readers", "queue", "join", "watchers")
 			}
 			names = append(names, inner...)
 		default:

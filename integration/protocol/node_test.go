@@ -57,8 +57,8 @@ const tokensKey = "redlock:tokens"
 
 // scripts are put together as the page says.
 var scripts = map[string]*redis.Script{
-	"acquire":  load(-1, "revoked", "usual", "label", "readers", "queue", "join", "acquire"),
-	"enqueue":  load(-1, "revoked", "label", "readers", "queue", "join", "enqueue"),
+	"acquire":  load(-1, "revoked", "usual", "label", "readers", "queue", "join", "watchers", "acquire"),
+	"enqueue":  load(-1, "revoked", "label", "readers", "queue", "join", "watchers", "enqueue"),
 	"raise":    load(-1, "raise"),
 	"extend":   load(-1, "revoked", "watchers", "value", "extend"),
 	"release":  load(-1, "free", "readers", "queue", "watchers", "value", "release"),

@@ -8,8 +8,8 @@
 -- {1} granted, token accepted · {2, token known here} granted, token not accepted ·
 -- {0, the holder's owner, its remaining ms, its label[, how many wait before us]} taken. No owner: the key is no lock;
 -- a negative time: it has no TTL. {4} our owner was revoked
--- Follows revoked (revoked), usual (n, taken, accepted, call, own_ttls, ttl), label (label), readers (marker, readers),
--- queue (tokens), join (join).
+-- Follows revoked (revoked, told), usual (n, taken, accepted, call, own_ttls, ttl), label (label),
+-- readers (marker, readers), queue (tokens), join (join), watchers (changed).
 local given, proposals = {}, {}
 for i = 1, n do
   if not (taken and taken[i]) then
@@ -32,6 +32,7 @@ for _, i in ipairs(given) do
   if accepted + above == #given and tonumber(replies[i][2]) == tonumber(ARGV[n + 2 * i - 1]) then
     replies[i] = { 1 }
   end
+  if told then changed(KEYS[i]) end
 end
 local channel = ARGV[#ARGV]
 for i = 1, n do

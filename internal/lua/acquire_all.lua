@@ -6,7 +6,7 @@
 -- {1} granted, tokens accepted · {2, token known here} granted, token not accepted for all of the request ·
 -- {0, the holder's owner, its remaining ms, its label} taken, or {4} our owner was revoked, so none of the request was
 -- granted · {3} not granted for that reason
--- Follows revoked (revoked), label (label).
+-- Follows revoked (revoked, told), label (label), watchers (changed).
 local n, call = #KEYS - 1, redis.call
 local tokens, replies, usual = KEYS[n + 1], {}, 0
 local before, a = 0, 1 -- how many keys earlier requests have; where this one's arguments begin
@@ -33,6 +33,7 @@ while before < n do
     for i = 1, own do
       local key = KEYS[before + i]
       call('SET', key, owner, 'PX', ttl)
+      if told then changed(key) end
       proposals[2 * i - 1], proposals[2 * i] = token, key
     end
     if token == '' or call('ZADD', tokens, 'GT', 'CH', unpack(proposals)) == own then

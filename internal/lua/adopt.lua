@@ -4,7 +4,7 @@
 -- Reply: n if all n were granted and their tokens accepted, otherwise for each:
 -- {1} granted, token accepted · {2, token known here} granted, token not accepted ·
 -- {0, the holder's owner, its remaining ms, its label} not the former owner's · {4} either owner was revoked
--- Follows revoked (revoked), label (label).
+-- Follows revoked (revoked, told), label (label), watchers (changed).
 local n, call = #KEYS - 1, redis.call
 local tokens, holders, usual, replies = KEYS[n + 1], call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do
@@ -15,6 +15,7 @@ for i = 1, n do
     replies[i] = { 0, holders[i] or '', call('PTTL', key), label(holders[i] or '') }
   else
     call('SET', key, ARGV[4 * i - 3], 'PX', ARGV[4 * i - 2])
+    if told then changed(key) end
     if token == '' or call('ZADD', tokens, 'GT', 'CH', token, key) == 1 then
       usual = usual + 1
       replies[i] = { 1 }

@@ -6,8 +6,8 @@
 -- {1[, 1]} granted, token accepted · {2, token known here[, 1]} granted, token not accepted; the last 1: an older one
 -- waits · {0, the holder's owner, its remaining ms, its label, how many wait before us} taken ·
 -- {4} our owner was revoked
--- Follows revoked (revoked), label (label), readers (marker, readers), queue (queue, hand_over, leave, propose),
--- join (join).
+-- Follows revoked (revoked, told), label (label), readers (marker, readers), queue (queue, hand_over, leave, propose),
+-- join (join), watchers (changed).
 local n, call = #KEYS - 1, redis.call
 local holders, usual, replies = call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do
@@ -31,6 +31,7 @@ for i = 1, n do
       call('PEXPIRE', key, ttl) -- we were next to those who are gone, and were handed a lease
     end
   end
+  if told and holder ~= holders[i] then changed(key) end
   if holder == owner and not replies[i] then
     leave(key, member)
     local known = propose(ARGV[4 * i - 1] == '' and '0' or ARGV[4 * i - 1], key)

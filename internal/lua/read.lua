@@ -5,8 +5,8 @@
 -- Reply: n if all n were granted, otherwise for each: {1[, 1]} granted; the second 1: an older writer waits ·
 -- {0, the holder's owner or the marker, its remaining ms, its label[, how many wait before us]} taken, or a writer
 -- waits · {4} our owner was revoked
--- Follows revoked (revoked), label (label), readers (marker, readers), queue (queue, hand_over, reading, leave),
--- join (join).
+-- Follows revoked (revoked, told), label (label), readers (marker, readers), queue (queue, hand_over, reading, leave),
+-- join (join), watchers (changed).
 local n, call = #KEYS - 1, redis.call
 local holders, usual, replies = call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do
@@ -37,6 +37,7 @@ for i = 1, n do
     end
   end
   if ours then
+    if told and not leases.has(owner) then changed(key) end
     leases.add(owner, ttl)
     if member ~= '' then leave(key, member) end
     usual = usual + (older and 0 or 1)

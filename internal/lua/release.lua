@@ -10,7 +10,7 @@
 -- value (values).
 local n, call = #KEYS - 1, redis.call
 local holders, usual, codes, free = call('MGET', unpack(KEYS, 1, n)), 0, {}, {}
-local waited, told, owners = call('EXISTS', waiting) == 1, call('EXISTS', watched) == 1, {}
+local there, owners = call('EXISTS', waiting, watched, watched), {}
 for owner in string.gmatch(ARGV[1], '[^ ]+') do owners[#owners + 1] = owner end
 for i = 1, n do
   local key, member, above = KEYS[i], ARGV[i + 1] or '', ARGV[n + i + 1] or ''
@@ -22,8 +22,8 @@ for i = 1, n do
   if holders[i] == owners[i] then
     usual = usual + 1
     codes[i] = 1
-    if not (waited and hand_over(key)) then free[#free + 1] = key end
-    if told then changed(key) end
+    if there % 2 == 0 or not hand_over(key) then free[#free + 1] = key end
+    if there > 1 then changed(key) end
   else
     codes[i] = holders[i] and 2 or 0
   end

@@ -6,7 +6,7 @@
 -- Follows readers (marker, readers), queue (waiting, leave, hand_over), watchers (watched, changed).
 local n, call = #KEYS - 1, redis.call
 local holders, usual, codes = call('MGET', unpack(KEYS, 1, n)), 0, {}
-local waited, told = call('EXISTS', waiting) == 1, call('EXISTS', watched) == 1
+local there = call('EXISTS', waiting, watched, watched)
 for i = 1, n do
   local key, member = KEYS[i], ARGV[2 * i]
   if member ~= '' then leave(key, member) end
@@ -14,8 +14,8 @@ for i = 1, n do
     local leases = readers(key)
     codes[i] = leases.remove(ARGV[2 * i - 1])
     usual = usual + codes[i]
-    if not leases.update_expiry() and not (waited and hand_over(key)) then call('DEL', key) end
-    if told then changed(key) end
+    if not leases.update_expiry() and (there % 2 == 0 or not hand_over(key)) then call('DEL', key) end
+    if there > 1 then changed(key) end
   else
     codes[i] = holders[i] and 2 or 0
   end

@@ -1,6 +1,6 @@
--- The fast path of acquire, before the functions are defined that only queues need: all locks are free, and all tokens
--- are accepted.
--- Follows revoked (any, revoked).
+-- The fast path of acquire, before the functions are defined that only queues need: all locks are free, all tokens are
+-- accepted, and nobody watches.
+-- Follows revoked (any, revoked, told).
 local n, call = #KEYS - 1, redis.call
 local ttl, own_ttls, taken = ARGV[3 * n + 1], #ARGV > 3 * n + 2, nil
 for i = 1, n do
@@ -13,6 +13,6 @@ end
 local accepted
 if not taken then
   accepted = call('ZADD', KEYS[n + 1], 'GT', 'CH', unpack(ARGV, n + 1, 3 * n))
-  if accepted == n then return n end
+  if accepted == n and not told then return n end
 end
 

@@ -1,5 +1,5 @@
 -- Those that watch a lock on this node are in a sorted set of their channels, all with the score 0. While the key that
--- watched names exists, somebody watches some lock here; otherwise a release looks for nobody.
+-- watched names exists, somebody watches some lock here; otherwise what gives or frees a lock looks for nobody.
 local watched = string.sub(KEYS[#KEYS], 1, -7) .. 'watched'
 local watchers = string.sub(KEYS[#KEYS], 1, -7) .. 'watch:'
 

@@ -26,6 +26,8 @@ type Conn struct {
 	// hearing guards message, and is held while it is called. It is locked before mu, if both are.
 	hearing sync.Mutex
 	message func(message string, main bool) // Subscription.Message; nil: nobody listens
+	second  atomic.Bool                     // a second connection is subscribed
+	accepts atomic.Int64                    // see Hears
 
 	// mu guards the fields below. While it is held, Over and Retain are the only methods of a Round that may be called:
 	// Reply and Done run callers' code, which may lock a mutex of its own, and call Send.

@@ -51,6 +51,13 @@ func (c *Conn) changeProtocol(l *link) {
 	c.tellSubscriber()
 }
 
+// Hears reports whether messages come, as far as is known, and how often a server has accepted the subscription: what
+// it said in between was missed.
+func (c *Conn) Hears() (hears bool, accepts int64) {
+	_, state, _ := c.subscription()
+	return state == accepted || c.second.Load(), c.accepts.Load()
+}
+
 // subscription returns the protocol of the last link, and how far its subscription is.
 func (c *Conn) subscription() (protocol, subscribing, error) {
 	c.mu.Lock()
@@ -102,6 +109,7 @@ func (c *Conn) confirm(g *group, r resp.Reply) error {
 		l.subscribing, l.refusal = refused, r.Err
 	case pushed:
 		l.subscribing = accepted
+		c.accepts.Add(1)
 	default:
 		return errNoCommands
 	}
@@ -269,10 +277,13 @@ func (c *Conn) listen(w *wire, s *Subscription) (subscribed bool, _ error) {
 	heartbeat.Go(func() { c.heartbeat(stop, w, s.Needed, &unanswered) })
 	defer heartbeat.Wait()
 	defer close(stop)
+	defer c.second.Store(false)
 	for {
 		switch m := conn.ReceiveWithTimeout(0).(type) {
 		case redis.Subscription:
 			subscribed = true
+			c.second.Store(true)
+			c.accepts.Add(1)
 		case redis.Message:
 			s.Message(string(m.Data), false)
 		case error:

@@ -12,6 +12,7 @@ import (
 // Schedule wakes sleepers until it is closed.
 type Schedule struct {
 	now     func() time.Time
+	empty   func()        // called when no sleeper is left, without mu
 	kick    chan struct{} // holds a value when run must look at the heap or the tasks
 	stop    chan struct{} // closed to end run
 	stopped chan struct{} // closed by run when it ends
@@ -21,6 +22,7 @@ type Schedule struct {
 	heap   dueHeap
 	armed  time.Time // when run looks at the heap next; zero: not before a kick
 	tasks  []func()  // for run to carry out
+	waking bool      // run wakes sleepers that it took out, and that may come back
 }
 
 // Sleeper is what a schedule wakes.
@@ -30,9 +32,9 @@ type Sleeper interface {
 	Position() *int32 // its index in the heap plus one; 0: it is not in the heap; guarded by Schedule.mu
 }
 
-// Start begins to wake. now is the clock.
-func (s *Schedule) Start(now func() time.Time) {
-	s.now = now
+// Start begins to wake. now is the clock. empty is called, with no lock held, whenever no sleeper is left.
+func (s *Schedule) Start(now func() time.Time, empty func()) {
+	s.now, s.empty = now, empty
 	s.kick, s.stop, s.stopped = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	go s.run() // until Close, which waits for it
 }
@@ -101,7 +103,31 @@ func (s *Schedule) Remove(p Sleeper) {
 	if at := *p.Position(); at > 0 {
 		heap.Remove(&s.heap, int(at-1))
 	}
+	empty := s.isEmpty()
 	s.mu.Unlock()
+	if empty {
+		s.empty()
+	}
+}
+
+// isEmpty reports whether no sleeper is left. One that is being woken may come back. The caller holds mu.
+func (s *Schedule) isEmpty() bool { return len(s.heap) == 0 && !s.waking }
+
+// EmptyAnd reports whether no sleeper is left and, at the same moment, also is true. also must not wait.
+func (s *Schedule) EmptyAnd(also func() bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isEmpty() && also()
+}
+
+// Sleepers returns those that are left.
+func (s *Schedule) Sleepers() (left []Sleeper) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, item := range s.heap {
+		left = append(left, item.sleeper)
+	}
+	return left
 }
 
 // Do has the goroutine that wakes sleepers carry out a task, and does not wait.
@@ -139,6 +165,7 @@ func (s *Schedule) run() {
 		for len(s.heap) > 0 && !s.heap[0].due.After(now) {
 			due = append(due, heap.Pop(&s.heap).(Sleeper))
 		}
+		s.waking = len(due) > 0
 		s.mu.Unlock()
 		for _, task := range tasks {
 			task()
@@ -149,12 +176,17 @@ func (s *Schedule) run() {
 		clear(tasks)
 		clear(due)
 		s.mu.Lock()
+		empty := s.waking && len(s.heap) == 0
+		s.waking = false
 		s.armed = time.Time{}
 		if len(s.heap) > 0 {
 			s.armed = s.heap[0].due
 			timer.Reset(s.armed.Sub(s.now()))
 		}
 		s.mu.Unlock()
+		if empty {
+			s.empty()
+		}
 	}
 }
 

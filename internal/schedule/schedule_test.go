@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,8 +17,9 @@ import (
 // night is a schedule in virtual time, and what has happened since it began, each with the second.
 type night struct {
 	schedule.Schedule
-	t     *testing.T
-	begun time.Time
+	t       *testing.T
+	begun   time.Time
+	emptied atomic.Int64 // how often it was
 
 	mu    sync.Mutex // guards the fields below
 	looks int
@@ -33,7 +35,7 @@ func begin(t *testing.T, f func(n *night)) {
 			defer n.mu.Unlock()
 			n.looks++
 			return time.Now()
-		})
+		}, func() { n.emptied.Add(1) })
 		f(n)
 	})
 }
@@ -97,6 +99,37 @@ func TestSleepersWakeWhenTheyAreDue(t *testing.T) {
 			t.Errorf("%d were left, want 1; or one was taken after the end", left)
 		}
 		n.expect("a abandoned at 65")
+	})
+}
+
+// A sleeper that is being woken may come back, and until then the schedule is not empty.
+func TestAScheduleIsNotEmptyWhileItWakes(t *testing.T) {
+	begin(t, func(n *night) {
+		yes := func() bool { return true }
+		a := &sleeper{night: n, name: "a"}
+		a.then = func() {
+			if n.EmptyAnd(yes) || n.emptied.Load() > 0 {
+				t.Error("empty while it wakes")
+			}
+			if time.Since(n.begun) < 3*time.Second {
+				n.Set(a, n.at(3))
+			}
+		}
+		n.Set(a, n.at(1))
+		if left := n.Sleepers(); len(left) != 1 || n.EmptyAnd(yes) {
+			t.Errorf("%v are left", left)
+		}
+		time.Sleep(time.Minute)
+		n.expect("a at 1", "a at 3")
+		if !n.EmptyAnd(yes) || n.EmptyAnd(func() bool { return false }) || n.emptied.Load() != 1 {
+			t.Errorf("not empty, or emptied %d times, want 1", n.emptied.Load())
+		}
+		n.Set(a, n.at(99))
+		n.Remove(a)
+		if n.emptied.Load() != 2 {
+			t.Error("not emptied by Remove")
+		}
+		n.Close()
 	})
 }
 

@@ -9,18 +9,18 @@ import (
 // begunBy names the files that are put before others, as the library does.
 var begunBy = map[string][]string{
 	"release":      {"free", "readers", "queue", "watchers", "value"},
-	"enqueue":      {"revoked", "label", "readers", "queue", "join"},
-	"read":         {"revoked", "label", "readers", "queue", "join"},
+	"enqueue":      {"revoked", "label", "readers", "queue", "join", "watchers"},
+	"read":         {"revoked", "label", "readers", "queue", "join", "watchers"},
 	"keep_reading": {"revoked", "readers"},
 	"extend":       {"revoked", "watchers", "value"},
 	"revert":       {"revoked", "readers", "queue"},
 	"stop_reading": {"readers", "queue", "watchers"},
-	"acquire":      {"revoked", "usual", "label", "readers", "queue", "join"},
+	"acquire":      {"revoked", "usual", "label", "readers", "queue", "join", "watchers"},
 	"survey":       {"readers", "queue"},
 	"once":         {"register"},
 	"inspect":      {"register", "label", "value", "watchers"},
-	"acquire_all":  {"revoked", "label"},
-	"adopt":        {"revoked", "label"},
+	"acquire_all":  {"revoked", "label", "watchers"},
+	"adopt":        {"revoked", "label", "watchers"},
 	"revoke":       {"revoked", "readers", "queue", "watchers", "value"},
 }
 
