@@ -250,6 +250,15 @@ func TestLateValues(t *testing.T) {
 		for _, n := range got.Nodes {
 			equals(t, n.Value, "b's", "on %s", n.Addr)
 		}
+		fl.net.SetDelay(sim.Link{}, sim.Both, sim.LAN)
+		older := async(func() error { return next.SetValue(t.Context(), "older") })
+		time.Sleep(sim.LAN.Min / 2)
+		fl.net.Strand(sim.Link{Client: "b"}, 5*time.Second)
+		_ = <-older
+		time.Sleep(time.Second)
+		succeeds(t, next.SetValue(t.Context(), "newer"))
+		time.Sleep(5 * time.Second)
+		equals(t, must(c.Inspect(t.Context(), "job"))(t).Value, "newer", "what came late is older")
 		succeeds(t, next.Unlock())
 		time.Sleep(10 * time.Second)
 		fl.nothingLeft()

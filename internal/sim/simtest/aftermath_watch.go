@@ -18,7 +18,7 @@ func (w *world) noticed() {
 	slow := 6*w.scenario.Delay.SlowMax + 10*time.Millisecond // a few round trips
 	atOnce, later := slow, slow
 	if w.scenario.PlainNodes&(1<<w.scenario.Nodes-1) != 0 { // their second connections may be half-open, or be none
-		atOnce, later = time.Second+slow, w.scenario.TTL+slow
+		atOnce, later = 10*time.Second+slow, w.scenario.TTL+slow
 	}
 	holder, other := w.clients[0], w.clients[len(w.clients)-1].locker.Load()
 	long := w.scenario.Seed%5 == 0
@@ -61,7 +61,7 @@ func (w *world) noticed() {
 			w.blame("checked", "Check of a lock of which Err is %v: %v, all is in order", lock.Err(), err)
 		}
 	}
-	next("the first value", time.Second+slow, has(first.text))
+	next("the first value", atOnce, has(first.text))
 	if long { // the nodes forget its token: those who lock something have them do so
 		for end := time.Now().Add(2*w.scenario.Guard + 3*time.Second); time.Now().Before(end); time.Sleep(time.Second / 2) {
 			w.progress(w.clients[1], "free", w.clients[1].locker.Load().TryLock)
@@ -71,7 +71,7 @@ func (w *world) noticed() {
 		}
 	}
 	if second, err := holder.setValueOf(holder.name, held{Lock: lock}, false); err == nil {
-		next("the second value", time.Second+slow, has(second.text))
+		next("the second value", atOnce, has(second.text))
 	} else if lock.Err() == nil {
 		w.blame("progress", "SetValue, all is in order: %v", err)
 	}
