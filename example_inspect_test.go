@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/quorumlock/redlock"
@@ -67,4 +68,48 @@ func ExampleInspector_ForceUnlock() {
 	// Output:
 	// <nil>
 	// true <nil>
+}
+
+// Watch shows who has a lock, and what its holder says, until ctx ends or the loop is left.
+func ExampleInspector_Watch() {
+	locker, stop := lockerOnFiveMasters()
+	defer stop()
+
+	ctx := context.Background()
+	lock, _ := locker.Lock(ctx, "primary", redlock.WithValue("10.0.0.7:5432"))
+	for now, err := range locker.Watch(ctx, "primary") {
+		switch {
+		case err != nil:
+			fmt.Println("unknown:", err)
+		case now.Owner == "":
+			fmt.Println("free")
+			return
+		case now.Value == "10.0.0.7:5432":
+			fmt.Println(now.Value)
+			_ = lock.SetValue(ctx, "leaving")
+		default:
+			fmt.Println(now.Value)
+			_ = lock.Unlock()
+		}
+	}
+	// Output:
+	// 10.0.0.7:5432
+	// leaving
+	// free
+}
+
+// A service is sent a token, and cannot store the largest that it has seen.
+func ExampleInspector_Check() {
+	locker, stop := lockerOnFiveMasters()
+	defer stop()
+
+	ctx := context.Background()
+	lock, _ := locker.Lock(ctx, "primary", redlock.WithValue("10.0.0.7:5432"))
+	token := lock.Token()
+	fmt.Println(locker.Check(ctx, "primary", token))
+	_ = lock.Unlock()
+	fmt.Println(errors.Is(locker.Check(ctx, "primary", token), redlock.ErrLost))
+	// Output:
+	// <nil>
+	// true
 }

@@ -10,7 +10,8 @@
 // one hold, from the grant to its release or loss. The Locker renews it automatically; trust it until [Lock.Done] is
 // closed. [Locker.Do] waits for the lock, runs a function with it and unlocks; [Locker.Lock] and [Locker.TryLock]
 // return it. [Locker.LockAll] locks several names at once, [Locker.RLock] is for readers, [Locker.Semaphore] for a
-// number of holders, and [Locker.Once] for jobs that must run only once. An [Inspector] looks, and takes no lock.
+// number of holders, and [Locker.Once] for jobs that must run only once. An [Inspector] looks and watches, and takes no
+// lock. Package election elects a leader.
 //
 // A lock cannot stop a holder that was paused and continues after its hold has ended. The resource that the lock
 // protects can, if it checks the [fencing token]: see [Lock.Token].
