@@ -305,6 +305,13 @@ func (w *world) steady() bool {
 // oneList: else a majority of one of several lists is shown as the holder.
 func (w *world) oneList() bool { return w.scenario.Change == nil && w.scenario.Rivals == nil }
 
+// handed reports whether an owner's hold was handed over with a ticket: an Adopt that fails gives it back, with its
+// older token.
+func (w *world) handed(owner string) bool {
+	_, is := w.tickets.Load(owner)
+	return is
+}
+
 // looked judges what a look has shown that began then and ends now.
 func (w *world) looked(who, what string, i redlock.Inspection, err error, began time.Time) {
 	now := time.Now()
@@ -327,7 +334,7 @@ func (w *world) looked(who, what string, i redlock.Inspection, err error, began 
 	if !w.steady() {
 		return
 	}
-	if i.Token != 0 {
+	if i.Token != 0 && !w.handed(i.Owner) {
 		for _, t := range w.shown.tops[i.Name] {
 			if t.token > i.Token && !t.at.After(began) {
 				w.blame("older term", "%s: %s of %s, begun at %v, shows at %v token %d; at %v %d was known",
@@ -415,7 +422,7 @@ func (w *world) watchOnce(
 	for found, err := range by.Watch(ctx, name) {
 		w.log(who, "is shown %s: token %d, %q, %s", name, found.Token, found.Value, kindOf(err))
 		w.looked(who, "Watch", found, err, began)
-		if found.Token != 0 && found.Token < largest && w.scenario.Sound && w.oneList() {
+		if found.Token != 0 && found.Token < largest && w.scenario.Sound && w.oneList() && !w.handed(found.Owner) {
 			w.blame("older term", "%s: Watch of %s shows at %v token %d, after %d",
 				who, name, since(time.Now()), found.Token, largest)
 		}
