@@ -181,9 +181,9 @@ func readWalk(reply any) (cursor string, keys []string, _ error) {
 //
 // The holder learns of it at once if its process has renewed a hold or waited for a lock before, the nodes speak RESP3
 // and your user has the right +pubsub; otherwise with its next renewal or [Lock.Extend]: at the latest when its
-// validity ends, which is the TTL at most. Until then it works on, next to the new holder. A resource that checks fencing
-// tokens refuses the former holder as soon as it has seen the new holder's token, which is larger. Nothing protects any
-// other resource: make sure first that the holder does no harm.
+// validity ends, which is the TTL at most. Until then it works on, next to the new holder. A resource that checks
+// fencing tokens refuses the former holder as soon as it has seen the new holder's token, which is larger. Nothing
+// protects any other resource: make sure first that the holder does no harm.
 //
 // When ForceUnlock returns nil, a majority of the nodes does not have the lock under owner any more. Unless they lose
 // their data, these nodes also give owner nothing more for a minute, or twice the longest TTL ([WithMaxTTL]) if that is
