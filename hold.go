@@ -142,10 +142,8 @@ func (h *hold) unkeep() bool {
 
 // revoked ends, when enough nodes have told so, the hold that an administrator has taken from an owner.
 func (l *Locker) revoked(node int, owner string) {
-	if h, ok := l.schedule.Find(func(s schedule.Sleeper) bool {
-		h, ok := s.(*hold)
-		return ok && h.owner.String() == owner
-	}).(*hold); ok {
+	id, err := uuid.Parse(owner)
+	if h, ok := l.schedule.Find(func(s schedule.Sleeper) bool { return s.(*hold).owner == id }).(*hold); ok && err == nil {
 		h.revoked(node)
 	}
 }

@@ -48,6 +48,7 @@ func newShown() shown {
 type value struct {
 	text          string
 	client, owner string // owner: "" while the lock is not granted
+	asked         bool   // with the lock: a wait that is not confirmed goes on under another owner
 	set, returned time.Time
 	confirmed     bool
 }
@@ -77,7 +78,7 @@ type had struct {
 // newValue is about to be given to a hold of the owner; "": of the one that is granted what the client asks for.
 func (c *client) newValue(owner string, empty bool) *value {
 	w := c.world
-	v := &value{client: c.name, owner: owner, set: time.Now()}
+	v := &value{client: c.name, owner: owner, asked: owner == "", set: time.Now()}
 	w.shown.mu.Lock()
 	defer w.shown.mu.Unlock()
 	if !empty {
@@ -326,8 +327,10 @@ func (w *world) looked(who, what string, i redlock.Inspection, err error, began 
 		return
 	}
 	h := w.shown.holds[i.Owner]
-	// What was emptied may tell of a later attempt's token, unless a value tells the hold's.
-	if h != nil && !h.granted.After(began) && i.Token != 0 && i.Token != h.token && (w.steady() || i.Value != "") {
+	// What was emptied may tell of a later attempt's token, and so may a node that took the key back for the giver of a
+	// ticket, unless a value tells the hold's.
+	sure := i.Value != "" || w.steady() && !w.handed(i.Owner)
+	if h != nil && !h.granted.After(began) && i.Token != 0 && i.Token != h.token && sure {
 		w.blame("not its term", "%s: %s of %s, begun at %v, shows at %v token %d for %s, which has %d",
 			who, what, i.Name, since(began), since(now), i.Token, i.Owner, h.token)
 	}
@@ -363,7 +366,8 @@ func (w *world) hasValue(who, what, name, owner, text string) {
 	switch {
 	case v == nil:
 		w.blame("not its value", "%s: %s of %s shows %q for %s, which nobody has set", who, what, name, text, owner)
-	case v.owner != "" && v.owner != owner, v.owner == "" && by != v.client:
+	case v.asked && by == v.client && (v.owner == owner || w.shown.holds[owner] == nil):
+	case v.owner != owner:
 		w.blame("not its value", "%s: %s of %s shows %q for %s, set for %s by %s",
 			who, what, name, text, owner, v.owner, v.client)
 	}
