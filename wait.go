@@ -38,8 +38,8 @@ func (l *Locker) wait(ctx context.Context, want acquisition, last error, first *
 		if !queue.Turn.TryAcquire(1) {
 			first.withdraw() // while it waited here, it could not use votes that the nodes hand it
 			first, ended = nil, l.takeTurn(ctx, queue.Turn, want.observed)
-			if found := queue.Note.Load(); ended != nil && found != nil && found != before {
-				last = nil // since the caller's own attempt
+			if found := queue.Note.Load(); last != nil && found != nil && found != before { // since the caller's own attempt
+				last = l.notFirst(want.op, want.name, found)
 			}
 		}
 		if ended == nil {
