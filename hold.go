@@ -14,7 +14,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/quorumlock/redlock/internal/quorum"
-	"github.com/quorumlock/redlock/internal/schedule"
 )
 
 // hold is one acquisition, from grant to release or loss. Several handles may share it. Renewal refers to the hold and
@@ -142,9 +141,10 @@ func (h *hold) unkeep() bool {
 
 // revoked ends, when enough nodes have told so, the hold that an administrator has taken from an owner.
 func (l *Locker) revoked(node int, owner string) {
-	id, err := uuid.Parse(owner)
-	if h, ok := l.schedule.Find(func(s schedule.Sleeper) bool { return s.(*hold).owner == id }).(*hold); ok && err == nil {
-		h.revoked(node)
+	for _, s := range l.schedule.Sleepers() {
+		if h := s.(*hold); h.owner.String() == owner {
+			h.revoked(node)
+		}
 	}
 }
 

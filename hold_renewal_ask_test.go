@@ -200,10 +200,11 @@ func TestTheExtensionOfALeaseAsksNobody(t *testing.T) {
 		first := must(fl.locker("a").Lock(t.Context(), "job"))(t)
 		time.AfterFunc(100*ms, func() { _ = first.Unlock() })
 		var asked atomic.Int64
-		k := must(fl.locker("b").Lock(t.Context(), "job", WithRenewWhile(func(context.Context) error {
+		ill := WithRenewWhile(func(context.Context) error {
 			asked.Add(1)
 			return errIll
-		})))(t)
+		})
+		k := must(fl.locker("b").Lock(t.Context(), "job", ill, withBackoff(never)))(t) // an answer gives more than a lease
 		between(t, time.Until(k.Deadline()), 0, time.Second, "left: this must be a lease")
 		time.Sleep(2 * time.Second)
 		succeeds(t, k.Err())

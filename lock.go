@@ -139,16 +139,14 @@ func (k *Lock) Extend(ctx context.Context) error {
 // when a majority of the nodes has the value, and errors as Extend does. After an error some nodes may have it, and the
 // next renewal brings it to all. A value is never shown for another hold, however late it arrives.
 func (k *Lock) SetValue(ctx context.Context, value string) error {
-	var err error
-	switch {
-	case len(value) > maxValue:
-		err = invalid("the value has %d bytes: at most %d", len(value), maxValue)
-	case k.hold.shared:
+	err := checkValue(value)
+	if k.hold.shared {
 		err = errReaderValue
-	default:
-		return k.hold.setValue(ctx, value)
 	}
-	return failed("set value", k.hold.name, err)
+	if err != nil {
+		return failed("set value", k.hold.name, err)
+	}
+	return k.hold.setValue(ctx, value)
 }
 
 // Unlock ends the hold and releases the lock on the nodes. It returns within the node timeout. The error is nil if a

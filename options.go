@@ -461,10 +461,11 @@ func (o *options) check() error {
 	case o.drift.validity(o.ttl, 0) <= leastValidity(o.ttl, o.maxHold):
 		return invalid("TTL %s: less than the %s that must be left of it after drift",
 			o.ttl, leastValidity(o.ttl, o.maxHold))
+	case o.renew && o.drift.validity(o.ttl, 0) <= o.renewAfter():
+		return invalid("TTL %s: the drift allowance of %s ends each hold before it can be renewed, after %s",
+			o.ttl, o.drift.allowance(o.ttl), o.renewAfter())
 	case o.nodeTimeout <= 0:
 		return invalid("node timeout %s is not positive", o.nodeTimeout)
-	case len(o.value) > maxValue:
-		return invalid("the value has %d bytes: at most %d", len(o.value), maxValue)
 	case o.maxWait < 0:
 		return invalid("the maximum wait %s is negative", o.maxWait)
 	case o.asks != nil && *o.asks == nil:
@@ -480,6 +481,9 @@ func (o *options) check() error {
 	case o.logger == nil:
 		return invalid("the logger is nil")
 	}
+	if err := checkValue(o.value); err != nil {
+		return err
+	}
 	if err := agreement.CheckLabel(o.label); err != nil {
 		return invalid("%v", err)
 	}
@@ -489,6 +493,13 @@ func (o *options) check() error {
 
 // maxValue is the longest value in bytes: each renewal carries it.
 const maxValue = 1024
+
+func checkValue(value string) error {
+	if len(value) > maxValue {
+		return invalid("the value has %d bytes: at most %d", len(value), maxValue)
+	}
+	return nil
+}
 
 func checkTTL(what string, ttl time.Duration) error {
 	switch {

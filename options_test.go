@@ -22,6 +22,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		{WithDrift(1, 0), "drift"},
 		{WithDrift(-0.1, 0), "drift"},
 		{WithDrift(0.01, -1), "drift"},
+		{WithDrift(0.01, 7*time.Second), "before it can be renewed"},
 		{WithNodeTimeout(0), "node timeout"},
 		{WithMaxHold(-1), "maximum hold"},
 		{WithMaxWait(-1), "maximum wait"},

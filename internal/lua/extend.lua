@@ -28,7 +28,8 @@ for i = 1, n do
       codes[i] = 0 -- a key of another type
     end
   end
-  local text = codes[i] % 3 ~= 0 and ARGV[3 * n + i] or ''
+  local ours = codes[i] == 1 or codes[i] == 2
+  local text = ours and ARGV[3 * n + i] or ''
   if text ~= '' then
     local kept = call('MGET', values .. key)[1] or ''
     local latest = kept > text and string.sub(kept, 1, 36) == owner and kept or text

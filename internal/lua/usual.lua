@@ -1,5 +1,5 @@
 -- The fast path of acquire, before the functions are defined that only queues need: all locks are free, all tokens are
--- accepted, and nobody watches.
+-- accepted, and none of these locks is watched.
 -- Follows revoked (any, revoked, told).
 local n, call = #KEYS - 1, redis.call
 local ttl, own_ttls, taken = ARGV[3 * n + 1], #ARGV > 3 * n + 2, nil

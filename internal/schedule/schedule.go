@@ -32,7 +32,7 @@ type Sleeper interface {
 	Position() *int32 // its index in the heap plus one; 0: it is not in the heap; guarded by Schedule.mu
 }
 
-// Start begins to wake. now is the clock. empty is called, with no lock held, whenever no sleeper is left.
+// Start begins to wake. now is the clock. empty is called, without a lock of the schedule, whenever no sleeper is left.
 func (s *Schedule) Start(now func() time.Time, empty func()) {
 	s.now, s.empty = now, empty
 	s.kick, s.stop, s.stopped = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
@@ -58,16 +58,6 @@ func (s *Schedule) Waits() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.heap) > 0
-}
-
-// Find returns a sleeper that is one, or nil.
-func (s *Schedule) Find(is func(Sleeper) bool) Sleeper {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if i := slices.IndexFunc(s.heap, func(item scheduled) bool { return is(item.sleeper) }); i >= 0 {
-		return s.heap[i].sleeper
-	}
-	return nil
 }
 
 // Set schedules the sleeper for the time due, which replaces the time that was set before. It returns false, and does
