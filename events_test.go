@@ -239,7 +239,7 @@ func TestWaitsOfASlowObserver(t *testing.T) {
 		var w witness
 		stuck := make(chan struct{})
 		l := fl.locker("a", WithObserver(func(ev Event) { <-stuck; w.see(ev) }))
-		l.events.setLimit(60) // of 80: 40 attempts, and a wait behind each
+		l.events.setLimit(60)                                   // of 80: 40 attempts, and a wait behind each
 		time.AfterFunc(500*ms, func() { l.events.setLimit(0) }) // as when losses fill the queue
 		together(40, func(int) { _, _ = l.Lock(t.Context(), "job", WithMaxWait(time.Second)) })
 		close(stuck)

@@ -71,9 +71,6 @@ func (h *hold) ask(ctx context.Context, ask asks) {
 	}
 }
 
-// renewAfter returns the pause between renewals: a third of the TTL, so that two may fail before the hold is in danger.
-func (o *options) renewAfter() time.Duration { return o.ttl / 3 }
-
 // firstRenewal returns when a hold that was just acquired is to be extended. A lease has little to spare, so that is
 // soon; but most holds of a lock that many want are shorter, and need no extension.
 func (t *tenure) firstRenewal() time.Time {

@@ -491,6 +491,9 @@ func (o *options) check() error {
 	return nil
 }
 
+// renewAfter returns the pause between renewals: a third of the TTL, so that two may fail before the hold is in danger.
+func (o *options) renewAfter() time.Duration { return o.ttl / 3 }
+
 // maxValue is the longest value in bytes: each renewal carries it.
 const maxValue = 1024
 
