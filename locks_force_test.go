@@ -152,6 +152,7 @@ func TestARevokedHoldGetsNoVotesFromAQueue(t *testing.T) {
 		stuck := must(a.Lock(t.Context(), "job"))(t)
 		settleNetwork()
 		fl.cut("admin", 1)
+		fl.nodes.deny("pubsub") // or the holder would be told, and leave
 		succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
 		fl.revoked("job", stuck.Owner(), 1)
 		fl.net.Release(link0("b", 2), sim.Both)
