@@ -161,10 +161,12 @@ type skewedClock struct {
 	ahead time.Duration
 }
 
-func (k *skewedClock) now() time.Time {
+func (k *skewedClock) now() time.Time { return time.Now().Add(k.skew()) }
+
+func (k *skewedClock) skew() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return time.Now().Add(k.ahead)
+	return k.ahead
 }
 
 func (k *skewedClock) advance(d time.Duration) {

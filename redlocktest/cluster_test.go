@@ -87,6 +87,11 @@ func TestFastForward(t *testing.T) {
 		if moved := seconds(t, conn) - before[i]; moved < 60 || moved > 70 {
 			t.Errorf("node %d: TIME moved %d s, want 60", i, moved)
 		}
+		do(t, conn, "SET", "k", "v")
+		do(t, conn, "PEXPIREAT", "k", 1000*(seconds(t, conn)+30))
+		if left, _ := redis.Int(do(t, conn, "PTTL", "k"), nil); left < 1 || left > 30_000 {
+			t.Errorf("node %d: a key that ends 30 s from the node's time has %d ms left", i, left)
+		}
 	}
 }
 

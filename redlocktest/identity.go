@@ -82,6 +82,13 @@ func (id *identity) install(store *miniredis.Miniredis) error {
 		case "HELLO":
 			// miniredis takes no commands on a subscribed connection, which RESP3 is for.
 			p.WriteError("NOPROTO unsupported protocol version")
+		case "PEXPIREAT":
+			if len(args) > 1 { // miniredis compares it with the process's clock
+				if at, err := strconv.ParseInt(args[1], 10, 64); err == nil {
+					args[1] = strconv.FormatInt(at-id.clock.skew().Milliseconds(), 10)
+				}
+			}
+			return false
 		default:
 			return false
 		}
