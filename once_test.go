@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -312,6 +313,10 @@ func TestOnceOptions(t *testing.T) {
 			failsSaying(t, l.Once(t.Context(), "job", mustNotRun(t), opts...), ErrInvalid, want)
 		}
 		fails(t, l.Once(t.Context(), "", mustNotRun(t)), ErrInvalid, "no name")
+		forever := WithDoneTTL(math.MaxInt64)
+		succeeds(t, l.Once(t.Context(), "job", succeed, forever), "for ever")
+		time.Sleep(3 * time.Hour)
+		fails(t, l.Once(t.Context(), "job", mustNotRun(t), forever), ErrAlreadyRun, "for ever")
 		_ = l.Close()
 		fails(t, l.Once(t.Context(), "job", mustNotRun(t)), ErrClosed, "closed")
 	})

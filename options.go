@@ -235,8 +235,11 @@ func WithAsyncUnlock() LockOption {
 // the first and the last machine's start of the same run, and shorter than the time to the next run, unless each run
 // has its own name. All clients that run the job must set the same.
 func WithDoneTTL(d time.Duration) OnceOption {
-	return onceOption(func(o *options) { o.doneTTL = d })
+	return onceOption(func(o *options) { o.doneTTL = min(d, longestDone) })
 }
+
+// longestDone is for ever, and keeps sums of times from overflowing.
+const longestDone = 100 * longestTTL
 
 // WithMaxRuns limits how many runs [Locker.Once] begins within the done TTL until one succeeds. The default is 3; 0
 // sets no limit.
