@@ -128,8 +128,12 @@ func (e *Elector) Close(context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed = true
-	if e.lock == nil || e.lock.Err() != nil {
+	if e.lock == nil {
 		return nil
 	}
-	return e.lock.Unlock()
+	led := e.lock.Err() == nil
+	if err := e.lock.Unlock(); led { // else masters may keep the hold beyond its maximum: redlock.WithMaxHold
+		return err
+	}
+	return nil
 }

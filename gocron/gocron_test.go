@@ -251,3 +251,21 @@ func TestOneLeader(t *testing.T) {
 		}
 	})
 }
+
+// After redlock.WithMaxHold the masters keep the lock for jobs that still run, and Close says that none does.
+func TestClosePastTheLongestTerm(t *testing.T) {
+	bubble(t, func(w *world) {
+		a := redlockgocron.NewElector(w.locker("a"), "leader", redlock.WithMaxHold(time.Second))
+		b := redlockgocron.NewElector(w.locker("b"), "leader")
+		if err := a.IsLeader(w.Context()); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		if err := a.Close(w.Context()); err != nil || a.Lock() != nil {
+			w.Errorf("Close past the longest term: %v", err)
+		}
+		if err := b.IsLeader(w.Context()); err != nil {
+			w.Error(err)
+		}
+	})
+}
