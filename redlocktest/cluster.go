@@ -147,7 +147,8 @@ func (c *Cluster) Empty(nodes ...int) {
 }
 
 // FastForward lets d pass on all nodes, and nowhere else: keys expire, TIME and the uptime move on.
-// The nodes' clocks stay ahead of the process's by d from then on.
+// The nodes' clocks stay ahead of the process's by d from then on. A Locker that notices does not count a node's vote
+// for its longest TTL, since keys expired early; one with redlock.NodeConfig.NoRestartGuard does.
 func (c *Cluster) FastForward(d time.Duration) {
 	c.clock.advance(d)
 	for _, nd := range c.nodes {
