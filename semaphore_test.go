@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,35 +137,6 @@ func TestWaiterTakesAnySlotThatBecomesFree(t *testing.T) {
 			settleNetwork()
 		}
 	})
-}
-
-// Many goroutines share a Semaphore: never more holders than permits, each gets its turns, and no key is left.
-func TestManyGoroutinesShareASemaphore(t *testing.T) {
-	for _, lockers := range []int{1, 3} {
-		bubble(t, 3, func(t *testing.T, fl *fleet) {
-			const permits, goroutines, turns = 3, 20, 10
-			all := fl.semaphores(lockers, permits)
-			var holders, most, got atomic.Int64
-			begun := time.Now()
-			together(goroutines, func(i int) {
-				for range turns {
-					k := must(all[i%lockers].Acquire(t.Context()))(t)
-					n := holders.Add(1)
-					for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
-					}
-					time.Sleep(5 * time.Millisecond)
-					holders.Add(-1)
-					got.Add(1)
-					_ = k.Unlock()
-				}
-			})
-			if most.Load() != permits || got.Load() != goroutines*turns {
-				t.Errorf("got %d holders at most and %d turns, want %d and %d", most.Load(), got.Load(), permits, goroutines*turns)
-			}
-			t.Logf("%d Lockers: %d turns of 5 ms with %d permits in %v", lockers, got.Load(), permits, time.Since(begun))
-			fl.clean()
-		})
-	}
 }
 
 func TestPermitIsALock(t *testing.T) {
