@@ -44,7 +44,7 @@ var (
 	release = undo(command{read: readRelease, reader: stopReading}, toRelease,
 		"free", "readers", "queue", "watchers", "value", "release")
 	adopt          = script(command{read: readAcquire}, rows(4), "revoked", "label", "watchers", "adopt")
-	revert         = undo(command{}, rows(2), "revoked", "readers", "queue", "revert")
+	revert         = undo(command{}, rows(2), "revoked", "readers", "queue", "watchers", "revert")
 	acquireOrQueue = &command{Command: acquire.Command, read: acquire.read} // acquire, with a channel
 	acquireAll     = script(command{read: readAcquire}, rowForAll(3), "revoked", "label", "watchers", "acquire_all")
 	enqueue        = script(command{read: readAcquire, reader: read}, rows(4), queueing("enqueue")...)

@@ -2,16 +2,17 @@
 -- KEYS[i] a lock key   KEYS[n+1] the set of tokens
 -- ARGV[2i-1] the owner that adopted   ARGV[2i] the former owner; if that was revoked, the lock goes to who waits
 -- Reply: n
--- Follows revoked (revoked), queue (hand_over).
+-- Follows revoked (revoked, told), queue (hand_over), watchers (changed).
 local n = #ARGV / 2
 for i = 1, n do
   local key = KEYS[i]
-  if redis.call('MGET', key)[1] ~= ARGV[2 * i - 1] then
-    -- not adopted here
-  elseif not revoked(ARGV[2 * i]) then
-    redis.call('SET', key, ARGV[2 * i], 'KEEPTTL')
-  elseif not hand_over(key) then
-    redis.call('DEL', key)
+  if redis.call('MGET', key)[1] == ARGV[2 * i - 1] then -- else not adopted here
+    if not revoked(ARGV[2 * i]) then
+      redis.call('SET', key, ARGV[2 * i], 'KEEPTTL')
+    elseif not hand_over(key) then
+      redis.call('DEL', key)
+    end
+    if told then changed(key) end
   end
 end
 return n

@@ -36,7 +36,7 @@ for i = 1, n do
   end
   local channels = string.gsub(base .. 'wake:' .. string.sub(owner, 20, 28), '[*?%[\\]', '\\%0') .. ':*'
   for _, channel in ipairs(redis.pcall('PUBSUB', 'CHANNELS', channels)) do
-    call('PUBLISH', channel, owner .. ' revoked ' .. key)
+    redis.pcall('PUBLISH', channel, owner .. ' revoked ' .. key)
   end
   changed(key)
   usual = usual + codes[i]

@@ -13,7 +13,7 @@ var begunBy = map[string][]string{
 	"read":         {"revoked", "label", "readers", "queue", "join", "watchers"},
 	"keep_reading": {"revoked", "readers"},
 	"extend":       {"revoked", "watchers", "value"},
-	"revert":       {"revoked", "readers", "queue"},
+	"revert":       {"revoked", "readers", "queue", "watchers"},
 	"stop_reading": {"readers", "queue", "watchers"},
 	"acquire":      {"revoked", "usual", "label", "readers", "queue", "join", "watchers"},
 	"survey":       {"readers", "queue"},
