@@ -141,8 +141,9 @@ func (h *hold) unkeep() bool {
 
 // revoked ends, when enough nodes have told so, the hold that an administrator has taken from an owner.
 func (l *Locker) revoked(node int, owner string) {
-	for _, s := range l.schedule.Sleepers() {
-		if h := s.(*hold); h.owner.String() == owner {
+	id, _ := uuid.Parse(owner)
+	for _, s := range l.schedule.Sleepers() { // there may be many, and many messages
+		if h := s.(*hold); h.owner == id && h.owner.String() == owner {
 			h.revoked(node)
 		}
 	}

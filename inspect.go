@@ -3,6 +3,7 @@ package redlock
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -62,6 +63,9 @@ type NodeInspection struct {
 	value string // the owner's, as value.lua has it; "": none
 	held  int64  // the owner's token, as far as the node knows
 }
+
+// stays reports whether the node has what never ends by itself.
+func (n NodeInspection) stays() bool { return n.Remaining < 0 }
 
 // Runs is what is known about a name's runs; see [Locker.Once].
 type Runs struct {
@@ -141,6 +145,7 @@ func (l *Inspector) Watch(ctx context.Context, name string) iter.Seq2[Inspection
 			heard.told.Store(0)
 			_, heard.accepts = l.hears()
 			i, err := l.look(ctx, "watch", name, key, l.listeners.channelArg)
+			looked := l.opts.clock.now()
 			switch ended := l.ended(ctx); {
 			case ctx.Err() != nil:
 				return
@@ -148,7 +153,7 @@ func (l *Inspector) Watch(ctx context.Context, name string) iter.Seq2[Inspection
 				yield(i, failed("watch", name, ended))
 				return
 			case err == nil && last != nil && last.supersedes(&i):
-				last.Remaining = i.Remaining
+				last.Remaining, last.Nodes = i.Remaining, i.Nodes
 			case err != nil && last == nil && !first: // told before
 			default:
 				if !yield(i, err) {
@@ -158,7 +163,7 @@ func (l *Inspector) Watch(ctx context.Context, name string) iter.Seq2[Inspection
 					last = nil
 				}
 			}
-			l.awaitChange(ctx, heard, last)
+			l.awaitChange(ctx, heard, last, looked)
 		}
 	}
 }
@@ -182,17 +187,16 @@ const (
 )
 
 // awaitChange returns when it is time to look again: when a majority of the nodes has told of a change, when the lock
-// that was found last may have ended by itself, and else after a while.
-func (l *Inspector) awaitChange(ctx context.Context, heard *look, last *Inspection) {
-	begun := l.opts.clock.now()
+// that was found last may have ended by itself, and else a while after the last look, which the nodes count from, too.
+func (l *Inspector) awaitChange(ctx context.Context, heard *look, last *Inspection, looked instant) {
 	most := lookAfter - chance.Duration(lookAfter/4) // not all at one moment
 	switch {
 	case last == nil:
 		most = unheard
-	case last.Owner != "":
+	case last.Owner != "" && (last.Remaining > 0 || !slices.ContainsFunc(last.Nodes, NodeInspection.stays)):
 		most = max(gather, min(most, last.Remaining+time.Millisecond))
 	}
-	timer := time.NewTimer(min(most, unheard-chance.Duration(unheard/4)))
+	timer := time.NewTimer(min(most-l.opts.clock.now().since(looked), unheard-chance.Duration(unheard/4)))
 	defer timer.Stop()
 	for told := false; ; {
 		select {
@@ -205,7 +209,7 @@ func (l *Inspector) awaitChange(ctx context.Context, heard *look, last *Inspecti
 				timer.Reset(gather)
 			}
 		case <-timer.C:
-			left := most - l.opts.clock.now().since(begun)
+			left := most - l.opts.clock.now().since(looked)
 			if hears, accepts := l.hears(); told || left <= 0 || !hears || accepts != heard.accepts {
 				return
 			}
@@ -423,7 +427,12 @@ func readInspect(reply any) quorum.Answer {
 		}
 		s.token = int64(known)
 	}
-	s.held = s.token
+	// A hold proposes its token when it draws its owner or later. An older one is an earlier holder's, of a hold that has
+	// none, say.
+	id, err := uuid.Parse(s.owner)
+	if s.held = s.token; err == nil && id.Version() == 7 && s.token/1000 < int64(binary.BigEndian.Uint64(id[:8])>>16) {
+		s.held = 0
+	}
 	if t := text(9); len(t) >= valueAt && t[:ownerLen] == s.owner {
 		s.value = t
 		s.held, _ = token.Parse(t[heldTokenAt:][:tokenLen])

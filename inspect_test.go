@@ -188,3 +188,21 @@ func TestInspectOfSplitVotes(t *testing.T) {
 		}
 	})
 }
+
+// A hold without a token has none, whatever the nodes remember of an earlier one.
+func TestInspectShowsNoEarlierHoldersToken(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a"), fl.locker("b")
+		fenced := must(a.Lock(t.Context(), "job"))(t)
+		waiter := async(func() *Lock { return must(b.Lock(t.Context(), "job", WithoutFencing()))(t) })
+		time.Sleep(time.Second)
+		equals(t, must(a.Inspect(t.Context(), "job"))(t).Token, fenced.Token(), "the token of who has it")
+		succeeds(t, fenced.Unlock())
+		k := <-waiter
+		seen := must(a.Inspect(t.Context(), "job"))(t)
+		equals(t, seen.Owner, k.Owner(), "the owner")
+		equals(t, seen.Token, 0, "the token of one without")
+		equals(t, seen.Age, 0, "its age")
+		succeeds(t, k.Unlock())
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -181,6 +182,49 @@ func TestWatchWithoutMessages(t *testing.T) {
 	})
 }
 
+// What never ends by itself is not looked at again and again.
+func TestAWatchDoesNotSpinOnAKeyThatStays(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		fl.nodes.do("SET", "job", "somebody's")
+		var looks atomic.Int64
+		s := watching(t, fl.locker("c").Inspector, "job")
+		s.sees("somebody's", atOnce)
+		fl.nodes[0].Alter(func(c sim.Command) (any, bool, time.Duration) {
+			if len(c.Args) > 1 && c.Args[1] == inspect.Script.SHA {
+				looks.Add(1)
+			}
+			return nil, false, 0
+		})
+		time.Sleep(time.Minute)
+		between(t, looks.Load(), 6, 8, "looks within a minute")
+		fl.nodes.do("DEL", "job")
+		s.sees("free", lookAfter)
+		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
+		s.sees(k.Owner(), atOnce)
+	})
+}
+
+// A loop that took so long that the nodes have ended telling it is told again as soon as it goes on.
+func TestAWatchIsToldAgainAfterALongPause(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		a, got, unlocked := fl.locker("a"), make(chan *Lock, 1), make(chan time.Time, 1)
+		for i := range fl.locker("c").Watch(t.Context(), "job") {
+			switch {
+			case len(unlocked) > 0:
+				equals(t, i.Owner, "", "the owner")
+				between(t, time.Since(<-unlocked), 0, atOnce, "until it is shown")
+				return
+			case i.Owner == "": // what comes is found by a look, so no message is left
+				time.AfterFunc(2*time.Second, func() { got <- must(a.Lock(t.Context(), "job", WithoutFencing()))(t) })
+			default:
+				k := <-got
+				time.Sleep(20 * time.Second)
+				time.AfterFunc(time.Second, func() { unlocked <- time.Now(); succeeds(t, k.Unlock()) })
+			}
+		}
+	})
+}
+
 // A value belongs to its hold, however late it arrives, and ends with it.
 func TestValue(t *testing.T) {
 	for name, lock := range some("Lock", "TryLock", "without tokens", "LockAll") {
@@ -218,19 +262,40 @@ func TestValue(t *testing.T) {
 	})
 }
 
-// A hold whose value no majority confirms was not acquired.
+// A hold whose value no majority confirms was not acquired, and so it was not lost. A ticket can be used again.
 func TestAValueThatIsNotConfirmed(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		a := fl.locker("a")
-		succeeds(t, must(a.TryLock(t.Context(), "job", WithValue("x")))(t).Unlock())
-		settleNetwork()
-		fl.nodes[:2].each(func(n *sim.Node) {
-			n.Alter(func(c sim.Command) (any, bool, time.Duration) {
-				return sim.Error("OOM not allowed"), len(c.Args) > 1 && c.Args[1] == extend.Script.SHA, 0
+		a, name, value := fl.locker("a"), "job", WithValue("x")
+		ticket := must(must(a.TryLock(t.Context(), "handed", value))(t).Ticket())(t)
+		for _, c := range []struct {
+			reply any // nil: none, for so long
+			late  time.Duration
+			want  error
+		}{{sim.Error("OOM not allowed"), 0, ErrNoQuorum}, {[]any{int64(3)}, 0, ErrTaken}, {nil, 240 * ms, ErrNoQuorum}} {
+			settleNetwork()
+			fl.nodes[:2].each(func(n *sim.Node) {
+				n.Alter(func(of sim.Command) (any, bool, time.Duration) {
+					if len(of.Args) < 2 || of.Args[1] != extend.Script.SHA {
+						return nil, false, 0
+					}
+					return c.reply, c.reply != nil, c.late
+				})
 			})
-		})
-		failsAll(t, errOf(a.TryLock(t.Context(), "job", WithValue("x"))), ErrNoQuorum, ErrNotAcquired)
-		fl.clean()
+			short := WithTTL(200 * ms)
+			for _, err := range []error{
+				errOf(a.TryLock(t.Context(), name, value, short)),
+				errOf(a.Semaphore(name, 1).TryAcquire(t.Context(), value, short)),
+			} {
+				failsAlone(t, err, c.want, ErrLost)
+				failsSaying(t, err, ErrNotAcquired, name+":")
+			}
+			if c.want == ErrNoQuorum && c.late == 0 {
+				fails(t, errOf(a.Adopt(t.Context(), ticket, value)), c.want)
+			}
+		}
+		succeeds(t, must(a.Adopt(t.Context(), ticket))(t).Unlock())
+		time.Sleep(10 * time.Second)
+		fl.nothingLeft()
 	})
 }
 
@@ -341,6 +406,9 @@ func TestForceUnlockIsToldAtOnce(t *testing.T) {
 		succeeds(t, k.Err(), "a minority has told of it")
 		a.revoked(4, k.Owner())
 		fails(t, k.Err(), ErrLost)
+		fl.nodes.deny("publish")
+		last := must(a.Lock(t.Context(), "last"))(t)
+		succeeds(t, a.ForceUnlock(t.Context(), "last", last.Owner()), "without the right to tell")
 	})
 }
 

@@ -43,6 +43,7 @@ type Inspector struct {
 	ebb        states      // changes when no call or no hold is left, from Shutdown on
 	drained    atomic.Bool // Shutdown found neither
 	calls      inFlight
+	work       inFlight            // functions of Do and Once, which Shutdown waits for even if their holds are lost
 	turns      *semaphore.Weighted // to ask for a lock, maxAsking of them: see admit
 	opened     time.Time           // when New was called
 	futile     atomic.Int64        // how long after that a call last found no majority connected, in ns; 0: none did
@@ -123,6 +124,7 @@ func newInspector(op string, nodes []string, opts []Option) (*Inspector, error) 
 			l.ebb.change()
 		}
 	}
+	l.work.none = l.calls.none
 	l.schedule.Start(o.clock.local, l.calls.none)
 	l.calls.idle, l.turns = make(chan struct{}), semaphore.NewWeighted(maxAsking)
 	l.local.Init(o.clock.local)
@@ -172,8 +174,8 @@ func (l *Inspector) Close() error {
 
 // Shutdown closes the Locker in good order, as for a rolling deployment: calls that acquire fail with [ErrClosed] from
 // now on, those that wait as well, unless their context carries a hold of this Locker that has not ended (see
-// [Lock.Context]), since work in progress may need one more lock. All else goes on. When no hold is left and no call in
-// flight, Shutdown closes the Locker, and returns nil.
+// [Lock.Context]), since work in progress may need one more lock. All else goes on. When no hold is left, no call in
+// flight and no function of Do or Once, not even one whose hold was lost, Shutdown closes the Locker, and returns nil.
 //
 // If ctx ends before, Shutdown closes the Locker at once, as [Inspector.Close] does: the holds that are left end with
 // ErrClosed, and the nodes keep them for the rest of the TTL, since their work may still be running. The error then
@@ -192,7 +194,7 @@ func (l *Locker) Shutdown(ctx context.Context) (err error) {
 func (l *Inspector) drain(ctx context.Context) error {
 	for {
 		changed := l.ebb.next() // before it is looked whether anything is left
-		if l.schedule.EmptyAnd(func() bool { return l.calls.state.Load() == 0 }) {
+		if l.schedule.EmptyAnd(func() bool { return l.calls.state.Load() == 0 && l.work.state.Load() == 0 }) {
 			l.drained.Store(true)
 			return nil
 		}

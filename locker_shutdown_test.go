@@ -271,3 +271,30 @@ func TestShutdownSeesAHoldThatReachesItsMaximum(t *testing.T) {
 		fl.clean()
 	})
 }
+
+// A function that is stopping because its hold was lost is work in progress, too.
+func TestShutdownWaitsForWorkWhoseHoldWasLost(t *testing.T) {
+	type work = func(ctx context.Context, k *Lock) error
+	for name, do := range map[string]func(*Locker, context.Context, work) error{
+		"Do":     func(l *Locker, ctx context.Context, f work) error { return l.Do(ctx, "job", f) },
+		"permit": func(l *Locker, ctx context.Context, f work) error { return l.Semaphore("job", 1).Do(ctx, f) },
+		"Once":   func(l *Locker, ctx context.Context, f work) error { return l.Once(ctx, "job", f) },
+	} {
+		subtest(t, name, 3, func(t *testing.T, fl *fleet) {
+			l, stopped := fl.locker("a"), false
+			worked := async(func() error {
+				return do(l, t.Context(), func(_ context.Context, k *Lock) error {
+					succeeds(t, fl.locker("b").ForceUnlock(t.Context(), k.Name(), k.Owner()))
+					fails(t, k.Extend(t.Context()), ErrLost)
+					time.Sleep(time.Minute)
+					stopped = true
+					return nil
+				})
+			})
+			time.Sleep(time.Second)
+			succeeds(t, l.Shutdown(t.Context()))
+			equals(t, stopped, true, "stopped")
+			fails(t, <-worked, ErrLost)
+		})
+	}
+}

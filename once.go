@@ -141,6 +141,8 @@ func (j *job) succeed(ctx context.Context, lock *Lock) error {
 
 // run calls fn, and records the failure if it fails.
 func (j *job) run(ctx context.Context, lock *Lock, fn func(context.Context, *Lock) error) (err error) {
+	j.locker.work.begin()
+	defer j.locker.work.end()
 	held, cancel := lock.Context(ctx)
 	// The run continues until fn returns, even if ctx ends first.
 	kept, stop := lock.Context(context.WithoutCancel(ctx))

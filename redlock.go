@@ -94,6 +94,8 @@ func (l *Locker) Do(
 
 // do runs fn with the hold, and unlocks.
 func (k *Lock) do(ctx context.Context, fn func(context.Context, *Lock) error) (err error) {
+	k.hold.locker.work.begin()
+	defer k.hold.locker.work.end()
 	held, cancel := k.Context(ctx)
 	defer cancel()
 	defer func() { err = errors.Join(err, k.Unlock()) }()
@@ -235,6 +237,8 @@ func (l *Locker) acquireValued(
 			h.tenure.want.observed = observed
 			return h, nil
 		}
+		err = notValued(err, &want)
+		h.tenure.want.from = want.from // so that an adoption is undone, and can be tried again
 		h.discard()
 		if !want.waits {
 			return nil, err
@@ -243,6 +247,22 @@ func (l *Locker) acquireValued(
 			return nil, waitEnded(err, ended)
 		}
 	}
+}
+
+// notValued returns the error of a call that has not acquired, in place of that of a hold which has ended.
+func notValued(err error, want *acquisition) error {
+	var q *QuorumError
+	switch {
+	case errors.As(err, &q):
+		with := *q
+		if with.Name = want.name; with.refused {
+			with.reason = ErrTaken
+		}
+		return &with
+	case errors.Is(err, ErrLost):
+		return failed(want.op, want.name, ErrNoQuorum) // the answers came when its time was over
+	}
+	return err
 }
 
 // handOut returns the first handle of a new hold and schedules its renewal or its end.
