@@ -143,7 +143,7 @@ func (h *hold) unkeep() bool {
 func (l *Locker) revoked(node int, owner string) {
 	id, _ := uuid.Parse(owner)
 	for _, s := range l.schedule.Sleepers() { // there may be many, and many messages
-		if h := s.(*hold); h.owner == id && h.owner.String() == owner {
+		if h := s.(*hold); h.owner == id {
 			h.revoked(node)
 		}
 	}

@@ -118,7 +118,7 @@ func (l *Locker) acquireInOrder(ctx context.Context, want acquisition, last erro
 	var steps []*hold
 	defer func() {
 		for _, h := range steps {
-			h.discard()
+			h.discard(nil)
 		}
 	}()
 	opts := *want.opts

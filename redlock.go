@@ -216,7 +216,7 @@ func (l *Locker) run(
 		// It was found while the call waited. Each node tells of it before it votes. A node that has not answered yet may
 		// put the hold into its queue: so it ends as holds do. Nobody was told of it.
 		h.tenure.want.observed = nil
-		h.discard()
+		h.discard(nil)
 		return nil, failed(want.op, want.name, conflict)
 	}
 	return h, err
@@ -238,8 +238,7 @@ func (l *Locker) acquireValued(
 			return h, nil
 		}
 		err = notValued(err, &want)
-		h.tenure.want.from = want.from // so that an adoption is undone, and can be tried again
-		h.discard()
+		h.discard(want.from) // so that an adoption is undone, and can be tried again
 		if !want.waits {
 			return nil, err
 		}

@@ -65,10 +65,12 @@ func (h *hold) release(r *round, t *tenure, now time.Time) error {
 
 var errDiscarded = errors.New("discarded")
 
-// discard ends a hold that has no handle, and releases it on the nodes even if Close has ended it before.
-func (h *hold) discard() {
+// discard ends a hold that has no handle, and releases it on the nodes even if Close has ended it before. A hold that
+// was adopted from an owner goes back to it; nil: it was not.
+func (h *hold) discard(from any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.tenure.want.from = from
 	if ended := h.ended(); ended == nil {
 		h.finish(errDiscarded, true)
 	} else if errors.Is(ended, ErrClosed) {
