@@ -36,7 +36,7 @@ func (j *job) setEntry(lock *Lock, state string) {
 func (l *Locker) newJob(ctx context.Context, op, name string, opts []OnceOption) (*job, []LockOption, error) {
 	o, err := applyOptions(l.opts, opts)
 	if err == nil {
-		err = cmp.Or(o.checkOnce(), l.mayLock(), l.isShut(ctx))
+		err = cmp.Or(o.checkOnce(), l.isShut(ctx), l.mayLock())
 	}
 	if err != nil {
 		return nil, nil, err

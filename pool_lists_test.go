@@ -228,7 +228,7 @@ func TestARefusedClientIsClosedWithAHold(t *testing.T) {
 		fl.cut("a", 0, 1)
 		fl.cut("b", 2, 3)
 		a := must(fl.open("a", c.old))(t)
-		must(fl.open("b", c.new))(t)
+		ticket := must(must(must(fl.open("b", c.new))(t).Lock(t.Context(), "handed"))(t).Ticket())(t)
 		must(a.TryLock(t.Context(), "job"))(t)
 		fl.mend("a", 0, 1)
 		for begun := time.Now(); a.mayLock() == nil && time.Since(begun) < establishedAfter; time.Sleep(100 * ms) {
@@ -244,6 +244,9 @@ func TestARefusedClientIsClosedWithAHold(t *testing.T) {
 		}
 		time.Sleep(ms)
 		succeeds(t, a.Close())
+		for name, call := range everyCall(ticket) {
+			fails(t, errOf(call(t.Context(), a)), ErrClosed, name)
+		}
 		fl.net.Release(link0("a", 4), sim.Both)
 		settleNetwork()
 		for _, n := range fl.nodes[2:5] {

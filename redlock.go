@@ -43,6 +43,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -161,12 +162,10 @@ func (l *Locker) call(
 		want.observed = l.events.observe(ctx, want.op, want.name)
 	}
 	var h *hold
-	if err = l.mayLock(); err == nil {
-		err = l.begin(ctx)
-	}
-	if err == nil {
+	if err = l.begin(ctx); err == nil {
 		defer l.calls.end() // when the outcome is told, and the schedule has the hold: Close looks at both
-		err = l.isShut(ctx) // after begin: so Shutdown waits for this call, or the call knows of Shutdown
+		// After begin: so Shutdown waits for this call, or the call knows of Shutdown.
+		err = cmp.Or(l.isShut(ctx), l.mayLock())
 	}
 	if err != nil {
 		err = failed(want.op, want.name, err)
