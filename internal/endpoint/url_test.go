@@ -2,8 +2,12 @@ package endpoint
 
 import (
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 func TestParse(t *testing.T) {
@@ -40,20 +44,11 @@ func TestParse(t *testing.T) {
 
 // Without user and password, a URL leads to the same server.
 func TestSplitURL(t *testing.T) {
-	for raw, want := range map[string][4]string{
-		"h":                             {"redis://h", "h:6379", "", ""},
-		"u:p@h:7001/3":                  {"redis://h:7001/3", "h:7001", "u", "p"},
-		"redis://h":                     {"redis://h", "h:6379", "", ""},
-		"rediss://u:p%40@H:1/":          {"rediss://H:1/", "h:1", "u", "p@"},
-		"redis://u:p@ss@[::1]:7":        {"redis://[::1]:7", "[::1]:7", "u", "p@ss"},
-		"redis://p@h":                   {"redis://h", "h:6379", "", "p"},
-		"redis://u:@h":                  {"redis://h", "h:6379", "u", ""},
-		"unix:///run/r@1.sock":          {"unix:///run/r@1.sock", "unix:///run/r@1.sock", "", ""},
-		"unix://u:p@/run/r@1.sock?db=2": {"unix:///run/r@1.sock?db=2", "unix:///run/r@1.sock", "u", "p"},
-	} {
+	for at, cells := range cases.Rows(t, "testdata/split_urls.txt", 5) {
+		raw := cells[0]
 		bare, addr, user, password, err := SplitURL(raw)
-		if got := [4]string{bare, addr, user, password}; err != nil || got != want {
-			t.Errorf("%s: got %q, %v, want %q", raw, got, err, want)
+		if got := []string{bare, addr, user, password}; err != nil || !slices.Equal(got, cells[1:]) {
+			t.Errorf("%s: got %q, %v, want %q", at, got, err, cells[1:])
 		}
 		of, _ := Parse(raw)
 		of.Username, of.Password = "", ""
@@ -69,56 +64,11 @@ func TestSplitURL(t *testing.T) {
 // The error for a bad URL says what is wrong, and quotes no part of a password.
 func TestBadURLs(t *testing.T) {
 	const secret = "hunter2"
-	for url, want := range map[string]string{
-		"":                                          "not a URL",
-		" ":                                         "not a URL",
-		secret + "://rest@h:6379":                   "unknown scheme: use redis",
-		"::1":                                       "needs brackets",
-		"localhost:port":                            "and not host:port",
-		"/run/r.sock":                               "no host",
-		"h:" + secret + "@":                         "no host",
-		"redis://u:%zz" + secret + "@h":             "percent-encode",
-		"redis://u:" + secret + "@h:" + secret:      "percent-encode",
-		"redis://:p@" + secret + "/wo#rd@h:6379":    "percent-encode",
-		"redis://u:" + secret + "/w@h":              "percent-encode",
-		"redis://u:" + secret + "#w@h":              "percent-encode",
-		"redis://u:" + secret + "?w@h":              "percent-encode",
-		"redis://u:" + secret + "%@h":               "percent-encode",
-		"redis://" + secret + "/w@h":                "percent-encode",
-		"redis://" + secret + "#w@h":                "percent-encode",
-		"redis://" + secret + "?w@h":                "percent-encode",
-		"redis://u:12/" + secret + "@h":             "percent-encode",
-		"redis://u:12?" + secret + "@h":             "percent-encode",
-		"redis://u:12#" + secret + "@h":             "percent-encode",
-		"redis://u:12/" + secret + "%40@h":          "percent-encode",
-		"u:" + secret + "/w@h:6379":                 "percent-encode",
-		"unix://u:" + secret + "/w@/run/r.sock":     "percent-encode",
-		"unix://u:12/" + secret + "@/run/r.sock":    "percent-encode",
-		"unix://u:p@/run/r.sock?db=" + secret + "@": "percent-encode",
-		"redis://u:" + secret + "@h:99999":          "port",
-		"redis://u:" + secret + "@":                 "no host",
-		"redis://u:" + secret + "@h/" + secret:      "database",
-		"redis://u:" + secret + "@h/-1":             "database",
-		"redis://u:" + secret + "@h/0?t=" + secret:  "query",
-		"http://u:" + secret + "@h":                 `scheme "http"`,
-		"a,b,c":                                     "more than one node",
-		"a:1 b:2":                                   "more than one node",
-		"redis://u:" + secret + "@a/0,b":            "more than one node",
-		"u:" + secret + "@a, u:" + secret + "@b":    "more than one node",
-		"redis://a:6379,redis://b:6379":             "more than one node",
-		"unix://run/r.sock":                         "three slashes",
-		"unix:///r.sock?database=" + secret:         "query",
-		"redis://u:" + secret + "@h:port":           "percent-encode",
-		"redis://u:" + secret + "@h:1 2":            "more than one node",
-		"redis://u:" + secret:                       "not host:port",
-		"redis://u:" + secret + "@[::1":             "percent-encode",
-		"redis://u:" + secret + "@%zz":              "percent-encode",
-		"\x7fredis://u:" + secret + "@h":            "percent-encode",
-		" redis://u:" + secret + "@h":               "percent-encode",
-	} {
+	for at, cells := range cases.Rows(t, "testdata/bad_urls.txt", 2) {
+		url := strings.ReplaceAll(cases.Must(strconv.Unquote(cells[0]))(t), "{secret}", secret)
 		_, err := Parse(url)
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
-			t.Errorf("%s: got %v, want %q", url, err, want)
+		if err == nil || !strings.Contains(err.Error(), cells[1]) || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: got %v", at, err)
 		}
 	}
 }
