@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/redlock/finding"
 	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/sim"
 )
@@ -50,7 +51,7 @@ func TestUndeclaredKeys(t *testing.T) {
 		want     string
 	}{
 		{"", 1, "finding undeclared"},
-		{"", 3, "finding undeclared, lock"},
+		{"", 3, "finding undeclared, lock, unavailable"},
 		{"--!df flags=allow-undeclared-keys\n", 3, "-"},
 	} {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
@@ -110,6 +111,9 @@ func (fl *fleet) underRefusal(t *testing.T) string {
 		for _, f := range n.Findings {
 			code, _, _ := strings.Cut(string(f.Code), "-") // reply-noperm or reply-err
 			fails = append(fails, "finding "+code)
+			if f.Severity == finding.Unavailable {
+				fails = append(fails, "unavailable")
+			}
 			if strings.Contains(f.Text, "local ") || strings.Contains(f.Text, "beginning with") {
 				t.Errorf("the finding quotes what was sent: %s", f.Text)
 			}

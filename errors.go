@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -137,7 +138,7 @@ type opError struct {
 
 // failed returns the error of an operation on a name.
 func failed(op, name string, reason error) *opError {
-	return &opError{op: op + " " + shown(name), reason: reason}
+	return &opError{op: strings.TrimSpace(op + " " + shown(name)), reason: reason}
 }
 
 // inner returns the text of an error for use inside another one: the package's name stands only at the front.
@@ -219,10 +220,14 @@ func (e *ReplyError) Error() string {
 		text += " (" + e.Command + ")"
 	}
 	advice := replyAdvice[e.Code]
-	if lower := strings.ToLower(text); strings.HasPrefix(lower, "err unknown ") && strings.Contains(lower, " command") {
+	switch lower := strings.ToLower(text); {
+	case strings.HasPrefix(lower, "err unknown ") && strings.Contains(lower, " command"):
 		advice = "the server lacks it, or renamed it: docs/operations.md has what is needed"
-	}
-	if e.hasNoPassword() {
+	case strings.Contains(lower, "acl failure in script"), e.Command != "" && strings.Contains(lower, unnamed):
+		advice = replyAdvice["NOPERM"]
+	case strings.Contains(lower, unnamed):
+		advice = "redlock doctor names it; " + replyAdvice["NOPERM"]
+	case e.hasNoPassword():
 		text = "ERR the server has no password"
 		advice = "leave it out, or name the user: default:PASSWORD@ works before and after one is set"
 	}
@@ -232,10 +237,26 @@ func (e *ReplyError) Error() string {
 	return text
 }
 
+const unnamed = "user executing the script can't run this command" // up to Redis 7.0, and without a code
+
 // hasNoPassword reports whether the node got a password without a user, and has none. From Redis 6 on, any password
 // does for the user default of such a node.
 func (e *ReplyError) hasNoPassword() bool {
 	return strings.Contains(e.Reply, "without any password configured") || strings.Contains(e.Reply, "no password is set")
+}
+
+// isOf reports whether a command is refused as such, not for what it would do.
+func (e *ReplyError) isOf(command string) bool {
+	return strings.Contains(strings.ToLower(e.Reply), "'"+command+"'")
+}
+
+// bars reports whether a lock that is free cannot be had from, or given back to, a node that replies so to what locks
+// need. testdata/refusals.txt has what each command is for.
+func (e *ReplyError) bars() bool { return !e.isOf("eval") && !slices.Contains(spared, e.Command) }
+
+// spared are the commands without which such a lock works: they are for waiters, runs and tokens.
+var spared = []string{
+	"get", "pexpireat", "pttl", "publish", "sadd", "zcard", "zcount", "zrank", "zremrangebyscore", "zrevrange", "zscore",
 }
 
 // refusesLogin reports whether user or password are wrong, or lack.

@@ -129,6 +129,11 @@ func TestTroubles(t *testing.T) {
 			"ERR|the server has no password (leave it out, or name the user: default:PASSWORD@ works before and after one " +
 				"is set)",
 		},
+		{
+			said("ERR The user executing the script can't run this command or subcommand script: 6d1f, on @user_script:7."),
+			"reply-err", "ERR|The user executing the script can't run this command or subcommand (redlock doctor names it; " +
+				"docs/operations.md has the ACL)",
+		},
 		{said("OOM full"), "reply-oom", "OOM|full (the node's memory is full: raise maxmemory)"},
 		{down(fmt.Errorf("%w: %w r1", ErrNodeRefused, errDuplicate)), "twice", "refused|the same server as r1"},
 		{down(fmt.Errorf("%w: a replica", ErrNodeRefused)), "refused", "refused|a replica"},

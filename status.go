@@ -183,15 +183,47 @@ func (n *node) addInfo(f *diagnosis.Facts, i *guard.Info) {
 // addTrial adds what a script may not do, and the largest token if it is too large.
 func (n *node) addTrial(f *diagnosis.Facts) {
 	t, now := n.trial.Load(), n.opts.clock.now()
+	if refusal := n.refusal(); refusal != nil {
+		f.ScriptRefused, f.ScriptReply = refusal.Error(), refusal.Code
+	}
+	f.Barred = n.bars() && n.peers.barred()
 	if t == nil {
 		return
 	}
-	if t.refusal != nil {
-		f.ScriptRefused, f.ScriptReply, f.Undeclared = t.refusal.Error(), t.refusal.Code, t.undeclared
-	}
-	if n.opts.fencing && n.tokens.TooFarAhead(t.largest, n.tokens.micros(now)) {
+	if f.Undeclared = t.undeclared; n.opts.fencing && n.tokens.TooFarAhead(t.largest, n.tokens.micros(now)) {
 		f.Token, f.TokenAhead, f.FloorKey = t.largest, n.tokens.ahead(t.largest, now), n.rules.FloorKey()
 	}
+}
+
+// refusal returns what the node refuses of what locks need, or nil: of EVAL, or else EVALSHA, which asks for lists.
+func (n *node) refusal() (refusal *ReplyError) {
+	if t := n.trial.Load(); t != nil && t.refusal != nil {
+		return t.refusal
+	}
+	if errors.As(n.peers.agreement.Said(n.index).Refused, &refusal) && !refusal.isOf("evalsha") {
+		return nil
+	}
+	return refusal
+}
+
+// bars reports whether the node grants no lock although its vote may count. Its scripts are tried when its memory is
+// full, too, but what they delete first spares them the refusal.
+func (n *node) bars() bool {
+	i, _, _ := n.guard.Status()
+	full := i != nil && i.MaxMemory > 0 && i.UsedMemory >= i.MaxMemory && i.Policy == "noeviction"
+	refusal := n.refusal()
+	return full || refusal != nil && refusal.bars()
+}
+
+// barred reports whether such nodes, with those that do not vote, leave no majority.
+func (p *peers) barred() bool {
+	var out quorum.Set
+	for i, n := range p.nodes {
+		if _, down := n.conn.State(); down != nil || n.guard.Newcomer(n.opts.clock.local()) != nil || n.bars() {
+			out = out.With(i)
+		}
+	}
+	return p.electorate.Block(out)
 }
 
 // addLists adds the lists of nodes with which clients vote, as the node says.

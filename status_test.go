@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/redlock/finding"
 )
 
 // A frozen node is said to be silent, before its connection is replaced and after that: its address is right.
@@ -35,6 +37,30 @@ func TestAFrozenNodeIsSilent(t *testing.T) {
 		failsAll(t, quorumError(t, err).Nodes[0].Err, ErrNodeTimeout, ErrNodeDown)
 		fl.nodes[0].Resume()
 	})
+}
+
+// A majority votes, and no lock can be taken: what keeps the others from it counts, too.
+func TestMemoryThatIsFullOnMostNodes(t *testing.T) {
+	for _, c := range []struct {
+		full, down int
+		want       finding.Severity
+	}{{1, 0, finding.Degraded}, {2, 0, finding.Unavailable}, {1, 1, finding.Unavailable}} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a")
+			for _, n := range fl.nodes[:c.full] {
+				n.SetConfig("maxmemory", "1")
+			}
+			for _, n := range fl.nodes[3-c.down:] {
+				n.Crash(false)
+			}
+			settleNetwork()
+			_, err := l.TryLock(t.Context(), "job")
+			found := l.Status(t.Context())[0].Findings[0]
+			if (err != nil) != (c.want == finding.Unavailable) || found.Code != finding.Memory || found.Severity != c.want {
+				t.Errorf("%+v: got %v, %+v", c, err, found)
+			}
+		})
+	}
 }
 
 // A server's idle timeout that ends between two probes is noted. Nothing but Nodes asks for it.

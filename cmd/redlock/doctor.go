@@ -38,9 +38,9 @@ EXIT CODES
    1     degraded: locks are safe, but a node does not vote, or something
          ought to be changed
    2     unsafe: a lock may be granted twice
-   3     unavailable: no lock can be taken, since no majority votes or this
-         list of nodes is refused. Masters that have just been started will
-         vote after the restart guard
+   3     unavailable: no lock can be taken, since no majority votes or grants
+         what locks need, or this list of nodes is refused. Masters that have
+         just been started will vote after the restart guard
    64    wrong usage: flags, settings or nodes`),
 		Flags:  withNodes(jsonFlag("print one JSON object")),
 		Action: settled(doctorAction),
@@ -231,10 +231,14 @@ func (d *diagnosis) print(p terminal.Printer) error {
 	}
 	verdict := verdicts[d.worst]
 	text := p.Paint(verdict.colour, verdict.word) + ": " + votesInWords(d.nodes)
-	if slices.ContainsFunc(d.findings, func(f numbered) bool {
-		return f.Code == finding.Lists && f.Severity == finding.Unavailable
-	}) {
-		text += ", but not for clients with this list"
+	unavailable := func(f numbered) bool { return f.Severity == finding.Unavailable }
+	if at := slices.IndexFunc(d.findings, unavailable); at >= 0 {
+		switch f := d.findings[at]; {
+		case f.Code == finding.Lists:
+			text += ", but not for clients with this list"
+		case f.node != "":
+			text += ", but too few may do what locks need"
+		}
 	}
 	if slices.ContainsFunc(d.lists, func(l nodeList) bool { return !l.majority() }) && d.soon > 0 {
 		text += "; a majority will in " + span(d.soon)

@@ -90,7 +90,7 @@ var table = []row{
 	},
 	{
 		finding.Memory, finding.Degraded, func(f *Facts) bool { return f.MaxMemory > 0 && f.UsedMemory > f.MaxMemory/10*9 },
-		"{used} of {maxmemory} bytes are in use: soon no lock can be taken there",
+		"{used} of {maxmemory} bytes are in use{barred}: with none left, no lock can be taken there",
 		"raise maxmemory, or move what else is stored there",
 	},
 	{
@@ -122,12 +122,12 @@ var table = []row{
 	},
 	{
 		finding.UndeclaredKeys, finding.Degraded, func(f *Facts) bool { return f.ScriptRefused != "" && f.Undeclared },
-		"scripts may not use keys that they do not declare, so no lock can be taken or released there: {script refused}",
+		"scripts may not use keys that they do not declare{barred}: {script refused}",
 		"lua-strict-key-accessing no (Kvrocks); --default_lua_flags=allow-undeclared-keys (Dragonfly)",
 	},
 	{
 		"reply-{script reply}", finding.Degraded, func(f *Facts) bool { return f.ScriptRefused != "" && !f.Undeclared },
-		"scripts may not do all that locks need: {script refused}",
+		"scripts may not do all that locks need{barred}: {script refused}",
 		"see the code in docs/operations.md",
 	},
 	{
@@ -184,8 +184,12 @@ func Findings(f *Facts) (list []finding.Finding) {
 		if words == nil {
 			words = f.words()
 		}
+		severity := r.severity
+		if f.Barred && strings.Contains(r.text, "{barred}") {
+			severity = finding.Unavailable
+		}
 		list = append(list, finding.Finding{
-			Code: finding.Code(words.Replace(string(r.code))), Severity: r.severity,
+			Code: finding.Code(words.Replace(string(r.code))), Severity: severity,
 			Text: words.Replace(r.text), Remedy: words.Replace(r.remedy),
 		})
 	}
@@ -194,7 +198,12 @@ func Findings(f *Facts) (list []finding.Finding) {
 
 // words puts the facts in the place of the words in braces that the table has.
 func (f *Facts) words() *strings.Replacer {
+	barred := ""
+	if f.Barred {
+		barred = ", here and on so many nodes that locks fail"
+	}
 	return strings.NewReplacer(
+		"{barred}", barred,
 		"{error}", f.Error, "{reply}", strings.ToLower(f.Reply), "{odd}", f.Odd,
 		"{info refused}", f.InfoRefused, "{config refused}", f.ConfigRefused,
 		"{record}", f.RecordKey, "{unkept}", f.Unkept,
