@@ -30,11 +30,11 @@ func bytesOf(name string) []byte {
 	return []byte(name)
 }
 
-// printJSON prints one object on one line.
-func printJSON(out io.Writer, v any) {
+// printJSON prints one object on one line. Where that fails on standard error, there is nobody to tell.
+func printJSON(out io.Writer, v any) error {
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // nobody to tell
+	return enc.Encode(v)
 }
 
 // show prints what a verb was asked for: an object with --json, or else words.

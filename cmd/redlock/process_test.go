@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -74,6 +75,9 @@ func TestRunSignalledWhileWaiting(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", sig, got, want)
 		}
 		s.expect("(end of output)")
+		if said := s.stderr.String(); strings.Count(said, "name") != 1 || !strings.HasSuffix(said, " ended the waiting\n") {
+			t.Errorf("%s: got %q", sig, said)
+		}
 		cases.Eventually(t, "one client", func() bool { return count() == 1 })
 	}
 	if after := owners(t, c, "name"); fmt.Sprint(after) != fmt.Sprint(before) {

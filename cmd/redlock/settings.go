@@ -134,7 +134,7 @@ func knownSettings(cmd *cli.Command) map[string]bool {
 func unsettable(cmd *cli.Command) map[string]string {
 	flags := make(map[string]string)
 	for old, now := range formerly {
-		flags[settingOf(old)] = now
+		flags[settingOf(old)] = settingOf(strings.TrimPrefix(now, "--"))
 	}
 	for _, verb := range cmd.Root().VisibleCommands() {
 		for _, flag := range verb.VisibleFlags() {

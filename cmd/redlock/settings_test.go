@@ -180,7 +180,7 @@ func TestMisspeltSettings(t *testing.T) {
 		"REDLOCK_NODES": "", "REDLOCK_PORT": "", "REDLOCK_SERVICE_HOST": "", "REDLOCK_PORT_6379_TCP": "",
 		"REDLOCK_NO_WAIT": "--no-wait", "REDLOCK_NOWAIT": "--no-wait", "REDLOCK_QUIET": "--quiet", "REDLOCK_YES": "--yes",
 		"REDLOCK_OLDER_THAN": "--older-than", "REDLOCK_AGAIN": "--again",
-		"REDLOCK_RESTART_GUARD": "--max-ttl", "REDLOCK_FENCE_RETENTION": "--max-ttl",
+		"REDLOCK_RESTART_GUARD": "REDLOCK_MAX_TTL", "REDLOCK_KILL_AFTER": "REDLOCK_TERM_BEFORE",
 		"REDLOCK_FOO": "", "REDLOCK_DB": "", "REDLOCK_PROVIDER": "", "MY_REDLOCK_WIAT": "", "REDLOCK_": "",
 	} {
 		got := strings.Join(misspelt([]string{"A", typed + "=s3cret"}, known, flags), "\n")

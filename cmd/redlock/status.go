@@ -88,7 +88,10 @@ func printStatus(p terminal.Printer, i redlock.Inspection, unknown error) error 
 			n.Addr, cmp.Or(n.Label, brief(n.Owner)), token(n.Token), left(n.Remaining), strconv.Itoa(n.Waiting), runs, counts,
 		})
 	}
-	return errors.Join(p.Print(append(lines, "")...), p.Table(rows))
+	if err := p.Print(append(lines, "")...); err != nil {
+		return err
+	}
+	return p.Table(rows)
 }
 
 func holder(i redlock.Inspection, unknown error) string {

@@ -92,15 +92,24 @@ func reports(cmd *cli.Command, find func() error) (stop func()) {
 
 // attempts keeps what the last attempt to get a lock has found. It is a Locker's observer.
 type attempts struct {
-	mu   sync.Mutex
-	last error // nil: no attempt has ended yet
+	mu     sync.Mutex
+	last   error      // nil: no attempt has ended yet; guarded by mu
+	barred chan error // gets that of an attempt for which too few nodes grant the rights; nil: nobody listens
 }
 
 func (a *attempts) observe(ev redlock.Event) {
-	if ev.Kind == redlock.EventAttempt {
-		a.mu.Lock()
-		a.last = ev.Err
-		a.mu.Unlock()
+	if ev.Kind != redlock.EventAttempt {
+		return
+	}
+	a.mu.Lock()
+	a.last = ev.Err
+	a.mu.Unlock()
+	var q *redlock.QuorumError
+	if errors.As(ev.Err, &q) && fewerThanNeeded(q, lacksRight) {
+		select {
+		case a.barred <- ev.Err:
+		default: // nobody listens, or has heard it
+		}
 	}
 }
 
@@ -180,7 +189,7 @@ func (c *command) await(ctx context.Context, cmd *cli.Command, locker *redlock.L
 	if !w.once {
 		stopReports = reports(cmd, c.attempts.found)
 		watching.Go(func() {
-			if end.refusal = untilRefused(w.ctx, done, locker); end.refusal != nil {
+			if end.refusal = untilRefused(w.ctx, done, locker, c.attempts.barred); end.refusal != nil {
 				cancel()
 			}
 		})
@@ -199,7 +208,8 @@ func (c *command) await(ctx context.Context, cmd *cli.Command, locker *redlock.L
 }
 
 // untilRefused returns why no majority is possible until somebody changes something, or nil when ctx or the wait ends.
-func untilRefused(ctx context.Context, done <-chan struct{}, locker *redlock.Locker) error {
+// barred tells of what only an attempt finds.
+func untilRefused(ctx context.Context, done <-chan struct{}, locker *redlock.Locker, barred <-chan error) error {
 	if err := refusedAtStart(locker); err != nil {
 		return err
 	}
@@ -209,6 +219,8 @@ func untilRefused(ctx context.Context, done <-chan struct{}, locker *redlock.Loc
 		}
 		select {
 		case <-time.After(checksRefused):
+		case err := <-barred:
+			return refusal{err}
 		case <-done:
 			return nil
 		case <-ctx.Done():
@@ -230,17 +242,27 @@ func refusedAtStart(locker *redlock.Locker) error {
 		return nil
 	case !errors.Is(err, context.Canceled): // Ready says so itself
 		return err
+	case fewerThanNeeded(q, refusesLogin):
+		return refusal{err}
 	}
+	return nil
+}
+
+// fewerThanNeeded reports whether the nodes that do not refuse are no majority.
+func fewerThanNeeded(q *redlock.QuorumError, refuses func(error) bool) bool {
 	left := len(q.Nodes)
 	for _, n := range q.Nodes {
-		if refusesLogin(n.Err) {
+		if refuses(n.Err) {
 			left--
 		}
 	}
-	if left >= q.Need {
-		return nil
-	}
-	return refusal{err}
+	return left < q.Need
+}
+
+// lacksRight reports whether a node does not let the user do what a lock needs.
+func lacksRight(err error) bool {
+	var reply *redlock.ReplyError
+	return errors.As(err, &reply) && strings.HasSuffix(reply.Error(), "has the ACL)")
 }
 
 // refusesLogin reports whether a node refuses what it was shown, user and password or a certificate, or cannot be shown
@@ -292,9 +314,9 @@ func (c *command) givenUp(by syscall.Signal, err error) error {
 		f.last = func() { dieOfInterrupt(false) } // who has pressed the key needs no words
 		return f
 	}
-	f.text = fmt.Sprintf("lock %s: %s ended the waiting", printable(c.name), by)
+	f.text = fmt.Sprintf("lock %s: %s ended the waiting", printable(c.name), signalName(by))
 	if errors.Is(err, redlock.ErrNoQuorum) || errors.Is(err, redlock.ErrTaken) {
-		f.text += ": " + complaint(err)
+		f.text, f.cause = complaint(err)+"; "+signalName(by)+" ended the waiting", err
 	}
 	return f
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/urfave/cli/v3"
 
 	"github.com/quorumlock/redlock"
@@ -117,6 +118,31 @@ func TestARefusedMajorityEndsAtOnce(t *testing.T) {
 				!strings.HasSuffix(said, "; no majority is possible until somebody changes that\n") ||
 				strings.Contains(said, "secret") || strings.Count(said, "\n") != 1 {
 				t.Errorf("%s %s: got %d, %q", verb, flag, code, said)
+			}
+		}
+	}
+}
+
+// Nor does time grant rights. A majority votes, as Ready sees it.
+func TestMissingRightsEndTheWait(t *testing.T) {
+	for refused, ends := range map[int]bool{2: true, 1: false} {
+		args := []string{"--no-node-info", "--no-restart-guard", "--nodes="}
+		for i := range 3 {
+			m := miniredis.RunT(t)
+			m.Server().SetPreHook(func(p *server.Peer, command string, _ ...string) bool {
+				if i < refused && command == "EVALSHA" {
+					p.WriteError("NOPERM this user has no permissions to run the 'evalsha' command")
+					return true
+				}
+				return false
+			})
+			args[2] += m.Addr() + ","
+		}
+		for _, verb := range []string{"run", "once"} {
+			code, _, said := redlocks(t, slices.Concat([]string{verb}, args, []string{"name", "true"})...)
+			if ended := code == exitNoQuorum && strings.Contains(said, "'evalsha'") &&
+				strings.HasSuffix(said, "; no majority is possible until somebody changes that\n"); ended != ends {
+				t.Errorf("%d nodes refuse %s: got %d, %q", refused, verb, code, said)
 			}
 		}
 	}

@@ -44,14 +44,15 @@ func watchAction(ctx context.Context, cmd *cli.Command) error {
 			switch {
 			case errors.Is(err, redlock.ErrNoQuorum):
 				warner(cmd)("%s", complaint(err))
+				continue
 			case err != nil:
-				return err
 			case cmd.Bool("json"):
-				printJSON(out, changeObject{now, inspectionObject(i, nil)})
+				err = printJSON(out, changeObject{now, inspectionObject(i, nil)})
 			default:
-				if _, err := fmt.Fprintf(out, "%s  %s\n", now.Format("2006-01-02T15:04:05.000Z07:00"), changed(i)); err != nil {
-					return err
-				}
+				_, err = fmt.Fprintf(out, "%s  %s\n", now.Format("2006-01-02T15:04:05.000Z07:00"), changed(i))
+			}
+			if err != nil {
+				return err
 			}
 		}
 		var end signalled

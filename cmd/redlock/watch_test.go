@@ -3,7 +3,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -53,6 +55,24 @@ func TestWatch(t *testing.T) {
 	s.signal(syscall.SIGINT)
 	s.end(exitSignal+exitCode(syscall.SIGINT), "", "")
 }
+
+// What cannot be printed is lost: that ends it, and is said once.
+func TestAFullDiskEndsWhatPrints(t *testing.T) {
+	nodes := "--nodes=" + strings.Join(redlocktest.New(t, 1).URLs(), ",")
+	for _, verb := range []string{"watch", "watch --json", "status", "status --json"} {
+		var said bytes.Buffer
+		code := run(t.Context(), append([]string{"redlock"}, append(strings.Fields(verb), nodes, "name")...), full{}, &said)
+		if code != exitInternal || strings.Count(said.String(), errFull.Error()) != 1 {
+			t.Errorf("%s: got %d, %q", verb, code, said.String())
+		}
+	}
+}
+
+var errFull = errors.New("no space left")
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
 
 func TestChangesInWords(t *testing.T) {
 	for want, i := range map[string]redlock.Inspection{
