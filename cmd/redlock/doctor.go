@@ -318,5 +318,14 @@ func ask(ctx context.Context, urls []string, opts []redlock.Option) ([]redlock.N
 		return nil, err
 	}
 	defer inspector.Close()
-	return inspector.Status(ctx), nil
+	nodes := inspector.Status(ctx)
+	// A frozen node takes longer to be known for one than the majority takes to connect.
+	waits := func(n redlock.NodeStatus) bool { return n.Err != nil && n.Err.Error() == undecided }
+	for slices.ContainsFunc(nodes, waits) && ctx.Err() == nil {
+		<-time.After(10 * firstPoll)
+		nodes = inspector.Status(ctx)
+	}
+	return nodes, nil
 }
+
+const undecided = "not connected yet" // an attempt to connect is under way, which ends

@@ -56,6 +56,16 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
+// A node that accepts connections and does not answer is no address that leads nowhere.
+func TestDoctorFindsAFrozenNode(t *testing.T) {
+	c := redlocktest.New(t, 3)
+	c.Pause(1)
+	code, out, _ := redlocks(t, "doctor", "--node-timeout=500ms", "--nodes="+strings.Join(c.URLs(), ","))
+	if code != exitDegraded || !strings.Contains(out, "1. [silent] "+c.Addr(1)) {
+		t.Errorf("got %d,\n%s", code, out)
+	}
+}
+
 // One server under two addresses does not keep doctor from telling what else is wrong.
 func TestDoctorFindsDuplicates(t *testing.T) {
 	c := redlocktest.New(t, 3)

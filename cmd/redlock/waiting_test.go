@@ -126,7 +126,7 @@ func TestARefusedMajorityEndsAtOnce(t *testing.T) {
 // Nor does time grant rights. A majority votes, as Ready sees it.
 func TestMissingRightsEndTheWait(t *testing.T) {
 	for refused, ends := range map[int]bool{2: true, 1: false} {
-		args := []string{"--no-node-info", "--no-restart-guard", "--nodes="}
+		args := []string{"--no-node-info", "--no-restart-guard", "--wait=1m", "--nodes="}
 		for i := range 3 {
 			m := miniredis.RunT(t)
 			m.Server().SetPreHook(func(p *server.Peer, command string, _ ...string) bool {
@@ -136,7 +136,7 @@ func TestMissingRightsEndTheWait(t *testing.T) {
 				}
 				return false
 			})
-			args[2] += m.Addr() + ","
+			args[3] += m.Addr() + ","
 		}
 		for _, verb := range []string{"run", "once"} {
 			code, _, said := redlocks(t, slices.Concat([]string{verb}, args, []string{"name", "true"})...)

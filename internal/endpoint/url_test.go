@@ -11,33 +11,11 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	for _, c := range []struct {
-		url  string
-		want URL
-	}{
-		{"redis://h", URL{Network: "tcp", Address: "h:6379"}},
-		{"redis://H:7001/3", URL{Network: "tcp", Address: "h:7001", DB: 3}},
-		{"redis://u:p%40ss@h:1/", URL{Network: "tcp", Address: "h:1", Username: "u", Password: "p@ss"}},
-		{"redis://:p@h", URL{Network: "tcp", Address: "h:6379", Password: "p"}},
-		{"redis://p@h", URL{Network: "tcp", Address: "h:6379", Password: "p"}},
-		{"rediss://h:1", URL{Network: "tcp", Address: "h:1", TLS: true}},
-		{"valkey://h:1", URL{Network: "tcp", Address: "h:1"}},
-		{"redis://[::1]:7", URL{Network: "tcp", Address: "[::1]:7"}},
-		{"h", URL{Network: "tcp", Address: "h:6379"}},
-		{"h:7001", URL{Network: "tcp", Address: "h:7001"}},
-		{"h:7001/3", URL{Network: "tcp", Address: "h:7001", DB: 3}},
-		{"u:p@h:7001", URL{Network: "tcp", Address: "h:7001", Username: "u", Password: "p"}},
-		{"10.0.0.1:7001", URL{Network: "tcp", Address: "10.0.0.1:7001"}},
-		{"[::1]:7001", URL{Network: "tcp", Address: "[::1]:7001"}},
-		{"[::1]", URL{Network: "tcp", Address: "[::1]:6379"}},
-		{"redis://u:p@ss@h", URL{Network: "tcp", Address: "h:6379", Username: "u", Password: "p@ss"}},
-		{"unix:///run/r@1.sock", URL{Network: "unix", Address: "/run/r@1.sock"}},
-		{"unix:///run/r.sock", URL{Network: "unix", Address: "/run/r.sock"}},
-		{"unix://u:p@/run/r.sock?db=2", URL{Network: "unix", Address: "/run/r.sock", Username: "u", Password: "p", DB: 2}},
-	} {
-		got, err := Parse(c.url)
-		if err != nil || got != c.want {
-			t.Errorf("%s: got %+v, %v, want %+v", c.url, got, err, c.want)
+	for at, cells := range cases.Rows(t, "testdata/urls.txt", 7) {
+		u, err := Parse(cells[0])
+		got := []string{u.Network, u.Address, u.Username, u.Password, strconv.Itoa(u.DB), strconv.FormatBool(u.TLS)}
+		if err != nil || !slices.Equal(got, cells[1:]) {
+			t.Errorf("%s: got %q, %v, want %q", at, got, err, cells[1:])
 		}
 	}
 }
