@@ -32,7 +32,7 @@ INTEGRATION ?= ./...
 # How many schedules of the simulation are part of make test.
 UNIT_SEEDS ?= 60
 
-.PHONY: test verify check unit raced swarm nested integration containers budgets bounds versions masters bench peers crowd simulate mutants history fuzz coverage proof modelcheck alerts manifests demo dist lint apidiff help
+.PHONY: test verify check unit raced swarm nested integration containers budgets bounds versions masters bench peers crowd simulate mutants record history fuzz coverage proof modelcheck alerts manifests demo dist lint apidiff help
 
 test: masters ## everything, against real Redis masters, in minutes
 	@scripts/steps check unit nested integration
@@ -158,10 +158,13 @@ verify: ## the long forms of what make test does briefly: three hours
 	$(GO) test ./internal/sim/simtest -run 'Semaphores|Jobs|JobOfTheHour' -seeds 300 -hours 72 -v -timeout 1h
 	$(GO) test ./internal/sim/simtest -run 'ChangeOfNodes' -seeds 700 -v -timeout 1h
 	GOGC=400 $(GO) test ./internal/sim/simtest -run 'Crowd' -crowds 3000 -v -timeout 3h
-	$(MAKE) mutants modelcheck fuzz history versions
+	$(MAKE) mutants record modelcheck fuzz history versions
 	$(MAKE) history HISTORY_MINUTES=2 HISTORY_FLAGS='-guard 0'
 	REDLOCK_LONG=1 $(GO) test -C integration -count=1 -p 1 -v -timeout 60m ./election ./holding ./migration ./mixed ./tokens
 	REDLOCK_PROVIDER=containers REDLOCK_REDIS_IMAGE=host $(MAKE) integration INTEGRATION_FLAGS=
+
+record: masters ## each defect of docs/track-record.md, on the commit before its mend and on that
+	scripts/track-record all
 
 modelcheck: ## the token's protocol, explored in depth: minutes, gigabytes
 	$(GO) test ./internal/modelcheck -run Deep -deep -v -timeout 30m

@@ -109,14 +109,14 @@ func TestAPageIsTooOld(t *testing.T) {
 func needHistory(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat(root + "/.git"); err != nil {
-		t.Skip("this is no clone: nobody can say which commits came after the figures")
+		t.Skip("this is no clone: nobody can say what became of the commits that pages name")
 	}
 	shallow, err := git("rev-parse", "--is-shallow-repository")
 	if err != nil {
-		t.Skipf("git does not read this clone: nobody can say which commits came after the figures: %v", err)
+		t.Skipf("git does not read this clone: nobody can say what became of the commits that pages name: %v", err)
 	}
 	if shallow == "true" {
-		t.Skip("this clone is shallow: nobody can say which commits came after the figures; git fetch --unshallow helps")
+		t.Skip("this clone is shallow, so nobody can say what became of the commits that pages name: git fetch --unshallow")
 	}
 	// go test repeats a result that it has kept as long as the files are the same that a test has looked at. Commits are
 	// made in other files; this one grows with each.
