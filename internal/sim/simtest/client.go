@@ -29,6 +29,40 @@ type client struct {
 type instance struct {
 	*redlock.Locker
 	kind *kind
+	over atomic.Bool // Shutdown has returned nil
+	cut  atomic.Bool // a hold has ended because the Locker was closed
+}
+
+// shut closes a Locker at once or, as a deployment does it, in good order, as far as its patience goes: no hold ends by
+// that, and nothing is acquired afterwards.
+func (w *world) shut(who string, l *instance) {
+	r := rand.New(rand.NewPCG(w.scenario.Seed, uint64(time.Now().UnixNano())))
+	if r.IntN(2) == 0 {
+		_ = l.Close()
+		return
+	}
+	asked, patience := time.Now(), scaled(w.scenario.TTL, r, 1./32, 4)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := l.Shutdown(ctx)
+	took := time.Since(asked)
+	w.log(who, "Shutdown: %s", kindOf(err))
+	w.count("shut down", 1)
+	if most := patience + 2*w.scenario.Timeout + time.Millisecond; took > most {
+		w.blame("bounded", "%s: Shutdown took %v, want %v at most", who, took, most)
+	}
+	l.over.Store(err == nil)
+	w.cuts(who, l)
+	if _, err = l.TryLock(context.Background(), "free"); !errors.Is(err, redlock.ErrClosed) {
+		w.blame("honesty", "%s: TryLock after Shutdown: %v", who, err)
+	}
+}
+
+// cuts judges whether Shutdown has ended a hold.
+func (w *world) cuts(who string, l *instance) {
+	if l.over.Load() && l.cut.Load() {
+		w.blame("honesty", "%s: Shutdown has ended a hold, and returned nil", who)
+	}
 }
 
 // kind is which lists of nodes a client votes with.
@@ -40,6 +74,7 @@ type kind struct {
 // held is a lock, and what kind of client got it.
 type held struct {
 	*redlock.Lock
+	of   *instance
 	kind *kind
 	most *maximum // nil: the hold has none
 	// ends ends a hold of Do, and returns what Unlock has returned there; nil: it is none.
@@ -96,7 +131,7 @@ func (w *worker) restart() {
 	w.log(w.label, "restarts its client")
 	old := w.locker.Load()
 	w.locker.Store(w.connect(w.name, old.kind))
-	_ = old.Close()
+	w.shut(w.label, old)
 	if w.crowd != nil {
 		w.crowd.closed()
 	}
@@ -227,7 +262,7 @@ func (w *worker) once() {
 		wanted = []string{lock.Name()} // the slot's: it excludes like any lock, so there are as many holders as slots at most
 	}
 	most.outlasts(asked, w.scenario.TTL)
-	w.has(verb, wanted, held{lock, instance.kind, most, ends}, said, reads)
+	w.has(verb, wanted, held{lock, instance, instance.kind, most, ends}, said, reads)
 }
 
 // forEver is longer than anybody can have to wait: the others of the run end what they do when it is over, and the

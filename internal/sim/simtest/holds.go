@@ -43,6 +43,10 @@ func (w *worker) watch(lock held, hold holds) {
 	if errors.Is(err, redlock.ErrUnlocked) {
 		return // end has recorded it, or handOn
 	}
+	if errors.Is(err, redlock.ErrClosed) {
+		lock.of.cut.Store(true)
+		w.cuts(w.label, lock.of)
+	}
 	w.revokedOwner(lock, w.label)
 	until := w.leaves(lock, hold, w.history.Done)
 	if !time.Now().Before(until) { // else a majority said that they had it no more

@@ -245,9 +245,9 @@ func (w *world) change(c *client, to *kind, r *rand.Rand) {
 	switch how {
 	case "starts, then stops":
 		c.locker.Store(w.connect(c.name, to))
-		_ = old.Close()
+		w.shut(c.name, old)
 	case "stops, then starts":
-		_ = old.Close()
+		w.shut(c.name, old)
 		c.locker.Store(w.connect(c.name, to))
 	default: // nothing that the old process does from now on reaches a node
 		w.net.Refuse(all)

@@ -54,7 +54,7 @@ func (w *worker) adopt(c *client, lock held, text string) (held, error) {
 		return held{}, err
 	}
 	w.adopted(lock.Owner())
-	return held{Lock: adopted, kind: by.kind}, nil
+	return held{Lock: adopted, of: by, kind: by.kind}, nil
 }
 
 // adopted notes that whoever adopted a hold may end it from now on.
