@@ -16,16 +16,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock/internal/ports"
+	"github.com/quorumlock/redlock/internal/process"
 )
 
 // Config says how a server differs from the default, which is: no password, no TLS, no persistence.
@@ -42,14 +40,12 @@ type Config struct {
 
 // Server is one redis-server on 127.0.0.1, and its directory. Several goroutines may use it.
 type Server struct {
+	process.Process
+
 	config Config
 	args   []string
 	port   ports.Port
 	dir    string
-
-	mu    sync.Mutex // protects the following fields
-	child *os.Process
-	gone  chan struct{} // closed by the goroutine that started the child, after Wait
 }
 
 // Find returns the path of redis-server, or of the binary that REDLOCK_REDIS_SERVER names, for example a Valkey server.
@@ -114,26 +110,11 @@ func (s *Server) Addr() string { return s.port.Addr() }
 // Socket returns the path of the server's unix socket.
 func (s *Server) Socket() string { return filepath.Join(s.dir, "socket") }
 
-// PID returns the server's process ID; 0: it does not run.
-func (s *Server) PID() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.child == nil {
-		return 0
-	}
-	return s.child.Pid
-}
-
-// Log returns what the server has printed since its last start.
-func (s *Server) Log() string {
-	text, _ := os.ReadFile(filepath.Join(s.dir, "log")) // none before the first start, and after Remove
-	return string(text)
-}
-
 // Start starts the server again after Kill or Stop, with the data on its disk, and returns when it answers. With the
 // default arguments there is no data.
 func (s *Server) Start(ctx context.Context) error {
-	if err := s.spawn(); err != nil {
+	// Not exec.CommandContext: the server outlives the call that starts it.
+	if err := s.Process.Start(exec.Command(s.config.Binary, s.args...), filepath.Join(s.dir, "log")); err != nil {
 		return err
 	}
 	// PING goes to the unix socket, which is this server's own: another server may have taken the port first.
@@ -141,91 +122,7 @@ func (s *Server) Start(ctx context.Context) error {
 		return redis.DialContext(ctx, "unix", s.Socket(), redis.DialReadTimeout(time.Second),
 			redis.DialUsername(s.config.User), redis.DialPassword(s.config.Password))
 	}
-	return Await(ctx, dial, s.exited, s.Log)
-}
-
-func (s *Server) spawn() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.child != nil {
-		return errors.New("the server is running already")
-	}
-	output, err := os.Create(filepath.Join(s.dir, "log"))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = output.Close() }() // the child has its own
-	gone, started := make(chan struct{}), make(chan error)
-	// Not exec.CommandContext: the server outlives the call that starts it.
-	cmd := exec.Command(s.config.Binary, s.args...)
-	cmd.Stdout, cmd.Stderr = output, output
-	cmd.SysProcAttr = diesWithParent()
-	go func() {
-		// The kernel takes the thread that forked for the parent, not the process. So this thread must live as long as the
-		// child: the runtime may end an idle thread, and the kernel would kill the child.
-		runtime.LockOSThread()
-		defer close(gone)
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // its error says no more than that the server was killed
-		}
-	}()
-	if err := <-started; err != nil {
-		return err
-	}
-	s.child, s.gone = cmd.Process, gone
-	return nil
-}
-
-func (s *Server) exited() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-s.gone:
-		return true
-	default:
-		return false
-	}
-}
-
-// Kill ends the server as a power failure does: writes that are not on disk are lost. It may be frozen, or have ended.
-func (s *Server) Kill(ctx context.Context) error { return s.end(ctx, syscall.SIGKILL) }
-
-// Stop ends the server as an operator does.
-func (s *Server) Stop(ctx context.Context) error { return s.end(ctx, syscall.SIGTERM) }
-
-func (s *Server) end(ctx context.Context, sig os.Signal) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.child == nil {
-		return nil
-	}
-	if err := s.child.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	select {
-	case <-s.gone:
-		s.child = nil
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("the server still runs after %v: %w", sig, ctx.Err())
-	}
-}
-
-// Pause freezes the server: the kernel still accepts connections and bytes for it, but no reply comes.
-func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
-
-// Resume ends a Pause. The server executes now what it was sent meanwhile.
-func (s *Server) Resume() error { return s.signal(syscall.SIGCONT) }
-
-func (s *Server) signal(sig os.Signal) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.child == nil {
-		return os.ErrProcessDone
-	}
-	return s.child.Signal(sig)
+	return Await(ctx, dial, s.Exited, s.Log)
 }
 
 // Wipe deletes the files that the server has written, as the loss of its disk does. The server must not run.
