@@ -32,7 +32,7 @@ INTEGRATION ?= ./...
 # How many schedules of the simulation are part of make test.
 UNIT_SEEDS ?= 60
 
-.PHONY: test verify check unit raced swarm nested integration containers budgets bounds versions masters bench peers crowd simulate mutants record history fuzz coverage proof modelcheck alerts manifests demo dist lint apidiff help
+.PHONY: test verify check unit raced swarm nested integration containers budgets bounds versions masters bench peers crowd consensus simulate mutants record history fuzz coverage proof modelcheck alerts manifests demo dist lint apidiff help
 
 test: masters ## everything, against real Redis masters, in minutes
 	@scripts/steps check unit nested integration
@@ -111,6 +111,12 @@ peers: masters ## what other libraries do under the same faults, beside this one
 
 crowd: masters ## a thousand clients on five masters, for docs/scale.md: on a machine that has nothing else to do
 	$(GO) run -C bench . -scenario crowd -goroutines 10,100,1000 -publish ../docs
+
+consensus: masters ## beside etcd and ZooKeeper, for docs/benchmarks.md: on a machine that has nothing else to do
+	$(GO) vet -C bench/etcd .
+	$(GO) run -C bench . -scenario $(subst $(empty) $(empty),$(comma),$(BESIDE)) -publish ../docs
+
+BESIDE := consensus consensus-contended consensus-silent consensus-killed lost-updates
 
 # How many schedules, and the first of them.
 SEEDS ?= 1000

@@ -66,10 +66,13 @@ const releaseScript = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redi
 // bareSetNX1 is no library: SET NX PX and a compare-and-delete script, with a connection for each goroutine. What a
 // careful person writes by hand.
 var bareSetNX1 = contestant{name: "bare SET NX", nodes: 1, open: func(nodes []string, _ int) (*client, error) {
-	return &client{worker: func() (worker, error) { return bareWorker(nodes[0]) }, close: func() {}}, nil
+	return &client{worker: func() (worker, error) { return bareWorker(nodes[0], lockTTL) }, close: func() {}}, nil
 }}
 
-func bareWorker(node string) (w worker, err error) {
+// errTaken says that another client holds the lock.
+var errTaken = errors.New("taken")
+
+func bareWorker(node string, ttl time.Duration) (w worker, err error) {
 	conn, err := redis.Dial("tcp", node)
 	if err != nil {
 		return w, err
@@ -79,9 +82,9 @@ func bareWorker(node string) (w worker, err error) {
 	return worker{
 		lock: func(_ context.Context, name string) error {
 			held, owner = name, uuid.NewString()
-			reply, err := conn.Do("SET", held, owner, "NX", "PX", lockTTL.Milliseconds())
+			reply, err := conn.Do("SET", held, owner, "NX", "PX", ttl.Milliseconds())
 			if err == nil && reply == nil {
-				err = errors.New("taken")
+				err = errTaken
 			}
 			return err
 		},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"slices"
@@ -94,7 +95,7 @@ func (b *bench) contend(sc scenario, c contestant, contenders int, duration time
 		group.Go(func() { contend(c) })
 	}
 	// Long enough for all to have had a turn: what they wait at the start, when all come at once, is another matter.
-	b.warm(sc, b.warmup+time.Duration(contenders)*5*time.Millisecond)
+	b.warm(sc, cmp.Or(sc.warmup, b.warmup)+time.Duration(contenders)*5*time.Millisecond)
 	demandBefore := b.demand(c)
 	before, after := b.clock(sc, &phase, duration)
 	demandAfter := b.demand(c)
@@ -107,8 +108,10 @@ func (b *bench) contend(sc scenario, c contestant, contenders int, duration time
 		f["gap p50 µs"], f["gap p99 µs"] = us(gaps.quantile(.5)), us(gaps.quantile(.99))
 		// For each acquisition and node that answers.
 		n := max(f[rate]*after.at.Sub(before.at).Seconds(), 1) * float64(max(demandAfter.nodes, 1))
-		f["requests/node"] = float64(demandAfter.requests-demandBefore.requests) / n
-		f["commands/node"] = float64(demandAfter.commands-demandBefore.commands) / n
+		if c.system == nil {
+			f["requests/node"] = float64(demandAfter.requests-demandBefore.requests) / n
+			f["commands/node"] = float64(demandAfter.commands-demandBefore.commands) / n
+		}
 	}
 	err = b.conclude(&s, clients...)
 	return []sample{s}, err
@@ -152,6 +155,9 @@ type demand struct {
 }
 
 func (b *bench) demand(c contestant) (sum demand) {
+	if c.system != nil {
+		return sum
+	}
 	for _, s := range b.cluster.servers[:c.nodes] {
 		if s.paused {
 			continue

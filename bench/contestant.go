@@ -18,9 +18,11 @@ const (
 // A contestant is a lock under measurement.
 type contestant struct {
 	name   string
-	nodes  int  // how many of the five masters it uses
+	nodes  int  // how many of the five masters, or of the system's members, it uses
 	spared bool // from what the scenario does to the masters: what it would be without
 	open   opener
+	system *system // nil: the masters
+	leader bool    // the fault of a scenario befalls the system's leader, not a follower
 	// Commands that it sends by themselves and never from within a script: with EVAL and EVALSHA, all that it asks.
 	native []string
 }

@@ -12,8 +12,7 @@ import (
 
 // Proxies are processes of this binary.
 func TestMain(m *testing.M) {
-	if proxy, err := asProxy(); proxy {
-		fatal(err)
+	if asChild() {
 		return
 	}
 	os.Exit(m.Run())

@@ -23,6 +23,7 @@ const (
 	orphans   = "orphans"
 	failed    = "errors"
 	hung      = "hung"
+	without   = "without ms" // the longest time in which nobody acquired a lock
 
 	rateToRedsync = "rate ÷ redsync+redigo"
 	rateToQuorum  = "rate ÷ quickest redsync"
@@ -32,15 +33,16 @@ const (
 	rateToOne     = "rate ÷ one name"
 	p99ToRedsync  = "p99 ÷ redsync+redigo"
 	p99ToWell     = "p99 ÷ all masters well"
+	p99ToLock     = "p99 ÷ redlock"
 )
 
 // figures are all of them, in the order of the columns: those of cycles, of contention and holds, ratios, those of
 // crowds, and those of all.
 var figures = []string{
-	rate, "acquire p50 µs", "p50 µs", p99, "p99.9 µs", longest, "allocs", "bytes", clientCPU, serverCPU,
+	rate, without, "acquire p50 µs", "p50 µs", p99, "p99.9 µs", longest, "allocs", "bytes", clientCPU, serverCPU,
 	"p99 in turns", "others p99", "gap p50 µs", "gap p99 µs", "fewest", "most", "Jain", "requests/node", "commands/node",
-	"least validity ms", "lost",
-	rateToRedsync, rateToQuorum, rateToSingle, rateToLimit, rateToLock, rateToOne, p99ToRedsync, p99ToWell,
+	"least validity ms", lost, updates, pauses, rejected, overwrote,
+	rateToRedsync, rateToQuorum, rateToSingle, rateToLimit, rateToLock, rateToOne, p99ToRedsync, p99ToWell, p99ToLock,
 	served, took, failures, guarded, made, memoryOfEach, goroutinesOfEach,
 	clientShare, masterShare, busiestShare, events, commands, "in KiB/s", "out KiB/s", usedMemory, connections,
 	"calls", "before ms", "worst ms",
@@ -48,12 +50,13 @@ var figures = []string{
 }
 
 // Of these the least and the most of the rounds are kept, too.
-var spreads = []string{rate, p99, rateToRedsync, rateToQuorum, p99ToWell}
+var spreads = []string{rate, p99, rateToRedsync, rateToQuorum, rateToLock, p99ToWell, p99ToLock}
 
 // What stands for all rounds, where it is not the median.
 var rounds = map[string]func([]float64) float64{
-	longest: most, "least validity ms": least, "before ms": most, "worst ms": most,
-	"lost": sum, failures: sum, "calls": sum, "overlaps": sum, orphans: sum, failed: sum, hung: sum,
+	longest: most, without: most, "least validity ms": least, "before ms": most, "worst ms": most,
+	lost: sum, updates: sum, pauses: sum, rejected: sum, overwrote: sum,
+	failures: sum, "calls": sum, "overlaps": sum, orphans: sum, failed: sum, hung: sum,
 }
 
 func least(v []float64) float64 { return slices.Min(v) }
@@ -134,7 +137,8 @@ var references = []struct {
 	{rateToLimit, rate, "uncontended lockall", func(r, to *row) bool {
 		return strings.HasPrefix(to.lock, "limit") && hasTen(r) == hasTen(to)
 	}},
-	{rateToLock, rate, "semaphore once rw", func(_, to *row) bool { return to.lock == redlockFenced5.name }},
+	{rateToLock, rate, "semaphore once rw consensus consensus-contended", isRedlock},
+	{p99ToLock, p99, "consensus consensus-contended", isRedlock},
 	{rateToOne, rate, "lockall", func(r, to *row) bool { return to.lock+tenNames == r.lock }},
 	{p99ToRedsync, p99, "contended", isRedsync},
 	{p99ToWell, p99, "silent slow", func(r, to *row) bool {
@@ -143,6 +147,7 @@ var references = []struct {
 }
 
 func isRedsync(_, to *row) bool { return to.lock == redsyncRedigo5.name }
+func isRedlock(_, to *row) bool { return to.lock == redlockFenced5.name }
 func hasTen(r *row) bool        { return strings.HasSuffix(r.lock, tenNames) }
 
 // compare adds the ratios to the rows of a scenario. They are those within each round: both had the same weather.

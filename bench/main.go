@@ -4,6 +4,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -25,6 +26,7 @@ type bench struct {
 	warmup  time.Duration // contestants run, the clock does not
 	settle  time.Duration // after a fault of afterWarmup
 	quiet   time.Duration // before orphans are counted
+	editTTL time.Duration // of lost-updates
 
 	serial  int    // of the rounds so far
 	current string // how the names of this round begin
@@ -33,12 +35,11 @@ type bench struct {
 }
 
 func main() {
-	if proxy, err := asProxy(); proxy {
-		fatal(err)
+	if asChild() {
 		return
 	}
 	const ms = time.Millisecond
-	b := &bench{warmup: 200 * ms, settle: 1500 * ms, quiet: 150 * ms, plan: crowdFlags()}
+	b := &bench{warmup: 200 * ms, settle: 1500 * ms, quiet: 150 * ms, editTTL: 2 * time.Second, plan: crowdFlags()}
 	var (
 		scenarioFlag   = flag.String("scenario", "uncontended", "scenarios, separated by commas, or all, or none; see -list")
 		contestantFlag = flag.String("contestant", "",
@@ -70,6 +71,17 @@ func main() {
 	if *publish != "" {
 		fatal(measured.publish(*publish))
 	}
+}
+
+// asChild is the main function of a process that the bench starts: this binary again. In the bench it does nothing.
+func asChild() bool {
+	for _, role := range []func() (bool, error){asProxy, asEditor} {
+		if is, err := role(); is {
+			fatal(err)
+			return true
+		}
+	}
+	return false
 }
 
 // measure runs the scenarios and prints their tables as soon as they are complete.
@@ -120,6 +132,7 @@ func (b *bench) run(sc scenario) (one run, rows []*row, err error) {
 	length := b.length * time.Duration(max(1, sc.longer))
 	rounds := cmp.Or(b.rounds, sc.rounds, 5)
 	one = newRun(sc.name, rounds, length)
+	one["machine"] += b.cluster.versions()
 	counts := [][]int{b.counts, sc.goroutines, {1, 16, 64, 256}}
 	for _, n := range counts[slices.IndexFunc(counts, func(n []int) bool { return n != nil })] {
 		of := map[string]*row{}
@@ -131,7 +144,7 @@ func (b *bench) run(sc scenario) (one run, rows []*row, err error) {
 					continue // it would hang again, and what it left running disturbs the others
 				}
 				b.progress("%s, %d goroutines, round %d of %d: %s", sc.name, n, round+1, rounds, c.name)
-				if err := b.cluster.check(); err != nil {
+				if err := errors.Join(b.cluster.check(), b.cluster.prepare(c)); err != nil {
 					return one, nil, err
 				}
 				shown, err := measure(b, sc, c, n, length)
@@ -141,7 +154,7 @@ func (b *bench) run(sc scenario) (one run, rows []*row, err error) {
 				for _, s := range shown {
 					r := of[s.who]
 					if r == nil {
-						r = &row{scenario: sc.name, n: n, lock: s.who, masters: c.nodes}
+						r = &row{scenario: sc.name, n: n, lock: s.who, masters: sc.nodes(s.who, c)}
 						of[s.who], rows = r, append(rows, r)
 					}
 					r.samples = append(r.samples, s)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -20,11 +21,6 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 		sc.afterWarmup, sc.midway = nil, nil
 	}
 	defer b.cluster.heal()
-	cl, err := c.open(nodes, goroutines)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.name, err)
-	}
-
 	var phase atomic.Int32
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -34,37 +30,62 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 			names[i] = names[0][:sc.shared]
 		}
 	}
-	var recs []*recorder
-	var failure atomic.Value
-	var group sync.WaitGroup
-	start := func(run func(rec *recorder)) {
-		rec := &recorder{phase: &phase}
-		recs = append(recs, rec)
-		group.Go(func() { run(rec) })
+	open, each := 1, goroutines // clients, and goroutines of each
+	if sc.apart {
+		open, each = goroutines, 1
 	}
-	if cl.run != nil {
-		start(func(rec *recorder) {
-			if err := cl.run(ctx, goroutines, names, rec); err != nil {
-				failure.Store(err)
-			}
-		})
-	} else {
-		workers, err := cl.workers(goroutines)
-		for _, w := range workers {
+	var clients []*client
+	var workers []worker
+	failed := func(err error) ([]sample, error) {
+		for _, cl := range clients {
+			cl.close()
+		}
+		return nil, fmt.Errorf("%s: %w", c.name, err)
+	}
+	for range open {
+		cl, err := c.open(nodes, each)
+		if err != nil {
+			return failed(err)
+		}
+		if clients = append(clients, cl); cl.run != nil {
+			continue
+		}
+		some, err := cl.workers(each)
+		workers = append(workers, some...)
+		for _, w := range some {
 			if w.close != nil {
 				defer w.close()
 			}
 		}
 		if err != nil {
-			cl.close()
-			return nil, fmt.Errorf("%s: %w", c.name, err)
+			return failed(err)
 		}
+	}
+	opened := time.Now()
+	var recs []*recorder
+	var failure atomic.Value
+	var group sync.WaitGroup
+	start := func(run func(rec *recorder)) {
+		rec := &recorder{phase: &phase, since: opened}
+		if sc.gaps {
+			rec.acquired = make([]uint64, (time.Minute+duration).Milliseconds()/64)
+		}
+		recs = append(recs, rec)
+		group.Go(func() { run(rec) })
+	}
+	if run := clients[0].run; run != nil {
+		start(func(rec *recorder) {
+			if err := run(ctx, goroutines, names, rec); err != nil {
+				failure.Store(err)
+			}
+		})
+	} else {
 		for i, w := range workers {
 			start(func(rec *recorder) { work(w, names[i], rec) })
 		}
 	}
 
-	b.warm(sc, b.warmup)
+	b.warm(sc, cmp.Or(sc.warmup, b.warmup))
 	before, after := b.clock(sc, &phase, duration)
 	cancel()
 	ended := b.end(&group)
@@ -74,8 +95,11 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 	s := sample{who: c.name, figures: map[string]float64{hung: 1}}
 	if ended { // else they are still being written
 		s.figures, s.example = figuresOf(recs, before, after)
+		if sc.gaps {
+			s.figures[without] = longestGap(recs, before.at, after.at)
+		}
 	}
-	err = b.conclude(&s, cl)
+	err = b.conclude(&s, clients...)
 	return []sample{s}, err
 }
 
@@ -90,14 +114,14 @@ func (b *bench) warm(sc scenario, d time.Duration) {
 
 // clock runs for a round.
 func (b *bench) clock(sc scenario, phase *atomic.Int32, duration time.Duration) (before, after usage) {
-	before = snapshot(b.cluster.servers)
+	before = b.cluster.usage()
 	phase.Store(running)
 	time.Sleep(duration / 3)
 	if sc.midway != nil {
 		sc.midway(b.cluster)
 	}
 	time.Sleep(duration - duration/3)
-	after = snapshot(b.cluster.servers)
+	after = b.cluster.usage()
 	phase.Store(stopping)
 	return before, after
 }
@@ -117,7 +141,9 @@ func (c *client) workers(n int) (all []worker, err error) {
 // conclude ends the clients of a round, and counts the keys that they leave.
 func (b *bench) conclude(s *sample, clients ...*client) error {
 	n, err := b.orphans(s.figures[hung] > 0, clients...)
-	s.figures[orphans] = float64(n)
+	if b.cluster.turn.system == nil { // else what is left is a session's, and ends with it
+		s.figures[orphans] = float64(n)
+	}
 	return err
 }
 
@@ -181,6 +207,7 @@ func work(w worker, names []string, rec *recorder) {
 		if rec.phase.Load() != warming {
 			rec.acquire.add(held.Sub(began))
 		}
+		rec.acquisition(held)
 		rec.cycles(end.Sub(began), 1)
 	}
 }

@@ -85,7 +85,8 @@ func format(text string, names ...string) func(*row) string {
 var pages = map[string]map[string]func(*results) string{
 	"benchmarks.md": {
 		"uncontended": (*results).uncontended, "contended": (*results).contended, "sick": (*results).sick,
-		"several": (*results).several,
+		"several": (*results).several, "consensus": (*results).consensus, "outage": (*results).outage,
+		"lost": (*results).lost,
 	},
 	"scale.md": {
 		"machine": func(r *results) string {
@@ -163,6 +164,48 @@ func (r *results) several() string {
 		column{"one name: cycles/s", one, of(rate)}, column{"ten: cycles/s", ten, of(rate)},
 		column{"ten cost, in cycles of one", ten, cost}, column{"of the floor's rate", ten, of(rateToLimit)},
 		column{"the floor's ten, in cycles of its one", floor, cost})
+}
+
+// in makes a line for each contestant.
+func in(scenario string, contestants []contestant) (lines []line) {
+	for _, c := range contestants {
+		lines = append(lines, line{c.name, spot{scenario: scenario, lock: c.name}})
+	}
+	return lines
+}
+
+func (r *results) consensus() string {
+	at := func(n int) spot { return spot{n: n} }
+	contended := spot{scenario: "-contended", n: 32}
+	times := func(r *row) string {
+		if v := r.figures[rateToLock]; v > 0 {
+			return number(1 / v)
+		}
+		return ""
+	}
+	return r.view("", in("consensus", beside),
+		column{"cycles/s at 1 goroutine", at(1), of(rate)},
+		column{"at 64", at(64), of(rate)}, column{"redlock ÷ it", at(64), times},
+		column{"at 256", at(256), of(rate)}, column{"redlock ÷ it", at(256), times},
+		column{"CPU µs at 64", at(64), per(1, clientCPU, serverCPU)},
+		column{"32 contend: acquisitions/s", contended, of(rate)}, column{"wait p99 ms", contended, per(1000, p99)})
+}
+
+func (r *results) outage() string {
+	silent, killed := spot{scenario: "-silent", n: 16}, spot{scenario: "-killed", n: 16}
+	return r.view("", in("consensus", outages),
+		column{"silent: nobody acquires for ms", silent, of(without)},
+		column{"longest cycle ms", silent, per(1000, longest)},
+		column{"killed: nobody acquires for ms", killed, of(without)},
+		column{"longest cycle ms", killed, per(1000, longest)})
+}
+
+func (r *results) lost() string {
+	at := spot{n: lostUpdates.goroutines[0]}
+	show := func(name string) func(*row) string { return format("%.0f", name) }
+	return r.view("", in(lostUpdates.name, lostUpdates.contestants),
+		column{"updates", at, show(updates)}, column{"pauses", at, show(pauses)},
+		column{"refused", at, show(rejected)}, column{"lost", at, show(lost)})
 }
 
 // crowds are the sizes of those that were measured.

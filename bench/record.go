@@ -2,6 +2,7 @@ package main
 
 import (
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -15,6 +16,10 @@ type recorder struct {
 	acquire hist
 	errors  int
 	example error
+
+	// Bit i: a lock was acquired in the i-th ms since then. Empty: nobody asks.
+	since    time.Time
+	acquired []uint64
 }
 
 const (
@@ -37,6 +42,26 @@ func (r *recorder) cycles(took time.Duration, n int) {
 	}
 }
 
+// acquisition records when a lock was acquired.
+func (r *recorder) acquisition(at time.Time) {
+	if ms := at.Sub(r.since).Milliseconds(); ms/64 < int64(len(r.acquired)) {
+		r.acquired[ms/64] |= 1 << (ms % 64)
+	}
+}
+
+// longestGap is the longest time, in ms, in which nobody acquired a lock.
+func longestGap(recs []*recorder, from, to time.Time) float64 {
+	gap, longest := 0, 0
+	for ms := from.Sub(recs[0].since).Milliseconds(); ms < to.Sub(recs[0].since).Milliseconds(); ms++ {
+		gap++
+		if slices.ContainsFunc(recs, func(r *recorder) bool { return r.acquired[ms/64]&(1<<(ms%64)) != 0 }) {
+			gap = 0
+		}
+		longest = max(longest, gap)
+	}
+	return float64(longest)
+}
+
 func (r *recorder) failed(err error) {
 	if r.phase.Load() != warming {
 		r.errors++
@@ -53,13 +78,13 @@ type usage struct {
 	bytes   uint64
 }
 
-func snapshot(servers []*server) usage {
+func snapshot[S interface{ PID() int }](servers []S) usage {
 	var u usage
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
 	u.mallocs, u.bytes = mem.Mallocs, mem.TotalAlloc
 	for _, s := range servers {
-		u.servers = append(u.servers, s.cpu())
+		u.servers = append(u.servers, cpuOf(s.PID()))
 	}
 	var r syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
@@ -70,7 +95,7 @@ func snapshot(servers []*server) usage {
 // since is the CPU time of all servers since an earlier moment.
 func (u usage) since(before usage) (sum time.Duration) {
 	for i, cpu := range u.servers {
-		sum += cpu - before.servers[i]
+		sum += max(0, cpu-before.servers[i]) // of one that was killed in between nothing is known
 	}
 	return sum
 }

@@ -36,7 +36,7 @@ const runsFile = "runs.csv"
 
 // The files of rows have the columns that their rows have.
 var (
-	rowFiles   = []string{"cycles.csv", "contended.csv", "crowd.csv"}
+	rowFiles   = []string{"cycles.csv", "contended.csv", "crowd.csv", "consensus.csv", "lost.csv"}
 	rowColumns = []string{"scenario", "n", "lock", "masters"} // and figures
 )
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quorumlock/redlock/internal/cases"
 )
@@ -96,6 +97,21 @@ func TestWhatTheRoundsComeTo(t *testing.T) {
 	if !stuck.hung() || stuck.figures[rate] != 1000 || stuck.figures[orphans] != 7 {
 		t.Errorf("hung: got %v", stuck.figures)
 	}
+}
+
+// Goroutines share the time in which nobody acquires a lock, and what is outside of the round does not count.
+func TestTheLongestTimeWithoutALock(t *testing.T) {
+	base := time.Now()
+	at := func(ms int) time.Time { return base.Add(time.Duration(ms) * time.Millisecond) }
+	one := &recorder{since: base, acquired: make([]uint64, 4)}
+	two := &recorder{since: base, acquired: make([]uint64, 4)}
+	for _, ms := range []int{10, 63, 64, 150, 1000} {
+		one.acquisition(at(ms))
+	}
+	two.acquisition(at(100))
+	cases.Equals(t, longestGap([]*recorder{one, two}, at(60), at(160)), 49, "between 100 and 150")
+	cases.Equals(t, longestGap([]*recorder{one, two}, at(151), at(200)), 49, "from 151 on")
+	cases.Equals(t, longestGap([]*recorder{one}, at(60), at(160)), 85, "of one alone, between 64 and 150")
 }
 
 // What stands in the files is what the code knows.

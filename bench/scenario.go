@@ -1,9 +1,14 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/redlock/internal/ports"
@@ -20,14 +25,18 @@ type scenario struct {
 	longer      int  // rounds are so many times as long; 0: not
 	rounds      int  // 0: those of the flag
 	fresh       bool // no name comes twice
+	apart       bool // each goroutine has a client of its own, as another process would
 	shared      int  // all goroutines use the same names, so many; 0: each its own
 	serverArgs  []string
 	tls         bool             // the masters speak TLS only
+	names       int              // of each goroutine, to use in turn; 0: 64
+	warmup      time.Duration    // 0: the usual one
 	delay       [5]time.Duration // of each node's answers
 	refused     int              // so many of the last nodes refuse connections
 
 	// What happens to the masters, and when.
 	afterWarmup, midway func(*cluster)
+	gaps                bool // the longest time without an acquisition is a figure
 }
 
 // A measurement lets one contestant work once. nil: goroutines cycle, each with names of its own. n is how many.
@@ -178,6 +187,63 @@ var scenarios = []scenario{
 		longer:      3,
 		afterWarmup: func(c *cluster) { c.servers[4].pause() },
 	},
+	{
+		name:        "consensus",
+		about:       "Beside consensus: each goroutine locks and unlocks a name of its own.",
+		contestants: beside,
+		goroutines:  []int{1, 64, 256},
+		names:       1,
+		warmup:      2 * time.Second, // ZooKeeper makes a directory for each name, and Java gets quicker
+		longer:      2,
+	},
+	{
+		name:        "consensus-contended",
+		about:       "Beside consensus: contenders, each with a client of its own, hold one name for 1 ms in turn.",
+		contestants: slices.Delete(slices.Clone(beside), 1, 2),
+		goroutines:  []int{2, 32, 128},
+		measure:     (*bench).contend, // goroutines are contenders
+		longer:      3,
+		warmup:      2 * time.Second,
+	},
+	{
+		name: "consensus-silent",
+		about: "Beside consensus: clients with one goroutine each; when a third of the round is over one node is " +
+			"stopped (SIGSTOP).",
+		contestants: outages,
+		goroutines:  []int{16},
+		names:       1,
+		warmup:      2 * time.Second,
+		longer:      30,
+		rounds:      3,
+		gaps:        true,
+		apart:       true,
+		midway:      func(c *cluster) { _ = c.victim().Pause() },
+	},
+	{
+		name:        "consensus-killed",
+		about:       "Beside consensus: as consensus-silent; the node is killed.",
+		contestants: outages,
+		goroutines:  []int{16},
+		names:       1,
+		warmup:      2 * time.Second,
+		longer:      30,
+		rounds:      3,
+		gaps:        true,
+		apart:       true,
+		midway:      func(c *cluster) { _ = c.victim().Kill(context.Background()) },
+	},
+	lostUpdates,
+}
+
+// beside are the contestants beside consensus.
+var beside = []contestant{redlockFenced5, redlockPlain5, etcd3, etcdMemory3, zooKeeper3, zooKeeperMemory3}
+
+// outages are for scenarios where one node fails: of consensus a follower or the leader.
+var outages = []contestant{redlockFenced5, etcd3, led(etcd3), zooKeeper3, led(zooKeeper3)}
+
+func led(c contestant) contestant {
+	c.name, c.leader = c.name+" leader", true
+	return c
 }
 
 const (
@@ -185,12 +251,23 @@ const (
 	far        = 10 * time.Millisecond
 )
 
+// nodes returns how many nodes the contestant uses that a sample is of: it may be another one than the one whose turn
+// it was, and of a crowd it is none.
+func (sc scenario) nodes(who string, turn contestant) int {
+	for _, c := range sc.contestants {
+		if c.name == who {
+			return c.nodes
+		}
+	}
+	return turn.nodes
+}
+
 // namesOfEach returns how many names each goroutine has, to use in turn.
 func (sc scenario) namesOfEach(goroutines int) int {
 	if sc.fresh {
 		return max(usualNames, 400_000/goroutines)
 	}
-	return usualNames
+	return cmp.Or(sc.names, usualNames)
 }
 
 func healthy(c contestant) contestant {
@@ -200,7 +277,10 @@ func healthy(c contestant) contestant {
 
 // A cluster is the five masters of a scenario and what stands before them.
 type cluster struct {
-	servers []*server
+	servers   []*server
+	ensembles map[*system]*ensemble
+	turn      contestant // whose it is
+
 	proxies []*proxy
 	nodes   []string // where contestants connect
 	well    []string // where spared ones do: a late node's proxy costs CPU time, so theirs has one that is not late
@@ -219,6 +299,16 @@ func newCluster(sc scenario) (*cluster, error) {
 	c := &cluster{servers: servers, nodes: addrs(servers), well: addrs(servers)}
 	if sc.tls {
 		c.trust = authority().ClientConfig()
+	}
+	c.ensembles = map[*system]*ensemble{}
+	for _, one := range sc.contestants {
+		if one.system == nil || c.ensembles[one.system] != nil {
+			continue
+		}
+		if c.ensembles[one.system], err = startEnsemble(one.system); err != nil {
+			c.stop()
+			return nil, err
+		}
 	}
 	for i, d := range sc.delay {
 		if d == 0 {
@@ -254,22 +344,76 @@ func (c *cluster) check() error {
 	return errors.Join(errs...)
 }
 
+// versions are those of the systems beside the masters, each after a comma.
+func (c *cluster) versions() (list string) {
+	seen := map[string]bool{}
+	for _, e := range c.ensembles {
+		seen[", "+e.version] = true
+	}
+	return strings.Join(slices.Sorted(maps.Keys(seen)), "")
+}
+
+// prepare leaves only the ensemble running on which a contestant locks: even idle, others would cost it CPU time.
+func (c *cluster) prepare(next contestant) error {
+	c.turn = next
+	for _, e := range c.ensembles {
+		e.freeze()
+	}
+	if e := c.ensembles[next.system]; e != nil {
+		return e.heal()
+	}
+	return nil
+}
+
 // heal ends what a scenario did to the servers.
 func (c *cluster) heal() {
 	for _, s := range c.servers {
+		if s.PID() == 0 {
+			_ = s.revive() // if it fails, check says so
+		}
 		s.resume()
 	}
+	if e := c.ensembles[c.turn.system]; e != nil {
+		_ = e.heal() // if it fails, prepare says so
+	}
+}
+
+// victim is the process that a scenario's fault befalls.
+func (c *cluster) victim() interface {
+	Pause() error
+	Kill(context.Context) error
+} {
+	if e := c.ensembles[c.turn.system]; e != nil {
+		m, err := e.victim(c.turn.leader)
+		fatal(err)
+		return m
+	}
+	return c.servers[4]
+}
+
+// usage is what this process and the servers of the contestant have used so far.
+func (c *cluster) usage() usage {
+	if e := c.ensembles[c.turn.system]; e != nil {
+		return snapshot(e.members)
+	}
+	return snapshot(c.servers)
 }
 
 func (c *cluster) stop() {
 	for _, p := range c.proxies {
 		p.kill()
 	}
+	for _, e := range c.ensembles {
+		e.stop()
+	}
 	stopServers(c.servers)
 }
 
 func (b *bench) nodesFor(c contestant) ([]string, error) {
 	nodes := b.cluster.nodes
+	if e := b.cluster.ensembles[c.system]; e != nil {
+		nodes = e.addrs()
+	}
 	if c.spared {
 		nodes = b.cluster.well
 	}

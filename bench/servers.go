@@ -115,9 +115,9 @@ func (s *server) check(trust *tls.Config) (err error) {
 	return err
 }
 
-// cpu is the CPU time of all of the server's threads so far.
-func (s *server) cpu() (sum time.Duration) {
-	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", s.PID()))
+// cpuOf is the CPU time of all of a process's threads so far.
+func cpuOf(pid int) (sum time.Duration) {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	for _, file := range threads {
 		text, _ := os.ReadFile(file) // none of a thread that has just ended
 		ns, _, _ := strings.Cut(string(text), " ")

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/cases"
+	"github.com/quorumlock/redlock/internal/redisserver"
+)
+
+// Three processes, of which one after the other is frozen, on real masters: where the store checks tokens, no update is
+// lost, whatever the machine does. What needs etcd or ZooKeeper is left to make consensus: building one and installing
+// the other would cost continuous integration more than all of this module.
+func TestNoUpdateIsLostWhereTheStoreChecksTokens(t *testing.T) {
+	sc := cases.Must(choose("lost-updates", "redlock,SET NX"))(t)[0]
+	sc.longer, sc.rounds = 1, 1
+	b := &bench{editTTL: 300 * time.Millisecond, length: 3 * time.Second}
+	_, rows, err := b.run(sc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases.Equals(t, len(rows), 3, "contestants")
+	for _, r := range rows {
+		t.Log(r.lock, r.figures)
+		if r.figures[updates]+r.figures[rejected] == 0 || r.figures[pauses] == 0 {
+			t.Errorf("%s: got %v, which shows nothing", r.lock, r.figures)
+		}
+		if r.lock == redlockChecked && (r.figures[lost] != 0 || r.figures[overwrote] != 0) {
+			t.Errorf("%s: %v updates are lost, %v writes were late", r.lock, r.figures[lost], r.figures[overwrote])
+		}
+		if r.figures[overwrote] == 0 && r.figures[lost] != 0 {
+			t.Errorf("%s: %v updates are lost, and nobody has overwritten them", r.lock, r.figures[lost])
+		}
+	}
+}
+
+func TestTheJudgeOfLostUpdates(t *testing.T) {
+	var all tally
+	for _, one := range []tally{{Updates: 3, Overwrote: 1}, {Updates: 4, Rejected: 2, Unknown: 1}} {
+		all.add(one)
+	}
+	for number, want := range map[int]float64{7: 0, 5: 2, 8: 0 /* the unknown one is in it */} {
+		figures := map[string]float64{updates: 7, rejected: 2, overwrote: 1, failed: 1, lost: want}
+		if got := all.judge(number); !maps.Equal(got, figures) {
+			t.Errorf("with %d in the end: got %v, want %v", number, got, figures)
+		}
+	}
+}
+
+// An editor that writes what another has written meanwhile says so, and one whose store knows a later holder is
+// refused, at its read or at its write.
+func TestAnEditorThatIsLate(t *testing.T) {
+	servers := cases.Must(startSome(1, redisserver.Config{}))(t)
+	defer stopServers(servers)
+	for name, fenced := range map[string]bool{"fenced": true, "unfenced": false} {
+		first := cases.Must(redisEditor(servers[0].Addr(), name, fenced))(t)
+		defer first.close()
+		second := cases.Must(redisEditor(servers[0].Addr(), name, fenced))(t)
+		defer second.close()
+		var late, other tally
+		first.update(1, func() { second.update(2, func() {}, &other) }, &late)
+		cases.Equals(t, other, tally{Updates: 1}, "%s: the later holder", name)
+		want := tally{Updates: 1, Overwrote: 1}
+		if fenced {
+			want = tally{Rejected: 1}
+		}
+		cases.Equals(t, late, want, "%s: the late one", name)
+		number := cases.Must(first.number(t.Context()))(t)
+		cases.Equals(t, number, 1, "%s: the number", name)
+		late = tally{}
+		if first.update(1, func() {}, &late); fenced {
+			cases.Equals(t, late, tally{Rejected: 1}, "a late read")
+		}
+	}
+}
