@@ -1,0 +1,137 @@
+// What one Redis master does with one lock name: the scripts of internal/lua as inlines, for models to include. Each is
+// one atomic step of the master's; call it inside d_step. It is deterministic: what the master answers follows from what
+// it has. What the answers mean to a client is not here.
+//
+// An includer may define
+//
+//	NODES	how many masters (3)
+//	OWNER	the type of owners (byte); NOBODY is 0
+//	TOKEN	the type of tokens (byte); 0 is no token
+//	NOW	the time. Then a key is gone at the time that UNTIL was when it was set or extended. Without NOW, keys stay
+//		until the model calls goes(n), which it may do at any moment.
+
+#ifndef NODES
+#define NODES 3
+#endif
+#define MAJORITY (NODES / 2 + 1)
+#ifndef OWNER
+#define OWNER byte
+#endif
+#define NOBODY 0
+#ifndef TOKEN
+#define TOKEN byte
+#endif
+
+typedef Node {
+	OWNER owner;	// the lock key's value
+	TOKEN entry;	// the name's score in the set of tokens: the largest that the node has accepted
+#ifdef NOW
+	int expires;	// the key is gone at this time
+#endif
+};
+Node node[NODES];
+
+// What the node answers. None of it is kept in the state: a model reads it in the d_step that called the inline.
+hidden bool given;	// the lock is the caller's now; of a release: it was
+hidden bool accepted;	// the node has accepted the token
+hidden TOKEN known;	// its entry after that
+hidden OWNER holder;	// whose the lock was before: NOBODY, the caller or another
+
+// The key goes: it has expired, or somebody has deleted it.
+inline goes(n) {
+	node[n].owner = NOBODY;
+#ifdef NOW
+	node[n].expires = 0
+#endif
+}
+
+// Every script begins so: it finds the key, or finds that it has expired.
+inline finds(n) {
+#ifdef NOW
+	if :: node[n].owner != NOBODY && NOW >= node[n].expires -> goes(n) :: else fi;
+#endif
+	holder = node[n].owner;
+	given = false;
+	accepted = false
+}
+
+// SET key owner PX ttl, or PEXPIRE.
+inline gives(n, who) {
+	node[n].owner = who;
+#ifdef NOW
+	node[n].expires = UNTIL;
+#endif
+	given = true
+}
+
+// ZADD tokens GT CH token key, then ZSCORE: what is equal is not accepted. Token 0 is that of a client that wants none.
+inline propose(n, token) {
+	if
+	:: token > node[n].entry -> node[n].entry = token; accepted = true
+	:: else -> accepted = (token == 0)
+	fi;
+	known = node[n].entry
+}
+
+// acquire.lua: a lock that is free, and a token. A caller that is refused changes nothing.
+inline acquire(n, who, token) {
+	finds(n);
+	if :: holder == NOBODY -> gives(n, who); propose(n, token) :: else -> known = node[n].entry fi
+}
+
+// enqueue.lua, and the second question of one that asks again: also a lock that is the caller's already.
+inline confirm(n, who, token) {
+	finds(n);
+	if
+	:: holder == NOBODY || holder == who -> gives(n, who); propose(n, token)
+	:: else -> known = node[n].entry
+	fi
+}
+
+// adopt.lua: only a lock that is the former owner's.
+inline adopt(n, who, former, token) {
+	finds(n);
+	if :: holder == former -> gives(n, who); propose(n, token) :: else -> known = node[n].entry fi
+}
+
+// raise.lua: a larger token for a lock that is the caller's.
+inline raise(n, who, token) {
+	finds(n);
+	if :: holder == who -> given = true; propose(n, token) :: else -> known = node[n].entry fi
+}
+
+// extend.lua: another TTL for a lock that is the caller's. One that is gone is set again, unless a larger token shows
+// that somebody else has had it: then given, and holder is NOBODY.
+inline extend(n, who, token) {
+	finds(n);
+	if
+	:: holder == who -> gives(n, who); known = node[n].entry
+	:: holder == NOBODY && (token == 0 || node[n].entry <= token) -> gives(n, who); propose(n, token)
+	:: else -> known = node[n].entry
+	fi
+}
+
+// release.lua. above is a token that is known from now on unless the lock is another's, or 0: none.
+inline release(n, who, above) {
+	finds(n);
+	if :: above != 0 && (holder == who || holder == NOBODY) -> propose(n, above) :: else -> known = node[n].entry fi;
+	given = (holder == who);
+	if :: given -> goes(n) :: else fi
+}
+
+// release.lua where somebody waits: the first in the queue gets the lock, and the token of its place is proposed.
+inline hand_over(n, who, to, token) {
+	finds(n);
+	if :: holder == who -> gives(n, to); propose(n, token) :: else -> known = node[n].entry fi
+}
+
+// The node restarts without its data (old is 0), or with an old copy in which the name's entry is old.
+inline lose(n, old) {
+	goes(n);
+	node[n].entry = old
+}
+
+// trim.lua: entries below the oldest that the retention covers go.
+inline trim(n, oldest) {
+	if :: node[n].entry < oldest -> node[n].entry = 0 :: else fi
+}
