@@ -32,8 +32,8 @@ typedef Node {
 Node node[NODES];
 
 // What the node answers. None of it is kept in the state: a model reads it in the d_step that called the inline.
-hidden bool given;	// the lock is the caller's now; of a release: it was
-hidden bool accepted;	// the node has accepted the token
+hidden byte given;	// the lock is the caller's now; of a release: it was
+hidden byte accepted;	// the node has accepted the token
 hidden TOKEN known;	// its entry after that
 hidden OWNER holder;	// whose the lock was before: NOBODY, the caller or another
 
