@@ -31,11 +31,19 @@ typedef Node {
 };
 Node node[NODES];
 
-// What the node answers. None of it is kept in the state: a model reads it in the d_step that called the inline.
-hidden byte given;	// the lock is the caller's now; of a release: it was
-hidden byte accepted;	// the node has accepted the token
-hidden TOKEN known;	// its entry after that
-hidden OWNER holder;	// whose the lock was before: NOBODY, the caller or another
+// What the node answers. A model reads it in the d_step that called the inline, and then calls heard(), so that past
+// answers make no two states of one.
+bool given;	// the lock is the caller's now; of a release: it was
+bool accepted;	// the node has accepted the token
+TOKEN known;	// its entry after that
+OWNER holder;	// whose the lock was before: NOBODY, the caller or another
+
+inline heard() {
+	given = false;
+	accepted = false;
+	known = 0;
+	holder = NOBODY
+}
 
 // The key goes: it has expired, or somebody has deleted it.
 inline goes(n) {
