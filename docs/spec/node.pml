@@ -73,48 +73,48 @@ inline gives(n, who) {
 }
 
 // ZADD tokens GT CH token key, then ZSCORE: what is equal is not accepted. Token 0 is that of a client that wants none.
-inline propose(n, token) {
+inline propose(n, number) {
 	if
-	:: token > node[n].entry -> node[n].entry = token; accepted = true
-	:: else -> accepted = (token == 0)
+	:: number > node[n].entry -> node[n].entry = number; accepted = true
+	:: else -> accepted = (number == 0)
 	fi;
 	known = node[n].entry
 }
 
 // acquire.lua: a lock that is free, and a token. A caller that is refused changes nothing.
-inline acquire(n, who, token) {
+inline acquire(n, who, number) {
 	finds(n);
-	if :: holder == NOBODY -> gives(n, who); propose(n, token) :: else -> known = node[n].entry fi
+	if :: holder == NOBODY -> gives(n, who); propose(n, number) :: else -> known = node[n].entry fi
 }
 
 // enqueue.lua, and the second question of one that asks again: also a lock that is the caller's already.
-inline confirm(n, who, token) {
+inline confirm(n, who, number) {
 	finds(n);
 	if
-	:: holder == NOBODY || holder == who -> gives(n, who); propose(n, token)
+	:: holder == NOBODY || holder == who -> gives(n, who); propose(n, number)
 	:: else -> known = node[n].entry
 	fi
 }
 
 // adopt.lua: only a lock that is the former owner's.
-inline adopt(n, who, former, token) {
+inline adopt(n, who, former, number) {
 	finds(n);
-	if :: holder == former -> gives(n, who); propose(n, token) :: else -> known = node[n].entry fi
+	if :: holder == former -> gives(n, who); propose(n, number) :: else -> known = node[n].entry fi
 }
 
 // raise.lua: a larger token for a lock that is the caller's.
-inline raise(n, who, token) {
+inline raise(n, who, number) {
 	finds(n);
-	if :: holder == who -> given = true; propose(n, token) :: else -> known = node[n].entry fi
+	if :: holder == who -> given = true; propose(n, number) :: else -> known = node[n].entry fi
 }
 
 // extend.lua: another TTL for a lock that is the caller's. One that is gone is set again, unless a larger token shows
 // that somebody else has had it: then given, and holder is NOBODY.
-inline extend(n, who, token) {
+inline extend(n, who, number) {
 	finds(n);
 	if
 	:: holder == who -> gives(n, who); known = node[n].entry
-	:: holder == NOBODY && (token == 0 || node[n].entry <= token) -> gives(n, who); propose(n, token)
+	:: holder == NOBODY && (number == 0 || node[n].entry <= number) -> gives(n, who); propose(n, number)
 	:: else -> known = node[n].entry
 	fi
 }
@@ -128,9 +128,9 @@ inline release(n, who, above) {
 }
 
 // release.lua where somebody waits: the first in the queue gets the lock, and the token of its place is proposed.
-inline hand_over(n, who, to, token) {
+inline hand_over(n, who, heir, number) {
 	finds(n);
-	if :: holder == who -> gives(n, to); propose(n, token) :: else -> known = node[n].entry fi
+	if :: holder == who -> gives(n, heir); propose(n, number) :: else -> known = node[n].entry fi
 }
 
 // The node restarts without its data (old is 0), or with an old copy in which the name's entry is old.
