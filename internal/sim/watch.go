@@ -27,6 +27,17 @@ func (d Data) Score(key, member string) (float64, bool) {
 	return score, ok
 }
 
+// Now returns the node's clock in ms.
+func (d Data) Now() int64 { return d.now }
+
+// Expires returns the node's time in ms after which a key is gone, or 0 where there is none or it has no end.
+func (d Data) Expires(key string) int64 {
+	if e := d.node.data.find(key, d.now); e != nil {
+		return e.expires
+	}
+	return 0
+}
+
 // watch is what Watch was asked for.
 type watch struct {
 	keys []string

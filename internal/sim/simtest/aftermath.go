@@ -33,7 +33,7 @@ func (w *world) aftermath(back time.Duration) {
 	if len(w.steps) > 0 {
 		time.Sleep(placeLives) // a minute in all: so long counts the list of a client that crashed
 	}
-	if w.crowd == nil {
+	if w.crowd == nil && !w.scenario.Actions {
 		w.trials()
 	}
 	for _, c := range w.clients {

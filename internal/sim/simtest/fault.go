@@ -158,7 +158,10 @@ var menu = []fault{
 			return "", nil
 		}
 		n.Crash(true)
-		return n.Addr(), n.Restart
+		return n.Addr(), func() {
+			n.Restart()
+			f.restarted(n)
+		}
 	}},
 	{"script flush", harmless, func(f *faults) (string, func()) {
 		n := f.node()
@@ -195,7 +198,11 @@ var menu = []fault{
 		}
 		n.Crash(false)
 		f.undone.forget(n)
-		return n.Addr(), n.Restart
+		f.forgot(n)
+		return n.Addr(), func() {
+			n.Restart()
+			f.restarted(n)
+		}
 	}},
 	{"rollback", forgetful, func(f *faults) (string, func()) {
 		n := f.node()

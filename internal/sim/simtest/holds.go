@@ -24,6 +24,7 @@ func (w *worker) granted(wanted []string, lock held, said *value, reads bool) (a
 	case len(wanted) > 1:
 		w.count("holds of several", 1)
 	}
+	w.holdsFrom(wanted, lock)
 	for _, name := range wanted {
 		all = append(all, w.history.Granted(name, w.label, lock.Token(), start, until))
 	}

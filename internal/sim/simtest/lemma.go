@@ -100,6 +100,7 @@ func slotOf(name string, number int) string { return fmt.Sprintf("redlock:permit
 // check judges one command by what the keys held before it and what is there after it.
 func (w *world) check(c sim.Command, before []string, after sim.Data) {
 	s := scriptOf(c)
+	w.act(c, s, before, after)
 	w.noteHolders(c, before, after)
 	w.checkValues(c, before, after)
 	for i, key := range w.keys {

@@ -22,6 +22,7 @@ type Result struct {
 	Scenario   Scenario
 	Counts     Counts
 	Violations []sim.Violation
+	Actions    []Action
 	events     []event
 }
 
@@ -105,6 +106,7 @@ type world struct {
 	shown    shown
 	kinds    []*kind // of clients: one, but for where the nodes are changed
 	crowd    *crowd
+	queues   []queue // by node: see act
 
 	mu    sync.Mutex // protects steps, and what is in the result
 	steps []*stepTaken
@@ -145,6 +147,7 @@ func newWorld(s Scenario) *world {
 		n := sim.NewNode(fmt.Sprintf("n%d:6379", i), s.Seed)
 		w.watch(n)
 		w.nodes = append(w.nodes, n)
+		w.queues = append(w.queues, queue{first: map[string]float64{}})
 	}
 	w.kinds = []*kind{{lists: [][]*sim.Node{w.nodes}}}
 	w.net.Attach(w.nodes...)

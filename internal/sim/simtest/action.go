@@ -1,0 +1,202 @@
+package simtest
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
+)
+
+// Action is what a node did with the first name, or what a client concluded: the model in docs/spec must be able to do the
+// same. Actions are kept where Scenario.Actions says so; see ActionsScenario.
+type Action struct {
+	// What is the name of a script that tells who has a lock, or: "hand over" by a release or to an older waiter, which
+	// stands behind it; "pass over" of a waiter that is gone; "trim", of the name's token; "lose", of the node's data;
+	// "restart"; "hold", where a client was granted the lock.
+	What  string
+	Node  int           // in the order of the addresses
+	At    time.Duration // since the run began
+	Clock int64         // the node's, in ms
+	Owner string        // who asks, or has been granted the lock
+	To    string        // to whom the lock is handed over
+	Token float64       // what is proposed, what a release makes known, or the hold's; 0: none
+	TTL   int64         // in ms
+	Said  Answer
+	// What the node has for the name behind the step.
+	Has   string
+	Entry float64
+}
+
+// Answer is what a script answered about the name.
+type Answer struct {
+	Code   int64 // the first number, or the only one
+	Known  float64
+	Holder string
+}
+
+// ActionsScenario returns a scenario of locks alone, in an ordinary world, whose actions are kept.
+func ActionsScenario(seed uint64) Scenario {
+	s := NewScenario(seed)
+	s.Actions, s.Nodes, s.Names, s.Copied = true, 3, 1, false
+	s.Habits.Read, s.Habits.Revoke, s.Habits.Hand, s.Habits.Value, s.Habits.Look, s.Habits.Long = 0, 0, 0, 0, 0, 0
+	known := []string{"delay", "hold", "drop", "cut", "reset", "refuse", "pause", "crash", "script flush", "slow drift",
+		"amnesia", "strand"}
+	s.Faults = slices.DeleteFunc(s.Faults, func(f fault) bool { return !slices.Contains(known, f.name) })
+	s.Sound = true
+	return s
+}
+
+func (w *world) keepAction(a Action) {
+	a.At = since(time.Now())
+	w.mu.Lock()
+	w.result.Actions = append(w.result.Actions, a)
+	w.mu.Unlock()
+}
+
+func (w *world) number(addr string) int {
+	return slices.IndexFunc(w.nodes, func(n *sim.Node) bool { return n.Addr() == addr })
+}
+
+// forgot and restarted are called by faults.
+func (w *world) forgot(n *sim.Node) {
+	w.at(n, "lose")
+	if w.scenario.Actions {
+		w.queues[w.number(n.Addr())] = queue{first: map[string]float64{}}
+	}
+}
+
+func (w *world) restarted(n *sim.Node) { w.at(n, "restart") }
+
+func (w *world) at(n *sim.Node, what string) {
+	if w.scenario.Actions {
+		w.keepAction(Action{What: what, Node: w.number(n.Addr())})
+	}
+}
+
+// holdsFrom is called by a client that was granted a lock.
+func (w *world) holdsFrom(wanted []string, lock held) {
+	if w.scenario.Actions && slices.Contains(wanted, names[0]) {
+		w.keepAction(Action{What: "hold", Owner: lock.Owner(), Token: float64(lock.Token())})
+	}
+}
+
+// act keeps what a command did with the first name.
+func (w *world) act(c sim.Command, s shape, before []string, after sim.Data) {
+	if !w.scenario.Actions {
+		return
+	}
+	name, n := names[0], w.number(c.Node)
+	is := Action{Node: n, Clock: after.Now(), Has: after.Text(name)}
+	is.Entry, _ = after.Score("redlock:tokens", name)
+	had := w.queues[n].entry
+	w.queues[n].entry = is.Entry
+	var keys, argv []string
+	if _, failed := c.Reply.(sim.Error); s.name != "" && len(c.Args) > 3 && !failed {
+		keys, argv = keysAndArguments(c)
+	}
+	i := slices.Index(keys, name)
+	if i >= 0 {
+		is.What, is.Said = s.name, answerAbout(c.Reply, i, len(keys))
+		if s.undo {
+			is.Owner = ownersIn(argv)[i]
+			if len(argv) > len(keys)+1 {
+				is.Token, _ = strconv.ParseFloat(argv[len(keys)+1+i], 64) // of 'untold', nothing is known
+			}
+		} else {
+			own := s.each(argv, len(keys))[i]
+			is.Owner = own[s.owner]
+			is.Token, _ = strconv.ParseFloat(own[cmp.Or(max(s.token, 0), extendsToken)], 64)
+		}
+	}
+	was := before[slices.Index(w.keys, name)]
+	again := i >= 0 && !s.undo && s.name != "extend" && is.Said.Code == 1 && is.Token <= had
+	if is.Entry < had || again { // dropped by trim.lua, or with the whole set, at its end
+		w.keepAction(Action{What: "trim", Node: n, Clock: is.Clock, Has: was})
+		had = 0
+	}
+	if i < 0 {
+		return
+	}
+	lease := after.Expires(name) - is.Clock
+	if is.Has == is.Owner {
+		is.TTL = lease
+	}
+	free := was == "" || s.undo && was == is.Owner
+	switch first := w.queues[n].first; {
+	case s.name == "acquire" && argv[len(argv)-1] != "":
+		is.What = "acquire or join"
+		first[is.Owner] = is.Token
+	case s.name == "enqueue":
+		first[is.Owner], _ = strconv.ParseFloat(argv[4*i+3][37:53], 64)
+	}
+	if !free || s.name != "release" && s.name != "enqueue" {
+		w.keepAction(is)
+		return
+	}
+	// The node may have passed over waiters that are gone, and have handed the lock to one: a release after it was the
+	// caller's, enqueue before it looks whether it is. What has become of the name meanwhile follows from the proposals.
+	over := Action{Node: n, Clock: is.Clock, Entry: had}
+	if s.undo {
+		over.Entry = max(had, is.Token)
+		freed := is
+		freed.Has, freed.Entry = "", over.Entry
+		w.keepAction(freed)
+	}
+	// To itself, if the token that it proposes was accepted a moment ago.
+	handed := is.Has != "" && (is.Has != is.Owner || is.Said.Code == 2 && is.Said.Known == is.Token && had < is.Token)
+	proposed := over.Entry
+	if handed {
+		proposed = max(proposed, w.queues[n].first[is.Has])
+	}
+	if s.name == "enqueue" && is.Has == is.Owner {
+		proposed = max(proposed, is.Token)
+	}
+	if is.Entry > proposed {
+		over.What, over.Token, over.Entry = "pass over", is.Entry, is.Entry
+		for owner, token := range w.queues[n].first {
+			if token == is.Entry {
+				over.To = owner
+			}
+		}
+		w.keepAction(over)
+	}
+	if handed {
+		over.What, over.To, over.Token, over.TTL = "hand over", is.Has, w.queues[n].first[is.Has], lease
+		over.Has, over.Entry = is.Has, max(over.Entry, over.Token)
+		w.keepAction(over)
+	}
+	if !s.undo {
+		w.keepAction(is)
+	}
+}
+
+// queue is what a node knows about the first name: the largest token, and the tokens with which owners wait.
+type queue struct {
+	entry float64
+	first map[string]float64
+}
+
+// answerAbout reads the reply to a script about n locks: their number where all went as usual, else an entry for each.
+func answerAbout(reply any, i, n int) (a Answer) {
+	each, ok := reply.([]any)
+	if !ok || i >= len(each) {
+		return Answer{Code: 1}
+	}
+	detail, ok := each[i].([]any)
+	if !ok {
+		a.Code, _ = each[i].(int64)
+		return a
+	}
+	a.Code, _ = detail[0].(int64)
+	if len(detail) > 1 {
+		text, _ := detail[1].(string)
+		if a.Code == 0 {
+			a.Holder = text
+		} else {
+			a.Known, _ = strconv.ParseFloat(text, 64)
+		}
+	}
+	return a
+}
