@@ -32,9 +32,9 @@ INTEGRATION ?= ./...
 # How many schedules of the simulation are part of make test.
 UNIT_SEEDS ?= 60
 
-.PHONY: test verify check unit raced swarm nested integration containers budgets bounds versions masters bench peers crowd consensus simulate mutants record history fuzz coverage proof modelcheck alerts manifests demo dist lint apidiff help
+.PHONY: test verify check unit raced swarm nested integration containers budgets bounds versions masters spin bench peers crowd consensus simulate mutants record history fuzz coverage proof modelcheck alerts manifests demo dist lint apidiff help
 
-test: masters ## everything, against real Redis masters, in minutes
+test: masters spin ## everything, against real Redis masters, in minutes
 	@scripts/steps check unit nested integration
 
 check: ## go vet and gofmt
@@ -53,9 +53,9 @@ raced: # with the race detector, at the size of make test
 		$(GATE) -repeat '$(REAL)' -- $(RACE) -shuffle=on -parallel=8 -timeout=30m $$packages
 
 # What is no part of the library: what it does at once is not worth the race detector's time.
-TOOLS := docs internal/gate internal/modelcheck internal/mutants
+TOOLS := docs docs/spec internal/gate internal/modelcheck internal/mutants
 
-swarm: # the simulation at the size of make test, and what is run without the race detector
+swarm: spin # the simulation at the size of make test, and what is run without the race detector
 	$(GATE) -- -shuffle=on $(TOOLS:%=./%)
 	GOGC=400 $(GATE) -- -count=1 -skip='^TestSimulation$$' ./internal/sim/simtest
 	GOGC=400 $(GATE) -- -count=1 -run='^TestSimulation$$' -timeout=2h ./internal/sim/simtest -seeds=$(UNIT_SEEDS)
@@ -71,7 +71,10 @@ nested: ## the other modules' own tests
 	done
 
 masters: # what integration needs: a redis-server, or a Docker engine
-	@scripts/need-redis
+	@scripts/need masters
+
+spin: # what the models are checked by
+	@scripts/need spin
 
 # Three packages at a time: they wait more than they work, and none minds what else the machine does. INTEGRATION: which
 # of them. Unless REDLOCK_PROVIDER says otherwise, masters are processes where there is a redis-server: they start and
