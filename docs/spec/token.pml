@@ -10,7 +10,7 @@
 //
 // Simpler protocols. To raise blindly does no harm as long as only nodes that have answered are told to: the raise goes
 // above all they said, and nobody else accepts anything there before the key changes hands. It takes a straggler.
-// run: V0 max only | -DATTEMPTS=3 -DPROPOSALS=2 -DFLAW=MAX_ONLY | breaks unique in 8
+// run: V0 max only | -DPROPOSALS=2 -DFLAW=MAX_ONLY | breaks unique in 8
 // run: V1 at least | -DPROPOSALS=2 -DFLAW=AT_LEAST | breaks unique in 8
 // run: V2 raw raise | -DPROPOSALS=3 -DENTRIES=3 -DFLAW=RAW_RAISE | breaks grants in 11
 // run: V3 blind OK | -DPROPOSALS=3 -DENTRIES=3 -DFLAW=BLIND_OK -DRAISE_ALL=1 | breaks unique in 12
@@ -55,7 +55,7 @@
 // deep: all steps, asks again | -DASKS_AGAIN=1 -DALL_STEPS=1 | holds in 130,000
 // deep: all steps, D=0 G=1 | -DHORIZON=2 -DLOSSES=1 -DGUARD=1 -DALL_STEPS=1 | holds in 230,000
 // deep: all steps, D=1 L=1 R=2 | -DHORIZON=3 -DSKEW=1 -DRETENTION=2 -DLIFETIME=1 -DALL_STEPS=1 | holds in 690,000
-// deep: all steps, V0 | -DATTEMPTS=3 -DPROPOSALS=2 -DFLAW=MAX_ONLY -DALL_STEPS=1 | breaks unique in 10
+// deep: all steps, V0 | -DPROPOSALS=2 -DFLAW=MAX_ONLY -DALL_STEPS=1 | breaks unique in 10
 // deep: all steps, V3 | -DPROPOSALS=3 -DENTRIES=3 -DFLAW=BLIND_OK -DRAISE_ALL=1 -DALL_STEPS=1 | breaks unique in 14
 // deep: nodes told apart, D=1 L=1 R=2 | -DHORIZON=3 -DSKEW=1 -DRETENTION=2 -DLIFETIME=1 -DUNSORTED=1 | holds in 310,000
 
@@ -202,8 +202,8 @@ int swap;
 #define ANSWERED(n, a) (AT(n, a) >= ACCEPTED && AT(n, a) <= RAISED)
 #define HEARD(set, a) (IN(set, 0) <= ANSWERED(0, a) && IN(set, 1) <= ANSWERED(1, a) && IN(set, 2) <= ANSWERED(2, a))
 
-// Ticks are apart by more tokens than a run has raises, so that no raise overtakes the clock. On real nodes a token is a
-// microsecond and a raise takes a round trip: the same.
+// Ticks are apart by more tokens than a run has raises, so that no raise overtakes the clock. On real nodes it is the
+// same: a token is a microsecond, and a raise takes a round trip.
 #define PER_TICK 4
 #if HORIZON
 #define CHOICES (SKEW + 1)
@@ -356,11 +356,11 @@ inline wins(a) {
 				printf("broken: unique: clients %d and %d both have token %d\n", i + 1, a + 1, attempt[a].token);
 				assert(false)
 			:: (CHECKED & ORDER) && attempt[i].token > attempt[a].token && IN(swap, i) ->
-				printf("broken: order: client %d had won with %d before client %d began\n", i + 1, attempt[i].token, a + 1);
+				printf("broken: order: client %d began after client %d had won with %d\n", a + 1, i + 1, attempt[i].token);
 				assert(false)
 			:: (CHECKED & GRANTS) && attempt[i].token > attempt[a].token && !IN(swap, i) && count >= MAJORITY ->
-				printf("broken: grants: client %d won before with %d, yet client %d has a majority\n", i + 1,
-					attempt[i].token, a + 1);
+				printf("broken: grants: client %d won with %d after client %d with %d\n", a + 1, attempt[a].token, i + 1,
+					attempt[i].token);
 				assert(false)
 			:: else
 			fi
@@ -627,16 +627,16 @@ init {
 	atomic {
 		knows(0); knows(1); knows(2);
 		d_step { settle(); names = ABC }
-		for (i : 0 .. ATTEMPTS - 1) {
-			run Client(i);
-			run Connection(0, i); run Connection(1, i); run Connection(2, i)
-		}
-#if LOSSES || RETENTION || ALL_STEPS
-		run Master(0); run Master(1); run Master(2);
-#endif
 #if HORIZON
 		run Clock();
 #endif
+#if LOSSES || RETENTION || ALL_STEPS
+		run Master(2); run Master(1); run Master(0);
+#endif
+		for (i : 1 .. ATTEMPTS) {	// the last ones first: so traces begin with client 1 and node a
+			run Connection(2, ATTEMPTS - i); run Connection(1, ATTEMPTS - i); run Connection(0, ATTEMPTS - i);
+			run Client(ATTEMPTS - i)
+		}
 		i = 0
 	}
 }
