@@ -31,7 +31,7 @@
 // run: D=1 G=1 | -DHORIZON=3 -DSKEW=1 -DLOSSES=1 -DGUARD=1 | breaks unique in 10
 // run: D=2 G=2 | -DHORIZON=3 -DSKEW=2 -DLOSSES=1 -DGUARD=2 | breaks unique in 11
 // run: D=1 G=2, loss unnoticed | -DHORIZON=3 -DSKEW=1 -DLOSSES=1 -DGUARD=2 -DSILENT=1 | breaks unique in 9
-// run: D=0 G=1, asks again | -DHORIZON=2 -DLOSSES=1 -DGUARD=1 -DASKS_AGAIN=1 | holds in 860,000
+// run: D=0 G=1, asks again | -DHORIZON=1 -DLOSSES=1 -DGUARD=1 -DASKS_AGAIN=1 | holds in 260,000
 // run: D=0 G=1, asks again, stale | -DHORIZON=2 -DLOSSES=1 -DGUARD=1 -DASKS_AGAIN=1 -DFLAW=STALE_AGAIN | breaks grants in 13
 // run: D=1 L=1 R=2 | -DHORIZON=4 -DSKEW=1 -DRETENTION=2 -DLIFETIME=1 | holds in 120,000
 // run: D=1 L=1 R=1 | -DHORIZON=4 -DSKEW=1 -DRETENTION=1 -DLIFETIME=1 | breaks unique in 10
@@ -43,7 +43,8 @@
 // deep: raise to all, three attempts | -DATTEMPTS=3 -DPROPOSALS=3 -DRAISE_ALL=1 | holds in 1,900,000
 // deep: hand-over, repair, three attempts | -DATTEMPTS=3 -DPROPOSALS=2 -DHAND_OVER=1 -DREPAIR=1 | holds in 4,500,000
 // deep: asks again, three attempts | -DATTEMPTS=3 -DASKS_AGAIN=1 | holds in 4
-// deep: three attempts, a loss | -DATTEMPTS=3 -DHORIZON=2 -DLOSSES=1 -DGUARD=1 | holds in 5
+// deep: three attempts, a loss | -DATTEMPTS=3 -DHORIZON=2 -DLOSSES=1 -DGUARD=1 | holds in 15,000,000
+// deep: D=0 G=1, asks again, longer | -DHORIZON=2 -DLOSSES=1 -DGUARD=1 -DASKS_AGAIN=1 | holds in 860,000
 // deep: D=1 G=2, asks again | -DHORIZON=3 -DSKEW=1 -DLOSSES=1 -DGUARD=2 -DASKS_AGAIN=1 | holds in 6
 // deep: D=2 G=3, two losses | -DHORIZON=5 -DSKEW=2 -DLOSSES=2 -DGUARD=3 | holds in 1,100,000
 // deep: two losses, trimming, repair | -DHORIZON=5 -DSKEW=1 -DLIFETIME=2 -DLOSSES=2 -DGUARD=2 -DRETENTION=3 -DREPAIR=1 | holds in 8
