@@ -42,7 +42,7 @@
 // deep: as shipped, three attempts | -DATTEMPTS=3 -DPROPOSALS=3 | holds in 3,000,000
 // deep: raise to all, three attempts | -DATTEMPTS=3 -DPROPOSALS=3 -DRAISE_ALL=1 | holds in 1,900,000
 // deep: hand-over, repair, three attempts | -DATTEMPTS=3 -DPROPOSALS=2 -DHAND_OVER=1 -DREPAIR=1 | holds in 4,500,000
-// deep: asks again, three attempts | -DATTEMPTS=3 -DASKS_AGAIN=1 | holds in 10,000,000
+// deep: asks again, three attempts | -DATTEMPTS=3 -DASKS_AGAIN=1 | holds in 14,000,000
 // deep: three attempts, a loss | -DATTEMPTS=3 -DHORIZON=2 -DLOSSES=1 -DGUARD=1 | holds in 15,000,000
 // deep: D=0 G=1, asks again, longer | -DHORIZON=2 -DLOSSES=1 -DGUARD=1 -DASKS_AGAIN=1 | holds in 860,000
 // deep: D=1 G=2, asks again | -DHORIZON=3 -DSKEW=1 -DLOSSES=1 -DGUARD=2 -DASKS_AGAIN=1 | holds in 6,600,000
