@@ -6,6 +6,12 @@
 // run: TTL 2, outage 0, guard 2 | -DOUTAGE=0 -DGUARD=2 | holds in 50,000
 // run: TTL 2, outage 1, guard 1 | -DOUTAGE=1 -DGUARD=1 | holds in 50,000
 // run: TTL 2, outage 2, guard 0 | -DOUTAGE=2 -DGUARD=0 | holds in 50,000
+// deep: TTL 2, outage 1, guard 2 | -DOUTAGE=1 -DGUARD=2 | holds in 50,000
+// deep: TTL 2, outage 2, guard 1 | -DOUTAGE=2 -DGUARD=1 | holds in 50,000
+// deep: TTL 2, outage 2, guard 2 | -DOUTAGE=2 -DGUARD=2 | holds in 50,000
+// deep: TTL 3, outage 1, guard 1 | -DTTL=3 -DOUTAGE=1 -DGUARD=1 | breaks exclusion in 11
+// deep: TTL 3, outage 1, guard 2 | -DTTL=3 -DOUTAGE=1 -DGUARD=2 | holds in 100,000
+// deep: TTL 3, outage 3, guard 0 | -DTTL=3 -DOUTAGE=3 -DGUARD=0 | holds in 100,000
 
 #ifndef TTL
 #define TTL 2
@@ -54,12 +60,12 @@ proctype Client(byte c) {
 		hold[c].begun = now;
 		for (n : 0 .. NODES - 1) { node[n].vote[c] = ON_THE_WIRE }
 		n = 0;
-		printf("%d: client %d asks every node\n", now, c)
+		printf("%d: client %d asks every node\n", now, c + 1)
 	}
 	d_step {
 		VOTES(c) >= MAJORITY && VALID(c);
 		hold[c].won = true;
-		printf("%d: client %d has a majority: it holds the lock until %d\n", now, c, hold[c].begun + TTL);
+		printf("%d: client %d has a majority: it holds the lock until %d\n", now, c + 1, hold[c].begun + TTL);
 		if
 		:: hold[1 - c].won && VALID(1 - c) -> printf("broken: exclusion: both holds are valid\n"); assert(false)
 		:: else
@@ -75,7 +81,7 @@ inline executes(n, c) {
 	:: now < node[n].counts || !VALID(c) -> node[n].vote[c] = VOID
 	:: else -> node[n].vote[c] = GIVEN
 	fi;
-	printf("%d: node %d gives client %d the lock\n", now, n, c)
+	printf("%d: %c gives client %d the lock\n", now, 'a' + n, c + 1)
 }
 
 proctype Master(byte n) {
@@ -96,7 +102,7 @@ proctype Master(byte n) {
 			fi
 		}
 		c = 0;
-		printf("%d: node %d loses its data, is back at %d, and abstains until %d\n", now, n, node[n].up, node[n].counts)
+		printf("%d: %c loses its data, is back at %d, and abstains until %d\n", now, 'a' + n, node[n].up, node[n].counts)
 	}
 	od
 }
@@ -125,8 +131,9 @@ proctype Clock() {
 
 init {
 	atomic {
+		// Spin tries the last process first, so the stories that it tells begin with a and client 1.
 		run Clock();
-		run Master(0); run Master(1); run Master(2);
-		run Client(0); run Client(1)
+		run Client(1); run Client(0);
+		run Master(2); run Master(1); run Master(0)
 	}
 }

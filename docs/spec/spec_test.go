@@ -61,6 +61,7 @@ func TestModels(t *testing.T) {
 				}
 				got := check(t, model, strings.Fields(run[3]), compile)
 				t.Log(got)
+				quoted(t, strings.TrimSuffix(model, ".pml"), run[2], got)
 				switch {
 				case run[5] != got.broken:
 					t.Errorf("%q is broken, want %q", got.broken, run[5])
