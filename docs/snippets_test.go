@@ -211,8 +211,8 @@ func parseFragment(source string) (*ast.File, error) {
 	return parsed, err
 }
 
-// The counter-example in changing-nodes.md is the one that the page beside the model quotes. A test in docs/spec compares
-// that with what Spin finds.
+// The counter-example in changing-nodes.md is that of docs/spec/lists.md, which a test there compares with what Spin
+// finds.
 func TestTheTraceOfTwoLists(t *testing.T) {
 	spec := cases.Must(os.ReadFile(filepath.Join(root, "docs/spec/lists.md")))(t)
 	_, trace, _ := strings.Cut(string(spec), "```text\ntwo lists beside each other:\n\n")

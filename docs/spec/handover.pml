@@ -3,7 +3,7 @@
 // run: as it is | | holds in 600,000
 // run: a ticket is adopted | -DADOPT | holds in 15,000
 // run: counted from the message | -DFROM_MESSAGE | breaks exclusion in 10
-// run: a lease counts as a TTL | -DNO_LEASE | breaks exclusion in 10
+// run: a lease counts as a TTL | -DNO_LEASE | breaks exclusion in 9
 // run: any message counts from the last question | -DALL_HANDED | breaks exclusion in 10
 // run: adopted from any holder | -DADOPT -DFROM_ANY | breaks exclusion in 12
 // deep: as it is, TTL 4, lease 2 | -DTTL=4 -DLEASE=2 | holds in 2,000,000

@@ -6,17 +6,17 @@
 // run: rolling, repair | -DCLIENTS=3 -DLAST=NEW -DTOKENS=2 -DREPAIR -DREDUCE | holds in 150,000
 // run: backed out | -DCLIENTS=3 -DLAST=OLD -DREDUCE | holds in 30,000
 // run: keys go at any moment | -DLAPSES -DREDUCE | holds in 200,000
-// run: order across, D=0, one tick | -DACROSS -DHORIZON=2 -DMIDDLE=1 -DREDUCE | holds in 70,000
 // run: order across, D=1, two ticks | -DACROSS -DHORIZON=2 -DTOKENS=2 -DMIDDLE=2 -DREDUCE | holds in 200,000
-// run: order across, no clock | -DACROSS | breaks unique in 9
-// run: order across, D=0, at once | -DACROSS -DHORIZON=1 | breaks unique in 9
 // run: order across, D=1, one tick | -DACROSS -DHORIZON=1 -DTOKENS=2 -DMIDDLE=1 | breaks unique in 10
 // run: two lists beside each other | -DBESIDE | breaks exclusion in 8
 // run: lists that always meet beside each other | -DPAIRS -DTOKENS=2 -DREDUCE | holds in 10,000
-// run: majority of the union, two replaced | -DB=28 -DUNION | breaks exclusion in 9
 // run: majority of the union, all replaced | -DB=56 -DUNION | breaks exclusion in 10
 // run: an extension ignores the new list | -DTOKENS=2 -DNEW_IGNORED | breaks exclusion in 10
 // run: one list accepts | -DTOKENS=2 -DONE_ACCEPTS | breaks unique in 10
+// deep: majority of the union, two replaced | -DB=28 -DUNION | breaks exclusion in 9
+// deep: order across, D=0, one tick | -DACROSS -DHORIZON=2 -DMIDDLE=1 -DREDUCE | holds in 70,000
+// deep: order across, D=0, at once | -DACROSS -DHORIZON=1 | breaks unique in 9
+// deep: order across, no clock | -DACROSS | breaks unique in 9
 // deep: one replaced, not reduced | -DTOKENS=2 | holds in 40,000
 // deep: three and four | -DB=15 -DTOKENS=3 -DREDUCE | holds in 40,000
 // deep: majority of the union, one replaced | -DTOKENS=2 -DUNION -DREDUCE | holds in 25,000
