@@ -196,29 +196,31 @@ func TestARegistrationOutlivesLongHolds(t *testing.T) {
 // A client that is refused after it got a hold stays registered until that has ended.
 func TestARefusedClientWithAHoldStaysRegistered(t *testing.T) {
 	c := changes[0]
-	bubble(t, c.size(), func(t *testing.T, fl *fleet) {
-		fl.cut("a", 0, 1)
-		fl.cut("b", 2, 3)
-		a, b := must(fl.open("a", c.old))(t), must(fl.open("b", c.new))(t)
-		k := must(a.TryLock(t.Context(), "job"))(t)
-		fl.mend("a", 0, 1)
-		fl.mend("b", 2, 3)
-		refused := func(l *Locker) bool {
-			ctx := expiring(t, time.Second)
-			return errors.As(l.Ready(ctx), new(*ListConflictError))
-		}
-		for range 40 { // b must not work before the hold of a has ended
-			time.Sleep(5 * time.Second)
-			if k.Err() != nil || !refused(b) {
-				t.Fatalf("the hold: %v; b is refused: %t", k.Err(), refused(b))
+	for range 3 { // in one of twelve, b waits for its own sake
+		bubble(t, c.size(), func(t *testing.T, fl *fleet) {
+			fl.cut("a", 0, 1)
+			fl.cut("b", 2, 3)
+			a, b := must(fl.open("a", c.old))(t), must(fl.open("b", c.new))(t)
+			k := must(a.TryLock(t.Context(), "job"))(t)
+			fl.mend("a", 0, 1)
+			fl.mend("b", 2, 3)
+			refused := func(l *Locker) bool {
+				ctx := expiring(t, time.Second)
+				return errors.As(l.Ready(ctx), new(*ListConflictError))
 			}
-		}
-		succeeds(t, k.Unlock())
-		time.Sleep(time.Minute)
-		if refused(a) == refused(b) {
-			t.Errorf("refused: a %t, b %t; want one of them", refused(a), refused(b))
-		}
-	})
+			for range 40 { // b must not work before the hold of a has ended
+				time.Sleep(5 * time.Second)
+				if k.Err() != nil || !refused(b) {
+					t.Fatalf("the hold: %v; b is refused: %t", k.Err(), refused(b))
+				}
+			}
+			succeeds(t, k.Unlock())
+			time.Sleep(time.Minute)
+			if refused(a) == refused(b) {
+				t.Errorf("refused: a %t, b %t; want one of them", refused(a), refused(b))
+			}
+		})
+	}
 }
 
 // So it does if it is closed, also when a node answers while Close waits for another one that is slow.
