@@ -32,7 +32,7 @@ INTEGRATION ?= ./...
 # How many schedules of the simulation are part of make test.
 UNIT_SEEDS ?= 60
 
-.PHONY: test verify check unit raced swarm nested integration containers budgets bounds versions masters spin bench peers crowd consensus simulate mutants record history fuzz coverage proof modelcheck alerts manifests demo dist lint apidiff help
+.PHONY: test verify check unit raced swarm nested integration containers budgets bounds versions masters spin bench peers crowd consensus simulate mutants record history fuzz coverage proof models alerts manifests demo dist lint apidiff help
 
 test: masters spin ## everything, against real Redis masters, in minutes
 	@scripts/steps check unit nested integration
@@ -53,7 +53,7 @@ raced: # with the race detector, at the size of make test
 		$(GATE) -repeat '$(REAL)' -- $(RACE) -shuffle=on -parallel=8 -timeout=30m $$packages
 
 # What is no part of the library: what it does at once is not worth the race detector's time.
-TOOLS := docs docs/spec internal/gate internal/modelcheck internal/mutants
+TOOLS := docs docs/spec internal/gate internal/mutants
 
 swarm: spin # the simulation at the size of make test, and what is run without the race detector
 	$(GATE) -- -shuffle=on $(TOOLS:%=./%)
@@ -167,7 +167,7 @@ verify: ## the long forms of what make test does briefly: three hours
 	$(GO) test ./internal/sim/simtest -run 'Semaphores|Jobs|JobOfTheHour' -seeds 300 -hours 72 -v -timeout 1h
 	$(GO) test ./internal/sim/simtest -run 'ChangeOfNodes' -seeds 700 -v -timeout 1h
 	GOGC=400 $(GO) test ./internal/sim/simtest -run 'Crowd' -crowds 3000 -v -timeout 3h
-	$(MAKE) mutants record modelcheck fuzz history versions
+	$(MAKE) mutants record models fuzz history versions
 	$(MAKE) history HISTORY_MINUTES=2 HISTORY_FLAGS='-guard 0'
 	REDLOCK_LONG=1 $(GO) test -C integration -count=1 -p 1 -v -timeout 60m ./election ./holding ./migration ./mixed ./tokens
 	REDLOCK_PROVIDER=containers REDLOCK_REDIS_IMAGE=host $(MAKE) integration INTEGRATION_FLAGS=
@@ -175,8 +175,8 @@ verify: ## the long forms of what make test does briefly: three hours
 record: masters ## each defect of docs/track-record.md, on the commit before its mend and on that
 	scripts/track-record all
 
-modelcheck: ## the token's protocol, explored in depth: minutes, gigabytes
-	$(GO) test ./internal/modelcheck -run Deep -deep -v -timeout 30m
+models: spin ## the models of docs/spec, also in their wide spaces: minutes, gigabytes
+	$(GO) test ./docs/spec -run Models -deep -v -timeout 60m
 
 alerts: ## the alert rules in docs/observability, checked and played by promtool
 	@scripts/alerts

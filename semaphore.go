@@ -24,7 +24,7 @@ import (
 //
 // The alternative, a counter of k on each of the N nodes, is wrong. It hands out N·k votes, and a holder needs a
 // majority M of them: so up to N·k/M clients get in, 3 for k = 2 on three nodes. Each slot must be exclusive
-// (internal/modelcheck shows both).
+// (docs/spec/permits.md shows both).
 
 // Semaphore admits a number of holders at a time. Any number of goroutines may use it at once. Keep and share it: it
 // remembers which slots it used last, and its callers in this process wait in one local queue.
