@@ -8,26 +8,27 @@
 #define NOW clock
 #define UNTIL (clock + ttl + 1)	// Redis keeps a key through its last millisecond
 
-
 int clock, ttl;	// of the node whose step it is, in ms
 #include "node.pml"
 
-mtype = { ACQUIRE, ACQUIRE_OR_JOIN, ASK_AGAIN, ENQUEUE, RAISE, EXTEND, RELEASE, HAND_OVER, PASS_OVER, TRIM, LOSE, RESTART, HOLD, END };
+mtype = {
+	ACQUIRE, ACQUIRE_OR_JOIN, ASK_AGAIN, ENQUEUE, RAISE, EXTEND, RELEASE, HAND_OVER, PASS_OVER, TRIM, LOSE, RESTART, HOLD, END
+};
 
-// what happened; where; when, in ms; what the node's clock showed; asker asked; the token; the TTL that the key has now;
+// what happened; where; when, in ms; what the node's clock showed; who asked; the token; the TTL that the key has now;
 // what was answered, as the scripts' comments say; the token or the owner in the answer; what the node has behind it.
 chan step = [0] of { mtype, byte, int, int, short, int, int, byte, int, short, int };
 
 typedef Votes { int by[OWNERS] };	// the token that a node has accepted of an owner to whom it has given the lock
 Votes votes[NODES];
-typedef Waits { bool by[OWNERS] };	// asker waits in the node's queue, or has
+typedef Waits { bool by[OWNERS] };	// who waits in the node's queue
 Waits waits[NODES];
 bool lost[NODES];	// it has lost its data, and not been started since
 int counts[NODES];	// from when on its votes count
-int largest;	// mine of a hold
+int largest;	// token of a hold
 
-// What a node answered to a question for the lock: 0, taken by another; 1, given, mine accepted; 2, given, known is
-// not smaller. A node that has lost its data does not vote until the guard is over.
+// What a node answered to a question for the lock: 0, taken by another; 1, given, token accepted; 2, given, but a
+// token is known that is not smaller. A node that has lost its data does not vote until the guard is over.
 inline vote() {
 	code = (given -> (accepted -> 1 : 2) : 0);
 	if
@@ -46,8 +47,7 @@ active proctype Model() {
 	mtype what;
 	byte n, said, code, supporters, keepers;
 	short asker, has;
-	int taken;
-	int at, mine, other, entry;
+	int at, mine, other, entry, taken;
 	do
 	:: step?what,n,at,clock,asker,mine,ttl,said,other,has,entry;
 		if
@@ -87,8 +87,8 @@ active proctype Model() {
 				propose(n, mine)
 			:: what == TRIM ->
 				finds(n);
-				node[n].entry = entry
-			:: what == LOSE -> lose(n, entry); lost[n] = true
+				node[n].entry = 0
+			:: what == LOSE -> lose(n, 0); lost[n] = true
 			:: what == RESTART ->
 				if :: lost[n] -> counts[n] = at + GUARD :: else fi;
 				lost[n] = false

@@ -1,7 +1,6 @@
 package simtest
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -9,8 +8,8 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// Action is what a node did with the first name, or what a client concluded: the model in docs/spec must be able to do the
-// same. Actions are kept where Scenario.Actions says so; see ActionsScenario.
+// Action is what a node did with the first name, or what a client concluded: the model in docs/spec must be able to do
+// the same. Actions are kept where Scenario.Actions says so; see ActionsScenario.
 type Action struct {
 	// What is the name of a script that tells who has a lock, or: "hand over" by a release or to an older waiter, which
 	// stands behind it; "pass over" of a waiter that is gone; "trim", of the name's token; "lose", of the node's data;
@@ -105,9 +104,12 @@ func (w *world) act(c sim.Command, s shape, before []string, after sim.Data) {
 				is.Token, _ = strconv.ParseFloat(argv[len(keys)+1+i], 64) // of 'untold', nothing is known
 			}
 		} else {
-			own := s.each(argv, len(keys))[i]
+			own, token := s.each(argv, len(keys))[i], s.token
+			if s.name == "extend" {
+				token = extendsToken
+			}
 			is.Owner = own[s.owner]
-			is.Token, _ = strconv.ParseFloat(own[cmp.Or(max(s.token, 0), extendsToken)], 64)
+			is.Token, _ = strconv.ParseFloat(own[token], 64)
 		}
 	}
 	was := before[slices.Index(w.keys, name)]
