@@ -31,7 +31,8 @@ func record(t *testing.T, seed uint64) (r *simtest.Result) {
 
 var words = map[string]string{
 	"acquire": "ACQUIRE", "acquire or join": "ACQUIRE_OR_JOIN", "acquire_all": "ASK_AGAIN", "enqueue": "ENQUEUE",
-	"raise": "RAISE", "extend": "EXTEND", "release": "RELEASE", "hand over": "HAND_OVER", "pass over": "PASS_OVER", "trim": "TRIM", "lose": "LOSE",
+	"raise": "RAISE", "extend": "EXTEND", "release": "RELEASE",
+	"hand over": "HAND_OVER", "pass over": "PASS_OVER", "trim": "TRIM", "lose": "LOSE",
 	"restart": "RESTART", "hold": "HOLD",
 }
 

@@ -40,8 +40,10 @@ func ActionsScenario(seed uint64) Scenario {
 	s := NewScenario(seed)
 	s.Actions, s.Nodes, s.Names, s.Copied = true, 3, 1, false
 	s.Habits.Read, s.Habits.Revoke, s.Habits.Hand, s.Habits.Value, s.Habits.Look, s.Habits.Long = 0, 0, 0, 0, 0, 0
-	known := []string{"delay", "hold", "drop", "cut", "reset", "refuse", "pause", "crash", "script flush", "slow drift",
-		"amnesia", "strand"}
+	known := []string{
+		"delay", "hold", "drop", "cut", "reset", "refuse", "pause", "crash", "script flush", "slow drift", "amnesia",
+		"strand",
+	}
 	s.Faults = slices.DeleteFunc(s.Faults, func(f fault) bool { return !slices.Contains(known, f.name) })
 	s.Sound = true
 	return s
@@ -97,7 +99,7 @@ func (w *world) act(c sim.Command, s shape, before []string, after sim.Data) {
 	}
 	i := slices.Index(keys, name)
 	if i >= 0 {
-		is.What, is.Said = s.name, answerAbout(c.Reply, i, len(keys))
+		is.What, is.Said = s.name, answerAbout(c.Reply, i)
 		if s.undo {
 			is.Owner = ownersIn(argv)[i]
 			if len(argv) > len(keys)+1 {
@@ -180,8 +182,9 @@ type queue struct {
 	first map[string]float64
 }
 
-// answerAbout reads the reply to a script about n locks: their number where all went as usual, else an entry for each.
-func answerAbout(reply any, i, n int) (a Answer) {
+// answerAbout reads what the reply to a script says of one of its locks: a number where all went as usual, else there is
+// an entry for each.
+func answerAbout(reply any, i int) (a Answer) {
 	each, ok := reply.([]any)
 	if !ok || i >= len(each) {
 		return Answer{Code: 1}
