@@ -182,8 +182,8 @@ type queue struct {
 	first map[string]float64
 }
 
-// answerAbout reads what the reply to a script says of one of its locks: a number where all went as usual, else there is
-// an entry for each.
+// answerAbout reads what the reply to a script says of one of its locks: there is an entry for each, or a number where
+// all went as usual.
 func answerAbout(reply any, i int) (a Answer) {
 	each, ok := reply.([]any)
 	if !ok || i >= len(each) {
