@@ -383,7 +383,7 @@ func (w *worker) job() {
 	w.jobs.add(call)
 	most.outlasts(call.asked, w.scenario.TTL)
 	err := once(ctx, name, func(ctx context.Context, running *redlock.Lock) error {
-		lock := held{Lock: running, kind: instance.kind, most: most}
+		lock := held{Lock: running, of: instance, kind: instance.kind, most: most}
 		hold := w.history.Granted("run of "+name, w.label, lock.Token(), call.asked, lock.Deadline())
 		w.jobs.note(func() { call.begun, call.token = time.Now(), lock.Token() })
 		w.log(w.label, "begins %s: token %d", name, lock.Token())
