@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"strings"
-	"sync"
 	"syscall"
 )
 
@@ -84,30 +83,21 @@ func hungUp(err error) bool {
 type FirstBytes struct {
 	net.Conn
 
-	mu   sync.Mutex // guards seen: redigo may still read when its DialContext has returned because ctx is done
 	seen []byte
 }
 
 func (f *FirstBytes) Read(b []byte) (int, error) {
 	n, err := f.Conn.Read(b)
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if have := len(f.seen); have < 8 {
 		f.seen = append(f.seen, b[:min(n, 8-have)]...)
 	}
 	return n, err
 }
 
-func (f *FirstBytes) begin() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return string(f.seen)
-}
-
 // Explain explains an error before or in the handshake, if it shows what answers in place of the server. secure: the
 // connection speaks TLS.
 func (f *FirstBytes) Explain(err error, secure bool) error {
-	switch first := f.begin(); {
+	switch first := string(f.seen); {
 	case strings.HasPrefix(first, "HTTP/"), strings.HasPrefix(first, "<"):
 		return MismatchError{Kind: NotRedis, text: "it is no Redis server, but answers HTTP: check host and port"}
 	case first != "" && !strings.ContainsAny(first[:1], "+-:$*_#,(!=%~>|"):

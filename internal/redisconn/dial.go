@@ -17,59 +17,32 @@ import (
 
 // wire is one open connection.
 type wire struct {
-	redigo   redis.Conn          // for the handshake, and for the second connection; nil: the handshake is over
-	patience *patience           // of the handshake
+	patience *patience           // of the handshake; nil: it is over
 	unwatch  func() bool         // ends that the wire is closed with the handshake's context; false: it was closed
-	first    endpoint.FirstBytes // of the same connection
-	net      net.Conn            // the same connection, for requests
+	first    endpoint.FirstBytes // of the connection, through which the decoder reads
+	net      net.Conn            // the same connection, for what is sent
 	decoder  *resp.Decoder       // owned by the reader
 	encoder  resp.Encoder        // owned by the writer
 	resp3    bool                // the protocol; false: RESP2
-}
-
-// do is a Do over a connection that redigo reads.
-func (w *wire) do(commands ...[]any) ([]any, error) {
-	for _, command := range commands {
-		if err := w.redigo.Send(command[0].(string), command[1:]...); err != nil {
-			return nil, err
-		}
-	}
-	if err := w.redigo.Flush(); err != nil {
-		return nil, err
-	}
-	replies := make([]any, len(commands))
-	for i := range replies {
-		reply, err := w.redigo.Receive()
-		if err != nil && !resp.IsError(err) {
-			if said, ok := replies[max(0, i-1)].(redis.Error); ok {
-				err = said // the server said why it would hang up: too many clients
-			}
-			return nil, err
-		}
-		if replies[i] = reply; err != nil {
-			replies[i] = err
-		}
-	}
-	w.patience.answered()
-	return replies, nil
+	flow     flow                // of what is no reply; owned by the reader
 }
 
 var errUnasked = errors.New("a reply without a request")
 
-// exchange sends commands over a connection that redigo has left and that takes no requests yet, and returns the
-// replies. If it fails, it returns those that had come.
+// exchange sends commands over a connection that takes no requests yet, and returns the replies. If it fails, it
+// returns those that had come.
 func (w *wire) exchange(commands ...[]any) ([]any, error) {
 	for _, command := range commands {
 		w.encoder.Command(command...)
 	}
 	err := w.encoder.Flush(w.net)
-	var got []resp.Reply
-	var replies []any
+	got, replies := make([]resp.Reply, 0, len(commands)), make([]any, 0, len(commands))
 	for err == nil && len(replies) < len(commands) {
 		got, err = w.decoder.Take(got[:0])
 		for _, r := range got {
-			if _, ok := r.Value.(resp.Push); ok {
-				continue // nothing is subscribed to yet
+			if _, ok := r.Value.(resp.Push); ok { // nothing is subscribed to yet
+				err = w.flow.count(false, w.patience.now())
+				continue
 			}
 			if r.Err != nil {
 				r.Value = r.Err
@@ -87,6 +60,91 @@ func (w *wire) exchange(commands ...[]any) ([]any, error) {
 		err = noReply(w.patience.limit)
 	}
 	return replies, err
+}
+
+// do is a Do.
+func (w *wire) do(commands ...[]any) ([]any, error) {
+	replies, err := w.exchange(commands...)
+	if err == nil {
+		return replies, nil
+	}
+	if n := len(replies); n > 0 {
+		if said, ok := replies[n-1].(redis.Error); ok {
+			err = said // the server said why it would hang up: too many clients
+		}
+	}
+	return nil, err
+}
+
+// logIn authenticates and selects the database.
+func (w *wire) logIn(as login, db int) error {
+	var commands [][]any
+	switch {
+	case as.password == "":
+	case as.user == "":
+		commands = append(commands, []any{"AUTH", as.password})
+	default:
+		commands = append(commands, []any{"AUTH", as.user, as.password})
+	}
+	if db != 0 {
+		commands = append(commands, []any{"SELECT", db})
+	}
+	if len(commands) == 0 {
+		w.patience.answered() // the connection was accepted
+		return nil
+	}
+	replies, err := w.do(commands...)
+	for _, r := range replies {
+		if said, refused := r.(redis.Error); refused {
+			return said
+		}
+	}
+	return err
+}
+
+// flow is how much a server says that is no reply. What nobody asked for is no sign of life, and reading it takes time
+// that the other connections need: so a server that says too much of it loses the connection.
+type flow struct {
+	since                   time.Time
+	messages, rest, skipped int // since then
+}
+
+// The most that a server may say within a second: messages on the channel, of which a busy fleet has a few thousand;
+// bytes of values that are too long to be a lock's; and anything else, of which a proxy may have some.
+const (
+	maxMessages = 1 << 15
+	maxSkipped  = 1 << 27
+	maxRest     = 1 << 6
+)
+
+var errFlood = errors.New("it says more that nobody asked for than can be read")
+
+// count counts what is no reply.
+func (f *flow) count(message bool, now time.Time) error {
+	if message {
+		return f.add(&f.messages, 1, maxMessages, now)
+	}
+	return f.add(&f.rest, 1, maxRest, now)
+}
+
+func (f *flow) add(to *int, n, most int, now time.Time) error {
+	if now.Sub(f.since) >= time.Second {
+		*f = flow{since: now}
+	}
+	if *to += n; *to > most {
+		return errFlood
+	}
+	return nil
+}
+
+// take takes the replies that have come: see Decoder.Take.
+func (w *wire) take(all []resp.Reply, now func() time.Time) ([]resp.Reply, error) {
+	all, err := w.decoder.Take(all)
+	if n := w.decoder.Skipped; n > 0 && err == nil {
+		w.decoder.Skipped = 0
+		err = w.flow.add(&w.flow.skipped, n, maxSkipped, now())
+	}
+	return all, err
 }
 
 // text returns a string of a reply, "" for anything else.
@@ -173,30 +231,20 @@ func (d *dialer) establish(ctx context.Context, prepare func(context.Context, *w
 // open dials, authenticates and selects the database. The wire is closed when ctx is done, until unwatch. Each command
 // until then has a time limit of its own: see patience.
 func (d *dialer) open(ctx context.Context, as login, p *patience) (*wire, error) {
-	w := &wire{patience: p, unwatch: func() bool { return true }}
-	conn, err := redis.DialContext(ctx, d.url.Network, d.url.Address,
-		redis.DialContextFunc(func(ctx context.Context, network, address string) (_ net.Conn, err error) {
-			if w.net, err = d.dial(ctx, network, address); err != nil {
-				return nil, err
-			}
-			w.first.Conn = w.net
-			w.unwatch = context.AfterFunc(ctx, w.close) // an unresponsive server must not delay Close either
-			return &w.first, nil
-		}),
-		redis.DialWriteTimeout(d.config.ConnectTimeout),
-		redis.DialUsername(as.user),
-		redis.DialPassword(as.password),
-		redis.DialDatabase(d.url.DB),
-	)
+	conn, err := d.dial(ctx, d.url.Network, d.url.Address)
 	if err != nil {
-		if w.net != nil {
-			w.unwatch()
-			err = w.first.Explain(err, d.url.TLS)
-		}
-		return nil, d.causeOf(ctx, redacted(err, as.user, as.password), w.net != nil)
+		return nil, d.causeOf(ctx, redacted(err, as.user, as.password), false)
 	}
-	w.redigo = conn
-	p.answered()
+	w := &wire{patience: p, net: conn, first: endpoint.FirstBytes{Conn: conn}}
+	w.decoder = resp.NewDecoder(&w.first)
+	w.decoder.Strict = true
+	w.unwatch = context.AfterFunc(ctx, w.close) // an unresponsive server must not delay Close either
+	if err := w.logIn(as, d.url.DB); err != nil {
+		w.unwatch()
+		w.close()
+		err = w.first.Explain(err, d.url.TLS)
+		return nil, d.causeOf(ctx, redacted(err, as.user, as.password), true)
+	}
 	return w, nil
 }
 

@@ -153,6 +153,55 @@ func TestConnectingFails(t *testing.T) {
 	}
 }
 
+// Whatever a server answers in the handshake, before it was authenticated or after, on the second connection as on the
+// first: it loses the connection, and the client neither what is announced as memory nor its life.
+func TestAHandshakeIsBounded(t *testing.T) {
+	for _, answer := range []string{
+		"*9223372036854775807\r\n", "$9223372036854775807\r\n", "*300000000\r\n", "$3000000000\r\n", "$-2\r\n",
+		strings.Repeat("*1\r\n", 100_000), strings.Repeat("|1\r\n+a\r\n+b\r\n", 100_000),
+		"+" + strings.Repeat("x", 1<<20), ":99999999999999999999999\r\n",
+		fmt.Sprintf("$%d\r\n%s\r\n", 1<<18, strings.Repeat("x", 1<<18)),
+		strings.Repeat(":1\r\n", 100), strings.Repeat(">1\r\n+x\r\n", 100),
+	} {
+		for _, command := range []string{"AUTH", "SELECT", "ECHO", "HELLO", "SCRIPT EXISTS", "SCRIPT LOAD"} {
+			synctest.Test(t, func(t *testing.T) {
+				f, c := newFake(), newFake().config()
+				f.modern = true
+				loads(first)(f, &c)
+				echoes(f, &c)
+				c.Dial = f.dial
+				f.answerAll(command, answer)
+				conn := start(t, "redis://user:secret@fake/1", c)
+				synctest.Wait()
+				_, err := conn.State()
+				if !isBreach(err) || !errors.Is(err, ErrDown) {
+					t.Errorf("%s: %.20q: got %v, want a breach", command, answer, err)
+				}
+				f.recover()
+				time.Sleep(2 * time.Second)
+				conn.is(up, nil)
+			})
+		}
+		for _, command := range []string{"ECHO", "SUBSCRIBE"} {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake()
+				f.answerAll(command, answer)
+				l := &listener{}
+				c := cases.Must(New("redis://fake", f.config()))(t)
+				c.protocol = resp2
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := c.Subscribe(ctx, &Subscription{
+					Channel: "wake", Needed: l.needed.Load, Denied: func(error) {}, Handshake: echo,
+					Message: func(string, bool) { t.Errorf("%s: %.20q: a message", command, answer) },
+				})
+				time.Sleep(5 * time.Second)
+				cancel()
+				ended()
+			})
+		}
+	}
+}
+
 // The function for credentials is asked at each attempt to connect, so that a password may change. While it fails, its
 // error is the reason why there is no connection.
 func TestCredentials(t *testing.T) {

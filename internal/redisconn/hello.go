@@ -39,6 +39,7 @@ func (d *dialer) connect(ctx context.Context) (*wire, error) {
 		return nil, err
 	}
 	w.patience, w.unwatch, w.encoder = nil, nil, resp.Encoder{} // an idle connection keeps nothing of its handshake
+	w.decoder.Strict = false
 	return w, nil
 }
 
@@ -50,10 +51,6 @@ func (d *dialer) prepare(w *wire) error {
 			return w.first.Explain(err, d.url.TLS)
 		}
 	}
-	// The handshake has read all replies to its commands, so redigo has nothing left in its buffer. It knows no RESP3.
-	_ = w.net.SetWriteDeadline(time.Time{})
-	w.redigo = nil
-	w.decoder = resp.NewDecoder(w.net)
 	return d.explain(d.loadScripts(w), "script")
 }
 

@@ -6,6 +6,8 @@ import (
 	"io"
 	"syscall"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/resp"
 )
 
 // run connects, serves the connection, and connects again, until Stop.
@@ -14,13 +16,15 @@ func (c *Conn) run() {
 	for failures := 0; ; failures++ {
 		w, err := c.dialer.connect(c.ctx)
 		if err == nil {
-			failures = 0
 			l := &link{wire: w}
 			l.write = func() { c.write(l) }
 			c.connected(l)
 			err = c.serve(l)
 		}
 		c.disconnected(err, w != nil)
+		if w != nil && !(c.brief && isBreach(err)) {
+			failures = 0
+		}
 		if c.rest(failures, errors.Is(err, ErrTimeout)) != nil {
 			c.mu.Lock()
 			c.hope = 0 // what waits for a connection fails, since there will be none
@@ -134,6 +138,8 @@ func hopeAfter(err error, broke bool, before int) int {
 	hungUp := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 	switch {
+	case isBreach(err):
+		return 0
 	case broke && !errors.Is(err, ErrTimeout):
 		return 2
 	case hungUp:
@@ -141,6 +147,12 @@ func hopeAfter(err error, broke bool, before int) int {
 	default:
 		return 0
 	}
+}
+
+// isBreach reports whether what the server says is not the protocol. It may do so over each connection, at once, and a
+// handshake has a price: so such a server gets the pauses of one that cannot be reached.
+func isBreach(err error) bool {
+	return errors.Is(err, resp.ErrBadReply) || errors.Is(err, errUnasked) || errors.Is(err, errFlood)
 }
 
 // loseRequests fails the requests that were written and not answered: the server may have executed them or not. Only

@@ -16,7 +16,7 @@ func (c *Conn) read(l *link) error {
 		if err != nil {
 			return err
 		}
-		if got, err = l.decoder.Take(got[:0]); err != nil {
+		if got, err = l.take(got[:0], c.config.Now); err != nil {
 			return err
 		}
 		recovered := false
@@ -48,20 +48,28 @@ type delivery struct {
 func (c *Conn) match(got []resp.Reply, due []delivery) (_ []delivery, recovered, draining bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	recovered = !c.unresponsive.IsZero()
-	c.unresponsive, c.starved = time.Time{}, 0
-	c.dialer.address.answers.Add(1)
+	answered := false
 	for _, r := range got {
 		g := c.inFlight.peek()
 		if p, ok := r.Value.(resp.Push); ok && !isReply(p, g) {
-			if message, ok := c.heard(p); ok && err == nil {
+			message, ok := c.heard(p)
+			if ok && err == nil {
 				due = append(due, delivery{reply: message})
+			}
+			if full := c.link.flow.count(ok, c.config.Now()); full != nil {
+				err = full
+				break
 			}
 			continue
 		}
 		if g == nil {
 			err = errUnasked
 			break
+		}
+		if !answered { // by a reply alone: a server that sends anything else may yet answer nothing
+			answered, recovered = true, !c.unresponsive.IsZero()
+			c.unresponsive, c.starved = time.Time{}, 0
+			c.dialer.address.answers.Add(1)
 		}
 		if g.command == subscribe {
 			if broken := c.confirm(g, r); broken != nil {

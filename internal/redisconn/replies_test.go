@@ -1,6 +1,9 @@
 package redisconn
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -8,6 +11,31 @@ import (
 
 	"github.com/quorumlock/redlock/internal/resp"
 )
+
+// Values that are too long to be a lock's are skipped, but not without end.
+func TestLongValuesAreSkippedWithinBounds(t *testing.T) {
+	const long = maxSkipped/2 + 1<<17
+	for _, pause := range []time.Duration{0, time.Second} {
+		var said []io.Reader
+		for range 2 {
+			value := io.LimitReader(endless{}, long)
+			said = append(said, strings.NewReader(fmt.Sprintf("$%d\r\n", long)), value, strings.NewReader("\r\n"))
+		}
+		w, now := &wire{decoder: resp.NewDecoder(io.MultiReader(said...))}, time.Now()
+		if _, err := w.take(nil, func() time.Time { return now }); err != nil {
+			t.Fatal(err)
+		}
+		_, err := w.take(nil, func() time.Time { return now.Add(pause) })
+		if errors.Is(err, errFlood) != (pause == 0) {
+			t.Errorf("two long values, %v between them: got %v", pause, err)
+		}
+	}
+}
+
+// endless brings bytes without end.
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) { return len(b), nil }
 
 // One reply answers all requests of a group: each gets the part about its own keys.
 func TestAReplyIsDividedAmongTheRequestsOfAGroup(t *testing.T) {

@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/quorumlock/redlock/internal/resp"
 )
 
@@ -130,10 +128,18 @@ func (c *Conn) tellSubscriber() {
 // heard returns the message of a push. A message that nothing was subscribed for does not count. It is called with mu
 // held.
 func (c *Conn) heard(p resp.Push) (message string, ok bool) {
-	if c.link.subscribing != accepted || len(p) != 3 || text(p[0]) != "message" || text(p[1]) != c.channel {
+	if c.link.subscribing != accepted {
 		return "", false
 	}
-	return text(p[2]), true
+	return messageOf(p, c.channel)
+}
+
+// messageOf returns the message of the channel that a server tells.
+func messageOf(said []any, channel string) (message string, ok bool) {
+	if len(said) != 3 || text(said[0]) != "message" || text(said[1]) != channel {
+		return "", false
+	}
+	return text(said[2]), true
 }
 
 // isReply reports whether a push is a reply to the oldest request.
@@ -267,35 +273,50 @@ func (c *Conn) overSecond(ctx context.Context, s *Subscription) {
 
 // listen passes messages on until the connection breaks. It reports whether the server accepted the subscription.
 func (c *Conn) listen(w *wire, s *Subscription) (subscribed bool, _ error) {
-	conn := redis.PubSubConn{Conn: w.redigo}
-	if err := conn.Subscribe(s.Channel); err != nil {
+	w.decoder.Strict = false
+	w.encoder.Command("SUBSCRIBE", s.Channel)
+	if err := w.encoder.Flush(w.net); err != nil {
 		return false, err
 	}
-	var unanswered atomic.Bool // a ping was sent, and nothing has come since
+	var unanswered atomic.Bool // a ping was sent, and no answer has come
 	stop := make(chan struct{})
 	var heartbeat sync.WaitGroup
 	heartbeat.Go(func() { c.heartbeat(stop, w, s.Needed, &unanswered) })
 	defer heartbeat.Wait()
 	defer close(stop)
 	defer c.second.Store(false)
+	var got []resp.Reply
 	for {
-		switch m := conn.ReceiveWithTimeout(0).(type) {
-		case redis.Subscription:
-			subscribed = true
-			c.second.Store(true)
-			c.accepts.Add(1)
-		case redis.Message:
-			s.Message(string(m.Data), false)
-		case error:
-			return subscribed, m
+		var err error
+		if got, err = w.take(got[:0], c.config.Now); err != nil {
+			return subscribed, err
 		}
-		unanswered.Store(false)
+		for _, r := range got {
+			if r.Err != nil {
+				return subscribed, r.Err
+			}
+			said, _ := r.Value.([]any)
+			message, ok := messageOf(said, s.Channel)
+			switch {
+			case ok:
+				s.Message(message, false)
+			case len(said) == 3 && text(said[0]) == "subscribe":
+				subscribed = true
+				c.second.Store(true)
+				c.accepts.Add(1)
+			case len(said) == 2 && text(said[0]) == "pong":
+				unanswered.Store(false)
+			}
+			if err := w.flow.count(ok, c.config.Now()); err != nil {
+				return subscribed, err
+			}
+		}
 	}
 }
 
-// heartbeat pings while a message is needed, and closes the connection if nothing comes between one ping and the next.
-// A connection may be half-open, for example because a firewall or a restarted host forgot it. The server then has no
-// subscriber any more, and a caller would wait for a message in vain until TCP's keepalive fails, for minutes.
+// heartbeat pings while a message is needed, and closes the connection if no answer comes between one ping and the
+// next. A connection may be half-open, for example because a firewall or a restarted host forgot it. The server then
+// has no subscriber any more, and a caller would wait for a message in vain until TCP's keepalive fails, for minutes.
 func (c *Conn) heartbeat(stop <-chan struct{}, w *wire, needed func() bool, unanswered *atomic.Bool) {
 	tick := time.NewTicker(c.config.ConnectTimeout)
 	defer tick.Stop()
@@ -313,7 +334,9 @@ func (c *Conn) heartbeat(stop <-chan struct{}, w *wire, needed func() bool, unan
 			continue
 		}
 		unanswered.Store(true)
-		if (redis.PubSubConn{Conn: w.redigo}).Ping("") != nil {
+		w.encoder.Command("PING", "")
+		_ = w.net.SetWriteDeadline(c.config.Now().Add(c.config.ConnectTimeout))
+		if w.encoder.Flush(w.net) != nil {
 			w.close()
 			return
 		}

@@ -192,17 +192,74 @@ func TestAHalfOpenSubscriptionIsReplaced(t *testing.T) {
 			}
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // a message answers a ping, too
+	synctest.Test(t, func(t *testing.T) { // a message is no answer
 		f := newFake()
 		l := listenBySecond(t, f)
 		l.needed.Store(true)
 		f.answerAll("PING", silence)
-		for range 10 {
-			time.Sleep(time.Second - 1)
+		for range 19 {
+			time.Sleep(100 * ms)
 			f.say(message("x"))
-			time.Sleep(time.Nanosecond)
 		}
-		l.wants(t, 1, slices.Repeat([]string{"x"}, 10)...)
+		time.Sleep(200 * ms)
+		l.wants(t, 2, slices.Repeat([]string{"x"}, 19)...)
+	})
+}
+
+// What a server says unasked is no sign of life: one that answers nothing else is unresponsive, and gets a new
+// connection.
+func TestMessagesAreNoAnswers(t *testing.T) {
+	online3(t, func(t *testing.T, f *fake, c *client) {
+		listenTo(t, c.Conn)
+		f.answerAll("EVALSHA", silence)
+		c.send(first, "a")
+		for range 12 {
+			time.Sleep(100 * ms)
+			f.say(pushed("x"))
+		}
+		c.is(up, ErrTimeout)
+		time.Sleep(100 * ms)
+		f.wantsAttempts(t, 2)
+	})
+}
+
+// A server that says more than can be read loses the connection, and is not connected to again and again: each
+// handshake would have a price.
+func TestAFloodEndsTheConnection(t *testing.T) {
+	other := ">2\r\n$10\r\ninvalidate\r\n*0\r\n"
+	for _, c := range []struct {
+		main  bool
+		what  string
+		times int
+		ends  bool
+	}{
+		{true, other, maxRest, false},
+		{true, other, maxRest + 1, true},
+		{true, pushed("x"), maxMessages, false},
+		{true, pushed("x"), maxMessages + 1, true},
+		{false, message("x"), maxMessages - 1, false}, // the confirmation makes one more
+		{false, message("x"), maxMessages + 1, true},
+		{false, "*2\r\n$4\r\npong\r\n$0\r\n\r\n", maxRest + 1, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, _ := listenOver(t, c.main)
+			time.Sleep(10 * ms)
+			f.say(strings.Repeat(c.what, c.times))
+			time.Sleep(900 * ms)
+			if got := f.attempts(); (got > 1) != c.ends {
+				t.Errorf("%t, %d times %q: %d attempts", c.main, c.times, c.what, got)
+			}
+		})
+	}
+	online3(t, func(_ *testing.T, f *fake, c *client) {
+		f.answerAll("PING", strings.Repeat(other, maxRest+1)+"+PONG\r\n")
+		for range 600 {
+			time.Sleep(100 * ms)
+			c.Ask(func([]any, error) {}, []any{"PING"})
+		}
+		if got := f.attempts(); got < 10 || got > 200 {
+			t.Errorf("%d attempts in a minute, want one a second, about", got)
+		}
 	})
 }
 

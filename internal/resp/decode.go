@@ -14,8 +14,15 @@ import (
 // [redis.Error], which may be an element of an array. What RESP3 adds becomes what the server would have said in RESP2,
 // so that callers need not know the protocol; only ZRANGE WITHSCORES and its like, which nests in RESP3, differs. A
 // push is a Push. Not redigo's decoder: each lock has ten replies, so this one takes all that have come at a time; and
-// a server must not make a client allocate more than maxReply.
+// redigo believes what a server announces, so that a few bytes end the process.
 type Decoder struct {
+	// Strict is set until the server is known to be what it should be: replies have maxStrict bytes at most, and nothing
+	// is cut short.
+	Strict bool
+
+	// Skipped counts the bytes that were cut.
+	Skipped int
+
 	r      *bufio.Reader
 	from   io.Reader
 	filled bool // a read has filled the buffer since Take began: there was more
@@ -39,9 +46,13 @@ type Reply struct {
 	Err   error
 }
 
-// maxReply is about the largest reply that is accepted, in bytes. Usual replies have a few thousand bytes at most; that
-// to a group of surveys of the largest semaphores has four million.
-const maxReply = 1 << 23
+// maxReply is about the largest reply that is accepted, in bytes of memory. Usual replies have a few thousand bytes at
+// most; that to a group of surveys of the largest semaphores has four million. maxStrict is that of a handshake: INFO
+// has a few thousand bytes, the lists of a hundred fleets fifty thousand.
+const (
+	maxReply  = 1 << 23
+	maxStrict = 1 << 18
+)
 
 // maxBulk is how much of a bulk string is kept. Expected ones are shorter. But if a caller locks a name that is the key
 // of another application, that key's value is reported as the holder's owner, and it may be long. That must not end a
@@ -50,6 +61,12 @@ const maxBulk = 1 << 16
 
 // maxAnnounced is the longest bulk string that is accepted: Redis's own limit.
 const maxAnnounced = 512 << 20
+
+// The memory that a value takes beside its bytes: the element of its array, and what that points to.
+const (
+	element = 16
+	boxed   = 24
+)
 
 // maxDepth bounds nested arrays. Expected replies have a depth of two.
 const maxDepth = 8
@@ -80,6 +97,9 @@ func (d *Decoder) Wait() error {
 func (d *Decoder) Take(all []Reply) ([]Reply, error) {
 	for {
 		budget := maxReply
+		if d.Strict {
+			budget = maxStrict
+		}
 		value, err := d.next(&budget, maxDepth)
 		if err != nil && !IsError(err) {
 			return all, err
@@ -119,7 +139,8 @@ func isLong(first byte) bool {
 	return false
 }
 
-var errBadReply = errors.New("bad reply: the node does not speak the Redis protocol")
+// ErrBadReply says that what was read is no reply, or a larger one than is accepted.
+var ErrBadReply = errors.New("bad reply: the node does not speak the Redis protocol")
 
 func (d *Decoder) next(budget *int, depth int) (any, error) {
 	line, err := d.r.ReadSlice('\n')
@@ -127,11 +148,14 @@ func (d *Decoder) next(budget *int, depth int) (any, error) {
 		return nil, err
 	}
 	if len(line) < 3 || line[len(line)-2] != '\r' || err != nil {
-		return nil, errBadReply
+		return nil, ErrBadReply
 	}
 	first, text := line[0], line[1:len(line)-2]
-	if *budget -= len(text); *budget < 0 {
-		return nil, errBadReply
+	if *budget -= len(text); first != ':' {
+		*budget -= boxed
+	}
+	if *budget < 0 {
+		return nil, ErrBadReply
 	}
 	switch first {
 	case '+':
@@ -147,15 +171,15 @@ func (d *Decoder) next(budget *int, depth int) (any, error) {
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	switch {
 	case err != nil:
-		return nil, errBadReply
+		return nil, ErrBadReply
 	case first == ':':
 		return n, nil
 	case n == -1 && (first == '$' || first == '*'):
 		return nil, nil
 	case n < 0:
-		return nil, errBadReply
-	case first == '$' && n <= maxAnnounced:
-		return d.bulk(int(n), budget)
+		return nil, ErrBadReply
+	case first == '$':
+		return d.bulk(n, budget)
 	case first == '*' && n <= int64(*budget) && depth > 0:
 		return d.array(int(n), budget, depth-1)
 	}
@@ -174,14 +198,14 @@ func scalar(first byte, text []byte) (any, error) {
 	case (first == ',' || first == '(') && len(text) > 0:
 		return bytes.Clone(text), nil
 	}
-	return nil, errBadReply
+	return nil, ErrBadReply
 }
 
 // long3 reads the types of several lines that RESP3 adds.
 func (d *Decoder) long3(first byte, n int64, budget *int, depth int) (any, error) {
 	switch {
-	case (first == '=' || first == '!') && n <= maxAnnounced:
-		value, err := d.bulk(int(n), budget)
+	case first == '=' || first == '!':
+		value, err := d.bulk(n, budget)
 		if err != nil {
 			return nil, err
 		}
@@ -190,11 +214,11 @@ func (d *Decoder) long3(first byte, n int64, budget *int, depth int) (any, error
 		case first == '!':
 			return nil, redis.Error(said)
 		case len(said) < 4 || said[3] != ':':
-			return nil, errBadReply
+			return nil, ErrBadReply
 		}
 		return said[4:], nil // without the format, such as txt:
 	case depth == 0 || n > int64(*budget)/2:
-		return nil, errBadReply
+		return nil, ErrBadReply
 	case first == '~':
 		return d.array(int(n), budget, depth-1)
 	case first == '%':
@@ -211,36 +235,51 @@ func (d *Decoder) long3(first byte, n int64, budget *int, depth int) (any, error
 		}
 		return d.next(budget, depth-1)
 	}
-	return nil, errBadReply
+	return nil, ErrBadReply
 }
 
 var okReply any = "OK"
 
-func (d *Decoder) bulk(n int, budget *int) (any, error) {
+func (d *Decoder) bulk(announced int64, budget *int) (any, error) {
+	if announced > maxAnnounced {
+		return nil, ErrBadReply
+	}
+	n := int(announced)
 	kept := min(n, maxBulk)
+	if d.Strict {
+		kept = n
+	}
 	if *budget -= kept; *budget < 0 {
-		return nil, errBadReply
+		return nil, ErrBadReply
 	}
 	b := make([]byte, kept+2)
 	if _, err := io.ReadFull(d.r, b[:kept]); err != nil {
 		return nil, err
 	}
-	if _, err := d.r.Discard(n - kept); err != nil {
+	if err := d.skip(n - kept); err != nil {
 		return nil, err
 	}
 	if _, err := io.ReadFull(d.r, b[kept:]); err != nil {
 		return nil, err
 	}
 	if b[kept] != '\r' || b[kept+1] != '\n' {
-		return nil, errBadReply
+		return nil, ErrBadReply
 	}
 	return b[:kept:kept], nil
 }
 
+// skip skips bytes, most of them past the buffer, which is small.
+func (d *Decoder) skip(n int) error {
+	d.Skipped += n
+	buffered := min(n, d.r.Buffered())
+	_, _ = d.r.Discard(buffered) // cannot fail
+	_, err := io.CopyN(io.Discard, d.from, int64(n-buffered))
+	return err
+}
+
 func (d *Decoder) array(n int, budget *int, depth int) (any, error) {
-	const word = 16 // bytes of memory for an element
-	if *budget -= n * word; *budget < 0 {
-		return nil, errBadReply
+	if *budget -= n * element; *budget < 0 {
+		return nil, ErrBadReply
 	}
 	list := make([]any, n)
 	for i := range list {

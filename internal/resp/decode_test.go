@@ -125,8 +125,8 @@ func TestAReplyIsBounded(t *testing.T) {
 		strings.Repeat("|0\r\n", maxDepth+1) + ":1\r\n", strings.Repeat("%1\r\n:1\r\n", maxDepth+1) + ":1\r\n",
 		"*60000\r\n" + strings.Repeat("-ERR "+strings.Repeat("x", 1000)+"\r\n", 60000),
 	} {
-		if got, err := NewDecoder(strings.NewReader(wire)).Take(nil); !errors.Is(err, errBadReply) {
-			t.Errorf("%.30q…: got %v, %v, want errBadReply", wire, got, err)
+		if got, err := NewDecoder(strings.NewReader(wire)).Take(nil); !errors.Is(err, ErrBadReply) {
+			t.Errorf("%.30q…: got %v, %v, want ErrBadReply", wire, got, err)
 		}
 	}
 }
