@@ -139,17 +139,26 @@ func (h *hold) unkeep() bool {
 	return true
 }
 
-// revoked ends, when enough nodes have told so, the hold that an administrator has taken from an owner.
-func (l *Locker) revoked(node int, owner string) {
+// askRevoked asks a node, in whose name somebody has said so, whether an administrator has taken the lock from an owner
+// that has a hold. Anybody who may publish can say it.
+func (l *Locker) askRevoked(node int, owner string) {
 	id, _ := uuid.Parse(owner)
 	for _, s := range l.schedule.Sleepers() { // there may be many, and many messages
 		if h := s.(*hold); h.owner == id {
-			h.revoked(node)
+			l.nodes[node].conn.Ask(func(replies []any, err error) {
+				if err != nil {
+					return
+				}
+				if _, revoked := replies[0].([]byte); revoked {
+					h.revoked(node)
+				}
+			}, []any{"ZSCORE", l.opts.prefix + revokedName, owner})
 		}
 	}
 }
 
-// revoked notes that a node has taken the lock from the owner. Nodes that do so give it nothing more.
+// revoked notes that a node has taken the lock from the owner. Nodes that do so give it nothing more: when enough of
+// them have, the hold ends.
 func (h *hold) revoked(node int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

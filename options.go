@@ -57,6 +57,8 @@ type options struct {
 const (
 	ownNames   = "redlock:"
 	tokensName = ownNames + "tokens"
+	// revokedName is the key of the owners that administrators have taken locks from: see revoked.lua.
+	revokedName = ownNames + "revoked"
 	// The channels have no keys, but the same beginning.
 	ownChannels = ownNames + "wake:"
 )

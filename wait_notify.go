@@ -32,9 +32,31 @@ type listeners struct {
 
 	mu    sync.Mutex
 	of    map[uuid.UUID]listener // by owner, while it may be in a queue and while it has a hold; guarded by mu
-	early map[uuid.UUID][]grant  // for owners whose listener is nil; guarded by mu
+	early map[uuid.UUID][]grant  // for owners that notify nobody yet, one of each node; guarded by mu
 	left  [2]map[uuid.UUID]bool  // the last owners for which leave was called: newer ones, older ones; guarded by mu
 	looks map[string][]*look     // of those that watch, by key; guarded by mu
+	taken []revocations          // by node; guarded by mu
+}
+
+// revocations counts what a node has told within a second. To look for one more takes a while, for there may be many
+// holds. An owner whose message is passed over learns of it by its next renewal.
+type revocations struct {
+	since time.Time
+	n     int
+}
+
+const maxRevocations = 200
+
+// few counts one more, and reports whether it is to be looked for.
+func (s *listeners) few(node int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, now := &s.taken[node], s.now()
+	if now.Sub(r.since) >= time.Second {
+		*r = revocations{since: now}
+	}
+	r.n++
+	return r.n <= maxRevocations
 }
 
 // look is what a watch has heard since it last looked.
@@ -81,9 +103,15 @@ func (s *listeners) tell(node int, key string) {
 // nobody wants for one TTL.
 const rememberLeft = 4096
 
-// listener takes an owner's notifications. main: this one came over the connection that answers requests, so in the
-// order in which the node did things. nil: the owner's first request has no outcome yet, or was won.
-type listener func(node int, a quorum.Answer, main bool)
+// listener takes an owner's notifications, which count if they are about what the owner wants. Only a message that some
+// node was asked to send can name both: owners cannot be guessed.
+type listener struct {
+	key    string
+	shared bool
+	// notify gets each. main: it came over the connection that answers requests, so in the order in which the node did
+	// things. nil: the owner's first request has no outcome yet, or was won.
+	notify func(node int, a quorum.Answer, main bool)
+}
 
 // grant is a notification that nobody has taken yet.
 type grant struct {
@@ -95,14 +123,14 @@ type grant struct {
 // have been revoked. Function values of its methods would be allocated by each Lock.
 type grantee interface {
 	returnGrant(node int, key string, owner uuid.UUID, shared bool)
-	revoked(node int, owner string)
+	askRevoked(node int, owner string)
 }
 
 func newListeners(o *options, nodes []*node, id string) listeners {
 	channel := fmt.Sprintf("%s%s%s:%s:%d", o.prefix, ownChannels, id, uuid.NewString(), o.lease().Milliseconds())
 	return listeners{
 		channel: channel, channelArg: channel, nodes: nodes, now: o.clock.local,
-		of: make(map[uuid.UUID]listener), early: make(map[uuid.UUID][]grant),
+		of: make(map[uuid.UUID]listener), early: make(map[uuid.UUID][]grant), taken: make([]revocations, len(nodes)),
 	}
 }
 
@@ -133,21 +161,18 @@ func (s *listeners) close() {
 	}
 }
 
-// expect keeps the owner's notifications for the listener that add sets.
-func (s *listeners) expect(owner uuid.UUID) {
+// expect has an owner's notifications kept, or given to a listener that notifies, with those kept so far.
+func (s *listeners) expect(owner uuid.UUID, by listener) {
 	s.mu.Lock()
-	s.of[owner] = nil
-	s.mu.Unlock()
-}
-
-func (s *listeners) add(owner uuid.UUID, notify listener) {
-	s.mu.Lock()
-	s.of[owner] = notify
-	early := s.early[owner]
-	delete(s.early, owner)
+	s.of[owner] = by
+	var early []grant
+	if by.notify != nil {
+		early = s.early[owner]
+		delete(s.early, owner)
+	}
 	s.mu.Unlock()
 	for _, g := range early {
-		notify(g.node, g.Answer, false) // the order is not known any more
+		by.notify(g.node, g.Answer, false) // the order is not known any more
 	}
 }
 
@@ -191,7 +216,9 @@ func (s *listeners) receive(node int, message string, main bool, others grantee)
 	}
 	switch {
 	case parts[1] == "revoked":
-		others.revoked(node, parts[0])
+		if s.few(node) {
+			others.askRevoked(node, parts[0])
+		}
 		return
 	case parts[0] == "-":
 		s.tell(node, parts[2])
@@ -212,15 +239,17 @@ func (s *listeners) receive(node int, message string, main bool, others grantee)
 	}
 	s.nodes[node].discountNotification(&a, main)
 	s.mu.Lock()
-	notify, known := s.of[owner]
-	if known && notify == nil {
-		s.early[owner] = append(s.early[owner], grant{node, a})
+	by, known := s.of[owner]
+	about := known && by.key == parts[2] && by.shared == shared
+	if about && by.notify == nil {
+		early := slices.DeleteFunc(s.early[owner], func(g grant) bool { return g.node == node })
+		s.early[owner] = append(early, grant{node, a})
 	}
 	left := s.left[0][owner] || s.left[1][owner]
 	s.mu.Unlock()
 	switch {
-	case notify != nil:
-		notify(node, a, main)
+	case about && by.notify != nil:
+		by.notify(node, a, main)
 	case left && !known:
 		others.returnGrant(node, parts[2], owner, shared)
 	}

@@ -155,7 +155,7 @@ func TestWaiterThatOneNodeCannotNotifyBlocksNobody(t *testing.T) {
 func (l *Locker) heard() (owner string, said *quorum.Answer) {
 	id := uuid.New()
 	said = &quorum.Answer{Vote: quorum.VoteKinds}
-	l.listeners.add(id, func(_ int, a quorum.Answer, _ bool) { *said = a })
+	l.listeners.expect(id, listener{key: "job", notify: func(_ int, a quorum.Answer, _ bool) { *said = a }})
 	return id.String(), said
 }
 
@@ -191,7 +191,46 @@ func TestNotificationOfAnAbstainingNodeAbstains(t *testing.T) {
 	})
 }
 
-// Only a message that names a waiter counts as a vote for it.
+// Anybody who may publish can send what nodes send. Nobody gets a hold by what is about another lock, or loses one by
+// what the nodes do not confirm.
+func TestForgedMessagesAreNoVotes(t *testing.T) {
+	for name, lock := range some("Lock", "without tokens", "RLock") {
+		bubble(t, 5, func(t *testing.T, fl *fleet) {
+			a, b := fl.locker("a"), fl.locker("b")
+			k := must(a.Lock(t.Context(), "job"))(t)
+			got := async(func() *Lock { return must(lock(t.Context(), b))(t) })
+			time.Sleep(time.Second)
+			var owner string
+			b.listeners.mu.Lock()
+			for id := range b.listeners.of {
+				owner = id.String()
+			}
+			b.listeners.mu.Unlock()
+			word := map[bool]string{true: readerToken}
+			for _, message := range []string{
+				owner + " " + word[name == "RLock"] + " other", owner + " " + word[name != "RLock"] + " job",
+				owner + " 9007199254740993 job", owner + " revoked job", owner + " x job", owner + " job",
+			} {
+				fl.nodes.do("PUBLISH", b.listeners.channel, message)
+			}
+			for range 2 * maxRevocations {
+				fl.nodes.do("PUBLISH", a.listeners.channel, k.Owner()+" revoked job")
+			}
+			time.Sleep(time.Second)
+			succeeds(t, k.Err(), name)
+			select {
+			case held := <-got:
+				t.Fatalf("%s: got %v beside %v", name, held, k)
+			default:
+			}
+			succeeds(t, k.Unlock())
+			succeeds(t, (<-got).Unlock())
+			fl.clean()
+		})
+	}
+}
+
+// Only a message that names a waiter and its lock counts as a vote for it.
 func FuzzReceive(f *testing.F) {
 	noHost := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no such host") }
 	l, err := New([]string{"redis://a", "redis://b", "redis://c"}, dialing(noHost), withGuard(0),
@@ -211,8 +250,8 @@ func FuzzReceive(f *testing.F) {
 		l.listeners.receive(1, strings.Replace(message, "me", owner, 1), true, l)
 		switch {
 		case said.Vote == quorum.VoteKinds:
-		case !strings.HasPrefix(message, "me "):
-			t.Errorf("%q: counted for a waiter that it does not name", message)
+		case !strings.HasPrefix(message, "me ") || !strings.HasSuffix(message, " job"):
+			t.Errorf("%q: counted for a waiter that it does not name, or for another lock", message)
 		case said.Vote == quorum.Outbid && (said.Token < 0 || said.Token >= 1<<53):
 			t.Errorf("%q: outbid by %d, which is not a token", message, said.Token)
 		case said.Vote != quorum.Granted && said.Vote != quorum.Outbid:

@@ -33,7 +33,7 @@ func (l *Locker) waiterFor(h *hold) *waiter {
 		wake: make(chan struct{}, 1), notified: waiting.NewNotifications(len(l.nodes)),
 	}
 	h.setMember()
-	l.listeners.add(h.owner, w.notify)
+	l.listeners.expect(h.owner, h.listener(w.notify))
 	return w
 }
 
@@ -263,7 +263,11 @@ func (h *hold) expectGrants(r *round) {
 	l := h.locker
 	r.queues = true
 	l.listeners.hear(l)
-	l.listeners.expect(h.owner)
+	l.listeners.expect(h.owner, h.listener(nil))
+}
+
+func (h *hold) listener(notify func(node int, a quorum.Answer, main bool)) listener {
+	return listener{key: h.tenure.want.key, shared: h.shared, notify: notify}
 }
 
 // waiterOf returns the waiter of a first request r that did not get the lock: none if err ended the request, or if the

@@ -121,7 +121,7 @@ func TestAGrantBeforeTheOutcomeCounts(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		h := l.newHold(&acquisition{op: "lock", name: "job", key: "job", opts: l.opts, queues: true}, 0)
-		l.listeners.expect(h.owner)
+		l.listeners.expect(h.owner, h.listener(nil))
 		l.listeners.receive(2, h.owner.String()+"  job", true, l)
 		w := l.waiterFor(h)
 		r := l.askFor(enqueue, h)
