@@ -102,18 +102,19 @@ func (w *wire) logIn(as login, db int) error {
 	return err
 }
 
-// flow is how much a server says that is no reply. What nobody asked for is no sign of life, and reading it takes time
+// flow is how much a server says that is no usual reply. What nobody asked for is no sign of life, and reading it takes time
 // that the other connections need: so a server that says too much of it loses the connection.
 type flow struct {
-	since                   time.Time
-	messages, rest, skipped int // since then
+	since                 time.Time
+	messages, rest, large int // since then
 }
 
 // The most that a server may say within a second: messages on the channel, of which a busy fleet has a few thousand;
-// bytes of values that are too long to be a lock's; and anything else, of which a proxy may have some.
+// bytes of large replies, and of values that are too long to be a lock's; and anything else, of which a proxy may have
+// some.
 const (
 	maxMessages = 1 << 15
-	maxSkipped  = 1 << 27
+	maxLarge    = 1 << 26
 	maxRest     = 1 << 6
 )
 
@@ -140,9 +141,9 @@ func (f *flow) add(to *int, n, most int, now time.Time) error {
 // take takes the replies that have come: see Decoder.Take.
 func (w *wire) take(all []resp.Reply, now func() time.Time) ([]resp.Reply, error) {
 	all, err := w.decoder.Take(all)
-	if n := w.decoder.Skipped; n > 0 && err == nil {
-		w.decoder.Skipped = 0
-		err = w.flow.add(&w.flow.skipped, n, maxSkipped, now())
+	if n := w.decoder.Large; n > 0 && err == nil {
+		w.decoder.Large = 0
+		err = w.flow.add(&w.flow.large, n, maxLarge, now())
 	}
 	return all, err
 }

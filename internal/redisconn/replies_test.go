@@ -14,7 +14,7 @@ import (
 
 // Values that are too long to be a lock's are skipped, but not without end.
 func TestLongValuesAreSkippedWithinBounds(t *testing.T) {
-	const long = maxSkipped/2 + 1<<17
+	const long = maxLarge/2 + 1<<17
 	for _, pause := range []time.Duration{0, time.Second} {
 		var said []io.Reader
 		for range 2 {

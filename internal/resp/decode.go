@@ -20,8 +20,8 @@ type Decoder struct {
 	// is cut short.
 	Strict bool
 
-	// Skipped counts the bytes that were cut.
-	Skipped int
+	// Large counts the bytes of replies that are unusually large, and those that were cut.
+	Large int
 
 	r      *bufio.Reader
 	from   io.Reader
@@ -96,11 +96,15 @@ func (d *Decoder) Wait() error {
 // connection.
 func (d *Decoder) Take(all []Reply) ([]Reply, error) {
 	for {
-		budget := maxReply
+		most := maxReply
 		if d.Strict {
-			budget = maxStrict
+			most = maxStrict
 		}
+		budget := most
 		value, err := d.next(&budget, maxDepth)
+		if took := most - budget; took > maxStrict {
+			d.Large += took
+		}
 		if err != nil && !IsError(err) {
 			return all, err
 		}
@@ -270,7 +274,7 @@ func (d *Decoder) bulk(announced int64, budget *int) (any, error) {
 
 // skip skips bytes, most of them past the buffer, which is small.
 func (d *Decoder) skip(n int) error {
-	d.Skipped += n
+	d.Large += n
 	buffered := min(n, d.r.Buffered())
 	_, _ = d.r.Discard(buffered) // cannot fail
 	_, err := io.CopyN(io.Discard, d.from, int64(n-buffered))
