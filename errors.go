@@ -216,13 +216,16 @@ type ReplyError struct {
 // Error returns the reply, and advice if an administrator can remove the cause.
 func (e *ReplyError) Error() string {
 	text := e.Reply
-	if e.Command != "" && !strings.Contains(strings.ToLower(text), e.Command) {
+	if e.Command != "" && !strings.Contains(strings.ToLower(text), e.Command) && !strings.Contains(text, "run the '") {
 		text += " (" + e.Command + ")"
 	}
 	advice := replyAdvice[e.Code]
 	switch lower := strings.ToLower(text); {
 	case strings.HasPrefix(lower, "err unknown ") && strings.Contains(lower, " command"):
 		advice = "the server lacks it, or renamed it: docs/operations.md has what is needed"
+	case strings.Contains(lower, "permissions to access"), strings.Contains(lower, "the script can't access"),
+		strings.Contains(lower, "the script can't publish"):
+		advice = "the user's ~ or & does not cover the prefix: " + replyAdvice["NOPERM"]
 	case strings.Contains(lower, "acl failure in script"), e.Command != "" && strings.Contains(lower, unnamed):
 		advice = replyAdvice["NOPERM"]
 	case strings.Contains(lower, unnamed):
@@ -292,7 +295,7 @@ func explainedReply(err error, command string) error {
 		return err
 	}
 	e := &ReplyError{Code: resp.Code(said), Reply: withoutQuotes(string(said))}
-	if e.Code == "NOPERM" {
+	if e.Code == "NOPERM" || strings.Contains(strings.ToLower(e.Reply), unnamed) {
 		e.Command = command
 	}
 	return e
@@ -301,11 +304,17 @@ func explainedReply(err error, command string) error {
 // withoutQuotes takes away what a server quotes of a request: arguments, which may be the source of a script, and where
 // in a script it was.
 func withoutQuotes(reply string) string {
+	said := ""
+	if why, denied := strings.CutPrefix(reply, scriptDenied); denied {
+		said, reply = scriptDenied, why
+	}
 	for _, quote := range []string{", with args beginning with", " script: "} {
 		reply, _, _ = strings.Cut(reply, quote)
 	}
-	return reply
+	return said + reply
 }
+
+const scriptDenied = "ERR ACL failure in script: " // from Redis 7.2 on, before what an ACL forbids
 
 // abstainError is an ErrNodeAbstains.
 type abstainError struct {

@@ -49,6 +49,32 @@ func TestErrorRepliesAreTyped(t *testing.T) {
 	}
 }
 
+// What an ACL forbids is named in each server's own words: Redis up to 7.0, or later ones and Valkey.
+func TestErrorsNameTheMissingRight(t *testing.T) {
+	const page, prefix = "docs/operations.md has the ACL", "the user's ~ or & does not cover the prefix: "
+	for _, c := range []struct{ reply, command, want string }{
+		{"NOPERM this user has no permissions to run the 'eval' command", "scan", "'eval' command (" + page},
+		{
+			"ERR The user executing the script can't run this command or subcommand script: 5f, on @user_script:6.",
+			"scan", "or subcommand (scan) (" + page,
+		},
+		{
+			"ERR ACL failure in script: User app has no permissions to run the 'scan' command script: 5f, on @user_script:6.",
+			"scan or strlen", "the 'scan' command (" + page,
+		},
+		{"ERR ACL failure in script: No permissions to access a key script: 5f, on @user_script:6.", "", "a key (" + prefix},
+		{"NOPERM No permissions to access a channel", "", "a channel (" + prefix},
+		{
+			"ERR The user executing the script can't publish to the channel mentioned in the command script: 5f", "publish",
+			"mentioned in the command (" + prefix,
+		},
+	} {
+		if got := explained(redis.Error(c.reply), c.command).Error(); !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %q, want %q", c.reply, got, c.want)
+		}
+	}
+}
+
 func TestSecretsStayOutOfErrors(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		for i, n := range fl.nodes {

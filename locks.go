@@ -158,7 +158,7 @@ func oddWalk(reply any) error { return fmt.Errorf("script list: %w", resp.Unexpe
 
 func readWalk(reply any) (cursor string, keys []string, _ error) {
 	if refusal, refused := reply.(redis.Error); refused {
-		return "", nil, explained(refusal, "scan")
+		return "", nil, explained(refusal, "scan or strlen")
 	}
 	parts, _ := reply.([]any)
 	if len(parts) != 2 {
