@@ -89,12 +89,12 @@ func (all manifests) container(t *testing.T, kind, name string) container {
 func (all manifests) doctorURLs(t *testing.T) []string {
 	t.Helper()
 	env := all.container(t, "Job", "redlock-doctor").Env
-	if len(env) != 2 || env[1].Name != "REDLOCK_NODES" {
-		t.Fatalf("got %+v, want the password and the URLs", env)
+	if len(env) != 3 || env[1].Value != "app:" || env[2].Name != "REDLOCK_NODES" {
+		t.Fatalf("got %+v, want the password, the prefix and the URLs", env)
 	}
 	from := env[0].ValueFrom.SecretKeyRef
-	password := all.get(t, "Secret", from.Name).Secret[from.Key]
-	return strings.Fields(strings.ReplaceAll(env[1].Value, "$("+env[0].Name+")", password))
+	password := strings.Replace(all.get(t, "Secret", from.Name).Secret[from.Key], "CHANGE-ME", fleet.AppPassword, 1)
+	return strings.Fields(strings.ReplaceAll(env[2].Value, "$("+env[0].Name+")", password))
 }
 
 // startAsInPods starts five masters with the configuration and the users of the manifests. Only the paths, the address
@@ -108,13 +108,12 @@ func startAsInPods(t *testing.T, all manifests) fleet.Fleet {
 	return fleet.StartSpec(t, 5, masters.Spec{
 		Files: map[string]string{
 			"redis.conf": strings.Replace(conf, "aclfile /etc/redis/users.acl\n", "", 1),
-			"users.acl":  all.get(t, "Secret", "redis-users").Secret["users.acl"],
+			"users.acl":  fleet.WithPasswords(all.get(t, "Secret", "redis-users").Secret["users.acl"]),
 		},
 		Args: []string{
 			"--include", "{dir}/redis.conf", "--aclfile", "{dir}/users.acl", "--bind", "*", "--port", "{port}",
 		},
-		User: "admin", Password: "CHANGE-ME-TOO",
-		ClientUser: "redlock", ClientPassword: "CHANGE-ME",
+		User: "admin", Password: fleet.AdminPassword, ClientUser: "app", ClientPassword: fleet.AppPassword,
 	})
 }
 
@@ -131,10 +130,10 @@ func TestTheManifestsRun(t *testing.T) {
 		u.Host = f.Nodes[i].Addr()
 		urls = append(urls, u.String())
 	}
-	l := fleet.Guarded(t, urls, period, redlock.WithTTL(period))
+	l := fleet.Guarded(t, urls, period, redlock.WithTTL(period), redlock.WithPrefix("app:"))
 	fleet.Eventually(t, "five healthy nodes", func() bool { return fleet.Healthy(t, l) })
 	for _, n := range l.Status(t.Context()) {
-		if n.Persistence != "none" || n.EvictionPolicy != "noeviction" || n.MaxMemory != 256<<20 {
+		if n.Persistence != "no append-only file" || n.EvictionPolicy != "noeviction" || n.MaxMemory != 256<<20 {
 			t.Errorf("got %+v", n)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/quorumlock/redlock"
@@ -11,8 +13,8 @@ import (
 	"github.com/quorumlock/redlock/integration/masters"
 )
 
-// The compose file, the configuration and the rights of docs/deploy run as they stand: five masters that a Locker has
-// nothing to say about, and that are there again after one was killed.
+// The compose file, the configuration and, with passwords, the users of docs/deploy run as they stand: five masters
+// that a Locker has nothing to say about, and that are there again after one was killed.
 func TestTheComposeFileRuns(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("REDLOCK_PROVIDER") != masters.Containers {
@@ -29,10 +31,24 @@ func TestTheComposeFileRuns(t *testing.T) {
 	}
 	var urls []string
 	for port := 7001; port <= 7005; port++ {
-		urls = append(urls, fmt.Sprintf("redis://redlock:CHANGE-ME@127.0.0.1:%d", port))
+		urls = append(urls, fmt.Sprintf("redis://app:%s@127.0.0.1:%d", fleet.AppPassword, port))
 	}
-	l := fleet.Guarded(t, urls, period, redlock.WithTTL(ttl))
+	l := fleet.Guarded(t, urls, period, redlock.WithTTL(ttl), redlock.WithPrefix("app:"))
 	fleet.Eventually(t, "five healthy nodes", func() bool { return fleet.Healthy(t, l) })
+	ids, err := compose("ps", "--quiet")
+	fleet.Must(t, err)
+	const rights = "{{.Config.User}} {{.HostConfig.ReadonlyRootfs}} {{.HostConfig.CapDrop}} {{.HostConfig.SecurityOpt}}"
+	all := strings.Fields(string(ids))
+	if len(all) != 5 {
+		t.Errorf("got the containers %q, want five", all)
+	}
+	for _, id := range all {
+		//nolint:gosec // the tool's own words
+		got, err := exec.CommandContext(t.Context(), "docker", "inspect", "--format", rights, id).CombinedOutput()
+		if want := "999:999 true [ALL] [no-new-privileges:true]\n"; err != nil || string(got) != want {
+			t.Errorf("a container has %s, %v, want %s", got, err, want)
+		}
+	}
 	k, err := l.Lock(t.Context(), "job")
 	fleet.Must(t, err)
 	if out, err := compose("kill", "redis-1"); err != nil {
@@ -57,12 +73,16 @@ func composer(t *testing.T) func(args ...string) ([]byte, error) {
 			t.Skip("neither docker-compose nor docker compose is installed")
 		}
 	}
+	users := filepath.Join(t.TempDir(), "users.acl")
+	fleet.Must(t, os.Chmod(filepath.Dir(users), 0o755))
+	//nolint:gosec // another user reads it
+	fleet.Must(t, os.WriteFile(users, []byte(fleet.WithPasswords(fleet.UsersFile(t))), 0o644))
 	tool = append(tool, "--project-name", fmt.Sprintf("redlock-%d", os.Getpid()),
 		"--file", "../../docs/deploy/compose.yaml")
 	return func(args ...string) ([]byte, error) {
 		//nolint:gosec,noctx // our own words, and it must also run in a cleanup
 		c := exec.Command(tool[0], append(tool[1:], args...)...)
-		c.Env = append(os.Environ(), "REDLOCK_REDIS_IMAGE="+image)
+		c.Env = append(os.Environ(), "REDLOCK_REDIS_IMAGE="+image, "REDLOCK_USERS="+users)
 		return c.CombinedOutput()
 	}
 }
