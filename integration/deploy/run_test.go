@@ -175,3 +175,17 @@ func TestTheProbesTellAliveFromDead(t *testing.T) {
 	fleet.Must(t, n.Resume())
 	fleet.Must(t, answers(time.Minute))
 }
+
+// What a master could do to its machine, by systemd's own account: 10 is everything.
+func TestTheUnitIsHardened(t *testing.T) {
+	t.Parallel()
+	const unit = "../../docs/deploy/redlock-redis.service"
+	out, err := exec.CommandContext(t.Context(), "systemd-analyze", "security", "--offline=true", "--threshold=15", unit).
+		CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) || bytes.Contains(out, []byte("unrecognized option")) {
+		t.Skip("it needs systemd-analyze, from 250 on")
+	}
+	if err != nil {
+		t.Errorf("%v, want 1.5 or less of 10\n%s", err, out)
+	}
+}
