@@ -211,9 +211,9 @@ func tryAll(t *testing.T, n *masters.Node, user string) (fails, said string) {
 const foreign = "GET other:job, MGET app:job other:job, EXISTS other:job, DEL other:job, SET other:redlock:floor 9, " +
 	"ZRANGE other:redlock:lists 0 -1, GET redlock:floor, PUBLISH other:redlock:wake:1 x, PUBLISH app:redlock:wake x, " +
 	"PUBLISH redlock:wake:1 x, SUBSCRIBE other:redlock:wake:1, PSUBSCRIBE *, PUBSUB CHANNELS, SCAN 0, KEYS *, SELECT 1, " +
-	"RANDOMKEY, DBSIZE, FLUSHALL, MONITOR, CLIENT LIST, CLIENT KILL TYPE normal, CLIENT PAUSE 1000, CONFIG GET requirepass, " +
-	"CLIENT TRACKING ON BCAST, CONFIG SET maxmemory 1, ACL LIST, SCRIPT FLUSH, SCRIPT KILL, FUNCTION LIST, SLOWLOG GET, " +
-	"MEMORY DOCTOR, REPLICAOF 127.0.0.1 1, SAVE, SHUTDOWN"
+	"RANDOMKEY, DBSIZE, FLUSHALL, MONITOR, CLIENT LIST, CLIENT KILL TYPE normal, CLIENT PAUSE 1000, " +
+	"CLIENT TRACKING ON BCAST, CONFIG GET requirepass, CONFIG SET maxmemory 1, ACL LIST, SCRIPT FLUSH, SCRIPT KILL, " +
+	"FUNCTION LIST, SLOWLOG GET, MEMORY DOCTOR, REPLICAOF 127.0.0.1 1, SAVE, SHUTDOWN"
 
 var forbidden = regexp.MustCompile(`[Nn]o permissions to|user executing the script can't|not allowed from script`)
 
