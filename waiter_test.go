@@ -171,6 +171,27 @@ func TestDeadWaitersDelayNobody(t *testing.T) {
 	})
 }
 
+// A call looks at a thousand places, and the questions of those that wait at as many more.
+func TestManyDeadWaitersStopNobody(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		held := must(fl.locker("a").Lock(t.Context(), "job"))(t)
+		b := fl.locker("b", withBackoff(func(int) time.Duration { return time.Second }))
+		got := async(func() *Lock { return must(b.Lock(t.Context(), "job"))(t) })
+		time.Sleep(100 * ms)
+		dead := []any{"ZADD", "redlock:wait:job"}
+		for i := range 1500 {
+			dead = append(dead, 0, fmt.Sprintf("%08d-0000-7000-8000-000000000000 0000000000000001 0000000010000 nobody", i))
+		}
+		fl.nodes.do(dead...)
+		succeeds(t, held.Unlock())
+		settleNetwork()
+		fl.isHeld("job", 0, "after the release")
+		fl.nodes.each(func(n *sim.Node) { equals[any](t, n.Do("ZCARD", "redlock:wait:job"), int64(501), "places left") })
+		succeeds(t, (<-got).Unlock())
+		fl.clean()
+	})
+}
+
 // A holder's crash, an administrator's DEL and another library's release send no notification: the waiter finds out by
 // asking.
 func TestWaitersDoNotDependOnMessages(t *testing.T) {

@@ -1,7 +1,9 @@
 package lock_test
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
@@ -16,4 +18,64 @@ func TestServersWithoutScript(t *testing.T) {
 	fleet.Must(t, k.Extend(t.Context()))
 	fleet.Eventually(t, "all nodes have granted", func() bool { return f.Holders(t, "n", k.Owner()) == 3 })
 	fleet.Must(t, k.Unlock())
+}
+
+// poison puts dead waiters into the queue of the name n, before all others.
+const poison = `for i = ARGV[1], ARGV[1] + 9999 do
+	redis.call('ZADD', 'redlock:wait:n', 0, string.format('00000000-0000-7000-8000-%012d ', i) ..
+		'0000000000000001 0000000010000 nobody')
+end
+return redis.call('SADD', 'redlock:waiting', 'n')`
+
+// A release looks at a thousand of a hundred thousand dead waiters. One that lives still gets the lock: each of its
+// questions looks at as many more.
+func TestAHundredThousandDeadWaiters(t *testing.T) {
+	t.Parallel()
+	f := fleet.Start(t, 3)
+	l := f.Locker(t, redlock.WithTTL(fleet.Long))
+	left := func(want int64) bool {
+		for _, n := range f.Nodes {
+			if left, err := n.Do("ZCARD", "redlock:wait:n"); err != nil || left != want {
+				return false
+			}
+		}
+		return true
+	}
+	k := fleet.Lock(t, l, "n")
+	fleet.Eventually(t, "all nodes have granted", func() bool { return f.Holders(t, "n", k.Owner()) == 3 })
+	before := map[string]int{}
+	for _, n := range f.Nodes {
+		for first := range 10 {
+			_, err := n.Do("EVAL", poison, 0, first*10_000)
+			fleet.Must(t, err)
+		}
+		stats, err := n.CommandStats()
+		fleet.Must(t, err)
+		before[n.Addr()] = stats["publish"]
+	}
+	fleet.Must(t, k.Unlock())
+	fleet.Eventually(t, "each node has taken a thousand places", func() bool { return left(99_000) })
+	for _, n := range f.Nodes {
+		stats, err := n.CommandStats()
+		fleet.Must(t, err)
+		if got := stats["publish"] - before[n.Addr()]; got != 1000 {
+			t.Errorf("%s: a release published %d messages, want 1000", n.Addr(), got)
+		}
+	}
+
+	for _, n := range f.Nodes { // it would take another minute
+		_, err := n.Do("ZREMRANGEBYRANK", "redlock:wait:n", 0, 88_999)
+		fleet.Must(t, err)
+	}
+	k = fleet.Lock(t, l, "n")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	waiter, got := f.Locker(t, redlock.WithTTL(fleet.Long)), make(chan error)
+	go func() {
+		_, err := waiter.Lock(ctx, "n")
+		got <- err
+	}()
+	fleet.Eventually(t, "another client waits", func() bool { return left(10_001) })
+	fleet.Must(t, k.Unlock())
+	fleet.Must(t, <-got)
 }

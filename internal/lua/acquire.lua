@@ -8,6 +8,7 @@
 -- {1} granted, token accepted · {2, token known here} granted, token not accepted ·
 -- {0, the holder's owner, its remaining ms, its label[, how many wait before us]} taken. No owner: the key is no lock;
 -- a negative time: it has no TTL. {4} our owner was revoked
+-- Bound: the locks, and what watchers says.
 -- Follows revoked (revoked, told), usual (n, taken, accepted, call, own_ttls, ttl), label (label),
 -- readers (marker, readers), queue (tokens), join (join), watchers (changed).
 local given, proposals = {}, {}

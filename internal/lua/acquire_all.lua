@@ -6,6 +6,7 @@
 -- {1} granted, tokens accepted · {2, token known here} granted, token not accepted for all of the request ·
 -- {0, the holder's owner, its remaining ms, its label} taken, or {4} our owner was revoked, so none of the request was
 -- granted · {3} not granted for that reason
+-- Bound: the locks, and what watchers says.
 -- Follows revoked (revoked, told), label (label), watchers (changed).
 local n, call = #KEYS - 1, redis.call
 local tokens, replies, usual = KEYS[n + 1], {}, 0

@@ -4,6 +4,7 @@
 -- Reply: n if all n were granted and their tokens accepted, otherwise for each:
 -- {1} granted, token accepted · {2, token known here} granted, token not accepted ·
 -- {0, the holder's owner, its remaining ms, its label} not the former owner's · {4} either owner was revoked
+-- Bound: the locks, and what watchers says.
 -- Follows revoked (revoked, told), label (label), watchers (changed).
 local n, call = #KEYS - 1, redis.call
 local tokens, holders, usual, replies = KEYS[n + 1], call('MGET', unpack(KEYS, 1, n)), 0, {}

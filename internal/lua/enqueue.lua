@@ -4,8 +4,9 @@
 -- ARGV[4i-3] our owner   ARGV[4i-2] the TTL in ms   ARGV[4i-1] the token, or ''   ARGV[4i] our member of the queue
 -- Reply: n if all n were granted and their tokens accepted, otherwise for each:
 -- {1[, 1]} granted, token accepted · {2, token known here[, 1]} granted, token not accepted; the last 1: an older one
--- waits · {0, the holder's owner, its remaining ms, its label, how many wait before us} taken ·
--- {4} our owner was revoked
+-- waits · {0, the holder's owner, its remaining ms, its label, how many wait before us} taken, or with -2 ms: free, but
+-- older ones wait, more than a call looks at · {4} our owner was revoked
+-- Bound: the locks, and what queue and watchers say.
 -- Follows revoked (revoked, told), label (label), readers (marker, readers), queue (queue, hand_over, leave, propose),
 -- join (join), watchers (changed).
 local n, call = #KEYS - 1, redis.call
@@ -21,11 +22,11 @@ for i = 1, n do
   elseif not holder and call('EXISTS', key) == 0 then -- a key of another type has no holder, but is not free
     -- Free without a release: expired, deleted, or never held. Older waiters go first.
     first = call('ZRANGE', queue(key), 0, 0)[1]
-    while first and first < member and not holder do
+    if first and first < member then
       holder = hand_over(key)
       first = call('ZRANGE', queue(key), 0, 0)[1]
     end
-    if not holder and call('SET', key, owner, 'NX', 'PX', ttl) then
+    if not holder and not (first and first < member) and call('SET', key, owner, 'NX', 'PX', ttl) then
       holder = owner
     elseif holder == owner then
       call('PEXPIRE', key, ttl) -- we were next to those who are gone, and were handed a lease

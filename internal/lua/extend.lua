@@ -4,6 +4,7 @@
 -- ARGV[3n+i] the value, as value.lua has it, or ''; omitted if all are ''
 -- Reply: n if all n were ours, otherwise for each: 1 extended · 2 repaired: it was free and is ours again ·
 -- 0 another owner has it, or had it since, as a larger token shows · 3 our owner was revoked
+-- Bound: the locks, and what watchers says.
 -- Follows revoked (revoked), watchers (changed), value (values).
 local n, call, usual, codes = #KEYS - 1, redis.call, 0, {}
 local tokens, holders = KEYS[n + 1], call('MGET', unpack(KEYS, 1, n))

@@ -1,6 +1,6 @@
 -- The fast path of release, before the functions are defined that only queues need: all locks are ours, no lock on this
 -- node has waiters, and none of these is watched. Our owners contain no blank, so if the joined texts are equal, so is
--- each owner.
+-- each owner. Bound: the locks.
 local base = string.sub(KEYS[#KEYS], 1, -7)
 local there = ARGV[2] and 1 or redis.call('EXISTS', base .. 'waiting', base .. 'watched', base .. 'watched')
 if there == 2 then -- somebody watches: one of these?

@@ -5,15 +5,17 @@
 -- Reply for each: {the holder's owner or '', its remaining ms, the largest token that the node remembers or '', how
 -- many wait, the register or '', its remaining ms, {the set of readers' members, if the holder is the marker}, the
 -- holder's label, {the members' labels}, the value, as value.lua has it, or ''}
+-- Bound: the locks, and a thousand readers in all, but a hundred at least of each lock.
 -- Follows register (register, base, tokens), label (label), value (values), watchers (watchers, watched).
-local call, replies = redis.call, {}
+local call, replies, most = redis.call, {}, 1000
 for i = 1, #KEYS - 1 do
   local key = KEYS[i]
   local known, reading, labels = call('MGET', key, register(key), values .. key), {}, {}
   if known[1] == 'readers' then
     local time = call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
-    reading = call('ZRANGE', base .. 'read:' .. key, now + 1, '+inf', 'BYSCORE', 'LIMIT', 0, 1000)
+    reading = call('ZRANGE', base .. 'read:' .. key, now + 1, '+inf', 'BYSCORE', 'LIMIT', 0, math.max(most, 100))
+    most = most - #reading
     for r, owner in ipairs(reading) do labels[r] = label(owner) end
   end
   replies[i] = {

@@ -1,6 +1,6 @@
 -- join adds a member to the queue, or keeps it there, and returns how many wait before it. A queue that nobody asks
 -- about ends after 30 s, or a TTL that is longer: twice as long as any waiter pauses. A dead waiter is not kept
--- by that: it is passed over, because nobody listens.
+-- by that: it is passed over, because nobody listens. Bound: two keys.
 -- Follows queue (queue, waiting, leave).
 local function join(key, member, ttl)
   redis.call('ZADD', queue(key), 0, member)

@@ -3,6 +3,7 @@
 -- ARGV[2i-1] our owner   ARGV[2i] the TTL in ms
 -- Reply: n if all n leases were there, otherwise for each: 1 extended · 2 repaired: it was gone and is there again ·
 -- 0 a writer has the lock, or the key is no lock · 3 our owner was revoked
+-- Bound: the locks.
 -- Follows revoked (revoked), readers (marker, readers).
 local n, call, usual, codes = #KEYS - 1, redis.call, 0, {}
 local holders = call('MGET', unpack(KEYS, 1, n))

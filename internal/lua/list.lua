@@ -2,6 +2,7 @@
 -- KEYS[1] the set of tokens
 -- ARGV[1] the cursor   ARGV[2] the pattern   ARGV[3] how many keys to look at, about
 -- Reply: {the next cursor, {the keys that may be locks: texts that expire and are as long as an owner or 'readers'}}
+-- Bound: the keys of one step of SCAN, about ARGV[3].
 local call, found = redis.call, {}
 local step = call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3], 'TYPE', 'string')
 for _, key in ipairs(step[2]) do

@@ -13,6 +13,7 @@
 -- ARGV[7] 'vote', 'leave': a former member of the client, which goes; there may be more of them
 -- Reply: {the node's identity or '', the digest or '': none are in use, {'read': the lists that were confirmed within
 -- the last minute, a hundred at most; 'count': the numbers of clients}}
+-- Bound: a hundred lists, and the members that the caller names.
 local call, time, minute, hour = redis.call, redis.call('TIME'), 60000, 3600000
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local more = math.max(0, (ARGV[6] or 0) - minute)
@@ -61,14 +62,14 @@ end
 if ARGV[5] ~= '' then leave(KEYS[3], ARGV[5]) end
 if mode == 'leave' then leave(KEYS[2], own) end
 local identity, digest
-local said = call('ZRANGE', lists, -1, 0, 'BYSCORE', 'WITHSCORES')
+local said = call('ZRANGE', lists, -1, 0, 'BYSCORE', 'LIMIT', 0, 100, 'WITHSCORES')
 for i = 1, #said, 2 do
   if said[i + 1] == '0' then identity = identity or said[i] else digest = said[i] end
 end
 if not identity and ARGV[2] ~= '' then
   redis.pcall('ZADD', lists, 0, ARGV[2]) -- refused if memory is short
   keep(lists)
-  identity = call('ZRANGE', lists, 0, 0, 'BYSCORE')[1]
+  identity = call('ZRANGE', lists, 0, 0, 'BYSCORE', 'LIMIT', 0, 1)[1]
 end
 local live = {}
 if changed or mode == 'read' or not digest and call('ZCOUNT', lists, '(0', '+inf') > 0 then

@@ -2,6 +2,7 @@ package lua_test
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -67,6 +68,24 @@ func TestHeadsSayWhatTheyFollow(t *testing.T) {
 					t.Errorf("%s has a local %s", name, local)
 				}
 			}
+		}
+	}
+}
+
+var (
+	loop  = regexp.MustCompile(`(?m)^\s*(for|while|repeat)\b`)
+	whole = regexp.MustCompile(`RANGE'.*, 0, -1\)`)
+)
+
+// What others store on a node must not make a call as long as they like.
+func TestLoopsAreBounded(t *testing.T) {
+	for _, name := range cases.Must(filepath.Glob("*.lua"))(t) {
+		source := text(t, name)
+		if loop.MatchString(source) && !strings.Contains(source, "Bound: ") {
+			t.Errorf("%s has a loop, and does not say its bound", name)
+		}
+		if all := whole.FindString(source); all != "" {
+			t.Errorf("%s reads a whole set: %s", name, all)
 		}
 	}
 }

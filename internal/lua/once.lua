@@ -6,6 +6,7 @@
 -- ARGV[4i] when it ends at the latest, in ms of this node's time
 -- Reply: n if all were written, otherwise for each: 1 written · 0 refused: a larger token was accepted here, or the
 -- node has a later text · 2 refused: the writer does not hold the lock here · 3 refused: the text has ended
+-- Bound: the locks.
 -- Follows register (register, tokens).
 local n, call, usual, codes, time = #KEYS - 1, redis.call, 0, {}, redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -27,37 +27,48 @@ local function propose(token, key)
 end
 
 -- hand_over gives a lock that is free, or will be, to the waiter that has waited longest, and notifies it. A waiter
--- whose channel has no subscriber is gone, and loses its place. With a reader go the readers directly behind it, up to
--- the next writer. If the key holds the marker, leases is the result of readers, and only readers are let in. It
--- returns the new owner, or the marker, or false if no waiter got the lock.
+-- whose channel has no subscriber is gone, and loses its place, as does what is no member. With a reader go the readers
+-- directly behind it, up to the next writer. If the key holds the marker, leases is the result of readers, and only
+-- readers are let in. It returns the new owner, or the marker, or false if no waiter got the lock.
 -- A waiter is told last, for it counts on what it is told: the node may refuse to write, and the script ends there.
 -- If its channel ends in a lease in ms, it gets the lock for so long at first: it may be stopped, or cut off. A reader
 -- that has a lease here, by an extension, keeps that as it is: its hold counts on it.
+-- Bound: the places that a call takes from all queues together, and one at least from each. If nobody got the lock by
+-- then, it is free, and the next questions of its waiters go on.
+local places = 1000
+local form = '^(%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x) (%S+) (%d+) (.+)$'
 local function hand_over(key, leases)
   local begun, written, first, ttl = not leases, false, nil, nil
   while true do
     first = redis.call('ZRANGE', queue(key), 0, 0)[1]
     if not first then break end
-    local token = string.sub(first, 38, 53)
-    ttl = tonumber(string.sub(first, 55, 67))
-    if leases and token ~= reading then break end
+    local owner, token, wants, channel = string.match(first, form)
+    local reads = token == reading
+    ttl = tonumber(wants)
+    local whole = owner and owner == string.lower(owner) and #token == 16 and (reads or not string.find(token, '%D'))
+      and #wants == 13 and ttl > 0
+    if leases and whole and not reads then break end
     leave(key, first)
-    local lease = math.min(ttl, tonumber(string.match(first, ':([1-9]%d*)$') or ttl))
-    local owner, reads = string.sub(first, 1, 36), token == reading
-    if not (leases and leases.has(owner)) then
+    if whole and not (leases and leases.has(owner)) then
+      local lease = math.min(ttl, tonumber(string.match(first, ':([1-9]%d*)$') or ttl) or ttl)
       local known = reads and reading or propose(token, key)
       if not leases then
         redis.call('SET', key, reads and marker or owner, 'PX', lease)
         leases, written = reads and readers(key, true), true
       end
       if reads then leases.add(owner, lease) end
-      local receivers = redis.pcall('PUBLISH', string.sub(first, 69), owner .. ' ' .. (known or '') .. ' ' .. key)
+      local receivers = redis.pcall('PUBLISH', channel, owner .. ' ' .. (known or '') .. ' ' .. key)
       if type(receivers) == 'number' and receivers > 0 then
         if not reads then return owner end
       elseif reads then
         leases.remove(owner)
         if not leases.update_expiry() and begun then leases = nil end
       end
+    end
+    places = places - 1
+    if places <= 0 then
+      first = nil -- whoever is next now is not known to be a writer
+      break
     end
   end
   -- The writer behind them has not seen the marker yet, so it could not announce itself.

@@ -3,6 +3,7 @@
 -- ARGV[3i-2] our owner   ARGV[3i-1] not used   ARGV[3i] the token
 -- Reply: n if all n tokens were accepted, otherwise for each: {1} accepted · {2, token known here} not accepted ·
 -- {0} the lock is not ours
+-- Bound: the locks.
 local n, call = #KEYS - 1, redis.call
 local tokens, holders, usual, replies = KEYS[n + 1], call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do

@@ -4,7 +4,8 @@
 -- ARGV[3i-2] our owner   ARGV[3i-1] the TTL in ms   ARGV[3i] our member of the queue, or '': do not wait
 -- Reply: n if all n were granted, otherwise for each: {1[, 1]} granted; the second 1: an older writer waits ·
 -- {0, the holder's owner or the marker, its remaining ms, its label[, how many wait before us]} taken, or a writer
--- waits · {4} our owner was revoked
+-- waits, or with -2 ms: free, but older ones wait, more than a call looks at · {4} our owner was revoked
+-- Bound: the locks, and what queue and watchers say.
 -- Follows revoked (revoked, told), label (label), readers (marker, readers), queue (queue, hand_over, reading, leave),
 -- join (join), watchers (changed).
 local n, call = #KEYS - 1, redis.call
@@ -20,8 +21,9 @@ for i = 1, n do
     replies[i] = { 4 }
   elseif not holder and call('EXISTS', key) == 0 then
     -- Free without a release: expired, deleted, or never held. Older waiters go first.
-    holder = overtakes() and hand_over(key)
-    if not holder then
+    local waits = overtakes()
+    holder = waits and hand_over(key)
+    if not holder and not (waits and overtakes()) then
       call('SET', key, marker, 'PX', ttl)
       leases, ours = readers(key, true), true
     end

@@ -6,6 +6,7 @@
 -- It becomes known unless another owner has the lock: then an extension of ours that arrives later, over a connection
 -- that broke, is refused.
 -- Reply: n if all n were ours, otherwise for each: 1 it was ours · 0 it was free · 2 another owner has it
+-- Bound: the locks, and what queue and watchers say.
 -- Follows queue (waiting, leave, tokens, hand_over), watchers (watched, changed), value (values).
 local n, call = #KEYS - 1, redis.call
 local holders, usual, codes, free = call('MGET', unpack(KEYS, 1, n)), 0, {}, {}

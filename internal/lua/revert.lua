@@ -2,6 +2,7 @@
 -- KEYS[i] a lock key   KEYS[n+1] the set of tokens
 -- ARGV[2i-1] the owner that adopted   ARGV[2i] the former owner; if that was revoked, the lock goes to who waits
 -- Reply: n
+-- Bound: the locks, and what queue and watchers say.
 -- Follows revoked (revoked, told), queue (hand_over), watchers (changed).
 local n = #ARGV / 2
 for i = 1, n do

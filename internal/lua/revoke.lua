@@ -4,6 +4,8 @@
 -- KEYS[i] a lock key   KEYS[n+1] the set of tokens
 -- ARGV[2i-1] the owner   ARGV[2i] for how long it stays revoked at least, in ms
 -- Reply: n if all n were theirs, otherwise for each: 1 it was the owner's · 0 it was not
+-- Bound: the locks, ten places and ten channels of each, of which an owner has one, and what queue and watchers say.
+-- PUBSUB looks at all channels of the node, once for each lock.
 -- Follows revoked (revocations), readers (base, marker, readers), queue (queue, leave, hand_over),
 -- watchers (changed), value (values).
 local n, call, usual, codes = #KEYS - 1, redis.call, 0, {}
@@ -20,9 +22,8 @@ for i = 1, n do
     call('ZREM', revocations, owner) -- the node refuses it, so this would stay for good
     call('PEXPIRE', revocations, kept)
   end
-  for _, member in ipairs(call('ZRANGE', queue(key), 0, -1)) do
-    if string.sub(member, 1, #owner + 1) == owner .. ' ' then leave(key, member) end
-  end
+  local from, to = '[' .. owner .. ' ', '(' .. owner .. '!'
+  for _, member in ipairs(call('ZRANGE', queue(key), from, to, 'BYLEX', 'LIMIT', 0, 10)) do leave(key, member) end
   if holder == marker then
     local leases = readers(key)
     codes[i] = leases.remove(owner)
@@ -35,8 +36,9 @@ for i = 1, n do
     codes[i] = 0
   end
   local channels = string.gsub(base .. 'wake:' .. string.sub(owner, 20, 28), '[*?%[\\]', '\\%0') .. ':*'
-  for _, channel in ipairs(redis.pcall('PUBSUB', 'CHANNELS', channels)) do
-    redis.pcall('PUBLISH', channel, owner .. ' revoked ' .. key)
+  channels = redis.pcall('PUBSUB', 'CHANNELS', channels)
+  for c = 1, math.min(#channels, 10) do
+    redis.pcall('PUBLISH', channels[c], owner .. ' revoked ' .. key)
   end
   changed(key)
   usual = usual + codes[i]

@@ -3,6 +3,7 @@
 -- KEYS[1] the sorted set of settings: a member and when a client last confirmed it, in ms by the node's clock
 -- ARGV[1] this client's settings; '': it only asks
 -- Reply: the settings that were confirmed within the last minute, a hundred at most; this client's may be missing
+-- Bound: a hundred settings.
 local call = redis.call
 local time, minute = call('TIME'), 60000
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -3,6 +3,7 @@
 -- ARGV[2i-1] our owner   ARGV[2i] our member of the queue, or ''
 -- Reply: n if all n leases were there, otherwise for each: 1 it was there · 0 it was not, and no writer has the lock ·
 -- 2 a writer has it
+-- Bound: the locks, and what queue and watchers say.
 -- Follows readers (marker, readers), queue (waiting, leave, hand_over), watchers (watched, changed).
 local n, call = #KEYS - 1, redis.call
 local holders, usual, codes = call('MGET', unpack(KEYS, 1, n)), 0, {}

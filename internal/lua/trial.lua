@@ -3,6 +3,7 @@
 -- KEYS[1] the set of tokens
 -- ARGV[1] the beginning of our channels
 -- Reply: {the largest token or '', the command that was refused or '', the error, '1' if only declared keys are allowed}
+-- Bound: its steps.
 local tokens, base = KEYS[1], string.sub(KEYS[1], 1, -7)
 local text, zset, set = base .. 'trial', base .. 'trial:zset', base .. 'trial:set'
 

@@ -1,5 +1,6 @@
 -- The fast path of acquire, before the functions are defined that only queues need: all locks are free, all tokens are
 -- accepted, and none of these locks is watched.
+-- Bound: the locks.
 -- Follows revoked (any, revoked, told).
 local n, call = #KEYS - 1, redis.call
 local ttl, own_ttls, taken = ARGV[3 * n + 1], #ARGV > 3 * n + 2, nil

@@ -129,6 +129,16 @@ func (e *entry) between(lo, hi string) ([]zmember, any) {
 	}), nil
 }
 
+// betweenTexts returns the elements from "[a", or behind it from "(a", to another, as if all scores were the same.
+func (e *entry) betweenTexts(lo, hi string) ([]zmember, any) {
+	if lo == "" || hi == "" || !strings.ContainsAny(lo[:1], "[(") || !strings.ContainsAny(hi[:1], "[(") {
+		return nil, Error("ERR min or max not valid string range item")
+	}
+	return slices.DeleteFunc(e.ranked(), func(m zmember) bool {
+		return m.name < lo[1:] || m.name > hi[1:] || m.name == lo[1:] && lo[0] == '(' || m.name == hi[1:] && hi[0] == '('
+	}), nil
+}
+
 // byRank returns the elements from one rank to another; negative ones count from the end.
 func byRank(all []zmember, first, last string) ([]zmember, any) {
 	from, ok1 := parseInt(first)
@@ -151,8 +161,9 @@ func byRank(all []zmember, first, last string) ([]zmember, any) {
 
 // zquery is a range of a sorted set, whichever command asked for it.
 type zquery struct {
-	byScore, reverse, withScores bool
-	offset, count                int64 // count < 0: all
+	byScore, byLex, reverse, withScores bool
+
+	offset, count int64 // count < 0: all
 }
 
 // zrange returns ZRANGE or one of its kin. With REV, the end comes first.
@@ -170,6 +181,8 @@ func zrange(q zquery) func(*call, *entry) any {
 			slices.Reverse(found)
 		case q.byScore:
 			found, err = e.between(lo, hi)
+		case q.byLex:
+			found, err = e.betweenTexts(lo, hi)
 		default:
 			all := e.ranked()
 			if q.reverse {
@@ -202,9 +215,11 @@ func (q *zquery) options(args []string) any {
 			q.withScores = true
 		case opt == "byscore":
 			q.byScore = true
+		case opt == "bylex" && !q.reverse:
+			q.byLex = true
 		case opt == "rev":
 			q.reverse = true
-		case opt == "limit" && i+2 < len(args) && q.byScore:
+		case opt == "limit" && i+2 < len(args) && (q.byScore || q.byLex):
 			var ok1, ok2 bool
 			q.offset, ok1 = parseInt(args[i+1])
 			q.count, ok2 = parseInt(args[i+2])
