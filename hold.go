@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/quorumlock/redlock/internal/agreement"
 	"github.com/quorumlock/redlock/internal/quorum"
 )
 
@@ -142,7 +143,10 @@ func (h *hold) unkeep() bool {
 // askRevoked asks a node, in whose name somebody has said so, whether an administrator has taken the lock from an owner
 // that has a hold. Anybody who may publish can say it.
 func (l *Locker) askRevoked(node int, owner string) {
-	id, _ := uuid.Parse(owner)
+	id, ok := agreement.ParseOwner(owner)
+	if !ok {
+		return
+	}
 	for _, s := range l.schedule.Sleepers() { // there may be many, and many messages
 		if h := s.(*hold); h.owner == id {
 			l.nodes[node].conn.Ask(func(replies []any, err error) {

@@ -429,8 +429,8 @@ func readInspect(reply any) quorum.Answer {
 	}
 	// A hold proposes its token when it draws its owner or later. An older one is an earlier holder's, of a hold that has
 	// none, say.
-	id, err := uuid.Parse(s.owner)
-	if s.held = s.token; err == nil && id.Version() == 7 && s.token/1000 < int64(binary.BigEndian.Uint64(id[:8])>>16) {
+	id, isOwner := agreement.ParseOwner(s.owner)
+	if s.held = s.token; isOwner && id.Version() == 7 && s.token/1000 < int64(binary.BigEndian.Uint64(id[:8])>>16) {
 		s.held = 0
 	}
 	if t := text(9); len(t) >= valueAt && t[:ownerLen] == s.owner {
@@ -444,8 +444,9 @@ func readInspect(reply any) quorum.Answer {
 		return badReply
 	}
 	for i, r := range reading {
-		if owner, _ := r.([]byte); len(owner) == ownerLen {
-			s.readers, s.labels = append(s.readers, string(owner)), append(s.labels, agreement.ReadLabel(labels[i]))
+		text, _ := r.([]byte)
+		if _, ok := agreement.ParseOwner(string(text)); ok {
+			s.readers, s.labels = append(s.readers, string(text)), append(s.labels, agreement.ReadLabel(labels[i]))
 		}
 	}
 	var ok bool

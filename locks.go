@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/quorumlock/redlock/internal/agreement"
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/lua"
 	"github.com/quorumlock/redlock/internal/quorum"
@@ -60,8 +61,8 @@ func (l *Inspector) List(ctx context.Context, prefix string) iter.Seq2[Inspectio
 // isLock reports whether the value of a key that expires is an owner: what else is there may be a record of a Locker
 // with a longer prefix, or another program's secret, which must not be shown.
 func isLock(i *Inspection) bool {
-	_, err := uuid.Parse(i.Owner)
-	return err == nil || len(i.Readers) > 0
+	_, ok := agreement.ParseOwner(i.Owner)
+	return ok || len(i.Readers) > 0
 }
 
 // namesOnNodes returns, sorted, the names under which some node has what may be a lock. A lock that a majority has is

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/quorumlock/redlock/internal/agreement"
 	"github.com/quorumlock/redlock/internal/token"
 )
 
@@ -73,18 +74,16 @@ func parseTicket(text string) (ticket, error) {
 		return ticket{}, bad
 	}
 	parts := strings.SplitN(string(raw), " ", 4)
-	if len(parts) != 4 || parts[3] == "" || len(parts[0]) != ownerLen {
+	if len(parts) != 4 || parts[3] == "" {
 		return ticket{}, bad
 	}
-	t := ticket{name: parts[3]}
-	var wrong [3]error
-	t.owner, wrong[0] = uuid.Parse(parts[0])
-	t.token, wrong[1] = strconv.ParseInt(parts[1], 10, 64)
-	_, wrong[2] = strconv.ParseInt(parts[2], 10, 64)
-	if errors.Join(wrong[:]...) != nil || t.token < 0 || t.token >= 1<<53 {
+	owner, ok := agreement.ParseOwner(parts[0])
+	number, err := strconv.ParseInt(parts[1], 10, 64)
+	_, wrong := strconv.ParseInt(parts[2], 10, 64)
+	if !ok || errors.Join(err, wrong) != nil || number < 0 || number >= 1<<53 {
 		return ticket{}, bad
 	}
-	return t, nil
+	return ticket{owner, number, parts[3]}, nil
 }
 
 // Adopt continues a hold that another process handed over with [Lock.Ticket]; text is what Ticket returned. It asks the

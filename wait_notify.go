@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/quorumlock/redlock/internal/agreement"
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
@@ -233,8 +234,8 @@ func (s *listeners) receive(node int, message string, main bool, others grantee)
 		}
 		a = quorum.Answer{Vote: quorum.Outbid, Token: known}
 	}
-	owner, err := uuid.Parse(parts[0])
-	if err != nil {
+	owner, ok := agreement.ParseOwner(parts[0])
+	if !ok {
 		return
 	}
 	s.nodes[node].discountNotification(&a, main)

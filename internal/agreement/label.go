@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 	"unicode"
@@ -83,10 +84,20 @@ func (l *Label) Owner(micros int64) (id uuid.UUID) {
 	return id
 }
 
+// ParseOwner reads an owner as it is written: 36 bytes in lower case. uuid.Parse takes other forms, too, and whatever
+// stands in place of the braces.
+func ParseOwner(text string) (uuid.UUID, bool) {
+	id, err := uuid.Parse(text)
+	if err != nil || len(text) != 36 || text != strings.ToLower(text) {
+		return uuid.Nil, false
+	}
+	return id, true
+}
+
 // Drew reports whether an owner is one of the Locker's.
 func (l *Label) Drew(owner string) bool {
-	id, err := uuid.Parse(owner)
-	return err == nil && [4]byte(id[8:12]) == l.id
+	id, ok := ParseOwner(owner)
+	return ok && [4]byte(id[8:12]) == l.id
 }
 
 // Season makes the owners that are drawn from now on differ from those that a copy of this process draws, if a snapshot

@@ -25,6 +25,21 @@ func TestOwnersSortByTime(t *testing.T) {
 	}
 }
 
+func TestOwnersHaveOneForm(t *testing.T) {
+	const owner = "019ab329-007b-774b-9d2c-41a75e0f3b68"
+	if id, ok := ParseOwner(owner); !ok || id.String() != owner {
+		t.Errorf("%s: got %s, %t", owner, id, ok)
+	}
+	for _, text := range []string{
+		"", "{" + owner + "}", "0" + owner + "0", "urn:uuid:" + owner, strings.ReplaceAll(owner, "-", ""),
+		strings.ToUpper(owner), strings.Replace(owner, "b", "g", 1), owner + " ",
+	} {
+		if id, ok := ParseOwner(text); ok || id != [16]byte{} {
+			t.Errorf("%q: got %s, %t, want none", text, id, ok)
+		}
+	}
+}
+
 func TestLabelsAreChecked(t *testing.T) {
 	for text, want := range map[string]string{
 		strings.Repeat("x", 65): "65 bytes: at most 64", "a\nb": "cannot be printed", "\xff": "not UTF-8",
