@@ -254,7 +254,11 @@ func (l *Inspector) key(name string) (string, error) {
 	case strings.HasPrefix(name, ownNames):
 		return "", invalid("the name %q begins with %s, which is used by the library itself", name, ownNames)
 	}
-	return l.opts.prefix + name, nil
+	key := l.opts.prefix + name
+	if strings.Contains(key, ownNames) && ownKeys.MatchString(key) {
+		return "", invalid("the key %q is one that is used by the library itself, with another prefix", key)
+	}
+	return key, nil
 }
 
 // inFlight counts the calls in flight. Close waits for them before it closes the connections, because a call may still

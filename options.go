@@ -6,8 +6,12 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/quorumlock/redlock/internal/agreement"
 	"github.com/quorumlock/redlock/internal/chance"
@@ -62,6 +66,10 @@ const (
 	// The channels have no keys, but the same beginning.
 	ownChannels = ownNames + "wake:"
 )
+
+// ownKeys is in those keys of every prefix, so a lock's key must not match: its name might end another one's prefix.
+var ownKeys = regexp.MustCompile(ownNames + `((tokens|waiting|node|floor|settings|lists|watched|revoked|trial)$|` +
+	`(wait|read|once|permit|clients|value|watch|label|trial|wake):)`)
 
 func defaults() options {
 	return options{
@@ -255,7 +263,9 @@ func WithNodeTimeout(d time.Duration) Option {
 	return newOption(func(o *options) { o.nodeTimeout = d })
 }
 
-// WithPrefix sets a prefix: the key of a lock on the nodes is the prefix and the name. The default is no prefix.
+// WithPrefix sets a prefix: the key of a lock on the nodes is the prefix and the name. The default is no prefix. It has
+// 256 bytes at most, all printable, none of *?[]\, and no text that is in the library's own keys, such as
+// "redlock:wait:".
 func WithPrefix(prefix string) Option {
 	return newOption(func(o *options) { o.prefix = prefix })
 }
@@ -414,7 +424,7 @@ func newOptions(opts []Option) (*options, error) {
 	if o.retention == 0 {
 		o.retention = max(2*o.maxTTL, o.maxTTL+2*token.MaxAhead)
 	}
-	if err := o.check(); err != nil {
+	if err := cmp.Or(o.check(), checkPrefix(o.prefix)); err != nil {
 		return nil, err
 	}
 	usual := defaults()
@@ -505,6 +515,24 @@ const maxValue = 1024
 func checkValue(value string) error {
 	if len(value) > maxValue {
 		return invalid("the value has %d bytes: at most %d", len(value), maxValue)
+	}
+	return nil
+}
+
+// maxPrefix is the longest prefix in bytes: it is in every key, and in the channel in each place of a queue.
+const maxPrefix = 256
+
+func checkPrefix(prefix string) error {
+	notPrintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	switch {
+	case len(prefix) > maxPrefix:
+		return invalid("the prefix has %d bytes: at most %d", len(prefix), maxPrefix)
+	case !utf8.ValidString(prefix) || strings.ContainsFunc(prefix, notPrintable):
+		return invalid("the prefix %q has a character that cannot be printed", prefix)
+	case strings.ContainsAny(prefix, `*?[]\`):
+		return invalid(`the prefix %q has one of *?[]\, which mean something in patterns`, prefix)
+	case ownKeys.MatchString(prefix):
+		return invalid("the prefix %q is that of keys which are used by the library itself", prefix)
 	}
 	return nil
 }

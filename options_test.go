@@ -32,6 +32,18 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		{WithPollInterval(-1, 1), "poll interval"},
 		{WithPollInterval(2, 1), "poll interval"},
 		{WithLogger(nil), "logger"},
+		{WithPrefix(strings.Repeat("x", 257)), "257 bytes"},
+		{WithPrefix("a\x00"), "cannot be printed"},
+		{WithPrefix("a\x1b[31m"), "cannot be printed"},
+		{WithPrefix("a\n"), "cannot be printed"},
+		{WithPrefix("a\u202e"), "cannot be printed"},
+		{WithPrefix("a\x9b"), "cannot be printed"},
+		{WithPrefix("a*"), "patterns"},
+		{WithPrefix("a?"), "patterns"},
+		{WithPrefix("[a]:"), "patterns"},
+		{WithPrefix(`a\`), "patterns"},
+		{WithPrefix("redlock:wait:"), "used by the library"},
+		{WithPrefix("a:redlock:tokens"), "used by the library"},
 		{nil, "an option is nil"},
 	} {
 		l, err := New([]string{"redis://127.0.0.1:1"}, c.opt)
@@ -57,6 +69,9 @@ func TestBadCallsAreRefused(t *testing.T) {
 			{"redlock:settings", nil, "used by the library"},
 			{"redlock:floor", nil, "used by the library"},
 			{"redlock:once:a", nil, "used by the library"},
+			{"a:redlock:tokens", nil, "used by the library"},
+			{"a:redlock:wait:job", nil, "used by the library"},
+			{"aredlock:permit:gpu:0", nil, "used by the library"},
 			{"a", []LockOption{WithTTL(0)}, "TTL 0s"},
 			{"a", []LockOption{WithTTL(31 * time.Second)}, "for New, set WithMaxTTL to 31s or more, in all clients"},
 			{"a", []LockOption{nil}, "an option is nil"},
@@ -65,6 +80,26 @@ func TestBadCallsAreRefused(t *testing.T) {
 			if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want) || k != nil {
 				t.Errorf("%.10q: got %v, want ErrInvalid with %q", c.name, err, c.want)
 			}
+		}
+	})
+}
+
+// Ordinary prefixes and names are not refused, and no name ends another prefix.
+func TestPrefixes(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		for _, c := range []struct{ prefix, name, want string }{
+			{"", "app:redlock:orders", "app:redlock:orders"}, {"", "redlock", "redlock"},
+			{"", "a:redlock:tokens:b", "a:redlock:tokens:b"},
+			{"app:", "job", "app:job"}, {"prod/locks:", "a*b?[c]", "prod/locks:a*b?[c]"}, {"{tag}ü ", "x", "{tag}ü x"},
+			{"redlock:", "orders", "redlock:orders"}, {"redlock:", "tokens", ""}, {"my-redlock:", "wait:x", ""},
+			{"red", "lock:revoked", ""}, {"a:redlock:la", "bel:0", ""},
+		} {
+			l := fl.locker("a", WithPrefix(c.prefix))
+			key, err := l.key(c.name)
+			if equals(t, key, c.want, "the key of %q with the prefix %q", c.name, c.prefix); c.want == "" {
+				failsSaying(t, err, ErrInvalid, "used by the library")
+			}
+			_ = l.Close()
 		}
 	})
 }

@@ -293,7 +293,13 @@ func TestProtocolHasEveryKey(t *testing.T) {
 			t.Errorf("%s is not found in the code: this reads too little", key)
 		}
 	}
+	options := string(cases.Must(os.ReadFile("../options.go"))(t))
+	_, own, _ := strings.Cut(options, "ownKeys = ")
+	own, _, _ = strings.Cut(own, "\n\n")
 	for key, path := range used {
+		if word := strings.Trim(key[len("redlock:"):], ":"); !regexp.MustCompile(`\b` + word + `\b`).MatchString(own) {
+			t.Errorf("options.go: ownKeys lacks %s, which %s uses", key, path)
+		}
 		if !strings.Contains(page, "`"+key+"`") {
 			t.Errorf("protocol.md lacks %s, which %s uses", key, path)
 		}
