@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/resp"
 )
 
 // HELLO takes no round trip of its own if there are scripts to ask for, and comes after the handshake.
@@ -128,4 +130,20 @@ func TestScriptsThatTheServerHas(t *testing.T) {
 			f.wants(t, append([]string{"SCRIPT EXISTS first third"}, want...)...)
 		})
 	}
+}
+
+// Whatever answers HELLO: a connection speaks RESP3 only if it says so.
+func FuzzHello(f *testing.F) {
+	for _, seed := range []string{
+		"%1\r\n+proto\r\n:3\r\n", "*2\r\n$5\r\nproto\r\n:2\r\n", "*1\r\n+proto\r\n", "-NOPROTO no\r\n",
+		":3\r\n", "$-1\r\n", "%-1\r\n", "*2\r\n*0\r\n*1\r\n-ERR\r\n",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, wire string) {
+		all, err := resp.NewDecoder(strings.NewReader(wire)).Take(nil)
+		if err == nil && speaksRESP3(all[0].Value) && !(strings.Contains(wire, "proto") && strings.Contains(wire, ":3")) {
+			t.Errorf("%q: taken for RESP3", wire)
+		}
+	})
 }

@@ -70,8 +70,8 @@ func Parse(text string, left time.Duration) (Entry, bool) {
 	}
 	token, err1 := strconv.ParseInt(parts[0], 10, 64)
 	runs, err2 := strconv.Atoi(parts[1])
-	if err1 != nil || err2 != nil {
-		return Entry{}, false
+	if err1 != nil || err2 != nil || token < 0 || token >= 1<<53 || Text(token, runs, parts[2]) != text {
+		return Entry{}, false // or another form of it, which does not sort as its token does
 	}
 	switch state := parts[2]; state {
 	case Begun, Done, Failed:

@@ -69,9 +69,27 @@ func TestWhatIsNoEntry(t *testing.T) {
 	for _, text := range []string{
 		"x", "1 1 done", runs.Text(token, 0, "done"), runs.Text(token, 1, "forgotten"),
 		runs.Text(token, 1, "gone"), runs.Text(token, 1, "done") + " x", "176370000000000x 1 done",
+		"+763700000000000 1 done", runs.Text(-1, 1, "done"), runs.Text(1<<53, 1, "done"), "1763700000000000 01 done",
 	} {
 		if e, ok := runs.Parse(text, 0); ok {
 			t.Errorf("%q was accepted as %+v", text, e)
 		}
 	}
+}
+
+// Of two texts that are accepted, that of the larger token is the larger one.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"", "x", "+763700000000000 1 done", runs.Text(token, 0, runs.Forgotten)} {
+		f.Add(seed, runs.Text(token, 2, runs.Failed))
+	}
+	f.Fuzz(func(t *testing.T, one, other string) {
+		a, isOne := runs.Parse(one, 0)
+		b, isOther := runs.Parse(other, 0)
+		if isOne && isOther && (a.Token < b.Token) && one >= other {
+			t.Errorf("%q: %+v, and %q: %+v", one, a, other, b)
+		}
+		if isOne && one != "" && (a.Text != one || a.Token < 0 || a.Runs < 0 || (a.Runs == 0) != (a.State == "")) {
+			t.Errorf("%q: read as %+v", one, a)
+		}
+	})
 }
