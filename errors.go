@@ -388,7 +388,7 @@ func listsInWords(lists [][]string) string {
 	return strings.Join(words, " to ")
 }
 
-// errDuplicate marks a node that claim refused. New fails with it; other refusals show only in calls.
+// errDuplicate marks a node that claim refused.
 var errDuplicate = errors.New("the same server as")
 
 // troubleOf says what keeps a node from voting: its kind, a word of the table in internal/diagnosis; in words; and the

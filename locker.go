@@ -63,9 +63,9 @@ const maxName = 512
 //
 // New connects to all nodes at once. It returns when every first attempt has ended, or when a majority is connected and
 // the node timeout has passed, but soon after four node timeouts, 1 s at least. It does not fail because nodes are
-// unreachable: it keeps connecting in the background, and the errors of calls name the nodes that are missing. It does
-// fail if it notices that two URLs lead to the same server; if that turns out later, the second node is refused. Its
-// error satisfies errors.Is for [ErrInvalid].
+// unreachable: it keeps connecting in the background, and the errors of calls name the nodes that are missing. Of two
+// URLs that lead to the same server, the second node is refused; if the rest is no majority, New fails. Its error
+// satisfies errors.Is for [ErrInvalid].
 //
 // All clients that lock a name must use the same nodes. New fails with a [*ListConflictError] if clients are at work
 // whose nodes do not allow that. If that turns out later, calls that acquire fail with it, until those clients have
@@ -130,7 +130,7 @@ func newInspector(op string, nodes []string, opts []Option) (*Inspector, error) 
 	l.local.Init(o.clock.local)
 	l.listeners = newListeners(o, l.nodes, l.peers.agreement.Label.ID())
 	awaitNodes(l.nodes, l.electorate, o)
-	err = duplicateNodes(l.nodes)
+	err = duplicateNodes(l.nodes, l.electorate)
 	if err == nil {
 		l.peers.agreement.Open()
 		if conflict := l.listConflict(); conflict != nil {

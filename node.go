@@ -333,7 +333,7 @@ func (n *node) measured(micros int64, asked, now instant) {
 	n.roundTrip = roundTrip
 	n.mu.Unlock()
 	n.events.measured(n.addr(), roundTrip, offsets[n.index].Ahead)
-	if strayed {
+	if strayed && n.peers.mayReread(n.tokens.micros(now)) {
 		// This machine may have been suspended: read all clocks anew. If instead a node's clock was set forward, the probe
 		// writes that into the node's record.
 		for _, m := range n.peers.nodes {

@@ -355,6 +355,60 @@ func TestAnUndecidedClockLeapCausesNoBusyProbing(t *testing.T) {
 	})
 }
 
+// One node's clock that leaps whenever it is read, forward or to and fro, does not have all nodes probed all the time.
+func TestAClockThatLeapsWithEachReadingCausesNoBusyProbing(t *testing.T) {
+	for what, step := range map[string]func(reading int) time.Duration{
+		"forward":    func(int) time.Duration { return 2 * time.Second },
+		"to and fro": func(reading int) time.Duration { return time.Duration(1-reading%2*2) * time.Hour },
+	} {
+		bubble(t, 5, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a")
+			settleNetwork()
+			reading, ahead := 0, time.Until(fl.nodes[1].Now())
+			fl.nodes[0].Alter(func(c sim.Command) (reply any, other bool, late time.Duration) {
+				if !strings.EqualFold(c.Args[0], "time") || reading == 1000 {
+					return nil, false, 0
+				}
+				micros := time.Now().Add(ahead).UnixMicro()
+				reading++
+				ahead += step(reading)
+				return []any{fmt.Sprint(micros / 1e6), fmt.Sprint(micros % 1e6)}, true, 0
+			})
+			before := fl.nodes[1].Calls("time")
+			time.Sleep(time.Minute)
+			between(t, fl.nodes[1].Calls("time")-before, 0, 60, "%s: how often another clock was read in a minute", what)
+			succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock())
+		})
+	}
+}
+
+// One node that says it is others, and is met before them, has one of them refused at most: New goes on with the rest.
+func TestANodeThatClaimsToBeOthersHasOneRefused(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		fl.nodes[4].Alter(func(c sim.Command) (reply any, other bool, late time.Duration) {
+			if len(c.Args) < 2 || !strings.EqualFold(c.Args[0], "info") {
+				return nil, false, 0
+			}
+			as := fl.nodes[0]
+			if c.Args[1] == "replication" {
+				as = fl.nodes[1]
+			}
+			return as.Do("INFO", c.Args[1]), true, 0
+		})
+		for i := range 4 {
+			fl.net.SetDelay(link0("a", i), sim.Both, sim.Delay{Min: 5 * ms, Max: 6 * ms})
+		}
+		l, refused := fl.locker("a"), 0
+		for _, st := range l.Status(t.Context()) {
+			if errors.Is(st.Err, ErrNodeRefused) {
+				refused++
+			}
+		}
+		equals(t, refused, 1, "nodes that are refused")
+		succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock())
+	})
+}
+
 // The time of the request decides: a vote does not count if the abstention ends while the answer is in flight.
 func TestAVoteRequestedWhileAbstainingDoesNotCount(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, fl *fleet) {

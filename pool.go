@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,9 +32,10 @@ type peers struct {
 	holds     func() bool  // whether it has holds
 	trimmedAt atomic.Int64 // when trim sent its last calls, in µs of tokens.micros; 0: a node may have missed them
 	proposed  atomic.Bool  // whether a token was proposed
+	rereadAt  atomic.Int64 // see mayReread
 
 	mu     sync.Mutex
-	claims map[string]*node // by run_id and replid: the node that is connected to that server; guarded by mu
+	claims map[string]*node // by run_id, or else replid: the node that is connected to that server; guarded by mu
 }
 
 // states tells everybody who waits for it that the state of a node has changed.
@@ -193,18 +195,17 @@ func closeNodes(ctx context.Context, nodes []*node) {
 	}
 }
 
-// claim registers the server that n is connected to, and refuses n if another node is registered for it.
+// claim registers the server that n is connected to, by the first of its ids that is known, and refuses n if another
+// node is registered for it. By one id, and not by all: a node that lies could have a node refused with each.
 func (n *node) claim(ids ...string) error {
-	p := n.peers
+	p, id := n.peers, cmp.Or(ids...)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, id := range ids {
-		if id == "" {
-			continue
-		}
-		if first := p.claims[id]; first != nil && first != n {
-			return fmt.Errorf("%w: %w %s: it would have two votes", ErrNodeRefused, errDuplicate, first.addr())
-		}
+	switch first := p.claims[id]; {
+	case id == "":
+	case first != nil && first != n:
+		return fmt.Errorf("%w: %w %s: it would have two votes", ErrNodeRefused, errDuplicate, first.addr())
+	default:
 		p.claims[id] = n
 	}
 	return nil
@@ -222,14 +223,28 @@ func (n *node) unclaim() {
 	}
 }
 
-// duplicateNodes returns an error if two addresses lead to the same server.
-func duplicateNodes(nodes []*node) error {
+// duplicateNodes returns an error if so many addresses lead to the same server as others that the rest is no majority.
+// With fewer it is one node's word that they do, and they have no vote.
+func duplicateNodes(nodes []*node, e *quorum.Electorate) (err error) {
+	var twins quorum.Set
 	for _, n := range nodes {
 		if _, down := n.conn.State(); errors.Is(down, errDuplicate) {
-			return invalid("node %d: %s: %v", n.index+1, n.addr(), unwrapDown(down))
+			twins, err = twins.With(n.index), invalid("node %d: %s: %v", n.index+1, n.addr(), unwrapDown(down))
 		}
 	}
-	return nil
+	if !e.Block(twins) {
+		return nil
+	}
+	return err
+}
+
+// mayReread reports whether all clocks may be read anew now, by tokens.micros, because one has strayed: four times in a
+// row, and every 5 s. Else a node whose clock leaps with each reading would have all nodes probed all the time. What is
+// left out, the next check does.
+func (p *peers) mayReread(now int64) bool {
+	const every, inRow = 5_000_000, 4
+	due := p.rereadAt.Load()
+	return due <= now+(inRow-1)*every && p.rereadAt.CompareAndSwap(due, max(due, now)+every)
 }
 
 // What the nodes keep of tokens. Each client has them drop what is older than the retention: when it begins, with its
