@@ -2,6 +2,8 @@ package redlock
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -134,6 +136,13 @@ func (t *tokens) time(now instant) int64 { return t.Time(t.micros(now)) }
 // ahead returns by how much a token is ahead of the nodes' time, in whole seconds.
 func (t *tokens) ahead(of int64, now instant) time.Duration {
 	return (time.Duration(of-t.time(now)) * time.Microsecond).Round(time.Second)
+}
+
+var errTokenAhead = errors.New("ahead of the nodes' clocks (doctor says what to do)")
+
+// tooFarAhead returns an errTokenAhead. what: what a node has done with the token.
+func (t *tokens) tooFarAhead(what string, token int64, now instant) error {
+	return fmt.Errorf("%s that is %s %w", what, t.ahead(token, now), errTokenAhead)
 }
 
 func (t *tokens) propose(now instant) int64 { return t.Propose(t.micros(now)) }

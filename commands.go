@@ -89,6 +89,7 @@ type request struct {
 	redisconn.Message
 	command   *command
 	args      [4]any       // owner, TTL, token, former owner or value: a command takes the first of them that it needs
+	token     int64        // the number in args; 0: none
 	names     *names       // of LockAll; nil: one key
 	queues    bool         // nodes that refuse it put its caller into their queues: see round.unasked
 	cancelled *atomic.Bool // nil, or set when the request must not be sent again
@@ -153,7 +154,7 @@ func (q *request) setAll(k *command, s *names, owner uuid.UUID, token int64) {
 func (q *request) setCommand(k *command, owner uuid.UUID, token int64) {
 	q.command, q.Command = k, &k.Command
 	q.setOwner(owner)
-	q.args[0], q.args[2] = q.ownerArg, ""
+	q.args[0], q.args[2], q.token = q.ownerArg, "", token
 	if token > 0 {
 		q.setToken(token)
 	}

@@ -181,7 +181,7 @@ func readClock(replies []any, err error) (int64, error) {
 func (n *node) probe(do redisconn.Do, kind guard.ProbeKind, clock func(micros int64)) error {
 	info, err := n.guard.Probe(do, kind, clock)
 	if info != nil {
-		n.tokens.Dropped(info.Floor)
+		n.tokens.Dropped(n.index, info.Floor)
 	}
 	return err
 }
@@ -301,7 +301,7 @@ func (n *node) trimmed(reply any, err error) {
 	}
 	if said, err := redis.Strings(reply, nil); err == nil && len(said) == 1 {
 		if floor, known := token.Parse(said[0]); known || said[0] == "" {
-			n.tokens.Dropped(floor) // 0 if the node has none
+			n.tokens.Dropped(n.index, floor) // 0 if the node has none
 			n.heard("script trim", nil)
 			return
 		}

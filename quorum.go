@@ -97,7 +97,29 @@ func (r *round) Reply(node int, reply any, err error) {
 			discount(why, r.command.trust, &a, n.opts.clock.local)
 		}
 	}
+	if r.command.trust == guard.TrustOld {
+		n.judgeToken(&a, r.token)
+	}
 	r.vote(node, a)
+}
+
+// judgeToken takes a node's acceptance of a token away if the node has dropped a larger one, and its vote if what it
+// knows or has dropped is too far ahead to be followed: see package token. So one node that lies has no say in the
+// tokens of all, and does not end the attempt: the others may do without it.
+func (n *node) judgeToken(a *quorum.Answer, token int64) {
+	if token == 0 || a.Vote != quorum.Granted && a.Vote != quorum.Outbid {
+		return
+	}
+	what := "knows a token of this name"
+	if floor := n.tokens.Below(n.index, max(token, a.Token)); floor > 0 {
+		a.Vote, a.Token, what = quorum.Outbid, floor, "has dropped a token"
+	}
+	if a.Vote == quorum.Granted {
+		return
+	}
+	if now := n.opts.clock.now(); n.tokens.TooFarAhead(a.Token, n.tokens.micros(now)) {
+		*a = quorum.Answer{Vote: quorum.Failed, Err: n.tokens.tooFarAhead(what, a.Token, now)}
+	}
 }
 
 // discount marks what does not count in an abstaining node's answer: a grant does not count for us, and an answer that
@@ -222,14 +244,30 @@ func (r *round) notHeld(ctx context.Context, op, name string, votes quorum.Count
 	case won:
 		failure.reason, failure.detail = ErrNoQuorum, "a majority came too late: too little of the TTL was left"
 	case errors.Is(err, errTokenAhead):
-		failure.reason, failure.detail = ErrNoQuorum, err.Error()
+		failure.reason, failure.detail = ErrNoQuorum, "a node "+err.Error()
 	default:
 		failure.ctx = endOf(ctx, err)
 	}
 	return failure
 }
 
-var errTokenAhead = errors.New("a node knows a token of this name that is")
+// tokenAhead returns an errTokenAhead if so many nodes know tokens that are too far ahead that no others are enough, or
+// nil.
+func (r *round) tokenAhead(votes quorum.Count) (err error) {
+	var ahead quorum.Set
+	for i := range r.nodes {
+		if votes.Voted(i) && errors.Is(votes.Answer(i).Err, errTokenAhead) {
+			ahead, err = ahead.With(i), votes.Answer(i).Err
+		}
+	}
+	if !r.electorate.Block(ahead) {
+		return nil
+	}
+	for _, n := range r.nodes {
+		n.conn.CheckSoon() // our reading of the nodes' clocks may be the one that is wrong
+	}
+	return err
+}
 
 // failure describes a round without a majority of grants. refused is the reason if a majority refused: ErrTaken, or
 // ErrLost for a hold that was ours. ended is what ended the caller's wait, or nil. The error must not change after it

@@ -310,6 +310,10 @@ func (l *Locker) attempt(ctx context.Context, want acquisition) (*hold, *waiter,
 		r, votes, err = l.raiseToken(ctx, h, r, votes)
 	}
 
+	if err == nil && votes.Verdict() == quorum.Lost {
+		err = r.tokenAhead(votes)
+	}
+
 	// 4. The lock is held if a majority granted it and enough of the TTL is left after subtracting the elapsed time and
 	// the allowance for clock drift.
 	won, o := err == nil && votes.Verdict() == quorum.Won, want.opts

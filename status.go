@@ -183,6 +183,10 @@ func (n *node) addInfo(f *diagnosis.Facts, i *guard.Info) {
 // addTrial adds what a script may not do, and the largest token if it is too large.
 func (n *node) addTrial(f *diagnosis.Facts) {
 	t, now := n.trial.Load(), n.opts.clock.now()
+	if f.Token = n.tokenAhead(); f.Token > 0 {
+		f.TokenAhead, f.FloorKey = n.tokens.ahead(f.Token, now), n.rules.FloorKey()
+		f.TokenAlone, f.TokenLast = n.peers.fewAhead(), f.Token == token.Max
+	}
 	if refusal := n.refusal(); refusal != nil {
 		f.ScriptRefused, f.ScriptReply = refusal.Error(), refusal.Code
 	}
@@ -190,9 +194,30 @@ func (n *node) addTrial(f *diagnosis.Facts) {
 	if t == nil {
 		return
 	}
-	if f.Undeclared = t.undeclared; n.opts.fencing && n.tokens.TooFarAhead(t.largest, n.tokens.micros(now)) {
-		f.Token, f.TokenAhead, f.FloorKey = t.largest, n.tokens.ahead(t.largest, now), n.rules.FloorKey()
+	f.Undeclared = t.undeclared
+}
+
+// tokenAhead returns the node's largest token, or its floor, if it is too far ahead to be followed, otherwise 0.
+func (n *node) tokenAhead() (largest int64) {
+	largest = n.tokens.Below(n.index, 0)
+	if t := n.trial.Load(); t != nil {
+		largest = max(largest, t.largest)
 	}
+	if n.opts.fencing && n.tokens.TooFarAhead(largest, n.tokens.micros(n.opts.clock.now())) {
+		return largest
+	}
+	return 0
+}
+
+// fewAhead reports whether such nodes, with those that cannot be asked, are too few to have given anybody a lock.
+func (p *peers) fewAhead() bool {
+	var ahead quorum.Set
+	for i, n := range p.nodes {
+		if up, _ := n.conn.State(); !up || n.tokenAhead() > 0 {
+			ahead = ahead.With(i)
+		}
+	}
+	return !p.electorate.MayHold(ahead)
 }
 
 // refusal returns what the node refuses of what locks need, or nil: of EVAL, or else EVALSHA, which asks for lists.
@@ -211,8 +236,9 @@ func (n *node) refusal() (refusal *ReplyError) {
 func (n *node) bars() bool {
 	i, _, _ := n.guard.Status()
 	full := i != nil && i.MaxMemory > 0 && i.UsedMemory >= i.MaxMemory && i.Policy == "noeviction"
-	refusal := n.refusal()
-	return full || refusal != nil && refusal.bars()
+	refusal, now := n.refusal(), n.opts.clock.now()
+	dropped := n.opts.fencing && n.tokens.TooFarAhead(n.tokens.Below(n.index, 0), n.tokens.micros(now))
+	return full || dropped || refusal != nil && refusal.bars()
 }
 
 // barred reports whether such nodes, with those that do not vote, leave no majority.

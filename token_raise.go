@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/quorumlock/redlock/internal/quorum"
 )
@@ -36,12 +35,8 @@ func (l *Locker) raiseToken(ctx context.Context, h *hold, r *round, votes quorum
 // askToRaise sends the nodes a token above highest, the highest that they know.
 func (l *Locker) askToRaise(h *hold, highest int64, to quorum.Set) (*round, error) {
 	now := l.opts.clock.now()
-	if l.tokens.TooFarAhead(highest+1, l.tokens.micros(now)) {
-		for _, n := range l.nodes {
-			n.conn.CheckSoon() // our reading of the nodes' clocks may be the one that is wrong
-		}
-		return nil, fmt.Errorf("%w %s ahead of the nodes' clocks (doctor says what to do)", errTokenAhead,
-			l.tokens.ahead(highest, now))
+	if l.tokens.TooFarAhead(highest, l.tokens.micros(now)) { // it is our own: see judgeToken
+		return nil, l.tokens.tooFarAhead("knows a token of this name", highest, now)
 	}
 	// Only one above: a waiter behind us has proposed the time at which it began to wait, and should not need a second
 	// round as well.

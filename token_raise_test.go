@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/redlock/finding"
 	"github.com/quorumlock/redlock/internal/sim"
 	"github.com/quorumlock/redlock/internal/token"
 )
@@ -410,4 +412,113 @@ func TestTwoClocksMatterToTokensAlone(t *testing.T) {
 			fails(t, errOf(fl.locker("b").TryLock(t.Context(), "job")), ErrNoQuorum, what, "with tokens")
 		})
 	}
+}
+
+// One of five nodes lies about its tokens: it has dropped, or knows, what no clock has shown. Nobody follows it, and
+// what it said is gone with it.
+func TestOneNodesTokensMoveNobody(t *testing.T) {
+	const tenYears = "2082240000000000" // and more
+	for what, lie := range map[string]func(n *sim.Node){
+		"a floor at the end":     func(n *sim.Node) { n.Do("SET", "redlock:floor", "9007199254740990") },
+		"a floor beyond it":      func(n *sim.Node) { n.Do("SET", "redlock:floor", "9007199254740993") },
+		"a floor ten years on":   func(n *sim.Node) { n.Do("SET", "redlock:floor", tenYears) },
+		"a token ten years on":   func(n *sim.Node) { n.Do("ZADD", tokensName, tenYears, "job") },
+		"a token at the end":     func(n *sim.Node) { n.Do("ZADD", tokensName, "9007199254740991", "job") },
+		"a token beyond it":      func(n *sim.Node) { n.Do("ZADD", tokensName, "1e300", "job") },
+		"a token without an end": func(n *sim.Node) { n.Do("ZADD", tokensName, "inf", "job") },
+	} {
+		bubble(t, 5, func(t *testing.T, fl *fleet) {
+			a, b := fl.locker("a"), fl.locker("b")
+			liar, last := fl.nodes[0], int64(0)
+			look := func(_ context.Context, k *Lock) error {
+				grows(t, k.Token(), last)
+				last = k.Token()
+				if ahead := time.UnixMicro(last).Sub(fl.nodes[1].Now()); ahead > token.MaxAhead {
+					t.Errorf("%s: the token is %v ahead of the time", what, ahead)
+				}
+				return nil
+			}
+			works := func(when string, lockers ...*Locker) {
+				t.Helper()
+				for i := range 60 {
+					ask := lockers[i%len(lockers)].Lock
+					if i%2 == 0 {
+						ask = lockers[i%len(lockers)].TryLock
+					}
+					rival := fl.nodes[1+i%4] // which has a token of another client, so that ours is raised
+					rival.Do("ZADD", tokensName, "GT", fmt.Sprint(rival.Now().UnixMicro()+1000), "job")
+					k, err := ask(expiring(t, time.Minute), "job")
+					handedOver := async(func() error {
+						if i%3 > 0 {
+							return nil
+						}
+						return lockers[(i+1)%len(lockers)].Do(expiring(t, time.Minute), "job", look)
+					})
+					if err != nil {
+						t.Fatalf("%s, %s: %v", what, when, err)
+					}
+					_ = look(t.Context(), k)
+					time.Sleep(500 * ms)
+					succeeds(t, k.Unlock())
+					succeeds(t, <-handedOver, what, when)
+				}
+			}
+			lie(liar)
+			works("while it lies", a, b, fl.locker("c"))
+			if found := a.Status(t.Context())[0].Findings; len(found) != 1 || found[0].Code != "token-ahead" {
+				t.Errorf("%s: found %v", what, found)
+			}
+			liar.Do("DEL", "redlock:floor")
+			liar.Do("ZREM", tokensName, "job")
+			time.Sleep(2 * time.Minute) // the next full probe
+			works("afterwards", a, b, fl.locker("d"))
+			if found := a.Status(t.Context())[0].Findings; len(found) != 0 {
+				t.Errorf("%s, afterwards: found %v", what, found)
+			}
+			fl.clean()
+		})
+	}
+}
+
+// Two nodes of three have dropped a token, and all clocks were set back. A client that reaches one of them, and the
+// third, does not know whether that one lies: so it does not believe it, and has no vote of it.
+func TestANodeHasNoVoteBelowItsFloor(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		fl.cut("a", 2)
+		a := fl.locker("a")
+		k := must(a.Lock(t.Context(), "job"))(t)
+		dropped := k.Token()
+		succeeds(t, k.Unlock())
+		_ = a.Close()
+		time.Sleep(3 * time.Minute)
+		fl.nodes.step(-time.Hour)
+		fl.cut("b", 1)
+		b := fl.locker("b")
+		failsSaying(t, errOf(b.TryLock(t.Context(), "job")), ErrNoQuorum, "n0:6379 failed: has dropped a token that is 5")
+		found := b.Status(t.Context())[0].Findings
+		if len(found) == 0 || found[0].Code != "token-ahead" || found[0].Severity != finding.Unavailable {
+			t.Errorf("found %v", found)
+		}
+		fl.mend("b", 1)
+		time.Sleep(10 * time.Second)
+		k = must(b.TryLock(t.Context(), "job"))(t)
+		grows(t, k.Token(), dropped)
+	})
+}
+
+// Where no larger token is possible on most nodes, nobody is told that all is well.
+func TestTokensThatHaveComeToAnEndAreFound(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		fl.nodes[:2].do("SET", "redlock:floor", "9007199254740992")
+		l := fl.locker("a")
+		failsSaying(t, errOf(l.TryLock(t.Context(), "job")), ErrNoQuorum, "a node has dropped a token that is")
+		for _, st := range l.Status(t.Context())[:2] {
+			if len(st.Findings) != 1 || st.Findings[0].Severity != finding.Unavailable {
+				t.Errorf("found %v", st.Findings)
+			}
+		}
+		fl.nodes.do("DEL", "redlock:floor")
+		time.Sleep(2 * time.Minute)
+		succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock())
+	})
 }

@@ -106,11 +106,14 @@ func (q *queueWait) turn(ctx context.Context, attempts int) (*hold, error) {
 	}
 	pause := q.seen.Pause(o.backoff(attempts), max(o.ttl, queueLives)/2)
 	h, err := q.waiter.await(ctx, r, asked, pause, &q.seen)
+	if errors.Is(err, errAskAgain) {
+		err = cmp.Or(r.tokenAhead(r.poll.SoFar()), err)
+	}
 	var over error
 	switch conflict := l.mayLock(); {
 	case conflict != nil: // found since the wait began
 		over = waitEnded(q.last, conflict)
-	case errors.Is(err, errTokenAhead): // a majority gave the lock, but it cannot be held without a token
+	case errors.Is(err, errTokenAhead): // nodes gave the lock, but it cannot be held without a token
 		over = r.notHeld(ctx, q.want.op, q.want.name, r.poll.SoFar(), err, false)
 	case err != nil && !errors.Is(err, errAskAgain):
 		over = waitEnded(q.last, err)

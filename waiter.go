@@ -39,6 +39,7 @@ func (l *Locker) waiterFor(h *hold) *waiter {
 
 // notify takes a node's notification.
 func (w *waiter) notify(node int, a quorum.Answer, main bool) {
+	w.locker.nodes[node].judgeToken(&a, w.queuedToken)
 	w.mu.Lock()
 	behind := false
 	if r := w.asking; main && r != nil {

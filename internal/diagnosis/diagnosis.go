@@ -52,10 +52,12 @@ type Facts struct {
 	Clash        bool              // two of those lists do not exclude each other
 	ListsRefused string            // why the node does not tell lists; "": it does
 
-	// The node's largest token, if it is far ahead of the nodes' clocks; 0: it is not.
+	// The node's largest token, or its floor, if it is far ahead of the nodes' clocks; 0: it is not.
 	Token      int64
 	TokenAhead time.Duration
-	FloorKey   string // where a token is written so that those up to it count no more
+	TokenAlone bool   // certainly too few nodes have such a token for a lock to have had it
+	TokenLast  bool   // there is no larger one
+	FloorKey   string // where a token is written, on all nodes, so that those up to it count no more
 }
 
 // Clients are clients that have the same lists of nodes.

@@ -153,8 +153,20 @@ var table = []row{
 		"none needed if its clock is right now",
 	},
 	{
-		finding.TokenAhead, finding.Degraded, func(f *Facts) bool { return f.Token > 0 },
-		"its largest token is {token ahead} ahead of the nodes' clocks: names with such tokens cannot be locked before",
+		finding.TokenAhead, finding.Degraded, func(f *Facts) bool { return f.Token > 0 && f.TokenAlone },
+		"its largest token, or floor, is {token ahead} ahead of the nodes' clocks, and most nodes' are not: it has no vote " +
+			"on smaller tokens{barred}",
+		"empty or replace this node, once its clock is right",
+	},
+	{
+		finding.TokenAhead, finding.Degraded, func(f *Facts) bool { return f.Token > 0 && !f.TokenAlone && f.TokenLast },
+		"its largest token, or floor, is the largest there can be: names with such tokens cannot be locked{barred}",
+		"see docs/operations.md#tokens-that-have-come-to-an-end",
+	},
+	{
+		finding.TokenAhead, finding.Degraded, func(f *Facts) bool { return f.Token > 0 && !f.TokenAlone && !f.TokenLast },
+		"its largest token is {token ahead} ahead of the nodes' clocks: names with such tokens cannot be locked " +
+			"before{barred}",
 		"SET {floor} {token}, if the clocks are right now",
 	},
 	{

@@ -186,7 +186,7 @@ func (r *Rules) askQuickly(do redisconn.Do, was *Info, secretive bool, clock fun
 		i.readSafeguard(config, was)
 	}
 	i.micros, i.Unkept, i.recordText, i.record = micros, unkept, texts[0], parseRecord(texts[0])
-	i.Floor = token.ParseFloor(texts[1], false, micros)
+	i.Floor = max(was.Floor, token.ParseFloor(texts[1], false, micros)) // whether the set of tokens is gone was not asked
 	return i, nil
 }
 
@@ -205,10 +205,11 @@ func isUnavailable(err error) bool {
 	return slices.Contains(transient, resp.Code(err))
 }
 
-// Micros parses the reply to TIME, in µs since 1970.
+// Micros parses the reply to TIME, in µs since 1970. A time after 2255, when there are no tokens any more, is none: so
+// the difference of two times fits into a time.Duration.
 func Micros(reply any) (int64, error) {
 	parts, err := redis.Int64s(reply, nil)
-	if err != nil || len(parts) != 2 {
+	if err != nil || len(parts) != 2 || uint64(parts[0]) >= token.Max/1_000_000 || uint64(parts[1]) >= 1_000_000 {
 		return 0, resp.Unexpected(reply)
 	}
 	return parts[0]*1e6 + parts[1], nil

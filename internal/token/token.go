@@ -21,12 +21,22 @@
 //
 // Tokens older than the retention, by the client's clock and by the node's, are dropped, so that they do not pile up.
 // Later proposals are larger than these, too, unless clocks were set back, or disagree, by as much. So each node keeps
-// its floor, the largest token that it has ever dropped, and every proposal is above the floors of all nodes. A node
-// may drop more tokens after its floor was read: so if only two clocks are known, a node whose clock is far ahead of
-// the other does not count.
+// its floor, the largest token that it has ever dropped, and its vote counts only for a token above that: see Below.
+// The node that the majorities of two holds share has the earlier token, or a floor at least as large.
+//
+// A node may drop more tokens after its floor was read: so if only two clocks are known, a node whose clock is far
+// ahead of the other does not count.
+//
+// No single node moves the tokens of others further than its clock could. A floor is below the nodes' time unless all
+// clocks were set back since, and then the nodes have dropped alike: so proposals go above what as many nodes as decide
+// have dropped, and one of them is honest. Above that and the time, a second at most is believed of what a node knows.
+// A node with a floor or a token beyond has no vote where that matters: following it would spoil the tokens of all
+// nodes, for good. The price is that after clocks were set back by more than the retention, a node that dropped more
+// than the others has no vote until the time has caught up.
 package token
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,11 +49,15 @@ import (
 // from it would make the name's tokens too large for all other clients.
 const MaxAhead = time.Second
 
+// Max is the largest token: scores of sorted sets are exact up to it. It is the time in the year 2255.
+const Max = 1<<53 - 1
+
 // Clock is one client's estimate of the nodes' time, and what it knows of tokens.
 type Clock struct {
-	seen   atomic.Int64 // the highest token seen
-	floor  atomic.Int64 // the highest token that a node has dropped
-	offset atomic.Int64 // the nodes' time minus now
+	seen   atomic.Int64   // the highest token seen
+	floors []atomic.Int64 // by node: the highest token that it has dropped
+	floor  atomic.Int64   // the highest that enough nodes have dropped, or a higher one
+	offset atomic.Int64   // the nodes' time minus now
 
 	// maxSkew is the most by which one of two known clocks may be ahead of the other: beyond, its node may have dropped
 	// tokens that are larger than the other's time. 0: unlimited.
@@ -73,7 +87,9 @@ type offset struct {
 // time when now is 0: the nodes' time is taken from it until a node's clock was read. maxSkew bounds by how much one
 // clock may be ahead of the only other one that is known; 0: unlimited, since no tokens are handed out.
 func New(nodes, enough int, wall int64, maxSkew time.Duration) *Clock {
-	c := &Clock{offsets: make([]offset, nodes), enough: enough, maxSkew: maxSkew}
+	c := &Clock{
+		offsets: make([]offset, nodes), floors: make([]atomic.Int64, nodes), enough: enough, maxSkew: maxSkew,
+	}
 	c.offset.Store(wall)
 	return c
 }
@@ -81,18 +97,45 @@ func New(nodes, enough int, wall int64, maxSkew time.Duration) *Clock {
 // Time returns the nodes' time: the median of their clocks.
 func (c *Clock) Time(now int64) int64 { return now + c.offset.Load() }
 
-// Propose returns the token for a new attempt.
+// Propose returns the token for a new attempt. If no larger token is possible than enough nodes have dropped, no vote
+// for it will count, and the nodes are not made to keep the last one.
 func (c *Clock) Propose(now int64) int64 {
-	return max(c.Time(now), c.seen.Load()+1, c.floor.Load()+1)
+	floor := c.floor.Load()
+	if floor >= Max {
+		floor = 0
+	}
+	return min(max(c.Time(now), c.seen.Load()+1, floor+1), Max)
 }
 
 // Observe records a token: later proposals are larger.
 func (c *Clock) Observe(token int64) { raiseTo(&c.seen, token) }
 
-// Dropped records a node's floor: later proposals are larger.
-func (c *Clock) Dropped(floor int64) { raiseTo(&c.floor, floor) }
+// Dropped records a node's floor, in place of what it said before: it may have been emptied, or may have lied.
+func (c *Clock) Dropped(node int, floor int64) {
+	if c.floors[node].Load() == floor {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.floors[node].Store(floor)
+	all := make([]int64, len(c.floors))
+	for i := range c.floors {
+		all[i] = c.floors[i].Load()
+	}
+	slices.Sort(all)
+	c.floor.Store(all[len(all)-c.enough])
+}
 
-// Floor returns the highest token that a node is known to have dropped.
+// Below returns the node's floor if a token is not above it, otherwise 0: the node may have dropped a larger one, so
+// its vote does not count for this one.
+func (c *Clock) Below(node int, token int64) (floor int64) {
+	if floor = c.floors[node].Load(); token > floor {
+		return 0
+	}
+	return floor
+}
+
+// Floor returns the highest token that enough nodes have dropped, or a higher one.
 func (c *Clock) Floor() int64 { return c.floor.Load() }
 
 func raiseTo(a *atomic.Int64, to int64) {
@@ -104,10 +147,10 @@ func raiseTo(a *atomic.Int64, to int64) {
 	}
 }
 
-// TooFarAhead reports whether a token comes from a wrong clock. Tokens up to a floor do not: when the node dropped
-// them, its clock and a client's were past them by the retention.
+// TooFarAhead reports whether a token, or floor, is so far ahead that no larger token may be proposed: it comes from a
+// wrong clock, or a node lies. It is not if enough nodes have dropped one as large.
 func (c *Clock) TooFarAhead(token, now int64) bool {
-	return token > max(c.Time(now), c.floor.Load())+MaxAhead.Microseconds()
+	return token >= min(max(c.Time(now), c.floor.Load())+MaxAhead.Microseconds(), Max)
 }
 
 // Measured records a reading of a node's clock: it showed micros at some time between asked and now. The reading with
@@ -269,11 +312,14 @@ func ParseFloor(text string, gone bool, nodeTime int64) int64 {
 }
 
 // Parse parses a token as a node replies it: a score of a sorted set, which may have an exponent. A negative number is
-// no token, nor is one from 2^53 on, where scores are no longer exact.
+// no token. One from 2^53 on, where scores are no longer exact, counts as Max: there is no larger token.
 func Parse(text string) (int64, bool) {
 	known, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(known >= 0 && known < 1<<53) { // written so that NaN is none
+	if errors.Is(err, strconv.ErrRange) {
+		err = nil // known is an infinity
+	}
+	if err != nil || !(known >= 0) { // written so that NaN is none
 		return 0, false
 	}
-	return int64(known), true
+	return int64(min(known, Max)), true
 }

@@ -64,26 +64,87 @@ func TestProposalsGrowWhateverTheClocksDo(t *testing.T) {
 	propose(3000, "a larger one was seen")
 	c.Observe(1)
 	propose(4000, "an old one was seen")
-	c.Dropped(last + 40*second)
+	for node := range 3 {
+		c.Dropped(node, last+40*second)
+	}
 	last += 40 * second
-	propose(5000, "a node has dropped a larger one")
+	propose(5000, "the nodes have dropped a larger one")
+	for node := range 3 {
+		c.Dropped(node, Max-2)
+	}
+	last = Max - 2
+	propose(6000, "the last one")
+	cases.Equals(t, c.Propose(7000), int64(Max), "no larger one is proposed")
 }
 
-// The limit is one second ahead of the nodes' time, or of a floor.
-func TestTooFarAhead(t *testing.T) {
+// Floors move the tokens as far as so many nodes bear them out as decide. A token may be less than one second ahead of
+// the time, or of such a floor.
+func TestFloors(t *testing.T) {
+	const far, later = wall + 3600*second, wall + 3000*second
 	for _, c := range []struct {
-		token, floor int64
-		want         bool
+		name    string
+		floors  []int64 // by node; 0: none, or unknown
+		propose int64
+		limit   int64 // the least token that is too far ahead
 	}{
-		{wall, 0, false},
-		{wall + second, 0, false},
-		{wall + second + 1, 0, true},
-		{wall + 10*second, wall + 9*second, false},
-		{wall + 10*second + 1, wall + 9*second, true},
+		{"none", []int64{0, 0, 0, 0, 0}, wall, wall + second},
+		{"as ever", []int64{wall - 1, wall - 9, wall - 2, wall, wall - 1}, wall, wall + second},
+		{"one lies", []int64{far, wall - 1, wall - 1, wall - 1, wall - 1}, wall, wall + second},
+		{"one lies, and is the first to be known", []int64{Max, 0, 0, 0, 0}, wall, wall + second},
+		{"two of five lie, one is away", []int64{far, far, wall - 1, wall - 1, 0}, wall, wall + second},
+		{"clocks were set back", []int64{far, far, far, far, far}, far + 1, far + second},
+		{"clocks were set back, two nodes were emptied", []int64{far, 0, far, 0, far}, far + 1, far + second},
+		{"clocks were set back, one lies", []int64{Max, far, later, far, far}, far + 1, far + second},
+		{"clocks were set back, various floors", []int64{far, 0, later, later, 0}, later + 1, later + second},
+		{"two of three", []int64{far, far, 0}, far + 1, far + second},
+		{"one of three", []int64{0, far, 0}, wall, wall + second},
+		{"three of four", []int64{far, far, later, 0}, later + 1, later + second},
+		{"the only one", []int64{far}, far + 1, far + second},
+		{"the end", []int64{Max, Max, Max}, wall, Max},
+		{"almost the end", []int64{Max - 2, Max - 2, Max - 2}, Max - 1, Max},
 	} {
-		clock := New(3, 2, wall, 0)
-		clock.Dropped(c.floor)
-		cases.Equals(t, clock.TooFarAhead(c.token, 0), c.want, "%+v", c)
+		clock := New(len(c.floors), len(c.floors)/2+1, wall, 0)
+		for node, floor := range c.floors {
+			clock.Dropped(node, Max)
+			clock.Dropped(node, floor) // what it said last counts
+		}
+		cases.Equals(t, clock.Propose(0), c.propose, "%s: proposed", c.name)
+		for token, want := range map[int64]bool{c.limit - 1: false, c.limit: true, Max: true} {
+			cases.Equals(t, clock.TooFarAhead(token, 0), want, "%s: %d is too far ahead", c.name, token-wall)
+		}
+		for node, floor := range c.floors {
+			for token, want := range map[int64]int64{floor - 1: floor, floor: floor, floor + 1: 0} {
+				cases.Equals(t, clock.Below(node, token), want, "%s: node %d, %d", c.name, node, token-wall)
+			}
+		}
+	}
+}
+
+// Whatever a majority of honest nodes has dropped and the others claim: a proposal is above no more than what an honest
+// node has dropped, and enough nodes may vote for it.
+func TestFloorsThatLie(t *testing.T) {
+	levels := []int64{0, wall - second, wall + second/2, wall + 3600*second, Max}
+	for nodes, all := range map[int]int{3: 125, 5: 3125} {
+		least, floors := nodes/2+1, make([]int64, nodes)
+		for n := range all {
+			clock, honest := New(nodes, least, wall, 0), int64(0)
+			for node, rest := 0, n; node < nodes; node, rest = node+1, rest/len(levels) {
+				floors[node] = levels[rest%len(levels)]
+				clock.Dropped(node, floors[node])
+				if node < least {
+					honest = max(honest, floors[node])
+				}
+			}
+			got, votes := clock.Propose(0), 0
+			for node := range floors {
+				if clock.Below(node, got) == 0 {
+					votes++
+				}
+			}
+			if got > max(wall, honest+1) || got > Max || votes < least && clock.Floor() < Max {
+				t.Fatalf("%v, the first %d honest: proposed %d, and %d may vote for it", floors, least, got, votes)
+			}
+		}
 	}
 }
 
@@ -232,7 +293,7 @@ func TestJumps(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
-		"", "0", "1766617310017481", "1.766617310017481e+15", "NaN", "-1", "Inf", "9007199254740992", "1.5",
+		"", "0", "1766617310017481", "1.766617310017481e+15", "NaN", "-1", "Inf", "9007199254740992", "1.5", "1e999",
 	} {
 		f.Add(text)
 	}
