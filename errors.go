@@ -17,6 +17,7 @@ import (
 
 	"github.com/quorumlock/redlock/internal/endpoint"
 	"github.com/quorumlock/redlock/internal/guard"
+	"github.com/quorumlock/redlock/internal/printable"
 	"github.com/quorumlock/redlock/internal/redisconn"
 	"github.com/quorumlock/redlock/internal/resp"
 )
@@ -146,13 +147,17 @@ func inner(err error) string {
 	return inline(strings.TrimPrefix(err.Error(), "redlock: "))
 }
 
-// inline makes a text fit for the inside of another one: on one line.
-func inline(text string) string { return inlined.Replace(text) }
+// inline makes a text fit for the inside of another one: on one line, and printable, whoever has written it.
+func inline(text string) string { return printable.Text(inlined.Replace(text)) }
 
 var inlined = strings.NewReplacer(": redlock: ", ": ", "\nredlock: ", "; ", "\n", "; ", "\r", "")
 
-// shown returns a name for use in a text: as it is if that can be read, otherwise quoted.
+// shown returns a name, or an owner, which is whatever stands at a lock's key, for use in a text: as it is if that can
+// be read, otherwise quoted; and no more than its beginning if it is too long for either.
 func shown(name string) string {
+	if len(name) > printable.Most {
+		return printable.Beginning(name, printable.Most)
+	}
 	if quoted := strconv.Quote(name); quoted != `"`+name+`"` || strings.TrimSpace(name) != name {
 		return quoted
 	}
@@ -210,7 +215,9 @@ type ReplyError struct {
 	// …, or ERR. MAXCLIENTS means "max number of clients reached", for which nodes have no code.
 	Code    string
 	Command string // NOPERM: the command that the user may not run, if known
-	Reply   string // the reply, without the arguments and the place in a script that servers quote
+	// Reply is the reply, printable and of 1 KiB at most, without the arguments and the place in a script that servers
+	// quote.
+	Reply string
 }
 
 // Error returns the reply, and advice if an administrator can remove the cause.
@@ -294,7 +301,7 @@ func explainedReply(err error, command string) error {
 	if errors.As(err, &already) || !errors.As(err, &said) {
 		return err
 	}
-	e := &ReplyError{Code: resp.Code(said), Reply: withoutQuotes(string(said))}
+	e := &ReplyError{Code: resp.Code(said), Reply: printable.Beginning(withoutQuotes(string(said)), printable.Most)}
 	if e.Code == "NOPERM" || strings.Contains(strings.ToLower(e.Reply), unnamed) {
 		e.Command = command
 	}
@@ -379,13 +386,13 @@ func apartInWords(addrs []string) string {
 	return " (where " + strings.Join(addrs, " and ") + " is another master)"
 }
 
-// listsInWords shows lists of addresses: "a b c", or "a b c to a b d".
+// listsInWords shows lists of addresses: "a b c", or "a b c to a b d". Other clients may have written anything.
 func listsInWords(lists [][]string) string {
 	var words []string
 	for _, list := range lists {
 		words = append(words, strings.Join(list, " "))
 	}
-	return strings.Join(words, " to ")
+	return printable.Beginning(strings.Join(words, " to "), 4*printable.Most)
 }
 
 // errDuplicate marks a node that claim refused.

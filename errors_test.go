@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorumlock/redlock/internal/diagnosis"
 	"github.com/quorumlock/redlock/internal/endpoint"
+	"github.com/quorumlock/redlock/internal/printable"
 	"github.com/quorumlock/redlock/internal/redisconn"
 	"github.com/quorumlock/redlock/internal/resp"
 )
@@ -191,12 +192,25 @@ func TestTroubles(t *testing.T) {
 	}
 }
 
-// Users see the reply of the node, unless the connection is gone: that error says more.
+// Users see the reply of the node, as far as it can be printed, unless the connection is gone: that error says more.
 func TestExplained(t *testing.T) {
 	said := redis.Error("READONLY You can't write against a read only replica.")
 	var reply *ReplyError
 	if err := explained(said, ""); !errors.As(err, &reply) || reply.Code != "READONLY" {
 		t.Errorf("got %v, want a ReplyError", err)
+	}
+	const evil = "\x1b]0;x\x07\u202e\u009b31m\x9b"
+	long := "ERR " + strings.Repeat(evil, 9999)
+	for said, code := range map[string]string{"OOM " + evil: "OOM", evil: "ERR", long: "ERR"} {
+		err := explained(redis.Error(said), "")
+		if text := fmt.Sprintf("%v", err); !errors.As(err, &reply) || reply.Code != code || printable.Text(text) != text ||
+			len(text) > 4<<10 || !strings.Contains(text, `\x1b]0;x\a\u202e\u009b31m\x9b`) {
+			t.Errorf("%.50q: got %+v", said, err)
+		}
+	}
+	conflict := &ListConflictError{Other: [][]string{{evil, strings.Repeat("x", 1<<16)}}}
+	if text := conflict.Error(); printable.Text(text) != text || len(text) > 5<<10 {
+		t.Errorf("got %q", text)
 	}
 	gone := fmt.Errorf("%w: no longer a master: %w", ErrNodeDown, said)
 	if err := explained(gone, ""); !errors.Is(err, ErrNodeDown) || err.Error() != gone.Error() {

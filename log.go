@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/finding"
+	"github.com/quorumlock/redlock/internal/printable"
 	"github.com/quorumlock/redlock/internal/quorum"
 )
 
@@ -192,7 +193,7 @@ func (l *eventLog) countVotes(now time.Time) {
 		if why := n.vote(now); why == nil {
 			votes = votes.With(i)
 		} else {
-			missing = append(missing, n.addr()+": "+shorten(unwrapDown(why), maxReason))
+			missing = append(missing, n.addr()+": "+printable.Beginning(unwrapDown(why), maxReason))
 		}
 	}
 	if l.ending.Load() {
@@ -349,12 +350,4 @@ func (d *digest) turn(now time.Time, over bool) {
 		d.due = now.Add(d.pace)
 	}
 	d.holds, d.names = nil, nil
-}
-
-// shorten cuts a text after at most n bytes.
-func shorten(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	return strings.ToValidUTF8(text[:n], "") + "…"
 }

@@ -352,6 +352,10 @@ func TestForeignLabelsAreHarmless(t *testing.T) {
 		if text := err.Error(); !strings.HasPrefix(text, `redlock: lock other: taken by "two\nlines" for `) {
 			t.Errorf("got %s", text)
 		}
+		fl.nodes.do("SET", "long", strings.Repeat("x", 1<<16), "PX", 5000)
+		if _, err := b.TryLock(t.Context(), "long"); len(err.Error()) > 1200 || !says(err, "xx… for ") {
+			t.Errorf("got %d bytes: %v", len(err.Error()), err)
+		}
 	})
 	zero := new(QuorumError)
 	if text := fmt.Sprintf("%v %+v %v", zero, zero, zero.LogValue()); !errors.Is(zero, ErrNoQuorum) || text == "" {

@@ -18,13 +18,15 @@ import (
 	"github.com/quorumlock/redlock/internal/endpoint"
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/lua"
+	"github.com/quorumlock/redlock/internal/printable"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
 	"github.com/quorumlock/redlock/internal/resp"
 	"github.com/quorumlock/redlock/internal/token"
 )
 
-// NodeStatus is what an Inspector, or a Locker, knows about one node.
+// NodeStatus is what an Inspector, or a Locker, knows about one node. Its texts, and those of its findings, are
+// printable, whatever the node has said.
 type NodeStatus struct {
 	Addr      string // without user and password
 	TLS       bool   // the URL is rediss://
@@ -146,7 +148,11 @@ func (n *node) examine() (NodeStatus, []finding.Finding) {
 		st.Clients = append(st.Clients, NodeClients{Lists: c.Lists, Clients: c.Count, Conflict: c.Conflict})
 	}
 	st.List = n.membership()
-	return st, diagnosis.Findings(n.facts(info, &st, said))
+	found := diagnosis.Findings(n.facts(info, &st, said))
+	for i := range found { // whoever has written what they are about
+		found[i].Text, found[i].Remedy = printable.Text(found[i].Text), printable.Text(found[i].Remedy)
+	}
+	return st, found
 }
 
 // facts gathers what the findings go by. said: what the node said of lists.
@@ -298,7 +304,7 @@ func (n *node) noteTrial(reply any, failed error) {
 		n.heard("script trial", fmt.Errorf("script trial: %w", resp.Unexpected(reply)))
 	case said[1] != "":
 		errors.As(explained(redis.Error(said[2]), ""), &t.refusal)
-		t.refusal.Command, t.undeclared = strings.ToLower(said[1]), said[3] != ""
+		t.refusal.Command, t.undeclared = printable.Beginning(strings.ToLower(said[1]), printable.Most), said[3] != ""
 	default:
 		t.largest, _ = token.Parse(said[0])
 		n.heard("script trial", nil)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/finding"
+	"github.com/quorumlock/redlock/internal/printable"
 )
 
 // What stands in the columns that doctor, top and status have in common. A dash is what is not known or does not apply.
@@ -135,7 +136,6 @@ func trouble(n redlock.NodeStatus) string {
 
 // brief is enough of an owner to tell it from others, and to see that the nodes agree.
 func brief(owner string) string {
-	owner = printable(owner)
 	const digits = 8 // the last ones are random
 	if len(owner) <= digits+4 {
 		return cmp.Or(owner, "-")
@@ -143,16 +143,8 @@ func brief(owner string) string {
 	return "…" + owner[len(owner)-digits:]
 }
 
-// printable quotes what could garble the terminal: a holder of another library may call itself anything.
-func printable(owner string) string {
-	if quoted := strconv.Quote(owner); quoted != `"`+owner+`"` {
-		return quoted
-	}
-	return owner
-}
-
-// value is what the holder has set.
-func value(text string) string { return cmp.Or(printable(text), "-") }
+// whole is all of an owner, or of a value, unless it is none of ours: whatever stands at a lock's key is taken for it.
+func whole(text string) string { return cmp.Or(printable.Beginning(text, printable.Most), "-") }
 
 // withoutEmpty leaves out the last column if nothing stands in it.
 func withoutEmpty(rows [][]string) [][]string {

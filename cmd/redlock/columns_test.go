@@ -56,8 +56,8 @@ func TestOwnerAndTokenInColumns(t *testing.T) {
 	} {
 		cases.Equals(t, brief(owner), want, "brief(%q)", owner)
 	}
-	for text, want := range map[string]string{"": "-", "db 2": "db 2", "a\tb": `"a\tb"`} {
-		cases.Equals(t, value(text), want, "value(%q)", text)
+	for text, want := range map[string]string{"": "-", "db 2": "db 2", "a\tb": `a\tb`} {
+		cases.Equals(t, whole(text), want, "whole(%q)", text)
 	}
 	if a, b := token(0), token(17); a != "-" || b != "17" {
 		t.Errorf("tokens: got %q and %q", a, b)

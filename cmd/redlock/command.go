@@ -19,6 +19,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/printable"
 )
 
 // command is what run and once run while a lock is held.
@@ -147,7 +148,7 @@ func termBeforeOf(cmd *cli.Command) (time.Duration, error) {
 func warner(cmd *cli.Command) func(format string, args ...any) {
 	out := cmd.Root().ErrWriter
 	return func(format string, args ...any) {
-		text := fmt.Sprintf(format, args...)
+		text := printable.Text(fmt.Sprintf(format, args...))
 		if cmd.Bool("json") {
 			printJSON(out, map[string]string{"warning": text})
 			return
@@ -268,7 +269,7 @@ func (c *command) stayWith(p child, lock hold) ending {
 			}
 			until = lock.Deadline()
 			kill = time.After(min(c.termBefore, time.Until(until)) - c.termBefore/10) // also if it is renewed now
-			stop(p.terminate, "lock %s cannot be renewed: ending the command before the lock is lost", printable(c.name))
+			stop(p.terminate, "lock %s cannot be renewed: ending the command before the lock is lost", c.name)
 		case <-lost:
 			if lost, ends = nil, nil; killed.IsZero() {
 				kill = time.After(0)
@@ -278,7 +279,7 @@ func (c *command) stayWith(p child, lock hold) ending {
 			if end.stopped {
 				stop(p.kill, "the command has not ended: killing it")
 			} else {
-				stop(p.kill, "lock %s is lost: killing the command", printable(c.name))
+				stop(p.kill, "lock %s is lost: killing the command", c.name)
 			}
 		case <-remind:
 			if left := p.left(); len(left) > 0 {
@@ -317,7 +318,7 @@ func (c *command) stayWith(p child, lock hold) ending {
 		}
 		if !until.IsZero() && lock.Deadline().After(until) && trusted() {
 			until = time.Time{}
-			say("lock %s is renewed after all; the command is ended all the same", printable(c.name))
+			say("lock %s is renewed after all; the command is ended all the same", c.name)
 		}
 		if ended && (!end.stopped || p.gone()) {
 			return end
@@ -336,10 +337,10 @@ type remnant struct {
 func (r remnant) String() string {
 	text := fmt.Sprintf("process %d", r.pid)
 	if r.name != "" {
-		text += fmt.Sprintf(" (%s)", printable(r.name))
+		text += fmt.Sprintf(" (%s)", r.name)
 	}
 	if r.user != "" {
-		text += " of user " + printable(r.user)
+		text += " of user " + r.user
 	}
 	if r.refuses {
 		text += ": operation not permitted"

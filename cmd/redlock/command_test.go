@@ -297,9 +297,8 @@ func TestRemnants(t *testing.T) {
 	if !errors.Is(syscall.EPERM, os.ErrPermission) || syscall.EPERM.Error() != "operation not permitted" {
 		t.Errorf("EPERM is %q here", syscall.EPERM)
 	}
-	strange := remnant{pid: 2, name: "a\x1b[1m"}
-	all := []remnant{{pid: 1}, strange, {pid: 3, user: "u", refuses: true}, {pid: 4}, {pid: 5}, {pid: 6}}
-	const want = `process 1, process 2 ("a\x1b[1m"), process 3 of user u: operation not permitted, process 4, and 2 more`
+	all := []remnant{{pid: 1}, {pid: 2, name: "a"}, {pid: 3, user: "u", refuses: true}, {pid: 4}, {pid: 5}, {pid: 6}}
+	const want = `process 1, process 2 (a), process 3 of user u: operation not permitted, process 4, and 2 more`
 	if got := listed(all); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/internal/endpoint"
+	"github.com/quorumlock/redlock/internal/printable"
 )
 
 // User and password of a node, as they are when it is connected: those of the URLs in the file of settings, which is
@@ -253,5 +254,5 @@ func (b *beginning) lastLine(secret string) string {
 	if runes := []rune(line); len(runes) > 200 {
 		line = string(runes[:199]) + "…"
 	}
-	return printable(line)
+	return printable.Text(line)
 }

@@ -80,7 +80,7 @@ func TestThePasswordCommandFails(t *testing.T) {
 		"echo a >&2; echo ' b ' >&2; exit 1":           "exit status 1: b",
 		"echo s3cret; echo got s3cret >&2; exit 1":     "exit status 1",
 		"echo x; echo s3cret; echo s3cret >&2; exit 1": "exit status 1",
-		"printf '\\033[1mred\\n' >&2; exit 1":          `exit status 1: "\x1b[1mred"`,
+		"printf '\\033[1mred\\n' >&2; exit 1":          `exit status 1: \x1b[1mred`,
 		"true":                                         "the first line that it prints is empty",
 		"echo; echo s3cret":                            "the first line that it prints is empty",
 		"kill -9 $$":                                   "signal: killed",

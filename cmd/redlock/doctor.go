@@ -104,7 +104,7 @@ func diagnose(nodes []redlock.NodeStatus) *diagnosis {
 	d := &diagnosis{nodes: nodes, voting: voting(nodes)}
 	for _, n := range nodes {
 		for _, f := range n.Findings {
-			f.Text, f.Remedy = inOurWords.Replace(f.Text), inOurWords.Replace(f.Remedy)
+			f.Text, f.Remedy = inOurWords(f.Text), inOurWords(f.Remedy)
 			found := numbered{n.Addr, f}
 			known := slices.Contains(d.findings, found)
 			if f.Code == finding.Lists { // each node may say so, at its own time, and it is about all of them
@@ -214,16 +214,15 @@ func (d *diagnosis) print(p terminal.Printer) error {
 		if i > 0 {
 			head = "         "
 		}
-		errs = append(errs, p.Item(head, fmt.Sprintf("%d with %s", c.Clients, listsInWords(c.Lists))))
+		errs = append(errs, p.Item(head, "", fmt.Sprintf("%d with %s", c.Clients, listsInWords(c.Lists))))
 	}
 	errs = append(errs, p.Print(""))
 	for i, f := range d.findings {
-		code := p.Paint(severityColours[f.Severity], "["+string(f.Code)+"]")
-		where := cmp.Or(f.node, "all nodes")
-		errs = append(errs, p.Item(fmt.Sprintf("%d. ", i+1), fmt.Sprintf("%s %s: %s", code, where, f.Text)))
+		text := fmt.Sprintf("[%s] %s: %s", f.Code, cmp.Or(f.node, "all nodes"), f.Text)
+		errs = append(errs, p.Item(fmt.Sprintf("%d. ", i+1), severityColours[f.Severity], text))
 		// Once is enough for nodes that have the same.
 		if f.Remedy != "" && (i+1 == len(d.findings) || d.findings[i+1].Remedy != f.Remedy) {
-			errs = append(errs, p.Item("   ", f.Remedy))
+			errs = append(errs, p.Item("   ", "", f.Remedy))
 		}
 	}
 	if len(d.findings) > 0 {
@@ -243,7 +242,7 @@ func (d *diagnosis) print(p terminal.Printer) error {
 	if slices.ContainsFunc(d.lists, func(l nodeList) bool { return !l.majority() }) && d.soon > 0 {
 		text += "; a majority will in " + span(d.soon)
 	}
-	errs = append(errs, p.Print(text))
+	errs = append(errs, p.Draw(text))
 	return errors.Join(errs...)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/cmd/redlock/internal/demo"
+	"github.com/quorumlock/redlock/internal/printable"
 )
 
 // exitCode is how redlock ends. Its own codes come from sysexits.h, which cron and mail systems know and
@@ -75,8 +76,11 @@ func codeOf(err error) exitCode {
 	return exitInternal
 }
 
-// inOurWords puts what the library says into the words of a user who has flags and writes no Go.
-var inOurWords = strings.NewReplacer(
+// inOurWords puts what the library says, and a node in it, into the words of a user who has flags and writes no Go, on
+// one line that may be printed.
+func inOurWords(text string) string { return printable.Text(ourWords.Replace(text)) }
+
+var ourWords = strings.NewReplacer(
 	"\n", "; ",
 	"New: invalid: ", "",
 	"NewInspector: invalid: ", "",
@@ -99,7 +103,7 @@ func complaint(err error) string {
 	if err == nil {
 		return ""
 	}
-	return inOurWords.Replace(strings.TrimPrefix(err.Error(), "redlock: "))
+	return inOurWords(strings.TrimPrefix(err.Error(), "redlock: "))
 }
 
 // unfolded is the complaint for a person at a terminal: each node has a line of its own.
@@ -108,7 +112,7 @@ func unfolded(err error) string {
 	var q *redlock.QuorumError
 	if errors.As(err, &q) {
 		for _, n := range q.Nodes {
-			lines = append(lines, inOurWords.Replace(n.Error()))
+			lines = append(lines, inOurWords(n.Error()))
 		}
 	}
 	return strings.Join(lines, "\n  ")

@@ -65,7 +65,7 @@ func TestRemediesAreInOurWords(t *testing.T) {
 	}
 	for line := range strings.Lines(string(text)) {
 		if remedy, is := strings.CutPrefix(strings.TrimSpace(line), "remedy "); is {
-			if said := inOurWords.Replace(remedy); regexp.MustCompile(`NodeConfig|With[A-Z]`).MatchString(said) {
+			if said := inOurWords(remedy); regexp.MustCompile(`NodeConfig|With[A-Z]`).MatchString(said) {
 				t.Errorf("%s: %s", strings.TrimSpace(remedy), said)
 			}
 		}

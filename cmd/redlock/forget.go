@@ -44,7 +44,7 @@ func forgetAction(ctx context.Context, cmd *cli.Command) error {
 			return err
 		}
 		o := forgetObject{name, bytesOf(name), runsOf(runs)}
-		return show(cmd, o, said(printable(name)+": "+forgotten(runs)))
+		return show(cmd, o, said(name+": "+forgotten(runs)))
 	})
 }
 

@@ -4,8 +4,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/urfave/cli/v3"
@@ -31,22 +35,38 @@ func bytesOf(name string) []byte {
 }
 
 // printJSON prints one object on one line. Where that fails on standard error, there is nobody to tell.
-func printJSON(out io.Writer, v any) error {
-	enc := json.NewEncoder(out)
+func printJSON(out io.Writer, v any) error { return encode(out, v, "") }
+
+// encode prints an object. What may not be printed as it is, it escapes, since a person may look on: the library for
+// JSON does so for the controls of ASCII alone. Texts are whole.
+func encode(out io.Writer, v any, indent string) error {
+	var text strings.Builder
+	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, r := range text.String() {
+		if unicode.IsPrint(r) || r == '\n' {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
 }
 
 // show prints what a verb was asked for: an object with --json, or else words.
 func show(cmd *cli.Command, object any, words func(terminal.Printer) error) error {
-	out := cmd.Root().Writer
 	if !cmd.Bool("json") {
-		return words(terminal.NewPrinter(out))
+		return words(terminal.NewPrinter(cmd.Root().Writer))
 	}
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(object)
+	return encode(cmd.Root().Writer, object, "  ")
 }
 
 // said is for a verb that has a line to say.

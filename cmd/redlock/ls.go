@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -73,8 +74,8 @@ func lockHead() []string {
 
 func lockRow(i redlock.Inspection) []string {
 	return []string{
-		printable(i.Name), holders(i), token(i.Token), span(i.Age), left(i.Remaining), strconv.Itoa(i.Waiting),
-		value(i.Value),
+		i.Name, holders(i), token(i.Token), span(i.Age), left(i.Remaining), strconv.Itoa(i.Waiting),
+		cmp.Or(i.Value, "-"),
 	}
 }
 

@@ -119,7 +119,7 @@ func runOnce(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, comm
 		return &failure{code: exitLost} // said when it happened
 	case errors.Is(err, redlock.ErrLost) && end.code == exitOK:
 		const text = "lock %s was lost before it could be known that the command has succeeded: %v"
-		return failf(exitLost, text, printable(command.name), err)
+		return failf(exitLost, text, command.name, err)
 	case errors.Is(err, redlock.ErrNoQuorum) && end.code == exitOK:
 		const text = "the command has succeeded, but may be run again, since too few nodes know it: %s"
 		return failf(exitNoQuorum, text, complaint(err))

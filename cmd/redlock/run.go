@@ -94,7 +94,7 @@ func runCommand(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, c
 	case end.stopped:
 		return &failure{code: exitLost} // said when it happened
 	case errors.Is(unlockErr, redlock.ErrLost):
-		return failf(exitLost, "lock %s was lost before the command ended: %v", printable(command.name), unlockErr)
+		return failf(exitLost, "lock %s was lost before the command ended: %v", command.name, unlockErr)
 	case unlockErr != nil:
 		command.warn("the command has ended, but its lock may stay until the TTL is over: %s", complaint(unlockErr))
 	}

@@ -51,7 +51,7 @@ func statusAction(ctx context.Context, cmd *cli.Command) error {
 
 // printStatus prints what the nodes said; unknown is why a majority's word is not known, or nil.
 func printStatus(p terminal.Printer, i redlock.Inspection, unknown error) error {
-	lines := []string{fmt.Sprintf("%s: %s", printable(i.Name), holder(i, unknown))}
+	lines := []string{fmt.Sprintf("%s: %s", i.Name, holder(i, unknown))}
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if i.Token > 0 {
 		add("token: %d", i.Token)
@@ -63,7 +63,7 @@ func printStatus(p terminal.Printer, i redlock.Inspection, unknown error) error 
 		add("left: %s, unless renewed", left(i.Remaining))
 	}
 	if i.Value != "" {
-		add("value: %s", value(i.Value))
+		add("value: %s", whole(i.Value))
 	}
 	for r, owner := range i.Readers {
 		add("reader: %s", known(owner, i.ReaderLabels[r]))
@@ -108,9 +108,9 @@ func holder(i redlock.Inspection, unknown error) string {
 // known names an owner by what its client calls itself, if that is known.
 func known(owner, label string) string {
 	if label == "" {
-		return printable(owner)
+		return whole(owner)
 	}
-	return label + " (" + printable(owner) + ")"
+	return label + " (" + whole(owner) + ")"
 }
 
 // runsInWords says what has become of a job, from the state of its last run and whether somebody holds the lock.

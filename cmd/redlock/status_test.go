@@ -93,13 +93,13 @@ func TestStatusInWords(t *testing.T) {
 		want string
 	}{
 		{nobody, free},
-		{redlock.Inspection{Name: "n\x1b[2J"}, `"n\x1b[2J": nobody holds it` + "\n"},
+		{redlock.Inspection{Name: "n\x1b[2J"}, `n\x1b[2J: nobody holds it` + "\n"},
 		{held, heldBy},
 		{
 			redlock.Inspection{
 				Name: "name", Owner: "o", Token: 17, Age: 192500 * time.Millisecond, Value: "a\x1b[2J", Remaining: time.Second,
 			},
-			"name: held by o\ntoken: 17\nage: 3m12s\nleft: 1.0s, unless renewed\nvalue: \"a\\x1b[2J\"\n",
+			"name: held by o\ntoken: 17\nage: 3m12s\nleft: 1.0s, unless renewed\nvalue: a\\x1b[2J\n",
 		},
 		{readers, "name: held by readers\nleft: for ever, unless renewed\nreader: web-1/7 (a)\nreader: b\n"},
 		{

@@ -52,7 +52,7 @@ func topAction(ctx context.Context, cmd *cli.Command) error {
 			watch(ctx, inspector, names, screen, v)
 			return nil
 		}
-		err = show(cmd, v.object(), said(strings.Join(v.lines(0, 0, screen.Colours), "\n")))
+		err = show(cmd, v.object(), func(p terminal.Printer) error { return p.Draw(v.lines(0, 0, p.Colours)...) })
 		for _, l := range listsOf(v.nodes) {
 			if err == nil && !l.majority() {
 				err = failf(exitNoQuorum, "%s, a majority is %d", votesInWords(v.nodes), l.need())
@@ -128,7 +128,7 @@ func (v *view) lines(width, height int, c terminal.Colours) []string {
 		}
 		names = append(names, []string{
 			who, token(i.Token), left(i.Remaining), fmt.Sprintf("%d/%d", on, len(i.Nodes)),
-			strconv.Itoa(i.Waiting), printable(i.Name),
+			strconv.Itoa(i.Waiting), i.Name,
 		})
 	}
 	lines := append([]string{head, ""}, terminal.Align(terminal.Narrow(nodes, width, 0))...)

@@ -39,7 +39,7 @@ func TestTop(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	// A name cannot garble the terminal.
-	if got := strings.Join(strings.Fields(s.next()), " "); got != `- - - 0/5 0 "n\x1b[2J"` {
+	if got := strings.Join(strings.Fields(s.next()), " "); got != `- - - 0/5 0 n\x1b[2J` {
 		t.Errorf("got %q", got)
 	}
 	s.end(0, "", "")

@@ -67,7 +67,7 @@ func (t *troubles) note(node, code, text string) {
 	if !lasts(code, text) {
 		return
 	}
-	text = inOurWords.Replace(text)
+	text = inOurWords(text)
 	if code == "unreachable" {
 		text = noSuchHost // without the name once more, and whom that was asked of
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
+	"github.com/quorumlock/redlock/internal/printable"
 )
 
 func unlockVerb() *cli.Command {
@@ -86,9 +87,9 @@ func unlockAction(ctx context.Context, cmd *cli.Command) error {
 			}
 		}
 		now, err := inspector.Inspect(ctx, name)
-		text := fmt.Sprintf("%s: taken from %s; now %s", printable(name), holders(held), holder(now, err))
+		text := fmt.Sprintf("%s: taken from %s; now %s", name, holders(held), holder(now, err))
 		if held.Owner == "" {
-			text = printable(name) + ": nobody held it"
+			text = name + ": nobody held it"
 		}
 		return errors.Join(err, show(cmd, unlockObject{ownersOf(held), inspectionObject(now, err)}, said(text)))
 	})
@@ -123,9 +124,9 @@ func unlockMany(ctx context.Context, cmd *cli.Command, inspector *redlock.Inspec
 	}
 	o, counts, code := manyObject{[]takenObject{}}, make(map[string]int), exitOK
 	for _, i := range found {
-		outcome, text := "age-unknown", printable(i.Name)+": not touched, since its age is not known"
+		outcome, text := "age-unknown", i.Name+": not touched, since its age is not known"
 		if i.Age > 0 {
-			outcome, text = "taken", fmt.Sprintf("%s: taken from %s", printable(i.Name), holders(i))
+			outcome, text = "taken", fmt.Sprintf("%s: taken from %s", i.Name, holders(i))
 			if err := inspector.ForceUnlock(ctx, i.Name, i.Owner); err != nil {
 				outcome, text, code = "failed", complaint(err), codeOf(err)
 			}
@@ -175,7 +176,7 @@ func ownersOf(i redlock.Inspection) []string {
 
 // confirm shows what is about to be done, and asks. The error says that it is not to be done.
 func confirm(p terminal.Printer, i redlock.Inspection) error {
-	text := fmt.Sprintf("%s: held by %s", printable(i.Name), holders(i))
+	text := fmt.Sprintf("%s: held by %s", i.Name, holders(i))
 	if i.Token > 0 {
 		text += fmt.Sprintf(" with token %d", i.Token)
 	}
@@ -194,10 +195,10 @@ func confirmed(p terminal.Printer, question string) error {
 	const effect = "The holder notices at its next renewal, at the latest after its TTL. Until then it works on beside " +
 		"the next holder: end it first if you can. The next hold has a larger token, so a resource that checks tokens " +
 		"rejects the former holder then. Nothing protects any other resource."
-	if err := p.Item("   ", effect); err != nil {
+	if err := p.Item("   ", "", effect); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(os.Stderr, "%s [y/N] ", question)
+	_, _ = fmt.Fprintf(os.Stderr, "%s [y/N] ", printable.Text(question))
 	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":

@@ -314,7 +314,7 @@ func (c *command) givenUp(by syscall.Signal, err error) error {
 		f.last = func() { dieOfInterrupt(false) } // who has pressed the key needs no words
 		return f
 	}
-	f.text = fmt.Sprintf("lock %s: %s ended the waiting", printable(c.name), signalName(by))
+	f.text = fmt.Sprintf("lock %s: %s ended the waiting", c.name, signalName(by))
 	if errors.Is(err, redlock.ErrNoQuorum) || errors.Is(err, redlock.ErrTaken) {
 		f.text, f.cause = complaint(err)+"; "+signalName(by)+" ended the waiting", err
 	}

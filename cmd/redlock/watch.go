@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"syscall"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
 )
 
 func watchVerb() *cli.Command {
@@ -49,7 +49,7 @@ func watchAction(ctx context.Context, cmd *cli.Command) error {
 			case cmd.Bool("json"):
 				err = printJSON(out, changeObject{now, inspectionObject(i, nil)})
 			default:
-				_, err = fmt.Fprintf(out, "%s  %s\n", now.Format("2006-01-02T15:04:05.000Z07:00"), changed(i))
+				err = terminal.NewPrinter(out).Print(now.Format("2006-01-02T15:04:05.000Z07:00") + "  " + changed(i))
 			}
 			if err != nil {
 				return err
@@ -83,7 +83,7 @@ func changed(i redlock.Inspection) string {
 		parts = append(parts, "token "+token(i.Token))
 	}
 	if i.Value != "" {
-		parts = append(parts, "value "+value(i.Value))
+		parts = append(parts, "value "+whole(i.Value))
 	}
 	if i.Runs.Begun > 0 {
 		parts = append(parts, "runs: "+runsInWords(i))

@@ -78,7 +78,7 @@ func TestChangesInWords(t *testing.T) {
 	for want, i := range map[string]redlock.Inspection{
 		"free":                        {},
 		"web/1  token 17  value db-2": {Owner: "o", Label: "web/1", Token: 17, Value: "db-2"},
-		`web/1  value "a\x1b[2J"`:     {Owner: "o", Label: "web/1", Value: "a\x1b[2J"},
+		`web/1  value a\x1b[2J`:       {Owner: "o", Label: "web/1", Value: "a\x1b[2J"},
 		"a and 1 more read":           {Owner: "readers", Readers: []string{"a", "b"}, ReaderLabels: []string{"", ""}},
 		"free  runs: 1 begun, the last one crashed; remembered for -": {Runs: redlock.Runs{Begun: 1, Last: "begun"}},
 	} {

@@ -6,6 +6,8 @@ import (
 	"net"
 	"strings"
 	"syscall"
+
+	"github.com/quorumlock/redlock/internal/printable"
 )
 
 // What answers at an address is not what its URL says: no Redis server, no TLS, or a certificate that is not accepted.
@@ -45,7 +47,8 @@ func (e MismatchError) Error() string {
 	if e.err == nil || e.Kind != Certificate && hungUp(e.err) { // how it was closed does not matter
 		return e.text
 	}
-	return e.text + ": " + strings.TrimPrefix(strings.TrimPrefix(e.err.Error(), "x509: "), "tls: ")
+	why := strings.TrimPrefix(strings.TrimPrefix(e.err.Error(), "x509: "), "tls: ") // and whatever a certificate says
+	return e.text + ": " + printable.Beginning(why, printable.Most)
 }
 
 // Unwrap returns the error on which the conclusion rests, or nil.

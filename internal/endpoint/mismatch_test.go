@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -65,6 +66,11 @@ func TestWhatEndsAHandshake(t *testing.T) {
 	const silence = "no answer to the TLS handshake (a node that does not speak TLS wants redis://): for 1 s"
 	if err := TLSError(errors.New("for 1 s"), true); err.Error() != silence {
 		t.Errorf("got %v", err)
+	}
+	evil := x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"\x1b[31m"}}, Host: "r1"}
+	err := TLSError(&tls.CertificateVerificationError{Err: evil}, false)
+	if !strings.HasSuffix(err.Error(), `certificate is valid for \x1b[31m, not r1`) {
+		t.Errorf("got %q", err)
 	}
 	if err := handshake(false, []byte("-LOADING no\r\n")); !errors.Is(err, io.EOF) || strings.Contains(err.Error(), "it") {
 		t.Errorf("got %v of a Redis server", err)

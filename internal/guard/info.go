@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/redlock/internal/printable"
 	"github.com/quorumlock/redlock/internal/resp"
 )
 
@@ -116,7 +117,7 @@ var infoFields = func() map[string]bool {
 }()
 
 // parseFields parses the lines of INFO or the pairs of CONFIG GET. It copies what it keeps, so that the whole text does
-// not stay in memory.
+// not stay in memory. People are shown most of it, so it is made printable here, once.
 func parseFields(reply any, into map[string]string) error {
 	if pairs, ok := reply.([]any); ok {
 		all, err := redis.Strings(pairs, nil)
@@ -124,7 +125,7 @@ func parseFields(reply any, into map[string]string) error {
 			return resp.Unexpected(reply)
 		}
 		for n := 0; n < len(all); n += 2 {
-			into[all[n]] = all[n+1]
+			into[all[n]] = printable.Beginning(all[n+1], printable.Most)
 		}
 		return nil
 	}
@@ -140,7 +141,7 @@ func parseFields(reply any, into map[string]string) error {
 	for line := range bytes.Lines(text) {
 		key, value, ok := bytes.Cut(bytes.TrimRight(line, "\r\n"), []byte(":"))
 		if ok && infoFields[string(key)] {
-			into[string(key)] = string(value)
+			into[string(key)] = printable.Beginning(string(value), printable.Most)
 		}
 	}
 	return nil

@@ -87,6 +87,8 @@ func TestFields(t *testing.T) {
 		{[]byte("# Server\r\nrole:master\r\nmaster_host:::1\r\nmaxmemory_policy:\r\n\r\nnone\r\n"), map[string]string{
 			"role": "master", "master_host": "::1", "maxmemory_policy": "",
 		}},
+		{"role:master\x1b[31m\u202e\x9b\r\n", map[string]string{"role": `master\x1b[31m\u202e\x9b`}},
+		{[]any{[]byte("save"), []byte("\x1b")}, map[string]string{"save": `\x1b`}},
 		{"run_id:1\nconfig_file:x\nloading:0", map[string]string{"run_id": "1", "loading": "0"}},
 		{[]any{[]byte("save"), []byte("900 1"), []byte("x"), []byte("")}, map[string]string{"save": "900 1", "x": ""}},
 		{[]any{}, map[string]string{}},

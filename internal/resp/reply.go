@@ -40,11 +40,13 @@ func codeOf(err error) string {
 			code, _, _ = strings.Cut(quoted, " ")
 		}
 	}
-	if code != strings.ToUpper(code) {
+	if len(code) > 32 || strings.ContainsFunc(code, notInCode) {
 		return "ERR"
 	}
 	return code
 }
+
+func notInCode(r rune) bool { return r != '_' && (r < 'A' || r > 'Z') && (r < '0' || r > '9') }
 
 // UnexpectedError says that a reply is not of the kind that its command has. What sends it is no Redis server, or
 // something between changes what the server says.

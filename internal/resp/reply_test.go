@@ -21,7 +21,7 @@ func TestCode(t *testing.T) {
 		{errors.New("NOPERM no"), ""},
 		{redis.Error("NOPERM no"), "NOPERM"},
 		{fmt.Errorf("it says: %w", redis.Error("OOM no")), "OOM"},
-		{redis.Error("ERR no"), "ERR"},
+		{redis.Error("ERR no"), "ERR"}, {redis.Error("\x1b[1M no"), "ERR"}, {redis.Error(strings.Repeat("A", 99)), "ERR"},
 		{redis.Error("no such thing"), "ERR"},
 		{redis.Error("NOSCRIPT"), "NOSCRIPT"},
 		{redis.Error("ERR max number of clients reached"), "MAXCLIENTS"},

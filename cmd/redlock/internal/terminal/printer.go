@@ -7,10 +7,13 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
+
+	"github.com/quorumlock/redlock/internal/printable"
 )
 
-// Printer prints what was found. On a terminal it cuts tables, and breaks sentences, at the terminal's width;
-// elsewhere lines are whole, for grep.
+// Printer prints what was found, which nodes and other clients have said: so whatever a terminal would take for more
+// than text is escaped in lines, cells and sentences, and cells have a limit. On a terminal it cuts tables, and breaks
+// sentences, at the terminal's width; elsewhere lines are whole, for grep.
 type Printer struct {
 	Colours
 	out   io.Writer
@@ -23,8 +26,16 @@ func NewPrinter(out io.Writer) Printer {
 	return Printer{Colours: coloursOn(out), out: out, width: width}
 }
 
-// Print prints lines as they are.
+// Print prints lines.
 func (p Printer) Print(lines ...string) error {
+	for i, line := range lines {
+		lines[i] = printable.Text(line)
+	}
+	return p.Draw(lines...)
+}
+
+// Draw prints lines as they are: they may have been painted. What others have said must come from Align.
+func (p Printer) Draw(lines ...string) error {
 	_, err := io.WriteString(p.out, strings.Join(lines, "\n")+"\n")
 	return err
 }
@@ -33,27 +44,38 @@ func (p Printer) Print(lines ...string) error {
 // is, lines are: what matters least should stand last.
 func (p Printer) Table(rows [][]string, names ...int) error {
 	if len(names) > 0 {
-		return p.Print(Align(Narrow(rows, p.width, names...))...)
+		return p.Draw(Align(Narrow(rows, p.width, names...))...)
 	}
-	return p.Print(Clip(Align(rows), p.width)...)
+	return p.Draw(Clip(Align(rows), p.width)...)
 }
 
-// Item prints a sentence behind its mark; further lines are indented.
-func (p Printer) Item(mark, text string) error {
+// Item prints a sentence behind its mark, with its first word in a colour; further lines are indented.
+func (p Printer) Item(mark, colour, text string) error {
 	const indent = "   "
-	if p.width > len(indent) {
+	if text = printable.Text(text); p.width > len(indent) {
 		text = strings.Join(Wrap(strings.Fields(text), p.width-len(indent)-1), "\n"+indent)
 	}
-	return p.Print(mark + text)
+	first := strings.IndexAny(text+" ", " \n")
+	return p.Draw(mark + p.Paint(colour, text[:first]) + text[first:])
 }
 
 const gap = 2 // between two columns
+
+// legible escapes what cannot be printed in cells, and cuts what may be of any length, in place.
+func legible(rows [][]string) [][]string {
+	for _, cells := range rows {
+		for c, cell := range cells {
+			cells[c] = printable.Beginning(cell, printable.Most)
+		}
+	}
+	return rows
+}
 
 // Align makes a line of each row, with the columns aligned.
 func Align(rows [][]string) []string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, gap, ' ', 0)
-	for _, cells := range rows {
+	for _, cells := range legible(rows) {
 		_, _ = io.WriteString(w, strings.Join(cells, "\t")+"\n") // into memory
 	}
 	_ = w.Flush()
@@ -65,6 +87,7 @@ func Align(rows [][]string) []string {
 func Narrow(rows [][]string, width int, names ...int) [][]string {
 	const least = 3
 	widths, total := make([]int, len(rows[0])), -gap
+	legible(rows)
 	for c := range widths {
 		for _, cells := range rows {
 			widths[c] = max(widths[c], utf8.RuneCountInString(cells[c]))

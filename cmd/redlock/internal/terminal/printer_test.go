@@ -18,13 +18,25 @@ func TestPrinter(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		p := Printer{out: &out, width: width}
-		err := errors.Join(p.Table(rows), p.Item("1. ", "a sentence that is longer than the terminal is wide"))
+		err := errors.Join(p.Table(rows), p.Item("1. ", "", "a sentence that is longer than the terminal is wide"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := out.String(); got != want {
 			t.Errorf("width %d: got\n%swant\n%s", width, got, want)
 		}
+	}
+	// What others have said draws nothing, breaks no line and no column, and is of no length that buries the rest.
+	const evil, shown = "\x1b[31m\t\u202e\n\x9b", `\x1b[31m\t\u202e\n\x9b`
+	var out bytes.Buffer
+	p := Printer{out: &out, Colours: true}
+	long := strings.Repeat("x", 1<<16)
+	err := errors.Join(p.Print(evil), p.Table([][]string{{evil, "a"}, {"b", long}}), p.Table([][]string{{evil}}, 0),
+		p.Item("1. ", Red, evil+" b"))
+	want := shown + "\n" + shown + "  a\nb" + strings.Repeat(" ", len(shown)+1) + long[:1<<10] + "…\n" + shown +
+		"\n1. \x1b[31m" + shown + "\x1b[0m b\n"
+	if got := out.String(); err != nil || got != want {
+		t.Errorf("got\n%q, %v, want\n%q", got, err, want)
 	}
 	// A disk that is full must not look like a table that was printed.
 	if err := (Printer{out: full{}}).Print("text"); !errors.Is(err, errFull) {
