@@ -63,6 +63,7 @@ type tried struct {
 	largest    int64       // the largest token that the node knows; 0: unknown
 	refusal    *ReplyError // nil: scripts may do all
 	undeclared bool        // the refusal: scripts may not use keys that they do not declare
+	strange    string      // the refusal: these keys of ours are of another type; "": none is
 }
 
 // heard notes whether the node's reply to a command was of its kind. err: why the command failed, or nil.

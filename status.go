@@ -200,6 +200,9 @@ func (n *node) addTrial(f *diagnosis.Facts) {
 	if t == nil {
 		return
 	}
+	if f.Strange = t.strange; t.strange != "" {
+		f.ScriptRefused = ""
+	}
 	f.Undeclared = t.undeclared
 }
 
@@ -304,6 +307,10 @@ func (n *node) noteTrial(reply any, failed error) {
 		n.heard("script trial", fmt.Errorf("script trial: %w", resp.Unexpected(reply)))
 	case said[1] != "":
 		errors.As(explained(redis.Error(said[2]), ""), &t.refusal)
+		if t.refusal.Code == "WRONGTYPE" {
+			t.strange = printable.Beginning(said[1], printable.Most)
+			break
+		}
 		t.refusal.Command, t.undeclared = printable.Beginning(strings.ToLower(said[1]), printable.Most), said[3] != ""
 	default:
 		t.largest, _ = token.Parse(said[0])

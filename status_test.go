@@ -63,6 +63,33 @@ func TestMemoryThatIsFullOnMostNodes(t *testing.T) {
 	}
 }
 
+// Another program has written over a set of ours: that is said, and what is said helps.
+func TestSetsOfOursThatAreNone(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		use(t, l)
+		for i, want := range []string{"degraded: another program has written over redlock:tokens redlock:revoked: no lock",
+			"unavailable: another program has written over redlock:tokens redlock:revoked, here and on so many"} {
+			for _, key := range []string{"redlock:tokens", "redlock:revoked"} {
+				fl.nodes[i].Do("SET", key, "x")
+			}
+			if found := l.Status(t.Context())[i].Findings; len(found) != 1 || found[0].Code != finding.WrongType ||
+				found[0].Remedy != "DEL redlock:tokens redlock:revoked" ||
+				!strings.HasPrefix(found[0].Severity.String()+": "+found[0].Text, want) {
+				t.Errorf("got %+v, want %s", found, want)
+			}
+		}
+		if _, err := l.TryLock(t.Context(), "job"); !says(err, "WRONGTYPE") {
+			t.Errorf("got %v", err)
+		}
+		for _, n := range fl.nodes {
+			n.Do("DEL", "redlock:tokens", "redlock:revoked")
+		}
+		equals(t, len(l.Status(t.Context())[0].Findings), 0, "findings")
+		use(t, l)
+	})
+}
+
 // A server's idle timeout that ends between two probes is noted. Nothing but Nodes asks for it.
 func TestAnIdleTimeoutThatClosesConnectionsIsNoted(t *testing.T) {
 	for seconds, noted := range map[string]bool{"0": false, "15": true, "16": false, "?": false} {

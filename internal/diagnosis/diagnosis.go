@@ -37,6 +37,7 @@ type Facts struct {
 	// What scripts may not do there, as the node's error reply says; "": they may do all.
 	ScriptRefused, ScriptReply string // the reply in words, and its code
 	Undeclared                 bool   // the reason is that they use keys that they do not declare
+	Strange                    string // keys of ours that another program has written over; "": none
 	Barred                     bool   // like this one, so many nodes refuse what each lock needs that no majority is left
 
 	// The settings of other clients: how they differ; "": they do not.

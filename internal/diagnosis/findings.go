@@ -126,6 +126,11 @@ var table = []row{
 		"lua-strict-key-accessing no (Kvrocks); --default_lua_flags=allow-undeclared-keys (Dragonfly)",
 	},
 	{
+		finding.WrongType, finding.Degraded, func(f *Facts) bool { return f.Strange != "" },
+		"another program has written over {strange}{barred}: no lock can be taken there",
+		"DEL {strange}",
+	},
+	{
 		"reply-{script reply}", finding.Degraded, func(f *Facts) bool { return f.ScriptRefused != "" && !f.Undeclared },
 		"scripts may not do all that locks need{barred}: {script refused}",
 		"see the code in docs/operations.md",
@@ -221,7 +226,7 @@ func (f *Facts) words() *strings.Replacer {
 		"{record}", f.RecordKey, "{unkept}", f.Unkept,
 		"{policy}", f.Policy, "{used}", fmt.Sprint(f.UsedMemory), "{maxmemory}", fmt.Sprint(f.MaxMemory),
 		"{fsync}", f.Fsync, "{timeout}", fmt.Sprint(f.IdleTimeout), "{pause}", fmt.Sprint(f.ProbePause),
-		"{script refused}", f.ScriptRefused, "{script reply}", strings.ToLower(f.ScriptReply),
+		"{strange}", f.Strange, "{script refused}", f.ScriptRefused, "{script reply}", strings.ToLower(f.ScriptReply),
 		"{settings}", f.Settings, "{same settings}", f.SameSettings,
 		"{lists}", f.listsInWords(), "{own list}", f.ownListInWords(), "{lists refused}", f.ListsRefused,
 		"{clock ahead}", (-f.Uptime).String(),

@@ -1,8 +1,9 @@
 -- trial: try each command that locks need, on keys that are not declared, as other scripts do. It ends at the first
--- refusal and leaves nothing: what cleans up is tried before what writes.
+-- refusal and leaves nothing: what cleans up is tried before what writes. Then look whether our sorted sets are some.
 -- KEYS[1] the set of tokens
 -- ARGV[1] the beginning of our channels
--- Reply: {the largest token or '', the command that was refused or '', the error, '1' if only declared keys are allowed}
+-- Reply: {the largest token or '', the command that was refused or '', the error, '1' if only declared keys are allowed};
+-- if the error is WRONGTYPE, the keys that have it are in the place of the command
 -- Bound: its steps.
 local tokens, base = KEYS[1], string.sub(KEYS[1], 1, -7)
 local text, zset, set = base .. 'trial', base .. 'trial:zset', base .. 'trial:set'
@@ -34,6 +35,14 @@ else
   if not err then
     local last = redis.pcall('ZRANGE', tokens, -1, -1, 'WITHSCORES')
     largest, at, err = last[2] or '', last.err and 'ZRANGE' or '', last.err
+    local strange = {}
+    for _, set in ipairs({ tokens, base .. 'revoked' }) do
+      local why = refused('ZCARD', set)
+      if why and string.find(why, 'WRONGTYPE', 1, true) then
+        strange[#strange + 1], err = set, why
+      end
+    end
+    if #strange > 0 then at = table.concat(strange, ' ') end
   end
   refused('DEL', text, zset, set)
 end
