@@ -28,6 +28,7 @@ type command struct {
 	path       string
 	argv       []string
 	signals    chan os.Signal
+	passNodes  bool          // it gets the settings that may have passwords in them
 	termBefore time.Duration // how long before the end of its hold it is asked to end
 	warn       func(format string, args ...any)
 	attempts   attempts // to get the lock
@@ -51,6 +52,10 @@ func commandFlags() []cli.Flag {
 			Usage: "send TERM to a command whose lock cannot be renewed `DURATION` before the lock is lost; by then it is " +
 				"killed",
 			DefaultText: "a quarter of --ttl, 5s at most",
+		},
+		&cli.BoolFlag{
+			Name:  passNodes,
+			Usage: "leave the settings that may have passwords in them in COMMAND's environment: for one that uses redlock",
 		},
 		jsonFlag("end standard error with one JSON object that tells how it went"),
 	)
@@ -122,7 +127,7 @@ func newCommand(cmd *cli.Command) (*command, error) {
 	}
 	c := &command{
 		name: args[0], path: path, argv: args[1:], signals: make(chan os.Signal, 16),
-		termBefore: termBefore, warn: warner(cmd), attempts: attempts{barred: make(chan error, 1)},
+		passNodes: cmd.Bool(passNodes), termBefore: termBefore, warn: warner(cmd), attempts: attempts{barred: make(chan error, 1)},
 	}
 	catch(c.signals)
 	return c, nil
@@ -175,7 +180,7 @@ func (c *command) run(lock *redlock.Lock) (ending, error) {
 		}
 	}
 	p, err := start(&exec.Cmd{
-		Path: c.path, Args: c.argv, Env: environment(lock),
+		Path: c.path, Args: c.argv, Env: c.environment(lock),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 	})
 	if err != nil {
@@ -394,9 +399,19 @@ func (end ending) exit() error {
 	return f
 }
 
-// environment is what the command gets: ours, and who it is on the nodes.
-func environment(lock *redlock.Lock) []string {
-	return append(os.Environ(),
+// passNodes is the flag with which a command inherits passwords of nodes.
+const passNodes = "pass-nodes"
+
+// secretSettings may have passwords in them, with which a command, and all that it starts, could do whatever we can.
+var secretSettings = []string{settingOf("nodes"), settingOf("to"), settingOf(passwordCommandFlag)}
+
+// environment is what the command gets: ours, without passwords, and who it is on the nodes.
+func (c *command) environment(lock *redlock.Lock) []string {
+	inherited := slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		key, _, _ := strings.Cut(entry, "=")
+		return !c.passNodes && slices.Contains(secretSettings, strings.ToUpper(key)) // Windows takes small letters, too
+	})
+	return append(inherited,
 		"REDLOCK_NAME="+lock.Name(),
 		"REDLOCK_OWNER="+lock.Owner(),
 		"REDLOCK_TOKEN="+strconv.FormatInt(lock.Token(), 10),

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -121,11 +120,11 @@ func (l *logins) read(addr string) (login, error) {
 	if l.flags == nil {
 		return l.known[addr], nil
 	}
-	text, err := os.ReadFile(l.file)
+	text, err := readConfig(l.file)
 	if err != nil {
 		return login{}, fmt.Errorf("settings: %w", err)
 	}
-	values, err := parseConfig(string(text), nil, nil)
+	values, err := parseConfig(text, nil, nil)
 	if err != nil {
 		return login{}, fmt.Errorf("%s: %w", l.file, err)
 	}

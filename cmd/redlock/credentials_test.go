@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -189,6 +190,37 @@ func TestLoginsOfTheFile(t *testing.T) {
 		if c.err != "" && (err == nil || !strings.HasPrefix(err.Error(), c.err) || strings.Contains(err.Error(), "s3cr")) {
 			t.Errorf("%s of %s: got %v, want %s", c.addr, c.text, err, c.err)
 		}
+	}
+}
+
+// Who may write the file of settings can have us run a command: so nobody else may, also not later.
+func TestSettingsThatOthersMayWrite(t *testing.T) {
+	file := writeFile(t, "REDLOCK_NODES=a\n")
+	link := filepath.Join(t.TempDir(), "link")
+	cases.NoError(t, os.Symlink(file, link))
+	l, _, _, err := loginsFrom(t, "--config", link)
+	cases.NoError(t, err)
+	for mode, refused := range map[os.FileMode]bool{
+		0o600: false, 0o644: false, 0o400: false, 0o620: true, 0o602: true, 0o664: true, 0o666: true,
+	} {
+		cases.NoError(t, os.Chmod(file, mode))
+		want := fmt.Sprintf("settings: %s (mode %04o) may be written by others than its owner, who could have redlock run "+
+			"any command: chmod go-w %[1]s", link, mode)
+		code, _, said := redlocks(t, "status", "--config", link)
+		if _, _, later := l.of(t.Context(), "a:6379"); (later != nil) != refused || refused &&
+			(later.Error() != want || code != exitUsage || said != "redlock: "+want+"\n") {
+			t.Errorf("%o: got %v and %d, %q", mode, later, code, said)
+		}
+	}
+	if os.Geteuid() == 0 { // or else nobody's file can be made
+		cases.NoError(t, os.Chmod(file, 0o600))
+		cases.NoError(t, os.Chown(file, 12345, -1))
+		if _, err := readConfig(link); err == nil || !strings.Contains(err.Error(), "(mode 0600) belongs to another user, 12345") {
+			t.Errorf("another's: got %v", err)
+		}
+	}
+	if text, err := readConfig(os.DevNull); text != "" || err != nil {
+		t.Errorf("got %q, %v", text, err)
 	}
 }
 

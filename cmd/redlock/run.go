@@ -23,6 +23,8 @@ environment
    REDLOCK_TOKEN   the fencing token, a number that grows from hold to hold
                    of NAME: a store that keeps the largest it has seen can
                    refuse a command that went on after its hold was lost
+but not REDLOCK_NODES, REDLOCK_TO and REDLOCK_PASSWORD_COMMAND, which may
+have passwords in them, unless --pass-nodes is given.
 redlock passes signals on to it; TERM after a second, since systemd may have
 sent it to the command, too: write KillMode=mixed. It unlocks when COMMAND
 ends, and does not wait for what that left in the background.

@@ -43,6 +43,26 @@ func TestRunReturnsTheCommandsCode(t *testing.T) {
 	}
 }
 
+// A command inherits no passwords of nodes, unless it is to.
+func TestPasswordsAreNotInherited(t *testing.T) {
+	c := redlocktest.New(t, 1)
+	const names = "env | grep -o '^REDLOCK_[A-Z_]*' | sort | tr '\\n' ' '; echo"
+	const usual = "REDLOCK_NAME REDLOCK_NODE_TIMEOUT REDLOCK_OWNER REDLOCK_TOKEN "
+	const all = "REDLOCK_NAME REDLOCK_NODES REDLOCK_NODE_TIMEOUT REDLOCK_OWNER REDLOCK_PASSWORD_COMMAND " +
+		"REDLOCK_PASS_NODES REDLOCK_TO REDLOCK_TOKEN "
+	t.Setenv("LC_ALL", "C")
+	t.Setenv("REDLOCK_TO", "")
+	t.Setenv("REDLOCK_PASSWORD_COMMAND", "")
+	for _, verb := range []string{"run", "once"} {
+		s := begin(t, c, verb, verb, "sh", "-c", names)
+		s.end(exitOK, usual+"\n", "")
+		s = beginCmd(t, c, exec.Command("env", "REDLOCK_PASS_NODES=true", binary, verb, verb+"-all", "sh", "-c", names))
+		s.end(exitOK, all+"\n", "")
+		s = begin(t, c, verb, "--pass-nodes", verb+"-flag", "sh", "-c", names)
+		s.end(exitOK, strings.Replace(all, "REDLOCK_PASS_NODES ", "", 1)+"\n", "")
+	}
+}
+
 func TestRunHoldsTheLock(t *testing.T) {
 	c := redlocktest.New(t, 5)
 	s := begin(t, c, "run", "--prefix", "jobs:", "name", "--",

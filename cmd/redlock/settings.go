@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -11,7 +12,7 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// A setting is a flag with a value or a concession, given for a whole machine or fleet: by the environment, or by a
+// A setting is a flag with a value, a concession or --pass-nodes, given for a whole machine or fleet: by the environment, or by a
 // file. One rule names them all: --node-timeout is REDLOCK_NODE_TIMEOUT.
 //
 // The flags' own Sources could do this in part. But they print a value that they cannot read, which may be a URL with
@@ -28,7 +29,7 @@ func settingOf(flag string) string {
 func settable(flag cli.Flag) bool {
 	name := flag.Names()[0]
 	doc, ok := flag.(cli.DocGenerationFlag)
-	return slices.Contains(concessions, name) || ok && doc.TakesValue() && name != configFlag && name != olderThan
+	return name == passNodes || slices.Contains(concessions, name) || ok && doc.TakesValue() && name != configFlag && name != olderThan
 }
 
 // settled runs a verb when its flags are settled: the command line goes before the environment, that before the file,
@@ -106,15 +107,33 @@ func configOf(cmd *cli.Command, known map[string]bool) (config, error) {
 	if name == "" {
 		return config{}, nil
 	}
-	text, err := os.ReadFile(name)
+	text, err := readConfig(name)
 	if err != nil {
 		return config{}, usagef("settings: %v", err)
 	}
-	values, err := parseConfig(string(text), known, unsettable(cmd))
+	values, err := parseConfig(text, known, unsettable(cmd))
 	if err != nil {
 		return config{}, usagef("%s: %v", name, err)
 	}
 	return config{name, values}, nil
+}
+
+// readConfig reads a file of settings, unless somebody else may write it: they could have us run any command.
+func readConfig(name string) (string, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	info, err := file.Stat() // of what is read: a link may lead elsewhere meanwhile
+	if err == nil {
+		err = ownFile(name, info)
+	}
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(file)
+	return string(text), err
 }
 
 // knownSettings returns the settings of all verbs, which may be in one file.
