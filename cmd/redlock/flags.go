@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -80,7 +81,10 @@ var concessions = []string{"no-restart-guard", "no-node-info", "allow-eviction"}
 // lockerOf returns what lockerFlags say.
 func lockerOf(cmd *cli.Command) (nodes []string, opts []redlock.Option, err error) {
 	nodes = redlock.ParseNodes(cmd.String("nodes"))
-	if len(nodes) == 0 {
+	switch {
+	case len(nodes) == 0 && os.Getenv("REDLOCK_OWNER") != "": // we are the command, or a part of it
+		return nil, nil, usagef("no nodes: give --nodes, or --%s to the redlock that holds the lock", passNodes)
+	case len(nodes) == 0:
 		return nil, nil, usagef("no nodes: give --nodes or set %s", settingOf("nodes"))
 	}
 	to := redlock.ParseNodes(cmd.String("to"))

@@ -46,6 +46,8 @@ func TestRunReturnsTheCommandsCode(t *testing.T) {
 // A command inherits no passwords of nodes, unless it is to.
 func TestPasswordsAreNotInherited(t *testing.T) {
 	c := redlocktest.New(t, 1)
+	begin(t, c, "run", "name", binary, "status", "name").end(exitUsage, "",
+		"redlock: no nodes: give --nodes, or --pass-nodes to the redlock that holds the lock\n")
 	const names = "env | grep -o '^REDLOCK_[A-Z_]*' | sort | tr '\\n' ' '; echo"
 	const usual = "REDLOCK_NAME REDLOCK_NODE_TIMEOUT REDLOCK_OWNER REDLOCK_TOKEN "
 	const all = "REDLOCK_NAME REDLOCK_NODES REDLOCK_NODE_TIMEOUT REDLOCK_OWNER REDLOCK_PASSWORD_COMMAND " +

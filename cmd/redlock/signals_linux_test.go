@@ -93,7 +93,9 @@ func TestDrawingIsStoppedAsByTheKey(t *testing.T) {
 	t.Parallel()
 	c := redlocktest.New(t, 5)
 	for _, d := range drawing {
-		for _, by := range []string{"$REDLOCK run job -- $REDLOCK " + d.verb, "sh -c '$REDLOCK " + d.verb + "; exit $?'"} {
+		for _, by := range []string{
+			"$REDLOCK run --pass-nodes job -- $REDLOCK " + d.verb, "sh -c '$REDLOCK " + d.verb + "; exit $?'",
+		} {
 			shell := openShell(t, c)
 			shell.press(by + "\n")
 			shell.await(d.shows)
