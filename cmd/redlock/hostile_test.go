@@ -166,9 +166,10 @@ func (u *until) Write(p []byte) (int, error) {
 func TestNothingButTextIsPrinted(t *testing.T) {
 	long := strings.Repeat("x", 1<<16)
 	verbs := [][]string{
-		{"doctor"}, {"top", "name", "long", evil}, {"ls"}, {"status", "name"}, {"status", "long"}, {"status", evil},
-		{"watch", "name"}, {"watch", evil}, {"wait", "--wait=10ms"}, {"run", "--no-wait", evil, "true"},
-		{"run", "--no-wait", "name", "true"}, {"run", "--wait=100ms", "name", "true"}, {"run", "--no-wait", "long", "true"},
+		{"doctor"}, {"status", "name"}, {"run", "--no-wait", "name", "true"}, // also of one hostile node of three
+		{"top", "name", "long", evil}, {"ls"}, {"status", "long"}, {"status", evil}, {"watch", "name"}, {"watch", evil},
+		{"wait", "--wait=10ms"}, {"run", "--no-wait", evil, "true"}, {"run", "--wait=100ms", "name", "true"},
+		{"run", "--no-wait", "long", "true"},
 		{"once", "--no-wait", "name", "true"},
 		{"unlock", "--force", "--yes", "name"}, {"unlock", "--force", "--yes", evil},
 		{"unlock", "--force", "--yes", "--older-than=1ms", ""}, {"forget", "name"},
@@ -193,7 +194,10 @@ func TestNothingButTextIsPrinted(t *testing.T) {
 						nodes[i] = hostile(t, c.Addr(i), lie)
 					}
 				}
-				for _, verb := range verbs {
+				for i, verb := range verbs {
+					if hostiles == 1 && i > 2 {
+						break
+					}
 					for _, form := range [][]string{nil, {"--json"}}[:1+hostiles/3] {
 						args := slices.Concat([]string{"redlock", verb[0], "--nodes=" + strings.Join(nodes, ","),
 							"--node-timeout=1s", "--no-restart-guard"}, form, verb[1:])
