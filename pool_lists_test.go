@@ -1,11 +1,14 @@
 package redlock
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -325,6 +328,119 @@ func TestAClientThatWasAwayComesBackAsANewcomer(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			conflicts(t, errOf(a.TryLock(t.Context(), "job")))
 			succeeds(t, must(b.Lock(t.Context(), "job"))(t).Unlock())
+		})
+	}
+}
+
+// What one node says of other clients refuses nobody if others contradict it, or show that it does not matter.
+func TestOneNodesWordAboutLists(t *testing.T) {
+	for what, c := range map[string]struct {
+		shared  int // so many nodes are in both lists
+		clients []string
+		down    []int
+		used    time.Duration // for how long another client has had the newcomer's list
+		refused bool
+	}{
+		"nobody has the list":             {shared: 1},
+		"all other nodes deny it":         {shared: 4, clients: []string{"x"}},
+		"too few nodes are there to deny": {shared: 4, clients: []string{"x"}, down: []int{3}, refused: true},
+		"no other node can know":          {shared: 1, clients: []string{"x"}, refused: true},
+		"others have the newcomer's":      {shared: 1, clients: []string{"x"}, used: 80 * time.Second},
+		"others have had it for a moment": {shared: 1, clients: []string{"x"}, used: 70 * time.Second, refused: true},
+	} {
+		bubble(t, 5, func(t *testing.T, fl *fleet) {
+			first := fl.locker("first") // the nodes have their identities from it
+			var listed []string
+			for i, n := range fl.nodes {
+				if id := n.Do("ZRANGEBYSCORE", "redlock:lists", 0, 0).([]any)[0]; i < c.shared {
+					listed = append(listed, fmt.Sprintf("%s@%s", id, n.Addr()))
+				}
+			}
+			if time.Sleep(c.used); c.used == 0 {
+				succeeds(t, first.Close())
+			}
+			for i := range 5 - c.shared {
+				listed = append(listed, fmt.Sprintf("%d@elsewhere%d:6379", i, i))
+			}
+			for _, i := range c.down {
+				fl.nodes[i].Crash(true)
+			}
+			forge(fl.nodes[0], strings.Join(listed, " "), c.clients...)
+			l, err := New(fl.urls, dialing(fl.net.Dialer("b")))
+			if (err != nil) != c.refused || err != nil && !errors.As(err, new(*ListConflictError)) {
+				t.Fatalf("%s: got %v, refused: want %t", what, err, c.refused)
+			}
+			for range 12 {
+				if err == nil {
+					succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock())
+				}
+				time.Sleep(5 * time.Second)
+			}
+			if err == nil {
+				succeeds(t, l.Close())
+			}
+		})
+	}
+}
+
+// A node that tells something else each time disturbs nobody who works, nobody who comes, and no other node.
+func TestANodeThatInventsListsAndIdentities(t *testing.T) {
+	invented := 0
+	word := func(format string) []byte { invented++; return fmt.Appendf(nil, format, invented) }
+	for what, invent := range map[string]func(mode string, sets int, own string, reply []any){
+		"lists": func(mode string, sets int, own string, reply []any) {
+			reply[1] = word("%040x")
+			near := append([]byte(own[:strings.LastIndex(own, " ")]), word(" %012x@n9:6379")...)
+			alone := append(append([]byte(nil), near[:strings.IndexByte(string(near), ' ')]...), word(" %012x@n9:6379 7@n8:6379")...)
+			switch mode {
+			case "read":
+				reply[2] = []any{near, alone}
+			case "count":
+				counts := []any{}
+				for range 2 * sets {
+					counts = append(counts, int64(1<<62))
+				}
+				reply[2] = counts
+			}
+		},
+		"identities": func(_ string, _ int, _ string, reply []any) { reply[0] = word("%012x") },
+		"words":      func(_ string, _ int, _ string, reply []any) { reply[0] = word("%012x@n1:6379 1@n2:6379") },
+		"much": func(mode string, _ int, _ string, reply []any) {
+			if reply[1] = word("%040x"); mode == "read" {
+				reply[2] = slices.Repeat([]any{bytes.Repeat([]byte("x@y "), 1<<14)}, 100)
+			}
+		},
+	} {
+		bubble(t, 5, func(t *testing.T, fl *fleet) {
+			a := fl.locker("a")
+			time.Sleep(2 * time.Minute)
+			own := fmt.Sprintf("%s", listsOn(fl.nodes[0])[0])
+			fl.nodes[0].Alter(func(c sim.Command) (any, bool, time.Duration) {
+				reply, _ := c.Reply.([]any)
+				if len(c.Args) < 4 || c.Args[3] != "redlock:lists" || len(reply) != 3 {
+					return nil, false, 0
+				}
+				keys, _ := strconv.Atoi(c.Args[2])
+				reply = slices.Clone(reply)
+				invent(c.Args[3+keys], keys-1, own, reply)
+				return reply, true, 0
+			})
+			asked := exchanged(fl)
+			for range 60 {
+				b := must(fl.open("b", []int{0, 1, 2, 3, 4}))(t)
+				for _, l := range []*Locker{a, b} {
+					succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock())
+				}
+				time.Sleep(10 * time.Second)
+				succeeds(t, b.mayLock())
+				succeeds(t, b.Close())
+			}
+			votes, others := asked("vote"), asked("ask")+asked("read")+asked("count")
+			between(t, votes, 0, 60*3*5, "%s: registrations of a client in ten minutes, and of sixty", what)
+			between(t, others, 0, 60*5*5, "%s: other questions", what)
+			if known := listsOn(fl.nodes[1]); len(known) > 1+5 {
+				t.Errorf("%s: an honest node knows %q", what, known)
+			}
 		})
 	}
 }

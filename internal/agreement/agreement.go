@@ -39,9 +39,9 @@ type Agreement struct {
 
 // disclosure is what one node was told and has said, lists aside.
 type disclosure struct {
-	ttl      int64     // the longest that the last handshake told; owned by Handshake and Connected
-	known    []string  // the settings in use, also this client's, as the node said last
-	labelled time.Time // when it last got the label
+	ttl      int64      // the longest that the last handshake told; owned by Handshake and Connected
+	known    []settings // those in use, also this client's, as the node said last
+	labelled time.Time  // when it last got the label
 }
 
 var settingsScript = lua.Load("settings")
@@ -67,7 +67,8 @@ func (a *Agreement) Connected(node int) {
 	if call, due := a.leaveLabel(node, 0); due {
 		a.conf.Conns[node].AskScript(call)
 	}
-	a.lists.vote(func(g *registry) quorum.Set { return g.connected(node) })
+	a.lists.tell(modeVote, func(g *registry) quorum.Set { return g.connected(node) })
+	a.lists.tell(modeCount, func(g *registry) quorum.Set { return g.recounts(quorum.Set(0).With(node), a.conf.Now()) })
 	if a.longest.Load() != a.nodes[node].ttl { // a call has begun since
 		a.conf.Conns[node].AskScript(a.tellSettings(node))
 	}
@@ -99,7 +100,7 @@ func (a *Agreement) UseTTL(ttl time.Duration) {
 	for i, conn := range a.conf.Conns {
 		conn.AskScript(a.tellSettings(i))
 	}
-	a.lists.vote(func(g *registry) quorum.Set { return g.prolong(ttl) })
+	a.lists.tell(modeVote, func(g *registry) quorum.Set { return g.prolong(ttl) })
 }
 
 // Open registers the client after its first attempts to connect, unless it is refused. It waits for the answers, for
@@ -141,13 +142,7 @@ func (a *Agreement) Disagreement(node int) (unsafe bool, text, remedy string) {
 	a.mu.Lock()
 	known := a.nodes[node].known
 	a.mu.Unlock()
-	var others []settings
-	for _, text := range known {
-		if s, ok := parseSettings(text); ok {
-			others = append(others, s)
-		}
-	}
-	return a.settings().compare(others)
+	return a.settings().compare(known)
 }
 
 func (a *Agreement) settings() settings {
@@ -165,13 +160,13 @@ func (a *Agreement) tellSettings(node int) redisconn.Call {
 		if err != nil {
 			return
 		}
-		known, err := redis.Strings(reply, nil)
+		texts, err := redis.Strings(reply, nil)
 		if _, refused := reply.(redis.Error); err != nil && !refused {
 			err = fmt.Errorf("script settings: %w", resp.Unexpected(reply))
 		}
 		a.conf.Heard(node, "script settings", err)
 		a.mu.Lock()
-		a.nodes[node].known = known
+		a.nodes[node].known = readSettings(texts)
 		a.mu.Unlock()
 	}
 	return redisconn.Call{Script: settingsScript, Args: []any{1, a.conf.Prefix + "settings", told}, Heard: heard}

@@ -83,26 +83,30 @@ func (x *exchange) holds() bool { return x.conf.Holds() || x.ticketsOut() }
 
 // due returns what to ask a node with a probe; "": nothing.
 func (x *exchange) due(node int) string {
-	var away quorum.Set
-	for i, conn := range x.conf.Conns {
-		if up, _ := conn.State(); !up {
-			away = away.With(i)
-		}
-	}
-	now := x.conf.Now()
+	away, now := x.conf.Electorate.All&^x.connected(), x.conf.Now()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.registry.doubtIDs(away, now)
 	return x.registry.due(node, now)
 }
 
-// vote registers with the nodes that due returns, which is called with mu held. It does not wait: what is asked of a
-// node after that comes after it.
-func (x *exchange) vote(due func(g *registry) quorum.Set) {
+// connected returns the nodes that are.
+func (x *exchange) connected() (nodes quorum.Set) {
+	for i, conn := range x.conf.Conns {
+		if up, _ := conn.State(); up {
+			nodes = nodes.With(i)
+		}
+	}
+	return nodes
+}
+
+// tell asks the nodes that due returns, which is called with mu held. It does not wait: what is asked of a node after
+// that comes after it.
+func (x *exchange) tell(mode string, due func(g *registry) quorum.Set) {
 	x.mu.Lock()
 	to := due(x.registry)
 	x.mu.Unlock()
-	x.send(modeVote, to)
+	x.send(mode, to)
 }
 
 // call returns the call that asks a node, or registers with it.
@@ -110,10 +114,14 @@ func (x *exchange) call(node int, mode string) redisconn.Call {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	text, args := x.registry.request(node, mode)
+	at, counted := &x.registry.at[node], []string(nil)
+	if mode == modeCount && at.used != nil {
+		counted = at.used.texts
+	}
 	call := redisconn.Call{Script: listsScript, Args: args, Heard: func(reply any, err error) {
-		x.heard(node, mode, text, reply, err)
+		x.heard(node, mode, text, counted, reply, err)
 	}}
-	if at := &x.registry.at[node]; mode == modeVote || mode == modeLeave {
+	if mode == modeVote || mode == modeLeave {
 		last := at.requests
 		call.Over = func() bool {
 			x.mu.Lock()
@@ -125,12 +133,13 @@ func (x *exchange) call(node int, mode string) redisconn.Call {
 }
 
 // heard notes a node's reply, or that there is none.
-func (x *exchange) heard(node int, mode, text string, reply any, failed error) {
+func (x *exchange) heard(node int, mode, text string, counted []string, reply any, failed error) {
 	said, err := readRegistration(reply, mode)
+	said.of = counted
 	if refusal, refused := reply.(redis.Error); refused {
 		err = x.conf.Explain(refusal, "evalsha")
 	}
-	g, now := x.registry, x.conf.Now()
+	g, now, up := x.registry, x.conf.Now(), x.connected()
 	x.mu.Lock()
 	at := &g.at[node]
 	if mode == modeRead {
@@ -150,24 +159,29 @@ func (x *exchange) heard(node int, mode, text string, reply any, failed error) {
 	if corrects {
 		x.correctSoon()
 	}
-	before := g.refusal.Load()
+	before, waited := g.refusal.Load(), g.waits
 	var leave, tell, read quorum.Set
-	if g.opened { // before that, open judges
+	if g.opened {
 		leave = g.judge(now, x.holds)
+	} else { // then open judges
+		g.noteClaims(now)
 	}
 	after := g.refusal.Load()
 	for i := range g.at {
-		if g.mayRegister() && (before != nil || lost.Has(i) && g.at[i].noted == "" && g.lapses(i, now)) {
+		lacks := (waited || lost.Has(i) && g.at[i].noted == "") && g.lapses(i, now)
+		if g.mayRegister() && (before != nil || lacks) {
 			tell = tell.With(i)
 		}
 	}
 	if at.unread() && !at.reading {
 		read = read.With(node)
 	}
+	count := g.recounts(up, now)
 	x.mu.Unlock()
 	x.send(modeLeave, leave)
 	x.send(modeRead, read)
 	x.send(modeVote, tell)
+	x.send(modeCount, count)
 	if (before == nil) != (after == nil) {
 		x.conf.Told(node)
 	}
@@ -176,7 +190,7 @@ func (x *exchange) heard(node int, mode, text string, reply any, failed error) {
 // correctSoon registers anew in a while. The caller holds mu.
 func (x *exchange) correctSoon() {
 	if in := correctAfter + chance.Duration(2*correctAfter); x.correction == nil {
-		x.correction = time.AfterFunc(in, func() { x.vote((*registry).correct) })
+		x.correction = time.AfterFunc(in, func() { x.tell(modeVote, (*registry).correct) })
 	} else {
 		x.correction.Reset(in)
 	}
@@ -237,9 +251,9 @@ func (x *exchange) open() {
 	x.learn(ctx, x.conf.Electorate.All)
 	g := x.registry
 	x.mu.Lock()
-	g.opened = true
 	g.describe()
 	g.judge(x.conf.Now(), x.holds)
+	g.opened = true
 	registers := g.mayRegister()
 	x.mu.Unlock()
 	if registers {
@@ -250,7 +264,7 @@ func (x *exchange) open() {
 
 // learn asks until it is known which lists are in use at each of the nodes that answers, or until ctx is done.
 func (x *exchange) learn(ctx context.Context, nodes quorum.Set) {
-	for range 3 { // the lists of a crowd may change all the while
+	for range 4 { // the lists of a crowd may change all the while
 		if ctx.Err() != nil || !x.askAll(ctx, nodes, x.registry.unknown) {
 			return
 		}

@@ -79,17 +79,17 @@ func parseNodeLists(text string) (l quorum.NodeLists, life time.Duration, ok boo
 		for word := range strings.FieldsSeq(part) {
 			id, addr, found := strings.Cut(word, "@")
 			id, stale := strings.CutPrefix(id, unmet)
-			if !found || id == "" && !stale || addr == "" {
+			if !found || id == "" && !stale || addr == "" || len(list) == quorum.MaxNodes {
 				return nil, registrationLives, false
 			}
 			list = append(list, quorum.ListedNode{ID: id, Addr: addrUnescaper.Replace(addr), Stale: stale && id != ""})
 		}
-		if len(list) == 0 || len(list) > quorum.MaxNodes {
+		if len(list) == 0 || len(l) == 2 {
 			return nil, registrationLives, false
 		}
 		l = append(l, list)
 	}
-	return l, life, len(l) == 1 || len(l) == 2
+	return l, life, l != nil
 }
 
 // usedLists are the lists of which a node says that they are in use. They are the same for everybody who knows the
@@ -97,6 +97,7 @@ func parseNodeLists(text string) (l quorum.NodeLists, life time.Duration, ok boo
 type usedLists struct {
 	digest string
 	texts  []string
+	sums   [][sha1.Size]byte  // by text
 	lists  []quorum.NodeLists // by text; nil: it comes from another version
 	lives  []time.Duration    // by text: for how long it counts after a client has confirmed it
 	clash  func() bool        // reports whether two of them conflict
@@ -109,6 +110,7 @@ type usedLists struct {
 type listsVerdict struct {
 	conflicts []int // by index: lists that conflict
 	doubtful  []int // by index: lists that conflict, too, unless a node has lost its data lately
+	same      []int // by index: the own lists
 }
 
 // judge compares the lists with a client's own ones. All Lockers of a process with the same lists ask the same, again
@@ -121,6 +123,9 @@ func (u *usedLists) judge(own *usedLists) listsVerdict {
 		return v
 	}
 	for i, l := range u.lists {
+		if l != nil && own.lists[0].Same(l) {
+			v.same = append(v.same, i)
+		}
 		switch {
 		case l == nil || own.lists[0].Exclude(l, false):
 		case own.lists[0].Exclude(l, true):
@@ -171,6 +176,7 @@ func (c *listsCache) read(texts []string) *usedLists {
 		digest: digest, texts: texts, lists: make([]quorum.NodeLists, len(texts)), lives: make([]time.Duration, len(texts)),
 	}
 	for i, text := range texts {
+		used.sums = append(used.sums, sha1.Sum([]byte(text))) //nolint:gosec // see digestOf
 		l, life, ok := parseNodeLists(text)
 		if used.lives[i] = life; ok {
 			used.lists[i] = l

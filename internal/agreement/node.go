@@ -1,7 +1,9 @@
 package agreement
 
 import (
+	"crypto/sha1" //nolint:gosec // see digestOf
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -21,6 +23,8 @@ const (
 // node is what one node said last of lists, and what it was told.
 type node struct {
 	id        string                   // the node's; "": not known
+	renames   int                      // how often that has become another one, without ten minutes in between
+	renamed   time.Time                // when it last has
 	stale     bool                     // it has been away since then: see quorum.ListedNode
 	candidate string                   // an id for a node that has none
 	member    string                   // in the node's set of clients: see connected
@@ -30,7 +34,12 @@ type node struct {
 	digest    string                   // of the lists in use there; "": none are
 	used      *usedLists               // those lists; nil: none are, or they have not been read
 	reading   bool                     // they are being read
+	counted   bool                     // what it said last was a count of those that have what is in use
+	recounted time.Time                // see recounts
 	counts    map[string]int           // clients by their lists, at the last count
+	ages      map[string]time.Duration // by their lists: for how long others have used them, at the last count
+	// doubts are lists that conflict unless a node has lost its data lately: when they were first heard of.
+	doubts    map[[sha1.Size]byte]time.Time
 	seen      map[string]time.Duration // by their lists: when clients that conflict were last seen, see seenWithin
 	heard     time.Time                // when it said this; zero: never
 	noted     string                   // the lists that it was told; "": none
@@ -67,22 +76,47 @@ func (at *node) forget(now time.Time) {
 	}
 }
 
-// count notes how many clients have the lists that the node was asked about.
-func (at *node) count(counts []int) {
-	at.counts = nil
-	if at.used == nil || len(counts) != len(at.used.texts) {
-		return // the lists have changed meanwhile
+// count notes how many clients have the lists that the node was asked about, and for how many ms there have been some,
+// if this is not the only one.
+func (at *node) count(of []string, counts []int) {
+	at.counts, at.ages = nil, nil
+	if len(counts) != 2*len(of) {
+		return
 	}
-	at.counts = make(map[string]int)
-	for i, text := range at.used.texts {
-		at.counts[text] = counts[i]
+	at.counts, at.ages = make(map[string]int), make(map[string]time.Duration)
+	for i, text := range of {
+		at.counts[text] = min(max(0, counts[i]), maxCount)
+		if counts[i] > 1 || counts[i] == 1 && text != at.noted {
+			at.ages[text] = time.Duration(min(max(0, counts[len(of)+i]), maxCount)) * time.Millisecond
+		}
 	}
+}
+
+// A node may say anything. What no node of ours would say is no answer, and a number counts up to a limit.
+const (
+	maxID    = 40       // the length of an identity, or of a digest
+	maxTexts = 1 << 17  // of all texts together: a hundred have 30 KiB where each has two lists of five nodes
+	maxCount = 10000000 // clients, or ms
+)
+
+// rename reports whether the node's word counts that it has another identity: five times, and then once a minute. Each
+// time this client registers anew, everywhere, and everybody else reads what it registered.
+func (at *node) rename(now time.Time) bool {
+	if now.Sub(at.renamed) >= 10*time.Minute {
+		at.renames = 0
+	}
+	if at.renames >= 5 && now.Sub(at.renamed) < time.Minute {
+		return false
+	}
+	at.renames, at.renamed = at.renames+1, now
+	return true
 }
 
 // registration is a node's reply about lists.
 type registration struct {
 	id, digest string
 	texts      []string // if they were read
+	of         []string // the texts to which counts belongs
 	counts     []int    // if they were counted
 }
 
@@ -96,13 +130,19 @@ func readRegistration(reply any, mode string) (r registration, err error) {
 		return r, resp.Unexpected(reply)
 	}
 	r.id, r.digest = said[0], said[1]
+	length := 0
 	switch mode {
 	case modeRead:
 		r.texts, err = redis.Strings(parts[2], nil)
+		for _, text := range r.texts {
+			length += len(text)
+		}
 	case modeCount:
 		r.counts, err = redis.Ints(parts[2], nil)
 	}
-	if err != nil {
+	// An identity becomes a word of this client's lists, which others read.
+	if err != nil || max(len(r.id), len(r.digest)) > maxID || strings.ContainsAny(r.id, "?@| \n\r") ||
+		len(r.texts) > maxTold || length > maxTexts {
 		return r, resp.Unexpected(reply)
 	}
 	return r, nil

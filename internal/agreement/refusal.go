@@ -1,6 +1,7 @@
 package agreement
 
 import (
+	"crypto/sha1" //nolint:gosec // see digestOf
 	"slices"
 	"time"
 
@@ -28,8 +29,7 @@ const (
 // judge decides anew whether this client is refused. It returns the nodes that must forget it if it is refused from now
 // on. holds reports whether it has holds, or tickets for some: these still count against others.
 func (g *registry) judge(now time.Time, holds func() bool) (leave quorum.Set) {
-	var confirmed, remembered quorum.Set
-	unread := false
+	var confirmed, remembered, unread quorum.Set
 	for i := range g.at {
 		at := &g.at[i]
 		if at.noted != "" && now.Sub(at.confirmed) < registrationLives { // whatever the text's life: who is away is late
@@ -40,19 +40,23 @@ func (g *registry) judge(now time.Time, holds func() bool) (leave quorum.Set) {
 				remembered = remembered.With(i)
 			}
 		}
-		unread = unread || at.unread() && now.Sub(at.heard) < registrationLives
+		if at.unread() && now.Sub(at.heard) < registrationLives {
+			unread = unread.With(i)
+		}
 	}
 	majority := g.electorate.Suffice(confirmed)
 	established := g.electorate.Suffice(remembered) && !g.clear.IsZero() && now.Sub(g.clear) >= establishedAfter
-	conflict, doubtful := g.conflict(now)
-	if !majority || !established && (conflict != nil || doubtful || unread) {
+	g.established = established
+	conflict, doubtful, open := g.conflict(now, unread)
+	g.waits = g.waits && !majority
+	if !majority || !established && (conflict != nil || doubtful || open != 0) {
 		g.clear = time.Time{}
 	} else if g.clear.IsZero() {
 		g.clear = now
 	}
 	switch {
 	case g.onlyLooks:
-	case conflict == nil && unread: // what is not known may be one
+	case conflict == nil && open != 0: // what is not known may be one
 	case conflict == nil, established: // whoever came later is refused
 		g.refusal.Store(nil)
 	default:
@@ -66,48 +70,204 @@ func (g *registry) judge(now time.Time, holds func() bool) (leave quorum.Set) {
 	return leave
 }
 
-// conflict returns the first conflict of this client's lists with others, or nil, and whether some may turn out to be
-// one.
-func (g *registry) conflict(now time.Time) (first *Conflict, doubtful bool) {
-	for i, addr := range g.addrs {
-		used := g.at[i].used
-		if used == nil {
-			continue
-		}
-		v := used.judge(g.own)
-		var theirs quorum.NodeLists
-		for _, l := range v.conflicts {
-			if theirs == nil && g.says(i, l, now) {
-				theirs = used.lists[l]
-			}
-		}
-		for _, l := range v.doubtful {
-			switch {
-			case !g.says(i, l, now):
-			case g.lasts(i, l):
-				theirs = used.lists[l]
-			default:
-				doubtful = true
-				g.doubt(used.texts[l], now)
-			}
-		}
-		if theirs != nil {
-			return &Conflict{addr, g.lists.Addresses(), theirs.Addresses(), g.lists.Apart(theirs)}, true
+// A claim is what a node says of lists that conflict with this client's. One node may say anything, so:
+//   - The lists must name the node, and clients that have them must have been seen: it is asked to count them.
+//   - Such a client must be able to work. It registers with a node before it asks that for a lock. So if too few nodes are
+//     left for a majority of its lists without those that do not know it, although they were asked later, there is none.
+//     Two clients that have registered never both find that: on each node the later one learns of the other
+//     (quorum.TestMajoritiesMeetExhaustively).
+//   - Lists that are in use at a majority of the other nodes, and were for so long that those clients work on in any case,
+//     are not refused: stopping one more client would only add to what a false claim does.
+//
+// What is left to one node: to refuse lists that nobody has used lately, by others of which it alone can know. It may be
+// right, as two lists may have just one node in common.
+
+// asksWithin is how long a claim is left open for the answers of nodes.
+const asksWithin = 2 * time.Second
+
+// asks reports whether a claim is left open. Before the client has opened, all have answered that will.
+func (g *registry) asks(text string, now time.Time) bool {
+	return g.opened && now.Sub(g.claims[text]) < asksWithin
+}
+
+// claimed returns the lists, by index, that are in use and conflict as the node says, and whether others may turn out
+// to do so.
+func (g *registry) claimed(node int, now time.Time) (claims []int, doubtful bool) {
+	at := &g.at[node]
+	if at.used == nil {
+		return nil, false
+	}
+	v := at.used.judge(g.own)
+	for _, l := range v.conflicts {
+		if g.says(node, l, now) {
+			claims = append(claims, l)
 		}
 	}
-	return nil, doubtful
+	for _, l := range v.doubtful {
+		switch {
+		case !g.says(node, l, now):
+		case g.lasts(node, l):
+			claims = append(claims, l)
+		default:
+			doubtful = true
+			at.doubt(at.used.sums[l], now)
+		}
+	}
+	return slices.DeleteFunc(claims, func(l int) bool { return !at.used.lists[l].Names(g.listed(node)) }), doubtful
+}
+
+// noteClaims notes since when there are which claims.
+func (g *registry) noteClaims(now time.Time) {
+	before := g.claims
+	g.claims = nil
+	for i := range g.at {
+		claims, _ := g.claimed(i, now)
+		for _, l := range claims {
+			if g.claims == nil {
+				g.claims = make(map[string]time.Time)
+			}
+			text, since := g.at[i].used.texts[l], now
+			if known, was := before[text]; was {
+				since = known
+			}
+			g.claims[text] = since
+		}
+	}
+}
+
+// asksAgain reports whether the node is to be asked, because there are claims, what it says of them, and which clients
+// it knows.
+func (g *registry) asksAgain(node int) bool {
+	at := &g.at[node]
+	if g.onlyLooks || g.established || g.claims == nil || at.heard.IsZero() || at.refused != nil || at.unread() {
+		return false
+	}
+	for _, since := range g.claims {
+		if at.heard.Before(since) {
+			return true
+		}
+	}
+	return !at.counted
+}
+
+// unknown returns what to ask a node to learn which lists are in use there, and whose claims count; "": that is known.
+func (g *registry) unknown(node int) string {
+	switch at := &g.at[node]; {
+	case at.heard.IsZero() && at.refused == nil:
+		return modeAsk
+	case at.unread():
+		return modeRead
+	case g.asksAgain(node):
+		return modeCount
+	default:
+		return ""
+	}
+}
+
+// recounts returns which of the nodes are to be asked again now: four times, and then once a second. One that has
+// another digest in each answer would be asked for ever.
+func (g *registry) recounts(of quorum.Set, now time.Time) (nodes quorum.Set) {
+	for i := range g.at {
+		if at := &g.at[i]; of.Has(i) && g.opened && g.asksAgain(i) && !at.recounted.After(now) {
+			if earliest := now.Add(-3 * time.Second); at.recounted.Before(earliest) {
+				at.recounted = earliest
+			}
+			at.recounted, nodes = at.recounted.Add(time.Second), nodes.With(i)
+		}
+	}
+	return nodes
+}
+
+// conflict returns the first claim that counts, or nil, and whether some lists may turn out to conflict. open are the
+// nodes of which it is not known what they say: those given, and those whose claims may turn out not to count.
+func (g *registry) conflict(now time.Time, unread quorum.Set) (first *Conflict, doubtful bool, open quorum.Set) {
+	g.noteClaims(now)
+	g.waits = false
+	var claims, doubts, standing quorum.Set
+	for i := range g.at {
+		at := &g.at[i]
+		list, doubted := g.claimed(i, now)
+		if doubted {
+			doubts = doubts.With(i)
+		}
+		for _, l := range list {
+			switch {
+			case at.counts[at.used.texts[l]] > 0:
+				claims = claims.With(i)
+			case !at.counted && now.Sub(at.heard) < registrationLives:
+				unread = unread.With(i)
+				g.waits = g.waits || g.asks(at.used.texts[l], now)
+			}
+		}
+	}
+	open = unread
+	for i, addr := range g.addrs {
+		if !claims.Has(i) {
+			continue
+		}
+		at := &g.at[i]
+		list, _ := g.claimed(i, now)
+		for _, l := range list {
+			theirs, text := at.used.lists[l], at.used.texts[l]
+			if at.counts[text] == 0 {
+				continue
+			}
+			var deny, may []quorum.ListedNode // say that they do not know the lists, or may say so
+			for j := range g.at {
+				switch at := &g.at[j]; {
+				case (claims | doubts | unread).Has(j) || now.Sub(at.heard) >= registrationLives:
+				case !at.heard.Before(g.claims[text]):
+					deny = append(deny, g.listed(j))
+				case g.asks(text, now):
+					may = append(may, g.listed(j))
+				}
+			}
+			switch {
+			case !theirs.MayWork(deny):
+			case !theirs.MayWork(append(deny, may...)):
+				open, g.waits = open.With(i), true
+			default:
+				if standing = standing.With(i); first == nil {
+					first = &Conflict{addr, g.lists.Addresses(), theirs.Addresses(), g.lists.Apart(theirs)}
+				}
+			}
+		}
+	}
+	if open|standing != 0 && g.inUse(g.electorate.All&^(open|standing), now) {
+		g.waits = false
+		return nil, doubts != 0, 0
+	}
+	return first, doubts != 0, open
+}
+
+// inUse reports whether others use this client's lists, for longer than one of them that has crashed would count, as a
+// majority says that consists of nodes from a set.
+func (g *registry) inUse(among quorum.Set, now time.Time) bool {
+	var in quorum.Set
+	for i := range g.at {
+		at := &g.at[i]
+		if !among.Has(i) || at.used == nil || now.Sub(at.heard) >= registrationLives {
+			continue
+		}
+		for _, l := range at.used.judge(g.own).same {
+			if at.ages[at.used.texts[l]] >= at.used.lives[l]+establishedAfter {
+				in = in.With(i)
+			}
+		}
+	}
+	return g.electorate.Suffice(in)
 }
 
 // doubt notes lists that conflict unless a node has lost its data lately. They are not forgotten when they are out of
 // use, since short-lived clients use them now and then.
-func (g *registry) doubt(text string, now time.Time) {
-	if !g.doubts[text].IsZero() {
+func (at *node) doubt(sum [sha1.Size]byte, now time.Time) {
+	if !at.doubts[sum].IsZero() {
 		return
 	}
-	if g.doubts == nil || len(g.doubts) >= maxDoubts {
-		g.doubts = make(map[string]time.Time)
+	if at.doubts == nil || len(at.doubts) >= maxDoubts {
+		at.doubts = make(map[[sha1.Size]byte]time.Time)
 	}
-	g.doubts[text] = now
+	at.doubts[sum] = now
 }
 
 // maxDoubts is how many lists are remembered: more than a node tells.
@@ -117,7 +277,7 @@ const maxDoubts = 200
 // depends on their life, for the client that confirmed them may have crashed.
 func (g *registry) lasts(node, index int) bool {
 	at := &g.at[node]
-	since := g.doubts[at.used.texts[index]]
+	since := at.doubts[at.used.sums[index]]
 	return !since.IsZero() && at.heard.Sub(since) >= at.used.lives[index]+restartExplains
 }
 
@@ -132,7 +292,8 @@ func (g *registry) says(node, index int, now time.Time) bool {
 func (g *registry) conflicting(node int) (list []int) {
 	if used := g.at[node].used; used != nil {
 		for i, l := range used.lists {
-			if l != nil && !g.lists.Exclude(l, !g.lasts(node, i)) {
+			clients, counted := g.at[node].counts[used.texts[i]]
+			if l != nil && (clients > 0 || !counted) && !g.lists.Exclude(l, !g.lasts(node, i)) {
 				list = append(list, i)
 			}
 		}

@@ -14,11 +14,8 @@ func TestWhoIsRefused(t *testing.T) {
 	for at, cells := range cases.Rows(t, "testdata/refusal.txt", 4) {
 		nodes, seconds := strings.Fields(cells[0]), cases.Must(strconv.Atoi(cells[1]))(t)
 		outcome, settled := cells[2], cells[3]
-		if len(nodes) != 3 {
-			t.Fatalf("%s: %d nodes, want 3", at, len(nodes))
-		}
 		for _, before := range []*Conflict{nil, {}} {
-			g, now := newRegistry("", false, 0, quorum.OneList(3), []string{"a", "b", "c"}), time.Now()
+			g, now := newRegistry("", false, 0, quorum.OneList(len(nodes)), strings.Fields("a b c d e")[:len(nodes)]), time.Now()
 			for i := range g.at {
 				g.at[i].id = strconv.Itoa(i + 1)
 			}
@@ -54,16 +51,35 @@ func (g *registry) hears(node int, word string, now time.Time) bool {
 	seconds, _ := strconv.Atoi(ago)
 	at := &g.at[node]
 	at.heard = now.Add(-time.Duration(seconds) * time.Second)
+	own := g.own.texts[0]
+	near := own[:len(own)-3] + "7@x"
 	var texts []string
+	at.counts, at.ages = map[string]int{}, map[string]time.Duration{}
 	for part := range strings.SplitSeq(what, "+") {
+		clients := 1
 		switch part {
 		case "new":
+			continue
 		case "told", "emptied":
-			if texts, at.noted, at.confirmed = append(texts, g.own.texts[0]), g.own.texts[0], at.heard; part == "emptied" {
+			if texts, at.noted, at.confirmed = append(texts, own), own, at.heard; part == "emptied" {
 				at.forgot = now.Add(-10 * time.Second)
 			}
+		case "used", "young":
+			texts = append(texts, own)
+			if at.ages[own] = registrationLives + establishedAfter; part == "young" {
+				at.ages[own]--
+			}
 		case "other":
-			texts = append(texts, "4@x 5@y 6@z")
+			texts = append(texts, at.id+"@"+g.addrs[node]+" 8@y 9@z")
+		case "near":
+			texts = append(texts, near)
+		case "ghost":
+			texts, clients, at.counted = append(texts, near), 0, true
+		case "uncounted":
+			texts = append(texts, near)
+			continue
+		case "elsewhere":
+			texts = append(texts, "7@x 8@y 9@z")
 		case "doubt":
 			texts = append(texts, "7@a 2@b 3@c")
 		case "unread":
@@ -72,6 +88,7 @@ func (g *registry) hears(node int, word string, now time.Time) bool {
 		default:
 			return false
 		}
+		at.counts[texts[len(texts)-1]] = clients
 	}
 	if texts != nil {
 		at.used = knownLists.read(texts)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -40,8 +41,11 @@ type registry struct {
 	opened     bool      // New has seen what the nodes said, so the client may register, unless it is refused
 	clear      time.Time // since when a majority of each list has the registration, and no conflict is known; or zero
 	closed     bool
-	doubts     map[string]time.Time // lists that conflict unless a node has lost its data lately: when first heard of
-	correcting bool                 // the client will soon register anew
+	correcting bool // the client will soon register anew
+
+	claims      map[string]time.Time // lists of which some node says that they are in use and conflict: since when
+	waits       bool                 // a newcomer may be about to be refused, and should not alarm others
+	established bool                 // whoever else conflicts came later
 }
 
 func newRegistry(prefix string, onlyLooks bool, ttl time.Duration, e *quorum.Electorate, addrs []string) *registry {
@@ -68,9 +72,9 @@ func (g *registry) describe() {
 	g.lists = nil
 	for at := 0; g.electorate.List(at) != 0; at++ {
 		var list []quorum.ListedNode
-		for i, addr := range g.addrs {
+		for i := range g.addrs {
 			if g.electorate.List(at).Has(i) {
-				list = append(list, quorum.ListedNode{ID: g.at[i].id, Addr: addr, Stale: g.at[i].stale})
+				list = append(list, g.listed(i))
 			}
 		}
 		g.lists = append(g.lists, list)
@@ -79,6 +83,10 @@ func (g *registry) describe() {
 	for i := range g.at {
 		g.at[i].used = g.find(g.at[i].digest, g.at[i].used)
 	}
+}
+
+func (g *registry) listed(node int) quorum.ListedNode {
+	return quorum.ListedNode{ID: g.at[node].id, Addr: g.addrs[node], Stale: g.at[node].stale}
 }
 
 // lives returns for how long a node is to keep the registration, unless it is confirmed: for longer than any hold that
@@ -160,21 +168,9 @@ func (g *registry) due(node int, now time.Time) string {
 	}
 }
 
-// unknown returns what to ask a node to learn which lists are in use there; "": that is known.
-func (g *registry) unknown(node int) string {
-	switch at := &g.at[node]; {
-	case at.heard.IsZero() && at.refused == nil:
-		return modeAsk
-	case at.unread():
-		return modeRead
-	default:
-		return ""
-	}
-}
-
 // mayRegister reports whether the client may tell the nodes its lists.
 func (g *registry) mayRegister() bool {
-	return !g.onlyLooks && g.opened && !g.closed && g.refusal.Load() == nil
+	return !g.onlyLooks && g.opened && !g.closed && !g.waits && g.refusal.Load() == nil
 }
 
 // lapses reports whether a node should be told the lists again.
@@ -257,7 +253,7 @@ func (g *registry) note(
 			g.at[i].used = g.find(g.at[i].digest, g.at[i].used)
 		}
 	case modeCount:
-		at.count(said.counts)
+		at.count(said.of, said.counts)
 	}
 	lost = lost.With(node)
 	for i := range g.at {
@@ -267,6 +263,7 @@ func (g *registry) note(
 			lost = lost.With(i)
 		}
 	}
+	at.counted = mode == modeCount && (at.digest == "" || at.used != nil && slices.Equal(at.used.texts, said.of))
 	return lost, corrects
 }
 
@@ -278,6 +275,9 @@ func (g *registry) learn(node int, id string, now time.Time) bool {
 		return false
 	}
 	if at.id != "" && at.id != id {
+		if !at.rename(now) {
+			return false
+		}
 		at.forget(now)
 	}
 	at.id, at.stale = id, false

@@ -38,6 +38,16 @@ func parseSettings(text string) (s settings, ok bool) {
 	return settings{time.Duration(guard) * ms, time.Duration(retention) * ms, time.Duration(ttl) * ms}, true
 }
 
+// readSettings reads what a node told, which may be anything: a hundred at most, as the script does.
+func readSettings(texts []string) (known []settings) {
+	for _, text := range texts[:min(len(texts), maxTold)] {
+		if s, ok := parseSettings(text); ok {
+			known = append(known, s)
+		}
+	}
+	return known
+}
+
 // compare describes how the settings of others differ from s, which is how this client is set. unsafe: two can hold one
 // lock.
 //
@@ -84,11 +94,15 @@ func (s settings) compare(others []settings) (unsafe bool, text, remedy string) 
 	return unsafe, text, remedy
 }
 
-// listed lists durations, the shortest first, each once, after the words of. Zero is called none.
+// listed lists durations, the shortest first, each once, after the words of. Zero is called none. After five it ends.
 func listed(of, none string, list []time.Duration) string {
 	slices.Sort(list)
 	var words []string
-	for _, d := range slices.Compact(list) {
+	for i, d := range slices.Compact(list) {
+		if i == 5 {
+			words = append(words, "more")
+			break
+		}
 		if d == 0 {
 			words = append(words, none)
 			continue

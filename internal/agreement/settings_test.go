@@ -1,6 +1,7 @@
 package agreement
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,9 @@ func TestCompareSettings(t *testing.T) {
 }
 
 func TestParseSettings(t *testing.T) {
+	if got := readSettings(slices.Repeat([]string{settings{}.String(), "guard"}, 1000)); len(got) != maxTold/2 {
+		t.Errorf("got %d settings of two thousand, want %d", len(got), maxTold/2)
+	}
 	for _, s := range []settings{{}, {30 * time.Second, time.Minute, 10 * time.Second}, {ms, 2 * ms, 3 * ms}} {
 		if got, ok := parseSettings(s.String()); !ok || got != s {
 			t.Errorf("%v: got %v", s, got)

@@ -1,10 +1,12 @@
 -- lists: note with which lists of nodes a client votes, and tell by a digest which ones are in use: a client reads them
 -- only where it does not know the digest. Lists that were confirmed within the last 15 s are not written again: of a
--- thousand clients that agree, one writes. No call walks over the clients, nor over the lists unless these have changed.
+-- thousand clients that agree, one writes. No call walks over the clients, nor over the lists unless these have changed:
+-- then over a hundred at most.
 -- KEYS[1] the sorted set of lists: a member and when a client last confirmed it, in ms by the node's clock, or later
 -- where it is to live for more than a minute; the node's identity, a member with the score 0; and the digest of the
 -- others, with the score -1
--- KEYS[2] the sorted set of the clients that have ARGV[3]: a member, likewise   KEYS[3] of those that have ARGV[5]
+-- KEYS[2] the sorted set of the clients that have ARGV[3]: a member, likewise; and 'since', with the score -t: from t on
+-- these lists were always in use   KEYS[3] of those that have ARGV[5]
 -- ARGV[1] 'ask' · 'read': ask, and read the lists · 'vote': note the client · 'leave': forget it · 'count': ask, and
 -- count the clients in each of the sets from KEYS[2] on   ARGV[2] an identity for a node that has none, or ''
 -- ARGV[3] the client's lists   ARGV[4] its member of the clients   ARGV[5] what its lists were before, or ''
@@ -12,7 +14,8 @@
 -- It is the same for all that have ARGV[3]
 -- ARGV[7] 'vote', 'leave': a former member of the client, which goes; there may be more of them
 -- Reply: {the node's identity or '', the digest or '': none are in use, {'read': the lists that were confirmed within
--- the last minute, a hundred at most; 'count': the numbers of clients}}
+-- the last minute, a hundred at most; 'count': the numbers of clients, set by set, and behind these for how many ms
+-- their lists have been in use, 0: not known}}
 -- Bound: a hundred lists, and the members that the caller names.
 local call, time, minute, hour = redis.call, redis.call('TIME'), 60000, 3600000
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -40,7 +43,10 @@ if mode == 'vote' then
   if not confirmed then
     prune(lists)
     prune(KEYS[2])
-    call('ZADD', lists, at(now + more), own)
+    if call('ZADD', lists, at(now + more), own) == 1 then
+      local since = KEYS[3] and call('ZSCORE', KEYS[3], 'since') -- other words for the same lists
+      call('ZADD', KEYS[2], since or at(-now), 'since')
+    end
     keep(lists)
     changed = true -- or another version of this script has added some
   end
@@ -52,6 +58,7 @@ end
 local function leave(clients, had)
   call('ZREM', clients, ARGV[4])
   if call('ZCOUNT', clients, at(now - minute), at(now + hour)) == 0 then
+    call('ZREM', clients, 'since')
     changed = call('ZREM', lists, had) > 0 or changed
   end
 end
@@ -62,7 +69,7 @@ end
 if ARGV[5] ~= '' then leave(KEYS[3], ARGV[5]) end
 if mode == 'leave' then leave(KEYS[2], own) end
 local identity, digest
-local said = call('ZRANGE', lists, -1, 0, 'BYSCORE', 'LIMIT', 0, 100, 'WITHSCORES')
+local said = call('ZRANGE', lists, -1, 0, 'BYSCORE', 'LIMIT', 0, 10, 'WITHSCORES')
 for i = 1, #said, 2 do
   if said[i + 1] == '0' then identity = identity or said[i] else digest = said[i] end
 end
@@ -83,7 +90,10 @@ if changed or mode == 'read' or not digest and call('ZCOUNT', lists, '(0', '+inf
   end
 end
 if mode == 'count' then
-  for i = 2, #KEYS do live[i - 1] = call('ZCOUNT', KEYS[i], at(now - minute), at(now + hour)) end
+  for i = 2, #KEYS do
+    live[i - 1] = call('ZCOUNT', KEYS[i], at(now - minute), at(now + hour))
+    live[#KEYS + i - 2] = now + (call('ZSCORE', KEYS[i], 'since') or -now)
+  end
 elseif mode ~= 'read' then
   live = {}
 end

@@ -43,6 +43,34 @@ func (l NodeLists) Exclude(other NodeLists, lately bool) bool {
 	return false
 }
 
+// Same reports whether two clients have the same lists, in whatever words.
+func (l NodeLists) Same(other NodeLists) bool {
+	return slices.EqualFunc(l, other, func(ours, theirs []ListedNode) bool {
+		return len(ours) == len(theirs) && common(ours, theirs, false) == len(ours)
+	})
+}
+
+// Names reports whether a node may be in some list: clients may know it by other addresses, or have yet to meet it.
+func (l NodeLists) Names(n ListedNode) bool {
+	return slices.ContainsFunc(slices.Concat(l...), func(m ListedNode) bool {
+		return n.ID == m.ID || n.Addr == m.Addr || !n.Met() || !m.Met()
+	})
+}
+
+// MayWork reports whether a client with these lists can have a majority of each without some nodes. Those that may be
+// others are counted among those that it can have.
+func (l NodeLists) MayWork(without []ListedNode) bool {
+	return !slices.ContainsFunc(l, func(list []ListedNode) bool {
+		list, without := slices.Clone(list), slices.Clone(without)
+		return len(list)-pair(list, without, sameNode) < Majority(len(list))
+	})
+}
+
+// sameNode reports whether two entries are one node, as far as that is known.
+func sameNode(n, m ListedNode) bool {
+	return n.ID == m.ID && m.ID != "" || n.Addr == m.Addr && (!n.Met() || !m.Met())
+}
+
 // Apart returns the addresses that lead to different nodes: each client knows the id of its own.
 func (l NodeLists) Apart(other NodeLists) (addrs []string) {
 	theirs := slices.Concat(other...)

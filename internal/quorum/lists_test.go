@@ -10,7 +10,8 @@ import (
 	"github.com/quorumlock/redlock/internal/cases"
 )
 
-// For all pairs of lists of up to five of seven nodes, majoritiesMeet says what trying all majorities finds.
+// For all pairs of lists of up to five of seven nodes, majoritiesMeet says what trying all majorities finds. If some do
+// not meet, one client can work without those nodes on which the other was first, or the other without the rest.
 func TestMajoritiesMeetExhaustively(t *testing.T) {
 	majorities := make(map[Set][]Set)
 	for list := Set(1); list < 1<<7; list++ {
@@ -22,6 +23,14 @@ func TestMajoritiesMeetExhaustively(t *testing.T) {
 				majorities[list] = append(majorities[list], sub)
 			}
 		}
+	}
+	listed := func(s Set) (list []ListedNode) {
+		for i := range 7 {
+			if s.Has(i) {
+				list = append(list, ListedNode{ID: strconv.Itoa(i)})
+			}
+		}
+		return list
 	}
 	pairs := 0
 	for a, ofA := range majorities {
@@ -35,6 +44,15 @@ func TestMajoritiesMeetExhaustively(t *testing.T) {
 			pairs++
 			if got := majoritiesMeet(a.Size(), b.Size(), bits.OnesCount32(uint32(a&b))); got != want {
 				t.Fatalf("%b and %b: got %t, want %t", a, b, got, want)
+			}
+			// At each node one of two clients is first, and does not learn there of the other.
+			for first := a & b; !want && a < b; first = (first - 1) & (a & b) {
+				if !(NodeLists{listed(b)}).MayWork(listed(first)) && !(NodeLists{listed(a)}).MayWork(listed(a&b&^first)) {
+					t.Fatalf("%b, first on %b, and %b: each finds that the other cannot work", a, first, b)
+				}
+				if first == 0 {
+					break
+				}
 			}
 		}
 	}

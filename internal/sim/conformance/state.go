@@ -71,10 +71,11 @@ func valueOf(conn Conn, key string) (string, error) {
 	return "", fmt.Errorf("%v is no type that state can write", typ)
 }
 
-// relative rewrites the scores that are times.
+// relative rewrites the scores that are times, or times with a minus sign.
 func relative(conn Conn, v []string) error {
 	for i := 1; i < len(v); i += 2 {
-		score, err := strconv.ParseFloat(v[i], 64)
+		text, minus := strings.CutPrefix(v[i], "-")
+		score, err := strconv.ParseFloat(text, 64)
 		if err != nil || score < 1e12 || score >= 1e13 {
 			continue
 		}
@@ -83,6 +84,9 @@ func relative(conn Conn, v []string) error {
 			return err
 		}
 		v[i] = seconds(int64(score) - now)
+		if minus {
+			v[i] = "-" + v[i]
+		}
 	}
 	return nil
 }
