@@ -257,8 +257,10 @@ func (g *registry) note(
 	}
 	lost = lost.With(node)
 	for i := range g.at {
-		// What a node says in answer to a registration never leads to another: that might go on for ever.
-		if at := &g.at[i]; at.lacks(at.noted) && !(i == node && mode == modeVote) {
+		// What a node says in answer to a registration never leads to another, nor does what it says within a second of the
+		// last time: that might go on for ever.
+		at := &g.at[i]
+		if at.lacks(at.noted) && !(i == node && mode == modeVote) && now.Sub(at.forgot) >= time.Second {
 			at.forget(now)
 			lost = lost.With(i)
 		}

@@ -64,7 +64,7 @@ func (c *client) handle(args []string, flush bool) bool {
 	}
 	reply := n.execute(c, args)
 	if n.alter != nil {
-		instead, other, late := n.alter(Command{Node: n.addr, Args: args})
+		instead, other, late := n.alter(Command{Node: n.addr, Args: args, Reply: reply})
 		if other {
 			reply = instead
 		}
