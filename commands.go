@@ -49,7 +49,7 @@ var (
 	acquireAll     = script(command{read: readAcquire}, rowForAll(3), "revoked", "label", "watchers", "acquire_all")
 	enqueue        = script(command{read: readAcquire, reader: read}, rows(4), queueing("enqueue")...)
 
-	read        = script(command{read: readAcquire}, rows(3), queueing("read")...)
+	read        = script(command{read: readShared}, rows(3), queueing("read")...)
 	keepReading = urgent(command{read: readExtend, trust: guard.TrustOurs}, rows(2), "revoked", "readers", "keep_reading")
 	stopReading = undo(command{read: readRelease}, rows(2), "readers", "queue", "watchers", "stop_reading")
 )
@@ -422,6 +422,14 @@ func readAcquire(reply any) quorum.Answer {
 				a.Err = errNoTTL
 			}
 		}
+		return a
+	}
+	return badReply
+}
+
+// readShared reads the reply to a reader, who has no token that a larger one could be known beside.
+func readShared(reply any) quorum.Answer {
+	if a := readAcquire(reply); a.Vote != quorum.Outbid {
 		return a
 	}
 	return badReply

@@ -248,7 +248,8 @@ func (o *oddReplies) alter(c sim.Command) (reply any, other bool, late time.Dura
 	return likeRedis(reply), true, 0
 }
 
-// likeRedis makes a reply of JSON: a text that begins with a plus is a status, and another one is long.
+// likeRedis makes a reply of JSON: a text that begins with a plus is a status, one behind a # as it is, and another one
+// is long.
 func likeRedis(v any) any {
 	switch v := v.(type) {
 	case float64:
@@ -260,6 +261,9 @@ func likeRedis(v any) any {
 	case string:
 		if status, is := strings.CutPrefix(v, "+"); is {
 			return sim.Status(status)
+		}
+		if text, is := strings.CutPrefix(v, "#"); is {
+			return text
 		}
 		return strings.Repeat(v+" ", 100*min(len(v), 1))
 	}
