@@ -38,8 +38,11 @@ var (
 	acquirePlain = &command{form: setForm, read: readSet, reader: read}
 	acquire      = script(command{read: readAcquire}, columns,
 		"revoked", "usual", "label", "readers", "queue", "join", "watchers", "acquire")
-	raise  = script(command{read: readAcquire}, rows(3), "raise")
-	extend = urgent(command{read: readExtend, trust: guard.TrustOurs, reader: keepReading}, rowsThenValues,
+	raise = script(command{read: readAcquire}, rows(3), "raise")
+	// A node that has told its token once knows no larger one when it is asked to accept a larger one: while the lock is
+	// ours, nobody else's is accepted. The nearest node could have each attempt raise its token without end.
+	lastRaise = &command{Command: raise.Command, read: readLastRaise}
+	extend    = urgent(command{read: readExtend, trust: guard.TrustOurs, reader: keepReading}, rowsThenValues,
 		"revoked", "watchers", "value", "extend")
 	release = undo(command{read: readRelease, reader: stopReading}, toRelease,
 		"free", "readers", "queue", "watchers", "value", "release")
@@ -435,6 +438,14 @@ func readShared(reply any) quorum.Answer {
 	return badReply
 }
 
+func readLastRaise(reply any) quorum.Answer {
+	a := readAcquire(reply)
+	if a.Vote == quorum.Outbid {
+		return quorum.Answer{Vote: quorum.Failed, Err: errOutbidAgain}
+	}
+	return a
+}
+
 // endsWithAhead reports whether the rest of a granting entry is how many waiters are ahead, or nothing.
 func endsWithAhead(rest []any) bool {
 	if len(rest) == 0 {
@@ -486,8 +497,9 @@ func readRelease(reply any) quorum.Answer {
 }
 
 var (
-	errNoLock = errors.New("the key is not a string, so it is not a lock")
-	errNoTTL  = errors.New("the key has no TTL: it was not set by a lock and does not expire")
+	errNoLock      = errors.New("the key is not a string, so it is not a lock")
+	errOutbidAgain = errors.New("it knows a larger token than it told a moment before")
+	errNoTTL       = errors.New("the key has no TTL: it was not set by a lock and does not expire")
 	// errRevoked is also a waiter's cue to draw another owner.
 	errRevoked = errors.New("an administrator has taken it from this owner: see ForceUnlock")
 )

@@ -17,7 +17,11 @@ func (l *Locker) raiseToken(ctx context.Context, h *hold, r *round, votes quorum
 			highest = max(highest, votes.Answer(i).Token)
 		}
 	}
-	raised, err := l.askToRaise(h, highest, h.tenure.asked&^r.refusers(votes))
+	how := raise
+	if r.command == raise { // on a connection that broke, a node may have been asked twice
+		how = lastRaise
+	}
+	raised, err := l.askToRaiseBy(how, h, highest, h.tenure.asked&^r.refusers(votes))
 	if err != nil {
 		return r, votes, err
 	}
@@ -34,6 +38,10 @@ func (l *Locker) raiseToken(ctx context.Context, h *hold, r *round, votes quorum
 
 // askToRaise sends the nodes a token above highest, the highest that they know.
 func (l *Locker) askToRaise(h *hold, highest int64, to quorum.Set) (*round, error) {
+	return l.askToRaiseBy(lastRaise, h, highest, to)
+}
+
+func (l *Locker) askToRaiseBy(how *command, h *hold, highest int64, to quorum.Set) (*round, error) {
 	now := l.opts.clock.now()
 	if l.tokens.TooFarAhead(highest, l.tokens.micros(now)) { // it is our own: see judgeToken
 		return nil, l.tokens.tooFarAhead("knows a token of this name", highest, now)
@@ -45,7 +53,7 @@ func (l *Locker) askToRaise(h *hold, highest int64, to quorum.Set) (*round, erro
 		h.token = max(h.token, l.tokens.propose(now))
 	}
 	l.tokens.Observe(highest)
-	r := l.askFor(raise, h)
+	r := l.askFor(how, h)
 	r.send(l.nodes, to, now.local)
 	return r, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -521,4 +522,30 @@ func TestTokensThatHaveComeToAnEndAreFound(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock())
 	})
+}
+
+// The node that answers first, and always knows a token that is a little larger, stops nobody.
+func TestTheNearestNodeDoesNotRaiseTokensForEver(t *testing.T) {
+	for _, nodes := range []int{3, 5} {
+		bubble(t, nodes, func(t *testing.T, fl *fleet) {
+			l, near := fl.locker("a"), 10*time.Microsecond
+			fl.net.SetDelay(sim.Link{Node: fl.nodes[0].Addr()}, sim.Both, sim.Delay{Min: near, Max: near + 1})
+			fl.nodes[0].Alter(func(c sim.Command) (any, bool, time.Duration) {
+				for _, arg := range c.Args {
+					if proposed, err := strconv.ParseInt(arg, 10, 64); err == nil && slices.Contains(c.Args, "job") && len(arg) == 16 {
+						return []any{[]any{int64(2), strconv.FormatInt(proposed+1, 10)}}, true, 0
+					}
+				}
+				return nil, false, 0
+			})
+			succeeds(t, must(l.TryLock(t.Context(), "job"))(t).Unlock(), fmt.Sprint(nodes, " nodes"))
+			held := must(l.TryLock(t.Context(), "job"))(t)
+			time.AfterFunc(time.Second, func() { _ = held.Unlock() })
+			waited := must(l.Lock(t.Context(), "job", WithMaxWait(5*time.Second)))(t)
+			succeeds(t, waited.Unlock(), fmt.Sprint(nodes, " nodes, waited for"))
+			if sent := fl.nodes[1].Calls("evalsha"); sent > 60 {
+				t.Errorf("%d nodes: %d scripts", nodes, sent)
+			}
+		})
+	}
 }
