@@ -17,14 +17,19 @@ type Assume struct {
 	// Emptied: when a node lost its data under live connections, which nobody notices at once. It was out of the vote for
 	// no time at all, so that nothing orders two attempts on either side of that moment but their ideas of the time.
 	Emptied []time.Time
+	// Excuse reports whether two holds need not be in order; nil: all must.
+	Excuse func(a, b *Hold) bool
 }
 
 // apart is how far two attempts can be from each other and still be in the wrong order where a node was emptied: as old
 // as a waiter's token, or a Locker's measurement of the nodes' clocks, may become, and what clocks may disagree by.
 const apart = 16 * time.Second
 
-// excuses reports whether a node was emptied between two holds.
+// excuses reports whether a node was emptied between two holds, or they are excused otherwise.
 func (a *Assume) excuses(earlier, later *Hold) bool {
+	if a.Excuse != nil && a.Excuse(earlier, later) {
+		return true
+	}
 	return later.Granted.Sub(earlier.Granted) < apart && slices.ContainsFunc(a.Emptied, func(at time.Time) bool {
 		return !earlier.Start.After(at) && !later.Granted.Before(at)
 	})
@@ -50,7 +55,7 @@ func (h *History) Check(assume Assume) []Violation {
 		}
 		holds = slices.DeleteFunc(holds, func(h *Hold) bool { return h.Reads }) // which have no tokens
 		if !assume.Unfenced {
-			found = append(found, repeated(holds)...)
+			found = append(found, assume.repeated(holds)...)
 			found = append(found, assume.disorder(holds, "was granted before this one was asked for",
 				func(h *Hold) time.Time { return h.Granted }, func(h *Hold) time.Time { return h.Start })...)
 			if assume.Clocks {
@@ -89,12 +94,12 @@ func overlaps(holds []*Hold) []Violation { // sorted by Granted
 }
 
 // repeated finds tokens that were given twice.
-func repeated(holds []*Hold) []Violation {
+func (a *Assume) repeated(holds []*Hold) []Violation {
 	sorted := slices.Clone(holds)
-	slices.SortStableFunc(sorted, func(a, b *Hold) int { return cmp.Compare(a.Token, b.Token) })
+	slices.SortStableFunc(sorted, func(h, k *Hold) int { return cmp.Compare(h.Token, k.Token) })
 	var found []Violation
 	for i := 1; i < len(sorted); i++ {
-		if sorted[i].Token == sorted[i-1].Token {
+		if sorted[i].Token == sorted[i-1].Token && !(a.Excuse != nil && a.Excuse(sorted[i-1], sorted[i])) {
 			found = append(found, Violation{"uniqueness", fmt.Sprintf("%s\n\tsame token as: %s", sorted[i], sorted[i-1])})
 		}
 	}

@@ -62,6 +62,9 @@ func (c *client) handle(args []string, flush bool) bool {
 	if c.gone {
 		return false
 	}
+	if n.liar != nil {
+		return c.lied(args, flush)
+	}
 	reply := n.execute(c, args)
 	if n.alter != nil {
 		instead, other, late := n.alter(Command{Node: n.addr, Args: args, Reply: reply})
@@ -72,6 +75,15 @@ func (c *client) handle(args []string, flush bool) bool {
 			return false
 		}
 	}
+	c.answer(reply)
+	if flush {
+		c.flush()
+	}
+	return true
+}
+
+// answer appends a reply, or several, to the pending ones.
+func (c *client) answer(reply any) {
 	if many, ok := reply.(replies); ok {
 		for _, r := range many {
 			c.append(pushed(r.([]any)))
@@ -79,10 +91,6 @@ func (c *client) handle(args []string, flush bool) bool {
 	} else {
 		c.append(reply)
 	}
-	if flush {
-		c.flush()
-	}
-	return true
 }
 
 // wait lets others have the node for a while, once what is pending is written. False: the connection has ended.

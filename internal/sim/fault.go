@@ -66,6 +66,16 @@ func (nw *Network) Calm() {
 // Open returns how many connections of the link are open.
 func (nw *Network) Open(link Link) int { return len(nw.open(link)) }
 
+// Kept returns how many connections of the link their clients have not left.
+func (nw *Network) Kept(link Link) (n int) {
+	for _, w := range nw.open(link) {
+		if !w.client.isClosed() {
+			n++
+		}
+	}
+	return n
+}
+
 func (nw *Network) open(link Link) []*wire {
 	nw.mu.Lock()
 	defer nw.mu.Unlock()

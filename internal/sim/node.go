@@ -31,6 +31,7 @@ type Node struct {
 	values   int64 // what scripts have got from the commands that they ran
 	observe  func(Command)
 	alter    func(Command) (reply any, other bool, late time.Duration)
+	liar     *Liar
 	copies   map[string]string // clients that hear what others are told: see Copy
 	watch    *watch
 

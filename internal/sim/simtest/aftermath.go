@@ -44,11 +44,11 @@ func (w *world) aftermath(back time.Duration) {
 		w.dispersed()
 	}
 	w.result.Violations = append(w.result.Violations,
-		w.history.Check(sim.Assume{Clocks: w.scenario.Sound, Emptied: w.emptied})...)
+		w.history.Check(sim.Assume{Clocks: w.scenario.Sound && !w.doubles(), Emptied: w.emptied, Excuse: w.strangers})...)
 	w.admitted()
 	w.checkRead()
 	switch {
-	case !w.scenario.Remembers():
+	case !w.scenario.Remembers() || w.doubles():
 	case w.scenario.forgetsJobs():
 		w.jobs.checkForgotten(w.scenario.DoneTTL, w.blame)
 	default:
@@ -63,6 +63,10 @@ func (w *world) aftermath(back time.Duration) {
 
 // trials are what clients are told to do when all is in order.
 func (w *world) trials() {
+	if w.lies() {
+		w.besideLiar()
+		return
+	}
 	for _, c := range w.clients {
 		w.progress(c, "free", c.locker.Load().TryLock)
 		w.quiet()
@@ -158,14 +162,18 @@ const placeLives = 30 * time.Second
 // leftovers: what nobody holds or waits for is not on the nodes, except for keys that begin with late, if that is not
 // empty. What is kept goes by itself when all clients are gone.
 func (w *world) leftovers(when, late string) {
-	for _, v := range sim.Leftovers(w.nodes, func(key string) bool {
+	nodes := w.nodes
+	if w.lies() {
+		nodes, _ = w.others()
+	}
+	for _, v := range sim.Leftovers(nodes, func(key string) bool {
 		return slices.Contains(kept, key) || strings.HasPrefix(key, "redlock:once:") ||
 			strings.HasPrefix(key, "redlock:label:") || strings.HasPrefix(key, "redlock:clients:") ||
 			late != "" && strings.HasPrefix(key, late)
 	}) {
 		w.blame(v.Invariant, "%s: %s", when, v.Text)
 	}
-	for _, n := range w.nodes {
+	for _, n := range nodes {
 		for _, key := range n.Keys() {
 			lasts := slices.Contains(lasting, key) || key == "redlock:tokens" && w.abandoned(n)
 			if !lasts && n.Do("PTTL", key) == int64(-1) {

@@ -287,6 +287,8 @@ func (w *worker) has(verb string, wanted []string, lock held, said *value, reads
 	w.heldBy(lock)
 	begun := time.Now()
 	w.supported(lock, granted)
+	w.beside(wanted, lock, reads)
+	w.inTime(lock)
 	w.log(w.label, "%s %s: token %d until %v", verb, strings.Join(wanted, " "), lock.Token(), since(lock.Deadline()))
 	watched := make(chan struct{})
 	go func() {

@@ -66,6 +66,7 @@ func (f *faults) run(end time.Time) {
 	}
 	f.net.Calm()
 	f.net.SetDelay(sim.Link{}, sim.Both, f.scenario.Delay)
+	f.haste()
 }
 
 func (f *faults) pause() time.Time {

@@ -52,6 +52,8 @@ func (w *worker) watch(lock held, hold holds) {
 	until := w.leaves(lock, hold, w.history.Done)
 	if !time.Now().Before(until) { // else a majority said that they had it no more
 		w.supported(lock, ended)
+	} else {
+		w.endedByMany(lock)
 	}
 	w.log(w.label, "told of the end of %s token %d: %s", lock.Name(), lock.Token(), kindOf(err))
 }

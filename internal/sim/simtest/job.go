@@ -259,7 +259,7 @@ func (w *world) checkRead() {
 					read[l.node] = true
 				}
 			}
-			if len(read) <= len(w.nodes)/2 {
+			if _, need := w.bearing(w.nodes); len(read) < need {
 				w.blame("unread", "%s: %v, token %d, after it had read from %d nodes that knew of this token",
 					name, c, c.token, len(read))
 			}

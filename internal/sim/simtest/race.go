@@ -77,7 +77,10 @@ func (w *world) races() {
 	}
 	for range 5 {
 		holds := race(lockers, contested)
-		if len(holds) > 1 && w.scenario.Sound {
+		switch {
+		case len(holds) > 1 && w.doubles():
+			w.count("overlaps", 1)
+		case len(holds) > 1 && w.scenario.Sound:
 			w.blame("exclusion", "%d of %d clients that raced for %s have it", len(holds), len(lockers), contested)
 		}
 		for _, k := range holds {

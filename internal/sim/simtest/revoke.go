@@ -97,7 +97,7 @@ func (w *world) revokedOwner(lock held, who string) bool {
 	_, asked := w.revoked.asked[lock.Owner()]
 	at, ended := w.revoked.ended[lock.Owner()]
 	w.revoked.mu.Unlock()
-	if ended && w.scenario.Remembers() && lock.Deadline().After(at.Add(w.scenario.TTL)) {
+	if ended && w.scenario.Remembers() && !w.doubles() && lock.Deadline().After(at.Add(w.scenario.TTL)) {
 		w.blame("revoked", "%s trusts its hold of %s, token %d, until %v, which was taken from it at %v, a TTL of %v before",
 			who, lock.Name(), lock.Token(), since(lock.Deadline()), since(at), w.scenario.TTL)
 	}

@@ -48,6 +48,8 @@ type Scenario struct {
 	Crowd *Crowd
 	// Rivals is what happens to clients with lists of nodes that conflict, or nil.
 	Rivals *Rivals
+	// Liar is one of the nodes, or nil.
+	Liar *Liar
 	// Actions: what happens to the first name is kept for docs/spec, see Action.
 	Actions bool
 	// Sound: the faults keep the assumptions under which holds exclude each other.

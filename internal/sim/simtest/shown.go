@@ -220,7 +220,7 @@ func (w *world) checked(who, name string, t term, began time.Time) {
 	defer w.shown.mu.Unlock()
 	for _, k := range w.kinds {
 		for _, list := range k.lists {
-			if w.shown.hadMajority(list, name, t.owner, began) {
+			if list, need := w.bearing(list); w.shown.hadMajority(list, need, name, t.owner, began) {
 				return
 			}
 		}
@@ -231,7 +231,7 @@ func (w *world) checked(who, name string, t term, began time.Time) {
 
 // hadMajority reports whether there was a moment since then at which a majority had the key for the owner. What a node
 // has lost without a command is noticed at its next one: that errs on the side of Check. Caller holds mu.
-func (s *shown) hadMajority(list []*sim.Node, key, owner string, from time.Time) bool {
+func (s *shown) hadMajority(list []*sim.Node, need int, key, owner string, from time.Time) bool {
 	moments := []time.Time{from}
 	for _, n := range list {
 		for _, h := range s.had[key][n.Addr()] {
@@ -251,7 +251,7 @@ func (s *shown) hadMajority(list []*sim.Node, key, owner string, from time.Time)
 				}
 			}
 		}
-		return has > len(list)/2
+		return has >= need
 	})
 }
 
@@ -317,6 +317,9 @@ func (w *world) handed(owner string) bool {
 func (w *world) looked(who, what string, i redlock.Inspection, err error, began time.Time) {
 	now := time.Now()
 	w.count("looks", 1)
+	if w.liar != nil {
+		return // one node is enough for a wrong value, or for a majority with two others
+	}
 	w.shown.mu.Lock()
 	defer w.shown.mu.Unlock()
 	for _, n := range i.Nodes {
@@ -426,7 +429,8 @@ func (w *world) watchOnce(
 	for found, err := range by.Watch(ctx, name) {
 		w.log(who, "is shown %s: token %d, %q, %s", name, found.Token, found.Value, kindOf(err))
 		w.looked(who, "Watch", found, err, began)
-		if found.Token != 0 && found.Token < largest && w.scenario.Sound && w.oneList() && !w.handed(found.Owner) {
+		if found.Token != 0 && found.Token < largest && w.scenario.Sound && w.oneList() && !w.handed(found.Owner) &&
+			w.liar == nil {
 			w.blame("older term", "%s: Watch of %s shows at %v token %d, after %d",
 				who, name, since(time.Now()), found.Token, largest)
 		}

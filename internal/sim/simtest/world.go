@@ -106,7 +106,10 @@ type world struct {
 	shown    shown
 	kinds    []*kind // of clients: one, but for where the nodes are changed
 	crowd    *crowd
-	queues   []queue // by node: see act
+	liar     *liar    // nil: none
+	open     []opened // guarded by mu of shown
+	repaired sync.Map // part: an extension has set it anew
+	queues   []queue  // by node: see act
 
 	mu    sync.Mutex // protects steps, and what is in the result
 	steps []*stepTaken
@@ -183,6 +186,7 @@ func Run(s Scenario) *Result {
 		}
 		n.Observe(w.observe)
 	}
+	w.corrupt()
 	if s.Change != nil {
 		w.kinds = s.Change.kinds(w.nodes)
 	}
@@ -218,6 +222,9 @@ func Run(s Scenario) *Result {
 	for i := range s.Habits.Watchers {
 		wg.Go(func() { w.watches(i, end) })
 	}
+	if w.lies() {
+		wg.Go(func() { w.bounds(end) })
+	}
 	if s.Change != nil {
 		wg.Go(w.roll)
 		w.startNewNodes(&wg)
@@ -231,6 +238,9 @@ func Run(s Scenario) *Result {
 		w.comeBack()
 	}
 	wg.Wait()
+	if w.lies() && w.liar.Goes {
+		w.liar.silent.Store(true)
+	}
 	w.aftermath(f.back)
 	return w.result
 }
@@ -259,7 +269,11 @@ func (w *world) connect(name string, k *kind) *instance {
 	if len(k.lists) > 1 {
 		opts = append(opts, redlock.WithNewNodes(urls(k.lists[1])))
 	}
+	asked := time.Now()
 	locker, err := redlock.New(urls(k.lists[0]), opts...)
+	if w.liar != nil {
+		w.admittedBy(name, asked, err)
+	}
 	for try := 0; errors.As(err, new(*redlock.ListConflictError)) && try < 100; try++ {
 		// Crashed clients still count. Waiting until the nodes forget them takes longer than most scenarios. What such a
 		// client has sent may yet arrive.
