@@ -63,9 +63,9 @@ const maxName = 512
 //
 // New connects to all nodes at once. It returns when every first attempt has ended, or when a majority is connected and
 // the node timeout has passed, but soon after four node timeouts, 1 s at least. It does not fail because nodes are
-// unreachable: it keeps connecting in the background, and the errors of calls name the nodes that are missing. Of two
-// URLs that lead to the same server, the second node is refused; if the rest is no majority, New fails. Its error
-// satisfies errors.Is for [ErrInvalid].
+// unreachable: it keeps connecting in the background, and the errors of calls name the nodes that are missing. It does
+// fail if two URLs lead to the same address. Of two nodes that say they are the same server, the second one is refused;
+// if the rest is no majority, New fails. Its error satisfies errors.Is for [ErrInvalid].
 //
 // All clients that lock a name must use the same nodes. New fails with a [*ListConflictError] if clients are at work
 // whose nodes do not allow that. If that turns out later, calls that acquire fail with it, until those clients have

@@ -223,16 +223,18 @@ func (n *node) unclaim() {
 	}
 }
 
-// duplicateNodes returns an error if so many addresses lead to the same server as others that the rest is no majority.
-// With fewer it is one node's word that they do, and they have no vote.
+// duplicateNodes returns an error if two names lead to one address, or so many nodes say that they are the same server
+// as others that the rest is no majority. Fewer have no vote: one that lies must not have New fail.
 func duplicateNodes(nodes []*node, e *quorum.Electorate) (err error) {
 	var twins quorum.Set
+	certain := false
 	for _, n := range nodes {
 		if _, down := n.conn.State(); errors.Is(down, errDuplicate) {
 			twins, err = twins.With(n.index), invalid("node %d: %s: %v", n.index+1, n.addr(), unwrapDown(down))
+			certain = certain || slices.ContainsFunc(nodes, func(m *node) bool { return m != n && m.conn.SameAddress(n.conn) })
 		}
 	}
-	if !e.Block(twins) {
+	if !certain && !e.Block(twins) {
 		return nil
 	}
 	return err

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -102,8 +103,8 @@ func (w *wire) logIn(as login, db int) error {
 	return err
 }
 
-// flow is how much a server says that is no usual reply. What nobody asked for is no sign of life, and reading it takes time
-// that the other connections need: so a server that says too much of it loses the connection.
+// flow is how much a server says that is no usual reply. What nobody asked for is no sign of life, and reading it takes
+// time that the other connections need: so a server that says too much of it loses the connection.
 type flow struct {
 	since                 time.Time
 	messages, rest, large int // since then
@@ -183,6 +184,8 @@ type dialer struct {
 	why func() error    // tells why there is no connection, or no answer; nil: all is well
 	say func(err error) // takes the reason why there is none yet, while credentials are waited for
 
+	remote atomic.Pointer[string] // the address to which the last connection led; nil: that is not known
+
 	plainUntil time.Time // until then no HELLO is sent; owned by the goroutine that calls connect
 
 	asking  sync.Mutex // guards inquiry; the last mutex to be locked
@@ -235,6 +238,10 @@ func (d *dialer) open(ctx context.Context, as login, p *patience) (*wire, error)
 	conn, err := d.dial(ctx, d.url.Network, d.url.Address)
 	if err != nil {
 		return nil, d.causeOf(ctx, redacted(err, as.user, as.password), false)
+	}
+	if remote := conn.RemoteAddr(); remote != nil && remote.Network() == "tcp" {
+		at := remote.String()
+		d.remote.Store(&at)
 	}
 	w := &wire{patience: p, net: conn, first: endpoint.FirstBytes{Conn: conn}}
 	w.decoder = resp.NewDecoder(&w.first)

@@ -64,6 +64,12 @@ func (c *Conn) Addr() string { return c.dialer.url.String() }
 // SameURL reports whether both were made with URLs that say the same.
 func (c *Conn) SameURL(other *Conn) bool { return c.dialer.url == other.dialer.url }
 
+// SameAddress reports whether the last connections of both led to one address, whatever their URLs say.
+func (c *Conn) SameAddress(other *Conn) bool {
+	at, there := c.dialer.remote.Load(), other.dialer.remote.Load()
+	return at != nil && there != nil && *at == *there
+}
+
 // TLS reports whether the server is to speak TLS.
 func (c *Conn) TLS() bool { return c.dialer.url.TLS }
 
