@@ -73,7 +73,7 @@ func TestSetsOfOursThatAreNone(t *testing.T) {
 			for _, key := range []string{"redlock:tokens", "redlock:revoked"} {
 				fl.nodes[i].Do("SET", key, "x")
 			}
-			if found := l.Status(t.Context())[i].Findings; len(found) != 1 || found[0].Code != finding.WrongType ||
+			if found := l.Status(t.Context())[i].Findings; len(found) != 1 || found[0].Code != "reply-wrongtype" ||
 				found[0].Remedy != "DEL redlock:tokens redlock:revoked" ||
 				!strings.HasPrefix(found[0].Severity.String()+": "+found[0].Text, want) {
 				t.Errorf("got %+v, want %s", found, want)

@@ -60,7 +60,6 @@ const (
 	Timeout        Code = "timeout"
 	Settings       Code = "settings"
 	UndeclaredKeys Code = "undeclared-keys"
-	WrongType      Code = "wrong-type"
 	Lists          Code = "lists"
 	ListsRefused   Code = "lists-refused"
 	Uptime         Code = "uptime"

@@ -126,7 +126,7 @@ var table = []row{
 		"lua-strict-key-accessing no (Kvrocks); --default_lua_flags=allow-undeclared-keys (Dragonfly)",
 	},
 	{
-		finding.WrongType, finding.Degraded, func(f *Facts) bool { return f.Strange != "" },
+		"reply-wrongtype", finding.Degraded, func(f *Facts) bool { return f.Strange != "" },
 		"another program has written over {strange}{barred}: no lock can be taken there",
 		"DEL {strange}",
 	},
