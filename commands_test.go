@@ -165,6 +165,10 @@ func TestNoOddReplyIsAGrant(t *testing.T) {
 		acquirePlain: {"OK"}, extend: {number}, keepReading: {number}, release: {number, int64(0)},
 		stopReading: {number, int64(0)}, once: {number}, revoke: {number, int64(0)},
 	}
+	sevens := func(token any) bool {
+		text, _ := token.([]byte)
+		return len(text) > 0 && strings.Trim(string(text), "7") == ""
+	}
 	for _, k := range []*command{
 		acquirePlain, acquire, raise, extend, release, adopt, acquireAll, enqueue, read, keepReading, stopReading, once,
 		revoke, inspect, surveySlots, revert,
@@ -186,7 +190,7 @@ func TestNoOddReplyIsAGrant(t *testing.T) {
 				ok = len(l) > 0 && !slices.ContainsFunc(l, func(v any) bool { _, is := v.(int64); return !is })
 			case codes[k] == nil && k.read != nil && k != inspect:
 				ok = at(l, 0) == any(number) && (len(l) == 1 || len(l) == 2 && place) ||
-					at(l, 0) == any(int64(2)) && reflect.DeepEqual(at(l, 1), any([]byte("7"))) && (len(l) == 2 || len(l) == 3 && place)
+					k != read && at(l, 0) == any(int64(2)) && sevens(at(l, 1)) && (len(l) == 2 || len(l) == 3 && place)
 			}
 			if is := a.Vote == quorum.Granted || a.Vote == quorum.Outbid; is != ok {
 				t.Fatalf("%s: %v is a grant: %t", k.name(), reply, is)

@@ -209,7 +209,7 @@ func TestForgedMessagesAreNoVotes(t *testing.T) {
 			word := map[bool]string{true: readerToken}
 			for _, message := range []string{
 				owner + " " + word[name == "RLock"] + " other", owner + " " + word[name != "RLock"] + " job",
-				owner + " 9007199254740993 job", owner + " revoked job", owner + " x job", owner + " job",
+				owner + " nan job", owner + " revoked job", owner + " x job", owner + " job",
 			} {
 				fl.nodes.do("PUBLISH", b.listeners.channel, message)
 			}

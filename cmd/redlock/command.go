@@ -127,7 +127,8 @@ func newCommand(cmd *cli.Command) (*command, error) {
 	}
 	c := &command{
 		name: args[0], path: path, argv: args[1:], signals: make(chan os.Signal, 16),
-		passNodes: cmd.Bool(passNodes), termBefore: termBefore, warn: warner(cmd), attempts: attempts{barred: make(chan error, 1)},
+		passNodes: cmd.Bool(passNodes), termBefore: termBefore, warn: warner(cmd),
+		attempts: attempts{barred: make(chan error, 1)},
 	}
 	catch(c.signals)
 	return c, nil

@@ -215,7 +215,8 @@ func TestSettingsThatOthersMayWrite(t *testing.T) {
 	if os.Geteuid() == 0 { // or else nobody's file can be made
 		cases.NoError(t, os.Chmod(file, 0o600))
 		cases.NoError(t, os.Chown(file, 12345, -1))
-		if _, err := readConfig(link); err == nil || !strings.Contains(err.Error(), "(mode 0600) belongs to another user, 12345") {
+		_, err := readConfig(link)
+		if err == nil || !strings.Contains(err.Error(), "(mode 0600) belongs to another user, 12345") {
 			t.Errorf("another's: got %v", err)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// A setting is a flag with a value, a concession or --pass-nodes, given for a whole machine or fleet: by the environment, or by a
-// file. One rule names them all: --node-timeout is REDLOCK_NODE_TIMEOUT.
+// A setting is a flag with a value, a concession or --pass-nodes, given for a whole machine or fleet: by the
+// environment, or by a file. One rule names them all: --node-timeout is REDLOCK_NODE_TIMEOUT.
 //
 // The flags' own Sources could do this in part. But they print a value that they cannot read, which may be a URL with
 // its password, and their errors cannot be told from those of what redlock does.
@@ -29,7 +29,8 @@ func settingOf(flag string) string {
 func settable(flag cli.Flag) bool {
 	name := flag.Names()[0]
 	doc, ok := flag.(cli.DocGenerationFlag)
-	return name == passNodes || slices.Contains(concessions, name) || ok && doc.TakesValue() && name != configFlag && name != olderThan
+	return name == passNodes || slices.Contains(concessions, name) ||
+		ok && doc.TakesValue() && name != configFlag && name != olderThan
 }
 
 // settled runs a verb when its flags are settled: the command line goes before the environment, that before the file,

@@ -72,15 +72,15 @@ func (g *registry) judge(now time.Time, holds func() bool) (leave quorum.Set) {
 
 // A claim is what a node says of lists that conflict with this client's. One node may say anything, so:
 //   - The lists must name the node, and clients that have them must have been seen: it is asked to count them.
-//   - Such a client must be able to work. It registers with a node before it asks that for a lock. So if too few nodes are
-//     left for a majority of its lists without those that do not know it, although they were asked later, there is none.
-//     Two clients that have registered never both find that: on each node the later one learns of the other
+//   - Such a client must be able to work. It registers with a node before it asks that for a lock. So if too few nodes
+//     are left for a majority of its lists without those that do not know it, although they were asked later, there is
+//     none. Two clients that have registered never both find that: on each node the later one learns of the other
 //     (quorum.TestMajoritiesMeetExhaustively).
-//   - Lists that are in use at a majority of the other nodes, and were for so long that those clients work on in any case,
-//     are not refused: stopping one more client would only add to what a false claim does.
+//   - Lists that are in use at a majority of the other nodes, and were for so long that those clients work on in any
+//     case, are not refused: stopping one more client would only add to what a false claim does.
 //
-// What is left to one node: to refuse lists that nobody has used lately, by others of which it alone can know. It may be
-// right, as two lists may have just one node in common.
+// What is left to one node: to refuse lists that nobody has used lately, by others of which it alone can know. It may
+// be right, as two lists may have just one node in common.
 
 // asksWithin is how long a claim is left open for the answers of nodes.
 const asksWithin = 2 * time.Second

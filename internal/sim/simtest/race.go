@@ -81,7 +81,7 @@ func (w *world) races() {
 		case len(holds) > 1 && w.doubles():
 			w.count("overlaps", 1)
 		case len(holds) > 1 && w.scenario.Sound:
-			w.blame("exclusion", "%d of %d clients that raced for %s have it", len(holds), len(lockers), contested)
+			w.blame("exclusion", "%d of %d clients that raced for %s have it: %v", len(holds), len(lockers), contested, holds)
 		}
 		for _, k := range holds {
 			_ = k.Unlock()
