@@ -1,8 +1,11 @@
 package docs_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -62,4 +65,38 @@ func TestTrackRecord(t *testing.T) {
 			t.Errorf("%s does not come before %s: %v", older, newer, err)
 		}
 	}
+}
+
+// needHistory skips a test where the commits are not all there: in an archive, in a shallow clone, without git.
+func needHistory(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat(root + "/.git"); err != nil {
+		t.Skip("this is no clone: nobody can say what became of the commits that pages name")
+	}
+	shallow, err := git("rev-parse", "--is-shallow-repository")
+	if err != nil {
+		t.Skipf("git does not read this clone: nobody can say what became of the commits that pages name: %v", err)
+	}
+	if shallow == "true" {
+		t.Skip("this clone is shallow, so nobody can say what became of the commits that pages name: git fetch --unshallow")
+	}
+	// go test repeats a result that it has kept as long as the files are the same that a test has looked at. Commits are
+	// made in other files; this one grows with each.
+	if log, err := git("rev-parse", "--git-path", "logs/HEAD"); err == nil {
+		if !filepath.IsAbs(log) {
+			log = filepath.Join(root, log)
+		}
+		_, _ = os.Stat(log) // an unborn log is no reason to fail
+	}
+}
+
+func git(args ...string) (string, error) {
+	cmd := exec.Command("git", args...)
+	cmd.Dir = root
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(exit.Stderr)))
+	}
+	return strings.TrimSpace(string(out)), err
 }
