@@ -88,11 +88,17 @@ func TestBadCallsAreRefused(t *testing.T) {
 func TestPrefixes(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		for _, c := range []struct{ prefix, name, want string }{
-			{"", "app:redlock:orders", "app:redlock:orders"}, {"", "redlock", "redlock"},
+			{"", "app:redlock:orders", "app:redlock:orders"},
+			{"", "redlock", "redlock"},
 			{"", "a:redlock:tokens:b", "a:redlock:tokens:b"},
-			{"app:", "job", "app:job"}, {"prod/locks:", "a*b?[c]", "prod/locks:a*b?[c]"}, {"{tag}ü ", "x", "{tag}ü x"},
-			{"redlock:", "orders", "redlock:orders"}, {"redlock:", "tokens", ""}, {"my-redlock:", "wait:x", ""},
-			{"red", "lock:revoked", ""}, {"a:redlock:la", "bel:0", ""},
+			{"app:", "job", "app:job"},
+			{"prod/locks:", "a*b?[c]", "prod/locks:a*b?[c]"},
+			{"{tag}ü ", "x", "{tag}ü x"},
+			{"redlock:", "orders", "redlock:orders"},
+			{"redlock:", "tokens", ""},
+			{"my-redlock:", "wait:x", ""},
+			{"red", "lock:revoked", ""},
+			{"a:redlock:la", "bel:0", ""},
 		} {
 			l := fl.locker("a", WithPrefix(c.prefix))
 			key, err := l.key(c.name)

@@ -68,8 +68,10 @@ func TestSetsOfOursThatAreNone(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		use(t, l)
-		for i, want := range []string{"degraded: another program has written over redlock:tokens redlock:revoked: no lock",
-			"unavailable: another program has written over redlock:tokens redlock:revoked, here and on so many"} {
+		for i, want := range []string{
+			"degraded: another program has written over redlock:tokens redlock:revoked: no lock",
+			"unavailable: another program has written over redlock:tokens redlock:revoked, here and on so many",
+		} {
 			for _, key := range []string{"redlock:tokens", "redlock:revoked"} {
 				fl.nodes[i].Do("SET", key, "x")
 			}

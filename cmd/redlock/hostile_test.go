@@ -71,6 +71,7 @@ func scripts(reply string) func([]string) string {
 
 // hostile returns the address of a node that lies; what is no lie, the master says.
 func hostile(t *testing.T, master string, lie func(command []string) string) string {
+	t.Helper()
 	listener := cases.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
@@ -166,13 +167,24 @@ func (u *until) Write(p []byte) (int, error) {
 func TestNothingButTextIsPrinted(t *testing.T) {
 	long := strings.Repeat("x", 1<<16)
 	verbs := [][]string{
-		{"doctor"}, {"status", "name"}, {"run", "--no-wait", "name", "true"}, // also of one hostile node of three
-		{"top", "name", "long", evil}, {"ls"}, {"status", "long"}, {"status", evil}, {"watch", "name"}, {"watch", evil},
-		{"wait", "--wait=10ms"}, {"run", "--no-wait", evil, "true"}, {"run", "--wait=100ms", "name", "true"},
+		{"doctor"},
+		{"status", "name"},
+		{"run", "--no-wait", "name", "true"}, // also of one hostile node of three
+		{"top", "name", "long", evil},
+		{"ls"},
+		{"status", "long"},
+		{"status", evil},
+		{"watch", "name"},
+		{"watch", evil},
+		{"wait", "--wait=10ms"},
+		{"run", "--no-wait", evil, "true"},
+		{"run", "--wait=100ms", "name", "true"},
 		{"run", "--no-wait", "long", "true"},
 		{"once", "--no-wait", "name", "true"},
-		{"unlock", "--force", "--yes", "name"}, {"unlock", "--force", "--yes", evil},
-		{"unlock", "--force", "--yes", "--older-than=1ms", ""}, {"forget", "name"},
+		{"unlock", "--force", "--yes", "name"},
+		{"unlock", "--force", "--yes", evil},
+		{"unlock", "--force", "--yes", "--older-than=1ms", ""},
+		{"forget", "name"},
 	}
 	for name, lie := range lies {
 		t.Run(name, func(t *testing.T) {
@@ -199,8 +211,10 @@ func TestNothingButTextIsPrinted(t *testing.T) {
 						break
 					}
 					for _, form := range [][]string{nil, {"--json"}}[:1+hostiles/3] {
-						args := slices.Concat([]string{"redlock", verb[0], "--nodes=" + strings.Join(nodes, ","),
-							"--node-timeout=1s", "--no-restart-guard"}, form, verb[1:])
+						args := slices.Concat([]string{
+							"redlock", verb[0], "--nodes=" + strings.Join(nodes, ","),
+							"--node-timeout=1s", "--no-restart-guard",
+						}, form, verb[1:])
 						ctx, end := context.WithCancel(t.Context())
 						out, said := &until{end: func() {}}, &until{end: func() {}}
 						if verb[0] == "watch" {

@@ -26,7 +26,11 @@ func TestText(t *testing.T) {
 
 func TestBeginning(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"abcd", "abcd"}, {"abcde", "abcd…"}, {"abcü", "abc…"}, {"ab\u202e", "ab…"}, {"a\x1bcde", `a\x1bcd…`},
+		{"abcd", "abcd"},
+		{"abcde", "abcd…"},
+		{"abcü", "abc…"},
+		{"ab\u202e", "ab…"},
+		{"a\x1bcde", `a\x1bcd…`},
 		{"\x80\x80\x80\x80\x80", "…"},
 	} {
 		cases.Equals(t, Beginning(c.text, 4), c.want, "%q", c.text)

@@ -100,7 +100,7 @@ func (w *world) corrupt() {
 	w.liar = &liar{
 		Liar: *w.scenario.Liar, world: w, r: rand.New(rand.NewPCG(w.scenario.Seed, 0x11a4)),
 		scripts: map[string]string{}, said: map[string]any{},
-		ahead: w.nodes[0].Now().Sub(time.Now()),
+		ahead: time.Until(w.nodes[0].Now()),
 	}
 	w.haste()
 	w.nodes[w.liar.Node].Corrupt(&sim.Liar{Ignores: w.liar.ignores, Says: w.liar.says})
@@ -418,7 +418,12 @@ func (l *liar) shape() any {
 		deep = []any{deep}
 	}
 	return one(l.r, []any{
-		nil, "", []any{}, deep, []any{nil}, []any{[]any{}}, slices.Repeat([]any{int64(1)}, 500), sim.Status(""), sim.OK,
+		nil, "",
+		[]any{},
+		deep,
+		[]any{nil},
+		[]any{[]any{}},
+		slices.Repeat([]any{int64(1)}, 500), sim.Status(""), sim.OK,
 		sim.Status("QUEUED"), l.text(),
 	})
 }
