@@ -76,14 +76,13 @@ func (l *Inspector) Status(ctx context.Context) []NodeStatus {
 	return list
 }
 
-// probeAll probes all connected nodes and returns within the node timeout.
+// probeAll probes all connected nodes and returns within the node timeout. A probe that has to wait for another one of
+// its node may take longer; Close waits for it.
 func (l *Inspector) probeAll() {
 	if l.begin(l.ctx) != nil {
 		return
 	}
-	defer l.calls.end()
 	ctx, cancel := context.WithTimeout(l.ctx, l.opts.nodeTimeout)
-	defer cancel()
 	var probes sync.WaitGroup
 	for _, n := range l.nodes {
 		if up, _ := n.conn.State(); up {
@@ -101,7 +100,12 @@ func (l *Inspector) probeAll() {
 			})
 		}
 	}
-	probes.Wait()
+	go func() {
+		defer l.calls.end()
+		defer cancel()
+		probes.Wait()
+	}()
+	<-ctx.Done()
 }
 
 func (n *node) status() NodeStatus {

@@ -52,6 +52,13 @@ func TestPasswordsAreNotInherited(t *testing.T) {
 	const usual = "REDLOCK_NAME REDLOCK_NODE_TIMEOUT REDLOCK_OWNER REDLOCK_TOKEN "
 	const all = "REDLOCK_NAME REDLOCK_NODES REDLOCK_NODE_TIMEOUT REDLOCK_OWNER REDLOCK_PASSWORD_COMMAND " +
 		"REDLOCK_PASS_NODES REDLOCK_TO REDLOCK_TOKEN "
+	for _, set := range os.Environ() { // what tests are run with
+		name, value, _ := strings.Cut(set, "=")
+		if strings.HasPrefix(name, "REDLOCK_") && name != "REDLOCK_NODE_TIMEOUT" {
+			t.Setenv(name, value) // so that it is there again afterwards
+			_ = os.Unsetenv(name)
+		}
+	}
 	t.Setenv("LC_ALL", "C")
 	t.Setenv("REDLOCK_TO", "")
 	t.Setenv("REDLOCK_PASSWORD_COMMAND", "")

@@ -206,7 +206,11 @@ func (f *fake) accept(conn, from net.Conn) {
 		_ = s.Close()
 	}()
 	go func() {
-		defer close(s.out)
+		defer func() {
+			f.mu.Lock() // see say
+			defer f.mu.Unlock()
+			close(s.out)
+		}()
 		defer s.Close()
 		r := redis.NewConn(undated{from}, 0, 0) // a command looks like a reply
 		for {
