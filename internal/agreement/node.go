@@ -77,17 +77,22 @@ func (at *node) forget(now time.Time) {
 }
 
 // count notes how many clients have the lists that the node was asked about, and for how many ms there have been some,
-// if this is not the only one.
+// if this is not the only one. A client of an older version may have any lists of which no client is known.
 func (at *node) count(of []string, counts []int) {
 	at.counts, at.ages = nil, nil
-	if len(counts) != 2*len(of) {
+	sets := len(of) + 1
+	if len(counts) != 2*sets {
 		return
 	}
 	at.counts, at.ages = make(map[string]int), make(map[string]time.Duration)
 	for i, text := range of {
-		at.counts[text] = min(max(0, counts[i]), maxCount)
+		clients := counts[i]
+		if clients == 0 {
+			clients = counts[len(of)]
+		}
+		at.counts[text] = min(max(0, clients), maxCount)
 		if counts[i] > 1 || counts[i] == 1 && text != at.noted {
-			at.ages[text] = time.Duration(min(max(0, counts[len(of)+i]), maxCount)) * time.Millisecond
+			at.ages[text] = time.Duration(min(max(0, counts[sets+i]), maxCount)) * time.Millisecond
 		}
 	}
 }

@@ -133,6 +133,7 @@ func (g *registry) request(node int, mode string) (text string, args []any) {
 			for _, text := range at.used.texts {
 				keys = append(keys, g.clientsKey(text))
 			}
+			keys = append(keys, g.prefix+"clients") // where older versions note all clients, whatever their lists
 		}
 	}
 	args = append(append([]any{len(keys)}, keys...), mode, at.candidate, text, at.member, was)
