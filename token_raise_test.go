@@ -441,7 +441,7 @@ func TestOneNodesTokensMoveNobody(t *testing.T) {
 			}
 			works := func(when string, lockers ...*Locker) {
 				t.Helper()
-				for i := range 60 {
+				for i := range 24 {
 					ask := lockers[i%len(lockers)].Lock
 					if i%2 == 0 {
 						ask = lockers[i%len(lockers)].TryLock

@@ -254,12 +254,29 @@ func (x *exchange) open() {
 	g.describe()
 	g.judge(x.conf.Now(), x.holds)
 	g.opened = true
-	registers := g.mayRegister()
 	x.mu.Unlock()
-	if registers {
-		x.askAll(ctx, x.conf.Electorate.All, func(int) string { return modeVote })
+	// Of two that begin at one moment, each may be refused for the other's sake, and then not, as that one has left. New
+	// is to say how that ends.
+	for range 8 {
+		if ctx.Err() != nil || !x.askAll(ctx, x.conf.Electorate.All, x.registers) {
+			return
+		}
 		x.learn(ctx, x.conf.Electorate.All)
+		x.mu.Lock()
+		conflicts := g.claims != nil
+		x.mu.Unlock()
+		if !conflicts {
+			return
+		}
 	}
+}
+
+// registers returns modeVote if the node does not have this client's lists, and the client may tell it.
+func (x *exchange) registers(node int) string {
+	if g := x.registry; g.mayRegister() && g.at[node].noted != g.own.texts[0] {
+		return modeVote
+	}
+	return ""
 }
 
 // learn asks until it is known which lists are in use at each of the nodes that answers, or until ctx is done.
