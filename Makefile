@@ -144,7 +144,7 @@ fuzz: ## every parser and decoder, FUZZ_TIME each
 	done; done
 
 # The library's packages: see docs/architecture.md.
-ROOMS := . $(addprefix ./internal/,agreement diagnosis endpoint guard localqueue lua quorum redisconn resp runs \
+ROOMS := . $(addprefix ./internal/,agreement diagnosis endpoint guard localqueue lua printable quorum redisconn resp runs \
 	schedule slots token waiting)
 
 COVERAGE ?= 95
@@ -166,6 +166,7 @@ verify: ## the long forms of what make test does briefly: three hours
 	$(MAKE) simulate SEEDS=$(PROOF_SEEDS)
 	$(GO) test ./internal/sim/simtest -run 'Semaphores|Jobs|JobOfTheHour' -seeds 300 -hours 72 -v -timeout 1h
 	$(GO) test ./internal/sim/simtest -run 'ChangeOfNodes' -seeds 700 -v -timeout 1h
+	$(GO) test ./internal/sim/simtest -run 'Byzantine' -seeds 4000 -v -timeout 1h
 	GOGC=400 $(GO) test ./internal/sim/simtest -run 'Crowd' -crowds 3000 -v -timeout 3h
 	$(MAKE) mutants record models fuzz history versions
 	$(MAKE) history HISTORY_MINUTES=2 HISTORY_FLAGS='-guard 0'

@@ -45,7 +45,7 @@ func UsersFile(t *testing.T) string {
 func Shipped(t *testing.T) masters.Spec {
 	t.Helper()
 	return masters.Spec{
-		Args:  []string{"--aclfile", "{dir}/users.acl"},
+		Args:  []string{"--aclfile", "{dir}/users.acl", "--acllog-max-len", "10000"},
 		Files: map[string]string{"users.acl": WithPasswords(UsersFile(t))},
 		User:  "admin", Password: AdminPassword, ClientUser: "app", ClientPassword: AppPassword,
 	}

@@ -48,7 +48,7 @@ func TestAServerRefusesTheUsersWithoutPasswords(t *testing.T) {
 	}
 	for placeholder := range strings.FieldsSeq("#CHANGE-ME-TOO #CHANGE-ME") {
 		spec := fleet.Shipped(t)
-		spec.Files["users.acl"] = strings.Replace(fleet.UsersFile(t), placeholder, ">"+fleet.AdminPassword, 1)
+		spec.Files["users.acl"] = strings.Replace(fleet.UsersFile(t), " "+placeholder+" ", " >"+fleet.AdminPassword+" ", 1)
 		n, err := p.Launch(t.Context(), spec)
 		if err == nil {
 			_ = n.Remove()
@@ -185,7 +185,7 @@ func tryAll(t *testing.T, n *masters.Node, user string) (fails, said string) {
 	if k, err := a.TryRLock(ctx, "book"); !failed("read", err) {
 		failed("read", k.Unlock())
 	}
-	within, cancel := context.WithTimeout(ctx, 5*time.Second)
+	within, cancel := context.WithTimeout(ctx, 15*time.Second)
 	failed("once", a.Once(within, "once", func(context.Context, *redlock.Lock) error { return nil }))
 	cancel()
 	_, err := a.Inspect(ctx, "job")

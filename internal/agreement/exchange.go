@@ -262,18 +262,12 @@ func (x *exchange) open() {
 			return
 		}
 		x.learn(ctx, x.conf.Electorate.All)
-		x.mu.Lock()
-		conflicts := g.claims != nil
-		x.mu.Unlock()
-		if !conflicts {
-			return
-		}
 	}
 }
 
-// registers returns modeVote if the node does not have this client's lists, and the client may tell it.
+// registers returns modeVote if the node does not have this client's lists, and can be told.
 func (x *exchange) registers(node int) string {
-	if g := x.registry; g.mayRegister() && g.at[node].noted != g.own.texts[0] {
+	if g, at := x.registry, &x.registry.at[node]; g.mayRegister() && at.refused == nil && at.noted != g.own.texts[0] {
 		return modeVote
 	}
 	return ""

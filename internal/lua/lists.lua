@@ -90,6 +90,7 @@ if changed or mode == 'read' or not digest and call('ZCOUNT', lists, '(0', '+inf
   end
 end
 if mode == 'count' then
+  live = {}
   for i = 2, #KEYS do
     live[i - 1] = call('ZCOUNT', KEYS[i], at(now - minute), at(now + hour))
     live[#KEYS + i - 2] = now + (call('ZSCORE', KEYS[i], 'since') or -now)

@@ -51,7 +51,7 @@ func FuzzMembers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		n := sim.NewNode("n:6379", 1)
 		defer n.Close()
-		n.Do("SET", "job", "me", "PX", 1000)
+		n.Do("SET", "job", "me", "PX", 1_000_000)
 		n.Do("SADD", "redlock:waiting", "job")
 		n.Do("ZADD", "redlock:wait:job", 0, text)
 		got := n.Do("EVAL", release.Source, 2, "job", "redlock:tokens", "me")

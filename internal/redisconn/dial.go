@@ -1,6 +1,7 @@
 package redisconn
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -42,7 +43,7 @@ func (w *wire) exchange(commands ...[]any) ([]any, error) {
 		got, err = w.decoder.Take(got[:0])
 		for _, r := range got {
 			if _, ok := r.Value.(resp.Push); ok { // nothing is subscribed to yet
-				err = w.flow.count(false, w.patience.now())
+				err = cmp.Or(err, w.flow.count("", false, w.patience.now()))
 				continue
 			}
 			if r.Err != nil {
@@ -107,26 +108,29 @@ func (w *wire) logIn(as login, db int) error {
 // time that the other connections need: so a server that says too much of it loses the connection.
 type flow struct {
 	since                 time.Time
-	messages, rest, large int // since then
+	messages, rest, large int // since then; large: in bytes
 }
 
 // The most that a server may say within a second: messages on the channel, of which a busy fleet has a few thousand;
-// bytes of large replies, and of values that are too long to be a lock's; and anything else, of which a proxy may have
-// some.
+// bytes of messages, of large replies, and of values that are too long to be a lock's; and anything else, of which a
+// proxy may have some.
 const (
 	maxMessages = 1 << 15
 	maxLarge    = 1 << 26
 	maxRest     = 1 << 6
 )
 
-var errFlood = errors.New("it says more that nobody asked for than can be read")
+var (
+	errFlood = errors.New("it says more that nobody asked for than can be read")
+	errLarge = errors.New("it replies with more than 64 MiB a second: the key of a lock may be another application's")
+)
 
-// count counts what is no reply.
-func (f *flow) count(message bool, now time.Time) error {
-	if message {
-		return f.add(&f.messages, 1, maxMessages, now)
+// count counts what is no reply: a message, if ok, or something else.
+func (f *flow) count(message string, ok bool, now time.Time) error {
+	if !ok {
+		return f.add(&f.rest, 1, maxRest, now)
 	}
-	return f.add(&f.rest, 1, maxRest, now)
+	return cmp.Or(f.add(&f.messages, 1, maxMessages, now), f.add(&f.large, len(message), maxLarge, now))
 }
 
 func (f *flow) add(to *int, n, most int, now time.Time) error {
@@ -144,9 +148,18 @@ func (w *wire) take(all []resp.Reply, now func() time.Time) ([]resp.Reply, error
 	all, err := w.decoder.Take(all)
 	if n := w.decoder.Large; n > 0 && err == nil {
 		w.decoder.Large = 0
-		err = w.flow.add(&w.flow.large, n, maxLarge, now())
+		if w.flow.add(&w.flow.large, n, maxLarge, now()) != nil {
+			err = errLarge
+		}
 	}
 	return all, err
+}
+
+// isBreach reports whether what the server says is not the protocol. It may do so over each connection, at once, and a
+// handshake has a price: so such a server gets the pauses of one that cannot be reached.
+func isBreach(err error) bool {
+	return errors.Is(err, resp.ErrBadReply) || errors.Is(err, errUnasked) ||
+		errors.Is(err, errFlood) || errors.Is(err, errLarge)
 }
 
 // text returns a string of a reply, "" for anything else.

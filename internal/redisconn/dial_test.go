@@ -165,11 +165,11 @@ func TestAHandshakeIsBounded(t *testing.T) {
 	} {
 		for _, command := range []string{"AUTH", "SELECT", "ECHO", "HELLO", "SCRIPT EXISTS", "SCRIPT LOAD"} {
 			synctest.Test(t, func(t *testing.T) {
-				f, c := newFake(), newFake().config()
+				f := newFake()
 				f.modern = true
+				c := f.config()
 				loads(first)(f, &c)
 				echoes(f, &c)
-				c.Dial = f.dial
 				f.answerAll(command, answer)
 				conn := start(t, "redis://user:secret@fake/1", c)
 				synctest.Wait()
@@ -197,6 +197,9 @@ func TestAHandshakeIsBounded(t *testing.T) {
 				time.Sleep(5 * time.Second)
 				cancel()
 				ended()
+				if got := f.attempts(); got < 2 && command == "ECHO" || got > 30 {
+					t.Errorf("%s: %.20q: %d attempts in 5 s", command, answer, got)
+				}
 			})
 		}
 	}

@@ -93,10 +93,14 @@ func TestHelloIsNotToBlame(t *testing.T) {
 
 // A server that says more than it was asked ends the connection.
 func TestTooManyRepliesToHello(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, c := connect(t, answersAll("HELLO", "-ERR no\r\n+OK\r\n"))
-		c.is(down, errUnasked)
-	})
+	for answer, want := range map[string]error{
+		"-ERR no\r\n+OK\r\n": errUnasked, ">1\r\n+x\r\n:bad\r\n%1\r\n+proto\r\n:3\r\n": resp.ErrBadReply,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			_, c := connect(t, modern, answersAll("HELLO", answer))
+			c.is(down, want)
+		})
+	}
 }
 
 // A user that has no permission to load scripts can still use them, also where the server does not know SCRIPT.

@@ -6,8 +6,6 @@ import (
 	"io"
 	"syscall"
 	"time"
-
-	"github.com/quorumlock/redlock/internal/resp"
 )
 
 // run connects, serves the connection, and connects again, until Stop.
@@ -147,12 +145,6 @@ func hopeAfter(err error, broke bool, before int) int {
 	default:
 		return 0
 	}
-}
-
-// isBreach reports whether what the server says is not the protocol. It may do so over each connection, at once, and a
-// handshake has a price: so such a server gets the pauses of one that cannot be reached.
-func isBreach(err error) bool {
-	return errors.Is(err, resp.ErrBadReply) || errors.Is(err, errUnasked) || errors.Is(err, errFlood)
 }
 
 // loseRequests fails the requests that were written and not answered: the server may have executed them or not. Only

@@ -56,7 +56,7 @@ func (c *Conn) match(got []resp.Reply, due []delivery) (_ []delivery, recovered,
 			if ok && err == nil {
 				due = append(due, delivery{reply: message})
 			}
-			if full := c.link.flow.count(ok, c.config.Now()); full != nil {
+			if full := c.link.flow.count(message, ok, c.config.Now()); full != nil {
 				err = full
 				break
 			}

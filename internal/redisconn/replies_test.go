@@ -26,7 +26,7 @@ func TestLongValuesAreSkippedWithinBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := w.take(nil, func() time.Time { return now.Add(pause) })
-		if errors.Is(err, errFlood) != (pause == 0) {
+		if errors.Is(err, errLarge) != (pause == 0) {
 			t.Errorf("two long values, %v between them: got %v", pause, err)
 		}
 	}

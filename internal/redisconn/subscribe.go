@@ -259,7 +259,7 @@ func (c *Conn) overSecond(ctx context.Context, s *Subscription) {
 		if err == nil {
 			stop := context.AfterFunc(ctx, w.close)
 			var subscribed bool
-			if subscribed, err = c.listen(w, s); subscribed {
+			if subscribed, err = c.listen(w, s); subscribed && !isBreach(err) {
 				failures = 0
 			}
 			stop()
@@ -285,9 +285,7 @@ func (c *Conn) listen(w *wire, s *Subscription) (subscribed bool, _ error) {
 	defer heartbeat.Wait()
 	defer close(stop)
 	defer c.second.Store(false)
-	var got []resp.Reply
-	for {
-		var err error
+	for got, err := []resp.Reply(nil), error(nil); ; {
 		if got, err = w.take(got[:0], c.config.Now); err != nil {
 			return subscribed, err
 		}
@@ -304,10 +302,10 @@ func (c *Conn) listen(w *wire, s *Subscription) (subscribed bool, _ error) {
 				subscribed = true
 				c.second.Store(true)
 				c.accepts.Add(1)
-			case len(said) == 2 && text(said[0]) == "pong":
+			case said == nil || len(said) == 2 && text(said[0]) == "pong": // a push is an array
 				unanswered.Store(false)
 			}
-			if err := w.flow.count(ok, c.config.Now()); err != nil {
+			if err := w.flow.count(message, ok, c.config.Now()); err != nil {
 				return subscribed, err
 			}
 		}

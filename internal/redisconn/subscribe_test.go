@@ -226,7 +226,7 @@ func TestMessagesAreNoAnswers(t *testing.T) {
 // A server that says more than can be read loses the connection, and is not connected to again and again: each
 // handshake would have a price.
 func TestAFloodEndsTheConnection(t *testing.T) {
-	other := ">2\r\n$10\r\ninvalidate\r\n*0\r\n"
+	other, long := ">2\r\n$10\r\ninvalidate\r\n*0\r\n", strings.Repeat("x", 1<<16)
 	for _, c := range []struct {
 		main  bool
 		what  string
@@ -237,7 +237,8 @@ func TestAFloodEndsTheConnection(t *testing.T) {
 		{true, other, maxRest + 1, true},
 		{true, pushed("x"), maxMessages, false},
 		{true, pushed("x"), maxMessages + 1, true},
-		{false, message("x"), maxMessages - 1, false}, // the confirmation makes one more
+		{true, pushed(long), maxLarge/len(long) + 1, true},
+		{false, message("x"), maxMessages, false},
 		{false, message("x"), maxMessages + 1, true},
 		{false, "*2\r\n$4\r\npong\r\n$0\r\n\r\n", maxRest + 1, true},
 	} {
@@ -247,7 +248,7 @@ func TestAFloodEndsTheConnection(t *testing.T) {
 			f.say(strings.Repeat(c.what, c.times))
 			time.Sleep(900 * ms)
 			if got := f.attempts(); (got > 1) != c.ends {
-				t.Errorf("%t, %d times %q: %d attempts", c.main, c.times, c.what, got)
+				t.Errorf("%t, %d times %.40q: %d attempts", c.main, c.times, c.what, got)
 			}
 		})
 	}
@@ -259,6 +260,15 @@ func TestAFloodEndsTheConnection(t *testing.T) {
 		}
 		if got := f.attempts(); got < 10 || got > 200 {
 			t.Errorf("%d attempts in a minute, want one a second, about", got)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.answerAll("SUBSCRIBE", "*3\r\n$9\r\nsubscribe\r\n$4\r\nwake\r\n:1\r\n"+strings.Repeat(message("x"), maxMessages+1))
+		listenBySecond(t, f)
+		time.Sleep(time.Minute)
+		if got := f.attempts(); got < 10 || got > 200 {
+			t.Errorf("%d attempts of a second connection in a minute, want one a second, about", got)
 		}
 	})
 }

@@ -56,7 +56,7 @@ const (
 
 // maxBulk is how much of a bulk string is kept. Expected ones are shorter. But if a caller locks a name that is the key
 // of another application, that key's value is reported as the holder's owner, and it may be long. That must not end a
-// connection that all locks share.
+// connection that all locks share, unless there is so much of it that reading takes too long: see Large.
 const maxBulk = 1 << 16
 
 // maxAnnounced is the longest bulk string that is accepted: Redis's own limit.
@@ -274,6 +274,9 @@ func (d *Decoder) bulk(announced int64, budget *int) (any, error) {
 
 // skip skips bytes, most of them past the buffer, which is small.
 func (d *Decoder) skip(n int) error {
+	if n == 0 {
+		return nil // as nearly always: io.CopyN would allocate
+	}
 	d.Large += n
 	buffered := min(n, d.r.Buffered())
 	_, _ = d.r.Discard(buffered) // cannot fail

@@ -61,13 +61,9 @@ func TestSimulation(t *testing.T) {
 }
 
 // One node lies: see Liar. Nobody falls or stops, and all holds exclude each other and are in order, as far as it does
-// not grant what it does not give. 2,000 seeds are the long form.
+// not grant what it does not give. One seed for every two of -seeds; 2,000 are the long form.
 func TestByzantine(t *testing.T) {
-	n := *seeds
-	if n == few() {
-		n /= 3
-	}
-	swarm(t, n, simtest.ByzantineScenario, perSeed{"holds": 3, "lies": 20, "faults": 1})
+	swarm(t, 1+*seeds/2, simtest.ByzantineScenario, perSeed{"holds": 3, "lies": 10, "faults": 1})
 }
 
 // Fifty clients want one name, and most of them wait for it. That takes the time of forty other scenarios, so there is
