@@ -130,8 +130,8 @@ func TestMissingRightsEndTheWait(t *testing.T) {
 		for i := range 3 {
 			m := miniredis.RunT(t)
 			m.Server().SetPreHook(func(p *server.Peer, command string, _ ...string) bool {
-				if i < refused && command == "EVALSHA" {
-					p.WriteError("NOPERM this user has no permissions to run the 'evalsha' command")
+				if command == "HELLO" || i < refused && command == "EVALSHA" { // its RESP3 breaks off with a subscription
+					p.WriteError("NOPERM this user has no permissions to run the '" + strings.ToLower(command) + "' command")
 					return true
 				}
 				return false
