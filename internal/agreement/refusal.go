@@ -110,7 +110,7 @@ func (g *registry) claimed(node int, now time.Time) (claims []int, doubtful bool
 			claims = append(claims, l)
 		default:
 			doubtful = true
-			at.doubt(at.used.sums[l], now)
+			at.doubt(at.used.sums[l], now, len(v.doubtful))
 		}
 	}
 	return slices.DeleteFunc(claims, func(l int) bool { return !at.used.lists[l].Names(g.listed(node)) }), doubtful
@@ -260,12 +260,12 @@ func (g *registry) inUse(among quorum.Set, now time.Time) bool {
 
 // doubt notes lists that conflict unless a node has lost its data lately. They are not forgotten when they are out of
 // use, since short-lived clients use them now and then.
-func (at *node) doubt(sum [sha1.Size]byte, now time.Time) {
+func (at *node) doubt(sum [sha1.Size]byte, now time.Time, of int) {
 	if !at.doubts[sum].IsZero() {
 		return
 	}
 	if at.doubts == nil || len(at.doubts) >= maxDoubts {
-		at.doubts = make(map[[sha1.Size]byte]time.Time)
+		at.doubts = make(map[[sha1.Size]byte]time.Time, of) // of that size: each client has one for each node
 	}
 	at.doubts[sum] = now
 }
