@@ -251,7 +251,7 @@ func TestDeadWriterKeepsReadersOutForOneTTL(t *testing.T) {
 			l := fl.locker("a", WithTTL(ttl))
 			fails(t, errOf(l.TryRLock(t.Context(), "job")), ErrTaken, "while a writer waits")
 			die(fl, sim.Link{Client: "w"})
-			within(t, ttl+300*ms, "the read", func() { unlock(t, must(l.RLock(t.Context(), "job"))(t)) })
+			within(t, ttl+500*ms, "the read", func() { unlock(t, must(l.RLock(t.Context(), "job"))(t)) })
 			unlock(t, reader)
 			fl.net.Calm()
 		})

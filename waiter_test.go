@@ -193,7 +193,7 @@ func TestManyDeadWaitersStopNobody(t *testing.T) {
 }
 
 // A holder's crash, an administrator's DEL and another library's release send no notification: the waiter finds out by
-// asking.
+// asking. The holder does not renew: that would set again what was deleted.
 func TestWaitersDoNotDependOnMessages(t *testing.T) {
 	const ttl = 2 * time.Second
 	unlock := func(_ *fleet, holder *Lock) { _ = holder.Unlock() }
@@ -218,7 +218,7 @@ func TestWaitersDoNotDependOnMessages(t *testing.T) {
 	} {
 		for what, lock := range some("Lock", "RLock") {
 			subtest(t, name+"/"+what, 3, func(t *testing.T, fl *fleet) {
-				holder := must(fl.locker("holder", WithTTL(ttl)).Lock(t.Context(), "job"))(t)
+				holder := must(fl.locker("holder", WithTTL(ttl)).Lock(t.Context(), "job", WithoutRenewal()))(t)
 				if c.denied != "" {
 					fl.nodes.deny(c.denied)
 				}
