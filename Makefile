@@ -32,7 +32,7 @@ INTEGRATION ?= ./...
 # How many schedules of the simulation are part of make test.
 UNIT_SEEDS ?= 60
 
-.PHONY: test verify check unit raced swarm nested integration containers budgets bounds versions masters spin bench peers crowd consensus simulate mutants record history fuzz coverage proof models alerts manifests demo dist lint apidiff help
+.PHONY: test verify check unit raced swarm nested integration containers budgets bounds versions masters spin bench peers crowd consensus simulate mutants record history fuzz coverage proof models alerts demo dist lint apidiff help
 
 test: masters spin ## everything, against real Redis masters, in minutes
 	@scripts/steps check unit nested integration
@@ -181,10 +181,6 @@ models: spin ## the models of docs/spec, also in their wide spaces: minutes, gig
 
 alerts: ## the alert rules in docs/observability, checked and played by promtool
 	@scripts/alerts
-
-manifests: ## the manifests for Kubernetes, checked by the code that its API server runs
-	$(GO) vet -C integration/kubernetes ./...
-	$(GO) test -C integration/kubernetes -shuffle=on ./...
 
 demo: ## five masters in this process, two of them killed
 	$(GO) run ./cmd/redlock demo
