@@ -58,10 +58,13 @@ func twoLockersOnFiveMasters(opts ...redlock.Option) (a, b *redlock.Locker, stop
 }
 
 func Example() {
-	masters, stop := fiveMasters()
-	defer stop()
+	masters, err := redlocktest.Start(5) // instead of Redis masters: five in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer masters.Close()
 
-	locker, err := redlock.New(masters.URLs(), patient) // redis://10.0.0.1, redis://10.0.0.2, …
+	locker, err := redlock.New(masters.URLs()) // redis://10.0.0.1, redis://10.0.0.2, …
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -106,8 +109,21 @@ func ExampleParseNodes() {
 
 // Lock waits. The context bounds the wait and has no influence on the hold.
 func ExampleLocker_Lock() {
-	a, b, stop := twoLockersOnFiveMasters() // usually another process
-	defer stop()
+	masters, err := redlocktest.Start(5) // instead of Redis masters: five in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer masters.Close()
+	a, err := redlock.New(masters.URLs())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer a.Close()
+	b, err := redlock.New(masters.URLs()) // usually another process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer b.Close()
 
 	lock, err := a.Lock(context.Background(), "report")
 	if err != nil {

@@ -67,9 +67,8 @@ func (k *Lock) LogValue() slog.Value {
 }
 
 // Deadline returns when the hold ends if it is not extended: the end of the TTL, less the time that acquiring took and
-// the drift allowance, or the limit of [WithMaxHold] if that comes first. A hold that is renewed may begin with a
-// second, if a holder handed the lock over; the rest comes with its first extension. It is for people; a program
-// selects on Done.
+// the drift allowance, or the limit of [WithMaxHold] if that comes first. After a hand-over from holder to waiter it is
+// one second away at first, and a whole TTL from the first renewal on. It is for people; a program selects on Done.
 func (k *Lock) Deadline() time.Time {
 	h := k.hold
 	h.mu.Lock()
@@ -92,16 +91,16 @@ func (k *Lock) Done() <-chan struct{} {
 	return h.tenure.done
 }
 
-// Ending returns a channel that is closed when the hold will end within before unless it is extended, so that work can
-// stop in good order while it has the lock: before ahead of the Deadline, or when the hold ends. Renewals move the
-// Deadline: while they succeed, the channel stays open if before is less than two thirds of the TTL, with the drift
-// allowance ([WithDrift]) and a round trip to spare. The limit of [WithMaxHold] does not move: the channel is closed
-// before ahead of it. While a hold has only the second with which it may begin (see Deadline), the channel is closed in
-// the last quarter of that.
+// Ending returns a channel that is closed when less than notice is left until the Deadline, so that work can stop in
+// good order while it still has the lock. With 0 or less it is closed with Done.
 //
-// Once it is closed, it stays closed, even if the hold is extended after all. Calls with the same before share a
-// channel. With 0 or less it is closed with Done. Like Done, it does not keep a hold renewed whose handle is dropped.
-func (k *Lock) Ending(before time.Duration) <-chan struct{} {
+// While renewals succeed they move the Deadline, and the channel stays open, if notice is less than two thirds of the
+// TTL (a little less: [WithDrift], and a round trip). The limit of [WithMaxHold] does not move. In the second after a
+// hand-over (see Deadline) the channel is closed in the last quarter of that, whatever the notice.
+//
+// Once closed, it stays closed, even if the hold is extended after all. Calls with the same notice share a channel.
+// Like Done, it does not keep a hold renewed whose handle is dropped.
+func (k *Lock) Ending(notice time.Duration) <-chan struct{} {
 	h := k.hold
 	now := h.locker.opts.clock.now()
 	h.mu.Lock()
@@ -110,7 +109,7 @@ func (k *Lock) Ending(before time.Duration) <-chan struct{} {
 	if h.ended() != nil {
 		return closedDone
 	}
-	e := h.tenure.endingOf(before)
+	e := h.tenure.endingOf(notice)
 	h.tenure.warn(h.tenure.left(now))
 	h.locker.schedule.Set(h, h.tenure.next(now.local)) // if the Locker is being closed, Abandon comes
 	return e.near

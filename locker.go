@@ -20,7 +20,8 @@ import (
 )
 
 // Locker acquires locks on a fixed list of nodes, or on two while nodes are replaced ([WithNewNodes]). Any number of
-// goroutines may use it at once. It is an [Inspector], too.
+// goroutines may use it at once. It has the methods of [Inspector], too: Close, Ready, Status, Inspect, Watch, Check,
+// List and ForceUnlock.
 type Locker struct{ *Inspector }
 
 // Inspector looks at locks and nodes, and acquires nothing: for monitoring, and for administrators. Any number of
@@ -69,8 +70,8 @@ const maxName = 512
 //
 // All clients that lock a name must use the same nodes. New fails with a [*ListConflictError] if clients are at work
 // whose nodes do not allow that. If that turns out later, calls that acquire fail with it, until those clients have
-// ended. Close the Locker that is not needed any more: one that ends without Close counts for a minute; with TTLs over
-// 15 s for 2, 4, 8, 16, 32 or 60 minutes, the first of these that is 45 s longer than its longest TTL.
+// ended. So Close a Locker that is not needed any more: one that ends without it counts as at work for another minute,
+// or, with TTLs over 15 s, for up to twice the longest of them and 90 s.
 func New(nodes []string, opts ...Option) (*Locker, error) {
 	i, err := newInspector("New", nodes, opts)
 	if err != nil {

@@ -150,14 +150,15 @@ func WithTTL(ttl time.Duration) LockOption {
 	return lockOption(func(o *options) { o.ttl = ttl })
 }
 
-// WithMaxTTL sets the longest TTL that any client of these nodes may use. All clients must set the same: it decides for
-// how long the vote of a node does not count that may have forgotten earlier votes, the restart guard, and that nodes
-// remember the token of a name for twice as long after its lock. [NodeStatus] tells of clients with another one. The
-// default is 30 s, or the TTL that is given to New if that is longer.
+// WithMaxTTL sets the longest TTL that any client of these nodes may use. The default is 30 s, or the TTL that is given
+// to New if that is longer. All clients must set the same; [NodeStatus] tells of those that do not. It decides two
+// things:
 //
-// So masters that have just been started grant nothing for that long. The guard applies after a restart, whatever the
-// node keeps on disk (but see TrustDisk of [NodeConfig]), after the promotion of a replica, after FLUSHALL, and after
-// the node's clock was set forward. It is 2 s at least.
+//   - The restart guard: for so long, 2 s at least, the vote of a node does not count that may have forgotten earlier
+//     votes. That is so after a restart, whatever the node keeps on disk (but see TrustDisk of [NodeConfig]), after the
+//     promotion of a replica, after FLUSHALL, and after its clock was set forward. Masters that have just been started
+//     grant nothing until then.
+//   - For twice as long as that after the end of a lock, nodes remember its token.
 func WithMaxTTL(d time.Duration) Option {
 	return newOption(func(o *options) { o.maxTTL, o.maxTTLSet = d, true })
 }
