@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	boottime.Now = boottime.None // virtual time has no boot clock
+	boottime.Disable() // virtual time has no boot clock
 	os.Exit(m.Run())
 }
 

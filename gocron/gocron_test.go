@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	boottime.Now = boottime.None // virtual time has no such clock
+	boottime.Disable() // virtual time has no such clock
 	os.Exit(m.Run())
 }
 

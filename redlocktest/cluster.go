@@ -7,15 +7,22 @@
 //	masters.Kill(0, 1, 2) // what does my code do when its hold is lost?
 //
 // The nodes are miniredis servers on loopback ports: real connections, real pipelining, Lua included.
-// Time-outs and expiry run in real time. It is not a Redis: use real masters to measure, or to test persistence.
+// Time-outs and expiry run in real time, or with [NewInBubble] in the virtual time of testing/synctest, where a test
+// waits for nothing. It is not a Redis: use real masters to measure, or to test persistence.
 package redlocktest
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/boottime"
 )
 
 // State is what a node is doing.
@@ -59,14 +66,40 @@ func New(t testing.TB, n int) *Cluster {
 	return c
 }
 
+// NewInBubble is New for a test in a bubble of testing/synctest. In one, whatever waits for a socket keeps the time from
+// passing, so these masters have no ports: give Lockers [Cluster.Dial]. All of the process do without the clock that
+// counts suspensions of the machine from then on.
+//
+//	synctest.Test(t, func(t *testing.T) {
+//		masters := redlocktest.NewInBubble(t, 5)
+//		inside := redlock.WithNodeConfig(redlock.NodeConfig{Dial: masters.Dial})
+//		locker, err := redlock.New(masters.URLs(), inside)
+//		…
+//	})
+func NewInBubble(t testing.TB, n int) *Cluster {
+	t.Helper()
+	boottime.Disable()
+	c, err := start(n, true)
+	if err != nil {
+		t.Fatalf("redlocktest: %v", err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
 // Start starts n masters outside a test. The caller closes the Cluster.
-func Start(n int) (*Cluster, error) {
+func Start(n int) (*Cluster, error) { return start(n, false) }
+
+func start(n int, portless bool) (*Cluster, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("a cluster of %d masters: at least one is needed", n)
 	}
 	c := &Cluster{clock: &skewedClock{}}
 	for i := range n {
-		nd := &node{clock: c.clock}
+		nd := &node{clock: c.clock, portless: portless}
+		if portless {
+			nd.addr = fmt.Sprintf("master-%d:6379", i)
+		}
 		// The first start is backdated: a node that has just started has no proven past, and would have to
 		// abstain from every vote of a test that has no interest in restarts.
 		if err := nd.start(c.clock.now().Add(-24 * time.Hour)); err != nil {
@@ -95,6 +128,21 @@ func (c *Cluster) URLs() []string {
 		urls[i] = "redis://" + nd.addr
 	}
 	return urls
+}
+
+// Dial connects to a node without sockets: see [NewInBubble].
+func (c *Cluster) Dial(_ context.Context, network, address string) (net.Conn, error) {
+	refused := error(syscall.ECONNREFUSED)
+	for _, nd := range c.nodes {
+		if nd.addr == address {
+			var conn net.Conn
+			nd.with(func(l *life) { conn, refused = l.connect(), nil })
+			if refused == nil {
+				return conn, nil
+			}
+		}
+	}
+	return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", refused)}
 }
 
 // Addr returns host:port of a node.

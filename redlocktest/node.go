@@ -3,6 +3,7 @@ package redlocktest
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -12,14 +13,19 @@ import (
 
 // node is one address, and whatever life runs at it now.
 type node struct {
-	addr  string // set by the first start, then constant
-	clock *skewedClock
+	addr     string // set by the first start, then constant, or that of a node without a port
+	portless bool   // connected by Dial alone
+	clock    *skewedClock
 
 	mu  sync.Mutex // guards now, and makes start, kill and revive exclude each other
 	now *life      // nil while the node is down
 }
 
-func (n *node) start(born time.Time) error {
+func (n *node) start(born time.Time) (err error) {
+	if n.portless {
+		n.now, err = begin(n.addr, nil, n.clock, born)
+		return err
+	}
 	addr := n.addr
 	if addr == "" {
 		addr = "127.0.0.1:0"
@@ -29,7 +35,7 @@ func (n *node) start(born time.Time) error {
 		return err
 	}
 	n.addr = ln.Addr().String()
-	n.now, err = begin(ln, n.clock, born)
+	n.now, err = begin(n.addr, ln, n.clock, born)
 	return err
 }
 
@@ -101,61 +107,119 @@ func (n *node) with(f func(*life)) {
 // Close and Restart keep the data; and its Close, under load, leaves running scripts without a server.)
 type life struct {
 	store *miniredis.Miniredis
-	ln    net.Listener
+	ln    net.Listener // nil: none
 	gate  gate
 	id    identity
 
 	accepting sync.WaitGroup
+	inboxes   sync.WaitGroup
 
 	mu    sync.Mutex // guards conns
 	conns map[*conn]struct{}
 }
 
-func begin(ln net.Listener, clock *skewedClock, born time.Time) (*life, error) {
-	l := &life{
+func begin(addr string, ln net.Listener, clock *skewedClock, born time.Time) (l *life, err error) {
+	defer func() {
+		if err != nil && ln != nil {
+			ln.Close()
+		}
+	}()
+	l = &life{
 		store: miniredis.NewMiniRedis(),
 		ln:    ln,
 		conns: map[*conn]struct{}{},
-		id:    newIdentity(ln.Addr().String(), clock, born),
+		id:    newIdentity(addr, clock, born),
 	}
 	// Dial is how a miniredis is started without a listener of its own.
 	first, err := l.store.Dial()
 	if err != nil {
-		ln.Close()
 		return nil, err
 	}
 	first.Close()
 	// TTLs follow the clock by themselves: exact to the command, and no goroutine has to push them.
 	l.store.ClockTTL(true)
 	if err := l.id.install(l.store); err != nil {
-		ln.Close()
 		l.store.Close()
 		return nil, fmt.Errorf("commands that miniredis lacks: %w", err)
 	}
-	l.accepting.Go(l.accept)
+	if ln != nil {
+		l.accepting.Go(l.accept)
+	}
 	return l, nil
 }
 
 // accept runs until the listener is closed.
 func (l *life) accept() {
-	srv := l.store.Server()
 	for {
 		c, err := l.ln.Accept()
 		if err != nil {
 			return
 		}
-		gated := &conn{Conn: c, life: l, closed: make(chan struct{})}
-		l.mu.Lock()
-		l.conns[gated] = struct{}{}
-		l.mu.Unlock()
-		srv.ServeConn(gated)
+		l.serve(c)
 	}
+}
+
+func (l *life) serve(c net.Conn) *conn {
+	gated := &conn{Conn: c, life: l, closed: make(chan struct{})}
+	l.mu.Lock()
+	l.conns[gated] = struct{}{}
+	l.mu.Unlock()
+	l.store.Server().ServeConn(gated)
+	return gated
+}
+
+// connect returns the client's end of a connection without sockets.
+func (l *life) connect() net.Conn {
+	ours, theirs := net.Pipe()
+	in := &inbox{Conn: ours, chunks: make(chan []byte, 1<<12)}
+	gated := l.serve(in)
+	l.inboxes.Go(func() { in.fill(gated.closed) })
+	return theirs
+}
+
+// inbox keeps what a client sends until the server reads it, as a socket's buffer does: a pipe has none, and a client of
+// a paused node would wait in its write.
+type inbox struct {
+	net.Conn
+	chunks chan []byte
+	rest   []byte // of the chunk that is being read
+}
+
+func (c *inbox) fill(closed <-chan struct{}) {
+	defer close(c.chunks)
+	for {
+		b := make([]byte, 1<<12)
+		n, err := c.Conn.Read(b)
+		if err != nil {
+			return
+		}
+		select {
+		case c.chunks <- b[:n]:
+		case <-closed:
+			return
+		}
+	}
+}
+
+func (c *inbox) Read(p []byte) (int, error) {
+	if len(c.rest) == 0 {
+		chunk, ok := <-c.chunks
+		if !ok {
+			return 0, io.EOF
+		}
+		c.rest = chunk
+	}
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
 }
 
 // end crashes the node and returns when none of its goroutines is left.
 func (l *life) end() {
-	l.ln.Close()
-	l.accepting.Wait() // no connection is added from here on
+	if l.ln != nil {
+		l.ln.Close()
+		l.accepting.Wait() // no connection is added from here on
+	}
 	l.mu.Lock()
 	open := make([]*conn, 0, len(l.conns))
 	for c := range l.conns {
@@ -167,6 +231,7 @@ func (l *life) end() {
 	}
 	l.store.CtxCancel()      // frees blocking commands
 	l.store.Server().Close() // waits for the connections' goroutines
+	l.inboxes.Wait()
 }
 
 // conn is a client's connection, behind the node's gate.

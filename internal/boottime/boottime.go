@@ -2,11 +2,20 @@
 // clock stops meanwhile (golang/go#24595).
 package boottime
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
-// Now returns the time since boot, suspension included, or always 0 if the system has no such clock. It is a variable
-// so that simulations in virtual time can replace it, once, before the first Locker is made.
-var Now = read
+var disabled atomic.Bool
 
-// None is a replacement for Now in simulations: the system has no such clock.
-func None() time.Duration { return 0 }
+// Disable has Now return 0 from here on: virtual time has no such clock.
+func Disable() { disabled.Store(true) }
+
+// Now returns the time since boot, suspension included, or always 0 if the system has no such clock.
+func Now() time.Duration {
+	if disabled.Load() {
+		return 0
+	}
+	return read()
+}

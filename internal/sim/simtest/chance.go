@@ -17,7 +17,7 @@ import (
 // orders the goroutines that draw at one instant, each gets its own.
 func init() {
 	// The boot-time clock is a system call: real time, which must not leak into the bubble.
-	boottime.Now = boottime.None
+	boottime.Disable()
 	chance.Duration = func(limit time.Duration) time.Duration { return time.Duration(source().Int64N(int64(limit))) }
 	cryptorand.Reader = &uniqueBytes{}
 }
