@@ -272,14 +272,25 @@ func TestShutdownSeesAHoldThatReachesItsMaximum(t *testing.T) {
 	})
 }
 
+// doing are the calls that run a function with a hold.
+var doing = map[string]func(l *Locker, ctx context.Context, f func(context.Context, *Lock) error) error{
+	"Do": func(l *Locker, ctx context.Context, f func(context.Context, *Lock) error) error {
+		return l.Do(ctx, "job", f)
+	},
+	"RDo": func(l *Locker, ctx context.Context, f func(context.Context, *Lock) error) error {
+		return l.RDo(ctx, "job", f)
+	},
+	"permit": func(l *Locker, ctx context.Context, f func(context.Context, *Lock) error) error {
+		return l.Semaphore("job", 1).Do(ctx, f)
+	},
+	"Once": func(l *Locker, ctx context.Context, f func(context.Context, *Lock) error) error {
+		return l.Once(ctx, "job", f)
+	},
+}
+
 // A function that is stopping because its hold was lost is work in progress, too.
 func TestShutdownWaitsForWorkWhoseHoldWasLost(t *testing.T) {
-	type work = func(ctx context.Context, k *Lock) error
-	for name, do := range map[string]func(*Locker, context.Context, work) error{
-		"Do":     func(l *Locker, ctx context.Context, f work) error { return l.Do(ctx, "job", f) },
-		"permit": func(l *Locker, ctx context.Context, f work) error { return l.Semaphore("job", 1).Do(ctx, f) },
-		"Once":   func(l *Locker, ctx context.Context, f work) error { return l.Once(ctx, "job", f) },
-	} {
+	for name, do := range doing {
 		subtest(t, name, 3, func(t *testing.T, fl *fleet) {
 			l, stopped := fl.locker("a"), false
 			worked := async(func() error {
@@ -295,6 +306,35 @@ func TestShutdownWaitsForWorkWhoseHoldWasLost(t *testing.T) {
 			succeeds(t, l.Shutdown(t.Context()))
 			equals(t, stopped, true, "stopped")
 			fails(t, <-worked, ErrLost)
+		})
+	}
+}
+
+// The hold is lost at the moment at which its call is over, and fn is about to be called.
+func TestShutdownWaitsForWorkThatIsAboutToBegin(t *testing.T) {
+	for name, do := range doing {
+		subtest(t, name, 3, func(t *testing.T, fl *fleet) {
+			l, worked := fl.locker("a"), false
+			none := l.calls.none
+			l.calls.none = func() {
+				none()
+				for _, s := range l.schedule.Sleepers() {
+					h := s.(*hold)
+					h.mu.Lock()
+					h.finish(ErrLost, true)
+					h.mu.Unlock()
+				}
+				time.Sleep(time.Second) // Shutdown looks
+			}
+			fl.net.SetDelay(sim.Link{Client: "a"}, sim.Both, sim.Delay{Min: 20 * ms, Max: 20 * ms})
+			done := async(func() error {
+				defer func() { worked = true }()
+				return do(l, t.Context(), func(context.Context, *Lock) error { time.Sleep(time.Minute); return nil })
+			})
+			time.Sleep(map[bool]time.Duration{true: 50 * ms}[name == "Once"] + ms) // which reads first
+			succeeds(t, l.Shutdown(t.Context()))
+			equals(t, worked, true, "worked")
+			<-done
 		})
 	}
 }

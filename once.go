@@ -60,6 +60,8 @@ func (l *Locker) TryOnce(
 func (l *Locker) once(
 	ctx context.Context, name string, waits bool, fn func(context.Context, *Lock) error, opts []OnceOption,
 ) (err error) {
+	l.work.begin()
+	defer l.work.end()
 	var token int64 // of the run
 	begun := l.opts.clock.now()
 	defer func() { l.events.ran(ctx, name, token, begun, err) }()
@@ -141,8 +143,6 @@ func (j *job) succeed(ctx context.Context, lock *Lock) error {
 
 // run calls fn, and records the failure if it fails.
 func (j *job) run(ctx context.Context, lock *Lock, fn func(context.Context, *Lock) error) (err error) {
-	j.locker.work.begin()
-	defer j.locker.work.end()
 	held, cancel := lock.Context(ctx)
 	// The run continues until fn returns, even if ctx ends first.
 	kept, stop := lock.Context(context.WithoutCancel(ctx))

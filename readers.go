@@ -40,6 +40,8 @@ func (l *Locker) TryRLock(ctx context.Context, name string, opts ...LockOption) 
 func (l *Locker) RDo(
 	ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
 ) error {
+	l.work.begin()
+	defer l.work.end()
 	lock, err := l.RLock(ctx, name, opts...)
 	if err != nil {
 		return err

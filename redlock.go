@@ -86,6 +86,8 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 func (l *Locker) Do(
 	ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
 ) error {
+	l.work.begin() // before the call is over: the hold may be lost before fn is called
+	defer l.work.end()
 	lock, err := l.Lock(ctx, name, opts...)
 	if err != nil {
 		return err
@@ -93,10 +95,8 @@ func (l *Locker) Do(
 	return lock.do(ctx, fn)
 }
 
-// do runs fn with the hold, and unlocks.
+// do runs fn with the hold, and unlocks. Its caller has counted the work.
 func (k *Lock) do(ctx context.Context, fn func(context.Context, *Lock) error) (err error) {
-	k.hold.locker.work.begin()
-	defer k.hold.locker.work.end()
 	held, cancel := k.Context(ctx)
 	defer cancel()
 	defer func() { err = errors.Join(err, k.Unlock()) }()

@@ -123,6 +123,8 @@ func (s *Semaphore) TryAcquire(ctx context.Context, opts ...LockOption) (*Lock, 
 func (s *Semaphore) Do(
 	ctx context.Context, fn func(ctx context.Context, permit *Lock) error, opts ...LockOption,
 ) error {
+	s.locker.work.begin()
+	defer s.locker.work.end()
 	permit, err := s.Acquire(ctx, opts...)
 	if err != nil {
 		return err
