@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/quorumlock/redlock/internal/agreement"
 	"github.com/quorumlock/redlock/internal/quorum"
 )
 
@@ -140,25 +139,27 @@ func (h *hold) unkeep() bool {
 	return true
 }
 
-// askRevoked asks a node, in whose name somebody has said so, whether an administrator has taken the lock from an owner
-// that has a hold. Anybody who may publish can say it.
-func (l *Locker) askRevoked(node int, owner string) {
-	id, ok := agreement.ParseOwner(owner)
-	if !ok {
-		return
-	}
+// askRevoked has the owner's hold ask a node, if there is one already: see watch.
+func (l *Locker) askRevoked(node int, owner uuid.UUID) {
 	for _, s := range l.schedule.Sleepers() { // there may be many, and many messages
-		if h := s.(*hold); h.owner == id {
-			l.nodes[node].conn.Ask(func(replies []any, err error) {
-				if err != nil {
-					return
-				}
-				if _, revoked := replies[0].([]byte); revoked {
-					h.revoked(node)
-				}
-			}, []any{"ZSCORE", l.opts.prefix + revokedName, owner})
+		if h := s.(*hold); h.owner == owner {
+			h.askRevoked(node)
 		}
 	}
+}
+
+// askRevoked asks a node, in whose name somebody has said so, whether an administrator has taken the lock from the
+// hold. Anybody who may publish can say it.
+func (h *hold) askRevoked(node int) {
+	l := h.locker
+	l.nodes[node].conn.Ask(func(replies []any, err error) {
+		if err != nil {
+			return
+		}
+		if _, revoked := replies[0].([]byte); revoked {
+			h.revoked(node)
+		}
+	}, []any{"ZSCORE", l.opts.prefix + revokedName, h.owner.String()})
 }
 
 // revoked notes that a node has taken the lock from the owner. Nodes that do so give it nothing more: when enough of

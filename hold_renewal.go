@@ -154,7 +154,6 @@ func (h *hold) Position() *int32 { return &h.scheduled }
 // watch enters a new hold in the schedule. k is its first handle, or nil.
 func (h *hold) watch(k *Lock) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.tenure.handles = 1
 	h.tenure.renewal.stopped = !h.tenure.want.opts.renew
 	if h.tenure.want.opts.renew {
@@ -166,6 +165,13 @@ func (h *hold) watch(k *Lock) {
 	}
 	if !h.locker.schedule.Set(h, h.tenure.next(h.tenure.start.local)) {
 		h.finish(ErrClosed, false) // it was acquired during Close
+	}
+	h.mu.Unlock()
+	told := h.locker.listeners.revokers(h.owner) // what they tell from now on finds the hold
+	for node := range h.locker.nodes {
+		if told.Has(node) {
+			h.askRevoked(node)
+		}
 	}
 }
 

@@ -400,17 +400,17 @@ func TestForceUnlockIsToldAtOnce(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		for i := range 3 {
 			for range 3 {
-				a.askRevoked(i, k.Owner()) // each denies it
+				a.askRevoked(i, k.hold.owner) // each denies it
 			}
 			settleNetwork()
 			fl.nodes[i].Do("ZADD", revokedName, 1e15, k.Owner())
-			a.askRevoked(0, k.Owner())
-			a.askRevoked(2, must(a.Lock(t.Context(), "other"+fmt.Sprint(time.Now().UnixNano())))(t).Owner())
+			a.askRevoked(0, k.hold.owner)
+			a.askRevoked(2, must(a.Lock(t.Context(), "other"+fmt.Sprint(time.Now().UnixNano())))(t).hold.owner)
 			settleNetwork()
 			succeeds(t, k.Err(), "a minority has told of it")
 		}
 		for i := range 3 {
-			a.askRevoked(i, k.Owner())
+			a.askRevoked(i, k.hold.owner)
 		}
 		settleNetwork()
 		fails(t, k.Err(), ErrLost)

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/sim"
@@ -358,5 +361,182 @@ func TestANodeThatRefusesATTLKeepsNothing(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// untold has a client hear nothing of a node from the moment at which that sets a key to something else, until tell.
+func (fl *fleet) untold(client, key string) (tell func()) {
+	var told atomic.Bool
+	for i, n := range fl.nodes {
+		n.Watch([]string{key}, func(_ sim.Command, before []string, after sim.Data) {
+			if has := after.Text(key); has != "" && has != before[0] && !told.Load() {
+				fl.net.Hold(link0(client, i), sim.Down)
+			}
+		})
+	}
+	return func() {
+		told.Store(true)
+		fl.net.Release(sim.Link{Client: client}, sim.Down)
+	}
+}
+
+// beginning is a call by client a whose hold begins while it hears nothing of that, until tell.
+type beginning struct {
+	key   string
+	owner string
+	tell  func()
+	k     *Lock // set when done says how it ended
+	done  <-chan error
+}
+
+// begins begins a call of everyCall. If it waits, another client has the lock first.
+func (fl *fleet) begins(name string, waits bool, opts ...LockOption) *beginning {
+	t, a, b := fl.t, fl.locker("a"), fl.locker("b")
+	a.listeners.hear(a)
+	settleNetwork()
+	g, ticket := &beginning{key: "job"}, ""
+	if strings.HasSuffix(name, "Acquire") {
+		g.key = permitsName + "job:0"
+	}
+	changes := g.key
+	if len(opts) > 0 { // a value
+		changes = "redlock:value:" + g.key
+	}
+	first := func() error { return nil }
+	switch {
+	case waits:
+		first = must(fl.next(g.key))(t).Unlock
+	case name == "Adopt":
+		ticket = must(must(b.Lock(t.Context(), g.key))(t).Ticket())(t)
+		fallthrough
+	default:
+		g.tell = fl.untold("a", changes)
+	}
+	g.done = async(func() (err error) { g.k, err = everyCall(ticket)[name](t.Context(), a, opts...); return err })
+	settleNetwork()
+	if waits {
+		g.tell = fl.untold("a", changes)
+		succeeds(t, first())
+		settleNetwork()
+	}
+	i := must(b.Inspect(t.Context(), g.key))(t)
+	g.owner = append(i.Readers, i.Owner)[0]
+	return g
+}
+
+// next has another client take a key at once.
+func (fl *fleet) next(key string) (*Lock, error) {
+	if key != "job" {
+		return fl.locker("c").Semaphore("job", 1).TryAcquire(fl.t.Context())
+	}
+	return fl.locker("c").TryLock(fl.t.Context(), key)
+}
+
+// The answers that make a hold, and the word that it was taken away, come to a process together. Nobody gets the hold:
+// who waits goes on waiting, and gets the lock in turn.
+func TestForceUnlockIsToldBeforeTheHoldBegins(t *testing.T) {
+	for name := range everyCall("") {
+		tries := strings.HasPrefix(name, "try ") || name == "TryLock" || name == "Adopt" || name == "Forget"
+		for _, waits := range []bool{false, true} {
+			for what, opts := range map[string][]LockOption{"": nil, " value": {WithValue("mine")}} {
+				if waits && tries || opts != nil && strings.HasSuffix(name, "RLock") {
+					continue
+				}
+				subtest(t, fmt.Sprint(name, " waits=", waits, what), 5, func(t *testing.T, fl *fleet) {
+					g := fl.begins(name, waits, opts...)
+					succeeds(t, fl.locker("admin").ForceUnlock(t.Context(), g.key, g.owner))
+					next := must(fl.next(g.key))(t)
+					g.tell()
+					if tries {
+						within(t, 250*ms, "the call", func() { failsAll(t, <-g.done, ErrNotAcquired, ErrTaken) })
+						succeeds(t, next.Unlock())
+						return
+					}
+					time.Sleep(2 * time.Second)
+					equals(t, len(g.done), 0, "has ended beside the next holder")
+					succeeds(t, next.Unlock())
+					if succeeds(t, <-g.done); g.k != nil {
+						time.Sleep(time.Minute)
+						succeeds(t, g.k.Unlock(), "a minute later")
+					}
+				})
+			}
+		}
+	}
+}
+
+// The word comes when the hold has been confirmed, and is not in the schedule yet: so its holder learns of it at once.
+// What a minority says, or anybody who may publish, ends nothing.
+func TestForceUnlockIsToldWhileTheHoldBegins(t *testing.T) {
+	for what, c := range map[string]struct {
+		told []int // nodes that have revoked it
+		lost bool
+	}{"a majority": {[]int{0, 2, 3}, true}, "a minority": {[]int{1, 4}, false}} {
+		subtest(t, what, 5, func(t *testing.T, fl *fleet) {
+			l := fl.locker("a")
+			l.listeners.hear(l)
+			settleNetwork()
+			want := acquisition{op: "lock", name: "job", key: "job", opts: l.opts}
+			h, _, err := l.attempt(t.Context(), want)
+			succeeds(t, err)
+			for _, i := range c.told {
+				fl.nodes[i].Do("ZADD", revokedName, 1e15, h.owner.String())
+			}
+			fl.nodes.do("PUBLISH", l.listeners.channel, h.owner.String()+" revoked job")
+			settleNetwork()
+			k := l.handOut(&Lock{hold: h})
+			settleNetwork()
+			equals(t, errors.Is(k.Err(), ErrLost), c.lost, "lost")
+			time.Sleep(time.Minute)
+			equals(t, k.Unlock() != nil, c.lost, "lost a minute later")
+		})
+	}
+}
+
+// Forged messages, and two nodes of five that tell the owner so themselves, cost a call one more round trip, and not
+// its hold.
+func TestForgedMessagesKeepNoHoldFromBeginning(t *testing.T) {
+	for name := range everyCall("") {
+		for _, liars := range []int{0, 2} {
+			subtest(t, fmt.Sprint(name, liars), 5, func(t *testing.T, fl *fleet) {
+				g := fl.begins(name, false)
+				for _, n := range fl.nodes[:liars] {
+					n.Do("ZADD", revokedName, 1e15, g.owner)
+				}
+				channel := fl.nodes[0].Do("PUBSUB", "CHANNELS", "*wake:"+g.owner[19:28]+":*").([]any)[0]
+				fl.nodes.do("PUBLISH", channel, g.owner+" revoked job")
+				g.tell()
+				if succeeds(t, <-g.done); g.k != nil {
+					equals(t, g.k.Owner(), g.owner, "owner")
+					time.Sleep(time.Minute)
+					succeeds(t, g.k.Unlock(), "a minute later")
+				}
+			})
+		}
+	}
+}
+
+// Whatever nodes tell, little of it is remembered; and what one of them tells displaces nothing that another has told.
+func TestFewRevokedOwnersAreRemembered(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l := fl.locker("a")
+		owner, said := uuid.New(), 0
+		for range 50 {
+			for range 2 * maxRevocations {
+				for i := range fl.nodes[1:] {
+					l.listeners.receive(i, uuid.NewString()+" revoked job", true, l)
+				}
+			}
+			if said == 0 {
+				l.listeners.receive(2, owner.String()+" revoked job", true, l)
+			}
+			if said++; said <= 9 {
+				equals(t, l.listeners.revokers(owner), quorum.Set(0).With(2), "who has told of an owner, after %d s", said)
+			}
+			time.Sleep(time.Second)
+		}
+		equals(t, l.listeners.revokers(owner), 0, "who has told, 50 s later")
+		total, most := len(l.listeners.told[0])+len(l.listeners.told[1]), 2*2*maxRevocations*int(rememberTold/time.Second)
+		between(t, total, 1, most, "owners that are remembered")
 	})
 }

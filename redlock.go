@@ -210,7 +210,7 @@ func (l *Locker) run(
 			want.begun = begun
 		}
 	}
-	h, err := l.acquireValued(waiting, want, acquire)
+	h, err := l.acquireUnrevoked(waiting, want, acquire)
 	if conflict := l.mayLock(); conflict != nil && err == nil && want.from == nil {
 		// It was found while the call waited. Each node tells of it before it votes. A node that has not answered yet may
 		// put the hold into its queue: so it ends as holds do. Nobody was told of it.
@@ -219,6 +219,61 @@ func (l *Locker) run(
 		return nil, failed(want.op, want.name, conflict)
 	}
 	return h, err
+}
+
+// acquireUnrevoked runs acquire until nobody denies the hold, or once if the call asks once.
+func (l *Locker) acquireUnrevoked(
+	ctx context.Context, want acquisition, acquire func(*Locker, context.Context, acquisition) (*hold, error),
+) (*hold, error) {
+	for attempts := 1; ; attempts++ {
+		h, err := l.acquireValued(ctx, want, acquire)
+		if err != nil {
+			return nil, err
+		}
+		denial := l.denial(ctx, h, &want)
+		if denial == nil {
+			return h, nil
+		}
+		h.tenure.want.observed = nil // nobody has been told of it
+		h.discard(want.from)
+		if want.waits {
+			ended := l.rest(ctx, want.opts.backoff(attempts))
+			if ended == nil {
+				continue
+			}
+			denial = waitEnded(denial, ended)
+		}
+		return nil, denial
+	}
+}
+
+// denial returns nil unless a new hold was revoked. If nodes have told so, it asks all of them for an extension: the
+// hold may rest on what they had said before, and anybody who may publish can tell it in their name.
+func (l *Locker) denial(ctx context.Context, h *hold, want *acquisition) error {
+	for told := quorum.Set(0); ; {
+		fresh := l.listeners.revokers(h.owner) &^ told
+		if fresh == 0 {
+			return nil
+		}
+		told |= fresh
+		t, begun := h.tenure, h.tenure.start // for a call that asks once, all rounds together have one node timeout
+		if want.waits {
+			begun = l.opts.clock.now()
+		}
+		r := l.askFor(extend, h)
+		t.extended = true
+		t.asked |= r.send(l.nodes, l.electorate.All, begun.local)
+		votes, err := r.wait(ctx)
+		var denial error
+		if votes.Verdict() == quorum.Won {
+			t.start, t.term = begun, t.want.opts.ttl
+		} else {
+			denial = r.notHeld(ctx, want.op, want.name, votes, err, false)
+		}
+		if r.abandon(); denial != nil {
+			return denial
+		}
+	}
 }
 
 // acquireValued runs acquire until the value is on the nodes, if there is one, or once if the call asks once.

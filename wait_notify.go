@@ -37,6 +37,10 @@ type listeners struct {
 	left  [2]map[uuid.UUID]bool  // the last owners for which leave was called: newer ones, older ones; guarded by mu
 	looks map[string][]*look     // of those that watch, by key; guarded by mu
 	taken []revocations          // by node; guarded by mu
+
+	revoking  atomic.Bool                 // a node has ever told that an owner was revoked
+	told      [2]map[uuid.UUID]quorum.Set // who has told so of which owners: newer ones, older ones; guarded by mu
+	toldSince time.Time                   // when the newer ones began; guarded by mu
 }
 
 // revocations counts what a node has told within a second. To look for one more takes a while, for there may be many
@@ -48,16 +52,39 @@ type revocations struct {
 
 const maxRevocations = 200
 
-// few counts one more, and reports whether it is to be looked for.
-func (s *listeners) few(node int) bool {
+// rememberTold is for how long it is remembered what a node has told of an owner, or twice as long: much longer than
+// from there to the beginning of a hold that counts on what the nodes had said before. So a node fills the memory with
+// maxRevocations a second at most, and none takes the place of another's.
+const rememberTold = 10 * time.Second
+
+// tells notes that a node has told that an owner was revoked, and reports whether the owner's hold is to be looked for.
+func (s *listeners) tells(node int, owner uuid.UUID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, now := &s.taken[node], s.now()
 	if now.Sub(r.since) >= time.Second {
 		*r = revocations{since: now}
 	}
-	r.n++
-	return r.n <= maxRevocations
+	if r.n++; r.n > maxRevocations {
+		return false
+	}
+	if now.Sub(s.toldSince) >= rememberTold {
+		s.told[0], s.told[1], s.toldSince = make(map[uuid.UUID]quorum.Set), s.told[0], now
+	}
+	s.told[0][owner] = s.told[0][owner].With(node)
+	s.revoking.Store(true)
+	return true
+}
+
+// revokers returns the nodes that have told that the owner was revoked. It is asked where a hold begins: what came
+// before that found no hold to end.
+func (s *listeners) revokers(owner uuid.UUID) quorum.Set {
+	if !s.revoking.Load() {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.told[0][owner] | s.told[1][owner]
 }
 
 // look is what a watch has heard since it last looked.
@@ -124,7 +151,7 @@ type grant struct {
 // have been revoked. Function values of its methods would be allocated by each Lock.
 type grantee interface {
 	returnGrant(node int, key string, owner uuid.UUID, shared bool)
-	askRevoked(node int, owner string)
+	askRevoked(node int, owner uuid.UUID)
 }
 
 func newListeners(o *options, nodes []*node, id string) listeners {
@@ -217,8 +244,8 @@ func (s *listeners) receive(node int, message string, main bool, others grantee)
 	}
 	switch {
 	case parts[1] == "revoked":
-		if s.few(node) {
-			others.askRevoked(node, parts[0])
+		if owner, ok := agreement.ParseOwner(parts[0]); ok && s.tells(node, owner) {
+			others.askRevoked(node, owner)
 		}
 		return
 	case parts[0] == "-":
