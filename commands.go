@@ -37,29 +37,29 @@ type command struct {
 var (
 	acquirePlain = &command{form: setForm, read: readSet, reader: read}
 	acquire      = script(command{read: readAcquire}, columns,
-		"revoked", "usual", "label", "readers", "queue", "join", "watchers", "acquire")
-	raise = script(command{read: readAcquire}, rows(3), "raise")
+		"revoked", "usual", "label", "readers", "propose", "queue", "join", "watchers", "acquire")
+	raise = script(command{read: readAcquire}, rows(3), "propose", "raise")
 	// A node that has told its token once knows no larger one when it is asked to accept a larger one: while the lock is
 	// ours, nobody else's is accepted. The nearest node could have each attempt raise its token without end.
 	lastRaise = &command{Command: raise.Command, read: readLastRaise}
 	extend    = urgent(command{read: readExtend, trust: guard.TrustOurs, reader: keepReading}, rowsThenValues,
 		"revoked", "watchers", "value", "extend")
 	release = undo(command{read: readRelease, reader: stopReading}, toRelease,
-		"free", "readers", "queue", "watchers", "value", "release")
+		"free", "readers", "propose", "queue", "watchers", "value", "release")
 	adopt          = script(command{read: readAcquire}, rows(4), "revoked", "label", "watchers", "adopt")
-	revert         = undo(command{}, rows(2), "revoked", "readers", "queue", "watchers", "revert")
+	revert         = undo(command{}, rows(2), "revoked", "readers", "propose", "queue", "watchers", "revert")
 	acquireOrQueue = &command{Command: acquire.Command, read: acquire.read} // acquire, with a channel
 	acquireAll     = script(command{read: readAcquire}, rowForAll(3), "revoked", "label", "watchers", "acquire_all")
 	enqueue        = script(command{read: readAcquire, reader: read}, rows(4), queueing("enqueue")...)
 
 	read        = script(command{read: readShared}, rows(3), queueing("read")...)
 	keepReading = urgent(command{read: readExtend, trust: guard.TrustOurs}, rows(2), "revoked", "readers", "keep_reading")
-	stopReading = undo(command{read: readRelease}, rows(2), "readers", "queue", "watchers", "stop_reading")
+	stopReading = undo(command{read: readRelease}, rows(2), "readers", "propose", "queue", "watchers", "stop_reading")
 )
 
 // queueing returns the files of a script that may put its caller into a queue.
 func queueing(name string) []string {
-	return []string{"revoked", "label", "readers", "queue", "join", "watchers", name}
+	return []string{"revoked", "label", "readers", "propose", "queue", "join", "watchers", name}
 }
 
 // scripts are the scripts of all commands.

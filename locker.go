@@ -142,7 +142,7 @@ func newInspector(op string, nodes []string, opts []Option) (*Inspector, error) 
 		_ = l.Close()
 		return nil, &opError{op: op, reason: err}
 	}
-	if o.fencing {
+	if o.trims() {
 		l.peers.trim(o.clock.now())
 	}
 	l.events.settled()

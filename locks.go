@@ -231,7 +231,7 @@ const maxOwner = 128
 
 // revoke takes a lock from an owner. What it does is no vote on a hold, so it counts on abstaining nodes, too.
 var revoke = script(command{read: readRevoke, trust: guard.TrustAll}, rows(2),
-	"revoked", "readers", "queue", "watchers", "value", "revoke")
+	"revoked", "readers", "propose", "queue", "watchers", "value", "revoke")
 
 // readRevoke reads the reply: either way the node does not have the lock under that owner.
 func readRevoke(reply any) quorum.Answer {

@@ -99,7 +99,7 @@ func (o *options) rules() *guard.Rules {
 func (n *node) connected() {
 	n.peers.agreement.Connected(n.index)
 	n.peers.trimmedAt.Store(0) // first, so that a call that begins after the look at busy trims by itself
-	if n.opts.fencing && n.tokens.KnowsMajority() && (n.peers.busy() || n.conn.Backlog() > 0) {
+	if n.opts.trims() && n.tokens.KnowsMajority() && (n.peers.busy() || n.conn.Backlog() > 0) {
 		n.conn.AskScript(n.trimCall(0, "1"))
 	}
 }
@@ -279,7 +279,7 @@ const idleTrim = 6
 // retention. An idle client seldom does: tokens that others write are theirs to trim, and end by themselves.
 func (n *node) check(ctx context.Context) error {
 	idle := !n.peers.busy() && n.conn.IdleChecks()%idleTrim != 1
-	if idle || !n.opts.fencing || !n.tokens.KnowsMajority() { // a floor must not follow the clock of a single node
+	if idle || !n.opts.trims() || !n.tokens.KnowsMajority() { // a floor must not follow the clock of a single node
 		return n.reprobe(ctx, guard.QuickProbe)
 	}
 	return n.reprobe(ctx, guard.QuickProbe, n.trimCall(2*probeEvery, ""))
@@ -290,7 +290,7 @@ func (n *node) check(ctx context.Context) error {
 func (n *node) trimCall(extra time.Duration, begin string) redisconn.Call {
 	retention := n.opts.retention
 	return redisconn.Call{Script: trim, Heard: n.trimmed, Args: []any{
-		2, n.rules.FloorKey(), n.rules.TokensKey(),
+		3, n.rules.FloorKey(), n.rules.TokensKey(), n.opts.prefix + ownNames + "settings",
 		n.tokens.time(n.opts.clock.now()), retention.Microseconds(), (retention + extra).Milliseconds(), begin,
 	}}
 }

@@ -87,6 +87,9 @@ func defaults() options {
 	}
 }
 
+// trims reports whether this client has nodes drop tokens. One that only looks may have any settings.
+func (o *options) trims() bool { return o.fencing && !o.onlyLooks }
+
 // connectTimeout bounds dialling, the TLS handshake and the first commands. It is also how long a node may stay silent
 // before its connection is replaced.
 func (o *options) connectTimeout() time.Duration { return max(time.Second, 4*o.nodeTimeout) }

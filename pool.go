@@ -249,9 +249,9 @@ func (p *peers) mayReread(now int64) bool {
 	return due <= now+(inRow-1)*every && p.rereadAt.CompareAndSwap(due, max(due, now)+every)
 }
 
-// What the nodes keep of tokens. Each client has them drop what is older than the retention: when it begins, with its
-// checks, and before it proposes tokens. A client that lives too briefly for a check would otherwise leave its tokens
-// for ever.
+// What the nodes keep of tokens. Each client that may lock has them drop what is older than the retention, its own or a
+// longer one that they were told: when it begins, with its checks, and before it proposes tokens. A client that lives
+// too briefly for a check would otherwise leave its tokens for ever.
 
 var trim = lua.Load("trim")
 

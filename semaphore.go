@@ -268,7 +268,7 @@ func (s *Semaphore) survey(ctx context.Context, before *slots.Survey) (*slots.Su
 	return s.slots.Survey(replies, before), failure.Nodes, nil
 }
 
-var surveySlots = script(command{read: readSurvey, tells: true}, rows(1), "readers", "queue", "survey")
+var surveySlots = script(command{read: readSurvey, tells: true}, rows(1), "readers", "propose", "queue", "survey")
 
 // readSurvey reads a list of numbers. Its caller checks their count, since only the Semaphore knows how many slots it
 // has.

@@ -59,12 +59,12 @@ func (l *Locker) askToRaiseBy(how *command, h *hold, highest int64, to quorum.Se
 }
 
 // outdated reports whether a token was proposed so long ago that a node may have accepted it although it once knew a
-// larger one: the node dropped that after the retention, or forgot it. The limit is half of the retention or of the
-// restart guard, whichever is shorter; the other half allows for clocks that disagree.
+// larger one: it has forgotten that, or had no memory to note what it dropped. The limit is half of the retention or of
+// the restart guard, whichever is shorter; the other half allows for clocks that disagree.
 func (l *Locker) outdated(token int64) bool {
 	limit := l.opts.retention / 2
 	if l.opts.guard > 0 {
 		limit = min(limit, l.opts.guard/2)
 	}
-	return token > 0 && (token <= l.tokens.Floor() || token < l.tokens.time(l.opts.clock.now())-limit.Microseconds())
+	return token > 0 && token < l.tokens.time(l.opts.clock.now())-limit.Microseconds()
 }

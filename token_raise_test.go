@@ -281,7 +281,7 @@ func TestASetOfTokensIsRenewed(t *testing.T) {
 		const floor = "redlock:floor"
 		call := func() (later float64, lives any) {
 			now := time.Now().UnixMicro()
-			n.Do("EVAL", trim.Source, "2", floor, tokensName, fmt.Sprint(now), "60000000", "80000", "")
+			n.Do("EVAL", trim.Source, "3", floor, tokensName, "none", fmt.Sprint(now), "60000000", "80000", "")
 			words := strings.Fields(fmt.Sprint(n.Do("GET", floor)))
 			later, _ = strconv.ParseFloat(words[1], 64)
 			return later, n.Do("PTTL", tokensName)
@@ -504,6 +504,67 @@ func TestANodeHasNoVoteBelowItsFloor(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		k = must(b.TryLock(t.Context(), "job"))(t)
 		grows(t, k.Token(), dropped)
+	})
+}
+
+// A client that waits with an old token is handed the lock after one that had a larger one. Whoever drops that one
+// meanwhile, the later hold's is larger.
+func TestWhoeverDropsATokenALaterOneIsLarger(t *testing.T) {
+	for who, drops := range map[string]func(fl *fleet){
+		"a client with a shorter retention": func(fl *fleet) { _ = fl.locker("other").Close() },
+		"one that knows of no longer one": func(fl *fleet) {
+			now := fmt.Sprint(fl.nodes[0].Now().UnixMicro())
+			fl.nodes.do("EVAL", trim.Source, "3", "redlock:floor", tokensName, "none", now, "60000000", "60000", "")
+		},
+		"nobody: their set has expired": func(fl *fleet) { fl.nodes.do("DEL", tokensName) },
+	} {
+		bubble(t, 5, func(t *testing.T, fl *fleet) {
+			long := WithMaxTTL(10 * time.Minute)
+			k, w := must(fl.locker("a", long).Lock(t.Context(), "job"))(t), fl.locker("w", long)
+			next := async(func() *Lock { return must(w.Lock(t.Context(), "job"))(t) })
+			time.Sleep(5 * time.Second)
+			larger := fl.nodes[0].Now().UnixMicro() // of a client that did not wait, and crashed
+			fl.nodes.do("ZADD", tokensName, fmt.Sprint(larger), "job")
+			time.Sleep(100 * time.Second)
+			drops(fl)
+			succeeds(t, k.Unlock())
+			if got := (<-next).Token(); got <= larger {
+				t.Errorf("%s: token %d after %d", who, got, larger)
+			}
+		})
+	}
+}
+
+// Tokens stay for the longest retention of all clients, until a minute and its TTL after that was confirmed last. A
+// client that only looks has none dropped.
+func TestTheLongestRetentionCounts(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		long := fl.locker("long", WithMaxTTL(10*time.Minute), WithTTL(time.Minute))
+		k := must(long.Lock(t.Context(), "job"))(t)
+		succeeds(t, k.Unlock())
+		trims := func(want int, when string) {
+			t.Helper()
+			short := fl.locker("short")
+			use(t, short)
+			_ = short.Close()
+			settleNetwork()
+			equals(t, fl.knowing("job", k.Token()), want, "%s: nodes that know the token", when)
+		}
+		time.Sleep(15 * time.Minute)
+		trims(3, "within the retention")
+		_ = long.Close()
+		time.Sleep(time.Minute)
+		trims(3, "while a lock of that client may be left")
+		time.Sleep(2 * time.Minute)
+		looks := must(NewInspector(fl.urls, dialing(fl.net.Dialer("looks"))))(t)
+		for range 30 {
+			_, _ = looks.Inspect(t.Context(), "job")
+			fl.net.Reset(sim.Link{Client: "looks"})
+			time.Sleep(time.Second)
+		}
+		succeeds(t, looks.Close())
+		equals(t, fl.knowing("job", k.Token()), 3, "nodes that know the token after somebody looked")
+		trims(0, "long after")
 	})
 }
 

@@ -53,8 +53,8 @@ func readSettings(texts []string) (known []settings) {
 //
 // They can if the TTL of one client is longer than the guard of another: a node forgets the lock, and the other counts
 // its vote again before the lock has ended. This client need not be one of the two. As long as no TTL in use is so
-// long, a difference is only a trap for the first one that is. A retention cannot lead to two holders: that of the
-// client with the shortest one drops tokens for all, and the floor keeps them growing.
+// long, a difference is only a trap for the first one that is. A retention cannot lead to two holders: the longest
+// one counts for all.
 func (s settings) compare(others []settings) (unsafe bool, text, remedy string) {
 	var guards, retentions []time.Duration
 	longest, shortest := s.ttl, s.guard // TTL and guard, of the clients that lock

@@ -7,8 +7,8 @@
 -- waits · {0, the holder's owner, its remaining ms, its label, how many wait before us} taken, or with -2 ms: free, but
 -- older ones wait, more than a call looks at · {4} our owner was revoked
 -- Bound: the locks, and what queue and watchers say.
--- Follows revoked (revoked, told), label (label), readers (marker, readers), queue (queue, hand_over, leave, propose),
--- join (join), watchers (changed).
+-- Follows revoked (revoked, told), label (label), readers (marker, readers), propose (propose),
+-- queue (queue, hand_over, leave), join (join), watchers (changed).
 local n, call = #KEYS - 1, redis.call
 local holders, usual, replies = call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do

@@ -47,7 +47,7 @@ func FuzzMembers(f *testing.F) {
 		f.Add(seed)
 	}
 	member := regexp.MustCompile(`(?s)^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12} (\d*[1-9]\d*) (\d*[1-9]\d*) .`)
-	release := lua.Load("free", "readers", "queue", "watchers", "value", "release")
+	release := lua.Load("free", "readers", "propose", "queue", "watchers", "value", "release")
 	f.Fuzz(func(t *testing.T, text string) {
 		n := sim.NewNode("n:6379", 1)
 		defer n.Close()

@@ -3,8 +3,8 @@
 --   owner (36 bytes) ' ' token (16 bytes) ' ' TTL in ms (13 digits) ' ' channel
 -- An owner begins with the time at which its wait began, so the first member has waited longest, on every node alike.
 -- The token has 16 digits, 0 for none; in its place, a waiter that wants to read has the word below.
--- Follows readers (base, readers, marker).
-local tokens, reading = KEYS[#KEYS], 'reading---------'
+-- Follows readers (base, readers, marker), propose (propose).
+local reading = 'reading---------'
 
 local function queue(key) return base .. 'wait:' .. key end
 
@@ -16,14 +16,6 @@ local function leave(key, member)
   if redis.call('ZREM', queue(key), member) == 1 and redis.call('EXISTS', queue(key)) == 0 then
     redis.call('SREM', waiting, key)
   end
-end
-
--- propose proposes a token. It returns false if the node accepts it, otherwise the larger or equal one that is known.
-local function propose(token, key)
-  if tonumber(token) == 0 or redis.call('ZADD', tokens, 'GT', 'CH', token, key) == 1 then
-    return false
-  end
-  return redis.call('ZSCORE', tokens, key)
 end
 
 -- hand_over gives a lock that is free, or will be, to the waiter that has waited longest, and notifies it. A waiter

@@ -7,7 +7,7 @@
 -- that broke, is refused.
 -- Reply: n if all n were ours, otherwise for each: 1 it was ours · 0 it was free · 2 another owner has it
 -- Bound: the locks, and what queue and watchers say.
--- Follows queue (waiting, leave, tokens, hand_over), watchers (watched, changed), value (values).
+-- Follows propose (tokens), queue (waiting, leave, hand_over), watchers (watched, changed), value (values).
 local n, call = #KEYS - 1, redis.call
 local holders, usual, codes, free = call('MGET', unpack(KEYS, 1, n)), 0, {}, {}
 local there, owners = call('EXISTS', waiting, watched, watched), {}

@@ -4,7 +4,7 @@
 -- Reply for each, slot by slot: its remaining ms, -2 if it is free, -1 if it has no TTL; how many wait for it; and the
 -- largest token that is known, 0 for none
 -- Bound: the slots that the callers ask for.
--- Follows queue (waiting, queue, tokens).
+-- Follows propose (tokens), queue (waiting, queue).
 local call, waiters, replies = redis.call, redis.call('EXISTS', waiting) == 1, {}
 for i = 1, #KEYS - 1 do
   local slots = {}

@@ -135,9 +135,6 @@ func (c *Clock) Below(node int, token int64) (floor int64) {
 	return floor
 }
 
-// Floor returns the highest token that enough nodes have dropped, or a higher one.
-func (c *Clock) Floor() int64 { return c.floor.Load() }
-
 func raiseTo(a *atomic.Int64, to int64) {
 	for {
 		was := a.Load()

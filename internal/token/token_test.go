@@ -141,7 +141,7 @@ func TestFloorsThatLie(t *testing.T) {
 					votes++
 				}
 			}
-			if got > max(wall, honest+1) || got > Max || votes < least && clock.Floor() < Max {
+			if got > max(wall, honest+1) || got > Max || votes < least && clock.floor.Load() < Max {
 				t.Fatalf("%v, the first %d honest: proposed %d, and %d may vote for it", floors, least, got, votes)
 			}
 		}

@@ -8,20 +8,21 @@ import (
 
 // begunBy names the files that are put before others, as the library does.
 var begunBy = map[string][]string{
-	"release":      {"free", "readers", "queue", "watchers", "value"},
-	"enqueue":      {"revoked", "label", "readers", "queue", "join", "watchers"},
-	"read":         {"revoked", "label", "readers", "queue", "join", "watchers"},
+	"release":      {"free", "readers", "propose", "queue", "watchers", "value"},
+	"enqueue":      {"revoked", "label", "readers", "propose", "queue", "join", "watchers"},
+	"read":         {"revoked", "label", "readers", "propose", "queue", "join", "watchers"},
+	"raise":        {"propose"},
 	"keep_reading": {"revoked", "readers"},
 	"extend":       {"revoked", "watchers", "value"},
-	"revert":       {"revoked", "readers", "queue", "watchers"},
-	"stop_reading": {"readers", "queue", "watchers"},
-	"acquire":      {"revoked", "usual", "label", "readers", "queue", "join", "watchers"},
-	"survey":       {"readers", "queue"},
+	"revert":       {"revoked", "readers", "propose", "queue", "watchers"},
+	"stop_reading": {"readers", "propose", "queue", "watchers"},
+	"acquire":      {"revoked", "usual", "label", "readers", "propose", "queue", "join", "watchers"},
+	"survey":       {"readers", "propose", "queue"},
 	"once":         {"register"},
 	"inspect":      {"register", "label", "value", "watchers"},
 	"acquire_all":  {"revoked", "label", "watchers"},
 	"adopt":        {"revoked", "label", "watchers"},
-	"revoke":       {"revoked", "readers", "queue", "watchers", "value"},
+	"revoke":       {"revoked", "readers", "propose", "queue", "watchers", "value"},
 }
 
 // ReadScripts returns the sources of the scripts in a directory by their names without the ending.
