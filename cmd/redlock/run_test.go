@@ -43,6 +43,12 @@ func TestRunReturnsTheCommandsCode(t *testing.T) {
 	}
 }
 
+// Where all cryptography must be approved, the command works: SHA-1 is but how scripts are named.
+func TestRunUnderFIPSOnly(t *testing.T) {
+	t.Setenv("GODEBUG", "fips140=only")
+	begin(t, redlocktest.New(t, 3), "run", "name", "true").end(0, "", "")
+}
+
 // A command inherits no passwords of nodes, unless it is to.
 func TestPasswordsAreNotInherited(t *testing.T) {
 	c := redlocktest.New(t, 1)

@@ -1,7 +1,6 @@
 package agreement
 
 import (
-	"crypto/sha1" //nolint:gosec // see digestOf
 	"encoding/hex"
 	"slices"
 	"strconv"
@@ -9,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/lua"
 	"github.com/quorumlock/redlock/internal/quorum"
 )
 
@@ -97,7 +97,7 @@ func parseNodeLists(text string) (l quorum.NodeLists, life time.Duration, ok boo
 type usedLists struct {
 	digest string
 	texts  []string
-	sums   [][sha1.Size]byte  // by text
+	sums   [][20]byte         // by text: SHA-1
 	lists  []quorum.NodeLists // by text; nil: it comes from another version
 	lives  []time.Duration    // by text: for how long it counts after a client has confirmed it
 	clash  func() bool        // reports whether two of them conflict
@@ -143,7 +143,7 @@ func (u *usedLists) judge(own *usedLists) listsVerdict {
 
 // digestOf returns the digest of lists, as lists.lua forms it.
 func digestOf(texts ...string) string {
-	sum := sha1.Sum([]byte(strings.Join(texts, "\n"))) //nolint:gosec // what scripts can compute; no secret
+	sum := lua.SHA1(strings.Join(texts, "\n"))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -176,7 +176,7 @@ func (c *listsCache) read(texts []string) *usedLists {
 		digest: digest, texts: texts, lists: make([]quorum.NodeLists, len(texts)), lives: make([]time.Duration, len(texts)),
 	}
 	for i, text := range texts {
-		used.sums = append(used.sums, sha1.Sum([]byte(text))) //nolint:gosec // see digestOf
+		used.sums = append(used.sums, lua.SHA1(text))
 		l, life, ok := parseNodeLists(text)
 		if used.lives[i] = life; ok {
 			used.lists[i] = l

@@ -1,7 +1,6 @@
 package agreement
 
 import (
-	"crypto/sha1" //nolint:gosec // see digestOf
 	"slices"
 	"strings"
 	"time"
@@ -39,7 +38,7 @@ type node struct {
 	counts    map[string]int           // clients by their lists, at the last count
 	ages      map[string]time.Duration // by their lists: for how long others have used them, at the last count
 	// doubts are lists that conflict unless a node has lost its data lately: when they were first heard of.
-	doubts    map[[sha1.Size]byte]time.Time
+	doubts    map[[20]byte]time.Time
 	seen      map[string]time.Duration // by their lists: when clients that conflict were last seen, see seenWithin
 	heard     time.Time                // when it said this; zero: never
 	noted     string                   // the lists that it was told; "": none

@@ -1,7 +1,6 @@
 package agreement
 
 import (
-	"crypto/sha1" //nolint:gosec // see digestOf
 	"slices"
 	"time"
 
@@ -260,12 +259,12 @@ func (g *registry) inUse(among quorum.Set, now time.Time) bool {
 
 // doubt notes lists that conflict unless a node has lost its data lately. They are not forgotten when they are out of
 // use, since short-lived clients use them now and then.
-func (at *node) doubt(sum [sha1.Size]byte, now time.Time, of int) {
+func (at *node) doubt(sum [20]byte, now time.Time, of int) {
 	if !at.doubts[sum].IsZero() {
 		return
 	}
 	if at.doubts == nil || len(at.doubts) >= maxDoubts {
-		at.doubts = make(map[[sha1.Size]byte]time.Time, of) // of that size: each client has one for each node
+		at.doubts = make(map[[20]byte]time.Time, of) // of that size: each client has one for each node
 	}
 	at.doubts[sum] = now
 }

@@ -60,7 +60,7 @@ func Parse(raw string) (URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case (err != nil || strings.ContainsAny(u.Host+u.Path, ", ")) && isList(raw):
-		return URL{}, errors.New("this is more than one node: give New each as an element of its own (strings.Split)")
+		return URL{}, errors.New("this is more than one node: redlock.ParseNodes splits it")
 	case err != nil && strings.Contains(raw, "@"):
 		return URL{}, errUnescaped
 	case err != nil || u.Opaque != "" || u.Scheme == "":

@@ -1,7 +1,9 @@
 package lua_test
 
 import (
+	"crypto/sha1"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/quorumlock/redlock/internal/lua"
@@ -13,6 +15,16 @@ func TestNew(t *testing.T) {
 	s := lua.New("return 1")
 	if want := "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"; s.SHA != want {
 		t.Errorf("got %s, want %s", s.SHA, want)
+	}
+}
+
+// The digest is SHA-1, whatever the length: the end of a text may need a block of its own.
+func TestSHA1(t *testing.T) {
+	for n := range 200 {
+		text := strings.Repeat("a\xff", n)[:n]
+		if got, want := lua.SHA1(text), sha1.Sum([]byte(text)); got != want {
+			t.Errorf("%d bytes: got %x, want %x", n, got, want)
+		}
 	}
 }
 
