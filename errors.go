@@ -463,6 +463,8 @@ func lookedUp(err error) string {
 		return ""
 	case dns.IsNotFound:
 		return "no such host"
+	case dns.IsTimeout:
+		return inline(dns.Err) // no node is to blame: "the name is not resolved yet"
 	default:
 		return "lookup: " + inline(dns.Err)
 	}

@@ -136,6 +136,7 @@ func TestTroubles(t *testing.T) {
 	down := func(err error) error { return fmt.Errorf("%w: %w", ErrNodeDown, err) }
 	said := func(reply string) error { return down(explained(redis.Error(reply), "")) }
 	unknown := &net.DNSError{Err: "no such host", Name: "r2", IsNotFound: true}
+	unresolved := &net.DNSError{Err: "the name is not resolved yet", Name: "r2", IsTimeout: true}
 	var noPassword error
 	bubble(t, 1, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", asking(func(context.Context, string) (user, password string, err error) {
@@ -171,6 +172,7 @@ func TestTroubles(t *testing.T) {
 		{down(ErrNodeTimeout), "unreachable", "silent|"},
 		{errNodeBusy, "silent", "busy|"},
 		{down(&net.OpError{Op: "dial", Err: unknown}), "unreachable", "unreachable: no such host|"},
+		{down(unresolved), "unreachable", "unreachable: the name is not resolved yet|"},
 		{down(&net.OpError{Op: "dial", Net: "tcp", Err: io.EOF}), "unreachable", "unreachable|"},
 		{down(io.EOF), "unreachable", "unreachable|EOF"},
 		{errors.New("odd"), "unreachable", "failed|odd"},

@@ -90,8 +90,8 @@ func defaults() options {
 // trims reports whether this client has nodes drop tokens. One that only looks may have any settings.
 func (o *options) trims() bool { return o.fencing && !o.onlyLooks }
 
-// connectTimeout bounds dialling, the TLS handshake and the first commands. It is also how long a node may stay silent
-// before its connection is replaced.
+// connectTimeout bounds each step of connecting: dialling, the TLS handshake, each of the first commands. It is also how
+// long a node may stay silent before its connection is replaced.
 func (o *options) connectTimeout() time.Duration { return max(time.Second, 4*o.nodeTimeout) }
 
 // lease is for how long a node that hands a lock over keeps it until the waiter asks or extends: so one that is stopped
@@ -310,8 +310,9 @@ type NodeConfig struct {
 	TLS *tls.Config
 
 	// Dial connects to a node, for example through a tunnel, or after asking a Sentinel, about which docs/operations.md
-	// says what is not promised. TLS and authentication run over the connection that it returns. The default is that of
-	// package net.
+	// says what is not promised. TLS and authentication run over the connection that it returns. ctx ends after a second,
+	// or four times the node timeout if that is longer. The default looks the node's name up, which may take longer, and
+	// tries its addresses in turn.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Credentials is asked for the user and the password each time a node is connected, so that they can change while the

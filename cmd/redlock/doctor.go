@@ -319,7 +319,7 @@ func ask(ctx context.Context, urls []string, opts []redlock.Option) ([]redlock.N
 	defer inspector.Close()
 	nodes := inspector.Status(ctx)
 	// A frozen node takes longer to be known for one than the majority takes to connect.
-	waits := func(n redlock.NodeStatus) bool { return n.Err != nil && n.Err.Error() == undecided }
+	waits := func(n redlock.NodeStatus) bool { return n.Err != nil && strings.HasPrefix(n.Err.Error(), undecided) }
 	for slices.ContainsFunc(nodes, waits) && ctx.Err() == nil {
 		<-time.After(10 * firstPoll)
 		nodes = inspector.Status(ctx)

@@ -20,6 +20,7 @@ const maxHandshakes = 32
 
 // address is what the connections of this process to one address have in common.
 type address struct {
+	names   *names        // nil: with a Config.Dial
 	slots   chan struct{} // has a value for each handshake under way; the runtime serves senders in order
 	answers atomic.Uint64 // how often the server has sent something, over whichever connection
 	users   int           // the Conns that are started; guarded by addresses.mu
@@ -54,9 +55,14 @@ func (k addressKey) join(own *address) *address {
 
 func (k addressKey) leave(a *address) {
 	addresses.mu.Lock()
-	defer addresses.mu.Unlock()
-	if a.users--; a.users == 0 {
+	a.users--
+	last := a.users == 0
+	if last {
 		delete(addresses.of, k)
+	}
+	addresses.mu.Unlock()
+	if last && a.names != nil {
+		a.names.end()
 	}
 }
 
@@ -126,6 +132,11 @@ func (p *patience) begin(ctx context.Context) context.Context {
 // answered says that the server has answered.
 func (p *patience) answered() {
 	p.address.answers.Add(1)
+	p.next()
+}
+
+// next begins the next step of the attempt: what takes part in the one before must not use up its time.
+func (p *patience) next() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.spared.begin(p.address)

@@ -53,13 +53,13 @@ func seconds(d time.Duration) string {
 // Config says how to reach the server and what to do with a new connection.
 type Config struct {
 	Timeout        time.Duration // for each request, counted from Message.Asked
-	ConnectTimeout time.Duration // for dialling and the handshake; an unresponsive server gets a new connection after it
+	ConnectTimeout time.Duration // for each step of connecting; an unresponsive server gets a new connection after it
 	TLS            *tls.Config   // nil: the system's roots, TLS 1.2
 	Now            func() time.Time
 	Scripts        []*lua.Script // loaded into the server with each new connection
 	ExtraKey       string        // the last key of each command that has ExtraKey set
 
-	// Dial replaces the net package's dialer. It may be nil.
+	// Dial replaces the net package's dialer and resolver. It may be nil.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// DialID is the same for Configs with the same Dial. What is nil for a Dial that is not is no other's.
 	DialID any

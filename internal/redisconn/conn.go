@@ -2,6 +2,7 @@ package redisconn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -101,11 +102,15 @@ func (c *Conn) State() (connected bool, err error) {
 	return c.link != nil, c.down
 }
 
-// say takes the reason why there is no connection yet.
-func (c *Conn) say(reason error) {
+// say takes the reason why there is no connection yet. soon: the outcome of the first attempt is still awaited.
+func (c *Conn) say(reason error, soon bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.link == nil {
+	switch {
+	case c.link != nil:
+	case soon && errors.Is(c.down, errConnecting):
+		c.down = fmt.Errorf("%w: %w", errConnecting, reason)
+	default:
 		c.down = fmt.Errorf("%w: %w", ErrDown, reason)
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -60,6 +62,9 @@ func (w *wire) exchange(commands ...[]any) ([]any, error) {
 		w.patience.answered()
 	case w.patience.isOver():
 		err = noReply(w.patience.limit)
+	}
+	if err != nil {
+		err = fmt.Errorf("at %s: %w", commands[min(len(replies), len(commands)-1)][0], err)
 	}
 	return replies, err
 }
@@ -191,11 +196,12 @@ func (w *wire) abort() {
 type dialer struct {
 	url     endpoint.URL
 	config  *Config
+	network *network
 	address *address        // set before the first attempt
 	ctx     context.Context // ends all attempts, and the inquiries
 
-	why func() error    // tells why there is no connection, or no answer; nil: all is well
-	say func(err error) // takes the reason why there is none yet, while credentials are waited for
+	why func() error               // tells why there is no connection, or no answer; nil: all is well
+	say func(err error, soon bool) // takes the reason why there is none yet, while somebody else is waited for
 
 	remote atomic.Pointer[string] // the address to which the last connection led; nil: that is not known
 
@@ -204,6 +210,14 @@ type dialer struct {
 	asking  sync.Mutex // guards inquiry; the last mutex to be locked
 	inquiry *inquiry   // for credentials, under way or not used yet; nil: none
 }
+
+// network is what Config.Dial stands in for.
+type network struct {
+	lookUp finder
+	reach  func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+var usual = network{net.DefaultResolver.LookupHost, new(net.Dialer).DialContext}
 
 // addressKey returns the key of the dialer's address; shared is false if no other dialer can have the same.
 func (d *dialer) addressKey() (key addressKey, shared bool) {
@@ -214,10 +228,15 @@ func (d *dialer) addressKey() (key addressKey, shared bool) {
 // login is the user and the password for one attempt to connect.
 type login struct{ user, password string }
 
-// establish opens a connection and prepares it, in its turn. Before that it asks for the credentials, which may take
-// long and must not take other handshakes' turns. prepare's context is done when the time for it is over.
+// establish opens a connection and prepares it, in its turn. Before that it asks for the credentials and looks up the
+// name, which may take long and must not take other handshakes' turns. prepare's context is done when the time for it
+// is over.
 func (d *dialer) establish(ctx context.Context, prepare func(context.Context, *wire) error) (*wire, error) {
+	var at []string
 	as, err := d.credentials(ctx)
+	if err == nil {
+		at, err = d.resolve(ctx)
+	}
 	if err == nil {
 		err = d.address.admit(ctx)
 	}
@@ -230,7 +249,7 @@ func (d *dialer) establish(ctx context.Context, prepare func(context.Context, *w
 	}
 	ctx = p.begin(ctx)
 	defer p.end()
-	w, err := d.open(ctx, as, p)
+	w, err := d.open(ctx, at, as, p)
 	if err != nil {
 		return nil, err
 	}
@@ -245,13 +264,14 @@ func (d *dialer) establish(ctx context.Context, prepare func(context.Context, *w
 	return w, nil
 }
 
-// open dials, authenticates and selects the database. The wire is closed when ctx is done, until unwatch. Each command
-// until then has a time limit of its own: see patience.
-func (d *dialer) open(ctx context.Context, as login, p *patience) (*wire, error) {
-	conn, err := d.dial(ctx, d.url.Network, d.url.Address)
+// open dials one of the addresses, authenticates and selects the database. The wire is closed when ctx is done, until
+// unwatch. Each step until then has a time limit of its own: see patience.
+func (d *dialer) open(ctx context.Context, at []string, as login, p *patience) (*wire, error) {
+	conn, err := d.dial(ctx, at, p)
 	if err != nil {
 		return nil, d.causeOf(ctx, redacted(err, as.user, as.password), false)
 	}
+	p.next()
 	if remote := conn.RemoteAddr(); remote != nil && remote.Network() == "tcp" {
 		at := remote.String()
 		d.remote.Store(&at)
@@ -269,16 +289,20 @@ func (d *dialer) open(ctx context.Context, as login, p *patience) (*wire, error)
 	return w, nil
 }
 
-func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	dial := d.config.Dial
-	if dial == nil {
-		dial = new(net.Dialer).DialContext
+func (d *dialer) dial(ctx context.Context, at []string, p *patience) (conn net.Conn, err error) {
+	if d.config.Dial != nil {
+		conn, err = d.config.Dial(ctx, d.url.Network, d.url.Address)
+	} else {
+		pause := min(maxPause, d.config.ConnectTimeout/2/time.Duration(len(at)))
+		conn, err = race(ctx, at, pause, func(ctx context.Context, addr string) (net.Conn, error) {
+			return d.network.reach(ctx, d.url.Network, addr)
+		})
 	}
-	conn, err := dial(ctx, network, address)
 	if err != nil || !d.url.TLS {
 		return conn, err
 	}
-	secure := tls.Client(conn, endpoint.TLSConfig(d.config.TLS, address))
+	p.next()
+	secure := tls.Client(conn, endpoint.TLSConfig(d.config.TLS, d.url.Address))
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		err = d.causeOf(ctx, err, true)
@@ -306,26 +330,69 @@ func (d *dialer) credentials(ctx context.Context) (login, error) {
 		return login{d.url.Username, d.url.Password}, nil
 	}
 	q := d.inquire() //nolint:contextcheck // it outlives this attempt
-	slow, limit := time.NewTimer(d.config.ConnectTimeout), time.NewTimer(credentialsTimeout)
-	defer slow.Stop()
-	defer limit.Stop()
-	for {
-		select {
-		case <-q.over:
-			d.asking.Lock()
-			defer d.asking.Unlock()
-			if d.inquiry == q {
-				d.inquiry = nil
-			}
-			return q.as, q.err
-		case <-slow.C:
-			d.say(noCredentials(d.config.ConnectTimeout)) // nobody who looks meanwhile should blame the server
-		case <-limit.C:
-			return login{}, noCredentials(credentialsTimeout)
-		case <-ctx.Done():
-			return login{}, context.Cause(ctx)
-		}
+	if err := d.await(ctx, q.over, credentialsTimeout, noCredentials); err != nil {
+		return login{}, err
 	}
+	d.asking.Lock()
+	defer d.asking.Unlock()
+	if d.inquiry == q {
+		d.inquiry = nil
+	}
+	return q.as, q.err
+}
+
+// await waits until what an attempt needs is there, and says meanwhile why it is not: nobody who looks, and no request
+// that times out, should blame the server. After limit, it returns that.
+func (d *dialer) await(
+	ctx context.Context, over <-chan struct{}, limit time.Duration, why func(within time.Duration) error,
+) error {
+	begun := d.config.Now()
+	timer := time.NewTimer(d.config.Timeout / 2)
+	defer timer.Stop()
+	for _, until := range []time.Duration{d.config.Timeout / 2, d.config.ConnectTimeout, limit} {
+		timer.Reset(min(until, limit) - d.config.Now().Sub(begun))
+		select {
+		case <-over:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-timer.C:
+		}
+		if until >= limit {
+			break
+		}
+		d.say(why(until), until < d.config.ConnectTimeout)
+	}
+	return why(limit)
+}
+
+// resolve returns the addresses of the server, each with its port: what the name stands for now, or if that cannot be
+// had in time, what it stood for last. It returns none if they are Config.Dial's to find.
+func (d *dialer) resolve(ctx context.Context) ([]string, error) {
+	if d.config.Dial != nil {
+		return nil, nil
+	}
+	host, _, _ := net.SplitHostPort(d.url.Address)
+	if _, err := netip.ParseAddr(host); d.url.Network == "unix" || err == nil {
+		return []string{d.url.Address}, nil
+	}
+	names := d.address.names
+	q := names.ask(d.url.Address, d.config.Now, d.network.lookUp) //nolint:contextcheck // it outlives this attempt
+	limit := 2 * lookupTimeout                                    // it ends by itself
+	if names.last() != nil {
+		limit = d.config.ConnectTimeout
+	}
+	err := d.await(ctx, q.over, limit, func(time.Duration) error { return unresolved(host, "") })
+	if ctx.Err() != nil {
+		return nil, err
+	}
+	if err == nil {
+		err = q.err
+	}
+	if dns := (*net.DNSError)(nil); err != nil && names.last() != nil && !(errors.As(err, &dns) && dns.IsNotFound) {
+		return names.last(), nil
+	}
+	return q.addrs, err
 }
 
 // inquire returns the inquiry that is under way, or has ended well just now and is nobody's, or begins another.
@@ -397,8 +464,10 @@ func (d *dialer) causeOf(ctx context.Context, err error, accepted bool) error {
 		return err // it says more
 	case cause != nil && !errors.Is(cause, ErrTimeout):
 		return cause
-	case cause != nil, errors.As(err, &timeout) && timeout.Timeout():
-		return d.noAnswer(accepted)
+	case cause != nil:
+		return d.noAnswer(accepted, err)
+	case errors.As(err, &timeout) && timeout.Timeout(): // somebody else's
+		return timeoutError{err.Error()}
 	default:
 		return d.explain(err, "")
 	}
@@ -412,8 +481,8 @@ func (d *dialer) explain(err error, command string) error {
 }
 
 // noAnswer returns the error of an attempt to connect that took too long. accepted: the server's machine had accepted
-// the connection.
-func (d *dialer) noAnswer(accepted bool) error {
+// the connection. err: what ended the attempt.
+func (d *dialer) noAnswer(accepted bool, err error) error {
 	limit := seconds(d.config.ConnectTimeout)
 	if accepted {
 		return noReply(d.config.ConnectTimeout)
@@ -422,5 +491,12 @@ func (d *dialer) noAnswer(accepted bool) error {
 	if errors.As(d.why(), new(SilentError)) {
 		return silent("no connection within " + limit + ", after it had stopped answering")
 	}
-	return timeoutError{"no connection within " + limit}
+	if d.config.Dial == nil {
+		return timeoutError{"no connection within " + limit}
+	}
+	text := "no connection from NodeConfig.Dial within " + limit
+	if said := err.Error(); said != context.Canceled.Error() { // whom it asked for the way, perhaps
+		text += ": " + said
+	}
+	return timeoutError{text}
 }

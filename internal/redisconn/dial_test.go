@@ -123,7 +123,7 @@ func TestConnectingFails(t *testing.T) {
 		{"a web server, AUTH", ":hunter2@fake", answersAll("AUTH", web), nil, "but answers HTTP"},
 		{"hung up on at AUTH", ":hunter2@fake", answersAll("AUTH", hangUp), io.EOF, "wants TLS (rediss://)"},
 		{"SCRIPT LOAD refused", "fake", answersAll("SCRIPT", "-OOM no\r\n"), nil, `(explained "script"): OOM no`},
-		{"hung up on later", "fake", answersAll("SCRIPT", hangUp), io.EOF, `(explained "script"): EOF`},
+		{"hung up on later", "fake", answersAll("SCRIPT", hangUp), io.EOF, `(explained "script"): at SCRIPT: EOF`},
 		{"TLS takes too long", "rediss://fake", func(f *fake, _ *Config) { f.pause() }, ErrTimeout, "TLS handshake"},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,6 @@ package redisconn
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -63,7 +62,7 @@ func (d *dialer) greet(w *wire, commands ...[]any) ([]any, error) {
 	replies, err := w.exchange(append([][]any{{"HELLO", 3}}, commands...)...)
 	if len(replies) == 0 {
 		d.avoidRESP3()
-		return nil, fmt.Errorf("at HELLO 3: %w", err)
+		return nil, err
 	}
 	w.resp3 = speaksRESP3(replies[0])
 	return replies[1:], err

@@ -62,7 +62,7 @@ func TestHelloBreaksTheConnection(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			c.is(up, nil)
 			f.wantsAttempts(t, 2)
-			if len(reasons) != 1 || !strings.Contains(reasons[0], "at HELLO 3") || strings.Contains(reasons[0], "secret") {
+			if len(reasons) != 1 || !strings.Contains(reasons[0], "at HELLO: ") || strings.Contains(reasons[0], "secret") {
 				t.Errorf("%q: the reasons were %q", reply, reasons)
 			}
 			f.wants(t, "AUTH user secret", "HELLO 3", "AUTH user secret")

@@ -9,7 +9,7 @@
 // batch costs one system call, and requests about one key take effect in the order in which they were sent: an undo
 // follows the request that it undoes, even if the server has not read that request yet.
 //
-// Each file uses only those before it, in this order: config, admission, dial, hello, request, batch, conn, pipeline,
+// Each file uses only those before it, in this order: config, resolve, admission, dial, hello, request, batch, conn, pipeline,
 // call, timeout, subscribe, replies, check, reconnect, redisconn.
 package redisconn
 
@@ -38,6 +38,9 @@ func New(url string, config Config) (*Conn, error) {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	d := &c.dialer
 	d.url, d.config, d.address, d.ctx, d.say = at, &c.config, newAddress(), c.ctx, c.say
+	if d.network = &usual; config.Dial == nil {
+		d.address.names = new(names)
+	}
 	d.why = func() error { _, err := c.State(); return err }
 	c.watchdog, c.retry, c.check = idleTimer(c.expire), idleTimer(c.retryUndos), idleTimer(c.runCheck)
 	return c, nil

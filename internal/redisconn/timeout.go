@@ -2,6 +2,7 @@ package redisconn
 
 import (
 	"errors"
+	"net"
 	"runtime"
 	"time"
 
@@ -56,7 +57,7 @@ func (c *Conn) expire() {
 		overdue, late = nil, append(late, overdue...)
 	}
 	gaveUp, why := false, error(ErrTimeout)
-	if errors.As(c.down, new(endpoint.CredentialsError)) {
+	if errors.As(c.down, new(endpoint.CredentialsError)) || errors.As(c.down, new(*net.DNSError)) {
 		why = c.down // the server was not asked
 	}
 	if len(overdue) > 0 && c.link == nil && !starved {

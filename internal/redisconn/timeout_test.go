@@ -122,9 +122,9 @@ func TestTheReasonForASilentServer(t *testing.T) {
 		wants("no answer for 1 s; connection replaced")
 		r.fails(ErrTimeout)
 		time.Sleep(1100 * ms) // the attempts to connect that follow
-		wants("it accepts connections, but did not answer for 1 s")
+		wants("at ECHO: it accepts connections, but did not answer for 1 s")
 		time.Sleep(10 * time.Second)
-		wants("it accepts connections, but did not answer for 1 s")
+		wants("at ECHO: it accepts connections, but did not answer for 1 s")
 		full.Store(true)
 		time.Sleep(11 * time.Second)
 		wants("no connection within 1 s, after it had stopped answering")
@@ -141,7 +141,7 @@ func TestTheReasonForAServerThatIsNotThere(t *testing.T) {
 		_, c := connect(t, func(_ *fake, config *Config) { config.Dial = nobody })
 		time.Sleep(5 * time.Second)
 		if _, err := c.State(); !errors.Is(err, ErrTimeout) || errors.As(err, new(SilentError)) ||
-			err.Error() != "not connected: no connection within 1 s" {
+			err.Error() != "not connected: no connection from NodeConfig.Dial within 1 s" {
 			t.Errorf("got %v", err)
 		}
 	})
