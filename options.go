@@ -90,8 +90,8 @@ func defaults() options {
 // trims reports whether this client has nodes drop tokens. One that only looks may have any settings.
 func (o *options) trims() bool { return o.fencing && !o.onlyLooks }
 
-// connectTimeout bounds each step of connecting: dialling, the TLS handshake, each of the first commands. It is also how
-// long a node may stay silent before its connection is replaced.
+// connectTimeout bounds each step of connecting: dialling, the TLS handshake, each of the first commands. It is also
+// how long a node may stay silent before its connection is replaced.
 func (o *options) connectTimeout() time.Duration { return max(time.Second, 4*o.nodeTimeout) }
 
 // lease is for how long a node that hands a lock over keeps it until the waiter asks or extends: so one that is stopped

@@ -91,3 +91,12 @@ func (c *Config) lateness() time.Duration { return c.Timeout / 8 }
 // Do sends commands and waits for the replies. An error reply is a redis.Error among the replies; err is not nil only
 // if there are no replies.
 type Do func(commands ...[]any) (replies []any, err error)
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

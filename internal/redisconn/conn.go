@@ -182,12 +182,3 @@ func (c *Conn) checkDrained() {
 		close(c.drained)
 	}
 }
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}

@@ -9,8 +9,8 @@
 // batch costs one system call, and requests about one key take effect in the order in which they were sent: an undo
 // follows the request that it undoes, even if the server has not read that request yet.
 //
-// Each file uses only those before it, in this order: config, resolve, admission, dial, hello, request, batch, conn, pipeline,
-// call, timeout, subscribe, replies, check, reconnect, redisconn.
+// Each file uses only those before it, in this order: config, resolve, admission, dial, hello, request, batch, conn,
+// pipeline, call, timeout, subscribe, replies, check, reconnect, redisconn.
 package redisconn
 
 import (

@@ -204,7 +204,7 @@ func TestAddressesInTurn(t *testing.T) {
 func TestOneConnectionWinsARace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var open atomic.Int32
-		conn, err := race(t.Context(), []string{"a", "b", "c"}, 10*ms, func(ctx context.Context, addr string) (net.Conn, error) {
+		dial := func(ctx context.Context, addr string) (net.Conn, error) {
 			if addr == "a" {
 				return nobody(ctx, "", "")
 			}
@@ -212,7 +212,8 @@ func TestOneConnectionWinsARace(t *testing.T) {
 			open.Add(1)
 			ours, _ := net.Pipe()
 			return &ending{ours, &open}, nil
-		})
+		}
+		conn, err := race(t.Context(), []string{"a", "b", "c"}, 10*ms, dial)
 		if err != nil || open.Load() != 1 {
 			t.Errorf("%d connections are open, %v", open.Load(), err)
 		}
@@ -255,9 +256,9 @@ func TestANameMoves(t *testing.T) {
 		} {
 			if next.what != "found" {
 				time.Sleep(lookupTimeout) // the lookup before is over
+				h.set(next.takes, next.err, strings.Fields(next.addrs)...)
+				h.cut()
 			}
-			h.set(next.takes, next.err, strings.Fields(next.addrs)...)
-			h.cut()
 			if c.says(next.after, next.want); t.Failed() {
 				t.Fatal(next.what)
 			}
@@ -315,9 +316,10 @@ func TestASlowNameServer(t *testing.T) {
 	config := f.config()
 	config.Dial, config.ConnectTimeout = nil, 100*ms
 	conn := cases.Must(New("redis://late.redlock.test:"+port, config))(t)
-	conn.dialer.network = &network{reach: usual.reach, lookUp: (&net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "udp", server.LocalAddr().String())
-	}}).LookupHost}
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return usual.reach(ctx, "udp", server.LocalAddr().String())
+	}}
+	conn.dialer.network = &network{resolver.LookupHost, usual.reach}
 	conn.Start()
 	defer conn.Close()
 	cases.Eventually(t, "a connection", func() bool { up, _ := conn.State(); return up })
