@@ -53,7 +53,7 @@ func (h *History) Check(assume Assume) []Violation {
 		if assume.Clocks {
 			found = append(found, overlaps(holds)...)
 		}
-		holds = slices.DeleteFunc(holds, func(h *Hold) bool { return h.Reads }) // which have no tokens
+		holds = slices.DeleteFunc(holds, func(h *Hold) bool { return h.Reads || h.Token == 0 }) // which have no tokens
 		if !assume.Unfenced {
 			found = append(found, assume.repeated(holds)...)
 			found = append(found, assume.disorder(holds, "was granted before this one was asked for",

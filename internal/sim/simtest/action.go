@@ -37,9 +37,10 @@ type Answer struct {
 
 // ActionsScenario returns a scenario of locks alone, in an ordinary world, whose actions are kept.
 func ActionsScenario(seed uint64) Scenario {
-	s := NewScenario(seed)
+	s := ordinary(seed)
 	s.Actions, s.Nodes, s.Names, s.Copied = true, 3, 1, false
-	s.Habits.Read, s.Habits.Revoke, s.Habits.Hand, s.Habits.Value, s.Habits.Look, s.Habits.Long = 0, 0, 0, 0, 0, 0
+	s.Habits.Long, s.Habits.Watchers = 0, 0
+	s.Habits.without(RLock, ForceUnlock, Adopt, WithValue, SetValue, Inspect, Check, Status, WithoutFencing)
 	known := []string{
 		"delay", "hold", "drop", "cut", "reset", "refuse", "pause", "crash", "script flush", "slow drift", "amnesia",
 		"strand",

@@ -16,7 +16,7 @@ import (
 // silence, one second at least; and there may be a pause before the next. In a crowd, others are answered meanwhile, so
 // it is spared.
 func (s *Scenario) settle() time.Duration {
-	silence := max(time.Second, 4*s.Timeout)
+	silence := max(time.Second, 4*s.slowest())
 	if s.Crowd != nil {
 		return 15*time.Second + 9*silence + 10*time.Second
 	}
@@ -80,6 +80,7 @@ func (w *world) trials() {
 	w.late()
 	w.contest()
 	w.races()
+	w.met()
 	w.broken()
 	w.expire(w.clients[0])
 	// The last: Close is to wait for what it undoes.
@@ -105,7 +106,9 @@ func (w *world) backedUp() {
 func (w *world) admitted() {
 	slots := make(map[string]bool)
 	for _, h := range w.history.Holds() {
-		slots[h.Name] = true
+		if strings.HasPrefix(h.Name, "redlock:permit:") {
+			slots[h.Name] = true
+		}
 	}
 	if most := w.scenario.Permits * w.scenario.Names; most > 0 && len(slots) > most {
 		w.blame("exclusion", "%d slots for %d permits", len(slots), most)
@@ -133,7 +136,7 @@ func (w *world) contest() {
 				try = func(ctx context.Context, name string, opts ...redlock.LockOption) (*redlock.Lock, error) {
 					return c.locker.Load().TryLockAll(ctx, []string{name, names[0]}, opts...)
 				}
-			case w.scenario.Habits.Read > 0:
+			case w.scenario.Habits.Part[RLock] > 0:
 				try = c.locker.Load().TryRLock
 			}
 			wg.Go(func() {

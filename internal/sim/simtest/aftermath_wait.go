@@ -119,7 +119,7 @@ func (w *world) succeed(held, how way, holder, waiter *client, opts ...redlock.L
 
 // await waits for what will be free after some time. It takes a few TTLs more than that at most.
 func (w *world) await(how way, c *client, after time.Duration, opts ...redlock.LockOption) *redlock.Lock {
-	patience := after + 4*w.scenario.TTL + 4*w.scenario.Timeout
+	patience := after + 4*w.scenario.TTL + 4*w.scenario.slowest()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	lock, err := how.of(c.locker.Load().Locker)(ctx, contested, opts...)

@@ -24,10 +24,11 @@ func (w *world) noticed() {
 	long := w.scenario.Seed%5 == 0
 	first := holder.newValue("", long && w.scenario.Seed%2 == 0)
 	lock := w.await(toLock, holder, 0, redlock.WithValue(first.text))
+	is := held{Lock: lock, asking: &asking{said: first}}
 	if lock == nil {
 		return
 	}
-	w.showsFrom([]string{contested}, held{Lock: lock}, first)
+	w.showsFrom([]string{contested}, is)
 	ctx, cancel := context.WithCancel(context.Background())
 	shown := make(chan redlock.Inspection, 1000)
 	var watching sync.WaitGroup
@@ -63,14 +64,14 @@ func (w *world) noticed() {
 	}
 	next("the first value", atOnce, has(first.text))
 	if long { // the nodes forget its token: those who lock something have them do so
-		for end := time.Now().Add(2*w.scenario.Guard + 3*time.Second); time.Now().Before(end); time.Sleep(time.Second / 2) {
+		for end := time.Now().Add(2*w.scenario.longest() + 3*time.Second); time.Now().Before(end); time.Sleep(time.Second / 2) {
 			w.progress(w.clients[1], "free", w.clients[1].locker.Load().TryLock)
 		}
 		if i, err := other.Inspect(context.Background(), contested); err != nil || !has(first.text)(i) && lock.Err() == nil {
 			w.blame("progress", "token %d is shown as %d after a long time: %v", lock.Token(), i.Token, err)
 		}
 	}
-	if second, err := holder.setValueOf(holder.name, held{Lock: lock}, false); err == nil {
+	if second, err := holder.setValueOf(holder.name, is, false); err == nil {
 		next("the second value", atOnce, has(second.text))
 	} else if lock.Err() == nil {
 		w.blame("progress", "SetValue, all is in order: %v", err)
@@ -93,6 +94,6 @@ func (w *world) noticed() {
 	check(redlock.ErrLost)
 	cancel()
 	watching.Wait()
-	w.showsNoMore(held{Lock: lock})
+	w.showsNoMore(is)
 	time.Sleep(16 * time.Second) // so long live the watches on the nodes
 }

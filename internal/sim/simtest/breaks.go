@@ -132,12 +132,12 @@ var refusable = []string{"evalsha", "set", "zadd", "zrem", "del", "pexpire", "pu
 
 // refuse adds, in some scenarios, credentials that are slow or missing, and in some nodes that refuse commands. It
 // draws apart, so that the rest of a seed stays what it was.
-func (s *Scenario) refuse() {
+func (s *Scenario) refuse(row set) {
 	r := rand.New(rand.NewPCG(s.Seed, 0x4ef05e))
-	if r.IntN(4) == 0 {
+	if row.has(Login) {
 		s.Login = scaled(s.Timeout, r, 1./8, 1)
 	}
-	if r.IntN(4) == 0 {
+	if row.has(total - 1) {
 		for range 1 + r.IntN(3) {
 			s.Faults = append(s.Faults, refusal)
 		}

@@ -18,6 +18,7 @@ import (
 type client struct {
 	*world
 	name     string
+	set      settings
 	locker   atomic.Pointer[instance] // replaced when the client is restarted
 	changing chan struct{}            // a mutex for that: a channel, since whoever has it waits in virtual time
 
@@ -28,9 +29,11 @@ type client struct {
 // instance is a Locker, and what kind of client it makes.
 type instance struct {
 	*redlock.Locker
-	kind *kind
-	over atomic.Bool // Shutdown has returned nil
-	cut  atomic.Bool // a hold has ended because the Locker was closed
+	kind    *kind
+	timeout time.Duration
+	since   time.Time
+	over    atomic.Bool // Shutdown has returned nil
+	cut     atomic.Bool // a hold has ended because the Locker was closed
 }
 
 // shut closes a Locker at once or, as a deployment does it, in good order, as far as its patience goes: no hold ends by
@@ -48,7 +51,7 @@ func (w *world) shut(who string, l *instance) {
 	took := time.Since(asked)
 	w.log(who, "Shutdown: %s", kindOf(err))
 	w.count("shut down", 1)
-	if most := patience + 2*w.scenario.Timeout + time.Millisecond; took > most {
+	if most := patience + 2*w.scenario.slowest() + time.Millisecond; took > most {
 		w.blame("bounded", "%s: Shutdown took %v, want %v at most", who, took, most)
 	}
 	l.over.Store(err == nil)
@@ -76,7 +79,8 @@ type held struct {
 	*redlock.Lock
 	of   *instance
 	kind *kind
-	most *maximum // nil: the hold has none
+	*asking
+	reads bool
 	// ends ends a hold of Do, and returns what Unlock has returned there; nil: it is none.
 	ends func() error
 }
@@ -94,9 +98,9 @@ type maximum struct {
 }
 
 // outlasts notes that the validity of a hold counts from an instant that is not before this one.
-func (m *maximum) outlasts(begun time.Time, ttl time.Duration) {
-	if until := begun.Add(validity(ttl)); m != nil && until.After(m.valid) {
-		m.valid = until
+func (a *asking) outlasts(begun time.Time) {
+	if until := begun.Add(a.validity()); a.most != nil && until.After(a.most.valid) {
+		a.most.valid = until
 	}
 }
 
@@ -129,6 +133,8 @@ func (w *worker) restart() {
 	w.changing <- struct{}{}
 	defer func() { <-w.changing }()
 	w.log(w.label, "restarts its client")
+	use := w.meetings.begin(Restart)
+	defer w.meetings.end(use)
 	old := w.locker.Load()
 	w.locker.Store(w.connect(w.name, old.kind))
 	w.shut(w.label, old)
@@ -142,9 +148,9 @@ func (w *worker) restart() {
 type worker struct {
 	*client
 	label string
+	eager bool // it does what it may do
 	r     *rand.Rand
 	apart *rand.Rand // decides what came later: the others of a seed's draws stay what they were
-	waits int        // how many waits it has begun
 }
 
 func (w *worker) run(end time.Time) {
@@ -155,12 +161,16 @@ func (w *worker) run(end time.Time) {
 			return
 		case w.r.IntN(40) == 0:
 			w.restart()
-		case !w.scenario.Jobs && w.minded(w.scenario.Habits.Revoke):
-			w.revoke()
-		case !w.scenario.Jobs && w.minded(w.scenario.Habits.Look):
-			w.looks()
-		case w.scenario.Jobs:
+		case w.scenario.Jobs || w.minded(w.scenario.Habits.Part[Once]):
 			w.job()
+		case w.minded(w.scenario.Habits.Part[ForceUnlock]):
+			w.revoke()
+		case w.minded(w.scenario.Habits.Part[Inspect]):
+			w.looks()
+		case w.minded(w.scenario.Habits.Part[Check]):
+			w.checks(w.locker.Load().Locker, w.someKey(w.apart))
+		case w.minded(w.scenario.Habits.Part[Status]):
+			w.status()
 		default:
 			w.once()
 		}
@@ -176,7 +186,7 @@ func (w *worker) rest(shortest, longest time.Duration) {
 func (w *worker) inclined(part float64) bool { return w.r.Float64() < part }
 
 // minded does, too, but draws nothing where the scenario does not have the habit.
-func (w *worker) minded(part float64) bool { return part > 0 && w.apart.Float64() < part }
+func (w *worker) minded(part float64) bool { return part > 0 && (w.eager || w.apart.Float64() < part) }
 
 // once makes one attempt at one lock, or at several, and, if it succeeds, holds it for a while.
 func (w *worker) once() {
@@ -184,18 +194,13 @@ func (w *worker) once() {
 	if w.crowd != nil && w.apart.IntN(3) > 0 { // else hardly anybody would have a lock
 		wanted[0] = fmt.Sprintf("mine:%s", w.name)
 	}
-	if n := w.scenario.Names; n > 1 && w.scenario.Permits == 0 && w.inclined(w.scenario.Habits.Several) {
+	part := &w.scenario.Habits.Part
+	permit, reads := w.minded(w.scenario.permits()), false
+	if n := w.scenario.Names; n > 1 && !permit && w.inclined(part[LockAll]) {
 		wanted = nil
 		for _, i := range w.r.Perm(n)[:2+w.r.IntN(n-1)] { // in any order, and overlapping
 			wanted = append(wanted, names[i])
 		}
-	}
-	var opts []redlock.LockOption
-	if w.scenario.Habits.Async {
-		opts = append(opts, redlock.WithAsyncUnlock())
-	}
-	if !w.inclined(w.scenario.Habits.Renew) {
-		opts = append(opts, redlock.WithoutRenewal())
 	}
 	patience := w.forEver()
 	if most := w.r.IntN(4); most > 0 {
@@ -204,52 +209,49 @@ func (w *worker) once() {
 	if w.minded(w.scenario.Habits.Hasty) {
 		patience = scaled(w.scenario.TTL, w.apart, 1./32, 1./2)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	tries := w.inclined(w.scenario.Habits.Try)
-	if !tries {
-		opts = append(opts, w.polls())
-		w.waits++
+	tries, bound := w.inclined(part[TryLock]), w.set.timeout
+	calls := []Feature{Lock}
+	if tries {
+		calls[0] = TryLock
 	}
-	if !tries && w.scenario.Habits.MaxWait && w.waits%2 == 0 {
-		opts = append(opts, redlock.WithMaxWait(patience))
-		cancel()
-		ctx, cancel = context.WithCancel(context.Background())
+	switch {
+	case permit:
+		calls = append(calls, Acquire)
+		bound *= 3
+	case len(wanted) > 1:
+		calls = append(calls, LockAll)
+	case w.minded(part[RLock]):
+		reads = true
+		calls = append(calls, RLock)
+	}
+	does := !tries && len(wanted) == 1 && w.minded(part[Do])
+	if does {
+		calls = append(calls, Do)
+	}
+	a := w.ask(patience, calls...)
+	defer w.meetings.end(a.use)
+	ctx, cancel := context.WithCancel(context.Background())
+	if !a.bounded {
+		ctx, cancel = context.WithTimeout(context.Background(), patience)
 	}
 	defer cancel()
 	instance := w.locker.Load()
 	locker := instance.Locker
-	var most *maximum
-	if limit := w.limit(); limit > 0 {
-		opts, most = append(opts, redlock.WithMaxHold(limit)), &maximum{}
-	}
-	reads := len(wanted) == 1 && w.scenario.Habits.Read > 0 && w.inclined(w.scenario.Habits.Read)
-	var said *value
-	if !reads && w.minded(w.scenario.Habits.Value) {
-		said = w.newValue("", false)
-		opts = append(opts, redlock.WithValue(said.text))
-	}
-	verb, acquire := w.call(locker, wanted, tries, reads)
+	verb, acquire := w.call(locker, wanted, tries, reads, permit)
 	var ends func() error
-	if !tries && len(wanted) == 1 && w.minded(w.scenario.Habits.Do) {
-		verb, acquire = verb+" by Do", w.toDo(locker, reads, &ends)
-	}
-	bound := w.scenario.Timeout
-	if w.scenario.Permits > 0 {
-		bound *= 3
-	}
-	if said != nil {
-		bound += w.scenario.Timeout
+	if does {
+		verb, acquire = verb+" by Do", w.toDo(locker, reads, permit, &ends)
 	}
 	name, asked := strings.Join(wanted, " "), time.Now()
-	lock, err := acquire(ctx, name, opts...)
+	lock, err := acquire(ctx, name, a.opts...)
 	w.count("calls", 1)
 	if tries {
 		w.bounded(verb, asked, bound)
+	} else if time.Since(asked) > 2*w.roundTrip() {
+		w.meetings.does(a.use, Queued)
 	}
 	if err != nil {
-		if w.refused(w.label, err); !errors.Is(err, redlock.ErrNotAcquired) {
-			w.blame("honesty", "%s: %s %s got nothing, and the error does not say so: %v", w.label, verb, name, err)
-		}
+		w.failed(verb, asked, a, err)
 		w.log(w.label, "%s %s: %s", verb, name, kindOf(err))
 		ended := ctx.Err() != nil || errors.Is(err, redlock.ErrMaxWait)
 		if ended && asked.Add(patience).After(w.ending.Add(w.scenario.settle())) {
@@ -258,11 +260,22 @@ func (w *worker) once() {
 		}
 		return
 	}
-	if w.scenario.Permits > 0 {
+	if permit {
 		wanted = []string{lock.Name()} // the slot's: it excludes like any lock, so there are as many holders as slots at most
 	}
-	most.outlasts(asked, w.scenario.TTL)
-	w.has(verb, wanted, held{lock, instance, instance.kind, most, ends}, said, reads)
+	a.outlasts(asked)
+	w.has(verb, wanted, held{lock, instance, instance.kind, a, reads, ends})
+}
+
+// failed judges the error of a call that has acquired nothing.
+func (w *worker) failed(verb string, asked time.Time, a *asking, err error) {
+	if w.refused(w.label, err); !errors.Is(err, redlock.ErrNotAcquired) {
+		w.blame("honesty", "%s: %s got nothing, and the error does not say so: %v", w.label, verb, err)
+	}
+	if errors.Is(err, redlock.ErrNoQuorum) && !errors.Is(err, redlock.ErrClosed) {
+		w.count("out of reach", 1)
+		w.reached(verb, asked, a, err)
+	}
 }
 
 // forEver is longer than anybody can have to wait: the others of the run end what they do when it is over, and the
@@ -271,23 +284,15 @@ func (w *worker) forEver() time.Duration {
 	return time.Until(w.ending) + w.scenario.settle() + 300*w.scenario.TTL
 }
 
-// limit draws what a hold may last at most, or 0.
-func (w *worker) limit() time.Duration {
-	if !w.minded(w.scenario.Habits.Limit) {
-		return 0
-	}
-	return scaled(w.scenario.TTL, w.apart, 1./4, 3)
-}
-
 // has is what a worker does with what it was granted: it keeps it for a while, and lets go, or hands it on.
-func (w *worker) has(verb string, wanted []string, lock held, said *value, reads bool) {
-	hold := w.granted(wanted, lock, said, reads)
+func (w *worker) has(verb string, wanted []string, lock held) {
+	hold := w.granted(wanted, lock)
 	w.revoked.granted(lock.Owner(), hold, w.history)
-	w.showsFrom(wanted, lock, said)
+	w.showsFrom(wanted, lock)
 	w.heldBy(lock)
 	begun := time.Now()
 	w.supported(lock, granted)
-	w.beside(wanted, lock, reads)
+	w.beside(wanted, lock, lock.reads)
 	w.inTime(lock)
 	w.log(w.label, "%s %s: token %d until %v", verb, strings.Join(wanted, " "), lock.Token(), since(lock.Deadline()))
 	watched := make(chan struct{})
@@ -295,7 +300,10 @@ func (w *worker) has(verb string, wanted []string, lock held, said *value, reads
 		defer close(watched)
 		w.watch(lock, hold)
 	}()
-	hands := len(wanted) == 1 && !reads && w.minded(w.scenario.Habits.Hand)
+	if len(wanted) == 1 && !lock.reads && w.minded(w.scenario.Habits.Part[Nested]) {
+		w.nests(lock)
+	}
+	hands := len(wanted) == 1 && !lock.reads && w.minded(w.scenario.Habits.Part[Adopt])
 	if !hands || w.apart.IntN(2) == 0 { // a hand-over may still be under way when the hold is handed on at once
 		w.keep(lock, hold)
 		w.workOn(lock, hold)
@@ -315,12 +323,30 @@ func (w *worker) has(verb string, wanted []string, lock held, said *value, reads
 	w.extendedThrough(lock, begun)
 }
 
+// nests has a call with the hold's context join the hold.
+func (w *worker) nests(lock held) {
+	w.meetings.does(lock.use, Nested)
+	ctx, cancel := lock.Context(context.Background())
+	defer cancel()
+	inner, err := lock.of.TryLock(ctx, lock.Name())
+	switch {
+	case err == nil && (inner.Owner() != lock.Owner() || inner.Token() != lock.Token()):
+		w.blame("honesty", "%s: a call within the hold of token %d got token %d", w.label, lock.Token(), inner.Token())
+	case err == nil:
+		_ = inner.Unlock()
+	case lock.Err() == nil && !errors.Is(err, redlock.ErrInvalid): // that is: the name is a permit's
+		w.blame("honesty", "%s: a call within the hold of token %d: %v", w.label, lock.Token(), err)
+	}
+}
+
 // lockCall is Lock or TryLock, or what is called in its place.
 type lockCall func(ctx context.Context, name string, opts ...redlock.LockOption) (*redlock.Lock, error)
 
 // call returns what is called to acquire, and its name.
-func (w *worker) call(l *redlock.Locker, wanted []string, tries, reads bool) (verb string, acquire lockCall) {
-	several, permits := len(wanted) > 1, w.scenario.Permits > 0
+func (w *worker) call(
+	l *redlock.Locker, wanted []string, tries, reads, permits bool,
+) (verb string, acquire lockCall) {
+	several := len(wanted) > 1
 	switch {
 	case permits && tries:
 		return "TryAcquire", func(ctx context.Context, name string, opts ...redlock.LockOption) (*redlock.Lock, error) {
@@ -351,11 +377,11 @@ func (w *worker) call(l *redlock.Locker, wanted []string, tries, reads bool) (ve
 
 // toDo returns what is called in place of Lock, RLock or Acquire to have Do call a function. That keeps the hold until
 // ends is called. It is called if and only if the error of Do is no ErrNotAcquired, whatever its own error is.
-func (w *worker) toDo(l *redlock.Locker, reads bool, ends *func() error) lockCall {
+func (w *worker) toDo(l *redlock.Locker, reads, permit bool, ends *func() error) lockCall {
 	type function = func(context.Context, *redlock.Lock) error
 	do := l.Do
 	switch {
-	case w.scenario.Permits > 0:
+	case permit:
 		do = func(ctx context.Context, name string, fn function, opts ...redlock.LockOption) error {
 			return w.semaphore(l, name).Do(ctx, fn, opts...)
 		}

@@ -54,9 +54,9 @@ var crowdFaults = map[string]struct{ strike, mend func(w *world, n *sim.Node) }{
 // CrowdScenario derives a crowd from a seed.
 func CrowdScenario(seed uint64) Scenario {
 	r := rand.New(rand.NewPCG(seed, 0xc20d))
-	s := NewScenario(seed)
-	s.Faults, s.Hurry, s.Sound, s.PlainNodes, s.Habits.Hasty, s.Habits.Revoke = nil, false, true, 0, 0, 0
-	s.Habits.Value, s.Habits.Look, s.Habits.Watchers, s.Habits.Long = 0, 0, 0, 0
+	s := ordinary(seed)
+	s.Faults, s.Hurry, s.Sound, s.PlainNodes, s.Habits.Hasty, s.Habits.Watchers, s.Habits.Long = nil, false, true, 0, 0, 0, 0
+	s.Habits.without(ForceUnlock, WithValue, SetValue, Inspect, Check, Status, WithoutFencing)
 	if least := 800 * time.Millisecond; s.TTL < least { // the time that a master is out of the vote is not many TTLs
 		s.stretch(1 + int(least/s.TTL))
 	}

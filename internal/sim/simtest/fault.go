@@ -33,6 +33,7 @@ type faults struct {
 	r       *rand.Rand
 	mends   []mend // by instant
 	back    time.Duration
+	hit     sim.Link  // what the fault concerns that strikes
 	forgets time.Time // when a node was emptied unnoticed: another may not be soon after
 }
 
@@ -82,16 +83,26 @@ func (f *faults) mend() {
 
 func (f *faults) strike() {
 	kind := f.scenario.Faults[f.r.IntN(len(f.scenario.Faults))]
+	f.hit = sim.Link{} // unless it says otherwise
 	what, end := kind.run(f)
 	if what == "" {
 		return // not possible at present
 	}
+	use := f.meetings.begin(features + Feature(slices.IndexFunc(allFaults, func(k fault) bool { return k.name == kind.name })))
 	what = kind.name + " " + what
 	f.log("fault", "%s", what)
 	f.count("faults", 1)
-	if end != nil {
+	over := f.troubles.begin(f.hit)
+	if end == nil {
+		f.meetings.end(use)
+		over()
+	} else {
 		length := time.Duration(f.r.ExpFloat64() * float64(f.scenario.Strain))
-		f.mends = append(f.mends, mend{time.Now().Add(length + time.Duration(f.r.IntN(1e6))), what, end})
+		f.mends = append(f.mends, mend{time.Now().Add(length + time.Duration(f.r.IntN(1e6))), what, func() {
+			end()
+			f.meetings.end(use)
+			over()
+		}})
 		slices.SortStableFunc(f.mends, func(a, b mend) int { return a.at.Compare(b.at) })
 	}
 }
@@ -99,20 +110,29 @@ func (f *faults) strike() {
 // link draws one link, or all of a client's or all to a node.
 func (f *faults) link() sim.Link {
 	l := sim.Link{Client: f.clients[f.r.IntN(len(f.clients))].name, Node: f.nodes[f.r.IntN(len(f.nodes))].Addr()}
-	if f.r.Float64() < f.scenario.Narrow {
-		return l
-	}
-	if f.r.IntN(2) == 0 {
+	switch {
+	case f.r.Float64() < f.scenario.Narrow:
+	case f.r.IntN(2) == 0:
 		l.Client = ""
-	} else {
+	default:
 		l.Node = ""
 	}
+	f.hit = l
 	return l
 }
 
 func (f *faults) dir() sim.Dir { return sim.Dir(1 + f.r.IntN(3)) }
 
-func (f *faults) node() *sim.Node { return f.nodes[f.r.IntN(len(f.nodes))] }
+func (f *faults) node() *sim.Node {
+	n := f.nodes[f.r.IntN(len(f.nodes))]
+	f.hit = sim.Link{Node: n.Addr()}
+	return n
+}
+
+func (f *faults) first() *sim.Node {
+	f.hit = sim.Link{Node: f.nodes[0].Addr()}
+	return f.nodes[0]
+}
 
 // menu is everything that can go wrong.
 var menu = []fault{
@@ -242,14 +262,14 @@ var menu = []fault{
 		return n.Addr(), nil
 	}},
 	{"clock step", unsound, func(f *faults) (string, func()) {
-		n := f.nodes[0] // always the same: one node's clock may be wrong, the median stands
+		n := f.first() // always the same: one node's clock may be wrong, the median stands
 		d := time.Duration((f.r.Float64()*2 - 1) * float64(f.scenario.TTL) * 3)
 		n.Step(d)
 		f.back += max(-d, d)
 		return fmt.Sprintf("%s %v", n.Addr(), d), nil
 	}},
 	{"fast drift", unsound, func(f *faults) (string, func()) {
-		n := f.nodes[0]
+		n := f.first()
 		rate := 0.8 + 0.4*f.r.Float64()
 		n.SetRate(rate)
 		return fmt.Sprintf("%s %.3f", n.Addr(), rate), func() { n.SetRate(1) }

@@ -12,13 +12,13 @@ import (
 // holds are what one lock is in the history: a hold of each of its names, so that each is judged by itself.
 type holds []*sim.Hold
 
-func (w *worker) granted(wanted []string, lock held, said *value, reads bool) (all holds) {
-	start, until := startOf(lock, w.scenario.TTL), lock.Deadline()
-	if said != nil {
-		start = said.set // an extension has brought the value
+func (w *worker) granted(wanted []string, lock held) (all holds) {
+	start, until := startOf(lock), lock.Deadline()
+	if lock.said != nil {
+		start = lock.said.set // an extension has brought the value
 	}
 	switch {
-	case reads:
+	case lock.reads:
 		w.count("holds to read", 1)
 		return holds{w.history.GrantedToRead(wanted[0], w.label, start, until)}
 	case len(wanted) > 1:
@@ -69,24 +69,13 @@ func (w *worker) leaves(lock held, hold holds, how func(*sim.Hold)) (until time.
 // bounded judges how long a call has taken.
 func (w *worker) bounded(what string, asked time.Time, limit time.Duration) {
 	if took := time.Since(asked); took > limit+time.Millisecond {
-		w.blame("bounded", "%s: %s took %v, the node timeout is %v", w.label, what, took, w.scenario.Timeout)
+		w.blame("bounded", "%s: %s took %v, want %v at most", w.label, what, took, limit)
 	}
-}
-
-// polls is how often the worker asks again while it waits.
-func (w *worker) polls() redlock.LockOption {
-	return redlock.WithPollInterval(w.scenario.Habits.Soon, w.scenario.Habits.Late)
 }
 
 // startOf returns when the winning attempt was begun: the end of validity is counted from there. It is earlier than
 // that where the hold has a limit, which ends it before.
-func startOf(lock held, ttl time.Duration) time.Time { return lock.Deadline().Add(-validity(ttl)) }
-
-// validity is for how long a hold is valid, from the beginning of the attempt or the extension.
-func validity(ttl time.Duration) time.Duration {
-	ttl = ttl.Truncate(time.Millisecond)
-	return ttl - ttl/100 - 2*time.Millisecond
-}
+func startOf(lock held) time.Time { return lock.Deadline().Add(-lock.validity()) }
 
 // workOn goes on with the work of a hold that has ended at its maximum, as work does that was told of it a moment ago.
 // It may do so for longer than the hold is kept for it.
@@ -111,7 +100,7 @@ func (w *worker) keep(lock held, hold holds) {
 		w.keepOn(lock, hold)
 		return
 	}
-	mean, extend := float64(w.scenario.Habits.Stay), w.scenario.Habits.Extend
+	mean, extend := float64(w.scenario.Habits.Stay), w.scenario.Habits.Part[Extend]
 	if w.inclined(w.scenario.Habits.Last) { // most that can go wrong goes wrong in the end
 		mean, extend = 6*float64(w.scenario.TTL), 0
 	}
@@ -146,12 +135,13 @@ func (w *worker) keepOn(lock held, hold holds) {
 }
 
 func (w *worker) extend(lock held, hold holds) {
+	w.meetings.does(lock.use, Extend)
 	asked := time.Now()
 	err := lock.Extend(context.Background())
 	// Until is not told: a renewal that was answered at the same instant may or may not have moved it further.
 	w.log(w.label, "Extend %s token %d: %s", lock.Name(), lock.Token(), kindOf(err))
 	if err == nil {
-		lock.most.outlasts(asked, w.scenario.TTL)
+		lock.outlasts(asked)
 		hold.each(func(h *sim.Hold) { w.history.Extended(h, lock.Deadline()) })
 	}
 }
@@ -166,7 +156,7 @@ func (w *worker) end(lock held, hold holds) {
 	err := lock.Unlock()
 	hold.each(func(h *sim.Hold) { w.history.Unlocked(h, asked, err) })
 	w.log(w.label, "Unlock %s token %d: %s", lock.Name(), lock.Token(), kindOf(err))
-	w.bounded("Unlock", asked, w.scenario.Timeout)
+	w.bounded("Unlock", asked, lock.of.timeout)
 	if lock.Deadline().Before(until) {
 		w.blame("honesty", "%s: Unlock of token %d has moved the end of the hold from %v to %v",
 			w.label, lock.Token(), since(until), since(lock.Deadline()))

@@ -312,17 +312,17 @@ func (b *book) count() (runs, over int) {
 // In others single links are slow or stopped, often and for about a TTL: then nodes differ in who has the lock, and in
 // when they hear what became of a run.
 func JobScenario(seed uint64) Scenario {
-	s := NewScenario(seed)
-	s.Jobs, s.DoneTTL = true, time.Hour
+	s := ordinary(seed)
+	s.Jobs, s.Habits.Part[Forget] = true, 0
 	if r := rand.New(rand.NewPCG(seed, 0xf0e6e7)); s.Remembers() && r.IntN(3) == 0 {
-		s.Habits.Forget = 0.3 * r.Float64()
+		s.Habits.Part[Forget] = 0.3 * r.Float64()
 	}
 	if !s.Remembers() || !s.Sound {
 		return s
 	}
 	switch r := rand.New(rand.NewPCG(seed, 0xd0e)); r.IntN(5) {
 	case 0, 1:
-		s.Habits.Forget = 0
+		s.Habits.Part[Forget] = 0
 		s.DoneTTL = max(2*s.TTL, 3*time.Second) + time.Duration(r.Int64N(int64(s.TTL)))
 		s.Length = 5 * s.DoneTTL
 		s.Strain = scaled(s.DoneTTL, r, 1./4, 2)
@@ -358,20 +358,18 @@ func (w *worker) job() {
 		name = "job"
 	}
 	opts := []redlock.OnceOption{redlock.WithMaxRuns(jobRuns), redlock.WithDoneTTL(w.scenario.DoneTTL)}
-	if !w.inclined(w.scenario.Habits.Renew) {
-		opts = append(opts, redlock.WithoutRenewal())
-	}
 	instance := w.locker.Load()
-	once := instance.TryOnce
-	if !w.inclined(w.scenario.Habits.Try) {
-		once, opts = instance.Once, append(opts, w.polls())
+	once, calls := instance.TryOnce, []Feature{Once, TryLock}
+	if !w.inclined(w.scenario.Habits.Part[TryLock]) {
+		once, calls[1] = instance.Once, Lock
 	}
-	var most *maximum
-	if limit := w.limit(); limit > 0 {
-		opts, most = append(opts, redlock.WithMaxHold(limit)), &maximum{}
-	}
-	if w.minded(w.scenario.Habits.Forget) {
+	if w.minded(w.scenario.Habits.Part[Forget]) {
 		w.forget(name)
+	}
+	a := w.ask(scaled(w.scenario.TTL, w.apart, 1./4, 8), calls...)
+	defer w.meetings.end(a.use)
+	for _, o := range a.opts {
+		opts = append(opts, o)
 	}
 	ctx, cancel := context.Background(), func() {}
 	if patience := w.r.IntN(4); patience > 0 {
@@ -381,9 +379,9 @@ func (w *worker) job() {
 	var watching sync.WaitGroup
 	call := &jobCall{name: name, who: w.label, client: w.name, asked: time.Now()}
 	w.jobs.add(call)
-	most.outlasts(call.asked, w.scenario.TTL)
+	a.outlasts(call.asked)
 	err := once(ctx, name, func(ctx context.Context, running *redlock.Lock) error {
-		lock := held{Lock: running, of: instance, kind: instance.kind, most: most}
+		lock := held{Lock: running, of: instance, kind: instance.kind, asking: a}
 		hold := w.history.Granted("run of "+name, w.label, lock.Token(), call.asked, lock.Deadline())
 		w.jobs.note(func() { call.begun, call.token = time.Now(), lock.Token() })
 		w.log(w.label, "begins %s: token %d", name, lock.Token())
@@ -406,7 +404,8 @@ func (w *worker) job() {
 
 // forget has the nodes forget the runs of a job.
 func (w *worker) forget(name string) {
-	asked := time.Now()
+	asked, use := time.Now(), w.meetings.begin(Forget)
+	defer w.meetings.end(use)
 	_, err := w.locker.Load().Forget(context.Background(), name, redlock.WithDoneTTL(w.scenario.DoneTTL))
 	w.log(w.label, "Forget %s: %s", name, kindOf(err))
 	if errors.Is(err, redlock.ErrTaken) {

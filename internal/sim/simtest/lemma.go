@@ -87,7 +87,7 @@ func (w *world) watch(n *sim.Node) {
 		}
 	}
 	watched := slices.Clip(w.keys)
-	if w.scenario.Habits.Value > 0 {
+	if part := w.scenario.Habits.Part; part[WithValue]+part[SetValue] > 0 {
 		for _, key := range w.keys {
 			watched = append(watched, valueOf(key))
 		}

@@ -45,13 +45,13 @@ func (l *Liar) String() string {
 
 // ByzantineScenario returns a scenario in which one node lies: a random one, also with permits, or with jobs.
 func ByzantineScenario(seed uint64) Scenario {
-	s := NewScenario(seed)
+	s := ordinary(seed)
 	r := rand.New(rand.NewPCG(seed, 0xb42a))
 	switch r.IntN(6) {
 	case 0:
 		s = JobScenario(seed)
 	case 1:
-		s.Permits, s.Habits.Read = 1+r.IntN(3), 0
+		s.Permits, s.Habits.Part[RLock] = 1+r.IntN(3), 0
 		if s.Habits.Share {
 			s.Workers = s.Permits + 1
 		}

@@ -36,7 +36,7 @@ func (r *Rivals) String() string { return fmt.Sprintf("%+v", *r) }
 func RivalScenario(seed uint64) Scenario {
 	r := rand.New(rand.NewPCG(seed, 0x41fa1))
 	shape := Shapes[r.IntN(4)] // all but the last, whose lists have no node in common
-	s := NewScenario(seed)
+	s := ordinary(seed)
 	s.Faults, s.PlainNodes, s.Sound, s.Durable, s.Trusted, s.Names = nil, 0, true, false, false, 1
 	s.Nodes, s.Clients, s.Timeout = shape.Old+shape.Both+shape.New, 2+r.IntN(3), 250*time.Millisecond
 	if s.TTL = scaled(time.Second, r, 1, 20); r.IntN(4) == 0 {

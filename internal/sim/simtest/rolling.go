@@ -71,13 +71,13 @@ func WithoutMiddle(seed uint64, shape Shape) Scenario {
 	s := changeScenario(seed, shape, rand.New(rand.NewPCG(seed, 0xb1ade)))
 	s.Change.Plan, s.Change.Steps = "no middle", []Step{{withNew, s.Clients / 2}}
 	s.Change.Pause = 5 * s.Change.Span
-	s.Names, s.Habits.Several, s.Habits.Long = 1, 0, 0.1 // all want the same, and it changes hands often
+	s.Names, s.Habits.Part[LockAll], s.Habits.Long = 1, 0, 0.1 // all want the same, and it changes hands often
 	s.Length = s.Change.length()
 	return s
 }
 
 func changeScenario(seed uint64, shape Shape, r *rand.Rand) Scenario {
-	s := NewScenario(seed)
+	s := ordinary(seed)
 	s.Faults = slices.DeleteFunc(s.Faults, func(f fault) bool { return f.class == unsound })
 	s.Sound = true
 	// A step must be short in comparison with what a hold can last, and long in comparison with what clocks differ by.
@@ -91,7 +91,7 @@ func changeScenario(seed uint64, shape Shape, r *rand.Rand) Scenario {
 	}
 	s.Habits.Long = 0.3 + 0.5*r.Float64()
 	if r.IntN(5) == 0 {
-		s.Permits, s.Habits.Read = 1+r.IntN(2), 0
+		s.Permits, s.Habits.Part[RLock] = 1+r.IntN(2), 0
 		if s.Habits.Share { // there is no line in a process of fewer
 			s.Workers = s.Permits + 1
 		}
@@ -196,7 +196,7 @@ func (w *world) heldBy(lock held) {
 func (w *world) extendedThrough(lock held, granted time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	extended := startOf(lock, w.scenario.TTL) // the last extension that succeeded was begun then
+	extended := startOf(lock) // the last extension that succeeded was begun then
 	if slices.ContainsFunc(w.steps, func(s *stepTaken) bool {
 		return s.to != lock.kind.name && granted.Before(s.begun) && !s.first.IsZero() && extended.After(s.first)
 	}) {

@@ -56,34 +56,43 @@ type Scenario struct {
 	Sound bool
 }
 
-// drawPlainNodes returns no nodes, all, or some. It draws apart, so that it changes nothing else about a seed.
-func drawPlainNodes(seed uint64) uint {
-	r := rand.New(rand.NewPCG(seed, 0x4e1103))
-	switch r.IntN(3) {
-	case 0:
-		return 0
-	case 1:
-		return math.MaxUint
+// NewScenario derives a scenario from a seed. It draws not only what happens but also what can happen: see row.
+func NewScenario(seed uint64) Scenario {
+	s := newScenario(seed, row(seed))
+	if s.Habits.Part[Acquire] > 0 {
+		s.Permits = 1 + int(seed/rows%3)
 	}
-	return r.Uint()
+	return s
 }
 
-// NewScenario derives a scenario from a seed. It draws not only what happens but also what can happen: a run in which
-// all kinds of faults are equally likely is like every other such run, and never gets to where it takes the same fault
-// three times. (Swarm testing, Groce et al., ISSTA 2012.)
-func NewScenario(seed uint64) Scenario {
+// ordinary derives one whose clients all have the same settings, and in which workers do only the one or the other:
+// lock, acquire permits, carry out jobs.
+func ordinary(seed uint64) Scenario {
+	return newScenario(seed, row(seed)&^of(Acquire, Once, OtherTTL, OtherMaxTTL, OtherNodeTimeout, Visit))
+}
+
+func newScenario(seed uint64, row set) Scenario {
 	r := rand.New(rand.NewPCG(seed, 0x5ce7a210))
 	s := Scenario{
 		Seed: seed, Nodes: 3, Clients: 2 + r.IntN(4), Workers: 1 + r.IntN(2), Names: 1, Sound: true, Delay: sim.LAN,
+		DoneTTL: time.Hour,
 	}
 	if r.IntN(5) < 2 {
 		s.Nodes = 5
 	}
-	if r.IntN(3) == 0 {
+	if row.has(LockAll) {
 		s.Names = 2 + r.IntN(len(names)-1)
 	}
-	s.PlainNodes = drawPlainNodes(seed)
-	s.Faults = drawFaults(r)
+	if row.has(Plain) {
+		s.PlainNodes = []uint{math.MaxUint, 1 + r.Uint()}[r.IntN(2)]
+	}
+	for f := features; f < features+Feature(len(menu)); f++ {
+		for range 1 + r.IntN(4) { // some strike more often than others
+			if row.has(f) {
+				s.Faults = append(s.Faults, allFaults[f-features])
+			}
+		}
+	}
 	// Everything scales with the TTL, and delays, faults and time-outs may be as long as it: what matters happens at its
 	// end.
 	s.TTL = 50 * time.Millisecond << r.IntN(5)
@@ -91,7 +100,7 @@ func NewScenario(seed uint64) Scenario {
 		s.TTL = 800 * time.Millisecond << r.IntN(2)
 	}
 	s.TTL += time.Duration(r.Int64N(int64(s.TTL))).Truncate(time.Millisecond)
-	s.Length = 16 * s.TTL
+	s.Length = 12 * s.TTL
 	s.Timeout = 10*time.Millisecond + time.Duration(float64(s.TTL)*(0.1+1.4*r.Float64()*r.Float64()))
 	if r.IntN(4) == 0 {
 		s.Timeout += scaled(s.TTL, r, 1./2, 2)
@@ -99,15 +108,15 @@ func NewScenario(seed uint64) Scenario {
 	s.Pace = scaled(s.TTL, r, 1./16, 1.5)
 	s.Strain = scaled(s.TTL, r, 1./8, 2)
 	s.Narrow = r.Float64()
-	s.Habits = newHabits(r, s.TTL)
+	s.Habits = newHabits(r, s.TTL, row)
 	if far := r.IntN(4); far > 1 {
 		s.Delay.Max += s.TTL / time.Duration(100/far/far)
 	}
 	if r.IntN(3) == 0 {
 		s.Delay.Slow = 0.1
 	}
-	s.hurry()
-	s.refuse()
+	s.hurry(row)
+	s.refuse(row)
 	// Without faults an answer always comes within the node timeout.
 	s.Delay.Max = min(s.Delay.Max, s.Timeout/4)
 	s.Delay.SlowMax = max(s.Delay.Max, min(s.Delay.SlowMax, s.Timeout/3))
@@ -119,29 +128,31 @@ func NewScenario(seed uint64) Scenario {
 		// the guard's period: leave time to see what comes after.
 		s.Durable = s.Durable && f.name != "rollback"
 		if f.class == forgetful {
-			s.Length += 3 * s.Guard / 2
+			s.Length += 3 * s.longest() / 2
 		}
 	}
 	s.Copied = rand.New(rand.NewPCG(seed, 0xc10e)).IntN(4) == 0
-	// Generators of their own: the rest of a seed stays what it was. Who trusts durable nodes assumes that none is started
-	// from a replica's file: after a failover that nobody has noticed yet, the next crash would do just that.
-	s.Trusted = s.Durable && rand.New(rand.NewPCG(seed, 0xd15c)).IntN(4) > 0 &&
+	// Who trusts durable nodes assumes that none is started from a replica's file: after a failover that nobody has noticed
+	// yet, the next crash would do just that.
+	s.Trusted = s.Durable && row.has(Trusted) &&
 		!slices.ContainsFunc(s.Faults, func(f fault) bool { return f.name == "failover" })
 	return s
 }
 
 // hurry makes, in some scenarios, connections break and scripts go missing all the time, while much is under way and
 // clients lose patience: what a Locker asks, asks again and undoes then meets on its way to a node.
-func (s *Scenario) hurry() {
+func (s *Scenario) hurry(row set) {
 	r := rand.New(rand.NewPCG(s.Seed, 0x4e117))
-	if r.IntN(4) > 0 {
-		return
-	}
-	s.Hurry = true
-	for _, f := range haste {
-		for range 1 + r.IntN(4) {
-			s.Faults = append(s.Faults, f)
+	for i, f := range haste {
+		if row.has(features+Feature(len(menu)+i)) && r.IntN(2) == 0 {
+			s.Hurry = true
+			for range 1 + r.IntN(4) {
+				s.Faults = append(s.Faults, f)
+			}
 		}
+	}
+	if !s.Hurry {
+		return
 	}
 	s.Pace = scaled(s.TTL, r, 1./32, 1./4)
 	s.Delay.Max += scaled(s.TTL, r, 1./32, 1./16)
@@ -151,21 +162,7 @@ func (s *Scenario) hurry() {
 	}
 	// Nor is there always somebody who gets at once what is let go of.
 	s.Clients, s.Workers, s.Names = 2, 1, len(names)
-	s.Habits.Extend, s.Habits.Try, s.Habits.Read = 0.9, 0.9, 0
-}
-
-// drawFaults chooses the kinds of faults, and how often each strikes in comparison with the others.
-func drawFaults(r *rand.Rand) (chosen []fault) {
-	part := []float64{0, 0.15, 0.3, 0.6}[min(r.IntN(10), 3)]
-	worst := class(r.IntN(3))
-	for _, f := range menu {
-		if f.class <= worst && r.Float64() < part {
-			for range 1 + r.IntN(4) {
-				chosen = append(chosen, f)
-			}
-		}
-	}
-	return chosen
+	s.Habits.Part[Extend], s.Habits.Part[TryLock], s.Habits.Part[RLock] = 0.9, 0.9, 0
 }
 
 // scaled draws a part of a time between the given limits, small ones as often as large ones.
@@ -181,6 +178,30 @@ func (s Scenario) kinds() (kinds []fault) {
 		}
 	}
 	return kinds
+}
+
+// longest is the longest MaxTTL that a client may have.
+func (s Scenario) longest() time.Duration {
+	if s.Habits.Part[OtherMaxTTL] > 0 {
+		return 4 * max(s.Guard, s.TTL)
+	}
+	return s.Guard
+}
+
+// slowest is the longest node timeout that a client may have.
+func (s Scenario) slowest() time.Duration {
+	if s.Habits.Part[OtherNodeTimeout] > 0 {
+		return 2 * s.Timeout
+	}
+	return s.Timeout
+}
+
+// permits is which part of the calls wants permits: all, unless the row says so.
+func (s Scenario) permits() float64 {
+	if s.Permits > 0 && s.Habits.Part[Acquire] == 0 {
+		return 1
+	}
+	return s.Habits.Part[Acquire]
 }
 
 // Remembers reports whether nodes keep all that they know: what is kept for longer than the restart guard's period

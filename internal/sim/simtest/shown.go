@@ -22,7 +22,8 @@ import (
 //     confirmed. Where the nodes forget nothing: what a majority knows, a majority tells.
 //   - value theft: on each node, the value of who has the lock is replaced by newer ones of its own alone, and nobody
 //     else puts one there.
-//   - not its term: the token that is shown for a hold is its own, where it has a value or the nodes forget nothing.
+//   - not its term: the token that is shown for a hold is its own, from its first moment, where it has a value or the
+//     nodes forget nothing.
 //   - older term: nobody who watches is shown a smaller token than before, unless holds overlap; and where the nodes
 //     forget nothing, no look shows a smaller one than was known when it began.
 //   - checked: when Check has returned nil, there was a moment meanwhile at which a majority had the key for the hold.
@@ -34,13 +35,14 @@ type shown struct {
 	holds  map[string]*valued // by owner
 	terms  map[string][]term  // by name, in the order in which they became known
 	tops   map[string][]term  // by name: those which are larger than all before
+	told   map[string][]sight // by owner: what was shown before it was known to hold
 	had    map[string]map[string][]had
 }
 
 func newShown() shown {
 	return shown{
 		values: map[string]*value{}, holds: map[string]*valued{}, terms: map[string][]term{}, tops: map[string][]term{},
-		had: map[string]map[string][]had{},
+		told: map[string][]sight{}, had: map[string]map[string][]had{},
 	}
 }
 
@@ -69,6 +71,12 @@ type term struct {
 	at    time.Time
 }
 
+// sight is a token that was shown for an owner.
+type sight struct {
+	token int64
+	text  string
+}
+
 // had is since when a node has a key for an owner.
 type had struct {
 	owner string
@@ -91,8 +99,9 @@ func (c *client) newValue(owner string, empty bool) *value {
 	return v
 }
 
-// showsFrom notes a hold and the value that it was granted with, or nil.
-func (w *world) showsFrom(wanted []string, lock held, v *value) {
+// showsFrom notes a hold and the value that it was granted with.
+func (w *world) showsFrom(wanted []string, lock held) {
+	v := lock.said
 	w.shown.mu.Lock()
 	defer w.shown.mu.Unlock()
 	now := time.Now()
@@ -104,6 +113,12 @@ func (w *world) showsFrom(wanted []string, lock held, v *value) {
 		h.values = append(h.values, v)
 	}
 	w.shown.holds[lock.Owner()] = h
+	for _, t := range w.shown.told[lock.Owner()] {
+		if t.token != h.token {
+			w.blame("not its term", "%s, which has %d", t.text, h.token)
+		}
+	}
+	delete(w.shown.told, lock.Owner())
 	for _, name := range wanted {
 		w.knownTerm(name, term{lock.Token(), lock.Owner(), now})
 	}
@@ -131,9 +146,10 @@ func (w *world) knownTerm(name string, t term) {
 
 // setValue changes the value of a hold, which may be over, or end meanwhile.
 func (w *worker) setValue(lock held) {
-	if lock.Token() == 0 || !w.minded(w.scenario.Habits.Value) {
+	if lock.reads || !w.minded(w.scenario.Habits.Part[SetValue]) {
 		return
 	}
+	w.meetings.does(lock.use, SetValue)
 	w.setValueOf(w.label, lock, w.apart.IntN(8) == 0)
 }
 
@@ -146,8 +162,8 @@ func (c *client) setValueOf(who string, lock held, empty bool) (v *value, err er
 	w.shown.mu.Unlock()
 	w.count("values", 1)
 	w.log(who, "SetValue %s token %d %q: %s", lock.Name(), lock.Token(), v.text, kindOf(err))
-	if took := time.Since(v.set); took > w.scenario.Timeout+time.Millisecond {
-		w.blame("bounded", "%s: SetValue took %v, the node timeout is %v", who, took, w.scenario.Timeout)
+	if took := time.Since(v.set); took > c.set.timeout+time.Millisecond {
+		w.blame("bounded", "%s: SetValue took %v, the node timeout is %v", who, took, c.set.timeout)
 	}
 	if over != nil && err == nil {
 		w.blame("honesty", "%s: SetValue of token %d, which is over (%v), reported success", who, lock.Token(), over)
@@ -158,7 +174,7 @@ func (c *client) setValueOf(who string, lock held, empty bool) (v *value, err er
 // setLate has a value under way while the hold ends, and returns what waits for it.
 func (w *worker) setLate(lock held) (wait func()) {
 	var late sync.WaitGroup
-	if lock.Token() != 0 && w.minded(w.scenario.Habits.Value) {
+	if !lock.reads && w.minded(w.scenario.Habits.Part[SetValue]) {
 		late.Go(func() { _, _ = w.setValueOf(w.label, lock, false) })
 		if w.apart.IntN(2) == 0 {
 			time.Sleep(time.Duration(w.apart.Int64N(int64(w.scenario.Delay.Max))))
@@ -169,21 +185,69 @@ func (w *worker) setLate(lock held) (wait func()) {
 
 // looks has a worker look at a name.
 func (w *worker) looks() {
-	name := names[w.apart.IntN(w.scenario.Names)]
-	if w.scenario.Permits > 0 {
-		name = slotOf(name, w.apart.IntN(w.scenario.Permits))
+	w.looksBy(w.label, w.locker.Load().Inspector, w.apart)
+}
+
+func (w *world) looksBy(who string, by *redlock.Inspector, r *rand.Rand) {
+	name, began := w.someKey(r), time.Now()
+	use := w.meetings.begin(Inspect)
+	defer w.meetings.end(use)
+	if r.IntN(2) == 0 {
+		found, err := by.Inspect(context.Background(), name)
+		w.looked(who, "Inspect", found, err, began)
+		return
 	}
-	locker, began := w.locker.Load().Locker, time.Now()
-	switch w.apart.IntN(4) {
-	case 0:
-		found, err := locker.Inspect(context.Background(), name)
-		w.looked(w.label, "Inspect", found, err, began)
-	case 1:
-		for found, err := range locker.List(context.Background(), name) {
-			w.looked(w.label, "List", found, err, began)
+	for found, err := range by.List(context.Background(), name) {
+		w.looked(who, "List", found, err, began)
+	}
+}
+
+// someKey returns a name, or the key of one of its permits.
+func (w *world) someKey(r *rand.Rand) string {
+	name := names[r.IntN(w.scenario.Names)]
+	if part := w.scenario.permits(); part > 0 && r.Float64() < part {
+		return slotOf(name, r.IntN(w.scenario.Permits))
+	}
+	return name
+}
+
+// status has a worker ask what the nodes are like: that takes the node timeout at most.
+func (w *worker) status() {
+	use, asked := w.meetings.begin(Status), time.Now()
+	defer w.meetings.end(use)
+	w.locker.Load().Status(context.Background())
+	w.bounded("Status", asked, w.set.timeout)
+}
+
+// visits are of somebody who looks at names or nodes with an Inspector, and goes: with the settings of the command, or
+// with those of a small program that nobody has told of the others.
+func (w *world) visits(end time.Time) {
+	r := rand.New(rand.NewPCG(w.scenario.Seed, 0x715175))
+	for time.Now().Before(end) {
+		time.Sleep(scaled(w.scenario.TTL, r, 1./2, 8))
+		opts := append(w.dials("visitor"), redlock.WithTTL(10*time.Second), redlock.WithMaxTTL(30*time.Second))
+		if r.IntN(3) > 0 {
+			opts = append(opts, redlock.WithTTL(20*time.Millisecond), redlock.WithMaxTTL(20*time.Millisecond))
 		}
-	default:
-		w.checks(locker, name)
+		use := w.meetings.begin(Visit)
+		visitor, err := redlock.NewInspector(urls(w.kinds[0].lists[0]), opts...)
+		if err != nil {
+			panic(err)
+		}
+		for range 1 + r.IntN(3) {
+			switch r.IntN(3) {
+			case 0:
+				visitor.Status(context.Background())
+			case 1:
+				ctx, cancel := context.WithTimeout(context.Background(), scaled(w.scenario.TTL, r, 1./2, 4))
+				w.watchOnce(ctx, "visitor", w.someKey(r), visitor, nil)
+				cancel()
+			default:
+				w.looksBy("visitor", visitor, r)
+			}
+		}
+		_ = visitor.Close()
+		w.meetings.end(use)
 	}
 }
 
@@ -196,6 +260,8 @@ func (w *worker) checks(locker *redlock.Locker, name string) {
 		return
 	}
 	lately := terms[max(0, len(terms)-3):]
+	use := w.meetings.begin(Check)
+	defer w.meetings.end(use)
 	t, began := lately[len(lately)-1], time.Now() // who has it, most likely
 	if w.apart.IntN(2) == 0 {
 		t = lately[w.apart.IntN(len(lately))]
@@ -203,7 +269,7 @@ func (w *worker) checks(locker *redlock.Locker, name string) {
 	err := locker.Check(context.Background(), name, t.token)
 	w.count("checks", 1)
 	w.log(w.label, "Check %s token %d: %s", name, t.token, kindOf(err))
-	w.bounded("Check", began, 2*w.scenario.Timeout)
+	w.bounded("Check", began, 2*w.set.timeout)
 	switch {
 	case err == nil:
 		w.checked(w.label, name, t, began)
@@ -257,7 +323,7 @@ func (s *shown) hadMajority(list []*sim.Node, need int, key, owner string, from 
 
 // noteHolders notes what a command has found and left under the keys.
 func (w *world) noteHolders(c sim.Command, before []string, after sim.Data) {
-	if w.scenario.Habits.Look == 0 {
+	if w.scenario.Habits.Part[Check] == 0 {
 		return
 	}
 	w.shown.mu.Lock()
@@ -333,9 +399,15 @@ func (w *world) looked(who, what string, i redlock.Inspection, err error, began 
 	// What was emptied may tell of a later attempt's token, and so may a node that took the key back for the giver of a
 	// ticket, unless a value tells the hold's.
 	sure := i.Value != "" || w.steady() && !w.handed(i.Owner)
-	if h != nil && !h.granted.After(began) && i.Token != 0 && i.Token != h.token && sure {
-		w.blame("not its term", "%s: %s of %s, begun at %v, shows at %v token %d for %s, which has %d",
-			who, what, i.Name, since(began), since(now), i.Token, i.Owner, h.token)
+	if i.Token != 0 && sure {
+		text := fmt.Sprintf("%s: %s of %s, begun at %v, shows at %v token %d for %s", who, what, i.Name, since(began), since(now),
+			i.Token, i.Owner)
+		switch {
+		case h == nil:
+			w.shown.told[i.Owner] = append(w.shown.told[i.Owner], sight{i.Token, text})
+		case i.Token != h.token:
+			w.blame("not its term", "%s, which has %d", text, h.token)
+		}
 	}
 	if !w.steady() {
 		return
@@ -406,10 +478,7 @@ func (w *world) watches(number int, end time.Time) {
 	who, r := fmt.Sprintf("v%d", number), rand.New(rand.NewPCG(w.scenario.Seed, uint64(0x3a7c4+number)))
 	for time.Now().Before(end) {
 		time.Sleep(time.Duration(r.Int64N(int64(w.scenario.TTL))))
-		name := names[r.IntN(w.scenario.Names)]
-		if w.scenario.Permits > 0 {
-			name = slotOf(name, r.IntN(w.scenario.Permits))
-		}
+		name := w.someKey(r)
 		long := min(scaled(w.scenario.TTL, r, 1./2, 16), time.Until(end))
 		ctx, cancel := context.WithTimeout(context.Background(), long)
 		by := own
@@ -425,6 +494,8 @@ func (w *world) watches(number int, end time.Time) {
 func (w *world) watchOnce(
 	ctx context.Context, who, name string, by *redlock.Inspector, shows func(redlock.Inspection),
 ) {
+	use := w.meetings.begin(Watch)
+	defer w.meetings.end(use)
 	began, largest := time.Now(), int64(0)
 	for found, err := range by.Watch(ctx, name) {
 		w.log(who, "is shown %s: token %d, %q, %s", name, found.Token, found.Value, kindOf(err))

@@ -73,7 +73,7 @@ func TestFiftyClientsWantOneName(t *testing.T) {
 	swarm(t, 1+*seeds/10, func(seed uint64) simtest.Scenario {
 		s := simtest.NewScenario(seed)
 		s.Clients, s.Workers, s.Names = 50, 1, 1
-		s.Habits.Try /= 4
+		s.Habits.Part[simtest.TryLock] /= 4
 		return s
 	}, perSeed{"holds": 20, "faults": 5})
 }
@@ -82,7 +82,7 @@ func TestFiftyClientsWantOneName(t *testing.T) {
 func TestSemaphores(t *testing.T) {
 	swarm(t, *seeds, func(seed uint64) simtest.Scenario {
 		s := simtest.NewScenario(seed)
-		s.Permits, s.Habits.Read = 1+int(seed%3), 0
+		s.Permits, s.Habits.Part[simtest.Acquire], s.Habits.Part[simtest.RLock] = 1+int(seed%3), 1, 0
 		if s.Habits.Share { // there is no line in a process of fewer
 			s.Workers = s.Permits + 1
 		}
@@ -138,7 +138,7 @@ func swarm(t *testing.T, seeds uint64, scenario func(seed uint64) simtest.Scenar
 	var next, bad atomic.Int64
 	next.Store(int64(*first) - 1)
 	var mu sync.Mutex // protects the following variables
-	done, sum := 0, simtest.Counts{}
+	done, sum, pairs := 0, simtest.Counts{}, simtest.Pairs{}
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
@@ -153,6 +153,7 @@ func swarm(t *testing.T, seeds uint64, scenario func(seed uint64) simtest.Scenar
 				}
 				mu.Lock()
 				done++
+				pairs.Add(r.Pairs)
 				for what, n := range r.Counts {
 					sum[what] += n
 				}
@@ -162,10 +163,39 @@ func swarm(t *testing.T, seeds uint64, scenario func(seed uint64) simtest.Scenar
 	}
 	wg.Wait()
 	t.Logf("%d seeds: %v", done, sum)
+	if t.Name() == "TestSimulation" {
+		meet(t, done, &pairs)
+	}
 	for what, rate := range least {
 		if want := int64(rate * float64(done)); sum[what] < want && !t.Failed() {
 			t.Errorf("too little happened: %d %s, want at least %d", sum[what], what, want)
 		}
+	}
+}
+
+// meet shows the matrix of pairs, and that within 1,000 seeds each has met but for those of which testdata/never.txt says
+// why they cannot.
+func meet(t *testing.T, seeds int, pairs *simtest.Pairs) {
+	t.Helper()
+	t.Logf("how often features have met:\n%v", pairs)
+	text, err := os.ReadFile("testdata/never.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if pair, _, is := strings.Cut(line, ": "); is && line[0] != '#' {
+			reasons[pair] = true
+		}
+	}
+	for _, pair := range pairs.Never() {
+		if !reasons[pair] && seeds >= 1000 {
+			t.Errorf("%s have not met", pair)
+		}
+		delete(reasons, pair)
+	}
+	for pair := range reasons {
+		t.Errorf("%s have met: testdata/never.txt says that they cannot", pair)
 	}
 }
 

@@ -3,8 +3,6 @@ package simtest
 import (
 	"context"
 	"time"
-
-	"github.com/quorumlock/redlock"
 )
 
 // handOn ends a hold with a ticket, and has somebody go on with it, of the same client or of another; or nobody.
@@ -13,6 +11,7 @@ func (w *worker) handOn(wanted []string, lock held, hold holds) {
 		w.supported(lock, handedOver)
 	}
 	until := w.leaves(lock, hold, w.history.Releasing)
+	w.meetings.does(lock.use, Adopt)
 	text, err := lock.Ticket()
 	handed := err == nil
 	w.log(w.label, "Ticket %s token %d: %s", lock.Name(), lock.Token(), kindOf(lock.Err()))
@@ -33,28 +32,21 @@ func (w *worker) handOn(wanted []string, lock held, hold holds) {
 	if w.apart.IntN(3) > 0 {
 		c = w.clients[w.apart.IntN(len(w.clients))]
 	}
-	adopted, err := w.adopt(c, lock, text)
-	if err == nil {
-		w.has("Adopt", wanted, adopted, nil, false)
-	}
-}
-
-// adopt goes on with a hold.
-func (w *worker) adopt(c *client, lock held, text string) (held, error) {
-	var opts []redlock.LockOption
-	if w.apart.IntN(2) == 0 {
-		opts = append(opts, redlock.WithoutRenewal())
-	}
+	adopter := *w
+	adopter.client = c
+	a := adopter.ask(0, Adopt)
+	defer w.meetings.end(a.use)
 	asked := time.Now()
 	by := c.locker.Load()
-	adopted, err := by.Adopt(context.Background(), text, opts...)
-	w.bounded("Adopt", asked, w.scenario.Timeout)
+	adopted, err := by.Adopt(context.Background(), text, a.opts...)
+	w.bounded("Adopt", asked, by.timeout)
 	if err != nil {
 		w.log(w.label, "Adopt %s: %s", lock.Name(), kindOf(err))
-		return held{}, err
+		w.failed("Adopt", asked, a, err)
+		return
 	}
 	w.adopted(lock.Owner())
-	return held{Lock: adopted, of: by, kind: by.kind}, nil
+	w.has("Adopt", wanted, held{Lock: adopted, of: by, kind: by.kind, asking: a})
 }
 
 // adopted notes that whoever adopted a hold may end it from now on.

@@ -52,8 +52,8 @@ func (u *undone) forget(n *sim.Node) {
 	}
 }
 
-// asking are the scripts that may give a lock to the owner who asks.
-var asking = []string{"acquire", "acquire_all", "adopt", "enqueue", "extend", "read", "keep_reading"}
+// asks are the scripts that may give a lock to the owner who asks.
+var asks = []string{"acquire", "acquire_all", "adopt", "enqueue", "extend", "read", "keep_reading"}
 
 // inOrder judges what a script was asked to do, by what was let go of before.
 func (w *world) inOrder(c sim.Command, s shape, before []string, after sim.Data) {
@@ -75,7 +75,7 @@ func (w *world) inOrder(c sim.Command, s shape, before []string, after sim.Data)
 		}
 		return
 	}
-	if !slices.Contains(asking, s.name) {
+	if !slices.Contains(asks, s.name) {
 		return
 	}
 	w.undone.mu.Lock()

@@ -21,6 +21,7 @@ var names = []string{"stock:4711", "stock:4712", "stock:4714"}
 type Result struct {
 	Scenario   Scenario
 	Counts     Counts
+	Pairs      *Pairs
 	Violations []sim.Violation
 	Actions    []Action
 	events     []event
@@ -103,11 +104,13 @@ type world struct {
 	accepted sync.Map // acceptance: the tokens that stood on a node after some script
 	tickets  sync.Map // by owner: until when a hold that was handed over lasts; zero: it was adopted
 	revoked  revocations
+	meetings meetings
 	shown    shown
 	kinds    []*kind // of clients: one, but for where the nodes are changed
 	crowd    *crowd
 	liar     *liar    // nil: none
 	open     []opened // guarded by mu of shown
+	troubles troubles
 	repaired sync.Map // part: an extension has set it anew
 	queues   []queue  // by node: see act
 
@@ -144,8 +147,9 @@ func (w *world) count(what string, times int) {
 func newWorld(s Scenario) *world {
 	w := &world{
 		scenario: s, net: sim.NewNetwork(s.Seed), history: &sim.History{}, revoked: newRevocations(), shown: newShown(),
-		result: &Result{Scenario: s, Counts: Counts{}},
+		result: &Result{Scenario: s, Counts: Counts{}}, meetings: meetings{now: map[*use]bool{}},
 	}
+	w.result.Pairs = &w.meetings.seen
 	for i := range s.Nodes {
 		n := sim.NewNode(fmt.Sprintf("n%d:6379", i), s.Seed)
 		w.watch(n)
@@ -197,8 +201,16 @@ func Run(s Scenario) *Result {
 		w.close()
 		return w.result
 	}
+	var always []Feature
+	for f, is := range map[Feature]bool{Plain: s.PlainNodes > 0, Login: s.Login > 0, Trusted: s.Trusted} {
+		if is {
+			always = append(always, f)
+		}
+	}
 	for i := range s.Clients {
 		c := &client{world: w, name: fmt.Sprintf("c%d", i), changing: make(chan struct{}, 1)}
+		c.set = w.settingsOf(c.name)
+		always = append(always, c.set.has...)
 		w.clients = append(w.clients, c)
 		if s.Crowd == nil {
 			c.locker.Store(w.connect(c.name, w.kinds[0]))
@@ -207,6 +219,7 @@ func Run(s Scenario) *Result {
 	if s.Crowd != nil {
 		w.startCrowd()
 	}
+	world := w.meetings.begin(always...)
 	end := time.Now().Add(s.Length)
 	w.ending = end
 	var wg sync.WaitGroup
@@ -221,6 +234,9 @@ func Run(s Scenario) *Result {
 	}
 	for i := range s.Habits.Watchers {
 		wg.Go(func() { w.watches(i, end) })
+	}
+	if s.Habits.Part[Visit] > 0 {
+		wg.Go(func() { w.visits(end) })
 	}
 	if w.lies() {
 		wg.Go(func() { w.bounds(end) })
@@ -242,28 +258,26 @@ func Run(s Scenario) *Result {
 		w.liar.silent.Store(true)
 	}
 	w.aftermath(f.back)
+	w.meetings.end(world)
 	return w.result
 }
 
-// options are what all clients have.
-func (w *world) options() []redlock.Option {
-	return []redlock.Option{
-		redlock.WithTTL(w.scenario.TTL), redlock.WithNodeTimeout(w.scenario.Timeout),
-		redlock.WithMaxTTL(max(w.scenario.Guard, w.scenario.TTL)),
-		redlock.WithNodeConfig(redlock.NodeConfig{TrustDisk: w.scenario.Trusted, NoRestartGuard: w.scenario.Guard == 0}),
-	}
+// options are what a client has.
+func (w *world) options(name string) []redlock.Option {
+	return append(w.settingsOf(name).opts, redlock.WithNodeConfig(
+		redlock.NodeConfig{TrustDisk: w.scenario.Trusted, NoRestartGuard: w.scenario.Guard == 0}))
 }
 
 // dials are what a client has, where it is not one of a crowd.
 func (w *world) dials(name string) []redlock.Option {
 	dial := redlock.WithNodeConfig(redlock.NodeConfig{Dial: w.net.Dialer(name)})
-	return append(append(w.options(), dial), w.login(name)...)
+	return append(append(w.options(name), dial), w.login(name)...)
 }
 
 // connect makes a Locker. Several clients may do so at once.
 func (w *world) connect(name string, k *kind) *instance {
 	if w.crowd != nil {
-		return w.connectCrowd(name, k, w.options())
+		return w.connectCrowd(name, k, w.options(name))
 	}
 	opts := w.dials(name)
 	if len(k.lists) > 1 {
@@ -290,7 +304,7 @@ func (w *world) connect(name string, k *kind) *instance {
 	if err != nil {
 		panic(err)
 	}
-	return &instance{Locker: locker, kind: k}
+	return &instance{Locker: locker, kind: k, timeout: w.settingsOf(name).timeout, since: time.Now()}
 }
 
 func urls(nodes []*sim.Node) (all []string) {
