@@ -3,6 +3,7 @@ package simtest
 import (
 	"context"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/quorumlock/redlock"
@@ -151,17 +152,21 @@ func (w *worker) keepsItsPlace() {
 	if first == nil {
 		return
 	}
-	order := make(chan int, 4)
+	order, left := make(chan int, 4), sync.WaitGroup{}
+	left.Add(4)
 	for i := range 4 {
 		by, opts := other, []redlock.LockOption(nil)
 		if i == 0 {
 			by, opts = w.client, append(w.long(a), redlock.WithValue("first"))
 		}
 		go func() {
-			if lock := w.await(toLock, by, time.Minute, opts...); lock != nil {
+			lock := w.await(toLock, by, time.Minute, opts...)
+			order <- i
+			time.Sleep(w.set.timeout + time.Second/4 + 4*w.roundTrip()) // the first is back by then
+			if lock != nil {
 				_ = lock.Unlock()
 			}
-			order <- i
+			left.Done()
 		}()
 		time.Sleep(2*w.roundTrip() + 5*time.Millisecond)
 	}
@@ -178,6 +183,7 @@ func (w *worker) keepsItsPlace() {
 			w.blame("place", "who waited longest, and could not confirm its value in time, got the lock as number %d", turn+1)
 		}
 	}
+	left.Wait()
 	w.quiet()
 }
 
@@ -229,9 +235,6 @@ func (w *world) grows() {
 	last := <-waits
 	if last != nil {
 		_ = last.Unlock()
-	}
-	if second != nil && last != nil {
-		w.log("t", "grows: %d then %d then %d", first.Token(), second.Token(), last.Token())
 	}
 	if second != nil && last != nil && last.Token() <= second.Token() {
 		w.blame("order", "token %d was granted after %d, between which somebody with other settings has looked",

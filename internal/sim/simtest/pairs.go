@@ -35,7 +35,6 @@ const (
 	LockAll
 	Acquire
 	Once
-	Forget
 	Do
 	Adopt
 	Extend
@@ -55,6 +54,7 @@ const (
 	Status
 	Visit
 	ForceUnlock
+	Forget
 	Restart
 
 	features // how many they are
@@ -63,9 +63,9 @@ const (
 var featureNames = [features]string{
 	"WithTTL", "WithDrift", "WithPollInterval", "WithMaxWait", "WithValue", "WithoutRenewal", "WithRenewWhile",
 	"WithMaxHold", "WithoutFencing", "WithAsyncUnlock", "TryLock", "Lock", "queued", "RLock", "LockAll", "Acquire", "Once",
-	"Forget", "Do", "Adopt", "Extend", "SetValue", "nested", "another TTL", "another MaxTTL", "another node timeout",
+	"Do", "Adopt", "Extend", "SetValue", "nested", "another TTL", "another MaxTTL", "another node timeout",
 	"observer", "RESP2", "slow credentials", "TrustDisk", "Inspect", "Check", "Watch", "Status", "visiting Inspector",
-	"ForceUnlock", "restart",
+	"ForceUnlock", "Forget", "restart",
 }
 
 var (
