@@ -210,7 +210,7 @@ func (w *world) grows() {
 		}
 		return k
 	}
-	first := lock(b, redlock.WithTTL(2*time.Second), redlock.WithoutRenewal()) // and is gone without a word
+	lock(b, redlock.WithTTL(2*time.Second), redlock.WithoutRenewal()) // and is gone without a word
 	waits, later := make(chan *redlock.Lock, 1), make(chan *redlock.Lock, 1)
 	go func() { waits <- lock(a) }()
 	time.Sleep(100 * time.Millisecond)
