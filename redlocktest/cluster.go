@@ -66,7 +66,7 @@ func New(t testing.TB, n int) *Cluster {
 	return c
 }
 
-// NewInBubble is New for a test in a bubble of testing/synctest. In one, whatever waits for a socket keeps the time from
+// NewInBubble is New for a test in a bubble of testing/synctest. There, whatever waits for a socket keeps the time from
 // passing, so these masters have no ports: give Lockers [Cluster.Dial]. All of the process do without the clock that
 // counts suspensions of the machine from then on.
 //

@@ -177,8 +177,8 @@ func (l *life) connect() net.Conn {
 	return theirs
 }
 
-// inbox keeps what a client sends until the server reads it, as a socket's buffer does: a pipe has none, and a client of
-// a paused node would wait in its write.
+// inbox keeps what a client sends until the server reads it, as a socket's buffer does: a pipe has none, and a client
+// of a paused node would wait in its write.
 type inbox struct {
 	net.Conn
 	chunks chan []byte
