@@ -236,14 +236,10 @@ func (l *Locker) acquireUnrevoked(
 		}
 		h.tenure.want.observed = nil // nobody has been told of it
 		h.discard(want.from)
-		if want.waits {
-			ended := l.rest(ctx, want.opts.backoff(attempts))
-			if ended == nil {
-				continue
-			}
-			denial = waitEnded(denial, ended)
+		if want.waits && l.rest(ctx, want.opts.backoff(attempts)) == nil {
+			continue
 		}
-		return nil, denial
+		return nil, waitEnded(denial, l.over(ctx))
 	}
 }
 
@@ -257,7 +253,7 @@ func (l *Locker) denial(ctx context.Context, h *hold, want *acquisition) error {
 		}
 		told |= fresh
 		t, begun := h.tenure, h.tenure.start // for a call that asks once, all rounds together have one node timeout
-		if want.waits {
+		if t.want.waits {
 			begun = l.opts.clock.now()
 		}
 		r := l.askFor(extend, h)
