@@ -5,7 +5,6 @@ package redlocktest_test
 import (
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,7 +16,7 @@ import (
 // Where all cryptography must be approved, the library and its fake masters work: SHA-1 is but how scripts are named.
 func TestFIPSOnly(t *testing.T) {
 	const only = "GODEBUG=fips140=only"
-	if !strings.HasSuffix(only, os.Getenv("GODEBUG")) || os.Getenv("GODEBUG") == "" {
+	if "GODEBUG="+os.Getenv("GODEBUG") != only {
 		again := exec.Command(os.Args[0], "-test.run=^TestFIPSOnly$", "-test.count=1") //nolint:gosec // this test
 		again.Env = append(os.Environ(), only)
 		if out, err := again.CombinedOutput(); err != nil {
