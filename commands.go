@@ -38,7 +38,7 @@ var (
 	acquirePlain = &command{form: setForm, read: readSet, reader: read}
 	acquire      = script(command{read: readAcquire}, columns,
 		"revoked", "usual", "label", "readers", "propose", "queue", "join", "watchers", "acquire")
-	raise = script(command{read: readAcquire}, rows(3), "propose", "raise")
+	raise = script(command{read: readAcquire}, rows(3), "propose", "watchers", "raise")
 	// A node that has told its token once knows no larger one when it is asked to accept a larger one: while the lock is
 	// ours, nobody else's is accepted. The nearest node could have each attempt raise its token without end.
 	lastRaise = &command{Command: raise.Command, read: readLastRaise}

@@ -448,7 +448,7 @@ func (l *Locker) newHold(want *acquisition, since int64) *hold {
 		t.start = *want.begun
 	}
 	h := &hold{locker: l, tenure: t, name: want.name, names: want.names, shared: want.shared}
-	h.owner = l.peers.agreement.Label.Owner(cmp.Or(since, l.tokens.time(now)))
+	h.owner = l.peers.agreement.Label.Owner(cmp.Or(since, l.tokens.time(now)), want.opts.fencing)
 	if want.opts.fencing {
 		l.peers.trim(now)
 		if !l.peers.proposed.Load() { // a store each time would have all processors wait for it

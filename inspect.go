@@ -3,7 +3,6 @@ package redlock
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -55,13 +54,12 @@ type NodeInspection struct {
 	ReaderLabels []string
 
 	Value     string        // of the owner; "": none
-	Token     int64         // the largest that the node has accepted for the name, of any owner; 0: it remembers none
+	Token     int64         // the owner's; if there is none, the largest that was accepted for the name; 0: not known
 	Remaining time.Duration // for how long the node keeps the lock; less than 0: for ever, so it is not a lock
 	Waiting   int
 	Runs      Runs
 
 	value string // the owner's, as value.lua has it; "": none
-	held  int64  // the owner's token, as far as the node knows
 }
 
 // stays reports whether the node has what never ends by itself.
@@ -336,9 +334,9 @@ func (i *Inspection) held(e *quorum.Electorate, nodes quorum.Set) (remaining tim
 		if keeps[at] = quorum.NoReply; !nodes.Has(at) {
 			continue
 		}
-		keeps[at], by[n.held] = n.Remaining, by[n.held].With(at)
-		if i.Owner != quorum.Marker && e.MayHold(by[n.held]) { // readers have no token
-			token = max(token, n.held)
+		keeps[at], by[n.Token] = n.Remaining, by[n.Token].With(at)
+		if e.MayHold(by[n.Token]) {
+			token = max(token, n.Token)
 		}
 		i.value = max(i.value, n.value)
 	}
@@ -354,8 +352,8 @@ type nodeState struct {
 	readers []string
 	labels  []string // of the readers
 	left    time.Duration
-	token   int64
-	held    int64  // the owner's token, if the node knows it
+	token   int64  // the largest that the node remembers
+	held    int64  // the owner's, if the node knows it; without an owner, the same as token
 	value   string // the owner's value, as value.lua has it
 	waiting int
 	entry   runs.Entry
@@ -364,8 +362,8 @@ type nodeState struct {
 func (s *nodeState) inspection(addr string) NodeInspection {
 	n := NodeInspection{
 		Addr: addr, Owner: s.owner, Label: s.label, Readers: s.readers, ReaderLabels: s.labels,
-		Token: s.token, Remaining: s.left, Waiting: s.waiting,
-		Runs: runsOf(&s.entry), Value: valueIn(s.value), value: s.value, held: s.held,
+		Token: s.held, Remaining: s.left, Waiting: s.waiting,
+		Runs: runsOf(&s.entry), Value: valueIn(s.value), value: s.value,
 	}
 	if s.failed != nil {
 		n.Err = *s.failed
@@ -426,12 +424,12 @@ func readInspect(reply any) quorum.Answer {
 			return badReply
 		}
 		s.token = int64(known)
-	}
-	// A hold proposes its token when it draws its owner or later. An older one is an earlier holder's, of a hold that has
-	// none, say.
-	id, isOwner := agreement.ParseOwner(s.owner)
-	if s.held = s.token; isOwner && id.Version() == 7 && s.token/1000 < int64(binary.BigEndian.Uint64(id[:8])>>16) {
-		s.held = 0
+		// Half a step above is not the owner's: see propose.lua. Nor is a token from before the owner was drawn: others,
+		// whose owners look like ours, enter none.
+		since, fenced := agreement.Since(s.owner)
+		if s.owner == "" || fenced && known == float64(s.token) && s.token >= since {
+			s.held = s.token
+		}
 	}
 	if t := text(9); len(t) >= valueAt && t[:ownerLen] == s.owner {
 		s.value = t

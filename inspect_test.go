@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/agreement"
 	"github.com/quorumlock/redlock/internal/runs"
 )
 
@@ -42,7 +43,7 @@ func TestInspect(t *testing.T) {
 		stop()
 		<-ended
 		time.Sleep(2 * time.Minute)
-		if got := inspect(); got.Owner != k.Owner() || got.Token != k.Token() || got.Nodes[0].Token != 0 ||
+		if got := inspect(); got.Owner != k.Owner() || got.Token != k.Token() || got.Nodes[0].Token != k.Token() ||
 			got.Waiting != 0 || got.Age.Round(time.Minute) != 2*time.Minute {
 			t.Errorf("held for longer than tokens are kept: got %+v", got)
 		}
@@ -204,5 +205,11 @@ func TestInspectShowsNoEarlierHoldersToken(t *testing.T) {
 		equals(t, seen.Token, 0, "the token of one without")
 		equals(t, seen.Age, 0, "its age")
 		succeeds(t, k.Unlock())
+		for _, owner := range []string{"somebody's", new(agreement.Label).Owner(fenced.Token()+1, true).String()} {
+			fl.nodes.do("SET", "job", owner, "PX", 1000)
+			seen := must(a.Inspect(t.Context(), "job"))(t)
+			equals(t, seen.Owner, owner, "the owner")
+			equals(t, seen.Token+seen.Nodes[0].Token+int64(seen.Age), 0, "the token of another library's lock, and its age")
+		}
 	})
 }

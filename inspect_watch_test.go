@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -123,6 +126,91 @@ func TestWatch(t *testing.T) {
 		fl.nodes.do("DEL", "redlock:once:job")
 		fl.nothingLeft()
 	})
+}
+
+// A watch soon shows the token of who has the lock, however that got it and its token; and neither a watch nor Inspect
+// ever shows it another's. Clients misread the nodes' clocks, so that holds begin with too small a token.
+func TestShownTokensAreTheOwners(t *testing.T) {
+	ways := maps.Clone(calls)
+	delete(ways, "Acquire")
+	ways["Adopt"] = func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
+		return l.Adopt(ctx, must(must(l.Lock(ctx, "job"))(t).Ticket())(t), opts...)
+	}
+	names := slices.Sorted(maps.Keys(ways))
+	for seed := range sized[uint64](8, 2) {
+		subtest(t, fmt.Sprint(seed), 5, func(t *testing.T, fl *fleet) {
+			r := rand.New(rand.NewPCG(seed, 0))
+			var clients []*Locker
+			for i := range 4 {
+				late := time.Duration(r.IntN(20)) * ms
+				fl.net.SetDelay(sim.Link{Client: fmt.Sprint(i)}, sim.Up<<(i%2), sim.Delay{Min: late, Max: late + 1})
+				clients = append(clients, fl.locker(fmt.Sprint(i)))
+			}
+			var mu sync.Mutex // guards what follows
+			seen, tokenOf := make(map[string][]int64), make(map[string]int64)
+			last := Inspection{}
+			see := func(i Inspection, err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				succeeds(t, err)
+				for _, n := range append(i.Nodes, NodeInspection{Owner: i.Owner, Token: i.Token}) {
+					seen[n.Owner] = append(seen[n.Owner], n.Token)
+				}
+			}
+			watcher := fl.locker("watcher")
+			go func() {
+				for i, err := range watcher.Watch(t.Context(), "job") {
+					see(i, err)
+					mu.Lock()
+					last = i
+					mu.Unlock()
+				}
+			}()
+			hold := func(l *Locker, how string, d time.Duration) {
+				k, err := ways[how](context.Background(), l, WithTTL(2*time.Second))
+				if err != nil {
+					fails(t, err, ErrTaken, how)
+					return
+				}
+				time.Sleep(d)
+				mu.Lock()
+				defer mu.Unlock()
+				token, owner := k.Token(), k.Owner()
+				if how == "RLock" || how == "without tokens" {
+					token, owner = 0, last.Owner
+				}
+				tokenOf[owner] = token
+				if d > 50*ms && (last.Owner != owner || last.Token != token) {
+					t.Errorf("%s, after %s: a watch shows %d of %s, want %d of %s", how, d, last.Token, last.Owner, token, owner)
+				}
+				go func() { _ = k.Unlock() }()
+			}
+			for range sized(60, 20) {
+				var all sync.WaitGroup
+				for range 1 + r.IntN(3) {
+					l, how, begins := clients[r.IntN(4)], names[r.IntN(len(names))], time.Duration(r.IntN(60))*ms
+					d := []time.Duration{0, 3 * ms, 100 * ms, 3 * time.Second}[r.IntN(4)]
+					all.Go(func() { time.Sleep(begins); hold(l, how, d) })
+				}
+				for range 10 {
+					time.Sleep(15 * ms)
+					see(watcher.Inspect(t.Context(), "job"))
+				}
+				all.Wait()
+				fl.nodes.do("SET", "job", "somebody's", "NX", "PX", 50)
+				see(watcher.Inspect(t.Context(), "job"))
+				time.Sleep(100 * ms)
+			}
+			delete(seen, "")
+			for owner, tokens := range seen {
+				for other, token := range tokenOf {
+					if token > 0 && other != owner && slices.Contains(tokens, token) {
+						t.Errorf("%s is shown with the token of %s", owner, other)
+					}
+				}
+			}
+		})
+	}
 }
 
 // Nobody pays while nobody watches: 15 s after the last watch, releases take the short way again. While somebody does,

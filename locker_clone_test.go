@@ -100,11 +100,11 @@ func TestACloneDrawsOtherOwners(t *testing.T) {
 		synctest.Wait()
 		from := rand.Reader
 		rand.Reader = zeros{}
-		original := clone.Owner(1)
+		original := clone.Owner(1, true)
 		fl.net.Reset(sim.Link{Client: "a", Node: fl.nodes[0].Addr()})
 		time.Sleep(time.Second)
 		synctest.Wait()
-		copied := clone.Owner(1)
+		copied := clone.Owner(1, true)
 		rand.Reader = from
 		if copied == original {
 			t.Errorf("both draw %s", copied)

@@ -93,7 +93,7 @@ func TestAConflictThatIsFoundDuringTheFirstAttempt(t *testing.T) {
 			const late = 100 * ms
 			fl.net.SetDelay(sim.Link{}, sim.Up, sim.Delay{Min: late / 5, Max: late / 5})
 			fl.net.SetDelay(link0("a", 4), sim.Up, sim.Delay{Min: late, Max: late})
-			fl.nodes[4].Do("SET", "job", new(agreement.Label).Owner(1).String(), "PX", 60_000)
+			fl.nodes[4].Do("SET", "job", new(agreement.Label).Owner(1, true).String(), "PX", 60_000)
 			fl.nodes.each(func(n *sim.Node) { forge(n, "?@elsewhere:6379", "x") })
 			// It learns of a digest after a fifth of late, of these lists after another one, and of the client after a third.
 			go l.Status(t.Context())

@@ -326,3 +326,23 @@ func TestAReadersHoldIsNotCutToALease(t *testing.T) {
 		})
 	}
 }
+
+// The modelled servers sort "ab" before "aa", as real ones do with the locale da_DK, but in sorted sets.
+func TestAReaderDoesNotPassAWriterOnADanishServer(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		first := must(fl.locker("a").RLock(t.Context(), "job"))(t)
+		b, c := fl.locker("b"), fl.locker("c")
+		const tick = 0x100 * ms
+		time.Sleep(0x1aa*tick + tick/2 - time.Duration(b.tokens.time(b.opts.clock.now())/1000&0xffff)*ms)
+		writer := async(func() *Lock { return must(b.Lock(context.Background(), "job"))(t) })
+		time.Sleep(tick)
+		reader := async(func() *Lock { return must(c.RLock(context.Background(), "job"))(t) })
+		time.Sleep(tick)
+		equals(t, len(reader), 0, "readers that have passed the writer")
+		succeeds(t, first.Unlock())
+		k := <-writer
+		equals(t, k.Owner()[9:11], "aa", "what the writer's owner has for the time")
+		succeeds(t, k.Unlock())
+		succeeds(t, (<-reader).Unlock())
+	})
+}

@@ -74,7 +74,7 @@ func TestOwnersOfOneWaitDiffer(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithOwnerLabel(""))
 		for i, n := range fl.nodes[:4] { // votes that are split between two who are older, and never come back
-			n.Do("SET", "job", new(agreement.Label).Owner(int64(1+i/2)).String(), "PX", 3_600_000)
+			n.Do("SET", "job", new(agreement.Label).Owner(int64(1+i/2), true).String(), "PX", 3_600_000)
 		}
 		go func() { _, _ = l.Lock(t.Context(), "job") }()
 		times := make(map[string]uuid.UUID) // by the first 60 bits

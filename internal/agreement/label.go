@@ -75,9 +75,13 @@ func (l *Label) command(prefix string) []any {
 
 // Owner draws an owner: a UUID of version 7 (RFC 9562). Its first 60 bits tell the time, then 30 bits the Locker, and
 // the last 32 bits are random. The time is the nodes' time in µs, so owners of all machines sort in the order in which
-// they began.
-func (l *Label) Owner(micros int64) (id uuid.UUID) {
-	binary.BigEndian.PutUint64(id[:8], uint64(micros/1000)<<16|0x7<<12|uint64(micros%1000)<<12/1000)
+// they began. No µs is next to that of a fenced hold, which has a token: there are those of the others.
+func (l *Label) Owner(micros int64, fenced bool) (id uuid.UUID) {
+	time := uint64(micros/1000)<<16 | 0x7<<12 | uint64(micros%1000)<<12/1000
+	if !fenced {
+		time++
+	}
+	binary.BigEndian.PutUint64(id[:8], time)
 	copy(id[8:], l.id[:])
 	_, _ = rand.Read(id[12:])
 	binary.BigEndian.PutUint32(id[12:], binary.BigEndian.Uint32(id[12:])+l.salt.Load())
@@ -92,6 +96,14 @@ func ParseOwner(text string) (uuid.UUID, bool) {
 		return uuid.Nil, false
 	}
 	return id, true
+}
+
+// Since returns when an owner began, and whether it is that of a fenced hold.
+func Since(owner string) (micros int64, fenced bool) {
+	id, ok := ParseOwner(owner)
+	time := binary.BigEndian.Uint64(id[:8])
+	within := (time&0xfff*1000 + 0xfff) >> 12
+	return int64(time>>16*1000 + within), ok && id.Version() == 7 && within<<12/1000 == time&0xfff
 }
 
 // Drew reports whether an owner is one of the Locker's.

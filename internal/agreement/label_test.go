@@ -9,7 +9,7 @@ import (
 func TestOwnersSortByTime(t *testing.T) {
 	last := ""
 	for micros := int64(1_700_000_000_000_000); micros < 1_700_000_000_003_000; micros++ {
-		id := newLabel("", 0, 0).Owner(micros)
+		id := newLabel("", 0, 0).Owner(micros, true)
 		if id.Version() != 7 || id.Variant().String() != "RFC4122" {
 			t.Fatalf("%s is not a UUID of version 7", id)
 		}

@@ -10,7 +10,7 @@
 -- a negative time: it has no TTL. {4} our owner was revoked
 -- Bound: the locks, and what watchers says.
 -- Follows revoked (revoked, told), usual (n, taken, accepted, call, own_ttls, ttl), label (label),
--- readers (marker, readers), propose (tokens), join (join), watchers (changed).
+-- readers (marker, readers), propose (tokens, disown), join (join), watchers (changed).
 local given, proposals = {}, {}
 for i = 1, n do
   if not (taken and taken[i]) then
@@ -32,6 +32,8 @@ end
 for _, i in ipairs(given) do
   if accepted + above == #given and tonumber(replies[i][2]) == tonumber(ARGV[n + 2 * i - 1]) then
     replies[i] = { 1 }
+  else
+    disown(KEYS[i])
   end
   if told then changed(KEYS[i]) end
 end

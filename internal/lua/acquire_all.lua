@@ -42,7 +42,11 @@ while before < n do
     else
       -- At least one token was not accepted. An equal score may be ours or another client's, so it does not count: all
       -- need a larger token.
-      for i = first, last do replies[i] = { 2, call('ZSCORE', tokens, KEYS[i]) } end
+      for i = first, last do
+        local known = call('ZSCORE', tokens, KEYS[i])
+        replies[i] = { 2, known }
+        call('ZADD', tokens, 'GT', string.format('%.1f', math.floor(known) + 0.5), KEYS[i]) -- see disown in propose.lua
+      end
     end
   end
   before, a = last, a + 5 + former

@@ -21,7 +21,9 @@ for i = 1, n do
       usual = usual + 1
       replies[i] = { 1 }
     else
-      replies[i] = { 2, call('ZSCORE', tokens, key) }
+      local known = call('ZSCORE', tokens, key)
+      replies[i] = { 2, known }
+      call('ZADD', tokens, 'GT', string.format('%.1f', math.floor(known) + 0.5), key) -- it is not ours: see propose.lua
     end
   end
 end

@@ -8,36 +8,37 @@
 -- older ones wait, more than a call looks at · {4} our owner was revoked
 -- Bound: the locks, and what queue and watchers say.
 -- Follows revoked (revoked, told), label (label), readers (marker, readers), propose (propose),
--- queue (queue, hand_over, leave), join (join), watchers (changed).
+-- queue (before, hand_over, leave), join (join), watchers (changed).
 local n, call = #KEYS - 1, redis.call
 local holders, usual, replies = call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do
   local key, owner, ttl, member = KEYS[i], ARGV[4 * i - 3], ARGV[4 * i - 2], ARGV[4 * i]
-  local holder, first = holders[i], nil
+  local holder, older, given = holders[i], nil, false
   if revoked(owner) then
     replies[i] = { 4 }
   elseif holder == owner then
     call('PEXPIRE', key, ttl)
-    first = call('ZRANGE', queue(key), 0, 0)[1]
+    older = before(key, member)
   elseif not holder and call('EXISTS', key) == 0 then -- a key of another type has no holder, but is not free
     -- Free without a release: expired, deleted, or never held. Older waiters go first.
-    first = call('ZRANGE', queue(key), 0, 0)[1]
-    if first and first < member then
+    older = before(key, member)
+    if older then
       holder = hand_over(key)
-      first = call('ZRANGE', queue(key), 0, 0)[1]
+      older = before(key, member)
     end
-    if not holder and not (first and first < member) and call('SET', key, owner, 'NX', 'PX', ttl) then
-      holder = owner
+    if not holder and not older and call('SET', key, owner, 'NX', 'PX', ttl) then
+      holder, given = owner, true
     elseif holder == owner then
       call('PEXPIRE', key, ttl) -- we were next to those who are gone, and were handed a lease
     end
   end
-  if told and holder ~= holders[i] then changed(key) end
+  local news = holder ~= holders[i]
   if holder == owner and not replies[i] then
     leave(key, member)
-    local known = propose(ARGV[4 * i - 1] == '' and '0' or ARGV[4 * i - 1], key)
+    local known = propose(ARGV[4 * i - 1] == '' and '0' or ARGV[4 * i - 1], key, given)
+    news = news or not known
     replies[i] = known and { 2, known } or { 1 }
-    if first and first < member then
+    if older then
       table.insert(replies[i], 1)
     elseif not known then
       usual = usual + 1
@@ -46,5 +47,6 @@ for i = 1, n do
     if holder == marker then readers(key).announce_writer(ttl) end
     replies[i] = { 0, holder or '', call('PTTL', key), label(holder or ''), join(key, member, ttl) }
   end
+  if told and news then changed(key) end
 end
 return usual == n and n or replies

@@ -8,6 +8,12 @@ local reading = 'reading---------'
 
 local function queue(key) return base .. 'wait:' .. key end
 
+-- before returns the first member of the queue if it is before this one. The server compares bytes; Lua would go by the
+-- server's locale.
+local function before(key, member)
+  return redis.call('ZRANGE', queue(key), '[', '(' .. member, 'BYLEX', 'LIMIT', 0, 1)[1]
+end
+
 -- The set of the keys that have a queue here: while it does not exist, a release looks for no queue.
 local waiting = base .. 'waiting'
 
@@ -43,7 +49,7 @@ local function hand_over(key, leases)
     leave(key, first)
     if whole and not (leases and leases.has(owner)) then
       local lease = math.min(ttl, tonumber(string.match(first, ':([1-9]%d*)$') or ttl) or ttl)
-      local known = reads and reading or propose(token, key)
+      local known = reads and reading or propose(token, key, true)
       if not leases then
         redis.call('SET', key, reads and marker or owner, 'PX', lease)
         leases, written = reads and readers(key, true), true

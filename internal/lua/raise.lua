@@ -3,8 +3,8 @@
 -- ARGV[3i-2] our owner   ARGV[3i-1] not used   ARGV[3i] the token
 -- Reply: n if all n tokens were accepted, otherwise for each: {1} accepted · {2, token known here} not accepted ·
 -- {0} the lock is not ours
--- Bound: the locks.
--- Follows propose (propose).
+-- Bound: the locks, and what watchers says.
+-- Follows propose (propose), watchers (watched, changed).
 local n, call = #KEYS - 1, redis.call
 local holders, usual, replies = call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do
@@ -13,7 +13,10 @@ for i = 1, n do
   else
     local known = propose(ARGV[3 * i], KEYS[i])
     replies[i] = known and { 2, known } or { 1 }
-    if not known then usual = usual + 1 end
+    if not known then
+      usual = usual + 1
+      if call('EXISTS', watched) == 1 then changed(KEYS[i]) end
+    end
   end
 end
 return usual == n and n or replies

@@ -6,17 +6,14 @@
 -- {0, the holder's owner or the marker, its remaining ms, its label[, how many wait before us]} taken, or a writer
 -- waits, or with -2 ms: free, but older ones wait, more than a call looks at · {4} our owner was revoked
 -- Bound: the locks, and what queue and watchers say.
--- Follows revoked (revoked, told), label (label), readers (marker, readers), queue (queue, hand_over, reading, leave),
--- join (join), watchers (changed).
+-- Follows revoked (revoked, told), label (label), readers (marker, readers),
+-- queue (queue, before, hand_over, reading, leave), join (join), watchers (changed).
 local n, call = #KEYS - 1, redis.call
 local holders, usual, replies = call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do
   local key, owner, ttl, member = KEYS[i], ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i]
   local holder, leases, ours, older = holders[i], nil, false, false
-  local function overtakes()
-    local first = call('ZRANGE', queue(key), 0, 0)[1]
-    return first and (member == '' or first < member)
-  end
+  local function overtakes() return member == '' and call('ZRANGE', queue(key), 0, 0)[1] or before(key, member) end
   if revoked(owner) then
     replies[i] = { 4 }
   elseif not holder and call('EXISTS', key) == 0 then
@@ -31,8 +28,8 @@ for i = 1, n do
   if holder == marker and not replies[i] then
     leases = readers(key)
     if leases.has(owner) then
-      local first = call('ZRANGE', queue(key), 0, 0)[1]
-      ours, older = true, first and first < member and string.sub(first, 38, 53) ~= reading
+      local first = before(key, member)
+      ours, older = true, first and string.sub(first, 38, 53) ~= reading
     else
       hand_over(key, leases) -- after this, the first in the queue is a writer
       ours = leases.has(owner) or not (overtakes() and leases.writer_waits())

@@ -32,6 +32,7 @@ func (in *interpreter) openLibs() {
 	}
 	g.RawSetString("tostring", l.NewFunction(luaToString))
 	g.RawSetString(concatHelper, l.NewFunction(luaConcatOperand))
+	g.RawSetString(collateHelper, l.NewFunction(luaCollated))
 	l.GetGlobal("table").(*lua.LTable).RawSetString("concat", l.NewFunction(luaTableConcat))
 	str := l.GetGlobal("string").(*lua.LTable)
 	str.RawSetString("format", l.NewFunction(luaFormat(str.RawGetString("format").(*lua.LFunction).GFunction)))

@@ -13,8 +13,14 @@ import (
 // concatenates it. gopher-lua prints all digits and so would hide exactly that bug. The functions below restore it; the
 // operator .. cannot be replaced by a function, so its operands are wrapped in the syntax tree.
 
-// concatHelper is the global that wraps an operand of "..": a name that no script can write.
-const concatHelper = "..operand"
+// Redis' Lua compares texts by the server's locale, while its sorted sets go by bytes: so the nodes are Danish here,
+// for whom "aa" comes after "z".
+
+// These globals wrap the operands of ".." and of comparisons: names that no script can write.
+const (
+	concatHelper  = "..operand"
+	collateHelper = "<operand"
+)
 
 func luaString(v lua.LValue) string {
 	if n, ok := v.(lua.LNumber); ok {
@@ -37,6 +43,15 @@ func luaConcatOperand(l *lua.LState) int {
 	v := l.Get(1)
 	if n, ok := v.(lua.LNumber); ok {
 		v = lua.LString(luaString(n))
+	}
+	l.Push(v)
+	return 1
+}
+
+func luaCollated(l *lua.LState) int {
+	v := l.Get(1)
+	if text, ok := v.(lua.LString); ok {
+		v = lua.LString(strings.ReplaceAll(string(text), "aa", "\xff"))
 	}
 	l.Push(v)
 	return 1
@@ -76,7 +91,7 @@ func luaFormat(original lua.LGFunction) lua.LGFunction {
 	}
 }
 
-// printNumbersAsLua wraps every operand of ".." in a syntax tree.
+// printNumbersAsLua wraps every operand of ".." in a syntax tree, and those of comparisons that may be of texts.
 func printNumbersAsLua(tree reflect.Value) {
 	switch tree.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -84,8 +99,15 @@ func printNumbersAsLua(tree reflect.Value) {
 			return
 		}
 		printNumbersAsLua(tree.Elem())
-		if e, ok := reflect.TypeAssert[*ast.StringConcatOpExpr](tree); ok && tree.Kind() == reflect.Pointer {
-			e.Lhs, e.Rhs = wrapOperand(e.Lhs), wrapOperand(e.Rhs)
+		if tree.Kind() != reflect.Pointer {
+			return
+		}
+		if e, ok := reflect.TypeAssert[*ast.StringConcatOpExpr](tree); ok {
+			e.Lhs, e.Rhs = wrapOperand(concatHelper, e.Lhs), wrapOperand(concatHelper, e.Rhs)
+		}
+		if e, ok := reflect.TypeAssert[*ast.RelationalOpExpr](tree); ok && strings.ContainsAny(e.Operator, "<>") &&
+			!isNumber(e.Lhs) && !isNumber(e.Rhs) {
+			e.Lhs, e.Rhs = wrapOperand(collateHelper, e.Lhs), wrapOperand(collateHelper, e.Rhs)
 		}
 	case reflect.Struct:
 		for i := range tree.NumField() {
@@ -99,13 +121,22 @@ func printNumbersAsLua(tree reflect.Value) {
 	}
 }
 
+// isNumber reports whether an expression can be nothing else, so that a comparison with it is quick.
+func isNumber(e ast.Expr) bool {
+	switch e.(type) {
+	case *ast.NumberExpr, *ast.ArithmeticOpExpr, *ast.UnaryLenOpExpr:
+		return true
+	}
+	return false
+}
+
 // wrapOperand makes "a .. b" read "helper(a) .. helper(b)".
-func wrapOperand(e ast.Expr) ast.Expr {
+func wrapOperand(helper string, e ast.Expr) ast.Expr {
 	switch e.(type) {
 	case *ast.StringExpr, *ast.StringConcatOpExpr:
-		return e
+		return e // of a comparison, too: no script compares with a constant text
 	}
-	name := &ast.IdentExpr{Value: concatHelper}
+	name := &ast.IdentExpr{Value: helper}
 	c := &ast.FuncCallExpr{Func: name, Args: []ast.Expr{e}, AdjustRet: true}
 	for _, p := range []ast.PositionHolder{name, c} {
 		p.SetLine(e.Line())

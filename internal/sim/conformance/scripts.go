@@ -11,7 +11,7 @@ var begunBy = map[string][]string{
 	"release":      {"free", "readers", "propose", "queue", "watchers", "value"},
 	"enqueue":      {"revoked", "label", "readers", "propose", "queue", "join", "watchers"},
 	"read":         {"revoked", "label", "readers", "propose", "queue", "join", "watchers"},
-	"raise":        {"propose"},
+	"raise":        {"propose", "watchers"},
 	"keep_reading": {"revoked", "readers"},
 	"extend":       {"revoked", "watchers", "value"},
 	"revert":       {"revoked", "readers", "propose", "queue", "watchers"},
