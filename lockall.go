@@ -123,7 +123,13 @@ func (l *Locker) acquireInOrder(ctx context.Context, want acquisition, last erro
 	}()
 	opts := *want.opts
 	opts.renew, opts.maxHold = true, 0
-	step := acquisition{opts: &opts}
+	// A call that is stopped while it waits costs the others no more than any waiter: its names are leased, like a lock
+	// that is handed over. Where the drift leaves too little of a lease, they have the TTL.
+	leased := opts
+	if leased.ttl = min(opts.ttl, l.opts.lease()); leased.check() == nil {
+		opts = leased
+	}
+	step := acquisition{opts: &opts, waits: true}
 	takeover := *all
 	for next := 0; next < len(all.list); next = len(takeover.from) {
 		// Names that seem to be free are taken at once, without waiting; but no name behind one that is taken.

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
 )
 
 func TestLockAllWaits(t *testing.T) {
@@ -94,6 +96,43 @@ func TestCancelledLockAllLeavesNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Of calls that are stopped or cut off while they wait, one may have names already: each costs a lease, as a waiter for
+// one name does.
+func TestAStoppedLockAllCostsALease(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		const stopped = 3
+		holder := must(fl.locker("holder").Lock(t.Context(), "other"))(t)
+		wait := func(client string) <-chan *Lock {
+			l := fl.locker(client)
+			return async(func() *Lock { k, _ := calls["LockAll"](t.Context(), l); return k })
+		}
+		for i := range stopped {
+			wait(fmt.Sprint(i))
+			time.Sleep(50 * ms)
+		}
+		got := wait("a")
+		time.Sleep(5 * time.Second)
+		fl.isHeld("job", 3, "by the first")
+		for i := range stopped {
+			fl.net.Drop(sim.Link{Client: fmt.Sprint(i)}, sim.Both)
+		}
+		succeeds(t, holder.Unlock())
+		within(t, stopped*time.Second+750*ms, "the hand-over", func() { succeeds(t, (<-got).Unlock()) })
+		fl.net.Calm()
+	})
+}
+
+func TestLockAllWhereTheDriftLeavesNothingOfALease(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		holder := must(fl.locker("holder").Lock(t.Context(), "other"))(t)
+		l := fl.locker("a", WithDrift(0.01, time.Second))
+		time.AfterFunc(5*time.Second, func() { _ = holder.Unlock() })
+		within(t, 5100*ms, "the wait", func() {
+			succeeds(t, must(calls["LockAll"](expiring(t, time.Minute), l))(t).Unlock())
+		})
+	})
 }
 
 // A name that was acquired may be lost before the last one is acquired, by nodes that are emptied or by their clocks.

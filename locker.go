@@ -46,6 +46,8 @@ type Inspector struct {
 	calls      inFlight
 	work       inFlight            // functions of Do and Once, which Shutdown waits for even if their holds are lost
 	turns      *semaphore.Weighted // to ask for a lock, maxAsking of them: see admit
+	attempts   atomic.Int64        // that have such a turn or wait for one
+	turnTook   atomic.Int64        // how long one had it last while at least half were taken, in ns; 0: none had
 	opened     time.Time           // when New was called
 	futile     atomic.Int64        // how long after that a call last found no majority connected, in ns; 0: none did
 	asking     singleflight.Group  // of Nodes
@@ -406,20 +408,45 @@ func (l *Inspector) takeTurn(ctx context.Context, turn *semaphore.Weighted, obse
 	return ended
 }
 
-// admit waits for an attempt's turn, for half of the node timeout at most: the other half is for the nodes. begun is
-// when the node timeout began, or nil if it begins with the attempt, and so is what admit returns: if the attempt
-// waited, validity, too, counts from before that. The caller must release the turn if it got one.
-func (l *Inspector) admit(ctx context.Context, begun *instant) (*instant, bool) {
+// admit reports whether an attempt has its turn, for which it waits half of the node timeout at most: the other half is
+// for the nodes. If it waited, the node timeout and the validity, too, count from before that. A caller that asks once is
+// refused at once if its turn would come too late, as far as the last turns have shown: to wait for that would take the
+// processor from those that are served, as to ask in vain does. The caller must call endTurn if it is admitted.
+func (l *Inspector) admit(ctx context.Context, want *acquisition) (admitted bool) {
+	asking := l.attempts.Add(1)
 	if l.turns.TryAcquire(1) {
-		return begun, true
+		return true
 	}
-	if begun == nil {
-		now := l.opts.clock.now()
-		begun = &now
+	took, longest := time.Duration(l.turnTook.Load()), l.opts.nodeTimeout/2
+	if want.waits || took > 0 && took*time.Duration((asking-1)/maxAsking) <= longest {
+		if want.begun == nil {
+			now := l.opts.clock.now()
+			want.begun = &now
+		}
+		bounded, cancel := context.WithDeadline(ctx, want.begun.local.Add(longest))
+		defer cancel()
+		admitted = l.takeTurn(bounded, l.turns, nil) == nil
 	}
-	bounded, cancel := context.WithDeadline(ctx, begun.local.Add(l.opts.nodeTimeout/2))
-	defer cancel()
-	return begun, l.takeTurn(bounded, l.turns, nil) == nil
+	if !admitted {
+		l.attempts.Add(-1)
+	}
+	return admitted
+}
+
+// turnBegins returns the time if at least half of the turns are taken.
+func (l *Inspector) turnBegins() (now instant) {
+	if l.attempts.Load() > maxAsking/2 {
+		now = l.opts.clock.now()
+	}
+	return now
+}
+
+func (l *Inspector) endTurn(begun instant) {
+	if begun != (instant{}) {
+		l.turnTook.Store(int64(max(1, l.opts.clock.now().since(begun))))
+	}
+	l.attempts.Add(-1)
+	l.turns.Release(1)
 }
 
 // notAsked returns the error of a call that asked no node, because too many others of this process were ahead. ended is

@@ -284,49 +284,67 @@ func TestBadNodesAreRefusedWithoutTheirSecrets(t *testing.T) {
 	}
 }
 
-// burst makes n calls of TryLock at one moment, each for a name of its own, and returns their errors.
-func burst(t *testing.T, l *Locker, n int) (failures []error) {
+// burst makes n calls of TryLock at one moment, each for a name of its own, and returns their errors, and how long the
+// last of these took.
+func burst(t *testing.T, l *Locker, names string, n int) (failures []error, told time.Duration) {
 	t.Helper()
-	errs := make([]error, n)
-	together(n, func(i int) { _, errs[i] = l.TryLock(t.Context(), strconv.Itoa(i)) })
-	for _, err := range errs {
+	begun, errs, took := time.Now(), make([]error, n), make([]time.Duration, n)
+	together(n, func(i int) {
+		_, errs[i] = l.TryLock(t.Context(), names+strconv.Itoa(i))
+		took[i] = time.Since(begun)
+	})
+	for i, err := range errs {
 		if err != nil {
-			failures = append(failures, err)
+			failures, told = append(failures, err), max(told, took[i])
 		}
 	}
-	return failures
+	return failures, told
 }
 
-// More calls at one moment than the connections take requests wait for their turn, and do not fail.
+// Calls for which there is no turn wait for theirs, and do not fail, if it comes in time by what the last turns took.
 func TestABurstOfCallsTakesTurns(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithTTL(time.Minute))
-		if failures := burst(t, l, sized(2*maxAsking, maxAsking)+1000); len(failures) > 0 {
-			t.Errorf("%d fail: %v", len(failures), failures[0])
+		for i, n := range []int{maxAsking, sized(2*maxAsking, maxAsking) + 1000} {
+			if failures, _ := burst(t, l, fmt.Sprint(i, "-"), n); len(failures) > 0 {
+				t.Errorf("%d of %d fail: %v", len(failures), n, failures[0])
+			}
 		}
 	})
 }
 
-// A call whose turn does not come says that it is this process that was late, and what is let in gets its lock.
+// A call whose turn does not come is told at once, unless nodes have become slow since. It says that it is this process
+// that was late. What is let in gets its lock.
 func TestACallWhoseTurnDoesNotComeBlamesNoNode(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a", WithTTL(time.Minute))
-		fl.net.SetDelay(sim.Link{}, sim.Down, sim.Delay{Min: 200 * time.Millisecond, Max: 200 * time.Millisecond})
+		l := fl.locker("a", WithTTL(time.Minute), WithNodeTimeout(250*ms))
 		const surplus = 100
-		var failures []error
-		within(t, l.opts.nodeTimeout, "a burst", func() { failures = burst(t, l, maxAsking+surplus) })
-		if len(failures) != surplus {
-			t.Fatalf("%d fail, want %d: %v", len(failures), surplus, failures)
-		}
-		const want = "redlock: lock NAME: no quorum: 0 of 3 voted, n0:6379 n1:6379 n2:6379 not asked; " +
-			"this process was late: too many of its calls were ahead"
-		for _, err := range failures {
-			var q *QuorumError
-			if !errors.As(err, &q) || !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrTaken) {
-				t.Fatalf("got %v", err)
-			}
-			if q.Name = "NAME"; q.Error() != want {
-				t.Fatalf("got %v, want %s", q, want)
+		for i, c := range []struct {
+			delay         time.Duration // of the answers
+			n             int
+			refused       int
+			least, latest time.Duration // until they know
+		}{
+			{200 * ms, maxAsking + surplus, surplus, 0, 0},                      // nothing is known
+			{200 * ms, maxAsking + surplus, surplus, 0, 0},                      // that they are slow
+			{99 * ms, maxAsking, 0, 0, 0},                                       // that they are not
+			{99 * ms, sized(2, 1)*maxAsking + surplus, sized(surplus, 0), 0, 0}, // as many again can be served in time
+			{200 * ms, maxAsking + surplus, surplus, 125 * ms, 126 * ms},        // more slowly than it was known
+		} {
+			fl.net.SetDelay(sim.Link{}, sim.Down, sim.Delay{Min: c.delay, Max: c.delay})
+			failures, told := burst(t, l, fmt.Sprint(i, "-"), c.n)
+			equals(t, len(failures), c.refused, "%d: failures", i)
+			between(t, told, c.least, c.latest, "%d: until they are told", i)
+			const want = "redlock: lock NAME: no quorum: 0 of 3 voted, n0:6379 n1:6379 n2:6379 not asked; " +
+				"this process was late: too many of its calls were ahead"
+			for _, err := range failures {
+				var q *QuorumError
+				if !errors.As(err, &q) || !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrTaken) {
+					t.Fatalf("got %v", err)
+				}
+				if q.Name = "NAME"; q.Error() != want {
+					t.Fatalf("got %v, want %s", q, want)
+				}
 			}
 		}
 	})

@@ -235,24 +235,91 @@ func TestReadersGetTheirTurnTogether(t *testing.T) {
 	})
 }
 
-// A writer that dies while it waits keeps new readers out for one TTL, even if the readers ahead of it hold the lock
-// for longer.
-func TestDeadWriterKeepsReadersOutForOneTTL(t *testing.T) {
-	const ttl = 2 * time.Second
+// A writer that dies while it waits keeps new readers out for a lease, even if the readers ahead of it hold the lock for
+// longer; so do several that died, and what else waits among them.
+func TestDeadWritersKeepReadersOutForALease(t *testing.T) {
 	for what, die := range map[string]func(*fleet, sim.Link){
 		"killed":  func(fl *fleet, l sim.Link) { fl.net.Refuse(l); fl.net.Reset(l) },
 		"cut off": func(fl *fleet, l sim.Link) { fl.net.Drop(l, sim.Both) },
 	} {
-		subtest(t, what, 3, func(t *testing.T, fl *fleet) {
-			reader := must(fl.locker("r", WithTTL(ttl)).RLock(t.Context(), "job"))(t)
-			w := fl.locker("w", WithTTL(ttl))
-			go func() { _, _ = w.Lock(t.Context(), "job") }()
+		for _, crowd := range [][]string{{"Lock"}, {"LockAll"}, {"Lock", "RLock", "LockAll", "without tokens", "RLock", "Lock"}} {
+			subtest(t, fmt.Sprint(what, crowd), 3, func(t *testing.T, fl *fleet) {
+				reader := must(fl.locker("r").RLock(t.Context(), "job"))(t)
+				for i, kind := range crowd {
+					w := fl.locker(fmt.Sprint("w", i))
+					go func() { _, _ = calls[kind](t.Context(), w) }()
+					time.Sleep(50 * ms)
+				}
+				l, waiting := fl.locker("a"), fl.locker("b")
+				fails(t, errOf(l.TryRLock(t.Context(), "job")), ErrTaken, "while a writer waits")
+				for i := range crowd {
+					die(fl, sim.Link{Client: fmt.Sprint("w", i)})
+				}
+				within(t, time.Second+750*ms, "reads", func() {
+					together(20, func(i int) {
+						unlock(t, must([]*Locker{l, waiting}[i%2].RLock(t.Context(), "job"))(t))
+					})
+				})
+				time.Sleep(time.Second)
+				within(t, 0+20*ms, "a new read", func() { unlock(t, must(l.TryRLock(t.Context(), "job"))(t)) })
+				unlock(t, reader)
+				within(t, time.Duration(len(crowd))*time.Second+750*ms, "a write", func() {
+					unlock(t, must(l.Lock(t.Context(), "job"))(t))
+				})
+				fl.net.Calm()
+			})
+		}
+	}
+}
+
+// A writer that lives keeps new readers out for as long as it waits, though readers hold the lock for longer than a
+// lease, however long its pauses are, and wherever it stood when it asked last.
+func TestAWriterKeepsReadersOutForLongerThanALease(t *testing.T) {
+	for _, ahead := range []int{0, 30} {
+		subtest(t, fmt.Sprint(ahead), 3, func(t *testing.T, fl *fleet) {
+			const hold = 3 * time.Second
+			holder := must(fl.locker("holder").Lock(t.Context(), "job"))(t)
+			for i := range ahead {
+				l := fl.locker(fmt.Sprint(i))
+				go func() {
+					k := must(l.RLock(t.Context(), "job"))(t)
+					time.Sleep(hold)
+					unlock(t, k)
+				}()
+			}
+			if ahead == 0 {
+				unlock(t, holder)
+				holder = must(fl.locker("reader").RLock(t.Context(), "job"))(t)
+			}
+			time.Sleep(300 * ms)
+			dead, w := fl.locker("dead"), fl.locker("w", WithPollInterval(20*time.Second, 30*time.Second))
+			ctx, stop := context.WithTimeout(t.Context(), 10*hold)
+			go func() { _, _ = dead.Lock(t.Context(), "job") }()
 			time.Sleep(50 * ms)
-			l := fl.locker("a", WithTTL(ttl))
-			fails(t, errOf(l.TryRLock(t.Context(), "job")), ErrTaken, "while a writer waits")
-			die(fl, sim.Link{Client: "w"})
-			within(t, ttl+500*ms, "the read", func() { unlock(t, must(l.RLock(t.Context(), "job"))(t)) })
-			unlock(t, reader)
+			got := async(func() error {
+				k, err := w.Lock(ctx, "job")
+				if err == nil {
+					unlock(t, k)
+				}
+				return err
+			})
+			time.Sleep(50 * ms)
+			fl.net.Drop(sim.Link{Client: "dead"}, sim.Both)
+			var all sync.WaitGroup
+			for i := range 6 {
+				l := fl.locker(fmt.Sprint("late", i))
+				all.Go(func() {
+					time.Sleep(time.Duration(i) * hold / 6)
+					turns(ctx, t, l, calls["RLock"], hold)
+				})
+			}
+			if ahead == 0 {
+				time.Sleep(hold)
+			}
+			unlock(t, holder)
+			within(t, hold+1500*ms, "the writer's turn", func() { succeeds(t, <-got) })
+			stop()
+			all.Wait()
 			fl.net.Calm()
 		})
 	}

@@ -329,12 +329,11 @@ func (l *Locker) handOut(k *Lock) *Lock {
 // withdraw it.
 func (l *Locker) attempt(ctx context.Context, want acquisition) (*hold, *waiter, error) {
 	if !want.admitted {
-		begun, admitted := l.admit(ctx, want.begun)
-		if !admitted {
+		if !l.admit(ctx, &want) {
 			return nil, nil, l.notAsked(want.op, want.name, l.over(ctx))
 		}
-		defer l.turns.Release(1)
-		want.begun, want.admitted = begun, true
+		defer l.endTurn(l.turnBegins())
+		want.admitted = true
 	}
 
 	// 1. Draw an owner, and read the clock before anything is sent: the nodes count the TTL from a later moment.

@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/quorumlock/redlock/internal/quorum"
 )
 
 // busy is the reply of a node that runs a script for too long.
@@ -142,5 +146,19 @@ func TestWhatIsKeptForASilentNodeIsBounded(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		equals(t, l.nodes[0].conn.Backlog(), 0, "requests kept after the node has answered")
 		fl.nothingLeft()
+	})
+}
+
+// A node lets in a reader that has given up, and is told so: the reader leaves at once, not at the end of its lease.
+func TestAReadersLateGrantIsReturned(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		l, owner := fl.locker("a"), uuid.New()
+		l.listeners.leave(owner)
+		for i, n := range fl.nodes {
+			n.Do("SET", "job", quorum.Marker, "PX", 10_000)
+			n.Do("ZADD", "redlock:read:job", time.Now().Add(10*time.Second).UnixMilli(), owner.String())
+			l.listeners.receive(i, owner.String()+" "+readerToken+" job", true, l)
+		}
+		fl.clean()
 	})
 }

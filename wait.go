@@ -105,6 +105,9 @@ func (q *queueWait) turn(ctx context.Context, attempts int) (*hold, error) {
 		return nil, err
 	}
 	pause := q.seen.Pause(o.backoff(attempts), max(o.ttl, queueLives)/2)
+	if !q.want.shared {
+		pause.BehindReaders = min(o.ttl, l.opts.lease()) / 2
+	}
 	h, err := q.waiter.await(ctx, r, asked, pause, &q.seen)
 	if errors.Is(err, errAskAgain) {
 		err = cmp.Or(r.tokenAhead(r.poll.SoFar()), err)

@@ -233,8 +233,8 @@ func (s *listeners) handOver(owner uuid.UUID, until time.Time) {
 	time.AfterFunc(until.Sub(s.now()), func() { s.leave(owner) })
 }
 
-// receive takes a node's message: "owner revoked key", "- changed key", or "owner known key", which is a grant. main:
-// it came over the main connection. known is empty if the node accepted the waiter's token, the larger token that the
+// receive takes a node's message: "owner revoked key", "- changed key", "owner next key", which says that a writer is
+// next behind readers, or "owner known key", which is a grant. main: it came over the main connection. known is empty if the node accepted the waiter's token, the larger token that the
 // node knows if not, or readerToken if the waiter is a reader. If the waiter has given up and its undo reached the node
 // too late, the grant is returned.
 func (s *listeners) receive(node int, message string, main bool, others grantee) {
@@ -254,7 +254,9 @@ func (s *listeners) receive(node int, message string, main bool, others grantee)
 	}
 	a := quorum.Answer{Vote: quorum.Granted}
 	shared := parts[1] == readerToken
-	if parts[1] != "" && !shared {
+	if parts[1] == "next" {
+		a = quorum.Answer{Vote: quorum.Taken, Owner: quorum.Marker}
+	} else if parts[1] != "" && !shared {
 		known, ok := token.Parse(parts[1])
 		if !ok {
 			return

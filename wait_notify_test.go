@@ -243,7 +243,7 @@ func FuzzReceive(f *testing.F) {
 	f.Cleanup(func() { _ = l.Close() })
 	owner, said := l.heard()
 	for _, seed := range []string{
-		"", "  ", "me  job", "me 1766620800172208 job", "me 1.7e15 a name", "me nan job", uuid.NewString() + "  job",
+		"", "  ", "me  job", "me 1766620800172208 job", "me 1.7e15 a name", "me nan job", "me next job", uuid.NewString() + "  job",
 	} {
 		f.Add(seed)
 	}
@@ -256,6 +256,7 @@ func FuzzReceive(f *testing.F) {
 			t.Errorf("%q: counted for a waiter that it does not name, or for another lock", message)
 		case said.Vote == quorum.Outbid && (said.Token < 0 || said.Token >= 1<<53):
 			t.Errorf("%q: outbid by %d, which is not a token", message, said.Token)
+		case said.Vote == quorum.Taken && message == "me next job":
 		case said.Vote != quorum.Granted && said.Vote != quorum.Outbid:
 			t.Errorf("%q: vote %d", message, said.Vote)
 		}

@@ -10,7 +10,7 @@
 -- a negative time: it has no TTL. {4} our owner was revoked
 -- Bound: the locks, and what watchers says.
 -- Follows revoked (revoked, told), usual (n, taken, accepted, call, own_ttls, ttl), label (label),
--- readers (marker, readers), propose (tokens, disown), join (join), watchers (changed).
+-- readers (marker, readers), propose (tokens, disown), queue (lease), join (join), watchers (changed).
 local given, proposals = {}, {}
 for i = 1, n do
   if not (taken and taken[i]) then
@@ -46,7 +46,7 @@ for i = 1, n do
     replies[i] = { 0, holder, call('PTTL', key), label(holder) }
     if channel ~= '' then
       if own_ttls then ttl = ARGV[3 * n + i] end
-      if holder == marker then readers(key).announce_writer(ttl) end
+      if holder == marker then readers(key).announce_writer(lease(channel, ttl)) end
       local padded = string.rep('0', 13 - #ttl) .. ttl
       replies[i][5] = join(key, ARGV[i] .. ' ' .. ARGV[n + 2 * i - 1] .. ' ' .. padded .. ' ' .. channel, ttl)
     end

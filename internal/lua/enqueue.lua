@@ -8,7 +8,7 @@
 -- older ones wait, more than a call looks at · {4} our owner was revoked
 -- Bound: the locks, and what queue and watchers say.
 -- Follows revoked (revoked, told), label (label), readers (marker, readers), propose (propose),
--- queue (before, hand_over, leave), join (join), watchers (changed).
+-- queue (before, hand_over, leave, lease), join (join), watchers (changed).
 local n, call = #KEYS - 1, redis.call
 local holders, usual, replies = call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do
@@ -44,7 +44,7 @@ for i = 1, n do
       usual = usual + 1
     end
   elseif not replies[i] then
-    if holder == marker then readers(key).announce_writer(ttl) end
+    if holder == marker then readers(key).announce_writer(lease(member, ttl)) end
     replies[i] = { 0, holder or '', call('PTTL', key), label(holder or ''), join(key, member, ttl) }
   end
   if told and news then changed(key) end

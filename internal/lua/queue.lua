@@ -24,37 +24,50 @@ local function leave(key, member)
   end
 end
 
+-- lease returns for how long, in ms, a waiter counts that is not heard of: it may be stopped, or cut off. Its channel
+-- ends in that; ttl, if the channel of an older client does not.
+local function lease(channel, ttl)
+  return math.min(ttl, tonumber(string.match(channel, ':([1-9]%d*)$') or ttl) or ttl)
+end
+
 -- hand_over gives a lock that is free, or will be, to the waiter that has waited longest, and notifies it. A waiter
 -- whose channel has no subscriber is gone, and loses its place, as does what is no member. With a reader go the readers
--- directly behind it, up to the next writer. If the key holds the marker, leases is the result of readers, and only
--- readers are let in. It returns the new owner, or the marker, or false if no waiter got the lock.
+-- behind it, up to the next writer. If the key holds the marker, leases is the result of readers, and only readers are
+-- let in; a writer loses its place if no writer has asked for a lease, and is told to ask, as is one that has not seen
+-- the marker yet. It returns the new owner, or the marker, or false if no waiter got the lock.
 -- A waiter is told last, for it counts on what it is told: the node may refuse to write, and the script ends there.
--- If its channel ends in a lease in ms, it gets the lock for so long at first: it may be stopped, or cut off. A reader
--- that has a lease here, by an extension, keeps that as it is: its hold counts on it.
+-- It gets the lock for a lease at first. A reader that has one here, by an extension, keeps that as it is: its hold
+-- counts on it.
 -- Bound: the places that a call takes from all queues together, and one at least from each. If nobody got the lock by
 -- then, it is free, and the next questions of its waiters go on.
 local places = 1000
 local form = '^(%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x) (%S+) (%d+) (.+)$'
 local function hand_over(key, leases)
-  local begun, written, first, ttl = not leases, false, nil, nil
+  local begun, written = not leases, false
   while true do
-    first = redis.call('ZRANGE', queue(key), 0, 0)[1]
+    local first = redis.call('ZRANGE', queue(key), 0, 0)[1]
     if not first then break end
     local owner, token, wants, channel = string.match(first, form)
     local reads = token == reading
-    ttl = tonumber(wants)
+    local ttl = tonumber(wants)
     local whole = owner and owner == string.lower(owner) and #token == 16 and (reads or not string.find(token, '%D'))
       and #wants == 13 and ttl > 0
-    if leases and whole and not reads then break end
+    local overtaken = leases and whole and not reads
+    if overtaken then
+      if not begun and leases.writer_waits() then break end
+      if begun then leases.announce_writer(lease(channel, ttl)) end
+      redis.pcall('PUBLISH', channel, owner .. ' next ' .. key)
+      if begun then break end
+    end
     leave(key, first)
-    if whole and not (leases and leases.has(owner)) then
-      local lease = math.min(ttl, tonumber(string.match(first, ':([1-9]%d*)$') or ttl) or ttl)
+    if whole and not overtaken and not (leases and leases.has(owner)) then
+      local term = lease(channel, ttl)
       local known = reads and reading or propose(token, key, true)
       if not leases then
-        redis.call('SET', key, reads and marker or owner, 'PX', lease)
+        redis.call('SET', key, reads and marker or owner, 'PX', term)
         leases, written = reads and readers(key, true), true
       end
-      if reads then leases.add(owner, lease) end
+      if reads then leases.add(owner, term) end
       local receivers = redis.pcall('PUBLISH', channel, owner .. ' ' .. (known or '') .. ' ' .. key)
       if type(receivers) == 'number' and receivers > 0 then
         if not reads then return owner end
@@ -64,13 +77,8 @@ local function hand_over(key, leases)
       end
     end
     places = places - 1
-    if places <= 0 then
-      first = nil -- whoever is next now is not known to be a writer
-      break
-    end
+    if places <= 0 then break end
   end
-  -- The writer behind them has not seen the marker yet, so it could not announce itself.
-  if leases and begun and first then leases.announce_writer(ttl) end
   if written and not leases then redis.call('DEL', key) end
   return leases and marker or false
 end

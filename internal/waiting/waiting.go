@@ -315,6 +315,10 @@ type Pause struct {
 	backoff time.Duration
 	longest time.Duration
 	short   time.Duration // if the waiter has some votes
+
+	// BehindReaders is its longest length where readers have the lock; 0: no such limit. Nodes keep new readers out for a
+	// writer that waits only if they hear from it.
+	BehindReaders time.Duration
 }
 
 // mostAhead is how many waiters ahead make the pause longer.
@@ -332,7 +336,7 @@ func (h *History) Pause(backoff, longest time.Duration) Pause {
 // 2 to 3 ms, doubled for each request in a row that found some, six times at most, and as much again if the request
 // took as long, but never more than the back-off. Otherwise: the back-off, longer the more waiters are ahead, and at
 // least twice as long as the request took, so that clients and nodes that are overloaded get less to do. But it ends
-// when the holder's keys expire: the first in the queue asks then, and the others after it, in case that it is gone.
+// when the holder's keys expire: the first in the queue asks then, and the others after it, in case that it is gone. Nor is it longer than BehindReaders.
 func (p Pause) Length(v *Votes, took time.Duration) time.Duration {
 	if v.Given != 0 {
 		return min(p.backoff, p.short+min(took, p.short))
@@ -340,6 +344,9 @@ func (p Pause) Length(v *Votes, took time.Duration) time.Duration {
 	long := max(p.backoff+p.backoff*time.Duration(min(v.ahead, mostAhead))/4, 2*took)
 	if v.expires {
 		long = min(long, v.expiry+time.Millisecond+2*time.Millisecond*time.Duration(v.ahead))
+	}
+	if _, read := v.others[quorum.Marker]; read && p.BehindReaders > 0 {
+		long = min(long, p.BehindReaders)
 	}
 	return min(long, p.longest)
 }
