@@ -290,6 +290,23 @@ func (h *hold) setValue(ctx context.Context, value string) error {
 	return h.extend(ctx, "set value")
 }
 
+// confirm extends a hold that has no handle yet, and returns the round to continue with. All rounds of a call that asks
+// once have one node timeout together.
+func (h *hold) confirm(ctx context.Context) (*round, quorum.Count, error) {
+	l, t, begun := h.locker, h.tenure, h.tenure.start
+	if t.want.waits {
+		begun = l.opts.clock.now()
+	}
+	r := l.askFor(extend, h)
+	t.extended = true
+	t.asked |= r.send(l.nodes, l.electorate.All, begun.local)
+	votes, err := r.wait(ctx)
+	if votes.Verdict() == quorum.Won {
+		t.start, t.term = begun, t.want.opts.ttl
+	}
+	return r, votes, err
+}
+
 // setValue sets what the next extensions carry. The caller holds mu.
 func (t *tenure) setValue(h *hold, value string) {
 	t.values++
@@ -421,6 +438,8 @@ type acquisition struct {
 	breaks     int      // how many attempts have failed within it because connections broke
 	waitsSince int64    // when the wait for it began, in µs of the nodes' time; 0: it begins now
 }
+
+func (want *acquisition) hasValue() bool { return want.opts.value != "" && !want.shared }
 
 // verdictAtHead is why the last request of a caller at the head of a local queue failed; nil: it did not.
 type verdictAtHead = atomic.Pointer[QuorumError]

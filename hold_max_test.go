@@ -299,3 +299,36 @@ func TestAPermitThatIsOverItsMaximumIsTaken(t *testing.T) {
 		_ = other.Unlock()
 	})
 }
+
+// A value that is confirmed after the maximum comes too late: the call has nothing, and leaves nothing.
+func TestAValueThatComesAfterTheMaximum(t *testing.T) {
+	slow := sim.Delay{Min: 55 * ms, Max: 56 * ms}
+	opts := []LockOption{WithValue("x"), WithMaxHold(200 * ms)}
+	asks := map[string]func(ctx context.Context, l *Locker, ticket string) error{
+		"Adopt": func(ctx context.Context, l *Locker, ticket string) error { return errOf(l.Adopt(ctx, ticket, opts...)) },
+		"TryOnce": func(ctx context.Context, l *Locker, _ string) error {
+			return l.TryOnce(ctx, "job", func(context.Context, *Lock) error { return nil }, forOnce(opts)...)
+		},
+		"Lock, which waits": func(ctx context.Context, l *Locker, _ string) error {
+			return errOf(l.Lock(ctx, "job", append(opts, WithMaxHold(130*ms), WithMaxWait(time.Second))...))
+		},
+	}
+	for name, try := range tries {
+		asks[name] = func(ctx context.Context, l *Locker, _ string) error { return errOf(try(ctx, l, opts...)) }
+	}
+	delete(asks, "RLock")
+	for name, ask := range asks {
+		subtest(t, name, 5, func(t *testing.T, fl *fleet) {
+			a, b := fl.locker("a"), fl.locker("b")
+			ticket := must(must(b.Lock(t.Context(), "handed", WithValue("b's")))(t).Ticket())(t)
+			fl.net.SetDelay(sim.Link{Client: "a"}, sim.Both, slow)
+			err := ask(t.Context(), a, ticket)
+			failsSaying(t, err, ErrNotAcquired, "a majority came too late")
+			failsAll(t, err, ErrNoQuorum)
+			equals(t, len(quorumError(t, err).Nodes), 5, "nodes in the error")
+			within(t, 120*ms, "Shutdown", func() { succeeds(t, a.Shutdown(t.Context())) })
+			succeeds(t, must(b.Adopt(t.Context(), ticket))(t).Unlock(), "the ticket")
+			fl.clean()
+		})
+	}
+}

@@ -388,6 +388,92 @@ func TestAValueThatIsNotConfirmed(t *testing.T) {
 	})
 }
 
+// A call that asks once has one node timeout, also for its value, and its error is about the call.
+func TestAValueHasNoTimeOfItsOwn(t *testing.T) {
+	for op, try := range map[string]string{"lock": "Lock", "lock all": "LockAll", "acquire": "Acquire", "adopt": ""} {
+		subtest(t, op, 5, func(t *testing.T, fl *fleet) {
+			a := fl.locker("a")
+			ticket := must(must(fl.locker("b").Lock(t.Context(), "handed"))(t).Ticket())(t)
+			if op == "acquire" {
+				must(a.Semaphore("job", 1).TryAcquire(t.Context()))(t).Unlock()
+			}
+			fl.net.SetDelay(sim.Link{Client: "a"}, sim.Down, sim.Delay{Min: 230 * ms, Max: 231 * ms})
+			time.AfterFunc(200*ms, fl.nodes.pause)
+			var err error
+			within(t, 251*ms, op, func() {
+				if op == "adopt" {
+					_, err = a.Adopt(t.Context(), ticket, WithValue("x"))
+				} else {
+					_, err = tries[try](t.Context(), a, WithValue("x"))
+				}
+			})
+			failsSaying(t, err, ErrNoQuorum, "redlock: "+strings.TrimSuffix(op, " all")+" ")
+			fl.nodes.resume()
+		})
+	}
+}
+
+// A waiter whose hold is given back, as its value comes too late, keeps the time at which its wait began.
+func TestAWaiterKeepsItsPlaceIfItsValueIsLate(t *testing.T) {
+	for what, c := range map[string]struct {
+		first   call
+		lockers int
+		held    bool
+		want    string
+	}{
+		"all wait":            {calls["Lock"], 9, true, "[1 0 2 3 4 5 6 7 8]"},
+		"the others wait":     {calls["Lock"], 9, false, "[1 0 2 3 4 5 6 7 8]"},
+		"the first locks all": {calls["LockAll"], 9, true, "[1 0 2 3 4 5 6 7 8]"},
+		"in one process":      {calls["Lock"], 1, true, "[0 1 2 3 4 5 6 7 8]"},
+	} {
+		subtest(t, what, 3, func(t *testing.T, fl *fleet) {
+			var holder *Lock
+			if c.held {
+				holder = must(fl.locker("holder").Lock(t.Context(), "job"))(t)
+			}
+			fl.nodes.each(func(n *sim.Node) {
+				once := true
+				n.Alter(func(of sim.Command) (any, bool, time.Duration) {
+					if a := of.Args; !once || len(a) < 2 || a[1] != extend.Script.SHA || !strings.HasSuffix(a[len(a)-1], " x") {
+						return nil, false, 0
+					}
+					once = false
+					return nil, false, 300 * ms
+				})
+			})
+			all := make([]*Locker, 9)
+			for i := range all {
+				if all[i] = all[0]; i < c.lockers {
+					all[i] = fl.locker(fmt.Sprint(i))
+				}
+			}
+			var order []int
+			var waiters sync.WaitGroup
+			for i, l := range all {
+				value := WithValue(strings.Repeat("x", max(1-i, 0))) // the first has one
+				opts := []LockOption{value, withBackoff(func(int) time.Duration { return ms })}
+				acquire := c.first
+				if i > 0 {
+					acquire = calls["Lock"]
+				}
+				waiters.Go(func() {
+					k := must(acquire(t.Context(), l, opts...))(t)
+					order = append(order, i)
+					time.Sleep(10 * ms)
+					succeeds(t, k.Unlock())
+				})
+				time.Sleep(20 * ms)
+			}
+			if c.held {
+				succeeds(t, holder.Unlock())
+			}
+			waiters.Wait()
+			equals(t, fmt.Sprint(order), c.want, "the order")
+			fl.clean()
+		})
+	}
+}
+
 // What a former holder sends late is never shown for the next one, nor an older value for a newer.
 func TestLateValues(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {

@@ -87,6 +87,7 @@ func (want acquisition) of(s *names, from, to int) acquisition {
 // waitAll makes an attempt at all names, and if that fails waits for one name after the other.
 func (l *Locker) waitAll(ctx context.Context, want acquisition) (*hold, error) {
 	var last error
+	since := l.tokens.time(l.opts.clock.now())
 	for attempts := 1; ; attempts++ {
 		var h *hold
 		if h, _, last = l.attempt(ctx, want); last == nil {
@@ -99,6 +100,7 @@ func (l *Locker) waitAll(ctx context.Context, want acquisition) (*hold, error) {
 		if h, err := l.acquireInOrder(ctx, want, last); h != nil || err != nil {
 			return h, err
 		}
+		want.waitsSince = since
 		if err := l.rest(ctx, want.opts.backoff(attempts)); err != nil {
 			return nil, waitEnded(last, err)
 		}
@@ -122,14 +124,14 @@ func (l *Locker) acquireInOrder(ctx context.Context, want acquisition, last erro
 		}
 	}()
 	opts := *want.opts
-	opts.renew, opts.maxHold = true, 0
+	opts.renew, opts.maxHold, opts.value = true, 0, ""
 	// A call that is stopped while it waits costs the others no more than any waiter: its names are leased, like a lock
 	// that is handed over. Where the drift leaves too little of a lease, they have the TTL.
 	leased := opts
 	if leased.ttl = min(opts.ttl, l.opts.lease()); leased.check() == nil {
 		opts = leased
 	}
-	step := acquisition{opts: &opts, waits: true}
+	step := acquisition{opts: &opts, waits: true, waitsSince: want.waitsSince}
 	takeover := *all
 	for next := 0; next < len(all.list); next = len(takeover.from) {
 		// Names that seem to be free are taken at once, without waiting; but no name behind one that is taken.

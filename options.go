@@ -194,8 +194,8 @@ func WithMaxWait(d time.Duration) LockOption {
 // WithValue leaves a text with the lock while it is held, for others to see: [Inspection.Value]. An address by which
 // the holder can be reached, say. It has 1,024 bytes at most; the default, "", is no value. A call that acquires with a
 // value returns when a majority of the nodes has it, after one more round trip; if they do not confirm it, the call
-// gives the lock back, and waits on if it is one that waits. [Lock.SetValue] changes it. It ends with the hold. Readers
-// have none: they refuse it with [ErrInvalid].
+// gives the lock back, and waits on, in its place, if it is one that waits. [Lock.SetValue] changes it. It ends with
+// the hold. Readers have none: they refuse it with [ErrInvalid].
 func WithValue(value string) LockOption {
 	return lockOption(func(o *options) { o.value = value })
 }

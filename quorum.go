@@ -184,7 +184,7 @@ func (r *round) abandon() {
 
 // refusers returns the nodes that are known not to have given the lock.
 func (r *round) refusers(votes quorum.Count) (refused quorum.Set) {
-	if r.command == raise || r.command == lastRaise {
+	if r.command == raise || r.command == lastRaise || r.command == extend {
 		return 0 // with several names, a node that refuses may have given some of them
 	}
 	if r.command == acquireAll && r.names == nil {

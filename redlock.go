@@ -126,6 +126,9 @@ func (l *Locker) try(ctx context.Context, want acquisition) (*hold, error) {
 // process wait for the name, or did so a moment ago.
 func (l *Locker) tryOrWait(ctx context.Context, want acquisition) (h *hold, err error) {
 	var first *waiter
+	if want.hasValue() {
+		want.waitsSince = l.tokens.time(l.opts.clock.now()) // if only the value fails, it has no place yet
+	}
 	if want.shared || !l.local.Contended(want.key) {
 		want.queues = want.opts.fencing && !want.shared
 		if h, first, err = l.attempt(ctx, want); err == nil {
@@ -226,7 +229,7 @@ func (l *Locker) acquireUnrevoked(
 	ctx context.Context, want acquisition, acquire func(*Locker, context.Context, acquisition) (*hold, error),
 ) (*hold, error) {
 	for attempts := 1; ; attempts++ {
-		h, err := l.acquireValued(ctx, want, acquire)
+		h, err := acquire(l, ctx, want)
 		if err != nil {
 			return nil, err
 		}
@@ -252,66 +255,15 @@ func (l *Locker) denial(ctx context.Context, h *hold, want *acquisition) error {
 			return nil
 		}
 		told |= fresh
-		t, begun := h.tenure, h.tenure.start // for a call that asks once, all rounds together have one node timeout
-		if t.want.waits {
-			begun = l.opts.clock.now()
-		}
-		r := l.askFor(extend, h)
-		t.extended = true
-		t.asked |= r.send(l.nodes, l.electorate.All, begun.local)
-		votes, err := r.wait(ctx)
+		r, votes, err := h.confirm(ctx)
 		var denial error
-		if votes.Verdict() == quorum.Won {
-			t.start, t.term = begun, t.want.opts.ttl
-		} else {
+		if votes.Verdict() != quorum.Won {
 			denial = r.notHeld(ctx, want.op, want.name, votes, err, false)
 		}
 		if r.abandon(); denial != nil {
 			return denial
 		}
 	}
-}
-
-// acquireValued runs acquire until the value is on the nodes, if there is one, or once if the call asks once.
-func (l *Locker) acquireValued(
-	ctx context.Context, want acquisition, acquire func(*Locker, context.Context, acquisition) (*hold, error),
-) (*hold, error) {
-	for attempts := 1; ; attempts++ {
-		h, err := acquire(l, ctx, want)
-		if err != nil || want.opts.value == "" || want.shared {
-			return h, err
-		}
-		observed := h.tenure.want.observed
-		h.tenure.want.observed = nil // nobody has been told of the hold, nor need be if it ends here
-		if err = h.setValue(ctx, want.opts.value); err == nil {
-			h.tenure.want.observed = observed
-			return h, nil
-		}
-		err = notValued(err, &want)
-		h.discard(want.from) // so that an adoption is undone, and can be tried again
-		if !want.waits {
-			return nil, err
-		}
-		if ended := l.rest(ctx, want.opts.backoff(attempts)); ended != nil {
-			return nil, waitEnded(err, ended)
-		}
-	}
-}
-
-// notValued returns the error of a call that has not acquired, in place of that of a hold which has ended.
-func notValued(err error, want *acquisition) error {
-	var q *QuorumError
-	switch {
-	case errors.As(err, &q):
-		with := *q
-		if with.Name = want.name; with.refused {
-			with.reason = ErrTaken
-		}
-		return &with
-	case errors.Is(err, ErrLost):
-		return failed(want.op, want.name, ErrNoQuorum) // the answers came when its time was over
-	}
-	return err
 }
 
 // handOut returns the first handle of a new hold and schedules its renewal or its end.
@@ -358,6 +310,14 @@ func (l *Locker) attempt(ctx context.Context, want acquisition) (*hold, *waiter,
 			h.setMember() // with the token that the nodes have
 		}
 		r, votes, err = l.raiseToken(ctx, h, r, votes)
+	}
+	if err == nil && votes.Verdict() == quorum.Won && want.hasValue() {
+		if want.queues {
+			h.setMember()
+		}
+		h.tenure.setValue(h, want.opts.value)
+		r.Done()
+		r, votes, err = h.confirm(ctx)
 	}
 
 	if err == nil && votes.Verdict() == quorum.Lost {

@@ -48,6 +48,7 @@ func (k *Lock) Ticket() (string, error) {
 			h.tenure.member = noMember
 		}
 		h.locker.peers.agreement.HandedOver(h.tenure.deadline())
+		h.tenure.undoFormer(h.locker)
 		h.finish(errHandedOver, false)
 	}
 	deadline := h.until().UnixMilli()

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -38,6 +39,32 @@ func TestHandOver(t *testing.T) {
 		fails(t, errOf(a.Adopt(t.Context(), text)), ErrTaken, "a ticket that was used")
 		fl.isHeld("job two", 0)
 	})
+}
+
+// A hold that goes from process to process leaves the value of none of them, however it ends.
+func TestAHandOverLeavesNoValue(t *testing.T) {
+	for name, end := range map[string]func(k *Lock){
+		"Unlock":  func(k *Lock) { _ = k.Unlock() },
+		"maximum": func(k *Lock) { <-k.Done() },
+		"loss":    func(k *Lock) { _ = k.Extend(context.Background()) },
+	} {
+		subtest(t, name, 3, func(t *testing.T, fl *fleet) {
+			a, b := fl.locker("a"), fl.locker("b")
+			k := must(a.Lock(t.Context(), "job"))(t)
+			succeeds(t, k.SetValue(t.Context(), "a's"))
+			for range 2 {
+				opts := []LockOption{WithMaxHold(8 * time.Second), WithTTL(9 * time.Second), WithoutRenewal()}
+				k = must(b.Adopt(t.Context(), must(k.Ticket())(t), opts...))(t)
+			}
+			if name == "loss" {
+				settleNetwork()
+				fl.nodes.do("SET", "job", "thief", "PX", "1000")
+			}
+			end(k)
+			time.Sleep(time.Second)
+			fl.clean()
+		})
+	}
 }
 
 // Of several calls of Adopt at once at most one succeeds. If the votes are split, none does, and the ticket can be used

@@ -28,6 +28,18 @@ func (l *Locker) undo(h *hold, nodes quorum.Set) {
 	r.expires = now.Add(h.tenure.want.opts.ttl)
 	r.send(l.nodes, nodes, now)
 	r.Done()
+	if k == revert && h.tenure.extended { // its value is there still
+		h.tenure.want.from = nil
+		l.undo(h, nodes)
+	}
+	h.tenure.undoFormer(l)
+}
+
+// undoFormer releases what the owner that was replaced by Adopt has left: its value, and keys that it got back.
+func (t *tenure) undoFormer(l *Locker) {
+	if t.former != uuid.Nil {
+		l.undoOwner(release, t.want.key, t.former, noMember, t.want.opts.ttl, t.asked)
+	}
 }
 
 // undoOwner releases, by k, a key and a member of its queue under an owner that has no hold in this process, and does
@@ -35,7 +47,7 @@ func (l *Locker) undo(h *hold, nodes quorum.Set) {
 func (l *Locker) undoOwner(k *command, key string, owner uuid.UUID, member any, ttl time.Duration, nodes quorum.Set) {
 	r := l.rounds.Get().(*round)
 	r.set(k, key, owner, 0)
-	r.args[1], r.args[2] = member, noToken
+	r.args[1], r.args[2] = member, untold
 	now := l.opts.clock.local()
 	r.expires = now.Add(ttl)
 	r.send(l.nodes, nodes, now)
@@ -46,9 +58,7 @@ func (l *Locker) undoOwner(k *command, key string, owner uuid.UUID, member any, 
 // set.
 func (h *hold) release(r *round, t *tenure, now time.Time) error {
 	l := h.locker
-	if t.former != uuid.Nil {
-		l.undoOwner(release, t.want.key, t.former, noMember, t.want.opts.ttl, t.asked)
-	}
+	t.undoFormer(l)
 	defer r.Done()
 	r.expires = now.Add(t.want.opts.ttl)
 	r.send(l.nodes, t.asked, now)
@@ -70,7 +80,7 @@ var errDiscarded = errors.New("discarded")
 func (h *hold) discard(from any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.tenure.want.from = from
+	h.tenure.want.from, h.tenure.former = from, uuid.Nil
 	if ended := h.ended(); ended == nil {
 		h.finish(errDiscarded, true)
 	} else if errors.Is(ended, ErrClosed) {

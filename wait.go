@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/waiting"
 )
 
@@ -127,10 +128,36 @@ func (q *queueWait) turn(ctx context.Context, attempts int) (*hold, error) {
 	}
 	v := q.waiter.votes(r)
 	q.waiter.drop(r)
-	if h != nil {
+	switch {
+	case h == nil:
+		return nil, q.decide(ctx, &v, attempts)
+	case q.want.hasValue():
+		return q.giveValue(ctx, h, attempts)
+	}
+	return h, nil
+}
+
+// giveValue returns the hold if the nodes keep its value. Otherwise the hold is given back, and the wait goes on.
+func (q *queueWait) giveValue(ctx context.Context, h *hold, attempts int) (*hold, error) {
+	o := q.want.opts
+	h.tenure.setValue(h, o.value)
+	r, votes, err := h.confirm(ctx)
+	won := err == nil && votes.Verdict() == quorum.Won
+	if won && h.tenure.left(o.clock.now()) >= leastValidity(o.ttl, o.maxHold) {
+		r.Done()
 		return h, nil
 	}
-	return nil, q.decide(ctx, &v, attempts)
+	q.last = r.notHeld(ctx, q.want.op, q.want.name, votes, err, won)
+	q.want.found(q.last)
+	q.want.observed.waiting(q.last)
+	r.abandon()
+	h.withdraw()
+	q.waiter = nil
+	q.since++ // see decide
+	if ended := q.locker.rest(ctx, o.backoff(attempts)); ended != nil {
+		return nil, waitEnded(q.last, ended)
+	}
+	return nil, errAskAgain
 }
 
 // ask asks the nodes for the lock and returns the request when its outcome is certain, or why the wait is over. If the
