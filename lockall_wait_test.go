@@ -66,6 +66,22 @@ func TestLockAllHasAFullTTLAfterAWait(t *testing.T) {
 	})
 }
 
+// Without renewal, too, a call keeps the names that it has while it waits for the others.
+func TestLockAllKeepsItsNamesWithoutRenewal(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a"), fl.locker("b")
+		holder := must(b.Lock(t.Context(), "other"))(t)
+		k := async(func() *Lock { return must(a.LockAll(t.Context(), []string{"job", "other"}, WithoutRenewal()))(t) })
+		for range 4 {
+			time.Sleep(5 * time.Second)
+			fails(t, errOf(b.TryLock(t.Context(), "job")), ErrTaken)
+		}
+		succeeds(t, holder.Unlock())
+		succeeds(t, (<-k).Unlock())
+		fl.clean()
+	})
+}
+
 func TestCancelledLockAllLeavesNothing(t *testing.T) {
 	for what, end := range map[string]func(l *Locker, cancel context.CancelFunc){
 		"cancelled": func(_ *Locker, cancel context.CancelFunc) { cancel() },

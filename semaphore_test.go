@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/sim"
 )
 
 // semaphores returns n Semaphores, each of its own Locker.
@@ -213,6 +215,36 @@ func TestLongHoldsOfSomeSlotsDelayNobody(t *testing.T) {
 			n := len(waits)
 			t.Logf("%d turns; waits: half %v, 99 %% %v, the longest %v", n, waits[n/2], waits[n*99/100], waits[n-1])
 			between(t, waits[n-1], 0, time.Second, "the longest wait")
+		})
+	}
+}
+
+// A caller that gets the slot for which it waits while it takes another one keeps one of them.
+func TestAWaiterThatGetsTwoSlotsKeepsOne(t *testing.T) {
+	for after := range 12 {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			s := fl.semaphores(2, 2)
+			held := map[string]*Lock{}
+			for range 2 {
+				k := must(s[0].TryAcquire(t.Context()))(t)
+				held[k.Name()[len(k.Name())-1:]] = k
+			}
+			fl.net.SetDelay(sim.Link{Client: "c1"}, sim.Both, sim.Delay{Min: 10 * ms, Max: 10*ms + 1})
+			got := async(func() *Lock {
+				return must(s[1].Acquire(t.Context(), withBackoff(func(int) time.Duration { return 100 * ms })))(t)
+			})
+			time.Sleep(110 * ms)
+			queued := "0"
+			if len(fl.nodes[0].Do("ZRANGE", "redlock:wait:redlock:permit:gpu:1", 0, -1).([]any)) > 0 {
+				queued = "1"
+			}
+			other := held[map[string]string{"0": "1", "1": "0"}[queued]]
+			succeeds(t, other.Unlock())
+			time.Sleep(time.Duration(after) * 4 * ms)
+			succeeds(t, held[queued].Unlock())
+			succeeds(t, (<-got).Unlock())
+			time.Sleep(50 * ms)
+			fl.clean()
 		})
 	}
 }
