@@ -170,7 +170,7 @@ func TestCheckAgainstPairs(t *testing.T) {
 			start := r.IntN(30)
 			granted := start + r.IntN(4)
 			x := &Hold{
-				Name: "n", Token: int64(r.IntN(12)), Start: at(start), Granted: at(granted),
+				Name: "n", Token: int64(1 + r.IntN(12)), Start: at(start), Granted: at(granted),
 				Until: at(granted + 1 + r.IntN(8)), id: i,
 			}
 			h.holds = append(h.holds, x)
