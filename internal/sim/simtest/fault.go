@@ -94,8 +94,8 @@ func (f *faults) strike() {
 	f.count("faults", 1)
 	over := f.troubles.begin(f.hit)
 	if end == nil {
-		f.meetings.end(use)
 		over()
+		time.AfterFunc(f.scenario.Timeout, func() { f.meetings.end(use) }) // so long it can be felt, at least
 	} else {
 		length := time.Duration(f.r.ExpFloat64() * float64(f.scenario.Strain))
 		f.mends = append(f.mends, mend{time.Now().Add(length + time.Duration(f.r.IntN(1e6))), what, func() {
