@@ -151,7 +151,7 @@ func (w *world) connectCrowd(name string, k *kind, opts []redlock.Option) *insta
 	if took > limit+time.Millisecond {
 		w.blame("bounded", "%s was opened after %v, the node timeout is %v", name, took, w.scenario.Timeout)
 	}
-	return &instance{Locker: locker, kind: k}
+	return &instance{Locker: locker, kind: k, timeout: w.scenario.Timeout}
 }
 
 // startCrowd opens all Lockers at one moment; the nanoseconds keep their events apart.

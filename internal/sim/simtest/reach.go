@@ -63,7 +63,7 @@ func (w *worker) reached(verb string, asked time.Time, a *asking, err error) {
 	if a.most != nil {
 		term = min(term, a.limit)
 	}
-	if w.liar != nil || w.scenario.Login > 0 || time.Since(asked) < enough || by.since.Add(enough+by.timeout).After(asked) ||
+	if w.liar != nil || w.crowd != nil || w.scenario.Login > 0 || time.Since(asked) < enough || by.since.Add(enough+by.timeout).After(asked) ||
 		term/4 < enough {
 		return
 	}
