@@ -204,6 +204,34 @@ func TestCloseFlushesTheLog(t *testing.T) {
 	})
 }
 
+// What is looked at late, when our own end has closed the connections, says nothing of the nodes.
+func TestOurOwnEndIsNoTroubleOfTheNodes(t *testing.T) {
+	for name, end := range map[string]func(l *Locker) error{
+		"Close":    func(l *Locker) error { return l.Close() },
+		"Shutdown": func(l *Locker) error { return l.Shutdown(context.Background()) },
+	} {
+		subtest(t, name, 5, func(t *testing.T, fl *fleet) {
+			var log journal
+			gate, down := make(chan struct{}), 0
+			l := fl.locker("a", log.logging(slog.LevelDebug), WithObserver(func(ev Event) {
+				if <-gate; ev.Kind == EventNode && ev.Err != nil {
+					down++
+				}
+			}))
+			succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock())
+			ended := async(func() error { return end(l) })
+			time.Sleep(50 * ms)
+			for _, n := range l.nodes {
+				n.report()
+			}
+			close(gate)
+			succeeds(t, <-ended)
+			equals(t, down, 0, "events of nodes that are down")
+			expectLines(t, log.take(), map[string]int{"level=WARN": 0, "closed network connection": 0, "released": 1})
+		})
+	}
+}
+
 // A line says that nobody can lock, and one says when that is over: once for each change.
 func TestTheLogOfTheMajority(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {

@@ -251,7 +251,7 @@ func (n *node) announce() {
 	n.announcing.Lock() // before reading the state, so that the last event has the latest state
 	defer n.announcing.Unlock()
 	err := n.vote(n.opts.clock.local())
-	if state := stateOf(err); state != n.announced {
+	if state := stateOf(err); state != n.announced && !n.conn.Stopped() {
 		n.announced = state
 		n.events.emit(Event{Kind: EventNode, Node: n.addr(), Err: err})
 	}

@@ -114,14 +114,14 @@ func (n *node) status() NodeStatus {
 	return st
 }
 
-// findings returns the findings to be logged, unless the node is about to be connected again.
+// findings returns the findings to be logged, unless the node is about to be connected again, or was disconnected by us.
 func (n *node) findings() (found []finding.Finding, settled bool) {
 	n.reporting.Store(false) // first: what changes from now on is looked at again
 	if n.conn.Returns() {
 		return nil, false
 	}
 	_, found = n.examine()
-	return found, true
+	return found, !n.conn.Stopped()
 }
 
 // examine returns what is known about the node, and what diagnosis finds in it.

@@ -92,6 +92,9 @@ func (c *Conn) Drain(ctx context.Context) {
 	}
 }
 
+// Stopped reports whether Stop was called: what State says since may be our own doing.
+func (c *Conn) Stopped() bool { return c.ctx.Err() != nil }
+
 // Stop begins to close the connection and does not wait.
 func (c *Conn) Stop() {
 	c.cancel()
