@@ -409,28 +409,29 @@ func (l *Inspector) takeTurn(ctx context.Context, turn *semaphore.Weighted, obse
 }
 
 // admit reports whether an attempt has its turn, for which it waits half of the node timeout at most: the other half is
-// for the nodes. If it waited, the node timeout and the validity, too, count from before that. A caller that asks once is
-// refused at once if its turn would come too late, as far as the last turns have shown: to wait for that would take the
-// processor from those that are served, as to ask in vain does. The caller must call endTurn if it is admitted.
-func (l *Inspector) admit(ctx context.Context, want *acquisition) (admitted bool) {
+// for the nodes. If it waited, the node timeout and the validity, too, count from before that: the result in place of
+// begun, which is nil if the call begins here. A caller that asks once is refused at once if its turn would come too
+// late, as far as the last turns have shown: to wait for that would take the processor from those that are served, as to
+// ask in vain does. The caller must call endTurn if it is admitted.
+func (l *Inspector) admit(ctx context.Context, waits bool, begun *instant) (_ *instant, admitted bool) {
 	asking := l.attempts.Add(1)
 	if l.turns.TryAcquire(1) {
-		return true
+		return begun, true
 	}
 	took, longest := time.Duration(l.turnTook.Load()), l.opts.nodeTimeout/2
-	if want.waits || took > 0 && took*time.Duration((asking-1)/maxAsking) <= longest {
-		if want.begun == nil {
+	if waits || took > 0 && took*time.Duration((asking-1)/maxAsking) <= longest {
+		if begun == nil {
 			now := l.opts.clock.now()
-			want.begun = &now
+			begun = &now
 		}
-		bounded, cancel := context.WithDeadline(ctx, want.begun.local.Add(longest))
+		bounded, cancel := context.WithDeadline(ctx, begun.local.Add(longest))
 		defer cancel()
 		admitted = l.takeTurn(bounded, l.turns, nil) == nil
 	}
 	if !admitted {
 		l.attempts.Add(-1)
 	}
-	return admitted
+	return begun, admitted
 }
 
 // turnBegins returns the time if at least half of the turns are taken.

@@ -281,11 +281,10 @@ func (l *Locker) handOut(k *Lock) *Lock {
 // withdraw it.
 func (l *Locker) attempt(ctx context.Context, want acquisition) (*hold, *waiter, error) {
 	if !want.admitted {
-		if !l.admit(ctx, &want) {
+		if want.begun, want.admitted = l.admit(ctx, want.waits, want.begun); !want.admitted {
 			return nil, nil, l.notAsked(want.op, want.name, l.over(ctx))
 		}
 		defer l.endTurn(l.turnBegins())
-		want.admitted = true
 	}
 
 	// 1. Draw an owner, and read the clock before anything is sent: the nodes count the TTL from a later moment.
