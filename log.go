@@ -31,7 +31,7 @@ type eventLog struct {
 
 	findings map[voter]string // the codes and severities of those that were logged last
 
-	notRenewed, lost, notUnlocked digest
+	notRenewed, lost, notUnlocked, atMaximum digest
 }
 
 // voter is a node, as the log sees it.
@@ -49,6 +49,7 @@ func newEventLog(logger *slog.Logger, c clock) *eventLog {
 		notRenewed:  digest{level: slog.LevelWarn, inFull: 1, calm: 10 * time.Second},
 		lost:        digest{level: slog.LevelError, inFull: 3, calm: firstPace},
 		notUnlocked: digest{level: slog.LevelWarn, inFull: 3, calm: firstPace},
+		atMaximum:   digest{level: slog.LevelInfo, inFull: 3, calm: firstPace}, // a candidate's term may well end so
 	}
 }
 
@@ -80,6 +81,8 @@ func (l *eventLog) see(ev *Event) {
 			of = &l.lost
 		case isQuorumError(ev.Err):
 			of = &l.notUnlocked
+		case errors.Is(ev.Err, ErrMaxHold):
+			of = &l.atMaximum
 		}
 	case EventNode:
 		if ev.Err == nil {
@@ -170,6 +173,8 @@ func (ev *Event) inWords() string {
 		return "node " + stateOf(ev.Err)
 	case ev.Kind == EventEnd && errors.Is(ev.Err, ErrLost):
 		return "lost"
+	case ev.Kind == EventEnd && errors.Is(ev.Err, ErrMaxHold):
+		return "at its maximum"
 	case ev.endsWait():
 		return "waited"
 	case !known:
@@ -230,7 +235,9 @@ func (l *eventLog) next() (in time.Duration, pending bool) {
 	return due.Sub(l.clock.local()), !due.IsZero()
 }
 
-func (l *eventLog) digests() [3]*digest { return [3]*digest{&l.notRenewed, &l.lost, &l.notUnlocked} }
+func (l *eventLog) digests() [4]*digest {
+	return [4]*digest{&l.notRenewed, &l.lost, &l.notUnlocked, &l.atMaximum}
+}
 
 // flush writes the sums that are due. all: also those that are not, and what comes next is logged in full again.
 func (l *eventLog) flush(now time.Time, all bool) {
@@ -287,6 +294,8 @@ func (l *eventLog) sumUp(d *digest, now time.Time) {
 		}
 	case &l.lost:
 		text = "lost: " + holds + nodes
+	case &l.atMaximum:
+		text = "at their maximum: " + holds
 	case &l.notUnlocked:
 		text = "not unlocked: " + holds + nodes + ": nodes may keep them for the rest of the TTL"
 	}

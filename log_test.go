@@ -204,6 +204,26 @@ func TestCloseFlushesTheLog(t *testing.T) {
 	})
 }
 
+func TestAHoldAtItsMaximumIsLogged(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		var log journal
+		l := fl.locker("a", log.logging(slog.LevelInfo), WithMaxHold(5*time.Second))
+		log.take()
+		k := must(l.Lock(t.Context(), "job"))(t)
+		<-k.Done()
+		if lines := log.take(); len(lines) != 1 || count(lines, `level=INFO msg="at its maximum" name=job`) != 1 ||
+			count(lines, "duration=5") != 1 {
+			t.Errorf("got %q, want one line with name and time", lines)
+		}
+		_ = k.Unlock()
+		time.Sleep(time.Minute)
+		holds := fl.holdMany(l, 50)
+		time.Sleep(time.Minute)
+		runtime.KeepAlive(holds)
+		expectLines(t, log.take(), map[string]int{"level=": 4, "at its maximum": 3, "at their maximum: 47 more holds": 1})
+	})
+}
+
 // What is looked at late, when our own end has closed the connections, says nothing of the nodes.
 func TestOurOwnEndIsNoTroubleOfTheNodes(t *testing.T) {
 	for name, end := range map[string]func(l *Locker) error{

@@ -371,10 +371,11 @@ func WithNodeConfig(c NodeConfig) Option {
 
 // WithLogger sets the logger. The default logs nothing. The levels are: Error for holds that were lost; Warn for
 // renewals and unlocks that failed, for holds that the program dropped without Unlock, for the loss of the majority,
-// and for what is wrong with a node and what to do about it; Info for nodes whose votes count (again), and for a
-// majority that is there again; Debug for every attempt, hold and end. Where many holds fail, the first are logged in
-// full, and the others summed up: after a second, and then after pauses that double up to 30 s. At level Debug, each
-// has a line as well. Close logs what is pending. The log contains no secrets: no passwords, and owners only in errors.
+// and for what is wrong with a node and what to do about it; Info for nodes whose votes count (again), for a majority
+// that is there again, and for holds that [WithMaxHold] has ended; Debug for every attempt, hold and end. Where many
+// holds fail, the first are logged in full, and the others summed up: after a second, and then after pauses that double
+// up to 30 s. At level Debug, each has a line as well. Close logs what is pending. The log contains no secrets: no
+// passwords, and owners only in errors.
 func WithLogger(l *slog.Logger) Option {
 	return newOption(func(o *options) {
 		o.logger = l

@@ -109,6 +109,7 @@ func (o *observer) observe(ev redlock.Event) {
 		o.runs.Add(ctx, 0, o.lock(ev, exhausted)) // the group's series, before it is
 	case redlock.EventNode:
 		o.states.enter(ctx, o.nodes, ev.Node, state(ev.Err))
+		o.repairs.Add(ctx, 0, node(ev.Node)) // the node's series, before its first repair
 	case redlock.EventClock:
 		o.trips.Record(ctx, ev.Duration.Seconds(), node(ev.Node))
 		o.offsets.Record(ctx, ev.Offset.Seconds(), node(ev.Node))

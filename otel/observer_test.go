@@ -148,6 +148,7 @@ func TestMetrics(t *testing.T) {
 		"redlock.lost ":                                                        0,
 		"redlock.job.runs redlock.outcome=exhausted":                           0,
 		"redlock.events.dropped ":                                              0,
+		"redlock.repairs ":                                                     0,
 		"redlock.renewal.duration redlock.group=stock,redlock.outcome=granted": 1,
 	} {
 		if value, ok := got[series]; !ok || value != want {
@@ -160,6 +161,9 @@ func TestMetrics(t *testing.T) {
 	for i := range 3 {
 		host, port, _ := strings.Cut(r.masters.Addr(i), ":")
 		at := fmt.Sprintf("server.address=%s,server.port=%s", host, port)
+		if _, there := got["redlock.repairs "+at]; !there {
+			t.Errorf("%s: no repairs are counted", at)
+		}
 		up, down := 0.0, 1.0
 		if i == 2 {
 			up, down = 1, 0
