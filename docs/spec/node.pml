@@ -7,6 +7,8 @@
 //	NODES	how many masters (3)
 //	OWNER	the type of owners (byte); NOBODY is 0
 //	TOKEN	the type of tokens (byte); 0 is no token
+//	FLOOR	the largest token that the master has dropped, as far as the script looks at it (0: it does not)
+//	DISOWNED	what becomes of an entry where the lock goes to an owner whose token is not accepted (it stays)
 //	NOW	the time. Then a key is gone at the time that UNTIL was when it was set or extended. Without NOW, keys stay
 //		until the model calls goes(n), which it may do at any moment.
 
@@ -20,6 +22,12 @@
 #define NOBODY 0
 #ifndef TOKEN
 #define TOKEN byte
+#endif
+#ifndef DISOWNED
+#define DISOWNED(entry) entry
+#endif
+#ifndef FLOOR
+#define FLOOR 0
 #endif
 
 typedef Node {
@@ -35,7 +43,7 @@ Node node[NODES];
 // answers make no two states of one.
 bool given;	// the lock is the caller's now; of a release: it was
 bool accepted;	// the node has accepted the token
-TOKEN known;	// its entry after that
+TOKEN known;	// its entry after that, or the floor, if the token is not above it
 OWNER holder;	// whose the lock was before: NOBODY, the caller or another
 
 inline heard() {
@@ -75,23 +83,30 @@ inline gives(n, who) {
 // ZADD tokens GT CH token key, then ZSCORE: what is equal is not accepted. Token 0 is that of a client that wants none.
 inline propose(n, number) {
 	if
-	:: number > node[n].entry -> node[n].entry = number; accepted = true
+	:: number > node[n].entry && number > FLOOR -> node[n].entry = number; accepted = true
 	:: else -> accepted = (number == 0)
 	fi;
-	known = node[n].entry
+	known = (number != 0 && number <= FLOOR && node[n].entry < FLOOR -> FLOOR : node[n].entry)
+}
+
+// The same for an owner to which the lock is new: what is known and larger is another's.
+inline propose_anew(n, number) {
+	propose(n, number);
+	if :: !accepted -> node[n].entry = DISOWNED(node[n].entry) :: else fi
 }
 
 // acquire.lua: a lock that is free, and a token. A caller that is refused changes nothing.
 inline acquire(n, who, number) {
 	finds(n);
-	if :: holder == NOBODY -> gives(n, who); propose(n, number) :: else -> known = node[n].entry fi
+	if :: holder == NOBODY -> gives(n, who); propose_anew(n, number) :: else -> known = node[n].entry fi
 }
 
 // enqueue.lua, and the second question of one that asks again: also a lock that is the caller's already.
 inline confirm(n, who, number) {
 	finds(n);
 	if
-	:: holder == NOBODY || holder == who -> gives(n, who); propose(n, number)
+	:: holder == NOBODY -> gives(n, who); propose_anew(n, number)
+	:: holder == who -> gives(n, who); propose(n, number)
 	:: else -> known = node[n].entry
 	fi
 }
@@ -99,7 +114,7 @@ inline confirm(n, who, number) {
 // adopt.lua: only a lock that is the former owner's.
 inline adopt(n, who, former, number) {
 	finds(n);
-	if :: holder == former -> gives(n, who); propose(n, number) :: else -> known = node[n].entry fi
+	if :: holder == former -> gives(n, who); propose_anew(n, number) :: else -> known = node[n].entry fi
 }
 
 // raise.lua: a larger token for a lock that is the caller's.
@@ -130,7 +145,7 @@ inline release(n, who, above) {
 // release.lua where somebody waits: the first in the queue gets the lock, and the token of its place is proposed.
 inline hand_over(n, who, heir, number) {
 	finds(n);
-	if :: holder == who -> gives(n, heir); propose(n, number) :: else -> known = node[n].entry fi
+	if :: holder == who -> gives(n, heir); propose_anew(n, number) :: else -> known = node[n].entry fi
 }
 
 // The node restarts without its data (old is 0), or with an old copy in which the name's entry is old.

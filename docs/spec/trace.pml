@@ -5,19 +5,24 @@
 
 #define OWNER short
 #define TOKEN int
+#define FLOOR dropped
+#define DISOWNED(entry) (entry == 0 -> 0 : entry | 1)	// half a step above what it was
 #define NOW clock
 #define UNTIL (clock + ttl + 1)	// Redis keeps a key through its last millisecond
 
 int clock, ttl;	// of the node whose step it is, in ms
+int dropped;	// the floor of that node, for steps that look at it
 #include "node.pml"
 
 mtype = {
-	ACQUIRE, ACQUIRE_OR_JOIN, ASK_AGAIN, ENQUEUE, RAISE, EXTEND, RELEASE, HAND_OVER, PASS_OVER, TRIM, LOSE, RESTART, HOLD, END
+	ACQUIRE, ACQUIRE_OR_JOIN, ASK_AGAIN, ENQUEUE, RAISE, EXTEND, RELEASE, LEAVE, HAND_OVER, PASS_OVER, TRIM, LOSE, RESTART,
+	HOLD, END
 };
 
 // what happened; where; when, in ms; what the node's clock showed; who asked; the token; the TTL that the key has now;
-// what was answered, as the scripts' comments say; the token or the owner in the answer; what the node has behind it.
-chan step = [0] of { mtype, byte, int, int, short, int, int, byte, int, short, int };
+// what was answered, as the scripts' comments say; the token or the owner in the answer; what the node has behind it,
+// and its floor.
+chan step = [0] of { mtype, byte, int, int, short, int, int, byte, int, short, int, int };
 
 typedef Votes { int by[OWNERS] };	// the token that a node has accepted of an owner to whom it has given the lock
 Votes votes[NODES];
@@ -49,7 +54,7 @@ active proctype Model() {
 	short asker, has;
 	int at, mine, other, entry, taken;
 	do
-	:: step?what,n,at,clock,asker,mine,ttl,said,other,has,entry;
+	:: step?what,n,at,clock,asker,mine,ttl,said,other,has,entry,dropped;
 		if
 		:: what == END -> break
 		:: else
@@ -61,7 +66,10 @@ active proctype Model() {
 			if
 			:: what == ACQUIRE -> acquire(n, asker, mine); vote()
 			:: what == ACQUIRE_OR_JOIN -> acquire(n, asker, mine); vote(); waits[n].by[asker] = !given
-			:: what == ASK_AGAIN -> confirm(n, asker, mine); vote()
+			:: what == ASK_AGAIN ->
+				confirm(n, asker, mine);
+				if :: given && !accepted -> node[n].entry = DISOWNED(node[n].entry) :: else fi;
+				vote()
 			:: what == ENQUEUE -> confirm(n, asker, mine); vote(); waits[n].by[asker] = !given
 			:: what == RAISE ->
 				raise(n, asker, mine);
@@ -70,10 +78,10 @@ active proctype Model() {
 			:: what == EXTEND ->
 				extend(n, asker, mine);
 				code = (given -> (holder == asker -> 1 : 2) : 0)
-			:: what == RELEASE ->
+			:: what == RELEASE || what == LEAVE ->
 				release(n, asker, mine);
 				code = (given -> 1 : (holder == NOBODY -> 0 : 2));
-				waits[n].by[asker] = false
+				if :: what == LEAVE -> waits[n].by[asker] = false :: else fi
 			:: what == HAND_OVER ->
 				assert(waits[n].by[asker]);
 				hand_over(n, NOBODY, asker, mine);
@@ -81,10 +89,11 @@ active proctype Model() {
 				waits[n].by[asker] = false;
 				votes[n].by[asker] = (accepted && at >= counts[n] -> mine : 0)
 			:: what == PASS_OVER ->
-				assert(waits[n].by[asker]);
+				assert(asker == NOBODY || waits[n].by[asker]);
 				waits[n].by[asker] = false;
 				finds(n);
-				propose(n, mine)
+				propose_anew(n, mine);
+				if :: asker == NOBODY -> node[n].entry = DISOWNED(node[n].entry) :: else fi
 			:: what == TRIM ->
 				finds(n);
 				node[n].entry = 0

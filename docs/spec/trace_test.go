@@ -31,7 +31,7 @@ func record(t *testing.T, seed uint64) (r *simtest.Result) {
 
 var words = map[string]string{
 	"acquire": "ACQUIRE", "acquire or join": "ACQUIRE_OR_JOIN", "acquire_all": "ASK_AGAIN", "enqueue": "ENQUEUE",
-	"raise": "RAISE", "extend": "EXTEND", "release": "RELEASE",
+	"raise": "RAISE", "extend": "EXTEND", "release": "RELEASE", "release and leave": "LEAVE",
 	"hand over": "HAND_OVER", "pass over": "PASS_OVER", "trim": "TRIM", "lose": "LOSE",
 	"restart": "RESTART", "hold": "HOLD",
 }
@@ -78,10 +78,10 @@ func promela(t *testing.T, actions []simtest.Action) (text string, owned int) {
 		if a.Said.Holder != "" {
 			other = number(a.Said.Holder)
 		}
-		fmt.Fprintf(&b, "\tstep!%s,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d;\n", word, a.Node, a.At.Milliseconds(),
-			max(0, a.Clock-clock), number(who), half(a.Token), a.TTL, a.Said.Code, other, number(a.Has), half(a.Entry))
+		fmt.Fprintf(&b, "\tstep!%s,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d;\n", word, a.Node, a.At.Milliseconds(),
+			max(0, a.Clock-clock), number(who), half(a.Token), a.TTL, a.Said.Code, other, number(a.Has), half(a.Entry), max(0, half(a.Floor)))
 	}
-	fmt.Fprintf(&b, "\tstep!END,0,0,0,0,0,0,0,0,0,0\n}\n")
+	fmt.Fprintf(&b, "\tstep!END,0,0,0,0,0,0,0,0,0,0,0\n}\n")
 	return b.String(), len(owners)
 }
 

@@ -1,8 +1,10 @@
 package simtest
 
 import (
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/redlock/internal/sim"
@@ -11,9 +13,9 @@ import (
 // Action is what a node did with the first name, or what a client concluded: the model in docs/spec must be able to do
 // the same. Actions are kept where Scenario.Actions says so; see ActionsScenario.
 type Action struct {
-	// What is the name of a script that tells who has a lock, or: "hand over" by a release or to an older waiter, which
-	// stands behind it; "pass over" of a waiter that is gone; "trim", of the name's token; "lose", of the node's data;
-	// "restart"; "hold", where a client was granted the lock.
+	// What is the name of a script that tells who has a lock, or: "release and leave" the queue; "hand over" by a release
+	// or to an older waiter, which stands behind it; "pass over" of a waiter that is gone; "trim", of the name's token;
+	// "lose", of the node's data; "restart"; "hold", where a client was granted the lock.
 	What  string
 	Node  int           // in the order of the addresses
 	At    time.Duration // since the run began
@@ -23,9 +25,10 @@ type Action struct {
 	Token float64       // what is proposed, what a release makes known, or the hold's; 0: none
 	TTL   int64         // in ms
 	Said  Answer
-	// What the node has for the name behind the step.
+	// What the node has for the name behind the step, and the floor, if the step looks at that.
 	Has   string
 	Entry float64
+	Floor float64
 }
 
 // Answer is what a script answered about the name.
@@ -103,6 +106,9 @@ func (w *world) act(c sim.Command, s shape, before []string, after sim.Data) {
 		is.What, is.Said = s.name, answerAbout(c.Reply, i)
 		if s.undo {
 			is.Owner = ownersIn(argv)[i]
+			if s.name == "release" && len(argv) > i+1 && argv[i+1] != "" {
+				is.What = "release and leave"
+			}
 			if len(argv) > len(keys)+1 {
 				is.Token, _ = strconv.ParseFloat(argv[len(keys)+1+i], 64) // of 'untold', nothing is known
 			}
@@ -124,6 +130,9 @@ func (w *world) act(c sim.Command, s shape, before []string, after sim.Data) {
 	if i < 0 {
 		return
 	}
+	if s.name == "raise" || s.name == "enqueue" {
+		is.Floor = floorOf(after)
+	}
 	lease := after.Expires(name) - is.Clock
 	if is.Has == is.Owner {
 		is.TTL = lease
@@ -142,7 +151,7 @@ func (w *world) act(c sim.Command, s shape, before []string, after sim.Data) {
 	}
 	// The node may have passed over waiters that are gone, and have handed the lock to one: a release after it was the
 	// caller's, enqueue before it looks whether it is. What has become of the name meanwhile follows from the proposals.
-	over := Action{Node: n, Clock: is.Clock, Entry: had}
+	over := Action{Node: n, Clock: is.Clock, Entry: had, Floor: floorOf(after)}
 	if s.undo {
 		over.Entry = max(had, is.Token)
 		freed := is
@@ -152,29 +161,52 @@ func (w *world) act(c sim.Command, s shape, before []string, after sim.Data) {
 	// To itself, if the token that it proposes was accepted a moment ago.
 	handed := is.Has != "" && (is.Has != is.Owner || is.Said.Code == 2 && is.Said.Known == is.Token && had < is.Token)
 	proposed := over.Entry
+	accepts := func(entry, token float64) float64 { // see propose.lua
+		switch {
+		case token > max(entry, over.Floor):
+			return token
+		case entry > 0 && token > 0:
+			return math.Floor(entry) + 0.5
+		}
+		return entry
+	}
 	if handed {
-		proposed = max(proposed, w.queues[n].first[is.Has])
+		proposed = accepts(proposed, w.queues[n].first[is.Has])
 	}
 	if s.name == "enqueue" && is.Has == is.Owner {
-		proposed = max(proposed, is.Token)
+		proposed = accepts(proposed, is.Token)
 	}
 	if is.Entry > proposed {
-		over.What, over.Token, over.Entry = "pass over", is.Entry, is.Entry
+		over.What = "pass over"
 		for owner, token := range w.queues[n].first {
-			if token == is.Entry {
-				over.To = owner
+			if token == math.Floor(is.Entry) && token > over.Entry {
+				over.To, over.Token, over.Entry = owner, token, token
+				w.keepAction(over)
 			}
 		}
-		w.keepAction(over)
+		if is.Entry != over.Entry && accepts(over.Entry, 1) == is.Entry { // the token of another was not accepted
+			over.To, over.Token, over.Entry = "", 0, is.Entry
+			w.keepAction(over)
+		}
 	}
 	if handed {
 		over.What, over.To, over.Token, over.TTL = "hand over", is.Has, w.queues[n].first[is.Has], lease
-		over.Has, over.Entry = is.Has, max(over.Entry, over.Token)
+		over.Has, over.Entry = is.Has, accepts(over.Entry, over.Token)
 		w.keepAction(over)
 	}
 	if !s.undo {
 		w.keepAction(is)
 	}
+}
+
+// floorOf returns the floor that a node goes by: see propose.lua.
+func floorOf(d sim.Data) (floor float64) {
+	for i, word := range strings.Fields(d.Text("redlock:floor")) {
+		if token, _ := strconv.ParseFloat(word, 64); i == 0 || i == 1 && d.Expires("redlock:tokens") == 0 {
+			floor = max(floor, token)
+		}
+	}
+	return floor
 }
 
 // queue is what a node knows about the first name: the largest token, and the tokens with which owners wait.
