@@ -14,10 +14,8 @@ import (
 
 // met has what the row has meet once more, on nodes that are in order.
 func (w *world) met() {
-	c := w.clients[0]
-	k := &worker{
-		client: c, label: "t0", r: rand.New(rand.NewPCG(w.scenario.Seed, 0x3e7)), apart: rand.New(rand.NewPCG(w.scenario.Seed, 0x3e8)),
-	}
+	r := rand.New(rand.NewPCG(w.scenario.Seed, 0x3e7))
+	k := &worker{client: w.clients[0], label: "t0", r: r, apart: r}
 	for i := range 3 {
 		k.eager = i > 0
 		k.leavesNothing()
@@ -187,13 +185,13 @@ func (w *worker) keepsItsPlace() {
 	w.quiet()
 }
 
-// grows has somebody look, with settings of its own, while one waits whose token is older than those settings have nodes
-// keep. The tokens of the holds grow nevertheless.
+// grows has somebody look, with settings of its own, while one waits whose token is older than those settings have
+// nodes keep. The tokens of the holds grow nevertheless.
 func (w *world) grows() {
 	open := func(name string) *redlock.Locker {
 		w.net.SetDelay(sim.Link{Client: name}, sim.Both, sim.LAN)
-		l, err := redlock.New(urls(w.nodes), append(w.dials(name),
-			redlock.WithTTL(10*time.Second), redlock.WithMaxTTL(20*time.Second), redlock.WithNodeTimeout(250*time.Millisecond))...)
+		l, err := redlock.New(urls(w.nodes), append(w.dials(name), redlock.WithTTL(10*time.Second),
+			redlock.WithMaxTTL(20*time.Second), redlock.WithNodeTimeout(250*time.Millisecond))...)
 		if err != nil {
 			panic(err)
 		}

@@ -64,7 +64,8 @@ func (w *world) noticed() {
 	}
 	next("the first value", atOnce, has(first.text))
 	if long { // the nodes forget its token: those who lock something have them do so
-		for end := time.Now().Add(2*w.scenario.longest() + 3*time.Second); time.Now().Before(end); time.Sleep(time.Second / 2) {
+		end := time.Now().Add(2*w.scenario.longest() + 3*time.Second)
+		for ; time.Now().Before(end); time.Sleep(time.Second / 2) {
 			w.progress(w.clients[1], "free", w.clients[1].locker.Load().TryLock)
 		}
 		if i, err := other.Inspect(context.Background(), contested); err != nil || !has(first.text)(i) && lock.Err() == nil {

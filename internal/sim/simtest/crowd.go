@@ -55,7 +55,8 @@ var crowdFaults = map[string]struct{ strike, mend func(w *world, n *sim.Node) }{
 func CrowdScenario(seed uint64) Scenario {
 	r := rand.New(rand.NewPCG(seed, 0xc20d))
 	s := ordinary(seed)
-	s.Faults, s.Hurry, s.Sound, s.PlainNodes, s.Habits.Hasty, s.Habits.Watchers, s.Habits.Long = nil, false, true, 0, 0, 0, 0
+	s.Faults, s.Hurry, s.Sound, s.PlainNodes = nil, false, true, 0
+	s.Habits.Hasty, s.Habits.Watchers, s.Habits.Long = 0, 0, 0
 	s.Habits.without(ForceUnlock, WithValue, SetValue, Inspect, Check, Status, WithoutFencing)
 	if least := 800 * time.Millisecond; s.TTL < least { // the time that a master is out of the vote is not many TTLs
 		s.stretch(1 + int(least/s.TTL))

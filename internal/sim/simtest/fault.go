@@ -88,7 +88,8 @@ func (f *faults) strike() {
 	if what == "" {
 		return // not possible at present
 	}
-	use := f.meetings.begin(features + Feature(slices.IndexFunc(allFaults, func(k fault) bool { return k.name == kind.name })))
+	number := slices.IndexFunc(allFaults, func(k fault) bool { return k.name == kind.name })
+	use := f.meetings.begin(features + Feature(number))
 	what = kind.name + " " + what
 	f.log("fault", "%s", what)
 	f.count("faults", 1)

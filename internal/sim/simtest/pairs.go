@@ -114,7 +114,11 @@ var array = sync.OnceValue(func() (all [rows]set) {
 		for range 30 {
 			var row set
 			for f := range total {
-				if f < features && r.IntN(5) < 2 || f >= features && allFaults[f-features].class <= worst && r.Float64() < part {
+				likely := 0.4
+				if f >= features {
+					likely = part
+				}
+				if r.Float64() < likely && (f < features || allFaults[f-features].class <= worst) {
 					row |= 1 << f
 				}
 			}

@@ -8,8 +8,8 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// A call may say that it has reached no majority only if fewer nodes than that could have answered it: not of nodes that
-// others keep busy with locks, nor of a Locker in which others wait.
+// A call may say that it has reached no majority only if fewer nodes than that could have answered it: not because
+// another client has the lock, nor because others of its Locker wait.
 
 // troubles are what faults have done to links, and until when that can be felt.
 type troubles struct {
@@ -63,8 +63,8 @@ func (w *worker) reached(verb string, asked time.Time, a *asking, err error) {
 	if a.most != nil {
 		term = min(term, a.limit)
 	}
-	if w.liar != nil || w.crowd != nil || w.scenario.Login > 0 || time.Since(asked) < enough || by.since.Add(enough+by.timeout).After(asked) ||
-		term/4 < enough {
+	known := w.liar == nil && w.crowd == nil && w.scenario.Login == 0 // what was wrong
+	if !known || time.Since(asked) < enough || asked.Sub(by.since) < enough+by.timeout || term/4 < enough {
 		return
 	}
 	for _, list := range by.kind.lists {

@@ -100,7 +100,7 @@ func newScenario(seed uint64, row set) Scenario {
 		s.TTL = 800 * time.Millisecond << r.IntN(2)
 	}
 	s.TTL += time.Duration(r.Int64N(int64(s.TTL))).Truncate(time.Millisecond)
-	s.Length = 12 * s.TTL
+	s.Length = 10 * s.TTL
 	s.Timeout = 10*time.Millisecond + time.Duration(float64(s.TTL)*(0.1+1.4*r.Float64()*r.Float64()))
 	if r.IntN(4) == 0 {
 		s.Timeout += scaled(s.TTL, r, 1./2, 2)
@@ -132,8 +132,8 @@ func newScenario(seed uint64, row set) Scenario {
 		}
 	}
 	s.Copied = rand.New(rand.NewPCG(seed, 0xc10e)).IntN(4) == 0
-	// Who trusts durable nodes assumes that none is started from a replica's file: after a failover that nobody has noticed
-	// yet, the next crash would do just that.
+	// Who trusts durable nodes assumes that none is started from a replica's file: after a failover that nobody has
+	// noticed yet, the next crash would do just that.
 	s.Trusted = s.Durable && row.has(Trusted) &&
 		!slices.ContainsFunc(s.Faults, func(f fault) bool { return f.name == "failover" })
 	return s

@@ -400,8 +400,8 @@ func (w *world) looked(who, what string, i redlock.Inspection, err error, began 
 	// ticket, unless a value tells the hold's.
 	sure := i.Value != "" || w.steady() && !w.handed(i.Owner)
 	if i.Token != 0 && sure {
-		text := fmt.Sprintf("%s: %s of %s, begun at %v, shows at %v token %d for %s", who, what, i.Name, since(began), since(now),
-			i.Token, i.Owner)
+		text := fmt.Sprintf("%s: %s of %s, begun at %v, shows at %v token %d for %s",
+			who, what, i.Name, since(began), since(now), i.Token, i.Owner)
 		switch {
 		case h == nil:
 			w.shown.told[i.Owner] = append(w.shown.told[i.Owner], sight{i.Token, text})

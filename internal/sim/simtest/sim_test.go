@@ -173,8 +173,8 @@ func swarm(t *testing.T, seeds uint64, scenario func(seed uint64) simtest.Scenar
 	}
 }
 
-// meet shows the matrix of pairs, and that within 1,000 seeds each has met but for those of which testdata/never.txt says
-// why they cannot.
+// meet shows the matrix of pairs, and that within 1,000 seeds each has met but for those of which testdata/never.txt
+// says why they cannot.
 func meet(t *testing.T, seeds int, pairs *simtest.Pairs) {
 	t.Helper()
 	t.Logf("how often features have met:\n%v", pairs)
