@@ -428,7 +428,7 @@ type acquisition struct {
 	observed *observation   // nil: there is no observer, or the hold is a step of LockAll
 	waits    bool           // the call may wait for the lock
 	joins    bool           // a hold that the context carries may be joined
-	head     *verdictAtHead // gets what a wait finds, for the callers behind it in this process; nil: there are none
+	head     *verdictAtHead // gets what a wait finds, for the other callers of this process; nil: nobody would see it
 
 	// Of an attempt.
 	queues     bool     // nodes that refuse it put it into their queues: see waiter.go
@@ -441,16 +441,29 @@ type acquisition struct {
 
 func (want *acquisition) hasValue() bool { return want.opts.value != "" && !want.shared }
 
-// verdictAtHead is why the last request of a caller at the head of a local queue failed; nil: it did not.
-type verdictAtHead = atomic.Pointer[QuorumError]
+// verdictAtHead is the last verdict of the callers in a local queue, mostly that of the one at the head.
+type verdictAtHead = atomic.Pointer[verdict]
 
-// found tells the callers behind this one how its last request failed, or with nil that it did not.
+// found tells the other callers how the last request failed, or with nil that it did not. If it came to no verdict,
+// they go by the one before.
 func (want *acquisition) found(err error) {
-	if want.head != nil {
-		var verdict *QuorumError
-		errors.As(err, &verdict)
-		want.head.Store(verdict)
+	v := &verdict{at: want.opts.clock.local()}
+	if want.head == nil || err != nil && (!errors.As(err, &v.failure) || v.failure.late) {
+		return
 	}
+	want.head.Store(v)
+}
+
+// fresh returns the verdict at the head if it is not too old to go by, or nil.
+func (want *acquisition) fresh(head *verdictAtHead) *verdict {
+	if head == nil {
+		return nil
+	}
+	v := head.Load()
+	if v == nil || want.opts.clock.local().Sub(v.at) > queueLives || v.failure == nil && want.shared {
+		return nil // that a caller has got the lock keeps no reader away
+	}
+	return v
 }
 
 // tenures is the pool of those that belong to no hold. Their fields are zero.

@@ -90,9 +90,11 @@ func (l *Locker) waitAll(ctx context.Context, want acquisition) (*hold, error) {
 	since := l.tokens.time(l.opts.clock.now())
 	for attempts := 1; ; attempts++ {
 		var h *hold
+		before := last
 		if h, _, last = l.attempt(ctx, want); last == nil {
 			return h, nil
 		}
+		last = lastFound(before, last)
 		if err := l.over(ctx); err != nil {
 			return nil, waitEnded(last, err)
 		}
@@ -138,9 +140,10 @@ func (l *Locker) acquireInOrder(ctx context.Context, want acquisition, last erro
 		to := all.firstTaken(next, last)
 		var h *hold
 		if to > next {
+			before := last
 			if h, _, last = l.attempt(ctx, step.of(all, next, to)); last != nil {
 				if err := l.over(ctx); err != nil {
-					return nil, waitEnded(last, err)
+					return nil, waitEnded(lastFound(before, last), err)
 				}
 				continue
 			}
@@ -148,8 +151,8 @@ func (l *Locker) acquireInOrder(ctx context.Context, want acquisition, last erro
 			to = next + 1
 			one := step.of(all, next, to)
 			var err error
-			if h, err = l.wait(ctx, one, last, nil); err != nil {
-				return nil, aboutAll(err, want.name, one.name)
+			if h, err = l.wait(ctx, one, nil, nil); err != nil { // what was found may be about the other names
+				return nil, lastFound(last, aboutAll(err, want.name, one.name))
 			}
 			last = nil
 		}
@@ -190,11 +193,6 @@ func aboutAll(err error, all, one string) error {
 		return err
 	}
 	e := *q
-	e.Name, e.Nodes = all, slices.Clone(q.Nodes)
-	for i := range e.Nodes {
-		if n := &e.Nodes[i]; n.Outcome == outcomeTaken && n.Name == "" {
-			n.Name = one
-		}
-	}
+	e.Name, e.Nodes = all, ofName(q.Nodes, one)
 	return &e
 }

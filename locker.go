@@ -34,7 +34,7 @@ type Inspector struct {
 	tokens     tokens
 	peers      *peers
 	schedule   schedule.Schedule
-	local      localqueue.Queues[QuorumError] // of those that wait for a name; the note: see acquisition.found
+	local      localqueue.Queues[verdict] // of those that wait for a name; the note: see acquisition.found
 	listeners  listeners
 	events     *events
 	ctx        context.Context // done when the Locker is closed; ends all waits
@@ -458,12 +458,16 @@ func (l *Inspector) notAsked(op, name string, ended error) *QuorumError {
 		detail: "this process was late: too many of its calls were ahead",
 	}
 	e.measure(l.electorate, 0)
+	var up quorum.Set
 	for i, n := range l.nodes {
 		part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: outcomeUnasked}
 		if _, down := n.conn.State(); down != nil {
 			part.Outcome, part.Err = outcomeFailed, down
+		} else {
+			up = up.With(i)
 		}
 		e.Nodes = append(e.Nodes, part)
 	}
+	e.late = l.electorate.Suffice(up)
 	return e
 }

@@ -136,12 +136,13 @@ func discount(why *guard.Abstention, t guard.Trust, a *quorum.Answer, now func()
 
 // vote counts a node's vote. The vote that makes the outcome certain runs then or wakes the caller; other votes are
 // only counted. But where a lock is taken, or the outcome has been certain before, each vote wakes a waiter: what it
-// does next depends on all of them.
+// does next depends on all of them. So does why an attempt has failed.
 func (r *round) vote(node int, a quorum.Answer) {
 	votes, decided := r.poll.Cast(node, a)
 	outcome := !decided && votes.Certain()
+	explains := decided && (r.queues || votes.Verdict() == quorum.Lost && r.then == nil && !r.command.Undo)
 	switch {
-	case !outcome && !(r.queues && (decided || votes.AnyTaken())):
+	case !outcome && !explains && !(r.queues && votes.AnyTaken()):
 	case r.then != nil:
 		r.then(r)
 	default:
@@ -157,7 +158,7 @@ func (r *round) wait(ctx context.Context) (quorum.Count, error) {
 	for {
 		select {
 		case <-r.wake:
-			if votes := r.poll.SoFar(); !r.queues || votes.Certain() {
+			if votes := r.poll.SoFar(); votes.Certain() {
 				return votes, nil
 			}
 		case <-ctx.Done():
@@ -292,13 +293,36 @@ func (r *round) failure(op, name string, refused error, votes quorum.Count, ende
 		e.Nodes = append(e.Nodes, part)
 	}
 	// A majority refused if the nodes that did not refuse are too few for a majority of grants.
-	if r.electorate.Block(votes.Who(quorum.Taken) | votes.Who(quorum.Absent)) {
+	if known, may := r.refusal(votes); known {
 		e.reason, e.refused = refused, true
-	} else if may := r.missed(votes); may != 0 { // and those that nobody waited for may have refused, too
-		may |= votes.Who(quorum.Taken) | votes.Who(quorum.Absent) | r.electorate.All&^votes.Voters()
-		e.late = r.electorate.Block(may)
+	} else {
+		e.late = may || !votes.Certain()
 	}
 	return e
+}
+
+// refusal reports whether a majority is known to have refused, and whether it may have, with those that nobody waited
+// for.
+func (r *round) refusal(votes quorum.Count) (known, may bool) {
+	refused := votes.Who(quorum.Taken) | votes.Who(quorum.Absent)
+	return r.electorate.Block(refused), r.electorate.Block(refused | r.missed(votes) | r.electorate.All&^votes.Voters())
+}
+
+// waitForReason waits after a round was lost until it is certain why, where nodes that have not answered decide that: a
+// majority with the lock, or too few that answer.
+func (r *round) waitForReason(ctx context.Context, votes quorum.Count) quorum.Count {
+	for {
+		known, may := r.refusal(votes)
+		if known || !may || votes.Voters() == r.electorate.All {
+			return votes
+		}
+		select {
+		case <-r.wake:
+		case <-ctx.Done():
+			return votes
+		}
+		votes = r.poll.SoFar()
+	}
 }
 
 // missed returns the nodes that have not voted although they may be well: they have requests of this process to answer

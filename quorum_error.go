@@ -192,9 +192,15 @@ type QuorumError struct {
 
 	reason  error  // ErrTaken, ErrNoQuorum or ErrLost
 	refused bool   // the reason is that a majority refused
-	late    bool   // it is none, and may have been one if this process had not been late: see round.missed
+	late    bool   // it is none, and may have been one if all had answered in time: this is no verdict
 	detail  string // added to the text, or ""
 	ctx     error  // what ended the wait, or nil: the error of the caller's context, ErrMaxWait or ErrClosed
+}
+
+// verdict is why the last request of this process for a name failed; nil: it did not.
+type verdict struct {
+	failure *QuorumError
+	at      time.Time
 }
 
 // measure notes how many nodes are needed, and how many of them the given ones are.
@@ -275,6 +281,33 @@ func waitEnded(last, ended error) error {
 	with := *q
 	with.ctx = ended
 	return &with
+}
+
+// ofName returns what nodes said, where it is of one of several names.
+func ofName(nodes []NodeError, name string) []NodeError {
+	nodes = slices.Clone(nodes)
+	for i := range nodes {
+		if n := &nodes[i]; n.Outcome == outcomeTaken && n.Name == "" {
+			n.Name = name
+		}
+	}
+	return nodes
+}
+
+// lastFound returns the error of a call whose last attempt has failed: that of the attempt before if the last one came
+// to no verdict, with what ended the wait.
+func lastFound(before, failure error) error {
+	var q *QuorumError
+	if isLate(failure) && errors.As(failure, &q) && errors.As(before, new(*QuorumError)) && !isLate(before) {
+		return waitEnded(before, q.ctx)
+	}
+	return failure
+}
+
+// isLate reports whether an attempt has come to no verdict.
+func isLate(err error) bool {
+	var q *QuorumError
+	return errors.As(err, &q) && q.late
 }
 
 // count returns how many nodes had one of the outcomes.

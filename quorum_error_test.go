@@ -377,6 +377,9 @@ func TestWhoseFailureIsIt(t *testing.T) {
 			{"TTLSS", true},
 			{"TLSSS", false},
 			{"SSS..", false},
+			{"TTS..", true}, // it is certain that the lock is not to be had, but not why
+			{"TTSS.", true},
+			{"T....", true},
 			{"TTSSS", false},
 			{"TTT..", false}, // a majority did refuse
 		} {

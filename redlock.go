@@ -174,8 +174,11 @@ func (l *Locker) call(
 		err = failed(want.op, want.name, err)
 	} else {
 		h, err = l.run(ctx, want, acquire)
-		want.observed.waited(err)
 	}
+	if err != nil {
+		err = l.told(ctx, &want, err)
+	}
+	want.observed.waited(err)
 	if err != nil {
 		want.observed.notAcquired(err)
 		return nil, notAcquiredError{err}
@@ -228,13 +231,13 @@ func (l *Locker) run(
 func (l *Locker) acquireUnrevoked(
 	ctx context.Context, want acquisition, acquire func(*Locker, context.Context, acquisition) (*hold, error),
 ) (*hold, error) {
+	var last error
 	for attempts := 1; ; attempts++ {
 		h, err := acquire(l, ctx, want)
 		if err != nil {
-			return nil, err
+			return nil, lastFound(last, err)
 		}
-		denial := l.denial(ctx, h, &want)
-		if denial == nil {
+		if last = l.denial(ctx, h, &want); last == nil {
 			return h, nil
 		}
 		h.tenure.want.observed = nil // nobody has been told of it
@@ -242,7 +245,7 @@ func (l *Locker) acquireUnrevoked(
 		if want.waits && l.rest(ctx, want.opts.backoff(attempts)) == nil {
 			continue
 		}
-		return nil, waitEnded(denial, l.over(ctx))
+		return nil, waitEnded(last, l.over(ctx))
 	}
 }
 
@@ -340,15 +343,20 @@ func (l *Locker) attempt(ctx context.Context, want acquisition) (*hold, *waiter,
 
 	// 5. If not, undo it on every node that may have granted or may still do so. The undo follows the acquire on the same
 	// connection, so even a slow node executes them in this order.
+	again := err == nil && want.breaks < maxBreaks && r.broke(votes)
+	if !want.queues {
+		r.abandoned.Store(true)
+		l.undo(h, h.tenure.asked&^r.refusers(votes))
+		if err == nil && !again && votes.Verdict() == quorum.Lost {
+			votes = r.waitForReason(ctx, votes)
+		}
+	}
 	failure := r.notHeld(ctx, want.op, want.name, votes, err, won)
 	want.observed.attempt(h.tenure.start, failure)
 	if want.queues {
 		return nil, h.waiterOf(r, err), failure
 	}
-	undo := h.tenure.asked &^ r.refusers(votes)
-	again := err == nil && want.breaks < maxBreaks && r.broke(votes)
-	r.abandon()
-	l.undo(h, undo)
+	r.Done()
 	if begun := h.tenure.start; again && o.clock.now().since(begun) < o.nodeTimeout {
 		want.begun, want.breaks = &begun, want.breaks+1
 		return l.attempt(ctx, want)

@@ -35,7 +35,6 @@ type Semaphore struct {
 	base   string              // the slots' keys without their numbers
 	count  any                 // string: the number of slots, as a command argument
 	turns  *semaphore.Weighted // one per slot: only a caller that has a turn competes on the nodes
-	head   verdictAtHead       // of any of these
 	all    []slot
 	slots  *slots.Slots
 }
@@ -136,7 +135,7 @@ func (s *Semaphore) acquire(ctx context.Context, wait bool, opts []LockOption) (
 	if s.err != nil {
 		return nil, notAcquiredError{failed("acquire", s.name, s.err)}
 	}
-	want := acquisition{op: "acquire", name: s.name, waits: wait}
+	want := acquisition{op: "acquire", name: s.name, key: s.base, waits: wait}
 	return s.locker.call(ctx, want, opts, func(l *Locker, ctx context.Context, want acquisition) (h *hold, err error) {
 		want.waitsSince = l.tokens.time(l.opts.clock.now())
 		if wait {
@@ -183,7 +182,7 @@ func (s *Semaphore) try(ctx context.Context, want *acquisition) (h *hold, seen *
 		var nodes []NodeError
 		var failure error
 		if seen, nodes, failure = s.survey(ctx, nil); failure != nil {
-			return nil, nil, failure
+			return nil, nil, lastFound(err, failure)
 		}
 		free := s.slots.Free(seen)
 		if len(free) == 0 {
@@ -315,12 +314,14 @@ func slotTaken(err error) bool {
 // others wait in the local queue.
 func (s *Semaphore) wait(ctx context.Context, want *acquisition) (*hold, error) {
 	l := s.locker
+	queue := l.local.Join(s.base) // of all Semaphores of the name, whose callers may go by what the others are told
+	defer l.local.Leave(s.base)
+	want.head = &queue.Note
 	if ended := l.takeTurn(ctx, s.turns, want.observed); ended != nil {
-		return nil, waitEnded(l.notFirst("acquire", s.name, s.head.Load()), ended)
+		return nil, waitEnded(l.notFirst("acquire", s.name, want.fresh(want.head)), ended)
 	}
 	defer s.turns.Release(1)
 	h, seen, err := s.try(ctx, want)
-	want.head = &s.head
 	want.found(err)
 	if err == nil {
 		return h, nil
@@ -330,7 +331,7 @@ func (s *Semaphore) wait(ctx context.Context, want *acquisition) (*hold, error) 
 	}
 	want.observed.waiting(err)
 	if h, err = s.queue(ctx, want, seen, err); h != nil {
-		want.found(nil)
+		queue.Note.Store(nil) // there may be other permits
 	}
 	return h, err
 }
@@ -345,6 +346,7 @@ func (s *Semaphore) queue(ctx context.Context, want *acquisition, seen *slots.Su
 		if h, seen, err = s.waitOn(ctx, at, want, seen, last); h != nil || seen == nil {
 			return h, err
 		}
+		last = lastFound(last, err)
 		if ended := s.locker.over(ctx); ended != nil {
 			return nil, waitEnded(last, ended)
 		}
@@ -356,8 +358,8 @@ func (s *Semaphore) queue(ctx context.Context, want *acquisition, seen *slots.Su
 const surveysPerSlot = 8
 
 // waitOn waits in the queue of slot i, which it joins after the survey joined, nil for none. After each pause it
-// surveys the slots and takes one that has become free. When it is time to wait for another slot, it returns no hold
-// and the last survey.
+// surveys the slots and takes one that has become free. When it is time to wait for another slot, it returns no hold,
+// the last survey and what was found.
 func (s *Semaphore) waitOn(
 	ctx context.Context, i int, want *acquisition, joined *slots.Survey, last error,
 ) (*hold, *slots.Survey, error) {
@@ -405,7 +407,7 @@ func (s *Semaphore) waitOn(
 			end()
 			q := <-got
 			s.record(i, q.h)
-			return q.h, seen, nil
+			return q.h, seen, q.err
 		}
 	}
 }

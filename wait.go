@@ -29,33 +29,30 @@ import (
 // oldest, while in a queue each waits its turn.
 func (l *Locker) wait(ctx context.Context, want acquisition, last error, first *waiter) (*hold, error) {
 	ended := l.over(ctx)
-	if ended == nil && last != nil {
+	if ended != nil && last != nil {
+		first.withdraw()
+		return nil, waitEnded(last, ended)
+	}
+	queue := l.local.Join(want.key)
+	defer l.local.Leave(want.key)
+	want.head = &queue.Note
+	if last != nil {
 		want.observed.waiting(last)
+		want.found(last)
 	}
 	if !want.shared && ended == nil { // readers get the lock together, so each reader joins the nodes' queues itself
-		queue := l.local.Join(want.key)
-		defer l.local.Leave(want.key)
-		before := queue.Note.Load()
 		if !queue.Turn.TryAcquire(1) {
 			first.withdraw() // while it waited here, it could not use votes that the nodes hand it
-			first, ended = nil, l.takeTurn(ctx, queue.Turn, want.observed)
-			if found := queue.Note.Load(); last != nil && found != nil && found != before { // since the caller's own attempt
-				last = l.notFirst(want.op, want.name, found)
-			}
+			first, last, ended = nil, nil, l.takeTurn(ctx, queue.Turn, want.observed)
 		}
 		if ended == nil {
 			defer queue.Turn.Release(1)
-			want.head = &queue.Note
-			if last != nil {
-				want.found(last)
-			}
 		}
 	}
+	if told := want.fresh(want.head); last == nil && (told != nil || ended != nil) {
+		last = l.notFirst(want.op, want.name, told)
+	}
 	if ended != nil {
-		first.withdraw()
-		if last == nil {
-			last = l.notFirst(want.op, want.name, l.local.Note(want.key))
-		}
 		return nil, waitEnded(last, ended)
 	}
 	h, err := l.queue(ctx, want, last, first)
@@ -110,6 +107,9 @@ func (q *queueWait) turn(ctx context.Context, attempts int) (*hold, error) {
 		pause.BehindReaders = min(o.ttl, l.opts.lease()) / 2
 	}
 	h, err := q.waiter.await(ctx, r, asked, pause, &q.seen)
+	if h == nil && isLate(q.last) {
+		q.find(r) // by the answers since
+	}
 	if errors.Is(err, errAskAgain) {
 		err = cmp.Or(r.tokenAhead(r.poll.SoFar()), err)
 	}
@@ -182,15 +182,7 @@ func (q *queueWait) ask(ctx context.Context) (r *round, asked instant, err error
 	r, asked = w.ask()
 	err = w.awaitOutcome(ctx, r)
 	l.turns.Release(1)
-	found := q.last
-	if err == nil || q.last == nil {
-		failure := r.failure(want.op, want.name, ErrTaken, r.poll.SoFar(), nil)
-		// Where this process was late, it has found out nothing: what a majority said last still is what is known.
-		if found = failure; !failure.late || !errors.Is(q.last, ErrTaken) {
-			q.last = failure
-			want.found(failure)
-		}
-	}
+	found := q.find(r)
 	if w.votes(r).Enough {
 		found = nil
 	}
@@ -199,6 +191,14 @@ func (q *queueWait) ask(ctx context.Context) (r *round, asked instant, err error
 		want.observed.waiting(found)
 	}
 	return r, asked, nil
+}
+
+// find notes why a request has not got the lock, as far as that is certain.
+func (q *queueWait) find(r *round) error {
+	failure := r.failure(q.want.op, q.want.name, ErrTaken, r.poll.SoFar(), nil)
+	q.last = lastFound(q.last, failure)
+	q.want.found(failure)
+	return failure
 }
 
 // decide does what the votes say after a request that did not get the lock, and returns errAskAgain or why the wait is
@@ -232,16 +232,51 @@ func (q *queueWait) decide(ctx context.Context, v *waiting.Votes, attempts int) 
 	return errAskAgain
 }
 
-// notFirst returns the error of a caller that never sent a request, because other callers in this process were ahead.
-// It is what the one at the head was told last, head. If that is nil, then because one of them just got the lock.
-func (l *Locker) notFirst(op, name string, head *QuorumError) *QuorumError {
+// told returns the error of a call that failed with err: if its context ended before it had a verdict itself, then what
+// this process was told last of the name, if anything.
+func (l *Locker) told(ctx context.Context, want *acquisition, err error) error {
+	var q *QuorumError
+	var unasked *opError
+	var ended error
+	switch {
+	case want.from != nil:
+		return err // whether others have the lock says nothing of whose it is
+	case errors.As(err, &q) && q.late:
+		ended = q.ctx
+	case want.waits && errors.As(err, &unasked) && errors.Is(unasked.reason, ctx.Err()) && ctx.Err() != nil:
+		ended = unasked.reason
+	default:
+		return err
+	}
+	of := want.names
+	if of == nil {
+		of = &names{list: []string{want.name}, keys: []string{want.key}}
+	}
+	var known *verdict
+	var name string
+	for i := 0; i < len(of.keys) && known == nil; i++ {
+		name, known = of.list[i], want.fresh(l.local.Note(of.keys[i]))
+	}
+	if known == nil {
+		return err
+	}
+	e := l.notFirst(want.op, want.name, known)
+	if e.ctx = ended; want.names != nil {
+		e.Nodes = ofName(e.Nodes, name)
+	}
+	return e
+}
+
+// notFirst returns the error of a caller that other callers in this process were ahead of: what these were told last,
+// told. If that is nil, then because they just begin, or one of them just got the lock.
+func (l *Locker) notFirst(op, name string, told *verdict) *QuorumError {
 	const behind = "behind other callers in this process"
-	if head != nil {
-		e := *head
+	if told != nil && told.failure != nil {
+		e := *told.failure
 		e.Op, e.Name, e.ctx, e.detail = op, name, nil, strings.TrimPrefix(e.detail+"; "+behind, "; ")
 		return &e
 	}
-	e := &QuorumError{Op: op, Name: name, reason: ErrTaken, detail: behind}
+	e := &QuorumError{Op: op, Name: name, reason: ErrTaken, detail: behind, late: told == nil}
 	e.measure(l.electorate, 0)
 	for i, n := range l.nodes {
 		e.Nodes = append(e.Nodes, NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: outcomeUnasked})

@@ -3,7 +3,9 @@ package redlock
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -160,6 +162,102 @@ func TestACallThatWasHeldReturnsWithinTheNodeTimeout(t *testing.T) {
 				fl.nodes[0].Restart()
 				time.Sleep(3 * time.Second)
 			}
+		})
+	}
+}
+
+// What another client holds is taken, however many callers of a process want it, and whenever their waits end: each
+// call says so, if not by its own answer, then by what others were told.
+func TestContentionIsNoOutage(t *testing.T) {
+	for _, what := range []string{"Lock", "RLock", "LockAll", "Acquire", "Once"} {
+		for _, c := range []struct{ callers, calls, every int }{ // all at one moment, or one every so many ms
+			{10, 2, 0}, {50, 2, 0}, {sized(200, 50), 1, 0}, {60, 1, 20}, {sized(240, 60), 1, 5},
+		} {
+			bubble(t, 5, func(t *testing.T, fl *fleet) {
+				holdAll(t, fl.locker("holder"))
+				l := fl.locker("a", WithMaxWait(time.Second))
+				fl.net.SetDelay(sim.Link{Client: "a"}, sim.Both, sim.Delay{Min: ms, Max: 5 * ms})
+				var others atomic.Int64
+				together(c.callers, func(i int) {
+					time.Sleep(time.Duration(i*c.every) * ms)
+					for range c.calls {
+						err := waits[what](t.Context(), l)
+						isTaken := errors.Is(err, ErrTaken) && !errors.Is(err, ErrNoQuorum) && errors.Is(err, ErrMaxWait)
+						if !isTaken || strings.Count(err.Error(), "behind other callers") > 1 {
+							others.Add(1)
+							t.Log(err)
+						}
+					}
+				})
+				equals(t, others.Load(), 0, "%s, %+v: calls that are not told that it is taken", what, c)
+			})
+		}
+	}
+}
+
+// A call that ends before it has an answer of its own says what this process was told last of the name, if that is not
+// long ago, and otherwise that nobody has answered.
+func TestACallWithoutAnAnswerSaysWhatIsKnown(t *testing.T) {
+	for what, wait := range waits {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			release := holdAll(t, fl.locker("holder"))
+			l := fl.locker("a")
+			fl.net.SetDelay(sim.Link{Client: "a"}, sim.Both, sim.Delay{Min: 5 * ms, Max: 6 * ms})
+			without := func(when string, want, not error) {
+				t.Helper()
+				ctx, cancel := context.WithCancel(t.Context())
+				err := wait(ctx, l, WithMaxWait(ms))
+				failsAll(t, err, ErrNotAcquired, want, ErrMaxWait)
+				failsAlone(t, err, want, not)
+				inherited := strings.Count(err.Error(), "behind other callers")
+				equals(t, inherited, map[error]int{ErrTaken: 1}[want], "%s, %s: %v", what, when, err)
+				cancel()
+				if err = wait(ctx, l); want == ErrTaken {
+					failsAlone(t, err, want, not)
+				}
+				fails(t, err, context.Canceled)
+			}
+			without("at first", ErrNoQuorum, ErrTaken)
+			fails(t, wait(t.Context(), l, WithMaxWait(500*ms)), ErrTaken)
+			without("after a refusal", ErrTaken, ErrNoQuorum)
+			if what == "Lock" {
+				l.local.Join("job") // by somebody who is told nothing
+			}
+			time.Sleep(queueLives)
+			without("later", ErrNoQuorum, ErrTaken)
+			// One gets it: this keeps no reader away, and there is another permit.
+			if want := map[string]error{"Lock": ErrTaken, "RLock": ErrNoQuorum, "Acquire": ErrNoQuorum}[what]; want != nil {
+				got := async(func() error { return wait(t.Context(), l) })
+				time.Sleep(time.Second)
+				release()
+				succeeds(t, <-got)
+				without("when one has it", want, map[error]error{ErrTaken: ErrNoQuorum, ErrNoQuorum: ErrTaken}[want])
+			}
+		})
+	}
+}
+
+// A lock is taken, too, where a node is down: an attempt that has failed waits for the others to say so, and a call
+// that waits hears them.
+func TestContentionBesideANodeThatIsAwayIsNoOutage(t *testing.T) {
+	for what, try := range tries {
+		bubble(t, 5, func(t *testing.T, fl *fleet) {
+			must(fl.locker("holder").Lock(t.Context(), "job"))(t)
+			must(fl.locker("holder").Semaphore("job", 1).Acquire(t.Context()))(t)
+			l := fl.locker("a")
+			fl.net.SetDelay(sim.Link{Client: "a"}, sim.Both, sim.Delay{Min: ms, Max: 5 * ms})
+			fl.nodes[4].Crash(true)
+			settleNetwork()
+			for range 10 {
+				within(t, 3*l.opts.nodeTimeout, what, func() {
+					failsAlone(t, errOf(try(t.Context(), l)), ErrTaken, ErrNoQuorum)
+				})
+			}
+			if wait := calls[what]; wait != nil {
+				failsAlone(t, errOf(wait(t.Context(), l, WithMaxWait(200*ms))), ErrTaken, ErrNoQuorum)
+			}
+			fl.nodes[2:4].pause()
+			fails(t, errOf(try(t.Context(), l)), ErrNoQuorum)
 		})
 	}
 }

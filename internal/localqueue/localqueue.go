@@ -1,5 +1,5 @@
 // Package localqueue has the callers of one process that want the same key wait for each other, first come, first
-// served. The caller at the head may leave a note for those behind it.
+// served. Each may leave a note for the others.
 //
 // It knows keys. It must not know what the caller at the head does with its turn.
 package localqueue
@@ -25,7 +25,7 @@ type Queues[N any] struct {
 // Queue is the queue for one key.
 type Queue[N any] struct {
 	Turn *semaphore.Weighted // of weight 1: the caller at the head has it
-	Note atomic.Pointer[N]   // what the caller at the head has left
+	Note atomic.Pointer[N]   // what a caller has left last
 
 	callers        int // that have the turn or wait for it; guarded by Queues.mu, as the field below
 	contendedUntil time.Time
@@ -34,29 +34,32 @@ type Queue[N any] struct {
 // Init begins with no queue. now is the clock.
 func (s *Queues[N]) Init(now func() time.Time) { s.now, s.of = now, make(map[string]*Queue[N]) }
 
-// Note returns what the caller at the head of the queue for a key has left last, or nil.
-func (s *Queues[N]) Note(key string) *N {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l := s.of[key]; l != nil && l.callers > 0 {
-		return l.Note.Load()
-	}
-	return nil
-}
-
 // ContendedFor is how long a key counts as contended after somebody has waited for it.
 const ContendedFor = time.Second
 
 // Contended reports whether callers wait for a key, or did a moment ago.
-func (s *Queues[N]) Contended(key string) bool {
+func (s *Queues[N]) Contended(key string) bool { return s.contended(key) != nil }
+
+// Note returns where callers leave notes for a key, or nil if the key is not contended.
+func (s *Queues[N]) Note(key string) *atomic.Pointer[N] {
+	if l := s.contended(key); l != nil {
+		return &l.Note
+	}
+	return nil
+}
+
+// contended returns the queue for a key, or nil if the key is not contended.
+func (s *Queues[N]) contended(key string) *Queue[N] {
 	if s.size.Load() == 0 {
-		return false
+		return nil
 	}
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.of[key]
-	return l != nil && (l.callers > 0 || now.Before(l.contendedUntil))
+	if l := s.of[key]; l != nil && (l.callers > 0 || now.Before(l.contendedUntil)) {
+		return l
+	}
+	return nil
 }
 
 // Join adds the caller to the queue for a key, and returns the queue. The caller must call Leave.

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// A key is contended while callers wait for it, and a moment longer. What the one at the head has left can be
-// read as long as somebody stands there.
+// A key is contended while callers wait for it, and a moment longer. So long can be read what one of them has left.
 func TestAQueue(t *testing.T) {
 	var s Queues[string]
 	now := time.Now()
@@ -27,14 +26,14 @@ func TestAQueue(t *testing.T) {
 	first.Note.Store(&note)
 	first.Turn.Release(1)
 	s.Leave("a")
-	if err := second.Turn.Acquire(context.Background(), 1); err != nil || s.Note("a") != &note {
+	if err := second.Turn.Acquire(context.Background(), 1); err != nil || s.Note("a").Load() != &note {
 		t.Errorf("the next one: %v, note %v", err, s.Note("a"))
 	}
 	s.Leave("a")
-	if now = now.Add(ContendedFor - 1); !s.Contended("a") || s.Note("a") != nil {
-		t.Error("a moment later: not contended, or there is a note of nobody")
+	if now = now.Add(ContendedFor - 1); !s.Contended("a") || s.Note("a").Load() != &note {
+		t.Error("a moment later: not contended, or the note is lost")
 	}
-	if now = now.Add(1); s.Contended("a") {
+	if now = now.Add(1); s.Contended("a") || s.Note("a") != nil {
 		t.Error("contended for ever")
 	}
 }
@@ -52,6 +51,9 @@ func TestPruningLooksAtEachQueueAFewTimes(t *testing.T) {
 		})
 		for name := range names {
 			s.Join(strconv.Itoa(name))
+		}
+		if len(s.of) != names {
+			t.Errorf("%d queues of %d that are in use", len(s.of), names)
 		}
 		if looks > 2*names {
 			t.Errorf("%d names: looked at %d queues, want at most %d", names, looks, 2*names)

@@ -94,11 +94,14 @@ func TestSleepersWakeWhenTheyAreDue(t *testing.T) {
 		n.Set(c, n.at(0)) // is over
 		time.Sleep(time.Minute)
 		n.expect("b at 1", "a at 3", "c at 5", "a at 8")
+		n.Set(b, n.at(66)) // while nothing is due
+		time.Sleep(2 * time.Second)
+		n.expect("b at 66")
 		n.Set(a, n.at(99))
 		if left := n.Close(); left != 1 || !n.Waits() || n.Set(b, n.at(70)) {
 			t.Errorf("%d were left, want 1; or one was taken after the end", left)
 		}
-		n.expect("a abandoned at 65")
+		n.expect("a abandoned at 67")
 	})
 }
 

@@ -87,6 +87,26 @@ func TestTheFirstRequestSplitsAtOnce(t *testing.T) {
 	}
 }
 
+// A waiter goes to the end of the queues after requests in a row that found no way on: one that found nothing, or so
+// few nodes that the waiter retreats, begins the row anew.
+func TestARowOfRequestsBeginsAnew(t *testing.T) {
+	stuck := &Votes{Given: 0b00011, others: map[string]quorum.Set{"": 0b01100}}
+	for what, between := range map[string][]*Votes{
+		"no votes": {{}}, "a retreat": {{Given: 1, cutOff: true}, {Given: 1, cutOff: true}},
+	} {
+		var h History
+		for range 2 {
+			for i := range stuckAfter {
+				d, _ := h.Decide(stuck, false, "0191")
+				cases.Equals(t, d, KeepVotes, "%s: request %d", what, i)
+			}
+			for _, v := range between {
+				h.Decide(v, false, "0191")
+			}
+		}
+	}
+}
+
 // A grant counts for one token: after a raise it does not count for the new token.
 func TestGrantCountsForOneTokenOnly(t *testing.T) {
 	const first = int64(100)
@@ -134,7 +154,8 @@ func TestNotificationIsConfirmedOrDropped(t *testing.T) {
 		}
 		p := poll(quorum.OneList(3))
 		p.Cast(2, quorum.Answer{Vote: c.vote})
-		for range 2 { // the second count must not bring it back
+		// Neither a second count nor the next request, before its answer, brings back what was dropped.
+		for _, p := range []*quorum.Poll{p, p, poll(quorum.OneList(3))} {
 			if v := said.Weigh(p.SoFar(), 1, 1); v.Given.Size() != c.given {
 				t.Errorf("%v, stale %v: got %b, want %d", c.vote, c.stale, v.Given, c.given)
 			}
