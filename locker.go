@@ -411,8 +411,8 @@ func (l *Inspector) takeTurn(ctx context.Context, turn *semaphore.Weighted, obse
 // admit reports whether an attempt has its turn, for which it waits half of the node timeout at most: the other half is
 // for the nodes. If it waited, the node timeout and the validity, too, count from before that: the result in place of
 // begun, which is nil if the call begins here. A caller that asks once is refused at once if its turn would come too
-// late, as far as the last turns have shown: to wait for that would take the processor from those that are served, as to
-// ask in vain does. The caller must call endTurn if it is admitted.
+// late, as far as the last turns have shown: to wait for that would take the processor from those that are served, as
+// to ask in vain does. The caller must call endTurn if it is admitted.
 func (l *Inspector) admit(ctx context.Context, waits bool, begun *instant) (_ *instant, admitted bool) {
 	asking := l.attempts.Add(1)
 	if l.turns.TryAcquire(1) {

@@ -219,29 +219,28 @@ func TestLongHoldsOfSomeSlotsDelayNobody(t *testing.T) {
 	}
 }
 
-// A caller that gets the slot for which it waits while it takes another one keeps one of them.
+// A caller that gets the slot for which it waits at the moment at which it takes another one keeps one of them.
 func TestAWaiterThatGetsTwoSlotsKeepsOne(t *testing.T) {
-	for after := range 12 {
+	for range 30 {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			s := fl.semaphores(2, 2)
-			held := map[string]*Lock{}
-			for range 2 {
-				k := must(s[0].TryAcquire(t.Context()))(t)
-				held[k.Name()[len(k.Name())-1:]] = k
-			}
+			queued, other := must(s[0].TryAcquire(t.Context()))(t), must(s[0].TryAcquire(t.Context()))(t)
 			fl.net.SetDelay(sim.Link{Client: "c1"}, sim.Both, sim.Delay{Min: 10 * ms, Max: 10*ms + 1})
 			got := async(func() *Lock {
 				return must(s[1].Acquire(t.Context(), withBackoff(func(int) time.Duration { return 100 * ms })))(t)
 			})
-			time.Sleep(110 * ms)
-			queued := "0"
-			if len(fl.nodes[0].Do("ZRANGE", "redlock:wait:redlock:permit:gpu:1", 0, -1).([]any)) > 0 {
-				queued = "1"
+			time.Sleep(80 * ms)
+			if fl.holding("redlock:wait:"+queued.Name()) == 0 {
+				queued, other = other, queued
 			}
-			other := held[map[string]string{"0": "1", "1": "0"}[queued]]
 			succeeds(t, other.Unlock())
-			time.Sleep(time.Duration(after) * 4 * ms)
-			succeeds(t, held[queued].Unlock())
+			for settleNetwork(); fl.holding(other.Name()) < 3; {
+				time.Sleep(ms)
+			}
+			fl.net.Hold(sim.Link{Client: "c1"}, sim.Down) // both answers come together
+			succeeds(t, queued.Unlock())
+			settleNetwork()
+			fl.net.Release(sim.Link{Client: "c1"}, sim.Both)
 			succeeds(t, (<-got).Unlock())
 			time.Sleep(50 * ms)
 			fl.clean()

@@ -114,7 +114,7 @@ func (n *node) status() NodeStatus {
 	return st
 }
 
-// findings returns the findings to be logged, unless the node is about to be connected again, or was disconnected by us.
+// findings returns the findings to be logged, unless the node is about to be connected again, or we disconnected it.
 func (n *node) findings() (found []finding.Finding, settled bool) {
 	n.reporting.Store(false) // first: what changes from now on is looked at again
 	if n.conn.Returns() {

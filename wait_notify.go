@@ -234,9 +234,9 @@ func (s *listeners) handOver(owner uuid.UUID, until time.Time) {
 }
 
 // receive takes a node's message: "owner revoked key", "- changed key", "owner next key", which says that a writer is
-// next behind readers, or "owner known key", which is a grant. main: it came over the main connection. known is empty if the node accepted the waiter's token, the larger token that the
-// node knows if not, or readerToken if the waiter is a reader. If the waiter has given up and its undo reached the node
-// too late, the grant is returned.
+// next behind readers, or "owner known key", which is a grant. main: it came over the main connection. known is empty
+// if the node accepted the waiter's token, the larger token that the node knows if not, or readerToken if the waiter is
+// a reader. If the waiter has given up and its undo reached the node too late, the grant is returned.
 func (s *listeners) receive(node int, message string, main bool, others grantee) {
 	parts := strings.SplitN(message, " ", 3)
 	if len(parts) != 3 {

@@ -224,3 +224,16 @@ func TestAHoldHasNoPlaceOnANodeThatWasNotAsked(t *testing.T) {
 		equals(t, l.listenedFor(), 0, "owners that are listened for all the same")
 	})
 }
+
+// A waiter that gets the lock by its own question has no place any more, which would count as one who waits.
+func TestAHoldLeavesTheQueueWithItsQuestion(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		fl.nodes.do("SET", "job", uuid.NewString(), "PX", 500)
+		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
+		settleNetwork()
+		for i, n := range fl.nodes {
+			equals[any](t, n.Do("ZCARD", "redlock:wait:job"), int64(0), "places on node %d", i)
+		}
+		succeeds(t, k.Unlock())
+	})
+}

@@ -79,7 +79,8 @@ func promela(t *testing.T, actions []simtest.Action) (text string, owned int) {
 			other = number(a.Said.Holder)
 		}
 		fmt.Fprintf(&b, "\tstep!%s,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d;\n", word, a.Node, a.At.Milliseconds(),
-			max(0, a.Clock-clock), number(who), half(a.Token), a.TTL, a.Said.Code, other, number(a.Has), half(a.Entry), max(0, half(a.Floor)))
+			max(0, a.Clock-clock), number(who), half(a.Token), a.TTL, a.Said.Code, other, number(a.Has), half(a.Entry),
+			max(0, half(a.Floor)))
 	}
 	fmt.Fprintf(&b, "\tstep!END,0,0,0,0,0,0,0,0,0,0,0\n}\n")
 	return b.String(), len(owners)

@@ -336,7 +336,8 @@ func (h *History) Pause(backoff, longest time.Duration) Pause {
 // 2 to 3 ms, doubled for each request in a row that found some, six times at most, and as much again if the request
 // took as long, but never more than the back-off. Otherwise: the back-off, longer the more waiters are ahead, and at
 // least twice as long as the request took, so that clients and nodes that are overloaded get less to do. But it ends
-// when the holder's keys expire: the first in the queue asks then, and the others after it, in case that it is gone. Nor is it longer than BehindReaders.
+// when the holder's keys expire: the first in the queue asks then, and the others after it, in case that it is gone.
+// Nor is it longer than BehindReaders.
 func (p Pause) Length(v *Votes, took time.Duration) time.Duration {
 	if v.Given != 0 {
 		return min(p.backoff, p.short+min(took, p.short))
