@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,8 +23,8 @@ import (
 //     confirmed. Where the nodes forget nothing: what a majority knows, a majority tells.
 //   - value theft: on each node, the value of who has the lock is replaced by newer ones of its own alone, and nobody
 //     else puts one there.
-//   - not its term: the token that is shown for a hold is its own, from its first moment, where it has a value or the
-//     nodes forget nothing.
+//   - not its term: the token that is shown for a hold is its own, or before it is granted a smaller one that it has
+//     asked with, where it has a value or the nodes forget nothing.
 //   - older term: nobody who watches is shown a smaller token than before, unless holds overlap; and where the nodes
 //     forget nothing, no look shows a smaller one than was known when it began.
 //   - checked: when Check has returned nil, there was a moment meanwhile at which a majority had the key for the hold.
@@ -77,6 +78,19 @@ type sight struct {
 	text  string
 }
 
+// proposal is a token that an owner asked with.
+type proposal struct {
+	owner string
+	token int64
+}
+
+// asksWith notes one.
+func (w *world) asksWith(owner, token string) {
+	if number, err := strconv.ParseFloat(token, 64); err == nil {
+		w.proposed.Store(proposal{owner, int64(number)}, true)
+	}
+}
+
 // had is since when a node has a key for an owner.
 type had struct {
 	owner string
@@ -114,7 +128,7 @@ func (w *world) showsFrom(wanted []string, lock held) {
 	}
 	w.shown.holds[lock.Owner()] = h
 	for _, t := range w.shown.told[lock.Owner()] {
-		if t.token != h.token {
+		if _, own := w.proposed.Load(proposal{lock.Owner(), t.token}); t.token != h.token && !(own && t.token < h.token) {
 			w.blame("not its term", "%s, which has %d", t.text, h.token)
 		}
 	}
@@ -402,10 +416,10 @@ func (w *world) looked(who, what string, i redlock.Inspection, err error, began 
 	if i.Token != 0 && sure {
 		text := fmt.Sprintf("%s: %s of %s, begun at %v, shows at %v token %d for %s",
 			who, what, i.Name, since(began), since(now), i.Token, i.Owner)
-		switch {
+		switch _, own := w.proposed.Load(proposal{i.Owner, i.Token}); {
 		case h == nil:
 			w.shown.told[i.Owner] = append(w.shown.told[i.Owner], sight{i.Token, text})
-		case i.Token != h.token:
+		case i.Token != h.token && (!own || i.Token > h.token || !h.granted.After(began)):
 			w.blame("not its term", "%s, which has %d", text, h.token)
 		}
 	}

@@ -75,6 +75,11 @@ func (w *world) inOrder(c sim.Command, s shape, before []string, after sim.Data)
 		}
 		return
 	}
+	if s.name == "raise" {
+		for _, own := range s.each(argv, len(keys)) {
+			w.asksWith(own[s.owner], own[s.token])
+		}
+	}
 	if !slices.Contains(asks, s.name) {
 		return
 	}
@@ -82,6 +87,9 @@ func (w *world) inOrder(c sim.Command, s shape, before []string, after sim.Data)
 	defer w.undone.mu.Unlock()
 	for i, own := range s.each(argv, len(keys)) {
 		w.askedBy.LoadOrStore(own[s.owner], c.Client)
+		if s.token >= 0 {
+			w.asksWith(own[s.owner], own[s.token])
+		}
 		at := w.undone.seen[part{c.Node, own[s.owner], keys[i]}]
 		if at == nil {
 			continue

@@ -101,6 +101,7 @@ type world struct {
 	keys     []string    // what the lemmas are checked for
 	undone   undone
 	askedBy  sync.Map // by owner: the client that asked for locks under it
+	proposed sync.Map // proposal: the tokens that owners asked with
 	accepted sync.Map // acceptance: the tokens that stood on a node after some script
 	tickets  sync.Map // by owner: until when a hold that was handed over lasts; zero: it was adopted
 	revoked  revocations
