@@ -234,9 +234,12 @@ func TestAWaiterThatGetsTwoSlotsKeepsOne(t *testing.T) {
 				queued, other = other, queued
 			}
 			succeeds(t, other.Unlock())
-			for settleNetwork(); fl.holding(other.Name()) < 3; {
-				time.Sleep(ms)
+			for range 1000 {
+				if settleNetwork(); fl.holding(other.Name()) == 3 {
+					break
+				}
 			}
+			equals(t, fl.holding(other.Name()), 3, "nodes on which the free slot is taken")
 			fl.net.Hold(sim.Link{Client: "c1"}, sim.Down) // both answers come together
 			succeeds(t, queued.Unlock())
 			settleNetwork()

@@ -77,7 +77,6 @@ func (i *instruments) create(m metric.Meter) error {
 	}
 	i.waiting.Add(context.Background(), 0)
 	i.lost.Add(context.Background(), 0)
-	i.repairs.Add(context.Background(), 0)
 	i.dropped.Add(context.Background(), 0)
 	i.runs.Add(context.Background(), 0, metric.WithAttributes(exhausted))
 	return nil

@@ -148,7 +148,6 @@ func TestMetrics(t *testing.T) {
 		"redlock.lost ":                                                        0,
 		"redlock.job.runs redlock.outcome=exhausted":                           0,
 		"redlock.events.dropped ":                                              0,
-		"redlock.repairs ":                                                     0,
 		"redlock.renewal.duration redlock.group=stock,redlock.outcome=granted": 1,
 	} {
 		if value, ok := got[series]; !ok || value != want {

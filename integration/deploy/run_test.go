@@ -122,8 +122,9 @@ func TestTheManifestsKeepTheirPromises(t *testing.T) {
 	all := readManifests(t)
 	set := get[*appsv1.StatefulSet](t, all, "StatefulSet redis")
 	pod, redis := set.Spec.Template.Spec, set.Spec.Template.Spec.Containers[0]
+	apart := pod.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0]
 	for _, s := range []*metav1.LabelSelector{
-		set.Spec.Selector, pod.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector,
+		set.Spec.Selector, apart.LabelSelector,
 		pod.TopologySpreadConstraints[0].LabelSelector,
 		get[*policyv1.PodDisruptionBudget](t, all, "PodDisruptionBudget redis").Spec.Selector,
 		&get[*networkingv1.NetworkPolicy](t, all, "NetworkPolicy redis").Spec.PodSelector,
@@ -137,6 +138,23 @@ func TestTheManifestsKeepTheirPromises(t *testing.T) {
 	// eviction takes no notice of minReadySeconds.
 	if least := int32(32); set.Spec.MinReadySeconds < least || redis.ReadinessProbe.InitialDelaySeconds < least {
 		t.Errorf("got %d s and the probe %+v, want %d s", set.Spec.MinReadySeconds, redis.ReadinessProbe, least)
+	}
+	budget := get[*policyv1.PodDisruptionBudget](t, all, "PodDisruptionBudget redis").Spec.MaxUnavailable
+	service, wall := get[*corev1.Service](t, all, "Service redis").Spec, get[*networkingv1.NetworkPolicy](
+		t, all, "NetworkPolicy redis").Spec
+	for promise, kept := range map[string]bool{
+		"one master at a time":         budget.String() == "1",
+		"a name for each pod":          service.ClusterIP == "None" && service.PublishNotReadyAddresses,
+		"masters reach nobody":         len(wall.Egress) == 0 && len(wall.PolicyTypes) == 2,
+		"only clients reach masters":   wall.Ingress[0].From[0].PodSelector.MatchLabels["redlock-client"] == "true",
+		"no two on one host":           apart.TopologyKey == corev1.LabelHostname,
+		"even over the zones":          pod.TopologySpreadConstraints[0].TopologyKey == corev1.LabelTopologyZone,
+		"a busy master lives a minute": redis.LivenessProbe.PeriodSeconds*redis.LivenessProbe.FailureThreshold >= 60,
+		"memory for twice maxmemory":   redis.Resources.Limits.Memory().Value() >= 512<<20,
+	} {
+		if !kept {
+			t.Errorf("not kept: %s", promise)
+		}
 	}
 	if urls := all.doctorURLs(t); len(urls) != 5 || *set.Spec.Replicas != 5 {
 		t.Errorf("got %d URLs and %d replicas, want 5", len(urls), *set.Spec.Replicas)

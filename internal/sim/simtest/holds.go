@@ -24,6 +24,9 @@ func (w *worker) granted(wanted []string, lock held) (all holds) {
 	case len(wanted) > 1:
 		w.count("holds of several", 1)
 	}
+	if fenced := lock.Token() != 0; fenced == lock.unfenced {
+		w.blame("honesty", "%s: a hold has the token %d, asked for without one: %t", w.label, lock.Token(), lock.unfenced)
+	}
 	w.holdsFrom(wanted, lock)
 	for _, name := range wanted {
 		all = append(all, w.history.Granted(name, w.label, lock.Token(), start, until))

@@ -168,7 +168,10 @@ func (w *worker) setValue(lock held) {
 }
 
 func (c *client) setValueOf(who string, lock held, empty bool) (v *value, err error) {
-	w := c.world
+	w, limit := c.world, c.set.timeout
+	if lock.of != nil { // it may have been handed over
+		limit = lock.of.timeout
+	}
 	over, v := lock.Err(), c.newValue(lock.Owner(), empty)
 	err = lock.SetValue(context.Background(), v.text)
 	w.shown.mu.Lock()
@@ -176,8 +179,8 @@ func (c *client) setValueOf(who string, lock held, empty bool) (v *value, err er
 	w.shown.mu.Unlock()
 	w.count("values", 1)
 	w.log(who, "SetValue %s token %d %q: %s", lock.Name(), lock.Token(), v.text, kindOf(err))
-	if took := time.Since(v.set); took > c.set.timeout+time.Millisecond {
-		w.blame("bounded", "%s: SetValue took %v, the node timeout is %v", who, took, c.set.timeout)
+	if took := time.Since(v.set); took > limit+time.Millisecond {
+		w.blame("bounded", "%s: SetValue took %v, the node timeout is %v", who, took, limit)
 	}
 	if over != nil && err == nil {
 		w.blame("honesty", "%s: SetValue of token %d, which is over (%v), reported success", who, lock.Token(), over)

@@ -11,7 +11,6 @@ func (w *worker) handOn(wanted []string, lock held, hold holds) {
 		w.supported(lock, handedOver)
 	}
 	until := w.leaves(lock, hold, w.history.Releasing)
-	w.meetings.does(lock.use, Adopt)
 	text, err := lock.Ticket()
 	handed := err == nil
 	w.log(w.label, "Ticket %s token %d: %s", lock.Name(), lock.Token(), kindOf(lock.Err()))
