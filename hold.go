@@ -447,8 +447,11 @@ type verdictAtHead = atomic.Pointer[verdict]
 // found tells the other callers how the last request failed, or with nil that it did not. If it came to no verdict,
 // they go by the one before.
 func (want *acquisition) found(err error) {
+	if want.head == nil {
+		return
+	}
 	v := &verdict{at: want.opts.clock.local()}
-	if want.head == nil || err != nil && (!errors.As(err, &v.failure) || v.failure.late) {
+	if err != nil && (!errors.As(err, &v.failure) || v.failure.late) {
 		return
 	}
 	want.head.Store(v)

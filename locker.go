@@ -419,7 +419,7 @@ func (l *Inspector) admit(ctx context.Context, waits bool, begun *instant) (_ *i
 		return begun, true
 	}
 	took, longest := time.Duration(l.turnTook.Load()), l.opts.nodeTimeout/2
-	if waits || took > 0 && took*time.Duration((asking-1)/maxAsking) <= longest {
+	if waits || took > 0 && took*time.Duration((asking-1)/maxAsking) <= longest || asking <= maxAsking {
 		if begun == nil {
 			now := l.opts.clock.now()
 			begun = &now

@@ -348,7 +348,13 @@ func (l *Locker) attempt(ctx context.Context, want acquisition) (*hold, *waiter,
 		r.abandoned.Store(true)
 		l.undo(h, h.tenure.asked&^r.refusers(votes))
 		if err == nil && !again && votes.Verdict() == quorum.Lost {
-			votes = r.waitForReason(ctx, votes)
+			within, begun := ctx, h.tenure.start.local
+			if r.Asked.After(begun) { // of a further round, whose time-out is not the call's
+				bounded, cancel := context.WithDeadline(ctx, begun.Add(want.opts.nodeTimeout))
+				defer cancel()
+				within = bounded
+			}
+			votes = r.waitForReason(within, votes)
 		}
 	}
 	failure := r.notHeld(ctx, want.op, want.name, votes, err, won)

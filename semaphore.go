@@ -322,16 +322,17 @@ func (s *Semaphore) wait(ctx context.Context, want *acquisition) (*hold, error) 
 	}
 	defer s.turns.Release(1)
 	h, seen, err := s.try(ctx, want)
-	want.found(err)
 	if err == nil {
+		queue.Note.Store(nil) // there may be other permits
 		return h, nil
 	}
+	want.found(err)
 	if ended := l.over(ctx); ended != nil {
 		return nil, waitEnded(err, ended)
 	}
 	want.observed.waiting(err)
 	if h, err = s.queue(ctx, want, seen, err); h != nil {
-		queue.Note.Store(nil) // there may be other permits
+		queue.Note.Store(nil)
 	}
 	return h, err
 }

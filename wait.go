@@ -108,7 +108,7 @@ func (q *queueWait) turn(ctx context.Context, attempts int) (*hold, error) {
 	}
 	h, err := q.waiter.await(ctx, r, asked, pause, &q.seen)
 	if h == nil && isLate(q.last) {
-		q.find(r) // by the answers since
+		q.find(r, true) // by the answers since
 	}
 	if errors.Is(err, errAskAgain) {
 		err = cmp.Or(r.tokenAhead(r.poll.SoFar()), err)
@@ -182,8 +182,9 @@ func (q *queueWait) ask(ctx context.Context) (r *round, asked instant, err error
 	r, asked = w.ask()
 	err = w.awaitOutcome(ctx, r)
 	l.turns.Release(1)
-	found := q.find(r)
-	if w.votes(r).Enough {
+	enough := w.votes(r).Enough
+	found := q.find(r, !enough)
+	if enough {
 		found = nil
 	}
 	want.observed.attempt(asked, found)
@@ -193,11 +194,13 @@ func (q *queueWait) ask(ctx context.Context) (r *round, asked instant, err error
 	return r, asked, nil
 }
 
-// find notes why a request has not got the lock, as far as that is certain.
-func (q *queueWait) find(r *round) error {
+// find notes why a request has not got the lock, as far as that is certain, and tells the other callers if it is to.
+func (q *queueWait) find(r *round, tell bool) error {
 	failure := r.failure(q.want.op, q.want.name, ErrTaken, r.poll.SoFar(), nil)
 	q.last = lastFound(q.last, failure)
-	q.want.found(failure)
+	if tell {
+		q.want.found(failure)
+	}
 	return failure
 }
 

@@ -280,7 +280,7 @@ func (s *listeners) receive(node int, message string, main bool, others grantee)
 	switch {
 	case about && by.notify != nil:
 		by.notify(node, a, main)
-	case left && !known:
+	case left && !known && parts[1] != "next":
 		others.returnGrant(node, parts[2], owner, shared)
 	}
 }

@@ -382,15 +382,19 @@ func (d *dialer) resolve(ctx context.Context) ([]string, error) {
 	if names.last() != nil {
 		limit = d.config.ConnectTimeout
 	}
-	err := d.await(ctx, q.over, limit, func(time.Duration) error { return unresolved(host, "") })
-	if ctx.Err() != nil {
-		return nil, err
+	late := d.await(ctx, q.over, limit, func(time.Duration) error { return unresolved(host, "") })
+	if ctx.Err() != nil { // also where the answer came at the same moment
+		return nil, cmp.Or(late, context.Cause(ctx))
 	}
+	err := late
 	if err == nil {
 		err = q.err
 	}
 	if dns := (*net.DNSError)(nil); err != nil && names.last() != nil && !(errors.As(err, &dns) && dns.IsNotFound) {
 		return names.last(), nil
+	}
+	if late != nil {
+		return nil, late
 	}
 	return q.addrs, err
 }
