@@ -212,7 +212,7 @@ func TestACallWithoutAnAnswerSaysWhatIsKnown(t *testing.T) {
 				inherited := strings.Count(err.Error(), "behind other callers")
 				equals(t, inherited, map[error]int{ErrTaken: 1}[want], "%s, %s: %v", what, when, err)
 				cancel()
-				if err = wait(ctx, l); want == ErrTaken {
+				if err = wait(ctx, l); errors.Is(want, ErrTaken) {
 					failsAlone(t, err, want, not)
 				}
 				fails(t, err, context.Canceled)
