@@ -291,6 +291,23 @@ func TestNamesAreNotLookedUpByEach(t *testing.T) {
 	}
 }
 
+// An answer may be there at the moment at which the client is stopped: then nobody dials.
+func TestANameIsResolvedAsTheClientStops(t *testing.T) {
+	h := resolves(here)
+	config := h.config()
+	config.Dial = nil
+	c := cases.Must(New("redis://fake:6379", config))(t)
+	c.dialer.network = &network{h.lookUp, h.reach}
+	cases.Must(c.dialer.resolve(t.Context()))(t)
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for range 100 {
+		if at, err := c.dialer.resolve(stopped); !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %v, %v", at, err)
+		}
+	}
+}
+
 // The resolver of package net, whose servers take longer than a connection may.
 func TestASlowNameServer(t *testing.T) {
 	server := cases.Must(net.ListenPacket("udp", "127.0.0.1:0"))(t)
